@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Make one checkpoint to measure with, every key with 'module.':
+
+    generate.py big OUT BYTES TENSORS     BYTES in all, in TENSORS float32 matrices
+    generate.py small OUT TENSORS         tensors of 1 to 64 elements, each with its own storage
+    generate.py storages OUT COUNT BYTES  COUNT storages of BYTES each
+
+Runs on any torch since 1.6. OUT appears when it is complete.
+"""
+import collections
+import os
+import sys
+
+import torch
+
+
+def big(nbytes, count):
+    columns = 1024
+    rows = max(1, nbytes // count // 4 // columns)
+    torch.manual_seed(1)
+    noise = torch.randn(rows, columns)
+    parts = ("attn.qkv.weight", "attn.proj.weight", "mlp.up.weight", "mlp.down.weight")
+    for i in range(count):
+        yield "module.layers.%d.%s" % (i // 4, parts[i % 4]), noise + i
+
+
+def small(count):
+    dtypes = (torch.float32, torch.float32, torch.float16, torch.int64)
+    for i in range(count):
+        shape = (i % 8 + 1,) if i % 3 else (i % 8 + 1, 8)
+        part = ("weight", "bias", "running_mean", "num")[i % 4]
+        yield "module.encoder.layers.%d.%s" % (i // 4, part), torch.full(shape, i % 100, dtype=dtypes[i % 4])
+
+
+def storages(count, nbytes):
+    torch.manual_seed(1)
+    noise = torch.randn(max(1, nbytes // 4))
+    for i in range(count):
+        yield "module.table.%d.weight" % i, noise + i
+
+
+def main():
+    kind, out, sizes = sys.argv[1], sys.argv[2], [int(word) for word in sys.argv[3:]]
+    state = collections.OrderedDict({"big": big, "small": small, "storages": storages}[kind](*sizes))
+    # In a folder of its own: the file's name becomes part of the file, so it must be the last one.
+    os.makedirs("part", exist_ok=True)
+    part = os.path.join("part", out)
+    torch.save(state, part)
+    os.replace(part, out)
+    os.rmdir("part")
+
+
+main()

@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measure ckpt side by side with cp and torch. The rules are in README.md, beside this file."""
+import argparse
+import filecmp
+import json
+import os
+import platform
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True  # this folder stays as it is
+import peak  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+MIB = 1024  # KiB
+CASES = ("sync", "nosync", "torch", "small", "storages", "look", "memory")
+
+
+def fail(text):
+    print("bench: " + text, file=sys.stderr)
+    sys.exit(2)
+
+
+def parse_size(text):
+    """'4G' -> bytes."""
+    units = {"K": 10, "M": 20, "G": 30, "T": 40}
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    try:
+        return int(float(number) * 2 ** (units[unit] if unit else 0))
+    except (ValueError, KeyError):
+        raise argparse.ArgumentTypeError("'%s' is no size (64M, 4G)" % text) from None
+
+
+def size_text(nbytes):
+    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if nbytes >= 1 << shift:
+            return "%.4g %s" % (nbytes / (1 << shift), unit)
+    return "%d B" % nbytes
+
+
+def time_text(seconds):
+    return "%.1f ms" % (seconds * 1e3) if abs(seconds) < 1 else "%.2f s" % seconds
+
+
+class Torch:
+    """The last interpreter of CKPT_PYTHON. It may see nothing but its working folder."""
+
+    def __init__(self, folder):
+        commands = [c for c in os.environ.get("CKPT_PYTHON", "python3").split(";") if c.strip()]
+        self.folder = folder
+        self.command = shlex.split(commands[-1]) if commands else ["python3"]
+        if "/" in self.command[0]:
+            self.command[0] = os.path.abspath(self.command[0])
+
+    def run(self, script, *words):
+        shutil.copy(os.path.join(HERE, script), self.folder)
+        done = subprocess.run(
+            self.command + [script, *map(str, words)], cwd=self.folder, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, check=False, text=True,
+        )
+        os.unlink(os.path.join(self.folder, script))
+        if done.returncode:
+            fail("%s %s failed (set CKPT_PYTHON to a python that has torch)" % (
+                shlex.join(self.command), script))
+        return done.stdout
+
+    def version(self):
+        code = "import torch; print(str(torch.__version__).split('+')[0])"
+        done = subprocess.run(self.command + ["-c", code], cwd=self.folder, check=False, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True)
+        return done.stdout.strip() if done.returncode == 0 else None
+
+
+class Table:
+    """Rows of a plain table, printed as they come."""
+
+    HEAD = ("what", "ckpt", "against", "its time", "ratio (spread)", "peak MiB", "its peak", "goal", "")
+    WIDTH = (39, 9, 16, 9, 28, 8, 8, 20, 7)
+
+    def __init__(self):
+        self.missed = 0
+
+    def line(self, cells):
+        print(" ".join(str(c).ljust(w) for c, w in zip(cells, self.WIDTH)).rstrip(), flush=True)
+
+    def head(self):
+        self.line(self.HEAD)
+        self.line(["-" * w for w in self.WIDTH])
+
+    def row(self, cells, goal="", met=None):
+        verdict = "" if met is None else "met" if met else "NOT MET"
+        self.missed += met is False
+        self.line([*cells, goal, verdict])
+
+
+class Series:
+    """The runs of one contender."""
+
+    def __init__(self, seconds, kib):
+        self.seconds = seconds
+        self.kib = max(kib)
+        self.median = statistics.median(seconds)
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.ckpt = os.path.abspath(options.ckpt)
+        self.folder = os.path.abspath(options.dir)
+        os.makedirs(self.folder, exist_ok=True)
+        self.torch = Torch(self.folder)
+        self.torch_version = self.torch.version()
+        self.table = Table()
+        self.floor = peak.floor()
+        self.out = os.path.join(self.folder, "out")
+
+    # -- inputs
+
+    def input(self, kind, *sizes):
+        """A file to measure with, made at its first use and kept."""
+        name = "-".join([kind, *map(str, sizes)]) + ".pt"
+        path = os.path.join(self.folder, name)
+        if not os.path.exists(path):
+            if self.torch_version is None:
+                fail("no torch to make '%s' with: set CKPT_PYTHON to a python that has it" % name)
+            print("bench: making %s" % name, file=sys.stderr, flush=True)
+            self.torch.run("generate.py", kind, name, *sizes)
+        return path
+
+    def big(self):
+        return self.input("big", self.options.size, 128)
+
+    def small(self, count):
+        return self.input("small", count)
+
+    # -- runs
+
+    def clean(self):
+        shutil.rmtree(self.out, ignore_errors=True)
+
+    def prepare(self, source):
+        """The same state before every run: no output, nothing left to write back, input in memory."""
+        self.clean()
+        os.makedirs(self.out)
+        os.sync()
+        with open(source, "rb", buffering=0) as file:
+            block = bytearray(8 << 20)
+            while file.readinto(block):
+                pass
+
+    def command(self, *argv):
+        """A contender that runs ARGV."""
+        def run():
+            seconds, kib, code = peak.run(list(argv), stdout=os.path.join(self.out, "stdout"))
+            if code:
+                fail("exit %d: %s" % (code, shlex.join(argv)))
+            return seconds, kib
+        return run
+
+    def strip(self, source, *flags):
+        return self.command(self.ckpt, "strip-module", *flags, source, os.path.join(self.out, "ckpt.pt"))
+
+    def copy(self, source):
+        return self.command("cp", source, os.path.join(self.out, "cp.pt"))
+
+    def copy_sync(self, source):
+        return self.command("sh", "-c", 'cp "$1" "$2" && sync "$2"', "sh", source,
+                            os.path.join(self.out, "cp.pt"))
+
+    def torch_strip(self, source, *flags):
+        def run():
+            facts = json.loads(self.torch.run(
+                "torch_strip.py", os.path.basename(source), "out/torch.pt", *flags))
+            if "error" in facts:
+                return None
+            return facts["seconds"], facts["kib"]
+        return run
+
+    def series(self, source, *contenders):
+        """Interleaved runs, who begins changes from round to round, the first round dropped."""
+        results = [[] for _ in contenders]
+        for number in range(self.options.runs):
+            turn = list(range(len(contenders)))
+            for i in turn[number % len(turn):] + turn[:number % len(turn)]:
+                self.prepare(source)
+                results[i].append(contenders[i]())
+        self.clean()
+        return [None if None in r else Series(*zip(*r[1:])) for r in results]
+
+    # -- rows
+
+    def ratio_row(self, what, ours, against, other, goal="", met=None, inverse=False):
+        """OURS beside OTHER; the ratio is the median over the pairs, the spread their extremes."""
+        pairs = [a / b for a, b in zip(ours.seconds, other.seconds)]
+        if inverse:
+            pairs = [1 / p for p in pairs]
+        middle = statistics.median(pairs)
+        self.table.row(
+            (what, time_text(ours.median), against, time_text(other.median),
+             "%.2f%s (%.2f to %.2f)" % (middle, " x faster" if inverse else "", min(pairs), max(pairs)),
+             peak.text(ours.kib, self.floor), peak.text(other.kib, self.floor)),
+            goal, None if met is None else met(middle))
+
+    def peak_row(self, what, kib, limit):
+        self.table.row((what, "", "", "", "", peak.text(kib, self.floor), ""),
+                       "peak <= %d MiB" % limit, kib <= limit * MIB)
+
+    # -- cases
+
+    def case_sync(self):
+        source = self.big()
+        ours, other = self.series(source, self.strip(source), self.copy_sync(source))
+        self.ratio_row("strip-module " + size_text(self.options.size), ours, "cp + sync FILE", other,
+                       "ratio <= 1.10", lambda r: r <= 1.10)
+        self.peak_row("  its memory", ours.kib, 64)
+
+    def case_nosync(self):
+        source = self.big()
+        ours, other = self.series(source, self.strip(source, "--no-sync"), self.copy(source))
+        self.ratio_row("strip-module --no-sync " + size_text(self.options.size), ours, "cp", other,
+                       "ratio <= 1.10", lambda r: r <= 1.10)
+        self.peak_row("  its memory", ours.kib, 64)
+
+    def case_torch(self):
+        if self.torch_version is None:
+            print("torch: left out, no torch here (CKPT_PYTHON)")
+            return
+        source = self.big()
+        ours, plain, mapped = self.series(source, self.strip(source, "--no-sync"),
+                                          self.torch_strip(source), self.torch_strip(source, "mmap"))
+        name = "strip-module --no-sync " + size_text(self.options.size)
+        self.ratio_row(name, ours, "torch load+save", plain, ">= 5 x faster",
+                       lambda r: r >= 5, inverse=True)
+        if mapped is None:
+            print("torch load(mmap)+save: left out, torch %s has no mmap" % self.torch_version)
+        else:
+            self.ratio_row(name, ours, "torch mmap+save", mapped, ">= 1 x faster",
+                           lambda r: r >= 1, inverse=True)
+        self.same_row(source)
+        self.same_row(self.small(self.options.small))
+
+    def same_row(self, source):
+        """The output is the file that torch writes, byte for byte."""
+        self.prepare(source)
+        os.makedirs(os.path.join(self.out, "a"))
+        ours, theirs = os.path.join(self.out, "a", "torch.pt"), os.path.join(self.out, "torch.pt")
+        self.command(self.ckpt, "strip-module", source, ours)()
+        self.torch_strip(source)()
+        same = filecmp.cmp(ours, theirs, shallow=False)
+        self.clean()
+        self.table.row((os.path.basename(source), "", "torch load+save", "", "", "", ""),
+                       "the same bytes", same)
+
+    def excess_row(self, what, count, ours, against, other):
+        """OURS beside a copy, and the time above that for every 100,000 tensors."""
+        per = [(a - b) * 1e5 / count for a, b in zip(ours.seconds, other.seconds)]
+        middle = statistics.median(per)
+        self.ratio_row(what, ours, against, other)
+        self.table.row(("  above it, for every 100,000 of them", time_text(middle), "", "",
+                        "(%.2f s to %.2f s)" % (min(per), max(per)), "", ""),
+                       "<= 0.5 s", middle <= 0.5)
+
+    def case_small(self):
+        most = self.options.small
+        each = {}
+        for count in (most // 4, most // 2, most):
+            source = self.small(count)
+            name = "strip-module %d tensors" % count
+            ours, other = self.series(source, self.strip(source), self.copy_sync(source))
+            self.excess_row(name, count, ours, "cp + sync FILE", other)
+            self.peak_row("  its memory", ours.kib, 256)
+            ours, other = self.series(source, self.strip(source, "--no-sync"), self.copy(source))
+            self.excess_row(name + " --no-sync", count, ours, "cp", other)
+            each[count] = ours.median / count
+        growth = each[most] / each[most // 4]
+        self.table.row(("linear: --no-sync, time per tensor", "", "%d : %d" % (most, most // 4), "",
+                        "%.2f" % growth, "", ""), "ratio <= 1.25", growth <= 1.25)
+
+    def case_storages(self):
+        count, nbytes = self.options.storages, 16384
+        source = self.input("storages", count, nbytes)
+        name = "strip-module %d storages" % count
+        ours, other = self.series(source, self.strip(source), self.copy_sync(source))
+        self.excess_row(name, count, ours, "cp + sync FILE", other)
+        ours, other = self.series(source, self.strip(source, "--no-sync"), self.copy(source))
+        self.excess_row(name + " --no-sync", count, ours, "cp", other)
+        self.peak_row("  its memory", ours.kib, 64)
+
+    def case_look(self):
+        files = ((size_text(self.options.size), self.big(), 0.020),
+                 ("%d tensors" % self.options.small, self.small(self.options.small), 1.0))
+        for text, source, limit in files:
+            for verb in ("ls", "info"):
+                contenders = [self.command(self.ckpt, verb, source)]
+                if shutil.which("unzip"):
+                    contenders.append(self.command("unzip", "-l", source))
+                ours, *other = self.series(source, *contenders)
+                goal = "< %s" % time_text(limit)
+                name = "%s %s" % (verb, text)
+                if other:
+                    self.ratio_row(name, ours, "unzip -l", other[0], goal, lambda _: ours.median < limit)
+                else:
+                    self.table.row((name, time_text(ours.median), "", "", "",
+                                    peak.text(ours.kib, self.floor), ""), goal, ours.median < limit)
+
+    def case_memory(self):
+        """Peak memory of every command on every kind of file, one run each."""
+        files = ((self.big(), 64), (self.input("storages", self.options.storages, 16384), 64),
+                 (self.small(self.options.small), 256))
+        for source, limit in files:
+            for verb in ("ls", "info", "strip-module"):
+                self.prepare(source)
+                target = [os.path.join(self.out, "ckpt.pt")] if verb == "strip-module" else []
+                _, kib = self.command(self.ckpt, verb, source, *target)()
+                self.peak_row("%s %s" % (verb, os.path.basename(source)), kib, limit)
+        self.clean()
+
+    # -- all of it
+
+    def describe(self):
+        """What the figures depend on."""
+        with open("/proc/cpuinfo") as file:
+            model = next((l.split(":", 1)[1].strip() for l in file if l.startswith("model name")),
+                         platform.machine())
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        kind = subprocess.run(["df", "--output=fstype", self.folder], capture_output=True, text=True,
+                              check=False).stdout.split()[-1:]
+        version = subprocess.run([self.ckpt, "version"], capture_output=True, text=True,
+                                 check=False).stdout.strip().splitlines()
+        print("%s, %d cores, %s of memory, Linux %s, file system %s" % (
+            model, os.cpu_count(), size_text(memory), platform.release(), *kind))
+        print("%s; torch %s; %d rounds, the first dropped" % (
+            version[0] if version else "ckpt", self.torch_version or "is not here", self.options.runs))
+        print("peaks below %d MiB cannot be told apart\n" % (self.floor * 1.05 / MIB + 1))
+
+    def run(self):
+        if shutil.disk_usage(self.folder).free < 3 * self.options.size + (2 << 30):
+            fail("'%s' has not three times the size free" % self.folder)
+        self.describe()
+        self.table.head()
+        for name in self.options.only or CASES:
+            getattr(self, "case_" + name)()
+        print()
+        print("%d goals NOT MET" % self.table.missed if self.table.missed else "all goals met")
+        return 1 if self.table.missed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="bench/run.sh", description="Measure ckpt side by side with cp and torch.",
+        epilog="Exit code: 0 all goals met, 1 some were not, 2 could not measure.")
+    root = os.path.dirname(HERE)
+    parser.add_argument("--ckpt", default=os.path.join(root, "build", "ckpt"), metavar="PATH")
+    parser.add_argument("--dir", default=os.path.join(root, "build", "bench"), metavar="FOLDER",
+                        help="work folder, on the disk to measure (default: build/bench)")
+    parser.add_argument("--size", type=parse_size, default="4G", help="of the large file (4G)")
+    parser.add_argument("--small", type=int, default=100000, metavar="N",
+                        help="tensors in the largest small-tensor file (100000)")
+    parser.add_argument("--storages", type=int, default=10000, metavar="N", help="(10000)")
+    parser.add_argument("--runs", type=int, default=8, metavar="N",
+                        help="rounds, of which the first is dropped (8)")
+    parser.add_argument("--only", action="append", choices=CASES, metavar="NAME",
+                        help="only this case, may be repeated: " + ", ".join(CASES))
+    options = parser.parse_args()
+    if options.runs < 2:
+        parser.error("--runs must be at least 2")
+    if not os.access(options.ckpt, os.X_OK):
+        fail("no '%s': build a release first (scripts/quickstart)" % options.ckpt)
+    return Bench(options).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libckpt: PyTorch checkpoints without Python. Start with ckpt_open() in model.h.
+ */
+#ifndef CKPT_CKPT_H
+#define CKPT_CKPT_H
+
+#include <ckpt/dis.h>
+#include <ckpt/edit.h>
+#include <ckpt/error.h>
+#include <ckpt/model.h>
+#include <ckpt/save.h>
+#include <ckpt/text.h>
+#include <ckpt/version.h>
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_MODEL_H
+#define CKPT_MODEL_H
+
+#include <ckpt/error.h>
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * A checkpoint: named tensors, the storages behind them and everything else that was saved. It is
+ * never changed: edits make a new one. Bytes of tensors stay in the file until they are asked for;
+ * the file is kept open. Nothing that a file contains is ever executed.
+ *
+ * All functions may be called from several threads on one model, as long as none closes it.
+ */
+struct ckpt_model;
+
+/*
+ * Open the torch.save file (zip form, torch 1.6 and later) at PATH.
+ *
+ * *OUT is the caller's, to be given to ckpt_close(). Returns 0; CKPT_E_IO; CKPT_E_UNSUPPORTED if
+ * it is something else, which the text names (Git LFS pointer, HTML page, TorchScript, legacy
+ * stream ...); CKPT_E_FORMAT if it is damaged, with the record and the offset; CKPT_E_LIMIT if it
+ * asks for more memory than a file of its size can mean; CKPT_E_NOMEM.
+ */
+CKPT_API int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err);
+
+/* The same for LEN bytes in memory, which must outlive the model. */
+CKPT_API int ckpt_open_memory(const void *bytes, size_t len, struct ckpt_model **out,
+			      struct ckpt_error *err);
+
+/* NULL is allowed. */
+CKPT_API void ckpt_close(struct ckpt_model *model);
+
+/* ---- tensors ---- */
+
+enum ckpt_tensor_flags {
+	CKPT_TENSOR_REQUIRES_GRAD = 1 << 0,
+	CKPT_TENSOR_PARAMETER = 1 << 1, /* torch.nn.Parameter */
+	CKPT_TENSOR_CONJ = 1 << 2,      /* the values are the conjugates of what is stored */
+	CKPT_TENSOR_NEG = 1 << 3,       /* ... negated */
+};
+
+/* One tensor. Strings and arrays are borrowed from the model. */
+struct ckpt_tensor_info {
+	size_t size;          /* sizeof(struct ckpt_tensor_info), set by the caller */
+	const char *name;     /* path: dict keys and positions joined by '.'; raw bytes of the file */
+	const char *dtype;    /* "float32", "bfloat16", ... as torch names it */
+	uint32_t itemsize;    /* bytes per item */
+	uint32_t ndim;
+	const uint64_t *shape;  /* NDIM numbers */
+	const uint64_t *stride; /* in items; NULL for tensors without strides (sparse, nested) */
+	uint64_t offset;        /* of the first item in the storage, in items */
+	uint64_t numel;         /* product of SHAPE; UINT64_MAX if it does not fit */
+	uint64_t nbytes;        /* numel * itemsize; 0 for meta tensors; stored values for sparse ones */
+	int64_t storage;        /* index of the storage, or -1: none or several */
+	uint64_t storage_nbytes; /* size of that storage, which the tensor may share or only see a part of */
+	const char *device;     /* "cpu", "cuda:0", "meta", ... as the file says */
+	const char *layout;     /* "strided", "quantized", "sparse_coo", "nested", "wrapper", ... */
+	const char *class_name; /* "Parameter", "DTensor", ...; NULL for a plain tensor */
+	unsigned flags;         /* enum ckpt_tensor_flags */
+};
+#define CKPT_TENSOR_INFO_INIT { .size = sizeof(struct ckpt_tensor_info) }
+
+CKPT_API uint64_t ckpt_tensor_count(const struct ckpt_model *model);
+
+/*
+ * Describe tensor I, 0 <= I < ckpt_tensor_count(), in the order of the file. A tensor that stands
+ * under several names is listed under each. Returns 0 or CKPT_E_ARG.
+ */
+CKPT_API int ckpt_tensor_get(const struct ckpt_model *model, uint64_t i,
+			     struct ckpt_tensor_info *out);
+
+/* Storages that the file's tensors use, and their bytes taken together. */
+CKPT_API uint64_t ckpt_storage_count(const struct ckpt_model *model);
+CKPT_API uint64_t ckpt_storage_bytes(const struct ckpt_model *model);
+
+/* ---- everything else ---- */
+
+enum ckpt_item_kind {
+	CKPT_ITEM_TENSOR,
+	CKPT_ITEM_CONTAINER, /* dict, list, tuple, set, or an object that holds others */
+	CKPT_ITEM_VALUE,     /* number, text, bytes, None, class ... */
+};
+
+/* One value on the way through a checkpoint. Strings are valid during the call. */
+struct ckpt_item {
+	size_t size;
+	const char *name;  /* path, "" for the root; raw bytes of the file */
+	uint32_t depth;    /* 0 for the root */
+	enum ckpt_item_kind kind;
+	const char *type;  /* "dict", "OrderedDict", "int", "Namespace", ... escaped */
+	const char *text;  /* the value as repr() shows it, shortened and escaped */
+	uint64_t count;    /* items of a container */
+	bool seen;         /* a container that was walked before under another name */
+};
+
+/*
+ * Call VISIT for every value, depth first, in the order of the file. VISIT returns 1 to enter a
+ * container, 0 to pass over it, a negative status to stop; that status is returned.
+ */
+CKPT_API int ckpt_walk(const struct ckpt_model *model,
+		       int (*visit)(void *ctx, const struct ckpt_item *item), void *ctx,
+		       struct ckpt_error *err);
+
+/* ---- the file ---- */
+
+struct ckpt_file_info {
+	size_t size;
+	const char *format;       /* "torch zip" */
+	const char *writer;       /* who writes such a file: "torch 2.7 or later" */
+	const char *profile;      /* the same as ckpt_save() takes it: "2.7" */
+	const char *archive_name; /* the folder inside of the zip */
+	const char *byteorder;    /* "little", "big", or "" where the file does not say */
+	uint64_t file_nbytes;
+	uint64_t pickle_nbytes;
+	uint64_t record_count;
+	uint32_t pickle_protocol;
+	uint32_t alignment;   /* of the records' data */
+	bool has_crc;         /* checksums are recorded */
+	uint32_t compressed;  /* storages that are deflated: torch loads them, but not with mmap */
+	uint32_t unreferenced; /* storage records that no tensor mentions */
+	uint32_t foreign;      /* records that torch.save does not write */
+};
+#define CKPT_FILE_INFO_INIT { .size = sizeof(struct ckpt_file_info) }
+
+/* Strings are borrowed from the model. Returns 0 or CKPT_E_ARG. */
+CKPT_API int ckpt_file_get(const struct ckpt_model *model, struct ckpt_file_info *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_SAVE_H
+#define CKPT_SAVE_H
+
+#include <ckpt/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum ckpt_save_flags {
+	CKPT_SAVE_REPLACE = 1 << 0, /* replace an existing file */
+	CKPT_SAVE_NO_SYNC = 1 << 1, /* leave writing back to the system, as cp does */
+	/*
+	 * Write what torch.load + torch.save would: protocol 2, records that torch knows only, CRCs
+	 * computed where they are missing. Without it the input's protocol, records, alignment and CRC
+	 * setting are kept.
+	 */
+	CKPT_SAVE_CANONICAL = 1 << 2,
+	CKPT_SAVE_DRY_RUN = 1 << 3, /* do everything but write */
+};
+
+struct ckpt_save_options {
+	size_t size;
+	unsigned flags;
+	/*
+	 * Which torch to write like: any version from "1.6" to "2.14", or "same" / NULL for the
+	 * generation that wrote the input. Decides the records, their order and the storage keys.
+	 */
+	const char *profile;
+	uint32_t alignment; /* of records; 0: the input's */
+	int crc;            /* 1: record checksums, 0: do not, -1: as in the input */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *progress_ctx;
+	const void *cancel; /* const atomic_int *: not 0 stops the save; safe from a signal handler */
+};
+#define CKPT_SAVE_OPTIONS_INIT { .size = sizeof(struct ckpt_save_options), .crc = -1 }
+
+struct ckpt_save_report {
+	size_t size;
+	uint64_t nbytes;  /* of the new file */
+	uint32_t dropped; /* records of the input that were left out */
+};
+#define CKPT_SAVE_REPORT_INIT { .size = sizeof(struct ckpt_save_report) }
+
+/*
+ * Write MODEL to PATH in the format it came from, as torch itself would: byte for byte what
+ * torch.load, the same edit, and torch.save give. The file gets its name only when it is complete
+ * and synced; on any failure nothing is left behind. The input is never touched, and PATH must not
+ * be the input.
+ *
+ * Checksums of records that are copied come from the input; nothing is read twice. Memory: a few
+ * MiB plus the metadata.
+ *
+ * Returns 0; CKPT_E_EXISTS; CKPT_E_IO; CKPT_E_CHANGED if the input changed meanwhile;
+ * CKPT_E_FORMAT if a storage record is missing or has the wrong size; CKPT_E_UNSUPPORTED;
+ * CKPT_E_CANCELLED; CKPT_E_NOMEM. REPORT may be NULL.
+ */
+CKPT_API int ckpt_save(const struct ckpt_model *model, const char *path,
+		       const struct ckpt_save_options *options, struct ckpt_save_report *report,
+		       struct ckpt_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

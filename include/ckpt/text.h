@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_TEXT_H
+#define CKPT_TEXT_H
+
+#include <ckpt/error.h>
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Write LEN bytes that came from a file to BUF so that they are safe on a terminal and on one line:
+ * control characters, backslashes, broken UTF-8, and characters that hide text or change its
+ * direction become escapes; what does not fit is cut and ends in "...". Returns BUF.
+ */
+CKPT_API char *ckpt_escape(char *buf, size_t size, const char *text, size_t len);
+
+/*
+ * A pattern over names: a glob over the whole name ('*' crosses dots), which also matches the
+ * subtree below the name; the exact form of a name; or, after "re:", a Perl-compatible expression
+ * that is searched for anywhere in the name.
+ */
+struct ckpt_pattern;
+
+/* CKPT_E_ARG if the expression is wrong. *OUT is the caller's. */
+CKPT_API int ckpt_pattern_new(const char *text, struct ckpt_pattern **out, struct ckpt_error *err);
+CKPT_API void ckpt_pattern_free(struct ckpt_pattern *pattern);
+
+/* One thread per pattern. */
+CKPT_API bool ckpt_pattern_matches(struct ckpt_pattern *pattern, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_CHUNK = 4096, LARGEST_CHUNK = 1 << 20 };
+
+struct chunk {
+	struct chunk *below;
+	size_t size, used;
+	max_align_t bytes[];
+};
+
+struct ckpt_arena {
+	struct chunk *top;
+	uint64_t budget, total;
+	bool over_budget;
+};
+
+struct ckpt_arena *ckpt_arena_new(uint64_t budget)
+{
+	struct ckpt_arena *arena = calloc(1, sizeof(*arena));
+
+	if (arena)
+		arena->budget = budget;
+	return arena;
+}
+
+static void pop_chunk(struct ckpt_arena *arena)
+{
+	struct chunk *top = arena->top;
+
+	arena->top = top->below;
+	free(top);
+}
+
+void ckpt_arena_free(struct ckpt_arena *arena)
+{
+	if (!arena)
+		return;
+	while (arena->top)
+		pop_chunk(arena);
+	free(arena);
+}
+
+static bool add_chunk(struct ckpt_arena *arena, size_t at_least)
+{
+	size_t size = arena->top ? arena->top->size * 2 : FIRST_CHUNK;
+	struct chunk *chunk;
+
+	if (size > LARGEST_CHUNK)
+		size = LARGEST_CHUNK;
+	if (size < at_least)
+		size = at_least;
+	chunk = malloc(sizeof(*chunk) + size);
+	if (!chunk)
+		return false;
+	chunk->below = arena->top;
+	chunk->size = size;
+	chunk->used = 0;
+	arena->top = chunk;
+	return true;
+}
+
+void *ckpt_arena_alloc(struct ckpt_arena *arena, uint64_t nbytes)
+{
+	uint64_t size;
+	void *p;
+
+	if (__builtin_add_overflow(nbytes, 7, &size))
+		size = UINT64_MAX;
+	size &= ~(uint64_t)7;
+	if (size > arena->budget - arena->total) {
+		arena->over_budget = true;
+		return NULL;
+	}
+	if (!arena->top || size > arena->top->size - arena->top->used)
+		if (!add_chunk(arena, size))
+			return NULL;
+	p = (char *)arena->top->bytes + arena->top->used;
+	arena->top->used += size;
+	arena->total += size;
+	return p;
+}
+
+void *ckpt_arena_calloc(struct ckpt_arena *arena, uint64_t count, uint64_t size)
+{
+	uint64_t nbytes;
+	void *p;
+
+	if (__builtin_mul_overflow(count, size, &nbytes))
+		nbytes = UINT64_MAX;
+	p = ckpt_arena_alloc(arena, nbytes);
+	if (p)
+		memset(p, 0, nbytes);
+	return p;
+}
+
+char *ckpt_arena_copy(struct ckpt_arena *arena, const void *bytes, uint64_t len)
+{
+	char *p = len < UINT64_MAX ? ckpt_arena_alloc(arena, len + 1) : NULL;
+
+	if (p) {
+		if (len)
+			memcpy(p, bytes, len);
+		p[len] = '\0';
+	}
+	return p;
+}
+
+int ckpt_arena_fail(const struct ckpt_arena *arena, struct ckpt_error *err)
+{
+	if (arena && arena->over_budget)
+		return ckpt_fail(err, CKPT_E_LIMIT,
+				 "needs more than %" PRIu64 " MiB of memory, which is the limit",
+				 arena->budget >> 20);
+	return ckpt_fail_nomem(err);
+}
+
+uint64_t ckpt_arena_used(const struct ckpt_arena *arena)
+{
+	return arena->total;
+}
+
+struct ckpt_arena_mark ckpt_arena_mark(const struct ckpt_arena *arena)
+{
+	struct ckpt_arena_mark mark = { arena->top, arena->top ? arena->top->used : 0,
+					arena->total };
+
+	return mark;
+}
+
+void ckpt_arena_release(struct ckpt_arena *arena, struct ckpt_arena_mark mark)
+{
+	while (arena->top != mark.chunk)
+		pop_chunk(arena);
+	if (arena->top)
+		arena->top->used = mark.used;
+	arena->total = mark.total;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BASE_BUF_H
+#define CKPT_BASE_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes that grow at the end. After the first failed allocation BAD stays set and nothing is added. */
+struct ckpt_buf {
+	uint8_t *data;
+	size_t len, cap;
+	bool bad;
+};
+
+void ckpt_buf_clear(struct ckpt_buf *buf);
+
+/* Room for LEN more bytes at the end; NULL (and bad) if there is no memory. */
+uint8_t *ckpt_buf_grow(struct ckpt_buf *buf, size_t len);
+
+void ckpt_buf_add(struct ckpt_buf *buf, const void *bytes, size_t len);
+void ckpt_buf_add_u8(struct ckpt_buf *buf, uint8_t v);
+void ckpt_buf_add_u16(struct ckpt_buf *buf, uint16_t v); /* little-endian, as all below */
+void ckpt_buf_add_u32(struct ckpt_buf *buf, uint32_t v);
+void ckpt_buf_add_u64(struct ckpt_buf *buf, uint64_t v);
+void ckpt_buf_add_fill(struct ckpt_buf *buf, uint8_t byte, size_t count);
+void ckpt_buf_printf(struct ckpt_buf *buf, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+size_t ckpt_utf8_len(const char *text, size_t len)
+{
+	const uint8_t *s = (const uint8_t *)text;
+	uint32_t cp;
+	size_t n;
+
+	if (!len)
+		return 0;
+	if (s[0] < 0x80)
+		return 1;
+	n = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
+	if (s[0] < 0xC2 || s[0] > 0xF4 || len < n)
+		return 0;
+	cp = s[0] & (0xFFu >> (n + 1));
+	for (size_t i = 1; i < n; i++) {
+		if ((s[i] & 0xC0) != 0x80)
+			return 0;
+		cp = cp << 6 | (s[i] & 0x3F);
+	}
+	if ((n == 3 && cp < 0x800) || (n == 4 && (cp < 0x10000 || cp > 0x10FFFF)) ||
+	    (cp >= 0xD800 && cp <= 0xDFFF))
+		return 0;
+	return n;
+}
+
+bool ckpt_utf8_ok(const char *text, size_t len)
+{
+	while (len) {
+		size_t n = ckpt_utf8_len(text, len);
+
+		if (!n)
+			return false;
+		text += n;
+		len -= n;
+	}
+	return true;
+}
+
+/* C1 controls, and the marks that reorder or hide text */
+static bool is_unsafe(const char *text, size_t n)
+{
+	static const char *const marks[] = { "\u061C", "\u200B", "\u200C", "\u200D", "\u200E", "\u200F",
+					     "\u2028", "\u2029", "\u202A", "\u202B", "\u202C", "\u202D",
+					     "\u202E", "\u2066", "\u2067", "\u2068", "\u2069", "\uFEFF" };
+
+	if (n == 2 && (uint8_t)text[0] == 0xC2 && (uint8_t)text[1] < 0xA0)
+		return true;
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		if (strlen(marks[i]) == n && !memcmp(marks[i], text, n))
+			return true;
+	return false;
+}
+
+/* One character of TEXT as printable text in OUT[17]; returns how many bytes of TEXT it took. */
+static size_t escape_one(char *out, const char *text, size_t len)
+{
+	size_t n = ckpt_utf8_len(text, len);
+	uint8_t c = (uint8_t)text[0];
+
+	if (n == 1 && c >= 0x20 && c != 0x7F && c != '\\') {
+		out[0] = (char)c;
+		out[1] = '\0';
+	} else if (n > 1 && !is_unsafe(text, n)) {
+		memcpy(out, text, n);
+		out[n] = '\0';
+	} else if (c == '\n' || c == '\t' || c == '\r' || c == '\\') {
+		snprintf(out, 17, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : c == '\r' ? 'r' : '\\');
+	} else if (n > 1) {
+		for (size_t i = 0; i < n; i++)
+			snprintf(out + 4 * i, 5, "\\x%02x", (uint8_t)text[i]);
+	} else {
+		snprintf(out, 17, "\\x%02x", c);
+		n = 1;
+	}
+	return n;
+}
+
+char *ckpt_escape(char *buf, size_t size, const char *text, size_t len)
+{
+	size_t used = 0, room_for_dots = 0;
+	char one[17];
+
+	if (!size)
+		return buf;
+	while (len) {
+		size_t took = escape_one(one, text, len), add = strlen(one);
+
+		if (used + add + 4 <= size)
+			room_for_dots = used + add;
+		if (used + add + 1 > size) {
+			if (size > 4)
+				memcpy(buf + room_for_dots, "...", 4);
+			else
+				buf[used] = '\0';
+			return buf;
+		}
+		memcpy(buf + used, one, add);
+		used += add;
+		text += took;
+		len -= took;
+	}
+	buf[used] = '\0';
+	return buf;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BASE_TEXT_H
+#define CKPT_BASE_TEXT_H
+
+#include <ckpt/text.h> /* ckpt_escape() */
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Length of the UTF-8 sequence that starts TEXT, 1 to 4, or 0 if it is broken. Surrogates count as
+ * broken.
+ */
+size_t ckpt_utf8_len(const char *text, size_t len);
+
+bool ckpt_utf8_ok(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+#include "io/source.h"
+#include "pickle/dis.h"
+#include "zipfmt/index.h"
+
+#include <ckpt/dis.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t MOST_PICKLE = (uint64_t)2 << 30;
+
+/* RECORD with or without the archive's folder in front; NULL: the first data.pkl. */
+static struct ckpt_zip_entry *find_record(const struct ckpt_zip *zip, const char *record)
+{
+	const char *want = record ? record : "data.pkl";
+	struct ckpt_zip_entry *entry = ckpt_zip_find(zip, want, strlen(want));
+
+	for (uint32_t i = 0; !entry && i < zip->count; i++) {
+		const char *slash = memchr(zip->entries[i].name, '/', zip->entries[i].name_len);
+
+		if (slash && !strcmp(slash + 1, want))
+			entry = &zip->entries[i];
+	}
+	return entry;
+}
+
+static int read_from_zip(struct ckpt_source *source, const char *record, uint8_t **bytes,
+			 size_t *len, char *name, size_t name_size, struct ckpt_error *err)
+{
+	struct ckpt_zip *zip;
+	struct ckpt_zip_entry *entry;
+	char shown[160];
+	int rc = ckpt_zip_open(source, &zip, err);
+
+	if (rc < 0)
+		return rc;
+	entry = find_record(zip, record);
+	if (!entry)
+		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "there is no record '%s'",
+			       ckpt_escape(shown, sizeof(shown), record ? record : "data.pkl",
+					   strlen(record ? record : "data.pkl")));
+	else
+		rc = ckpt_zip_read(zip, entry, MOST_PICKLE, bytes, err);
+	if (rc == 0) {
+		*len = entry->usize;
+		ckpt_escape(name, name_size, entry->name, entry->name_len);
+	}
+	ckpt_zip_close(zip);
+	return rc;
+}
+
+static int read_bare(struct ckpt_source *source, uint8_t **bytes, size_t *len, struct ckpt_error *err)
+{
+	*len = ckpt_source_size(source);
+	if (*len > MOST_PICKLE)
+		return ckpt_fail(err, CKPT_E_LIMIT, "is larger than any pickle: %zu bytes", *len);
+	*bytes = malloc(*len + 1);
+	if (!*bytes)
+		return ckpt_fail_nomem(err);
+	return ckpt_source_read(source, 0, *bytes, *len, err);
+}
+
+int ckpt_disassemble(const char *path, const char *record,
+		     int (*emit)(void *ctx, const char *line), void *ctx, struct ckpt_error *err)
+{
+	struct ckpt_source *source;
+	uint8_t *bytes = NULL, head[4] = { 0 };
+	char name[160] = "";
+	size_t len = 0;
+	int rc = ckpt_source_open(path, &source, err);
+
+	if (rc < 0)
+		return rc;
+	ckpt_source_read(source, 0, head, sizeof(head), NULL);
+	if (!memcmp(head, "PK\x03\x04", 4))
+		rc = read_from_zip(source, record, &bytes, &len, name, sizeof(name), err);
+	else if (record)
+		rc = ckpt_fail(err, CKPT_E_ARG, "is no archive and has no records");
+	else
+		rc = read_bare(source, &bytes, &len, err);
+	if (rc == 0) {
+		rc = ckpt_pickle_disassemble(bytes, len, emit, ctx, err);
+		rc = ckpt_error_at(err, rc, NULL, name[0] ? name : NULL, CKPT_NO_OFFSET);
+	}
+	free(bytes);
+	ckpt_source_unref(source);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_FORMAT_FORMAT_H
+#define CKPT_FORMAT_FORMAT_H
+
+#include "io/source.h"
+#include "model/model.h"
+
+#include <ckpt/save.h>
+
+/* One single-file format. A format is chosen by content, never by the file's name. */
+struct ckpt_format {
+	const char *name;
+	/* Do the first LEN bytes of a file of SIZE bytes look like this format? */
+	bool (*probe)(const uint8_t *head, size_t len, uint64_t size);
+	int (*read)(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err);
+	int (*save)(const struct ckpt_model *model, const char *path,
+		    const struct ckpt_save_options *options, struct ckpt_save_report *report,
+		    struct ckpt_error *err);
+	void (*describe)(const struct ckpt_model *model, struct ckpt_file_info *out);
+};
+
+extern const struct ckpt_format ckpt_format_torch_zip;
+
+/* The first bytes that every probe gets. */
+enum { CKPT_PROBE_BYTES = 4096 };
+
+/*
+ * Say what a file is that no format reads: always fails, CKPT_E_UNSUPPORTED or CKPT_E_FORMAT, with
+ * a text that names it and, where it helps, how to get at the checkpoint.
+ */
+int ckpt_fail_unknown_file(const struct ckpt_source *source, const uint8_t *head, size_t len,
+			   struct ckpt_error *err);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/format.h"
+
+#include "base/text.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Files that people take for checkpoints, by the bytes at OFF. */
+static const struct {
+	size_t off, len;
+	const char *bytes, *what;
+} signatures[] = {
+	{ 0, 8, "\x89HDF\r\n\x1a\n", "an HDF5 file (Keras .h5), not a torch checkpoint" },
+	{ 0, 6, "\x93NUMPY", "a NumPy .npy array, not a torch checkpoint" },
+	{ 0, 4, "GGUF", "a GGUF model (llama.cpp), not a torch checkpoint" },
+	{ 0, 4, "lmgg", "an old GGML model, not a torch checkpoint" },
+	{ 0, 4, "fmgg", "an old GGML model, not a torch checkpoint" },
+	{ 0, 4, "tjgg", "an old GGML model, not a torch checkpoint" },
+	{ 0, 2, "\x1f\x8b", "compressed with gzip; unpack it first" },
+	{ 0, 3, "BZh", "compressed with bzip2; unpack it first" },
+	{ 0, 6, "\xfd" "7zXZ\0", "compressed with xz; unpack it first" },
+	{ 0, 4, "\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first" },
+	{ 0, 4, "\x04\x22\x4d\x18", "compressed with lz4; unpack it first" },
+	{ 0, 6, "7z\xbc\xaf\x27\x1c", "a 7-Zip archive; unpack it first" },
+	{ 0, 4, "Rar!", "a RAR archive; unpack it first" },
+	{ 0, 8, "PYTORCH1", "a file of a torch 1.0 pre-release, a form that was given up" },
+	{ 4, 4, "PTMF", "a torch mobile model (flatbuffer), not a torch.save file" },
+	{ 4, 4, "ET12", "an ExecuTorch program, not a torch.save file" },
+	{ 4, 4, "TFL3", "a TensorFlow Lite model, not a torch checkpoint" },
+	{ 0, 4, "\x7f" "ELF", "an executable (ELF), not a torch checkpoint" },
+	{ 0, 2, "MZ", "a Windows executable, not a torch checkpoint" },
+	{ 0, 4, "\x00\x05\x16\x07", "a macOS resource file (._name), not the checkpoint beside it" },
+	{ 0, 8, "\x89PNG\r\n\x1a\n", "a PNG image, not a torch checkpoint" },
+	{ 0, 4, "\xff\xd8\xff\xe0", "a JPEG image, not a torch checkpoint" },
+	{ 0, 4, "%PDF", "a PDF document, not a torch checkpoint" },
+	{ 0, 8, "\x03\0\0\0\x01\0\0\0", "a Lua Torch7 file (.t7), not a PyTorch checkpoint" },
+	{ 0, 8, "\x04\0\0\0\x01\0\0\0", "a Lua Torch7 file (.t7), not a PyTorch checkpoint" },
+	{ 0, 4, "PK\x05\x06", "an empty zip archive" },
+	{ 0, 4, "PK\x07\x08", "one part of a zip archive that was split; join the parts first" },
+};
+
+static const char *find_signature(const uint8_t *head, size_t len)
+{
+	for (size_t i = 0; i < sizeof(signatures) / sizeof(signatures[0]); i++)
+		if (signatures[i].off + signatures[i].len <= len &&
+		    !memcmp(head + signatures[i].off, signatures[i].bytes, signatures[i].len))
+			return signatures[i].what;
+	return NULL;
+}
+
+static bool is_all_zero(const uint8_t *head, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (head[i])
+			return false;
+	return true;
+}
+
+static bool starts_with(const char *text, size_t len, const char *what)
+{
+	return len >= strlen(what) && !strncasecmp(text, what, strlen(what));
+}
+
+/* An error page that was saved where a model was expected. */
+static const char *find_markup(const uint8_t *head, size_t len)
+{
+	const char *text = (const char *)head;
+
+	if (len >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3)) {
+		text += 3;
+		len -= 3;
+	}
+	while (len && isspace((unsigned char)*text)) {
+		text++;
+		len--;
+	}
+	if (starts_with(text, len, "<!doctype html") || starts_with(text, len, "<html"))
+		return "an HTML page: the server sent a web page (an error, a login) instead of the model";
+	if (starts_with(text, len, "<?xml") || starts_with(text, len, "<Error"))
+		return "an XML document: the server sent an error instead of the model";
+	if (len && (*text == '{' || *text == '['))
+		return "JSON text: a config, an index of shards, or an error message, not the model";
+	return NULL;
+}
+
+/* A Git LFS pointer names the object that was not fetched. */
+static int fail_lfs_pointer(const uint8_t *head, size_t len, struct ckpt_error *err)
+{
+	char text[600], oid[80] = "?", size[32] = "?", *at;
+
+	snprintf(text, sizeof(text), "%.*s", (int)(len < 599 ? len : 599), (const char *)head);
+	at = strstr(text, "oid sha256:");
+	if (at)
+		sscanf(at, "oid sha256:%64[0-9a-f]", oid);
+	at = strstr(text, "\nsize ");
+	if (at)
+		sscanf(at, "\nsize %20[0-9]", size);
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+			 "is a Git LFS pointer, the model itself (%s bytes, sha256 %s) was not fetched; "
+			 "run 'git lfs pull'", size, oid);
+}
+
+static bool is_safetensors(const uint8_t *head, size_t len, uint64_t size)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < 8 && i < len; i++)
+		n |= (uint64_t)head[i] << (8 * i);
+	return len >= 10 && n <= size - 8 && n >= 2 && head[8] == '{' &&
+	       (head[9] == '"' || head[9] == '}' || head[9] == ' ');
+}
+
+static bool contains(const uint8_t *head, size_t len, const char *what)
+{
+	return memmem(head, len, what, strlen(what)) != NULL;
+}
+
+static const char *find_pickle(const uint8_t *head, size_t len)
+{
+	static const uint8_t magic[] = { 0x8A, 0x0A, 0x6C, 0xFC, 0x9C, 0x46,
+					 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19 };
+
+	if (len >= 15 && memmem(head, len < 32 ? len : 32, magic, sizeof(magic)))
+		return "a legacy torch.save stream (the default before torch 1.6), which this version "
+		       "cannot read yet; load and save it with torch 1.6 or later";
+	if (starts_with((const char *)head, len, "L1195470371"))
+		return "a legacy torch.save stream written with pickle protocol 0, which this version cannot "
+		       "read";
+	if (len < 2 || head[0] != 0x80 || head[1] < 2 || head[1] > 5)
+		return NULL;
+	if (contains(head, len, "torch.distributed.checkpoint.metadata"))
+		return "the .metadata index of a distributed checkpoint (DCP), not a checkpoint file by itself";
+	if (contains(head, len, "_load_from_bytes"))
+		return "a bare pickle with tensors, made by pickle.dump, not by torch.save";
+	return "a bare pickle, made by pickle.dump, not by torch.save; 'ckpt dis' shows what is in it";
+}
+
+static const char *find_other(const uint8_t *head, size_t len, uint64_t size)
+{
+	const char *what = find_signature(head, len);
+
+	if (!what)
+		what = find_markup(head, len);
+	if (!what)
+		what = find_pickle(head, len);
+	if (!what && is_safetensors(head, len, size))
+		what = "a safetensors file, which this version cannot read yet";
+	if (!what && len >= 263 && !memcmp(head + 257, "ustar", 5))
+		what = starts_with((const char *)head, len, "storages") || contains(head, len, "storages")
+			       ? "a torch checkpoint of 2016 (tar form), which this version cannot read yet"
+			       : "a tar archive; unpack it first (many .pth.tar files are no tars, this is one)";
+	if (!what && len > 16 && head[0] == 0x08 && contains(head, len < 256 ? len : 256, "pytorch"))
+		what = "an ONNX model, not a torch checkpoint";
+	return what;
+}
+
+int ckpt_fail_unknown_file(const struct ckpt_source *source, const uint8_t *head, size_t len,
+			   struct ckpt_error *err)
+{
+	uint64_t size = ckpt_source_size(source);
+	const char *what;
+	char shown[64];
+
+	if (!size)
+		return ckpt_fail(err, CKPT_E_FORMAT, "is empty: a download or a save was interrupted");
+	if (starts_with((const char *)head, len, "version https://git-lfs"))
+		return fail_lfs_pointer(head, len, err);
+	if (is_all_zero(head, len))
+		return ckpt_fail(err, CKPT_E_FORMAT, "begins with %zu zero bytes: space was reserved, but "
+				 "the download or the save never filled it", len);
+	what = find_other(head, len, size);
+	if (what)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is %s", what);
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is no torch checkpoint: it begins with '%s'",
+			 ckpt_escape(shown, sizeof(shown), (const char *)head, len < 16 ? len : 16));
+}

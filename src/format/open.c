@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/format.h"
+
+#include <string.h>
+
+static const struct ckpt_format *const formats[] = { &ckpt_format_torch_zip };
+
+static int open_source(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
+{
+	uint8_t head[CKPT_PROBE_BYTES];
+	uint64_t size = ckpt_source_size(source);
+	size_t len = size < sizeof(head) ? (size_t)size : sizeof(head);
+	int rc = ckpt_source_read(source, 0, head, len, err);
+
+	if (rc < 0)
+		return rc;
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+		if (formats[i]->probe(head, len, size))
+			return formats[i]->read(source, out, err);
+	return ckpt_fail_unknown_file(source, head, len, err);
+}
+
+int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
+{
+	struct ckpt_source *source;
+	int rc;
+
+	*out = NULL;
+	rc = ckpt_source_open(path, &source, err);
+	if (rc < 0)
+		return rc;
+	rc = open_source(source, out, err);
+	ckpt_source_unref(source); /* the model took its own reference */
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
+int ckpt_open_memory(const void *bytes, size_t len, struct ckpt_model **out, struct ckpt_error *err)
+{
+	struct ckpt_source *source;
+	int rc;
+
+	*out = NULL;
+	rc = ckpt_source_from_memory(bytes, len, &source, err);
+	if (rc < 0)
+		return rc;
+	rc = open_source(source, out, err);
+	ckpt_source_unref(source);
+	return rc;
+}
+
+int ckpt_save(const struct ckpt_model *model, const char *path,
+	      const struct ckpt_save_options *options, struct ckpt_save_report *report,
+	      struct ckpt_error *err)
+{
+	static const struct ckpt_save_options defaults = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_save_report local = CKPT_SAVE_REPORT_INIT;
+
+	return model->doc->format->save(model, path, options ? options : &defaults,
+					report ? report : &local, err);
+}
+
+int ckpt_file_get(const struct ckpt_model *model, struct ckpt_file_info *out)
+{
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+
+	if (!out->size || out->size > sizeof(info))
+		return CKPT_E_ARG;
+	info.file_nbytes = ckpt_source_size(model->doc->source);
+	info.pickle_nbytes = model->doc->pickle_len;
+	info.pickle_protocol = model->doc->pickle.protocol;
+	model->doc->format->describe(model, &info);
+	info.size = out->size;
+	memcpy(out, &info, out->size);
+	return 0;
+}

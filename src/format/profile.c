@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct ckpt_profile table[] = {
+	{ .since = "1.6", .writers = "torch 1.6 to 1.8", .major = 1, .minor = 6,
+	  .always_archive = true, .address_keys = true },
+	{ .since = "1.9", .writers = "torch 1.9 to 1.12", .major = 1, .minor = 9,
+	  .always_archive = true },
+	{ .since = "1.13", .writers = "torch 1.13 to 2.0", .major = 1, .minor = 13, .python311 = true },
+	{ .since = "2.1", .writers = "torch 2.1 to 2.6", .major = 2, .minor = 1, .byteorder = true,
+	  .serialization_id = true, .ascii_path_only = true, .is_coalesced = true },
+	{ .since = "2.7", .writers = "torch 2.7 or later", .major = 2, .minor = 7, .byteorder = true,
+	  .serialization_id = true, .format_version = true, .numeric_order = true,
+	  .ascii_path_only = true, .is_coalesced = true },
+};
+enum { COUNT = sizeof(table) / sizeof(table[0]) };
+
+const struct ckpt_profile *ckpt_profile_find(const char *version)
+{
+	const struct ckpt_profile *found = NULL;
+	unsigned long major, minor;
+	char *end;
+
+	major = strtoul(version, &end, 10);
+	if (end == version || *end != '.')
+		return NULL;
+	version = end + 1;
+	minor = strtoul(version, &end, 10);
+	if (end == version || (*end && *end != '.') || major < 1 || major > 2)
+		return NULL;
+	for (int i = 0; i < COUNT; i++)
+		if (table[i].major < major || (table[i].major == major && table[i].minor <= minor))
+			found = &table[i];
+	return found;
+}
+
+const struct ckpt_profile *ckpt_profile_detect(bool format_version, bool serialization_id,
+					       bool byteorder, bool named_archive,
+					       bool sequential_keys)
+{
+	if (format_version)
+		return &table[4];
+	if (serialization_id || byteorder)
+		return &table[3];
+	if (!named_archive)
+		return &table[2];
+	return sequential_keys ? &table[1] : &table[0];
+}
+
+static bool is_ascii(const char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text >= 0x80)
+			return false;
+	return true;
+}
+
+int ckpt_profile_archive_name(const struct ckpt_profile *profile, const char *path, char *name,
+			      size_t size, struct ckpt_error *err)
+{
+	const char *base = path, *dot;
+	size_t len;
+
+	if (profile->always_archive || (profile->ascii_path_only && !is_ascii(path))) {
+		base = "archive";
+		len = strlen(base);
+	} else {
+		for (const char *p = path; *p; p++)
+			if (*p == '/' || *p == '\\')
+				base = p + 1;
+		dot = strrchr(base, '.');
+		len = dot ? (size_t)(dot - base) : strlen(base);
+	}
+	if (!len || len >= size)
+		return ckpt_fail(err, CKPT_E_ARG,
+				 "torch names the archive after the file, and '%.200s' leaves no name", path);
+	memcpy(name, base, len);
+	name[len] = '\0';
+	return 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_FORMAT_TORCH_ZIP_H
+#define CKPT_FORMAT_TORCH_ZIP_H
+
+#include "format/format.h"
+#include "format/profile.h"
+#include "zipfmt/index.h"
+
+/* What reading found out about the container; hangs on the document. */
+struct ckpt_torch_zip {
+	struct ckpt_zip *zip; /* owned */
+	const struct ckpt_profile *profile;
+	char *archive_name;   /* owned */
+	char version[16], byteorder[16]; /* texts of these records; "" if absent */
+	uint32_t alignment;
+	bool has_crc, has_format_version, has_storage_alignment, has_serialization_id;
+	bool version_first; /* torch 1.4 and 1.5 write it in front */
+	uint32_t compressed, unreferenced, foreign;
+};
+
+static inline const struct ckpt_torch_zip *ckpt_torch_zip_of(const struct ckpt_model *model)
+{
+	return model->doc->container;
+}
+
+/* The entry of a record named without the archive name, or NULL. */
+struct ckpt_zip_entry *ckpt_torch_zip_record(const struct ckpt_torch_zip *tz, const char *record);
+
+/* Is it a record that torch.save writes? Says also which storages' keys have one. */
+bool ckpt_torch_zip_knows(const struct ckpt_torch_zip *tz, const struct ckpt_zip_entry *entry,
+			  const char **key);
+
+int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
+			const struct ckpt_save_options *options, struct ckpt_save_report *report,
+			struct ckpt_error *err);
+
+/*
+ * A zip without an end: say how much of the checkpoint is there and which tensors are whole.
+ * Always fails with CKPT_E_FORMAT.
+ */
+int ckpt_torch_zip_fail_truncated(struct ckpt_source *source, struct ckpt_error *err);
+
+#endif

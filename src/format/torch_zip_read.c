@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/torch_zip.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const uint64_t MOST_PICKLE = (uint64_t)2 << 30;
+static const uint64_t BUDGET_BASE = 64 << 20;
+
+static void free_torch_zip(void *container)
+{
+	struct ckpt_torch_zip *tz = container;
+
+	if (!tz)
+		return;
+	ckpt_zip_close(tz->zip);
+	free(tz->archive_name);
+	free(tz);
+}
+
+struct ckpt_zip_entry *ckpt_torch_zip_record(const struct ckpt_torch_zip *tz, const char *record)
+{
+	char name[1024];
+	int len = snprintf(name, sizeof(name), "%s/%s", tz->archive_name, record);
+
+	return len > 0 && (size_t)len < sizeof(name) ? ckpt_zip_find(tz->zip, name, (size_t)len) : NULL;
+}
+
+/* ---- which kind of archive is it ---- */
+
+/* torch takes the folder of the first entry, and wants every other one in it. */
+static int find_archive_name(struct ckpt_torch_zip *tz, struct ckpt_error *err)
+{
+	const struct ckpt_zip_entry *first = tz->zip->entries;
+	const char *slash;
+
+	if (!tz->zip->count)
+		return ckpt_fail(err, CKPT_E_FORMAT, "is an empty zip archive");
+	slash = memchr(first->name, '/', first->name_len);
+	tz->archive_name = strndup(first->name, slash ? (size_t)(slash - first->name) : 0);
+	return tz->archive_name ? 0 : ckpt_fail_nomem(err);
+}
+
+static bool has_suffix(const struct ckpt_zip_entry *e, const char *suffix)
+{
+	size_t len = strlen(suffix);
+
+	return e->name_len >= len && !memcmp(e->name + e->name_len - len, suffix, len);
+}
+
+static uint32_t count_suffix(const struct ckpt_zip *zip, const char *suffix)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < zip->count; i++)
+		count += has_suffix(&zip->entries[i], suffix);
+	return count;
+}
+
+/* A zip without data.pkl in its first folder: say what it is instead. */
+static int fail_other_zip(const struct ckpt_torch_zip *tz, struct ckpt_error *err)
+{
+	const struct ckpt_zip *zip = tz->zip;
+	const struct ckpt_zip_entry *inner = NULL;
+	char shown[160], pickle[160];
+
+	if (ckpt_torch_zip_record(tz, ".data/extern_modules"))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is a torch.package archive, not a torch.save file");
+	if (ckpt_torch_zip_record(tz, "archive_format") || count_suffix(zip, "serialized_state_dict.pt"))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "is a torch.export program (.pt2), not a torch.save file");
+	if (ckpt_torch_zip_record(tz, "version") && zip->count <= 3)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "holds no data.pkl: an interrupted torch.save, nothing of the checkpoint was "
+				 "written");
+	for (uint32_t i = 0; i < zip->count && !inner; i++)
+		if (has_suffix(&zip->entries[i], "/data.pkl"))
+			inner = &zip->entries[i];
+	if (inner)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "the records are not in one folder: the archive begins with '%s', but the pickle "
+				 "is '%s'; it was packed anew by another tool",
+				 ckpt_escape(shown, sizeof(shown), zip->entries[0].name,
+					     zip->entries[0].name_len),
+				 ckpt_escape(pickle, sizeof(pickle), inner->name, inner->name_len));
+	if (count_suffix(zip, ".npy") == zip->count)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is a NumPy .npz archive, not a torch checkpoint");
+	if (count_suffix(zip, "model.weights.h5"))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is a Keras model, not a torch checkpoint");
+	if (count_suffix(zip, ".pt") + count_suffix(zip, ".pth") + count_suffix(zip, ".bin") +
+	    count_suffix(zip, ".safetensors"))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "is a zip archive with model files inside, not one itself; unpack it first");
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+			 "is a zip archive, but not one of torch: there is no record 'data.pkl' (first: '%s')",
+			 ckpt_escape(shown, sizeof(shown), zip->entries[0].name, zip->entries[0].name_len));
+}
+
+static int check_kind(const struct ckpt_torch_zip *tz, struct ckpt_error *err)
+{
+	char shown[160];
+
+	if (!ckpt_torch_zip_record(tz, "data.pkl"))
+		return fail_other_zip(tz, err);
+	if (ckpt_torch_zip_record(tz, "constants.pkl"))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "is a TorchScript archive (torch.jit.save), not a torch.save file");
+	for (uint32_t i = 0; i < tz->zip->count; i++) {
+		const struct ckpt_zip_entry *e = &tz->zip->entries[i];
+		size_t len = strlen(tz->archive_name);
+
+		if (e->name_len <= len || memcmp(e->name, tz->archive_name, len) || e->name[len] != '/')
+			return ckpt_fail(err, CKPT_E_FORMAT,
+					 "'%s' is outside of the folder '%s/': the archive was packed anew by "
+					 "another tool, and torch will not load it",
+					 ckpt_escape(shown, sizeof(shown), e->name, e->name_len), tz->archive_name);
+	}
+	return 0;
+}
+
+/* ---- small records ---- */
+
+static int read_text(struct ckpt_torch_zip *tz, const char *record, char out[16],
+		     struct ckpt_error *err)
+{
+	struct ckpt_zip_entry *entry = ckpt_torch_zip_record(tz, record);
+	uint8_t *bytes;
+	int rc;
+
+	out[0] = '\0';
+	if (!entry)
+		return 0;
+	rc = ckpt_zip_read(tz->zip, entry, 15, &bytes, err);
+	if (rc < 0)
+		return rc;
+	snprintf(out, 16, "%.*s", (int)entry->usize, (const char *)bytes);
+	free(bytes);
+	return 0;
+}
+
+/* Parsed as torch does, with strtoull: leading blanks and a tail are no error. */
+static int check_version(struct ckpt_torch_zip *tz, struct ckpt_error *err)
+{
+	static const unsigned long long most = 10;
+	unsigned long long v;
+	char *end, shown[64];
+	int rc = read_text(tz, ".data/version", tz->version, err);
+
+	if (rc == 0 && !tz->version[0])
+		rc = read_text(tz, "version", tz->version, err);
+	if (rc < 0)
+		return rc;
+	if (!tz->version[0])
+		return ckpt_fail(err, CKPT_E_FORMAT, "there is no record 'version', torch will not load the file");
+	v = strtoull(tz->version, &end, 10);
+	if (end == tz->version || v < 1 || v > most)
+		return ckpt_error_at(err,
+				     ckpt_fail(err, CKPT_E_FORMAT, "file format version '%s', torch loads 1 to 10",
+					       ckpt_escape(shown, sizeof(shown), tz->version,
+							   strlen(tz->version))),
+				     NULL, "version", CKPT_NO_OFFSET);
+	return 0;
+}
+
+static int read_alignment(struct ckpt_torch_zip *tz, struct ckpt_error *err)
+{
+	char text[16], *end;
+	unsigned long v;
+	int rc = read_text(tz, ".storage_alignment", text, err);
+
+	tz->alignment = 64;
+	if (rc < 0 || !text[0])
+		return rc;
+	tz->has_storage_alignment = true;
+	v = strtoul(text, &end, 10);
+	if (*end || v < 1 || v > 1 << 20)
+		return ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "no alignment: '%.15s'", text), NULL,
+				     ".storage_alignment", CKPT_NO_OFFSET);
+	tz->alignment = (uint32_t)v;
+	return 0;
+}
+
+static int read_small_records(struct ckpt_torch_zip *tz, struct ckpt_error *err)
+{
+	char shown[64];
+	int rc = check_version(tz, err);
+
+	if (rc == 0)
+		rc = read_text(tz, "byteorder", tz->byteorder, err);
+	if (rc == 0 && tz->byteorder[0] && strcmp(tz->byteorder, "little") && strcmp(tz->byteorder, "big"))
+		rc = ckpt_error_at(err,
+				   ckpt_fail(err, CKPT_E_FORMAT, "byte order '%s', wanted 'little' or 'big'",
+					     ckpt_escape(shown, sizeof(shown), tz->byteorder,
+							 strlen(tz->byteorder))),
+				   NULL, "byteorder", CKPT_NO_OFFSET);
+	if (rc == 0)
+		rc = read_alignment(tz, err);
+	tz->has_format_version = ckpt_torch_zip_record(tz, ".format_version");
+	tz->has_serialization_id = ckpt_torch_zip_record(tz, ".data/serialization_id");
+	return rc;
+}
+
+/* ---- storages ---- */
+
+bool ckpt_torch_zip_knows(const struct ckpt_torch_zip *tz, const struct ckpt_zip_entry *entry,
+			  const char **key)
+{
+	static const char *const names[] = { "data.pkl",	".format_version", ".storage_alignment",
+					     "byteorder",	"version",	   ".data/version",
+					     ".data/serialization_id" };
+	const char *record = entry->name + strlen(tz->archive_name) + 1;
+
+	*key = NULL;
+	if (entry->name_len && entry->name[entry->name_len - 1] == '/')
+		return true; /* folders that other tools add */
+	if (!strncasecmp(record, "data/", 5)) {
+		*key = record + 5;
+		return true;
+	}
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcasecmp(record, names[i]))
+			return true;
+	return false;
+}
+
+static int attach(struct ckpt_torch_zip *tz, struct ckpt_storage *s, struct ckpt_error *err)
+{
+	char record[512];
+	struct ckpt_zip_entry *entry;
+
+	snprintf(record, sizeof(record), "data/%s", s->key);
+	entry = ckpt_torch_zip_record(tz, record);
+	if (!entry)
+		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is missing, which holds %" PRIu64
+				 " bytes of tensors", s->key, s->nbytes);
+	if (entry->usize < s->nbytes)
+		return ckpt_error_at(err,
+				     ckpt_fail(err, CKPT_E_FORMAT,
+					       "has %" PRIu64 " bytes, the pickle wants %" PRIu64
+					       " (%" PRIu64 " of %s)", entry->usize, s->nbytes, s->numel,
+					       ckpt_dtype_name(s->dtype)),
+				     NULL, entry->name, CKPT_NO_OFFSET);
+	tz->compressed += entry->method != CKPT_ZIP_STORED;
+	/* a record that is too long is cut, which its checksum does not cover */
+	s->has_crc = entry->usize == s->nbytes && (entry->crc32 || !s->nbytes);
+	s->crc32 = entry->crc32;
+	return 0;
+}
+
+static bool keys_are_sequential(const struct ckpt_document *doc)
+{
+	char text[16];
+
+	for (uint32_t i = 0; i < doc->storage_count; i++) {
+		snprintf(text, sizeof(text), "%" PRIu32, i);
+		if (strcmp(doc->storages[i].key, text))
+			return false;
+	}
+	return true;
+}
+
+static void count_strangers(struct ckpt_torch_zip *tz, const struct ckpt_document *doc)
+{
+	for (uint32_t i = 0; i < tz->zip->count; i++) {
+		const char *key;
+
+		if (!ckpt_torch_zip_knows(tz, &tz->zip->entries[i], &key))
+			tz->foreign++;
+		else if (key && !ckpt_strmap_find(&doc->storage_by_key, key, strlen(key)))
+			tz->unreferenced++;
+	}
+}
+
+static int finish(struct ckpt_model *model, struct ckpt_error *err)
+{
+	struct ckpt_document *doc = model->doc;
+	struct ckpt_torch_zip *tz = doc->container;
+	const struct ckpt_zip_entry *pickle = ckpt_torch_zip_record(tz, "data.pkl");
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < doc->storage_count; i++)
+		rc = attach(tz, &doc->storages[i], err);
+	if (rc < 0)
+		return rc;
+	count_strangers(tz, doc);
+	tz->has_crc = pickle->crc32 != 0;
+	tz->version_first = tz->zip->count > 1 && has_suffix(tz->zip->entries, "/version");
+	tz->profile = ckpt_profile_detect(tz->has_format_version, tz->has_serialization_id,
+					  tz->byteorder[0], !strcmp(tz->archive_name, "archive"),
+					  keys_are_sequential(doc));
+	return 0;
+}
+
+/* ---- the whole ---- */
+
+static int read_pickle(struct ckpt_document *doc, struct ckpt_error *err)
+{
+	struct ckpt_torch_zip *tz = doc->container;
+	struct ckpt_zip_entry *entry = ckpt_torch_zip_record(tz, "data.pkl");
+	char shown[160];
+	int rc = ckpt_zip_read(tz->zip, entry, MOST_PICKLE, &doc->pickle_bytes, err);
+
+	if (rc < 0)
+		return rc;
+	doc->pickle_len = entry->usize;
+	rc = ckpt_pickle_decode(doc->pickle_bytes, doc->pickle_len,
+				BUDGET_BASE + 80 * (uint64_t)doc->pickle_len, &doc->pickle, err);
+	return ckpt_error_at(err, rc, NULL,
+			     rc < 0 ? ckpt_escape(shown, sizeof(shown), entry->name, entry->name_len) : NULL,
+			     CKPT_NO_OFFSET);
+}
+
+static int open_container(struct ckpt_document *doc, struct ckpt_error *err)
+{
+	struct ckpt_torch_zip *tz = calloc(1, sizeof(*tz));
+	int rc;
+
+	if (!tz)
+		return ckpt_fail_nomem(err);
+	doc->container = tz;
+	doc->free_container = free_torch_zip;
+	rc = ckpt_zip_open(doc->source, &tz->zip, err);
+	if (rc == CKPT_E_NOTFOUND)
+		return ckpt_torch_zip_fail_truncated(doc->source, err);
+	if (rc == 0)
+		rc = find_archive_name(tz, err);
+	if (rc == 0)
+		rc = check_kind(tz, err);
+	if (rc == 0)
+		rc = read_small_records(tz, err);
+	return rc;
+}
+
+static int read_torch_zip(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
+{
+	struct ckpt_document *doc = calloc(1, sizeof(*doc));
+	struct ckpt_model *model = NULL;
+	char record[160];
+	int rc;
+
+	*out = NULL;
+	if (!doc)
+		return ckpt_fail_nomem(err);
+	doc->refs = 1;
+	doc->source = ckpt_source_ref(source);
+	doc->format = &ckpt_format_torch_zip;
+	rc = open_container(doc, err);
+	if (rc == 0)
+		rc = read_pickle(doc, err);
+	if (rc < 0) {
+		ckpt_document_unref(doc);
+		return rc;
+	}
+	snprintf(record, sizeof(record), "%.140s/data.pkl",
+		 ((struct ckpt_torch_zip *)doc->container)->archive_name);
+	rc = ckpt_model_new(doc, &model, err);
+	if (rc < 0)
+		return ckpt_error_at(err, rc, NULL, record, CKPT_NO_OFFSET);
+	rc = finish(model, err);
+	if (rc < 0)
+		ckpt_close(model);
+	else
+		*out = model;
+	return rc;
+}
+
+static bool probe(const uint8_t *head, size_t len, uint64_t size)
+{
+	(void)size;
+	return len >= 4 && !memcmp(head, "PK\x03\x04", 4);
+}
+
+static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
+{
+	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
+
+	out->format = "torch zip";
+	out->writer = tz->profile->writers;
+	out->profile = tz->profile->since;
+	out->archive_name = tz->archive_name;
+	out->byteorder = tz->byteorder;
+	out->record_count = tz->zip->count;
+	out->alignment = tz->alignment;
+	out->has_crc = tz->has_crc;
+	out->compressed = tz->compressed;
+	out->unreferenced = tz->unreferenced;
+	out->foreign = tz->foreign;
+}
+
+const struct ckpt_format ckpt_format_torch_zip = {
+	.name = "torch zip",
+	.probe = probe,
+	.read = read_torch_zip,
+	.save = ckpt_torch_zip_save,
+	.describe = describe,
+};

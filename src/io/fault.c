@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/fault.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static ckpt_io_hook *the_hook;
+static void *the_ctx;
+
+void ckpt_io_set_hook(ckpt_io_hook *hook, void *ctx)
+{
+	the_hook = hook;
+	the_ctx = ctx;
+}
+
+static bool fails(enum ckpt_io_op op)
+{
+	int code = the_hook ? the_hook(the_ctx, op) : 0;
+
+	if (code)
+		errno = code;
+	return code != 0;
+}
+
+ssize_t ckpt_io_pread(int fd, void *buf, size_t len, off_t off)
+{
+	return fails(CKPT_IO_READ) ? -1 : pread(fd, buf, len, off);
+}
+
+ssize_t ckpt_io_pwrite(int fd, const void *buf, size_t len, off_t off)
+{
+	return fails(CKPT_IO_WRITE) ? -1 : pwrite(fd, buf, len, off);
+}
+
+ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t len)
+{
+	return fails(CKPT_IO_COPY) ? -1 : copy_file_range(in, &in_off, out, &out_off, len, 0);
+}
+
+int ckpt_io_truncate(int fd, off_t size)
+{
+	return fails(CKPT_IO_TRUNCATE) ? -1 : ftruncate(fd, size);
+}
+
+int ckpt_io_sync(int fd)
+{
+	return fails(CKPT_IO_SYNC) ? -1 : fsync(fd);
+}
+
+int ckpt_io_sync_dir(int fd)
+{
+	return fails(CKPT_IO_SYNC_DIR) ? -1 : fsync(fd);
+}
+
+int ckpt_io_linkat(int old_dir, const char *old_path, int new_dir, const char *new_path, int flags)
+{
+	return fails(CKPT_IO_LINK) ? -1 : linkat(old_dir, old_path, new_dir, new_path, flags);
+}
+
+int ckpt_io_rename(const char *from, const char *to, bool replace)
+{
+	int rc;
+
+	if (fails(CKPT_IO_RENAME))
+		return -1;
+	if (replace)
+		return rename(from, to);
+	rc = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
+	if (rc < 0 && (errno == EINVAL || errno == ENOSYS)) {
+		/* file systems without the flag: a link never replaces either */
+		rc = link(from, to);
+		if (rc == 0)
+			unlink(from);
+	}
+	return rc;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_IO_FAULT_H
+#define CKPT_IO_FAULT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * The system calls that touch files, behind one hook, so that tests can make any of them fail or
+ * end the process there. Without a hook they are the plain calls.
+ */
+enum ckpt_io_op {
+	CKPT_IO_READ, CKPT_IO_WRITE, CKPT_IO_COPY, CKPT_IO_TRUNCATE, CKPT_IO_SYNC, CKPT_IO_LINK,
+	CKPT_IO_RENAME, CKPT_IO_SYNC_DIR,
+};
+
+/* Returns 0 to go on, or an errno to fail with. Set before other threads use the library. */
+typedef int ckpt_io_hook(void *ctx, enum ckpt_io_op op);
+void ckpt_io_set_hook(ckpt_io_hook *hook, void *ctx);
+
+ssize_t ckpt_io_pread(int fd, void *buf, size_t len, off_t off);
+ssize_t ckpt_io_pwrite(int fd, const void *buf, size_t len, off_t off);
+ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t len);
+int ckpt_io_truncate(int fd, off_t size);
+int ckpt_io_sync(int fd);
+int ckpt_io_sync_dir(int fd);
+int ckpt_io_linkat(int old_dir, const char *old_path, int new_dir, const char *new_path, int flags);
+int ckpt_io_rename(const char *from, const char *to, bool replace);
+
+#endif

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/sink.h"
+
+#include "io/fault.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { COPY_BLOCK = 1 << 20, WRITE_BEHIND = 64 << 20 };
+
+struct ckpt_sink {
+	int fd;
+	unsigned flags;
+	char *path, *dir, *temp; /* temp: NULL as long as the file has no name */
+	uint8_t *block;          /* for copies that the kernel will not do */
+	bool kernel_copy;
+	uint64_t started; /* write-back was asked for up to here */
+};
+
+static void free_sink(struct ckpt_sink *sink)
+{
+	if (sink->fd >= 0)
+		close(sink->fd);
+	free(sink->path);
+	free(sink->dir);
+	free(sink->temp);
+	free(sink->block);
+	free(sink);
+}
+
+void ckpt_sink_discard(struct ckpt_sink *sink)
+{
+	if (!sink)
+		return;
+	if (sink->temp)
+		unlink(sink->temp);
+	free_sink(sink);
+}
+
+static char *dir_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return strdup(".");
+	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+static char *temp_name(const struct ckpt_sink *sink)
+{
+	static _Atomic unsigned counter;
+	const char *slash = strrchr(sink->path, '/');
+	char *name;
+
+	if (asprintf(&name, "%s/.%.200s.%ld-%u.ckpt-tmp", sink->dir,
+		     slash ? slash + 1 : sink->path, (long)getpid(), counter++) < 0)
+		return NULL;
+	return name;
+}
+
+static int create(struct ckpt_sink *sink, struct ckpt_error *err)
+{
+	if (access("/proc/self/fd", X_OK) == 0) { /* else it could never be given a name */
+		sink->fd = open(sink->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+		if (sink->fd >= 0)
+			return 0;
+		if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
+			return ckpt_fail_errno(err, "cannot create a file in '%s'", sink->dir);
+	}
+	sink->temp = temp_name(sink);
+	if (!sink->temp)
+		return ckpt_fail_nomem(err);
+	sink->fd = open(sink->temp, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
+	if (sink->fd < 0) {
+		int rc = ckpt_fail_errno(err, "cannot create a file in '%s'", sink->dir);
+
+		free(sink->temp);
+		sink->temp = NULL;
+		return rc;
+	}
+	return 0;
+}
+
+/* A target that cannot be replaced is refused before the work, not after it. */
+static int check_target(const struct ckpt_sink *sink, struct ckpt_error *err)
+{
+	struct stat st;
+
+	if (lstat(sink->path, &st) < 0)
+		return errno == ENOENT ? 0 : ckpt_fail_errno(err, "cannot look at the output");
+	if (S_ISDIR(st.st_mode))
+		return ckpt_fail(err, CKPT_E_EXISTS, "the output is an existing directory");
+	if (!(sink->flags & CKPT_SINK_REPLACE))
+		return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");
+	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
+		return ckpt_fail(err, CKPT_E_EXISTS, "the output exists and is not a regular file");
+	return 0;
+}
+
+/* Only asks for the space: blocks reserved by fallocate() would be written twice on some systems. */
+static int check_space(const struct ckpt_sink *sink, uint64_t size, struct ckpt_error *err)
+{
+	if (ckpt_io_truncate(sink->fd, (off_t)size) < 0)
+		return ckpt_fail_errno(err, "cannot make the output %" PRIu64 " bytes long", size);
+	return 0;
+}
+
+int ckpt_sink_open(const char *path, uint64_t size, unsigned flags, struct ckpt_sink **out,
+		   struct ckpt_error *err)
+{
+	struct ckpt_sink *sink = calloc(1, sizeof(*sink));
+	int rc;
+
+	*out = NULL;
+	if (!sink)
+		return ckpt_fail_nomem(err);
+	sink->fd = -1;
+	sink->flags = flags;
+	sink->kernel_copy = true;
+	sink->path = strdup(path);
+	sink->dir = dir_of(path);
+	rc = sink->path && sink->dir ? 0 : ckpt_fail_nomem(err);
+	if (rc == 0)
+		rc = check_target(sink, err);
+	if (rc == 0)
+		rc = create(sink, err);
+	if (rc == 0)
+		rc = check_space(sink, size, err);
+	if (rc < 0)
+		ckpt_sink_discard(sink);
+	else
+		*out = sink;
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
+/*
+ * Begin to write back early, so that the disk works while bytes are still being copied and the
+ * final sync finds little left to do.
+ */
+static void write_behind(struct ckpt_sink *sink, uint64_t end)
+{
+	if ((sink->flags & CKPT_SINK_NO_SYNC) || end < sink->started + WRITE_BEHIND)
+		return;
+	sync_file_range(sink->fd, (off_t)sink->started, (off_t)(end - sink->started),
+			SYNC_FILE_RANGE_WRITE);
+	sink->started = end;
+}
+
+int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, size_t len,
+		    struct ckpt_error *err)
+{
+	const uint8_t *p = bytes;
+
+	while (len) {
+		ssize_t n = ckpt_io_pwrite(sink->fd, p, len, (off_t)off);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			int rc = ckpt_fail_errno(err, "cannot write");
+
+			return ckpt_error_at(err, rc, sink->path, NULL, CKPT_NO_OFFSET);
+		}
+		p += n;
+		off += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	write_behind(sink, off);
+	return 0;
+}
+
+static int copy_through_memory(struct ckpt_sink *sink, uint64_t off, const struct ckpt_source *src,
+			       uint64_t src_off, uint64_t len, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	if (!sink->block && !(sink->block = malloc(COPY_BLOCK)))
+		return ckpt_fail_nomem(err);
+	while (rc == 0 && len) {
+		size_t n = len < COPY_BLOCK ? (size_t)len : COPY_BLOCK;
+
+		rc = ckpt_source_read(src, src_off, sink->block, n, err);
+		rc = ckpt_error_at(err, rc, ckpt_source_path(src), NULL, CKPT_NO_OFFSET);
+		if (rc == 0)
+			rc = ckpt_sink_write(sink, off, sink->block, n, err);
+		off += n;
+		src_off += n;
+		len -= n;
+	}
+	return rc;
+}
+
+/* Not an error of the disk but a "not here": other file systems, old kernels, sandboxes. */
+static bool kernel_copy_unsupported(int code)
+{
+	return code == EXDEV || code == ENOSYS || code == EINVAL || code == EOPNOTSUPP ||
+	       code == EPERM || code == ETXTBSY || code == EBADF;
+}
+
+/* Copies up to LEN bytes and says how many; 0 means: the kernel will not do it. */
+static int copy_in_kernel(struct ckpt_sink *sink, uint64_t off, int fd, uint64_t fd_off,
+			  uint64_t len, uint64_t *done, struct ckpt_error *err)
+{
+	*done = 0;
+	while (*done < len) {
+		uint64_t n = len - *done < WRITE_BEHIND ? len - *done : WRITE_BEHIND;
+		ssize_t got = ckpt_io_copy_range(fd, (off_t)(fd_off + *done), sink->fd,
+						 (off_t)(off + *done), n);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got == 0 || (got < 0 && kernel_copy_unsupported(errno))) {
+			sink->kernel_copy = false;
+			return 0;
+		}
+		if (got < 0)
+			return ckpt_error_at(err, ckpt_fail_errno(err, "cannot write"), sink->path,
+					     NULL, CKPT_NO_OFFSET);
+		*done += (uint64_t)got;
+		write_behind(sink, off + *done);
+	}
+	return 0;
+}
+
+static int copy_data(struct ckpt_sink *sink, uint64_t off, const struct ckpt_source *src,
+		     uint64_t src_off, uint64_t len, struct ckpt_error *err)
+{
+	uint64_t file_off, done = 0;
+	int fd = ckpt_source_fd(src, &file_off), rc;
+
+	if (fd >= 0 && sink->kernel_copy) {
+		rc = copy_in_kernel(sink, off, fd, file_off + src_off, len, &done, err);
+		if (rc < 0)
+			return rc;
+	}
+	return copy_through_memory(sink, off + done, src, src_off + done, len - done, err);
+}
+
+/* The next stretch of data at or after *START; false if only a hole is left before END. */
+static bool next_data(int fd, uint64_t *start, uint64_t end, uint64_t *data_end)
+{
+	off_t data = lseek(fd, (off_t)*start, SEEK_DATA), hole;
+
+	*data_end = end;
+	if (data < 0)
+		return errno != ENXIO; /* ENXIO: no more data; else: cannot tell */
+	if ((uint64_t)data >= end)
+		return false;
+	hole = lseek(fd, data, SEEK_HOLE);
+	*start = (uint64_t)data;
+	if (hole > data && (uint64_t)hole < end)
+		*data_end = (uint64_t)hole;
+	return true;
+}
+
+int ckpt_sink_copy(struct ckpt_sink *sink, uint64_t off, const struct ckpt_source *src,
+		   uint64_t src_off, uint64_t len, struct ckpt_error *err)
+{
+	uint64_t file_off, pos, end, data_end;
+	int fd = ckpt_source_fd(src, &file_off), rc;
+
+	if (fd < 0 || len < COPY_BLOCK)
+		return copy_data(sink, off, src, src_off, len, err);
+	pos = file_off + src_off;
+	end = pos + len;
+	while (pos < end && next_data(fd, &pos, end, &data_end)) {
+		uint64_t skip = pos - file_off - src_off;
+
+		rc = copy_data(sink, off + skip, src, src_off + skip, data_end - pos, err);
+		if (rc < 0)
+			return rc;
+		pos = data_end;
+	}
+	return 0;
+}
+
+static int sync_dir(const struct ckpt_sink *sink, struct ckpt_error *err)
+{
+	int fd = open(sink->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0)
+		return ckpt_fail_errno(err, "cannot open the folder '%s' to sync it", sink->dir);
+	if (ckpt_io_sync_dir(fd) < 0 && errno != EINVAL)
+		rc = ckpt_fail_errno(err, "cannot sync the folder '%s'", sink->dir);
+	close(fd);
+	return rc;
+}
+
+static int link_to(const struct ckpt_sink *sink, const char *name)
+{
+	char self[64];
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", sink->fd);
+	return ckpt_io_linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+}
+
+/* An unnamed file gets the final name at once, or a temporary one if it has to replace another. */
+static int give_name(struct ckpt_sink *sink, struct ckpt_error *err)
+{
+	bool replace = sink->flags & CKPT_SINK_REPLACE;
+
+	if (!sink->temp) {
+		if (link_to(sink, sink->path) == 0)
+			return 0;
+		if (errno == EEXIST && !replace)
+			return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");
+		if (errno != EEXIST)
+			return ckpt_fail_errno(err, "cannot name the output");
+		sink->temp = temp_name(sink);
+		if (!sink->temp)
+			return ckpt_fail_nomem(err);
+		if (link_to(sink, sink->temp) < 0) {
+			int rc = ckpt_fail_errno(err, "cannot name the output");
+
+			free(sink->temp);
+			sink->temp = NULL;
+			return rc;
+		}
+	}
+	if (ckpt_io_rename(sink->temp, sink->path, replace) < 0)
+		return errno == EEXIST
+			       ? ckpt_fail(err, CKPT_E_EXISTS, "the output exists already")
+			       : ckpt_fail_errno(err, "cannot rename the output to its final name");
+	free(sink->temp);
+	sink->temp = NULL;
+	return 0;
+}
+
+int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err)
+{
+	bool sync = !(sink->flags & CKPT_SINK_NO_SYNC);
+	int rc = 0;
+
+	if (sync && ckpt_io_sync(sink->fd) < 0)
+		rc = ckpt_fail_errno(err, "cannot sync the output");
+	if (rc == 0)
+		rc = give_name(sink, err);
+	if (rc == 0 && sync)
+		rc = sync_dir(sink, err);
+	rc = ckpt_error_at(err, rc, sink->path, NULL, CKPT_NO_OFFSET);
+	ckpt_sink_discard(sink);
+	return rc;
+}

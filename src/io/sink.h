@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_IO_SINK_H
+#define CKPT_IO_SINK_H
+
+#include "io/source.h"
+
+/*
+ * A file being made. It has no name until ckpt_sink_commit() (or, on file systems without unnamed
+ * files, a temporary one beside the final one), so that nothing half-written is ever seen under
+ * the final name, whatever ends the process.
+ */
+struct ckpt_sink;
+
+enum ckpt_sink_flags {
+	CKPT_SINK_REPLACE = 1 << 0, /* an existing file is replaced, else it is CKPT_E_EXISTS */
+	CKPT_SINK_NO_SYNC = 1 << 1, /* leave writing back to the system, as cp does */
+};
+
+/* SIZE is known from the layout: disk space is reserved where the file system can. */
+int ckpt_sink_open(const char *path, uint64_t size, unsigned flags, struct ckpt_sink **out,
+		   struct ckpt_error *err);
+
+int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, size_t len,
+		    struct ckpt_error *err);
+
+/* Copy inside the kernel where it can; holes of the source stay holes. */
+int ckpt_sink_copy(struct ckpt_sink *sink, uint64_t off, const struct ckpt_source *src,
+		   uint64_t src_off, uint64_t len, struct ckpt_error *err);
+
+/* Sync, give it its name, sync the folder. The sink is closed in any case. */
+int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err);
+
+/* Drop it: nothing remains. NULL is allowed. */
+void ckpt_sink_discard(struct ckpt_sink *sink);
+
+#endif

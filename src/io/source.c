@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/source.h"
+
+#include "io/fault.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct ckpt_source {
+	_Atomic unsigned refs;
+	int fd;                   /* owned; -1: memory or slice */
+	const uint8_t *memory;    /* borrowed */
+	struct ckpt_source *base; /* owned reference, for slices */
+	uint64_t off, size;       /* off: in base */
+	char *path;
+	struct stat st;
+};
+
+static struct ckpt_source *new_source(uint64_t size)
+{
+	struct ckpt_source *src = calloc(1, sizeof(*src));
+
+	if (src) {
+		src->refs = 1;
+		src->fd = -1;
+		src->size = size;
+	}
+	return src;
+}
+
+static int open_regular(struct ckpt_source *src, struct ckpt_error *err)
+{
+	src->fd = open(src->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (src->fd < 0)
+		return ckpt_fail_errno(err, "cannot open");
+	if (fstat(src->fd, &src->st) < 0)
+		return ckpt_fail_errno(err, "cannot look at the file");
+	if (S_ISDIR(src->st.st_mode))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is a directory, wanted a file");
+	if (!S_ISREG(src->st.st_mode))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is not a regular file");
+	src->size = (uint64_t)src->st.st_size;
+	return 0;
+}
+
+int ckpt_source_open(const char *path, struct ckpt_source **out, struct ckpt_error *err)
+{
+	struct ckpt_source *src = new_source(0);
+	int rc;
+
+	*out = NULL;
+	if (!src || !(src->path = strdup(path))) {
+		free(src);
+		return ckpt_fail_nomem(err);
+	}
+	rc = open_regular(src, err);
+	if (rc < 0)
+		ckpt_source_unref(src);
+	else
+		*out = src;
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
+int ckpt_source_from_memory(const void *bytes, size_t len, struct ckpt_source **out,
+			    struct ckpt_error *err)
+{
+	struct ckpt_source *src = new_source(len);
+
+	*out = src;
+	if (!src)
+		return ckpt_fail_nomem(err);
+	src->memory = bytes ? bytes : (const uint8_t *)"";
+	return 0;
+}
+
+int ckpt_source_slice(struct ckpt_source *base, uint64_t off, uint64_t len,
+		      struct ckpt_source **out, struct ckpt_error *err)
+{
+	struct ckpt_source *src;
+
+	*out = NULL;
+	if (off > base->size || len > base->size - off)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "slice of %" PRIu64 " bytes at %" PRIu64 " is outside %" PRIu64
+				 " bytes", len, off, base->size);
+	src = new_source(len);
+	if (!src)
+		return ckpt_fail_nomem(err);
+	src->base = ckpt_source_ref(base);
+	src->off = off;
+	*out = src;
+	return 0;
+}
+
+struct ckpt_source *ckpt_source_ref(struct ckpt_source *src)
+{
+	if (src)
+		src->refs++;
+	return src;
+}
+
+void ckpt_source_unref(struct ckpt_source *src)
+{
+	if (!src || --src->refs)
+		return;
+	if (src->fd >= 0)
+		close(src->fd);
+	ckpt_source_unref(src->base);
+	free(src->path);
+	free(src);
+}
+
+uint64_t ckpt_source_size(const struct ckpt_source *src)
+{
+	return src->size;
+}
+
+static const struct ckpt_source *root_of(const struct ckpt_source *src)
+{
+	while (src->base)
+		src = src->base;
+	return src;
+}
+
+const char *ckpt_source_path(const struct ckpt_source *src)
+{
+	return root_of(src)->path;
+}
+
+static int read_file(int fd, uint64_t off, uint8_t *buf, size_t len, struct ckpt_error *err)
+{
+	while (len) {
+		ssize_t n = ckpt_io_pread(fd, buf, len, (off_t)off);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return ckpt_fail_errno(err, "cannot read");
+		if (n == 0)
+			return ckpt_fail(err, CKPT_E_CHANGED,
+					 "the file became shorter while it was being read");
+		buf += n;
+		off += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int ckpt_source_read(const struct ckpt_source *src, uint64_t off, void *buf, size_t len,
+		     struct ckpt_error *err)
+{
+	if (off > src->size || len > src->size - off)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "wanted %zu bytes at %" PRIu64 ", the file has %" PRIu64, len, off,
+				 src->size);
+	for (; src->base; src = src->base)
+		off += src->off;
+	if (src->memory) {
+		if (len)
+			memcpy(buf, src->memory + off, len);
+		return 0;
+	}
+	return read_file(src->fd, off, buf, len, err);
+}
+
+int ckpt_source_fd(const struct ckpt_source *src, uint64_t *file_off)
+{
+	*file_off = 0;
+	for (; src->base; src = src->base)
+		*file_off += src->off;
+	return src->fd;
+}
+
+int ckpt_source_check_unchanged(const struct ckpt_source *src, struct ckpt_error *err)
+{
+	const struct ckpt_source *root = root_of(src);
+	struct stat now;
+
+	if (root->fd < 0)
+		return 0;
+	if (fstat(root->fd, &now) < 0)
+		return ckpt_fail_errno(err, "cannot look at the file");
+	if (now.st_size != root->st.st_size || now.st_mtim.tv_sec != root->st.st_mtim.tv_sec ||
+	    now.st_mtim.tv_nsec != root->st.st_mtim.tv_nsec)
+		return ckpt_fail(err, CKPT_E_CHANGED, "was changed while it was being read");
+	return 0;
+}
+
+bool ckpt_source_identity(const struct ckpt_source *src, dev_t *dev, ino_t *ino)
+{
+	const struct ckpt_source *root = root_of(src);
+
+	*dev = root->st.st_dev;
+	*ino = root->st.st_ino;
+	return root->fd >= 0;
+}
+
+int ckpt_window_init(struct ckpt_window *w, const struct ckpt_source *src, size_t cap,
+		     struct ckpt_error *err)
+{
+	*w = (struct ckpt_window){ .src = src, .cap = cap, .bytes = malloc(cap) };
+	return w->bytes ? 0 : ckpt_fail_nomem(err);
+}
+
+void ckpt_window_clear(struct ckpt_window *w)
+{
+	free(w->bytes);
+	*w = (struct ckpt_window){ 0 };
+}
+
+int ckpt_window_read(struct ckpt_window *w, uint64_t off, size_t len, const uint8_t **out,
+		     struct ckpt_error *err)
+{
+	uint64_t size = ckpt_source_size(w->src), want = w->cap;
+	int rc;
+
+	assert(len <= w->cap);
+	if (off < w->off || off - w->off > w->len || len > w->len - (off - w->off)) {
+		if (off <= size && want > size - off)
+			want = size - off;
+		if (want < len)
+			want = len; /* reaches past the end: let the source say so */
+		w->len = 0;
+		rc = ckpt_source_read(w->src, off, w->bytes, want, err);
+		if (rc < 0)
+			return rc;
+		w->off = off;
+		w->len = want;
+	}
+	*out = w->bytes + (off - w->off);
+	return 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_IO_SOURCE_H
+#define CKPT_IO_SOURCE_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * Bytes that can be read at any offset: a file, memory, or a slice of another source. Reference
+ * counted; reading is safe from many threads.
+ */
+struct ckpt_source;
+
+int ckpt_source_open(const char *path, struct ckpt_source **out, struct ckpt_error *err);
+
+/* The bytes are borrowed. */
+int ckpt_source_from_memory(const void *bytes, size_t len, struct ckpt_source **out,
+			    struct ckpt_error *err);
+
+int ckpt_source_slice(struct ckpt_source *base, uint64_t off, uint64_t len,
+		      struct ckpt_source **out, struct ckpt_error *err);
+
+struct ckpt_source *ckpt_source_ref(struct ckpt_source *src);
+void ckpt_source_unref(struct ckpt_source *src);
+
+uint64_t ckpt_source_size(const struct ckpt_source *src);
+
+/* The path it was opened with; NULL for memory. */
+const char *ckpt_source_path(const struct ckpt_source *src);
+
+/* Read exactly LEN bytes. A range outside the source is CKPT_E_FORMAT, not a short read. */
+int ckpt_source_read(const struct ckpt_source *src, uint64_t off, void *buf, size_t len,
+		     struct ckpt_error *err);
+
+/* The file behind a source and where the source starts in it; -1 if there is none. Borrowed. */
+int ckpt_source_fd(const struct ckpt_source *src, uint64_t *file_off);
+
+/* CKPT_E_CHANGED if size or time of change are not what they were when the file was opened. */
+int ckpt_source_check_unchanged(const struct ckpt_source *src, struct ckpt_error *err);
+
+/* Device and inode of the file behind it; false if there is none. */
+bool ckpt_source_identity(const struct ckpt_source *src, dev_t *dev, ino_t *ino);
+
+/*
+ * A small window for reading many pieces that lie one behind the other. Not thread-safe.
+ */
+struct ckpt_window {
+	const struct ckpt_source *src;
+	uint64_t off;
+	size_t len, cap;
+	uint8_t *bytes;
+};
+
+int ckpt_window_init(struct ckpt_window *w, const struct ckpt_source *src, size_t cap,
+		     struct ckpt_error *err);
+void ckpt_window_clear(struct ckpt_window *w);
+
+/* LEN bytes at OFF, valid until the next call; LEN must not pass the window's capacity. */
+int ckpt_window_read(struct ckpt_window *w, uint64_t off, size_t len, const uint8_t **out,
+		     struct ckpt_error *err);
+
+#endif

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/keys.h"
+
+#include "base/text.h"
+#include "model/state_dict.h"
+#include "model/walk.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int rename_fn(void *ctx, const char *key, size_t len, struct ckpt_buf *out,
+		      struct ckpt_error *err);
+
+struct editor {
+	const struct ckpt_model *from;
+	struct ckpt_model *to;
+	const struct ckpt_key_edit *edit;
+	const struct ckpt_edit_options *o;
+	struct ckpt_edit_report *report;
+	struct ckpt_edit_place *places; /* arena of TO */
+	size_t place_count, place_cap;
+	struct ckpt_buf text;
+	bool *at_found;
+	size_t optimizer_depth; /* inside an optimizer as long as the walk is deeper */
+	const struct ckpt_value *version_key;
+};
+
+static bool is_str(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR;
+}
+
+static const struct ckpt_value *now(const struct editor *e, const struct ckpt_value *v)
+{
+	return ckpt_model_now(e->to, v);
+}
+
+static bool was_edited(const struct editor *e, const struct ckpt_value *v)
+{
+	return ckpt_model_now(e->to, v) != ckpt_model_now(e->from, v);
+}
+
+/* ---- new values ---- */
+
+static struct ckpt_seq *pairs_of(struct ckpt_value *v)
+{
+	return v->kind == CKPT_CALL ? &v->u.call->pairs : &v->u.seq;
+}
+
+/* A copy of a container that may be changed; it has the original's id. */
+static struct ckpt_value *copy_container(struct editor *e, const struct ckpt_value *v,
+					 uint32_t more_items)
+{
+	struct ckpt_arena *arena = e->to->arena;
+	struct ckpt_value *copy = ckpt_arena_alloc(arena, sizeof(*copy));
+	struct ckpt_call *call;
+	struct ckpt_seq *seq;
+	const struct ckpt_value **items;
+
+	if (!copy)
+		return NULL;
+	*copy = *v;
+	if (v->kind == CKPT_CALL) {
+		call = ckpt_arena_alloc(arena, sizeof(*call));
+		if (!call)
+			return NULL;
+		*call = *v->u.call;
+		copy->u.call = call;
+	}
+	seq = pairs_of(copy);
+	items = ckpt_arena_alloc(arena, ((uint64_t)seq->count + more_items) * sizeof(*items));
+	if (!items)
+		return NULL;
+	if (seq->count)
+		memcpy(items, seq->items, seq->count * sizeof(*items));
+	seq->items = items;
+	seq->cap = seq->count + more_items;
+	return copy;
+}
+
+static const struct ckpt_value *new_key(struct editor *e, const struct ckpt_value *like)
+{
+	struct ckpt_value *v = (struct ckpt_value *)ckpt_model_new_str(
+		e->to, (const char *)e->text.data, e->text.len);
+
+	if (v)
+		v->kind = like->kind;
+	return v;
+}
+
+/* ---- renaming ---- */
+
+static int clash(struct editor *e, const char *where, const struct ckpt_value *key,
+		 struct ckpt_error *err)
+{
+	char name[160], place[120];
+
+	(void)e;
+	return ckpt_fail(err, CKPT_E_CLASH, "two entries of %s%s%s would be named '%s'",
+			 where[0] ? "'" : "the state dict",
+			 where[0] ? ckpt_escape(place, sizeof(place), where, strlen(where)) : "",
+			 where[0] ? "'" : "",
+			 ckpt_escape(name, sizeof(name), key->u.bytes.ptr, key->u.bytes.len));
+}
+
+/* Every key must be there once only, after the edit. */
+static int check_clashes(struct editor *e, const struct ckpt_seq *pairs, const char *where,
+			 struct ckpt_error *err)
+{
+	struct ckpt_strmap names = { 0 };
+	int rc = 0;
+	bool there;
+
+	for (uint32_t i = 0; rc == 0 && i < pairs->count; i += 2) {
+		const struct ckpt_value *key = now(e, pairs->items[i]);
+
+		if (!is_str(key))
+			continue;
+		if (!ckpt_strmap_insert(&names, key->u.bytes.ptr, key->u.bytes.len, i, &there))
+			rc = ckpt_fail_nomem(err);
+		else if (there)
+			rc = clash(e, where, key, err);
+	}
+	ckpt_strmap_clear(&names);
+	return rc;
+}
+
+/* Rename the keys of PAIRS (a private copy) in place; *RENAMED counts them. */
+static int rename_keys(struct editor *e, struct ckpt_seq *pairs, rename_fn *rename,
+		       uint64_t *renamed, struct ckpt_error *err)
+{
+	for (uint32_t i = 0; i < pairs->count; i += 2) {
+		const struct ckpt_value *key = now(e, pairs->items[i]), *fresh;
+		int rc;
+
+		if (!is_str(key))
+			continue;
+		e->text.len = 0;
+		rc = rename(e->edit->ctx, key->u.bytes.ptr, key->u.bytes.len, &e->text, err);
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			continue;
+		fresh = e->text.bad ? NULL : new_key(e, key);
+		if (!fresh)
+			return ckpt_arena_fail(e->to->arena, err);
+		pairs->items[i] = fresh;
+		++*renamed;
+	}
+	return 0;
+}
+
+/* ---- _metadata ---- */
+
+static struct ckpt_value *find_entry(struct editor *e, struct ckpt_seq *pairs, const char *key,
+				     uint32_t *at)
+{
+	for (uint32_t i = 0; i < pairs->count; i += 2)
+		if (ckpt_value_is_str(now(e, pairs->items[i]), key)) {
+			*at = i;
+			return (struct ckpt_value *)pairs->items[i];
+		}
+	return NULL;
+}
+
+/*
+ * The module that is named like the prefix takes the place of the root: its value moves to where
+ * the root's was, its own entry goes. With no root entry it becomes the root where it stands.
+ */
+static void merge_root(struct editor *e, struct ckpt_seq *pairs)
+{
+	uint32_t root = 0, module = 0;
+
+	if (!find_entry(e, pairs, "", &root))
+		return;
+	for (uint32_t i = root + 2; i < pairs->count; i += 2)
+		if (ckpt_value_is_str(now(e, pairs->items[i]), ""))
+			module = i;
+	if (!module)
+		return;
+	pairs->items[root + 1] = pairs->items[module + 1];
+	memmove(&pairs->items[module], &pairs->items[module + 2],
+		(pairs->count - module - 2) * sizeof(*pairs->items));
+	pairs->count -= 2;
+}
+
+/* {'version': 1}, as a module without a version of its own has it */
+static const struct ckpt_value *new_version(struct editor *e)
+{
+	struct ckpt_value *dict = ckpt_model_new_value(e->to, CKPT_DICT), *one, *key;
+
+	if (!e->version_key) {
+		key = (struct ckpt_value *)ckpt_model_new_str(e->to, "version", 7);
+		if (!key)
+			return NULL;
+		key->flags |= CKPT_VALUE_INTERNED | CKPT_VALUE_FINAL;
+		e->version_key = key;
+	}
+	one = ckpt_model_new_value(e->to, CKPT_INT);
+	if (!dict || !one)
+		return NULL;
+	one->id = 0;
+	one->u.integer = 1;
+	return ckpt_seq_add(e->to->arena, &dict->u.seq, e->version_key) &&
+			       ckpt_seq_add(e->to->arena, &dict->u.seq, one)
+		       ? dict
+		       : NULL;
+}
+
+/* Entries for the modules that the new prefix stands for come first: '' and, for "a.b.", 'a'. */
+static bool add_roots(struct editor *e, struct ckpt_seq *pairs)
+{
+	const char *prefix = e->edit->new_roots, *dot = prefix;
+	struct ckpt_seq grown = { 0 };
+
+	for (; dot; dot = strchr(dot + 1, '.')) {
+		size_t len = dot == prefix ? 0 : (size_t)(dot - prefix);
+		const struct ckpt_value *name, *version;
+
+		if (len && !dot[1])
+			break; /* the prefix as a whole is the old root */
+		name = ckpt_model_new_str(e->to, prefix, len);
+		version = new_version(e);
+		if (!name || !version || !ckpt_seq_add(e->to->arena, &grown, name) ||
+		    !ckpt_seq_add(e->to->arena, &grown, version))
+			return false;
+	}
+	if (!ckpt_seq_add_many(e->to->arena, &grown, pairs->items, pairs->count))
+		return false;
+	*pairs = grown;
+	return true;
+}
+
+static int edit_metadata(struct editor *e, const struct ckpt_value *state_dict,
+			 struct ckpt_error *err)
+{
+	const struct ckpt_value *metadata = ckpt_state_dict_metadata(e->to, state_dict);
+	struct ckpt_value *copy;
+	uint64_t renamed = 0;
+	int rc;
+
+	if (!metadata || was_edited(e, metadata))
+		return 0;
+	copy = copy_container(e, metadata, 0);
+	if (!copy)
+		return ckpt_arena_fail(e->to->arena, err);
+	rc = rename_keys(e, pairs_of(copy), e->edit->rename_module, &renamed, err);
+	if (rc == 0 && renamed)
+		merge_root(e, pairs_of(copy));
+	if (rc == 0 && e->edit->new_roots && !add_roots(e, pairs_of(copy)))
+		rc = ckpt_arena_fail(e->to->arena, err);
+	if (rc == 0)
+		rc = check_clashes(e, pairs_of(copy), "_metadata", err);
+	if (rc == 0 && (renamed || e->edit->new_roots))
+		rc = ckpt_model_replace(e->to, copy, err);
+	e->report->metadata_renamed += renamed;
+	return rc;
+}
+
+/* ---- lists of parameter names ---- */
+
+static int edit_name_list(struct editor *e, const struct ckpt_value *list, struct ckpt_error *err)
+{
+	struct ckpt_value *copy;
+	uint64_t renamed = 0;
+
+	if (!list || list->kind != CKPT_LIST || was_edited(e, list))
+		return 0;
+	copy = copy_container(e, list, 0);
+	if (!copy)
+		return ckpt_arena_fail(e->to->arena, err);
+	for (uint32_t i = 0; i < copy->u.seq.count; i++) {
+		const struct ckpt_value *name = now(e, copy->u.seq.items[i]);
+		int rc;
+
+		if (!is_str(name))
+			continue;
+		e->text.len = 0;
+		rc = e->edit->rename(e->edit->ctx, name->u.bytes.ptr, name->u.bytes.len, &e->text, err);
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			continue;
+		copy->u.seq.items[i] = e->text.bad ? NULL : new_key(e, name);
+		if (!copy->u.seq.items[i])
+			return ckpt_arena_fail(e->to->arena, err);
+		renamed++;
+	}
+	e->report->names_renamed += renamed;
+	return renamed ? ckpt_model_replace(e->to, copy, err) : 0;
+}
+
+static int edit_param_groups(struct editor *e, const struct ckpt_value *optimizer,
+			     struct ckpt_error *err)
+{
+	const struct ckpt_value *groups = ckpt_mapping_find(e->to, optimizer, "param_groups");
+
+	for (uint32_t i = 0; i < groups->u.seq.count; i++) {
+		const struct ckpt_value *group = now(e, groups->u.seq.items[i]);
+		int rc = edit_name_list(e, ckpt_mapping_find(e->to, group, "params"), err);
+
+		if (rc == 0)
+			rc = edit_name_list(e, ckpt_mapping_find(e->to, group, "param_names"), err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- the walk ---- */
+
+static int note_place(struct editor *e, const struct ckpt_walk_step *step, uint64_t renamed,
+		      struct ckpt_error *err)
+{
+	struct ckpt_edit_place *place;
+
+	if (e->place_count == e->place_cap) {
+		size_t cap = e->place_cap ? e->place_cap * 2 : 8;
+		struct ckpt_edit_place *grown = ckpt_arena_alloc(e->to->arena, cap * sizeof(*grown));
+
+		if (!grown)
+			return ckpt_arena_fail(e->to->arena, err);
+		if (e->place_count)
+			memcpy(grown, e->places, e->place_count * sizeof(*grown));
+		e->places = grown;
+		e->place_cap = cap;
+	}
+	place = &e->places[e->place_count++];
+	place->name = ckpt_arena_copy(e->to->arena, step->name, step->name_len);
+	place->renamed = renamed;
+	e->report->renamed += renamed;
+	return place->name ? 0 : ckpt_arena_fail(e->to->arena, err);
+}
+
+static int edit_state_dict(struct editor *e, const struct ckpt_walk_step *step,
+			   struct ckpt_error *err)
+{
+	struct ckpt_value *copy;
+	uint64_t renamed = 0;
+	int rc;
+
+	e->report->state_dicts++;
+	copy = copy_container(e, step->value, 0);
+	if (!copy)
+		return ckpt_arena_fail(e->to->arena, err);
+	rc = rename_keys(e, pairs_of(copy), e->edit->rename, &renamed, err);
+	if (rc == 0 && renamed)
+		rc = check_clashes(e, pairs_of(copy), step->name, err);
+	if (rc == 0 && renamed)
+		rc = ckpt_model_replace(e->to, copy, err);
+	if (rc == 0 && renamed)
+		rc = note_place(e, step, renamed, err);
+	if (rc == 0)
+		rc = edit_metadata(e, step->value, err);
+	return rc;
+}
+
+/* Is the step at, or below, one of the names the edit is limited to? */
+static bool is_chosen(struct editor *e, const struct ckpt_walk_step *step)
+{
+	struct ckpt_buf exact = { 0 };
+	bool chosen = false;
+
+	if (!e->o->at_count)
+		return true;
+	for (size_t i = 0; i < e->o->at_count; i++) {
+		const char *at = e->o->at[i];
+		size_t len = strlen(at);
+		bool is_exact = at[0] == '[', hit;
+		const char *name = step->name;
+		size_t name_len = step->name_len;
+
+		if (is_exact) {
+			exact.len = 0;
+			ckpt_walk_exact_name(step, &exact);
+			name = (const char *)exact.data;
+			name_len = exact.len;
+		}
+		hit = !len || (name_len >= len && !memcmp(name, at, len) &&
+			       (name_len == len || name[len] == (is_exact ? '[' : '.')));
+		if (hit)
+			e->at_found[i] = true;
+		chosen |= hit;
+	}
+	ckpt_buf_clear(&exact);
+	return chosen;
+}
+
+static int edit_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	struct editor *e = ctx;
+	const struct ckpt_value *v = step->value;
+	bool at, optimizer, wanted;
+	int rc = 0;
+
+	if (step->depth <= e->optimizer_depth)
+		e->optimizer_depth = SIZE_MAX;
+	if (!ckpt_value_pairs(v) || step->seen)
+		return ckpt_value_is_tensor(e->from, v) ? CKPT_WALK_SKIP : CKPT_WALK_ENTER;
+	at = is_chosen(e, step);
+	optimizer = ckpt_is_optimizer(e->from, v);
+	if (e->edit->only_modules && !e->o->at_count)
+		wanted = ckpt_is_module_state_dict(e->from, v) && e->optimizer_depth == SIZE_MAX;
+	else
+		wanted = ckpt_is_state_dict(e->from, v);
+	if (optimizer && e->optimizer_depth == SIZE_MAX)
+		e->optimizer_depth = step->depth;
+	if (at && wanted && !was_edited(e, v))
+		rc = edit_state_dict(e, step, err);
+	if (rc == 0 && at && optimizer && !(e->edit->only_modules && !e->o->at_count))
+		rc = edit_param_groups(e, v, err);
+	return rc < 0 ? rc : CKPT_WALK_ENTER;
+}
+
+static int check_at(struct editor *e, struct ckpt_error *err)
+{
+	char shown[160];
+
+	for (size_t i = 0; i < e->o->at_count; i++)
+		if (!e->at_found[i])
+			return ckpt_fail(err, CKPT_E_NOTFOUND, "no mapping is named '%s'",
+					 ckpt_escape(shown, sizeof(shown), e->o->at[i], strlen(e->o->at[i])));
+	return 0;
+}
+
+int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_edit *edit,
+			 const struct ckpt_edit_options *options, struct ckpt_model **out,
+			 struct ckpt_edit_report *report, struct ckpt_error *err)
+{
+	static const struct ckpt_edit_options defaults = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_edit_report local = CKPT_EDIT_REPORT_INIT;
+	struct editor e = { .from = model, .edit = edit, .optimizer_depth = SIZE_MAX };
+	int rc;
+
+	e.o = options ? options : &defaults;
+	e.report = report ? report : &local;
+	*e.report = local;
+	*out = NULL;
+	rc = ckpt_model_derive(model, &e.to, err);
+	if (rc < 0)
+		return rc;
+	e.at_found = calloc(e.o->at_count + 1, sizeof(*e.at_found));
+	rc = e.at_found ? ckpt_model_walk(model, edit_one, &e, err) : ckpt_fail_nomem(err);
+	if (rc == 0)
+		rc = check_at(&e, err);
+	if (rc == 0)
+		rc = ckpt_model_list_tensors(e.to, err);
+	free(e.at_found);
+	ckpt_buf_clear(&e.text);
+	e.report->places = e.places;
+	e.report->place_count = e.place_count;
+	if (rc < 0)
+		ckpt_close(e.to);
+	else
+		*out = e.to;
+	return rc;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_MODEL_KEYS_H
+#define CKPT_MODEL_KEYS_H
+
+#include "base/buf.h"
+#include "model/model.h"
+
+#include <ckpt/edit.h>
+
+/* How keys get their new names. */
+struct ckpt_key_edit {
+	/*
+	 * Append the new name of KEY to OUT and return 1; 0: it keeps its name; <0: failed.
+	 */
+	int (*rename)(void *ctx, const char *key, size_t len, struct ckpt_buf *out,
+		      struct ckpt_error *err);
+	/* The same for a module's name in `_metadata`: no trailing dot, "" for the root. */
+	int (*rename_module)(void *ctx, const char *key, size_t len, struct ckpt_buf *out,
+			     struct ckpt_error *err);
+	const char *new_roots; /* "a.b.": modules '', a are new in `_metadata`; NULL: none */
+	bool only_modules;     /* take only the state dicts of modules, unless AT names others */
+	void *ctx;
+};
+
+int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_edit *edit,
+			 const struct ckpt_edit_options *options, struct ckpt_model **out,
+			 struct ckpt_edit_report *report, struct ckpt_error *err);
+
+#endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/model.h"
+
+#include "base/text.h"
+#include "model/walk.h"
+
+#include <ckpt/model.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_STORAGE_KEY = 400 };
+static const uint64_t MODEL_BUDGET_BASE = 64 << 20;
+
+/* ---- document ---- */
+
+void ckpt_document_unref(struct ckpt_document *doc)
+{
+	if (!doc || --doc->refs)
+		return;
+	if (doc->free_container)
+		doc->free_container(doc->container);
+	ckpt_strmap_clear(&doc->storage_by_key);
+	ckpt_pickle_clear(&doc->pickle);
+	free(doc->pickle_bytes);
+	ckpt_source_unref(doc->source);
+	free(doc);
+}
+
+static int bad_persid(struct ckpt_error *err, const char *what, const struct ckpt_value *found)
+{
+	return ckpt_fail(err, CKPT_E_FORMAT, "storage id: wanted %s, found %s", what,
+			 found ? ckpt_value_kind_name(found) : "nothing");
+}
+
+static struct ckpt_storage *add_storage(struct ckpt_document *doc)
+{
+	if (doc->storage_count == doc->storage_cap) {
+		uint32_t cap = doc->storage_cap ? doc->storage_cap * 2 : 64;
+		struct ckpt_storage *grown =
+			ckpt_arena_calloc(doc->pickle.arena, cap, sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		if (doc->storage_count)
+			memcpy(grown, doc->storages, doc->storage_count * sizeof(*grown));
+		doc->storages = grown;
+		doc->storage_cap = cap;
+	}
+	return &doc->storages[doc->storage_count];
+}
+
+static bool has_nul(const struct ckpt_value *str)
+{
+	return memchr(str->u.bytes.ptr, '\0', str->u.bytes.len) != NULL;
+}
+
+static bool is_text(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR;
+}
+
+static int fill_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
+			struct ckpt_storage *s, struct ckpt_error *err)
+{
+	const struct ckpt_value *const *item = persid->u.pid->u.seq.items;
+	const struct ckpt_value *type = item[1], *key = item[2], *location = item[3], *numel = item[4];
+	uint32_t size;
+
+	if (type->kind != CKPT_GLOBAL)
+		return bad_persid(err, "a storage class", type);
+	s->dtype = ckpt_dtype_of_storage(type->u.global->name);
+	if (s->dtype == CKPT_DTYPE_UNKNOWN)
+		return ckpt_fail(err, CKPT_E_FORMAT, "storage id: '%.60s.%.60s' is no storage class of torch",
+				 type->u.global->module, type->u.global->name);
+	s->is_untyped = strstr(type->u.global->name, "UntypedStorage") != NULL;
+	if (!is_text(location) || has_nul(location))
+		return bad_persid(err, "the text of a device", location);
+	if (numel->kind != CKPT_INT || numel->u.integer < 0)
+		return bad_persid(err, "a number of elements", numel);
+	size = ckpt_dtype_size(s->dtype);
+	s->numel = (uint64_t)numel->u.integer;
+	if (__builtin_mul_overflow(s->numel, (uint64_t)size, &s->nbytes) || s->nbytes > INT64_MAX)
+		return ckpt_fail(err, CKPT_E_FORMAT, "storage id: %" PRIu64 " elements of %" PRIu32
+				 " bytes are more than any file holds", s->numel, size);
+	s->key = ckpt_arena_copy(doc->pickle.arena, key->u.bytes.ptr, key->u.bytes.len);
+	s->location = ckpt_arena_copy(doc->pickle.arena, location->u.bytes.ptr, location->u.bytes.len);
+	s->first = persid;
+	return s->key && s->location ? 0 : ckpt_arena_fail(doc->pickle.arena, err);
+}
+
+int ckpt_document_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
+			  int64_t *index, struct ckpt_error *err)
+{
+	const struct ckpt_value *pid = persid->u.pid, *key;
+	struct ckpt_storage *s;
+	uint64_t *slot;
+	bool there;
+	int rc;
+
+	*index = -1;
+	if (pid->kind != CKPT_TUPLE || pid->u.seq.count < 5 ||
+	    !ckpt_value_is_str(pid->u.seq.items[0], "storage"))
+		return 0;
+	key = pid->u.seq.items[2];
+	if (!is_text(key) || has_nul(key) || !key->u.bytes.len || key->u.bytes.len > MOST_STORAGE_KEY) {
+		rc = bad_persid(err, "a text as key", key);
+		return ckpt_error_at(err, rc, NULL, NULL, persid->pos);
+	}
+	slot = ckpt_strmap_insert(&doc->storage_by_key, key->u.bytes.ptr, key->u.bytes.len,
+				  doc->storage_count, &there);
+	if (!slot)
+		return ckpt_fail_nomem(err);
+	*index = (int64_t)*slot;
+	if (there)
+		return 0;
+	s = add_storage(doc);
+	rc = s ? fill_storage(doc, persid, s, err) : ckpt_arena_fail(doc->pickle.arena, err);
+	if (rc == 0)
+		doc->storage_count++;
+	return ckpt_error_at(err, rc, NULL, NULL, persid->pos);
+}
+
+/* ---- model ---- */
+
+static void free_model(struct ckpt_model *model)
+{
+	if (!model)
+		return;
+	free(model->replaced);
+	ckpt_arena_free(model->arena);
+	ckpt_document_unref(model->doc);
+	free(model);
+}
+
+void ckpt_close(struct ckpt_model *model)
+{
+	free_model(model);
+}
+
+static struct ckpt_tensor *next_tensor(struct ckpt_model *m)
+{
+	if (m->tensor_count == m->tensor_cap) {
+		uint32_t cap = m->tensor_cap ? m->tensor_cap * 2 : 64;
+		struct ckpt_tensor *grown = ckpt_arena_alloc(m->arena, (uint64_t)cap * sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		if (m->tensor_count)
+			memcpy(grown, m->tensors, m->tensor_count * sizeof(*grown));
+		m->tensors = grown;
+		m->tensor_cap = cap;
+	}
+	return &m->tensors[m->tensor_count];
+}
+
+/* Tensors made of several storages: the walk goes on inside to find them all. */
+static bool has_parts(const struct ckpt_tensor *t)
+{
+	return t->kind != CKPT_KIND_STRIDED || t->class_name;
+}
+
+static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
+		      struct ckpt_error *err)
+{
+	struct ckpt_tensor *t = next_tensor(m);
+	char shown[120];
+	int rc;
+
+	if (!t)
+		return ckpt_arena_fail(m->arena, err);
+	rc = ckpt_tensor_parse(m, step->value, m->arena, t, err);
+	if (rc < 0 && err && !strstr(err->text, "tensor '")) {
+		struct ckpt_error inner = *err;
+
+		ckpt_fail(err, rc, "tensor '%s': %s",
+			  ckpt_escape(shown, sizeof(shown), step->name, step->name_len), inner.text);
+		err->offset = inner.offset;
+	}
+	if (rc <= 0)
+		return rc;
+	t->name = ckpt_arena_copy(m->arena, step->name, step->name_len);
+	if (!t->name)
+		return ckpt_arena_fail(m->arena, err);
+	t->value = step->value;
+	m->tensor_count++;
+	return 1;
+}
+
+struct lister {
+	struct ckpt_model *model;
+	size_t tensor_depth; /* inside a tensor as long as the walk is deeper; SIZE_MAX: outside */
+};
+
+static int list_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	struct lister *l = ctx;
+	struct ckpt_model *m = l->model;
+	int64_t index;
+	int rc;
+
+	if (step->depth <= l->tensor_depth)
+		l->tensor_depth = SIZE_MAX;
+	if (step->value->kind == CKPT_PERSID) { /* a storage saved by itself */
+		rc = ckpt_document_storage(m->doc, step->value, &index, err);
+		return rc < 0 ? rc : CKPT_WALK_SKIP;
+	}
+	if (step->value->kind != CKPT_CALL || l->tensor_depth != SIZE_MAX)
+		return CKPT_WALK_ENTER;
+	rc = add_tensor(m, step, err);
+	if (rc <= 0)
+		return rc < 0 ? rc : CKPT_WALK_ENTER;
+	m->aliases += step->seen;
+	if (!has_parts(&m->tensors[m->tensor_count - 1]))
+		return CKPT_WALK_SKIP;
+	l->tensor_depth = step->depth;
+	return CKPT_WALK_ENTER;
+}
+
+int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err)
+{
+	struct lister l = { model, SIZE_MAX };
+
+	return ckpt_model_walk(model, list_one, &l, err);
+}
+
+static struct ckpt_model *empty_model(struct ckpt_document *doc)
+{
+	struct ckpt_model *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->arena = ckpt_arena_new(MODEL_BUDGET_BASE + 64 * (uint64_t)doc->pickle_len);
+	if (!m->arena) {
+		free(m);
+		return NULL;
+	}
+	doc->refs++;
+	m->doc = doc;
+	m->next_id = doc->pickle.next_id;
+	return m;
+}
+
+int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ckpt_error *err)
+{
+	struct ckpt_model *m = empty_model(doc);
+	int rc;
+
+	*out = NULL;
+	ckpt_document_unref(doc); /* the model holds its own */
+	if (!m)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_model_list_tensors(m, err);
+	if (rc < 0)
+		free_model(m);
+	else
+		*out = m;
+	return rc;
+}
+
+int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
+		      struct ckpt_error *err)
+{
+	struct ckpt_model *m = empty_model(from->doc);
+
+	*out = NULL;
+	if (!m)
+		return ckpt_fail_nomem(err);
+	m->next_id = from->next_id;
+	if (from->replaced_cap) {
+		m->replaced = calloc(from->replaced_cap, sizeof(*m->replaced));
+		if (!m->replaced) {
+			free_model(m);
+			return ckpt_fail_nomem(err);
+		}
+		memcpy(m->replaced, from->replaced, from->replaced_cap * sizeof(*m->replaced));
+		m->replaced_cap = from->replaced_cap;
+	}
+	*out = m;
+	return 0;
+}
+
+int ckpt_model_replace(struct ckpt_model *model, const struct ckpt_value *with,
+		       struct ckpt_error *err)
+{
+	if (with->id >= model->replaced_cap) {
+		uint32_t cap = model->next_id;
+		void *grown = realloc(model->replaced, cap * sizeof(*model->replaced));
+
+		if (!grown)
+			return ckpt_fail_nomem(err);
+		model->replaced = grown;
+		memset(model->replaced + model->replaced_cap, 0,
+		       (cap - model->replaced_cap) * sizeof(*model->replaced));
+		model->replaced_cap = cap;
+	}
+	model->replaced[with->id] = with;
+	return 0;
+}
+
+struct ckpt_value *ckpt_model_new_value(struct ckpt_model *model, uint8_t kind)
+{
+	struct ckpt_value *v = ckpt_arena_calloc(model->arena, 1, sizeof(*v));
+
+	if (v) {
+		v->kind = kind;
+		v->id = model->next_id++;
+		v->pos = CKPT_NO_OFFSET;
+	}
+	return v;
+}
+
+const struct ckpt_value *ckpt_model_new_str(struct ckpt_model *model, const char *text, size_t len)
+{
+	struct ckpt_value *v = ckpt_model_new_value(model, CKPT_STR);
+	char *copy = v ? ckpt_arena_copy(model->arena, text, len) : NULL;
+
+	if (!copy)
+		return NULL;
+	v->u.bytes.ptr = copy;
+	v->u.bytes.len = len;
+	return v;
+}

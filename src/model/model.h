@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_MODEL_MODEL_H
+#define CKPT_MODEL_MODEL_H
+
+#include "base/strmap.h"
+#include "pickle/decode.h"
+#include "tensor/dtype.h"
+#include "tensor/recipe.h"
+
+/* The bytes behind one or more tensors. */
+struct ckpt_storage {
+	const char *key; /* as in the file: the record is data/KEY */
+	enum ckpt_dtype dtype;
+	uint64_t numel, nbytes; /* numel: in units of DTYPE */
+	const char *location;   /* device tag, as in the file */
+	const struct ckpt_value *first; /* the persistent id that mentioned it first */
+	struct ckpt_recipe bytes;       /* where its bytes come from; set by the format */
+	uint32_t crc32;
+	bool has_crc, is_untyped;
+};
+
+enum ckpt_tensor_kind {
+	CKPT_KIND_STRIDED,
+	CKPT_KIND_QUANTIZED,
+	CKPT_KIND_SPARSE, /* LAYOUT tells which */
+	CKPT_KIND_NESTED,
+	CKPT_KIND_META,
+	CKPT_KIND_NUMPY,   /* bytes are a numpy array inside the pickle */
+	CKPT_KIND_WRAPPER, /* DTensor and other wrapper subclasses */
+	CKPT_KIND_UNINITIALIZED,
+};
+
+enum { CKPT_MOST_DIMS = 64 };
+
+/* What a rebuild call means. Strings and arrays live in the arena given to the parser. */
+struct ckpt_tensor {
+	const char *name; /* path in the checkpoint; NULL for inner tensors */
+	const struct ckpt_value *value;
+	enum ckpt_tensor_kind kind;
+	enum ckpt_dtype dtype;
+	uint32_t ndim;
+	const uint64_t *shape, *stride; /* stride: NULL where there is none */
+	uint64_t offset;                /* in elements */
+	int64_t storage;                /* index, or -1 */
+	const char *device, *layout;    /* layout: "sparse_coo", ... or NULL */
+	const char *class_name;         /* "Parameter", "DTensor", ... or NULL for a plain one */
+	bool requires_grad, is_parameter, is_conj, is_neg;
+	const struct ckpt_value *local; /* DTensor: its local tensor; sparse: its values */
+};
+
+/*
+ * Everything a file said, immutable and shared by all models that were edited from it. The format
+ * fills in what only it knows.
+ */
+struct ckpt_document {
+	_Atomic unsigned refs;
+	struct ckpt_source *source; /* owned reference */
+	struct ckpt_pickle pickle;  /* owned */
+	uint8_t *pickle_bytes;      /* owned; the pickle's strings point into it */
+	size_t pickle_len;
+	struct ckpt_storage *storages; /* pickle.arena, in order of first mention */
+	uint32_t storage_count, storage_cap;
+	struct ckpt_strmap storage_by_key;
+	void *container; /* the format's own state, e.g. the zip index */
+	void (*free_container)(void *container);
+	const struct ckpt_format *format;
+};
+
+/*
+ * A checkpoint: a document and the edits on top of it. An edited value keeps its id; REPLACED says
+ * what stands in its place. Nothing below changes once the model is made.
+ */
+struct ckpt_model {
+	struct ckpt_document *doc; /* owned reference */
+	struct ckpt_arena *arena;  /* owned: edits, tensor list, names */
+	const struct ckpt_value **replaced; /* malloc: by id, NULL where nothing was */
+	uint32_t replaced_cap, next_id;
+	struct ckpt_tensor *tensors; /* arena, in the order of the file */
+	uint32_t tensor_count, tensor_cap;
+	uint32_t aliases; /* paths that lead to a tensor object listed before */
+};
+
+/* Take over DOC and list storages and tensors. On failure DOC is released. */
+int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ckpt_error *err);
+
+/* A model over the same document with the same replacements, tensors not listed yet. */
+int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
+		      struct ckpt_error *err);
+int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err);
+
+void ckpt_document_unref(struct ckpt_document *doc);
+
+/* What stands where V stood in the file. */
+static inline const struct ckpt_value *ckpt_model_now(const struct ckpt_model *model,
+						      const struct ckpt_value *v)
+{
+	if (v->id < model->replaced_cap && model->replaced[v->id])
+		return model->replaced[v->id];
+	return v;
+}
+
+/* Let WITH (same id) stand for what has its id. Only while a model is being made. */
+int ckpt_model_replace(struct ckpt_model *model, const struct ckpt_value *with,
+		       struct ckpt_error *err);
+
+/* A new node of the model's own arena, with an id of its own. NULL: no memory. */
+struct ckpt_value *ckpt_model_new_value(struct ckpt_model *model, uint8_t kind);
+const struct ckpt_value *ckpt_model_new_str(struct ckpt_model *model, const char *text, size_t len);
+
+/*
+ * 1: V is a tensor, OUT is filled. 0: it is not. <0: it claims to be one and is malformed.
+ * Storages must be known already.
+ */
+int ckpt_tensor_parse(const struct ckpt_model *model, const struct ckpt_value *v,
+		      struct ckpt_arena *arena, struct ckpt_tensor *out, struct ckpt_error *err);
+
+/* Cheaper: does V look like a tensor, from the function that rebuilds it. */
+bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_value *v);
+
+/*
+ * The storage that a persistent id names, or -1 for ids of another kind; registers it in DOC at
+ * its first mention. CKPT_E_FORMAT if the id is malformed.
+ */
+int ckpt_document_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
+			  int64_t *index, struct ckpt_error *err);
+
+#endif

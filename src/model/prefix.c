@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/keys.h"
+#include "model/state_dict.h"
+#include "model/walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct prefix {
+	char *text; /* ends with a dot */
+	size_t len;
+	bool anywhere;
+};
+
+static int make_prefix(const char *text, const struct ckpt_edit_options *options,
+		       struct prefix *out, struct ckpt_error *err)
+{
+	size_t len = strlen(text);
+
+	if (!len || !strcmp(text, "."))
+		return ckpt_fail(err, CKPT_E_ARG, "the prefix is empty");
+	*out = (struct prefix){ .text = malloc(len + 2), .len = len };
+	if (!out->text)
+		return ckpt_fail_nomem(err);
+	memcpy(out->text, text, len + 1);
+	if (text[len - 1] != '.')
+		memcpy(out->text + out->len++, ".", 2);
+	out->anywhere = options && options->anywhere;
+	return 0;
+}
+
+static int strip_key(void *ctx, const char *key, size_t len, struct ckpt_buf *out,
+		     struct ckpt_error *err)
+{
+	const struct prefix *p = ctx;
+	size_t i = 0;
+	bool changed = false;
+
+	(void)err;
+	if (len >= p->len && !memcmp(key, p->text, p->len)) {
+		i = p->len;
+		changed = true;
+	}
+	while (i < len) {
+		if (p->anywhere && (i == 0 || key[i - 1] == '.') && len - i >= p->len &&
+		    !memcmp(key + i, p->text, p->len)) {
+			i += p->len;
+			changed = true;
+			continue;
+		}
+		ckpt_buf_add_u8(out, (uint8_t)key[i++]);
+	}
+	return changed;
+}
+
+/* In `_metadata`, "module" itself becomes ''; '' stays. */
+static int strip_module_name(void *ctx, const char *key, size_t len, struct ckpt_buf *out,
+			     struct ckpt_error *err)
+{
+	const struct prefix *p = ctx;
+	size_t before = out->len;
+	int rc;
+
+	if (len == p->len - 1 && !memcmp(key, p->text, len))
+		return 1;
+	rc = strip_key(ctx, key, len, out, err);
+	if (p->anywhere && out->len - before > p->len - 1) { /* "net.module" ends in the prefix */
+		const char *end = (const char *)out->data + out->len - (p->len - 1);
+
+		if (end[-1] == '.' && !memcmp(end, p->text, p->len - 1)) {
+			out->len -= p->len;
+			rc = 1;
+		}
+	}
+	return rc;
+}
+
+static int add_key(void *ctx, const char *key, size_t len, struct ckpt_buf *out,
+		   struct ckpt_error *err)
+{
+	const struct prefix *p = ctx;
+
+	(void)err;
+	ckpt_buf_add(out, p->text, p->len);
+	ckpt_buf_add(out, key, len);
+	return 1;
+}
+
+/* The root of the old module is named by the prefix without its dot. */
+static int add_module_name(void *ctx, const char *key, size_t len, struct ckpt_buf *out,
+			   struct ckpt_error *err)
+{
+	const struct prefix *p = ctx;
+
+	if (len)
+		return add_key(ctx, key, len, out, err);
+	ckpt_buf_add(out, p->text, p->len - 1);
+	return 1;
+}
+
+int ckpt_strip_prefix(const struct ckpt_model *model, const char *prefix,
+		      const struct ckpt_edit_options *options, struct ckpt_model **out,
+		      struct ckpt_edit_report *report, struct ckpt_error *err)
+{
+	struct prefix p = { 0 };
+	struct ckpt_key_edit edit = { .rename = strip_key, .rename_module = strip_module_name,
+				      .ctx = &p };
+	int rc = make_prefix(prefix, options, &p, err);
+
+	*out = NULL;
+	if (rc == 0)
+		rc = ckpt_model_edit_keys(model, &edit, options, out, report, err);
+	free(p.text);
+	return rc;
+}
+
+int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
+		    const struct ckpt_edit_options *options, struct ckpt_model **out,
+		    struct ckpt_edit_report *report, struct ckpt_error *err)
+{
+	struct ckpt_edit_report local = CKPT_EDIT_REPORT_INIT;
+	struct prefix p = { 0 };
+	struct ckpt_key_edit edit = { .rename = add_key, .rename_module = add_module_name,
+				      .only_modules = true, .ctx = &p };
+	int rc = make_prefix(prefix, options, &p, err);
+
+	*out = NULL;
+	if (!report)
+		report = &local;
+	edit.new_roots = p.text;
+	if (rc == 0)
+		rc = ckpt_model_edit_keys(model, &edit, options, out, report, err);
+	free(p.text);
+	if (rc == 0 && !report->renamed) {
+		ckpt_close(*out);
+		*out = NULL;
+		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "no state dict of a module was found");
+	}
+	return rc;
+}
+
+struct counter {
+	const struct ckpt_model *model;
+	struct prefix prefix;
+	struct ckpt_prefix_count *out;
+};
+
+static int count_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	struct counter *c = ctx;
+	const struct ckpt_seq *pairs = ckpt_value_pairs(step->value);
+	uint64_t with = 0;
+
+	(void)err;
+	if (ckpt_value_is_tensor(c->model, step->value))
+		return CKPT_WALK_SKIP;
+	if (!pairs || step->seen || !ckpt_is_state_dict(c->model, step->value))
+		return CKPT_WALK_ENTER;
+	for (uint32_t i = 0; i < pairs->count; i += 2) {
+		const struct ckpt_value *key = ckpt_model_now(c->model, pairs->items[i]);
+
+		with += key->kind == CKPT_STR && key->u.bytes.len > c->prefix.len &&
+			!memcmp(key->u.bytes.ptr, c->prefix.text, c->prefix.len);
+	}
+	if (with) {
+		c->out->with_prefix += with;
+		c->out->keys += pairs->count / 2;
+	}
+	return CKPT_WALK_ENTER;
+}
+
+int ckpt_count_prefix(const struct ckpt_model *model, const char *prefix,
+		      struct ckpt_prefix_count *out, struct ckpt_error *err)
+{
+	struct counter c = { .model = model, .out = out };
+	int rc = make_prefix(prefix, NULL, &c.prefix, err);
+
+	out->with_prefix = out->keys = 0;
+	if (rc == 0)
+		rc = ckpt_model_walk(model, count_one, &c, err);
+	free(c.prefix.text);
+	return rc;
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/model.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * What the calls that rebuild tensors mean, torch._utils and friends. The argument lists are those
+ * of torch 0.2 to 2.14, seen in files.
+ */
+enum { MOST_NESTING = 16 };
+
+struct parser {
+	const struct ckpt_model *model;
+	struct ckpt_arena *arena;
+	struct ckpt_error *err;
+	unsigned nesting;
+};
+
+typedef int parse_args(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t);
+
+static int parse_value(struct parser *p, const struct ckpt_value *v, struct ckpt_tensor *t);
+static int parse_call(struct parser *p, const struct ckpt_value *func,
+		      const struct ckpt_value *args, struct ckpt_tensor *t);
+
+static const struct ckpt_value *arg(const struct parser *p, const struct ckpt_seq *args, uint32_t i)
+{
+	return ckpt_model_now(p->model, args->items[i]);
+}
+
+static int wrong(struct parser *p, const char *what, const struct ckpt_value *found)
+{
+	return ckpt_fail(p->err, CKPT_E_FORMAT, "wanted %s, found %s", what,
+			 ckpt_value_kind_name(found));
+}
+
+/* torch.Size((2, 3)) -> (2, 3) */
+static const struct ckpt_value *unwrap_size(const struct parser *p, const struct ckpt_value *v)
+{
+	const struct ckpt_value *args;
+
+	if (!ckpt_value_is_call_of(v, "torch", "Size"))
+		return v;
+	args = ckpt_model_now(p->model, v->u.call->args);
+	return args->kind == CKPT_TUPLE && args->u.seq.count == 1 ? arg(p, &args->u.seq, 0) : v;
+}
+
+static int parse_dims(struct parser *p, const struct ckpt_value *v, const char *what,
+		      const uint64_t **out, uint32_t *count)
+{
+	uint64_t *dims;
+
+	v = unwrap_size(p, v);
+	if (v->kind != CKPT_TUPLE && v->kind != CKPT_LIST)
+		return wrong(p, what, v);
+	if (v->u.seq.count > CKPT_MOST_DIMS)
+		return ckpt_fail(p->err, CKPT_E_FORMAT, "%s has %" PRIu32 " dimensions, torch has at most %d",
+				 what, v->u.seq.count, CKPT_MOST_DIMS);
+	dims = ckpt_arena_alloc(p->arena, v->u.seq.count * sizeof(*dims));
+	if (!dims)
+		return ckpt_arena_fail(p->arena, p->err);
+	for (uint32_t i = 0; i < v->u.seq.count; i++) {
+		const struct ckpt_value *item = arg(p, &v->u.seq, i);
+
+		if (item->kind != CKPT_INT || item->u.integer < 0)
+			return wrong(p, what, item);
+		dims[i] = (uint64_t)item->u.integer;
+	}
+	*out = dims;
+	*count = v->u.seq.count;
+	return 0;
+}
+
+static int parse_dtype(struct parser *p, const struct ckpt_value *v, enum ckpt_dtype *out)
+{
+	if (v->kind != CKPT_GLOBAL)
+		return wrong(p, "a dtype", v);
+	*out = ckpt_dtype_find(v->u.global->name);
+	if (*out == CKPT_DTYPE_UNKNOWN)
+		return ckpt_fail(p->err, CKPT_E_UNSUPPORTED, "dtype '%.60s' is not known",
+				 v->u.global->name);
+	return 0;
+}
+
+/* The last byte that the tensor touches must lie inside its storage. */
+static int check_extent(struct parser *p, const struct ckpt_tensor *t)
+{
+	const struct ckpt_storage *s = &p->model->doc->storages[t->storage];
+	uint64_t last = t->offset, reach, end;
+	bool empty = false, over = false;
+
+	for (uint32_t i = 0; i < t->ndim; i++) {
+		empty |= t->shape[i] == 0;
+		over |= t->shape[i] && __builtin_mul_overflow(t->shape[i] - 1, t->stride[i], &reach);
+		if (t->shape[i] && !over)
+			over |= __builtin_add_overflow(last, reach, &last);
+	}
+	if (empty)
+		return 0;
+	/* packed types count several elements to a byte of storage */
+	if (!over && ckpt_dtype_packed(t->dtype) > 1)
+		last /= ckpt_dtype_packed(t->dtype);
+	over |= __builtin_add_overflow(last, 1, &end);
+	over |= __builtin_mul_overflow(end, (uint64_t)ckpt_dtype_size(t->dtype), &end);
+	if (over || end > s->nbytes)
+		return ckpt_fail(p->err, CKPT_E_FORMAT,
+				 "reaches %s%" PRIu64 " bytes into its storage '%s' of %" PRIu64 " bytes",
+				 over ? "more than " : "", over ? UINT64_MAX : end, s->key, s->nbytes);
+	return 0;
+}
+
+static int parse_strided(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	const struct ckpt_value *storage = arg(p, args, 0), *offset = arg(p, args, 1);
+	uint32_t stride_count;
+	int rc;
+
+	if (storage->kind != CKPT_PERSID)
+		return wrong(p, "a storage", storage);
+	rc = ckpt_document_storage(p->model->doc, storage, &t->storage, p->err);
+	if (rc < 0)
+		return rc;
+	if (t->storage < 0)
+		return wrong(p, "a storage", storage);
+	if (offset->kind != CKPT_INT || offset->u.integer < 0)
+		return wrong(p, "an offset", offset);
+	t->offset = (uint64_t)offset->u.integer;
+	rc = parse_dims(p, arg(p, args, 2), "a size", &t->shape, &t->ndim);
+	if (rc == 0)
+		rc = parse_dims(p, arg(p, args, 3), "a stride", &t->stride, &stride_count);
+	if (rc == 0 && stride_count != t->ndim)
+		rc = ckpt_fail(p->err, CKPT_E_FORMAT, "size has %" PRIu32 " dimensions, stride %" PRIu32,
+			       t->ndim, stride_count);
+	if (rc < 0)
+		return rc;
+	if (t->dtype == CKPT_DTYPE_UNKNOWN)
+		t->dtype = p->model->doc->storages[t->storage].dtype;
+	t->device = p->model->doc->storages[t->storage].location;
+	return check_extent(p, t);
+}
+
+static void parse_bits(const struct parser *p, const struct ckpt_value *metadata,
+		       struct ckpt_tensor *t)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(metadata);
+
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
+		bool set = arg(p, pairs, i + 1)->kind == CKPT_BOOL && arg(p, pairs, i + 1)->u.integer;
+
+		t->is_conj |= set && ckpt_value_is_str(arg(p, pairs, i), "conj");
+		t->is_neg |= set && ckpt_value_is_str(arg(p, pairs, i), "neg");
+	}
+}
+
+static bool is_true(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_BOOL && v->u.integer;
+}
+
+static int parse_v2(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	if (args->count > 4)
+		t->requires_grad = is_true(arg(p, args, 4));
+	if (args->count > 6)
+		parse_bits(p, arg(p, args, 6), t);
+	return parse_strided(p, args, t);
+}
+
+static int parse_v3(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	int rc = parse_dtype(p, arg(p, args, 6), &t->dtype);
+
+	t->requires_grad = is_true(arg(p, args, 4));
+	if (args->count > 7)
+		parse_bits(p, arg(p, args, 7), t);
+	return rc < 0 ? rc : parse_strided(p, args, t);
+}
+
+static int parse_quantized(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	t->kind = CKPT_KIND_QUANTIZED;
+	t->requires_grad = is_true(arg(p, args, 5));
+	return parse_strided(p, args, t);
+}
+
+/* A Parameter and the like: a tensor inside, plus a mark. */
+static int parse_inner(struct parser *p, const struct ckpt_value *v, struct ckpt_tensor *t)
+{
+	int rc = parse_value(p, v, t);
+
+	return rc == 0 ? wrong(p, "a tensor", v) : rc < 0 ? rc : 0;
+}
+
+static int parse_parameter(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	int rc = parse_inner(p, arg(p, args, 0), t);
+
+	t->is_parameter = true;
+	t->class_name = "Parameter";
+	t->requires_grad = is_true(arg(p, args, 1));
+	return rc;
+}
+
+static int parse_sparse(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	const struct ckpt_value *layout = arg(p, args, 0), *data = arg(p, args, 1), *values;
+	struct ckpt_tensor inner;
+	bool coo;
+	int rc;
+
+	if (layout->kind == CKPT_CALL && layout->u.call->args->kind == CKPT_TUPLE &&
+	    layout->u.call->args->u.seq.count == 1)
+		layout = arg(p, &layout->u.call->args->u.seq, 0);
+	if (layout->kind != CKPT_STR || layout->u.bytes.len < 7)
+		return wrong(p, "a layout", layout);
+	t->layout = ckpt_arena_copy(p->arena, layout->u.bytes.ptr + 6, layout->u.bytes.len - 6);
+	if (!t->layout)
+		return ckpt_arena_fail(p->arena, p->err);
+	coo = !strcmp(t->layout, "sparse_coo");
+	if (data->kind != CKPT_TUPLE || data->u.seq.count < (coo ? 3 : 4))
+		return wrong(p, "indices, values and a size", data);
+	values = arg(p, &data->u.seq, coo ? 1 : 2);
+	inner = (struct ckpt_tensor){ .dtype = CKPT_DTYPE_UNKNOWN, .storage = -1 };
+	rc = parse_inner(p, values, &inner);
+	t->kind = CKPT_KIND_SPARSE;
+	t->dtype = inner.dtype;
+	t->device = inner.device;
+	t->local = values;
+	if (rc == 0)
+		rc = parse_dims(p, arg(p, &data->u.seq, coo ? 2 : 3), "a size", &t->shape, &t->ndim);
+	return rc;
+}
+
+static int parse_nested(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	struct ckpt_tensor buffer = { .dtype = CKPT_DTYPE_UNKNOWN, .storage = -1 };
+	int rc = parse_inner(p, arg(p, args, 0), &buffer);
+
+	*t = buffer;
+	t->kind = CKPT_KIND_NESTED;
+	t->layout = "nested";
+	return rc;
+}
+
+static int parse_meta(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	uint32_t count;
+	int rc = parse_dtype(p, arg(p, args, 0), &t->dtype);
+
+	t->kind = CKPT_KIND_META;
+	t->device = "meta";
+	t->requires_grad = is_true(arg(p, args, 3));
+	if (rc == 0)
+		rc = parse_dims(p, arg(p, args, 1), "a size", &t->shape, &t->ndim);
+	if (rc == 0)
+		rc = parse_dims(p, arg(p, args, 2), "a stride", &t->stride, &count);
+	return rc;
+}
+
+static int copy_text(struct parser *p, const struct ckpt_value *v, const char **out)
+{
+	if (v->kind != CKPT_STR && v->kind != CKPT_PY2_STR)
+		return wrong(p, "the text of a device", v);
+	*out = ckpt_arena_copy(p->arena, v->u.bytes.ptr, v->u.bytes.len);
+	return *out ? 0 : ckpt_arena_fail(p->arena, p->err);
+}
+
+static int parse_from_numpy(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	const struct ckpt_value *array = arg(p, args, 0), *state;
+	int rc = parse_dtype(p, arg(p, args, 1), &t->dtype);
+
+	t->kind = CKPT_KIND_NUMPY;
+	t->requires_grad = is_true(arg(p, args, 3));
+	if (rc == 0)
+		rc = copy_text(p, arg(p, args, 2), &t->device);
+	if (rc < 0)
+		return rc;
+	state = array->kind == CKPT_CALL ? array->u.call->state : NULL;
+	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count < 2)
+		return wrong(p, "a numpy array", array);
+	return parse_dims(p, arg(p, &state->u.seq, 1), "a shape", &t->shape, &t->ndim);
+}
+
+static int parse_from_cpu(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	int rc = parse_inner(p, arg(p, args, 0), t);
+
+	if (rc == 0)
+		rc = parse_dtype(p, arg(p, args, 1), &t->dtype);
+	if (rc == 0)
+		rc = copy_text(p, arg(p, args, 2), &t->device);
+	t->requires_grad = is_true(arg(p, args, 3));
+	return rc;
+}
+
+/* torch.device('cuda', 1) -> "cuda:1" */
+static int parse_device(struct parser *p, const struct ckpt_value *v, const char **out)
+{
+	const struct ckpt_seq *args;
+	const struct ckpt_value *type;
+	char shown[80], text[112];
+
+	if (v->kind == CKPT_STR)
+		return copy_text(p, v, out);
+	if (!ckpt_value_is_call_of(v, "torch", "device"))
+		return wrong(p, "a device", v);
+	args = &v->u.call->args->u.seq;
+	type = args->count ? arg(p, args, 0) : v;
+	if (type->kind != CKPT_STR)
+		return wrong(p, "a device", type);
+	ckpt_escape(shown, sizeof(shown), type->u.bytes.ptr, type->u.bytes.len);
+	if (args->count > 1 && arg(p, args, 1)->kind == CKPT_INT)
+		snprintf(text, sizeof(text), "%s:%" PRId64, shown, arg(p, args, 1)->u.integer);
+	else
+		snprintf(text, sizeof(text), "%s", shown);
+	*out = ckpt_arena_copy(p->arena, text, strlen(text));
+	return *out ? 0 : ckpt_arena_fail(p->arena, p->err);
+}
+
+static int parse_wrapper(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	uint32_t count;
+	int rc = parse_dtype(p, arg(p, args, 1), &t->dtype);
+
+	t->kind = CKPT_KIND_WRAPPER;
+	if (rc == 0)
+		rc = parse_dims(p, arg(p, args, 2), "a size", &t->shape, &t->ndim);
+	if (rc == 0)
+		rc = parse_dims(p, arg(p, args, 3), "a stride", &t->stride, &count);
+	if (rc == 0)
+		rc = parse_device(p, arg(p, args, 6), &t->device);
+	t->requires_grad = is_true(arg(p, args, 7));
+	return rc;
+}
+
+/* The value under NAME in a state that is a dict or a pair (dict or None, slots dict). */
+static const struct ckpt_value *find_attribute(const struct parser *p,
+					       const struct ckpt_value *state, const char *name)
+{
+	for (uint32_t half = 0; half < 2; half++) {
+		const struct ckpt_value *dict = state;
+
+		if (state->kind == CKPT_TUPLE)
+			dict = half < state->u.seq.count ? arg(p, &state->u.seq, half) : state;
+		for (uint32_t i = 0; dict->kind == CKPT_DICT && i + 1 < dict->u.seq.count; i += 2)
+			if (ckpt_value_is_str(arg(p, &dict->u.seq, i), name))
+				return arg(p, &dict->u.seq, i + 1);
+	}
+	return NULL;
+}
+
+static int parse_from_type(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	const struct ckpt_value *cls = arg(p, args, 1);
+	int rc = parse_call(p, arg(p, args, 0), arg(p, args, 2), t);
+
+	if (rc <= 0)
+		return rc < 0 ? rc : wrong(p, "a function that rebuilds a tensor", arg(p, args, 0));
+	if (cls->kind == CKPT_GLOBAL && !ckpt_value_is_global(cls, "torch", "Tensor"))
+		t->class_name = cls->u.global->name;
+	if (t->kind == CKPT_KIND_WRAPPER)
+		t->local = find_attribute(p, arg(p, args, 3), "_local_tensor");
+	return 0;
+}
+
+static int parse_uninitialized(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+{
+	t->kind = CKPT_KIND_UNINITIALIZED;
+	t->class_name = "UninitializedParameter";
+	t->dtype = CKPT_DTYPE_FLOAT32;
+	t->device = "cpu";
+	t->is_parameter = true;
+	t->requires_grad = args->count && is_true(arg(p, args, 0));
+	return 0;
+}
+
+static const struct {
+	const char *module, *name;
+	uint32_t least_args;
+	parse_args *parse;
+} table[] = {
+	{ "torch._utils", "_rebuild_tensor_v2", 4, parse_v2 },
+	{ "torch._utils", "_rebuild_tensor_v3", 7, parse_v3 },
+	{ "torch._utils", "_rebuild_tensor", 4, parse_v2 },
+	{ "torch._utils", "_rebuild_parameter", 3, parse_parameter },
+	{ "torch._utils", "_rebuild_parameter_with_state", 4, parse_parameter },
+	{ "torch._utils", "_rebuild_qtensor", 7, parse_quantized },
+	{ "torch._utils", "_rebuild_sparse_tensor", 2, parse_sparse },
+	{ "torch._utils", "_rebuild_sparse_csr_tensor", 2, parse_sparse },
+	{ "torch._utils", "_rebuild_nested_tensor", 4, parse_nested },
+	{ "torch._utils", "_rebuild_meta_tensor_no_storage", 4, parse_meta },
+	{ "torch._utils", "_rebuild_device_tensor_from_numpy", 4, parse_from_numpy },
+	{ "torch._utils", "_rebuild_xla_tensor", 4, parse_from_numpy },
+	{ "torch._utils", "_rebuild_mlc_tensor", 4, parse_from_numpy },
+	{ "torch._utils", "_rebuild_device_tensor_from_cpu_tensor", 4, parse_from_cpu },
+	{ "torch._utils", "_rebuild_wrapper_subclass", 8, parse_wrapper },
+	{ "torch._tensor", "_rebuild_from_type_v2", 4, parse_from_type },
+	{ "torch._tensor", "_rebuild_from_type", 4, parse_from_type },
+	{ "torch.tensor", "_rebuild_from_type", 4, parse_from_type },
+	{ "torch.nn.parameter", "UninitializedParameter", 0, parse_uninitialized },
+	{ "torch.nn.parameter", "UninitializedBuffer", 0, parse_uninitialized },
+};
+
+static int parse_call(struct parser *p, const struct ckpt_value *func,
+		      const struct ckpt_value *args, struct ckpt_tensor *t)
+{
+	int rc;
+
+	if (func->kind != CKPT_GLOBAL || args->kind != CKPT_TUPLE)
+		return 0;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		if (!ckpt_value_is_global(func, table[i].module, table[i].name))
+			continue;
+		if (args->u.seq.count < table[i].least_args)
+			return ckpt_fail(p->err, CKPT_E_FORMAT, "%s needs %" PRIu32 " arguments, found %" PRIu32,
+					 table[i].name, table[i].least_args, args->u.seq.count);
+		if (++p->nesting > MOST_NESTING)
+			return ckpt_fail(p->err, CKPT_E_LIMIT, "tensors inside tensors, more than %d deep",
+					 MOST_NESTING);
+		rc = table[i].parse(p, &args->u.seq, t);
+		return rc < 0 ? rc : 1;
+	}
+	return 0;
+}
+
+static int parse_value(struct parser *p, const struct ckpt_value *v, struct ckpt_tensor *t)
+{
+	if (v->kind != CKPT_CALL || v->u.call->kind != CKPT_CALL_REDUCE)
+		return 0;
+	return parse_call(p, ckpt_model_now(p->model, v->u.call->func),
+			  ckpt_model_now(p->model, v->u.call->args), t);
+}
+
+int ckpt_tensor_parse(const struct ckpt_model *model, const struct ckpt_value *v,
+		      struct ckpt_arena *arena, struct ckpt_tensor *out, struct ckpt_error *err)
+{
+	struct parser p = { model, arena, err, 0 };
+	int rc;
+
+	*out = (struct ckpt_tensor){ .dtype = CKPT_DTYPE_UNKNOWN, .storage = -1, .value = v };
+	rc = parse_value(&p, v, out);
+	return ckpt_error_at(err, rc, NULL, NULL, v->pos);
+}
+
+bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	const struct ckpt_value *func;
+
+	if (v->kind != CKPT_CALL || v->u.call->kind != CKPT_CALL_REDUCE)
+		return false;
+	func = ckpt_model_now(model, v->u.call->func);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (ckpt_value_is_global(func, table[i].module, table[i].name))
+			return true;
+	return false;
+}

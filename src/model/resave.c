@@ -1,0 +1,655 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/resave.h"
+
+#include "pickle/encode.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct saver {
+	const struct ckpt_model *model;
+	const struct ckpt_resave_options *o;
+	struct ckpt_resaved *out;
+	const struct ckpt_value **key_nodes; /* by storage index; NULL: not met yet */
+	uint32_t key_cap;
+	struct ckpt_strmap numpy_dtypes; /* "<f8" to the one dtype object of all scalars */
+	uint32_t next_id;
+	struct ckpt_arena *scratch; /* of the value being resolved */
+	struct ckpt_error *err;
+};
+
+typedef const struct ckpt_value *resave_call(struct saver *s, const struct ckpt_value *v);
+
+#define CONSTANT(id, text)                                                       \
+	static const struct ckpt_value id = {                                    \
+		.kind = CKPT_STR, .flags = CKPT_VALUE_FINAL | CKPT_VALUE_INTERNED, \
+		.u.bytes = { text, sizeof(text) - 1 },                           \
+	}
+CONSTANT(str_storage, "storage");
+CONSTANT(str_cpu, "cpu");
+CONSTANT(str_mps, "mps");
+CONSTANT(str_meta, "meta");
+
+#define GLOBAL(id, module, name)                                                                  \
+	static const struct ckpt_global id##_names = { module, name, sizeof(module) - 1,          \
+						       sizeof(name) - 1 };                        \
+	static const struct ckpt_value id = { .kind = CKPT_GLOBAL, .flags = CKPT_VALUE_FINAL,     \
+					      .u.global = &id##_names }
+GLOBAL(global_ordered_dict, "collections", "OrderedDict");
+GLOBAL(global_rebuild_v2, "torch._utils", "_rebuild_tensor_v2");
+GLOBAL(global_rebuild_sparse, "torch._utils", "_rebuild_sparse_tensor");
+GLOBAL(global_untyped, "torch.storage", "UntypedStorage");
+
+/* ---- small helpers; NULL always means: no memory, or ERR is filled ---- */
+
+static const struct ckpt_value *now(const struct saver *s, const struct ckpt_value *v)
+{
+	return ckpt_model_now(s->model, v);
+}
+
+static const struct ckpt_value *arg(const struct saver *s, const struct ckpt_value *call, uint32_t i)
+{
+	const struct ckpt_value *args = now(s, call->u.call->args);
+
+	return i < args->u.seq.count ? now(s, args->u.seq.items[i]) : NULL;
+}
+
+static struct ckpt_value *make(struct saver *s, uint8_t kind)
+{
+	struct ckpt_value *v = ckpt_arena_calloc(s->scratch, 1, sizeof(*v));
+
+	if (v) {
+		v->kind = kind;
+		v->flags = CKPT_VALUE_FINAL;
+	}
+	return v;
+}
+
+static const struct ckpt_value *make_seq(struct saver *s, uint8_t kind,
+					 const struct ckpt_value *const *items, uint32_t count)
+{
+	struct ckpt_value *v;
+
+	if (!count && kind == CKPT_TUPLE)
+		return &ckpt_value_empty_tuple;
+	for (uint32_t i = 0; i < count; i++)
+		if (!items[i])
+			return NULL;
+	v = make(s, kind);
+	return v && ckpt_seq_add_many(s->scratch, &v->u.seq, items, count) ? v : NULL;
+}
+
+/* A call like LIKE (same object, same items and state) with other arguments. */
+static const struct ckpt_value *make_call(struct saver *s, const struct ckpt_value *like,
+					  const struct ckpt_value *func,
+					  const struct ckpt_value *args)
+{
+	struct ckpt_value *v = make(s, CKPT_CALL);
+	struct ckpt_call *call = ckpt_arena_calloc(s->scratch, 1, sizeof(*call));
+
+	if (!v || !call || !args)
+		return NULL;
+	if (like) {
+		*call = *like->u.call;
+		v->id = like->id;
+		v->pos = like->pos;
+	}
+	call->func = func;
+	call->args = args;
+	v->u.call = call;
+	return v;
+}
+
+/* ---- storages ---- */
+
+static bool grow_keys(struct saver *s)
+{
+	uint32_t cap = s->model->doc->storage_count;
+	void *nodes, *order, *keys;
+
+	if (cap <= s->key_cap)
+		return true;
+	nodes = realloc(s->key_nodes, cap * sizeof(*s->key_nodes));
+	if (nodes)
+		s->key_nodes = nodes;
+	order = realloc(s->out->order, cap * sizeof(*s->out->order));
+	if (order)
+		s->out->order = order;
+	keys = realloc(s->out->keys, cap * sizeof(*s->out->keys));
+	if (keys)
+		s->out->keys = keys;
+	if (!nodes || !order || !keys)
+		return false;
+	memset(s->key_nodes + s->key_cap, 0, (cap - s->key_cap) * sizeof(*s->key_nodes));
+	s->key_cap = cap;
+	return true;
+}
+
+/* The key of a storage, numbered at its first mention. */
+static const struct ckpt_value *key_node(struct saver *s, int64_t index)
+{
+	const struct ckpt_storage *storage = &s->model->doc->storages[index];
+	struct ckpt_value *node;
+	char text[16];
+
+	if (!grow_keys(s))
+		return NULL;
+	if (s->key_nodes[index])
+		return s->key_nodes[index];
+	snprintf(text, sizeof(text), "%u", s->out->count);
+	node = ckpt_arena_calloc(s->out->arena, 1, sizeof(*node));
+	if (!node)
+		return NULL;
+	node->kind = CKPT_STR;
+	node->flags = CKPT_VALUE_FINAL | CKPT_VALUE_DISTINCT;
+	node->id = s->o->spell_keys ? 0 : s->next_id++;
+	node->u.bytes.ptr = s->o->keep_keys ? storage->key
+					    : ckpt_arena_copy(s->out->arena, text, strlen(text));
+	if (!node->u.bytes.ptr)
+		return NULL;
+	node->u.bytes.len = strlen(node->u.bytes.ptr);
+	s->key_nodes[index] = node;
+	s->out->order[s->out->count] = (uint32_t)index;
+	s->out->keys[s->out->count++] = node->u.bytes.ptr;
+	return node;
+}
+
+/* Tags that torch has as constants are one object; others are put together for every tensor. */
+static const struct ckpt_value *location_node(struct saver *s, const char *location)
+{
+	struct ckpt_value *v;
+
+	if (!strcmp(location, "cpu"))
+		return &str_cpu;
+	if (!strcmp(location, "mps"))
+		return &str_mps;
+	if (!strcmp(location, "meta"))
+		return &str_meta;
+	v = make(s, CKPT_STR);
+	if (v) {
+		v->flags |= CKPT_VALUE_DISTINCT;
+		v->u.bytes.ptr = location;
+		v->u.bytes.len = strlen(location);
+	}
+	return v;
+}
+
+static const struct ckpt_value *class_node(struct saver *s, const char *name, size_t len)
+{
+	struct ckpt_value *v = make(s, CKPT_GLOBAL);
+	struct ckpt_global *g = ckpt_arena_alloc(s->scratch, sizeof(*g));
+
+	if (!v || !g)
+		return NULL;
+	*g = (struct ckpt_global){ "torch", name, 5, (uint32_t)len };
+	v->u.global = g;
+	return v;
+}
+
+static const struct ckpt_value *int_node(struct saver *s, uint64_t integer)
+{
+	struct ckpt_value *v = make(s, CKPT_INT);
+
+	if (v)
+		v->u.integer = (int64_t)integer;
+	return v;
+}
+
+/* ('storage', class, key, location, numel); IN_TENSOR_V3: an untyped storage stays one. */
+static const struct ckpt_value *storage_node(struct saver *s, const struct ckpt_value *persid,
+					     bool in_tensor_v3)
+{
+	const struct ckpt_storage *storage;
+	const struct ckpt_value *items[5], *type;
+	struct ckpt_value *v;
+	enum ckpt_dtype dtype;
+	int64_t index;
+	int rc = ckpt_document_storage(s->model->doc, persid, &index, s->err);
+
+	if (rc < 0)
+		return NULL;
+	if (index < 0)
+		return persid;
+	storage = &s->model->doc->storages[index];
+	type = now(s, persid->u.pid->u.seq.items[1]);
+	dtype = type->kind == CKPT_GLOBAL ? ckpt_dtype_of_storage(type->u.global->name)
+					  : CKPT_DTYPE_UNKNOWN;
+	if (dtype == CKPT_DTYPE_UNKNOWN)
+		dtype = storage->dtype;
+	items[0] = &str_storage;
+	if (in_tensor_v3)
+		items[1] = &global_untyped;
+	else /* a raw untyped storage is loaded as one of bytes */
+		items[1] = class_node(s, ckpt_dtype_storage_class(dtype),
+				      strlen(ckpt_dtype_storage_class(dtype)));
+	items[2] = key_node(s, index);
+	items[3] = location_node(s, storage->location);
+	items[4] = int_node(s, in_tensor_v3 ? storage->nbytes
+					    : storage->nbytes / ckpt_dtype_size(dtype));
+	v = make(s, CKPT_PERSID);
+	if (!v)
+		return NULL;
+	v->u.pid = make_seq(s, CKPT_TUPLE, items, 5);
+	return v->u.pid ? v : NULL;
+}
+
+/* ---- tensors ---- */
+
+static const struct ckpt_value *fresh_tuple(struct saver *s, const struct ckpt_value *v)
+{
+	if (ckpt_value_is_call_of(v, "torch", "Size"))
+		v = arg(s, v, 0);
+	return make_seq(s, CKPT_TUPLE, v->u.seq.items, v->u.seq.count);
+}
+
+static const struct ckpt_value *fresh_hooks(struct saver *s)
+{
+	return make_call(s, NULL, &global_ordered_dict, &ckpt_value_empty_tuple);
+}
+
+static const struct ckpt_value *interned(struct saver *s, const struct ckpt_value *key)
+{
+	struct ckpt_value *v;
+
+	if (key->kind != CKPT_STR)
+		return key;
+	v = make(s, CKPT_STR);
+	if (v) {
+		v->flags |= CKPT_VALUE_INTERNED;
+		v->u.bytes = key->u.bytes;
+	}
+	return v;
+}
+
+/* A dict whose keys are names that the program has interned. */
+static const struct ckpt_value *attribute_dict(struct saver *s, const struct ckpt_value *dict)
+{
+	struct ckpt_value *v = make(s, CKPT_DICT);
+	uint32_t count = dict->u.seq.count;
+
+	if (!v || !ckpt_seq_add_many(s->scratch, &v->u.seq, dict->u.seq.items, count))
+		return NULL;
+	for (uint32_t i = 0; i < count; i += 2) {
+		v->u.seq.items[i] = interned(s, now(s, dict->u.seq.items[i]));
+		if (!v->u.seq.items[i])
+			return NULL;
+	}
+	return v;
+}
+
+static const struct ckpt_value *plain_tensor(struct saver *s, const struct ckpt_value *v, bool v3)
+{
+	const struct ckpt_value *items[8], *storage = arg(s, v, 0), *metadata = arg(s, v, v3 ? 7 : 6);
+	const struct ckpt_value *requires_grad = arg(s, v, 4), *func = v->u.call->func;
+	uint32_t count = v3 ? 7 : 6;
+
+	if (storage->kind != CKPT_PERSID)
+		return v;
+	items[0] = storage_node(s, storage, v3);
+	items[1] = arg(s, v, 1);
+	items[2] = fresh_tuple(s, arg(s, v, 2));
+	items[3] = fresh_tuple(s, arg(s, v, 3));
+	items[4] = requires_grad ? requires_grad : &ckpt_value_false;
+	items[5] = fresh_hooks(s);
+	if (v3)
+		items[6] = arg(s, v, 6);
+	if (metadata && metadata->kind == CKPT_DICT && metadata->u.seq.count)
+		items[count++] = attribute_dict(s, metadata);
+	if (ckpt_value_is_global(func, "torch._utils", "_rebuild_tensor"))
+		func = &global_rebuild_v2;
+	return make_call(s, v, func, make_seq(s, CKPT_TUPLE, items, count));
+}
+
+static const struct ckpt_value *tensor_v2(struct saver *s, const struct ckpt_value *v)
+{
+	return plain_tensor(s, v, false);
+}
+
+static const struct ckpt_value *tensor_v3(struct saver *s, const struct ckpt_value *v)
+{
+	return plain_tensor(s, v, true);
+}
+
+static const struct ckpt_value *resolve_call(struct saver *s, const struct ckpt_value *v);
+
+/* A tensor inside another is handed out anew for every save: nobody else holds it. */
+static const struct ckpt_value *anonymous(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *resolved = v->kind == CKPT_CALL ? resolve_call(s, v) : v;
+	struct ckpt_value *copy;
+
+	if (!resolved || resolved == v)
+		return resolved;
+	copy = make(s, resolved->kind);
+	if (copy) {
+		*copy = *resolved;
+		copy->id = 0;
+	}
+	return copy;
+}
+
+static const struct ckpt_value *attributes(struct saver *s, const struct ckpt_value *state);
+
+static const struct ckpt_value *parameter(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *items[4], *state = arg(s, v, 3);
+	uint32_t count = 3;
+
+	items[0] = anonymous(s, arg(s, v, 0));
+	items[1] = arg(s, v, 1);
+	items[2] = fresh_hooks(s);
+	if (state)
+		items[count++] = attributes(s, state);
+	return make_call(s, v, v->u.call->func, make_seq(s, CKPT_TUPLE, items, count));
+}
+
+static const struct ckpt_value *quantized(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *items[7], *storage = arg(s, v, 0);
+
+	if (storage->kind != CKPT_PERSID)
+		return v;
+	items[0] = storage_node(s, storage, false);
+	items[1] = arg(s, v, 1);
+	items[2] = fresh_tuple(s, arg(s, v, 2));
+	items[3] = fresh_tuple(s, arg(s, v, 3));
+	items[4] = arg(s, v, 4);
+	items[5] = arg(s, v, 5);
+	items[6] = fresh_hooks(s);
+	return make_call(s, v, v->u.call->func, make_seq(s, CKPT_TUPLE, items, 7));
+}
+
+/* (indices, values, size[, is_coalesced]): the flag came with torch 2.1. */
+static const struct ckpt_value *sparse_data(struct saver *s, const struct ckpt_value *data)
+{
+	const struct ckpt_value *items[4] = { NULL, NULL, NULL, &ckpt_value_false };
+	uint32_t count = s->o->is_coalesced ? 4 : 3;
+
+	for (uint32_t i = 0; i < 4 && i < data->u.seq.count; i++)
+		items[i] = data->u.seq.items[i];
+	return make_seq(s, CKPT_TUPLE, items, count);
+}
+
+static const struct ckpt_value *sparse(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *items[2] = { arg(s, v, 0), arg(s, v, 1) }, *func = v->u.call->func;
+	const struct ckpt_value *name = items[0];
+
+	if (name->kind == CKPT_CALL && name->u.call->args->kind == CKPT_TUPLE &&
+	    name->u.call->args->u.seq.count == 1)
+		name = name->u.call->args->u.seq.items[0];
+	if (ckpt_value_is_str(name, "torch.sparse_coo") && items[1]->kind == CKPT_TUPLE)
+		items[1] = sparse_data(s, items[1]);
+	if (s->o->is_coalesced)
+		func = &global_rebuild_sparse;
+	return make_call(s, v, func, make_seq(s, CKPT_TUPLE, items, 2));
+}
+
+/* _rebuild_from_type_v2(func, class, args, state): ARGS are those of FUNC */
+static const struct ckpt_value *from_type(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *items[4] = { arg(s, v, 0), arg(s, v, 1), arg(s, v, 2), arg(s, v, 3) };
+	const struct ckpt_value *inner, *resolved;
+
+	inner = make_call(s, NULL, items[0], items[2]);
+	resolved = inner ? resolve_call(s, inner) : NULL;
+	if (!resolved)
+		return NULL;
+	items[2] = resolved->u.call->args;
+	items[3] = attributes(s, items[3]);
+	return make_call(s, v, v->u.call->func, make_seq(s, CKPT_TUPLE, items, 4));
+}
+
+/* ---- other calls that a load turns into something of its own ---- */
+
+/* _codecs.encode(text, 'latin1') is how protocol 2 writes bytes. */
+static const struct ckpt_value *latin1_bytes(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *text = arg(s, v, 0), *codec = arg(s, v, 1);
+	struct ckpt_value *bytes;
+	uint64_t used = 0;
+	char *out;
+
+	if (!text || !codec || text->kind != CKPT_STR || !ckpt_value_is_str(codec, "latin1"))
+		return v;
+	out = ckpt_arena_alloc(s->scratch, text->u.bytes.len);
+	bytes = make(s, CKPT_BYTES);
+	if (!out || !bytes)
+		return NULL;
+	for (uint64_t i = 0; i < text->u.bytes.len; i++) {
+		uint8_t c = (uint8_t)text->u.bytes.ptr[i];
+
+		if (c >= 0x80) {
+			if ((c & 0xFE) != 0xC2 || i + 1 == text->u.bytes.len)
+				return v; /* no Latin-1: such a call would fail */
+			c = (uint8_t)((c & 3) << 6 | ((uint8_t)text->u.bytes.ptr[++i] & 0x3F));
+		}
+		out[used++] = (char)c;
+	}
+	bytes->id = v->id;
+	bytes->u.bytes.ptr = out;
+	bytes->u.bytes.len = used;
+	return bytes;
+}
+
+static const struct ckpt_value *empty_bytes(struct saver *s, const struct ckpt_value *v)
+{
+	struct ckpt_value *bytes;
+
+	if (v->u.call->args->kind != CKPT_TUPLE || v->u.call->args->u.seq.count)
+		return v;
+	bytes = make(s, CKPT_BYTES);
+	if (bytes) {
+		bytes->id = v->id;
+		bytes->u.bytes.ptr = "";
+	}
+	return bytes;
+}
+
+/* The byte order and name of a plain numpy dtype, "<f8"; false for structured and odd ones. */
+static bool numpy_dtype_text(struct saver *s, const struct ckpt_value *dtype, char text[8])
+{
+	const struct ckpt_value *name, *order, *state;
+
+	if (!ckpt_value_is_call_of(dtype, "numpy", "dtype") || dtype->u.call->args->kind != CKPT_TUPLE)
+		return false;
+	name = arg(s, dtype, 0);
+	state = dtype->u.call->state;
+	if (!name || name->kind != CKPT_STR || name->u.bytes.len > 5 || !name->u.bytes.len || !state ||
+	    state->kind != CKPT_TUPLE || state->u.seq.count < 3 || state->u.seq.count > 8)
+		return false;
+	if (!strchr("?biufc", name->u.bytes.ptr[0]))
+		return false;
+	order = state->u.seq.items[1];
+	if (order->kind != CKPT_STR || order->u.bytes.len != 1 || order->u.bytes.ptr[0] == '>')
+		return false;
+	text[0] = order->u.bytes.ptr[0];
+	memcpy(text + 1, name->u.bytes.ptr, name->u.bytes.len);
+	text[1 + name->u.bytes.len] = '\0';
+	return true;
+}
+
+/* A copy of a dtype under the identity ID: nothing of it is shared with the original. */
+static const struct ckpt_value *copy_dtype(struct saver *s, const struct ckpt_value *dtype, uint32_t id)
+{
+	const struct ckpt_value *args[3], *state = dtype->u.call->state;
+	struct ckpt_value *name = make(s, CKPT_STR), *copy;
+
+	if (!name)
+		return NULL;
+	name->u.bytes = arg(s, dtype, 0)->u.bytes;
+	args[0] = name;
+	args[1] = &ckpt_value_false;
+	args[2] = &ckpt_value_true;
+	copy = (struct ckpt_value *)make_call(s, dtype, dtype->u.call->func,
+					      make_seq(s, CKPT_TUPLE, args, 3));
+	if (!copy)
+		return NULL;
+	copy->id = id;
+	copy->u.call->state = make_seq(s, CKPT_TUPLE, state->u.seq.items, state->u.seq.count);
+	return copy->u.call->state ? copy : NULL;
+}
+
+/* All scalars of a type share numpy's own dtype object, which no array out of a file has. */
+static const struct ckpt_value *numpy_scalar(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *items[2] = { arg(s, v, 0), arg(s, v, 1) };
+	uint64_t *id;
+	char text[8], *key;
+	bool there;
+
+	if (!items[0] || !items[1] || !numpy_dtype_text(s, items[0], text))
+		return v;
+	key = ckpt_arena_copy(s->out->arena, text, strlen(text));
+	id = key ? ckpt_strmap_insert(&s->numpy_dtypes, key, strlen(key), s->next_id, &there) : NULL;
+	if (!id)
+		return NULL;
+	s->next_id += !there;
+	items[0] = copy_dtype(s, items[0], (uint32_t)*id);
+	return make_call(s, v, v->u.call->func, make_seq(s, CKPT_TUPLE, items, 2));
+}
+
+/* ---- attributes ---- */
+
+static bool has_key(const struct saver *s, const struct ckpt_value *dict, const char *key)
+{
+	for (uint32_t i = 0; i + 1 < dict->u.seq.count; i += 2)
+		if (ckpt_value_is_str(now(s, dict->u.seq.items[i]), key))
+			return true;
+	return false;
+}
+
+/* Modules and optimizers take their state with a dict update, which keeps the keys as they are. */
+static bool keeps_key_objects(const struct saver *s, const struct ckpt_value *state)
+{
+	return (has_key(s, state, "_parameters") && has_key(s, state, "_modules")) ||
+	       (has_key(s, state, "param_groups") && has_key(s, state, "defaults"));
+}
+
+/* What Python's object state looks like after a load: names of attributes are interned. */
+static const struct ckpt_value *attributes(struct saver *s, const struct ckpt_value *state)
+{
+	const struct ckpt_value *items[2];
+
+	if (state->kind == CKPT_DICT)
+		return keeps_key_objects(s, state) ? state : attribute_dict(s, state);
+	if (state->kind != CKPT_TUPLE || state->u.seq.count != 2)
+		return state;
+	for (int half = 0; half < 2; half++) {
+		items[half] = now(s, state->u.seq.items[half]);
+		if (items[half]->kind == CKPT_DICT)
+			items[half] = attribute_dict(s, items[half]);
+		else if (half == 1 || items[half]->kind != CKPT_NONE)
+			return state;
+	}
+	return make_seq(s, CKPT_TUPLE, items, 2);
+}
+
+static const struct ckpt_value *with_attributes(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *state = v->u.call->state ? now(s, v->u.call->state) : NULL, *made;
+	struct ckpt_value *copy;
+
+	if (!state)
+		return v;
+	made = attributes(s, state);
+	if (!made || made == state)
+		return made ? v : NULL;
+	copy = (struct ckpt_value *)make_call(s, v, v->u.call->func, v->u.call->args);
+	if (copy)
+		copy->u.call->state = made;
+	return copy;
+}
+
+/* ---- dispatch ---- */
+
+static const struct {
+	const char *module, *name;
+	uint32_t least_args;
+	resave_call *resave;
+} table[] = {
+	{ "torch._utils", "_rebuild_tensor_v2", 4, tensor_v2 },
+	{ "torch._utils", "_rebuild_tensor_v3", 7, tensor_v3 },
+	{ "torch._utils", "_rebuild_tensor", 4, tensor_v2 },
+	{ "torch._utils", "_rebuild_parameter", 3, parameter },
+	{ "torch._utils", "_rebuild_parameter_with_state", 4, parameter },
+	{ "torch._utils", "_rebuild_qtensor", 7, quantized },
+	{ "torch._utils", "_rebuild_sparse_tensor", 2, sparse },
+	{ "torch._utils", "_rebuild_sparse_csr_tensor", 2, sparse },
+	{ "torch._tensor", "_rebuild_from_type_v2", 4, from_type },
+	{ "_codecs", "encode", 2, latin1_bytes },
+	{ "__builtin__", "bytes", 0, empty_bytes },
+	{ "builtins", "bytes", 0, empty_bytes },
+	{ "numpy.core.multiarray", "scalar", 2, numpy_scalar },
+	{ "numpy._core.multiarray", "scalar", 2, numpy_scalar },
+};
+
+static const struct ckpt_value *resolve_call(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *func = now(s, v->u.call->func), *args = now(s, v->u.call->args);
+
+	if (func->kind != CKPT_GLOBAL || v->u.call->kind != CKPT_CALL_REDUCE)
+		return with_attributes(s, v);
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (ckpt_value_is_global(func, table[i].module, table[i].name))
+			return args->kind == CKPT_TUPLE && args->u.seq.count >= table[i].least_args
+				       ? table[i].resave(s, v)
+				       : v;
+	return with_attributes(s, v);
+}
+
+static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
+					struct ckpt_arena *scratch, struct ckpt_error *err)
+{
+	struct saver *s = ctx;
+	const struct ckpt_value *answer;
+
+	v = now(s, v);
+	if (v->flags & CKPT_VALUE_FINAL)
+		return v;
+	s->scratch = scratch;
+	s->err = err;
+	if (v->kind == CKPT_PERSID)
+		answer = storage_node(s, v, false);
+	else if (v->kind == CKPT_CALL)
+		answer = resolve_call(s, v);
+	else
+		return v;
+	if (!answer && !err->status)
+		ckpt_fail_nomem(err);
+	return answer;
+}
+
+int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_options *options,
+		      struct ckpt_resaved *out, struct ckpt_error *err)
+{
+	struct saver s = { .model = model, .o = options, .out = out, .next_id = model->next_id };
+	struct ckpt_pickle_options pickle = {
+		.protocol = options->protocol,
+		.python_batches = options->python_batches,
+		.interned_letters_apart = options->python311,
+		.resolve = resolve,
+		.ctx = &s,
+	};
+	int rc;
+
+	*out = (struct ckpt_resaved){ .arena = ckpt_arena_new(UINT64_MAX >> 1) };
+	if (!out->arena)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_pickle_encode(model->doc->pickle.root, &pickle, &out->pickle, err);
+	free(s.key_nodes);
+	ckpt_strmap_clear(&s.numpy_dtypes);
+	if (rc < 0)
+		ckpt_resaved_clear(out);
+	return rc;
+}
+
+void ckpt_resaved_clear(struct ckpt_resaved *resaved)
+{
+	ckpt_buf_clear(&resaved->pickle);
+	free(resaved->order);
+	free(resaved->keys);
+	ckpt_arena_free(resaved->arena);
+	*resaved = (struct ckpt_resaved){ 0 };
+}

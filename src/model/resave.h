@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_MODEL_RESAVE_H
+#define CKPT_MODEL_RESAVE_H
+
+#include "base/buf.h"
+#include "model/model.h"
+
+/*
+ * The pickle that torch.save would write for a checkpoint that torch.load has read: tensors are
+ * made anew from their meaning, storages are numbered in the order in which they are met, strings
+ * and dtypes that are one object in a running Python are one object.
+ */
+struct ckpt_resave_options {
+	uint8_t protocol;
+	bool python_batches;
+	bool keep_keys;    /* storage keys stay; else they are 0, 1, 2 ... in order of first mention */
+	bool spell_keys;   /* torch up to 1.8 writes the key's text out at every mention */
+	bool python311;    /* see ckpt_pickle_options.interned_letters_apart */
+	bool is_coalesced; /* torch 2.1+: sparse COO tensors carry the flag */
+};
+
+struct ckpt_resaved {
+	struct ckpt_buf pickle;   /* owned */
+	uint32_t *order;          /* malloc: storages by index, in order of first mention */
+	const char **keys;        /* malloc: their new keys; the texts live in ARENA */
+	uint32_t count;
+	struct ckpt_arena *arena; /* owned */
+};
+
+int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_options *options,
+		      struct ckpt_resaved *out, struct ckpt_error *err);
+void ckpt_resaved_clear(struct ckpt_resaved *resaved);
+
+#endif

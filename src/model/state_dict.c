@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/state_dict.h"
+
+static bool is_str(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR;
+}
+
+static bool holds_tensors(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
+
+	for (uint32_t i = 1; pairs && i < pairs->count; i += 2)
+		if (ckpt_value_is_tensor(model, ckpt_model_now(model, pairs->items[i])))
+			return true;
+	return false;
+}
+
+bool ckpt_is_state_dict(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
+
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
+		const struct ckpt_value *key = ckpt_model_now(model, pairs->items[i]);
+		const struct ckpt_value *value = ckpt_model_now(model, pairs->items[i + 1]);
+
+		if (is_str(key) && (ckpt_value_is_tensor(model, value) || holds_tensors(model, value)))
+			return true;
+	}
+	return false;
+}
+
+bool ckpt_is_module_state_dict(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
+
+	if (!pairs || !pairs->count)
+		return false;
+	if (ckpt_state_dict_metadata(model, v))
+		return true;
+	for (uint32_t i = 0; i + 1 < pairs->count; i += 2)
+		if (!is_str(ckpt_model_now(model, pairs->items[i])) ||
+		    !ckpt_value_is_tensor(model, ckpt_model_now(model, pairs->items[i + 1])))
+			return false;
+	return true;
+}
+
+const struct ckpt_value *ckpt_mapping_find(const struct ckpt_model *model,
+					   const struct ckpt_value *v, const char *key)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
+
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
+		if (ckpt_value_is_str(ckpt_model_now(model, pairs->items[i]), key))
+			return ckpt_model_now(model, pairs->items[i + 1]);
+	return NULL;
+}
+
+const struct ckpt_value *ckpt_state_dict_metadata(const struct ckpt_model *model,
+						  const struct ckpt_value *v)
+{
+	const struct ckpt_value *metadata;
+
+	if (v->kind != CKPT_CALL || !v->u.call->state)
+		return NULL;
+	metadata = ckpt_model_now(model, v->u.call->state);
+	metadata = metadata->kind == CKPT_DICT ? ckpt_mapping_find(model, metadata, "_metadata") : NULL;
+	return metadata && ckpt_value_pairs(metadata) ? metadata : NULL;
+}
+
+bool ckpt_is_optimizer(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	const struct ckpt_value *groups = ckpt_mapping_find(model, v, "param_groups");
+
+	return groups && (groups->kind == CKPT_LIST || groups->kind == CKPT_TUPLE);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_MODEL_STATE_DICT_H
+#define CKPT_MODEL_STATE_DICT_H
+
+#include "model/model.h"
+
+/*
+ * A state dict is a mapping in which a tensor, or a dict of tensors, stands under a string key.
+ */
+bool ckpt_is_state_dict(const struct ckpt_model *model, const struct ckpt_value *v);
+
+/*
+ * Of those, the ones a module made: with `_metadata`, or nothing but tensors under string keys.
+ */
+bool ckpt_is_module_state_dict(const struct ckpt_model *model, const struct ckpt_value *v);
+
+/* The mapping in a state dict's `_metadata` attribute, or NULL. */
+const struct ckpt_value *ckpt_state_dict_metadata(const struct ckpt_model *model,
+						  const struct ckpt_value *v);
+
+/* A mapping with `param_groups`: an optimizer's state dict. */
+bool ckpt_is_optimizer(const struct ckpt_model *model, const struct ckpt_value *v);
+
+/* The value under a string key, or NULL. */
+const struct ckpt_value *ckpt_mapping_find(const struct ckpt_model *model,
+					   const struct ckpt_value *v, const char *key);
+
+#endif

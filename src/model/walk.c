@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/walk.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 100000 };
+
+/* The parts of a value that have children, in the order in which they are walked. */
+enum part {
+	PART_SEQ, PART_FUNC, PART_ARGS, PART_KWARGS, PART_ITEMS, PART_PAIRS,
+	PART_STATE,       /* attributes: a dict, or the first half of a pair (dict or None, slots) */
+	PART_STATE_SLOTS, /* the second half */
+	PART_STATE_OTHER, /* whatever else a class makes of its state */
+	PART_COUNT,
+};
+
+struct level {
+	const struct ckpt_value *v;
+	uint8_t part;
+	uint32_t i;
+	const struct ckpt_value *key; /* how it hangs in its parent: by key, or at a */
+	uint32_t position;
+	size_t name_len;
+};
+
+struct ckpt_walker {
+	const struct ckpt_model *model;
+	ckpt_walk_visit *visit;
+	void *ctx;
+	struct ckpt_error *err;
+	struct ckpt_buf name;
+	struct level *levels;
+	size_t depth, cap;
+	uint8_t *entered; /* bitmap by id */
+	const struct ckpt_value *lone[2];
+	struct ckpt_seq lone_seq;
+};
+
+static const struct ckpt_value *now(const struct ckpt_walker *w, const struct ckpt_value *v)
+{
+	return ckpt_model_now(w->model, v);
+}
+
+static const struct ckpt_seq no_seq;
+
+static const struct ckpt_seq *seq_if(const struct ckpt_value *v, uint8_t kind)
+{
+	return v && v->kind == kind ? &v->u.seq : &no_seq;
+}
+
+static const struct ckpt_value state_key = { .kind = CKPT_STR, .u.bytes = { "state", 5 } };
+static const struct ckpt_value func_key = { .kind = CKPT_STR, .u.bytes = { "func", 4 } };
+
+/* One child under a name of our own. */
+static const struct ckpt_seq *lone_child(struct ckpt_walker *w, const struct ckpt_value *key,
+					 const struct ckpt_value *child)
+{
+	w->lone[0] = key;
+	w->lone[1] = child;
+	w->lone_seq = (struct ckpt_seq){ w->lone, 2, 2 };
+	return &w->lone_seq;
+}
+
+static bool is_slots_pair(const struct ckpt_walker *w, const struct ckpt_value *state)
+{
+	const struct ckpt_value *first, *second;
+
+	if (state->kind != CKPT_TUPLE || state->u.seq.count != 2)
+		return false;
+	first = now(w, state->u.seq.items[0]);
+	second = now(w, state->u.seq.items[1]);
+	return second->kind == CKPT_DICT && (first->kind == CKPT_NONE || first->kind == CKPT_DICT);
+}
+
+static const struct ckpt_seq *part_of_state(struct ckpt_walker *w, const struct ckpt_value *state,
+					    uint8_t part)
+{
+	bool slots = is_slots_pair(w, state);
+
+	if (part == PART_STATE_OTHER)
+		return slots || state->kind == CKPT_DICT ? &no_seq : lone_child(w, &state_key, state);
+	if (part == PART_STATE_SLOTS)
+		return slots ? seq_if(now(w, state->u.seq.items[1]), CKPT_DICT) : &no_seq;
+	return seq_if(slots ? now(w, state->u.seq.items[0]) : state, CKPT_DICT);
+}
+
+static const struct ckpt_seq *part_of_call(struct ckpt_walker *w, const struct ckpt_call *call,
+					   uint8_t part)
+{
+	const struct ckpt_value *func = now(w, call->func);
+
+	switch ((enum part)part) {
+	case PART_FUNC: return func->kind == CKPT_CALL ? lone_child(w, &func_key, func) : &no_seq;
+	case PART_ARGS: return seq_if(now(w, call->args), CKPT_TUPLE);
+	case PART_KWARGS: return seq_if(call->kwargs ? now(w, call->kwargs) : NULL, CKPT_DICT);
+	case PART_ITEMS: return &call->items;
+	case PART_PAIRS: return &call->pairs;
+	default: return call->state ? part_of_state(w, now(w, call->state), part) : &no_seq;
+	}
+}
+
+/* The children of one part of V. Keyed ones come as key, value, key, value. */
+static const struct ckpt_seq *part_of(struct ckpt_walker *w, const struct ckpt_value *v,
+				      uint8_t part, bool *keyed)
+{
+	*keyed = part != PART_ARGS && part != PART_ITEMS;
+	if (part == PART_SEQ) {
+		*keyed = v->kind == CKPT_DICT;
+		return v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT ? &v->u.seq : &no_seq;
+	}
+	return v->kind == CKPT_CALL ? part_of_call(w, v->u.call, part) : &no_seq;
+}
+
+static bool can_enter(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_CALL || (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT);
+}
+
+static bool test_and_set(struct ckpt_walker *w, const struct ckpt_value *v)
+{
+	uint8_t bit = (uint8_t)(1 << (v->id & 7)), *byte = &w->entered[v->id >> 3];
+	bool was = *byte & bit;
+
+	if (v->id)
+		*byte |= bit;
+	return v->id && was;
+}
+
+static bool was_entered(const struct ckpt_walker *w, const struct ckpt_value *v)
+{
+	return v->id && (w->entered[v->id >> 3] >> (v->id & 7) & 1);
+}
+
+static int push(struct ckpt_walker *w, const struct level *level)
+{
+	if (w->depth == MOST_DEPTH)
+		return ckpt_fail(w->err, CKPT_E_LIMIT, "values are nested deeper than %d levels",
+				 MOST_DEPTH);
+	if (w->depth == w->cap) {
+		size_t cap = w->cap ? w->cap * 2 : 32;
+		void *grown = realloc(w->levels, cap * sizeof(*w->levels));
+
+		if (!grown)
+			return ckpt_fail_nomem(w->err);
+		w->levels = grown;
+		w->cap = cap;
+	}
+	w->levels[w->depth++] = *level;
+	return 0;
+}
+
+static int visit(struct ckpt_walker *w, const struct level *level)
+{
+	const struct ckpt_value *v = level->v;
+	struct ckpt_walk_step step = { v, (const char *)w->name.data, w->name.len, w->depth,
+				       was_entered(w, v), w };
+	int rc = push(w, level); /* also for leaves: the exact name needs it */
+
+	if (rc < 0)
+		return rc;
+	ckpt_buf_add_u8(&w->name, '\0');
+	step.name = (const char *)w->name.data;
+	if (w->name.bad)
+		return ckpt_fail_nomem(w->err);
+	rc = w->visit(w->ctx, &step, w->err);
+	w->name.len--;
+	if (rc < 0)
+		return ckpt_error_at(w->err, rc, NULL, NULL, v->pos);
+	if (rc == CKPT_WALK_SKIP || !can_enter(v) || test_and_set(w, v))
+		w->depth--;
+	return 0;
+}
+
+static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
+		       const struct ckpt_value *key, uint32_t position)
+{
+	struct level level = { .v = now(w, child), .key = key, .position = position };
+
+	w->name.len = w->levels[w->depth - 1].name_len;
+	if (w->name.len)
+		ckpt_buf_add_u8(&w->name, '.');
+	if (key)
+		ckpt_value_key_text(key, &w->name);
+	else
+		ckpt_buf_printf(&w->name, "%" PRIu32, position);
+	level.name_len = w->name.len;
+	return visit(w, &level);
+}
+
+static int advance(struct ckpt_walker *w)
+{
+	struct level *top = &w->levels[w->depth - 1];
+	const struct ckpt_seq *seq;
+	bool keyed;
+	uint32_t i;
+
+	for (; top->part < PART_COUNT; top->part++, top->i = 0) {
+		seq = part_of(w, top->v, top->part, &keyed);
+		if (top->i >= seq->count)
+			continue;
+		i = top->i;
+		top->i += keyed ? 2 : 1;
+		if (keyed)
+			return visit_child(w, seq->items[i + 1], now(w, seq->items[i]), i / 2);
+		return visit_child(w, seq->items[i], NULL, i);
+	}
+	w->depth--;
+	return 0;
+}
+
+int ckpt_model_walk(const struct ckpt_model *model, ckpt_walk_visit *visit_fn, void *ctx,
+		    struct ckpt_error *err)
+{
+	struct ckpt_error local = CKPT_ERROR_INIT;
+	struct ckpt_walker w = { .model = model, .visit = visit_fn, .ctx = ctx };
+	struct level root = { 0 };
+	int rc;
+
+	w.err = err ? err : &local;
+	w.entered = calloc((size_t)model->next_id / 8 + 1, 1);
+	if (!w.entered)
+		return ckpt_fail_nomem(err);
+	root.v = now(&w, model->doc->pickle.root);
+	rc = visit(&w, &root);
+	while (rc >= 0 && w.depth)
+		rc = advance(&w);
+	free(w.entered);
+	free(w.levels);
+	ckpt_buf_clear(&w.name);
+	return rc < 0 ? rc : 0;
+}
+
+void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *out)
+{
+	const struct ckpt_walker *w = step->walker;
+
+	for (size_t i = 1; i < w->depth; i++) {
+		const struct level *level = &w->levels[i];
+
+		ckpt_buf_add_u8(out, '[');
+		if (level->key)
+			ckpt_value_repr(level->key, out);
+		else
+			ckpt_buf_printf(out, "%" PRIu32, level->position);
+		ckpt_buf_add_u8(out, ']');
+	}
+	ckpt_buf_add_u8(out, '\0');
+	if (!out->bad)
+		out->len--;
+}
+
+/* ---- text ---- */
+
+static void put_float(double v, struct ckpt_buf *out)
+{
+	char text[40];
+
+	if (isnan(v) || isinf(v)) {
+		ckpt_buf_printf(out, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
+		return;
+	}
+	for (int digits = 1; digits <= 17; digits++) { /* the shortest text that reads back the same */
+		snprintf(text, sizeof(text), "%.*g", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	ckpt_buf_printf(out, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
+}
+
+static void put_bigint(const struct ckpt_value *v, struct ckpt_buf *out)
+{
+	bool negative = (uint8_t)v->u.bytes.ptr[v->u.bytes.len - 1] >= 0x80;
+
+	ckpt_buf_printf(out, "%s0x", negative ? "-" : "");
+	if (negative) { /* rare enough: say it as the two's complement it is */
+		ckpt_buf_printf(out, "(two's complement)");
+	}
+	for (uint64_t i = v->u.bytes.len; i-- > 0 && !out->bad;)
+		ckpt_buf_printf(out, "%02x", (uint8_t)v->u.bytes.ptr[i]);
+}
+
+static void put_quoted(const char *text, uint64_t len, bool as_bytes, struct ckpt_buf *out)
+{
+	static const uint64_t most = 200;
+	uint64_t shown = len < most ? len : most;
+	char quote = memchr(text, '\'', len) && !memchr(text, '"', len) ? '"' : '\'';
+	char one[24];
+
+	ckpt_buf_add_u8(out, (uint8_t)quote);
+	for (uint64_t i = 0; i < shown;) {
+		uint64_t n = as_bytes ? 1 : ckpt_utf8_len(text + i, len - i);
+
+		if (!n)
+			n = 1;
+		if (n == 1 && (text[i] == quote)) {
+			ckpt_buf_printf(out, "\\%c", quote);
+		} else if (as_bytes && (uint8_t)text[i] >= 0x80) {
+			ckpt_buf_printf(out, "\\x%02x", (uint8_t)text[i]);
+		} else {
+			ckpt_escape(one, sizeof(one), text + i, n);
+			ckpt_buf_add(out, one, strlen(one));
+		}
+		i += n;
+	}
+	if (shown < len)
+		ckpt_buf_printf(out, "...");
+	ckpt_buf_add_u8(out, (uint8_t)quote);
+}
+
+static void put_escaped(const char *text, uint64_t len, struct ckpt_buf *out)
+{
+	char shown[200];
+
+	ckpt_buf_printf(out, "%s", ckpt_escape(shown, sizeof(shown), text, len));
+}
+
+static void put_type_of(const struct ckpt_value *v, struct ckpt_buf *out)
+{
+	const struct ckpt_value *func = v->u.call->func;
+
+
+	if (func->kind == CKPT_GLOBAL)
+		put_escaped(func->u.global->name, func->u.global->name_len, out);
+	else
+		ckpt_buf_printf(out, "unknown");
+}
+
+/* Small tuples and lists of plain values, one level. */
+static void put_flat_seq(const struct ckpt_value *v, struct ckpt_buf *out)
+{
+	static const char *const open[] = { "(", "[", "{", "frozenset({" };
+	static const char *const close[] = { ")", "]", "}", "})" };
+	unsigned which = v->kind - CKPT_TUPLE;
+
+	ckpt_buf_printf(out, "%s", open[which]);
+	for (uint32_t i = 0; i < v->u.seq.count; i++) {
+		const struct ckpt_value *item = v->u.seq.items[i];
+
+		if (i == 8) {
+			ckpt_buf_printf(out, ", ... %" PRIu32 " items", v->u.seq.count);
+			break;
+		}
+		ckpt_buf_printf(out, "%s", i ? ", " : "");
+		if (item->kind < CKPT_TUPLE || item->kind == CKPT_GLOBAL)
+			ckpt_value_repr(item, out);
+		else
+			ckpt_buf_printf(out, "%s", ckpt_value_kind_name(item));
+	}
+	ckpt_buf_printf(out, "%s%s", v->kind == CKPT_TUPLE && v->u.seq.count == 1 ? "," : "",
+			close[which]);
+}
+
+void ckpt_value_repr(const struct ckpt_value *v, struct ckpt_buf *out)
+{
+	switch ((enum ckpt_value_kind)v->kind) {
+	case CKPT_NONE: ckpt_buf_printf(out, "None"); break;
+	case CKPT_BOOL: ckpt_buf_printf(out, v->u.integer ? "True" : "False"); break;
+	case CKPT_INT: ckpt_buf_printf(out, "%" PRId64, v->u.integer); break;
+	case CKPT_BIGINT: put_bigint(v, out); break;
+	case CKPT_FLOAT: put_float(v->u.real, out); break;
+	case CKPT_STR:
+	case CKPT_PY2_STR: put_quoted(v->u.bytes.ptr, v->u.bytes.len, false, out); break;
+	case CKPT_BYTEARRAY:
+	case CKPT_BYTES:
+		ckpt_buf_printf(out, "b");
+		put_quoted(v->u.bytes.ptr, v->u.bytes.len, true, out);
+		break;
+	case CKPT_TUPLE:
+	case CKPT_LIST:
+	case CKPT_SET:
+	case CKPT_FROZENSET: put_flat_seq(v, out); break;
+	case CKPT_DICT: ckpt_buf_printf(out, "dict of %" PRIu32, v->u.seq.count / 2); break;
+	case CKPT_GLOBAL:
+		put_escaped(v->u.global->module, v->u.global->module_len, out);
+		ckpt_buf_printf(out, ".");
+		put_escaped(v->u.global->name, v->u.global->name_len, out);
+		break;
+	case CKPT_CALL:
+		ckpt_buf_printf(out, "<");
+		put_type_of(v, out);
+		ckpt_buf_printf(out, " object>");
+		break;
+	case CKPT_PERSID: ckpt_buf_printf(out, "<storage>"); break;
+	case CKPT_EXT: ckpt_buf_printf(out, "<extension %" PRId64 ">", v->u.integer); break;
+	}
+}
+
+void ckpt_value_key_text(const struct ckpt_value *key, struct ckpt_buf *out)
+{
+	if (key->kind == CKPT_STR || key->kind == CKPT_PY2_STR)
+		ckpt_buf_add(out, key->u.bytes.ptr, key->u.bytes.len);
+	else
+		ckpt_value_repr(key, out);
+}

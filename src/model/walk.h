@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_MODEL_WALK_H
+#define CKPT_MODEL_WALK_H
+
+#include "base/buf.h"
+#include "model/model.h"
+
+/*
+ * Every value of a checkpoint with its name: the path to it, dict keys as str() gives them,
+ * positions in decimal, attributes by name, joined by dots. Depth first, in the order of the file;
+ * no recursion. Values reachable on several ways are entered once.
+ */
+struct ckpt_walk_step {
+	const struct ckpt_value *value; /* as edited */
+	const char *name;               /* valid during the call */
+	size_t name_len, depth;
+	bool seen; /* entered before under another name, or being entered: will not be descended */
+	const struct ckpt_walker *walker;
+};
+
+enum ckpt_walk_answer { CKPT_WALK_SKIP = 0, CKPT_WALK_ENTER = 1 };
+
+/* Returns an answer, or a negative status to stop. */
+typedef int ckpt_walk_visit(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err);
+
+int ckpt_model_walk(const struct ckpt_model *model, ckpt_walk_visit *visit, void *ctx,
+		    struct ckpt_error *err);
+
+/* The exact form of the current name: ["model"]["a.b"][0]. Only during a visit. */
+void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *out);
+
+/*
+ * A value as Python's repr() would show it: numbers and strings in full, other things shortly.
+ * Unsafe characters are escaped.
+ */
+void ckpt_value_repr(const struct ckpt_value *v, struct ckpt_buf *out);
+
+/* str() of a dict key, raw bytes. */
+void ckpt_value_key_text(const struct ckpt_value *key, struct ckpt_buf *out);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_PICKLE_DECODE_H
+#define CKPT_PICKLE_DECODE_H
+
+#include "pickle/value.h"
+
+/* A decoded pickle. Everything hangs on the arena; strings are borrowed from the input bytes. */
+struct ckpt_pickle {
+	struct ckpt_arena *arena;      /* owned */
+	const struct ckpt_value *root; /* arena */
+	uint32_t next_id;              /* ids 1 .. next_id-1 are taken */
+	uint8_t protocol;              /* highest PROTO seen; 0 or 1 if there was none */
+	bool python_batches; /* written by the pure-Python pickler: see ckpt_pickle_options */
+	uint64_t nbytes;     /* up to and with STOP; what follows was not looked at */
+};
+
+/*
+ * Decode LEN bytes, protocols 0 to 5, into OUT. Nothing is executed. BUDGET limits the memory, in
+ * bytes; the run time is linear in LEN. The bytes must outlive OUT. One thread.
+ *
+ * Returns 0, CKPT_E_FORMAT (with the offset of the opcode), CKPT_E_LIMIT or CKPT_E_NOMEM.
+ */
+int ckpt_pickle_decode(const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
+		       struct ckpt_error *err);
+void ckpt_pickle_clear(struct ckpt_pickle *pickle);
+
+#endif

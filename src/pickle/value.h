@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_PICKLE_VALUE_H
+#define CKPT_PICKLE_VALUE_H
+
+#include "base/arena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The object graph of a pickle. Same pointer = same Python object; graphs may share and may have
+ * cycles, so walk them with an explicit stack and a bitmap over the ids. Nothing is ever executed:
+ * what Python would call is a node that says so.
+ */
+enum ckpt_value_kind {
+	CKPT_NONE,
+	CKPT_BOOL,      /* integer */
+	CKPT_INT,       /* integer */
+	CKPT_BIGINT,    /* bytes: two's complement, little-endian, shortest */
+	CKPT_FLOAT,     /* real */
+	CKPT_STR,       /* bytes: UTF-8, lone surrogates allowed */
+	CKPT_PY2_STR,   /* bytes: a Python 2 str, no encoding known */
+	CKPT_BYTES,     /* bytes */
+	CKPT_BYTEARRAY, /* bytes */
+	CKPT_TUPLE,     /* seq */
+	CKPT_LIST,      /* seq */
+	CKPT_SET,       /* seq */
+	CKPT_FROZENSET, /* seq */
+	CKPT_DICT,      /* seq: key, value, key, value ... */
+	CKPT_GLOBAL,    /* global: a class or function by name */
+	CKPT_CALL,      /* call: an object made by calling something */
+	CKPT_PERSID,    /* pid: something outside the pickle, a storage for torch */
+	CKPT_EXT,       /* integer: code of the copyreg extension registry */
+};
+
+enum ckpt_value_flags {
+	/* The value is exactly what a pickler should write: do not ask the resolver about it. */
+	CKPT_VALUE_FINAL = 1 << 0,
+	/*
+	 * A string that running Python code has as one interned object: attribute names, module names,
+	 * constants. Equal ones are one object, distinct from equal strings that came out of a file.
+	 */
+	CKPT_VALUE_INTERNED = 1 << 1,
+	/* A string made by a conversion: never the same object as another, however short it is. */
+	CKPT_VALUE_DISTINCT = 1 << 2,
+};
+
+struct ckpt_value;
+
+struct ckpt_seq {
+	const struct ckpt_value **items;
+	uint32_t count, cap;
+};
+
+struct ckpt_global {
+	const char *module, *name; /* with a NUL behind; NULs inside were refused */
+	uint32_t module_len, name_len;
+};
+
+enum ckpt_call_kind {
+	CKPT_CALL_REDUCE,    /* func(*args) */
+	CKPT_CALL_NEWOBJ,    /* func.__new__(func, *args) */
+	CKPT_CALL_NEWOBJ_EX, /* func.__new__(func, *args, **kwargs) */
+};
+
+/* What was called, and what was done to the result afterwards, in the order pickle does it. */
+struct ckpt_call {
+	const struct ckpt_value *func, *args; /* args: a tuple, or anything a hostile file had */
+	const struct ckpt_value *kwargs;      /* NEWOBJ_EX only, else NULL */
+	struct ckpt_seq items;                /* APPEND(S), ADDITEMS */
+	struct ckpt_seq pairs;                /* SETITEM(S): key, value, ... */
+	const struct ckpt_value *state;       /* BUILD; NULL: none */
+	uint8_t kind;                         /* enum ckpt_call_kind */
+};
+
+struct ckpt_value {
+	uint8_t kind, flags;
+	uint32_t id;  /* index in the document; 0: has no identity, never shared */
+	uint64_t pos; /* offset of the opcode that made it */
+	union {
+		int64_t integer;
+		double real;
+		struct {
+			const char *ptr;
+			uint64_t len;
+		} bytes;
+		struct ckpt_seq seq;
+		const struct ckpt_global *global;
+		struct ckpt_call *call;
+		const struct ckpt_value *pid;
+	} u;
+};
+
+/* The one value without identity of its kind. */
+extern const struct ckpt_value ckpt_value_none, ckpt_value_true, ckpt_value_false,
+	ckpt_value_empty_tuple;
+
+/* "int", "dict", ... as Python calls it, for messages. */
+const char *ckpt_value_kind_name(const struct ckpt_value *v);
+
+bool ckpt_value_is_str(const struct ckpt_value *v, const char *text);
+bool ckpt_value_is_global(const struct ckpt_value *v, const char *module, const char *name);
+
+/* True if V is an object made by calling (or instantiating) MODULE.NAME. */
+bool ckpt_value_is_call_of(const struct ckpt_value *v, const char *module, const char *name);
+
+/*
+ * The items of V, key and value in turn, if it is a dict or an object that was filled like one
+ * (OrderedDict, defaultdict, ...); NULL if not. Python 2's OrderedDict, whose items are a list in
+ * the argument, is not recognised here.
+ */
+const struct ckpt_seq *ckpt_value_pairs(const struct ckpt_value *v);
+
+/* Append to a sequence that lives in ARENA. Returns false if there is no memory. */
+bool ckpt_seq_add(struct ckpt_arena *arena, struct ckpt_seq *seq, const struct ckpt_value *v);
+bool ckpt_seq_add_many(struct ckpt_arena *arena, struct ckpt_seq *seq,
+		       const struct ckpt_value *const *items, uint32_t count);
+
+#endif

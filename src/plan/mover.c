@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/mover.h"
+
+#include <libdeflate.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	GATHER = 1 << 20,       /* size of a gathered write */
+	SMALL = 64 << 10,       /* pieces up to here go through memory */
+	WINDOW = 256 << 10,     /* small pieces are read in windows of this size */
+	KERNEL_STEP = 256 << 20, /* between two looks at the cancel flag */
+};
+
+struct ckpt_mover {
+	struct ckpt_sink *sink;
+	struct ckpt_mover_options o;
+	uint64_t flushed; /* bytes in the sink */
+	uint8_t *gather;
+	size_t gathered;
+	struct ckpt_window window;
+	uint8_t *block;
+};
+
+int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *options,
+		    struct ckpt_mover **out, struct ckpt_error *err)
+{
+	struct ckpt_mover *m = calloc(1, sizeof(*m));
+
+	*out = NULL;
+	if (!m)
+		return ckpt_fail_nomem(err);
+	m->sink = sink;
+	m->o = *options;
+	m->gather = malloc(GATHER);
+	m->block = malloc(GATHER);
+	if (!m->gather || !m->block) {
+		ckpt_mover_close(m);
+		return ckpt_fail_nomem(err);
+	}
+	*out = m;
+	return 0;
+}
+
+void ckpt_mover_close(struct ckpt_mover *m)
+{
+	if (!m)
+		return;
+	ckpt_window_clear(&m->window);
+	free(m->gather);
+	free(m->block);
+	free(m);
+}
+
+static int report(struct ckpt_mover *m, struct ckpt_error *err)
+{
+	if (m->o.cancel && atomic_load_explicit(m->o.cancel, memory_order_relaxed))
+		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted, nothing was written");
+	if (m->o.progress)
+		m->o.progress(m->o.ctx, m->flushed + m->gathered, m->o.total);
+	return 0;
+}
+
+int ckpt_mover_flush(struct ckpt_mover *m, struct ckpt_error *err)
+{
+	int rc = ckpt_sink_write(m->sink, m->flushed, m->gather, m->gathered, err);
+
+	if (rc == 0) {
+		m->flushed += m->gathered;
+		m->gathered = 0;
+		rc = report(m, err);
+	}
+	return rc;
+}
+
+int ckpt_mover_put(struct ckpt_mover *m, const void *bytes, size_t len, struct ckpt_error *err)
+{
+	const uint8_t *p = bytes;
+
+	while (len) {
+		size_t room = GATHER - m->gathered, n = len < room ? len : room;
+
+		memcpy(m->gather + m->gathered, p, n);
+		m->gathered += n;
+		p += n;
+		len -= n;
+		if (m->gathered == GATHER) {
+			int rc = ckpt_mover_flush(m, err);
+
+			if (rc < 0)
+				return rc;
+		}
+	}
+	return 0;
+}
+
+static void look(struct ckpt_moved *moved, const uint8_t *bytes, size_t len, bool first)
+{
+	if (moved->want_crc)
+		moved->crc32 = libdeflate_crc32(moved->crc32, bytes, len);
+	if (first && len >= sizeof(moved->head)) {
+		memcpy(moved->head, bytes, sizeof(moved->head));
+		moved->has_head = true;
+	}
+}
+
+static int put_seen(struct ckpt_mover *m, const uint8_t *bytes, size_t len, bool first,
+		    struct ckpt_moved *moved, struct ckpt_error *err)
+{
+	look(moved, bytes, len, first);
+	return ckpt_mover_put(m, bytes, len, err);
+}
+
+static int copy_small(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
+		      struct ckpt_moved *moved, struct ckpt_error *err)
+{
+	const uint8_t *bytes;
+	int rc = 0;
+
+	if (m->window.src != recipe->src) {
+		ckpt_window_clear(&m->window);
+		rc = ckpt_window_init(&m->window, recipe->src, WINDOW, err);
+	}
+	if (rc == 0)
+		rc = ckpt_window_read(&m->window, recipe->off, recipe->len, &bytes, err);
+	if (rc == 0)
+		rc = put_seen(m, bytes, recipe->len, true, moved, err);
+	return rc;
+}
+
+static int copy_reading(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
+			struct ckpt_moved *moved, struct ckpt_error *err)
+{
+	uint64_t done = 0;
+	int rc = 0;
+
+	while (rc == 0 && done < recipe->len) {
+		size_t n = recipe->len - done < GATHER ? (size_t)(recipe->len - done) : GATHER;
+
+		rc = ckpt_source_read(recipe->src, recipe->off + done, m->block, n, err);
+		if (rc == 0)
+			rc = put_seen(m, m->block, n, done == 0, moved, err);
+		done += n;
+	}
+	return rc;
+}
+
+static int copy_in_kernel(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
+			  struct ckpt_moved *moved, struct ckpt_error *err)
+{
+	uint64_t done = 0;
+	int rc = ckpt_mover_flush(m, err);
+
+	if (rc == 0 && moved->want_head) {
+		rc = ckpt_source_read(recipe->src, recipe->off, moved->head, sizeof(moved->head), err);
+		moved->has_head = true;
+	}
+	while (rc == 0 && done < recipe->len) {
+		uint64_t n = recipe->len - done < KERNEL_STEP ? recipe->len - done : KERNEL_STEP;
+
+		rc = ckpt_sink_copy(m->sink, m->flushed, recipe->src, recipe->off + done, n, err);
+		if (rc < 0)
+			break;
+		done += n;
+		m->flushed += n;
+		rc = report(m, err);
+	}
+	return rc;
+}
+
+static int copy_stream(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
+		       struct ckpt_moved *moved, struct ckpt_error *err)
+{
+	struct ckpt_stream *stream;
+	uint64_t done = 0;
+	int rc = recipe->open(recipe, &stream, err);
+
+	if (rc < 0)
+		return rc;
+	while (rc == 0 && done < recipe->len) {
+		size_t n = recipe->len - done < GATHER ? (size_t)(recipe->len - done) : GATHER;
+
+		rc = stream->read(stream, m->block, n, err);
+		if (rc == 0)
+			rc = put_seen(m, m->block, n, done == 0, moved, err);
+		done += n;
+	}
+	stream->close(stream);
+	return rc;
+}
+
+int ckpt_mover_copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
+		    struct ckpt_moved *moved, struct ckpt_error *err)
+{
+	moved->crc32 = 0;
+	moved->has_head = false;
+	switch (recipe->kind) {
+	case CKPT_RECIPE_MEMORY:
+		return put_seen(m, recipe->memory, recipe->len, true, moved, err);
+	case CKPT_RECIPE_STREAM: return copy_stream(m, recipe, moved, err);
+	case CKPT_RECIPE_EXTENT: break;
+	}
+	if (recipe->len <= SMALL)
+		return copy_small(m, recipe, moved, err);
+	if (moved->want_crc)
+		return copy_reading(m, recipe, moved, err);
+	return copy_in_kernel(m, recipe, moved, err);
+}

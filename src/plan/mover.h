@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_PLAN_MOVER_H
+#define CKPT_PLAN_MOVER_H
+
+#include "io/sink.h"
+#include "tensor/recipe.h"
+
+#include <stdatomic.h>
+
+/*
+ * The one engine that moves bytes: appends pieces to a sink, front to back. Small pieces are
+ * gathered into large writes; large ones are copied inside the kernel. Memory is a few MiB
+ * whatever the size of the checkpoint.
+ */
+struct ckpt_mover;
+
+struct ckpt_mover_options {
+	uint64_t total; /* for PROGRESS */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *ctx;
+	const atomic_int *cancel; /* not 0: stop with CKPT_E_CANCELLED; may be NULL */
+};
+
+int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *options,
+		    struct ckpt_mover **out, struct ckpt_error *err);
+void ckpt_mover_close(struct ckpt_mover *mover);
+
+int ckpt_mover_put(struct ckpt_mover *mover, const void *bytes, size_t len,
+		   struct ckpt_error *err);
+
+/* What was seen of a recipe's bytes on the way. */
+struct ckpt_moved {
+	bool want_crc;   /* in: compute CRC32, which means to read every byte */
+	bool want_head;  /* in: fill HEAD */
+	uint32_t crc32;  /* out */
+	bool has_head;   /* out: there were 8 bytes or more */
+	uint8_t head[8]; /* out: the first of them */
+};
+
+int ckpt_mover_copy(struct ckpt_mover *mover, const struct ckpt_recipe *recipe,
+		    struct ckpt_moved *moved, struct ckpt_error *err);
+
+/* Write what is still gathered. The sink is then complete up to the last piece. */
+int ckpt_mover_flush(struct ckpt_mover *mover, struct ckpt_error *err);
+
+#endif

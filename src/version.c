@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/probe.h"
+
+#include <ckpt/version.h>
+
+#include <libdeflate.h>
+#include <stdio.h>
+#include <zip.h>
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+const char *ckpt_version(void)
+{
+	return CKPT_VERSION;
+}
+
+void ckpt_version_details(void (*emit)(void *ctx, const char *name, const char *text), void *ctx)
+{
+	char text[160];
+
+#if defined(__clang__)
+	emit(ctx, "compiler", "clang " __clang_version__);
+#elif defined(__GNUC__)
+	emit(ctx, "compiler", "gcc " __VERSION__);
+#endif
+	emit(ctx, "libzip", zip_libzip_version());
+	emit(ctx, "libdeflate", LIBDEFLATE_VERSION_STRING);
+	pcre2_config(PCRE2_CONFIG_VERSION, text);
+	emit(ctx, "pcre2", text);
+	ckpt_gpu_probe_cuda(text, sizeof(text));
+	emit(ctx, "cuda", text);
+	ckpt_gpu_probe_nccl(text, sizeof(text));
+	emit(ctx, "nccl", text);
+}

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "zipfmt/index.h"
+
+#include "base/reader.h"
+#include "base/text.h"
+#include "zipfmt/inflate.h"
+
+#include <inttypes.h>
+#include <libdeflate.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	SIG_LOCAL = 0x04034B50,
+	SIG_DIRECTORY = 0x02014B50,
+	SIG_END = 0x06054B50,
+	SIG_END64 = 0x06064B50,
+	SIG_LOCATOR64 = 0x07064B50,
+	LOCAL_BYTES = 30,
+	DIRECTORY_BYTES = 46,
+	END_BYTES = 22,
+	END64_BYTES = 56,
+	LOCATOR64_BYTES = 20,
+	END_WINDOW = 64 * 1024 + END_BYTES, /* a comment of 65,535 bytes */
+	ENCRYPTED = 1 << 0,
+	Z16 = 0xFFFF,
+};
+static const uint32_t Z32 = 0xFFFFFFFF;
+
+struct ends {
+	uint64_t count, directory_size, directory_off;
+	uint64_t end_off; /* where the first of the end records starts */
+};
+
+static int bad(struct ckpt_error *err, uint64_t off, const char *text)
+{
+	return ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "%s", text), NULL, NULL, off);
+}
+
+/* Offset of the last end record, looking backwards as far as torch does. */
+static int find_end(struct ckpt_zip *zip, uint64_t *out, struct ckpt_error *err)
+{
+	static const uint8_t sig[4] = { 0x50, 0x4B, 0x05, 0x06 };
+	uint64_t size = ckpt_source_size(zip->source);
+	size_t len = size < END_WINDOW ? (size_t)size : END_WINDOW;
+	uint8_t *tail = malloc(len ? len : 1);
+	int rc;
+
+	if (!tail)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_source_read(zip->source, size - len, tail, len, err);
+	if (rc == 0) {
+		rc = CKPT_E_NOTFOUND;
+		for (size_t i = len >= END_BYTES ? len - END_BYTES + 1 : 0; rc && i-- > 0;) {
+			if (memcmp(tail + i, sig, sizeof(sig)))
+				continue;
+			*out = size - len + i;
+			rc = 0;
+		}
+		if (rc)
+			ckpt_fail(err, rc, "no end of central directory record found: the file is "
+					   "truncated, or no zip archive");
+	}
+	free(tail);
+	return rc;
+}
+
+static int read_end64(struct ckpt_zip *zip, uint64_t locator_off, struct ends *ends,
+		      struct ckpt_error *err)
+{
+	uint8_t bytes[END64_BYTES];
+	struct ckpt_reader r = { bytes, LOCATOR64_BYTES, 0, false };
+	uint64_t off;
+	int rc = ckpt_source_read(zip->source, locator_off, bytes, LOCATOR64_BYTES, err);
+
+	if (rc < 0)
+		return rc;
+	if (ckpt_read_u32(&r) != SIG_LOCATOR64)
+		return 0; /* an archive without zip64 records */
+	if (ckpt_read_u32(&r) != 0)
+		return bad(err, locator_off, "the archive is spread over several disks");
+	off = ckpt_read_u64(&r);
+	if (off > locator_off || locator_off - off < END64_BYTES)
+		return bad(err, locator_off, "the zip64 locator points outside of the file");
+	rc = ckpt_source_read(zip->source, off, bytes, END64_BYTES, err);
+	if (rc < 0)
+		return rc;
+	r = (struct ckpt_reader){ bytes, END64_BYTES, 0, false };
+	if (ckpt_read_u32(&r) != SIG_END64)
+		return bad(err, off, "no zip64 end record where the locator points");
+	ckpt_read_bytes(&r, 8 + 2 + 2);
+	if (ckpt_read_u32(&r) || ckpt_read_u32(&r))
+		return bad(err, off, "the archive is spread over several disks");
+	ckpt_read_u64(&r);
+	ends->count = ckpt_read_u64(&r);
+	ends->directory_size = ckpt_read_u64(&r);
+	ends->directory_off = ckpt_read_u64(&r);
+	ends->end_off = off;
+	zip->has_zip64 = true;
+	return 0;
+}
+
+static int read_ends(struct ckpt_zip *zip, struct ends *ends, struct ckpt_error *err)
+{
+	uint8_t bytes[END_BYTES];
+	struct ckpt_reader r = { bytes, END_BYTES, 0, false };
+	uint64_t off = 0;
+	int rc = find_end(zip, &off, err);
+
+	if (rc == 0)
+		rc = ckpt_source_read(zip->source, off, bytes, END_BYTES, err);
+	if (rc < 0)
+		return rc;
+	ckpt_read_u32(&r);
+	if (ckpt_read_u16(&r) || ckpt_read_u16(&r))
+		return bad(err, off, "the archive is spread over several disks");
+	ckpt_read_u16(&r);
+	ends->count = ckpt_read_u16(&r);
+	ends->directory_size = ckpt_read_u32(&r);
+	ends->directory_off = ckpt_read_u32(&r);
+	ends->end_off = off;
+	zip->end_off = off + END_BYTES + ckpt_read_u16(&r);
+	if (off >= LOCATOR64_BYTES)
+		rc = read_end64(zip, off - LOCATOR64_BYTES, ends, err);
+	if (rc == 0 && (ends->directory_off > ends->end_off ||
+			ends->directory_size > ends->end_off - ends->directory_off))
+		rc = bad(err, off, "the central directory lies outside of the file");
+	if (rc == 0 && ends->count > ends->directory_size / DIRECTORY_BYTES)
+		rc = ckpt_error_at(err,
+				   ckpt_fail(err, CKPT_E_FORMAT,
+					     "%" PRIu64 " records are announced, %" PRIu64
+					     " bytes of directory cannot hold them",
+					     ends->count, ends->directory_size),
+				   NULL, NULL, off);
+	return rc;
+}
+
+static void read_zip64_extra(struct ckpt_reader *extra, struct ckpt_zip_entry *e)
+{
+	while (extra->len - extra->pos >= 4) {
+		uint16_t tag = ckpt_read_u16(extra), len = ckpt_read_u16(extra);
+		const uint8_t *body = ckpt_read_bytes(extra, len);
+		struct ckpt_reader r = { body, len, 0, false };
+
+		if (!body)
+			return;
+		if (tag != 1)
+			continue;
+		if (e->usize == Z32)
+			e->usize = ckpt_read_u64(&r);
+		if (e->csize == Z32)
+			e->csize = ckpt_read_u64(&r);
+		if (e->header_off == Z32)
+			e->header_off = ckpt_read_u64(&r);
+		if (r.bad)
+			extra->bad = true;
+		return;
+	}
+}
+
+static int read_entry(struct ckpt_zip *zip, struct ckpt_reader *r, struct ckpt_zip_entry *e,
+		      struct ckpt_error *err)
+{
+	uint64_t off = zip->directory_off + r->pos;
+	uint16_t extra_len, comment_len;
+	const uint8_t *name, *extra_bytes;
+	struct ckpt_reader extra;
+
+	if (ckpt_read_u32(r) != SIG_DIRECTORY)
+		return bad(err, off, "the central directory is cut short or overwritten");
+	ckpt_read_u32(r);
+	e->flags = ckpt_read_u16(r);
+	e->method = ckpt_read_u16(r);
+	ckpt_read_u32(r);
+	e->crc32 = ckpt_read_u32(r);
+	e->csize = ckpt_read_u32(r);
+	e->usize = ckpt_read_u32(r);
+	e->name_len = ckpt_read_u16(r);
+	extra_len = ckpt_read_u16(r);
+	comment_len = ckpt_read_u16(r);
+	ckpt_read_u64(r); /* disk, attributes */
+	e->header_off = ckpt_read_u32(r);
+	name = ckpt_read_bytes(r, e->name_len);
+	extra_bytes = ckpt_read_bytes(r, extra_len);
+	ckpt_read_bytes(r, comment_len);
+	if (r->bad)
+		return bad(err, off, "the central directory is cut short");
+	extra = (struct ckpt_reader){ extra_bytes, extra_len, 0, false };
+	read_zip64_extra(&extra, e);
+	if (extra.bad)
+		return bad(err, off, "the zip64 field of a directory entry is cut short");
+	e->name = ckpt_arena_copy(zip->arena, name, e->name_len);
+	return e->name ? 0 : ckpt_arena_fail(zip->arena, err);
+}
+
+static char *lower(struct ckpt_arena *arena, const char *name, size_t len)
+{
+	char *copy = ckpt_arena_copy(arena, name, len);
+
+	for (size_t i = 0; copy && i < len; i++)
+		if (copy[i] >= 'A' && copy[i] <= 'Z')
+			copy[i] = (char)(copy[i] - 'A' + 'a');
+	return copy;
+}
+
+static int index_name(struct ckpt_zip *zip, uint32_t i, struct ckpt_error *err)
+{
+	const struct ckpt_zip_entry *e = &zip->entries[i];
+	char *key = lower(zip->arena, e->name, e->name_len), shown[128];
+	bool there;
+
+	if (!key)
+		return ckpt_arena_fail(zip->arena, err);
+	if (!ckpt_strmap_insert(&zip->by_name, key, e->name_len, i, &there))
+		return ckpt_fail_nomem(err);
+	if (there)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "two records are named '%s'; which one counts depends on the reader",
+				 ckpt_escape(shown, sizeof(shown), e->name, e->name_len));
+	return 0;
+}
+
+static int by_header_off(const void *a, const void *b)
+{
+	const struct ckpt_zip_entry *x = *(struct ckpt_zip_entry *const *)a,
+				    *y = *(struct ckpt_zip_entry *const *)b;
+
+	return (x->header_off > y->header_off) - (x->header_off < y->header_off);
+}
+
+/* The entries in the order in which they lie in the file; to be freed. */
+static struct ckpt_zip_entry **physical_order(const struct ckpt_zip *zip)
+{
+	struct ckpt_zip_entry **order = malloc((zip->count + (size_t)1) * sizeof(*order));
+
+	for (uint32_t i = 0; order && i < zip->count; i++)
+		order[i] = &zip->entries[i];
+	if (order)
+		qsort(order, zip->count, sizeof(*order), by_header_off);
+	return order;
+}
+
+/* Every record must end before the next one, or the directory, begins. */
+static int check_overlaps(const struct ckpt_zip *zip, struct ckpt_error *err)
+{
+	struct ckpt_zip_entry **order = physical_order(zip);
+	char shown[128];
+	int rc = order ? 0 : ckpt_fail_nomem(err);
+
+	for (uint32_t i = 0; rc == 0 && i < zip->count; i++) {
+		const struct ckpt_zip_entry *e = order[i];
+		uint64_t limit = i + 1 < zip->count ? order[i + 1]->header_off : zip->directory_off;
+		uint64_t end;
+
+		if (__builtin_add_overflow(e->header_off, e->csize, &end) ||
+		    __builtin_add_overflow(end, (uint64_t)LOCAL_BYTES + e->name_len, &end) ||
+		    end > limit)
+			rc = ckpt_error_at(err,
+					   ckpt_fail(err, CKPT_E_FORMAT,
+						     "the record of %" PRIu64 " bytes overlaps what lies "
+						     "at 0x%" PRIx64, e->csize, limit),
+					   NULL, ckpt_escape(shown, sizeof(shown), e->name, e->name_len),
+					   e->header_off);
+	}
+	free(order);
+	return rc;
+}
+
+static int read_directory(struct ckpt_zip *zip, const struct ends *ends, struct ckpt_error *err)
+{
+	struct ckpt_reader r = { .len = (size_t)ends->directory_size };
+	uint8_t *bytes = malloc(r.len ? r.len : 1);
+	int rc = bytes ? 0 : ckpt_fail_nomem(err);
+
+	zip->directory_off = ends->directory_off;
+	zip->directory_size = ends->directory_size;
+	r.data = bytes;
+	if (rc == 0)
+		rc = ckpt_source_read(zip->source, ends->directory_off, bytes, r.len, err);
+	if (rc == 0 && ends->count > UINT32_MAX - 1)
+		rc = ckpt_fail(err, CKPT_E_LIMIT, "the archive has %" PRIu64 " records", ends->count);
+	if (rc == 0) {
+		zip->entries = ckpt_arena_calloc(zip->arena, ends->count + 1, sizeof(*zip->entries));
+		rc = zip->entries ? 0 : ckpt_arena_fail(zip->arena, err);
+	}
+	for (; rc == 0 && zip->count < ends->count; zip->count++) {
+		rc = read_entry(zip, &r, &zip->entries[zip->count], err);
+		if (rc == 0)
+			rc = index_name(zip, zip->count, err);
+	}
+	free(bytes);
+	return rc;
+}
+
+int ckpt_zip_open(struct ckpt_source *source, struct ckpt_zip **out, struct ckpt_error *err)
+{
+	struct ckpt_zip *zip = calloc(1, sizeof(*zip));
+	struct ends ends = { 0 };
+	int rc;
+
+	*out = NULL;
+	if (!zip)
+		return ckpt_fail_nomem(err);
+	zip->source = ckpt_source_ref(source);
+	/* an entry takes 46 bytes of the file and about 150 here */
+	zip->arena = ckpt_arena_new(8 * ckpt_source_size(source) + (1 << 20));
+	rc = zip->arena ? 0 : ckpt_fail_nomem(err);
+	if (rc == 0)
+		rc = read_ends(zip, &ends, err);
+	if (rc == 0)
+		rc = read_directory(zip, &ends, err);
+	if (rc == 0)
+		rc = check_overlaps(zip, err);
+	if (rc < 0)
+		ckpt_zip_close(zip);
+	else
+		*out = zip;
+	return rc;
+}
+
+void ckpt_zip_close(struct ckpt_zip *zip)
+{
+	if (!zip)
+		return;
+	ckpt_strmap_clear(&zip->by_name);
+	ckpt_arena_free(zip->arena);
+	ckpt_source_unref(zip->source);
+	free(zip);
+}
+
+struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *name, size_t len)
+{
+	char key[1024];
+	uint64_t *slot;
+
+	if (len > sizeof(key))
+		return NULL;
+	for (size_t i = 0; i < len; i++)
+		key[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
+	slot = ckpt_strmap_find(&zip->by_name, key, len);
+	return slot ? &zip->entries[*slot] : NULL;
+}
+
+static int check_entry(const struct ckpt_zip_entry *e, struct ckpt_error *err)
+{
+	if (e->flags & ENCRYPTED)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "the record is encrypted");
+	if (e->method != CKPT_ZIP_STORED && e->method != CKPT_ZIP_DEFLATED)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "compression method %u, torch reads only 0 (stored) and 8 (deflated)",
+				 e->method);
+	if (e->method == CKPT_ZIP_STORED && e->csize != e->usize)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "a stored record of %" PRIu64 " bytes claims to hold %" PRIu64, e->csize,
+				 e->usize);
+	return 0;
+}
+
+static int check_local_header(const struct ckpt_zip *zip, struct ckpt_zip_entry *e,
+			      const uint8_t *bytes, struct ckpt_error *err)
+{
+	struct ckpt_reader r = { bytes, LOCAL_BYTES, 0, false };
+	uint16_t flags, method, name_len, extra_len;
+	uint64_t data_off, end;
+
+	if (ckpt_read_u32(&r) != SIG_LOCAL)
+		return ckpt_fail(err, CKPT_E_FORMAT, "no local header where the directory points");
+	ckpt_read_u16(&r);
+	flags = ckpt_read_u16(&r);
+	method = ckpt_read_u16(&r);
+	ckpt_read_bytes(&r, 16);
+	name_len = ckpt_read_u16(&r);
+	extra_len = ckpt_read_u16(&r);
+	if (method != e->method || (flags & ENCRYPTED) != (e->flags & ENCRYPTED))
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "local header (method %u, flags 0x%04x) and directory (method %u, flags "
+				 "0x%04x) disagree", method, flags, e->method, e->flags);
+	if (name_len != e->name_len)
+		return ckpt_fail(err, CKPT_E_FORMAT, "local header and directory disagree about the name");
+	data_off = e->header_off + LOCAL_BYTES + name_len + extra_len;
+	if (__builtin_add_overflow(data_off, e->csize, &end) || end > zip->directory_off)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "the data would end at %" PRIu64 ", inside the directory at %" PRIu64, end,
+				 zip->directory_off);
+	e->data_off = data_off;
+	return 0;
+}
+
+static int locate(struct ckpt_zip *zip, struct ckpt_zip_entry *e, struct ckpt_window *w,
+		  struct ckpt_error *err)
+{
+	const uint8_t *bytes, *name;
+	char shown[128];
+	int rc = check_entry(e, err);
+
+	if (rc == 0)
+		rc = ckpt_window_read(w, e->header_off, LOCAL_BYTES, &bytes, err);
+	if (rc == 0)
+		rc = check_local_header(zip, e, bytes, err);
+	if (rc == 0) {
+		uint32_t len = e->name_len < w->cap ? e->name_len : (uint32_t)w->cap;
+
+		rc = ckpt_window_read(w, e->header_off + LOCAL_BYTES, len, &name, err);
+		if (rc == 0 && memcmp(name, e->name, len))
+			rc = ckpt_fail(err, CKPT_E_FORMAT, "the local header calls the record '%s'",
+				       ckpt_escape(shown, sizeof(shown), (const char *)name, len));
+	}
+	if (rc < 0)
+		e->data_off = 0;
+	return ckpt_error_at(err, rc, NULL,
+			     rc < 0 ? ckpt_escape(shown, sizeof(shown), e->name, e->name_len) : NULL,
+			     e->header_off);
+}
+
+int ckpt_zip_locate(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, struct ckpt_error *err)
+{
+	struct ckpt_window w;
+	int rc;
+
+	if (entry->data_off)
+		return 0;
+	rc = ckpt_window_init(&w, zip->source, 512, err);
+	if (rc == 0)
+		rc = locate(zip, entry, &w, err);
+	ckpt_window_clear(&w);
+	return rc;
+}
+
+int ckpt_zip_locate_all(struct ckpt_zip *zip, struct ckpt_error *err)
+{
+	struct ckpt_zip_entry **order = physical_order(zip);
+	struct ckpt_window w = { 0 };
+	int rc = order ? ckpt_window_init(&w, zip->source, 4096, err) : ckpt_fail_nomem(err);
+
+	for (uint32_t i = 0; rc == 0 && i < zip->count; i++) {
+		struct ckpt_zip_entry *e = order[i];
+		uint64_t end;
+
+		if (!e->data_off)
+			rc = locate(zip, e, &w, err);
+		end = e->data_off + e->csize;
+		if (rc == 0 && i + 1 < zip->count && end > order[i + 1]->header_off)
+			rc = ckpt_fail(err, CKPT_E_FORMAT, "the records '%.100s' and '%.100s' overlap",
+				       e->name, order[i + 1]->name);
+	}
+	ckpt_window_clear(&w);
+	free(order);
+	return rc;
+}
+
+struct ckpt_recipe ckpt_zip_recipe(const struct ckpt_zip *zip, const struct ckpt_zip_entry *entry)
+{
+	if (entry->method == CKPT_ZIP_DEFLATED)
+		return ckpt_zip_inflate_recipe(zip, entry);
+	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT, .src = zip->source,
+				     .off = entry->data_off, .len = entry->usize };
+}
+
+static int read_recipe(const struct ckpt_recipe *recipe, uint8_t *buf, struct ckpt_error *err)
+{
+	struct ckpt_stream *stream;
+	int rc;
+
+	if (recipe->kind == CKPT_RECIPE_EXTENT)
+		return ckpt_source_read(recipe->src, recipe->off, buf, recipe->len, err);
+	rc = recipe->open(recipe, &stream, err);
+	if (rc == 0) {
+		rc = stream->read(stream, buf, recipe->len, err);
+		stream->close(stream);
+	}
+	return rc;
+}
+
+int ckpt_zip_read(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, uint64_t most, uint8_t **out,
+		  struct ckpt_error *err)
+{
+	struct ckpt_recipe recipe;
+	uint8_t *buf = NULL;
+	char shown[128];
+	uint32_t crc;
+	int rc = ckpt_zip_locate(zip, entry, err);
+
+	*out = NULL;
+	if (rc == 0 && entry->usize > most)
+		rc = ckpt_fail(err, CKPT_E_LIMIT, "has %" PRIu64 " bytes, the limit is %" PRIu64,
+			       entry->usize, most);
+	if (rc == 0) {
+		buf = malloc(entry->usize + 1);
+		rc = buf ? 0 : ckpt_fail_nomem(err);
+	}
+	if (rc == 0) {
+		recipe = ckpt_zip_recipe(zip, entry);
+		rc = read_recipe(&recipe, buf, err);
+	}
+	if (rc == 0 && entry->crc32) {
+		crc = libdeflate_crc32(0, buf, entry->usize);
+		if (crc != entry->crc32)
+			rc = ckpt_fail(err, CKPT_E_FORMAT,
+				       "damaged: its CRC-32 is %08" PRIx32 ", %08" PRIx32 " is recorded", crc,
+				       entry->crc32);
+	}
+	if (rc == 0)
+		*out = buf;
+	else
+		free(buf);
+	return ckpt_error_at(err, rc, NULL,
+			     rc < 0 ? ckpt_escape(shown, sizeof(shown), entry->name, entry->name_len)
+				    : NULL, CKPT_NO_OFFSET);
+}

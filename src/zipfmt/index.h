@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_ZIPFMT_INDEX_H
+#define CKPT_ZIPFMT_INDEX_H
+
+#include "base/arena.h"
+#include "base/strmap.h"
+#include "io/source.h"
+#include "tensor/recipe.h"
+
+enum ckpt_zip_method { CKPT_ZIP_STORED = 0, CKPT_ZIP_DEFLATED = 8 };
+
+/* One record, as the central directory has it. */
+struct ckpt_zip_entry {
+	const char *name; /* full name, with a NUL behind; may hold other NULs in hostile files */
+	uint32_t name_len;
+	uint32_t crc32;   /* 0 may mean: not recorded */
+	uint64_t csize, usize;
+	uint64_t header_off;
+	uint64_t data_off; /* 0 until ckpt_zip_locate() */
+	uint16_t method, flags;
+};
+
+/* The directory of an archive. Memory is the arena's. */
+struct ckpt_zip {
+	struct ckpt_arena *arena;   /* owned */
+	struct ckpt_source *source; /* owned reference */
+	struct ckpt_zip_entry *entries; /* in the order of the directory */
+	uint32_t count;
+	struct ckpt_strmap by_name;     /* lower-case names */
+	uint64_t directory_off, directory_size;
+	uint64_t end_off;               /* behind the end record and its comment */
+	bool has_zip64;
+};
+
+/*
+ * Read the directory. Records over 4 GiB, more than 65,535 records, data descriptors, comments and
+ * trailing bytes (as many as torch tolerates) are understood. Refused, as different readers would
+ * see different files: two records of one name (case ignored), records that overlap each other or
+ * the directory, several disks.
+ *
+ * Returns 0; CKPT_E_NOTFOUND if there is no end record (truncated, or no zip at all);
+ * CKPT_E_FORMAT, CKPT_E_LIMIT, CKPT_E_IO, CKPT_E_NOMEM.
+ */
+int ckpt_zip_open(struct ckpt_source *source, struct ckpt_zip **out, struct ckpt_error *err);
+void ckpt_zip_close(struct ckpt_zip *zip);
+
+/* By full name; ASCII case is ignored, as torch does. May be NULL. */
+struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *name, size_t len);
+
+/*
+ * Find where the record's data start: reads the local header, whose lengths count, and checks that
+ * it agrees with the directory. Records that torch could not read (encrypted, odd methods, sizes
+ * that disagree) fail here.
+ */
+int ckpt_zip_locate(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, struct ckpt_error *err);
+
+/* The same for every record, in one sweep through the file. */
+int ckpt_zip_locate_all(struct ckpt_zip *zip, struct ckpt_error *err);
+
+/* The record's (uncompressed) bytes, not read yet. The entry must have been located. */
+struct ckpt_recipe ckpt_zip_recipe(const struct ckpt_zip *zip, const struct ckpt_zip_entry *entry);
+
+/*
+ * The whole record in memory, to be freed with free(). MOST is the limit. The CRC is checked where
+ * one is recorded.
+ */
+int ckpt_zip_read(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, uint64_t most,
+		  uint8_t **out, struct ckpt_error *err);
+
+#endif

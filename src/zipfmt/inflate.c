@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "zipfmt/inflate.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zip.h>
+
+struct inflate_stream {
+	struct ckpt_stream base;
+	zip_t *archive;
+	zip_file_t *file;
+	const struct ckpt_source *source;
+	uint64_t pos;
+	zip_error_t error;
+};
+
+static zip_int64_t read_some(struct inflate_stream *s, void *data, uint64_t len)
+{
+	uint64_t left = ckpt_source_size(s->source) - s->pos;
+
+	if (len > left)
+		len = left;
+	if (ckpt_source_read(s->source, s->pos, data, len, NULL) < 0) {
+		zip_error_set(&s->error, ZIP_ER_READ, EIO);
+		return -1;
+	}
+	s->pos += len;
+	return (zip_int64_t)len;
+}
+
+static zip_int64_t seek_to(struct inflate_stream *s, void *data, uint64_t len)
+{
+	zip_int64_t to = zip_source_seek_compute_offset(s->pos, ckpt_source_size(s->source), data, len,
+							&s->error);
+
+	if (to >= 0)
+		s->pos = (uint64_t)to;
+	return to < 0 ? -1 : 0;
+}
+
+static zip_int64_t tell_size(struct inflate_stream *s, void *data, uint64_t len)
+{
+	zip_stat_t st;
+
+	if (len < sizeof(st))
+		return -1;
+	zip_stat_init(&st);
+	st.size = ckpt_source_size(s->source);
+	st.valid = ZIP_STAT_SIZE;
+	memcpy(data, &st, sizeof(st));
+	return sizeof(st);
+}
+
+/* libzip reads through this, so that slices and memory work as files do. */
+static zip_int64_t callback(void *ctx, void *data, zip_uint64_t len, zip_source_cmd_t cmd)
+{
+	struct inflate_stream *s = ctx;
+
+	switch (cmd) {
+	case ZIP_SOURCE_OPEN: s->pos = 0; return 0;
+	case ZIP_SOURCE_READ: return read_some(s, data, len);
+	case ZIP_SOURCE_CLOSE: return 0;
+	case ZIP_SOURCE_STAT: return tell_size(s, data, len);
+	case ZIP_SOURCE_ERROR: return zip_error_to_data(&s->error, data, len);
+	case ZIP_SOURCE_FREE: return 0;
+	case ZIP_SOURCE_SEEK: return seek_to(s, data, len);
+	case ZIP_SOURCE_TELL: return (zip_int64_t)s->pos;
+	case ZIP_SOURCE_SUPPORTS:
+		return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE,
+						      ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE,
+						      ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL, -1);
+	default: zip_error_set(&s->error, ZIP_ER_OPNOTSUPP, 0); return -1;
+	}
+}
+
+static void close_stream(struct ckpt_stream *stream)
+{
+	struct inflate_stream *s = (struct inflate_stream *)stream;
+
+	if (s->file)
+		zip_fclose(s->file);
+	if (s->archive)
+		zip_discard(s->archive);
+	zip_error_fini(&s->error);
+	free(s);
+}
+
+static int read_stream(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
+{
+	struct inflate_stream *s = (struct inflate_stream *)stream;
+	uint8_t *p = buf;
+
+	while (len) {
+		zip_int64_t n = zip_fread(s->file, p, len);
+
+		if (n < 0)
+			return ckpt_fail(err, CKPT_E_FORMAT, "cannot decompress: %s",
+					 zip_file_strerror(s->file));
+		if (n == 0)
+			return ckpt_fail(err, CKPT_E_FORMAT, "decompresses to %zu bytes less than announced",
+					 len);
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int open_archive(struct inflate_stream *s, zip_uint64_t index, struct ckpt_error *err)
+{
+	zip_error_t why;
+	zip_source_t *source;
+	int rc = 0;
+
+	zip_error_init(&why);
+	source = zip_source_function_create(callback, s, &why);
+	s->archive = source ? zip_open_from_source(source, ZIP_RDONLY, &why) : NULL;
+	if (!s->archive) {
+		rc = ckpt_fail(err, CKPT_E_FORMAT, "libzip: %s", zip_error_strerror(&why));
+		if (source)
+			zip_source_free(source);
+	}
+	zip_error_fini(&why);
+	if (rc == 0) {
+		s->file = zip_fopen_index(s->archive, index, 0);
+		if (!s->file)
+			rc = ckpt_fail(err, CKPT_E_FORMAT, "libzip: %s", zip_strerror(s->archive));
+	}
+	return rc;
+}
+
+static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
+		       struct ckpt_error *err)
+{
+	struct inflate_stream *s = calloc(1, sizeof(*s));
+	int rc;
+
+	*out = NULL;
+	if (!s)
+		return ckpt_fail_nomem(err);
+	s->base = (struct ckpt_stream){ read_stream, close_stream };
+	s->source = recipe->src;
+	zip_error_init(&s->error);
+	rc = open_archive(s, recipe->off, err);
+	if (rc < 0)
+		close_stream(&s->base);
+	else
+		*out = &s->base;
+	return rc;
+}
+
+struct ckpt_recipe ckpt_zip_inflate_recipe(const struct ckpt_zip *zip,
+					   const struct ckpt_zip_entry *entry)
+{
+	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_STREAM, .src = zip->source,
+				     .off = (uint64_t)(entry - zip->entries), .len = entry->usize,
+				     .open = open_stream };
+}

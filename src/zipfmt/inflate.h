@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_ZIPFMT_INFLATE_H
+#define CKPT_ZIPFMT_INFLATE_H
+
+#include "zipfmt/index.h"
+
+/*
+ * The bytes of a compressed record as a stream, through libzip. torch never writes such records in
+ * torch.save files, but reads them; general zip tools make them.
+ */
+struct ckpt_recipe ckpt_zip_inflate_recipe(const struct ckpt_zip *zip,
+					   const struct ckpt_zip_entry *entry);
+
+#endif

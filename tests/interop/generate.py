@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write every interop object with the running torch.
+
+    python generate.py OUTDIR [NAME]
+
+OUTDIR then holds
+    a/NAME.pt           the object as it was built
+    c/NAME.pt           a/NAME.pt loaded and saved: what `ckpt convert` has to write
+    s/NAME.pt           loaded, `module.` stripped, saved: `ckpt strip-module`
+    add/NAME.pt         loaded, `module.` added, saved: `ckpt add-module`
+    o/VARIANT/NAME.pt   some of the objects, in files that other programs wrote; converting them
+                        has to give c/NAME.pt, too
+    manifest.json       the version, every object's protocol, what was skipped and why
+
+Every file is loaded in a process of its own, which has done nothing but import torch: which equal
+strings are one object after a load also depends on what a process did before.
+"""
+
+import json
+import os
+import sys
+import traceback
+import warnings
+
+warnings.simplefilter("ignore")
+
+import torch  # noqa: E402
+
+import fake_cuda  # noqa: E402
+import torch_files  # noqa: E402
+
+
+def in_child(function, *arguments):
+    """FUNCTION's result (anything that JSON can hold), computed in a copy of this process."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        with torch_files.clean_exit(), os.fdopen(writer, "w") as stream:
+            json.dump(function(*arguments), stream)
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        text = stream.read()
+    status = os.waitpid(child, 0)[1]
+    if status or not text:
+        return {"error": "the process ended with status %d" % status}
+    return json.loads(text)
+
+
+def guarded(function, *arguments):
+    """FUNCTION's result, or {"error": why there is none}."""
+    try:
+        return function(*arguments)
+    except Exception:
+        return {"error": traceback.format_exc()}
+
+
+def path_of(folder, part, name):
+    folder = os.path.join(folder, part)
+    os.makedirs(folder, exist_ok=True)
+    return os.path.join(folder, name + ".pt")
+
+
+def build_all(folder, only):
+    """Make a/ and o/. Returns the facts of every object: made, skipped or in error."""
+    import objects  # noqa: F401
+    import registry
+
+    facts = {}
+    for entry in registry.ITEMS.values():
+        if only and entry.name != only:
+            continue
+        reason = registry.why_not(entry)
+        try:
+            facts[entry.name] = {"skip": reason} if reason else build(folder, entry)
+        except registry.Skip as skip:
+            facts[entry.name] = {"skip": str(skip)}
+        except Exception:
+            facts[entry.name] = {"error": traceback.format_exc()}
+    return facts
+
+
+def build(folder, entry):
+    import odd_files
+
+    fake_cuda.clear()
+    torch.manual_seed(0)
+    source = path_of(folder, "a", entry.name)
+    torch.save(entry.build(), source, pickle_protocol=entry.protocol)
+    odd = list(odd_files.VARIANTS) if entry.name in odd_files.NAMES else []
+    for variant in odd:
+        target = path_of(folder, os.path.join("o", variant), entry.name)
+        odd_files.VARIANTS[variant](source, target, torch_files.load(source))
+    return {"protocol": entry.protocol, "odd": odd}
+
+
+def save_again(source, target):
+    torch.save(torch_files.load(source), target)
+    return "done"
+
+
+def save_stripped(source, target, protocol):
+    import prefixes
+
+    obj = torch_files.load(source)
+    try:
+        if not prefixes.strip(obj):
+            return "nothing"
+    except prefixes.Clash:
+        return "clash"
+    torch.save(obj, target, pickle_protocol=protocol)
+    return "done"
+
+
+def save_prefixed(source, target, protocol):
+    import prefixes
+
+    obj = torch_files.load(source)
+    if not prefixes.may_add(obj):
+        return "unclear"
+    prefixes.add(obj)
+    torch.save(obj, target, pickle_protocol=protocol)
+    return "done"
+
+
+def rewrite_all(folder, name, facts):
+    """Make c/, s/ and add/ from a/NAME.pt; returns FACTS completed, or the error."""
+    source = path_of(folder, "a", name)
+    facts["convert"] = in_child(guarded, save_again, source, path_of(folder, "c", name))
+    facts["strip"] = in_child(guarded, save_stripped, source, path_of(folder, "s", name),
+                              facts["protocol"])
+    facts["add"] = in_child(guarded, save_prefixed, source, path_of(folder, "add", name),
+                            facts["protocol"])
+    for result in (facts["convert"], facts["strip"], facts["add"]):
+        if isinstance(result, dict):
+            return result
+    return facts
+
+
+def write_manifest(folder, facts):
+    manifest = {"torch": torch.__version__, "python": sys.version.split()[0],
+                "objects": {}, "skipped": {}, "errors": {}}
+    for name, fact in facts.items():
+        if "skip" in fact:
+            manifest["skipped"][name] = fact["skip"]
+        elif "error" in fact:
+            manifest["errors"][name] = fact["error"]
+        else:
+            manifest["objects"][name] = fact
+    with open(os.path.join(folder, "manifest.json"), "w") as stream:
+        json.dump(manifest, stream, indent=1)
+    return manifest
+
+
+def main():
+    folder, only = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    fake_cuda.install()
+    torch.set_num_threads(1)
+    facts = in_child(build_all, folder, only)
+    for name in list(facts):
+        if "protocol" in facts[name]:
+            facts[name] = rewrite_all(folder, name, facts[name])
+    manifest = write_manifest(folder, facts)
+    print("torch %s: %d objects, %d skipped, %d errors" % (
+        manifest["torch"], len(manifest["objects"]), len(manifest["skipped"]),
+        len(manifest["errors"])))
+    for name, text in manifest["errors"].items():
+        print("%s: %s" % (name, text))
+
+
+if __name__ == "__main__":
+    with torch_files.clean_exit():
+        main()

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same objects in files that torch loads, though it would not have written them this way."""
+
+import io
+import pickle
+import pickletools
+import types
+import zipfile
+
+import torch
+
+NAMES = (
+    "trainer_checkpoint", "ddp_state_dict", "tensor_views", "tied_tensors", "atoms_ints",
+    "atoms_strings", "atoms_bytes", "list_1001", "dict_1000", "dict_1001", "ordereddict_1001",
+    "numpy_arrays", "objects_with_state", "tuples_in_themselves", "memo_over_256", "shared_parts",
+    "quantised_per_channel", "records_25", "tensor_empties",
+)
+
+
+def pure_python_pickler():
+    """A pickle module whose pickler is the one written in Python."""
+    module = types.ModuleType("pure_pickle")
+    module.__dict__.update({name: getattr(pickle, name) for name in pickle.__all__})
+    module.Pickler, module.Unpickler = pickle._Pickler, pickle._Unpickler
+    module.dump, module.dumps = pickle._dump, pickle._dumps
+    return module
+
+
+def read_records(path):
+    with zipfile.ZipFile(path) as archive:
+        return [(info.filename, archive.read(info)) for info in archive.infolist()]
+
+
+def write_records(path, records, method=zipfile.ZIP_STORED, folders=False):
+    with zipfile.ZipFile(path, "w", method) as archive:
+        if folders:
+            root = records[0][0].split("/")[0]
+            archive.writestr(root + "/", b"")
+            archive.writestr(root + "/data/", b"")
+        for name, data in records:
+            archive.writestr(name, data)
+
+
+def with_pickle(change):
+    """A maker of files in which the pickle was changed, and nothing else."""
+
+    def make(source, target, _obj):
+        records = read_records(source)
+        write_records(target, [(name, change(data) if name.endswith("/data.pkl") else data)
+                               for name, data in records])
+
+    return make
+
+
+def rezipped(method, folders):
+    """A maker of files with the same records, packed by another zip writer, last one first."""
+
+    def make(source, target, _obj):
+        records = read_records(source)
+        write_records(target, records[:1] + records[:0:-1], method, folders)
+
+    return make
+
+
+def renumbered(data):
+    """Other memo numbers: with gaps, from 1000 on, the text form for every third one."""
+    output = io.BytesIO()
+    steps = list(pickletools.genops(data))
+    ends = [position for _, _, position in steps[1:]] + [len(data)]
+    for (opcode, argument, position), end in zip(steps, ends):
+        if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT"):
+            output.write(memo_operation(b"p", b"r", int(argument)))
+        elif opcode.name in ("GET", "BINGET", "LONG_BINGET"):
+            output.write(memo_operation(b"g", b"j", int(argument)))
+        else:
+            output.write(data[position:end])
+    return output.getvalue()
+
+
+def memo_operation(text, binary, number):
+    number = 1000 + 7 * number
+    if number % 3 == 0:
+        return text + b"%d\n" % number
+    return binary + number.to_bytes(4, "little")
+
+
+def save_pure_python(_source, target, obj):
+    torch.save(obj, target, pickle_module=pure_python_pickler())
+
+
+def save_legacy(_source, target, obj):
+    torch.save(obj, target, _use_new_zipfile_serialization=False)
+
+
+def save_to_stream(_source, target, obj):
+    """The archive's name is `archive` then."""
+    with open(target, "wb") as stream:
+        torch.save(obj, stream)
+
+
+VARIANTS = {
+    "optimised": with_pickle(pickletools.optimize),
+    "renumbered": with_pickle(renumbered),
+    "pure_python": save_pure_python,
+    "stored": rezipped(zipfile.ZIP_STORED, False),
+    "stored_folders": rezipped(zipfile.ZIP_STORED, True),
+    "deflated": rezipped(zipfile.ZIP_DEFLATED, False),
+    "deflated_folders": rezipped(zipfile.ZIP_DEFLATED, True),
+    "legacy": save_legacy,
+    "stream": save_to_stream,
+}

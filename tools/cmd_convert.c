@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool force, no_sync, dry_run;
+static const char *profile, *alignment, *crc, *to;
+
+static const struct opt opts[] = {
+	OPT_STR("to", 0, &to, "FORMAT", "format of OUT: torch (the only one so far, and the default)"),
+	OPT_STR("profile", 0, &profile, "VERSION",
+		"write as this torch does: 1.6 to 2.14; default: as the input's generation"),
+	OPT_STR("alignment", 0, &alignment, "N", "start the data of every record on a multiple of N bytes"),
+	OPT_STR("crc", 0, &crc, "on|off", "record checksums or not; default: as in the input"),
+	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
+	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
+	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
+	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_convert = {
+	.name = "convert",
+	.operands = "IN OUT",
+	.summary = "write a checkpoint anew, as torch.load and torch.save of a given torch would",
+	.details = "Mends files that other tools packed anew, and makes files for older torch versions:\n"
+		   "OUT has pickle protocol 2, stored and aligned records, and the layout of --profile.\n",
+	.examples = "  ckpt convert repacked.pt sound.pt\n"
+		    "  ckpt convert --profile 1.13 new.pt for-old-torch.pt\n",
+	.opts = opts,
+	.least = 2,
+	.most = 2,
+	.run = run,
+};
+
+static int convert(const struct ckpt_save_options *options, const char *in, const char *out)
+{
+	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *model;
+	char size[16];
+	int code = EXIT_FINE;
+
+	if (ckpt_open(in, &model, &err) < 0)
+		return fail(&err);
+	if (ckpt_save(model, out, options, &report, &err) < 0) {
+		end_progress();
+		code = fail(&err);
+		if (err.status == CKPT_E_EXISTS && !force && strstr(err.text, "exists already"))
+			hint("-f replaces it");
+	} else if (!quiet) {
+		end_progress();
+		if (report.dropped)
+			printf("%u record%s left out\n", report.dropped, report.dropped == 1 ? "" : "s");
+		printf("%s %s\n", human_size(report.nbytes, size),
+		       dry_run ? "would be written (dry run)" : "written");
+	}
+	ckpt_close(model);
+	end_by_signal();
+	return finish_output(code);
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	int first = parse_options(&cmd_convert, argc, argv);
+	char *end;
+
+	if (first < 0)
+		return -1 - first;
+	if (to && strcmp(to, "torch"))
+		return wrong_usage(&cmd_convert, "convert: format '%.40s' cannot be written, wanted 'torch'", to);
+	if (crc && strcmp(crc, "on") && strcmp(crc, "off"))
+		return wrong_usage(&cmd_convert, "convert: --crc %.40s: wanted 'on' or 'off'", crc);
+	if (alignment) {
+		unsigned long n = strtoul(alignment, &end, 10);
+
+		if (*end || !n || n > 32768)
+			return wrong_usage(&cmd_convert, "convert: --alignment %.40s: wanted 1 to 32768", alignment);
+		options.alignment = (uint32_t)n;
+	}
+	if (crc)
+		options.crc = !strcmp(crc, "on");
+	if (!strcmp(argv[first + 1], "-")) {
+		complain("writing to standard output is not possible: torch needs a file it can seek in");
+		return EXIT_USAGE;
+	}
+	options.profile = profile;
+	options.flags = CKPT_SAVE_CANONICAL | (force ? CKPT_SAVE_REPLACE : 0u) |
+			(no_sync ? CKPT_SAVE_NO_SYNC : 0u) | (dry_run ? CKPT_SAVE_DRY_RUN : 0u);
+	options.progress = show_progress;
+	options.cancel = catch_signals();
+	return convert(&options, argv[first], argv[first + 1]);
+}

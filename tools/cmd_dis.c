@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+static const struct opt opts[] = { OPT_END };
+static int run(int argc, char **argv);
+
+const struct command cmd_dis = {
+	.name = "dis",
+	.operands = "IN [RECORD]",
+	.summary = "print the pickle, disassembled, with offsets",
+	.details = "RECORD is a record of the archive, data.pkl if none is named. IN may also be a bare\n"
+		   "pickle. Nothing is executed; a damaged pickle is shown up to the damage.\n",
+	.examples = "  ckpt dis model.pt | less\n",
+	.opts = opts,
+	.least = 1,
+	.most = 2,
+	.run = run,
+};
+
+static int print_line(void *ctx, const char *line)
+{
+	(void)ctx;
+	return puts(line) < 0 ? CKPT_E_IO : 0;
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	int first = parse_options(&cmd_dis, argc, argv);
+
+	if (first < 0)
+		return -1 - first;
+	if (ckpt_disassemble(argv[first], argc - first > 1 ? argv[first + 1] : NULL, print_line, NULL,
+			     &err) < 0)
+		return err.status ? fail(&err) : finish_output(EXIT_ERROR);
+	return finish_output(EXIT_FINE);
+}

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+#include "json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *json;
+static bool all_items;
+
+static const struct opt opts[] = {
+	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a page"),
+	OPT_FLAG("all", 'a', &all_items, "all top-level entries, not only the first 24"),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_info = {
+	.name = "info",
+	.operands = "IN",
+	.summary = "one screen: what it is, who wrote it, how much is in it, on which devices",
+	.details = "Reads the metadata only, whatever the size of the file.\n",
+	.examples = "  ckpt info model.pt\n",
+	.opts = opts,
+	.least = 1,
+	.most = 1,
+	.run = run,
+};
+
+enum { MOST_KINDS = 64, SHOWN_ITEMS = 24 };
+
+/* How often each text occurs, in order of first occurrence. */
+struct tally {
+	const char *text[MOST_KINDS];
+	uint64_t count[MOST_KINDS], nbytes[MOST_KINDS];
+	size_t used;
+};
+
+struct summary {
+	struct ckpt_file_info file;
+	struct tally dtypes, devices;
+	uint64_t tensors, elements, nbytes;
+	const struct ckpt_model *model;
+};
+
+static void count_in(struct tally *t, const char *text, uint64_t nbytes)
+{
+	size_t i = 0;
+
+	while (i < t->used && strcmp(t->text[i], text))
+		i++;
+	if (i == MOST_KINDS)
+		return;
+	if (i == t->used) {
+		t->text[i] = text;
+		t->used++;
+	}
+	t->count[i]++;
+	t->nbytes[i] += nbytes;
+}
+
+static void summarise(struct summary *s)
+{
+	char *seen = calloc(ckpt_storage_count(s->model) + 1, 1);
+
+	s->tensors = ckpt_tensor_count(s->model);
+	s->nbytes = ckpt_storage_bytes(s->model);
+	for (uint64_t i = 0; i < s->tensors; i++) {
+		struct ckpt_tensor_info t = CKPT_TENSOR_INFO_INIT;
+
+		ckpt_tensor_get(s->model, i, &t);
+		count_in(&s->dtypes, t.dtype, t.nbytes);
+		count_in(&s->devices, t.device, t.nbytes);
+		if (t.storage < 0 || !seen || !seen[t.storage])
+			s->elements += t.numel;
+		if (t.storage >= 0 && seen)
+			seen[t.storage] = 1;
+	}
+	free(seen);
+}
+
+/* ---- page ---- */
+
+static void print_tally(const char *label, const struct tally *t)
+{
+	char size[16], shown[80];
+
+	if (!t->used)
+		return;
+	printf("%-12s", label);
+	for (size_t i = 0; i < t->used; i++)
+		printf("%s%s (%" PRIu64 ", %s)", i ? ", " : "",
+		       ckpt_escape(shown, sizeof(shown), t->text[i], strlen(t->text[i])), t->count[i],
+		       human_size(t->nbytes[i], size));
+	putchar('\n');
+}
+
+static const char *const known_prefixes[] = { "module.", "_orig_mod.", "model.", "_forward_module.",
+					      "_fsdp_wrapped_module." };
+
+static void print_prefixes(const struct summary *s)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < sizeof(known_prefixes) / sizeof(known_prefixes[0]); i++) {
+		struct ckpt_prefix_count c = { .size = sizeof(c) };
+
+		if (ckpt_count_prefix(s->model, known_prefixes[i], &c, NULL) < 0 || !c.with_prefix)
+			continue;
+		printf("%-12s%s on %" PRIu64 " of %" PRIu64 " keys\n", any ? "" : "prefix", known_prefixes[i],
+		       c.with_prefix, c.keys);
+		any = true;
+	}
+}
+
+struct page {
+	uint64_t shown, hidden;
+};
+
+static int print_item(void *ctx, const struct ckpt_item *item)
+{
+	struct page *p = ctx;
+	char name[80], line[160];
+
+	if (item->depth == 0) {
+		printf("%-12s%s", "root", item->type);
+		if (item->kind == CKPT_ITEM_CONTAINER)
+			printf(" of %" PRIu64, item->count);
+		putchar('\n');
+		return 1;
+	}
+	if (item->kind == CKPT_ITEM_TENSOR)
+		return 0; /* 'ls' lists them */
+	if (!all_items && p->shown == SHOWN_ITEMS) {
+		p->hidden++;
+		return 0;
+	}
+	p->shown++;
+	ckpt_escape(name, sizeof(name), item->name, strlen(item->name));
+	if (item->kind == CKPT_ITEM_CONTAINER && strchr("[({", item->text[0]) && item->text[0])
+		snprintf(line, sizeof(line), "%.110s", item->text);
+	else if (item->kind == CKPT_ITEM_CONTAINER)
+		snprintf(line, sizeof(line), "%.80s of %" PRIu64, item->type, item->count);
+	else
+		snprintf(line, sizeof(line), "%.110s", item->text);
+	printf("  %-22s %s\n", name, line);
+	return 0;
+}
+
+static void print_file(const struct summary *s, const char *path)
+{
+	const struct ckpt_file_info *f = &s->file;
+	char size[16], name[200], a[32], b[32];
+
+	printf("%-12s%s\n", "file", ckpt_escape(name, sizeof(name), path, strlen(path)));
+	printf("%-12s%s, written by %s\n", "format", f->format, f->writer);
+	printf("%-12s%s bytes (%s), %s record%s in '%s/'\n", "size", grouped(f->file_nbytes, a),
+	       human_size(f->file_nbytes, size), grouped(f->record_count, b),
+	       f->record_count == 1 ? "" : "s",
+	       ckpt_escape(name, sizeof(name), f->archive_name, strlen(f->archive_name)));
+	printf("%-12spickle of %s bytes, protocol %u; data aligned to %u; %s; byte order %s\n", "layout",
+	       grouped(f->pickle_nbytes, a), f->pickle_protocol, f->alignment,
+	       f->has_crc ? "CRC-32 recorded" : "no checksums", f->byteorder[0] ? f->byteorder : "not said");
+	if (f->compressed)
+		printf("%-12s%u storages are compressed: mmap=True would load garbage; 'ckpt convert' mends "
+		       "that\n", "warning", f->compressed);
+	if (f->unreferenced)
+		printf("%-12s%u storage records are used by no tensor\n", "note", f->unreferenced);
+	if (f->foreign)
+		printf("%-12s%u records are not torch.save's\n", "note", f->foreign);
+}
+
+static int print_page(const struct summary *s, const char *path, struct ckpt_error *err)
+{
+	struct page page = { 0 };
+	char a[32], b[32], size[16];
+	int rc;
+
+	print_file(s, path);
+	printf("%-12s%s, %s elements, %s in %" PRIu64 " storages\n", "tensors", grouped(s->tensors, a),
+	       grouped(s->elements, b), human_size(s->nbytes, size), ckpt_storage_count(s->model));
+	print_tally("dtypes", &s->dtypes);
+	print_tally("devices", &s->devices);
+	print_prefixes(s);
+	rc = ckpt_walk(s->model, print_item, &page, err);
+	if (page.hidden)
+		printf("  ... %" PRIu64 " more (--all shows them)\n", page.hidden);
+	return rc;
+}
+
+/* ---- JSON ---- */
+
+static json_t *tally_json(const struct tally *t)
+{
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < t->used; i++) {
+		char shown[160];
+
+		json_object_set_new(object,
+				    ckpt_escape(shown, sizeof(shown), t->text[i], strlen(t->text[i])),
+				    json_pack("{s:I,s:o}", "tensors", (json_int_t)t->count[i], "nbytes",
+					      json_u64(t->nbytes[i])));
+	}
+	return object;
+}
+
+static json_t *file_json(const struct ckpt_file_info *f)
+{
+	json_t *o = json_object();
+
+	json_object_set_new(o, "format", json_string(f->format));
+	json_object_set_new(o, "writer", json_string(f->writer));
+	json_object_set_new(o, "profile", json_string(f->profile));
+	json_set_name(o, "archive_name", f->archive_name);
+	json_object_set_new(o, "byteorder", json_string(f->byteorder));
+	json_object_set_new(o, "nbytes", json_u64(f->file_nbytes));
+	json_object_set_new(o, "pickle_nbytes", json_u64(f->pickle_nbytes));
+	json_object_set_new(o, "pickle_protocol", json_integer(f->pickle_protocol));
+	json_object_set_new(o, "records", json_u64(f->record_count));
+	json_object_set_new(o, "alignment", json_integer(f->alignment));
+	json_object_set_new(o, "crc", json_boolean(f->has_crc));
+	json_object_set_new(o, "compressed", json_integer(f->compressed));
+	json_object_set_new(o, "unreferenced", json_integer(f->unreferenced));
+	json_object_set_new(o, "foreign", json_integer(f->foreign));
+	return o;
+}
+
+struct items_json {
+	FILE *out;
+	bool any;
+};
+
+static int item_json(void *ctx, const struct ckpt_item *item)
+{
+	struct items_json *j = ctx;
+	json_t *o;
+
+	if (item->depth == 0)
+		return 1;
+	if (item->kind == CKPT_ITEM_TENSOR)
+		return 0;
+	o = json_object();
+	json_set_name(o, "name", item->name);
+	json_set_name(o, "type", item->type);
+	if (item->kind == CKPT_ITEM_CONTAINER)
+		json_object_set_new(o, "count", json_u64(item->count));
+	else
+		json_set_name(o, "value", item->text);
+	fputs(j->any ? ",\n" : "\n", j->out);
+	json_put(j->out, o);
+	j->any = true;
+	return 0;
+}
+
+static int print_json(const struct summary *s, const char *path, struct ckpt_error *err)
+{
+	struct items_json items = { .out = json_open(json) };
+	json_t *prefixes = json_object(), *name = json_object();
+	int rc;
+
+	if (!items.out)
+		return CKPT_E_IO;
+	for (size_t i = 0; i < sizeof(known_prefixes) / sizeof(known_prefixes[0]); i++) {
+		struct ckpt_prefix_count c = { .size = sizeof(c) };
+
+		if (ckpt_count_prefix(s->model, known_prefixes[i], &c, NULL) == 0 && c.with_prefix)
+			json_object_set_new(prefixes, known_prefixes[i],
+					    json_pack("{s:I,s:I}", "with", (json_int_t)c.with_prefix, "keys",
+						      (json_int_t)c.keys));
+	}
+	json_set_name(name, "path", path);
+	fprintf(items.out, "{\"ckpt_json\":%d,\"command\":\"info\",\"input\":", JSON_VERSION);
+	json_put(items.out, name);
+	fputs(",\"file\":", items.out);
+	json_put(items.out, file_json(&s->file));
+	fprintf(items.out, ",\"tensors\":%" PRIu64 ",\"elements\":%" PRIu64 ",\"nbytes\":%" PRIu64
+			   ",\"storages\":%" PRIu64 ",\"dtypes\":", s->tensors, s->elements, s->nbytes,
+		ckpt_storage_count(s->model));
+	json_put(items.out, tally_json(&s->dtypes));
+	fputs(",\"devices\":", items.out);
+	json_put(items.out, tally_json(&s->devices));
+	fputs(",\"prefixes\":", items.out);
+	json_put(items.out, prefixes);
+	fputs(",\"items\":[", items.out);
+	rc = ckpt_walk(s->model, item_json, &items, err);
+	fputs("\n]}\n", items.out);
+	return json_close(items.out) == EXIT_FINE ? rc : CKPT_E_IO;
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct summary s = { .file = CKPT_FILE_INFO_INIT };
+	struct ckpt_model *model;
+	int first = parse_options(&cmd_info, argc, argv), rc;
+
+	if (first < 0)
+		return -1 - first;
+	if (ckpt_open(argv[first], &model, &err) < 0)
+		return fail(&err);
+	s.model = model;
+	ckpt_file_get(model, &s.file);
+	summarise(&s);
+	rc = json ? print_json(&s, argv[first], &err) : print_page(&s, argv[first], &err);
+	ckpt_close(model);
+	if (rc < 0)
+		return err.status ? fail(&err) : EXIT_ERROR;
+	return finish_output(EXIT_FINE);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+#include "json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool long_form, exact_bytes;
+static const char *sort_by, *json;
+
+static const struct opt opts[] = {
+	OPT_FLAG("long", 'l', &long_form, "also stride, offset, storage, class, gradient"),
+	OPT_FLAG("bytes", 'b', &exact_bytes, "sizes in bytes, not as 1.5M (powers of 1000)"),
+	OPT_STR("sort", 0, &sort_by, "KEY", "order by name or size; default: as in the file"),
+	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),
+	OPT_FLAG("quiet", 'q', &quiet, "no totals"),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_ls = {
+	.name = "ls",
+	.operands = "IN [PATTERN...]",
+	.summary = "list the tensors: name, dtype, shape, device, bytes, shared storages",
+	.details = "A PATTERN is a glob over the whole name, in which '*' crosses dots; a name also stands\n"
+		   "for everything below it; 're:' starts a regular expression.\n",
+	.examples = "  ckpt ls model.pt\n"
+		    "  ckpt ls model.pt 'module.layer1.*' --sort size\n"
+		    "  ckpt ls model.pt --json | jq '.tensors[].name'\n",
+	.opts = opts,
+	.least = 1,
+	.most = -1,
+	.run = run,
+};
+
+struct listing {
+	const struct ckpt_model *model;
+	struct ckpt_pattern **patterns;
+	size_t pattern_count;
+	struct ckpt_tensor_info *rows;
+	size_t count;
+	uint64_t *first_user; /* by storage: row + 1 that showed it first */
+	uint64_t numel, nbytes; /* nbytes: of storages, each counted once */
+	size_t storages;
+};
+
+static bool matches(const struct listing *l, const char *name)
+{
+	for (size_t i = 0; i < l->pattern_count; i++)
+		if (ckpt_pattern_matches(l->patterns[i], name))
+			return true;
+	return !l->pattern_count;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct ckpt_tensor_info *x = a, *y = b;
+
+	return strcmp(x->name, y->name);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct ckpt_tensor_info *x = a, *y = b;
+
+	return (x->nbytes < y->nbytes) - (x->nbytes > y->nbytes);
+}
+
+static bool collect(struct listing *l)
+{
+	uint64_t count = ckpt_tensor_count(l->model);
+
+	l->rows = malloc((count + 1) * sizeof(*l->rows));
+	l->first_user = calloc(ckpt_storage_count(l->model) + 1, sizeof(*l->first_user));
+	if (!l->rows || !l->first_user)
+		return false;
+	for (uint64_t i = 0; i < count; i++) {
+		struct ckpt_tensor_info *t = &l->rows[l->count];
+
+		t->size = sizeof(*t);
+		ckpt_tensor_get(l->model, i, t);
+		l->count += matches(l, t->name);
+	}
+	if (sort_by && !strcmp(sort_by, "name"))
+		qsort(l->rows, l->count, sizeof(*l->rows), by_name);
+	else if (sort_by)
+		qsort(l->rows, l->count, sizeof(*l->rows), by_size);
+	for (size_t i = 0; i < l->count; i++) {
+		const struct ckpt_tensor_info *t = &l->rows[i];
+
+		if (t->storage < 0) {
+			l->numel += t->numel;
+			l->nbytes += t->nbytes;
+		} else if (!l->first_user[t->storage]) {
+			l->first_user[t->storage] = i + 1;
+			l->numel += t->numel;
+			l->nbytes += t->storage_nbytes;
+			l->storages++;
+		}
+	}
+	return true;
+}
+
+/* The tensor above that shows the same storage, or NULL. */
+static const char *shares_with(const struct listing *l, size_t row)
+{
+	int64_t storage = l->rows[row].storage;
+
+	if (storage < 0 || l->first_user[storage] == row + 1)
+		return NULL;
+	return l->rows[l->first_user[storage] - 1].name;
+}
+
+/* ---- table ---- */
+
+struct widths {
+	int name, dtype, shape, device;
+};
+
+static int wider(int have, size_t want, int most)
+{
+	int w = want > (size_t)most ? most : (int)want;
+
+	return w > have ? w : have;
+}
+
+/* Columns on a screen: UTF-8 continuation bytes take none. */
+static size_t columns(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += ((unsigned char)*text & 0xC0) != 0x80;
+	return n;
+}
+
+static void print_padded(const char *text, int width)
+{
+	int pad = width - (int)columns(text);
+
+	printf("%s%*s  ", text, pad > 0 ? pad : 0, "");
+}
+
+static struct widths measure(const struct listing *l)
+{
+	struct widths w = { 0 };
+	char text[1024];
+
+	for (size_t i = 0; i < l->count; i++) {
+		const struct ckpt_tensor_info *t = &l->rows[i];
+
+		ckpt_escape(text, sizeof(text), t->name, strlen(t->name));
+		w.name = wider(w.name, columns(text), 60);
+		w.dtype = wider(w.dtype, strlen(t->dtype), 20);
+		w.shape = wider(w.shape, strlen(shape_text(t, text, sizeof(text))), 28);
+		w.device = wider(w.device, strlen(t->device), 12);
+	}
+	return w;
+}
+
+static void print_long(const struct ckpt_tensor_info *t)
+{
+	printf("  offset %" PRIu64, t->offset);
+	if (t->stride) {
+		printf("  stride [");
+		for (uint32_t i = 0; i < t->ndim; i++)
+			printf("%s%" PRIu64, i ? ", " : "", t->stride[i]);
+		printf("]");
+	}
+	if (t->storage >= 0)
+		printf("  storage %" PRId64 " of %" PRIu64 " bytes", t->storage, t->storage_nbytes);
+	if (t->flags & CKPT_TENSOR_REQUIRES_GRAD)
+		printf("  requires_grad");
+}
+
+static void print_row(const struct listing *l, size_t i, const struct widths *w)
+{
+	const struct ckpt_tensor_info *t = &l->rows[i];
+	const char *shared = shares_with(l, i);
+	char text[1024], size[32];
+
+	print_padded(ckpt_escape(text, sizeof(text), t->name, strlen(t->name)), w->name);
+	print_padded(t->dtype, w->dtype);
+	print_padded(shape_text(t, text, sizeof(text)), w->shape);
+	print_padded(ckpt_escape(text, sizeof(text), t->device, strlen(t->device)), w->device);
+	printf("%6s", exact_bytes ? grouped(t->nbytes, size) : human_size(t->nbytes, size));
+	if (strcmp(t->layout, "strided"))
+		printf("  %s", ckpt_escape(text, sizeof(text), t->layout, strlen(t->layout)));
+	if (t->class_name && (long_form || strcmp(t->class_name, "Parameter")))
+		printf("  %s", ckpt_escape(text, sizeof(text), t->class_name, strlen(t->class_name)));
+	if (t->flags & (CKPT_TENSOR_CONJ | CKPT_TENSOR_NEG))
+		printf("%s%s", t->flags & CKPT_TENSOR_CONJ ? "  conj" : "",
+		       t->flags & CKPT_TENSOR_NEG ? "  neg" : "");
+	if (long_form)
+		print_long(t);
+	if (shared)
+		printf("  shares storage with %s", ckpt_escape(text, sizeof(text), shared, strlen(shared)));
+	putchar('\n');
+}
+
+static int print_table(const struct listing *l)
+{
+	struct widths w = measure(l);
+	char a[32], b[32], c[32], size[32];
+
+	for (size_t i = 0; i < l->count; i++)
+		print_row(l, i, &w);
+	if (!quiet)
+		printf("%s tensor%s, %s elements, %s in %s storage%s\n", grouped(l->count, a),
+		       l->count == 1 ? "" : "s", grouped(l->numel, b),
+		       exact_bytes ? grouped(l->nbytes, size) : human_size(l->nbytes, size),
+		       grouped(l->storages, c), l->storages == 1 ? "" : "s");
+	return finish_output(EXIT_FINE);
+}
+
+/* ---- JSON ---- */
+
+static json_t *dims(const uint64_t *d, uint32_t count)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < count; i++)
+		json_array_append_new(array, json_u64(d[i]));
+	return array;
+}
+
+static json_t *row_json(const struct listing *l, size_t i)
+{
+	const struct ckpt_tensor_info *t = &l->rows[i];
+	const char *shared = shares_with(l, i);
+	json_t *o = json_object();
+
+	json_set_name(o, "name", t->name);
+	json_object_set_new(o, "dtype", json_string(t->dtype));
+	json_object_set_new(o, "shape", dims(t->shape, t->ndim));
+	json_object_set_new(o, "stride", t->stride ? dims(t->stride, t->ndim) : json_null());
+	json_object_set_new(o, "offset", json_u64(t->offset));
+	json_set_name(o, "device", t->device);
+	json_object_set_new(o, "nbytes", json_u64(t->nbytes));
+	json_set_name(o, "layout", t->layout);
+	json_object_set_new(o, "storage", t->storage >= 0 ? json_integer(t->storage) : json_null());
+	json_object_set_new(o, "storage_nbytes", json_u64(t->storage_nbytes));
+	json_object_set_new(o, "requires_grad", json_boolean(t->flags & CKPT_TENSOR_REQUIRES_GRAD));
+	if (t->class_name)
+		json_set_name(o, "class", t->class_name);
+	if (t->flags & CKPT_TENSOR_CONJ)
+		json_object_set_new(o, "conj", json_true());
+	if (t->flags & CKPT_TENSOR_NEG)
+		json_object_set_new(o, "neg", json_true());
+	if (shared)
+		json_set_name(o, "shares_storage_with", shared);
+	return o;
+}
+
+static int print_json(const struct listing *l)
+{
+	FILE *out = json_open(json);
+
+	if (!out)
+		return EXIT_ERROR;
+	fprintf(out, "{\"ckpt_json\":%d,\"command\":\"ls\",\"tensors\":[", JSON_VERSION);
+	for (size_t i = 0; i < l->count; i++) {
+		fputs(i ? ",\n" : "\n", out);
+		json_put(out, row_json(l, i));
+	}
+	fprintf(out, "\n],\"count\":%zu,\"elements\":%" PRIu64 ",\"nbytes\":%" PRIu64
+		     ",\"storages\":%zu}\n", l->count, l->numel, l->nbytes, l->storages);
+	return json_close(out);
+}
+
+/* ---- the command ---- */
+
+static int make_patterns(struct listing *l, char **texts, int count)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+
+	l->patterns = calloc((size_t)count + 1, sizeof(struct ckpt_pattern *));
+	for (int i = 0; l->patterns && i < count; i++) {
+		if (ckpt_pattern_new(texts[i], &l->patterns[i], &err) < 0)
+			return fail(&err);
+		l->pattern_count++;
+	}
+	return EXIT_FINE;
+}
+
+static int list(const char *path, char **patterns, int count)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *model = NULL;
+	struct listing l = { 0 };
+	int code = make_patterns(&l, patterns, count);
+
+	if (code == EXIT_FINE && ckpt_open(path, &model, &err) < 0)
+		code = fail(&err);
+	l.model = model;
+	if (code == EXIT_FINE && !collect(&l)) {
+		complain("out of memory");
+		code = EXIT_ERROR;
+	}
+	if (code == EXIT_FINE)
+		code = json ? print_json(&l) : print_table(&l);
+	if (code == EXIT_FINE && l.pattern_count && !l.count) {
+		complain("%s: no tensor matches", path);
+		code = EXIT_NO;
+	}
+	for (size_t i = 0; i < l.pattern_count; i++)
+		ckpt_pattern_free(l.patterns[i]);
+	free(l.patterns);
+	free(l.rows);
+	free(l.first_user);
+	ckpt_close(model);
+	return code;
+}
+
+static int run(int argc, char **argv)
+{
+	int first = parse_options(&cmd_ls, argc, argv);
+
+	if (first < 0)
+		return -1 - first;
+	if (sort_by && strcmp(sort_by, "name") && strcmp(sort_by, "size"))
+		return wrong_usage(&cmd_ls, "ls: --sort %.40s: wanted 'name' or 'size'", sort_by);
+	return list(argv[first], argv + first + 1, argc - first - 1);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_TOOLS_COMMAND_H
+#define CKPT_TOOLS_COMMAND_H
+
+#include <ckpt/ckpt.h>
+
+#include <stdio.h>
+
+enum exit_code { EXIT_FINE = 0, EXIT_NO = 1, EXIT_ERROR = 2, EXIT_USAGE = 64 };
+
+/* ---- options: one table per command; parsing, --help, completion and man page read it ---- */
+
+enum opt_kind { OPT_KIND_END, OPT_KIND_FLAG, OPT_KIND_STR, OPT_KIND_LIST, OPT_KIND_OPTIONAL };
+
+struct str_list {
+	const char **items;
+	size_t count;
+};
+
+struct opt {
+	enum opt_kind kind;
+	const char *name;
+	char letter; /* or 0 */
+	void *target; /* bool, const char * or struct str_list */
+	const char *arg; /* name of the argument */
+	const char *help;
+};
+
+#define OPT_FLAG(name, letter, target, help) { OPT_KIND_FLAG, name, letter, target, NULL, help }
+#define OPT_STR(name, letter, target, arg, help) { OPT_KIND_STR, name, letter, target, arg, help }
+#define OPT_LIST(name, letter, target, arg, help) { OPT_KIND_LIST, name, letter, target, arg, help }
+/* --name or --name=ARG; the target is "" for the bare form */
+#define OPT_OPTIONAL(name, target, arg, help) { OPT_KIND_OPTIONAL, name, 0, target, arg, help }
+#define OPT_END { OPT_KIND_END, NULL, 0, NULL, NULL, NULL }
+
+struct command {
+	const char *name;
+	const char *operands; /* "IN OUT" */
+	const char *summary;  /* one line */
+	const char *details;  /* paragraphs; may be NULL */
+	const char *examples; /* lines of "command\n"; may be NULL */
+	const struct opt *opts;
+	int least, most; /* operands; most -1: any number */
+	int (*run)(int argc, char **argv);
+};
+
+/* In the order of the help screen; the last one is NULL. */
+extern const struct command *const commands[];
+
+const struct command *find_command(const char *name);
+
+/*
+ * Parse the options of CMD. Returns the index of the first operand, or -1 - exit code if the
+ * command is already done (--help, wrong usage). Options may stand behind operands.
+ */
+int parse_options(const struct command *cmd, int argc, char **argv);
+
+/* One message on stderr: "ckpt: ..." */
+void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Print ERR and return the exit code for it. */
+int fail(const struct ckpt_error *err);
+
+int wrong_usage(const struct command *cmd, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* The nearest of a list of words, or NULL if none is near; ends with NULL. */
+const char *suggest(const char *word, const char *const *words);
+
+void print_help(const struct command *cmd, FILE *out);
+void print_overview(FILE *out);
+void print_man_page(const struct command *cmd, FILE *out);
+
+/* ---- text ---- */
+
+/* "1.5G", powers of 1000; BUF has 16 bytes. */
+const char *human_size(uint64_t nbytes, char *buf);
+/* 11689512 -> "11,689,512"; BUF has 32 bytes. */
+const char *grouped(uint64_t n, char *buf);
+/* "[64, 3, 7, 7]" */
+const char *shape_text(const struct ckpt_tensor_info *t, char *buf, size_t size);
+
+extern bool quiet, verbose;
+bool colour_on(FILE *out);
+
+/* Every command ends with this: a full disk under stdout is an error, too. */
+int finish_output(int code);
+
+/* ---- signals and progress ---- */
+
+/* Catch SIGINT, SIGTERM and SIGHUP; returns the flag for ckpt_save_options.cancel. */
+const void *catch_signals(void);
+/* If a signal came: end as it would have, so that the caller sees 128+n. */
+void end_by_signal(void);
+void show_progress(void *ctx, uint64_t done, uint64_t total);
+void end_progress(void);
+
+/* ---- edits share this ---- */
+
+struct edit_settings {
+	bool force, no_sync, dry_run, if_present, anywhere;
+	struct str_list at;
+};
+
+#define EDIT_OPTS(s)                                                                              \
+	OPT_FLAG("force", 'f', &(s).force, "replace OUT if it exists"),                           \
+	OPT_FLAG("no-sync", 0, &(s).no_sync, "do not wait for the disk, like cp"),                \
+	OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"),          \
+	OPT_FLAG("quiet", 'q', &quiet, "print errors only")
+
+typedef int edit_fn(const struct ckpt_model *in, const struct ckpt_edit_options *options,
+		    struct ckpt_model **out, struct ckpt_edit_report *report,
+		    struct ckpt_error *err);
+
+/* Open IN, EDIT, save as OUT, print the summary. NOTHING: what to say if no key was renamed. */
+int run_edit(const struct edit_settings *s, const char *in, const char *out, edit_fn *edit,
+	     const char *nothing);
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void print_summary(const struct edit_settings *s, const struct ckpt_edit_report *r,
+			  const struct ckpt_save_report *saved, double took)
+{
+	char size[16], name[160];
+
+	if (quiet)
+		return;
+	for (size_t i = 0; i < r->place_count && i < 20; i++)
+		printf("%" PRIu64 " key%s renamed in %s%s%s\n", r->places[i].renamed,
+		       r->places[i].renamed == 1 ? "" : "s", r->places[i].name[0] ? "'" : "the state dict",
+		       ckpt_escape(name, sizeof(name), r->places[i].name, strlen(r->places[i].name)),
+		       r->places[i].name[0] ? "'" : "");
+	if (r->place_count > 20)
+		printf("... and in %zu more state dicts\n", r->place_count - 20);
+	if (r->names_renamed)
+		printf("%" PRIu64 " parameter name%s renamed in param_groups\n", r->names_renamed,
+		       r->names_renamed == 1 ? "" : "s");
+	if (saved->dropped)
+		printf("%" PRIu32 " record%s that no tensor uses left out\n", saved->dropped,
+		       saved->dropped == 1 ? "" : "s");
+	if (s->dry_run)
+		printf("%s would be written (dry run)\n", human_size(saved->nbytes, size));
+	else
+		printf("%s written in %.2f s\n", human_size(saved->nbytes, size), took);
+}
+
+static int save(const struct edit_settings *s, const struct ckpt_model *model, const char *out,
+		struct ckpt_save_report *report, struct ckpt_error *err)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	int rc;
+
+	options.flags = (s->force ? CKPT_SAVE_REPLACE : 0u) | (s->no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
+			(s->dry_run ? CKPT_SAVE_DRY_RUN : 0u);
+	options.progress = show_progress;
+	options.cancel = catch_signals();
+	rc = ckpt_save(model, out, &options, report, err);
+	end_progress();
+	return rc;
+}
+
+static int edit_and_save(const struct edit_settings *s, const struct ckpt_model *model,
+			 const char *out, edit_fn *edit, const char *nothing)
+{
+	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+	struct ckpt_save_report saved = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *edited;
+	double start = seconds();
+	int code = EXIT_FINE;
+
+	options.at = s->at.items;
+	options.at_count = s->at.count;
+	options.anywhere = s->anywhere;
+	if (edit(model, &options, &edited, &report, &err) < 0)
+		return fail(&err);
+	if (!report.renamed && !report.names_renamed && !s->if_present) {
+		complain("%s", nothing);
+		hint("--if-present writes OUT unchanged instead, with exit code 0");
+		code = EXIT_NO;
+	} else if (save(s, edited, out, &saved, &err) < 0) {
+		code = fail(&err);
+		if (err.status == CKPT_E_EXISTS && !s->force && strstr(err.text, "exists already"))
+			hint("-f replaces it");
+	} else {
+		print_summary(s, &report, &saved, seconds() - start);
+	}
+	ckpt_close(edited);
+	return code;
+}
+
+int run_edit(const struct edit_settings *s, const char *in, const char *out, edit_fn *edit,
+	     const char *nothing)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *model;
+	int code;
+
+	if (!strcmp(out, "-")) {
+		complain("writing to standard output is not possible: torch needs a file it can seek in");
+		return EXIT_USAGE;
+	}
+	if (ckpt_open(in, &model, &err) < 0)
+		return fail(&err);
+	code = edit_and_save(s, model, out, edit, nothing);
+	ckpt_close(model);
+	end_by_signal();
+	return finish_output(code);
+}

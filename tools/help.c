@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static const struct opt help_opt = { OPT_KIND_FLAG, "help", 'h', NULL, NULL, "print this page" };
+
+/* "-m, --match GLOB" */
+static void spell(const struct opt *o, char *buf, size_t size)
+{
+	const char *sep = o->kind == OPT_KIND_OPTIONAL ? "[=" : " ";
+	const char *end = o->kind == OPT_KIND_OPTIONAL ? "]" : "";
+	char letter[8] = "    ";
+
+	if (o->letter)
+		snprintf(letter, sizeof(letter), "-%c, ", o->letter);
+	snprintf(buf, size, "%s--%s%s%s%s", letter, o->name, o->arg ? sep : "", o->arg ? o->arg : "",
+		 o->arg ? end : "");
+}
+
+static void print_opt(const struct opt *o, FILE *out)
+{
+	char spelled[80];
+
+	spell(o, spelled, sizeof(spelled));
+	if (strlen(spelled) > 26)
+		fprintf(out, "  %s\n  %-26s  %s\n", spelled, "", o->help);
+	else
+		fprintf(out, "  %-26s  %s\n", spelled, o->help);
+}
+
+void print_help(const struct command *cmd, FILE *out)
+{
+	fprintf(out, "usage: ckpt %s [OPTIONS] %s\n\n%s.\n", cmd->name, cmd->operands, cmd->summary);
+	if (cmd->details)
+		fprintf(out, "\n%s", cmd->details);
+	fprintf(out, "\nOptions:\n");
+	for (const struct opt *o = cmd->opts; o->kind; o++)
+		print_opt(o, out);
+	print_opt(&help_opt, out);
+	if (cmd->examples)
+		fprintf(out, "\nExamples:\n%s", cmd->examples);
+}
+
+void print_overview(FILE *out)
+{
+	fprintf(out, "ckpt %s: PyTorch checkpoints without Python\n\n"
+		     "usage: ckpt COMMAND [OPTIONS] IN [OUT]\n\n", ckpt_version());
+	for (const struct command *const *cmd = commands; *cmd; cmd++)
+		fprintf(out, "  %-14s %s\n", (*cmd)->name, (*cmd)->summary);
+	fprintf(out, "\n'ckpt help COMMAND' tells more. Nothing in a checkpoint is ever executed.\n"
+		     "Exit codes: 0 fine, 1 the answer is no, 2 error, 64 wrong usage, 128+n signal.\n");
+}
+
+/* roff: a leading dot or quote and every backslash and hyphen need care */
+static void man_text(const char *text, FILE *out)
+{
+	bool line_start = true;
+
+	for (; *text; text++) {
+		if (line_start && (*text == '.' || *text == '\''))
+			fputs("\\&", out);
+		if (*text == '\\')
+			fputs("\\e", out);
+		else if (*text == '-')
+			fputs("\\-", out);
+		else
+			fputc(*text, out);
+		line_start = *text == '\n';
+	}
+}
+
+static void man_opt(const struct opt *o, FILE *out)
+{
+	char spelled[80];
+	const char *p = spelled;
+
+	spell(o, spelled, sizeof(spelled));
+	while (*p == ' ')
+		p++;
+	fputs(".TP\n.B ", out);
+	man_text(p, out);
+	fputs("\n", out);
+	man_text(o->help, out);
+	fputs(".\n", out);
+}
+
+static void man_upper(const char *text, FILE *out)
+{
+	for (; *text; text++)
+		fputc(toupper((unsigned char)*text), out);
+}
+
+void print_man_page(const struct command *cmd, FILE *out)
+{
+	fputs(".TH CKPT\\-", out);
+	man_upper(cmd->name, out);
+	fprintf(out, " 1 \"\" \"ckpt %s\" \"ckpt manual\"\n.SH NAME\nckpt\\-", ckpt_version());
+	man_text(cmd->name, out);
+	fputs(" \\- ", out);
+	man_text(cmd->summary, out);
+	fputs("\n.SH SYNOPSIS\n.B ckpt ", out);
+	man_text(cmd->name, out);
+	fputs("\n[OPTIONS] ", out);
+	man_text(cmd->operands, out);
+	fputs("\n.SH DESCRIPTION\n", out);
+	man_text(cmd->summary, out);
+	fputs(".\n", out);
+	if (cmd->details) {
+		fputs(".PP\n.nf\n", out);
+		man_text(cmd->details, out);
+		fputs(".fi\n", out);
+	}
+	fputs(".SH OPTIONS\n", out);
+	for (const struct opt *o = cmd->opts; o->kind; o++)
+		man_opt(o, out);
+	man_opt(&help_opt, out);
+	if (cmd->examples) {
+		fputs(".SH EXAMPLES\n.nf\n", out);
+		man_text(cmd->examples, out);
+		fputs(".fi\n", out);
+	}
+	fputs(".SH EXIT STATUS\n0 fine, 1 the answer is no, 2 error, 64 wrong usage, 128+n signal.\n"
+	      ".SH SEE ALSO\n.BR ckpt (1)\n", out);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "json.h"
+
+#include "command.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+FILE *json_open(const char *target)
+{
+	FILE *out;
+
+	if (!target || !*target)
+		return stdout;
+	out = fopen(target, "w");
+	if (!out)
+		complain("%s: cannot open: %s", target, strerror(errno));
+	return out;
+}
+
+int json_close(FILE *out)
+{
+	if (out == stdout)
+		return finish_output(EXIT_FINE);
+	if (fclose(out) == 0)
+		return EXIT_FINE;
+	complain("cannot write the JSON file: %s", strerror(errno));
+	return EXIT_ERROR;
+}
+
+void json_put(FILE *out, json_t *value)
+{
+	json_dumpf(value, out, JSON_COMPACT | JSON_ENCODE_ANY);
+	json_decref(value);
+}
+
+json_t *json_u64(uint64_t v)
+{
+	char text[24];
+
+	if (v <= INT64_MAX)
+		return json_integer((json_int_t)v);
+	snprintf(text, sizeof(text), "%" PRIu64, v);
+	return json_string(text);
+}
+
+/* Length of the UTF-8 sequence at S, or 0: jansson itself is the judge. */
+static size_t valid_prefix(const char *s, size_t len)
+{
+	for (size_t n = 1; n <= 4 && n <= len; n++) {
+		json_t *probe = json_stringn(s, n);
+
+		if (probe) {
+			json_decref(probe);
+			return n;
+		}
+	}
+	return 0;
+}
+
+void json_set_name(json_t *object, const char *key, const char *name)
+{
+	json_t *plain = json_string(name);
+	size_t len = strlen(name), used = 0;
+	char *text, *hex, hex_key[64];
+
+	if (plain) {
+		json_object_set_new(object, key, plain);
+		return;
+	}
+	text = malloc(3 * len + 1);
+	hex = malloc(2 * len + 1);
+	if (!text || !hex)
+		abort();
+	for (size_t i = 0; i < len;) {
+		size_t n = valid_prefix(name + i, len - i);
+
+		memcpy(text + used, n ? name + i : "\xEF\xBF\xBD", n ? n : 3);
+		used += n ? n : 3;
+		i += n ? n : 1;
+	}
+	for (size_t i = 0; i < len; i++)
+		snprintf(hex + 2 * i, 3, "%02x", (unsigned char)name[i]);
+	snprintf(hex_key, sizeof(hex_key), "%s_hex", key);
+	json_object_set_new(object, key, json_stringn(text, used));
+	json_object_set_new(object, hex_key, json_string(hex));
+	free(text);
+	free(hex);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_TOOLS_JSON_H
+#define CKPT_TOOLS_JSON_H
+
+#include <ckpt/ckpt.h>
+
+#include <jansson.h>
+#include <stdio.h>
+
+/* The shape of every --json document; a change that breaks readers raises it. */
+enum { JSON_VERSION = 1 };
+
+/* TARGET: "" or NULL for standard output, else a file. NULL if it cannot be opened (says so). */
+FILE *json_open(const char *target);
+int json_close(FILE *out);
+
+/* One small value, on one line; takes the reference. */
+void json_put(FILE *out, json_t *value);
+
+/* Names are bytes: "KEY" has U+FFFD where they are no UTF-8, "KEY_hex" then has the bytes. */
+void json_set_name(json_t *object, const char *key, const char *name);
+
+/* Integers beyond int64 become strings. */
+json_t *json_u64(uint64_t v);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_OPTS = 32, LONG_BASE = 1000 };
+
+void complain(const char *fmt, ...)
+{
+	va_list ap;
+
+	fflush(stdout);
+	fputs("ckpt: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+void hint(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("hint: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+int fail(const struct ckpt_error *err)
+{
+	char text[1024];
+
+	complain("%s", ckpt_error_format(err, text, sizeof(text)));
+	return err->status == CKPT_E_ARG ? EXIT_USAGE : EXIT_ERROR;
+}
+
+int wrong_usage(const struct command *cmd, const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("ckpt: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fprintf(stderr, "\nusage: ckpt %s [OPTIONS] %s\n", cmd->name, cmd->operands);
+	hint("'ckpt %s --help' shows the options", cmd->name);
+	return EXIT_USAGE;
+}
+
+/* Edit distance, good enough for one-word typos. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t row[64], la = strlen(a), lb = strlen(b);
+
+	if (la >= 64 || lb >= 64)
+		return 64;
+	for (size_t j = 0; j <= lb; j++)
+		row[j] = j;
+	for (size_t i = 1; i <= la; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= lb; j++) {
+			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[lb];
+}
+
+const char *suggest(const char *word, const char *const *words)
+{
+	size_t least = strlen(word) / 3 + 2;
+	const char *best = NULL;
+
+	for (; *words; words++) {
+		size_t d = distance(word, *words);
+
+		if (d < least) {
+			least = d;
+			best = *words;
+		}
+	}
+	return best;
+}
+
+static int unknown_option(const struct command *cmd, const char *given)
+{
+	const char *names[MOST_OPTS + 1] = { "help" }, *near;
+	size_t count = 1;
+
+	for (const struct opt *o = cmd->opts; o->kind; o++)
+		names[count++] = o->name;
+	names[count] = NULL;
+	near = !strncmp(given, "--", 2) ? suggest(given + 2, names) : NULL;
+	complain("%s: unknown option '%s'", cmd->name, given);
+	if (near)
+		hint("did you mean '--%s'?", near);
+	else
+		hint("'ckpt %s --help' shows the options", cmd->name);
+	return -1 - EXIT_USAGE;
+}
+
+static int take(const struct opt *o, char *value)
+{
+	struct str_list *list;
+
+	switch (o->kind) {
+	case OPT_KIND_FLAG: *(bool *)o->target = true; break;
+	case OPT_KIND_STR: *(const char **)o->target = value; break;
+	case OPT_KIND_OPTIONAL: *(const char **)o->target = value ? value : ""; break;
+	case OPT_KIND_LIST:
+		list = o->target;
+		list->items = realloc(list->items, (list->count + 1) * sizeof(*list->items));
+		if (!list->items)
+			return -1 - EXIT_ERROR;
+		list->items[list->count++] = value;
+		break;
+	case OPT_KIND_END: break;
+	}
+	return 0;
+}
+
+static int check_operands(const struct command *cmd, int count)
+{
+	if (count < cmd->least)
+		return -1 - wrong_usage(cmd, "%s: too few operands, wanted %s", cmd->name, cmd->operands);
+	if (cmd->most >= 0 && count > cmd->most)
+		return -1 - wrong_usage(cmd, "%s: too many operands, wanted %s", cmd->name, cmd->operands);
+	return 0;
+}
+
+int parse_options(const struct command *cmd, int argc, char **argv)
+{
+	struct option longs[MOST_OPTS + 2] = { { "help", no_argument, NULL, 'h' } };
+	char shorts[2 * MOST_OPTS + 4] = ":h";
+	int count = 0, c, rc = 0;
+
+	for (const struct opt *o = cmd->opts; o->kind; o++, count++) {
+		int has = o->kind == OPT_KIND_FLAG ? no_argument
+			  : o->kind == OPT_KIND_OPTIONAL ? optional_argument : required_argument;
+		size_t len = strlen(shorts);
+
+		longs[count + 1] = (struct option){ o->name, has, NULL, LONG_BASE + count };
+		if (o->letter)
+			snprintf(shorts + len, sizeof(shorts) - len, "%c%s", o->letter,
+				 has == required_argument ? ":" : "");
+	}
+	opterr = 0;
+	optind = 1;
+	while (rc == 0 && (c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+		const struct opt *hit = NULL;
+
+		if (c == 'h') {
+			print_help(cmd, stdout);
+			return -1 - finish_output(EXIT_FINE);
+		}
+		if (c == ':')
+			return -1 - wrong_usage(cmd, "%s: option '%s' needs a value", cmd->name,
+						argv[optind - 1]);
+		for (int i = 0; i < count; i++)
+			if (c == LONG_BASE + i || (cmd->opts[i].letter && c == cmd->opts[i].letter))
+				hit = &cmd->opts[i];
+		if (!hit)
+			return unknown_option(cmd, argv[optind - 1]);
+		rc = take(hit, optarg);
+	}
+	if (rc == 0)
+		rc = check_operands(cmd, argc - optind);
+	return rc < 0 ? rc : optind;
+}

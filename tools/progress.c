@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+static atomic_int caught;
+static bool shown;
+
+static void on_signal(int number)
+{
+	atomic_store(&caught, number);
+}
+
+const void *catch_signals(void)
+{
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		struct sigaction before;
+
+		sigaction(numbers[i], NULL, &before);
+		if (before.sa_handler != SIG_IGN) /* nohup stays in force */
+			sigaction(numbers[i], &action, NULL);
+	}
+	return &caught;
+}
+
+void end_by_signal(void)
+{
+	int number = atomic_load(&caught);
+
+	if (!number)
+		return;
+	fflush(stdout);
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* One line, on a terminal only, and only for what takes longer than a second. */
+void show_progress(void *ctx, uint64_t done, uint64_t total)
+{
+	static double start, last;
+	double now = seconds(), rate;
+	char a[16], b[16], r[16];
+
+	(void)ctx;
+	if (!start)
+		start = last = now;
+	if (quiet || now - start < 1 || now - last < 0.2 || !isatty(STDERR_FILENO))
+		return;
+	last = now;
+	shown = true;
+	rate = (double)done / (now - start);
+	fprintf(stderr, "\r%s of %s, %s/s, %.0f s left \033[K", human_size(done, a), human_size(total, b),
+		human_size((uint64_t)rate, r), rate > 0 ? (double)(total - done) / rate : 0.0);
+}
+
+void end_progress(void)
+{
+	if (shown)
+		fputs("\r\033[K", stderr);
+	shown = false;
+}
