@@ -11,10 +11,12 @@ static const struct ckpt_profile table[] = {
 	  .always_archive = true },
 	{ .since = "1.13", .writers = "torch 1.13 to 2.0", .major = 1, .minor = 13, .python311 = true },
 	{ .since = "2.1", .writers = "torch 2.1 to 2.6", .major = 2, .minor = 1, .byteorder = true,
-	  .serialization_id = true, .ascii_path_only = true, .is_coalesced = true },
+	  .serialization_id = true, .ascii_path_only = true, .is_coalesced = true,
+	  .python313 = true },
 	{ .since = "2.7", .writers = "torch 2.7 or later", .major = 2, .minor = 7, .byteorder = true,
 	  .serialization_id = true, .format_version = true, .numeric_order = true,
-	  .ascii_path_only = true, .is_coalesced = true },
+	  .ascii_path_only = true, .is_coalesced = true,
+	  .python313 = true },
 };
 enum { COUNT = sizeof(table) / sizeof(table[0]) };
 

@@ -23,7 +23,8 @@ struct ckpt_profile {
 	bool format_version;   /* records `.format_version`, `.storage_alignment` */
 	bool ascii_path_only;  /* a path that is not ASCII gives "archive" */
 	bool is_coalesced;     /* sparse tensors carry the flag */
-	bool python311;
+	/* habits of the Python that the Debian releases with these versions have */
+	bool python311, python313;
 };
 
 /* "2.6" -> the profile that holds for it; NULL if torch has no such version or no zip form yet. */

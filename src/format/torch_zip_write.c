@@ -240,8 +240,10 @@ static int make_pickle(struct writer *w, struct ckpt_error *err)
 		.spell_keys = w->profile->address_keys,
 		.python311 = w->profile->python311,
 		.is_coalesced = w->profile->is_coalesced,
+		.python313 = w->profile->python313,
 	};
 
+	options.python2_names = options.protocol <= 2 && pickle->protocol > 2;
 	return ckpt_model_resave(w->model, &options, &w->resaved, err);
 }
 

@@ -153,31 +153,24 @@ static int rename_keys(struct editor *e, struct ckpt_seq *pairs, rename_fn *rena
 
 /* ---- _metadata ---- */
 
-static struct ckpt_value *find_entry(struct editor *e, struct ckpt_seq *pairs, const char *key,
-				     uint32_t *at)
-{
-	for (uint32_t i = 0; i < pairs->count; i += 2)
-		if (ckpt_value_is_str(now(e, pairs->items[i]), key)) {
-			*at = i;
-			return (struct ckpt_value *)pairs->items[i];
-		}
-	return NULL;
-}
-
 /*
  * The module that is named like the prefix takes the place of the root: its value moves to where
  * the root's was, its own entry goes. With no root entry it becomes the root where it stands.
+ * BEFORE has the keys as they were.
  */
-static void merge_root(struct editor *e, struct ckpt_seq *pairs)
+static void merge_root(struct editor *e, struct ckpt_seq *pairs, const struct ckpt_seq *before)
 {
-	uint32_t root = 0, module = 0;
+	uint32_t root = UINT32_MAX, module = UINT32_MAX;
 
-	if (!find_entry(e, pairs, "", &root))
-		return;
-	for (uint32_t i = root + 2; i < pairs->count; i += 2)
-		if (ckpt_value_is_str(now(e, pairs->items[i]), ""))
+	for (uint32_t i = 0; i < pairs->count; i += 2) {
+		if (!ckpt_value_is_str(now(e, pairs->items[i]), ""))
+			continue;
+		if (pairs->items[i] == before->items[i])
+			root = i;
+		else
 			module = i;
-	if (!module)
+	}
+	if (root == UINT32_MAX || module == UINT32_MAX)
 		return;
 	pairs->items[root + 1] = pairs->items[module + 1];
 	memmove(&pairs->items[module], &pairs->items[module + 2],
@@ -247,7 +240,7 @@ static int edit_metadata(struct editor *e, const struct ckpt_value *state_dict,
 		return ckpt_arena_fail(e->to->arena, err);
 	rc = rename_keys(e, pairs_of(copy), e->edit->rename_module, &renamed, err);
 	if (rc == 0 && renamed)
-		merge_root(e, pairs_of(copy));
+		merge_root(e, pairs_of(copy), ckpt_value_pairs(metadata));
 	if (rc == 0 && e->edit->new_roots && !add_roots(e, pairs_of(copy)))
 		rc = ckpt_arena_fail(e->to->arena, err);
 	if (rc == 0)

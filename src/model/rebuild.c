@@ -11,7 +11,7 @@
  * What the calls that rebuild tensors mean, torch._utils and friends. The argument lists are those
  * of torch 0.2 to 2.14, seen in files.
  */
-enum { MOST_NESTING = 16 };
+enum { MOST_NESTING = 16, NOT_A_TENSOR = 1 };
 
 struct parser {
 	const struct ckpt_model *model;
@@ -359,7 +359,7 @@ static int parse_from_type(struct parser *p, const struct ckpt_seq *args, struct
 	int rc = parse_call(p, arg(p, args, 0), arg(p, args, 2), t);
 
 	if (rc <= 0)
-		return rc < 0 ? rc : wrong(p, "a function that rebuilds a tensor", arg(p, args, 0));
+		return rc < 0 ? rc : NOT_A_TENSOR;
 	if (cls->kind == CKPT_GLOBAL && !ckpt_value_is_global(cls, "torch", "Tensor"))
 		t->class_name = cls->u.global->name;
 	if (t->kind == CKPT_KIND_WRAPPER)
@@ -422,7 +422,7 @@ static int parse_call(struct parser *p, const struct ckpt_value *func,
 			return ckpt_fail(p->err, CKPT_E_LIMIT, "tensors inside tensors, more than %d deep",
 					 MOST_NESTING);
 		rc = table[i].parse(p, &args->u.seq, t);
-		return rc < 0 ? rc : 1;
+		return rc < 0 ? rc : rc != NOT_A_TENSOR;
 	}
 	return 0;
 }
@@ -446,15 +446,26 @@ int ckpt_tensor_parse(const struct ckpt_model *model, const struct ckpt_value *v
 	return ckpt_error_at(err, rc, NULL, NULL, v->pos);
 }
 
-bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_value *v)
+static bool is_rebuilder(const struct ckpt_value *func)
 {
-	const struct ckpt_value *func;
-
-	if (v->kind != CKPT_CALL || v->u.call->kind != CKPT_CALL_REDUCE)
-		return false;
-	func = ckpt_model_now(model, v->u.call->func);
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		if (ckpt_value_is_global(func, table[i].module, table[i].name))
 			return true;
 	return false;
+}
+
+bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	const struct ckpt_value *func, *args;
+
+	if (v->kind != CKPT_CALL || v->u.call->kind != CKPT_CALL_REDUCE)
+		return false;
+	func = ckpt_model_now(model, v->u.call->func);
+	if (!is_rebuilder(func))
+		return false;
+	if (strncmp(func->u.global->name, "_rebuild_from_type", 18))
+		return true;
+	args = ckpt_model_now(model, v->u.call->args); /* a subclass may rebuild itself in a way of its own */
+	return args->kind == CKPT_TUPLE && args->u.seq.count > 0 &&
+	       is_rebuilder(ckpt_model_now(model, args->u.seq.items[0]));
 }

@@ -2,6 +2,7 @@
 #include "model/resave.h"
 
 #include "pickle/encode.h"
+#include "pickle/names.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -278,6 +279,16 @@ static const struct ckpt_value *attribute_dict(struct saver *s, const struct ckp
 	return v;
 }
 
+/* {'conj': True}: the words are made anew for every tensor. */
+static const struct ckpt_value *bits_dict(struct saver *s, const struct ckpt_value *dict)
+{
+	const struct ckpt_value *v = attribute_dict(s, dict);
+
+	for (uint32_t i = 0; v && i < v->u.seq.count; i += 2)
+		((struct ckpt_value *)v->u.seq.items[i])->flags = CKPT_VALUE_FINAL | CKPT_VALUE_DISTINCT;
+	return v;
+}
+
 static const struct ckpt_value *plain_tensor(struct saver *s, const struct ckpt_value *v, bool v3)
 {
 	const struct ckpt_value *items[8], *storage = arg(s, v, 0), *metadata = arg(s, v, v3 ? 7 : 6);
@@ -295,7 +306,7 @@ static const struct ckpt_value *plain_tensor(struct saver *s, const struct ckpt_
 	if (v3)
 		items[6] = arg(s, v, 6);
 	if (metadata && metadata->kind == CKPT_DICT && metadata->u.seq.count)
-		items[count++] = attribute_dict(s, metadata);
+		items[count++] = bits_dict(s, metadata);
 	if (ckpt_value_is_global(func, "torch._utils", "_rebuild_tensor"))
 		func = &global_rebuild_v2;
 	return make_call(s, v, func, make_seq(s, CKPT_TUPLE, items, count));
@@ -386,17 +397,32 @@ static const struct ckpt_value *sparse(struct saver *s, const struct ckpt_value 
 	return make_call(s, v, func, make_seq(s, CKPT_TUPLE, items, 2));
 }
 
+static const struct ckpt_value *with_attribute_dicts(struct saver *s, const struct ckpt_value *args)
+{
+	struct ckpt_value *copy = make(s, CKPT_TUPLE);
+
+	if (!copy || !ckpt_seq_add_many(s->scratch, &copy->u.seq, args->u.seq.items, args->u.seq.count))
+		return NULL;
+	for (uint32_t i = 0; i < copy->u.seq.count; i++)
+		if (now(s, copy->u.seq.items[i])->kind == CKPT_DICT)
+			copy->u.seq.items[i] = attribute_dict(s, now(s, copy->u.seq.items[i]));
+	return copy;
+}
+
 /* _rebuild_from_type_v2(func, class, args, state): ARGS are those of FUNC */
 static const struct ckpt_value *from_type(struct saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *items[4] = { arg(s, v, 0), arg(s, v, 1), arg(s, v, 2), arg(s, v, 3) };
 	const struct ckpt_value *inner, *resolved;
 
+	if (items[2]->kind != CKPT_TUPLE)
+		return v;
 	inner = make_call(s, NULL, items[0], items[2]);
 	resolved = inner ? resolve_call(s, inner) : NULL;
 	if (!resolved)
 		return NULL;
-	items[2] = resolved->u.call->args;
+	/* a function of the subclass's own gets its attributes as arguments */
+	items[2] = resolved == inner ? with_attribute_dicts(s, items[2]) : resolved->u.call->args;
 	items[3] = attributes(s, items[3]);
 	return make_call(s, v, v->u.call->func, make_seq(s, CKPT_TUPLE, items, 4));
 }
@@ -445,6 +471,103 @@ static const struct ckpt_value *empty_bytes(struct saver *s, const struct ckpt_v
 		bytes->u.bytes.ptr = "";
 	}
 	return bytes;
+}
+
+static const struct ckpt_value *make_global(struct saver *s, const char *module, const char *name,
+					   const char *tail)
+{
+	struct ckpt_value *v = make(s, CKPT_GLOBAL);
+	struct ckpt_global *g = ckpt_arena_calloc(s->scratch, 1, sizeof(*g));
+	size_t len = strlen(name), tail_len = strlen(tail);
+	char *text = ckpt_arena_alloc(s->scratch, len + tail_len + 2);
+
+	if (!v || !g || !text)
+		return NULL;
+	memcpy(text, name, len);
+	if (tail_len)
+		text[len++] = '.';
+	memcpy(text + len, tail, tail_len + 1);
+	*g = (struct ckpt_global){ module, text, (uint32_t)strlen(module), (uint32_t)(len + tail_len) };
+	v->u.global = g;
+	return v;
+}
+
+/* getattr(module.A, 'B') is how protocol 2 names the nested class module.A.B. */
+static const struct ckpt_value *nested_global(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *parent = arg(s, v, 0), *name = arg(s, v, 1);
+
+	if (parent && parent->kind == CKPT_CALL && ckpt_value_is_global(parent->u.call->func,
+		v->u.call->func->u.global->module, "getattr"))
+		parent = resolve_call(s, parent);
+	if (!parent || !name || parent->kind != CKPT_GLOBAL || name->kind != CKPT_STR ||
+	    memchr(name->u.bytes.ptr, '\0', name->u.bytes.len) || name->u.bytes.len > 1000)
+		return v;
+	name = (const struct ckpt_value *)ckpt_arena_copy(s->scratch, name->u.bytes.ptr,
+							  name->u.bytes.len);
+	return name ? make_global(s, parent->u.global->module, parent->u.global->name,
+				  (const char *)name)
+		    : NULL;
+}
+
+/* A functools.partial that is called at once: how protocol 2 passes keyword arguments. */
+static const struct ckpt_value *called_partial(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *partial = now(s, v->u.call->func), *items[4], *copy, *state;
+
+	state = partial->u.call->state ? now(s, partial->u.call->state) : NULL;
+	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count != 4)
+		return v;
+	memcpy(items, state->u.seq.items, sizeof(items));
+	if (now(s, items[2])->kind != CKPT_DICT)
+		return v;
+	items[2] = attribute_dict(s, now(s, items[2]));
+	copy = make_call(s, partial, partial->u.call->func, partial->u.call->args);
+	if (!copy)
+		return NULL;
+	copy->u.call->state = make_seq(s, CKPT_TUPLE, items, 4);
+	return copy->u.call->state ? make_call(s, v, copy, v->u.call->args) : NULL;
+}
+
+/* Protocol 4's call with keyword arguments, for older protocols. */
+static const struct ckpt_value *new_with_keywords(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *cls = now(s, v->u.call->func), *args = now(s, v->u.call->args);
+	const struct ckpt_value *func, *partial, *state[4], *items[64];
+	struct ckpt_value *made;
+
+	if (cls->kind != CKPT_GLOBAL || args->u.seq.count >= 63)
+		return v;
+	func = make_global(s, cls->u.global->module, cls->u.global->name, "__new__");
+	items[0] = cls;
+	memcpy(items + 1, args->u.seq.items, args->u.seq.count * sizeof(*items));
+	state[0] = func;
+	state[1] = make_seq(s, CKPT_TUPLE, items, args->u.seq.count + 1);
+	state[2] = now(s, v->u.call->kwargs);
+	if (state[2]->kind == CKPT_DICT)
+		state[2] = attribute_dict(s, state[2]);
+	state[3] = &ckpt_value_none;
+	partial = make_call(s, NULL, make_global(s, "functools", "partial", ""),
+			    make_seq(s, CKPT_TUPLE, &func, 1));
+	if (!partial)
+		return NULL;
+	partial->u.call->state = make_seq(s, CKPT_TUPLE, state, 4);
+	made = (struct ckpt_value *)make_call(s, v, partial, &ckpt_value_empty_tuple);
+	if (!made || !partial->u.call->state)
+		return NULL;
+	made->u.call->kind = CKPT_CALL_REDUCE;
+	made->u.call->kwargs = NULL;
+	return made;
+}
+
+static const struct ckpt_value *python2_global(struct saver *s, const struct ckpt_value *v)
+{
+	const char *module, *name;
+
+	if (!s->o->python2_names ||
+	    !ckpt_python2_name(v->u.global->module, v->u.global->name, &module, &name))
+		return v;
+	return make_global(s, module, name, "");
 }
 
 /* The byte order and name of a plain numpy dtype, "<f8"; false for structured and odd ones. */
@@ -510,6 +633,132 @@ static const struct ckpt_value *numpy_scalar(struct saver *s, const struct ckpt_
 	return make_call(s, v, v->u.call->func, make_seq(s, CKPT_TUPLE, items, 2));
 }
 
+static const struct ckpt_value *global_of(struct saver *s, const char *module, const char *name)
+{
+	return make_global(s, module, name, "");
+}
+
+/* numpy 2 moved its inner modules. */
+static const char *numpy_multiarray(const struct ckpt_value *v)
+{
+	return !strncmp(v->u.call->func->u.global->module, "numpy._core", 11) ? "numpy._core.multiarray"
+									      : "numpy.core.multiarray";
+}
+
+/* _frombuffer(bytes, dtype, shape, order), which protocol 5 has -> _reconstruct and a state */
+static const struct ckpt_value *numpy_from_buffer(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *buffer = arg(s, v, 0), *order = arg(s, v, 3), *args[3], *state[5];
+	struct ckpt_value *zero = make(s, CKPT_INT), *b = make(s, CKPT_BYTES), *data = make(s, CKPT_BYTES);
+	struct ckpt_value *one = make(s, CKPT_INT);
+	const struct ckpt_value *items[1] = { zero };
+	struct ckpt_value *made;
+
+	if (s->o->protocol >= 5 || (buffer->kind != CKPT_BYTES && buffer->kind != CKPT_BYTEARRAY))
+		return v;
+	if (!zero || !one || !b || !data)
+		return NULL;
+	one->u.integer = 1;
+	b->u.bytes.ptr = "b";
+	b->u.bytes.len = 1;
+	data->u.bytes = buffer->u.bytes;
+	args[0] = global_of(s, "numpy", "ndarray");
+	args[1] = make_seq(s, CKPT_TUPLE, items, 1);
+	args[2] = b;
+	state[0] = one;
+	state[1] = fresh_tuple(s, arg(s, v, 2));
+	state[2] = arg(s, v, 1);
+	state[3] = ckpt_value_is_str(order, "F") ? &ckpt_value_true : &ckpt_value_false;
+	state[4] = data;
+	made = (struct ckpt_value *)make_call(s, v, global_of(s, numpy_multiarray(v), "_reconstruct"),
+					      make_seq(s, CKPT_TUPLE, args, 3));
+	if (!made)
+		return NULL;
+	made->u.call->state = make_seq(s, CKPT_TUPLE, state, 5);
+	return made->u.call->state ? made : NULL;
+}
+
+/* Bytes per swapped unit of a big-endian dtype ("f8": 8, "c16": 8), or 0. */
+static uint64_t big_endian_unit(struct saver *s, const struct ckpt_value *dtype)
+{
+	const struct ckpt_value *name, *state;
+	unsigned long size;
+
+	if (!ckpt_value_is_call_of(dtype, "numpy", "dtype"))
+		return 0;
+	name = arg(s, dtype, 0);
+	state = dtype->u.call->state;
+	if (!name || name->kind != CKPT_STR || name->u.bytes.len < 2 || name->u.bytes.len > 3 || !state ||
+	    state->kind != CKPT_TUPLE || state->u.seq.count < 2 ||
+	    !ckpt_value_is_str(state->u.seq.items[1], ">") || !strchr("iufc", name->u.bytes.ptr[0]))
+		return 0;
+	size = name->u.bytes.ptr[1] - (unsigned long)'0';
+	if (name->u.bytes.len == 3)
+		size = size * 10 + (unsigned char)name->u.bytes.ptr[2] - '0';
+	if (name->u.bytes.ptr[0] == 'c')
+		size /= 2;
+	return size == 2 || size == 4 || size == 8 ? size : 0;
+}
+
+static const struct ckpt_value *swapped_bytes(struct saver *s, const struct ckpt_value *data,
+					      uint64_t unit)
+{
+	struct ckpt_value *v = make(s, CKPT_BYTES);
+	char *out;
+
+	if (data->kind == CKPT_CALL)
+		data = latin1_bytes(s, data);
+	if (!v || !data)
+		return NULL;
+	if (data->kind != CKPT_BYTES || data->u.bytes.len % unit) {
+		ckpt_fail(s->err, CKPT_E_FORMAT, "a numpy array has data that are no whole number of items");
+		return NULL;
+	}
+	out = ckpt_arena_alloc(s->scratch, data->u.bytes.len);
+	if (!out)
+		return NULL;
+	for (uint64_t i = 0; i < data->u.bytes.len; i++)
+		out[i] = data->u.bytes.ptr[i - i % unit + (unit - 1 - i % unit)];
+	v->u.bytes.ptr = out;
+	v->u.bytes.len = data->u.bytes.len;
+	return v;
+}
+
+static const struct ckpt_value *little_endian_dtype(struct saver *s, const struct ckpt_value *dtype)
+{
+	const struct ckpt_value *copy = copy_dtype(s, dtype, 0);
+	struct ckpt_value *order = make(s, CKPT_STR);
+
+	if (!copy || !order)
+		return NULL;
+	order->u.bytes.ptr = "<";
+	order->u.bytes.len = 1;
+	((struct ckpt_value *)copy->u.call->state)->u.seq.items[1] = order;
+	return copy;
+}
+
+/* numpy swaps a big-endian array when it loads it, and keeps it that way. */
+static const struct ckpt_value *numpy_array(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *state = v->u.call->state ? now(s, v->u.call->state) : NULL, *items[5];
+	struct ckpt_value *made;
+	uint64_t unit;
+
+	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count != 5)
+		return v;
+	memcpy(items, state->u.seq.items, sizeof(items));
+	unit = big_endian_unit(s, now(s, items[2]));
+	if (!unit)
+		return v;
+	items[2] = little_endian_dtype(s, now(s, items[2]));
+	items[4] = swapped_bytes(s, now(s, items[4]), unit);
+	made = (struct ckpt_value *)make_call(s, v, v->u.call->func, v->u.call->args);
+	if (!made)
+		return NULL;
+	made->u.call->state = make_seq(s, CKPT_TUPLE, items, 5);
+	return made->u.call->state ? made : NULL;
+}
+
 /* ---- attributes ---- */
 
 static bool has_key(const struct saver *s, const struct ckpt_value *dict, const char *key)
@@ -546,12 +795,19 @@ static const struct ckpt_value *attributes(struct saver *s, const struct ckpt_va
 	return make_seq(s, CKPT_TUPLE, items, 2);
 }
 
+/* Classes whose instances spell their attributes out for every save. */
+static bool makes_keys_anew(const struct ckpt_value *cls)
+{
+	return cls->kind == CKPT_GLOBAL &&
+	       !strcmp(cls->u.global->module, "torch.distributed.tensor.placement_types");
+}
+
 static const struct ckpt_value *with_attributes(struct saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *state = v->u.call->state ? now(s, v->u.call->state) : NULL, *made;
 	struct ckpt_value *copy;
 
-	if (!state)
+	if (!state || v->u.call->setter || makes_keys_anew(v->u.call->func))
 		return v;
 	made = attributes(s, state);
 	if (!made || made == state)
@@ -578,9 +834,15 @@ static const struct {
 	{ "torch._utils", "_rebuild_sparse_tensor", 2, sparse },
 	{ "torch._utils", "_rebuild_sparse_csr_tensor", 2, sparse },
 	{ "torch._tensor", "_rebuild_from_type_v2", 4, from_type },
+	{ "__builtin__", "getattr", 2, nested_global },
+	{ "builtins", "getattr", 2, nested_global },
 	{ "_codecs", "encode", 2, latin1_bytes },
 	{ "__builtin__", "bytes", 0, empty_bytes },
 	{ "builtins", "bytes", 0, empty_bytes },
+	{ "numpy.core.multiarray", "_reconstruct", 3, numpy_array },
+	{ "numpy._core.multiarray", "_reconstruct", 3, numpy_array },
+	{ "numpy.core.numeric", "_frombuffer", 4, numpy_from_buffer },
+	{ "numpy._core.numeric", "_frombuffer", 4, numpy_from_buffer },
 	{ "numpy.core.multiarray", "scalar", 2, numpy_scalar },
 	{ "numpy._core.multiarray", "scalar", 2, numpy_scalar },
 };
@@ -589,6 +851,14 @@ static const struct ckpt_value *resolve_call(struct saver *s, const struct ckpt_
 {
 	const struct ckpt_value *func = now(s, v->u.call->func), *args = now(s, v->u.call->args);
 
+	if (v->u.call->kind == CKPT_CALL_NEWOBJ_EX && s->o->protocol < 4) {
+		v = new_with_keywords(s, v);
+		return v ? with_attributes(s, v) : NULL;
+	}
+	if (ckpt_value_is_call_of(func, "functools", "partial")) {
+		v = called_partial(s, v);
+		return v ? with_attributes(s, v) : NULL;
+	}
 	if (func->kind != CKPT_GLOBAL || v->u.call->kind != CKPT_CALL_REDUCE)
 		return with_attributes(s, v);
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -614,6 +884,8 @@ static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
 		answer = storage_node(s, v, false);
 	else if (v->kind == CKPT_CALL)
 		answer = resolve_call(s, v);
+	else if (v->kind == CKPT_GLOBAL)
+		answer = python2_global(s, v);
 	else
 		return v;
 	if (!answer && !err->status)
@@ -629,6 +901,7 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 		.protocol = options->protocol,
 		.python_batches = options->python_batches,
 		.interned_letters_apart = options->python311,
+		.python313_nested = options->python313,
 		.resolve = resolve,
 		.ctx = &s,
 	};

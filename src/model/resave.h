@@ -17,6 +17,8 @@ struct ckpt_resave_options {
 	bool spell_keys;   /* torch up to 1.8 writes the key's text out at every mention */
 	bool python311;    /* see ckpt_pickle_options.interned_letters_apart */
 	bool is_coalesced; /* torch 2.1+: sparse COO tensors carry the flag */
+	bool python313;    /* see ckpt_pickle_options.python313_nested */
+	bool python2_names; /* the source has the names of Python 3, protocol 2 wants those of 2 */
 };
 
 struct ckpt_resaved {

@@ -554,8 +554,8 @@ static int memo_get(struct decoder *d, uint64_t index)
 {
 	const struct ckpt_value *v = NULL;
 
-	if (index < d->memo_cap) {
-		v = d->memo[index];
+	if (index <= d->r.len) {
+		v = index < d->memo_cap ? d->memo[index] : NULL;
 	} else {
 		uint64_t *slot = ckpt_strmap_find(&d->sparse_memo, (const char *)&index, sizeof(index));
 
@@ -578,6 +578,26 @@ static int memo_line(struct decoder *d)
 	return d->op.code == CKPT_OP_PUT ? memo_put(d, index) : memo_get(d, index);
 }
 
+/*
+ * A state setter: setter(object, state) is called and its result dropped, which leaves the object
+ * on the stack. It belongs to the object as BUILD does.
+ */
+static void note_setter(struct decoder *d)
+{
+	const struct ckpt_value *dropped = d->stack[d->depth - 1], *args;
+	struct ckpt_value *object;
+
+	if (dropped->kind != CKPT_CALL || d->depth - floor_of(d) < 2)
+		return;
+	object = (struct ckpt_value *)d->stack[d->depth - 2];
+	args = dropped->u.call->args;
+	if (object->kind != CKPT_CALL || object->u.call->state || args->u.seq.count != 2 ||
+	    args->u.seq.items[0] != object || dropped == object)
+		return;
+	object->u.call->setter = dropped->u.call->func;
+	object->u.call->state = args->u.seq.items[1];
+}
+
 static int pop(struct decoder *d)
 {
 	if (d->mark_count && floor_of(d) == d->depth) {
@@ -586,6 +606,7 @@ static int pop(struct decoder *d)
 	}
 	if (need(d, 1) < 0)
 		return CKPT_E_FORMAT;
+	note_setter(d);
 	d->depth--;
 	return 0;
 }

@@ -487,7 +487,6 @@ static const struct ckpt_value *nested_global_as_call(struct encoder *e, const s
 	parent->u.global = pg;
 	name->u.bytes.ptr = dot + 1;
 	name->u.bytes.len = g->name_len - pg->name_len - 1;
-	name->flags |= CKPT_VALUE_INTERNED;
 	return pg->name ? call_of(e, "getattr", args, 2) : NULL;
 }
 
@@ -502,7 +501,8 @@ static const struct ckpt_value *for_protocol(struct encoder *e, const struct ckp
 	case CKPT_BYTES: return p < 3 ? bytes_as_call(e, v) : v;
 	case CKPT_BYTEARRAY: return p < 5 ? bytearray_as_call(e, v) : v;
 	case CKPT_GLOBAL:
-		if (p < 4 && memchr(v->u.global->name, '.', v->u.global->name_len))
+		if (p < 4 && !e->o->python313_nested &&
+		    memchr(v->u.global->name, '.', v->u.global->name_len))
 			return nested_global_as_call(e, v);
 		return v;
 	default: return v;
@@ -545,12 +545,42 @@ static void pop_frame(struct encoder *e)
 		ckpt_arena_release(e->scratch, f->mark);
 }
 
+static int save(struct encoder *e, const struct ckpt_value *original);
+
+/* A bare GLOBAL, then one getattr for every further part of the name. */
+static int save_nested_global(struct encoder *e, const struct ckpt_value *v)
+{
+	const struct ckpt_global *g = v->u.global;
+	struct ckpt_value part = { .kind = CKPT_STR };
+	const char *dot = strchr(g->name, '.'), *next;
+	int rc = 0;
+
+	for (next = dot; rc >= 0 && next; next = strchr(next + 1, '.'))
+		rc = save(e, builtin(e, "getattr"));
+	put_op(e, CKPT_OP_GLOBAL);
+	put(e, g->module, g->module_len);
+	put(e, "\n", 1);
+	put(e, g->name, (size_t)(dot - g->name));
+	put(e, "\n", 1);
+	for (; rc >= 0 && dot; dot = next) {
+		next = strchr(dot + 1, '.');
+		part.u.bytes.ptr = dot + 1;
+		part.u.bytes.len = next ? (size_t)(next - dot - 1) : strlen(dot + 1);
+		rc = save(e, &part);
+		put_op(e, CKPT_OP_TUPLE2);
+		put_op(e, CKPT_OP_REDUCE);
+	}
+	return rc < 0 ? rc : memoize(e, v);
+}
+
 static int save_global(struct encoder *e, const struct ckpt_value *v)
 {
 	const struct ckpt_global *g = v->u.global;
 	struct ckpt_value name = { .kind = CKPT_STR, .flags = CKPT_VALUE_INTERNED };
 	int rc = 0;
 
+	if (e->o->protocol < 4 && strchr(g->name, '.'))
+		return save_nested_global(e, v);
 	if (e->o->protocol < 4) {
 		put_op(e, CKPT_OP_GLOBAL);
 		put(e, g->module, g->module_len);
@@ -817,7 +847,8 @@ static int step_persid(struct encoder *e, struct frame *f)
 }
 
 enum call_phase {
-	CALL_FUNC, CALL_ARGS, CALL_KWARGS, CALL_MADE, CALL_ITEMS, CALL_PAIRS, CALL_STATE, CALL_DONE
+	CALL_FUNC, CALL_ARGS, CALL_KWARGS, CALL_MADE, CALL_ITEMS, CALL_PAIRS, CALL_SETTER, CALL_STATE,
+	CALL_DONE,
 };
 
 static int call_made(struct encoder *e, const struct frame *f)
@@ -844,6 +875,22 @@ static int save_phase(struct encoder *e, const struct ckpt_value *v)
 	return rc < 0 ? rc : 1;
 }
 
+/* Every save makes the tuple of arguments anew, so it is never an object written before. */
+static int save_args(struct encoder *e, const struct ckpt_value *args)
+{
+	struct ckpt_value *copy;
+
+	if (!args->id || args->kind != CKPT_TUPLE)
+		return save_phase(e, args);
+	copy = ckpt_arena_alloc(e->scratch, sizeof(*copy));
+	if (!copy)
+		return ckpt_fail_nomem(e->err);
+	*copy = *resolve(e, args);
+	copy->id = 0;
+	copy->flags |= CKPT_VALUE_FINAL;
+	return save_phase(e, copy);
+}
+
 static int step_call(struct encoder *e, struct frame *f)
 {
 	const struct ckpt_value *v = f->v;
@@ -852,7 +899,7 @@ static int step_call(struct encoder *e, struct frame *f)
 
 	switch ((enum call_phase)f->phase++) {
 	case CALL_FUNC: return save_phase(e, call->func);
-	case CALL_ARGS: return save_phase(e, call->args);
+	case CALL_ARGS: return save_args(e, call->args);
 	case CALL_KWARGS:
 		if (!call->kwargs)
 			return 1;
@@ -876,14 +923,30 @@ static int step_call(struct encoder *e, struct frame *f)
 		rc = step_batches(e, f, &call->pairs, dict_style(e, true));
 		if (rc != 0)
 			return rc;
-		f->phase = CALL_STATE;
+		f->phase = CALL_SETTER;
 		return 1;
+	case CALL_SETTER:
+		if (!call->setter)
+			return 1;
+		rc = save(e, call->setter);
+		return rc < 0 ? rc : 1;
 	case CALL_STATE:
 		if (!call->state)
 			return 0;
+		if (call->setter) {
+			rc = get_if_memoized(e, f->self);
+			if (rc < 0)
+				return rc;
+		}
 		return save_phase(e, call->state);
 	case CALL_DONE:
-		put_op(e, CKPT_OP_BUILD);
+		if (call->setter) {
+			put_op(e, CKPT_OP_TUPLE2);
+			put_op(e, CKPT_OP_REDUCE);
+			put_op(e, CKPT_OP_POP);
+		} else {
+			put_op(e, CKPT_OP_BUILD);
+		}
 		return 0;
 	}
 	return 0;

@@ -27,6 +27,11 @@ struct ckpt_pickle_options {
 	 * has for that letter.
 	 */
 	bool interned_letters_apart;
+	/*
+	 * Python 3.13: a nested class (module.A.B) is written as getattr of a GLOBAL that is not
+	 * memoised; before, as an ordinary call of getattr.
+	 */
+	bool python313_nested;
 	ckpt_pickle_resolve *resolve; /* may be NULL */
 	void *ctx;
 };

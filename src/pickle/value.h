@@ -70,6 +70,7 @@ struct ckpt_call {
 	struct ckpt_seq items;                /* APPEND(S), ADDITEMS */
 	struct ckpt_seq pairs;                /* SETITEM(S): key, value, ... */
 	const struct ckpt_value *state;       /* BUILD; NULL: none */
+	const struct ckpt_value *setter;      /* called as setter(object, state) instead of BUILD */
 	uint8_t kind;                         /* enum ckpt_call_kind */
 };
 
