@@ -75,9 +75,9 @@ uint64_t *ckpt_strmap_find(const struct ckpt_strmap *map, const char *key, size_
 	return slot->key ? &slot->value : NULL;
 }
 
-static bool grow(struct ckpt_strmap *map)
+static bool resize(struct ckpt_strmap *map, size_t cap)
 {
-	struct ckpt_strmap bigger = { .cap = map->cap ? map->cap * 2 : 16, .count = map->count };
+	struct ckpt_strmap bigger = { .cap = cap, .count = map->count };
 
 	bigger.slots = calloc(bigger.cap, sizeof(*bigger.slots));
 	if (!bigger.slots)
@@ -91,6 +91,20 @@ static bool grow(struct ckpt_strmap *map)
 	free(map->slots);
 	*map = bigger;
 	return true;
+}
+
+static bool grow(struct ckpt_strmap *map)
+{
+	return resize(map, map->cap ? map->cap * 2 : 16);
+}
+
+bool ckpt_strmap_reserve(struct ckpt_strmap *map, size_t count)
+{
+	size_t cap = 16;
+
+	while (cap < SIZE_MAX / 8 && count * 4 >= cap * 3)
+		cap *= 2;
+	return cap <= map->cap || resize(map, cap);
 }
 
 uint64_t *ckpt_strmap_insert(struct ckpt_strmap *map, const char *key, size_t len, uint64_t value,

@@ -23,6 +23,9 @@ struct ckpt_strmap {
 
 void ckpt_strmap_clear(struct ckpt_strmap *map);
 
+/* Room for COUNT keys at once, so that the table need not grow on the way. False: no memory. */
+bool ckpt_strmap_reserve(struct ckpt_strmap *map, size_t count);
+
 /* Pointer to the value of KEY, or NULL. Valid until the next insertion. */
 uint64_t *ckpt_strmap_find(const struct ckpt_strmap *map, const char *key, size_t len);
 

@@ -57,6 +57,16 @@ static bool is_unsafe(const char *text, size_t n)
 	return false;
 }
 
+/* How many bytes at the start of TEXT need no escape and no thought. */
+static size_t plain_run(const char *text, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && text[n] >= 0x20 && text[n] < 0x7F && text[n] != '\\')
+		n++;
+	return n;
+}
+
 /* One character of TEXT as printable text in OUT[17]; returns how many bytes of TEXT it took. */
 static size_t escape_one(char *out, const char *text, size_t len)
 {
@@ -88,6 +98,13 @@ char *ckpt_escape(char *buf, size_t size, const char *text, size_t len)
 
 	if (!size)
 		return buf;
+	used = plain_run(text, len);
+	if (used + 5 > size) /* near the end every character is looked at */
+		used = size > 5 ? size - 5 : 0;
+	memcpy(buf, text, used);
+	room_for_dots = used;
+	text += used;
+	len -= used;
 	while (len) {
 		size_t took = escape_one(one, text, len), add = strlen(one);
 

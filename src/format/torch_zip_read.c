@@ -97,12 +97,14 @@ static int fail_other_zip(const struct ckpt_torch_zip *tz, struct ckpt_error *er
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "is a zip archive with model files inside, not one itself; unpack it first");
 	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-			 "is a zip archive, but not one of torch: there is no record 'data.pkl' (first: '%s')",
+			 "is a zip archive, but not one of torch, which has a folder with 'data.pkl' in it; its "
+			 "first record is '%s'",
 			 ckpt_escape(shown, sizeof(shown), zip->entries[0].name, zip->entries[0].name_len));
 }
 
 static int check_kind(const struct ckpt_torch_zip *tz, struct ckpt_error *err)
 {
+	size_t len = strlen(tz->archive_name);
 	char shown[160];
 
 	if (!ckpt_torch_zip_record(tz, "data.pkl"))
@@ -112,7 +114,6 @@ static int check_kind(const struct ckpt_torch_zip *tz, struct ckpt_error *err)
 				 "is a TorchScript archive (torch.jit.save), not a torch.save file");
 	for (uint32_t i = 0; i < tz->zip->count; i++) {
 		const struct ckpt_zip_entry *e = &tz->zip->entries[i];
-		size_t len = strlen(tz->archive_name);
 
 		if (e->name_len <= len || memcmp(e->name, tz->archive_name, len) || e->name[len] != '/')
 			return ckpt_fail(err, CKPT_E_FORMAT,
@@ -228,13 +229,23 @@ bool ckpt_torch_zip_knows(const struct ckpt_torch_zip *tz, const struct ckpt_zip
 	return false;
 }
 
+static struct ckpt_zip_entry *find_data(const struct ckpt_torch_zip *tz, const char *key)
+{
+	char name[1024];
+	size_t folder = strlen(tz->archive_name), len = strlen(key);
+
+	if (folder + len + 6 > sizeof(name))
+		return NULL;
+	memcpy(name, tz->archive_name, folder);
+	memcpy(name + folder, "/data/", 6);
+	memcpy(name + folder + 6, key, len);
+	return ckpt_zip_find(tz->zip, name, folder + 6 + len);
+}
+
 static int attach(struct ckpt_torch_zip *tz, struct ckpt_storage *s, struct ckpt_error *err)
 {
-	char record[512];
-	struct ckpt_zip_entry *entry;
+	struct ckpt_zip_entry *entry = find_data(tz, s->key);
 
-	snprintf(record, sizeof(record), "data/%s", s->key);
-	entry = ckpt_torch_zip_record(tz, record);
 	if (!entry)
 		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is missing, which holds %" PRIu64
 				 " bytes of tensors", s->key, s->nbytes);
@@ -245,6 +256,8 @@ static int attach(struct ckpt_torch_zip *tz, struct ckpt_storage *s, struct ckpt
 					       " (%" PRIu64 " of %s)", entry->usize, s->nbytes, s->numel,
 					       ckpt_dtype_name(s->dtype)),
 				     NULL, entry->name, CKPT_NO_OFFSET);
+	s->record = entry;
+	entry->used = true;
 	tz->compressed += entry->method != CKPT_ZIP_STORED;
 	/* a record that is too long is cut, which its checksum does not cover */
 	s->has_crc = entry->usize == s->nbytes && (entry->crc32 || !s->nbytes);
@@ -264,14 +277,16 @@ static bool keys_are_sequential(const struct ckpt_document *doc)
 	return true;
 }
 
-static void count_strangers(struct ckpt_torch_zip *tz, const struct ckpt_document *doc)
+static void count_strangers(struct ckpt_torch_zip *tz)
 {
 	for (uint32_t i = 0; i < tz->zip->count; i++) {
 		const char *key;
 
+		if (tz->zip->entries[i].used)
+			continue;
 		if (!ckpt_torch_zip_knows(tz, &tz->zip->entries[i], &key))
 			tz->foreign++;
-		else if (key && !ckpt_strmap_find(&doc->storage_by_key, key, strlen(key)))
+		else if (key)
 			tz->unreferenced++;
 	}
 }
@@ -287,7 +302,7 @@ static int finish(struct ckpt_model *model, struct ckpt_error *err)
 		rc = attach(tz, &doc->storages[i], err);
 	if (rc < 0)
 		return rc;
-	count_strangers(tz, doc);
+	count_strangers(tz);
 	tz->has_crc = pickle->crc32 != 0;
 	tz->version_first = tz->zip->count > 1 && has_suffix(tz->zip->entries, "/version");
 	tz->profile = ckpt_profile_detect(tz->has_format_version, tz->has_serialization_id,

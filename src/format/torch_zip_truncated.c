@@ -103,7 +103,7 @@ static bool read_pickle(struct survivor *s, uint64_t data_off)
 			seen[v->id >> 3] |= (uint8_t)(1 << (v->id & 7));
 		}
 		if (v->kind == CKPT_PERSID)
-			collect_sizes(s, v->u.pid);
+			collect_sizes(s, v->u.persid.pid);
 		if (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT)
 			parts[0] = &v->u.seq;
 		if (v->kind == CKPT_CALL) {

@@ -84,13 +84,11 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 {
 	const struct ckpt_storage *s = &w->model->doc->storages[w->resaved.order[place]];
 	static const uint32_t none = 0;
-	struct ckpt_zip_entry *entry;
+	const struct ckpt_zip_entry *entry = s->record;
 	struct ckpt_recipe recipe;
-	char record[512], *name;
+	char *name;
 	size_t len = strlen(w->resaved.keys[place]);
 
-	snprintf(record, sizeof(record), "data/%s", s->key);
-	entry = ckpt_torch_zip_record(w->tz, record);
 	if (!entry)
 		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is missing", s->key);
 	recipe = ckpt_zip_recipe(w->tz->zip, entry);
@@ -102,7 +100,8 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 	name = ckpt_arena_alloc(w->resaved.arena, len + 6);
 	if (!name)
 		return ckpt_fail_nomem(err);
-	snprintf(name, len + 6, "data/%s", w->resaved.keys[place]);
+	memcpy(name, "data/", 5);
+	memcpy(name + 5, w->resaved.keys[place], len + 1);
 	return add_piece(w, name, &recipe, !w->crc ? &none : s->has_crc ? &s->crc32 : NULL, err);
 }
 
@@ -144,7 +143,7 @@ static int add_foreign(struct writer *w, struct ckpt_error *err)
 		struct ckpt_recipe recipe;
 		const char *key;
 
-		if (ckpt_torch_zip_knows(w->tz, e, &key))
+		if (e->used || ckpt_torch_zip_knows(w->tz, e, &key))
 			continue;
 		recipe = ckpt_zip_recipe(w->tz->zip, e);
 		rc = add_piece(w, e->name + skip, &recipe, e->crc32 ? &e->crc32 : NULL, err);

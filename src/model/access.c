@@ -10,7 +10,7 @@
 
 uint64_t ckpt_tensor_count(const struct ckpt_model *model)
 {
-	return model->tensor_count;
+	return ckpt_model_has_tensors(model) ? model->tensor_count : 0;
 }
 
 static const char *layout_of(const struct ckpt_tensor *t)
@@ -66,7 +66,7 @@ int ckpt_tensor_get(const struct ckpt_model *model, uint64_t i, struct ckpt_tens
 	struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
 	const struct ckpt_tensor *t;
 
-	if (i >= model->tensor_count || !out->size || out->size > sizeof(info))
+	if (!ckpt_model_has_tensors(model) || i >= model->tensor_count || !out->size || out->size > sizeof(info))
 		return CKPT_E_ARG;
 	t = &model->tensors[i];
 	info.name = t->name;

@@ -109,7 +109,7 @@ static int check_clashes(struct editor *e, const struct ckpt_seq *pairs, const c
 			 struct ckpt_error *err)
 {
 	struct ckpt_strmap names = { 0 };
-	int rc = 0;
+	int rc = ckpt_strmap_reserve(&names, pairs->count / 2) ? 0 : ckpt_fail_nomem(err);
 	bool there;
 
 	for (uint32_t i = 0; rc == 0 && i < pairs->count; i += 2) {
@@ -437,8 +437,6 @@ int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_e
 	rc = e.at_found ? ckpt_model_walk(model, edit_one, &e, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = check_at(&e, err);
-	if (rc == 0)
-		rc = ckpt_model_list_tensors(e.to, err);
 	free(e.at_found);
 	ckpt_buf_clear(&e.text);
 	e.report->places = e.places;

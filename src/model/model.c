@@ -7,6 +7,7 @@
 #include <ckpt/model.h>
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ void ckpt_document_unref(struct ckpt_document *doc)
 	if (doc->free_container)
 		doc->free_container(doc->container);
 	ckpt_strmap_clear(&doc->storage_by_key);
+	free(doc->storages);
 	ckpt_pickle_clear(&doc->pickle);
 	free(doc->pickle_bytes);
 	ckpt_source_unref(doc->source);
@@ -38,16 +40,14 @@ static struct ckpt_storage *add_storage(struct ckpt_document *doc)
 {
 	if (doc->storage_count == doc->storage_cap) {
 		uint32_t cap = doc->storage_cap ? doc->storage_cap * 2 : 64;
-		struct ckpt_storage *grown =
-			ckpt_arena_calloc(doc->pickle.arena, cap, sizeof(*grown));
+		struct ckpt_storage *grown = realloc(doc->storages, cap * sizeof(*grown));
 
 		if (!grown)
 			return NULL;
-		if (doc->storage_count)
-			memcpy(grown, doc->storages, doc->storage_count * sizeof(*grown));
 		doc->storages = grown;
 		doc->storage_cap = cap;
 	}
+	doc->storages[doc->storage_count] = (struct ckpt_storage){ 0 };
 	return &doc->storages[doc->storage_count];
 }
 
@@ -64,7 +64,7 @@ static bool is_text(const struct ckpt_value *v)
 static int fill_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
 			struct ckpt_storage *s, struct ckpt_error *err)
 {
-	const struct ckpt_value *const *item = persid->u.pid->u.seq.items;
+	const struct ckpt_value *const *item = persid->u.persid.pid->u.seq.items;
 	const struct ckpt_value *type = item[1], *key = item[2], *location = item[3], *numel = item[4];
 	uint32_t size;
 
@@ -90,16 +90,26 @@ static int fill_storage(struct ckpt_document *doc, const struct ckpt_value *pers
 	return s->key && s->location ? 0 : ckpt_arena_fail(doc->pickle.arena, err);
 }
 
+/* The one thing that is noted on a value after it was made: all of it while the file is opened. */
+static void remember(const struct ckpt_value *persid, int64_t index)
+{
+	((struct ckpt_value *)persid)->u.persid.meaning = (uint64_t)index + 1;
+}
+
 int ckpt_document_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
 			  int64_t *index, struct ckpt_error *err)
 {
-	const struct ckpt_value *pid = persid->u.pid, *key;
+	const struct ckpt_value *pid = persid->u.persid.pid, *key;
 	struct ckpt_storage *s;
 	uint64_t *slot;
 	bool there;
 	int rc;
 
 	*index = -1;
+	if (persid->u.persid.meaning) {
+		*index = (int64_t)persid->u.persid.meaning - 1;
+		return 0;
+	}
 	if (pid->kind != CKPT_TUPLE || pid->u.seq.count < 5 ||
 	    !ckpt_value_is_str(pid->u.seq.items[0], "storage"))
 		return 0;
@@ -113,12 +123,16 @@ int ckpt_document_storage(struct ckpt_document *doc, const struct ckpt_value *pe
 	if (!slot)
 		return ckpt_fail_nomem(err);
 	*index = (int64_t)*slot;
-	if (there)
+	if (there) {
+		remember(persid, *index);
 		return 0;
+	}
 	s = add_storage(doc);
-	rc = s ? fill_storage(doc, persid, s, err) : ckpt_arena_fail(doc->pickle.arena, err);
-	if (rc == 0)
+	rc = s ? fill_storage(doc, persid, s, err) : ckpt_fail_nomem(err);
+	if (rc == 0) {
 		doc->storage_count++;
+		remember(persid, *index);
+	}
 	return ckpt_error_at(err, rc, NULL, NULL, persid->pos);
 }
 
@@ -129,6 +143,8 @@ static void free_model(struct ckpt_model *model)
 	if (!model)
 		return;
 	free(model->replaced);
+	free(model->tensors);
+	pthread_mutex_destroy(&model->listing);
 	ckpt_arena_free(model->arena);
 	ckpt_document_unref(model->doc);
 	free(model);
@@ -143,12 +159,10 @@ static struct ckpt_tensor *next_tensor(struct ckpt_model *m)
 {
 	if (m->tensor_count == m->tensor_cap) {
 		uint32_t cap = m->tensor_cap ? m->tensor_cap * 2 : 64;
-		struct ckpt_tensor *grown = ckpt_arena_alloc(m->arena, (uint64_t)cap * sizeof(*grown));
+		struct ckpt_tensor *grown = realloc(m->tensors, cap * sizeof(*grown));
 
 		if (!grown)
 			return NULL;
-		if (m->tensor_count)
-			memcpy(grown, m->tensors, m->tensor_count * sizeof(*grown));
 		m->tensors = grown;
 		m->tensor_cap = cap;
 	}
@@ -169,7 +183,7 @@ static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
 	int rc;
 
 	if (!t)
-		return ckpt_arena_fail(m->arena, err);
+		return ckpt_fail_nomem(err);
 	rc = ckpt_tensor_parse(m, step->value, m->arena, t, err);
 	if (rc < 0 && err && !strstr(err->text, "tensor '")) {
 		struct ckpt_error inner = *err;
@@ -221,8 +235,10 @@ static int list_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_er
 int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err)
 {
 	struct lister l = { model, SIZE_MAX };
+	int rc = ckpt_model_walk(model, list_one, &l, err);
 
-	return ckpt_model_walk(model, list_one, &l, err);
+	model->listed = rc == 0;
+	return rc;
 }
 
 static struct ckpt_model *empty_model(struct ckpt_document *doc)
@@ -236,6 +252,7 @@ static struct ckpt_model *empty_model(struct ckpt_document *doc)
 		free(m);
 		return NULL;
 	}
+	pthread_mutex_init(&m->listing, NULL);
 	doc->refs++;
 	m->doc = doc;
 	m->next_id = doc->pickle.next_id;
@@ -279,6 +296,21 @@ int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
 	}
 	*out = m;
 	return 0;
+}
+
+bool ckpt_model_has_tensors(const struct ckpt_model *model)
+{
+	struct ckpt_model *m = (struct ckpt_model *)model; /* the list is a cache */
+	bool listed;
+
+	pthread_mutex_lock(&m->listing);
+	if (!m->listed) {
+		m->tensor_count = 0;
+		ckpt_model_list_tensors(m, NULL);
+	}
+	listed = m->listed;
+	pthread_mutex_unlock(&m->listing);
+	return listed;
 }
 
 int ckpt_model_replace(struct ckpt_model *model, const struct ckpt_value *with,

@@ -7,6 +7,8 @@
 #include "tensor/dtype.h"
 #include "tensor/recipe.h"
 
+#include <pthread.h>
+
 /* The bytes behind one or more tensors. */
 struct ckpt_storage {
 	const char *key; /* as in the file: the record is data/KEY */
@@ -14,7 +16,7 @@ struct ckpt_storage {
 	uint64_t numel, nbytes; /* numel: in units of DTYPE */
 	const char *location;   /* device tag, as in the file */
 	const struct ckpt_value *first; /* the persistent id that mentioned it first */
-	struct ckpt_recipe bytes;       /* where its bytes come from; set by the format */
+	void *record; /* the format's own entry for it */
 	uint32_t crc32;
 	bool has_crc, is_untyped;
 };
@@ -58,7 +60,7 @@ struct ckpt_document {
 	struct ckpt_pickle pickle;  /* owned */
 	uint8_t *pickle_bytes;      /* owned; the pickle's strings point into it */
 	size_t pickle_len;
-	struct ckpt_storage *storages; /* pickle.arena, in order of first mention */
+	struct ckpt_storage *storages; /* malloc, in order of first mention */
 	uint32_t storage_count, storage_cap;
 	struct ckpt_strmap storage_by_key;
 	void *container; /* the format's own state, e.g. the zip index */
@@ -75,8 +77,10 @@ struct ckpt_model {
 	struct ckpt_arena *arena;  /* owned: edits, tensor list, names */
 	const struct ckpt_value **replaced; /* malloc: by id, NULL where nothing was */
 	uint32_t replaced_cap, next_id;
-	struct ckpt_tensor *tensors; /* arena, in the order of the file */
+	struct ckpt_tensor *tensors; /* malloc, in the order of the file; see has_tensors */
 	uint32_t tensor_count, tensor_cap;
+	bool listed;
+	pthread_mutex_t listing;
 	uint32_t aliases; /* paths that lead to a tensor object listed before */
 };
 
@@ -87,6 +91,9 @@ int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ck
 int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
 		      struct ckpt_error *err);
 int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err);
+
+/* Makes the list where an edit left it out; false if that failed (memory). Thread-safe. */
+bool ckpt_model_has_tensors(const struct ckpt_model *model);
 
 void ckpt_document_unref(struct ckpt_document *doc);
 

@@ -8,6 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What every tensor mentions: made once per save, with an identity. */
+enum constant {
+	STR_STORAGE, STR_CPU, STR_MPS, STR_META, ORDERED_DICT, REBUILD_V2, REBUILD_SPARSE, UNTYPED,
+	CONSTANT_COUNT,
+};
+static const struct {
+	const char *module, *name; /* module NULL: a string */
+} constants[CONSTANT_COUNT] = {
+	[STR_STORAGE] = { NULL, "storage" },
+	[STR_CPU] = { NULL, "cpu" },
+	[STR_MPS] = { NULL, "mps" },
+	[STR_META] = { NULL, "meta" },
+	[ORDERED_DICT] = { "collections", "OrderedDict" },
+	[REBUILD_V2] = { "torch._utils", "_rebuild_tensor_v2" },
+	[REBUILD_SPARSE] = { "torch._utils", "_rebuild_sparse_tensor" },
+	[UNTYPED] = { "torch.storage", "UntypedStorage" },
+};
+
 struct saver {
 	const struct ckpt_model *model;
 	const struct ckpt_resave_options *o;
@@ -16,31 +34,13 @@ struct saver {
 	uint32_t key_cap;
 	struct ckpt_strmap numpy_dtypes; /* "<f8" to the one dtype object of all scalars */
 	uint32_t next_id;
+	struct ckpt_value constants[CONSTANT_COUNT], classes[CKPT_DTYPE_COUNT]; /* storage classes */
+	struct ckpt_global constant_names[CONSTANT_COUNT], class_names[CKPT_DTYPE_COUNT];
 	struct ckpt_arena *scratch; /* of the value being resolved */
 	struct ckpt_error *err;
 };
 
 typedef const struct ckpt_value *resave_call(struct saver *s, const struct ckpt_value *v);
-
-#define CONSTANT(id, text)                                                       \
-	static const struct ckpt_value id = {                                    \
-		.kind = CKPT_STR, .flags = CKPT_VALUE_FINAL | CKPT_VALUE_INTERNED, \
-		.u.bytes = { text, sizeof(text) - 1 },                           \
-	}
-CONSTANT(str_storage, "storage");
-CONSTANT(str_cpu, "cpu");
-CONSTANT(str_mps, "mps");
-CONSTANT(str_meta, "meta");
-
-#define GLOBAL(id, module, name)                                                                  \
-	static const struct ckpt_global id##_names = { module, name, sizeof(module) - 1,          \
-						       sizeof(name) - 1 };                        \
-	static const struct ckpt_value id = { .kind = CKPT_GLOBAL, .flags = CKPT_VALUE_FINAL,     \
-					      .u.global = &id##_names }
-GLOBAL(global_ordered_dict, "collections", "OrderedDict");
-GLOBAL(global_rebuild_v2, "torch._utils", "_rebuild_tensor_v2");
-GLOBAL(global_rebuild_sparse, "torch._utils", "_rebuild_sparse_tensor");
-GLOBAL(global_untyped, "torch.storage", "UntypedStorage");
 
 /* ---- small helpers; NULL always means: no memory, or ERR is filled ---- */
 
@@ -162,29 +162,17 @@ static const struct ckpt_value *location_node(struct saver *s, const char *locat
 	struct ckpt_value *v;
 
 	if (!strcmp(location, "cpu"))
-		return &str_cpu;
+		return &s->constants[STR_CPU];
 	if (!strcmp(location, "mps"))
-		return &str_mps;
+		return &s->constants[STR_MPS];
 	if (!strcmp(location, "meta"))
-		return &str_meta;
+		return &s->constants[STR_META];
 	v = make(s, CKPT_STR);
 	if (v) {
 		v->flags |= CKPT_VALUE_DISTINCT;
 		v->u.bytes.ptr = location;
 		v->u.bytes.len = strlen(location);
 	}
-	return v;
-}
-
-static const struct ckpt_value *class_node(struct saver *s, const char *name, size_t len)
-{
-	struct ckpt_value *v = make(s, CKPT_GLOBAL);
-	struct ckpt_global *g = ckpt_arena_alloc(s->scratch, sizeof(*g));
-
-	if (!v || !g)
-		return NULL;
-	*g = (struct ckpt_global){ "torch", name, 5, (uint32_t)len };
-	v->u.global = g;
 	return v;
 }
 
@@ -213,17 +201,16 @@ static const struct ckpt_value *storage_node(struct saver *s, const struct ckpt_
 	if (index < 0)
 		return persid;
 	storage = &s->model->doc->storages[index];
-	type = now(s, persid->u.pid->u.seq.items[1]);
+	type = now(s, persid->u.persid.pid->u.seq.items[1]);
 	dtype = type->kind == CKPT_GLOBAL ? ckpt_dtype_of_storage(type->u.global->name)
 					  : CKPT_DTYPE_UNKNOWN;
 	if (dtype == CKPT_DTYPE_UNKNOWN)
 		dtype = storage->dtype;
-	items[0] = &str_storage;
+	items[0] = &s->constants[STR_STORAGE];
 	if (in_tensor_v3)
-		items[1] = &global_untyped;
+		items[1] = &s->constants[UNTYPED];
 	else /* a raw untyped storage is loaded as one of bytes */
-		items[1] = class_node(s, ckpt_dtype_storage_class(dtype),
-				      strlen(ckpt_dtype_storage_class(dtype)));
+		items[1] = &s->classes[dtype];
 	items[2] = key_node(s, index);
 	items[3] = location_node(s, storage->location);
 	items[4] = int_node(s, in_tensor_v3 ? storage->nbytes
@@ -231,8 +218,8 @@ static const struct ckpt_value *storage_node(struct saver *s, const struct ckpt_
 	v = make(s, CKPT_PERSID);
 	if (!v)
 		return NULL;
-	v->u.pid = make_seq(s, CKPT_TUPLE, items, 5);
-	return v->u.pid ? v : NULL;
+	v->u.persid.pid = make_seq(s, CKPT_TUPLE, items, 5);
+	return v->u.persid.pid ? v : NULL;
 }
 
 /* ---- tensors ---- */
@@ -246,7 +233,7 @@ static const struct ckpt_value *fresh_tuple(struct saver *s, const struct ckpt_v
 
 static const struct ckpt_value *fresh_hooks(struct saver *s)
 {
-	return make_call(s, NULL, &global_ordered_dict, &ckpt_value_empty_tuple);
+	return make_call(s, NULL, &s->constants[ORDERED_DICT], &ckpt_value_empty_tuple);
 }
 
 static const struct ckpt_value *interned(struct saver *s, const struct ckpt_value *key)
@@ -308,7 +295,7 @@ static const struct ckpt_value *plain_tensor(struct saver *s, const struct ckpt_
 	if (metadata && metadata->kind == CKPT_DICT && metadata->u.seq.count)
 		items[count++] = bits_dict(s, metadata);
 	if (ckpt_value_is_global(func, "torch._utils", "_rebuild_tensor"))
-		func = &global_rebuild_v2;
+		func = &s->constants[REBUILD_V2];
 	return make_call(s, v, func, make_seq(s, CKPT_TUPLE, items, count));
 }
 
@@ -393,7 +380,7 @@ static const struct ckpt_value *sparse(struct saver *s, const struct ckpt_value 
 	if (ckpt_value_is_str(name, "torch.sparse_coo") && items[1]->kind == CKPT_TUPLE)
 		items[1] = sparse_data(s, items[1]);
 	if (s->o->is_coalesced)
-		func = &global_rebuild_sparse;
+		func = &s->constants[REBUILD_SPARSE];
 	return make_call(s, v, func, make_seq(s, CKPT_TUPLE, items, 2));
 }
 
@@ -501,6 +488,7 @@ static const struct ckpt_value *nested_global(struct saver *s, const struct ckpt
 		v->u.call->func->u.global->module, "getattr"))
 		parent = resolve_call(s, parent);
 	if (!parent || !name || parent->kind != CKPT_GLOBAL || name->kind != CKPT_STR ||
+	    strstr(parent->u.global->module, "builtin") || /* dict.fromkeys: really a call */
 	    memchr(name->u.bytes.ptr, '\0', name->u.bytes.len) || name->u.bytes.len > 1000)
 		return v;
 	name = (const struct ckpt_value *)ckpt_arena_copy(s->scratch, name->u.bytes.ptr,
@@ -893,6 +881,32 @@ static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
 	return answer;
 }
 
+static void set_global(struct saver *s, struct ckpt_value *v, struct ckpt_global *names,
+		       const char *module, const char *name)
+{
+	*names = (struct ckpt_global){ module, name, (uint32_t)strlen(module), (uint32_t)strlen(name) };
+	*v = (struct ckpt_value){ .kind = CKPT_GLOBAL, .flags = CKPT_VALUE_FINAL, .id = s->next_id++ };
+	v->u.global = names;
+}
+
+static void set_constants(struct saver *s)
+{
+	for (int i = 0; i < CONSTANT_COUNT; i++) {
+		struct ckpt_value *v = &s->constants[i];
+
+		if (constants[i].module) {
+			set_global(s, v, &s->constant_names[i], constants[i].module, constants[i].name);
+			continue;
+		}
+		*v = (struct ckpt_value){ .kind = CKPT_STR, .id = s->next_id++ };
+		v->flags = CKPT_VALUE_FINAL | CKPT_VALUE_INTERNED;
+		v->u.bytes.ptr = constants[i].name;
+		v->u.bytes.len = strlen(constants[i].name);
+	}
+	for (int i = 0; i < CKPT_DTYPE_COUNT; i++)
+		set_global(s, &s->classes[i], &s->class_names[i], "torch", ckpt_dtype_storage_class(i));
+}
+
 int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_options *options,
 		      struct ckpt_resaved *out, struct ckpt_error *err)
 {
@@ -910,6 +924,7 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 	*out = (struct ckpt_resaved){ .arena = ckpt_arena_new(UINT64_MAX >> 1) };
 	if (!out->arena)
 		return ckpt_fail_nomem(err);
+	set_constants(&s);
 	rc = ckpt_pickle_encode(model->doc->pickle.root, &pickle, &out->pickle, err);
 	free(s.key_nodes);
 	ckpt_strmap_clear(&s.numpy_dtypes);

@@ -369,7 +369,7 @@ static int push_persid(struct decoder *d)
 	}
 	v = new_value(d, CKPT_PERSID);
 	if (v)
-		v->u.pid = pid;
+		v->u.persid.pid = pid;
 	return push_new(d, v);
 }
 

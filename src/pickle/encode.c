@@ -198,8 +198,11 @@ static uint32_t *slot_of(struct encoder *e, const struct ckpt_value *v, bool *fa
 {
 	uint32_t *slot = NULL;
 	int index = -1;
+	bool by_name = v->kind == CKPT_GLOBAL || (v->flags & CKPT_VALUE_INTERNED);
 
 	*failed = false;
+	if (by_name && v->id && v->id < e->memo_cap && e->memo[v->id])
+		return &e->memo[v->id]; /* its name was looked up before */
 	if (v->kind == CKPT_STR && !(v->flags & CKPT_VALUE_DISTINCT) &&
 	    !((v->flags & CKPT_VALUE_INTERNED) && e->o->interned_letters_apart))
 		index = short_str_index(v);
@@ -250,13 +253,19 @@ static int memoize(struct encoder *e, const struct ckpt_value *v)
 static int get_if_memoized(struct encoder *e, const struct ckpt_value *v)
 {
 	bool failed;
-	uint32_t *slot = slot_of(e, v, &failed);
+	uint32_t *slot = slot_of(e, v, &failed), *own, index;
 
 	if (failed)
 		return ckpt_fail_nomem(e->err);
 	if (!slot || !*slot)
 		return 0;
-	put_get(e, *slot - 1);
+	index = *slot;
+	if (v->id && (v->kind == CKPT_GLOBAL || (v->flags & CKPT_VALUE_INTERNED))) { /* next time without a look at the name */
+		own = grown_slot(&e->memo, &e->memo_cap, v->id);
+		if (own)
+			*own = index;
+	}
+	put_get(e, index - 1);
 	return 1;
 }
 
@@ -836,10 +845,10 @@ static int step_persid(struct encoder *e, struct frame *f)
 	if (f->phase == 0) {
 		int rc;
 
-		if (f->v->u.pid->kind == CKPT_STR && e->o->protocol == 0)
+		if (f->v->u.persid.pid->kind == CKPT_STR && e->o->protocol == 0)
 			return ckpt_fail(e->err, CKPT_E_UNSUPPORTED, "protocol 0 cannot be written");
 		f->phase = 1;
-		rc = save(e, f->v->u.pid);
+		rc = save(e, f->v->u.persid.pid);
 		return rc < 0 ? rc : 1;
 	}
 	put_op(e, CKPT_OP_BINPERSID);

@@ -88,7 +88,10 @@ struct ckpt_value {
 		struct ckpt_seq seq;
 		const struct ckpt_global *global;
 		struct ckpt_call *call;
-		const struct ckpt_value *pid;
+		struct {
+			const struct ckpt_value *pid;
+			uint64_t meaning; /* 0 until the model has found out what it names */
+		} persid;
 	} u;
 };
 

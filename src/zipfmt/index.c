@@ -88,7 +88,8 @@ static int read_end64(struct ckpt_zip *zip, uint64_t locator_off, struct ends *e
 		return rc;
 	r = (struct ckpt_reader){ bytes, END64_BYTES, 0, false };
 	if (ckpt_read_u32(&r) != SIG_END64)
-		return bad(err, off, "no zip64 end record where the locator points");
+		return bad(err, off, "no zip64 end record where the locator points: the file is damaged, or "
+				     "several archives stand in it one behind the other (a .distcp shard)");
 	ckpt_read_bytes(&r, 8 + 2 + 2);
 	if (ckpt_read_u32(&r) || ckpt_read_u32(&r))
 		return bad(err, off, "the archive is spread over several disks");
@@ -194,11 +195,17 @@ static int read_entry(struct ckpt_zip *zip, struct ckpt_reader *r, struct ckpt_z
 	return e->name ? 0 : ckpt_arena_fail(zip->arena, err);
 }
 
-static char *lower(struct ckpt_arena *arena, const char *name, size_t len)
+static char *lower(struct ckpt_arena *arena, char *name, size_t len)
 {
-	char *copy = ckpt_arena_copy(arena, name, len);
+	char *copy = name; /* nearly always */
+	size_t upper = 0;
 
-	for (size_t i = 0; copy && i < len; i++)
+	while (upper < len && !(name[upper] >= 'A' && name[upper] <= 'Z'))
+		upper++;
+	if (upper < len)
+		copy = ckpt_arena_copy(arena, name, len);
+
+	for (size_t i = upper; copy && i < len; i++)
 		if (copy[i] >= 'A' && copy[i] <= 'Z')
 			copy[i] = (char)(copy[i] - 'A' + 'a');
 	return copy;
@@ -207,7 +214,7 @@ static char *lower(struct ckpt_arena *arena, const char *name, size_t len)
 static int index_name(struct ckpt_zip *zip, uint32_t i, struct ckpt_error *err)
 {
 	const struct ckpt_zip_entry *e = &zip->entries[i];
-	char *key = lower(zip->arena, e->name, e->name_len), shown[128];
+	char *key = lower(zip->arena, (char *)e->name, e->name_len), shown[128];
 	bool there;
 
 	if (!key)
@@ -284,6 +291,8 @@ static int read_directory(struct ckpt_zip *zip, const struct ends *ends, struct 
 		zip->entries = ckpt_arena_calloc(zip->arena, ends->count + 1, sizeof(*zip->entries));
 		rc = zip->entries ? 0 : ckpt_arena_fail(zip->arena, err);
 	}
+	if (rc == 0 && !ckpt_strmap_reserve(&zip->by_name, ends->count))
+		rc = ckpt_fail_nomem(err);
 	for (; rc == 0 && zip->count < ends->count; zip->count++) {
 		rc = read_entry(zip, &r, &zip->entries[zip->count], err);
 		if (rc == 0)

@@ -18,6 +18,7 @@ struct ckpt_zip_entry {
 	uint64_t header_off;
 	uint64_t data_off; /* 0 until ckpt_zip_locate() */
 	uint16_t method, flags;
+	bool used; /* for whoever wants to know which records nobody asked for */
 };
 
 /* The directory of an archive. Memory is the arena's. */
