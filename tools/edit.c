@@ -13,6 +13,8 @@ static double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+enum { MOST_PLACES = 8 };
+
 static void print_summary(const struct edit_settings *s, const struct ckpt_edit_report *r,
 			  const struct ckpt_save_report *saved, double took)
 {
@@ -20,18 +22,23 @@ static void print_summary(const struct edit_settings *s, const struct ckpt_edit_
 
 	if (quiet)
 		return;
-	for (size_t i = 0; i < r->place_count && i < 20; i++)
-		printf("%" PRIu64 " key%s renamed in %s%s%s\n", r->places[i].renamed,
-		       r->places[i].renamed == 1 ? "" : "s", r->places[i].name[0] ? "'" : "the state dict",
-		       ckpt_escape(name, sizeof(name), r->places[i].name, strlen(r->places[i].name)),
-		       r->places[i].name[0] ? "'" : "");
-	if (r->place_count > 20)
-		printf("... and in %zu more state dicts\n", r->place_count - 20);
+	for (size_t i = 0; i < r->place_count && i < MOST_PLACES; i++) {
+		const char *place = r->places[i].name;
+
+		printf("%" PRIu64 "%s in %s%s%s, ", r->places[i].renamed,
+		       i ? "" : r->places[i].renamed == 1 ? " key renamed" : " keys renamed",
+		       place[0] ? "'" : "the state dict", ckpt_escape(name, sizeof(name), place, strlen(place)),
+		       place[0] ? "'" : "");
+	}
+	if (r->place_count > MOST_PLACES)
+		printf("and in %zu more state dicts, ", r->place_count - MOST_PLACES);
+	if (!r->place_count)
+		printf("no keys renamed, ");
 	if (r->names_renamed)
-		printf("%" PRIu64 " parameter name%s renamed in param_groups\n", r->names_renamed,
+		printf("%" PRIu64 " parameter name%s in param_groups, ", r->names_renamed,
 		       r->names_renamed == 1 ? "" : "s");
 	if (saved->dropped)
-		printf("%" PRIu32 " record%s that no tensor uses left out\n", saved->dropped,
+		printf("%" PRIu32 " unused record%s left out, ", saved->dropped,
 		       saved->dropped == 1 ? "" : "s");
 	if (s->dry_run)
 		printf("%s would be written (dry run)\n", human_size(saved->nbytes, size));

@@ -44,19 +44,6 @@ uint8_t *ckpt_buf_grow(struct ckpt_buf *buf, size_t len)
 	return p;
 }
 
-void ckpt_buf_add(struct ckpt_buf *buf, const void *bytes, size_t len)
-{
-	uint8_t *p = ckpt_buf_grow(buf, len);
-
-	if (p && len)
-		memcpy(p, bytes, len);
-}
-
-void ckpt_buf_add_u8(struct ckpt_buf *buf, uint8_t v)
-{
-	ckpt_buf_add(buf, &v, 1);
-}
-
 static void add_le(struct ckpt_buf *buf, uint64_t v, size_t len)
 {
 	uint8_t *p = ckpt_buf_grow(buf, len);

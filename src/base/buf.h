@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* Bytes that grow at the end. After the first failed allocation BAD stays set and nothing is added. */
 struct ckpt_buf {
@@ -18,8 +19,25 @@ void ckpt_buf_clear(struct ckpt_buf *buf);
 /* Room for LEN more bytes at the end; NULL (and bad) if there is no memory. */
 uint8_t *ckpt_buf_grow(struct ckpt_buf *buf, size_t len);
 
-void ckpt_buf_add(struct ckpt_buf *buf, const void *bytes, size_t len);
-void ckpt_buf_add_u8(struct ckpt_buf *buf, uint8_t v);
+static inline void ckpt_buf_add(struct ckpt_buf *buf, const void *bytes, size_t len)
+{
+	uint8_t *p;
+
+	if (!buf->bad && len <= buf->cap - buf->len) { /* nearly always */
+		p = buf->data + buf->len;
+		buf->len += len;
+	} else {
+		p = ckpt_buf_grow(buf, len);
+	}
+	if (p && len)
+		memcpy(p, bytes, len);
+}
+
+static inline void ckpt_buf_add_u8(struct ckpt_buf *buf, uint8_t v)
+{
+	ckpt_buf_add(buf, &v, 1);
+}
+
 void ckpt_buf_add_u16(struct ckpt_buf *buf, uint16_t v); /* little-endian, as all below */
 void ckpt_buf_add_u32(struct ckpt_buf *buf, uint32_t v);
 void ckpt_buf_add_u64(struct ckpt_buf *buf, uint64_t v);

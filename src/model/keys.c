@@ -21,7 +21,7 @@ struct editor {
 	struct ckpt_edit_place *places; /* arena of TO */
 	size_t place_count, place_cap;
 	struct ckpt_buf text;
-	bool *at_found;
+	char **at_found; /* by index in o->at: exact form of what it names, or NULL */
 	size_t optimizer_depth; /* inside an optimizer as long as the walk is deeper */
 	const struct ckpt_value *version_key;
 };
@@ -349,32 +349,43 @@ static int edit_state_dict(struct editor *e, const struct ckpt_walk_step *step,
 	return rc;
 }
 
-/* Is the step at, or below, one of the names the edit is limited to? */
-static bool is_chosen(struct editor *e, const struct ckpt_walk_step *step)
+/* Two paths may join to one name; then only the exact form will do. */
+static int note_found(struct editor *e, size_t i, const char *exact, struct ckpt_error *err)
+{
+	char shown[160];
+
+	if (e->at_found[i])
+		return ckpt_fail(err, CKPT_E_ARG, "'%s' names two things: %.100s and %.100s",
+				 ckpt_escape(shown, sizeof(shown), e->o->at[i], strlen(e->o->at[i])),
+				 e->at_found[i], exact);
+	e->at_found[i] = strdup(exact);
+	return e->at_found[i] ? 0 : ckpt_fail_nomem(err);
+}
+
+/* 1: the step is at, or below, one of the names the edit is limited to. */
+static int is_chosen(struct editor *e, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct ckpt_buf exact = { 0 };
-	bool chosen = false;
+	int chosen = e->o->at_count == 0;
 
-	if (!e->o->at_count)
-		return true;
-	for (size_t i = 0; i < e->o->at_count; i++) {
+	if (e->o->at_count)
+		ckpt_walk_exact_name(step, &exact);
+	for (size_t i = 0; chosen >= 0 && i < e->o->at_count; i++) {
 		const char *at = e->o->at[i];
 		size_t len = strlen(at);
-		bool is_exact = at[0] == '[', hit;
-		const char *name = step->name;
-		size_t name_len = step->name_len;
+		bool is_exact = at[0] == '[';
+		const char *name = is_exact ? (const char *)exact.data : step->name;
+		size_t name_len = is_exact ? exact.len : step->name_len;
 
-		if (is_exact) {
-			exact.len = 0;
-			ckpt_walk_exact_name(step, &exact);
-			name = (const char *)exact.data;
-			name_len = exact.len;
+		if (name_len < len || memcmp(name, at, len))
+			continue;
+		if (name_len == len) {
+			int rc = note_found(e, i, (const char *)exact.data, err);
+
+			chosen = rc < 0 ? rc : 1;
+		} else if (!len || name[len] == (is_exact ? '[' : '.')) {
+			chosen = 1;
 		}
-		hit = !len || (name_len >= len && !memcmp(name, at, len) &&
-			       (name_len == len || name[len] == (is_exact ? '[' : '.')));
-		if (hit)
-			e->at_found[i] = true;
-		chosen |= hit;
 	}
 	ckpt_buf_clear(&exact);
 	return chosen;
@@ -384,14 +395,16 @@ static int edit_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_er
 {
 	struct editor *e = ctx;
 	const struct ckpt_value *v = step->value;
-	bool at, optimizer, wanted;
-	int rc = 0;
+	bool optimizer, wanted;
+	int rc = 0, at;
 
 	if (step->depth <= e->optimizer_depth)
 		e->optimizer_depth = SIZE_MAX;
 	if (!ckpt_value_pairs(v) || step->seen)
 		return ckpt_value_is_tensor(e->from, v) ? CKPT_WALK_SKIP : CKPT_WALK_ENTER;
-	at = is_chosen(e, step);
+	at = is_chosen(e, step, err);
+	if (at < 0)
+		return at;
 	optimizer = ckpt_is_optimizer(e->from, v);
 	if (e->edit->only_modules && !e->o->at_count)
 		wanted = ckpt_is_module_state_dict(e->from, v) && e->optimizer_depth == SIZE_MAX;
@@ -437,10 +450,14 @@ int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_e
 	rc = e.at_found ? ckpt_model_walk(model, edit_one, &e, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = check_at(&e, err);
+	for (size_t i = 0; e.at_found && i < e.o->at_count; i++)
+		free(e.at_found[i]);
 	free(e.at_found);
 	ckpt_buf_clear(&e.text);
 	e.report->places = e.places;
 	e.report->place_count = e.place_count;
+	if (rc < 0 && rc != CKPT_E_ARG)
+		ckpt_error_at(err, rc, ckpt_source_path(model->doc->source), "data.pkl", CKPT_NO_OFFSET);
 	if (rc < 0)
 		ckpt_close(e.to);
 	else

@@ -236,6 +236,29 @@ int ckpt_model_walk(const struct ckpt_model *model, ckpt_walk_visit *visit_fn, v
 	return rc < 0 ? rc : 0;
 }
 
+/* A key in the exact form: strings as JSON writes them, in full. */
+static void put_exact_key(const struct ckpt_value *key, struct ckpt_buf *out)
+{
+	char one[24];
+
+	if (key->kind != CKPT_STR && key->kind != CKPT_PY2_STR) {
+		ckpt_value_repr(key, out);
+		return;
+	}
+	ckpt_buf_add_u8(out, '"');
+	for (uint64_t i = 0; i < key->u.bytes.len;) {
+		const char *at = key->u.bytes.ptr + i;
+		size_t n = ckpt_utf8_len(at, key->u.bytes.len - i);
+
+		if (*at == '"')
+			ckpt_buf_add_u8(out, '\\');
+		ckpt_escape(one, sizeof(one), at, n ? n : 1);
+		ckpt_buf_add(out, one, strlen(one));
+		i += n ? n : 1;
+	}
+	ckpt_buf_add_u8(out, '"');
+}
+
 void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *out)
 {
 	const struct ckpt_walker *w = step->walker;
@@ -245,7 +268,7 @@ void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *ou
 
 		ckpt_buf_add_u8(out, '[');
 		if (level->key)
-			ckpt_value_repr(level->key, out);
+			put_exact_key(level->key, out);
 		else
 			ckpt_buf_printf(out, "%" PRIu32, level->position);
 		ckpt_buf_add_u8(out, ']');

@@ -240,10 +240,13 @@ static int by_header_off(const void *a, const void *b)
 static struct ckpt_zip_entry **physical_order(const struct ckpt_zip *zip)
 {
 	struct ckpt_zip_entry **order = malloc((zip->count + (size_t)1) * sizeof(*order));
+	bool sorted = true; /* as every writer leaves it */
 
-	for (uint32_t i = 0; order && i < zip->count; i++)
+	for (uint32_t i = 0; order && i < zip->count; i++) {
 		order[i] = &zip->entries[i];
-	if (order)
+		sorted &= !i || order[i - 1]->header_off <= order[i]->header_off;
+	}
+	if (order && !sorted)
 		qsort(order, zip->count, sizeof(*order), by_header_off);
 	return order;
 }
