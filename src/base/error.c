@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 
+#include "base/text.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -20,14 +22,17 @@ static void start(struct ckpt_error *err, int status, int sys_errno)
 
 int ckpt_fail(struct ckpt_error *err, int status, const char *fmt, ...)
 {
+	char text[sizeof(err->text)];
 	va_list ap;
 
 	if (!err)
 		return status;
-	start(err, status, 0);
 	va_start(ap, fmt);
-	vsnprintf(err->text, sizeof(err->text), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	start(err, status, 0);
+	/* a message is made of strings from files: whatever was not escaped is escaped here */
+	ckpt_escape_again(err->text, sizeof(err->text), text, strlen(text));
 	return status;
 }
 
@@ -61,7 +66,7 @@ int ckpt_error_at(struct ckpt_error *err, int rc, const char *path, const char *
 	if (path && !err->path[0])
 		snprintf(err->path, sizeof(err->path), "%s", path);
 	if (record && !err->record[0])
-		snprintf(err->record, sizeof(err->record), "%s", record);
+		ckpt_escape_again(err->record, sizeof(err->record), record, strlen(record));
 	if (offset != CKPT_NO_OFFSET && err->offset == CKPT_NO_OFFSET)
 		err->offset = offset;
 	return rc;

@@ -58,22 +58,22 @@ static bool is_unsafe(const char *text, size_t n)
 }
 
 /* How many bytes at the start of TEXT need no escape and no thought. */
-static size_t plain_run(const char *text, size_t len)
+static size_t plain_run(const char *text, size_t len, bool backslash)
 {
 	size_t n = 0;
 
-	while (n < len && text[n] >= 0x20 && text[n] < 0x7F && text[n] != '\\')
+	while (n < len && text[n] >= 0x20 && text[n] < 0x7F && (text[n] != '\\' || !backslash))
 		n++;
 	return n;
 }
 
 /* One character of TEXT as printable text in OUT[17]; returns how many bytes of TEXT it took. */
-static size_t escape_one(char *out, const char *text, size_t len)
+static size_t escape_one(char *out, const char *text, size_t len, bool backslash)
 {
 	size_t n = ckpt_utf8_len(text, len);
 	uint8_t c = (uint8_t)text[0];
 
-	if (n == 1 && c >= 0x20 && c != 0x7F && c != '\\') {
+	if (n == 1 && c >= 0x20 && c != 0x7F && (c != '\\' || !backslash)) {
 		out[0] = (char)c;
 		out[1] = '\0';
 	} else if (n > 1 && !is_unsafe(text, n)) {
@@ -91,14 +91,14 @@ static size_t escape_one(char *out, const char *text, size_t len)
 	return n;
 }
 
-char *ckpt_escape(char *buf, size_t size, const char *text, size_t len)
+static char *escape(char *buf, size_t size, const char *text, size_t len, bool backslash)
 {
 	size_t used = 0, room_for_dots = 0;
 	char one[17];
 
 	if (!size)
 		return buf;
-	used = plain_run(text, len);
+	used = plain_run(text, len, backslash);
 	if (used + 5 > size) /* near the end every character is looked at */
 		used = size > 5 ? size - 5 : 0;
 	memcpy(buf, text, used);
@@ -106,7 +106,7 @@ char *ckpt_escape(char *buf, size_t size, const char *text, size_t len)
 	text += used;
 	len -= used;
 	while (len) {
-		size_t took = escape_one(one, text, len), add = strlen(one);
+		size_t took = escape_one(one, text, len, backslash), add = strlen(one);
 
 		if (used + add + 4 <= size)
 			room_for_dots = used + add;
@@ -124,4 +124,14 @@ char *ckpt_escape(char *buf, size_t size, const char *text, size_t len)
 	}
 	buf[used] = '\0';
 	return buf;
+}
+
+char *ckpt_escape(char *buf, size_t size, const char *text, size_t len)
+{
+	return escape(buf, size, text, len, true);
+}
+
+char *ckpt_escape_again(char *buf, size_t size, const char *text, size_t len)
+{
+	return escape(buf, size, text, len, false);
 }

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The same, but backslashes stay: for text of which parts were escaped before. */
+char *ckpt_escape_again(char *buf, size_t size, const char *text, size_t len);
+
 /*
  * Length of the UTF-8 sequence that starts TEXT, 1 to 4, or 0 if it is broken. Surrogates count as
  * broken.

@@ -26,6 +26,10 @@ static inline const struct ckpt_torch_zip *ckpt_torch_zip_of(const struct ckpt_m
 /* The entry of a record named without the archive name, or NULL. */
 struct ckpt_zip_entry *ckpt_torch_zip_record(const struct ckpt_torch_zip *tz, const char *record);
 
+/* The entry with the bytes of a storage, or NULL. */
+struct ckpt_zip_entry *ckpt_torch_zip_data(const struct ckpt_torch_zip *tz,
+					   const struct ckpt_storage *storage);
+
 /* Is it a record that torch.save writes? Says also which storages' keys have one. */
 bool ckpt_torch_zip_knows(const struct ckpt_torch_zip *tz, const struct ckpt_zip_entry *entry,
 			  const char **key);

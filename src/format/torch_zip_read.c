@@ -10,7 +10,8 @@
 #include <strings.h>
 
 static const uint64_t MOST_PICKLE = (uint64_t)2 << 30;
-static const uint64_t BUDGET_BASE = 64 << 20;
+static const uint64_t BUDGET_BASE = 64 << 20, PICKLE_BASE = 64 << 20;
+enum { MOST_RATIO = 128 };
 
 static void free_torch_zip(void *container)
 {
@@ -229,11 +230,15 @@ bool ckpt_torch_zip_knows(const struct ckpt_torch_zip *tz, const struct ckpt_zip
 	return false;
 }
 
-static struct ckpt_zip_entry *find_data(const struct ckpt_torch_zip *tz, const char *key)
+struct ckpt_zip_entry *ckpt_torch_zip_data(const struct ckpt_torch_zip *tz,
+					   const struct ckpt_storage *storage)
 {
+	const char *key = storage->key;
 	char name[1024];
 	size_t folder = strlen(tz->archive_name), len = strlen(key);
 
+	if (storage->record)
+		return storage->record;
 	if (folder + len + 6 > sizeof(name))
 		return NULL;
 	memcpy(name, tz->archive_name, folder);
@@ -244,7 +249,7 @@ static struct ckpt_zip_entry *find_data(const struct ckpt_torch_zip *tz, const c
 
 static int attach(struct ckpt_torch_zip *tz, struct ckpt_storage *s, struct ckpt_error *err)
 {
-	struct ckpt_zip_entry *entry = find_data(tz, s->key);
+	struct ckpt_zip_entry *entry = ckpt_torch_zip_data(tz, s);
 
 	if (!entry)
 		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is missing, which holds %" PRIu64
@@ -318,13 +323,22 @@ static int read_pickle(struct ckpt_document *doc, struct ckpt_error *err)
 	struct ckpt_torch_zip *tz = doc->container;
 	struct ckpt_zip_entry *entry = ckpt_torch_zip_record(tz, "data.pkl");
 	char shown[160];
-	int rc = ckpt_zip_read(tz->zip, entry, MOST_PICKLE, &doc->pickle_bytes, err);
+	uint64_t most = PICKLE_BASE, budget;
+	int rc;
 
+	/* what a compressed pickle unpacks to must stay in proportion to the file */
+	if (__builtin_mul_overflow(entry->csize, (uint64_t)MOST_RATIO, &budget) ||
+	    __builtin_add_overflow(most, budget, &most) || most > MOST_PICKLE)
+		most = MOST_PICKLE;
+	rc = ckpt_zip_read(tz->zip, entry, most, &doc->pickle_bytes, err);
 	if (rc < 0)
 		return rc;
 	doc->pickle_len = entry->usize;
-	rc = ckpt_pickle_decode(doc->pickle_bytes, doc->pickle_len,
-				BUDGET_BASE + 80 * (uint64_t)doc->pickle_len, &doc->pickle, err);
+	budget = doc->pickle_len;
+	if (budget / 16 > entry->csize)
+		budget = 16 * entry->csize;
+	rc = ckpt_pickle_decode(doc->pickle_bytes, doc->pickle_len, BUDGET_BASE + 80 * budget,
+				&doc->pickle, err);
 	return ckpt_error_at(err, rc, NULL,
 			     rc < 0 ? ckpt_escape(shown, sizeof(shown), entry->name, entry->name_len) : NULL,
 			     CKPT_NO_OFFSET);

@@ -84,14 +84,17 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 {
 	const struct ckpt_storage *s = &w->model->doc->storages[w->resaved.order[place]];
 	static const uint32_t none = 0;
-	const struct ckpt_zip_entry *entry = s->record;
+	const struct ckpt_zip_entry *entry = ckpt_torch_zip_data(w->tz, s);
 	struct ckpt_recipe recipe;
 	char *name;
 	size_t len = strlen(w->resaved.keys[place]);
+	bool crc_known;
 
 	if (!entry)
 		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is missing", s->key);
 	recipe = ckpt_zip_recipe(w->tz->zip, entry);
+	if (recipe.len < s->nbytes)
+		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is too short", s->key);
 	if (recipe.kind == CKPT_RECIPE_EXTENT)
 		recipe.len = s->nbytes; /* what lies behind belongs to no tensor */
 	else if (recipe.len != s->nbytes)
@@ -102,13 +105,18 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 		return ckpt_fail_nomem(err);
 	memcpy(name, "data/", 5);
 	memcpy(name + 5, w->resaved.keys[place], len + 1);
-	return add_piece(w, name, &recipe, !w->crc ? &none : s->has_crc ? &s->crc32 : NULL, err);
+	/* an edit leaves a checksum that was not recorded unrecorded; a conversion makes up for it */
+	if (!w->crc)
+		return add_piece(w, name, &recipe, &none, err);
+	crc_known = s->has_crc || (!w->canonical && entry->usize == s->nbytes);
+	return add_piece(w, name, &recipe, crc_known ? &s->crc32 : NULL, err);
 }
 
-static const char **sort_keys; /* qsort has no context; only used while one thread sorts */
-static int by_key_text(const void *a, const void *b)
+static int by_key_text(const void *a, const void *b, void *keys)
 {
-	return strcmp(sort_keys[*(const uint32_t *)a], sort_keys[*(const uint32_t *)b]);
+	const char *const *key = keys;
+
+	return strcmp(key[*(const uint32_t *)a], key[*(const uint32_t *)b]);
 }
 
 /* Storages in the order of the profile: numeric is the order of first mention, else as text. */
@@ -122,10 +130,8 @@ static int add_storages(struct writer *w, struct ckpt_error *err)
 		return ckpt_fail_nomem(err);
 	for (uint32_t i = 0; i < count; i++)
 		places[i] = i;
-	if (!w->profile->numeric_order && count) {
-		sort_keys = w->resaved.keys;
-		qsort(places, count, sizeof(*places), by_key_text);
-	}
+	if (!w->profile->numeric_order && count)
+		qsort_r(places, count, sizeof(*places), by_key_text, w->resaved.keys);
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		rc = add_storage(w, places[i], err);
 	free(places);

@@ -96,8 +96,9 @@ static void remember(const struct ckpt_value *persid, int64_t index)
 	((struct ckpt_value *)persid)->u.persid.meaning = (uint64_t)index + 1;
 }
 
-int ckpt_document_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
-			  int64_t *index, struct ckpt_error *err)
+/* Find out what a persistent id names; a storage is registered at its first mention. */
+static int register_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
+			    struct ckpt_error *err)
 {
 	const struct ckpt_value *pid = persid->u.persid.pid, *key;
 	struct ckpt_storage *s;
@@ -105,11 +106,6 @@ int ckpt_document_storage(struct ckpt_document *doc, const struct ckpt_value *pe
 	bool there;
 	int rc;
 
-	*index = -1;
-	if (persid->u.persid.meaning) {
-		*index = (int64_t)persid->u.persid.meaning - 1;
-		return 0;
-	}
 	if (pid->kind != CKPT_TUPLE || pid->u.seq.count < 5 ||
 	    !ckpt_value_is_str(pid->u.seq.items[0], "storage"))
 		return 0;
@@ -122,18 +118,23 @@ int ckpt_document_storage(struct ckpt_document *doc, const struct ckpt_value *pe
 				  doc->storage_count, &there);
 	if (!slot)
 		return ckpt_fail_nomem(err);
-	*index = (int64_t)*slot;
-	if (there) {
-		remember(persid, *index);
+	remember(persid, (int64_t)*slot);
+	if (there)
 		return 0;
-	}
 	s = add_storage(doc);
 	rc = s ? fill_storage(doc, persid, s, err) : ckpt_fail_nomem(err);
-	if (rc == 0) {
+	if (rc == 0)
 		doc->storage_count++;
-		remember(persid, *index);
-	}
 	return ckpt_error_at(err, rc, NULL, NULL, persid->pos);
+}
+
+static int register_storages(struct ckpt_document *doc, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < doc->pickle.persids.count; i++)
+		rc = register_storage(doc, doc->pickle.persids.items[i], err);
+	return rc;
 }
 
 /* ---- model ---- */
@@ -169,12 +170,6 @@ static struct ckpt_tensor *next_tensor(struct ckpt_model *m)
 	return &m->tensors[m->tensor_count];
 }
 
-/* Tensors made of several storages: the walk goes on inside to find them all. */
-static bool has_parts(const struct ckpt_tensor *t)
-{
-	return t->kind != CKPT_KIND_STRIDED || t->class_name;
-}
-
 static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
 		      struct ckpt_error *err)
 {
@@ -202,40 +197,23 @@ static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
 	return 1;
 }
 
-struct lister {
-	struct ckpt_model *model;
-	size_t tensor_depth; /* inside a tensor as long as the walk is deeper; SIZE_MAX: outside */
-};
-
 static int list_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
-	struct lister *l = ctx;
-	struct ckpt_model *m = l->model;
-	int64_t index;
+	struct ckpt_model *m = ctx;
 	int rc;
 
-	if (step->depth <= l->tensor_depth)
-		l->tensor_depth = SIZE_MAX;
-	if (step->value->kind == CKPT_PERSID) { /* a storage saved by itself */
-		rc = ckpt_document_storage(m->doc, step->value, &index, err);
-		return rc < 0 ? rc : CKPT_WALK_SKIP;
-	}
-	if (step->value->kind != CKPT_CALL || l->tensor_depth != SIZE_MAX)
+	if (step->value->kind != CKPT_CALL)
 		return CKPT_WALK_ENTER;
 	rc = add_tensor(m, step, err);
 	if (rc <= 0)
 		return rc < 0 ? rc : CKPT_WALK_ENTER;
 	m->aliases += step->seen;
-	if (!has_parts(&m->tensors[m->tensor_count - 1]))
-		return CKPT_WALK_SKIP;
-	l->tensor_depth = step->depth;
-	return CKPT_WALK_ENTER;
+	return CKPT_WALK_SKIP;
 }
 
 int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err)
 {
-	struct lister l = { model, SIZE_MAX };
-	int rc = ckpt_model_walk(model, list_one, &l, err);
+	int rc = ckpt_model_walk(model, list_one, model, err);
 
 	model->listed = rc == 0;
 	return rc;
@@ -268,7 +246,9 @@ int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ck
 	ckpt_document_unref(doc); /* the model holds its own */
 	if (!m)
 		return ckpt_fail_nomem(err);
-	rc = ckpt_model_list_tensors(m, err);
+	rc = register_storages(m->doc, err);
+	if (rc == 0)
+		rc = ckpt_model_list_tensors(m, err);
 	if (rc < 0)
 		free_model(m);
 	else

@@ -124,11 +124,10 @@ int ckpt_tensor_parse(const struct ckpt_model *model, const struct ckpt_value *v
 /* Cheaper: does V look like a tensor, from the function that rebuilds it. */
 bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_value *v);
 
-/*
- * The storage that a persistent id names, or -1 for ids of another kind; registers it in DOC at
- * its first mention. CKPT_E_FORMAT if the id is malformed.
- */
-int ckpt_document_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
-			  int64_t *index, struct ckpt_error *err);
+/* The storage that a persistent id names, or -1 for ids of another kind. */
+static inline int64_t ckpt_storage_of(const struct ckpt_value *persid)
+{
+	return (int64_t)persid->u.persid.meaning - 1;
+}
 
 #endif

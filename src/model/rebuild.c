@@ -120,9 +120,7 @@ static int parse_strided(struct parser *p, const struct ckpt_seq *args, struct c
 
 	if (storage->kind != CKPT_PERSID)
 		return wrong(p, "a storage", storage);
-	rc = ckpt_document_storage(p->model->doc, storage, &t->storage, p->err);
-	if (rc < 0)
-		return rc;
+	t->storage = ckpt_storage_of(storage);
 	if (t->storage < 0)
 		return wrong(p, "a storage", storage);
 	if (offset->kind != CKPT_INT || offset->u.integer < 0)

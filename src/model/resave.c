@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Few bytes of a hostile pickle can mean very many; a real one hardly grows. */
+static const uint64_t OUTPUT_BASE = 64 << 20, OUTPUT_PER_BYTE = 16;
+
 /* What every tensor mentions: made once per save, with an identity. */
 enum constant {
 	STR_STORAGE, STR_CPU, STR_MPS, STR_META, ORDERED_DICT, REBUILD_V2, REBUILD_SPARSE, UNTYPED,
@@ -26,6 +29,8 @@ static const struct {
 	[UNTYPED] = { "torch.storage", "UntypedStorage" },
 };
 
+enum { MOST_NESTING = 32 };
+
 struct saver {
 	const struct ckpt_model *model;
 	const struct ckpt_resave_options *o;
@@ -36,6 +41,7 @@ struct saver {
 	uint32_t next_id;
 	struct ckpt_value constants[CONSTANT_COUNT], classes[CKPT_DTYPE_COUNT]; /* storage classes */
 	struct ckpt_global constant_names[CONSTANT_COUNT], class_names[CKPT_DTYPE_COUNT];
+	unsigned nesting;
 	struct ckpt_arena *scratch; /* of the value being resolved */
 	struct ckpt_error *err;
 };
@@ -193,11 +199,8 @@ static const struct ckpt_value *storage_node(struct saver *s, const struct ckpt_
 	const struct ckpt_value *items[5], *type;
 	struct ckpt_value *v;
 	enum ckpt_dtype dtype;
-	int64_t index;
-	int rc = ckpt_document_storage(s->model->doc, persid, &index, s->err);
+	int64_t index = ckpt_storage_of(persid);
 
-	if (rc < 0)
-		return NULL;
 	if (index < 0)
 		return persid;
 	storage = &s->model->doc->storages[index];
@@ -226,8 +229,13 @@ static const struct ckpt_value *storage_node(struct saver *s, const struct ckpt_
 
 static const struct ckpt_value *fresh_tuple(struct saver *s, const struct ckpt_value *v)
 {
-	if (ckpt_value_is_call_of(v, "torch", "Size"))
+	if (ckpt_value_is_call_of(v, "torch", "Size") && arg(s, v, 0))
 		v = arg(s, v, 0);
+	if (v->kind != CKPT_TUPLE && v->kind != CKPT_LIST) {
+		ckpt_fail(s->err, CKPT_E_FORMAT, "wanted the size of a tensor, found %s",
+			  ckpt_value_kind_name(v));
+		return NULL;
+	}
 	return make_seq(s, CKPT_TUPLE, v->u.seq.items, v->u.seq.count);
 }
 
@@ -272,7 +280,9 @@ static const struct ckpt_value *bits_dict(struct saver *s, const struct ckpt_val
 	const struct ckpt_value *v = attribute_dict(s, dict);
 
 	for (uint32_t i = 0; v && i < v->u.seq.count; i += 2)
-		((struct ckpt_value *)v->u.seq.items[i])->flags = CKPT_VALUE_FINAL | CKPT_VALUE_DISTINCT;
+		if (v->u.seq.items[i]->kind == CKPT_STR) /* then attribute_dict() has made it */
+			((struct ckpt_value *)v->u.seq.items[i])->flags =
+				CKPT_VALUE_FINAL | CKPT_VALUE_DISTINCT;
 	return v;
 }
 
@@ -377,7 +387,8 @@ static const struct ckpt_value *sparse(struct saver *s, const struct ckpt_value 
 	if (name->kind == CKPT_CALL && name->u.call->args->kind == CKPT_TUPLE &&
 	    name->u.call->args->u.seq.count == 1)
 		name = name->u.call->args->u.seq.items[0];
-	if (ckpt_value_is_str(name, "torch.sparse_coo") && items[1]->kind == CKPT_TUPLE)
+	if (ckpt_value_is_str(name, "torch.sparse_coo") && items[1]->kind == CKPT_TUPLE &&
+	    items[1]->u.seq.count >= 3)
 		items[1] = sparse_data(s, items[1]);
 	if (s->o->is_coalesced)
 		func = &s->constants[REBUILD_SPARSE];
@@ -409,7 +420,10 @@ static const struct ckpt_value *from_type(struct saver *s, const struct ckpt_val
 	if (!resolved)
 		return NULL;
 	/* a function of the subclass's own gets its attributes as arguments */
-	items[2] = resolved == inner ? with_attribute_dicts(s, items[2]) : resolved->u.call->args;
+	if (resolved == inner || resolved->kind != CKPT_CALL)
+		items[2] = with_attribute_dicts(s, items[2]);
+	else
+		items[2] = resolved->u.call->args;
 	items[3] = attributes(s, items[3]);
 	return make_call(s, v, v->u.call->func, make_seq(s, CKPT_TUPLE, items, 4));
 }
@@ -460,7 +474,7 @@ static const struct ckpt_value *empty_bytes(struct saver *s, const struct ckpt_v
 	return bytes;
 }
 
-static const struct ckpt_value *make_global(struct saver *s, const char *module, const char *name,
+static struct ckpt_value *make_global(struct saver *s, const char *module, const char *name,
 					   const char *tail)
 {
 	struct ckpt_value *v = make(s, CKPT_GLOBAL);
@@ -483,6 +497,8 @@ static const struct ckpt_value *make_global(struct saver *s, const char *module,
 static const struct ckpt_value *nested_global(struct saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *parent = arg(s, v, 0), *name = arg(s, v, 1);
+	struct ckpt_value *made;
+	const char *tail;
 
 	if (parent && parent->kind == CKPT_CALL && ckpt_value_is_global(parent->u.call->func,
 		v->u.call->func->u.global->module, "getattr"))
@@ -491,11 +507,11 @@ static const struct ckpt_value *nested_global(struct saver *s, const struct ckpt
 	    strstr(parent->u.global->module, "builtin") || /* dict.fromkeys: really a call */
 	    memchr(name->u.bytes.ptr, '\0', name->u.bytes.len) || name->u.bytes.len > 1000)
 		return v;
-	name = (const struct ckpt_value *)ckpt_arena_copy(s->scratch, name->u.bytes.ptr,
-							  name->u.bytes.len);
-	return name ? make_global(s, parent->u.global->module, parent->u.global->name,
-				  (const char *)name)
-		    : NULL;
+	tail = ckpt_arena_copy(s->scratch, name->u.bytes.ptr, name->u.bytes.len);
+	made = tail ? make_global(s, parent->u.global->module, parent->u.global->name, tail) : NULL;
+	if (made)
+		made->id = v->id;
+	return made;
 }
 
 /* A functools.partial that is called at once: how protocol 2 passes keyword arguments. */
@@ -551,11 +567,15 @@ static const struct ckpt_value *new_with_keywords(struct saver *s, const struct 
 static const struct ckpt_value *python2_global(struct saver *s, const struct ckpt_value *v)
 {
 	const char *module, *name;
+	struct ckpt_value *made;
 
 	if (!s->o->python2_names ||
 	    !ckpt_python2_name(v->u.global->module, v->u.global->name, &module, &name))
 		return v;
-	return make_global(s, module, name, "");
+	made = make_global(s, module, name, "");
+	if (made)
+		made->id = v->id;
+	return made;
 }
 
 /* The byte order and name of a plain numpy dtype, "<f8"; false for structured and odd ones. */
@@ -835,7 +855,7 @@ static const struct {
 	{ "numpy._core.multiarray", "scalar", 2, numpy_scalar },
 };
 
-static const struct ckpt_value *resolve_call(struct saver *s, const struct ckpt_value *v)
+static const struct ckpt_value *dispatch(struct saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *func = now(s, v->u.call->func), *args = now(s, v->u.call->args);
 
@@ -855,6 +875,19 @@ static const struct ckpt_value *resolve_call(struct saver *s, const struct ckpt_
 				       ? table[i].resave(s, v)
 				       : v;
 	return with_attributes(s, v);
+}
+
+/* Calls inside of calls: what is nested deeper than any real object stays as it is. */
+static const struct ckpt_value *resolve_call(struct saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *answer = v;
+
+	if (s->nesting < MOST_NESTING) {
+		s->nesting++;
+		answer = dispatch(s, v);
+		s->nesting--;
+	}
+	return answer;
 }
 
 static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
@@ -916,6 +949,7 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 		.python_batches = options->python_batches,
 		.interned_letters_apart = options->python311,
 		.python313_nested = options->python313,
+		.most_bytes = OUTPUT_BASE + OUTPUT_PER_BYTE * (uint64_t)model->doc->pickle_len,
 		.resolve = resolve,
 		.ctx = &s,
 	};

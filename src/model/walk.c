@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 100000 };
+enum { MOST_DEPTH = 100000, MOST_NAME = 16384 };
 
 /* The parts of a value that have children, in the order in which they are walked. */
 enum part {
@@ -190,6 +190,9 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 	else
 		ckpt_buf_printf(&w->name, "%" PRIu32, position);
 	level.name_len = w->name.len;
+	if (w->name.len > MOST_NAME)
+		return ckpt_fail(w->err, CKPT_E_LIMIT, "a name is longer than %d bytes: '%.60s...'", MOST_NAME,
+				 (const char *)w->name.data);
 	return visit(w, &level);
 }
 
@@ -296,16 +299,18 @@ static void put_float(double v, struct ckpt_buf *out)
 	ckpt_buf_printf(out, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");
 }
 
+enum { MOST_BIGINT = 40 };
+
 static void put_bigint(const struct ckpt_value *v, struct ckpt_buf *out)
 {
-	bool negative = (uint8_t)v->u.bytes.ptr[v->u.bytes.len - 1] >= 0x80;
+	uint64_t least = v->u.bytes.len > MOST_BIGINT ? v->u.bytes.len - MOST_BIGINT : 0;
 
-	ckpt_buf_printf(out, "%s0x", negative ? "-" : "");
-	if (negative) { /* rare enough: say it as the two's complement it is */
-		ckpt_buf_printf(out, "(two's complement)");
-	}
-	for (uint64_t i = v->u.bytes.len; i-- > 0 && !out->bad;)
+	/* as the two's complement it is stored as: these are hashes and seeds, not quantities */
+	ckpt_buf_printf(out, "0x");
+	for (uint64_t i = v->u.bytes.len; i-- > least && !out->bad;)
 		ckpt_buf_printf(out, "%02x", (uint8_t)v->u.bytes.ptr[i]);
+	if (least)
+		ckpt_buf_printf(out, "... (%" PRIu64 " bytes)", v->u.bytes.len);
 }
 
 static void put_quoted(const char *text, uint64_t len, bool as_bytes, struct ckpt_buf *out)

@@ -101,7 +101,7 @@ static int pop_to_mark(struct decoder *d, const struct ckpt_value ***items, uint
 	if (n > UINT32_MAX)
 		return ckpt_fail(d->err, CKPT_E_LIMIT, "more than 4294967295 values above a MARK");
 	d->depth = d->marks[--d->mark_count];
-	*items = d->stack + d->depth;
+	*items = n ? d->stack + d->depth : NULL;
 	*count = (uint32_t)n;
 	return 0;
 }
@@ -220,6 +220,12 @@ static int push_marked(struct decoder *d, uint8_t kind)
 	return push_seq(d, kind, items, count);
 }
 
+/* No name has them, and a line feed would end the name early where it is written as a line. */
+static bool has_bad_byte(const char *text, uint64_t len)
+{
+	return memchr(text, '\0', len) || memchr(text, '\n', len);
+}
+
 static int find_global(struct decoder *d, const char *module, uint64_t module_len, const char *name,
 		       uint64_t name_len, const struct ckpt_value **out)
 {
@@ -230,7 +236,7 @@ static int find_global(struct decoder *d, const char *module, uint64_t module_le
 	bool there;
 	char *key;
 
-	if (memchr(module, '\0', module_len) || memchr(name, '\0', name_len) ||
+	if (has_bad_byte(module, module_len) || has_bad_byte(name, name_len) ||
 	    module_len + name_len > UINT16_MAX)
 		return ckpt_fail(d->err, CKPT_E_FORMAT, "%s has a name that no class can have",
 				 op_name(d));
@@ -368,9 +374,10 @@ static int push_persid(struct decoder *d)
 		pid = d->stack[--d->depth];
 	}
 	v = new_value(d, CKPT_PERSID);
-	if (v)
-		v->u.persid.pid = pid;
-	return push_new(d, v);
+	if (!v || !ckpt_seq_add(d->arena, &d->doc->persids, v))
+		return out_of_memory(d);
+	v->u.persid.pid = pid;
+	return push(d, v);
 }
 
 /* What items and pairs are added to, on top of the stack after they are popped. */

@@ -13,7 +13,7 @@
 
 enum {
 	BATCH = 1000,
-	MOST_DEPTH = 1000000,
+	MOST_DEPTH = 100000,
 	FRAME_TARGET = 64 * 1024,
 	FRAME_MIN = 4,
 	FRAME_HEADER = 9,
@@ -682,9 +682,20 @@ static const struct ckpt_value *resolve(struct encoder *e, const struct ckpt_val
 static int save(struct encoder *e, const struct ckpt_value *original)
 {
 	struct ckpt_arena_mark mark = ckpt_arena_mark(e->scratch);
-	const struct ckpt_value *v = resolve(e, original), *shown;
+	const struct ckpt_value *v, *shown;
 	int rc;
 
+	if (e->o->most_bytes && e->out->len > e->o->most_bytes)
+		return ckpt_fail(e->err, CKPT_E_LIMIT,
+				 "the pickle would grow to more than %" PRIu64 " MiB, which is the limit",
+				 e->o->most_bytes >> 20);
+	if (original->id && original->id < e->memo_cap && e->memo[original->id] &&
+	    original->kind != CKPT_PERSID) { /* written before: no need to think about it again */
+		frame_boundary(e);
+		put_get(e, e->memo[original->id] - 1);
+		return 0;
+	}
+	v = resolve(e, original);
 	if (!v)
 		return e->err && e->err->status ? e->err->status : CKPT_E_NOMEM;
 	frame_boundary(e);

@@ -110,7 +110,7 @@ int ckpt_literal_float(const char *text, uint64_t len, struct ckpt_value *v, str
 	copy[len] = '\0';
 	v->kind = CKPT_FLOAT;
 	v->u.real = strtod(copy, &end);
-	return *end ? bad_literal(err, "a number", text, len) : 0;
+	return end != copy + len ? bad_literal(err, "a number", text, len) : 0;
 }
 
 static int hex_digits(const char *text, uint64_t len, unsigned count, uint32_t *out)
@@ -227,6 +227,10 @@ int ckpt_literal_unicode(struct ckpt_arena *arena, const char *text, uint64_t le
 			width = text[i + 1] == 'u' ? 4 : text[i + 1] == 'U' ? 8 : 0;
 		if (width && (hex_digits(text + i + 2, len - i - 2, width, &cp) < 0 || cp > 0x10FFFF))
 			return bad_literal(err, "a unicode string", text, len);
+		if (cp == '\\' && !width && i + 1 < len) { /* \\ is two characters, and escapes nothing */
+			out[used++] = '\\';
+			cp = (uint8_t)text[++i];
+		}
 		used += put_utf8(cp, out + used);
 		i += width ? 2 + width : 1;
 	}

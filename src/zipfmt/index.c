@@ -314,6 +314,7 @@ int ckpt_zip_open(struct ckpt_source *source, struct ckpt_zip **out, struct ckpt
 	*out = NULL;
 	if (!zip)
 		return ckpt_fail_nomem(err);
+	pthread_mutex_init(&zip->lock, NULL);
 	zip->source = ckpt_source_ref(source);
 	/* an entry takes 46 bytes of the file and about 150 here */
 	zip->arena = ckpt_arena_new(8 * ckpt_source_size(source) + (1 << 20));
@@ -335,6 +336,8 @@ void ckpt_zip_close(struct ckpt_zip *zip)
 {
 	if (!zip)
 		return;
+	ckpt_zip_inflater_free(zip->inflater);
+	pthread_mutex_destroy(&zip->lock);
 	ckpt_strmap_clear(&zip->by_name);
 	ckpt_arena_free(zip->arena);
 	ckpt_source_unref(zip->source);
@@ -428,13 +431,12 @@ static int locate(struct ckpt_zip *zip, struct ckpt_zip_entry *e, struct ckpt_wi
 int ckpt_zip_locate(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, struct ckpt_error *err)
 {
 	struct ckpt_window w;
-	int rc;
+	int rc = ckpt_window_init(&w, zip->source, 512, err);
 
-	if (entry->data_off)
-		return 0;
-	rc = ckpt_window_init(&w, zip->source, 512, err);
-	if (rc == 0)
+	pthread_mutex_lock(&zip->lock);
+	if (rc == 0 && !entry->data_off)
 		rc = locate(zip, entry, &w, err);
+	pthread_mutex_unlock(&zip->lock);
 	ckpt_window_clear(&w);
 	return rc;
 }
@@ -445,23 +447,28 @@ int ckpt_zip_locate_all(struct ckpt_zip *zip, struct ckpt_error *err)
 	struct ckpt_window w = { 0 };
 	int rc = order ? ckpt_window_init(&w, zip->source, 4096, err) : ckpt_fail_nomem(err);
 
+	pthread_mutex_lock(&zip->lock);
 	for (uint32_t i = 0; rc == 0 && i < zip->count; i++) {
 		struct ckpt_zip_entry *e = order[i];
+		char one[120], other[120];
 		uint64_t end;
 
 		if (!e->data_off)
 			rc = locate(zip, e, &w, err);
 		end = e->data_off + e->csize;
 		if (rc == 0 && i + 1 < zip->count && end > order[i + 1]->header_off)
-			rc = ckpt_fail(err, CKPT_E_FORMAT, "the records '%.100s' and '%.100s' overlap",
-				       e->name, order[i + 1]->name);
+			rc = ckpt_fail(err, CKPT_E_FORMAT, "the records '%s' and '%s' overlap",
+				       ckpt_escape(one, sizeof(one), e->name, e->name_len),
+				       ckpt_escape(other, sizeof(other), order[i + 1]->name,
+						   order[i + 1]->name_len));
 	}
+	pthread_mutex_unlock(&zip->lock);
 	ckpt_window_clear(&w);
 	free(order);
 	return rc;
 }
 
-struct ckpt_recipe ckpt_zip_recipe(const struct ckpt_zip *zip, const struct ckpt_zip_entry *entry)
+struct ckpt_recipe ckpt_zip_recipe(struct ckpt_zip *zip, const struct ckpt_zip_entry *entry)
 {
 	if (entry->method == CKPT_ZIP_DEFLATED)
 		return ckpt_zip_inflate_recipe(zip, entry);

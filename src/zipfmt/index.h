@@ -7,6 +7,8 @@
 #include "io/source.h"
 #include "tensor/recipe.h"
 
+#include <pthread.h>
+
 enum ckpt_zip_method { CKPT_ZIP_STORED = 0, CKPT_ZIP_DEFLATED = 8 };
 
 /* One record, as the central directory has it. */
@@ -31,6 +33,8 @@ struct ckpt_zip {
 	uint64_t directory_off, directory_size;
 	uint64_t end_off;               /* behind the end record and its comment */
 	bool has_zip64;
+	pthread_mutex_t lock;  /* of what reading adds: data offsets, the decompressor */
+	struct ckpt_inflater *inflater; /* owned; NULL until a compressed record is read */
 };
 
 /*
@@ -59,7 +63,7 @@ int ckpt_zip_locate(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, struct c
 int ckpt_zip_locate_all(struct ckpt_zip *zip, struct ckpt_error *err);
 
 /* The record's (uncompressed) bytes, not read yet. The entry must have been located. */
-struct ckpt_recipe ckpt_zip_recipe(const struct ckpt_zip *zip, const struct ckpt_zip_entry *entry);
+struct ckpt_recipe ckpt_zip_recipe(struct ckpt_zip *zip, const struct ckpt_zip_entry *entry);
 
 /*
  * The whole record in memory, to be freed with free(). MOST is the limit. The CRC is checked where

@@ -7,16 +7,20 @@
 #include <string.h>
 #include <zip.h>
 
-struct inflate_stream {
-	struct ckpt_stream base;
+struct ckpt_inflater {
 	zip_t *archive;
-	zip_file_t *file;
 	const struct ckpt_source *source;
 	uint64_t pos;
 	zip_error_t error;
 };
 
-static zip_int64_t read_some(struct inflate_stream *s, void *data, uint64_t len)
+struct inflate_stream {
+	struct ckpt_stream base;
+	struct ckpt_zip *zip; /* locked as long as the stream is open: libzip knows no threads */
+	zip_file_t *file;
+};
+
+static zip_int64_t read_some(struct ckpt_inflater *s, void *data, uint64_t len)
 {
 	uint64_t left = ckpt_source_size(s->source) - s->pos;
 
@@ -30,7 +34,7 @@ static zip_int64_t read_some(struct inflate_stream *s, void *data, uint64_t len)
 	return (zip_int64_t)len;
 }
 
-static zip_int64_t seek_to(struct inflate_stream *s, void *data, uint64_t len)
+static zip_int64_t seek_to(struct ckpt_inflater *s, void *data, uint64_t len)
 {
 	zip_int64_t to = zip_source_seek_compute_offset(s->pos, ckpt_source_size(s->source), data, len,
 							&s->error);
@@ -40,7 +44,7 @@ static zip_int64_t seek_to(struct inflate_stream *s, void *data, uint64_t len)
 	return to < 0 ? -1 : 0;
 }
 
-static zip_int64_t tell_size(struct inflate_stream *s, void *data, uint64_t len)
+static zip_int64_t tell_size(struct ckpt_inflater *s, void *data, uint64_t len)
 {
 	zip_stat_t st;
 
@@ -56,7 +60,7 @@ static zip_int64_t tell_size(struct inflate_stream *s, void *data, uint64_t len)
 /* libzip reads through this, so that slices and memory work as files do. */
 static zip_int64_t callback(void *ctx, void *data, zip_uint64_t len, zip_source_cmd_t cmd)
 {
-	struct inflate_stream *s = ctx;
+	struct ckpt_inflater *s = ctx;
 
 	switch (cmd) {
 	case ZIP_SOURCE_OPEN: s->pos = 0; return 0;
@@ -75,15 +79,23 @@ static zip_int64_t callback(void *ctx, void *data, zip_uint64_t len, zip_source_
 	}
 }
 
+void ckpt_zip_inflater_free(struct ckpt_inflater *inflater)
+{
+	if (!inflater)
+		return;
+	if (inflater->archive)
+		zip_discard(inflater->archive);
+	zip_error_fini(&inflater->error);
+	free(inflater);
+}
+
 static void close_stream(struct ckpt_stream *stream)
 {
 	struct inflate_stream *s = (struct inflate_stream *)stream;
 
 	if (s->file)
 		zip_fclose(s->file);
-	if (s->archive)
-		zip_discard(s->archive);
-	zip_error_fini(&s->error);
+	pthread_mutex_unlock(&s->zip->lock);
 	free(s);
 }
 
@@ -107,26 +119,30 @@ static int read_stream(struct ckpt_stream *stream, void *buf, size_t len, struct
 	return 0;
 }
 
-static int open_archive(struct inflate_stream *s, zip_uint64_t index, struct ckpt_error *err)
+static int new_inflater(const struct ckpt_source *src, struct ckpt_inflater **out,
+			struct ckpt_error *err)
 {
+	struct ckpt_inflater *inflater = calloc(1, sizeof(*inflater));
 	zip_error_t why;
 	zip_source_t *source;
 	int rc = 0;
 
+	if (!inflater)
+		return ckpt_fail_nomem(err);
+	inflater->source = src;
+	zip_error_init(&inflater->error);
 	zip_error_init(&why);
-	source = zip_source_function_create(callback, s, &why);
-	s->archive = source ? zip_open_from_source(source, ZIP_RDONLY, &why) : NULL;
-	if (!s->archive) {
+	source = zip_source_function_create(callback, inflater, &why);
+	inflater->archive = source ? zip_open_from_source(source, ZIP_RDONLY, &why) : NULL;
+	if (!inflater->archive) {
 		rc = ckpt_fail(err, CKPT_E_FORMAT, "libzip: %s", zip_error_strerror(&why));
 		if (source)
 			zip_source_free(source);
+		ckpt_zip_inflater_free(inflater);
+		inflater = NULL;
 	}
 	zip_error_fini(&why);
-	if (rc == 0) {
-		s->file = zip_fopen_index(s->archive, index, 0);
-		if (!s->file)
-			rc = ckpt_fail(err, CKPT_E_FORMAT, "libzip: %s", zip_strerror(s->archive));
-	}
+	*out = inflater;
 	return rc;
 }
 
@@ -134,15 +150,22 @@ static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 		       struct ckpt_error *err)
 {
 	struct inflate_stream *s = calloc(1, sizeof(*s));
-	int rc;
+	int rc = 0;
 
 	*out = NULL;
 	if (!s)
 		return ckpt_fail_nomem(err);
 	s->base = (struct ckpt_stream){ read_stream, close_stream };
-	s->source = recipe->src;
-	zip_error_init(&s->error);
-	rc = open_archive(s, recipe->off, err);
+	s->zip = recipe->ctx;
+	pthread_mutex_lock(&s->zip->lock);
+	if (!s->zip->inflater)
+		rc = new_inflater(recipe->src, &s->zip->inflater, err);
+	if (rc == 0) {
+		s->file = zip_fopen_index(s->zip->inflater->archive, recipe->off, 0);
+		if (!s->file)
+			rc = ckpt_fail(err, CKPT_E_FORMAT, "libzip: %s",
+				       zip_strerror(s->zip->inflater->archive));
+	}
 	if (rc < 0)
 		close_stream(&s->base);
 	else
@@ -150,10 +173,10 @@ static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	return rc;
 }
 
-struct ckpt_recipe ckpt_zip_inflate_recipe(const struct ckpt_zip *zip,
+struct ckpt_recipe ckpt_zip_inflate_recipe(struct ckpt_zip *zip,
 					   const struct ckpt_zip_entry *entry)
 {
 	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_STREAM, .src = zip->source,
 				     .off = (uint64_t)(entry - zip->entries), .len = entry->usize,
-				     .open = open_stream };
+				     .open = open_stream, .ctx = zip };
 }

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files at the limits of the zip format: torch writes them, ckpt writes them again, same bytes.
+
+CKPT, CKPT_PYTHON and CKPT_TEST_DIR as for run.py. With CKPT_HUGE=1 also records around 4 GiB, which
+take about 10 GB of disk and a minute per torch.
+"""
+
+import filecmp
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def generate(command, work):
+    shutil.copy(os.path.join(HERE, "large_files.py"), work)
+    huge = ["--huge"] if os.environ.get("CKPT_HUGE") else []
+    subprocess.run(command.split() + ["large_files.py", "in"] + huge, cwd=work, check=True,
+                   stdout=subprocess.DEVNULL)
+
+
+def rewrite(ckpt, arguments, source, target):
+    result = subprocess.run([ckpt] + arguments + [source, target], stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True)
+    return result.returncode, result.stderr.strip()
+
+
+def check(ckpt, work, name):
+    """An edit that changes nothing keeps every byte: layout, alignment and checksums."""
+    source = os.path.join(work, "in", name)
+    os.makedirs(os.path.join(work, "out"), exist_ok=True)
+    target = os.path.join(work, "out", name)
+    code, message = rewrite(ckpt, ["strip-prefix", "--if-present", "nothing.", "--no-sync"], source, target)
+    if code:
+        return "exit status %d: %s" % (code, message)
+    same = filecmp.cmp(source, target, shallow=False)
+    os.unlink(target)
+    return None if same else "the bytes differ"
+
+
+def main():
+    ckpt, pythons = os.environ.get("CKPT"), os.environ.get("CKPT_PYTHON")
+    if not ckpt or not pythons:
+        print("skipped: CKPT or CKPT_PYTHON is not set, no real torch to compare with")
+        return 77
+    base = os.environ.get("CKPT_TEST_DIR") or "."
+    os.makedirs(base, exist_ok=True)
+    failed = passed = 0
+    for command in pythons.split(";"):
+        with tempfile.TemporaryDirectory(dir=base) as work:
+            generate(command, work)
+            for name in sorted(os.listdir(os.path.join(work, "in"))):
+                problem = check(os.path.abspath(ckpt), work, name)
+                passed += problem is None
+                failed += problem is not None
+                if problem:
+                    print("FAIL %s, %s: %s" % (command.split("/")[-1], name, problem))
+                os.unlink(os.path.join(work, "in", name))
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
