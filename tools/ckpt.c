@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 extern const struct command cmd_ls, cmd_info, cmd_dis, cmd_strip_module, cmd_add_module,
 	cmd_strip_prefix, cmd_add_prefix, cmd_rename, cmd_convert, cmd_version, cmd_help,
@@ -23,7 +24,7 @@ const struct command *find_command(const char *name)
 	return NULL;
 }
 
-static int unknown_command(const char *name)
+int unknown_command(const char *name)
 {
 	const char *names[sizeof(commands) / sizeof(commands[0])], *near;
 	size_t count = 0;
@@ -35,6 +36,8 @@ static int unknown_command(const char *name)
 	complain("unknown command '%.60s'", name);
 	if (near)
 		hint("did you mean '%s'?", near);
+	else if (access(name, R_OK) == 0)
+		hint("'ckpt info %s' shows what is in that file", name);
 	else
 		hint("'ckpt help' lists the commands");
 	return EXIT_USAGE;

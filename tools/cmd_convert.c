@@ -42,6 +42,7 @@ static int convert(const struct ckpt_save_options *options, const char *in, cons
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *model;
 	char size[16];
+	double start = seconds();
 	int code = EXIT_FINE;
 
 	if (ckpt_open(in, &model, &err) < 0)
@@ -54,12 +55,15 @@ static int convert(const struct ckpt_save_options *options, const char *in, cons
 	} else if (!quiet) {
 		end_progress();
 		if (report.dropped)
-			printf("%u record%s left out\n", report.dropped, report.dropped == 1 ? "" : "s");
-		printf("%s %s\n", human_size(report.nbytes, size),
-		       dry_run ? "would be written (dry run)" : "written");
+			printf("%u unused record%s left out, ", report.dropped, report.dropped == 1 ? "" : "s");
+		if (dry_run)
+			printf("%s would be written (dry run)\n", human_size(report.nbytes, size));
+		else
+			printf("%s written in %.2f s\n", human_size(report.nbytes, size), seconds() - start);
 	}
 	ckpt_close(model);
-	end_by_signal();
+	if (code != EXIT_FINE)
+		end_by_signal();
 	return finish_output(code);
 }
 
@@ -84,10 +88,8 @@ static int run(int argc, char **argv)
 	}
 	if (crc)
 		options.crc = !strcmp(crc, "on");
-	if (!strcmp(argv[first + 1], "-")) {
-		complain("writing to standard output is not possible: torch needs a file it can seek in");
+	if (refuse_streams(argv[first], argv[first + 1]))
 		return EXIT_USAGE;
-	}
 	options.profile = profile;
 	options.flags = CKPT_SAVE_CANONICAL | (force ? CKPT_SAVE_REPLACE : 0u) |
 			(no_sync ? CKPT_SAVE_NO_SYNC : 0u) | (dry_run ? CKPT_SAVE_DRY_RUN : 0u);

@@ -40,15 +40,15 @@ static int run_help(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
+	if (first == argc && man)
+		return wrong_usage(&cmd_help, "help: --man needs the name of a command");
 	if (first == argc) {
 		print_overview(stdout);
 		return finish_output(EXIT_FINE);
 	}
 	cmd = find_command(argv[first]);
-	if (!cmd) {
-		complain("unknown command '%.60s'", argv[first]);
-		return EXIT_USAGE;
-	}
+	if (!cmd)
+		return unknown_command(argv[first]);
 	if (man)
 		print_man_page(cmd, stdout);
 	else
@@ -120,7 +120,9 @@ static void zsh(void)
 
 static void fish(void)
 {
+	printf("complete -c ckpt -n '__fish_seen_subcommand_from help completion version' -f\n");
 	for (const struct command *const *cmd = commands; *cmd; cmd++) {
+		printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l help -s h\n", (*cmd)->name);
 		printf("complete -c ckpt -n __fish_use_subcommand -a %s -d \"%s\"\n", (*cmd)->name,
 		       (*cmd)->summary);
 		for (const struct opt *o = (*cmd)->opts; o->kind; o++) {

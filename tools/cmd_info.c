@@ -152,16 +152,18 @@ static int print_item(void *ctx, const struct ckpt_item *item)
 static void print_file(const struct summary *s, const char *path)
 {
 	const struct ckpt_file_info *f = &s->file;
-	char size[16], name[200], a[32], b[32];
+	char size[16], name[200], a[32], b[32], aligned[40];
 
 	printf("%-12s%s\n", "file", ckpt_escape(name, sizeof(name), path, strlen(path)));
-	printf("%-12s%s, written by %s\n", "format", f->format, f->writer);
+	printf("%-12s%s, as %s writes it\n", "format", f->format, f->writer);
 	printf("%-12s%s bytes (%s), %s record%s in '%s/'\n", "size", grouped(f->file_nbytes, a),
 	       human_size(f->file_nbytes, size), grouped(f->record_count, b),
 	       f->record_count == 1 ? "" : "s",
 	       ckpt_escape(name, sizeof(name), f->archive_name, strlen(f->archive_name)));
-	printf("%-12spickle of %s bytes, protocol %u; data aligned to %u; %s; byte order %s\n", "layout",
-	       grouped(f->pickle_nbytes, a), f->pickle_protocol, f->alignment,
+	snprintf(aligned, sizeof(aligned), f->alignment ? "data aligned to %u" : "data not aligned",
+		 f->alignment);
+	printf("%-12spickle of %s bytes, protocol %u; %s; %s; byte order %s\n", "layout",
+	       grouped(f->pickle_nbytes, a), f->pickle_protocol, aligned,
 	       f->has_crc ? "CRC-32 recorded" : "no checksums", f->byteorder[0] ? f->byteorder : "not said");
 	if (f->compressed)
 		printf("%-12s%u storages are compressed: mmap=True would load garbage; 'ckpt convert' mends "

@@ -299,11 +299,11 @@ static int list(const char *path, char **patterns, int count)
 		complain("out of memory");
 		code = EXIT_ERROR;
 	}
-	if (code == EXIT_FINE)
-		code = json ? print_json(&l) : print_table(&l);
 	if (code == EXIT_FINE && l.pattern_count && !l.count) {
 		complain("%s: no tensor matches", path);
 		code = EXIT_NO;
+	} else if (code == EXIT_FINE) {
+		code = json ? print_json(&l) : print_table(&l);
 	}
 	for (size_t i = 0; i < l.pattern_count; i++)
 		ckpt_pattern_free(l.patterns[i]);

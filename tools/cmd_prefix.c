@@ -27,7 +27,18 @@ static int strip(const struct ckpt_model *in, const struct ckpt_edit_options *op
 static int add(const struct ckpt_model *in, const struct ckpt_edit_options *options,
 	       struct ckpt_model **out, struct ckpt_edit_report *report, struct ckpt_error *err)
 {
+	struct ckpt_prefix_count c = { .size = sizeof(c) };
+
+	if (ckpt_count_prefix(in, prefix, &c, NULL) == 0 && c.keys && c.with_prefix == c.keys)
+		hint("all %llu keys begin with '%s' already", (unsigned long long)c.keys, prefix);
 	return ckpt_add_prefix(in, prefix, options, out, report, err);
+}
+
+static bool ends_with_dot(const char *text)
+{
+	size_t len = strlen(text);
+
+	return len && text[len - 1] == '.';
 }
 
 static int run(const struct command *cmd, int argc, char **argv, bool takes_prefix, edit_fn *edit)
@@ -40,8 +51,8 @@ static int run(const struct command *cmd, int argc, char **argv, bool takes_pref
 	if (takes_prefix)
 		prefix = argv[first++];
 	ckpt_escape(shown, sizeof(shown), prefix, strlen(prefix));
-	snprintf(nothing, sizeof(nothing), "%.60s: no key begins with '%s', nothing was written",
-		 argv[first], shown);
+	snprintf(nothing, sizeof(nothing), "%.60s: no key begins with '%s%s', nothing was written",
+		 argv[first], shown, ends_with_dot(prefix) ? "" : ".");
 	return run_edit(&s, argv[first], argv[first + 1], edit, nothing);
 }
 
@@ -74,8 +85,8 @@ const struct command cmd_add_module = {
 	.operands = "IN OUT",
 	.summary = "put 'module.' before every key, as DistributedDataParallel wants them",
 	.details = "Edits the state dicts of modules: those with _metadata, and those that hold nothing but\n"
-		   "tensors; an optimizer's are left alone. --at names others. OUT is what\n"
-		   "DistributedDataParallel(model).state_dict() would be saved as.\n",
+		   "tensors; an optimizer's are left alone. --at names others. OUT has the entries that\n"
+		   "DistributedDataParallel(model).state_dict() has, _metadata included.\n",
 	.examples = "  ckpt add-module plain.pt ddp.pt\n",
 	.opts = add_opts,
 	.least = 2,

@@ -49,6 +49,9 @@ extern const struct command *const commands[];
 
 const struct command *find_command(const char *name);
 
+/* Says that there is none of that name, and what may have been meant. Returns the exit code. */
+int unknown_command(const char *name);
+
 /*
  * Parse the options of CMD. Returns the index of the first operand, or -1 - exit code if the
  * command is already done (--help, wrong usage). Options may stand behind operands.
@@ -82,7 +85,6 @@ const char *grouped(uint64_t n, char *buf);
 const char *shape_text(const struct ckpt_tensor_info *t, char *buf, size_t size);
 
 extern bool quiet, verbose;
-bool colour_on(FILE *out);
 
 /* Every command ends with this: a full disk under stdout is an error, too. */
 int finish_output(int code);
@@ -95,6 +97,7 @@ const void *catch_signals(void);
 void end_by_signal(void);
 void show_progress(void *ctx, uint64_t done, uint64_t total);
 void end_progress(void);
+double seconds(void); /* on a clock that only goes forward */
 
 /* ---- edits share this ---- */
 
@@ -112,6 +115,9 @@ struct edit_settings {
 typedef int edit_fn(const struct ckpt_model *in, const struct ckpt_edit_options *options,
 		    struct ckpt_model **out, struct ckpt_edit_report *report,
 		    struct ckpt_error *err);
+
+/* True, and said so, if one of them is "-". */
+bool refuse_streams(const char *in, const char *out);
 
 /* Open IN, EDIT, save as OUT, print the summary. NOTHING: what to say if no key was renamed. */
 int run_edit(const struct edit_settings *s, const char *in, const char *out, edit_fn *edit,

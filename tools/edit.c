@@ -2,16 +2,8 @@
 #include "command.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 enum { MOST_PLACES = 8 };
 
@@ -61,6 +53,43 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 	return rc;
 }
 
+enum { MOST_NAMES = 64 };
+
+struct names {
+	const char *text[MOST_NAMES + 1];
+	size_t count;
+};
+
+static int collect_name(void *ctx, const struct ckpt_item *item)
+{
+	struct names *n = ctx;
+
+	if (item->kind != CKPT_ITEM_CONTAINER)
+		return 0;
+	if (item->depth > 0 && n->count < MOST_NAMES)
+		n->text[n->count++] = strdup(item->name);
+	return item->depth < 2;
+}
+
+/* --at NAME was not found: what was probably meant. */
+static void hint_at(const struct ckpt_model *model, const struct edit_settings *s)
+{
+	struct names n = { .count = 0 };
+	const char *near;
+
+	ckpt_walk(model, collect_name, &n, NULL);
+	for (size_t i = 0; i < n.count && !n.text[i]; i++)
+		n.count = 0; /* no memory for a hint */
+	n.text[n.count] = NULL;
+	near = suggest(s->at.items[0], n.text);
+	if (near)
+		hint("did you mean '%s'?", near);
+	else if (n.count)
+		hint("there is '%s'; 'ckpt info' lists the rest", n.text[0]);
+	for (size_t i = 0; i < n.count; i++)
+		free((char *)n.text[i]);
+}
+
 static int edit_and_save(const struct edit_settings *s, const struct ckpt_model *model,
 			 const char *out, edit_fn *edit, const char *nothing)
 {
@@ -75,8 +104,12 @@ static int edit_and_save(const struct edit_settings *s, const struct ckpt_model 
 	options.at = s->at.items;
 	options.at_count = s->at.count;
 	options.anywhere = s->anywhere;
-	if (edit(model, &options, &edited, &report, &err) < 0)
-		return fail(&err);
+	if (edit(model, &options, &edited, &report, &err) < 0) {
+		code = fail(&err);
+		if (err.status == CKPT_E_NOTFOUND && s->at.count)
+			hint_at(model, s);
+		return code;
+	}
 	if (!report.renamed && !report.names_renamed && !s->if_present) {
 		complain("%s", nothing);
 		hint("--if-present writes OUT unchanged instead, with exit code 0");
@@ -92,6 +125,18 @@ static int edit_and_save(const struct edit_settings *s, const struct ckpt_model 
 	return code;
 }
 
+bool refuse_streams(const char *in, const char *out)
+{
+	if (!strcmp(in, "-"))
+		complain("reading from standard input is not possible: a checkpoint is read at many places");
+	else if (!strcmp(out, "-"))
+		complain("writing to standard output is not possible: the output gets its name when it is "
+			 "complete");
+	else
+		return false;
+	return true;
+}
+
 int run_edit(const struct edit_settings *s, const char *in, const char *out, edit_fn *edit,
 	     const char *nothing)
 {
@@ -99,14 +144,13 @@ int run_edit(const struct edit_settings *s, const char *in, const char *out, edi
 	struct ckpt_model *model;
 	int code;
 
-	if (!strcmp(out, "-")) {
-		complain("writing to standard output is not possible: torch needs a file it can seek in");
+	if (refuse_streams(in, out))
 		return EXIT_USAGE;
-	}
 	if (ckpt_open(in, &model, &err) < 0)
 		return fail(&err);
 	code = edit_and_save(s, model, out, edit, nothing);
 	ckpt_close(model);
-	end_by_signal();
+	if (code != EXIT_FINE) /* a signal that came too late to stop anything is no failure */
+		end_by_signal();
 	return finish_output(code);
 }

@@ -105,7 +105,8 @@ void print_man_page(const struct command *cmd, FILE *out)
 	fputs("\n[OPTIONS] ", out);
 	man_text(cmd->operands, out);
 	fputs("\n.SH DESCRIPTION\n", out);
-	man_text(cmd->summary, out);
+	fputc(toupper((unsigned char)cmd->summary[0]), out);
+	man_text(cmd->summary + 1, out);
 	fputs(".\n", out);
 	if (cmd->details) {
 		fputs(".PP\n.nf\n", out);

@@ -40,7 +40,7 @@ void end_by_signal(void)
 	raise(number);
 }
 
-static double seconds(void)
+double seconds(void)
 {
 	struct timespec t;
 

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 bool quiet, verbose;
 
@@ -49,13 +48,6 @@ const char *shape_text(const struct ckpt_tensor_info *t, char *buf, size_t size)
 					 t->shape[i]);
 	snprintf(buf + used, size - used, "]");
 	return buf;
-}
-
-bool colour_on(FILE *out)
-{
-	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-
-	return isatty(fileno(out)) && !(no && *no) && !(term && !strcmp(term, "dumb"));
 }
 
 int finish_output(int code)

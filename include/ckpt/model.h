@@ -112,7 +112,7 @@ CKPT_API int ckpt_walk(const struct ckpt_model *model,
 struct ckpt_file_info {
 	size_t size;
 	const char *format;       /* "torch zip" */
-	const char *writer;       /* who writes such a file: "torch 2.7 or later" */
+	const char *writer;       /* which torch writes such records: "torch 2.7 or later" */
 	const char *profile;      /* the same as ckpt_save() takes it: "2.7" */
 	const char *archive_name; /* the folder inside of the zip */
 	const char *byteorder;    /* "little", "big", or "" where the file does not say */
@@ -120,7 +120,7 @@ struct ckpt_file_info {
 	uint64_t pickle_nbytes;
 	uint64_t record_count;
 	uint32_t pickle_protocol;
-	uint32_t alignment;   /* of the records' data */
+	uint32_t alignment;   /* of the records' data; 0: not aligned, packed anew by another tool */
 	bool has_crc;         /* checksums are recorded */
 	uint32_t compressed;  /* storages that are deflated: torch loads them, but not with mmap */
 	uint32_t unreferenced; /* storage records that no tensor mentions */

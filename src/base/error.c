@@ -64,7 +64,7 @@ int ckpt_error_at(struct ckpt_error *err, int rc, const char *path, const char *
 	if (rc >= 0 || !err)
 		return rc;
 	if (path && !err->path[0])
-		snprintf(err->path, sizeof(err->path), "%s", path);
+		ckpt_escape_again(err->path, sizeof(err->path), path, strlen(path));
 	if (record && !err->record[0])
 		ckpt_escape_again(err->record, sizeof(err->record), record, strlen(record));
 	if (offset != CKPT_NO_OFFSET && err->offset == CKPT_NO_OFFSET)

@@ -407,6 +407,7 @@ static bool probe(const uint8_t *head, size_t len, uint64_t size)
 static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
+	const struct ckpt_zip_entry *pickle = ckpt_torch_zip_record(tz, "data.pkl");
 
 	out->format = "torch zip";
 	out->writer = tz->profile->writers;
@@ -414,7 +415,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->archive_name = tz->archive_name;
 	out->byteorder = tz->byteorder;
 	out->record_count = tz->zip->count;
-	out->alignment = tz->alignment;
+	out->alignment = pickle->data_off % tz->alignment ? 0 : tz->alignment;
 	out->has_crc = tz->has_crc;
 	out->compressed = tz->compressed;
 	out->unreferenced = tz->unreferenced;

@@ -216,7 +216,10 @@ static int choose_archive_name(struct writer *w, const char *path, struct ckpt_e
 		strcpy(w->archive_name, "archive");
 		return 0;
 	}
-	return ckpt_profile_archive_name(w->profile, path, w->archive_name, sizeof(w->archive_name), err);
+	return ckpt_error_at(err,
+			     ckpt_profile_archive_name(w->profile, path, w->archive_name,
+						       sizeof(w->archive_name), err),
+			     path, NULL, CKPT_NO_OFFSET);
 }
 
 static int choose(struct writer *w, const char *path, struct ckpt_error *err)
@@ -289,7 +292,8 @@ static int move_record(struct writer *w, uint32_t i, struct ckpt_error *err)
 	if (rc == 0)
 		rc = ckpt_mover_copy(w->mover, &piece->recipe, &moved, err);
 	if (rc < 0)
-		return ckpt_error_at(err, rc, NULL, r->name, CKPT_NO_OFFSET);
+		return rc == CKPT_E_CANCELLED ? rc
+					      : ckpt_error_at(err, rc, NULL, r->name, CKPT_NO_OFFSET);
 	if (!piece->crc_known)
 		r->crc32 = moved.crc32;
 	if (!is_id)
@@ -316,14 +320,25 @@ static int move_all(struct writer *w, struct ckpt_error *err)
 	return rc == 0 ? ckpt_mover_flush(w->mover, err) : rc;
 }
 
+static unsigned sink_flags(const struct ckpt_save_options *o)
+{
+	return (o->flags & CKPT_SAVE_REPLACE ? CKPT_SINK_REPLACE : 0u) |
+	       (o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u);
+}
+
 static int write_file(struct writer *w, const char *path, struct ckpt_error *err)
 {
 	struct ckpt_mover_options options = { .total = w->layout.file_size, .progress = w->o->progress,
 					      .ctx = w->o->progress_ctx, .cancel = w->o->cancel };
-	unsigned flags = (w->o->flags & CKPT_SAVE_REPLACE ? CKPT_SINK_REPLACE : 0) |
-			 (w->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0);
+	unsigned flags = sink_flags(w->o);
+	uint64_t size = w->layout.file_size, need = size;
+	const struct ckpt_source *source = w->model->doc->source;
 	struct ckpt_sink *sink;
-	int rc = ckpt_sink_open(path, w->layout.file_size, flags, &sink, err);
+	int rc;
+
+	if (ckpt_source_disk_bytes(source) < ckpt_source_size(source)) /* holes stay holes */
+		need = ckpt_source_disk_bytes(source) < size ? ckpt_source_disk_bytes(source) : size;
+	rc = ckpt_sink_open(path, size, need, flags, &sink, err);
 
 	if (rc < 0)
 		return rc;
@@ -331,9 +346,13 @@ static int write_file(struct writer *w, const char *path, struct ckpt_error *err
 	if (rc == 0)
 		rc = move_all(w, err);
 	if (rc == 0)
-		rc = ckpt_source_check_unchanged(w->model->doc->source, err);
+		rc = ckpt_source_check_unchanged(source, err);
+	if (rc == 0)
+		rc = ckpt_sink_sync(sink, err);
+	if (rc == 0)
+		rc = ckpt_mover_check_cancel(w->mover, err);
 	/* what fails from the sink knows its path already; the rest is about the input */
-	rc = ckpt_error_at(err, rc, ckpt_source_path(w->model->doc->source), NULL, CKPT_NO_OFFSET);
+	rc = ckpt_error_at(err, rc, ckpt_source_path(source), NULL, CKPT_NO_OFFSET);
 	ckpt_mover_close(w->mover);
 	w->mover = NULL;
 	if (rc == 0)
@@ -391,6 +410,8 @@ int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 	w->o = options;
 	ckpt_serialization_id_init(&w->id);
 	rc = check_not_input(model, path, err);
+	if (rc == 0)
+		rc = ckpt_sink_check(path, sink_flags(options), err);
 	if (rc == 0)
 		rc = choose(w, path, err);
 	if (rc == 0)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { COPY_BLOCK = 1 << 20, WRITE_BEHIND = 64 << 20 };
@@ -95,7 +96,7 @@ static int check_target(const struct ckpt_sink *sink, struct ckpt_error *err)
 	if (lstat(sink->path, &st) < 0)
 		return errno == ENOENT ? 0 : ckpt_fail_errno(err, "cannot look at the output");
 	if (S_ISDIR(st.st_mode))
-		return ckpt_fail(err, CKPT_E_EXISTS, "the output is an existing directory");
+		return ckpt_fail(err, CKPT_E_EXISTS, "the output is an existing folder, wanted a file name");
 	if (!(sink->flags & CKPT_SINK_REPLACE))
 		return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");
 	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
@@ -103,16 +104,38 @@ static int check_target(const struct ckpt_sink *sink, struct ckpt_error *err)
 	return 0;
 }
 
-/* Only asks for the space: blocks reserved by fallocate() would be written twice on some systems. */
-static int check_space(const struct ckpt_sink *sink, uint64_t size, struct ckpt_error *err)
+/* Blocks reserved by fallocate() would be written twice on some systems, so only asks. */
+static int check_space(const struct ckpt_sink *sink, uint64_t size, uint64_t need,
+		       struct ckpt_error *err)
 {
+	struct statvfs fs;
+	uint64_t free_bytes;
+
+	if (fstatvfs(sink->fd, &fs) == 0 && fs.f_blocks &&
+	    !__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &free_bytes) &&
+	    free_bytes < need) {
+		errno = ENOSPC;
+		return ckpt_fail_errno(err, "needs %" PRIu64 " bytes, %" PRIu64 " are free in '%s'", need,
+				       free_bytes, sink->dir);
+	}
 	if (ckpt_io_truncate(sink->fd, (off_t)size) < 0)
 		return ckpt_fail_errno(err, "cannot make the output %" PRIu64 " bytes long", size);
 	return 0;
 }
 
-int ckpt_sink_open(const char *path, uint64_t size, unsigned flags, struct ckpt_sink **out,
-		   struct ckpt_error *err)
+int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err)
+{
+	struct ckpt_sink sink = { .flags = flags, .path = (char *)path, .dir = dir_of(path) };
+	int rc = sink.dir ? check_target(&sink, err) : ckpt_fail_nomem(err);
+
+	if (rc == 0 && access(sink.dir, W_OK | X_OK) < 0)
+		rc = ckpt_fail_errno(err, "cannot create a file in '%s'", sink.dir);
+	free(sink.dir);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
+int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flags,
+		   struct ckpt_sink **out, struct ckpt_error *err)
 {
 	struct ckpt_sink *sink = calloc(1, sizeof(*sink));
 	int rc;
@@ -131,7 +154,7 @@ int ckpt_sink_open(const char *path, uint64_t size, unsigned flags, struct ckpt_
 	if (rc == 0)
 		rc = create(sink, err);
 	if (rc == 0)
-		rc = check_space(sink, size, err);
+		rc = check_space(sink, size, need, err);
 	if (rc < 0)
 		ckpt_sink_discard(sink);
 	else
@@ -332,16 +355,19 @@ static int give_name(struct ckpt_sink *sink, struct ckpt_error *err)
 	return 0;
 }
 
+int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err)
+{
+	if ((sink->flags & CKPT_SINK_NO_SYNC) || ckpt_io_sync(sink->fd) == 0)
+		return 0;
+	return ckpt_error_at(err, ckpt_fail_errno(err, "cannot sync the output"), sink->path, NULL,
+			     CKPT_NO_OFFSET);
+}
+
 int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err)
 {
-	bool sync = !(sink->flags & CKPT_SINK_NO_SYNC);
-	int rc = 0;
+	int rc = give_name(sink, err);
 
-	if (sync && ckpt_io_sync(sink->fd) < 0)
-		rc = ckpt_fail_errno(err, "cannot sync the output");
-	if (rc == 0)
-		rc = give_name(sink, err);
-	if (rc == 0 && sync)
+	if (rc == 0 && !(sink->flags & CKPT_SINK_NO_SYNC))
 		rc = sync_dir(sink, err);
 	rc = ckpt_error_at(err, rc, sink->path, NULL, CKPT_NO_OFFSET);
 	ckpt_sink_discard(sink);

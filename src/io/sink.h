@@ -16,9 +16,18 @@ enum ckpt_sink_flags {
 	CKPT_SINK_NO_SYNC = 1 << 1, /* leave writing back to the system, as cp does */
 };
 
-/* SIZE is known from the layout: disk space is reserved where the file system can. */
-int ckpt_sink_open(const char *path, uint64_t size, unsigned flags, struct ckpt_sink **out,
-		   struct ckpt_error *err);
+/*
+ * Could PATH be made, as far as one can tell without making it? An existing file without
+ * CKPT_SINK_REPLACE, a folder, or a missing folder in front of it are found before the work.
+ */
+int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err);
+
+/*
+ * SIZE is known from the layout. NEED is what it will take on disk, holes left out: less free space
+ * is an error at once.
+ */
+int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flags,
+		   struct ckpt_sink **out, struct ckpt_error *err);
 
 int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, size_t len,
 		    struct ckpt_error *err);
@@ -27,7 +36,10 @@ int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, siz
 int ckpt_sink_copy(struct ckpt_sink *sink, uint64_t off, const struct ckpt_source *src,
 		   uint64_t src_off, uint64_t len, struct ckpt_error *err);
 
-/* Sync, give it its name, sync the folder. The sink is closed in any case. */
+/* Wait until the bytes are on the disk; nothing with CKPT_SINK_NO_SYNC. */
+int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err);
+
+/* Give it its name and sync the folder. The sink is closed in any case. */
 int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err);
 
 /* Drop it: nothing remains. NULL is allowed. */

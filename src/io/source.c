@@ -178,6 +178,13 @@ int ckpt_source_fd(const struct ckpt_source *src, uint64_t *file_off)
 	return src->fd;
 }
 
+uint64_t ckpt_source_disk_bytes(const struct ckpt_source *src)
+{
+	const struct ckpt_source *root = root_of(src);
+
+	return root->fd < 0 ? root->size : (uint64_t)root->st.st_blocks * 512;
+}
+
 int ckpt_source_check_unchanged(const struct ckpt_source *src, struct ckpt_error *err)
 {
 	const struct ckpt_source *root = root_of(src);

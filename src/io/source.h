@@ -39,6 +39,9 @@ int ckpt_source_read(const struct ckpt_source *src, uint64_t off, void *buf, siz
 /* The file behind a source and where the source starts in it; -1 if there is none. Borrowed. */
 int ckpt_source_fd(const struct ckpt_source *src, uint64_t *file_off);
 
+/* Bytes that the file behind it takes on disk: fewer than its size if it has holes. */
+uint64_t ckpt_source_disk_bytes(const struct ckpt_source *src);
+
 /* CKPT_E_CHANGED if size or time of change are not what they were when the file was opened. */
 int ckpt_source_check_unchanged(const struct ckpt_source *src, struct ckpt_error *err);
 

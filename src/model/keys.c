@@ -91,22 +91,23 @@ static const struct ckpt_value *new_key(struct editor *e, const struct ckpt_valu
 
 /* ---- renaming ---- */
 
-static int clash(struct editor *e, const char *where, const struct ckpt_value *key,
-		 struct ckpt_error *err)
+static int clash(const char *where, const struct ckpt_value *first,
+		 const struct ckpt_value *second, const struct ckpt_value *key, struct ckpt_error *err)
 {
-	char name[160], place[120];
+	char name[100], place[100], one[100], other[100];
 
-	(void)e;
-	return ckpt_fail(err, CKPT_E_CLASH, "two entries of %s%s%s would be named '%s'",
+	return ckpt_fail(err, CKPT_E_CLASH, "'%s' and '%s' in %s%s%s would both be named '%s'",
+			 ckpt_escape(one, sizeof(one), first->u.bytes.ptr, first->u.bytes.len),
+			 ckpt_escape(other, sizeof(other), second->u.bytes.ptr, second->u.bytes.len),
 			 where[0] ? "'" : "the state dict",
 			 where[0] ? ckpt_escape(place, sizeof(place), where, strlen(where)) : "",
 			 where[0] ? "'" : "",
 			 ckpt_escape(name, sizeof(name), key->u.bytes.ptr, key->u.bytes.len));
 }
 
-/* Every key must be there once only, after the edit. */
-static int check_clashes(struct editor *e, const struct ckpt_seq *pairs, const char *where,
-			 struct ckpt_error *err)
+/* Every key must be there once only, after the edit. BEFORE has the old names, place by place. */
+static int check_clashes(struct editor *e, const struct ckpt_seq *pairs,
+			 const struct ckpt_seq *before, const char *where, struct ckpt_error *err)
 {
 	struct ckpt_strmap names = { 0 };
 	int rc = ckpt_strmap_reserve(&names, pairs->count / 2) ? 0 : ckpt_fail_nomem(err);
@@ -114,13 +115,15 @@ static int check_clashes(struct editor *e, const struct ckpt_seq *pairs, const c
 
 	for (uint32_t i = 0; rc == 0 && i < pairs->count; i += 2) {
 		const struct ckpt_value *key = now(e, pairs->items[i]);
+		uint64_t *first;
 
 		if (!is_str(key))
 			continue;
-		if (!ckpt_strmap_insert(&names, key->u.bytes.ptr, key->u.bytes.len, i, &there))
+		first = ckpt_strmap_insert(&names, key->u.bytes.ptr, key->u.bytes.len, i, &there);
+		if (!first)
 			rc = ckpt_fail_nomem(err);
 		else if (there)
-			rc = clash(e, where, key, err);
+			rc = clash(where, before->items[*first], before->items[i], key, err);
 	}
 	ckpt_strmap_clear(&names);
 	return rc;
@@ -244,7 +247,7 @@ static int edit_metadata(struct editor *e, const struct ckpt_value *state_dict,
 	if (rc == 0 && e->edit->new_roots && !add_roots(e, pairs_of(copy)))
 		rc = ckpt_arena_fail(e->to->arena, err);
 	if (rc == 0)
-		rc = check_clashes(e, pairs_of(copy), "_metadata", err);
+		rc = check_clashes(e, pairs_of(copy), pairs_of(copy), "_metadata", err);
 	if (rc == 0 && (renamed || e->edit->new_roots))
 		rc = ckpt_model_replace(e->to, copy, err);
 	e->report->metadata_renamed += renamed;
@@ -339,7 +342,7 @@ static int edit_state_dict(struct editor *e, const struct ckpt_walk_step *step,
 		return ckpt_arena_fail(e->to->arena, err);
 	rc = rename_keys(e, pairs_of(copy), e->edit->rename, &renamed, err);
 	if (rc == 0 && renamed)
-		rc = check_clashes(e, pairs_of(copy), step->name, err);
+		rc = check_clashes(e, pairs_of(copy), ckpt_value_pairs(step->value), step->name, err);
 	if (rc == 0 && renamed)
 		rc = ckpt_model_replace(e->to, copy, err);
 	if (rc == 0 && renamed)

@@ -52,10 +52,17 @@ void ckpt_mover_close(struct ckpt_mover *m)
 	free(m);
 }
 
-static int report(struct ckpt_mover *m, struct ckpt_error *err)
+int ckpt_mover_check_cancel(const struct ckpt_mover *m, struct ckpt_error *err)
 {
 	if (m->o.cancel && atomic_load_explicit(m->o.cancel, memory_order_relaxed))
 		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted, nothing was written");
+	return 0;
+}
+
+static int report(struct ckpt_mover *m, struct ckpt_error *err)
+{
+	if (ckpt_mover_check_cancel(m, err) < 0)
+		return CKPT_E_CANCELLED;
 	if (m->o.progress)
 		m->o.progress(m->o.ctx, m->flushed + m->gathered, m->o.total);
 	return 0;

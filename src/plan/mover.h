@@ -40,6 +40,9 @@ struct ckpt_moved {
 int ckpt_mover_copy(struct ckpt_mover *mover, const struct ckpt_recipe *recipe,
 		    struct ckpt_moved *moved, struct ckpt_error *err);
 
+/* CKPT_E_CANCELLED if the cancel flag is up. */
+int ckpt_mover_check_cancel(const struct ckpt_mover *mover, struct ckpt_error *err);
+
 /* Write what is still gathered. The sink is then complete up to the last piece. */
 int ckpt_mover_flush(struct ckpt_mover *mover, struct ckpt_error *err);
 
