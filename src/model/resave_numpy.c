@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/resaver.h"
+
+#include <string.h>
+
+/* The byte order and name of a plain numpy dtype, "<f8"; false for structured and odd ones. */
+static bool numpy_dtype_text(struct ckpt_saver *s, const struct ckpt_value *dtype, char text[8])
+{
+	const struct ckpt_value *name, *order, *state;
+
+	if (!ckpt_value_is_call_of(dtype, "numpy", "dtype") || dtype->u.call->args->kind != CKPT_TUPLE)
+		return false;
+	name = ckpt_resave_arg(s, dtype, 0);
+	state = dtype->u.call->state;
+	if (!name || name->kind != CKPT_STR || name->u.bytes.len > 5 || !name->u.bytes.len || !state ||
+	    state->kind != CKPT_TUPLE || state->u.seq.count < 3 || state->u.seq.count > 8)
+		return false;
+	if (!strchr("?biufc", name->u.bytes.ptr[0]))
+		return false;
+	order = state->u.seq.items[1];
+	if (order->kind != CKPT_STR || order->u.bytes.len != 1 || order->u.bytes.ptr[0] == '>')
+		return false;
+	text[0] = order->u.bytes.ptr[0];
+	memcpy(text + 1, name->u.bytes.ptr, name->u.bytes.len);
+	text[1 + name->u.bytes.len] = '\0';
+	return true;
+}
+
+/* A copy of a dtype under the identity ID: nothing of it is shared with the original. */
+static const struct ckpt_value *copy_dtype(struct ckpt_saver *s, const struct ckpt_value *dtype, uint32_t id)
+{
+	const struct ckpt_value *args[3], *state = dtype->u.call->state;
+	struct ckpt_value *name = ckpt_resave_make(s, CKPT_STR), *copy;
+
+	if (!name)
+		return NULL;
+	name->u.bytes = ckpt_resave_arg(s, dtype, 0)->u.bytes;
+	args[0] = name;
+	args[1] = &ckpt_value_false;
+	args[2] = &ckpt_value_true;
+	copy = (struct ckpt_value *)ckpt_resave_call(s, dtype, dtype->u.call->func,
+					      ckpt_resave_seq(s, CKPT_TUPLE, args, 3));
+	if (!copy)
+		return NULL;
+	copy->id = id;
+	copy->u.call->state = ckpt_resave_seq(s, CKPT_TUPLE, state->u.seq.items, state->u.seq.count);
+	return copy->u.call->state ? copy : NULL;
+}
+
+/* All scalars of a type share numpy's own dtype object, which no array out of a file has. */
+const struct ckpt_value *ckpt_resave_numpy_scalar(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *items[2] = { ckpt_resave_arg(s, v, 0), ckpt_resave_arg(s, v, 1) };
+	uint64_t *id;
+	char text[8], *key;
+	bool there;
+
+	if (!items[0] || !items[1] || !numpy_dtype_text(s, items[0], text))
+		return v;
+	key = ckpt_arena_copy(s->out->arena, text, strlen(text));
+	id = key ? ckpt_strmap_insert(&s->numpy_dtypes, key, strlen(key), s->next_id, &there) : NULL;
+	if (!id)
+		return NULL;
+	s->next_id += !there;
+	items[0] = copy_dtype(s, items[0], (uint32_t)*id);
+	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 2));
+}
+
+static const struct ckpt_value *global_of(struct ckpt_saver *s, const char *module, const char *name)
+{
+	return ckpt_resave_global(s, module, name, "");
+}
+
+/* numpy 2 moved its inner modules. */
+static const char *numpy_multiarray(const struct ckpt_value *v)
+{
+	return !strncmp(v->u.call->func->u.global->module, "numpy._core", 11) ? "numpy._core.multiarray"
+									      : "numpy.core.multiarray";
+}
+
+/* _frombuffer(bytes, dtype, shape, order), which protocol 5 has -> _reconstruct and a state */
+const struct ckpt_value *ckpt_resave_numpy_from_buffer(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *buffer = ckpt_resave_arg(s, v, 0), *order = ckpt_resave_arg(s, v, 3), *args[3], *state[5];
+	struct ckpt_value *zero = ckpt_resave_make(s, CKPT_INT), *b = ckpt_resave_make(s, CKPT_BYTES), *data = ckpt_resave_make(s, CKPT_BYTES);
+	struct ckpt_value *one = ckpt_resave_make(s, CKPT_INT);
+	const struct ckpt_value *items[1] = { zero };
+	struct ckpt_value *made;
+
+	if (s->o->protocol >= 5 || (buffer->kind != CKPT_BYTES && buffer->kind != CKPT_BYTEARRAY))
+		return v;
+	if (!zero || !one || !b || !data)
+		return NULL;
+	one->u.integer = 1;
+	b->u.bytes.ptr = "b";
+	b->u.bytes.len = 1;
+	data->u.bytes = buffer->u.bytes;
+	args[0] = global_of(s, "numpy", "ndarray");
+	args[1] = ckpt_resave_seq(s, CKPT_TUPLE, items, 1);
+	args[2] = b;
+	state[0] = one;
+	state[1] = ckpt_resave_fresh_tuple(s, ckpt_resave_arg(s, v, 2));
+	state[2] = ckpt_resave_arg(s, v, 1);
+	state[3] = ckpt_value_is_str(order, "F") ? &ckpt_value_true : &ckpt_value_false;
+	state[4] = data;
+	made = (struct ckpt_value *)ckpt_resave_call(s, v, global_of(s, numpy_multiarray(v), "_reconstruct"),
+					      ckpt_resave_seq(s, CKPT_TUPLE, args, 3));
+	if (!made)
+		return NULL;
+	made->u.call->state = ckpt_resave_seq(s, CKPT_TUPLE, state, 5);
+	return made->u.call->state ? made : NULL;
+}
+
+/* Bytes per swapped unit of a big-endian dtype ("f8": 8, "c16": 8), or 0. */
+static uint64_t big_endian_unit(struct ckpt_saver *s, const struct ckpt_value *dtype)
+{
+	const struct ckpt_value *name, *state;
+	unsigned long size;
+
+	if (!ckpt_value_is_call_of(dtype, "numpy", "dtype"))
+		return 0;
+	name = ckpt_resave_arg(s, dtype, 0);
+	state = dtype->u.call->state;
+	if (!name || name->kind != CKPT_STR || name->u.bytes.len < 2 || name->u.bytes.len > 3 || !state ||
+	    state->kind != CKPT_TUPLE || state->u.seq.count < 2 ||
+	    !ckpt_value_is_str(state->u.seq.items[1], ">") || !strchr("iufc", name->u.bytes.ptr[0]))
+		return 0;
+	size = name->u.bytes.ptr[1] - (unsigned long)'0';
+	if (name->u.bytes.len == 3)
+		size = size * 10 + (unsigned char)name->u.bytes.ptr[2] - '0';
+	if (name->u.bytes.ptr[0] == 'c')
+		size /= 2;
+	return size == 2 || size == 4 || size == 8 ? size : 0;
+}
+
+static const struct ckpt_value *swapped_bytes(struct ckpt_saver *s, const struct ckpt_value *data,
+					      uint64_t unit)
+{
+	struct ckpt_value *v = ckpt_resave_make(s, CKPT_BYTES);
+	char *out;
+
+	if (data->kind == CKPT_CALL)
+		data = ckpt_resave_latin1_bytes(s, data);
+	if (!v || !data)
+		return NULL;
+	if (data->kind != CKPT_BYTES || data->u.bytes.len % unit) {
+		ckpt_fail(s->err, CKPT_E_FORMAT, "a numpy array has data that are no whole number of items");
+		return NULL;
+	}
+	out = ckpt_arena_alloc(s->scratch, data->u.bytes.len);
+	if (!out)
+		return NULL;
+	for (uint64_t i = 0; i < data->u.bytes.len; i++)
+		out[i] = data->u.bytes.ptr[i - i % unit + (unit - 1 - i % unit)];
+	v->u.bytes.ptr = out;
+	v->u.bytes.len = data->u.bytes.len;
+	return v;
+}
+
+static const struct ckpt_value *little_endian_dtype(struct ckpt_saver *s, const struct ckpt_value *dtype)
+{
+	const struct ckpt_value *copy = copy_dtype(s, dtype, 0);
+	struct ckpt_value *order = ckpt_resave_make(s, CKPT_STR);
+
+	if (!copy || !order)
+		return NULL;
+	order->u.bytes.ptr = "<";
+	order->u.bytes.len = 1;
+	((struct ckpt_value *)copy->u.call->state)->u.seq.items[1] = order;
+	return copy;
+}
+
+/* numpy swaps a big-endian array when it loads it, and keeps it that way. */
+const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *state = v->u.call->state ? ckpt_resave_now(s, v->u.call->state) : NULL, *items[5];
+	struct ckpt_value *made;
+	uint64_t unit;
+
+	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count != 5)
+		return v;
+	memcpy(items, state->u.seq.items, sizeof(items));
+	unit = big_endian_unit(s, ckpt_resave_now(s, items[2]));
+	if (!unit)
+		return v;
+	items[2] = little_endian_dtype(s, ckpt_resave_now(s, items[2]));
+	items[4] = swapped_bytes(s, ckpt_resave_now(s, items[4]), unit);
+	made = (struct ckpt_value *)ckpt_resave_call(s, v, v->u.call->func, v->u.call->args);
+	if (!made)
+		return NULL;
+	made->u.call->state = ckpt_resave_seq(s, CKPT_TUPLE, items, 5);
+	return made->u.call->state ? made : NULL;
+}

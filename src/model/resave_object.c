@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/resaver.h"
+
+#include "pickle/names.h"
+
+#include <string.h>
+
+/* _codecs.encode(text, 'latin1') is how protocol 2 writes bytes. */
+const struct ckpt_value *ckpt_resave_latin1_bytes(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *text = ckpt_resave_arg(s, v, 0), *codec = ckpt_resave_arg(s, v, 1);
+	struct ckpt_value *bytes;
+	uint64_t used = 0;
+	char *out;
+
+	if (!text || !codec || text->kind != CKPT_STR || !ckpt_value_is_str(codec, "latin1"))
+		return v;
+	out = ckpt_arena_alloc(s->scratch, text->u.bytes.len);
+	bytes = ckpt_resave_make(s, CKPT_BYTES);
+	if (!out || !bytes)
+		return NULL;
+	for (uint64_t i = 0; i < text->u.bytes.len; i++) {
+		uint8_t c = (uint8_t)text->u.bytes.ptr[i];
+
+		if (c >= 0x80) {
+			if ((c & 0xFE) != 0xC2 || i + 1 == text->u.bytes.len)
+				return v; /* no Latin-1: such a call would fail */
+			c = (uint8_t)((c & 3) << 6 | ((uint8_t)text->u.bytes.ptr[++i] & 0x3F));
+		}
+		out[used++] = (char)c;
+	}
+	bytes->id = v->id;
+	bytes->u.bytes.ptr = out;
+	bytes->u.bytes.len = used;
+	return bytes;
+}
+
+const struct ckpt_value *ckpt_resave_empty_bytes(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	struct ckpt_value *bytes;
+
+	if (v->u.call->args->kind != CKPT_TUPLE || v->u.call->args->u.seq.count)
+		return v;
+	bytes = ckpt_resave_make(s, CKPT_BYTES);
+	if (bytes) {
+		bytes->id = v->id;
+		bytes->u.bytes.ptr = "";
+	}
+	return bytes;
+}
+
+/* getattr(module.A, 'B') is how protocol 2 names the nested class module.A.B. */
+const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *parent = ckpt_resave_arg(s, v, 0), *name = ckpt_resave_arg(s, v, 1);
+	struct ckpt_value *made;
+	const char *tail;
+
+	if (parent && parent->kind == CKPT_CALL && ckpt_value_is_global(parent->u.call->func,
+		v->u.call->func->u.global->module, "getattr"))
+		parent = ckpt_resave_resolve_call(s, parent);
+	if (!parent || !name || parent->kind != CKPT_GLOBAL || name->kind != CKPT_STR ||
+	    strstr(parent->u.global->module, "builtin") || /* dict.fromkeys: really a call */
+	    memchr(name->u.bytes.ptr, '\0', name->u.bytes.len) || name->u.bytes.len > 1000)
+		return v;
+	tail = ckpt_arena_copy(s->scratch, name->u.bytes.ptr, name->u.bytes.len);
+	made = tail ? ckpt_resave_global(s, parent->u.global->module, parent->u.global->name, tail) : NULL;
+	if (made)
+		made->id = v->id;
+	return made;
+}
+
+/* A functools.partial that is called at once: how protocol 2 passes keyword arguments. */
+const struct ckpt_value *ckpt_resave_called_partial(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *partial = ckpt_resave_now(s, v->u.call->func), *items[4], *copy, *state;
+
+	state = partial->u.call->state ? ckpt_resave_now(s, partial->u.call->state) : NULL;
+	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count != 4)
+		return v;
+	memcpy(items, state->u.seq.items, sizeof(items));
+	if (ckpt_resave_now(s, items[2])->kind != CKPT_DICT)
+		return v;
+	items[2] = ckpt_resave_attribute_dict(s, ckpt_resave_now(s, items[2]));
+	copy = ckpt_resave_call(s, partial, partial->u.call->func, partial->u.call->args);
+	if (!copy)
+		return NULL;
+	copy->u.call->state = ckpt_resave_seq(s, CKPT_TUPLE, items, 4);
+	return copy->u.call->state ? ckpt_resave_call(s, v, copy, v->u.call->args) : NULL;
+}
+
+/* Protocol 4's call with keyword arguments, for older protocols. */
+const struct ckpt_value *ckpt_resave_new_with_keywords(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *cls = ckpt_resave_now(s, v->u.call->func), *args = ckpt_resave_now(s, v->u.call->args);
+	const struct ckpt_value *func, *partial, *state[4], *items[64];
+	struct ckpt_value *made;
+
+	if (cls->kind != CKPT_GLOBAL || args->u.seq.count >= 63)
+		return v;
+	func = ckpt_resave_global(s, cls->u.global->module, cls->u.global->name, "__new__");
+	items[0] = cls;
+	memcpy(items + 1, args->u.seq.items, args->u.seq.count * sizeof(*items));
+	state[0] = func;
+	state[1] = ckpt_resave_seq(s, CKPT_TUPLE, items, args->u.seq.count + 1);
+	state[2] = ckpt_resave_now(s, v->u.call->kwargs);
+	if (state[2]->kind == CKPT_DICT)
+		state[2] = ckpt_resave_attribute_dict(s, state[2]);
+	state[3] = &ckpt_value_none;
+	partial = ckpt_resave_call(s, NULL, ckpt_resave_global(s, "functools", "partial", ""),
+			    ckpt_resave_seq(s, CKPT_TUPLE, &func, 1));
+	if (!partial)
+		return NULL;
+	partial->u.call->state = ckpt_resave_seq(s, CKPT_TUPLE, state, 4);
+	made = (struct ckpt_value *)ckpt_resave_call(s, v, partial, &ckpt_value_empty_tuple);
+	if (!made || !partial->u.call->state)
+		return NULL;
+	made->u.call->kind = CKPT_CALL_REDUCE;
+	made->u.call->kwargs = NULL;
+	return made;
+}
+
+const struct ckpt_value *ckpt_resave_python2_global(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const char *module, *name;
+	struct ckpt_value *made;
+
+	if (!s->o->python2_names ||
+	    !ckpt_python2_name(v->u.global->module, v->u.global->name, &module, &name))
+		return v;
+	made = ckpt_resave_global(s, module, name, "");
+	if (made)
+		made->id = v->id;
+	return made;
+}

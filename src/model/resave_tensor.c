@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/resaver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool grow_keys(struct ckpt_saver *s)
+{
+	uint32_t cap = s->model->doc->storage_count;
+	void *nodes, *order, *keys;
+
+	if (cap <= s->key_cap)
+		return true;
+	nodes = realloc(s->key_nodes, cap * sizeof(*s->key_nodes));
+	if (nodes)
+		s->key_nodes = nodes;
+	order = realloc(s->out->order, cap * sizeof(*s->out->order));
+	if (order)
+		s->out->order = order;
+	keys = realloc(s->out->keys, cap * sizeof(*s->out->keys));
+	if (keys)
+		s->out->keys = keys;
+	if (!nodes || !order || !keys)
+		return false;
+	memset(s->key_nodes + s->key_cap, 0, (cap - s->key_cap) * sizeof(*s->key_nodes));
+	s->key_cap = cap;
+	return true;
+}
+
+/* The key of a storage, numbered at its first mention. */
+static const struct ckpt_value *key_node(struct ckpt_saver *s, int64_t index)
+{
+	const struct ckpt_storage *storage = &s->model->doc->storages[index];
+	struct ckpt_value *node;
+	char text[16];
+
+	if (!grow_keys(s))
+		return NULL;
+	if (s->key_nodes[index])
+		return s->key_nodes[index];
+	snprintf(text, sizeof(text), "%u", s->out->count);
+	node = ckpt_arena_calloc(s->out->arena, 1, sizeof(*node));
+	if (!node)
+		return NULL;
+	node->kind = CKPT_STR;
+	node->flags = CKPT_VALUE_FINAL | CKPT_VALUE_DISTINCT;
+	node->id = s->o->spell_keys ? 0 : s->next_id++;
+	node->u.bytes.ptr = s->o->keep_keys ? storage->key
+					    : ckpt_arena_copy(s->out->arena, text, strlen(text));
+	if (!node->u.bytes.ptr)
+		return NULL;
+	node->u.bytes.len = strlen(node->u.bytes.ptr);
+	s->key_nodes[index] = node;
+	s->out->order[s->out->count] = (uint32_t)index;
+	s->out->keys[s->out->count++] = node->u.bytes.ptr;
+	return node;
+}
+
+/* Tags that torch has as constants are one object; others are put together for every tensor. */
+static const struct ckpt_value *location_node(struct ckpt_saver *s, const char *location)
+{
+	struct ckpt_value *v;
+
+	if (!strcmp(location, "cpu"))
+		return &s->constants[CKPT_RESAVE_STR_CPU];
+	if (!strcmp(location, "mps"))
+		return &s->constants[CKPT_RESAVE_STR_MPS];
+	if (!strcmp(location, "meta"))
+		return &s->constants[CKPT_RESAVE_STR_META];
+	v = ckpt_resave_make(s, CKPT_STR);
+	if (v) {
+		v->flags |= CKPT_VALUE_DISTINCT;
+		v->u.bytes.ptr = location;
+		v->u.bytes.len = strlen(location);
+	}
+	return v;
+}
+
+static const struct ckpt_value *int_node(struct ckpt_saver *s, uint64_t integer)
+{
+	struct ckpt_value *v = ckpt_resave_make(s, CKPT_INT);
+
+	if (v)
+		v->u.integer = (int64_t)integer;
+	return v;
+}
+
+/* ('storage', class, key, location, numel); IN_TENSOR_V3: an untyped storage stays one. */
+const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct ckpt_value *persid,
+					     bool in_tensor_v3)
+{
+	const struct ckpt_storage *storage;
+	const struct ckpt_value *items[5], *type;
+	struct ckpt_value *v;
+	enum ckpt_dtype dtype;
+	int64_t index = ckpt_storage_of(persid);
+
+	if (index < 0)
+		return persid;
+	storage = &s->model->doc->storages[index];
+	type = ckpt_resave_now(s, persid->u.persid.pid->u.seq.items[1]);
+	dtype = type->kind == CKPT_GLOBAL ? ckpt_dtype_of_storage(type->u.global->name)
+					  : CKPT_DTYPE_UNKNOWN;
+	if (dtype == CKPT_DTYPE_UNKNOWN)
+		dtype = storage->dtype;
+	items[0] = &s->constants[CKPT_RESAVE_STR_STORAGE];
+	if (in_tensor_v3)
+		items[1] = &s->constants[CKPT_RESAVE_UNTYPED];
+	else /* a raw untyped storage is loaded as one of bytes */
+		items[1] = &s->classes[dtype];
+	items[2] = key_node(s, index);
+	items[3] = location_node(s, storage->location);
+	items[4] = int_node(s, in_tensor_v3 ? storage->nbytes
+					    : storage->nbytes / ckpt_dtype_size(dtype));
+	v = ckpt_resave_make(s, CKPT_PERSID);
+	if (!v)
+		return NULL;
+	v->u.persid.pid = ckpt_resave_seq(s, CKPT_TUPLE, items, 5);
+	return v->u.persid.pid ? v : NULL;
+}
+
+const struct ckpt_value *ckpt_resave_fresh_tuple(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	if (ckpt_value_is_call_of(v, "torch", "Size") && ckpt_resave_arg(s, v, 0))
+		v = ckpt_resave_arg(s, v, 0);
+	if (v->kind != CKPT_TUPLE && v->kind != CKPT_LIST) {
+		ckpt_fail(s->err, CKPT_E_FORMAT, "wanted the size of a tensor, found %s",
+			  ckpt_value_kind_name(v));
+		return NULL;
+	}
+	return ckpt_resave_seq(s, CKPT_TUPLE, v->u.seq.items, v->u.seq.count);
+}
+
+static const struct ckpt_value *fresh_hooks(struct ckpt_saver *s)
+{
+	return ckpt_resave_call(s, NULL, &s->constants[CKPT_RESAVE_ORDERED_DICT], &ckpt_value_empty_tuple);
+}
+
+/* {'conj': True}: the words are made anew for every tensor. */
+static const struct ckpt_value *bits_dict(struct ckpt_saver *s, const struct ckpt_value *dict)
+{
+	const struct ckpt_value *v = ckpt_resave_attribute_dict(s, dict);
+
+	for (uint32_t i = 0; v && i < v->u.seq.count; i += 2)
+		if (v->u.seq.items[i]->kind == CKPT_STR) /* then attribute_dict() has made it */
+			((struct ckpt_value *)v->u.seq.items[i])->flags =
+				CKPT_VALUE_FINAL | CKPT_VALUE_DISTINCT;
+	return v;
+}
+
+static const struct ckpt_value *plain_tensor(struct ckpt_saver *s, const struct ckpt_value *v, bool v3)
+{
+	const struct ckpt_value *items[8], *storage = ckpt_resave_arg(s, v, 0), *metadata = ckpt_resave_arg(s, v, v3 ? 7 : 6);
+	const struct ckpt_value *requires_grad = ckpt_resave_arg(s, v, 4), *func = v->u.call->func;
+	uint32_t count = v3 ? 7 : 6;
+
+	if (storage->kind != CKPT_PERSID)
+		return v;
+	items[0] = ckpt_resave_storage(s, storage, v3);
+	items[1] = ckpt_resave_arg(s, v, 1);
+	items[2] = ckpt_resave_fresh_tuple(s, ckpt_resave_arg(s, v, 2));
+	items[3] = ckpt_resave_fresh_tuple(s, ckpt_resave_arg(s, v, 3));
+	items[4] = requires_grad ? requires_grad : &ckpt_value_false;
+	items[5] = fresh_hooks(s);
+	if (v3)
+		items[6] = ckpt_resave_arg(s, v, 6);
+	if (metadata && metadata->kind == CKPT_DICT && metadata->u.seq.count)
+		items[count++] = bits_dict(s, metadata);
+	if (ckpt_value_is_global(func, "torch._utils", "_rebuild_tensor"))
+		func = &s->constants[CKPT_RESAVE_REBUILD_V2];
+	return ckpt_resave_call(s, v, func, ckpt_resave_seq(s, CKPT_TUPLE, items, count));
+}
+
+const struct ckpt_value *ckpt_resave_tensor_v2(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	return plain_tensor(s, v, false);
+}
+
+const struct ckpt_value *ckpt_resave_tensor_v3(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	return plain_tensor(s, v, true);
+}
+
+/* A tensor inside another is handed out anew for every save: nobody else holds it. */
+static const struct ckpt_value *anonymous(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *resolved = v->kind == CKPT_CALL ? ckpt_resave_resolve_call(s, v) : v;
+	struct ckpt_value *copy;
+
+	if (!resolved || resolved == v)
+		return resolved;
+	copy = ckpt_resave_make(s, resolved->kind);
+	if (copy) {
+		*copy = *resolved;
+		copy->id = 0;
+	}
+	return copy;
+}
+
+const struct ckpt_value *ckpt_resave_parameter(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *items[4], *state = ckpt_resave_arg(s, v, 3);
+	uint32_t count = 3;
+
+	items[0] = anonymous(s, ckpt_resave_arg(s, v, 0));
+	items[1] = ckpt_resave_arg(s, v, 1);
+	items[2] = fresh_hooks(s);
+	if (state)
+		items[count++] = ckpt_resave_attributes(s, state);
+	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, count));
+}
+
+const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *items[7], *storage = ckpt_resave_arg(s, v, 0);
+
+	if (storage->kind != CKPT_PERSID)
+		return v;
+	items[0] = ckpt_resave_storage(s, storage, false);
+	items[1] = ckpt_resave_arg(s, v, 1);
+	items[2] = ckpt_resave_fresh_tuple(s, ckpt_resave_arg(s, v, 2));
+	items[3] = ckpt_resave_fresh_tuple(s, ckpt_resave_arg(s, v, 3));
+	items[4] = ckpt_resave_arg(s, v, 4);
+	items[5] = ckpt_resave_arg(s, v, 5);
+	items[6] = fresh_hooks(s);
+	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 7));
+}
+
+/* (indices, values, size[, is_coalesced]): the flag came with torch 2.1. */
+static const struct ckpt_value *sparse_data(struct ckpt_saver *s, const struct ckpt_value *data)
+{
+	const struct ckpt_value *items[4] = { NULL, NULL, NULL, &ckpt_value_false };
+	uint32_t count = s->o->is_coalesced ? 4 : 3;
+
+	for (uint32_t i = 0; i < 4 && i < data->u.seq.count; i++)
+		items[i] = data->u.seq.items[i];
+	return ckpt_resave_seq(s, CKPT_TUPLE, items, count);
+}
+
+const struct ckpt_value *ckpt_resave_sparse(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *items[2] = { ckpt_resave_arg(s, v, 0), ckpt_resave_arg(s, v, 1) }, *func = v->u.call->func;
+	const struct ckpt_value *name = items[0];
+
+	if (name->kind == CKPT_CALL && name->u.call->args->kind == CKPT_TUPLE &&
+	    name->u.call->args->u.seq.count == 1)
+		name = name->u.call->args->u.seq.items[0];
+	if (ckpt_value_is_str(name, "torch.sparse_coo") && items[1]->kind == CKPT_TUPLE &&
+	    items[1]->u.seq.count >= 3)
+		items[1] = sparse_data(s, items[1]);
+	if (s->o->is_coalesced)
+		func = &s->constants[CKPT_RESAVE_REBUILD_SPARSE];
+	return ckpt_resave_call(s, v, func, ckpt_resave_seq(s, CKPT_TUPLE, items, 2));
+}
+
+static const struct ckpt_value *with_attribute_dicts(struct ckpt_saver *s, const struct ckpt_value *args)
+{
+	struct ckpt_value *copy = ckpt_resave_make(s, CKPT_TUPLE);
+
+	if (!copy || !ckpt_seq_add_many(s->scratch, &copy->u.seq, args->u.seq.items, args->u.seq.count))
+		return NULL;
+	for (uint32_t i = 0; i < copy->u.seq.count; i++)
+		if (ckpt_resave_now(s, copy->u.seq.items[i])->kind == CKPT_DICT)
+			copy->u.seq.items[i] = ckpt_resave_attribute_dict(s, ckpt_resave_now(s, copy->u.seq.items[i]));
+	return copy;
+}
+
+/* _rebuild_from_type_v2(func, class, args, state): ARGS are those of FUNC */
+const struct ckpt_value *ckpt_resave_from_type(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *items[4] = { ckpt_resave_arg(s, v, 0), ckpt_resave_arg(s, v, 1), ckpt_resave_arg(s, v, 2), ckpt_resave_arg(s, v, 3) };
+	const struct ckpt_value *inner, *resolved;
+
+	if (items[2]->kind != CKPT_TUPLE)
+		return v;
+	inner = ckpt_resave_call(s, NULL, items[0], items[2]);
+	resolved = inner ? ckpt_resave_resolve_call(s, inner) : NULL;
+	if (!resolved)
+		return NULL;
+	/* a function of the subclass's own gets its attributes as arguments */
+	if (resolved == inner || resolved->kind != CKPT_CALL)
+		items[2] = with_attribute_dicts(s, items[2]);
+	else
+		items[2] = resolved->u.call->args;
+	items[3] = ckpt_resave_attributes(s, items[3]);
+	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 4));
+}
