@@ -144,12 +144,12 @@ static const char *find_other(const uint8_t *head, size_t len, uint64_t size)
 {
 	const char *what = find_signature(head, len);
 
+	if (!what && is_safetensors(head, len, size)) /* its length may look like any text */
+		what = "a safetensors file, which this version cannot read yet";
 	if (!what)
 		what = find_markup(head, len);
 	if (!what)
 		what = find_pickle(head, len);
-	if (!what && is_safetensors(head, len, size))
-		what = "a safetensors file, which this version cannot read yet";
 	if (!what && len >= 263 && !memcmp(head + 257, "ustar", 5))
 		what = starts_with((const char *)head, len, "storages") || contains(head, len, "storages")
 			       ? "a torch checkpoint of 2016 (tar form), which this version cannot read yet"
@@ -157,6 +157,18 @@ static const char *find_other(const uint8_t *head, size_t len, uint64_t size)
 	if (!what && len > 16 && head[0] == 0x08 && contains(head, len < 256 ? len : 256, "pytorch"))
 		what = "an ONNX model, not a torch checkpoint";
 	return what;
+}
+
+/* TensorFlow's tables are known by their last bytes. */
+static bool is_tensorflow(const struct ckpt_source *source)
+{
+	static const uint8_t magic[8] = { 0x57, 0xFB, 0x80, 0x8B, 0x24, 0x75, 0x47, 0xDB };
+	uint64_t size = ckpt_source_size(source);
+	uint8_t tail[8];
+
+	return size >= sizeof(tail) &&
+	       ckpt_source_read(source, size - sizeof(tail), tail, sizeof(tail), NULL) == 0 &&
+	       !memcmp(tail, magic, sizeof(magic));
 }
 
 int ckpt_fail_unknown_file(const struct ckpt_source *source, const uint8_t *head, size_t len,
@@ -173,7 +185,8 @@ int ckpt_fail_unknown_file(const struct ckpt_source *source, const uint8_t *head
 	if (is_all_zero(head, len))
 		return ckpt_fail(err, CKPT_E_FORMAT, "begins with %zu zero bytes: space was reserved, but "
 				 "the download or the save never filled it", len);
-	what = find_other(head, len, size);
+	what = is_tensorflow(source) ? "a TensorFlow checkpoint, not a torch checkpoint"
+				     : find_other(head, len, size);
 	if (what)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is %s", what);
 	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is no torch checkpoint: it begins with '%s'",

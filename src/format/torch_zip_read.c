@@ -26,7 +26,7 @@ static void free_torch_zip(void *container)
 
 struct ckpt_zip_entry *ckpt_torch_zip_record(const struct ckpt_torch_zip *tz, const char *record)
 {
-	char name[1024];
+	char name[UINT16_MAX];
 	int len = snprintf(name, sizeof(name), "%s/%s", tz->archive_name, record);
 
 	return len > 0 && (size_t)len < sizeof(name) ? ckpt_zip_find(tz->zip, name, (size_t)len) : NULL;
@@ -234,7 +234,7 @@ struct ckpt_zip_entry *ckpt_torch_zip_data(const struct ckpt_torch_zip *tz,
 					   const struct ckpt_storage *storage)
 {
 	const char *key = storage->key;
-	char name[1024];
+	char name[UINT16_MAX];
 	size_t folder = strlen(tz->archive_name), len = strlen(key);
 
 	if (storage->record)
@@ -261,6 +261,10 @@ static int attach(struct ckpt_torch_zip *tz, struct ckpt_storage *s, struct ckpt
 					       " (%" PRIu64 " of %s)", entry->usize, s->nbytes, s->numel,
 					       ckpt_dtype_name(s->dtype)),
 				     NULL, entry->name, CKPT_NO_OFFSET);
+	if (entry->used)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "two storages have keys that differ in case only; torch reads both from '%s'",
+				 entry->name);
 	s->record = entry;
 	entry->used = true;
 	tz->compressed += entry->method != CKPT_ZIP_STORED;

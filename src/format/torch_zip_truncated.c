@@ -68,7 +68,8 @@ static void collect_sizes(struct survivor *s, const struct ckpt_value *pid)
 	    there)
 		return;
 	s->total++;
-	s->expected += nbytes;
+	if (__builtin_add_overflow(s->expected, nbytes, &s->expected))
+		s->expected = UINT64_MAX / 2;
 }
 
 static bool read_pickle(struct survivor *s, uint64_t data_off)
@@ -84,7 +85,7 @@ static bool read_pickle(struct survivor *s, uint64_t data_off)
 	s->pickle_bytes = malloc(size + 1);
 	if (!s->pickle_bytes ||
 	    ckpt_source_read(s->source, data_off, s->pickle_bytes, size, NULL) < 0 ||
-	    ckpt_pickle_decode(s->pickle_bytes, size, 1 << 30, &s->pickle, NULL) < 0)
+	    ckpt_pickle_decode(s->pickle_bytes, size, (64 << 20) + 80 * size, &s->pickle, NULL) < 0)
 		return false;
 	s->at = data_off + s->pickle.nbytes;
 	cap = 2 * (size_t)s->pickle.nbytes + 16; /* every value is pushed by an opcode of its own */

@@ -41,6 +41,16 @@ static uint64_t numel_of(const struct ckpt_tensor *t)
 	return numel;
 }
 
+static uint64_t nbytes_of_items(const struct ckpt_tensor *t, uint64_t numel)
+{
+	uint32_t packed = ckpt_dtype_packed(t->dtype);
+	uint64_t nbytes;
+
+	if (__builtin_mul_overflow(numel, (uint64_t)ckpt_dtype_size(t->dtype), &nbytes))
+		return UINT64_MAX;
+	return nbytes / packed + (nbytes % packed != 0);
+}
+
 static uint64_t nbytes_of(const struct ckpt_model *model, const struct ckpt_tensor *t, uint64_t numel)
 {
 	struct ckpt_tensor inner;
@@ -52,13 +62,11 @@ static uint64_t nbytes_of(const struct ckpt_model *model, const struct ckpt_tens
 	if (t->local) { /* what is stored of a sparse or distributed tensor */
 		scratch = ckpt_arena_new(1 << 20);
 		if (scratch && ckpt_tensor_parse(model, t->local, scratch, &inner, NULL) > 0)
-			nbytes = numel_of(&inner) * ckpt_dtype_size(inner.dtype);
+			nbytes = nbytes_of_items(&inner, numel_of(&inner));
 		ckpt_arena_free(scratch);
 		return nbytes;
 	}
-	if (__builtin_mul_overflow(numel, (uint64_t)ckpt_dtype_size(t->dtype), &nbytes))
-		return UINT64_MAX;
-	return (nbytes + ckpt_dtype_packed(t->dtype) - 1) / ckpt_dtype_packed(t->dtype);
+	return nbytes_of_items(t, numel);
 }
 
 int ckpt_tensor_get(const struct ckpt_model *model, uint64_t i, struct ckpt_tensor_info *out)

@@ -22,6 +22,8 @@ struct editor {
 	size_t place_count, place_cap;
 	struct ckpt_buf text;
 	char **at_found; /* by index in o->at: exact form of what it names, or NULL */
+	struct ckpt_state_dict_finder finder;
+	uint8_t *looked_at; /* bitmap by id: lists, groups and metadata that need no second look */
 	size_t optimizer_depth; /* inside an optimizer as long as the walk is deeper */
 	const struct ckpt_value *version_key;
 };
@@ -39,6 +41,17 @@ static const struct ckpt_value *now(const struct editor *e, const struct ckpt_va
 static bool was_edited(const struct editor *e, const struct ckpt_value *v)
 {
 	return ckpt_model_now(e->to, v) != ckpt_model_now(e->from, v);
+}
+
+/* True once per value: what hangs in many places is edited once. */
+static bool first_look(struct editor *e, const struct ckpt_value *v)
+{
+	uint8_t bit = (uint8_t)(1 << (v->id & 7)), *byte = &e->looked_at[v->id >> 3];
+	bool first = !(*byte & bit);
+
+	if (v->id)
+		*byte |= bit;
+	return first;
 }
 
 /* ---- new values ---- */
@@ -236,7 +249,7 @@ static int edit_metadata(struct editor *e, const struct ckpt_value *state_dict,
 	uint64_t renamed = 0;
 	int rc;
 
-	if (!metadata || was_edited(e, metadata))
+	if (!metadata || !first_look(e, metadata))
 		return 0;
 	copy = copy_container(e, metadata, 0);
 	if (!copy)
@@ -261,7 +274,7 @@ static int edit_name_list(struct editor *e, const struct ckpt_value *list, struc
 	struct ckpt_value *copy;
 	uint64_t renamed = 0;
 
-	if (!list || list->kind != CKPT_LIST || was_edited(e, list))
+	if (!list || list->kind != CKPT_LIST || !first_look(e, list))
 		return 0;
 	copy = copy_container(e, list, 0);
 	if (!copy)
@@ -294,7 +307,11 @@ static int edit_param_groups(struct editor *e, const struct ckpt_value *optimize
 
 	for (uint32_t i = 0; i < groups->u.seq.count; i++) {
 		const struct ckpt_value *group = now(e, groups->u.seq.items[i]);
-		int rc = edit_name_list(e, ckpt_mapping_find(e->to, group, "params"), err);
+		int rc;
+
+		if (!first_look(e, group))
+			continue;
+		rc = edit_name_list(e, ckpt_mapping_find(e->to, group, "params"), err);
 
 		if (rc == 0)
 			rc = edit_name_list(e, ckpt_mapping_find(e->to, group, "param_names"), err);
@@ -412,7 +429,7 @@ static int edit_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_er
 	if (e->edit->only_modules && !e->o->at_count)
 		wanted = ckpt_is_module_state_dict(e->from, v) && e->optimizer_depth == SIZE_MAX;
 	else
-		wanted = ckpt_is_state_dict(e->from, v);
+		wanted = ckpt_is_state_dict(&e->finder, v);
 	if (optimizer && e->optimizer_depth == SIZE_MAX)
 		e->optimizer_depth = step->depth;
 	if (at && wanted && !was_edited(e, v))
@@ -450,12 +467,19 @@ int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_e
 	if (rc < 0)
 		return rc;
 	e.at_found = calloc(e.o->at_count + 1, sizeof(*e.at_found));
-	rc = e.at_found ? ckpt_model_walk(model, edit_one, &e, err) : ckpt_fail_nomem(err);
+	e.looked_at = calloc((size_t)model->next_id / 8 + 1, 1);
+	rc = ckpt_state_dict_finder_init(&e.finder, model, err);
+	if (rc == 0 && (!e.at_found || !e.looked_at))
+		rc = ckpt_fail_nomem(err);
+	if (rc == 0)
+		rc = ckpt_model_walk(model, edit_one, &e, err);
 	if (rc == 0)
 		rc = check_at(&e, err);
 	for (size_t i = 0; e.at_found && i < e.o->at_count; i++)
 		free(e.at_found[i]);
 	free(e.at_found);
+	free(e.looked_at);
+	ckpt_state_dict_finder_clear(&e.finder);
 	ckpt_buf_clear(&e.text);
 	e.report->places = e.places;
 	e.report->place_count = e.place_count;

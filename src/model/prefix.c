@@ -141,6 +141,7 @@ int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
 
 struct counter {
 	const struct ckpt_model *model;
+	struct ckpt_state_dict_finder finder;
 	struct prefix prefix;
 	struct ckpt_prefix_count *out;
 };
@@ -154,7 +155,7 @@ static int count_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_e
 	(void)err;
 	if (ckpt_value_is_tensor(c->model, step->value))
 		return CKPT_WALK_SKIP;
-	if (!pairs || step->seen || !ckpt_is_state_dict(c->model, step->value))
+	if (!pairs || step->seen || !ckpt_is_state_dict(&c->finder, step->value))
 		return CKPT_WALK_ENTER;
 	for (uint32_t i = 0; i < pairs->count; i += 2) {
 		const struct ckpt_value *key = ckpt_model_now(c->model, pairs->items[i]);
@@ -177,7 +178,10 @@ int ckpt_count_prefix(const struct ckpt_model *model, const char *prefix,
 
 	out->with_prefix = out->keys = 0;
 	if (rc == 0)
+		rc = ckpt_state_dict_finder_init(&c.finder, model, err);
+	if (rc == 0)
 		rc = ckpt_model_walk(model, count_one, &c, err);
+	ckpt_state_dict_finder_clear(&c.finder);
 	free(c.prefix.text);
 	return rc;
 }

@@ -1,30 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/state_dict.h"
 
+#include <stdlib.h>
+
 static bool is_str(const struct ckpt_value *v)
 {
 	return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR;
 }
 
-static bool holds_tensors(const struct ckpt_model *model, const struct ckpt_value *v)
+int ckpt_state_dict_finder_init(struct ckpt_state_dict_finder *finder,
+				const struct ckpt_model *model, struct ckpt_error *err)
 {
-	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
-
-	for (uint32_t i = 1; pairs && i < pairs->count; i += 2)
-		if (ckpt_value_is_tensor(model, ckpt_model_now(model, pairs->items[i])))
-			return true;
-	return false;
+	finder->model = model;
+	finder->answers = calloc(model->next_id, 1);
+	return finder->answers ? 0 : ckpt_fail_nomem(err);
 }
 
-bool ckpt_is_state_dict(const struct ckpt_model *model, const struct ckpt_value *v)
+void ckpt_state_dict_finder_clear(struct ckpt_state_dict_finder *finder)
 {
+	free(finder->answers);
+	*finder = (struct ckpt_state_dict_finder){ 0 };
+}
+
+static bool holds_tensors(struct ckpt_state_dict_finder *finder, const struct ckpt_value *v)
+{
+	const struct ckpt_model *model = finder->model;
+	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
+	bool found = false;
+
+	if (!pairs || !v->id)
+		return false;
+	if (finder->answers[v->id])
+		return finder->answers[v->id] == 2;
+	for (uint32_t i = 1; !found && i < pairs->count; i += 2)
+		found = ckpt_value_is_tensor(model, ckpt_model_now(model, pairs->items[i]));
+	finder->answers[v->id] = found ? 2 : 1;
+	return found;
+}
+
+bool ckpt_is_state_dict(struct ckpt_state_dict_finder *finder, const struct ckpt_value *v)
+{
+	const struct ckpt_model *model = finder->model;
 	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
 
 	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
 		const struct ckpt_value *key = ckpt_model_now(model, pairs->items[i]);
 		const struct ckpt_value *value = ckpt_model_now(model, pairs->items[i + 1]);
 
-		if (is_str(key) && (ckpt_value_is_tensor(model, value) || holds_tensors(model, value)))
+		if (is_str(key) && (ckpt_value_is_tensor(model, value) || holds_tensors(finder, value)))
 			return true;
 	}
 	return false;

@@ -4,10 +4,20 @@
 
 #include "model/model.h"
 
+/* Remembers which dicts hold tensors, so that one that is mentioned often is looked at once. */
+struct ckpt_state_dict_finder {
+	const struct ckpt_model *model;
+	uint8_t *answers; /* by id: 0 not asked, 1 no, 2 yes */
+};
+
+int ckpt_state_dict_finder_init(struct ckpt_state_dict_finder *finder,
+				const struct ckpt_model *model, struct ckpt_error *err);
+void ckpt_state_dict_finder_clear(struct ckpt_state_dict_finder *finder);
+
 /*
  * A state dict is a mapping in which a tensor, or a dict of tensors, stands under a string key.
  */
-bool ckpt_is_state_dict(const struct ckpt_model *model, const struct ckpt_value *v);
+bool ckpt_is_state_dict(struct ckpt_state_dict_finder *finder, const struct ckpt_value *v);
 
 /*
  * Of those, the ones a module made: with `_metadata`, or nothing but tensors under string keys.

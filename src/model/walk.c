@@ -177,6 +177,19 @@ static int visit(struct ckpt_walker *w, const struct level *level)
 	return 0;
 }
 
+/* Long lists have very many positions: no printf. */
+static void put_decimal(struct ckpt_buf *out, uint32_t v)
+{
+	char digits[10];
+	size_t n = sizeof(digits);
+
+	do {
+		digits[--n] = (char)('0' + v % 10);
+		v /= 10;
+	} while (v);
+	ckpt_buf_add(out, digits + n, sizeof(digits) - n);
+}
+
 static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 		       const struct ckpt_value *key, uint32_t position)
 {
@@ -188,7 +201,7 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 	if (key)
 		ckpt_value_key_text(key, &w->name);
 	else
-		ckpt_buf_printf(&w->name, "%" PRIu32, position);
+		put_decimal(&w->name, position);
 	level.name_len = w->name.len;
 	if (w->name.len > MOST_NAME)
 		return ckpt_fail(w->err, CKPT_E_LIMIT, "a name is longer than %d bytes: '%.60s...'", MOST_NAME,

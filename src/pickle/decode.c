@@ -421,7 +421,7 @@ static int append(struct decoder *d, const struct ckpt_value *const *items, uint
 
 	if (rc < 0)
 		return rc;
-	if (v->kind == CKPT_CALL)
+	if (v->kind == CKPT_CALL && d->op.code != CKPT_OP_ADDITEMS)
 		seq = &v->u.call->items;
 	else if (v->kind == (d->op.code == CKPT_OP_ADDITEMS ? CKPT_SET : CKPT_LIST))
 		seq = &v->u.seq;
@@ -598,6 +598,9 @@ static void note_setter(struct decoder *d)
 		return;
 	object = (struct ckpt_value *)d->stack[d->depth - 2];
 	args = dropped->u.call->args;
+	if (dropped->u.call->kind != CKPT_CALL_REDUCE || dropped->u.call->items.count ||
+	    dropped->u.call->pairs.count || dropped->u.call->state)
+		return;
 	if (object->kind != CKPT_CALL || object->u.call->state || args->u.seq.count != 2 ||
 	    args->u.seq.items[0] != object || dropped == object)
 		return;

@@ -27,6 +27,7 @@ enum {
 	Z16 = 0xFFFF,
 };
 static const uint32_t Z32 = 0xFFFFFFFF;
+static const uint64_t MOST_DIRECTORY = 1 << 30;
 
 struct ends {
 	uint64_t count, directory_size, directory_off;
@@ -187,6 +188,8 @@ static int read_entry(struct ckpt_zip *zip, struct ckpt_reader *r, struct ckpt_z
 	ckpt_read_bytes(r, comment_len);
 	if (r->bad)
 		return bad(err, off, "the central directory is cut short");
+	if (memchr(name, '\0', e->name_len))
+		return bad(err, off, "a record's name has a zero byte in it");
 	extra = (struct ckpt_reader){ extra_bytes, extra_len, 0, false };
 	read_zip64_extra(&extra, e);
 	if (extra.bad)
@@ -280,11 +283,18 @@ static int check_overlaps(const struct ckpt_zip *zip, struct ckpt_error *err)
 static int read_directory(struct ckpt_zip *zip, const struct ends *ends, struct ckpt_error *err)
 {
 	struct ckpt_reader r = { .len = (size_t)ends->directory_size };
-	uint8_t *bytes = malloc(r.len ? r.len : 1);
-	int rc = bytes ? 0 : ckpt_fail_nomem(err);
+	uint8_t *bytes;
+	int rc;
 
+	if (ends->directory_size > MOST_DIRECTORY ||
+	    ends->directory_size > (ends->count + 1) * (DIRECTORY_BYTES + 3 * (uint64_t)Z16)) {
+		return ckpt_fail(err, CKPT_E_LIMIT, "a directory of %" PRIu64 " bytes for %" PRIu64 " records",
+				 ends->directory_size, ends->count);
+	}
 	zip->directory_off = ends->directory_off;
 	zip->directory_size = ends->directory_size;
+	bytes = malloc(r.len ? r.len : 1);
+	rc = bytes ? 0 : ckpt_fail_nomem(err);
 	r.data = bytes;
 	if (rc == 0)
 		rc = ckpt_source_read(zip->source, ends->directory_off, bytes, r.len, err);
@@ -346,7 +356,7 @@ void ckpt_zip_close(struct ckpt_zip *zip)
 
 struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *name, size_t len)
 {
-	char key[1024];
+	char key[Z16];
 	uint64_t *slot;
 
 	if (len > sizeof(key))

@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "io/fault.h"
+#include "io/sink.h"
+
+#include <ckpt/ckpt.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Saving, with every system call made to fail in turn. */
+
+static char *folder, *in, *out;
+static struct ckpt_error err;
+
+enum { LARGE = 300000 };
+
+/* An input with a storage that is copied in the kernel and one that is not. */
+static int setup(void **state)
+{
+	struct ckpt_buf pickle = { 0 }, file, whole = { 0 };
+	uint8_t *large = calloc(1, LARGE);
+	struct unit_record records[4];
+
+	(void)state;
+	folder = unit_folder_new();
+	in = unit_path(folder, "in.pt");
+	out = unit_path(folder, "out.pt");
+	for (size_t i = 0; i < LARGE; i++)
+		large[i] = (uint8_t)(i * 7);
+	ckpt_buf_printf(&pickle, "ccollections\nOrderedDict\n)R(");
+	unit_put_str(&pickle, "module.a");
+	unit_put_tensor(&pickle, "0", 1);
+	unit_put_str(&pickle, "module.b");
+	ckpt_buf_printf(&pickle, "ctorch._utils\n_rebuild_tensor_v2\n((");
+	unit_put_str(&pickle, "storage");
+	ckpt_buf_printf(&pickle, "ctorch\nByteStorage\n");
+	unit_put_str(&pickle, "1");
+	unit_put_str(&pickle, "cpu");
+	ckpt_buf_add_u8(&pickle, 'J');
+	ckpt_buf_add_u32(&pickle, LARGE);
+	ckpt_buf_printf(&pickle, "tQK%cJ", 0);
+	ckpt_buf_add_u32(&pickle, LARGE);
+	ckpt_buf_printf(&pickle, "\x85K\x01\x85\x89" "ccollections\nOrderedDict\n)RtRu");
+	ckpt_buf_add(&whole, "\x80\x02", 2);
+	ckpt_buf_add(&whole, pickle.data, pickle.len);
+	ckpt_buf_add_u8(&whole, '.');
+	records[0] = (struct unit_record){ "data.pkl", whole.data, whole.len };
+	records[1] = (struct unit_record){ "data/0", "\0\0\x80?", 4 };
+	records[2] = (struct unit_record){ "data/1", large, LARGE };
+	records[3] = (struct unit_record){ "version", "3\n", 2 };
+	file = unit_zip("archive", records, 4);
+	unit_write_file(in, file.data, file.len);
+	ckpt_buf_clear(&file);
+	ckpt_buf_clear(&pickle);
+	ckpt_buf_clear(&whole);
+	free(large);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	ckpt_io_set_hook(NULL, NULL);
+	free(in);
+	free(out);
+	unit_folder_remove(folder);
+	return 0;
+}
+
+static int strip(unsigned flags)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_model *model, *edited = NULL;
+	int rc = ckpt_open(in, &model, &err);
+
+	options.flags = flags;
+	if (rc == 0) {
+		rc = ckpt_strip_prefix(model, "module.", NULL, &edited, NULL, &err);
+		ckpt_close(model);
+	}
+	if (rc == 0)
+		rc = ckpt_save(edited, out, &options, NULL, &err);
+	ckpt_close(edited);
+	return rc;
+}
+
+/* ---- faults ---- */
+
+struct fault {
+	enum ckpt_io_op op;
+	int code;
+	unsigned at, seen;
+};
+
+static int inject(void *ctx, enum ckpt_io_op op)
+{
+	struct fault *f = ctx;
+
+	return op == f->op && ++f->seen == f->at ? f->code : 0;
+}
+
+static void assert_file(const char *path, const struct ckpt_buf *want)
+{
+	struct ckpt_buf found = unit_read_file(path);
+
+	assert_int_equal(found.len, want->len);
+	assert_memory_equal(found.data, want->data, want->len);
+	ckpt_buf_clear(&found);
+}
+
+/*
+ * Fail the first, the second ... call of OP with CODE until a save passes. After each failure the
+ * folder is as it was. Returns how many failed.
+ */
+static unsigned fail_each(enum ckpt_io_op op, int code, bool replace, const struct ckpt_buf *want)
+{
+	struct ckpt_buf input = unit_read_file(in), old = { 0 };
+	unsigned flags = replace ? CKPT_SAVE_REPLACE : 0, failed = 0;
+
+	ckpt_buf_add(&old, "old", 3);
+	for (;; failed++) {
+		struct fault fault = { .op = op, .code = code, .at = failed + 1 };
+		int rc;
+
+		unlink(out);
+		if (replace)
+			unit_write_file(out, "old", 3);
+		ckpt_io_set_hook(inject, &fault);
+		rc = strip(flags);
+		ckpt_io_set_hook(NULL, NULL);
+		assert_file(in, &input);
+		if (rc == 0)
+			break;
+		assert_int_equal(rc, CKPT_E_IO);
+		assert_int_equal(err.sys_errno, code);
+		assert_string_equal(err.path, op == CKPT_IO_READ ? in : out);
+		assert_non_null(strstr(unit_message(&err), strerror(code)));
+		assert_int_equal(unit_folder_count(folder), replace ? 2 : 1);
+		if (replace)
+			assert_file(out, &old);
+		assert_true(failed < 1000);
+	}
+	assert_file(out, want);
+	assert_int_equal(unit_folder_count(folder), 2);
+	ckpt_buf_clear(&input);
+	ckpt_buf_clear(&old);
+	return failed;
+}
+
+static struct ckpt_buf stripped(void)
+{
+	struct ckpt_buf want;
+
+	assert_int_equal(strip(0), 0);
+	want = unit_read_file(out);
+	unlink(out);
+	return want;
+}
+
+static void nothing_is_left_behind_whichever_call_fails(void **state)
+{
+	static const struct {
+		enum ckpt_io_op op;
+		int code;
+	} table[] = { { CKPT_IO_READ, EIO }, { CKPT_IO_WRITE, ENOSPC }, { CKPT_IO_WRITE, EIO },
+		      { CKPT_IO_COPY, ENOSPC }, { CKPT_IO_COPY, EIO }, { CKPT_IO_TRUNCATE, ENOSPC },
+		      { CKPT_IO_SYNC, EIO }, { CKPT_IO_SYNC, ENOSPC }, { CKPT_IO_LINK, EIO } };
+	struct ckpt_buf want = stripped();
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(table); i++)
+		if (fail_each(table[i].op, table[i].code, false, &want) == 0)
+			fail_msg("operation %d was never called", table[i].op);
+	ckpt_buf_clear(&want);
+}
+
+static void a_file_that_is_replaced_stays_until_the_new_one_is_complete(void **state)
+{
+	static const struct {
+		enum ckpt_io_op op;
+		int code;
+	} table[] = { { CKPT_IO_READ, EIO }, { CKPT_IO_WRITE, ENOSPC }, { CKPT_IO_COPY, EIO },
+		      { CKPT_IO_TRUNCATE, ENOSPC }, { CKPT_IO_SYNC, EIO }, { CKPT_IO_RENAME, EIO },
+		      { CKPT_IO_LINK, EIO } };
+	struct ckpt_buf want = stripped();
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(table); i++)
+		if (fail_each(table[i].op, table[i].code, true, &want) == 0)
+			fail_msg("operation %d was never called", table[i].op);
+	ckpt_buf_clear(&want);
+}
+
+static void a_copy_that_the_kernel_refuses_goes_through_memory(void **state)
+{
+	static const int codes[] = { EXDEV, ENOSYS, EINVAL, EOPNOTSUPP, EPERM };
+	struct ckpt_buf want = stripped();
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(codes); i++) {
+		struct fault fault = { .op = CKPT_IO_COPY, .code = codes[i], .at = 1 };
+
+		ckpt_io_set_hook(inject, &fault);
+		assert_int_equal(strip(0), 0);
+		ckpt_io_set_hook(NULL, NULL);
+		assert_int_equal(fault.seen, 1); /* not asked again */
+		assert_file(out, &want);
+		unlink(out);
+	}
+	ckpt_buf_clear(&want);
+}
+
+static void interrupted_calls_are_made_again(void **state)
+{
+	static const enum ckpt_io_op ops[] = { CKPT_IO_READ, CKPT_IO_WRITE, CKPT_IO_COPY };
+	struct ckpt_buf want = stripped();
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(ops); i++) {
+		struct fault fault = { .op = ops[i], .code = EINTR, .at = 1 };
+
+		ckpt_io_set_hook(inject, &fault);
+		assert_int_equal(strip(0), 0);
+		ckpt_io_set_hook(NULL, NULL);
+		assert_file(out, &want);
+		unlink(out);
+	}
+	ckpt_buf_clear(&want);
+}
+
+/* The file is whole and synced by then; only its name may be lost in a power failure. */
+static void a_folder_that_cannot_be_synced_is_reported(void **state)
+{
+	struct ckpt_buf want = stripped();
+	struct fault fault = { .op = CKPT_IO_SYNC_DIR, .code = EIO, .at = 1 };
+
+	(void)state;
+	ckpt_io_set_hook(inject, &fault);
+	assert_int_equal(strip(0), CKPT_E_IO);
+	ckpt_io_set_hook(NULL, NULL);
+	assert_string_equal(err.path, out);
+	assert_non_null(strstr(unit_message(&err), "cannot sync the folder"));
+	if (unit_exists(out)) /* never a part of it, and no other file beside it */
+		assert_file(out, &want);
+	assert_true(unit_folder_count(folder) <= 2);
+	ckpt_buf_clear(&want);
+}
+
+static void without_sync_nothing_is_synced(void **state)
+{
+	struct fault fault = { .op = CKPT_IO_SYNC, .code = EIO, .at = 1 };
+
+	(void)state;
+	ckpt_io_set_hook(inject, &fault);
+	assert_int_equal(strip(CKPT_SAVE_NO_SYNC), 0);
+	assert_int_equal(fault.seen, 0);
+}
+
+/* ---- the target ---- */
+
+static void an_existing_file_is_not_replaced_unasked(void **state)
+{
+	struct ckpt_buf old = { 0 };
+
+	(void)state;
+	ckpt_buf_add(&old, "old", 3);
+	unit_write_file(out, "old", 3);
+	assert_int_equal(strip(0), CKPT_E_EXISTS);
+	assert_string_equal(err.text, "the output exists already");
+	assert_file(out, &old);
+	assert_int_equal(strip(CKPT_SAVE_REPLACE), 0);
+	ckpt_buf_clear(&old);
+}
+
+static int appear(void *ctx, enum ckpt_io_op op)
+{
+	if (op == CKPT_IO_SYNC)
+		unit_write_file(ctx, "new", 3);
+	return 0;
+}
+
+static void a_file_that_appears_meanwhile_is_not_replaced(void **state)
+{
+	struct ckpt_buf other = { 0 };
+
+	(void)state;
+	ckpt_buf_add(&other, "new", 3);
+	ckpt_io_set_hook(appear, out);
+	assert_int_equal(strip(0), CKPT_E_EXISTS);
+	assert_string_equal(err.text, "the output exists already");
+	assert_file(out, &other);
+	assert_int_equal(unit_folder_count(folder), 2);
+	ckpt_buf_clear(&other);
+}
+
+static void what_is_no_file_is_never_replaced(void **state)
+{
+	(void)state;
+	assert_int_equal(mkdir(out, 0777), 0);
+	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_EXISTS);
+	assert_string_equal(err.text, "the output is an existing folder, wanted a file name");
+	rmdir(out);
+	assert_int_equal(mkfifo(out, 0666), 0);
+	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_EXISTS);
+	assert_string_equal(err.text, "the output exists and is not a regular file");
+}
+
+static void the_input_is_never_the_output(void **state)
+{
+	struct ckpt_buf input = unit_read_file(in);
+
+	(void)state;
+	assert_int_equal(link(in, out), 0);
+	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_EXISTS);
+	assert_string_equal(err.text, "the output is the input itself; name another file");
+	unlink(out);
+	assert_int_equal(symlink("in.pt", out), 0);
+	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_EXISTS);
+	assert_string_equal(err.text, "the output is the input itself; name another file");
+	assert_file(in, &input);
+	ckpt_buf_clear(&input);
+}
+
+static int touch_input(void *ctx, enum ckpt_io_op op)
+{
+	struct timespec times[2] = { { 1, 0 }, { 1, 0 } };
+
+	if (op == CKPT_IO_WRITE)
+		utimensat(0, ctx, times, 0);
+	return 0;
+}
+
+static void an_input_that_changes_meanwhile_is_an_error(void **state)
+{
+	(void)state;
+	ckpt_io_set_hook(touch_input, in);
+	assert_int_equal(strip(0), CKPT_E_CHANGED);
+	assert_string_equal(err.path, in);
+	assert_string_equal(err.text, "was changed while it was being read");
+	assert_false(unit_exists(out));
+	assert_int_equal(unit_folder_count(folder), 1);
+}
+
+static void a_dry_run_writes_nothing(void **state)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_model *model;
+
+	(void)state;
+	assert_int_equal(ckpt_open(in, &model, &err), 0);
+	options.flags = CKPT_SAVE_DRY_RUN;
+	assert_int_equal(ckpt_save(model, out, &options, &report, &err), 0);
+	assert_false(unit_exists(out));
+	options.flags = 0;
+	ckpt_save(model, out, &options, NULL, &err);
+	struct ckpt_buf written = unit_read_file(out);
+	assert_int_equal(report.nbytes, written.len); /* and knows the size all the same */
+	ckpt_buf_clear(&written);
+	ckpt_close(model);
+}
+
+static void a_raised_flag_cancels(void **state)
+{
+	static _Atomic int flag = 1;
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_model *model;
+
+	(void)state;
+	assert_int_equal(ckpt_open(in, &model, &err), 0);
+	options.cancel = &flag;
+	assert_int_equal(ckpt_save(model, out, &options, NULL, &err), CKPT_E_CANCELLED);
+	assert_int_equal(unit_folder_count(folder), 1);
+	ckpt_close(model);
+}
+
+/* ---- the sink itself ---- */
+
+static void holes_of_the_source_stay_holes(void **state)
+{
+	static const uint64_t size = 64 << 20;
+	char *sparse = unit_path(folder, "sparse");
+	struct ckpt_source *src;
+	struct ckpt_sink *sink;
+	struct stat st;
+	uint8_t buf[16];
+	int fd = open(sparse, O_CREAT | O_WRONLY, 0666);
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, (off_t)size), 0);
+	assert_int_equal(pwrite(fd, "middle", 6, 32 << 20), 6);
+	assert_int_equal(fstat(fd, &st), 0);
+	close(fd);
+	if (st.st_blocks * 512 > 1 << 20) {
+		free(sparse);
+		print_message("skipped: this file system has no holes\n");
+		skip();
+	}
+	assert_int_equal(ckpt_source_open(sparse, &src, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, size, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_copy(sink, 0, src, 0, size, &err), 0);
+	assert_int_equal(ckpt_sink_sync(sink, &err), 0);
+	assert_int_equal(ckpt_sink_commit(sink, &err), 0);
+	ckpt_source_unref(src);
+	assert_int_equal(stat(out, &st), 0);
+	assert_int_equal(st.st_size, size);
+	assert_true(st.st_blocks * 512 < 1 << 20);
+	assert_int_equal(ckpt_source_open(out, &src, &err), 0);
+	assert_int_equal(ckpt_source_read(src, 32 << 20, buf, 8, &err), 0);
+	assert_memory_equal(buf, "middle\0\0", 8);
+	ckpt_source_unref(src);
+	free(sparse);
+}
+
+static void a_sink_that_is_dropped_leaves_nothing(void **state)
+{
+	struct ckpt_sink *sink;
+
+	(void)state;
+	assert_int_equal(ckpt_sink_open(out, 10, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_write(sink, 0, "0123456789", 10, &err), 0);
+	assert_false(unit_exists(out));
+	ckpt_sink_discard(sink);
+	ckpt_sink_discard(NULL);
+	assert_int_equal(unit_folder_count(folder), 1);
+}
+
+static void a_folder_that_is_not_there_is_named(void **state)
+{
+	char *deep = unit_path(folder, "none/out.pt");
+	struct ckpt_sink *sink;
+
+	(void)state;
+	assert_int_equal(ckpt_sink_open(deep, 10, 0, 0, &sink, &err), CKPT_E_IO);
+	assert_string_equal(err.path, deep);
+	assert_non_null(strstr(err.text, "/none': No such file or directory"));
+	free(deep);
+}
+
+#define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_FILE(nothing_is_left_behind_whichever_call_fails),
+		WITH_FILE(a_file_that_is_replaced_stays_until_the_new_one_is_complete),
+		WITH_FILE(a_copy_that_the_kernel_refuses_goes_through_memory),
+		WITH_FILE(interrupted_calls_are_made_again),
+		WITH_FILE(a_folder_that_cannot_be_synced_is_reported),
+		WITH_FILE(without_sync_nothing_is_synced),
+		WITH_FILE(an_existing_file_is_not_replaced_unasked),
+		WITH_FILE(a_file_that_appears_meanwhile_is_not_replaced),
+		WITH_FILE(what_is_no_file_is_never_replaced),
+		WITH_FILE(the_input_is_never_the_output),
+		WITH_FILE(an_input_that_changes_meanwhile_is_an_error),
+		WITH_FILE(a_dry_run_writes_nothing),
+		WITH_FILE(a_raised_flag_cancels),
+		WITH_FILE(holes_of_the_source_stay_holes),
+		WITH_FILE(a_sink_that_is_dropped_leaves_nothing),
+		WITH_FILE(a_folder_that_is_not_there_is_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+static const struct {
+	const char *text;
+	size_t len;
+	const char *shown;
+} escapes[] = {
+	{ "plain text", 10, "plain text" },
+	{ "", 0, "" },
+	{ "a\nb\tc\rd", 7, "a\\nb\\tc\\rd" },
+	{ "back\\slash", 10, "back\\\\slash" },
+	{ "\x1b[31mred", 8, "\\x1b[31mred" },
+	{ "nul\0in", 6, "nul\\x00in" },
+	{ "del\x7f", 4, "del\\x7f" },
+	{ "quote'\"", 7, "quote'\"" },
+	{ "\xc3\xa9", 2, "\xc3\xa9" },
+	{ "\xe6\xbc\xa2", 3, "\xe6\xbc\xa2" },
+	{ "\xf0\x9f\x98\x80", 4, "\xf0\x9f\x98\x80" },
+	/* what is no UTF-8, byte by byte */
+	{ "\xff", 1, "\\xff" },
+	{ "\xc3", 1, "\\xc3" },
+	{ "\xc3(", 2, "\\xc3(" },
+	{ "\xe6\xbc", 2, "\\xe6\\xbc" },
+	{ "\xc0\xaf", 2, "\\xc0\\xaf" },
+	{ "\xe0\x80\xaf", 3, "\\xe0\\x80\\xaf" },
+	{ "\xf0\x80\x80\xaf", 4, "\\xf0\\x80\\x80\\xaf" },
+	{ "\xf4\x90\x80\x80", 4, "\\xf4\\x90\\x80\\x80" },
+	{ "\xed\xa0\x80", 3, "\\xed\\xa0\\x80" },
+	/* controls above ASCII, and what turns or hides text */
+	{ "\xc2\x85", 2, "\\xc2\\x85" },
+	{ "\xc2\x9b" "31m", 5, "\\xc2\\x9b31m" },
+	{ "\xc2\xa0", 2, "\xc2\xa0" },
+	{ "a\xe2\x80\xae" "b", 5, "a\\xe2\\x80\\xaeb" },
+	{ "\xe2\x80\x8b", 3, "\\xe2\\x80\\x8b" },
+	{ "\xef\xbb\xbf", 3, "\\xef\\xbb\\xbf" },
+	{ "\xe2\x81\xa6", 3, "\\xe2\\x81\\xa6" },
+	{ "\xd8\x9c", 2, "\\xd8\\x9c" },
+};
+
+static void text_from_a_file_is_printed_on_one_safe_line(void **state)
+{
+	char buf[100];
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(escapes); i++)
+		assert_string_equal(ckpt_escape(buf, sizeof(buf), escapes[i].text, escapes[i].len),
+				    escapes[i].shown);
+}
+
+static void what_does_not_fit_ends_in_dots(void **state)
+{
+	char buf[16];
+
+	(void)state;
+	assert_string_equal(ckpt_escape(buf, 11, "0123456789", 10), "0123456789");
+	assert_string_equal(ckpt_escape(buf, 10, "0123456789", 10), "012345...");
+	assert_string_equal(ckpt_escape(buf, 8, "abc\n\n\n\n", 7), "abc...");
+	/* no half of a character */
+	assert_string_equal(ckpt_escape(buf, 8, "abc\xc3\xa9\xc3\xa9\xc3\xa9", 9), "abc...");
+}
+
+static void a_small_buffer_never_overflows(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < COUNT(escapes); i++)
+		for (size_t size = 0; size < 40; size++) {
+			char *buf = malloc(size ? size : 1); /* the sanitizer watches its end */
+
+			assert_ptr_equal(ckpt_escape(buf, size, escapes[i].text, escapes[i].len), buf);
+			if (size)
+				assert_true(strlen(buf) < size);
+			free(buf);
+		}
+}
+
+static void utf8_is_judged_strictly(void **state)
+{
+	(void)state;
+	assert_true(ckpt_utf8_ok("", 0));
+	assert_true(ckpt_utf8_ok("a\xc3\xa9\xe6\xbc\xa2\xf0\x9f\x98\x80", 10));
+	assert_false(ckpt_utf8_ok("a\xc3", 2));
+	assert_false(ckpt_utf8_ok("\xed\xb0\x80", 3));
+	assert_false(ckpt_utf8_ok("\xf5\x80\x80\x80", 4));
+	assert_int_equal(ckpt_utf8_len("", 0), 0);
+	assert_int_equal(ckpt_utf8_len("\0", 1), 1);
+	assert_int_equal(ckpt_utf8_len("\xf4\x8f\xbf\xbf", 4), 4);
+	assert_int_equal(ckpt_utf8_len("\xf4\x8f\xbf\xbf", 3), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(text_from_a_file_is_printed_on_one_safe_line),
+		cmocka_unit_test(what_does_not_fit_ends_in_dots),
+		cmocka_unit_test(a_small_buffer_never_overflows),
+		cmocka_unit_test(utf8_is_judged_strictly),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
