@@ -46,31 +46,47 @@ int ckpt_literal_long(struct ckpt_arena *arena, const uint8_t *bytes, uint64_t l
 	return 0;
 }
 
+/* LIMBS = LIMBS * FACTOR + ADD; returns how many limbs are used. */
+static unsigned multiply_add(uint32_t *limbs, unsigned used, uint32_t factor, uint32_t add)
+{
+	uint64_t carry = add;
+
+	for (unsigned i = 0; i < used; i++) {
+		carry += (uint64_t)limbs[i] * factor;
+		limbs[i] = (uint32_t)carry;
+		carry >>= 32;
+	}
+	if (carry)
+		limbs[used++] = (uint32_t)carry;
+	return used;
+}
+
 /* Decimal digits -> two's complement bytes. Quadratic, hence the limit on the digits. */
 static int parse_bigint(struct ckpt_arena *arena, const char *digits, uint64_t count, bool negative,
 			struct ckpt_value *v, struct ckpt_error *err)
 {
-	uint8_t bytes[MOST_DIGITS / 2 + 2] = { 0 };
-	unsigned used = 1;
+	uint32_t limbs[MOST_DIGITS / 9 + 2] = { 0 };
+	uint8_t bytes[sizeof(limbs) + 1];
+	unsigned used = 1, len, carry = negative;
 
-	for (uint64_t i = 0; i < count; i++) {
-		unsigned carry = (unsigned)(digits[i] - '0');
+	while (count) {
+		uint32_t chunk = 0, factor = 1;
 
-		for (unsigned b = 0; b < used; b++) {
-			carry += bytes[b] * 10u;
-			bytes[b] = (uint8_t)carry;
-			carry >>= 8;
+		for (unsigned i = 0; i < 9 && count; i++, count--) {
+			chunk = chunk * 10 + (uint32_t)(*digits++ - '0');
+			factor *= 10;
 		}
-		if (carry)
-			bytes[used++] = (uint8_t)carry;
+		used = multiply_add(limbs, used, factor, chunk);
 	}
-	used++; /* room for the sign */
-	for (unsigned b = 0, carry = 1; negative && b < used; b++) {
-		carry += (uint8_t)~bytes[b];
-		bytes[b] = (uint8_t)carry;
+	len = 4 * used + 1; /* room for the sign */
+	for (unsigned i = 0; i < len; i++) {
+		uint8_t byte = i / 4 < used ? (uint8_t)(limbs[i / 4] >> (8 * (i % 4))) : 0;
+
+		carry += (uint8_t)(negative ? ~byte : byte);
+		bytes[i] = (uint8_t)carry;
 		carry >>= 8;
 	}
-	return ckpt_literal_long(arena, bytes, used, v, err);
+	return ckpt_literal_long(arena, bytes, len, v, err);
 }
 
 int ckpt_literal_int(struct ckpt_arena *arena, const char *text, uint64_t len, bool long_form,
