@@ -483,7 +483,9 @@ int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_e
 	ckpt_buf_clear(&e.text);
 	e.report->places = e.places;
 	e.report->place_count = e.place_count;
-	if (rc < 0 && rc != CKPT_E_ARG)
+	if (rc == CKPT_E_ARG && err)
+		err->offset = CKPT_NO_OFFSET; /* it is about what was asked for, not about the file */
+	else if (rc < 0)
 		ckpt_error_at(err, rc, ckpt_source_path(model->doc->source), "data.pkl", CKPT_NO_OFFSET);
 	if (rc < 0)
 		ckpt_close(e.to);

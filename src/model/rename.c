@@ -7,6 +7,7 @@
 #include <pcre2.h>
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +106,31 @@ static int parse_flags(struct expression *e, const char *flags, uint32_t *option
 	return 0;
 }
 
+/* A group that the pattern does not have is an error now, not when the first key matches. */
+static int check_groups(const struct expression *e, struct ckpt_error *err)
+{
+	uint32_t groups = 0;
+	char name[64], message[160];
+
+	pcre2_pattern_info(e->code, PCRE2_INFO_CAPTURECOUNT, &groups);
+	for (const char *p = e->replacement; (p = strchr(p, '$')); p++) {
+		if (p[1] == '$') {
+			p++;
+			continue;
+		}
+		if (sscanf(p, "${%63[^}]}", name) != 1)
+			continue;
+		if (isdigit((unsigned char)name[0])
+			    ? strtoul(name, NULL, 10) <= groups
+			    : pcre2_substring_number_from_name(e->code, (PCRE2_SPTR)name) > 0)
+			continue;
+		snprintf(message, sizeof(message), "the replacement names group '%s', the pattern has none of "
+			 "that name", name);
+		return bad_expression(e->text, message, err);
+	}
+	return 0;
+}
+
 static int compile(struct expression *e, const char *text, struct ckpt_error *err)
 {
 	const char *middle, *end;
@@ -135,7 +161,7 @@ static int compile(struct expression *e, const char *text, struct ckpt_error *er
 				NULL);
 	free(pattern);
 	if (e->code)
-		return 0;
+		return check_groups(e, err);
 	pcre2_get_error_message(code, (PCRE2_UCHAR *)message, sizeof(message));
 	return bad_expression(text, message, err);
 }

@@ -209,6 +209,24 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 	return visit(w, &level);
 }
 
+/*
+ * Arguments and states hang on the objects they made. Where many objects name the same tuple or
+ * dict, its contents are walked for the first of them.
+ */
+static bool first_visit_of_part(struct ckpt_walker *w, const struct ckpt_value *v, uint8_t part)
+{
+	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
+	const struct ckpt_value *holder = NULL;
+
+	if (call && part == PART_ARGS)
+		holder = call->args;
+	else if (call && part == PART_KWARGS)
+		holder = call->kwargs;
+	else if (call && part == PART_STATE && call->state && call->state->kind == CKPT_DICT)
+		holder = call->state;
+	return !holder || !test_and_set(w, now(w, holder));
+}
+
 static int advance(struct ckpt_walker *w)
 {
 	struct level *top = &w->levels[w->depth - 1];
@@ -217,6 +235,8 @@ static int advance(struct ckpt_walker *w)
 	uint32_t i;
 
 	for (; top->part < PART_COUNT; top->part++, top->i = 0) {
+		if (top->i == 0 && !first_visit_of_part(w, top->v, top->part))
+			continue;
 		seq = part_of(w, top->v, top->part, &keyed);
 		if (top->i >= seq->count)
 			continue;
