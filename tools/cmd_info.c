@@ -278,9 +278,11 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 	json_put(items.out, name);
 	fputs(",\"file\":", items.out);
 	json_put(items.out, file_json(&s->file));
-	fprintf(items.out, ",\"tensors\":%" PRIu64 ",\"elements\":%" PRIu64 ",\"nbytes\":%" PRIu64
-			   ",\"storages\":%" PRIu64 ",\"dtypes\":", s->tensors, s->elements, s->nbytes,
-		ckpt_storage_count(s->model));
+	fprintf(items.out, ",\"tensors\":%" PRIu64 ",\"elements\":", s->tensors);
+	json_put(items.out, json_u64(s->elements));
+	fputs(",\"nbytes\":", items.out);
+	json_put(items.out, json_u64(s->nbytes));
+	fprintf(items.out, ",\"storages\":%" PRIu64 ",\"dtypes\":", ckpt_storage_count(s->model));
 	json_put(items.out, tally_json(&s->dtypes));
 	fputs(",\"devices\":", items.out);
 	json_put(items.out, tally_json(&s->devices));

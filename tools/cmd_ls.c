@@ -265,8 +265,11 @@ static int print_json(const struct listing *l)
 		fputs(i ? ",\n" : "\n", out);
 		json_put(out, row_json(l, i));
 	}
-	fprintf(out, "\n],\"count\":%zu,\"elements\":%" PRIu64 ",\"nbytes\":%" PRIu64
-		     ",\"storages\":%zu}\n", l->count, l->numel, l->nbytes, l->storages);
+	fprintf(out, "\n],\"count\":%zu,\"elements\":", l->count);
+	json_put(out, json_u64(l->numel));
+	fputs(",\"nbytes\":", out);
+	json_put(out, json_u64(l->nbytes));
+	fprintf(out, ",\"storages\":%zu}\n", l->storages);
 	return json_close(out);
 }
 

@@ -61,7 +61,7 @@ CKPT_API int ckpt_strip_prefix(const struct ckpt_model *model, const char *prefi
  * tensor is a state dict, this takes only those that have `_metadata`, or hold nothing but tensors
  * under string keys, and none that belong to an optimizer; AT overrides the choice.
  *
- * "module." gives what DistributedDataParallel(m).state_dict() has: `_metadata` gets a new first
+ * "module." gives the entries that DistributedDataParallel(m).state_dict() has: `_metadata` gets a new first
  * entry '' and the old one becomes "module". CKPT_E_NOTFOUND if no state dict was found.
  */
 CKPT_API int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
@@ -69,7 +69,9 @@ CKPT_API int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
 			     struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
- * Rename keys with COUNT expressions s/PATTERN/REPLACEMENT/[g], applied in order to every key. Any
+ * Rename keys with COUNT expressions s/PATTERN/REPLACEMENT/[g], applied in order to every key of the
+ * mappings in which tensors stand; what holds only other dicts (a trainer's file) and what belongs to
+ * an optimizer is left alone, unless AT names it, and parameter names in `param_groups` follow. Any
  * character may stand for the slash. Patterns are Perl-compatible; \1 and \g<name> in the
  * replacement mean what they mean in Python's re.sub.
  */

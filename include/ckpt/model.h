@@ -66,6 +66,7 @@ struct ckpt_tensor_info {
 };
 #define CKPT_TENSOR_INFO_INIT { .size = sizeof(struct ckpt_tensor_info) }
 
+/* Also 0 if the list of an edited model could not be made for want of memory. */
 CKPT_API uint64_t ckpt_tensor_count(const struct ckpt_model *model);
 
 /*

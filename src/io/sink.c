@@ -97,10 +97,10 @@ static int check_target(const struct ckpt_sink *sink, struct ckpt_error *err)
 		return errno == ENOENT ? 0 : ckpt_fail_errno(err, "cannot look at the output");
 	if (S_ISDIR(st.st_mode))
 		return ckpt_fail(err, CKPT_E_EXISTS, "the output is an existing folder, wanted a file name");
+	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
+		return ckpt_fail(err, CKPT_E_EXISTS, "the output is a device or a pipe, wanted a file name");
 	if (!(sink->flags & CKPT_SINK_REPLACE))
 		return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");
-	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
-		return ckpt_fail(err, CKPT_E_EXISTS, "the output exists and is not a regular file");
 	return 0;
 }
 

@@ -428,6 +428,8 @@ static int edit_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_er
 	optimizer = ckpt_is_optimizer(e->from, v);
 	if (e->edit->only_modules && !e->o->at_count)
 		wanted = ckpt_is_module_state_dict(e->from, v) && e->optimizer_depth == SIZE_MAX;
+	else if (e->edit->only_direct && !e->o->at_count)
+		wanted = ckpt_holds_tensors(&e->finder, v) && e->optimizer_depth == SIZE_MAX;
 	else
 		wanted = ckpt_is_state_dict(&e->finder, v);
 	if (optimizer && e->optimizer_depth == SIZE_MAX)

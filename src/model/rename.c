@@ -257,7 +257,8 @@ int ckpt_rename(const struct ckpt_model *model, const char *const *expressions, 
 		struct ckpt_edit_report *report, struct ckpt_error *err)
 {
 	struct renamer r = { .count = count };
-	struct ckpt_key_edit edit = { .rename = rename_key, .rename_module = rename_module, .ctx = &r };
+	struct ckpt_key_edit edit = { .rename = rename_key, .rename_module = rename_module, .only_direct = true,
+				      .ctx = &r };
 	int rc = 0;
 
 	*out = NULL;

@@ -49,6 +49,12 @@ const struct ckpt_value *ckpt_resave_empty_bytes(struct ckpt_saver *s, const str
 	return bytes;
 }
 
+/* What no part of a class's name has. */
+static bool has_odd_byte(const char *text, uint64_t len)
+{
+	return !len || memchr(text, '\0', len) || memchr(text, '\n', len) || memchr(text, '.', len);
+}
+
 /* getattr(module.A, 'B') is how protocol 2 names the nested class module.A.B. */
 const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s, const struct ckpt_value *v)
 {
@@ -61,7 +67,7 @@ const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s, const s
 		parent = ckpt_resave_resolve_call(s, parent);
 	if (!parent || !name || parent->kind != CKPT_GLOBAL || name->kind != CKPT_STR ||
 	    strstr(parent->u.global->module, "builtin") || /* dict.fromkeys: really a call */
-	    memchr(name->u.bytes.ptr, '\0', name->u.bytes.len) || name->u.bytes.len > 1000)
+	    has_odd_byte(name->u.bytes.ptr, name->u.bytes.len) || name->u.bytes.len > 1000)
 		return v;
 	tail = ckpt_arena_copy(s->scratch, name->u.bytes.ptr, name->u.bytes.len);
 	made = tail ? ckpt_resave_global(s, parent->u.global->module, parent->u.global->name, tail) : NULL;

@@ -260,9 +260,14 @@ static const struct ckpt_value *with_attribute_dicts(struct ckpt_saver *s, const
 
 	if (!copy || !ckpt_seq_add_many(s->scratch, &copy->u.seq, args->u.seq.items, args->u.seq.count))
 		return NULL;
-	for (uint32_t i = 0; i < copy->u.seq.count; i++)
-		if (ckpt_resave_now(s, copy->u.seq.items[i])->kind == CKPT_DICT)
-			copy->u.seq.items[i] = ckpt_resave_attribute_dict(s, ckpt_resave_now(s, copy->u.seq.items[i]));
+	for (uint32_t i = 0; i < copy->u.seq.count; i++) {
+		const struct ckpt_value *item = ckpt_resave_now(s, copy->u.seq.items[i]);
+
+		if (item->kind == CKPT_DICT)
+			copy->u.seq.items[i] = ckpt_resave_attribute_dict(s, item);
+		if (!copy->u.seq.items[i])
+			return NULL;
+	}
 	return copy;
 }
 

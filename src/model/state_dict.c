@@ -22,7 +22,7 @@ void ckpt_state_dict_finder_clear(struct ckpt_state_dict_finder *finder)
 	*finder = (struct ckpt_state_dict_finder){ 0 };
 }
 
-static bool holds_tensors(struct ckpt_state_dict_finder *finder, const struct ckpt_value *v)
+bool ckpt_holds_tensors(struct ckpt_state_dict_finder *finder, const struct ckpt_value *v)
 {
 	const struct ckpt_model *model = finder->model;
 	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
@@ -47,7 +47,7 @@ bool ckpt_is_state_dict(struct ckpt_state_dict_finder *finder, const struct ckpt
 		const struct ckpt_value *key = ckpt_model_now(model, pairs->items[i]);
 		const struct ckpt_value *value = ckpt_model_now(model, pairs->items[i + 1]);
 
-		if (is_str(key) && (ckpt_value_is_tensor(model, value) || holds_tensors(finder, value)))
+		if (is_str(key) && (ckpt_value_is_tensor(model, value) || ckpt_holds_tensors(finder, value)))
 			return true;
 	}
 	return false;

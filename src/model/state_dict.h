@@ -19,6 +19,9 @@ void ckpt_state_dict_finder_clear(struct ckpt_state_dict_finder *finder);
  */
 bool ckpt_is_state_dict(struct ckpt_state_dict_finder *finder, const struct ckpt_value *v);
 
+/* A mapping in which a tensor stands. */
+bool ckpt_holds_tensors(struct ckpt_state_dict_finder *finder, const struct ckpt_value *v);
+
 /*
  * Of those, the ones a module made: with `_metadata`, or nothing but tensors under string keys.
  */

@@ -146,6 +146,21 @@ static int new_inflater(const struct ckpt_source *src, struct ckpt_inflater **ou
 	return rc;
 }
 
+/* libzip has a directory of its own: it must mean the same record by the same number. */
+static int check_same_entry(const struct ckpt_zip *zip, uint64_t index, struct ckpt_error *err)
+{
+	const struct ckpt_zip_entry *e = &zip->entries[index];
+	zip_stat_t st;
+
+	zip_stat_init(&st);
+	if (zip_stat_index(zip->inflater->archive, index, ZIP_FL_UNCHANGED, &st) < 0 ||
+	    st.size != e->usize || st.comp_size != e->csize || st.crc != e->crc32 ||
+	    strlen(st.name) != e->name_len)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "libzip sees another record here: the archive has two directories");
+	return 0;
+}
+
 static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 		       struct ckpt_error *err)
 {
@@ -160,6 +175,8 @@ static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	pthread_mutex_lock(&s->zip->lock);
 	if (!s->zip->inflater)
 		rc = new_inflater(recipe->src, &s->zip->inflater, err);
+	if (rc == 0)
+		rc = check_same_entry(s->zip, recipe->off, err);
 	if (rc == 0) {
 		s->file = zip_fopen_index(s->zip->inflater->archive, recipe->off, 0);
 		if (!s->file)

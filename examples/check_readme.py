@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the examples of the README and compare: check_readme.py [--update] README.md CKPT FIXTURES
+
+Every ```console block is one session: lines that begin with '$ ' are commands, what follows is what
+they print, on both streams. All run in one new folder that has the fixtures. The times of a run
+('in 0.01 s') may differ. --update writes what is printed now into the file.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
+TIME = re.compile(r"\bin \d+\.\d\d s\b")
+
+
+def without_times(text):
+    return TIME.sub("in 0.00 s", text)
+
+
+def replay(block, folder, environment):
+    """The block as it looks when its commands are run now."""
+    lines = []
+    for command in re.findall(r"^\$ (.*)$", block, re.M):
+        done = subprocess.run(["bash", "-c", command], cwd=folder, env=environment, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        lines.append("$ %s\n%s" % (command, done.stdout))
+    return "".join(lines)
+
+
+def main():
+    arguments = sys.argv[1:]
+    update = "--update" in arguments
+    readme, ckpt, fixtures = [os.path.abspath(a) for a in arguments if a != "--update"]
+    with open(readme, encoding="utf-8") as file:
+        text = file.read()
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "bin"))
+        os.symlink(ckpt, os.path.join(folder, "bin", "ckpt"))
+        work = os.path.join(folder, "work")
+        shutil.copytree(fixtures, work)
+        environment = dict(os.environ, LC_ALL="C.UTF-8",
+                           PATH=os.path.join(folder, "bin") + ":" + os.environ["PATH"])
+        wrong = []
+
+        def check(match):
+            now = without_times(replay(match[1], work, environment))
+            if now != without_times(match[1]):
+                wrong.append("the README says:\n%s\nckpt says:\n%s" % (match[1], now))
+            return "```console\n%s```" % now
+
+        new = BLOCK.sub(check, text)
+    if update:
+        with open(readme, "w", encoding="utf-8") as file:
+            file.write(new)
+    elif wrong:
+        sys.exit("\n".join(wrong))
+    print("%d sessions, %d changed" % (len(BLOCK.findall(text)), len(wrong)))
+
+
+main()
