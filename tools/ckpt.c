@@ -10,9 +10,18 @@ extern const struct command cmd_ls, cmd_info, cmd_dis, cmd_strip_module, cmd_add
 	cmd_completion;
 
 const struct command *const commands[] = {
-	&cmd_ls,	   &cmd_info,	      &cmd_strip_module, &cmd_add_module,
-	&cmd_strip_prefix, &cmd_add_prefix,   &cmd_rename,	 &cmd_convert,
-	&cmd_dis,	   &cmd_version,      &cmd_help,	 &cmd_completion,
+	&cmd_ls,
+	&cmd_info,
+	&cmd_strip_module,
+	&cmd_add_module,
+	&cmd_strip_prefix,
+	&cmd_add_prefix,
+	&cmd_rename,
+	&cmd_convert,
+	&cmd_dis,
+	&cmd_version,
+	&cmd_help,
+	&cmd_completion,
 	NULL,
 };
 

@@ -8,10 +8,12 @@ static bool force, no_sync, dry_run;
 static const char *profile, *alignment, *crc, *to;
 
 static const struct opt opts[] = {
-	OPT_STR("to", 0, &to, "FORMAT", "format of OUT: torch (the only one so far, and the default)"),
+	OPT_STR("to", 0, &to, "FORMAT",
+		"format of OUT: torch (the only one so far, and the default)"),
 	OPT_STR("profile", 0, &profile, "VERSION",
 		"write as this torch does: 1.6 to 2.14; default: as the input's generation"),
-	OPT_STR("alignment", 0, &alignment, "N", "start the data of every record on a multiple of N bytes"),
+	OPT_STR("alignment", 0, &alignment, "N",
+		"start the data of every record on a multiple of N bytes"),
 	OPT_STR("crc", 0, &crc, "on|off", "record checksums or not; default: as in the input"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
@@ -26,8 +28,9 @@ const struct command cmd_convert = {
 	.name = "convert",
 	.operands = "IN OUT",
 	.summary = "write a checkpoint anew, as torch.load and torch.save of a given torch would",
-	.details = "Mends files that other tools packed anew, and makes files for older torch versions:\n"
-		   "OUT has pickle protocol 2, stored and aligned records, and the layout of --profile.\n",
+	.details =
+		"Mends files that other tools packed anew, and makes files for older torch versions:\n"
+		"OUT has pickle protocol 2, stored and aligned records, and the layout of --profile.\n",
 	.examples = "  ckpt convert repacked.pt sound.pt\n"
 		    "  ckpt convert --profile 1.13 new.pt for-old-torch.pt\n",
 	.opts = opts,
@@ -55,11 +58,13 @@ static int convert(const struct ckpt_save_options *options, const char *in, cons
 	} else if (!quiet) {
 		end_progress();
 		if (report.dropped)
-			printf("%u unused record%s left out, ", report.dropped, report.dropped == 1 ? "" : "s");
+			printf("%u unused record%s left out, ", report.dropped,
+			       report.dropped == 1 ? "" : "s");
 		if (dry_run)
 			printf("%s would be written (dry run)\n", human_size(report.nbytes, size));
 		else
-			printf("%s written in %.2f s\n", human_size(report.nbytes, size), seconds() - start);
+			printf("%s written in %.2f s\n", human_size(report.nbytes, size),
+			       seconds() - start);
 	}
 	ckpt_close(model);
 	if (code != EXIT_FINE)
@@ -76,14 +81,17 @@ static int run(int argc, char **argv)
 	if (first < 0)
 		return -1 - first;
 	if (to && strcmp(to, "torch"))
-		return wrong_usage(&cmd_convert, "convert: format '%.40s' cannot be written, wanted 'torch'", to);
+		return wrong_usage(&cmd_convert,
+				   "convert: format '%.40s' cannot be written, wanted 'torch'", to);
 	if (crc && strcmp(crc, "on") && strcmp(crc, "off"))
 		return wrong_usage(&cmd_convert, "convert: --crc %.40s: wanted 'on' or 'off'", crc);
 	if (alignment) {
 		unsigned long n = strtoul(alignment, &end, 10);
 
 		if (*end || !n || n > 32768)
-			return wrong_usage(&cmd_convert, "convert: --alignment %.40s: wanted 1 to 32768", alignment);
+			return wrong_usage(&cmd_convert,
+					   "convert: --alignment %.40s: wanted 1 to 32768",
+					   alignment);
 		options.alignment = (uint32_t)n;
 	}
 	if (crc)

@@ -8,8 +8,9 @@ const struct command cmd_dis = {
 	.name = "dis",
 	.operands = "IN [RECORD]",
 	.summary = "print the pickle, disassembled, with offsets",
-	.details = "RECORD is a record of the archive, data.pkl if none is named. IN may also be a bare\n"
-		   "pickle. Nothing is executed; a damaged pickle is shown up to the damage.\n",
+	.details =
+		"RECORD is a record of the archive, data.pkl if none is named. IN may also be a bare\n"
+		"pickle. Nothing is executed; a damaged pickle is shown up to the damage.\n",
 	.examples = "  ckpt dis model.pt | less\n",
 	.opts = opts,
 	.least = 1,
@@ -30,8 +31,8 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	if (ckpt_disassemble(argv[first], argc - first > 1 ? argv[first + 1] : NULL, print_line, NULL,
-			     &err) < 0)
+	if (ckpt_disassemble(argv[first], argc - first > 1 ? argv[first + 1] : NULL, print_line,
+			     NULL, &err) < 0)
 		return err.status ? fail(&err) : finish_output(EXIT_ERROR);
 	return finish_output(EXIT_FINE);
 }

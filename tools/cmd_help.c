@@ -5,12 +5,12 @@
 
 static bool man;
 static const struct opt help_opts[] = {
-	OPT_FLAG("man", 0, &man, "print COMMAND's man page as roff source"),
-	OPT_END
+	OPT_FLAG("man", 0, &man, "print COMMAND's man page as roff source"), OPT_END
 };
 static const struct opt no_opts[] = { OPT_END };
 static const struct opt version_opts[] = {
-	OPT_FLAG("verbose", 'v', &verbose, "also the libraries, and what this machine has for GPUs"),
+	OPT_FLAG("verbose", 'v', &verbose,
+		 "also the libraries, and what this machine has for GPUs"),
 	OPT_END
 };
 
@@ -19,18 +19,32 @@ static int run_version(int argc, char **argv);
 static int run_completion(int argc, char **argv);
 
 const struct command cmd_help = {
-	.name = "help", .operands = "[COMMAND]", .summary = "explain a command",
-	.opts = help_opts, .least = 0, .most = 1, .run = run_help,
+	.name = "help",
+	.operands = "[COMMAND]",
+	.summary = "explain a command",
+	.opts = help_opts,
+	.least = 0,
+	.most = 1,
+	.run = run_help,
 };
 const struct command cmd_version = {
-	.name = "version", .operands = "", .summary = "print the version",
-	.opts = version_opts, .least = 0, .most = 0, .run = run_version,
+	.name = "version",
+	.operands = "",
+	.summary = "print the version",
+	.opts = version_opts,
+	.least = 0,
+	.most = 0,
+	.run = run_version,
 };
 const struct command cmd_completion = {
-	.name = "completion", .operands = "bash|zsh|fish",
+	.name = "completion",
+	.operands = "bash|zsh|fish",
 	.summary = "print a completion script for a shell",
 	.examples = "  ckpt completion bash > ~/.local/share/bash-completion/completions/ckpt\n",
-	.opts = no_opts, .least = 1, .most = 1, .run = run_completion,
+	.opts = no_opts,
+	.least = 1,
+	.most = 1,
+	.run = run_completion,
 };
 
 static int run_help(int argc, char **argv)
@@ -122,11 +136,13 @@ static void fish(void)
 {
 	printf("complete -c ckpt -n '__fish_seen_subcommand_from help completion version' -f\n");
 	for (const struct command *const *cmd = commands; *cmd; cmd++) {
-		printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l help -s h\n", (*cmd)->name);
+		printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l help -s h\n",
+		       (*cmd)->name);
 		printf("complete -c ckpt -n __fish_use_subcommand -a %s -d \"%s\"\n", (*cmd)->name,
 		       (*cmd)->summary);
 		for (const struct opt *o = (*cmd)->opts; o->kind; o++) {
-			printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l %s", (*cmd)->name, o->name);
+			printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l %s",
+			       (*cmd)->name, o->name);
 			if (o->letter)
 				printf(" -s %c", o->letter);
 			printf("%s -d \"%s\"\n", o->arg ? " -r" : "", o->help);
@@ -149,6 +165,7 @@ static int run_completion(int argc, char **argv)
 	else if (!strcmp(shell, "fish"))
 		fish();
 	else
-		return wrong_usage(&cmd_completion, "completion: shell '%.40s' is not known", shell);
+		return wrong_usage(&cmd_completion, "completion: shell '%.40s' is not known",
+				   shell);
 	return finish_output(EXIT_FINE);
 }

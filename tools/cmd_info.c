@@ -11,8 +11,7 @@ static bool all_items;
 
 static const struct opt opts[] = {
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a page"),
-	OPT_FLAG("all", 'a', &all_items, "all top-level entries, not only the first 24"),
-	OPT_END
+	OPT_FLAG("all", 'a', &all_items, "all top-level entries, not only the first 24"), OPT_END
 };
 
 static int run(int argc, char **argv);
@@ -92,8 +91,8 @@ static void print_tally(const char *label, const struct tally *t)
 	printf("%-12s", label);
 	for (size_t i = 0; i < t->used; i++)
 		printf("%s%s (%" PRIu64 ", %s)", i ? ", " : "",
-		       ckpt_escape(shown, sizeof(shown), t->text[i], strlen(t->text[i])), t->count[i],
-		       human_size(t->nbytes[i], size));
+		       ckpt_escape(shown, sizeof(shown), t->text[i], strlen(t->text[i])),
+		       t->count[i], human_size(t->nbytes[i], size));
 	putchar('\n');
 }
 
@@ -109,8 +108,8 @@ static void print_prefixes(const struct summary *s)
 
 		if (ckpt_count_prefix(s->model, known_prefixes[i], &c, NULL) < 0 || !c.with_prefix)
 			continue;
-		printf("%-12s%s on %" PRIu64 " of %" PRIu64 " keys\n", any ? "" : "prefix", known_prefixes[i],
-		       c.with_prefix, c.keys);
+		printf("%-12s%s on %" PRIu64 " of %" PRIu64 " keys\n", any ? "" : "prefix",
+		       known_prefixes[i], c.with_prefix, c.keys);
 		any = true;
 	}
 }
@@ -164,10 +163,12 @@ static void print_file(const struct summary *s, const char *path)
 		 f->alignment);
 	printf("%-12spickle of %s bytes, protocol %u; %s; %s; byte order %s\n", "layout",
 	       grouped(f->pickle_nbytes, a), f->pickle_protocol, aligned,
-	       f->has_crc ? "CRC-32 recorded" : "no checksums", f->byteorder[0] ? f->byteorder : "not said");
+	       f->has_crc ? "CRC-32 recorded" : "no checksums",
+	       f->byteorder[0] ? f->byteorder : "not said");
 	if (f->compressed)
 		printf("%-12s%u storages are compressed: mmap=True would load garbage; 'ckpt convert' mends "
-		       "that\n", "warning", f->compressed);
+		       "that\n",
+		       "warning", f->compressed);
 	if (f->unreferenced)
 		printf("%-12s%u storage records are used by no tensor\n", "note", f->unreferenced);
 	if (f->foreign)
@@ -181,8 +182,9 @@ static int print_page(const struct summary *s, const char *path, struct ckpt_err
 	int rc;
 
 	print_file(s, path);
-	printf("%-12s%s, %s elements, %s in %" PRIu64 " storages\n", "tensors", grouped(s->tensors, a),
-	       grouped(s->elements, b), human_size(s->nbytes, size), ckpt_storage_count(s->model));
+	printf("%-12s%s, %s elements, %s in %" PRIu64 " storages\n", "tensors",
+	       grouped(s->tensors, a), grouped(s->elements, b), human_size(s->nbytes, size),
+	       ckpt_storage_count(s->model));
 	print_tally("dtypes", &s->dtypes);
 	print_tally("devices", &s->devices);
 	print_prefixes(s);
@@ -202,9 +204,10 @@ static json_t *tally_json(const struct tally *t)
 		char shown[160];
 
 		json_object_set_new(object,
-				    ckpt_escape(shown, sizeof(shown), t->text[i], strlen(t->text[i])),
-				    json_pack("{s:I,s:o}", "tensors", (json_int_t)t->count[i], "nbytes",
-					      json_u64(t->nbytes[i])));
+				    ckpt_escape(shown, sizeof(shown), t->text[i],
+						strlen(t->text[i])),
+				    json_pack("{s:I,s:o}", "tensors", (json_int_t)t->count[i],
+					      "nbytes", json_u64(t->nbytes[i])));
 	}
 	return object;
 }
@@ -270,7 +273,8 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 
 		if (ckpt_count_prefix(s->model, known_prefixes[i], &c, NULL) == 0 && c.with_prefix)
 			json_object_set_new(prefixes, known_prefixes[i],
-					    json_pack("{s:I,s:I}", "with", (json_int_t)c.with_prefix, "keys",
+					    json_pack("{s:I,s:I}", "with",
+						      (json_int_t)c.with_prefix, "keys",
 						      (json_int_t)c.keys));
 	}
 	json_set_name(name, "path", path);

@@ -24,8 +24,9 @@ const struct command cmd_ls = {
 	.name = "ls",
 	.operands = "IN [PATTERN...]",
 	.summary = "list the tensors: name, dtype, shape, device, bytes, shared storages",
-	.details = "A PATTERN is a glob over the whole name, in which '*' crosses dots; a name also stands\n"
-		   "for everything below it; 're:' starts a regular expression.\n",
+	.details =
+		"A PATTERN is a glob over the whole name, in which '*' crosses dots; a name also stands\n"
+		"for everything below it; 're:' starts a regular expression.\n",
 	.examples = "  ckpt ls model.pt\n"
 		    "  ckpt ls model.pt 'module.layer1.*' --sort size\n"
 		    "  ckpt ls model.pt --json | jq '.tensors[].name'\n",
@@ -41,7 +42,7 @@ struct listing {
 	size_t pattern_count;
 	struct ckpt_tensor_info *rows;
 	size_t count;
-	uint64_t *first_user; /* by storage: row + 1 that showed it first */
+	uint64_t *first_user;	/* by storage: row + 1 that showed it first */
 	uint64_t numel, nbytes; /* nbytes: of storages, each counted once */
 	size_t storages;
 };
@@ -189,14 +190,16 @@ static void print_row(const struct listing *l, size_t i, const struct widths *w)
 	if (strcmp(t->layout, "strided"))
 		printf("  %s", ckpt_escape(text, sizeof(text), t->layout, strlen(t->layout)));
 	if (t->class_name && (long_form || strcmp(t->class_name, "Parameter")))
-		printf("  %s", ckpt_escape(text, sizeof(text), t->class_name, strlen(t->class_name)));
+		printf("  %s",
+		       ckpt_escape(text, sizeof(text), t->class_name, strlen(t->class_name)));
 	if (t->flags & (CKPT_TENSOR_CONJ | CKPT_TENSOR_NEG))
 		printf("%s%s", t->flags & CKPT_TENSOR_CONJ ? "  conj" : "",
 		       t->flags & CKPT_TENSOR_NEG ? "  neg" : "");
 	if (long_form)
 		print_long(t);
 	if (shared)
-		printf("  shares storage with %s", ckpt_escape(text, sizeof(text), shared, strlen(shared)));
+		printf("  shares storage with %s",
+		       ckpt_escape(text, sizeof(text), shared, strlen(shared)));
 	putchar('\n');
 }
 

@@ -9,11 +9,13 @@
 static struct edit_settings s;
 static const char *prefix = "module.";
 
-#define AT_OPT                                                                                    \
-	OPT_LIST("at", 0, &s.at, "NAME", "edit only what is named NAME, or below it; may be repeated")
-#define STRIP_OPTS                                                                                \
-	AT_OPT, OPT_FLAG("anywhere", 0, &s.anywhere, "also inside of names, after a dot"),        \
-	OPT_FLAG("if-present", 0, &s.if_present, "nothing to strip is no error: write OUT all the same")
+#define AT_OPT \
+	OPT_LIST("at", 0, &s.at, "NAME", \
+		 "edit only what is named NAME, or below it; may be repeated")
+#define STRIP_OPTS \
+	AT_OPT, OPT_FLAG("anywhere", 0, &s.anywhere, "also inside of names, after a dot"), \
+		OPT_FLAG("if-present", 0, &s.if_present, \
+			 "nothing to strip is no error: write OUT all the same")
 
 static const struct opt strip_opts[] = { STRIP_OPTS, EDIT_OPTS(s), OPT_END };
 static const struct opt add_opts[] = { AT_OPT, EDIT_OPTS(s), OPT_END };
@@ -61,7 +63,7 @@ static int run_add_module(int argc, char **argv);
 static int run_strip_prefix(int argc, char **argv);
 static int run_add_prefix(int argc, char **argv);
 
-#define STATE_DICTS                                                                               \
+#define STATE_DICTS \
 	"A state dict is a mapping in which a tensor, or a dict of tensors, stands under a string\n" \
 	"key, wherever it is in the file. All of them are edited; --at limits that. Entries keep\n" \
 	"their place, _metadata and lists of parameter names follow. OUT is, byte for byte, what\n" \
@@ -84,9 +86,10 @@ const struct command cmd_add_module = {
 	.name = "add-module",
 	.operands = "IN OUT",
 	.summary = "put 'module.' before every key, as DistributedDataParallel wants them",
-	.details = "Edits the state dicts of modules: those with _metadata, and those that hold nothing but\n"
-		   "tensors; an optimizer's are left alone. --at names others. OUT has the entries that\n"
-		   "DistributedDataParallel(model).state_dict() has, _metadata included.\n",
+	.details =
+		"Edits the state dicts of modules: those with _metadata, and those that hold nothing but\n"
+		"tensors; an optimizer's are left alone. --at names others. OUT has the entries that\n"
+		"DistributedDataParallel(model).state_dict() has, _metadata included.\n",
 	.examples = "  ckpt add-module plain.pt ddp.pt\n",
 	.opts = add_opts,
 	.least = 2,
@@ -98,7 +101,8 @@ const struct command cmd_strip_prefix = {
 	.name = "strip-prefix",
 	.operands = "PREFIX IN OUT",
 	.summary = "take any prefix off the keys: _orig_mod., model., _forward_module.",
-	.details = "Only whole components match; a missing dot at the end of PREFIX is added.\n" STATE_DICTS,
+	.details =
+		"Only whole components match; a missing dot at the end of PREFIX is added.\n" STATE_DICTS,
 	.examples = "  ckpt strip-prefix _orig_mod. compiled.pt plain.pt\n"
 		    "  ckpt strip-prefix --anywhere _orig_mod. compiled.pt plain.pt\n",
 	.opts = strip_opts,
@@ -111,8 +115,9 @@ const struct command cmd_add_prefix = {
 	.name = "add-prefix",
 	.operands = "PREFIX IN OUT",
 	.summary = "put any prefix before the keys",
-	.details = "Edits the state dicts of modules: those with _metadata, and those that hold nothing but\n"
-		   "tensors; an optimizer's are left alone. --at names others.\n",
+	.details =
+		"Edits the state dicts of modules: those with _metadata, and those that hold nothing but\n"
+		"tensors; an optimizer's are left alone. --at names others.\n",
 	.examples = "  ckpt add-prefix backbone. resnet.pt detector.pt\n",
 	.opts = add_opts,
 	.least = 3,

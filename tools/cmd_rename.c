@@ -9,10 +9,11 @@ static struct str_list expressions;
 static const struct opt opts[] = {
 	OPT_LIST("expression", 'e', &expressions, "s/A/B/",
 		 "replace the first match of A by B in every key; with a 'g' behind, every match"),
-	OPT_LIST("at", 0, &s.at, "NAME", "edit only what is named NAME, or below it; may be repeated"),
-	OPT_FLAG("if-present", 0, &s.if_present, "nothing to rename is no error: write OUT all the same"),
-	EDIT_OPTS(s),
-	OPT_END
+	OPT_LIST("at", 0, &s.at, "NAME",
+		 "edit only what is named NAME, or below it; may be repeated"),
+	OPT_FLAG("if-present", 0, &s.if_present,
+		 "nothing to rename is no error: write OUT all the same"),
+	EDIT_OPTS(s), OPT_END
 };
 
 static int rename_keys(const struct ckpt_model *in, const struct ckpt_edit_options *options,
@@ -28,10 +29,11 @@ const struct command cmd_rename = {
 	.name = "rename",
 	.operands = "IN OUT",
 	.summary = "rename keys by regular expressions",
-	.details = "Every -e is applied in order to every key of the dicts in which tensors stand. A trainer's\n"
-		   "own entries (model, epoch) and an optimizer's are left alone; --at names others.\n"
-		   "Expressions are Perl-compatible; \\1 and \\g<name> in the replacement mean what they mean in Python.\n"
-		   "Two entries that would get one name are an error, and nothing is written.\n",
+	.details =
+		"Every -e is applied in order to every key of the dicts in which tensors stand. A trainer's\n"
+		"own entries (model, epoch) and an optimizer's are left alone; --at names others.\n"
+		"Expressions are Perl-compatible; \\1 and \\g<name> in the replacement mean what they mean in Python.\n"
+		"Two entries that would get one name are an error, and nothing is written.\n",
 	.examples = "  ckpt rename -e 's/^backbone\\.(.*)/encoder.\\1/' in.pt out.pt\n"
 		    "  ckpt rename -e 's/gamma$/weight/' -e 's/beta$/bias/' in.pt out.pt\n",
 	.opts = opts,
@@ -49,6 +51,7 @@ static int run(int argc, char **argv)
 		return -1 - first;
 	if (!expressions.count)
 		return wrong_usage(&cmd_rename, "rename: no expression, wanted -e 's/A/B/'");
-	snprintf(nothing, sizeof(nothing), "%.80s: no key matches, nothing was written", argv[first]);
+	snprintf(nothing, sizeof(nothing), "%.80s: no key matches, nothing was written",
+		 argv[first]);
 	return run_edit(&s, argv[first], argv[first + 1], rename_keys, nothing);
 }

@@ -20,18 +20,33 @@ struct str_list {
 struct opt {
 	enum opt_kind kind;
 	const char *name;
-	char letter; /* or 0 */
-	void *target; /* bool, const char * or struct str_list */
+	char letter;	 /* or 0 */
+	void *target;	 /* bool, const char * or struct str_list */
 	const char *arg; /* name of the argument */
 	const char *help;
 };
 
-#define OPT_FLAG(name, letter, target, help) { OPT_KIND_FLAG, name, letter, target, NULL, help }
-#define OPT_STR(name, letter, target, arg, help) { OPT_KIND_STR, name, letter, target, arg, help }
-#define OPT_LIST(name, letter, target, arg, help) { OPT_KIND_LIST, name, letter, target, arg, help }
+#define OPT_FLAG(name, letter, target, help) \
+	{ \
+		OPT_KIND_FLAG, name, letter, target, NULL, help \
+	}
+#define OPT_STR(name, letter, target, arg, help) \
+	{ \
+		OPT_KIND_STR, name, letter, target, arg, help \
+	}
+#define OPT_LIST(name, letter, target, arg, help) \
+	{ \
+		OPT_KIND_LIST, name, letter, target, arg, help \
+	}
 /* --name or --name=ARG; the target is "" for the bare form */
-#define OPT_OPTIONAL(name, target, arg, help) { OPT_KIND_OPTIONAL, name, 0, target, arg, help }
-#define OPT_END { OPT_KIND_END, NULL, 0, NULL, NULL, NULL }
+#define OPT_OPTIONAL(name, target, arg, help) \
+	{ \
+		OPT_KIND_OPTIONAL, name, 0, target, arg, help \
+	}
+#define OPT_END \
+	{ \
+		OPT_KIND_END, NULL, 0, NULL, NULL, NULL \
+	}
 
 struct command {
 	const char *name;
@@ -106,11 +121,11 @@ struct edit_settings {
 	struct str_list at;
 };
 
-#define EDIT_OPTS(s)                                                                              \
-	OPT_FLAG("force", 'f', &(s).force, "replace OUT if it exists"),                           \
-	OPT_FLAG("no-sync", 0, &(s).no_sync, "do not wait for the disk, like cp"),                \
-	OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"),          \
-	OPT_FLAG("quiet", 'q', &quiet, "print errors only")
+#define EDIT_OPTS(s) \
+	OPT_FLAG("force", 'f', &(s).force, "replace OUT if it exists"), \
+		OPT_FLAG("no-sync", 0, &(s).no_sync, "do not wait for the disk, like cp"), \
+		OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"), \
+		OPT_FLAG("quiet", 'q', &quiet, "print errors only")
 
 typedef int edit_fn(const struct ckpt_model *in, const struct ckpt_edit_options *options,
 		    struct ckpt_model **out, struct ckpt_edit_report *report,

@@ -18,9 +18,11 @@ static void print_summary(const struct edit_settings *s, const struct ckpt_edit_
 		const char *place = r->places[i].name;
 
 		printf("%" PRIu64 "%s in %s%s%s, ", r->places[i].renamed,
-		       i ? "" : r->places[i].renamed == 1 ? " key renamed" : " keys renamed",
-		       place[0] ? "'" : "the state dict", ckpt_escape(name, sizeof(name), place, strlen(place)),
-		       place[0] ? "'" : "");
+		       i			   ? ""
+		       : r->places[i].renamed == 1 ? " key renamed"
+						   : " keys renamed",
+		       place[0] ? "'" : "the state dict",
+		       ckpt_escape(name, sizeof(name), place, strlen(place)), place[0] ? "'" : "");
 	}
 	if (r->place_count > MOST_PLACES)
 		printf("and in %zu more state dicts, ", r->place_count - MOST_PLACES);
@@ -44,7 +46,8 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
 	int rc;
 
-	options.flags = (s->force ? CKPT_SAVE_REPLACE : 0u) | (s->no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
+	options.flags = (s->force ? CKPT_SAVE_REPLACE : 0u) |
+			(s->no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
 			(s->dry_run ? CKPT_SAVE_DRY_RUN : 0u);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
@@ -128,10 +131,12 @@ static int edit_and_save(const struct edit_settings *s, const struct ckpt_model 
 bool refuse_streams(const char *in, const char *out)
 {
 	if (!strcmp(in, "-"))
-		complain("reading from standard input is not possible: a checkpoint is read at many places");
+		complain(
+			"reading from standard input is not possible: a checkpoint is read at many places");
 	else if (!strcmp(out, "-"))
-		complain("writing to standard output is not possible: the output gets its name when it is "
-			 "complete");
+		complain(
+			"writing to standard output is not possible: the output gets its name when it is "
+			"complete");
 	else
 		return false;
 	return true;

@@ -15,8 +15,8 @@ static void spell(const struct opt *o, char *buf, size_t size)
 
 	if (o->letter)
 		snprintf(letter, sizeof(letter), "-%c, ", o->letter);
-	snprintf(buf, size, "%s--%s%s%s%s", letter, o->name, o->arg ? sep : "", o->arg ? o->arg : "",
-		 o->arg ? end : "");
+	snprintf(buf, size, "%s--%s%s%s%s", letter, o->name, o->arg ? sep : "",
+		 o->arg ? o->arg : "", o->arg ? end : "");
 }
 
 static void print_opt(const struct opt *o, FILE *out)
@@ -32,7 +32,8 @@ static void print_opt(const struct opt *o, FILE *out)
 
 void print_help(const struct command *cmd, FILE *out)
 {
-	fprintf(out, "usage: ckpt %s [OPTIONS] %s\n\n%s.\n", cmd->name, cmd->operands, cmd->summary);
+	fprintf(out, "usage: ckpt %s [OPTIONS] %s\n\n%s.\n", cmd->name, cmd->operands,
+		cmd->summary);
 	if (cmd->details)
 		fprintf(out, "\n%s", cmd->details);
 	fprintf(out, "\nOptions:\n");
@@ -45,12 +46,15 @@ void print_help(const struct command *cmd, FILE *out)
 
 void print_overview(FILE *out)
 {
-	fprintf(out, "ckpt %s: PyTorch checkpoints without Python\n\n"
-		     "usage: ckpt COMMAND [OPTIONS] IN [OUT]\n\n", ckpt_version());
+	fprintf(out,
+		"ckpt %s: PyTorch checkpoints without Python\n\n"
+		"usage: ckpt COMMAND [OPTIONS] IN [OUT]\n\n",
+		ckpt_version());
 	for (const struct command *const *cmd = commands; *cmd; cmd++)
 		fprintf(out, "  %-14s %s\n", (*cmd)->name, (*cmd)->summary);
-	fprintf(out, "\n'ckpt help COMMAND' tells more. Nothing in a checkpoint is ever executed.\n"
-		     "Exit codes: 0 fine, 1 the answer is no, 2 error, 64 wrong usage, 128+n signal.\n");
+	fprintf(out,
+		"\n'ckpt help COMMAND' tells more. Nothing in a checkpoint is ever executed.\n"
+		"Exit codes: 0 fine, 1 the answer is no, 2 error, 64 wrong usage, 128+n signal.\n");
 }
 
 /* roff: a leading dot or quote and every backslash and hyphen need care */
@@ -123,5 +127,6 @@ void print_man_page(const struct command *cmd, FILE *out)
 		fputs(".fi\n", out);
 	}
 	fputs(".SH EXIT STATUS\n0 fine, 1 the answer is no, 2 error, 64 wrong usage, 128+n signal.\n"
-	      ".SH SEE ALSO\n.BR ckpt (1)\n", out);
+	      ".SH SEE ALSO\n.BR ckpt (1)\n",
+	      out);
 }

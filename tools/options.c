@@ -135,9 +135,11 @@ static int take(const struct opt *o, char *value)
 static int check_operands(const struct command *cmd, int count)
 {
 	if (count < cmd->least)
-		return -1 - wrong_usage(cmd, "%s: too few operands, wanted %s", cmd->name, cmd->operands);
+		return -1 - wrong_usage(cmd, "%s: too few operands, wanted %s", cmd->name,
+					cmd->operands);
 	if (cmd->most >= 0 && count > cmd->most)
-		return -1 - wrong_usage(cmd, "%s: too many operands, wanted %s", cmd->name, cmd->operands);
+		return -1 - wrong_usage(cmd, "%s: too many operands, wanted %s", cmd->name,
+					cmd->operands);
 	return 0;
 }
 
@@ -148,8 +150,9 @@ int parse_options(const struct command *cmd, int argc, char **argv)
 	int count = 0, c, rc = 0;
 
 	for (const struct opt *o = cmd->opts; o->kind; o++, count++) {
-		int has = o->kind == OPT_KIND_FLAG ? no_argument
-			  : o->kind == OPT_KIND_OPTIONAL ? optional_argument : required_argument;
+		int has = o->kind == OPT_KIND_FLAG	 ? no_argument
+			  : o->kind == OPT_KIND_OPTIONAL ? optional_argument
+							 : required_argument;
 		size_t len = strlen(shorts);
 
 		longs[count + 1] = (struct option){ o->name, has, NULL, LONG_BASE + count };

@@ -63,8 +63,9 @@ void show_progress(void *ctx, uint64_t done, uint64_t total)
 	last = now;
 	shown = true;
 	rate = (double)done / (now - start);
-	fprintf(stderr, "\r%s of %s, %s/s, %.0f s left \033[K", human_size(done, a), human_size(total, b),
-		human_size((uint64_t)rate, r), rate > 0 ? (double)(total - done) / rate : 0.0);
+	fprintf(stderr, "\r%s of %s, %s/s, %.0f s left \033[K", human_size(done, a),
+		human_size(total, b), human_size((uint64_t)rate, r),
+		rate > 0 ? (double)(total - done) / rate : 0.0);
 }
 
 void end_progress(void)

@@ -23,7 +23,10 @@ struct ckpt_edit_options {
 	size_t at_count;
 	bool anywhere; /* strip: also inside a name, after a dot ("net.module.conv") */
 };
-#define CKPT_EDIT_OPTIONS_INIT { .size = sizeof(struct ckpt_edit_options) }
+#define CKPT_EDIT_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_edit_options) \
+	}
 
 /* What one state dict got. */
 struct ckpt_edit_place {
@@ -33,14 +36,18 @@ struct ckpt_edit_place {
 
 struct ckpt_edit_report {
 	size_t size;
-	uint64_t renamed;          /* keys of state dicts */
+	uint64_t renamed;	   /* keys of state dicts */
 	uint64_t metadata_renamed; /* keys of `_metadata` */
-	uint64_t names_renamed;    /* parameter names in lists */
-	uint64_t state_dicts;      /* that were looked at */
-	const struct ckpt_edit_place *places; /* those with renamed keys; lives as long as the result */
+	uint64_t names_renamed;	   /* parameter names in lists */
+	uint64_t state_dicts;	   /* that were looked at */
+	const struct ckpt_edit_place
+		*places; /* those with renamed keys; lives as long as the result */
 	size_t place_count;
 };
-#define CKPT_EDIT_REPORT_INIT { .size = sizeof(struct ckpt_edit_report) }
+#define CKPT_EDIT_REPORT_INIT \
+	{ \
+		.size = sizeof(struct ckpt_edit_report) \
+	}
 
 /*
  * Take PREFIX ("module.", "_orig_mod.") off every key that begins with it. A prefix ends with a

@@ -18,17 +18,17 @@ extern "C" {
 /* Every function that can fail returns 0 or one of these. */
 enum ckpt_status {
 	CKPT_OK = 0,
-	CKPT_E_ARG = -1,         /* the caller asked for something that makes no sense */
-	CKPT_E_NOMEM = -2,       /* the system has no memory left */
-	CKPT_E_IO = -3,          /* the system refused to read or write; see sys_errno */
-	CKPT_E_FORMAT = -4,      /* the file breaks the rules of its own format */
-	CKPT_E_LIMIT = -5,       /* the file asks for more memory or depth than allowed */
+	CKPT_E_ARG = -1,	 /* the caller asked for something that makes no sense */
+	CKPT_E_NOMEM = -2,	 /* the system has no memory left */
+	CKPT_E_IO = -3,		 /* the system refused to read or write; see sys_errno */
+	CKPT_E_FORMAT = -4,	 /* the file breaks the rules of its own format */
+	CKPT_E_LIMIT = -5,	 /* the file asks for more memory or depth than allowed */
 	CKPT_E_UNSUPPORTED = -6, /* sound, but of a kind that this function cannot handle */
-	CKPT_E_EXISTS = -7,      /* the output is there already */
-	CKPT_E_NOTFOUND = -8,    /* no such name in the checkpoint */
-	CKPT_E_CLASH = -9,       /* an edit would give two entries the same name */
-	CKPT_E_CHANGED = -10,    /* the input was changed while it was being read */
-	CKPT_E_CANCELLED = -11,  /* the caller's cancel flag was raised */
+	CKPT_E_EXISTS = -7,	 /* the output is there already */
+	CKPT_E_NOTFOUND = -8,	 /* no such name in the checkpoint */
+	CKPT_E_CLASH = -9,	 /* an edit would give two entries the same name */
+	CKPT_E_CHANGED = -10,	 /* the input was changed while it was being read */
+	CKPT_E_CANCELLED = -11,	 /* the caller's cancel flag was raised */
 };
 
 #define CKPT_NO_OFFSET UINT64_MAX
@@ -42,7 +42,7 @@ enum ckpt_status {
  * escaped already and safe to print.
  */
 struct ckpt_error {
-	int32_t status;    /* enum ckpt_status; 0 as long as nothing failed */
+	int32_t status;	   /* enum ckpt_status; 0 as long as nothing failed */
 	int32_t sys_errno; /* errno of the system call that failed, or 0 */
 	uint64_t offset;
 	char path[320];
@@ -51,7 +51,10 @@ struct ckpt_error {
 	char reserved[16];
 };
 
-#define CKPT_ERROR_INIT { .offset = CKPT_NO_OFFSET }
+#define CKPT_ERROR_INIT \
+	{ \
+		.offset = CKPT_NO_OFFSET \
+	}
 
 /*
  * Write "PATH: RECORD+0xOFFSET: TEXT" to BUF, as much as fits, always ended by a NUL.

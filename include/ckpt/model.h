@@ -41,30 +41,34 @@ CKPT_API void ckpt_close(struct ckpt_model *model);
 enum ckpt_tensor_flags {
 	CKPT_TENSOR_REQUIRES_GRAD = 1 << 0,
 	CKPT_TENSOR_PARAMETER = 1 << 1, /* torch.nn.Parameter */
-	CKPT_TENSOR_CONJ = 1 << 2,      /* the values are the conjugates of what is stored */
-	CKPT_TENSOR_NEG = 1 << 3,       /* ... negated */
+	CKPT_TENSOR_CONJ = 1 << 2,	/* the values are the conjugates of what is stored */
+	CKPT_TENSOR_NEG = 1 << 3,	/* ... negated */
 };
 
 /* One tensor. Strings and arrays are borrowed from the model. */
 struct ckpt_tensor_info {
-	size_t size;          /* sizeof(struct ckpt_tensor_info), set by the caller */
-	const char *name;     /* path: dict keys and positions joined by '.'; raw bytes of the file */
-	const char *dtype;    /* "float32", "bfloat16", ... as torch names it */
-	uint32_t itemsize;    /* bytes per item */
+	size_t size;	   /* sizeof(struct ckpt_tensor_info), set by the caller */
+	const char *name;  /* path: dict keys and positions joined by '.'; raw bytes of the file */
+	const char *dtype; /* "float32", "bfloat16", ... as torch names it */
+	uint32_t itemsize; /* bytes per item */
 	uint32_t ndim;
-	const uint64_t *shape;  /* NDIM numbers */
+	const uint64_t *shape;	/* NDIM numbers */
 	const uint64_t *stride; /* in items; NULL for tensors without strides (sparse, nested) */
-	uint64_t offset;        /* of the first item in the storage, in items */
-	uint64_t numel;         /* product of SHAPE; UINT64_MAX if it does not fit */
-	uint64_t nbytes;        /* numel * itemsize; 0 for meta tensors; stored values for sparse ones */
-	int64_t storage;        /* index of the storage, or -1: none or several */
-	uint64_t storage_nbytes; /* size of that storage, which the tensor may share or only see a part of */
-	const char *device;     /* "cpu", "cuda:0", "meta", ... as the file says */
-	const char *layout;     /* "strided", "quantized", "sparse_coo", "nested", "wrapper", ... */
+	uint64_t offset;	/* of the first item in the storage, in items */
+	uint64_t numel;		/* product of SHAPE; UINT64_MAX if it does not fit */
+	uint64_t nbytes; /* numel * itemsize; 0 for meta tensors; stored values for sparse ones */
+	int64_t storage; /* index of the storage, or -1: none or several */
+	uint64_t
+		storage_nbytes; /* size of that storage, which the tensor may share or only see a part of */
+	const char *device;	/* "cpu", "cuda:0", "meta", ... as the file says */
+	const char *layout;	/* "strided", "quantized", "sparse_coo", "nested", "wrapper", ... */
 	const char *class_name; /* "Parameter", "DTensor", ...; NULL for a plain tensor */
-	unsigned flags;         /* enum ckpt_tensor_flags */
+	unsigned flags;		/* enum ckpt_tensor_flags */
 };
-#define CKPT_TENSOR_INFO_INIT { .size = sizeof(struct ckpt_tensor_info) }
+#define CKPT_TENSOR_INFO_INIT \
+	{ \
+		.size = sizeof(struct ckpt_tensor_info) \
+	}
 
 /* Also 0 if the list of an edited model could not be made for want of memory. */
 CKPT_API uint64_t ckpt_tensor_count(const struct ckpt_model *model);
@@ -91,13 +95,13 @@ enum ckpt_item_kind {
 /* One value on the way through a checkpoint. Strings are valid during the call. */
 struct ckpt_item {
 	size_t size;
-	const char *name;  /* path, "" for the root; raw bytes of the file */
-	uint32_t depth;    /* 0 for the root */
+	const char *name; /* path, "" for the root; raw bytes of the file */
+	uint32_t depth;	  /* 0 for the root */
 	enum ckpt_item_kind kind;
-	const char *type;  /* "dict", "OrderedDict", "int", "Namespace", ... escaped */
-	const char *text;  /* the value as repr() shows it, shortened and escaped */
-	uint64_t count;    /* items of a container */
-	bool seen;         /* a container that was walked before under another name */
+	const char *type; /* "dict", "OrderedDict", "int", "Namespace", ... escaped */
+	const char *text; /* the value as repr() shows it, shortened and escaped */
+	uint64_t count;	  /* items of a container */
+	bool seen;	  /* a container that was walked before under another name */
 };
 
 /*
@@ -112,22 +116,25 @@ CKPT_API int ckpt_walk(const struct ckpt_model *model,
 
 struct ckpt_file_info {
 	size_t size;
-	const char *format;       /* "torch zip" */
-	const char *writer;       /* which torch writes such records: "torch 2.7 or later" */
-	const char *profile;      /* the same as ckpt_save() takes it: "2.7" */
+	const char *format;	  /* "torch zip" */
+	const char *writer;	  /* which torch writes such records: "torch 2.7 or later" */
+	const char *profile;	  /* the same as ckpt_save() takes it: "2.7" */
 	const char *archive_name; /* the folder inside of the zip */
-	const char *byteorder;    /* "little", "big", or "" where the file does not say */
+	const char *byteorder;	  /* "little", "big", or "" where the file does not say */
 	uint64_t file_nbytes;
 	uint64_t pickle_nbytes;
 	uint64_t record_count;
 	uint32_t pickle_protocol;
-	uint32_t alignment;   /* of the records' data; 0: not aligned, packed anew by another tool */
-	bool has_crc;         /* checksums are recorded */
-	uint32_t compressed;  /* storages that are deflated: torch loads them, but not with mmap */
+	uint32_t alignment;  /* of the records' data; 0: not aligned, packed anew by another tool */
+	bool has_crc;	     /* checksums are recorded */
+	uint32_t compressed; /* storages that are deflated: torch loads them, but not with mmap */
 	uint32_t unreferenced; /* storage records that no tensor mentions */
 	uint32_t foreign;      /* records that torch.save does not write */
 };
-#define CKPT_FILE_INFO_INIT { .size = sizeof(struct ckpt_file_info) }
+#define CKPT_FILE_INFO_INIT \
+	{ \
+		.size = sizeof(struct ckpt_file_info) \
+	}
 
 /* Strings are borrowed from the model. Returns 0 or CKPT_E_ARG. */
 CKPT_API int ckpt_file_get(const struct ckpt_model *model, struct ckpt_file_info *out);

@@ -29,19 +29,26 @@ struct ckpt_save_options {
 	 */
 	const char *profile;
 	uint32_t alignment; /* of records; 0: the input's */
-	int crc;            /* 1: record checksums, 0: do not, -1: as in the input */
+	int crc;	    /* 1: record checksums, 0: do not, -1: as in the input */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
-	const void *cancel; /* const atomic_int *: not 0 stops the save; safe from a signal handler */
+	const void
+		*cancel; /* const atomic_int *: not 0 stops the save; safe from a signal handler */
 };
-#define CKPT_SAVE_OPTIONS_INIT { .size = sizeof(struct ckpt_save_options), .crc = -1 }
+#define CKPT_SAVE_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_save_options), .crc = -1 \
+	}
 
 struct ckpt_save_report {
 	size_t size;
 	uint64_t nbytes;  /* of the new file */
 	uint32_t dropped; /* records of the input that were left out */
 };
-#define CKPT_SAVE_REPORT_INIT { .size = sizeof(struct ckpt_save_report) }
+#define CKPT_SAVE_REPORT_INIT \
+	{ \
+		.size = sizeof(struct ckpt_save_report) \
+	}
 
 /*
  * Write MODEL to PATH in the format it came from, as torch itself would: byte for byte what

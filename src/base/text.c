@@ -45,9 +45,10 @@ bool ckpt_utf8_ok(const char *text, size_t len)
 /* C1 controls, and the marks that reorder or hide text */
 static bool is_unsafe(const char *text, size_t n)
 {
-	static const char *const marks[] = { "\u061C", "\u200B", "\u200C", "\u200D", "\u200E", "\u200F",
-					     "\u2028", "\u2029", "\u202A", "\u202B", "\u202C", "\u202D",
-					     "\u202E", "\u2066", "\u2067", "\u2068", "\u2069", "\uFEFF" };
+	static const char *const marks[] = { "\u061C", "\u200B", "\u200C", "\u200D", "\u200E",
+					     "\u200F", "\u2028", "\u2029", "\u202A", "\u202B",
+					     "\u202C", "\u202D", "\u202E", "\u2066", "\u2067",
+					     "\u2068", "\u2069", "\uFEFF" };
 
 	if (n == 2 && (uint8_t)text[0] == 0xC2 && (uint8_t)text[1] < 0xA0)
 		return true;
@@ -80,7 +81,11 @@ static size_t escape_one(char *out, const char *text, size_t len, bool backslash
 		memcpy(out, text, n);
 		out[n] = '\0';
 	} else if (c == '\n' || c == '\t' || c == '\r' || c == '\\') {
-		snprintf(out, 17, "\\%c", c == '\n' ? 'n' : c == '\t' ? 't' : c == '\r' ? 'r' : '\\');
+		snprintf(out, 17, "\\%c",
+			 c == '\n'   ? 'n'
+			 : c == '\t' ? 't'
+			 : c == '\r' ? 'r'
+				     : '\\');
 	} else if (n > 1) {
 		for (size_t i = 0; i < n; i++)
 			snprintf(out + 4 * i, 5, "\\x%02x", (uint8_t)text[i]);

@@ -52,7 +52,8 @@ static int read_from_zip(struct ckpt_source *source, const char *record, uint8_t
 	return rc;
 }
 
-static int read_bare(struct ckpt_source *source, uint8_t **bytes, size_t *len, struct ckpt_error *err)
+static int read_bare(struct ckpt_source *source, uint8_t **bytes, size_t *len,
+		     struct ckpt_error *err)
 {
 	*len = ckpt_source_size(source);
 	if (*len > MOST_PICKLE)
@@ -63,8 +64,8 @@ static int read_bare(struct ckpt_source *source, uint8_t **bytes, size_t *len, s
 	return ckpt_source_read(source, 0, *bytes, *len, err);
 }
 
-int ckpt_disassemble(const char *path, const char *record,
-		     int (*emit)(void *ctx, const char *line), void *ctx, struct ckpt_error *err)
+int ckpt_disassemble(const char *path, const char *record, int (*emit)(void *ctx, const char *line),
+		     void *ctx, struct ckpt_error *err)
 {
 	struct ckpt_source *source;
 	uint8_t *bytes = NULL, head[4] = { 0 };

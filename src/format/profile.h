@@ -18,7 +18,7 @@ struct ckpt_profile {
 	bool always_archive;   /* archive name is "archive", never the file's name */
 	bool address_keys;     /* keys are addresses, spelled out at every mention */
 	bool numeric_order;    /* data/2 before data/10 */
-	bool byteorder;        /* record `byteorder` */
+	bool byteorder;	       /* record `byteorder` */
 	bool serialization_id; /* record `.data/serialization_id` */
 	bool format_version;   /* records `.format_version`, `.storage_alignment` */
 	bool ascii_path_only;  /* a path that is not ASCII gives "archive" */

@@ -10,7 +10,7 @@
 struct ckpt_torch_zip {
 	struct ckpt_zip *zip; /* owned */
 	const struct ckpt_profile *profile;
-	char *archive_name;   /* owned */
+	char *archive_name;		 /* owned */
 	char version[16], byteorder[16]; /* texts of these records; "" if absent */
 	uint32_t alignment;
 	bool has_crc, has_format_version, has_storage_alignment, has_serialization_id;

@@ -29,7 +29,8 @@ struct ckpt_zip_entry *ckpt_torch_zip_record(const struct ckpt_torch_zip *tz, co
 	char name[UINT16_MAX];
 	int len = snprintf(name, sizeof(name), "%s/%s", tz->archive_name, record);
 
-	return len > 0 && (size_t)len < sizeof(name) ? ckpt_zip_find(tz->zip, name, (size_t)len) : NULL;
+	return len > 0 && (size_t)len < sizeof(name) ? ckpt_zip_find(tz->zip, name, (size_t)len)
+						     : NULL;
 }
 
 /* ---- which kind of archive is it ---- */
@@ -71,36 +72,44 @@ static int fail_other_zip(const struct ckpt_torch_zip *tz, struct ckpt_error *er
 	char shown[160], pickle[160];
 
 	if (ckpt_torch_zip_record(tz, ".data/extern_modules"))
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is a torch.package archive, not a torch.save file");
-	if (ckpt_torch_zip_record(tz, "archive_format") || count_suffix(zip, "serialized_state_dict.pt"))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "is a torch.package archive, not a torch.save file");
+	if (ckpt_torch_zip_record(tz, "archive_format") ||
+	    count_suffix(zip, "serialized_state_dict.pt"))
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "is a torch.export program (.pt2), not a torch.save file");
 	if (ckpt_torch_zip_record(tz, "version") && zip->count <= 3)
-		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "holds no data.pkl: an interrupted torch.save, nothing of the checkpoint was "
-				 "written");
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"holds no data.pkl: an interrupted torch.save, nothing of the checkpoint was "
+			"written");
 	for (uint32_t i = 0; i < zip->count && !inner; i++)
 		if (has_suffix(&zip->entries[i], "/data.pkl"))
 			inner = &zip->entries[i];
 	if (inner)
-		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "the records are not in one folder: the archive begins with '%s', but the pickle "
-				 "is '%s'; it was packed anew by another tool",
-				 ckpt_escape(shown, sizeof(shown), zip->entries[0].name,
-					     zip->entries[0].name_len),
-				 ckpt_escape(pickle, sizeof(pickle), inner->name, inner->name_len));
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"the records are not in one folder: the archive begins with '%s', but the pickle "
+			"is '%s'; it was packed anew by another tool",
+			ckpt_escape(shown, sizeof(shown), zip->entries[0].name,
+				    zip->entries[0].name_len),
+			ckpt_escape(pickle, sizeof(pickle), inner->name, inner->name_len));
 	if (count_suffix(zip, ".npy") == zip->count)
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is a NumPy .npz archive, not a torch checkpoint");
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "is a NumPy .npz archive, not a torch checkpoint");
 	if (count_suffix(zip, "model.weights.h5"))
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is a Keras model, not a torch checkpoint");
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "is a Keras model, not a torch checkpoint");
 	if (count_suffix(zip, ".pt") + count_suffix(zip, ".pth") + count_suffix(zip, ".bin") +
 	    count_suffix(zip, ".safetensors"))
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "is a zip archive with model files inside, not one itself; unpack it first");
-	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-			 "is a zip archive, but not one of torch, which has a folder with 'data.pkl' in it; its "
-			 "first record is '%s'",
-			 ckpt_escape(shown, sizeof(shown), zip->entries[0].name, zip->entries[0].name_len));
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"is a zip archive with model files inside, not one itself; unpack it first");
+	return ckpt_fail(
+		err, CKPT_E_UNSUPPORTED,
+		"is a zip archive, but not one of torch, which has a folder with 'data.pkl' in it; its "
+		"first record is '%s'",
+		ckpt_escape(shown, sizeof(shown), zip->entries[0].name, zip->entries[0].name_len));
 }
 
 static int check_kind(const struct ckpt_torch_zip *tz, struct ckpt_error *err)
@@ -111,16 +120,20 @@ static int check_kind(const struct ckpt_torch_zip *tz, struct ckpt_error *err)
 	if (!ckpt_torch_zip_record(tz, "data.pkl"))
 		return fail_other_zip(tz, err);
 	if (ckpt_torch_zip_record(tz, "constants.pkl"))
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "is a TorchScript archive (torch.jit.save), not a torch.save file");
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"is a TorchScript archive (torch.jit.save), not a torch.save file");
 	for (uint32_t i = 0; i < tz->zip->count; i++) {
 		const struct ckpt_zip_entry *e = &tz->zip->entries[i];
 
-		if (e->name_len <= len || memcmp(e->name, tz->archive_name, len) || e->name[len] != '/')
-			return ckpt_fail(err, CKPT_E_FORMAT,
-					 "'%s' is outside of the folder '%s/': the archive was packed anew by "
-					 "another tool, and torch will not load it",
-					 ckpt_escape(shown, sizeof(shown), e->name, e->name_len), tz->archive_name);
+		if (e->name_len <= len || memcmp(e->name, tz->archive_name, len) ||
+		    e->name[len] != '/')
+			return ckpt_fail(
+				err, CKPT_E_FORMAT,
+				"'%s' is outside of the folder '%s/': the archive was packed anew by "
+				"another tool, and torch will not load it",
+				ckpt_escape(shown, sizeof(shown), e->name, e->name_len),
+				tz->archive_name);
 	}
 	return 0;
 }
@@ -158,11 +171,13 @@ static int check_version(struct ckpt_torch_zip *tz, struct ckpt_error *err)
 	if (rc < 0)
 		return rc;
 	if (!tz->version[0])
-		return ckpt_fail(err, CKPT_E_FORMAT, "there is no record 'version', torch will not load the file");
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "there is no record 'version', torch will not load the file");
 	v = strtoull(tz->version, &end, 10);
 	if (end == tz->version || v < 1 || v > most)
 		return ckpt_error_at(err,
-				     ckpt_fail(err, CKPT_E_FORMAT, "file format version '%s', torch loads 1 to 10",
+				     ckpt_fail(err, CKPT_E_FORMAT,
+					       "file format version '%s', torch loads 1 to 10",
 					       ckpt_escape(shown, sizeof(shown), tz->version,
 							   strlen(tz->version))),
 				     NULL, "version", CKPT_NO_OFFSET);
@@ -181,8 +196,9 @@ static int read_alignment(struct ckpt_torch_zip *tz, struct ckpt_error *err)
 	tz->has_storage_alignment = true;
 	v = strtoul(text, &end, 10);
 	if (*end || v < 1 || v > 1 << 20)
-		return ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "no alignment: '%.15s'", text), NULL,
-				     ".storage_alignment", CKPT_NO_OFFSET);
+		return ckpt_error_at(err,
+				     ckpt_fail(err, CKPT_E_FORMAT, "no alignment: '%.15s'", text),
+				     NULL, ".storage_alignment", CKPT_NO_OFFSET);
 	tz->alignment = (uint32_t)v;
 	return 0;
 }
@@ -194,9 +210,11 @@ static int read_small_records(struct ckpt_torch_zip *tz, struct ckpt_error *err)
 
 	if (rc == 0)
 		rc = read_text(tz, "byteorder", tz->byteorder, err);
-	if (rc == 0 && tz->byteorder[0] && strcmp(tz->byteorder, "little") && strcmp(tz->byteorder, "big"))
+	if (rc == 0 && tz->byteorder[0] && strcmp(tz->byteorder, "little") &&
+	    strcmp(tz->byteorder, "big"))
 		rc = ckpt_error_at(err,
-				   ckpt_fail(err, CKPT_E_FORMAT, "byte order '%s', wanted 'little' or 'big'",
+				   ckpt_fail(err, CKPT_E_FORMAT,
+					     "byte order '%s', wanted 'little' or 'big'",
 					     ckpt_escape(shown, sizeof(shown), tz->byteorder,
 							 strlen(tz->byteorder))),
 				   NULL, "byteorder", CKPT_NO_OFFSET);
@@ -212,9 +230,10 @@ static int read_small_records(struct ckpt_torch_zip *tz, struct ckpt_error *err)
 bool ckpt_torch_zip_knows(const struct ckpt_torch_zip *tz, const struct ckpt_zip_entry *entry,
 			  const char **key)
 {
-	static const char *const names[] = { "data.pkl",	".format_version", ".storage_alignment",
-					     "byteorder",	"version",	   ".data/version",
-					     ".data/serialization_id" };
+	static const char *const names[] = {
+		"data.pkl", ".format_version", ".storage_alignment",	"byteorder",
+		"version",  ".data/version",   ".data/serialization_id"
+	};
 	const char *record = entry->name + strlen(tz->archive_name) + 1;
 
 	*key = NULL;
@@ -252,19 +271,23 @@ static int attach(struct ckpt_torch_zip *tz, struct ckpt_storage *s, struct ckpt
 	struct ckpt_zip_entry *entry = ckpt_torch_zip_data(tz, s);
 
 	if (!entry)
-		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is missing, which holds %" PRIu64
-				 " bytes of tensors", s->key, s->nbytes);
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "the record 'data/%.200s' is missing, which holds %" PRIu64
+				 " bytes of tensors",
+				 s->key, s->nbytes);
 	if (entry->usize < s->nbytes)
 		return ckpt_error_at(err,
 				     ckpt_fail(err, CKPT_E_FORMAT,
 					       "has %" PRIu64 " bytes, the pickle wants %" PRIu64
-					       " (%" PRIu64 " of %s)", entry->usize, s->nbytes, s->numel,
+					       " (%" PRIu64 " of %s)",
+					       entry->usize, s->nbytes, s->numel,
 					       ckpt_dtype_name(s->dtype)),
 				     NULL, entry->name, CKPT_NO_OFFSET);
 	if (entry->used)
-		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "two storages have keys that differ in case only; torch reads both from '%s'",
-				 entry->name);
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"two storages have keys that differ in case only; torch reads both from '%s'",
+			entry->name);
 	s->record = entry;
 	entry->used = true;
 	tz->compressed += entry->method != CKPT_ZIP_STORED;
@@ -344,7 +367,9 @@ static int read_pickle(struct ckpt_document *doc, struct ckpt_error *err)
 	rc = ckpt_pickle_decode(doc->pickle_bytes, doc->pickle_len, BUDGET_BASE + 80 * budget,
 				&doc->pickle, err);
 	return ckpt_error_at(err, rc, NULL,
-			     rc < 0 ? ckpt_escape(shown, sizeof(shown), entry->name, entry->name_len) : NULL,
+			     rc < 0 ? ckpt_escape(shown, sizeof(shown), entry->name,
+						  entry->name_len)
+				    : NULL,
 			     CKPT_NO_OFFSET);
 }
 
@@ -369,7 +394,8 @@ static int open_container(struct ckpt_document *doc, struct ckpt_error *err)
 	return rc;
 }
 
-static int read_torch_zip(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
+static int read_torch_zip(struct ckpt_source *source, struct ckpt_model **out,
+			  struct ckpt_error *err)
 {
 	struct ckpt_document *doc = calloc(1, sizeof(*doc));
 	struct ckpt_model *model = NULL;

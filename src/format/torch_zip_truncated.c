@@ -20,8 +20,8 @@ struct survivor {
 	struct ckpt_pickle pickle;
 	uint8_t *pickle_bytes;
 	struct ckpt_strmap sizes; /* key to bytes, from the pickle */
-	uint64_t at;              /* end of the last whole record */
-	uint32_t whole;           /* storages that are complete */
+	uint64_t at;		  /* end of the last whole record */
+	uint32_t whole;		  /* storages that are complete */
 	uint32_t total;
 	uint64_t expected; /* bytes of all storages */
 };
@@ -62,9 +62,11 @@ static void collect_sizes(struct survivor *s, const struct ckpt_value *pid)
 		return;
 	dtype = ckpt_dtype_of_storage(item[1]->u.global->name);
 	if (dtype == CKPT_DTYPE_UNKNOWN ||
-	    __builtin_mul_overflow((uint64_t)item[4]->u.integer, (uint64_t)ckpt_dtype_size(dtype), &nbytes))
+	    __builtin_mul_overflow((uint64_t)item[4]->u.integer, (uint64_t)ckpt_dtype_size(dtype),
+				   &nbytes))
 		return;
-	if (!ckpt_strmap_insert(&s->sizes, item[2]->u.bytes.ptr, item[2]->u.bytes.len, nbytes, &there) ||
+	if (!ckpt_strmap_insert(&s->sizes, item[2]->u.bytes.ptr, item[2]->u.bytes.len, nbytes,
+				&there) ||
 	    there)
 		return;
 	s->total++;
@@ -131,7 +133,8 @@ static uint64_t skip_descriptor(const struct survivor *s, uint64_t at)
 	uint8_t sig[4];
 
 	for (uint64_t len = DESCRIPTOR; len <= DESCRIPTOR64; len += DESCRIPTOR64 - DESCRIPTOR)
-		if (ckpt_source_read(s->source, at + len, sig, 4, NULL) == 0 && !memcmp(sig, "PK", 2))
+		if (ckpt_source_read(s->source, at + len, sig, 4, NULL) == 0 &&
+		    !memcmp(sig, "PK", 2))
 			return at + len;
 	return at + DESCRIPTOR;
 }
@@ -146,7 +149,8 @@ static void count_whole(struct survivor *s)
 	for (;;) {
 		uint64_t at = skip_descriptor(s, s->at);
 
-		if (!read_header(s, at, name, &data_off) && !(at = s->at, read_header(s, at, name, &data_off)))
+		if (!read_header(s, at, name, &data_off) &&
+		    !(at = s->at, read_header(s, at, name, &data_off)))
 			return;
 		key = strstr(name, "/data/");
 		size = key ? ckpt_strmap_find(&s->sizes, key + 6, strlen(key + 6)) : NULL;
@@ -157,7 +161,9 @@ static void count_whole(struct survivor *s)
 			static const struct {
 				const char *name;
 				uint64_t nbytes;
-			} small[] = { { "/.format_version", 1 }, { "/byteorder", 6 }, { "/version", 2 },
+			} small[] = { { "/.format_version", 1 },
+				      { "/byteorder", 6 },
+				      { "/version", 2 },
 				      { "/.storage_alignment", 2 } };
 
 			for (size_t i = 0; i < sizeof(small) / sizeof(small[0]); i++)
@@ -182,21 +188,26 @@ int ckpt_torch_zip_fail_truncated(struct ckpt_source *source, struct ckpt_error 
 
 	if (!read_header(&s, 0, name, &data_off) || !strstr(name, "/data.pkl"))
 		rc = ckpt_fail(err, CKPT_E_FORMAT,
-			       "is a truncated zip archive: %" PRIu64 " bytes are there, the end with the "
-			       "directory is missing; download or copy it again", size);
+			       "is a truncated zip archive: %" PRIu64
+			       " bytes are there, the end with the "
+			       "directory is missing; download or copy it again",
+			       size);
 	else if (!read_pickle(&s, data_off))
 		rc = ckpt_fail(err, CKPT_E_FORMAT,
-			       "is truncated: %" PRIu64 " bytes are there, not even the list of tensors is whole; "
-			       "download or copy it again", size);
+			       "is truncated: %" PRIu64
+			       " bytes are there, not even the list of tensors is whole; "
+			       "download or copy it again",
+			       size);
 	else {
 		count_whole(&s);
 		rc = ckpt_fail(err, CKPT_E_FORMAT,
 			       "is truncated: %" PRIu64 " bytes are there, at least %" PRIu64
-			       " are missing; the list of tensors and the first %" PRIu32 " of %" PRIu32
-			       " storages are whole; download or copy it again",
-			       size, data_off + s.pickle.nbytes + s.expected > size
-					     ? data_off + s.pickle.nbytes + s.expected - size
-					     : 98,
+			       " are missing; the list of tensors and the first %" PRIu32
+			       " of %" PRIu32 " storages are whole; download or copy it again",
+			       size,
+			       data_off + s.pickle.nbytes + s.expected > size
+				       ? data_off + s.pickle.nbytes + s.expected - size
+				       : 98,
 			       s.whole, s.total);
 	}
 	ckpt_strmap_clear(&s.sizes);

@@ -47,7 +47,8 @@ static int add_piece(struct writer *w, const char *name, const struct ckpt_recip
 
 	if (i == w->cap) {
 		uint32_t cap = w->cap ? w->cap * 2 : 64;
-		void *records = realloc(w->layout.records, cap * sizeof(*w->layout.records)), *pieces;
+		void *records = realloc(w->layout.records, cap * sizeof(*w->layout.records)),
+		     *pieces;
 
 		if (records)
 			w->layout.records = records;
@@ -94,12 +95,14 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is missing", s->key);
 	recipe = ckpt_zip_recipe(w->tz->zip, entry);
 	if (recipe.len < s->nbytes)
-		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is too short", s->key);
+		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is too short",
+				 s->key);
 	if (recipe.kind == CKPT_RECIPE_EXTENT)
 		recipe.len = s->nbytes; /* what lies behind belongs to no tensor */
 	else if (recipe.len != s->nbytes)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "the compressed record 'data/%.200s' is longer than its storage", s->key);
+				 "the compressed record 'data/%.200s' is longer than its storage",
+				 s->key);
 	name = ckpt_arena_alloc(w->resaved.arena, len + 6);
 	if (!name)
 		return ckpt_fail_nomem(err);
@@ -201,8 +204,10 @@ static int choose_profile(struct writer *w, struct ckpt_error *err)
 	if (version && strcmp(version, "same"))
 		w->profile = ckpt_profile_find(version);
 	if (!w->profile)
-		return ckpt_fail(err, CKPT_E_ARG,
-				 "profile '%.40s': wanted 'same' or a torch version from 1.6 to 2.14", version);
+		return ckpt_fail(
+			err, CKPT_E_ARG,
+			"profile '%.40s': wanted 'same' or a torch version from 1.6 to 2.14",
+			version);
 	if (!strcmp(w->tz->byteorder, "big") && !w->profile->byteorder)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "the file is big-endian, and torch before 2.1 cannot be told so");
@@ -292,8 +297,9 @@ static int move_record(struct writer *w, uint32_t i, struct ckpt_error *err)
 	if (rc == 0)
 		rc = ckpt_mover_copy(w->mover, &piece->recipe, &moved, err);
 	if (rc < 0)
-		return rc == CKPT_E_CANCELLED ? rc
-					      : ckpt_error_at(err, rc, NULL, r->name, CKPT_NO_OFFSET);
+		return rc == CKPT_E_CANCELLED
+			       ? rc
+			       : ckpt_error_at(err, rc, NULL, r->name, CKPT_NO_OFFSET);
 	if (!piece->crc_known)
 		r->crc32 = moved.crc32;
 	if (!is_id)
@@ -328,8 +334,10 @@ static unsigned sink_flags(const struct ckpt_save_options *o)
 
 static int write_file(struct writer *w, const char *path, struct ckpt_error *err)
 {
-	struct ckpt_mover_options options = { .total = w->layout.file_size, .progress = w->o->progress,
-					      .ctx = w->o->progress_ctx, .cancel = w->o->cancel };
+	struct ckpt_mover_options options = { .total = w->layout.file_size,
+					      .progress = w->o->progress,
+					      .ctx = w->o->progress_ctx,
+					      .cancel = w->o->cancel };
 	unsigned flags = sink_flags(w->o);
 	uint64_t size = w->layout.file_size, need = size;
 	const struct ckpt_source *source = w->model->doc->source;
@@ -337,7 +345,8 @@ static int write_file(struct writer *w, const char *path, struct ckpt_error *err
 	int rc;
 
 	if (ckpt_source_disk_bytes(source) < ckpt_source_size(source)) /* holes stay holes */
-		need = ckpt_source_disk_bytes(source) < size ? ckpt_source_disk_bytes(source) : size;
+		need = ckpt_source_disk_bytes(source) < size ? ckpt_source_disk_bytes(source)
+							     : size;
 	rc = ckpt_sink_open(path, size, need, flags, &sink, err);
 
 	if (rc < 0)
@@ -371,12 +380,14 @@ static int check_not_input(const struct ckpt_model *model, const char *path, str
 	if (ckpt_source_open(path, &there, NULL) < 0)
 		return 0;
 	same = ckpt_source_identity(model->doc->source, &dev_in, &ino_in) &&
-	       ckpt_source_identity(there, &dev_out, &ino_out) && dev_in == dev_out && ino_in == ino_out;
+	       ckpt_source_identity(there, &dev_out, &ino_out) && dev_in == dev_out &&
+	       ino_in == ino_out;
 	ckpt_source_unref(there);
 	if (!same)
 		return 0;
 	return ckpt_error_at(err,
-			     ckpt_fail(err, CKPT_E_EXISTS, "the output is the input itself; name another file"),
+			     ckpt_fail(err, CKPT_E_EXISTS,
+				       "the output is the input itself; name another file"),
 			     path, NULL, CKPT_NO_OFFSET);
 }
 
@@ -391,7 +402,8 @@ static void clear(struct writer *w)
 
 static uint32_t count_dropped(const struct writer *w)
 {
-	uint32_t used = w->resaved.count, there = w->model->doc->storage_count + w->tz->unreferenced;
+	uint32_t used = w->resaved.count,
+		 there = w->model->doc->storage_count + w->tz->unreferenced;
 
 	return (there > used ? there - used : 0) + (w->canonical ? w->tz->foreign : 0);
 }

@@ -36,8 +36,8 @@ int ckpt_gpu_probe_cuda(char *text, size_t size)
 	version_of(&version);
 	code = init(0);
 	if (code || count(&devices)) {
-		snprintf(text, size, "driver for CUDA %d.%d, but no usable GPU (error %d)", version / 1000,
-			 version % 1000 / 10, code);
+		snprintf(text, size, "driver for CUDA %d.%d, but no usable GPU (error %d)",
+			 version / 1000, version % 1000 / 10, code);
 		return 0;
 	}
 	snprintf(text, size, "driver for CUDA %d.%d, %d GPU%s", version / 1000, version % 1000 / 10,

@@ -12,8 +12,14 @@
  * end the process there. Without a hook they are the plain calls.
  */
 enum ckpt_io_op {
-	CKPT_IO_READ, CKPT_IO_WRITE, CKPT_IO_COPY, CKPT_IO_TRUNCATE, CKPT_IO_SYNC, CKPT_IO_LINK,
-	CKPT_IO_RENAME, CKPT_IO_SYNC_DIR,
+	CKPT_IO_READ,
+	CKPT_IO_WRITE,
+	CKPT_IO_COPY,
+	CKPT_IO_TRUNCATE,
+	CKPT_IO_SYNC,
+	CKPT_IO_LINK,
+	CKPT_IO_RENAME,
+	CKPT_IO_SYNC_DIR,
 };
 
 /* Returns 0 to go on, or an errno to fail with. Set before other threads use the library. */

@@ -19,7 +19,7 @@ struct ckpt_sink {
 	int fd;
 	unsigned flags;
 	char *path, *dir, *temp; /* temp: NULL as long as the file has no name */
-	uint8_t *block;          /* for copies that the kernel will not do */
+	uint8_t *block;		 /* for copies that the kernel will not do */
 	bool kernel_copy;
 	uint64_t started; /* write-back was asked for up to here */
 };
@@ -59,8 +59,8 @@ static char *temp_name(const struct ckpt_sink *sink)
 	const char *slash = strrchr(sink->path, '/');
 	char *name;
 
-	if (asprintf(&name, "%s/.%.200s.%ld-%u.ckpt-tmp", sink->dir,
-		     slash ? slash + 1 : sink->path, (long)getpid(), counter++) < 0)
+	if (asprintf(&name, "%s/.%.200s.%ld-%u.ckpt-tmp", sink->dir, slash ? slash + 1 : sink->path,
+		     (long)getpid(), counter++) < 0)
 		return NULL;
 	return name;
 }
@@ -96,9 +96,11 @@ static int check_target(const struct ckpt_sink *sink, struct ckpt_error *err)
 	if (lstat(sink->path, &st) < 0)
 		return errno == ENOENT ? 0 : ckpt_fail_errno(err, "cannot look at the output");
 	if (S_ISDIR(st.st_mode))
-		return ckpt_fail(err, CKPT_E_EXISTS, "the output is an existing folder, wanted a file name");
+		return ckpt_fail(err, CKPT_E_EXISTS,
+				 "the output is an existing folder, wanted a file name");
 	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
-		return ckpt_fail(err, CKPT_E_EXISTS, "the output is a device or a pipe, wanted a file name");
+		return ckpt_fail(err, CKPT_E_EXISTS,
+				 "the output is a device or a pipe, wanted a file name");
 	if (!(sink->flags & CKPT_SINK_REPLACE))
 		return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");
 	return 0;
@@ -115,8 +117,8 @@ static int check_space(const struct ckpt_sink *sink, uint64_t size, uint64_t nee
 	    !__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &free_bytes) &&
 	    free_bytes < need) {
 		errno = ENOSPC;
-		return ckpt_fail_errno(err, "needs %" PRIu64 " bytes, %" PRIu64 " are free in '%s'", need,
-				       free_bytes, sink->dir);
+		return ckpt_fail_errno(err, "needs %" PRIu64 " bytes, %" PRIu64 " are free in '%s'",
+				       need, free_bytes, sink->dir);
 	}
 	if (ckpt_io_truncate(sink->fd, (off_t)size) < 0)
 		return ckpt_fail_errno(err, "cannot make the output %" PRIu64 " bytes long", size);

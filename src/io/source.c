@@ -15,10 +15,10 @@
 
 struct ckpt_source {
 	_Atomic unsigned refs;
-	int fd;                   /* owned; -1: memory or slice */
-	const uint8_t *memory;    /* borrowed */
+	int fd;			  /* owned; -1: memory or slice */
+	const uint8_t *memory;	  /* borrowed */
 	struct ckpt_source *base; /* owned reference, for slices */
-	uint64_t off, size;       /* off: in base */
+	uint64_t off, size;	  /* off: in base */
 	char *path;
 	struct stat st;
 };
@@ -89,7 +89,8 @@ int ckpt_source_slice(struct ckpt_source *base, uint64_t off, uint64_t len,
 	if (off > base->size || len > base->size - off)
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "slice of %" PRIu64 " bytes at %" PRIu64 " is outside %" PRIu64
-				 " bytes", len, off, base->size);
+				 " bytes",
+				 len, off, base->size);
 	src = new_source(len);
 	if (!src)
 		return ckpt_fail_nomem(err);

@@ -51,7 +51,8 @@ static uint64_t nbytes_of_items(const struct ckpt_tensor *t, uint64_t numel)
 	return nbytes / packed + (nbytes % packed != 0);
 }
 
-static uint64_t nbytes_of(const struct ckpt_model *model, const struct ckpt_tensor *t, uint64_t numel)
+static uint64_t nbytes_of(const struct ckpt_model *model, const struct ckpt_tensor *t,
+			  uint64_t numel)
 {
 	struct ckpt_tensor inner;
 	struct ckpt_arena *scratch;
@@ -74,7 +75,8 @@ int ckpt_tensor_get(const struct ckpt_model *model, uint64_t i, struct ckpt_tens
 	struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
 	const struct ckpt_tensor *t;
 
-	if (!ckpt_model_has_tensors(model) || i >= model->tensor_count || !out->size || out->size > sizeof(info))
+	if (!ckpt_model_has_tensors(model) || i >= model->tensor_count || !out->size ||
+	    out->size > sizeof(info))
 		return CKPT_E_ARG;
 	t = &model->tensors[i];
 	info.name = t->name;
@@ -160,8 +162,10 @@ static uint64_t count_of(const struct ckpt_value *v)
 static int visit_item(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct item_visitor *iv = ctx;
-	struct ckpt_item item = { .size = sizeof(item), .name = step->name,
-				  .depth = (uint32_t)step->depth, .seen = step->seen };
+	struct ckpt_item item = { .size = sizeof(item),
+				  .name = step->name,
+				  .depth = (uint32_t)step->depth,
+				  .seen = step->seen };
 
 	put_type(iv, step->value);
 	iv->text.len = 0;
@@ -181,8 +185,8 @@ static int visit_item(void *ctx, const struct ckpt_walk_step *step, struct ckpt_
 	return iv->visit(iv->ctx, &item);
 }
 
-int ckpt_walk(const struct ckpt_model *model,
-	      int (*visit)(void *ctx, const struct ckpt_item *item), void *ctx, struct ckpt_error *err)
+int ckpt_walk(const struct ckpt_model *model, int (*visit)(void *ctx, const struct ckpt_item *item),
+	      void *ctx, struct ckpt_error *err)
 {
 	struct item_visitor iv = { .model = model, .visit = visit, .ctx = ctx };
 	int rc = ckpt_model_walk(model, visit_item, &iv, err);

@@ -94,8 +94,9 @@ static struct ckpt_value *copy_container(struct editor *e, const struct ckpt_val
 
 static const struct ckpt_value *new_key(struct editor *e, const struct ckpt_value *like)
 {
-	struct ckpt_value *v = (struct ckpt_value *)ckpt_model_new_str(
-		e->to, (const char *)e->text.data, e->text.len);
+	struct ckpt_value *v =
+		(struct ckpt_value *)ckpt_model_new_str(e->to, (const char *)e->text.data,
+							e->text.len);
 
 	if (v)
 		v->kind = like->kind;
@@ -104,14 +105,15 @@ static const struct ckpt_value *new_key(struct editor *e, const struct ckpt_valu
 
 /* ---- renaming ---- */
 
-static int clash(const char *where, const struct ckpt_value *first,
-		 const struct ckpt_value *second, const struct ckpt_value *key, struct ckpt_error *err)
+static int clash(const char *where, const struct ckpt_value *first, const struct ckpt_value *second,
+		 const struct ckpt_value *key, struct ckpt_error *err)
 {
 	char name[100], place[100], one[100], other[100];
 
 	return ckpt_fail(err, CKPT_E_CLASH, "'%s' and '%s' in %s%s%s would both be named '%s'",
 			 ckpt_escape(one, sizeof(one), first->u.bytes.ptr, first->u.bytes.len),
-			 ckpt_escape(other, sizeof(other), second->u.bytes.ptr, second->u.bytes.len),
+			 ckpt_escape(other, sizeof(other), second->u.bytes.ptr,
+				     second->u.bytes.len),
 			 where[0] ? "'" : "the state dict",
 			 where[0] ? ckpt_escape(place, sizeof(place), where, strlen(where)) : "",
 			 where[0] ? "'" : "",
@@ -286,7 +288,8 @@ static int edit_name_list(struct editor *e, const struct ckpt_value *list, struc
 		if (!is_str(name))
 			continue;
 		e->text.len = 0;
-		rc = e->edit->rename(e->edit->ctx, name->u.bytes.ptr, name->u.bytes.len, &e->text, err);
+		rc = e->edit->rename(e->edit->ctx, name->u.bytes.ptr, name->u.bytes.len, &e->text,
+				     err);
 		if (rc < 0)
 			return rc;
 		if (rc == 0)
@@ -330,7 +333,8 @@ static int note_place(struct editor *e, const struct ckpt_walk_step *step, uint6
 
 	if (e->place_count == e->place_cap) {
 		size_t cap = e->place_cap ? e->place_cap * 2 : 8;
-		struct ckpt_edit_place *grown = ckpt_arena_alloc(e->to->arena, cap * sizeof(*grown));
+		struct ckpt_edit_place *grown =
+			ckpt_arena_alloc(e->to->arena, cap * sizeof(*grown));
 
 		if (!grown)
 			return ckpt_arena_fail(e->to->arena, err);
@@ -359,7 +363,8 @@ static int edit_state_dict(struct editor *e, const struct ckpt_walk_step *step,
 		return ckpt_arena_fail(e->to->arena, err);
 	rc = rename_keys(e, pairs_of(copy), e->edit->rename, &renamed, err);
 	if (rc == 0 && renamed)
-		rc = check_clashes(e, pairs_of(copy), ckpt_value_pairs(step->value), step->name, err);
+		rc = check_clashes(e, pairs_of(copy), ckpt_value_pairs(step->value), step->name,
+				   err);
 	if (rc == 0 && renamed)
 		rc = ckpt_model_replace(e->to, copy, err);
 	if (rc == 0 && renamed)
@@ -376,7 +381,8 @@ static int note_found(struct editor *e, size_t i, const char *exact, struct ckpt
 
 	if (e->at_found[i])
 		return ckpt_fail(err, CKPT_E_ARG, "'%s' names two things: %.100s and %.100s",
-				 ckpt_escape(shown, sizeof(shown), e->o->at[i], strlen(e->o->at[i])),
+				 ckpt_escape(shown, sizeof(shown), e->o->at[i],
+					     strlen(e->o->at[i])),
 				 e->at_found[i], exact);
 	e->at_found[i] = strdup(exact);
 	return e->at_found[i] ? 0 : ckpt_fail_nomem(err);
@@ -448,7 +454,8 @@ static int check_at(struct editor *e, struct ckpt_error *err)
 	for (size_t i = 0; i < e->o->at_count; i++)
 		if (!e->at_found[i])
 			return ckpt_fail(err, CKPT_E_NOTFOUND, "no mapping is named '%s'",
-					 ckpt_escape(shown, sizeof(shown), e->o->at[i], strlen(e->o->at[i])));
+					 ckpt_escape(shown, sizeof(shown), e->o->at[i],
+						     strlen(e->o->at[i])));
 	return 0;
 }
 
@@ -486,9 +493,11 @@ int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_e
 	e.report->places = e.places;
 	e.report->place_count = e.place_count;
 	if (rc == CKPT_E_ARG && err)
-		err->offset = CKPT_NO_OFFSET; /* it is about what was asked for, not about the file */
+		err->offset =
+			CKPT_NO_OFFSET; /* it is about what was asked for, not about the file */
 	else if (rc < 0)
-		ckpt_error_at(err, rc, ckpt_source_path(model->doc->source), "data.pkl", CKPT_NO_OFFSET);
+		ckpt_error_at(err, rc, ckpt_source_path(model->doc->source), "data.pkl",
+			      CKPT_NO_OFFSET);
 	if (rc < 0)
 		ckpt_close(e.to);
 	else

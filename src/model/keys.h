@@ -19,7 +19,7 @@ struct ckpt_key_edit {
 			     struct ckpt_error *err);
 	const char *new_roots; /* "a.b.": modules '', a are new in `_metadata`; NULL: none */
 	bool only_modules;     /* take only the state dicts of modules, unless AT names others */
-	bool only_direct;      /* only those with tensors of their own, and no optimizer's, unless AT */
+	bool only_direct; /* only those with tensors of their own, and no optimizer's, unless AT */
 	void *ctx;
 };
 

@@ -65,14 +65,16 @@ static int fill_storage(struct ckpt_document *doc, const struct ckpt_value *pers
 			struct ckpt_storage *s, struct ckpt_error *err)
 {
 	const struct ckpt_value *const *item = persid->u.persid.pid->u.seq.items;
-	const struct ckpt_value *type = item[1], *key = item[2], *location = item[3], *numel = item[4];
+	const struct ckpt_value *type = item[1], *key = item[2], *location = item[3],
+				*numel = item[4];
 	uint32_t size;
 
 	if (type->kind != CKPT_GLOBAL)
 		return bad_persid(err, "a storage class", type);
 	s->dtype = ckpt_dtype_of_storage(type->u.global->name);
 	if (s->dtype == CKPT_DTYPE_UNKNOWN)
-		return ckpt_fail(err, CKPT_E_FORMAT, "storage id: '%.60s.%.60s' is no storage class of torch",
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "storage id: '%.60s.%.60s' is no storage class of torch",
 				 type->u.global->module, type->u.global->name);
 	s->is_untyped = strstr(type->u.global->name, "UntypedStorage") != NULL;
 	if (!is_text(location) || has_nul(location))
@@ -82,10 +84,13 @@ static int fill_storage(struct ckpt_document *doc, const struct ckpt_value *pers
 	size = ckpt_dtype_size(s->dtype);
 	s->numel = (uint64_t)numel->u.integer;
 	if (__builtin_mul_overflow(s->numel, (uint64_t)size, &s->nbytes) || s->nbytes > INT64_MAX)
-		return ckpt_fail(err, CKPT_E_FORMAT, "storage id: %" PRIu64 " elements of %" PRIu32
-				 " bytes are more than any file holds", s->numel, size);
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "storage id: %" PRIu64 " elements of %" PRIu32
+				 " bytes are more than any file holds",
+				 s->numel, size);
 	s->key = ckpt_arena_copy(doc->pickle.arena, key->u.bytes.ptr, key->u.bytes.len);
-	s->location = ckpt_arena_copy(doc->pickle.arena, location->u.bytes.ptr, location->u.bytes.len);
+	s->location =
+		ckpt_arena_copy(doc->pickle.arena, location->u.bytes.ptr, location->u.bytes.len);
 	s->first = persid;
 	return s->key && s->location ? 0 : ckpt_arena_fail(doc->pickle.arena, err);
 }
@@ -110,7 +115,8 @@ static int register_storage(struct ckpt_document *doc, const struct ckpt_value *
 	    !ckpt_value_is_str(pid->u.seq.items[0], "storage"))
 		return 0;
 	key = pid->u.seq.items[2];
-	if (!is_text(key) || has_nul(key) || !key->u.bytes.len || key->u.bytes.len > MOST_STORAGE_KEY) {
+	if (!is_text(key) || has_nul(key) || !key->u.bytes.len ||
+	    key->u.bytes.len > MOST_STORAGE_KEY) {
 		rc = bad_persid(err, "a text as key", key);
 		return ckpt_error_at(err, rc, NULL, NULL, persid->pos);
 	}
@@ -184,7 +190,8 @@ static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
 		struct ckpt_error inner = *err;
 
 		ckpt_fail(err, rc, "tensor '%s': %s",
-			  ckpt_escape(shown, sizeof(shown), step->name, step->name_len), inner.text);
+			  ckpt_escape(shown, sizeof(shown), step->name, step->name_len),
+			  inner.text);
 		err->offset = inner.offset;
 	}
 	if (rc <= 0)

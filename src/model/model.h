@@ -13,10 +13,10 @@
 struct ckpt_storage {
 	const char *key; /* as in the file: the record is data/KEY */
 	enum ckpt_dtype dtype;
-	uint64_t numel, nbytes; /* numel: in units of DTYPE */
-	const char *location;   /* device tag, as in the file */
+	uint64_t numel, nbytes;		/* numel: in units of DTYPE */
+	const char *location;		/* device tag, as in the file */
 	const struct ckpt_value *first; /* the persistent id that mentioned it first */
-	void *record; /* the format's own entry for it */
+	void *record;			/* the format's own entry for it */
 	uint32_t crc32;
 	bool has_crc, is_untyped;
 };
@@ -42,10 +42,10 @@ struct ckpt_tensor {
 	enum ckpt_dtype dtype;
 	uint32_t ndim;
 	const uint64_t *shape, *stride; /* stride: NULL where there is none */
-	uint64_t offset;                /* in elements */
-	int64_t storage;                /* index, or -1 */
-	const char *device, *layout;    /* layout: "sparse_coo", ... or NULL */
-	const char *class_name;         /* "Parameter", "DTensor", ... or NULL for a plain one */
+	uint64_t offset;		/* in elements */
+	int64_t storage;		/* index, or -1 */
+	const char *device, *layout;	/* layout: "sparse_coo", ... or NULL */
+	const char *class_name;		/* "Parameter", "DTensor", ... or NULL for a plain one */
 	bool requires_grad, is_parameter, is_conj, is_neg;
 	const struct ckpt_value *local; /* DTensor: its local tensor; sparse: its values */
 };
@@ -58,7 +58,7 @@ struct ckpt_document {
 	_Atomic unsigned refs;
 	struct ckpt_source *source; /* owned reference */
 	struct ckpt_pickle pickle;  /* owned */
-	uint8_t *pickle_bytes;      /* owned; the pickle's strings point into it */
+	uint8_t *pickle_bytes;	    /* owned; the pickle's strings point into it */
 	size_t pickle_len;
 	struct ckpt_storage *storages; /* malloc, in order of first mention */
 	uint32_t storage_count, storage_cap;
@@ -73,8 +73,8 @@ struct ckpt_document {
  * what stands in its place. Nothing below changes once the model is made.
  */
 struct ckpt_model {
-	struct ckpt_document *doc; /* owned reference */
-	struct ckpt_arena *arena;  /* owned: edits, tensor list, names */
+	struct ckpt_document *doc;	    /* owned reference */
+	struct ckpt_arena *arena;	    /* owned: edits, tensor list, names */
 	const struct ckpt_value **replaced; /* malloc: by id, NULL where nothing was */
 	uint32_t replaced_cap, next_id;
 	struct ckpt_tensor *tensors; /* malloc, in the order of the file; see has_tensors */

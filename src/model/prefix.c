@@ -103,7 +103,8 @@ int ckpt_strip_prefix(const struct ckpt_model *model, const char *prefix,
 		      struct ckpt_edit_report *report, struct ckpt_error *err)
 {
 	struct prefix p = { 0 };
-	struct ckpt_key_edit edit = { .rename = strip_key, .rename_module = strip_module_name,
+	struct ckpt_key_edit edit = { .rename = strip_key,
+				      .rename_module = strip_module_name,
 				      .ctx = &p };
 	int rc = make_prefix(prefix, options, &p, err);
 
@@ -120,8 +121,9 @@ int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
 {
 	struct ckpt_edit_report local = CKPT_EDIT_REPORT_INIT;
 	struct prefix p = { 0 };
-	struct ckpt_key_edit edit = { .rename = add_key, .rename_module = add_module_name,
-				      .only_modules = true, .ctx = &p };
+	struct ckpt_key_edit edit = {
+		.rename = add_key, .rename_module = add_module_name, .only_modules = true, .ctx = &p
+	};
 	int rc = make_prefix(prefix, options, &p, err);
 
 	*out = NULL;

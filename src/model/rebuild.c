@@ -57,8 +57,9 @@ static int parse_dims(struct parser *p, const struct ckpt_value *v, const char *
 	if (v->kind != CKPT_TUPLE && v->kind != CKPT_LIST)
 		return wrong(p, what, v);
 	if (v->u.seq.count > CKPT_MOST_DIMS)
-		return ckpt_fail(p->err, CKPT_E_FORMAT, "%s has %" PRIu32 " dimensions, torch has at most %d",
-				 what, v->u.seq.count, CKPT_MOST_DIMS);
+		return ckpt_fail(p->err, CKPT_E_FORMAT,
+				 "%s has %" PRIu32 " dimensions, torch has at most %d", what,
+				 v->u.seq.count, CKPT_MOST_DIMS);
 	dims = ckpt_arena_alloc(p->arena, v->u.seq.count * sizeof(*dims));
 	if (!dims)
 		return ckpt_arena_fail(p->arena, p->err);
@@ -94,7 +95,8 @@ static int check_extent(struct parser *p, const struct ckpt_tensor *t)
 
 	for (uint32_t i = 0; i < t->ndim; i++) {
 		empty |= t->shape[i] == 0;
-		over |= t->shape[i] && __builtin_mul_overflow(t->shape[i] - 1, t->stride[i], &reach);
+		over |= t->shape[i] &&
+			__builtin_mul_overflow(t->shape[i] - 1, t->stride[i], &reach);
 		if (t->shape[i] && !over)
 			over |= __builtin_add_overflow(last, reach, &last);
 	}
@@ -107,8 +109,10 @@ static int check_extent(struct parser *p, const struct ckpt_tensor *t)
 	over |= __builtin_mul_overflow(end, (uint64_t)ckpt_dtype_size(t->dtype), &end);
 	if (over || end > s->nbytes)
 		return ckpt_fail(p->err, CKPT_E_FORMAT,
-				 "reaches %s%" PRIu64 " bytes into its storage '%s' of %" PRIu64 " bytes",
-				 over ? "more than " : "", over ? UINT64_MAX : end, s->key, s->nbytes);
+				 "reaches %s%" PRIu64 " bytes into its storage '%s' of %" PRIu64
+				 " bytes",
+				 over ? "more than " : "", over ? UINT64_MAX : end, s->key,
+				 s->nbytes);
 	return 0;
 }
 
@@ -130,8 +134,9 @@ static int parse_strided(struct parser *p, const struct ckpt_seq *args, struct c
 	if (rc == 0)
 		rc = parse_dims(p, arg(p, args, 3), "a stride", &t->stride, &stride_count);
 	if (rc == 0 && stride_count != t->ndim)
-		rc = ckpt_fail(p->err, CKPT_E_FORMAT, "size has %" PRIu32 " dimensions, stride %" PRIu32,
-			       t->ndim, stride_count);
+		rc = ckpt_fail(p->err, CKPT_E_FORMAT,
+			       "size has %" PRIu32 " dimensions, stride %" PRIu32, t->ndim,
+			       stride_count);
 	if (rc < 0)
 		return rc;
 	if (t->dtype == CKPT_DTYPE_UNKNOWN)
@@ -146,7 +151,8 @@ static void parse_bits(const struct parser *p, const struct ckpt_value *metadata
 	const struct ckpt_seq *pairs = ckpt_value_pairs(metadata);
 
 	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
-		bool set = arg(p, pairs, i + 1)->kind == CKPT_BOOL && arg(p, pairs, i + 1)->u.integer;
+		bool set =
+			arg(p, pairs, i + 1)->kind == CKPT_BOOL && arg(p, pairs, i + 1)->u.integer;
 
 		t->is_conj |= set && ckpt_value_is_str(arg(p, pairs, i), "conj");
 		t->is_neg |= set && ckpt_value_is_str(arg(p, pairs, i), "neg");
@@ -228,7 +234,8 @@ static int parse_sparse(struct parser *p, const struct ckpt_seq *args, struct ck
 	t->device = inner.device;
 	t->local = values;
 	if (rc == 0)
-		rc = parse_dims(p, arg(p, &data->u.seq, coo ? 2 : 3), "a size", &t->shape, &t->ndim);
+		rc = parse_dims(p, arg(p, &data->u.seq, coo ? 2 : 3), "a size", &t->shape,
+				&t->ndim);
 	return rc;
 }
 
@@ -414,11 +421,12 @@ static int parse_call(struct parser *p, const struct ckpt_value *func,
 		if (!ckpt_value_is_global(func, table[i].module, table[i].name))
 			continue;
 		if (args->u.seq.count < table[i].least_args)
-			return ckpt_fail(p->err, CKPT_E_FORMAT, "%s needs %" PRIu32 " arguments, found %" PRIu32,
+			return ckpt_fail(p->err, CKPT_E_FORMAT,
+					 "%s needs %" PRIu32 " arguments, found %" PRIu32,
 					 table[i].name, table[i].least_args, args->u.seq.count);
 		if (++p->nesting > MOST_NESTING)
-			return ckpt_fail(p->err, CKPT_E_LIMIT, "tensors inside tensors, more than %d deep",
-					 MOST_NESTING);
+			return ckpt_fail(p->err, CKPT_E_LIMIT,
+					 "tensors inside tensors, more than %d deep", MOST_NESTING);
 		rc = table[i].parse(p, &args->u.seq, t);
 		return rc < 0 ? rc : rc != NOT_A_TENSOR;
 	}
@@ -437,7 +445,8 @@ static bool is_old_tensor(const struct ckpt_model *model, const struct ckpt_valu
 	len = cls->u.global->name_len;
 	return state->kind == CKPT_TUPLE && state->u.seq.count == 4 && len > 6 &&
 	       !strcmp(cls->u.global->name + len - 6, "Tensor") &&
-	       (!strcmp(cls->u.global->module, "torch") || !strcmp(cls->u.global->module, "torch.cuda")) &&
+	       (!strcmp(cls->u.global->module, "torch") ||
+		!strcmp(cls->u.global->module, "torch.cuda")) &&
 	       ckpt_model_now(model, state->u.seq.items[0])->kind == CKPT_PERSID;
 }
 
@@ -446,8 +455,9 @@ static bool is_old_variable(const struct ckpt_model *model, const struct ckpt_va
 {
 	const struct ckpt_value *cls = ckpt_model_now(model, v->u.call->func), *state;
 
-	if (!v->u.call->state || (!ckpt_value_is_global(cls, "torch.nn.parameter", "Parameter") &&
-				  !ckpt_value_is_global(cls, "torch.autograd.variable", "Variable")))
+	if (!v->u.call->state ||
+	    (!ckpt_value_is_global(cls, "torch.nn.parameter", "Parameter") &&
+	     !ckpt_value_is_global(cls, "torch.autograd.variable", "Variable")))
 		return false;
 	state = ckpt_model_now(model, v->u.call->state);
 	return state->kind == CKPT_TUPLE && state->u.seq.count == 5;
@@ -518,7 +528,8 @@ bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_valu
 		return false;
 	if (strncmp(func->u.global->name, "_rebuild_from_type", 18))
 		return true;
-	args = ckpt_model_now(model, v->u.call->args); /* a subclass may rebuild itself in a way of its own */
+	args = ckpt_model_now(
+		model, v->u.call->args); /* a subclass may rebuild itself in a way of its own */
 	return args->kind == CKPT_TUPLE && args->u.seq.count > 0 &&
 	       is_rebuilder(ckpt_model_now(model, args->u.seq.items[0]));
 }

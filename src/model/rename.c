@@ -73,7 +73,7 @@ static char *translate_replacement(const char *python)
 		} else if (*p == '\\' && isdigit((unsigned char)p[1])) {
 			ckpt_buf_printf(&out, "${%c", *++p);
 			if (isdigit((unsigned char)p[1]))
-				ckpt_buf_add_u8(&out, (uint8_t)*++p);
+				ckpt_buf_add_u8(&out, (uint8_t) * ++p);
 			ckpt_buf_add_u8(&out, '}');
 		} else if (*p == '\\' && p[1] == 'g' && p[2] == '<' && strchr(p, '>')) {
 			const char *end = strchr(p, '>');
@@ -81,7 +81,7 @@ static char *translate_replacement(const char *python)
 			ckpt_buf_printf(&out, "${%.*s}", (int)(end - p - 3), p + 3);
 			p = end;
 		} else if (*p == '\\' && p[1]) {
-			ckpt_buf_add_u8(&out, (uint8_t)*++p);
+			ckpt_buf_add_u8(&out, (uint8_t) * ++p);
 		} else {
 			ckpt_buf_add_u8(&out, (uint8_t)*p);
 		}
@@ -124,8 +124,10 @@ static int check_groups(const struct expression *e, struct ckpt_error *err)
 			    ? strtoul(name, NULL, 10) <= groups
 			    : pcre2_substring_number_from_name(e->code, (PCRE2_SPTR)name) > 0)
 			continue;
-		snprintf(message, sizeof(message), "the replacement names group '%s', the pattern has none of "
-			 "that name", name);
+		snprintf(message, sizeof(message),
+			 "the replacement names group '%s', the pattern has none of "
+			 "that name",
+			 name);
 		return bad_expression(e->text, message, err);
 	}
 	return 0;
@@ -145,7 +147,8 @@ static int compile(struct expression *e, const char *text, struct ckpt_error *er
 	middle = part_end(text + 2, text[1]);
 	end = middle ? part_end(middle + 1, text[1]) : NULL;
 	if (!end)
-		return bad_expression(text, "wanted s/PATTERN/REPLACEMENT/, a delimiter is missing", err);
+		return bad_expression(text, "wanted s/PATTERN/REPLACEMENT/, a delimiter is missing",
+				      err);
 	rc = parse_flags(e, end + 1, &options, err);
 	if (rc < 0)
 		return rc;
@@ -169,7 +172,8 @@ static int compile(struct expression *e, const char *text, struct ckpt_error *er
 /* One expression over WORK; the result is in NEXT. 1: it matched. */
 static int substitute(struct renamer *r, const struct expression *e, struct ckpt_error *err)
 {
-	uint32_t options = PCRE2_SUBSTITUTE_OVERFLOW_LENGTH | (e->global ? PCRE2_SUBSTITUTE_GLOBAL : 0);
+	uint32_t options =
+		PCRE2_SUBSTITUTE_OVERFLOW_LENGTH | (e->global ? PCRE2_SUBSTITUTE_GLOBAL : 0);
 	PCRE2_SIZE len = r->work.len * 2 + 256;
 	char message[120];
 	int rc;
@@ -178,9 +182,9 @@ static int substitute(struct renamer *r, const struct expression *e, struct ckpt
 		r->next.len = 0;
 		if (!ckpt_buf_grow(&r->next, len))
 			return ckpt_fail_nomem(err);
-		rc = pcre2_substitute(e->code, (PCRE2_SPTR)r->work.data, r->work.len, 0, options, r->match,
-				      r->limits, (PCRE2_SPTR)e->replacement, PCRE2_ZERO_TERMINATED,
-				      r->next.data, &len);
+		rc = pcre2_substitute(e->code, (PCRE2_SPTR)r->work.data, r->work.len, 0, options,
+				      r->match, r->limits, (PCRE2_SPTR)e->replacement,
+				      PCRE2_ZERO_TERMINATED, r->next.data, &len);
 		if (rc != PCRE2_ERROR_NOMEMORY)
 			break;
 	}
@@ -257,8 +261,9 @@ int ckpt_rename(const struct ckpt_model *model, const char *const *expressions, 
 		struct ckpt_edit_report *report, struct ckpt_error *err)
 {
 	struct renamer r = { .count = count };
-	struct ckpt_key_edit edit = { .rename = rename_key, .rename_module = rename_module, .only_direct = true,
-				      .ctx = &r };
+	struct ckpt_key_edit edit = {
+		.rename = rename_key, .rename_module = rename_module, .only_direct = true, .ctx = &r
+	};
 	int rc = 0;
 
 	*out = NULL;

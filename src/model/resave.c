@@ -56,7 +56,8 @@ static const struct {
 
 static const struct ckpt_value *dispatch(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *func = ckpt_resave_now(s, v->u.call->func), *args = ckpt_resave_now(s, v->u.call->args);
+	const struct ckpt_value *func = ckpt_resave_now(s, v->u.call->func),
+				*args = ckpt_resave_now(s, v->u.call->args);
 
 	if (v->u.call->kind == CKPT_CALL_NEWOBJ_EX && s->o->protocol < 4) {
 		v = ckpt_resave_new_with_keywords(s, v);
@@ -116,8 +117,11 @@ static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
 static void set_global(struct ckpt_saver *s, struct ckpt_value *v, struct ckpt_global *names,
 		       const char *module, const char *name)
 {
-	*names = (struct ckpt_global){ module, name, (uint32_t)strlen(module), (uint32_t)strlen(name) };
-	*v = (struct ckpt_value){ .kind = CKPT_GLOBAL, .flags = CKPT_VALUE_FINAL, .id = s->next_id++ };
+	*names = (struct ckpt_global){ module, name, (uint32_t)strlen(module),
+				       (uint32_t)strlen(name) };
+	*v = (struct ckpt_value){ .kind = CKPT_GLOBAL,
+				  .flags = CKPT_VALUE_FINAL,
+				  .id = s->next_id++ };
 	v->u.global = names;
 }
 
@@ -127,7 +131,8 @@ static void set_constants(struct ckpt_saver *s)
 		struct ckpt_value *v = &s->constants[i];
 
 		if (constants[i].module) {
-			set_global(s, v, &s->constant_names[i], constants[i].module, constants[i].name);
+			set_global(s, v, &s->constant_names[i], constants[i].module,
+				   constants[i].name);
 			continue;
 		}
 		*v = (struct ckpt_value){ .kind = CKPT_STR, .id = s->next_id++ };
@@ -136,13 +141,16 @@ static void set_constants(struct ckpt_saver *s)
 		v->u.bytes.len = strlen(constants[i].name);
 	}
 	for (int i = 0; i < CKPT_DTYPE_COUNT; i++)
-		set_global(s, &s->classes[i], &s->class_names[i], "torch", ckpt_dtype_storage_class(i));
+		set_global(s, &s->classes[i], &s->class_names[i], "torch",
+			   ckpt_dtype_storage_class(i));
 }
 
 int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_options *options,
 		      struct ckpt_resaved *out, struct ckpt_error *err)
 {
-	struct ckpt_saver s = { .model = model, .o = options, .out = out, .next_id = model->next_id };
+	struct ckpt_saver s = {
+		.model = model, .o = options, .out = out, .next_id = model->next_id
+	};
 	struct ckpt_pickle_options pickle = {
 		.protocol = options->protocol,
 		.python_batches = options->python_batches,

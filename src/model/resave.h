@@ -13,18 +13,18 @@
 struct ckpt_resave_options {
 	uint8_t protocol;
 	bool python_batches;
-	bool keep_keys;    /* storage keys stay; else they are 0, 1, 2 ... in order of first mention */
-	bool spell_keys;   /* torch up to 1.8 writes the key's text out at every mention */
-	bool python311;    /* see ckpt_pickle_options.interned_letters_apart */
-	bool is_coalesced; /* torch 2.1+: sparse COO tensors carry the flag */
-	bool python313;    /* see ckpt_pickle_options.python313_nested */
+	bool keep_keys; /* storage keys stay; else they are 0, 1, 2 ... in order of first mention */
+	bool spell_keys;    /* torch up to 1.8 writes the key's text out at every mention */
+	bool python311;	    /* see ckpt_pickle_options.interned_letters_apart */
+	bool is_coalesced;  /* torch 2.1+: sparse COO tensors carry the flag */
+	bool python313;	    /* see ckpt_pickle_options.python313_nested */
 	bool python2_names; /* the source has the names of Python 3, protocol 2 wants those of 2 */
 };
 
 struct ckpt_resaved {
-	struct ckpt_buf pickle;   /* owned */
-	uint32_t *order;          /* malloc: storages by index, in order of first mention */
-	const char **keys;        /* malloc: their new keys; the texts live in ARENA */
+	struct ckpt_buf pickle; /* owned */
+	uint32_t *order;	/* malloc: storages by index, in order of first mention */
+	const char **keys;	/* malloc: their new keys; the texts live in ARENA */
 	uint32_t count;
 	struct ckpt_arena *arena; /* owned */
 };

@@ -8,7 +8,8 @@ const struct ckpt_value *ckpt_resave_now(const struct ckpt_saver *s, const struc
 	return ckpt_model_now(s->model, v);
 }
 
-const struct ckpt_value *ckpt_resave_arg(const struct ckpt_saver *s, const struct ckpt_value *call, uint32_t i)
+const struct ckpt_value *ckpt_resave_arg(const struct ckpt_saver *s, const struct ckpt_value *call,
+					 uint32_t i)
 {
 	const struct ckpt_value *args = ckpt_resave_now(s, call->u.call->args);
 
@@ -62,7 +63,7 @@ const struct ckpt_value *ckpt_resave_call(struct ckpt_saver *s, const struct ckp
 }
 
 struct ckpt_value *ckpt_resave_global(struct ckpt_saver *s, const char *module, const char *name,
-					   const char *tail)
+				      const char *tail)
 {
 	struct ckpt_value *v = ckpt_resave_make(s, CKPT_GLOBAL);
 	struct ckpt_global *g = ckpt_arena_calloc(s->scratch, 1, sizeof(*g));
@@ -75,7 +76,8 @@ struct ckpt_value *ckpt_resave_global(struct ckpt_saver *s, const char *module, 
 	if (tail_len)
 		text[len++] = '.';
 	memcpy(text + len, tail, tail_len + 1);
-	*g = (struct ckpt_global){ module, text, (uint32_t)strlen(module), (uint32_t)(len + tail_len) };
+	*g = (struct ckpt_global){ module, text, (uint32_t)strlen(module),
+				   (uint32_t)(len + tail_len) };
 	v->u.global = g;
 	return v;
 }
@@ -95,7 +97,8 @@ static const struct ckpt_value *interned(struct ckpt_saver *s, const struct ckpt
 }
 
 /* A dict whose keys are names that the program has interned. */
-const struct ckpt_value *ckpt_resave_attribute_dict(struct ckpt_saver *s, const struct ckpt_value *dict)
+const struct ckpt_value *ckpt_resave_attribute_dict(struct ckpt_saver *s,
+						    const struct ckpt_value *dict)
 {
 	struct ckpt_value *v = ckpt_resave_make(s, CKPT_DICT);
 	uint32_t count = dict->u.seq.count;
@@ -126,7 +129,8 @@ static bool keeps_key_objects(const struct ckpt_saver *s, const struct ckpt_valu
 }
 
 /* What Python's object state looks like after a load: names of attributes are interned. */
-const struct ckpt_value *ckpt_resave_attributes(struct ckpt_saver *s, const struct ckpt_value *state)
+const struct ckpt_value *ckpt_resave_attributes(struct ckpt_saver *s,
+						const struct ckpt_value *state)
 {
 	const struct ckpt_value *items[2];
 
@@ -151,9 +155,12 @@ static bool makes_keys_anew(const struct ckpt_value *cls)
 	       !strcmp(cls->u.global->module, "torch.distributed.tensor.placement_types");
 }
 
-const struct ckpt_value *ckpt_resave_with_attributes(struct ckpt_saver *s, const struct ckpt_value *v)
+const struct ckpt_value *ckpt_resave_with_attributes(struct ckpt_saver *s,
+						     const struct ckpt_value *v)
 {
-	const struct ckpt_value *state = v->u.call->state ? ckpt_resave_now(s, v->u.call->state) : NULL, *made;
+	const struct ckpt_value *state = v->u.call->state ? ckpt_resave_now(s, v->u.call->state)
+							  : NULL,
+				*made;
 	struct ckpt_value *copy;
 
 	if (!state || v->u.call->setter || makes_keys_anew(v->u.call->func))

@@ -8,12 +8,13 @@ static bool numpy_dtype_text(struct ckpt_saver *s, const struct ckpt_value *dtyp
 {
 	const struct ckpt_value *name, *order, *state;
 
-	if (!ckpt_value_is_call_of(dtype, "numpy", "dtype") || dtype->u.call->args->kind != CKPT_TUPLE)
+	if (!ckpt_value_is_call_of(dtype, "numpy", "dtype") ||
+	    dtype->u.call->args->kind != CKPT_TUPLE)
 		return false;
 	name = ckpt_resave_arg(s, dtype, 0);
 	state = dtype->u.call->state;
-	if (!name || name->kind != CKPT_STR || name->u.bytes.len > 5 || !name->u.bytes.len || !state ||
-	    state->kind != CKPT_TUPLE || state->u.seq.count < 3 || state->u.seq.count > 8)
+	if (!name || name->kind != CKPT_STR || name->u.bytes.len > 5 || !name->u.bytes.len ||
+	    !state || state->kind != CKPT_TUPLE || state->u.seq.count < 3 || state->u.seq.count > 8)
 		return false;
 	if (!strchr("?biufc", name->u.bytes.ptr[0]))
 		return false;
@@ -27,7 +28,8 @@ static bool numpy_dtype_text(struct ckpt_saver *s, const struct ckpt_value *dtyp
 }
 
 /* A copy of a dtype under the identity ID: nothing of it is shared with the original. */
-static const struct ckpt_value *copy_dtype(struct ckpt_saver *s, const struct ckpt_value *dtype, uint32_t id)
+static const struct ckpt_value *copy_dtype(struct ckpt_saver *s, const struct ckpt_value *dtype,
+					   uint32_t id)
 {
 	const struct ckpt_value *args[3], *state = dtype->u.call->state;
 	struct ckpt_value *name = ckpt_resave_make(s, CKPT_STR), *copy;
@@ -39,11 +41,12 @@ static const struct ckpt_value *copy_dtype(struct ckpt_saver *s, const struct ck
 	args[1] = &ckpt_value_false;
 	args[2] = &ckpt_value_true;
 	copy = (struct ckpt_value *)ckpt_resave_call(s, dtype, dtype->u.call->func,
-					      ckpt_resave_seq(s, CKPT_TUPLE, args, 3));
+						     ckpt_resave_seq(s, CKPT_TUPLE, args, 3));
 	if (!copy)
 		return NULL;
 	copy->id = id;
-	copy->u.call->state = ckpt_resave_seq(s, CKPT_TUPLE, state->u.seq.items, state->u.seq.count);
+	copy->u.call->state =
+		ckpt_resave_seq(s, CKPT_TUPLE, state->u.seq.items, state->u.seq.count);
 	return copy->u.call->state ? copy : NULL;
 }
 
@@ -58,7 +61,8 @@ const struct ckpt_value *ckpt_resave_numpy_scalar(struct ckpt_saver *s, const st
 	if (!items[0] || !items[1] || !numpy_dtype_text(s, items[0], text))
 		return v;
 	key = ckpt_arena_copy(s->out->arena, text, strlen(text));
-	id = key ? ckpt_strmap_insert(&s->numpy_dtypes, key, strlen(key), s->next_id, &there) : NULL;
+	id = key ? ckpt_strmap_insert(&s->numpy_dtypes, key, strlen(key), s->next_id, &there)
+		 : NULL;
 	if (!id)
 		return NULL;
 	s->next_id += !there;
@@ -66,7 +70,8 @@ const struct ckpt_value *ckpt_resave_numpy_scalar(struct ckpt_saver *s, const st
 	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 2));
 }
 
-static const struct ckpt_value *global_of(struct ckpt_saver *s, const char *module, const char *name)
+static const struct ckpt_value *global_of(struct ckpt_saver *s, const char *module,
+					  const char *name)
 {
 	return ckpt_resave_global(s, module, name, "");
 }
@@ -74,15 +79,20 @@ static const struct ckpt_value *global_of(struct ckpt_saver *s, const char *modu
 /* numpy 2 moved its inner modules. */
 static const char *numpy_multiarray(const struct ckpt_value *v)
 {
-	return !strncmp(v->u.call->func->u.global->module, "numpy._core", 11) ? "numpy._core.multiarray"
-									      : "numpy.core.multiarray";
+	return !strncmp(v->u.call->func->u.global->module, "numpy._core", 11)
+		       ? "numpy._core.multiarray"
+		       : "numpy.core.multiarray";
 }
 
 /* _frombuffer(bytes, dtype, shape, order), which protocol 5 has -> _reconstruct and a state */
-const struct ckpt_value *ckpt_resave_numpy_from_buffer(struct ckpt_saver *s, const struct ckpt_value *v)
+const struct ckpt_value *ckpt_resave_numpy_from_buffer(struct ckpt_saver *s,
+						       const struct ckpt_value *v)
 {
-	const struct ckpt_value *buffer = ckpt_resave_arg(s, v, 0), *order = ckpt_resave_arg(s, v, 3), *args[3], *state[5];
-	struct ckpt_value *zero = ckpt_resave_make(s, CKPT_INT), *b = ckpt_resave_make(s, CKPT_BYTES), *data = ckpt_resave_make(s, CKPT_BYTES);
+	const struct ckpt_value *buffer = ckpt_resave_arg(s, v, 0),
+				*order = ckpt_resave_arg(s, v, 3), *args[3], *state[5];
+	struct ckpt_value *zero = ckpt_resave_make(s, CKPT_INT),
+			  *b = ckpt_resave_make(s, CKPT_BYTES),
+			  *data = ckpt_resave_make(s, CKPT_BYTES);
 	struct ckpt_value *one = ckpt_resave_make(s, CKPT_INT);
 	const struct ckpt_value *items[1] = { zero };
 	struct ckpt_value *made;
@@ -103,8 +113,10 @@ const struct ckpt_value *ckpt_resave_numpy_from_buffer(struct ckpt_saver *s, con
 	state[2] = ckpt_resave_arg(s, v, 1);
 	state[3] = ckpt_value_is_str(order, "F") ? &ckpt_value_true : &ckpt_value_false;
 	state[4] = data;
-	made = (struct ckpt_value *)ckpt_resave_call(s, v, global_of(s, numpy_multiarray(v), "_reconstruct"),
-					      ckpt_resave_seq(s, CKPT_TUPLE, args, 3));
+	made = (struct ckpt_value *)ckpt_resave_call(s, v,
+						     global_of(s, numpy_multiarray(v),
+							       "_reconstruct"),
+						     ckpt_resave_seq(s, CKPT_TUPLE, args, 3));
 	if (!made)
 		return NULL;
 	made->u.call->state = ckpt_resave_seq(s, CKPT_TUPLE, state, 5);
@@ -121,8 +133,8 @@ static uint64_t big_endian_unit(struct ckpt_saver *s, const struct ckpt_value *d
 		return 0;
 	name = ckpt_resave_arg(s, dtype, 0);
 	state = dtype->u.call->state;
-	if (!name || name->kind != CKPT_STR || name->u.bytes.len < 2 || name->u.bytes.len > 3 || !state ||
-	    state->kind != CKPT_TUPLE || state->u.seq.count < 2 ||
+	if (!name || name->kind != CKPT_STR || name->u.bytes.len < 2 || name->u.bytes.len > 3 ||
+	    !state || state->kind != CKPT_TUPLE || state->u.seq.count < 2 ||
 	    !ckpt_value_is_str(state->u.seq.items[1], ">") || !strchr("iufc", name->u.bytes.ptr[0]))
 		return 0;
 	size = name->u.bytes.ptr[1] - (unsigned long)'0';
@@ -144,7 +156,8 @@ static const struct ckpt_value *swapped_bytes(struct ckpt_saver *s, const struct
 	if (!v || !data)
 		return NULL;
 	if (data->kind != CKPT_BYTES || data->u.bytes.len % unit) {
-		ckpt_fail(s->err, CKPT_E_FORMAT, "a numpy array has data that are no whole number of items");
+		ckpt_fail(s->err, CKPT_E_FORMAT,
+			  "a numpy array has data that are no whole number of items");
 		return NULL;
 	}
 	out = ckpt_arena_alloc(s->scratch, data->u.bytes.len);
@@ -157,7 +170,8 @@ static const struct ckpt_value *swapped_bytes(struct ckpt_saver *s, const struct
 	return v;
 }
 
-static const struct ckpt_value *little_endian_dtype(struct ckpt_saver *s, const struct ckpt_value *dtype)
+static const struct ckpt_value *little_endian_dtype(struct ckpt_saver *s,
+						    const struct ckpt_value *dtype)
 {
 	const struct ckpt_value *copy = copy_dtype(s, dtype, 0);
 	struct ckpt_value *order = ckpt_resave_make(s, CKPT_STR);
@@ -173,7 +187,9 @@ static const struct ckpt_value *little_endian_dtype(struct ckpt_saver *s, const 
 /* numpy swaps a big-endian array when it loads it, and keeps it that way. */
 const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *state = v->u.call->state ? ckpt_resave_now(s, v->u.call->state) : NULL, *items[5];
+	const struct ckpt_value *state = v->u.call->state ? ckpt_resave_now(s, v->u.call->state)
+							  : NULL,
+				*items[5];
 	struct ckpt_value *made;
 	uint64_t unit;
 

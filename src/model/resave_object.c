@@ -58,28 +58,33 @@ static bool has_odd_byte(const char *text, uint64_t len)
 /* getattr(module.A, 'B') is how protocol 2 names the nested class module.A.B. */
 const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *parent = ckpt_resave_arg(s, v, 0), *name = ckpt_resave_arg(s, v, 1);
+	const struct ckpt_value *parent = ckpt_resave_arg(s, v, 0),
+				*name = ckpt_resave_arg(s, v, 1);
 	struct ckpt_value *made;
 	const char *tail;
 
-	if (parent && parent->kind == CKPT_CALL && ckpt_value_is_global(parent->u.call->func,
-		v->u.call->func->u.global->module, "getattr"))
+	if (parent && parent->kind == CKPT_CALL &&
+	    ckpt_value_is_global(parent->u.call->func, v->u.call->func->u.global->module,
+				 "getattr"))
 		parent = ckpt_resave_resolve_call(s, parent);
 	if (!parent || !name || parent->kind != CKPT_GLOBAL || name->kind != CKPT_STR ||
 	    strstr(parent->u.global->module, "builtin") || /* dict.fromkeys: really a call */
 	    has_odd_byte(name->u.bytes.ptr, name->u.bytes.len) || name->u.bytes.len > 1000)
 		return v;
 	tail = ckpt_arena_copy(s->scratch, name->u.bytes.ptr, name->u.bytes.len);
-	made = tail ? ckpt_resave_global(s, parent->u.global->module, parent->u.global->name, tail) : NULL;
+	made = tail ? ckpt_resave_global(s, parent->u.global->module, parent->u.global->name, tail)
+		    : NULL;
 	if (made)
 		made->id = v->id;
 	return made;
 }
 
 /* A functools.partial that is called at once: how protocol 2 passes keyword arguments. */
-const struct ckpt_value *ckpt_resave_called_partial(struct ckpt_saver *s, const struct ckpt_value *v)
+const struct ckpt_value *ckpt_resave_called_partial(struct ckpt_saver *s,
+						    const struct ckpt_value *v)
 {
-	const struct ckpt_value *partial = ckpt_resave_now(s, v->u.call->func), *items[4], *copy, *state;
+	const struct ckpt_value *partial = ckpt_resave_now(s, v->u.call->func), *items[4], *copy,
+				*state;
 
 	state = partial->u.call->state ? ckpt_resave_now(s, partial->u.call->state) : NULL;
 	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count != 4)
@@ -96,9 +101,11 @@ const struct ckpt_value *ckpt_resave_called_partial(struct ckpt_saver *s, const 
 }
 
 /* Protocol 4's call with keyword arguments, for older protocols. */
-const struct ckpt_value *ckpt_resave_new_with_keywords(struct ckpt_saver *s, const struct ckpt_value *v)
+const struct ckpt_value *ckpt_resave_new_with_keywords(struct ckpt_saver *s,
+						       const struct ckpt_value *v)
 {
-	const struct ckpt_value *cls = ckpt_resave_now(s, v->u.call->func), *args = ckpt_resave_now(s, v->u.call->args);
+	const struct ckpt_value *cls = ckpt_resave_now(s, v->u.call->func),
+				*args = ckpt_resave_now(s, v->u.call->args);
 	const struct ckpt_value *func, *partial, *state[4], *items[64];
 	struct ckpt_value *made;
 
@@ -114,7 +121,7 @@ const struct ckpt_value *ckpt_resave_new_with_keywords(struct ckpt_saver *s, con
 		state[2] = ckpt_resave_attribute_dict(s, state[2]);
 	state[3] = &ckpt_value_none;
 	partial = ckpt_resave_call(s, NULL, ckpt_resave_global(s, "functools", "partial", ""),
-			    ckpt_resave_seq(s, CKPT_TUPLE, &func, 1));
+				   ckpt_resave_seq(s, CKPT_TUPLE, &func, 1));
 	if (!partial)
 		return NULL;
 	partial->u.call->state = ckpt_resave_seq(s, CKPT_TUPLE, state, 4);
@@ -126,7 +133,8 @@ const struct ckpt_value *ckpt_resave_new_with_keywords(struct ckpt_saver *s, con
 	return made;
 }
 
-const struct ckpt_value *ckpt_resave_python2_global(struct ckpt_saver *s, const struct ckpt_value *v)
+const struct ckpt_value *ckpt_resave_python2_global(struct ckpt_saver *s,
+						    const struct ckpt_value *v)
 {
 	const char *module, *name;
 	struct ckpt_value *made;

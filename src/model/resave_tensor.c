@@ -46,8 +46,8 @@ static const struct ckpt_value *key_node(struct ckpt_saver *s, int64_t index)
 	node->kind = CKPT_STR;
 	node->flags = CKPT_VALUE_FINAL | CKPT_VALUE_DISTINCT;
 	node->id = s->o->spell_keys ? 0 : s->next_id++;
-	node->u.bytes.ptr = s->o->keep_keys ? storage->key
-					    : ckpt_arena_copy(s->out->arena, text, strlen(text));
+	node->u.bytes.ptr =
+		s->o->keep_keys ? storage->key : ckpt_arena_copy(s->out->arena, text, strlen(text));
 	if (!node->u.bytes.ptr)
 		return NULL;
 	node->u.bytes.len = strlen(node->u.bytes.ptr);
@@ -134,7 +134,8 @@ const struct ckpt_value *ckpt_resave_fresh_tuple(struct ckpt_saver *s, const str
 
 static const struct ckpt_value *fresh_hooks(struct ckpt_saver *s)
 {
-	return ckpt_resave_call(s, NULL, &s->constants[CKPT_RESAVE_ORDERED_DICT], &ckpt_value_empty_tuple);
+	return ckpt_resave_call(s, NULL, &s->constants[CKPT_RESAVE_ORDERED_DICT],
+				&ckpt_value_empty_tuple);
 }
 
 /* {'conj': True}: the words are made anew for every tensor. */
@@ -149,9 +150,11 @@ static const struct ckpt_value *bits_dict(struct ckpt_saver *s, const struct ckp
 	return v;
 }
 
-static const struct ckpt_value *plain_tensor(struct ckpt_saver *s, const struct ckpt_value *v, bool v3)
+static const struct ckpt_value *plain_tensor(struct ckpt_saver *s, const struct ckpt_value *v,
+					     bool v3)
 {
-	const struct ckpt_value *items[8], *storage = ckpt_resave_arg(s, v, 0), *metadata = ckpt_resave_arg(s, v, v3 ? 7 : 6);
+	const struct ckpt_value *items[8], *storage = ckpt_resave_arg(s, v, 0),
+					   *metadata = ckpt_resave_arg(s, v, v3 ? 7 : 6);
 	const struct ckpt_value *requires_grad = ckpt_resave_arg(s, v, 4), *func = v->u.call->func;
 	uint32_t count = v3 ? 7 : 6;
 
@@ -185,7 +188,8 @@ const struct ckpt_value *ckpt_resave_tensor_v3(struct ckpt_saver *s, const struc
 /* A tensor inside another is handed out anew for every save: nobody else holds it. */
 static const struct ckpt_value *anonymous(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *resolved = v->kind == CKPT_CALL ? ckpt_resave_resolve_call(s, v) : v;
+	const struct ckpt_value *resolved =
+		v->kind == CKPT_CALL ? ckpt_resave_resolve_call(s, v) : v;
 	struct ckpt_value *copy;
 
 	if (!resolved || resolved == v)
@@ -208,7 +212,8 @@ const struct ckpt_value *ckpt_resave_parameter(struct ckpt_saver *s, const struc
 	items[2] = fresh_hooks(s);
 	if (state)
 		items[count++] = ckpt_resave_attributes(s, state);
-	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, count));
+	return ckpt_resave_call(s, v, v->u.call->func,
+				ckpt_resave_seq(s, CKPT_TUPLE, items, count));
 }
 
 const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struct ckpt_value *v)
@@ -240,7 +245,8 @@ static const struct ckpt_value *sparse_data(struct ckpt_saver *s, const struct c
 
 const struct ckpt_value *ckpt_resave_sparse(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *items[2] = { ckpt_resave_arg(s, v, 0), ckpt_resave_arg(s, v, 1) }, *func = v->u.call->func;
+	const struct ckpt_value *items[2] = { ckpt_resave_arg(s, v, 0), ckpt_resave_arg(s, v, 1) },
+				*func = v->u.call->func;
 	const struct ckpt_value *name = items[0];
 
 	if (name->kind == CKPT_CALL && name->u.call->args->kind == CKPT_TUPLE &&
@@ -254,11 +260,13 @@ const struct ckpt_value *ckpt_resave_sparse(struct ckpt_saver *s, const struct c
 	return ckpt_resave_call(s, v, func, ckpt_resave_seq(s, CKPT_TUPLE, items, 2));
 }
 
-static const struct ckpt_value *with_attribute_dicts(struct ckpt_saver *s, const struct ckpt_value *args)
+static const struct ckpt_value *with_attribute_dicts(struct ckpt_saver *s,
+						     const struct ckpt_value *args)
 {
 	struct ckpt_value *copy = ckpt_resave_make(s, CKPT_TUPLE);
 
-	if (!copy || !ckpt_seq_add_many(s->scratch, &copy->u.seq, args->u.seq.items, args->u.seq.count))
+	if (!copy ||
+	    !ckpt_seq_add_many(s->scratch, &copy->u.seq, args->u.seq.items, args->u.seq.count))
 		return NULL;
 	for (uint32_t i = 0; i < copy->u.seq.count; i++) {
 		const struct ckpt_value *item = ckpt_resave_now(s, copy->u.seq.items[i]);
@@ -274,7 +282,8 @@ static const struct ckpt_value *with_attribute_dicts(struct ckpt_saver *s, const
 /* _rebuild_from_type_v2(func, class, args, state): ARGS are those of FUNC */
 const struct ckpt_value *ckpt_resave_from_type(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *items[4] = { ckpt_resave_arg(s, v, 0), ckpt_resave_arg(s, v, 1), ckpt_resave_arg(s, v, 2), ckpt_resave_arg(s, v, 3) };
+	const struct ckpt_value *items[4] = { ckpt_resave_arg(s, v, 0), ckpt_resave_arg(s, v, 1),
+					      ckpt_resave_arg(s, v, 2), ckpt_resave_arg(s, v, 3) };
 	const struct ckpt_value *inner, *resolved;
 
 	if (items[2]->kind != CKPT_TUPLE)

@@ -11,7 +11,14 @@
  */
 /* What every tensor mentions: made once per save, with an identity. */
 enum ckpt_resave_constant {
-	CKPT_RESAVE_STR_STORAGE, CKPT_RESAVE_STR_CPU, CKPT_RESAVE_STR_MPS, CKPT_RESAVE_STR_META, CKPT_RESAVE_ORDERED_DICT, CKPT_RESAVE_REBUILD_V2, CKPT_RESAVE_REBUILD_SPARSE, CKPT_RESAVE_UNTYPED,
+	CKPT_RESAVE_STR_STORAGE,
+	CKPT_RESAVE_STR_CPU,
+	CKPT_RESAVE_STR_MPS,
+	CKPT_RESAVE_STR_META,
+	CKPT_RESAVE_ORDERED_DICT,
+	CKPT_RESAVE_REBUILD_V2,
+	CKPT_RESAVE_REBUILD_SPARSE,
+	CKPT_RESAVE_UNTYPED,
 	CKPT_RESAVE_CONSTANT_COUNT,
 };
 struct ckpt_saver {
@@ -22,18 +29,20 @@ struct ckpt_saver {
 	uint32_t key_cap;
 	struct ckpt_strmap numpy_dtypes; /* "<f8" to the one dtype object of all scalars */
 	uint32_t next_id;
-	struct ckpt_value constants[CKPT_RESAVE_CONSTANT_COUNT], classes[CKPT_DTYPE_COUNT]; /* storage classes */
-	struct ckpt_global constant_names[CKPT_RESAVE_CONSTANT_COUNT], class_names[CKPT_DTYPE_COUNT];
+	struct ckpt_value constants[CKPT_RESAVE_CONSTANT_COUNT],
+		classes[CKPT_DTYPE_COUNT]; /* storage classes */
+	struct ckpt_global constant_names[CKPT_RESAVE_CONSTANT_COUNT],
+		class_names[CKPT_DTYPE_COUNT];
 	unsigned nesting;
 	struct ckpt_arena *scratch; /* of the value being resolved */
 	struct ckpt_error *err;
 };
 
-
 /* ---- making values (resave_make.c) ---- */
 
 const struct ckpt_value *ckpt_resave_now(const struct ckpt_saver *s, const struct ckpt_value *v);
-const struct ckpt_value *ckpt_resave_arg(const struct ckpt_saver *s, const struct ckpt_value *call, uint32_t i);
+const struct ckpt_value *ckpt_resave_arg(const struct ckpt_saver *s, const struct ckpt_value *call,
+					 uint32_t i);
 struct ckpt_value *ckpt_resave_make(struct ckpt_saver *s, uint8_t kind);
 const struct ckpt_value *ckpt_resave_seq(struct ckpt_saver *s, uint8_t kind,
 					 const struct ckpt_value *const *items, uint32_t count);
@@ -41,10 +50,13 @@ const struct ckpt_value *ckpt_resave_call(struct ckpt_saver *s, const struct ckp
 					  const struct ckpt_value *func,
 					  const struct ckpt_value *args);
 struct ckpt_value *ckpt_resave_global(struct ckpt_saver *s, const char *module, const char *name,
-					   const char *tail);
-const struct ckpt_value *ckpt_resave_attribute_dict(struct ckpt_saver *s, const struct ckpt_value *dict);
-const struct ckpt_value *ckpt_resave_attributes(struct ckpt_saver *s, const struct ckpt_value *state);
-const struct ckpt_value *ckpt_resave_with_attributes(struct ckpt_saver *s, const struct ckpt_value *v);
+				      const char *tail);
+const struct ckpt_value *ckpt_resave_attribute_dict(struct ckpt_saver *s,
+						    const struct ckpt_value *dict);
+const struct ckpt_value *ckpt_resave_attributes(struct ckpt_saver *s,
+						const struct ckpt_value *state);
+const struct ckpt_value *ckpt_resave_with_attributes(struct ckpt_saver *s,
+						     const struct ckpt_value *v);
 
 /* ---- storages and tensors (resave_tensor.c) ---- */
 
@@ -62,15 +74,20 @@ const struct ckpt_value *ckpt_resave_from_type(struct ckpt_saver *s, const struc
 
 const struct ckpt_value *ckpt_resave_latin1_bytes(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_empty_bytes(struct ckpt_saver *s, const struct ckpt_value *v);
-const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s, const struct ckpt_value *v);
-const struct ckpt_value *ckpt_resave_called_partial(struct ckpt_saver *s, const struct ckpt_value *v);
-const struct ckpt_value *ckpt_resave_new_with_keywords(struct ckpt_saver *s, const struct ckpt_value *v);
-const struct ckpt_value *ckpt_resave_python2_global(struct ckpt_saver *s, const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s,
+						   const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_called_partial(struct ckpt_saver *s,
+						    const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_new_with_keywords(struct ckpt_saver *s,
+						       const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_python2_global(struct ckpt_saver *s,
+						    const struct ckpt_value *v);
 
 /* ---- numpy (resave_numpy.c) ---- */
 
 const struct ckpt_value *ckpt_resave_numpy_scalar(struct ckpt_saver *s, const struct ckpt_value *v);
-const struct ckpt_value *ckpt_resave_numpy_from_buffer(struct ckpt_saver *s, const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_numpy_from_buffer(struct ckpt_saver *s,
+						       const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const struct ckpt_value *v);
 
 /* ---- all of them, by what is called (resave.c) ---- */

@@ -47,7 +47,8 @@ bool ckpt_is_state_dict(struct ckpt_state_dict_finder *finder, const struct ckpt
 		const struct ckpt_value *key = ckpt_model_now(model, pairs->items[i]);
 		const struct ckpt_value *value = ckpt_model_now(model, pairs->items[i + 1]);
 
-		if (is_str(key) && (ckpt_value_is_tensor(model, value) || ckpt_holds_tensors(finder, value)))
+		if (is_str(key) &&
+		    (ckpt_value_is_tensor(model, value) || ckpt_holds_tensors(finder, value)))
 			return true;
 	}
 	return false;
@@ -87,7 +88,8 @@ const struct ckpt_value *ckpt_state_dict_metadata(const struct ckpt_model *model
 	if (v->kind != CKPT_CALL || !v->u.call->state)
 		return NULL;
 	metadata = ckpt_model_now(model, v->u.call->state);
-	metadata = metadata->kind == CKPT_DICT ? ckpt_mapping_find(model, metadata, "_metadata") : NULL;
+	metadata = metadata->kind == CKPT_DICT ? ckpt_mapping_find(model, metadata, "_metadata")
+					       : NULL;
 	return metadata && ckpt_value_pairs(metadata) ? metadata : NULL;
 }
 

@@ -13,8 +13,13 @@ enum { MOST_DEPTH = 100000, MOST_NAME = 16384 };
 
 /* The parts of a value that have children, in the order in which they are walked. */
 enum part {
-	PART_SEQ, PART_FUNC, PART_ARGS, PART_KWARGS, PART_ITEMS, PART_PAIRS,
-	PART_STATE,       /* attributes: a dict, or the first half of a pair (dict or None, slots) */
+	PART_SEQ,
+	PART_FUNC,
+	PART_ARGS,
+	PART_KWARGS,
+	PART_ITEMS,
+	PART_PAIRS,
+	PART_STATE, /* attributes: a dict, or the first half of a pair (dict or None, slots) */
 	PART_STATE_SLOTS, /* the second half */
 	PART_STATE_OTHER, /* whatever else a class makes of its state */
 	PART_COUNT,
@@ -84,7 +89,8 @@ static const struct ckpt_seq *part_of_state(struct ckpt_walker *w, const struct 
 	bool slots = is_slots_pair(w, state);
 
 	if (part == PART_STATE_OTHER)
-		return slots || state->kind == CKPT_DICT ? &no_seq : lone_child(w, &state_key, state);
+		return slots || state->kind == CKPT_DICT ? &no_seq
+							 : lone_child(w, &state_key, state);
 	if (part == PART_STATE_SLOTS)
 		return slots ? seq_if(now(w, state->u.seq.items[1]), CKPT_DICT) : &no_seq;
 	return seq_if(slots ? now(w, state->u.seq.items[0]) : state, CKPT_DICT);
@@ -158,8 +164,8 @@ static int push(struct ckpt_walker *w, const struct level *level)
 static int visit(struct ckpt_walker *w, const struct level *level)
 {
 	const struct ckpt_value *v = level->v;
-	struct ckpt_walk_step step = { v, (const char *)w->name.data, w->name.len, w->depth,
-				       was_entered(w, v), w };
+	struct ckpt_walk_step step = { v,	 (const char *)w->name.data, w->name.len,
+				       w->depth, was_entered(w, v),	     w };
 	int rc = push(w, level); /* also for leaves: the exact name needs it */
 
 	if (rc < 0)
@@ -204,8 +210,8 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 		put_decimal(&w->name, position);
 	level.name_len = w->name.len;
 	if (w->name.len > MOST_NAME)
-		return ckpt_fail(w->err, CKPT_E_LIMIT, "a name is longer than %d bytes: '%.60s...'", MOST_NAME,
-				 (const char *)w->name.data);
+		return ckpt_fail(w->err, CKPT_E_LIMIT, "a name is longer than %d bytes: '%.60s...'",
+				 MOST_NAME, (const char *)w->name.data);
 	return visit(w, &level);
 }
 
@@ -324,7 +330,8 @@ static void put_float(double v, struct ckpt_buf *out)
 		ckpt_buf_printf(out, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
 		return;
 	}
-	for (int digits = 1; digits <= 17; digits++) { /* the shortest text that reads back the same */
+	for (int digits = 1; digits <= 17;
+	     digits++) { /* the shortest text that reads back the same */
 		snprintf(text, sizeof(text), "%.*g", digits, v);
 		if (strtod(text, NULL) == v)
 			break;
@@ -384,7 +391,6 @@ static void put_escaped(const char *text, uint64_t len, struct ckpt_buf *out)
 static void put_type_of(const struct ckpt_value *v, struct ckpt_buf *out)
 {
 	const struct ckpt_value *func = v->u.call->func;
-
 
 	if (func->kind == CKPT_GLOBAL)
 		put_escaped(func->u.global->name, func->u.global->name_len, out);

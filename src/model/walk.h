@@ -12,7 +12,7 @@
  */
 struct ckpt_walk_step {
 	const struct ckpt_value *value; /* as edited */
-	const char *name;               /* valid during the call */
+	const char *name;		/* valid during the call */
 	size_t name_len, depth;
 	bool seen; /* entered before under another name, or being entered: will not be descended */
 	const struct ckpt_walker *walker;

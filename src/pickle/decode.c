@@ -27,7 +27,7 @@ struct decoder {
 	const struct ckpt_value **memo; /* by index, as long as indices are dense */
 	size_t memo_cap, memo_count;
 	struct ckpt_strmap sparse_memo; /* the others, by the bytes of the index */
-	struct ckpt_strmap globals;     /* "module\nname" to the one node of each */
+	struct ckpt_strmap globals;	/* "module\nname" to the one node of each */
 	const struct ckpt_value *small_ints[SMALL_INTS];
 	bool done;
 };
@@ -96,7 +96,8 @@ static int pop_to_mark(struct decoder *d, const struct ckpt_value ***items, uint
 	*items = NULL;
 	*count = 0;
 	if (!d->mark_count)
-		return ckpt_fail(d->err, CKPT_E_FORMAT, "%s needs a MARK, there is none", op_name(d));
+		return ckpt_fail(d->err, CKPT_E_FORMAT, "%s needs a MARK, there is none",
+				 op_name(d));
 	n = d->depth - floor_of(d);
 	if (n > UINT32_MAX)
 		return ckpt_fail(d->err, CKPT_E_LIMIT, "more than 4294967295 values above a MARK");
@@ -285,7 +286,8 @@ static int push_stack_global(struct decoder *d)
 	module = d->stack[d->depth - 2];
 	name = d->stack[d->depth - 1];
 	if (module->kind != CKPT_STR || name->kind != CKPT_STR)
-		return ckpt_fail(d->err, CKPT_E_FORMAT, "STACK_GLOBAL needs 2 strings, found %s and %s",
+		return ckpt_fail(d->err, CKPT_E_FORMAT,
+				 "STACK_GLOBAL needs 2 strings, found %s and %s",
 				 ckpt_value_kind_name(module), ckpt_value_kind_name(name));
 	rc = find_global(d, module->u.bytes.ptr, module->u.bytes.len, name->u.bytes.ptr,
 			 name->u.bytes.len, &v);
@@ -398,7 +400,8 @@ static int wrong_target(struct decoder *d, const struct ckpt_value *v)
 }
 
 /* Which of CPython's two picklers wrote this shows in the last batch of a long container. */
-static void note_batch(struct decoder *d, const struct ckpt_value *v, uint32_t before, uint32_t added)
+static void note_batch(struct decoder *d, const struct ckpt_value *v, uint32_t before,
+		       uint32_t added)
 {
 	bool single = d->op.code == CKPT_OP_APPEND || d->op.code == CKPT_OP_SETITEM;
 	uint32_t full = v->kind == CKPT_DICT ? 2 * BATCH : BATCH;
@@ -476,7 +479,8 @@ static int add_marked(struct decoder *d)
 
 	if (rc < 0)
 		return rc;
-	return d->op.code == CKPT_OP_SETITEMS ? set_items(d, items, count) : append(d, items, count);
+	return d->op.code == CKPT_OP_SETITEMS ? set_items(d, items, count)
+					      : append(d, items, count);
 }
 
 static int build(struct decoder *d)
@@ -495,7 +499,8 @@ static int build(struct decoder *d)
 		return ckpt_fail(d->err, CKPT_E_FORMAT, "BUILD needs an object, found %s",
 				 ckpt_value_kind_name(v));
 	if (v->u.call->state)
-		return ckpt_fail(d->err, CKPT_E_FORMAT, "BUILD of an object that has its state already");
+		return ckpt_fail(d->err, CKPT_E_FORMAT,
+				 "BUILD of an object that has its state already");
 	v->u.call->state = state;
 	return 0;
 }
@@ -508,7 +513,8 @@ static int line_index(struct decoder *d, uint64_t *out)
 		return ckpt_fail(d->err, CKPT_E_FORMAT, "%s needs a memo index", op_name(d));
 	for (uint64_t i = 0; i < d->op.len; i++) {
 		if (d->op.bytes[i] < '0' || d->op.bytes[i] > '9')
-			return ckpt_fail(d->err, CKPT_E_FORMAT, "%s needs a memo index", op_name(d));
+			return ckpt_fail(d->err, CKPT_E_FORMAT, "%s needs a memo index",
+					 op_name(d));
 		v = v * 10 + (uint64_t)(d->op.bytes[i] - '0');
 	}
 	*out = v;
@@ -564,14 +570,16 @@ static int memo_get(struct decoder *d, uint64_t index)
 	if (index <= d->r.len) {
 		v = index < d->memo_cap ? d->memo[index] : NULL;
 	} else {
-		uint64_t *slot = ckpt_strmap_find(&d->sparse_memo, (const char *)&index, sizeof(index));
+		uint64_t *slot =
+			ckpt_strmap_find(&d->sparse_memo, (const char *)&index, sizeof(index));
 
 		if (slot)
 			v = (const struct ckpt_value *)(uintptr_t)*slot;
 	}
 	if (!v)
-		return ckpt_fail(d->err, CKPT_E_FORMAT, "%s of memo entry %" PRIu64 ", which is not set",
-				 op_name(d), index);
+		return ckpt_fail(d->err, CKPT_E_FORMAT,
+				 "%s of memo entry %" PRIu64 ", which is not set", op_name(d),
+				 index);
 	return push(d, v);
 }
 
@@ -659,8 +667,8 @@ static int push_ext(struct decoder *d)
 static int proto(struct decoder *d)
 {
 	if (d->op.number > 5)
-		return ckpt_fail(d->err, CKPT_E_FORMAT, "pickle protocol %" PRIu64 ", wanted 0 to 5",
-				 d->op.number);
+		return ckpt_fail(d->err, CKPT_E_FORMAT,
+				 "pickle protocol %" PRIu64 ", wanted 0 to 5", d->op.number);
 	if (d->op.number > d->doc->protocol)
 		d->doc->protocol = (uint8_t)d->op.number;
 	return 0;
@@ -775,7 +783,8 @@ int ckpt_pickle_decode(const void *bytes, size_t len, uint64_t budget, struct ck
 
 	*out = (struct ckpt_pickle){ .next_id = 1 };
 	if (len > UINT32_MAX - 16) /* an id per byte at most */
-		return ckpt_fail(err, CKPT_E_LIMIT, "the pickle has %zu bytes, the limit is 4 GiB", len);
+		return ckpt_fail(err, CKPT_E_LIMIT, "the pickle has %zu bytes, the limit is 4 GiB",
+				 len);
 	out->arena = d.arena = ckpt_arena_new(budget);
 	if (!d.arena)
 		return ckpt_fail_nomem(err);

@@ -9,8 +9,8 @@ struct ckpt_pickle {
 	struct ckpt_arena *arena;      /* owned */
 	const struct ckpt_value *root; /* arena */
 	struct ckpt_seq persids;       /* every PERSID value, in the order of the stream */
-	uint32_t next_id;              /* ids 1 .. next_id-1 are taken */
-	uint8_t protocol;              /* highest PROTO seen; 0 or 1 if there was none */
+	uint32_t next_id;	       /* ids 1 .. next_id-1 are taken */
+	uint8_t protocol;	       /* highest PROTO seen; 0 or 1 if there was none */
 	bool python_batches; /* written by the pure-Python pickler: see ckpt_pickle_options */
 	uint64_t nbytes;     /* up to and with STOP; what follows was not looked at */
 };

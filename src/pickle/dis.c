@@ -28,7 +28,8 @@ static void format_operand(const struct ckpt_op *op, char *out, size_t size)
 	case CKPT_OPERAND_BYTES_I32:
 	case CKPT_OPERAND_BYTES_U64: break;
 	case CKPT_OPERAND_LINE_PAIR:
-		snprintf(out, size, " '%s %s'", ckpt_escape(first, sizeof(first), op->bytes, op->len),
+		snprintf(out, size, " '%s %s'",
+			 ckpt_escape(first, sizeof(first), op->bytes, op->len),
 			 ckpt_escape(second, sizeof(second), op->second, op->second_len));
 		return;
 	}
@@ -36,15 +37,15 @@ static void format_operand(const struct ckpt_op *op, char *out, size_t size)
 		size_t used = (size_t)snprintf(out, size, " 0x");
 
 		for (uint64_t i = op->len; i-- > 0 && used + 3 < size;)
-			used += (size_t)snprintf(out + used, size - used, "%02x", (uint8_t)op->bytes[i]);
+			used += (size_t)snprintf(out + used, size - used, "%02x",
+						 (uint8_t)op->bytes[i]);
 		return;
 	}
 	snprintf(out, size, " '%s'", ckpt_escape(first, sizeof(first), op->bytes, op->len));
 }
 
-int ckpt_pickle_disassemble(const void *bytes, size_t len,
-			    int (*emit)(void *ctx, const char *line), void *ctx,
-			    struct ckpt_error *err)
+int ckpt_pickle_disassemble(const void *bytes, size_t len, int (*emit)(void *ctx, const char *line),
+			    void *ctx, struct ckpt_error *err)
 {
 	struct ckpt_reader r = { bytes, len, 0, false };
 	struct ckpt_op op = { 0 };
@@ -56,8 +57,8 @@ int ckpt_pickle_disassemble(const void *bytes, size_t len,
 		if (rc < 0)
 			return rc;
 		format_operand(&op, operand, sizeof(operand));
-		snprintf(line, sizeof(line), "%8" PRIu64 ": %s%s", op.pos, ckpt_opcode_table[op.code].name,
-			 operand);
+		snprintf(line, sizeof(line), "%8" PRIu64 ": %s%s", op.pos,
+			 ckpt_opcode_table[op.code].name, operand);
 		rc = emit(ctx, line);
 		if (rc < 0)
 			return rc;

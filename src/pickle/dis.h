@@ -7,8 +7,7 @@
 #include <stddef.h>
 
 /* See ckpt_disassemble() in <ckpt/dis.h>. */
-int ckpt_pickle_disassemble(const void *bytes, size_t len,
-			    int (*emit)(void *ctx, const char *line), void *ctx,
-			    struct ckpt_error *err);
+int ckpt_pickle_disassemble(const void *bytes, size_t len, int (*emit)(void *ctx, const char *line),
+			    void *ctx, struct ckpt_error *err);
 
 #endif

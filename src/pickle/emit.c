@@ -22,8 +22,8 @@ void ckpt_emit_close_frame(struct ckpt_emitter *e)
 		for (unsigned i = 0; i < 8; i++)
 			at[1 + i] = (uint8_t)((uint64_t)len >> (8 * i));
 	} else { /* too short for a frame: no header */
-		memmove(e->out->data + e->frame_start,
-			e->out->data + e->frame_start + FRAME_HEADER, len);
+		memmove(e->out->data + e->frame_start, e->out->data + e->frame_start + FRAME_HEADER,
+			len);
 		e->out->len -= FRAME_HEADER;
 	}
 	e->frame_start = SIZE_MAX;
@@ -67,8 +67,8 @@ void ckpt_emit_op_le(struct ckpt_emitter *e, enum ckpt_opcode op, uint64_t v, un
 }
 
 /* Long payloads stand outside of frames, header and all. */
-void ckpt_emit_payload(struct ckpt_emitter *e, enum ckpt_opcode op, unsigned width, const char *bytes,
-			uint64_t len)
+void ckpt_emit_payload(struct ckpt_emitter *e, enum ckpt_opcode op, unsigned width,
+		       const char *bytes, uint64_t len)
 {
 	bool framing = e->framing, bypass = len >= FRAME_TARGET;
 
@@ -123,8 +123,8 @@ static int short_str_index(const struct ckpt_value *v)
 	}
 }
 
-static uint32_t *named_slot(struct ckpt_emitter *e, char tag, const char *a, size_t a_len, const char *b,
-			    size_t b_len)
+static uint32_t *named_slot(struct ckpt_emitter *e, char tag, const char *a, size_t a_len,
+			    const char *b, size_t b_len)
 {
 	struct ckpt_arena_mark mark = ckpt_arena_mark(e->names);
 	char *key = ckpt_arena_alloc(e->names, a_len + b_len + 2);
@@ -213,7 +213,9 @@ int ckpt_emit_get_if_memoized(struct ckpt_emitter *e, const struct ckpt_value *v
 	if (!slot || !*slot)
 		return 0;
 	index = *slot;
-	if (v->id && (v->kind == CKPT_GLOBAL || (v->flags & CKPT_VALUE_INTERNED))) { /* next time without a look at the name */
+	if (v->id &&
+	    (v->kind == CKPT_GLOBAL ||
+	     (v->flags & CKPT_VALUE_INTERNED))) { /* next time without a look at the name */
 		own = grown_slot(&e->memo, &e->memo_cap, v->id);
 		if (own)
 			*own = index;
@@ -338,8 +340,9 @@ void ckpt_emit_bytes(struct ckpt_emitter *e, const char *bytes, uint64_t len)
 int ckpt_emitter_init(struct ckpt_emitter *e, uint8_t protocol, struct ckpt_buf *out,
 		      struct ckpt_error *err)
 {
-	*e = (struct ckpt_emitter){ .protocol = protocol, .out = out, .err = err,
-				    .frame_start = SIZE_MAX };
+	*e = (struct ckpt_emitter){
+		.protocol = protocol, .out = out, .err = err, .frame_start = SIZE_MAX
+	};
 	e->names = ckpt_arena_new(UINT64_MAX >> 1);
 	return e->names ? 0 : ckpt_fail_nomem(err);
 }

@@ -24,7 +24,7 @@ struct ckpt_emitter {
 	uint32_t memo_count;
 	uint32_t short_str[257], short_bytes[257]; /* by code point; 256: empty */
 	struct ckpt_strmap named; /* globals and interned strings, by content, to an index of: */
-	uint32_t *named_memo;     /* memo index + 1 */
+	uint32_t *named_memo;	  /* memo index + 1 */
 	size_t named_cap;
 	struct ckpt_arena *names; /* owned: keys of NAMED */
 };

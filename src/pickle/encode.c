@@ -28,7 +28,8 @@ struct encoder {
 	const struct ckpt_pickle_options *o;
 	struct ckpt_error *err;
 	struct ckpt_emitter m;
-	struct ckpt_arena *scratch; /* owned: values made while writing, given back with their frame */
+	struct ckpt_arena
+		*scratch; /* owned: values made while writing, given back with their frame */
 	struct frame *frames;
 	size_t depth, cap;
 };
@@ -42,7 +43,8 @@ static struct frame *push_frame(struct encoder *e, const struct ckpt_value *v,
 	struct frame *f;
 
 	if (e->depth == MOST_DEPTH) {
-		ckpt_fail(e->err, CKPT_E_LIMIT, "values are nested deeper than %d levels", MOST_DEPTH);
+		ckpt_fail(e->err, CKPT_E_LIMIT, "values are nested deeper than %d levels",
+			  MOST_DEPTH);
 		return NULL;
 	}
 	if (e->depth == e->cap) {
@@ -133,7 +135,8 @@ static int save_global(struct encoder *e, const struct ckpt_value *v)
 static int save_py2_str(struct encoder *e, const struct ckpt_value *v)
 {
 	if (v->u.bytes.len < 256)
-		ckpt_emit_payload(&e->m, CKPT_OP_SHORT_BINSTRING, 1, v->u.bytes.ptr, v->u.bytes.len);
+		ckpt_emit_payload(&e->m, CKPT_OP_SHORT_BINSTRING, 1, v->u.bytes.ptr,
+				  v->u.bytes.len);
 	else if (v->u.bytes.len <= INT32_MAX)
 		ckpt_emit_payload(&e->m, CKPT_OP_BINSTRING, 4, v->u.bytes.ptr, v->u.bytes.len);
 	else
@@ -172,7 +175,8 @@ static int save_atom(struct encoder *e, const struct ckpt_value *v)
 		return 0;
 	case CKPT_EXT:
 		return ckpt_fail(e->err, CKPT_E_UNSUPPORTED,
-				 "copyreg extension code %" PRId64 " cannot be written", v->u.integer);
+				 "copyreg extension code %" PRId64 " cannot be written",
+				 v->u.integer);
 	case CKPT_LIST:
 	case CKPT_SET:
 	case CKPT_FROZENSET:
@@ -202,7 +206,8 @@ static int save(struct encoder *e, const struct ckpt_value *original)
 
 	if (e->o->most_bytes && e->m.out->len > e->o->most_bytes)
 		return ckpt_fail(e->err, CKPT_E_LIMIT,
-				 "the pickle would grow to more than %" PRIu64 " MiB, which is the limit",
+				 "the pickle would grow to more than %" PRIu64
+				 " MiB, which is the limit",
 				 e->o->most_bytes >> 20);
 	if (original->id && original->id < e->m.memo_cap && e->m.memo[original->id] &&
 	    original->kind != CKPT_PERSID) { /* written before: no need to think about it again */
@@ -217,7 +222,8 @@ static int save(struct encoder *e, const struct ckpt_value *original)
 	/* a storage is a persistent id before it is anything else, and never in the memo */
 	rc = v->kind == CKPT_PERSID ? 0 : ckpt_emit_get_if_memoized(&e->m, v);
 	if (rc == 0) {
-		shown = ckpt_value_for_protocol(v, e->o->protocol, e->o->python313_nested, e->scratch);
+		shown = ckpt_value_for_protocol(v, e->o->protocol, e->o->python313_nested,
+						e->scratch);
 		if (!shown)
 			return ckpt_fail_nomem(e->err);
 		rc = shown->kind == CKPT_PERSID ? 1 : save_atom(e, shown);
@@ -271,8 +277,8 @@ static int step_tuple(struct encoder *e, struct frame *f)
 /* What a batch is written with. */
 struct batch_style {
 	enum ckpt_opcode one, many;
-	uint32_t width;      /* values per item */
-	bool lone_is_marked;   /* a last batch of one gets MARK, unless it is the only one */
+	uint32_t width;	     /* values per item */
+	bool lone_is_marked; /* a last batch of one gets MARK, unless it is the only one */
 	bool always_marked;
 	bool empty_after_full; /* a full batch is followed by another, be it empty */
 };
@@ -314,16 +320,22 @@ static int step_batches(struct encoder *e, struct frame *f, const struct ckpt_se
 
 static const struct batch_style *list_style(const struct encoder *e, bool of_object)
 {
-	static const struct batch_style exact = { CKPT_OP_APPEND, CKPT_OP_APPENDS, 1, true, false, false };
-	static const struct batch_style plain = { CKPT_OP_APPEND, CKPT_OP_APPENDS, 1, false, false, false };
+	static const struct batch_style exact = { CKPT_OP_APPEND, CKPT_OP_APPENDS, 1,
+						  true,		  false,	   false };
+	static const struct batch_style plain = { CKPT_OP_APPEND, CKPT_OP_APPENDS, 1,
+						  false,	  false,	   false };
 
 	return of_object || e->o->python_batches ? &plain : &exact;
 }
 
 static const struct batch_style *dict_style(const struct encoder *e, bool of_object)
 {
-	static const struct batch_style exact = { CKPT_OP_SETITEM, CKPT_OP_SETITEMS, 2, true, false, true };
-	static const struct batch_style plain = { CKPT_OP_SETITEM, CKPT_OP_SETITEMS, 2, false, false, false };
+	static const struct batch_style exact = {
+		CKPT_OP_SETITEM, CKPT_OP_SETITEMS, 2, true, false, true
+	};
+	static const struct batch_style plain = {
+		CKPT_OP_SETITEM, CKPT_OP_SETITEMS, 2, false, false, false
+	};
 
 	return of_object || e->o->python_batches ? &plain : &exact;
 }
@@ -345,8 +357,9 @@ static int step_container(struct encoder *e, struct frame *f, enum ckpt_opcode e
 
 static int step_set(struct encoder *e, struct frame *f)
 {
-	static const struct batch_style style = { CKPT_OP_ADDITEMS, CKPT_OP_ADDITEMS, 1, true, true,
-						  true };
+	static const struct batch_style style = {
+		CKPT_OP_ADDITEMS, CKPT_OP_ADDITEMS, 1, true, true, true
+	};
 
 	return step_container(e, f, CKPT_OP_EMPTY_SET, &style);
 }
@@ -372,7 +385,8 @@ static int step_persid(struct encoder *e, struct frame *f)
 		int rc;
 
 		if (f->v->u.persid.pid->kind == CKPT_STR && e->o->protocol == 0)
-			return ckpt_fail(e->err, CKPT_E_UNSUPPORTED, "protocol 0 cannot be written");
+			return ckpt_fail(e->err, CKPT_E_UNSUPPORTED,
+					 "protocol 0 cannot be written");
 		f->phase = 1;
 		rc = save(e, f->v->u.persid.pid);
 		return rc < 0 ? rc : 1;
@@ -382,7 +396,14 @@ static int step_persid(struct encoder *e, struct frame *f)
 }
 
 enum call_phase {
-	CALL_FUNC, CALL_ARGS, CALL_KWARGS, CALL_MADE, CALL_ITEMS, CALL_PAIRS, CALL_SETTER, CALL_STATE,
+	CALL_FUNC,
+	CALL_ARGS,
+	CALL_KWARGS,
+	CALL_MADE,
+	CALL_ITEMS,
+	CALL_PAIRS,
+	CALL_SETTER,
+	CALL_STATE,
 	CALL_DONE,
 };
 
@@ -442,9 +463,7 @@ static int step_call(struct encoder *e, struct frame *f)
 			return ckpt_fail(e->err, CKPT_E_UNSUPPORTED,
 					 "an object made with keyword arguments needs protocol 4");
 		return save_phase(e, call->kwargs);
-	case CALL_MADE:
-		rc = call_made(e, f);
-		return rc < 0 ? rc : 1;
+	case CALL_MADE: rc = call_made(e, f); return rc < 0 ? rc : 1;
 	case CALL_ITEMS:
 		f->phase = CALL_ITEMS;
 		rc = step_batches(e, f, &call->items, list_style(e, true));

@@ -32,7 +32,7 @@ struct ckpt_pickle_options {
 	 * memoised; before, as an ordinary call of getattr.
 	 */
 	bool python313_nested;
-	uint64_t most_bytes; /* of output; 0: no limit. Beyond it CKPT_E_LIMIT */
+	uint64_t most_bytes;	      /* of output; 0: no limit. Beyond it CKPT_E_LIMIT */
 	ckpt_pickle_resolve *resolve; /* may be NULL */
 	void *ctx;
 };

@@ -241,9 +241,11 @@ int ckpt_literal_unicode(struct ckpt_arena *arena, const char *text, uint64_t le
 
 		if (cp == '\\' && i + 1 < len)
 			width = text[i + 1] == 'u' ? 4 : text[i + 1] == 'U' ? 8 : 0;
-		if (width && (hex_digits(text + i + 2, len - i - 2, width, &cp) < 0 || cp > 0x10FFFF))
+		if (width &&
+		    (hex_digits(text + i + 2, len - i - 2, width, &cp) < 0 || cp > 0x10FFFF))
 			return bad_literal(err, "a unicode string", text, len);
-		if (cp == '\\' && !width && i + 1 < len) { /* \\ is two characters, and escapes nothing */
+		if (cp == '\\' && !width &&
+		    i + 1 < len) { /* \\ is two characters, and escapes nothing */
 			out[used++] = '\\';
 			cp = (uint8_t)text[++i];
 		}

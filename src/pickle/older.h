@@ -10,8 +10,7 @@
  * NULL: no memory.
  */
 const struct ckpt_value *ckpt_value_for_protocol(const struct ckpt_value *v, uint8_t protocol,
-						 bool python313_nested,
-						 struct ckpt_arena *scratch);
+						 bool python313_nested, struct ckpt_arena *scratch);
 
 /* set, frozenset, bytes, bytearray, getattr or encode, under the module name of the protocol. */
 const struct ckpt_value *ckpt_value_builtin(const char *name, uint8_t protocol,

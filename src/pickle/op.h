@@ -10,8 +10,8 @@
 struct ckpt_op {
 	uint64_t pos; /* offset of the opcode byte */
 	uint8_t code;
-	uint64_t number;           /* U8 to U64; I32 as two's complement in 64 bits */
-	double real;               /* F64_BE */
+	uint64_t number;	    /* U8 to U64; I32 as two's complement in 64 bits */
+	double real;		    /* F64_BE */
 	const char *bytes, *second; /* LINE, LINE_PAIR, BYTES_* */
 	uint64_t len, second_len;
 };

@@ -11,15 +11,24 @@ const struct ckpt_value ckpt_value_empty_tuple = { .kind = CKPT_TUPLE };
 const char *ckpt_value_kind_name(const struct ckpt_value *v)
 {
 	static const char *const names[] = {
-		[CKPT_NONE] = "None",	    [CKPT_BOOL] = "bool",
-		[CKPT_INT] = "int",	    [CKPT_BIGINT] = "int",
-		[CKPT_FLOAT] = "float",	    [CKPT_STR] = "str",
-		[CKPT_PY2_STR] = "str",	    [CKPT_BYTES] = "bytes",
-		[CKPT_BYTEARRAY] = "bytearray", [CKPT_TUPLE] = "tuple",
-		[CKPT_LIST] = "list",	    [CKPT_SET] = "set",
-		[CKPT_FROZENSET] = "frozenset", [CKPT_DICT] = "dict",
-		[CKPT_GLOBAL] = "global",   [CKPT_CALL] = "object",
-		[CKPT_PERSID] = "storage",  [CKPT_EXT] = "extension",
+		[CKPT_NONE] = "None",
+		[CKPT_BOOL] = "bool",
+		[CKPT_INT] = "int",
+		[CKPT_BIGINT] = "int",
+		[CKPT_FLOAT] = "float",
+		[CKPT_STR] = "str",
+		[CKPT_PY2_STR] = "str",
+		[CKPT_BYTES] = "bytes",
+		[CKPT_BYTEARRAY] = "bytearray",
+		[CKPT_TUPLE] = "tuple",
+		[CKPT_LIST] = "list",
+		[CKPT_SET] = "set",
+		[CKPT_FROZENSET] = "frozenset",
+		[CKPT_DICT] = "dict",
+		[CKPT_GLOBAL] = "global",
+		[CKPT_CALL] = "object",
+		[CKPT_PERSID] = "storage",
+		[CKPT_EXT] = "extension",
 	};
 
 	return names[v->kind];

@@ -14,23 +14,23 @@
  */
 enum ckpt_value_kind {
 	CKPT_NONE,
-	CKPT_BOOL,      /* integer */
-	CKPT_INT,       /* integer */
-	CKPT_BIGINT,    /* bytes: two's complement, little-endian, shortest */
-	CKPT_FLOAT,     /* real */
-	CKPT_STR,       /* bytes: UTF-8, lone surrogates allowed */
-	CKPT_PY2_STR,   /* bytes: a Python 2 str, no encoding known */
-	CKPT_BYTES,     /* bytes */
+	CKPT_BOOL,	/* integer */
+	CKPT_INT,	/* integer */
+	CKPT_BIGINT,	/* bytes: two's complement, little-endian, shortest */
+	CKPT_FLOAT,	/* real */
+	CKPT_STR,	/* bytes: UTF-8, lone surrogates allowed */
+	CKPT_PY2_STR,	/* bytes: a Python 2 str, no encoding known */
+	CKPT_BYTES,	/* bytes */
 	CKPT_BYTEARRAY, /* bytes */
-	CKPT_TUPLE,     /* seq */
-	CKPT_LIST,      /* seq */
-	CKPT_SET,       /* seq */
+	CKPT_TUPLE,	/* seq */
+	CKPT_LIST,	/* seq */
+	CKPT_SET,	/* seq */
 	CKPT_FROZENSET, /* seq */
-	CKPT_DICT,      /* seq: key, value, key, value ... */
-	CKPT_GLOBAL,    /* global: a class or function by name */
-	CKPT_CALL,      /* call: an object made by calling something */
-	CKPT_PERSID,    /* pid: something outside the pickle, a storage for torch */
-	CKPT_EXT,       /* integer: code of the copyreg extension registry */
+	CKPT_DICT,	/* seq: key, value, key, value ... */
+	CKPT_GLOBAL,	/* global: a class or function by name */
+	CKPT_CALL,	/* call: an object made by calling something */
+	CKPT_PERSID,	/* pid: something outside the pickle, a storage for torch */
+	CKPT_EXT,	/* integer: code of the copyreg extension registry */
 };
 
 enum ckpt_value_flags {
@@ -67,11 +67,11 @@ enum ckpt_call_kind {
 struct ckpt_call {
 	const struct ckpt_value *func, *args; /* args: a tuple, or anything a hostile file had */
 	const struct ckpt_value *kwargs;      /* NEWOBJ_EX only, else NULL */
-	struct ckpt_seq items;                /* APPEND(S), ADDITEMS */
-	struct ckpt_seq pairs;                /* SETITEM(S): key, value, ... */
-	const struct ckpt_value *state;       /* BUILD; NULL: none */
+	struct ckpt_seq items;		      /* APPEND(S), ADDITEMS */
+	struct ckpt_seq pairs;		      /* SETITEM(S): key, value, ... */
+	const struct ckpt_value *state;	      /* BUILD; NULL: none */
 	const struct ckpt_value *setter;      /* called as setter(object, state) instead of BUILD */
-	uint8_t kind;                         /* enum ckpt_call_kind */
+	uint8_t kind;			      /* enum ckpt_call_kind */
 };
 
 struct ckpt_value {

@@ -6,9 +6,9 @@
 #include <string.h>
 
 enum {
-	GATHER = 1 << 20,       /* size of a gathered write */
-	SMALL = 64 << 10,       /* pieces up to here go through memory */
-	WINDOW = 256 << 10,     /* small pieces are read in windows of this size */
+	GATHER = 1 << 20,	 /* size of a gathered write */
+	SMALL = 64 << 10,	 /* pieces up to here go through memory */
+	WINDOW = 256 << 10,	 /* small pieces are read in windows of this size */
 	KERNEL_STEP = 256 << 20, /* between two looks at the cancel flag */
 };
 
@@ -159,7 +159,8 @@ static int copy_in_kernel(struct ckpt_mover *m, const struct ckpt_recipe *recipe
 	int rc = ckpt_mover_flush(m, err);
 
 	if (rc == 0 && moved->want_head) {
-		rc = ckpt_source_read(recipe->src, recipe->off, moved->head, sizeof(moved->head), err);
+		rc = ckpt_source_read(recipe->src, recipe->off, moved->head, sizeof(moved->head),
+				      err);
 		moved->has_head = true;
 	}
 	while (rc == 0 && done < recipe->len) {
@@ -202,8 +203,7 @@ int ckpt_mover_copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 	moved->crc32 = 0;
 	moved->has_head = false;
 	switch (recipe->kind) {
-	case CKPT_RECIPE_MEMORY:
-		return put_seen(m, recipe->memory, recipe->len, true, moved, err);
+	case CKPT_RECIPE_MEMORY: return put_seen(m, recipe->memory, recipe->len, true, moved, err);
 	case CKPT_RECIPE_STREAM: return copy_stream(m, recipe, moved, err);
 	case CKPT_RECIPE_EXTENT: break;
 	}

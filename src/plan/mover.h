@@ -25,15 +25,14 @@ int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *opt
 		    struct ckpt_mover **out, struct ckpt_error *err);
 void ckpt_mover_close(struct ckpt_mover *mover);
 
-int ckpt_mover_put(struct ckpt_mover *mover, const void *bytes, size_t len,
-		   struct ckpt_error *err);
+int ckpt_mover_put(struct ckpt_mover *mover, const void *bytes, size_t len, struct ckpt_error *err);
 
 /* What was seen of a recipe's bytes on the way. */
 struct ckpt_moved {
-	bool want_crc;   /* in: compute CRC32, which means to read every byte */
-	bool want_head;  /* in: fill HEAD */
-	uint32_t crc32;  /* out */
-	bool has_head;   /* out: there were 8 bytes or more */
+	bool want_crc;	 /* in: compute CRC32, which means to read every byte */
+	bool want_head;	 /* in: fill HEAD */
+	uint32_t crc32;	 /* out */
+	bool has_head;	 /* out: there were 8 bytes or more */
 	uint8_t head[8]; /* out: the first of them */
 };
 

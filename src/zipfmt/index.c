@@ -60,8 +60,9 @@ static int find_end(struct ckpt_zip *zip, uint64_t *out, struct ckpt_error *err)
 			rc = 0;
 		}
 		if (rc)
-			ckpt_fail(err, rc, "no end of central directory record found: the file is "
-					   "truncated, or no zip archive");
+			ckpt_fail(err, rc,
+				  "no end of central directory record found: the file is "
+				  "truncated, or no zip archive");
 	}
 	free(tail);
 	return rc;
@@ -89,8 +90,9 @@ static int read_end64(struct ckpt_zip *zip, uint64_t locator_off, struct ends *e
 		return rc;
 	r = (struct ckpt_reader){ bytes, END64_BYTES, 0, false };
 	if (ckpt_read_u32(&r) != SIG_END64)
-		return bad(err, off, "no zip64 end record where the locator points: the file is damaged, or "
-				     "several archives stand in it one behind the other (a .distcp shard)");
+		return bad(err, off,
+			   "no zip64 end record where the locator points: the file is damaged, or "
+			   "several archives stand in it one behind the other (a .distcp shard)");
 	ckpt_read_bytes(&r, 8 + 2 + 2);
 	if (ckpt_read_u32(&r) || ckpt_read_u32(&r))
 		return bad(err, off, "the archive is spread over several disks");
@@ -225,9 +227,10 @@ static int index_name(struct ckpt_zip *zip, uint32_t i, struct ckpt_error *err)
 	if (!ckpt_strmap_insert(&zip->by_name, key, e->name_len, i, &there))
 		return ckpt_fail_nomem(err);
 	if (there)
-		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "two records are named '%s'; which one counts depends on the reader",
-				 ckpt_escape(shown, sizeof(shown), e->name, e->name_len));
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"two records are named '%s'; which one counts depends on the reader",
+			ckpt_escape(shown, sizeof(shown), e->name, e->name_len));
 	return 0;
 }
 
@@ -271,9 +274,12 @@ static int check_overlaps(const struct ckpt_zip *zip, struct ckpt_error *err)
 		    end > limit)
 			rc = ckpt_error_at(err,
 					   ckpt_fail(err, CKPT_E_FORMAT,
-						     "the record of %" PRIu64 " bytes overlaps what lies "
-						     "at 0x%" PRIx64, e->csize, limit),
-					   NULL, ckpt_escape(shown, sizeof(shown), e->name, e->name_len),
+						     "the record of %" PRIu64
+						     " bytes overlaps what lies "
+						     "at 0x%" PRIx64,
+						     e->csize, limit),
+					   NULL,
+					   ckpt_escape(shown, sizeof(shown), e->name, e->name_len),
 					   e->header_off);
 	}
 	free(order);
@@ -288,7 +294,8 @@ static int read_directory(struct ckpt_zip *zip, const struct ends *ends, struct 
 
 	if (ends->directory_size > MOST_DIRECTORY ||
 	    ends->directory_size > (ends->count + 1) * (DIRECTORY_BYTES + 3 * (uint64_t)Z16)) {
-		return ckpt_fail(err, CKPT_E_LIMIT, "a directory of %" PRIu64 " bytes for %" PRIu64 " records",
+		return ckpt_fail(err, CKPT_E_LIMIT,
+				 "a directory of %" PRIu64 " bytes for %" PRIu64 " records",
 				 ends->directory_size, ends->count);
 	}
 	zip->directory_off = ends->directory_off;
@@ -299,9 +306,11 @@ static int read_directory(struct ckpt_zip *zip, const struct ends *ends, struct 
 	if (rc == 0)
 		rc = ckpt_source_read(zip->source, ends->directory_off, bytes, r.len, err);
 	if (rc == 0 && ends->count > UINT32_MAX - 1)
-		rc = ckpt_fail(err, CKPT_E_LIMIT, "the archive has %" PRIu64 " records", ends->count);
+		rc = ckpt_fail(err, CKPT_E_LIMIT, "the archive has %" PRIu64 " records",
+			       ends->count);
 	if (rc == 0) {
-		zip->entries = ckpt_arena_calloc(zip->arena, ends->count + 1, sizeof(*zip->entries));
+		zip->entries =
+			ckpt_arena_calloc(zip->arena, ends->count + 1, sizeof(*zip->entries));
 		rc = zip->entries ? 0 : ckpt_arena_fail(zip->arena, err);
 	}
 	if (rc == 0 && !ckpt_strmap_reserve(&zip->by_name, ends->count))
@@ -372,13 +381,14 @@ static int check_entry(const struct ckpt_zip_entry *e, struct ckpt_error *err)
 	if (e->flags & ENCRYPTED)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "the record is encrypted");
 	if (e->method != CKPT_ZIP_STORED && e->method != CKPT_ZIP_DEFLATED)
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "compression method %u, torch reads only 0 (stored) and 8 (deflated)",
-				 e->method);
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"compression method %u, torch reads only 0 (stored) and 8 (deflated)",
+			e->method);
 	if (e->method == CKPT_ZIP_STORED && e->csize != e->usize)
 		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "a stored record of %" PRIu64 " bytes claims to hold %" PRIu64, e->csize,
-				 e->usize);
+				 "a stored record of %" PRIu64 " bytes claims to hold %" PRIu64,
+				 e->csize, e->usize);
 	return 0;
 }
 
@@ -398,16 +408,20 @@ static int check_local_header(const struct ckpt_zip *zip, struct ckpt_zip_entry 
 	name_len = ckpt_read_u16(&r);
 	extra_len = ckpt_read_u16(&r);
 	if (method != e->method || (flags & ENCRYPTED) != (e->flags & ENCRYPTED))
-		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "local header (method %u, flags 0x%04x) and directory (method %u, flags "
-				 "0x%04x) disagree", method, flags, e->method, e->flags);
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"local header (method %u, flags 0x%04x) and directory (method %u, flags "
+			"0x%04x) disagree",
+			method, flags, e->method, e->flags);
 	if (name_len != e->name_len)
-		return ckpt_fail(err, CKPT_E_FORMAT, "local header and directory disagree about the name");
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "local header and directory disagree about the name");
 	data_off = e->header_off + LOCAL_BYTES + name_len + extra_len;
 	if (__builtin_add_overflow(data_off, e->csize, &end) || end > zip->directory_off)
 		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "the data would end at %" PRIu64 ", inside the directory at %" PRIu64, end,
-				 zip->directory_off);
+				 "the data would end at %" PRIu64
+				 ", inside the directory at %" PRIu64,
+				 end, zip->directory_off);
 	e->data_off = data_off;
 	return 0;
 }
@@ -434,7 +448,8 @@ static int locate(struct ckpt_zip *zip, struct ckpt_zip_entry *e, struct ckpt_wi
 	if (rc < 0)
 		e->data_off = 0;
 	return ckpt_error_at(err, rc, NULL,
-			     rc < 0 ? ckpt_escape(shown, sizeof(shown), e->name, e->name_len) : NULL,
+			     rc < 0 ? ckpt_escape(shown, sizeof(shown), e->name, e->name_len)
+				    : NULL,
 			     e->header_off);
 }
 
@@ -482,8 +497,10 @@ struct ckpt_recipe ckpt_zip_recipe(struct ckpt_zip *zip, const struct ckpt_zip_e
 {
 	if (entry->method == CKPT_ZIP_DEFLATED)
 		return ckpt_zip_inflate_recipe(zip, entry);
-	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT, .src = zip->source,
-				     .off = entry->data_off, .len = entry->usize };
+	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT,
+				     .src = zip->source,
+				     .off = entry->data_off,
+				     .len = entry->usize };
 }
 
 static int read_recipe(const struct ckpt_recipe *recipe, uint8_t *buf, struct ckpt_error *err)
@@ -526,14 +543,17 @@ int ckpt_zip_read(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, uint64_t m
 		crc = libdeflate_crc32(0, buf, entry->usize);
 		if (crc != entry->crc32)
 			rc = ckpt_fail(err, CKPT_E_FORMAT,
-				       "damaged: its CRC-32 is %08" PRIx32 ", %08" PRIx32 " is recorded", crc,
-				       entry->crc32);
+				       "damaged: its CRC-32 is %08" PRIx32 ", %08" PRIx32
+				       " is recorded",
+				       crc, entry->crc32);
 	}
 	if (rc == 0)
 		*out = buf;
 	else
 		free(buf);
 	return ckpt_error_at(err, rc, NULL,
-			     rc < 0 ? ckpt_escape(shown, sizeof(shown), entry->name, entry->name_len)
-				    : NULL, CKPT_NO_OFFSET);
+			     rc < 0 ? ckpt_escape(shown, sizeof(shown), entry->name,
+						  entry->name_len)
+				    : NULL,
+			     CKPT_NO_OFFSET);
 }

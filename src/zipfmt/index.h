@@ -15,7 +15,7 @@ enum ckpt_zip_method { CKPT_ZIP_STORED = 0, CKPT_ZIP_DEFLATED = 8 };
 struct ckpt_zip_entry {
 	const char *name; /* full name, with a NUL behind; may hold other NULs in hostile files */
 	uint32_t name_len;
-	uint32_t crc32;   /* 0 may mean: not recorded */
+	uint32_t crc32; /* 0 may mean: not recorded */
 	uint64_t csize, usize;
 	uint64_t header_off;
 	uint64_t data_off; /* 0 until ckpt_zip_locate() */
@@ -25,15 +25,15 @@ struct ckpt_zip_entry {
 
 /* The directory of an archive. Memory is the arena's. */
 struct ckpt_zip {
-	struct ckpt_arena *arena;   /* owned */
-	struct ckpt_source *source; /* owned reference */
+	struct ckpt_arena *arena;	/* owned */
+	struct ckpt_source *source;	/* owned reference */
 	struct ckpt_zip_entry *entries; /* in the order of the directory */
 	uint32_t count;
-	struct ckpt_strmap by_name;     /* lower-case names */
+	struct ckpt_strmap by_name; /* lower-case names */
 	uint64_t directory_off, directory_size;
-	uint64_t end_off;               /* behind the end record and its comment */
+	uint64_t end_off; /* behind the end record and its comment */
 	bool has_zip64;
-	pthread_mutex_t lock;  /* of what reading adds: data offsets, the decompressor */
+	pthread_mutex_t lock;		/* of what reading adds: data offsets, the decompressor */
 	struct ckpt_inflater *inflater; /* owned; NULL until a compressed record is read */
 };
 
@@ -69,7 +69,7 @@ struct ckpt_recipe ckpt_zip_recipe(struct ckpt_zip *zip, const struct ckpt_zip_e
  * The whole record in memory, to be freed with free(). MOST is the limit. The CRC is checked where
  * one is recorded.
  */
-int ckpt_zip_read(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, uint64_t most,
-		  uint8_t **out, struct ckpt_error *err);
+int ckpt_zip_read(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, uint64_t most, uint8_t **out,
+		  struct ckpt_error *err);
 
 #endif

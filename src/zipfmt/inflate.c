@@ -36,8 +36,8 @@ static zip_int64_t read_some(struct ckpt_inflater *s, void *data, uint64_t len)
 
 static zip_int64_t seek_to(struct ckpt_inflater *s, void *data, uint64_t len)
 {
-	zip_int64_t to = zip_source_seek_compute_offset(s->pos, ckpt_source_size(s->source), data, len,
-							&s->error);
+	zip_int64_t to = zip_source_seek_compute_offset(s->pos, ckpt_source_size(s->source), data,
+							len, &s->error);
 
 	if (to >= 0)
 		s->pos = (uint64_t)to;
@@ -72,8 +72,9 @@ static zip_int64_t callback(void *ctx, void *data, zip_uint64_t len, zip_source_
 	case ZIP_SOURCE_SEEK: return seek_to(s, data, len);
 	case ZIP_SOURCE_TELL: return (zip_int64_t)s->pos;
 	case ZIP_SOURCE_SUPPORTS:
-		return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE,
-						      ZIP_SOURCE_STAT, ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE,
+		return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ,
+						      ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT,
+						      ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE,
 						      ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL, -1);
 	default: zip_error_set(&s->error, ZIP_ER_OPNOTSUPP, 0); return -1;
 	}
@@ -111,8 +112,8 @@ static int read_stream(struct ckpt_stream *stream, void *buf, size_t len, struct
 			return ckpt_fail(err, CKPT_E_FORMAT, "cannot decompress: %s",
 					 zip_file_strerror(s->file));
 		if (n == 0)
-			return ckpt_fail(err, CKPT_E_FORMAT, "decompresses to %zu bytes less than announced",
-					 len);
+			return ckpt_fail(err, CKPT_E_FORMAT,
+					 "decompresses to %zu bytes less than announced", len);
 		p += n;
 		len -= (size_t)n;
 	}
@@ -156,8 +157,9 @@ static int check_same_entry(const struct ckpt_zip *zip, uint64_t index, struct c
 	if (zip_stat_index(zip->inflater->archive, index, ZIP_FL_UNCHANGED, &st) < 0 ||
 	    st.size != e->usize || st.comp_size != e->csize || st.crc != e->crc32 ||
 	    strlen(st.name) != e->name_len)
-		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "libzip sees another record here: the archive has two directories");
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"libzip sees another record here: the archive has two directories");
 	return 0;
 }
 
@@ -190,10 +192,12 @@ static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	return rc;
 }
 
-struct ckpt_recipe ckpt_zip_inflate_recipe(struct ckpt_zip *zip,
-					   const struct ckpt_zip_entry *entry)
+struct ckpt_recipe ckpt_zip_inflate_recipe(struct ckpt_zip *zip, const struct ckpt_zip_entry *entry)
 {
-	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_STREAM, .src = zip->source,
-				     .off = (uint64_t)(entry - zip->entries), .len = entry->usize,
-				     .open = open_stream, .ctx = zip };
+	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_STREAM,
+				     .src = zip->source,
+				     .off = (uint64_t)(entry - zip->entries),
+				     .len = entry->usize,
+				     .open = open_stream,
+				     .ctx = zip };
 }

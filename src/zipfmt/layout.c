@@ -52,8 +52,8 @@ int ckpt_zip_layout_compute(struct ckpt_zip_layout *layout, struct ckpt_error *e
 
 		r->header_off = at;
 		if (strlen(layout->archive_name) + 1 + strlen(r->name) > Z16)
-			return ckpt_fail(err, CKPT_E_LIMIT, "the record name '%.100s' is too long for a zip",
-					 r->name);
+			return ckpt_fail(err, CKPT_E_LIMIT,
+					 "the record name '%.100s' is too long for a zip", r->name);
 		end = header_end(layout, i);
 		pad = (layout->alignment - end % layout->alignment) % layout->alignment;
 		if (pad + 8 + zip64_len(r) > Z16)
@@ -63,9 +63,11 @@ int ckpt_zip_layout_compute(struct ckpt_zip_layout *layout, struct ckpt_error *e
 					 layout->alignment, pad);
 		r->data_off = end + pad;
 		if (__builtin_add_overflow(r->data_off, r->size, &at) || at > INT64_MAX - 1024)
-			return ckpt_fail(err, CKPT_E_LIMIT, "the output would be larger than 8 EiB");
+			return ckpt_fail(err, CKPT_E_LIMIT,
+					 "the output would be larger than 8 EiB");
 		at += descriptor_len(r);
-		directory += DIRECTORY_BYTES + name_len(layout, i) + (zip64_len(r) ? 4u + zip64_len(r) : 0u);
+		directory += DIRECTORY_BYTES + name_len(layout, i) +
+			     (zip64_len(r) ? 4u + zip64_len(r) : 0u);
 	}
 	layout->directory_off = at;
 	layout->directory_size = directory;
@@ -123,8 +125,7 @@ void ckpt_zip_put_local_header(const struct ckpt_zip_layout *layout, uint32_t i,
 	ckpt_buf_add_fill(out, 'Z', pad);
 }
 
-void ckpt_zip_put_descriptor(const struct ckpt_zip_layout *layout, uint32_t i,
-			     struct ckpt_buf *out)
+void ckpt_zip_put_descriptor(const struct ckpt_zip_layout *layout, uint32_t i, struct ckpt_buf *out)
 {
 	const struct ckpt_zip_record *r = &layout->records[i];
 

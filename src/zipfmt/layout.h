@@ -14,7 +14,7 @@ struct ckpt_zip_record {
 	const char *name; /* without the archive name: "data/0" */
 	uint64_t size;
 	uint64_t header_off, data_off; /* set by ckpt_zip_layout_compute() */
-	uint32_t crc32;                /* set by the writer, before the directory is made */
+	uint32_t crc32;		       /* set by the writer, before the directory is made */
 };
 
 struct ckpt_zip_layout {

@@ -13,7 +13,7 @@
  */
 struct ckpt_serialization_id {
 	struct ckpt_name_node *nodes;
-	uint32_t *buckets;    /* first node of each, + 1 */
+	uint32_t *buckets; /* first node of each, + 1 */
 	uint32_t count, cap, bucket_count, head;
 	uint64_t data_hash;
 	bool bad;
