@@ -33,6 +33,6 @@ static int run(int argc, char **argv)
 		return -1 - first;
 	if (ckpt_disassemble(argv[first], argc - first > 1 ? argv[first + 1] : NULL, print_line,
 			     NULL, &err) < 0)
-		return err.status ? fail(&err) : finish_output(EXIT_ERROR);
+		return err.status ? fail(&err) : finish_output(EXIT_FINE);
 	return finish_output(EXIT_FINE);
 }

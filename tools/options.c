@@ -98,11 +98,19 @@ const char *suggest(const char *word, const char *const *words)
 static int unknown_option(const struct command *cmd, const char *given)
 {
 	const char *names[MOST_OPTS + 1] = { "help" }, *near;
+	char letter[3];
 	size_t count = 1;
 
 	for (const struct opt *o = cmd->opts; o->kind; o++)
 		names[count++] = o->name;
 	names[count] = NULL;
+	if (optopt >= LONG_BASE || (optopt == 'h' && !strncmp(given, "--", 2)))
+		return -1 - wrong_usage(cmd, "%s: option '--%.*s' takes no value", cmd->name,
+					(int)strcspn(given + 2, "="), given + 2);
+	if (optopt) { /* one letter of a group */
+		snprintf(letter, sizeof(letter), "-%c", optopt);
+		given = letter;
+	}
 	near = !strncmp(given, "--", 2) ? suggest(given + 2, names) : NULL;
 	complain("%s: unknown option '%s'", cmd->name, given);
 	if (near)

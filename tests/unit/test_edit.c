@@ -395,8 +395,8 @@ static void wrong_expressions_are_named(void **state)
 		{ "s/a/b", "expression 's/a/b': wanted s/PATTERN/REPLACEMENT/, a delimiter is missing" },
 		{ "s/a/b/x", "expression 's/a/b/x': only the flags g and i are known" },
 		{ "s/(/b/", "expression 's/(/b/': missing closing parenthesis" },
-		{ "s/a/\\1/", "expression 's/a/\\\\1/': unknown substring" },
-		{ "s/(a+)+$/\\g<x>/", "expression 's/(a+)+$/\\\\g<x>/': unknown substring" },
+		{ "s/a/\\1/", "expression 's/a/\\\\1/': the replacement names group '1', the pattern has none of that name" },
+		{ "s/(a+)+$/\\g<x>/", "expression 's/(a+)+$/\\\\g<x>/': the replacement names group 'x', the pattern has none of that name" },
 	};
 
 	(void)state;

@@ -307,7 +307,7 @@ static void what_is_no_file_is_never_replaced(void **state)
 	rmdir(out);
 	assert_int_equal(mkfifo(out, 0666), 0);
 	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_EXISTS);
-	assert_string_equal(err.text, "the output exists and is not a regular file");
+	assert_string_equal(err.text, "the output is a device or a pipe, wanted a file name");
 }
 
 static void the_input_is_never_the_output(void **state)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hostile and broken pickles inside of sound archives."""
+
+import struct
+
+import files
+from files import glob, number, numbers, pickled, state_dict, storage, tensor, text, torch_file
+
+HERE = "archive/data.pkl"
+
+
+def rebuild(*arguments, func="_rebuild_tensor_v2"):
+    return glob("torch._utils", func) + b"(" + b"".join(arguments) + b"tR"
+
+
+def one(value):
+    return state_dict(w=value)
+
+
+ORDERED = glob("collections", "OrderedDict") + b")R"
+
+# (what, pickle, message behind 'archive/data.pkl')
+TABLE = [
+    ("empty", b"", "+0x0: the pickle ends before STOP"),
+    ("no STOP", b"\x80\x02}", "+0x3: the pickle ends before STOP"),
+    ("unknown opcode", b"\x80\x02\xff.", "+0x2: unknown opcode 0xff"),
+    ("protocol", b"\x80\x09N.", "+0x0: pickle protocol 9, wanted 0 to 5"),
+    ("underflow", b"\x80\x02R.", "+0x2: REDUCE needs 2 values, the stack has 0"),
+    ("no mark", b"\x80\x02}u.", "+0x3: SETITEMS needs a MARK, there is none"),
+    ("memo", b"\x80\x02h\x07.", "+0x2: BINGET of memo entry 7, which is not set"),
+    ("huge string", b"\x80\x04\x8d" + b"\xff" * 7 + b"\x7fabc.",
+     "+0x2: the operand of BINUNICODE8 reaches past the end of the pickle"),
+    ("huge bytes", b"\x80\x04\x8e" + struct.pack("<Q", 1 << 40) + b"abc.",
+     "+0x2: the operand of BINBYTES8 reaches past the end of the pickle"),
+    ("huge bytearray", b"\x80\x05\x96" + struct.pack("<Q", 1 << 62) + b"abc.",
+     "+0x2: the operand of BYTEARRAY8 reaches past the end of the pickle"),
+    ("negative length", b"\x80\x02T\xff\xff\xff\xffabc.",
+     "+0x2: the operand of BINSTRING reaches past the end of the pickle"),
+    ("negative long", b"\x80\x02\x8b\xff\xff\xff\xffabc.",
+     "+0x2: the operand of LONG4 reaches past the end of the pickle"),
+    ("buffer", b"\x80\x05\x97.", "+0x2: NEXT_BUFFER wants a buffer from outside of the pickle"),
+    ("nul in a global", b"\x80\x02cos\nsys\0tem\n.", "+0x2: GLOBAL has a name that no class can have"),
+]
+
+# what the pickle may hold and still be listed
+SOUND = [
+    ("frame longer than the file", b"\x80\x04\x95" + b"\xff" * 8 + b"}."),
+    ("frame of nothing", b"\x80\x04\x95" + bytes(8) + b"}."),
+    ("huge memo index", b"\x80\x02}r\xff\xff\xff\xff."),
+    ("list in itself", b"\x80\x02]q\0h\0a."),
+    ("dict in itself", b"\x80\x02}q\0K\x01h\0s."),
+    ("tuple in its list", b"\x80\x02]q\0h\0\x85a."),
+    ("object in its own state", b"\x80\x02ca\nb\n)Rq\0}X\x01\0\0\0xh\0sb."),
+    ("os.system", b"\x80\x02cposix\nsystem\nX\x02\0\0\0id\x85R."),
+    ("bytes behind STOP", b"\x80\x02}.garbage"),
+    ("None", b"\x80\x02N."),
+    ("protocol 0", b"(dp0\nVa\np1\nI1\ns."),
+]
+
+
+class Pickles(files.BadFileTest):
+    def test_every_error_has_its_place(self):
+        for what, data, message in TABLE:
+            with self.subTest(what):
+                self.assert_refused(torch_file(data), HERE + message)
+
+    def test_what_is_sound_is_listed(self):
+        for what, data in SOUND:
+            with self.subTest(what):
+                self.assert_listed(torch_file(data), "0 tensors")
+                code, _, err = self.ckpt("info", self.path("bad.pt"))
+                self.assertEqual((code, err), (0, ""))
+
+    def test_it_can_be_disassembled_up_to_the_damage(self):
+        for what, data, message in TABLE:
+            with self.subTest(what):
+                code, out, _ = self.ckpt("dis", self.write(torch_file(data)))
+                self.assertIn(code, (0, 2))
+        for what, data in SOUND:
+            code, out, err = self.ckpt("dis", self.write(torch_file(data)))
+            self.assertEqual((code, err, out.rstrip().endswith("STOP")), (0, "", True), what)
+
+
+class Tensors(files.BadFileTest):
+    """Tensors that cannot be: an error that says why, no crash, no overflow."""
+
+    def refuse(self, value, pattern):
+        code, out, err = self.ckpt("ls", self.write(torch_file(one(value))))
+        self.assertEqual((code, out), (2, ""))
+        self.assertRegex(err, pattern)
+        self.assertRegex(err, r"^ckpt: .*bad.pt: .*data.pkl")
+
+    def test_tensors_reach_no_further_than_their_storage(self):
+        self.refuse(tensor(shape=(5,)), r"20 bytes into its storage '0' of 16 bytes")
+        self.refuse(tensor(shape=(4,), offset=1), r"20 bytes into its storage '0' of 16 bytes")
+        self.refuse(tensor(shape=(2,), stride=(4,)), r"20 bytes into its storage '0' of 16 bytes")
+
+    def test_products_that_overflow(self):
+        big = 2**62
+        for shape, stride in [((big, 4), (4, 1)), ((big, big), (1, 1)), ((2, 2), (big, big)),
+                              ((2**63 - 1,), (2**63 - 1,)), ((4,), (2**63 - 1,))]:
+            with self.subTest(shape):
+                self.refuse(tensor(shape=shape, stride=stride), r"reaches more than|bytes into its storage")
+
+    def test_numbers_out_of_range(self):
+        for value in (tensor(shape=(-1,)), tensor(offset=-1), tensor(shape=(2**70,)), tensor(numel=-1),
+                      tensor(numel=2**62), tensor(numel=2**70)):
+            code, _, err = self.ckpt("ls", self.write(torch_file(one(value))))
+            self.assertEqual(code, 2, err)
+            self.assertIn("data.pkl", err)
+
+    def test_wrong_kinds(self):
+        shape = numbers((4,))
+        for what, value in [
+            ("no storage", rebuild(b"N", number(0), shape, shape, b"\x89", ORDERED)),
+            ("too few arguments", rebuild(storage(), number(0))),
+            ("shape is no tuple", rebuild(storage(), number(0), b"N", shape, b"\x89", ORDERED)),
+            ("stride is shorter", rebuild(storage(), number(0), numbers((2, 2)), numbers((1,)), b"\x89",
+                                          ORDERED)),
+            ("shape of strings", rebuild(storage(), number(0), b"(" + text("4") + b"t", shape, b"\x89",
+                                         ORDERED)),
+            ("storage class", rebuild(storage(kind="FileStorage"), number(0), shape, numbers((1,)), b"\x89",
+                                      ORDERED)),
+            ("key is a number", rebuild(b"(" + text("storage") + glob("torch", "FloatStorage") + b"K\0" +
+                                        text("cpu") + b"K\x04tQ", number(0), shape, numbers((1,)), b"\x89",
+                                        ORDERED)),
+            ("65 dimensions", tensor(shape=(1,) * 65, stride=(1,) * 65)),
+        ]:
+            with self.subTest(what):
+                code, _, err = self.ckpt("ls", self.write(torch_file(one(value))))
+                self.assertEqual(code, 2, err)
+                self.assertIn("data.pkl", err)
+
+    def test_keys_cannot_leave_the_archive(self):
+        for key in ("../../etc/passwd", "/etc/passwd", "0\0", "a" * 300):
+            with self.subTest(key):
+                code, _, err = self.ckpt("ls", self.write(torch_file(one(tensor(key=key)))))
+                self.assertEqual(code, 2, err)
+
+
+class Bombs(files.BadFileTest):
+    """Two seconds and 512 MiB, with an answer."""
+
+    def answer(self, data, commands=("ls", "info")):
+        path = self.write(torch_file(data))
+        for command in commands:
+            code, _, err = self.ckpt(command, path)
+            self.assertIn(code, (0, 2))
+            if code:
+                self.assertRegex(err, r"^ckpt: .*bad.pt: .*(nested deeper than|MiB of memory|out of memory|a name is longer than)")
+        return path
+
+    def test_ten_million_lists_in_a_row(self):
+        self.answer(b"\x80\x02" + b"]" * 10**7 + b".")
+
+    def test_ten_million_nested_lists(self):
+        self.answer(b"\x80\x02" + b"]" * 10**7 + b"a" * (10**7 - 1) + b".")
+
+    def test_ten_million_nested_tuples(self):
+        self.answer(b"\x80\x02" + b")" + b"\x85" * 10**7 + b".")
+
+    def test_ten_million_marks(self):
+        self.answer(b"\x80\x02" + b"(" * 10**7 + b"N.")
+
+    def test_eight_thousand_levels_are_read_and_written(self):
+        for data in (b"\x80\x02" + b"]" * 8000 + b"a" * 7999 + b".",
+                     b"\x80\x02N" + b"\x85" * 8000 + b"."):
+            path = self.write(torch_file(data))
+            code, _, err = self.ckpt("ls", path)
+            self.assertEqual((code, err), (0, ""))
+            code, _, err = self.ckpt("strip-module", "-f", "--if-present", path, self.path("out.pt"))
+            self.assertEqual((code, err), (0, ""))
+
+    def test_a_long_chain_of_attributes(self):
+        """Names grow with the depth: quadratic if each is written out."""
+        level = b"}" + text("k" * 100)
+        self.answer(b"\x80\x02" + level * 50000 + b"N" + b"s" * 50000 + b".")
+
+    def test_a_value_shared_a_billion_times(self):
+        """Each list holds the one below twice: 2**40 ways to the innermost."""
+        data = b"\x80\x02]q\0"
+        for _ in range(40):
+            data += b"0](h\0h\0eq\0"
+        path = self.write(torch_file(data + b"."))
+        for command in (("ls", path), ("info", path), ("strip-module", "-f", "--if-present", path,
+                                                       self.path("out.pt"))):
+            code, _, err = self.ckpt(*command)
+            self.assertEqual((code, err), (0, ""))
+
+    def test_one_tensor_under_a_million_names(self):
+        data = b"\x80\x02" + tensor() + b"q\0" + b"0]q\1(" + b"h\0" * 10**6 + b"e."
+        self.answer(data)
+
+    def test_keys_that_are_all_the_same(self):
+        data = b"\x80\x02}(" + (text("same") + b"N") * 200000 + b"u."
+        self.answer(data)
+
+    def test_numbers_of_many_digits(self):
+        self.answer(b"L" + b"9" * 4000 + b"L\n.")
+        code, _, err = self.ckpt("ls", self.write(torch_file(b"L" + b"9" * 10**6 + b"L\n.")))
+        self.assertEqual(code, 2)
+        self.assertIn("is not an integer", err)
+        self.answer(b"(" + (b"L" + b"9" * 4300 + b"L\n") * 200 + b"l.")
+
+
+files.main()

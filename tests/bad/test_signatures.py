@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people take for a checkpoint: every kind is named in the message."""
+
+import io
+import pickle
+import struct
+import tarfile
+import zipfile
+
+import files
+
+NOT_TORCH = ", not a torch checkpoint"
+LFS = (b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d7a" * 16 +
+       b"\nsize 44730000\n")
+LEGACY = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+LEGACY_TEXT = ("is a legacy torch.save stream (the default before torch 1.6), which this version "
+               "cannot read yet; load and save it with torch 1.6 or later")
+BARE = "is a bare pickle, made by pickle.dump, not by torch.save; 'ckpt dis' shows what is in it"
+HTML = "is an HTML page: the server sent a web page (an error, a login) instead of the model"
+XML = "is an XML document: the server sent an error instead of the model"
+JSON = "is JSON text: a config, an index of shards, or an error message, not the model"
+SAFETENSORS = "is a safetensors file, which this version cannot read yet"
+
+
+def safetensors(header_len):
+    header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
+    return struct.pack("<Q", header_len) + header.ljust(header_len) + b"\0\0\0\0"
+
+
+def tar(*names):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name in names:
+            archive.addfile(tarfile.TarInfo(name), io.BytesIO())
+    return out.getvalue()
+
+
+def zipped(*names):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name in names:
+            archive.writestr(name, b"x")
+    return out.getvalue()
+
+
+# (what, bytes, message)
+TABLE = [
+    ("nothing", b"", "is empty: a download or a save was interrupted"),
+    ("zeros", bytes(10000), "begins with 4096 zero bytes: space was reserved, but the download or the "
+                            "save never filled it"),
+    ("few zeros", bytes(10), "begins with 10 zero bytes: space was reserved, but the download or the "
+                             "save never filled it"),
+    ("Git LFS pointer", LFS, "is a Git LFS pointer, the model itself (44730000 bytes, sha256 " +
+     "4d7a" * 16 + ") was not fetched; run 'git lfs pull'"),
+    ("cut Git LFS pointer", LFS[:60], "is a Git LFS pointer, the model itself (? bytes, sha256 "
+                                      "4d7a4d) was not fetched; run 'git lfs pull'"),
+    ("HDF5", b"\x89HDF\r\n\x1a\n" + bytes(100), "is an HDF5 file (Keras .h5)" + NOT_TORCH),
+    ("NumPy", b"\x93NUMPY\x01\x00", "is a NumPy .npy array" + NOT_TORCH),
+    ("GGUF", b"GGUF\x03\0\0\0", "is a GGUF model (llama.cpp)" + NOT_TORCH),
+    ("GGML", b"lmgg\x01\0\0\0", "is an old GGML model" + NOT_TORCH),
+    ("GGMF", b"fmgg\x01\0\0\0", "is an old GGML model" + NOT_TORCH),
+    ("GGJT", b"tjgg\x01\0\0\0", "is an old GGML model" + NOT_TORCH),
+    ("gzip", b"\x1f\x8b\x08\0", "is compressed with gzip; unpack it first"),
+    ("bzip2", b"BZh91AY", "is compressed with bzip2; unpack it first"),
+    ("xz", b"\xfd7zXZ\0\0", "is compressed with xz; unpack it first"),
+    ("zstd", b"\x28\xb5\x2f\xfd\0", "is compressed with zstd; unpack it first"),
+    ("lz4", b"\x04\x22\x4d\x18\0", "is compressed with lz4; unpack it first"),
+    ("7z", b"7z\xbc\xaf\x27\x1c\0", "is a 7-Zip archive; unpack it first"),
+    ("rar", b"Rar!\x1a\x07\0", "is a RAR archive; unpack it first"),
+    ("HTML", b"<!DOCTYPE html><html>", HTML),
+    ("HTML with a mark and blanks", b"\xef\xbb\xbf \n\t<HTML>", HTML),
+    ("lower-case doctype", b"<!doctype HTML>", HTML),
+    ("XML", b"<?xml version='1.0'?><Error>", XML),
+    ("S3 error", b"<Error><Code>NoSuchKey</Code></Error>", XML),
+    ("JSON object", b'{"error": "not found"}', JSON),
+    ("JSON list", b' [1, 2]', JSON),
+    ("safetensors", safetensors(64), SAFETENSORS),
+    ("safetensors whose length looks like text", safetensors(0x7B20), SAFETENSORS),
+    ("safetensors whose length looks like a list", safetensors(0x5B20), SAFETENSORS),
+    ("tar", tar("a.bin"), "is a tar archive; unpack it first (many .pth.tar files are no tars, "
+                          "this is one)"),
+    ("tar of torch 0.1", tar("storages", "tensors", "pickle"),
+     "is a torch checkpoint of 2016 (tar form), which this version cannot read yet"),
+    ("ONNX", b"\x08\x07\x12\x07pytorch\x1a\x051.13", "is an ONNX model" + NOT_TORCH),
+    ("Lua Torch7, number", b"\x03\0\0\0\x01\0\0\0rest", "is a Lua Torch7 file (.t7), not a PyTorch checkpoint"),
+    ("Lua Torch7", b"\x04\0\0\0\x01\0\0\0\x03\0\0\0V 1", "is a Lua Torch7 file (.t7), not a PyTorch checkpoint"),
+    ("ELF", b"\x7fELF\x02\x01", "is an executable (ELF)" + NOT_TORCH),
+    ("Windows executable", b"MZ\x90\0", "is a Windows executable" + NOT_TORCH),
+    ("macOS resource fork", b"\0\x05\x16\x07\0\x02", "is a macOS resource file (._name), not the "
+                                                    "checkpoint beside it"),
+    ("TensorFlow checkpoint", b"\0\0\x10something" + bytes(40) + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb",
+     "is a TensorFlow checkpoint" + NOT_TORCH),
+    ("torch mobile", b"\x1c\0\0\0PTMF\0", "is a torch mobile model (flatbuffer), not a torch.save file"),
+    ("PYTORCH1", b"PYTORCH1\0\0", "is a file of a torch 1.0 pre-release, a form that was given up"),
+    ("legacy", LEGACY, LEGACY_TEXT),
+    ("legacy, protocol 3", b"\x80\x03" + LEGACY[2:], LEGACY_TEXT),
+    ("legacy, protocol 4", b"\x80\x04\x95\x0d\0\0\0\0\0\0\0" + LEGACY[2:], LEGACY_TEXT),
+    ("legacy, protocol 0", b"L119547037146038801333356L\n.",
+     "is a legacy torch.save stream written with pickle protocol 0, which this version cannot read"),
+    ("pickle", pickle.dumps({"a": 1}, 2), BARE),
+    ("pickle, protocol 4", pickle.dumps({"a": 1}, 4), BARE),
+    ("pickle with tensors", b"\x80\x02ctorch.storage\n_load_from_bytes\nq\0.",
+     "is a bare pickle with tensors, made by pickle.dump, not by torch.save"),
+    ("DCP index", b"\x80\x02ctorch.distributed.checkpoint.metadata\nMetadata\nq\0)\x81.",
+     "is the .metadata index of a distributed checkpoint (DCP), not a checkpoint file by itself"),
+    ("empty zip", b"PK\x05\x06" + bytes(18), "is an empty zip archive"),
+    ("npz", zipped("a.npy", "b.npy"), "is a NumPy .npz archive" + NOT_TORCH),
+    ("Keras", zipped("config.json", "model.weights.h5"), "is a Keras model" + NOT_TORCH),
+    ("zip of checkpoints", zipped("a/model.pt"), "is a zip archive with model files inside, not one "
+                                                 "itself; unpack it first"),
+    ("zip of safetensors", zipped("config.json", "model.safetensors"),
+     "is a zip archive with model files inside, not one itself; unpack it first"),
+    ("other zip", zipped("word/document.xml"),
+     "is a zip archive, but not one of torch, which has a folder with 'data.pkl' in it; its first "
+     "record is 'word/document.xml'"),
+    ("torch.package", zipped("p/.data/extern_modules", "p/.data/version", "p/m.py"),
+     "is a torch.package archive, not a torch.save file"),
+    ("torch.export", zipped("p/archive_format", "p/models/model.json"),
+     "is a torch.export program (.pt2), not a torch.save file"),
+    ("text", b"hello, world\n", "is no torch checkpoint: it begins with 'hello, world\\n'"),
+    ("escape sequences", b"\x1b[31mred\x1b[0m",
+     "is no torch checkpoint: it begins with '\\x1b[31mred\\x1b[0m'"),
+    ("one byte", b"P", "is no torch checkpoint: it begins with 'P'"),
+]
+
+
+class Signatures(files.BadFileTest):
+    def test_every_kind_is_named(self):
+        for what, data, message in TABLE:
+            with self.subTest(what):
+                self.assert_refused(data, message)
+
+    def test_info_says_the_same(self):
+        self.assert_refused(b"GGUF\x03\0\0\0", "is a GGUF model (llama.cpp)" + NOT_TORCH, "info")
+
+
+files.main()

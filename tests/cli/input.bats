@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+# Reading: what is listed, as table and as JSON, and what is said when IN is not there.
+load common
+
+@test "ls lists every tensor" {
+	ckpt ls ddp_model.pt
+	want 0
+	[ "${#lines[@]}" = 15 ]
+	[ "${lines[0]}" = "module.stem.0.weight                   float32  [8, 3, 3, 3]  cpu     864" ]
+	[ "${lines[6]}" = "module.block.conv.weight               float32  [8, 8, 3, 3]  cpu    2.3K" ]
+	[ "${lines[14]}" = "14 tensors, 948 elements, 3.8K in 14 storages" ]
+}
+
+@test "ls takes patterns, and says if none matches" {
+	ckpt ls -q ddp_model.pt '*.bias'; want 0
+	[ "${#lines[@]}" = 3 ]
+	ckpt ls -q ddp_model.pt module.head 're:running_(mean|var)$'; want 0
+	[ "${#lines[@]}" = 6 ]
+	ckpt ls ddp_model.pt nothing
+	[ "$status" = 1 ]
+	[[ $stderr = "ckpt: ddp_model.pt: no tensor matches"* ]]
+	ckpt ls ddp_model.pt 're:('
+	want 64 "ckpt: pattern 're:(': missing closing parenthesis"
+}
+
+@test "ls sorts by name and by size" {
+	ckpt ls -q --sort size ddp_model.pt; want 0
+	[[ ${lines[0]} = module.block.conv.weight* ]]
+	ckpt ls -q --sort name ddp_model.pt; want 0
+	[[ ${lines[0]} = module.block.conv.weight* && ${lines[13]} = module.stem.1.weight* ]]
+	ckpt ls --sort age ddp_model.pt
+	want 64 "ckpt: ls: --sort age: wanted 'name' or 'size'
+usage: ckpt ls [OPTIONS] IN [PATTERN...]
+hint: 'ckpt ls --help' shows the options"
+}
+
+@test "ls --bytes and --long say more" {
+	ckpt ls --bytes ddp_model.pt module.block.conv; want 0
+	[[ ${lines[0]} = *" 2,304" ]]
+	ckpt ls -l ddp_model.pt module.block.conv; want 0
+	[[ ${lines[0]} = *"offset 0  stride [72, 9, 3, 1]  storage 6 of 2304 bytes"* ]]
+}
+
+@test "JSON is JSON, on standard output and in a file" {
+	for command in ls info; do
+		for file in ddp_model.pt ddp_trainer.pt; do
+			"$CKPT" $command --json $file | python3 -m json.tool >/dev/null
+		done
+		ckpt $command --json=out.json ddp_model.pt; want 0
+		[ "$output" = "" ]
+		"$CKPT" $command --json ddp_model.pt | cmp - out.json
+	done
+	python3 - <<-'END'
+	import json, subprocess, os
+	doc = json.loads(subprocess.check_output([os.environ["CKPT"], "ls", "--json", "ddp_trainer.pt"]))
+	assert doc["ckpt_json"] == 1 and doc["command"] == "ls" and doc["count"] == 38 == len(doc["tensors"])
+	assert doc["tensors"][0]["name"] == "model.module.stem.0.weight"
+	assert doc["tensors"][0]["shape"] == [8, 3, 3, 3] and doc["tensors"][0]["dtype"] == "float32"
+	END
+	ckpt ls --json=none/out.json ddp_model.pt
+	[ "$status" = 2 ]
+	[[ $stderr = "ckpt: none/out.json: cannot open: No such file or directory" ]]
+}
+
+@test "names that are no UTF-8 come with their bytes in hex" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	import files
+	body = files.glob("collections", "OrderedDict") + b")R(" + files.text(b"a\xff\xc3b") + files.tensor() + b"u"
+	open("odd.pt", "wb").write(files.torch_file(files.pickled(body)))
+	END
+	"$CKPT" ls --json odd.pt | python3 -c 'import json, sys
+t = json.load(sys.stdin)["tensors"][0]
+assert t["name"] == "a\ufffd\ufffdb" and t["name_hex"] == "61ffc362", t'
+	ckpt ls -q odd.pt; want 0
+	[[ $output = 'a\xff\xc3b '* ]]
+}
+
+@test "info says on one screen what it is" {
+	ckpt info ddp_trainer.pt; want 0
+	[ "${#lines[@]}" -le 24 ]
+	[[ $output = *"torch zip"*"torch 2.7 or later"* ]]
+	[[ $output = *"23,009 bytes"*"44 records in 'ddp_trainer/'"* ]]
+	[[ $output = *"module. on 14 of 14 keys"* ]]
+	[[ $output = *"epoch"*"3"* ]]
+}
+
+@test "dis shows the pickle" {
+	ckpt dis ddp_model.pt; want 0
+	[ "${lines[0]}" = "       0: PROTO 2" ]
+	[ "${lines[1]}" = "       2: GLOBAL 'collections OrderedDict'" ]
+	[[ ${lines[-1]} = *": STOP" ]]
+	python3 -c 'import zipfile; open("bare", "wb").write(zipfile.ZipFile("ddp_model.pt").read("ddp_model/data.pkl"))'
+	"$CKPT" dis bare >b; "$CKPT" dis ddp_model.pt ddp_model/data.pkl >a
+	cmp a b
+	ckpt dis ddp_model.pt nope
+	[ "$status" = 2 ]
+	[[ $stderr = "ckpt: ddp_model.pt: there is no record 'nope'"* ]]
+}
+
+@test "an input that is not there, or no file, is named" {
+	ckpt ls none.pt; want 2 "ckpt: none.pt: cannot open: No such file or directory"
+	ckpt info none.pt; want 2 "ckpt: none.pt: cannot open: No such file or directory"
+	ckpt dis none.pt; want 2 "ckpt: none.pt: cannot open: No such file or directory"
+	ckpt strip-module none.pt out.pt; want 2 "ckpt: none.pt: cannot open: No such file or directory"
+	ckpt ls .; want 2 "ckpt: .: is a directory, wanted a file"
+	ckpt ls ddp_model.pt/x; want 2 "ckpt: ddp_model.pt/x: cannot open: Not a directory"
+	want_files
+}
+
+@test "names with blanks, dashes and equal signs are paths" {
+	cp ddp_model.pt 'epoch=24-step=1 8.ckpt'
+	cp ddp_model.pt ./-q.pt
+	ckpt ls -q 'epoch=24-step=1 8.ckpt'; want 0
+	ckpt ls -q -- -q.pt; want 0
+	ckpt strip-module 'epoch=24-step=1 8.ckpt' 'o u t=.pt'; want 0
+	[ -f 'o u t=.pt' ]
+}
+
+@test "no colours without a terminal, and none with NO_COLOR" {
+	"$CKPT" ls ddp_model.pt | grep -q $'\x1b' && return 1
+	command -v script >/dev/null || skip "script is not installed, so there is no terminal"
+	NO_COLOR=1 script -qec "'$CKPT' ls ddp_model.pt; '$CKPT' info ddp_model.pt" /dev/null </dev/null >typed
+	grep -q 'module.head.weight' typed
+	grep -q $'\x1b' typed && return 1
+	true
+}

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+# Usage, help, completion, man pages.
+load common
+
+commands() { "$CKPT" help | sed -n 's/^  \([a-z][a-z-]*\)  *[a-z].*/\1/p'; }
+
+@test "without a command the overview goes to standard error" {
+	ckpt
+	[ "$status" = 64 ]
+	[ "$output" = "" ]
+	[[ $stderr = "ckpt "*"usage: ckpt COMMAND"* ]]
+	ckpt --help; want 0
+	[[ $output = "ckpt "*"usage: ckpt COMMAND"* ]]
+}
+
+@test "a mistyped command gets one suggestion" {
+	ckpt lss
+	want 64 "ckpt: unknown command 'lss'
+hint: did you mean 'ls'?"
+	ckpt strip-modul a b
+	want 64 "ckpt: unknown command 'strip-modul'
+hint: did you mean 'strip-module'?"
+	ckpt zzzzzzz
+	want 64 "ckpt: unknown command 'zzzzzzz'
+hint: 'ckpt help' lists the commands"
+}
+
+@test "a mistyped option gets one suggestion" {
+	ckpt ls --jsn x
+	want 64 "ckpt: ls: unknown option '--jsn'
+hint: did you mean '--json'?"
+	ckpt ls -Z x
+	want 64 "ckpt: ls: unknown option '-Z'
+hint: 'ckpt ls --help' shows the options"
+}
+
+@test "an option in a group of letters is named itself" {
+	for group in -qZ -Zq -qZl; do
+		ckpt ls $group x
+		want 64 "ckpt: ls: unknown option '-Z'
+hint: 'ckpt ls --help' shows the options"
+	done
+}
+
+@test "a value to an option that takes none is refused" {
+	ckpt ls --quiet=yes ddp_model.pt
+	[ "$status" = 64 ]
+	[[ $stderr = "ckpt: ls: "*"--quiet"* ]]
+	[[ $stderr != *"unknown option"* ]]
+}
+
+@test "wrong numbers of operands show the usage" {
+	ckpt ls
+	want 64 "ckpt: ls: too few operands, wanted IN [PATTERN...]
+usage: ckpt ls [OPTIONS] IN [PATTERN...]
+hint: 'ckpt ls --help' shows the options"
+	ckpt strip-module a b c
+	want 64 "ckpt: strip-module: too many operands, wanted IN OUT
+usage: ckpt strip-module [OPTIONS] IN OUT
+hint: 'ckpt strip-module --help' shows the options"
+	ckpt ls --sort
+	[ "$status" = 64 ]
+	[[ $stderr = "ckpt: ls: option '--sort' needs a value"* ]]
+}
+
+@test "options may stand behind operands, up to --" {
+	ckpt ls ddp_model.pt -q module.head; want 0
+	[ "${#lines[@]}" = 2 ]
+	ckpt ls ddp_model.pt -- -q
+	[ "$status" = 1 ]
+}
+
+@test "every command has help, and both ways to it agree" {
+	[ "$(commands | wc -l)" -ge 12 ]
+	for command in $(commands); do
+		ckpt $command --help; want 0
+		[[ $output = "usage: ckpt $command "* ]]
+		[ "$output" = "$("$CKPT" help $command)" ]
+	done
+	ckpt help nope
+	[ "$status" = 64 ]
+	[[ $stderr = "ckpt: unknown command 'nope'"* ]]
+}
+
+@test "help lines fit on a terminal" {
+	for command in $(commands); do
+		"$CKPT" $command --help
+	done | awk 'length($0) > 110 { print; bad = 1 } END { exit bad }'
+}
+
+@test "every man page renders without a warning" {
+	command -v groff >/dev/null || skip "groff is not installed"
+	for command in $(commands); do
+		"$CKPT" help --man $command | groff -man -Tascii -ww -z 2>warnings
+		[ ! -s warnings ] || { echo "$command:"; cat warnings; return 1; }
+		"$CKPT" help --man $command | groff -man -Tascii | sed 's/.\x08//g; s/\x1b\[[0-9;]*m//g' >page
+		grep -q "ckpt-$command" page
+		grep -q "EXIT STATUS" page
+	done
+}
+
+@test "completion scripts are valid" {
+	"$CKPT" completion bash >c.bash
+	bash -n c.bash
+	if command -v zsh >/dev/null; then "$CKPT" completion zsh >c.zsh; zsh -n c.zsh; fi
+	if command -v fish >/dev/null; then "$CKPT" completion fish >c.fish; fish -n c.fish; fi
+	ckpt completion tcsh
+	want 64 "ckpt: completion: shell 'tcsh' is not known
+usage: ckpt completion [OPTIONS] bash|zsh|fish
+hint: 'ckpt completion --help' shows the options"
+}
+
+@test "bash completes commands, options and files" {
+	"$CKPT" completion bash >c.bash
+	run bash -c '. ./c.bash
+		COMP_WORDS=(ckpt strip-m) COMP_CWORD=1; _ckpt; echo "${COMPREPLY[*]}"
+		COMP_WORDS=(ckpt ls --js) COMP_CWORD=2; _ckpt; echo "${COMPREPLY[*]}"
+		COMP_WORDS=(ckpt ls ddp_m) COMP_CWORD=2; _ckpt; echo "${COMPREPLY[*]}"'
+	[ "$status" = 0 ]
+	[ "${lines[0]}" = strip-module ]
+	[ "${lines[1]}" = --json ]
+	[ "${lines[2]}" = ddp_model.pt ]
+}
+
+@test "fish and zsh scripts have balanced quotes" {
+	"$CKPT" completion fish | while IFS= read -r line; do
+		[ $(($(tr -dc '"' <<<"$line" | wc -c) % 2)) = 0 ] || { echo "$line"; exit 1; }
+	done
+	"$CKPT" completion zsh | bash -n 2>/dev/null || true
+	"$CKPT" completion zsh | grep -c '^		"' | grep -qx "$(commands | wc -l)"
+}
+
+@test "version says the version, and with -v what was found" {
+	ckpt version; want 0
+	[[ $output =~ ^ckpt\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+	[ "$("$CKPT" --version)" = "$output" ]
+	ckpt version -v; want 0
+	[ "${#lines[@]}" -ge 4 ]
+	ckpt version extra
+	[ "$status" = 64 ]
+}

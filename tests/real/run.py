@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists real checkpoints of public repositories, below CKPT_REAL, and compares with expected.json."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+import make_expected
+
+CKPT = os.environ.get("CKPT", "ckpt")
+REAL = os.environ.get("CKPT_REAL", "")
+LEGACY = ("is a legacy torch.save stream (the default before torch 1.6), which this version cannot read "
+          "yet; load and save it with torch 1.6 or later")
+SHARD = "several archives stand in it one behind the other (a .distcp shard)"
+DATA = "mmaitre314__picklescan/tests/data/"
+
+# file -> the end of the message
+OTHERS = {
+    "timesler__facenet-pytorch/data/pnet.pt": LEGACY,
+    "biubug6__Pytorch_Retinaface/model_best.pth.tar": LEGACY,
+    "richzhang__PerceptualSimilarity/lpips/weights/v0.1/alex.pth": LEGACY,
+    "txie-93__cgcnn/pre-trained/semi-metal-classification.pth.tar": LEGACY,
+    DATA + "pytorch_model.bin": LEGACY,
+    "DLR-RM__rl-trained-agents/a2c/CartPole-v1_1/best_model.zip":
+        "is a zip archive with model files inside, not one itself; unpack it first",
+    "snakers4__silero-vad/files/model_micro.jit": "is a TorchScript archive (torch.jit.save), not a torch.save file",
+    "NVIDIA__Megatron-LM/tp2/ckpt/.metadata":
+        "is the .metadata index of a distributed checkpoint (DCP), not a checkpoint file by itself",
+    "NVIDIA__Megatron-LM/tp2/ckpt/__0_0.distcp": SHARD,
+    "NVIDIA__Megatron-LM/tp2/ckpt/__0_1.distcp": SHARD,
+    "NVIDIA__Megatron-LM/tp2/ckpt/__1_0.distcp": SHARD,
+    "NVIDIA__Megatron-LM/tp2/ckpt/__1_1.distcp": SHARD,
+    DATA + "bad_pytorch.pt": "is a PNG image, not a torch checkpoint",
+    # hostile, and never unpickled by anything here: refused is all they have to be
+    DATA + "malicious0.pkl": "",
+    DATA + "malicious1.zip": "",
+    DATA + "malicious1_0x1.zip": "",
+    DATA + "malicious1_central_directory.zip": "",
+    DATA + "pytorch_magic_bypass.pt": "",
+}
+
+
+def run(*arguments):
+    done = subprocess.run([CKPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+def sha256(path):
+    with open(path, "rb") as stream:
+        return hashlib.sha256(stream.read()).hexdigest()
+
+
+class Real(unittest.TestCase):
+    maxDiff = None
+
+    def test_tensors_are_those_that_another_reader_finds(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "expected.json")) as stream:
+            expected = json.load(stream)
+        missing = [name for name in expected if not os.path.exists(os.path.join(REAL, name))]
+        self.assertLess(len(missing), len(expected), "no known file is below CKPT_REAL")
+        for name in sorted(set(expected) - set(missing)):
+            with self.subTest(name):
+                code, out, err = run("ls", "--json", os.path.join(REAL, name))
+                self.assertEqual((code, err), (0, ""))
+                document = json.loads(out)
+                rows = [[t["name"], t["dtype"], t["shape"], t["device"]] for t in document["tensors"]]
+                self.assertEqual(make_expected.facts(rows), expected[name])
+                self.assertEqual(document["count"], len(rows))
+
+    def test_other_files_are_named_for_what_they_are(self):
+        for name, message in OTHERS.items():
+            path = os.path.join(REAL, name)
+            if not os.path.exists(path):
+                continue
+            with self.subTest(name):
+                for command in ("ls", "info"):
+                    code, out, err = run(command, path)
+                    self.assertEqual((code, out), (2, ""))
+                    self.assertTrue(err.startswith("ckpt: %s: " % path), err)
+                    self.assertTrue(err.endswith(message + "\n"), err)
+                    self.assertEqual(err.count("\n"), 1)
+
+    def test_every_file_is_either_listed_or_refused_and_left_alone(self):
+        for folder, _, names in os.walk(REAL):
+            for path in (os.path.join(folder, name) for name in names):
+                before = sha256(path)
+                for command in (["ls"], ["info"], ["ls", "--json"], ["dis"]):
+                    code, _, err = run(*command, path)
+                    self.assertIn(code, (0, 2), "%s %s: %s" % (command, path, err))
+                    self.assertEqual(code != 0, err != "", path)
+                self.assertEqual(sha256(path), before)
+
+
+if __name__ == "__main__":
+    if not REAL or not os.path.isdir(REAL):
+        print("CKPT_REAL names no folder of real checkpoints")
+        sys.exit(77)
+    unittest.main(verbosity=2)
