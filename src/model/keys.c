@@ -46,11 +46,14 @@ static bool was_edited(const struct editor *e, const struct ckpt_value *v)
 /* True once per value: what hangs in many places is edited once. */
 static bool first_look(struct editor *e, const struct ckpt_value *v)
 {
-	uint8_t bit = (uint8_t)(1 << (v->id & 7)), *byte = &e->looked_at[v->id >> 3];
-	bool first = !(*byte & bit);
+	uint8_t bit = (uint8_t)(1 << (v->id & 7));
+	bool first;
 
+	if (v->id >= e->from->next_id) /* made by this edit */
+		return false;
+	first = !(e->looked_at[v->id >> 3] & bit);
 	if (v->id)
-		*byte |= bit;
+		e->looked_at[v->id >> 3] |= bit;
 	return first;
 }
 
@@ -251,7 +254,7 @@ static int edit_metadata(struct editor *e, const struct ckpt_value *state_dict,
 	uint64_t renamed = 0;
 	int rc;
 
-	if (!metadata || !first_look(e, metadata))
+	if (!metadata || was_edited(e, metadata) || !first_look(e, metadata))
 		return 0;
 	copy = copy_container(e, metadata, 0);
 	if (!copy)
@@ -276,7 +279,7 @@ static int edit_name_list(struct editor *e, const struct ckpt_value *list, struc
 	struct ckpt_value *copy;
 	uint64_t renamed = 0;
 
-	if (!list || list->kind != CKPT_LIST || !first_look(e, list))
+	if (!list || list->kind != CKPT_LIST || was_edited(e, list) || !first_look(e, list))
 		return 0;
 	copy = copy_container(e, list, 0);
 	if (!copy)

@@ -215,6 +215,15 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 	return visit(w, &level);
 }
 
+/* The dict of attributes, or of slots, that a part of a state is; NULL: none. */
+static const struct ckpt_value *part_of_state_holder(const struct ckpt_walker *w,
+						     const struct ckpt_value *state, uint8_t part)
+{
+	if (is_slots_pair(w, state))
+		return state->u.seq.items[part - PART_STATE];
+	return part == PART_STATE && state->kind == CKPT_DICT ? state : NULL;
+}
+
 /*
  * Arguments and states hang on the objects they made. Where many objects name the same tuple or
  * dict, its contents are walked for the first of them.
@@ -222,14 +231,14 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 static bool first_visit_of_part(struct ckpt_walker *w, const struct ckpt_value *v, uint8_t part)
 {
 	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
-	const struct ckpt_value *holder = NULL;
+	const struct ckpt_value *holder = NULL, *state = call ? call->state : NULL;
 
 	if (call && part == PART_ARGS)
 		holder = call->args;
 	else if (call && part == PART_KWARGS)
 		holder = call->kwargs;
-	else if (call && part == PART_STATE && call->state && call->state->kind == CKPT_DICT)
-		holder = call->state;
+	else if (state && (part == PART_STATE || part == PART_STATE_SLOTS))
+		holder = part_of_state_holder(w, now(w, state), part);
 	return !holder || !test_and_set(w, now(w, holder));
 }
 

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz.h"
+
+#include <ckpt/ckpt.h>
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Files up to this size are really written, larger ones only in a dry run. */
+enum { MOST_WRITTEN = 64 * 1024, MOST_VISITS = 20000 };
+
+void fuzz_check_error(int rc, const struct ckpt_error *err)
+{
+	char text[2048];
+
+	REQUIRE(rc == err->status);
+	REQUIRE(rc <= 0 && rc >= CKPT_E_CANCELLED);
+	if (rc == 0)
+		return;
+	REQUIRE(err->text[0]);
+	REQUIRE(memchr(err->text, '\0', sizeof(err->text)));
+	REQUIRE(memchr(err->path, '\0', sizeof(err->path)));
+	REQUIRE(memchr(err->record, '\0', sizeof(err->record)));
+	ckpt_error_format(err, text, sizeof(text));
+	for (const char *p = text; *p; p++)
+		REQUIRE((unsigned char)*p >= 0x20 && *p != 0x7F);
+}
+
+static void check_tensor(const struct ckpt_tensor_info *t)
+{
+	uint64_t numel = 1;
+	bool overflow = false;
+
+	REQUIRE(t->name && t->dtype && t->device && t->layout);
+	for (uint32_t i = 0; i < t->ndim; i++)
+		overflow |= __builtin_mul_overflow(numel, t->shape[i], &numel);
+	for (uint32_t i = 0; i < t->ndim; i++)
+		if (!t->shape[i])
+			return;
+	REQUIRE(t->numel == (overflow ? UINT64_MAX : numel));
+}
+
+static void list(const struct ckpt_model *model)
+{
+	struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
+	struct ckpt_file_info file = CKPT_FILE_INFO_INIT;
+	struct ckpt_prefix_count prefix = { .size = sizeof(prefix) };
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	uint64_t count = ckpt_tensor_count(model);
+
+	for (uint64_t i = 0; i < count; i++) {
+		REQUIRE(ckpt_tensor_get(model, i, &info) == 0);
+		check_tensor(&info);
+		REQUIRE(info.storage < (int64_t)ckpt_storage_count(model));
+	}
+	REQUIRE(ckpt_tensor_get(model, count, &info) == CKPT_E_ARG);
+	REQUIRE(ckpt_file_get(model, &file) == 0 && file.format && file.writer && file.profile);
+	ckpt_storage_bytes(model);
+	fuzz_check_error(ckpt_count_prefix(model, "module.", &prefix, &err), &err);
+	REQUIRE(prefix.with_prefix <= prefix.keys);
+}
+
+static int visit(void *ctx, const struct ckpt_item *item)
+{
+	unsigned *left = ctx;
+
+	REQUIRE(item->name && item->type && item->text);
+	for (const char *p = item->text; *p; p++)
+		REQUIRE((unsigned char)*p >= 0x20);
+	if (!(*left)--)
+		return CKPT_E_CANCELLED;
+	return item->kind == CKPT_ITEM_CONTAINER && !item->seen;
+}
+
+static void walk(const struct ckpt_model *model)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	unsigned left = MOST_VISITS;
+	int rc = ckpt_walk(model, visit, &left, &err);
+
+	if (rc != CKPT_E_CANCELLED)
+		fuzz_check_error(rc, &err);
+}
+
+/* ---- saving ---- */
+
+static const char *output_path(void)
+{
+	static char path[512];
+	const char *dir = getenv("TMPDIR");
+
+	if (!path[0])
+		snprintf(path, sizeof(path), "%s/ckpt-fuzz-%ld.pt", dir && *dir ? dir : "/tmp",
+			 (long)getpid());
+	return path;
+}
+
+static uint8_t *read_file(const char *path, size_t *size)
+{
+	FILE *file = fopen(path, "rb");
+	uint8_t *bytes;
+	long len;
+
+	REQUIRE(file && fseek(file, 0, SEEK_END) == 0);
+	len = ftell(file);
+	rewind(file);
+	bytes = malloc((size_t)len + 1);
+	REQUIRE(bytes && fread(bytes, 1, (size_t)len, file) == (size_t)len);
+	fclose(file);
+	*size = (size_t)len;
+	return bytes;
+}
+
+static int save(const struct ckpt_model *model, const char *profile, unsigned flags)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	int rc;
+
+	options.profile = profile;
+	options.flags = flags | CKPT_SAVE_REPLACE | CKPT_SAVE_NO_SYNC;
+	rc = ckpt_save(model, output_path(), &options, &report, &err);
+	fuzz_check_error(rc, &err);
+	return rc;
+}
+
+/*
+ * What was written must open, hold all the tensors, and be fit to be written again. It may hold more:
+ * objects that share the dict of their attributes in the pickle get one each, as they do in Python.
+ */
+static void save_and_open(const struct ckpt_model *model, const char *profile, unsigned flags)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *again;
+	uint8_t *bytes;
+	size_t size;
+	int rc = save(model, profile, flags);
+
+	if (rc < 0) {
+		REQUIRE(access(output_path(), F_OK) < 0 && errno == ENOENT);
+		return;
+	}
+	bytes = read_file(output_path(), &size);
+	unlink(output_path());
+	rc = ckpt_open_memory(bytes, size, &again, &err);
+	if (rc < 0)
+		fprintf(stderr, "%s\n", err.text);
+	REQUIRE(rc == 0);
+	REQUIRE(ckpt_tensor_count(again) >= ckpt_tensor_count(model));
+	REQUIRE(save(again, profile, flags | CKPT_SAVE_DRY_RUN) == 0);
+	ckpt_close(again);
+	free(bytes);
+}
+
+static void save_all(const struct ckpt_model *model, bool really)
+{
+	static const char *const profiles[] = { NULL, "1.6", "1.9", "1.13", "2.6", "2.14" };
+
+	for (size_t i = 0; i < sizeof(profiles) / sizeof(profiles[0]); i++)
+		save(model, profiles[i], CKPT_SAVE_DRY_RUN | (i % 2 ? CKPT_SAVE_CANONICAL : 0));
+	if (!really)
+		return;
+	save_and_open(model, NULL, 0);
+	save_and_open(model, "2.14", CKPT_SAVE_CANONICAL);
+}
+
+/* ---- edits ---- */
+
+static void finish_edit(int rc, struct ckpt_model *edited, const struct ckpt_edit_report *report,
+			const struct ckpt_error *err)
+{
+	fuzz_check_error(rc, err);
+	REQUIRE((rc == 0) == (edited != NULL));
+	if (!edited)
+		return;
+	for (size_t i = 0; i < report->place_count; i++)
+		REQUIRE(report->places[i].name && report->places[i].renamed);
+	list(edited);
+	walk(edited);
+	save(edited, NULL, CKPT_SAVE_DRY_RUN);
+	ckpt_close(edited);
+}
+
+static void edit(const struct ckpt_model *model)
+{
+	static const char *const expressions[] = { "s/^(\\w+)\\.(.*)/\\2.\\1/", "s,a,bb,g" };
+	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+
+	for (int anywhere = 0; anywhere < 2; anywhere++) {
+		struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+		struct ckpt_error err = CKPT_ERROR_INIT;
+		struct ckpt_model *edited;
+		int rc;
+
+		options.anywhere = anywhere;
+		rc = ckpt_strip_prefix(model, "module.", &options, &edited, &report, &err);
+		finish_edit(rc, edited, &report, &err);
+	}
+	for (int how = 0; how < 2; how++) {
+		struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+		struct ckpt_error err = CKPT_ERROR_INIT;
+		struct ckpt_model *edited;
+		int rc = how ? ckpt_add_prefix(model, "module.", NULL, &edited, &report, &err)
+			     : ckpt_rename(model, expressions, 2, NULL, &edited, &report, &err);
+
+		finish_edit(rc, edited, &report, &err);
+	}
+}
+
+void fuzz_exercise_file(const uint8_t *data, size_t size)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *model;
+	int rc = ckpt_open_memory(data, size, &model, &err);
+
+	fuzz_check_error(rc, &err);
+	REQUIRE((rc == 0) == (model != NULL));
+	if (!model)
+		return;
+	list(model);
+	walk(model);
+	edit(model);
+	save_all(model, size <= MOST_WRITTEN);
+	ckpt_close(model);
+}

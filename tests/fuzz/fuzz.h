@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_TESTS_FUZZ_H
+#define CKPT_TESTS_FUZZ_H
+
+#include <ckpt/model.h>
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What every target defines. A target is done with the bytes when it returns; it returns 0. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A property that must hold whatever the input is. Aborts, which the fuzzer records as a crash. */
+#define REQUIRE(what) \
+	do { \
+		if (!(what)) { \
+			fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #what); \
+			abort(); \
+		} \
+	} while (0)
+
+/* A call failed with RC: the error must say so, in printable text with an end. */
+void fuzz_check_error(int rc, const struct ckpt_error *err);
+
+/*
+ * Everything that the public functions can do with a file: list, walk, edit, save. The bytes are
+ * those of a whole file, which may be anything.
+ */
+void fuzz_exercise_file(const uint8_t *data, size_t size);
+
+#endif
