@@ -73,7 +73,7 @@ sys.exit(128 - rc if rc < 0 else rc)' "$delay" "$CKPT" strip-module "$large_dir/
 
 @test "SIGHUP leaves nothing behind" { end_at HUP 0.05; interrupted=0; check 1; }
 
-@test "kill -9 leaves no OUT" {
+@test "kill -9 leaves no OUT, or a whole one" {
 	interrupted=0
 	for delay in 0.001 0.01 0.03 0.05 0.08 0.12 0.2 0.3; do
 		end_at KILL "$delay"
@@ -82,7 +82,8 @@ sys.exit(128 - rc if rc < 0 else rc)' "$delay" "$CKPT" strip-module "$large_dir/
 		else
 			[ "$code" = 137 ]
 			interrupted=$((interrupted + 1))
-			[ ! -e out.pt ]
+			# killed in the last moment, behind the rename: then it is there, and whole
+			[ ! -e out.pt ] || unzip -tq out.pt >/dev/null
 		fi
 		rm -f out.pt .out.pt.*.ckpt-tmp stderr
 		want_files

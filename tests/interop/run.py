@@ -248,7 +248,9 @@ def check_all(options):
 
 
 def make_work_folder():
-    folder = tempfile.mkdtemp(prefix="interop-", dir=os.environ.get("CKPT_TEST_DIR") or os.getcwd())
+    base = os.environ.get("CKPT_TEST_DIR") or os.getcwd()
+    os.makedirs(base, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix="interop-", dir=base)
     os.chmod(folder, 0o755)
     for name in os.listdir(HERE):
         if name.endswith(".py"):

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "plan/mover.h"
+
+#include <libdeflate.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Every kind of piece, in every size class: what arrives, its checksum and its first bytes. */
+
+static char *folder, *in, *out;
+static struct ckpt_error err;
+static uint8_t *data;
+enum { SIZE = 3 << 20 };
+
+static int setup(void **state)
+{
+	(void)state;
+	folder = unit_folder_new();
+	in = unit_path(folder, "in");
+	out = unit_path(folder, "out");
+	data = malloc(SIZE);
+	for (uint32_t i = 0; i < SIZE; i++)
+		data[i] = (uint8_t)(i * 2654435761u >> 24);
+	unit_write_file(in, data, SIZE);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(data);
+	free(in);
+	free(out);
+	unit_folder_remove(folder);
+	return 0;
+}
+
+struct read_stream {
+	struct ckpt_stream base;
+	uint64_t pos;
+};
+
+static int read_some(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *e)
+{
+	struct read_stream *s = (struct read_stream *)stream;
+
+	(void)e;
+	memcpy(buf, data + s->pos, len);
+	s->pos += len;
+	return 0;
+}
+
+static void close_stream(struct ckpt_stream *stream)
+{
+	free(stream);
+}
+
+static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **stream,
+		       struct ckpt_error *e)
+{
+	struct read_stream *s = calloc(1, sizeof(*s));
+
+	(void)e;
+	assert_non_null(s);
+	s->base = (struct ckpt_stream){ read_some, close_stream };
+	s->pos = recipe->off;
+	*stream = &s->base;
+	return 0;
+}
+
+static void every_piece_arrives_with_its_checksum_and_its_first_bytes(void **state)
+{
+	static const size_t sizes[] = { 0, 1, 7, 8, 9, 65536, 65537, 262144, 1 << 20, (1 << 20) + 1, 2500000 };
+	static const enum ckpt_recipe_kind kinds[] = { CKPT_RECIPE_EXTENT, CKPT_RECIPE_MEMORY,
+						       CKPT_RECIPE_STREAM };
+	struct ckpt_mover_options options = { 0 };
+	struct ckpt_buf want = { 0 }, found;
+	struct ckpt_mover *mover;
+	struct ckpt_source *src;
+	struct ckpt_sink *sink;
+
+	(void)state;
+	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
+	for (size_t k = 0; k < COUNT(kinds); k++)
+		for (size_t i = 0; i < 2 * COUNT(sizes); i++) {
+			uint64_t off = 13 * i, len = sizes[i / 2];
+			struct ckpt_recipe recipe = { .kind = kinds[k], .src = src, .off = off, .len = len,
+						      .memory = data + off, .open = open_stream };
+			struct ckpt_moved moved = { .want_crc = i % 2, .want_head = true };
+
+			assert_int_equal(ckpt_mover_put(mover, "between", 7, &err), 0);
+			assert_int_equal(ckpt_mover_copy(mover, &recipe, &moved, &err), 0);
+			if (moved.want_crc)
+				assert_int_equal(moved.crc32, libdeflate_crc32(0, data + off, len));
+			assert_int_equal(moved.has_head, len >= 8);
+			if (len >= 8)
+				assert_memory_equal(moved.head, data + off, 8);
+			ckpt_buf_add(&want, "between", 7);
+			ckpt_buf_add(&want, data + off, len);
+		}
+	assert_int_equal(ckpt_mover_flush(mover, &err), 0);
+	ckpt_mover_close(mover);
+	assert_int_equal(ckpt_sink_commit(sink, &err), 0);
+	ckpt_source_unref(src);
+	found = unit_read_file(out);
+	assert_int_equal(found.len, want.len);
+	assert_memory_equal(found.data, want.data, want.len);
+	ckpt_buf_clear(&found);
+	ckpt_buf_clear(&want);
+}
+
+static uint64_t last_done;
+
+static void see_progress(void *ctx, uint64_t done, uint64_t total)
+{
+	assert_int_equal(total, *(uint64_t *)ctx);
+	assert_true(done >= last_done && done <= total);
+	last_done = done;
+}
+
+static void progress_grows_to_the_total(void **state)
+{
+	uint64_t total = SIZE + 5;
+	struct ckpt_mover_options options = { .total = total, .progress = see_progress, .ctx = &total };
+	struct ckpt_recipe recipe = { .kind = CKPT_RECIPE_EXTENT, .len = SIZE };
+	struct ckpt_moved moved = { 0 };
+	struct ckpt_mover *mover;
+	struct ckpt_source *src;
+	struct ckpt_sink *sink;
+
+	(void)state;
+	last_done = 0;
+	ckpt_source_open(in, &src, &err);
+	recipe.src = src;
+	ckpt_sink_open(out, total, 0, 0, &sink, &err);
+	ckpt_mover_open(sink, &options, &mover, &err);
+	assert_int_equal(ckpt_mover_put(mover, "hello", 5, &err), 0);
+	assert_int_equal(ckpt_mover_copy(mover, &recipe, &moved, &err), 0);
+	assert_int_equal(ckpt_mover_flush(mover, &err), 0);
+	assert_int_equal(last_done, total);
+	ckpt_mover_close(mover);
+	ckpt_mover_close(NULL);
+	ckpt_sink_discard(sink);
+	ckpt_source_unref(src);
+}
+
+#define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WITH_FILE(every_piece_arrives_with_its_checksum_and_its_first_bytes),
+		WITH_FILE(progress_grows_to_the_total),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
