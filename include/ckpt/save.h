@@ -53,7 +53,8 @@ struct ckpt_save_report {
 /*
  * Write MODEL to PATH in the format it came from, as torch itself would: byte for byte what
  * torch.load, the same edit, and torch.save give. The file gets its name only when it is complete
- * and synced; on any failure nothing is left behind. The input is never touched, and PATH must not
+ * and synced; on any failure nothing is left behind (but if only the folder cannot be synced at the
+ * very end, the file is there and whole, and the error says so). The input is never touched, and PATH must not
  * be the input.
  *
  * Checksums of records that are copied come from the input; nothing is read twice. Memory: a few

@@ -312,7 +312,8 @@ static int sync_dir(const struct ckpt_sink *sink, struct ckpt_error *err)
 	if (fd < 0)
 		return ckpt_fail_errno(err, "cannot open the folder '%s' to sync it", sink->dir);
 	if (ckpt_io_sync_dir(fd) < 0 && errno != EINVAL)
-		rc = ckpt_fail_errno(err, "cannot sync the folder '%s'", sink->dir);
+		rc = ckpt_fail_errno(err, "is written and whole, but the folder '%s' cannot be synced",
+				     sink->dir);
 	close(fd);
 	return rc;
 }

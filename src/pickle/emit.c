@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FRAME_TARGET = 64 * 1024, FRAME_MIN = 4, FRAME_HEADER = 9 };
+enum { FRAME_TARGET = 64 * 1024, FRAME_MIN = 4, FRAME_HEADER = 9, MOST_LONG_TEXT = 1784 };
 
 /* ---- output and frames ---- */
 
@@ -229,19 +229,26 @@ int ckpt_emit_get_if_memoized(struct ckpt_emitter *e, const struct ckpt_value *v
 /* Two's complement, little-endian -> decimal text, by repeated division. For protocol 1. */
 static int put_long_text(struct ckpt_emitter *e, const uint8_t *bytes, size_t len)
 {
-	uint8_t *work = malloc(len), *digits = malloc(len * 3 + 3);
+	uint8_t work[MOST_LONG_TEXT], digits[3 * MOST_LONG_TEXT];
 	bool negative = bytes[len - 1] >= 0x80;
 	size_t used = 0, top = len;
 	unsigned carry = negative;
 
-	for (size_t i = 0; work && digits && i < len; i++) {
+	if (len > MOST_LONG_TEXT) /* CPython reads at most 4300 digits */
+		return ckpt_fail(e->err, CKPT_E_UNSUPPORTED,
+				 "an integer of %zu bytes needs protocol 2", len);
+	for (size_t i = 0; i < len; i++) {
 		carry += (uint8_t)(negative ? ~bytes[i] : bytes[i]);
 		work[i] = (uint8_t)carry;
 		carry >>= 8;
 	}
-	for (; work && digits && top; top -= !work[top - 1]) {
+	for (;;) {
 		unsigned rest = 0;
 
+		while (top && !work[top - 1])
+			top--;
+		if (!top)
+			break;
 		for (size_t i = top; i-- > 0;) {
 			rest = rest << 8 | work[i];
 			work[i] = (uint8_t)(rest / 10);
@@ -250,14 +257,9 @@ static int put_long_text(struct ckpt_emitter *e, const uint8_t *bytes, size_t le
 		digits[used++] = (uint8_t)('0' + rest);
 	}
 	ckpt_emit(e, negative ? "L-" : "L", negative ? 2 : 1);
-	for (size_t i = used; digits && i-- > 0;)
-		if (i < used - 1 || digits[i] != '0' || used == 1)
-			ckpt_emit(e, &digits[i], 1);
+	while (used)
+		ckpt_emit(e, &digits[--used], 1);
 	ckpt_emit(e, "L\n", 2);
-	free(digits);
-	if (!work)
-		return ckpt_fail_nomem(e->err);
-	free(work);
 	return 0;
 }
 

@@ -244,7 +244,7 @@ static void a_folder_that_cannot_be_synced_is_reported(void **state)
 	assert_int_equal(strip(0), CKPT_E_IO);
 	ckpt_io_set_hook(NULL, NULL);
 	assert_string_equal(err.path, out);
-	assert_non_null(strstr(unit_message(&err), "cannot sync the folder"));
+	assert_non_null(strstr(unit_message(&err), "cannot be synced"));
 	if (unit_exists(out)) /* never a part of it, and no other file beside it */
 		assert_file(out, &want);
 	assert_true(unit_folder_count(folder) <= 2);
