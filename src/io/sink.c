@@ -13,7 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { COPY_BLOCK = 1 << 20, WRITE_BEHIND = 64 << 20 };
+enum { COPY_BLOCK = 256 << 10, PAGE = 4096, WRITE_BEHIND = 64 << 20 };
 
 struct ckpt_sink {
 	int fd;
@@ -259,7 +259,11 @@ static int copy_data(struct ckpt_sink *sink, uint64_t off, const struct ckpt_sou
 	uint64_t file_off, done = 0;
 	int fd = ckpt_source_fd(src, &file_off), rc;
 
-	if (fd >= 0 && sink->kernel_copy) {
+	/*
+	 * Where the pages of both files do not line up, nothing can be shared, and the kernel splits
+	 * every page in two: a buffer that stays in the cache is faster.
+	 */
+	if (fd >= 0 && sink->kernel_copy && (file_off + src_off) % PAGE == off % PAGE) {
 		rc = copy_in_kernel(sink, off, fd, file_off + src_off, len, &done, err);
 		if (rc < 0)
 			return rc;

@@ -24,7 +24,7 @@ static int setup(void **state)
 {
 	struct ckpt_buf pickle = { 0 }, file, whole = { 0 };
 	uint8_t *large = calloc(1, LARGE);
-	struct unit_record records[4];
+	struct unit_record records[6];
 
 	(void)state;
 	folder = unit_folder_new();
@@ -50,10 +50,15 @@ static int setup(void **state)
 	ckpt_buf_add(&whole, pickle.data, pickle.len);
 	ckpt_buf_add_u8(&whole, '.');
 	records[0] = (struct unit_record){ "data.pkl", whole.data, whole.len };
-	records[1] = (struct unit_record){ "data/0", "\0\0\x80?", 4 };
-	records[2] = (struct unit_record){ "data/1", large, LARGE };
-	records[3] = (struct unit_record){ "version", "3\n", 2 };
-	file = unit_zip("archive", records, 4);
+	/* pages that line up in input and output are what the kernel is asked to copy */
+	records[1] = (struct unit_record){ ".format_version", "1", 1 };
+	records[2] = (struct unit_record){ ".storage_alignment", "4096", 4 };
+	records[3] = (struct unit_record){ "data/0", "\0\0\x80?", 4 };
+	records[4] = (struct unit_record){ "data/1", large, LARGE };
+	records[5] = (struct unit_record){ "version", "3\n", 2 };
+	unit_zip_alignment = 4096;
+	file = unit_zip("archive", records, 6);
+	unit_zip_alignment = 64;
 	unit_write_file(in, file.data, file.len);
 	ckpt_buf_clear(&file);
 	ckpt_buf_clear(&pickle);

@@ -119,9 +119,11 @@ char *unit_fixture(const char *name)
 	return path;
 }
 
+uint32_t unit_zip_alignment = 64;
+
 struct ckpt_buf unit_zip(const char *archive_name, const struct unit_record *records, size_t count)
 {
-	struct ckpt_zip_layout layout = { .archive_name = archive_name, .alignment = 64,
+	struct ckpt_zip_layout layout = { .archive_name = archive_name, .alignment = unit_zip_alignment,
 					  .count = (uint32_t)count };
 	struct ckpt_buf out = { 0 };
 

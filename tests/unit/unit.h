@@ -48,6 +48,9 @@ struct unit_record {
 	size_t len;
 };
 
+/* What unit_zip() aligns data to; 64 unless a test sets it. */
+extern uint32_t unit_zip_alignment;
+
 /* An archive with these records, laid out as torch does. */
 struct ckpt_buf unit_zip(const char *archive_name, const struct unit_record *records, size_t count);
 
