@@ -76,3 +76,8 @@ int ckpt_io_rename(const char *from, const char *to, bool replace)
 	}
 	return rc;
 }
+
+int ckpt_io_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+{
+	return fails(CKPT_IO_THREAD) ? errno : pthread_create(thread, attr, run, arg);
+}

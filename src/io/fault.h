@@ -2,13 +2,14 @@
 #ifndef CKPT_IO_FAULT_H
 #define CKPT_IO_FAULT_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 /*
- * The system calls that touch files, behind one hook, so that tests can make any of them fail or
+ * The calls that touch files or start a thread, behind one hook, so that tests can make any of them fail or
  * end the process there. Without a hook they are the plain calls.
  */
 enum ckpt_io_op {
@@ -20,9 +21,13 @@ enum ckpt_io_op {
 	CKPT_IO_LINK,
 	CKPT_IO_RENAME,
 	CKPT_IO_SYNC_DIR,
+	CKPT_IO_THREAD,
 };
 
-/* Returns 0 to go on, or an errno to fail with. Set before other threads use the library. */
+/*
+ * Returns 0 to go on, or an errno to fail with. Reads may ask from a second thread. Set before other
+ * threads use the library.
+ */
 typedef int ckpt_io_hook(void *ctx, enum ckpt_io_op op);
 void ckpt_io_set_hook(ckpt_io_hook *hook, void *ctx);
 
@@ -34,5 +39,7 @@ int ckpt_io_sync(int fd);
 int ckpt_io_sync_dir(int fd);
 int ckpt_io_linkat(int old_dir, const char *old_path, int new_dir, const char *new_path, int flags);
 int ckpt_io_rename(const char *from, const char *to, bool replace);
+
+int ckpt_io_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
 
 #endif

@@ -13,13 +13,12 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { COPY_BLOCK = 256 << 10, PAGE = 4096, WRITE_BEHIND = 64 << 20 };
+enum { PAGE = 4096, WRITE_BEHIND = 64 << 20 };
 
 struct ckpt_sink {
 	int fd;
 	unsigned flags;
 	char *path, *dir, *temp; /* temp: NULL as long as the file has no name */
-	uint8_t *block;		 /* for copies that the kernel will not do */
 	bool kernel_copy;
 	uint64_t started; /* write-back was asked for up to here */
 };
@@ -31,7 +30,6 @@ static void free_sink(struct ckpt_sink *sink)
 	free(sink->path);
 	free(sink->dir);
 	free(sink->temp);
-	free(sink->block);
 	free(sink);
 }
 
@@ -200,27 +198,6 @@ int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, siz
 	return 0;
 }
 
-static int copy_through_memory(struct ckpt_sink *sink, uint64_t off, const struct ckpt_source *src,
-			       uint64_t src_off, uint64_t len, struct ckpt_error *err)
-{
-	int rc = 0;
-
-	if (!sink->block && !(sink->block = malloc(COPY_BLOCK)))
-		return ckpt_fail_nomem(err);
-	while (rc == 0 && len) {
-		size_t n = len < COPY_BLOCK ? (size_t)len : COPY_BLOCK;
-
-		rc = ckpt_source_read(src, src_off, sink->block, n, err);
-		rc = ckpt_error_at(err, rc, ckpt_source_path(src), NULL, CKPT_NO_OFFSET);
-		if (rc == 0)
-			rc = ckpt_sink_write(sink, off, sink->block, n, err);
-		off += n;
-		src_off += n;
-		len -= n;
-	}
-	return rc;
-}
-
 /* Not an error of the disk but a "not here": other file systems, old kernels, sandboxes. */
 static bool kernel_copy_unsupported(int code)
 {
@@ -228,14 +205,22 @@ static bool kernel_copy_unsupported(int code)
 	       code == EPERM || code == ETXTBSY || code == EBADF;
 }
 
-/* Copies up to LEN bytes and says how many; 0 means: the kernel will not do it. */
-static int copy_in_kernel(struct ckpt_sink *sink, uint64_t off, int fd, uint64_t fd_off,
-			  uint64_t len, uint64_t *done, struct ckpt_error *err)
+int ckpt_sink_copy(struct ckpt_sink *sink, uint64_t off, const struct ckpt_source *src,
+		   uint64_t src_off, uint64_t len, uint64_t *done, struct ckpt_error *err)
 {
+	uint64_t file_off;
+	int fd = ckpt_source_fd(src, &file_off);
+
 	*done = 0;
+	/*
+	 * Where the pages of both files do not line up, nothing can be shared, and the kernel splits
+	 * every page in two: a buffer that stays in the cache is faster.
+	 */
+	if (fd < 0 || !sink->kernel_copy || (file_off + src_off) % PAGE != off % PAGE)
+		return 0;
 	while (*done < len) {
 		uint64_t n = len - *done < WRITE_BEHIND ? len - *done : WRITE_BEHIND;
-		ssize_t got = ckpt_io_copy_range(fd, (off_t)(fd_off + *done), sink->fd,
+		ssize_t got = ckpt_io_copy_range(fd, (off_t)(file_off + src_off + *done), sink->fd,
 						 (off_t)(off + *done), n);
 
 		if (got < 0 && errno == EINTR)
@@ -249,62 +234,6 @@ static int copy_in_kernel(struct ckpt_sink *sink, uint64_t off, int fd, uint64_t
 					     NULL, CKPT_NO_OFFSET);
 		*done += (uint64_t)got;
 		write_behind(sink, off + *done);
-	}
-	return 0;
-}
-
-static int copy_data(struct ckpt_sink *sink, uint64_t off, const struct ckpt_source *src,
-		     uint64_t src_off, uint64_t len, struct ckpt_error *err)
-{
-	uint64_t file_off, done = 0;
-	int fd = ckpt_source_fd(src, &file_off), rc;
-
-	/*
-	 * Where the pages of both files do not line up, nothing can be shared, and the kernel splits
-	 * every page in two: a buffer that stays in the cache is faster.
-	 */
-	if (fd >= 0 && sink->kernel_copy && (file_off + src_off) % PAGE == off % PAGE) {
-		rc = copy_in_kernel(sink, off, fd, file_off + src_off, len, &done, err);
-		if (rc < 0)
-			return rc;
-	}
-	return copy_through_memory(sink, off + done, src, src_off + done, len - done, err);
-}
-
-/* The next stretch of data at or after *START; false if only a hole is left before END. */
-static bool next_data(int fd, uint64_t *start, uint64_t end, uint64_t *data_end)
-{
-	off_t data = lseek(fd, (off_t)*start, SEEK_DATA), hole;
-
-	*data_end = end;
-	if (data < 0)
-		return errno != ENXIO; /* ENXIO: no more data; else: cannot tell */
-	if ((uint64_t)data >= end)
-		return false;
-	hole = lseek(fd, data, SEEK_HOLE);
-	*start = (uint64_t)data;
-	if (hole > data && (uint64_t)hole < end)
-		*data_end = (uint64_t)hole;
-	return true;
-}
-
-int ckpt_sink_copy(struct ckpt_sink *sink, uint64_t off, const struct ckpt_source *src,
-		   uint64_t src_off, uint64_t len, struct ckpt_error *err)
-{
-	uint64_t file_off, pos, end, data_end;
-	int fd = ckpt_source_fd(src, &file_off), rc;
-
-	if (fd < 0 || len < COPY_BLOCK)
-		return copy_data(sink, off, src, src_off, len, err);
-	pos = file_off + src_off;
-	end = pos + len;
-	while (pos < end && next_data(fd, &pos, end, &data_end)) {
-		uint64_t skip = pos - file_off - src_off;
-
-		rc = copy_data(sink, off + skip, src, src_off + skip, data_end - pos, err);
-		if (rc < 0)
-			return rc;
-		pos = data_end;
 	}
 	return 0;
 }

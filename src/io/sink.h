@@ -32,9 +32,12 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, size_t len,
 		    struct ckpt_error *err);
 
-/* Copy inside the kernel where it can; holes of the source stay holes. */
+/*
+ * Copy inside the kernel. *DONE says how many bytes: fewer than LEN, often 0, means that the kernel
+ * will not do it or would be slower at it than the caller, who has to write the rest.
+ */
 int ckpt_sink_copy(struct ckpt_sink *sink, uint64_t off, const struct ckpt_source *src,
-		   uint64_t src_off, uint64_t len, struct ckpt_error *err);
+		   uint64_t src_off, uint64_t len, uint64_t *done, struct ckpt_error *err);
 
 /* Wait until the bytes are on the disk; nothing with CKPT_SINK_NO_SYNC. */
 int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err);

@@ -179,6 +179,30 @@ int ckpt_source_fd(const struct ckpt_source *src, uint64_t *file_off)
 	return src->fd;
 }
 
+bool ckpt_source_next_data(const struct ckpt_source *src, uint64_t *off, uint64_t end,
+			   uint64_t *data_end)
+{
+	uint64_t start;
+	int fd = ckpt_source_fd(src, &start);
+	off_t data, hole;
+
+	*data_end = end;
+	if (*off >= end)
+		return false;
+	if (fd < 0)
+		return true;
+	data = lseek(fd, (off_t)(start + *off), SEEK_DATA);
+	if (data < 0)
+		return errno != ENXIO; /* ENXIO: no more data; else: cannot tell */
+	if ((uint64_t)data - start >= end)
+		return false;
+	hole = lseek(fd, data, SEEK_HOLE);
+	*off = (uint64_t)data - start;
+	if (hole > data && (uint64_t)hole - start < end)
+		*data_end = (uint64_t)hole - start;
+	return true;
+}
+
 uint64_t ckpt_source_disk_bytes(const struct ckpt_source *src)
 {
 	const struct ckpt_source *root = root_of(src);

@@ -39,6 +39,13 @@ int ckpt_source_read(const struct ckpt_source *src, uint64_t off, void *buf, siz
 /* The file behind a source and where the source starts in it; -1 if there is none. Borrowed. */
 int ckpt_source_fd(const struct ckpt_source *src, uint64_t *file_off);
 
+/*
+ * The next stretch of data at or after *OFF and before END: moves *OFF to its start, *DATA_END
+ * behind it. False: only a hole is left. Where holes cannot be told, all is data.
+ */
+bool ckpt_source_next_data(const struct ckpt_source *src, uint64_t *off, uint64_t end,
+			   uint64_t *data_end);
+
 /* Bytes that the file behind it takes on disk: fewer than its size if it has holes. */
 uint64_t ckpt_source_disk_bytes(const struct ckpt_source *src);
 

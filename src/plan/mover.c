@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/mover.h"
 
+#include "io/readahead.h"
+
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-	GATHER = 1 << 20,	 /* size of a gathered write */
-	SMALL = 64 << 10,	 /* pieces up to here go through memory */
-	WINDOW = 256 << 10,	 /* small pieces are read in windows of this size */
-	KERNEL_STEP = 256 << 20, /* between two looks at the cancel flag */
+	GATHER = 1 << 20,	/* size of a gathered write */
+	SMALL = 64 << 10,	/* pieces up to here go through memory */
+	WINDOW = 256 << 10,	/* small pieces are read in windows of this size */
+	KERNEL_STEP = 64 << 20, /* between two looks at the cancel flag */
 };
 
 struct ckpt_mover {
@@ -19,13 +21,15 @@ struct ckpt_mover {
 	uint8_t *gather;
 	size_t gathered;
 	struct ckpt_window window;
-	uint8_t *block;
+	uint8_t *block; /* for streams */
+	struct ckpt_readahead *ahead;
 };
 
 int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *options,
 		    struct ckpt_mover **out, struct ckpt_error *err)
 {
 	struct ckpt_mover *m = calloc(1, sizeof(*m));
+	int rc;
 
 	*out = NULL;
 	if (!m)
@@ -38,8 +42,12 @@ int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *opt
 		ckpt_mover_close(m);
 		return ckpt_fail_nomem(err);
 	}
-	*out = m;
-	return 0;
+	rc = ckpt_readahead_new(&m->ahead, err);
+	if (rc < 0)
+		ckpt_mover_close(m);
+	else
+		*out = m;
+	return rc;
 }
 
 void ckpt_mover_close(struct ckpt_mover *m)
@@ -49,6 +57,7 @@ void ckpt_mover_close(struct ckpt_mover *m)
 	ckpt_window_clear(&m->window);
 	free(m->gather);
 	free(m->block);
+	ckpt_readahead_free(m->ahead);
 	free(m);
 }
 
@@ -135,45 +144,74 @@ static int copy_small(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 	return rc;
 }
 
-static int copy_reading(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
-			struct ckpt_moved *moved, struct ckpt_error *err)
+/* Up to LEN bytes; fewer, and no error, where the kernel will not do it. */
+static int copy_in_kernel(struct ckpt_mover *m, const struct ckpt_source *src, uint64_t off,
+			  uint64_t len, uint64_t *done, struct ckpt_error *err)
 {
-	uint64_t done = 0;
 	int rc = 0;
 
-	while (rc == 0 && done < recipe->len) {
-		size_t n = recipe->len - done < GATHER ? (size_t)(recipe->len - done) : GATHER;
+	for (*done = 0; rc == 0 && *done < len;) {
+		uint64_t n = len - *done < KERNEL_STEP ? len - *done : KERNEL_STEP, got;
 
-		rc = ckpt_source_read(recipe->src, recipe->off + done, m->block, n, err);
+		rc = ckpt_sink_copy(m->sink, m->flushed, src, off + *done, n, &got, err);
+		*done += got;
+		m->flushed += got;
 		if (rc == 0)
-			rc = put_seen(m, m->block, n, done == 0, moved, err);
-		done += n;
+			rc = report(m, err);
+		if (got < n)
+			break;
 	}
 	return rc;
 }
 
-static int copy_in_kernel(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
-			  struct ckpt_moved *moved, struct ckpt_error *err)
+static int copy_through_memory(struct ckpt_mover *m, const struct ckpt_source *src, uint64_t off,
+			       uint64_t len, struct ckpt_moved *moved, struct ckpt_error *err)
 {
-	uint64_t done = 0;
-	int rc = ckpt_mover_flush(m, err);
+	const uint8_t *bytes;
+	size_t n;
+	int rc = 0;
 
-	if (rc == 0 && moved->want_head) {
-		rc = ckpt_source_read(recipe->src, recipe->off, moved->head, sizeof(moved->head),
-				      err);
-		moved->has_head = true;
-	}
-	while (rc == 0 && done < recipe->len) {
-		uint64_t n = recipe->len - done < KERNEL_STEP ? recipe->len - done : KERNEL_STEP;
-
-		rc = ckpt_sink_copy(m->sink, m->flushed, recipe->src, recipe->off + done, n, err);
+	ckpt_readahead_begin(m->ahead, src, off, len);
+	while (rc == 0) {
+		rc = ckpt_readahead_next(m->ahead, &bytes, &n, err);
 		if (rc < 0)
+			return ckpt_error_at(err, rc, ckpt_source_path(src), NULL, CKPT_NO_OFFSET);
+		if (n == 0)
 			break;
-		done += n;
+		look(moved, bytes, n, false);
+		rc = ckpt_sink_write(m->sink, m->flushed, bytes, n, err);
 		m->flushed += n;
-		rc = report(m, err);
+		if (rc == 0)
+			rc = report(m, err);
 	}
 	return rc;
+}
+
+/* The holes of an extent stay holes, unless its checksum is wanted: zeros count there. */
+static int copy_extent(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
+		       struct ckpt_moved *moved, struct ckpt_error *err)
+{
+	const struct ckpt_source *src = recipe->src;
+	uint64_t off = recipe->off, end = off + recipe->len, start, data_end, done;
+	int rc = ckpt_mover_flush(m, err);
+
+	start = m->flushed;
+	if (rc == 0 && moved->want_head) {
+		rc = ckpt_source_read(src, off, moved->head, sizeof(moved->head), err);
+		moved->has_head = true;
+	}
+	if (moved->want_crc)
+		return rc < 0 ? rc : copy_through_memory(m, src, off, recipe->len, moved, err);
+	while (rc == 0 && ckpt_source_next_data(src, &off, end, &data_end)) {
+		m->flushed = start + (off - recipe->off);
+		rc = copy_in_kernel(m, src, off, data_end - off, &done, err);
+		off += done;
+		if (rc == 0 && off < data_end)
+			rc = copy_through_memory(m, src, off, data_end - off, moved, err);
+		off = data_end;
+	}
+	m->flushed = start + recipe->len;
+	return rc < 0 ? rc : report(m, err);
 }
 
 static int copy_stream(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
@@ -209,7 +247,5 @@ int ckpt_mover_copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 	}
 	if (recipe->len <= SMALL)
 		return copy_small(m, recipe, moved, err);
-	if (moved->want_crc)
-		return copy_reading(m, recipe, moved, err);
-	return copy_in_kernel(m, recipe, moved, err);
+	return copy_extent(m, recipe, moved, err);
 }

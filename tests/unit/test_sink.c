@@ -99,7 +99,8 @@ static int strip(unsigned flags)
 struct fault {
 	enum ckpt_io_op op;
 	int code;
-	unsigned at, seen;
+	unsigned at;
+	_Atomic unsigned seen; /* reads come from two threads */
 };
 
 static int inject(void *ctx, enum ckpt_io_op op)
@@ -386,42 +387,6 @@ static void a_raised_flag_cancels(void **state)
 
 /* ---- the sink itself ---- */
 
-static void holes_of_the_source_stay_holes(void **state)
-{
-	static const uint64_t size = 64 << 20;
-	char *sparse = unit_path(folder, "sparse");
-	struct ckpt_source *src;
-	struct ckpt_sink *sink;
-	struct stat st;
-	uint8_t buf[16];
-	int fd = open(sparse, O_CREAT | O_WRONLY, 0666);
-
-	(void)state;
-	assert_int_equal(ftruncate(fd, (off_t)size), 0);
-	assert_int_equal(pwrite(fd, "middle", 6, 32 << 20), 6);
-	assert_int_equal(fstat(fd, &st), 0);
-	close(fd);
-	if (st.st_blocks * 512 > 1 << 20) {
-		free(sparse);
-		print_message("skipped: this file system has no holes\n");
-		skip();
-	}
-	assert_int_equal(ckpt_source_open(sparse, &src, &err), 0);
-	assert_int_equal(ckpt_sink_open(out, size, 0, 0, &sink, &err), 0);
-	assert_int_equal(ckpt_sink_copy(sink, 0, src, 0, size, &err), 0);
-	assert_int_equal(ckpt_sink_sync(sink, &err), 0);
-	assert_int_equal(ckpt_sink_commit(sink, &err), 0);
-	ckpt_source_unref(src);
-	assert_int_equal(stat(out, &st), 0);
-	assert_int_equal(st.st_size, size);
-	assert_true(st.st_blocks * 512 < 1 << 20);
-	assert_int_equal(ckpt_source_open(out, &src, &err), 0);
-	assert_int_equal(ckpt_source_read(src, 32 << 20, buf, 8, &err), 0);
-	assert_memory_equal(buf, "middle\0\0", 8);
-	ckpt_source_unref(src);
-	free(sparse);
-}
-
 static void a_sink_that_is_dropped_leaves_nothing(void **state)
 {
 	struct ckpt_sink *sink;
@@ -465,7 +430,6 @@ int main(void)
 		WITH_FILE(an_input_that_changes_meanwhile_is_an_error),
 		WITH_FILE(a_dry_run_writes_nothing),
 		WITH_FILE(a_raised_flag_cancels),
-		WITH_FILE(holes_of_the_source_stay_holes),
 		WITH_FILE(a_sink_that_is_dropped_leaves_nothing),
 		WITH_FILE(a_folder_that_is_not_there_is_named),
 	};

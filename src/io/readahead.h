@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_IO_READAHEAD_H
+#define CKPT_IO_READAHEAD_H
+
+#include "io/source.h"
+
+/*
+ * Reads one extent after another, front to back, in a thread that is some blocks ahead of its
+ * caller, so that reading overlaps with what the caller does with the bytes. The thread starts with
+ * the first extent that is long enough to gain by it and takes no signals. Where there can be none,
+ * the caller's own thread reads. For one caller at a time.
+ */
+struct ckpt_readahead;
+
+int ckpt_readahead_new(struct ckpt_readahead **out, struct ckpt_error *err);
+
+/* Ends the thread. NULL is allowed. */
+void ckpt_readahead_free(struct ckpt_readahead *ahead);
+
+/* Turn to LEN bytes at OFF of SRC, which is borrowed; what was left of the extent before is dropped. */
+void ckpt_readahead_begin(struct ckpt_readahead *ahead, const struct ckpt_source *src, uint64_t off,
+			  uint64_t len);
+
+/* The next bytes, valid until the next call; *LEN is 0 behind the last. */
+int ckpt_readahead_next(struct ckpt_readahead *ahead, const uint8_t **bytes, size_t *len,
+			struct ckpt_error *err);
+
+#endif
