@@ -55,7 +55,7 @@ struct ckpt_tensor_info {
 	const uint64_t *shape;	/* NDIM numbers */
 	const uint64_t *stride; /* in items; NULL for tensors without strides (sparse, nested) */
 	uint64_t offset;	/* of the first item in the storage, in items */
-	uint64_t numel;		/* product of SHAPE; UINT64_MAX if it does not fit */
+	uint64_t numel;	 /* product of SHAPE; UINT64_MAX if it does not fit; 0 if uninitialized */
 	uint64_t nbytes; /* numel * itemsize; 0 for meta tensors; stored values for sparse ones */
 	int64_t storage; /* index of the storage, or -1: none or several */
 	uint64_t

@@ -6,6 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * Under AddressSanitizer only what was handed out may be touched, with a gap behind each piece, so
+ * that reading past an array in an arena is found as it is on the heap.
+ */
+#ifndef __has_feature
+#define __has_feature(name) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#include <sanitizer/asan_interface.h>
+enum { GAP = 8 };
+#else
+#define ASAN_POISON_MEMORY_REGION(p, nbytes) ((void)(p), (void)(nbytes))
+#define ASAN_UNPOISON_MEMORY_REGION(p, nbytes) ((void)(p), (void)(nbytes))
+enum { GAP = 0 };
+#endif
+
 enum { FIRST_CHUNK = 4096, LARGEST_CHUNK = 1 << 20 };
 
 struct chunk {
@@ -34,6 +50,7 @@ static void pop_chunk(struct ckpt_arena *arena)
 	struct chunk *top = arena->top;
 
 	arena->top = top->below;
+	ASAN_UNPOISON_MEMORY_REGION(top->bytes, top->size);
 	free(top);
 }
 
@@ -61,6 +78,7 @@ static bool add_chunk(struct ckpt_arena *arena, size_t at_least)
 	chunk->below = arena->top;
 	chunk->size = size;
 	chunk->used = 0;
+	ASAN_POISON_MEMORY_REGION(chunk->bytes, size);
 	arena->top = chunk;
 	return true;
 }
@@ -77,11 +95,12 @@ void *ckpt_arena_alloc(struct ckpt_arena *arena, uint64_t nbytes)
 		arena->over_budget = true;
 		return NULL;
 	}
-	if (!arena->top || size > arena->top->size - arena->top->used)
-		if (!add_chunk(arena, size))
+	if (!arena->top || size + GAP > arena->top->size - arena->top->used)
+		if (!add_chunk(arena, size + GAP))
 			return NULL;
 	p = (char *)arena->top->bytes + arena->top->used;
-	arena->top->used += size;
+	ASAN_UNPOISON_MEMORY_REGION(p, nbytes);
+	arena->top->used += size + GAP;
 	arena->total += size;
 	return p;
 }
@@ -137,7 +156,10 @@ void ckpt_arena_release(struct ckpt_arena *arena, struct ckpt_arena_mark mark)
 {
 	while (arena->top != mark.chunk)
 		pop_chunk(arena);
-	if (arena->top)
+	if (arena->top) {
 		arena->top->used = mark.used;
+		ASAN_POISON_MEMORY_REGION((char *)arena->top->bytes + mark.used,
+					  arena->top->size - mark.used);
+	}
 	arena->total = mark.total;
 }

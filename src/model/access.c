@@ -32,6 +32,8 @@ static uint64_t numel_of(const struct ckpt_tensor *t)
 {
 	uint64_t numel = 1;
 
+	if (t->kind == CKPT_KIND_UNINITIALIZED)
+		return 0;
 	for (uint32_t i = 0; i < t->ndim; i++)
 		if (!t->shape[i])
 			return 0;

@@ -116,10 +116,24 @@ static int check_extent(struct parser *p, const struct ckpt_tensor *t)
 	return 0;
 }
 
+/* Two tuples of the same length, from the argument with number FIRST on. */
+static int parse_size_and_stride(struct parser *p, const struct ckpt_seq *args, uint32_t first,
+				 struct ckpt_tensor *t)
+{
+	uint32_t count;
+	int rc = parse_dims(p, arg(p, args, first), "a size", &t->shape, &t->ndim);
+
+	if (rc == 0)
+		rc = parse_dims(p, arg(p, args, first + 1), "a stride", &t->stride, &count);
+	if (rc == 0 && count != t->ndim)
+		rc = ckpt_fail(p->err, CKPT_E_FORMAT,
+			       "size has %" PRIu32 " dimensions, stride %" PRIu32, t->ndim, count);
+	return rc;
+}
+
 static int parse_strided(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
 {
 	const struct ckpt_value *storage = arg(p, args, 0), *offset = arg(p, args, 1);
-	uint32_t stride_count;
 	int rc;
 
 	if (storage->kind != CKPT_PERSID)
@@ -130,13 +144,7 @@ static int parse_strided(struct parser *p, const struct ckpt_seq *args, struct c
 	if (offset->kind != CKPT_INT || offset->u.integer < 0)
 		return wrong(p, "an offset", offset);
 	t->offset = (uint64_t)offset->u.integer;
-	rc = parse_dims(p, arg(p, args, 2), "a size", &t->shape, &t->ndim);
-	if (rc == 0)
-		rc = parse_dims(p, arg(p, args, 3), "a stride", &t->stride, &stride_count);
-	if (rc == 0 && stride_count != t->ndim)
-		rc = ckpt_fail(p->err, CKPT_E_FORMAT,
-			       "size has %" PRIu32 " dimensions, stride %" PRIu32, t->ndim,
-			       stride_count);
+	rc = parse_size_and_stride(p, args, 2, t);
 	if (rc < 0)
 		return rc;
 	if (t->dtype == CKPT_DTYPE_UNKNOWN)
@@ -252,16 +260,13 @@ static int parse_nested(struct parser *p, const struct ckpt_seq *args, struct ck
 
 static int parse_meta(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
 {
-	uint32_t count;
 	int rc = parse_dtype(p, arg(p, args, 0), &t->dtype);
 
 	t->kind = CKPT_KIND_META;
 	t->device = "meta";
 	t->requires_grad = is_true(arg(p, args, 3));
 	if (rc == 0)
-		rc = parse_dims(p, arg(p, args, 1), "a size", &t->shape, &t->ndim);
-	if (rc == 0)
-		rc = parse_dims(p, arg(p, args, 2), "a stride", &t->stride, &count);
+		rc = parse_size_and_stride(p, args, 1, t);
 	return rc;
 }
 
@@ -328,14 +333,11 @@ static int parse_device(struct parser *p, const struct ckpt_value *v, const char
 
 static int parse_wrapper(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
 {
-	uint32_t count;
 	int rc = parse_dtype(p, arg(p, args, 1), &t->dtype);
 
 	t->kind = CKPT_KIND_WRAPPER;
 	if (rc == 0)
-		rc = parse_dims(p, arg(p, args, 2), "a size", &t->shape, &t->ndim);
-	if (rc == 0)
-		rc = parse_dims(p, arg(p, args, 3), "a stride", &t->stride, &count);
+		rc = parse_size_and_stride(p, args, 2, t);
 	if (rc == 0)
 		rc = parse_device(p, arg(p, args, 6), &t->device);
 	t->requires_grad = is_true(arg(p, args, 7));
@@ -372,15 +374,25 @@ static int parse_from_type(struct parser *p, const struct ckpt_seq *args, struct
 	return 0;
 }
 
-static int parse_uninitialized(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
+static int parse_uninitialized_buffer(struct parser *p, const struct ckpt_seq *args,
+				      struct ckpt_tensor *t)
 {
 	t->kind = CKPT_KIND_UNINITIALIZED;
-	t->class_name = "UninitializedParameter";
+	t->class_name = "UninitializedBuffer";
 	t->dtype = CKPT_DTYPE_FLOAT32;
 	t->device = "cpu";
-	t->is_parameter = true;
 	t->requires_grad = args->count && is_true(arg(p, args, 0));
 	return 0;
+}
+
+static int parse_uninitialized_parameter(struct parser *p, const struct ckpt_seq *args,
+					 struct ckpt_tensor *t)
+{
+	int rc = parse_uninitialized_buffer(p, args, t);
+
+	t->class_name = "UninitializedParameter";
+	t->is_parameter = true;
+	return rc;
 }
 
 static const struct {
@@ -406,8 +418,8 @@ static const struct {
 	{ "torch._tensor", "_rebuild_from_type_v2", 4, parse_from_type },
 	{ "torch._tensor", "_rebuild_from_type", 4, parse_from_type },
 	{ "torch.tensor", "_rebuild_from_type", 4, parse_from_type },
-	{ "torch.nn.parameter", "UninitializedParameter", 0, parse_uninitialized },
-	{ "torch.nn.parameter", "UninitializedBuffer", 0, parse_uninitialized },
+	{ "torch.nn.parameter", "UninitializedParameter", 0, parse_uninitialized_parameter },
+	{ "torch.nn.parameter", "UninitializedBuffer", 0, parse_uninitialized_buffer },
 };
 
 static int parse_call(struct parser *p, const struct ckpt_value *func,

@@ -17,6 +17,7 @@ def one(value):
     return state_dict(w=value)
 
 
+FLOAT32 = glob("torch", "float32")
 ORDERED = glob("collections", "OrderedDict") + b")R"
 
 # (what, pickle, message behind 'archive/data.pkl')
@@ -117,6 +118,12 @@ class Tensors(files.BadFileTest):
             ("shape is no tuple", rebuild(storage(), number(0), b"N", shape, b"\x89", ORDERED)),
             ("stride is shorter", rebuild(storage(), number(0), numbers((2, 2)), numbers((1,)), b"\x89",
                                           ORDERED)),
+            ("stride of a meta tensor is shorter",
+             rebuild(FLOAT32, numbers((2, 2, 2)), numbers((7,)), b"\x89",
+                     func="_rebuild_meta_tensor_no_storage")),
+            ("stride of a wrapper is longer",
+             rebuild(glob("a", "b"), FLOAT32, numbers((2,)), numbers((2, 1)), number(0), b"NN\x89",
+                     func="_rebuild_wrapper_subclass")),
             ("shape of strings", rebuild(storage(), number(0), b"(" + text("4") + b"t", shape, b"\x89",
                                          ORDERED)),
             ("storage class", rebuild(storage(kind="FileStorage"), number(0), shape, numbers((1,)), b"\x89",

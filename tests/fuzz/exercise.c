@@ -29,10 +29,15 @@ void fuzz_check_error(int rc, const struct ckpt_error *err)
 
 static void check_tensor(const struct ckpt_tensor_info *t)
 {
-	uint64_t numel = 1;
+	uint64_t numel = 1, strides = 0;
 	bool overflow = false;
 
 	REQUIRE(t->name && t->dtype && t->device && t->layout);
+	for (uint32_t i = 0; t->stride && i < t->ndim; i++)
+		strides |= t->stride[i];
+	REQUIRE(strides != UINT64_MAX); /* is negative for no tensor, and all of it was read */
+	if (!strcmp(t->layout, "uninitialized"))
+		return;
 	for (uint32_t i = 0; i < t->ndim; i++)
 		overflow |= __builtin_mul_overflow(numel, t->shape[i], &numel);
 	for (uint32_t i = 0; i < t->ndim; i++)
