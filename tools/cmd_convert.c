@@ -14,7 +14,7 @@ static const struct opt opts[] = {
 		"write as this torch does: 1.6 to 2.14; default: as the input's generation"),
 	OPT_STR("alignment", 0, &alignment, "N",
 		"start the data of every record on a multiple of N bytes"),
-	OPT_STR("crc", 0, &crc, "on|off", "record checksums or not; default: as in the input"),
+	OPT_STR("crc", 0, &crc, "on|off", "record checksums or not; default: on, as torch.save does"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),

@@ -12,9 +12,9 @@ enum ckpt_save_flags {
 	CKPT_SAVE_REPLACE = 1 << 0, /* replace an existing file, which keeps its mode; follows links */
 	CKPT_SAVE_NO_SYNC = 1 << 1, /* leave writing back to the system, as cp does */
 	/*
-	 * Write what torch.load + torch.save would: protocol 2, records that torch knows only, CRCs
-	 * computed where they are missing. Without it the input's protocol, records, alignment and CRC
-	 * setting are kept.
+	 * Write what torch.load + torch.save would: protocol 2, records that torch knows only, and,
+	 * unless the options below say otherwise, alignment 64 and checksums. Without it the input's
+	 * protocol, records, alignment and CRC setting are kept. A big-endian file is refused.
 	 */
 	CKPT_SAVE_CANONICAL = 1 << 2,
 	CKPT_SAVE_DRY_RUN = 1 << 3, /* do everything but write */
@@ -28,8 +28,8 @@ struct ckpt_save_options {
 	 * generation that wrote the input. Decides the records, their order and the storage keys.
 	 */
 	const char *profile;
-	uint32_t alignment; /* of records; 0: the input's */
-	int crc;	    /* 1: record checksums, 0: do not, -1: as in the input */
+	uint32_t alignment; /* of records; 0: the input's, or 64 */
+	int crc;	    /* 1: all records get checksums, 0: none, -1: as in the input, or all */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
 	const void

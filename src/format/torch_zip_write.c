@@ -108,10 +108,11 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 		return ckpt_fail_nomem(err);
 	memcpy(name, "data/", 5);
 	memcpy(name + 5, w->resaved.keys[place], len + 1);
-	/* an edit leaves a checksum that was not recorded unrecorded; a conversion makes up for it */
+	/* an edit leaves a checksum that was not recorded unrecorded; who asks for them gets all */
 	if (!w->crc)
 		return add_piece(w, name, &recipe, &none, err);
-	crc_known = s->has_crc || (!w->canonical && entry->usize == s->nbytes);
+	crc_known = s->has_crc ||
+		    (!w->canonical && w->o->crc < 0 && entry->usize == s->nbytes);
 	return add_piece(w, name, &recipe, crc_known ? &s->crc32 : NULL, err);
 }
 
@@ -211,6 +212,10 @@ static int choose_profile(struct writer *w, struct ckpt_error *err)
 	if (!strcmp(w->tz->byteorder, "big") && !w->profile->byteorder)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "the file is big-endian, and torch before 2.1 cannot be told so");
+	if (!strcmp(w->tz->byteorder, "big") && w->o->flags & CKPT_SAVE_CANONICAL)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "the file is big-endian: torch.load would swap every item, which "
+				 "ckpt cannot do yet");
 	return 0;
 }
 
@@ -234,10 +239,12 @@ static int choose(struct writer *w, const char *path, struct ckpt_error *err)
 	if (rc < 0)
 		return rc;
 	w->canonical = w->o->flags & CKPT_SAVE_CANONICAL;
-	w->crc = w->o->crc >= 0 ? w->o->crc : w->tz->has_crc;
-	w->layout.alignment = w->o->alignment ? w->o->alignment : w->tz->alignment;
-	if (!w->profile->format_version && !w->o->alignment)
-		w->layout.alignment = CKPT_ZIP_ALIGNMENT;
+	w->crc = w->o->crc >= 0 ? w->o->crc : w->canonical || w->tz->has_crc;
+	w->layout.alignment = w->o->alignment;
+	if (!w->o->alignment)
+		w->layout.alignment = w->canonical || !w->profile->format_version
+					      ? CKPT_ZIP_ALIGNMENT
+					      : w->tz->alignment;
 	snprintf(w->alignment_text, sizeof(w->alignment_text), "%" PRIu32, w->layout.alignment);
 	w->layout.archive_name = w->archive_name;
 	return choose_archive_name(w, path, err);

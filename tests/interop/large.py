@@ -28,17 +28,26 @@ def rewrite(ckpt, arguments, source, target):
     return result.returncode, result.stderr.strip()
 
 
-def check(ckpt, work, name):
-    """An edit that changes nothing keeps every byte: layout, alignment and checksums."""
-    source = os.path.join(work, "in", name)
-    os.makedirs(os.path.join(work, "out"), exist_ok=True)
+def differs(ckpt, work, arguments, name, wanted):
     target = os.path.join(work, "out", name)
-    code, message = rewrite(ckpt, ["strip-prefix", "--if-present", "nothing.", "--no-sync"], source, target)
+    code, message = rewrite(ckpt, arguments + ["--no-sync"], os.path.join(work, "in", name), target)
     if code:
-        return "exit status %d: %s" % (code, message)
-    same = filecmp.cmp(source, target, shallow=False)
+        return "%s: exit status %d: %s" % (arguments[0], code, message)
+    same = filecmp.cmp(wanted, target, shallow=False)
     os.unlink(target)
-    return None if same else "the bytes differ"
+    return None if same else "%s: the bytes differ" % arguments[0]
+
+
+def check(ckpt, work, name):
+    """An edit that changes nothing keeps every byte: layout, alignment and checksums. A conversion
+    drops these settings, as load and save do."""
+    os.makedirs(os.path.join(work, "out"), exist_ok=True)
+    problem = differs(ckpt, work, ["strip-prefix", "--if-present", "nothing."], name,
+                      os.path.join(work, "in", name))
+    again = os.path.join(work, "in_again", name)
+    if problem is None and os.path.exists(again):
+        problem = differs(ckpt, work, ["convert"], name, again)
+    return problem
 
 
 def main():

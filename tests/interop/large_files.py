@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made by torch: files at the limits of the zip format. large_files.py OUTDIR"""
+"""Made by torch: files at the limits of the zip format. large_files.py OUTDIR
+
+OUTDIR_again gets what torch.load and torch.save make of those with unusual settings.
+"""
 
 import os
 import sys
@@ -44,9 +47,18 @@ def writer_settings(out):
         torch.serialization.set_crc32_options(False)
         save(obj, os.path.join(out, "no_crc.pt"))
         torch.serialization.set_crc32_options(True)
+    again(out)
     if hasattr(torch.serialization, "skip_data"):
         with torch.serialization.skip_data():
             save(obj, os.path.join(out, "skipped.pt"))
+
+
+def again(out):
+    """What load and save make of each file, under its name in a folder beside it."""
+    folder = out + "_again"
+    os.makedirs(folder, exist_ok=True)
+    for name in os.listdir(out):
+        torch.save(torch.load(os.path.join(out, name)), os.path.join(folder, name))
 
 
 def main():
