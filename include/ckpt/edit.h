@@ -92,6 +92,10 @@ struct ckpt_prefix_count {
 	size_t size;
 	uint64_t with_prefix, keys;
 };
+#define CKPT_PREFIX_COUNT_INIT \
+	{ \
+		.size = sizeof(struct ckpt_prefix_count) \
+	}
 CKPT_API int ckpt_count_prefix(const struct ckpt_model *model, const char *prefix,
 			       struct ckpt_prefix_count *out, struct ckpt_error *err);
 

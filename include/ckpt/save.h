@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 enum ckpt_save_flags {
-	CKPT_SAVE_REPLACE = 1 << 0, /* replace an existing file, which keeps its mode; follows links */
+	CKPT_SAVE_REPLACE = 1 << 0, /* replace an existing file, keeping its mode; a link itself is replaced */
 	CKPT_SAVE_NO_SYNC = 1 << 1, /* leave writing back to the system, as cp does */
 	/*
 	 * Write what torch.load + torch.save would: protocol 2, records that torch knows only, and,

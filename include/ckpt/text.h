@@ -19,7 +19,7 @@ CKPT_API char *ckpt_escape(char *buf, size_t size, const char *text, size_t len)
 
 /*
  * A pattern over names: a glob over the whole name ('*' crosses dots), which also matches the
- * subtree below the name; the exact form of a name; or, after "re:", a Perl-compatible expression
+ * subtree below the name; or, after "re:", a Perl-compatible expression
  * that is searched for anywhere in the name.
  */
 struct ckpt_pattern;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
+#include "format/torch_zip.h"
 #include "io/source.h"
 #include "pickle/dis.h"
 #include "zipfmt/index.h"
@@ -43,7 +44,7 @@ static int read_from_zip(struct ckpt_source *source, const char *record, uint8_t
 			       ckpt_escape(shown, sizeof(shown), record ? record : "data.pkl",
 					   strlen(record ? record : "data.pkl")));
 	else
-		rc = ckpt_zip_read(zip, entry, MOST_PICKLE, bytes, err);
+		rc = ckpt_zip_read(zip, entry, ckpt_torch_zip_most_pickle(entry), bytes, err);
 	if (rc == 0) {
 		*len = entry->usize;
 		ckpt_escape(name, name_size, entry->name, entry->name_len);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/sized.h"
 #include "format/format.h"
 
 #include <string.h>
@@ -52,24 +53,29 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 	      const struct ckpt_save_options *options, struct ckpt_save_report *report,
 	      struct ckpt_error *err)
 {
-	static const struct ckpt_save_options defaults = CKPT_SAVE_OPTIONS_INIT;
-	struct ckpt_save_report local = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_save_report r = CKPT_SAVE_REPORT_INIT;
+	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
-	return model->doc->format->save(model, path, options ? options : &defaults,
-					report ? report : &local, err);
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(r), err);
+	if (rc < 0)
+		return rc;
+	rc = model->doc->format->save(model, path, &o, &r, err);
+	ckpt_sized_give(report, &r);
+	return rc;
 }
 
 int ckpt_file_get(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
 
-	if (!out->size || out->size > sizeof(info))
+	if (ckpt_sized_check(out, sizeof(info), NULL) < 0)
 		return CKPT_E_ARG;
 	info.file_nbytes = ckpt_source_size(model->doc->source);
 	info.pickle_nbytes = model->doc->pickle_len;
 	info.pickle_protocol = model->doc->pickle.protocol;
 	model->doc->format->describe(model, &info);
-	info.size = out->size;
-	memcpy(out, &info, out->size);
+	ckpt_sized_give(out, &info);
 	return 0;
 }

@@ -23,6 +23,12 @@ static inline const struct ckpt_torch_zip *ckpt_torch_zip_of(const struct ckpt_m
 	return model->doc->container;
 }
 
+/*
+ * How many bytes a pickle may have: what a compressed one unpacks to must stay in proportion to what
+ * is there of it.
+ */
+uint64_t ckpt_torch_zip_most_pickle(const struct ckpt_zip_entry *entry);
+
 /* The entry of a record named without the archive name, or NULL. */
 struct ckpt_zip_entry *ckpt_torch_zip_record(const struct ckpt_torch_zip *tz, const char *record);
 

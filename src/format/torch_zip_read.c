@@ -345,19 +345,25 @@ static int finish(struct ckpt_model *model, struct ckpt_error *err)
 
 /* ---- the whole ---- */
 
+uint64_t ckpt_torch_zip_most_pickle(const struct ckpt_zip_entry *entry)
+{
+	uint64_t most;
+
+	if (__builtin_mul_overflow(entry->csize, (uint64_t)MOST_RATIO, &most) ||
+	    __builtin_add_overflow(most, PICKLE_BASE, &most) || most > MOST_PICKLE)
+		return MOST_PICKLE;
+	return most;
+}
+
 static int read_pickle(struct ckpt_document *doc, struct ckpt_error *err)
 {
 	struct ckpt_torch_zip *tz = doc->container;
 	struct ckpt_zip_entry *entry = ckpt_torch_zip_record(tz, "data.pkl");
 	char shown[160];
-	uint64_t most = PICKLE_BASE, budget;
-	int rc;
+	uint64_t budget;
+	int rc = ckpt_zip_read(tz->zip, entry, ckpt_torch_zip_most_pickle(entry),
+			       &doc->pickle_bytes, err);
 
-	/* what a compressed pickle unpacks to must stay in proportion to the file */
-	if (__builtin_mul_overflow(entry->csize, (uint64_t)MOST_RATIO, &budget) ||
-	    __builtin_add_overflow(most, budget, &most) || most > MOST_PICKLE)
-		most = MOST_PICKLE;
-	rc = ckpt_zip_read(tz->zip, entry, most, &doc->pickle_bytes, err);
 	if (rc < 0)
 		return rc;
 	doc->pickle_len = entry->usize;

@@ -26,7 +26,7 @@ struct survivor {
 	uint64_t expected; /* bytes of all storages */
 };
 
-/* The local header at AT; returns false if there is none, or it is cut off. */
+/* The local header of a stored record at AT; false if there is none, or it is cut off. */
 static bool read_header(const struct survivor *s, uint64_t at, char name[MOST_NAME],
 			uint64_t *data_off)
 {
@@ -38,7 +38,10 @@ static bool read_header(const struct survivor *s, uint64_t at, char name[MOST_NA
 		return false;
 	if (ckpt_read_u32(&r) != 0x04034B50)
 		return false;
-	ckpt_read_bytes(&r, 22);
+	ckpt_read_bytes(&r, 4);
+	if (ckpt_read_u16(&r) != CKPT_ZIP_STORED)
+		return false;
+	ckpt_read_bytes(&r, 16);
 	name_len = ckpt_read_u16(&r);
 	extra_len = ckpt_read_u16(&r);
 	if (name_len >= MOST_NAME ||
@@ -74,31 +77,69 @@ static void collect_sizes(struct survivor *s, const struct ckpt_value *pid)
 		s->expected = UINT64_MAX / 2;
 }
 
-static bool read_pickle(struct survivor *s, uint64_t data_off)
+/*
+ * Where the pickle ends is only known once it is decoded. It is tried in windows, each twice the one
+ * before, as what follows may be gigabytes of tensors.
+ */
+static bool decode_pickle(struct survivor *s, uint64_t data_off)
 {
-	static const uint64_t most = 256 << 20;
-	uint64_t size = ckpt_source_size(s->source) - data_off;
-	const struct ckpt_value **todo;
-	size_t depth = 0, cap;
-	uint8_t *seen;
+	static const uint64_t first = 1 << 20, most = 256 << 20;
+	uint64_t there = ckpt_source_size(s->source) - data_off, size = 0;
 
-	if (size > most)
-		size = most;
-	s->pickle_bytes = malloc(size + 1);
-	if (!s->pickle_bytes ||
-	    ckpt_source_read(s->source, data_off, s->pickle_bytes, size, NULL) < 0 ||
-	    ckpt_pickle_decode(s->pickle_bytes, size, (64 << 20) + 80 * size, &s->pickle, NULL) < 0)
-		return false;
-	s->at = data_off + s->pickle.nbytes;
-	cap = 2 * (size_t)s->pickle.nbytes + 16; /* every value is pushed by an opcode of its own */
-	todo = malloc(cap * sizeof(*todo));
-	seen = calloc((size_t)s->pickle.next_id / 8 + 1, 1);
+	while (size < there && size < most) {
+		uint8_t *bytes;
+
+		size = size ? 2 * size : first;
+		if (size > there)
+			size = there;
+		bytes = realloc(s->pickle_bytes, size + 1);
+		if (!bytes)
+			return false;
+		s->pickle_bytes = bytes;
+		if (ckpt_source_read(s->source, data_off, bytes, size, NULL) < 0)
+			return false;
+		if (ckpt_pickle_decode(bytes, size, (64 << 20) + 80 * size, &s->pickle, NULL) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Push what V is made of; returns the new depth. */
+static size_t push_parts(const struct ckpt_value *v, const struct ckpt_value **todo, size_t depth,
+			 size_t cap)
+{
+	const struct ckpt_seq *parts[2] = { 0 };
+	const struct ckpt_value *singles[3] = { 0 };
+
+	if (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT)
+		parts[0] = &v->u.seq;
+	if (v->kind == CKPT_CALL) {
+		singles[0] = v->u.call->func;
+		singles[1] = v->u.call->args;
+		singles[2] = v->u.call->state;
+		parts[0] = &v->u.call->items;
+		parts[1] = &v->u.call->pairs;
+	}
+	for (int i = 0; i < 3; i++)
+		if (singles[i] && depth < cap)
+			todo[depth++] = singles[i];
+	for (int i = 0; i < 2; i++)
+		for (uint32_t k = 0; parts[i] && k < parts[i]->count && depth < cap; k++)
+			todo[depth++] = parts[i]->items[k];
+	return depth;
+}
+
+static void collect_all_sizes(struct survivor *s)
+{
+	size_t depth = 0,
+	       cap = 2 * (size_t)s->pickle.nbytes + 16; /* an opcode pushes two at most */
+	const struct ckpt_value **todo = malloc(cap * sizeof(*todo));
+	uint8_t *seen = calloc((size_t)s->pickle.next_id / 8 + 1, 1);
+
 	if (todo && seen)
 		todo[depth++] = s->pickle.root;
-	while (todo && seen && depth) {
+	while (depth) {
 		const struct ckpt_value *v = todo[--depth];
-		const struct ckpt_seq *parts[3] = { 0 };
-		const struct ckpt_value *singles[3] = { 0 };
 
 		if (v->id) {
 			if (seen[v->id >> 3] >> (v->id & 7) & 1)
@@ -107,25 +148,10 @@ static bool read_pickle(struct survivor *s, uint64_t data_off)
 		}
 		if (v->kind == CKPT_PERSID)
 			collect_sizes(s, v->u.persid.pid);
-		if (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT)
-			parts[0] = &v->u.seq;
-		if (v->kind == CKPT_CALL) {
-			singles[0] = v->u.call->func;
-			singles[1] = v->u.call->args;
-			singles[2] = v->u.call->state;
-			parts[1] = &v->u.call->items;
-			parts[2] = &v->u.call->pairs;
-		}
-		for (int i = 0; i < 3; i++) {
-			if (singles[i] && depth < cap)
-				todo[depth++] = singles[i];
-			for (uint32_t k = 0; parts[i] && k < parts[i]->count && depth < cap; k++)
-				todo[depth++] = parts[i]->items[k];
-		}
+		depth = push_parts(v, todo, depth, cap);
 	}
 	free(todo);
 	free(seen);
-	return true;
 }
 
 static uint64_t skip_descriptor(const struct survivor *s, uint64_t at)
@@ -192,13 +218,15 @@ int ckpt_torch_zip_fail_truncated(struct ckpt_source *source, struct ckpt_error 
 			       " bytes are there, the end with the "
 			       "directory is missing; download or copy it again",
 			       size);
-	else if (!read_pickle(&s, data_off))
+	else if (!decode_pickle(&s, data_off))
 		rc = ckpt_fail(err, CKPT_E_FORMAT,
 			       "is truncated: %" PRIu64
 			       " bytes are there, not even the list of tensors is whole; "
 			       "download or copy it again",
 			       size);
 	else {
+		s.at = data_off + s.pickle.nbytes;
+		collect_all_sizes(&s);
 		count_whole(&s);
 		rc = ckpt_fail(err, CKPT_E_FORMAT,
 			       "is truncated: %" PRIu64 " bytes are there, at least %" PRIu64

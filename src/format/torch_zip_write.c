@@ -111,8 +111,7 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 	/* an edit leaves a checksum that was not recorded unrecorded; who asks for them gets all */
 	if (!w->crc)
 		return add_piece(w, name, &recipe, &none, err);
-	crc_known = s->has_crc ||
-		    (!w->canonical && w->o->crc < 0 && entry->usize == s->nbytes);
+	crc_known = s->has_crc || (!w->canonical && w->o->crc < 0 && entry->usize == s->nbytes);
 	return add_piece(w, name, &recipe, crc_known ? &s->crc32 : NULL, err);
 }
 

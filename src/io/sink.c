@@ -88,55 +88,28 @@ static int create(struct ckpt_sink *sink, struct ckpt_error *err)
 }
 
 /*
- * A target that cannot be replaced is refused before the work, not after it. *THERE says whether
- * there is one, ST what it is; links are followed.
+ * A target that cannot be replaced is refused before the work, not after it. A link to a file is
+ * itself what is replaced: what it points to may be shared (hub caches are made of such links).
  */
-static int check_target(const struct ckpt_sink *sink, bool *there, struct stat *st,
-			struct ckpt_error *err)
+static int check_target(struct ckpt_sink *sink, struct ckpt_error *err)
 {
-	*there = true;
-	if (stat(sink->path, st) < 0) {
-		struct stat link;
+	struct stat link, st;
 
-		if (errno != ENOENT)
-			return ckpt_fail_errno(err, "cannot look at the output");
-		*there = false;
-		return lstat(sink->path, &link) < 0
-			       ? 0
-			       : ckpt_fail(err, CKPT_E_EXISTS,
-					   "the output is a link to a file that is not there");
-	}
-	if (S_ISDIR(st->st_mode))
+	if (lstat(sink->path, &link) < 0)
+		return errno == ENOENT ? 0 : ckpt_fail_errno(err, "cannot look at the output");
+	if (stat(sink->path, &st) < 0)
+		st = link; /* it points to nothing */
+	if (S_ISDIR(st.st_mode))
 		return ckpt_fail(err, CKPT_E_EXISTS,
 				 "the output is an existing folder, wanted a file name");
-	if (!S_ISREG(st->st_mode))
+	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
 		return ckpt_fail(err, CKPT_E_EXISTS,
 				 "the output is a device or a pipe, wanted a file name");
 	if (!(sink->flags & CKPT_SINK_REPLACE))
 		return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");
+	sink->keep_mode = S_ISREG(link.st_mode);
+	sink->mode = link.st_mode & 0777;
 	return 0;
-}
-
-/* Like cp and torch.save: a link stays, what it points to is replaced, and keeps its mode. */
-static int follow_target(struct ckpt_sink *sink, struct ckpt_error *err)
-{
-	struct stat st;
-	bool there;
-	int rc = check_target(sink, &there, &st, err);
-	char *real = NULL;
-
-	if (rc == 0 && there) {
-		sink->keep_mode = true;
-		sink->mode = st.st_mode & 0777;
-		real = realpath(sink->path, NULL);
-		if (!real)
-			return ckpt_fail_errno(err, "cannot look at the output");
-	}
-	if (real) {
-		free(sink->path);
-		sink->path = real;
-	}
-	return rc;
 }
 
 /* Blocks reserved by fallocate() would be written twice on some systems, so only asks. */
@@ -160,14 +133,11 @@ static int check_space(const struct ckpt_sink *sink, uint64_t size, uint64_t nee
 
 int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err)
 {
-	struct ckpt_sink sink = { .flags = flags, .path = strdup(path) };
-	int rc = sink.path ? follow_target(&sink, err) : ckpt_fail_nomem(err);
+	struct ckpt_sink sink = { .flags = flags, .path = (char *)path, .dir = dir_of(path) };
+	int rc = sink.dir ? check_target(&sink, err) : ckpt_fail_nomem(err);
 
-	if (rc == 0 && !(sink.dir = dir_of(sink.path)))
-		rc = ckpt_fail_nomem(err);
 	if (rc == 0 && access(sink.dir, W_OK | X_OK) < 0)
 		rc = ckpt_fail_errno(err, "cannot create a file in '%s'", sink.dir);
-	free(sink.path);
 	free(sink.dir);
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
@@ -185,9 +155,8 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 	sink->flags = flags;
 	sink->kernel_copy = true;
 	sink->path = strdup(path);
-	rc = sink->path ? follow_target(sink, err) : ckpt_fail_nomem(err);
-	if (rc == 0 && !(sink->dir = dir_of(sink->path)))
-		rc = ckpt_fail_nomem(err);
+	sink->dir = dir_of(path);
+	rc = sink->path && sink->dir ? check_target(sink, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = create(sink, err);
 	if (rc == 0 && sink->keep_mode && fchmod(sink->fd, sink->mode) < 0 && errno != EPERM &&
@@ -285,7 +254,8 @@ static int sync_dir(const struct ckpt_sink *sink, struct ckpt_error *err)
 	if (fd < 0)
 		return ckpt_fail_errno(err, "cannot open the folder '%s' to sync it", sink->dir);
 	if (ckpt_io_sync_dir(fd) < 0 && errno != EINVAL)
-		rc = ckpt_fail_errno(err, "is written and whole, but the folder '%s' cannot be synced",
+		rc = ckpt_fail_errno(err,
+				     "is written and whole, but the folder '%s' cannot be synced",
 				     sink->dir);
 	close(fd);
 	return rc;

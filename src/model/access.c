@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/sized.h"
 #include "base/text.h"
 #include "model/model.h"
 #include "model/walk.h"
@@ -77,8 +78,8 @@ int ckpt_tensor_get(const struct ckpt_model *model, uint64_t i, struct ckpt_tens
 	struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
 	const struct ckpt_tensor *t;
 
-	if (!ckpt_model_has_tensors(model) || i >= model->tensor_count || !out->size ||
-	    out->size > sizeof(info))
+	if (!ckpt_model_has_tensors(model) || i >= model->tensor_count ||
+	    ckpt_sized_check(out, sizeof(info), NULL) < 0)
 		return CKPT_E_ARG;
 	t = &model->tensors[i];
 	info.name = t->name;
@@ -98,8 +99,7 @@ int ckpt_tensor_get(const struct ckpt_model *model, uint64_t i, struct ckpt_tens
 	info.flags = (t->requires_grad ? CKPT_TENSOR_REQUIRES_GRAD : 0u) |
 		     (t->is_parameter ? CKPT_TENSOR_PARAMETER : 0u) |
 		     (t->is_conj ? CKPT_TENSOR_CONJ : 0u) | (t->is_neg ? CKPT_TENSOR_NEG : 0u);
-	info.size = out->size;
-	memcpy(out, &info, out->size);
+	ckpt_sized_give(out, &info);
 	return 0;
 }
 

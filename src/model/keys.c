@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/keys.h"
 
+#include "base/sized.h"
 #include "base/text.h"
 #include "model/state_dict.h"
 #include "model/walk.h"
@@ -16,8 +17,8 @@ struct editor {
 	const struct ckpt_model *from;
 	struct ckpt_model *to;
 	const struct ckpt_key_edit *edit;
-	const struct ckpt_edit_options *o;
-	struct ckpt_edit_report *report;
+	struct ckpt_edit_options o;
+	struct ckpt_edit_report report;
 	struct ckpt_edit_place *places; /* arena of TO */
 	size_t place_count, place_cap;
 	struct ckpt_buf text;
@@ -268,7 +269,7 @@ static int edit_metadata(struct editor *e, const struct ckpt_value *state_dict,
 		rc = check_clashes(e, pairs_of(copy), pairs_of(copy), "_metadata", err);
 	if (rc == 0 && (renamed || e->edit->new_roots))
 		rc = ckpt_model_replace(e->to, copy, err);
-	e->report->metadata_renamed += renamed;
+	e->report.metadata_renamed += renamed;
 	return rc;
 }
 
@@ -302,7 +303,7 @@ static int edit_name_list(struct editor *e, const struct ckpt_value *list, struc
 			return ckpt_arena_fail(e->to->arena, err);
 		renamed++;
 	}
-	e->report->names_renamed += renamed;
+	e->report.names_renamed += renamed;
 	return renamed ? ckpt_model_replace(e->to, copy, err) : 0;
 }
 
@@ -349,7 +350,7 @@ static int note_place(struct editor *e, const struct ckpt_walk_step *step, uint6
 	place = &e->places[e->place_count++];
 	place->name = ckpt_arena_copy(e->to->arena, step->name, step->name_len);
 	place->renamed = renamed;
-	e->report->renamed += renamed;
+	e->report.renamed += renamed;
 	return place->name ? 0 : ckpt_arena_fail(e->to->arena, err);
 }
 
@@ -360,7 +361,7 @@ static int edit_state_dict(struct editor *e, const struct ckpt_walk_step *step,
 	uint64_t renamed = 0;
 	int rc;
 
-	e->report->state_dicts++;
+	e->report.state_dicts++;
 	copy = copy_container(e, step->value, 0);
 	if (!copy)
 		return ckpt_arena_fail(e->to->arena, err);
@@ -384,8 +385,7 @@ static int note_found(struct editor *e, size_t i, const char *exact, struct ckpt
 
 	if (e->at_found[i])
 		return ckpt_fail(err, CKPT_E_ARG, "'%s' names two things: %.100s and %.100s",
-				 ckpt_escape(shown, sizeof(shown), e->o->at[i],
-					     strlen(e->o->at[i])),
+				 ckpt_escape(shown, sizeof(shown), e->o.at[i], strlen(e->o.at[i])),
 				 e->at_found[i], exact);
 	e->at_found[i] = strdup(exact);
 	return e->at_found[i] ? 0 : ckpt_fail_nomem(err);
@@ -395,12 +395,12 @@ static int note_found(struct editor *e, size_t i, const char *exact, struct ckpt
 static int is_chosen(struct editor *e, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct ckpt_buf exact = { 0 };
-	int chosen = e->o->at_count == 0;
+	int chosen = e->o.at_count == 0;
 
-	if (e->o->at_count)
+	if (e->o.at_count)
 		ckpt_walk_exact_name(step, &exact);
-	for (size_t i = 0; chosen >= 0 && i < e->o->at_count; i++) {
-		const char *at = e->o->at[i];
+	for (size_t i = 0; chosen >= 0 && i < e->o.at_count; i++) {
+		const char *at = e->o.at[i];
 		size_t len = strlen(at);
 		bool is_exact = at[0] == '[';
 		const char *name = is_exact ? (const char *)exact.data : step->name;
@@ -435,9 +435,9 @@ static int edit_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_er
 	if (at < 0)
 		return at;
 	optimizer = ckpt_is_optimizer(e->from, v);
-	if (e->edit->only_modules && !e->o->at_count)
+	if (e->edit->only_modules && !e->o.at_count)
 		wanted = ckpt_is_module_state_dict(e->from, v) && e->optimizer_depth == SIZE_MAX;
-	else if (e->edit->only_direct && !e->o->at_count)
+	else if (e->edit->only_direct && !e->o.at_count)
 		wanted = ckpt_holds_tensors(&e->finder, v) && e->optimizer_depth == SIZE_MAX;
 	else
 		wanted = ckpt_is_state_dict(&e->finder, v);
@@ -445,7 +445,7 @@ static int edit_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_er
 		e->optimizer_depth = step->depth;
 	if (at && wanted && !was_edited(e, v))
 		rc = edit_state_dict(e, step, err);
-	if (rc == 0 && at && optimizer && !(e->edit->only_modules && !e->o->at_count))
+	if (rc == 0 && at && optimizer && !(e->edit->only_modules && !e->o.at_count))
 		rc = edit_param_groups(e, v, err);
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
@@ -454,11 +454,11 @@ static int check_at(struct editor *e, struct ckpt_error *err)
 {
 	char shown[160];
 
-	for (size_t i = 0; i < e->o->at_count; i++)
+	for (size_t i = 0; i < e->o.at_count; i++)
 		if (!e->at_found[i])
 			return ckpt_fail(err, CKPT_E_NOTFOUND, "no mapping is named '%s'",
-					 ckpt_escape(shown, sizeof(shown), e->o->at[i],
-						     strlen(e->o->at[i])));
+					 ckpt_escape(shown, sizeof(shown), e->o.at[i],
+						     strlen(e->o.at[i])));
 	return 0;
 }
 
@@ -466,19 +466,21 @@ int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_e
 			 const struct ckpt_edit_options *options, struct ckpt_model **out,
 			 struct ckpt_edit_report *report, struct ckpt_error *err)
 {
-	static const struct ckpt_edit_options defaults = CKPT_EDIT_OPTIONS_INIT;
-	struct ckpt_edit_report local = CKPT_EDIT_REPORT_INIT;
-	struct editor e = { .from = model, .edit = edit, .optimizer_depth = SIZE_MAX };
-	int rc;
+	struct editor e = { .from = model,
+			    .edit = edit,
+			    .o = CKPT_EDIT_OPTIONS_INIT,
+			    .report = CKPT_EDIT_REPORT_INIT,
+			    .optimizer_depth = SIZE_MAX };
+	int rc = ckpt_sized_take(&e.o, sizeof(e.o), options, err);
 
-	e.o = options ? options : &defaults;
-	e.report = report ? report : &local;
-	*e.report = local;
 	*out = NULL;
-	rc = ckpt_model_derive(model, &e.to, err);
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(e.report), err);
+	if (rc == 0)
+		rc = ckpt_model_derive(model, &e.to, err);
 	if (rc < 0)
 		return rc;
-	e.at_found = calloc(e.o->at_count + 1, sizeof(*e.at_found));
+	e.at_found = calloc(e.o.at_count + 1, sizeof(*e.at_found));
 	e.looked_at = calloc((size_t)model->next_id / 8 + 1, 1);
 	rc = ckpt_state_dict_finder_init(&e.finder, model, err);
 	if (rc == 0 && (!e.at_found || !e.looked_at))
@@ -487,14 +489,15 @@ int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_e
 		rc = ckpt_model_walk(model, edit_one, &e, err);
 	if (rc == 0)
 		rc = check_at(&e, err);
-	for (size_t i = 0; e.at_found && i < e.o->at_count; i++)
+	for (size_t i = 0; e.at_found && i < e.o.at_count; i++)
 		free(e.at_found[i]);
 	free(e.at_found);
 	free(e.looked_at);
 	ckpt_state_dict_finder_clear(&e.finder);
 	ckpt_buf_clear(&e.text);
-	e.report->places = e.places;
-	e.report->place_count = e.place_count;
+	e.report.places = e.places;
+	e.report.place_count = e.place_count;
+	ckpt_sized_give(report, &e.report);
 	if (rc == CKPT_E_ARG && err)
 		err->offset =
 			CKPT_NO_OFFSET; /* it is about what was asked for, not about the file */

@@ -76,7 +76,6 @@ static int fill_storage(struct ckpt_document *doc, const struct ckpt_value *pers
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "storage id: '%.60s.%.60s' is no storage class of torch",
 				 type->u.global->module, type->u.global->name);
-	s->is_untyped = strstr(type->u.global->name, "UntypedStorage") != NULL;
 	if (!is_text(location) || has_nul(location))
 		return bad_persid(err, "the text of a device", location);
 	if (numel->kind != CKPT_INT || numel->u.integer < 0)
@@ -214,7 +213,6 @@ static int list_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_er
 	rc = add_tensor(m, step, err);
 	if (rc <= 0)
 		return rc < 0 ? rc : CKPT_WALK_ENTER;
-	m->aliases += step->seen;
 	return CKPT_WALK_SKIP;
 }
 

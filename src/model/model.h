@@ -18,7 +18,7 @@ struct ckpt_storage {
 	const struct ckpt_value *first; /* the persistent id that mentioned it first */
 	void *record;			/* the format's own entry for it */
 	uint32_t crc32;
-	bool has_crc, is_untyped;
+	bool has_crc;
 };
 
 enum ckpt_tensor_kind {
@@ -81,7 +81,6 @@ struct ckpt_model {
 	uint32_t tensor_count, tensor_cap;
 	bool listed;
 	pthread_mutex_t listing;
-	uint32_t aliases; /* paths that lead to a tensor object listed before */
 };
 
 /* Take over DOC and list storages and tensors. On failure DOC is released. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/sized.h"
 #include "model/keys.h"
 #include "model/state_dict.h"
 #include "model/walk.h"
@@ -15,8 +16,12 @@ struct prefix {
 static int make_prefix(const char *text, const struct ckpt_edit_options *options,
 		       struct prefix *out, struct ckpt_error *err)
 {
+	struct ckpt_edit_options o = CKPT_EDIT_OPTIONS_INIT;
 	size_t len = strlen(text);
+	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
+	if (rc < 0)
+		return rc;
 	if (!len || !strcmp(text, "."))
 		return ckpt_fail(err, CKPT_E_ARG, "the prefix is empty");
 	*out = (struct prefix){ .text = malloc(len + 2), .len = len };
@@ -25,7 +30,7 @@ static int make_prefix(const char *text, const struct ckpt_edit_options *options
 	memcpy(out->text, text, len + 1);
 	if (text[len - 1] != '.')
 		memcpy(out->text + out->len++, ".", 2);
-	out->anywhere = options && options->anywhere;
+	out->anywhere = o.anywhere;
 	return 0;
 }
 
@@ -127,13 +132,15 @@ int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
 	int rc = make_prefix(prefix, options, &p, err);
 
 	*out = NULL;
-	if (!report)
-		report = &local;
 	edit.new_roots = p.text;
 	if (rc == 0)
-		rc = ckpt_model_edit_keys(model, &edit, options, out, report, err);
+		rc = ckpt_sized_check(report, sizeof(local), err);
+	if (rc == 0)
+		rc = ckpt_model_edit_keys(model, &edit, options, out, &local, err);
 	free(p.text);
-	if (rc == 0 && !report->renamed) {
+	if (rc == 0)
+		ckpt_sized_give(report, &local);
+	if (rc == 0 && !local.renamed) {
 		ckpt_close(*out);
 		*out = NULL;
 		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "no state dict of a module was found");
@@ -162,7 +169,8 @@ static int count_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_e
 	for (uint32_t i = 0; i < pairs->count; i += 2) {
 		const struct ckpt_value *key = ckpt_model_now(c->model, pairs->items[i]);
 
-		with += key->kind == CKPT_STR && key->u.bytes.len > c->prefix.len &&
+		with += (key->kind == CKPT_STR || key->kind == CKPT_PY2_STR) &&
+			key->u.bytes.len >= c->prefix.len &&
 			!memcmp(key->u.bytes.ptr, c->prefix.text, c->prefix.len);
 	}
 	if (with) {
@@ -175,15 +183,19 @@ static int count_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_e
 int ckpt_count_prefix(const struct ckpt_model *model, const char *prefix,
 		      struct ckpt_prefix_count *out, struct ckpt_error *err)
 {
-	struct counter c = { .model = model, .out = out };
-	int rc = make_prefix(prefix, NULL, &c.prefix, err);
+	struct ckpt_prefix_count count = CKPT_PREFIX_COUNT_INIT;
+	struct counter c = { .model = model, .out = &count };
+	int rc = ckpt_sized_check(out, sizeof(count), err);
 
-	out->with_prefix = out->keys = 0;
+	if (rc == 0)
+		rc = make_prefix(prefix, NULL, &c.prefix, err);
 	if (rc == 0)
 		rc = ckpt_state_dict_finder_init(&c.finder, model, err);
 	if (rc == 0)
 		rc = ckpt_model_walk(model, count_one, &c, err);
 	ckpt_state_dict_finder_clear(&c.finder);
 	free(c.prefix.text);
+	if (rc == 0)
+		ckpt_sized_give(out, &count);
 	return rc;
 }

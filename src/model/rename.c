@@ -223,7 +223,10 @@ static int rename_key(void *ctx, const char *key, size_t len, struct ckpt_buf *o
 	return r->work.len != len || memcmp(r->work.data, key, len);
 }
 
-/* Module names are matched with the dot that parameters have behind them. */
+/*
+ * Module names are matched with the dot that parameters have behind them. An expression that takes
+ * the dot away ("s/$/_old/") is about the names of tensors: the module keeps its name.
+ */
 static int rename_module(void *ctx, const char *key, size_t len, struct ckpt_buf *out,
 			 struct ckpt_error *err)
 {
@@ -238,9 +241,14 @@ static int rename_module(void *ctx, const char *key, size_t len, struct ckpt_buf
 	rc = dotted.bad ? ckpt_fail_nomem(err)
 			: rename_key(ctx, (const char *)dotted.data, dotted.len, out, err);
 	ckpt_buf_clear(&dotted);
-	if (rc > 0 && out->len > before && out->data[out->len - 1] == '.')
+	if (rc <= 0 || out->len == before)
+		return rc;
+	if (out->data[out->len - 1] == '.') {
 		out->len--;
-	return rc;
+		return 1;
+	}
+	out->len = before;
+	return 0;
 }
 
 static void clear(struct renamer *r)

@@ -101,7 +101,6 @@ static int read_end64(struct ckpt_zip *zip, uint64_t locator_off, struct ends *e
 	ends->directory_size = ckpt_read_u64(&r);
 	ends->directory_off = ckpt_read_u64(&r);
 	ends->end_off = off;
-	zip->has_zip64 = true;
 	return 0;
 }
 
@@ -124,7 +123,6 @@ static int read_ends(struct ckpt_zip *zip, struct ends *ends, struct ckpt_error 
 	ends->directory_size = ckpt_read_u32(&r);
 	ends->directory_off = ckpt_read_u32(&r);
 	ends->end_off = off;
-	zip->end_off = off + END_BYTES + ckpt_read_u16(&r);
 	if (off >= LOCATOR64_BYTES)
 		rc = read_end64(zip, off - LOCATOR64_BYTES, ends, err);
 	if (rc == 0 && (ends->directory_off > ends->end_off ||
@@ -299,7 +297,6 @@ static int read_directory(struct ckpt_zip *zip, const struct ends *ends, struct 
 				 ends->directory_size, ends->count);
 	}
 	zip->directory_off = ends->directory_off;
-	zip->directory_size = ends->directory_size;
 	bytes = malloc(r.len ? r.len : 1);
 	rc = bytes ? 0 : ckpt_fail_nomem(err);
 	r.data = bytes;

@@ -13,7 +13,7 @@ enum ckpt_zip_method { CKPT_ZIP_STORED = 0, CKPT_ZIP_DEFLATED = 8 };
 
 /* One record, as the central directory has it. */
 struct ckpt_zip_entry {
-	const char *name; /* full name, with a NUL behind; may hold other NULs in hostile files */
+	const char *name; /* full name, with a NUL behind and none inside */
 	uint32_t name_len;
 	uint32_t crc32; /* 0 may mean: not recorded */
 	uint64_t csize, usize;
@@ -30,9 +30,7 @@ struct ckpt_zip {
 	struct ckpt_zip_entry *entries; /* in the order of the directory */
 	uint32_t count;
 	struct ckpt_strmap by_name; /* lower-case names */
-	uint64_t directory_off, directory_size;
-	uint64_t end_off; /* behind the end record and its comment */
-	bool has_zip64;
+	uint64_t directory_off;
 	pthread_mutex_t lock;		/* of what reading adds: data offsets, the decompressor */
 	struct ckpt_inflater *inflater; /* owned; NULL until a compressed record is read */
 };
@@ -40,8 +38,9 @@ struct ckpt_zip {
 /*
  * Read the directory. Records over 4 GiB, more than 65,535 records, data descriptors, comments and
  * trailing bytes (as many as torch tolerates) are understood. Refused, as different readers would
- * see different files: two records of one name (case ignored), records that overlap each other or
- * the directory, several disks.
+ * see different files: two records of one name (case ignored), records whose headers overlap
+ * each other or the directory, several disks. Overlaps that only the local headers show are found by
+ * ckpt_zip_locate_all().
  *
  * Returns 0; CKPT_E_NOTFOUND if there is no end record (truncated, or no zip at all);
  * CKPT_E_FORMAT, CKPT_E_LIMIT, CKPT_E_IO, CKPT_E_NOMEM.

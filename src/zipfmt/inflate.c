@@ -151,12 +151,14 @@ static int new_inflater(const struct ckpt_source *src, struct ckpt_inflater **ou
 static int check_same_entry(const struct ckpt_zip *zip, uint64_t index, struct ckpt_error *err)
 {
 	const struct ckpt_zip_entry *e = &zip->entries[index];
+	const char *name;
 	zip_stat_t st;
 
 	zip_stat_init(&st);
-	if (zip_stat_index(zip->inflater->archive, index, ZIP_FL_UNCHANGED, &st) < 0 ||
-	    st.size != e->usize || st.comp_size != e->csize || st.crc != e->crc32 ||
-	    strlen(st.name) != e->name_len)
+	name = zip_get_name(zip->inflater->archive, index, ZIP_FL_UNCHANGED | ZIP_FL_ENC_RAW);
+	if (!name || strcmp(name, e->name) ||
+	    zip_stat_index(zip->inflater->archive, index, ZIP_FL_UNCHANGED, &st) < 0 ||
+	    st.size != e->usize || st.comp_size != e->csize || st.crc != e->crc32)
 		return ckpt_fail(
 			err, CKPT_E_FORMAT,
 			"libzip sees another record here: the archive has two directories");

@@ -7,8 +7,8 @@ import struct
 import zipfile
 
 import files
-from files import (FOUR_FLOATS, SOUND, archive, pickled, state_dict, tensor, torch_file,
-                   torch_records)
+from files import (FOUR_FLOATS, SOUND, archive, pickled, state_dict, tensor, text,
+                   torch_file, torch_records)
 
 SOUND_LINE = "weight  float32  [4]  cpu      16"
 OUTSIDE = ("is outside of the folder 'archive/': the archive was packed anew by another tool, and torch "
@@ -174,6 +174,22 @@ class Refused(files.BadFileTest):
         self.assertEqual(code, 2)
         self.assertIn("is truncated: %d bytes are there, at least " % (len(data) - 1), err)
         self.assertIn("the list of tensors and the first 1 of 1 storages are whole", err)
+        data = repacked(zipfile.ZIP_DEFLATED)[:-60]
+        self.assert_refused(data, "is a truncated zip archive: %d bytes are there, the end with the "
+                                  "directory is missing; download or copy it again" % len(data))
+
+    def test_a_truncated_pickle_of_any_length_is_found(self):
+        for length in (0, 2**20 - 300, 2**20, 5 * 2**20):
+            with self.subTest(length):
+                whole = torch_file(state_dict(w=tensor(), filler=text("x" * length)))
+                code, _, err = self.ckpt("ls", self.write(whole[:-50]))
+                self.assertEqual(code, 2)
+                self.assertIn("the list of tensors and the first 1 of 1 storages are whole", err)
+
+    def test_other_encodings_of_names_are_no_second_directory(self):
+        """A name in code page 437 is no UTF-8: libzip converts what it shows of it."""
+        data = repacked(zipfile.ZIP_DEFLATED).replace(b"archive/", b"arch\x8ave/")
+        self.assert_listed(data, SOUND_LINE)
 
     def test_lies_of_headers(self):
         for what, data, message in [

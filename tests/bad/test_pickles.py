@@ -72,6 +72,12 @@ class Pickles(files.BadFileTest):
                 code, _, err = self.ckpt("info", self.path("bad.pt"))
                 self.assertEqual((code, err), (0, ""))
 
+    def test_prefixes_of_python_2_strings_are_counted(self):
+        key = b"U\x08module.w"
+        data = torch_file(pickled(glob("collections", "OrderedDict") + b")R(" + key + tensor() + b"u"))
+        _, out, _ = self.ckpt("info", self.write(data))
+        self.assertIn("module.", out)
+
     def test_it_can_be_disassembled_up_to_the_damage(self):
         for what, data, message in TABLE:
             with self.subTest(what):

@@ -50,7 +50,7 @@ static void list(const struct ckpt_model *model)
 {
 	struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
 	struct ckpt_file_info file = CKPT_FILE_INFO_INIT;
-	struct ckpt_prefix_count prefix = { .size = sizeof(prefix) };
+	struct ckpt_prefix_count prefix = CKPT_PREFIX_COUNT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	uint64_t count = ckpt_tensor_count(model);
 

@@ -3,6 +3,7 @@
 
 #include <ckpt/ckpt.h>
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -322,7 +323,7 @@ static void a_state_dict_under_two_names_is_edited_once(void **state)
 
 static void prefixes_are_counted(void **state)
 {
-	struct ckpt_prefix_count count = { .size = sizeof(count) };
+	struct ckpt_prefix_count count = CKPT_PREFIX_COUNT_INIT;
 	struct ckpt_model *model = open_keys(ddp, 6);
 
 	(void)state;
@@ -332,6 +333,45 @@ static void prefixes_are_counted(void **state)
 	count = (struct ckpt_prefix_count){ .size = sizeof(count) };
 	assert_int_equal(ckpt_count_prefix(model, "model.", &count, &err), 0);
 	assert_int_equal(count.with_prefix, 0);
+	ckpt_close(model);
+}
+
+static void a_struct_of_another_size_is_refused(void **state)
+{
+	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+	struct ckpt_save_options save = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_prefix_count count = CKPT_PREFIX_COUNT_INIT;
+	struct ckpt_model *model = open_keys(ddp, 6), *out;
+	static const size_t sizes[] = { 0, 7, 4096 };
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(sizes); i++) {
+		options.size = report.size = save.size = count.size = sizes[i];
+		assert_int_equal(ckpt_strip_prefix(model, "a", &options, &out, NULL, &err), CKPT_E_ARG);
+		assert_int_equal(ckpt_strip_prefix(model, "a", NULL, &out, &report, &err), CKPT_E_ARG);
+		assert_int_equal(ckpt_add_prefix(model, "a", NULL, &out, &report, &err), CKPT_E_ARG);
+		assert_int_equal(ckpt_count_prefix(model, "a", &count, &err), CKPT_E_ARG);
+		assert_int_equal(ckpt_save(model, "none", &save, NULL, &err), CKPT_E_ARG);
+		assert_null(out);
+	}
+	ckpt_close(model);
+}
+
+/* A caller that was built when there was less to report. */
+static void a_shorter_report_is_filled_as_far_as_it_goes(void **state)
+{
+	struct ckpt_edit_report report;
+	struct ckpt_model *model = open_keys(ddp, 6), *out;
+
+	(void)state;
+	memset(&report, 0x55, sizeof(report));
+	report.size = offsetof(struct ckpt_edit_report, metadata_renamed);
+	assert_int_equal(ckpt_strip_prefix(model, "module.", NULL, &out, &report, &err), 0);
+	assert_int_equal(report.renamed, 3);
+	assert_int_equal(report.size, offsetof(struct ckpt_edit_report, metadata_renamed));
+	assert_int_equal(report.metadata_renamed, 0x5555555555555555);
+	ckpt_close(out);
 	ckpt_close(model);
 }
 
@@ -512,7 +552,8 @@ int main(void)
 		CLEAN(at_limits_the_edit),
 		CLEAN(a_name_that_is_not_there_is_an_error),
 		CLEAN(a_state_dict_under_two_names_is_edited_once),
-		CLEAN(prefixes_are_counted),
+		CLEAN(prefixes_are_counted), CLEAN(a_struct_of_another_size_is_refused),
+		CLEAN(a_shorter_report_is_filled_as_far_as_it_goes),
 		CLEAN(expressions_replace_what_they_match),
 		CLEAN(expressions_apply_in_the_order_given),
 		CLEAN(wrong_expressions_are_named),
