@@ -140,6 +140,17 @@ hint: 'ckpt convert --help' shows the options"
 	END
 }
 
+@test "rename takes the names of modules along, but not where an expression is about tensors" {
+	ckpt rename -e 's/^module\.head\./module.tail./' ddp_model.pt out.pt; want 0
+	"$CKPT" dis out.pt >dis
+	grep -qF "module.tail'" dis
+	run ! grep -qF "module.head" dis
+	ckpt rename -f -e 's/$/_old/' ddp_model.pt out.pt; want 0
+	"$CKPT" dis out.pt >dis
+	[ "$(grep -c "_old'" dis)" = 14 ]
+	grep -qF "module.head'" dis
+}
+
 @test "rename wants an expression, and a right one" {
 	ckpt rename ddp_model.pt out.pt
 	want 64 "ckpt: rename: no expression, wanted -e 's/A/B/'
