@@ -11,10 +11,11 @@ static const struct opt opts[] = {
 	OPT_STR("to", 0, &to, "FORMAT",
 		"format of OUT: torch (the only one so far, and the default)"),
 	OPT_STR("profile", 0, &profile, "VERSION",
-		"write as this torch does: 1.6 to 2.14; default: as the input's generation"),
+		"write as this torch does: 1.6 to 2.14; default: same, the input's generation"),
 	OPT_STR("alignment", 0, &alignment, "N",
 		"start the data of every record on a multiple of N bytes"),
-	OPT_STR("crc", 0, &crc, "on|off", "record checksums or not; default: on, as torch.save does"),
+	OPT_STR("crc", 0, &crc, "on|off",
+		"record checksums or not; default: on, as torch.save does"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
@@ -48,8 +49,8 @@ static int convert(const struct ckpt_save_options *options, const char *in, cons
 	double start = seconds();
 	int code = EXIT_FINE;
 
-	if (ckpt_open(in, &model, &err) < 0)
-		return fail(&err);
+	if (!open_model(in, &model, &code))
+		return code;
 	if (ckpt_save(model, out, options, &report, &err) < 0) {
 		end_progress();
 		code = fail(&err);
@@ -61,9 +62,9 @@ static int convert(const struct ckpt_save_options *options, const char *in, cons
 			printf("%u unused record%s left out, ", report.dropped,
 			       report.dropped == 1 ? "" : "s");
 		if (dry_run)
-			printf("%s would be written (dry run)\n", human_size(report.nbytes, size));
+			printf("%s would be written (dry run)\n", size_phrase(report.nbytes, size));
 		else
-			printf("%s written in %.2f s\n", human_size(report.nbytes, size),
+			printf("%s written in %.2f s\n", size_phrase(report.nbytes, size),
 			       seconds() - start);
 	}
 	ckpt_close(model);
@@ -96,8 +97,13 @@ static int run(int argc, char **argv)
 	}
 	if (crc)
 		options.crc = !strcmp(crc, "on");
-	if (refuse_streams(argv[first], argv[first + 1]))
+	if (refuse_names(argv[first], argv[first + 1]))
 		return EXIT_USAGE;
+	if (!to && ends_with(argv[first + 1], ".safetensors")) {
+		complain("%s: safetensors cannot be written yet", argv[first + 1]);
+		hint("--to torch writes torch's format under that name");
+		return EXIT_ERROR;
+	}
 	options.profile = profile;
 	options.flags = CKPT_SAVE_CANONICAL | (force ? CKPT_SAVE_REPLACE : 0u) |
 			(no_sync ? CKPT_SAVE_NO_SYNC : 0u) | (dry_run ? CKPT_SAVE_DRY_RUN : 0u);

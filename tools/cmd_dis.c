@@ -31,8 +31,15 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
+	if (refuse_names(argv[first], "OUT"))
+		return EXIT_USAGE;
 	if (ckpt_disassemble(argv[first], argc - first > 1 ? argv[first + 1] : NULL, print_line,
-			     NULL, &err) < 0)
-		return err.status ? fail(&err) : finish_output(EXIT_FINE);
+			     NULL, &err) < 0 &&
+	    err.status) {
+		fail(&err);
+		if (err.status == CKPT_E_FORMAT && err.offset == 0 && !err.record[0])
+			hint("it is no pickle; 'ckpt info' says what it is");
+		return EXIT_ERROR;
+	}
 	return finish_output(EXIT_FINE);
 }

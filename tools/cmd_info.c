@@ -30,7 +30,7 @@ const struct command cmd_info = {
 
 enum { MOST_KINDS = 64, SHOWN_ITEMS = 24 };
 
-/* How often each text occurs, in order of first occurrence. */
+/* How often each text occurs, in order of first occurrence; the last place takes all the others. */
 struct tally {
 	const char *text[MOST_KINDS];
 	uint64_t count[MOST_KINDS], nbytes[MOST_KINDS];
@@ -51,13 +51,13 @@ static void count_in(struct tally *t, const char *text, uint64_t nbytes)
 	while (i < t->used && strcmp(t->text[i], text))
 		i++;
 	if (i == MOST_KINDS)
-		return;
+		i--;
 	if (i == t->used) {
-		t->text[i] = text;
+		t->text[i] = i == MOST_KINDS - 1 ? "others" : text;
 		t->used++;
 	}
 	t->count[i]++;
-	t->nbytes[i] += nbytes;
+	t->nbytes[i] = sum(t->nbytes[i], nbytes);
 }
 
 static void summarise(struct summary *s)
@@ -73,7 +73,7 @@ static void summarise(struct summary *s)
 		count_in(&s->dtypes, t.dtype, t.nbytes);
 		count_in(&s->devices, t.device, t.nbytes);
 		if (t.storage < 0 || !seen || !seen[t.storage])
-			s->elements += t.numel;
+			s->elements = sum(s->elements, t.numel);
 		if (t.storage >= 0 && seen)
 			seen[t.storage] = 1;
 	}
@@ -151,12 +151,13 @@ static int print_item(void *ctx, const struct ckpt_item *item)
 static void print_file(const struct summary *s, const char *path)
 {
 	const struct ckpt_file_info *f = &s->file;
-	char size[16], name[200], a[32], b[32], aligned[40];
+	char size[16], about[24], name[200], a[32], b[32], aligned[40];
 
 	printf("%-12s%s\n", "file", ckpt_escape(name, sizeof(name), path, strlen(path)));
 	printf("%-12s%s, as %s writes it\n", "format", f->format, f->writer);
-	printf("%-12s%s bytes (%s), %s record%s in '%s/'\n", "size", grouped(f->file_nbytes, a),
-	       human_size(f->file_nbytes, size), grouped(f->record_count, b),
+	snprintf(about, sizeof(about), " (%s)", human_size(f->file_nbytes, size));
+	printf("%-12s%s bytes%s, %s record%s in '%s/'\n", "size", grouped(f->file_nbytes, a),
+	       f->file_nbytes < 1000 ? "" : about, grouped(f->record_count, b),
 	       f->record_count == 1 ? "" : "s",
 	       ckpt_escape(name, sizeof(name), f->archive_name, strlen(f->archive_name)));
 	snprintf(aligned, sizeof(aligned), f->alignment ? "data aligned to %u" : "data not aligned",
@@ -166,13 +167,15 @@ static void print_file(const struct summary *s, const char *path)
 	       f->has_crc ? "CRC-32 recorded" : "no checksums",
 	       f->byteorder[0] ? f->byteorder : "not said");
 	if (f->compressed)
-		printf("%-12s%u storages are compressed: mmap=True would load garbage; 'ckpt convert' mends "
+		printf("%-12s%u storage%s compressed: mmap=True would load garbage; 'ckpt convert' mends "
 		       "that\n",
-		       "warning", f->compressed);
+		       "warning", f->compressed, f->compressed == 1 ? " is" : "s are");
 	if (f->unreferenced)
-		printf("%-12s%u storage records are used by no tensor\n", "note", f->unreferenced);
+		printf("%-12s%u storage record%s used by no tensor\n", "note", f->unreferenced,
+		       f->unreferenced == 1 ? " is" : "s are");
 	if (f->foreign)
-		printf("%-12s%u records are not torch.save's\n", "note", f->foreign);
+		printf("%-12s%u record%s not torch.save's\n", "note", f->foreign,
+		       f->foreign == 1 ? " is" : "s are");
 }
 
 static int print_page(const struct summary *s, const char *path, struct ckpt_error *err)
@@ -182,9 +185,10 @@ static int print_page(const struct summary *s, const char *path, struct ckpt_err
 	int rc;
 
 	print_file(s, path);
-	printf("%-12s%s, %s elements, %s in %" PRIu64 " storages\n", "tensors",
-	       grouped(s->tensors, a), grouped(s->elements, b), human_size(s->nbytes, size),
-	       ckpt_storage_count(s->model));
+	printf("%-12s%s, %s element%s, %s in %" PRIu64 " storage%s\n", "tensors",
+	       grouped(s->tensors, a), grouped(s->elements, b), s->elements == 1 ? "" : "s",
+	       size_phrase(s->nbytes, size), ckpt_storage_count(s->model),
+	       ckpt_storage_count(s->model) == 1 ? "" : "s");
 	print_tally("dtypes", &s->dtypes);
 	print_tally("devices", &s->devices);
 	print_prefixes(s);
@@ -295,7 +299,9 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 	fputs(",\"items\":[", items.out);
 	rc = ckpt_walk(s->model, item_json, &items, err);
 	fputs("\n]}\n", items.out);
-	return json_close(items.out) == EXIT_FINE ? rc : CKPT_E_IO;
+	if (json_close(items.out, rc == 0) != EXIT_FINE && rc == 0)
+		rc = CKPT_E_IO;
+	return rc;
 }
 
 static int run(int argc, char **argv)
@@ -303,12 +309,12 @@ static int run(int argc, char **argv)
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct summary s = { .file = CKPT_FILE_INFO_INIT };
 	struct ckpt_model *model;
-	int first = parse_options(&cmd_info, argc, argv), rc;
+	int first = parse_options(&cmd_info, argc, argv), rc, code;
 
 	if (first < 0)
 		return -1 - first;
-	if (ckpt_open(argv[first], &model, &err) < 0)
-		return fail(&err);
+	if (!open_model(argv[first], &model, &code))
+		return code;
 	s.model = model;
 	ckpt_file_get(model, &s.file);
 	summarise(&s);

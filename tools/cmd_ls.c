@@ -92,12 +92,12 @@ static bool collect(struct listing *l)
 		const struct ckpt_tensor_info *t = &l->rows[i];
 
 		if (t->storage < 0) {
-			l->numel += t->numel;
-			l->nbytes += t->nbytes;
+			l->numel = sum(l->numel, t->numel);
+			l->nbytes = sum(l->nbytes, t->nbytes);
 		} else if (!l->first_user[t->storage]) {
 			l->first_user[t->storage] = i + 1;
-			l->numel += t->numel;
-			l->nbytes += t->storage_nbytes;
+			l->numel = sum(l->numel, t->numel);
+			l->nbytes = sum(l->nbytes, t->storage_nbytes);
 			l->storages++;
 		}
 	}
@@ -273,7 +273,7 @@ static int print_json(const struct listing *l)
 	fputs(",\"nbytes\":", out);
 	json_put(out, json_u64(l->nbytes));
 	fprintf(out, ",\"storages\":%zu}\n", l->storages);
-	return json_close(out);
+	return json_close(out, true);
 }
 
 /* ---- the command ---- */
@@ -293,13 +293,12 @@ static int make_patterns(struct listing *l, char **texts, int count)
 
 static int list(const char *path, char **patterns, int count)
 {
-	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *model = NULL;
 	struct listing l = { 0 };
 	int code = make_patterns(&l, patterns, count);
 
-	if (code == EXIT_FINE && ckpt_open(path, &model, &err) < 0)
-		code = fail(&err);
+	if (code == EXIT_FINE)
+		open_model(path, &model, &code);
 	l.model = model;
 	if (code == EXIT_FINE && !collect(&l)) {
 		complain("out of memory");
@@ -307,6 +306,8 @@ static int list(const char *path, char **patterns, int count)
 	}
 	if (code == EXIT_FINE && l.pattern_count && !l.count) {
 		complain("%s: no tensor matches", path);
+		if (json && !*json && ends_with(patterns[count - 1], ".json"))
+			hint("--json=%s writes to that file", patterns[count - 1]);
 		code = EXIT_NO;
 	} else if (code == EXIT_FINE) {
 		code = json ? print_json(&l) : print_table(&l);

@@ -29,33 +29,53 @@ static int strip(const struct ckpt_model *in, const struct ckpt_edit_options *op
 static int add(const struct ckpt_model *in, const struct ckpt_edit_options *options,
 	       struct ckpt_model **out, struct ckpt_edit_report *report, struct ckpt_error *err)
 {
-	struct ckpt_prefix_count c = { .size = sizeof(c) };
-
-	if (ckpt_count_prefix(in, prefix, &c, NULL) == 0 && c.keys && c.with_prefix == c.keys)
-		hint("all %llu keys begin with '%s' already", (unsigned long long)c.keys, prefix);
 	return ckpt_add_prefix(in, prefix, options, out, report, err);
 }
 
-static bool ends_with_dot(const char *text)
+/* Does every key that was renamed have the prefix already? Asks what stripping would rename. */
+static bool had_it(const struct ckpt_model *in, const struct ckpt_edit_options *options,
+		   const struct ckpt_edit_report *added)
 {
-	size_t len = strlen(text);
+	struct ckpt_edit_report has = CKPT_EDIT_REPORT_INIT;
+	struct ckpt_model *stripped;
+	size_t found = 0;
 
-	return len && text[len - 1] == '.';
+	if (ckpt_strip_prefix(in, prefix, options, &stripped, &has, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < has.place_count && found < added->place_count; i++)
+		found += !strcmp(has.places[i].name, added->places[found].name) &&
+			 has.places[i].renamed == added->places[found].renamed;
+	ckpt_close(stripped);
+	return found == added->place_count;
+}
+
+/* Nobody wants "module.module." by accident. */
+static int add_once(const struct ckpt_model *in, const struct ckpt_edit_options *options,
+		    struct ckpt_model **out, struct ckpt_edit_report *report,
+		    struct ckpt_error *err)
+{
+	int rc = add(in, options, out, report, err);
+
+	if (rc == 0 && had_it(in, options, report))
+		report->renamed = report->names_renamed = 0;
+	return rc;
 }
 
 static int run(const struct command *cmd, int argc, char **argv, bool takes_prefix, edit_fn *edit)
 {
 	int first = parse_options(cmd, argc, argv);
-	char nothing[320], shown[100];
+	char nothing[160], shown[100];
 
 	if (first < 0)
 		return -1 - first;
 	if (takes_prefix)
 		prefix = argv[first++];
 	ckpt_escape(shown, sizeof(shown), prefix, strlen(prefix));
-	snprintf(nothing, sizeof(nothing), "%.60s: no key begins with '%s%s', nothing was written",
-		 argv[first], shown, ends_with_dot(prefix) ? "" : ".");
-	return run_edit(&s, argv[first], argv[first + 1], edit, nothing);
+	snprintf(nothing, sizeof(nothing), "no key begins with '%s%s'", shown,
+		 ends_with(prefix, ".") ? "" : ".");
+	s.nothing = edit == strip ? nothing : "all keys begin with 'module.' already";
+	s.nothing_hint = edit == strip ? HINT_IF_PRESENT : "'ckpt add-prefix module.' adds another";
+	return run_edit(&s, argv[first], argv[first + 1], edit);
 }
 
 static int run_strip_module(int argc, char **argv);
@@ -65,9 +85,9 @@ static int run_add_prefix(int argc, char **argv);
 
 #define STATE_DICTS \
 	"A state dict is a mapping in which a tensor, or a dict of tensors, stands under a string\n" \
-	"key, wherever it is in the file. All of them are edited; --at limits that. Entries keep\n" \
-	"their place, _metadata and lists of parameter names follow. OUT is, byte for byte, what\n" \
-	"torch.load, the same change, and torch.save write.\n"
+	"key, wherever it is in the file. All of them are edited, or with --at those that are in the\n" \
+	"mapping of that name. Entries keep their place, _metadata and lists of parameter names\n" \
+	"follow. OUT is, byte for byte, what torch.load, the same change, and torch.save write.\n"
 
 const struct command cmd_strip_module = {
 	.name = "strip-module",
@@ -132,7 +152,7 @@ static int run_strip_module(int argc, char **argv)
 
 static int run_add_module(int argc, char **argv)
 {
-	return run(&cmd_add_module, argc, argv, false, add);
+	return run(&cmd_add_module, argc, argv, false, add_once);
 }
 
 static int run_strip_prefix(int argc, char **argv)

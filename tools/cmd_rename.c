@@ -45,13 +45,12 @@ const struct command cmd_rename = {
 static int run(int argc, char **argv)
 {
 	int first = parse_options(&cmd_rename, argc, argv);
-	char nothing[200];
 
 	if (first < 0)
 		return -1 - first;
 	if (!expressions.count)
 		return wrong_usage(&cmd_rename, "rename: no expression, wanted -e 's/A/B/'");
-	snprintf(nothing, sizeof(nothing), "%.80s: no key matches, nothing was written",
-		 argv[first]);
-	return run_edit(&s, argv[first], argv[first + 1], rename_keys, nothing);
+	s.nothing = "no key matches";
+	s.nothing_hint = HINT_IF_PRESENT;
+	return run_edit(&s, argv[first], argv[first + 1], rename_keys);
 }

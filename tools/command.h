@@ -94,10 +94,16 @@ void print_man_page(const struct command *cmd, FILE *out);
 
 /* "1.5G", powers of 1000; BUF has 16 bytes. */
 const char *human_size(uint64_t nbytes, char *buf);
+/* The same for a sentence: "1.5G", "747 bytes"; BUF has 16 bytes. */
+const char *size_phrase(uint64_t nbytes, char *buf);
+/* A + B, or UINT64_MAX: files may claim any size. */
+uint64_t sum(uint64_t a, uint64_t b);
 /* 11689512 -> "11,689,512"; BUF has 32 bytes. */
 const char *grouped(uint64_t n, char *buf);
 /* "[64, 3, 7, 7]" */
 const char *shape_text(const struct ckpt_tensor_info *t, char *buf, size_t size);
+
+bool ends_with(const char *text, const char *end);
 
 extern bool quiet, verbose;
 
@@ -119,6 +125,8 @@ double seconds(void); /* on a clock that only goes forward */
 struct edit_settings {
 	bool force, no_sync, dry_run, if_present, anywhere;
 	struct str_list at;
+	const char *nothing;	  /* "no key matches": what it means that no key was renamed */
+	const char *nothing_hint; /* what to do then */
 };
 
 #define EDIT_OPTS(s) \
@@ -127,15 +135,19 @@ struct edit_settings {
 		OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"), \
 		OPT_FLAG("quiet", 'q', &quiet, "print errors only")
 
+#define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"
+
 typedef int edit_fn(const struct ckpt_model *in, const struct ckpt_edit_options *options,
 		    struct ckpt_model **out, struct ckpt_edit_report *report,
 		    struct ckpt_error *err);
 
-/* True, and said so, if one of them is "-". */
-bool refuse_streams(const char *in, const char *out);
+/* True, and said so, if one of them is no name of a file: "-", "", "folder/". */
+bool refuse_names(const char *in, const char *out);
 
-/* Open IN, EDIT, save as OUT, print the summary. NOTHING: what to say if no key was renamed. */
-int run_edit(const struct edit_settings *s, const char *in, const char *out, edit_fn *edit,
-	     const char *nothing);
+/* False: it said why, and *CODE is the exit code. */
+bool open_model(const char *in, struct ckpt_model **out, int *code);
+
+/* Open IN, EDIT, save as OUT, print the summary. */
+int run_edit(const struct edit_settings *s, const char *in, const char *out, edit_fn *edit);
 
 #endif

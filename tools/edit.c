@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MOST_PLACES = 8 };
 
@@ -35,9 +36,9 @@ static void print_summary(const struct edit_settings *s, const struct ckpt_edit_
 		printf("%" PRIu32 " unused record%s left out, ", saved->dropped,
 		       saved->dropped == 1 ? "" : "s");
 	if (s->dry_run)
-		printf("%s would be written (dry run)\n", human_size(saved->nbytes, size));
+		printf("%s would be written (dry run)\n", size_phrase(saved->nbytes, size));
 	else
-		printf("%s written in %.2f s\n", human_size(saved->nbytes, size), took);
+		printf("%s written in %.2f s\n", size_phrase(saved->nbytes, size), took);
 }
 
 static int save(const struct edit_settings *s, const struct ckpt_model *model, const char *out,
@@ -59,6 +60,8 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 enum { MOST_NAMES = 64 };
 
 struct names {
+	const char *wanted;
+	bool is_tensor; /* what is wanted */
 	const char *text[MOST_NAMES + 1];
 	size_t count;
 };
@@ -67,34 +70,38 @@ static int collect_name(void *ctx, const struct ckpt_item *item)
 {
 	struct names *n = ctx;
 
+	n->is_tensor |= item->kind == CKPT_ITEM_TENSOR && !strcmp(item->name, n->wanted);
 	if (item->kind != CKPT_ITEM_CONTAINER)
 		return 0;
-	if (item->depth > 0 && n->count < MOST_NAMES)
-		n->text[n->count++] = strdup(item->name);
+	if (item->depth > 0 && n->count < MOST_NAMES && !strstr(item->name, "_metadata"))
+		n->text[n->count] = strdup(item->name);
+	n->count += n->text[n->count] != NULL;
 	return item->depth < 2;
 }
 
 /* --at NAME was not found: what was probably meant. */
-static void hint_at(const struct ckpt_model *model, const struct edit_settings *s)
+static void hint_at(const struct ckpt_model *model, const char *at)
 {
-	struct names n = { .count = 0 };
+	struct names n = { .wanted = at };
 	const char *near;
 
 	ckpt_walk(model, collect_name, &n, NULL);
-	for (size_t i = 0; i < n.count && !n.text[i]; i++)
-		n.count = 0; /* no memory for a hint */
 	n.text[n.count] = NULL;
-	near = suggest(s->at.items[0], n.text);
-	if (near)
+	near = suggest(at, n.text);
+	if (n.is_tensor)
+		hint("'%s' is a tensor, wanted the mapping around it", at);
+	else if (near)
 		hint("did you mean '%s'?", near);
 	else if (n.count)
 		hint("there is '%s'; 'ckpt info' lists the rest", n.text[0]);
+	else
+		hint("the root is the only mapping; leave out --at");
 	for (size_t i = 0; i < n.count; i++)
 		free((char *)n.text[i]);
 }
 
 static int edit_and_save(const struct edit_settings *s, const struct ckpt_model *model,
-			 const char *out, edit_fn *edit, const char *nothing)
+			 const char *in, const char *out, edit_fn *edit)
 {
 	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
 	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
@@ -109,13 +116,13 @@ static int edit_and_save(const struct edit_settings *s, const struct ckpt_model 
 	options.anywhere = s->anywhere;
 	if (edit(model, &options, &edited, &report, &err) < 0) {
 		code = fail(&err);
-		if (err.status == CKPT_E_NOTFOUND && s->at.count)
-			hint_at(model, s);
+		if (err.status == CKPT_E_NOTFOUND && s->at.count == 1)
+			hint_at(model, s->at.items[0]);
 		return code;
 	}
 	if (!report.renamed && !report.names_renamed && !s->if_present) {
-		complain("%s", nothing);
-		hint("--if-present writes OUT unchanged instead, with exit code 0");
+		complain("%s: %s, nothing was written", in, s->nothing);
+		hint("%s", s->nothing_hint);
 		code = EXIT_NO;
 	} else if (save(s, edited, out, &saved, &err) < 0) {
 		code = fail(&err);
@@ -128,8 +135,11 @@ static int edit_and_save(const struct edit_settings *s, const struct ckpt_model 
 	return code;
 }
 
-bool refuse_streams(const char *in, const char *out)
+bool refuse_names(const char *in, const char *out)
 {
+	size_t len = strlen(out);
+	struct stat st;
+
 	if (!strcmp(in, "-"))
 		complain(
 			"reading from standard input is not possible: a checkpoint is read at many places");
@@ -137,23 +147,36 @@ bool refuse_streams(const char *in, const char *out)
 		complain(
 			"writing to standard output is not possible: the output gets its name when it is "
 			"complete");
+	else if (!*in || !*out)
+		complain("'' is no name of a file");
+	else if (out[len - 1] == '/' && stat(out, &st) < 0)
+		complain("%s: the output is named like a folder, wanted a file name", out);
 	else
 		return false;
 	return true;
 }
 
-int run_edit(const struct edit_settings *s, const char *in, const char *out, edit_fn *edit,
-	     const char *nothing)
+bool open_model(const char *in, struct ckpt_model **out, int *code)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
+
+	*code = EXIT_USAGE;
+	if (refuse_names(in, "OUT"))
+		return false;
+	*code = ckpt_open(in, out, &err) < 0 ? fail(&err) : EXIT_FINE;
+	return *code == EXIT_FINE;
+}
+
+int run_edit(const struct edit_settings *s, const char *in, const char *out, edit_fn *edit)
+{
 	struct ckpt_model *model;
 	int code;
 
-	if (refuse_streams(in, out))
+	if (refuse_names(in, out))
 		return EXIT_USAGE;
-	if (ckpt_open(in, &model, &err) < 0)
-		return fail(&err);
-	code = edit_and_save(s, model, out, edit, nothing);
+	if (!open_model(in, &model, &code))
+		return code;
+	code = edit_and_save(s, model, in, out, edit);
 	ckpt_close(model);
 	if (code != EXIT_FINE) /* a signal that came too late to stop anything is no failure */
 		end_by_signal();

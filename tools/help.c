@@ -32,8 +32,8 @@ static void print_opt(const struct opt *o, FILE *out)
 
 void print_help(const struct command *cmd, FILE *out)
 {
-	fprintf(out, "usage: ckpt %s [OPTIONS] %s\n\n%s.\n", cmd->name, cmd->operands,
-		cmd->summary);
+	fprintf(out, "usage: ckpt %s [OPTIONS]%s%s\n\n%s%s\n", cmd->name, *cmd->operands ? " " : "",
+		cmd->operands, cmd->summary, ends_with(cmd->summary, ".") ? "" : ".");
 	if (cmd->details)
 		fprintf(out, "\n%s", cmd->details);
 	fprintf(out, "\nOptions:\n");
@@ -111,7 +111,7 @@ void print_man_page(const struct command *cmd, FILE *out)
 	fputs("\n.SH DESCRIPTION\n", out);
 	fputc(toupper((unsigned char)cmd->summary[0]), out);
 	man_text(cmd->summary + 1, out);
-	fputs(".\n", out);
+	fputs(ends_with(cmd->summary, ".") ? "\n" : ".\n", out);
 	if (cmd->details) {
 		fputs(".PP\n.nf\n", out);
 		man_text(cmd->details, out);

@@ -4,35 +4,66 @@
 #include "command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *made; /* the file of json_open(), if it was not there before */
+
+/* An existing file is never touched, pipes and devices may be written to. */
+static int open_target(const char *target)
+{
+	struct stat st;
+	int fd = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+
+	if (fd >= 0)
+		made = target;
+	if (fd >= 0 || errno != EEXIST || stat(target, &st) < 0)
+		return fd;
+	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
+		errno = S_ISDIR(st.st_mode) ? EISDIR : EEXIST;
+		return -1;
+	}
+	return open(target, O_WRONLY | O_CLOEXEC);
+}
 
 FILE *json_open(const char *target)
 {
-	FILE *out;
+	FILE *out = NULL;
+	int fd;
 
 	if (!target || !*target)
 		return stdout;
-	out = fopen(target, "w");
+	fd = open_target(target);
+	if (fd >= 0)
+		out = fdopen(fd, "w");
 	if (!out)
-		complain("%s: cannot open: %s", target, strerror(errno));
+		complain("%s: cannot write JSON to it: %s", target, strerror(errno));
 	return out;
 }
 
-int json_close(FILE *out)
+int json_close(FILE *out, bool whole)
 {
+	bool bad;
+
 	if (out == stdout)
 		return finish_output(EXIT_FINE);
-	if (fclose(out) == 0)
-		return EXIT_FINE;
-	complain("cannot write the JSON file: %s", strerror(errno));
-	return EXIT_ERROR;
+	bad = ferror(out);
+	if ((fclose(out) != 0 || bad) && whole) {
+		complain("cannot write the JSON file: %s", strerror(errno));
+		whole = false;
+	}
+	if (!whole && made)
+		unlink(made);
+	return whole ? EXIT_FINE : EXIT_ERROR;
 }
 
 void json_put(FILE *out, json_t *value)
 {
-	json_dumpf(value, out, JSON_COMPACT | JSON_ENCODE_ANY);
+	json_dumpf(value, out, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
 	json_decref(value);
 }
 

@@ -10,9 +10,14 @@
 /* The shape of every --json document; a change that breaks readers raises it. */
 enum { JSON_VERSION = 1 };
 
-/* TARGET: "" or NULL for standard output, else a file. NULL if it cannot be opened (says so). */
+/*
+ * TARGET: "" or NULL for standard output, else a file that is not there yet, a pipe or a device.
+ * NULL if it cannot be opened (says so).
+ */
 FILE *json_open(const char *target);
-int json_close(FILE *out);
+
+/* What is not WHOLE, or could not be written, is removed. Returns the exit code. */
+int json_close(FILE *out, bool whole);
 
 /* One small value, on one line; takes the reference. */
 void json_put(FILE *out, json_t *value);

@@ -47,7 +47,8 @@ int wrong_usage(const struct command *cmd, const char *fmt, ...)
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	fprintf(stderr, "\nusage: ckpt %s [OPTIONS] %s\n", cmd->name, cmd->operands);
+	fprintf(stderr, "\nusage: ckpt %s [OPTIONS]%s%s\n", cmd->name, *cmd->operands ? " " : "",
+		cmd->operands);
 	hint("'ckpt %s --help' shows the options", cmd->name);
 	return EXIT_USAGE;
 }
@@ -81,7 +82,7 @@ static size_t distance(const char *a, const char *b)
 
 const char *suggest(const char *word, const char *const *words)
 {
-	size_t least = strlen(word) / 3 + 2;
+	size_t least = strlen(word) <= 4 ? 2 : 3; /* two letters make another word of a short one */
 	const char *best = NULL;
 
 	for (; *words; words++) {
@@ -147,7 +148,7 @@ static int check_operands(const struct command *cmd, int count)
 					cmd->operands);
 	if (cmd->most >= 0 && count > cmd->most)
 		return -1 - wrong_usage(cmd, "%s: too many operands, wanted %s", cmd->name,
-					cmd->operands);
+					*cmd->operands ? cmd->operands : "none");
 	return 0;
 }
 

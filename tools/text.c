@@ -25,6 +25,19 @@ const char *human_size(uint64_t nbytes, char *buf)
 	return buf;
 }
 
+const char *size_phrase(uint64_t nbytes, char *buf)
+{
+	human_size(nbytes, buf);
+	if (nbytes < 1000)
+		snprintf(buf, 16, "%u byte%s", (unsigned)nbytes, nbytes == 1 ? "" : "s");
+	return buf;
+}
+
+uint64_t sum(uint64_t a, uint64_t b)
+{
+	return b > UINT64_MAX - a ? UINT64_MAX : a + b;
+}
+
 const char *grouped(uint64_t n, char *buf)
 {
 	char digits[24];
@@ -39,14 +52,22 @@ const char *grouped(uint64_t n, char *buf)
 	return buf;
 }
 
+bool ends_with(const char *text, const char *end)
+{
+	size_t len = strlen(text), end_len = strlen(end);
+
+	return len >= end_len && !strcmp(text + len - end_len, end);
+}
+
 const char *shape_text(const struct ckpt_tensor_info *t, char *buf, size_t size)
 {
 	size_t used = (size_t)snprintf(buf, size, "[");
+	uint32_t i;
 
-	for (uint32_t i = 0; i < t->ndim && used + 24 < size; i++)
+	for (i = 0; i < t->ndim && used + 32 < size; i++)
 		used += (size_t)snprintf(buf + used, size - used, "%s%" PRIu64, i ? ", " : "",
 					 t->shape[i]);
-	snprintf(buf + used, size - used, "]");
+	snprintf(buf + used, size - used, i < t->ndim ? ", ...]" : "]");
 	return buf;
 }
 

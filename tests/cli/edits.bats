@@ -160,3 +160,34 @@ hint: 'ckpt rename --help' shows the options"
 	want 64 "ckpt: expression 's/x': wanted s/PATTERN/REPLACEMENT/, a delimiter is missing"
 	want_files
 }
+
+@test "add-module does not add a second one" {
+	ckpt add-module ddp_model.pt out.pt
+	want 1 "ckpt: ddp_model.pt: all keys begin with 'module.' already, nothing was written
+hint: 'ckpt add-prefix module.' adds another"
+	want_files
+	ckpt add-prefix module. ddp_model.pt out.pt; want 0
+	"$CKPT" ls out.pt | grep -q '^module.module.stem'
+	ckpt add-module -q --at optimizer.state ddp_trainer.pt out2.pt; want 0 ""
+}
+
+@test "a wrong --at gets the hint that fits" {
+	ckpt strip-module --at nope ddp_model.pt out.pt
+	want 2 "ckpt: ddp_model.pt: data.pkl: no mapping is named 'nope'
+hint: the root is the only mapping; leave out --at"
+	ckpt strip-module --at modle ddp_trainer.pt out.pt
+	want 2 "ckpt: ddp_trainer.pt: data.pkl: no mapping is named 'modle'
+hint: did you mean 'model'?"
+	ckpt strip-module --at model.module.head.bias ddp_trainer.pt out.pt
+	want 2 "ckpt: ddp_trainer.pt: data.pkl: no mapping is named 'model.module.head.bias'
+hint: 'model.module.head.bias' is a tensor, wanted the mapping around it"
+	want_files
+}
+
+@test "convert does not put torch's format under another format's name" {
+	ckpt convert ddp_model.pt out.safetensors
+	want 2 "ckpt: out.safetensors: safetensors cannot be written yet
+hint: --to torch writes torch's format under that name"
+	want_files
+	ckpt convert --to torch ddp_model.pt out.safetensors; want 0
+}

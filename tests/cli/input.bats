@@ -46,9 +46,9 @@ hint: 'ckpt ls --help' shows the options"
 		for file in ddp_model.pt ddp_trainer.pt; do
 			"$CKPT" $command --json $file | python3 -m json.tool >/dev/null
 		done
-		ckpt $command --json=out.json ddp_model.pt; want 0
+		ckpt $command --json=$command.json ddp_model.pt; want 0
 		[ "$output" = "" ]
-		"$CKPT" $command --json ddp_model.pt | cmp - out.json
+		"$CKPT" $command --json ddp_model.pt | cmp - $command.json
 	done
 	python3 - <<-'END'
 	import json, subprocess, os
@@ -59,7 +59,56 @@ hint: 'ckpt ls --help' shows the options"
 	END
 	ckpt ls --json=none/out.json ddp_model.pt
 	[ "$status" = 2 ]
-	[[ $stderr = "ckpt: none/out.json: cannot open: No such file or directory" ]]
+	[[ $stderr = "ckpt: none/out.json: cannot write JSON to it: No such file or directory" ]]
+}
+
+@test "JSON never goes into a file that is there" {
+	for command in ls info; do
+		ckpt $command --json=ddp_model.pt ddp_model.pt
+		want 2 "ckpt: ddp_model.pt: cannot write JSON to it: File exists"
+		ckpt $command --json=. ddp_model.pt
+		want 2 "ckpt: .: cannot write JSON to it: Is a directory"
+		"$CKPT" $command --json=/dev/stdout ddp_model.pt | python3 -m json.tool >/dev/null
+	done
+	input_is_untouched
+	ckpt ls ddp_model.pt --json out.json
+	want 1 "ckpt: ddp_model.pt: no tensor matches
+hint: --json=out.json writes to that file"
+	[ ! -e out.json ]
+}
+
+@test "JSON that cannot be written whole is removed" {
+	(ulimit -f 1; trap '' XFSZ; "$CKPT" ls --json=out.json ddp_trainer.pt 2>err) && false
+	[[ $(<err) = "ckpt: cannot write the JSON file: File too large" ]]
+	[ ! -e out.json ]
+}
+
+@test "JSON has no control characters, and nothing that reorders text" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	open("odd.pt", "wb").write(torch_file(state_dict(**{"a\x9b31mX\u202eb": tensor()})))
+	END
+	"$CKPT" ls --json odd.pt >out
+	! LC_ALL=C grep -q '[^ -~]' out
+	python3 -c 'import json; assert json.load(open("out"))["tensors"][0]["name"] == "a\x9b31mX\u202eb"'
+}
+
+@test "sums of sizes that no machine has do not wrap" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	meta = (glob("torch._utils", "_rebuild_meta_tensor_no_storage") + b"(" + glob("torch", "float32") +
+	        numbers((2**62, 2)) + numbers((2, 1)) + b"\x89tR")
+	open("meta.pt", "wb").write(torch_file(state_dict(a=meta, b=meta, c=meta)))
+	many = {"t%d" % i: glob("torch._utils", "_rebuild_device_tensor_from_numpy") + b"(" +
+	        glob("numpy", "array") + b")R" + b"(NK\x04\x85tb" + glob("torch", "float32") + text("x:%d" % i) +
+	        b"\x89tR" for i in range(70)}
+	open("many.pt", "wb").write(torch_file(state_dict(**many)))
+	END
+	ckpt info meta.pt; want 0
+	[[ $output = *" 18,446,744,073,709,551,615 elements"* ]]
+	"$CKPT" info --json many.pt | python3 -c 'import json, sys
+devices = json.load(sys.stdin)["devices"]
+assert len(devices) == 64 and devices["others"]["tensors"] == 7, devices'
 }
 
 @test "names that are no UTF-8 come with their bytes in hex" {

@@ -20,6 +20,11 @@ hint: did you mean 'ls'?"
 	ckpt strip-modul a b
 	want 64 "ckpt: unknown command 'strip-modul'
 hint: did you mean 'strip-module'?"
+	for word in verify diff merge remap; do # what later versions will have
+		ckpt $word a b
+		want 64 "ckpt: unknown command '$word'
+hint: 'ckpt help' lists the commands"
+	done
 	ckpt zzzzzzz
 	want 64 "ckpt: unknown command 'zzzzzzz'
 hint: 'ckpt help' lists the commands"
@@ -138,4 +143,34 @@ hint: 'ckpt completion --help' shows the options"
 	[ "${#lines[@]}" -ge 4 ]
 	ckpt version extra
 	[ "$status" = 64 ]
+}
+
+@test "what is no name of a file is said so" {
+	for command in "ls ''" "info ''" "dis ''" "strip-module '' o" "strip-module ddp_model.pt ''" "convert '' o"; do
+		eval "ckpt $command"
+		want 64 "ckpt: '' is no name of a file"
+	done
+	for command in "ls -" "info -" "dis -"; do
+		ckpt $command
+		[ "$status" = 64 ]
+		[[ $stderr = "ckpt: reading from standard input is not possible"* ]]
+	done
+	ckpt strip-module ddp_model.pt none/
+	want 64 "ckpt: none/: the output is named like a folder, wanted a file name"
+}
+
+@test "what is no pickle is not disassembled without a word" {
+	echo '<html>' >page.pt
+	ckpt dis page.pt
+	want 2 "ckpt: page.pt: +0x0: unknown opcode 0x3c
+hint: it is no pickle; 'ckpt info' says what it is"
+}
+
+@test "a long path is named in full" {
+	long=$(printf 'folder-%.0s' {1..12})
+	mkdir "$long"
+	cp ddp_model.pt "$long/m.pt"
+	ckpt rename -e s/xyz/a/ "$long/m.pt" out.pt
+	want 1 "ckpt: $long/m.pt: no key matches, nothing was written
+hint: --if-present writes OUT unchanged instead, with exit code 0"
 }
