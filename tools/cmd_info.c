@@ -267,11 +267,13 @@ static int item_json(void *ctx, const struct ckpt_item *item)
 static int print_json(const struct summary *s, const char *path, struct ckpt_error *err)
 {
 	struct items_json items = { .out = json_open(json) };
-	json_t *prefixes = json_object(), *name = json_object();
+	json_t *prefixes, *name;
 	int rc;
 
 	if (!items.out)
 		return CKPT_E_IO;
+	prefixes = json_object();
+	name = json_object();
 	for (size_t i = 0; i < sizeof(known_prefixes) / sizeof(known_prefixes[0]); i++) {
 		struct ckpt_prefix_count c = { .size = sizeof(c) };
 

@@ -62,7 +62,7 @@ class Tolerance(files.BadFileTest):
         path = self.write(repacked(zipfile.ZIP_DEFLATED))
         code, out, _ = self.ckpt("info", path)
         self.assertEqual(code, 0)
-        self.assertIn("1 storages are compressed: mmap=True would load garbage; 'ckpt convert' mends that",
+        self.assertIn("1 storage is compressed: mmap=True would load garbage; 'ckpt convert' mends that",
                       out)
 
     def test_a_repacked_archive_is_mended_by_convert(self):
