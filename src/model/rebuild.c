@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include "base/text.h"
+#include "model/state_dict.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -153,32 +154,36 @@ static int parse_strided(struct parser *p, const struct ckpt_seq *args, struct c
 	return check_extent(p, t);
 }
 
-static void parse_bits(const struct parser *p, const struct ckpt_value *metadata,
-		       struct ckpt_tensor *t)
-{
-	const struct ckpt_seq *pairs = ckpt_value_pairs(metadata);
-
-	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
-		bool set =
-			arg(p, pairs, i + 1)->kind == CKPT_BOOL && arg(p, pairs, i + 1)->u.integer;
-
-		t->is_conj |= set && ckpt_value_is_str(arg(p, pairs, i), "conj");
-		t->is_neg |= set && ckpt_value_is_str(arg(p, pairs, i), "neg");
-	}
-}
-
 static bool is_true(const struct ckpt_value *v)
 {
 	return v->kind == CKPT_BOOL && v->u.integer;
 }
 
+/* {'conj': True, 'neg': True}, or less */
+static int parse_bits(struct parser *p, const struct ckpt_value *metadata, struct ckpt_tensor *t)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(metadata);
+
+	if (pairs && pairs->count > 2 * CKPT_MOST_ATTRIBUTES)
+		return ckpt_fail(p->err, CKPT_E_LIMIT,
+				 "metadata of a tensor with %" PRIu32 " entries, the limit is %d",
+				 pairs->count / 2, CKPT_MOST_ATTRIBUTES);
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
+		bool set = is_true(arg(p, pairs, i + 1));
+
+		t->is_conj |= set && ckpt_value_is_str(arg(p, pairs, i), "conj");
+		t->is_neg |= set && ckpt_value_is_str(arg(p, pairs, i), "neg");
+	}
+	return 0;
+}
+
 static int parse_v2(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
 {
+	int rc = args->count > 6 ? parse_bits(p, arg(p, args, 6), t) : 0;
+
 	if (args->count > 4)
 		t->requires_grad = is_true(arg(p, args, 4));
-	if (args->count > 6)
-		parse_bits(p, arg(p, args, 6), t);
-	return parse_strided(p, args, t);
+	return rc < 0 ? rc : parse_strided(p, args, t);
 }
 
 static int parse_v3(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
@@ -186,8 +191,8 @@ static int parse_v3(struct parser *p, const struct ckpt_seq *args, struct ckpt_t
 	int rc = parse_dtype(p, arg(p, args, 6), &t->dtype);
 
 	t->requires_grad = is_true(arg(p, args, 4));
-	if (args->count > 7)
-		parse_bits(p, arg(p, args, 7), t);
+	if (rc == 0 && args->count > 7)
+		rc = parse_bits(p, arg(p, args, 7), t);
 	return rc < 0 ? rc : parse_strided(p, args, t);
 }
 
@@ -348,16 +353,13 @@ static int parse_wrapper(struct parser *p, const struct ckpt_seq *args, struct c
 static const struct ckpt_value *find_attribute(const struct parser *p,
 					       const struct ckpt_value *state, const char *name)
 {
-	for (uint32_t half = 0; half < 2; half++) {
-		const struct ckpt_value *dict = state;
+	const struct ckpt_value *found = NULL;
 
-		if (state->kind == CKPT_TUPLE)
-			dict = half < state->u.seq.count ? arg(p, &state->u.seq, half) : state;
-		for (uint32_t i = 0; dict->kind == CKPT_DICT && i + 1 < dict->u.seq.count; i += 2)
-			if (ckpt_value_is_str(arg(p, &dict->u.seq, i), name))
-				return arg(p, &dict->u.seq, i + 1);
-	}
-	return NULL;
+	if (state->kind != CKPT_TUPLE)
+		return ckpt_attribute_find(p->model, state, name);
+	for (uint32_t half = 0; !found && half < 2 && half < state->u.seq.count; half++)
+		found = ckpt_attribute_find(p->model, arg(p, &state->u.seq, half), name);
+	return found;
 }
 
 static int parse_from_type(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)

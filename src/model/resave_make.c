@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/resaver.h"
 
+#include "model/state_dict.h"
+
 #include <string.h>
 
 const struct ckpt_value *ckpt_resave_now(const struct ckpt_saver *s, const struct ckpt_value *v)
@@ -115,10 +117,7 @@ const struct ckpt_value *ckpt_resave_attribute_dict(struct ckpt_saver *s,
 
 static bool has_key(const struct ckpt_saver *s, const struct ckpt_value *dict, const char *key)
 {
-	for (uint32_t i = 0; i + 1 < dict->u.seq.count; i += 2)
-		if (ckpt_value_is_str(ckpt_resave_now(s, dict->u.seq.items[i]), key))
-			return true;
-	return false;
+	return ckpt_attribute_find(s->model, dict, key) != NULL;
 }
 
 /* Modules and optimizers take their state with a dict update, which keeps the keys as they are. */
@@ -140,11 +139,12 @@ const struct ckpt_value *ckpt_resave_attributes(struct ckpt_saver *s,
 		return state;
 	for (int half = 0; half < 2; half++) {
 		items[half] = ckpt_resave_now(s, state->u.seq.items[half]);
-		if (items[half]->kind == CKPT_DICT)
-			items[half] = ckpt_resave_attribute_dict(s, items[half]);
-		else if (half == 1 || items[half]->kind != CKPT_NONE)
+		if (items[half]->kind != CKPT_DICT && (half == 1 || items[half]->kind != CKPT_NONE))
 			return state;
 	}
+	for (int half = 0; half < 2; half++)
+		if (items[half]->kind == CKPT_DICT)
+			items[half] = ckpt_resave_attribute_dict(s, items[half]);
 	return ckpt_resave_seq(s, CKPT_TUPLE, items, 2);
 }
 

@@ -279,24 +279,37 @@ static const struct ckpt_value *with_attribute_dicts(struct ckpt_saver *s,
 	return copy;
 }
 
+static bool is_of_torch(const struct ckpt_value *func)
+{
+	return func->kind == CKPT_GLOBAL && !strncmp(func->u.global->module, "torch.", 6);
+}
+
+/* ARGS as a call of FUNC would be written with them. */
+static const struct ckpt_value *inner_args(struct ckpt_saver *s, const struct ckpt_value *func,
+					   const struct ckpt_value *args)
+{
+	const struct ckpt_value *inner, *resolved;
+
+	/* a function of the subclass's own gets its attributes as arguments */
+	if (!is_of_torch(func))
+		return with_attribute_dicts(s, args);
+	inner = ckpt_resave_call(s, NULL, func, args);
+	resolved = inner ? ckpt_resave_resolve_call(s, inner) : NULL;
+	if (!resolved)
+		return NULL;
+	return resolved == inner || resolved->kind != CKPT_CALL ? with_attribute_dicts(s, args)
+								: resolved->u.call->args;
+}
+
 /* _rebuild_from_type_v2(func, class, args, state): ARGS are those of FUNC */
 const struct ckpt_value *ckpt_resave_from_type(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *items[4] = { ckpt_resave_arg(s, v, 0), ckpt_resave_arg(s, v, 1),
 					      ckpt_resave_arg(s, v, 2), ckpt_resave_arg(s, v, 3) };
-	const struct ckpt_value *inner, *resolved;
 
 	if (items[2]->kind != CKPT_TUPLE)
 		return v;
-	inner = ckpt_resave_call(s, NULL, items[0], items[2]);
-	resolved = inner ? ckpt_resave_resolve_call(s, inner) : NULL;
-	if (!resolved)
-		return NULL;
-	/* a function of the subclass's own gets its attributes as arguments */
-	if (resolved == inner || resolved->kind != CKPT_CALL)
-		items[2] = with_attribute_dicts(s, items[2]);
-	else
-		items[2] = resolved->u.call->args;
+	items[2] = inner_args(s, items[0], items[2]);
 	items[3] = ckpt_resave_attributes(s, items[3]);
 	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 4));
 }

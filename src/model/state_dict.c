@@ -69,15 +69,35 @@ bool ckpt_is_module_state_dict(const struct ckpt_model *model, const struct ckpt
 	return true;
 }
 
+static const struct ckpt_value *find_key(const struct ckpt_model *model,
+					 const struct ckpt_seq *pairs, uint32_t end,
+					 const char *key)
+{
+	for (uint32_t i = 0; i + 1 < end; i += 2)
+		if (ckpt_value_is_str(ckpt_model_now(model, pairs->items[i]), key))
+			return ckpt_model_now(model, pairs->items[i + 1]);
+	return NULL;
+}
+
 const struct ckpt_value *ckpt_mapping_find(const struct ckpt_model *model,
 					   const struct ckpt_value *v, const char *key)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
 
-	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
-		if (ckpt_value_is_str(ckpt_model_now(model, pairs->items[i]), key))
-			return ckpt_model_now(model, pairs->items[i + 1]);
-	return NULL;
+	return pairs ? find_key(model, pairs, pairs->count, key) : NULL;
+}
+
+const struct ckpt_value *ckpt_attribute_find(const struct ckpt_model *model,
+					     const struct ckpt_value *dict, const char *name)
+{
+	const struct ckpt_seq *pairs = &dict->u.seq;
+
+	if (dict->kind != CKPT_DICT)
+		return NULL;
+	return find_key(model, pairs,
+			pairs->count < 2 * CKPT_MOST_ATTRIBUTES ? pairs->count
+								: 2 * CKPT_MOST_ATTRIBUTES,
+			name);
 }
 
 const struct ckpt_value *ckpt_state_dict_metadata(const struct ckpt_model *model,
@@ -87,9 +107,7 @@ const struct ckpt_value *ckpt_state_dict_metadata(const struct ckpt_model *model
 
 	if (v->kind != CKPT_CALL || !v->u.call->state)
 		return NULL;
-	metadata = ckpt_model_now(model, v->u.call->state);
-	metadata = metadata->kind == CKPT_DICT ? ckpt_mapping_find(model, metadata, "_metadata")
-					       : NULL;
+	metadata = ckpt_attribute_find(model, ckpt_model_now(model, v->u.call->state), "_metadata");
 	return metadata && ckpt_value_pairs(metadata) ? metadata : NULL;
 }
 

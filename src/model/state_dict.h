@@ -38,4 +38,13 @@ bool ckpt_is_optimizer(const struct ckpt_model *model, const struct ckpt_value *
 const struct ckpt_value *ckpt_mapping_find(const struct ckpt_model *model,
 					   const struct ckpt_value *v, const char *key);
 
+/*
+ * The value under NAME in a dict of attributes, or NULL. Objects keep the attributes that mean
+ * something in front: only the first CKPT_MOST_ATTRIBUTES are looked at, for a hostile file can
+ * share one very long dict between very many objects.
+ */
+enum { CKPT_MOST_ATTRIBUTES = 256 };
+const struct ckpt_value *ckpt_attribute_find(const struct ckpt_model *model,
+					     const struct ckpt_value *dict, const char *name);
+
 #endif
