@@ -170,7 +170,9 @@ def check_object(torch, name, facts, report):
         status = {"nothing": 1, "clash": 2}[facts["strip"]]
         add("strip-module", check_refused(strip, stripped, status))
     if facts["add"] == "done":
-        add("add-module", check_written(torch, ["add-module", source], torch.path("add", name),
+        # add-module refuses to add a second one, add-prefix does not
+        command = ["add-prefix", "module."] if facts["strip"] == "done" else ["add-module"]
+        add("add-module", check_written(torch, command + [source], torch.path("add", name),
                                         torch.path("badd", name)))
     for variant in facts["odd"] if torch.version == ODD_TORCH else []:
         convert = ["convert", "--profile", ODD_TORCH, torch.path("o/" + variant, name)]
