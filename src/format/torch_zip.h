@@ -29,10 +29,10 @@ static inline const struct ckpt_torch_zip *ckpt_torch_zip_of(const struct ckpt_m
  */
 uint64_t ckpt_torch_zip_most_pickle(const struct ckpt_zip_entry *entry);
 
-/* The entry of a record named without the archive name, or NULL. */
+/* The entry of a record named without the archive name. NULL: not there, or no memory. */
 struct ckpt_zip_entry *ckpt_torch_zip_record(const struct ckpt_torch_zip *tz, const char *record);
 
-/* The entry with the bytes of a storage, or NULL. */
+/* The entry with the bytes of a storage; NULL likewise. */
 struct ckpt_zip_entry *ckpt_torch_zip_data(const struct ckpt_torch_zip *tz,
 					   const struct ckpt_storage *storage);
 

@@ -24,13 +24,26 @@ static void free_torch_zip(void *container)
 	free(tz);
 }
 
+static struct ckpt_zip_entry *find(const struct ckpt_torch_zip *tz, const char *folder,
+				   const char *record)
+{
+	size_t first = strlen(tz->archive_name), second = strlen(folder), third = strlen(record);
+	char *name = malloc(first + second + third + 1);
+	struct ckpt_zip_entry *entry;
+
+	if (!name)
+		return NULL;
+	memcpy(name, tz->archive_name, first);
+	memcpy(name + first, folder, second);
+	memcpy(name + first + second, record, third + 1);
+	entry = ckpt_zip_find(tz->zip, name, first + second + third);
+	free(name);
+	return entry;
+}
+
 struct ckpt_zip_entry *ckpt_torch_zip_record(const struct ckpt_torch_zip *tz, const char *record)
 {
-	char name[UINT16_MAX];
-	int len = snprintf(name, sizeof(name), "%s/%s", tz->archive_name, record);
-
-	return len > 0 && (size_t)len < sizeof(name) ? ckpt_zip_find(tz->zip, name, (size_t)len)
-						     : NULL;
+	return find(tz, "/", record);
 }
 
 /* ---- which kind of archive is it ---- */
@@ -252,18 +265,7 @@ bool ckpt_torch_zip_knows(const struct ckpt_torch_zip *tz, const struct ckpt_zip
 struct ckpt_zip_entry *ckpt_torch_zip_data(const struct ckpt_torch_zip *tz,
 					   const struct ckpt_storage *storage)
 {
-	const char *key = storage->key;
-	char name[UINT16_MAX];
-	size_t folder = strlen(tz->archive_name), len = strlen(key);
-
-	if (storage->record)
-		return storage->record;
-	if (folder + len + 6 > sizeof(name))
-		return NULL;
-	memcpy(name, tz->archive_name, folder);
-	memcpy(name + folder, "/data/", 6);
-	memcpy(name + folder + 6, key, len);
-	return ckpt_zip_find(tz->zip, name, folder + 6 + len);
+	return storage->record ? storage->record : find(tz, "/data/", storage->key);
 }
 
 static int attach(struct ckpt_torch_zip *tz, struct ckpt_storage *s, struct ckpt_error *err)

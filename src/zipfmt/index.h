@@ -48,7 +48,7 @@ struct ckpt_zip {
 int ckpt_zip_open(struct ckpt_source *source, struct ckpt_zip **out, struct ckpt_error *err);
 void ckpt_zip_close(struct ckpt_zip *zip);
 
-/* By full name; ASCII case is ignored, as torch does. May be NULL. */
+/* By full name; ASCII case is ignored, as torch does. NULL: not there, or no memory. */
 struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *name, size_t len);
 
 /*
