@@ -182,6 +182,38 @@ int ckpt_make_stack_global(struct ckpt_machine *m)
 	return ckpt_machine_push(m, v);
 }
 
+/*
+ * Python 2 writes OrderedDict([[key, value], ...]), Python 3 makes an empty one and sets its items:
+ * both become the latter. What is no list of pairs stays an argument. Memory is taken before the
+ * list is looked at, and kept: the budget then limits how often a list can be shared.
+ */
+static bool take_pairs(struct ckpt_machine *m, struct ckpt_call *call)
+{
+	const struct ckpt_seq *args = &call->args->u.seq, *list;
+	struct ckpt_seq pairs = { 0 };
+
+	if (args->count != 1 || args->items[0]->kind != CKPT_LIST)
+		return true;
+	list = &args->items[0]->u.seq;
+	if (list->count > UINT32_MAX / 2)
+		return true;
+	pairs.cap = 2 * list->count;
+	pairs.items = ckpt_arena_alloc(m->arena, pairs.cap * sizeof(*pairs.items));
+	if (!pairs.items)
+		return false;
+	for (uint32_t i = 0; i < list->count; i++) {
+		const struct ckpt_value *pair = list->items[i];
+
+		if ((pair->kind != CKPT_LIST && pair->kind != CKPT_TUPLE) || pair->u.seq.count != 2)
+			return true;
+		pairs.items[pairs.count++] = pair->u.seq.items[0];
+		pairs.items[pairs.count++] = pair->u.seq.items[1];
+	}
+	call->args = &ckpt_value_empty_tuple;
+	call->pairs = pairs;
+	return true;
+}
+
 static int push_call(struct ckpt_machine *m, uint8_t kind, const struct ckpt_value *func,
 		     const struct ckpt_value *args, const struct ckpt_value *kwargs)
 {
@@ -198,6 +230,9 @@ static int push_call(struct ckpt_machine *m, uint8_t kind, const struct ckpt_val
 	if (args->kind != CKPT_TUPLE)
 		return ckpt_fail(m->err, CKPT_E_FORMAT, "%s needs a tuple of arguments, found %s",
 				 ckpt_machine_op_name(m), ckpt_value_kind_name(args));
+	if (kind == CKPT_CALL_REDUCE && ckpt_value_is_global(func, "collections", "OrderedDict") &&
+	    !take_pairs(m, call))
+		return ckpt_machine_nomem(m);
 	return ckpt_machine_push(m, v);
 }
 

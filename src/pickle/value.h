@@ -110,8 +110,8 @@ bool ckpt_value_is_call_of(const struct ckpt_value *v, const char *module, const
 
 /*
  * The items of V, key and value in turn, if it is a dict or an object that was filled like one
- * (OrderedDict, defaultdict, ...); NULL if not. Python 2's OrderedDict, whose items are a list in
- * the argument, is not recognised here.
+ * (OrderedDict, defaultdict, ...); NULL if not. Of Python 2's OrderedDict, whose items are a list
+ * in the argument, the decoder makes one that was filled.
  */
 const struct ckpt_seq *ckpt_value_pairs(const struct ckpt_value *v);
 

@@ -150,6 +150,17 @@ class Tensors(files.BadFileTest):
                 code, _, err = self.ckpt("ls", self.write(torch_file(one(tensor(key=key)))))
                 self.assertEqual(code, 2, err)
 
+    def test_a_state_dict_of_python_2(self):
+        pair = b"](U\x08module.w" + tensor() + b"e"
+        path = self.write(torch_file(b"\x80\x02" + glob("collections", "OrderedDict") + b"]" + pair +
+                                     b"a\x85R."))
+        code, out, err = self.ckpt("strip-module", "-f", path, self.path("out.pt"))
+        self.assertEqual((code, err), (0, ""))
+        for name, key in ((path, "module.w"), (self.path("out.pt"), "w")):
+            code, out, err = self.ckpt("ls", name)
+            self.assertEqual((code, err), (0, ""))
+            self.assertRegex(out, r"(?m)^%s +float32" % key)
+
 
 class Bombs(files.BadFileTest):
     """Two seconds and 512 MiB, with an answer."""

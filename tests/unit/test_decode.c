@@ -335,6 +335,27 @@ static void items_pairs_and_state_of_a_call_are_kept(void **state)
 	clear(&d);
 }
 
+static void an_ordered_dict_of_python_2_has_pairs(void **state)
+{
+	/* collections.OrderedDict, then ([pair, ...],) */
+#define ORDERED "63 63 6f 6c 6c 65 63 74 69 6f 6e 73 0a 4f 72 64 65 72 65 64 44 69 63 74 0a "
+	struct decoded d;
+
+	(void)state;
+	d = decode(ORDERED "5d 5d 4b 01 61 4b 02 61 61 4b 03 4b 04 86 61 85 52 2e");
+	assert_int_equal(d.root->kind, CKPT_CALL);
+	assert_int_equal(d.root->u.call->args->u.seq.count, 0);
+	assert_int_equal(d.root->u.call->pairs.count, 4);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(d.root->u.call->pairs.items[i]->u.integer, i + 1);
+	clear(&d);
+	d = decode(ORDERED "5d 5d 4b 01 61 61 85 52 2e"); /* no pair */
+	assert_int_equal(d.root->u.call->args->u.seq.count, 1);
+	assert_int_equal(d.root->u.call->pairs.count, 0);
+	clear(&d);
+#undef ORDERED
+}
+
 static void persistent_ids_and_extensions_are_kept(void **state)
 {
 	struct decoded d = decode("58 01 00 00 00 61 51 2e");
@@ -571,6 +592,7 @@ int main(void)
 		cmocka_unit_test(every_way_to_make_a_container_is_understood),
 		cmocka_unit_test(calls_become_data),
 		cmocka_unit_test(items_pairs_and_state_of_a_call_are_kept),
+		cmocka_unit_test(an_ordered_dict_of_python_2_has_pairs),
 		cmocka_unit_test(persistent_ids_and_extensions_are_kept),
 		cmocka_unit_test(both_spellings_of_a_global_are_one_object),
 		cmocka_unit_test(the_memo_gives_the_same_object_back),
