@@ -150,20 +150,26 @@ static const struct ckpt_value *bits_dict(struct ckpt_saver *s, const struct ckp
 	return v;
 }
 
-static const struct ckpt_value *plain_tensor(struct ckpt_saver *s, const struct ckpt_value *v,
-					     bool v3)
+/* Storage, offset, size and stride: what the arguments of every strided tensor begin with. */
+static void place_items(struct ckpt_saver *s, const struct ckpt_value *v, bool v3,
+			const struct ckpt_value *items[4])
 {
-	const struct ckpt_value *items[8], *storage = ckpt_resave_arg(s, v, 0),
-					   *metadata = ckpt_resave_arg(s, v, v3 ? 7 : 6);
-	const struct ckpt_value *requires_grad = ckpt_resave_arg(s, v, 4), *func = v->u.call->func;
-	uint32_t count = v3 ? 7 : 6;
-
-	if (storage->kind != CKPT_PERSID)
-		return v;
-	items[0] = ckpt_resave_storage(s, storage, v3);
+	items[0] = ckpt_resave_storage(s, ckpt_resave_arg(s, v, 0), v3);
 	items[1] = ckpt_resave_arg(s, v, 1);
 	items[2] = ckpt_resave_fresh_tuple(s, ckpt_resave_arg(s, v, 2));
 	items[3] = ckpt_resave_fresh_tuple(s, ckpt_resave_arg(s, v, 3));
+}
+
+static const struct ckpt_value *plain_tensor(struct ckpt_saver *s, const struct ckpt_value *v,
+					     bool v3)
+{
+	const struct ckpt_value *items[8], *metadata = ckpt_resave_arg(s, v, v3 ? 7 : 6);
+	const struct ckpt_value *requires_grad = ckpt_resave_arg(s, v, 4), *func = v->u.call->func;
+	uint32_t count = v3 ? 7 : 6;
+
+	if (ckpt_resave_arg(s, v, 0)->kind != CKPT_PERSID)
+		return v;
+	place_items(s, v, v3, items);
 	items[4] = requires_grad ? requires_grad : &ckpt_value_false;
 	items[5] = fresh_hooks(s);
 	if (v3)
@@ -218,14 +224,11 @@ const struct ckpt_value *ckpt_resave_parameter(struct ckpt_saver *s, const struc
 
 const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *items[7], *storage = ckpt_resave_arg(s, v, 0);
+	const struct ckpt_value *items[7];
 
-	if (storage->kind != CKPT_PERSID)
+	if (ckpt_resave_arg(s, v, 0)->kind != CKPT_PERSID)
 		return v;
-	items[0] = ckpt_resave_storage(s, storage, false);
-	items[1] = ckpt_resave_arg(s, v, 1);
-	items[2] = ckpt_resave_fresh_tuple(s, ckpt_resave_arg(s, v, 2));
-	items[3] = ckpt_resave_fresh_tuple(s, ckpt_resave_arg(s, v, 3));
+	place_items(s, v, false, items);
 	items[4] = ckpt_resave_arg(s, v, 4);
 	items[5] = ckpt_resave_arg(s, v, 5);
 	items[6] = fresh_hooks(s);
