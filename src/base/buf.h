@@ -23,13 +23,15 @@ static inline void ckpt_buf_add(struct ckpt_buf *buf, const void *bytes, size_t 
 {
 	uint8_t *p;
 
+	if (!len)
+		return; /* there may be no data to add nothing to */
 	if (!buf->bad && len <= buf->cap - buf->len) { /* nearly always */
 		p = buf->data + buf->len;
 		buf->len += len;
 	} else {
 		p = ckpt_buf_grow(buf, len);
 	}
-	if (p && len)
+	if (p)
 		memcpy(p, bytes, len);
 }
 

@@ -395,6 +395,7 @@ static void expressions_replace_what_they_match(void **state)
 		const char *expression, *want;
 	} table[] = {
 		{ "s/^backbone\\.(.*)/encoder.\\1/", "encoder.a.gamma,encoder.b.beta,head.0.x,a.a.a" },
+		{ "s/^backbone.a.*//", ",backbone.b.beta,head.0.x,a.a.a" },
 		{ "s/gamma$/weight/", "backbone.a.weight,backbone.b.beta,head.0.x,a.a.a" },
 		{ "s/a\\./b./", "backbone.b.gamma,backbone.b.beta,head.0.x,b.a.a" },
 		{ "s/a\\./b./g", "backbone.b.gamma,backbone.b.beta,head.0.x,b.b.a" },
