@@ -65,7 +65,7 @@ hint: 'ckpt ls --help' shows the options"
 @test "JSON never goes into a file that is there" {
 	for command in ls info; do
 		ckpt $command --json=ddp_model.pt ddp_model.pt
-		want 2 "ckpt: ddp_model.pt: cannot write JSON to it: File exists"
+		want 2 "ckpt: ddp_model.pt: cannot write JSON to it: it exists already"
 		ckpt $command --json=. ddp_model.pt
 		want 2 "ckpt: .: cannot write JSON to it: Is a directory"
 		"$CKPT" $command --json=/dev/stdout ddp_model.pt | python3 -m json.tool >/dev/null
@@ -77,6 +77,18 @@ hint: --json=out.json writes to that file"
 	[ ! -e out.json ]
 }
 
+@test "JSON goes where the shell has opened a file" {
+	"$CKPT" ls --json ddp_model.pt >wanted
+	"$CKPT" ls --json=/dev/stdout ddp_model.pt >a
+	"$CKPT" ls --json=/dev/fd/3 ddp_model.pt 3>b
+	echo before >c
+	"$CKPT" ls --json=/dev/stdout ddp_model.pt >>c
+	cmp a wanted && cmp b wanted && tail -n +2 c | cmp - wanted
+	[ "$(head -n 1 c)" = before ]
+	ckpt ls --json=/dev/fd/77 ddp_model.pt
+	want 2 "ckpt: /dev/fd/77: cannot write JSON to it: Bad file descriptor"
+}
+
 @test "JSON that cannot be written whole is removed" {
 	(ulimit -f 1; trap '' XFSZ; "$CKPT" ls --json=out.json ddp_trainer.pt 2>err) && false
 	[[ $(<err) = "ckpt: cannot write the JSON file: File too large" ]]
@@ -86,11 +98,11 @@ hint: --json=out.json writes to that file"
 @test "JSON has no control characters, and nothing that reorders text" {
 	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
 	from files import *
-	open("odd.pt", "wb").write(torch_file(state_dict(**{"a\x9b31mX\u202eb": tensor()})))
+	open("odd.pt", "wb").write(torch_file(state_dict(**{"a\x9b31mX\u202eb\x7f": tensor()})))
 	END
 	"$CKPT" ls --json odd.pt >out
 	! LC_ALL=C grep -q '[^ -~]' out
-	python3 -c 'import json; assert json.load(open("out"))["tensors"][0]["name"] == "a\x9b31mX\u202eb"'
+	python3 -c 'import json; assert json.load(open("out"))["tensors"][0]["name"] == "a\x9b31mX\u202eb\x7f"'
 }
 
 @test "sums of sizes that no machine has do not wrap" {
