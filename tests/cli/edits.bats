@@ -179,8 +179,27 @@ hint: the root is the only mapping; leave out --at"
 	want 2 "ckpt: ddp_trainer.pt: data.pkl: no mapping is named 'modle'
 hint: did you mean 'model'?"
 	ckpt strip-module --at model.module.head.bias ddp_trainer.pt out.pt
-	want 2 "ckpt: ddp_trainer.pt: data.pkl: no mapping is named 'model.module.head.bias'
-hint: 'model.module.head.bias' is a tensor, wanted the mapping around it"
+	want 2 "ckpt: ddp_trainer.pt: data.pkl: 'model.module.head.bias' is a tensor, not a mapping
+hint: --at wants a mapping: a dict, a state dict"
+	ckpt strip-module --at optimizer.state.0.exp_avg ddp_trainer.pt out.pt
+	want 2 "ckpt: ddp_trainer.pt: data.pkl: 'optimizer.state.0.exp_avg' is a tensor, not a mapping
+hint: --at wants a mapping: a dict, a state dict"
+	ckpt strip-module --at history ddp_trainer.pt out.pt
+	want 2 "ckpt: ddp_trainer.pt: data.pkl: 'history' is a list, not a mapping
+hint: --at wants a mapping: a dict, a state dict"
+	ckpt strip-module --at epoch ddp_trainer.pt out.pt
+	[[ $status = 2 && $stderr = *": 'epoch' is an int, not a mapping"* ]]
+	want_files
+}
+
+@test "every --at that is not there is named" {
+	ckpt rename -e s/a/b/ --at nope --at model --at optimzer ddp_trainer.pt out.pt
+	want 2 "ckpt: ddp_trainer.pt: data.pkl: no mapping is named 'nope'
+hint: there is 'model'; 'ckpt info' lists the rest
+ckpt: ddp_trainer.pt: data.pkl: no mapping is named 'optimzer'
+hint: did you mean 'optimizer'?"
+	ckpt add-module --at args ddp_trainer.pt out.pt
+	want 2 "ckpt: ddp_trainer.pt: no state dict of a module was found"
 	want_files
 }
 
