@@ -169,6 +169,26 @@ hint: 'ckpt add-prefix module.' adds another"
 	ckpt add-prefix module. ddp_model.pt out.pt; want 0
 	"$CKPT" ls out.pt | grep -q '^module.module.stem'
 	ckpt add-module -q --at optimizer.state ddp_trainer.pt out2.pt; want 0 ""
+	ckpt add-module --at model --at optimizer.state.0 -n ddp_trainer.pt out3.pt; want 0
+	ckpt add-module --at model ddp_trainer.pt out3.pt
+	[ "$status" = 1 ]
+	[ ! -e out3.pt ]
+}
+
+@test "what stands elsewhere in the file does not let add-module add a second one" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	od = glob("collections", "OrderedDict") + b")R("
+	mixed = od + text("module.a") + tensor() + text("a") + tensor() + text("n") + number(1) + b"u"
+	body = b"}(" + text("model") + od + text("module.a") + tensor() + b"u" + text("mixed") + mixed + b"u"
+	open("mixed.pt", "wb").write(torch_file(pickled(body)))
+	inner = od + text("") + tensor() + text("module.a") + tensor() + b"u"
+	open("nameless.pt", "wb").write(torch_file(pickled(b"}" + text("") + inner + b"s")))
+	END
+	ckpt add-module mixed.pt out.pt
+	want 1 "ckpt: mixed.pt: all keys begin with 'module.' already, nothing was written
+hint: 'ckpt add-prefix module.' adds another"
+	ckpt add-module -n nameless.pt out.pt; want 0 # not all keys have it
 }
 
 @test "a wrong --at gets the hint that fits" {
