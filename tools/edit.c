@@ -179,9 +179,7 @@ static int edit_and_save(const struct edit_settings *s, const struct ckpt_model 
 		hint("%s", s->nothing_hint);
 		code = EXIT_NO;
 	} else if (save(s, edited, out, &saved, &err) < 0) {
-		code = fail(&err);
-		if (err.status == CKPT_E_EXISTS && !s->force && strstr(err.text, "exists already"))
-			hint("-f replaces it");
+		code = save_failed(&err, out, s->force);
 	} else {
 		print_summary(s, &report, &saved, seconds() - start);
 	}
@@ -189,45 +187,62 @@ static int edit_and_save(const struct edit_settings *s, const struct ckpt_model 
 	return code;
 }
 
-bool refuse_names(const char *in, const char *out)
+int refuse_names(const char *in, const char *out)
 {
 	size_t len = strlen(out);
 	struct stat st;
 
-	if (!strcmp(in, "-"))
-		complain(
-			"reading from standard input is not possible: a checkpoint is read at many places");
-	else if (!strcmp(out, "-"))
-		complain(
-			"writing to standard output is not possible: the output gets its name when it is "
-			"complete");
-	else if (!*in || !*out)
+	if (!strcmp(in, "-") || !strcmp(out, "-")) {
+		complain("%s",
+			 !strcmp(in, "-")
+				 ? "reading from standard input is not possible: a checkpoint "
+				   "is read at many places"
+				 : "writing to standard output is not possible: the output "
+				   "gets its name when it is complete");
+		return EXIT_USAGE;
+	}
+	if (!*in || !*out)
 		complain("'' is no name of a file");
 	else if (out[len - 1] == '/' && stat(out, &st) < 0)
 		complain("%s: the output is named like a folder, wanted a file name", out);
 	else
-		return false;
-	return true;
+		return EXIT_FINE;
+	return EXIT_ERROR;
 }
 
 bool open_model(const char *in, struct ckpt_model **out, int *code)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 
-	*code = EXIT_USAGE;
-	if (refuse_names(in, "OUT"))
+	*code = refuse_names(in, "OUT");
+	if (*code != EXIT_FINE)
 		return false;
 	*code = ckpt_open(in, out, &err) < 0 ? fail(&err) : EXIT_FINE;
 	return *code == EXIT_FINE;
 }
 
+int save_failed(struct ckpt_error *err, const char *out, bool force)
+{
+	int code;
+
+	/* OUT is as wrong as one that exists: the command itself was used rightly */
+	if (err->status == CKPT_E_ARG && strstr(err->text, "leaves no name")) {
+		ckpt_escape(err->path, sizeof(err->path), out, strlen(out));
+		err->status = CKPT_E_IO;
+	}
+	code = fail(err);
+	if (err->status == CKPT_E_EXISTS && !force && strstr(err->text, "exists already"))
+		hint("-f replaces it");
+	return code;
+}
+
 int run_edit(const struct edit_settings *s, const char *in, const char *out, edit_fn *edit)
 {
 	struct ckpt_model *model;
-	int code;
+	int code = refuse_names(in, out);
 
-	if (refuse_names(in, out))
-		return EXIT_USAGE;
+	if (code != EXIT_FINE)
+		return code;
 	if (!open_model(in, &model, &code))
 		return code;
 	code = edit_and_save(s, model, in, out, edit);

@@ -228,5 +228,9 @@ hint: did you mean 'optimizer'?"
 	want 2 "ckpt: out.safetensors: safetensors cannot be written yet
 hint: --to torch writes torch's format under that name"
 	want_files
+	ckpt convert ddp_model.pt out.safetensors.index.json
+	want 2 "ckpt: out.safetensors.index.json: the index of a sharded set cannot be written yet
+hint: --to torch writes torch's format under that name"
+	want_files
 	ckpt convert --to torch ddp_model.pt out.safetensors; want 0
 }
