@@ -105,7 +105,7 @@ hint: --json=out.json writes to that file"
 	python3 -c 'import json; assert json.load(open("out"))["tensors"][0]["name"] == "a\x9b31mX\u202eb\x7f"'
 }
 
-@test "sums of sizes that no machine has do not wrap" {
+@test "sums of sizes that no machine has do not wrap, and every device is counted" {
 	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
 	from files import *
 	meta = (glob("torch._utils", "_rebuild_meta_tensor_no_storage") + b"(" + glob("torch", "float32") +
@@ -114,13 +114,18 @@ hint: --json=out.json writes to that file"
 	many = {"t%d" % i: glob("torch._utils", "_rebuild_device_tensor_from_numpy") + b"(" +
 	        glob("numpy", "array") + b")R" + b"(NK\x04\x85tb" + glob("torch", "float32") + text("x:%d" % i) +
 	        b"\x89tR" for i in range(70)}
+	many.update({"y%d" % i: many["t0"].replace(text("x:0"), text("y" * 300 + "z")) for i in range(2)})
 	open("many.pt", "wb").write(torch_file(state_dict(**many)))
 	END
 	ckpt info meta.pt; want 0
 	[[ $output = *" 18,446,744,073,709,551,615 elements"* ]]
 	"$CKPT" info --json many.pt | python3 -c 'import json, sys
 devices = json.load(sys.stdin)["devices"]
-assert len(devices) == 64 and devices["others"]["tensors"] == 7, devices'
+assert len(devices) == 71, devices
+assert all(devices["x:%d" % i]["tensors"] == 1 for i in range(70)), devices
+assert devices["y" * 300 + "z"]["tensors"] == 2, devices'
+	ckpt info many.pt; want 0
+	[[ $output = *"devices     x:0 (1, "*" x:15 (1, "*"), and 55 more"* ]]
 }
 
 @test "names that are no UTF-8 come with their bytes in hex" {
