@@ -145,6 +145,14 @@ hint: 'ckpt completion --help' shows the options"
 	[ "$status" = 64 ]
 }
 
+@test "no line of help ends in a blank or in two dots" {
+	for command in $(commands); do
+		"$CKPT" $command --help >help; "$CKPT" help --man $command >>help
+		"$CKPT" $command 1 2 3 4 2>>help >/dev/null || true
+		! grep -nE ' $|\.\.$' help || return 1
+	done
+}
+
 @test "what is no name of a file is said so" {
 	for command in "ls ''" "info ''" "dis ''" "strip-module '' o" "strip-module ddp_model.pt ''" "convert '' o"; do
 		eval "ckpt $command"
