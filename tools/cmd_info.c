@@ -359,8 +359,10 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	if (!open_model(argv[first], &model, &code))
+	if (!open_model(argv[first], &model, &code)) {
+		hint_json(json, argv[first]);
 		return code;
+	}
 	s.model = model;
 	ckpt_file_get(model, &s.file);
 	if (!summarise(&s)) {

@@ -71,6 +71,12 @@ FILE *json_open(const char *target)
 	return NULL;
 }
 
+void hint_json(const char *json, const char *word)
+{
+	if (json && !*json && ends_with(word, ".json"))
+		hint("--json=%s writes to that file", word);
+}
+
 int json_close(FILE *out, bool whole)
 {
 	bool bad;

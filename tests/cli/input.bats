@@ -74,6 +74,14 @@ hint: 'ckpt ls --help' shows the options"
 	ckpt ls ddp_model.pt --json out.json
 	want 1 "ckpt: ddp_model.pt: no tensor matches
 hint: --json=out.json writes to that file"
+	ckpt ls ddp_model.pt --json out.json nothing
+	want 1 "ckpt: ddp_model.pt: no tensor matches
+hint: --json=out.json writes to that file"
+	for command in ls info; do
+		ckpt $command --json out.json
+		want 2 "ckpt: out.json: cannot open: No such file or directory
+hint: --json=out.json writes to that file"
+	done
 	[ ! -e out.json ]
 }
 
