@@ -11,7 +11,7 @@ static const char *prefix = "module.";
 
 #define AT_OPT \
 	OPT_LIST("at", 0, &s.at, "NAME", \
-		 "edit only what is named NAME, or below it; may be repeated")
+		 "edit only the mapping NAME, and what is below it; may be repeated")
 #define STRIP_OPTS \
 	AT_OPT, OPT_FLAG("anywhere", 0, &s.anywhere, "also inside of names, after a dot"), \
 		OPT_FLAG("if-present", 0, &s.if_present, \
