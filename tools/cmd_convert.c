@@ -40,6 +40,19 @@ const struct command cmd_convert = {
 	.run = run,
 };
 
+/* A file under the name of another format would deceive whoever reads it. */
+static int refuse_format(const char *out)
+{
+	if (ends_with(out, ".safetensors"))
+		complain("%s: safetensors cannot be written yet", out);
+	else if (ends_with(out, ".index.json"))
+		complain("%s: the index of a sharded set cannot be written yet", out);
+	else
+		return EXIT_FINE;
+	hint("--to torch writes torch's format under that name");
+	return EXIT_ERROR;
+}
+
 static int convert(const struct ckpt_save_options *options, const char *in, const char *out)
 {
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
@@ -53,9 +66,7 @@ static int convert(const struct ckpt_save_options *options, const char *in, cons
 		return code;
 	if (ckpt_save(model, out, options, &report, &err) < 0) {
 		end_progress();
-		code = fail(&err);
-		if (err.status == CKPT_E_EXISTS && !force && strstr(err.text, "exists already"))
-			hint("-f replaces it");
+		code = save_failed(&err, out, force);
 	} else if (!quiet) {
 		end_progress();
 		if (report.dropped)
@@ -76,7 +87,7 @@ static int convert(const struct ckpt_save_options *options, const char *in, cons
 static int run(int argc, char **argv)
 {
 	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
-	int first = parse_options(&cmd_convert, argc, argv);
+	int first = parse_options(&cmd_convert, argc, argv), code;
 	char *end;
 
 	if (first < 0)
@@ -97,13 +108,11 @@ static int run(int argc, char **argv)
 	}
 	if (crc)
 		options.crc = !strcmp(crc, "on");
-	if (refuse_names(argv[first], argv[first + 1]))
-		return EXIT_USAGE;
-	if (!to && ends_with(argv[first + 1], ".safetensors")) {
-		complain("%s: safetensors cannot be written yet", argv[first + 1]);
-		hint("--to torch writes torch's format under that name");
-		return EXIT_ERROR;
-	}
+	code = refuse_names(argv[first], argv[first + 1]);
+	if (code == EXIT_FINE && !to)
+		code = refuse_format(argv[first + 1]);
+	if (code != EXIT_FINE)
+		return code;
 	options.profile = profile;
 	options.flags = CKPT_SAVE_CANONICAL | (force ? CKPT_SAVE_REPLACE : 0u) |
 			(no_sync ? CKPT_SAVE_NO_SYNC : 0u) | (dry_run ? CKPT_SAVE_DRY_RUN : 0u);

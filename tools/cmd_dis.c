@@ -27,12 +27,13 @@ static int print_line(void *ctx, const char *line)
 static int run(int argc, char **argv)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	int first = parse_options(&cmd_dis, argc, argv);
+	int first = parse_options(&cmd_dis, argc, argv), code;
 
 	if (first < 0)
 		return -1 - first;
-	if (refuse_names(argv[first], "OUT"))
-		return EXIT_USAGE;
+	code = refuse_names(argv[first], "OUT");
+	if (code != EXIT_FINE)
+		return code;
 	if (ckpt_disassemble(argv[first], argc - first > 1 ? argv[first + 1] : NULL, print_line,
 			     NULL, &err) < 0 &&
 	    err.status) {

@@ -28,12 +28,16 @@ const struct command cmd_info = {
 	.run = run,
 };
 
-enum { MOST_KINDS = 64, SHOWN_ITEMS = 24 };
+enum { SHOWN_KINDS = 16, SHOWN_ITEMS = 24 };
 
-/* How often each text occurs, in order of first occurrence; the last place takes all the others. */
+struct kind {
+	const char *text;
+	uint64_t first, count, nbytes; /* first: number of the first tensor that has it */
+};
+
+/* How often each text occurs, in order of first occurrence. */
 struct tally {
-	const char *text[MOST_KINDS];
-	uint64_t count[MOST_KINDS], nbytes[MOST_KINDS];
+	struct kind *kinds;
 	size_t used;
 };
 
@@ -44,40 +48,74 @@ struct summary {
 	const struct ckpt_model *model;
 };
 
-static void count_in(struct tally *t, const char *text, uint64_t nbytes)
+static int by_text(const void *a, const void *b)
 {
-	size_t i = 0;
+	const struct kind *x = a, *y = b;
+	int order = strcmp(x->text, y->text);
 
-	while (i < t->used && strcmp(t->text[i], text))
-		i++;
-	if (i == MOST_KINDS)
-		i--;
-	if (i == t->used) {
-		t->text[i] = i == MOST_KINDS - 1 ? "others" : text;
-		t->used++;
-	}
-	t->count[i]++;
-	t->nbytes[i] = sum(t->nbytes[i], nbytes);
+	return order ? order : (x->first > y->first) - (x->first < y->first);
 }
 
-static void summarise(struct summary *s)
+static int by_first(const void *a, const void *b)
+{
+	const struct kind *x = a, *y = b;
+
+	return (x->first > y->first) - (x->first < y->first);
+}
+
+/* One kind per tensor becomes one per text; sorted, as a file may have as many kinds as tensors. */
+static void merge(struct tally *t)
+{
+	size_t last = 0;
+
+	if (!t->used)
+		return;
+	qsort(t->kinds, t->used, sizeof(*t->kinds), by_text);
+	for (size_t i = 1; i < t->used; i++) {
+		if (strcmp(t->kinds[i].text, t->kinds[last].text)) {
+			t->kinds[++last] = t->kinds[i];
+			continue;
+		}
+		t->kinds[last].count++;
+		t->kinds[last].nbytes = sum(t->kinds[last].nbytes, t->kinds[i].nbytes);
+	}
+	t->used = last + 1;
+	qsort(t->kinds, t->used, sizeof(*t->kinds), by_first);
+}
+
+static void clear_summary(struct summary *s)
+{
+	free(s->dtypes.kinds);
+	free(s->devices.kinds);
+}
+
+static bool summarise(struct summary *s)
 {
 	char *seen = calloc(ckpt_storage_count(s->model) + 1, 1);
 
 	s->tensors = ckpt_tensor_count(s->model);
 	s->nbytes = ckpt_storage_bytes(s->model);
+	s->dtypes.kinds = calloc(s->tensors + 1, sizeof(struct kind));
+	s->devices.kinds = calloc(s->tensors + 1, sizeof(struct kind));
+	if (!seen || !s->dtypes.kinds || !s->devices.kinds) {
+		free(seen);
+		return false;
+	}
 	for (uint64_t i = 0; i < s->tensors; i++) {
 		struct ckpt_tensor_info t = CKPT_TENSOR_INFO_INIT;
 
 		ckpt_tensor_get(s->model, i, &t);
-		count_in(&s->dtypes, t.dtype, t.nbytes);
-		count_in(&s->devices, t.device, t.nbytes);
-		if (t.storage < 0 || !seen || !seen[t.storage])
+		s->dtypes.kinds[s->dtypes.used++] = (struct kind){ t.dtype, i, 1, t.nbytes };
+		s->devices.kinds[s->devices.used++] = (struct kind){ t.device, i, 1, t.nbytes };
+		if (t.storage < 0 || !seen[t.storage])
 			s->elements = sum(s->elements, t.numel);
-		if (t.storage >= 0 && seen)
+		if (t.storage >= 0)
 			seen[t.storage] = 1;
 	}
 	free(seen);
+	merge(&s->dtypes);
+	merge(&s->devices);
+	return true;
 }
 
 /* ---- page ---- */
@@ -89,10 +127,13 @@ static void print_tally(const char *label, const struct tally *t)
 	if (!t->used)
 		return;
 	printf("%-12s", label);
-	for (size_t i = 0; i < t->used; i++)
+	for (size_t i = 0; i < t->used && i < SHOWN_KINDS; i++)
 		printf("%s%s (%" PRIu64 ", %s)", i ? ", " : "",
-		       ckpt_escape(shown, sizeof(shown), t->text[i], strlen(t->text[i])),
-		       t->count[i], human_size(t->nbytes[i], size));
+		       ckpt_escape(shown, sizeof(shown), t->kinds[i].text,
+				   strlen(t->kinds[i].text)),
+		       t->kinds[i].count, human_size(t->kinds[i].nbytes, size));
+	if (t->used > SHOWN_KINDS)
+		printf(", and %zu more", t->used - SHOWN_KINDS);
 	putchar('\n');
 }
 
@@ -205,13 +246,16 @@ static json_t *tally_json(const struct tally *t)
 	json_t *object = json_object();
 
 	for (size_t i = 0; i < t->used; i++) {
-		char shown[160];
+		const struct kind *k = &t->kinds[i];
+		size_t len = strlen(k->text), size = 4 * len + 8; /* escaped in full */
+		char *shown = malloc(size);
 
-		json_object_set_new(object,
-				    ckpt_escape(shown, sizeof(shown), t->text[i],
-						strlen(t->text[i])),
-				    json_pack("{s:I,s:o}", "tensors", (json_int_t)t->count[i],
-					      "nbytes", json_u64(t->nbytes[i])));
+		if (!shown)
+			abort();
+		json_object_set_new(object, ckpt_escape(shown, size, k->text, len),
+				    json_pack("{s:I,s:o}", "tensors", (json_int_t)k->count,
+					      "nbytes", json_u64(k->nbytes)));
+		free(shown);
 	}
 	return object;
 }
@@ -315,12 +359,19 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	if (!open_model(argv[first], &model, &code))
+	if (!open_model(argv[first], &model, &code)) {
+		hint_json(json, argv[first]);
 		return code;
+	}
 	s.model = model;
 	ckpt_file_get(model, &s.file);
-	summarise(&s);
-	rc = json ? print_json(&s, argv[first], &err) : print_page(&s, argv[first], &err);
+	if (!summarise(&s)) {
+		complain("out of memory");
+		rc = CKPT_E_NOMEM;
+	} else {
+		rc = json ? print_json(&s, argv[first], &err) : print_page(&s, argv[first], &err);
+	}
+	clear_summary(&s);
 	ckpt_close(model);
 	if (rc < 0)
 		return err.status ? fail(&err) : EXIT_ERROR;

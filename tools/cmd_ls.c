@@ -297,8 +297,8 @@ static int list(const char *path, char **patterns, int count)
 	struct listing l = { 0 };
 	int code = make_patterns(&l, patterns, count);
 
-	if (code == EXIT_FINE)
-		open_model(path, &model, &code);
+	if (code == EXIT_FINE && !open_model(path, &model, &code))
+		hint_json(json, path);
 	l.model = model;
 	if (code == EXIT_FINE && !collect(&l)) {
 		complain("out of memory");
@@ -306,8 +306,8 @@ static int list(const char *path, char **patterns, int count)
 	}
 	if (code == EXIT_FINE && l.pattern_count && !l.count) {
 		complain("%s: no tensor matches", path);
-		if (json && !*json && ends_with(patterns[count - 1], ".json"))
-			hint("--json=%s writes to that file", patterns[count - 1]);
+		for (int i = 0; i < count; i++)
+			hint_json(json, patterns[i]);
 		code = EXIT_NO;
 	} else if (code == EXIT_FINE) {
 		code = json ? print_json(&l) : print_table(&l);

@@ -11,7 +11,7 @@ static const char *prefix = "module.";
 
 #define AT_OPT \
 	OPT_LIST("at", 0, &s.at, "NAME", \
-		 "edit only what is named NAME, or below it; may be repeated")
+		 "edit only the mapping NAME, and what is below it; may be repeated")
 #define STRIP_OPTS \
 	AT_OPT, OPT_FLAG("anywhere", 0, &s.anywhere, "also inside of names, after a dot"), \
 		OPT_FLAG("if-present", 0, &s.if_present, \
@@ -32,21 +32,41 @@ static int add(const struct ckpt_model *in, const struct ckpt_edit_options *opti
 	return ckpt_add_prefix(in, prefix, options, out, report, err);
 }
 
-/* Does every key that was renamed have the prefix already? Asks what stripping would rename. */
-static bool had_it(const struct ckpt_model *in, const struct ckpt_edit_options *options,
-		   const struct ckpt_edit_report *added)
-{
-	struct ckpt_edit_report has = CKPT_EDIT_REPORT_INIT;
-	struct ckpt_model *stripped;
-	size_t found = 0;
+enum { MOST_DEPTH = 64 };
 
-	if (ckpt_strip_prefix(in, prefix, options, &stripped, &has, NULL) < 0)
-		return false;
-	for (size_t i = 0; i < has.place_count && found < added->place_count; i++)
-		found += !strcmp(has.places[i].name, added->places[found].name) &&
-			 has.places[i].renamed == added->places[found].renamed;
-	ckpt_close(stripped);
-	return found == added->place_count;
+/* On the way through the input: where the walk is, seen from the state dicts that were edited. */
+struct had {
+	const struct ckpt_edit_report *added;
+	size_t next;		   /* place that the walk comes to next */
+	bool edited[MOST_DEPTH];   /* by depth: the container that was entered is one of them */
+	size_t key_at[MOST_DEPTH]; /* where the keys of that container begin in names */
+	uint64_t count;
+};
+
+static int count_had(void *ctx, const struct ckpt_item *item)
+{
+	struct had *h = ctx;
+	uint32_t d = item->depth;
+
+	if (d >= MOST_DEPTH)
+		return 0;
+	if (d && h->edited[d - 1])
+		h->count += !strncmp(item->name + h->key_at[d - 1], prefix, strlen(prefix));
+	if (item->kind != CKPT_ITEM_CONTAINER || item->seen)
+		return 0;
+	h->edited[d] = h->next < h->added->place_count &&
+		       !strcmp(item->name, h->added->places[h->next].name);
+	h->next += h->edited[d];
+	h->key_at[d] = item->name[0] ? strlen(item->name) + 1 : 0;
+	return 1;
+}
+
+/* Does every key that was renamed have the prefix already? */
+static bool had_it(const struct ckpt_model *in, const struct ckpt_edit_report *added)
+{
+	struct had h = { .added = added };
+
+	return ckpt_walk(in, count_had, &h, NULL) == 0 && h.count == added->renamed;
 }
 
 /* Nobody wants "module.module." by accident. */
@@ -56,7 +76,7 @@ static int add_once(const struct ckpt_model *in, const struct ckpt_edit_options 
 {
 	int rc = add(in, options, out, report, err);
 
-	if (rc == 0 && had_it(in, options, report))
+	if (rc == 0 && had_it(in, report))
 		report->renamed = report->names_renamed = 0;
 	return rc;
 }

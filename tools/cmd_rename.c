@@ -10,7 +10,7 @@ static const struct opt opts[] = {
 	OPT_LIST("expression", 'e', &expressions, "s/A/B/",
 		 "replace the first match of A by B in every key; with a 'g' behind, every match"),
 	OPT_LIST("at", 0, &s.at, "NAME",
-		 "edit only what is named NAME, or below it; may be repeated"),
+		 "edit only the mapping NAME, and what is below it; may be repeated"),
 	OPT_FLAG("if-present", 0, &s.if_present,
 		 "nothing to rename is no error: write OUT all the same"),
 	EDIT_OPTS(s), OPT_END

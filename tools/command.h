@@ -141,11 +141,14 @@ typedef int edit_fn(const struct ckpt_model *in, const struct ckpt_edit_options 
 		    struct ckpt_model **out, struct ckpt_edit_report *report,
 		    struct ckpt_error *err);
 
-/* True, and said so, if one of them is no name of a file: "-", "", "folder/". */
-bool refuse_names(const char *in, const char *out);
+/* The exit code, and it said so, if one of them is no name of a file: "-", "", "folder/"; else 0. */
+int refuse_names(const char *in, const char *out);
 
 /* False: it said why, and *CODE is the exit code. */
 bool open_model(const char *in, struct ckpt_model **out, int *code);
+
+/* Print why OUT was not written, with a hint if -f would help, and return the exit code. */
+int save_failed(struct ckpt_error *err, const char *out, bool force);
 
 /* Open IN, EDIT, save as OUT, print the summary. */
 int run_edit(const struct edit_settings *s, const char *in, const char *out, edit_fn *edit);

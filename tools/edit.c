@@ -61,43 +61,101 @@ enum { MOST_NAMES = 64 };
 
 struct names {
 	const char *wanted;
-	bool is_tensor; /* what is wanted */
+	char is[80]; /* what is wanted is a "tensor", a "list"; "" if there is no such name */
 	const char *text[MOST_NAMES + 1];
 	size_t count;
 };
 
+static bool is_sequence(const struct ckpt_item *item)
+{
+	static const char *const types[] = { "list", "tuple", "set", "frozenset" };
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (!strcmp(item->type, types[i]))
+			return true;
+	return false;
+}
+
+/* An attribute, not an entry: edits follow it, --at cannot name it. */
+static bool is_metadata(const char *name)
+{
+	return !strcmp(name, "_metadata") || ends_with(name, "._metadata");
+}
+
 static int collect_name(void *ctx, const struct ckpt_item *item)
 {
 	struct names *n = ctx;
+	bool mapping = item->kind == CKPT_ITEM_CONTAINER && !is_sequence(item);
 
-	n->is_tensor |= item->kind == CKPT_ITEM_TENSOR && !strcmp(item->name, n->wanted);
-	if (item->kind != CKPT_ITEM_CONTAINER)
-		return 0;
-	if (item->depth > 0 && n->count < MOST_NAMES && !strstr(item->name, "_metadata"))
+	if (item->depth > 0 && !strcmp(item->name, n->wanted))
+		snprintf(n->is, sizeof(n->is), "%s",
+			 item->kind == CKPT_ITEM_TENSOR ? "tensor" : item->type);
+	if (mapping && item->depth > 0 && item->depth <= 2 && n->count < MOST_NAMES &&
+	    !is_metadata(item->name)) {
 		n->text[n->count] = strdup(item->name);
-	n->count += n->text[n->count] != NULL;
-	return item->depth < 2;
+		n->count += n->text[n->count] != NULL;
+	}
+	return item->kind == CKPT_ITEM_CONTAINER && !is_metadata(item->name);
 }
 
-/* --at NAME was not found: what was probably meant. */
-static void hint_at(const struct ckpt_model *model, const char *at)
+/* --at NAME was not found: what it is, or what was probably meant. */
+static void explain_at(const struct ckpt_model *model, struct ckpt_error *err, const char *at)
 {
 	struct names n = { .wanted = at };
 	const char *near;
+	char shown[160];
 
 	ckpt_walk(model, collect_name, &n, NULL);
 	n.text[n.count] = NULL;
 	near = suggest(at, n.text);
-	if (n.is_tensor)
-		hint("'%s' is a tensor, wanted the mapping around it", at);
+	if (n.is[0])
+		snprintf(err->text, sizeof(err->text), "'%s' is a%s %s, not a mapping",
+			 ckpt_escape(shown, sizeof(shown), at, strlen(at)),
+			 strchr("aeiouAEIOU", n.is[0]) ? "n" : "", n.is);
+	fail(err);
+	if (n.is[0])
+		hint("--at wants a mapping: a dict, a state dict");
 	else if (near)
-		hint("did you mean '%s'?", near);
+		hint("did you mean '%s'?", ckpt_escape(shown, sizeof(shown), near, strlen(near)));
 	else if (n.count)
-		hint("there is '%s'; 'ckpt info' lists the rest", n.text[0]);
+		hint("there is '%s'; 'ckpt info' lists the rest",
+		     ckpt_escape(shown, sizeof(shown), n.text[0], strlen(n.text[0])));
 	else
 		hint("the root is the only mapping; leave out --at");
 	for (size_t i = 0; i < n.count; i++)
 		free((char *)n.text[i]);
+}
+
+static bool is_unknown_at(const struct ckpt_error *err)
+{
+	return err->status == CKPT_E_NOTFOUND && strstr(err->text, "no mapping is named");
+}
+
+/* The library stops at the first NAME that is not there; here each is asked for on its own. */
+static int edit_failed(const struct ckpt_model *model, const char *in,
+		       const struct ckpt_edit_options *options, edit_fn *edit,
+		       struct ckpt_error *err)
+{
+	struct ckpt_edit_options one = *options;
+	struct ckpt_model *edited;
+
+	if (!is_unknown_at(err)) {
+		if (err->status == CKPT_E_NOTFOUND && !err->path[0])
+			ckpt_escape(err->path, sizeof(err->path), in, strlen(in));
+		return fail(err);
+	}
+	one.at_count = 1;
+	for (size_t i = 0; i < options->at_count; i++) {
+		struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+		struct ckpt_error each = CKPT_ERROR_INIT;
+
+		one.at = &options->at[i];
+		if (edit(model, &one, &edited, &report, &each) == 0)
+			ckpt_close(edited);
+		else if (is_unknown_at(&each))
+			explain_at(model, &each, options->at[i]);
+	}
+	return EXIT_ERROR;
 }
 
 static int edit_and_save(const struct edit_settings *s, const struct ckpt_model *model,
@@ -114,20 +172,14 @@ static int edit_and_save(const struct edit_settings *s, const struct ckpt_model 
 	options.at = s->at.items;
 	options.at_count = s->at.count;
 	options.anywhere = s->anywhere;
-	if (edit(model, &options, &edited, &report, &err) < 0) {
-		code = fail(&err);
-		if (err.status == CKPT_E_NOTFOUND && s->at.count == 1)
-			hint_at(model, s->at.items[0]);
-		return code;
-	}
+	if (edit(model, &options, &edited, &report, &err) < 0)
+		return edit_failed(model, in, &options, edit, &err);
 	if (!report.renamed && !report.names_renamed && !s->if_present) {
 		complain("%s: %s, nothing was written", in, s->nothing);
 		hint("%s", s->nothing_hint);
 		code = EXIT_NO;
 	} else if (save(s, edited, out, &saved, &err) < 0) {
-		code = fail(&err);
-		if (err.status == CKPT_E_EXISTS && !s->force && strstr(err.text, "exists already"))
-			hint("-f replaces it");
+		code = save_failed(&err, out, s->force);
 	} else {
 		print_summary(s, &report, &saved, seconds() - start);
 	}
@@ -135,45 +187,62 @@ static int edit_and_save(const struct edit_settings *s, const struct ckpt_model 
 	return code;
 }
 
-bool refuse_names(const char *in, const char *out)
+int refuse_names(const char *in, const char *out)
 {
 	size_t len = strlen(out);
 	struct stat st;
 
-	if (!strcmp(in, "-"))
-		complain(
-			"reading from standard input is not possible: a checkpoint is read at many places");
-	else if (!strcmp(out, "-"))
-		complain(
-			"writing to standard output is not possible: the output gets its name when it is "
-			"complete");
-	else if (!*in || !*out)
+	if (!strcmp(in, "-") || !strcmp(out, "-")) {
+		complain("%s",
+			 !strcmp(in, "-")
+				 ? "reading from standard input is not possible: a checkpoint "
+				   "is read at many places"
+				 : "writing to standard output is not possible: the output "
+				   "gets its name when it is complete");
+		return EXIT_USAGE;
+	}
+	if (!*in || !*out)
 		complain("'' is no name of a file");
 	else if (out[len - 1] == '/' && stat(out, &st) < 0)
 		complain("%s: the output is named like a folder, wanted a file name", out);
 	else
-		return false;
-	return true;
+		return EXIT_FINE;
+	return EXIT_ERROR;
 }
 
 bool open_model(const char *in, struct ckpt_model **out, int *code)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 
-	*code = EXIT_USAGE;
-	if (refuse_names(in, "OUT"))
+	*code = refuse_names(in, "OUT");
+	if (*code != EXIT_FINE)
 		return false;
 	*code = ckpt_open(in, out, &err) < 0 ? fail(&err) : EXIT_FINE;
 	return *code == EXIT_FINE;
 }
 
+int save_failed(struct ckpt_error *err, const char *out, bool force)
+{
+	int code;
+
+	/* OUT is as wrong as one that exists: the command itself was used rightly */
+	if (err->status == CKPT_E_ARG && strstr(err->text, "leaves no name")) {
+		ckpt_escape(err->path, sizeof(err->path), out, strlen(out));
+		err->status = CKPT_E_IO;
+	}
+	code = fail(err);
+	if (err->status == CKPT_E_EXISTS && !force && strstr(err->text, "exists already"))
+		hint("-f replaces it");
+	return code;
+}
+
 int run_edit(const struct edit_settings *s, const char *in, const char *out, edit_fn *edit)
 {
 	struct ckpt_model *model;
-	int code;
+	int code = refuse_names(in, out);
 
-	if (refuse_names(in, out))
-		return EXIT_USAGE;
+	if (code != EXIT_FINE)
+		return code;
 	if (!open_model(in, &model, &code))
 		return code;
 	code = edit_and_save(s, model, in, out, edit);

@@ -106,7 +106,7 @@ void print_man_page(const struct command *cmd, FILE *out)
 	man_text(cmd->summary, out);
 	fputs("\n.SH SYNOPSIS\n.B ckpt ", out);
 	man_text(cmd->name, out);
-	fputs("\n[OPTIONS] ", out);
+	fputs(*cmd->operands ? "\n[OPTIONS] " : "\n[OPTIONS]", out);
 	man_text(cmd->operands, out);
 	fputs("\n.SH DESCRIPTION\n", out);
 	fputc(toupper((unsigned char)cmd->summary[0]), out);

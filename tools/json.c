@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,12 +14,31 @@
 
 static const char *made; /* the file of json_open(), if it was not there before */
 
+/* The number in "/dev/fd/3", or -1: what the shell has opened is there on purpose. */
+static int inherited(const char *target)
+{
+	char *end;
+	long fd;
+
+	if (!strcmp(target, "/dev/stdout"))
+		return STDOUT_FILENO;
+	if (!strcmp(target, "/dev/stderr"))
+		return STDERR_FILENO;
+	if (strncmp(target, "/dev/fd/", 8) || target[8] < '0' || target[8] > '9')
+		return -1;
+	fd = strtol(target + 8, &end, 10);
+	return *end || fd > INT_MAX ? -1 : (int)fd;
+}
+
 /* An existing file is never touched, pipes and devices may be written to. */
 static int open_target(const char *target)
 {
 	struct stat st;
-	int fd = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	int fd = inherited(target);
 
+	if (fd >= 0)
+		return dup(fd);
+	fd = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd >= 0)
 		made = target;
 	if (fd >= 0 || errno != EEXIST || stat(target, &st) < 0)
@@ -40,9 +60,21 @@ FILE *json_open(const char *target)
 	fd = open_target(target);
 	if (fd >= 0)
 		out = fdopen(fd, "w");
-	if (!out)
-		complain("%s: cannot write JSON to it: %s", target, strerror(errno));
-	return out;
+	if (out)
+		return out;
+	complain("%s: cannot write JSON to it: %s", target,
+		 errno == EEXIST ? "it exists already" : strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	if (made)
+		unlink(made);
+	return NULL;
+}
+
+void hint_json(const char *json, const char *word)
+{
+	if (json && !*json && ends_with(word, ".json"))
+		hint("--json=%s writes to that file", word);
 }
 
 int json_close(FILE *out, bool whole)
@@ -61,9 +93,21 @@ int json_close(FILE *out, bool whole)
 	return whole ? EXIT_FINE : EXIT_ERROR;
 }
 
+/* DEL is ASCII, so jansson leaves it as it is; it can only stand inside of a string. */
+static int put_text(const char *text, size_t len, void *out)
+{
+	for (size_t i = 0; i < len; i++)
+		if (text[i] == 0x7f)
+			fputs("\\u007f", out);
+		else
+			fputc(text[i], out);
+	return ferror(out) ? -1 : 0;
+}
+
 void json_put(FILE *out, json_t *value)
 {
-	json_dumpf(value, out, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+	json_dump_callback(value, put_text, out,
+			   JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
 	json_decref(value);
 }
 

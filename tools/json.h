@@ -16,6 +16,9 @@ enum { JSON_VERSION = 1 };
  */
 FILE *json_open(const char *target);
 
+/* WORD was no success as an operand: perhaps it was to be the file of a bare --json. */
+void hint_json(const char *json, const char *word);
+
 /* What is not WHOLE, or could not be written, is removed. Returns the exit code. */
 int json_close(FILE *out, bool whole);
 

@@ -169,6 +169,26 @@ hint: 'ckpt add-prefix module.' adds another"
 	ckpt add-prefix module. ddp_model.pt out.pt; want 0
 	"$CKPT" ls out.pt | grep -q '^module.module.stem'
 	ckpt add-module -q --at optimizer.state ddp_trainer.pt out2.pt; want 0 ""
+	ckpt add-module --at model --at optimizer.state.0 -n ddp_trainer.pt out3.pt; want 0
+	ckpt add-module --at model ddp_trainer.pt out3.pt
+	[ "$status" = 1 ]
+	[ ! -e out3.pt ]
+}
+
+@test "what stands elsewhere in the file does not let add-module add a second one" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	od = glob("collections", "OrderedDict") + b")R("
+	mixed = od + text("module.a") + tensor() + text("a") + tensor() + text("n") + number(1) + b"u"
+	body = b"}(" + text("model") + od + text("module.a") + tensor() + b"u" + text("mixed") + mixed + b"u"
+	open("mixed.pt", "wb").write(torch_file(pickled(body)))
+	inner = od + text("") + tensor() + text("module.a") + tensor() + b"u"
+	open("nameless.pt", "wb").write(torch_file(pickled(b"}" + text("") + inner + b"s")))
+	END
+	ckpt add-module mixed.pt out.pt
+	want 1 "ckpt: mixed.pt: all keys begin with 'module.' already, nothing was written
+hint: 'ckpt add-prefix module.' adds another"
+	ckpt add-module -n nameless.pt out.pt; want 0 # not all keys have it
 }
 
 @test "a wrong --at gets the hint that fits" {
@@ -179,14 +199,37 @@ hint: the root is the only mapping; leave out --at"
 	want 2 "ckpt: ddp_trainer.pt: data.pkl: no mapping is named 'modle'
 hint: did you mean 'model'?"
 	ckpt strip-module --at model.module.head.bias ddp_trainer.pt out.pt
-	want 2 "ckpt: ddp_trainer.pt: data.pkl: no mapping is named 'model.module.head.bias'
-hint: 'model.module.head.bias' is a tensor, wanted the mapping around it"
+	want 2 "ckpt: ddp_trainer.pt: data.pkl: 'model.module.head.bias' is a tensor, not a mapping
+hint: --at wants a mapping: a dict, a state dict"
+	ckpt strip-module --at optimizer.state.0.exp_avg ddp_trainer.pt out.pt
+	want 2 "ckpt: ddp_trainer.pt: data.pkl: 'optimizer.state.0.exp_avg' is a tensor, not a mapping
+hint: --at wants a mapping: a dict, a state dict"
+	ckpt strip-module --at history ddp_trainer.pt out.pt
+	want 2 "ckpt: ddp_trainer.pt: data.pkl: 'history' is a list, not a mapping
+hint: --at wants a mapping: a dict, a state dict"
+	ckpt strip-module --at epoch ddp_trainer.pt out.pt
+	[[ $status = 2 && $stderr = *": 'epoch' is an int, not a mapping"* ]]
+	want_files
+}
+
+@test "every --at that is not there is named" {
+	ckpt rename -e s/a/b/ --at nope --at model --at optimzer ddp_trainer.pt out.pt
+	want 2 "ckpt: ddp_trainer.pt: data.pkl: no mapping is named 'nope'
+hint: there is 'model'; 'ckpt info' lists the rest
+ckpt: ddp_trainer.pt: data.pkl: no mapping is named 'optimzer'
+hint: did you mean 'optimizer'?"
+	ckpt add-module --at args ddp_trainer.pt out.pt
+	want 2 "ckpt: ddp_trainer.pt: no state dict of a module was found"
 	want_files
 }
 
 @test "convert does not put torch's format under another format's name" {
 	ckpt convert ddp_model.pt out.safetensors
 	want 2 "ckpt: out.safetensors: safetensors cannot be written yet
+hint: --to torch writes torch's format under that name"
+	want_files
+	ckpt convert ddp_model.pt out.safetensors.index.json
+	want 2 "ckpt: out.safetensors.index.json: the index of a sharded set cannot be written yet
 hint: --to torch writes torch's format under that name"
 	want_files
 	ckpt convert --to torch ddp_model.pt out.safetensors; want 0

@@ -65,7 +65,7 @@ hint: 'ckpt ls --help' shows the options"
 @test "JSON never goes into a file that is there" {
 	for command in ls info; do
 		ckpt $command --json=ddp_model.pt ddp_model.pt
-		want 2 "ckpt: ddp_model.pt: cannot write JSON to it: File exists"
+		want 2 "ckpt: ddp_model.pt: cannot write JSON to it: it exists already"
 		ckpt $command --json=. ddp_model.pt
 		want 2 "ckpt: .: cannot write JSON to it: Is a directory"
 		"$CKPT" $command --json=/dev/stdout ddp_model.pt | python3 -m json.tool >/dev/null
@@ -74,7 +74,27 @@ hint: 'ckpt ls --help' shows the options"
 	ckpt ls ddp_model.pt --json out.json
 	want 1 "ckpt: ddp_model.pt: no tensor matches
 hint: --json=out.json writes to that file"
+	ckpt ls ddp_model.pt --json out.json nothing
+	want 1 "ckpt: ddp_model.pt: no tensor matches
+hint: --json=out.json writes to that file"
+	for command in ls info; do
+		ckpt $command --json out.json
+		want 2 "ckpt: out.json: cannot open: No such file or directory
+hint: --json=out.json writes to that file"
+	done
 	[ ! -e out.json ]
+}
+
+@test "JSON goes where the shell has opened a file" {
+	"$CKPT" ls --json ddp_model.pt >wanted
+	"$CKPT" ls --json=/dev/stdout ddp_model.pt >a
+	"$CKPT" ls --json=/dev/fd/3 ddp_model.pt 3>b
+	echo before >c
+	"$CKPT" ls --json=/dev/stdout ddp_model.pt >>c
+	cmp a wanted && cmp b wanted && tail -n +2 c | cmp - wanted
+	[ "$(head -n 1 c)" = before ]
+	ckpt ls --json=/dev/fd/77 ddp_model.pt
+	want 2 "ckpt: /dev/fd/77: cannot write JSON to it: Bad file descriptor"
 }
 
 @test "JSON that cannot be written whole is removed" {
@@ -86,14 +106,14 @@ hint: --json=out.json writes to that file"
 @test "JSON has no control characters, and nothing that reorders text" {
 	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
 	from files import *
-	open("odd.pt", "wb").write(torch_file(state_dict(**{"a\x9b31mX\u202eb": tensor()})))
+	open("odd.pt", "wb").write(torch_file(state_dict(**{"a\x9b31mX\u202eb\x7f": tensor()})))
 	END
 	"$CKPT" ls --json odd.pt >out
 	! LC_ALL=C grep -q '[^ -~]' out
-	python3 -c 'import json; assert json.load(open("out"))["tensors"][0]["name"] == "a\x9b31mX\u202eb"'
+	python3 -c 'import json; assert json.load(open("out"))["tensors"][0]["name"] == "a\x9b31mX\u202eb\x7f"'
 }
 
-@test "sums of sizes that no machine has do not wrap" {
+@test "sums of sizes that no machine has do not wrap, and every device is counted" {
 	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
 	from files import *
 	meta = (glob("torch._utils", "_rebuild_meta_tensor_no_storage") + b"(" + glob("torch", "float32") +
@@ -102,13 +122,18 @@ hint: --json=out.json writes to that file"
 	many = {"t%d" % i: glob("torch._utils", "_rebuild_device_tensor_from_numpy") + b"(" +
 	        glob("numpy", "array") + b")R" + b"(NK\x04\x85tb" + glob("torch", "float32") + text("x:%d" % i) +
 	        b"\x89tR" for i in range(70)}
+	many.update({"y%d" % i: many["t0"].replace(text("x:0"), text("y" * 300 + "z")) for i in range(2)})
 	open("many.pt", "wb").write(torch_file(state_dict(**many)))
 	END
 	ckpt info meta.pt; want 0
 	[[ $output = *" 18,446,744,073,709,551,615 elements"* ]]
 	"$CKPT" info --json many.pt | python3 -c 'import json, sys
 devices = json.load(sys.stdin)["devices"]
-assert len(devices) == 64 and devices["others"]["tensors"] == 7, devices'
+assert len(devices) == 71, devices
+assert all(devices["x:%d" % i]["tensors"] == 1 for i in range(70)), devices
+assert devices["y" * 300 + "z"]["tensors"] == 2, devices'
+	ckpt info many.pt; want 0
+	[[ $output = *"devices     x:0 (1, "*" x:15 (1, "*"), and 55 more"* ]]
 }
 
 @test "names that are no UTF-8 come with their bytes in hex" {

@@ -75,8 +75,9 @@ hint: -f replaces it"
 
 @test "a name that torch could not use is refused" {
 	ckpt strip-module ddp_model.pt .hidden
-	[ "$status" = 64 ]
-	[[ $stderr = *"torch names the archive after the file, and '.hidden' leaves no name" ]]
+	want 2 "ckpt: .hidden: torch names the archive after the file, and '.hidden' leaves no name"
+	ckpt convert ddp_model.pt .pt
+	want 2 "ckpt: .pt: torch names the archive after the file, and '.pt' leaves no name"
 	want_files
 }
 

@@ -145,10 +145,18 @@ hint: 'ckpt completion --help' shows the options"
 	[ "$status" = 64 ]
 }
 
+@test "no line of help ends in a blank or in two dots" {
+	for command in $(commands); do
+		"$CKPT" $command --help >help; "$CKPT" help --man $command >>help
+		"$CKPT" $command 1 2 3 4 2>>help >/dev/null || true
+		! grep -nE ' $|\.\.$' help || return 1
+	done
+}
+
 @test "what is no name of a file is said so" {
 	for command in "ls ''" "info ''" "dis ''" "strip-module '' o" "strip-module ddp_model.pt ''" "convert '' o"; do
 		eval "ckpt $command"
-		want 64 "ckpt: '' is no name of a file"
+		want 2 "ckpt: '' is no name of a file"
 	done
 	for command in "ls -" "info -" "dis -"; do
 		ckpt $command
@@ -156,7 +164,7 @@ hint: 'ckpt completion --help' shows the options"
 		[[ $stderr = "ckpt: reading from standard input is not possible"* ]]
 	done
 	ckpt strip-module ddp_model.pt none/
-	want 64 "ckpt: none/: the output is named like a folder, wanted a file name"
+	want 2 "ckpt: none/: the output is named like a folder, wanted a file name"
 }
 
 @test "what is no pickle is not disassembled without a word" {
