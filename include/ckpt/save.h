@@ -9,7 +9,8 @@ extern "C" {
 #endif
 
 enum ckpt_save_flags {
-	CKPT_SAVE_REPLACE = 1 << 0, /* replace an existing file, keeping its mode; a link itself is replaced */
+	CKPT_SAVE_REPLACE =
+		1 << 0, /* replace an existing file, keeping its mode; a link itself is replaced */
 	CKPT_SAVE_NO_SYNC = 1 << 1, /* leave writing back to the system, as cp does */
 	/*
 	 * Write what torch.load + torch.save would: protocol 2, records that torch knows only, and,
@@ -24,8 +25,9 @@ struct ckpt_save_options {
 	size_t size;
 	unsigned flags;
 	/*
-	 * Which torch to write like: any version from "1.6" to "2.14", or "same" / NULL for the
-	 * generation that wrote the input. Decides the records, their order and the storage keys.
+	 * Which torch to write like: any version from "1.6" to "2.14" (a later 2.x is as 2.14), or
+	 * "same" / NULL for the generation that wrote the input. Decides the records, their order and
+	 * the storage keys.
 	 */
 	const char *profile;
 	uint32_t alignment; /* of records; 0: the input's, or 64 */
