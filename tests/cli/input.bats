@@ -193,6 +193,7 @@ assert t["name"] == "a\ufffd\ufffdb" and t["name_hex"] == "61ffc362", t'
 @test "no colours without a terminal, and none with NO_COLOR" {
 	"$CKPT" ls ddp_model.pt | grep -q $'\x1b' && return 1
 	command -v script >/dev/null || skip "script is not installed, so there is no terminal"
+	script -qec true /dev/null </dev/null >/dev/null 2>&1 || skip "there is no pseudo-terminal here"
 	NO_COLOR=1 script -qec "'$CKPT' ls ddp_model.pt; '$CKPT' info ddp_model.pt" /dev/null </dev/null >typed
 	grep -q 'module.head.weight' typed
 	grep -q $'\x1b' typed && return 1
