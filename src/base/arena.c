@@ -72,7 +72,8 @@ static bool add_chunk(struct ckpt_arena *arena, size_t at_least)
 		size = LARGEST_CHUNK;
 	if (size < at_least)
 		size = at_least;
-	chunk = malloc(sizeof(*chunk) + size);
+	/* gcc 14 takes poisoning for reading */
+	chunk = GAP ? calloc(1, sizeof(*chunk) + size) : malloc(sizeof(*chunk) + size);
 	if (!chunk)
 		return false;
 	chunk->below = arena->top;
