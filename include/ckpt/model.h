@@ -47,8 +47,9 @@ enum ckpt_tensor_flags {
 
 /* One tensor. Strings and arrays are borrowed from the model. */
 struct ckpt_tensor_info {
-	size_t size;	   /* sizeof(struct ckpt_tensor_info), set by the caller */
-	const char *name;  /* path: dict keys and positions joined by '.'; raw bytes of the file */
+	size_t size; /* sizeof(struct ckpt_tensor_info), set by the caller */
+	/* path: dict keys and positions joined by '.'; raw bytes of the file, but U+2400 for a zero */
+	const char *name;
 	const char *dtype; /* "float32", "bfloat16", ... as torch names it */
 	uint32_t itemsize; /* bytes per item */
 	uint32_t ndim;
@@ -95,7 +96,7 @@ enum ckpt_item_kind {
 /* One value on the way through a checkpoint. Strings are valid during the call. */
 struct ckpt_item {
 	size_t size;
-	const char *name; /* path, "" for the root; raw bytes of the file */
+	const char *name; /* path, "" for the root; bytes as in ckpt_tensor_info */
 	uint32_t depth;	  /* 0 for the root */
 	enum ckpt_item_kind kind;
 	const char *type; /* "dict", "OrderedDict", "int", "Namespace", ... escaped */

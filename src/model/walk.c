@@ -467,10 +467,24 @@ void ckpt_value_repr(const struct ckpt_value *v, struct ckpt_buf *out)
 	}
 }
 
+/*
+ * Names are C strings: a zero byte in a key is shown as its symbol, or "a\0b" would be taken for "a".
+ */
 void ckpt_value_key_text(const struct ckpt_value *key, struct ckpt_buf *out)
 {
-	if (key->kind == CKPT_STR || key->kind == CKPT_PY2_STR)
-		ckpt_buf_add(out, key->u.bytes.ptr, key->u.bytes.len);
-	else
+	static const char symbol[] = "\u2400";
+	const char *text = key->u.bytes.ptr, *nul;
+	uint64_t len = key->u.bytes.len;
+
+	if (key->kind != CKPT_STR && key->kind != CKPT_PY2_STR) {
 		ckpt_value_repr(key, out);
+		return;
+	}
+	while (len && (nul = memchr(text, 0, len))) {
+		ckpt_buf_add(out, text, (size_t)(nul - text));
+		ckpt_buf_add(out, symbol, strlen(symbol));
+		len -= (uint64_t)(nul + 1 - text);
+		text = nul + 1;
+	}
+	ckpt_buf_add(out, text, len);
 }

@@ -72,6 +72,16 @@ class Pickles(files.BadFileTest):
                 code, _, err = self.ckpt("info", self.path("bad.pt"))
                 self.assertEqual((code, err), (0, ""))
 
+    def test_keys_with_zero_bytes_are_told_apart(self):
+        data = state_dict(**{"a": tensor(), "a\0b": tensor(), "\0": tensor()})
+        _, out, _ = self.ckpt("ls", "-q", self.write(torch_file(data)))
+        self.assertEqual([line.split()[0] for line in out.splitlines()], ["a", "a\u2400b", "\u2400"])
+        target = self.path("renamed.pt")
+        code, _, err = self.ckpt("rename", "-f", "-e", "s/b$/c/", self.path("bad.pt"), target)
+        self.assertEqual((code, err), (0, ""))
+        with open(target, "rb") as stream:
+            self.assertIn(text("a\0c"), stream.read())
+
     def test_prefixes_of_python_2_strings_are_counted(self):
         key = b"U\x08module.w"
         data = torch_file(pickled(glob("collections", "OrderedDict") + b")R(" + key + tensor() + b"u"))
