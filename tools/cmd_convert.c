@@ -11,7 +11,7 @@ static const struct opt opts[] = {
 	OPT_STR("to", 0, &to, "FORMAT",
 		"format of OUT: torch (the only one so far, and the default)"),
 	OPT_STR("profile", 0, &profile, "VERSION",
-		"write as this torch does: 1.6 to 2.14 (later 2.x: as 2.14), or same (default): the input's"),
+		"as this torch writes: 1.6 to 2.14, or later; default: same, the input's"),
 	OPT_STR("alignment", 0, &alignment, "N",
 		"start the data of every record on a multiple of N bytes"),
 	OPT_STR("crc", 0, &crc, "on|off",

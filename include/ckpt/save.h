@@ -15,7 +15,8 @@ enum ckpt_save_flags {
 	/*
 	 * Write what torch.load + torch.save would: protocol 2, records that torch knows only, and,
 	 * unless the options below say otherwise, alignment 64 and checksums. Without it the input's
-	 * protocol, records, alignment and CRC setting are kept. A big-endian file is refused.
+	 * protocol, records, alignment and CRC setting are kept. A big-endian file becomes
+	 * a little-endian one.
 	 */
 	CKPT_SAVE_CANONICAL = 1 << 2,
 	CKPT_SAVE_DRY_RUN = 1 << 3, /* do everything but write */

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "model/resave.h"
 #include "plan/mover.h"
+#include "tensor/byteswap.h"
 #include "zipfmt/layout.h"
 #include "zipfmt/serialization_id.h"
 
@@ -28,6 +29,7 @@ struct writer {
 	const struct ckpt_profile *profile;
 	const struct ckpt_save_options *o;
 	bool canonical, crc;
+	bool swap; /* big-endian numbers become little-endian, as torch.load does it */
 	struct ckpt_resaved resaved;
 	struct ckpt_zip_layout layout;
 	struct piece *pieces;
@@ -81,38 +83,70 @@ static int add_text(struct writer *w, const char *name, const char *text, struct
 	return add_memory(w, name, text, strlen(text), err);
 }
 
-static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
+/* The bytes of a storage as they are in the input: no more than belongs to it. */
+static int storage_recipe(const struct writer *w, const struct ckpt_storage *s,
+			  struct ckpt_recipe *out, struct ckpt_error *err)
 {
-	const struct ckpt_storage *s = &w->model->doc->storages[w->resaved.order[place]];
-	static const uint32_t none = 0;
 	const struct ckpt_zip_entry *entry = ckpt_torch_zip_data(w->tz, s);
-	struct ckpt_recipe recipe;
-	char *name;
-	size_t len = strlen(w->resaved.keys[place]);
-	bool crc_known;
 
 	if (!entry)
 		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is missing", s->key);
-	recipe = ckpt_zip_recipe(w->tz->zip, entry);
-	if (recipe.len < s->nbytes)
+	*out = ckpt_zip_recipe(w->tz->zip, entry);
+	if (out->len < s->nbytes)
 		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is too short",
 				 s->key);
-	if (recipe.kind == CKPT_RECIPE_EXTENT)
-		recipe.len = s->nbytes; /* what lies behind belongs to no tensor */
-	else if (recipe.len != s->nbytes)
+	if (out->kind == CKPT_RECIPE_EXTENT)
+		out->len = s->nbytes; /* what lies behind belongs to no tensor */
+	else if (out->len != s->nbytes)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "the compressed record 'data/%.200s' is longer than its storage",
 				 s->key);
+	return 0;
+}
+
+static int swap_recipe(struct writer *w, const struct ckpt_storage *s, struct ckpt_recipe *recipe,
+		       struct ckpt_error *err)
+{
+	struct ckpt_byteswap *swap = ckpt_arena_alloc(w->resaved.arena, sizeof(*swap));
+
+	if (!swap)
+		return ckpt_fail_nomem(err);
+	*swap = (struct ckpt_byteswap){ *recipe, ckpt_byteswap_width(s->dtype) };
+	*recipe = ckpt_byteswap_recipe(swap);
+	return 0;
+}
+
+/* An edit leaves a checksum that was not recorded unrecorded; who asks for them gets all. */
+static bool knows_crc(const struct writer *w, const struct ckpt_storage *s, bool swapped)
+{
+	if (swapped)
+		return false;
+	return s->has_crc || (!w->canonical && w->o->crc < 0 &&
+			      ckpt_torch_zip_data(w->tz, s)->usize == s->nbytes);
+}
+
+static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
+{
+	const struct ckpt_storage *s = &w->model->doc->storages[w->resaved.order[place]];
+	bool swapped = w->swap && ckpt_byteswap_width(s->dtype) > 1;
+	static const uint32_t none = 0;
+	size_t len = strlen(w->resaved.keys[place]);
+	struct ckpt_recipe recipe;
+	int rc = storage_recipe(w, s, &recipe, err);
+	char *name;
+
+	if (rc == 0 && swapped)
+		rc = swap_recipe(w, s, &recipe, err);
+	if (rc < 0)
+		return rc;
 	name = ckpt_arena_alloc(w->resaved.arena, len + 6);
 	if (!name)
 		return ckpt_fail_nomem(err);
 	memcpy(name, "data/", 5);
 	memcpy(name + 5, w->resaved.keys[place], len + 1);
-	/* an edit leaves a checksum that was not recorded unrecorded; who asks for them gets all */
 	if (!w->crc)
 		return add_piece(w, name, &recipe, &none, err);
-	crc_known = s->has_crc || (!w->canonical && w->o->crc < 0 && entry->usize == s->nbytes);
-	return add_piece(w, name, &recipe, crc_known ? &s->crc32 : NULL, err);
+	return add_piece(w, name, &recipe, knows_crc(w, s, swapped) ? &s->crc32 : NULL, err);
 }
 
 static int by_key_text(const void *a, const void *b, void *keys)
@@ -182,7 +216,8 @@ static int add_records(struct writer *w, struct ckpt_error *err)
 	if (rc == 0 && wants(w, w->profile->format_version, tz->has_storage_alignment))
 		rc = add_text(w, ".storage_alignment", w->alignment_text, err);
 	if (rc == 0 && wants(w, w->profile->byteorder, tz->byteorder[0]))
-		rc = add_text(w, "byteorder", tz->byteorder[0] ? tz->byteorder : "little", err);
+		rc = add_text(w, "byteorder",
+			      tz->byteorder[0] && !w->swap ? tz->byteorder : "little", err);
 	if (rc == 0)
 		rc = add_storages(w, err);
 	if (rc == 0 && !w->canonical)
@@ -208,13 +243,9 @@ static int choose_profile(struct writer *w, struct ckpt_error *err)
 			err, CKPT_E_ARG,
 			"profile '%.40s': wanted 'same' or a torch version from 1.6 to 2.14",
 			version);
-	if (!strcmp(w->tz->byteorder, "big") && !w->profile->byteorder)
+	if (!strcmp(w->tz->byteorder, "big") && !w->profile->byteorder && !w->swap)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "the file is big-endian, and torch before 2.1 cannot be told so");
-	if (!strcmp(w->tz->byteorder, "big") && w->o->flags & CKPT_SAVE_CANONICAL)
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "the file is big-endian: torch.load would swap every item, which "
-				 "ckpt cannot do yet");
 	return 0;
 }
 
@@ -233,11 +264,13 @@ static int choose_archive_name(struct writer *w, const char *path, struct ckpt_e
 
 static int choose(struct writer *w, const char *path, struct ckpt_error *err)
 {
-	int rc = choose_profile(w, err);
+	int rc;
 
+	w->canonical = w->o->flags & CKPT_SAVE_CANONICAL;
+	w->swap = w->canonical && !strcmp(w->tz->byteorder, "big");
+	rc = choose_profile(w, err);
 	if (rc < 0)
 		return rc;
-	w->canonical = w->o->flags & CKPT_SAVE_CANONICAL;
 	w->crc = w->o->crc >= 0 ? w->o->crc : w->canonical || w->tz->has_crc;
 	w->layout.alignment = w->o->alignment;
 	if (!w->o->alignment)

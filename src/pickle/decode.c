@@ -109,6 +109,26 @@ static int add_marked(struct ckpt_machine *m)
 					      : append(m, items, count);
 }
 
+/*
+ * An object that is part of what it is made from gets its state twice from CPython's pickler: the
+ * same attributes under the same names.
+ */
+static bool is_same_state(const struct ckpt_value *a, const struct ckpt_value *b)
+{
+	if (a->kind != CKPT_DICT || b->kind != CKPT_DICT || a->u.seq.count != b->u.seq.count ||
+	    a->u.seq.count > CKPT_MOST_REPEATED_STATE)
+		return false;
+	for (uint32_t i = 0; i < a->u.seq.count; i += 2) {
+		const struct ckpt_value *x = a->u.seq.items[i], *y = b->u.seq.items[i];
+
+		if (x->kind != CKPT_STR || y->kind != CKPT_STR ||
+		    x->u.bytes.len != y->u.bytes.len ||
+		    memcmp(x->u.bytes.ptr, y->u.bytes.ptr, x->u.bytes.len))
+			return false;
+	}
+	return true;
+}
+
 static int build(struct ckpt_machine *m)
 {
 	const struct ckpt_value *state;
@@ -124,7 +144,7 @@ static int build(struct ckpt_machine *m)
 	if (v->kind != CKPT_CALL)
 		return ckpt_fail(m->err, CKPT_E_FORMAT, "BUILD needs an object, found %s",
 				 ckpt_value_kind_name(v));
-	if (v->u.call->state)
+	if (v->u.call->state && !is_same_state(v->u.call->state, state))
 		return ckpt_fail(m->err, CKPT_E_FORMAT,
 				 "BUILD of an object that has its state already");
 	v->u.call->state = state;

@@ -410,13 +410,21 @@ enum call_phase {
 static int call_made(struct encoder *e, const struct frame *f)
 {
 	static const uint8_t ops[] = { CKPT_OP_REDUCE, CKPT_OP_NEWOBJ, CKPT_OP_NEWOBJ_EX };
+	const struct ckpt_call *call = f->v->u.call;
 	bool failed;
 	uint32_t *slot = ckpt_emit_slot(&e->m, f->self, &failed);
 
 	if (failed)
 		return ckpt_fail_nomem(e->err);
 	ckpt_emit_op(&e->m, ops[f->v->u.call->kind]);
-	if (slot && *slot) { /* its arguments contain it */
+	if (slot && *slot) { /* its class or arguments contain it: CPython writes all else twice */
+		if (call->items.count || call->pairs.count || call->setter ||
+		    (call->state && (call->state->kind != CKPT_DICT ||
+				     call->state->u.seq.count > CKPT_MOST_REPEATED_STATE)))
+			return ckpt_fail(
+				e->err, CKPT_E_UNSUPPORTED,
+				"an object with contents of its own is part of what it is made "
+				"from");
 		ckpt_emit_op(&e->m, CKPT_OP_POP);
 		ckpt_emit_get(&e->m, *slot - 1);
 		return 0;

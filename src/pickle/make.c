@@ -227,6 +227,10 @@ static int push_call(struct ckpt_machine *m, uint8_t kind, const struct ckpt_val
 	call->args = args;
 	call->kwargs = kwargs;
 	v->u.call = call;
+	if (func->kind != CKPT_GLOBAL && func->kind != CKPT_CALL && func->kind != CKPT_PERSID &&
+	    func->kind != CKPT_EXT)
+		return ckpt_fail(m->err, CKPT_E_FORMAT, "%s needs a class or a function, found %s",
+				 ckpt_machine_op_name(m), ckpt_value_kind_name(func));
 	if (args->kind != CKPT_TUPLE)
 		return ckpt_fail(m->err, CKPT_E_FORMAT, "%s needs a tuple of arguments, found %s",
 				 ckpt_machine_op_name(m), ckpt_value_kind_name(args));

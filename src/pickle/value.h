@@ -45,6 +45,9 @@ enum ckpt_value_flags {
 	CKPT_VALUE_DISTINCT = 1 << 2,
 };
 
+/* Items of a dict (keys and values) that may be set as the state of one object a second time. */
+enum { CKPT_MOST_REPEATED_STATE = 512 };
+
 struct ckpt_value;
 
 struct ckpt_seq {

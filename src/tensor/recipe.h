@@ -14,7 +14,10 @@ enum ckpt_recipe_kind {
 	CKPT_RECIPE_STREAM, /* what OPEN gives, front to back: compressed records */
 };
 
-/* A stream of known length. READ fills BUF with exactly LEN bytes or fails. */
+/*
+ * A stream of known length. READ fills BUF with exactly LEN bytes or fails. All reads but the last
+ * are of a multiple of 8 bytes.
+ */
 struct ckpt_stream {
 	int (*read)(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err);
 	void (*close)(struct ckpt_stream *stream);

@@ -9,11 +9,14 @@ import zipfile
 
 import torch
 
+import torch_files
+
 NAMES = (
     "trainer_checkpoint", "ddp_state_dict", "tensor_views", "tied_tensors", "atoms_ints",
     "atoms_strings", "atoms_bytes", "list_1001", "dict_1000", "dict_1001", "ordereddict_1001",
     "numpy_arrays", "objects_with_state", "tuples_in_themselves", "memo_over_256", "shared_parts",
-    "quantised_per_channel", "records_25", "tensor_empties",
+    "quantised_per_channel", "records_25", "tensor_empties", "dtype_all", "storages_typed",
+    "complex_views", "conj_of_complex32",
 )
 
 
@@ -92,6 +95,17 @@ def save_legacy(_source, target, obj):
     torch.save(obj, target, _use_new_zipfile_serialization=False)
 
 
+def save_big_endian(source, target, _obj):
+    """A torch that takes this machine for a big-endian one swaps what it loads, and says so."""
+    real = torch.serialization.sys
+    torch.serialization.sys = types.SimpleNamespace(**vars(real))
+    torch.serialization.sys.byteorder = "big"
+    try:
+        torch.save(torch_files.load(source), target)
+    finally:
+        torch.serialization.sys = real
+
+
 def save_to_stream(_source, target, obj):
     """The archive's name is `archive` then."""
     with open(target, "wb") as stream:
@@ -108,4 +122,5 @@ VARIANTS = {
     "deflated_folders": rezipped(zipfile.ZIP_DEFLATED, True),
     "legacy": save_legacy,
     "stream": save_to_stream,
+    "big_endian": save_big_endian,
 }
