@@ -367,6 +367,8 @@ static int step_set(struct encoder *e, struct frame *f)
 static int step_frozenset(struct encoder *e, struct frame *f)
 {
 	const struct ckpt_value *v = f->v;
+	uint32_t *slot;
+	bool failed;
 	int rc;
 
 	if (f->i == 0)
@@ -374,6 +376,14 @@ static int step_frozenset(struct encoder *e, struct frame *f)
 	if (f->i < v->u.seq.count) {
 		rc = save(e, v->u.seq.items[f->i++]);
 		return rc < 0 ? rc : 1;
+	}
+	slot = ckpt_emit_slot(&e->m, v, &failed);
+	if (failed)
+		return ckpt_fail_nomem(e->err);
+	if (slot && *slot) { /* it contains itself, and a child has written it already */
+		ckpt_emit_op(&e->m, CKPT_OP_POP_MARK);
+		ckpt_emit_get(&e->m, *slot - 1);
+		return 0;
 	}
 	ckpt_emit_op(&e->m, CKPT_OP_FROZENSET);
 	return ckpt_emit_memoize(&e->m, v);

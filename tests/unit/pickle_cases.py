@@ -48,6 +48,22 @@ def recursive_in_dict():
     return made
 
 
+class HashableList(list):
+    __hash__ = object.__hash__
+
+    def __reduce_ex__(self, protocol):
+        if protocol < 4:  # a set is a call there, with a new list each time it is written
+            raise pickle.PicklingError
+        return super().__reduce_ex__(protocol)
+
+
+def recursive_frozenset():
+    inner = HashableList()
+    made = frozenset([inner])
+    inner.append(made)
+    return made
+
+
 def self_list():
     made = []
     made.append(made)
@@ -108,6 +124,7 @@ def objects():
     yield "set of one", {1}, (4, 5)
     yield "frozenset", frozenset((1, 2)), (4, 5)
     yield "empty frozenset", frozenset(), (4, 5)
+    yield "frozenset in its list", recursive_frozenset(), (4, 5)
     yield "tuple of frozensets", (frozenset((1,)), frozenset((2,))), (4, 5)
     yield "dict", {"lr": 0.1, 1: "one", (1, 2): [None, True]}, plain
     yield "OrderedDict", collections.OrderedDict(weight=1, bias=2), plain
@@ -174,7 +191,7 @@ def main():
                 continue
         at_2 = row
         for protocol, data in table.items():
-            same = at_2 if protocol in sources or protocol == 2 else -1
+            same = at_2 if 2 in table and (protocol in sources or protocol == 2) else -1
             if protocol == 0 and same < 0:
                 continue
             print('\t{ "%s", %d, %d,\n\t  %s },' % (name, protocol, same, c_string(data, "\t  ")))
