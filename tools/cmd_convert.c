@@ -66,7 +66,7 @@ static int convert(const struct ckpt_save_options *options, const char *in, cons
 		return code;
 	if (ckpt_save(model, out, options, &report, &err) < 0) {
 		end_progress();
-		code = save_failed(&err, out, force);
+		code = save_failed(&err, force);
 	} else if (!quiet) {
 		end_progress();
 		if (report.dropped)

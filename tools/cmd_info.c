@@ -159,16 +159,23 @@ struct page {
 	uint64_t shown, hidden;
 };
 
+static void print_root(const struct ckpt_item *item)
+{
+	if (item->kind == CKPT_ITEM_TENSOR)
+		printf("%-12stensor\n", "root");
+	else if (item->kind == CKPT_ITEM_CONTAINER)
+		printf("%-12s%s of %" PRIu64 "\n", "root", item->type, item->count);
+	else
+		printf("%-12s%.160s\n", "root", item->text);
+}
+
 static int print_item(void *ctx, const struct ckpt_item *item)
 {
 	struct page *p = ctx;
 	char name[80], line[160];
 
 	if (item->depth == 0) {
-		printf("%-12s%s", "root", item->type);
-		if (item->kind == CKPT_ITEM_CONTAINER)
-			printf(" of %" PRIu64, item->count);
-		putchar('\n');
+		print_root(item);
 		return 1;
 	}
 	if (item->kind == CKPT_ITEM_TENSOR)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "command.h"
+#include "edit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,29 +7,32 @@
 /* strip-module, add-module, strip-prefix, add-prefix: one edit in four spellings. */
 
 static struct edit_settings s;
-static const char *prefix = "module.";
+static struct str_list at;
+static bool anywhere;
 
-#define AT_OPT \
-	OPT_LIST("at", 0, &s.at, "NAME", \
-		 "edit only the mapping NAME, and what is below it; may be repeated")
 #define STRIP_OPTS \
-	AT_OPT, OPT_FLAG("anywhere", 0, &s.anywhere, "also inside of names, after a dot"), \
+	AT_OPT(at), OPT_FLAG("anywhere", 0, &anywhere, "also inside of names, after a dot"), \
 		OPT_FLAG("if-present", 0, &s.if_present, \
 			 "nothing to strip is no error: write OUT all the same")
 
 static const struct opt strip_opts[] = { STRIP_OPTS, EDIT_OPTS(s), OPT_END };
-static const struct opt add_opts[] = { AT_OPT, EDIT_OPTS(s), OPT_END };
+static const struct opt add_opts[] = { AT_OPT(at), EDIT_OPTS(s), OPT_END };
 
-static int strip(const struct ckpt_model *in, const struct ckpt_edit_options *options,
-		 struct ckpt_model **out, struct ckpt_edit_report *report, struct ckpt_error *err)
+static const char *prefix_of(const struct edit_step *step)
 {
-	return ckpt_strip_prefix(in, prefix, options, out, report, err);
+	return step->args.count ? step->args.items[0] : "module.";
 }
 
-static int add(const struct ckpt_model *in, const struct ckpt_edit_options *options,
-	       struct ckpt_model **out, struct ckpt_edit_report *report, struct ckpt_error *err)
+static int strip(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
+		 struct ckpt_edit_report *report, struct ckpt_error *err)
 {
-	return ckpt_add_prefix(in, prefix, options, out, report, err);
+	return ckpt_strip_prefix(in, prefix_of(step), &step->options, out, report, err);
+}
+
+static int add(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
+	       struct ckpt_edit_report *report, struct ckpt_error *err)
+{
+	return ckpt_add_prefix(in, prefix_of(step), &step->options, out, report, err);
 }
 
 enum { MOST_DEPTH = 64 };
@@ -51,7 +54,7 @@ static int count_had(void *ctx, const struct ckpt_item *item)
 	if (d >= MOST_DEPTH)
 		return 0;
 	if (d && h->edited[d - 1])
-		h->count += !strncmp(item->name + h->key_at[d - 1], prefix, strlen(prefix));
+		h->count += !strncmp(item->name + h->key_at[d - 1], "module.", 7);
 	if (item->kind != CKPT_ITEM_CONTAINER || item->seen)
 		return 0;
 	h->edited[d] = h->next < h->added->place_count &&
@@ -70,32 +73,76 @@ static bool had_it(const struct ckpt_model *in, const struct ckpt_edit_report *a
 }
 
 /* Nobody wants "module.module." by accident. */
-static int add_once(const struct ckpt_model *in, const struct ckpt_edit_options *options,
+static int add_once(const struct ckpt_model *in, const struct edit_step *step,
 		    struct ckpt_model **out, struct ckpt_edit_report *report,
 		    struct ckpt_error *err)
 {
-	int rc = add(in, options, out, report, err);
+	int rc = add(in, step, out, report, err);
 
 	if (rc == 0 && had_it(in, report))
 		report->renamed = report->names_renamed = 0;
 	return rc;
 }
 
-static int run(const struct command *cmd, int argc, char **argv, bool takes_prefix, edit_fn *edit)
+static const char *nothing_begins(const struct ckpt_model *in, const struct edit_step *step,
+				  char why[MOST_REASON])
+{
+	const char *prefix = prefix_of(step);
+	char shown[100];
+
+	(void)in;
+	snprintf(why, MOST_REASON, "no key begins with '%s%s'",
+		 ckpt_escape(shown, sizeof(shown), prefix, strlen(prefix)),
+		 ends_with(prefix, ".") ? "" : ".");
+	return HINT_IF_PRESENT;
+}
+
+static const char *all_begin(const struct ckpt_model *in, const struct edit_step *step,
+			     char why[MOST_REASON])
+{
+	(void)in;
+	(void)step;
+	snprintf(why, MOST_REASON, "all keys begin with 'module.' already");
+	return "'ckpt add-prefix module.' adds another";
+}
+
+const struct edit_kind kind_strip_module = {
+	.name = "strip-module",
+	.apply = strip,
+	.why_nothing = nothing_begins,
+};
+const struct edit_kind kind_add_module = {
+	.name = "add-module",
+	.apply = add_once,
+	.why_nothing = all_begin,
+};
+const struct edit_kind kind_strip_prefix = {
+	.name = "strip-prefix",
+	.apply = strip,
+	.why_nothing = nothing_begins,
+};
+const struct edit_kind kind_add_prefix = {
+	.name = "add-prefix",
+	.apply = add,
+	.why_nothing = all_begin,
+};
+
+static int run(const struct command *cmd, const struct edit_kind *kind, int argc, char **argv)
 {
 	int first = parse_options(cmd, argc, argv);
-	char nothing[160], shown[100];
+	struct edit_step step = { kind, .options = CKPT_EDIT_OPTIONS_INIT };
+	const char *prefix;
 
 	if (first < 0)
 		return -1 - first;
-	if (takes_prefix)
+	if (cmd->least == 3) {
 		prefix = argv[first++];
-	ckpt_escape(shown, sizeof(shown), prefix, strlen(prefix));
-	snprintf(nothing, sizeof(nothing), "no key begins with '%s%s'", shown,
-		 ends_with(prefix, ".") ? "" : ".");
-	s.nothing = edit == strip ? nothing : "all keys begin with 'module.' already";
-	s.nothing_hint = edit == strip ? HINT_IF_PRESENT : "'ckpt add-prefix module.' adds another";
-	return run_edit(&s, argv[first], argv[first + 1], edit);
+		step.args = (struct str_list){ &prefix, 1 };
+	}
+	step.options.at = at.items;
+	step.options.at_count = at.count;
+	step.options.anywhere = anywhere;
+	return run_edit(&s, &step, 1, argv[first], argv[first + 1]);
 }
 
 static int run_strip_module(int argc, char **argv);
@@ -167,20 +214,20 @@ const struct command cmd_add_prefix = {
 
 static int run_strip_module(int argc, char **argv)
 {
-	return run(&cmd_strip_module, argc, argv, false, strip);
+	return run(&cmd_strip_module, &kind_strip_module, argc, argv);
 }
 
 static int run_add_module(int argc, char **argv)
 {
-	return run(&cmd_add_module, argc, argv, false, add_once);
+	return run(&cmd_add_module, &kind_add_module, argc, argv);
 }
 
 static int run_strip_prefix(int argc, char **argv)
 {
-	return run(&cmd_strip_prefix, argc, argv, true, strip);
+	return run(&cmd_strip_prefix, &kind_strip_prefix, argc, argv);
 }
 
 static int run_add_prefix(int argc, char **argv)
 {
-	return run(&cmd_add_prefix, argc, argv, true, add);
+	return run(&cmd_add_prefix, &kind_add_prefix, argc, argv);
 }

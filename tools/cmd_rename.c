@@ -1,27 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "command.h"
+#include "edit.h"
 
 #include <stdio.h>
 
 static struct edit_settings s;
-static struct str_list expressions;
+static struct str_list expressions, at;
 
 static const struct opt opts[] = {
 	OPT_LIST("expression", 'e', &expressions, "s/A/B/",
 		 "replace the first match of A by B in every key; with a 'g' behind, every match"),
-	OPT_LIST("at", 0, &s.at, "NAME",
-		 "edit only the mapping NAME, and what is below it; may be repeated"),
+	AT_OPT(at),
 	OPT_FLAG("if-present", 0, &s.if_present,
 		 "nothing to rename is no error: write OUT all the same"),
 	EDIT_OPTS(s), OPT_END
 };
 
-static int rename_keys(const struct ckpt_model *in, const struct ckpt_edit_options *options,
+static int rename_keys(const struct ckpt_model *in, const struct edit_step *step,
 		       struct ckpt_model **out, struct ckpt_edit_report *report,
 		       struct ckpt_error *err)
 {
-	return ckpt_rename(in, expressions.items, expressions.count, options, out, report, err);
+	return ckpt_rename(in, step->args.items, step->args.count, &step->options, out, report,
+			   err);
 }
+
+static const char *nothing_matches(const struct ckpt_model *in, const struct edit_step *step,
+				   char why[MOST_REASON])
+{
+	(void)in;
+	(void)step;
+	snprintf(why, MOST_REASON, "no key matches");
+	return HINT_IF_PRESENT;
+}
+
+const struct edit_kind kind_rename = {
+	.name = "rename",
+	.apply = rename_keys,
+	.why_nothing = nothing_matches,
+};
 
 static int run(int argc, char **argv);
 
@@ -45,12 +60,14 @@ const struct command cmd_rename = {
 static int run(int argc, char **argv)
 {
 	int first = parse_options(&cmd_rename, argc, argv);
+	struct edit_step step = { &kind_rename, .options = CKPT_EDIT_OPTIONS_INIT };
 
 	if (first < 0)
 		return -1 - first;
 	if (!expressions.count)
 		return wrong_usage(&cmd_rename, "rename: no expression, wanted -e 's/A/B/'");
-	s.nothing = "no key matches";
-	s.nothing_hint = HINT_IF_PRESENT;
-	return run_edit(&s, argv[first], argv[first + 1], rename_keys);
+	step.args = expressions;
+	step.options.at = at.items;
+	step.options.at_count = at.count;
+	return run_edit(&s, &step, 1, argv[first], argv[first + 1]);
 }

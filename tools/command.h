@@ -10,10 +10,25 @@ enum exit_code { EXIT_FINE = 0, EXIT_NO = 1, EXIT_ERROR = 2, EXIT_USAGE = 64 };
 
 /* ---- options: one table per command; parsing, --help, completion and man page read it ---- */
 
-enum opt_kind { OPT_KIND_END, OPT_KIND_FLAG, OPT_KIND_STR, OPT_KIND_LIST, OPT_KIND_OPTIONAL };
+enum opt_kind {
+	OPT_KIND_END,
+	OPT_KIND_FLAG,
+	OPT_KIND_STR,
+	OPT_KIND_LIST,
+	OPT_KIND_OPTIONAL,
+	OPT_KIND_STEP,
+};
 
 struct str_list {
 	const char **items;
+	size_t count;
+};
+
+/* Options whose order counts: they all go into one list. */
+struct step_list {
+	struct {
+		const char *name, *value;
+	} *items;
 	size_t count;
 };
 
@@ -21,8 +36,8 @@ struct opt {
 	enum opt_kind kind;
 	const char *name;
 	char letter;	 /* or 0 */
-	void *target;	 /* bool, const char * or struct str_list */
-	const char *arg; /* name of the argument */
+	void *target;	 /* bool, const char *, struct str_list or struct step_list */
+	const char *arg; /* name of the argument; a step without one takes none */
 	const char *help;
 };
 
@@ -37,6 +52,10 @@ struct opt {
 #define OPT_LIST(name, letter, target, arg, help) \
 	{ \
 		OPT_KIND_LIST, name, letter, target, arg, help \
+	}
+#define OPT_STEP(name, target, arg, help) \
+	{ \
+		OPT_KIND_STEP, name, 0, target, arg, help \
 	}
 /* --name or --name=ARG; the target is "" for the bare form */
 #define OPT_OPTIONAL(name, target, arg, help) \
@@ -120,26 +139,7 @@ void show_progress(void *ctx, uint64_t done, uint64_t total);
 void end_progress(void);
 double seconds(void); /* on a clock that only goes forward */
 
-/* ---- edits share this ---- */
-
-struct edit_settings {
-	bool force, no_sync, dry_run, if_present, anywhere;
-	struct str_list at;
-	const char *nothing;	  /* "no key matches": what it means that no key was renamed */
-	const char *nothing_hint; /* what to do then */
-};
-
-#define EDIT_OPTS(s) \
-	OPT_FLAG("force", 'f', &(s).force, "replace OUT if it exists"), \
-		OPT_FLAG("no-sync", 0, &(s).no_sync, "do not wait for the disk, like cp"), \
-		OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"), \
-		OPT_FLAG("quiet", 'q', &quiet, "print errors only")
-
-#define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"
-
-typedef int edit_fn(const struct ckpt_model *in, const struct ckpt_edit_options *options,
-		    struct ckpt_model **out, struct ckpt_edit_report *report,
-		    struct ckpt_error *err);
+/* ---- input and output ---- */
 
 /* The exit code, and it said so, if one of them is no name of a file: "-", "", "folder/"; else 0. */
 int refuse_names(const char *in, const char *out);
@@ -148,9 +148,6 @@ int refuse_names(const char *in, const char *out);
 bool open_model(const char *in, struct ckpt_model **out, int *code);
 
 /* Print why OUT was not written, with a hint if -f would help, and return the exit code. */
-int save_failed(struct ckpt_error *err, const char *out, bool force);
-
-/* Open IN, EDIT, save as OUT, print the summary. */
-int run_edit(const struct edit_settings *s, const char *in, const char *out, edit_fn *edit);
+int save_failed(const struct ckpt_error *err, bool force);
 
 #endif

@@ -124,6 +124,7 @@ static int unknown_option(const struct command *cmd, const char *given)
 static int take(const struct opt *o, char *value)
 {
 	struct str_list *list;
+	struct step_list *steps;
 
 	switch (o->kind) {
 	case OPT_KIND_FLAG: *(bool *)o->target = true; break;
@@ -136,9 +137,24 @@ static int take(const struct opt *o, char *value)
 			return -1 - EXIT_ERROR;
 		list->items[list->count++] = value;
 		break;
+	case OPT_KIND_STEP:
+		steps = o->target;
+		steps->items = realloc(steps->items, (steps->count + 1) * sizeof(*steps->items));
+		if (!steps->items)
+			return -1 - EXIT_ERROR;
+		steps->items[steps->count].name = o->name;
+		steps->items[steps->count++].value = value;
+		break;
 	case OPT_KIND_END: break;
 	}
 	return 0;
+}
+
+static int takes_argument(const struct opt *o)
+{
+	if (o->kind == OPT_KIND_FLAG || (o->kind == OPT_KIND_STEP && !o->arg))
+		return no_argument;
+	return o->kind == OPT_KIND_OPTIONAL ? optional_argument : required_argument;
 }
 
 static int check_operands(const struct command *cmd, int count)
@@ -159,9 +175,7 @@ int parse_options(const struct command *cmd, int argc, char **argv)
 	int count = 0, c, rc = 0;
 
 	for (const struct opt *o = cmd->opts; o->kind; o++, count++) {
-		int has = o->kind == OPT_KIND_FLAG	 ? no_argument
-			  : o->kind == OPT_KIND_OPTIONAL ? optional_argument
-							 : required_argument;
+		int has = takes_argument(o);
 		size_t len = strlen(shorts);
 
 		longs[count + 1] = (struct option){ o->name, has, NULL, LONG_BASE + count };

@@ -9,19 +9,20 @@ extern "C" {
 #endif
 
 /*
- * Edits of names. A STATE DICT is a mapping in which a tensor, or a dict of tensors, stands under
- * a string key, wherever it is in the checkpoint; all of them are edited. Every entry keeps its
- * place. The `_metadata` of a module's state dict is renamed with it, as torch 2.x does; so are
- * lists of parameter names under `param_groups` (`params`, `param_names`).
+ * An edit makes a new checkpoint out of one. No edit reads or copies tensor bytes: they are moved
+ * once, when the result is saved. The result shares the file with MODEL and must be closed on its
+ * own; both may be closed in any order, and a result may be edited again.
  *
- * No edit reads or copies tensor bytes. The result shares the file with MODEL and must be closed
- * on its own; both may be closed in any order.
+ * All edits return 0, also if there was nothing to do (see the report), and CKPT_E_ARG or
+ * CKPT_E_NOMEM; what else they return is said with each. OPTIONS and REPORT may be NULL.
  */
 struct ckpt_edit_options {
 	size_t size;
-	const char *const *at; /* edit only these names and what is below them; NULL: everywhere */
+	const char *const *at; /* names: edit only these mappings and what is below them; NULL: all */
 	size_t at_count;
-	bool anywhere; /* strip: also inside a name, after a dot ("net.module.conv") */
+	bool anywhere;	     /* strip: also inside a name, after a dot ("net.module.conv") */
+	bool device_objects; /* remap: also torch.device values, which torch.load leaves alone */
+	bool any_device;     /* remap: take device types that torch itself does not know */
 };
 #define CKPT_EDIT_OPTIONS_INIT \
 	{ \
@@ -34,6 +35,7 @@ struct ckpt_edit_place {
 	uint64_t renamed;
 };
 
+/* What an edit did; an edit leaves what is not its business at 0. */
 struct ckpt_edit_report {
 	size_t size;
 	uint64_t renamed;	   /* keys of state dicts */
@@ -43,11 +45,26 @@ struct ckpt_edit_report {
 	const struct ckpt_edit_place
 		*places; /* those with renamed keys; lives as long as the result */
 	size_t place_count;
+	uint64_t storages_moved; /* to another device */
+	uint64_t devices_moved;	 /* devices that stand elsewhere than with a storage */
+	uint64_t entries_dropped;
+	uint64_t tensors_dropped; /* that stood in them, or beside what was extracted */
+	const char *unmatched; /* select: the first pattern that nothing matched, as given; or NULL */
+	bool extracted;	       /* a part became the whole */
 };
 #define CKPT_EDIT_REPORT_INIT \
 	{ \
 		.size = sizeof(struct ckpt_edit_report) \
 	}
+
+/* ---- names ---- */
+
+/*
+ * Edits of names. A STATE DICT is a mapping in which a tensor, or a dict of tensors, stands under
+ * a string key, wherever it is in the checkpoint; all of them are edited. Every entry keeps its
+ * place. The `_metadata` of a module's state dict is renamed with it, as torch 2.x does; so are
+ * lists of parameter names under `param_groups` (`params`, `param_names`).
+ */
 
 /*
  * Take PREFIX ("module.", "_orig_mod.") off every key that begins with it. A prefix ends with a
@@ -55,9 +72,8 @@ struct ckpt_edit_report {
  * is passed over, the entry named like the prefix ("module") takes the place of '', and
  * "module.x" becomes "x".
  *
- * Returns 0, also if nothing was renamed (see the report); CKPT_E_CLASH if two entries of one
- * state dict would get the same name; CKPT_E_NOTFOUND if nothing is called as AT says; CKPT_E_ARG;
- * CKPT_E_NOMEM. REPORT may be NULL.
+ * CKPT_E_CLASH if two entries of one state dict would get the same name; CKPT_E_NOTFOUND if no
+ * mapping is called as AT says.
  */
 CKPT_API int ckpt_strip_prefix(const struct ckpt_model *model, const char *prefix,
 			       const struct ckpt_edit_options *options, struct ckpt_model **out,
@@ -98,6 +114,50 @@ struct ckpt_prefix_count {
 	}
 CKPT_API int ckpt_count_prefix(const struct ckpt_model *model, const char *prefix,
 			       struct ckpt_prefix_count *out, struct ckpt_error *err);
+
+/* ---- devices ---- */
+
+struct ckpt_device_map {
+	const char *from; /* a tag, or a glob over tags ("cuda:*"); NULL: every tag */
+	const char *to;	  /* a device as torch spells it; "cuda" means "cuda:0" */
+};
+
+/*
+ * Change the devices that tensors will be loaded to, as torch.load(map_location=...) followed by
+ * torch.save does on a machine that has these devices: a tag is looked up by its exact text, all
+ * maps are applied at once ("cuda:0=cuda:1 cuda:1=cuda:0" swaps), a tag without a map stays. Exact
+ * texts come before globs, globs apply in their order. With the storages go the devices of wrapper
+ * subclasses (DTensor) and of tensors that are rebuilt from numpy or from the CPU. Meta tensors stay
+ * meta.
+ *
+ * CKPT_E_ARG if torch accepts no device of the name TO; CKPT_E_UNSUPPORTED for "meta", where no data
+ * would be left. AT has no meaning here.
+ */
+CKPT_API int ckpt_remap(const struct ckpt_model *model, const struct ckpt_device_map *maps,
+			size_t count, const struct ckpt_edit_options *options,
+			struct ckpt_model **out, struct ckpt_edit_report *report,
+			struct ckpt_error *err);
+
+/* ---- parts ---- */
+
+/*
+ * The value called NAME (as for ckpt_find()) becomes the whole checkpoint: the state dict out of a
+ * trainer's file. CKPT_E_NOTFOUND.
+ */
+CKPT_API int ckpt_extract(const struct ckpt_model *model, const char *name, struct ckpt_model **out,
+			  struct ckpt_edit_report *report, struct ckpt_error *err);
+
+/*
+ * Keep the entries of dicts and lists whose names match one of KEEP (all, if there is none), but for
+ * those that match one of DROP; patterns as for ckpt_pattern_new(). What leads to an entry that is
+ * kept stays. Tuples, objects and tensors are kept or dropped as a whole. `_metadata` stays.
+ *
+ * CKPT_E_NOTFOUND if none of KEEP matches anything. A pattern that matches nothing beside others is
+ * in the report.
+ */
+CKPT_API int ckpt_select(const struct ckpt_model *model, const char *const *keep, size_t keep_count,
+			 const char *const *drop, size_t drop_count, struct ckpt_model **out,
+			 struct ckpt_edit_report *report, struct ckpt_error *err);
 
 #ifdef __cplusplus
 }

@@ -24,11 +24,12 @@ enum ckpt_status {
 	CKPT_E_FORMAT = -4,	 /* the file breaks the rules of its own format */
 	CKPT_E_LIMIT = -5,	 /* the file asks for more memory or depth than allowed */
 	CKPT_E_UNSUPPORTED = -6, /* sound, but of a kind that this function cannot handle */
-	CKPT_E_EXISTS = -7,	 /* the output is there already */
+	CKPT_E_EXISTS = -7,	 /* the output is there already; CKPT_SAVE_REPLACE replaces it */
 	CKPT_E_NOTFOUND = -8,	 /* no such name in the checkpoint */
 	CKPT_E_CLASH = -9,	 /* an edit would give two entries the same name */
 	CKPT_E_CHANGED = -10,	 /* the input was changed while it was being read */
 	CKPT_E_CANCELLED = -11,	 /* the caller's cancel flag was raised */
+	CKPT_E_OUTPUT = -12,	 /* no output of this name: a folder, the input itself ... */
 };
 
 #define CKPT_NO_OFFSET UINT64_MAX

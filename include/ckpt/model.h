@@ -102,6 +102,7 @@ struct ckpt_item {
 	const char *type; /* "dict", "OrderedDict", "int", "Namespace", ... escaped */
 	const char *text; /* the value as repr() shows it, shortened and escaped */
 	uint64_t count;	  /* items of a container */
+	bool mapping;	  /* a container with keys: a dict, an OrderedDict, a state dict */
 	bool seen;	  /* a container that was walked before under another name */
 };
 
@@ -110,6 +111,16 @@ struct ckpt_item {
  * container, 0 to pass over it, a negative status to stop; that status is returned.
  */
 CKPT_API int ckpt_walk(const struct ckpt_model *model,
+		       int (*visit)(void *ctx, const struct ckpt_item *item), void *ctx,
+		       struct ckpt_error *err);
+
+/*
+ * Call VISIT once, for the value called NAME: its path joined by dots ("model.fc.weight"), or the
+ * exact form, which is never ambiguous: ["model"]["fc.weight"]. "" is the root. Returns what VISIT
+ * returns if that is negative; CKPT_E_NOTFOUND; CKPT_E_ARG if NAME names two things, with the exact
+ * forms of both in the text.
+ */
+CKPT_API int ckpt_find(const struct ckpt_model *model, const char *name,
 		       int (*visit)(void *ctx, const struct ckpt_item *item), void *ctx,
 		       struct ckpt_error *err);
 

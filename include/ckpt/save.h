@@ -63,7 +63,7 @@ struct ckpt_save_report {
  * Checksums of records that are copied come from the input; nothing is read twice. Memory: a few
  * MiB plus the metadata.
  *
- * Returns 0; CKPT_E_EXISTS; CKPT_E_IO; CKPT_E_CHANGED if the input changed meanwhile;
+ * Returns 0; CKPT_E_EXISTS; CKPT_E_OUTPUT; CKPT_E_IO; CKPT_E_CHANGED if the input changed meanwhile;
  * CKPT_E_FORMAT if a storage record is missing or has the wrong size; CKPT_E_UNSUPPORTED;
  * CKPT_E_CANCELLED; CKPT_E_NOMEM. REPORT may be NULL.
  */

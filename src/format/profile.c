@@ -77,7 +77,7 @@ int ckpt_profile_archive_name(const struct ckpt_profile *profile, const char *pa
 		len = dot ? (size_t)(dot - base) : strlen(base);
 	}
 	if (!len || len >= size)
-		return ckpt_fail(err, CKPT_E_ARG,
+		return ckpt_fail(err, CKPT_E_OUTPUT,
 				 "torch names the archive after the file, and '%.200s' leaves no name", path);
 	memcpy(name, base, len);
 	name[len] = '\0';

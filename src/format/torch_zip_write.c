@@ -127,7 +127,7 @@ static bool knows_crc(const struct writer *w, const struct ckpt_storage *s, bool
 
 static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 {
-	const struct ckpt_storage *s = &w->model->doc->storages[w->resaved.order[place]];
+	const struct ckpt_storage *s = &w->model->storages[w->resaved.order[place]];
 	bool swapped = w->swap && ckpt_byteswap_width(s->dtype) > 1;
 	static const uint32_t none = 0;
 	size_t len = strlen(w->resaved.keys[place]);
@@ -425,7 +425,7 @@ static int check_not_input(const struct ckpt_model *model, const char *path, str
 	if (!same)
 		return 0;
 	return ckpt_error_at(err,
-			     ckpt_fail(err, CKPT_E_EXISTS,
+			     ckpt_fail(err, CKPT_E_OUTPUT,
 				       "the output is the input itself; name another file"),
 			     path, NULL, CKPT_NO_OFFSET);
 }
@@ -442,7 +442,7 @@ static void clear(struct writer *w)
 static uint32_t count_dropped(const struct writer *w)
 {
 	uint32_t used = w->resaved.count,
-		 there = w->model->doc->storage_count + w->tz->unreferenced;
+		 there = w->model->storage_count + w->tz->unreferenced;
 
 	return (there > used ? there - used : 0) + (w->canonical ? w->tz->foreign : 0);
 }

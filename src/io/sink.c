@@ -100,10 +100,10 @@ static int check_target(struct ckpt_sink *sink, struct ckpt_error *err)
 	if (stat(sink->path, &st) < 0)
 		st = link; /* it points to nothing */
 	if (S_ISDIR(st.st_mode))
-		return ckpt_fail(err, CKPT_E_EXISTS,
+		return ckpt_fail(err, CKPT_E_OUTPUT,
 				 "the output is an existing folder, wanted a file name");
 	if (!S_ISREG(st.st_mode) && !S_ISLNK(st.st_mode))
-		return ckpt_fail(err, CKPT_E_EXISTS,
+		return ckpt_fail(err, CKPT_E_OUTPUT,
 				 "the output is a device or a pipe, wanted a file name");
 	if (!(sink->flags & CKPT_SINK_REPLACE))
 		return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");

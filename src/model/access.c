@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sized.h"
 #include "base/text.h"
-#include "model/model.h"
-#include "model/walk.h"
+#include "model/find.h"
 
 #include <ckpt/model.h>
 
@@ -92,7 +91,7 @@ int ckpt_tensor_get(const struct ckpt_model *model, uint64_t i, struct ckpt_tens
 	info.numel = numel_of(t);
 	info.nbytes = nbytes_of(model, t, info.numel);
 	info.storage = t->storage;
-	info.storage_nbytes = t->storage >= 0 ? model->doc->storages[t->storage].nbytes : 0;
+	info.storage_nbytes = t->storage >= 0 ? model->storages[t->storage].nbytes : 0;
 	info.device = t->device ? t->device : "";
 	info.layout = layout_of(t);
 	info.class_name = t->class_name;
@@ -105,15 +104,15 @@ int ckpt_tensor_get(const struct ckpt_model *model, uint64_t i, struct ckpt_tens
 
 uint64_t ckpt_storage_count(const struct ckpt_model *model)
 {
-	return model->doc->storage_count;
+	return model->storage_count;
 }
 
 uint64_t ckpt_storage_bytes(const struct ckpt_model *model)
 {
 	uint64_t total = 0;
 
-	for (uint32_t i = 0; i < model->doc->storage_count; i++)
-		if (__builtin_add_overflow(total, model->doc->storages[i].nbytes, &total))
+	for (uint32_t i = 0; i < model->storage_count; i++)
+		if (__builtin_add_overflow(total, model->storages[i].nbytes, &total))
 			return UINT64_MAX;
 	return total;
 }
@@ -161,6 +160,29 @@ static uint64_t count_of(const struct ckpt_value *v)
 	return v->kind >= CKPT_TUPLE && v->kind <= CKPT_FROZENSET ? v->u.seq.count : 0;
 }
 
+static bool is_mapping(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	return ckpt_value_pairs(v) && !ckpt_value_is_tensor(model, v);
+}
+
+/* What V is; the texts live in IV. */
+static int describe(struct item_visitor *iv, const struct ckpt_value *v, struct ckpt_item *item,
+		    struct ckpt_error *err)
+{
+	put_type(iv, v);
+	iv->text.len = 0;
+	ckpt_value_repr(v, &iv->text);
+	ckpt_buf_add_u8(&iv->text, '\0');
+	if (iv->text.bad || iv->type.bad)
+		return ckpt_fail_nomem(err);
+	item->kind = kind_of(iv->model, v);
+	item->type = (const char *)iv->type.data;
+	item->text = (const char *)iv->text.data;
+	item->count = count_of(v);
+	item->mapping = is_mapping(iv->model, v);
+	return 0;
+}
+
 static int visit_item(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct item_visitor *iv = ctx;
@@ -169,16 +191,8 @@ static int visit_item(void *ctx, const struct ckpt_walk_step *step, struct ckpt_
 				  .depth = (uint32_t)step->depth,
 				  .seen = step->seen };
 
-	put_type(iv, step->value);
-	iv->text.len = 0;
-	ckpt_value_repr(step->value, &iv->text);
-	ckpt_buf_add_u8(&iv->text, '\0');
-	if (iv->text.bad || iv->type.bad)
-		return ckpt_fail_nomem(err);
-	item.kind = kind_of(iv->model, step->value);
-	item.type = (const char *)iv->type.data;
-	item.text = (const char *)iv->text.data;
-	item.count = count_of(step->value);
+	if (describe(iv, step->value, &item, err) < 0)
+		return CKPT_E_NOMEM;
 	if (item.kind == CKPT_ITEM_TENSOR) {
 		int rc = iv->visit(iv->ctx, &item);
 
@@ -196,4 +210,22 @@ int ckpt_walk(const struct ckpt_model *model, int (*visit)(void *ctx, const stru
 	ckpt_buf_clear(&iv.text);
 	ckpt_buf_clear(&iv.type);
 	return rc;
+}
+
+int ckpt_find(const struct ckpt_model *model, const char *name,
+	      int (*visit)(void *ctx, const struct ckpt_item *item), void *ctx,
+	      struct ckpt_error *err)
+{
+	struct item_visitor iv = { .model = model };
+	struct ckpt_item item = { .size = sizeof(item), .name = name };
+	const struct ckpt_value *found;
+	int rc = ckpt_model_find(model, name, &found, err);
+
+	if (rc == 0)
+		rc = describe(&iv, found, &item, err);
+	if (rc == 0)
+		rc = visit(ctx, &item);
+	ckpt_buf_clear(&iv.text);
+	ckpt_buf_clear(&iv.type);
+	return rc < 0 ? rc : 0;
 }

@@ -144,21 +144,21 @@ static int register_storages(struct ckpt_document *doc, struct ckpt_error *err)
 
 /* ---- model ---- */
 
-static void free_model(struct ckpt_model *model)
-{
-	if (!model)
-		return;
-	free(model->replaced);
-	free(model->tensors);
-	pthread_mutex_destroy(&model->listing);
-	ckpt_arena_free(model->arena);
-	ckpt_document_unref(model->doc);
-	free(model);
-}
-
 void ckpt_close(struct ckpt_model *model)
 {
-	free_model(model);
+	while (model && !--model->refs) {
+		struct ckpt_model *base = model->base;
+
+		if (model->own_storages)
+			free(model->storages);
+		free(model->replaced);
+		free(model->tensors);
+		pthread_mutex_destroy(&model->listing);
+		ckpt_arena_free(model->arena);
+		ckpt_document_unref(model->doc);
+		free(model);
+		model = base;
+	}
 }
 
 static struct ckpt_tensor *next_tensor(struct ckpt_model *m)
@@ -237,7 +237,9 @@ static struct ckpt_model *empty_model(struct ckpt_document *doc)
 	}
 	pthread_mutex_init(&m->listing, NULL);
 	doc->refs++;
+	m->refs = 1;
 	m->doc = doc;
+	m->root = doc->pickle.root;
 	m->next_id = doc->pickle.next_id;
 	return m;
 }
@@ -252,10 +254,12 @@ int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ck
 	if (!m)
 		return ckpt_fail_nomem(err);
 	rc = register_storages(m->doc, err);
+	m->storages = m->doc->storages;
+	m->storage_count = m->doc->storage_count;
 	if (rc == 0)
 		rc = ckpt_model_list_tensors(m, err);
 	if (rc < 0)
-		free_model(m);
+		ckpt_close(m);
 	else
 		*out = m;
 	return rc;
@@ -269,17 +273,38 @@ int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
 	*out = NULL;
 	if (!m)
 		return ckpt_fail_nomem(err);
+	m->base = (struct ckpt_model *)from; /* only its count of references changes */
+	m->base->refs++;
 	m->next_id = from->next_id;
+	m->root = from->root;
+	m->storages = from->storages;
+	m->storage_count = from->storage_count;
 	if (from->replaced_cap) {
 		m->replaced = calloc(from->replaced_cap, sizeof(*m->replaced));
 		if (!m->replaced) {
-			free_model(m);
+			ckpt_close(m);
 			return ckpt_fail_nomem(err);
 		}
 		memcpy(m->replaced, from->replaced, from->replaced_cap * sizeof(*m->replaced));
 		m->replaced_cap = from->replaced_cap;
 	}
 	*out = m;
+	return 0;
+}
+
+int ckpt_model_own_storages(struct ckpt_model *model, struct ckpt_error *err)
+{
+	struct ckpt_storage *own;
+
+	if (model->own_storages)
+		return 0;
+	own = malloc((model->storage_count + (size_t)1) * sizeof(*own));
+	if (!own)
+		return ckpt_fail_nomem(err);
+	if (model->storage_count)
+		memcpy(own, model->storages, model->storage_count * sizeof(*own));
+	model->storages = own;
+	model->own_storages = true;
 	return 0;
 }
 

@@ -17,6 +17,7 @@ struct ckpt_storage {
 	const char *location;		/* device tag, as in the file */
 	const struct ckpt_value *first; /* the persistent id that mentioned it first */
 	void *record;			/* the format's own entry for it */
+	const struct ckpt_recipe *made; /* bytes that an edit makes; NULL: those of the record */
 	uint32_t crc32;
 	bool has_crc;
 };
@@ -73,8 +74,14 @@ struct ckpt_document {
  * what stands in its place. Nothing below changes once the model is made.
  */
 struct ckpt_model {
+	_Atomic unsigned refs;
 	struct ckpt_document *doc;	    /* owned reference */
+	struct ckpt_model *base;	    /* owned reference: what this one was edited from, or NULL */
 	struct ckpt_arena *arena;	    /* owned: edits, tensor list, names */
+	const struct ckpt_value *root;	    /* before replacement */
+	struct ckpt_storage *storages;	    /* the document's or BASE's, or malloc: own_storages */
+	uint32_t storage_count;
+	bool own_storages;
 	const struct ckpt_value **replaced; /* malloc: by id, NULL where nothing was */
 	uint32_t replaced_cap, next_id;
 	struct ckpt_tensor *tensors; /* malloc, in the order of the file; see has_tensors */
@@ -86,9 +93,15 @@ struct ckpt_model {
 /* Take over DOC and list storages and tensors. On failure DOC is released. */
 int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ckpt_error *err);
 
-/* A model over the same document with the same replacements, tensors not listed yet. */
+/*
+ * A model over the same document with the same replacements, tensors not listed yet. It keeps FROM
+ * alive, whose values it shows.
+ */
 int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
 		      struct ckpt_error *err);
+
+/* Storages of its own, to be changed in place. Only while a model is being made. */
+int ckpt_model_own_storages(struct ckpt_model *model, struct ckpt_error *err);
 int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err);
 
 /* Makes the list where an edit left it out; false if that failed (memory). Thread-safe. */

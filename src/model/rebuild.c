@@ -90,7 +90,7 @@ static int parse_dtype(struct parser *p, const struct ckpt_value *v, enum ckpt_d
 /* The last byte that the tensor touches must lie inside its storage. */
 static int check_extent(struct parser *p, const struct ckpt_tensor *t)
 {
-	const struct ckpt_storage *s = &p->model->doc->storages[t->storage];
+	const struct ckpt_storage *s = &p->model->storages[t->storage];
 	uint64_t last = t->offset, reach, end;
 	bool empty = false, over = false;
 
@@ -149,8 +149,8 @@ static int parse_strided(struct parser *p, const struct ckpt_seq *args, struct c
 	if (rc < 0)
 		return rc;
 	if (t->dtype == CKPT_DTYPE_UNKNOWN)
-		t->dtype = p->model->doc->storages[t->storage].dtype;
-	t->device = p->model->doc->storages[t->storage].location;
+		t->dtype = p->model->storages[t->storage].dtype;
+	t->device = p->model->storages[t->storage].location;
 	return check_extent(p, t);
 }
 

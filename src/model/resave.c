@@ -63,6 +63,10 @@ static const struct ckpt_value *dispatch(struct ckpt_saver *s, const struct ckpt
 		v = ckpt_resave_new_with_keywords(s, v);
 		return v ? ckpt_resave_with_attributes(s, v) : NULL;
 	}
+	if (v->u.call->kind == CKPT_CALL_NEWOBJ_EX) {
+		v = ckpt_resave_keyword_names(s, v);
+		return v ? ckpt_resave_with_attributes(s, v) : NULL;
+	}
 	if (ckpt_value_is_call_of(func, "functools", "partial")) {
 		v = ckpt_resave_called_partial(s, v);
 		return v ? ckpt_resave_with_attributes(s, v) : NULL;
@@ -166,7 +170,7 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 	if (!out->arena)
 		return ckpt_fail_nomem(err);
 	set_constants(&s);
-	rc = ckpt_pickle_encode(model->doc->pickle.root, &pickle, &out->pickle, err);
+	rc = ckpt_pickle_encode(model->root, &pickle, &out->pickle, err);
 	free(s.key_nodes);
 	ckpt_strmap_clear(&s.numpy_dtypes);
 	if (rc < 0)

@@ -133,6 +133,20 @@ const struct ckpt_value *ckpt_resave_new_with_keywords(struct ckpt_saver *s,
 	return made;
 }
 
+/* An object names its keyword arguments anew for every save: words of its program. */
+const struct ckpt_value *ckpt_resave_keyword_names(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *kwargs = ckpt_resave_now(s, v->u.call->kwargs);
+	struct ckpt_value *copy;
+
+	if (kwargs->kind != CKPT_DICT)
+		return v;
+	copy = (struct ckpt_value *)ckpt_resave_call(s, v, v->u.call->func, v->u.call->args);
+	if (copy)
+		copy->u.call->kwargs = ckpt_resave_attribute_dict(s, kwargs);
+	return copy && copy->u.call->kwargs ? copy : NULL;
+}
+
 const struct ckpt_value *ckpt_resave_python2_global(struct ckpt_saver *s,
 						    const struct ckpt_value *v)
 {

@@ -7,7 +7,7 @@
 
 static bool grow_keys(struct ckpt_saver *s)
 {
-	uint32_t cap = s->model->doc->storage_count;
+	uint32_t cap = s->model->storage_count;
 	void *nodes, *order, *keys;
 
 	if (cap <= s->key_cap)
@@ -31,7 +31,7 @@ static bool grow_keys(struct ckpt_saver *s)
 /* The key of a storage, numbered at its first mention. */
 static const struct ckpt_value *key_node(struct ckpt_saver *s, int64_t index)
 {
-	const struct ckpt_storage *storage = &s->model->doc->storages[index];
+	const struct ckpt_storage *storage = &s->model->storages[index];
 	struct ckpt_value *node;
 	char text[16];
 
@@ -98,7 +98,7 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 
 	if (index < 0)
 		return persid;
-	storage = &s->model->doc->storages[index];
+	storage = &s->model->storages[index];
 	type = ckpt_resave_now(s, persid->u.persid.pid->u.seq.items[1]);
 	dtype = type->kind == CKPT_GLOBAL ? ckpt_dtype_of_storage(type->u.global->name)
 					  : CKPT_DTYPE_UNKNOWN;

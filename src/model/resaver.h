@@ -80,6 +80,8 @@ const struct ckpt_value *ckpt_resave_called_partial(struct ckpt_saver *s,
 						    const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_new_with_keywords(struct ckpt_saver *s,
 						       const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_keyword_names(struct ckpt_saver *s,
+						   const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_python2_global(struct ckpt_saver *s,
 						    const struct ckpt_value *v);
 

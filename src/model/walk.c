@@ -277,7 +277,7 @@ int ckpt_model_walk(const struct ckpt_model *model, ckpt_walk_visit *visit_fn, v
 	w.entered = calloc((size_t)model->next_id / 8 + 1, 1);
 	if (!w.entered)
 		return ckpt_fail_nomem(err);
-	root.v = now(&w, model->doc->pickle.root);
+	root.v = now(&w, model->root);
 	rc = visit(&w, &root);
 	while (rc >= 0 && w.depth)
 		rc = advance(&w);
@@ -327,6 +327,29 @@ void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *ou
 	ckpt_buf_add_u8(out, '\0');
 	if (!out->bad)
 		out->len--;
+}
+
+static bool is_entry_part(const struct ckpt_value *parent, uint8_t part)
+{
+	if (part == PART_SEQ)
+		return parent->kind == CKPT_DICT || parent->kind == CKPT_LIST;
+	if (part == PART_ITEMS)
+		return !parent->u.call->pairs.count;
+	return part == PART_PAIRS && !parent->u.call->items.count;
+}
+
+bool ckpt_walk_is_entry(const struct ckpt_walk_step *step, const struct ckpt_value **parent,
+			uint32_t *index)
+{
+	const struct ckpt_walker *w = step->walker;
+	const struct level *above;
+
+	if (w->depth < 2)
+		return false;
+	above = &w->levels[w->depth - 2];
+	*parent = above->v;
+	*index = above->i - (w->levels[w->depth - 1].key ? 2 : 1);
+	return is_entry_part(above->v, above->part);
 }
 
 /* ---- text ---- */

@@ -30,6 +30,14 @@ int ckpt_model_walk(const struct ckpt_model *model, ckpt_walk_visit *visit, void
 void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *out);
 
 /*
+ * Where the current value hangs, below the root: *PARENT (as edited), and *INDEX among the entries of
+ * a dict (its key; the value is one further) or a list. False if it is no entry: part of a
+ * tuple, an argument, an attribute. Only during a visit.
+ */
+bool ckpt_walk_is_entry(const struct ckpt_walk_step *step, const struct ckpt_value **parent,
+			uint32_t *index);
+
+/*
  * A value as Python's repr() would show it: numbers and strings in full, other things shortly.
  * Unsafe characters are escaped.
  */

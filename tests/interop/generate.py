@@ -8,6 +8,7 @@ OUTDIR then holds
     c/NAME.pt           a/NAME.pt loaded and saved: what `ckpt convert` has to write
     s/NAME.pt           loaded, `module.` stripped, saved: `ckpt strip-module`
     add/NAME.pt         loaded, `module.` added, saved: `ckpt add-module`
+    EDIT/NAME.pt        what the edits of edits.py make of it
     o/VARIANT/NAME.pt   some of the objects, in files that other programs wrote; converting them
                         has to give c/NAME.pt, too
     manifest.json       the version, every object's protocol, what was skipped and why
@@ -26,6 +27,7 @@ warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
 
+import edits  # noqa: E402
 import fake_cuda  # noqa: E402
 import torch_files  # noqa: E402
 
@@ -124,14 +126,17 @@ def save_prefixed(source, target, protocol):
 
 
 def rewrite_all(folder, name, facts):
-    """Make c/, s/ and add/ from a/NAME.pt; returns FACTS completed, or the error."""
+    """Make c/, s/, add/ and all edits from a/NAME.pt; returns FACTS completed, or the error."""
     source = path_of(folder, "a", name)
     facts["convert"] = in_child(guarded, save_again, source, path_of(folder, "c", name))
     facts["strip"] = in_child(guarded, save_stripped, source, path_of(folder, "s", name),
                               facts["protocol"])
     facts["add"] = in_child(guarded, save_prefixed, source, path_of(folder, "add", name),
                             facts["protocol"])
-    for result in (facts["convert"], facts["strip"], facts["add"]):
+    facts["edits"] = {edit: in_child(guarded, edits.save, edit, source,
+                                     path_of(folder, edit, name), facts["protocol"])
+                      for edit in edits.EDITS}
+    for result in [facts["convert"], facts["strip"], facts["add"]] + list(facts["edits"].values()):
         if isinstance(result, dict):
             return result
     return facts

@@ -174,6 +174,10 @@ def check_object(torch, name, facts, report):
         command = ["add-prefix", "module."] if facts["strip"] == "done" else ["add-module"]
         add("add-module", check_written(torch, command + [source], torch.path("add", name),
                                         torch.path("badd", name)))
+    for edit, command in facts["edits"].items():
+        if command != "none":
+            add(edit, check_written(torch, command + [source], torch.path(edit, name),
+                                    torch.path("b" + edit, name)))
     for variant in facts["odd"] if torch.version == ODD_TORCH else []:
         convert = ["convert", "--profile", ODD_TORCH, torch.path("o/" + variant, name)]
         add("odd-" + variant, check_written(torch, convert, torch.path("c", name),

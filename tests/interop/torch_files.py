@@ -12,9 +12,9 @@ import torch
 LOAD_OPTIONS = set(inspect.signature(torch.load).parameters)
 
 
-def load(path, weights_only=False, mmap=False):
+def load(path, weights_only=False, mmap=False, map_location=None):
     """torch.load with the options that this torch knows; weights_only is off by default."""
-    options = {}
+    options = {"map_location": map_location}
     if "weights_only" in LOAD_OPTIONS:
         options["weights_only"] = weights_only
     if mmap:

@@ -51,7 +51,7 @@ static void torch_names_the_archive_after_the_file(void **state)
 			assert_int_equal(rc, 0);
 			assert_string_equal(name, table[i].name);
 		} else {
-			assert_int_equal(rc, CKPT_E_ARG);
+			assert_int_equal(rc, CKPT_E_OUTPUT);
 		}
 	}
 	ckpt_profile_archive_name(profile, "x/.hidden", name, sizeof(name), &err);
@@ -90,7 +90,7 @@ static void a_name_that_does_not_fit_is_refused(void **state)
 	(void)state;
 	assert_int_equal(ckpt_profile_archive_name(ckpt_profile_find("2.6"), "1234567.pt", name, 8, NULL), 0);
 	assert_int_equal(ckpt_profile_archive_name(ckpt_profile_find("2.6"), "12345678.pt", name, 8, NULL),
-			 CKPT_E_ARG);
+			 CKPT_E_OUTPUT);
 }
 
 static void the_records_tell_the_generation(void **state)

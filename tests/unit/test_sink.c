@@ -308,11 +308,11 @@ static void what_is_no_file_is_never_replaced(void **state)
 {
 	(void)state;
 	assert_int_equal(mkdir(out, 0777), 0);
-	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_EXISTS);
+	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_OUTPUT);
 	assert_string_equal(err.text, "the output is an existing folder, wanted a file name");
 	rmdir(out);
 	assert_int_equal(mkfifo(out, 0666), 0);
-	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_EXISTS);
+	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_OUTPUT);
 	assert_string_equal(err.text, "the output is a device or a pipe, wanted a file name");
 }
 
@@ -327,7 +327,7 @@ static void a_link_to_what_is_no_file_is_never_replaced(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT(refused); i++) {
 		assert_int_equal(symlink(refused[i].target, out), 0);
-		assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_EXISTS);
+		assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_OUTPUT);
 		assert_string_equal(err.text, refused[i].text);
 		assert_int_equal(lstat(out, &st), 0);
 		assert_true(S_ISLNK(st.st_mode));
@@ -376,11 +376,11 @@ static void the_input_is_never_the_output(void **state)
 
 	(void)state;
 	assert_int_equal(link(in, out), 0);
-	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_EXISTS);
+	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_OUTPUT);
 	assert_string_equal(err.text, "the output is the input itself; name another file");
 	unlink(out);
 	assert_int_equal(symlink("in.pt", out), 0);
-	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_EXISTS);
+	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_OUTPUT);
 	assert_string_equal(err.text, "the output is the input itself; name another file");
 	assert_file(in, &input);
 	ckpt_buf_clear(&input);

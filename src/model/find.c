@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/find.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+struct finder {
+	const struct ckpt_model *model;
+	const char *wanted;
+	size_t len;
+	const struct ckpt_value *found;
+	struct ckpt_buf exact, first; /* of the current value, of the first one found */
+};
+
+static int note(struct finder *f, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	char shown[160];
+
+	if (f->found)
+		return ckpt_fail(err, CKPT_E_ARG, "'%s' names two things: %.100s and %.100s",
+				 ckpt_escape(shown, sizeof(shown), f->wanted, f->len),
+				 (const char *)f->first.data, (const char *)f->exact.data);
+	f->found = step->value;
+	ckpt_buf_add(&f->first, f->exact.data, f->exact.len);
+	ckpt_buf_add_u8(&f->first, '\0');
+	return 0;
+}
+
+static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	struct finder *f = ctx;
+	bool exact = f->wanted[0] == '[';
+	const char *name = step->name;
+	size_t len = step->name_len;
+	int rc = 0;
+
+	f->exact.len = 0;
+	ckpt_walk_exact_name(step, &f->exact);
+	if (f->exact.bad)
+		return ckpt_fail_nomem(err);
+	if (exact) {
+		name = (const char *)f->exact.data;
+		len = f->exact.len;
+	}
+	if (len > f->len || memcmp(name, f->wanted, len))
+		return CKPT_WALK_SKIP;
+	if (len == f->len)
+		rc = note(f, step, err);
+	if (rc < 0)
+		return rc;
+	return step->depth == 0 || len == f->len || f->wanted[len] == (exact ? '[' : '.')
+		       ? CKPT_WALK_ENTER
+		       : CKPT_WALK_SKIP;
+}
+
+int ckpt_model_find(const struct ckpt_model *model, const char *name, const struct ckpt_value **out,
+		    struct ckpt_error *err)
+{
+	struct finder f = { .model = model, .wanted = name, .len = strlen(name) };
+	char shown[160];
+	int rc = ckpt_model_walk(model, look, &f, err);
+
+	*out = f.found;
+	ckpt_buf_clear(&f.exact);
+	ckpt_buf_clear(&f.first);
+	if (rc == CKPT_E_ARG && err)
+		err->offset = CKPT_NO_OFFSET; /* it is about NAME, not about the file */
+	if (rc == 0 && !f.found)
+		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "nothing is named '%s'",
+			       ckpt_escape(shown, sizeof(shown), name, f.len));
+	return rc;
+}

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Edits other than those of prefixes: what torch makes of an object, and the command for ckpt."""
+
+import collections
+import re
+
+import torch
+
+import torch_files
+
+MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict)
+MAPS = {"cuda:0": "cuda:3", "cuda:1": "cpu", "cpu": "cuda:2"}
+
+
+def map_location():
+    """MAPS for torch.load, which looks devices of wrapper subclasses up as objects, not as text."""
+    both = dict(MAPS)
+    both.update({torch.device(text): target for text, target in MAPS.items()})
+    return both
+
+
+def first_name(obj):
+    """The first key of a dict that a pattern can name, and nothing else with it."""
+    keys = list(obj) if type(obj) in MAPPINGS else []
+    for key in keys:
+        if isinstance(key, str) and re.fullmatch("[A-Za-z0-9_]+", key) and \
+                not any(re.match(key + r"(\.|$)", str(other)) for other in keys if other is not key):
+            return key
+    return None
+
+
+def remap(source):
+    return torch_files.load(source, map_location=map_location()), \
+        ["remap"] + ["%s=%s" % pair for pair in MAPS.items()]
+
+
+def remap_all(source):
+    return torch_files.load(source, map_location="cuda:5"), ["remap", "--all", "cuda:5"]
+
+
+def extract(source):
+    obj = torch_files.load(source)
+    name = first_name(obj)
+    return None if name is None else (obj[name], ["extract", name])
+
+
+def drop(source):
+    obj = torch_files.load(source)
+    name = first_name(obj)
+    if name is None:
+        return None
+    del obj[name]
+    return obj, ["select", "--drop", name]
+
+
+EDITS = {"remap": remap, "remap-all": remap_all, "extract": extract, "drop": drop}
+
+
+def save(edit, source, target, protocol):
+    """Write what EDIT makes of SOURCE; returns ckpt's command for it, or "none"."""
+    done = EDITS[edit](source)
+    if done is None:
+        return "none"
+    torch.save(done[0], target, pickle_protocol=protocol)
+    return done[1] + ([] if edit == "extract" else ["--if-present"])

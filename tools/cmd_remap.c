@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "edit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct edit_settings s;
+static const char *all;
+static bool device_objects, any_device;
+
+static const struct opt opts[] = {
+	OPT_STR("all", 0, &all, "DEVICE", "move everything there, whatever the tag"),
+	OPT_FLAG("device-objects", 0, &device_objects,
+		 "also torch.device values, which torch.load leaves alone"),
+	OPT_FLAG("any-device", 0, &any_device, "take device types that torch itself does not know"),
+	OPT_FLAG("if-present", 0, &s.if_present,
+		 "nothing to move is no error: write OUT all the same"),
+	EDIT_OPTS(s),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_remap = {
+	.name = "remap",
+	.operands = "OLD=NEW... IN OUT",
+	.summary = "change the devices that tensors are loaded to, as map_location does",
+	.details =
+		"OLD is looked up by its exact text, as in a map_location dict, and all maps are applied at\n"
+		"once: 'cuda:0=cuda:1 cuda:1=cuda:0' swaps. OLD may be a glob: 'cuda:*=cpu'. Tags that no OLD\n"
+		"names stay. OUT is, byte for byte, what torch.load(map_location=...) and torch.save write on\n"
+		"a machine that has these devices; 'cuda' is written as 'cuda:0'. Meta tensors stay meta.\n",
+	.examples = "  ckpt remap cuda:0=cuda:3 in.pt out.pt\n"
+		    "  ckpt remap 'cuda:*=cpu' in.pt out.pt\n"
+		    "  ckpt remap --all cpu in.pt out.pt\n",
+	.opts = opts,
+	.least = 2,
+	.most = -1,
+	.run = run,
+};
+
+/* "OLD=NEW,OLD=NEW" -> maps; the text is cut up. */
+static int parse_maps(char *text, struct ckpt_device_map *maps, size_t most, struct ckpt_error *err)
+{
+	size_t count = 0;
+	char *rest = text;
+
+	for (char *one = strsep(&rest, ","); one; one = strsep(&rest, ",")) {
+		char *equals = strchr(one, '=');
+
+		if (!equals || equals == one || !equals[1] || count == most) {
+			err->status = CKPT_E_ARG;
+			snprintf(err->text, sizeof(err->text), "'%.60s': wanted OLD=NEW", one);
+			return -1;
+		}
+		*equals = '\0';
+		maps[count++] = (struct ckpt_device_map){ one, equals + 1 };
+	}
+	return (int)count;
+}
+
+static char *join(const struct str_list *list)
+{
+	size_t len = 1;
+	char *text;
+
+	for (size_t i = 0; i < list->count; i++)
+		len += strlen(list->items[i]) + 1;
+	text = calloc(1, len);
+	for (size_t i = 0; text && i < list->count; i++) {
+		strcat(text, i ? "," : "");
+		strcat(text, list->items[i]);
+	}
+	return text;
+}
+
+static int remap(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
+		 struct ckpt_edit_report *report, struct ckpt_error *err)
+{
+	char *text = join(&step->args);
+	size_t most = text ? strlen(text) / 2 + 1 : 0;
+	struct ckpt_device_map *maps = calloc(most, sizeof(*maps));
+	int rc = CKPT_E_NOMEM, count;
+
+	if (text && maps) {
+		count = parse_maps(text, maps, most, err);
+		rc = count < 0 ? CKPT_E_ARG
+			       : ckpt_remap(in, maps, (size_t)count, &step->options, out, report,
+					    err);
+	}
+	free(maps);
+	free(text);
+	return rc;
+}
+
+static int remap_all(const struct ckpt_model *in, const struct edit_step *step,
+		     struct ckpt_model **out, struct ckpt_edit_report *report,
+		     struct ckpt_error *err)
+{
+	struct ckpt_device_map map = { NULL, step->args.items[0] };
+
+	return ckpt_remap(in, &map, 1, &step->options, out, report, err);
+}
+
+enum { MOST_DEVICES = 4 };
+
+/* "cpu, cuda:0 and cuda:1": the devices of a checkpoint, the first few */
+static void list_devices(const struct ckpt_model *in, char *text, size_t size)
+{
+	const char *seen[MOST_DEVICES];
+	size_t count = 0, len = 0;
+	struct ckpt_tensor_info t = CKPT_TENSOR_INFO_INIT;
+	char shown[40];
+
+	text[0] = '\0';
+	for (uint64_t i = 0; i < ckpt_tensor_count(in) && count < MOST_DEVICES; i++) {
+		bool known = ckpt_tensor_get(in, i, &t) < 0 || t.storage < 0;
+
+		for (size_t k = 0; !known && k < count; k++)
+			known = !strcmp(seen[k], t.device);
+		if (known)
+			continue;
+		ckpt_escape(shown, sizeof(shown), t.device, strlen(t.device));
+		len += (size_t)snprintf(text + len, size - len, "%s%s", count ? ", " : "", shown);
+		seen[count++] = t.device;
+	}
+}
+
+static const char *nothing_there(const struct ckpt_model *in, const struct edit_step *step,
+				 char why[MOST_REASON])
+{
+	char devices[120];
+
+	(void)step;
+	list_devices(in, devices, sizeof(devices));
+	if (devices[0])
+		snprintf(why, MOST_REASON, "there is nothing to move: its tensors are on %s",
+			 devices);
+	else
+		snprintf(why, MOST_REASON, "there is nothing to move: it has no tensors with data");
+	return "tags are compared as text, 'cuda:*=cpu' takes all of them; " HINT_IF_PRESENT;
+}
+
+const struct edit_kind kind_remap = {
+	.name = "remap",
+	.merges = true,
+	.apply = remap,
+	.why_nothing = nothing_there,
+};
+const struct edit_kind kind_remap_all = {
+	.name = "remap-all",
+	.apply = remap_all,
+	.why_nothing = nothing_there,
+};
+
+static int run(int argc, char **argv)
+{
+	int first = parse_options(&cmd_remap, argc, argv), maps = argc - first - 2;
+	struct edit_step step = { &kind_remap, .options = CKPT_EDIT_OPTIONS_INIT };
+
+	if (first < 0)
+		return -1 - first;
+	if (all && maps)
+		return wrong_usage(&cmd_remap, "remap: --all and OLD=NEW exclude each other");
+	if (!all && !maps)
+		return wrong_usage(&cmd_remap, "remap: no map, wanted OLD=NEW or --all DEVICE");
+	step.args = (struct str_list){ (const char **)&argv[first], (size_t)maps };
+	if (all) {
+		step.kind = &kind_remap_all;
+		step.args = (struct str_list){ &all, 1 };
+	}
+	step.options.device_objects = device_objects;
+	step.options.any_device = any_device;
+	return run_edit(&s, &step, 1, argv[argc - 2], argv[argc - 1]);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "edit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* extract and select: parts of a checkpoint. */
+
+static struct edit_settings s;
+static struct str_list keep, drop;
+
+static const struct opt extract_opts[] = { EDIT_OPTS(s), OPT_END };
+static const struct opt select_opts[] = {
+	OPT_LIST("keep", 0, &keep, "PATTERN", "keep only what matches; may be repeated"),
+	OPT_LIST("drop", 0, &drop, "PATTERN", "leave out what matches; may be repeated"),
+	OPT_FLAG("if-present", 0, &s.if_present, "a pattern that matches nothing is no error"),
+	EDIT_OPTS(s), OPT_END
+};
+
+static int run_extract(int argc, char **argv);
+static int run_select(int argc, char **argv);
+
+const struct command cmd_extract = {
+	.name = "extract",
+	.operands = "NAME IN OUT",
+	.summary = "a part becomes the whole: the state dict out of a trainer's file",
+	.details =
+		"NAME is a path as 'ckpt ls' and 'ckpt info' print it: model, optimizer.state.0; or the exact\n"
+		"form, for keys with dots: [\"state_dict\"][\"net.0.weight\"]. OUT is, byte for byte, what\n"
+		"torch.save(torch.load(IN)[NAME], OUT) writes.\n",
+	.examples = "  ckpt extract state_dict trainer.ckpt model.pt\n",
+	.opts = extract_opts,
+	.least = 3,
+	.most = 3,
+	.run = run_extract,
+};
+
+const struct command cmd_select = {
+	.name = "select",
+	.operands = "IN OUT",
+	.summary = "keep or drop entries: optimizer state, EMA copies, buffers",
+	.details =
+		"A PATTERN is a glob over the whole name ('*' crosses dots), which also matches what is below\n"
+		"that name; 're:' starts a Perl-compatible expression. Entries of dicts and lists are left out,\n"
+		"and with them their tensors; tuples and objects stay as a whole. --drop counts after --keep.\n",
+	.examples = "  ckpt select --drop optimizer --drop 'ema*' trainer.pt small.pt\n"
+		    "  ckpt select --keep 'model.backbone.*' trainer.pt backbone.pt\n",
+	.opts = select_opts,
+	.least = 2,
+	.most = 2,
+	.run = run_select,
+};
+
+static int extract(const struct ckpt_model *in, const struct edit_step *step,
+		   struct ckpt_model **out, struct ckpt_edit_report *report, struct ckpt_error *err)
+{
+	return ckpt_extract(in, step->args.items[0], out, report, err);
+}
+
+static void hint_extract(const struct ckpt_model *in, const struct edit_step *step,
+			 const struct ckpt_error *err)
+{
+	if (err->status == CKPT_E_NOTFOUND)
+		hint_name(in, step->args.items[0]);
+}
+
+static int keep_only(const struct ckpt_model *in, const struct edit_step *step,
+		     struct ckpt_model **out, struct ckpt_edit_report *report,
+		     struct ckpt_error *err)
+{
+	return ckpt_select(in, step->args.items, step->args.count, NULL, 0, out, report, err);
+}
+
+static int leave_out(const struct ckpt_model *in, const struct edit_step *step,
+		     struct ckpt_model **out, struct ckpt_edit_report *report,
+		     struct ckpt_error *err)
+{
+	return ckpt_select(in, NULL, 0, step->args.items, step->args.count, out, report, err);
+}
+
+static const char *nothing_left_out(const struct ckpt_model *in, const struct edit_step *step,
+				    char why[MOST_REASON])
+{
+	(void)in;
+	(void)step;
+	snprintf(why, MOST_REASON, "every entry is to be kept");
+	return HINT_IF_PRESENT;
+}
+
+const struct edit_kind kind_extract = {
+	.name = "extract",
+	.apply = extract,
+	.hint_failed = hint_extract,
+};
+const struct edit_kind kind_keep = {
+	.name = "keep",
+	.merges = true,
+	.apply = keep_only,
+	.why_nothing = nothing_left_out,
+};
+const struct edit_kind kind_drop = {
+	.name = "drop",
+	.merges = true,
+	.apply = leave_out,
+	.why_nothing = nothing_left_out,
+};
+
+static int run_extract(int argc, char **argv)
+{
+	int first = parse_options(&cmd_extract, argc, argv);
+	struct edit_step step = { &kind_extract, .options = CKPT_EDIT_OPTIONS_INIT };
+
+	if (first < 0)
+		return -1 - first;
+	step.args = (struct str_list){ (const char **)&argv[first], 1 };
+	return run_edit(&s, &step, 1, argv[first + 1], argv[first + 2]);
+}
+
+static int run_select(int argc, char **argv)
+{
+	int first = parse_options(&cmd_select, argc, argv);
+	struct edit_step steps[2] = { { &kind_keep, keep, CKPT_EDIT_OPTIONS_INIT },
+				      { &kind_drop, drop, CKPT_EDIT_OPTIONS_INIT } };
+
+	if (first < 0)
+		return -1 - first;
+	if (!keep.count && !drop.count)
+		return wrong_usage(&cmd_select, "select: wanted --keep or --drop");
+	steps[0].args = keep;
+	steps[1].args = drop;
+	return run_edit(&s, keep.count ? steps : steps + 1, keep.count && drop.count ? 2 : 1,
+			argv[first], argv[first + 1]);
+}

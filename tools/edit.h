@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_TOOLS_EDIT_H
+#define CKPT_TOOLS_EDIT_H
+
+#include "command.h"
+
+/* What all commands that edit have in common: open IN, one or more edits, one write, one summary. */
+struct edit_settings {
+	bool force, no_sync, dry_run, if_present;
+};
+
+#define EDIT_OPTS(s) \
+	OPT_FLAG("force", 'f', &(s).force, "replace OUT if it exists"), \
+		OPT_FLAG("no-sync", 0, &(s).no_sync, "do not wait for the disk, like cp"), \
+		OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"), \
+		OPT_FLAG("quiet", 'q', &quiet, "print errors only")
+
+#define AT_OPT(at) \
+	OPT_LIST("at", 0, &(at), "NAME", \
+		 "edit only the mapping NAME, and what is below it; may be repeated")
+
+enum { MOST_REASON = 240 };
+
+/* One edit of a chain. */
+struct edit_step {
+	const struct edit_kind *kind;
+	struct str_list args; /* prefix, expressions, maps, patterns ... */
+	struct ckpt_edit_options options;
+};
+
+struct edit_kind {
+	const char *name; /* as in `ckpt edit --NAME` */
+	bool merges;	  /* neighbours of a chain are one step with several arguments */
+	int (*apply)(const struct ckpt_model *in, const struct edit_step *step,
+		     struct ckpt_model **out, struct ckpt_edit_report *report,
+		     struct ckpt_error *err);
+	/* Why nothing was changed; returns what could be done instead. */
+	const char *(*why_nothing)(const struct ckpt_model *in, const struct edit_step *step,
+				   char why[MOST_REASON]);
+	/* What might help where APPLY failed; may be NULL. */
+	void (*hint_failed)(const struct ckpt_model *in, const struct edit_step *step,
+			    const struct ckpt_error *err);
+};
+
+extern const struct edit_kind kind_strip_module, kind_add_module, kind_strip_prefix,
+	kind_add_prefix, kind_rename, kind_remap, kind_remap_all, kind_extract, kind_keep,
+	kind_drop;
+
+#define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"
+
+/* Open IN, take the steps, save as OUT, print what was done. Returns the exit code. */
+int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_t count,
+	     const char *in, const char *out);
+
+/* Did an edit change anything? */
+bool edit_changed(const struct ckpt_edit_report *report);
+
+/* "14 keys renamed in 'model', ": what one step did. */
+void print_changes(const struct ckpt_edit_report *report);
+
+/*
+ * Is every --at a mapping? If not: say so for each, with what was probably meant. Returns the exit
+ * code.
+ */
+int check_at(const struct ckpt_model *model, const char *in,
+	     const struct ckpt_edit_options *options);
+
+/* Nothing is called NAME: what was probably meant. */
+void hint_name(const struct ckpt_model *model, const char *name);
+
+#endif

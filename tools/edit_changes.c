@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "edit.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* What an edit did, in a few words. */
+
+enum { MOST_PLACES = 8 };
+
+bool edit_changed(const struct ckpt_edit_report *r)
+{
+	return r->renamed || r->names_renamed || r->storages_moved || r->devices_moved ||
+	       r->entries_dropped || r->extracted;
+}
+
+static const char *plural(uint64_t count, const char *one, const char *more)
+{
+	return count == 1 ? one : more;
+}
+
+static void print_renamed(const struct ckpt_edit_report *r)
+{
+	char name[160];
+
+	for (size_t i = 0; i < r->place_count && i < MOST_PLACES; i++) {
+		const char *place = r->places[i].name;
+
+		printf("%" PRIu64 "%s in %s%s%s, ", r->places[i].renamed,
+		       i ? "" : plural(r->places[i].renamed, " key renamed", " keys renamed"),
+		       place[0] ? "'" : "the state dict",
+		       ckpt_escape(name, sizeof(name), place, strlen(place)), place[0] ? "'" : "");
+	}
+	if (r->place_count > MOST_PLACES)
+		printf("and in %zu more state dicts, ", r->place_count - MOST_PLACES);
+	if (r->names_renamed)
+		printf("%" PRIu64 " parameter %s in param_groups, ", r->names_renamed,
+		       plural(r->names_renamed, "name", "names"));
+}
+
+void print_changes(const struct ckpt_edit_report *r)
+{
+	print_renamed(r);
+	if (r->storages_moved || r->devices_moved)
+		printf("%" PRIu64 " %s moved, ", r->storages_moved,
+		       plural(r->storages_moved, "storage", "storages"));
+	if (r->devices_moved)
+		printf("%" PRIu64 " %s, ", r->devices_moved,
+		       plural(r->devices_moved, "other device changed", "other devices changed"));
+	if (r->entries_dropped)
+		printf("%" PRIu64 " %s with %" PRIu64 " %s dropped, ", r->entries_dropped,
+		       plural(r->entries_dropped, "entry", "entries"), r->tensors_dropped,
+		       plural(r->tensors_dropped, "tensor", "tensors"));
+	if (r->extracted && r->tensors_dropped)
+		printf("%" PRIu64 " %s left behind, ", r->tensors_dropped,
+		       plural(r->tensors_dropped, "tensor", "tensors"));
+	if (!edit_changed(r))
+		printf("nothing to change, ");
+}
