@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 extern const struct command cmd_ls, cmd_info, cmd_dis, cmd_strip_module, cmd_add_module,
-	cmd_strip_prefix, cmd_add_prefix, cmd_rename, cmd_remap, cmd_extract,
+	cmd_strip_prefix, cmd_add_prefix, cmd_rename, cmd_remap, cmd_cast, cmd_extract,
 	cmd_select, cmd_edit, cmd_convert, cmd_version, cmd_help,
 	cmd_completion;
 
@@ -19,6 +19,7 @@ const struct command *const commands[] = {
 	&cmd_add_prefix,
 	&cmd_rename,
 	&cmd_remap,
+	&cmd_cast,
 	&cmd_extract,
 	&cmd_select,
 	&cmd_edit,

@@ -11,7 +11,7 @@ static struct step_list chain;
 
 static const struct edit_kind *const kinds[] = {
 	&kind_strip_module, &kind_add_module, &kind_strip_prefix, &kind_add_prefix, &kind_rename,
-	&kind_remap,	    &kind_remap_all,  &kind_extract,	  &kind_keep,	    &kind_drop,
+	&kind_remap,	    &kind_remap_all,  &kind_extract,	  &kind_keep,	    &kind_drop, &kind_cast,
 };
 
 static const struct opt opts[] = {
@@ -26,6 +26,7 @@ static const struct opt opts[] = {
 	OPT_STEP("extract", &chain, "NAME", "the value called NAME becomes the whole"),
 	OPT_STEP("keep", &chain, "PATTERN", "keep only what matches"),
 	OPT_STEP("drop", &chain, "PATTERN", "leave out what matches"),
+	OPT_STEP("cast", &chain, "DTYPE", "floating tensors to another dtype"),
 	OPT_FLAG("if-present", 0, &s.if_present, "a step that finds nothing to do is no error"),
 	EDIT_OPTS(s),
 	OPT_END
@@ -41,7 +42,7 @@ const struct command cmd_edit = {
 		"Every step sees what the one before it made; bytes are moved once, at the end. Several\n"
 		"--keep, --drop or --remap in a row are one step.\n",
 	.examples =
-		"  ckpt edit in.pt out.pt --strip-module --drop 'optimizer*' --remap cuda:0=cpu\n"
+		"  ckpt edit in.pt out.pt --strip-module --drop 'optimizer*' --cast bf16 --remap cuda:0=cpu\n"
 		"  ckpt edit trainer.ckpt out.pt --extract state_dict --strip-prefix model.\n",
 	.opts = opts,
 	.least = 2,

@@ -11,7 +11,7 @@ enum { MOST_PLACES = 8 };
 bool edit_changed(const struct ckpt_edit_report *r)
 {
 	return r->renamed || r->names_renamed || r->storages_moved || r->devices_moved ||
-	       r->entries_dropped || r->extracted;
+	       r->entries_dropped || r->extracted || r->tensors_cast;
 }
 
 static const char *plural(uint64_t count, const char *one, const char *more)
@@ -40,6 +40,8 @@ static void print_renamed(const struct ckpt_edit_report *r)
 
 void print_changes(const struct ckpt_edit_report *r)
 {
+	char before[16], after[16];
+
 	print_renamed(r);
 	if (r->storages_moved || r->devices_moved)
 		printf("%" PRIu64 " %s moved, ", r->storages_moved,
@@ -54,6 +56,14 @@ void print_changes(const struct ckpt_edit_report *r)
 	if (r->extracted && r->tensors_dropped)
 		printf("%" PRIu64 " %s left behind, ", r->tensors_dropped,
 		       plural(r->tensors_dropped, "tensor", "tensors"));
+	if (r->tensors_cast)
+		printf("%" PRIu64 " %s cast, %s became %s, ", r->tensors_cast,
+		       plural(r->tensors_cast, "tensor", "tensors"),
+		       size_phrase(r->cast_nbytes_before, before),
+		       size_phrase(r->cast_nbytes_after, after));
+	if (r->tensors_left)
+		printf("%" PRIu64 " %s of a kind that cannot be cast, ", r->tensors_left,
+		       plural(r->tensors_left, "tensor", "tensors"));
 	if (!edit_changed(r))
 		printf("nothing to change, ");
 }

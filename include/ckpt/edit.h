@@ -23,6 +23,9 @@ struct ckpt_edit_options {
 	bool anywhere;	     /* strip: also inside a name, after a dot ("net.module.conv") */
 	bool device_objects; /* remap: also torch.device values, which torch.load leaves alone */
 	bool any_device;     /* remap: take device types that torch itself does not know */
+	const char *const *only, *const *except; /* cast: patterns over names of tensors, or NULL */
+	size_t only_count, except_count;
+	bool to_integer; /* cast: cutting fractions off is meant */
 };
 #define CKPT_EDIT_OPTIONS_INIT \
 	{ \
@@ -49,6 +52,9 @@ struct ckpt_edit_report {
 	uint64_t devices_moved;	 /* devices that stand elsewhere than with a storage */
 	uint64_t entries_dropped;
 	uint64_t tensors_dropped; /* that stood in them, or beside what was extracted */
+	uint64_t tensors_cast, storages_cast;
+	uint64_t cast_nbytes_before, cast_nbytes_after; /* of these storages */
+	uint64_t tensors_left; /* that should have been cast but whose kind is not known well enough */
 	const char *unmatched; /* select: the first pattern that nothing matched, as given; or NULL */
 	bool extracted;	       /* a part became the whole */
 };
@@ -158,6 +164,21 @@ CKPT_API int ckpt_extract(const struct ckpt_model *model, const char *name, stru
 CKPT_API int ckpt_select(const struct ckpt_model *model, const char *const *keep, size_t keep_count,
 			 const char *const *drop, size_t drop_count, struct ckpt_model **out,
 			 struct ckpt_edit_report *report, struct ckpt_error *err);
+
+/* ---- numbers ---- */
+
+/*
+ * Cast the floating tensors to DTYPE (as torch names it; bf16, fp16, fp32 for short), as Tensor.to()
+ * of torch 2.14 does it, to the bit. Integers, bool, complex and quantised tensors stay. ONLY and
+ * EXCEPT choose by name. Storages are cast as a whole, so what was tied stays tied.
+ *
+ * The numbers are cast while the result is saved. CKPT_E_ARG if there is no such cast, or it is one
+ * to integers without TO_INTEGER; CKPT_E_UNSUPPORTED if a storage is shared by tensors of which only
+ * some are to be cast.
+ */
+CKPT_API int ckpt_cast(const struct ckpt_model *model, const char *dtype,
+		       const struct ckpt_edit_options *options, struct ckpt_model **out,
+		       struct ckpt_edit_report *report, struct ckpt_error *err);
 
 #ifdef __cplusplus
 }

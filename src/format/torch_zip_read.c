@@ -381,6 +381,32 @@ static int read_pickle(struct ckpt_document *doc, struct ckpt_error *err)
 			     CKPT_NO_OFFSET);
 }
 
+/* The bytes of a storage as they are in the file: no more than belongs to it. */
+static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s,
+			 struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	struct ckpt_torch_zip *tz = doc->container;
+	struct ckpt_zip_entry *entry = ckpt_torch_zip_data(tz, s);
+	int rc;
+
+	if (!entry)
+		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is missing", s->key);
+	rc = ckpt_zip_locate(tz->zip, entry, err);
+	if (rc < 0)
+		return rc;
+	*out = ckpt_zip_recipe(tz->zip, entry);
+	if (out->len < s->nbytes)
+		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is too short",
+				 s->key);
+	if (out->kind == CKPT_RECIPE_EXTENT)
+		out->len = s->nbytes; /* what lies behind belongs to no tensor */
+	else if (out->len != s->nbytes)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "the compressed record 'data/%.200s' is longer than its storage",
+				 s->key);
+	return 0;
+}
+
 static int open_container(struct ckpt_document *doc, struct ckpt_error *err)
 {
 	struct ckpt_torch_zip *tz = calloc(1, sizeof(*tz));
@@ -390,6 +416,7 @@ static int open_container(struct ckpt_document *doc, struct ckpt_error *err)
 		return ckpt_fail_nomem(err);
 	doc->container = tz;
 	doc->free_container = free_torch_zip;
+	doc->storage_bytes = storage_bytes;
 	rc = ckpt_zip_open(doc->source, &tz->zip, err);
 	if (rc == CKPT_E_NOTFOUND)
 		return ckpt_torch_zip_fail_truncated(doc->source, err);

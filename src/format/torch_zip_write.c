@@ -83,27 +83,6 @@ static int add_text(struct writer *w, const char *name, const char *text, struct
 	return add_memory(w, name, text, strlen(text), err);
 }
 
-/* The bytes of a storage as they are in the input: no more than belongs to it. */
-static int storage_recipe(const struct writer *w, const struct ckpt_storage *s,
-			  struct ckpt_recipe *out, struct ckpt_error *err)
-{
-	const struct ckpt_zip_entry *entry = ckpt_torch_zip_data(w->tz, s);
-
-	if (!entry)
-		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is missing", s->key);
-	*out = ckpt_zip_recipe(w->tz->zip, entry);
-	if (out->len < s->nbytes)
-		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is too short",
-				 s->key);
-	if (out->kind == CKPT_RECIPE_EXTENT)
-		out->len = s->nbytes; /* what lies behind belongs to no tensor */
-	else if (out->len != s->nbytes)
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "the compressed record 'data/%.200s' is longer than its storage",
-				 s->key);
-	return 0;
-}
-
 static int swap_recipe(struct writer *w, const struct ckpt_storage *s, struct ckpt_recipe *recipe,
 		       struct ckpt_error *err)
 {
@@ -129,12 +108,16 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 {
 	const struct ckpt_storage *s = &w->model->storages[w->resaved.order[place]];
 	bool swapped = w->swap && ckpt_byteswap_width(s->dtype) > 1;
+	bool made = s->made;
 	static const uint32_t none = 0;
 	size_t len = strlen(w->resaved.keys[place]);
 	struct ckpt_recipe recipe;
-	int rc = storage_recipe(w, s, &recipe, err);
+	int rc = ckpt_model_storage_bytes(w->model, s, &recipe, err);
 	char *name;
 
+	if (rc == 0 && made && !strcmp(w->tz->byteorder, "big"))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "a big-endian file cannot be cast; 'ckpt convert' turns it around");
 	if (rc == 0 && swapped)
 		rc = swap_recipe(w, s, &recipe, err);
 	if (rc < 0)
@@ -146,7 +129,8 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 	memcpy(name + 5, w->resaved.keys[place], len + 1);
 	if (!w->crc)
 		return add_piece(w, name, &recipe, &none, err);
-	return add_piece(w, name, &recipe, knows_crc(w, s, swapped) ? &s->crc32 : NULL, err);
+	return add_piece(w, name, &recipe, !made && knows_crc(w, s, swapped) ? &s->crc32 : NULL,
+			 err);
 }
 
 static int by_key_text(const void *a, const void *b, void *keys)

@@ -22,8 +22,9 @@ struct ckpt_readahead {
 	pthread_mutex_t lock; /* for all that follows, while the extent is threaded */
 	pthread_cond_t changed;
 	const struct ckpt_source *src;
-	uint64_t off, end;	   /* what is still to be read */
-	unsigned filled, returned; /* blocks, counted since the extent began */
+	struct ckpt_stream *stream; /* instead of SRC, or NULL */
+	uint64_t off, end;	    /* what is still to be read */
+	unsigned filled, returned;  /* blocks, counted since the extent began */
 	bool reading, lent, quit;
 	int rc;
 	struct ckpt_error err;
@@ -47,17 +48,24 @@ static bool may_read(const struct ckpt_readahead *ra)
 	       ra->filled - ra->returned < DEPTH;
 }
 
+static int read_bytes(const struct ckpt_readahead *ra, uint64_t off, void *buf, size_t len,
+		      struct ckpt_error *err)
+{
+	if (ra->stream)
+		return ra->stream->read(ra->stream, buf, len, err);
+	return ckpt_source_read(ra->src, off, buf, len, err);
+}
+
 /* Called with the lock, which is open while the bytes come. */
 static void read_block(struct ckpt_readahead *ra)
 {
-	const struct ckpt_source *src = ra->src;
 	uint64_t off = ra->off;
 	size_t len = next_length(ra);
 	int rc;
 
 	ra->reading = true;
 	pthread_mutex_unlock(&ra->lock);
-	rc = ckpt_source_read(src, off, block(ra, ra->filled), len, &ra->err);
+	rc = read_bytes(ra, off, block(ra, ra->filled), len, &ra->err);
 	pthread_mutex_lock(&ra->lock);
 	ra->reading = false;
 	ra->rc = rc;
@@ -133,8 +141,8 @@ static bool start_thread(struct ckpt_readahead *ra)
 	return ra->started;
 }
 
-void ckpt_readahead_begin(struct ckpt_readahead *ra, const struct ckpt_source *src, uint64_t off,
-			  uint64_t len)
+static void begin(struct ckpt_readahead *ra, const struct ckpt_source *src,
+		  struct ckpt_stream *stream, uint64_t off, uint64_t len)
 {
 	pthread_mutex_lock(&ra->lock);
 	ra->off = ra->end; /* nothing more of the extent before */
@@ -143,6 +151,7 @@ void ckpt_readahead_begin(struct ckpt_readahead *ra, const struct ckpt_source *s
 	ra->threaded = len >= WORTH_IT && !ra->no_thread && (ra->started || start_thread(ra));
 	ra->no_thread |= len >= WORTH_IT && !ra->started;
 	ra->src = src;
+	ra->stream = stream;
 	ra->off = off;
 	ra->end = off + len;
 	ra->filled = ra->returned = 0;
@@ -152,13 +161,35 @@ void ckpt_readahead_begin(struct ckpt_readahead *ra, const struct ckpt_source *s
 	pthread_mutex_unlock(&ra->lock);
 }
 
+void ckpt_readahead_begin(struct ckpt_readahead *ra, const struct ckpt_source *src, uint64_t off,
+			  uint64_t len)
+{
+	begin(ra, src, NULL, off, len);
+}
+
+void ckpt_readahead_begin_stream(struct ckpt_readahead *ra, struct ckpt_stream *stream,
+				 uint64_t len)
+{
+	begin(ra, NULL, stream, 0, len);
+}
+
+void ckpt_readahead_end(struct ckpt_readahead *ra)
+{
+	pthread_mutex_lock(&ra->lock);
+	ra->off = ra->end;
+	while (ra->reading)
+		pthread_cond_wait(&ra->changed, &ra->lock);
+	ra->threaded = false;
+	pthread_mutex_unlock(&ra->lock);
+}
+
 static int next_here(struct ckpt_readahead *ra, const uint8_t **bytes, size_t *len,
 		     struct ckpt_error *err)
 {
 	*bytes = ra->blocks;
 	*len = next_length(ra);
 	ra->off += *len;
-	return *len ? ckpt_source_read(ra->src, ra->off - *len, ra->blocks, *len, err) : 0;
+	return *len ? read_bytes(ra, ra->off - *len, ra->blocks, *len, err) : 0;
 }
 
 /* Called with the lock. */

@@ -308,6 +308,15 @@ int ckpt_model_own_storages(struct ckpt_model *model, struct ckpt_error *err)
 	return 0;
 }
 
+int ckpt_model_storage_bytes(const struct ckpt_model *model, const struct ckpt_storage *storage,
+			     struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	if (!storage->made)
+		return model->doc->storage_bytes(model->doc, storage, out, err);
+	*out = *storage->made;
+	return 0;
+}
+
 bool ckpt_model_has_tensors(const struct ckpt_model *model)
 {
 	struct ckpt_model *m = (struct ckpt_model *)model; /* the list is a cache */

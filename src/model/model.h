@@ -20,6 +20,7 @@ struct ckpt_storage {
 	const struct ckpt_recipe *made; /* bytes that an edit makes; NULL: those of the record */
 	uint32_t crc32;
 	bool has_crc;
+	bool retyped; /* DTYPE is that of its tensors, whatever their persistent ids and calls say */
 };
 
 enum ckpt_tensor_kind {
@@ -67,6 +68,9 @@ struct ckpt_document {
 	void *container; /* the format's own state, e.g. the zip index */
 	void (*free_container)(void *container);
 	const struct ckpt_format *format;
+	/* Where the bytes of a storage are in the file. */
+	int (*storage_bytes)(struct ckpt_document *doc, const struct ckpt_storage *storage,
+			     struct ckpt_recipe *out, struct ckpt_error *err);
 };
 
 /*
@@ -103,6 +107,10 @@ int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
 /* Storages of its own, to be changed in place. Only while a model is being made. */
 int ckpt_model_own_storages(struct ckpt_model *model, struct ckpt_error *err);
 int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err);
+
+/* How to get the bytes of a storage: those in the file, or what an edit makes of them. */
+int ckpt_model_storage_bytes(const struct ckpt_model *model, const struct ckpt_storage *storage,
+			     struct ckpt_recipe *out, struct ckpt_error *err);
 
 /* Makes the list where an edit left it out; false if that failed (memory). Thread-safe. */
 bool ckpt_model_has_tensors(const struct ckpt_model *model);

@@ -148,7 +148,7 @@ static int parse_strided(struct parser *p, const struct ckpt_seq *args, struct c
 	rc = parse_size_and_stride(p, args, 2, t);
 	if (rc < 0)
 		return rc;
-	if (t->dtype == CKPT_DTYPE_UNKNOWN)
+	if (t->dtype == CKPT_DTYPE_UNKNOWN || p->model->storages[t->storage].retyped)
 		t->dtype = p->model->storages[t->storage].dtype;
 	t->device = p->model->storages[t->storage].location;
 	return check_extent(p, t);

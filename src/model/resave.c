@@ -21,6 +21,7 @@ static const struct {
 	[CKPT_RESAVE_STR_META] = { NULL, "meta" },
 	[CKPT_RESAVE_ORDERED_DICT] = { "collections", "OrderedDict" },
 	[CKPT_RESAVE_REBUILD_V2] = { "torch._utils", "_rebuild_tensor_v2" },
+	[CKPT_RESAVE_REBUILD_V3] = { "torch._utils", "_rebuild_tensor_v3" },
 	[CKPT_RESAVE_REBUILD_SPARSE] = { "torch._utils", "_rebuild_sparse_tensor" },
 	[CKPT_RESAVE_UNTYPED] = { "torch.storage", "UntypedStorage" },
 };
@@ -144,9 +145,11 @@ static void set_constants(struct ckpt_saver *s)
 		v->u.bytes.ptr = constants[i].name;
 		v->u.bytes.len = strlen(constants[i].name);
 	}
-	for (int i = 0; i < CKPT_DTYPE_COUNT; i++)
+	for (int i = 0; i < CKPT_DTYPE_COUNT; i++) {
 		set_global(s, &s->classes[i], &s->class_names[i], "torch",
 			   ckpt_dtype_storage_class(i));
+		set_global(s, &s->dtypes[i], &s->dtype_names[i], "torch", ckpt_dtype_name(i));
+	}
 }
 
 int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_options *options,

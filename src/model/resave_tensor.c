@@ -102,7 +102,7 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 	type = ckpt_resave_now(s, persid->u.persid.pid->u.seq.items[1]);
 	dtype = type->kind == CKPT_GLOBAL ? ckpt_dtype_of_storage(type->u.global->name)
 					  : CKPT_DTYPE_UNKNOWN;
-	if (dtype == CKPT_DTYPE_UNKNOWN)
+	if (dtype == CKPT_DTYPE_UNKNOWN || storage->retyped)
 		dtype = storage->dtype;
 	items[0] = &s->constants[CKPT_RESAVE_STR_STORAGE];
 	if (in_tensor_v3)
@@ -160,24 +160,41 @@ static void place_items(struct ckpt_saver *s, const struct ckpt_value *v, bool v
 	items[3] = ckpt_resave_fresh_tuple(s, ckpt_resave_arg(s, v, 3));
 }
 
-static const struct ckpt_value *plain_tensor(struct ckpt_saver *s, const struct ckpt_value *v,
-					     bool v3)
+/* The storage of a tensor if an edit gave it another dtype, else NULL. */
+static const struct ckpt_storage *retyped(const struct ckpt_saver *s,
+					  const struct ckpt_value *persid)
 {
-	const struct ckpt_value *items[8], *metadata = ckpt_resave_arg(s, v, v3 ? 7 : 6);
-	const struct ckpt_value *requires_grad = ckpt_resave_arg(s, v, 4), *func = v->u.call->func;
-	uint32_t count = v3 ? 7 : 6;
+	int64_t index = ckpt_storage_of(persid);
 
-	if (ckpt_resave_arg(s, v, 0)->kind != CKPT_PERSID)
+	return index >= 0 && s->model->storages[index].retyped ? &s->model->storages[index] : NULL;
+}
+
+/* WAS_V3: the call that was read names the dtype, as it has no typed storage. */
+static const struct ckpt_value *plain_tensor(struct ckpt_saver *s, const struct ckpt_value *v,
+					     bool was_v3)
+{
+	const struct ckpt_value *items[8], *metadata = ckpt_resave_arg(s, v, was_v3 ? 7 : 6);
+	const struct ckpt_value *requires_grad = ckpt_resave_arg(s, v, 4), *func = v->u.call->func;
+	const struct ckpt_value *persid = ckpt_resave_arg(s, v, 0);
+	const struct ckpt_storage *storage;
+	bool v3 = was_v3;
+	uint32_t count;
+
+	if (persid->kind != CKPT_PERSID)
 		return v;
+	storage = retyped(s, persid);
+	if (storage)
+		v3 = !*ckpt_dtype_storage_class(storage->dtype);
+	count = v3 ? 7 : 6;
 	place_items(s, v, v3, items);
 	items[4] = requires_grad ? requires_grad : &ckpt_value_false;
 	items[5] = fresh_hooks(s);
 	if (v3)
-		items[6] = ckpt_resave_arg(s, v, 6);
+		items[6] = storage ? &s->dtypes[storage->dtype] : ckpt_resave_arg(s, v, 6);
 	if (metadata && metadata->kind == CKPT_DICT && metadata->u.seq.count)
 		items[count++] = bits_dict(s, metadata);
-	if (ckpt_value_is_global(func, "torch._utils", "_rebuild_tensor"))
-		func = &s->constants[CKPT_RESAVE_REBUILD_V2];
+	if (v3 != was_v3 || ckpt_value_is_global(func, "torch._utils", "_rebuild_tensor"))
+		func = &s->constants[v3 ? CKPT_RESAVE_REBUILD_V3 : CKPT_RESAVE_REBUILD_V2];
 	return ckpt_resave_call(s, v, func, ckpt_resave_seq(s, CKPT_TUPLE, items, count));
 }
 
@@ -287,21 +304,27 @@ static bool is_of_torch(const struct ckpt_value *func)
 	return func->kind == CKPT_GLOBAL && !strncmp(func->u.global->module, "torch.", 6);
 }
 
-/* ARGS as a call of FUNC would be written with them. */
-static const struct ckpt_value *inner_args(struct ckpt_saver *s, const struct ckpt_value *func,
-					   const struct ckpt_value *args)
+/* *FUNC and *ARGS as a call of the one with the others would be written. */
+static void resolve_inner(struct ckpt_saver *s, const struct ckpt_value **func,
+			  const struct ckpt_value **args)
 {
-	const struct ckpt_value *inner, *resolved;
+	const struct ckpt_value *inner = NULL, *resolved = NULL;
 
 	/* a function of the subclass's own gets its attributes as arguments */
-	if (!is_of_torch(func))
-		return with_attribute_dicts(s, args);
-	inner = ckpt_resave_call(s, NULL, func, args);
-	resolved = inner ? ckpt_resave_resolve_call(s, inner) : NULL;
-	if (!resolved)
-		return NULL;
-	return resolved == inner || resolved->kind != CKPT_CALL ? with_attribute_dicts(s, args)
-								: resolved->u.call->args;
+	if (is_of_torch(*func)) {
+		inner = ckpt_resave_call(s, NULL, *func, *args);
+		resolved = inner ? ckpt_resave_resolve_call(s, inner) : NULL;
+		if (!resolved) {
+			*args = NULL;
+			return;
+		}
+	}
+	if (resolved == inner || resolved->kind != CKPT_CALL) {
+		*args = with_attribute_dicts(s, *args);
+		return;
+	}
+	*func = resolved->u.call->func;
+	*args = resolved->u.call->args;
 }
 
 /* _rebuild_from_type_v2(func, class, args, state): ARGS are those of FUNC */
@@ -312,7 +335,7 @@ const struct ckpt_value *ckpt_resave_from_type(struct ckpt_saver *s, const struc
 
 	if (items[2]->kind != CKPT_TUPLE)
 		return v;
-	items[2] = inner_args(s, items[0], items[2]);
+	resolve_inner(s, &items[0], &items[2]);
 	items[3] = ckpt_resave_attributes(s, items[3]);
 	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 4));
 }

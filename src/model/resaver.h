@@ -17,6 +17,7 @@ enum ckpt_resave_constant {
 	CKPT_RESAVE_STR_META,
 	CKPT_RESAVE_ORDERED_DICT,
 	CKPT_RESAVE_REBUILD_V2,
+	CKPT_RESAVE_REBUILD_V3,
 	CKPT_RESAVE_REBUILD_SPARSE,
 	CKPT_RESAVE_UNTYPED,
 	CKPT_RESAVE_CONSTANT_COUNT,
@@ -30,9 +31,10 @@ struct ckpt_saver {
 	struct ckpt_strmap numpy_dtypes; /* "<f8" to the one dtype object of all scalars */
 	uint32_t next_id;
 	struct ckpt_value constants[CKPT_RESAVE_CONSTANT_COUNT],
-		classes[CKPT_DTYPE_COUNT]; /* storage classes */
+		classes[CKPT_DTYPE_COUNT], /* storage classes */
+		dtypes[CKPT_DTYPE_COUNT];
 	struct ckpt_global constant_names[CKPT_RESAVE_CONSTANT_COUNT],
-		class_names[CKPT_DTYPE_COUNT];
+		class_names[CKPT_DTYPE_COUNT], dtype_names[CKPT_DTYPE_COUNT];
 	unsigned nesting;
 	struct ckpt_arena *scratch; /* of the value being resolved */
 	struct ckpt_error *err;

@@ -164,26 +164,41 @@ static int copy_in_kernel(struct ckpt_mover *m, const struct ckpt_source *src, u
 	return rc;
 }
 
-static int copy_through_memory(struct ckpt_mover *m, const struct ckpt_source *src, uint64_t off,
-			       uint64_t len, struct ckpt_moved *moved, struct ckpt_error *err)
+/* What is read ahead, to its end. *READING: it failed there. */
+static int write_what_is_read(struct ckpt_mover *m, struct ckpt_moved *moved, bool want_head,
+			      bool *reading, struct ckpt_error *err)
 {
 	const uint8_t *bytes;
+	bool first = want_head;
 	size_t n;
 	int rc = 0;
 
-	ckpt_readahead_begin(m->ahead, src, off, len);
 	while (rc == 0) {
+		*reading = true;
 		rc = ckpt_readahead_next(m->ahead, &bytes, &n, err);
-		if (rc < 0)
-			return ckpt_error_at(err, rc, ckpt_source_path(src), NULL, CKPT_NO_OFFSET);
-		if (n == 0)
-			break;
-		look(moved, bytes, n, false);
+		if (rc < 0 || n == 0)
+			return rc;
+		*reading = false;
+		look(moved, bytes, n, first);
+		first = false;
 		rc = ckpt_sink_write(m->sink, m->flushed, bytes, n, err);
 		m->flushed += n;
 		if (rc == 0)
 			rc = report(m, err);
 	}
+	return rc;
+}
+
+static int copy_through_memory(struct ckpt_mover *m, const struct ckpt_source *src, uint64_t off,
+			       uint64_t len, struct ckpt_moved *moved, struct ckpt_error *err)
+{
+	bool reading;
+	int rc;
+
+	ckpt_readahead_begin(m->ahead, src, off, len);
+	rc = write_what_is_read(m, moved, false, &reading, err);
+	if (rc < 0 && reading)
+		return ckpt_error_at(err, rc, ckpt_source_path(src), NULL, CKPT_NO_OFFSET);
 	return rc;
 }
 
@@ -214,23 +229,40 @@ static int copy_extent(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 	return rc < 0 ? rc : report(m, err);
 }
 
+static int copy_small_stream(struct ckpt_mover *m, struct ckpt_stream *stream, size_t len,
+			     struct ckpt_moved *moved, struct ckpt_error *err)
+{
+	int rc = len ? stream->read(stream, m->block, len, err) : 0;
+
+	return rc < 0 ? rc : put_seen(m, m->block, len, true, moved, err);
+}
+
+static int copy_long_stream(struct ckpt_mover *m, struct ckpt_stream *stream, uint64_t len,
+			    struct ckpt_moved *moved, struct ckpt_error *err)
+{
+	bool reading;
+	int rc = ckpt_mover_flush(m, err);
+
+	if (rc < 0)
+		return rc;
+	ckpt_readahead_begin_stream(m->ahead, stream, len);
+	rc = write_what_is_read(m, moved, true, &reading, err);
+	ckpt_readahead_end(m->ahead);
+	return rc;
+}
+
 static int copy_stream(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 		       struct ckpt_moved *moved, struct ckpt_error *err)
 {
 	struct ckpt_stream *stream;
-	uint64_t done = 0;
 	int rc = recipe->open(recipe, &stream, err);
 
 	if (rc < 0)
 		return rc;
-	while (rc == 0 && done < recipe->len) {
-		size_t n = recipe->len - done < GATHER ? (size_t)(recipe->len - done) : GATHER;
-
-		rc = stream->read(stream, m->block, n, err);
-		if (rc == 0)
-			rc = put_seen(m, m->block, n, done == 0, moved, err);
-		done += n;
-	}
+	if (recipe->len <= GATHER)
+		rc = copy_small_stream(m, stream, (size_t)recipe->len, moved, err);
+	else
+		rc = copy_long_stream(m, stream, recipe->len, moved, err);
 	stream->close(stream);
 	return rc;
 }

@@ -9,7 +9,7 @@
 struct swap_stream {
 	struct ckpt_stream base;
 	const struct ckpt_byteswap *swap;
-	struct ckpt_stream *inner; /* NULL for an extent */
+	struct ckpt_stream *inner;
 	uint64_t pos;
 };
 
@@ -55,15 +55,11 @@ static void swap_all(uint8_t *bytes, size_t len, uint32_t width)
 static int read_swapped(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
 {
 	struct swap_stream *s = (struct swap_stream *)stream;
-	const struct ckpt_recipe *inner = &s->swap->inner;
 	int rc;
 
 	assert(s->pos % 8 ==
 	       0); /* no number is cut in two: all reads but the last are whole blocks */
-	if (s->inner)
-		rc = s->inner->read(s->inner, buf, len, err);
-	else
-		rc = ckpt_source_read(inner->src, inner->off + s->pos, buf, len, err);
+	rc = s->inner->read(s->inner, buf, len, err);
 	s->pos += len;
 	if (rc == 0)
 		swap_all(buf, len, s->swap->width);
@@ -74,8 +70,7 @@ static void close_stream(struct ckpt_stream *stream)
 {
 	struct swap_stream *s = (struct swap_stream *)stream;
 
-	if (s->inner)
-		s->inner->close(s->inner);
+	s->inner->close(s->inner);
 	free(s);
 }
 
@@ -83,15 +78,14 @@ static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 		       struct ckpt_error *err)
 {
 	struct swap_stream *s = calloc(1, sizeof(*s));
-	int rc = 0;
+	int rc;
 
 	*out = NULL;
 	if (!s)
 		return ckpt_fail_nomem(err);
 	s->base = (struct ckpt_stream){ read_swapped, close_stream };
 	s->swap = recipe->ctx;
-	if (s->swap->inner.kind == CKPT_RECIPE_STREAM)
-		rc = s->swap->inner.open(&s->swap->inner, &s->inner, err);
+	rc = ckpt_recipe_stream(&s->swap->inner, &s->inner, err);
 	if (rc < 0)
 		free(s);
 	else
@@ -101,7 +95,6 @@ static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 
 struct ckpt_recipe ckpt_byteswap_recipe(const struct ckpt_byteswap *swap)
 {
-	assert(swap->inner.kind != CKPT_RECIPE_MEMORY);
 	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_STREAM,
 				     .len = swap->inner.len,
 				     .open = open_stream,

@@ -3,6 +3,7 @@
 #define CKPT_TENSOR_RECIPE_H
 
 #include "io/source.h"
+#include "io/stream.h"
 
 /*
  * How to get bytes, without getting them: nothing is read until the mover asks. Borrowed by
@@ -12,15 +13,6 @@ enum ckpt_recipe_kind {
 	CKPT_RECIPE_EXTENT, /* LEN bytes at OFF of SRC */
 	CKPT_RECIPE_MEMORY, /* LEN bytes at MEMORY */
 	CKPT_RECIPE_STREAM, /* what OPEN gives, front to back: compressed records */
-};
-
-/*
- * A stream of known length. READ fills BUF with exactly LEN bytes or fails. All reads but the last
- * are of a multiple of 8 bytes.
- */
-struct ckpt_stream {
-	int (*read)(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err);
-	void (*close)(struct ckpt_stream *stream);
 };
 
 struct ckpt_recipe {
@@ -33,5 +25,9 @@ struct ckpt_recipe {
 		    struct ckpt_error *err);
 	void *ctx; /* for OPEN; OFF is its second argument */
 };
+
+/* The bytes of any recipe as a stream, to be closed by the caller. Borrows RECIPE. */
+int ckpt_recipe_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
+		       struct ckpt_error *err);
 
 #endif

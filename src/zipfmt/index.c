@@ -453,10 +453,12 @@ static int locate(struct ckpt_zip *zip, struct ckpt_zip_entry *e, struct ckpt_wi
 
 int ckpt_zip_locate(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, struct ckpt_error *err)
 {
-	struct ckpt_window w;
-	int rc = ckpt_window_init(&w, zip->source, 512, err);
+	struct ckpt_window w = { 0 };
+	int rc = 0;
 
 	pthread_mutex_lock(&zip->lock);
+	if (!entry->data_off)
+		rc = ckpt_window_init(&w, zip->source, 512, err);
 	if (rc == 0 && !entry->data_off)
 		rc = locate(zip, entry, &w, err);
 	pthread_mutex_unlock(&zip->lock);

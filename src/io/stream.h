@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_IO_STREAM_H
+#define CKPT_IO_STREAM_H
+
+#include "base/error.h"
+
+/*
+ * Bytes that come front to back, of a length that is known beforehand. READ fills BUF with exactly
+ * LEN bytes or fails. All reads but the last are of a multiple of 8 bytes. For one thread at a time.
+ */
+struct ckpt_stream {
+	int (*read)(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err);
+	void (*close)(struct ckpt_stream *stream);
+};
+
+#endif

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor/cast.h"
+
+#include "base/sized.h"
+#include "base/text.h"
+#include "model/model.h"
+#include "model/walk.h"
+
+#include <ckpt/edit.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Casts. The bytes belong to storages, so these are cast, each as a whole: tensors that share one
+ * still do afterwards.
+ */
+
+/* What is known of one storage after a look at all tensors. */
+struct use {
+	enum ckpt_dtype dtype; /* as its tensors take it */
+	const char *first;     /* a tensor that uses it */
+	bool wanted, unwanted, mixed;
+};
+
+struct caster {
+	const struct ckpt_model *from;
+	struct ckpt_model *to;
+	enum ckpt_dtype dtype;
+	struct ckpt_edit_options o;
+	struct ckpt_pattern **only, **except; /* by number in O */
+	struct use *uses;		      /* by storage */
+	size_t tensor_depth;		      /* inside a tensor as long as the walk is deeper */
+	bool chosen;			      /* that tensor */
+	char *tensor_name;
+	struct ckpt_edit_report report;
+};
+
+/* ---- which ---- */
+
+static int compile(const char *const *texts, size_t count, struct ckpt_pattern ***out,
+		   struct ckpt_error *err)
+{
+	int rc = 0;
+
+	*out = calloc(count + 1, sizeof(**out));
+	if (!*out)
+		return ckpt_fail_nomem(err);
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		rc = ckpt_pattern_new(texts[i], &(*out)[i], err);
+	return rc;
+}
+
+static void free_patterns(struct ckpt_pattern **patterns)
+{
+	for (struct ckpt_pattern **p = patterns; p && *p; p++)
+		ckpt_pattern_free(*p);
+	free(patterns);
+}
+
+static bool any_matches(struct ckpt_pattern **patterns, const char *name)
+{
+	for (; *patterns; patterns++)
+		if (ckpt_pattern_matches(*patterns, name))
+			return true;
+	return false;
+}
+
+static bool is_chosen(const struct caster *c, const char *name)
+{
+	if (c->o.only_count && !any_matches(c->only, name))
+		return false;
+	return !any_matches(c->except, name);
+}
+
+/* ---- what else names the dtype of a tensor ---- */
+
+static const struct ckpt_value *new_dtype(struct caster *c)
+{
+	struct ckpt_value *v = ckpt_model_new_value(c->to, CKPT_GLOBAL);
+	struct ckpt_global *g = ckpt_arena_calloc(c->to->arena, 1, sizeof(*g));
+	const char *name = ckpt_dtype_name(c->dtype);
+
+	if (!v || !g)
+		return NULL;
+	*g = (struct ckpt_global){ "torch", name, 5, (uint32_t)strlen(name) };
+	v->u.global = g;
+	return v;
+}
+
+/* Argument I of ARGS is a floating dtype: let it be the new one. */
+static int change_argument(struct caster *c, const struct ckpt_value *original, uint32_t i,
+			   struct ckpt_error *err)
+{
+	const struct ckpt_value *args = ckpt_model_now(c->to, original), *dtype;
+	struct ckpt_value *copy;
+
+	if (args->kind != CKPT_TUPLE || args->u.seq.count <= i)
+		return 0;
+	dtype = ckpt_model_now(c->to, args->u.seq.items[i]);
+	if (dtype->kind != CKPT_GLOBAL ||
+	    !ckpt_dtype_is_floating(ckpt_dtype_find(dtype->u.global->name)))
+		return 0;
+	copy = ckpt_arena_alloc(c->to->arena, sizeof(*copy));
+	if (!copy)
+		return ckpt_arena_fail(c->to->arena, err);
+	*copy = *args;
+	copy->u.seq = (struct ckpt_seq){ 0 };
+	if (!ckpt_seq_add_many(c->to->arena, &copy->u.seq, args->u.seq.items, args->u.seq.count))
+		return ckpt_arena_fail(c->to->arena, err);
+	copy->u.seq.items[i] = new_dtype(c);
+	if (!copy->u.seq.items[i])
+		return ckpt_arena_fail(c->to->arena, err);
+	return ckpt_model_replace(c->to, copy, err);
+}
+
+/* Functions whose arguments have a dtype beside that of a storage, and where. */
+static const struct {
+	const char *module, *name;
+	uint32_t dtype;
+} functions[] = {
+	{ "torch._utils", "_rebuild_meta_tensor_no_storage", 0 },
+	{ "torch._utils", "_rebuild_device_tensor_from_cpu_tensor", 1 },
+	{ "torch._utils", "_rebuild_wrapper_subclass", 1 },
+	{ "torch.distributed.tensor._dtensor_spec", "TensorMeta", 2 },
+	{ "torch.distributed._tensor.placement_types", "TensorMeta", 2 },
+};
+
+static int change_arguments_of(struct caster *c, const struct ckpt_value *func,
+			       const struct ckpt_value *args, struct ckpt_error *err)
+{
+	func = ckpt_model_now(c->to, func);
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (ckpt_value_is_global(func, functions[i].module, functions[i].name))
+			return change_argument(c, args, functions[i].dtype, err);
+	return 0;
+}
+
+static int change_dtypes_of(struct caster *c, const struct ckpt_value *v, struct ckpt_error *err)
+{
+	const struct ckpt_value *args = ckpt_model_now(c->to, v->u.call->args);
+
+	/* _rebuild_from_type_v2(func, class, args, state) calls FUNC with ARGS */
+	if (ckpt_value_is_call_of(v, "torch._tensor", "_rebuild_from_type_v2") &&
+	    args->kind == CKPT_TUPLE && args->u.seq.count >= 4)
+		return change_arguments_of(c, args->u.seq.items[0], args->u.seq.items[2], err);
+	return change_arguments_of(c, v->u.call->func, v->u.call->args, err);
+}
+
+/* ---- a look at all tensors ---- */
+
+/* Of what other classes than DTensor make of their parts nothing is known; numpy data are no storage. */
+static bool is_castable(const struct ckpt_tensor *t)
+{
+	if (t->kind == CKPT_KIND_WRAPPER)
+		return t->class_name && !strcmp(t->class_name, "DTensor");
+	return t->kind != CKPT_KIND_QUANTIZED && t->kind != CKPT_KIND_NUMPY &&
+	       t->kind != CKPT_KIND_UNINITIALIZED;
+}
+
+static void note_use(struct caster *c, const struct ckpt_tensor *t)
+{
+	struct use *use = &c->uses[t->storage];
+	bool wanted = c->chosen && ckpt_dtype_is_floating(t->dtype);
+
+	use->mixed |= use->first && use->dtype != t->dtype;
+	if (!use->first)
+		use->first = c->tensor_name;
+	use->dtype = t->dtype;
+	use->wanted |= wanted;
+	use->unwanted |= !wanted;
+}
+
+/* A tensor that is not inside of another. */
+static int begin_tensor(struct caster *c, const struct ckpt_walk_step *step,
+			const struct ckpt_tensor *t, struct ckpt_error *err)
+{
+	c->tensor_depth = step->depth;
+	c->chosen = is_castable(t) && ckpt_dtype_is_floating(t->dtype) && t->dtype != c->dtype &&
+		    is_chosen(c, step->name);
+	c->tensor_name = ckpt_arena_copy(c->to->arena, step->name, step->name_len);
+	if (!c->tensor_name)
+		return ckpt_arena_fail(c->to->arena, err);
+	c->report.tensors_cast += c->chosen;
+	c->report.tensors_left +=
+		!is_castable(t) && ckpt_dtype_is_floating(t->dtype) && is_chosen(c, step->name);
+	return 0;
+}
+
+static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	struct caster *c = ctx;
+	struct ckpt_tensor t;
+	int rc = 0, is_tensor = 0;
+
+	if (step->depth <= c->tensor_depth)
+		c->tensor_depth = SIZE_MAX;
+	if (step->value->kind != CKPT_CALL)
+		return CKPT_WALK_ENTER;
+	is_tensor = ckpt_tensor_parse(c->from, step->value, c->to->arena, &t, err);
+	if (is_tensor < 0)
+		return is_tensor;
+	if (is_tensor && c->tensor_depth == SIZE_MAX)
+		rc = begin_tensor(c, step, &t, err);
+	if (rc == 0 && is_tensor && t.storage >= 0)
+		note_use(c, &t);
+	if (rc == 0 && c->tensor_depth != SIZE_MAX && c->chosen)
+		rc = change_dtypes_of(c, step->value, err);
+	return rc < 0 ? rc : CKPT_WALK_ENTER;
+}
+
+/* ---- storages ---- */
+
+static int shares(const struct caster *c, const struct use *use, const char *what,
+		  struct ckpt_error *err)
+{
+	char shown[160];
+
+	(void)c;
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "the bytes of '%s' are also those of %s",
+			 ckpt_escape(shown, sizeof(shown), use->first, strlen(use->first)), what);
+}
+
+static int cast_storage(struct caster *c, struct ckpt_storage *s, const struct use *use,
+			struct ckpt_error *err)
+{
+	struct ckpt_cast *cast = ckpt_arena_calloc(c->to->arena, 1, sizeof(*cast));
+	struct ckpt_recipe *made = ckpt_arena_calloc(c->to->arena, 1, sizeof(*made));
+	int rc;
+
+	if (!cast || !made)
+		return ckpt_arena_fail(c->to->arena, err);
+	rc = ckpt_model_storage_bytes(c->from, s, &cast->inner, err);
+	if (rc < 0)
+		return rc;
+	cast->from = use->dtype;
+	cast->to = c->dtype;
+	*made = ckpt_cast_recipe(cast);
+	c->report.cast_nbytes_before += s->nbytes;
+	s->made = made;
+	s->dtype = c->dtype;
+	s->retyped = true;
+	s->nbytes = made->len;
+	s->numel = made->len / ckpt_dtype_size(c->dtype);
+	s->has_crc = false;
+	c->report.storages_cast++;
+	c->report.cast_nbytes_after += s->nbytes;
+	return 0;
+}
+
+static int cast_storages(struct caster *c, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < c->to->storage_count; i++) {
+		const struct use *use = &c->uses[i];
+
+		if (!use->wanted)
+			continue;
+		if (use->mixed)
+			return shares(c, use, "a tensor of another dtype", err);
+		if (use->unwanted)
+			return shares(c, use, "a tensor that is not to be cast", err);
+		rc = ckpt_model_own_storages(c->to, err);
+		if (rc == 0)
+			rc = cast_storage(c, &c->to->storages[i], use, err);
+	}
+	return rc;
+}
+
+static int check_target(struct caster *c, const char *dtype, struct ckpt_error *err)
+{
+	static const struct {
+		const char *name, *means;
+	} aliases[] = { { "bf16", "bfloat16" }, { "fp16", "float16" },	   { "f16", "float16" },
+			{ "fp32", "float32" },	{ "f32", "float32" },	   { "fp64", "float64" },
+			{ "f64", "float64" },	{ "fp8", "float8_e4m3fn" } };
+	char shown[80];
+
+	if (!strncmp(dtype, "torch.", 6))
+		dtype += 6;
+	for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
+		if (!strcmp(aliases[i].name, dtype))
+			dtype = aliases[i].means;
+	c->dtype = ckpt_dtype_find(dtype);
+	if (c->dtype == CKPT_DTYPE_UNKNOWN || !ckpt_cast_known(CKPT_DTYPE_FLOAT32, c->dtype))
+		return ckpt_fail(
+			err, CKPT_E_ARG,
+			"there is no cast to '%s', wanted float64, float32, float16, bfloat16, float8_e4m3fn, "
+			"float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz or float8_e8m0fnu",
+			ckpt_escape(shown, sizeof(shown), dtype, strlen(dtype)));
+	if (!ckpt_dtype_is_floating(c->dtype) && !c->o.to_integer)
+		return ckpt_fail(
+			err, CKPT_E_ARG,
+			"a cast to %s cuts every fraction off; it has to be asked for twice",
+			ckpt_dtype_name(c->dtype));
+	return 0;
+}
+
+int ckpt_cast(const struct ckpt_model *model, const char *dtype,
+	      const struct ckpt_edit_options *options, struct ckpt_model **out,
+	      struct ckpt_edit_report *report, struct ckpt_error *err)
+{
+	struct caster c = { .from = model,
+			    .tensor_depth = SIZE_MAX,
+			    .o = CKPT_EDIT_OPTIONS_INIT,
+			    .report = CKPT_EDIT_REPORT_INIT };
+	int rc = ckpt_sized_take(&c.o, sizeof(c.o), options, err);
+
+	*out = NULL;
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(c.report), err);
+	if (rc == 0)
+		rc = check_target(&c, dtype, err);
+	if (rc == 0)
+		rc = compile(c.o.only, c.o.only_count, &c.only, err);
+	if (rc == 0)
+		rc = compile(c.o.except, c.o.except_count, &c.except, err);
+	c.uses = calloc(model->storage_count + (size_t)1, sizeof(*c.uses));
+	if (rc == 0 && !c.uses)
+		rc = ckpt_fail_nomem(err);
+	if (rc == 0)
+		rc = ckpt_model_derive(model, &c.to, err);
+	if (rc == 0)
+		rc = ckpt_model_walk(model, look, &c, err);
+	if (rc == 0)
+		rc = cast_storages(&c, err);
+	free(c.uses);
+	free_patterns(c.only);
+	free_patterns(c.except);
+	if (rc < 0) {
+		ckpt_close(c.to);
+		return rc;
+	}
+	ckpt_sized_give(report, &c.report);
+	*out = c.to;
+	return 0;
+}

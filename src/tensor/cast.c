@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor/cast.h"
+
+#include "tensor/cast_kernels.h"
+#include "tensor/float8.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 1024 }; /* numbers that are cast at a time where there is a step between */
+
+/* Torch's loops for float32 and float64 make this of every NaN, its other ways the usual one. */
+enum { NAN_OF_LOOPS = 0xFFFF, NAN_USUAL = 0x7FC0 };
+
+bool ckpt_dtype_is_floating(enum ckpt_dtype dtype)
+{
+	switch (dtype) {
+	case CKPT_DTYPE_FLOAT64:
+	case CKPT_DTYPE_FLOAT32:
+	case CKPT_DTYPE_FLOAT16:
+	case CKPT_DTYPE_BFLOAT16:
+	case CKPT_DTYPE_FLOAT8_E5M2:
+	case CKPT_DTYPE_FLOAT8_E4M3FN:
+	case CKPT_DTYPE_FLOAT8_E5M2FNUZ:
+	case CKPT_DTYPE_FLOAT8_E4M3FNUZ:
+	case CKPT_DTYPE_FLOAT8_E8M0FNU: return true;
+	default: return false;
+	}
+}
+
+static bool is_integer(enum ckpt_dtype dtype)
+{
+	switch (dtype) {
+	case CKPT_DTYPE_INT64:
+	case CKPT_DTYPE_INT32:
+	case CKPT_DTYPE_INT16:
+	case CKPT_DTYPE_INT8:
+	case CKPT_DTYPE_UINT8:
+	case CKPT_DTYPE_BOOL: return true;
+	default: return false;
+	}
+}
+
+bool ckpt_cast_known(enum ckpt_dtype from, enum ckpt_dtype to)
+{
+	return ckpt_dtype_is_floating(from) && (ckpt_dtype_is_floating(to) || is_integer(to));
+}
+
+/* ---- any floating type to and from float32 ---- */
+
+static void from_float64(const uint8_t *in, uint32_t *out, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		double wide;
+		float narrow;
+
+		memcpy(&wide, in + i * sizeof(wide), sizeof(wide));
+		narrow = (float)wide;
+		memcpy(out + i, &narrow, sizeof(narrow));
+	}
+}
+
+static void to_float32(const struct ckpt_cast_kernels *k, enum ckpt_dtype from, const uint8_t *in,
+		       uint32_t *out, size_t count)
+{
+	switch (from) {
+	case CKPT_DTYPE_FLOAT64: from_float64(in, out, count); break;
+	case CKPT_DTYPE_FLOAT32: memcpy(out, in, count * 4); break;
+	case CKPT_DTYPE_FLOAT16: k->float16_to_float32((const uint16_t *)in, out, count); break;
+	case CKPT_DTYPE_BFLOAT16: k->bfloat16_to_float32((const uint16_t *)in, out, count); break;
+	default:
+		for (size_t i = 0; i < count; i++)
+			out[i] = ckpt_float8_widen(from, in[i]);
+	}
+}
+
+static void from_float32(const struct ckpt_cast_kernels *k, enum ckpt_dtype to, const uint32_t *in,
+			 uint8_t *out, size_t count, uint16_t nan_bits)
+{
+	switch (to) {
+	case CKPT_DTYPE_FLOAT32: memcpy(out, in, count * 4); break;
+	case CKPT_DTYPE_FLOAT16: k->float32_to_float16(in, (uint16_t *)out, count); break;
+	case CKPT_DTYPE_BFLOAT16:
+		k->float32_to_bfloat16(in, (uint16_t *)out, count, nan_bits);
+		break;
+	default:
+		for (size_t i = 0; i < count; i++)
+			out[i] = ckpt_float8_narrow(to, in[i]);
+	}
+}
+
+/* ---- float64 and integers, by way of double ---- */
+
+static void to_doubles(const struct ckpt_cast_kernels *k, enum ckpt_dtype from, const uint8_t *in,
+		       double *out, size_t count)
+{
+	uint32_t bits[BLOCK];
+
+	if (from == CKPT_DTYPE_FLOAT64) {
+		memcpy(out, in, count * 8);
+		return;
+	}
+	to_float32(k, from, in, bits, count);
+	for (size_t i = 0; i < count; i++) {
+		float narrow;
+
+		memcpy(&narrow, bits + i, sizeof(narrow));
+		out[i] = (double)narrow;
+	}
+}
+
+/* What the processor's own conversion gives: the least integer for what does not fit, and for NaN. */
+static int64_t truncate(double v, double limit, int64_t least)
+{
+	return v > -limit - 1 && v < limit ? (int64_t)v : least;
+}
+
+static void put_integer(enum ckpt_dtype to, double v, uint8_t *out)
+{
+	int64_t wide = truncate(v, 0x1p63, INT64_MIN);
+	int32_t middle = (int32_t)truncate(v, 0x1p31, INT32_MIN);
+
+	switch (to) {
+	case CKPT_DTYPE_INT64: memcpy(out, &wide, 8); break;
+	case CKPT_DTYPE_INT32: memcpy(out, &middle, 4); break;
+	case CKPT_DTYPE_INT16: memcpy(out, &(int16_t){ (int16_t)middle }, 2); break;
+	case CKPT_DTYPE_BOOL: *out = v != 0; break;
+	default: *out = (uint8_t)middle;
+	}
+}
+
+static void from_doubles(enum ckpt_dtype to, const double *in, uint8_t *out, size_t count)
+{
+	uint32_t size = ckpt_dtype_size(to);
+
+	if (to == CKPT_DTYPE_FLOAT64) {
+		memcpy(out, in, count * 8);
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		put_integer(to, in[i], out + i * size);
+}
+
+/* ---- all of it ---- */
+
+static void cast_block(const struct ckpt_cast_kernels *k, enum ckpt_dtype from, enum ckpt_dtype to,
+		       const uint8_t *in, uint8_t *out, size_t count)
+{
+	bool loops = from == CKPT_DTYPE_FLOAT32 || from == CKPT_DTYPE_FLOAT64;
+	double doubles[BLOCK];
+	uint32_t bits[BLOCK];
+
+	if (to == CKPT_DTYPE_FLOAT64 || is_integer(to)) {
+		to_doubles(k, from, in, doubles, count);
+		from_doubles(to, doubles, out, count);
+		return;
+	}
+	to_float32(k, from, in, bits, count);
+	from_float32(k, to, bits, out, count, loops ? NAN_OF_LOOPS : NAN_USUAL);
+}
+
+static void cast_items(const struct ckpt_cast_kernels *k, enum ckpt_dtype from, enum ckpt_dtype to,
+		       const uint8_t *in, uint8_t *out, size_t count)
+{
+	uint32_t from_size = ckpt_dtype_size(from), to_size = ckpt_dtype_size(to);
+
+	assert(ckpt_cast_known(from, to));
+	if (from == CKPT_DTYPE_FLOAT32 && to == CKPT_DTYPE_BFLOAT16) {
+		k->float32_to_bfloat16((const uint32_t *)in, (uint16_t *)out, count, NAN_OF_LOOPS);
+		return;
+	}
+	for (size_t i = 0; i < count; i += BLOCK)
+		cast_block(k, from, to, in + i * from_size, out + i * to_size,
+			   count - i < BLOCK ? count - i : BLOCK);
+}
+
+void ckpt_cast_items(enum ckpt_dtype from, enum ckpt_dtype to, const void *in, void *out,
+		     size_t count)
+{
+	cast_items(ckpt_cast_best(), from, to, in, out, count);
+}
+
+void ckpt_cast_items_plain(enum ckpt_dtype from, enum ckpt_dtype to, const void *in, void *out,
+			   size_t count)
+{
+	cast_items(&ckpt_cast_plain, from, to, in, out, count);
+}
+
+/* ---- as a recipe ---- */
+
+enum { PIECE = 16 << 10 }; /* numbers that are read at a time: what is read stays in the cache */
+
+struct cast_stream {
+	struct ckpt_stream base;
+	const struct ckpt_cast *cast;
+	struct ckpt_stream *inner;
+	uint8_t *piece;
+};
+
+static int read_cast(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
+{
+	struct cast_stream *s = (struct cast_stream *)stream;
+	enum ckpt_dtype from = s->cast->from, to = s->cast->to;
+	uint32_t from_size = ckpt_dtype_size(from), to_size = ckpt_dtype_size(to);
+	size_t count = len / to_size;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < count; i += PIECE) {
+		size_t n = count - i < PIECE ? count - i : PIECE;
+
+		rc = s->inner->read(s->inner, s->piece, n * from_size, err);
+		if (rc == 0)
+			ckpt_cast_items(from, to, s->piece, (uint8_t *)buf + i * to_size, n);
+	}
+	return rc;
+}
+
+static void close_cast(struct ckpt_stream *stream)
+{
+	struct cast_stream *s = (struct cast_stream *)stream;
+
+	s->inner->close(s->inner);
+	free(s->piece);
+	free(s);
+}
+
+static int open_cast(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
+		     struct ckpt_error *err)
+{
+	struct cast_stream *s = calloc(1, sizeof(*s));
+	int rc;
+
+	*out = NULL;
+	if (!s)
+		return ckpt_fail_nomem(err);
+	s->base = (struct ckpt_stream){ read_cast, close_cast };
+	s->cast = recipe->ctx;
+	s->piece = malloc((size_t)PIECE * ckpt_dtype_size(s->cast->from));
+	rc = s->piece ? ckpt_recipe_stream(&s->cast->inner, &s->inner, err) : ckpt_fail_nomem(err);
+	if (rc < 0) {
+		free(s->piece);
+		free(s);
+		return rc;
+	}
+	*out = &s->base;
+	return 0;
+}
+
+struct ckpt_recipe ckpt_cast_recipe(const struct ckpt_cast *cast)
+{
+	uint64_t count = cast->inner.len / ckpt_dtype_size(cast->from);
+
+	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_STREAM,
+				     .len = count * ckpt_dtype_size(cast->to),
+				     .open = open_cast,
+				     .ctx = (void *)cast };
+}

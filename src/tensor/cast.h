@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_TENSOR_CAST_H
+#define CKPT_TENSOR_CAST_H
+
+#include "tensor/dtype.h"
+#include "tensor/recipe.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Numbers of one dtype from numbers of another, rounded as Tensor.to() of torch 2.14 rounds them on
+ * x86: to the nearest, ties to even, by way of float32 where neither side is float64; bits of NaN
+ * included. Checked against real torch for all values of the narrow types in tests/interop/cast.py.
+ *
+ * Too large for the target: infinity where it has one, NaN in the fnuz types, and the largest
+ * number in float8_e4m3fn (so since a torch between 2.6 and 2.14; older ones give NaN).
+ */
+
+/* float64, float32, float16, bfloat16, float8_*: what can be cast, and to what without a loss of kind. */
+bool ckpt_dtype_is_floating(enum ckpt_dtype dtype);
+
+/* Is there a way from FROM, a floating type, to TO: any floating type, integer or bool? */
+bool ckpt_cast_known(enum ckpt_dtype from, enum ckpt_dtype to);
+
+/*
+ * COUNT numbers; IN and OUT must not overlap and need not be aligned. An integer target cuts the
+ * fraction off; what does not fit is unspecified, as in torch.
+ */
+void ckpt_cast_items(enum ckpt_dtype from, enum ckpt_dtype to, const void *in, void *out,
+		     size_t count);
+
+/* The same without SIMD, for tests. */
+void ckpt_cast_items_plain(enum ckpt_dtype from, enum ckpt_dtype to, const void *in, void *out,
+			   size_t count);
+
+/* The numbers of INNER, cast. */
+struct ckpt_cast {
+	struct ckpt_recipe inner;
+	enum ckpt_dtype from, to;
+};
+
+/* Borrows CAST, which has to live as long as the recipe. The length follows from that of INNER. */
+struct ckpt_recipe ckpt_cast_recipe(const struct ckpt_cast *cast);
+
+#endif

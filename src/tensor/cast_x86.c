@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor/cast_kernels.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#include <immintrin.h>
+
+#define WITH_AVX2 __attribute__((target("avx2,f16c")))
+
+/* The tail of less than one vector goes the plain way. */
+
+WITH_AVX2 static void float16_to_float32(const uint16_t *in, uint32_t *out, size_t count)
+{
+	size_t i = 0;
+
+	for (; i + 8 <= count; i += 8)
+		_mm256_storeu_ps((float *)(out + i),
+				 _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(in + i))));
+	ckpt_cast_plain.float16_to_float32(in + i, out + i, count - i);
+}
+
+WITH_AVX2 static void float32_to_float16(const uint32_t *in, uint16_t *out, size_t count)
+{
+	size_t i = 0;
+
+	for (; i + 8 <= count; i += 8)
+		_mm_storeu_si128((__m128i *)(out + i),
+				 _mm256_cvtps_ph(_mm256_loadu_ps((const float *)(in + i)),
+						 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+	ckpt_cast_plain.float32_to_float16(in + i, out + i, count - i);
+}
+
+WITH_AVX2 static void bfloat16_to_float32(const uint16_t *in, uint32_t *out, size_t count)
+{
+	size_t i = 0;
+
+	for (; i + 8 <= count; i += 8) {
+		__m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(in + i)));
+
+		_mm256_storeu_si256((__m256i *)(out + i), _mm256_slli_epi32(wide, 16));
+	}
+	ckpt_cast_plain.bfloat16_to_float32(in + i, out + i, count - i);
+}
+
+/* Eight numbers, each in the low half of 32 bits. */
+WITH_AVX2 static inline __m256i round_to_bfloat16(__m256i bits, __m256i nan)
+{
+	__m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFFFF)),
+		odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1)),
+		rounded = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF))),
+		is_nan = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(0x7F800000));
+
+	return _mm256_blendv_epi8(_mm256_srli_epi32(rounded, 16), nan, is_nan);
+}
+
+WITH_AVX2 static void float32_to_bfloat16(const uint32_t *in, uint16_t *out, size_t count,
+					  uint16_t nan_bits)
+{
+	__m256i nan = _mm256_set1_epi32(nan_bits);
+	size_t i = 0;
+
+	for (; i + 16 <= count; i += 16) {
+		__m256i low = round_to_bfloat16(_mm256_loadu_si256((const __m256i *)(in + i)), nan),
+			high = round_to_bfloat16(_mm256_loadu_si256((const __m256i *)(in + i + 8)),
+						 nan),
+			mixed = _mm256_packus_epi32(low, high); /* by halves of the vectors */
+
+		_mm256_storeu_si256((__m256i *)(out + i), _mm256_permute4x64_epi64(mixed, 0xD8));
+	}
+	ckpt_cast_plain.float32_to_bfloat16(in + i, out + i, count - i, nan_bits);
+}
+
+static const struct ckpt_cast_kernels avx2 = {
+	float16_to_float32,
+	float32_to_float16,
+	bfloat16_to_float32,
+	float32_to_bfloat16,
+};
+
+const struct ckpt_cast_kernels *ckpt_cast_best(void)
+{
+	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? &avx2
+										: &ckpt_cast_plain;
+}
+
+#else
+
+const struct ckpt_cast_kernels *ckpt_cast_best(void)
+{
+	return &ckpt_cast_plain;
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "edit.h"
+
+#include <string.h>
+
+static struct edit_settings s;
+static struct str_list only, except;
+static bool to_integer;
+
+static const struct opt opts[] = {
+	OPT_LIST("only", 0, &only, "PATTERN",
+		 "cast only tensors whose name matches; may be repeated"),
+	OPT_LIST("except", 0, &except, "PATTERN",
+		 "leave tensors whose name matches; may be repeated"),
+	OPT_FLAG("to-integer", 0, &to_integer,
+		 "a cast to integers is meant: fractions are cut off"),
+	OPT_FLAG("if-present", 0, &s.if_present,
+		 "nothing to cast is no error: write OUT all the same"),
+	EDIT_OPTS(s),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_cast = {
+	.name = "cast",
+	.operands = "DTYPE IN OUT",
+	.summary =
+		"floating tensors to another dtype: bfloat16, float16, float8_e4m3fn",
+	.details =
+		"All floating tensors are cast, those of an optimizer too, unless --only or --except chooses\n"
+		"(patterns as for 'ckpt select'); integers, bool, complex and quantised tensors stay. Numbers are\n"
+		"rounded as Tensor.to() of torch does it, to the bit; tied tensors stay tied. bf16, fp16, fp32,\n"
+		"fp64 and fp8 (float8_e4m3fn) may be written for short.\n",
+	.examples =
+		"  ckpt cast bf16 in.pt out.pt\n"
+		"  ckpt cast bf16 --except 'optimizer*' --except '*.norm.*' trainer.pt small.pt\n",
+	.opts = opts,
+	.least = 3,
+	.most = 3,
+	.run = run,
+};
+
+static int cast(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
+		struct ckpt_edit_report *report, struct ckpt_error *err)
+{
+	return ckpt_cast(in, step->args.items[0], &step->options, out, report, err);
+}
+
+static void hint_integer(const struct ckpt_model *in, const struct edit_step *step,
+			 const struct ckpt_error *err)
+{
+	static const char *const integers[] = {
+		"int64", "int32", "int16", "int8", "uint8", "bool"
+	};
+
+	(void)in;
+	for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]); i++)
+		if (err->status == CKPT_E_ARG && !strcmp(step->args.items[0], integers[i]))
+			hint("--to-integer says that it is meant");
+}
+
+static const char *nothing_to_cast(const struct ckpt_model *in, const struct edit_step *step,
+				   char why[MOST_REASON])
+{
+	(void)in;
+	snprintf(why, MOST_REASON, "no floating tensor has another dtype than %.40s",
+		 step->args.items[0]);
+	return HINT_IF_PRESENT;
+}
+
+const struct edit_kind kind_cast = {
+	.name = "cast",
+	.apply = cast,
+	.why_nothing = nothing_to_cast,
+	.hint_failed = hint_integer,
+};
+
+static int run(int argc, char **argv)
+{
+	int first = parse_options(&cmd_cast, argc, argv);
+	struct edit_step step = { &kind_cast, .options = CKPT_EDIT_OPTIONS_INIT };
+
+	if (first < 0)
+		return -1 - first;
+	step.args = (struct str_list){ (const char **)&argv[first], 1 };
+	step.options.only = only.items;
+	step.options.only_count = only.count;
+	step.options.except = except.items;
+	step.options.except_count = except.count;
+	step.options.to_integer = to_integer;
+	return run_edit(&s, &step, 1, argv[first + 1], argv[first + 2]);
+}
