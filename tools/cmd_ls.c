@@ -45,13 +45,21 @@ struct listing {
 	uint64_t *first_user;	/* by storage: row + 1 that showed it first */
 	uint64_t numel, nbytes; /* nbytes: of storages, each counted once */
 	size_t storages;
+	int code; /* of a pattern that could not be compared */
 };
 
-static bool matches(const struct listing *l, const char *name)
+static bool matches(struct listing *l, const char *name)
 {
-	for (size_t i = 0; i < l->pattern_count; i++)
-		if (ckpt_pattern_matches(l->patterns[i], name))
+	struct ckpt_error err = CKPT_ERROR_INIT;
+
+	for (size_t i = 0; i < l->pattern_count; i++) {
+		int rc = ckpt_pattern_matches(l->patterns[i], name, &err);
+
+		if (rc < 0 && l->code == EXIT_FINE)
+			l->code = fail(&err);
+		if (rc > 0)
 			return true;
+	}
 	return !l->pattern_count;
 }
 
@@ -304,6 +312,8 @@ static int list(const char *path, char **patterns, int count)
 		complain("out of memory");
 		code = EXIT_ERROR;
 	}
+	if (code == EXIT_FINE)
+		code = l.code;
 	if (code == EXIT_FINE && l.pattern_count && !l.count) {
 		complain("%s: no tensor matches", path);
 		for (int i = 0; i < count; i++)

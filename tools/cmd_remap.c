@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct edit_settings s;
 static const char *all;
@@ -113,13 +114,18 @@ static void list_devices(const struct ckpt_model *in, char *text, size_t size)
 	char shown[40];
 
 	text[0] = '\0';
-	for (uint64_t i = 0; i < ckpt_tensor_count(in) && count < MOST_DEVICES; i++) {
-		bool known = ckpt_tensor_get(in, i, &t) < 0 || t.storage < 0;
+	for (uint64_t i = 0; i < ckpt_tensor_count(in) && len < size; i++) {
+		bool known = ckpt_tensor_get(in, i, &t) < 0 || !strcmp(t.layout, "meta") ||
+			     !strcmp(t.layout, "uninitialized");
 
 		for (size_t k = 0; !known && k < count; k++)
 			known = !strcmp(seen[k], t.device);
 		if (known)
 			continue;
+		if (count == MOST_DEVICES) {
+			snprintf(text + len, size - len, " ...");
+			return;
+		}
 		ckpt_escape(shown, sizeof(shown), t.device, strlen(t.device));
 		len += (size_t)snprintf(text + len, size - len, "%s%s", count ? ", " : "", shown);
 		seen[count++] = t.device;
@@ -160,6 +166,11 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
+	for (int i = first; i < argc - 2; i++)
+		if (!strchr(argv[i], '='))
+			return wrong_usage(&cmd_remap, "remap: '%.60s': wanted OLD=NEW", argv[i]);
+	if (!all && !maps && strchr(argv[first], '=') && access(argv[first], F_OK) < 0)
+		return wrong_usage(&cmd_remap, "remap: too few operands, wanted OLD=NEW... IN OUT");
 	if (all && maps)
 		return wrong_usage(&cmd_remap, "remap: --all and OLD=NEW exclude each other");
 	if (!all && !maps)

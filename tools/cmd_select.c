@@ -13,7 +13,8 @@ static const struct opt extract_opts[] = { EDIT_OPTS(s), OPT_END };
 static const struct opt select_opts[] = {
 	OPT_LIST("keep", 0, &keep, "PATTERN", "keep only what matches; may be repeated"),
 	OPT_LIST("drop", 0, &drop, "PATTERN", "leave out what matches; may be repeated"),
-	OPT_FLAG("if-present", 0, &s.if_present, "a pattern that matches nothing is no error"),
+	OPT_FLAG("if-present", 0, &s.if_present,
+		 "a pattern that matches nothing, beside others, is no error"),
 	EDIT_OPTS(s), OPT_END
 };
 
@@ -64,6 +65,14 @@ static void hint_extract(const struct ckpt_model *in, const struct edit_step *st
 		hint_name(in, step->args.items[0]);
 }
 
+static int keep_and_drop(const struct ckpt_model *in, const struct edit_step *step,
+			 struct ckpt_model **out, struct ckpt_edit_report *report,
+			 struct ckpt_error *err)
+{
+	(void)step;
+	return ckpt_select(in, keep.items, keep.count, drop.items, drop.count, out, report, err);
+}
+
 static int keep_only(const struct ckpt_model *in, const struct edit_step *step,
 		     struct ckpt_model **out, struct ckpt_edit_report *report,
 		     struct ckpt_error *err)
@@ -92,8 +101,15 @@ const struct edit_kind kind_extract = {
 	.apply = extract,
 	.hint_failed = hint_extract,
 };
+static const struct edit_kind kind_select = {
+	.name = "select",
+	.nothing_found_is_no = true,
+	.apply = keep_and_drop,
+	.why_nothing = nothing_left_out,
+};
 const struct edit_kind kind_keep = {
 	.name = "keep",
+	.nothing_found_is_no = true,
 	.merges = true,
 	.apply = keep_only,
 	.why_nothing = nothing_left_out,
@@ -119,15 +135,11 @@ static int run_extract(int argc, char **argv)
 static int run_select(int argc, char **argv)
 {
 	int first = parse_options(&cmd_select, argc, argv);
-	struct edit_step steps[2] = { { &kind_keep, keep, CKPT_EDIT_OPTIONS_INIT },
-				      { &kind_drop, drop, CKPT_EDIT_OPTIONS_INIT } };
+	struct edit_step step = { &kind_select, .options = CKPT_EDIT_OPTIONS_INIT };
 
 	if (first < 0)
 		return -1 - first;
 	if (!keep.count && !drop.count)
 		return wrong_usage(&cmd_select, "select: wanted --keep or --drop");
-	steps[0].args = keep;
-	steps[1].args = drop;
-	return run_edit(&s, keep.count ? steps : steps + 1, keep.count && drop.count ? 2 : 1,
-			argv[first], argv[first + 1]);
+	return run_edit(&s, &step, 1, argv[first], argv[first + 1]);
 }

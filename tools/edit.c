@@ -98,12 +98,10 @@ static int save_and_tell(const struct edit_settings *s, const struct ckpt_model 
 	return EXIT_FINE;
 }
 
-static int nothing_to_do(const struct ckpt_model *model, const struct edit_step *step, size_t count,
-			 const char *in)
+/* "IN: --drop: WHY": the step is named where there are several. */
+static int nothing(const struct edit_step *step, size_t count, const char *in, const char *why,
+		   const char *instead)
 {
-	char why[MOST_REASON] = "";
-	const char *instead = step->kind->why_nothing(model, step, why);
-
 	if (count > 1)
 		complain("%s: --%s: %s, nothing was written", in, step->kind->name, why);
 	else
@@ -112,14 +110,42 @@ static int nothing_to_do(const struct ckpt_model *model, const struct edit_step 
 	return EXIT_NO;
 }
 
-static int nothing_named(const char *pattern, const char *in)
+static int nothing_to_do(const struct ckpt_model *model, const struct edit_step *step, size_t count,
+			 const char *in)
 {
-	char shown[160];
+	char why[MOST_REASON] = "";
+	const char *instead = step->kind->why_nothing(model, step, why);
 
-	complain("%s: no entry is named like '%s', nothing was written", in,
-		 ckpt_escape(shown, sizeof(shown), pattern, strlen(pattern)));
-	hint("'ckpt ls' lists the names; --if-present goes on without");
-	return EXIT_NO;
+	if (count > 1)
+		instead = "--if-present goes on without this step";
+	return nothing(step, count, in, why, instead);
+}
+
+static int nothing_named(const char *pattern, const struct edit_step *step, size_t count,
+			 const char *in)
+{
+	char why[MOST_REASON], shown[160];
+
+	snprintf(why, sizeof(why), "nothing is named like '%s'%s",
+		 ckpt_escape(shown, sizeof(shown), pattern, strlen(pattern)),
+		 count > 1 ? " after the steps before it" : "");
+	return nothing(step, count, in, why,
+		       "'ckpt ls' lists the names; --if-present goes on without");
+}
+
+static int step_failed(const struct ckpt_model *model, const struct edit_step *step, const char *in,
+		       struct ckpt_error *err)
+{
+	int code;
+
+	if (err->status != CKPT_E_ARG && !err->path[0])
+		ckpt_escape(err->path, sizeof(err->path), in, strlen(in));
+	code = fail(err);
+	if (err->status == CKPT_E_NOTFOUND && step->kind->nothing_found_is_no)
+		code = EXIT_NO;
+	if (step->kind->hint_failed)
+		step->kind->hint_failed(model, step, err);
+	return code;
 }
 
 /* One step further: *MODEL is replaced by what comes out. */
@@ -132,16 +158,10 @@ static int take_step(const struct edit_settings *s, const struct edit_step *step
 
 	if (code != EXIT_FINE)
 		return code;
-	if (step->kind->apply(*model, step, &edited, report, &err) < 0) {
-		if (err.status != CKPT_E_ARG && !err.path[0])
-			ckpt_escape(err.path, sizeof(err.path), in, strlen(in));
-		code = fail(&err);
-		if (step->kind->hint_failed)
-			step->kind->hint_failed(*model, step, &err);
-		return code;
-	}
+	if (step->kind->apply(*model, step, &edited, report, &err) < 0)
+		return step_failed(*model, step, in, &err);
 	if (report->unmatched && !s->if_present)
-		code = nothing_named(report->unmatched, in);
+		code = nothing_named(report->unmatched, step, count, in);
 	else if (!edit_changed(report) && !s->if_present)
 		code = nothing_to_do(*model, step, count, in);
 	ckpt_close(*model);

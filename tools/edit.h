@@ -30,6 +30,7 @@ struct edit_step {
 
 struct edit_kind {
 	const char *name; /* as in `ckpt edit --NAME` */
+	bool nothing_found_is_no; /* CKPT_E_NOTFOUND of APPLY is an answer, not an error */
 	bool merges;	  /* neighbours of a chain are one step with several arguments */
 	int (*apply)(const struct ckpt_model *in, const struct edit_step *step,
 		     struct ckpt_model **out, struct ckpt_edit_report *report,

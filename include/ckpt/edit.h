@@ -55,7 +55,7 @@ struct ckpt_edit_report {
 	uint64_t tensors_cast, storages_cast;
 	uint64_t cast_nbytes_before, cast_nbytes_after; /* of these storages */
 	uint64_t tensors_left; /* that should have been cast but whose kind is not known well enough */
-	const char *unmatched; /* select: the first pattern that nothing matched, as given; or NULL */
+	const char *unmatched; /* the first pattern that nothing matched, as given; or NULL */
 	bool extracted;	       /* a part became the whole */
 };
 #define CKPT_EDIT_REPORT_INIT \
@@ -134,7 +134,8 @@ struct ckpt_device_map {
  * maps are applied at once ("cuda:0=cuda:1 cuda:1=cuda:0" swaps), a tag without a map stays. Exact
  * texts come before globs, globs apply in their order. With the storages go the devices of wrapper
  * subclasses (DTensor) and of tensors that are rebuilt from numpy or from the CPU. Meta tensors stay
- * meta.
+ * meta, and tensors that are rebuilt from numpy keep that form, which torch would write on such a
+ * device only.
  *
  * CKPT_E_ARG if torch accepts no device of the name TO; CKPT_E_UNSUPPORTED for "meta", where no data
  * would be left. AT has no meaning here.
@@ -156,10 +157,12 @@ CKPT_API int ckpt_extract(const struct ckpt_model *model, const char *name, stru
 /*
  * Keep the entries of dicts and lists whose names match one of KEEP (all, if there is none), but for
  * those that match one of DROP; patterns as for ckpt_pattern_new(). What leads to an entry that is
- * kept stays. Tuples, objects and tensors are kept or dropped as a whole. `_metadata` stays.
+ * kept stays. Tuples, objects and tensors are kept or dropped as a whole. `_metadata` stays. A
+ * container that hangs in several places is kept if one of them is; the names below it are those of
+ * the first place.
  *
- * CKPT_E_NOTFOUND if none of KEEP matches anything. A pattern that matches nothing beside others is
- * in the report.
+ * CKPT_E_NOTFOUND if none of KEEP matches anything; a pattern that matches nothing beside others is
+ * in the report. CKPT_E_UNSUPPORTED if a pattern of DROP matches nothing but parts of tuples and objects.
  */
 CKPT_API int ckpt_select(const struct ckpt_model *model, const char *const *keep, size_t keep_count,
 			 const char *const *drop, size_t drop_count, struct ckpt_model **out,

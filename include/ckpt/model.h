@@ -81,7 +81,10 @@ CKPT_API uint64_t ckpt_tensor_count(const struct ckpt_model *model);
 CKPT_API int ckpt_tensor_get(const struct ckpt_model *model, uint64_t i,
 			     struct ckpt_tensor_info *out);
 
-/* Storages that the file's tensors use, and their bytes taken together. */
+/*
+ * Storages of the file, whether an edit dropped their tensors or not, and their bytes taken together.
+ * The storages of all tensors are numbered below the count.
+ */
 CKPT_API uint64_t ckpt_storage_count(const struct ckpt_model *model);
 CKPT_API uint64_t ckpt_storage_bytes(const struct ckpt_model *model);
 

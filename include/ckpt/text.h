@@ -28,8 +28,12 @@ struct ckpt_pattern;
 CKPT_API int ckpt_pattern_new(const char *text, struct ckpt_pattern **out, struct ckpt_error *err);
 CKPT_API void ckpt_pattern_free(struct ckpt_pattern *pattern);
 
-/* One thread per pattern. */
-CKPT_API bool ckpt_pattern_matches(struct ckpt_pattern *pattern, const char *name);
+/*
+ * 1: NAME matches; 0: it does not; CKPT_E_LIMIT: an expression that is too much work to tell. One
+ * thread per pattern.
+ */
+CKPT_API int ckpt_pattern_matches(struct ckpt_pattern *pattern, const char *name,
+				  struct ckpt_error *err);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/model.h"
+#include "model/patterns.h"
 #include "model/walk.h"
 
 #include <ckpt/edit.h>
@@ -28,49 +29,24 @@ struct caster {
 	struct ckpt_model *to;
 	enum ckpt_dtype dtype;
 	struct ckpt_edit_options o;
-	struct ckpt_pattern **only, **except; /* by number in O */
-	struct use *uses;		      /* by storage */
-	size_t tensor_depth;		      /* inside a tensor as long as the walk is deeper */
-	bool chosen;			      /* that tensor */
+	struct ckpt_patterns only, except;
+	struct use *uses;    /* by storage */
+	size_t tensor_depth; /* inside a tensor as long as the walk is deeper */
+	bool chosen;	     /* that tensor */
 	char *tensor_name;
 	struct ckpt_edit_report report;
 };
 
 /* ---- which ---- */
 
-static int compile(const char *const *texts, size_t count, struct ckpt_pattern ***out,
-		   struct ckpt_error *err)
+static int is_chosen(struct caster *c, const char *name, struct ckpt_error *err)
 {
-	int rc = 0;
+	int only = c->only.count ? ckpt_patterns_match(&c->only, name, err) : 1, except;
 
-	*out = calloc(count + 1, sizeof(**out));
-	if (!*out)
-		return ckpt_fail_nomem(err);
-	for (size_t i = 0; rc == 0 && i < count; i++)
-		rc = ckpt_pattern_new(texts[i], &(*out)[i], err);
-	return rc;
-}
-
-static void free_patterns(struct ckpt_pattern **patterns)
-{
-	for (struct ckpt_pattern **p = patterns; p && *p; p++)
-		ckpt_pattern_free(*p);
-	free(patterns);
-}
-
-static bool any_matches(struct ckpt_pattern **patterns, const char *name)
-{
-	for (; *patterns; patterns++)
-		if (ckpt_pattern_matches(*patterns, name))
-			return true;
-	return false;
-}
-
-static bool is_chosen(const struct caster *c, const char *name)
-{
-	if (c->o.only_count && !any_matches(c->only, name))
-		return false;
-	return !any_matches(c->except, name);
+	if (only <= 0)
+		return only;
+	except = ckpt_patterns_match(&c->except, name, err);
+	return except < 0 ? except : !except;
 }
 
 /* ---- what else names the dtype of a tensor ---- */
@@ -175,15 +151,18 @@ static void note_use(struct caster *c, const struct ckpt_tensor *t)
 static int begin_tensor(struct caster *c, const struct ckpt_walk_step *step,
 			const struct ckpt_tensor *t, struct ckpt_error *err)
 {
+	bool could = ckpt_dtype_is_floating(t->dtype) && t->dtype != c->dtype;
+	int named = is_chosen(c, step->name, err);
+
+	if (named < 0)
+		return named;
 	c->tensor_depth = step->depth;
-	c->chosen = is_castable(t) && ckpt_dtype_is_floating(t->dtype) && t->dtype != c->dtype &&
-		    is_chosen(c, step->name);
+	c->chosen = could && named && is_castable(t);
 	c->tensor_name = ckpt_arena_copy(c->to->arena, step->name, step->name_len);
 	if (!c->tensor_name)
 		return ckpt_arena_fail(c->to->arena, err);
 	c->report.tensors_cast += c->chosen;
-	c->report.tensors_left +=
-		!is_castable(t) && ckpt_dtype_is_floating(t->dtype) && is_chosen(c, step->name);
+	c->report.tensors_left += could && named && !is_castable(t);
 	return 0;
 }
 
@@ -305,6 +284,7 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 			    .tensor_depth = SIZE_MAX,
 			    .o = CKPT_EDIT_OPTIONS_INIT,
 			    .report = CKPT_EDIT_REPORT_INIT };
+	const char *unmatched = NULL;
 	int rc = ckpt_sized_take(&c.o, sizeof(c.o), options, err);
 
 	*out = NULL;
@@ -313,9 +293,9 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 	if (rc == 0)
 		rc = check_target(&c, dtype, err);
 	if (rc == 0)
-		rc = compile(c.o.only, c.o.only_count, &c.only, err);
+		rc = ckpt_patterns_init(&c.only, c.o.only, c.o.only_count, err);
 	if (rc == 0)
-		rc = compile(c.o.except, c.o.except_count, &c.except, err);
+		rc = ckpt_patterns_init(&c.except, c.o.except, c.o.except_count, err);
 	c.uses = calloc(model->storage_count + (size_t)1, sizeof(*c.uses));
 	if (rc == 0 && !c.uses)
 		rc = ckpt_fail_nomem(err);
@@ -325,13 +305,18 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 		rc = ckpt_model_walk(model, look, &c, err);
 	if (rc == 0)
 		rc = cast_storages(&c, err);
+	if (rc == 0)
+		unmatched = ckpt_patterns_unmatched(&c.only);
+	if (rc == 0 && !unmatched)
+		unmatched = ckpt_patterns_unmatched(&c.except);
 	free(c.uses);
-	free_patterns(c.only);
-	free_patterns(c.except);
+	ckpt_patterns_clear(&c.only);
+	ckpt_patterns_clear(&c.except);
 	if (rc < 0) {
 		ckpt_close(c.to);
 		return rc;
 	}
+	c.report.unmatched = unmatched;
 	ckpt_sized_give(report, &c.report);
 	*out = c.to;
 	return 0;

@@ -10,18 +10,27 @@ struct finder {
 	const char *wanted;
 	size_t len;
 	const struct ckpt_value *found;
+	bool found_entry;
 	struct ckpt_buf exact, first; /* of the current value, of the first one found */
 };
 
+/* What stands under a key or in a list goes before arguments and attributes of the same name. */
 static int note(struct finder *f, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
+	const struct ckpt_value *parent;
+	uint32_t index;
+	bool entry = ckpt_walk_is_entry(step, &parent, &index);
 	char shown[160];
 
-	if (f->found)
+	if (f->found && f->found_entry && !entry)
+		return 0;
+	if (f->found && f->found_entry == entry)
 		return ckpt_fail(err, CKPT_E_ARG, "'%s' names two things: %.100s and %.100s",
 				 ckpt_escape(shown, sizeof(shown), f->wanted, f->len),
 				 (const char *)f->first.data, (const char *)f->exact.data);
 	f->found = step->value;
+	f->found_entry = entry;
+	f->first.len = 0;
 	ckpt_buf_add(&f->first, f->exact.data, f->exact.len);
 	ckpt_buf_add_u8(&f->first, '\0');
 	return 0;
@@ -49,9 +58,10 @@ static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error 
 		rc = note(f, step, err);
 	if (rc < 0)
 		return rc;
-	return step->depth == 0 || len == f->len || f->wanted[len] == (exact ? '[' : '.')
-		       ? CKPT_WALK_ENTER
-		       : CKPT_WALK_SKIP;
+	if (ckpt_value_is_tensor(f->model, step->value)) /* its parts have no names in Python */
+		return CKPT_WALK_SKIP;
+	return len == 0 || len == f->len || f->wanted[len] == (exact ? '[' : '.') ? CKPT_WALK_ENTER
+										  : CKPT_WALK_SKIP;
 }
 
 int ckpt_model_find(const struct ckpt_model *model, const char *name, const struct ckpt_value **out,
@@ -59,8 +69,12 @@ int ckpt_model_find(const struct ckpt_model *model, const char *name, const stru
 {
 	struct finder f = { .model = model, .wanted = name, .len = strlen(name) };
 	char shown[160];
-	int rc = ckpt_model_walk(model, look, &f, err);
+	int rc = 0;
 
+	if (f.len)
+		rc = ckpt_model_walk(model, look, &f, err);
+	else
+		f.found = ckpt_model_now(model, model->root);
 	*out = f.found;
 	ckpt_buf_clear(&f.exact);
 	ckpt_buf_clear(&f.first);

@@ -79,11 +79,19 @@ void ckpt_pattern_free(struct ckpt_pattern *p)
 	free(p);
 }
 
-bool ckpt_pattern_matches(struct ckpt_pattern *p, const char *name)
+int ckpt_pattern_matches(struct ckpt_pattern *p, const char *name, struct ckpt_error *err)
 {
+	char message[120], shown[160];
+	int code;
+
 	if (p->glob)
 		return !strcmp(p->glob, name) || !fnmatch(p->glob, name, 0) ||
 		       !fnmatch(p->subtree, name, 0);
-	return pcre2_match(p->code, (PCRE2_SPTR)name, PCRE2_ZERO_TERMINATED, 0, 0, p->match,
-			   p->limits) >= 0;
+	code = pcre2_match(p->code, (PCRE2_SPTR)name, PCRE2_ZERO_TERMINATED, 0, 0, p->match,
+			   p->limits);
+	if (code >= 0 || code == PCRE2_ERROR_NOMATCH)
+		return code >= 0;
+	pcre2_get_error_message(code, (PCRE2_UCHAR *)message, sizeof(message));
+	return ckpt_fail(err, CKPT_E_LIMIT, "a pattern cannot be compared with '%s': %s",
+			 ckpt_escape(shown, sizeof(shown), name, strlen(name)), message);
 }

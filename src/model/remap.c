@@ -93,12 +93,12 @@ static bool device_text(const struct remapper *r, const struct ckpt_value *v,
 
 	if (!ckpt_value_is_call_of(v, "torch", "device"))
 		return false;
-	args = ckpt_model_now(r->to, v->u.call->args);
+	args = ckpt_model_now(r->from, v->u.call->args);
 	if (args->kind != CKPT_TUPLE || !args->u.seq.count || args->u.seq.count > 2)
 		return false;
-	type = ckpt_model_now(r->to, args->u.seq.items[0]);
+	type = ckpt_model_now(r->from, args->u.seq.items[0]);
 	if (args->u.seq.count == 2)
-		index = ckpt_model_now(r->to, args->u.seq.items[1]);
+		index = ckpt_model_now(r->from, args->u.seq.items[1]);
 	if (type->kind != CKPT_STR || type->u.bytes.len >= 40 || (index && index->kind != CKPT_INT))
 		return false;
 	if (index)
@@ -167,15 +167,17 @@ static int replace_argument(struct remapper *r, const struct ckpt_value *args, u
 static int move_argument(struct remapper *r, const struct ckpt_value *original, uint32_t i,
 			 struct ckpt_error *err)
 {
-	const struct ckpt_value *args = ckpt_model_now(r->to, original), *device, *fresh;
+	const struct ckpt_value *args = ckpt_model_now(r->from, original), *device, *fresh;
 	char text[CKPT_MOST_DEVICE_TAG];
 	const char *tag;
 
-	if (args != ckpt_model_now(r->from, original)) /* moved already, for another call */
+	if (args != ckpt_model_now(r->to, original)) /* moved already, for another call */
 		return 0;
 	if (args->kind != CKPT_TUPLE || args->u.seq.count <= i)
 		return 0;
-	device = ckpt_model_now(r->to, args->u.seq.items[i]);
+	device = ckpt_model_now(r->from, args->u.seq.items[i]);
+	if (device->kind != CKPT_STR && r->o.device_objects) /* it is moved where it is met */
+		return 0;
 	if (device->kind == CKPT_STR && device->u.bytes.len < sizeof(text))
 		snprintf(text, sizeof(text), "%.*s", (int)device->u.bytes.len, device->u.bytes.ptr);
 	else if (!device_text(r, device, text))
@@ -221,7 +223,7 @@ static const struct {
 static int move_arguments_of(struct remapper *r, const struct ckpt_value *func,
 			     const struct ckpt_value *args, struct ckpt_error *err)
 {
-	func = ckpt_model_now(r->to, func);
+	func = ckpt_model_now(r->from, func);
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 		if (ckpt_value_is_global(func, "torch._utils", functions[i].name))
 			return move_argument(r, args, functions[i].device, err);
@@ -256,7 +258,7 @@ static int move_devices(void *ctx, const struct ckpt_walk_step *step, struct ckp
 		count_storage(r, v);
 	if (v->kind != CKPT_CALL || step->seen)
 		return CKPT_WALK_ENTER;
-	args = ckpt_model_now(r->to, v->u.call->args);
+	args = ckpt_model_now(r->from, v->u.call->args);
 	/* _rebuild_from_type_v2(func, class, args, state) calls FUNC with ARGS */
 	if (is_rebuild_from_type(v) && args->kind == CKPT_TUPLE && args->u.seq.count >= 4)
 		rc = move_arguments_of(r, args->u.seq.items[0], args->u.seq.items[2], err);

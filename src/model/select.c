@@ -2,11 +2,19 @@
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/find.h"
+#include "model/patterns.h"
 
 #include <ckpt/edit.h>
 
 #include <stdlib.h>
 #include <string.h>
+
+static uint64_t tensors_fewer(const struct ckpt_model *before, const struct ckpt_model *after)
+{
+	uint64_t was = ckpt_tensor_count(before), is = ckpt_tensor_count(after);
+
+	return was > is ? was - is : 0;
+}
 
 int ckpt_extract(const struct ckpt_model *model, const char *name, struct ckpt_model **out,
 		 struct ckpt_edit_report *report, struct ckpt_error *err)
@@ -24,26 +32,19 @@ int ckpt_extract(const struct ckpt_model *model, const char *name, struct ckpt_m
 		return rc;
 	(*out)->root = found;
 	did.extracted = true;
-	did.tensors_dropped = ckpt_tensor_count(model) - ckpt_tensor_count(*out);
+	did.tensors_dropped = tensors_fewer(model, *out);
 	ckpt_sized_give(report, &did);
 	return 0;
 }
 
-/* ---- select ---- */
+/* ---- select: a verdict on every entry ---- */
 
-struct patterns {
-	const char *const *texts;
-	size_t count;
-	struct ckpt_pattern **compiled;
-	bool *matched;
-};
-
-/* What becomes of one entry of one container. */
 struct verdict {
-	const struct ckpt_value *parent;
-	uint32_t index;
-	uint32_t above; /* the verdict on the entry that its container is, or NO_VERDICT */
-	bool keep;
+	const struct ckpt_value *parent, *value;
+	uint32_t index; /* among the entries of PARENT */
+	uint32_t above; /* the verdict on the entry that PARENT is, or NO_VERDICT */
+	bool keep, dropped;
+	bool whole; /* nothing below it is left out */
 };
 
 enum { NO_VERDICT = UINT32_MAX };
@@ -51,72 +52,31 @@ enum { NO_VERDICT = UINT32_MAX };
 struct selector {
 	const struct ckpt_model *from;
 	struct ckpt_model *to;
-	struct patterns keep, drop;
+	struct ckpt_patterns keep, drop;
+	const char *part_matched; /* a part of something whole that a pattern of DROP names */
 	struct verdict *verdicts;
 	uint32_t count, cap;
 	uint32_t *above; /* by depth: the verdict on the entry the walk is in, or NO_VERDICT */
 	size_t above_cap;
-	size_t kept_depth, whole_depth; /* below: all is kept; nothing can be taken apart */
-	uint64_t dropped;
+	/* SIZE_MAX, or: below this depth everything is kept; is dropped; cannot be taken apart */
+	size_t kept_depth, dropped_depth, whole_depth;
+	const struct ckpt_value **again; /* met again where it is kept: stays as a whole */
+	uint32_t again_count, again_cap;
+	uint64_t entries_dropped;
 };
 
-static int compile(struct patterns *p, struct ckpt_error *err)
+static void *grow(void *items, uint32_t count, uint32_t *cap, size_t size)
 {
-	int rc = 0;
+	void *grown = items;
 
-	p->compiled = calloc(p->count + 1, sizeof(*p->compiled));
-	p->matched = calloc(p->count + 1, sizeof(*p->matched));
-	if (!p->compiled || !p->matched)
-		return ckpt_fail_nomem(err);
-	for (size_t i = 0; rc == 0 && i < p->count; i++)
-		rc = ckpt_pattern_new(p->texts[i], &p->compiled[i], err);
-	return rc;
-}
+	if (count == *cap) {
+		uint32_t wider = *cap ? *cap * 2 : 256;
 
-static void clear(struct patterns *p)
-{
-	for (size_t i = 0; p->compiled && i < p->count; i++)
-		ckpt_pattern_free(p->compiled[i]);
-	free(p->compiled);
-	free(p->matched);
-}
-
-static bool matches(struct patterns *p, const char *name)
-{
-	bool any = false;
-
-	for (size_t i = 0; i < p->count; i++)
-		if (ckpt_pattern_matches(p->compiled[i], name))
-			any = p->matched[i] = true;
-	return any;
-}
-
-/* The first pattern that matched nothing; *ANY: one did match. */
-static const char *unmatched(const struct patterns *p, bool *any)
-{
-	const char *first = NULL;
-
-	*any = p->count == 0;
-	for (size_t i = 0; i < p->count; i++) {
-		*any |= p->matched[i];
-		if (!p->matched[i] && !first)
-			first = p->texts[i];
+		grown = realloc(items, wider * size);
+		if (grown)
+			*cap = wider;
 	}
-	return first;
-}
-
-static int note_unmatched(const struct selector *s, struct ckpt_edit_report *did,
-			  struct ckpt_error *err)
-{
-	bool keeps, drops;
-	const char *keep = unmatched(&s->keep, &keeps), *drop = unmatched(&s->drop, &drops);
-	char shown[160];
-
-	did->unmatched = keep ? keep : drop;
-	if (keeps)
-		return 0;
-	return ckpt_fail(err, CKPT_E_NOTFOUND, "nothing is named like '%s', nothing would be left",
-			 ckpt_escape(shown, sizeof(shown), keep, strlen(keep)));
+	return grown;
 }
 
 static bool grow_above(struct selector *s, size_t depth)
@@ -136,26 +96,34 @@ static bool grow_above(struct selector *s, size_t depth)
 
 static bool add_verdict(struct selector *s, const struct verdict *verdict)
 {
-	if (s->count == s->cap) {
-		uint32_t cap = s->cap ? s->cap * 2 : 256;
-		struct verdict *grown = realloc(s->verdicts, cap * sizeof(*grown));
+	void *grown = grow(s->verdicts, s->count, &s->cap, sizeof(*s->verdicts));
 
-		if (!grown)
-			return false;
-		s->verdicts = grown;
-		s->cap = cap;
-	}
+	if (!grown)
+		return false;
+	s->verdicts = grown;
 	s->verdicts[s->count++] = *verdict;
 	return true;
+}
+
+static int note_again(struct selector *s, const struct ckpt_value *v, struct ckpt_error *err)
+{
+	void *grown = grow(s->again, s->again_count, &s->again_cap, sizeof(*s->again));
+
+	if (!grown)
+		return ckpt_fail_nomem(err);
+	s->again = grown;
+	s->again[s->again_count++] = v;
+	return 0;
 }
 
 /* The walk is at DEPTH now: leave what it has come out of. */
 static void leave(struct selector *s, size_t depth)
 {
-	if (depth <= s->kept_depth)
-		s->kept_depth = SIZE_MAX;
-	if (depth <= s->whole_depth)
-		s->whole_depth = SIZE_MAX;
+	size_t *const depths[] = { &s->kept_depth, &s->dropped_depth, &s->whole_depth };
+
+	for (size_t i = 0; i < sizeof(depths) / sizeof(depths[0]); i++)
+		if (depth <= *depths[i])
+			*depths[i] = SIZE_MAX;
 }
 
 static void keep_way_to(struct selector *s, size_t depth)
@@ -167,51 +135,103 @@ static void keep_way_to(struct selector *s, size_t depth)
 			s->verdicts[s->above[i]].keep = true;
 }
 
-/* What is part of a tuple or of an object stays with it. */
-static int judge_part(struct selector *s, const struct ckpt_walk_step *step)
+static int look_at_keep(struct selector *s, const struct ckpt_walk_step *step,
+			struct ckpt_error *err)
 {
+	int hit = s->keep.count ? ckpt_patterns_match(&s->keep, step->name, err) : 0;
+
+	if (hit > 0)
+		keep_way_to(s, step->depth);
+	if (hit >= 0 && step->seen && s->kept_depth != SIZE_MAX)
+		hit = note_again(s, step->value, err);
+	return hit < 0 ? hit : 0;
+}
+
+/* What is part of a tuple or of an object stays with it. */
+static int judge_part(struct selector *s, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	int rc, hit = 0;
+
 	if (s->whole_depth == SIZE_MAX)
 		s->whole_depth = step->depth - 1;
 	s->above[step->depth] = NO_VERDICT;
-	if (s->keep.count && matches(&s->keep, step->name))
-		keep_way_to(s, step->depth);
-	return CKPT_WALK_ENTER;
+	rc = look_at_keep(s, step, err);
+	if (rc == 0 && !s->part_matched)
+		for (size_t i = 0; hit == 0 && i < s->drop.count; i++)
+			if (!s->drop.matched[i])
+				hit = ckpt_pattern_matches(s->drop.compiled[i], step->name, err);
+	if (hit > 0) {
+		s->part_matched = ckpt_arena_copy(s->to->arena, step->name, step->name_len);
+		if (!s->part_matched)
+			return ckpt_arena_fail(s->to->arena, err);
+	}
+	return rc < 0 ? rc : hit < 0 ? hit : CKPT_WALK_ENTER;
 }
 
 static int judge_entry(struct selector *s, const struct ckpt_walk_step *step,
 		       const struct verdict *verdict, struct ckpt_error *err)
 {
+	int rc, drop;
+
 	s->above[step->depth] = s->count;
 	if (!add_verdict(s, verdict))
 		return ckpt_fail_nomem(err);
-	if (s->keep.count && matches(&s->keep, step->name))
-		keep_way_to(s, step->depth);
-	if (matches(&s->drop, step->name)) {
+	drop = ckpt_patterns_match(&s->drop, step->name, err);
+	if (drop < 0)
+		return drop;
+	if (drop) {
 		s->verdicts[s->above[step->depth]].keep = false;
-		return CKPT_WALK_SKIP;
+		s->verdicts[s->above[step->depth]].dropped = true;
+		s->dropped_depth = step->depth;
+	} else {
+		rc = look_at_keep(s, step, err);
+		if (rc < 0)
+			return rc;
 	}
 	return ckpt_value_is_tensor(s->from, step->value) ? CKPT_WALK_SKIP : CKPT_WALK_ENTER;
+}
+
+/* Attributes and arguments of what has entries are no entries, and have nothing to do with them. */
+static bool has_entries(const struct ckpt_value *v)
+{
+	return ckpt_value_pairs(v) || (v->kind == CKPT_CALL && v->u.call->items.count);
+}
+
+/* Below what is dropped only the patterns are looked at: one that names a part of it is no error. */
+static int judge_dropped(struct selector *s, const struct ckpt_walk_step *step,
+			 struct ckpt_error *err)
+{
+	int rc = ckpt_patterns_match(&s->drop, step->name, err);
+
+	if (rc >= 0)
+		rc = ckpt_patterns_match(&s->keep, step->name, err);
+	s->above[step->depth] = NO_VERDICT;
+	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
 
 static int judge(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct selector *s = ctx;
-	struct verdict verdict = { 0 };
+	struct verdict verdict = { .value = step->value };
+	bool entry;
 
 	if (step->depth == 0)
 		return CKPT_WALK_ENTER;
 	if (!grow_above(s, step->depth))
 		return ckpt_fail_nomem(err);
 	leave(s, step->depth);
-	if (ckpt_walk_is_entry(step, &verdict.parent, &verdict.index) &&
-	    s->whole_depth == SIZE_MAX) {
-		verdict.keep = !s->keep.count || s->kept_depth != SIZE_MAX;
-		verdict.above = step->depth > 1 ? s->above[step->depth - 1] : NO_VERDICT;
-		return judge_entry(s, step, &verdict, err);
-	}
-	if (ckpt_value_pairs(verdict.parent)) /* an attribute of a mapping: _metadata */
+	if (s->dropped_depth != SIZE_MAX)
+		return judge_dropped(s, step, err);
+	entry = ckpt_walk_is_entry(step, &verdict.parent, &verdict.index);
+	if (s->whole_depth != SIZE_MAX)
+		return judge_part(s, step, err);
+	if (!entry && has_entries(verdict.parent))
 		return CKPT_WALK_SKIP;
-	return judge_part(s, step);
+	if (!entry)
+		return judge_part(s, step, err);
+	verdict.keep = !s->keep.count || s->kept_depth != SIZE_MAX;
+	verdict.above = step->depth > 1 ? s->above[step->depth - 1] : NO_VERDICT;
+	return judge_entry(s, step, &verdict, err);
 }
 
 /* ---- carrying it out ---- */
@@ -225,12 +245,42 @@ static int by_parent(const void *a, const void *b)
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* The sequence with the entries of a container. */
-static struct ckpt_seq *entries_of(struct ckpt_value *v)
+/* The verdicts, sorted, on the entries of V: the first of them; *COUNT may be 0. */
+static struct verdict *verdicts_on(const struct selector *s, const struct ckpt_value *v,
+				   uint32_t *count)
 {
-	if (v->kind != CKPT_CALL)
-		return &v->u.seq;
-	return v->u.call->pairs.count ? &v->u.call->pairs : &v->u.call->items;
+	uint32_t low = 0, high = s->count, end;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (s->verdicts[middle].parent->id < v->id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (end = low; end < s->count && s->verdicts[end].parent->id == v->id; end++)
+		;
+	*count = end - low;
+	return s->verdicts + low;
+}
+
+/* What was met again in a place where all is kept had its verdicts from the first place. */
+static int keep_again(struct selector *s, struct ckpt_error *err)
+{
+	for (uint32_t i = 0; i < s->again_count; i++) {
+		uint32_t count;
+		struct verdict *v = verdicts_on(s, s->again[i], &count);
+
+		for (uint32_t k = 0; k < count; k++) {
+			if (v[k].whole || v[k].dropped)
+				continue;
+			v[k].whole = v[k].keep = true;
+			if (note_again(s, v[k].value, err) < 0)
+				return CKPT_E_NOMEM;
+		}
+	}
+	return 0;
 }
 
 static struct ckpt_value *copy_of(struct selector *s, const struct ckpt_value *v)
@@ -256,12 +306,15 @@ static int filter(struct selector *s, const struct verdict *verdicts, uint32_t c
 		  struct ckpt_error *err)
 {
 	struct ckpt_value *copy = copy_of(s, verdicts->parent);
-	uint32_t width = ckpt_value_pairs(verdicts->parent) ? 2 : 1;
 	struct ckpt_seq old, *seq;
+	uint32_t width;
 
 	if (!copy)
 		return ckpt_arena_fail(s->to->arena, err);
-	seq = entries_of(copy);
+	seq = (struct ckpt_seq *)ckpt_value_pairs(copy);
+	width = seq ? 2 : 1;
+	if (!seq)
+		seq = copy->kind == CKPT_CALL ? &copy->u.call->items : &copy->u.seq;
 	old = *seq;
 	*seq = (struct ckpt_seq){ 0 };
 	for (uint32_t i = 0; i < count; i++)
@@ -271,27 +324,59 @@ static int filter(struct selector *s, const struct verdict *verdicts, uint32_t c
 	return ckpt_model_replace(s->to, copy, err);
 }
 
-static int filter_all(struct selector *s, struct ckpt_error *err)
+/* An entry inside of another that is left out is not counted. */
+static void count_dropped(struct selector *s)
 {
-	int rc = 0;
-
 	for (uint32_t i = 0; i < s->count; i++) {
 		const struct verdict *v = &s->verdicts[i];
 
-		s->dropped += !v->keep && (v->above == NO_VERDICT || s->verdicts[v->above].keep);
+		s->entries_dropped +=
+			!v->keep && (v->above == NO_VERDICT || s->verdicts[v->above].keep);
 	}
+}
+
+static int filter_all(struct selector *s, struct ckpt_error *err)
+{
+	int rc;
+
+	count_dropped(s);
 	if (s->count)
 		qsort(s->verdicts, s->count, sizeof(*s->verdicts), by_parent);
+	rc = keep_again(s, err);
 	for (uint32_t i = 0, end; rc == 0 && i < s->count; i = end) {
-		uint32_t dropped = 0;
+		bool any = false;
 
 		for (end = i; end < s->count && s->verdicts[end].parent == s->verdicts[i].parent;
 		     end++)
-			dropped += !s->verdicts[end].keep;
-		if (dropped)
+			any |= !s->verdicts[end].keep;
+		if (any)
 			rc = filter(s, &s->verdicts[i], end - i, err);
 	}
 	return rc;
+}
+
+static int check_patterns(const struct selector *s, struct ckpt_edit_report *did,
+			  struct ckpt_error *err)
+{
+	const char *keep = ckpt_patterns_unmatched(&s->keep),
+		   *drop = ckpt_patterns_unmatched(&s->drop);
+	bool any = false;
+	char shown[160];
+
+	for (size_t i = 0; i < s->keep.count; i++)
+		any |= s->keep.matched[i];
+	if (s->keep.count && !any)
+		return ckpt_fail(err, CKPT_E_NOTFOUND,
+				 "nothing is named like '%s', nothing would be left",
+				 ckpt_escape(shown, sizeof(shown), keep, strlen(keep)));
+	if (drop && s->part_matched)
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"'%s' is part of a tuple or of an object, which stays or goes as a whole",
+			ckpt_escape(shown, sizeof(shown), s->part_matched,
+				    strlen(s->part_matched)));
+	did->unmatched = keep ? keep : drop;
+	return 0;
 }
 
 int ckpt_select(const struct ckpt_model *model, const char *const *keep, size_t keep_count,
@@ -299,36 +384,36 @@ int ckpt_select(const struct ckpt_model *model, const char *const *keep, size_t 
 		struct ckpt_edit_report *report, struct ckpt_error *err)
 {
 	struct selector s = { .from = model,
-			      .keep = { keep, keep_count, NULL, NULL },
-			      .drop = { drop, drop_count, NULL, NULL },
 			      .kept_depth = SIZE_MAX,
+			      .dropped_depth = SIZE_MAX,
 			      .whole_depth = SIZE_MAX };
 	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
 	int rc = ckpt_sized_check(report, sizeof(did), err);
 
 	*out = NULL;
 	if (rc == 0)
-		rc = compile(&s.keep, err);
+		rc = ckpt_patterns_init(&s.keep, keep, keep_count, err);
 	if (rc == 0)
-		rc = compile(&s.drop, err);
+		rc = ckpt_patterns_init(&s.drop, drop, drop_count, err);
 	if (rc == 0)
 		rc = ckpt_model_derive(model, &s.to, err);
 	if (rc == 0)
 		rc = ckpt_model_walk(model, judge, &s, err);
 	if (rc == 0)
-		rc = note_unmatched(&s, &did, err);
+		rc = check_patterns(&s, &did, err);
 	if (rc == 0)
 		rc = filter_all(&s, err);
-	clear(&s.keep);
-	clear(&s.drop);
+	ckpt_patterns_clear(&s.keep);
+	ckpt_patterns_clear(&s.drop);
 	free(s.verdicts);
 	free(s.above);
+	free(s.again);
 	if (rc < 0) {
 		ckpt_close(s.to);
 		return rc;
 	}
-	did.entries_dropped = s.dropped;
-	did.tensors_dropped = ckpt_tensor_count(model) - ckpt_tensor_count(s.to);
+	did.entries_dropped = s.entries_dropped;
+	did.tensors_dropped = tensors_fewer(model, s.to);
 	ckpt_sized_give(report, &did);
 	*out = s.to;
 	return 0;

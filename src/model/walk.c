@@ -333,8 +333,8 @@ static bool is_entry_part(const struct ckpt_value *parent, uint8_t part)
 {
 	if (part == PART_SEQ)
 		return parent->kind == CKPT_DICT || parent->kind == CKPT_LIST;
-	if (part == PART_ITEMS)
-		return !parent->u.call->pairs.count;
+	if (part == PART_ITEMS) /* not of an OrderedDict that was appended to */
+		return !ckpt_value_pairs(parent);
 	return part == PART_PAIRS && !parent->u.call->items.count;
 }
 

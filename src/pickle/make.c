@@ -214,6 +214,14 @@ static bool take_pairs(struct ckpt_machine *m, struct ckpt_call *call)
 	return true;
 }
 
+/* Bytes, which protocol 2 writes as a call: what comes out of that is not called. */
+static bool is_bytes(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_CALL && (ckpt_value_is_call_of(v, "_codecs", "encode") ||
+					ckpt_value_is_call_of(v, "__builtin__", "bytes") ||
+					ckpt_value_is_call_of(v, "builtins", "bytes"));
+}
+
 static int push_call(struct ckpt_machine *m, uint8_t kind, const struct ckpt_value *func,
 		     const struct ckpt_value *args, const struct ckpt_value *kwargs)
 {
@@ -227,8 +235,9 @@ static int push_call(struct ckpt_machine *m, uint8_t kind, const struct ckpt_val
 	call->args = args;
 	call->kwargs = kwargs;
 	v->u.call = call;
-	if (func->kind != CKPT_GLOBAL && func->kind != CKPT_CALL && func->kind != CKPT_PERSID &&
-	    func->kind != CKPT_EXT)
+	if ((func->kind != CKPT_GLOBAL && func->kind != CKPT_CALL && func->kind != CKPT_PERSID &&
+	     func->kind != CKPT_EXT) ||
+	    is_bytes(func))
 		return ckpt_fail(m->err, CKPT_E_FORMAT, "%s needs a class or a function, found %s",
 				 ckpt_machine_op_name(m), ckpt_value_kind_name(func));
 	if (args->kind != CKPT_TUPLE)

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* What torch and its well-known backends call their devices. */
@@ -25,8 +26,9 @@ static const struct {
 
 static bool is_index(const char *text)
 {
+	/* torch keeps it in a signed byte */
 	return text[0] && strspn(text, "0123456789") == strlen(text) && strlen(text) <= 3 &&
-	       (text[0] != '0' || !text[1]);
+	       (text[0] != '0' || !text[1]) && atoi(text) <= 127;
 }
 
 static int no_such(const char *text, const char *right, const char *index, struct ckpt_error *err)
@@ -67,7 +69,7 @@ int ckpt_device_tag(const char *text, bool any_type, char out[CKPT_MOST_DEVICE_T
 			 types[i].indexed ? (index[0] ? index : "0") : "");
 		return 0;
 	}
-	if (!any_type || !len)
+	if (!any_type || !len || (text[len] && !is_index(index)))
 		return unknown_type(text, len, index, err);
 	snprintf(out, CKPT_MOST_DEVICE_TAG, "%s", text);
 	return 0;

@@ -214,6 +214,54 @@ static void edit(const struct ckpt_model *model)
 	}
 }
 
+static void edit_more(const struct ckpt_model *model)
+{
+	static const struct ckpt_device_map maps[] = { { "cuda:0", "cpu" }, { "cpu", "cuda:1" }, { "c*", "mps" } };
+	static const char *const keep[] = { "*a*", "re:[0-9]" }, *const drop[] = { "*b*", "0" };
+	static const char *const dtypes[] = { "bfloat16", "float8_e4m3fn", "float64" };
+	static const char *const names[] = { "a", "model", "0", "module.a", "[\"a\"]" };
+	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+
+	options.device_objects = true;
+	for (int how = 0; how < 11; how++) {
+		struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+		struct ckpt_error err = CKPT_ERROR_INIT;
+		struct ckpt_model *edited;
+		int rc;
+
+		if (how == 0)
+			rc = ckpt_remap(model, maps, 3, &options, &edited, &report, &err);
+		else if (how < 3)
+			rc = ckpt_select(model, keep, how == 1 ? 2 : 0, drop, 2, &edited, &report,
+					 &err);
+		else if (how < 6)
+			rc = ckpt_cast(model, dtypes[how - 3], NULL, &edited, &report, &err);
+		else
+			rc = ckpt_extract(model, names[how - 6], &edited, &report, &err);
+		finish_edit(rc, edited, &report, &err);
+	}
+}
+
+/* What the last edit of a chain shows lives in the models before it. */
+static void edit_in_a_chain(const struct ckpt_model *model, bool really)
+{
+	static const struct ckpt_device_map all = { NULL, "cuda:3" };
+	struct ckpt_model *stripped = NULL, *cast = NULL, *moved = NULL;
+
+	if (ckpt_strip_prefix(model, "module.", NULL, &stripped, NULL, NULL) == 0 &&
+	    ckpt_cast(stripped, "float16", NULL, &cast, NULL, NULL) == 0)
+		ckpt_remap(cast, &all, 1, NULL, &moved, NULL, NULL);
+	ckpt_close(stripped);
+	ckpt_close(cast);
+	if (!moved)
+		return;
+	list(moved);
+	walk(moved);
+	if (really)
+		save_and_open(moved, NULL, 0);
+	ckpt_close(moved);
+}
+
 void fuzz_exercise_file(const uint8_t *data, size_t size)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -227,6 +275,8 @@ void fuzz_exercise_file(const uint8_t *data, size_t size)
 	list(model);
 	walk(model);
 	edit(model);
+	edit_more(model);
+	edit_in_a_chain(model, size <= MOST_WRITTEN);
 	save_all(model, size <= MOST_WRITTEN);
 	ckpt_close(model);
 }

@@ -13,7 +13,7 @@ static bool matches(const char *pattern, const char *name)
 
 	if (ckpt_pattern_new(pattern, &p, &err) < 0)
 		fail_msg("%s", unit_message(&err));
-	hit = ckpt_pattern_matches(p, name);
+	hit = ckpt_pattern_matches(p, name, NULL) > 0;
 	ckpt_pattern_free(p);
 	return hit;
 }
