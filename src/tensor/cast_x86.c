@@ -3,7 +3,9 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
+#include <cpuid.h>
 #include <immintrin.h>
+#include <stdbool.h>
 
 #define WITH_AVX2 __attribute__((target("avx2,f16c")))
 
@@ -77,10 +79,17 @@ static const struct ckpt_cast_kernels avx2 = {
 	float32_to_bfloat16,
 };
 
+/* Not every compiler's __builtin_cpu_supports() knows this one. */
+static bool has_f16c(void)
+{
+	unsigned a, b, c, d;
+
+	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
 const struct ckpt_cast_kernels *ckpt_cast_best(void)
 {
-	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c") ? &avx2
-										: &ckpt_cast_plain;
+	return __builtin_cpu_supports("avx2") && has_f16c() ? &avx2 : &ckpt_cast_plain;
 }
 
 #else
