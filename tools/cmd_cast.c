@@ -25,8 +25,7 @@ static int run(int argc, char **argv);
 const struct command cmd_cast = {
 	.name = "cast",
 	.operands = "DTYPE IN OUT",
-	.summary =
-		"floating tensors to another dtype: bfloat16, float16, float8_e4m3fn",
+	.summary = "floating tensors to another dtype: bfloat16, float16, float8_e4m3fn",
 	.details =
 		"All floating tensors are cast, those of an optimizer too, unless --only or --except chooses\n"
 		"(patterns as for 'ckpt select'); integers, bool, complex and quantised tensors stay. Numbers are\n"
@@ -38,6 +37,7 @@ const struct command cmd_cast = {
 	.opts = opts,
 	.least = 3,
 	.most = 3,
+	.one_less = &s.in_place,
 	.run = run,
 };
 
@@ -89,5 +89,5 @@ static int run(int argc, char **argv)
 	step.options.except = except.items;
 	step.options.except_count = except.count;
 	step.options.to_integer = to_integer;
-	return run_edit(&s, &step, 1, argv[first + 1], argv[first + 2]);
+	return run_edit(&s, &step, 1, &argv[first + 1]);
 }

@@ -10,8 +10,9 @@ static struct edit_settings s;
 static struct step_list chain;
 
 static const struct edit_kind *const kinds[] = {
-	&kind_strip_module, &kind_add_module, &kind_strip_prefix, &kind_add_prefix, &kind_rename,
-	&kind_remap,	    &kind_remap_all,  &kind_extract,	  &kind_keep,	    &kind_drop, &kind_cast,
+	&kind_strip_module, &kind_add_module, &kind_strip_prefix, &kind_add_prefix,
+	&kind_rename,	    &kind_remap,      &kind_remap_all,	  &kind_extract,
+	&kind_keep,	    &kind_drop,	      &kind_cast,
 };
 
 static const struct opt opts[] = {
@@ -47,6 +48,7 @@ const struct command cmd_edit = {
 	.opts = opts,
 	.least = 2,
 	.most = 2,
+	.one_less = &s.in_place,
 	.run = run,
 };
 
@@ -90,7 +92,7 @@ static int run(int argc, char **argv)
 	steps = calloc(chain.count, sizeof(*steps));
 	values = calloc(chain.count, sizeof(*values));
 	if (steps && values)
-		code = run_edit(&s, steps, make_steps(steps, values), argv[first], argv[first + 1]);
+		code = run_edit(&s, steps, make_steps(steps, values), &argv[first]);
 	free(values);
 	free(steps);
 	return code;

@@ -142,7 +142,7 @@ static int run(const struct command *cmd, const struct edit_kind *kind, int argc
 	step.options.at = at.items;
 	step.options.at_count = at.count;
 	step.options.anywhere = anywhere;
-	return run_edit(&s, &step, 1, argv[first], argv[first + 1]);
+	return run_edit(&s, &step, 1, &argv[first]);
 }
 
 static int run_strip_module(int argc, char **argv);
@@ -166,6 +166,7 @@ const struct command cmd_strip_module = {
 	.opts = strip_opts,
 	.least = 2,
 	.most = 2,
+	.one_less = &s.in_place,
 	.run = run_strip_module,
 };
 
@@ -181,6 +182,7 @@ const struct command cmd_add_module = {
 	.opts = add_opts,
 	.least = 2,
 	.most = 2,
+	.one_less = &s.in_place,
 	.run = run_add_module,
 };
 
@@ -195,6 +197,7 @@ const struct command cmd_strip_prefix = {
 	.opts = strip_opts,
 	.least = 3,
 	.most = 3,
+	.one_less = &s.in_place,
 	.run = run_strip_prefix,
 };
 
@@ -209,6 +212,7 @@ const struct command cmd_add_prefix = {
 	.opts = add_opts,
 	.least = 3,
 	.most = 3,
+	.one_less = &s.in_place,
 	.run = run_add_prefix,
 };
 

@@ -37,6 +37,7 @@ const struct command cmd_remap = {
 	.opts = opts,
 	.least = 2,
 	.most = -1,
+	.one_less = &s.in_place,
 	.run = run,
 };
 
@@ -161,12 +162,13 @@ const struct edit_kind kind_remap_all = {
 
 static int run(int argc, char **argv)
 {
-	int first = parse_options(&cmd_remap, argc, argv), maps = argc - first - 2;
+	int first = parse_options(&cmd_remap, argc, argv), paths = s.in_place ? 1 : 2;
+	int maps = argc - first - paths;
 	struct edit_step step = { &kind_remap, .options = CKPT_EDIT_OPTIONS_INIT };
 
 	if (first < 0)
 		return -1 - first;
-	for (int i = first; i < argc - 2; i++)
+	for (int i = first; i < argc - paths; i++)
 		if (!strchr(argv[i], '='))
 			return wrong_usage(&cmd_remap, "remap: '%.60s': wanted OLD=NEW", argv[i]);
 	if (!all && !maps && strchr(argv[first], '=') && access(argv[first], F_OK) < 0)
@@ -182,5 +184,5 @@ static int run(int argc, char **argv)
 	}
 	step.options.device_objects = device_objects;
 	step.options.any_device = any_device;
-	return run_edit(&s, &step, 1, argv[argc - 2], argv[argc - 1]);
+	return run_edit(&s, &step, 1, &argv[argc - paths]);
 }

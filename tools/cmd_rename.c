@@ -54,6 +54,7 @@ const struct command cmd_rename = {
 	.opts = opts,
 	.least = 2,
 	.most = 2,
+	.one_less = &s.in_place,
 	.run = run,
 };
 
@@ -69,5 +70,5 @@ static int run(int argc, char **argv)
 	step.args = expressions;
 	step.options.at = at.items;
 	step.options.at_count = at.count;
-	return run_edit(&s, &step, 1, argv[first], argv[first + 1]);
+	return run_edit(&s, &step, 1, &argv[first]);
 }

@@ -33,6 +33,7 @@ const struct command cmd_extract = {
 	.opts = extract_opts,
 	.least = 3,
 	.most = 3,
+	.one_less = &s.in_place,
 	.run = run_extract,
 };
 
@@ -49,6 +50,7 @@ const struct command cmd_select = {
 	.opts = select_opts,
 	.least = 2,
 	.most = 2,
+	.one_less = &s.in_place,
 	.run = run_select,
 };
 
@@ -129,7 +131,7 @@ static int run_extract(int argc, char **argv)
 	if (first < 0)
 		return -1 - first;
 	step.args = (struct str_list){ (const char **)&argv[first], 1 };
-	return run_edit(&s, &step, 1, argv[first + 1], argv[first + 2]);
+	return run_edit(&s, &step, 1, &argv[first + 1]);
 }
 
 static int run_select(int argc, char **argv)
@@ -141,5 +143,5 @@ static int run_select(int argc, char **argv)
 		return -1 - first;
 	if (!keep.count && !drop.count)
 		return wrong_usage(&cmd_select, "select: wanted --keep or --drop");
-	return run_edit(&s, &step, 1, argv[first], argv[first + 1]);
+	return run_edit(&s, &step, 1, &argv[first]);
 }

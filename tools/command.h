@@ -28,7 +28,7 @@ struct str_list {
 struct step_list {
 	struct {
 		const char *name, *value;
-	} *items;
+	} * items;
 	size_t count;
 };
 
@@ -75,6 +75,8 @@ struct command {
 	const char *examples; /* lines of "command\n"; may be NULL */
 	const struct opt *opts;
 	int least, most; /* operands; most -1: any number */
+	const bool *
+		one_less; /* set by an option (-i) that takes the place of the last operand; or NULL */
 	int (*run)(int argc, char **argv);
 };
 

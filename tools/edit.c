@@ -59,9 +59,19 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 			(s->dry_run ? CKPT_SAVE_DRY_RUN : 0u);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
-	rc = ckpt_save(model, out, &options, report, err);
+	rc = out ? ckpt_save(model, out, &options, report, err)
+		 : ckpt_save_in_place(model, &options, report, err);
 	end_progress();
 	return rc;
+}
+
+static int in_place_failed(const struct ckpt_error *err)
+{
+	int code = fail(err);
+
+	if (err->status == CKPT_E_OUTPUT)
+		hint("-f edits it all the same");
+	return code;
 }
 
 /* Then it goes without saying that their records are left out. */
@@ -82,7 +92,7 @@ static int save_and_tell(const struct edit_settings *s, const struct ckpt_model 
 	char size[16];
 
 	if (save(s, model, out, &saved, &err) < 0)
-		return save_failed(&err, s->force);
+		return out ? save_failed(&err, s->force) : in_place_failed(&err);
 	if (quiet)
 		return EXIT_FINE;
 	for (size_t i = 0; i < count; i++)
@@ -90,10 +100,12 @@ static int save_and_tell(const struct edit_settings *s, const struct ckpt_model 
 	if (saved.dropped && !took_out(reports, count))
 		printf("%u unused record%s left out, ", saved.dropped,
 		       saved.dropped == 1 ? "" : "s");
+	if (saved.rewritten)
+		printf("written anew as %s, ", saved.rewritten);
 	if (s->dry_run)
-		printf("%s would be written (dry run)\n", size_phrase(saved.nbytes, size));
+		printf("%s would be written (dry run)\n", size_phrase(saved.written, size));
 	else
-		printf("%s written in %.2f s\n", size_phrase(saved.nbytes, size),
+		printf("%s written in %.2f s\n", size_phrase(saved.written, size),
 		       seconds() - start);
 	return EXIT_FINE;
 }
@@ -170,12 +182,18 @@ static int take_step(const struct edit_settings *s, const struct edit_step *step
 }
 
 int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_t count,
-	     const char *in, const char *out)
+	     char **paths)
 {
+	const char *in = paths[0], *out = s->in_place ? NULL : paths[1];
 	struct ckpt_edit_report *reports;
 	struct ckpt_model *model;
 	double start = seconds();
-	int code = refuse_names(in, out);
+	int code = refuse_names(in, out ? out : "OUT");
+
+	if (s->in_place && s->no_sync) {
+		complain("--in-place and --no-sync exclude each other: it could not be undone");
+		return EXIT_USAGE;
+	}
 
 	if (code != EXIT_FINE || !open_model(in, &model, &code))
 		return code;

@@ -6,11 +6,15 @@
 
 /* What all commands that edit have in common: open IN, one or more edits, one write, one summary. */
 struct edit_settings {
-	bool force, no_sync, dry_run, if_present;
+	bool force, no_sync, dry_run, if_present, in_place;
 };
 
 #define EDIT_OPTS(s) \
-	OPT_FLAG("force", 'f', &(s).force, "replace OUT if it exists"), \
+	OPT_FLAG("in-place", 'i', &(s).in_place, \
+		 "instead of OUT: edit IN itself, crash-safe, without copying tensors"), \
+		OPT_FLAG( \
+			"force", 'f', &(s).force, \
+			"replace OUT if it exists; with -i, edit links and files with several names"), \
 		OPT_FLAG("no-sync", 0, &(s).no_sync, "do not wait for the disk, like cp"), \
 		OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"), \
 		OPT_FLAG("quiet", 'q', &quiet, "print errors only")
@@ -29,9 +33,9 @@ struct edit_step {
 };
 
 struct edit_kind {
-	const char *name; /* as in `ckpt edit --NAME` */
+	const char *name;	  /* as in `ckpt edit --NAME` */
 	bool nothing_found_is_no; /* CKPT_E_NOTFOUND of APPLY is an answer, not an error */
-	bool merges;	  /* neighbours of a chain are one step with several arguments */
+	bool merges;		  /* neighbours of a chain are one step with several arguments */
 	int (*apply)(const struct ckpt_model *in, const struct edit_step *step,
 		     struct ckpt_model **out, struct ckpt_edit_report *report,
 		     struct ckpt_error *err);
@@ -44,14 +48,17 @@ struct edit_kind {
 };
 
 extern const struct edit_kind kind_strip_module, kind_add_module, kind_strip_prefix,
-	kind_add_prefix, kind_rename, kind_remap, kind_remap_all, kind_extract, kind_cast, kind_keep,
-	kind_drop;
+	kind_add_prefix, kind_rename, kind_remap, kind_remap_all, kind_extract, kind_cast,
+	kind_keep, kind_drop;
 
 #define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"
 
-/* Open IN, take the steps, save as OUT, print what was done. Returns the exit code. */
+/*
+ * Open IN, take the steps, save as OUT, print what was done. PATHS: IN and OUT, or IN alone for an edit
+ * in place. Returns the exit code.
+ */
 int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_t count,
-	     const char *in, const char *out);
+	     char **paths);
 
 /* Did an edit change anything? */
 bool edit_changed(const struct ckpt_edit_report *report);

@@ -159,6 +159,10 @@ static int takes_argument(const struct opt *o)
 
 static int check_operands(const struct command *cmd, int count)
 {
+	if (cmd->one_less && *cmd->one_less)
+		count++;
+	if (count > cmd->most && cmd->most >= 0 && cmd->one_less && *cmd->one_less)
+		return -1 - wrong_usage(cmd, "%s: with --in-place there is no OUT", cmd->name);
 	if (count < cmd->least)
 		return -1 - wrong_usage(cmd, "%s: too few operands, wanted %s", cmd->name,
 					cmd->operands);

@@ -47,6 +47,8 @@ struct ckpt_save_report {
 	size_t size;
 	uint64_t nbytes;  /* of the new file */
 	uint32_t dropped; /* records of the input that were left out */
+	uint64_t written; /* bytes: all of them, or those that an edit in place took */
+	const char *rewritten; /* in place: why the whole file had to be written anew; NULL: it had not */
 };
 #define CKPT_SAVE_REPORT_INIT \
 	{ \
@@ -70,6 +72,25 @@ struct ckpt_save_report {
 CKPT_API int ckpt_save(const struct ckpt_model *model, const char *path,
 		       const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		       struct ckpt_error *err);
+
+/*
+ * Make the file that MODEL was opened from hold what MODEL holds, in time that depends on the metadata
+ * only: the tensors' bytes stay where they are, the new pickle and directory are appended, old ones wiped.
+ * At every moment, also if the machine stops, the file is the old checkpoint or the new one. What was
+ * dropped stays as dead bytes; a save to another file leaves them out.
+ *
+ * Where bytes of tensors change (a cast), or the file does not end as torch ends it, a new file is
+ * written beside and takes its place; the report says why. OPTIONS: only CKPT_SAVE_DRY_RUN, progress, cancel and
+ * CKPT_SAVE_REPLACE, which allows a symbolic link or a file with several names. The model keeps
+ * showing the file as it was and should be closed.
+ *
+ * Returns 0; CKPT_E_OUTPUT for a link without CKPT_SAVE_REPLACE; CKPT_E_CHANGED, also if somebody else
+ * is at it; CKPT_E_ARG for a model from memory; else as ckpt_save(). On failure the file is what it was,
+ * unless only the wiping failed, which the text says.
+ */
+CKPT_API int ckpt_save_in_place(const struct ckpt_model *model,
+				const struct ckpt_save_options *options,
+				struct ckpt_save_report *report, struct ckpt_error *err);
 
 #ifdef __cplusplus
 }

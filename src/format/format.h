@@ -16,6 +16,9 @@ struct ckpt_format {
 	int (*save)(const struct ckpt_model *model, const char *path,
 		    const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		    struct ckpt_error *err);
+	int (*save_in_place)(const struct ckpt_model *model,
+			     const struct ckpt_save_options *options,
+			     struct ckpt_save_report *report, struct ckpt_error *err);
 	void (*describe)(const struct ckpt_model *model, struct ckpt_file_info *out);
 };
 

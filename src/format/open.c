@@ -66,6 +66,27 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 	return rc;
 }
 
+int ckpt_save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
+		       struct ckpt_save_report *report, struct ckpt_error *err)
+{
+	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_save_report r = CKPT_SAVE_REPORT_INIT;
+	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
+
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(r), err);
+	if (rc == 0 && !ckpt_source_path(model->doc->source))
+		rc = ckpt_fail(err, CKPT_E_ARG, "a model from memory has no file to be edited");
+	if (rc == 0 && (o.flags & ~(CKPT_SAVE_DRY_RUN | CKPT_SAVE_REPLACE)))
+		rc = ckpt_fail(err, CKPT_E_ARG,
+			       "an edit in place is always synced, and in the input's own form");
+	if (rc < 0)
+		return rc;
+	rc = model->doc->format->save_in_place(model, &o, &r, err);
+	ckpt_sized_give(report, &r);
+	return rc;
+}
+
 int ckpt_file_get(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;

@@ -4,6 +4,7 @@
 
 #include "format/format.h"
 #include "format/profile.h"
+#include "model/resave.h"
 #include "zipfmt/index.h"
 
 /* What reading found out about the container; hangs on the document. */
@@ -43,6 +44,18 @@ bool ckpt_torch_zip_knows(const struct ckpt_torch_zip *tz, const struct ckpt_zip
 int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 			const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			struct ckpt_error *err);
+
+/* The same over the input itself, whose archive name stays; a link to PATH is followed. */
+int ckpt_torch_zip_rewrite(const struct ckpt_model *model, const char *path,
+			   const struct ckpt_save_options *options, struct ckpt_save_report *report,
+			   struct ckpt_error *err);
+
+int ckpt_torch_zip_save_in_place(const struct ckpt_model *model,
+				 const struct ckpt_save_options *options,
+				 struct ckpt_save_report *report, struct ckpt_error *err);
+
+/* How an edit pickles: as the input was pickled. */
+struct ckpt_resave_options ckpt_torch_zip_resave_options(const struct ckpt_model *model);
 
 /*
  * A zip without an end: say how much of the checkpoint is there and which tensors are whole.

@@ -492,5 +492,6 @@ const struct ckpt_format ckpt_format_torch_zip = {
 	.probe = probe,
 	.read = read_torch_zip,
 	.save = ckpt_torch_zip_save,
+	.save_in_place = ckpt_torch_zip_save_in_place,
 	.describe = describe,
 };

@@ -29,6 +29,7 @@ struct writer {
 	const struct ckpt_profile *profile;
 	const struct ckpt_save_options *o;
 	bool canonical, crc;
+	bool in_place;
 	bool swap; /* big-endian numbers become little-endian, as torch.load does it */
 	struct ckpt_resaved resaved;
 	struct ckpt_zip_layout layout;
@@ -240,6 +241,10 @@ static int choose_archive_name(struct writer *w, const char *path, struct ckpt_e
 		strcpy(w->archive_name, "archive");
 		return 0;
 	}
+	if (w->in_place && strlen(w->tz->archive_name) < sizeof(w->archive_name)) {
+		strcpy(w->archive_name, w->tz->archive_name);
+		return 0;
+	}
 	return ckpt_error_at(err,
 			     ckpt_profile_archive_name(w->profile, path, w->archive_name,
 						       sizeof(w->archive_name), err),
@@ -266,20 +271,34 @@ static int choose(struct writer *w, const char *path, struct ckpt_error *err)
 	return choose_archive_name(w, path, err);
 }
 
-static int make_pickle(struct writer *w, struct ckpt_error *err)
+static struct ckpt_resave_options pickle_options(const struct ckpt_model *model,
+						 const struct ckpt_profile *profile, bool canonical)
 {
-	const struct ckpt_pickle *pickle = &w->model->doc->pickle;
+	const struct ckpt_pickle *pickle = &model->doc->pickle;
 	struct ckpt_resave_options options = {
-		.protocol = w->canonical || pickle->protocol < 1 ? 2 : pickle->protocol,
-		.python_batches = !w->canonical && pickle->python_batches,
-		.keep_keys = w->profile->address_keys && w->tz->profile->address_keys,
-		.spell_keys = w->profile->address_keys,
-		.python311 = w->profile->python311,
-		.is_coalesced = w->profile->is_coalesced,
-		.python313 = w->profile->python313,
+		.protocol = canonical || pickle->protocol < 1 ? 2 : pickle->protocol,
+		.python_batches = !canonical && pickle->python_batches,
+		.keep_keys = profile->address_keys &&
+			     ckpt_torch_zip_of(model)->profile->address_keys,
+		.spell_keys = profile->address_keys,
+		.python311 = profile->python311,
+		.is_coalesced = profile->is_coalesced,
+		.python313 = profile->python313,
 	};
 
 	options.python2_names = options.protocol <= 2 && pickle->protocol > 2;
+	return options;
+}
+
+struct ckpt_resave_options ckpt_torch_zip_resave_options(const struct ckpt_model *model)
+{
+	return pickle_options(model, ckpt_torch_zip_of(model)->profile, false);
+}
+
+static int make_pickle(struct writer *w, struct ckpt_error *err)
+{
+	struct ckpt_resave_options options = pickle_options(w->model, w->profile, w->canonical);
+
 	return ckpt_model_resave(w->model, &options, &w->resaved, err);
 }
 
@@ -431,20 +450,22 @@ static uint32_t count_dropped(const struct writer *w)
 	return (there > used ? there - used : 0) + (w->canonical ? w->tz->foreign : 0);
 }
 
-int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
-			const struct ckpt_save_options *options, struct ckpt_save_report *report,
-			struct ckpt_error *err)
+static int write_new(const struct ckpt_model *model, const char *path, bool in_place,
+		     const struct ckpt_save_options *options, struct ckpt_save_report *report,
+		     struct ckpt_error *err)
 {
 	struct writer *w = calloc(1, sizeof(*w));
-	int rc;
+	int rc = 0;
 
 	if (!w)
 		return ckpt_fail_nomem(err);
 	w->model = model;
 	w->tz = model->doc->container;
 	w->o = options;
+	w->in_place = in_place;
 	ckpt_serialization_id_init(&w->id);
-	rc = check_not_input(model, path, err);
+	if (!in_place)
+		rc = check_not_input(model, path, err);
 	if (rc == 0)
 		rc = ckpt_sink_check(path, sink_flags(options), err);
 	if (rc == 0)
@@ -460,9 +481,33 @@ int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 	rc = ckpt_error_at(err, rc, ckpt_source_path(model->doc->source), NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && !(options->flags & CKPT_SAVE_DRY_RUN))
 		rc = write_file(w, path, err);
-	report->nbytes = w->layout.file_size;
+	report->nbytes = report->written = w->layout.file_size;
 	report->dropped = count_dropped(w);
 	clear(w);
 	free(w);
+	return rc;
+}
+
+int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
+			const struct ckpt_save_options *options, struct ckpt_save_report *report,
+			struct ckpt_error *err)
+{
+	return write_new(model, path, false, options, report, err);
+}
+
+int ckpt_torch_zip_rewrite(const struct ckpt_model *model, const char *path,
+			   const struct ckpt_save_options *options, struct ckpt_save_report *report,
+			   struct ckpt_error *err)
+{
+	struct ckpt_save_options o = *options;
+	char *target = realpath(path, NULL);
+	int rc;
+
+	if (!target)
+		return ckpt_error_at(err, ckpt_fail_errno(err, "cannot be resolved"), path, NULL,
+				     CKPT_NO_OFFSET);
+	o.flags |= CKPT_SAVE_REPLACE;
+	rc = write_new(model, target, true, &o, report, err);
+	free(target);
 	return rc;
 }

@@ -8,11 +8,25 @@
 
 static ckpt_io_hook *the_hook;
 static void *the_ctx;
+static ckpt_io_log *the_log;
+static void *log_ctx;
 
 void ckpt_io_set_hook(ckpt_io_hook *hook, void *ctx)
 {
 	the_hook = hook;
 	the_ctx = ctx;
+}
+
+void ckpt_io_set_log(ckpt_io_log *log, void *ctx)
+{
+	the_log = log;
+	log_ctx = ctx;
+}
+
+static void tell(enum ckpt_io_op op, off_t off, const void *bytes, ssize_t len)
+{
+	if (the_log && len >= 0)
+		the_log(log_ctx, op, (uint64_t)off, bytes, (size_t)len);
 }
 
 static bool fails(enum ckpt_io_op op)
@@ -31,7 +45,10 @@ ssize_t ckpt_io_pread(int fd, void *buf, size_t len, off_t off)
 
 ssize_t ckpt_io_pwrite(int fd, const void *buf, size_t len, off_t off)
 {
-	return fails(CKPT_IO_WRITE) ? -1 : pwrite(fd, buf, len, off);
+	ssize_t n = fails(CKPT_IO_WRITE) ? -1 : pwrite(fd, buf, len, off);
+
+	tell(CKPT_IO_WRITE, off, buf, n);
+	return n;
 }
 
 ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t len)
@@ -41,12 +58,18 @@ ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t 
 
 int ckpt_io_truncate(int fd, off_t size)
 {
-	return fails(CKPT_IO_TRUNCATE) ? -1 : ftruncate(fd, size);
+	int rc = fails(CKPT_IO_TRUNCATE) ? -1 : ftruncate(fd, size);
+
+	tell(CKPT_IO_TRUNCATE, size, NULL, rc);
+	return rc;
 }
 
 int ckpt_io_sync(int fd)
 {
-	return fails(CKPT_IO_SYNC) ? -1 : fsync(fd);
+	int rc = fails(CKPT_IO_SYNC) ? -1 : fsync(fd);
+
+	tell(CKPT_IO_SYNC, 0, NULL, rc);
+	return rc;
 }
 
 int ckpt_io_sync_dir(int fd)

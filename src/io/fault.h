@@ -31,6 +31,10 @@ enum ckpt_io_op {
 typedef int ckpt_io_hook(void *ctx, enum ckpt_io_op op);
 void ckpt_io_set_hook(ckpt_io_hook *hook, void *ctx);
 
+/* Hears of every write (BYTES at OFF), cut (to OFF bytes) and sync that was done; for tests of crashes. */
+typedef void ckpt_io_log(void *ctx, enum ckpt_io_op op, uint64_t off, const void *bytes, size_t len);
+void ckpt_io_set_log(ckpt_io_log *log, void *ctx);
+
 ssize_t ckpt_io_pread(int fd, void *buf, size_t len, off_t off);
 ssize_t ckpt_io_pwrite(int fd, const void *buf, size_t len, off_t off);
 ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t len);

@@ -30,29 +30,29 @@ typedef const struct ckpt_value *resave_call(struct ckpt_saver *s, const struct 
 
 static const struct {
 	const char *module, *name;
-	uint32_t least_args;
+	uint32_t least_args, most_args; /* a call with others fails in torch */
 	resave_call *resave;
 } table[] = {
-	{ "torch._utils", "_rebuild_tensor_v2", 4, ckpt_resave_tensor_v2 },
-	{ "torch._utils", "_rebuild_tensor_v3", 7, ckpt_resave_tensor_v3 },
-	{ "torch._utils", "_rebuild_tensor", 4, ckpt_resave_tensor_v2 },
-	{ "torch._utils", "_rebuild_parameter", 3, ckpt_resave_parameter },
-	{ "torch._utils", "_rebuild_parameter_with_state", 4, ckpt_resave_parameter },
-	{ "torch._utils", "_rebuild_qtensor", 7, ckpt_resave_quantized },
-	{ "torch._utils", "_rebuild_sparse_tensor", 2, ckpt_resave_sparse },
-	{ "torch._utils", "_rebuild_sparse_csr_tensor", 2, ckpt_resave_sparse },
-	{ "torch._tensor", "_rebuild_from_type_v2", 4, ckpt_resave_from_type },
-	{ "__builtin__", "getattr", 2, ckpt_resave_nested_global },
-	{ "builtins", "getattr", 2, ckpt_resave_nested_global },
-	{ "_codecs", "encode", 2, ckpt_resave_latin1_bytes },
-	{ "__builtin__", "bytes", 0, ckpt_resave_empty_bytes },
-	{ "builtins", "bytes", 0, ckpt_resave_empty_bytes },
-	{ "numpy.core.multiarray", "_reconstruct", 3, ckpt_resave_numpy_array },
-	{ "numpy._core.multiarray", "_reconstruct", 3, ckpt_resave_numpy_array },
-	{ "numpy.core.numeric", "_frombuffer", 4, ckpt_resave_numpy_from_buffer },
-	{ "numpy._core.numeric", "_frombuffer", 4, ckpt_resave_numpy_from_buffer },
-	{ "numpy.core.multiarray", "scalar", 2, ckpt_resave_numpy_scalar },
-	{ "numpy._core.multiarray", "scalar", 2, ckpt_resave_numpy_scalar },
+	{ "torch._utils", "_rebuild_tensor_v2", 4, 7, ckpt_resave_tensor_v2 },
+	{ "torch._utils", "_rebuild_tensor_v3", 7, 8, ckpt_resave_tensor_v3 },
+	{ "torch._utils", "_rebuild_tensor", 4, 4, ckpt_resave_tensor_v2 },
+	{ "torch._utils", "_rebuild_parameter", 3, 3, ckpt_resave_parameter },
+	{ "torch._utils", "_rebuild_parameter_with_state", 4, 4, ckpt_resave_parameter },
+	{ "torch._utils", "_rebuild_qtensor", 7, 7, ckpt_resave_quantized },
+	{ "torch._utils", "_rebuild_sparse_tensor", 2, 2, ckpt_resave_sparse },
+	{ "torch._utils", "_rebuild_sparse_csr_tensor", 2, 2, ckpt_resave_sparse },
+	{ "torch._tensor", "_rebuild_from_type_v2", 4, 4, ckpt_resave_from_type },
+	{ "__builtin__", "getattr", 2, 2, ckpt_resave_nested_global },
+	{ "builtins", "getattr", 2, 2, ckpt_resave_nested_global },
+	{ "_codecs", "encode", 2, 2, ckpt_resave_latin1_bytes },
+	{ "__builtin__", "bytes", 0, 0, ckpt_resave_empty_bytes },
+	{ "builtins", "bytes", 0, 0, ckpt_resave_empty_bytes },
+	{ "numpy.core.multiarray", "_reconstruct", 3, 3, ckpt_resave_numpy_array },
+	{ "numpy._core.multiarray", "_reconstruct", 3, 3, ckpt_resave_numpy_array },
+	{ "numpy.core.numeric", "_frombuffer", 4, 4, ckpt_resave_numpy_from_buffer },
+	{ "numpy._core.numeric", "_frombuffer", 4, 4, ckpt_resave_numpy_from_buffer },
+	{ "numpy.core.multiarray", "scalar", 2, 2, ckpt_resave_numpy_scalar },
+	{ "numpy._core.multiarray", "scalar", 2, 2, ckpt_resave_numpy_scalar },
 };
 
 static const struct ckpt_value *dispatch(struct ckpt_saver *s, const struct ckpt_value *v)
@@ -76,7 +76,9 @@ static const struct ckpt_value *dispatch(struct ckpt_saver *s, const struct ckpt
 		return ckpt_resave_with_attributes(s, v);
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		if (ckpt_value_is_global(func, table[i].module, table[i].name))
-			return args->kind == CKPT_TUPLE && args->u.seq.count >= table[i].least_args
+			return args->kind == CKPT_TUPLE &&
+					       args->u.seq.count >= table[i].least_args &&
+					       args->u.seq.count <= table[i].most_args
 				       ? table[i].resave(s, v)
 				       : v;
 	return ckpt_resave_with_attributes(s, v);

@@ -42,9 +42,16 @@ static uint64_t header_end(const struct ckpt_zip_layout *layout, uint32_t i)
 	return r->header_off + LOCAL_BYTES + name_len(layout, i) + (zip64 ? 4u + zip64 : 0u) + 4u;
 }
 
-int ckpt_zip_layout_compute(struct ckpt_zip_layout *layout, struct ckpt_error *err)
+uint64_t ckpt_zip_directory_entry_size(const struct ckpt_zip_layout *layout, uint32_t i)
 {
-	uint64_t at = 0, directory = 0;
+	uint16_t zip64 = zip64_len(&layout->records[i]);
+
+	return DIRECTORY_BYTES + name_len(layout, i) + (zip64 ? 4u + zip64 : 0u);
+}
+
+int ckpt_zip_layout_append(struct ckpt_zip_layout *layout, uint64_t start, struct ckpt_error *err)
+{
+	uint64_t at = start, directory = 0;
 
 	for (uint32_t i = 0; i < layout->count; i++) {
 		struct ckpt_zip_record *r = &layout->records[i];
@@ -66,13 +73,17 @@ int ckpt_zip_layout_compute(struct ckpt_zip_layout *layout, struct ckpt_error *e
 			return ckpt_fail(err, CKPT_E_LIMIT,
 					 "the output would be larger than 8 EiB");
 		at += descriptor_len(r);
-		directory += DIRECTORY_BYTES + name_len(layout, i) +
-			     (zip64_len(r) ? 4u + zip64_len(r) : 0u);
+		directory += ckpt_zip_directory_entry_size(layout, i);
 	}
 	layout->directory_off = at;
 	layout->directory_size = directory;
 	layout->file_size = at + directory + ENDS_BYTES;
 	return 0;
+}
+
+int ckpt_zip_layout_compute(struct ckpt_zip_layout *layout, struct ckpt_error *err)
+{
+	return ckpt_zip_layout_append(layout, 0, err);
 }
 
 static void put_name(const struct ckpt_zip_layout *layout, uint32_t i, struct ckpt_buf *out)

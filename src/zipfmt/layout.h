@@ -30,6 +30,9 @@ enum { CKPT_ZIP_ALIGNMENT = 64 };
 /* CKPT_E_LIMIT if a name or the padding does not fit its 16-bit field. */
 int ckpt_zip_layout_compute(struct ckpt_zip_layout *layout, struct ckpt_error *err);
 
+/* The same for records that are appended to a file of START bytes. */
+int ckpt_zip_layout_append(struct ckpt_zip_layout *layout, uint64_t start, struct ckpt_error *err);
+
 /* Append the local header of record I, padding included: ends where its data start. */
 void ckpt_zip_put_local_header(const struct ckpt_zip_layout *layout, uint32_t i,
 			       struct ckpt_buf *out);
@@ -41,6 +44,9 @@ void ckpt_zip_put_descriptor(const struct ckpt_zip_layout *layout, uint32_t i,
 /* Append one directory entry. */
 void ckpt_zip_put_directory_entry(const struct ckpt_zip_layout *layout, uint32_t i,
 				  struct ckpt_buf *out);
+
+/* How many bytes that takes. */
+uint64_t ckpt_zip_directory_entry_size(const struct ckpt_zip_layout *layout, uint32_t i);
 
 /* Append the three end records: 98 bytes. */
 void ckpt_zip_put_ends(const struct ckpt_zip_layout *layout, struct ckpt_buf *out);

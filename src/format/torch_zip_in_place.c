@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/torch_zip.h"
+
+#include "io/patch.h"
+#include "model/resave.h"
+#include "zipfmt/serialization_id.h"
+#include "zipfmt/tail.h"
+
+#include <libdeflate.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Edits of metadata without moving a byte of tensors, crash-safe without a journal. At every moment the
+ * file is the old checkpoint or the new one, whatever part of the writes between two syncs is on the disk:
+ *
+ *   1. One write of 98 bytes behind the end of the file: a copy of the old end records, in one sector.
+ *   2. Between the old end and the copy: the new data.pkl and a directory with it.
+ *   3. The switch: the new end records over the copy.
+ *   4. What nobody refers to any more is marked and wiped.
+ *
+ * After 1 the copy ends the file, and readers find the old directory through it. (A tail of zeros, which
+ * extending the file first would leave, is not read by torch past 64 KiB.)
+ */
+enum { MOST_NEW = 2, ID_BYTES = 40, WIPE = 64 << 10 };
+
+struct job {
+	const struct ckpt_model *model;
+	struct ckpt_torch_zip *tz;
+	const struct ckpt_save_options *o;
+	struct ckpt_resaved resaved;
+	bool *keep; /* by entry of the zip */
+	struct ckpt_zip_record records[MOST_NEW];
+	const void *bytes[MOST_NEW];
+	struct ckpt_zip_layout layout;
+	char id[ID_BYTES + 1];
+	struct ckpt_zip_tail tail;
+	struct ckpt_patch *patch;
+};
+
+/* Why the bytes cannot stay where they are, or NULL. */
+static const char *why_rewrite(const struct job *j)
+{
+	for (uint32_t i = 0; i < j->resaved.count; i++)
+		if (j->model->storages[j->resaved.order[i]].made)
+			return "bytes of tensors were changed";
+	if (!ckpt_zip_has_plain_ends(j->tz->zip))
+		return "it does not end as torch ends its files";
+	return NULL;
+}
+
+/* ---- the new directory ---- */
+
+static void drop(struct job *j, const char *record)
+{
+	struct ckpt_zip_entry *e = ckpt_torch_zip_record(j->tz, record);
+
+	if (e)
+		j->keep[e - j->tz->zip->entries] = false;
+}
+
+/*
+ * With .format_version torch computes where the storages are, from their sizes in the order of the
+ * pickle, which therefore must be 0, 1, 2 ...
+ */
+static bool is_sequential(const struct job *j)
+{
+	char text[16];
+
+	for (uint32_t i = 0; i < j->resaved.count; i++) {
+		snprintf(text, sizeof(text), "%u", i);
+		if (strcmp(j->resaved.keys[i], text))
+			return false;
+	}
+	return true;
+}
+
+static int choose_kept(struct job *j, struct ckpt_error *err)
+{
+	const struct ckpt_zip *zip = j->tz->zip;
+
+	j->keep = malloc(zip->count + (size_t)1);
+	if (!j->keep)
+		return ckpt_fail_nomem(err);
+	memset(j->keep, true, zip->count + (size_t)1);
+	for (uint32_t i = 0; i < j->model->storage_count; i++) {
+		struct ckpt_zip_entry *e = ckpt_torch_zip_data(j->tz, &j->model->storages[i]);
+
+		if (e)
+			j->keep[e - zip->entries] = false;
+	}
+	for (uint32_t i = 0; i < j->resaved.count; i++) {
+		const struct ckpt_storage *s = &j->model->storages[j->resaved.order[i]];
+		struct ckpt_zip_entry *e = ckpt_torch_zip_data(j->tz, s);
+
+		if (!e)
+			return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is missing",
+					 s->key);
+		j->keep[e - zip->entries] = true;
+	}
+	drop(j, "data.pkl");
+	drop(j, ".data/serialization_id");
+	if (!is_sequential(j)) {
+		drop(j, ".format_version");
+		drop(j, ".storage_alignment");
+	}
+	return 0;
+}
+
+static void add_new(struct job *j, const char *name, const void *bytes, size_t len)
+{
+	uint32_t i = j->layout.count++;
+
+	j->records[i] = (struct ckpt_zip_record){ .name = name, .size = len };
+	j->records[i].crc32 = j->tz->has_crc ? libdeflate_crc32(0, bytes, len) : 0;
+	j->bytes[i] = bytes;
+}
+
+/* Made of the names and checksums that there will be; the records' first bytes are not looked at. */
+static int make_id(struct job *j, struct ckpt_error *err)
+{
+	size_t skip = strlen(j->tz->archive_name) + 1;
+	struct ckpt_serialization_id id;
+	int rc;
+
+	ckpt_serialization_id_init(&id);
+	for (uint32_t i = 0; i < j->tz->zip->count; i++) {
+		const struct ckpt_zip_entry *e = &j->tz->zip->entries[i];
+
+		if (j->keep[i])
+			ckpt_serialization_id_add(&id, e->name + skip, e->usize, e->crc32, NULL);
+	}
+	ckpt_serialization_id_add(&id, "data.pkl", j->records[0].size, j->records[0].crc32, NULL);
+	rc = ckpt_serialization_id_format(&id, j->id, err);
+	ckpt_serialization_id_clear(&id);
+	return rc;
+}
+
+static int make_tail(struct job *j, struct ckpt_error *err)
+{
+	int rc = choose_kept(j, err);
+
+	if (rc < 0)
+		return rc;
+	j->layout = (struct ckpt_zip_layout){ .archive_name = j->tz->archive_name,
+					      .alignment = CKPT_ZIP_ALIGNMENT,
+					      .records = j->records };
+	add_new(j, "data.pkl", j->resaved.pickle.data, j->resaved.pickle.len);
+	if (j->tz->has_serialization_id) {
+		rc = make_id(j, err);
+		add_new(j, ".data/serialization_id", j->id, ID_BYTES);
+	}
+	return rc < 0 ? rc
+		      : ckpt_zip_tail_make(j->tz->zip, j->keep, &j->layout, j->bytes, &j->tail,
+					   err);
+}
+
+/* ---- writing ---- */
+
+static bool is_cancelled(const struct job *j)
+{
+	return j->o->cancel && *(const volatile int *)j->o->cancel;
+}
+
+/* Steps 1 to 3. */
+static int write_tail(struct job *j, struct ckpt_error *err)
+{
+	struct ckpt_zip_tail *t = &j->tail;
+	int rc = ckpt_patch_write(j->patch, t->ends_off, t->old_ends, sizeof(t->old_ends), err);
+
+	if (rc == 0)
+		rc = ckpt_patch_sync(j->patch, err);
+	if (rc == 0)
+		rc = ckpt_patch_write(j->patch, t->start, t->body.data, t->body.len, err);
+	if (rc == 0)
+		rc = ckpt_patch_sync(j->patch, err);
+	if (rc == 0 && is_cancelled(j))
+		rc = ckpt_fail(err, CKPT_E_CANCELLED, "interrupted, nothing was changed");
+	if (rc == 0)
+		rc = ckpt_patch_write(j->patch, t->ends_off, t->new_ends, sizeof(t->new_ends), err);
+	return rc == 0 ? ckpt_patch_sync(j->patch, err) : rc;
+}
+
+/* Back to what it was: nothing before the old end was touched, and the old end records are there. */
+static void take_back(struct job *j)
+{
+	if (ckpt_patch_truncate(j->patch, j->tail.off, NULL) == 0)
+		ckpt_patch_sync(j->patch, NULL);
+}
+
+static int wipe(struct job *j, uint64_t off, uint64_t len, struct ckpt_error *err)
+{
+	static const uint8_t zeros[WIPE];
+	int rc = 0;
+
+	for (uint64_t n; rc == 0 && len; off += n, len -= n) {
+		n = len < WIPE ? len : WIPE;
+		rc = ckpt_patch_write(j->patch, off, zeros, n, err);
+	}
+	return rc;
+}
+
+/* "data.pkl" -> "dead.pkl", ".format_version" -> ".deadat_version": whoever reads local headers sees it. */
+static int mark_dead(struct job *j, struct ckpt_zip_entry *e, struct ckpt_error *err)
+{
+	size_t skip = strlen(j->tz->archive_name) + 1;
+	uint64_t name;
+	int rc = ckpt_zip_locate(j->tz->zip, e, err);
+
+	if (rc < 0)
+		return rc;
+	skip += e->name[skip] == '.';
+	name = e->data_off ? e->header_off + 30 + skip : 0;
+	if (e->name_len >= skip + 4)
+		rc = ckpt_patch_write(j->patch, name, "dead", 4, err);
+	return rc;
+}
+
+/* Step 4: the old pickle may hold what was meant to go; the old directory would only confuse. */
+static int clean_up(struct job *j, struct ckpt_error *err)
+{
+	struct ckpt_zip *zip = j->tz->zip;
+	struct ckpt_zip_entry *pickle = ckpt_torch_zip_record(j->tz, "data.pkl");
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < zip->count; i++)
+		if (!j->keep[i])
+			rc = mark_dead(j, &zip->entries[i], err);
+	if (rc == 0)
+		rc = wipe(j, pickle->data_off, pickle->csize, err);
+	if (rc == 0)
+		rc = wipe(j, zip->directory_off, j->tail.off - zip->directory_off, err);
+	return rc == 0 ? ckpt_patch_sync(j->patch, err) : rc;
+}
+
+static int wiped(int rc, struct ckpt_error *err)
+{
+	char text[200];
+
+	if (rc < 0 && err) {
+		snprintf(text, sizeof(text), "%.199s", err->text);
+		snprintf(err->text, sizeof(err->text),
+			 "the edit is done, but what it replaced could not be wiped: %s", text);
+	}
+	return rc;
+}
+
+static int patch(struct job *j, const char *path, struct ckpt_error *err)
+{
+	unsigned flags = j->o->flags & CKPT_SAVE_REPLACE ? CKPT_PATCH_ANY_NAMES : 0u;
+	int rc = ckpt_patch_open(path, j->model->doc->source, flags, &j->patch, err);
+
+	if (rc < 0)
+		return rc;
+	if (!(j->o->flags & CKPT_SAVE_DRY_RUN)) {
+		rc = write_tail(j, err);
+		if (rc < 0)
+			take_back(j);
+		else
+			rc = wiped(clean_up(j, err), err);
+	}
+	ckpt_patch_close(j->patch);
+	return rc;
+}
+
+static void clear(struct job *j)
+{
+	ckpt_resaved_clear(&j->resaved);
+	ckpt_zip_tail_clear(&j->tail);
+	free(j->keep);
+}
+
+int ckpt_torch_zip_save_in_place(const struct ckpt_model *model,
+				 const struct ckpt_save_options *options,
+				 struct ckpt_save_report *report, struct ckpt_error *err)
+{
+	const char *path = ckpt_source_path(model->doc->source);
+	struct job j = { .model = model, .tz = model->doc->container, .o = options };
+	struct ckpt_resave_options resave = ckpt_torch_zip_resave_options(model);
+	int rc;
+
+	resave.keep_keys = true;
+	rc = ckpt_model_resave(model, &resave, &j.resaved, err);
+	report->rewritten = rc == 0 ? why_rewrite(&j) : NULL;
+	if (rc == 0 && !report->rewritten)
+		rc = make_tail(&j, err);
+	if (rc == 0 && !report->rewritten) {
+		rc = patch(&j, path, err);
+		report->nbytes = j.tail.ends_off + sizeof(j.tail.new_ends);
+		report->written = report->nbytes - j.tail.off;
+	}
+	clear(&j);
+	rc = ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+	return rc == 0 && report->rewritten
+		       ? ckpt_torch_zip_rewrite(model, path, options, report, err)
+		       : rc;
+}

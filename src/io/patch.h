@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_IO_PATCH_H
+#define CKPT_IO_PATCH_H
+
+#include "io/source.h"
+
+/*
+ * An existing file that is changed in place. Writes may reach the disk in any order up to the next
+ * sync; a write that does not cross a 512-byte sector happens as a whole or not at all.
+ */
+struct ckpt_patch;
+
+enum ckpt_patch_flags {
+	/* Also through a symbolic link, and if the file has other names: they see the change, too. */
+	CKPT_PATCH_ANY_NAMES = 1 << 0,
+};
+
+/*
+ * Open PATH for writing; it has to be the very file that SOURCE reads, and nobody else may be patching
+ * it (flock). CKPT_E_OUTPUT if it is a link or has several names; CKPT_E_CHANGED; CKPT_E_IO.
+ */
+int ckpt_patch_open(const char *path, const struct ckpt_source *source, unsigned flags,
+		    struct ckpt_patch **out, struct ckpt_error *err);
+
+int ckpt_patch_write(struct ckpt_patch *patch, uint64_t off, const void *bytes, size_t len,
+		     struct ckpt_error *err);
+int ckpt_patch_truncate(struct ckpt_patch *patch, uint64_t size, struct ckpt_error *err);
+int ckpt_patch_sync(struct ckpt_patch *patch, struct ckpt_error *err);
+
+/* NULL is allowed. */
+void ckpt_patch_close(struct ckpt_patch *patch);
+
+#endif

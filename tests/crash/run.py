@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine stops in the middle of an edit in place: is the file the old checkpoint or the new one?
+
+    CKPT_PYTHON='...' python3 tests/crash/run.py LOG_IN_PLACE [SUBSETS]
+
+LOG_IN_PLACE (log_in_place.c) writes down what an edit writes and syncs. Between two syncs the disk may have any part of
+the writes, torn at sectors of 512 bytes. For every such interval all prefixes and SUBSETS random parts (200) are
+put together, and each generation of real torch loads them. CKPT_TEST_DIR: where to work.
+"""
+
+import hashlib
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SECTOR = 512
+EDITS = ("strip", "remap", "drop")
+
+
+def read_log(path):
+    """[[(offset, bytes) or size, ...], ...]: what was done in every interval between syncs."""
+    intervals = [[]]
+    with open(path, "rb") as stream:
+        while True:
+            words = stream.readline().split()
+            if not words:
+                return [interval for interval in intervals if interval]
+            if words[0] == b"write":
+                intervals[-1].append((int(words[1]), stream.read(int(words[2]))))
+            elif words[0] == b"cut":
+                intervals[-1].append(int(words[1]))
+            else:
+                intervals.append([])
+
+
+def sectors(interval):
+    """The writes, torn."""
+    pieces = []
+    for entry in interval:
+        if isinstance(entry, int):
+            pieces.append(entry)
+            continue
+        offset, data = entry
+        while data:
+            room = SECTOR - offset % SECTOR
+            pieces.append((offset, data[:room]))
+            offset, data = offset + room, data[room:]
+    return pieces
+
+
+def apply(base, pieces):
+    image = bytearray(base)
+    for piece in pieces:
+        if isinstance(piece, int):
+            del image[piece:]
+            continue
+        offset, data = piece
+        image.extend(bytes(max(0, offset + len(data) - len(image))))
+        image[offset:offset + len(data)] = data
+    return bytes(image)
+
+
+def states(old, intervals, subsets):
+    """Everything that may be on the disk, each once."""
+    seen, base = set(), old
+    for interval in intervals:
+        pieces = sectors(interval)
+        step = max(1, len(pieces) // 100)
+        parts = [pieces[:n] for n in range(0, len(pieces) + 1, step)] + [pieces]
+        for _ in range(subsets):
+            share = random.random()
+            parts.append([piece for piece in pieces if random.random() < share])
+        for part in parts:
+            image = apply(base, part)
+            digest = hashlib.sha256(image).digest()
+            if digest not in seen:
+                seen.add(digest)
+                yield image
+        base = apply(base, pieces)
+
+
+def torch_says(command, work, paths):
+    with open(os.path.join(work, "list"), "w") as stream:
+        stream.write("\n".join(paths))
+    done = subprocess.run(command.split() + ["crash_files.py", "check", "list"], cwd=work,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+    return dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
+
+
+def check(tool, commands, work, name, edit, subsets):
+    """One edit of one file; returns how many states were looked at, and the failures."""
+    source = os.path.join(work, name + ".pt")
+    with open(source, "rb") as stream:
+        old = stream.read()
+    victim = os.path.join(work, "victim.pt")
+    shutil.copy(source, victim)
+    subprocess.run([tool, victim, edit, os.path.join(work, "log")], check=True)
+    with open(victim, "rb") as stream:
+        new = stream.read()
+    intervals = read_log(os.path.join(work, "log"))
+    assert apply(old, [entry for interval in intervals for entry in interval]) == new
+    folder = os.path.join(work, "states")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.mkdir(folder)
+    paths = []
+    for image in states(old, intervals, subsets):
+        paths.append("states/%d.pt" % len(paths))
+        with open(os.path.join(work, paths[-1]), "wb") as stream:
+            stream.write(image)
+    failures = []
+    for command in commands:
+        said = torch_says(command, work, [name + ".pt", "victim.pt"] + paths)
+        allowed = {said.get(name + ".pt", "no answer"), said.get("victim.pt", "no answer")}
+        if any(text.startswith("ERROR") or text == "no answer" for text in allowed):
+            failures.append("%s, %s: %s" % (name, edit, allowed))
+        if edit != "remap" and len(allowed) != 2:
+            failures.append("%s, %s: the edit did nothing" % (name, edit))
+        failures += ["%s, %s, %s: %s" % (name, edit, path, said.get(path)) for path in paths
+                     if said.get(path) not in allowed]
+    return len(paths), failures
+
+
+def main():
+    if not os.environ.get("CKPT_PYTHON"):
+        print("skipped: CKPT_PYTHON is not set, no real torch to load the files")
+        return 77
+    commands = [part for part in os.environ["CKPT_PYTHON"].split(";") if part.strip()]
+    tool = os.path.abspath(sys.argv[1])
+    subsets = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    base = os.environ.get("CKPT_TEST_DIR") or "."
+    os.makedirs(base, exist_ok=True)
+    random.seed(1)
+    looked, failures = 0, []
+    with tempfile.TemporaryDirectory(prefix="crash-", dir=base) as work:
+        os.chmod(work, 0o755)
+        shutil.copy(os.path.join(HERE, "crash_files.py"), work)
+        for maker in (commands[-1], commands[0]):
+            subprocess.run(maker.split() + ["crash_files.py", "make", "."], cwd=work, check=True,
+                           stdout=subprocess.DEVNULL)
+            for name in ("small", "large"):
+                for edit in EDITS:
+                    count, bad = check(tool, commands, work, name, edit, subsets)
+                    looked += count
+                    failures += bad
+    for text in failures[:40]:
+        print("FAIL " + text)
+    print("%d states, each loaded by %d torches, %d failures" % (looked, len(commands), len(failures)))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
