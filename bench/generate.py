@@ -4,6 +4,7 @@
     generate.py big OUT BYTES TENSORS     BYTES in all, in TENSORS float32 matrices
     generate.py small OUT TENSORS         tensors of 1 to 64 elements, each with its own storage
     generate.py storages OUT COUNT BYTES  COUNT storages of BYTES each
+    generate.py sparse OUT BYTES TENSORS  as big, but all holes: takes no disk (torch 2.6 and later)
 
 Runs on any torch since 1.6. OUT appears when it is complete.
 """
@@ -39,13 +40,28 @@ def storages(count, nbytes):
         yield "module.table.%d.weight" % i, noise + i
 
 
+def sparse(nbytes, count):
+    """Tensors over a file that is one hole."""
+    numel = nbytes // count // 4
+    with open("hole", "wb") as file:
+        file.truncate(4 * numel)
+    for i in range(count):
+        yield "module.layers.%d.weight" % i, torch.from_file("hole", shared=True, size=numel)
+    os.unlink("hole")
+
+
 def main():
     kind, out, sizes = sys.argv[1], sys.argv[2], [int(word) for word in sys.argv[3:]]
-    state = collections.OrderedDict({"big": big, "small": small, "storages": storages}[kind](*sizes))
     # In a folder of its own: the file's name becomes part of the file, so it must be the last one.
     os.makedirs("part", exist_ok=True)
     part = os.path.join("part", out)
-    torch.save(state, part)
+    make = {"big": big, "small": small, "storages": storages, "sparse": sparse}[kind]
+    state = collections.OrderedDict(make(*sizes))
+    if kind == "sparse":
+        with torch.serialization.skip_data():
+            torch.save(state, part)
+    else:
+        torch.save(state, part)
     os.replace(part, out)
     os.rmdir("part")
 

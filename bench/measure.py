@@ -17,7 +17,8 @@ import peak  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
-CASES = ("sync", "nosync", "torch", "small", "storages", "look", "memory")
+CASES = ("sync", "nosync", "torch", "small", "storages", "look", "memory", "remap", "cast", "inplace")
+UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
 
 def fail(text):
@@ -320,6 +321,76 @@ class Bench:
                     self.table.row((name, time_text(ours.median), "", "", "",
                                     peak.text(ours.kib, self.floor), ""), goal, ours.median < limit)
 
+    def case_remap(self):
+        source = self.big()
+        target = os.path.join(self.out, "ckpt.pt")
+        ours, other = self.series(
+            source, self.command(self.ckpt, "remap", "--no-sync", "--all", "cuda:0", source, target),
+            self.copy(source))
+        self.ratio_row("remap --no-sync " + size_text(self.options.size), ours, "cp", other,
+                       "ratio <= 1.10", lambda r: r <= 1.10)
+        self.peak_row("  its memory", ours.kib, 96)
+
+    def case_cast(self):
+        """float32 to bfloat16: reads all, writes half; a copy of 3/4 of the input moves as many bytes."""
+        source = self.big()
+        part = os.path.join(self.folder, "part-" + os.path.basename(source))
+        size = os.path.getsize(source) * 3 // 4
+        if not os.path.exists(part) or os.path.getsize(part) != size:
+            subprocess.run(["sh", "-c", 'head -c "$1" "$2" >"$3"', "sh", str(size), source, part],
+                           check=True)
+        cast = self.command(self.ckpt, "cast", "--no-sync", "bf16", source,
+                            os.path.join(self.out, "ckpt.pt"))
+        name = "cast --no-sync bf16 " + size_text(self.options.size)
+        ours, other = self.series(source, cast, self.copy(part))
+        self.ratio_row(name, ours, "cp of 3/4 of it", other, "ratio <= 1.15", lambda r: r <= 1.15)
+        self.peak_row("  its memory", ours.kib, 96)
+        if self.torch_version is None:
+            return
+        ours, other = self.series(source, cast, self.torch_strip(source, "cast"))
+        self.ratio_row(name, ours, "torch load, to, save", other, ">= 4 x faster",
+                       lambda r: r >= 4, inverse=True)
+
+    def in_place(self, source, *words):
+        """An edit of SOURCE itself, and one that undoes it, so that the next round finds it as it was."""
+        def run():
+            os.sync()
+            facts = self.command(self.ckpt, *words, "-i", source)()
+            self.command(self.ckpt, *UNDO[words[0]], "-i", source)()
+            return facts
+        return run
+
+    def case_inplace(self):
+        """Every round a sync before it; the file grows by its metadata with every edit."""
+        files = [("big", self.input("big", self.options.large, 256)),
+                 ("sparse", self.input("sparse", 4 * self.options.large, 256))]
+        for kind, source in files:
+            name = size_text(os.path.getsize(source) // (1 << 20) * (1 << 20))
+            self.prepare_nothing()
+            strip, remap = [], []
+            for _ in range(self.options.runs):
+                strip.append(self.in_place(source, "strip-module")())
+                remap.append(self.in_place(source, "remap", "--all", "cuda:0")())
+            strip, remap = Series(*zip(*strip[1:])), Series(*zip(*remap[1:]))
+            for words, ours in (("strip-module", strip), ("remap", remap)):
+                self.table.row(("%s -i %s %s" % (words, kind, name), time_text(ours.median), "", "",
+                                "(%s to %s)" % (time_text(min(ours.seconds)), time_text(max(ours.seconds))),
+                                peak.text(ours.kib, self.floor), ""), "< 100 ms", ours.median < 0.1)
+                self.peak_row("  its memory", ours.kib, 96)
+            if kind == "big" and self.torch_version is not None:
+                self.prepare_nothing()
+                theirs = self.torch_strip(source)()
+                self.table.row(("  against torch, one run", time_text(strip.median), "torch load+save",
+                                time_text(theirs[0]), "%.0f x faster" % (theirs[0] / strip.median),
+                                "", peak.text(theirs[1], self.floor)), ">= 100 x faster",
+                               theirs[0] / strip.median >= 100)
+                self.clean()
+
+    def prepare_nothing(self):
+        self.clean()
+        os.makedirs(self.out)
+        os.sync()
+
     def case_memory(self):
         """Peak memory of every command on every kind of file, one run each."""
         files = ((self.big(), 64), (self.input("storages", self.options.storages, 16384), 64),
@@ -371,6 +442,8 @@ def main():
     parser.add_argument("--dir", default=os.path.join(root, "build", "bench"), metavar="FOLDER",
                         help="work folder, on the disk to measure (default: build/bench)")
     parser.add_argument("--size", type=parse_size, default="4G", help="of the large file (4G)")
+    parser.add_argument("--large", type=parse_size, default="10G",
+                        help="of the file that is edited in place (10G); another, all holes, has four times that")
     parser.add_argument("--small", type=int, default=100000, metavar="N",
                         help="tensors in the largest small-tensor file (100000)")
     parser.add_argument("--storages", type=int, default=10000, metavar="N", help="(10000)")
