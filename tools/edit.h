@@ -48,7 +48,7 @@ struct edit_kind {
 };
 
 extern const struct edit_kind kind_strip_module, kind_add_module, kind_strip_prefix,
-	kind_add_prefix, kind_rename, kind_remap, kind_remap_all, kind_extract, kind_cast,
+	kind_add_prefix, kind_rename, kind_remap, kind_remap_all, kind_extract, kind_cast, kind_compact,
 	kind_keep, kind_drop;
 
 #define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"

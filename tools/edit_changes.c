@@ -11,7 +11,7 @@ enum { MOST_PLACES = 8 };
 bool edit_changed(const struct ckpt_edit_report *r)
 {
 	return r->renamed || r->names_renamed || r->storages_moved || r->devices_moved ||
-	       r->entries_dropped || r->extracted || r->tensors_cast;
+	       r->entries_dropped || r->extracted || r->tensors_cast || r->tensors_compacted;
 }
 
 static const char *plural(uint64_t count, const char *one, const char *more)
@@ -61,8 +61,13 @@ void print_changes(const struct ckpt_edit_report *r)
 		       plural(r->tensors_cast, "tensor", "tensors"),
 		       size_phrase(r->cast_nbytes_before, before),
 		       size_phrase(r->cast_nbytes_after, after));
+	if (r->tensors_compacted)
+		printf("%" PRIu64 " %s compacted, %s became %s, ", r->tensors_compacted,
+		       plural(r->tensors_compacted, "tensor", "tensors"),
+		       size_phrase(r->compacted_nbytes_before, before),
+		       size_phrase(r->compacted_nbytes_after, after));
 	if (r->tensors_left)
-		printf("%" PRIu64 " %s of a kind that cannot be cast, ", r->tensors_left,
+		printf("%" PRIu64 " %s of a kind that cannot be changed, ", r->tensors_left,
 		       plural(r->tensors_left, "tensor", "tensors"));
 	if (!edit_changed(r))
 		printf("nothing to change, ");

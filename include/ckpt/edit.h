@@ -54,7 +54,9 @@ struct ckpt_edit_report {
 	uint64_t tensors_dropped; /* that stood in them, or beside what was extracted */
 	uint64_t tensors_cast, storages_cast;
 	uint64_t cast_nbytes_before, cast_nbytes_after; /* of these storages */
-	uint64_t tensors_left; /* that should have been cast but whose kind is not known well enough */
+	uint64_t tensors_left; /* that should have been cast or compacted, and could not be */
+	uint64_t tensors_compacted, storages_made;
+	uint64_t compacted_nbytes_before, compacted_nbytes_after; /* of all storages in use */
 	const char *unmatched; /* the first pattern that nothing matched, as given; or NULL */
 	bool extracted;	       /* a part became the whole */
 };
@@ -182,6 +184,15 @@ CKPT_API int ckpt_select(const struct ckpt_model *model, const char *const *keep
 CKPT_API int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 		       const struct ckpt_edit_options *options, struct ckpt_model **out,
 		       struct ckpt_edit_report *report, struct ckpt_error *err);
+
+/*
+ * Give every tensor the part of its storage that it shows: a range of it, or, where it has gaps and
+ * shares with nobody, its items as Tensor.clone() arranges them. Tensors that have bytes in common keep
+ * them in common. A storage that stands in the checkpoint on its own stays whole, and so does one of a
+ * compressed record.
+ */
+CKPT_API int ckpt_compact(const struct ckpt_model *model, struct ckpt_model **out,
+			  struct ckpt_edit_report *report, struct ckpt_error *err);
 
 #ifdef __cplusplus
 }

@@ -223,7 +223,7 @@ static void edit_more(const struct ckpt_model *model)
 	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
 
 	options.device_objects = true;
-	for (int how = 0; how < 11; how++) {
+	for (int how = 0; how < 12; how++) {
 		struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 		struct ckpt_error err = CKPT_ERROR_INIT;
 		struct ckpt_model *edited;
@@ -236,8 +236,10 @@ static void edit_more(const struct ckpt_model *model)
 					 &err);
 		else if (how < 6)
 			rc = ckpt_cast(model, dtypes[how - 3], NULL, &edited, &report, &err);
+		else if (how == 6)
+			rc = ckpt_compact(model, &edited, &report, &err);
 		else
-			rc = ckpt_extract(model, names[how - 6], &edited, &report, &err);
+			rc = ckpt_extract(model, names[how - 7], &edited, &report, &err);
 		finish_edit(rc, edited, &report, &err);
 	}
 }
@@ -246,12 +248,14 @@ static void edit_more(const struct ckpt_model *model)
 static void edit_in_a_chain(const struct ckpt_model *model, bool really)
 {
 	static const struct ckpt_device_map all = { NULL, "cuda:3" };
-	struct ckpt_model *stripped = NULL, *cast = NULL, *moved = NULL;
+	struct ckpt_model *stripped = NULL, *compact = NULL, *cast = NULL, *moved = NULL;
 
 	if (ckpt_strip_prefix(model, "module.", NULL, &stripped, NULL, NULL) == 0 &&
-	    ckpt_cast(stripped, "float16", NULL, &cast, NULL, NULL) == 0)
+	    ckpt_compact(stripped, &compact, NULL, NULL) == 0 &&
+	    ckpt_cast(compact, "float16", NULL, &cast, NULL, NULL) == 0)
 		ckpt_remap(cast, &all, 1, NULL, &moved, NULL, NULL);
 	ckpt_close(stripped);
+	ckpt_close(compact);
 	ckpt_close(cast);
 	if (!moved)
 		return;

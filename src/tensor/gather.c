@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor/gather.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW = 256 << 10 };
+
+struct gather_stream {
+	struct ckpt_stream base;
+	const struct ckpt_gather *gather;
+	struct ckpt_window window;
+	uint64_t at[CKPT_GATHER_MOST_DIMS]; /* index of the next run, without the last dimension */
+	uint64_t run_off, run_left;	    /* of the run that is being read, in bytes */
+	uint64_t run_len;		    /* of every run; the items of one lie side by side */
+	uint32_t outer;			    /* dimensions that are counted through by AT */
+};
+
+bool ckpt_recipe_is_random(const struct ckpt_recipe *inner)
+{
+	return inner->kind != CKPT_RECIPE_STREAM;
+}
+
+struct ckpt_recipe ckpt_recipe_part(const struct ckpt_recipe *inner, uint64_t off, uint64_t len)
+{
+	struct ckpt_recipe part = *inner;
+
+	assert(off <= inner->len && len <= inner->len - off);
+	part.len = len;
+	if (inner->kind == CKPT_RECIPE_MEMORY)
+		part.memory = (const uint8_t *)inner->memory + off;
+	else
+		part.off += off;
+	return part;
+}
+
+/* Where the run at AT begins in INNER. */
+static uint64_t run_start(const struct gather_stream *s)
+{
+	const struct ckpt_gather *g = s->gather;
+	uint64_t item = g->offset;
+
+	for (uint32_t i = 0; i < s->outer; i++)
+		item += s->at[i] * g->stride[i];
+	return item * g->itemsize;
+}
+
+static void next_run(struct gather_stream *s)
+{
+	for (uint32_t i = s->outer; i-- > 0;) {
+		if (++s->at[i] < s->gather->shape[i])
+			break;
+		s->at[i] = 0;
+	}
+	s->run_off = run_start(s);
+	s->run_left = s->run_len;
+}
+
+static int read_inner(struct gather_stream *s, uint64_t off, uint8_t *out, size_t len,
+		      struct ckpt_error *err)
+{
+	const struct ckpt_recipe *inner = &s->gather->inner;
+	const uint8_t *bytes;
+	int rc;
+
+	if (inner->kind == CKPT_RECIPE_MEMORY) {
+		memcpy(out, (const uint8_t *)inner->memory + off, len);
+		return 0;
+	}
+	rc = ckpt_window_read(&s->window, inner->off + off, len, &bytes, err);
+	if (rc == 0)
+		memcpy(out, bytes, len);
+	return rc;
+}
+
+static int read_gathered(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
+{
+	struct gather_stream *s = (struct gather_stream *)stream;
+	uint8_t *out = buf;
+	int rc = 0;
+
+	while (rc == 0 && len) {
+		size_t n = len < s->run_left ? len : (size_t)s->run_left;
+
+		if (n > WINDOW / 2)
+			n = WINDOW / 2;
+		rc = read_inner(s, s->run_off, out, n, err);
+		out += n;
+		len -= n;
+		s->run_off += n;
+		s->run_left -= n;
+		if (!s->run_left)
+			next_run(s);
+	}
+	return rc;
+}
+
+static void close_gathered(struct ckpt_stream *stream)
+{
+	struct gather_stream *s = (struct gather_stream *)stream;
+
+	ckpt_window_clear(&s->window);
+	free(s);
+}
+
+static int open_gathered(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
+			 struct ckpt_error *err)
+{
+	struct gather_stream *s = calloc(1, sizeof(*s));
+	const struct ckpt_gather *g = recipe->ctx;
+	bool side_by_side = g->ndim && g->stride[g->ndim - 1] == 1;
+	int rc = 0;
+
+	*out = NULL;
+	if (!s)
+		return ckpt_fail_nomem(err);
+	s->base = (struct ckpt_stream){ read_gathered, close_gathered };
+	s->gather = g;
+	s->outer = side_by_side ? g->ndim - 1 : g->ndim;
+	s->run_len = g->itemsize * (side_by_side ? g->shape[g->ndim - 1] : 1);
+	s->run_left = s->run_len;
+	s->run_off = run_start(s);
+	if (g->inner.kind == CKPT_RECIPE_EXTENT)
+		rc = ckpt_window_init(&s->window, g->inner.src, WINDOW, err);
+	if (rc < 0)
+		close_gathered(&s->base);
+	else
+		*out = &s->base;
+	return rc;
+}
+
+struct ckpt_recipe ckpt_gather_recipe(const struct ckpt_gather *gather)
+{
+	uint64_t len = gather->itemsize;
+
+	assert(ckpt_recipe_is_random(&gather->inner));
+	for (uint32_t i = 0; i < gather->ndim; i++)
+		len *= gather->shape[i];
+	return (struct ckpt_recipe){
+		.kind = CKPT_RECIPE_STREAM, .len = len, .open = open_gathered, .ctx = (void *)gather
+	};
+}

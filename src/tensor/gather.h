@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_TENSOR_GATHER_H
+#define CKPT_TENSOR_GATHER_H
+
+#include "tensor/recipe.h"
+
+#include <stdbool.h>
+
+enum { CKPT_GATHER_MOST_DIMS = 64 };
+
+/*
+ * The items of a strided view of INNER, one behind the other, the last dimension fastest. Lengths and
+ * strides in items of ITEMSIZE bytes; OFFSET is the first of them.
+ */
+struct ckpt_gather {
+	struct ckpt_recipe inner;
+	uint32_t itemsize, ndim;
+	uint64_t offset;
+	uint64_t shape[CKPT_GATHER_MOST_DIMS], stride[CKPT_GATHER_MOST_DIMS];
+};
+
+/* Can INNER be read at any place? Streams cannot. */
+bool ckpt_recipe_is_random(const struct ckpt_recipe *inner);
+
+/* Borrows GATHER, whose INNER must be random, and which has to live as long as the recipe. */
+struct ckpt_recipe ckpt_gather_recipe(const struct ckpt_gather *gather);
+
+/* LEN bytes at OFF of INNER, which must be random. */
+struct ckpt_recipe ckpt_recipe_part(const struct ckpt_recipe *inner, uint64_t off, uint64_t len);
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "edit.h"
+
+static struct edit_settings s;
+
+static const struct opt opts[] = { OPT_FLAG("if-present", 0, &s.if_present,
+					    "nothing to save is no error: write OUT all the same"),
+				   EDIT_OPTS(s), OPT_END };
+
+static int run(int argc, char **argv);
+
+const struct command cmd_compact = {
+	.name = "compact",
+	.operands = "IN OUT",
+	.summary = "views stop dragging their whole storage along",
+	.details =
+		"torch.save writes the whole storage of a view: big[:2] takes as much as big. Here every tensor\n"
+		"gets what it shows, as Tensor.clone() gives it; tensors that have bytes in common keep them in\n"
+		"common, and tied weights stay tied. Bytes that edits in place left behind go, too.\n",
+	.examples = "  ckpt compact in.pt out.pt\n",
+	.opts = opts,
+	.least = 2,
+	.most = 2,
+	.one_less = &s.in_place,
+	.run = run,
+};
+
+static int compact(const struct ckpt_model *in, const struct edit_step *step,
+		   struct ckpt_model **out, struct ckpt_edit_report *report, struct ckpt_error *err)
+{
+	(void)step;
+	return ckpt_compact(in, out, report, err);
+}
+
+static const char *nothing_to_save(const struct ckpt_model *in, const struct edit_step *step,
+				   char why[MOST_REASON])
+{
+	(void)in;
+	(void)step;
+	snprintf(why, MOST_REASON, "every tensor shows the whole of its storage");
+	return HINT_IF_PRESENT;
+}
+
+const struct edit_kind kind_compact = {
+	.name = "compact",
+	.apply = compact,
+	.why_nothing = nothing_to_save,
+};
+
+static int run(int argc, char **argv)
+{
+	int first = parse_options(&cmd_compact, argc, argv);
+	struct edit_step step = { &kind_compact, .options = CKPT_EDIT_OPTIONS_INIT };
+
+	if (first < 0)
+		return -1 - first;
+	return run_edit(&s, &step, 1, &argv[first]);
+}
