@@ -48,6 +48,17 @@ int save_failed(const struct ckpt_error *err, bool force)
 	return code;
 }
 
+/* -1: no such word */
+static int reflink_of(const struct edit_settings *s)
+{
+	static const char *const words[] = { "never", "auto", "always" };
+
+	for (int i = 0; s->reflink && i < 3; i++)
+		if (!strcmp(s->reflink, words[i]))
+			return i;
+	return s->reflink ? -1 : CKPT_REFLINK_NEVER;
+}
+
 static int save(const struct edit_settings *s, const struct ckpt_model *model, const char *out,
 		struct ckpt_save_report *report, struct ckpt_error *err)
 {
@@ -57,6 +68,7 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 	options.flags = (s->force ? CKPT_SAVE_REPLACE : 0u) |
 			(s->no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
 			(s->dry_run ? CKPT_SAVE_DRY_RUN : 0u);
+	options.reflink = (enum ckpt_reflink)reflink_of(s);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
 	rc = out ? ckpt_save(model, out, &options, report, err)
@@ -100,6 +112,8 @@ static int save_and_tell(const struct edit_settings *s, const struct ckpt_model 
 	if (saved.dropped && !took_out(reports, count))
 		printf("%u unused record%s left out, ", saved.dropped,
 		       saved.dropped == 1 ? "" : "s");
+	if (saved.reflinked)
+		printf("blocks shared, ");
 	if (saved.rewritten)
 		printf("written anew as %s, ", saved.rewritten);
 	if (s->dry_run)
@@ -195,6 +209,10 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 		return EXIT_USAGE;
 	}
 
+	if (reflink_of(s) < 0) {
+		complain("--reflink %.40s: wanted 'never', 'auto' or 'always'", s->reflink);
+		return EXIT_USAGE;
+	}
 	if (code != EXIT_FINE || !open_model(in, &model, &code))
 		return code;
 	reports = calloc(count, sizeof(*reports));

@@ -22,6 +22,12 @@ enum ckpt_save_flags {
 	CKPT_SAVE_DRY_RUN = 1 << 3, /* do everything but write */
 };
 
+enum ckpt_reflink {
+	CKPT_REFLINK_NEVER,
+	CKPT_REFLINK_AUTO,   /* where the file systems can, and the edit is one of metadata */
+	CKPT_REFLINK_ALWAYS, /* or fail with CKPT_E_UNSUPPORTED */
+};
+
 struct ckpt_save_options {
 	size_t size;
 	unsigned flags;
@@ -37,6 +43,12 @@ struct ckpt_save_options {
 	void *progress_ctx;
 	const void
 		*cancel; /* const atomic_int *: not 0 stops the save; safe from a signal handler */
+	/*
+	 * Let the output share the input's blocks (XFS, Btrfs), and append what is new: any size in
+	 * milliseconds. It holds the same checkpoint, but is not laid out as torch would: it has the
+	 * input's archive name and order, and dead bytes where the old pickle was.
+	 */
+	enum ckpt_reflink reflink;
 };
 #define CKPT_SAVE_OPTIONS_INIT \
 	{ \
@@ -48,6 +60,7 @@ struct ckpt_save_report {
 	uint64_t nbytes;  /* of the new file */
 	uint32_t dropped; /* records of the input that were left out */
 	uint64_t written; /* bytes: all of them, or those that an edit in place took */
+	bool reflinked;
 	const char *rewritten; /* in place: why the whole file had to be written anew; NULL: it had not */
 };
 #define CKPT_SAVE_REPORT_INIT \

@@ -54,6 +54,11 @@ int ckpt_torch_zip_save_in_place(const struct ckpt_model *model,
 				 const struct ckpt_save_options *options,
 				 struct ckpt_save_report *report, struct ckpt_error *err);
 
+/* *DONE: PATH is a clone of the input with a new end. Else nothing was written. */
+int ckpt_torch_zip_save_clone(const struct ckpt_model *model, const char *path,
+			      const struct ckpt_save_options *options,
+			      struct ckpt_save_report *report, bool *done, struct ckpt_error *err);
+
 /* How an edit pickles: as the input was pickled. */
 struct ckpt_resave_options ckpt_torch_zip_resave_options(const struct ckpt_model *model);
 

@@ -2,6 +2,7 @@
 #include "format/torch_zip.h"
 
 #include "io/patch.h"
+#include "io/sink.h"
 #include "model/resave.h"
 #include "zipfmt/serialization_id.h"
 #include "zipfmt/tail.h"
@@ -36,8 +37,15 @@ struct job {
 	struct ckpt_zip_layout layout;
 	char id[ID_BYTES + 1];
 	struct ckpt_zip_tail tail;
-	struct ckpt_patch *patch;
+	struct ckpt_patch *patch; /* the input itself, or ... */
+	struct ckpt_sink *sink;	  /* ... a clone of it, which nobody sees yet */
 };
+
+static int put(struct job *j, uint64_t off, const void *bytes, size_t len, struct ckpt_error *err)
+{
+	return j->patch ? ckpt_patch_write(j->patch, off, bytes, len, err)
+			: ckpt_sink_write(j->sink, off, bytes, len, err);
+}
 
 /* Why the bytes cannot stay where they are, or NULL. */
 static const char *why_rewrite(const struct job *j)
@@ -196,7 +204,7 @@ static int wipe(struct job *j, uint64_t off, uint64_t len, struct ckpt_error *er
 
 	for (uint64_t n; rc == 0 && len; off += n, len -= n) {
 		n = len < WIPE ? len : WIPE;
-		rc = ckpt_patch_write(j->patch, off, zeros, n, err);
+		rc = put(j, off, zeros, n, err);
 	}
 	return rc;
 }
@@ -213,7 +221,7 @@ static int mark_dead(struct job *j, struct ckpt_zip_entry *e, struct ckpt_error 
 	skip += e->name[skip] == '.';
 	name = e->data_off ? e->header_off + 30 + skip : 0;
 	if (e->name_len >= skip + 4)
-		rc = ckpt_patch_write(j->patch, name, "dead", 4, err);
+		rc = put(j, name, "dead", 4, err);
 	return rc;
 }
 
@@ -231,6 +239,13 @@ static int clean_up(struct job *j, struct ckpt_error *err)
 		rc = wipe(j, pickle->data_off, pickle->csize, err);
 	if (rc == 0)
 		rc = wipe(j, zip->directory_off, j->tail.off - zip->directory_off, err);
+	return rc;
+}
+
+static int clean_up_and_sync(struct job *j, struct ckpt_error *err)
+{
+	int rc = clean_up(j, err);
+
 	return rc == 0 ? ckpt_patch_sync(j->patch, err) : rc;
 }
 
@@ -258,7 +273,7 @@ static int patch(struct job *j, const char *path, struct ckpt_error *err)
 		if (rc < 0)
 			take_back(j);
 		else
-			rc = wiped(clean_up(j, err), err);
+			rc = wiped(clean_up_and_sync(j, err), err);
 	}
 	ckpt_patch_close(j->patch);
 	return rc;
@@ -271,28 +286,95 @@ static void clear(struct job *j)
 	free(j->keep);
 }
 
+/* The pickle, and why the bytes cannot stay where they are. */
+static int prepare(struct job *j, const char **why, struct ckpt_error *err)
+{
+	struct ckpt_resave_options resave = ckpt_torch_zip_resave_options(j->model);
+	int rc;
+
+	resave.keep_keys = true;
+	rc = ckpt_model_resave(j->model, &resave, &j->resaved, err);
+	*why = rc == 0 ? why_rewrite(j) : NULL;
+	return rc == 0 && !*why ? make_tail(j, err) : rc;
+}
+
+static void report_tail(const struct job *j, struct ckpt_save_report *report)
+{
+	report->nbytes = j->tail.ends_off + sizeof(j->tail.new_ends);
+	report->written = report->nbytes - j->tail.off;
+}
+
 int ckpt_torch_zip_save_in_place(const struct ckpt_model *model,
 				 const struct ckpt_save_options *options,
 				 struct ckpt_save_report *report, struct ckpt_error *err)
 {
 	const char *path = ckpt_source_path(model->doc->source);
 	struct job j = { .model = model, .tz = model->doc->container, .o = options };
-	struct ckpt_resave_options resave = ckpt_torch_zip_resave_options(model);
-	int rc;
+	int rc = prepare(&j, &report->rewritten, err);
 
-	resave.keep_keys = true;
-	rc = ckpt_model_resave(model, &resave, &j.resaved, err);
-	report->rewritten = rc == 0 ? why_rewrite(&j) : NULL;
-	if (rc == 0 && !report->rewritten)
-		rc = make_tail(&j, err);
 	if (rc == 0 && !report->rewritten) {
 		rc = patch(&j, path, err);
-		report->nbytes = j.tail.ends_off + sizeof(j.tail.new_ends);
-		report->written = report->nbytes - j.tail.off;
+		report_tail(&j, report);
 	}
 	clear(&j);
 	rc = ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 	return rc == 0 && report->rewritten
 		       ? ckpt_torch_zip_rewrite(model, path, options, report, err)
 		       : rc;
+}
+
+/* ---- the same on a clone ---- */
+
+static int write_clone(struct job *j, bool *done, struct ckpt_error *err)
+{
+	struct ckpt_zip_tail *t = &j->tail;
+	int rc = ckpt_sink_clone(j->sink, j->model->doc->source, done, err);
+
+	if (rc < 0 || !*done)
+		return rc;
+	rc = put(j, t->start, t->body.data, t->body.len, err);
+	if (rc == 0)
+		rc = put(j, t->ends_off, t->new_ends, sizeof(t->new_ends), err);
+	if (rc == 0)
+		rc = clean_up(j, err);
+	if (rc == 0)
+		rc = ckpt_source_check_unchanged(j->model->doc->source, err);
+	return rc == 0 ? ckpt_sink_sync(j->sink, err) : rc;
+}
+
+static int make_clone(struct job *j, const char *path, bool *done, struct ckpt_error *err)
+{
+	unsigned flags = (j->o->flags & CKPT_SAVE_REPLACE ? CKPT_SINK_REPLACE : 0u) |
+			 (j->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u);
+	uint64_t size = j->tail.ends_off + sizeof(j->tail.new_ends);
+	int rc = ckpt_sink_open(path, size, size - j->tail.off, flags, &j->sink, err);
+
+	if (rc < 0)
+		return rc;
+	rc = write_clone(j, done, err);
+	if (rc == 0 && *done)
+		return ckpt_sink_commit(j->sink, err);
+	ckpt_sink_discard(j->sink);
+	return rc;
+}
+
+int ckpt_torch_zip_save_clone(const struct ckpt_model *model, const char *path,
+			      const struct ckpt_save_options *options,
+			      struct ckpt_save_report *report, bool *done, struct ckpt_error *err)
+{
+	struct job j = { .model = model, .tz = model->doc->container, .o = options };
+	const char *why;
+	int rc = prepare(&j, &why, err);
+
+	*done = false;
+	if (rc == 0 && !why)
+		rc = make_clone(&j, path, done, err);
+	if (rc == 0 && !*done && options->reflink == CKPT_REFLINK_ALWAYS)
+		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "its blocks cannot be shared: %s",
+			       why ? why : "the file system has no reflinks, or OUT is on another");
+	report->reflinked = *done;
+	if (*done)
+		report_tail(&j, report);
+	clear(&j);
+	return ckpt_error_at(err, rc, ckpt_source_path(model->doc->source), NULL, CKPT_NO_OFFSET);
 }

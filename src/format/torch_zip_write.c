@@ -117,8 +117,9 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 	char *name;
 
 	if (rc == 0 && made && !strcmp(w->tz->byteorder, "big"))
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "a big-endian file cannot be cast; 'ckpt convert' turns it around");
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"a big-endian file cannot be cast; 'ckpt convert' turns it around");
 	if (rc == 0 && swapped)
 		rc = swap_recipe(w, s, &recipe, err);
 	if (rc < 0)
@@ -278,8 +279,8 @@ static struct ckpt_resave_options pickle_options(const struct ckpt_model *model,
 	struct ckpt_resave_options options = {
 		.protocol = canonical || pickle->protocol < 1 ? 2 : pickle->protocol,
 		.python_batches = !canonical && pickle->python_batches,
-		.keep_keys = profile->address_keys &&
-			     ckpt_torch_zip_of(model)->profile->address_keys,
+		.keep_keys =
+			profile->address_keys && ckpt_torch_zip_of(model)->profile->address_keys,
 		.spell_keys = profile->address_keys,
 		.python311 = profile->python311,
 		.is_coalesced = profile->is_coalesced,
@@ -444,8 +445,7 @@ static void clear(struct writer *w)
 
 static uint32_t count_dropped(const struct writer *w)
 {
-	uint32_t used = w->resaved.count,
-		 there = w->model->storage_count + w->tz->unreferenced;
+	uint32_t used = w->resaved.count, there = w->model->storage_count + w->tz->unreferenced;
 
 	return (there > used ? there - used : 0) + (w->canonical ? w->tz->foreign : 0);
 }
@@ -492,7 +492,17 @@ int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 			const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			struct ckpt_error *err)
 {
-	return write_new(model, path, false, options, report, err);
+	bool wanted = options->reflink != CKPT_REFLINK_NEVER &&
+		      !(options->flags & (CKPT_SAVE_CANONICAL | CKPT_SAVE_DRY_RUN)) &&
+		      !options->profile && !options->alignment && options->crc < 0;
+	bool cloned = false;
+	int rc = 0;
+
+	if (wanted)
+		rc = check_not_input(model, path, err);
+	if (wanted && rc == 0)
+		rc = ckpt_torch_zip_save_clone(model, path, options, report, &cloned, err);
+	return rc < 0 || cloned ? rc : write_new(model, path, false, options, report, err);
 }
 
 int ckpt_torch_zip_rewrite(const struct ckpt_model *model, const char *path,

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 static ckpt_io_hook *the_hook;
@@ -54,6 +56,11 @@ ssize_t ckpt_io_pwrite(int fd, const void *buf, size_t len, off_t off)
 ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t len)
 {
 	return fails(CKPT_IO_COPY) ? -1 : copy_file_range(in, &in_off, out, &out_off, len, 0);
+}
+
+int ckpt_io_clone(int in, int out)
+{
+	return fails(CKPT_IO_CLONE) ? -1 : ioctl(out, FICLONE, in);
 }
 
 int ckpt_io_truncate(int fd, off_t size)

@@ -16,6 +16,7 @@ enum ckpt_io_op {
 	CKPT_IO_READ,
 	CKPT_IO_WRITE,
 	CKPT_IO_COPY,
+	CKPT_IO_CLONE,
 	CKPT_IO_TRUNCATE,
 	CKPT_IO_SYNC,
 	CKPT_IO_LINK,
@@ -38,6 +39,7 @@ void ckpt_io_set_log(ckpt_io_log *log, void *ctx);
 ssize_t ckpt_io_pread(int fd, void *buf, size_t len, off_t off);
 ssize_t ckpt_io_pwrite(int fd, const void *buf, size_t len, off_t off);
 ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t len);
+int ckpt_io_clone(int in, int out);
 int ckpt_io_truncate(int fd, off_t size);
 int ckpt_io_sync(int fd);
 int ckpt_io_sync_dir(int fd);

@@ -247,6 +247,22 @@ int ckpt_sink_copy(struct ckpt_sink *sink, uint64_t off, const struct ckpt_sourc
 	return 0;
 }
 
+int ckpt_sink_clone(struct ckpt_sink *sink, const struct ckpt_source *src, bool *done,
+		    struct ckpt_error *err)
+{
+	uint64_t off;
+	int fd = ckpt_source_fd(src, &off);
+
+	*done = fd >= 0 && off == 0 &&
+		ckpt_io_truncate(sink->fd, 0) == 0 && /* else the last block could not be shared */
+		ckpt_io_clone(fd, sink->fd) == 0;
+	if (!*done && (errno == EIO || errno == ENOSPC || errno == EDQUOT))
+		return ckpt_error_at(err,
+				     ckpt_fail_errno(err, "cannot share the blocks of the input"),
+				     sink->path, NULL, CKPT_NO_OFFSET);
+	return 0;
+}
+
 static int sync_dir(const struct ckpt_sink *sink, struct ckpt_error *err)
 {
 	int fd = open(sink->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;

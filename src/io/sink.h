@@ -39,6 +39,13 @@ int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, siz
 int ckpt_sink_copy(struct ckpt_sink *sink, uint64_t off, const struct ckpt_source *src,
 		   uint64_t src_off, uint64_t len, uint64_t *done, struct ckpt_error *err);
 
+/*
+ * Let the whole of SRC, a file, be the beginning of the output by sharing its blocks (FICLONE: XFS, Btrfs).
+ * *DONE is false if the file systems cannot do it.
+ */
+int ckpt_sink_clone(struct ckpt_sink *sink, const struct ckpt_source *src, bool *done,
+		    struct ckpt_error *err);
+
 /* Wait until the bytes are on the disk; nothing with CKPT_SINK_NO_SYNC. */
 int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err);
 

@@ -55,12 +55,14 @@ static void measure(struct view *view)
 {
 	uint64_t last = view->offset;
 
-	view->numel = 1;
-	for (uint32_t i = 0; i < view->ndim; i++)
-		view->numel *= view->shape[i];
 	view->end = view->offset;
-	if (!view->numel)
-		return;
+	for (uint32_t i = 0; i < view->ndim; i++)
+		if (!view->shape[i])
+			return;
+	view->numel = 1;
+	for (uint32_t i = 0; i < view->ndim && view->numel != UINT64_MAX; i++)
+		if (__builtin_mul_overflow(view->numel, view->shape[i], &view->numel))
+			view->numel = UINT64_MAX; /* what is expanded may have very many */
 	for (uint32_t i = 0; i < view->ndim; i++)
 		last += (view->shape[i] - 1) * view->stride[i];
 	view->end = last + 1;
@@ -307,7 +309,9 @@ static int compact_group(struct compactor *c, const struct view *views, uint32_t
 	} else {
 		made = ckpt_arena_calloc(c->to->arena, 1, sizeof(*made));
 		if (made)
-			*made = ckpt_recipe_part(&inner, first * views->itemsize, nbytes);
+			/* one without items may begin anywhere, even behind the end */
+			*made = ckpt_recipe_part(&inner, nbytes ? first * views->itemsize : 0,
+						 nbytes);
 	}
 	s = made ? new_storage(c, views->storage, nbytes, &storage) : NULL;
 	if (!s)
