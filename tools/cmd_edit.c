@@ -12,7 +12,7 @@ static struct step_list chain;
 static const struct edit_kind *const kinds[] = {
 	&kind_strip_module, &kind_add_module, &kind_strip_prefix, &kind_add_prefix,
 	&kind_rename,	    &kind_remap,      &kind_remap_all,	  &kind_extract,
-	&kind_keep,	    &kind_drop,	      &kind_cast, &kind_compact,
+	&kind_keep,	    &kind_drop,	      &kind_cast, &kind_compact, &kind_sanitize,
 };
 
 static const struct opt opts[] = {
@@ -28,6 +28,7 @@ static const struct opt opts[] = {
 	OPT_STEP("keep", &chain, "PATTERN", "keep only what matches"),
 	OPT_STEP("drop", &chain, "PATTERN", "leave out what matches"),
 	OPT_STEP("cast", &chain, "DTYPE", "floating tensors to another dtype"),
+	OPT_STEP("sanitize", &chain, NULL, "make it load with weights_only=True"),
 	OPT_STEP("compact", &chain, NULL, "views stop dragging their whole storage along"),
 	OPT_FLAG("if-present", 0, &s.if_present, "a step that finds nothing to do is no error"),
 	EDIT_OPTS(s),

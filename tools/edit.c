@@ -108,6 +108,8 @@ static int save_and_tell(const struct edit_settings *s, const struct ckpt_model 
 	if (quiet)
 		return EXIT_FINE;
 	for (size_t i = 0; i < count; i++)
+		list_changes(&reports[i]);
+	for (size_t i = 0; i < count; i++)
 		print_changes(&reports[i]);
 	if (saved.dropped && !took_out(reports, count))
 		printf("%u unused record%s left out, ", saved.dropped,

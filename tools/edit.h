@@ -51,8 +51,8 @@ struct edit_kind {
 };
 
 extern const struct edit_kind kind_strip_module, kind_add_module, kind_strip_prefix,
-	kind_add_prefix, kind_rename, kind_remap, kind_remap_all, kind_extract, kind_cast, kind_compact,
-	kind_keep, kind_drop;
+	kind_add_prefix, kind_rename, kind_remap, kind_remap_all, kind_extract, kind_cast,
+	kind_compact, kind_sanitize, kind_keep, kind_drop;
 
 #define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"
 
@@ -68,6 +68,9 @@ bool edit_changed(const struct ckpt_edit_report *report);
 
 /* "14 keys renamed in 'model', ": what one step did. */
 void print_changes(const struct ckpt_edit_report *report);
+
+/* One line for every value that became something else. */
+void list_changes(const struct ckpt_edit_report *report);
 
 /*
  * Is every --at a mapping? If not: say so for each, with what was probably meant. Returns the exit

@@ -11,7 +11,8 @@ enum { MOST_PLACES = 8 };
 bool edit_changed(const struct ckpt_edit_report *r)
 {
 	return r->renamed || r->names_renamed || r->storages_moved || r->devices_moved ||
-	       r->entries_dropped || r->extracted || r->tensors_cast || r->tensors_compacted;
+	       r->entries_dropped || r->extracted || r->tensors_cast || r->tensors_compacted ||
+	       r->change_count || r->protocol_changed;
 }
 
 static const char *plural(uint64_t count, const char *one, const char *more)
@@ -36,6 +37,20 @@ static void print_renamed(const struct ckpt_edit_report *r)
 	if (r->names_renamed)
 		printf("%" PRIu64 " parameter %s in param_groups, ", r->names_renamed,
 		       plural(r->names_renamed, "name", "names"));
+}
+
+void list_changes(const struct ckpt_edit_report *r)
+{
+	char name[160];
+
+	for (size_t i = 0; i < r->change_count; i++) {
+		const char *where = r->changes[i].name;
+
+		printf("%s: %s is now %s\n",
+		       where[0] ? ckpt_escape(name, sizeof(name), where, strlen(where))
+				: "the root",
+		       r->changes[i].was, r->changes[i].is);
+	}
 }
 
 void print_changes(const struct ckpt_edit_report *r)
@@ -66,6 +81,11 @@ void print_changes(const struct ckpt_edit_report *r)
 		       plural(r->tensors_compacted, "tensor", "tensors"),
 		       size_phrase(r->compacted_nbytes_before, before),
 		       size_phrase(r->compacted_nbytes_after, after));
+	if (r->change_count)
+		printf("%zu %s replaced, ", r->change_count,
+		       plural(r->change_count, "value", "values"));
+	if (r->protocol_changed)
+		printf("pickle protocol 2 now, ");
 	if (r->tensors_left)
 		printf("%" PRIu64 " %s of a kind that cannot be changed, ", r->tensors_left,
 		       plural(r->tensors_left, "tensor", "tensors"));

@@ -38,6 +38,12 @@ struct ckpt_edit_place {
 	uint64_t renamed;
 };
 
+/* What became something else. */
+struct ckpt_edit_change {
+	const char *name; /* where, "" for the root */
+	const char *was, *is; /* "Namespace", "dict"; escaped */
+};
+
 /* What an edit did; an edit leaves what is not its business at 0. */
 struct ckpt_edit_report {
 	size_t size;
@@ -57,6 +63,9 @@ struct ckpt_edit_report {
 	uint64_t tensors_left; /* that should have been cast or compacted, and could not be */
 	uint64_t tensors_compacted, storages_made;
 	uint64_t compacted_nbytes_before, compacted_nbytes_after; /* of all storages in use */
+	const struct ckpt_edit_change *changes; /* sanitize; they live as long as the result */
+	size_t change_count;
+	bool protocol_changed; /* sanitize: the pickle's protocol is now 2 */
 	const char *unmatched; /* the first pattern that nothing matched, as given; or NULL */
 	bool extracted;	       /* a part became the whole */
 };
@@ -193,6 +202,21 @@ CKPT_API int ckpt_cast(const struct ckpt_model *model, const char *dtype,
  */
 CKPT_API int ckpt_compact(const struct ckpt_model *model, struct ckpt_model **out,
 			  struct ckpt_edit_report *report, struct ckpt_error *err);
+
+/* ---- safety ---- */
+
+/*
+ * Make a checkpoint load with torch.load(weights_only=True) of torch 2.6 and later: argparse.Namespace,
+ * dataclasses and other objects that are no more than their attributes, and omegaconf containers, become
+ * dicts; numpy scalars and arrays numbers and tensors; defaultdict a dict, deque a list, frozenset a set;
+ * paths, dates, decimals and references to classes strings; modules their state dicts. Nothing is
+ * called. The report lists every replacement.
+ *
+ * CKPT_E_UNSUPPORTED, with the place, for what cannot be told without a call. (A tuple that contains itself
+ * stays, and torch refuses it.)
+ */
+CKPT_API int ckpt_sanitize(const struct ckpt_model *model, struct ckpt_model **out,
+			   struct ckpt_edit_report *report, struct ckpt_error *err);
 
 #ifdef __cplusplus
 }

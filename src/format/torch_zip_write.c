@@ -277,7 +277,9 @@ static struct ckpt_resave_options pickle_options(const struct ckpt_model *model,
 {
 	const struct ckpt_pickle *pickle = &model->doc->pickle;
 	struct ckpt_resave_options options = {
-		.protocol = canonical || pickle->protocol < 1 ? 2 : pickle->protocol,
+		.protocol = canonical || pickle->protocol < 1 ? 2
+			    : model->protocol		      ? model->protocol
+							      : pickle->protocol,
 		.python_batches = !canonical && pickle->python_batches,
 		.keep_keys =
 			profile->address_keys && ckpt_torch_zip_of(model)->profile->address_keys,

@@ -277,6 +277,7 @@ int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
 	m->base->refs++;
 	m->next_id = from->next_id;
 	m->root = from->root;
+	m->protocol = from->protocol;
 	m->storages = from->storages;
 	m->storage_count = from->storage_count;
 	if (from->replaced_cap) {

@@ -86,6 +86,7 @@ struct ckpt_model {
 	struct ckpt_storage *storages;	    /* the document's or BASE's, or malloc: own_storages */
 	uint32_t storage_count;
 	bool own_storages;
+	uint8_t protocol; /* of the pickle; 0: the document's */
 	const struct ckpt_value **replaced; /* malloc: by id, NULL where nothing was */
 	uint32_t replaced_cap, next_id;
 	struct ckpt_tensor *tensors; /* malloc, in the order of the file; see has_tensors */

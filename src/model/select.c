@@ -251,6 +251,9 @@ static struct verdict *verdicts_on(const struct selector *s, const struct ckpt_v
 {
 	uint32_t low = 0, high = s->count, end;
 
+	*count = 0;
+	if (!s->count)
+		return NULL;
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 

@@ -223,7 +223,7 @@ static void edit_more(const struct ckpt_model *model)
 	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
 
 	options.device_objects = true;
-	for (int how = 0; how < 12; how++) {
+	for (int how = 0; how < 13; how++) {
 		struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 		struct ckpt_error err = CKPT_ERROR_INIT;
 		struct ckpt_model *edited;
@@ -238,8 +238,10 @@ static void edit_more(const struct ckpt_model *model)
 			rc = ckpt_cast(model, dtypes[how - 3], NULL, &edited, &report, &err);
 		else if (how == 6)
 			rc = ckpt_compact(model, &edited, &report, &err);
+		else if (how == 7)
+			rc = ckpt_sanitize(model, &edited, &report, &err);
 		else
-			rc = ckpt_extract(model, names[how - 7], &edited, &report, &err);
+			rc = ckpt_extract(model, names[how - 8], &edited, &report, &err);
 		finish_edit(rc, edited, &report, &err);
 	}
 }

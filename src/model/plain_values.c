@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/plain_values.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct ckpt_value *ckpt_plain_int(struct ckpt_model *model, int64_t integer)
+{
+	struct ckpt_value *v = ckpt_model_new_value(model, CKPT_INT);
+
+	if (v)
+		v->u.integer = integer;
+	return v;
+}
+
+const struct ckpt_value *ckpt_plain_float(struct ckpt_model *model, double real)
+{
+	struct ckpt_value *v = ckpt_model_new_value(model, CKPT_FLOAT);
+
+	if (v)
+		v->u.real = real;
+	return v;
+}
+
+const struct ckpt_value *ckpt_plain_global(struct ckpt_model *model, const char *module,
+					   const char *name)
+{
+	struct ckpt_value *v = ckpt_model_new_value(model, CKPT_GLOBAL);
+	struct ckpt_global *g = ckpt_arena_calloc(model->arena, 1, sizeof(*g));
+
+	if (!v || !g)
+		return NULL;
+	*g = (struct ckpt_global){ module, name, (uint32_t)strlen(module), (uint32_t)strlen(name) };
+	v->u.global = g;
+	return v;
+}
+
+struct ckpt_value *ckpt_plain_seq(struct ckpt_model *model, uint8_t kind,
+				  const struct ckpt_value *const *items, uint32_t count)
+{
+	struct ckpt_value *v = ckpt_model_new_value(model, kind);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (!items[i])
+			return NULL;
+	return v && ckpt_seq_add_many(model->arena, &v->u.seq, items, count) ? v : NULL;
+}
+
+struct ckpt_value *ckpt_plain_call(struct ckpt_model *model, const char *module, const char *name,
+				   const struct ckpt_value *const *items, uint32_t count)
+{
+	struct ckpt_value *v = ckpt_model_new_value(model, CKPT_CALL);
+	struct ckpt_call *call = ckpt_arena_calloc(model->arena, 1, sizeof(*call));
+
+	if (!v || !call)
+		return NULL;
+	call->kind = CKPT_CALL_REDUCE;
+	call->func = ckpt_plain_global(model, module, name);
+	call->args =
+		count ? ckpt_plain_seq(model, CKPT_TUPLE, items, count) : &ckpt_value_empty_tuple;
+	v->u.call = call;
+	return call->func && call->args ? v : NULL;
+}
+
+/* ---- tensors ---- */
+
+static int add_storage(struct ckpt_model *model, enum ckpt_dtype dtype, const void *bytes,
+		       uint64_t len, struct ckpt_error *err)
+{
+	struct ckpt_recipe *made = ckpt_arena_calloc(model->arena, 1, sizeof(*made));
+	struct ckpt_storage *grown, *s;
+	char key[16];
+
+	if (!made || ckpt_model_own_storages(model, err) < 0)
+		return ckpt_fail_nomem(err);
+	grown = realloc(model->storages, (model->storage_count + (size_t)1) * sizeof(*grown));
+	if (!grown)
+		return ckpt_fail_nomem(err);
+	model->storages = grown;
+	snprintf(key, sizeof(key), "n%u", model->storage_count);
+	*made = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = bytes, .len = len };
+	s = &model->storages[model->storage_count];
+	*s = (struct ckpt_storage){ .key = ckpt_arena_copy(model->arena, key, strlen(key)),
+				    .dtype = dtype,
+				    .numel = len / ckpt_dtype_size(dtype),
+				    .nbytes = len,
+				    .location = "cpu",
+				    .made = made,
+				    .retyped = true };
+	model->storage_count += s->key != NULL;
+	return s->key ? 0 : ckpt_fail_nomem(err);
+}
+
+/* ('storage', torch.FloatStorage, key, 'cpu', numel) */
+static const struct ckpt_value *new_persid(struct ckpt_model *model, uint32_t storage)
+{
+	const struct ckpt_storage *s = &model->storages[storage];
+	const char *cls = ckpt_dtype_storage_class(s->dtype);
+	const struct ckpt_value *items[5] = {
+		ckpt_model_new_str(model, "storage", 7),
+		ckpt_plain_global(model, *cls ? "torch" : "torch.storage",
+				  *cls ? cls : "UntypedStorage"),
+		ckpt_model_new_str(model, s->key, strlen(s->key)),
+		ckpt_model_new_str(model, "cpu", 3),
+		ckpt_plain_int(model, (int64_t)s->numel),
+	};
+	struct ckpt_value *v = ckpt_model_new_value(model, CKPT_PERSID);
+
+	if (!v)
+		return NULL;
+	v->u.persid.pid = ckpt_plain_seq(model, CKPT_TUPLE, items, 5);
+	v->u.persid.meaning = (uint64_t)storage + 1;
+	return v->u.persid.pid ? v : NULL;
+}
+
+static const struct ckpt_value *new_ints(struct ckpt_model *model, const uint64_t *integers,
+					 uint32_t count)
+{
+	struct ckpt_value *v = ckpt_model_new_value(model, CKPT_TUPLE);
+
+	for (uint32_t i = 0; v && i < count; i++) {
+		const struct ckpt_value *item = ckpt_plain_int(model, (int64_t)integers[i]);
+
+		if (!item || !ckpt_seq_add(model->arena, &v->u.seq, item))
+			return NULL;
+	}
+	return v;
+}
+
+struct ckpt_value *ckpt_plain_tensor(struct ckpt_model *model, enum ckpt_dtype dtype,
+				     const uint64_t *shape, uint32_t ndim, bool fortran,
+				     const void *bytes, uint64_t len, struct ckpt_error *err)
+{
+	const struct ckpt_value *items[5];
+	uint64_t stride[CKPT_MOST_DIMS], dense = 1;
+
+	if (add_storage(model, dtype, bytes, len, err) < 0)
+		return NULL;
+	for (uint32_t i = 0; i < ndim; i++) {
+		uint32_t k = fortran ? i : ndim - 1 - i;
+
+		stride[k] = dense;
+		dense *= shape[k] ? shape[k] : 1;
+	}
+	items[0] = new_persid(model, model->storage_count - 1);
+	items[1] = ckpt_plain_int(model, 0);
+	items[2] = new_ints(model, shape, ndim);
+	items[3] = new_ints(model, stride, ndim);
+	items[4] = &ckpt_value_false;
+	return ckpt_plain_call(model, "torch._utils", "_rebuild_tensor_v2", items, 5);
+}
+
+/* ---- what others mean ---- */
+
+const struct ckpt_value *ckpt_plain_arg(const struct ckpt_model *model,
+					const struct ckpt_value *call, uint32_t i)
+{
+	const struct ckpt_value *args = ckpt_model_now(model, call->u.call->args);
+
+	return args->kind == CKPT_TUPLE && i < args->u.seq.count
+		       ? ckpt_model_now(model, args->u.seq.items[i])
+		       : NULL;
+}
+
+uint32_t ckpt_plain_arg_count(const struct ckpt_model *model, const struct ckpt_value *call)
+{
+	const struct ckpt_value *args = ckpt_model_now(model, call->u.call->args);
+
+	return args->kind == CKPT_TUPLE ? args->u.seq.count : UINT32_MAX;
+}
+
+/* Text whose characters are bytes, in UTF-8 -> the bytes. */
+static bool from_latin1(struct ckpt_model *model, const struct ckpt_value *text,
+			const uint8_t **out, uint64_t *len)
+{
+	uint8_t *bytes = ckpt_arena_alloc(model->arena, text->u.bytes.len + 1);
+
+	*len = 0;
+	for (uint64_t i = 0; bytes && i < text->u.bytes.len; i++) {
+		uint8_t c = (uint8_t)text->u.bytes.ptr[i];
+
+		if (c >= 0x80) {
+			if ((c & 0xFE) != 0xC2 || i + 1 == text->u.bytes.len)
+				return false;
+			c = (uint8_t)((c & 3) << 6 | ((uint8_t)text->u.bytes.ptr[++i] & 0x3F));
+		}
+		bytes[(*len)++] = c;
+	}
+	*out = bytes;
+	return bytes;
+}
+
+bool ckpt_plain_bytes(struct ckpt_model *model, const struct ckpt_value *v, const uint8_t **out,
+		      uint64_t *len)
+{
+	const struct ckpt_value *text;
+
+	if (v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR) {
+		*out = (const uint8_t *)v->u.bytes.ptr;
+		*len = v->u.bytes.len;
+		return true;
+	}
+	if (ckpt_value_is_call_of(v, "__builtin__", "bytes") ||
+	    ckpt_value_is_call_of(v, "builtins", "bytes")) {
+		*out = (const uint8_t *)"";
+		*len = 0;
+		return ckpt_plain_arg_count(model, v) == 0;
+	}
+	text = ckpt_value_is_call_of(v, "_codecs", "encode") ? ckpt_plain_arg(model, v, 0) : NULL;
+	return text && text->kind == CKPT_STR && from_latin1(model, text, out, len);
+}

@@ -1,0 +1,40 @@
+#!/usr/bin/env bats
+# What sanitize makes of objects is loaded by torch in tests/interop.
+load common.bash
+
+@test "every replacement is listed, and nothing is left to refuse" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	spaces = glob("argparse", "Namespace") + b")\x81}(" + text("lr") + number(1) + text("out") + \
+	    glob("pathlib", "PosixPath") + text("/a") + text("b") + b"\x86Ru" + b"b"
+	body = b"}(" + text("args") + spaces + text("a.b") + tensor() + b"u"
+	open("args.pt", "wb").write(torch_file(pickled(body)))
+	call = b"}(" + text("x") + glob("os", "system") + text("id") + b"\x85Ru"
+	open("call.pt", "wb").write(torch_file(pickled(call)))
+	END
+	ckpt sanitize args.pt out.pt; want 0
+	[[ $output = "args: Namespace is now dict
+args.out: PosixPath is now str
+2 values replaced, "* ]]
+	"$CKPT" info out.pt | grep -q "args *dict of 2"
+	ckpt sanitize out.pt out2.pt
+	want 1 "ckpt: out.pt: it has plain data only, nothing was written
+hint: --if-present writes OUT unchanged instead, with exit code 0"
+	ckpt sanitize -q args.pt quiet.pt; want 0
+	[ "$output" = "" ]
+}
+
+@test "what would have to be called is an error that names the place" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	call = b"}(" + text("x") + b"]" + glob("os", "system") + text("id") + b"\x85Ra" + text("y") + tensor() + b"u"
+	open("call.pt", "wb").write(torch_file(pickled(call)))
+	END
+	ckpt sanitize call.pt out.pt
+	[ "$status" = 2 ]
+	[[ $stderr = "ckpt: call.pt: "*"'x.0' cannot be told without calling os.system
+hint: 'ckpt edit IN OUT --drop NAME --sanitize' leaves it out" ]]
+	ckpt edit call.pt out.pt --drop x --sanitize --if-present; want 0
+	ckpt sanitize ddp_trainer.pt plain.pt
+	[ "$status" = 1 ] || [ "$status" = 0 ]
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "edit.h"
+
+static struct edit_settings s;
+
+static const struct opt opts[] = {
+	OPT_FLAG("if-present", 0, &s.if_present,
+		 "nothing to change is no error: write OUT all the same"),
+	EDIT_OPTS(s), OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_sanitize = {
+	.name = "sanitize",
+	.operands = "IN OUT",
+	.summary = "make it load with weights_only=True: objects become plain data",
+	.details =
+		"Namespaces, dataclasses and omegaconf containers become dicts, numpy arrays tensors and numpy\n"
+		"numbers numbers, defaultdicts dicts, paths and dates strings, modules their state dicts. Every\n"
+		"replacement is listed. Nothing is called: what cannot be told without a call is an error that\n"
+		"names the place. OUT loads with weights_only=True in torch 2.6 and later.\n",
+	.examples = "  ckpt sanitize trainer.ckpt safe.ckpt\n",
+	.opts = opts,
+	.least = 2,
+	.most = 2,
+	.one_less = &s.in_place,
+	.run = run,
+};
+
+static int sanitize(const struct ckpt_model *in, const struct edit_step *step,
+		    struct ckpt_model **out, struct ckpt_edit_report *report,
+		    struct ckpt_error *err)
+{
+	(void)step;
+	return ckpt_sanitize(in, out, report, err);
+}
+
+static const char *nothing_refused(const struct ckpt_model *in, const struct edit_step *step,
+				   char why[MOST_REASON])
+{
+	(void)in;
+	(void)step;
+	snprintf(why, MOST_REASON, "it has plain data only");
+	return HINT_IF_PRESENT;
+}
+
+static void hint_drop(const struct ckpt_model *in, const struct edit_step *step,
+		      const struct ckpt_error *err)
+{
+	(void)in;
+	(void)step;
+	if (err->status == CKPT_E_UNSUPPORTED)
+		hint("'ckpt edit IN OUT --drop NAME --sanitize' leaves it out");
+}
+
+const struct edit_kind kind_sanitize = {
+	.name = "sanitize",
+	.apply = sanitize,
+	.why_nothing = nothing_refused,
+	.hint_failed = hint_drop,
+};
+
+static int run(int argc, char **argv)
+{
+	int first = parse_options(&cmd_sanitize, argc, argv);
+	struct edit_step step = { &kind_sanitize, .options = CKPT_EDIT_OPTIONS_INIT };
+
+	if (first < 0)
+		return -1 - first;
+	return run_edit(&s, &step, 1, &argv[first]);
+}
