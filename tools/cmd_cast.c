@@ -57,14 +57,15 @@ static void hint_integer(const struct ckpt_model *in, const struct edit_step *st
 	(void)in;
 	for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]); i++)
 		if (err->status == CKPT_E_ARG && !strcmp(step->args.items[0], integers[i]))
-			hint("--to-integer says that it is meant");
+			hint("'ckpt cast --to-integer' says that it is meant");
 }
 
 static const char *nothing_to_cast(const struct ckpt_model *in, const struct edit_step *step,
 				   char why[MOST_REASON])
 {
 	(void)in;
-	snprintf(why, MOST_REASON, "no floating tensor has another dtype than %.40s",
+	snprintf(why, MOST_REASON, "no floating tensor%s has another dtype than %.40s",
+		 step->options.only_count || step->options.except_count ? " that was chosen" : "",
 		 step->args.items[0]);
 	return HINT_IF_PRESENT;
 }

@@ -16,7 +16,8 @@ const struct command cmd_compact = {
 	.details =
 		"torch.save writes the whole storage of a view: big[:2] takes as much as big. Here every tensor\n"
 		"gets what it shows, as Tensor.clone() gives it; tensors that have bytes in common keep them in\n"
-		"common, and tied weights stay tied. Bytes that edits in place left behind go, too.\n",
+		"common, and tied weights stay tied. (What edits in place left behind is left out by every edit\n"
+		"that writes OUT.)\n",
 	.examples = "  ckpt compact in.pt out.pt\n",
 	.opts = opts,
 	.least = 2,
@@ -37,7 +38,7 @@ static const char *nothing_to_save(const struct ckpt_model *in, const struct edi
 {
 	(void)in;
 	(void)step;
-	snprintf(why, MOST_REASON, "every tensor shows the whole of its storage");
+	snprintf(why, MOST_REASON, "no tensor shows less than its storage, or it is compressed");
 	return HINT_IF_PRESENT;
 }
 

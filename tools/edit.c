@@ -95,6 +95,14 @@ static bool took_out(const struct ckpt_edit_report *reports, size_t count)
 	return false;
 }
 
+static bool any_changed(const struct ckpt_edit_report *reports, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (edit_changed(&reports[i]))
+			return true;
+	return false;
+}
+
 static int save_and_tell(const struct edit_settings *s, const struct ckpt_model *model,
 			 const struct ckpt_edit_report *reports, size_t count, const char *out,
 			 double start)
@@ -103,6 +111,11 @@ static int save_and_tell(const struct edit_settings *s, const struct ckpt_model 
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	char size[16];
 
+	if (!out && !any_changed(reports, count)) {
+		if (!quiet)
+			printf("nothing to change, nothing was written\n");
+		return EXIT_FINE;
+	}
 	if (save(s, model, out, &saved, &err) < 0)
 		return out ? save_failed(&err, s->force) : in_place_failed(&err);
 	if (quiet)
@@ -138,14 +151,16 @@ static int nothing(const struct edit_step *step, size_t count, const char *in, c
 	return EXIT_NO;
 }
 
-static int nothing_to_do(const struct ckpt_model *model, const struct edit_step *step, size_t count,
-			 const char *in)
+static int nothing_to_do(const struct edit_settings *s, const struct ckpt_model *model,
+			 const struct edit_step *step, size_t count, const char *in)
 {
 	char why[MOST_REASON] = "";
 	const char *instead = step->kind->why_nothing(model, step, why);
 
 	if (count > 1)
 		instead = "--if-present goes on without this step";
+	else if (s->in_place && !strcmp(instead, HINT_IF_PRESENT))
+		instead = "--if-present makes the exit code 0";
 	return nothing(step, count, in, why, instead);
 }
 
@@ -191,7 +206,7 @@ static int take_step(const struct edit_settings *s, const struct edit_step *step
 	if (report->unmatched && !s->if_present)
 		code = nothing_named(report->unmatched, step, count, in);
 	else if (!edit_changed(report) && !s->if_present)
-		code = nothing_to_do(*model, step, count, in);
+		code = nothing_to_do(s, *model, step, count, in);
 	ckpt_close(*model);
 	*model = edited;
 	return code;
@@ -206,6 +221,10 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 	double start = seconds();
 	int code = refuse_names(in, out ? out : "OUT");
 
+	if (s->in_place && s->reflink) {
+		complain("--in-place and --reflink exclude each other: there is no OUT");
+		return EXIT_USAGE;
+	}
 	if (s->in_place && s->no_sync) {
 		complain("--in-place and --no-sync exclude each other: it could not be undone");
 		return EXIT_USAGE;

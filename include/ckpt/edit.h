@@ -184,7 +184,8 @@ CKPT_API int ckpt_select(const struct ckpt_model *model, const char *const *keep
 /*
  * Cast the floating tensors to DTYPE (as torch names it; bf16, fp16, fp32 for short), as Tensor.to()
  * of torch 2.14 does it, to the bit. Integers, bool, complex and quantised tensors stay. ONLY and
- * EXCEPT choose by name. Storages are cast as a whole, so what was tied stays tied.
+ * EXCEPT choose by name. Storages are cast as a whole, so what was tied stays tied. Where a checksum is
+ * recorded it is compared while the numbers are read.
  *
  * The numbers are cast while the result is saved. CKPT_E_ARG if there is no such cast, or it is one
  * to integers without TO_INTEGER; CKPT_E_UNSUPPORTED if a storage is shared by tensors of which only

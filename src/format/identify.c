@@ -23,7 +23,10 @@ static const struct {
 	{ 0, 4, "tjgg", "an old GGML model, not a torch checkpoint" },
 	{ 0, 2, "\x1f\x8b", "compressed with gzip; unpack it first" },
 	{ 0, 3, "BZh", "compressed with bzip2; unpack it first" },
-	{ 0, 6, "\xfd" "7zXZ\0", "compressed with xz; unpack it first" },
+	{ 0, 6,
+	  "\xfd"
+	  "7zXZ\0",
+	  "compressed with xz; unpack it first" },
 	{ 0, 4, "\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first" },
 	{ 0, 4, "\x04\x22\x4d\x18", "compressed with lz4; unpack it first" },
 	{ 0, 6, "7z\xbc\xaf\x27\x1c", "a 7-Zip archive; unpack it first" },
@@ -32,9 +35,13 @@ static const struct {
 	{ 4, 4, "PTMF", "a torch mobile model (flatbuffer), not a torch.save file" },
 	{ 4, 4, "ET12", "an ExecuTorch program, not a torch.save file" },
 	{ 4, 4, "TFL3", "a TensorFlow Lite model, not a torch checkpoint" },
-	{ 0, 4, "\x7f" "ELF", "an executable (ELF), not a torch checkpoint" },
+	{ 0, 4,
+	  "\x7f"
+	  "ELF",
+	  "an executable (ELF), not a torch checkpoint" },
 	{ 0, 2, "MZ", "a Windows executable, not a torch checkpoint" },
-	{ 0, 4, "\x00\x05\x16\x07", "a macOS resource file (._name), not the checkpoint beside it" },
+	{ 0, 4, "\x00\x05\x16\x07",
+	  "a macOS resource file (._name), not the checkpoint beside it" },
 	{ 0, 8, "\x89PNG\r\n\x1a\n", "a PNG image, not a torch checkpoint" },
 	{ 0, 4, "\xff\xd8\xff\xe0", "a JPEG image, not a torch checkpoint" },
 	{ 0, 4, "%PDF", "a PDF document, not a torch checkpoint" },
@@ -100,9 +107,11 @@ static int fail_lfs_pointer(const uint8_t *head, size_t len, struct ckpt_error *
 	at = strstr(text, "\nsize ");
 	if (at)
 		sscanf(at, "\nsize %20[0-9]", size);
-	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-			 "is a Git LFS pointer, the model itself (%s bytes, sha256 %s) was not fetched; "
-			 "run 'git lfs pull'", size, oid);
+	return ckpt_fail(
+		err, CKPT_E_UNSUPPORTED,
+		"is a Git LFS pointer, the model itself (%s bytes, sha256 %s) was not fetched; "
+		"run 'git lfs pull'",
+		size, oid);
 }
 
 static bool is_safetensors(const uint8_t *head, size_t len, uint64_t size)
@@ -151,10 +160,12 @@ static const char *find_other(const uint8_t *head, size_t len, uint64_t size)
 	if (!what)
 		what = find_pickle(head, len);
 	if (!what && len >= 263 && !memcmp(head + 257, "ustar", 5))
-		what = starts_with((const char *)head, len, "storages") || contains(head, len, "storages")
+		what = starts_with((const char *)head, len, "storages") ||
+				       contains(head, len, "storages")
 			       ? "a torch checkpoint of 2016 (tar form), which this version cannot read yet"
 			       : "a tar archive; unpack it first (many .pth.tar files are no tars, this is one)";
-	if (!what && len > 16 && head[0] == 0x08 && contains(head, len < 256 ? len : 256, "pytorch"))
+	if (!what && len > 16 && head[0] == 0x08 &&
+	    contains(head, len < 256 ? len : 256, "pytorch"))
 		what = "an ONNX model, not a torch checkpoint";
 	return what;
 }
@@ -179,16 +190,20 @@ int ckpt_fail_unknown_file(const struct ckpt_source *source, const uint8_t *head
 	char shown[64];
 
 	if (!size)
-		return ckpt_fail(err, CKPT_E_FORMAT, "is empty: a download or a save was interrupted");
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "is empty: a download or a save was interrupted");
 	if (starts_with((const char *)head, len, "version https://git-lfs"))
 		return fail_lfs_pointer(head, len, err);
 	if (is_all_zero(head, len))
-		return ckpt_fail(err, CKPT_E_FORMAT, "begins with %zu zero bytes: space was reserved, but "
-				 "the download or the save never filled it", len);
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "begins with %zu zero bytes: space was reserved, but "
+				 "the download or the save never filled it",
+				 len);
 	what = is_tensorflow(source) ? "a TensorFlow checkpoint, not a torch checkpoint"
 				     : find_other(head, len, size);
 	if (what)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is %s", what);
 	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is no torch checkpoint: it begins with '%s'",
-			 ckpt_escape(shown, sizeof(shown), (const char *)head, len < 16 ? len : 16));
+			 ckpt_escape(shown, sizeof(shown), (const char *)head,
+				     len < 16 ? len : 16));
 }

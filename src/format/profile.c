@@ -5,17 +5,41 @@
 #include <string.h>
 
 static const struct ckpt_profile table[] = {
-	{ .since = "1.6", .writers = "torch 1.6 to 1.8", .major = 1, .minor = 6,
-	  .always_archive = true, .address_keys = true },
-	{ .since = "1.9", .writers = "torch 1.9 to 1.12", .major = 1, .minor = 9,
+	{ .since = "1.6",
+	  .writers = "torch 1.6 to 1.8",
+	  .major = 1,
+	  .minor = 6,
+	  .always_archive = true,
+	  .address_keys = true },
+	{ .since = "1.9",
+	  .writers = "torch 1.9 to 1.12",
+	  .major = 1,
+	  .minor = 9,
 	  .always_archive = true },
-	{ .since = "1.13", .writers = "torch 1.13 to 2.0", .major = 1, .minor = 13, .python311 = true },
-	{ .since = "2.1", .writers = "torch 2.1 to 2.6", .major = 2, .minor = 1, .byteorder = true,
-	  .serialization_id = true, .ascii_path_only = true, .is_coalesced = true,
+	{ .since = "1.13",
+	  .writers = "torch 1.13 to 2.0",
+	  .major = 1,
+	  .minor = 13,
+	  .python311 = true },
+	{ .since = "2.1",
+	  .writers = "torch 2.1 to 2.6",
+	  .major = 2,
+	  .minor = 1,
+	  .byteorder = true,
+	  .serialization_id = true,
+	  .ascii_path_only = true,
+	  .is_coalesced = true,
 	  .python313 = true },
-	{ .since = "2.7", .writers = "torch 2.7 or later", .major = 2, .minor = 7, .byteorder = true,
-	  .serialization_id = true, .format_version = true, .numeric_order = true,
-	  .ascii_path_only = true, .is_coalesced = true,
+	{ .since = "2.7",
+	  .writers = "torch 2.7 or later",
+	  .major = 2,
+	  .minor = 7,
+	  .byteorder = true,
+	  .serialization_id = true,
+	  .format_version = true,
+	  .numeric_order = true,
+	  .ascii_path_only = true,
+	  .is_coalesced = true,
 	  .python313 = true },
 };
 enum { COUNT = sizeof(table) / sizeof(table[0]) };
@@ -77,8 +101,10 @@ int ckpt_profile_archive_name(const struct ckpt_profile *profile, const char *pa
 		len = dot ? (size_t)(dot - base) : strlen(base);
 	}
 	if (!len || len >= size)
-		return ckpt_fail(err, CKPT_E_OUTPUT,
-				 "torch names the archive after the file, and '%.200s' leaves no name", path);
+		return ckpt_fail(
+			err, CKPT_E_OUTPUT,
+			"torch names the archive after the file, and '%.200s' leaves no name",
+			path);
 	memcpy(name, base, len);
 	name[len] = '\0';
 	return 0;

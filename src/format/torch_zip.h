@@ -4,6 +4,7 @@
 
 #include "format/format.h"
 #include "format/profile.h"
+#include "io/patch.h"
 #include "model/resave.h"
 #include "zipfmt/index.h"
 
@@ -45,8 +46,12 @@ int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 			const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			struct ckpt_error *err);
 
-/* The same over the input itself, whose archive name stays; a link to PATH is followed. */
+/*
+ * The same over the input itself, whose archive name stays; a link to PATH is followed. HELD is the input:
+ * if PATH has become another file at the end, that one stays.
+ */
 int ckpt_torch_zip_rewrite(const struct ckpt_model *model, const char *path,
+			   const struct ckpt_patch *held,
 			   const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			   struct ckpt_error *err);
 

@@ -261,21 +261,17 @@ static int wiped(int rc, struct ckpt_error *err)
 	return rc;
 }
 
-static int patch(struct job *j, const char *path, struct ckpt_error *err)
+static int patch(struct job *j, struct ckpt_error *err)
 {
-	unsigned flags = j->o->flags & CKPT_SAVE_REPLACE ? CKPT_PATCH_ANY_NAMES : 0u;
-	int rc = ckpt_patch_open(path, j->model->doc->source, flags, &j->patch, err);
+	int rc;
 
+	if (j->o->flags & CKPT_SAVE_DRY_RUN)
+		return 0;
+	rc = write_tail(j, err);
 	if (rc < 0)
-		return rc;
-	if (!(j->o->flags & CKPT_SAVE_DRY_RUN)) {
-		rc = write_tail(j, err);
-		if (rc < 0)
-			take_back(j);
-		else
-			rc = wiped(clean_up_and_sync(j, err), err);
-	}
-	ckpt_patch_close(j->patch);
+		take_back(j);
+	else
+		rc = wiped(clean_up_and_sync(j, err), err);
 	return rc;
 }
 
@@ -294,6 +290,8 @@ static int prepare(struct job *j, const char **why, struct ckpt_error *err)
 
 	resave.keep_keys = true;
 	rc = ckpt_model_resave(j->model, &resave, &j->resaved, err);
+	if (rc == 0) /* a record that reaches into another must not be wiped */
+		rc = ckpt_zip_locate_all(j->tz->zip, err);
 	*why = rc == 0 ? why_rewrite(j) : NULL;
 	return rc == 0 && !*why ? make_tail(j, err) : rc;
 }
@@ -309,18 +307,22 @@ int ckpt_torch_zip_save_in_place(const struct ckpt_model *model,
 				 struct ckpt_save_report *report, struct ckpt_error *err)
 {
 	const char *path = ckpt_source_path(model->doc->source);
+	unsigned flags = options->flags & CKPT_SAVE_REPLACE ? CKPT_PATCH_ANY_NAMES : 0u;
 	struct job j = { .model = model, .tz = model->doc->container, .o = options };
-	int rc = prepare(&j, &report->rewritten, err);
+	/* held to the end: nobody else edits it, and it is the file that will be replaced */
+	int rc = ckpt_patch_open(path, model->doc->source, flags, &j.patch, err);
 
-	if (rc == 0 && !report->rewritten) {
-		rc = patch(&j, path, err);
+	if (rc == 0)
+		rc = prepare(&j, &report->rewritten, err);
+	if (rc == 0 && report->rewritten) {
+		rc = ckpt_torch_zip_rewrite(model, path, j.patch, options, report, err);
+	} else if (rc == 0) {
+		rc = patch(&j, err);
 		report_tail(&j, report);
 	}
+	ckpt_patch_close(j.patch);
 	clear(&j);
-	rc = ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
-	return rc == 0 && report->rewritten
-		       ? ckpt_torch_zip_rewrite(model, path, options, report, err)
-		       : rc;
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
 /* ---- the same on a clone ---- */
@@ -367,8 +369,10 @@ int ckpt_torch_zip_save_clone(const struct ckpt_model *model, const char *path,
 	int rc = prepare(&j, &why, err);
 
 	*done = false;
-	if (rc == 0 && !why)
+	if (rc == 0 && !why && !(options->flags & CKPT_SAVE_DRY_RUN))
 		rc = make_clone(&j, path, done, err);
+	else if (rc == 0 && !why)
+		*done = true; /* as far as one can tell without doing it */
 	if (rc == 0 && !*done && options->reflink == CKPT_REFLINK_ALWAYS)
 		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "its blocks cannot be shared: %s",
 			       why ? why : "the file system has no reflinks, or OUT is on another");

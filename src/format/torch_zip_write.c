@@ -29,7 +29,7 @@ struct writer {
 	const struct ckpt_profile *profile;
 	const struct ckpt_save_options *o;
 	bool canonical, crc;
-	bool in_place;
+	const struct ckpt_patch *held; /* in place: the input, or NULL */
 	bool swap; /* big-endian numbers become little-endian, as torch.load does it */
 	struct ckpt_resaved resaved;
 	struct ckpt_zip_layout layout;
@@ -116,7 +116,7 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 	int rc = ckpt_model_storage_bytes(w->model, s, &recipe, err);
 	char *name;
 
-	if (rc == 0 && made && !strcmp(w->tz->byteorder, "big"))
+	if (rc == 0 && made && s->retyped && !strcmp(w->tz->byteorder, "big"))
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
 			"a big-endian file cannot be cast; 'ckpt convert' turns it around");
@@ -242,7 +242,7 @@ static int choose_archive_name(struct writer *w, const char *path, struct ckpt_e
 		strcpy(w->archive_name, "archive");
 		return 0;
 	}
-	if (w->in_place && strlen(w->tz->archive_name) < sizeof(w->archive_name)) {
+	if (w->held && strlen(w->tz->archive_name) < sizeof(w->archive_name)) {
 		strcpy(w->archive_name, w->tz->archive_name);
 		return 0;
 	}
@@ -403,6 +403,8 @@ static int write_file(struct writer *w, const char *path, struct ckpt_error *err
 		rc = ckpt_source_check_unchanged(source, err);
 	if (rc == 0)
 		rc = ckpt_sink_sync(sink, err);
+	if (rc == 0 && w->held)
+		rc = ckpt_patch_check(w->held, path, err);
 	if (rc == 0)
 		rc = ckpt_mover_check_cancel(w->mover, err);
 	/* what fails from the sink knows its path already; the rest is about the input */
@@ -449,12 +451,14 @@ static uint32_t count_dropped(const struct writer *w)
 {
 	uint32_t used = w->resaved.count, there = w->model->storage_count + w->tz->unreferenced;
 
+	if (w->model->storage_count != w->model->doc->storage_count) /* an edit replaced some */
+		there = used + w->tz->unreferenced;
 	return (there > used ? there - used : 0) + (w->canonical ? w->tz->foreign : 0);
 }
 
-static int write_new(const struct ckpt_model *model, const char *path, bool in_place,
-		     const struct ckpt_save_options *options, struct ckpt_save_report *report,
-		     struct ckpt_error *err)
+static int write_new(const struct ckpt_model *model, const char *path,
+		     const struct ckpt_patch *held, const struct ckpt_save_options *options,
+		     struct ckpt_save_report *report, struct ckpt_error *err)
 {
 	struct writer *w = calloc(1, sizeof(*w));
 	int rc = 0;
@@ -464,9 +468,9 @@ static int write_new(const struct ckpt_model *model, const char *path, bool in_p
 	w->model = model;
 	w->tz = model->doc->container;
 	w->o = options;
-	w->in_place = in_place;
+	w->held = held;
 	ckpt_serialization_id_init(&w->id);
-	if (!in_place)
+	if (!held)
 		rc = check_not_input(model, path, err);
 	if (rc == 0)
 		rc = ckpt_sink_check(path, sink_flags(options), err);
@@ -495,8 +499,8 @@ int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 			struct ckpt_error *err)
 {
 	bool wanted = options->reflink != CKPT_REFLINK_NEVER &&
-		      !(options->flags & (CKPT_SAVE_CANONICAL | CKPT_SAVE_DRY_RUN)) &&
-		      !options->profile && !options->alignment && options->crc < 0;
+		      !(options->flags & CKPT_SAVE_CANONICAL) && !options->profile &&
+		      !options->alignment && options->crc < 0;
 	bool cloned = false;
 	int rc = 0;
 
@@ -504,12 +508,12 @@ int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 		rc = check_not_input(model, path, err);
 	if (wanted && rc == 0)
 		rc = ckpt_torch_zip_save_clone(model, path, options, report, &cloned, err);
-	return rc < 0 || cloned ? rc : write_new(model, path, false, options, report, err);
+	return rc < 0 || cloned ? rc : write_new(model, path, NULL, options, report, err);
 }
 
 int ckpt_torch_zip_rewrite(const struct ckpt_model *model, const char *path,
-			   const struct ckpt_save_options *options, struct ckpt_save_report *report,
-			   struct ckpt_error *err)
+			   const struct ckpt_patch *held, const struct ckpt_save_options *options,
+			   struct ckpt_save_report *report, struct ckpt_error *err)
 {
 	struct ckpt_save_options o = *options;
 	char *target = realpath(path, NULL);
@@ -519,7 +523,7 @@ int ckpt_torch_zip_rewrite(const struct ckpt_model *model, const char *path,
 		return ckpt_error_at(err, ckpt_fail_errno(err, "cannot be resolved"), path, NULL,
 				     CKPT_NO_OFFSET);
 	o.flags |= CKPT_SAVE_REPLACE;
-	rc = write_new(model, target, true, &o, report, err);
+	rc = write_new(model, target, held, &o, report, err);
 	free(target);
 	return rc;
 }

@@ -80,6 +80,19 @@ int ckpt_patch_open(const char *path, const struct ckpt_source *source, unsigned
 	return 0;
 }
 
+int ckpt_patch_check(const struct ckpt_patch *patch, const char *path, struct ckpt_error *err)
+{
+	struct stat held, named;
+
+	if (fstat(patch->fd, &held) == 0 && stat(path, &named) == 0 &&
+	    held.st_dev == named.st_dev && held.st_ino == named.st_ino)
+		return 0;
+	return at_path(err,
+		       ckpt_fail(err, CKPT_E_CHANGED,
+				 "another file was put in its place meanwhile, which stays"),
+		       path);
+}
+
 int ckpt_patch_write(struct ckpt_patch *patch, uint64_t off, const void *bytes, size_t len,
 		     struct ckpt_error *err)
 {

@@ -27,6 +27,9 @@ int ckpt_patch_write(struct ckpt_patch *patch, uint64_t off, const void *bytes, 
 int ckpt_patch_truncate(struct ckpt_patch *patch, uint64_t size, struct ckpt_error *err);
 int ckpt_patch_sync(struct ckpt_patch *patch, struct ckpt_error *err);
 
+/* CKPT_E_CHANGED if PATH names another file by now: somebody saved under that name meanwhile. */
+int ckpt_patch_check(const struct ckpt_patch *patch, const char *path, struct ckpt_error *err);
+
 /* NULL is allowed. */
 void ckpt_patch_close(struct ckpt_patch *patch);
 

@@ -21,6 +21,8 @@ struct ckpt_sink {
 	char *path, *dir, *temp; /* temp: NULL as long as the file has no name */
 	bool kernel_copy, keep_mode;
 	mode_t mode;
+	uid_t owner;
+	gid_t group;
 	uint64_t started; /* write-back was asked for up to here */
 };
 
@@ -109,6 +111,8 @@ static int check_target(struct ckpt_sink *sink, struct ckpt_error *err)
 		return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");
 	sink->keep_mode = S_ISREG(link.st_mode);
 	sink->mode = link.st_mode & 0777;
+	sink->owner = link.st_uid;
+	sink->group = link.st_gid;
 	return 0;
 }
 
@@ -159,6 +163,10 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 	rc = sink->path && sink->dir ? check_target(sink, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = create(sink, err);
+	if (rc == 0 && sink->keep_mode && geteuid() == 0 &&
+	    fchown(sink->fd, sink->owner, sink->group) < 0 && errno != EPERM &&
+	    errno != EOPNOTSUPP && errno != EINVAL)
+		rc = ckpt_fail_errno(err, "cannot give the output to the owner of the old one");
 	if (rc == 0 && sink->keep_mode && fchmod(sink->fd, sink->mode) < 0 && errno != EPERM &&
 	    errno != EOPNOTSUPP)
 		rc = ckpt_fail_errno(err, "cannot set the mode of the output");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/cast.h"
+#include "tensor/checked.h"
 
 #include "base/sized.h"
 #include "base/text.h"
@@ -22,6 +23,7 @@ struct use {
 	enum ckpt_dtype dtype; /* as its tensors take it */
 	const char *first;     /* a tensor that uses it */
 	bool wanted, unwanted, mixed;
+	bool alone; /* it stands in the checkpoint without a tensor around it, too */
 };
 
 struct caster {
@@ -30,7 +32,9 @@ struct caster {
 	enum ckpt_dtype dtype;
 	struct ckpt_edit_options o;
 	struct ckpt_patterns only, except;
-	struct use *uses;    /* by storage */
+	struct use *uses; /* by storage */
+	uint8_t *
+		tellers; /* by id: objects that tell the dtype of chosen (1) or other (2) tensors */
 	size_t tensor_depth; /* inside a tensor as long as the walk is deeper */
 	bool chosen;	     /* that tensor */
 	char *tensor_name;
@@ -166,6 +170,31 @@ static int begin_tensor(struct caster *c, const struct ckpt_walk_step *step,
 	return 0;
 }
 
+/* What DTensors say of their dtype may be one object for several of them. */
+static bool tells_a_dtype(const struct ckpt_value *v)
+{
+	const struct ckpt_value *func = v->u.call->func;
+
+	return func->kind == CKPT_GLOBAL && (!strcmp(func->u.global->name, "DTensorSpec") ||
+					     !strcmp(func->u.global->name, "TensorMeta"));
+}
+
+static int check_shared(struct caster *c, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	const struct ckpt_value *v = step->value;
+	char shown[160];
+	uint8_t is = c->chosen ? 1 : 2;
+
+	if (c->tensor_depth == SIZE_MAX || !v->id || v->id >= c->from->next_id || !tells_a_dtype(v))
+		return 0;
+	if (c->tellers[v->id] && c->tellers[v->id] != is)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "'%s' is shared by tensors of which only some are to be cast",
+				 ckpt_escape(shown, sizeof(shown), step->name, step->name_len));
+	c->tellers[v->id] = is;
+	return 0;
+}
+
 static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct caster *c = ctx;
@@ -174,8 +203,14 @@ static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error 
 
 	if (step->depth <= c->tensor_depth)
 		c->tensor_depth = SIZE_MAX;
+	if (step->value->kind == CKPT_PERSID && c->tensor_depth == SIZE_MAX &&
+	    ckpt_storage_of(step->value) >= 0)
+		c->uses[ckpt_storage_of(step->value)].alone = true;
 	if (step->value->kind != CKPT_CALL)
 		return CKPT_WALK_ENTER;
+	rc = check_shared(c, step, err);
+	if (rc < 0)
+		return rc;
 	is_tensor = ckpt_tensor_parse(c->from, step->value, c->to->arena, &t, err);
 	if (is_tensor < 0)
 		return is_tensor;
@@ -200,6 +235,22 @@ static int shares(const struct caster *c, const struct use *use, const char *wha
 			 ckpt_escape(shown, sizeof(shown), use->first, strlen(use->first)), what);
 }
 
+/* The numbers get a new checksum: the old one is compared where one is recorded. */
+static int check_on_the_way(struct caster *c, const struct ckpt_storage *s,
+			    struct ckpt_recipe *recipe, struct ckpt_error *err)
+{
+	struct ckpt_checked *checked;
+
+	if (!s->has_crc || !s->crc32 || s->made || recipe->kind != CKPT_RECIPE_EXTENT)
+		return 0;
+	checked = ckpt_arena_calloc(c->to->arena, 1, sizeof(*checked));
+	if (!checked)
+		return ckpt_arena_fail(c->to->arena, err);
+	*checked = (struct ckpt_checked){ *recipe, s->crc32 };
+	*recipe = ckpt_checked_recipe(checked);
+	return 0;
+}
+
 static int cast_storage(struct caster *c, struct ckpt_storage *s, const struct use *use,
 			struct ckpt_error *err)
 {
@@ -210,6 +261,8 @@ static int cast_storage(struct caster *c, struct ckpt_storage *s, const struct u
 	if (!cast || !made)
 		return ckpt_arena_fail(c->to->arena, err);
 	rc = ckpt_model_storage_bytes(c->from, s, &cast->inner, err);
+	if (rc == 0)
+		rc = check_on_the_way(c, s, &cast->inner, err);
 	if (rc < 0)
 		return rc;
 	cast->from = use->dtype;
@@ -236,6 +289,8 @@ static int cast_storages(struct caster *c, struct ckpt_error *err)
 
 		if (!use->wanted)
 			continue;
+		if (use->alone)
+			return shares(c, use, "a storage that stands by itself", err);
 		if (use->mixed)
 			return shares(c, use, "a tensor of another dtype", err);
 		if (use->unwanted)
@@ -297,7 +352,8 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 	if (rc == 0)
 		rc = ckpt_patterns_init(&c.except, c.o.except, c.o.except_count, err);
 	c.uses = calloc(model->storage_count + (size_t)1, sizeof(*c.uses));
-	if (rc == 0 && !c.uses)
+	c.tellers = calloc(model->next_id + (size_t)1, sizeof(*c.tellers));
+	if (rc == 0 && (!c.uses || !c.tellers))
 		rc = ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = ckpt_model_derive(model, &c.to, err);
@@ -310,6 +366,7 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 	if (rc == 0 && !unmatched)
 		unmatched = ckpt_patterns_unmatched(&c.except);
 	free(c.uses);
+	free(c.tellers);
 	ckpt_patterns_clear(&c.only);
 	ckpt_patterns_clear(&c.except);
 	if (rc < 0) {

@@ -17,11 +17,13 @@
  * with gaps that shares with nobody but its equals is gathered, as Tensor.clone() does it.
  */
 struct view {
-	const struct ckpt_value *args; /* (storage, offset, size, stride, ...) of its rebuild call */
+	const struct ckpt_value
+		*args; /* (storage, offset, size, stride, ...) of its rebuild call */
 	uint32_t storage, itemsize, packed, ndim;
 	const uint64_t *shape, *stride;
-	uint64_t offset, end, numel; /* items: the first, behind the last, all; END == OFFSET if none */
-	uint32_t order;		     /* in the file */
+	uint64_t offset, end,
+		numel;	/* items: the first, behind the last, all; END == OFFSET if none */
+	uint32_t order; /* in the file */
 };
 
 struct compactor {
@@ -30,7 +32,8 @@ struct compactor {
 	struct view *views;
 	uint32_t count, cap;
 	uint32_t *persids; /* by storage: how often it was met on the walk ... */
-	uint32_t *uses;	   /* ... and by how many tensors it is used; the rest are storages on their own */
+	uint32_t *
+		uses; /* ... and by how many tensors it is used; the rest are storages on their own */
 	uint32_t storage_cap;
 	struct ckpt_edit_report report;
 };
@@ -151,7 +154,7 @@ static struct ckpt_storage *new_storage(struct compactor *c, uint32_t like, uint
 {
 	struct ckpt_model *to = c->to;
 	struct ckpt_storage *s;
-	char key[16];
+	const char *key = ckpt_model_new_key(to, 'v');
 
 	if (to->storage_count == c->storage_cap) {
 		uint32_t cap = c->storage_cap * 2 + 64;
@@ -163,10 +166,9 @@ static struct ckpt_storage *new_storage(struct compactor *c, uint32_t like, uint
 		c->storage_cap = cap;
 	}
 	*index = to->storage_count;
-	snprintf(key, sizeof(key), "v%u", *index); /* torch before 1.9 keeps keys; they are only names */
 	s = &to->storages[to->storage_count++];
 	*s = to->storages[like];
-	s->key = ckpt_arena_copy(to->arena, key, strlen(key));
+	s->key = key;
 	s->nbytes = nbytes;
 	s->numel = nbytes / ckpt_dtype_size(s->dtype);
 	s->record = NULL;
@@ -174,18 +176,43 @@ static struct ckpt_storage *new_storage(struct compactor *c, uint32_t like, uint
 	return s->key ? s : NULL;
 }
 
-/* The dimensions of a dense tensor in the order of VIEW's strides, the largest first. */
+/* Does dimension A belong outside of B? 1: yes, -1: no, 0: it cannot be told. */
+static int is_outside(const struct view *view, uint32_t a, uint32_t b)
+{
+	if (!view->stride[a] || !view->stride[b])
+		return 0;
+	if (view->stride[a] != view->stride[b])
+		return view->stride[a] < view->stride[b] ? -1 : 1;
+	return view->shape[a] > view->shape[b];
+}
+
+/*
+ * The dimensions that Tensor.clone() gives a tensor with gaps, the outermost first: an insertion sort in which
+ * some pairs cannot be compared. Source: infer_dense_strides() in aten/src/ATen/ExpandUtils.cpp, seen in results.
+ */
 static void dense_order(const struct view *view, uint32_t order[CKPT_GATHER_MOST_DIMS])
 {
-	for (uint32_t i = 0; i < view->ndim; i++) {
-		uint32_t k = i;
+	uint32_t inner[CKPT_GATHER_MOST_DIMS]; /* the innermost first */
 
-		for (; k > 0 && view->stride[order[k - 1]] < view->stride[i] &&
-		       view->shape[i] > 1;
-		     k--)
-			order[k] = order[k - 1];
-		order[k] = i;
+	for (uint32_t i = 0; i < view->ndim; i++)
+		inner[i] = view->ndim - 1 - i;
+	for (uint32_t i = 1; i < view->ndim; i++) {
+		for (uint32_t at = i, k = i; k-- > 0;) {
+			int outside = is_outside(view, inner[k], inner[at]);
+
+			if (outside < 0)
+				break;
+			if (outside > 0) {
+				uint32_t swapped = inner[k];
+
+				inner[k] = inner[at];
+				inner[at] = swapped;
+				at = k;
+			}
+		}
 	}
+	for (uint32_t i = 0; i < view->ndim; i++)
+		order[i] = inner[view->ndim - 1 - i];
 }
 
 /* The recipe for a view with gaps, and the strides that it has afterwards. */
@@ -297,8 +324,9 @@ static int compact_group(struct compactor *c, const struct view *views, uint32_t
 		return 0;
 	rc = ckpt_model_storage_bytes(c->from, old, &inner, err);
 	if (rc == 0 && old->made && !ckpt_recipe_is_random(&inner))
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "numbers that are being cast cannot be taken apart; compact first");
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"numbers that are being cast cannot be taken apart; compact first");
 	if (rc < 0 || !ckpt_recipe_is_random(&inner)) {
 		c->report.tensors_left += rc == 0 ? count : 0;
 		return rc;
@@ -333,9 +361,9 @@ static int compact_storage(struct compactor *c, const struct view *views, uint32
 	for (; rc == 0 && i < count; i = end) {
 		uint64_t behind = views[i].end;
 
-		for (end = i + 1; end < count && (views[end].offset < behind ||
-						  (behind == views[i].offset &&
-						   views[end].offset == behind));
+		for (end = i + 1;
+		     end < count && (views[end].offset < behind ||
+				     (behind == views[i].offset && views[end].offset == behind));
 		     end++)
 			if (views[end].end > behind)
 				behind = views[end].end;
@@ -370,22 +398,36 @@ static int compact_all(struct compactor *c, struct ckpt_error *err)
 	return rc;
 }
 
-/* Bytes of the storages that tensors use. */
-static uint64_t used_bytes(const struct ckpt_model *model)
+struct byte_count {
+	const struct ckpt_model *model;
+	bool *seen; /* by storage */
+	uint64_t nbytes;
+};
+
+static int count_bytes(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
-	bool *seen = calloc(model->storage_count + (size_t)1, sizeof(*seen));
-	uint64_t total = 0;
+	struct byte_count *b = ctx;
+	int64_t i = step->value->kind == CKPT_PERSID ? ckpt_storage_of(step->value) : -1;
 
-	for (uint32_t i = 0; seen && ckpt_model_has_tensors(model) && i < model->tensor_count; i++) {
-		int64_t storage = model->tensors[i].storage;
-
-		if (storage < 0 || seen[storage])
-			continue;
-		seen[storage] = true;
-		total += model->storages[storage].nbytes;
+	(void)err;
+	if (i >= 0 && !b->seen[i]) {
+		b->seen[i] = true;
+		b->nbytes += b->model->storages[i].nbytes;
 	}
-	free(seen);
-	return total;
+	return CKPT_WALK_ENTER;
+}
+
+/* Bytes of all storages in use. */
+static int used_bytes(const struct ckpt_model *model, uint64_t *out, struct ckpt_error *err)
+{
+	struct byte_count b = { .model = model };
+	int rc;
+
+	b.seen = calloc(model->storage_count + (size_t)1, sizeof(*b.seen));
+	rc = b.seen ? ckpt_model_walk(model, count_bytes, &b, err) : ckpt_fail_nomem(err);
+	free(b.seen);
+	*out = b.nbytes;
+	return rc;
 }
 
 int ckpt_compact(const struct ckpt_model *model, struct ckpt_model **out,
@@ -405,6 +447,10 @@ int ckpt_compact(const struct ckpt_model *model, struct ckpt_model **out,
 		rc = ckpt_model_walk(model, look, &c, err);
 	if (rc == 0)
 		rc = compact_all(&c, err);
+	if (rc == 0)
+		rc = used_bytes(model, &c.report.compacted_nbytes_before, err);
+	if (rc == 0)
+		rc = used_bytes(c.to, &c.report.compacted_nbytes_after, err);
 	free(c.persids);
 	free(c.uses);
 	free(c.views);
@@ -412,8 +458,6 @@ int ckpt_compact(const struct ckpt_model *model, struct ckpt_model **out,
 		ckpt_close(c.to);
 		return rc;
 	}
-	c.report.compacted_nbytes_before = used_bytes(model);
-	c.report.compacted_nbytes_after = used_bytes(c.to);
 	ckpt_sized_give(report, &c.report);
 	*out = c.to;
 	return 0;

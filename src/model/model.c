@@ -6,7 +6,9 @@
 
 #include <ckpt/model.h>
 
+#include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,6 +309,23 @@ int ckpt_model_own_storages(struct ckpt_model *model, struct ckpt_error *err)
 	model->storages = own;
 	model->own_storages = true;
 	return 0;
+}
+
+const char *ckpt_model_new_key(struct ckpt_model *model, char letter)
+{
+	struct ckpt_strmap *taken = &model->doc->storage_by_key;
+	char key[40], upper[40];
+
+	/* the number is new in this chain of edits; a file that was written with such keys may have it */
+	snprintf(key, sizeof(key), "%c%u", letter, model->storage_count);
+	for (unsigned salt = 0;; salt++) {
+		for (size_t i = 0; i < sizeof(key); i++)
+			upper[i] = (char)toupper((unsigned char)key[i]);
+		if (!ckpt_strmap_find(taken, key, strlen(key)) &&
+		    !ckpt_strmap_find(taken, upper, strlen(upper)))
+			return ckpt_arena_copy(model->arena, key, strlen(key));
+		snprintf(key, sizeof(key), "%c%u.%u", letter, model->storage_count, salt);
+	}
 }
 
 int ckpt_model_storage_bytes(const struct ckpt_model *model, const struct ckpt_storage *storage,

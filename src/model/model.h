@@ -109,6 +109,12 @@ int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
 int ckpt_model_own_storages(struct ckpt_model *model, struct ckpt_error *err);
 int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err);
 
+/*
+ * A key for a storage that an edit makes, which no storage of the file has; LETTER tells the edits apart.
+ * NULL: no memory.
+ */
+const char *ckpt_model_new_key(struct ckpt_model *model, char letter);
+
 /* How to get the bytes of a storage: those in the file, or what an edit makes of them. */
 int ckpt_model_storage_bytes(const struct ckpt_model *model, const struct ckpt_storage *storage,
 			     struct ckpt_recipe *out, struct ckpt_error *err);

@@ -70,7 +70,6 @@ static int add_storage(struct ckpt_model *model, enum ckpt_dtype dtype, const vo
 {
 	struct ckpt_recipe *made = ckpt_arena_calloc(model->arena, 1, sizeof(*made));
 	struct ckpt_storage *grown, *s;
-	char key[16];
 
 	if (!made || ckpt_model_own_storages(model, err) < 0)
 		return ckpt_fail_nomem(err);
@@ -78,10 +77,9 @@ static int add_storage(struct ckpt_model *model, enum ckpt_dtype dtype, const vo
 	if (!grown)
 		return ckpt_fail_nomem(err);
 	model->storages = grown;
-	snprintf(key, sizeof(key), "n%u", model->storage_count);
 	*made = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = bytes, .len = len };
 	s = &model->storages[model->storage_count];
-	*s = (struct ckpt_storage){ .key = ckpt_arena_copy(model->arena, key, strlen(key)),
+	*s = (struct ckpt_storage){ .key = ckpt_model_new_key(model, 'n'),
 				    .dtype = dtype,
 				    .numel = len / ckpt_dtype_size(dtype),
 				    .nbytes = len,

@@ -126,7 +126,7 @@ static void put_integer(enum ckpt_dtype to, double v, uint8_t *out)
 	case CKPT_DTYPE_INT32: memcpy(out, &middle, 4); break;
 	case CKPT_DTYPE_INT16: memcpy(out, &(int16_t){ (int16_t)middle }, 2); break;
 	case CKPT_DTYPE_BOOL: *out = v != 0; break;
-	default: *out = (uint8_t)middle;
+	default: *out = (uint8_t)wide;
 	}
 }
 

@@ -18,6 +18,7 @@ struct inflate_stream {
 	struct ckpt_stream base;
 	struct ckpt_zip *zip; /* locked as long as the stream is open: libzip knows no threads */
 	zip_file_t *file;
+	uint64_t left;
 };
 
 static zip_int64_t read_some(struct ckpt_inflater *s, void *data, uint64_t len)
@@ -100,6 +101,19 @@ static void close_stream(struct ckpt_stream *stream)
 	free(s);
 }
 
+/* Only the read that finds the end compares the checksum. */
+static int check_end(struct inflate_stream *s, struct ckpt_error *err)
+{
+	uint8_t more;
+	zip_int64_t n = zip_fread(s->file, &more, 1);
+
+	if (n < 0)
+		return ckpt_fail(err, CKPT_E_FORMAT, "cannot decompress: %s",
+				 zip_file_strerror(s->file));
+	return n == 0 ? 0
+		      : ckpt_fail(err, CKPT_E_FORMAT, "decompresses to more bytes than announced");
+}
+
 static int read_stream(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
 {
 	struct inflate_stream *s = (struct inflate_stream *)stream;
@@ -116,8 +130,9 @@ static int read_stream(struct ckpt_stream *stream, void *buf, size_t len, struct
 					 "decompresses to %zu bytes less than announced", len);
 		p += n;
 		len -= (size_t)n;
+		s->left -= (uint64_t)n;
 	}
-	return 0;
+	return s->left ? 0 : check_end(s, err);
 }
 
 static int new_inflater(const struct ckpt_source *src, struct ckpt_inflater **out,
@@ -176,6 +191,7 @@ static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 		return ckpt_fail_nomem(err);
 	s->base = (struct ckpt_stream){ read_stream, close_stream };
 	s->zip = recipe->ctx;
+	s->left = recipe->len;
 	pthread_mutex_lock(&s->zip->lock);
 	if (!s->zip->inflater)
 		rc = new_inflater(recipe->src, &s->zip->inflater, err);

@@ -24,7 +24,7 @@ hint: --if-present writes OUT unchanged instead, with exit code 0"
 @test "a cast to integers has to be asked for" {
 	ckpt cast int8 ddp_model.pt out.pt
 	want 64 "ckpt: a cast to int8 cuts every fraction off; it has to be asked for twice
-hint: --to-integer says that it is meant"
+hint: 'ckpt cast --to-integer' says that it is meant"
 	ckpt cast --to-integer int8 ddp_model.pt out.pt; want 0
 	[ "$(dtypes out.pt)" = "('int64', 2) ('int8', 12)" ]
 }

@@ -9,7 +9,11 @@ load common.bash
 	python3 -c 'import sys, zipfile; sys.exit(zipfile.ZipFile("ddp_trainer.pt").testzip() is not None)'
 	ckpt strip-module -i ddp_trainer.pt
 	want 1 "ckpt: ddp_trainer.pt: no key begins with 'module.', nothing was written
-hint: --if-present writes OUT unchanged instead, with exit code 0"
+hint: --if-present makes the exit code 0"
+	cp ddp_trainer.pt before
+	ckpt strip-module -i --if-present ddp_trainer.pt; want 0
+	[ "$output" = "nothing to change, nothing was written" ]
+	cmp before ddp_trainer.pt && rm before
 	want_files
 }
 
@@ -63,4 +67,47 @@ hint: -f edits it all the same"
 	ckpt remap --if-present cuda:9=cpu ddp_trainer.pt small.pt; want 0
 	[ "$(stat -c %s small.pt)" -lt 10000 ]
 	[ "$(stat -c %s ddp_trainer.pt)" -gt 23009 ]
+}
+
+@test "a cast in place asks for links, too, and does not split the names" {
+	ln ddp_model.pt name.pt
+	ckpt cast -i bf16 ddp_model.pt
+	[[ $status = 2 && $stderr = *"has 2 names (hard links)"* ]]
+	rm name.pt
+	ln -s ddp_model.pt link.pt
+	ckpt cast -i bf16 link.pt
+	[[ $status = 2 && $stderr = *"is a symbolic link"* ]]
+	input_is_untouched
+	ckpt cast -f -i bf16 link.pt; want 0
+	[ -L link.pt ]
+	"$CKPT" ls ddp_model.pt | grep -q bfloat16
+}
+
+@test "a record that reaches into another is not wiped" {
+	python3 - <<-'END'
+	import struct, zipfile
+	data = bytearray(open("ddp_model.pt", "rb").read())
+	# the local header of data.pkl gets a longer extra field: its data now end inside of the next record
+	length = struct.unpack_from("<H", data, 28)[0]
+	struct.pack_into("<H", data, 28, length + 200)
+	open("overlap.pt", "wb").write(data)
+	END
+	cp overlap.pt before
+	ckpt strip-module -i overlap.pt
+	[ "$status" = 2 ]
+	cmp overlap.pt before
+}
+
+@test "damage is not given a new checksum by a cast" {
+	python3 - <<-'END'
+	import zipfile
+	data = bytearray(open("ddp_model.pt", "rb").read())
+	info = next(i for i in zipfile.ZipFile("ddp_model.pt").infolist() if i.filename.endswith("/data/0"))
+	at = info.header_offset + 30 + len(info.filename) + int.from_bytes(data[info.header_offset + 28:info.header_offset + 30], "little")
+	data[at] ^= 1
+	open("damaged.pt", "wb").write(data)
+	END
+	ckpt cast bf16 damaged.pt out.pt
+	[[ $status = 2 && $stderr = "ckpt: damaged.pt: data/0: is damaged: its CRC-32 is "* ]]
+	[ ! -e out.pt ]
 }

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -218,6 +219,40 @@ static void a_raised_flag_cancels(void **state)
 	assert_true(is_as_before());
 }
 
+static int put_another_there(void *ctx, enum ckpt_io_op op)
+{
+	static bool done;
+
+	(void)ctx;
+	if (op == CKPT_IO_SYNC && !done) {
+		char *other = unit_path(folder, "other.pt");
+
+		done = true;
+		unit_write_file(other, "new", 3);
+		rename(other, path);
+		free(other);
+	}
+	return 0;
+}
+
+static void what_was_saved_there_meanwhile_stays(void **state)
+{
+	struct ckpt_model *model, *cast;
+	struct ckpt_buf now;
+
+	(void)state;
+	assert_int_equal(ckpt_open(path, &model, NULL), 0);
+	assert_int_equal(ckpt_cast(model, "bfloat16", NULL, &cast, NULL, NULL), 0);
+	ckpt_io_set_hook(put_another_there, NULL);
+	assert_int_equal(ckpt_save_in_place(cast, NULL, NULL, &err), CKPT_E_CHANGED);
+	ckpt_io_set_hook(NULL, NULL);
+	ckpt_close(cast);
+	ckpt_close(model);
+	now = unit_read_file(path);
+	assert_int_equal(now.len, 3);
+	ckpt_buf_clear(&now);
+}
+
 static void memory_has_no_file(void **state)
 {
 	struct ckpt_model *model;
@@ -241,6 +276,7 @@ int main(void)
 		TEST(one_at_a_time),
 		TEST(what_does_not_end_like_torch_is_written_anew),
 		TEST(a_raised_flag_cancels),
+		TEST(what_was_saved_there_meanwhile_stays),
 		TEST(memory_has_no_file),
 	};
 
