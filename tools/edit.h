@@ -12,7 +12,7 @@ struct edit_settings {
 
 #define EDIT_OPTS(s) \
 	OPT_FLAG("in-place", 'i', &(s).in_place, \
-		 "instead of OUT: edit IN itself, crash-safe, without copying tensors"), \
+		 "instead of OUT: edit IN itself, crash-safe; unchanged tensors stay in place"), \
 		OPT_FLAG( \
 			"force", 'f', &(s).force, \
 			"replace OUT if it exists; with -i, edit links and files with several names"), \
