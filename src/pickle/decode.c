@@ -346,11 +346,17 @@ static int run(struct ckpt_machine *m)
 int ckpt_pickle_decode(const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
 		       struct ckpt_error *err)
 {
+	return ckpt_pickle_decode_from(1, bytes, len, budget, out, err);
+}
+
+int ckpt_pickle_decode_from(uint32_t first_id, const void *bytes, size_t len, uint64_t budget,
+			    struct ckpt_pickle *out, struct ckpt_error *err)
+{
 	struct ckpt_machine m = { .r = { bytes, len, 0, false }, .doc = out, .err = err };
 	int rc;
 
-	*out = (struct ckpt_pickle){ .next_id = 1 };
-	if (len > UINT32_MAX - 16) /* an id per byte at most */
+	*out = (struct ckpt_pickle){ .next_id = first_id };
+	if (len > UINT32_MAX - 16 - first_id) /* an id per byte at most */
 		return ckpt_fail(err, CKPT_E_LIMIT, "the pickle has %zu bytes, the limit is 4 GiB",
 				 len);
 	out->arena = m.arena = ckpt_arena_new(budget);

@@ -23,6 +23,10 @@ struct ckpt_pickle {
  */
 int ckpt_pickle_decode(const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
 		       struct ckpt_error *err);
+
+/* The same, ids from FIRST_ID on: the values of several pickles may then be parts of one graph. */
+int ckpt_pickle_decode_from(uint32_t first_id, const void *bytes, size_t len, uint64_t budget,
+			    struct ckpt_pickle *out, struct ckpt_error *err);
 void ckpt_pickle_clear(struct ckpt_pickle *pickle);
 
 #endif

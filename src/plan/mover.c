@@ -3,15 +3,18 @@
 
 #include "io/readahead.h"
 
+#include <assert.h>
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 enum {
 	GATHER = 1 << 20,	/* size of a gathered write */
 	SMALL = 64 << 10,	/* pieces up to here go through memory */
 	WINDOW = 256 << 10,	/* small pieces are read in windows of this size */
 	KERNEL_STEP = 64 << 20, /* between two looks at the cancel flag */
+	MOST_WINDOWS = 32,
 };
 
 struct ckpt_mover {
@@ -20,7 +23,8 @@ struct ckpt_mover {
 	uint64_t flushed; /* bytes in the sink */
 	uint8_t *gather;
 	size_t gathered;
-	struct ckpt_window window;
+	struct ckpt_window windows[MOST_WINDOWS]; /* one per source: small pieces may alternate */
+	unsigned next_window;
 	uint8_t *block; /* for streams */
 	struct ckpt_readahead *ahead;
 };
@@ -54,7 +58,8 @@ void ckpt_mover_close(struct ckpt_mover *m)
 {
 	if (!m)
 		return;
-	ckpt_window_clear(&m->window);
+	for (unsigned i = 0; i < MOST_WINDOWS; i++)
+		ckpt_window_clear(&m->windows[i]);
 	free(m->gather);
 	free(m->block);
 	ckpt_readahead_free(m->ahead);
@@ -127,18 +132,30 @@ static int put_seen(struct ckpt_mover *m, const uint8_t *bytes, size_t len, bool
 	return ckpt_mover_put(m, bytes, len, err);
 }
 
+static int find_window(struct ckpt_mover *m, const struct ckpt_source *src,
+		       struct ckpt_window **out, struct ckpt_error *err)
+{
+	struct ckpt_window *w;
+
+	for (unsigned i = 0; i < MOST_WINDOWS; i++)
+		if (m->windows[i].src == src) {
+			*out = &m->windows[i];
+			return 0;
+		}
+	*out = w = &m->windows[m->next_window++ % MOST_WINDOWS];
+	ckpt_window_clear(w);
+	return ckpt_window_init(w, src, WINDOW, err);
+}
+
 static int copy_small(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 		      struct ckpt_moved *moved, struct ckpt_error *err)
 {
+	struct ckpt_window *window;
 	const uint8_t *bytes;
-	int rc = 0;
+	int rc = find_window(m, recipe->src, &window, err);
 
-	if (m->window.src != recipe->src) {
-		ckpt_window_clear(&m->window);
-		rc = ckpt_window_init(&m->window, recipe->src, WINDOW, err);
-	}
 	if (rc == 0)
-		rc = ckpt_window_read(&m->window, recipe->off, recipe->len, &bytes, err);
+		rc = ckpt_window_read(window, recipe->off, recipe->len, &bytes, err);
 	if (rc == 0)
 		rc = put_seen(m, bytes, recipe->len, true, moved, err);
 	return rc;
@@ -267,6 +284,51 @@ static int copy_stream(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 	return rc;
 }
 
+static uint32_t join_crc(uint32_t first, uint32_t second, uint64_t second_len)
+{
+	return (uint32_t)crc32_combine(first, second, (z_off_t)second_len);
+}
+
+/* The first bytes may come from several parts. */
+static int read_head(const struct ckpt_recipe *recipe, struct ckpt_moved *moved,
+		     struct ckpt_error *err)
+{
+	struct ckpt_stream *stream;
+	int rc;
+
+	if (recipe->len < sizeof(moved->head))
+		return 0;
+	rc = ckpt_recipe_stream(recipe, &stream, err);
+	if (rc < 0)
+		return rc;
+	rc = stream->read(stream, moved->head, sizeof(moved->head), err);
+	moved->has_head = rc == 0;
+	stream->close(stream);
+	return rc;
+}
+
+/* The parts of a joined recipe that know their checksum are not looked at for it. */
+static int copy_joined(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
+		       struct ckpt_moved *moved, struct ckpt_error *err)
+{
+	int rc = moved->want_head ? read_head(recipe, moved, err) : 0;
+	uint64_t done = 0;
+
+	for (size_t i = 0; rc == 0 && i < recipe->part_count; i++) {
+		const struct ckpt_recipe *part = &recipe->parts[i];
+		struct ckpt_moved seen = { .want_crc = moved->want_crc && !part->has_crc };
+
+		rc = ckpt_mover_copy(m, part, &seen, err);
+		if (moved->want_crc)
+			moved->crc32 = join_crc(moved->crc32,
+						part->has_crc ? part->crc32 : seen.crc32,
+						part->len);
+		done += part->len;
+	}
+	assert(rc < 0 || done == recipe->len);
+	return rc;
+}
+
 int ckpt_mover_copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 		    struct ckpt_moved *moved, struct ckpt_error *err)
 {
@@ -275,6 +337,7 @@ int ckpt_mover_copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 	switch (recipe->kind) {
 	case CKPT_RECIPE_MEMORY: return put_seen(m, recipe->memory, recipe->len, true, moved, err);
 	case CKPT_RECIPE_STREAM: return copy_stream(m, recipe, moved, err);
+	case CKPT_RECIPE_JOINED: return copy_joined(m, recipe, moved, err);
 	case CKPT_RECIPE_EXTENT: break;
 	}
 	if (recipe->len <= SMALL)

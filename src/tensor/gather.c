@@ -17,24 +17,6 @@ struct gather_stream {
 	uint32_t outer;			    /* dimensions that are counted through by AT */
 };
 
-bool ckpt_recipe_is_random(const struct ckpt_recipe *inner)
-{
-	return inner->kind != CKPT_RECIPE_STREAM;
-}
-
-struct ckpt_recipe ckpt_recipe_part(const struct ckpt_recipe *inner, uint64_t off, uint64_t len)
-{
-	struct ckpt_recipe part = *inner;
-
-	assert(off <= inner->len && len <= inner->len - off);
-	part.len = len;
-	if (inner->kind == CKPT_RECIPE_MEMORY)
-		part.memory = (const uint8_t *)inner->memory + off;
-	else
-		part.off += off;
-	return part;
-}
-
 /* Where the run at AT begins in INNER. */
 static uint64_t run_start(const struct gather_stream *s)
 {

@@ -4,8 +4,6 @@
 
 #include "tensor/recipe.h"
 
-#include <stdbool.h>
-
 enum { CKPT_GATHER_MOST_DIMS = 64 };
 
 /*
@@ -19,13 +17,7 @@ struct ckpt_gather {
 	uint64_t shape[CKPT_GATHER_MOST_DIMS], stride[CKPT_GATHER_MOST_DIMS];
 };
 
-/* Can INNER be read at any place? Streams cannot. */
-bool ckpt_recipe_is_random(const struct ckpt_recipe *inner);
-
 /* Borrows GATHER, whose INNER must be random, and which has to live as long as the recipe. */
 struct ckpt_recipe ckpt_gather_recipe(const struct ckpt_gather *gather);
-
-/* LEN bytes at OFF of INNER, which must be random. */
-struct ckpt_recipe ckpt_recipe_part(const struct ckpt_recipe *inner, uint64_t off, uint64_t len);
 
 #endif

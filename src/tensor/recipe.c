@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/recipe.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,88 @@ static void close_plain(struct ckpt_stream *stream)
 	free(stream);
 }
 
+struct joined_stream {
+	struct ckpt_stream base;
+	const struct ckpt_recipe *recipe;
+	size_t next; /* part to be opened */
+	struct ckpt_stream *part;
+	uint64_t left; /* of PART */
+};
+
+static int next_part(struct joined_stream *s, struct ckpt_error *err)
+{
+	const struct ckpt_recipe *part = &s->recipe->parts[s->next++];
+
+	if (s->part)
+		s->part->close(s->part);
+	s->part = NULL;
+	s->left = part->len;
+	return ckpt_recipe_stream(part, &s->part, err);
+}
+
+static int read_joined(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
+{
+	struct joined_stream *s = (struct joined_stream *)stream;
+	uint8_t *out = buf;
+	int rc = 0;
+
+	while (rc == 0 && len) {
+		size_t n = len < s->left ? len : (size_t)s->left;
+
+		if (n)
+			rc = s->part->read(s->part, out, n, err);
+		else
+			rc = next_part(s, err);
+		out += n;
+		len -= n;
+		s->left -= rc == 0 ? n : 0;
+	}
+	return rc;
+}
+
+static void close_joined(struct ckpt_stream *stream)
+{
+	struct joined_stream *s = (struct joined_stream *)stream;
+
+	if (s->part)
+		s->part->close(s->part);
+	free(s);
+}
+
+static int open_joined(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
+		       struct ckpt_error *err)
+{
+	struct joined_stream *s = calloc(1, sizeof(*s));
+
+	*out = NULL;
+	if (!s)
+		return ckpt_fail_nomem(err);
+	s->base = (struct ckpt_stream){ read_joined, close_joined };
+	s->recipe = recipe;
+	*out = &s->base;
+	return 0;
+}
+
+bool ckpt_recipe_is_random(const struct ckpt_recipe *recipe)
+{
+	return recipe->kind == CKPT_RECIPE_EXTENT || recipe->kind == CKPT_RECIPE_MEMORY;
+}
+
+struct ckpt_recipe ckpt_recipe_part(const struct ckpt_recipe *recipe, uint64_t off, uint64_t len)
+{
+	struct ckpt_recipe part = *recipe;
+
+	assert(ckpt_recipe_is_random(recipe));
+	assert(off <= recipe->len && len <= recipe->len - off);
+	part.has_crc = recipe->has_crc && len == recipe->len;
+	part.len = len;
+	if (recipe->kind == CKPT_RECIPE_MEMORY)
+		part.memory = (const uint8_t *)recipe->memory + off;
+	else
+		part.off += off;
+	return part;
+}
+
 int ckpt_recipe_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 		       struct ckpt_error *err)
 {
@@ -35,6 +118,8 @@ int ckpt_recipe_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 
 	if (recipe->kind == CKPT_RECIPE_STREAM)
 		return recipe->open(recipe, out, err);
+	if (recipe->kind == CKPT_RECIPE_JOINED)
+		return open_joined(recipe, out, err);
 	*out = NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s)

@@ -5,6 +5,8 @@
 #include "io/source.h"
 #include "io/stream.h"
 
+#include <stdbool.h>
+
 /*
  * How to get bytes, without getting them: nothing is read until the mover asks. Borrowed by
  * whoever holds it; the source outlives it.
@@ -13,6 +15,7 @@ enum ckpt_recipe_kind {
 	CKPT_RECIPE_EXTENT, /* LEN bytes at OFF of SRC */
 	CKPT_RECIPE_MEMORY, /* LEN bytes at MEMORY */
 	CKPT_RECIPE_STREAM, /* what OPEN gives, front to back: compressed records */
+	CKPT_RECIPE_JOINED, /* PARTS, one behind the other; none of them is joined itself */
 };
 
 struct ckpt_recipe {
@@ -24,7 +27,17 @@ struct ckpt_recipe {
 	int (*open)(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 		    struct ckpt_error *err);
 	void *ctx; /* for OPEN; OFF is its second argument */
+	const struct ckpt_recipe *parts;
+	size_t part_count;
+	bool has_crc; /* CRC32 of all the bytes is known */
+	uint32_t crc32;
 };
+
+/* Can it be read at any place, as one stretch? Streams cannot, and joined parts lie apart. */
+bool ckpt_recipe_is_random(const struct ckpt_recipe *recipe);
+
+/* LEN bytes at OFF of RECIPE, which must be random. */
+struct ckpt_recipe ckpt_recipe_part(const struct ckpt_recipe *recipe, uint64_t off, uint64_t len);
 
 /* The bytes of any recipe as a stream, to be closed by the caller. Borrows RECIPE. */
 int ckpt_recipe_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
