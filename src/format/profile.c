@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct ckpt_profile table[] = {
+const struct ckpt_profile ckpt_profiles[CKPT_PROFILE_COUNT] = {
 	{ .since = "1.6",
 	  .writers = "torch 1.6 to 1.8",
 	  .major = 1,
@@ -42,8 +42,6 @@ static const struct ckpt_profile table[] = {
 	  .is_coalesced = true,
 	  .python313 = true },
 };
-enum { COUNT = sizeof(table) / sizeof(table[0]) };
-
 const struct ckpt_profile *ckpt_profile_find(const char *version)
 {
 	const struct ckpt_profile *found = NULL;
@@ -57,9 +55,10 @@ const struct ckpt_profile *ckpt_profile_find(const char *version)
 	minor = strtoul(version, &end, 10);
 	if (end == version || (*end && *end != '.') || major < 1 || major > 2)
 		return NULL;
-	for (int i = 0; i < COUNT; i++)
-		if (table[i].major < major || (table[i].major == major && table[i].minor <= minor))
-			found = &table[i];
+	for (int i = 0; i < CKPT_PROFILE_COUNT; i++)
+		if (ckpt_profiles[i].major < major ||
+		    (ckpt_profiles[i].major == major && ckpt_profiles[i].minor <= minor))
+			found = &ckpt_profiles[i];
 	return found;
 }
 
@@ -68,12 +67,12 @@ const struct ckpt_profile *ckpt_profile_detect(bool format_version, bool seriali
 					       bool sequential_keys)
 {
 	if (format_version)
-		return &table[4];
+		return &ckpt_profiles[4];
 	if (serialization_id || byteorder)
-		return &table[3];
+		return &ckpt_profiles[3];
 	if (!named_archive)
-		return &table[2];
-	return sequential_keys ? &table[1] : &table[0];
+		return &ckpt_profiles[2];
+	return sequential_keys ? &ckpt_profiles[1] : &ckpt_profiles[0];
 }
 
 static bool is_ascii(const char *text)

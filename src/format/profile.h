@@ -27,6 +27,11 @@ struct ckpt_profile {
 	bool python311, python313;
 };
 
+enum { CKPT_PROFILE_COUNT = 5, CKPT_PROFILE_NEWEST = CKPT_PROFILE_COUNT - 1 };
+
+/* Oldest first. */
+extern const struct ckpt_profile ckpt_profiles[CKPT_PROFILE_COUNT];
+
 /* "2.6" -> the profile that holds for it; NULL if torch has no such version or no zip form yet. */
 const struct ckpt_profile *ckpt_profile_find(const char *version);
 

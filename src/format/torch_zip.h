@@ -20,10 +20,27 @@ struct ckpt_torch_zip {
 	uint32_t compressed, unreferenced, foreign;
 };
 
-static inline const struct ckpt_torch_zip *ckpt_torch_zip_of(const struct ckpt_model *model)
-{
-	return model->doc->container;
-}
+/* That of MODEL's file, or for a checkpoint of another format what torch would write today. */
+const struct ckpt_torch_zip *ckpt_torch_zip_of(const struct ckpt_model *model);
+
+/* ---- parts of reading, for torch.save files inside of other checkpoints ---- */
+
+/* *OUT is the caller's also on failure, to be given to ckpt_torch_zip_free(). */
+int ckpt_torch_zip_open(struct ckpt_source *source, struct ckpt_torch_zip **out,
+			struct ckpt_error *err);
+void ckpt_torch_zip_free(void *torch_zip);
+
+/* Values get ids from FIRST_ID on. *BYTES is to be freed, after OUT is cleared. */
+int ckpt_torch_zip_read_pickle(struct ckpt_torch_zip *tz, uint32_t first_id, uint8_t **bytes,
+			       size_t *len, struct ckpt_pickle *out, struct ckpt_error *err);
+
+/* Find the record with the bytes of a storage, called data/KEY, and what is known of its checksum. */
+int ckpt_torch_zip_attach(struct ckpt_torch_zip *tz, struct ckpt_storage *storage, const char *key,
+			  struct ckpt_error *err);
+
+/* The bytes of a storage of NBYTES as they are in the file: no more than belongs to it. */
+int ckpt_torch_zip_entry_bytes(struct ckpt_torch_zip *tz, struct ckpt_zip_entry *entry,
+			       uint64_t nbytes, struct ckpt_recipe *out, struct ckpt_error *err);
 
 /*
  * How many bytes a pickle may have: what a compressed one unpacks to must stay in proportion to what

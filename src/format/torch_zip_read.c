@@ -13,7 +13,7 @@ static const uint64_t MOST_PICKLE = (uint64_t)2 << 30;
 static const uint64_t BUDGET_BASE = 64 << 20, PICKLE_BASE = 64 << 20;
 enum { MOST_RATIO = 128 };
 
-static void free_torch_zip(void *container)
+void ckpt_torch_zip_free(void *container)
 {
 	struct ckpt_torch_zip *tz = container;
 
@@ -22,6 +22,22 @@ static void free_torch_zip(void *container)
 	ckpt_zip_close(tz->zip);
 	free(tz->archive_name);
 	free(tz);
+}
+
+const struct ckpt_torch_zip *ckpt_torch_zip_of(const struct ckpt_model *model)
+{
+	static const struct ckpt_torch_zip new_one = {
+		.archive_name = "archive",
+		.version = "3\n",
+		.byteorder = "little",
+		.alignment = 64,
+		.has_crc = true,
+		.profile = &ckpt_profiles[CKPT_PROFILE_NEWEST],
+	};
+
+	if (model->doc->format == &ckpt_format_torch_zip)
+		return model->doc->container;
+	return &new_one;
 }
 
 static struct ckpt_zip_entry *find(const struct ckpt_torch_zip *tz, const char *folder,
@@ -270,13 +286,19 @@ struct ckpt_zip_entry *ckpt_torch_zip_data(const struct ckpt_torch_zip *tz,
 
 static int attach(struct ckpt_torch_zip *tz, struct ckpt_storage *s, struct ckpt_error *err)
 {
-	struct ckpt_zip_entry *entry = ckpt_torch_zip_data(tz, s);
+	return ckpt_torch_zip_attach(tz, s, s->key, err);
+}
+
+int ckpt_torch_zip_attach(struct ckpt_torch_zip *tz, struct ckpt_storage *s, const char *key,
+			  struct ckpt_error *err)
+{
+	struct ckpt_zip_entry *entry = find(tz, "/data/", key);
 
 	if (!entry)
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "the record 'data/%.200s' is missing, which holds %" PRIu64
 				 " bytes of tensors",
-				 s->key, s->nbytes);
+				 key, s->nbytes);
 	if (entry->usize < s->nbytes)
 		return ckpt_error_at(err,
 				     ckpt_fail(err, CKPT_E_FORMAT,
@@ -357,23 +379,20 @@ uint64_t ckpt_torch_zip_most_pickle(const struct ckpt_zip_entry *entry)
 	return most;
 }
 
-static int read_pickle(struct ckpt_document *doc, struct ckpt_error *err)
+int ckpt_torch_zip_read_pickle(struct ckpt_torch_zip *tz, uint32_t first_id, uint8_t **bytes,
+			       size_t *len, struct ckpt_pickle *out, struct ckpt_error *err)
 {
-	struct ckpt_torch_zip *tz = doc->container;
 	struct ckpt_zip_entry *entry = ckpt_torch_zip_record(tz, "data.pkl");
 	char shown[160];
 	uint64_t budget;
-	int rc = ckpt_zip_read(tz->zip, entry, ckpt_torch_zip_most_pickle(entry),
-			       &doc->pickle_bytes, err);
+	int rc = ckpt_zip_read(tz->zip, entry, ckpt_torch_zip_most_pickle(entry), bytes, err);
 
 	if (rc < 0)
 		return rc;
-	doc->pickle_len = entry->usize;
-	budget = doc->pickle_len;
+	budget = *len = entry->usize;
 	if (budget / 16 > entry->csize)
 		budget = 16 * entry->csize;
-	rc = ckpt_pickle_decode(doc->pickle_bytes, doc->pickle_len, BUDGET_BASE + 80 * budget,
-				&doc->pickle, err);
+	rc = ckpt_pickle_decode_from(first_id, *bytes, *len, BUDGET_BASE + 80 * budget, out, err);
 	return ckpt_error_at(err, rc, NULL,
 			     rc < 0 ? ckpt_escape(shown, sizeof(shown), entry->name,
 						  entry->name_len)
@@ -381,51 +400,69 @@ static int read_pickle(struct ckpt_document *doc, struct ckpt_error *err)
 			     CKPT_NO_OFFSET);
 }
 
-/* The bytes of a storage as they are in the file: no more than belongs to it. */
+int ckpt_torch_zip_entry_bytes(struct ckpt_torch_zip *tz, struct ckpt_zip_entry *entry,
+			       uint64_t nbytes, struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	int rc = ckpt_zip_locate(tz->zip, entry, err);
+
+	if (rc < 0)
+		return rc;
+	*out = ckpt_zip_recipe(tz->zip, entry);
+	if (out->len < nbytes)
+		return ckpt_fail(err, CKPT_E_FORMAT, "the record '%.200s' is too short",
+				 entry->name);
+	if (out->kind == CKPT_RECIPE_EXTENT)
+		out->len = nbytes; /* what lies behind belongs to no tensor */
+	else if (out->len != nbytes)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "the compressed record '%.200s' is longer than its storage",
+				 entry->name);
+	return 0;
+}
+
 static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s,
 			 struct ckpt_recipe *out, struct ckpt_error *err)
 {
 	struct ckpt_torch_zip *tz = doc->container;
 	struct ckpt_zip_entry *entry = ckpt_torch_zip_data(tz, s);
-	int rc;
 
 	if (!entry)
 		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is missing", s->key);
-	rc = ckpt_zip_locate(tz->zip, entry, err);
-	if (rc < 0)
-		return rc;
-	*out = ckpt_zip_recipe(tz->zip, entry);
-	if (out->len < s->nbytes)
-		return ckpt_fail(err, CKPT_E_FORMAT, "the record 'data/%.200s' is too short",
-				 s->key);
-	if (out->kind == CKPT_RECIPE_EXTENT)
-		out->len = s->nbytes; /* what lies behind belongs to no tensor */
-	else if (out->len != s->nbytes)
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "the compressed record 'data/%.200s' is longer than its storage",
-				 s->key);
-	return 0;
+	return ckpt_torch_zip_entry_bytes(tz, entry, s->nbytes, out, err);
 }
 
-static int open_container(struct ckpt_document *doc, struct ckpt_error *err)
+int ckpt_torch_zip_open(struct ckpt_source *source, struct ckpt_torch_zip **out,
+			struct ckpt_error *err)
 {
 	struct ckpt_torch_zip *tz = calloc(1, sizeof(*tz));
 	int rc;
 
+	*out = tz; /* also on failure: what was found out so far */
 	if (!tz)
 		return ckpt_fail_nomem(err);
-	doc->container = tz;
-	doc->free_container = free_torch_zip;
-	doc->storage_bytes = storage_bytes;
-	rc = ckpt_zip_open(doc->source, &tz->zip, err);
+	rc = ckpt_zip_open(source, &tz->zip, err);
 	if (rc == CKPT_E_NOTFOUND)
-		return ckpt_torch_zip_fail_truncated(doc->source, err);
+		return ckpt_torch_zip_fail_truncated(source, err);
 	if (rc == 0)
 		rc = find_archive_name(tz, err);
 	if (rc == 0)
 		rc = check_kind(tz, err);
 	if (rc == 0)
 		rc = read_small_records(tz, err);
+	return rc;
+}
+
+static int read_metadata(struct ckpt_document *doc, struct ckpt_error *err)
+{
+	struct ckpt_torch_zip *tz;
+	int rc = ckpt_torch_zip_open(doc->source, &tz, err);
+
+	doc->container = tz;
+	doc->free_container = ckpt_torch_zip_free;
+	doc->storage_bytes = storage_bytes;
+	if (rc == 0)
+		rc = ckpt_torch_zip_read_pickle(tz, 1, &doc->pickle_bytes, &doc->pickle_len,
+						&doc->pickle, err);
 	return rc;
 }
 
@@ -443,9 +480,7 @@ static int read_torch_zip(struct ckpt_source *source, struct ckpt_model **out,
 	doc->refs = 1;
 	doc->source = ckpt_source_ref(source);
 	doc->format = &ckpt_format_torch_zip;
-	rc = open_container(doc, err);
-	if (rc == 0)
-		rc = read_pickle(doc, err);
+	rc = read_metadata(doc, err);
 	if (rc < 0) {
 		ckpt_document_unref(doc);
 		return rc;

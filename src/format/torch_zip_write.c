@@ -1,88 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "format/torch_archive.h"
 #include "format/torch_zip.h"
 
 #include "base/text.h"
 #include "model/resave.h"
-#include "plan/mover.h"
 #include "tensor/byteswap.h"
-#include "zipfmt/layout.h"
-#include "zipfmt/serialization_id.h"
 
 #include <inttypes.h>
-#include <libdeflate.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ID_BYTES = 40 };
-static const char id_record[] = ".data/serialization_id";
-
-/* One record of the output, beside its place in the layout. */
-struct piece {
-	struct ckpt_recipe recipe;
-	bool crc_known;
-};
-
 struct writer {
 	const struct ckpt_model *model;
-	struct ckpt_torch_zip *tz; /* of the input */
+	const struct ckpt_torch_zip *tz; /* of the input, or what stands for one */
 	const struct ckpt_profile *profile;
 	const struct ckpt_save_options *o;
-	bool canonical, crc;
+	bool canonical;
 	const struct ckpt_patch *held; /* in place: the input, or NULL */
 	bool swap; /* big-endian numbers become little-endian, as torch.load does it */
 	struct ckpt_resaved resaved;
-	struct ckpt_zip_layout layout;
-	struct piece *pieces;
-	uint32_t cap;
+	struct ckpt_torch_archive archive;
 	char archive_name[4096], alignment_text[16];
-	struct ckpt_serialization_id id;
-	struct ckpt_mover *mover;
-	struct ckpt_buf buf;
 };
 
+/* Not from a torch.save file: everything is made anew. */
+static bool is_foreign(const struct ckpt_model *model)
+{
+	return model->doc->format != &ckpt_format_torch_zip;
+}
+
 /* ---- what is written ---- */
-
-static int add_piece(struct writer *w, const char *name, const struct ckpt_recipe *recipe,
-		     const uint32_t *crc, struct ckpt_error *err)
-{
-	uint32_t i = w->layout.count;
-
-	if (i == w->cap) {
-		uint32_t cap = w->cap ? w->cap * 2 : 64;
-		void *records = realloc(w->layout.records, cap * sizeof(*w->layout.records)),
-		     *pieces;
-
-		if (records)
-			w->layout.records = records;
-		pieces = realloc(w->pieces, cap * sizeof(*w->pieces));
-		if (pieces)
-			w->pieces = pieces;
-		if (!records || !pieces)
-			return ckpt_fail_nomem(err);
-		w->cap = cap;
-	}
-	w->layout.records[i] = (struct ckpt_zip_record){ .name = name, .size = recipe->len };
-	w->pieces[i] = (struct piece){ *recipe, crc != NULL };
-	if (crc)
-		w->layout.records[i].crc32 = *crc;
-	w->layout.count++;
-	return 0;
-}
-
-static int add_memory(struct writer *w, const char *name, const void *bytes, size_t len,
-		      struct ckpt_error *err)
-{
-	struct ckpt_recipe recipe = { .kind = CKPT_RECIPE_MEMORY, .memory = bytes, .len = len };
-	uint32_t crc = w->crc ? libdeflate_crc32(0, bytes, len) : 0;
-
-	return add_piece(w, name, &recipe, &crc, err);
-}
-
-static int add_text(struct writer *w, const char *name, const char *text, struct ckpt_error *err)
-{
-	return add_memory(w, name, text, strlen(text), err);
-}
 
 static int swap_recipe(struct writer *w, const struct ckpt_storage *s, struct ckpt_recipe *recipe,
 		       struct ckpt_error *err)
@@ -129,10 +77,13 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 		return ckpt_fail_nomem(err);
 	memcpy(name, "data/", 5);
 	memcpy(name + 5, w->resaved.keys[place], len + 1);
-	if (!w->crc)
-		return add_piece(w, name, &recipe, &none, err);
-	return add_piece(w, name, &recipe, !made && knows_crc(w, s, swapped) ? &s->crc32 : NULL,
-			 err);
+	if (!w->archive.crc)
+		return ckpt_torch_archive_add(&w->archive, name, &recipe, &none, err);
+	if (is_foreign(w->model))
+		return ckpt_torch_archive_add(&w->archive, name, &recipe,
+					      recipe.has_crc ? &recipe.crc32 : NULL, err);
+	return ckpt_torch_archive_add(&w->archive, name, &recipe,
+				      !made && knows_crc(w, s, swapped) ? &s->crc32 : NULL, err);
 }
 
 static int by_key_text(const void *a, const void *b, void *keys)
@@ -175,7 +126,8 @@ static int add_foreign(struct writer *w, struct ckpt_error *err)
 		if (e->used || ckpt_torch_zip_knows(w->tz, e, &key))
 			continue;
 		recipe = ckpt_zip_recipe(w->tz->zip, e);
-		rc = add_piece(w, e->name + skip, &recipe, e->crc32 ? &e->crc32 : NULL, err);
+		rc = ckpt_torch_archive_add(&w->archive, e->name + skip, &recipe,
+					    e->crc32 ? &e->crc32 : NULL, err);
 	}
 	return rc;
 }
@@ -194,24 +146,28 @@ static int add_records(struct writer *w, struct ckpt_error *err)
 	int rc = 0;
 
 	if (version_first)
-		rc = add_text(w, "version", version, err);
+		rc = ckpt_torch_archive_add_text(&w->archive, "version", version, err);
 	if (rc == 0)
-		rc = add_memory(w, "data.pkl", w->resaved.pickle.data, w->resaved.pickle.len, err);
+		rc = ckpt_torch_archive_add_memory(&w->archive, "data.pkl", w->resaved.pickle.data,
+						   w->resaved.pickle.len, err);
 	if (rc == 0 && wants(w, w->profile->format_version, tz->has_format_version))
-		rc = add_text(w, ".format_version", "1", err);
+		rc = ckpt_torch_archive_add_text(&w->archive, ".format_version", "1", err);
 	if (rc == 0 && wants(w, w->profile->format_version, tz->has_storage_alignment))
-		rc = add_text(w, ".storage_alignment", w->alignment_text, err);
+		rc = ckpt_torch_archive_add_text(&w->archive, ".storage_alignment",
+						 w->alignment_text, err);
 	if (rc == 0 && wants(w, w->profile->byteorder, tz->byteorder[0]))
-		rc = add_text(w, "byteorder",
-			      tz->byteorder[0] && !w->swap ? tz->byteorder : "little", err);
+		rc = ckpt_torch_archive_add_text(&w->archive, "byteorder",
+						 tz->byteorder[0] && !w->swap ? tz->byteorder
+									      : "little",
+						 err);
 	if (rc == 0)
 		rc = add_storages(w, err);
 	if (rc == 0 && !w->canonical)
 		rc = add_foreign(w, err);
 	if (rc == 0 && !version_first)
-		rc = add_text(w, "version", version, err);
+		rc = ckpt_torch_archive_add_text(&w->archive, "version", version, err);
 	if (rc == 0 && wants(w, w->profile->serialization_id, tz->has_serialization_id))
-		rc = add_text(w, id_record, "0000000000000000000000000000000000000000", err);
+		rc = ckpt_torch_archive_add_id(&w->archive, err);
 	return rc;
 }
 
@@ -256,19 +212,20 @@ static int choose(struct writer *w, const char *path, struct ckpt_error *err)
 {
 	int rc;
 
-	w->canonical = w->o->flags & CKPT_SAVE_CANONICAL;
+	w->canonical = w->o->flags & CKPT_SAVE_CANONICAL || is_foreign(w->model);
 	w->swap = w->canonical && !strcmp(w->tz->byteorder, "big");
 	rc = choose_profile(w, err);
 	if (rc < 0)
 		return rc;
-	w->crc = w->o->crc >= 0 ? w->o->crc : w->canonical || w->tz->has_crc;
-	w->layout.alignment = w->o->alignment;
+	w->archive.crc = w->o->crc >= 0 ? w->o->crc : w->canonical || w->tz->has_crc;
+	w->archive.layout.alignment = w->o->alignment;
 	if (!w->o->alignment)
-		w->layout.alignment = w->canonical || !w->profile->format_version
-					      ? CKPT_ZIP_ALIGNMENT
-					      : w->tz->alignment;
-	snprintf(w->alignment_text, sizeof(w->alignment_text), "%" PRIu32, w->layout.alignment);
-	w->layout.archive_name = w->archive_name;
+		w->archive.layout.alignment = w->canonical || !w->profile->format_version
+						      ? CKPT_ZIP_ALIGNMENT
+						      : w->tz->alignment;
+	snprintf(w->alignment_text, sizeof(w->alignment_text), "%" PRIu32,
+		 w->archive.layout.alignment);
+	w->archive.layout.archive_name = w->archive_name;
 	return choose_archive_name(w, path, err);
 }
 
@@ -305,71 +262,7 @@ static int make_pickle(struct writer *w, struct ckpt_error *err)
 	return ckpt_model_resave(w->model, &options, &w->resaved, err);
 }
 
-/* ---- moving ---- */
-
-static int fill_id(struct writer *w, uint32_t i, char text[ID_BYTES + 1], struct ckpt_error *err)
-{
-	int rc = ckpt_serialization_id_format(&w->id, text, err);
-
-	w->pieces[i].recipe.memory = text;
-	w->layout.records[i].crc32 = w->crc ? libdeflate_crc32(0, text, ID_BYTES) : 0;
-	return rc;
-}
-
-static int flush_buf(struct writer *w, struct ckpt_error *err)
-{
-	int rc = w->buf.bad ? ckpt_fail_nomem(err)
-			    : ckpt_mover_put(w->mover, w->buf.data, w->buf.len, err);
-
-	w->buf.len = 0;
-	return rc;
-}
-
-static int move_record(struct writer *w, uint32_t i, struct ckpt_error *err)
-{
-	struct ckpt_zip_record *r = &w->layout.records[i];
-	struct piece *piece = &w->pieces[i];
-	struct ckpt_moved moved = { .want_crc = !piece->crc_known, .want_head = true };
-	char id_text[ID_BYTES + 1];
-	bool is_id = !strcmp(r->name, id_record);
-	int rc = 0;
-
-	if (is_id)
-		rc = fill_id(w, i, id_text, err);
-	ckpt_zip_put_local_header(&w->layout, i, &w->buf);
-	if (rc == 0)
-		rc = flush_buf(w, err);
-	if (rc == 0)
-		rc = ckpt_mover_copy(w->mover, &piece->recipe, &moved, err);
-	if (rc < 0)
-		return rc == CKPT_E_CANCELLED
-			       ? rc
-			       : ckpt_error_at(err, rc, NULL, r->name, CKPT_NO_OFFSET);
-	if (!piece->crc_known)
-		r->crc32 = moved.crc32;
-	if (!is_id)
-		ckpt_serialization_id_add(&w->id, r->name, r->size, r->crc32,
-					  moved.has_head ? moved.head : NULL);
-	ckpt_zip_put_descriptor(&w->layout, i, &w->buf);
-	return flush_buf(w, err);
-}
-
-static int move_all(struct writer *w, struct ckpt_error *err)
-{
-	int rc = 0;
-
-	for (uint32_t i = 0; rc == 0 && i < w->layout.count; i++)
-		rc = move_record(w, i, err);
-	for (uint32_t i = 0; rc == 0 && i < w->layout.count; i++) {
-		ckpt_zip_put_directory_entry(&w->layout, i, &w->buf);
-		rc = flush_buf(w, err);
-	}
-	if (rc == 0) {
-		ckpt_zip_put_ends(&w->layout, &w->buf);
-		rc = flush_buf(w, err);
-	}
-	return rc == 0 ? ckpt_mover_flush(w->mover, err) : rc;
-}
+/* ---- writing ---- */
 
 static unsigned sink_flags(const struct ckpt_save_options *o)
 {
@@ -379,38 +272,39 @@ static unsigned sink_flags(const struct ckpt_save_options *o)
 
 static int write_file(struct writer *w, const char *path, struct ckpt_error *err)
 {
-	struct ckpt_mover_options options = { .total = w->layout.file_size,
+	struct ckpt_mover_options options = { .total = w->archive.layout.file_size,
 					      .progress = w->o->progress,
 					      .ctx = w->o->progress_ctx,
 					      .cancel = w->o->cancel };
 	unsigned flags = sink_flags(w->o);
-	uint64_t size = w->layout.file_size, need = size;
+	uint64_t size = w->archive.layout.file_size, need = size, in_file,
+		 on_disk = ckpt_document_disk_bytes(w->model->doc, &in_file);
 	const struct ckpt_source *source = w->model->doc->source;
+	struct ckpt_mover *mover = NULL;
 	struct ckpt_sink *sink;
 	int rc;
 
-	if (ckpt_source_disk_bytes(source) < ckpt_source_size(source)) /* holes stay holes */
-		need = ckpt_source_disk_bytes(source) < size ? ckpt_source_disk_bytes(source)
-							     : size;
+	if (on_disk < in_file && on_disk < size) /* holes stay holes */
+		need = on_disk;
 	rc = ckpt_sink_open(path, size, need, flags, &sink, err);
-
 	if (rc < 0)
 		return rc;
-	rc = ckpt_mover_open(sink, &options, &w->mover, err);
+	rc = ckpt_mover_open(sink, &options, &mover, err);
 	if (rc == 0)
-		rc = move_all(w, err);
+		rc = ckpt_torch_archive_move(&w->archive, mover, err);
 	if (rc == 0)
-		rc = ckpt_source_check_unchanged(source, err);
+		rc = ckpt_mover_flush(mover, err);
+	if (rc == 0)
+		rc = ckpt_document_check_unchanged(w->model->doc, err);
 	if (rc == 0)
 		rc = ckpt_sink_sync(sink, err);
 	if (rc == 0 && w->held)
 		rc = ckpt_patch_check(w->held, path, err);
 	if (rc == 0)
-		rc = ckpt_mover_check_cancel(w->mover, err);
+		rc = ckpt_mover_check_cancel(mover, err);
 	/* what fails from the sink knows its path already; the rest is about the input */
 	rc = ckpt_error_at(err, rc, ckpt_source_path(source), NULL, CKPT_NO_OFFSET);
-	ckpt_mover_close(w->mover);
-	w->mover = NULL;
+	ckpt_mover_close(mover);
 	if (rc == 0)
 		return ckpt_sink_commit(sink, err);
 	ckpt_sink_discard(sink);
@@ -441,16 +335,15 @@ static int check_not_input(const struct ckpt_model *model, const char *path, str
 static void clear(struct writer *w)
 {
 	ckpt_resaved_clear(&w->resaved);
-	ckpt_serialization_id_clear(&w->id);
-	ckpt_buf_clear(&w->buf);
-	free(w->layout.records);
-	free(w->pieces);
+	ckpt_torch_archive_clear(&w->archive);
 }
 
 static uint32_t count_dropped(const struct writer *w)
 {
 	uint32_t used = w->resaved.count, there = w->model->storage_count + w->tz->unreferenced;
 
+	if (is_foreign(w->model))
+		return 0;
 	if (w->model->storage_count != w->model->doc->storage_count) /* an edit replaced some */
 		there = used + w->tz->unreferenced;
 	return (there > used ? there - used : 0) + (w->canonical ? w->tz->foreign : 0);
@@ -466,10 +359,10 @@ static int write_new(const struct ckpt_model *model, const char *path,
 	if (!w)
 		return ckpt_fail_nomem(err);
 	w->model = model;
-	w->tz = model->doc->container;
+	w->tz = ckpt_torch_zip_of(model);
 	w->o = options;
 	w->held = held;
-	ckpt_serialization_id_init(&w->id);
+	ckpt_torch_archive_init(&w->archive);
 	if (!held)
 		rc = check_not_input(model, path, err);
 	if (rc == 0)
@@ -478,16 +371,16 @@ static int write_new(const struct ckpt_model *model, const char *path,
 		rc = choose(w, path, err);
 	if (rc == 0)
 		rc = make_pickle(w, err);
-	if (rc == 0)
+	if (rc == 0 && w->tz->zip)
 		rc = ckpt_zip_locate_all(w->tz->zip, err);
 	if (rc == 0)
 		rc = add_records(w, err);
 	if (rc == 0)
-		rc = ckpt_zip_layout_compute(&w->layout, err);
+		rc = ckpt_zip_layout_compute(&w->archive.layout, err);
 	rc = ckpt_error_at(err, rc, ckpt_source_path(model->doc->source), NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && !(options->flags & CKPT_SAVE_DRY_RUN))
 		rc = write_file(w, path, err);
-	report->nbytes = report->written = w->layout.file_size;
+	report->nbytes = report->written = w->archive.layout.file_size;
 	report->dropped = count_dropped(w);
 	clear(w);
 	free(w);
@@ -498,7 +391,7 @@ int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 			const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			struct ckpt_error *err)
 {
-	bool wanted = options->reflink != CKPT_REFLINK_NEVER &&
+	bool wanted = options->reflink != CKPT_REFLINK_NEVER && !is_foreign(model) &&
 		      !(options->flags & CKPT_SAVE_CANONICAL) && !options->profile &&
 		      !options->alignment && options->crc < 0;
 	bool cloned = false;

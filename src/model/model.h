@@ -68,6 +68,9 @@ struct ckpt_document {
 	void *container; /* the format's own state, e.g. the zip index */
 	void (*free_container)(void *container);
 	const struct ckpt_format *format;
+	/* A checkpoint of many files: SOURCE is one of them. NULL: the only one. */
+	int (*check_unchanged)(const struct ckpt_document *doc, struct ckpt_error *err);
+	uint64_t (*disk_bytes)(const struct ckpt_document *doc, uint64_t *nbytes);
 	/* Where the bytes of a storage are in the file. */
 	int (*storage_bytes)(struct ckpt_document *doc, const struct ckpt_storage *storage,
 			     struct ckpt_recipe *out, struct ckpt_error *err);
@@ -123,6 +126,12 @@ int ckpt_model_storage_bytes(const struct ckpt_model *model, const struct ckpt_s
 bool ckpt_model_has_tensors(const struct ckpt_model *model);
 
 void ckpt_document_unref(struct ckpt_document *doc);
+
+/* CKPT_E_CHANGED if a file is not what it was when it was opened. */
+int ckpt_document_check_unchanged(const struct ckpt_document *doc, struct ckpt_error *err);
+
+/* What all files take on disk, and *NBYTES: how long they are, which is more if they have holes. */
+uint64_t ckpt_document_disk_bytes(const struct ckpt_document *doc, uint64_t *nbytes);
 
 /* What stands where V stood in the file. */
 static inline const struct ckpt_value *ckpt_model_now(const struct ckpt_model *model,

@@ -320,9 +320,9 @@ static int copy_joined(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 
 		rc = ckpt_mover_copy(m, part, &seen, err);
 		if (moved->want_crc)
-			moved->crc32 = join_crc(moved->crc32,
-						part->has_crc ? part->crc32 : seen.crc32,
-						part->len);
+			moved->crc32 =
+				join_crc(moved->crc32, part->has_crc ? part->crc32 : seen.crc32,
+					 part->len);
 		done += part->len;
 	}
 	assert(rc < 0 || done == recipe->len);

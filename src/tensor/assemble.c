@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor/assemble.h"
+
+#include "tensor/gather.h"
+#include "tensor/mosaic.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct box {
+	uint32_t ndim;
+	const uint64_t *offset, *shape;
+	uint32_t itemsize;
+	struct ckpt_arena *arena;
+	struct ckpt_error *err;
+};
+
+static uint64_t volume(const uint64_t *shape, uint32_t ndim)
+{
+	uint64_t n = 1;
+
+	for (uint32_t i = 0; i < ndim; i++)
+		n *= shape[i];
+	return n;
+}
+
+/* What a block and the box have in common, in coordinates of the box. False: nothing. */
+static bool meet(const struct box *b, const struct ckpt_block *block, struct ckpt_mosaic_tile *tile)
+{
+	uint64_t first = block->first;
+
+	for (uint32_t i = 0; i < b->ndim; i++) {
+		uint64_t box_end = b->offset[i] + b->shape[i],
+			 block_end = block->offset[i] + block->shape[i],
+			 end = box_end < block_end ? box_end : block_end,
+			 start = b->offset[i] > block->offset[i] ? b->offset[i] : block->offset[i];
+
+		if (start >= end)
+			return false;
+		tile->offset[i] = start - b->offset[i];
+		tile->shape[i] = end - start;
+		tile->stride[i] = block->stride[i];
+		first += (start - block->offset[i]) * block->stride[i];
+	}
+	tile->first = first;
+	tile->bytes = block->bytes;
+	return true;
+}
+
+/* Do the tile's items follow each other in the box? START: the item of the box it begins at. */
+static bool is_run(const struct box *b, const struct ckpt_mosaic_tile *t, uint64_t *start)
+{
+	bool whole = true; /* all dimensions behind this one are there in full */
+	bool run = true;
+	uint64_t step = 1;
+
+	*start = 0;
+	for (uint32_t i = b->ndim; i-- > 0;) {
+		run &= whole || t->shape[i] == 1;
+		whole &= t->shape[i] == b->shape[i];
+		*start += t->offset[i] * step;
+		step *= b->shape[i];
+	}
+	return run;
+}
+
+static bool is_side_by_side(const struct box *b, const struct ckpt_mosaic_tile *t)
+{
+	uint64_t step = 1;
+
+	for (uint32_t i = b->ndim; i-- > 0;) {
+		if (t->shape[i] > 1 && t->stride[i] != step)
+			return false;
+		step *= t->shape[i];
+	}
+	return true;
+}
+
+static int gather(const struct box *b, const struct ckpt_mosaic_tile *t, struct ckpt_recipe *out)
+{
+	struct ckpt_gather *g = ckpt_arena_alloc(b->arena, sizeof(*g));
+
+	if (!g)
+		return ckpt_arena_fail(b->arena, b->err);
+	g->inner = t->bytes;
+	g->itemsize = b->itemsize;
+	g->ndim = b->ndim;
+	g->offset = t->first;
+	memcpy(g->shape, t->shape, b->ndim * sizeof(*g->shape));
+	memcpy(g->stride, t->stride, b->ndim * sizeof(*g->stride));
+	*out = ckpt_gather_recipe(g);
+	return 0;
+}
+
+static int fail_stream(const struct box *b)
+{
+	return ckpt_fail(b->err, CKPT_E_UNSUPPORTED,
+			 "a part of it would have to be taken out of compressed bytes");
+}
+
+/* The items of a tile, one behind the other. */
+static int tile_recipe(const struct box *b, const struct ckpt_mosaic_tile *t,
+		       struct ckpt_recipe *out)
+{
+	uint64_t first = t->first * b->itemsize, len = volume(t->shape, b->ndim) * b->itemsize;
+
+	if (is_side_by_side(b, t) && first == 0 && len == t->bytes.len) {
+		*out = t->bytes;
+		return 0;
+	}
+	if (!ckpt_recipe_is_random(&t->bytes))
+		return fail_stream(b);
+	if (!is_side_by_side(b, t))
+		return gather(b, t, out);
+	*out = ckpt_recipe_part(&t->bytes, first, len);
+	return 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct ckpt_mosaic_tile *const *x = a, *const *y = b;
+
+	return ((*x)->start > (*y)->start) - ((*x)->start < (*y)->start);
+}
+
+/* All tiles are runs and sorted. */
+static int join(const struct box *b, struct ckpt_mosaic_tile *const *tiles, size_t count,
+		struct ckpt_recipe *out)
+{
+	struct ckpt_recipe *parts;
+	uint64_t len = 0;
+	int rc = 0;
+
+	if (count == 1)
+		return tile_recipe(b, tiles[0], out);
+	parts = ckpt_arena_calloc(b->arena, count, sizeof(*parts));
+	if (!parts)
+		return ckpt_arena_fail(b->arena, b->err);
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		rc = tile_recipe(b, tiles[i], &parts[i]);
+		len += parts[i].len;
+	}
+	*out = (struct ckpt_recipe){
+		.kind = CKPT_RECIPE_JOINED, .len = len, .parts = parts, .part_count = count
+	};
+	return rc;
+}
+
+static int lay_mosaic(const struct box *b, struct ckpt_mosaic_tile **tiles, size_t count,
+		      struct ckpt_recipe *out)
+{
+	struct ckpt_mosaic *m = ckpt_arena_alloc(b->arena, sizeof(*m));
+	struct ckpt_mosaic_tile *copies = ckpt_arena_alloc(b->arena, count * sizeof(*copies));
+
+	if (!m || !copies)
+		return ckpt_arena_fail(b->arena, b->err);
+	for (size_t i = 0; i < count; i++) {
+		if (!ckpt_recipe_is_random(&tiles[i]->bytes))
+			return fail_stream(b);
+		copies[i] = *tiles[i];
+	}
+	*m = (struct ckpt_mosaic){
+		.itemsize = b->itemsize, .ndim = b->ndim, .tiles = copies, .tile_count = count
+	};
+	memcpy(m->shape, b->shape, b->ndim * sizeof(*m->shape));
+	*out = ckpt_mosaic_recipe(m);
+	return 0;
+}
+
+static int put_together(const struct box *b, struct ckpt_mosaic_tile *tiles, size_t count,
+			struct ckpt_recipe *out)
+{
+	struct ckpt_mosaic_tile **sorted = malloc((count + 1) * sizeof(struct ckpt_mosaic_tile *));
+	uint64_t covered = 0, wanted = volume(b->shape, b->ndim);
+	bool runs = true;
+	int rc;
+
+	if (!sorted)
+		return ckpt_fail_nomem(b->err);
+	for (size_t i = 0; i < count; i++) {
+		sorted[i] = &tiles[i];
+		covered += volume(tiles[i].shape, b->ndim);
+		runs &= is_run(b, &tiles[i], &tiles[i].start);
+	}
+	qsort(sorted, count, sizeof(struct ckpt_mosaic_tile *), by_start);
+	if (covered != wanted)
+		rc = ckpt_fail(b->err, CKPT_E_FORMAT,
+			       "its chunks hold %" PRIu64 " of %" PRIu64 " items", covered, wanted);
+	else
+		rc = runs ? join(b, sorted, count, out) : lay_mosaic(b, sorted, count, out);
+	free(sorted);
+	return rc;
+}
+
+int ckpt_assemble(const struct ckpt_block *blocks, size_t count, uint32_t ndim,
+		  const uint64_t *offset, const uint64_t *shape, uint32_t itemsize,
+		  struct ckpt_arena *arena, struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	struct box box = { ndim, offset, shape, itemsize, arena, err };
+	struct ckpt_mosaic_tile *tiles;
+	size_t met = 0;
+	int rc;
+
+	*out = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = "" };
+	if (!volume(shape, ndim))
+		return 0;
+	tiles = malloc((count + 1) * sizeof(*tiles));
+	if (!tiles)
+		return ckpt_fail_nomem(err);
+	for (size_t i = 0; i < count; i++)
+		met += meet(&box, &blocks[i], &tiles[met]);
+	rc = put_together(&box, tiles, met, out);
+	free(tiles);
+	return rc;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor/mosaic.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The whole is made in bands: some rows of the first dimension whose rows are not too long, within
+ * one index of each dimension before it. Of every tile a band takes a box, whose bytes are read in one
+ * stretch where they lie close together.
+ */
+enum {
+	BAND = 1 << 20,
+	SPAN = 8 << 20,	       /* read at once at most */
+	NEAR = 64 << 10,       /* stretches up to here are always read at once */
+	MOST_WASTE_FACTOR = 4, /* ... longer ones if this part of them is wanted */
+};
+
+struct mosaic_stream {
+	struct ckpt_stream base;
+	const struct ckpt_mosaic *m;
+	uint32_t dim;			      /* of the rows */
+	uint64_t row_items;		      /* items per row */
+	uint64_t rows;			      /* per band */
+	uint64_t at[CKPT_ASSEMBLE_MOST_DIMS]; /* first row of the next band */
+	uint8_t *band, *span;
+	size_t span_cap, band_len, taken;
+};
+
+/* The box of one tile in one band. */
+struct piece {
+	const struct ckpt_mosaic_tile *tile;
+	uint64_t shape[CKPT_ASSEMBLE_MOST_DIMS];
+	uint64_t from; /* first item in the tile's bytes */
+	uint64_t to;   /* first item in the band */
+};
+
+static uint64_t last_item(const struct mosaic_stream *s, const struct piece *p)
+{
+	uint64_t last = 0;
+
+	for (uint32_t i = s->dim; i < s->m->ndim; i++)
+		last += (p->shape[i] - 1) * p->tile->stride[i];
+	return last;
+}
+
+static uint64_t items_of(const struct mosaic_stream *s, const struct piece *p)
+{
+	uint64_t n = 1;
+
+	for (uint32_t i = s->dim; i < s->m->ndim; i++)
+		n *= p->shape[i];
+	return n;
+}
+
+static int read_bytes(const struct ckpt_recipe *bytes, uint64_t off, void *buf, size_t len,
+		      struct ckpt_error *err)
+{
+	if (bytes->kind == CKPT_RECIPE_EXTENT)
+		return ckpt_source_read(bytes->src, bytes->off + off, buf, len, err);
+	memcpy(buf, (const uint8_t *)bytes->memory + off, len);
+	return 0;
+}
+
+/* Items of the last dimension that lie side by side, here and there. */
+static uint64_t run_items(const struct mosaic_stream *s, const struct piece *p)
+{
+	uint32_t last = s->m->ndim - 1;
+
+	return p->tile->stride[last] == 1 || p->shape[last] == 1 ? p->shape[last] : 1;
+}
+
+/* Put the runs of a piece in their places; SPAN holds the bytes from its first item on, or is NULL. */
+static int place_runs(struct mosaic_stream *s, const struct piece *p, const uint8_t *span,
+		      struct ckpt_error *err)
+{
+	uint64_t at[CKPT_ASSEMBLE_MOST_DIMS] = { 0 }, run = run_items(s, p);
+	uint32_t ndim = s->m->ndim, itemsize = s->m->itemsize;
+	uint64_t count = items_of(s, p) / run;
+	size_t len = (size_t)(run * itemsize);
+	int rc = 0;
+
+	for (uint64_t n = 0; rc == 0 && n < count; n++) {
+		uint64_t from = 0, to = p->to, step = 1;
+
+		for (uint32_t i = ndim; i-- > s->dim;) {
+			from += at[i] * p->tile->stride[i];
+			to += at[i] * step;
+			step *= s->m->shape[i];
+		}
+		if (span)
+			memcpy(s->band + to * itemsize, span + from * itemsize, len);
+		else
+			rc = read_bytes(&p->tile->bytes, (p->from + from) * itemsize,
+					s->band + to * itemsize, len, err);
+		for (uint32_t i = ndim; i-- > s->dim;) {
+			at[i] += i == ndim - 1 ? run : 1;
+			if (at[i] < p->shape[i])
+				break;
+			at[i] = 0;
+		}
+	}
+	return rc;
+}
+
+static uint8_t *span_buffer(struct mosaic_stream *s, size_t len)
+{
+	if (len > s->span_cap) {
+		free(s->span);
+		s->span = malloc(len);
+		s->span_cap = s->span ? len : 0;
+	}
+	return s->span;
+}
+
+static int place(struct mosaic_stream *s, const struct piece *p, struct ckpt_error *err)
+{
+	uint64_t itemsize = s->m->itemsize, span = (last_item(s, p) + 1) * itemsize,
+		 wanted = items_of(s, p) * itemsize;
+	uint8_t *buf;
+	int rc;
+
+	if (span > NEAR && (span > SPAN || span / MOST_WASTE_FACTOR > wanted))
+		return place_runs(s, p, NULL, err);
+	buf = span_buffer(s, (size_t)span);
+	if (!buf)
+		return ckpt_fail_nomem(err);
+	rc = read_bytes(&p->tile->bytes, p->from * itemsize, buf, (size_t)span, err);
+	return rc < 0 ? rc : place_runs(s, p, buf, err);
+}
+
+/* What TILE has of the band of ROWS rows at s->at. */
+static bool cut(const struct mosaic_stream *s, const struct ckpt_mosaic_tile *tile, uint64_t rows,
+		struct piece *p)
+{
+	uint64_t band_start = s->at[s->dim], start = tile->offset[s->dim],
+		 end = start + tile->shape[s->dim], step = 1;
+
+	for (uint32_t i = 0; i < s->dim; i++)
+		if (s->at[i] < tile->offset[i] || s->at[i] >= tile->offset[i] + tile->shape[i])
+			return false;
+	if (start < band_start)
+		start = band_start;
+	if (end > band_start + rows)
+		end = band_start + rows;
+	if (start >= end)
+		return false;
+	p->tile = tile;
+	p->from = tile->first + (start - tile->offset[s->dim]) * tile->stride[s->dim];
+	p->to = 0;
+	for (uint32_t i = 0; i < s->dim; i++)
+		p->from += (s->at[i] - tile->offset[i]) * tile->stride[i];
+	for (uint32_t i = s->m->ndim; i-- > s->dim;) {
+		p->shape[i] = i == s->dim ? end - start : tile->shape[i];
+		p->to += (i == s->dim ? start - band_start : tile->offset[i]) * step;
+		step *= s->m->shape[i];
+	}
+	return true;
+}
+
+static int next_band(struct mosaic_stream *s, struct ckpt_error *err)
+{
+	uint64_t left = s->m->shape[s->dim] - s->at[s->dim], rows = left < s->rows ? left : s->rows;
+	struct piece piece;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < s->m->tile_count; i++)
+		if (cut(s, &s->m->tiles[i], rows, &piece))
+			rc = place(s, &piece, err);
+	s->band_len = (size_t)(rows * s->row_items * s->m->itemsize);
+	s->taken = 0;
+	s->at[s->dim] += rows;
+	for (uint32_t i = s->dim; i > 0 && s->at[i] == s->m->shape[i]; i--) {
+		s->at[i] = 0;
+		s->at[i - 1]++;
+	}
+	return rc;
+}
+
+static int read_mosaic(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
+{
+	struct mosaic_stream *s = (struct mosaic_stream *)stream;
+	uint8_t *out = buf;
+	int rc = 0;
+
+	while (rc == 0 && len) {
+		size_t have = s->band_len - s->taken, n = len < have ? len : have;
+
+		if (!n) {
+			rc = next_band(s, err);
+			continue;
+		}
+		memcpy(out, s->band + s->taken, n);
+		s->taken += n;
+		out += n;
+		len -= n;
+	}
+	return rc;
+}
+
+static void close_mosaic(struct ckpt_stream *stream)
+{
+	struct mosaic_stream *s = (struct mosaic_stream *)stream;
+
+	free(s->band);
+	free(s->span);
+	free(s);
+}
+
+/* The first dimension whose rows are short enough for a band; the last one's always are. */
+static void choose_band(struct mosaic_stream *s)
+{
+	const struct ckpt_mosaic *m = s->m;
+
+	s->dim = m->ndim - 1;
+	s->row_items = 1;
+	while (s->dim > 0 && s->row_items * m->shape[s->dim] * m->itemsize <= BAND)
+		s->row_items *= m->shape[s->dim--];
+	s->rows = BAND / (s->row_items * m->itemsize);
+	if (s->rows > m->shape[s->dim])
+		s->rows = m->shape[s->dim];
+}
+
+static int open_mosaic(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
+		       struct ckpt_error *err)
+{
+	struct mosaic_stream *s = calloc(1, sizeof(*s));
+
+	*out = NULL;
+	if (!s)
+		return ckpt_fail_nomem(err);
+	s->base = (struct ckpt_stream){ read_mosaic, close_mosaic };
+	s->m = recipe->ctx;
+	choose_band(s);
+	s->band = malloc((size_t)(s->rows * s->row_items * s->m->itemsize));
+	if (!s->band) {
+		close_mosaic(&s->base);
+		return ckpt_fail_nomem(err);
+	}
+	*out = &s->base;
+	return 0;
+}
+
+struct ckpt_recipe ckpt_mosaic_recipe(const struct ckpt_mosaic *m)
+{
+	uint64_t len = m->itemsize;
+
+	for (uint32_t i = 0; i < m->ndim; i++)
+		len *= m->shape[i];
+	return (struct ckpt_recipe){
+		.kind = CKPT_RECIPE_STREAM, .len = len, .open = open_mosaic, .ctx = (void *)m
+	};
+}
