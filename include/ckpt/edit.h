@@ -18,7 +18,8 @@ extern "C" {
  */
 struct ckpt_edit_options {
 	size_t size;
-	const char *const *at; /* names: edit only these mappings and what is below them; NULL: all */
+	const char *const
+		*at; /* names: edit only these mappings and what is below them; NULL: all */
 	size_t at_count;
 	bool anywhere;	     /* strip: also inside a name, after a dot ("net.module.conv") */
 	bool device_objects; /* remap: also torch.device values, which torch.load leaves alone */
@@ -40,7 +41,7 @@ struct ckpt_edit_place {
 
 /* What became something else. */
 struct ckpt_edit_change {
-	const char *name; /* where, "" for the root */
+	const char *name;     /* where, "" for the root */
 	const char *was, *is; /* "Namespace", "dict"; escaped */
 };
 
@@ -131,6 +132,14 @@ struct ckpt_prefix_count {
 	}
 CKPT_API int ckpt_count_prefix(const struct ckpt_model *model, const char *prefix,
 			       struct ckpt_prefix_count *out, struct ckpt_error *err);
+
+/*
+ * Turn the keys of every dict called `state` back into numbers where all of them are decimal numbers:
+ * "0", "1" ... An optimizer's state is looked up by number, and DCP makes text of all keys.
+ * Report: renamed, state_dicts. Returns 0, CKPT_E_NOMEM.
+ */
+CKPT_API int ckpt_number_keys(const struct ckpt_model *model, struct ckpt_model **out,
+			      struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /* ---- devices ---- */
 

@@ -49,6 +49,8 @@ struct ckpt_save_options {
 	 * input's archive name and order, and dead bytes where the old pickle was.
 	 */
 	enum ckpt_reflink reflink;
+	/* What to write: "torch" (one torch.save file), or NULL for the format of the input. */
+	const char *format;
 };
 #define CKPT_SAVE_OPTIONS_INIT \
 	{ \

@@ -19,6 +19,8 @@ struct ckpt_source {
 	const uint8_t *memory;	  /* borrowed */
 	struct ckpt_source *base; /* owned reference, for slices */
 	uint64_t off, size;	  /* off: in base */
+	uint8_t *edges; /* owned: the first EDGE bytes and the last, one behind the other */
+	size_t edge;
 	char *path;
 	struct stat st;
 };
@@ -100,6 +102,50 @@ int ckpt_source_slice(struct ckpt_source *base, uint64_t off, uint64_t len,
 	return 0;
 }
 
+static int read_edges(struct ckpt_source *src, size_t edge, struct ckpt_error *err)
+{
+	bool whole = src->size <= 2 * (uint64_t)edge;
+	uint8_t *edges = malloc(2 * edge + 1);
+	int rc;
+
+	if (!edges)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_source_read(src, 0, edges, whole ? (size_t)src->size : edge, err);
+	if (rc == 0 && !whole)
+		rc = ckpt_source_read(src, src->size - edge, edges + edge, edge, err);
+	if (whole) /* all of it is the first edge */
+		edge = (size_t)src->size;
+	src->edges = edges;
+	src->edge = edge;
+	return rc;
+}
+
+int ckpt_source_slice_edges(struct ckpt_source *base, uint64_t off, uint64_t len, size_t edge,
+			    struct ckpt_source **out, struct ckpt_error *err)
+{
+	int rc = ckpt_source_slice(base, off, len, out, err);
+
+	if (rc == 0)
+		rc = read_edges(*out, edge, err);
+	if (rc < 0) {
+		ckpt_source_unref(*out);
+		*out = NULL;
+	}
+	return rc;
+}
+
+/* The LEN bytes at OFF if they are among the edges, else NULL. */
+static const uint8_t *in_edges(const struct ckpt_source *src, uint64_t off, size_t len)
+{
+	if (!src->edges)
+		return NULL;
+	if (off + len <= src->edge)
+		return src->edges + off;
+	if (src->size > src->edge && off >= src->size - src->edge)
+		return src->edges + src->edge + (off - (src->size - src->edge));
+	return NULL;
+}
+
 struct ckpt_source *ckpt_source_ref(struct ckpt_source *src)
 {
 	if (src)
@@ -115,6 +161,7 @@ void ckpt_source_unref(struct ckpt_source *src)
 		close(src->fd);
 	ckpt_source_unref(src->base);
 	free(src->path);
+	free(src->edges);
 	free(src);
 }
 
@@ -161,8 +208,15 @@ int ckpt_source_read(const struct ckpt_source *src, uint64_t off, void *buf, siz
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "wanted %zu bytes at %" PRIu64 ", the file has %" PRIu64, len, off,
 				 src->size);
-	for (; src->base; src = src->base)
+	for (; src->base; src = src->base) {
+		const uint8_t *edge = in_edges(src, off, len);
+
+		if (edge) {
+			memcpy(buf, edge, len);
+			return 0;
+		}
 		off += src->off;
+	}
 	if (src->memory) {
 		if (len)
 			memcpy(buf, src->memory + off, len);

@@ -24,6 +24,13 @@ int ckpt_source_from_memory(const void *bytes, size_t len, struct ckpt_source **
 int ckpt_source_slice(struct ckpt_source *base, uint64_t off, uint64_t len,
 		      struct ckpt_source **out, struct ckpt_error *err);
 
+/*
+ * The same, with the first and last bytes of the slice read at once and kept, EDGE of each: where the
+ * headers of a container are.
+ */
+int ckpt_source_slice_edges(struct ckpt_source *base, uint64_t off, uint64_t len, size_t edge,
+			    struct ckpt_source **out, struct ckpt_error *err);
+
 struct ckpt_source *ckpt_source_ref(struct ckpt_source *src);
 void ckpt_source_unref(struct ckpt_source *src);
 

@@ -96,6 +96,11 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 	enum ckpt_dtype dtype;
 	int64_t index = ckpt_storage_of(persid);
 
+	if (persid->flags & CKPT_VALUE_MISSING) {
+		ckpt_fail(s->err, CKPT_E_FORMAT, "%.*s", (int)persid->u.persid.pid->u.bytes.len,
+			  persid->u.persid.pid->u.bytes.ptr);
+		return NULL;
+	}
 	if (index < 0)
 		return persid;
 	storage = &s->model->storages[index];

@@ -485,7 +485,9 @@ void ckpt_value_repr(const struct ckpt_value *v, struct ckpt_buf *out)
 		put_type_of(v, out);
 		ckpt_buf_printf(out, " object>");
 		break;
-	case CKPT_PERSID: ckpt_buf_printf(out, "<storage>"); break;
+	case CKPT_PERSID:
+		ckpt_buf_printf(out, v->flags & CKPT_VALUE_MISSING ? "<missing>" : "<storage>");
+		break;
 	case CKPT_EXT: ckpt_buf_printf(out, "<extension %" PRId64 ">", v->u.integer); break;
 	}
 }

@@ -41,6 +41,8 @@ enum ckpt_value_flags {
 	 * constants. Equal ones are one object, distinct from equal strings that came out of a file.
 	 */
 	CKPT_VALUE_INTERNED = 1 << 1,
+	/* A PERSID in the place of a value that could not be read: its pid is a str that says why. */
+	CKPT_VALUE_MISSING = 1 << 3,
 	/* A string made by a conversion: never the same object as another, however short it is. */
 	CKPT_VALUE_DISTINCT = 1 << 2,
 };

@@ -57,8 +57,7 @@ static int read_swapped(struct ckpt_stream *stream, void *buf, size_t len, struc
 	struct swap_stream *s = (struct swap_stream *)stream;
 	int rc;
 
-	assert(s->pos % 8 ==
-	       0); /* no number is cut in two: all reads but the last are whole blocks */
+	assert(s->pos % s->swap->width == 0); /* no number is cut in two */
 	rc = s->inner->read(s->inner, buf, len, err);
 	s->pos += len;
 	if (rc == 0)

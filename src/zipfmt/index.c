@@ -39,12 +39,11 @@ static int bad(struct ckpt_error *err, uint64_t off, const char *text)
 	return ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "%s", text), NULL, NULL, off);
 }
 
-/* Offset of the last end record, looking backwards as far as torch does. */
-static int find_end(struct ckpt_zip *zip, uint64_t *out, struct ckpt_error *err)
+/* The last end record in the last LEN bytes. CKPT_E_NOTFOUND, without a message: none. */
+static int look_for_end(struct ckpt_zip *zip, size_t len, uint64_t *out, struct ckpt_error *err)
 {
 	static const uint8_t sig[4] = { 0x50, 0x4B, 0x05, 0x06 };
 	uint64_t size = ckpt_source_size(zip->source);
-	size_t len = size < END_WINDOW ? (size_t)size : END_WINDOW;
 	uint8_t *tail = malloc(len ? len : 1);
 	int rc;
 
@@ -59,12 +58,25 @@ static int find_end(struct ckpt_zip *zip, uint64_t *out, struct ckpt_error *err)
 			*out = size - len + i;
 			rc = 0;
 		}
-		if (rc)
-			ckpt_fail(err, rc,
-				  "no end of central directory record found: the file is "
-				  "truncated, or no zip archive");
 	}
 	free(tail);
+	return rc;
+}
+
+/* Offset of the last end record, looking backwards as far as torch does. */
+static int find_end(struct ckpt_zip *zip, uint64_t *out, struct ckpt_error *err)
+{
+	uint64_t size = ckpt_source_size(zip->source);
+	int rc = CKPT_E_NOTFOUND;
+
+	if (size >= END_BYTES) /* nearly always it is the very last thing */
+		rc = look_for_end(zip, END_BYTES, out, err);
+	if (rc == CKPT_E_NOTFOUND)
+		rc = look_for_end(zip, size < END_WINDOW ? (size_t)size : END_WINDOW, out, err);
+	if (rc == CKPT_E_NOTFOUND)
+		ckpt_fail(err, rc,
+			  "no end of central directory record found: the file is "
+			  "truncated, or no zip archive");
 	return rc;
 }
 

@@ -2,7 +2,8 @@
 """Made by torch: directories of torch.distributed.checkpoint, saved by one to four processes. dcp_save.py FOLDER [NAME...]
 
 FOLDER/NAME is a directory, FOLDER/NAME.torch.pt what dcp_to_torch_save makes of it. Beside some of them:
-NAME.int.pt has int keys below `state`, NAME.only.pt is the part `model`. FOLDER/plain/NAME.pt is a file of
+NAME.int.pt has int keys below `state`, NAME.only.pt is the part `model`, as torch loads it, NAME.extract.pt what
+stands below `model`, NAME.drop.pt has no optimizer. FOLDER/plain/NAME.pt is a file of
 torch.save, FOLDER/plain/NAME.torch.pt the same after torch_save_to_dcp and dcp_to_torch_save.
 FOLDER/manifest.json says what there is.
 """
@@ -212,19 +213,21 @@ def make_int_keys(reference, path):
     torch.save(state, path)
 
 
-def make_part(directory, path):
+def make_parts(directory, base):
     state = {}
     _load_state_dict(state, storage_reader=dcp.FileSystemReader(directory), no_dist=True,
                      planner=_EmptyStateDictLoadPlanner(keys={"model"}))
-    torch.save(state, path)
+    torch.save(state, base + "only.pt")
+    state = torch_files.load(base + "torch.pt")
+    torch.save(state["model"], base + "extract.pt")
+    torch.save({key: value for key, value in state.items() if key != "optimizer"}, base + "drop.pt")
 
 
 def facts_of(state, folder):
     """Make the files beside a directory; returns what the manifest says of it."""
     directory = os.path.join(folder, state.name)
     base = directory + "."
-    facts = {"world": state.world, "options": state.options, "reference": None, "int": False, "only": False,
-             "keys": None}
+    facts = {"world": state.world, "options": state.options, "reference": None, "parts": False, "keys": None}
     try:
         make_reference(state, directory, base + "torch.pt")
         facts["reference"] = state.name + ".torch.pt"
@@ -237,8 +240,8 @@ def facts_of(state, folder):
     keys = [row[0] for row in facts["keys"] or ()]
     if "optimizer.state.0.step" in keys and "epoch" in keys:
         make_int_keys(base + "torch.pt", base + "int.pt")
-        make_part(directory, base + "only.pt")
-        facts["int"] = facts["only"] = True
+        make_parts(directory, base)
+        facts["parts"] = True
     return facts
 
 

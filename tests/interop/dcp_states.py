@@ -335,6 +335,46 @@ def big_4(place):
             "t": place(numbers((90, 300)), "S0", "turned"), "r": numbers((5000,), torch.float64)}
 
 
+# ---- the same under other names ----
+
+def keys(place, rename=lambda key: key):
+    return {rename(key): placed(tensor, place, "S0") for key, tensor in trained()[0].state_dict().items()}
+
+
+@state(world=2)
+def keys_2(place):
+    return keys(place)
+
+
+@state(world=2)
+def keys_module_2(place):
+    return keys(place, lambda key: "module." + key)
+
+
+@state(world=2)
+def keys_compiled_2(place):
+    return keys(place, lambda key: key.replace(".", "._orig_mod.", 1))
+
+
+@state(world=2)
+def keys_renamed_2(place):
+    return keys(place, lambda key: key.replace("0.", "first.", 1))
+
+
+@state(world=2)
+def trainer_2(place):
+    return trainer(place, "S0")
+
+
+@state(world=2)
+def trainer_module_2(place):
+    value = trainer(place, "S0")
+    value["model"] = {"module." + key: tensor for key, tensor in value["model"].items()}
+    return value
+
+
+# ---- rank-local indexes, and what makes tensors of its own ----
+
 @state(world=2, since=(2, 9), collectives=False)
 def rank_local_2(place):
     return uneven(place)

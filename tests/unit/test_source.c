@@ -217,11 +217,46 @@ static void a_window_gives_what_the_source_has(void **state)
 
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+static int count_reads(void *ctx, enum ckpt_io_op op)
+{
+	*(int *)ctx += op == CKPT_IO_READ;
+	return 0;
+}
+
+static void the_edges_of_a_slice_are_read_once(void **state)
+{
+	struct ckpt_source *src, *slice;
+	int reads = 0;
+
+	(void)state;
+	assert_int_equal(ckpt_source_open(path, &src, NULL), 0);
+	ckpt_io_set_hook(count_reads, &reads);
+	assert_int_equal(ckpt_source_slice_edges(src, 1, 8, 2, &slice, NULL), 0);
+	assert_int_equal(reads, 2);
+	assert_reads(slice, 0, "12");
+	assert_reads(slice, 6, "78");
+	assert_int_equal(reads, 2);
+	assert_reads(slice, 1, "23"); /* the first two bytes are not enough */
+	assert_reads(slice, 5, "67");
+	assert_reads(slice, 0, "12345678");
+	assert_int_equal(reads, 5);
+	ckpt_source_unref(slice);
+	reads = 0;
+	assert_int_equal(ckpt_source_slice_edges(src, 1, 8, 4, &slice, NULL), 0);
+	assert_reads(slice, 0, "12345678");
+	assert_int_equal(reads, 1);
+	ckpt_source_unref(slice);
+	assert_int_equal(ckpt_source_slice_edges(src, 9, 8, 4, &slice, NULL), CKPT_E_FORMAT);
+	assert_null(slice);
+	ckpt_source_unref(src);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_FILE(a_file_is_read_at_any_offset),
 		WITH_FILE(a_slice_of_a_slice_counts_from_its_own_start),
+		WITH_FILE(the_edges_of_a_slice_are_read_once),
 		WITH_FILE(what_lies_outside_is_not_read),
 		WITH_FILE(what_is_no_file_is_refused),
 		WITH_FILE(a_file_that_changes_is_noticed),

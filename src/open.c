@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sized.h"
 #include "format/format.h"
+#include "set/set.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 static const struct ckpt_format *const formats[] = { &ckpt_format_torch_zip };
 
@@ -21,12 +23,21 @@ static int open_source(struct ckpt_source *source, struct ckpt_model **out, stru
 	return ckpt_fail_unknown_file(source, head, len, err);
 }
 
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
 {
 	struct ckpt_source *source;
 	int rc;
 
 	*out = NULL;
+	if (is_folder(path))
+		return ckpt_set_open(path, out, err);
 	rc = ckpt_source_open(path, &source, err);
 	if (rc < 0)
 		return rc;
@@ -49,19 +60,36 @@ int ckpt_open_memory(const void *bytes, size_t len, struct ckpt_model **out, str
 	return rc;
 }
 
+/* The format to be written: that of the input, or the one that is asked for. */
+static const struct ckpt_format *format_of(const struct ckpt_model *model,
+					   const struct ckpt_save_options *o,
+					   struct ckpt_error *err)
+{
+	if (!o->format)
+		return model->doc->format;
+	if (!strcmp(o->format, "torch"))
+		return &ckpt_format_torch_zip;
+	ckpt_fail(err, CKPT_E_ARG, "format '%.40s': wanted 'torch'", o->format);
+	return NULL;
+}
+
 int ckpt_save(const struct ckpt_model *model, const char *path,
 	      const struct ckpt_save_options *options, struct ckpt_save_report *report,
 	      struct ckpt_error *err)
 {
 	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
 	struct ckpt_save_report r = CKPT_SAVE_REPORT_INIT;
+	const struct ckpt_format *format;
 	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(r), err);
 	if (rc < 0)
 		return rc;
-	rc = model->doc->format->save(model, path, &o, &r, err);
+	format = format_of(model, &o, err);
+	if (!format)
+		return CKPT_E_ARG;
+	rc = format->save(model, path, &o, &r, err);
 	ckpt_sized_give(report, &r);
 	return rc;
 }

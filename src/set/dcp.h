@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_SET_DCP_H
+#define CKPT_SET_DCP_H
+
+#include "format/torch_zip.h"
+#include "set/dcp_index.h"
+#include "tensor/assemble.h"
+
+#include <pthread.h>
+#include <time.h>
+
+/* A data file of the directory. */
+struct ckpt_dcp_file {
+	const char *name;	    /* relative to the directory */
+	struct ckpt_source *source; /* owned; NULL until it is needed */
+	bool missing;
+	uint64_t size, disk_bytes;
+	struct timespec mtime;
+};
+
+/* A value that is no tensor: a torch.save file inside of a data file, decoded. */
+struct ckpt_dcp_item {
+	uint32_t entry;
+	struct ckpt_torch_zip *tz;     /* owned; NULL where it holds no tensors */
+	struct ckpt_source *source;    /* owned: the item; NULL likewise */
+	struct ckpt_pickle pickle;     /* owned */
+	uint8_t *pickle_bytes;	       /* owned */
+	const struct ckpt_value *root; /* what stands for it in the nested state */
+};
+
+/* Where the bytes of a storage are: the chunks of a tensor, or a record of an item. */
+struct ckpt_dcp_place {
+	uint32_t entry;		       /* of a tensor; UINT32_MAX: */
+	uint32_t item;		       /* ... of this item */
+	struct ckpt_zip_entry *record; /* ... this one */
+};
+
+/* A DCP directory; hangs on the document. */
+struct ckpt_dcp {
+	char *path; /* owned: the directory */
+	struct ckpt_dcp_index index;
+	struct ckpt_dcp_file *files; /* malloc: those of the index, by the same numbers */
+	struct ckpt_dcp_item *items; /* malloc */
+	uint32_t item_count;
+	struct ckpt_arena *arena; /* owned: values that were made, blocks */
+	/* by entry, malloc: what stands for it in the nested state; blocks of tensors that were opened */
+	const struct ckpt_value **values;
+	const struct ckpt_block **blocks;
+	struct ckpt_dcp_place *places; /* malloc, by storage of the document */
+	pthread_mutex_t lock;	       /* of what is opened later: sources, blocks, recipes */
+	uint32_t missing_files, unreadable_items;
+	char first_trouble[512]; /* why the first of them could not be read */
+};
+
+extern const struct ckpt_format ckpt_format_dcp;
+
+static inline struct ckpt_dcp *ckpt_dcp_of(const struct ckpt_model *model)
+{
+	return model->doc->container;
+}
+
+/* The directory PATH with the index INDEX, its `.metadata`. */
+int ckpt_dcp_open_index(const char *path, struct ckpt_source *index, struct ckpt_model **out,
+			struct ckpt_error *err);
+
+/* ---- the nested state (dcp_nest.c) ---- */
+
+/*
+ * Put what stands for each entry, dcp->values, into nested dicts and lists as the planner data say:
+ * what torch's own converter makes of the directory. Ids from *NEXT_ID on.
+ */
+int ckpt_dcp_nest(struct ckpt_dcp *dcp, uint32_t *next_id, const struct ckpt_value **root,
+		  struct ckpt_error *err);
+
+/* ---- items (dcp_item.c) ---- */
+
+/* The bytes of a chunk as they are in the data file, which is opened and kept. */
+int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
+			  struct ckpt_source **out, struct ckpt_error *err);
+
+/* Decode the item of a value that is no tensor; its values get ids from *NEXT_ID on. */
+int ckpt_dcp_read_item(struct ckpt_dcp *dcp, struct ckpt_dcp_item *item, uint32_t *next_id,
+		       struct ckpt_error *err);
+
+/* Close it as a file; its values stay. */
+void ckpt_dcp_item_forget_file(struct ckpt_dcp_item *item);
+
+/*
+ * The chunks of a tensor, their items opened and checked against the index. Under the lock.
+ * *OUT has as many blocks as *COUNT, empty chunks left out; it lives as long as DCP.
+ */
+int ckpt_dcp_blocks(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_block **out,
+		    uint64_t *count, struct ckpt_error *err);
+
+/* The bytes of a box of the tensor, in C order. Lives as long as DCP. */
+int ckpt_dcp_box_bytes(struct ckpt_dcp *dcp, uint32_t entry, const uint64_t *offset,
+		       const uint64_t *shape, struct ckpt_recipe *out, struct ckpt_error *err);
+
+#endif

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/dcp.h"
+
+#include "base/text.h"
+#include "tensor/byteswap.h"
+#include "tensor/negate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Headers and pickle of a small item are in there: it is read once, a large one twice. */
+enum { EDGE = 4096, SHOWN = 120 };
+
+/* ---- data files ---- */
+
+static int open_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct ckpt_error *err)
+{
+	size_t size = strlen(dcp->path) + strlen(file->name) + 2;
+	char *path;
+	int rc;
+
+	if (file->source)
+		return 0;
+	path = malloc(size);
+	if (!path)
+		return ckpt_fail_nomem(err);
+	snprintf(path, size, "%s/%s", dcp->path, file->name);
+	if (file->missing)
+		rc = ckpt_error_at(err, ckpt_fail(err, CKPT_E_IO, "the data file is missing"), path,
+				   NULL, CKPT_NO_OFFSET);
+	else
+		rc = ckpt_source_open(path, &file->source, err);
+	free(path);
+	return rc;
+}
+
+static int check_range(const struct ckpt_dcp_chunk *chunk, uint64_t size, struct ckpt_error *err)
+{
+	if (chunk->len && chunk->off <= size && chunk->len <= size - chunk->off)
+		return 0;
+	return ckpt_fail(err, CKPT_E_FORMAT,
+			 "the item of %" PRIu64 " bytes at %" PRIu64
+			 " is not in the file, which has %" PRIu64
+			 ": it was cut, or written anew after the index",
+			 chunk->len, chunk->off, size);
+}
+
+int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
+			  struct ckpt_source **out, struct ckpt_error *err)
+{
+	struct ckpt_dcp_file *file;
+	char shown[SHOWN];
+	int rc;
+
+	*out = NULL;
+	if (chunk->file == CKPT_DCP_NO_FILE)
+		return ckpt_fail(err, CKPT_E_FORMAT, "the index does not say where its bytes are");
+	if (chunk->transform)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is stored through '%s'",
+				 ckpt_escape(shown, sizeof(shown), chunk->transform,
+					     strlen(chunk->transform)));
+	file = &dcp->files[chunk->file];
+	rc = open_file(dcp, file, err);
+	if (rc == 0)
+		rc = check_range(chunk, ckpt_source_size(file->source), err);
+	if (rc == 0)
+		rc = ckpt_source_slice_edges(file->source, chunk->off, chunk->len, EDGE, out, err);
+	return rc < 0 && file->source ? ckpt_error_at(err, rc, ckpt_source_path(file->source), NULL,
+						      CKPT_NO_OFFSET)
+				      : rc;
+}
+
+/* "'model.w', item at 1234: what was wrong"; the place inside of the item is left out. */
+static int fail_item(const struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_dcp_chunk *chunk,
+		     int rc, struct ckpt_error *err)
+{
+	const struct ckpt_value *fqn = dcp->index.entries[entry].fqn;
+	struct ckpt_error inner;
+	char shown[SHOWN], where[40] = "";
+
+	if (!err || rc == CKPT_E_NOMEM || rc == CKPT_E_CANCELLED)
+		return rc;
+	inner = *err;
+	ckpt_escape(shown, sizeof(shown), fqn->u.bytes.ptr, fqn->u.bytes.len);
+	if (chunk && chunk->file != CKPT_DCP_NO_FILE)
+		snprintf(where, sizeof(where), ", item at %" PRIu64, chunk->off);
+	ckpt_fail(err, rc, "'%s'%s: %s", shown, where, inner.text);
+	err->sys_errno = inner.sys_errno;
+	return ckpt_error_at(err, rc, inner.path[0] ? inner.path : dcp->path, NULL, CKPT_NO_OFFSET);
+}
+
+/* ---- tensors ---- */
+
+static int keep_bytes(struct ckpt_dcp *dcp, const void *what, size_t size, const void **out,
+		      struct ckpt_error *err)
+{
+	void *kept = ckpt_arena_alloc(dcp->arena, size);
+
+	if (!kept)
+		return ckpt_arena_fail(dcp->arena, err);
+	memcpy(kept, what, size);
+	*out = kept;
+	return 0;
+}
+
+/* Big-endian numbers turned around, signs turned: what torch.load and copying do with the bytes. */
+static int resolve(struct ckpt_dcp *dcp, const struct ckpt_tensor *t, bool big_endian,
+		   struct ckpt_recipe *bytes, struct ckpt_error *err)
+{
+	uint32_t width = ckpt_byteswap_width(t->dtype);
+	bool is_complex = width != ckpt_dtype_size(t->dtype);
+	int rc = 0;
+
+	if (big_endian && width > 1) {
+		struct ckpt_byteswap swap = { *bytes, width };
+		const void *kept = NULL;
+
+		rc = keep_bytes(dcp, &swap, sizeof(swap), &kept, err);
+		if (rc == 0)
+			*bytes = ckpt_byteswap_recipe(kept);
+	}
+	if (rc == 0 && (t->is_neg || t->is_conj)) {
+		struct ckpt_negate negate = { .inner = *bytes, .width = width };
+		const void *kept = NULL;
+
+		negate.even = t->is_neg;
+		negate.odd = t->is_neg != (is_complex && t->is_conj);
+		rc = keep_bytes(dcp, &negate, sizeof(negate), &kept, err);
+		if (rc == 0)
+			*bytes = ckpt_negate_recipe(kept);
+	}
+	return rc;
+}
+
+static int check_tensor(const struct ckpt_dcp_entry *e, const struct ckpt_dcp_chunk *chunk,
+			const struct ckpt_model *item, struct ckpt_error *err)
+{
+	const struct ckpt_tensor *t = item->tensors;
+	bool same = item->tensor_count == 1 && t->value == item->root &&
+		    t->kind == CKPT_KIND_STRIDED && t->storage >= 0;
+
+	if (!same)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "holds no plain tensor");
+	if (t->dtype != e->dtype)
+		return ckpt_fail(err, CKPT_E_FORMAT, "is of dtype %s, the index says %s",
+				 ckpt_dtype_name(t->dtype), ckpt_dtype_name(e->dtype));
+	same = t->ndim == e->ndim;
+	for (uint32_t i = 0; same && i < t->ndim; i++)
+		same = t->shape[i] == chunk->shape[i];
+	if (same)
+		return 0;
+	return ckpt_fail(
+		err, CKPT_E_FORMAT,
+		"is of another shape than the index says: the data file belongs to another "
+		"save, or to another directory");
+}
+
+/* The extent in the data file itself: then the item need not stay open. */
+static int in_file(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
+		   struct ckpt_recipe *bytes, struct ckpt_error *err)
+{
+	if (bytes->kind != CKPT_RECIPE_EXTENT)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "its bytes are compressed");
+	bytes->src = dcp->files[chunk->file].source;
+	bytes->off += chunk->off;
+	return 0;
+}
+
+static int fill_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
+		      const struct ckpt_model *item, struct ckpt_block *out, struct ckpt_error *err)
+{
+	const struct ckpt_tensor *t = item->tensors;
+	const struct ckpt_storage *s = &item->storages[t->storage];
+	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(item);
+	const void *stride = NULL;
+	int rc = ckpt_model_storage_bytes(item, s, &out->bytes, err);
+
+	if (rc == 0)
+		rc = in_file(dcp, chunk, &out->bytes, err);
+	if (rc == 0)
+		rc = keep_bytes(dcp, t->stride, t->ndim * sizeof(*t->stride), &stride, err);
+	if (rc < 0)
+		return rc;
+	out->bytes.has_crc = s->has_crc;
+	out->bytes.crc32 = s->crc32;
+	out->offset = chunk->offset;
+	out->shape = chunk->shape;
+	out->stride = stride;
+	out->first = t->offset;
+	return resolve(dcp, t, !strcmp(tz->byteorder, "big"), &out->bytes, err);
+}
+
+static int open_block(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_dcp_chunk *chunk,
+		      struct ckpt_block *out, struct ckpt_error *err)
+{
+	struct ckpt_source *source;
+	struct ckpt_model *item = NULL;
+	int rc = ckpt_dcp_chunk_source(dcp, chunk, &source, err);
+
+	if (rc == 0)
+		rc = ckpt_format_torch_zip.read(source, &item, err);
+	if (rc == 0)
+		rc = check_tensor(&dcp->index.entries[entry], chunk, item, err);
+	if (rc == 0)
+		rc = fill_block(dcp, chunk, item, out, err);
+	ckpt_close(item);
+	ckpt_source_unref(source);
+	return rc < 0 ? fail_item(dcp, entry, chunk, rc, err) : 0;
+}
+
+static bool is_empty(const struct ckpt_dcp_chunk *chunk, uint32_t ndim)
+{
+	for (uint32_t i = 0; i < ndim; i++)
+		if (!chunk->shape[i])
+			return true;
+	return false;
+}
+
+int ckpt_dcp_blocks(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_block **out,
+		    uint64_t *count, struct ckpt_error *err)
+{
+	const struct ckpt_dcp_entry *e = &dcp->index.entries[entry];
+	struct ckpt_block *blocks = NULL;
+	int rc;
+
+	*count = 0;
+	for (uint64_t i = 0; i < e->chunk_count; i++)
+		*count += !is_empty(&dcp->index.chunks[e->first_chunk + i], e->ndim);
+	*out = dcp->blocks[entry];
+	if (*out)
+		return 0;
+	rc = ckpt_dcp_check_cover(&dcp->index, e, err);
+	if (rc < 0)
+		return fail_item(dcp, entry, NULL, rc, err);
+	blocks = ckpt_arena_calloc(dcp->arena, *count + 1, sizeof(*blocks));
+	if (!blocks)
+		return ckpt_arena_fail(dcp->arena, err);
+	for (uint64_t i = 0, n = 0; rc == 0 && i < e->chunk_count; i++) {
+		const struct ckpt_dcp_chunk *chunk = &dcp->index.chunks[e->first_chunk + i];
+
+		if (!is_empty(chunk, e->ndim))
+			rc = open_block(dcp, entry, chunk, &blocks[n++], err);
+	}
+	if (rc == 0)
+		*out = dcp->blocks[entry] = blocks;
+	return rc;
+}
+
+int ckpt_dcp_box_bytes(struct ckpt_dcp *dcp, uint32_t entry, const uint64_t *offset,
+		       const uint64_t *shape, struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	const struct ckpt_dcp_entry *e = &dcp->index.entries[entry];
+	const struct ckpt_block *blocks;
+	uint64_t count;
+	int rc;
+
+	pthread_mutex_lock(&dcp->lock);
+	rc = ckpt_dcp_blocks(dcp, entry, &blocks, &count, err);
+	if (rc == 0) {
+		rc = ckpt_assemble(blocks, count, e->ndim, offset, shape, ckpt_dtype_size(e->dtype),
+				   dcp->arena, out, err);
+		if (rc < 0)
+			fail_item(dcp, entry, NULL, rc, err);
+	}
+	pthread_mutex_unlock(&dcp->lock);
+	return rc;
+}
+
+/* ---- other values ---- */
+
+void ckpt_dcp_item_forget_file(struct ckpt_dcp_item *item)
+{
+	ckpt_torch_zip_free(item->tz);
+	ckpt_source_unref(item->source);
+	item->tz = NULL;
+	item->source = NULL;
+}
+
+static int decode(struct ckpt_dcp *dcp, struct ckpt_dcp_item *item,
+		  const struct ckpt_dcp_chunk *chunk, uint32_t first_id, struct ckpt_error *err)
+{
+	size_t len;
+	int rc = ckpt_dcp_chunk_source(dcp, chunk, &item->source, err);
+
+	if (rc == 0)
+		rc = ckpt_torch_zip_open(item->source, &item->tz, err);
+	if (rc == 0)
+		rc = ckpt_torch_zip_read_pickle(item->tz, first_id, &item->pickle_bytes, &len,
+						&item->pickle, err);
+	return rc;
+}
+
+int ckpt_dcp_read_item(struct ckpt_dcp *dcp, struct ckpt_dcp_item *item, uint32_t *next_id,
+		       struct ckpt_error *err)
+{
+	const struct ckpt_dcp_entry *e = &dcp->index.entries[item->entry];
+	const struct ckpt_dcp_chunk *chunk = NULL;
+	int rc;
+
+	if (e->chunk_count)
+		chunk = &dcp->index.chunks[e->first_chunk];
+	if (chunk)
+		rc = decode(dcp, item, chunk, *next_id, err);
+	else
+		rc = ckpt_fail(err, CKPT_E_FORMAT, "the index does not say where its bytes are");
+	if (rc < 0)
+		return fail_item(dcp, item->entry, chunk, rc, err);
+	*next_id = item->pickle.next_id;
+	item->root = item->pickle.root;
+	if (!item->pickle.persids.count)
+		ckpt_dcp_item_forget_file(item);
+	return 0;
+}

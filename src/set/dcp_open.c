@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/dcp.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const uint64_t MOST_INDEX = (uint64_t)4 << 30, BUDGET_BASE = 64 << 20;
+enum { BUDGET_PER_BYTE = 80, PER_ENTRY = 1024 };
+
+/* What all tensors mention. */
+enum { WORD_STORAGE, WORD_CPU, WORD_COUNT };
+
+struct opener {
+	struct ckpt_dcp *dcp;
+	struct ckpt_document *doc;
+	struct ckpt_strmap ties; /* where the chunks of a tensor are, to the first entry there */
+	struct ckpt_strmap globals;
+	const struct ckpt_value *words[WORD_COUNT];
+	const struct ckpt_value *
+		*storage_ids; /* malloc: by entry, the persistent id of its storage */
+	struct ckpt_buf key;
+	struct ckpt_error *err;
+};
+
+/* ---- values ---- */
+
+static struct ckpt_value *make(struct opener *o, uint8_t kind)
+{
+	struct ckpt_value *v = ckpt_arena_calloc(o->dcp->arena, 1, sizeof(*v));
+
+	if (v) {
+		v->kind = kind;
+		v->id = o->doc->pickle.next_id++;
+		v->pos = CKPT_NO_OFFSET;
+	}
+	return v;
+}
+
+static const struct ckpt_value *make_str(struct opener *o, const char *text)
+{
+	struct ckpt_value *v = make(o, CKPT_STR);
+
+	if (v) {
+		v->u.bytes.len = strlen(text);
+		v->u.bytes.ptr = ckpt_arena_copy(o->dcp->arena, text, v->u.bytes.len);
+		if (!v->u.bytes.ptr)
+			return NULL;
+	}
+	return v;
+}
+
+static const struct ckpt_value *make_int(struct opener *o, uint64_t integer)
+{
+	struct ckpt_value *v = make(o, CKPT_INT);
+
+	if (v)
+		v->u.integer = (int64_t)integer;
+	return v;
+}
+
+static const struct ckpt_value *make_tuple(struct opener *o, const struct ckpt_value *const *items,
+					   uint32_t count)
+{
+	struct ckpt_value *v = make(o, CKPT_TUPLE);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (!items[i])
+			return NULL;
+	return v && ckpt_seq_add_many(o->dcp->arena, &v->u.seq, items, count) ? v : NULL;
+}
+
+static const struct ckpt_value *make_call(struct opener *o, const struct ckpt_value *func,
+					  const struct ckpt_value *args)
+{
+	struct ckpt_value *v = make(o, CKPT_CALL);
+
+	if (!v || !func || !args)
+		return NULL;
+	v->u.call = ckpt_arena_calloc(o->dcp->arena, 1, sizeof(*v->u.call));
+	if (!v->u.call)
+		return NULL;
+	v->u.call->func = func;
+	v->u.call->args = args;
+	v->u.call->kind = CKPT_CALL_REDUCE;
+	return v;
+}
+
+/* The one node of a class or function, by its name: no two of different modules have the same. */
+static const struct ckpt_value *global(struct opener *o, const char *module, const char *name)
+{
+	uint64_t *slot = ckpt_strmap_find(&o->globals, name, strlen(name));
+	struct ckpt_global *g;
+	struct ckpt_value *v;
+	bool there;
+
+	if (slot)
+		return (const struct ckpt_value *)(uintptr_t)*slot;
+	v = make(o, CKPT_GLOBAL);
+	g = ckpt_arena_calloc(o->dcp->arena, 1, sizeof(*g));
+	if (!v || !g)
+		return NULL;
+	*g = (struct ckpt_global){ module, name, (uint32_t)strlen(module), (uint32_t)strlen(name) };
+	v->u.global = g;
+	if (!ckpt_strmap_insert(&o->globals, name, strlen(name), (uintptr_t)v, &there))
+		return NULL;
+	return v;
+}
+
+/* ---- tensors ---- */
+
+static const struct ckpt_value *storage_id(struct opener *o, uint32_t entry)
+{
+	const struct ckpt_dcp_entry *e = &o->dcp->index.entries[entry];
+	const char *class = ckpt_dtype_storage_class(e->dtype);
+	const struct ckpt_value *items[5];
+	uint64_t numel = 1;
+	struct ckpt_value *v = make(o, CKPT_PERSID);
+	char key[16];
+
+	for (uint32_t i = 0; i < e->ndim; i++)
+		numel = e->shape[i] ? numel * e->shape[i] : 0;
+	for (uint32_t i = 0; i < e->ndim; i++)
+		if (!e->shape[i])
+			numel = 0;
+	snprintf(key, sizeof(key), "e%" PRIu32, entry);
+	items[0] = o->words[WORD_STORAGE];
+	items[1] =
+		*class ? global(o, "torch", class) : global(o, "torch.storage", "UntypedStorage");
+	items[2] = make_str(o, key);
+	items[3] = o->words[WORD_CPU];
+	items[4] = make_int(o, *class ? numel : numel * ckpt_dtype_size(e->dtype));
+	if (!v || !(v->u.persid.pid = make_tuple(o, items, 5)) ||
+	    !ckpt_seq_add(o->doc->pickle.arena, &o->doc->pickle.persids, v))
+		return NULL;
+	return v;
+}
+
+static const struct ckpt_value *dims_tuple(struct opener *o, const uint64_t *dims, uint32_t ndim)
+{
+	const struct ckpt_value *items[CKPT_MOST_DIMS];
+
+	for (uint32_t i = 0; i < ndim; i++)
+		items[i] = make_int(o, dims[i]);
+	return make_tuple(o, items, ndim);
+}
+
+static const struct ckpt_value *stride_tuple(struct opener *o, const struct ckpt_dcp_entry *e)
+{
+	uint64_t stride[CKPT_MOST_DIMS], step = 1;
+
+	for (uint32_t i = e->ndim; i-- > 0;) {
+		stride[i] = step;
+		step *= e->shape[i] > 1 ? e->shape[i] : 1;
+	}
+	return dims_tuple(o, stride, e->ndim);
+}
+
+/* As torch.empty() makes it, the call that torch.save writes for it. */
+static const struct ckpt_value *tensor(struct opener *o, uint32_t entry)
+{
+	const struct ckpt_dcp_entry *e = &o->dcp->index.entries[entry];
+	bool typed = *ckpt_dtype_storage_class(e->dtype);
+	const struct ckpt_value *items[7] = {
+		o->storage_ids[entry],
+		make_int(o, 0),
+		dims_tuple(o, e->shape, e->ndim),
+		stride_tuple(o, e),
+		&ckpt_value_false,
+		make_call(o, global(o, "collections", "OrderedDict"), &ckpt_value_empty_tuple),
+	};
+
+	if (!typed)
+		items[6] = global(o, "torch", ckpt_dtype_name(e->dtype));
+	return make_call(o,
+			 global(o, "torch._utils",
+				typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3"),
+			 make_tuple(o, items, typed ? 6 : 7));
+}
+
+/* Two entries of one shape whose chunks are the same bytes are one tensor under two names. */
+static int find_tie(struct opener *o, uint32_t entry, uint32_t *first)
+{
+	const struct ckpt_dcp_index *x = &o->dcp->index;
+	const struct ckpt_dcp_entry *e = &x->entries[entry];
+	char *copy;
+	uint64_t *slot;
+	bool there;
+
+	*first = entry;
+	o->key.len = 0;
+	ckpt_buf_add_u32(&o->key, e->dtype);
+	for (uint32_t i = 0; i < e->ndim; i++)
+		ckpt_buf_add_u64(&o->key, e->shape[i]);
+	for (uint64_t i = e->first_chunk; i < e->first_chunk + e->chunk_count; i++) {
+		const struct ckpt_dcp_chunk *c = &x->chunks[i];
+
+		ckpt_buf_add(&o->key, c->offset, e->ndim * sizeof(*c->offset));
+		ckpt_buf_add_u32(&o->key, c->file);
+		ckpt_buf_add_u64(&o->key, c->off);
+		ckpt_buf_add_u64(&o->key, c->len);
+		if (c->file == CKPT_DCP_NO_FILE)
+			return 0;
+	}
+	if (!e->chunk_count)
+		return 0;
+	slot = ckpt_strmap_find(&o->ties, (char *)o->key.data, o->key.len);
+	if (slot) {
+		*first = (uint32_t)*slot;
+		return 0;
+	}
+	copy = o->key.bad ? NULL : ckpt_arena_copy(o->dcp->arena, o->key.data, o->key.len);
+	if (!copy || !ckpt_strmap_insert(&o->ties, copy, o->key.len, entry, &there))
+		return ckpt_fail_nomem(o->err);
+	return 0;
+}
+
+static int make_tensor(struct opener *o, uint32_t entry)
+{
+	uint32_t first;
+	int rc = find_tie(o, entry, &first);
+
+	if (rc < 0)
+		return rc;
+	o->storage_ids[entry] = first == entry ? storage_id(o, entry) : o->storage_ids[first];
+	if (o->storage_ids[entry])
+		o->dcp->values[entry] = tensor(o, entry);
+	return o->dcp->values[entry] ? 0 : ckpt_fail_nomem(o->err);
+}
+
+/* ---- other values ---- */
+
+/* Stands for a value that could not be read; the text of ERR says why. */
+static int make_missing(struct opener *o, uint32_t entry, const struct ckpt_error *why)
+{
+	struct ckpt_value *v = make(o, CKPT_PERSID);
+
+	if (!o->dcp->unreadable_items++)
+		snprintf(o->dcp->first_trouble, sizeof(o->dcp->first_trouble), "%s", why->text);
+	if (v) {
+		v->flags |= CKPT_VALUE_MISSING;
+		v->u.persid.pid = make_str(o, why->text);
+	}
+	o->dcp->values[entry] = v;
+	return v && v->u.persid.pid ? 0 : ckpt_fail_nomem(o->err);
+}
+
+/* Storages of different items may have the same key: the item's number goes in front. */
+static int rename_storages(struct opener *o, struct ckpt_dcp_item *item, uint32_t number)
+{
+	for (uint32_t i = 0; i < item->pickle.persids.count; i++) {
+		/* the decoder made it for nobody else */
+		struct ckpt_value *v = (struct ckpt_value *)item->pickle.persids.items[i];
+		const struct ckpt_seq *pid = &v->u.persid.pid->u.seq;
+		const struct ckpt_value *items[5];
+
+		if (v->u.persid.pid->kind != CKPT_TUPLE || pid->count < 5 ||
+		    (pid->items[2]->kind != CKPT_STR && pid->items[2]->kind != CKPT_PY2_STR))
+			continue; /* not one that torch knows: found out when it is registered */
+		o->key.len = 0;
+		ckpt_buf_printf(&o->key, "i%" PRIu32 "/", number);
+		ckpt_buf_add(&o->key, pid->items[2]->u.bytes.ptr, pid->items[2]->u.bytes.len);
+		ckpt_buf_add_u8(&o->key, 0);
+		if (o->key.bad)
+			return ckpt_fail_nomem(o->err);
+		memcpy(items, pid->items, sizeof(items));
+		items[2] = make_str(o, (char *)o->key.data);
+		v->u.persid.pid = make_tuple(o, items, 5);
+		if (!v->u.persid.pid)
+			return ckpt_fail_nomem(o->err);
+		if (!ckpt_seq_add(o->doc->pickle.arena, &o->doc->pickle.persids, v))
+			return ckpt_fail_nomem(o->err);
+	}
+	return 0;
+}
+
+static int make_item(struct opener *o, uint32_t entry)
+{
+	struct ckpt_dcp_item *item = &o->dcp->items[o->dcp->item_count];
+	struct ckpt_error why = CKPT_ERROR_INIT;
+	int rc;
+
+	item->entry = entry;
+	rc = ckpt_dcp_read_item(o->dcp, item, &o->doc->pickle.next_id, &why);
+	o->dcp->item_count++;
+	if (rc == CKPT_E_NOMEM)
+		return ckpt_fail_nomem(o->err);
+	if (rc < 0) {
+		ckpt_dcp_item_forget_file(item);
+		return make_missing(o, entry, &why);
+	}
+	o->doc->pickle_len += item->pickle.nbytes;
+	o->dcp->values[entry] = item->root;
+	return rename_storages(o, item, o->dcp->item_count - 1);
+}
+
+/* ---- files ---- */
+
+static int look_at_files(struct ckpt_dcp *dcp, struct ckpt_error *err)
+{
+	uint32_t count = dcp->index.file_count;
+	struct ckpt_buf path = { 0 };
+	struct stat st;
+
+	dcp->files = calloc(count + (size_t)1, sizeof(*dcp->files));
+	if (!dcp->files)
+		return ckpt_fail_nomem(err);
+	for (uint32_t i = 0; i < count; i++) {
+		struct ckpt_dcp_file *file = &dcp->files[i];
+
+		file->name = dcp->index.files[i];
+		path.len = 0;
+		ckpt_buf_printf(&path, "%s/%s", dcp->path, file->name);
+		if (path.bad)
+			break;
+		file->missing = stat((char *)path.data, &st) < 0;
+		if (file->missing) {
+			dcp->missing_files++;
+			continue;
+		}
+		file->size = (uint64_t)st.st_size;
+		file->disk_bytes = (uint64_t)st.st_blocks * 512;
+		file->mtime = st.st_mtim;
+	}
+	ckpt_buf_clear(&path);
+	return path.bad ? ckpt_fail_nomem(err) : 0;
+}
+
+static int read_index(struct ckpt_document *doc, struct ckpt_error *err)
+{
+	struct ckpt_dcp *dcp = doc->container;
+	uint64_t size = ckpt_source_size(doc->source);
+	int rc;
+
+	if (size > MOST_INDEX)
+		return ckpt_fail(err, CKPT_E_LIMIT,
+				 "the index has %" PRIu64 " bytes, the limit is 4 GiB", size);
+	doc->pickle_len = (size_t)size;
+	doc->pickle_bytes = malloc(doc->pickle_len + 1);
+	if (!doc->pickle_bytes)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_source_read(doc->source, 0, doc->pickle_bytes, doc->pickle_len, err);
+	if (rc == 0)
+		rc = ckpt_pickle_decode(doc->pickle_bytes, doc->pickle_len,
+					BUDGET_BASE + BUDGET_PER_BYTE * size, &doc->pickle, err);
+	if (rc == 0)
+		rc = ckpt_dcp_index_read(&doc->pickle, &dcp->index, err);
+	return ckpt_error_at(err, rc, ckpt_source_path(doc->source), NULL, CKPT_NO_OFFSET);
+}
+
+/* ---- the document ---- */
+
+static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s,
+			 struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	static const uint64_t zeros[CKPT_MOST_DIMS];
+	struct ckpt_dcp *dcp = doc->container;
+	const struct ckpt_dcp_place *place = s->record;
+	const struct ckpt_dcp_entry *e;
+	struct ckpt_dcp_item *item;
+
+	if (place->record) {
+		item = &dcp->items[place->item];
+		return ckpt_torch_zip_entry_bytes(item->tz, place->record, s->nbytes, out, err);
+	}
+	e = &dcp->index.entries[place->entry];
+	return ckpt_dcp_box_bytes(dcp, place->entry, zeros, e->shape, out, err);
+}
+
+static int check_unchanged(const struct ckpt_document *doc, struct ckpt_error *err)
+{
+	const struct ckpt_dcp *dcp = doc->container;
+	int rc = ckpt_source_check_unchanged(doc->source, err);
+
+	for (uint32_t i = 0; rc == 0 && i < dcp->index.file_count; i++)
+		if (dcp->files[i].source)
+			rc = ckpt_error_at(err,
+					   ckpt_source_check_unchanged(dcp->files[i].source, err),
+					   rc < 0 ? ckpt_source_path(dcp->files[i].source) : NULL,
+					   NULL, CKPT_NO_OFFSET);
+	return rc;
+}
+
+static uint64_t disk_bytes(const struct ckpt_document *doc, uint64_t *nbytes)
+{
+	const struct ckpt_dcp *dcp = doc->container;
+	uint64_t on_disk = ckpt_source_disk_bytes(doc->source);
+
+	*nbytes = ckpt_source_size(doc->source);
+	for (uint32_t i = 0; i < dcp->index.file_count; i++) {
+		*nbytes += dcp->files[i].size;
+		on_disk += dcp->files[i].disk_bytes;
+	}
+	return on_disk;
+}
+
+static void free_dcp(void *container)
+{
+	struct ckpt_dcp *dcp = container;
+
+	if (!dcp)
+		return;
+	for (uint32_t i = 0; i < dcp->item_count; i++) {
+		ckpt_dcp_item_forget_file(&dcp->items[i]);
+		ckpt_pickle_clear(&dcp->items[i].pickle);
+		free(dcp->items[i].pickle_bytes);
+	}
+	for (uint32_t i = 0; dcp->files && i < dcp->index.file_count; i++)
+		ckpt_source_unref(dcp->files[i].source);
+	free(dcp->items);
+	free(dcp->files);
+	free(dcp->values);
+	free(dcp->blocks);
+	free(dcp->places);
+	ckpt_dcp_index_clear(&dcp->index);
+	ckpt_arena_free(dcp->arena);
+	pthread_mutex_destroy(&dcp->lock);
+	free(dcp->path);
+	free(dcp);
+}
+
+static int make_values(struct opener *o)
+{
+	const struct ckpt_dcp_index *x = &o->dcp->index;
+	size_t room = x->entry_count + (size_t)1;
+	int rc = 0;
+
+	o->dcp->values = calloc(room, sizeof(struct ckpt_value *));
+	o->dcp->blocks = calloc(room, sizeof(struct ckpt_block *));
+	o->dcp->items = calloc(room, sizeof(*o->dcp->items));
+	o->storage_ids = calloc(room, sizeof(struct ckpt_value *));
+	o->words[WORD_STORAGE] = make_str(o, "storage");
+	o->words[WORD_CPU] = make_str(o, "cpu");
+	if (!o->dcp->values || !o->dcp->blocks || !o->dcp->items || !o->storage_ids ||
+	    !o->words[WORD_STORAGE] || !o->words[WORD_CPU])
+		return ckpt_fail_nomem(o->err);
+	for (uint32_t i = 0; rc == 0 && i < x->entry_count; i++)
+		rc = x->entries[i].is_tensor ? make_tensor(o, i) : make_item(o, i);
+	if (rc == 0)
+		rc = ckpt_dcp_nest(o->dcp, &o->doc->pickle.next_id, &o->doc->pickle.root, o->err);
+	return rc;
+}
+
+/* The record of a storage inside of an item, whose key has the item's number in front: "i3/0". */
+static int place_in_item(struct ckpt_dcp *dcp, struct ckpt_storage *s, struct ckpt_dcp_place *place,
+			 struct ckpt_error *err)
+{
+	char *key;
+	unsigned long number = strtoul(s->key + 1, &key, 10);
+	struct ckpt_dcp_item *item;
+	int rc;
+
+	if (*s->key != 'i' || *key != '/' || number >= dcp->item_count)
+		return ckpt_fail(err, CKPT_E_FORMAT, "a storage of no item: '%.60s'", s->key);
+	item = &dcp->items[number];
+	place->entry = UINT32_MAX;
+	place->item = (uint32_t)number;
+	rc = ckpt_torch_zip_attach(item->tz, s, key + 1, err);
+	place->record = s->record;
+	return ckpt_error_at(err, rc, ckpt_source_path(item->source), NULL, CKPT_NO_OFFSET);
+}
+
+static int place_storages(struct opener *o, struct ckpt_model *model)
+{
+	struct ckpt_document *doc = model->doc;
+	struct ckpt_dcp *dcp = o->dcp;
+	int rc = 0;
+
+	dcp->places = calloc(doc->storage_count + (size_t)1, sizeof(*dcp->places));
+	if (!dcp->places)
+		return ckpt_fail_nomem(o->err);
+	for (uint32_t i = 0; rc == 0 && i < doc->storage_count; i++) {
+		struct ckpt_storage *s = &doc->storages[i];
+
+		if (*s->key == 'e')
+			dcp->places[i].entry = (uint32_t)strtoul(s->key + 1, NULL, 10);
+		else
+			rc = place_in_item(dcp, s, &dcp->places[i], o->err);
+		s->record = &dcp->places[i];
+	}
+	return rc;
+}
+
+static int read_directory(struct opener *o, struct ckpt_model **out)
+{
+	int rc = read_index(o->doc, o->err);
+
+	if (rc == 0)
+		rc = look_at_files(o->dcp, o->err);
+	if (rc == 0)
+		rc = make_values(o);
+	if (rc < 0) {
+		ckpt_document_unref(o->doc);
+		return rc;
+	}
+	rc = ckpt_model_new(o->doc, out, o->err);
+	if (rc == 0)
+		rc = place_storages(o, *out);
+	if (rc < 0) {
+		ckpt_close(*out);
+		*out = NULL;
+	}
+	return rc;
+}
+
+static struct ckpt_document *new_document(const char *path, struct ckpt_source *index)
+{
+	struct ckpt_document *doc = calloc(1, sizeof(*doc));
+	struct ckpt_dcp *dcp = calloc(1, sizeof(*dcp));
+
+	if (!doc || !dcp) {
+		free(doc);
+		free(dcp);
+		return NULL;
+	}
+	pthread_mutex_init(&dcp->lock, NULL);
+	dcp->path = strdup(path);
+	dcp->arena =
+		ckpt_arena_new(UINT64_MAX >> 1); /* in proportion to the index, which is limited */
+	doc->refs = 1;
+	doc->source = ckpt_source_ref(index);
+	doc->format = &ckpt_format_dcp;
+	doc->container = dcp;
+	doc->free_container = free_dcp;
+	doc->storage_bytes = storage_bytes;
+	doc->check_unchanged = check_unchanged;
+	doc->disk_bytes = disk_bytes;
+	if (!dcp->path || !dcp->arena) {
+		ckpt_document_unref(doc);
+		return NULL;
+	}
+	return doc;
+}
+
+int ckpt_dcp_open_index(const char *path, struct ckpt_source *index, struct ckpt_model **out,
+			struct ckpt_error *err)
+{
+	struct opener o = { .doc = new_document(path, index), .err = err };
+	int rc;
+
+	*out = NULL;
+	if (!o.doc)
+		return ckpt_fail_nomem(err);
+	o.dcp = o.doc->container;
+	rc = read_directory(&o, out);
+	ckpt_strmap_clear(&o.ties);
+	ckpt_strmap_clear(&o.globals);
+	ckpt_buf_clear(&o.key);
+	free(o.storage_ids);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
+static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
+{
+	const struct ckpt_dcp *dcp = ckpt_dcp_of(model);
+
+	out->format = "DCP directory";
+	out->writer = "";
+	out->profile = "";
+	out->archive_name = "";
+	out->byteorder = "";
+	ckpt_document_disk_bytes(model->doc, &out->file_nbytes);
+	out->record_count = dcp->index.chunk_count;
+	out->has_crc = true;
+	out->alignment = 64;
+}
+
+const struct ckpt_format ckpt_format_dcp = {
+	.name = "DCP directory",
+	.describe = describe,
+};

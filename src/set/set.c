@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/set.h"
+
+#include "base/text.h"
+#include "set/dcp.h"
+#include "set/listing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- a directory without an index ---- */
+
+/* Does a pickle end as one does? A torn one lacks its STOP. */
+static bool is_whole_pickle(const char *folder, const struct ckpt_listed *file)
+{
+	struct ckpt_source *source = NULL;
+	char path[4096];
+	uint8_t last = 0;
+
+	if (snprintf(path, sizeof(path), "%s/%s", folder, file->name) < (int)sizeof(path) &&
+	    file->size && ckpt_source_open(path, &source, NULL) == 0)
+		ckpt_source_read(source, ckpt_source_size(source) - 1, &last, 1, NULL);
+	ckpt_source_unref(source);
+	return last == '.';
+}
+
+static int fail_no_index(const char *folder, const struct ckpt_listing *l, size_t data_files,
+			 struct ckpt_error *err)
+{
+	const struct ckpt_listed *temporary = ckpt_listing_find(l, ".metadata.tmp"), *first;
+	size_t local = ckpt_listing_count(l, "__[0-9]*.metadata", &first);
+
+	if (local)
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"has no .metadata, but %zu indexes of single ranks (%s ...), as a save with "
+			"use_collectives=False leaves them; 'ckpt reindex' makes one index of them",
+			local, first->name);
+	if (temporary && is_whole_pickle(folder, temporary))
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"has no .metadata, but a whole .metadata.tmp: the save was interrupted at "
+			"its last step; 'ckpt reindex' completes it");
+	if (temporary)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "has no .metadata, and a .metadata.tmp that was cut: the save was "
+				 "interrupted, and which tensors the %zu data files hold is lost",
+				 data_files);
+	return ckpt_fail(
+		err, CKPT_E_FORMAT,
+		"has %zu data files (.distcp), but no .metadata: the save was interrupted, or the "
+		"index was left behind when the files were copied, for its name is hidden",
+		data_files);
+}
+
+/* What else people keep in directories, with what can be done. */
+static const struct {
+	const char *pattern, *text;
+} others[] = {
+	{ "metadata.pkl", "is a directory of torch_checkpointing, which cannot be read" },
+	{ "[0-9]*.metadata", "is a checkpoint of PaddlePaddle, not of PyTorch" },
+	{ ".snapshot_metadata", "is a torchsnapshot directory, which cannot be read" },
+	{ "mp_rank_*_model_states.pt", "is a DeepSpeed checkpoint, which cannot be read yet; its "
+				       "files are torch.save files that can" },
+	{ "zero_pp_rank_*_model_states.pt", "is a DeepSpeed ZeRO-3 checkpoint, which cannot be "
+					    "read yet" },
+	{ "*.safetensors.index.json", "is a Hugging Face shard set, which cannot be read yet" },
+	{ "*.bin.index.json", "is a Hugging Face shard set, which cannot be read yet; its .bin "
+			      "files can" },
+	{ "shard-*-model-*-of-*.safetensors", "is a directory of safetensors shards, which cannot "
+					      "be read yet" },
+};
+
+static int fail_other(const struct ckpt_listing *l, struct ckpt_error *err)
+{
+	const struct ckpt_listed *first;
+	char shown[120];
+	size_t count;
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (ckpt_listing_count(l, others[i].pattern, NULL))
+			return ckpt_fail(err, CKPT_E_UNSUPPORTED, "%s", others[i].text);
+	count = ckpt_listing_count(l, "*.pt", &first);
+	if (!count)
+		count = ckpt_listing_count(l, "*.[pcb][tki][hpn]*", &first);
+	if (count)
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"is a directory, but no sharded checkpoint: it has no .metadata; name a file "
+			"in it, such as '%s'",
+			ckpt_escape(shown, sizeof(shown), first->name, strlen(first->name)));
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+			 "is a directory, but no sharded checkpoint: it has no .metadata");
+}
+
+static int open_dcp(const char *path, struct ckpt_model **out, struct ckpt_error *err)
+{
+	char index_path[4096];
+	struct ckpt_source *index;
+	int rc;
+
+	if (snprintf(index_path, sizeof(index_path), "%s/.metadata", path) >=
+	    (int)sizeof(index_path))
+		return ckpt_fail(err, CKPT_E_ARG, "the path is too long");
+	rc = ckpt_source_open(index_path, &index, err);
+	if (rc < 0)
+		return rc;
+	rc = ckpt_dcp_open_index(path, index, out, err);
+	ckpt_source_unref(index);
+	return rc;
+}
+
+static int open_listed(const char *path, const struct ckpt_listing *l, struct ckpt_model **out,
+		       struct ckpt_error *err)
+{
+	size_t data_files = ckpt_listing_count(l, "*.distcp", NULL);
+
+	if (ckpt_listing_find(l, ".metadata"))
+		return open_dcp(path, out, err);
+	if (ckpt_listing_count(l, "[0-9]*.metadata", NULL))
+		return fail_other(l, err); /* PaddlePaddle uses the suffix, too */
+	if (data_files || ckpt_listing_find(l, ".metadata.tmp") ||
+	    ckpt_listing_count(l, "__[0-9]*.metadata", NULL))
+		return fail_no_index(path, l, data_files, err);
+	return fail_other(l, err);
+}
+
+int ckpt_set_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
+{
+	struct ckpt_listing listing;
+	size_t len = strlen(path);
+	char *folder = strdup(path);
+	int rc;
+
+	*out = NULL;
+	if (!folder)
+		return ckpt_fail_nomem(err);
+	while (len > 1 && folder[len - 1] == '/')
+		folder[--len] = '\0';
+	rc = ckpt_listing_read(folder, &listing, err);
+	if (rc == 0)
+		rc = open_listed(folder, &listing, out, err);
+	ckpt_listing_clear(&listing);
+	free(folder);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}

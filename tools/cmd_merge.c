@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static bool force, no_sync, dry_run, int_keys;
+static const char *profile;
+static struct str_list only;
+
+static const struct opt opts[] = {
+	OPT_LIST("only", 0, &only, "PATTERN",
+		 "take only what matches, such as model; may be repeated"),
+	OPT_FLAG("int-keys", 0, &int_keys,
+		 "turn the keys \"0\", \"1\" ... of an optimizer's state back into numbers"),
+	OPT_STR("profile", 0, &profile, "VERSION",
+		"as this torch writes: 1.6 to 2.14, or later; default: the newest"),
+	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
+	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
+	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
+	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_merge = {
+	.name = "merge",
+	.operands = "DIR OUT",
+	.summary =
+		"one torch.save file of a sharded checkpoint (DCP), without torch and its memory",
+	.details =
+		"DIR is a directory that torch.distributed.checkpoint (DCP) wrote: FSDP, DTensor, torchtitan,\n"
+		"Lightning, Megatron torch_dist. OUT holds what torch's own dcp_to_torch_save makes of it: the\n"
+		"nested state, all tensors whole, contiguous and on the CPU. Tensors that share their bytes in\n"
+		"DIR share them in OUT. The chunks must cover every tensor, once; else nothing is written.\n"
+		"\n"
+		"DCP turns the keys of all dicts into text, and so does torch's own converter leave them:\n"
+		"--int-keys undoes that for the state of optimizers, which are looked up by number.\n",
+	.examples = "  ckpt merge checkpoint-1000/ model.pt --only model\n"
+		    "  ckpt merge step-500/ all.pt --int-keys\n",
+	.opts = opts,
+	.least = 2,
+	.most = 2,
+	.run = run,
+};
+
+/* The edit takes the place of *MODEL. */
+static int take(struct ckpt_model **model, struct ckpt_model *edited)
+{
+	ckpt_close(*model);
+	*model = edited;
+	return 0;
+}
+
+static int edit(struct ckpt_model **model, struct ckpt_edit_report *numbers, struct ckpt_error *err)
+{
+	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+	struct ckpt_model *edited;
+	int rc = 0;
+
+	if (only.count) {
+		rc = ckpt_select(*model, only.items, only.count, NULL, 0, &edited, &report, err);
+		if (rc == 0)
+			rc = take(model, edited);
+	}
+	if (rc == 0 && int_keys) {
+		rc = ckpt_number_keys(*model, &edited, numbers, err);
+		if (rc == 0)
+			rc = take(model, edited);
+	}
+	return rc;
+}
+
+static int save(const struct ckpt_model *model, const char *out, struct ckpt_save_report *report,
+		struct ckpt_error *err)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	int rc;
+
+	options.format = "torch";
+	options.profile = profile;
+	options.flags = (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
+			(dry_run ? CKPT_SAVE_DRY_RUN : 0u);
+	options.progress = show_progress;
+	options.cancel = catch_signals();
+	rc = ckpt_save(model, out, &options, report, err);
+	end_progress();
+	return rc;
+}
+
+static void tell(const struct ckpt_model *model, const struct ckpt_edit_report *numbers,
+		 uint64_t nbytes, double start)
+{
+	char size[16], number[32];
+	uint64_t count = ckpt_tensor_count(model);
+
+	if (quiet)
+		return;
+	printf("%s tensor%s merged, ", grouped(count, number), count == 1 ? "" : "s");
+	if (int_keys)
+		printf("%s keys made numbers, ", grouped(numbers->renamed, number));
+	if (dry_run)
+		printf("%s would be written (dry run)\n", size_phrase(nbytes, size));
+	else
+		printf("%s written in %.2f s\n", size_phrase(nbytes, size), seconds() - start);
+}
+
+static int merge(const char *in, const char *out)
+{
+	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_edit_report numbers = CKPT_EDIT_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *model;
+	double start = seconds();
+	int code;
+
+	if (!open_model(in, &model, &code))
+		return code;
+	if (edit(&model, &numbers, &err) < 0)
+		code = fail(&err);
+	else if (save(model, out, &report, &err) < 0)
+		code = save_failed(&err, force);
+	else
+		tell(model, &numbers, report.nbytes, start);
+	ckpt_close(model);
+	if (code != EXIT_FINE)
+		end_by_signal();
+	return finish_output(code);
+}
+
+static int run(int argc, char **argv)
+{
+	int first = parse_options(&cmd_merge, argc, argv), code;
+
+	if (first < 0)
+		return -1 - first;
+	code = refuse_names(argv[first], argv[first + 1]);
+	return code == EXIT_FINE ? merge(argv[first], argv[first + 1]) : code;
+}
