@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sized.h"
 #include "format/format.h"
+#include "set/dcp.h"
 #include "set/set.h"
 
 #include <string.h>
@@ -69,7 +70,9 @@ static const struct ckpt_format *format_of(const struct ckpt_model *model,
 		return model->doc->format;
 	if (!strcmp(o->format, "torch"))
 		return &ckpt_format_torch_zip;
-	ckpt_fail(err, CKPT_E_ARG, "format '%.40s': wanted 'torch'", o->format);
+	if (!strcmp(o->format, "dcp"))
+		return &ckpt_format_dcp;
+	ckpt_fail(err, CKPT_E_ARG, "format '%.40s': wanted 'torch' or 'dcp'", o->format);
 	return NULL;
 }
 

@@ -49,8 +49,19 @@ struct ckpt_save_options {
 	 * input's archive name and order, and dead bytes where the old pickle was.
 	 */
 	enum ckpt_reflink reflink;
-	/* What to write: "torch" (one torch.save file), or NULL for the format of the input. */
+	/*
+	 * What to write: "torch" (one torch.save file), "dcp" (a directory of shards), or NULL for the
+	 * format of the input.
+	 */
 	const char *format;
+	/*
+	 * "dcp": for how many ranks; 0: for one, or as they are if the input is a directory. Dimension
+	 * SHARD_DIM of every tensor is cut as torch.chunk cuts it (-1: the one that fits best, per tensor);
+	 * tensors below LEAST_SHARD bytes stay whole.
+	 */
+	uint32_t ranks;
+	int shard_dim;
+	uint64_t least_shard;
 };
 #define CKPT_SAVE_OPTIONS_INIT \
 	{ \
@@ -63,7 +74,8 @@ struct ckpt_save_report {
 	uint32_t dropped; /* records of the input that were left out */
 	uint64_t written; /* bytes: all of them, or those that an edit in place took */
 	bool reflinked;
-	const char *rewritten; /* in place: why the whole file had to be written anew; NULL: it had not */
+	const char *
+		rewritten; /* in place: why the whole file had to be written anew; NULL: it had not */
 };
 #define CKPT_SAVE_REPORT_INIT \
 	{ \

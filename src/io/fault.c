@@ -107,6 +107,11 @@ int ckpt_io_rename(const char *from, const char *to, bool replace)
 	return rc;
 }
 
+int ckpt_io_exchange(const char *a, const char *b)
+{
+	return fails(CKPT_IO_RENAME) ? -1 : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
+}
+
 int ckpt_io_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
 	return fails(CKPT_IO_THREAD) ? errno : pthread_create(thread, attr, run, arg);

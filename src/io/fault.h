@@ -33,7 +33,8 @@ typedef int ckpt_io_hook(void *ctx, enum ckpt_io_op op);
 void ckpt_io_set_hook(ckpt_io_hook *hook, void *ctx);
 
 /* Hears of every write (BYTES at OFF), cut (to OFF bytes) and sync that was done; for tests of crashes. */
-typedef void ckpt_io_log(void *ctx, enum ckpt_io_op op, uint64_t off, const void *bytes, size_t len);
+typedef void ckpt_io_log(void *ctx, enum ckpt_io_op op, uint64_t off, const void *bytes,
+			 size_t len);
 void ckpt_io_set_log(ckpt_io_log *log, void *ctx);
 
 ssize_t ckpt_io_pread(int fd, void *buf, size_t len, off_t off);
@@ -45,6 +46,7 @@ int ckpt_io_sync(int fd);
 int ckpt_io_sync_dir(int fd);
 int ckpt_io_linkat(int old_dir, const char *old_path, int new_dir, const char *new_path, int flags);
 int ckpt_io_rename(const char *from, const char *to, bool replace);
+int ckpt_io_exchange(const char *a, const char *b);
 
 int ckpt_io_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
 

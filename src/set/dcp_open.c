@@ -553,23 +553,3 @@ int ckpt_dcp_open_index(const char *path, struct ckpt_source *index, struct ckpt
 	free(o.storage_ids);
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
-
-static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
-{
-	const struct ckpt_dcp *dcp = ckpt_dcp_of(model);
-
-	out->format = "DCP directory";
-	out->writer = "";
-	out->profile = "";
-	out->archive_name = "";
-	out->byteorder = "";
-	ckpt_document_disk_bytes(model->doc, &out->file_nbytes);
-	out->record_count = dcp->index.chunk_count;
-	out->has_crc = true;
-	out->alignment = 64;
-}
-
-const struct ckpt_format ckpt_format_dcp = {
-	.name = "DCP directory",
-	.describe = describe,
-};

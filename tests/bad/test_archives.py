@@ -292,7 +292,8 @@ class Strange(files.BadFileTest):
         code, _, err = self.ckpt("ls", "/dev/null")
         self.assertEqual((code, err), (2, "ckpt: /dev/null: is not a regular file\n"))
         code, _, err = self.ckpt("ls", self.folder)
-        self.assertEqual((code, err), (2, "ckpt: %s: is a directory, wanted a file\n" % self.folder))
+        self.assertEqual((code, err), (2, "ckpt: %s: is a directory, but no sharded checkpoint: it has no "
+                                       ".metadata; name a file in it, such as 'bad.pt'\n" % self.folder))
 
 
 files.main()

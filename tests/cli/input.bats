@@ -176,7 +176,8 @@ assert t["name"] == "a\ufffd\ufffdb" and t["name_hex"] == "61ffc362", t'
 	ckpt info none.pt; want 2 "ckpt: none.pt: cannot open: No such file or directory"
 	ckpt dis none.pt; want 2 "ckpt: none.pt: cannot open: No such file or directory"
 	ckpt strip-module none.pt out.pt; want 2 "ckpt: none.pt: cannot open: No such file or directory"
-	ckpt ls .; want 2 "ckpt: .: is a directory, wanted a file"
+	mkdir -p empty; ckpt ls empty
+	want 2 "ckpt: empty: is a directory, but no sharded checkpoint: it has no .metadata"; rmdir empty
 	ckpt ls ddp_model.pt/x; want 2 "ckpt: ddp_model.pt/x: cannot open: Not a directory"
 	want_files
 }

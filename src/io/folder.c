@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/folder.h"
+
+#include "io/fault.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+enum { MOST_OPEN = 16 };
+
+struct ckpt_folder {
+	char *path, *around, *temp; /* owned; AROUND: the folder that PATH is in */
+	const char *mark;
+	unsigned flags;
+	bool made;
+};
+
+/* PATH without slashes at its end. */
+static char *trimmed(const char *path)
+{
+	size_t len = strlen(path);
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	return strndup(path, len);
+}
+
+static char *around_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return strdup(".");
+	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
+}
+
+static bool has_mark(const char *path, const char *mark)
+{
+	struct stat st;
+	char *file;
+	bool there;
+
+	if (asprintf(&file, "%s/%s", path, mark) < 0)
+		return false;
+	there = stat(file, &st) == 0 && S_ISREG(st.st_mode);
+	free(file);
+	return there;
+}
+
+static int check_target(const char *path, const char *around, const char *mark, unsigned flags,
+			struct ckpt_error *err)
+{
+	struct stat st;
+
+	if (!*path)
+		return ckpt_fail(err, CKPT_E_OUTPUT, "the output has no name");
+	if (lstat(path, &st) < 0) {
+		if (errno != ENOENT)
+			return ckpt_fail_errno(err, "cannot look at the output");
+		if (access(around, W_OK | X_OK) < 0)
+			return ckpt_fail_errno(err, "cannot create a folder in '%s'", around);
+		return 0;
+	}
+	if (!S_ISDIR(st.st_mode))
+		return ckpt_fail(
+			err, CKPT_E_OUTPUT,
+			"the output exists and is no folder, wanted the name of a new one");
+	if (!(flags & CKPT_FOLDER_REPLACE))
+		return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");
+	if (!has_mark(path, mark))
+		return ckpt_fail(err, CKPT_E_OUTPUT,
+				 "the output is a folder without '%s', and no other is replaced",
+				 mark);
+	return 0;
+}
+
+int ckpt_folder_check(const char *path, const char *mark, unsigned flags, struct ckpt_error *err)
+{
+	char *target = trimmed(path), *around = target ? around_of(target) : NULL;
+	int rc = around ? check_target(target, around, mark, flags, err) : ckpt_fail_nomem(err);
+
+	free(target);
+	free(around);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
+static int make_temp(struct ckpt_folder *f, uint64_t need, struct ckpt_error *err)
+{
+	const char *name = strrchr(f->path, '/');
+	struct statvfs fs;
+	uint64_t free_bytes;
+	mode_t mask = umask(0);
+
+	umask(mask);
+	name = name ? name + 1 : f->path;
+	if (statvfs(f->around, &fs) == 0 && fs.f_blocks &&
+	    !__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &free_bytes) &&
+	    free_bytes < need) {
+		errno = ENOSPC;
+		return ckpt_fail_errno(err, "needs %" PRIu64 " bytes, %" PRIu64 " are free in '%s'",
+				       need, free_bytes, f->around);
+	}
+	if (asprintf(&f->temp, "%s/.%.200s.ckpt-XXXXXX", f->around, name) < 0) {
+		f->temp = NULL;
+		return ckpt_fail_nomem(err);
+	}
+	if (!mkdtemp(f->temp))
+		return ckpt_fail_errno(err, "cannot create a folder in '%s'", f->around);
+	f->made = true;
+	if (chmod(f->temp, 0777 & ~mask) < 0)
+		return ckpt_fail_errno(err, "cannot set the mode of the new folder");
+	return 0;
+}
+
+int ckpt_folder_open(const char *path, const char *mark, uint64_t need, unsigned flags,
+		     struct ckpt_folder **out, struct ckpt_error *err)
+{
+	struct ckpt_folder *f = calloc(1, sizeof(*f));
+	int rc;
+
+	*out = NULL;
+	if (!f)
+		return ckpt_fail_nomem(err);
+	f->flags = flags;
+	f->mark = mark;
+	f->path = trimmed(path);
+	f->around = f->path ? around_of(f->path) : NULL;
+	rc = f->around ? check_target(f->path, f->around, mark, flags, err) : ckpt_fail_nomem(err);
+	if (rc == 0)
+		rc = make_temp(f, need, err);
+	if (rc < 0)
+		ckpt_folder_discard(f);
+	else
+		*out = f;
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
+const char *ckpt_folder_temp_path(const struct ckpt_folder *f)
+{
+	return f->temp;
+}
+
+static int sync_folder(const char *path, struct ckpt_error *err)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
+
+	if (fd < 0)
+		return ckpt_fail_errno(err, "cannot open '%s' to sync it", path);
+	if (ckpt_io_sync_dir(fd) < 0 && errno != EINVAL)
+		rc = ckpt_fail_errno(err, "the folder '%s' cannot be synced", path);
+	close(fd);
+	return rc;
+}
+
+/* The old folder, if there was one, then has the temporary name, and goes away with it. */
+static int give_name(struct ckpt_folder *f, struct ckpt_error *err)
+{
+	struct stat st;
+
+	if (lstat(f->path, &st) == 0) {
+		int rc = check_target(f->path, f->around, f->mark, f->flags, err);
+
+		if (rc < 0)
+			return rc;
+		return ckpt_io_exchange(f->temp, f->path) == 0
+			       ? 0
+			       : ckpt_fail_errno(err, "cannot exchange the old folder for the new");
+	}
+	if (ckpt_io_rename(f->temp, f->path, false) < 0)
+		return errno == EEXIST
+			       ? ckpt_fail(err, CKPT_E_EXISTS, "the output exists already")
+			       : ckpt_fail_errno(err, "cannot rename the output to its final name");
+	f->made = false;
+	return 0;
+}
+
+int ckpt_folder_commit(struct ckpt_folder *f, struct ckpt_error *err)
+{
+	bool sync = !(f->flags & CKPT_FOLDER_NO_SYNC);
+	int rc = sync ? sync_folder(f->temp, err) : 0;
+
+	if (rc == 0)
+		rc = give_name(f, err);
+	if (rc == 0 && sync)
+		rc = sync_folder(f->around, err);
+	rc = ckpt_error_at(err, rc, f->path, NULL, CKPT_NO_OFFSET);
+	ckpt_folder_discard(f);
+	return rc;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+	(void)st;
+	(void)type;
+	(void)place;
+	remove(path);
+	return 0;
+}
+
+void ckpt_folder_discard(struct ckpt_folder *f)
+{
+	if (!f)
+		return;
+	if (f->made)
+		nftw(f->temp, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS);
+	free(f->path);
+	free(f->around);
+	free(f->temp);
+	free(f);
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/dcp_item_writer.h"
+
+#include "format/torch_archive.h"
+#include "model/resave.h"
+#include "set/dcp.h"
+#include "tensor/byteswap.h"
+#include "tensor/negate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEY_ROOM = 6 }; /* "data/" and a NUL */
+
+/* ---- bytes of a box of a tensor ---- */
+
+/* Is it, unchanged and whole, a tensor of the directory that the model came from? Which? */
+static bool is_of_directory(const struct ckpt_model *model, const struct ckpt_tensor *t,
+			    uint32_t *entry)
+{
+	const struct ckpt_storage *s = &model->storages[t->storage];
+	const struct ckpt_dcp_place *place = s->record;
+	const struct ckpt_dcp_entry *e;
+	uint64_t step = 1;
+
+	if (model->doc->format != &ckpt_format_dcp || s->made || !place || place->record)
+		return false;
+	*entry = place->entry;
+	e = &ckpt_dcp_of(model)->index.entries[place->entry];
+	if (t->offset || t->ndim != e->ndim || t->dtype != e->dtype)
+		return false;
+	for (uint32_t i = t->ndim; i-- > 0;) {
+		if (t->shape[i] != e->shape[i] || (t->shape[i] > 1 && t->stride[i] != step))
+			return false;
+		step *= t->shape[i];
+	}
+	return !t->is_neg && !t->is_conj;
+}
+
+static int negate(const struct ckpt_tensor *t, struct ckpt_arena *arena, struct ckpt_recipe *bytes,
+		  struct ckpt_error *err)
+{
+	uint32_t width = ckpt_byteswap_width(t->dtype);
+	bool is_complex = width != ckpt_dtype_size(t->dtype);
+	struct ckpt_negate *n = ckpt_arena_alloc(arena, sizeof(*n));
+
+	if (!n)
+		return ckpt_arena_fail(arena, err);
+	*n = (struct ckpt_negate){ .inner = *bytes,
+				   .width = width,
+				   .even = t->is_neg,
+				   .odd = t->is_neg != (is_complex && t->is_conj) };
+	*bytes = ckpt_negate_recipe(n);
+	return 0;
+}
+
+static int box_bytes(const struct ckpt_model *model, const struct ckpt_tensor *t,
+		     const uint64_t *offset, const uint64_t *shape, struct ckpt_arena *arena,
+		     struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	static const uint64_t zeros[CKPT_MOST_DIMS];
+	const struct ckpt_storage *s = &model->storages[t->storage];
+	struct ckpt_block block = { .offset = zeros, .shape = t->shape, .stride = t->stride };
+	uint32_t entry;
+	int rc;
+
+	if (is_of_directory(model, t, &entry))
+		return ckpt_dcp_box_bytes(ckpt_dcp_of(model), entry, offset, shape, out, err);
+	rc = ckpt_model_storage_bytes(model, s, &block.bytes, err);
+	if (rc < 0)
+		return rc;
+	block.first = t->offset;
+	if (!s->made && s->has_crc) {
+		block.bytes.has_crc = true;
+		block.bytes.crc32 = s->crc32;
+	}
+	rc = ckpt_assemble(&block, 1, t->ndim, offset, shape, ckpt_dtype_size(t->dtype), arena, out,
+			   err);
+	if (rc == 0 && (t->is_neg || t->is_conj))
+		rc = negate(t, arena, out, err);
+	return rc;
+}
+
+/* ---- items ---- */
+
+static int put_padding(struct ckpt_dcp_item_writer *w, struct ckpt_error *err)
+{
+	static const uint8_t zeros[4096];
+	uint64_t rest = w->off % w->alignment, len = rest ? w->alignment - rest : 0;
+
+	w->off += len;
+	return w->mover ? ckpt_mover_put(w->mover, zeros, (size_t)len, err) : 0;
+}
+
+/* Add the last records, lay the archive out, write it. */
+static int finish(struct ckpt_dcp_item_writer *w, struct ckpt_torch_archive *a,
+		  struct ckpt_dcp_out_chunk *chunk, struct ckpt_error *err)
+{
+	int rc = ckpt_torch_archive_add_text(a, "version", "3\n", err);
+
+	if (rc == 0)
+		rc = ckpt_torch_archive_add_id(a, err);
+	if (rc == 0)
+		rc = ckpt_zip_layout_compute(&a->layout, err);
+	if (rc == 0)
+		rc = put_padding(w, err);
+	if (rc == 0 && w->mover)
+		rc = ckpt_torch_archive_move(a, w->mover, err);
+	chunk->off = w->off;
+	chunk->len = a->layout.file_size;
+	w->off += a->layout.file_size;
+	return rc;
+}
+
+static void begin(struct ckpt_torch_archive *a)
+{
+	ckpt_torch_archive_init(a);
+	a->layout.archive_name = "archive";
+	a->layout.alignment = CKPT_ZIP_ALIGNMENT;
+	a->crc = true;
+}
+
+int ckpt_dcp_write_tensor(struct ckpt_dcp_item_writer *w, const struct ckpt_tensor *t,
+			  struct ckpt_dcp_out_chunk *chunk, struct ckpt_error *err)
+{
+	struct ckpt_arena *arena = ckpt_arena_new(UINT64_MAX >> 1);
+	struct ckpt_torch_archive a;
+	struct ckpt_buf pickle = { 0 };
+	struct ckpt_recipe bytes;
+	int rc;
+
+	if (!arena)
+		return ckpt_fail_nomem(err);
+	begin(&a);
+	ckpt_dcp_emit_tensor(t->dtype, chunk->shape, t->ndim, &pickle);
+	rc = pickle.bad
+		     ? ckpt_fail_nomem(err)
+		     : ckpt_torch_archive_add_memory(&a, "data.pkl", pickle.data, pickle.len, err);
+	if (rc == 0)
+		rc = ckpt_torch_archive_add_text(&a, "byteorder", "little", err);
+	if (rc == 0)
+		rc = box_bytes(w->model, t, chunk->offset, chunk->shape, arena, &bytes, err);
+	if (rc == 0)
+		rc = ckpt_torch_archive_add(&a, "data/0", &bytes,
+					    bytes.has_crc ? &bytes.crc32 : NULL, err);
+	if (rc == 0)
+		rc = finish(w, &a, chunk, err);
+	ckpt_torch_archive_clear(&a);
+	ckpt_buf_clear(&pickle);
+	ckpt_arena_free(arena);
+	return rc;
+}
+
+static int add_storage(const struct ckpt_model *model, const struct ckpt_resaved *resaved,
+		       uint32_t i, struct ckpt_torch_archive *a, struct ckpt_error *err)
+{
+	const struct ckpt_storage *s = &model->storages[resaved->order[i]];
+	size_t len = strlen(resaved->keys[i]) + KEY_ROOM;
+	char *name = ckpt_arena_alloc(resaved->arena, len);
+	const uint32_t *crc = !s->made && s->has_crc ? &s->crc32 : NULL;
+	struct ckpt_recipe bytes;
+	int rc;
+
+	if (!name)
+		return ckpt_fail_nomem(err);
+	snprintf(name, len, "data/%s", resaved->keys[i]);
+	rc = ckpt_model_storage_bytes(model, s, &bytes, err);
+	if (rc == 0 && !crc && bytes.has_crc)
+		crc = &bytes.crc32;
+	return rc < 0 ? rc : ckpt_torch_archive_add(a, name, &bytes, crc, err);
+}
+
+int ckpt_dcp_write_value(struct ckpt_dcp_item_writer *w, const struct ckpt_value *value,
+			 struct ckpt_dcp_out_chunk *chunk, struct ckpt_error *err)
+{
+	const struct ckpt_profile *profile = ckpt_profile_find("2.6");
+	struct ckpt_resave_options options = { .protocol = 2,
+					       .is_coalesced = profile->is_coalesced,
+					       .python313 = profile->python313,
+					       .python2_names =
+						       w->model->doc->pickle.protocol > 2 };
+	struct ckpt_model view = *w->model; /* its root is all that differs, and nothing keeps it */
+	struct ckpt_resaved resaved;
+	struct ckpt_torch_archive a;
+	int rc;
+
+	view.root = value;
+	rc = ckpt_model_resave(&view, &options, &resaved, err);
+	if (rc < 0)
+		return rc;
+	begin(&a);
+	rc = ckpt_torch_archive_add_memory(&a, "data.pkl", resaved.pickle.data, resaved.pickle.len,
+					   err);
+	if (rc == 0)
+		rc = ckpt_torch_archive_add_text(&a, "byteorder", "little", err);
+	for (uint32_t i = 0; rc == 0 && i < resaved.count; i++)
+		rc = add_storage(w->model, &resaved, i, &a, err);
+	if (rc == 0)
+		rc = finish(w, &a, chunk, err);
+	ckpt_torch_archive_clear(&a);
+	ckpt_resaved_clear(&resaved);
+	return rc;
+}

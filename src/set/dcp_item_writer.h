@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_SET_DCP_ITEM_WRITER_H
+#define CKPT_SET_DCP_ITEM_WRITER_H
+
+#include "plan/mover.h"
+#include "set/dcp_out.h"
+
+/*
+ * One data file being made: items, each a torch.save file of its own, one behind the other at multiples
+ * of ALIGNMENT bytes.
+ */
+struct ckpt_dcp_item_writer {
+	const struct ckpt_model *model;
+	struct ckpt_mover *mover; /* NULL: only the sizes are wanted */
+	uint32_t alignment;
+	uint64_t off; /* where the next item may start */
+};
+
+/* The items' places are written to CHUNK. */
+int ckpt_dcp_write_tensor(struct ckpt_dcp_item_writer *writer, const struct ckpt_tensor *tensor,
+			  struct ckpt_dcp_out_chunk *chunk, struct ckpt_error *err);
+int ckpt_dcp_write_value(struct ckpt_dcp_item_writer *writer, const struct ckpt_value *value,
+			 struct ckpt_dcp_out_chunk *chunk, struct ckpt_error *err);
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/dcp_save.h"
+
+#include "io/sink.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *ckpt_dcp_model_path(const struct ckpt_model *model)
+{
+	if (model->doc->format == &ckpt_format_dcp)
+		return ckpt_dcp_of(model)->path;
+	return ckpt_source_path(model->doc->source);
+}
+
+unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *o)
+{
+	return (o->flags & CKPT_SAVE_REPLACE ? CKPT_FOLDER_REPLACE : 0u) |
+	       (o->flags & CKPT_SAVE_NO_SYNC ? CKPT_FOLDER_NO_SYNC : 0u);
+}
+
+/* Is the input PATH, or a file somewhere below it? Then replacing PATH would destroy it. */
+static bool holds_input(const struct ckpt_model *model, const char *path)
+{
+	const char *in = ckpt_dcp_model_path(model);
+	char *out_real = realpath(path, NULL), *in_real = in ? realpath(in, NULL) : NULL;
+	size_t len = out_real ? strlen(out_real) : 0;
+	bool holds = out_real && in_real && !strncmp(out_real, in_real, len) &&
+		     (!in_real[len] || in_real[len] == '/');
+
+	free(out_real);
+	free(in_real);
+	return holds;
+}
+
+int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
+			  const struct ckpt_save_options *o, struct ckpt_error *err)
+{
+	if (holds_input(model, path))
+		return ckpt_error_at(err,
+				     ckpt_fail(err, CKPT_E_OUTPUT,
+					       "the output is the input itself, or the folder it "
+					       "is in; name another"),
+				     path, NULL, CKPT_NO_OFFSET);
+	return ckpt_folder_check(path, CKPT_DCP_MARK, ckpt_dcp_folder_flags(o), err);
+}
+
+int ckpt_dcp_write_file(const char *path, const struct ckpt_buf *bytes, unsigned flags,
+			struct ckpt_error *err)
+{
+	struct ckpt_sink *sink;
+	int rc = ckpt_sink_open(path, bytes->len, bytes->len, flags, &sink, err);
+
+	if (rc < 0)
+		return rc;
+	rc = ckpt_sink_write(sink, 0, bytes->data, bytes->len, err);
+	if (rc == 0)
+		rc = ckpt_sink_sync(sink, err);
+	if (rc == 0)
+		return ckpt_sink_commit(sink, err);
+	ckpt_sink_discard(sink);
+	return rc;
+}
+
+int ckpt_dcp_flatten_model(const struct ckpt_model *model, struct ckpt_dcp_out *out,
+			   struct ckpt_error *err)
+{
+	const struct ckpt_dcp *dcp;
+	uint8_t *leaf;
+	int rc;
+
+	if (model->doc->format != &ckpt_format_dcp)
+		return ckpt_dcp_flatten(model, NULL, 0, out, err);
+	dcp = ckpt_dcp_of(model);
+	leaf = calloc(model->doc->pickle.next_id, 1);
+	if (!leaf)
+		return ckpt_fail_nomem(err);
+	for (uint32_t i = 0; i < dcp->index.entry_count; i++)
+		if (dcp->values[i]->id)
+			leaf[dcp->values[i]->id] = 1;
+	rc = ckpt_dcp_flatten(model, leaf, model->doc->pickle.next_id, out, err);
+	free(leaf);
+	return rc;
+}

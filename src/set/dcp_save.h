@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_SET_DCP_SAVE_H
+#define CKPT_SET_DCP_SAVE_H
+
+#include "io/folder.h"
+#include "set/dcp.h"
+#include "set/dcp_out.h"
+
+/* Only a folder with this file in it is ever replaced. */
+#define CKPT_DCP_MARK ".metadata"
+
+/* A new directory with data files of its own, for options->ranks ranks. */
+int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
+			const struct ckpt_save_options *options, struct ckpt_save_report *report,
+			struct ckpt_error *err);
+
+/* The entries of any model; those that came from a directory stay what they were. */
+int ckpt_dcp_flatten_model(const struct ckpt_model *model, struct ckpt_dcp_out *out,
+			   struct ckpt_error *err);
+
+/* Could the directory be made? It must not be the input, or hold it. */
+int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
+			  const struct ckpt_save_options *options, struct ckpt_error *err);
+
+unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *options);
+
+/* Write BYTES to PATH, whole or not at all. FLAGS: enum ckpt_sink_flags. */
+int ckpt_dcp_write_file(const char *path, const struct ckpt_buf *bytes, unsigned flags,
+			struct ckpt_error *err);
+
+/* For messages: the directory, or the file, that a model came from. */
+const char *ckpt_dcp_model_path(const struct ckpt_model *model);
+
+#endif

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/dcp_save.h"
+
+#include "base/text.h"
+#include "set/dcp_item_writer.h"
+#include "zipfmt/layout.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * A new directory for a number of ranks: dimension 0 of every tensor, or another, is cut as torch.chunk
+ * does it, and rank r's part goes to __r_0.distcp, so that r ranks with such shards open only their own
+ * file. Scalars are dealt to the files in turn; other values stand in the first.
+ */
+enum { MOST_RANKS = 1 << 20, SHOWN = 120 };
+static const uint64_t ITEM_ROOM = 2048; /* what an item takes beside its data, about */
+
+struct splitter {
+	const struct ckpt_model *model;
+	const struct ckpt_save_options *o;
+	struct ckpt_dcp_out out;
+	uint64_t *loads; /* bytes of tensors by file */
+	uint64_t total;	 /* of all data, about */
+	struct ckpt_strmap ties;
+	uint64_t *order, *starts; /* chunks by file, and where each file's begin */
+	uint32_t *owners;	  /* entry of each chunk */
+	struct ckpt_folder *folder;
+	uint64_t done; /* bytes of finished files */
+	struct ckpt_error *err;
+};
+
+/* ---- where everything goes ---- */
+
+static uint64_t numel_of(const struct ckpt_tensor *t)
+{
+	uint64_t n = 1;
+
+	for (uint32_t i = 0; i < t->ndim; i++)
+		if (!t->shape[i])
+			return 0;
+	for (uint32_t i = 0; i < t->ndim; i++)
+		n *= t->shape[i];
+	return n;
+}
+
+static uint32_t lightest(const struct splitter *s)
+{
+	uint32_t best = 0;
+
+	for (uint32_t i = 1; i < s->out.file_count; i++)
+		if (s->loads[i] < s->loads[best])
+			best = i;
+	return best;
+}
+
+/* The dimension to cut: the one asked for, or the first that all ranks share evenly, or the longest. */
+static uint32_t dim_of(const struct splitter *s, const struct ckpt_tensor *t)
+{
+	uint32_t longest = 0;
+
+	if (s->o->shard_dim >= 0)
+		return (uint32_t)s->o->shard_dim < t->ndim ? (uint32_t)s->o->shard_dim : 0;
+	for (uint32_t i = 0; i < t->ndim; i++) {
+		if (t->shape[i] % s->out.file_count == 0)
+			return i;
+		if (t->shape[i] > t->shape[longest])
+			longest = i;
+	}
+	return longest;
+}
+
+static int add_chunk(struct splitter *s, const struct ckpt_tensor *t, uint32_t dim, uint64_t start,
+		     uint64_t len, uint32_t file)
+{
+	uint64_t *offset = ckpt_arena_calloc(s->out.arena, t->ndim + (uint64_t)1, sizeof(*offset));
+	uint64_t *shape = ckpt_arena_alloc(s->out.arena, (t->ndim + (uint64_t)1) * sizeof(*shape));
+	struct ckpt_dcp_out_chunk chunk = { .offset = offset, .shape = shape, .file = file };
+	uint64_t nbytes = ckpt_dtype_size(t->dtype);
+
+	if (!offset || !shape)
+		return ckpt_arena_fail(s->out.arena, s->err);
+	for (uint32_t i = 0; i < t->ndim; i++) {
+		offset[i] = i == dim ? start : 0;
+		shape[i] = i == dim ? len : t->shape[i];
+		nbytes *= shape[i];
+	}
+	s->loads[file] += nbytes;
+	s->total += nbytes;
+	return ckpt_dcp_out_add_chunk(&s->out, &chunk, s->err);
+}
+
+/* As torch.chunk: pieces of ceil(n / ranks), until nothing is left. */
+static int cut(struct splitter *s, const struct ckpt_tensor *t)
+{
+	uint32_t ranks = s->out.file_count, dim = dim_of(s, t);
+	uint64_t n = t->shape[dim], piece = n / ranks + (n % ranks > 0);
+	int rc = 0;
+
+	for (uint32_t r = 0; rc == 0 && r < ranks && piece * r < n; r++) {
+		uint64_t start = piece * r;
+
+		rc = add_chunk(s, t, dim, start, n - start < piece ? n - start : piece, r);
+	}
+	return rc;
+}
+
+/* The first entry with this very tensor, or UINT32_MAX: this is the first. */
+static int find_tie(struct splitter *s, uint32_t entry, uint32_t *out)
+{
+	const struct ckpt_tensor *t = &s->out.entries[entry].tensor;
+	size_t dims = t->ndim * sizeof(uint64_t), len = 4 * sizeof(uint64_t) + 2 * dims;
+	uint8_t *key = ckpt_arena_alloc(s->out.arena, len);
+	uint64_t head[4] = { (uint64_t)t->storage, t->offset,
+			     ((uint64_t)t->dtype << 2) | ((uint64_t)t->is_neg << 1) | t->is_conj,
+			     t->ndim };
+	uint64_t *slot;
+	bool there;
+
+	*out = UINT32_MAX;
+	if (!key)
+		return ckpt_arena_fail(s->out.arena, s->err);
+	memcpy(key, head, sizeof(head));
+	if (dims) {
+		memcpy(key + sizeof(head), t->shape, dims);
+		memcpy(key + sizeof(head) + dims, t->stride, dims);
+	}
+	slot = ckpt_strmap_insert(&s->ties, (char *)key, len, entry, &there);
+	if (!slot)
+		return ckpt_fail_nomem(s->err);
+	if (there)
+		*out = (uint32_t)*slot;
+	return 0;
+}
+
+static int place_tensor(struct splitter *s, uint32_t entry)
+{
+	struct ckpt_dcp_out_entry *e = &s->out.entries[entry];
+	const struct ckpt_tensor *t = &e->tensor;
+	uint64_t numel = numel_of(t), nbytes = numel * ckpt_dtype_size(t->dtype);
+	int rc = 0;
+
+	if (ckpt_dtype_packed(t->dtype) > 1 || t->storage < 0)
+		return ckpt_fail(s->err, CKPT_E_UNSUPPORTED, "'%.*s' cannot be cut into shards",
+				 (int)(e->fqn_len < SHOWN ? e->fqn_len : SHOWN), e->fqn);
+	e->first_chunk = s->out.chunk_count;
+	if (numel)
+		rc = find_tie(s, entry, &e->alias_of);
+	if (rc < 0 || !numel || e->alias_of != UINT32_MAX)
+		return rc;
+	if (!t->ndim || nbytes < s->o->least_shard)
+		rc = add_chunk(s, t, 0, 0, t->ndim ? t->shape[0] : 0, lightest(s));
+	else
+		rc = cut(s, t);
+	e->chunk_count = s->out.chunk_count - e->first_chunk;
+	return rc;
+}
+
+static int place_value(struct splitter *s, uint32_t entry)
+{
+	struct ckpt_dcp_out_chunk chunk = { .file = 0 };
+
+	s->out.entries[entry].first_chunk = s->out.chunk_count;
+	s->out.entries[entry].chunk_count = 1;
+	return ckpt_dcp_out_add_chunk(&s->out, &chunk, s->err);
+}
+
+static int place_all(struct splitter *s)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < s->out.entry_count; i++)
+		rc = s->out.entries[i].is_tensor ? place_tensor(s, i) : place_value(s, i);
+	return rc;
+}
+
+/* The chunks of each file: values that are no tensors first, as torch writes them. */
+static int sort_by_file(struct splitter *s)
+{
+	uint32_t files = s->out.file_count;
+	uint64_t count = s->out.chunk_count;
+
+	s->order = malloc((count + 1) * sizeof(*s->order));
+	s->owners = malloc((count + 1) * sizeof(*s->owners));
+	s->starts = calloc(files + (size_t)2, sizeof(*s->starts));
+	if (!s->order || !s->owners || !s->starts)
+		return ckpt_fail_nomem(s->err);
+	for (uint32_t n = 0; n < s->out.entry_count; n++)
+		for (uint64_t i = 0; i < s->out.entries[n].chunk_count; i++)
+			s->owners[s->out.entries[n].first_chunk + i] = n;
+	for (uint64_t i = 0; i < count; i++)
+		s->starts[s->out.chunks[i].file + 2]++;
+	for (uint32_t f = 2; f < files + 2; f++)
+		s->starts[f] += s->starts[f - 1];
+	for (int tensors = 0; tensors < 2; tensors++)
+		for (uint64_t i = 0; i < count; i++)
+			if (s->out.entries[s->owners[i]].is_tensor == (tensors == 1))
+				s->order[s->starts[s->out.chunks[i].file + 1]++] = i;
+	return 0;
+}
+
+static int name_files(struct splitter *s)
+{
+	uint32_t ranks = s->o->ranks ? s->o->ranks : 1;
+
+	if (ranks > MOST_RANKS)
+		return ckpt_fail(s->err, CKPT_E_ARG, "%" PRIu32 " ranks, the limit is %d", ranks,
+				 MOST_RANKS);
+	s->out.files = ckpt_arena_calloc(s->out.arena, ranks, sizeof(char *));
+	s->loads = calloc(ranks, sizeof(*s->loads));
+	if (!s->out.files || !s->loads)
+		return ckpt_fail_nomem(s->err);
+	for (uint32_t i = 0; i < ranks; i++) {
+		char name[32];
+		int len = snprintf(name, sizeof(name), "__%" PRIu32 "_0.distcp", i);
+
+		s->out.files[i] = ckpt_arena_copy(s->out.arena, name, (uint64_t)len);
+		if (!s->out.files[i])
+			return ckpt_arena_fail(s->out.arena, s->err);
+	}
+	s->out.file_count = ranks;
+	return 0;
+}
+
+/* ---- writing ---- */
+
+static void show_progress(void *ctx, uint64_t done, uint64_t total)
+{
+	const struct splitter *s = ctx;
+
+	(void)total;
+	if (s->o->progress)
+		s->o->progress(s->o->progress_ctx, s->done + done, s->total);
+}
+
+static int write_item(struct splitter *s, struct ckpt_dcp_item_writer *w, uint64_t chunk)
+{
+	const struct ckpt_dcp_out_entry *e = &s->out.entries[s->owners[chunk]];
+	struct ckpt_error inner;
+	char shown[SHOWN];
+	int rc;
+
+	if (e->is_tensor)
+		rc = ckpt_dcp_write_tensor(w, &e->tensor, &s->out.chunks[chunk], s->err);
+	else
+		rc = ckpt_dcp_write_value(w, e->value, &s->out.chunks[chunk], s->err);
+	if (rc == 0 || !s->err || rc == CKPT_E_CANCELLED || s->err->path[0])
+		return rc;
+	inner = *s->err;
+	return ckpt_fail(s->err, rc, "'%s': %s",
+			 ckpt_escape(shown, sizeof(shown), e->fqn, e->fqn_len), inner.text);
+}
+
+static int write_items(struct splitter *s, uint32_t file, struct ckpt_mover *mover, uint64_t *size)
+{
+	struct ckpt_dcp_item_writer w = { s->model, mover,
+					  s->o->alignment ? s->o->alignment : CKPT_ZIP_ALIGNMENT,
+					  0 };
+	uint64_t end = s->starts[file + 1];
+	int rc = 0;
+
+	for (uint64_t i = file ? s->starts[file] : 0; rc == 0 && i < end; i++)
+		rc = write_item(s, &w, s->order[i]);
+	if (rc == 0 && mover)
+		rc = ckpt_mover_flush(mover, s->err);
+	*size = w.off;
+	return rc;
+}
+
+static unsigned sink_flags(const struct splitter *s)
+{
+	return s->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
+}
+
+static int in_folder(struct splitter *s, const char *name, char **out)
+{
+	if (asprintf(out, "%s/%s", ckpt_folder_temp_path(s->folder), name) < 0) {
+		*out = NULL;
+		return ckpt_fail_nomem(s->err);
+	}
+	return 0;
+}
+
+static int write_data_file(struct splitter *s, uint32_t file, uint64_t *size)
+{
+	struct ckpt_mover_options options = { .progress = show_progress,
+					      .ctx = s,
+					      .cancel = s->o->cancel };
+	struct ckpt_mover *mover = NULL;
+	struct ckpt_sink *sink = NULL;
+	char *path;
+	int rc = in_folder(s, s->out.files[file], &path);
+
+	if (rc == 0)
+		rc = ckpt_sink_open(path, 0, 0, sink_flags(s), &sink, s->err);
+	if (rc == 0)
+		rc = ckpt_mover_open(sink, &options, &mover, s->err);
+	if (rc == 0)
+		rc = write_items(s, file, mover, size);
+	if (rc == 0)
+		rc = ckpt_sink_sync(sink, s->err);
+	ckpt_mover_close(mover);
+	if (rc == 0)
+		rc = ckpt_sink_commit(sink, s->err);
+	else
+		ckpt_sink_discard(sink);
+	free(path);
+	return rc;
+}
+
+static int write_files(struct splitter *s, uint64_t *total)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < s->out.file_count; i++) {
+		uint64_t size;
+
+		rc = s->folder ? write_data_file(s, i, &size) : write_items(s, i, NULL, &size);
+		*total += size;
+		s->done += size;
+	}
+	return rc;
+}
+
+static int write_index(struct splitter *s, uint64_t *total)
+{
+	struct ckpt_buf index = { 0 };
+	char *path = NULL;
+	int rc = ckpt_dcp_emit_index(&s->out, &index, s->err);
+
+	*total += index.len;
+	if (rc == 0 && s->folder)
+		rc = in_folder(s, ".metadata", &path);
+	if (rc == 0 && s->folder)
+		rc = ckpt_dcp_write_file(path, &index, sink_flags(s), s->err);
+	free(path);
+	ckpt_buf_clear(&index);
+	return rc;
+}
+
+static int plan(struct splitter *s)
+{
+	int rc = ckpt_dcp_flatten_model(s->model, &s->out, s->err);
+
+	if (rc == 0)
+		rc = name_files(s);
+	if (rc == 0)
+		rc = place_all(s);
+	return rc == 0 ? sort_by_file(s) : rc;
+}
+
+static void clear(struct splitter *s)
+{
+	ckpt_folder_discard(s->folder);
+	ckpt_dcp_out_clear(&s->out);
+	ckpt_strmap_clear(&s->ties);
+	free(s->loads);
+	free(s->order);
+	free(s->owners);
+	free(s->starts);
+}
+
+static int check_source(const struct ckpt_model *model, struct ckpt_error *err)
+{
+	if (model->doc->format == &ckpt_format_torch_zip &&
+	    !strcmp(ckpt_torch_zip_of(model)->byteorder, "big"))
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"a big-endian file cannot be split; 'ckpt convert' turns it around");
+	return 0;
+}
+
+int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
+			const struct ckpt_save_options *options, struct ckpt_save_report *report,
+			struct ckpt_error *err)
+{
+	struct splitter s = { .model = model, .o = options, .err = err };
+	unsigned flags = ckpt_dcp_folder_flags(options);
+	uint64_t total = 0;
+	int rc = ckpt_dcp_check_target(model, path, options, err);
+
+	if (rc == 0)
+		rc = check_source(model, err);
+	if (rc == 0)
+		rc = plan(&s);
+	rc = ckpt_error_at(err, rc, ckpt_dcp_model_path(model), NULL, CKPT_NO_OFFSET);
+	if (rc == 0 && !(options->flags & CKPT_SAVE_DRY_RUN))
+		rc = ckpt_folder_open(path, CKPT_DCP_MARK, s.total + ITEM_ROOM * s.out.chunk_count,
+				      flags, &s.folder, err);
+	if (rc == 0)
+		rc = write_files(&s, &total);
+	if (rc == 0)
+		rc = write_index(&s, &total);
+	if (rc == 0)
+		rc = ckpt_document_check_unchanged(model->doc, err);
+	rc = ckpt_error_at(err, rc, ckpt_dcp_model_path(model), NULL, CKPT_NO_OFFSET);
+	if (rc == 0 && s.folder) {
+		rc = ckpt_folder_commit(s.folder, err);
+		s.folder = NULL;
+	}
+	report->nbytes = report->written = total;
+	clear(&s);
+	return rc;
+}

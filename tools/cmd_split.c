@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* split and reshard: directories of shards for a number of ranks. */
+
+static bool force, no_sync, dry_run;
+static const char *ranks, *dim, *least, *alignment;
+
+#define SHARD_OPTS \
+	OPT_STR("ranks", 'r', &ranks, "N", "for how many ranks; needed"), \
+		OPT_STR("dim", 0, &dim, "D", \
+			"the dimension to cut: 0, 1 ..., or best: what N divides; default: 0"), \
+		OPT_STR("keep-whole", 0, &least, "SIZE", \
+			"do not cut tensors below SIZE, such as 64K; default: cut all"), \
+		OPT_STR("alignment", 0, &alignment, "N", \
+			"start every item on a multiple of N bytes; default: 64"), \
+		OPT_FLAG("force", 'f', &force, "replace OUT if it is such a directory"), \
+		OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"), \
+		OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"), \
+		OPT_FLAG("quiet", 'q', &quiet, "print errors only"), OPT_END
+
+static const struct opt split_opts[] = { SHARD_OPTS };
+
+#define WHAT_IT_WRITES \
+	"Dimension 0 of every tensor is cut as torch.chunk and FSDP2 do it, and rank r's parts are in\n" \
+	"__r_0.distcp: at N ranks each opens its own file, and the first for what is not cut (scalars,\n" \
+	"numbers, texts). torch.distributed.checkpoint loads it in every torch from 2.0 on, with any\n" \
+	"number of ranks. OUT appears when it is whole.\n"
+
+static int run_split(int argc, char **argv);
+static int run_reshard(int argc, char **argv);
+
+const struct command cmd_split = {
+	.name = "split",
+	.operands = "IN OUT",
+	.summary = "a sharded checkpoint (DCP) for N ranks of a torch.save file",
+	.details = WHAT_IT_WRITES
+	"Nested dicts become keys with dots, as torch does it; tied weights share their bytes.\n",
+	.examples = "  ckpt split model.pt shards/ --ranks 8\n",
+	.opts = split_opts,
+	.least = 2,
+	.most = 2,
+	.run = run_split,
+};
+
+const struct command cmd_reshard = {
+	.name = "reshard",
+	.operands = "DIR OUT",
+	.summary = "a sharded checkpoint (DCP) for another number of ranks",
+	.details = WHAT_IT_WRITES,
+	.examples = "  ckpt reshard step-500/ step-500-for-16/ --ranks 16\n",
+	.opts = split_opts,
+	.least = 2,
+	.most = 2,
+	.run = run_reshard,
+};
+
+static int split(const struct ckpt_save_options *options, const char *in, const char *out)
+{
+	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *model;
+	char size[16], number[32];
+	double start = seconds();
+	int code;
+
+	if (!open_model(in, &model, &code))
+		return code;
+	if (ckpt_save(model, out, options, &report, &err) < 0) {
+		end_progress();
+		code = save_failed(&err, force);
+	} else if (!quiet) {
+		end_progress();
+		printf("%s tensors for %u rank%s, ", grouped(ckpt_tensor_count(model), number),
+		       options->ranks, options->ranks == 1 ? "" : "s");
+		if (dry_run)
+			printf("%s would be written (dry run)\n", size_phrase(report.nbytes, size));
+		else
+			printf("%s written in %.2f s\n", size_phrase(report.nbytes, size),
+			       seconds() - start);
+	}
+	ckpt_close(model);
+	if (code != EXIT_FINE)
+		end_by_signal();
+	return finish_output(code);
+}
+
+/* "64K", "1M", "512"; false: no size. */
+static bool parse_size(const char *text, uint64_t *out)
+{
+	char *end;
+	unsigned long long n = strtoull(text, &end, 10);
+	unsigned shift = 0;
+
+	if (*end == 'K' || *end == 'k')
+		shift = 10;
+	else if (*end == 'M' || *end == 'm')
+		shift = 20;
+	else if (*end == 'G' || *end == 'g')
+		shift = 30;
+	*out = n << shift;
+	return end != text && *text != '-' && !end[shift > 0] && n <= (1ull << 40);
+}
+
+static int parse(const struct command *cmd, struct ckpt_save_options *options)
+{
+	unsigned long n;
+	char *end;
+
+	if (!ranks)
+		return wrong_usage(cmd, "%s: wanted --ranks N", cmd->name);
+	n = strtoul(ranks, &end, 10);
+	if (*end || !n || n > 1 << 20 || *ranks == '-')
+		return wrong_usage(cmd, "%s: --ranks %.40s: wanted a number from 1 on", cmd->name,
+				   ranks);
+	options->ranks = (unsigned)n;
+	if (dim && !strcmp(dim, "best")) {
+		options->shard_dim = -1;
+	} else if (dim) {
+		n = strtoul(dim, &end, 10);
+		if (*end || end == dim || n > 63 || *dim == '-')
+			return wrong_usage(cmd, "%s: --dim %.40s: wanted 0 to 63, or 'best'",
+					   cmd->name, dim);
+		options->shard_dim = (int)n;
+	}
+	if (least && !parse_size(least, &options->least_shard))
+		return wrong_usage(cmd, "%s: --keep-whole %.40s: wanted a size such as 64K",
+				   cmd->name, least);
+	if (alignment) {
+		n = strtoul(alignment, &end, 10);
+		if (*end || !n || n > 4096 || *alignment == '-')
+			return wrong_usage(cmd, "%s: --alignment %.40s: wanted 1 to 4096",
+					   cmd->name, alignment);
+		options->alignment = (uint32_t)n;
+	}
+	return EXIT_FINE;
+}
+
+static int run(const struct command *cmd, int argc, char **argv)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	int first = parse_options(cmd, argc, argv), code;
+
+	if (first < 0)
+		return -1 - first;
+	code = parse(cmd, &options);
+	if (code != EXIT_FINE)
+		return code;
+	options.format = "dcp";
+	options.flags = (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
+			(dry_run ? CKPT_SAVE_DRY_RUN : 0u);
+	options.progress = show_progress;
+	options.cancel = catch_signals();
+	return split(&options, argv[first], argv[first + 1]);
+}
+
+static int run_split(int argc, char **argv)
+{
+	return run(&cmd_split, argc, argv);
+}
+
+static int run_reshard(int argc, char **argv)
+{
+	return run(&cmd_reshard, argc, argv);
+}
