@@ -20,6 +20,11 @@ enum ckpt_save_flags {
 	 */
 	CKPT_SAVE_CANONICAL = 1 << 2,
 	CKPT_SAVE_DRY_RUN = 1 << 3, /* do everything but write */
+	/*
+	 * An edited directory gets hard links to the input's data files instead of copies. Who saves into
+	 * one of the two later destroys both: torch truncates data files where they are.
+	 */
+	CKPT_SAVE_HARD_LINK = 1 << 4,
 };
 
 enum ckpt_reflink {

@@ -21,11 +21,14 @@ static int save(const struct ckpt_model *model, const char *path,
 		const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		struct ckpt_error *err)
 {
+	if (!options->ranks && model->doc->format == &ckpt_format_dcp)
+		return ckpt_dcp_save_edited(model, path, options, report, err);
 	return ckpt_dcp_save_split(model, path, options, report, err);
 }
 
 const struct ckpt_format ckpt_format_dcp = {
 	.name = "DCP directory",
 	.save = save,
+	.save_in_place = ckpt_dcp_save_in_place,
 	.describe = describe,
 };

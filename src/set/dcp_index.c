@@ -372,8 +372,10 @@ static int read_place(struct reader *r, const struct ckpt_value *index,
 	if (!fqn || fqn->kind != CKPT_STR)
 		return ckpt_dcp_wrong(r->err, "a str as fqn of a MetadataIndex", fqn);
 	rc = find_place(r, state, fqn, &chunk);
-	if (rc == 0 && chunk)
+	if (rc == 0 && chunk) {
+		chunk->place = index;
 		rc = read_info(r, chunk, info);
+	}
 	if (rc == 0 && !chunk)
 		r->index->unplaced++;
 	return rc < 0 ? fail_entry(r, fqn, rc) : 0;

@@ -20,7 +20,8 @@ struct ckpt_dcp_chunk {
 	uint32_t file;	       /* CKPT_DCP_NO_FILE: the index does not say where it is */
 	uint64_t off, len;     /* the item: bytes of that file */
 	const char *transform; /* "stream.zstd/1": to be undone first; NULL: nothing */
-	const struct ckpt_value *info; /* the _StorageInfo */
+	const struct ckpt_value *place; /* the MetadataIndex, and: */
+	const struct ckpt_value *info;	/* the _StorageInfo; NULL if the index has none */
 };
 
 /* One key of the flat state dict. */

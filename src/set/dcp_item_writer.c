@@ -15,9 +15,8 @@ enum { KEY_ROOM = 6 }; /* "data/" and a NUL */
 
 /* ---- bytes of a box of a tensor ---- */
 
-/* Is it, unchanged and whole, a tensor of the directory that the model came from? Which? */
-static bool is_of_directory(const struct ckpt_model *model, const struct ckpt_tensor *t,
-			    uint32_t *entry)
+bool ckpt_dcp_tensor_entry(const struct ckpt_model *model, const struct ckpt_tensor *t,
+			   uint32_t *entry)
 {
 	const struct ckpt_storage *s = &model->storages[t->storage];
 	const struct ckpt_dcp_place *place = s->record;
@@ -65,7 +64,7 @@ static int box_bytes(const struct ckpt_model *model, const struct ckpt_tensor *t
 	uint32_t entry;
 	int rc;
 
-	if (is_of_directory(model, t, &entry))
+	if (ckpt_dcp_tensor_entry(model, t, &entry))
 		return ckpt_dcp_box_bytes(ckpt_dcp_of(model), entry, offset, shape, out, err);
 	rc = ckpt_model_storage_bytes(model, s, &block.bytes, err);
 	if (rc < 0)

@@ -16,6 +16,10 @@ struct ckpt_dcp_item_writer {
 	uint64_t off; /* where the next item may start */
 };
 
+/* Is it, unchanged and whole, a tensor of the directory that MODEL came from? Which? */
+bool ckpt_dcp_tensor_entry(const struct ckpt_model *model, const struct ckpt_tensor *tensor,
+			   uint32_t *entry);
+
 /* The items' places are written to CHUNK. */
 int ckpt_dcp_write_tensor(struct ckpt_dcp_item_writer *writer, const struct ckpt_tensor *tensor,
 			  struct ckpt_dcp_out_chunk *chunk, struct ckpt_error *err);

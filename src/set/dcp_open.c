@@ -278,6 +278,23 @@ static int rename_storages(struct opener *o, struct ckpt_dcp_item *item, uint32_
 	return 0;
 }
 
+/* None, True and so on have no identity: that of their entry lets an edit know it again. */
+static const struct ckpt_value *own_node(struct opener *o, const struct ckpt_value *v)
+{
+	struct ckpt_value *own;
+	uint32_t id;
+
+	if (v->id)
+		return v;
+	own = make(o, v->kind);
+	if (!own)
+		return NULL;
+	id = own->id;
+	*own = *v;
+	own->id = id;
+	return own;
+}
+
 static int make_item(struct opener *o, uint32_t entry)
 {
 	struct ckpt_dcp_item *item = &o->dcp->items[o->dcp->item_count];
@@ -294,7 +311,9 @@ static int make_item(struct opener *o, uint32_t entry)
 		return make_missing(o, entry, &why);
 	}
 	o->doc->pickle_len += item->pickle.nbytes;
-	o->dcp->values[entry] = item->root;
+	o->dcp->values[entry] = own_node(o, item->root);
+	if (!o->dcp->values[entry])
+		return ckpt_fail_nomem(o->err);
 	return rename_storages(o, item, o->dcp->item_count - 1);
 }
 

@@ -14,6 +14,16 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 			const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			struct ckpt_error *err);
 
+/*
+ * An edited directory: the data files of the input, shared, linked or copied, under a new index. Where
+ * tensors changed, new data files.
+ */
+int ckpt_dcp_save_edited(const struct ckpt_model *model, const char *path,
+			 const struct ckpt_save_options *options, struct ckpt_save_report *report,
+			 struct ckpt_error *err);
+int ckpt_dcp_save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
+			   struct ckpt_save_report *report, struct ckpt_error *err);
+
 /* The entries of any model; those that came from a directory stay what they were. */
 int ckpt_dcp_flatten_model(const struct ckpt_model *model, struct ckpt_dcp_out *out,
 			   struct ckpt_error *err);
