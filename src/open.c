@@ -131,3 +131,11 @@ int ckpt_file_get(const struct ckpt_model *model, struct ckpt_file_info *out)
 	ckpt_sized_give(out, &info);
 	return 0;
 }
+
+int ckpt_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+		    void *ctx, struct ckpt_error *err)
+{
+	if (!model->doc->format->notes)
+		return 0;
+	return model->doc->format->notes(model, note, ctx, err);
+}

@@ -196,6 +196,27 @@ static int print_item(void *ctx, const struct ckpt_item *item)
 	return 0;
 }
 
+static void print_directory(const struct summary *s, const char *path)
+{
+	const struct ckpt_file_info *f = &s->file;
+	char size[16], about[24], name[200], a[32], b[32];
+
+	printf("%-12s%s\n", "directory", ckpt_escape(name, sizeof(name), path, strlen(path)));
+	printf("%-12s%s, as %s writes it\n", "format", f->format, f->writer);
+	snprintf(about, sizeof(about), " (%s)", human_size(f->file_nbytes, size));
+	printf("%-12s%s bytes%s, %s item%s in %u data file%s\n", "size", grouped(f->file_nbytes, a),
+	       f->file_nbytes < 1000 ? "" : about, grouped(f->record_count, b),
+	       f->record_count == 1 ? "" : "s", f->file_count, f->file_count == 1 ? "" : "s");
+	printf("%-12spickle of %s bytes, protocol %u\n", "index", grouped(f->pickle_nbytes, a),
+	       f->pickle_protocol);
+}
+
+static void print_note(void *ctx, const char *text)
+{
+	(void)ctx;
+	printf("%-12s%s\n", "note", text);
+}
+
 static void print_file(const struct summary *s, const char *path)
 {
 	const struct ckpt_file_info *f = &s->file;
@@ -232,7 +253,13 @@ static int print_page(const struct summary *s, const char *path, struct ckpt_err
 	char a[32], b[32], size[16];
 	int rc;
 
-	print_file(s, path);
+	if (s->file.file_count)
+		print_directory(s, path);
+	else
+		print_file(s, path);
+	rc = ckpt_tell_state(s->model, print_note, NULL, err);
+	if (rc < 0)
+		return rc;
 	printf("%-12s%s, %s element%s, %s in %" PRIu64 " storage%s\n", "tensors",
 	       grouped(s->tensors, a), grouped(s->elements, b), s->elements == 1 ? "" : "s",
 	       size_phrase(s->nbytes, size), ckpt_storage_count(s->model),
@@ -285,6 +312,7 @@ static json_t *file_json(const struct ckpt_file_info *f)
 	json_object_set_new(o, "compressed", json_integer(f->compressed));
 	json_object_set_new(o, "unreferenced", json_integer(f->unreferenced));
 	json_object_set_new(o, "foreign", json_integer(f->foreign));
+	json_object_set_new(o, "data_files", json_integer(f->file_count));
 	return o;
 }
 
@@ -315,10 +343,18 @@ static int item_json(void *ctx, const struct ckpt_item *item)
 	return 0;
 }
 
+static void add_note(void *ctx, const char *text)
+{
+	char shown[1024];
+
+	json_array_append_new(ctx,
+			      json_string(ckpt_escape(shown, sizeof(shown), text, strlen(text))));
+}
+
 static int print_json(const struct summary *s, const char *path, struct ckpt_error *err)
 {
 	struct items_json items = { .out = json_open(json) };
-	json_t *prefixes, *name;
+	json_t *prefixes, *name, *notes = json_array();
 	int rc;
 
 	if (!items.out)
@@ -347,10 +383,14 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 	json_put(items.out, tally_json(&s->dtypes));
 	fputs(",\"devices\":", items.out);
 	json_put(items.out, tally_json(&s->devices));
+	fputs(",\"notes\":", items.out);
+	rc = ckpt_tell_state(s->model, add_note, notes, err);
+	json_put(items.out, notes);
 	fputs(",\"prefixes\":", items.out);
 	json_put(items.out, prefixes);
 	fputs(",\"items\":[", items.out);
-	rc = ckpt_walk(s->model, item_json, &items, err);
+	if (rc == 0)
+		rc = ckpt_walk(s->model, item_json, &items, err);
 	fputs("\n]}\n", items.out);
 	if (json_close(items.out, rc == 0) != EXIT_FINE && rc == 0)
 		rc = CKPT_E_IO;

@@ -20,7 +20,9 @@ extern "C" {
 struct ckpt_model;
 
 /*
- * Open the torch.save file (zip form, torch 1.6 and later) at PATH.
+ * Open the torch.save file (zip form, torch 1.6 and later) at PATH, or the directory of shards that
+ * torch.distributed.checkpoint (DCP) wrote there. Of a directory the index is read, and the values that
+ * are no tensors; what cannot be read of those shows when it is needed.
  *
  * *OUT is the caller's, to be given to ckpt_close(). Returns 0; CKPT_E_IO; CKPT_E_UNSUPPORTED if
  * it is something else, which the text names (Git LFS pointer, HTML page, TorchScript, legacy
@@ -131,7 +133,7 @@ CKPT_API int ckpt_find(const struct ckpt_model *model, const char *name,
 
 struct ckpt_file_info {
 	size_t size;
-	const char *format;	  /* "torch zip" */
+	const char *format;	  /* "torch zip", "DCP directory" */
 	const char *writer;	  /* which torch writes such records: "torch 2.7 or later" */
 	const char *profile;	  /* the same as ckpt_save() takes it: "2.7" */
 	const char *archive_name; /* the folder inside of the zip */
@@ -145,6 +147,7 @@ struct ckpt_file_info {
 	uint32_t compressed; /* storages that are deflated: torch loads them, but not with mmap */
 	uint32_t unreferenced; /* storage records that no tensor mentions */
 	uint32_t foreign;      /* records that torch.save does not write */
+	uint32_t file_count;   /* data files of a directory; 0: it is a single file */
 };
 #define CKPT_FILE_INFO_INIT \
 	{ \
@@ -153,6 +156,16 @@ struct ckpt_file_info {
 
 /* Strings are borrowed from the model. Returns 0 or CKPT_E_ARG. */
 CKPT_API int ckpt_file_get(const struct ckpt_model *model, struct ckpt_file_info *out);
+
+/*
+ * Call NOTE, one sentence a time, names in it escaped, for what is odd about the state that the files are in: data files that
+ * are missing or too short, tensors that are not covered by their chunks, traces of a save that did not
+ * finish. A sound checkpoint has none, or harmless ones. Reads names, sizes and times only. Returns 0,
+ * CKPT_E_IO, CKPT_E_NOMEM.
+ */
+CKPT_API int ckpt_tell_state(const struct ckpt_model *model,
+			     void (*note)(void *ctx, const char *text), void *ctx,
+			     struct ckpt_error *err);
 
 #ifdef __cplusplus
 }

@@ -7,7 +7,7 @@
 
 #include <ckpt/save.h>
 
-/* One single-file format. A format is chosen by content, never by the file's name. */
+/* One format. A format of single files is chosen by content, never by the file's name. */
 struct ckpt_format {
 	const char *name;
 	/* Do the first LEN bytes of a file of SIZE bytes look like this format? */
@@ -20,6 +20,9 @@ struct ckpt_format {
 			     const struct ckpt_save_options *options,
 			     struct ckpt_save_report *report, struct ckpt_error *err);
 	void (*describe)(const struct ckpt_model *model, struct ckpt_file_info *out);
+	/* What is odd about the state of the files; NULL: nothing ever is. */
+	int (*notes)(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+		     void *ctx, struct ckpt_error *err);
 };
 
 extern const struct ckpt_format ckpt_format_torch_zip;

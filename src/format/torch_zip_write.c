@@ -279,7 +279,6 @@ static int write_file(struct writer *w, const char *path, struct ckpt_error *err
 	unsigned flags = sink_flags(w->o);
 	uint64_t size = w->archive.layout.file_size, need = size, in_file,
 		 on_disk = ckpt_document_disk_bytes(w->model->doc, &in_file);
-	const struct ckpt_source *source = w->model->doc->source;
 	struct ckpt_mover *mover = NULL;
 	struct ckpt_sink *sink;
 	int rc;
@@ -303,7 +302,7 @@ static int write_file(struct writer *w, const char *path, struct ckpt_error *err
 	if (rc == 0)
 		rc = ckpt_mover_check_cancel(mover, err);
 	/* what fails from the sink knows its path already; the rest is about the input */
-	rc = ckpt_error_at(err, rc, ckpt_source_path(source), NULL, CKPT_NO_OFFSET);
+	rc = ckpt_error_at(err, rc, ckpt_document_path(w->model->doc), NULL, CKPT_NO_OFFSET);
 	ckpt_mover_close(mover);
 	if (rc == 0)
 		return ckpt_sink_commit(sink, err);
@@ -377,7 +376,7 @@ static int write_new(const struct ckpt_model *model, const char *path,
 		rc = add_records(w, err);
 	if (rc == 0)
 		rc = ckpt_zip_layout_compute(&w->archive.layout, err);
-	rc = ckpt_error_at(err, rc, ckpt_source_path(model->doc->source), NULL, CKPT_NO_OFFSET);
+	rc = ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && !(options->flags & CKPT_SAVE_DRY_RUN))
 		rc = write_file(w, path, err);
 	report->nbytes = report->written = w->archive.layout.file_size;

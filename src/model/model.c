@@ -32,6 +32,11 @@ void ckpt_document_unref(struct ckpt_document *doc)
 	free(doc);
 }
 
+const char *ckpt_document_path(const struct ckpt_document *doc)
+{
+	return doc->path ? doc->path : ckpt_source_path(doc->source);
+}
+
 int ckpt_document_check_unchanged(const struct ckpt_document *doc, struct ckpt_error *err)
 {
 	if (doc->check_unchanged)

@@ -68,7 +68,8 @@ struct ckpt_document {
 	void *container; /* the format's own state, e.g. the zip index */
 	void (*free_container)(void *container);
 	const struct ckpt_format *format;
-	/* A checkpoint of many files: SOURCE is one of them. NULL: the only one. */
+	/* A checkpoint of many files: SOURCE is one of them; where they are. NULL: the only one. */
+	const char *path;
 	int (*check_unchanged)(const struct ckpt_document *doc, struct ckpt_error *err);
 	uint64_t (*disk_bytes)(const struct ckpt_document *doc, uint64_t *nbytes);
 	/* Where the bytes of a storage are in the file. */
@@ -82,14 +83,14 @@ struct ckpt_document {
  */
 struct ckpt_model {
 	_Atomic unsigned refs;
-	struct ckpt_document *doc;	    /* owned reference */
-	struct ckpt_model *base;	    /* owned reference: what this one was edited from, or NULL */
-	struct ckpt_arena *arena;	    /* owned: edits, tensor list, names */
-	const struct ckpt_value *root;	    /* before replacement */
-	struct ckpt_storage *storages;	    /* the document's or BASE's, or malloc: own_storages */
+	struct ckpt_document *doc;     /* owned reference */
+	struct ckpt_model *base;       /* owned reference: what this one was edited from, or NULL */
+	struct ckpt_arena *arena;      /* owned: edits, tensor list, names */
+	const struct ckpt_value *root; /* before replacement */
+	struct ckpt_storage *storages; /* the document's or BASE's, or malloc: own_storages */
 	uint32_t storage_count;
 	bool own_storages;
-	uint8_t protocol; /* of the pickle; 0: the document's */
+	uint8_t protocol;		    /* of the pickle; 0: the document's */
 	const struct ckpt_value **replaced; /* malloc: by id, NULL where nothing was */
 	uint32_t replaced_cap, next_id;
 	struct ckpt_tensor *tensors; /* malloc, in the order of the file; see has_tensors */
@@ -126,6 +127,9 @@ int ckpt_model_storage_bytes(const struct ckpt_model *model, const struct ckpt_s
 bool ckpt_model_has_tensors(const struct ckpt_model *model);
 
 void ckpt_document_unref(struct ckpt_document *doc);
+
+/* For messages: the file, or the directory. NULL: memory. */
+const char *ckpt_document_path(const struct ckpt_document *doc);
 
 /* CKPT_E_CHANGED if a file is not what it was when it was opened. */
 int ckpt_document_check_unchanged(const struct ckpt_document *doc, struct ckpt_error *err);

@@ -1,20 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/dcp.h"
 #include "set/dcp_save.h"
+#include "set/dcp_state.h"
+#include "set/dcp_values.h"
+
+#include <string.h>
+
+/* Which releases write such an index: the classes it names and the attributes it has. */
+static const char *writer_of(const struct ckpt_dcp *dcp)
+{
+	const struct ckpt_value *root = dcp->index.root, *state = ckpt_dcp_object_state(root);
+	const struct ckpt_value *properties = NULL, *entry;
+
+	if (root->u.call->func->kind == CKPT_GLOBAL &&
+	    !strncmp(root->u.call->func->u.global->module, "torch.distributed._shard.", 25))
+		return "torch 1.13";
+	for (uint32_t i = 0; i < dcp->index.entry_count && !properties; i++) {
+		entry = ckpt_dcp_object_state(dcp->index.entries[i].metadata);
+		properties = entry ? ckpt_dcp_field(entry, "properties") : NULL;
+	}
+	if (properties && properties->u.call->func->kind == CKPT_GLOBAL &&
+	    !strncmp(properties->u.call->func->u.global->module, "torch.distributed._shard.", 25))
+		return "torch 2.0 to 2.2";
+	if (ckpt_dcp_field(state, "version"))
+		return "torch 2.9 or later";
+	return ckpt_dcp_field(state, "storage_meta") ? "torch 2.4 to 2.8" : "torch 2.3";
+}
 
 static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	const struct ckpt_dcp *dcp = ckpt_dcp_of(model);
 
 	out->format = "DCP directory";
-	out->writer = "";
+	out->writer = writer_of(dcp);
 	out->profile = "";
 	out->archive_name = "";
 	out->byteorder = "";
 	ckpt_document_disk_bytes(model->doc, &out->file_nbytes);
 	out->record_count = dcp->index.chunk_count;
-	out->has_crc = true;
-	out->alignment = 64;
+	out->pickle_nbytes = ckpt_source_size(model->doc->source);
+	out->file_count = dcp->index.file_count;
 }
 
 static int save(const struct ckpt_model *model, const char *path,
@@ -28,6 +53,7 @@ static int save(const struct ckpt_model *model, const char *path,
 
 const struct ckpt_format ckpt_format_dcp = {
 	.name = "DCP directory",
+	.notes = ckpt_dcp_tell_state,
 	.save = save,
 	.save_in_place = ckpt_dcp_save_in_place,
 	.describe = describe,

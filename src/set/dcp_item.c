@@ -72,23 +72,26 @@ int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chu
 				      : rc;
 }
 
-/* "'model.w', item at 1234: what was wrong"; the place inside of the item is left out. */
+/* "'model.w' in __0_0.distcp at 1234: what was wrong"; the place inside of the item is left out. */
 static int fail_item(const struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_dcp_chunk *chunk,
 		     int rc, struct ckpt_error *err)
 {
 	const struct ckpt_value *fqn = dcp->index.entries[entry].fqn;
 	struct ckpt_error inner;
-	char shown[SHOWN], where[40] = "";
+	char shown[SHOWN], file[SHOWN], where[SHOWN + 40] = "";
 
 	if (!err || rc == CKPT_E_NOMEM || rc == CKPT_E_CANCELLED)
 		return rc;
 	inner = *err;
 	ckpt_escape(shown, sizeof(shown), fqn->u.bytes.ptr, fqn->u.bytes.len);
 	if (chunk && chunk->file != CKPT_DCP_NO_FILE)
-		snprintf(where, sizeof(where), ", item at %" PRIu64, chunk->off);
+		snprintf(where, sizeof(where), " in %s at %" PRIu64,
+			 ckpt_escape(file, sizeof(file), dcp->index.files[chunk->file],
+				     strlen(dcp->index.files[chunk->file])),
+			 chunk->off);
 	ckpt_fail(err, rc, "'%s'%s: %s", shown, where, inner.text);
 	err->sys_errno = inner.sys_errno;
-	return ckpt_error_at(err, rc, inner.path[0] ? inner.path : dcp->path, NULL, CKPT_NO_OFFSET);
+	return ckpt_error_at(err, rc, dcp->path, NULL, CKPT_NO_OFFSET);
 }
 
 /* ---- tensors ---- */

@@ -548,6 +548,7 @@ static struct ckpt_document *new_document(const char *path, struct ckpt_source *
 	doc->storage_bytes = storage_bytes;
 	doc->check_unchanged = check_unchanged;
 	doc->disk_bytes = disk_bytes;
+	doc->path = dcp->path;
 	if (!dcp->path || !dcp->arena) {
 		ckpt_document_unref(doc);
 		return NULL;

@@ -7,13 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *ckpt_dcp_model_path(const struct ckpt_model *model)
-{
-	if (model->doc->format == &ckpt_format_dcp)
-		return ckpt_dcp_of(model)->path;
-	return ckpt_source_path(model->doc->source);
-}
-
 unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *o)
 {
 	return (o->flags & CKPT_SAVE_REPLACE ? CKPT_FOLDER_REPLACE : 0u) |
@@ -23,7 +16,7 @@ unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *o)
 /* Is the input PATH, or a file somewhere below it? Then replacing PATH would destroy it. */
 static bool holds_input(const struct ckpt_model *model, const char *path)
 {
-	const char *in = ckpt_dcp_model_path(model);
+	const char *in = ckpt_document_path(model->doc);
 	char *out_real = realpath(path, NULL), *in_real = in ? realpath(in, NULL) : NULL;
 	size_t len = out_real ? strlen(out_real) : 0;
 	bool holds = out_real && in_real && !strncmp(out_real, in_real, len) &&

@@ -38,7 +38,4 @@ unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *options);
 int ckpt_dcp_write_file(const char *path, const struct ckpt_buf *bytes, unsigned flags,
 			struct ckpt_error *err);
 
-/* For messages: the directory, or the file, that a model came from. */
-const char *ckpt_dcp_model_path(const struct ckpt_model *model);
-
 #endif

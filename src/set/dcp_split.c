@@ -385,7 +385,7 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 		rc = check_source(model, err);
 	if (rc == 0)
 		rc = plan(&s);
-	rc = ckpt_error_at(err, rc, ckpt_dcp_model_path(model), NULL, CKPT_NO_OFFSET);
+	rc = ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && !(options->flags & CKPT_SAVE_DRY_RUN))
 		rc = ckpt_folder_open(path, CKPT_DCP_MARK, s.total + ITEM_ROOM * s.out.chunk_count,
 				      flags, &s.folder, err);
@@ -395,7 +395,7 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 		rc = write_index(&s, &total);
 	if (rc == 0)
 		rc = ckpt_document_check_unchanged(model->doc, err);
-	rc = ckpt_error_at(err, rc, ckpt_dcp_model_path(model), NULL, CKPT_NO_OFFSET);
+	rc = ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && s.folder) {
 		rc = ckpt_folder_commit(s.folder, err);
 		s.folder = NULL;

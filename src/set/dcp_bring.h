@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_SET_DCP_BRING_H
+#define CKPT_SET_DCP_BRING_H
+
+#include "base/error.h"
+
+#include <ckpt/save.h>
+
+/* Takes files of one directory into another: shares their blocks where it can, links or copies them. */
+struct ckpt_dcp_bringer {
+	const char *from, *to;
+	const struct ckpt_save_options *o;
+	struct ckpt_error *err;
+	uint64_t done, total, written; /* bytes; DONE and TOTAL for the progress */
+	bool reflinked;
+};
+
+/* The file NAME, which may have folders in front. */
+int ckpt_dcp_bring(struct ckpt_dcp_bringer *bringer, const char *name);
+
+/* All that lies beside the data files and belongs to the checkpoint, but not what an edit makes untrue. */
+int ckpt_dcp_bring_others(struct ckpt_dcp_bringer *bringer);
+
+#endif

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/dcp_state.h"
+
+#include "base/text.h"
+#include "set/listing.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * What is wrong, or may be, with a directory that has an index: files that are not there or do not fit,
+ * tensors that are not covered, traces of other saves.
+ */
+enum { MOST_OF_A_KIND = 8, SHOWN = 120, NOTE = 700 };
+
+struct teller {
+	struct ckpt_dcp *dcp;
+	void (*note)(void *ctx, const char *text);
+	void *ctx;
+	struct ckpt_listing listing;
+	uint64_t *items, *cut; /* by file: items in it, and those that reach beyond its end */
+};
+
+static void __attribute__((format(printf, 2, 3))) tell(const struct teller *t, const char *fmt, ...)
+{
+	char text[NOTE];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	t->note(t->ctx, text);
+}
+
+static const char *escaped(const char *name, char shown[SHOWN])
+{
+	return ckpt_escape(shown, SHOWN, name, strlen(name));
+}
+
+static void count_items(struct teller *t)
+{
+	const struct ckpt_dcp_index *x = &t->dcp->index;
+
+	for (uint64_t i = 0; i < x->chunk_count; i++) {
+		const struct ckpt_dcp_chunk *c = &x->chunks[i];
+		const struct ckpt_dcp_file *file;
+
+		if (c->file == CKPT_DCP_NO_FILE)
+			continue;
+		file = &t->dcp->files[c->file];
+		t->items[c->file]++;
+		if (!file->missing && (c->off > file->size || c->len > file->size - c->off))
+			t->cut[c->file]++;
+	}
+}
+
+static void tell_files(const struct teller *t)
+{
+	uint32_t told = 0, more = 0;
+	char shown[SHOWN];
+
+	for (uint32_t i = 0; i < t->dcp->index.file_count; i++) {
+		const struct ckpt_dcp_file *file = &t->dcp->files[i];
+
+		if (!file->missing && !t->cut[i])
+			continue;
+		if (told++ >= MOST_OF_A_KIND)
+			more++;
+		else if (file->missing)
+			tell(t, "'%s' is missing, which holds %" PRIu64 " of the items",
+			     escaped(file->name, shown), t->items[i]);
+		else
+			tell(t,
+			     "'%s' is too short for %" PRIu64 " of its %" PRIu64
+			     " items: it was cut, or written anew after the index",
+			     escaped(file->name, shown), t->cut[i], t->items[i]);
+	}
+	if (more)
+		tell(t, "... and %u files more", more);
+}
+
+static void tell_stale(const struct teller *t)
+{
+	const struct ckpt_listed *index = ckpt_listing_find(&t->listing, ".metadata"),
+				 *local = NULL;
+	char shown[SHOWN];
+
+	ckpt_listing_count(&t->listing, "__[0-9]*.metadata", &local);
+	if (local && index && ckpt_listed_newer(&local->mtime, &index->mtime))
+		tell(t,
+		     "'%s' is newer than .metadata: a later save with use_collectives=False left it, "
+		     "and torch would read its data through the old index; 'ckpt reindex --from-ranks' makes "
+		     "a new one",
+		     escaped(local->name, shown));
+	if (ckpt_listing_find(&t->listing, ".metadata.tmp"))
+		tell(t,
+		     "'.metadata.tmp' lies beside: a later save into the directory was interrupted");
+	for (uint32_t i = 0; index && i < t->dcp->index.file_count; i++) {
+		const struct ckpt_dcp_file *file = &t->dcp->files[i];
+
+		if (file->missing || !ckpt_listed_newer(&file->mtime, &index->mtime))
+			continue;
+		tell(t,
+		     "'%s' was changed after the index: a later save into the directory did not finish, "
+		     "or the files were copied one by one",
+		     escaped(file->name, shown));
+		return;
+	}
+}
+
+static void tell_unused(const struct teller *t)
+{
+	const char *first = NULL;
+	uint64_t count = 0, nbytes = 0;
+	char shown[SHOWN];
+
+	for (size_t i = 0; i < t->listing.count; i++) {
+		const struct ckpt_listed *file = &t->listing.items[i];
+		size_t len = strlen(file->name);
+
+		if (len < 7 || strcmp(file->name + len - 7, ".distcp") ||
+		    ckpt_strmap_find(&t->dcp->index.file_by_name, file->name, len))
+			continue;
+		if (!count++)
+			first = file->name;
+		nbytes += file->size;
+	}
+	if (count)
+		tell(t,
+		     "%" PRIu64 " data file%s of %" PRIu64
+		     " bytes that the index does not mention (%s): of "
+		     "an earlier save with more ranks, or of an edit in place",
+		     count, count == 1 ? "" : "s", nbytes, escaped(first, shown));
+}
+
+static void tell_tensors(const struct teller *t)
+{
+	const struct ckpt_dcp_index *x = &t->dcp->index;
+	struct ckpt_error why = CKPT_ERROR_INIT;
+	uint64_t bad = 0;
+	char shown[SHOWN];
+
+	for (uint32_t i = 0; i < x->entry_count; i++) {
+		const struct ckpt_dcp_entry *e = &x->entries[i];
+
+		if (!e->is_tensor || ckpt_dcp_check_cover(x, e, &why) == 0)
+			continue;
+		if (bad++ < MOST_OF_A_KIND)
+			tell(t, "'%s': %s",
+			     ckpt_escape(shown, SHOWN, e->fqn->u.bytes.ptr, e->fqn->u.bytes.len),
+			     why.text);
+	}
+	if (bad > MOST_OF_A_KIND)
+		tell(t, "... and %" PRIu64 " tensors more", bad - MOST_OF_A_KIND);
+	if (x->unplaced)
+		tell(t, "%u places in the index belong to no tensor and no value", x->unplaced);
+	if (t->dcp->unreadable_items)
+		tell(t, "%u value%s cannot be read: %s", t->dcp->unreadable_items,
+		     t->dcp->unreadable_items == 1 ? "" : "s", t->dcp->first_trouble);
+}
+
+int ckpt_dcp_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+			void *ctx, struct ckpt_error *err)
+{
+	struct teller t = { .dcp = ckpt_dcp_of(model), .note = note, .ctx = ctx };
+	size_t room = t.dcp->index.file_count + (size_t)1;
+	int rc = ckpt_listing_read(t.dcp->path, &t.listing, err);
+
+	t.items = calloc(room, sizeof(*t.items));
+	t.cut = calloc(room, sizeof(*t.cut));
+	if (rc == 0 && (!t.items || !t.cut))
+		rc = ckpt_fail_nomem(err);
+	if (rc == 0) {
+		count_items(&t);
+		tell_files(&t);
+		tell_stale(&t);
+		tell_tensors(&t);
+		tell_unused(&t);
+	}
+	ckpt_listing_clear(&t.listing);
+	free(t.items);
+	free(t.cut);
+	return rc;
+}
