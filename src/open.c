@@ -5,7 +5,6 @@
 #include "set/set.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 static const struct ckpt_format *const formats[] = { &ckpt_format_torch_zip };
 
@@ -24,20 +23,13 @@ static int open_source(struct ckpt_source *source, struct ckpt_model **out, stru
 	return ckpt_fail_unknown_file(source, head, len, err);
 }
 
-static bool is_folder(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
 {
 	struct ckpt_source *source;
 	int rc;
 
 	*out = NULL;
-	if (is_folder(path))
+	if (ckpt_set_is_folder(path))
 		return ckpt_set_open(path, out, err);
 	rc = ckpt_source_open(path, &source, err);
 	if (rc < 0)

@@ -67,7 +67,8 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 
 	options.flags = (s->force ? CKPT_SAVE_REPLACE : 0u) |
 			(s->no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
-			(s->dry_run ? CKPT_SAVE_DRY_RUN : 0u);
+			(s->dry_run ? CKPT_SAVE_DRY_RUN : 0u) |
+			(s->hard_link && out ? CKPT_SAVE_HARD_LINK : 0u);
 	options.reflink = (enum ckpt_reflink)reflink_of(s);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
@@ -223,6 +224,10 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 
 	if (s->in_place && s->reflink) {
 		complain("--in-place and --reflink exclude each other: there is no OUT");
+		return EXIT_USAGE;
+	}
+	if (s->in_place && s->hard_link) {
+		complain("--in-place and --hard-link exclude each other: there is no OUT");
 		return EXIT_USAGE;
 	}
 	if (s->in_place && s->no_sync) {

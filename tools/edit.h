@@ -6,7 +6,7 @@
 
 /* What all commands that edit have in common: open IN, one or more edits, one write, one summary. */
 struct edit_settings {
-	bool force, no_sync, dry_run, if_present, in_place;
+	bool force, no_sync, dry_run, if_present, in_place, hard_link;
 	const char *reflink; /* "never", "auto", "always"; NULL: never */
 };
 
@@ -18,6 +18,10 @@ struct edit_settings {
 			"replace OUT if it exists; with -i, edit links and files with several names"), \
 		OPT_STR("reflink", 0, &(s).reflink, "WHEN", \
 			"auto, always: OUT shares IN's blocks; not torch's layout; default: never"), \
+		OPT_FLAG( \
+			"hard-link", 0, &(s).hard_link, \
+			"of a directory: OUT gets hard links to IN's data files; a later save into " \
+			"either then destroys both"), \
 		OPT_FLAG("no-sync", 0, &(s).no_sync, "do not wait for the disk, like cp"), \
 		OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"), \
 		OPT_FLAG("quiet", 'q', &quiet, "print errors only")

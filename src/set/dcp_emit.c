@@ -147,7 +147,13 @@ static void put_global(struct emitter *e, uint32_t number, const char *module, c
 
 static void put_class(struct emitter *e, enum class class)
 {
-	put_global(e, class, classes[class].module, classes[class].name);
+	const char *module = classes[class].module;
+
+	if (e->out->torch_1_13 && !strcmp(module, METADATA))
+		module = "torch.distributed._shard.checkpoint.metadata";
+	else if (e->out->torch_1_13 && class == CLASS_INFO)
+		module = "torch.distributed._shard.checkpoint.filesystem";
+	put_global(e, class, module, classes[class].name);
 }
 
 static void put_word(struct emitter *e, enum word word)
@@ -346,6 +352,12 @@ static void put_place(struct emitter *e, uint32_t entry, const struct ckpt_dcp_o
 	put_int(e, chunk->off);
 	put_word(e, WORD_LENGTH);
 	put_int(e, chunk->len);
+	if (chunk->transform) {
+		put_str(e, "transform_descriptors", strlen("transform_descriptors"));
+		op(e, CKPT_OP_EMPTY_LIST);
+		put_str(e, chunk->transform, strlen(chunk->transform));
+		op(e, CKPT_OP_APPEND);
+	}
 	end_state(e);
 }
 

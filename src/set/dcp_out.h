@@ -22,7 +22,8 @@ struct ckpt_dcp_step {
 struct ckpt_dcp_out_chunk {
 	const uint64_t *offset, *shape; /* NULL for values that are no tensors */
 	uint32_t file;
-	uint64_t off, len; /* the item */
+	uint64_t off, len;     /* the item */
+	const char *transform; /* NULL: stored as it is */
 };
 
 struct ckpt_dcp_out_entry {
@@ -45,6 +46,7 @@ struct ckpt_dcp_out {
 	uint64_t chunk_count, chunk_cap;
 	const char **files; /* their names; the caller's */
 	uint32_t file_count;
+	bool torch_1_13; /* the index has the module names of 1.13, which no later release loads */
 };
 
 /*

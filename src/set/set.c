@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- a directory without an index ---- */
 
@@ -144,4 +145,49 @@ int ckpt_set_open(const char *path, struct ckpt_model **out, struct ckpt_error *
 	ckpt_listing_clear(&listing);
 	free(folder);
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
+bool ckpt_set_is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static int open_item(struct ckpt_dcp *dcp, const char *name, struct ckpt_source **out,
+		     struct ckpt_error *err)
+{
+	uint64_t *slot = ckpt_strmap_find(&dcp->index.entry_by_fqn, name, strlen(name));
+	const struct ckpt_dcp_entry *e = slot ? &dcp->index.entries[*slot] : NULL;
+	char shown[120];
+
+	ckpt_escape(shown, sizeof(shown), name, strlen(name));
+	if (!e)
+		return ckpt_fail(err, CKPT_E_NOTFOUND, "there is no '%s' in the index", shown);
+	if (!e->chunk_count)
+		return ckpt_fail(err, CKPT_E_NOTFOUND, "'%s' has no chunks", shown);
+	return ckpt_dcp_chunk_source(dcp, &dcp->index.chunks[e->first_chunk], out, err);
+}
+
+int ckpt_set_open_pickle(const char *path, const char *name, struct ckpt_source **out,
+			 struct ckpt_error *err)
+{
+	struct ckpt_model *model;
+	char *index_path;
+	int rc;
+
+	*out = NULL;
+	if (!name) {
+		if (asprintf(&index_path, "%s/.metadata", path) < 0)
+			return ckpt_fail_nomem(err);
+		rc = ckpt_source_open(index_path, out, err);
+		free(index_path);
+		return rc;
+	}
+	rc = ckpt_set_open(path, &model, err);
+	if (rc < 0)
+		return rc;
+	rc = open_item(ckpt_dcp_of(model), name, out, err);
+	ckpt_close(model); /* the item holds its file */
+	return rc;
 }

@@ -10,4 +10,13 @@
  */
 int ckpt_set_open(const char *path, struct ckpt_model **out, struct ckpt_error *err);
 
+bool ckpt_set_is_folder(const char *path);
+
+/*
+ * The pickle of the directory's index (NAME NULL), or the item of the value or tensor NAME: of a tensor its
+ * first chunk, as a torch.save file. *OUT is the caller's.
+ */
+int ckpt_set_open_pickle(const char *path, const char *name, struct ckpt_source **out,
+			 struct ckpt_error *err);
+
 #endif

@@ -95,8 +95,23 @@ static int gather(const struct box *b, const struct ckpt_mosaic_tile *t, struct 
 
 static int fail_stream(const struct box *b)
 {
-	return ckpt_fail(b->err, CKPT_E_UNSUPPORTED,
-			 "a part of it would have to be taken out of compressed bytes");
+	return ckpt_fail(
+		b->err, CKPT_E_UNSUPPORTED,
+		"rows would have to be taken out of bytes that come front to back only (compressed, or "
+		"cast)");
+}
+
+/* A stretch of bytes that come front to back only: what is before it is read, and dropped. */
+static int skip_to(const struct box *b, const struct ckpt_mosaic_tile *t, uint64_t first,
+		   uint64_t len, struct ckpt_recipe *out)
+{
+	struct ckpt_skip *skip = ckpt_arena_alloc(b->arena, sizeof(*skip));
+
+	if (!skip)
+		return ckpt_arena_fail(b->arena, b->err);
+	*skip = (struct ckpt_skip){ t->bytes, first, len };
+	*out = ckpt_skip_recipe(skip);
+	return 0;
 }
 
 /* The items of a tile, one behind the other. */
@@ -110,7 +125,7 @@ static int tile_recipe(const struct box *b, const struct ckpt_mosaic_tile *t,
 		return 0;
 	}
 	if (!ckpt_recipe_is_random(&t->bytes))
-		return fail_stream(b);
+		return is_side_by_side(b, t) ? skip_to(b, t, first, len, out) : fail_stream(b);
 	if (!is_side_by_side(b, t))
 		return gather(b, t, out);
 	*out = ckpt_recipe_part(&t->bytes, first, len);

@@ -128,3 +128,41 @@ int ckpt_recipe_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	*out = &s->base;
 	return 0;
 }
+
+/* ---- a part of a stream ---- */
+
+enum { SKIPPED_AT_ONCE = 64 << 10 };
+
+static int open_skipped(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
+			struct ckpt_error *err)
+{
+	const struct ckpt_skip *skip = recipe->ctx;
+	uint8_t *buf = malloc(SKIPPED_AT_ONCE);
+	int rc = buf ? ckpt_recipe_stream(&skip->inner, out, err) : ckpt_fail_nomem(err);
+
+	if (rc < 0) {
+		free(buf);
+		*out = NULL;
+		return rc;
+	}
+	for (uint64_t left = skip->off; rc == 0 && left;) {
+		size_t n = left < SKIPPED_AT_ONCE ? (size_t)left : SKIPPED_AT_ONCE;
+
+		rc = (*out)->read(*out, buf, n, err);
+		left -= n;
+	}
+	free(buf);
+	if (rc < 0) {
+		(*out)->close(*out);
+		*out = NULL;
+	}
+	return rc;
+}
+
+struct ckpt_recipe ckpt_skip_recipe(const struct ckpt_skip *skip)
+{
+	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_STREAM,
+				     .len = skip->len,
+				     .open = open_skipped,
+				     .ctx = (void *)skip };
+}

@@ -39,6 +39,15 @@ bool ckpt_recipe_is_random(const struct ckpt_recipe *recipe);
 /* LEN bytes at OFF of RECIPE, which must be random. */
 struct ckpt_recipe ckpt_recipe_part(const struct ckpt_recipe *recipe, uint64_t off, uint64_t len);
 
+/* LEN bytes at OFF of any recipe. */
+struct ckpt_skip {
+	struct ckpt_recipe inner;
+	uint64_t off, len;
+};
+
+/* As a stream that reads what is before OFF, too. Borrows SKIP, which has to live as long as the recipe. */
+struct ckpt_recipe ckpt_skip_recipe(const struct ckpt_skip *skip);
+
 /* The bytes of any recipe as a stream, to be closed by the caller. Borrows RECIPE. */
 int ckpt_recipe_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 		       struct ckpt_error *err);

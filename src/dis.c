@@ -3,6 +3,7 @@
 #include "format/torch_zip.h"
 #include "io/source.h"
 #include "pickle/dis.h"
+#include "set/set.h"
 #include "zipfmt/index.h"
 
 #include <ckpt/dis.h>
@@ -65,17 +66,14 @@ static int read_bare(struct ckpt_source *source, uint8_t **bytes, size_t *len,
 	return ckpt_source_read(source, 0, *bytes, *len, err);
 }
 
-int ckpt_disassemble(const char *path, const char *record, int (*emit)(void *ctx, const char *line),
-		     void *ctx, struct ckpt_error *err)
+static int disassemble(struct ckpt_source *source, const char *record,
+		       int (*emit)(void *ctx, const char *line), void *ctx, struct ckpt_error *err)
 {
-	struct ckpt_source *source;
 	uint8_t *bytes = NULL, head[4] = { 0 };
 	char name[160] = "";
 	size_t len = 0;
-	int rc = ckpt_source_open(path, &source, err);
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	ckpt_source_read(source, 0, head, sizeof(head), NULL);
 	if (!memcmp(head, "PK\x03\x04", 4))
 		rc = read_from_zip(source, record, &bytes, &len, name, sizeof(name), err);
@@ -88,6 +86,20 @@ int ckpt_disassemble(const char *path, const char *record, int (*emit)(void *ctx
 		rc = ckpt_error_at(err, rc, NULL, name[0] ? name : NULL, CKPT_NO_OFFSET);
 	}
 	free(bytes);
-	ckpt_source_unref(source);
+	return rc;
+}
+
+int ckpt_disassemble(const char *path, const char *record, int (*emit)(void *ctx, const char *line),
+		     void *ctx, struct ckpt_error *err)
+{
+	struct ckpt_source *source;
+	bool folder = ckpt_set_is_folder(path);
+	int rc = folder ? ckpt_set_open_pickle(path, record, &source, err)
+			: ckpt_source_open(path, &source, err);
+
+	if (rc == 0) {
+		rc = disassemble(source, folder ? NULL : record, emit, ctx, err);
+		ckpt_source_unref(source);
+	}
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_DCP_H
+#define CKPT_DCP_H
+
+#include <ckpt/save.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What belongs to directories of torch.distributed.checkpoint (DCP) alone. */
+
+struct ckpt_reindex_options {
+	size_t size;
+	/* CKPT_SAVE_REPLACE, CKPT_SAVE_NO_SYNC, CKPT_SAVE_DRY_RUN, CKPT_SAVE_HARD_LINK */
+	unsigned flags;
+	/*
+	 * The oldest torch that has to load it: "2.0" or later gives the form that all of them load; "1.13"
+	 * gives that of 1.13, which no other loads. NULL: "2.0".
+	 */
+	const char *for_torch;
+	bool from_ranks; /* from the indexes of single ranks, although there is a .metadata */
+};
+#define CKPT_REINDEX_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_reindex_options) \
+	}
+
+struct ckpt_reindex_report {
+	size_t size;
+	const char *source; /* what the index was made from: ".metadata", ".metadata.tmp", ... */
+	uint32_t indexes;   /* how many files that were */
+	uint64_t entries, chunks;
+	uint64_t uncovered; /* tensors whose chunks do not cover them: torch loads those wrongly */
+	uint64_t nbytes;    /* of the new index */
+};
+#define CKPT_REINDEX_REPORT_INIT \
+	{ \
+		.size = sizeof(struct ckpt_reindex_report) \
+	}
+
+/*
+ * Write the index of the directory PATH anew: for other releases of torch and Python than wrote it; of
+ * a whole .metadata.tmp that an interrupted save left; or of the indexes of single ranks
+ * (`__0.metadata` ...), which torch itself does not join. What other tools added to the index is left
+ * out. Data files stay as they are: OUT, a new directory, gets them shared, linked or copied; OUT NULL
+ * replaces the index in place, in one step.
+ *
+ * Returns 0; CKPT_E_FORMAT if there is no whole index, if ranks disagree on a tensor, or if the ranks'
+ * chunks leave a hole (an index is missing); CKPT_E_ARG; and as ckpt_save().
+ */
+CKPT_API int ckpt_reindex(const char *path, const char *out,
+			  const struct ckpt_reindex_options *options,
+			  struct ckpt_reindex_report *report, struct ckpt_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

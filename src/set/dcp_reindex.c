@@ -1,0 +1,494 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/sized.h"
+#include "base/text.h"
+#include "io/sink.h"
+#include "set/dcp_bring.h"
+#include "set/dcp_save.h"
+#include "set/listing.h"
+
+#include <ckpt/dcp.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const uint64_t MOST_INDEX = (uint64_t)4 << 30, BUDGET_BASE = 64 << 20;
+enum { BUDGET_PER_BYTE = 80, SHOWN = 120 };
+
+/* One index file. */
+struct part {
+	uint8_t *bytes;
+	struct ckpt_pickle pickle;
+	struct ckpt_dcp_index index;
+};
+
+struct reindexer {
+	char *path; /* owned */
+	const struct ckpt_reindex_options *o;
+	struct ckpt_reindex_report *report;
+	struct ckpt_listing listing;
+	struct part *parts;
+	uint32_t part_count;
+	struct ckpt_dcp_out out;
+	struct ckpt_strmap entries, files; /* of OUT: key to entry, name to file */
+	uint32_t file_cap;
+	struct ckpt_error *err;
+};
+
+/* ---- reading ---- */
+
+static int decode(struct part *p, struct ckpt_source *source, struct ckpt_error *err)
+{
+	uint64_t size = ckpt_source_size(source);
+	int rc;
+
+	if (size > MOST_INDEX)
+		return ckpt_fail(err, CKPT_E_LIMIT,
+				 "the index has %" PRIu64 " bytes, the limit is 4 GiB", size);
+	p->bytes = malloc((size_t)size + 1);
+	if (!p->bytes)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_source_read(source, 0, p->bytes, (size_t)size, err);
+	if (rc == 0)
+		rc = ckpt_pickle_decode(p->bytes, (size_t)size,
+					BUDGET_BASE + BUDGET_PER_BYTE * size, &p->pickle, err);
+	return rc == 0 ? ckpt_dcp_index_read(&p->pickle, &p->index, err) : rc;
+}
+
+static int read_part(struct reindexer *r, const char *name)
+{
+	struct part *parts = realloc(r->parts, (r->part_count + (size_t)1) * sizeof(*parts));
+	struct ckpt_source *source;
+	char *path;
+	int rc;
+
+	if (!parts)
+		return ckpt_fail_nomem(r->err);
+	r->parts = parts;
+	parts[r->part_count] = (struct part){ 0 };
+	if (asprintf(&path, "%s/%s", r->path, name) < 0)
+		return ckpt_fail_nomem(r->err);
+	rc = ckpt_source_open(path, &source, r->err);
+	if (rc == 0) {
+		rc = decode(&r->parts[r->part_count++], source, r->err);
+		ckpt_source_unref(source);
+	}
+	rc = ckpt_error_at(r->err, rc, path, NULL, CKPT_NO_OFFSET);
+	free(path);
+	return rc;
+}
+
+/* "__12.metadata" */
+static bool is_of_rank(const char *name)
+{
+	size_t digits = strspn(name + (strncmp(name, "__", 2) ? 0 : 2), "0123456789");
+
+	return !strncmp(name, "__", 2) && digits && !strcmp(name + 2 + digits, ".metadata");
+}
+
+static int read_ranks(struct reindexer *r)
+{
+	int rc = 0;
+
+	r->report->source = "indexes of single ranks";
+	for (size_t i = 0; rc == 0 && i < r->listing.count; i++)
+		if (is_of_rank(r->listing.items[i].name))
+			rc = read_part(r, r->listing.items[i].name);
+	if (rc == 0 && !r->part_count)
+		rc = ckpt_fail(r->err, CKPT_E_FORMAT,
+			       "has no indexes of single ranks (__0.metadata)");
+	return rc;
+}
+
+static int read_sources(struct reindexer *r)
+{
+	bool has_index = ckpt_listing_find(&r->listing, ".metadata"),
+	     has_temporary = ckpt_listing_find(&r->listing, ".metadata.tmp");
+	size_t ranks = ckpt_listing_count(&r->listing, "__[0-9]*.metadata", NULL);
+
+	if (r->o->from_ranks || (!has_index && ranks))
+		return read_ranks(r);
+	r->report->source = has_index ? ".metadata" : ".metadata.tmp";
+	if (has_index || has_temporary)
+		return read_part(r, r->report->source);
+	return ckpt_fail(
+		r->err, CKPT_E_FORMAT,
+		"has no .metadata, no .metadata.tmp and no indexes of ranks: there is nothing "
+		"to make an index of");
+}
+
+/* ---- joining ---- */
+
+static int fail_entry(struct reindexer *r, const struct ckpt_dcp_entry *e, const char *what)
+{
+	char shown[SHOWN];
+
+	return ckpt_fail(r->err, CKPT_E_FORMAT, "'%s' %s",
+			 ckpt_escape(shown, sizeof(shown), e->fqn->u.bytes.ptr,
+				     e->fqn->u.bytes.len),
+			 what);
+}
+
+static int file_number(struct reindexer *r, const char *name, uint32_t *out)
+{
+	uint64_t *slot;
+	bool there;
+
+	slot = ckpt_strmap_insert(&r->files, name, strlen(name), r->out.file_count, &there);
+	if (!slot)
+		return ckpt_fail_nomem(r->err);
+	*out = (uint32_t)*slot;
+	if (there)
+		return 0;
+	if (r->out.file_count == r->file_cap) {
+		uint32_t cap = r->file_cap ? r->file_cap * 2 : 16;
+		const char **grown = ckpt_arena_alloc(r->out.arena, cap * sizeof(*grown));
+
+		if (!grown)
+			return ckpt_arena_fail(r->out.arena, r->err);
+		if (r->out.file_count)
+			memcpy(grown, r->out.files, r->out.file_count * sizeof(*grown));
+		r->out.files = grown;
+		r->file_cap = cap;
+	}
+	r->out.files[r->out.file_count++] = name;
+	return 0;
+}
+
+static bool is_empty(const struct ckpt_dcp_chunk *c, uint32_t ndim)
+{
+	for (uint32_t i = 0; c->shape && i < ndim; i++)
+		if (!c->shape[i])
+			return true;
+	return false;
+}
+
+static int add_chunk(struct reindexer *r, const struct ckpt_dcp_index *x,
+		     const struct ckpt_dcp_entry *e, const struct ckpt_dcp_chunk *c)
+{
+	struct ckpt_dcp_out_chunk chunk = { .offset = c->offset,
+					    .shape = c->shape,
+					    .off = c->off,
+					    .len = c->len,
+					    .transform = c->transform };
+	int rc;
+
+	if (is_empty(c, e->ndim))
+		return 0;
+	if (c->file == CKPT_DCP_NO_FILE)
+		return fail_entry(r, e, "has a chunk of which the index does not say where it is");
+	rc = file_number(r, x->files[c->file], &chunk.file);
+	return rc < 0 ? rc : ckpt_dcp_out_add_chunk(&r->out, &chunk, r->err);
+}
+
+static int path_of(struct reindexer *r, const struct ckpt_dcp_entry *e,
+		   struct ckpt_dcp_out_entry *out)
+{
+	uint32_t depth = e->path ? e->path->u.seq.count : 1;
+	struct ckpt_dcp_step *path = ckpt_arena_calloc(r->out.arena, depth, sizeof(*path));
+
+	if (!path)
+		return ckpt_arena_fail(r->out.arena, r->err);
+	for (uint32_t i = 0; i < depth; i++) {
+		const struct ckpt_value *step = e->path ? e->path->u.seq.items[i] : e->fqn;
+
+		if (step->kind == CKPT_INT)
+			path[i].position = (uint64_t)step->u.integer;
+		else
+			path[i] = (struct ckpt_dcp_step){ step->u.bytes.ptr, step->u.bytes.len, 0 };
+	}
+	out->path = path;
+	out->depth = depth;
+	return 0;
+}
+
+static int add_entry(struct reindexer *r, const struct ckpt_dcp_entry *e)
+{
+	struct ckpt_dcp_out_entry *out;
+
+	if (r->out.entry_count == r->out.entry_cap) {
+		uint32_t cap = r->out.entry_cap ? r->out.entry_cap * 2 : 64;
+		void *items = realloc(r->out.entries, cap * sizeof(*r->out.entries));
+
+		if (!items)
+			return ckpt_fail_nomem(r->err);
+		r->out.entries = items;
+		r->out.entry_cap = cap;
+	}
+	out = &r->out.entries[r->out.entry_count++];
+	*out = (struct ckpt_dcp_out_entry){ .fqn = e->fqn->u.bytes.ptr,
+					    .fqn_len = e->fqn->u.bytes.len,
+					    .value = e->fqn,
+					    .is_tensor = e->is_tensor,
+					    .alias_of = UINT32_MAX };
+	out->tensor.dtype = e->dtype;
+	out->tensor.shape = e->shape;
+	out->tensor.ndim = e->ndim;
+	return path_of(r, e, out);
+}
+
+/* All entries, in the order in which the parts name them first. */
+static int list_entries(struct reindexer *r)
+{
+	int rc = 0;
+
+	for (uint32_t p = 0; rc == 0 && p < r->part_count; p++) {
+		const struct ckpt_dcp_index *x = &r->parts[p].index;
+
+		for (uint32_t i = 0; rc == 0 && i < x->entry_count; i++) {
+			const struct ckpt_value *fqn = x->entries[i].fqn;
+			bool there;
+
+			if (!ckpt_strmap_insert(&r->entries, fqn->u.bytes.ptr, fqn->u.bytes.len,
+						r->out.entry_count, &there))
+				return ckpt_fail_nomem(r->err);
+			if (!there)
+				rc = add_entry(r, &x->entries[i]);
+		}
+	}
+	return rc;
+}
+
+static bool agree(const struct ckpt_dcp_out_entry *a, const struct ckpt_dcp_entry *b)
+{
+	bool same = a->is_tensor == b->is_tensor && a->tensor.dtype == b->dtype &&
+		    a->tensor.ndim == b->ndim;
+
+	for (uint32_t i = 0; same && i < b->ndim; i++)
+		same = a->tensor.shape[i] == b->shape[i];
+	return same;
+}
+
+/* Has another rank written the same block, or value, already? Every rank keeps what is replicated. */
+static bool is_there(const struct reindexer *r, const struct ckpt_dcp_out_entry *out,
+		     const struct ckpt_dcp_chunk *c)
+{
+	for (uint64_t i = out->first_chunk; i < r->out.chunk_count; i++)
+		if (!out->is_tensor || !memcmp(r->out.chunks[i].offset, c->offset,
+					       out->tensor.ndim * sizeof(*c->offset)))
+			return true;
+	return false;
+}
+
+/* The chunks of one entry, of all parts that have it. */
+static int join_entry(struct reindexer *r, struct ckpt_dcp_out_entry *out)
+{
+	int rc = 0;
+
+	out->first_chunk = r->out.chunk_count;
+	for (uint32_t p = 0; rc == 0 && p < r->part_count; p++) {
+		const struct ckpt_dcp_index *x = &r->parts[p].index;
+		uint64_t *slot = ckpt_strmap_find(&x->entry_by_fqn, out->fqn, out->fqn_len);
+		const struct ckpt_dcp_entry *e = slot ? &x->entries[*slot] : NULL;
+
+		if (e && !agree(out, e))
+			return fail_entry(r, e,
+					  "is of another shape or dtype in another rank's index");
+		for (uint64_t i = 0; rc == 0 && e && i < e->chunk_count; i++) {
+			const struct ckpt_dcp_chunk *c = &x->chunks[e->first_chunk + i];
+
+			if (r->part_count == 1 || !is_there(r, out, c))
+				rc = add_chunk(r, x, e, c);
+		}
+	}
+	out->chunk_count = r->out.chunk_count - out->first_chunk;
+	return rc;
+}
+
+/* By means of a table of its own, as the check wants one. */
+static int check_cover(struct reindexer *r, const struct ckpt_dcp_out_entry *out)
+{
+	struct ckpt_dcp_entry e = { .is_tensor = true,
+				    .dtype = out->tensor.dtype,
+				    .ndim = out->tensor.ndim,
+				    .shape = out->tensor.shape,
+				    .chunk_count = out->chunk_count };
+	struct ckpt_dcp_index index = { .files = r->out.files };
+	struct ckpt_error why = CKPT_ERROR_INIT;
+	char shown[SHOWN];
+	int rc;
+
+	index.chunks = calloc(out->chunk_count + 1, sizeof(*index.chunks));
+	if (!index.chunks)
+		return ckpt_fail_nomem(r->err);
+	for (uint64_t i = 0; i < out->chunk_count; i++) {
+		const struct ckpt_dcp_out_chunk *c = &r->out.chunks[out->first_chunk + i];
+
+		index.chunks[i] = (struct ckpt_dcp_chunk){ .offset = c->offset,
+							   .shape = c->shape,
+							   .file = c->file };
+	}
+	rc = ckpt_dcp_check_cover(&index, &e, &why);
+	free(index.chunks);
+	if (rc == 0)
+		return 0;
+	r->report->uncovered++;
+	if (r->part_count < 2)
+		return 0; /* it is no worse than it was */
+	return ckpt_fail(r->err, rc, "'%s': %s: is the index of a rank missing?",
+			 ckpt_escape(shown, sizeof(shown), out->fqn, out->fqn_len), why.text);
+}
+
+static int join(struct reindexer *r)
+{
+	int rc;
+
+	r->out.arena = ckpt_arena_new(UINT64_MAX >> 1);
+	rc = r->out.arena ? list_entries(r) : ckpt_fail_nomem(r->err);
+	for (uint32_t i = 0; rc == 0 && i < r->out.entry_count; i++) {
+		rc = join_entry(r, &r->out.entries[i]);
+		if (rc == 0 && r->out.entries[i].is_tensor)
+			rc = check_cover(r, &r->out.entries[i]);
+	}
+	return rc;
+}
+
+/* ---- writing ---- */
+
+static unsigned sink_flags(const struct reindexer *r)
+{
+	return r->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
+}
+
+static int write_index(struct reindexer *r, const char *folder, const struct ckpt_buf *index,
+		       unsigned flags)
+{
+	char *path;
+	int rc;
+
+	if (asprintf(&path, "%s/.metadata", folder) < 0)
+		return ckpt_fail_nomem(r->err);
+	rc = ckpt_dcp_write_file(path, index, flags, r->err);
+	free(path);
+	return rc;
+}
+
+static int write_in_place(struct reindexer *r, const struct ckpt_buf *index)
+{
+	int rc = write_index(r, r->path, index, CKPT_SINK_REPLACE);
+	char *path;
+
+	if (rc == 0 && !strcmp(r->report->source, ".metadata.tmp") &&
+	    asprintf(&path, "%s/.metadata.tmp", r->path) >= 0) {
+		unlink(path); /* it has done its work */
+		free(path);
+	}
+	return rc;
+}
+
+static int write_folder(struct reindexer *r, const char *out, const struct ckpt_buf *index)
+{
+	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_dcp_bringer b = { .from = r->path, .o = &o, .err = r->err };
+	struct ckpt_folder *folder;
+	int rc;
+
+	o.flags = r->o->flags;
+	rc = ckpt_folder_open(out, CKPT_DCP_MARK, 0, ckpt_dcp_folder_flags(&o), &folder, r->err);
+	if (rc < 0)
+		return rc;
+	b.to = ckpt_folder_temp_path(folder);
+	for (uint32_t i = 0; rc == 0 && i < r->out.file_count; i++)
+		rc = ckpt_dcp_bring(&b, r->out.files[i]);
+	if (rc == 0)
+		rc = ckpt_dcp_bring_others(&b);
+	if (rc == 0)
+		rc = write_index(r, b.to, index, sink_flags(r));
+	if (rc == 0)
+		return ckpt_folder_commit(folder, r->err);
+	ckpt_folder_discard(folder);
+	return rc;
+}
+
+static int write_out(struct reindexer *r, const char *out)
+{
+	struct ckpt_buf index = { 0 };
+	int rc = ckpt_dcp_emit_index(&r->out, &index, r->err);
+
+	r->report->entries = r->out.entry_count;
+	r->report->chunks = r->out.chunk_count;
+	r->report->indexes = r->part_count;
+	r->report->nbytes = index.len;
+	if (rc == 0 && !(r->o->flags & CKPT_SAVE_DRY_RUN))
+		rc = out ? write_folder(r, out, &index) : write_in_place(r, &index);
+	ckpt_buf_clear(&index);
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+static int choose_form(struct reindexer *r)
+{
+	const char *version = r->o->for_torch;
+	const struct ckpt_profile *profile = version ? ckpt_profile_find(version) : NULL;
+
+	if (!version)
+		return 0;
+	if (profile && !strcmp(profile->since, "1.13"))
+		r->out.torch_1_13 = version[0] == '1';
+	else if (!profile || profile->major < 2)
+		return ckpt_fail(
+			r->err, CKPT_E_ARG,
+			"torch '%.40s': wanted a version from 1.13 on, before which there were "
+			"no such directories",
+			version);
+	return 0;
+}
+
+static void clear(struct reindexer *r)
+{
+	for (uint32_t i = 0; i < r->part_count; i++) {
+		ckpt_dcp_index_clear(&r->parts[i].index);
+		ckpt_pickle_clear(&r->parts[i].pickle);
+		free(r->parts[i].bytes);
+	}
+	free(r->parts);
+	ckpt_dcp_out_clear(&r->out);
+	ckpt_strmap_clear(&r->entries);
+	ckpt_strmap_clear(&r->files);
+	ckpt_listing_clear(&r->listing);
+	free(r->path);
+}
+
+static int reindex(struct reindexer *r, const char *out)
+{
+	int rc = ckpt_listing_read(r->path, &r->listing, r->err);
+
+	if (rc == 0)
+		rc = choose_form(r);
+	if (rc == 0)
+		rc = read_sources(r);
+	if (rc == 0)
+		rc = join(r);
+	return rc == 0 ? write_out(r, out) : rc;
+}
+
+int ckpt_reindex(const char *path, const char *out, const struct ckpt_reindex_options *options,
+		 struct ckpt_reindex_report *report, struct ckpt_error *err)
+{
+	struct ckpt_reindex_options o = CKPT_REINDEX_OPTIONS_INIT;
+	struct ckpt_reindex_report local = CKPT_REINDEX_REPORT_INIT;
+	struct reindexer r = { .o = &o, .report = &local, .err = err };
+	size_t len = strlen(path);
+	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
+
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(local), err);
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	r.path = strndup(path, len);
+	if (rc == 0 && !r.path)
+		rc = ckpt_fail_nomem(err);
+	if (rc == 0 && out)
+		rc = ckpt_folder_check(out, CKPT_DCP_MARK,
+				       o.flags & CKPT_SAVE_REPLACE ? CKPT_FOLDER_REPLACE : 0u, err);
+	if (rc == 0)
+		rc = reindex(&r, out);
+	rc = ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+	if (rc == 0)
+		ckpt_sized_give(report, &local);
+	clear(&r);
+	return rc;
+}

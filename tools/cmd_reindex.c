@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static bool in_place, force, hard_link, no_sync, dry_run, from_ranks;
+static const char *for_torch;
+
+static const struct opt opts[] = {
+	OPT_FLAG("in-place", 'i', &in_place, "instead of OUT: replace the index in DIR itself"),
+	OPT_STR("for-torch", 0, &for_torch, "VERSION",
+		"the oldest torch that has to load it: 1.13, or 2.0 and later; default: 2.0"),
+	OPT_FLAG("from-ranks", 0, &from_ranks,
+		 "from the indexes of single ranks, although there is a .metadata"),
+	OPT_FLAG("force", 'f', &force, "replace OUT if it is such a directory"),
+	OPT_FLAG("hard-link", 0, &hard_link,
+		 "OUT gets hard links to the data files: a later save into either destroys both"),
+	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
+	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
+	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_reindex = {
+	.name = "reindex",
+	.operands = "DIR OUT",
+	.summary = "write the index (.metadata) of a sharded checkpoint anew: for other torch "
+		   "versions, or after a crash",
+	.details =
+		"The new index loads in every torch from 2.0 on and every Python from 3.8 on, whatever wrote\n"
+		"the old one. If a save was interrupted when it had written all but the name of its index, the\n"
+		"index is taken from .metadata.tmp; if every rank wrote one of its own (use_collectives=False),\n"
+		"they are joined. Data files are not touched. What other tools added to the index, such as\n"
+		"Megatron-Core's attributes, is left out.\n",
+	.examples = "  ckpt reindex -i checkpoint-1000/\n"
+		    "  ckpt reindex --for-torch 2.2 checkpoint-1000/ for-older-torch/\n",
+	.opts = opts,
+	.least = 2,
+	.most = 2,
+	.one_less = &in_place,
+	.run = run,
+};
+
+static void tell(const struct ckpt_reindex_report *r)
+{
+	char number[32], chunks[32], size[16];
+
+	if (quiet)
+		return;
+	printf("%s keys and %s items from %s", grouped(r->entries, number),
+	       grouped(r->chunks, chunks), r->source);
+	if (r->indexes > 1)
+		printf(" (%u)", r->indexes);
+	if (r->uncovered)
+		printf(", %s tensors not covered by their chunks", grouped(r->uncovered, number));
+	printf(dry_run ? ", an index of %s would be written (dry run)\n"
+		       : ", an index of %s written\n",
+	       size_phrase(r->nbytes, size));
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_reindex_options options = CKPT_REINDEX_OPTIONS_INIT;
+	struct ckpt_reindex_report report = CKPT_REINDEX_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	int first = parse_options(&cmd_reindex, argc, argv), code;
+	const char *out;
+
+	if (first < 0)
+		return -1 - first;
+	out = in_place ? NULL : argv[first + 1];
+	code = refuse_names(argv[first], out ? out : "OUT");
+	if (code != EXIT_FINE)
+		return code;
+	options.for_torch = for_torch;
+	options.from_ranks = from_ranks;
+	options.flags = (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
+			(dry_run ? CKPT_SAVE_DRY_RUN : 0u) | (hard_link ? CKPT_SAVE_HARD_LINK : 0u);
+	catch_signals();
+	if (ckpt_reindex(argv[first], out, &options, &report, &err) < 0)
+		code = save_failed(&err, force);
+	else
+		tell(&report);
+	if (code != EXIT_FINE)
+		end_by_signal();
+	return finish_output(code);
+}
