@@ -17,7 +17,9 @@ import peak  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
-CASES = ("sync", "nosync", "torch", "small", "storages", "look", "memory", "remap", "cast", "inplace", "reflink")
+CASES = ("sync", "nosync", "torch", "small", "storages", "look", "memory", "remap", "cast", "inplace", "reflink",
+         "dcp", "dcp-large")
+RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
 
@@ -45,6 +47,13 @@ def size_text(nbytes):
 
 def time_text(seconds):
     return "%.1f ms" % (seconds * 1e3) if abs(seconds) < 1 else "%.2f s" % seconds
+
+
+def files_of(path):
+    """The file, or all files below the directory."""
+    if not os.path.isdir(path):
+        return [path]
+    return [os.path.join(folder, name) for folder, _, names in os.walk(path) for name in names]
 
 
 def touch_free_memory(nbytes):
@@ -91,7 +100,7 @@ class Table:
     """Rows of a plain table, printed as they come."""
 
     HEAD = ("what", "ckpt", "against", "its time", "ratio (spread)", "peak MiB", "its peak", "goal", "")
-    WIDTH = (39, 9, 16, 9, 28, 8, 8, 20, 7)
+    WIDTH = (39, 9, 18, 9, 28, 8, 8, 20, 7)
 
     def __init__(self):
         self.missed = 0
@@ -143,6 +152,15 @@ class Bench:
             self.torch.run("generate.py", kind, name, *sizes)
         return path
 
+    def directory(self, kind, *sizes):
+        """A directory of shards, made without torch."""
+        path = os.path.join(self.folder, "-".join(["dcp", kind, *map(str, sizes)]))
+        if not os.path.exists(path):
+            print("bench: making %s" % os.path.basename(path), file=sys.stderr, flush=True)
+            subprocess.run([sys.executable, os.path.join(HERE, "generate_dcp.py"), kind, path, *map(str, sizes)],
+                           check=True)
+        return path
+
     def big(self):
         return self.input("big", self.options.size, 128)
 
@@ -160,11 +178,12 @@ class Bench:
         self.clean()
         os.makedirs(self.out)
         os.sync()
-        with open(source, "rb", buffering=0) as file:
-            block = bytearray(8 << 20)
-            while file.readinto(block):
-                pass
-        touch_free_memory(5 * os.path.getsize(source) // 2)
+        block = bytearray(8 << 20)
+        for path in files_of(source):
+            with open(path, "rb", buffering=0) as file:
+                while file.readinto(block):
+                    pass
+        touch_free_memory(5 * sum(map(os.path.getsize, files_of(source))) // 2)
 
     def command(self, *argv):
         """A contender that runs ARGV."""
@@ -185,14 +204,21 @@ class Bench:
         return self.command("sh", "-c", 'cp "$1" "$2" && sync "$2"', "sh", source,
                             os.path.join(self.out, "cp.pt"))
 
-    def torch_strip(self, source, *flags):
+    def torch_run(self, script, *words):
+        """A contender that is a script with torch; it tells its time itself."""
         def run():
-            facts = json.loads(self.torch.run(
-                "torch_strip.py", os.path.basename(source), "out/torch.pt", *flags))
+            facts = json.loads(self.torch.run(script, *words))
             if "error" in facts:
                 return None
             return facts["seconds"], facts["kib"]
         return run
+
+    def torch_strip(self, source, *flags):
+        return self.torch_run("torch_strip.py", os.path.basename(source), "out/torch.pt", *flags)
+
+    def torch_says(self, *words):
+        """What torch_dcp.py finds out about results."""
+        return json.loads(self.torch.run("torch_dcp.py", *words))["same"]
 
     def series(self, source, *contenders):
         """Interleaved runs, who begins changes from round to round, the first round dropped."""
@@ -222,6 +248,13 @@ class Bench:
     def peak_row(self, what, kib, limit):
         self.table.row((what, "", "", "", "", peak.text(kib, self.floor), ""),
                        "peak <= %d MiB" % limit, kib <= limit * MIB)
+
+    def time_row(self, what, ours, limit=None):
+        """Without anything beside it."""
+        self.table.row((what, time_text(ours.median), "", "",
+                        "(%s to %s)" % (time_text(min(ours.seconds)), time_text(max(ours.seconds))),
+                        peak.text(ours.kib, self.floor), ""),
+                       "< %s" % time_text(limit) if limit else "", ours.median < limit if limit else None)
 
     # -- cases
 
@@ -435,6 +468,139 @@ class Bench:
                 self.peak_row("%s %s" % (verb, os.path.basename(source)), kib, limit)
         self.clean()
 
+    # -- directories of shards
+
+    def case_dcp(self):
+        self.dcp_merge(self.directory("big", self.options.size, 128, RANKS))
+        if self.torch_version is None:
+            print("dcp: split is left out, no torch here (CKPT_PYTHON)")
+            return
+        self.dcp_split(self.big())
+
+    def dcp_rows(self, what, source, ours, copies, theirs):
+        """OURS(*FLAGS) against two COPIES, synced and not, and each of THEIRS: (flags of ours, name, contender,
+        goal). All in the same rounds."""
+        names = [name for name, _ in copies]
+        results = self.series(source, ours(), ours("--no-sync"), *[copy for _, copy in copies],
+                              *[contender for _, _, contender, _ in theirs])
+        synced, plain, copy_synced, copy_plain, *others = results
+        text = "%s%%s %s" % (what, size_text(self.options.size))
+        self.ratio_row(text % "", synced, names[0], copy_synced, "ratio <= 1.25", lambda r: r <= 1.25)
+        self.ratio_row(text % " --no-sync", plain, names[1], copy_plain, "ratio <= 1.25", lambda r: r <= 1.25)
+        for (flags, name, _, goal), other in zip(theirs, others):
+            if other is None:
+                print("%s: left out, torch %s has none" % (name, self.torch_version))
+                continue
+            self.ratio_row(text % flags, plain if flags else synced, name, other, ">= %d x faster" % goal,
+                           lambda r, goal=goal: r >= goal, inverse=True)
+        self.peak_row("  its memory", max(synced.kib, plain.kib), 128)
+        return None not in others
+
+    def dcp_merge(self, source):
+        copy = os.path.join(self.out, "cp")
+
+        def merge(*flags):
+            return self.command(self.ckpt, "merge", *flags, source, os.path.join(self.out, "ckpt.pt"))
+        theirs = self.torch_run("torch_dcp.py", "merge", os.path.basename(source), "out/torch.pt")
+        has_torch = self.dcp_rows(
+            "merge", source, merge,
+            [("cp -r + sync FILES", self.command("sh", "-c", 'cp -r "$1" "$2" && sync "$2"/.metadata "$2"/*', "sh",
+                                                 source, copy)),
+             ("cp -r", self.command("cp", "-r", source, copy))],
+            [(" --no-sync", "dcp_to_torch_save", theirs, 6)] if self.torch_version else [])
+        if has_torch and self.torch_version:
+            self.same_merge_row(source, theirs)
+
+    def same_merge_row(self, source, theirs):
+        self.prepare(source)
+        os.makedirs(os.path.join(self.out, "a"))
+        ours = os.path.join(self.out, "a", "torch.pt")
+        self.command(self.ckpt, "merge", source, ours)()
+        theirs()
+        same = filecmp.cmp(ours, os.path.join(self.out, "torch.pt"), shallow=False)
+        self.clean()
+        self.table.row((os.path.basename(source), "", "dcp_to_torch_save", "", "", "", ""), "the same bytes", same)
+
+    def dcp_split(self, source):
+        """Torch writes one file for one rank, and syncs it; taking that away makes a pair without syncing."""
+        name, shards = os.path.basename(source), os.path.join(self.out, "ckpt")
+
+        def split(*flags):
+            return self.command(self.ckpt, "split", *flags, "--ranks", str(RANKS), source, shards)
+
+        def theirs(*flags):
+            return self.torch_run("torch_dcp.py", "split", name, "out/torch", *flags)
+        has_torch = self.dcp_rows(
+            "split", source, split, [("cp + sync FILE", self.copy_sync(source)), ("cp", self.copy(source))],
+            [("", "torch_save_to_dcp", theirs(), 5),
+             (" --no-sync", "the same, no fsync", theirs("no-sync"), 5)])
+        if not has_torch:
+            return
+        self.prepare(source)
+        split()()
+        self.torch_run("torch_dcp.py", "merge", "out/ckpt", "out/torch.pt")()
+        same = self.torch_says("same", name, "out/torch.pt")
+        self.clean()
+        self.table.row((name, "", "dcp_to_torch_save", "", "", "", ""), "the same tensors", same)
+
+    def case_dcp_large(self):
+        self.dcp_holes(self.directory("sparse", self.options.holes, 320, RANKS))
+        self.dcp_chunks(self.directory("many", self.options.chunks, RANKS))
+
+    def dcp_holes(self, source):
+        """Nothing but the time of writing: there are no tensors to move, only what is around them."""
+        target = os.path.join(self.out, "ckpt.pt")
+        rounds = []
+        for _ in range(self.options.runs):
+            self.prepare_nothing()
+            rounds.append(self.command(self.ckpt, "merge", "--no-sync", source, target)())
+        ours = Series(*zip(*rounds[1:]))
+        self.time_row("merge --no-sync %s of holes" % size_text(self.options.holes), ours)
+        self.peak_row("  its memory", ours.kib, 256)
+        facts = os.stat(target)
+        took = facts.st_blocks * 512
+        self.table.row(("  its result on disk", "", "", "", "%s of %s" % (size_text(took), size_text(facts.st_size)),
+                        "", ""), "<= 1 % of it", took <= facts.st_size // 100)
+        if self.torch_version is not None:
+            self.table.row(("  numbers at the end of each chunk", "", "torch.load", "", "", "", ""),
+                           "the right ones", self.torch_says("holes", "out/ckpt.pt", RANKS))
+        self.clean()
+
+    def dcp_chunks(self, source):
+        """Edits of names alone. In place the index is put back before every round."""
+        text = "%d chunks" % self.options.chunks
+        self.prepare(source)
+        work, links = os.path.join(self.out, "work"), os.path.join(self.out, "links")
+        shutil.copytree(source, work)
+        look, strip, link = [], [], []
+        can_link = "--hard-link" in subprocess.run([self.ckpt, "help", "strip-module"], capture_output=True, text=True,
+                                                   check=False).stdout
+        for _ in range(self.options.runs):
+            shutil.copy(os.path.join(source, ".metadata"), work)
+            shutil.rmtree(links, ignore_errors=True)
+            os.sync()
+            look.append(self.command(self.ckpt, "ls", source)())
+            strip.append(self.command(self.ckpt, "strip-module", "-i", work)())
+            if can_link:
+                link.append(self.command(self.ckpt, "strip-module", "--hard-link", source, links)())
+        rows = [("ls", look), ("strip-module -i", strip)] + [("strip-module --hard-link", link)] * can_link
+        for what, rounds in rows:
+            self.time_row("%s %s" % (what, text), Series(*zip(*rounds[1:])), 1.0)
+        self.same_strip_row(source, [work] + [links] * can_link)
+        self.clean()
+
+    def same_strip_row(self, source, stripped):
+        """Merging after the strip gives the same as before it."""
+        files = [os.path.join(self.out, str(number), "x.pt") for number in range(len(stripped) + 2)]
+        for path in files:
+            os.makedirs(os.path.dirname(path))
+        self.command(self.ckpt, "merge", source, files[0])()
+        self.command(self.ckpt, "strip-module", files[0], files[1])()
+        for one, path in zip(stripped, files[2:]):
+            self.command(self.ckpt, "merge", one, path)()
+        same = all(filecmp.cmp(files[1], path, shallow=False) for path in files[2:])
+        self.table.row(("  merged after it", "", "merged before it", "", "", "", ""), "the same bytes", same)
+
     # -- all of it
 
     def describe(self):
@@ -454,12 +620,14 @@ class Bench:
         print("peaks below %d MiB cannot be told apart\n" % (self.floor * 1.05 / MIB + 1))
 
     def run(self):
-        if shutil.disk_usage(self.folder).free < 3 * self.options.size + (2 << 30):
-            fail("'%s' has not three times the size free" % self.folder)
+        cases = self.options.only or CASES
+        times = 5 if "dcp" in cases else 3
+        if shutil.disk_usage(self.folder).free < times * self.options.size + (2 << 30):
+            fail("'%s' has not %d times the size free" % (self.folder, times))
         self.describe()
         self.table.head()
-        for name in self.options.only or CASES:
-            getattr(self, "case_" + name)()
+        for name in cases:
+            getattr(self, "case_" + name.replace("-", "_"))()
         print()
         print("%d goals NOT MET" % self.table.missed if self.table.missed else "all goals met")
         return 1 if self.table.missed else 0
@@ -479,6 +647,10 @@ def main():
     parser.add_argument("--small", type=int, default=100000, metavar="N",
                         help="tensors in the largest small-tensor file (100000)")
     parser.add_argument("--storages", type=int, default=10000, metavar="N", help="(10000)")
+    parser.add_argument("--holes", type=parse_size, default="100G",
+                        help="of the directory of shards that is nearly all holes (100G)")
+    parser.add_argument("--chunks", type=int, default=100000, metavar="N",
+                        help="in the directory of the most shards (100000)")
     parser.add_argument("--runs", type=int, default=8, metavar="N",
                         help="rounds, of which the first is dropped (8)")
     parser.add_argument("--only", action="append", choices=CASES, metavar="NAME",

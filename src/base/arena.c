@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /*
  * Under AddressSanitizer only what was handed out may be touched, with a gap behind each piece, so
@@ -22,7 +23,8 @@ enum { GAP = 8 };
 enum { GAP = 0 };
 #endif
 
-enum { FIRST_CHUNK = 4096, LARGEST_CHUNK = 1 << 20 };
+/* From HUGE on a chunk is made of huge pages, where the system has them: far fewer page faults. */
+enum { FIRST_CHUNK = 4096, HUGE = 2 << 20, LARGEST_CHUNK = 8 << 20 };
 
 struct chunk {
 	struct chunk *below;
@@ -63,17 +65,35 @@ void ckpt_arena_free(struct ckpt_arena *arena)
 	free(arena);
 }
 
+/* *SIZE: bytes behind the header, of which there may be more then. */
+static struct chunk *new_chunk(size_t *size)
+{
+	size_t whole = sizeof(struct chunk) + *size;
+	struct chunk *chunk;
+
+	if (GAP) /* gcc 14 takes poisoning for reading */
+		return calloc(1, whole);
+	if (whole < HUGE || whole > SIZE_MAX - HUGE)
+		return malloc(whole);
+	whole = (whole + HUGE - 1) / HUGE * HUGE;
+	chunk = aligned_alloc(HUGE, whole);
+	if (chunk) {
+		madvise(chunk, whole, MADV_HUGEPAGE);
+		*size = whole - sizeof(struct chunk);
+	}
+	return chunk;
+}
+
 static bool add_chunk(struct ckpt_arena *arena, size_t at_least)
 {
 	size_t size = arena->top ? arena->top->size * 2 : FIRST_CHUNK;
 	struct chunk *chunk;
 
-	if (size > LARGEST_CHUNK)
-		size = LARGEST_CHUNK;
+	if (size > LARGEST_CHUNK - sizeof(*chunk))
+		size = LARGEST_CHUNK - sizeof(*chunk);
 	if (size < at_least)
 		size = at_least;
-	/* gcc 14 takes poisoning for reading */
-	chunk = GAP ? calloc(1, sizeof(*chunk) + size) : malloc(sizeof(*chunk) + size);
+	chunk = new_chunk(&size);
 	if (!chunk)
 		return false;
 	chunk->below = arena->top;

@@ -124,6 +124,7 @@ static int save(const struct ckpt_model *model, const char *profile, unsigned fl
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	int rc;
 
+	options.format = "torch";
 	options.profile = profile;
 	options.flags = flags | CKPT_SAVE_REPLACE | CKPT_SAVE_NO_SYNC;
 	rc = ckpt_save(model, output_path(), &options, &report, &err);
@@ -268,6 +269,16 @@ static void edit_in_a_chain(const struct ckpt_model *model, bool really)
 	ckpt_close(moved);
 }
 
+void fuzz_exercise_model(const struct ckpt_model *model, bool really)
+{
+	list(model);
+	walk(model);
+	edit(model);
+	edit_more(model);
+	edit_in_a_chain(model, really);
+	save_all(model, really);
+}
+
 void fuzz_exercise_file(const uint8_t *data, size_t size)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -278,11 +289,6 @@ void fuzz_exercise_file(const uint8_t *data, size_t size)
 	REQUIRE((rc == 0) == (model != NULL));
 	if (!model)
 		return;
-	list(model);
-	walk(model);
-	edit(model);
-	edit_more(model);
-	edit_in_a_chain(model, size <= MOST_WRITTEN);
-	save_all(model, size <= MOST_WRITTEN);
+	fuzz_exercise_model(model, size <= MOST_WRITTEN);
 	ckpt_close(model);
 }

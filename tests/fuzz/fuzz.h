@@ -4,6 +4,7 @@
 
 #include <ckpt/model.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,5 +30,8 @@ void fuzz_check_error(int rc, const struct ckpt_error *err);
  * those of a whole file, which may be anything.
  */
 void fuzz_exercise_file(const uint8_t *data, size_t size);
+
+/* The same with an open checkpoint of any format. REALLY: write files, too, each one torch.save file. */
+void fuzz_exercise_model(const struct ckpt_model *model, bool really);
 
 #endif

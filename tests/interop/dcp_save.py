@@ -36,13 +36,13 @@ import torch_files  # noqa: E402
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 PLAIN = ("nested", "scalars", "dtypes", "layouts", "values", "containers", "tied", "names", "big", "table_lists",
-         "table_mixed", "table_tuple", "numpy_values")
+         "table_mixed", "table_tuple", "numpy_values", "flags", "subclasses")
 MINUTE = datetime.timedelta(seconds=60)
 
 
 def describe(error):
     lines = [line for line in str(error).split("\n") if line.strip()]
-    return "%s: %s" % (type(error).__name__, " | ".join(lines[:1] + lines[-1:]))
+    return "%s: %s" % (type(error).__name__, " | ".join(dict.fromkeys(lines[:1] + lines[-1:])))
 
 
 # ---- placing ----
@@ -248,8 +248,8 @@ def facts_of(state, folder):
 def make_plain(name, folder):
     """A file, and what torch's two converters make of it. Returns what is wrong, or None."""
     plain = os.path.join(folder, "plain", name)
-    torch.save(dcp_states.STATES[name].make(dcp_states.whole), plain + ".pt")
     try:
+        torch.save(dcp_states.STATES[name].make(dcp_states.whole), plain + ".pt")
         with contextlib.redirect_stdout(io.StringIO()):
             format_utils.torch_save_to_dcp(plain + ".pt", plain + ".dcp")
             format_utils.dcp_to_torch_save(plain + ".dcp", plain + ".torch.pt")

@@ -8,6 +8,7 @@ gives the same state without any sharding.
 
 import collections
 import datetime
+import types
 
 import torch
 
@@ -121,9 +122,10 @@ def layouts(place):
 
 @state()
 def flags(place):
-    values = numbers((3, 2), torch.complex64)
-    return {"conj": values.conj(), "neg": values.conj().imag, "both": torch._neg_view(values.conj()),
-            "turned": values.t().conj(), "plain": values}
+    def values(seed):
+        return numbers((3, 2), torch.complex64, seed)
+    return {"conj": values(1).conj(), "neg": torch._neg_view(numbers((3, 2), seed=1)),
+            "both": torch._neg_view(values(2).conj()), "turned": values(3).t().conj(), "imag": values(4).conj().imag}
 
 
 Pair = collections.namedtuple("Pair", "first second")
@@ -153,8 +155,19 @@ def containers(place):
     tensor = numbers((2, 2))
     return {"ordered": collections.OrderedDict([("z", tensor), ("a", 1)]),
             "default": collections.defaultdict(list, {"k": [1, tensor], "j": [2]}),
-            "counter": collections.Counter("aab"), "deep": [[tensor], [[{"x": 1}]]],
+            "deep": [[tensor], [[{"x": 1}]]],
             "int keys": {0: {"a": tensor + 1}, 10: {"a": tensor + 2}, 2: {"a": 3}}}
+
+
+@state()
+def mappings(place):
+    """Whatever is a mapping is opened."""
+    return {"chain": collections.ChainMap({"a": 1}), "proxy": types.MappingProxyType({"a": numbers((3,))})}
+
+
+@state()
+def subclasses(place):
+    return {"counter": collections.Counter("aab"), "user": collections.UserDict(a=numbers((2,)), b=1)}
 
 
 @state()
@@ -178,7 +191,7 @@ def names(place):
 
 @state()
 def big(place):
-    """Tensors of 64 KiB and more: those that a split does cut."""
+    """Tensors of 64 KiB and more, which a split with --keep-whole cuts, and smaller ones."""
     return {"model": {"ten": numbers((10, 2000)), "five": numbers((5, 8000), torch.bfloat16),
                       "seven": numbers((7, 1500), torch.float64), "three": numbers((3, 3000), torch.int64),
                       "even": numbers((160, 128)), "nine": numbers((9, 8000), torch.uint8), "one": numbers((1, 20000)),
@@ -205,7 +218,7 @@ def threads(place):
 
 @state(flatten=False)
 def flat(place):
-    return {"a.w": numbers((3, 2)), "b": numbers((4,)), "n": 5, "list": [1, {"x": numbers((2,))}]}
+    return {"a.w": numbers((3, 2)), "b": numbers((4,)), "n": 5, "list": [1, {"x": 2}]}
 
 
 def table():
