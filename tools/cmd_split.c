@@ -27,9 +27,9 @@ static const struct opt split_opts[] = { SHARD_OPTS };
 
 #define WHAT_IT_WRITES \
 	"Dimension 0 of every tensor is cut as torch.chunk and FSDP2 do it, and rank r's parts are in\n" \
-	"__r_0.distcp: at N ranks each opens its own file, and the first for what is not cut (scalars,\n" \
-	"numbers, texts). torch.distributed.checkpoint loads it in every torch from 2.0 on, with any\n" \
-	"number of ranks. OUT appears when it is whole.\n"
+	"__r_0.distcp: at N ranks each opens its own file, and others only for scalars, which are dealt\n" \
+	"to all files, and for values that are no tensors, in the first. torch.distributed.checkpoint\n" \
+	"loads it in every torch from 2.0 on, with any number of ranks. OUT appears when it is whole.\n"
 
 static int run_split(int argc, char **argv);
 static int run_reshard(int argc, char **argv);

@@ -20,8 +20,7 @@ struct edit_settings {
 			"auto, always: OUT shares IN's blocks; not torch's layout; default: never"), \
 		OPT_FLAG( \
 			"hard-link", 0, &(s).hard_link, \
-			"of a directory: OUT gets hard links to IN's data files; a later save into " \
-			"either then destroys both"), \
+			"of a directory: link to IN's data files; a later save into either ruins both"), \
 		OPT_FLAG("no-sync", 0, &(s).no_sync, "do not wait for the disk, like cp"), \
 		OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"), \
 		OPT_FLAG("quiet", 'q', &quiet, "print errors only")

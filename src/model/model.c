@@ -176,6 +176,8 @@ void ckpt_close(struct ckpt_model *model)
 		free(model->replaced);
 		free(model->tensors);
 		pthread_mutex_destroy(&model->listing);
+		if (model->free_held)
+			model->free_held(model->held);
 		ckpt_arena_free(model->arena);
 		ckpt_document_unref(model->doc);
 		free(model);

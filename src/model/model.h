@@ -97,6 +97,8 @@ struct ckpt_model {
 	uint32_t tensor_count, tensor_cap;
 	bool listed;
 	pthread_mutex_t listing;
+	void *held; /* owned: what else the bytes of its storages need, or NULL */
+	void (*free_held)(void *held);
 };
 
 /* Take over DOC and list storages and tensors. On failure DOC is released. */

@@ -202,7 +202,7 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 	struct level level = { .v = now(w, child), .key = key, .position = position };
 
 	w->name.len = w->levels[w->depth - 1].name_len;
-	if (w->name.len)
+	if (w->depth > 1)
 		ckpt_buf_add_u8(&w->name, '.');
 	if (key)
 		ckpt_value_key_text(key, &w->name);

@@ -35,6 +35,13 @@ struct ckpt_dcp_place {
 	struct ckpt_zip_entry *record; /* ... this one */
 };
 
+/* What torch.load and copying do with stored bytes: numbers turned around, signs turned. */
+struct ckpt_dcp_finish {
+	uint32_t swap;	 /* width of big-endian numbers; 0: little-endian ones */
+	uint32_t negate; /* width of the numbers whose signs are turned; 0: none are */
+	bool even, odd;	 /* which of them */
+};
+
 /* A DCP directory; hangs on the document. */
 struct ckpt_dcp {
 	char *path; /* owned: the directory */
@@ -46,6 +53,8 @@ struct ckpt_dcp {
 	/* by entry, malloc: what stands for it in the nested state; blocks of tensors that were opened */
 	const struct ckpt_value **values;
 	const struct ckpt_block **blocks;
+	struct ckpt_dcp_finish
+		*finish; /* malloc: by entry, what is left to do when its blocks are joined */
 	struct ckpt_dcp_place *places; /* malloc, by storage of the document */
 	pthread_mutex_t lock;	       /* of what is opened later: sources, blocks, recipes */
 	uint32_t missing_files, unreadable_items;

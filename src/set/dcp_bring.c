@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/dcp_bring.h"
 
+#include "base/text.h"
 #include "io/sink.h"
 #include "plan/mover.h"
 #include "set/listing.h"
@@ -47,7 +48,7 @@ static int make_folders(struct ckpt_dcp_bringer *s, char *path)
 
 		*slash = '\0';
 		rc = mkdir(path, 0777) < 0 && errno != EEXIST
-			     ? ckpt_fail_errno(s->err, "cannot create the folder '%s'", path)
+			     ? ckpt_fail_errno(s->err, "cannot create a folder for it")
 			     : 0;
 		*slash = '/';
 		if (rc < 0)
@@ -118,6 +119,16 @@ static int copy_file(struct ckpt_dcp_bringer *s, const char *from, const char *t
 	return rc;
 }
 
+/* The names of data files come from the index. */
+static void escape_path(struct ckpt_error *err)
+{
+	char shown[sizeof(err->path)];
+
+	if (err)
+		memcpy(err->path, ckpt_escape(shown, sizeof(shown), err->path, strlen(err->path)),
+		       sizeof(shown));
+}
+
 int ckpt_dcp_bring(struct ckpt_dcp_bringer *s, const char *name)
 {
 	char *from = NULL, *to = NULL;
@@ -129,17 +140,20 @@ int ckpt_dcp_bring(struct ckpt_dcp_bringer *s, const char *name)
 		rc = make_folders(s, to);
 	if (rc == 0 && s->o->flags & CKPT_SAVE_HARD_LINK)
 		rc = link(from, to) < 0
-			     ? ckpt_fail_errno(s->err, "cannot make a hard link of '%s'", from)
+			     ? ckpt_error_at(s->err, ckpt_fail_errno(s->err, "cannot be linked to"),
+					     from, NULL, CKPT_NO_OFFSET)
 			     : 0;
 	else if (rc == 0)
 		rc = copy_file(s, from, to);
 	free(from);
 	free(to);
+	if (rc < 0)
+		escape_path(s->err);
 	return rc;
 }
 
 /* What lies beside belongs to the checkpoint (meta.pt, common.pt), but not what an edit makes untrue. */
-static bool stays_behind(const struct ckpt_listed *file)
+static bool stays_behind(const struct ckpt_dcp_bringer *s, const struct ckpt_listed *file)
 {
 	static const char *const patterns[] = { ".metadata",	".metadata.tmp",
 						"__*.metadata", "__*.metadata.tmp",
@@ -148,7 +162,7 @@ static bool stays_behind(const struct ckpt_listed *file)
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
 		if (!fnmatch(patterns[i], file->name, 0))
 			return true;
-	return file->is_folder;
+	return file->is_folder || ckpt_strmap_find(s->data_files, file->name, strlen(file->name));
 }
 
 int ckpt_dcp_bring_others(struct ckpt_dcp_bringer *s)
@@ -157,7 +171,7 @@ int ckpt_dcp_bring_others(struct ckpt_dcp_bringer *s)
 	int rc = ckpt_listing_read(s->from, &listing, s->err);
 
 	for (size_t i = 0; rc == 0 && i < listing.count; i++)
-		if (!stays_behind(&listing.items[i]))
+		if (!stays_behind(s, &listing.items[i]))
 			rc = ckpt_dcp_bring(s, listing.items[i].name);
 	ckpt_listing_clear(&listing);
 	return rc;

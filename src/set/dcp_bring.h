@@ -3,12 +3,14 @@
 #define CKPT_SET_DCP_BRING_H
 
 #include "base/error.h"
+#include "base/strmap.h"
 
 #include <ckpt/save.h>
 
 /* Takes files of one directory into another: shares their blocks where it can, links or copies them. */
 struct ckpt_dcp_bringer {
 	const char *from, *to;
+	const struct ckpt_strmap *data_files; /* names that the index mentions: no others */
 	const struct ckpt_save_options *o;
 	struct ckpt_error *err;
 	uint64_t done, total, written; /* bytes; DONE and TOTAL for the progress */

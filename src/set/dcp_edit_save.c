@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct saver {
 	struct ckpt_dcp_edit edit;
@@ -191,6 +192,7 @@ int ckpt_dcp_save_edited(const struct ckpt_model *model, const char *path,
 	if (rc < 0)
 		return rc;
 	s.b.from = s.dcp->path;
+	s.b.data_files = &s.dcp->index.file_by_name;
 	rc = plan(&s, model);
 	rc = ckpt_error_at(err, rc, s.dcp->path, NULL, CKPT_NO_OFFSET);
 	anew = s.edit.new_data;
@@ -203,13 +205,53 @@ int ckpt_dcp_save_edited(const struct ckpt_model *model, const char *path,
 	return rc == 0 && anew ? save_anew(model, path, options, report, err) : rc;
 }
 
+/* Does the directory still have the index that was opened? */
+static bool has_old_index(struct saver *s)
+{
+	struct ckpt_source *now;
+	dev_t old_dev, dev;
+	ino_t old_ino, ino;
+	char *path;
+	bool same = false;
+
+	if (join(s, ".metadata", &path) < 0)
+		return false;
+	if (ckpt_source_open(path, &now, NULL) == 0) {
+		same = ckpt_source_identity(s->edit.model->doc->source, &old_dev, &old_ino) &&
+		       ckpt_source_identity(now, &dev, &ino) && dev == old_dev && ino == old_ino;
+		ckpt_source_unref(now);
+	}
+	free(path);
+	return same;
+}
+
+/* The new values are of no use without the new index. */
+static void drop_values(struct saver *s)
+{
+	struct ckpt_error kept;
+	char *path;
+
+	if (s->b.err)
+		kept = *s->b.err;
+	if (has_old_index(s) && join(s, s->new_file, &path) == 0) {
+		unlink(path);
+		free(path);
+	}
+	if (s->b.err)
+		*s->b.err = kept;
+}
+
 static int replace_index(struct saver *s)
 {
 	int rc = s->edit.rewrite_count ? write_values(s) : 0;
 
 	if (rc == 0)
 		rc = ckpt_document_check_unchanged(s->edit.model->doc, s->b.err);
-	return rc == 0 ? write_index(s, CKPT_SINK_REPLACE) : rc;
+	if (rc == 0)
+		rc = write_index(s, CKPT_SINK_REPLACE);
+	if (rc < 0 && s->edit.rewrite_count)
+		drop_values(s);
+	return rc;
 }
 
 int ckpt_dcp_save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,

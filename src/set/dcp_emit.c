@@ -434,11 +434,12 @@ void ckpt_dcp_emit_tensor(enum ckpt_dtype dtype, const uint64_t *shape, uint32_t
 	const char *class = ckpt_dtype_storage_class(dtype);
 	bool typed = *class;
 	struct emitter e = { .buf = buf };
-	uint64_t stride[CKPT_MOST_DIMS], numel = 1;
+	uint64_t stride[CKPT_MOST_DIMS], step = 1, numel = 1;
 	uint8_t memo = 0;
 
 	for (uint32_t i = ndim; i-- > 0;) {
-		stride[i] = numel;
+		stride[i] = step;
+		step *= shape[i] ? shape[i] : 1;
 		numel *= shape[i];
 	}
 	ckpt_buf_add(buf, "\x80\x02", 2);

@@ -2,6 +2,7 @@
 #include "set/dcp_out.h"
 
 #include "base/text.h"
+#include "model/state_dict.h"
 #include "model/walk.h"
 
 #include <stdlib.h>
@@ -18,6 +19,7 @@ struct level {
 	uint32_t next;
 	struct ckpt_dcp_step step; /* that led here */
 	size_t fqn_len;		   /* of the key up to here */
+	uint32_t first_entry;
 };
 
 struct flattener {
@@ -43,11 +45,34 @@ static bool is_marked_leaf(const struct flattener *f, const struct ckpt_value *v
 	return f->leaf && v->id < f->leaf_cap && f->leaf[v->id];
 }
 
+/* The dict that a Counter is made from, Counter({key: number}), or that a UserDict keeps its items in. */
+static const struct ckpt_value *inner_dict(const struct flattener *f, const struct ckpt_value *v)
+{
+	const struct ckpt_value *args, *state;
+
+	if (ckpt_value_is_call_of(v, "collections", "Counter")) {
+		args = now(f, v->u.call->args);
+		return args->kind == CKPT_TUPLE && args->u.seq.count == 1
+			       ? now(f, args->u.seq.items[0])
+			       : NULL;
+	}
+	if ((!ckpt_value_is_call_of(v, "collections", "UserDict") &&
+	     !ckpt_value_is_call_of(v, "UserDict",
+				    "IterableUserDict")) || /* as protocol 2 has it */
+	    !v->u.call->state)
+		return NULL;
+	state = now(f, v->u.call->state);
+	return state->kind == CKPT_DICT ? ckpt_mapping_find(f->model, state, "data") : NULL;
+}
+
 static const struct ckpt_seq *mapping_of(const struct flattener *f, const struct ckpt_value *v)
 {
+	const struct ckpt_value *inner;
+
 	if (is_marked_leaf(f, v) || ckpt_value_is_tensor(f->model, v))
 		return NULL;
-	return ckpt_value_pairs(v);
+	inner = inner_dict(f, v);
+	return ckpt_value_pairs(inner ? inner : v);
 }
 
 /*
@@ -192,7 +217,8 @@ static int enter(struct flattener *f, const struct ckpt_value *v, const struct c
 			return ckpt_fail(f->err, CKPT_E_UNSUPPORTED, "a container holds itself");
 	if (f->depth == MOST_DEPTH)
 		return ckpt_fail(f->err, CKPT_E_LIMIT, "nested deeper than %d levels", MOST_DEPTH);
-	f->levels[f->depth++] = (struct level){ v, pairs, 0, *step, f->fqn.len };
+	f->levels[f->depth++] =
+		(struct level){ v, pairs, 0, *step, f->fqn.len, f->out->entry_count };
 	return 0;
 }
 
@@ -248,6 +274,23 @@ static int visit(struct flattener *f, const struct ckpt_value *v, const struct c
 	return open ? enter(f, v, NULL, step) : add_entry(f, v, step);
 }
 
+/*
+ * A mapping without entries leaves no trace. In a list that moves nothing: torch's converter then looks
+ * for an entry that is not there, so such a list cannot be saved.
+ */
+static int leave(struct flattener *f)
+{
+	const struct level *level = &f->levels[--f->depth];
+	bool empty = level->first_entry == f->out->entry_count;
+
+	if (!empty || !f->depth || f->levels[f->depth - 1].pairs)
+		return 0;
+	f->fqn.len = level->fqn_len;
+	ckpt_fail(f->err, CKPT_E_UNSUPPORTED,
+		  "is an empty dict in a list, which a DCP directory cannot hold");
+	return fail_here(f, CKPT_E_UNSUPPORTED);
+}
+
 static int walk(struct flattener *f)
 {
 	int rc = 0;
@@ -259,7 +302,7 @@ static int walk(struct flattener *f)
 		struct ckpt_dcp_step step;
 
 		if (item >= count) {
-			f->depth--;
+			rc = leave(f);
 			continue;
 		}
 		rc = spell(f, level, item, &step);

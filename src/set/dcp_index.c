@@ -9,10 +9,11 @@
 #include <string.h>
 
 static const uint64_t BUDGET_BASE = 64 << 20;
-enum { BUDGET_PER_VALUE = 64, SHOWN = 120 };
+enum { BUDGET_PER_VALUE = 64, SHOWN = 120, LEAST_CHUNK = 8 };
 
 struct reader {
 	struct ckpt_dcp_index *index;
+	uint64_t most_chunks;
 	struct ckpt_strmap places; /* entry number and offsets of a chunk, to its number */
 	struct ckpt_error *err;
 };
@@ -75,10 +76,14 @@ static int read_chunk(struct reader *r, const struct ckpt_dcp_entry *e,
 		      const struct ckpt_value *value)
 {
 	const struct ckpt_value *state = ckpt_dcp_state(value, "ChunkStorageMetadata");
-	struct ckpt_dcp_chunk *chunk = add_chunk(r->index);
+	struct ckpt_dcp_chunk *chunk;
 	uint32_t offsets, sizes;
 	int rc;
 
+	/* the same chunk object again and again: no writer does that */
+	if (r->index->chunk_count >= r->most_chunks)
+		return ckpt_fail(r->err, CKPT_E_LIMIT, "more chunks than an index of its size has");
+	chunk = add_chunk(r->index);
 	if (!chunk)
 		return ckpt_fail_nomem(r->err);
 	if (!state)
@@ -426,7 +431,9 @@ static int read_all(struct reader *r)
 int ckpt_dcp_index_read(const struct ckpt_pickle *pickle, struct ckpt_dcp_index *out,
 			struct ckpt_error *err)
 {
-	struct reader r = { .index = out, .err = err };
+	struct reader r = { .index = out,
+			    .most_chunks = pickle->nbytes / LEAST_CHUNK + 1,
+			    .err = err };
 	int rc;
 
 	*out = (struct ckpt_dcp_index){ .root = pickle->root };

@@ -108,28 +108,37 @@ static int keep_bytes(struct ckpt_dcp *dcp, const void *what, size_t size, const
 	return 0;
 }
 
-/* Big-endian numbers turned around, signs turned: what torch.load and copying do with the bytes. */
-static int resolve(struct ckpt_dcp *dcp, const struct ckpt_tensor *t, bool big_endian,
-		   struct ckpt_recipe *bytes, struct ckpt_error *err)
+static struct ckpt_dcp_finish finish_of(const struct ckpt_tensor *t, bool big_endian)
 {
 	uint32_t width = ckpt_byteswap_width(t->dtype);
 	bool is_complex = width != ckpt_dtype_size(t->dtype);
+	struct ckpt_dcp_finish f = { .swap = big_endian && width > 1 ? width : 0 };
+
+	if (t->is_neg || t->is_conj) {
+		f.negate = width;
+		f.even = t->is_neg;
+		f.odd = t->is_neg != (is_complex && t->is_conj);
+	}
+	return f;
+}
+
+/* What has to be done with stored bytes before they are the values. */
+static int finish(struct ckpt_dcp *dcp, const struct ckpt_dcp_finish *f, struct ckpt_recipe *bytes,
+		  struct ckpt_error *err)
+{
+	const void *kept = NULL;
 	int rc = 0;
 
-	if (big_endian && width > 1) {
-		struct ckpt_byteswap swap = { *bytes, width };
-		const void *kept = NULL;
+	if (f->swap) {
+		struct ckpt_byteswap swap = { *bytes, f->swap };
 
 		rc = keep_bytes(dcp, &swap, sizeof(swap), &kept, err);
 		if (rc == 0)
 			*bytes = ckpt_byteswap_recipe(kept);
 	}
-	if (rc == 0 && (t->is_neg || t->is_conj)) {
-		struct ckpt_negate negate = { .inner = *bytes, .width = width };
-		const void *kept = NULL;
+	if (rc == 0 && f->negate) {
+		struct ckpt_negate negate = { *bytes, f->negate, f->even, f->odd };
 
-		negate.even = t->is_neg;
-		negate.odd = t->is_neg != (is_complex && t->is_conj);
 		rc = keep_bytes(dcp, &negate, sizeof(negate), &kept, err);
 		if (rc == 0)
 			*bytes = ckpt_negate_recipe(kept);
@@ -172,7 +181,8 @@ static int in_file(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
 }
 
 static int fill_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
-		      const struct ckpt_model *item, struct ckpt_block *out, struct ckpt_error *err)
+		      const struct ckpt_model *item, struct ckpt_block *out,
+		      struct ckpt_dcp_finish *after, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *t = item->tensors;
 	const struct ckpt_storage *s = &item->storages[t->storage];
@@ -192,11 +202,12 @@ static int fill_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
 	out->shape = chunk->shape;
 	out->stride = stride;
 	out->first = t->offset;
-	return resolve(dcp, t, !strcmp(tz->byteorder, "big"), &out->bytes, err);
+	*after = finish_of(t, !strcmp(tz->byteorder, "big"));
+	return 0;
 }
 
 static int open_block(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_dcp_chunk *chunk,
-		      struct ckpt_block *out, struct ckpt_error *err)
+		      struct ckpt_block *out, struct ckpt_dcp_finish *after, struct ckpt_error *err)
 {
 	struct ckpt_source *source;
 	struct ckpt_model *item = NULL;
@@ -207,7 +218,7 @@ static int open_block(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_dc
 	if (rc == 0)
 		rc = check_tensor(&dcp->index.entries[entry], chunk, item, err);
 	if (rc == 0)
-		rc = fill_block(dcp, chunk, item, out, err);
+		rc = fill_block(dcp, chunk, item, out, after, err);
 	ckpt_close(item);
 	ckpt_source_unref(source);
 	return rc < 0 ? fail_item(dcp, entry, chunk, rc, err) : 0;
@@ -221,11 +232,30 @@ static bool is_empty(const struct ckpt_dcp_chunk *chunk, uint32_t ndim)
 	return false;
 }
 
+/* The same for all blocks is done when they are joined; else to each of them. */
+static int settle_finish(struct ckpt_dcp *dcp, uint32_t entry, struct ckpt_block *blocks,
+			 const struct ckpt_dcp_finish *after, uint64_t count,
+			 struct ckpt_error *err)
+{
+	bool same = true;
+	int rc = 0;
+
+	for (uint64_t i = 1; i < count; i++)
+		same &= after[i].swap == after->swap && after[i].negate == after->negate &&
+			after[i].even == after->even && after[i].odd == after->odd;
+	if (same && count)
+		dcp->finish[entry] = *after;
+	for (uint64_t i = 0; rc == 0 && !same && i < count; i++)
+		rc = finish(dcp, &after[i], &blocks[i].bytes, err);
+	return rc;
+}
+
 int ckpt_dcp_blocks(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_block **out,
 		    uint64_t *count, struct ckpt_error *err)
 {
 	const struct ckpt_dcp_entry *e = &dcp->index.entries[entry];
 	struct ckpt_block *blocks = NULL;
+	struct ckpt_dcp_finish *after;
 	int rc;
 
 	*count = 0;
@@ -240,12 +270,20 @@ int ckpt_dcp_blocks(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_bloc
 	blocks = ckpt_arena_calloc(dcp->arena, *count + 1, sizeof(*blocks));
 	if (!blocks)
 		return ckpt_arena_fail(dcp->arena, err);
+	after = calloc(*count + 1, sizeof(*after));
+	if (!after)
+		return ckpt_fail_nomem(err);
 	for (uint64_t i = 0, n = 0; rc == 0 && i < e->chunk_count; i++) {
 		const struct ckpt_dcp_chunk *chunk = &dcp->index.chunks[e->first_chunk + i];
 
-		if (!is_empty(chunk, e->ndim))
-			rc = open_block(dcp, entry, chunk, &blocks[n++], err);
+		if (is_empty(chunk, e->ndim))
+			continue;
+		rc = open_block(dcp, entry, chunk, &blocks[n], &after[n], err);
+		n++;
 	}
+	if (rc == 0)
+		rc = settle_finish(dcp, entry, blocks, after, *count, err);
+	free(after);
 	if (rc == 0)
 		*out = dcp->blocks[entry] = blocks;
 	return rc;
@@ -264,6 +302,8 @@ int ckpt_dcp_box_bytes(struct ckpt_dcp *dcp, uint32_t entry, const uint64_t *off
 	if (rc == 0) {
 		rc = ckpt_assemble(blocks, count, e->ndim, offset, shape, ckpt_dtype_size(e->dtype),
 				   dcp->arena, out, err);
+		if (rc == 0 && out->len)
+			rc = finish(dcp, &dcp->finish[entry], out, err);
 		if (rc < 0)
 			fail_item(dcp, entry, NULL, rc, err);
 	}

@@ -434,6 +434,7 @@ static void free_dcp(void *container)
 	free(dcp->files);
 	free(dcp->values);
 	free(dcp->blocks);
+	free(dcp->finish);
 	free(dcp->places);
 	ckpt_dcp_index_clear(&dcp->index);
 	ckpt_arena_free(dcp->arena);
@@ -451,11 +452,12 @@ static int make_values(struct opener *o)
 	o->dcp->values = calloc(room, sizeof(struct ckpt_value *));
 	o->dcp->blocks = calloc(room, sizeof(struct ckpt_block *));
 	o->dcp->items = calloc(room, sizeof(*o->dcp->items));
+	o->dcp->finish = calloc(room, sizeof(*o->dcp->finish));
 	o->storage_ids = calloc(room, sizeof(struct ckpt_value *));
 	o->words[WORD_STORAGE] = make_str(o, "storage");
 	o->words[WORD_CPU] = make_str(o, "cpu");
-	if (!o->dcp->values || !o->dcp->blocks || !o->dcp->items || !o->storage_ids ||
-	    !o->words[WORD_STORAGE] || !o->words[WORD_CPU])
+	if (!o->dcp->values || !o->dcp->blocks || !o->dcp->items || !o->dcp->finish ||
+	    !o->storage_ids || !o->words[WORD_STORAGE] || !o->words[WORD_CPU])
 		return ckpt_fail_nomem(o->err);
 	for (uint32_t i = 0; rc == 0 && i < x->entry_count; i++)
 		rc = x->entries[i].is_tensor ? make_tensor(o, i) : make_item(o, i);

@@ -381,7 +381,9 @@ static int write_in_place(struct reindexer *r, const struct ckpt_buf *index)
 static int write_folder(struct reindexer *r, const char *out, const struct ckpt_buf *index)
 {
 	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
-	struct ckpt_dcp_bringer b = { .from = r->path, .o = &o, .err = r->err };
+	struct ckpt_dcp_bringer b = {
+		.from = r->path, .data_files = &r->files, .o = &o, .err = r->err
+	};
 	struct ckpt_folder *folder;
 	int rc;
 

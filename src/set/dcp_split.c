@@ -249,8 +249,10 @@ static int write_item(struct splitter *s, struct ckpt_dcp_item_writer *w, uint64
 	if (rc == 0 || !s->err || rc == CKPT_E_CANCELLED || s->err->path[0])
 		return rc;
 	inner = *s->err;
-	return ckpt_fail(s->err, rc, "'%s': %s",
-			 ckpt_escape(shown, sizeof(shown), e->fqn, e->fqn_len), inner.text);
+	ckpt_fail(s->err, rc, "'%s': %s", ckpt_escape(shown, sizeof(shown), e->fqn, e->fqn_len),
+		  inner.text);
+	s->err->sys_errno = inner.sys_errno;
+	return rc;
 }
 
 static int write_items(struct splitter *s, uint32_t file, struct ckpt_mover *mover, uint64_t *size)

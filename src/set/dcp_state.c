@@ -84,17 +84,9 @@ static void tell_files(const struct teller *t)
 
 static void tell_stale(const struct teller *t)
 {
-	const struct ckpt_listed *index = ckpt_listing_find(&t->listing, ".metadata"),
-				 *local = NULL;
+	const struct ckpt_listed *index = ckpt_listing_find(&t->listing, ".metadata");
 	char shown[SHOWN];
 
-	ckpt_listing_count(&t->listing, "__[0-9]*.metadata", &local);
-	if (local && index && ckpt_listed_newer(&local->mtime, &index->mtime))
-		tell(t,
-		     "'%s' is newer than .metadata: a later save with use_collectives=False left it, "
-		     "and torch would read its data through the old index; 'ckpt reindex --from-ranks' makes "
-		     "a new one",
-		     escaped(local->name, shown));
 	if (ckpt_listing_find(&t->listing, ".metadata.tmp"))
 		tell(t,
 		     "'.metadata.tmp' lies beside: a later save into the directory was interrupted");

@@ -51,7 +51,8 @@ int ckpt_dcp_wrong(struct ckpt_error *err, const char *what, const struct ckpt_v
 	else
 		rc = ckpt_fail(err, CKPT_E_FORMAT, "wanted %s, found %s", what,
 			       v ? ckpt_value_kind_name(v) : "nothing");
-	return ckpt_error_at(err, rc, NULL, NULL, v ? v->pos : CKPT_NO_OFFSET);
+	/* None and its like are everywhere */
+	return ckpt_error_at(err, rc, NULL, NULL, v && (v->id || v->pos) ? v->pos : CKPT_NO_OFFSET);
 }
 
 int ckpt_dcp_dims(const struct ckpt_value *v, const char *what, struct ckpt_arena *arena,

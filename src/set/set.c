@@ -4,7 +4,9 @@
 #include "base/text.h"
 #include "set/dcp.h"
 #include "set/listing.h"
+#include "set/ranks.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,18 +114,38 @@ static int open_dcp(const char *path, struct ckpt_model **out, struct ckpt_error
 	return rc;
 }
 
+static bool is_stale(const struct ckpt_listing *l, const struct ckpt_listed *index)
+{
+	for (size_t i = 0; i < l->count; i++)
+		if (!fnmatch("__[0-9]*.metadata", l->items[i].name, 0) &&
+		    ckpt_listed_newer(&l->items[i].mtime, &index->mtime))
+			return true;
+	return false;
+}
+
 static int open_listed(const char *path, const struct ckpt_listing *l, struct ckpt_model **out,
 		       struct ckpt_error *err)
 {
 	size_t data_files = ckpt_listing_count(l, "*.distcp", NULL);
 
-	if (ckpt_listing_find(l, ".metadata"))
+	const struct ckpt_listed *index = ckpt_listing_find(l, ".metadata");
+	char stem[256];
+
+	if (index && is_stale(l, index))
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"has a .metadata that is older than the indexes of single ranks beside it: "
+			"a later save with use_collectives=False wrote new data, which torch would "
+			"read through the old index; 'ckpt reindex --from-ranks' makes a new one");
+	if (index)
 		return open_dcp(path, out, err);
 	if (ckpt_listing_count(l, "[0-9]*.metadata", NULL))
 		return fail_other(l, err); /* PaddlePaddle uses the suffix, too */
 	if (data_files || ckpt_listing_find(l, ".metadata.tmp") ||
 	    ckpt_listing_count(l, "__[0-9]*.metadata", NULL))
 		return fail_no_index(path, l, data_files, err);
+	if (ckpt_ranks_find(l, stem, sizeof(stem)))
+		return ckpt_ranks_open(path, l, stem, out, err);
 	return fail_other(l, err);
 }
 
@@ -187,7 +209,10 @@ int ckpt_set_open_pickle(const char *path, const char *name, struct ckpt_source 
 	rc = ckpt_set_open(path, &model, err);
 	if (rc < 0)
 		return rc;
-	rc = open_item(ckpt_dcp_of(model), name, out, err);
+	if (model->doc->format == &ckpt_format_dcp)
+		rc = open_item(ckpt_dcp_of(model), name, out, err);
+	else
+		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "has no items; name one of its files");
 	ckpt_close(model); /* the item holds its file */
 	return rc;
 }

@@ -2,6 +2,8 @@
 #include "tensor/gather.h"
 
 #include <assert.h>
+#include <inttypes.h>
+#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +88,42 @@ static void close_gathered(struct ckpt_stream *stream)
 	free(s);
 }
 
+/*
+ * Items that are put in another order get a new checksum, so the one that all of them had is checked
+ * first, which means to read them twice.
+ */
+static int check_inner(const struct ckpt_recipe *inner, struct ckpt_error *err)
+{
+	struct ckpt_stream *stream;
+	uint8_t *buf = malloc(WINDOW);
+	uint32_t crc = 0;
+	int rc = buf ? ckpt_recipe_stream(inner, &stream, err) : ckpt_fail_nomem(err);
+
+	if (rc < 0) {
+		free(buf);
+		return rc;
+	}
+	for (uint64_t left = inner->len; rc == 0 && left;) {
+		size_t n = left < WINDOW ? (size_t)left : WINDOW;
+
+		rc = stream->read(stream, buf, n, err);
+		crc = libdeflate_crc32(crc, buf, n);
+		left -= n;
+	}
+	stream->close(stream);
+	free(buf);
+	if (rc < 0 || crc == inner->crc32)
+		return rc;
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_FORMAT,
+				       "is damaged: its CRC-32 is %08" PRIx32
+				       ", recorded is %08" PRIx32,
+				       crc, inner->crc32),
+			     inner->kind == CKPT_RECIPE_EXTENT ? ckpt_source_path(inner->src)
+							       : NULL,
+			     NULL, CKPT_NO_OFFSET);
+}
+
 static int open_gathered(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 			 struct ckpt_error *err)
 {
@@ -105,6 +143,8 @@ static int open_gathered(const struct ckpt_recipe *recipe, struct ckpt_stream **
 	s->run_off = run_start(s);
 	if (g->inner.kind == CKPT_RECIPE_EXTENT)
 		rc = ckpt_window_init(&s->window, g->inner.src, WINDOW, err);
+	if (rc == 0 && g->inner.has_crc && recipe->len == g->inner.len)
+		rc = check_inner(&g->inner, err);
 	if (rc < 0)
 		close_gathered(&s->base);
 	else

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/mosaic.h"
 
+#include <inttypes.h>
+#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,12 @@ enum {
 	MOST_WASTE_FACTOR = 4, /* ... longer ones if this part of them is wanted */
 };
 
+/* How far a tile was read in one go from its beginning, and the checksum of that. */
+struct progress {
+	uint64_t next; /* byte; UINT64_MAX: it was not read front to back */
+	uint32_t crc32;
+};
+
 struct mosaic_stream {
 	struct ckpt_stream base;
 	const struct ckpt_mosaic *m;
@@ -23,6 +31,7 @@ struct mosaic_stream {
 	uint64_t row_items;		      /* items per row */
 	uint64_t rows;			      /* per band */
 	uint64_t at[CKPT_ASSEMBLE_MOST_DIMS]; /* first row of the next band */
+	struct progress *progress;	      /* by tile */
 	uint8_t *band, *span;
 	size_t span_cap, band_len, taken;
 };
@@ -113,6 +122,31 @@ static uint8_t *span_buffer(struct mosaic_stream *s, size_t len)
 	return s->span;
 }
 
+/* Bytes that are put elsewhere get a new checksum, so the one that they had is checked on the way. */
+static int check(struct mosaic_stream *s, const struct piece *p, const uint8_t *bytes, size_t len,
+		 struct ckpt_error *err)
+{
+	const struct ckpt_recipe *all = &p->tile->bytes;
+	struct progress *so_far = &s->progress[p->tile - s->m->tiles];
+	uint64_t from = p->from * s->m->itemsize;
+
+	if (so_far->next != from) {
+		so_far->next = UINT64_MAX;
+		return 0;
+	}
+	so_far->crc32 = libdeflate_crc32(so_far->crc32, bytes, len);
+	so_far->next += len;
+	if (so_far->next < all->len || so_far->crc32 == all->crc32)
+		return 0;
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_FORMAT,
+				       "is damaged: the CRC-32 of a chunk is %08" PRIx32
+				       ", recorded is %08" PRIx32,
+				       so_far->crc32, all->crc32),
+			     all->kind == CKPT_RECIPE_EXTENT ? ckpt_source_path(all->src) : NULL,
+			     NULL, CKPT_NO_OFFSET);
+}
+
 static int place(struct mosaic_stream *s, const struct piece *p, struct ckpt_error *err)
 {
 	uint64_t itemsize = s->m->itemsize, span = (last_item(s, p) + 1) * itemsize,
@@ -126,6 +160,8 @@ static int place(struct mosaic_stream *s, const struct piece *p, struct ckpt_err
 	if (!buf)
 		return ckpt_fail_nomem(err);
 	rc = read_bytes(&p->tile->bytes, p->from * itemsize, buf, (size_t)span, err);
+	if (rc == 0 && p->tile->bytes.has_crc)
+		rc = check(s, p, buf, (size_t)span, err);
 	return rc < 0 ? rc : place_runs(s, p, buf, err);
 }
 
@@ -204,6 +240,7 @@ static void close_mosaic(struct ckpt_stream *stream)
 
 	free(s->band);
 	free(s->span);
+	free(s->progress);
 	free(s);
 }
 
@@ -233,7 +270,8 @@ static int open_mosaic(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	s->m = recipe->ctx;
 	choose_band(s);
 	s->band = malloc((size_t)(s->rows * s->row_items * s->m->itemsize));
-	if (!s->band) {
+	s->progress = calloc(s->m->tile_count + 1, sizeof(*s->progress));
+	if (!s->band || !s->progress) {
 		close_mosaic(&s->base);
 		return ckpt_fail_nomem(err);
 	}

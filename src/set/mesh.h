@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_SET_MESH_H
+#define CKPT_SET_MESH_H
+
+#include "model/model.h"
+
+/*
+ * Where the local part of a DTensor lies in the whole: from its DTensorSpec, which names the mesh of
+ * ranks and one placement per dimension of the mesh. Source: torch/distributed/tensor/, files written by
+ * 2.6 and 2.14.
+ */
+
+enum { CKPT_MESH_MOST_DIMS = 8, CKPT_MESH_MOST_SEGMENTS = 64 };
+
+/* Along one dimension of the tensor: the stretches that a rank has, one behind the other. */
+struct ckpt_mesh_extent {
+	uint64_t start[CKPT_MESH_MOST_SEGMENTS], len[CKPT_MESH_MOST_SEGMENTS];
+	uint32_t count;
+};
+
+/*
+ * The extents of RANK, NDIM of them, for a tensor of SHAPE. *HAS: is the rank part of the mesh. Returns 0;
+ * CKPT_E_UNSUPPORTED (partial sums, more dimensions than above); CKPT_E_FORMAT; CKPT_E_NOMEM.
+ */
+int ckpt_mesh_extents(const struct ckpt_model *model, const struct ckpt_value *spec, uint64_t rank,
+		      const uint64_t *shape, uint32_t ndim, struct ckpt_mesh_extent *out, bool *has,
+		      struct ckpt_error *err);
+
+#endif
