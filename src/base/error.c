@@ -38,6 +38,7 @@ int ckpt_fail(struct ckpt_error *err, int status, const char *fmt, ...)
 
 int ckpt_fail_errno(struct ckpt_error *err, const char *fmt, ...)
 {
+	char text[sizeof(err->text)];
 	int saved = errno;
 	size_t len;
 	va_list ap;
@@ -46,8 +47,9 @@ int ckpt_fail_errno(struct ckpt_error *err, const char *fmt, ...)
 		return CKPT_E_IO;
 	start(err, CKPT_E_IO, saved);
 	va_start(ap, fmt);
-	vsnprintf(err->text, sizeof(err->text), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	ckpt_escape_again(err->text, sizeof(err->text), text, strlen(text));
 	len = strlen(err->text);
 	snprintf(err->text + len, sizeof(err->text) - len, ": %s", strerror(saved));
 	return CKPT_E_IO;

@@ -73,26 +73,19 @@ static int by_start(const void *x, const void *y, void *dim)
 	return ((*a)->offset[d] > (*b)->offset[d]) - ((*a)->offset[d] < (*b)->offset[d]);
 }
 
-static uint64_t count_starts(struct cover *c, uint32_t dim)
-{
-	uint64_t n = 1;
-
-	qsort_r(c->chunks, c->count, sizeof(struct ckpt_dcp_chunk *), by_start, &dim);
-	for (uint64_t i = 1; i < c->count; i++)
-		n += c->chunks[i]->offset[dim] != c->chunks[i - 1]->offset[dim];
-	return n;
-}
-
-/* Along the dimension with the most cuts, few chunks stand side by side. */
+/* Along the dimension in which chunks are shortest, few of them stand side by side. */
 static void sort(struct cover *c)
 {
-	uint64_t most = 0;
+	double least = 0;
 
 	for (uint32_t i = 0; i < c->entry->ndim; i++) {
-		uint64_t n = count_starts(c, i);
+		double lengths = 0;
 
-		if (n > most) {
-			most = n;
+		for (uint64_t k = 0; k < c->count; k++)
+			lengths += (double)c->chunks[k]->shape[i];
+		lengths /= (double)c->entry->shape[i];
+		if (i == 0 || lengths < least) {
+			least = lengths;
 			c->dim = i;
 		}
 	}

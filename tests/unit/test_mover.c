@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include "io/fault.h"
 #include "plan/mover.h"
 
 #include <fcntl.h>
@@ -203,6 +204,185 @@ static void holes_of_the_source_stay_holes(void **state)
 	check_holes(10);
 }
 
+/* ---- joined recipes ---- */
+
+/* Lengths of the parts; a part of which kind, and whether its checksum is known, is the caller's. */
+static void check_joined(struct ckpt_mover *mover, const struct ckpt_recipe *parts, size_t count,
+			 bool want_crc, struct ckpt_buf *want)
+{
+	struct ckpt_recipe all = { .kind = CKPT_RECIPE_JOINED,
+				   .parts = parts,
+				   .part_count = count };
+	struct ckpt_moved moved = { .want_crc = want_crc, .want_head = true };
+	size_t start;
+
+	assert_int_equal(ckpt_mover_put(mover, "between", 7, &err), 0);
+	ckpt_buf_add(want, "between", 7);
+	start = want->len;
+	for (size_t i = 0; i < count; i++) {
+		all.len += parts[i].len;
+		ckpt_buf_add(want, data + parts[i].off, parts[i].len);
+	}
+	assert_int_equal(ckpt_mover_copy(mover, &all, &moved, &err), 0);
+	if (want_crc)
+		assert_int_equal(moved.crc32, libdeflate_crc32(0, want->data + start, all.len));
+	assert_int_equal(moved.has_head, all.len >= 8);
+	if (moved.has_head)
+		assert_memory_equal(moved.head, want->data + start, 8);
+}
+
+static void joined_parts_arrive_with_the_checksum_of_all(void **state)
+{
+	static const size_t sizes[] = { 0, 1, 5, 9, 65536, 65537, 300000, (1 << 20) + 1 };
+	static const enum ckpt_recipe_kind kinds[] = { CKPT_RECIPE_EXTENT, CKPT_RECIPE_MEMORY,
+						       CKPT_RECIPE_STREAM };
+	struct ckpt_mover_options options = { 0 };
+	struct ckpt_buf want = { 0 }, found;
+	struct ckpt_mover *mover;
+	struct ckpt_source *src;
+	struct ckpt_sink *sink;
+	uint32_t random = 1;
+
+	(void)state;
+	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
+	for (unsigned n = 0; n < 120; n++) {
+		struct ckpt_recipe parts[5];
+		size_t count = n % 6;
+
+		for (size_t i = 0; i < count; i++) {
+			uint64_t len;
+
+			random = random * 1664525 + 1013904223;
+			len = sizes[(random >> 16) % COUNT(sizes)];
+			parts[i] = (struct ckpt_recipe){ .kind = kinds[(random >> 8) % 3],
+							 .len = len,
+							 .src = src,
+							 .off = random % 1000000,
+							 .open = open_stream,
+							 .has_crc = random >> 31 };
+			parts[i].memory = data + parts[i].off;
+			parts[i].crc32 = libdeflate_crc32(0, data + parts[i].off, len);
+			if (!parts[i].has_crc)
+				parts[i].crc32 = 0xBAD;
+		}
+		check_joined(mover, parts, count, n % 5 != 0, &want);
+	}
+	assert_int_equal(ckpt_mover_flush(mover, &err), 0);
+	ckpt_mover_close(mover);
+	assert_int_equal(ckpt_sink_commit(sink, &err), 0);
+	ckpt_source_unref(src);
+	found = unit_read_file(out);
+	assert_int_equal(found.len, want.len);
+	assert_memory_equal(found.data, want.data, want.len);
+	ckpt_buf_clear(&found);
+	ckpt_buf_clear(&want);
+}
+
+static _Atomic unsigned reads;
+
+static int count_reads(void *ctx, enum ckpt_io_op op)
+{
+	(void)ctx;
+	reads += op == CKPT_IO_READ;
+	return 0;
+}
+
+/* How often two joined megabytes were read from the file for their checksum. */
+static unsigned reads_of_joined(bool has_crc, struct ckpt_moved *moved)
+{
+	static const uint64_t len = 1 << 20;
+	struct ckpt_recipe parts[2], all = {
+		.kind = CKPT_RECIPE_JOINED, .len = 2 * len, .parts = parts, .part_count = 2
+	};
+	struct ckpt_mover_options options = { 0 };
+	struct ckpt_mover *mover;
+	struct ckpt_source *src;
+	struct ckpt_sink *sink;
+
+	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
+	for (size_t i = 0; i < 2; i++)
+		parts[i] =
+			(struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT,
+					      .src = src,
+					      .off = i * len,
+					      .len = len,
+					      .has_crc = has_crc,
+					      .crc32 = libdeflate_crc32(0, data + i * len, len) };
+	reads = 0;
+	ckpt_io_set_hook(count_reads, NULL);
+	assert_int_equal(ckpt_mover_copy(mover, &all, moved, &err), 0);
+	ckpt_io_set_hook(NULL, NULL);
+	ckpt_mover_close(mover);
+	ckpt_sink_discard(sink);
+	ckpt_source_unref(src);
+	return reads;
+}
+
+static bool kernel_copies(void)
+{
+	struct ckpt_source *src;
+	struct ckpt_sink *sink;
+	uint64_t done = 0;
+	bool copies;
+
+	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, &sink, &err), 0);
+	copies = ckpt_sink_copy(sink, 0, src, 0, 1 << 20, &done, &err) == 0 && done == 1 << 20;
+	ckpt_sink_discard(sink);
+	ckpt_source_unref(src);
+	return copies;
+}
+
+static void known_checksums_are_put_together_and_nothing_is_read_for_them(void **state)
+{
+	struct ckpt_moved known = { .want_crc = true }, unknown = { .want_crc = true };
+	uint32_t crc = libdeflate_crc32(0, data, 2 << 20);
+	unsigned without, with;
+
+	(void)state;
+	with = reads_of_joined(true, &known);
+	without = reads_of_joined(false, &unknown);
+	assert_int_equal(known.crc32, crc);
+	assert_int_equal(unknown.crc32, crc);
+	assert_true(without >= 2);
+	if (!kernel_copies()) {
+		print_message("skipped: the kernel does not copy here\n");
+		skip();
+	}
+	assert_int_equal(with, 0);
+}
+
+static void an_error_in_a_joined_part_stops_the_copy(void **state)
+{
+	struct ckpt_recipe parts[3],
+		all = { .kind = CKPT_RECIPE_JOINED, .parts = parts, .part_count = 3 };
+	struct ckpt_mover_options options = { 0 };
+	struct ckpt_moved moved = { .want_crc = true };
+	struct ckpt_mover *mover;
+	struct ckpt_source *src;
+	struct ckpt_sink *sink;
+
+	(void)state;
+	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
+	for (size_t i = 0; i < 3; i++) {
+		parts[i] = (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT,
+						 .src = src,
+						 .len = 100000,
+						 .off = i == 1 ? SIZE - 99999 : 0 };
+		all.len += parts[i].len;
+	}
+	assert_int_equal(ckpt_mover_copy(mover, &all, &moved, &err), CKPT_E_FORMAT);
+	ckpt_mover_close(mover);
+	ckpt_sink_discard(sink);
+	ckpt_source_unref(src);
+}
+
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -211,6 +391,9 @@ int main(void)
 		WITH_FILE(every_piece_arrives_with_its_checksum_and_its_first_bytes),
 		WITH_FILE(progress_grows_to_the_total),
 		WITH_FILE(holes_of_the_source_stay_holes),
+		WITH_FILE(joined_parts_arrive_with_the_checksum_of_all),
+		WITH_FILE(known_checksums_are_put_together_and_nothing_is_read_for_them),
+		WITH_FILE(an_error_in_a_joined_part_stops_the_copy),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

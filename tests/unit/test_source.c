@@ -215,6 +215,64 @@ static void a_window_gives_what_the_source_has(void **state)
 	ckpt_source_unref(src);
 }
 
+/* ---- slices that keep their edges ---- */
+
+static void every_stretch_of_a_slice_with_edges_is_what_it_is_in_the_file(void **state)
+{
+	static const char bytes[] = "0123456789";
+	struct ckpt_source *src, *slice, *inner;
+
+	(void)state;
+	assert_int_equal(ckpt_source_open(path, &src, &err), 0);
+	for (size_t edge = 0; edge <= 11; edge++)
+		for (size_t len = 0; len <= 10; len++) {
+			assert_int_equal(ckpt_source_slice_edges(src, 10 - len, len, edge, &slice,
+								 &err),
+					 0);
+			assert_int_equal(ckpt_source_slice(slice, len / 3, len - len / 3, &inner,
+							   &err),
+					 0);
+			for (size_t off = 0; off <= len; off++)
+				for (size_t n = 0; n <= len - off; n++) {
+					char found[10];
+
+					assert_int_equal(ckpt_source_read(slice, off, found, n,
+									  &err),
+							 0);
+					assert_memory_equal(found, bytes + 10 - len + off, n);
+					if (off < len / 3)
+						continue;
+					assert_int_equal(ckpt_source_read(inner, off - len / 3,
+									  found, n, &err),
+							 0);
+					assert_memory_equal(found, bytes + 10 - len + off, n);
+				}
+			ckpt_source_unref(inner);
+			ckpt_source_unref(slice);
+		}
+	ckpt_source_unref(src);
+}
+
+static int fail_reads(void *ctx, enum ckpt_io_op op)
+{
+	return op == CKPT_IO_READ && ++*(unsigned *)ctx == 2 ? EIO : 0;
+}
+
+static void edges_that_cannot_be_read_are_an_error(void **state)
+{
+	struct ckpt_source *src, *slice;
+	unsigned seen = 0;
+
+	(void)state;
+	assert_int_equal(ckpt_source_open(path, &src, &err), 0);
+	assert_int_equal(ckpt_source_slice_edges(src, 5, 6, 2, &slice, &err), CKPT_E_FORMAT);
+	assert_null(slice);
+	ckpt_io_set_hook(fail_reads, &seen);
+	assert_int_equal(ckpt_source_slice_edges(src, 0, 10, 2, &slice, &err), CKPT_E_IO);
+	assert_null(slice);
+	ckpt_source_unref(src);
+}
+
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 static int count_reads(void *ctx, enum ckpt_io_op op)
@@ -263,6 +321,8 @@ int main(void)
 		WITH_FILE(two_names_of_a_file_have_one_identity),
 		WITH_FILE(interrupted_reads_go_on_and_broken_ones_are_reported),
 		WITH_FILE(a_window_gives_what_the_source_has),
+		WITH_FILE(every_stretch_of_a_slice_with_edges_is_what_it_is_in_the_file),
+		WITH_FILE(edges_that_cannot_be_read_are_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "io/fault.h"
+#include "io/folder.h"
+
+#include <ckpt/ckpt.h>
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Folders that are made beside and get their name at the end, with every system call made to fail in turn. */
+
+#define MARK "mark"
+
+static char *base, *out;
+static struct ckpt_error err;
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+	(void)st;
+	(void)type;
+	(void)place;
+	return remove(path);
+}
+
+static void remove_tree(const char *path)
+{
+	nftw(path, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	base = unit_folder_new();
+	out = unit_path(base, "out");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	ckpt_io_set_hook(NULL, NULL);
+	remove_tree(base);
+	free(base);
+	free(out);
+	return 0;
+}
+
+static void put_file(const char *folder, const char *name, const char *content)
+{
+	char *path = unit_path(folder, name);
+
+	unit_write_file(path, content, strlen(content));
+	free(path);
+}
+
+static void make_folder(const char *content, bool with_mark)
+{
+	assert_int_equal(mkdir(out, 0777), 0);
+	put_file(out, "data", content);
+	if (with_mark)
+		put_file(out, MARK, "");
+}
+
+static bool holds(const char *folder, const char *name, const char *content)
+{
+	char *path = unit_path(folder, name);
+	bool same = unit_exists(path);
+
+	if (same) {
+		struct ckpt_buf found = unit_read_file(path);
+
+		same = found.len == strlen(content) && !memcmp(found.data, content, found.len);
+		ckpt_buf_clear(&found);
+	}
+	free(path);
+	return same;
+}
+
+/* Make OUT with a file and a folder in it. */
+static int make_new(unsigned flags)
+{
+	struct ckpt_folder *folder;
+	char *below;
+	int rc = ckpt_folder_open(out, MARK, 0, flags, &folder, &err);
+
+	if (rc < 0) {
+		assert_null(folder);
+		return rc;
+	}
+	assert_int_equal(strncmp(ckpt_folder_temp_path(folder), base, strlen(base)), 0);
+	put_file(ckpt_folder_temp_path(folder), "data", "new");
+	put_file(ckpt_folder_temp_path(folder), MARK, "");
+	below = unit_path(ckpt_folder_temp_path(folder), "below");
+	assert_int_equal(mkdir(below, 0777), 0);
+	put_file(below, "more", "new, too");
+	free(below);
+	return ckpt_folder_commit(folder, &err);
+}
+
+static void assert_new(void)
+{
+	assert_int_equal(unit_folder_count(base), 1);
+	assert_int_equal(unit_folder_count(out), 3);
+	assert_true(holds(out, "data", "new"));
+	assert_true(holds(out, "below/more", "new, too"));
+}
+
+static void a_folder_appears_when_it_is_complete(void **state)
+{
+	struct ckpt_folder *folder;
+
+	(void)state;
+	assert_int_equal(make_new(0), 0);
+	assert_new();
+	remove_tree(out);
+	assert_int_equal(ckpt_folder_open(out, MARK, 0, 0, &folder, &err), 0);
+	assert_false(unit_exists(out));
+	assert_int_equal(unit_folder_count(base), 1);
+	assert_int_equal(strrchr(ckpt_folder_temp_path(folder), '/')[1], '.'); /* hidden */
+	ckpt_folder_discard(folder);
+	ckpt_folder_discard(NULL);
+	assert_int_equal(unit_folder_count(base), 0);
+}
+
+static void a_name_may_end_with_slashes(void **state)
+{
+	char *name = out;
+
+	(void)state;
+	assert_true(asprintf(&out, "%s///", name) > 0);
+	assert_int_equal(make_new(0), 0);
+	free(out);
+	out = name;
+	assert_new();
+}
+
+static void a_name_may_be_relative(void **state)
+{
+	char *name = out, *before = getcwd(NULL, 0), *kept = base;
+	struct ckpt_folder *folder;
+
+	(void)state;
+	assert_int_equal(chdir(base), 0);
+	assert_int_equal(ckpt_folder_check("out", MARK, 0, &err), 0);
+	assert_int_equal(ckpt_folder_open("out", MARK, 0, 0, &folder, &err), 0);
+	put_file(ckpt_folder_temp_path(folder), "data", "new");
+	assert_int_equal(ckpt_folder_commit(folder, &err), 0);
+	assert_int_equal(chdir(before), 0);
+	assert_true(holds(name, "data", "new"));
+	assert_int_equal(unit_folder_count(kept), 1);
+	free(before);
+}
+
+static void the_mode_is_that_of_any_new_folder(void **state)
+{
+	mode_t before = umask(027);
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(make_new(0), 0);
+	umask(before);
+	assert_int_equal(stat(out, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0750);
+}
+
+/* What is there already, and what is said of it with and without CKPT_FOLDER_REPLACE. */
+static void assert_refused(unsigned flags, int want, const char *text, unsigned count)
+{
+	assert_int_equal(ckpt_folder_check(out, MARK, flags, &err), want);
+	assert_string_equal(err.text, text);
+	assert_string_equal(err.path, out);
+	assert_int_equal(make_new(flags), want);
+	assert_string_equal(err.text, text);
+	assert_string_equal(err.path, out);
+	assert_int_equal(unit_folder_count(base), count);
+}
+
+static void an_existing_folder_is_not_replaced_unasked(void **state)
+{
+	(void)state;
+	make_folder("old", true);
+	assert_refused(0, CKPT_E_EXISTS, "the output exists already", 1);
+	assert_true(holds(out, "data", "old"));
+}
+
+static void a_folder_with_the_mark_is_replaced_with_all_that_is_in_it(void **state)
+{
+	char *below;
+
+	(void)state;
+	make_folder("old", true);
+	below = unit_path(out, "old folder");
+	assert_int_equal(mkdir(below, 0777), 0);
+	put_file(below, "file", "old");
+	free(below);
+	assert_int_equal(ckpt_folder_check(out, MARK, CKPT_FOLDER_REPLACE, &err), 0);
+	assert_int_equal(make_new(CKPT_FOLDER_REPLACE), 0);
+	assert_new();
+}
+
+static void a_folder_without_the_mark_is_never_replaced(void **state)
+{
+	static const char text[] =
+		"the output is a folder without 'mark', and no other is replaced";
+	char *mark = unit_path(out, MARK);
+
+	(void)state;
+	make_folder("old", false);
+	assert_refused(CKPT_FOLDER_REPLACE, CKPT_E_OUTPUT, text, 1);
+	assert_int_equal(mkdir(mark, 0777), 0); /* a file is meant */
+	assert_refused(CKPT_FOLDER_REPLACE, CKPT_E_OUTPUT, text, 1);
+	assert_true(holds(out, "data", "old"));
+	free(mark);
+}
+
+static void what_is_no_folder_is_never_replaced(void **state)
+{
+	static const char text[] =
+		"the output exists and is no folder, wanted the name of a new one";
+	struct stat st;
+	char *real;
+
+	(void)state;
+	put_file(base, "out", "a file");
+	assert_refused(CKPT_FOLDER_REPLACE, CKPT_E_OUTPUT, text, 1);
+	assert_true(holds(base, "out", "a file"));
+	unlink(out);
+	make_folder("old", true);
+	real = unit_path(base, "real");
+	assert_int_equal(rename(out, real), 0);
+	free(real);
+	assert_int_equal(symlink("real", out), 0);
+	assert_refused(CKPT_FOLDER_REPLACE, CKPT_E_OUTPUT, text, 2);
+	assert_int_equal(lstat(out, &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+}
+
+static void the_folder_around_must_be_there(void **state)
+{
+	char *deep = unit_path(base, "none/out"), *name = out;
+
+	(void)state;
+	out = deep;
+	assert_int_equal(ckpt_folder_check(out, MARK, 0, &err), CKPT_E_IO);
+	assert_int_equal(err.sys_errno, ENOENT);
+	assert_int_equal(make_new(0), CKPT_E_IO);
+	assert_non_null(strstr(err.text, "/none'"));
+	out = name;
+	free(deep);
+	assert_int_equal(ckpt_folder_check("", MARK, 0, &err), CKPT_E_OUTPUT);
+	assert_string_equal(err.text, "the output has no name");
+	assert_int_equal(unit_folder_count(base), 0);
+}
+
+static void too_little_room_is_told_at_once(void **state)
+{
+	struct ckpt_folder *folder;
+
+	(void)state;
+	assert_int_equal(ckpt_folder_open(out, MARK, UINT64_MAX, 0, &folder, &err), CKPT_E_IO);
+	assert_int_equal(err.sys_errno, ENOSPC);
+	assert_non_null(strstr(err.text, "needs 18446744073709551615 bytes, "));
+	assert_int_equal(unit_folder_count(base), 0);
+}
+
+/* ---- what happens meanwhile ---- */
+
+static int appear(void *ctx, enum ckpt_io_op op)
+{
+	(void)ctx;
+	if (op == CKPT_IO_SYNC_DIR && !unit_exists(out))
+		make_folder("other", true);
+	return 0;
+}
+
+static void a_folder_that_appears_meanwhile_is_not_replaced(void **state)
+{
+	(void)state;
+	ckpt_io_set_hook(appear, NULL);
+	assert_int_equal(make_new(0), CKPT_E_EXISTS);
+	assert_string_equal(err.text, "the output exists already");
+	assert_int_equal(unit_folder_count(base), 1);
+	assert_true(holds(out, "data", "other"));
+}
+
+static int appear_late(void *ctx, enum ckpt_io_op op)
+{
+	(void)ctx;
+	if (op == CKPT_IO_RENAME && !unit_exists(out))
+		make_folder("other", true);
+	return 0;
+}
+
+/* Between the last look and the call: the call itself has to refuse. */
+static void a_folder_that_appears_at_the_last_moment_is_not_replaced(void **state)
+{
+	(void)state;
+	ckpt_io_set_hook(appear_late, NULL);
+	assert_int_equal(make_new(0), CKPT_E_EXISTS);
+	assert_int_equal(unit_folder_count(base), 1);
+	assert_true(holds(out, "data", "other"));
+}
+
+static int lose_mark(void *ctx, enum ckpt_io_op op)
+{
+	(void)ctx;
+	if (op == CKPT_IO_SYNC_DIR) {
+		char *mark = unit_path(out, MARK);
+
+		unlink(mark);
+		free(mark);
+	}
+	return 0;
+}
+
+static void the_mark_is_looked_for_again_at_the_end(void **state)
+{
+	(void)state;
+	make_folder("old", true);
+	ckpt_io_set_hook(lose_mark, NULL);
+	assert_int_equal(make_new(CKPT_FOLDER_REPLACE), CKPT_E_OUTPUT);
+	assert_int_equal(unit_folder_count(base), 1);
+	assert_true(holds(out, "data", "old"));
+}
+
+/* ---- faults ---- */
+
+struct fault {
+	enum ckpt_io_op op;
+	int code;
+	unsigned at;
+	_Atomic unsigned seen; /* reads come from two threads */
+};
+
+static int inject(void *ctx, enum ckpt_io_op op)
+{
+	struct fault *f = ctx;
+
+	return op == f->op && ++f->seen == f->at ? f->code : 0;
+}
+
+static void a_call_that_fails_leaves_what_was_there(void **state)
+{
+	(void)state;
+	for (int replace = 0; replace < 2; replace++)
+		for (int op = 0; op < 2; op++) {
+			struct fault fault = { .op = op ? CKPT_IO_RENAME : CKPT_IO_SYNC_DIR,
+					       .code = EIO,
+					       .at = 1 };
+
+			if (replace)
+				make_folder("old", true);
+			ckpt_io_set_hook(inject, &fault);
+			assert_int_equal(make_new(replace ? CKPT_FOLDER_REPLACE : 0), CKPT_E_IO);
+			ckpt_io_set_hook(NULL, NULL);
+			assert_int_equal(fault.seen, 1);
+			assert_int_equal(err.sys_errno, EIO);
+			assert_string_equal(err.path, out);
+			assert_int_equal(unit_folder_count(base), replace);
+			if (replace)
+				assert_true(holds(out, "data", "old"));
+			remove_tree(out);
+		}
+}
+
+/* It has its name by then, which may be lost in a power failure. */
+static void a_folder_around_that_cannot_be_synced_is_reported(void **state)
+{
+	(void)state;
+	for (int replace = 0; replace < 2; replace++) {
+		struct fault fault = { .op = CKPT_IO_SYNC_DIR, .code = EIO, .at = 2 };
+
+		if (replace)
+			make_folder("old", true);
+		ckpt_io_set_hook(inject, &fault);
+		assert_int_equal(make_new(replace ? CKPT_FOLDER_REPLACE : 0), CKPT_E_IO);
+		ckpt_io_set_hook(NULL, NULL);
+		assert_non_null(strstr(err.text, "cannot be synced"));
+		assert_new();
+		remove_tree(out);
+	}
+}
+
+static void file_systems_that_cannot_sync_folders_are_as_good(void **state)
+{
+	struct fault fault = { .op = CKPT_IO_SYNC_DIR, .code = EINVAL, .at = 1 };
+
+	(void)state;
+	ckpt_io_set_hook(inject, &fault);
+	assert_int_equal(make_new(0), 0);
+	assert_int_equal(fault.seen, 2);
+	assert_new();
+}
+
+static void without_sync_nothing_is_synced(void **state)
+{
+	struct fault fault = { .op = CKPT_IO_SYNC_DIR, .code = EIO, .at = 1 };
+
+	(void)state;
+	ckpt_io_set_hook(inject, &fault);
+	assert_int_equal(make_new(CKPT_FOLDER_NO_SYNC), 0);
+	assert_int_equal(fault.seen, 0);
+	assert_new();
+}
+
+/* ---- directories that are saved ---- */
+
+static const char *const keys[] = { "module.a", "module.b", "c" };
+
+static void write_input(const char *path)
+{
+	struct ckpt_buf pickle = { 0 }, file;
+
+	unit_put_state_dict(&pickle, keys, COUNT(keys));
+	file = unit_torch_file(&pickle, COUNT(keys));
+	unit_write_file(path, file.data, file.len);
+	ckpt_buf_clear(&file);
+	ckpt_buf_clear(&pickle);
+}
+
+/* Open IN, add a prefix, and save as a directory: for RANKS ranks, or 0: with a new index. */
+static int save_directory(const char *in, uint32_t ranks, bool replace)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_model *model, *edited = NULL;
+	int rc = ckpt_open(in, &model, &err);
+
+	options.format = "dcp";
+	options.ranks = ranks;
+	options.flags = replace ? CKPT_SAVE_REPLACE : 0;
+	if (rc == 0) {
+		rc = ckpt_add_prefix(model, "x.", NULL, &edited, NULL, &err);
+		ckpt_close(model);
+	}
+	if (rc == 0)
+		rc = ckpt_save(edited, out, &options, NULL, &err);
+	ckpt_close(edited);
+	return rc;
+}
+
+static void put_old(bool replace)
+{
+	remove_tree(out);
+	if (!replace)
+		return;
+	assert_int_equal(mkdir(out, 0777), 0);
+	put_file(out, "data", "old");
+	put_file(out, ".metadata", "old");
+}
+
+/* Fail each call of OP in turn until a save passes. Returns how many failed. */
+static unsigned fail_each(const char *in, uint32_t ranks, enum ckpt_io_op op, int code,
+			  bool replace)
+{
+	unsigned failed = 0, others;
+
+	remove_tree(out);
+	others = unit_folder_count(base);
+	for (;; failed++) {
+		struct fault fault = { .op = op, .code = code, .at = failed + 1 };
+		int rc;
+
+		put_old(replace);
+		ckpt_io_set_hook(inject, &fault);
+		rc = save_directory(in, ranks, replace);
+		ckpt_io_set_hook(NULL, NULL);
+		if (rc == 0)
+			break;
+		assert_int_equal(rc, CKPT_E_IO);
+		assert_int_equal(err.sys_errno, code);
+		assert_int_equal(unit_folder_count(base), others + replace);
+		if (replace)
+			assert_true(holds(out, "data", "old"));
+		assert_true(failed < 1000);
+	}
+	assert_false(holds(out, "data", "old"));
+	assert_int_equal(unit_folder_count(base), others + 1);
+	return failed;
+}
+
+static void fail_every_call(const char *in, uint32_t ranks)
+{
+	static const struct {
+		enum ckpt_io_op op;
+		int code;
+	} table[] = { { CKPT_IO_READ, EIO },	    { CKPT_IO_WRITE, ENOSPC },
+		      { CKPT_IO_TRUNCATE, ENOSPC }, { CKPT_IO_SYNC, EIO },
+		      { CKPT_IO_LINK, EIO },	    { CKPT_IO_RENAME, EIO } };
+
+	for (int replace = 0; replace < 2; replace++)
+		for (size_t i = 0; i < COUNT(table); i++)
+			if (fail_each(in, ranks, table[i].op, table[i].code, replace) == 0 &&
+			    table[i].op != CKPT_IO_TRUNCATE)
+				fail_msg("operation %d was never called", table[i].op);
+}
+
+static void a_directory_that_is_split_leaves_nothing_whichever_call_fails(void **state)
+{
+	char *in = unit_path(base, "in.pt");
+
+	(void)state;
+	write_input(in);
+	fail_every_call(in, 2);
+	free(in);
+}
+
+static void a_directory_that_is_edited_leaves_nothing_whichever_call_fails(void **state)
+{
+	char *file = unit_path(base, "in.pt"), *in = unit_path(base, "in"), *kept = out;
+
+	(void)state;
+	write_input(file);
+	out = in;
+	assert_int_equal(save_directory(file, 2, false), 0);
+	out = kept;
+	fail_every_call(in, 0);
+	free(in);
+	free(file);
+}
+
+#define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		IN_FOLDER(a_folder_appears_when_it_is_complete),
+		IN_FOLDER(a_name_may_end_with_slashes),
+		IN_FOLDER(a_name_may_be_relative),
+		IN_FOLDER(the_mode_is_that_of_any_new_folder),
+		IN_FOLDER(an_existing_folder_is_not_replaced_unasked),
+		IN_FOLDER(a_folder_with_the_mark_is_replaced_with_all_that_is_in_it),
+		IN_FOLDER(a_folder_without_the_mark_is_never_replaced),
+		IN_FOLDER(what_is_no_folder_is_never_replaced),
+		IN_FOLDER(the_folder_around_must_be_there),
+		IN_FOLDER(too_little_room_is_told_at_once),
+		IN_FOLDER(a_folder_that_appears_meanwhile_is_not_replaced),
+		IN_FOLDER(a_folder_that_appears_at_the_last_moment_is_not_replaced),
+		IN_FOLDER(the_mark_is_looked_for_again_at_the_end),
+		IN_FOLDER(a_call_that_fails_leaves_what_was_there),
+		IN_FOLDER(a_folder_around_that_cannot_be_synced_is_reported),
+		IN_FOLDER(file_systems_that_cannot_sync_folders_are_as_good),
+		IN_FOLDER(without_sync_nothing_is_synced),
+		IN_FOLDER(a_directory_that_is_split_leaves_nothing_whichever_call_fails),
+		IN_FOLDER(a_directory_that_is_edited_leaves_nothing_whichever_call_fails),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
