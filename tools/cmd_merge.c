@@ -3,8 +3,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-static bool force, no_sync, dry_run, int_keys;
+static bool force, no_sync, dry_run, int_keys, shards_only;
 static const char *profile;
 static struct str_list only;
 
@@ -13,6 +14,9 @@ static const struct opt opts[] = {
 		 "take only what matches, such as model; may be repeated"),
 	OPT_FLAG("int-keys", 0, &int_keys,
 		 "turn the keys \"0\", \"1\" ... of an optimizer's state back into numbers"),
+	OPT_FLAG(
+		"shards-only", 0, &shards_only,
+		"leave out what lies beside the shards: Lightning's meta.pt, Megatron's common.pt"),
 	OPT_STR("profile", 0, &profile, "VERSION",
 		"as this torch writes: 1.6 to 2.14, or later; default: the newest"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
@@ -36,7 +40,10 @@ const struct command cmd_merge = {
 		"DIR share them in OUT. The chunks must cover every tensor, once; else nothing is written.\n"
 		"\n"
 		"DCP turns the keys of all dicts into text, and so does torch's own converter leave them:\n"
-		"--int-keys undoes that for the state of optimizers, which are looked up by number.\n",
+		"--int-keys undoes that for the state of optimizers, which are looked up by number.\n"
+		"\n"
+		"Files that every rank saved for itself (model_world_size_8_rank_0.pt) are merged, too, if their\n"
+		"tensors are DTensors.\n",
 	.examples = "  ckpt merge checkpoint-1000/ model.pt --only model\n"
 		    "  ckpt merge step-500/ all.pt --int-keys\n",
 	.opts = opts,
@@ -53,13 +60,36 @@ static int take(struct ckpt_model **model, struct ckpt_model *edited)
 	return 0;
 }
 
-static int edit(struct ckpt_model **model, struct ckpt_edit_report *numbers, struct ckpt_error *err)
+/* What trainers keep beside the shards, as entries of the whole. */
+static int add_beside(const char *in, struct ckpt_model **model, struct ckpt_error *err)
+{
+	static const char *const names[] = { "meta.pt", "common.pt" };
+	struct ckpt_model *edited;
+	char path[4096];
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", in, names[i]);
+		if (access(path, F_OK) < 0)
+			continue;
+		rc = ckpt_add_file(*model, path, &edited, err);
+		if (rc == 0)
+			rc = take(model, edited);
+		if (rc == 0 && !quiet)
+			printf("with %s, ", names[i]);
+	}
+	return rc;
+}
+
+static int edit(const char *in, struct ckpt_model **model, struct ckpt_edit_report *numbers,
+		struct ckpt_error *err)
 {
 	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_model *edited;
-	int rc = 0;
+	int rc;
 
-	if (only.count) {
+	rc = shards_only ? 0 : add_beside(in, model, err);
+	if (rc == 0 && only.count) {
 		rc = ckpt_select(*model, only.items, only.count, NULL, 0, &edited, &report, err);
 		if (rc == 0)
 			rc = take(model, edited);
@@ -117,7 +147,7 @@ static int merge(const char *in, const char *out)
 
 	if (!open_model(in, &model, &code))
 		return code;
-	if (edit(&model, &numbers, &err) < 0)
+	if (edit(in, &model, &numbers, &err) < 0)
 		code = fail(&err);
 	else if (save(model, out, &report, &err) < 0)
 		code = save_failed(&err, force);

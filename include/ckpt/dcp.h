@@ -53,6 +53,15 @@ CKPT_API int ckpt_reindex(const char *path, const char *out,
 			  const struct ckpt_reindex_options *options,
 			  struct ckpt_reindex_report *report, struct ckpt_error *err);
 
+/*
+ * MODEL and, in its root dict, the entries of the root dict of the torch.save file PATH, as dict.update()
+ * puts them there: what Lightning keeps beside its shards in meta.pt, and Megatron-Core in common.pt.
+ * *OUT is to be closed; it keeps the file open. Returns 0; CKPT_E_UNSUPPORTED if one of the two is no
+ * dict; and as ckpt_open().
+ */
+CKPT_API int ckpt_add_file(const struct ckpt_model *model, const char *path,
+			   struct ckpt_model **out, struct ckpt_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -83,14 +83,15 @@ static bool is_text(const struct ckpt_value *v)
 	return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR;
 }
 
-static int fill_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
-			struct ckpt_storage *s, struct ckpt_error *err)
+int ckpt_storage_parse(const struct ckpt_value *persid, struct ckpt_arena *arena,
+		       struct ckpt_storage *s, struct ckpt_error *err)
 {
 	const struct ckpt_value *const *item = persid->u.persid.pid->u.seq.items;
 	const struct ckpt_value *type = item[1], *key = item[2], *location = item[3],
 				*numel = item[4];
 	uint32_t size;
 
+	*s = (struct ckpt_storage){ 0 };
 	if (type->kind != CKPT_GLOBAL)
 		return bad_persid(err, "a storage class", type);
 	s->dtype = ckpt_dtype_of_storage(type->u.global->name);
@@ -109,17 +110,26 @@ static int fill_storage(struct ckpt_document *doc, const struct ckpt_value *pers
 				 "storage id: %" PRIu64 " elements of %" PRIu32
 				 " bytes are more than any file holds",
 				 s->numel, size);
-	s->key = ckpt_arena_copy(doc->pickle.arena, key->u.bytes.ptr, key->u.bytes.len);
-	s->location =
-		ckpt_arena_copy(doc->pickle.arena, location->u.bytes.ptr, location->u.bytes.len);
+	s->key = ckpt_arena_copy(arena, key->u.bytes.ptr, key->u.bytes.len);
+	s->location = ckpt_arena_copy(arena, location->u.bytes.ptr, location->u.bytes.len);
 	s->first = persid;
-	return s->key && s->location ? 0 : ckpt_arena_fail(doc->pickle.arena, err);
+	return s->key && s->location ? 0 : ckpt_arena_fail(arena, err);
 }
 
 /* The one thing that is noted on a value after it was made: all of it while the file is opened. */
 static void remember(const struct ckpt_value *persid, int64_t index)
 {
 	((struct ckpt_value *)persid)->u.persid.meaning = (uint64_t)index + 1;
+}
+
+const struct ckpt_value *ckpt_storage_key(const struct ckpt_value *persid)
+{
+	const struct ckpt_value *pid = persid->u.persid.pid;
+
+	if (pid->kind != CKPT_TUPLE || pid->u.seq.count < 5 ||
+	    !ckpt_value_is_str(pid->u.seq.items[0], "storage"))
+		return NULL;
+	return is_text(pid->u.seq.items[2]) ? pid->u.seq.items[2] : NULL;
 }
 
 /* Find out what a persistent id names; a storage is registered at its first mention. */
@@ -149,7 +159,7 @@ static int register_storage(struct ckpt_document *doc, const struct ckpt_value *
 	if (there)
 		return 0;
 	s = add_storage(doc);
-	rc = s ? fill_storage(doc, persid, s, err) : ckpt_fail_nomem(err);
+	rc = s ? ckpt_storage_parse(persid, doc->pickle.arena, s, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
 		doc->storage_count++;
 	return ckpt_error_at(err, rc, NULL, NULL, persid->pos);

@@ -166,6 +166,13 @@ int ckpt_tensor_parse(const struct ckpt_model *model, const struct ckpt_value *v
 /* Cheaper: does V look like a tensor, from the function that rebuilds it. */
 bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_value *v);
 
+/* The key in a persistent id that names a storage; NULL: it names something else. */
+const struct ckpt_value *ckpt_storage_key(const struct ckpt_value *persid);
+
+/* What such an id says of its storage. Strings are copied to ARENA. */
+int ckpt_storage_parse(const struct ckpt_value *persid, struct ckpt_arena *arena,
+		       struct ckpt_storage *out, struct ckpt_error *err);
+
 /* The storage that a persistent id names, or -1 for ids of another kind. */
 static inline int64_t ckpt_storage_of(const struct ckpt_value *persid)
 {

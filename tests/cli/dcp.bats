@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+# Directories of shards, as a user meets them. What is in the files is judged elsewhere: tests/dcp, tests/interop.
+load common
+
+@test "split and merge give back the bytes that torch wrote" {
+	mkdir there
+	ckpt split ddp_trainer.pt shards --ranks 3; want 0
+	[[ $output = "38 tensors for 3 ranks, "*" written in "* ]]
+	ckpt merge shards there/merged.pt; want 0
+	[[ $output = "38 tensors merged, "* ]]
+	ckpt ls there/merged.pt; listed=$output
+	ckpt ls ddp_trainer.pt
+	[ "$(sed 's/  .*//' <<< "$listed")" = "$(sed 's/  .*//' <<< "$output")" ]
+	ckpt reshard shards five --ranks 5; want 0
+	ckpt merge five there/again.pt; want 0
+	cmp <(unzip -p there/merged.pt 'merged/data/*') <(unzip -p there/again.pt 'again/data/*')
+}
+
+@test "numbers and options that make no sense are usage errors" {
+	ckpt split ddp_model.pt x; want 64 "ckpt: split: wanted --ranks N
+usage: ckpt split [OPTIONS] IN OUT
+hint: 'ckpt split --help' shows the options"
+	for wrong in 0 -1 x 1.5 99999999999; do
+		ckpt split ddp_model.pt x --ranks $wrong
+		[ "$status" = 64 ]
+	done
+	ckpt split ddp_model.pt x --ranks 2 --dim y; [ "$status" = 64 ]
+	ckpt split ddp_model.pt x --ranks 2 --keep-whole many; [ "$status" = 64 ]
+	ckpt split ddp_model.pt x --ranks 2 --alignment 0; [ "$status" = 64 ]
+	ckpt strip-module -i --hard-link ddp_model.pt; [ "$status" = 64 ]
+	[ ! -e x ]
+}
+
+@test "an output that is there stays, and only a checkpoint is ever replaced" {
+	mkdir folder; echo mine > folder/mine
+	ckpt split ddp_model.pt folder --ranks 2; want 2 "ckpt: folder: the output exists already
+hint: -f replaces it"
+	ckpt split -f ddp_model.pt folder --ranks 2
+	want 2 "ckpt: folder: the output is a folder without '.metadata', and no other is replaced"
+	[ "$(cat folder/mine)" = mine ]
+	ckpt split ddp_model.pt shards --ranks 2; want 0
+	ckpt split -f ddp_model.pt shards --ranks 3; want 0
+	[ -e shards/__2_0.distcp ]
+	ckpt reshard -f shards shards --ranks 4
+	want 2 "ckpt: shards: the output is the input itself, or the folder it is in; name another"
+	ckpt split ddp_model.pt ddp_trainer.pt --ranks 2
+	want 2 "ckpt: ddp_trainer.pt: the output exists and is no folder, wanted the name of a new one"
+	ckpt split ddp_model.pt none/x --ranks 2; [ "$status" = 2 ]
+	[ -z "$(find . -name '*.ckpt-*')" ]
+}
+
+@test "an edit leaves the data files alone" {
+	ckpt split ddp_trainer.pt shards --ranks 2; want 0
+	before=$(stat -c '%i %Y %s' shards/__*_0.distcp)
+	ckpt strip-module -i shards; want 0
+	[[ $output = "14 keys renamed in 'model', "* ]]
+	[ "$(stat -c '%i %Y %s' shards/__*_0.distcp)" = "$before" ]
+	ckpt strip-module -i shards; [ "$status" = 1 ]
+	ckpt add-module shards linked --hard-link; want 0
+	[ "$(stat -c %i linked/__*_0.distcp)" = "$(stat -c %i shards/__*_0.distcp)" ]
+	ckpt select --drop optimizer shards model-only; want 0
+	[ "$(stat -c %i model-only/__0_0.distcp)" != "$(stat -c %i shards/__0_0.distcp)" ]
+	cmp model-only/__0_0.distcp shards/__0_0.distcp
+	ckpt ls model-only; [[ $output = *"14 tensors, "* ]]
+	ckpt cast -i bf16 shards
+	want 2 "ckpt: shards: tensors would change, which means new data files: name an output"
+	ckpt cast bf16 shards cast; want 0
+	ckpt ls cast 'model.head.weight'; [[ $output = *"bfloat16  [10, 8]"* ]]
+}
+
+@test "files beside the shards come along, and are merged" {
+	ckpt split ddp_model.pt shards --ranks 2; want 0
+	ckpt extract model ddp_trainer.pt part.pt; want 0
+	ckpt select --keep epoch --keep args ddp_trainer.pt shards/meta.pt; want 0
+	touch shards/README
+	ckpt strip-module shards plain; want 0
+	cmp plain/meta.pt shards/meta.pt; [ -e plain/README ]
+	ckpt merge plain merged.pt; want 0
+	[[ $output = "with meta.pt, 14 tensors merged, "* ]]
+	ckpt info merged.pt; [[ $output = *"  epoch                  3"* ]]
+	ckpt merge --shards-only plain only.pt; want 0
+	ckpt info only.pt; [[ $output != *epoch* ]]
+}
+
+@test "info tells in what state a directory is" {
+	ckpt split ddp_model.pt shards --ranks 2; want 0
+	ckpt info shards; want 0; [[ $output != *note* ]]
+	cp -rp shards cut; truncate -s -100 cut/__1_0.distcp; touch -r shards/__1_0.distcp cut/__1_0.distcp
+	ckpt info cut; want 0
+	[[ $output = *"note        '__1_0.distcp' is too short for 1 of its "*" items: it was cut, or written anew after the index"* ]]
+	cp -rp shards gone; rm gone/__1_0.distcp
+	ckpt info gone; want 0
+	[[ $output = *"note        '__1_0.distcp' is missing, which holds "*" of the items"* ]]
+	ckpt merge gone x.pt; [ "$status" = 2 ]; [ ! -e x.pt ]
+	[[ $stderr = "ckpt: gone: '"*"' in __1_0.distcp at "*": the data file is missing" ]]
+	cp -rp shards unfinished; mv unfinished/.metadata unfinished/.metadata.tmp
+	ckpt info unfinished
+	want 2 "ckpt: unfinished: has no .metadata, but a whole .metadata.tmp: the save was interrupted at its last step; 'ckpt reindex' completes it"
+	ckpt reindex -i unfinished; want 0
+	ckpt ls unfinished; want 0; [ ! -e unfinished/.metadata.tmp ]
+	truncate -s -1 shards/.metadata; mv shards/.metadata shards/.metadata.tmp
+	ckpt ls shards
+	want 2 "ckpt: shards: has no .metadata, and a .metadata.tmp that was cut: the save was interrupted, and which tensors the 2 data files hold is lost"
+	rm shards/.metadata.tmp
+	ckpt ls shards
+	want 2 "ckpt: shards: has 2 data files (.distcp), but no .metadata: the save was interrupted, or the index was left behind when the files were copied, for its name is hidden"
+	touch gone/__7_0.distcp cut/__0.metadata
+	ckpt info gone; [[ $output = *"1 data file of 0 bytes that the index does not mention (__7_0.distcp)"* ]]
+	ckpt info cut; [ "$status" = 2 ]; [[ $stderr = *"older than the indexes of single ranks beside it"* ]]
+}
+
+@test "the index, and the pickle of an item, can be looked at" {
+	ckpt split ddp_trainer.pt shards --ranks 2; want 0
+	ckpt dis shards; want 0; [[ $output = *"torch.distributed.checkpoint.metadata"* ]]
+	ckpt dis shards epoch; want 0; [ "$output" = "       0: PROTO 2
+       2: BININT1 3
+       4: STOP" ]
+	ckpt dis shards nothing; want 2 "ckpt: shards: there is no 'nothing' in the index"
+}
+
+@test "a dry run writes nothing" {
+	ckpt split -n ddp_trainer.pt shards --ranks 2; want 0; [ ! -e shards ]
+	ckpt split ddp_trainer.pt shards --ranks 2; want 0
+	before=$(ls -la --time-style=full-iso shards)
+	ckpt merge -n shards x.pt; want 0; [ ! -e x.pt ]
+	ckpt strip-module -n -i shards; want 0
+	ckpt strip-module -n shards y; want 0; [ ! -e y ]
+	ckpt reindex -n -i shards; want 0
+	[ "$(ls -la --time-style=full-iso shards)" = "$before" ]
+}
+
+@test "keys of an optimizer become numbers again" {
+	ckpt split ddp_trainer.pt shards --ranks 2; want 0
+	ckpt merge --int-keys shards merged.pt; want 0
+	[[ $output = *" keys made numbers, "* ]]
+	ckpt dis merged.pt; numbers=$(grep -A2 "BINUNICODE 'state'" <<< "$output" | head -3)
+	ckpt merge shards text.pt; want 0
+	ckpt dis text.pt; [ "$(grep -A2 "BINUNICODE 'state'" <<< "$output" | head -3)" = "$numbers" ]
+	[ "$(unzip -p merged.pt merged/data.pkl | wc -c)" -lt "$(unzip -p text.pt text/data.pkl | wc -c)" ]
+}
+
+@test "what DCP cannot hold is refused with its name" {
+	ckpt extract epoch ddp_trainer.pt epoch.pt; want 0
+	ckpt split epoch.pt x --ranks 2
+	want 2 "ckpt: epoch.pt: its root is no dict, and such a directory holds nothing else"
+	[ ! -e x ]
+}
