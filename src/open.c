@@ -100,6 +100,12 @@ int ckpt_save_in_place(const struct ckpt_model *model, const struct ckpt_save_op
 		rc = ckpt_sized_check(report, sizeof(r), err);
 	if (rc == 0 && !ckpt_source_path(model->doc->source))
 		rc = ckpt_fail(err, CKPT_E_ARG, "a model from memory has no file to be edited");
+	for (const struct ckpt_model *m = model; rc == 0 && m; m = m->base)
+		if (m->held)
+			rc = ckpt_fail(
+				err, CKPT_E_UNSUPPORTED,
+				"is made of several files, none of which could take its place: name an "
+				"output");
 	if (rc == 0 && (o.flags & ~(CKPT_SAVE_DRY_RUN | CKPT_SAVE_REPLACE)))
 		rc = ckpt_fail(err, CKPT_E_ARG,
 			       "an edit in place is always synced, and in the input's own form");

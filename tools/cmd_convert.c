@@ -30,7 +30,8 @@ const struct command cmd_convert = {
 	.operands = "IN OUT",
 	.summary = "write a checkpoint anew, as torch.load and torch.save of a given torch would",
 	.details =
-		"Mends files that other tools packed anew, and makes files for older torch versions:\n"
+		"Mends files that other tools packed anew, makes files for older torch versions, and one file of\n"
+		"a sharded checkpoint, as 'ckpt merge' does:\n"
 		"OUT has pickle protocol 2, stored and aligned records, and the layout of --profile.\n",
 	.examples = "  ckpt convert repacked.pt sound.pt\n"
 		    "  ckpt convert --profile 1.13 new.pt for-old-torch.pt\n",
@@ -113,6 +114,7 @@ static int run(int argc, char **argv)
 		code = refuse_format(argv[first + 1]);
 	if (code != EXIT_FINE)
 		return code;
+	options.format = "torch";
 	options.profile = profile;
 	options.flags = CKPT_SAVE_CANONICAL | (force ? CKPT_SAVE_REPLACE : 0u) |
 			(no_sync ? CKPT_SAVE_NO_SYNC : 0u) | (dry_run ? CKPT_SAVE_DRY_RUN : 0u);

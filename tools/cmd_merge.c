@@ -42,8 +42,8 @@ const struct command cmd_merge = {
 		"DCP turns the keys of all dicts into text, and so does torch's own converter leave them:\n"
 		"--int-keys undoes that for the state of optimizers, which are looked up by number.\n"
 		"\n"
-		"Files that every rank saved for itself (model_world_size_8_rank_0.pt) are merged, too, if their\n"
-		"tensors are DTensors.\n",
+		"Files that every rank saved for itself (model_world_size_8_rank_0.pt) are merged, too: their DTensors\n"
+		"and ShardedTensors are put together, everything else is taken from rank 0.\n",
 	.examples = "  ckpt merge checkpoint-1000/ model.pt --only model\n"
 		    "  ckpt merge step-500/ all.pt --int-keys\n",
 	.opts = opts,
@@ -165,6 +165,6 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	code = refuse_names(argv[first], argv[first + 1]);
+	code = refuse_names("DIR", argv[first + 1]); /* one file is written */
 	return code == EXIT_FINE ? merge(argv[first], argv[first + 1]) : code;
 }

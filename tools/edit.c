@@ -5,6 +5,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 int refuse_names(const char *in, const char *out)
 {
 	size_t len = strlen(out);
@@ -21,7 +28,7 @@ int refuse_names(const char *in, const char *out)
 	}
 	if (!*in || !*out)
 		complain("'' is no name of a file");
-	else if (out[len - 1] == '/' && stat(out, &st) < 0)
+	else if (out[len - 1] == '/' && stat(out, &st) < 0 && !is_folder(in))
 		complain("%s: the output is named like a folder, wanted a file name", out);
 	else
 		return EXIT_FINE;

@@ -266,6 +266,95 @@ static int add_dtensor(struct joiner *j, struct blocks *b, uint32_t rank,
 	return rc;
 }
 
+/* An attribute of an object whose state is a dict, or a pair of one or none and the dict of its slots. */
+static const struct ckpt_value *field_of(const struct ckpt_model *m,
+					 const struct ckpt_value *object, const char *name)
+{
+	const struct ckpt_value *state, *found = NULL;
+
+	object = object ? ckpt_model_now(m, object) : NULL;
+	if (!object || object->kind != CKPT_CALL || !object->u.call->state)
+		return NULL;
+	state = ckpt_model_now(m, object->u.call->state);
+	if (state->kind == CKPT_DICT)
+		return ckpt_attribute_find(m, state, name);
+	for (uint32_t i = 0; state->kind == CKPT_TUPLE && !found && i < state->u.seq.count; i++) {
+		const struct ckpt_value *half = ckpt_model_now(m, state->u.seq.items[i]);
+
+		if (half->kind == CKPT_DICT)
+			found = ckpt_attribute_find(m, half, name);
+	}
+	return found;
+}
+
+static int read_numbers(struct joiner *j, const struct ckpt_model *m, const struct ckpt_value *list,
+			uint32_t count, uint64_t *out)
+{
+	list = list ? ckpt_model_now(m, list) : NULL;
+	if (!list || (list->kind != CKPT_LIST && list->kind != CKPT_TUPLE) ||
+	    list->u.seq.count != count)
+		return ckpt_fail(j->err, CKPT_E_FORMAT, "a shard does not say where it lies");
+	for (uint32_t i = 0; i < count; i++) {
+		const struct ckpt_value *v = ckpt_model_now(m, list->u.seq.items[i]);
+
+		if (v->kind != CKPT_INT || v->u.integer < 0)
+			return ckpt_fail(j->err, CKPT_E_FORMAT, "a shard lies at no place");
+		out[i] = (uint64_t)v->u.integer;
+	}
+	return 0;
+}
+
+static int add_shard(struct joiner *j, struct blocks *b, uint32_t rank, const struct ckpt_tensor *t,
+		     const struct ckpt_value *shard)
+{
+	const struct ckpt_model *m = j->held->models[rank];
+	const struct ckpt_value *metadata = field_of(m, shard, "metadata");
+	uint64_t offset[CKPT_MOST_DIMS];
+	struct ckpt_tensor local;
+	struct ckpt_block block = { 0 };
+	int rc = read_numbers(j, m, field_of(m, metadata, "shard_offsets"), t->ndim, offset);
+
+	if (rc == 0)
+		rc = open_local(j, rank, field_of(m, shard, "tensor"), &local, &block.bytes);
+	if (rc < 0)
+		return rc;
+	if (local.ndim != t->ndim)
+		return ckpt_fail(j->err, CKPT_E_FORMAT, "a shard has other dimensions");
+	for (uint32_t i = 0; i < t->ndim; i++) {
+		if (!local.shape[i])
+			return 0;
+		if (offset[i] > t->shape[i] || local.shape[i] > t->shape[i] - offset[i])
+			return ckpt_fail(j->err, CKPT_E_FORMAT,
+					 "a shard reaches out of its tensor");
+	}
+	block.offset = copy_dims(j, offset, t->ndim);
+	block.shape = local.shape;
+	block.stride = local.stride;
+	block.first = local.offset;
+	return block.offset ? add_block(j, b, &block, t->ndim) : ckpt_fail_nomem(j->err);
+}
+
+/* The state of a ShardedTensor begins with the list of its local shards. */
+static int add_sharded(struct joiner *j, struct blocks *b, uint32_t rank,
+		       const struct ckpt_tensor *t)
+{
+	const struct ckpt_model *m = j->held->models[rank];
+	const struct ckpt_value *args = ckpt_model_now(m, t->value->u.call->args), *state,
+				*list = NULL;
+	int rc = 0;
+
+	if (args->kind == CKPT_TUPLE && args->u.seq.count >= 4) {
+		state = ckpt_model_now(m, args->u.seq.items[3]);
+		if (state->kind == CKPT_TUPLE && state->u.seq.count)
+			list = ckpt_model_now(m, state->u.seq.items[0]);
+	}
+	if (!list || list->kind != CKPT_LIST)
+		return ckpt_fail(j->err, CKPT_E_FORMAT, "has no list of shards");
+	for (uint32_t i = 0; rc == 0 && i < list->u.seq.count; i++)
+		rc = add_shard(j, b, rank, t, list->u.seq.items[i]);
+	return rc;
+}
+
 /* ---- new values ---- */
 
 static const struct ckpt_value *int_value(struct joiner *j, uint64_t n)
@@ -424,9 +513,10 @@ static int join_tensor(struct joiner *j, const struct ckpt_tensor *t)
 	static const uint64_t zeros[CKPT_MOST_DIMS];
 	struct blocks b = { 0 };
 	struct ckpt_recipe made;
+	bool sharded = t->class_name && !strcmp(t->class_name, "ShardedTensor");
 	int rc = 0;
 
-	if (!t->class_name || strcmp(t->class_name, "DTensor"))
+	if (!sharded && (!t->class_name || strcmp(t->class_name, "DTensor")))
 		return ckpt_fail(j->err, CKPT_E_UNSUPPORTED,
 				 "'%s' is a %s, which cannot be joined yet", t->name,
 				 t->class_name ? t->class_name : "tensor of an unknown kind");
@@ -438,7 +528,7 @@ static int join_tensor(struct joiner *j, const struct ckpt_tensor *t)
 		else if (of->kind != CKPT_KIND_WRAPPER || !same_dims(t, of))
 			rc = ckpt_fail(j->err, CKPT_E_FORMAT, "is of another shape or dtype");
 		else
-			rc = add_dtensor(j, &b, r, of);
+			rc = sharded ? add_sharded(j, &b, r, of) : add_dtensor(j, &b, r, of);
 		if (rc < 0)
 			fail_tensor(j, t, r, rc);
 	}

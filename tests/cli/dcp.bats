@@ -145,3 +145,11 @@ hint: -f replaces it"
 	want 2 "ckpt: epoch.pt: its root is no dict, and such a directory holds nothing else"
 	[ ! -e x ]
 }
+
+@test "names with a slash at the end are folders, and convert makes one file" {
+	ckpt split ddp_model.pt shards/ --ranks 2; want 0
+	ckpt strip-module shards/ plain/; want 0; [ -d plain ]
+	ckpt merge plain merged/
+	want 2 "ckpt: merged/: the output is named like a folder, wanted a file name"
+	ckpt convert plain one.pt; want 0; [ -f one.pt ]
+}

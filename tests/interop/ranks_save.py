@@ -42,6 +42,15 @@ def whole_state(mesh):
     return state
 
 
+def sharded_rows(tensor, rows, rank):
+    """A ShardedTensor, as FSDP1 makes them, of which every rank has some rows."""
+    from torch.distributed._shard.metadata import ShardMetadata
+    from torch.distributed._shard.sharded_tensor import Shard as LocalShard, init_from_local_shards
+    metadata = ShardMetadata([rows[rank], 0], [rows[rank + 1] - rows[rank], tensor.shape[1]], "rank:%d/cpu" % rank)
+    local = LocalShard(tensor[rows[rank]:rows[rank + 1]].clone(), metadata)
+    return init_from_local_shards([local], *tensor.shape)
+
+
 def process(mesh, rank, world, meeting, folder):
     dist.init_process_group("gloo", init_method="file://" + meeting, rank=rank, world_size=world,
                             timeout=datetime.timedelta(seconds=60))
@@ -50,6 +59,10 @@ def process(mesh, rank, world, meeting, folder):
     state = {name: distribute_tensor(tensor, device_mesh, placements)
              for name, (tensor, placements) in whole_state(mesh).items()}
     whole = {name: tensor for name, (tensor, _) in whole_state(mesh).items()}
+    if mesh in ("one", "three", "four"):
+        whole["sharded"] = torch.arange(30.).reshape(10, 3)
+        rows = [10 * n // world for n in range(world + 1)]
+        state["sharded"] = sharded_rows(whole["sharded"], rows, rank)
     for part in (state, whole):
         part["buffer"] = torch.ones(3)
         part["step"] = 5
