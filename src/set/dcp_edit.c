@@ -27,8 +27,14 @@ static int map_entries(struct ckpt_dcp_edit *d, struct ckpt_error *err)
 		free(by_id);
 		return ckpt_fail_nomem(err);
 	}
-	for (uint32_t i = 0; i < dcp->index.entry_count; i++)
+	d->like = UINT32_MAX;
+	for (uint32_t i = 0; i < dcp->index.entry_count; i++) {
+		const struct ckpt_dcp_entry *e = &dcp->index.entries[i];
+
 		by_id[dcp->values[i]->id] = i + 1;
+		if (!e->is_tensor && e->chunk_count && dcp->index.chunks[e->first_chunk].place)
+			d->like = i;
+	}
 	for (uint32_t i = 0; i < d->out.entry_count; i++) {
 		uint32_t id = d->out.entries[i].value->id;
 
@@ -140,7 +146,7 @@ static int find_changes(struct ckpt_dcp_edit *d, struct ckpt_error *err)
 		bool changed = true;
 
 		if (d->from[i] == UINT32_MAX) {
-			d->new_data = true;
+			d->new_data |= e->is_tensor || d->like == UINT32_MAX;
 		} else if (e->is_tensor) {
 			d->new_data |= !is_whole(d, i);
 			changed = false;
@@ -295,14 +301,21 @@ static struct ckpt_value *copy_object(struct indexer *x, const struct ckpt_value
 	return v;
 }
 
+/* The entry of the input that ENTRY is, or is described like. */
+static const struct ckpt_dcp_entry *source_of(const struct indexer *x, uint32_t entry)
+{
+	uint32_t from = x->d->from[entry];
+
+	return &x->dcp->index.entries[from == UINT32_MAX ? x->d->like : from];
+}
+
 static bool is_named_as_before(const struct indexer *x, uint32_t entry)
 {
 	const struct ckpt_dcp_out_entry *e = &x->d->out.entries[entry];
-	uint32_t from = x->d->from[entry];
-	const struct ckpt_value *fqn;
+	const struct ckpt_value *fqn = source_of(x, entry)->fqn;
 
-	fqn = x->dcp->index.entries[from].fqn;
-	return fqn->u.bytes.len == e->fqn_len && !memcmp(fqn->u.bytes.ptr, e->fqn, e->fqn_len);
+	return x->d->from[entry] != UINT32_MAX && fqn->u.bytes.len == e->fqn_len &&
+	       !memcmp(fqn->u.bytes.ptr, e->fqn, e->fqn_len);
 }
 
 static const struct ckpt_value *path_of(struct indexer *x, const struct ckpt_dcp_out_entry *e)
@@ -341,9 +354,7 @@ static const struct ckpt_value *entries_dict(struct indexer *x)
 	struct ckpt_value *dict = make(x, CKPT_DICT);
 
 	for (uint32_t i = 0; dict && i < x->d->out.entry_count; i++) {
-		uint32_t from = x->d->from[i];
-
-		add_pair(x, &dict->u.seq, x->keys[i], x->dcp->index.entries[from].metadata);
+		add_pair(x, &dict->u.seq, x->keys[i], source_of(x, i)->metadata);
 	}
 	return dict;
 }
@@ -386,7 +397,7 @@ static const struct ckpt_value *new_info(struct indexer *x, const struct ckpt_va
 static void add_places(struct indexer *x, struct ckpt_value *dict, uint32_t entry)
 {
 	const struct ckpt_dcp_out_entry *e = &x->d->out.entries[entry];
-	const struct ckpt_dcp_entry *source = &x->dcp->index.entries[x->d->from[entry]];
+	const struct ckpt_dcp_entry *source = source_of(x, entry);
 
 	for (uint64_t i = 0; i < source->chunk_count; i++) {
 		const struct ckpt_dcp_chunk *chunk = &x->dcp->index.chunks[source->first_chunk + i];

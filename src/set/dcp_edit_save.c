@@ -27,9 +27,12 @@ static int note_files(struct saver *s, uint8_t **out)
 	if (!used)
 		return ckpt_fail_nomem(s->b.err);
 	for (uint32_t i = 0; i < s->edit.out.entry_count; i++) {
-		const struct ckpt_dcp_entry *e = &x->entries[s->edit.from[i]];
+		const struct ckpt_dcp_entry *e;
 
-		for (uint64_t k = 0; !s->edit.rewrite[i] && k < e->chunk_count; k++)
+		if (s->edit.rewrite[i])
+			continue;
+		e = &x->entries[s->edit.from[i]];
+		for (uint64_t k = 0; k < e->chunk_count; k++)
 			if (x->chunks[e->first_chunk + k].file != CKPT_DCP_NO_FILE)
 				used[x->chunks[e->first_chunk + k].file] = 1;
 	}
