@@ -354,13 +354,14 @@ static void add_note(void *ctx, const char *text)
 static int print_json(const struct summary *s, const char *path, struct ckpt_error *err)
 {
 	struct items_json items = { .out = json_open(json) };
-	json_t *prefixes, *name, *notes = json_array();
+	json_t *prefixes, *name, *notes;
 	int rc;
 
 	if (!items.out)
 		return CKPT_E_IO;
 	prefixes = json_object();
 	name = json_object();
+	notes = json_array();
 	for (size_t i = 0; i < sizeof(known_prefixes) / sizeof(known_prefixes[0]); i++) {
 		struct ckpt_prefix_count c = { .size = sizeof(c) };
 

@@ -104,7 +104,9 @@ def main():
     global CKPT
     CKPT = os.path.abspath(sys.argv[1])
     kills = int(sys.argv[2]) if len(sys.argv) > 2 else KILLS
-    work = tempfile.mkdtemp(prefix="kill-", dir=os.environ.get("CKPT_TEST_DIR", "."))
+    base = os.environ.get("CKPT_TEST_DIR", ".")
+    os.makedirs(base, exist_ok=True)
+    work = tempfile.mkdtemp(prefix="kill-", dir=base)
     os.chdir(work)
     try:
         shutil.copy(FIXTURES / "ddp_trainer.pt", "in.pt")

@@ -86,7 +86,9 @@ def check_torch(number, python, checks):
 def main():
     pythons = [shlex.split(command) for command in os.environ.get("CKPT_PYTHON", "").split(";") if command.strip()]
     os.environ["CKPT"] = os.path.abspath(os.environ["CKPT"])
-    work = tempfile.mkdtemp(prefix="ranks-", dir=os.environ.get("CKPT_TEST_DIR", "."))
+    base = os.environ.get("CKPT_TEST_DIR", ".")
+    os.makedirs(base, exist_ok=True)
+    work = tempfile.mkdtemp(prefix="ranks-", dir=base)
     checks, used = Checks(), 0
     os.chdir(work)
     shutil.copy(os.path.join(HERE, "ranks_save.py"), ".")
@@ -95,7 +97,7 @@ def main():
             used += check_torch(number, python, checks)
     finally:
         os.chdir("/")
-        os.environ.get("KEEP") or shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(work, ignore_errors=True)
     if not used:
         print("skipped: CKPT_PYTHON names no torch of 2.6 or later")
         return 77
