@@ -37,9 +37,9 @@ struct ckpt_dcp_place {
 
 /* What torch.load and copying do with stored bytes: numbers turned around, signs turned. */
 struct ckpt_dcp_finish {
-	uint32_t swap;	 /* width of big-endian numbers; 0: little-endian ones */
-	uint32_t negate; /* width of the numbers whose signs are turned; 0: none are */
-	bool even, odd;	 /* which of them */
+	uint32_t swap; /* width of big-endian numbers; 0: little-endian ones */
+	enum ckpt_dtype dtype;
+	bool is_neg, is_conj;
 };
 
 /* A DCP directory; hangs on the document. */

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t BUDGET_BASE = 64 << 20;
-enum { BUDGET_PER_VALUE = 64, SHOWN = 120, LEAST_CHUNK = 8 };
+static const uint64_t MOST_INDEX = (uint64_t)4 << 30, BUDGET_BASE = 64 << 20;
+enum { BUDGET_PER_VALUE = 64, BUDGET_PER_BYTE = 80, SHOWN = 120, LEAST_CHUNK = 8 };
 
 struct reader {
 	struct ckpt_dcp_index *index;
@@ -454,4 +454,35 @@ void ckpt_dcp_index_clear(struct ckpt_dcp_index *x)
 	free(x->files);
 	ckpt_arena_free(x->arena);
 	*x = (struct ckpt_dcp_index){ 0 };
+}
+
+int ckpt_dcp_index_load(const struct ckpt_source *source, uint8_t **bytes,
+			struct ckpt_pickle *pickle, struct ckpt_dcp_index *out,
+			struct ckpt_error *err)
+{
+	uint64_t size = ckpt_source_size(source);
+	int rc = 0;
+
+	*bytes = NULL;
+	if (size > MOST_INDEX)
+		rc = ckpt_fail(err, CKPT_E_LIMIT,
+			       "the index has %" PRIu64 " bytes, the limit is 4 GiB", size);
+	if (rc == 0 && !(*bytes = malloc((size_t)size + 1)))
+		rc = ckpt_fail_nomem(err);
+	if (rc == 0)
+		rc = ckpt_source_read(source, 0, *bytes, (size_t)size, err);
+	if (rc == 0)
+		rc = ckpt_pickle_decode(*bytes, (size_t)size, BUDGET_BASE + BUDGET_PER_BYTE * size,
+					pickle, err);
+	if (rc == 0)
+		rc = ckpt_dcp_index_read(pickle, out, err);
+	return ckpt_error_at(err, rc, ckpt_source_path(source), NULL, CKPT_NO_OFFSET);
+}
+
+bool ckpt_dcp_chunk_is_empty(const struct ckpt_dcp_chunk *chunk, uint32_t ndim)
+{
+	for (uint32_t i = 0; chunk->shape && i < ndim; i++)
+		if (!chunk->shape[i])
+			return true;
+	return false;
 }

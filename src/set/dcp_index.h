@@ -3,6 +3,7 @@
 #define CKPT_SET_DCP_INDEX_H
 
 #include "base/strmap.h"
+#include "io/source.h"
 #include "pickle/decode.h"
 #include "tensor/dtype.h"
 
@@ -57,6 +58,17 @@ struct ckpt_dcp_index {
 int ckpt_dcp_index_read(const struct ckpt_pickle *pickle, struct ckpt_dcp_index *out,
 			struct ckpt_error *err);
 void ckpt_dcp_index_clear(struct ckpt_dcp_index *index);
+
+/*
+ * Read and decode the whole of SOURCE, and make the tables. *BYTES is to be freed, after PICKLE is cleared,
+ * both also on failure; the path goes into the message.
+ */
+int ckpt_dcp_index_load(const struct ckpt_source *source, uint8_t **bytes,
+			struct ckpt_pickle *pickle, struct ckpt_dcp_index *out,
+			struct ckpt_error *err);
+
+/* A chunk without items has no bytes, and need not be anywhere. */
+bool ckpt_dcp_chunk_is_empty(const struct ckpt_dcp_chunk *chunk, uint32_t ndim);
 
 /*
  * Do the chunks of a tensor cover it, once, and nothing else? What is wrong goes to ERR: which box, and

@@ -111,15 +111,11 @@ static int keep_bytes(struct ckpt_dcp *dcp, const void *what, size_t size, const
 static struct ckpt_dcp_finish finish_of(const struct ckpt_tensor *t, bool big_endian)
 {
 	uint32_t width = ckpt_byteswap_width(t->dtype);
-	bool is_complex = width != ckpt_dtype_size(t->dtype);
-	struct ckpt_dcp_finish f = { .swap = big_endian && width > 1 ? width : 0 };
 
-	if (t->is_neg || t->is_conj) {
-		f.negate = width;
-		f.even = t->is_neg;
-		f.odd = t->is_neg != (is_complex && t->is_conj);
-	}
-	return f;
+	return (struct ckpt_dcp_finish){ .swap = big_endian && width > 1 ? width : 0,
+					 .dtype = t->dtype,
+					 .is_neg = t->is_neg,
+					 .is_conj = t->is_conj };
 }
 
 /* What has to be done with stored bytes before they are the values. */
@@ -136,8 +132,8 @@ static int finish(struct ckpt_dcp *dcp, const struct ckpt_dcp_finish *f, struct 
 		if (rc == 0)
 			*bytes = ckpt_byteswap_recipe(kept);
 	}
-	if (rc == 0 && f->negate) {
-		struct ckpt_negate negate = { *bytes, f->negate, f->even, f->odd };
+	if (rc == 0 && (f->is_neg || f->is_conj)) {
+		struct ckpt_negate negate = ckpt_negate_of(bytes, f->dtype, f->is_neg, f->is_conj);
 
 		rc = keep_bytes(dcp, &negate, sizeof(negate), &kept, err);
 		if (rc == 0)
@@ -224,14 +220,6 @@ static int open_block(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_dc
 	return rc < 0 ? fail_item(dcp, entry, chunk, rc, err) : 0;
 }
 
-static bool is_empty(const struct ckpt_dcp_chunk *chunk, uint32_t ndim)
-{
-	for (uint32_t i = 0; i < ndim; i++)
-		if (!chunk->shape[i])
-			return true;
-	return false;
-}
-
 /* The same for all blocks is done when they are joined; else to each of them. */
 static int settle_finish(struct ckpt_dcp *dcp, uint32_t entry, struct ckpt_block *blocks,
 			 const struct ckpt_dcp_finish *after, uint64_t count,
@@ -241,8 +229,8 @@ static int settle_finish(struct ckpt_dcp *dcp, uint32_t entry, struct ckpt_block
 	int rc = 0;
 
 	for (uint64_t i = 1; i < count; i++)
-		same &= after[i].swap == after->swap && after[i].negate == after->negate &&
-			after[i].even == after->even && after[i].odd == after->odd;
+		same &= after[i].swap == after->swap && after[i].is_neg == after->is_neg &&
+			after[i].is_conj == after->is_conj;
 	if (same && count)
 		dcp->finish[entry] = *after;
 	for (uint64_t i = 0; rc == 0 && !same && i < count; i++)
@@ -260,7 +248,7 @@ int ckpt_dcp_blocks(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_bloc
 
 	*count = 0;
 	for (uint64_t i = 0; i < e->chunk_count; i++)
-		*count += !is_empty(&dcp->index.chunks[e->first_chunk + i], e->ndim);
+		*count += !ckpt_dcp_chunk_is_empty(&dcp->index.chunks[e->first_chunk + i], e->ndim);
 	*out = dcp->blocks[entry];
 	if (*out)
 		return 0;
@@ -276,7 +264,7 @@ int ckpt_dcp_blocks(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_bloc
 	for (uint64_t i = 0, n = 0; rc == 0 && i < e->chunk_count; i++) {
 		const struct ckpt_dcp_chunk *chunk = &dcp->index.chunks[e->first_chunk + i];
 
-		if (is_empty(chunk, e->ndim))
+		if (ckpt_dcp_chunk_is_empty(chunk, e->ndim))
 			continue;
 		rc = open_block(dcp, entry, chunk, &blocks[n], &after[n], err);
 		n++;

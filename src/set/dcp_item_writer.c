@@ -4,7 +4,6 @@
 #include "format/torch_archive.h"
 #include "model/resave.h"
 #include "set/dcp.h"
-#include "tensor/byteswap.h"
 #include "tensor/negate.h"
 
 #include <stdio.h>
@@ -40,16 +39,11 @@ bool ckpt_dcp_tensor_entry(const struct ckpt_model *model, const struct ckpt_ten
 static int negate(const struct ckpt_tensor *t, struct ckpt_arena *arena, struct ckpt_recipe *bytes,
 		  struct ckpt_error *err)
 {
-	uint32_t width = ckpt_byteswap_width(t->dtype);
-	bool is_complex = width != ckpt_dtype_size(t->dtype);
 	struct ckpt_negate *n = ckpt_arena_alloc(arena, sizeof(*n));
 
 	if (!n)
 		return ckpt_arena_fail(arena, err);
-	*n = (struct ckpt_negate){ .inner = *bytes,
-				   .width = width,
-				   .even = t->is_neg,
-				   .odd = t->is_neg != (is_complex && t->is_conj) };
+	*n = ckpt_negate_of(bytes, t->dtype, t->is_neg, t->is_conj);
 	*bytes = ckpt_negate_recipe(n);
 	return 0;
 }

@@ -9,9 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const uint64_t MOST_INDEX = (uint64_t)4 << 30, BUDGET_BASE = 64 << 20;
-enum { BUDGET_PER_BYTE = 80, PER_ENTRY = 1024 };
-
 /* What all tensors mention. */
 enum { WORD_STORAGE, WORD_CPU, WORD_COUNT };
 
@@ -352,23 +349,9 @@ static int look_at_files(struct ckpt_dcp *dcp, struct ckpt_error *err)
 static int read_index(struct ckpt_document *doc, struct ckpt_error *err)
 {
 	struct ckpt_dcp *dcp = doc->container;
-	uint64_t size = ckpt_source_size(doc->source);
-	int rc;
 
-	if (size > MOST_INDEX)
-		return ckpt_fail(err, CKPT_E_LIMIT,
-				 "the index has %" PRIu64 " bytes, the limit is 4 GiB", size);
-	doc->pickle_len = (size_t)size;
-	doc->pickle_bytes = malloc(doc->pickle_len + 1);
-	if (!doc->pickle_bytes)
-		return ckpt_fail_nomem(err);
-	rc = ckpt_source_read(doc->source, 0, doc->pickle_bytes, doc->pickle_len, err);
-	if (rc == 0)
-		rc = ckpt_pickle_decode(doc->pickle_bytes, doc->pickle_len,
-					BUDGET_BASE + BUDGET_PER_BYTE * size, &doc->pickle, err);
-	if (rc == 0)
-		rc = ckpt_dcp_index_read(&doc->pickle, &dcp->index, err);
-	return ckpt_error_at(err, rc, ckpt_source_path(doc->source), NULL, CKPT_NO_OFFSET);
+	doc->pickle_len = (size_t)ckpt_source_size(doc->source);
+	return ckpt_dcp_index_load(doc->source, &doc->pickle_bytes, &doc->pickle, &dcp->index, err);
 }
 
 /* ---- the document ---- */

@@ -14,8 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const uint64_t MOST_INDEX = (uint64_t)4 << 30, BUDGET_BASE = 64 << 20;
-enum { BUDGET_PER_BYTE = 80, SHOWN = 120 };
+enum { SHOWN = 120 };
 
 /* One index file. */
 struct part {
@@ -39,24 +38,6 @@ struct reindexer {
 
 /* ---- reading ---- */
 
-static int decode(struct part *p, struct ckpt_source *source, struct ckpt_error *err)
-{
-	uint64_t size = ckpt_source_size(source);
-	int rc;
-
-	if (size > MOST_INDEX)
-		return ckpt_fail(err, CKPT_E_LIMIT,
-				 "the index has %" PRIu64 " bytes, the limit is 4 GiB", size);
-	p->bytes = malloc((size_t)size + 1);
-	if (!p->bytes)
-		return ckpt_fail_nomem(err);
-	rc = ckpt_source_read(source, 0, p->bytes, (size_t)size, err);
-	if (rc == 0)
-		rc = ckpt_pickle_decode(p->bytes, (size_t)size,
-					BUDGET_BASE + BUDGET_PER_BYTE * size, &p->pickle, err);
-	return rc == 0 ? ckpt_dcp_index_read(&p->pickle, &p->index, err) : rc;
-}
-
 static int read_part(struct reindexer *r, const char *name)
 {
 	struct part *parts = realloc(r->parts, (r->part_count + (size_t)1) * sizeof(*parts));
@@ -72,7 +53,9 @@ static int read_part(struct reindexer *r, const char *name)
 		return ckpt_fail_nomem(r->err);
 	rc = ckpt_source_open(path, &source, r->err);
 	if (rc == 0) {
-		rc = decode(&r->parts[r->part_count++], source, r->err);
+		struct part *p = &r->parts[r->part_count++];
+
+		rc = ckpt_dcp_index_load(source, &p->bytes, &p->pickle, &p->index, r->err);
 		ckpt_source_unref(source);
 	}
 	rc = ckpt_error_at(r->err, rc, path, NULL, CKPT_NO_OFFSET);
@@ -157,14 +140,6 @@ static int file_number(struct reindexer *r, const char *name, uint32_t *out)
 	return 0;
 }
 
-static bool is_empty(const struct ckpt_dcp_chunk *c, uint32_t ndim)
-{
-	for (uint32_t i = 0; c->shape && i < ndim; i++)
-		if (!c->shape[i])
-			return true;
-	return false;
-}
-
 static int add_chunk(struct reindexer *r, const struct ckpt_dcp_index *x,
 		     const struct ckpt_dcp_entry *e, const struct ckpt_dcp_chunk *c)
 {
@@ -175,7 +150,7 @@ static int add_chunk(struct reindexer *r, const struct ckpt_dcp_index *x,
 					    .transform = c->transform };
 	int rc;
 
-	if (is_empty(c, e->ndim))
+	if (ckpt_dcp_chunk_is_empty(c, e->ndim))
 		return 0;
 	if (c->file == CKPT_DCP_NO_FILE)
 		return fail_entry(r, e, "has a chunk of which the index does not say where it is");

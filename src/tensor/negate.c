@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/negate.h"
 
+#include "tensor/byteswap.h"
+
 #include <stdlib.h>
 
 struct negate_stream {
@@ -62,4 +64,16 @@ struct ckpt_recipe ckpt_negate_recipe(const struct ckpt_negate *negate)
 				     .len = negate->inner.len,
 				     .open = open_stream,
 				     .ctx = (void *)negate };
+}
+
+struct ckpt_negate ckpt_negate_of(const struct ckpt_recipe *inner, enum ckpt_dtype dtype,
+				  bool is_neg, bool is_conj)
+{
+	uint32_t width = ckpt_byteswap_width(dtype);
+	bool is_complex = width != ckpt_dtype_size(dtype);
+
+	return (struct ckpt_negate){ .inner = *inner,
+				     .width = width,
+				     .even = is_neg,
+				     .odd = is_neg != (is_complex && is_conj) };
 }

@@ -17,6 +17,10 @@ struct ckpt_negate {
 	bool even, odd; /* which numbers; of complex ones the odd are the imaginary parts */
 };
 
+/* For values of DTYPE with the one bit set, or the other, or both. */
+struct ckpt_negate ckpt_negate_of(const struct ckpt_recipe *inner, enum ckpt_dtype dtype,
+				  bool is_neg, bool is_conj);
+
 /* Borrows NEGATE, which has to live as long as the recipe. */
 struct ckpt_recipe ckpt_negate_recipe(const struct ckpt_negate *negate);
 
