@@ -39,8 +39,12 @@ static int swap_recipe(struct writer *w, const struct ckpt_storage *s, struct ck
 
 	if (!swap)
 		return ckpt_fail_nomem(err);
-	*swap = (struct ckpt_byteswap){ *recipe, ckpt_byteswap_width(s->dtype) };
-	*recipe = ckpt_byteswap_recipe(swap);
+	if (recipe->kind == CKPT_RECIPE_EXTENT && s->has_crc) {
+		recipe->has_crc = true;
+		recipe->crc32 = s->crc32;
+	}
+	*swap = ckpt_byteswap_of(recipe, ckpt_byteswap_width(s->dtype));
+	*recipe = ckpt_map_recipe(&swap->map);
 	return 0;
 }
 

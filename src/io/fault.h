@@ -26,8 +26,8 @@ enum ckpt_io_op {
 };
 
 /*
- * Returns 0 to go on, or an errno to fail with. Reads may ask from a second thread. Set before other
- * threads use the library.
+ * Returns 0 to go on, or an errno to fail with. Reads and writes may ask from several threads at once. Set before
+ * other threads use the library.
  */
 typedef int ckpt_io_hook(void *ctx, enum ckpt_io_op op);
 void ckpt_io_set_hook(ckpt_io_hook *hook, void *ctx);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ struct ckpt_sink {
 	mode_t mode;
 	uid_t owner;
 	gid_t group;
-	uint64_t started; /* write-back was asked for up to here */
+	_Atomic uint64_t started; /* write-back was asked for up to here */
 };
 
 static void free_sink(struct ckpt_sink *sink)
@@ -185,11 +186,12 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
  */
 static void write_behind(struct ckpt_sink *sink, uint64_t end)
 {
-	if ((sink->flags & CKPT_SINK_NO_SYNC) || end < sink->started + WRITE_BEHIND)
+	uint64_t start = sink->started;
+
+	if ((sink->flags & CKPT_SINK_NO_SYNC) || end < start + WRITE_BEHIND)
 		return;
-	sync_file_range(sink->fd, (off_t)sink->started, (off_t)(end - sink->started),
-			SYNC_FILE_RANGE_WRITE);
-	sink->started = end;
+	if (atomic_compare_exchange_strong(&sink->started, &start, end))
+		sync_file_range(sink->fd, (off_t)start, (off_t)(end - start), SYNC_FILE_RANGE_WRITE);
 }
 
 int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, size_t len,

@@ -29,6 +29,7 @@ int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err);
 int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flags,
 		   struct ckpt_sink **out, struct ckpt_error *err);
 
+/* By several threads at once, if they write to different places. */
 int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, size_t len,
 		    struct ckpt_error *err);
 

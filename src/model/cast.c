@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/cast.h"
-#include "tensor/checked.h"
 
 #include "base/sized.h"
 #include "base/text.h"
@@ -235,39 +234,24 @@ static int shares(const struct caster *c, const struct use *use, const char *wha
 			 ckpt_escape(shown, sizeof(shown), use->first, strlen(use->first)), what);
 }
 
-/* The numbers get a new checksum: the old one is compared where one is recorded. */
-static int check_on_the_way(struct caster *c, const struct ckpt_storage *s,
-			    struct ckpt_recipe *recipe, struct ckpt_error *err)
-{
-	struct ckpt_checked *checked;
-
-	if (!s->has_crc || !s->crc32 || s->made || recipe->kind != CKPT_RECIPE_EXTENT)
-		return 0;
-	checked = ckpt_arena_calloc(c->to->arena, 1, sizeof(*checked));
-	if (!checked)
-		return ckpt_arena_fail(c->to->arena, err);
-	*checked = (struct ckpt_checked){ *recipe, s->crc32 };
-	*recipe = ckpt_checked_recipe(checked);
-	return 0;
-}
-
 static int cast_storage(struct caster *c, struct ckpt_storage *s, const struct use *use,
 			struct ckpt_error *err)
 {
 	struct ckpt_cast *cast = ckpt_arena_calloc(c->to->arena, 1, sizeof(*cast));
-	struct ckpt_recipe *made = ckpt_arena_calloc(c->to->arena, 1, sizeof(*made));
+	struct ckpt_recipe *made = ckpt_arena_calloc(c->to->arena, 1, sizeof(*made)), inner;
 	int rc;
 
 	if (!cast || !made)
 		return ckpt_arena_fail(c->to->arena, err);
-	rc = ckpt_model_storage_bytes(c->from, s, &cast->inner, err);
-	if (rc == 0)
-		rc = check_on_the_way(c, s, &cast->inner, err);
+	rc = ckpt_model_storage_bytes(c->from, s, &inner, err);
 	if (rc < 0)
 		return rc;
-	cast->from = use->dtype;
-	cast->to = c->dtype;
-	*made = ckpt_cast_recipe(cast);
+	if (inner.kind == CKPT_RECIPE_EXTENT && s->has_crc && !s->made) {
+		inner.has_crc = true;
+		inner.crc32 = s->crc32;
+	}
+	*cast = ckpt_cast_of(&inner, use->dtype, c->dtype);
+	*made = ckpt_map_recipe(&cast->map);
 	c->report.cast_nbytes_before += s->nbytes;
 	s->made = made;
 	s->dtype = c->dtype;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/mover.h"
 
-#include "io/readahead.h"
+#include "plan/blocks.h"
 
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 enum {
 	GATHER = 1 << 20,	/* size of a gathered write */
@@ -24,8 +23,8 @@ struct ckpt_mover {
 	size_t gathered;
 	struct ckpt_window windows[MOST_WINDOWS]; /* one per source: small pieces may alternate */
 	unsigned next_window;
-	uint8_t *block; /* for streams */
-	struct ckpt_readahead *ahead;
+	uint8_t *block; /* for short streams */
+	struct ckpt_workers *workers;
 };
 
 int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *options,
@@ -45,7 +44,7 @@ int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *opt
 		ckpt_mover_close(m);
 		return ckpt_fail_nomem(err);
 	}
-	rc = ckpt_readahead_new(&m->ahead, err);
+	rc = ckpt_workers_new(ckpt_blocks_desk(), &m->workers, err);
 	if (rc < 0)
 		ckpt_mover_close(m);
 	else
@@ -61,7 +60,7 @@ void ckpt_mover_close(struct ckpt_mover *m)
 		ckpt_window_clear(&m->windows[i]);
 	free(m->gather);
 	free(m->block);
-	ckpt_readahead_free(m->ahead);
+	ckpt_workers_free(m->workers);
 	free(m);
 }
 
@@ -180,42 +179,39 @@ static int copy_in_kernel(struct ckpt_mover *m, const struct ckpt_source *src, u
 	return rc;
 }
 
-/* What is read ahead, to its end. *READING: it failed there. */
-static int write_what_is_read(struct ckpt_mover *m, struct ckpt_moved *moved, bool want_head,
-			      bool *reading, struct ckpt_error *err)
+static int report_blocks(void *ctx, uint64_t done, struct ckpt_error *err)
 {
-	const uint8_t *bytes;
-	bool first = want_head;
-	size_t n;
-	int rc = 0;
+	struct ckpt_mover *m = ctx;
 
-	while (rc == 0) {
-		*reading = true;
-		rc = ckpt_readahead_next(m->ahead, &bytes, &n, err);
-		if (rc < 0 || n == 0)
-			return rc;
-		*reading = false;
-		look(moved, bytes, n, first);
-		first = false;
-		rc = ckpt_sink_write(m->sink, m->flushed, bytes, n, err);
-		m->flushed += n;
-		if (rc == 0)
-			rc = report(m, err);
-	}
-	return rc;
+	if (ckpt_mover_check_cancel(m, err) < 0)
+		return CKPT_E_CANCELLED;
+	if (m->o.progress)
+		m->o.progress(m->o.ctx, m->flushed + done, m->o.total);
+	return 0;
 }
 
-static int copy_through_memory(struct ckpt_mover *m, const struct ckpt_source *src, uint64_t off,
-			       uint64_t len, struct ckpt_moved *moved, struct ckpt_error *err)
+/* Nothing may be gathered. */
+static int copy_in_blocks(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
+			  struct ckpt_moved *moved, struct ckpt_error *err)
 {
-	bool reading;
-	int rc;
+	struct ckpt_blocks_tick tick = { report_blocks, m };
+	int rc = ckpt_blocks_copy(m->workers, recipe, m->sink, m->flushed, &tick, moved, err);
 
-	ckpt_readahead_begin(m->ahead, src, off, len);
-	rc = write_what_is_read(m, moved, false, &reading, err);
-	if (rc < 0 && reading)
-		return ckpt_error_at(err, rc, ckpt_source_path(src), NULL, CKPT_NO_OFFSET);
-	return rc;
+	if (rc == 0)
+		m->flushed += recipe->len;
+	return rc < 0 ? rc : report(m, err);
+}
+
+/* What the kernel did not do of an extent. */
+static int copy_rest(struct ckpt_mover *m, const struct ckpt_source *src, uint64_t off,
+		     uint64_t len, struct ckpt_error *err)
+{
+	struct ckpt_recipe rest = {
+		.kind = CKPT_RECIPE_EXTENT, .src = src, .off = off, .len = len
+	};
+	struct ckpt_moved unseen = { 0 };
+
+	return copy_in_blocks(m, &rest, &unseen, err);
 }
 
 /* The holes of an extent stay holes, unless its checksum is wanted: zeros count there. */
@@ -232,60 +228,42 @@ static int copy_extent(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 		moved->has_head = true;
 	}
 	if (moved->want_crc)
-		return rc < 0 ? rc : copy_through_memory(m, src, off, recipe->len, moved, err);
+		return rc < 0 ? rc : copy_in_blocks(m, recipe, moved, err);
 	while (rc == 0 && ckpt_source_next_data(src, &off, end, &data_end)) {
 		m->flushed = start + (off - recipe->off);
 		rc = copy_in_kernel(m, src, off, data_end - off, &done, err);
 		off += done;
 		if (rc == 0 && off < data_end)
-			rc = copy_through_memory(m, src, off, data_end - off, moved, err);
+			rc = copy_rest(m, src, off, data_end - off, err);
 		off = data_end;
 	}
 	m->flushed = start + recipe->len;
 	return rc < 0 ? rc : report(m, err);
 }
 
-static int copy_small_stream(struct ckpt_mover *m, struct ckpt_stream *stream, size_t len,
+static int copy_short_stream(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 			     struct ckpt_moved *moved, struct ckpt_error *err)
 {
-	int rc = len ? stream->read(stream, m->block, len, err) : 0;
-
-	return rc < 0 ? rc : put_seen(m, m->block, len, true, moved, err);
-}
-
-static int copy_long_stream(struct ckpt_mover *m, struct ckpt_stream *stream, uint64_t len,
-			    struct ckpt_moved *moved, struct ckpt_error *err)
-{
-	bool reading;
-	int rc = ckpt_mover_flush(m, err);
+	size_t len = (size_t)recipe->len;
+	struct ckpt_stream *stream;
+	int rc = ckpt_recipe_stream(recipe, &stream, err);
 
 	if (rc < 0)
 		return rc;
-	ckpt_readahead_begin_stream(m->ahead, stream, len);
-	rc = write_what_is_read(m, moved, true, &reading, err);
-	ckpt_readahead_end(m->ahead);
-	return rc;
+	rc = len ? stream->read(stream, m->block, len, err) : 0;
+	stream->close(stream);
+	return rc < 0 ? rc : put_seen(m, m->block, len, true, moved, err);
 }
 
 static int copy_stream(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 		       struct ckpt_moved *moved, struct ckpt_error *err)
 {
-	struct ckpt_stream *stream;
-	int rc = recipe->open(recipe, &stream, err);
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	if (recipe->len <= GATHER)
-		rc = copy_small_stream(m, stream, (size_t)recipe->len, moved, err);
-	else
-		rc = copy_long_stream(m, stream, recipe->len, moved, err);
-	stream->close(stream);
-	return rc;
-}
-
-static uint32_t join_crc(uint32_t first, uint32_t second, uint64_t second_len)
-{
-	return (uint32_t)crc32_combine(first, second, (z_off_t)second_len);
+		return copy_short_stream(m, recipe, moved, err);
+	rc = ckpt_mover_flush(m, err);
+	return rc < 0 ? rc : copy_in_blocks(m, recipe, moved, err);
 }
 
 /* The first bytes may come from several parts. */
@@ -319,8 +297,8 @@ static int copy_joined(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 		rc = ckpt_mover_copy(m, part, &seen, err);
 		if (moved->want_crc)
 			moved->crc32 =
-				join_crc(moved->crc32, part->has_crc ? part->crc32 : seen.crc32,
-					 part->len);
+				ckpt_join_crc(moved->crc32,
+					      part->has_crc ? part->crc32 : seen.crc32, part->len);
 	}
 	return rc;
 }
@@ -332,6 +310,7 @@ int ckpt_mover_copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 	moved->has_head = false;
 	switch (recipe->kind) {
 	case CKPT_RECIPE_MEMORY: return put_seen(m, recipe->memory, recipe->len, true, moved, err);
+	case CKPT_RECIPE_MAP:
 	case CKPT_RECIPE_STREAM: return copy_stream(m, recipe, moved, err);
 	case CKPT_RECIPE_JOINED: return copy_joined(m, recipe, moved, err);
 	case CKPT_RECIPE_EXTENT: break;

@@ -3,13 +3,14 @@
 #define CKPT_PLAN_MOVER_H
 
 #include "io/sink.h"
+#include "plan/moved.h"
 #include "tensor/recipe.h"
 
 #include <stdatomic.h>
 
 /*
  * The one engine that moves bytes: appends pieces to a sink, front to back. Small pieces are
- * gathered into large writes; large ones are copied inside the kernel. Memory is a few MiB
+ * gathered into large writes; large ones are copied inside the kernel, or in blocks. Memory is a few MiB
  * whatever the size of the checkpoint.
  */
 struct ckpt_mover;
@@ -26,15 +27,6 @@ int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *opt
 void ckpt_mover_close(struct ckpt_mover *mover);
 
 int ckpt_mover_put(struct ckpt_mover *mover, const void *bytes, size_t len, struct ckpt_error *err);
-
-/* What was seen of a recipe's bytes on the way. */
-struct ckpt_moved {
-	bool want_crc;	 /* in: compute CRC32, which means to read every byte */
-	bool want_head;	 /* in: fill HEAD */
-	uint32_t crc32;	 /* out */
-	bool has_head;	 /* out: there were 8 bytes or more */
-	uint8_t head[8]; /* out: the first of them */
-};
 
 int ckpt_mover_copy(struct ckpt_mover *mover, const struct ckpt_recipe *recipe,
 		    struct ckpt_moved *moved, struct ckpt_error *err);

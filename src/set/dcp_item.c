@@ -126,18 +126,18 @@ static int finish(struct ckpt_dcp *dcp, const struct ckpt_dcp_finish *f, struct 
 	int rc = 0;
 
 	if (f->swap) {
-		struct ckpt_byteswap swap = { *bytes, f->swap };
+		struct ckpt_byteswap swap = ckpt_byteswap_of(bytes, f->swap);
 
 		rc = keep_bytes(dcp, &swap, sizeof(swap), &kept, err);
 		if (rc == 0)
-			*bytes = ckpt_byteswap_recipe(kept);
+			*bytes = ckpt_map_recipe(kept);
 	}
 	if (rc == 0 && (f->is_neg || f->is_conj)) {
 		struct ckpt_negate negate = ckpt_negate_of(bytes, f->dtype, f->is_neg, f->is_conj);
 
 		rc = keep_bytes(dcp, &negate, sizeof(negate), &kept, err);
 		if (rc == 0)
-			*bytes = ckpt_negate_recipe(kept);
+			*bytes = ckpt_map_recipe(kept);
 	}
 	return rc;
 }

@@ -44,7 +44,7 @@ static int negate(const struct ckpt_tensor *t, struct ckpt_arena *arena, struct 
 	if (!n)
 		return ckpt_arena_fail(arena, err);
 	*n = ckpt_negate_of(bytes, t->dtype, t->is_neg, t->is_conj);
-	*bytes = ckpt_negate_recipe(n);
+	*bytes = ckpt_map_recipe(&n->map);
 	return 0;
 }
 

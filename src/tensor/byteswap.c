@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/byteswap.h"
 
-#include <assert.h>
 #include <byteswap.h>
-#include <stdlib.h>
 #include <string.h>
-
-struct swap_stream {
-	struct ckpt_stream base;
-	const struct ckpt_byteswap *swap;
-	struct ckpt_stream *inner;
-	uint64_t pos;
-};
 
 uint32_t ckpt_byteswap_width(enum ckpt_dtype dtype)
 {
@@ -24,78 +15,49 @@ uint32_t ckpt_byteswap_width(enum ckpt_dtype dtype)
 	}
 }
 
-static void swap_all(uint8_t *bytes, size_t len, uint32_t width)
+static void swap2(uint8_t *bytes)
 {
-	size_t count = width > 1 ? len / width : 0;
+	uint16_t v;
 
-	for (size_t i = 0; i < count; i++, bytes += width) {
-		uint64_t v8;
-		uint32_t v4;
-		uint16_t v2;
+	memcpy(&v, bytes, 2);
+	v = bswap_16(v);
+	memcpy(bytes, &v, 2);
+}
 
+static void swap4(uint8_t *bytes)
+{
+	uint32_t v;
+
+	memcpy(&v, bytes, 4);
+	v = bswap_32(v);
+	memcpy(bytes, &v, 4);
+}
+
+static void swap8(uint8_t *bytes)
+{
+	uint64_t v;
+
+	memcpy(&v, bytes, 8);
+	v = bswap_64(v);
+	memcpy(bytes, &v, 8);
+}
+
+static void apply(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
+{
+	uint32_t width = map->from;
+	uint8_t *bytes = out;
+
+	(void)pos;
+	memcpy(out, in, len);
+	for (size_t left = len / width; left > 0; left--, bytes += width)
 		switch (width) {
-		case 2:
-			memcpy(&v2, bytes, 2);
-			v2 = bswap_16(v2);
-			memcpy(bytes, &v2, 2);
-			break;
-		case 4:
-			memcpy(&v4, bytes, 4);
-			v4 = bswap_32(v4);
-			memcpy(bytes, &v4, 4);
-			break;
-		default:
-			memcpy(&v8, bytes, 8);
-			v8 = bswap_64(v8);
-			memcpy(bytes, &v8, 8);
+		case 2: swap2(bytes); break;
+		case 4: swap4(bytes); break;
+		case 8: swap8(bytes); break;
 		}
-	}
 }
 
-static int read_swapped(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
+struct ckpt_byteswap ckpt_byteswap_of(const struct ckpt_recipe *inner, uint32_t width)
 {
-	struct swap_stream *s = (struct swap_stream *)stream;
-	int rc;
-
-	assert(s->pos % s->swap->width == 0); /* no number is cut in two */
-	rc = s->inner->read(s->inner, buf, len, err);
-	s->pos += len;
-	if (rc == 0)
-		swap_all(buf, len, s->swap->width);
-	return rc;
-}
-
-static void close_stream(struct ckpt_stream *stream)
-{
-	struct swap_stream *s = (struct swap_stream *)stream;
-
-	s->inner->close(s->inner);
-	free(s);
-}
-
-static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
-		       struct ckpt_error *err)
-{
-	struct swap_stream *s = calloc(1, sizeof(*s));
-	int rc;
-
-	*out = NULL;
-	if (!s)
-		return ckpt_fail_nomem(err);
-	s->base = (struct ckpt_stream){ read_swapped, close_stream };
-	s->swap = recipe->ctx;
-	rc = ckpt_recipe_stream(&s->swap->inner, &s->inner, err);
-	if (rc < 0)
-		free(s);
-	else
-		*out = &s->base;
-	return rc;
-}
-
-struct ckpt_recipe ckpt_byteswap_recipe(const struct ckpt_byteswap *swap)
-{
-	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_STREAM,
-				     .len = swap->inner.len,
-				     .open = open_stream,
-				     .ctx = (void *)swap };
+	return (struct ckpt_byteswap){ { *inner, width, width, apply } };
 }

@@ -5,7 +5,6 @@
 #include "tensor/float8.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { BLOCK = 1024 }; /* numbers that are cast at a time where there is a step between */
@@ -189,70 +188,18 @@ void ckpt_cast_items_plain(enum ckpt_dtype from, enum ckpt_dtype to, const void 
 
 /* ---- as a recipe ---- */
 
-enum { PIECE = 16 << 10 }; /* numbers that are read at a time: what is read stays in the cache */
-
-struct cast_stream {
-	struct ckpt_stream base;
-	const struct ckpt_cast *cast;
-	struct ckpt_stream *inner;
-	uint8_t *piece;
-};
-
-static int read_cast(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
+static void apply(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
 {
-	struct cast_stream *s = (struct cast_stream *)stream;
-	enum ckpt_dtype from = s->cast->from, to = s->cast->to;
-	uint32_t from_size = ckpt_dtype_size(from), to_size = ckpt_dtype_size(to);
-	size_t count = len / to_size;
-	int rc = 0;
+	const struct ckpt_cast *cast = (const struct ckpt_cast *)map;
 
-	for (size_t i = 0; rc == 0 && i < count; i += PIECE) {
-		size_t n = count - i < PIECE ? count - i : PIECE;
-
-		rc = s->inner->read(s->inner, s->piece, n * from_size, err);
-		if (rc == 0)
-			ckpt_cast_items(from, to, s->piece, (uint8_t *)buf + i * to_size, n);
-	}
-	return rc;
+	(void)pos;
+	ckpt_cast_items(cast->from, cast->to, in, out, len / map->from);
 }
 
-static void close_cast(struct ckpt_stream *stream)
+struct ckpt_cast ckpt_cast_of(const struct ckpt_recipe *inner, enum ckpt_dtype from,
+			      enum ckpt_dtype to)
 {
-	struct cast_stream *s = (struct cast_stream *)stream;
-
-	s->inner->close(s->inner);
-	free(s->piece);
-	free(s);
-}
-
-static int open_cast(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
-		     struct ckpt_error *err)
-{
-	struct cast_stream *s = calloc(1, sizeof(*s));
-	int rc;
-
-	*out = NULL;
-	if (!s)
-		return ckpt_fail_nomem(err);
-	s->base = (struct ckpt_stream){ read_cast, close_cast };
-	s->cast = recipe->ctx;
-	s->piece = malloc((size_t)PIECE * ckpt_dtype_size(s->cast->from));
-	rc = s->piece ? ckpt_recipe_stream(&s->cast->inner, &s->inner, err) : ckpt_fail_nomem(err);
-	if (rc < 0) {
-		free(s->piece);
-		free(s);
-		return rc;
-	}
-	*out = &s->base;
-	return 0;
-}
-
-struct ckpt_recipe ckpt_cast_recipe(const struct ckpt_cast *cast)
-{
-	uint64_t count = cast->inner.len / ckpt_dtype_size(cast->from);
-
-	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_STREAM,
-				     .len = count * ckpt_dtype_size(cast->to),
-				     .open = open_cast,
-				     .ctx = (void *)cast };
+	return (struct ckpt_cast){ { *inner, ckpt_dtype_size(from), ckpt_dtype_size(to), apply },
+				   from,
+				   to };
 }

@@ -3,7 +3,7 @@
 #define CKPT_TENSOR_CAST_H
 
 #include "tensor/dtype.h"
-#include "tensor/recipe.h"
+#include "tensor/map.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,13 +34,13 @@ void ckpt_cast_items(enum ckpt_dtype from, enum ckpt_dtype to, const void *in, v
 void ckpt_cast_items_plain(enum ckpt_dtype from, enum ckpt_dtype to, const void *in, void *out,
 			   size_t count);
 
-/* The numbers of INNER, cast. */
+/* For ckpt_map_recipe(): the numbers of MAP.inner, cast. */
 struct ckpt_cast {
-	struct ckpt_recipe inner;
+	struct ckpt_map map;
 	enum ckpt_dtype from, to;
 };
 
-/* Borrows CAST, which has to live as long as the recipe. The length follows from that of INNER. */
-struct ckpt_recipe ckpt_cast_recipe(const struct ckpt_cast *cast);
+struct ckpt_cast ckpt_cast_of(const struct ckpt_recipe *inner, enum ckpt_dtype from,
+			      enum ckpt_dtype to);
 
 #endif

@@ -116,7 +116,7 @@ int ckpt_recipe_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 {
 	struct plain_stream *s;
 
-	if (recipe->kind == CKPT_RECIPE_STREAM)
+	if (recipe->kind == CKPT_RECIPE_STREAM || recipe->kind == CKPT_RECIPE_MAP)
 		return recipe->open(recipe, out, err);
 	if (recipe->kind == CKPT_RECIPE_JOINED)
 		return open_joined(recipe, out, err);

@@ -16,6 +16,7 @@ enum ckpt_recipe_kind {
 	CKPT_RECIPE_MEMORY, /* LEN bytes at MEMORY */
 	CKPT_RECIPE_STREAM, /* what OPEN gives, front to back: compressed records */
 	CKPT_RECIPE_JOINED, /* PARTS, one behind the other; none of them is joined itself */
+	CKPT_RECIPE_MAP,    /* the bytes of another, changed: tensor/map.h */
 };
 
 struct ckpt_recipe {

@@ -23,8 +23,8 @@ enum { MANY = 4099 }; /* not a multiple of any vector */
 static void simd_and_plain_c_are_the_same(void **state)
 {
 	static const enum ckpt_dtype types[] = {
-		CKPT_DTYPE_FLOAT64,	  CKPT_DTYPE_FLOAT32,	      CKPT_DTYPE_FLOAT16,
-		CKPT_DTYPE_BFLOAT16,	  CKPT_DTYPE_FLOAT8_E5M2,     CKPT_DTYPE_FLOAT8_E4M3FN,
+		CKPT_DTYPE_FLOAT64,	    CKPT_DTYPE_FLOAT32,		CKPT_DTYPE_FLOAT16,
+		CKPT_DTYPE_BFLOAT16,	    CKPT_DTYPE_FLOAT8_E5M2,	CKPT_DTYPE_FLOAT8_E4M3FN,
 		CKPT_DTYPE_FLOAT8_E5M2FNUZ, CKPT_DTYPE_FLOAT8_E4M3FNUZ, CKPT_DTYPE_FLOAT8_E8M0FNU,
 	};
 	static uint32_t in[2 * MANY];
@@ -47,8 +47,8 @@ static void simd_and_plain_c_are_the_same(void **state)
 /* All 2**32 would take minutes: every exponent with mantissas around each place of rounding. */
 static void simd_and_plain_c_are_the_same_at_every_edge(void **state)
 {
-	static const uint32_t near[] = { 0, 1, 0xFFF, 0x1000, 0x1001, 0x1FFF, 0x2000, 0x7FFF,
-					 0x8000, 0x8001, 0xFFFF };
+	static const uint32_t near[] = { 0,	 1,	 0xFFF,	 0x1000, 0x1001, 0x1FFF,
+					 0x2000, 0x7FFF, 0x8000, 0x8001, 0xFFFF };
 	const struct ckpt_cast_kernels *k = ckpt_cast_best();
 	static uint32_t in[65536], wide[65536], wide_plain[65536];
 	static uint16_t out[65536], out_plain[65536];
@@ -127,10 +127,9 @@ static void a_recipe_gives_the_same_in_pieces(void **state)
 	enum { ITEMS = 100003 };
 	static float in[ITEMS];
 	static uint16_t whole[ITEMS], pieces[ITEMS + 8];
-	struct ckpt_cast cast = { { .kind = CKPT_RECIPE_MEMORY, .memory = in, .len = sizeof(in) },
-				  CKPT_DTYPE_FLOAT32,
-				  CKPT_DTYPE_BFLOAT16 };
-	struct ckpt_recipe recipe = ckpt_cast_recipe(&cast);
+	struct ckpt_recipe inner = { .kind = CKPT_RECIPE_MEMORY, .memory = in, .len = sizeof(in) };
+	struct ckpt_cast cast = ckpt_cast_of(&inner, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_BFLOAT16);
+	struct ckpt_recipe recipe = ckpt_map_recipe(&cast.map);
 	struct ckpt_stream *stream;
 
 	(void)state;

@@ -3,9 +3,13 @@
 
 #include "io/fault.h"
 #include "plan/mover.h"
+#include "tensor/byteswap.h"
+#include "tensor/cast.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <libdeflate.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -75,8 +79,19 @@ static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **st
 
 static void every_piece_arrives_with_its_checksum_and_its_first_bytes(void **state)
 {
-	static const size_t sizes[] = { 0, 1, 7, 8, 9, 65536, 65537, 1 << 19, (1 << 19) + 1,
-					 (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 2500000 };
+	static const size_t sizes[] = { 0,
+					1,
+					7,
+					8,
+					9,
+					65536,
+					65537,
+					1 << 19,
+					(1 << 19) + 1,
+					(1 << 20) - 1,
+					1 << 20,
+					(1 << 20) + 1,
+					2500000 };
 	static const enum ckpt_recipe_kind kinds[] = { CKPT_RECIPE_EXTENT, CKPT_RECIPE_MEMORY,
 						       CKPT_RECIPE_STREAM };
 	struct ckpt_mover_options options = { 0 };
@@ -92,8 +107,12 @@ static void every_piece_arrives_with_its_checksum_and_its_first_bytes(void **sta
 	for (size_t k = 0; k < COUNT(kinds); k++)
 		for (size_t i = 0; i < 2 * COUNT(sizes); i++) {
 			uint64_t off = 13 * i, len = sizes[i / 2];
-			struct ckpt_recipe recipe = { .kind = kinds[k], .src = src, .off = off, .len = len,
-						      .memory = data + off, .open = open_stream };
+			struct ckpt_recipe recipe = { .kind = kinds[k],
+						      .src = src,
+						      .off = off,
+						      .len = len,
+						      .memory = data + off,
+						      .open = open_stream };
 			struct ckpt_moved moved = { .want_crc = i % 2, .want_head = true };
 
 			assert_int_equal(ckpt_mover_put(mover, "between", 7, &err), 0);
@@ -129,7 +148,9 @@ static void see_progress(void *ctx, uint64_t done, uint64_t total)
 static void progress_grows_to_the_total(void **state)
 {
 	uint64_t total = SIZE + 5;
-	struct ckpt_mover_options options = { .total = total, .progress = see_progress, .ctx = &total };
+	struct ckpt_mover_options options = { .total = total,
+					      .progress = see_progress,
+					      .ctx = &total };
 	struct ckpt_recipe recipe = { .kind = CKPT_RECIPE_EXTENT, .len = SIZE };
 	struct ckpt_moved moved = { 0 };
 	struct ckpt_mover *mover;
@@ -194,7 +215,8 @@ static void check_holes(size_t shift)
 	assert_int_equal(ckpt_source_read(src, shift + (32 << 20), buf, 8, &err), 0);
 	assert_memory_equal(buf, "middle\0\0", 8);
 	ckpt_source_unref(src);
-	free(sparse);	unlink(out);
+	free(sparse);
+	unlink(out);
 }
 
 static void holes_of_the_source_stay_holes(void **state)
@@ -202,6 +224,141 @@ static void holes_of_the_source_stay_holes(void **state)
 	(void)state;
 	check_holes(0);
 	check_holes(10);
+}
+
+/* ---- maps ---- */
+
+/* MAP of LEN bytes alone in a new file; what came of it. FOUND: its bytes. */
+static int move_map(const struct ckpt_map *map, bool want_crc, struct ckpt_moved *moved,
+		    struct ckpt_buf *found)
+{
+	struct ckpt_mover_options options = { 0 };
+	struct ckpt_recipe recipe = ckpt_map_recipe(map);
+	struct ckpt_mover *mover;
+	struct ckpt_sink *sink;
+	int rc;
+
+	*moved = (struct ckpt_moved){ .want_crc = want_crc, .want_head = true };
+	assert_int_equal(ckpt_sink_open(out, recipe.len, 0, CKPT_SINK_REPLACE, &sink, &err), 0);
+	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
+	rc = ckpt_mover_copy(mover, &recipe, moved, &err);
+	if (rc == 0)
+		rc = ckpt_mover_flush(mover, &err);
+	ckpt_mover_close(mover);
+	if (rc < 0) {
+		ckpt_sink_discard(sink);
+		return rc;
+	}
+	assert_int_equal(ckpt_sink_commit(sink, &err), 0);
+	*found = unit_read_file(out);
+	return 0;
+}
+
+static void check_map(const struct ckpt_map *map)
+{
+	struct ckpt_recipe recipe = ckpt_map_recipe(map);
+	uint8_t *want = malloc(recipe.len + 1);
+
+	map->apply(map, 0, data + map->inner.off, map->inner.len, want);
+	for (unsigned want_crc = 0; want_crc < 2; want_crc++) {
+		struct ckpt_moved moved;
+		struct ckpt_buf found;
+
+		assert_int_equal(move_map(map, want_crc, &moved, &found), 0);
+		assert_int_equal(found.len, recipe.len);
+		assert_memory_equal(found.data, want, recipe.len);
+		if (want_crc)
+			assert_int_equal(moved.crc32, libdeflate_crc32(0, want, recipe.len));
+		assert_memory_equal(moved.head, want, 8);
+		ckpt_buf_clear(&found);
+	}
+	free(want);
+}
+
+static void check_damage(const struct ckpt_map *sound)
+{
+	struct ckpt_map map = *sound;
+	struct ckpt_moved moved;
+	struct ckpt_buf found;
+
+	map.inner.crc32 ^= 1;
+	assert_int_equal(move_map(&map, true, &moved, &found), CKPT_E_FORMAT);
+	assert_non_null(strstr(err.text, "is damaged"));
+}
+
+/* Of every size class, from bytes that can be read anywhere and from some that cannot. */
+static void mapped_bytes_arrive_and_damage_is_seen(void **state)
+{
+	static const size_t sizes[] = { 8, 65536, 1 << 20, (1 << 20) + 16, 2500016 };
+	static const enum ckpt_recipe_kind kinds[] = { CKPT_RECIPE_EXTENT, CKPT_RECIPE_STREAM };
+	struct ckpt_source *src;
+
+	(void)state;
+	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
+	for (size_t k = 0; k < COUNT(kinds); k++)
+		for (size_t i = 0; i < COUNT(sizes); i++) {
+			struct ckpt_recipe inner = { .kind = kinds[k],
+						     .src = src,
+						     .off = 24,
+						     .len = sizes[i],
+						     .open = open_stream,
+						     .has_crc = true,
+						     .crc32 = libdeflate_crc32(0, data + 24,
+									       sizes[i]) };
+			struct ckpt_byteswap swap = ckpt_byteswap_of(&inner, 4);
+			struct ckpt_cast narrow =
+				ckpt_cast_of(&inner, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT8_E5M2);
+			struct ckpt_cast wide =
+				ckpt_cast_of(&inner, CKPT_DTYPE_FLOAT8_E5M2, CKPT_DTYPE_FLOAT64);
+
+			check_map(&swap.map);
+			check_damage(&swap.map);
+			check_map(&wide.map);
+			if (sizes[i] > 8)
+				check_map(&narrow.map);
+		}
+	ckpt_source_unref(src);
+}
+
+struct fault {
+	enum ckpt_io_op op;
+	unsigned at;
+	atomic_uint seen;
+};
+
+static int inject(void *ctx, enum ckpt_io_op op)
+{
+	struct fault *f = ctx;
+
+	return op == f->op && ++f->seen == f->at ? EIO : 0;
+}
+
+/* Whichever thread meets it; an error of reading names what was read, one of writing what was written. */
+static void a_block_that_fails_is_told(void **state)
+{
+	struct ckpt_recipe inner = { .kind = CKPT_RECIPE_EXTENT, .off = 24, .len = 2500016 };
+	struct ckpt_byteswap swap;
+	struct ckpt_source *src;
+
+	(void)state;
+	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
+	inner.src = src;
+	swap = ckpt_byteswap_of(&inner, 4);
+	for (unsigned writing = 0; writing < 2; writing++)
+		for (unsigned at = 1; at <= 5; at++) {
+			struct fault fault = { .op = writing ? CKPT_IO_WRITE : CKPT_IO_READ,
+					       .at = at };
+			struct ckpt_moved moved;
+			struct ckpt_buf found;
+
+			memset(&err, 0, sizeof(err));
+			ckpt_io_set_hook(inject, &fault);
+			assert_int_equal(move_map(&swap.map, true, &moved, &found), CKPT_E_IO);
+			ckpt_io_set_hook(NULL, NULL);
+			assert_int_equal(err.sys_errno, EIO);
+			assert_string_equal(err.path, writing ? out : in);
+		}
+	ckpt_source_unref(src);
 }
 
 /* ---- joined recipes ---- */
@@ -256,12 +413,13 @@ static void joined_parts_arrive_with_the_checksum_of_all(void **state)
 
 			random = random * 1664525 + 1013904223;
 			len = sizes[(random >> 16) % COUNT(sizes)];
-			parts[i] = (struct ckpt_recipe){ .kind = kinds[(random >> 8) % 3],
-							 .len = len,
-							 .src = src,
-							 .off = random % 1000000,
-							 .open = open_stream,
-							 .has_crc = random >> 31 };
+			parts[i] =
+				(struct ckpt_recipe){ .kind = kinds[(random >> 8) % COUNT(kinds)],
+						      .len = len,
+						      .src = src,
+						      .off = random % 1000000,
+						      .open = open_stream,
+						      .has_crc = random >> 31 };
 			parts[i].memory = data + parts[i].off;
 			parts[i].crc32 = libdeflate_crc32(0, data + parts[i].off, len);
 			if (!parts[i].has_crc)
@@ -391,6 +549,8 @@ int main(void)
 		WITH_FILE(every_piece_arrives_with_its_checksum_and_its_first_bytes),
 		WITH_FILE(progress_grows_to_the_total),
 		WITH_FILE(holes_of_the_source_stay_holes),
+		WITH_FILE(mapped_bytes_arrive_and_damage_is_seen),
+		WITH_FILE(a_block_that_fails_is_told),
 		WITH_FILE(joined_parts_arrive_with_the_checksum_of_all),
 		WITH_FILE(known_checksums_are_put_together_and_nothing_is_read_for_them),
 		WITH_FILE(an_error_in_a_joined_part_stops_the_copy),
