@@ -131,7 +131,8 @@ static int check_space(const struct ckpt_sink *sink, uint64_t size, uint64_t nee
 		return ckpt_fail_errno(err, "needs %" PRIu64 " bytes, %" PRIu64 " are free in '%s'",
 				       need, free_bytes, sink->dir);
 	}
-	if (ckpt_io_truncate(sink->fd, (off_t)size) < 0)
+	/* ext4 writes all of a file back at its close that was ever cut to nothing, even a new one. */
+	if (size && ckpt_io_truncate(sink->fd, (off_t)size) < 0)
 		return ckpt_fail_errno(err, "cannot make the output %" PRIu64 " bytes long", size);
 	return 0;
 }

@@ -23,7 +23,7 @@ enum ckpt_sink_flags {
 int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err);
 
 /*
- * SIZE is known from the layout. NEED is what it will take on disk, holes left out: less free space
+ * SIZE is known from the layout, or 0: it grows. NEED is what it will take on disk, holes left out: less free space
  * is an error at once.
  */
 int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flags,
