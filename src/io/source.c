@@ -18,7 +18,10 @@ struct ckpt_source {
 	int fd;			  /* owned; -1: memory or slice */
 	const uint8_t *memory;	  /* borrowed */
 	struct ckpt_source *base; /* owned reference, for slices */
-	uint64_t off, size;	  /* off: in base */
+	const struct ckpt_source_maker *maker;
+	void *ctx;		    /* owned, for MAKER */
+	struct ckpt_source *origin; /* owned reference, for MAKER */
+	uint64_t off, size;	    /* off: in base */
 	uint8_t *edges; /* owned: the first EDGE bytes and the last, one behind the other */
 	size_t edge;
 	char *path;
@@ -134,6 +137,22 @@ int ckpt_source_slice_edges(struct ckpt_source *base, uint64_t off, uint64_t len
 	return rc;
 }
 
+int ckpt_source_make(const struct ckpt_source_maker *maker, void *ctx, struct ckpt_source *origin,
+		     uint64_t size, struct ckpt_source **out, struct ckpt_error *err)
+{
+	struct ckpt_source *src = new_source(size);
+
+	*out = src;
+	if (!src) {
+		maker->free(ctx);
+		return ckpt_fail_nomem(err);
+	}
+	src->maker = maker;
+	src->ctx = ctx;
+	src->origin = ckpt_source_ref(origin);
+	return 0;
+}
+
 /* The LEN bytes at OFF if they are among the edges, else NULL. */
 static const uint8_t *in_edges(const struct ckpt_source *src, uint64_t off, size_t len)
 {
@@ -159,6 +178,9 @@ void ckpt_source_unref(struct ckpt_source *src)
 		return;
 	if (src->fd >= 0)
 		close(src->fd);
+	if (src->maker)
+		src->maker->free(src->ctx);
+	ckpt_source_unref(src->origin);
 	ckpt_source_unref(src->base);
 	free(src->path);
 	free(src->edges);
@@ -172,8 +194,8 @@ uint64_t ckpt_source_size(const struct ckpt_source *src)
 
 static const struct ckpt_source *root_of(const struct ckpt_source *src)
 {
-	while (src->base)
-		src = src->base;
+	while (src->base || src->origin)
+		src = src->base ? src->base : src->origin;
 	return src;
 }
 
@@ -222,7 +244,16 @@ int ckpt_source_read(const struct ckpt_source *src, uint64_t off, void *buf, siz
 			memcpy(buf, src->memory + off, len);
 		return 0;
 	}
+	if (src->maker)
+		return src->maker->read(src->ctx, off, buf, len, err);
 	return read_file(src->fd, off, buf, len, err);
+}
+
+bool ckpt_source_is_sequential(const struct ckpt_source *src)
+{
+	while (src->base)
+		src = src->base;
+	return src->maker != NULL;
 }
 
 int ckpt_source_fd(const struct ckpt_source *src, uint64_t *file_off)

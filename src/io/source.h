@@ -31,6 +31,20 @@ int ckpt_source_slice(struct ckpt_source *base, uint64_t off, uint64_t len,
 int ckpt_source_slice_edges(struct ckpt_source *base, uint64_t off, uint64_t len, size_t edge,
 			    struct ckpt_source **out, struct ckpt_error *err);
 
+/* Bytes that are made when they are read, from those of another source. */
+struct ckpt_source_maker {
+	/* As ckpt_source_read(), of a range inside of it; by several threads at once. */
+	int (*read)(void *ctx, uint64_t off, void *buf, size_t len, struct ckpt_error *err);
+	void (*free)(void *ctx);
+};
+
+/* SIZE bytes. ORIGIN, of which a reference is taken, is asked for the path and for changes. Takes CTX, in any case. */
+int ckpt_source_make(const struct ckpt_source_maker *maker, void *ctx, struct ckpt_source *origin,
+		     uint64_t size, struct ckpt_source **out, struct ckpt_error *err);
+
+/* Is it slow to read it elsewhere than where the read before ended? */
+bool ckpt_source_is_sequential(const struct ckpt_source *src);
+
 struct ckpt_source *ckpt_source_ref(struct ckpt_source *src);
 void ckpt_source_unref(struct ckpt_source *src);
 

@@ -172,7 +172,7 @@ int ckpt_blocks_copy(struct ckpt_workers *workers, const struct ckpt_recipe *rec
 			  .moved = moved };
 	int rc = 0;
 
-	if (from->kind != CKPT_RECIPE_EXTENT)
+	if (from->kind != CKPT_RECIPE_EXTENT || ckpt_source_is_sequential(from->src))
 		rc = ckpt_recipe_stream(from, &c.stream, err);
 	if (rc < 0)
 		return rc;

@@ -57,6 +57,9 @@ struct ckpt_dcp {
 		*finish; /* malloc: by entry, what is left to do when its blocks are joined */
 	struct ckpt_dcp_place *places; /* malloc, by storage of the document */
 	pthread_mutex_t lock;	       /* of what is opened later: sources, blocks, recipes */
+	struct ckpt_source *
+		*unpacked; /* malloc, owned: compressed items of tensors that were opened */
+	size_t unpacked_count, unpacked_cap;
 	uint32_t missing_files, unreadable_items;
 	char first_trouble[512]; /* why the first of them could not be read */
 };
@@ -84,8 +87,9 @@ int ckpt_dcp_nest(struct ckpt_dcp *dcp, uint32_t *next_id, const struct ckpt_val
 /* ---- items (dcp_item.c) ---- */
 
 /* The bytes of a chunk as they are in the data file, which is opened and kept. */
-int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
-			  struct ckpt_source **out, struct ckpt_error *err);
+int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *entry,
+			  const struct ckpt_dcp_chunk *chunk, struct ckpt_source **out,
+			  struct ckpt_error *err);
 
 /* Decode the item of a value that is no tensor; its values get ids from *NEXT_ID on. */
 int ckpt_dcp_read_item(struct ckpt_dcp *dcp, struct ckpt_dcp_item *item, uint32_t *next_id,

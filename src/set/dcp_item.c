@@ -2,6 +2,7 @@
 #include "set/dcp.h"
 
 #include "base/text.h"
+#include "io/unzstd.h"
 #include "tensor/byteswap.h"
 #include "tensor/negate.h"
 
@@ -11,7 +12,7 @@
 #include <string.h>
 
 /* Headers and pickle of a small item are in there: it is read once, a large one twice. */
-enum { EDGE = 4096, SHOWN = 120 };
+enum { EDGE = 4096, SHOWN = 120, SOME_MORE = 1 << 30 };
 
 /* ---- data files ---- */
 
@@ -47,8 +48,42 @@ static int check_range(const struct ckpt_dcp_chunk *chunk, uint64_t size, struct
 			 chunk->len, chunk->off, size);
 }
 
-int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
-			  struct ckpt_source **out, struct ckpt_error *err)
+/* PyTorch 2.7 and later; the number behind the slash may get a second part. */
+static bool is_zstd(const char *transform)
+{
+	static const char name[] = "stream.zstd/1";
+	size_t len = sizeof(name) - 1;
+
+	return !strncmp(transform, name, len) && (!transform[len] || transform[len] == '.');
+}
+
+/* A few bytes may unpack to any number: no item is larger than its tensor and some more. */
+static uint64_t most_unpacked(const struct ckpt_dcp_entry *e)
+{
+	uint64_t bytes = e->is_tensor ? ckpt_dtype_size(e->dtype) : 0;
+
+	for (uint32_t i = 0; i < e->ndim; i++) /* does not overflow: read_entries() */
+		bytes *= e->shape[i];
+	return SOME_MORE + bytes;
+}
+
+static int unpack(struct ckpt_source *file, const struct ckpt_dcp_entry *e,
+		  const struct ckpt_dcp_chunk *chunk, struct ckpt_source **out,
+		  struct ckpt_error *err)
+{
+	struct ckpt_source *packed;
+	int rc = ckpt_source_slice(file, chunk->off, chunk->len, &packed, err);
+
+	if (rc < 0)
+		return rc;
+	rc = ckpt_source_unzstd(packed, most_unpacked(e), EDGE, out, err);
+	ckpt_source_unref(packed);
+	return rc;
+}
+
+int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *entry,
+			  const struct ckpt_dcp_chunk *chunk, struct ckpt_source **out,
+			  struct ckpt_error *err)
 {
 	struct ckpt_dcp_file *file;
 	char shown[SHOWN];
@@ -57,7 +92,7 @@ int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chu
 	*out = NULL;
 	if (chunk->file == CKPT_DCP_NO_FILE)
 		return ckpt_fail(err, CKPT_E_FORMAT, "the index does not say where its bytes are");
-	if (chunk->transform)
+	if (chunk->transform && !is_zstd(chunk->transform))
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is stored through '%s'",
 				 ckpt_escape(shown, sizeof(shown), chunk->transform,
 					     strlen(chunk->transform)));
@@ -66,7 +101,9 @@ int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chu
 	if (rc == 0)
 		rc = check_range(chunk, ckpt_source_size(file->source), err);
 	if (rc == 0)
-		rc = ckpt_source_slice_edges(file->source, chunk->off, chunk->len, EDGE, out, err);
+		rc = chunk->transform ? unpack(file->source, entry, chunk, out, err)
+				      : ckpt_source_slice_edges(file->source, chunk->off,
+								chunk->len, EDGE, out, err);
 	return rc < 0 && file->source ? ckpt_error_at(err, rc, ckpt_source_path(file->source), NULL,
 						      CKPT_NO_OFFSET)
 				      : rc;
@@ -165,20 +202,40 @@ static int check_tensor(const struct ckpt_dcp_entry *e, const struct ckpt_dcp_ch
 		"save, or to another directory");
 }
 
+/* ITEM, whose bytes are made when they are read, is wanted as long as DCP. */
+static int keep_open(struct ckpt_dcp *dcp, struct ckpt_source *item, struct ckpt_error *err)
+{
+	struct ckpt_source **kept = dcp->unpacked;
+
+	if (dcp->unpacked_count == dcp->unpacked_cap) {
+		dcp->unpacked_cap = 2 * dcp->unpacked_cap + 8;
+		kept = realloc(kept, dcp->unpacked_cap * sizeof(struct ckpt_source *));
+	}
+	if (!kept)
+		return ckpt_fail_nomem(err);
+	dcp->unpacked = kept;
+	dcp->unpacked[dcp->unpacked_count++] = ckpt_source_ref(item);
+	return 0;
+}
+
 /* The extent in the data file itself: then the item need not stay open. */
 static int in_file(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
-		   struct ckpt_recipe *bytes, struct ckpt_error *err)
+		   struct ckpt_source *item, struct ckpt_recipe *bytes, struct ckpt_error *err)
 {
 	if (bytes->kind != CKPT_RECIPE_EXTENT)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "its bytes are compressed");
+	if (ckpt_source_is_sequential(item)) {
+		bytes->src = item;
+		return keep_open(dcp, item, err);
+	}
 	bytes->src = dcp->files[chunk->file].source;
 	bytes->off += chunk->off;
 	return 0;
 }
 
 static int fill_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
-		      const struct ckpt_model *item, struct ckpt_block *out,
-		      struct ckpt_dcp_finish *after, struct ckpt_error *err)
+		      struct ckpt_source *source, const struct ckpt_model *item,
+		      struct ckpt_block *out, struct ckpt_dcp_finish *after, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *t = item->tensors;
 	const struct ckpt_storage *s = &item->storages[t->storage];
@@ -187,7 +244,7 @@ static int fill_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
 	int rc = ckpt_model_storage_bytes(item, s, &out->bytes, err);
 
 	if (rc == 0)
-		rc = in_file(dcp, chunk, &out->bytes, err);
+		rc = in_file(dcp, chunk, source, &out->bytes, err);
 	if (rc == 0)
 		rc = keep_bytes(dcp, t->stride, t->ndim * sizeof(*t->stride), &stride, err);
 	if (rc < 0)
@@ -207,14 +264,14 @@ static int open_block(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_dc
 {
 	struct ckpt_source *source;
 	struct ckpt_model *item = NULL;
-	int rc = ckpt_dcp_chunk_source(dcp, chunk, &source, err);
+	int rc = ckpt_dcp_chunk_source(dcp, &dcp->index.entries[entry], chunk, &source, err);
 
 	if (rc == 0)
 		rc = ckpt_format_torch_zip.read(source, &item, err);
 	if (rc == 0)
 		rc = check_tensor(&dcp->index.entries[entry], chunk, item, err);
 	if (rc == 0)
-		rc = fill_block(dcp, chunk, item, out, after, err);
+		rc = fill_block(dcp, chunk, source, item, out, after, err);
 	ckpt_close(item);
 	ckpt_source_unref(source);
 	return rc < 0 ? fail_item(dcp, entry, chunk, rc, err) : 0;
@@ -313,7 +370,8 @@ static int decode(struct ckpt_dcp *dcp, struct ckpt_dcp_item *item,
 		  const struct ckpt_dcp_chunk *chunk, uint32_t first_id, struct ckpt_error *err)
 {
 	size_t len;
-	int rc = ckpt_dcp_chunk_source(dcp, chunk, &item->source, err);
+	int rc = ckpt_dcp_chunk_source(dcp, &dcp->index.entries[item->entry], chunk, &item->source,
+				       err);
 
 	if (rc == 0)
 		rc = ckpt_torch_zip_open(item->source, &item->tz, err);

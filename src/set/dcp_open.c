@@ -413,6 +413,9 @@ static void free_dcp(void *container)
 	}
 	for (uint32_t i = 0; dcp->files && i < dcp->index.file_count; i++)
 		ckpt_source_unref(dcp->files[i].source);
+	for (size_t i = 0; i < dcp->unpacked_count; i++)
+		ckpt_source_unref(dcp->unpacked[i]);
+	free(dcp->unpacked);
 	free(dcp->items);
 	free(dcp->files);
 	free(dcp->values);

@@ -188,7 +188,7 @@ static int open_item(struct ckpt_dcp *dcp, const char *name, struct ckpt_source 
 		return ckpt_fail(err, CKPT_E_NOTFOUND, "there is no '%s' in the index", shown);
 	if (!e->chunk_count)
 		return ckpt_fail(err, CKPT_E_NOTFOUND, "'%s' has no chunks", shown);
-	return ckpt_dcp_chunk_source(dcp, &dcp->index.chunks[e->first_chunk], out, err);
+	return ckpt_dcp_chunk_source(dcp, e, &dcp->index.chunks[e->first_chunk], out, err);
 }
 
 int ckpt_set_open_pickle(const char *path, const char *name, struct ckpt_source **out,

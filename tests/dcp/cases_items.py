@@ -3,12 +3,14 @@
 
 import io
 import os
+import shutil
 import struct
+import subprocess
 
 import dcp_read
 from dcp_build import (ALL_RECORDS, Call, Directory, Global, Object, SIZES, Tensor, archive, chunked,
                        numbered, pickled, rebuilt, records_of, tensor_item, value_item)
-from harness import case
+from harness import case, require, run
 
 
 def one_tensor(t, label, tensor, boxes=None, wanted=None, **options):
@@ -195,6 +197,73 @@ def transforms(t):
     t.survives("ls", "ls", directory.path)
     t.refuses_merge("merge", directory.path, "packed", "stream.unknown/7")
     t.merges("the others", directory.path, {"good": tensor}, "--only", "good")
+
+
+def zstd(data):
+    """One frame, without its size, as torch's stream writes it."""
+    return subprocess.run(["zstd", "-q", "-c", "--no-content-size"], input=data, stdout=subprocess.PIPE, check=True).stdout
+
+
+def packed(directory, frames=1, keys=None, version="1"):
+    """The items of these keys as FRAMES frames each."""
+    for item in directory.items:
+        if keys is None or item.key in keys:
+            step = -(-len(item.data) // frames)
+            item.data = b"".join(zstd(item.data[at:at + step]) for at in range(0, len(item.data), step))
+            item.transforms = ["stream.zstd/" + version]
+    return directory
+
+
+def succeeds(*arguments):
+    status, _, err = run(*arguments)
+    require(status == 0, "ended with %d: %s" % (status, err.strip()[:300]))
+
+
+@case(11)
+def compressed(t):
+    if not shutil.which("zstd"):
+        t.skip("no zstd here")
+        return
+    rows, columns = numbered("float32", (301, 70)), numbered("bfloat16", (64, 1501))
+    values = {"n": [1, "two", None], "deep": {"x": 1 << 70}}
+    for frames in (1, 5):
+        directory = Directory(t.path())
+        directory.tensor("m.rows", rows, chunked((301, 70), 4)).tensor("m.columns", columns, chunked((64, 1501), 3, 1))
+        directory.tensor("m.plain", rows).tensor("m.scalar", numbered("int64", ())).value("n", values["n"])
+        directory.value("deep", values["deep"])
+        packed(directory, frames, keys=("m.rows", "m.columns", "m.scalar", "n"), version="1" if frames == 1 else "1.3")
+        wanted = {"m": {"rows": rows, "columns": columns, "plain": rows, "scalar": numbered("int64", ())}, **values}
+        directory.write()
+        t.merges("%d frames" % frames, directory.path, wanted)
+        t.check("info", succeeds, "info", directory.path)
+        edited, shards = t.path(), t.path()
+        t.check("rename", succeeds, "rename", "-e", "s/^rows$/lines/", directory.path, edited)
+        names = ("lines", "columns", "plain", "scalar")
+        t.merges("%d frames, renamed" % frames, edited, {"m": dict(zip(names, wanted["m"].values())), **values})
+        t.check("reshard", succeeds, "reshard", "--ranks", "3", directory.path, shards)
+        t.merges("%d frames, resharded" % frames, shards, wanted)
+
+
+@case(11)
+def compressed_wrongly(t):
+    """Cut, damaged, not compressed at all, or far more than the tensor needs: refused by name."""
+    if not shutil.which("zstd"):
+        t.skip("no zstd here")
+        return
+    tensor = numbered("float32", (5000,))
+    item = tensor_item(tensor)
+    whole = zstd(item)
+    bomb = subprocess.run("head -c 1200M /dev/zero | zstd -q -c -1", shell=True, stdout=subprocess.PIPE, check=True).stdout
+    middle = len(whole) // 2
+    for what, data, text in (("cut", whole[:middle], "cut"), ("one byte", whole[:1], "cut"),
+                             ("flipped", whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1:], "damaged"),
+                             ("plain", item, "damaged"), ("more behind", whole + b"rest", "damaged"),
+                             ("bomb", bomb, "more than")):
+        directory = Directory(t.path()).tensor("good", tensor).tensor("bad", tensor)
+        directory.items[1].data, directory.items[1].transforms = data, ["stream.zstd/1"]
+        directory.write()
+        t.refuses_merge(what, directory.path, "bad", text)
+        t.merges(what + ", the others", directory.path, {"good": tensor}, "--only", "good")
 
 
 @case(12)

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "io/unzstd.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <zstd.h>
+
+enum {
+	PACKED = 64 << 10,  /* read at a time */
+	SKIPPED = 64 << 10, /* unpacked at a time where it is not wanted */
+};
+
+struct unzstd {
+	struct ckpt_source *base;
+	pthread_mutex_t lock; /* for all that follows */
+	ZSTD_DCtx *context;   /* NULL: nothing was begun */
+	uint64_t pos;	      /* of what comes next */
+	uint64_t read;	      /* bytes of BASE */
+	bool inside;	      /* of a frame */
+	ZSTD_inBuffer in;
+	uint8_t packed[PACKED], skipped[SKIPPED];
+};
+
+static void rewind_to_start(struct unzstd *u)
+{
+	ZSTD_freeDCtx(u->context);
+	u->context = NULL;
+	u->pos = u->read = 0;
+	u->inside = false;
+	u->in = (ZSTD_inBuffer){ u->packed, 0, 0 };
+}
+
+static int refill(struct unzstd *u, struct ckpt_error *err)
+{
+	uint64_t left = ckpt_source_size(u->base) - u->read;
+	size_t n = left < PACKED ? (size_t)left : PACKED;
+	int rc = ckpt_source_read(u->base, u->read, u->packed, n, err);
+
+	u->read += n;
+	u->in = (ZSTD_inBuffer){ u->packed, n, 0 };
+	return rc;
+}
+
+/* One step of the decoder, which may give nothing yet. */
+static int step(struct unzstd *u, ZSTD_outBuffer *out, struct ckpt_error *err)
+{
+	size_t left = ZSTD_decompressStream(u->context, out, &u->in);
+
+	if (ZSTD_isError(left))
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "is damaged: zstd says '%s' before byte %" PRIu64,
+				 ZSTD_getErrorName(left), u->read);
+	u->inside = left != 0;
+	return 0;
+}
+
+static bool is_all_read(const struct unzstd *u)
+{
+	return u->in.pos == u->in.size && u->read == ckpt_source_size(u->base);
+}
+
+/* Up to LEN bytes to BUF; *DONE are fewer only at the end of all frames. */
+static int unpack(struct unzstd *u, void *buf, size_t len, size_t *done, struct ckpt_error *err)
+{
+	ZSTD_outBuffer out = { buf, len, 0 };
+	int rc = 0;
+
+	if (!u->context)
+		u->context = ZSTD_createDCtx();
+	if (!u->context)
+		return ckpt_fail_nomem(err);
+	while (rc == 0 && out.pos < len && (u->inside || !is_all_read(u))) {
+		size_t before = out.pos;
+		bool was_all = is_all_read(u);
+
+		if (u->in.pos == u->in.size && !was_all)
+			rc = refill(u, err);
+		if (rc == 0)
+			rc = step(u, &out, err);
+		if (was_all && out.pos == before)
+			break;
+	}
+	*done = out.pos;
+	u->pos += out.pos;
+	if (rc == 0 && out.pos < len && u->inside)
+		return ckpt_fail(err, CKPT_E_FORMAT, "is cut: a zstd frame does not end");
+	return rc;
+}
+
+/* To be called with the lock. */
+static int go_to(struct unzstd *u, uint64_t off, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	if (off < u->pos)
+		rewind_to_start(u);
+	while (rc == 0 && u->pos < off) {
+		uint64_t left = off - u->pos;
+		size_t done;
+
+		rc = unpack(u, u->skipped, left < SKIPPED ? (size_t)left : SKIPPED, &done, err);
+		if (rc == 0 && !done)
+			return ckpt_fail(err, CKPT_E_CHANGED,
+					 "became shorter while it was being read");
+	}
+	return rc;
+}
+
+static int read_unpacked(void *ctx, uint64_t off, void *buf, size_t len, struct ckpt_error *err)
+{
+	struct unzstd *u = ctx;
+	size_t done = len;
+	int rc;
+
+	pthread_mutex_lock(&u->lock);
+	rc = go_to(u, off, err);
+	if (rc == 0)
+		rc = unpack(u, buf, len, &done, err);
+	if (rc == 0 && done < len)
+		rc = ckpt_fail(err, CKPT_E_CHANGED, "became shorter while it was being read");
+	if (rc < 0)
+		rewind_to_start(u);
+	pthread_mutex_unlock(&u->lock);
+	return rc;
+}
+
+static void free_unzstd(void *ctx)
+{
+	struct unzstd *u = ctx;
+
+	ZSTD_freeDCtx(u->context);
+	pthread_mutex_destroy(&u->lock);
+	ckpt_source_unref(u->base);
+	free(u);
+}
+
+static int measure(struct unzstd *u, uint64_t most, struct ckpt_error *err)
+{
+	size_t done = 1;
+	int rc = 0;
+
+	while (rc == 0 && done) {
+		rc = unpack(u, u->skipped, SKIPPED, &done, err);
+		if (u->pos > most)
+			return ckpt_fail(err, CKPT_E_LIMIT,
+					 "holds more than the %" PRIu64 " bytes that are expected",
+					 most);
+	}
+	return rc;
+}
+
+int ckpt_source_unzstd(struct ckpt_source *base, uint64_t most, size_t edge,
+		       struct ckpt_source **out, struct ckpt_error *err)
+{
+	static const struct ckpt_source_maker maker = { read_unpacked, free_unzstd };
+	struct unzstd *u = calloc(1, sizeof(*u));
+	struct ckpt_source *all;
+	uint64_t size;
+	int rc;
+
+	*out = NULL;
+	if (!u)
+		return ckpt_fail_nomem(err);
+	pthread_mutex_init(&u->lock, NULL);
+	u->base = ckpt_source_ref(base);
+	rewind_to_start(u);
+	rc = measure(u, most, err);
+	if (rc < 0) {
+		free_unzstd(u);
+		return rc;
+	}
+	size = u->pos;
+	rewind_to_start(u);
+	rc = ckpt_source_make(&maker, u, base, size, &all, err);
+	if (rc < 0)
+		return rc;
+	rc = ckpt_source_slice_edges(all, 0, size, edge, out, err);
+	ckpt_source_unref(all);
+	return rc;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_IO_UNZSTD_H
+#define CKPT_IO_UNZSTD_H
+
+#include "io/source.h"
+
+/*
+ * What the zstd frames of BASE hold, one behind the other. All of it is unpacked once to learn its size;
+ * the first and the last EDGE bytes of it are kept. More than MOST bytes are CKPT_E_LIMIT. Reading front to
+ * back unpacks once more; going back begins anew.
+ */
+int ckpt_source_unzstd(struct ckpt_source *base, uint64_t most, size_t edge,
+		       struct ckpt_source **out, struct ckpt_error *err);
+
+#endif
