@@ -65,6 +65,8 @@ const struct ckpt_value *ckpt_plain_from_omegaconf(struct ckpt_model *to,
 	if (func->kind != CKPT_GLOBAL || strncmp(func->u.global->module, "omegaconf.", 10))
 		return NULL;
 	content = attribute(to, v, "_content");
+	if (content && content->kind == CKPT_LIST && !strcmp(func->u.global->name, "TupleConfig"))
+		return ckpt_plain_seq(to, CKPT_TUPLE, content->u.seq.items, content->u.seq.count);
 	return content ? content : attribute(to, v, "_val");
 }
 

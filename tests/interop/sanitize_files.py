@@ -43,6 +43,37 @@ class Net(torch.nn.Module):
         self.tied = self.body[0].weight
 
 
+def stand_in(name):
+    """A class of omegaconf 2.4 as far as a pickle shows it."""
+    sys.modules.setdefault("omegaconf", types.ModuleType("omegaconf"))
+    module = sys.modules.setdefault(name.rpartition(".")[0], types.ModuleType(name.rpartition(".")[0]))
+    made = type(name.rpartition(".")[2], (), {"__module__": module.__name__})
+    setattr(module, made.__name__, made)
+    return made
+
+
+CONTAINERS = {dict: stand_in("omegaconf.dictconfig.DictConfig"), list: stand_in("omegaconf.listconfig.ListConfig"),
+              tuple: stand_in("omegaconf.tupleconfig.TupleConfig")}
+NODES = {float: stand_in("omegaconf.nodes.FloatNode"), object: stand_in("omegaconf.nodes.AnyNode")}
+METADATA = {kind: stand_in("omegaconf.base." + kind) for kind in ("ContainerMetadata", "Metadata")}
+
+
+def omegaconf(value, parent=None, key=None):
+    """What OmegaConf.create() makes of it: each part knows the whole that it is in."""
+    made = CONTAINERS.get(type(value), NODES.get(type(value), NODES[object]))()
+    made._metadata = METADATA["ContainerMetadata" if type(value) in CONTAINERS else "Metadata"]()
+    made._metadata.__dict__.update(ref_type=type(value), object_type=dict, optional=True, key=key, flags={},
+                                   flags_root=False, resolver_cache=collections.defaultdict(dict))
+    made._parent = parent
+    if isinstance(value, dict):
+        made._content = {name: omegaconf(part, made, name) for name, part in value.items()}
+    elif isinstance(value, (list, tuple)):
+        made._content = [omegaconf(part, made, number) for number, part in enumerate(value)]
+    else:
+        made._val = value
+    return made
+
+
 def slots():
     made = Slots()
     made.a, made.b = 1, [2]
@@ -52,6 +83,7 @@ def slots():
 torch.manual_seed(0)
 NET = Net()
 FORTRAN = np.asfortranarray(np.arange(6.).reshape(2, 3))
+HYPER = {"a": 1, "b": {"c": [1, 2, {"d": None}], "e": "${a}"}, "lr": 1e-3, "none": {}, "miss": "???", "t": (1, (2,))}
 DEFAULT = collections.defaultdict(list, {"x": [1], "y": collections.defaultdict(int)})
 NAMESPACE = argparse.Namespace(lr=0.1, model=argparse.Namespace(depth=3, path=pathlib.PurePosixPath("/a/b")))
 
@@ -81,6 +113,8 @@ CASES = {
     "classes": ({"optimizer": torch.optim.Adam, "type": dict, "dtype": torch.float16},
                 {"optimizer": "torch.optim.adam.Adam", "type": "__builtin__.dict", "dtype": torch.float16}),
     "module": ({"model": NET, "epoch": np.int64(3)}, {"model": dict(NET.state_dict()), "epoch": 3}),
+    "omegaconf": ({"hyper_parameters": omegaconf(HYPER), "lists": [omegaconf([1, [2.5]])] * 2},
+                  {"hyper_parameters": HYPER, "lists": [[1, [2.5]]] * 2}),
     "empty": ([argparse.Namespace(), b"", {"k": b""}], [{}, b"", {"k": b""}]),
     "keys": ({np.int64(3): 1, "x": {np.float32(0.5): 2}}, {3: 1, "x": {0.5: 2}}),
     "plain": ({"a": torch.ones(2), "od": collections.OrderedDict(x=1), "s": {1, 2}, "c": 1j, "b": b"abc"},
