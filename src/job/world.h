@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_JOB_WORLD_H
+#define CKPT_JOB_WORLD_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * Which process of a job this one is, from the variables that launchers set. Sources of the names: torchrun
+ * of torch 2.14, Open MPI 4.1, PMIx 4.2, MPICH 4, Slurm 23, Kubernetes Indexed Jobs.
+ */
+struct ckpt_world {
+	uint32_t rank, size;
+	uint32_t local_rank, local_size; /* LOCAL_SIZE is 0 where it is not known */
+	const char *launcher; /* static: what it was found by; "none" for a process alone */
+	char key[160]; /* what all processes of one start of the job have in common; "" if nothing says it */
+};
+
+/* What the user said: it wins. */
+struct ckpt_world_wish {
+	const char *launcher;		/* by its name above; NULL: find out */
+	int64_t rank, size, local_rank; /* -1: not said */
+	const char *key;		/* NULL: not said */
+};
+
+/* The value of a variable, or NULL. getenv() in earnest. */
+typedef const char *ckpt_lookup(void *ctx, const char *name);
+
+/*
+ * CKPT_E_ARG: an unknown launcher, or one that is not there. CKPT_E_FORMAT: a variable that is no number, or two
+ * launchers that cannot both be right.
+ */
+int ckpt_world_find(const struct ckpt_world_wish *wish, ckpt_lookup *lookup, void *ctx,
+		    struct ckpt_world *out, struct ckpt_error *err);
+
+/* "torchrun, openmpi, ...": the launchers that are known. */
+const char *ckpt_world_launchers(void);
+
+#endif
