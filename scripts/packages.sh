@@ -10,7 +10,7 @@ BUILD_PACKAGES=(
 	libzip-dev libdeflate-dev zlib1g-dev libzstd-dev libpcre2-dev libjansson-dev
 )
 # shellcheck disable=SC2034
-TEST_PACKAGES=(libcmocka-dev bats python3 unzip xfsprogs zipcmp ziptool zstd)
+TEST_PACKAGES=(libcmocka-dev bats python3 unzip xfsprogs zipcmp ziptool zstd strace libopenmpi-dev openmpi-bin)
 # shellcheck disable=SC2034
 TORCH_PACKAGES=(python3-torch)
 

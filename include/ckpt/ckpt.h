@@ -5,6 +5,7 @@
 #ifndef CKPT_CKPT_H
 #define CKPT_CKPT_H
 
+#include <ckpt/broadcast.h>
 #include <ckpt/dcp.h>
 #include <ckpt/dis.h>
 #include <ckpt/edit.h>

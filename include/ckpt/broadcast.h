@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BROADCAST_H
+#define CKPT_BROADCAST_H
+
+#include <ckpt/error.h>
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How it ended, the same on every rank where the ranks could still agree; exit codes of `ckpt broadcast`. */
+enum ckpt_broadcast_code {
+	CKPT_BROADCAST_OK = 0,
+	CKPT_BROADCAST_SOURCE = 3,	/* cannot be read, or was changed */
+	CKPT_BROADCAST_DESTINATION = 4, /* cannot be written on some node */
+	CKPT_BROADCAST_DAMAGED = 5,	/* other bytes came than were sent */
+	CKPT_BROADCAST_SETUP = 6, /* the ranks did not find each other, or want different things */
+	CKPT_BROADCAST_LOST = 7,  /* a rank died or does not answer, or the transport failed */
+	CKPT_BROADCAST_NO_TRANSPORT = 8, /* no GPU, driver or library for what is wanted */
+	CKPT_BROADCAST_CANCELLED =
+		128, /* the cancel flag was raised on some rank; with its value added */
+};
+
+enum ckpt_broadcast_flags {
+	CKPT_BROADCAST_NO_SYNC = 1 << 0,   /* do not wait for the disk */
+	CKPT_BROADCAST_NO_VERIFY = 1 << 1, /* no checksums on the way */
+	CKPT_BROADCAST_NO_TARGET = 1 << 2, /* carry the bytes and drop them, to measure */
+	/* What if the destination is there: by default it is kept if it is the same staged before, else replaced. */
+	CKPT_BROADCAST_REPLACE = 1 << 3, /* always written anew */
+	CKPT_BROADCAST_NEW = 1 << 4,	 /* an error */
+	/*
+	 * The process may be ended, with the code and a line on standard error, where MPI waits for a lost rank
+	 * and does not come back: in MPI_Init and MPI_Finalize. Without it the call never returns then.
+	 */
+	CKPT_BROADCAST_MAY_EXIT = 1 << 5,
+};
+
+struct ckpt_broadcast_options {
+	size_t size;
+	unsigned flags;
+	/* Which process of the job this is; NULL and -1: found from the variables of launchers, see `launcher`. */
+	const char *launcher;
+	int64_t rank, world_size, local_rank;
+	const char *job_key;
+	const char *transport; /* "self", "mpi", "nccl"; NULL: what is there */
+	uint32_t readers;      /* ranks 0 .. readers - 1 read, in turn; 0: one */
+	uint64_t chunk;	       /* bytes; 0: 64 MiB, less for small sources */
+	uint32_t depth;	       /* chunks in memory; 0: 4 */
+	uint32_t threads;      /* that read and write, for each rank; 0: 4 */
+	double timeout_s;      /* without a byte, or an answer; 0: 60 s */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total);
+	void *progress_ctx;
+	const void
+		*cancel; /* const atomic_int *: not 0 stops all ranks; safe from a signal handler */
+};
+#define CKPT_BROADCAST_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_broadcast_options), .rank = -1, .world_size = -1, \
+		.local_rank = -1 \
+	}
+
+struct ckpt_broadcast_report {
+	size_t size;
+	int code; /* enum ckpt_broadcast_code */
+	uint32_t rank, world_size, local_rank;
+	const char *launcher, *transport; /* static */
+	uint32_t failed_rank;		  /* whose error it is */
+	bool reused;			  /* it was there already, on all ranks; nothing was read */
+	uint32_t files;
+	uint64_t nbytes; /* of all files */
+	bool has_crc;
+	uint32_t crc32; /* of the one file */
+	double seconds; /* between the first byte and the last name */
+	char host[64];
+	char path[1024]; /* of what is there now on this node */
+};
+#define CKPT_BROADCAST_REPORT_INIT \
+	{ \
+		.size = sizeof(struct ckpt_broadcast_report), .launcher = "none", .transport = "" \
+	}
+
+/*
+ * Bring files to every node of a job: called by all of its processes with the same arguments. The first
+ * READERS ranks read each byte of the sources once; it is carried to all; the first process of every node
+ * writes it. Nothing has its final name before all ranks have all bytes with the right checksums, and if
+ * one rank fails none of them gives a name.
+ *
+ * SOURCES: files, or one directory, whose tree is brought as a whole. DESTINATION: a path, the same for
+ * all but for what is filled in: %h host, %r rank, %l local rank, %j job key, %u user, %b name of the source,
+ * %% a percent sign. Several files need a folder that exists; so does a path that ends with '/'. Where it has
+ * neither %r nor %l only the process with local rank 0 writes.
+ *
+ * Returns 0, or an error of this rank or the one that all were told; REPORT->code says what kind. Blocks
+ * until all ranks are done or a peer was silent for too long. For one thread at a time.
+ */
+CKPT_API int ckpt_broadcast(const char *const *sources, size_t count, const char *destination,
+			    const struct ckpt_broadcast_options *options,
+			    struct ckpt_broadcast_report *report, struct ckpt_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/agree.h"
+
+#include <ckpt/broadcast.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BUFFER = 1 << 20, POLL_NSEC = 20000 };
+
+static uint64_t now_nsec(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int ckpt_agreement_open(struct ckpt_agreement *a, struct ckpt_transport *transport,
+			uint64_t patience_nsec, struct ckpt_error *err)
+{
+	*a = (struct ckpt_agreement){ .transport = transport, .patience_nsec = patience_nsec };
+	if (gethostname(a->host, sizeof(a->host) - 1) < 0)
+		snprintf(a->host, sizeof(a->host), "unknown host");
+	return transport->ops->alloc(transport, BUFFER, &a->buffer, err);
+}
+
+void ckpt_agreement_close(struct ckpt_agreement *a)
+{
+	if (a->buffer)
+		a->transport->ops->release(a->transport, a->buffer);
+	a->buffer = NULL;
+}
+
+static int vote(struct ckpt_agreement *a, uint64_t *numbers, size_t count, struct ckpt_error *err)
+{
+	struct ckpt_transport *t = a->transport;
+	int rc = t->ops->vote(t, numbers, count, now_nsec() + a->patience_nsec, err);
+
+	a->broken |= rc < 0;
+	return rc;
+}
+
+static int wait_for(struct ckpt_agreement *a, struct ckpt_error *err)
+{
+	uint64_t end = now_nsec() + a->patience_nsec;
+	int done;
+
+	while ((done = a->transport->ops->test(a->transport, 0, err)) == 0) {
+		if (now_nsec() > end)
+			return ckpt_fail(err, CKPT_E_PEER, "a rank does not answer");
+		nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
+	}
+	return done < 0 ? done : 0;
+}
+
+int ckpt_agree_send(struct ckpt_agreement *a, void *bytes, size_t len, uint32_t root,
+		    struct ckpt_error *err)
+{
+	struct ckpt_transport *t = a->transport;
+	uint8_t *p = bytes;
+	int rc = 0;
+
+	for (size_t done = 0, n; rc == 0 && done < len; done += n) {
+		n = len - done < BUFFER ? len - done : BUFFER;
+		if (t->rank == root)
+			memcpy(a->buffer, p + done, n);
+		rc = t->ops->begin(t, a->buffer, n, root, 0, err);
+		if (rc == 0)
+			rc = wait_for(a, err);
+		if (rc == 0 && t->rank != root)
+			memcpy(p + done, a->buffer, n);
+	}
+	a->broken |= rc < 0;
+	return rc;
+}
+
+static void say_for_this_rank(struct ckpt_agreement *a, const char *text)
+{
+	if (a->transport->size == 1)
+		snprintf(a->text, sizeof(a->text), "%s", text);
+	else
+		snprintf(a->text, sizeof(a->text), "rank %u (%s): %s", a->transport->rank, a->host,
+			 text);
+}
+
+int ckpt_agree(struct ckpt_agreement *a, int code, const char *text)
+{
+	uint32_t rank = a->transport->rank;
+	uint64_t worst = code ? (uint64_t)code << 32 | (UINT32_MAX - rank) : 0;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	int rc = a->broken ? CKPT_E_PEER : vote(a, &worst, 1, &err);
+
+	if (rc == 0 && !worst)
+		return 0;
+	a->failed_rank = UINT32_MAX - (uint32_t)worst;
+	if (rc == 0 && a->failed_rank == rank)
+		say_for_this_rank(a, text);
+	if (rc == 0)
+		rc = ckpt_agree_send(a, a->text, sizeof(a->text), a->failed_rank, &err);
+	if (rc == 0) {
+		a->text[sizeof(a->text) - 1] = '\0';
+		return (int)(worst >> 32);
+	}
+	a->failed_rank = rank;
+	say_for_this_rank(a, code ? text : err.text);
+	return code ? code : CKPT_BROADCAST_LOST;
+}
+
+int ckpt_agree_same(struct ckpt_agreement *a, uint64_t number, bool *same, struct ckpt_error *err)
+{
+	uint64_t most_and_least[2] = { number, ~number };
+	int rc = vote(a, most_and_least, 2, err);
+
+	*same = most_and_least[0] == ~most_and_least[1];
+	return rc;
+}
+
+int ckpt_agree_all(struct ckpt_agreement *a, bool yes, bool *all, struct ckpt_error *err)
+{
+	uint64_t no = !yes;
+	int rc = vote(a, &no, 1, err);
+
+	*all = !no;
+	return rc;
+}

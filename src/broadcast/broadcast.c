@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <ckpt/broadcast.h>
+
+#include "base/sized.h"
+#include "broadcast/agree.h"
+#include "broadcast/destination.h"
+#include "broadcast/mpi_plugin.h"
+#include "broadcast/ring.h"
+#include "broadcast/session.h"
+#include "broadcast/watchdog.h"
+
+#include <libdeflate.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <sys/stat.h>
+
+/*
+ * The protocol. All ranks take the same steps; what fails on one of them is a code that it brings to the next
+ * vote, never a step that it leaves out:
+ *
+ *   the same wishes?   vote
+ *   rank 0 looks at the sources and tells what there is   vote
+ *   everybody looks at its destination: is it there already?   vote
+ *   the bytes, in chunks; now and then a   vote
+ *   sync, checksums compared   vote
+ *   names   vote
+ */
+
+enum {
+	CHUNK = 64 << 20,
+	LEAST_CHUNK = 1 << 20,
+	MOST_CHUNK = 1 << 30,
+	DEPTH = 4,
+	THREADS = 4,
+	MOST_THREADS = 64,
+	VOTE_EVERY = 1 << 30, /* bytes */
+	PATIENCE_S = 60,
+	MOST_MANIFEST = 1 << 30,
+};
+
+static double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* ---- what is wrong on this rank ---- */
+
+static void error_text(const struct ckpt_error *err, char *text, size_t size)
+{
+	snprintf(text, size, "%s%s%s", err->path, *err->path ? ": " : "", err->text);
+}
+
+/* Bring CODE, and what ERR says, to a vote; what comes of it is the session's code. */
+static int agree(struct ckpt_session *s, int rc, int code)
+{
+	char text[900] = "";
+	int cancelled = s->o.cancel ? *(const atomic_int *)s->o.cancel : 0;
+
+	if (rc == CKPT_E_PEER)
+		code = CKPT_BROADCAST_LOST;
+	if (rc < 0)
+		error_text(&s->err, text, sizeof(text));
+	if (cancelled) {
+		snprintf(text, sizeof(text), "interrupted");
+		rc = CKPT_E_CANCELLED;
+		code = CKPT_BROADCAST_CANCELLED + cancelled;
+	}
+	s->code = ckpt_agree(&s->agreement, rc < 0 ? code : 0, text);
+	return s->code;
+}
+
+/* ---- the steps ---- */
+
+/* All that has to be the same, in one number. */
+static uint64_t wishes(const struct ckpt_session *s)
+{
+	uint64_t numbers[] = {
+		1 /* of this protocol */, s->o.chunk,	s->o.depth, s->o.readers, s->o.flags,
+		s->source_count,	  s->world.size
+	};
+
+	return (uint64_t)libdeflate_crc32(0, numbers, sizeof(numbers)) << 32 |
+	       libdeflate_crc32(1, s->wish, strlen(s->wish));
+}
+
+static int compare_wishes(struct ckpt_session *s)
+{
+	bool same = true;
+	int rc = ckpt_agree_same(&s->agreement, wishes(s), &same, &s->err);
+
+	if (rc == 0 && !same)
+		rc = ckpt_fail(
+			&s->err, CKPT_E_ARG,
+			"the ranks were started with different options, or are different versions "
+			"of ckpt");
+	return agree(s, rc, CKPT_BROADCAST_SETUP);
+}
+
+/* Rank 0 tells what there is. */
+static int share_manifest(struct ckpt_session *s)
+{
+	bool is_first = s->world.rank == 0;
+	struct ckpt_buf bytes = { 0 };
+	uint64_t len;
+	int rc = 0;
+
+	if (is_first)
+		rc = ckpt_manifest_make(s->sources, s->source_count, &s->manifest, &s->err);
+	if (is_first && rc == 0)
+		rc = ckpt_manifest_write(&s->manifest, &bytes, &s->err);
+	if (agree(s, rc, CKPT_BROADCAST_SOURCE)) {
+		ckpt_buf_clear(&bytes);
+		return s->code;
+	}
+	len = bytes.len;
+	rc = ckpt_agree_send(&s->agreement, &len, sizeof(len), 0, &s->err);
+	if (rc == 0 && !is_first) {
+		uint8_t *room = len <= MOST_MANIFEST ? ckpt_buf_grow(&bytes, (size_t)len) : NULL;
+
+		rc = room ? 0 : ckpt_fail_nomem(&s->err);
+	}
+	/* a rank without memory is heard of before the others send */
+	if (agree(s, rc, CKPT_BROADCAST_SETUP) == 0) {
+		rc = ckpt_agree_send(&s->agreement, bytes.data, (size_t)len, 0, &s->err);
+		if (rc == 0 && !is_first)
+			rc = ckpt_manifest_read(bytes.data, (size_t)len, &s->manifest, &s->err);
+		agree(s, rc, CKPT_BROADCAST_SETUP);
+	}
+	ckpt_buf_clear(&bytes);
+	return s->code;
+}
+
+static bool writes(const struct ckpt_session *s)
+{
+	return !(s->o.flags & CKPT_BROADCAST_NO_TARGET) &&
+	       (s->world.local_rank == 0 || ckpt_destination_is_per_rank(s->wish));
+}
+
+static int refuse_own_source(struct ckpt_session *s)
+{
+	struct stat st;
+
+	for (uint32_t i = 0; i < s->manifest.count; i++) {
+		const struct ckpt_manifest_file *f = &s->manifest.files[i];
+
+		if (!s->manifest.is_directory && s->world.rank == 0 && stat(s->path, &st) == 0 &&
+		    st.st_dev == f->dev && st.st_ino == f->ino)
+			return ckpt_error_at(
+				&s->err,
+				ckpt_fail(&s->err, CKPT_E_OUTPUT,
+					  "is the source itself, wanted another destination"),
+				s->path, NULL, CKPT_NO_OFFSET);
+	}
+	return 0;
+}
+
+static int open_landing(struct ckpt_session *s)
+{
+	unsigned flags = (s->o.flags & CKPT_BROADCAST_NEW ? 0u : CKPT_LANDING_REPLACE) |
+			 (s->o.flags & CKPT_BROADCAST_NO_SYNC ? CKPT_LANDING_NO_SYNC : 0u);
+	int rc = refuse_own_source(s);
+
+	return rc < 0 ? rc : ckpt_landing_open(&s->manifest, s->path, flags, &s->landing, &s->err);
+}
+
+/* Is it there on all nodes? Then nothing is left to do. Where it is there nothing is written. */
+static int look_at_destination(struct ckpt_session *s)
+{
+	bool reuses = !(s->o.flags & (CKPT_BROADCAST_NEW | CKPT_BROADCAST_REPLACE)), has = false;
+	int rc = 0;
+
+	if (writes(s))
+		rc = ckpt_destination(s->wish, &s->world, s->sources[0], s->source_count, &s->path,
+				      &s->err);
+	if (rc == 0 && s->path && reuses)
+		has = ckpt_staged_is_same(&s->manifest, s->path);
+	if (rc == 0 && s->path && !has)
+		rc = open_landing(s);
+	if (agree(s, rc, CKPT_BROADCAST_DESTINATION))
+		return s->code;
+	if (!(s->o.flags & CKPT_BROADCAST_NO_TARGET))
+		rc = ckpt_agree_all(&s->agreement, has || !writes(s), &s->reused, &s->err);
+	return rc < 0 ? agree(s, rc, CKPT_BROADCAST_LOST) : 0;
+}
+
+/* The first error of reading or writing here, if any. */
+static int ring_error(struct ckpt_session *s, int *code)
+{
+	int rc = ckpt_ring_failed(s->ring, true, &s->err);
+
+	*code = CKPT_BROADCAST_SOURCE;
+	if (rc == 0) {
+		rc = ckpt_ring_failed(s->ring, false, &s->err);
+		*code = CKPT_BROADCAST_DESTINATION;
+	}
+	return rc;
+}
+
+static int vote_on_the_way(void *ctx)
+{
+	struct ckpt_session *s = ctx;
+	int code, rc = ring_error(s, &code);
+
+	return agree(s, rc, code);
+}
+
+static void show_progress(void *ctx, uint64_t done)
+{
+	struct ckpt_session *s = ctx;
+
+	if (s->o.progress)
+		s->o.progress(s->o.progress_ctx, done, s->manifest.total);
+}
+
+/* A directory's files lie below it, each other source is a file itself. */
+static int list_sources(struct ckpt_session *s)
+{
+	s->paths = calloc(s->manifest.count, sizeof(char *));
+	for (uint32_t i = 0; s->paths && i < s->manifest.count; i++) {
+		if (s->manifest.is_directory) {
+			if (asprintf(&s->paths[i], "%s/%s", s->sources[0],
+				     s->manifest.files[i].path) < 0)
+				s->paths[i] = NULL;
+		} else {
+			s->paths[i] = strdup(s->sources[i]);
+		}
+		if (!s->paths[i])
+			return ckpt_fail_nomem(&s->err);
+	}
+	return s->paths ? 0 : ckpt_fail_nomem(&s->err);
+}
+
+static int open_ring(struct ckpt_session *s)
+{
+	uint64_t vote_every = VOTE_EVERY / s->o.chunk;
+	struct ckpt_ring_options options = {
+		.transport = s->agreement.transport,
+		.manifest = &s->manifest,
+		.landing = s->landing,
+		.chunk = (size_t)s->o.chunk,
+		.depth = s->o.depth,
+		.threads = s->o.threads,
+		.readers = s->o.readers,
+		.crc = !(s->o.flags & CKPT_BROADCAST_NO_VERIFY),
+		.stall_nsec = s->agreement.patience_nsec,
+		.vote_every = vote_every ? vote_every : 1,
+		.vote = vote_on_the_way,
+		.progress = show_progress,
+		.ctx = s,
+	};
+	int rc = list_sources(s);
+
+	options.sources = (const char *const *)s->paths;
+	return rc < 0 ? rc : ckpt_ring_new(&options, &s->ring, &s->err);
+}
+
+static int carry(struct ckpt_session *s)
+{
+	int rc = open_ring(s), code;
+
+	if (agree(s, rc, CKPT_BROADCAST_SETUP))
+		return s->code;
+	rc = ckpt_ring_run(s->ring, &s->err);
+	if (rc < 0) {
+		s->agreement.broken = true;
+		return agree(s, rc, CKPT_BROADCAST_LOST);
+	}
+	if (s->code) /* agreed upon on the way */
+		return s->code;
+	rc = ring_error(s, &code);
+	return agree(s, rc, code);
+}
+
+/* Rank 0 says what came by there: everybody has to have seen the same. */
+static int compare_crcs(struct ckpt_session *s)
+{
+	uint32_t *crcs, mine, firsts;
+	int rc = 0;
+
+	if (s->o.flags & CKPT_BROADCAST_NO_VERIFY)
+		return 0;
+	s->crcs = crcs = calloc(s->manifest.count, sizeof(*crcs));
+	if (crcs)
+		ckpt_ring_crcs(s->ring, crcs);
+	else
+		rc = ckpt_fail_nomem(&s->err);
+	if (agree(s, rc, CKPT_BROADCAST_SETUP))
+		return s->code;
+	mine = firsts = libdeflate_crc32(0, crcs, s->manifest.count * sizeof(*crcs));
+	rc = ckpt_agree_send(&s->agreement, &firsts, sizeof(firsts), 0, &s->err);
+	if (rc == 0 && mine != firsts)
+		rc = ckpt_fail(&s->err, CKPT_E_FORMAT,
+			       "other bytes came than rank 0 has: memory or network is broken");
+	return agree(s, rc, CKPT_BROADCAST_DAMAGED);
+}
+
+/* Who read looks whether the sources are still what they were. */
+static int check_sources(struct ckpt_session *s)
+{
+	for (uint32_t i = 0; s->world.rank < s->o.readers && i < s->manifest.count; i++) {
+		const struct ckpt_manifest_file *f = &s->manifest.files[i];
+		struct stat st;
+
+		if (stat(s->paths[i], &st) == 0 && (uint64_t)st.st_size == f->size &&
+		    st.st_ino == f->ino && st.st_mtim.tv_sec == f->mtime_sec &&
+		    (uint32_t)st.st_mtim.tv_nsec == f->mtime_nsec)
+			continue;
+		return ckpt_error_at(&s->err,
+				     ckpt_fail(&s->err, CKPT_E_CHANGED,
+					       "was changed during the broadcast"),
+				     s->paths[i], NULL, CKPT_NO_OFFSET);
+	}
+	return 0;
+}
+
+static int finish(struct ckpt_session *s)
+{
+	int rc = s->landing ? ckpt_landing_finish(s->landing, &s->err) : 0;
+
+	if (agree(s, rc, CKPT_BROADCAST_DESTINATION) || compare_crcs(s))
+		return s->code;
+	rc = check_sources(s);
+	return agree(s, rc, CKPT_BROADCAST_SOURCE);
+}
+
+/* A node that dies between its name and this vote leaves a whole, checked file. */
+static int give_names(struct ckpt_session *s)
+{
+	int rc = 0;
+
+	if (s->landing) {
+		struct ckpt_landing *landing = s->landing;
+
+		s->landing = NULL;
+		ckpt_staged_forget(&s->manifest, s->path);
+		rc = ckpt_landing_commit(landing, &s->err);
+		if (rc == 0)
+			rc = ckpt_staged_note(&s->manifest, s->path, s->crcs, &s->err);
+	}
+	return agree(s, rc, CKPT_BROADCAST_DESTINATION);
+}
+
+static int run(struct ckpt_session *s)
+{
+	if (compare_wishes(s) || share_manifest(s))
+		return s->code;
+	if (s->o.chunk >
+	    s->manifest.total / 4 + LEAST_CHUNK) /* a small source: still several chunks */
+		s->o.chunk = (s->manifest.total / 4 / LEAST_CHUNK + 1) * LEAST_CHUNK;
+	if (look_at_destination(s) || s->reused)
+		return s->code;
+	if (carry(s) || finish(s))
+		return s->code;
+	return give_names(s);
+}
+
+/* ---- around them ---- */
+
+static uint64_t or_else(uint64_t value, uint64_t standard)
+{
+	return value ? value : standard;
+}
+
+static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_options *given)
+{
+	static const struct ckpt_broadcast_options standard = CKPT_BROADCAST_OPTIONS_INIT;
+	struct ckpt_broadcast_options *o = &s->o;
+
+	int rc;
+
+	*o = standard;
+	rc = ckpt_sized_take(o, sizeof(*o), given, &s->err);
+	if (rc < 0)
+		return rc;
+	o->chunk = or_else(o->chunk, CHUNK);
+	o->depth = (uint32_t)or_else(o->depth, DEPTH);
+	o->threads = (uint32_t)or_else(o->threads, THREADS);
+	o->readers = (uint32_t)or_else(o->readers, 1);
+	if (o->timeout_s <= 0)
+		o->timeout_s = PATIENCE_S;
+	if (o->chunk < 4096 || o->chunk > MOST_CHUNK || o->chunk % 4096)
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "chunks are whole pages (4 KiB) of up to 1 GiB");
+	if (o->depth > CKPT_MOST_FLYING || o->threads > MOST_THREADS)
+		return ckpt_fail(&s->err, CKPT_E_ARG, "at most %d chunks in memory and %d threads",
+				 CKPT_MOST_FLYING, MOST_THREADS);
+	return 0;
+}
+
+static const char *from_environment(void *ctx, const char *name)
+{
+	(void)ctx;
+	return getenv(name);
+}
+
+static int find_world(struct ckpt_session *s)
+{
+	struct ckpt_world_wish wish = { s->o.launcher, s->o.rank, s->o.world_size, s->o.local_rank,
+					s->o.job_key };
+	int rc = ckpt_world_find(&wish, from_environment, NULL, &s->world, &s->err);
+
+	if (rc == 0 && s->o.readers > s->world.size)
+		s->o.readers = s->world.size;
+	return rc;
+}
+
+static uint64_t patience_nsec(const struct ckpt_session *s)
+{
+	return (uint64_t)(s->o.timeout_s * 1000000000.0);
+}
+
+static struct ckpt_watchdog *watch(const struct ckpt_session *s, int code, const char *what)
+{
+	char text[160];
+
+	if (!(s->o.flags & CKPT_BROADCAST_MAY_EXIT))
+		return NULL;
+	snprintf(
+		text, sizeof(text),
+		"ckpt: broadcast: rank %u: %s did not come back within %.0f s: a rank has died or hangs",
+		s->world.rank, what, s->o.timeout_s);
+	return ckpt_watchdog_start(patience_nsec(s), code, text);
+}
+
+/* MPI counts for itself: it has to have been started as the launcher's variables say. */
+static int open_mpi(struct ckpt_session *s, struct ckpt_transport **out)
+{
+	struct ckpt_watchdog *watchdog = watch(s, CKPT_BROADCAST_SETUP, "MPI_Init");
+	int rc = ckpt_transport_open_mpi(out, &s->err);
+
+	ckpt_watchdog_stop(watchdog);
+	if (rc < 0 || ((*out)->size == s->world.size && (*out)->rank == s->world.rank))
+		return rc;
+	return ckpt_fail(
+		&s->err, CKPT_E_ARG,
+		"MPI says rank %u of %u, %s says rank %u of %u: is it the MPI of this launcher?",
+		(*out)->rank, (*out)->size, s->world.launcher, s->world.rank, s->world.size);
+}
+
+static int open_transport(struct ckpt_session *s, struct ckpt_transport **out)
+{
+	const char *name = s->o.transport;
+
+	*out = NULL;
+	if (!name)
+		name = s->world.size == 1 ? "self" : "mpi";
+	if (!strcmp(name, "mpi"))
+		return open_mpi(s, out);
+	if (strcmp(name, "self") != 0)
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "there is no transport '%.40s', wanted self or mpi", name);
+	if (s->world.size > 1)
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "transport self is for one rank, there are %u", s->world.size);
+	return ckpt_transport_open_self(out, &s->err);
+}
+
+static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *report, double start)
+{
+	struct ckpt_broadcast_report r = CKPT_BROADCAST_REPORT_INIT;
+
+	r.code = s->code;
+	r.rank = s->world.rank;
+	r.world_size = s->world.size;
+	r.local_rank = s->world.local_rank;
+	r.launcher = s->world.launcher ? s->world.launcher : "none";
+	r.transport = s->agreement.transport ? s->agreement.transport->ops->name : "";
+	r.failed_rank = s->code ? s->agreement.failed_rank : 0;
+	r.reused = s->code == 0 && s->reused;
+	r.files = s->manifest.count;
+	r.nbytes = s->manifest.total;
+	r.has_crc = s->code == 0 && s->crcs && s->manifest.count == 1;
+	r.crc32 = r.has_crc ? s->crcs[0] : 0;
+	r.seconds = now_s() - start;
+	snprintf(r.host, sizeof(r.host), "%s", s->agreement.host);
+	if (s->path && s->code == 0)
+		snprintf(r.path, sizeof(r.path), "%s", s->path);
+	ckpt_sized_give(report, &r);
+}
+
+static void clear(struct ckpt_session *s)
+{
+	struct ckpt_transport *t = s->agreement.transport;
+
+	if (t && s->agreement.broken)
+		t->ops->abort(t);
+	ckpt_ring_free(s->ring);
+	ckpt_landing_discard(s->landing);
+	ckpt_agreement_close(&s->agreement);
+	for (uint32_t i = 0; s->paths && i < s->manifest.count; i++)
+		free(s->paths[i]);
+	free(s->paths);
+	free(s->path);
+	free(s->crcs);
+	ckpt_manifest_clear(&s->manifest);
+	if (t) {
+		struct ckpt_watchdog *watchdog = watch(s, s->code, "the end of MPI");
+
+		t->ops->close(t);
+		ckpt_watchdog_stop(watchdog);
+	}
+}
+
+/* What all ranks were told; a rank's own error is that, too, in its own words. */
+static int outcome(struct ckpt_session *s, struct ckpt_error *err)
+{
+	if (s->code == 0)
+		return 0;
+	if (s->agreement.transport && s->agreement.text[0] &&
+	    (s->agreement.failed_rank != s->world.rank || s->world.size > 1))
+		ckpt_fail(&s->err, CKPT_E_PEER, "%s", s->agreement.text);
+	if (err)
+		*err = s->err;
+	return s->err.status ? s->err.status : CKPT_E_PEER;
+}
+
+int ckpt_broadcast_over(struct ckpt_session *s, struct ckpt_transport *transport,
+			struct ckpt_broadcast_report *report, struct ckpt_error *err)
+{
+	double start = now_s();
+	int rc = ckpt_agreement_open(&s->agreement, transport, patience_nsec(s), &s->err);
+
+	if (rc < 0)
+		s->code = CKPT_BROADCAST_SETUP;
+	else
+		run(s);
+	fill_report(s, report, start);
+	rc = outcome(s, err);
+	clear(s);
+	return rc;
+}
+
+int ckpt_session_init(struct ckpt_session *s, const char *const *sources, size_t count,
+		      const char *destination, const struct ckpt_broadcast_options *options)
+{
+	*s = (struct ckpt_session){ .sources = sources,
+				    .source_count = count,
+				    .wish = destination,
+				    .err = CKPT_ERROR_INIT };
+	return read_options(s, options);
+}
+
+int ckpt_broadcast(const char *const *sources, size_t count, const char *destination,
+		   const struct ckpt_broadcast_options *options,
+		   struct ckpt_broadcast_report *report, struct ckpt_error *err)
+{
+	struct ckpt_transport *transport = NULL;
+	struct ckpt_session s;
+	int rc = ckpt_session_init(&s, sources, count, destination, options);
+
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(*report), &s.err);
+	s.code = CKPT_BROADCAST_SETUP;
+	if (rc == 0)
+		rc = find_world(&s);
+	if (rc == 0) {
+		rc = open_transport(&s, &transport);
+		s.code = CKPT_BROADCAST_NO_TRANSPORT;
+	}
+	if (rc < 0) {
+		fill_report(&s, report, now_s());
+		return outcome(&s, err);
+	}
+	s.code = 0;
+	return ckpt_broadcast_over(&s, transport, report, err);
+}

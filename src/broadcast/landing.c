@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/landing.h"
+
+#include "io/folder.h"
+#include "io/sink.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct ckpt_landing {
+	const struct ckpt_manifest *m;
+	char *path; /* owned */
+	unsigned flags;
+	struct ckpt_folder
+		*folder; /* of a directory; NULL: the files stand in PATH, or one is PATH */
+	struct ckpt_sink **sinks; /* by file; NULL: not begun, or complete */
+	uint64_t *left;		  /* by file: bytes to come */
+	pthread_mutex_t lock;	  /* for SINKS and LEFT */
+};
+
+/* Staged directories are known by this file, and replaced by nothing else. */
+static const char mark[] = ".ckpt-staged";
+
+static unsigned sink_flags(const struct ckpt_landing *l)
+{
+	return (l->flags & CKPT_LANDING_REPLACE && !l->folder ? CKPT_SINK_REPLACE : 0u) |
+	       (l->flags & CKPT_LANDING_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u);
+}
+
+/* Caller frees; NULL: no memory. */
+static char *path_of(const struct ckpt_landing *l, uint32_t file)
+{
+	const char *base = l->folder ? ckpt_folder_temp_path(l->folder) : l->path;
+	char *path;
+
+	if (!l->folder && l->m->count == 1)
+		return strdup(l->path);
+	if (asprintf(&path, "%s/%s", base, l->m->files[file].path) < 0)
+		return NULL;
+	return path;
+}
+
+/* The folders around a file of a directory, below the one that is being made. */
+static int make_folders(const struct ckpt_landing *l, char *path, struct ckpt_error *err)
+{
+	char *slash = path + strlen(ckpt_folder_temp_path(l->folder));
+	int rc = 0;
+
+	while (rc == 0 && (slash = strchr(slash + 1, '/'))) {
+		*slash = '\0';
+		if (mkdir(path, 0777) < 0 && errno != EEXIST)
+			rc = ckpt_error_at(err, ckpt_fail_errno(err, "cannot create the folder"),
+					   path, NULL, CKPT_NO_OFFSET);
+		*slash = '/';
+	}
+	return rc;
+}
+
+/* To be called with the lock, or before there are threads. */
+static int open_file(struct ckpt_landing *l, uint32_t file, struct ckpt_error *err)
+{
+	char *path = path_of(l, file);
+	uint64_t size = l->m->files[file].size;
+	int rc = path ? 0 : ckpt_fail_nomem(err);
+
+	if (rc == 0 && l->folder)
+		rc = make_folders(l, path, err);
+	if (rc == 0)
+		rc = ckpt_sink_open(path, size, l->folder ? 0 : size, sink_flags(l),
+				    &l->sinks[file], err);
+	free(path);
+	return rc;
+}
+
+/* A file of a directory is complete: it gets its name in the folder that is being made. */
+static int close_file(struct ckpt_landing *l, struct ckpt_sink *sink, struct ckpt_error *err)
+{
+	int rc = ckpt_sink_sync(sink, err);
+
+	(void)l;
+	if (rc < 0) {
+		ckpt_sink_discard(sink);
+		return rc;
+	}
+	return ckpt_sink_commit(sink, err);
+}
+
+static int open_empty_files(struct ckpt_landing *l, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < l->m->count; i++) {
+		if (l->folder && l->m->files[i].size)
+			continue;
+		rc = open_file(l, i, err);
+		if (rc == 0 && l->folder) {
+			struct ckpt_sink *sink = l->sinks[i];
+
+			l->sinks[i] = NULL;
+			rc = close_file(l, sink, err);
+		}
+	}
+	return rc;
+}
+
+/* Several files need the sum of their sizes; each alone was asked for its own. */
+static int open_all(struct ckpt_landing *l, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < l->m->count; i++)
+		l->left[i] = l->m->files[i].size;
+	if (l->m->is_directory)
+		rc = ckpt_folder_open(l->path, mark, l->m->total,
+				      (l->flags & CKPT_LANDING_REPLACE ? CKPT_FOLDER_REPLACE : 0u) |
+					      (l->flags & CKPT_LANDING_NO_SYNC ? CKPT_FOLDER_NO_SYNC
+									       : 0u),
+				      &l->folder, err);
+	return rc < 0 ? rc : open_empty_files(l, err);
+}
+
+int ckpt_landing_open(const struct ckpt_manifest *m, const char *path, unsigned flags,
+		      struct ckpt_landing **out, struct ckpt_error *err)
+{
+	struct ckpt_landing *l = calloc(1, sizeof(*l));
+	int rc;
+
+	*out = NULL;
+	if (!l)
+		return ckpt_fail_nomem(err);
+	pthread_mutex_init(&l->lock, NULL);
+	l->m = m;
+	l->flags = flags;
+	l->path = strdup(path);
+	l->sinks = calloc(m->count, sizeof(struct ckpt_sink *));
+	l->left = calloc(m->count, sizeof(*l->left));
+	rc = l->path && l->sinks && l->left ? open_all(l, err) : ckpt_fail_nomem(err);
+	if (rc < 0)
+		ckpt_landing_discard(l);
+	else
+		*out = l;
+	return rc;
+}
+
+static int find_sink(struct ckpt_landing *l, uint32_t file, struct ckpt_sink **out,
+		     struct ckpt_error *err)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&l->lock);
+	if (!l->sinks[file])
+		rc = open_file(l, file, err);
+	*out = l->sinks[file];
+	pthread_mutex_unlock(&l->lock);
+	return rc;
+}
+
+/* Was that the last of a directory's file? It is let go of then: there may be many. */
+static struct ckpt_sink *take_if_complete(struct ckpt_landing *l, uint32_t file, size_t len)
+{
+	struct ckpt_sink *sink = NULL;
+
+	pthread_mutex_lock(&l->lock);
+	l->left[file] -= len;
+	if (!l->left[file] && l->folder) {
+		sink = l->sinks[file];
+		l->sinks[file] = NULL;
+	}
+	pthread_mutex_unlock(&l->lock);
+	return sink;
+}
+
+int ckpt_landing_write(struct ckpt_landing *l, uint32_t file, uint64_t off, const void *bytes,
+		       size_t len, struct ckpt_error *err)
+{
+	struct ckpt_sink *sink;
+	int rc = find_sink(l, file, &sink, err);
+
+	if (rc == 0)
+		rc = ckpt_sink_write(sink, off, bytes, len, err);
+	if (rc < 0)
+		return rc;
+	sink = take_if_complete(l, file, len);
+	return sink ? close_file(l, sink, err) : 0;
+}
+
+int ckpt_landing_finish(struct ckpt_landing *l, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < l->m->count; i++)
+		if (l->sinks[i])
+			rc = ckpt_sink_sync(l->sinks[i], err);
+	return rc;
+}
+
+/* A directory is staged: this says so. */
+static int put_mark(const struct ckpt_landing *l, struct ckpt_error *err)
+{
+	struct ckpt_sink *sink;
+	char *path;
+	int rc;
+
+	if (asprintf(&path, "%s/%s", ckpt_folder_temp_path(l->folder), mark) < 0)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_sink_open(path, 0, 0, sink_flags(l), &sink, err);
+	free(path);
+	return rc < 0 ? rc : close_file((struct ckpt_landing *)l, sink, err);
+}
+
+int ckpt_landing_commit(struct ckpt_landing *l, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	if (l->folder) {
+		rc = put_mark(l, err);
+		if (rc == 0) {
+			struct ckpt_folder *folder = l->folder;
+
+			l->folder = NULL;
+			rc = ckpt_folder_commit(folder, err);
+		}
+	}
+	for (uint32_t i = 0; rc == 0 && i < l->m->count; i++)
+		if (l->sinks[i]) {
+			struct ckpt_sink *sink = l->sinks[i];
+
+			l->sinks[i] = NULL;
+			rc = ckpt_sink_commit(sink, err);
+		}
+	ckpt_landing_discard(l);
+	return rc;
+}
+
+void ckpt_landing_discard(struct ckpt_landing *l)
+{
+	if (!l)
+		return;
+	for (uint32_t i = 0; l->sinks && i < l->m->count; i++)
+		ckpt_sink_discard(l->sinks[i]);
+	ckpt_folder_discard(l->folder);
+	pthread_mutex_destroy(&l->lock);
+	free(l->sinks);
+	free(l->left);
+	free(l->path);
+	free(l);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BROADCAST_LANDING_H
+#define CKPT_BROADCAST_LANDING_H
+
+#include "broadcast/manifest.h"
+
+/*
+ * Where the bytes land on this node: files that get their names when every rank has all of them, or
+ * nowhere. A directory appears as a whole.
+ */
+struct ckpt_landing;
+
+enum ckpt_landing_flags {
+	CKPT_LANDING_REPLACE = 1 << 0, /* what was staged before is replaced */
+	CKPT_LANDING_NO_SYNC = 1 << 1,
+};
+
+/*
+ * PATH: the name of the one file, or the folder for several, or the new folder for a directory. Free space is
+ * asked for; missing folders, and names that are taken, are errors.
+ */
+int ckpt_landing_open(const struct ckpt_manifest *manifest, const char *path, unsigned flags,
+		      struct ckpt_landing **out, struct ckpt_error *err);
+
+/* LEN bytes at OFF of file number FILE. By several threads at once. Every byte is written once. */
+int ckpt_landing_write(struct ckpt_landing *landing, uint32_t file, uint64_t off, const void *bytes,
+		       size_t len, struct ckpt_error *err);
+
+/* All was written: wait until it is on the disk. Nothing has its final name yet. */
+int ckpt_landing_finish(struct ckpt_landing *landing, struct ckpt_error *err);
+
+/* Give everything its name. The landing is closed in any case. */
+int ckpt_landing_commit(struct ckpt_landing *landing, struct ckpt_error *err);
+
+/* Nothing remains. NULL is allowed. */
+void ckpt_landing_discard(struct ckpt_landing *landing);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/manifest.h"
+
+#include "base/reader.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAGIC = 0x314d4b43, MOST_FILES = 10000000, MOST_PATH = 4096, MOST_DEPTH = 64 };
+
+void ckpt_manifest_clear(struct ckpt_manifest *m)
+{
+	for (uint32_t i = 0; i < m->count; i++)
+		free(m->files[i].path);
+	free(m->files);
+	*m = (struct ckpt_manifest){ 0 };
+}
+
+static int add_file(struct ckpt_manifest *m, const char *path, struct ckpt_manifest_file **out,
+		    struct ckpt_error *err)
+{
+	struct ckpt_manifest_file *files = m->files;
+
+	if (m->count == MOST_FILES)
+		return ckpt_fail(err, CKPT_E_LIMIT, "more than %d files", MOST_FILES);
+	if ((m->count & (m->count - 1)) == 0) /* full at every power of two */
+		files = realloc(files, (m->count ? 2 * (size_t)m->count : 1) * sizeof(*files));
+	if (!files)
+		return ckpt_fail_nomem(err);
+	m->files = files;
+	*out = &files[m->count];
+	**out = (struct ckpt_manifest_file){ .path = strdup(path) };
+	if (!(*out)->path)
+		return ckpt_fail_nomem(err);
+	m->count++;
+	return 0;
+}
+
+/* ---- from the disk ---- */
+
+static int add_source(struct ckpt_manifest *m, const char *path, const char *name,
+		      const struct stat *st, struct ckpt_error *err)
+{
+	struct ckpt_manifest_file *f;
+	int rc;
+
+	if (!S_ISREG(st->st_mode))
+		return ckpt_error_at(err,
+				     ckpt_fail(err, CKPT_E_UNSUPPORTED,
+					       "is neither a file nor a directory of files"),
+				     path, NULL, CKPT_NO_OFFSET);
+	rc = add_file(m, name, &f, err);
+	if (rc < 0)
+		return rc;
+	f->size = (uint64_t)st->st_size;
+	f->mode = st->st_mode & 0777;
+	f->dev = st->st_dev;
+	f->ino = st->st_ino;
+	f->mtime_sec = st->st_mtim.tv_sec;
+	f->mtime_nsec = (uint32_t)st->st_mtim.tv_nsec;
+	return 0;
+}
+
+/* nftw() hands its visitor no pointer of the caller's. */
+static _Thread_local struct walk {
+	struct ckpt_manifest *m;
+	struct ckpt_error *err;
+	size_t root_len;
+	int rc;
+} walk;
+
+/* Links to files are followed: what they lead to is what a reader of the directory would read. */
+static int visit(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+	(void)place;
+	if (type == FTW_D)
+		return 0;
+	if (type == FTW_F)
+		walk.rc = add_source(walk.m, path, path + walk.root_len + 1, st, walk.err);
+	else
+		walk.rc = ckpt_error_at(walk.err,
+					ckpt_fail(walk.err, CKPT_E_IO, "cannot look at the file"),
+					path, NULL, CKPT_NO_OFFSET);
+	return walk.rc;
+}
+
+static bool is_index(const struct ckpt_manifest_file *f)
+{
+	const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
+	size_t len = strlen(name);
+
+	return !strcmp(name, ".metadata") || (len > 11 && !strcmp(name + len - 11, ".index.json"));
+}
+
+static int by_name_index_last(const void *a, const void *b)
+{
+	const struct ckpt_manifest_file *x = a, *y = b;
+
+	if (is_index(x) != is_index(y))
+		return is_index(x) - is_index(y);
+	return strcmp(x->path, y->path);
+}
+
+static int add_directory(struct ckpt_manifest *m, const char *path, struct ckpt_error *err)
+{
+	walk = (struct walk){ m, err, strlen(path), 0 };
+	m->is_directory = true;
+	if (nftw(path, visit, MOST_DEPTH, 0) < 0 && walk.rc == 0)
+		walk.rc = ckpt_error_at(err, ckpt_fail_errno(err, "cannot read the directory"),
+					path, NULL, CKPT_NO_OFFSET);
+	return walk.rc;
+}
+
+static int add_argument(struct ckpt_manifest *m, const char *path, size_t count,
+			struct ckpt_error *err)
+{
+	const char *slash = strrchr(path, '/');
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return ckpt_error_at(err, ckpt_fail_errno(err, "cannot open"), path, NULL,
+				     CKPT_NO_OFFSET);
+	if (!S_ISDIR(st.st_mode))
+		return add_source(m, path, slash ? slash + 1 : path, &st, err);
+	if (count == 1)
+		return add_directory(m, path, err);
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_ARG,
+				       "is a directory, which has to be the only source"),
+			     path, NULL, CKPT_NO_OFFSET);
+}
+
+static int set_starts(struct ckpt_manifest *m, struct ckpt_error *err)
+{
+	m->total = 0;
+	for (uint32_t i = 0; i < m->count; i++) {
+		m->files[i].start = m->total;
+		if (__builtin_add_overflow(m->total, m->files[i].size, &m->total) ||
+		    m->total > INT64_MAX)
+			return ckpt_fail(err, CKPT_E_LIMIT, "the files are too large together");
+	}
+	return 0;
+}
+
+static int check_names(const struct ckpt_manifest *m, struct ckpt_error *err)
+{
+	char shown[120];
+
+	for (uint32_t i = 1; i < m->count; i++)
+		if (!strcmp(m->files[i - 1].path, m->files[i].path))
+			return ckpt_fail(err, CKPT_E_ARG, "two sources have the name '%s'",
+					 ckpt_escape(shown, sizeof(shown), m->files[i].path,
+						     strlen(m->files[i].path)));
+	return 0;
+}
+
+int ckpt_manifest_make(const char *const *sources, size_t count, struct ckpt_manifest *out,
+		       struct ckpt_error *err)
+{
+	int rc = 0;
+
+	*out = (struct ckpt_manifest){ 0 };
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		rc = add_argument(out, sources[i], count, err);
+	if (rc == 0 && !out->count)
+		rc = ckpt_error_at(err, ckpt_fail(err, CKPT_E_UNSUPPORTED, "has no files in it"),
+				   sources[0], NULL, CKPT_NO_OFFSET);
+	if (rc == 0 && out->is_directory)
+		qsort(out->files, out->count, sizeof(*out->files), by_name_index_last);
+	if (rc == 0)
+		rc = check_names(out, err);
+	if (rc == 0)
+		rc = set_starts(out, err);
+	if (rc < 0)
+		ckpt_manifest_clear(out);
+	return rc;
+}
+
+/* ---- as bytes ---- */
+
+int ckpt_manifest_write(const struct ckpt_manifest *m, struct ckpt_buf *out, struct ckpt_error *err)
+{
+	ckpt_buf_add_u32(out, MAGIC);
+	ckpt_buf_add_u32(out, m->count);
+	ckpt_buf_add_u8(out, m->is_directory);
+	for (uint32_t i = 0; i < m->count; i++) {
+		const struct ckpt_manifest_file *f = &m->files[i];
+
+		ckpt_buf_add_u64(out, f->size);
+		ckpt_buf_add_u32(out, f->mode);
+		ckpt_buf_add_u64(out, f->dev);
+		ckpt_buf_add_u64(out, f->ino);
+		ckpt_buf_add_u64(out, (uint64_t)f->mtime_sec);
+		ckpt_buf_add_u32(out, f->mtime_nsec);
+		ckpt_buf_add_u32(out, (uint32_t)strlen(f->path));
+		ckpt_buf_add(out, f->path, strlen(f->path));
+	}
+	return out->bad ? ckpt_fail_nomem(err) : 0;
+}
+
+/* Relative, and nowhere upwards. */
+static bool stays_inside(const char *path)
+{
+	if (!*path || *path == '/')
+		return false;
+	for (const char *part = path; part; part = strchr(part, '/')) {
+		part += *part == '/';
+		if (!*part || *part == '/' || !strcmp(part, ".") || !strncmp(part, "./", 2) ||
+		    !strcmp(part, "..") || !strncmp(part, "../", 3))
+			return false;
+	}
+	return true;
+}
+
+static int read_file(struct ckpt_reader *r, struct ckpt_manifest *m, struct ckpt_error *err)
+{
+	struct ckpt_manifest_file f = { 0 }, *added;
+	char path[MOST_PATH + 1];
+	const uint8_t *bytes;
+	uint32_t len;
+	int rc;
+
+	f.size = ckpt_read_u64(r);
+	f.mode = ckpt_read_u32(r) & 0777;
+	f.dev = ckpt_read_u64(r);
+	f.ino = ckpt_read_u64(r);
+	f.mtime_sec = (int64_t)ckpt_read_u64(r);
+	f.mtime_nsec = ckpt_read_u32(r);
+	len = ckpt_read_u32(r);
+	bytes = len <= MOST_PATH ? ckpt_read_bytes(r, len) : NULL;
+	if (!bytes)
+		return ckpt_fail(err, CKPT_E_FORMAT, "the list of files is cut short");
+	memcpy(path, bytes, len);
+	path[len] = '\0';
+	if (strlen(path) != len || !stays_inside(path))
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "the list of files leads out of the destination");
+	rc = add_file(m, path, &added, err);
+	if (rc == 0) {
+		f.path = added->path;
+		*added = f;
+	}
+	return rc;
+}
+
+int ckpt_manifest_read(const uint8_t *bytes, size_t len, struct ckpt_manifest *out,
+		       struct ckpt_error *err)
+{
+	struct ckpt_reader r = { .data = bytes, .len = len };
+	uint32_t magic = ckpt_read_u32(&r), count = ckpt_read_u32(&r);
+	int rc = 0;
+
+	*out = (struct ckpt_manifest){ .is_directory = ckpt_read_u8(&r) };
+	if (r.bad || magic != MAGIC || !count)
+		rc = ckpt_fail(err, CKPT_E_FORMAT,
+			       "rank 0 sent no list of files: another version?");
+	for (uint32_t i = 0; rc == 0 && i < count; i++)
+		rc = read_file(&r, out, err);
+	if (rc == 0)
+		rc = set_starts(out, err);
+	if (rc < 0)
+		ckpt_manifest_clear(out);
+	return rc;
+}
+
+/* ---- places ---- */
+
+struct ckpt_manifest_piece ckpt_manifest_piece_at(const struct ckpt_manifest *m, uint64_t pos,
+						  uint64_t end)
+{
+	uint32_t low = 0, high = m->count - 1; /* the last file that starts at or before POS */
+	const struct ckpt_manifest_file *f;
+	uint64_t left;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low + 1) / 2;
+
+		if (m->files[middle].start <= pos)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	f = &m->files[low];
+	left = f->start + f->size - pos;
+	return (struct ckpt_manifest_piece){ low, pos - f->start,
+					     left < end - pos ? left : end - pos };
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BROADCAST_MANIFEST_H
+#define CKPT_BROADCAST_MANIFEST_H
+
+#include "base/buf.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+/*
+ * What is to be brought: some files as one stream of bytes, one behind the other. Rank 0 makes it, all
+ * others get it as bytes. The index of a directory of shards is the last file: who sees it sees the rest.
+ */
+struct ckpt_manifest_file {
+	char *path;	/* owned; relative to the destination, checked to stay inside */
+	uint64_t start; /* in the stream */
+	uint64_t size;
+	uint32_t mode;
+	uint64_t dev, ino;
+	int64_t mtime_sec;
+	uint32_t mtime_nsec;
+};
+
+struct ckpt_manifest {
+	struct ckpt_manifest_file *files; /* owned */
+	uint32_t count;
+	uint64_t total;	   /* bytes of all files */
+	bool is_directory; /* the files lie in one folder of its own, which appears as a whole */
+};
+
+/* SOURCES: one file or directory, or several files. Nothing is read but names, sizes and times. */
+int ckpt_manifest_make(const char *const *sources, size_t count, struct ckpt_manifest *out,
+		       struct ckpt_error *err);
+void ckpt_manifest_clear(struct ckpt_manifest *manifest);
+
+int ckpt_manifest_write(const struct ckpt_manifest *manifest, struct ckpt_buf *out,
+			struct ckpt_error *err);
+
+/* From another rank, that is, of the same program; but checked like anything that comes from elsewhere. */
+int ckpt_manifest_read(const uint8_t *bytes, size_t len, struct ckpt_manifest *out,
+		       struct ckpt_error *err);
+
+/* A stretch of the stream that lies in one file. */
+struct ckpt_manifest_piece {
+	uint32_t file;
+	uint64_t off; /* in the file */
+	uint64_t len;
+};
+
+/* The piece at POS, which is below the total, up to END. Empty files have none. */
+struct ckpt_manifest_piece ckpt_manifest_piece_at(const struct ckpt_manifest *manifest,
+						  uint64_t pos, uint64_t end);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BROADCAST_MPI_PLUGIN_H
+#define CKPT_BROADCAST_MPI_PLUGIN_H
+
+#include "broadcast/transport.h"
+
+#include <stdbool.h>
+
+/*
+ * MPI has no common binary interface: what talks to it is a library of its own, ckpt-mpi.so, built with the
+ * site's mpicc and loaded only when it is wanted. This is all that it has.
+ */
+enum { CKPT_MPI_PLUGIN_VERSION = 1 };
+
+/* Joins MPI_COMM_WORLD. VERSION: the one above, of who calls. */
+typedef int ckpt_mpi_open(int version, struct ckpt_transport **out, struct ckpt_error *err);
+#define CKPT_MPI_OPEN_NAME "ckpt_mpi_open"
+
+/*
+ * Load it and open it. Looked for in this order: $CKPT_MPI_PLUGIN; beside the library or program that
+ * this is part of; where it was installed. CKPT_E_UNSUPPORTED if it is not there or cannot be loaded.
+ */
+int ckpt_transport_open_mpi(struct ckpt_transport **out, struct ckpt_error *err);
+
+/* Is there one to be loaded? */
+bool ckpt_mpi_is_there(void);
+
+#endif

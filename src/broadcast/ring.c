@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/ring.h"
+
+#include "io/fault.h"
+#include "io/source.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <libdeflate.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <zlib.h>
+
+enum {
+	STEP = 1 << 20, /* read, or written, and looked at at a time: it stays in the cache */
+	STACK = 256 << 10,
+	POLL_NSEC = 20000,
+	WAIT_NSEC = 20000000,
+};
+
+enum state {
+	FREE,	 /* waits for its chunk */
+	READING, /* by a thread of this rank */
+	READY,	 /* read, to be carried */
+	FLYING,	 /* the transport has it */
+	ARRIVED, /* to be written */
+	WRITING,
+};
+
+struct slot {
+	enum state state;
+	uint64_t chunk; /* of which it is, or is to be next */
+	uint8_t *memory;
+};
+
+struct failure {
+	int rc;
+	struct ckpt_error err;
+};
+
+struct ckpt_ring {
+	struct ckpt_ring_options o;
+	uint64_t chunks;
+	uint64_t
+		*first_piece; /* by chunk: number of its first piece, and behind the last: of all */
+	uint32_t *crcs;	      /* by piece; NULL: none wanted */
+	struct slot *slots;
+
+	pthread_mutex_t lock; /* for all that follows, and for the slots' states */
+	pthread_cond_t changed;
+	uint64_t next_read; /* chunk */
+	struct failure reading, writing;
+	bool quit;
+
+	pthread_t *threads;
+	unsigned started;
+	uint64_t carried; /* the caller's: chunks that were begun */
+	uint64_t landed;  /* ... and that came */
+	uint64_t last_nsec;
+};
+
+static uint64_t now_nsec(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t chunk_end(const struct ckpt_ring *r, uint64_t chunk)
+{
+	uint64_t start = chunk * r->o.chunk, left = r->o.manifest->total - start;
+
+	return start + (left < r->o.chunk ? left : r->o.chunk);
+}
+
+static uint32_t reader_of(const struct ckpt_ring *r, uint64_t chunk)
+{
+	return (uint32_t)(chunk % r->o.readers);
+}
+
+static bool is_mine(const struct ckpt_ring *r, uint64_t chunk)
+{
+	return reader_of(r, chunk) == r->o.transport->rank;
+}
+
+static struct slot *slot_of(struct ckpt_ring *r, uint64_t chunk)
+{
+	return &r->slots[chunk % r->o.depth];
+}
+
+/* ---- failures ---- */
+
+static bool has_failed(struct ckpt_ring *r, const struct failure *f)
+{
+	bool failed;
+
+	pthread_mutex_lock(&r->lock);
+	failed = f->rc < 0;
+	pthread_mutex_unlock(&r->lock);
+	return failed;
+}
+
+static void note_failure(struct ckpt_ring *r, struct failure *f, int rc,
+			 const struct ckpt_error *err)
+{
+	pthread_mutex_lock(&r->lock);
+	if (f->rc == 0)
+		*f = (struct failure){ rc, *err };
+	pthread_mutex_unlock(&r->lock);
+}
+
+int ckpt_ring_failed(struct ckpt_ring *r, bool read, struct ckpt_error *err)
+{
+	struct failure *f = read ? &r->reading : &r->writing;
+	int rc;
+
+	pthread_mutex_lock(&r->lock);
+	rc = f->rc;
+	if (rc < 0 && err)
+		*err = f->err;
+	pthread_mutex_unlock(&r->lock);
+	return rc;
+}
+
+/* ---- one chunk, by a thread ---- */
+
+static int check_same(const struct ckpt_manifest_file *f, const struct ckpt_source *src,
+		      struct ckpt_error *err)
+{
+	dev_t dev;
+	ino_t ino;
+
+	ckpt_source_identity(src, &dev, &ino);
+	if (ckpt_source_size(src) == f->size && ino == f->ino)
+		return 0;
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_CHANGED,
+				       "was replaced or changed during the broadcast (%" PRIu64
+				       " bytes, now %" PRIu64 ")",
+				       f->size, ckpt_source_size(src)),
+			     ckpt_source_path(src), NULL, CKPT_NO_OFFSET);
+}
+
+static int read_piece(struct ckpt_ring *r, const struct ckpt_manifest_piece *p, uint8_t *to,
+		      uint32_t *crc, struct ckpt_error *err)
+{
+	struct ckpt_source *src;
+	int rc = ckpt_source_open(r->o.sources[p->file], &src, err);
+
+	if (rc < 0)
+		return rc;
+	rc = check_same(&r->o.manifest->files[p->file], src, err);
+	for (uint64_t done = 0; rc == 0 && done < p->len; done += STEP) {
+		size_t n = p->len - done < STEP ? (size_t)(p->len - done) : STEP;
+
+		rc = ckpt_source_read(src, p->off + done, to + done, n, err);
+		if (rc == 0 && crc)
+			*crc = libdeflate_crc32(*crc, to + done, n);
+	}
+	rc = ckpt_error_at(err, rc, r->o.sources[p->file], NULL, CKPT_NO_OFFSET);
+	ckpt_source_unref(src);
+	return rc;
+}
+
+static int write_piece(struct ckpt_ring *r, const struct ckpt_manifest_piece *p,
+		       const uint8_t *from, uint32_t *crc, struct ckpt_error *err)
+{
+	bool writes = r->o.landing && !has_failed(r, &r->writing);
+	int rc = 0;
+
+	for (uint64_t done = 0; rc == 0 && done < p->len; done += STEP) {
+		size_t n = p->len - done < STEP ? (size_t)(p->len - done) : STEP;
+
+		if (crc)
+			*crc = libdeflate_crc32(*crc, from + done, n);
+		if (writes)
+			rc = ckpt_landing_write(r->o.landing, p->file, p->off + done, from + done,
+						n, err);
+	}
+	return rc;
+}
+
+/*
+ * A chunk that cannot be read is carried all the same: all ranks wait for it. What it holds then does not
+ * matter, as nothing that came is kept.
+ */
+static void read_chunk(struct ckpt_ring *r, const struct slot *slot)
+{
+	uint64_t start = slot->chunk * r->o.chunk, end = chunk_end(r, slot->chunk), pos = start;
+	uint32_t *crc = r->crcs ? &r->crcs[r->first_piece[slot->chunk]] : NULL;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	int rc = has_failed(r, &r->reading) ? CKPT_E_IO : 0;
+
+	while (rc == 0 && pos < end) {
+		struct ckpt_manifest_piece p = ckpt_manifest_piece_at(r->o.manifest, pos, end);
+
+		rc = read_piece(r, &p, slot->memory + (pos - start), crc, &err);
+		crc += crc != NULL;
+		pos += p.len;
+	}
+	if (rc < 0) {
+		memset(slot->memory, 0, (size_t)(end - start));
+		note_failure(r, &r->reading, rc, &err);
+	}
+}
+
+static void write_chunk(struct ckpt_ring *r, const struct slot *slot)
+{
+	uint64_t start = slot->chunk * r->o.chunk, end = chunk_end(r, slot->chunk), pos = start;
+	bool look = r->crcs && !is_mine(r, slot->chunk);
+	uint32_t *crc = look ? &r->crcs[r->first_piece[slot->chunk]] : NULL;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	int rc = 0;
+
+	while (rc == 0 && pos < end) {
+		struct ckpt_manifest_piece p = ckpt_manifest_piece_at(r->o.manifest, pos, end);
+
+		rc = write_piece(r, &p, slot->memory + (pos - start), crc, &err);
+		crc += crc != NULL;
+		pos += p.len;
+	}
+	if (rc < 0)
+		note_failure(r, &r->writing, rc, &err);
+}
+
+/* ---- threads ---- */
+
+/* Called with the lock, as the next ones: what there is to do, what came first. */
+static struct slot *find_arrived(struct ckpt_ring *r)
+{
+	struct slot *found = NULL;
+
+	for (unsigned i = 0; i < r->o.depth; i++) {
+		struct slot *s = &r->slots[i];
+
+		if (s->state == ARRIVED && (!found || s->chunk < found->chunk))
+			found = s;
+	}
+	return found;
+}
+
+static struct slot *find_to_read(struct ckpt_ring *r)
+{
+	struct slot *s = slot_of(r, r->next_read);
+
+	if (r->next_read >= r->chunks || s->state != FREE || s->chunk != r->next_read)
+		return NULL;
+	return s;
+}
+
+static void release(struct ckpt_ring *r, struct slot *s)
+{
+	s->state = FREE;
+	s->chunk += r->o.depth;
+	pthread_cond_broadcast(&r->changed);
+}
+
+static uint64_t next_mine(const struct ckpt_ring *r, uint64_t chunk)
+{
+	while (chunk < r->chunks && !is_mine(r, chunk))
+		chunk++;
+	return chunk;
+}
+
+static bool work(struct ckpt_ring *r)
+{
+	struct slot *s = find_arrived(r);
+
+	if (s) {
+		s->state = WRITING;
+		pthread_mutex_unlock(&r->lock);
+		write_chunk(r, s);
+		pthread_mutex_lock(&r->lock);
+		release(r, s);
+		return true;
+	}
+	s = find_to_read(r);
+	if (!s)
+		return false;
+	s->state = READING;
+	r->next_read = next_mine(r, r->next_read + 1);
+	pthread_mutex_unlock(&r->lock);
+	read_chunk(r, s);
+	pthread_mutex_lock(&r->lock);
+	s->state = READY;
+	pthread_cond_broadcast(&r->changed);
+	return true;
+}
+
+static void *run_thread(void *arg)
+{
+	struct ckpt_ring *r = arg;
+
+	pthread_mutex_lock(&r->lock);
+	while (!r->quit)
+		if (!work(r))
+			pthread_cond_wait(&r->changed, &r->lock);
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+static int start_threads(struct ckpt_ring *r, struct ckpt_error *err)
+{
+	pthread_attr_t attr;
+	sigset_t all, before;
+	int rc = pthread_attr_init(&attr) ? ckpt_fail_nomem(err) : 0;
+
+	if (rc < 0)
+		return rc;
+	pthread_attr_setstacksize(&attr, STACK);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	while (r->started < r->o.threads &&
+	       ckpt_io_thread(&r->threads[r->started], &attr, run_thread, r) == 0)
+		r->started++;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	if (!r->started)
+		return ckpt_fail(err, CKPT_E_NOMEM,
+				 "the system gives no thread to read and write with");
+	return 0;
+}
+
+/* ---- made and freed ---- */
+
+static uint64_t count_pieces(const struct ckpt_ring *r, uint64_t chunk)
+{
+	uint64_t pos = chunk * r->o.chunk, end = chunk_end(r, chunk), n = 0;
+
+	for (; pos < end; n++)
+		pos += ckpt_manifest_piece_at(r->o.manifest, pos, end).len;
+	return n;
+}
+
+static int make_tables(struct ckpt_ring *r, struct ckpt_error *err)
+{
+	uint64_t pieces = 0;
+
+	r->first_piece = calloc(r->chunks + 1, sizeof(*r->first_piece));
+	r->slots = calloc(r->o.depth, sizeof(*r->slots));
+	r->threads = calloc(r->o.threads, sizeof(*r->threads));
+	if (!r->first_piece || !r->slots || !r->threads)
+		return ckpt_fail_nomem(err);
+	for (uint64_t i = 0; i < r->chunks; i++) {
+		r->first_piece[i] = pieces;
+		pieces += count_pieces(r, i);
+	}
+	r->first_piece[r->chunks] = pieces;
+	if (r->o.crc) {
+		r->crcs = calloc(pieces + 1, sizeof(*r->crcs));
+		if (!r->crcs)
+			return ckpt_fail_nomem(err);
+	}
+	return 0;
+}
+
+static int make_slots(struct ckpt_ring *r, struct ckpt_error *err)
+{
+	struct ckpt_transport *t = r->o.transport;
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < r->o.depth; i++) {
+		void *memory = NULL;
+
+		r->slots[i] = (struct slot){ .state = FREE, .chunk = i };
+		rc = t->ops->alloc(t, r->o.chunk, &memory, err);
+		r->slots[i].memory = memory;
+	}
+	return rc;
+}
+
+int ckpt_ring_new(const struct ckpt_ring_options *options, struct ckpt_ring **out,
+		  struct ckpt_error *err)
+{
+	struct ckpt_ring *r = calloc(1, sizeof(*r));
+	int rc;
+
+	*out = NULL;
+	if (!r)
+		return ckpt_fail_nomem(err);
+	assert(options->depth <= CKPT_MOST_FLYING);
+	r->o = *options;
+	r->chunks = r->o.manifest->total / r->o.chunk + (r->o.manifest->total % r->o.chunk != 0);
+	r->next_read = next_mine(r, 0);
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->changed, NULL);
+	rc = make_tables(r, err);
+	if (rc == 0)
+		rc = make_slots(r, err);
+	if (rc == 0)
+		rc = start_threads(r, err);
+	if (rc < 0)
+		ckpt_ring_free(r);
+	else
+		*out = r;
+	return rc;
+}
+
+static void stop_threads(struct ckpt_ring *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->quit = true;
+	pthread_cond_broadcast(&r->changed);
+	pthread_mutex_unlock(&r->lock);
+	for (unsigned i = 0; i < r->started; i++)
+		pthread_join(r->threads[i], NULL);
+	r->started = 0;
+}
+
+void ckpt_ring_free(struct ckpt_ring *r)
+{
+	if (!r)
+		return;
+	stop_threads(r);
+	for (unsigned i = 0; r->slots && i < r->o.depth; i++)
+		if (r->slots[i].memory)
+			r->o.transport->ops->release(r->o.transport, r->slots[i].memory);
+	pthread_cond_destroy(&r->changed);
+	pthread_mutex_destroy(&r->lock);
+	free(r->first_piece);
+	free(r->crcs);
+	free(r->slots);
+	free(r->threads);
+	free(r);
+}
+
+/* ---- carrying ---- */
+
+/* The oldest chunk in the air, if it has come. */
+static int poll(struct ckpt_ring *r, struct ckpt_error *err)
+{
+	struct slot *s = slot_of(r, r->landed);
+	int done;
+
+	if (r->landed == r->carried)
+		return 0;
+	done = r->o.transport->ops->test(r->o.transport, (unsigned)(r->landed % r->o.depth), err);
+	if (done <= 0)
+		return done;
+	pthread_mutex_lock(&r->lock);
+	if (r->o.landing || r->crcs)
+		s->state = ARRIVED;
+	else
+		release(r, s);
+	pthread_cond_broadcast(&r->changed);
+	pthread_mutex_unlock(&r->lock);
+	r->landed++;
+	r->last_nsec = now_nsec();
+	if (r->o.progress)
+		r->o.progress(r->o.ctx, r->landed < r->chunks ? r->landed * r->o.chunk
+							      : r->o.manifest->total);
+	return 1;
+}
+
+static int check_stall(const struct ckpt_ring *r, struct ckpt_error *err)
+{
+	if (now_nsec() - r->last_nsec < r->o.stall_nsec)
+		return 0;
+	return ckpt_fail(err, CKPT_E_PEER,
+			 "no bytes came for %" PRIu64 " s, behind chunk %" PRIu64 " of %" PRIu64
+			 ": rank %" PRIu32
+			 ", which reads the next, or another one has died or hangs",
+			 r->o.stall_nsec / 1000000000u, r->landed, r->chunks,
+			 reader_of(r, r->landed));
+}
+
+static bool can_begin(struct ckpt_ring *r, uint64_t chunk)
+{
+	struct slot *s = slot_of(r, chunk);
+
+	return s->chunk == chunk && s->state == (is_mine(r, chunk) ? READY : FREE);
+}
+
+/* Called with the lock: until a thread tells something, or a while has passed. */
+static void wait_for_threads(struct ckpt_ring *r)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_nsec += WAIT_NSEC;
+	t.tv_sec += t.tv_nsec / 1000000000;
+	t.tv_nsec %= 1000000000;
+	pthread_cond_timedwait(&r->changed, &r->lock, &t);
+}
+
+/* READY is asked with the lock. What is in the air has to be asked for, threads tell of themselves. */
+static int wait_for(struct ckpt_ring *r, bool (*ready)(struct ckpt_ring *, uint64_t),
+		    uint64_t chunk, struct ckpt_error *err)
+{
+	bool flying, is_ready;
+	int rc = 0;
+
+	do {
+		flying = r->landed < r->carried;
+		pthread_mutex_lock(&r->lock);
+		is_ready = ready(r, chunk);
+		if (!is_ready && !flying)
+			wait_for_threads(r);
+		pthread_mutex_unlock(&r->lock);
+		if (is_ready)
+			return 0;
+		rc = poll(r, err);
+		if (rc == 0)
+			rc = check_stall(r, err);
+		if (rc == 0 && flying)
+			nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
+	} while (rc >= 0);
+	return rc;
+}
+
+static int begin(struct ckpt_ring *r, uint64_t chunk, struct ckpt_error *err)
+{
+	struct ckpt_transport *t = r->o.transport;
+	struct slot *s = slot_of(r, chunk);
+
+	pthread_mutex_lock(&r->lock);
+	s->state = FLYING;
+	pthread_mutex_unlock(&r->lock);
+	r->carried = chunk + 1;
+	return t->ops->begin(t, s->memory, (size_t)(chunk_end(r, chunk) - chunk * r->o.chunk),
+			     reader_of(r, chunk), (unsigned)(chunk % r->o.depth), err);
+}
+
+static bool all_landed(struct ckpt_ring *r, uint64_t chunk)
+{
+	(void)chunk;
+	return r->landed == r->carried;
+}
+
+/* No slot holds what still has to be written. */
+static bool all_written(struct ckpt_ring *r, uint64_t chunk)
+{
+	bool all = true;
+
+	(void)chunk;
+	for (unsigned i = 0; i < r->o.depth; i++)
+		all &= r->slots[i].state != ARRIVED && r->slots[i].state != WRITING;
+	r->last_nsec = now_nsec(); /* a slow disk of this rank is no silence of others */
+	return all;
+}
+
+int ckpt_ring_run(struct ckpt_ring *r, struct ckpt_error *err)
+{
+	bool stop = false;
+	int rc = 0;
+
+	r->last_nsec = now_nsec();
+	for (uint64_t k = 0; rc == 0 && !stop && k < r->chunks; k++) {
+		if (k && k % r->o.vote_every == 0) {
+			rc = wait_for(r, all_landed, 0, err);
+			stop = rc == 0 && r->o.vote(r->o.ctx) != 0;
+			r->last_nsec = now_nsec();
+		}
+		if (rc == 0 && !stop)
+			rc = wait_for(r, can_begin, k, err);
+		if (rc == 0 && !stop)
+			rc = begin(r, k, err);
+	}
+	if (rc == 0)
+		rc = wait_for(r, all_landed, 0, err);
+	return rc < 0 ? rc : wait_for(r, all_written, 0, err);
+}
+
+void ckpt_ring_crcs(const struct ckpt_ring *r, uint32_t *out)
+{
+	uint64_t piece = 0;
+
+	for (uint32_t i = 0; i < r->o.manifest->count; i++)
+		out[i] = 0;
+	for (uint64_t chunk = 0; chunk < r->chunks; chunk++) {
+		uint64_t pos = chunk * r->o.chunk, end = chunk_end(r, chunk);
+
+		while (pos < end) {
+			struct ckpt_manifest_piece p =
+				ckpt_manifest_piece_at(r->o.manifest, pos, end);
+
+			out[p.file] = (uint32_t)crc32_combine(out[p.file], r->crcs[piece++],
+							      (z_off_t)p.len);
+			pos += p.len;
+		}
+	}
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BROADCAST_SESSION_H
+#define CKPT_BROADCAST_SESSION_H
+
+#include "broadcast/agree.h"
+#include "broadcast/landing.h"
+#include "broadcast/manifest.h"
+#include "broadcast/ring.h"
+#include "job/world.h"
+
+#include <ckpt/broadcast.h>
+
+/* One rank's part in one broadcast. */
+struct ckpt_session {
+	struct ckpt_broadcast_options o; /* standards filled in */
+	const char *const *sources;	 /* borrowed */
+	size_t source_count;
+	const char *wish; /* borrowed: the destination as it was given */
+	struct ckpt_world world;
+	struct ckpt_agreement agreement;
+	struct ckpt_manifest manifest;
+	char *path; /* owned: on this node; NULL: nothing is written here */
+	struct ckpt_landing *landing;
+	struct ckpt_ring *ring;
+	char **paths;	/* owned: of the sources' files */
+	uint32_t *crcs; /* owned: by file */
+	bool reused;
+	int code; /* enum ckpt_broadcast_code: what was agreed upon last */
+	struct ckpt_error err;
+};
+
+/* Everything but the world. */
+int ckpt_session_init(struct ckpt_session *session, const char *const *sources, size_t count,
+		      const char *destination, const struct ckpt_broadcast_options *options);
+
+/* All steps, over TRANSPORT, which is closed in the end, as is the session. For tests with other transports. */
+int ckpt_broadcast_over(struct ckpt_session *session, struct ckpt_transport *transport,
+			struct ckpt_broadcast_report *report, struct ckpt_error *err);
+
+#endif

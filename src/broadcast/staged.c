@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/destination.h"
+#include "io/sink.h"
+#include "io/source.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Of a directory the note lies in it, of a file beside it. Caller frees. */
+static char *note_path(const struct ckpt_manifest *m, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	char *note;
+	int n;
+
+	if (m->is_directory)
+		n = asprintf(&note, "%s/.ckpt-staged", path);
+	else if (m->count > 1)
+		n = asprintf(&note, "%s/.ckpt-staged-files", path);
+	else
+		n = asprintf(&note, "%.*s.%s.ckpt-staged", slash ? (int)(slash - path + 1) : 0,
+			     path, slash ? slash + 1 : path);
+	return n < 0 ? NULL : note;
+}
+
+/* One line for each file: whose copy it is, and what the copy looks like. False: something is not there. */
+static bool describe(const struct ckpt_manifest *m, const char *path, struct ckpt_buf *out)
+{
+	bool alone = !m->is_directory && m->count == 1;
+
+	ckpt_buf_printf(out, "staged by ckpt broadcast 1\n");
+	for (uint32_t i = 0; i < m->count; i++) {
+		const struct ckpt_manifest_file *f = &m->files[i];
+		struct stat st;
+		char *file;
+		int rc;
+
+		if (asprintf(&file, "%s%s%s", path, alone ? "" : "/", alone ? "" : f->path) < 0)
+			return false;
+		rc = stat(file, &st);
+		free(file);
+		if (rc < 0 || (uint64_t)st.st_size != f->size)
+			return false;
+		ckpt_buf_printf(out,
+				"%" PRIu64 " %" PRIu64 " %" PRIi64 ".%09" PRIu32 " -> %" PRIu64
+				" %" PRIi64 ".%09ld ",
+				f->size, f->ino, f->mtime_sec, f->mtime_nsec, (uint64_t)st.st_ino,
+				(int64_t)st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+		ckpt_buf_add(out, f->path, strlen(f->path));
+		ckpt_buf_add_u8(out, '\n');
+	}
+	return !out->bad;
+}
+
+/* Does the file NOTE begin with WANT? */
+static bool begins_with(const char *note, const struct ckpt_buf *want)
+{
+	struct ckpt_source *src;
+	uint8_t *bytes = malloc(want->len + 1);
+	bool same = false;
+
+	if (bytes && ckpt_source_open(note, &src, NULL) == 0) {
+		same = ckpt_source_size(src) >= want->len &&
+		       ckpt_source_read(src, 0, bytes, want->len, NULL) == 0 &&
+		       !memcmp(bytes, want->data, want->len);
+		ckpt_source_unref(src);
+	}
+	free(bytes);
+	return same;
+}
+
+bool ckpt_staged_is_same(const struct ckpt_manifest *m, const char *path)
+{
+	struct ckpt_buf want = { 0 };
+	char *note = note_path(m, path);
+	bool same = note && describe(m, path, &want) && begins_with(note, &want);
+
+	ckpt_buf_clear(&want);
+	free(note);
+	return same;
+}
+
+int ckpt_staged_note(const struct ckpt_manifest *m, const char *path, const uint32_t *crcs,
+		     struct ckpt_error *err)
+{
+	struct ckpt_sink *sink;
+	struct ckpt_buf text = { 0 };
+	char *note = note_path(m, path);
+	int rc = note && describe(m, path, &text) ? 0 : CKPT_E_IO;
+
+	for (uint32_t i = 0; crcs && i < m->count; i++)
+		ckpt_buf_printf(&text, "crc32 %08" PRIx32 "\n", crcs[i]);
+	if (rc < 0 || text.bad)
+		rc = ckpt_fail(err, CKPT_E_IO, "what was written is not there any more");
+	if (rc == 0)
+		rc = ckpt_sink_open(note, 0, 0, CKPT_SINK_REPLACE | CKPT_SINK_NO_SYNC, &sink, err);
+	if (rc == 0) {
+		rc = ckpt_sink_write(sink, 0, text.data, text.len, err);
+		if (rc == 0)
+			rc = ckpt_sink_commit(sink, err);
+		else
+			ckpt_sink_discard(sink);
+	}
+	ckpt_buf_clear(&text);
+	free(note);
+	return rc;
+}
+
+void ckpt_staged_forget(const struct ckpt_manifest *m, const char *path)
+{
+	char *note = m->is_directory ? NULL : note_path(m, path); /* a directory takes it along */
+
+	if (note)
+		unlink(note);
+	free(note);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BROADCAST_TRANSPORT_H
+#define CKPT_BROADCAST_TRANSPORT_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What carries bytes between the ranks of a job: everything the rest needs. All ranks make the same calls of
+ * begin() and vote() in the same order. For one thread at a time.
+ */
+struct ckpt_transport;
+
+enum { CKPT_MOST_FLYING = 16 }; /* broadcasts that were begun and not waited for */
+
+struct ckpt_transport_ops {
+	const char *name;
+
+	/* A buffer to broadcast from and into, in memory that the processor reads and writes. */
+	int (*alloc)(struct ckpt_transport *t, size_t nbytes, void **out, struct ckpt_error *err);
+	void (*release)(struct ckpt_transport *t, void *buffer);
+
+	/* Begin to bring NBYTES from rank ROOT to all. TICKET, below CKPT_MOST_FLYING, names it for test(). */
+	int (*begin)(struct ckpt_transport *t, void *buffer, size_t nbytes, uint32_t root,
+		     unsigned ticket, struct ckpt_error *err);
+
+	/* 1: it is done, 0: not yet. Never waits. */
+	int (*test)(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *err);
+
+	/*
+	 * Each of the COUNT numbers becomes the greatest that any rank has in its place. CKPT_E_PEER behind
+	 * DEADLINE, in nanoseconds of CLOCK_MONOTONIC: the transport is of no use any more.
+	 */
+	int (*vote)(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint64_t deadline,
+		    struct ckpt_error *err);
+
+	/* Let go of peers that do not answer. Only close() may follow. */
+	void (*abort)(struct ckpt_transport *t);
+	void (*close)(struct ckpt_transport *t);
+};
+
+struct ckpt_transport {
+	const struct ckpt_transport_ops *ops;
+	uint32_t rank, size;
+};
+
+/* One rank: nothing has to be carried. */
+int ckpt_transport_open_self(struct ckpt_transport **out, struct ckpt_error *err);
+
+#endif
