@@ -89,23 +89,6 @@ static int split(const struct ckpt_save_options *options, const char *in, const 
 	return finish_output(code);
 }
 
-/* "64K", "1M", "512"; false: no size. */
-static bool parse_size(const char *text, uint64_t *out)
-{
-	char *end;
-	unsigned long long n = strtoull(text, &end, 10);
-	unsigned shift = 0;
-
-	if (*end == 'K' || *end == 'k')
-		shift = 10;
-	else if (*end == 'M' || *end == 'm')
-		shift = 20;
-	else if (*end == 'G' || *end == 'g')
-		shift = 30;
-	*out = n << shift;
-	return end != text && *text != '-' && !end[shift > 0] && n <= (1ull << 40);
-}
-
 static int parse(const struct command *cmd, struct ckpt_save_options *options)
 {
 	unsigned long n;

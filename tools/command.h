@@ -124,6 +124,9 @@ const char *grouped(uint64_t n, char *buf);
 /* "[64, 3, 7, 7]" */
 const char *shape_text(const struct ckpt_tensor_info *t, char *buf, size_t size);
 
+/* "64K", "1M", "512", powers of 1024; false: no size. */
+bool parse_size(const char *text, uint64_t *out);
+
 bool ends_with(const char *text, const char *end);
 
 extern bool quiet, verbose;

@@ -83,3 +83,19 @@ int finish_output(int code)
 	}
 	return code;
 }
+
+bool parse_size(const char *text, uint64_t *out)
+{
+	char *end;
+	unsigned long long n = strtoull(text, &end, 10);
+	unsigned shift = 0;
+
+	if (*end == 'K' || *end == 'k')
+		shift = 10;
+	else if (*end == 'M' || *end == 'm')
+		shift = 20;
+	else if (*end == 'G' || *end == 'g')
+		shift = 30;
+	*out = n << shift;
+	return end != text && *text != '-' && !end[shift > 0] && n <= (1ull << 40);
+}

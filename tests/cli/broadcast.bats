@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+# ckpt broadcast with one rank: destinations, messages, exit codes. More ranks: tests/broadcast/.
+
+load common.bash
+
+@test "a file lands with the same bytes, and is not read again" {
+	ckpt broadcast ddp_model.pt out.pt
+	[ "$status" = 0 ]
+	[[ $stderr =~ ^"ckpt: "[0-9.]+K" to 1 ranks in "[0-9.]+" s, "[0-9.]+[KMG]?"/s, crc32 "[0-9a-f]{8}$ ]]
+	[ "${stderr##* }" = "$(python3 -c 'import sys, zlib; print("%08x" % zlib.crc32(open("out.pt", "rb").read()))')" ]
+	cmp ddp_model.pt out.pt
+	ckpt broadcast ddp_model.pt out.pt
+	[[ $status = 0 && $stderr = "ckpt: "*"K, there already on all 1 ranks: out.pt" ]]
+	want_files out.pt .out.pt.ckpt-staged
+}
+
+@test "a folder as destination gets the source's name in it" {
+	mkdir d
+	ckpt broadcast -q ddp_model.pt d
+	want 0
+	cmp ddp_model.pt d/ddp_model.pt
+	ckpt broadcast -q ddp_model.pt ddp_trainer.pt d
+	want 0
+	cmp ddp_trainer.pt d/ddp_trainer.pt
+	ckpt broadcast ddp_model.pt nodir/
+	want 4 "ckpt: broadcast: nodir/ddp_model.pt: cannot create a file in 'nodir': No such file or directory"
+}
+
+@test "a directory arrives as a whole, and only one that was staged is replaced" {
+	mkdir -p tree/sub/deep
+	cp ddp_model.pt tree/sub/deep/a
+	: >tree/empty
+	echo index >tree/.metadata
+	ckpt broadcast -q tree out
+	want 0
+	diff -r -x .ckpt-staged tree out
+	echo more >tree/sub/b
+	ckpt broadcast -q tree out
+	want 0
+	diff -r -x .ckpt-staged tree out
+	mkdir -p mine/tree && echo keep >mine/tree/me
+	ckpt broadcast tree mine
+	want 4 "ckpt: broadcast: mine/tree: the output is a folder without '.ckpt-staged', and no other is replaced"
+	[ "$(cat mine/tree/me)" = keep ]
+}
+
+@test "a destination is filled in" {
+	USER=me ckpt broadcast -q --job-key job9 ddp_model.pt '%u-%j-%r-%l-%b-%%'
+	want 0
+	cmp ddp_model.pt me-job9-0-0-ddp_model.pt-%
+	ckpt broadcast ddp_model.pt 'x%q'
+	want 4 "ckpt: broadcast: '%q' in the destination, wanted one of %h %r %l %j %u %b %%"
+	ckpt broadcast ddp_model.pt '%j.pt'
+	want 4 "ckpt: broadcast: %j in the destination, but no launcher says the job's name; --job-key says it"
+}
+
+@test "what is wrong has its exit code, and nothing is left" {
+	ckpt broadcast missing.pt out.pt
+	want 3 "ckpt: broadcast: missing.pt: cannot open: No such file or directory"
+	ckpt broadcast ddp_model.pt ddp_model.pt
+	want 4 "ckpt: broadcast: ddp_model.pt: is the source itself, wanted another destination"
+	echo other >out.pt
+	ckpt broadcast --if-exists error ddp_model.pt out.pt
+	want 4 "ckpt: broadcast: out.pt: the output exists already"
+	[ "$(cat out.pt)" = other ]
+	rm out.pt
+	ckpt broadcast --transport carrier-pigeon ddp_model.pt out.pt
+	want 64 "ckpt: broadcast: there is no transport 'carrier-pigeon', wanted self or mpi"
+	ckpt broadcast --launcher lsf ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: there is no launcher 'lsf', wanted one of "* ]]
+	WORLD_SIZE=2 RANK=5 ckpt broadcast ddp_model.pt out.pt
+	want 6 "ckpt: broadcast: rank 5 of 2 processes, as env has it"
+	for wrong in "--readers 0" "--chunk 7x" "--depth no" "--target gold" "--if-exists maybe" "--timeout -1"; do
+		ckpt broadcast $wrong ddp_model.pt out.pt
+		[[ $status = 64 && $stderr = "ckpt: broadcast: ${wrong% *} ${wrong#* }: wanted "* ]]
+	done
+	want_files
+	input_is_untouched
+}
+
+@test "nothing is written to measure" {
+	ckpt broadcast --target null ddp_model.pt out.pt
+	[[ $status = 0 && $stderr = "ckpt: "* ]]
+	want_files
+}
+
+@test "export and json say it for scripts" {
+	ckpt broadcast -q --export CKPT_PATH ddp_model.pt out.pt
+	want 0
+	[ "$output" = "export CKPT_PATH=out.pt" ]
+	ckpt broadcast -q --json ddp_model.pt out.pt
+	want 0
+	printf '%s' "$output" | python3 -c '
+import json, os, sys
+d = json.load(sys.stdin)
+assert d["json"] == 1 and d["code"] == 0 and d["reused"] is True and d["files"] == 1, d
+assert d["nbytes"] == os.path.getsize("out.pt") and d["world_size"] == 1, d'
+}

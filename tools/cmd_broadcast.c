@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+#include "json.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool no_sync, no_verify;
+static const char *target, *readers, *chunk, *depth, *threads, *launcher, *rank, *world_size,
+	*local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json;
+
+static const struct opt opts[] = {
+	OPT_STR("if-exists", 0, &if_exists, "WHAT",
+		"reuse (what was staged of this source, else replace it), replace, or error"),
+	OPT_STR("readers", 0, &readers, "N", "how many ranks read, each its part; default: 1"),
+	OPT_STR("transport", 0, &transport, "NAME",
+		"mpi, or self for one rank; default: what there is"),
+	OPT_STR("target", 0, &target, "WHAT", "file, or null: carry the bytes and drop them"),
+	OPT_STR("chunk", 0, &chunk, "SIZE", "carried at a time; default: 64M"),
+	OPT_STR("depth", 0, &depth, "N", "chunks in memory on every rank; default: 4"),
+	OPT_STR("io-threads", 0, &threads, "N", "that read and write, on every rank; default: 4"),
+	OPT_STR("launcher", 0, &launcher, "NAME",
+		"whose variables say the rank: torchrun, openmpi, mpich, slurm, k8s, env, none"),
+	OPT_STR("rank", 0, &rank, "N", "the rank, if no launcher says it"),
+	OPT_STR("world-size", 0, &world_size, "N", "how many ranks there are"),
+	OPT_STR("local-rank", 0, &local_rank, "N", "the rank on its node: 0 writes"),
+	OPT_STR("job-key", 0, &job_key, "TEXT", "what all ranks of this start have in common: %j"),
+	OPT_STR("timeout", 0, &timeout, "SECONDS", "without a byte or an answer; default: 60"),
+	OPT_FLAG("no-verify", 0, &no_verify, "no checksums on the way"),
+	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk"),
+	OPT_STR("export", 0, &export_name, "NAME",
+		"print 'export NAME=PATH' and nothing else, for a Slurm TaskProlog"),
+	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document from rank 0"),
+	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
+	OPT_FLAG("verbose", 'v', &verbose, "say which rank this is, and how that was found"),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_broadcast = {
+	.name = "broadcast",
+	.operands = "SRC... DST",
+	.summary = "read once, bring to every node of a job, all or nothing",
+	.details =
+		"Started once on every node (or once per rank), by srun, mpirun or torchrun. Rank 0 reads SRC,\n"
+		"a file, several, or a directory, once; every node gets a copy with the same bytes, checked by\n"
+		"CRC-32, at DST; no DST has its name before all nodes have all bytes. What is there already from\n"
+		"the same source is kept, and nothing is read.\n"
+		"In DST %h stands for the host, %r the rank, %l the local rank, %j the job, %u the user and %b the\n"
+		"name of SRC. Of several ranks on a node one writes, unless %r or %l gives each a path.\n"
+		"Exit status, on all ranks the same: 0 done or there already, 3 SRC, 4 DST, 5 damaged on the way,\n"
+		"6 ranks that do not fit together, 7 a rank lost, 8 no way to reach the others, 128+n signal n.\n",
+	.examples =
+		"  srun --ntasks-per-node=1 --mpi=pmix ckpt broadcast /nfs/step900.pt /dev/shm/%j/\n"
+		"  mpirun -N 1 ckpt broadcast /nfs/model.safetensors /nvme/\n",
+	.opts = opts,
+	.least = 2,
+	.most = -1,
+	.run = run,
+};
+
+/* ---- options ---- */
+
+static bool parse_number(const char *text, int64_t *out)
+{
+	char *end;
+	unsigned long long n = strtoull(text, &end, 10);
+
+	*out = (int64_t)n;
+	return end != text && !*end && *text >= '0' && *text <= '9' && n <= 1 << 24;
+}
+
+static int take_numbers(struct ckpt_broadcast_options *o)
+{
+	const struct {
+		const char *name, *text;
+		int64_t *signed_out;
+		uint32_t *out;
+	} numbers[] = {
+		{ "readers", readers, NULL, &o->readers },
+		{ "depth", depth, NULL, &o->depth },
+		{ "io-threads", threads, NULL, &o->threads },
+		{ "rank", rank, &o->rank, NULL },
+		{ "world-size", world_size, &o->world_size, NULL },
+		{ "local-rank", local_rank, &o->local_rank, NULL },
+	};
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		int64_t n;
+
+		if (!numbers[i].text)
+			continue;
+		if (!parse_number(numbers[i].text, &n) || (numbers[i].out && !n))
+			return wrong_usage(&cmd_broadcast, "broadcast: --%s %.40s: wanted a number",
+					   numbers[i].name, numbers[i].text);
+		if (numbers[i].out)
+			*numbers[i].out = (uint32_t)n;
+		else
+			*numbers[i].signed_out = n;
+	}
+	return EXIT_FINE;
+}
+
+static int take_words(struct ckpt_broadcast_options *o)
+{
+	char *end;
+
+	if (target && !strcmp(target, "null"))
+		o->flags |= CKPT_BROADCAST_NO_TARGET;
+	else if (target && strcmp(target, "file") != 0)
+		return wrong_usage(&cmd_broadcast, "broadcast: --target %.40s: wanted file or null",
+				   target);
+	if (if_exists && !strcmp(if_exists, "replace"))
+		o->flags |= CKPT_BROADCAST_REPLACE;
+	else if (if_exists && !strcmp(if_exists, "error"))
+		o->flags |= CKPT_BROADCAST_NEW;
+	else if (if_exists && strcmp(if_exists, "reuse") != 0)
+		return wrong_usage(&cmd_broadcast,
+				   "broadcast: --if-exists %.40s: wanted reuse, replace or error",
+				   if_exists);
+	if (chunk && !parse_size(chunk, &o->chunk))
+		return wrong_usage(&cmd_broadcast,
+				   "broadcast: --chunk %.40s: wanted a size, such as 16M", chunk);
+	o->timeout_s = timeout ? strtod(timeout, &end) : 0;
+	if (timeout && (*end || end == timeout || !(o->timeout_s > 0) || o->timeout_s > 1e6))
+		return wrong_usage(&cmd_broadcast, "broadcast: --timeout %.40s: wanted seconds",
+				   timeout);
+	return EXIT_FINE;
+}
+
+static int take_options(struct ckpt_broadcast_options *o)
+{
+	int code = take_numbers(o);
+
+	if (code == EXIT_FINE)
+		code = take_words(o);
+	o->flags |= (no_sync ? CKPT_BROADCAST_NO_SYNC : 0u) |
+		    (no_verify ? CKPT_BROADCAST_NO_VERIFY : 0u);
+	o->launcher = launcher && !strcmp(launcher, "auto") ? NULL : launcher;
+	o->transport = transport && !strcmp(transport, "auto") ? NULL : transport;
+	o->job_key = job_key;
+	return code;
+}
+
+/* ---- what is said ---- */
+
+static void tell_done(const struct ckpt_broadcast_report *r)
+{
+	char size[16], rate[16], files[32];
+	double s = r->seconds > 0 ? r->seconds : 1e-9;
+
+	if (r->rank != 0 || quiet)
+		return;
+	fprintf(stderr, "ckpt: ");
+	if (r->files != 1)
+		fprintf(stderr, "%s files, ", grouped(r->files, files));
+	if (r->reused) {
+		fprintf(stderr, "%s, there already on all %u ranks: %s\n",
+			size_phrase(r->nbytes, size), r->world_size, r->path);
+		return;
+	}
+	fprintf(stderr, "%s to %u ranks in %.2f s, %s/s", size_phrase(r->nbytes, size),
+		r->world_size, s, human_size((uint64_t)((double)r->nbytes / s), rate));
+	if (r->has_crc)
+		fprintf(stderr, ", crc32 %08x", r->crc32);
+	fputc('\n', stderr);
+}
+
+static int write_json(const struct ckpt_broadcast_report *r)
+{
+	FILE *out = r->rank == 0 ? json_open(json) : NULL;
+
+	if (r->rank != 0)
+		return EXIT_FINE;
+	if (!out)
+		return EXIT_ERROR;
+	json_put(out, json_pack("{s:i,s:i,s:I,s:s,s:s,s:b,s:I,s:o,s:f}", "json", JSON_VERSION,
+				"code", r->code, "world_size", (json_int_t)r->world_size,
+				"launcher", r->launcher, "transport", r->transport, "reused",
+				(int)r->reused, "files", (json_int_t)r->files, "nbytes",
+				json_u64(r->nbytes), "seconds", r->seconds));
+	fputc('\n', out);
+	return json_close(out, true);
+}
+
+/* Where all ranks heard the same one of them says it. */
+static void tell_failed(const struct ckpt_broadcast_report *r, const struct ckpt_error *err)
+{
+	char text[1400];
+
+	if (r->rank == 0 || r->code == CKPT_BROADCAST_LOST ||
+	    r->code == CKPT_BROADCAST_NO_TRANSPORT || !r->transport[0])
+		complain("broadcast: %s", ckpt_error_format(err, text, sizeof(text)));
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_broadcast_options options = CKPT_BROADCAST_OPTIONS_INIT;
+	struct ckpt_broadcast_report report = CKPT_BROADCAST_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	int first = parse_options(&cmd_broadcast, argc, argv), code, rc;
+
+	if (first < 0)
+		return -1 - first;
+	code = take_options(&options);
+	if (code != EXIT_FINE)
+		return code;
+	options.flags |= CKPT_BROADCAST_MAY_EXIT;
+	options.cancel = catch_signals();
+	options.progress = show_progress;
+	rc = ckpt_broadcast((const char *const *)argv + first, (size_t)(argc - first - 1),
+			    argv[argc - 1], &options, &report, &err);
+	end_progress();
+	if (verbose)
+		fprintf(stderr, "ckpt: rank %u of %u on %s (launcher %s, transport %s)\n",
+			report.rank, report.world_size, report.host, report.launcher,
+			report.transport[0] ? report.transport : "none");
+	if (rc < 0) {
+		tell_failed(&report, &err);
+		if (err.status == CKPT_E_ARG && !report.transport[0])
+			return EXIT_USAGE;
+	} else {
+		tell_done(&report);
+		if (export_name && report.path[0])
+			printf("export %s=%s\n", export_name, report.path);
+	}
+	code = json ? write_json(&report) : EXIT_FINE;
+	if (report.code == CKPT_BROADCAST_LOST) { /* a library may wait for the lost rank at exit */
+		fflush(NULL);
+		_exit(report.code);
+	}
+	return finish_output(report.code ? report.code : code);
+}
