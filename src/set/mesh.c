@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RANKS = 1 << 20 };
-
 struct mesh {
 	const struct ckpt_model *model;
 	uint64_t shape[CKPT_MESH_MOST_DIMS], stride[CKPT_MESH_MOST_DIMS];
@@ -47,7 +45,8 @@ static int fail(const struct mesh *m, const char *what)
 
 static bool add_dim(struct mesh *m, uint64_t shape, uint64_t stride)
 {
-	if (m->ndim == CKPT_MESH_MOST_DIMS || !shape || shape > MOST_RANKS || stride > MOST_RANKS)
+	if (m->ndim == CKPT_MESH_MOST_DIMS || !shape || shape > CKPT_MESH_MOST_RANKS ||
+	    stride > CKPT_MESH_MOST_RANKS)
 		return false;
 	m->shape[m->ndim] = shape;
 	m->stride[m->ndim++] = stride;
@@ -103,7 +102,8 @@ static bool read_shape(struct mesh *m, const struct ckpt_tensor *ranks)
 		return false;
 	m->ndim = ranks->ndim;
 	for (uint32_t i = ranks->ndim; i-- > 0;) {
-		if (!ranks->shape[i] || ranks->shape[i] > MOST_RANKS || step > MOST_RANKS)
+		if (!ranks->shape[i] || ranks->shape[i] > CKPT_MESH_MOST_RANKS ||
+		    step > CKPT_MESH_MOST_RANKS)
 			return false;
 		m->shape[i] = ranks->shape[i];
 		m->stride[i] = step;
@@ -122,7 +122,7 @@ static int place_in_bytes(const struct mesh *m, const struct ckpt_tensor *ranks,
 	uint8_t *buf;
 	int rc;
 
-	if ((size != 4 && size != 8) || s->nbytes > (uint64_t)MOST_RANKS * 8)
+	if ((size != 4 && size != 8) || s->nbytes > (uint64_t)CKPT_MESH_MOST_RANKS * 8)
 		return fail(m, "the ranks are no integers");
 	rc = ckpt_model_storage_bytes(m->model, s, &bytes, m->err);
 	if (rc == 0)
@@ -171,7 +171,7 @@ static bool find_coordinates(struct mesh *m, uint64_t place)
 
 	for (uint32_t i = 0; i < m->ndim; i++)
 		count *= m->shape[i];
-	for (uint64_t n = 0; n < count && count <= MOST_RANKS; n++) {
+	for (uint64_t n = 0; n < count && count <= CKPT_MESH_MOST_RANKS; n++) {
 		uint64_t rest = n, flat = 0;
 
 		for (uint32_t i = m->ndim; i-- > 0;) {
@@ -214,67 +214,15 @@ static int read_mesh(struct mesh *m, const struct ckpt_value *mesh, uint64_t ran
 
 /* ---- placements ---- */
 
-static uint64_t total(const struct ckpt_mesh_extent *e)
-{
-	uint64_t n = 0;
-
-	for (uint32_t i = 0; i < e->count; i++)
-		n += e->len[i];
-	return n;
-}
-
-/* Append items [FIRST, FIRST + LEN) of FROM, counted through all its stretches. */
-static bool take(const struct ckpt_mesh_extent *from, uint64_t first, uint64_t len,
-		 struct ckpt_mesh_extent *to)
-{
-	for (uint32_t i = 0; i < from->count && len; i++) {
-		uint64_t n;
-
-		if (first >= from->len[i]) {
-			first -= from->len[i];
-			continue;
-		}
-		n = from->len[i] - first < len ? from->len[i] - first : len;
-		if (to->count &&
-		    to->start[to->count - 1] + to->len[to->count - 1] == from->start[i] + first) {
-			to->len[to->count - 1] += n;
-		} else {
-			if (to->count == CKPT_MESH_MOST_SEGMENTS)
-				return false;
-			to->start[to->count] = from->start[i] + first;
-			to->len[to->count++] = n;
-		}
-		first = 0;
-		len -= n;
-	}
-	return true;
-}
-
-/* Cut in SPLIT * COUNT pieces as torch.chunk does; number AT gets its piece of each of the SPLIT rounds. */
-static bool cut(struct ckpt_mesh_extent *e, uint64_t count, uint64_t at, uint64_t split)
-{
-	uint64_t n = total(e), pieces = count * split, piece = n / pieces + (n % pieces > 0);
-	struct ckpt_mesh_extent out = { .count = 0 };
-
-	for (uint64_t j = 0; j < split; j++) {
-		uint64_t first = piece * (j * count + at);
-
-		if (first < n && !take(e, first, n - first < piece ? n - first : piece, &out))
-			return false;
-	}
-	*e = out;
-	return true;
-}
-
-static int place(const struct mesh *m, const struct ckpt_value *placement, uint32_t mesh_dim,
+static int place(const struct mesh *m, const struct ckpt_value *value, uint32_t mesh_dim,
 		 uint32_t ndim, struct ckpt_mesh_extent *out)
 {
 	const struct ckpt_value *func =
-		placement->kind == CKPT_CALL ? now(m, placement->u.call->func) : NULL;
-	const struct ckpt_value *dim = attribute(m, placement, "dim"),
-				*factor = attribute(m, placement, "split_factor");
+		value->kind == CKPT_CALL ? now(m, value->u.call->func) : NULL;
+	const struct ckpt_value *dim = attribute(m, value, "dim"),
+				*factor = attribute(m, value, "split_factor");
 	const char *name = func && func->kind == CKPT_GLOBAL ? func->u.global->name : "";
-	uint64_t split = 1;
+	struct ckpt_placement placement = { .split = 1 };
 
 	if (!strcmp(name, "Replicate"))
 		return 0;
@@ -283,15 +231,15 @@ static int place(const struct mesh *m, const struct ckpt_value *placement, uint3
 				 name);
 	if (!strcmp(name, "_StridedShard")) {
 		if (!factor || factor->kind != CKPT_INT || factor->u.integer < 1 ||
-		    factor->u.integer > MOST_RANKS)
+		    factor->u.integer > CKPT_MESH_MOST_RANKS)
 			return fail(m, "a strided shard without a factor");
-		split = (uint64_t)factor->u.integer;
+		placement.split = (uint64_t)factor->u.integer;
 	}
-	if (!dim || dim->kind != CKPT_INT || dim->u.integer < 0 || dim->u.integer >= ndim)
+	if (!dim || dim->kind != CKPT_INT || dim->u.integer < 0)
 		return fail(m, "a shard of no dimension");
-	if (!cut(&out[dim->u.integer], m->shape[mesh_dim], m->at[mesh_dim], split))
-		return ckpt_fail(m->err, CKPT_E_UNSUPPORTED, "is cut in too many pieces");
-	return 0;
+	placement.dim = (uint64_t)dim->u.integer;
+	return ckpt_extents_place(out, ndim, &placement, m->shape[mesh_dim], m->at[mesh_dim],
+				  m->err);
 }
 
 int ckpt_mesh_extents(const struct ckpt_model *model, const struct ckpt_value *spec, uint64_t rank,
@@ -309,10 +257,7 @@ int ckpt_mesh_extents(const struct ckpt_model *model, const struct ckpt_value *s
 		return rc;
 	if (!is_sequence(placements) || placements->u.seq.count != m.ndim)
 		return fail(&m, "not one placement per dimension");
-	for (uint32_t i = 0; i < ndim; i++)
-		out[i] = (struct ckpt_mesh_extent){ .start = { 0 },
-						    .len = { shape[i] },
-						    .count = 1 };
+	ckpt_extents_init(out, shape, ndim);
 	for (uint32_t i = 0; rc == 0 && i < m.ndim; i++)
 		rc = place(&m, now(&m, placements->u.seq.items[i]), i, ndim, out);
 	return rc;

@@ -3,20 +3,13 @@
 #define CKPT_SET_MESH_H
 
 #include "model/model.h"
+#include "set/placement.h"
 
 /*
  * Where the local part of a DTensor lies in the whole: from its DTensorSpec, which names the mesh of
  * ranks and one placement per dimension of the mesh. Source: torch/distributed/tensor/, files written by
  * 2.6 and 2.14.
  */
-
-enum { CKPT_MESH_MOST_DIMS = 8, CKPT_MESH_MOST_SEGMENTS = 64 };
-
-/* Along one dimension of the tensor: the stretches that a rank has, one behind the other. */
-struct ckpt_mesh_extent {
-	uint64_t start[CKPT_MESH_MOST_SEGMENTS], len[CKPT_MESH_MOST_SEGMENTS];
-	uint32_t count;
-};
 
 /*
  * The extents of RANK, NDIM of them, for a tensor of SHAPE. *HAS: is the rank part of the mesh. Returns 0;

@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "format/torch_zip.h"
 #include "model/state_dict.h"
+#include "set/joined.h"
 #include "set/mesh.h"
-#include "tensor/assemble.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -61,7 +61,8 @@ bool ckpt_ranks_find(const struct ckpt_listing *l, char *stem, size_t size)
 /* ---- the set ---- */
 
 struct held {
-	struct ckpt_model **models;
+	struct ckpt_model **models; /* by rank, and: */
+	char **names;		    /* their files */
 	uint32_t count;
 };
 
@@ -77,23 +78,31 @@ static void free_held(void *ctx)
 {
 	struct held *h = ctx;
 
-	for (uint32_t i = 0; h && i < h->count; i++)
-		ckpt_close(h->models[i]);
-	if (h)
+	for (uint32_t i = 0; h && i < h->count; i++) {
+		if (h->models)
+			ckpt_close(h->models[i]);
+		if (h->names)
+			free(h->names[i]);
+	}
+	if (h) {
 		free(h->models);
+		free(h->names);
+	}
 	free(h);
 }
 
-static int fail_tensor(struct joiner *j, const struct ckpt_tensor *t, uint32_t rank, int rc)
+/* FILE: whose part of it is wrong; NULL: all of them together. */
+static int fail_tensor(struct joiner *j, const struct ckpt_tensor *t, const char *file, int rc)
 {
 	struct ckpt_error inner;
-	char shown[SHOWN];
+	char shown[SHOWN], name[SHOWN];
 
 	if (!j->err || rc == CKPT_E_NOMEM)
 		return rc;
 	inner = *j->err;
-	ckpt_fail(j->err, rc, "'%s' of rank %" PRIu32 ": %s",
-		  ckpt_escape(shown, sizeof(shown), t->name, strlen(t->name)), rank, inner.text);
+	ckpt_fail(j->err, rc, "'%s'%s%s: %s",
+		  ckpt_escape(shown, sizeof(shown), t->name, strlen(t->name)), file ? " in " : "",
+		  file ? ckpt_escape(name, sizeof(name), file, strlen(file)) : "", inner.text);
 	return rc;
 }
 
@@ -105,148 +114,17 @@ static const struct ckpt_tensor *tensor_of(const struct joiner *j, uint32_t rank
 	return slot ? &j->held->models[rank]->tensors[*slot] : NULL;
 }
 
-/* ---- blocks of one tensor ---- */
+/* ---- the parts of ranks ---- */
 
-struct blocks {
-	struct ckpt_block *items; /* malloc */
-	size_t count, cap;
-};
-
-static bool is_there(const struct blocks *b, const uint64_t *offset, uint32_t ndim)
-{
-	for (size_t i = 0; i < b->count; i++)
-		if (!memcmp(b->items[i].offset, offset, ndim * sizeof(*offset)))
-			return true;
-	return false;
-}
-
-static int add_block(struct joiner *j, struct blocks *b, const struct ckpt_block *block,
-		     uint32_t ndim)
-{
-	if (is_there(b, block->offset, ndim)) /* a replica */
-		return 0;
-	if (b->count == b->cap) {
-		size_t cap = b->cap ? b->cap * 2 : 16;
-		void *items = realloc(b->items, cap * sizeof(*b->items));
-
-		if (!items)
-			return ckpt_fail_nomem(j->err);
-		b->items = items;
-		b->cap = cap;
-	}
-	b->items[b->count++] = *block;
-	return 0;
-}
-
-/* A plain tensor of a rank, as the source of blocks. */
-static int open_local(struct joiner *j, uint32_t rank, const struct ckpt_value *value,
-		      struct ckpt_tensor *t, struct ckpt_recipe *bytes)
-{
-	const struct ckpt_model *m = j->held->models[rank];
-	const struct ckpt_storage *s;
-	int rc =
-		value ? ckpt_tensor_parse(m, ckpt_model_now(m, value), j->to->arena, t, j->err) : 0;
-
-	if (rc < 0)
-		return rc;
-	if (rc == 0 || t->kind != CKPT_KIND_STRIDED || t->storage < 0)
-		return ckpt_fail(j->err, CKPT_E_UNSUPPORTED, "its local part is no plain tensor");
-	s = &m->storages[t->storage];
-	rc = ckpt_model_storage_bytes(m, s, bytes, j->err);
-	bytes->has_crc = !s->made && s->has_crc;
-	bytes->crc32 = s->crc32;
-	return rc;
-}
-
-static uint64_t *copy_dims(struct joiner *j, const uint64_t *dims, uint32_t ndim)
-{
-	uint64_t *copy = ckpt_arena_calloc(j->to->arena, ndim + (uint64_t)1, sizeof(*copy));
-
-	if (copy && ndim)
-		memcpy(copy, dims, ndim * sizeof(*copy));
-	return copy;
-}
-
-/* A rank's stretches, crossed over all dimensions: one block for each, out of its local tensor. */
-static int add_extents(struct joiner *j, struct blocks *b, const struct ckpt_tensor *local,
-		       const struct ckpt_recipe *bytes, const struct ckpt_mesh_extent *extents)
-{
-	uint32_t at[CKPT_MOST_DIMS] = { 0 }, ndim = local->ndim;
-	int rc = 0;
-
-	for (bool more = true; rc == 0 && more;) {
-		uint64_t offset[CKPT_MOST_DIMS], shape[CKPT_MOST_DIMS], first = local->offset;
-		struct ckpt_block block = { .bytes = *bytes, .stride = local->stride };
-
-		for (uint32_t i = 0; i < ndim; i++) {
-			uint64_t before = 0;
-
-			for (uint32_t k = 0; k < at[i]; k++)
-				before += extents[i].len[k];
-			first += before * local->stride[i];
-			offset[i] = extents[i].start[at[i]];
-			shape[i] = extents[i].len[at[i]];
-		}
-		block.first = first;
-		block.offset = copy_dims(j, offset, ndim);
-		block.shape = copy_dims(j, shape, ndim);
-		rc = block.offset && block.shape ? add_block(j, b, &block, ndim)
-						 : ckpt_fail_nomem(j->err);
-		more = false;
-		for (uint32_t i = ndim; i-- > 0 && !more;) {
-			more = ++at[i] < extents[i].count;
-			if (!more)
-				at[i] = 0;
-		}
-	}
-	return rc;
-}
-
-static bool fits(const struct ckpt_tensor *local, const struct ckpt_mesh_extent *extents,
-		 uint32_t ndim, bool *empty)
-{
-	bool ok = local->ndim == ndim;
-
-	*empty = false;
-	for (uint32_t i = 0; ok && i < ndim; i++) {
-		uint64_t n = 0;
-
-		for (uint32_t k = 0; k < extents[i].count; k++)
-			n += extents[i].len[k];
-		*empty |= n == 0;
-		ok = local->shape[i] == n;
-	}
-	return ok;
-}
-
-static const struct ckpt_value *spec_of(const struct ckpt_model *m, const struct ckpt_tensor *t)
-{
-	const struct ckpt_value *args = ckpt_model_now(m, t->value->u.call->args), *state,
-				*found = NULL;
-
-	if (args->kind != CKPT_TUPLE || args->u.seq.count < 4)
-		return NULL;
-	state = ckpt_model_now(m, args->u.seq.items[3]);
-	if (state->kind == CKPT_DICT)
-		return ckpt_attribute_find(m, state, "_spec");
-	for (uint32_t i = 0; state->kind == CKPT_TUPLE && !found && i < state->u.seq.count; i++) {
-		const struct ckpt_value *half = ckpt_model_now(m, state->u.seq.items[i]);
-
-		if (half->kind == CKPT_DICT)
-			found = ckpt_attribute_find(m, half, "_spec");
-	}
-	return found;
-}
-
-static int add_dtensor(struct joiner *j, struct blocks *b, uint32_t rank,
+static int add_dtensor(struct joiner *j, struct ckpt_joined *joined, uint32_t rank,
 		       const struct ckpt_tensor *t)
 {
 	struct ckpt_mesh_extent *extents = calloc(t->ndim + (size_t)1, sizeof(*extents));
 	const struct ckpt_model *m = j->held->models[rank];
-	const struct ckpt_value *spec = spec_of(m, t);
+	const struct ckpt_value *spec = ckpt_joined_spec(m, t);
 	struct ckpt_tensor local = { 0 };
 	struct ckpt_recipe bytes = { 0 };
-	bool has = false, empty;
+	bool has = false;
 	int rc = extents ? 0 : ckpt_fail_nomem(j->err);
 
 	if (rc == 0 && !spec)
@@ -254,14 +132,9 @@ static int add_dtensor(struct joiner *j, struct blocks *b, uint32_t rank,
 	if (rc == 0)
 		rc = ckpt_mesh_extents(m, spec, rank, t->shape, t->ndim, extents, &has, j->err);
 	if (rc == 0 && has)
-		rc = open_local(j, rank, t->local, &local, &bytes);
-	if (rc == 0 && has && !fits(&local, extents, t->ndim, &empty))
-		rc = ckpt_fail(
-			j->err, CKPT_E_FORMAT,
-			"its local part is of another shape than its place in the mesh has: is the "
-			"file's number not the rank's?");
-	else if (rc == 0 && has && !empty)
-		rc = add_extents(j, b, &local, &bytes, extents);
+		rc = ckpt_joined_local(m, t->local, j->to->arena, &local, &bytes, j->err);
+	if (rc == 0 && has)
+		rc = ckpt_joined_add_extents(joined, rank, &local, &bytes, extents, j->err);
 	free(extents);
 	return rc;
 }
@@ -304,38 +177,33 @@ static int read_numbers(struct joiner *j, const struct ckpt_model *m, const stru
 	return 0;
 }
 
-static int add_shard(struct joiner *j, struct blocks *b, uint32_t rank, const struct ckpt_tensor *t,
-		     const struct ckpt_value *shard)
+static int add_shard(struct joiner *j, struct ckpt_joined *joined, uint32_t rank,
+		     const struct ckpt_tensor *t, const struct ckpt_value *shard)
 {
 	const struct ckpt_model *m = j->held->models[rank];
 	const struct ckpt_value *metadata = field_of(m, shard, "metadata");
 	uint64_t offset[CKPT_MOST_DIMS];
 	struct ckpt_tensor local;
-	struct ckpt_block block = { 0 };
+	struct ckpt_recipe bytes;
 	int rc = read_numbers(j, m, field_of(m, metadata, "shard_offsets"), t->ndim, offset);
 
 	if (rc == 0)
-		rc = open_local(j, rank, field_of(m, shard, "tensor"), &local, &block.bytes);
+		rc = ckpt_joined_local(m, field_of(m, shard, "tensor"), j->to->arena, &local,
+				       &bytes, j->err);
 	if (rc < 0)
 		return rc;
 	if (local.ndim != t->ndim)
 		return ckpt_fail(j->err, CKPT_E_FORMAT, "a shard has other dimensions");
-	for (uint32_t i = 0; i < t->ndim; i++) {
-		if (!local.shape[i])
-			return 0;
-		if (offset[i] > t->shape[i] || local.shape[i] > t->shape[i] - offset[i])
+	for (uint32_t i = 0; i < t->ndim; i++)
+		if (local.shape[i] &&
+		    (offset[i] > t->shape[i] || local.shape[i] > t->shape[i] - offset[i]))
 			return ckpt_fail(j->err, CKPT_E_FORMAT,
 					 "a shard reaches out of its tensor");
-	}
-	block.offset = copy_dims(j, offset, t->ndim);
-	block.shape = local.shape;
-	block.stride = local.stride;
-	block.first = local.offset;
-	return block.offset ? add_block(j, b, &block, t->ndim) : ckpt_fail_nomem(j->err);
+	return ckpt_joined_add(joined, rank, &local, &bytes, NULL, offset, local.shape, j->err);
 }
 
 /* The state of a ShardedTensor begins with the list of its local shards. */
-static int add_sharded(struct joiner *j, struct blocks *b, uint32_t rank,
+static int add_sharded(struct joiner *j, struct ckpt_joined *joined, uint32_t rank,
 		       const struct ckpt_tensor *t)
 {
 	const struct ckpt_model *m = j->held->models[rank];
@@ -351,137 +219,8 @@ static int add_sharded(struct joiner *j, struct blocks *b, uint32_t rank,
 	if (!list || list->kind != CKPT_LIST)
 		return ckpt_fail(j->err, CKPT_E_FORMAT, "has no list of shards");
 	for (uint32_t i = 0; rc == 0 && i < list->u.seq.count; i++)
-		rc = add_shard(j, b, rank, t, list->u.seq.items[i]);
+		rc = add_shard(j, joined, rank, t, list->u.seq.items[i]);
 	return rc;
-}
-
-/* ---- new values ---- */
-
-static const struct ckpt_value *int_value(struct joiner *j, uint64_t n)
-{
-	struct ckpt_value *v = ckpt_model_new_value(j->to, CKPT_INT);
-
-	if (v)
-		v->u.integer = (int64_t)n;
-	return v;
-}
-
-static const struct ckpt_value *tuple_value(struct joiner *j, const struct ckpt_value *const *items,
-					    uint32_t count)
-{
-	struct ckpt_value *v = ckpt_model_new_value(j->to, CKPT_TUPLE);
-
-	for (uint32_t i = 0; i < count; i++)
-		if (!items[i])
-			return NULL;
-	return v && ckpt_seq_add_many(j->to->arena, &v->u.seq, items, count) ? v : NULL;
-}
-
-static const struct ckpt_value *dims_value(struct joiner *j, const uint64_t *dims, uint32_t ndim)
-{
-	const struct ckpt_value *items[CKPT_MOST_DIMS];
-
-	for (uint32_t i = 0; i < ndim; i++)
-		items[i] = int_value(j, dims[i]);
-	return tuple_value(j, items, ndim);
-}
-
-static const struct ckpt_value *global_value(struct joiner *j, const char *module, const char *name)
-{
-	struct ckpt_value *v = ckpt_model_new_value(j->to, CKPT_GLOBAL);
-	struct ckpt_global *g = ckpt_arena_calloc(j->to->arena, 1, sizeof(*g));
-
-	if (!v || !g)
-		return NULL;
-	*g = (struct ckpt_global){ module, name, (uint32_t)strlen(module), (uint32_t)strlen(name) };
-	v->u.global = g;
-	return v;
-}
-
-/* A storage of its own, whose bytes MADE describes. -1: no memory. */
-static int64_t new_storage(struct joiner *j, const struct ckpt_tensor *t, const char *location,
-			   const struct ckpt_recipe *made)
-{
-	struct ckpt_storage *grown =
-		realloc(j->to->storages, (j->to->storage_count + (size_t)1) * sizeof(*grown));
-	struct ckpt_recipe *kept = ckpt_arena_alloc(j->to->arena, sizeof(*kept));
-	const char *key = ckpt_model_new_key(j->to, 'r');
-
-	if (grown)
-		j->to->storages = grown;
-	if (!grown || !kept || !key)
-		return -1;
-	*kept = *made;
-	grown[j->to->storage_count] =
-		(struct ckpt_storage){ .key = key,
-				       .dtype = t->dtype,
-				       .numel = made->len / ckpt_dtype_size(t->dtype),
-				       .nbytes = made->len,
-				       .location = location,
-				       .made = kept };
-	return j->to->storage_count++;
-}
-
-static const struct ckpt_value *storage_value(struct joiner *j, const struct ckpt_tensor *t,
-					      const char *location, int64_t storage)
-{
-	const struct ckpt_storage *s = &j->to->storages[storage];
-	const char *class = ckpt_dtype_storage_class(t->dtype);
-	struct ckpt_value *v = ckpt_model_new_value(j->to, CKPT_PERSID);
-	const struct ckpt_value *items[5] = {
-		ckpt_model_new_str(j->to, "storage", 7),
-		*class ? global_value(j, "torch", class)
-		       : global_value(j, "torch.storage", "UntypedStorage"),
-		ckpt_model_new_str(j->to, s->key, strlen(s->key)),
-		ckpt_model_new_str(j->to, location, strlen(location)),
-		int_value(j, *class ? s->numel : s->nbytes),
-	};
-
-	if (!v)
-		return NULL;
-	v->u.persid.pid = tuple_value(j, items, 5);
-	v->u.persid.meaning = (uint64_t)storage + 1;
-	return v->u.persid.pid ? v : NULL;
-}
-
-/* A plain tensor with the identity of the one that it stands for. */
-static int replace(struct joiner *j, const struct ckpt_tensor *t, const char *location,
-		   const struct ckpt_recipe *made)
-{
-	bool typed = *ckpt_dtype_storage_class(t->dtype);
-	uint64_t stride[CKPT_MOST_DIMS], step = 1;
-	struct ckpt_value *v = ckpt_arena_calloc(j->to->arena, 1, sizeof(*v));
-	struct ckpt_call *call = ckpt_arena_calloc(j->to->arena, 1, sizeof(*call)),
-			 *hooks = ckpt_arena_calloc(j->to->arena, 1, sizeof(*hooks));
-	struct ckpt_value *dict = ckpt_model_new_value(j->to, CKPT_CALL);
-	const struct ckpt_value *items[7] = { NULL };
-	int64_t storage = new_storage(j, t, location, made);
-
-	if (!v || !call || !hooks || !dict || storage < 0)
-		return ckpt_fail_nomem(j->err);
-	for (uint32_t i = t->ndim; i-- > 0; step *= t->shape[i] ? t->shape[i] : 1)
-		stride[i] = step;
-	*hooks = (struct ckpt_call){ .func = global_value(j, "collections", "OrderedDict"),
-				     .args = &ckpt_value_empty_tuple };
-	dict->u.call = hooks;
-	items[0] = storage_value(j, t, location, storage);
-	items[1] = int_value(j, 0);
-	items[2] = dims_value(j, t->shape, t->ndim);
-	items[3] = dims_value(j, stride, t->ndim);
-	items[4] = t->requires_grad ? &ckpt_value_true : &ckpt_value_false;
-	items[5] = dict;
-	items[6] = global_value(j, "torch", ckpt_dtype_name(t->dtype));
-	*call = (struct ckpt_call){
-		.func = global_value(j, "torch._utils",
-				     typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3"),
-		.args = tuple_value(j, items, typed ? 6 : 7),
-	};
-	if (!call->func || !call->args || !hooks->func)
-		return ckpt_fail_nomem(j->err);
-	*v = *t->value;
-	v->kind = CKPT_CALL;
-	v->u.call = call;
-	return ckpt_model_replace(j->to, v, j->err);
 }
 
 /* ---- joining ---- */
@@ -508,11 +247,25 @@ static const char *location_of(struct joiner *j, const struct ckpt_tensor *t)
 	return t->device;
 }
 
+static int make_whole(struct joiner *j, const struct ckpt_joined *joined,
+		      const struct ckpt_tensor *t)
+{
+	struct ckpt_recipe made;
+	uint32_t storage;
+	int rc = ckpt_joined_bytes(joined, t->shape, t->dtype, &made, j->err);
+
+	if (rc < 0)
+		return fail_tensor(j, t, NULL, rc);
+	rc = ckpt_joined_store(j->to, t->dtype, location_of(j, t), &made, &storage, j->err);
+	if (rc == 0)
+		rc = ckpt_joined_replace(j->to, t, t->shape, t->ndim, storage, j->err);
+	return rc;
+}
+
 static int join_tensor(struct joiner *j, const struct ckpt_tensor *t)
 {
-	static const uint64_t zeros[CKPT_MOST_DIMS];
-	struct blocks b = { 0 };
-	struct ckpt_recipe made;
+	struct ckpt_joined joined =
+		ckpt_joined_of(j->to, (const char *const *)j->held->names, t->ndim);
 	bool sharded = t->class_name && !strcmp(t->class_name, "ShardedTensor");
 	int rc = 0;
 
@@ -528,19 +281,14 @@ static int join_tensor(struct joiner *j, const struct ckpt_tensor *t)
 		else if (of->kind != CKPT_KIND_WRAPPER || !same_dims(t, of))
 			rc = ckpt_fail(j->err, CKPT_E_FORMAT, "is of another shape or dtype");
 		else
-			rc = sharded ? add_sharded(j, &b, r, of) : add_dtensor(j, &b, r, of);
+			rc = sharded ? add_sharded(j, &joined, r, of)
+				     : add_dtensor(j, &joined, r, of);
 		if (rc < 0)
-			fail_tensor(j, t, r, rc);
-	}
-	if (rc == 0) {
-		rc = ckpt_assemble(b.items, b.count, t->ndim, zeros, t->shape,
-				   ckpt_dtype_size(t->dtype), j->to->arena, &made, j->err);
-		if (rc < 0)
-			fail_tensor(j, t, j->held->count, rc);
+			fail_tensor(j, t, j->held->names[r], rc);
 	}
 	if (rc == 0)
-		rc = replace(j, t, location_of(j, t), &made);
-	free(b.items);
+		rc = make_whole(j, &joined, t);
+	ckpt_joined_clear(&joined);
 	return rc;
 }
 
@@ -553,7 +301,7 @@ static int check_replica(struct joiner *j, const struct ckpt_tensor *t)
 			ckpt_fail(j->err, CKPT_E_FORMAT,
 				  of ? "is of another shape or dtype than rank 0's"
 				     : "is not there, rank 0 has it");
-			return fail_tensor(j, t, r, CKPT_E_FORMAT);
+			return fail_tensor(j, t, j->held->names[r], CKPT_E_FORMAT);
 		}
 	}
 	return 0;
@@ -645,7 +393,8 @@ static int open_all(const char *path, const struct ckpt_listing *l, const char *
 		held->count =
 			world_size(stem) < MOST_RANKS ? (uint32_t)world_size(stem) : MOST_RANKS;
 	held->models = calloc(held->count, sizeof(struct ckpt_model *));
-	if (!held->models)
+	held->names = calloc(held->count, sizeof(char *));
+	if (!held->models || !held->names)
 		return ckpt_fail_nomem(err);
 	if (found != held->count)
 		return ckpt_fail(err, CKPT_E_FORMAT,
@@ -655,9 +404,12 @@ static int open_all(const char *path, const struct ckpt_listing *l, const char *
 	for (size_t i = 0; rc == 0 && i < l->count; i++) {
 		int64_t rank = rank_of(l->items[i].name, &stem_len, &digits);
 
-		if (rank >= 0 && stem_len == len && !strncmp(l->items[i].name, stem, len) &&
-		    !held->models[rank])
-			rc = open_rank(path, l->items[i].name, &held->models[rank], err);
+		if (rank < 0 || stem_len != len || strncmp(l->items[i].name, stem, len) != 0 ||
+		    held->models[rank])
+			continue;
+		held->names[rank] = strdup(l->items[i].name);
+		rc = held->names[rank] ? open_rank(path, l->items[i].name, &held->models[rank], err)
+				       : ckpt_fail_nomem(err);
 	}
 	return rc;
 }

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/joined.h"
+
+#include "model/plain_values.h"
+#include "model/state_dict.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ckpt_joined ckpt_joined_of(struct ckpt_model *to, const char *const *files, uint32_t ndim)
+{
+	return (struct ckpt_joined){ .to = to, .files = files, .ndim = ndim };
+}
+
+void ckpt_joined_clear(struct ckpt_joined *j)
+{
+	free(j->blocks);
+	free(j->chunks);
+	ckpt_strmap_clear(&j->places);
+}
+
+/* ---- the parts of ranks ---- */
+
+int ckpt_joined_local(const struct ckpt_model *model, const struct ckpt_value *value,
+		      struct ckpt_arena *arena, struct ckpt_tensor *t, struct ckpt_recipe *bytes,
+		      struct ckpt_error *err)
+{
+	const struct ckpt_storage *s;
+	int rc = value ? ckpt_tensor_parse(model, ckpt_model_now(model, value), arena, t, err) : 0;
+
+	if (rc < 0)
+		return rc;
+	if (rc == 0 || t->kind != CKPT_KIND_STRIDED || t->storage < 0 ||
+	    ckpt_dtype_packed(t->dtype) > 1)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "its local part is no plain tensor");
+	if (t->is_neg || t->is_conj)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "its local part is negated or conjugated when it is loaded");
+	s = &model->storages[t->storage];
+	rc = ckpt_model_storage_bytes(model, s, bytes, err);
+	if (!s->made) {
+		bytes->has_crc = s->has_crc;
+		bytes->crc32 = s->crc32;
+	}
+	return rc;
+}
+
+const struct ckpt_value *ckpt_joined_spec(const struct ckpt_model *m, const struct ckpt_tensor *t)
+{
+	const struct ckpt_value *args = t->value->kind == CKPT_CALL
+						? ckpt_model_now(m, t->value->u.call->args)
+						: NULL,
+				*state, *found = NULL;
+
+	if (!args || args->kind != CKPT_TUPLE || args->u.seq.count < 4)
+		return NULL;
+	state = ckpt_model_now(m, args->u.seq.items[3]);
+	if (state->kind == CKPT_DICT)
+		return ckpt_attribute_find(m, state, "_spec");
+	for (uint32_t i = 0; state->kind == CKPT_TUPLE && !found && i < state->u.seq.count; i++) {
+		const struct ckpt_value *half = ckpt_model_now(m, state->u.seq.items[i]);
+
+		if (half->kind == CKPT_DICT)
+			found = ckpt_attribute_find(m, half, "_spec");
+	}
+	return found;
+}
+
+/* ---- blocks ---- */
+
+static bool grow(struct ckpt_joined *j)
+{
+	uint32_t cap = j->cap ? j->cap * 2 : 16;
+	void *blocks, *chunks;
+
+	if (j->count < j->cap)
+		return true;
+	blocks = realloc(j->blocks, cap * sizeof(*j->blocks));
+	if (blocks)
+		j->blocks = blocks;
+	chunks = realloc(j->chunks, cap * sizeof(*j->chunks));
+	if (chunks)
+		j->chunks = chunks;
+	if (blocks && chunks)
+		j->cap = cap;
+	return blocks && chunks;
+}
+
+static bool is_empty(const uint64_t *shape, uint32_t ndim)
+{
+	for (uint32_t i = 0; i < ndim; i++)
+		if (!shape[i])
+			return true;
+	return false;
+}
+
+int ckpt_joined_add(struct ckpt_joined *j, uint32_t file, const struct ckpt_tensor *local,
+		    const struct ckpt_recipe *bytes, const uint64_t *local_offset,
+		    const uint64_t *offset, const uint64_t *shape, struct ckpt_error *err)
+{
+	size_t size = j->ndim * sizeof(*shape);
+	struct ckpt_block block = { .bytes = *bytes,
+				    .stride = local->stride,
+				    .first = local->offset };
+	uint64_t *box;
+	bool there;
+
+	if (is_empty(shape, j->ndim))
+		return 0;
+	box = ckpt_arena_calloc(j->to->arena, 2 * (uint64_t)j->ndim + 1, sizeof(*box));
+	if (!box || !grow(j))
+		return ckpt_fail_nomem(err);
+	if (size) {
+		memcpy(box, offset, size);
+		memcpy(box + j->ndim, shape, size);
+	}
+	if (!ckpt_strmap_insert(&j->places, (char *)box, 2 * size, 0, &there))
+		return ckpt_fail_nomem(err);
+	if (there) /* a replica */
+		return 0;
+	for (uint32_t i = 0; local_offset && i < j->ndim; i++)
+		block.first += local_offset[i] * local->stride[i];
+	block.offset = box;
+	block.shape = box + j->ndim;
+	j->chunks[j->count] = (struct ckpt_dcp_chunk){ .offset = block.offset,
+						       .shape = block.shape,
+						       .file = file };
+	j->blocks[j->count++] = block;
+	return 0;
+}
+
+static bool has_shape(const struct ckpt_tensor *local, const struct ckpt_mesh_extent *extents,
+		      uint32_t ndim)
+{
+	bool same = local->ndim == ndim;
+
+	for (uint32_t i = 0; same && i < ndim; i++)
+		same = local->shape[i] == ckpt_extent_len(&extents[i]);
+	return same;
+}
+
+/* The next choice of one stretch per dimension; false: that was the last. */
+static bool advance(uint32_t *at, const struct ckpt_mesh_extent *extents, uint32_t ndim)
+{
+	for (uint32_t i = ndim; i-- > 0; at[i] = 0)
+		if (++at[i] < extents[i].count)
+			return true;
+	return false;
+}
+
+int ckpt_joined_add_extents(struct ckpt_joined *j, uint32_t file, const struct ckpt_tensor *local,
+			    const struct ckpt_recipe *bytes, const struct ckpt_mesh_extent *extents,
+			    struct ckpt_error *err)
+{
+	uint32_t at[CKPT_MOST_DIMS] = { 0 };
+	int rc = 0;
+
+	if (!has_shape(local, extents, j->ndim))
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"its local part is of another shape than its place in the mesh has: is the "
+			"file's number not the rank's?");
+	if (is_empty(local->shape, j->ndim))
+		return 0;
+	do {
+		uint64_t inside[CKPT_MOST_DIMS], offset[CKPT_MOST_DIMS], shape[CKPT_MOST_DIMS];
+
+		for (uint32_t i = 0; i < j->ndim; i++) {
+			inside[i] = 0;
+			for (uint32_t k = 0; k < at[i]; k++)
+				inside[i] += extents[i].len[k];
+			offset[i] = extents[i].start[at[i]];
+			shape[i] = extents[i].len[at[i]];
+		}
+		rc = ckpt_joined_add(j, file, local, bytes, inside, offset, shape, err);
+	} while (rc == 0 && advance(at, extents, j->ndim));
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+static int check_volume(const uint64_t *shape, uint32_t ndim, enum ckpt_dtype dtype,
+			struct ckpt_error *err)
+{
+	uint64_t n = ckpt_dtype_size(dtype);
+
+	for (uint32_t i = 0; !is_empty(shape, ndim) && i < ndim; i++)
+		if (__builtin_mul_overflow(n, shape[i], &n) || n > INT64_MAX)
+			return ckpt_fail(err, CKPT_E_FORMAT, "more bytes than any file holds");
+	return 0;
+}
+
+int ckpt_joined_bytes(const struct ckpt_joined *j, const uint64_t *shape, enum ckpt_dtype dtype,
+		      struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	static const uint64_t zeros[CKPT_MOST_DIMS];
+	const struct ckpt_dcp_index index = { .chunks = j->chunks,
+					      .chunk_count = j->count,
+					      .files = (const char **)j->files };
+	const struct ckpt_dcp_entry whole = { .is_tensor = true,
+					      .dtype = dtype,
+					      .ndim = j->ndim,
+					      .shape = shape,
+					      .chunk_count = j->count };
+	int rc = check_volume(shape, j->ndim, dtype, err);
+
+	if (rc == 0)
+		rc = ckpt_dcp_check_cover(&index, &whole, err);
+	if (rc < 0)
+		return rc;
+	return ckpt_assemble(j->blocks, j->count, j->ndim, zeros, shape, ckpt_dtype_size(dtype),
+			     j->to->arena, out, err);
+}
+
+int ckpt_joined_store(struct ckpt_model *to, enum ckpt_dtype dtype, const char *location,
+		      const struct ckpt_recipe *made, uint32_t *storage, struct ckpt_error *err)
+{
+	struct ckpt_storage *grown =
+		realloc(to->storages, (to->storage_count + (size_t)1) * sizeof(*grown));
+	struct ckpt_recipe *kept = ckpt_arena_alloc(to->arena, sizeof(*kept));
+	const char *key = ckpt_model_new_key(to, 'r');
+
+	if (grown)
+		to->storages = grown;
+	if (!grown || !kept || !key)
+		return ckpt_fail_nomem(err);
+	*kept = *made;
+	*storage = to->storage_count++;
+	grown[*storage] = (struct ckpt_storage){ .key = key,
+						 .dtype = dtype,
+						 .numel = made->len / ckpt_dtype_size(dtype),
+						 .nbytes = made->len,
+						 .location = location,
+						 .made = kept };
+	return 0;
+}
+
+static const struct ckpt_value *storage_value(struct ckpt_model *to, uint32_t storage)
+{
+	const struct ckpt_storage *s = &to->storages[storage];
+	const char *class = ckpt_dtype_storage_class(s->dtype);
+	struct ckpt_value *v = ckpt_model_new_value(to, CKPT_PERSID);
+	const struct ckpt_value *items[5] = {
+		ckpt_model_new_str(to, "storage", 7),
+		*class ? ckpt_plain_global(to, "torch", class)
+		       : ckpt_plain_global(to, "torch.storage", "UntypedStorage"),
+		ckpt_model_new_str(to, s->key, strlen(s->key)),
+		ckpt_model_new_str(to, s->location, strlen(s->location)),
+		ckpt_plain_int(to, (int64_t)(*class ? s->numel : s->nbytes)),
+	};
+
+	if (!v)
+		return NULL;
+	v->u.persid.pid = ckpt_plain_seq(to, CKPT_TUPLE, items, 5);
+	v->u.persid.meaning = (uint64_t)storage + 1;
+	return v->u.persid.pid ? v : NULL;
+}
+
+static const struct ckpt_value *dims_value(struct ckpt_model *to, const uint64_t *dims,
+					   uint32_t ndim)
+{
+	const struct ckpt_value *items[CKPT_MOST_DIMS];
+
+	for (uint32_t i = 0; i < ndim; i++)
+		items[i] = ckpt_plain_int(to, (int64_t)dims[i]);
+	return ckpt_plain_seq(to, CKPT_TUPLE, items, ndim);
+}
+
+int ckpt_joined_replace(struct ckpt_model *to, const struct ckpt_tensor *t, const uint64_t *shape,
+			uint32_t ndim, uint32_t storage, struct ckpt_error *err)
+{
+	enum ckpt_dtype dtype = to->storages[storage].dtype;
+	bool typed = *ckpt_dtype_storage_class(dtype);
+	uint64_t stride[CKPT_MOST_DIMS], step = 1;
+	const struct ckpt_value *items[7];
+	struct ckpt_value *made, *v = ckpt_arena_calloc(to->arena, 1, sizeof(*v));
+
+	for (uint32_t i = ndim; i-- > 0; step *= shape[i] ? shape[i] : 1)
+		stride[i] = step;
+	items[0] = storage_value(to, storage);
+	items[1] = ckpt_plain_int(to, 0);
+	items[2] = dims_value(to, shape, ndim);
+	items[3] = dims_value(to, stride, ndim);
+	items[4] = t->requires_grad ? &ckpt_value_true : &ckpt_value_false;
+	items[5] = ckpt_plain_call(to, "collections", "OrderedDict", NULL, 0);
+	items[6] = typed ? NULL : ckpt_plain_global(to, "torch", ckpt_dtype_name(dtype));
+	made = ckpt_plain_call(to, "torch._utils",
+			       typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3", items,
+			       typed ? 6 : 7);
+	if (!v || !made)
+		return ckpt_fail_nomem(err);
+	*v = *t->value; /* the identity of what it stands for */
+	v->kind = CKPT_CALL;
+	v->u.call = made->u.call;
+	return ckpt_model_replace(to, v, err);
+}
