@@ -43,7 +43,9 @@ const struct command cmd_merge = {
 		"--int-keys undoes that for the state of optimizers, which are looked up by number.\n"
 		"\n"
 		"Files that every rank saved for itself (model_world_size_8_rank_0.pt) are merged, too: their DTensors\n"
-		"and ShardedTensors are put together, everything else is taken from rank 0.\n",
+		"and ShardedTensors are put together, everything else is taken from rank 0. Of a directory of\n"
+		"torch_checkpointing (metadata.pkl) OUT holds {item: value}: what ranks have of a tensor is put\n"
+		"together, what only some ranks have is added, and of other values the lowest rank's is taken.\n",
 	.examples = "  ckpt merge checkpoint-1000/ model.pt --only model\n"
 		    "  ckpt merge step-500/ all.pt --int-keys\n",
 	.opts = opts,

@@ -133,7 +133,7 @@ CKPT_API int ckpt_find(const struct ckpt_model *model, const char *name,
 
 struct ckpt_file_info {
 	size_t size;
-	const char *format;	  /* "torch zip", "DCP directory" */
+	const char *format;	  /* "torch zip", "DCP directory", "torch_checkpointing directory" */
 	const char *writer;	  /* which torch writes such records: "torch 2.7 or later" */
 	const char *profile;	  /* the same as ckpt_save() takes it: "2.7" */
 	const char *archive_name; /* the folder inside of the zip */

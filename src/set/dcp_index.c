@@ -456,9 +456,8 @@ void ckpt_dcp_index_clear(struct ckpt_dcp_index *x)
 	*x = (struct ckpt_dcp_index){ 0 };
 }
 
-int ckpt_dcp_index_load(const struct ckpt_source *source, uint8_t **bytes,
-			struct ckpt_pickle *pickle, struct ckpt_dcp_index *out,
-			struct ckpt_error *err)
+int ckpt_dcp_pickle_load(const struct ckpt_source *source, uint8_t **bytes,
+			 struct ckpt_pickle *pickle, struct ckpt_error *err)
 {
 	uint64_t size = ckpt_source_size(source);
 	int rc = 0;
@@ -474,6 +473,15 @@ int ckpt_dcp_index_load(const struct ckpt_source *source, uint8_t **bytes,
 	if (rc == 0)
 		rc = ckpt_pickle_decode(*bytes, (size_t)size, BUDGET_BASE + BUDGET_PER_BYTE * size,
 					pickle, err);
+	return ckpt_error_at(err, rc, ckpt_source_path(source), NULL, CKPT_NO_OFFSET);
+}
+
+int ckpt_dcp_index_load(const struct ckpt_source *source, uint8_t **bytes,
+			struct ckpt_pickle *pickle, struct ckpt_dcp_index *out,
+			struct ckpt_error *err)
+{
+	int rc = ckpt_dcp_pickle_load(source, bytes, pickle, err);
+
 	if (rc == 0)
 		rc = ckpt_dcp_index_read(pickle, out, err);
 	return ckpt_error_at(err, rc, ckpt_source_path(source), NULL, CKPT_NO_OFFSET);

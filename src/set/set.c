@@ -5,6 +5,7 @@
 #include "set/dcp.h"
 #include "set/listing.h"
 #include "set/ranks.h"
+#include "set/tc.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -61,7 +62,6 @@ static int fail_no_index(const char *folder, const struct ckpt_listing *l, size_
 static const struct {
 	const char *pattern, *text;
 } others[] = {
-	{ "metadata.pkl", "is a directory of torch_checkpointing, which cannot be read" },
 	{ "[0-9]*.metadata", "is a checkpoint of PaddlePaddle, not of PyTorch" },
 	{ ".snapshot_metadata", "is a torchsnapshot directory, which cannot be read" },
 	{ "mp_rank_*_model_states.pt", "is a DeepSpeed checkpoint, which cannot be read yet; its "
@@ -144,6 +144,8 @@ static int open_listed(const char *path, const struct ckpt_listing *l, struct ck
 	if (data_files || ckpt_listing_find(l, ".metadata.tmp") ||
 	    ckpt_listing_count(l, "__[0-9]*.metadata", NULL))
 		return fail_no_index(path, l, data_files, err);
+	if (ckpt_listing_find(l, CKPT_TC_INDEX))
+		return ckpt_tc_open(path, l, out, err);
 	if (ckpt_ranks_find(l, stem, sizeof(stem)))
 		return ckpt_ranks_open(path, l, stem, out, err);
 	return fail_other(l, err);
@@ -191,19 +193,31 @@ static int open_item(struct ckpt_dcp *dcp, const char *name, struct ckpt_source 
 	return ckpt_dcp_chunk_source(dcp, e, &dcp->index.chunks[e->first_chunk], out, err);
 }
 
+static int open_index(const char *path, const char *name, struct ckpt_source **out,
+		      struct ckpt_error *err)
+{
+	char *index_path;
+	int rc;
+
+	if (asprintf(&index_path, "%s/%s", path, name) < 0)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_source_open(index_path, out, err);
+	free(index_path);
+	return rc;
+}
+
 int ckpt_set_open_pickle(const char *path, const char *name, struct ckpt_source **out,
 			 struct ckpt_error *err)
 {
 	struct ckpt_model *model;
-	char *index_path;
 	int rc;
 
 	*out = NULL;
 	if (!name) {
-		if (asprintf(&index_path, "%s/.metadata", path) < 0)
-			return ckpt_fail_nomem(err);
-		rc = ckpt_source_open(index_path, out, err);
-		free(index_path);
+		rc = open_index(path, ".metadata", out, err);
+		/* torch_checkpointing's; if there is neither, the first is what is missing */
+		if (rc < 0 && open_index(path, CKPT_TC_INDEX, out, NULL) == 0)
+			rc = 0;
 		return rc;
 	}
 	rc = ckpt_set_open(path, &model, err);

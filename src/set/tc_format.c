@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/tc.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SHOWN = 120, NOTE = 700 };
+
+static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
+{
+	const struct ckpt_tc *tc = model->doc->container;
+
+	out->format = "torch_checkpointing directory";
+	out->writer = strcmp(tc->index.version, "1.0") ? "torch_checkpointing (metadata 2.0)"
+						       : "torch_checkpointing (metadata 1.0)";
+	out->profile = "";
+	out->archive_name = "";
+	out->byteorder = "";
+	ckpt_document_disk_bytes(model->doc, &out->file_nbytes);
+	out->record_count = tc->index.item_count;
+	out->pickle_nbytes = ckpt_source_size(model->doc->source);
+	out->file_count = tc->index.file_count;
+}
+
+/* Files that the metadata do not name and whose names say nothing. */
+static int tell_others(const struct ckpt_tc *tc, void (*note)(void *ctx, const char *text),
+		       void *ctx, struct ckpt_error *err)
+{
+	struct ckpt_listing l;
+	const char *first = NULL;
+	char shown[SHOWN], text[NOTE];
+	size_t count = 0;
+	int rc = ckpt_listing_read(tc->path, &l, err);
+
+	for (size_t i = 0; rc == 0 && i < l.count; i++) {
+		const char *name = l.items[i].name;
+
+		if (l.items[i].is_folder || !strcmp(name, CKPT_TC_INDEX) ||
+		    ckpt_strmap_find(&tc->index.file_by_name, name, strlen(name)))
+			continue;
+		if (!count++)
+			first = name;
+	}
+	if (count) {
+		snprintf(text, sizeof(text),
+			 "%zu file%s left out, which the metadata do not name and which are not "
+			 "called <item>_<rank>.pt: '%s'%s",
+			 count, count == 1 ? " is" : "s are",
+			 ckpt_escape(shown, sizeof(shown), first, strlen(first)),
+			 count == 1 ? "" : " ...");
+		note(ctx, text);
+	}
+	if (rc == 0)
+		ckpt_listing_clear(&l);
+	return rc;
+}
+
+int ckpt_tc_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+		       void *ctx, struct ckpt_error *err)
+{
+	const struct ckpt_tc *tc = model->doc->container;
+	char text[NOTE];
+
+	if (tc->absent) {
+		snprintf(text, sizeof(text), "%s; other ranks have all of it%s", tc->first_absent,
+			 tc->absent > 1 ? ", and so with others" : "");
+		note(ctx, text);
+	}
+	if (tc->differing) {
+		snprintf(
+			text, sizeof(text),
+			"%u tensor%s that every rank has in full differ%s from rank to rank: '%s'%s; "
+			"the lowest rank's is taken",
+			tc->differing, tc->differing == 1 ? "" : "s", tc->differing == 1 ? "s" : "",
+			tc->first_differing, tc->differing == 1 ? "" : " ...");
+		note(ctx, text);
+	}
+	if (tc->index.left_out) {
+		snprintf(text, sizeof(text),
+			 "item '%s' is left out: it is not stored as torch.save does",
+			 tc->index.left_out);
+		note(ctx, text);
+	}
+	return tell_others(tc, note, ctx, err);
+}
+
+/* There is no writing of such directories: what is made of one is one file. */
+static int save(const struct ckpt_model *model, const char *path,
+		const struct ckpt_save_options *options, struct ckpt_save_report *report,
+		struct ckpt_error *err)
+{
+	return ckpt_torch_zip_save(model, path, options, report, err);
+}
+
+static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
+			 struct ckpt_save_report *report, struct ckpt_error *err)
+{
+	(void)model;
+	(void)options;
+	(void)report;
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+			 "is made of several files, none of which could take its place: name an "
+			 "output");
+}
+
+const struct ckpt_format ckpt_format_tc = {
+	.name = "torch_checkpointing directory",
+	.notes = ckpt_tc_tell_state,
+	.save = save,
+	.save_in_place = save_in_place,
+	.describe = describe,
+};

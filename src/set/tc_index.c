@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/tc_index.h"
+
+#include "base/text.h"
+#include "model/walk.h"
+#include "set/dcp_values.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_RANKS = 65536, MOST_NAME = 200, BUDGET_PER_BYTE = 96, SHOWN = 120 };
+static const uint64_t BUDGET_BASE = 64 << 20;
+
+struct reader {
+	struct ckpt_tc_index *index;
+	struct ckpt_error *err;
+};
+
+const struct ckpt_value *ckpt_tc_field(const struct ckpt_value *v, const char *name)
+{
+	return v && v->kind == CKPT_DICT ? ckpt_dcp_field(v, name) : NULL;
+}
+
+static int fail_item(struct reader *r, uint32_t item, int rc)
+{
+	struct ckpt_error inner;
+
+	if (!r->err || rc == CKPT_E_NOMEM)
+		return rc;
+	inner = *r->err;
+	ckpt_fail(r->err, rc, "item '%s': %s", r->index->items[item].name, inner.text);
+	r->err->offset = inner.offset;
+	return rc;
+}
+
+/* ---- tables that grow ---- */
+
+static void *grow(void *items, uint32_t count, uint32_t *cap, size_t size)
+{
+	void *grown = items;
+
+	if (count == *cap) {
+		uint32_t wider = *cap ? *cap * 2 : 32;
+
+		grown = realloc(items, wider * size);
+		if (grown)
+			*cap = wider;
+	}
+	return grown;
+}
+
+/* torch_checkpointing takes no others: they are parts of file names. */
+static bool is_item_name(const char *name, uint64_t len)
+{
+	for (uint64_t i = 0; i < len; i++)
+		if (!isalnum((unsigned char)name[i]) && name[i] != '_' && name[i] != '-')
+			return false;
+	return len && len <= MOST_NAME;
+}
+
+static int find_item(struct reader *r, const char *name, uint64_t len, uint32_t *out)
+{
+	struct ckpt_tc_index *x = r->index;
+	char shown[SHOWN];
+	uint64_t *slot;
+	bool there;
+	void *items;
+
+	if (!is_item_name(name, len))
+		return ckpt_fail(r->err, CKPT_E_FORMAT, "'%s' is no name of an item",
+				 ckpt_escape(shown, sizeof(shown), name, len));
+	slot = ckpt_strmap_find(&x->item_by_name, name, len);
+	if (slot) {
+		*out = (uint32_t)*slot;
+		return 0;
+	}
+	items = grow(x->items, x->item_count, &x->item_cap, sizeof(*x->items));
+	if (!items)
+		return ckpt_fail_nomem(r->err);
+	x->items = items;
+	x->items[x->item_count] =
+		(struct ckpt_tc_item){ .name = ckpt_arena_copy(x->arena, name, len) };
+	if (!x->items[x->item_count].name)
+		return ckpt_arena_fail(x->arena, r->err);
+	if (!ckpt_strmap_insert(&x->item_by_name, x->items[x->item_count].name, len, x->item_count,
+				&there))
+		return ckpt_fail_nomem(r->err);
+	*out = x->item_count++;
+	return 0;
+}
+
+static uint64_t rank_key(uint32_t item, uint32_t rank)
+{
+	return (uint64_t)item << 32 | rank;
+}
+
+uint32_t ckpt_tc_index_file(const struct ckpt_tc_index *x, uint32_t item, uint32_t rank)
+{
+	uint64_t key = rank_key(item, rank),
+		 *slot = ckpt_strmap_find(&x->file_by_rank, (char *)&key, sizeof(key));
+
+	return slot ? (uint32_t)*slot : UINT32_MAX;
+}
+
+static int note_rank(struct reader *r, uint32_t file)
+{
+	struct ckpt_tc_index *x = r->index;
+	uint64_t *key = ckpt_arena_alloc(x->arena, sizeof(*key));
+	bool there;
+
+	if (!key)
+		return ckpt_arena_fail(x->arena, r->err);
+	*key = rank_key(x->files[file].item, x->files[file].rank);
+	if (!ckpt_strmap_insert(&x->file_by_rank, (char *)key, sizeof(*key), file, &there))
+		return ckpt_fail_nomem(r->err);
+	if (there)
+		return ckpt_fail(r->err, CKPT_E_FORMAT, "rank %" PRIu32 " has two files",
+				 x->files[file].rank);
+	return 0;
+}
+
+static int add_file(struct reader *r, uint32_t item, uint32_t rank, const char *name, uint64_t len)
+{
+	struct ckpt_tc_index *x = r->index;
+	void *files = grow(x->files, x->file_count, &x->file_cap, sizeof(*x->files));
+	char shown[SHOWN];
+	bool there;
+
+	if (!files)
+		return ckpt_fail_nomem(r->err);
+	x->files = files;
+	x->files[x->file_count] =
+		(struct ckpt_tc_file){ item, rank, ckpt_arena_copy(x->arena, name, len) };
+	if (!x->files[x->file_count].name)
+		return ckpt_arena_fail(x->arena, r->err);
+	if (!ckpt_strmap_insert(&x->file_by_name, x->files[x->file_count].name, len, x->file_count,
+				&there))
+		return ckpt_fail_nomem(r->err);
+	if (there)
+		return ckpt_fail(r->err, CKPT_E_FORMAT, "'%s' is the file of two ranks or items",
+				 ckpt_escape(shown, sizeof(shown), name, len));
+	return note_rank(r, x->file_count++);
+}
+
+/* ---- where files are ---- */
+
+/* The key of a rank: an int, or its digits. UINT64_MAX: it is none. */
+static uint64_t number_of(const struct ckpt_value *v)
+{
+	uint64_t n = 0;
+
+	if (v->kind == CKPT_INT)
+		return v->u.integer < 0 ? UINT64_MAX : (uint64_t)v->u.integer;
+	if (v->kind != CKPT_STR || !v->u.bytes.len || v->u.bytes.len > 9)
+		return UINT64_MAX;
+	for (uint64_t i = 0; i < v->u.bytes.len; i++) {
+		if (!isdigit((unsigned char)v->u.bytes.ptr[i]))
+			return UINT64_MAX;
+		n = n * 10 + (uint64_t)(v->u.bytes.ptr[i] - '0');
+	}
+	return n;
+}
+
+static int read_rank(struct reader *r, const struct ckpt_value *v, uint32_t *out)
+{
+	uint64_t rank = number_of(v);
+	struct ckpt_buf shown = { 0 };
+
+	*out = (uint32_t)rank;
+	if (rank < r->index->world_size)
+		return 0;
+	ckpt_value_repr(v, &shown);
+	ckpt_fail(r->err, CKPT_E_FORMAT, "rank %.*s of %" PRIu32, (int)shown.len,
+		  (const char *)shown.data, r->index->world_size);
+	ckpt_buf_clear(&shown);
+	return ckpt_error_at(r->err, CKPT_E_FORMAT, NULL, NULL, v->pos);
+}
+
+/* None: the file has the name that files have. */
+static int read_layout(struct reader *r, uint32_t item, uint32_t rank,
+		       const struct ckpt_value *layout)
+{
+	const struct ckpt_value *path = ckpt_tc_field(layout, "file_path"),
+				*format = ckpt_tc_field(layout, "serialization_format"),
+				*type = ckpt_tc_field(format, "type");
+	char shown[SHOWN], name[SHOWN];
+	int rc;
+
+	if (layout->kind == CKPT_NONE)
+		return 0;
+	if (!type || type->kind != CKPT_STR)
+		return ckpt_dcp_wrong(r->err, "a file_path and a serialization_format", layout);
+	if (!path || path->kind != CKPT_STR)
+		return ckpt_dcp_wrong(r->err, "a str as file_path", path);
+	rc = ckpt_dcp_check_path(path, r->err);
+	if (rc < 0)
+		return rc;
+	if (ckpt_value_is_str(type, "TorchSerialization"))
+		return add_file(r, item, rank, path->u.bytes.ptr, path->u.bytes.len);
+	if (!r->index->items[item].described) {
+		r->index->left_out = r->index->items[item].name;
+		return 0;
+	}
+	return ckpt_fail(r->err, CKPT_E_UNSUPPORTED,
+			 "rank %" PRIu32 " stored it with %s in '%s', which cannot be read; only "
+			 "what TorchSerialization stored can",
+			 rank,
+			 ckpt_escape(shown, sizeof(shown), type->u.bytes.ptr, type->u.bytes.len),
+			 ckpt_escape(name, sizeof(name), path->u.bytes.ptr, path->u.bytes.len));
+}
+
+/* ---- version 2.0: by item ---- */
+
+static int add_place(struct reader *r, uint32_t item, struct ckpt_tc_place place)
+{
+	struct ckpt_tc_index *x = r->index;
+	void *places = grow(x->places, x->place_count, &x->place_cap, sizeof(*x->places));
+
+	if (!places)
+		return ckpt_fail_nomem(r->err);
+	x->places = places;
+	place.item = item;
+	x->places[x->place_count++] = place;
+	x->items[item].described = true;
+	return 0;
+}
+
+static int read_place(struct reader *r, const struct ckpt_value *text,
+		      const struct ckpt_value *groups, struct ckpt_tc_place *out)
+{
+	*out = (struct ckpt_tc_place){ .text = text, .groups = groups };
+	if (text->kind != CKPT_STR)
+		return ckpt_dcp_wrong(r->err, "a path in JSON", text);
+	if (groups->kind != CKPT_LIST && groups->kind != CKPT_TUPLE)
+		return ckpt_dcp_wrong(r->err, "a list of groups of ranks", groups);
+	return ckpt_tc_path_parse(text, r->index->arena, &out->steps, &out->step_count, r->err);
+}
+
+static int read_item(struct reader *r, uint32_t item, const struct ckpt_value *value)
+{
+	const struct ckpt_value *places = ckpt_tc_field(value, "nested_path_to_metadata"),
+				*layouts = ckpt_tc_field(value, "rank_to_layout_info");
+	int rc = 0;
+
+	if (!places || places->kind != CKPT_DICT)
+		return ckpt_dcp_wrong(r->err, "a dict as nested_path_to_metadata", places);
+	if (!layouts || layouts->kind != CKPT_DICT)
+		return ckpt_dcp_wrong(r->err, "a dict as rank_to_layout_info", layouts);
+	for (uint32_t i = 0; rc == 0 && i + 1 < places->u.seq.count; i += 2) {
+		struct ckpt_tc_place place;
+
+		rc = read_place(r, places->u.seq.items[i], places->u.seq.items[i + 1], &place);
+		if (rc == 0)
+			rc = add_place(r, item, place);
+	}
+	for (uint32_t i = 0; rc == 0 && i + 1 < layouts->u.seq.count; i += 2) {
+		uint32_t rank;
+
+		rc = read_rank(r, layouts->u.seq.items[i], &rank);
+		if (rc == 0)
+			rc = read_layout(r, item, rank, layouts->u.seq.items[i + 1]);
+	}
+	return rc;
+}
+
+static int read_items(struct reader *r, const struct ckpt_value *dict)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i + 1 < dict->u.seq.count; i += 2) {
+		const struct ckpt_value *name = dict->u.seq.items[i];
+		uint32_t item;
+
+		if (name->kind != CKPT_STR)
+			return ckpt_dcp_wrong(r->err, "the name of an item", name);
+		rc = find_item(r, name->u.bytes.ptr, name->u.bytes.len, &item);
+		if (rc < 0)
+			return rc;
+		rc = read_item(r, item, dict->u.seq.items[i + 1]);
+		if (rc < 0)
+			fail_item(r, item, rc);
+	}
+	return rc;
+}
+
+/* ---- version 1.0: by path, which begins with the item ---- */
+
+static int read_flat_places(struct reader *r, const struct ckpt_value *dict)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i + 1 < dict->u.seq.count; i += 2) {
+		struct ckpt_tc_place place;
+		uint32_t item;
+
+		rc = read_place(r, dict->u.seq.items[i], dict->u.seq.items[i + 1], &place);
+		if (rc == 0 && (!place.step_count || !place.steps->key))
+			rc = ckpt_fail(r->err, CKPT_E_FORMAT,
+				       "a path does not begin with the name of an item");
+		if (rc == 0)
+			rc = find_item(r, place.steps->key, place.steps->len, &item);
+		if (rc < 0)
+			return rc;
+		place.steps++;
+		place.step_count--;
+		rc = add_place(r, item, place);
+	}
+	return rc;
+}
+
+static int read_layouts_of_rank(struct reader *r, uint32_t rank, const struct ckpt_value *dict)
+{
+	int rc = 0;
+
+	if (dict->kind != CKPT_DICT)
+		return ckpt_dcp_wrong(r->err, "a dict of items", dict);
+	for (uint32_t i = 0; rc == 0 && i + 1 < dict->u.seq.count; i += 2) {
+		const struct ckpt_value *name = dict->u.seq.items[i];
+		uint32_t item;
+
+		if (name->kind != CKPT_STR)
+			return ckpt_dcp_wrong(r->err, "the name of an item", name);
+		rc = find_item(r, name->u.bytes.ptr, name->u.bytes.len, &item);
+		if (rc < 0)
+			return rc;
+		rc = read_layout(r, item, rank, dict->u.seq.items[i + 1]);
+		if (rc < 0)
+			fail_item(r, item, rc);
+	}
+	return rc;
+}
+
+static int read_flat_layouts(struct reader *r, const struct ckpt_value *dict)
+{
+	int rc = 0;
+
+	if (!dict || dict->kind != CKPT_DICT)
+		return ckpt_dcp_wrong(r->err, "a dict as rank_to_layout_info_mappings", dict);
+	for (uint32_t i = 0; rc == 0 && i + 1 < dict->u.seq.count; i += 2) {
+		uint32_t rank;
+
+		rc = read_rank(r, dict->u.seq.items[i], &rank);
+		if (rc == 0)
+			rc = read_layouts_of_rank(r, rank, dict->u.seq.items[i + 1]);
+	}
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+static int read_world_size(struct reader *r, const struct ckpt_value *v)
+{
+	if (!v || v->kind != CKPT_INT)
+		return ckpt_dcp_wrong(r->err, "an int as world_size", v);
+	if (v->u.integer < 1)
+		return ckpt_fail(r->err, CKPT_E_FORMAT, "a world_size of %" PRId64, v->u.integer);
+	if (v->u.integer > MOST_RANKS)
+		return ckpt_fail(r->err, CKPT_E_LIMIT,
+				 "a world_size of %" PRId64 ", the limit is %d", v->u.integer,
+				 MOST_RANKS);
+	r->index->world_size = (uint32_t)v->u.integer;
+	return 0;
+}
+
+static int read_all(struct reader *r, const struct ckpt_value *root)
+{
+	const struct ckpt_value *version = ckpt_tc_field(root, "version"),
+				*metadata = ckpt_tc_field(root, "metadata");
+	char shown[SHOWN];
+	int rc;
+
+	if (!metadata || metadata->kind != CKPT_DICT)
+		return ckpt_dcp_wrong(r->err, "a dict of torch_checkpointing with its metadata",
+				      root->kind == CKPT_DICT ? metadata : root);
+	if (version && version->kind != CKPT_STR)
+		return ckpt_dcp_wrong(r->err, "a str as version", version);
+	rc = read_world_size(r, ckpt_tc_field(root, "world_size"));
+	if (rc < 0)
+		return rc;
+	if (version && ckpt_value_is_str(version, "2.0")) {
+		r->index->version = "2.0";
+		return read_items(r, metadata);
+	}
+	if (version && !ckpt_value_is_str(version, "1.0"))
+		return ckpt_fail(
+			r->err, CKPT_E_UNSUPPORTED,
+			"version '%s' of torch_checkpointing's metadata is not known, only "
+			"1.0 and 2.0 are",
+			ckpt_escape(shown, sizeof(shown), version->u.bytes.ptr,
+				    version->u.bytes.len));
+	r->index->version = "1.0";
+	rc = read_flat_places(r, metadata);
+	return rc < 0 ? rc
+		      : read_flat_layouts(r, ckpt_tc_field(root, "rank_to_layout_info_mappings"));
+}
+
+int ckpt_tc_index_read(const struct ckpt_pickle *pickle, struct ckpt_tc_index *out,
+		       struct ckpt_error *err)
+{
+	struct reader r = { .index = out, .err = err };
+
+	*out = (struct ckpt_tc_index){ .arena = ckpt_arena_new(BUDGET_BASE +
+							       BUDGET_PER_BYTE * pickle->nbytes) };
+	return out->arena ? read_all(&r, pickle->root) : ckpt_fail_nomem(err);
+}
+
+void ckpt_tc_index_clear(struct ckpt_tc_index *x)
+{
+	ckpt_strmap_clear(&x->item_by_name);
+	ckpt_strmap_clear(&x->file_by_name);
+	ckpt_strmap_clear(&x->file_by_rank);
+	free(x->items);
+	free(x->places);
+	free(x->files);
+	ckpt_arena_free(x->arena);
+	*x = (struct ckpt_tc_index){ 0 };
+}
+
+/* ---- what goes by its name ---- */
+
+/* "<item>_<rank>.pt", the rank as Python prints it. */
+static bool parse_name(const char *name, uint32_t world_size, size_t *len, uint32_t *rank)
+{
+	const char *at = strrchr(name, '_');
+	unsigned long n;
+	char *end;
+
+	if (!at || !isdigit((unsigned char)at[1]) || (at[1] == '0' && at[2] != '.'))
+		return false;
+	n = strtoul(at + 1, &end, 10);
+	if (n >= world_size || strcmp(end, ".pt") != 0)
+		return false;
+	*len = (size_t)(at - name);
+	*rank = (uint32_t)n;
+	return is_item_name(name, *len);
+}
+
+static int by_item_and_rank(const void *a, const void *b)
+{
+	const struct ckpt_tc_file *x = a, *y = b;
+	uint64_t one = rank_key(x->item, x->rank), other = rank_key(y->item, y->rank);
+
+	return (one > other) - (one < other);
+}
+
+static int sort_files(struct reader *r)
+{
+	struct ckpt_tc_index *x = r->index;
+	int rc = 0;
+
+	if (x->file_count)
+		qsort(x->files, x->file_count, sizeof(*x->files), by_item_and_rank);
+	ckpt_strmap_clear(&x->file_by_rank);
+	for (uint32_t i = 0; rc == 0 && i < x->file_count; i++)
+		rc = note_rank(r, i);
+	return rc;
+}
+
+int ckpt_tc_index_add_listed(struct ckpt_tc_index *x, const struct ckpt_listing *l,
+			     struct ckpt_error *err)
+{
+	struct reader r = { .index = x, .err = err };
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < l->count; i++) {
+		const char *name = l->items[i].name;
+		uint32_t item, rank;
+		size_t len;
+
+		if (l->items[i].is_folder || !parse_name(name, x->world_size, &len, &rank) ||
+		    ckpt_strmap_find(&x->file_by_name, name, strlen(name)))
+			continue;
+		rc = find_item(&r, name, len, &item);
+		if (rc == 0 && ckpt_tc_index_file(x, item, rank) == UINT32_MAX)
+			rc = add_file(&r, item, rank, name, strlen(name));
+	}
+	return rc < 0 ? rc : sort_files(&r);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/tc_path.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+enum { MOST_STEPS = 1000, SHOWN = 120, SURROGATES = 0xD800, LOW_SURROGATES = 0xDC00 };
+
+struct json {
+	const char *at, *end;
+	struct ckpt_arena *arena;
+};
+
+static bool next_is(struct json *j, char c)
+{
+	while (j->at < j->end && (*j->at == ' ' || *j->at == '\t' || *j->at == '\n'))
+		j->at++;
+	if (j->at == j->end || *j->at != c)
+		return false;
+	j->at++;
+	return true;
+}
+
+static bool read_hex(struct json *j, uint32_t *out)
+{
+	*out = 0;
+	if (j->end - j->at < 4)
+		return false;
+	for (int i = 0; i < 4; i++, j->at++) {
+		char c = *j->at;
+
+		if (c >= '0' && c <= '9')
+			*out = *out << 4 | (uint32_t)(c - '0');
+		else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
+			*out = *out << 4 | (uint32_t)((c | 0x20) - 'a' + 10);
+		else
+			return false;
+	}
+	return true;
+}
+
+/* What follows "\u": one character, or the first half of one, whose other half follows likewise. */
+static bool read_unicode(struct json *j, uint32_t *c)
+{
+	struct json ahead;
+	uint32_t low;
+
+	if (!read_hex(j, c))
+		return false;
+	ahead = *j;
+	if (*c < SURROGATES || *c >= LOW_SURROGATES || ahead.end - ahead.at < 6 ||
+	    ahead.at[0] != '\\' || ahead.at[1] != 'u')
+		return true;
+	ahead.at += 2;
+	if (!read_hex(&ahead, &low) || low < LOW_SURROGATES || low > 0xDFFF)
+		return true;
+	*c = 0x10000 + ((*c - SURROGATES) << 10) + (low - LOW_SURROGATES);
+	*j = ahead;
+	return true;
+}
+
+static char *put_utf8(char *to, uint32_t c)
+{
+	if (c < 0x80) {
+		*to++ = (char)c;
+		return to;
+	}
+	if (c < 0x800) {
+		*to++ = (char)(0xC0 | c >> 6);
+	} else {
+		if (c < 0x10000) {
+			*to++ = (char)(0xE0 | c >> 12);
+		} else {
+			*to++ = (char)(0xF0 | c >> 18);
+			*to++ = (char)(0x80 | (c >> 12 & 0x3F));
+		}
+		*to++ = (char)(0x80 | (c >> 6 & 0x3F));
+	}
+	*to++ = (char)(0x80 | (c & 0x3F));
+	return to;
+}
+
+static bool read_escape(struct json *j, uint32_t *c)
+{
+	static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
+	const char *found;
+
+	if (j->at == j->end || !*j->at)
+		return false;
+	if (*j->at == 'u') {
+		j->at++;
+		return read_unicode(j, c);
+	}
+	found = strchr(names, *j->at++);
+	*c = found ? (uint8_t)meanings[found - names] : 0;
+	return found;
+}
+
+/* Behind the first quote. No text grows when it is read. */
+static bool read_text(struct json *j, struct ckpt_tc_step *step)
+{
+	char *text = ckpt_arena_alloc(j->arena, (uint64_t)(j->end - j->at) + 1), *to = text;
+
+	while (text && j->at < j->end && *j->at != '"') {
+		uint32_t c;
+
+		if (*j->at != '\\') {
+			*to++ = *j->at++;
+			continue;
+		}
+		j->at++;
+		if (!read_escape(j, &c))
+			return false;
+		to = put_utf8(to, c);
+	}
+	if (!text || j->at++ == j->end)
+		return false;
+	step->key = text;
+	step->len = (size_t)(to - text);
+	return true;
+}
+
+static bool read_number(struct json *j, struct ckpt_tc_step *step)
+{
+	bool minus = next_is(j, '-');
+	const char *first = j->at;
+	int64_t n = 0;
+
+	for (; j->at < j->end && *j->at >= '0' && *j->at <= '9'; j->at++)
+		if (__builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, *j->at - '0', &n))
+			return false;
+	step->number = minus ? -n : n;
+	return j->at > first;
+}
+
+static bool read_list(struct json *j, struct ckpt_tc_step *steps, uint32_t *count)
+{
+	if (!next_is(j, '['))
+		return false;
+	if (next_is(j, ']'))
+		return j->at == j->end;
+	do {
+		struct ckpt_tc_step *step = &steps[*count];
+
+		*step = (struct ckpt_tc_step){ 0 };
+		if (++*count > MOST_STEPS)
+			return false;
+		if (!(next_is(j, '"') ? read_text(j, step) : read_number(j, step)))
+			return false;
+	} while (next_is(j, ','));
+	return next_is(j, ']') && j->at == j->end;
+}
+
+int ckpt_tc_path_parse(const struct ckpt_value *text, struct ckpt_arena *arena,
+		       const struct ckpt_tc_step **out, uint32_t *count, struct ckpt_error *err)
+{
+	struct json j = { text->u.bytes.ptr, text->u.bytes.ptr + text->u.bytes.len, arena };
+	struct ckpt_tc_step *steps;
+	uint64_t most = 1;
+	char shown[SHOWN];
+
+	*count = 0;
+	for (const char *at = j.at; at < j.end && most <= MOST_STEPS; at++)
+		most += *at == ',';
+	steps = ckpt_arena_alloc(arena, (most + 1) * sizeof(*steps));
+	if (!steps)
+		return ckpt_arena_fail(arena, err);
+	*out = steps;
+	if (read_list(&j, steps, count))
+		return 0;
+	return ckpt_fail(err, CKPT_E_FORMAT,
+			 "the path '%s' is no list of strings and integers in JSON",
+			 ckpt_escape(shown, sizeof(shown), text->u.bytes.ptr, text->u.bytes.len));
+}

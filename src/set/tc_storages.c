@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/tc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Every value that can be reached, keys of dicts and all, for whatever is written has to have its storage. */
+struct reach {
+	struct ckpt_model *to;
+	uint8_t *seen;			/* malloc: bitmap by id */
+	const struct ckpt_value **todo; /* malloc */
+	struct ckpt_value **persids;	/* malloc: those that were found */
+	size_t todo_count, todo_cap, persid_count, persid_cap;
+	uint32_t *numbers; /* malloc: by storage, its new number plus 1 */
+	uint32_t kept;
+	bool failed; /* no memory */
+};
+
+static void *grow(struct reach *r, void *items, size_t count, size_t *cap)
+{
+	void *grown = items;
+
+	if (count < *cap)
+		return items;
+	*cap = *cap ? *cap * 2 : 1024;
+	grown = realloc(items, *cap * sizeof(void *));
+	r->failed |= !grown;
+	return grown ? grown : items;
+}
+
+static void reach(struct reach *r, const struct ckpt_value *v)
+{
+	uint8_t bit, *byte;
+
+	if (!v)
+		return;
+	v = ckpt_model_now(r->to, v);
+	bit = (uint8_t)(1 << (v->id & 7));
+	byte = &r->seen[v->id >> 3];
+	if (v->id && *byte & bit)
+		return;
+	*byte |= bit;
+	r->todo = grow(r, r->todo, r->todo_count, &r->todo_cap);
+	if (!r->failed)
+		r->todo[r->todo_count++] = v;
+}
+
+static void reach_all(struct reach *r, const struct ckpt_seq *seq)
+{
+	for (uint32_t i = 0; i < seq->count && !r->failed; i++)
+		reach(r, seq->items[i]);
+}
+
+static void look_into(struct reach *r, const struct ckpt_value *v)
+{
+	if (v->kind == CKPT_PERSID) {
+		r->persids = grow(r, r->persids, r->persid_count, &r->persid_cap);
+		if (!r->failed) /* made by the decoder for nobody else, or by us */
+			r->persids[r->persid_count++] = (struct ckpt_value *)v;
+	} else if (v->kind == CKPT_CALL) {
+		reach(r, v->u.call->func);
+		reach(r, v->u.call->args);
+		reach(r, v->u.call->kwargs);
+		reach(r, v->u.call->state);
+		reach(r, v->u.call->setter);
+		reach_all(r, &v->u.call->items);
+		reach_all(r, &v->u.call->pairs);
+	} else if (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT) {
+		reach_all(r, &v->u.seq);
+	}
+}
+
+static int keep(struct reach *r, struct ckpt_error *err)
+{
+	struct ckpt_model *to = r->to;
+	struct ckpt_storage *kept = malloc((to->storage_count + (size_t)1) * sizeof(*kept));
+
+	r->numbers = calloc(to->storage_count + (size_t)1, sizeof(*r->numbers));
+	if (!kept || !r->numbers) {
+		free(kept);
+		return ckpt_fail_nomem(err);
+	}
+	for (size_t i = 0; i < r->persid_count; i++) {
+		int64_t storage = ckpt_storage_of(r->persids[i]);
+
+		if (storage < 0)
+			continue;
+		if (!r->numbers[storage]) {
+			kept[r->kept] = to->storages[storage];
+			r->numbers[storage] = ++r->kept;
+		}
+		r->persids[i]->u.persid.meaning = r->numbers[storage];
+	}
+	free(to->storages);
+	to->storages = kept;
+	to->storage_count = r->kept;
+	return 0;
+}
+
+int ckpt_tc_drop_storages(struct ckpt_model *to, struct ckpt_error *err)
+{
+	struct reach r = { .to = to };
+	int rc;
+
+	r.seen = calloc((size_t)to->next_id / 8 + 1, 1);
+	if (!r.seen)
+		return ckpt_fail_nomem(err);
+	reach(&r, to->root);
+	while (r.todo_count && !r.failed)
+		look_into(&r, r.todo[--r.todo_count]);
+	rc = r.failed ? ckpt_fail_nomem(err) : keep(&r, err);
+	free(r.seen);
+	free(r.todo);
+	free(r.persids);
+	free(r.numbers);
+	return rc;
+}
