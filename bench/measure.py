@@ -18,7 +18,7 @@ import peak  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
 CASES = ("sync", "nosync", "torch", "small", "storages", "look", "memory", "remap", "cast", "inplace", "reflink",
-         "dcp", "dcp-large")
+         "dcp", "dcp-large", "broadcast")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
@@ -608,6 +608,36 @@ class Bench:
             self.command(self.ckpt, "merge", one, path)()
         same = all(filecmp.cmp(files[1], path, shallow=False) for path in files[2:])
         self.table.row(("  merged after it", "", "merged before it", "", "", "", ""), "the same bytes", same)
+
+    # -- several ranks
+
+    def mpirun(self, ranks, seconds, *argv):
+        """A contender of RANKS processes, which says itself how long it took: without the start of MPI."""
+        def run():
+            env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+            done = subprocess.run(["mpirun", "--oversubscribe", "-np", str(ranks), *argv], stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True, env=env, check=False)
+            if done.returncode:
+                fail("exit %d: %s: %s" % (done.returncode, shlex.join(argv), done.stderr[-300:]))
+            return seconds(done.stdout), 0
+        return run
+
+    def case_broadcast(self):
+        """Rank 0 reads a file that is in memory; nothing is written."""
+        bare = os.path.join(os.path.dirname(self.ckpt), "mpi_bcast")
+        if not shutil.which("mpirun") or not os.path.exists(bare):
+            print("broadcast: left out, no mpirun, or ckpt was built without MPI")
+            return
+        source = self.big()
+        size, ours = os.path.getsize(source), [self.ckpt, "broadcast", "-q", "--json", "--target", "null"]
+        for ranks in (2, 4):
+            runs = [self.mpirun(ranks, lambda text: json.loads(text)["seconds"], *ours, *flags, source, "nowhere")
+                    for flags in ([], ["--no-verify"])]
+            checked, plain, other = self.series(source, *runs, self.mpirun(ranks, float, bare, str(size), str(4 << 20)))
+            text = "broadcast%s %s, %d ranks"
+            self.ratio_row(text % (" --no-verify", size_text(self.options.size), ranks), plain, "MPI_Bcast", other,
+                           "speed >= 0.90", lambda r: r <= 1 / 0.9)
+            self.ratio_row(text % ("", size_text(self.options.size), ranks), checked, "--no-verify", plain)
 
     # -- all of it
 

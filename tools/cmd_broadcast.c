@@ -17,7 +17,7 @@ static const struct opt opts[] = {
 	OPT_STR("transport", 0, &transport, "NAME",
 		"mpi, or self for one rank; default: what there is"),
 	OPT_STR("target", 0, &target, "WHAT", "file, or null: carry the bytes and drop them"),
-	OPT_STR("chunk", 0, &chunk, "SIZE", "carried at a time; default: 64M"),
+	OPT_STR("chunk", 0, &chunk, "SIZE", "carried at a time; default: 4M"),
 	OPT_STR("depth", 0, &depth, "N", "chunks in memory on every rank; default: 4"),
 	OPT_STR("io-threads", 0, &threads, "N", "that read and write, on every rank; default: 4"),
 	OPT_STR("launcher", 0, &launcher, "NAME",

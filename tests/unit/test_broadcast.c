@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -370,6 +371,67 @@ static void a_rank_that_dies_is_noticed(void **state)
 	}
 }
 
+static uint32_t next_random(uint32_t *random, uint32_t below)
+{
+	*random = *random * 1664525 + 1013904223;
+	return (*random >> 8) % below;
+}
+
+/* One broadcast in which a call fails, a byte is flipped or a rank dies, or nothing happens, at random. */
+static void broadcast_at_random(uint32_t *random, unsigned *whole)
+{
+	static const enum ckpt_io_op ops[] = { CKPT_IO_READ,  CKPT_IO_WRITE, CKPT_IO_TRUNCATE,
+					       CKPT_IO_SYNC,  CKPT_IO_LINK,  CKPT_IO_RENAME,
+					       CKPT_IO_THREAD };
+	struct ckpt_broadcast_options o = options_for_tests();
+	const char *const sources[] = { source };
+	size_t size = next_random(random, SIZE);
+	struct fault fault = { ops[next_random(random, COUNT(ops))], EIO, 0, 0 };
+	struct sim sim;
+	bool fine = true;
+
+	unit_write_file(source, data, size);
+	sim_init(&sim, next_random(random, 4) + 1);
+	sim.victim = next_random(random, sim.size);
+	sim.slow = next_random(random, 2);
+	o.timeout_s = 0.15;
+	o.readers = next_random(random, sim.size) + 1;
+	o.depth = next_random(random, 4) + 1;
+	o.flags = next_random(random, 2) ? CKPT_BROADCAST_NO_SYNC : 0;
+	switch (next_random(random, 4)) {
+	case 0: fault.at = next_random(random, 25) + 1; break;
+	case 1: sim.dies_at = next_random(random, 30) + 1; break;
+	case 2: sim.flips_at = next_random(random, 30) + 1; break;
+	}
+	ckpt_io_set_hook(inject, &fault);
+	broadcast(&sim, sources, 1, &o);
+	ckpt_io_set_hook(NULL, NULL);
+	for (uint32_t r = 0; r < sim.size; r++) {
+		fine &= ranks[r].report.code == 0;
+		if (exists(r)) {
+			check_file(r, size);
+			++*whole;
+		}
+	}
+	for (uint32_t r = 0; fine && r < sim.size; r++)
+		assert_true(exists(r));
+	remove_outputs(sim.size);
+	sim_clear(&sim);
+}
+
+/* CKPT_ROUNDS: how often. */
+static void no_part_of_a_file_is_ever_left(void **state)
+{
+	const char *given = getenv("CKPT_ROUNDS");
+	unsigned rounds = given ? (unsigned)atoi(given) : 150, whole = 0;
+	uint32_t random = 1;
+
+	(void)state;
+	for (unsigned i = 0; i < rounds; i++)
+		broadcast_at_random(&random, &whole);
+	print_message("%u broadcasts, %u files\n", rounds, whole);
+}
+
 static void one_that_is_interrupted_stops_all(void **state)
 {
 	struct ckpt_broadcast_options o = options_for_tests();
@@ -422,6 +484,7 @@ int main(void)
 		WITH_FILE(a_rank_that_fails_fails_all),
 		WITH_FILE(a_wrong_byte_is_found),
 		WITH_FILE(a_rank_that_dies_is_noticed),
+		WITH_FILE(no_part_of_a_file_is_ever_left),
 		WITH_FILE(one_that_is_interrupted_stops_all),
 		WITH_FILE(different_wishes_are_refused),
 	};
