@@ -93,6 +93,6 @@ load common.bash
 	printf '%s' "$output" | python3 -c '
 import json, os, sys
 d = json.load(sys.stdin)
-assert d["json"] == 1 and d["code"] == 0 and d["reused"] is True and d["files"] == 1, d
+assert d["ckpt_json"] == 1 and d["command"] == "broadcast" and d["code"] == 0 and d["reused"] is True and d["files"] == 1, d
 assert d["nbytes"] == os.path.getsize("out.pt") and d["world_size"] == 1, d'
 }
