@@ -176,11 +176,12 @@ static int write_json(const struct ckpt_broadcast_report *r)
 		return EXIT_FINE;
 	if (!out)
 		return EXIT_ERROR;
-	json_put(out, json_pack("{s:i,s:i,s:I,s:s,s:s,s:b,s:I,s:o,s:f}", "json", JSON_VERSION,
-				"code", r->code, "world_size", (json_int_t)r->world_size,
-				"launcher", r->launcher, "transport", r->transport, "reused",
-				(int)r->reused, "files", (json_int_t)r->files, "nbytes",
-				json_u64(r->nbytes), "seconds", r->seconds));
+	json_put(out,
+		 json_pack("{s:i,s:s,s:i,s:I,s:s,s:s,s:b,s:I,s:o,s:f}", "ckpt_json", JSON_VERSION,
+			   "command", "broadcast", "code", r->code, "world_size",
+			   (json_int_t)r->world_size, "launcher", r->launcher, "transport",
+			   r->transport, "reused", (int)r->reused, "files", (json_int_t)r->files,
+			   "nbytes", json_u64(r->nbytes), "seconds", r->seconds));
 	fputc('\n', out);
 	return json_close(out, true);
 }
