@@ -20,7 +20,7 @@ endforeach()
 install(DIRECTORY include/ckpt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN *.h)
 install(FILES LICENSE README.md CHANGELOG.md SECURITY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN *.md
-	PATTERN *.c)
+	PATTERN *.c PATTERN broadcast-*)
 
 # ---- for those who build with the library ----
 

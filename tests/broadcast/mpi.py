@@ -120,6 +120,16 @@ def ranks_of(pid):
     return [int(one) for one in found]
 
 
+def check_job_script(work, source):
+    """examples/broadcast-mpirun.sh, on a cluster of this one machine."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "broadcast-mpirun.sh")
+    for name, wanted in ((source, work + "/node/source.pt"), (source + "x", source + "x")):
+        done = subprocess.run([script, name, work + "/node"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=120, env=environment(CKPT=CKPT))
+        note(done.returncode == 0 and done.stdout == wanted + "\n", "job script: %r %s" % (done.stdout, done.stderr[-300:]))
+    note(same(source, work + "/node/source.pt"), "job script: other bytes")
+
+
 def is_alive(pid):
     try:
         with open("/proc/%d/stat" % pid) as stat:
@@ -181,6 +191,7 @@ def main():
         check_one_writer(work, source)
         check_reads(work, source)
         check_codes(work, source)
+        check_job_script(work, source)
         check_kills(work, source, int(sys.argv[1]) if len(sys.argv) > 1 else 6)
     print("%d failures" % len(FAILURES))
     return 1 if FAILURES else 0
