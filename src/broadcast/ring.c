@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <libdeflate.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ enum {
 	STEP = 1 << 20, /* read, or written, and looked at at a time: it stays in the cache */
 	STACK = 256 << 10,
 	POLL_NSEC = 20000,
+	SPIN_NSEC = 20000000,
 	WAIT_NSEC = 20000000,
 };
 
@@ -487,6 +489,18 @@ static void wait_for_threads(struct ckpt_ring *r)
 	pthread_cond_timedwait(&r->changed, &r->lock, &t);
 }
 
+/*
+ * A transport moves bytes only while it is asked, and a chunk takes less time than the shortest sleep: the
+ * processor is only left to others at first, and slept upon when nothing has come for a while.
+ */
+static void pause_poll(uint64_t idle_nsec)
+{
+	if (idle_nsec < SPIN_NSEC)
+		sched_yield();
+	else
+		nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
+}
+
 /* READY is asked with the lock. What is in the air has to be asked for, threads tell of themselves. */
 static int wait_for(struct ckpt_ring *r, bool (*ready)(struct ckpt_ring *, uint64_t),
 		    uint64_t chunk, struct ckpt_error *err)
@@ -507,7 +521,7 @@ static int wait_for(struct ckpt_ring *r, bool (*ready)(struct ckpt_ring *, uint6
 		if (rc == 0)
 			rc = check_stall(r, err);
 		if (rc == 0 && flying)
-			nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
+			pause_poll(now_nsec() - r->last_nsec);
 	} while (rc >= 0);
 	return rc;
 }
