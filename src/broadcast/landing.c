@@ -107,7 +107,6 @@ static int open_empty_files(struct ckpt_landing *l, struct ckpt_error *err)
 	return rc;
 }
 
-/* Several files need the sum of their sizes; each alone was asked for its own. */
 static int open_all(struct ckpt_landing *l, struct ckpt_error *err)
 {
 	int rc = 0;
