@@ -30,7 +30,8 @@
  */
 
 enum {
-	CHUNK = 4 << 20, /* stays in a cache between processes of a node; longer ones were slower over MPI */
+	CHUNK = 4
+		<< 20, /* stays in a cache between processes of a node; longer ones were slower over MPI */
 	LEAST_CHUNK = 1 << 20,
 	MOST_CHUNK = 1 << 30,
 	DEPTH = 4,
@@ -64,13 +65,12 @@ static int agree(struct ckpt_session *s, int rc, int code)
 
 	if (rc == CKPT_E_PEER)
 		code = CKPT_BROADCAST_LOST;
-	if (rc < 0)
-		error_text(&s->err, text, sizeof(text));
-	if (cancelled) {
-		snprintf(text, sizeof(text), "interrupted");
-		rc = CKPT_E_CANCELLED;
+	if (cancelled && !s->named) {
+		rc = ckpt_fail(&s->err, CKPT_E_CANCELLED, "interrupted, nothing was written");
 		code = CKPT_BROADCAST_CANCELLED + cancelled;
 	}
+	if (rc < 0)
+		error_text(&s->err, text, sizeof(text));
 	s->code = ckpt_agree(&s->agreement, rc < 0 ? code : 0, text);
 	return s->code;
 }
@@ -334,6 +334,7 @@ static int give_names(struct ckpt_session *s)
 {
 	int rc = 0;
 
+	s->named = true;
 	if (s->landing) {
 		struct ckpt_landing *landing = s->landing;
 

@@ -25,6 +25,7 @@ struct ckpt_session {
 	char **paths;	/* owned: of the sources' files */
 	uint32_t *crcs; /* owned: by file */
 	bool reused;
+	bool named; /* names were given: it cannot be stopped any more */
 	int code; /* enum ckpt_broadcast_code: what was agreed upon last */
 	struct ckpt_error err;
 };
