@@ -197,7 +197,7 @@ static int ring_error(struct ckpt_session *s, int *code)
 	*code = CKPT_BROADCAST_SOURCE;
 	if (rc == 0) {
 		rc = ckpt_ring_failed(s->ring, false, &s->err);
-		*code = CKPT_BROADCAST_DESTINATION;
+		*code = rc == CKPT_E_FORMAT ? CKPT_BROADCAST_DAMAGED : CKPT_BROADCAST_DESTINATION;
 	}
 	return rc;
 }

@@ -174,10 +174,11 @@ static int write_piece(struct ckpt_ring *r, const struct ckpt_manifest_piece *p,
 	bool writes = r->o.landing && !has_failed(r, &r->writing);
 	int rc = 0;
 
+	*crc = 0;
 	for (uint64_t done = 0; rc == 0 && done < p->len; done += STEP) {
 		size_t n = p->len - done < STEP ? (size_t)(p->len - done) : STEP;
 
-		if (crc)
+		if (r->crcs)
 			*crc = libdeflate_crc32(*crc, from + done, n);
 		if (writes)
 			rc = ckpt_landing_write(r->o.landing, p->file, p->off + done, from + done,
@@ -210,19 +211,38 @@ static void read_chunk(struct ckpt_ring *r, const struct slot *slot)
 	}
 }
 
+/* What this rank read itself was looked at then: on its way through the transport it must not have changed. */
+static int keep_crc(struct ckpt_ring *r, const struct slot *slot, uint64_t piece, uint32_t crc,
+		    struct ckpt_error *err)
+{
+	if (!r->crcs)
+		return 0;
+	if (!is_mine(r, slot->chunk)) {
+		r->crcs[piece] = crc;
+		return 0;
+	}
+	if (r->crcs[piece] == crc || has_failed(r, &r->reading))
+		return 0;
+	return ckpt_fail(
+		err, CKPT_E_FORMAT,
+		"bytes changed in memory between reading and writing: memory or transport is "
+		"broken");
+}
+
 static void write_chunk(struct ckpt_ring *r, const struct slot *slot)
 {
 	uint64_t start = slot->chunk * r->o.chunk, end = chunk_end(r, slot->chunk), pos = start;
-	bool look = r->crcs && !is_mine(r, slot->chunk);
-	uint32_t *crc = look ? &r->crcs[r->first_piece[slot->chunk]] : NULL;
+	uint64_t piece = r->first_piece[slot->chunk];
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	int rc = 0;
 
 	while (rc == 0 && pos < end) {
 		struct ckpt_manifest_piece p = ckpt_manifest_piece_at(r->o.manifest, pos, end);
+		uint32_t crc;
 
-		rc = write_piece(r, &p, slot->memory + (pos - start), crc, &err);
-		crc += crc != NULL;
+		rc = write_piece(r, &p, slot->memory + (pos - start), &crc, &err);
+		if (rc == 0)
+			rc = keep_crc(r, slot, piece++, crc, &err);
 		pos += p.len;
 	}
 	if (rc < 0)

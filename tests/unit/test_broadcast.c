@@ -317,7 +317,7 @@ static void a_wrong_byte_is_found(void **state)
 		struct sim sim;
 
 		sim_init(&sim, 3);
-		sim.victim = 1 + at % 2;
+		sim.victim = at % 3;
 		sim.flips_at = at;
 		broadcast(&sim, sources, 1, &o);
 		sim_clear(&sim);
