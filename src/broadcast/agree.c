@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/agree.h"
 
+#include "base/clock.h"
+
 #include <ckpt/broadcast.h>
 
 #include <stdio.h>
@@ -9,14 +11,6 @@
 #include <unistd.h>
 
 enum { BUFFER = 1 << 20, POLL_NSEC = 20000 };
-
-static uint64_t now_nsec(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 int ckpt_agreement_open(struct ckpt_agreement *a, struct ckpt_transport *transport,
 			uint64_t patience_nsec, struct ckpt_error *err)
@@ -37,7 +31,7 @@ void ckpt_agreement_close(struct ckpt_agreement *a)
 static int vote(struct ckpt_agreement *a, uint64_t *numbers, size_t count, struct ckpt_error *err)
 {
 	struct ckpt_transport *t = a->transport;
-	int rc = t->ops->vote(t, numbers, count, now_nsec() + a->patience_nsec, err);
+	int rc = t->ops->vote(t, numbers, count, ckpt_now_nsec() + a->patience_nsec, err);
 
 	a->broken |= rc < 0;
 	return rc;
@@ -45,11 +39,11 @@ static int vote(struct ckpt_agreement *a, uint64_t *numbers, size_t count, struc
 
 static int wait_for(struct ckpt_agreement *a, struct ckpt_error *err)
 {
-	uint64_t end = now_nsec() + a->patience_nsec;
+	uint64_t end = ckpt_now_nsec() + a->patience_nsec;
 	int done;
 
 	while ((done = a->transport->ops->test(a->transport, 0, err)) == 0) {
-		if (now_nsec() > end)
+		if (ckpt_now_nsec() > end)
 			return ckpt_fail(err, CKPT_E_PEER, "a rank does not answer");
 		nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <ckpt/broadcast.h>
 
+#include "base/clock.h"
 #include "base/sized.h"
 #include "broadcast/agree.h"
 #include "broadcast/destination.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <sys/stat.h>
 
 /*
@@ -41,14 +41,6 @@ enum {
 	PATIENCE_S = 60,
 	MOST_MANIFEST = 1 << 30,
 };
-
-static double now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* ---- what is wrong on this rank ---- */
 
@@ -462,7 +454,8 @@ static int open_transport(struct ckpt_session *s, struct ckpt_transport **out)
 	return ckpt_transport_open_self(out, &s->err);
 }
 
-static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *report, double start)
+static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *report,
+			uint64_t start)
 {
 	struct ckpt_broadcast_report r = CKPT_BROADCAST_REPORT_INIT;
 
@@ -478,7 +471,7 @@ static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *re
 	r.nbytes = s->manifest.total;
 	r.has_crc = s->code == 0 && s->crcs && s->manifest.count == 1;
 	r.crc32 = r.has_crc ? s->crcs[0] : 0;
-	r.seconds = now_s() - start;
+	r.seconds = (double)(ckpt_now_nsec() - start) / 1e9;
 	snprintf(r.host, sizeof(r.host), "%s", s->agreement.host);
 	if (s->path && s->code == 0)
 		snprintf(r.path, sizeof(r.path), "%s", s->path);
@@ -524,7 +517,7 @@ static int outcome(struct ckpt_session *s, struct ckpt_error *err)
 int ckpt_broadcast_over(struct ckpt_session *s, struct ckpt_transport *transport,
 			struct ckpt_broadcast_report *report, struct ckpt_error *err)
 {
-	double start = now_s();
+	uint64_t start = ckpt_now_nsec();
 	int rc = ckpt_agreement_open(&s->agreement, transport, patience_nsec(s), &s->err);
 
 	if (rc < 0)
@@ -565,7 +558,7 @@ int ckpt_broadcast(const char *const *sources, size_t count, const char *destina
 		s.code = CKPT_BROADCAST_NO_TRANSPORT;
 	}
 	if (rc < 0) {
-		fill_report(&s, report, now_s());
+		fill_report(&s, report, ckpt_now_nsec());
 		return outcome(&s, err);
 	}
 	s.code = 0;

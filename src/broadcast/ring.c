@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/ring.h"
 
+#include "base/clock.h"
 #include "io/fault.h"
 #include "io/source.h"
 
@@ -9,7 +10,6 @@
 #include <libdeflate.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -17,7 +17,6 @@
 
 enum {
 	STEP = 1 << 20, /* read, or written, and looked at at a time: it stays in the cache */
-	STACK = 256 << 10,
 	POLL_NSEC = 20000,
 	SPIN_NSEC = 20000000,
 	WAIT_NSEC = 20000000,
@@ -63,14 +62,6 @@ struct ckpt_ring {
 	uint64_t landed;  /* ... and that came */
 	uint64_t last_nsec;
 };
-
-static uint64_t now_nsec(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static uint64_t chunk_end(const struct ckpt_ring *r, uint64_t chunk)
 {
@@ -327,20 +318,9 @@ static void *run_thread(void *arg)
 
 static int start_threads(struct ckpt_ring *r, struct ckpt_error *err)
 {
-	pthread_attr_t attr;
-	sigset_t all, before;
-	int rc = pthread_attr_init(&attr) ? ckpt_fail_nomem(err) : 0;
-
-	if (rc < 0)
-		return rc;
-	pthread_attr_setstacksize(&attr, STACK);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (r->started < r->o.threads &&
-	       ckpt_io_thread(&r->threads[r->started], &attr, run_thread, r) == 0)
+	       ckpt_io_thread(&r->threads[r->started], run_thread, r) == 0)
 		r->started++;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
 	if (!r->started)
 		return ckpt_fail(err, CKPT_E_NOMEM,
 				 "the system gives no thread to read and write with");
@@ -471,7 +451,7 @@ static int poll(struct ckpt_ring *r, struct ckpt_error *err)
 	pthread_cond_broadcast(&r->changed);
 	pthread_mutex_unlock(&r->lock);
 	r->landed++;
-	r->last_nsec = now_nsec();
+	r->last_nsec = ckpt_now_nsec();
 	if (r->o.progress)
 		r->o.progress(r->o.ctx, r->landed < r->chunks ? r->landed * r->o.chunk
 							      : r->o.manifest->total);
@@ -480,7 +460,7 @@ static int poll(struct ckpt_ring *r, struct ckpt_error *err)
 
 static int check_stall(const struct ckpt_ring *r, struct ckpt_error *err)
 {
-	if (now_nsec() - r->last_nsec < r->o.stall_nsec)
+	if (ckpt_now_nsec() - r->last_nsec < r->o.stall_nsec)
 		return 0;
 	return ckpt_fail(err, CKPT_E_PEER,
 			 "no bytes came for %" PRIu64 " s, behind chunk %" PRIu64 " of %" PRIu64
@@ -541,7 +521,7 @@ static int wait_for(struct ckpt_ring *r, bool (*ready)(struct ckpt_ring *, uint6
 		if (rc == 0)
 			rc = check_stall(r, err);
 		if (rc == 0 && flying)
-			pause_poll(now_nsec() - r->last_nsec);
+			pause_poll(ckpt_now_nsec() - r->last_nsec);
 	} while (rc >= 0);
 	return rc;
 }
@@ -573,7 +553,7 @@ static bool all_written(struct ckpt_ring *r, uint64_t chunk)
 	(void)chunk;
 	for (unsigned i = 0; i < r->o.depth; i++)
 		all &= r->slots[i].state != ARRIVED && r->slots[i].state != WRITING;
-	r->last_nsec = now_nsec(); /* a slow disk of this rank is no silence of others */
+	r->last_nsec = ckpt_now_nsec(); /* a slow disk of this rank is no silence of others */
 	return all;
 }
 
@@ -582,12 +562,12 @@ int ckpt_ring_run(struct ckpt_ring *r, struct ckpt_error *err)
 	bool stop = false;
 	int rc = 0;
 
-	r->last_nsec = now_nsec();
+	r->last_nsec = ckpt_now_nsec();
 	for (uint64_t k = 0; rc == 0 && !stop && k < r->chunks; k++) {
 		if (k && k % r->o.vote_every == 0) {
 			rc = wait_for(r, all_landed, 0, err);
 			stop = rc == 0 && r->o.vote(r->o.ctx) != 0;
-			r->last_nsec = now_nsec();
+			r->last_nsec = ckpt_now_nsec();
 		}
 		if (rc == 0 && !stop)
 			rc = wait_for(r, can_begin, k, err);

@@ -26,7 +26,7 @@ struct ckpt_session {
 	uint32_t *crcs; /* owned: by file */
 	bool reused;
 	bool named; /* names were given: it cannot be stopped any more */
-	int code; /* enum ckpt_broadcast_code: what was agreed upon last */
+	int code;   /* enum ckpt_broadcast_code: what was agreed upon last */
 	struct ckpt_error err;
 };
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/watchdog.h"
 
+#include "io/fault.h"
+
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +39,6 @@ static void *watch(void *arg)
 struct ckpt_watchdog *ckpt_watchdog_start(uint64_t nsec, int code, const char *text)
 {
 	struct ckpt_watchdog *w = calloc(1, sizeof(*w));
-	sigset_t all, before;
-	int rc;
 
 	if (!w)
 		return NULL;
@@ -51,11 +50,7 @@ struct ckpt_watchdog *ckpt_watchdog_start(uint64_t nsec, int code, const char *t
 	snprintf(w->text, sizeof(w->text), "%s", text);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&w->thread, NULL, watch, w);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (rc == 0)
+	if (ckpt_io_thread(&w->thread, watch, w) == 0)
 		return w;
 	free(w);
 	return NULL;

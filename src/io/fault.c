@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+enum { STACK = 256 << 10 };
 
 static ckpt_io_hook *the_hook;
 static void *the_ctx;
@@ -112,7 +115,19 @@ int ckpt_io_exchange(const char *a, const char *b)
 	return fails(CKPT_IO_RENAME) ? -1 : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
 }
 
-int ckpt_io_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
+int ckpt_io_thread(pthread_t *thread, void *(*run)(void *), void *arg)
 {
-	return fails(CKPT_IO_THREAD) ? errno : pthread_create(thread, attr, run, arg);
+	pthread_attr_t attr;
+	sigset_t all, before;
+	int code = fails(CKPT_IO_THREAD) ? errno : pthread_attr_init(&attr);
+
+	if (code)
+		return code;
+	pthread_attr_setstacksize(&attr, STACK);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	code = pthread_create(thread, &attr, run, arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return code;
 }

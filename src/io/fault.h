@@ -48,6 +48,10 @@ int ckpt_io_linkat(int old_dir, const char *old_path, int new_dir, const char *n
 int ckpt_io_rename(const char *from, const char *to, bool replace);
 int ckpt_io_exchange(const char *a, const char *b);
 
-int ckpt_io_thread(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg);
+/*
+ * A thread with a small stack that takes no signals: these stay with the threads of the program that uses the
+ * library. 0, or an errno.
+ */
+int ckpt_io_thread(pthread_t *thread, void *(*run)(void *), void *arg);
 
 #endif

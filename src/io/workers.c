@@ -5,12 +5,10 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 
 enum {
 	MOST_HELPERS = 3, /* beside the caller: the page cache gains little by more */
-	STACK = 256 << 10,
 };
 
 struct ckpt_workers {
@@ -152,24 +150,14 @@ void ckpt_workers_free(struct ckpt_workers *w)
 	free(w);
 }
 
-/* Signals stay with the threads of the program that uses the library. */
 static void start_helpers(struct ckpt_workers *w)
 {
 	unsigned wanted = helpers_wanted();
-	pthread_attr_t attr;
-	sigset_t all, before;
 
 	w->started = true;
-	if (pthread_attr_init(&attr) != 0)
-		return;
-	pthread_attr_setstacksize(&attr, STACK);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
 	while (w->helper_count < wanted &&
-	       ckpt_io_thread(&w->helpers[w->helper_count], &attr, help, w) == 0)
+	       ckpt_io_thread(&w->helpers[w->helper_count], help, w) == 0)
 		w->helper_count++;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_attr_destroy(&attr);
 }
 
 static void offer(struct ckpt_workers *w, struct ckpt_work *work)

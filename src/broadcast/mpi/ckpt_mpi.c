@@ -3,6 +3,7 @@
  * ckpt-mpi.so: ckpt broadcast over MPI. Built with the site's mpicc; has nothing of libckpt in it but a few
  * declarations, and is called by one thread.
  */
+#include "base/clock.h"
 #include "broadcast/mpi_plugin.h"
 
 #include <mpi.h>
@@ -47,14 +48,6 @@ static int fail_mpi(struct mpi *m, const char *what, int code, struct ckpt_error
 	return fail(err, CKPT_E_PEER, "%s: %.300s", what, text);
 }
 
-static uint64_t now_nsec(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckpt_error *err)
 {
 	(void)t;
@@ -97,7 +90,7 @@ static int vote(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint6
 			    &request);
 	while (rc == MPI_SUCCESS && !done) {
 		rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-		if (!done && now_nsec() > deadline) {
+		if (!done && ckpt_now_nsec() > deadline) {
 			m->broken = true;
 			return fail(err, CKPT_E_PEER, "a rank does not answer");
 		}
