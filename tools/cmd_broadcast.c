@@ -53,7 +53,7 @@ const struct command cmd_broadcast = {
 		"Exit status, on all ranks the same: 0 done or there already, 3 SRC, 4 DST, 5 damaged on the way,\n"
 		"6 ranks that do not fit together, 7 a rank lost, 8 no way to reach the others, 128+n signal n.\n",
 	.examples =
-		"  srun --ntasks-per-node=1 --mpi=pmix ckpt broadcast /nfs/step900.pt /dev/shm/%j/\n"
+		"  srun --ntasks-per-node=1 --mpi=pmix ckpt broadcast /nfs/step900.pt /dev/shm/\n"
 		"  mpirun -N 1 ckpt broadcast /nfs/model.safetensors /nvme/\n",
 	.opts = opts,
 	.least = 2,
@@ -157,12 +157,14 @@ static void tell_done(const struct ckpt_broadcast_report *r)
 	if (r->files != 1)
 		fprintf(stderr, "%s files, ", grouped(r->files, files));
 	if (r->reused) {
-		fprintf(stderr, "%s, there already on all %u ranks: %s\n",
-			size_phrase(r->nbytes, size), r->world_size, r->path);
+		fprintf(stderr, "%s, there already on %s%u rank%s: %s\n",
+			size_phrase(r->nbytes, size), r->world_size == 1 ? "" : "all ",
+			r->world_size, r->world_size == 1 ? "" : "s", r->path);
 		return;
 	}
-	fprintf(stderr, "%s to %u ranks in %.2f s, %s/s", size_phrase(r->nbytes, size),
-		r->world_size, s, human_size((uint64_t)((double)r->nbytes / s), rate));
+	fprintf(stderr, "%s to %u rank%s in %.2f s, %s/s", size_phrase(r->nbytes, size),
+		r->world_size, r->world_size == 1 ? "" : "s", s,
+		human_size((uint64_t)((double)r->nbytes / s), rate));
 	if (r->has_crc)
 		fprintf(stderr, ", crc32 %08x", r->crc32);
 	fputc('\n', stderr);
