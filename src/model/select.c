@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/grow.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/find.h"
@@ -65,20 +66,6 @@ struct selector {
 	uint64_t entries_dropped;
 };
 
-static void *grow(void *items, uint32_t count, uint32_t *cap, size_t size)
-{
-	void *grown = items;
-
-	if (count == *cap) {
-		uint32_t wider = *cap ? *cap * 2 : 256;
-
-		grown = realloc(items, wider * size);
-		if (grown)
-			*cap = wider;
-	}
-	return grown;
-}
-
 static bool grow_above(struct selector *s, size_t depth)
 {
 	size_t cap = 2 * depth + 16;
@@ -96,7 +83,7 @@ static bool grow_above(struct selector *s, size_t depth)
 
 static bool add_verdict(struct selector *s, const struct verdict *verdict)
 {
-	void *grown = grow(s->verdicts, s->count, &s->cap, sizeof(*s->verdicts));
+	void *grown = ckpt_grow(s->verdicts, s->count, &s->cap, sizeof(*s->verdicts));
 
 	if (!grown)
 		return false;
@@ -107,7 +94,7 @@ static bool add_verdict(struct selector *s, const struct verdict *verdict)
 
 static int note_again(struct selector *s, const struct ckpt_value *v, struct ckpt_error *err)
 {
-	void *grown = grow(s->again, s->again_count, &s->again_cap, sizeof(*s->again));
+	void *grown = ckpt_grow(s->again, s->again_count, &s->again_cap, sizeof(*s->again));
 
 	if (!grown)
 		return ckpt_fail_nomem(err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/tc_index.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 #include "model/walk.h"
 #include "set/dcp_values.h"
@@ -37,20 +38,6 @@ static int fail_item(struct reader *r, uint32_t item, int rc)
 
 /* ---- tables that grow ---- */
 
-static void *grow(void *items, uint32_t count, uint32_t *cap, size_t size)
-{
-	void *grown = items;
-
-	if (count == *cap) {
-		uint32_t wider = *cap ? *cap * 2 : 32;
-
-		grown = realloc(items, wider * size);
-		if (grown)
-			*cap = wider;
-	}
-	return grown;
-}
-
 /* torch_checkpointing takes no others: they are parts of file names. */
 static bool is_item_name(const char *name, uint64_t len)
 {
@@ -76,7 +63,7 @@ static int find_item(struct reader *r, const char *name, uint64_t len, uint32_t 
 		*out = (uint32_t)*slot;
 		return 0;
 	}
-	items = grow(x->items, x->item_count, &x->item_cap, sizeof(*x->items));
+	items = ckpt_grow(x->items, x->item_count, &x->item_cap, sizeof(*x->items));
 	if (!items)
 		return ckpt_fail_nomem(r->err);
 	x->items = items;
@@ -124,7 +111,7 @@ static int note_rank(struct reader *r, uint32_t file)
 static int add_file(struct reader *r, uint32_t item, uint32_t rank, const char *name, uint64_t len)
 {
 	struct ckpt_tc_index *x = r->index;
-	void *files = grow(x->files, x->file_count, &x->file_cap, sizeof(*x->files));
+	void *files = ckpt_grow(x->files, x->file_count, &x->file_cap, sizeof(*x->files));
 	char shown[SHOWN];
 	bool there;
 
@@ -216,7 +203,7 @@ static int read_layout(struct reader *r, uint32_t item, uint32_t rank,
 static int add_place(struct reader *r, uint32_t item, struct ckpt_tc_place place)
 {
 	struct ckpt_tc_index *x = r->index;
-	void *places = grow(x->places, x->place_count, &x->place_cap, sizeof(*x->places));
+	void *places = ckpt_grow(x->places, x->place_count, &x->place_cap, sizeof(*x->places));
 
 	if (!places)
 		return ckpt_fail_nomem(r->err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/tc_tree.h"
 
+#include "base/grow.h"
 #include "model/walk.h"
 
 #include <inttypes.h>
@@ -41,25 +42,11 @@ void ckpt_tc_tree_clear(struct ckpt_tc_tree *t)
 
 /* ---- tables ---- */
 
-static void *grow(void *items, uint32_t count, uint32_t *cap, size_t size)
-{
-	void *grown = items;
-
-	if (count == *cap) {
-		uint32_t wider = *cap ? *cap * 2 : 256;
-
-		grown = realloc(items, wider * size);
-		if (grown)
-			*cap = wider;
-	}
-	return grown;
-}
-
 static int add_node(struct adder *a, uint32_t parent, const char *key, size_t key_len,
 		    const struct ckpt_value *value, uint32_t *out)
 {
 	struct ckpt_tc_tree *t = a->tree;
-	void *nodes = grow(t->nodes, t->node_count, &t->node_cap, sizeof(*t->nodes));
+	void *nodes = ckpt_grow(t->nodes, t->node_count, &t->node_cap, sizeof(*t->nodes));
 
 	if (!nodes)
 		return ckpt_fail_nomem(a->err);
@@ -82,7 +69,7 @@ static int add_part(struct adder *a, uint32_t node, const struct ckpt_value *val
 {
 	struct ckpt_tc_tree *t = a->tree;
 	struct ckpt_tc_node *n = &t->nodes[node];
-	void *parts = grow(t->parts, t->part_count, &t->part_cap, sizeof(*t->parts));
+	void *parts = ckpt_grow(t->parts, t->part_count, &t->part_cap, sizeof(*t->parts));
 
 	if (!parts)
 		return ckpt_fail_nomem(a->err);
