@@ -44,7 +44,7 @@ const struct command cmd_broadcast = {
 	.operands = "SRC... DST",
 	.summary = "read once, bring to every node of a job, all or nothing",
 	.details =
-		"Started once on every node (or once per rank), by srun, mpirun or torchrun. Rank 0 reads SRC,\n"
+		"Started once on every node (or once per rank), by srun or mpirun. Rank 0 reads SRC,\n"
 		"a file, several, or a directory, once; every node gets a copy with the same bytes, checked by\n"
 		"CRC-32, at DST; no DST has its name before all nodes have all bytes. What is there already from\n"
 		"the same source is kept, and nothing is read.\n"
