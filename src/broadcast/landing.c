@@ -76,19 +76,6 @@ static int open_file(struct ckpt_landing *l, uint32_t file, struct ckpt_error *e
 	return rc;
 }
 
-/* A file of a directory is complete: it gets its name in the folder that is being made. */
-static int close_file(struct ckpt_landing *l, struct ckpt_sink *sink, struct ckpt_error *err)
-{
-	int rc = ckpt_sink_sync(sink, err);
-
-	(void)l;
-	if (rc < 0) {
-		ckpt_sink_discard(sink);
-		return rc;
-	}
-	return ckpt_sink_commit(sink, err);
-}
-
 static int open_empty_files(struct ckpt_landing *l, struct ckpt_error *err)
 {
 	int rc = 0;
@@ -101,7 +88,7 @@ static int open_empty_files(struct ckpt_landing *l, struct ckpt_error *err)
 			struct ckpt_sink *sink = l->sinks[i];
 
 			l->sinks[i] = NULL;
-			rc = close_file(l, sink, err);
+			rc = ckpt_folder_end_file(l->folder, sink, 0, err);
 		}
 	}
 	return rc;
@@ -184,7 +171,7 @@ int ckpt_landing_write(struct ckpt_landing *l, uint32_t file, uint64_t off, cons
 	if (rc < 0)
 		return rc;
 	sink = take_if_complete(l, file, len);
-	return sink ? close_file(l, sink, err) : 0;
+	return sink ? ckpt_folder_end_file(l->folder, sink, 0, err) : 0;
 }
 
 int ckpt_landing_finish(struct ckpt_landing *l, struct ckpt_error *err)
@@ -194,7 +181,7 @@ int ckpt_landing_finish(struct ckpt_landing *l, struct ckpt_error *err)
 	for (uint32_t i = 0; rc == 0 && i < l->m->count; i++)
 		if (l->sinks[i])
 			rc = ckpt_sink_sync(l->sinks[i], err);
-	return rc;
+	return rc == 0 && l->folder ? ckpt_folder_sync(l->folder, err) : rc;
 }
 
 /* A directory is staged: this says so. */
@@ -208,7 +195,7 @@ static int put_mark(const struct ckpt_landing *l, struct ckpt_error *err)
 		return ckpt_fail_nomem(err);
 	rc = ckpt_sink_open(path, 0, 0, sink_flags(l), &sink, err);
 	free(path);
-	return rc < 0 ? rc : close_file((struct ckpt_landing *)l, sink, err);
+	return rc < 0 ? rc : ckpt_folder_end_file(l->folder, sink, 0, err);
 }
 
 int ckpt_landing_commit(struct ckpt_landing *l, struct ckpt_error *err)

@@ -5,8 +5,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,13 +17,16 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { MOST_OPEN = 16 };
+enum { MOST_OPEN = 16, MOST_UNSYNCED = 16 };
 
 struct ckpt_folder {
 	char *path, *around, *temp; /* owned; AROUND: the folder that PATH is in */
 	const char *mark;
 	unsigned flags;
 	bool made;
+	struct ckpt_sink *unsynced[MOST_UNSYNCED]; /* a ring: the next to go is the oldest */
+	unsigned next;
+	pthread_mutex_t lock; /* for UNSYNCED and NEXT */
 };
 
 /* PATH without slashes at its end. */
@@ -130,6 +135,7 @@ int ckpt_folder_open(const char *path, const char *mark, uint64_t need, unsigned
 	*out = NULL;
 	if (!f)
 		return ckpt_fail_nomem(err);
+	pthread_mutex_init(&f->lock, NULL);
 	f->flags = flags;
 	f->mark = mark;
 	f->path = trimmed(path);
@@ -149,6 +155,40 @@ const char *ckpt_folder_temp_path(const struct ckpt_folder *f)
 	return f->temp;
 }
 
+/* Wait for the oldest file, and leave its place to FRESH, which may be NULL. */
+static int sync_oldest(struct ckpt_folder *f, struct ckpt_sink *fresh, struct ckpt_error *err)
+{
+	struct ckpt_sink *oldest;
+	int rc;
+
+	pthread_mutex_lock(&f->lock);
+	oldest = f->unsynced[f->next];
+	f->unsynced[f->next] = fresh;
+	f->next = (f->next + 1) % MOST_UNSYNCED;
+	pthread_mutex_unlock(&f->lock);
+	rc = oldest ? ckpt_sink_sync(oldest, err) : 0;
+	ckpt_sink_discard(oldest);
+	return rc;
+}
+
+int ckpt_folder_end_file(struct ckpt_folder *f, struct ckpt_sink *sink, int rc,
+			 struct ckpt_error *err)
+{
+	if (rc == 0 && !f) {
+		rc = ckpt_sink_sync(sink, err);
+		if (rc == 0)
+			return ckpt_sink_commit(sink, err);
+	}
+	if (rc == 0)
+		rc = ckpt_sink_name(sink, err);
+	if (rc < 0 || f->flags & CKPT_FOLDER_NO_SYNC) {
+		ckpt_sink_discard(sink);
+		return rc;
+	}
+	ckpt_sink_start_sync(sink);
+	return sync_oldest(f, sink, err);
+}
+
 static int sync_folder(const char *path, struct ckpt_error *err)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
@@ -159,6 +199,34 @@ static int sync_folder(const char *path, struct ckpt_error *err)
 		rc = ckpt_fail_errno(err, "the folder '%s' cannot be synced", path);
 	close(fd);
 	return rc;
+}
+
+/* PATH and all folders in it. */
+static int sync_folders(const char *path, struct ckpt_error *err)
+{
+	char *paths[] = { (char *)path, NULL };
+	FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+	FTSENT *at;
+	int rc = 0;
+
+	if (!tree)
+		return ckpt_fail_errno(err, "cannot read '%s' to sync it", path);
+	while (rc == 0 && (at = fts_read(tree)))
+		if (at->fts_info == FTS_DP)
+			rc = sync_folder(at->fts_path, err);
+	fts_close(tree);
+	return rc;
+}
+
+int ckpt_folder_sync(struct ckpt_folder *f, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	if (f->flags & CKPT_FOLDER_NO_SYNC)
+		return 0;
+	for (unsigned i = 0; rc == 0 && i < MOST_UNSYNCED; i++)
+		rc = sync_oldest(f, NULL, err);
+	return rc < 0 ? rc : sync_folders(f->temp, err);
 }
 
 /* The old folder, if there was one, then has the temporary name, and goes away with it. */
@@ -186,7 +254,7 @@ static int give_name(struct ckpt_folder *f, struct ckpt_error *err)
 int ckpt_folder_commit(struct ckpt_folder *f, struct ckpt_error *err)
 {
 	bool sync = !(f->flags & CKPT_FOLDER_NO_SYNC);
-	int rc = sync ? sync_folder(f->temp, err) : 0;
+	int rc = ckpt_folder_sync(f, err);
 
 	if (rc == 0)
 		rc = give_name(f, err);
@@ -210,6 +278,9 @@ void ckpt_folder_discard(struct ckpt_folder *f)
 {
 	if (!f)
 		return;
+	for (unsigned i = 0; i < MOST_UNSYNCED; i++)
+		ckpt_sink_discard(f->unsynced[i]);
+	pthread_mutex_destroy(&f->lock);
 	if (f->made)
 		nftw(f->temp, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS);
 	free(f->path);

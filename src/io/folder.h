@@ -2,7 +2,7 @@
 #ifndef CKPT_IO_FOLDER_H
 #define CKPT_IO_FOLDER_H
 
-#include "base/error.h"
+#include "io/sink.h"
 
 #include <stdint.h>
 
@@ -28,6 +28,18 @@ int ckpt_folder_open(const char *path, const char *mark, uint64_t need, unsigned
 
 /* Where to write its files. Borrowed. */
 const char *ckpt_folder_temp_path(const struct ckpt_folder *folder);
+
+/*
+ * The end of a file that was written with result RC: dropped if that is an error. Else it gets its name at
+ * once, and is on the disk when the folder is committed: a few files are waited for together, so that the
+ * disk always has work. Without a folder (NULL) the file is synced and committed. By several threads at
+ * once. The sink is closed in any case.
+ */
+int ckpt_folder_end_file(struct ckpt_folder *folder, struct ckpt_sink *sink, int rc,
+			 struct ckpt_error *err);
+
+/* Wait until all files that were ended are on the disk; a commit does it too. */
+int ckpt_folder_sync(struct ckpt_folder *folder, struct ckpt_error *err);
 
 /* Give it its name and sync the folder around it. The folder is closed in any case. */
 int ckpt_folder_commit(struct ckpt_folder *folder, struct ckpt_error *err);

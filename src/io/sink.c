@@ -14,7 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, WRITE_BEHIND = 64 << 20 };
+enum { PAGE = 4096, WRITE_BEHIND = 8 << 20 };
 
 struct ckpt_sink {
 	int fd;
@@ -192,7 +192,8 @@ static void write_behind(struct ckpt_sink *sink, uint64_t end)
 	if ((sink->flags & CKPT_SINK_NO_SYNC) || end < start + WRITE_BEHIND)
 		return;
 	if (atomic_compare_exchange_strong(&sink->started, &start, end))
-		sync_file_range(sink->fd, (off_t)start, (off_t)(end - start), SYNC_FILE_RANGE_WRITE);
+		sync_file_range(sink->fd, (off_t)start, (off_t)(end - start),
+				SYNC_FILE_RANGE_WRITE);
 }
 
 int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, size_t len,
@@ -326,6 +327,17 @@ static int give_name(struct ckpt_sink *sink, struct ckpt_error *err)
 	free(sink->temp);
 	sink->temp = NULL;
 	return 0;
+}
+
+void ckpt_sink_start_sync(struct ckpt_sink *sink)
+{
+	if (!(sink->flags & CKPT_SINK_NO_SYNC))
+		sync_file_range(sink->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+}
+
+int ckpt_sink_name(struct ckpt_sink *sink, struct ckpt_error *err)
+{
+	return ckpt_error_at(err, give_name(sink, err), sink->path, NULL, CKPT_NO_OFFSET);
 }
 
 int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err)

@@ -50,10 +50,16 @@ int ckpt_sink_clone(struct ckpt_sink *sink, const struct ckpt_source *src, bool 
 /* Wait until the bytes are on the disk; nothing with CKPT_SINK_NO_SYNC. */
 int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err);
 
+/* Begin to write back what is left, and do not wait for it. */
+void ckpt_sink_start_sync(struct ckpt_sink *sink);
+
+/* Give it its name, and sync nothing: for files of a folder that is synced as a whole. */
+int ckpt_sink_name(struct ckpt_sink *sink, struct ckpt_error *err);
+
 /* Give it its name and sync the folder. The sink is closed in any case. */
 int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err);
 
-/* Drop it: nothing remains. NULL is allowed. */
+/* Drop it: nothing remains, unless it has got its name. NULL is allowed. */
 void ckpt_sink_discard(struct ckpt_sink *sink);
 
 #endif

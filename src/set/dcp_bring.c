@@ -2,7 +2,6 @@
 #include "set/dcp_bring.h"
 
 #include "base/text.h"
-#include "io/sink.h"
 #include "plan/mover.h"
 #include "set/listing.h"
 
@@ -107,12 +106,7 @@ static int copy_file(struct ckpt_dcp_bringer *s, const char *from, const char *t
 	rc = copy_bytes(s, source, sink);
 	if (rc == 0)
 		rc = ckpt_source_check_unchanged(source, s->err);
-	if (rc == 0)
-		rc = ckpt_sink_sync(sink, s->err);
-	if (rc == 0)
-		rc = ckpt_sink_commit(sink, s->err);
-	else
-		ckpt_sink_discard(sink);
+	rc = ckpt_folder_end_file(s->folder, sink, rc, s->err);
 	ckpt_source_unref(source);
 	s->done += size;
 	s->written += size;

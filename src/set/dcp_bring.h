@@ -4,12 +4,15 @@
 
 #include "base/error.h"
 #include "base/strmap.h"
+#include "io/folder.h"
 
 #include <ckpt/save.h>
 
 /* Takes files of one directory into another: shares their blocks where it can, links or copies them. */
 struct ckpt_dcp_bringer {
 	const char *from, *to;
+	struct ckpt_folder
+		*folder; /* being made; TO is its path for now; NULL: edited where it is */
 	const struct ckpt_strmap *data_files; /* names that the index mentions: no others */
 	const struct ckpt_save_options *o;
 	struct ckpt_error *err;

@@ -3,8 +3,6 @@
 #include "set/dcp_edit.h"
 #include "set/listing.h"
 
-#include "io/sink.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,13 +82,8 @@ static int write_values(struct saver *s)
 		rc = ckpt_dcp_edit_write_values(&s->edit, mover, &size, s->b.err);
 	if (rc == 0)
 		rc = ckpt_mover_flush(mover, s->b.err);
-	if (rc == 0)
-		rc = ckpt_sink_sync(sink, s->b.err);
 	ckpt_mover_close(mover);
-	if (rc == 0)
-		rc = ckpt_sink_commit(sink, s->b.err);
-	else
-		ckpt_sink_discard(sink);
+	rc = ckpt_folder_end_file(s->b.folder, sink, rc, s->b.err);
 	s->b.written += size;
 	free(path);
 	return rc;
@@ -105,7 +98,7 @@ static int write_index(struct saver *s, unsigned flags)
 	if (rc == 0)
 		rc = join(s, ".metadata", &path);
 	if (rc == 0)
-		rc = ckpt_dcp_write_file(path, &index, flags, s->b.err);
+		rc = ckpt_dcp_write_file(s->b.folder, path, &index, flags, s->b.err);
 	s->b.written += index.len;
 	free(path);
 	ckpt_buf_clear(&index);
@@ -161,6 +154,7 @@ static int save_folder(struct saver *s, const char *path)
 
 	if (rc < 0)
 		return rc;
+	s->b.folder = folder;
 	s->b.to = ckpt_folder_temp_path(folder);
 	rc = write_all(s);
 	if (rc == 0)

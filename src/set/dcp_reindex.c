@@ -327,22 +327,22 @@ static unsigned sink_flags(const struct reindexer *r)
 	return r->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
 }
 
-static int write_index(struct reindexer *r, const char *folder, const struct ckpt_buf *index,
-		       unsigned flags)
+static int write_index(struct reindexer *r, struct ckpt_folder *folder, const char *in,
+		       const struct ckpt_buf *index, unsigned flags)
 {
 	char *path;
 	int rc;
 
-	if (asprintf(&path, "%s/.metadata", folder) < 0)
+	if (asprintf(&path, "%s/.metadata", in) < 0)
 		return ckpt_fail_nomem(r->err);
-	rc = ckpt_dcp_write_file(path, index, flags, r->err);
+	rc = ckpt_dcp_write_file(folder, path, index, flags, r->err);
 	free(path);
 	return rc;
 }
 
 static int write_in_place(struct reindexer *r, const struct ckpt_buf *index)
 {
-	int rc = write_index(r, r->path, index, CKPT_SINK_REPLACE);
+	int rc = write_index(r, NULL, r->path, index, CKPT_SINK_REPLACE);
 	char *path;
 
 	if (rc == 0 && !strcmp(r->report->source, ".metadata.tmp") &&
@@ -366,13 +366,14 @@ static int write_folder(struct reindexer *r, const char *out, const struct ckpt_
 	rc = ckpt_folder_open(out, CKPT_DCP_MARK, 0, ckpt_dcp_folder_flags(&o), &folder, r->err);
 	if (rc < 0)
 		return rc;
+	b.folder = folder;
 	b.to = ckpt_folder_temp_path(folder);
 	for (uint32_t i = 0; rc == 0 && i < r->out.file_count; i++)
 		rc = ckpt_dcp_bring(&b, r->out.files[i]);
 	if (rc == 0)
 		rc = ckpt_dcp_bring_others(&b);
 	if (rc == 0)
-		rc = write_index(r, b.to, index, sink_flags(r));
+		rc = write_index(r, folder, b.to, index, sink_flags(r));
 	if (rc == 0)
 		return ckpt_folder_commit(folder, r->err);
 	ckpt_folder_discard(folder);

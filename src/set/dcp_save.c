@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/dcp_save.h"
 
-#include "io/sink.h"
-
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,8 +37,8 @@ int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
 	return ckpt_folder_check(path, CKPT_DCP_MARK, ckpt_dcp_folder_flags(o), err);
 }
 
-int ckpt_dcp_write_file(const char *path, const struct ckpt_buf *bytes, unsigned flags,
-			struct ckpt_error *err)
+int ckpt_dcp_write_file(struct ckpt_folder *folder, const char *path, const struct ckpt_buf *bytes,
+			unsigned flags, struct ckpt_error *err)
 {
 	struct ckpt_sink *sink;
 	int rc = ckpt_sink_open(path, bytes->len, bytes->len, flags, &sink, err);
@@ -48,12 +46,7 @@ int ckpt_dcp_write_file(const char *path, const struct ckpt_buf *bytes, unsigned
 	if (rc < 0)
 		return rc;
 	rc = ckpt_sink_write(sink, 0, bytes->data, bytes->len, err);
-	if (rc == 0)
-		rc = ckpt_sink_sync(sink, err);
-	if (rc == 0)
-		return ckpt_sink_commit(sink, err);
-	ckpt_sink_discard(sink);
-	return rc;
+	return ckpt_folder_end_file(folder, sink, rc, err);
 }
 
 int ckpt_dcp_flatten_model(const struct ckpt_model *model, struct ckpt_dcp_out *out,

@@ -34,8 +34,11 @@ int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
 
 unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *options);
 
-/* Write BYTES to PATH, whole or not at all. FLAGS: enum ckpt_sink_flags. */
-int ckpt_dcp_write_file(const char *path, const struct ckpt_buf *bytes, unsigned flags,
-			struct ckpt_error *err);
+/*
+ * Write BYTES to PATH, whole or not at all. FOLDER: the one being made that PATH is in, or NULL. FLAGS: enum
+ * ckpt_sink_flags.
+ */
+int ckpt_dcp_write_file(struct ckpt_folder *folder, const char *path, const struct ckpt_buf *bytes,
+			unsigned flags, struct ckpt_error *err);
 
 #endif

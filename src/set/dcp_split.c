@@ -301,13 +301,8 @@ static int write_data_file(struct splitter *s, uint32_t file, uint64_t *size)
 		rc = ckpt_mover_open(sink, &options, &mover, s->err);
 	if (rc == 0)
 		rc = write_items(s, file, mover, size);
-	if (rc == 0)
-		rc = ckpt_sink_sync(sink, s->err);
 	ckpt_mover_close(mover);
-	if (rc == 0)
-		rc = ckpt_sink_commit(sink, s->err);
-	else
-		ckpt_sink_discard(sink);
+	rc = ckpt_folder_end_file(s->folder, sink, rc, s->err);
 	free(path);
 	return rc;
 }
@@ -336,7 +331,7 @@ static int write_index(struct splitter *s, uint64_t *total)
 	if (rc == 0 && s->folder)
 		rc = in_folder(s, ".metadata", &path);
 	if (rc == 0 && s->folder)
-		rc = ckpt_dcp_write_file(path, &index, sink_flags(s), s->err);
+		rc = ckpt_dcp_write_file(s->folder, path, &index, sink_flags(s), s->err);
 	free(path);
 	ckpt_buf_clear(&index);
 	return rc;

@@ -374,7 +374,7 @@ static void a_folder_around_that_cannot_be_synced_is_reported(void **state)
 {
 	(void)state;
 	for (int replace = 0; replace < 2; replace++) {
-		struct fault fault = { .op = CKPT_IO_SYNC_DIR, .code = EIO, .at = 2 };
+		struct fault fault = { .op = CKPT_IO_SYNC_DIR, .code = EIO, .at = 3 };
 
 		if (replace)
 			make_folder("old", true);
@@ -394,7 +394,7 @@ static void file_systems_that_cannot_sync_folders_are_as_good(void **state)
 	(void)state;
 	ckpt_io_set_hook(inject, &fault);
 	assert_int_equal(make_new(0), 0);
-	assert_int_equal(fault.seen, 2);
+	assert_int_equal(fault.seen, 3); /* itself, the one in it, the one around it */
 	assert_new();
 }
 
@@ -407,6 +407,103 @@ static void without_sync_nothing_is_synced(void **state)
 	assert_int_equal(make_new(CKPT_FOLDER_NO_SYNC), 0);
 	assert_int_equal(fault.seen, 0);
 	assert_new();
+}
+
+/* ---- files that are waited for together ---- */
+
+enum { FILES = 40 };
+
+struct order {
+	unsigned files, folders, fail_at; /* synced; the number of the sync that fails, or 0 */
+	bool renamed;
+};
+
+static int note_order(void *ctx, enum ckpt_io_op op)
+{
+	struct order *order = ctx;
+
+	if (op == CKPT_IO_SYNC) {
+		assert_false(order->renamed);
+		if (++order->files == order->fail_at)
+			return EIO;
+	}
+	if (op == CKPT_IO_SYNC_DIR)
+		order->folders++;
+	if (op == CKPT_IO_RENAME) {
+		assert_int_equal(order->files, FILES);
+		assert_int_equal(order->folders, 1);
+		order->renamed = true;
+	}
+	return 0;
+}
+
+/* OUT with FILES files in it. */
+static int make_files(unsigned flags)
+{
+	struct ckpt_folder *folder;
+	int rc = ckpt_folder_open(out, MARK, 0, flags, &folder, &err);
+
+	for (int i = 0; rc == 0 && i < FILES; i++) {
+		struct ckpt_sink *sink;
+		char name[16], *path;
+
+		snprintf(name, sizeof(name), "file %d", i);
+		path = unit_path(ckpt_folder_temp_path(folder), name);
+		rc = ckpt_sink_open(path, 0, 0, flags & CKPT_FOLDER_NO_SYNC ? CKPT_SINK_NO_SYNC : 0,
+				    &sink, &err);
+		if (rc == 0)
+			rc = ckpt_sink_write(sink, 0, name, strlen(name), &err);
+		rc = ckpt_folder_end_file(folder, sink, rc, &err);
+		assert_true(rc < 0 || holds(ckpt_folder_temp_path(folder), name, name));
+		free(path);
+	}
+	if (rc == 0)
+		return ckpt_folder_commit(folder, &err);
+	ckpt_folder_discard(folder);
+	return rc;
+}
+
+static void every_file_is_synced_before_the_folder_has_its_name(void **state)
+{
+	struct order order = { 0 };
+
+	(void)state;
+	ckpt_io_set_hook(note_order, &order);
+	assert_int_equal(make_files(0), 0);
+	assert_true(order.renamed);
+	assert_int_equal(order.folders, 2);
+	assert_int_equal(unit_folder_count(out), FILES);
+}
+
+static void a_file_that_cannot_be_synced_is_an_error_of_the_folder(void **state)
+{
+	(void)state;
+	for (unsigned at = 1; at <= FILES; at++) {
+		struct order order = { .fail_at = at };
+
+		ckpt_io_set_hook(note_order, &order);
+		assert_int_equal(make_files(0), CKPT_E_IO);
+		assert_int_equal(order.files, at);
+		assert_false(order.renamed);
+		assert_int_equal(unit_folder_count(base), 0);
+	}
+}
+
+static void a_file_that_failed_is_dropped(void **state)
+{
+	struct ckpt_folder *folder;
+	struct ckpt_sink *sink;
+	char *path;
+
+	(void)state;
+	assert_int_equal(ckpt_folder_open(out, MARK, 0, 0, &folder, &err), 0);
+	path = unit_path(ckpt_folder_temp_path(folder), "file");
+	assert_int_equal(ckpt_sink_open(path, 0, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_folder_end_file(folder, sink, CKPT_E_IO, &err), CKPT_E_IO);
+	assert_int_equal(ckpt_folder_end_file(folder, NULL, CKPT_E_IO, &err), CKPT_E_IO);
+	assert_false(unit_exists(path));
+	free(path);
+	ckpt_folder_discard(folder);
 }
 
 /* ---- directories that are saved ---- */
@@ -546,6 +643,9 @@ int main(void)
 		IN_FOLDER(a_folder_around_that_cannot_be_synced_is_reported),
 		IN_FOLDER(file_systems_that_cannot_sync_folders_are_as_good),
 		IN_FOLDER(without_sync_nothing_is_synced),
+		IN_FOLDER(every_file_is_synced_before_the_folder_has_its_name),
+		IN_FOLDER(a_file_that_cannot_be_synced_is_an_error_of_the_folder),
+		IN_FOLDER(a_file_that_failed_is_dropped),
 		IN_FOLDER(a_directory_that_is_split_leaves_nothing_whichever_call_fails),
 		IN_FOLDER(a_directory_that_is_edited_leaves_nothing_whichever_call_fails),
 	};
