@@ -18,7 +18,7 @@ import peak  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
 CASES = ("sync", "nosync", "torch", "small", "storages", "look", "memory", "remap", "cast", "inplace", "reflink",
-         "dcp", "dcp-large", "broadcast")
+         "merge", "split", "dcp-large", "broadcast")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
@@ -473,10 +473,12 @@ class Bench:
 
     # -- directories of shards
 
-    def case_dcp(self):
+    def case_merge(self):
         self.dcp_merge(self.directory("big", self.options.size, 128, RANKS))
+
+    def case_split(self):
         if self.torch_version is None:
-            print("dcp: split is left out, no torch here (CKPT_PYTHON)")
+            print("split: left out, no torch here (CKPT_PYTHON)")
             return
         self.dcp_split(self.big())
 
@@ -655,7 +657,7 @@ class Bench:
 
     def run(self):
         cases = self.options.only or CASES
-        times = 5 if "dcp" in cases else 3
+        times = 5 if {"merge", "split"} & set(cases) else 3
         if shutil.disk_usage(self.folder).free < times * self.options.size + (2 << 30):
             fail("'%s' has not %d times the size free" % (self.folder, times))
         self.describe()
