@@ -58,10 +58,13 @@ int ckpt_agree_send(struct ckpt_agreement *a, void *bytes, size_t len, uint32_t 
 	int rc = 0;
 
 	for (size_t done = 0, n; rc == 0 && done < len; done += n) {
+		struct ckpt_transport_chunk chunk = { .buffer = a->buffer, .root = root };
+
 		n = len - done < BUFFER ? len - done : BUFFER;
+		chunk.nbytes = n;
 		if (t->rank == root)
 			memcpy(a->buffer, p + done, n);
-		rc = t->ops->begin(t, a->buffer, n, root, 0, err);
+		rc = t->ops->begin(t, &chunk, 0, err);
 		if (rc == 0)
 			rc = wait_for(a, err);
 		if (rc == 0 && t->rank != root)

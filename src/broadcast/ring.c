@@ -530,13 +530,18 @@ static int begin(struct ckpt_ring *r, uint64_t chunk, struct ckpt_error *err)
 {
 	struct ckpt_transport *t = r->o.transport;
 	struct slot *s = slot_of(r, chunk);
+	struct ckpt_transport_chunk carried;
 
 	pthread_mutex_lock(&r->lock);
 	s->state = FLYING;
 	pthread_mutex_unlock(&r->lock);
 	r->carried = chunk + 1;
-	return t->ops->begin(t, s->memory, (size_t)(chunk_end(r, chunk) - chunk * r->o.chunk),
-			     reader_of(r, chunk), (unsigned)(chunk % r->o.depth), err);
+	carried = (struct ckpt_transport_chunk){
+		.buffer = s->memory,
+		.nbytes = (size_t)(chunk_end(r, chunk) - chunk * r->o.chunk),
+		.root = reader_of(r, chunk),
+	};
+	return t->ops->begin(t, &carried, (unsigned)(chunk % r->o.depth), err);
 }
 
 static bool all_landed(struct ckpt_ring *r, uint64_t chunk)

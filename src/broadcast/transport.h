@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,15 +16,37 @@ struct ckpt_transport;
 
 enum { CKPT_MOST_FLYING = 16 }; /* broadcasts that were begun and not waited for */
 
+/* A stretch of a chunk that has to be in the GPU's memory as well, at an address of CUDA. */
+struct ckpt_transport_copy {
+	size_t from; /* in the chunk */
+	uint64_t to;
+	size_t nbytes;
+};
+
+/* One chunk on its way from rank ROOT to all. */
+struct ckpt_transport_chunk {
+	void *buffer; /* of alloc(): what ROOT has there, all get there */
+	size_t nbytes;
+	uint32_t root;
+	/*
+	 * For transports that carry from GPU to GPU: where the bytes are wanted there. Others leave it out, and
+	 * who asked has to see to it. The same must not be assumed of other ranks.
+	 */
+	const struct ckpt_transport_copy *copies;
+	size_t copy_count;
+	bool not_in_buffer; /* this rank does not look at BUFFER afterwards */
+};
+
 struct ckpt_transport_ops {
 	const char *name;
+	bool is_on_gpu; /* heeds the copies of a chunk */
 
 	/* A buffer to broadcast from and into, in memory that the processor reads and writes. */
 	int (*alloc)(struct ckpt_transport *t, size_t nbytes, void **out, struct ckpt_error *err);
 	void (*release)(struct ckpt_transport *t, void *buffer);
 
-	/* Begin to bring NBYTES from rank ROOT to all. TICKET, below CKPT_MOST_FLYING, names it for test(). */
-	int (*begin)(struct ckpt_transport *t, void *buffer, size_t nbytes, uint32_t root,
+	/* Begin to carry CHUNK, which may go, not its buffer. TICKET, below CKPT_MOST_FLYING, names it for test(). */
+	int (*begin)(struct ckpt_transport *t, const struct ckpt_transport_chunk *chunk,
 		     unsigned ticket, struct ckpt_error *err);
 
 	/* 1: it is done, 0: not yet. Never waits. */

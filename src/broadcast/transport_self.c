@@ -16,13 +16,11 @@ static void release(struct ckpt_transport *t, void *buffer)
 	free(buffer);
 }
 
-static int begin(struct ckpt_transport *t, void *buffer, size_t nbytes, uint32_t root,
+static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *chunk,
 		 unsigned ticket, struct ckpt_error *err)
 {
 	(void)t;
-	(void)buffer;
-	(void)nbytes;
-	(void)root;
+	(void)chunk;
 	(void)ticket;
 	(void)err;
 	return 0;
@@ -60,7 +58,7 @@ static void close_self(struct ckpt_transport *t)
 int ckpt_transport_open_self(struct ckpt_transport **out, struct ckpt_error *err)
 {
 	static const struct ckpt_transport_ops ops = {
-		"self", alloc, release, begin, test, vote, let_go, close_self,
+		"self", false, alloc, release, begin, test, vote, let_go, close_self,
 	};
 
 	*out = calloc(1, sizeof(**out));

@@ -63,9 +63,10 @@ static void release(struct ckpt_transport *t, void *buffer)
 	free(buffer);
 }
 
-static int begin(struct ckpt_transport *t, void *buffer, size_t nbytes, uint32_t root,
+static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *chunk,
 		 unsigned ticket, struct ckpt_error *err)
 {
+	size_t nbytes = chunk->nbytes;
 	struct sim_rank *r = (struct sim_rank *)t;
 	struct sim_op *op = &r->sim->ops[r->next % SIM_OPS];
 
@@ -73,15 +74,15 @@ static int begin(struct ckpt_transport *t, void *buffer, size_t nbytes, uint32_t
 		return fail_gone(err);
 	assert(ticket < CKPT_MOST_FLYING);
 	r->tickets[ticket].seq = r->next;
-	r->tickets[ticket].buffer = buffer;
+	r->tickets[ticket].buffer = chunk->buffer;
 	r->tickets[ticket].nbytes = nbytes;
-	r->tickets[ticket].root = root;
+	r->tickets[ticket].root = chunk->root;
 	r->tickets[ticket].flips = t->rank == r->sim->victim && r->calls == r->sim->flips_at;
-	if (t->rank == root) {
+	if (t->rank == chunk->root) {
 		pthread_mutex_lock(&r->sim->lock);
 		free(op->from);
 		*op = (struct sim_op){ malloc(nbytes + 1), r->next, 0 };
-		memcpy(op->from, buffer, nbytes);
+		memcpy(op->from, chunk->buffer, nbytes);
 		pthread_mutex_unlock(&r->sim->lock);
 	}
 	r->next++;
@@ -165,8 +166,8 @@ static void close_rank(struct ckpt_transport *t)
 
 struct ckpt_transport *sim_open(struct sim *sim, uint32_t rank)
 {
-	static const struct ckpt_transport_ops ops = { "sim", alloc, release, begin,
-						       test,  vote,  let_go,  close_rank };
+	static const struct ckpt_transport_ops ops = { "sim", false, alloc,  release,	begin,
+						       test,  vote,  let_go, close_rank };
 	struct sim_rank *r = calloc(1, sizeof(*r));
 
 	assert(r && rank < sim->size && sim->size <= SIM_MOST_RANKS);

@@ -62,11 +62,12 @@ static void release(struct ckpt_transport *t, void *buffer)
 		free(buffer);
 }
 
-static int begin(struct ckpt_transport *t, void *buffer, size_t nbytes, uint32_t root,
+static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *chunk,
 		 unsigned ticket, struct ckpt_error *err)
 {
 	struct mpi *m = (struct mpi *)t;
-	int rc = MPI_Ibcast(buffer, (int)nbytes, MPI_BYTE, (int)root, m->comm, &m->flying[ticket]);
+	int rc = MPI_Ibcast(chunk->buffer, (int)chunk->nbytes, MPI_BYTE, (int)chunk->root, m->comm,
+			    &m->flying[ticket]);
 
 	return rc == MPI_SUCCESS ? 0 : fail_mpi(m, "MPI_Ibcast", rc, err);
 }
@@ -135,8 +136,8 @@ ckpt_mpi_open ckpt_mpi_open_here __asm__(CKPT_MPI_OPEN_NAME) __attribute__((visi
 
 int ckpt_mpi_open_here(int version, struct ckpt_transport **out, struct ckpt_error *err)
 {
-	static const struct ckpt_transport_ops ops = { "mpi", alloc, release, begin,
-						       test,  vote,  let_go,  close_mpi };
+	static const struct ckpt_transport_ops ops = { "mpi", false, alloc,  release,  begin,
+						       test,  vote,  let_go, close_mpi };
 	struct mpi *m;
 	int given, rc;
 

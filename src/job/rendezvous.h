@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_JOB_RENDEZVOUS_H
+#define CKPT_JOB_RENDEZVOUS_H
+
+#include "job/world.h"
+
+#include <stddef.h>
+
+/*
+ * How the ranks of a job hear of each other before they can carry anything: every rank leaves a few bytes (its
+ * hello), rank 0 reads them all and leaves an answer for everybody. All ranks make the same calls in the same
+ * order: gather, then share, once each.
+ */
+struct ckpt_rendezvous;
+
+enum { CKPT_MOST_HELLO = 4096 }; /* bytes; of an answer as well */
+
+/*
+ * DEADLINE, here as below, in nanoseconds of CLOCK_MONOTONIC: behind it the error is CKPT_E_PEER and says which
+ * ranks are missing ("waiting for ranks 5, 9 of 64").
+ *
+ * HELLO of LEN bytes, the same LEN on all ranks. ALL, of world.size * LEN bytes, is filled on rank 0, in the
+ * order of ranks, and is not touched on others.
+ */
+struct ckpt_rendezvous_ops {
+	const char *name; /* "file", "pmix" */
+	int (*gather)(struct ckpt_rendezvous *r, const void *hello, size_t len, void *all,
+		      uint64_t deadline, struct ckpt_error *err);
+
+	/* The LEN bytes of rank 0 to all. */
+	int (*share)(struct ckpt_rendezvous *r, void *bytes, size_t len, uint64_t deadline,
+		     struct ckpt_error *err);
+
+	/*
+	 * Which ranks were heard of last, and when, for the message when one of them does not answer any more: TEXT
+	 * becomes "rank 3 (nodeB, pid 812) was last heard of 71 s ago", or "" if nothing is known.
+	 */
+	void (*silent)(struct ckpt_rendezvous *r, char *text, size_t size);
+
+	void (*close)(struct ckpt_rendezvous *r); /* and cleans up what it left */
+};
+
+struct ckpt_rendezvous {
+	const struct ckpt_rendezvous_ops *ops;
+	struct ckpt_world world;
+};
+
+/*
+ * Files in FOLDER, which all ranks see: any shared file system. Needs a key in WORLD that no other start of any job
+ * has (CKPT_E_ARG if there is none): files left by a start that died must not be taken for ours.
+ */
+int ckpt_rendezvous_open_file(const char *folder, const struct ckpt_world *world,
+			      struct ckpt_rendezvous **out, struct ckpt_error *err);
+
+/* By PMIx, where the launcher serves it: srun --mpi=pmix, mpirun of Open MPI, prterun. */
+int ckpt_rendezvous_open_pmix(const struct ckpt_world *world, struct ckpt_rendezvous **out,
+			      struct ckpt_error *err);
+bool ckpt_rendezvous_has_pmix(void);
+
+#endif
