@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A double that drives paths of our code and proves nothing about CUDA: see fake_cuda.h. */
+#include "fake_cuda.h"
+
+#include "fault_spec.h"
+#include "gpu/cuda_driver.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#pragma GCC visibility push(default)
+#define DECLARE(name, ...) unsigned name(__VA_ARGS__);
+CKPT_CUDA_CALLS(DECLARE)
+fake_cuda_number fake_cuda_calls, fake_cuda_live;
+fake_cuda_memory_of fake_cuda_memory;
+fake_cuda_poll_into fake_cuda_poll_in;
+#pragma GCC visibility pop
+
+enum {
+	INVALID_VALUE = 1,
+	NOT_INITIALIZED = 3,
+	INVALID_DEVICE = 101,
+	INVALID_CONTEXT = 201,
+	INVALID_HANDLE = 400,
+	MOST_STREAMS = 256,
+	MOST_GPUS = 8,
+	MOST_DEPTH = 16,
+	GAP = 1 << 20,
+};
+
+struct CUctx_st {
+	unsigned refs;
+};
+
+struct CUevent_st {
+	struct CUevent_st *next;
+	unsigned long recorded, done;
+};
+
+/* One thing in a stream: whatever of it is set. */
+struct op {
+	struct op *next;
+	void *to; /* a copy */
+	const void *from;
+	size_t nbytes;
+	bool (*poll)(void *);
+	void *arg;
+	struct CUevent_st *waits, *records;
+	unsigned long seq;
+};
+
+struct CUstream_st {
+	struct op *first, **last;
+};
+
+struct block {
+	struct block *next;
+	unsigned long long address; /* 0: of the host */
+	size_t nbytes;
+	uint8_t *memory;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fault_spec fault;
+static bool initialized;
+static unsigned calls;
+static uint32_t seed;
+static struct CUctx_st contexts[MOST_GPUS];
+static struct block *blocks;
+static struct CUevent_st *events;
+static struct CUstream_st *streams[MOST_STREAMS];
+static unsigned long long next_address = 1ULL << 45; /* where no memory of ours is */
+static _Thread_local struct CUctx_st *stack[MOST_DEPTH];
+static _Thread_local unsigned depth;
+
+static void complain(const char *what)
+{
+	fprintf(stderr, "fake_cuda: %s\n", what);
+	if (getenv("FAKE_CUDA_STRICT"))
+		abort();
+}
+
+static unsigned next_random(unsigned below)
+{
+	if (!seed)
+		seed = number_from("FAKE_CUDA_SEED", 1);
+	seed = seed * 1664525 + 1013904223;
+	return (seed >> 8) % below;
+}
+
+/* ---- streams ---- */
+
+static bool is_event(const struct CUevent_st *event)
+{
+	const struct CUevent_st *e = events;
+
+	while (e && e != event)
+		e = e->next;
+	return e != NULL;
+}
+
+static bool is_ready(const struct op *op)
+{
+	if (op->waits && is_event(op->waits) && op->waits->done < op->seq)
+		return false;
+	return !op->poll || op->poll(op->arg);
+}
+
+static bool run_first(struct CUstream_st *s)
+{
+	struct op *op = s->first;
+
+	if (!op || !is_ready(op))
+		return false;
+	if (op->nbytes)
+		memmove(op->to, op->from, op->nbytes);
+	if (op->records && is_event(op->records))
+		op->records->done = op->seq;
+	s->first = op->next;
+	if (!s->first)
+		s->last = &s->first;
+	free(op->arg);
+	free(op);
+	return true;
+}
+
+/* One thing of some stream, whichever: the streams are asked from a random one on. */
+static bool step(void)
+{
+	struct CUstream_st *busy[MOST_STREAMS];
+	unsigned count = 0, first;
+
+	for (unsigned i = 0; i < MOST_STREAMS; i++)
+		if (streams[i] && streams[i]->first)
+			busy[count++] = streams[i];
+	first = count ? next_random(count) : 0;
+	for (unsigned i = 0; i < count; i++)
+		if (run_first(busy[(first + i) % count]))
+			return true;
+	return false;
+}
+
+/* Sometimes the GPU is far behind, sometimes it has done everything. */
+static void advance(void)
+{
+	unsigned steps = next_random(16) ? next_random(4) / 2 : 1000;
+
+	while (steps-- && step())
+		;
+}
+
+static bool is_stream(const struct CUstream_st *stream)
+{
+	for (unsigned i = 0; stream && i < MOST_STREAMS; i++)
+		if (streams[i] == stream)
+			return true;
+	return false;
+}
+
+static unsigned put(struct CUstream_st *s, struct op what)
+{
+	struct op *op;
+
+	if (!is_stream(s)) {
+		complain("no such stream");
+		return INVALID_HANDLE;
+	}
+	op = malloc(sizeof(*op));
+	*op = what;
+	*s->last = op;
+	s->last = &op->next;
+	advance();
+	return 0;
+}
+
+/* ---- calls ---- */
+
+/* "*" leaves out what nothing can be released without. */
+static unsigned fault_of(const char *name)
+{
+	const char *spec = getenv("FAKE_CUDA_FAIL");
+
+	if (spec && *spec == '*' && strcmp(name, "cuCtxPushCurrent_v2") == 0)
+		return 0;
+	return fault_code(&fault, "FAKE_CUDA_FAIL", name);
+}
+
+static unsigned begin(const char *name)
+{
+	unsigned code;
+
+	pthread_mutex_lock(&lock);
+	calls++;
+	code = fault_of(name);
+	return code || initialized || strcmp(name, "cuInit") == 0 ? code : NOT_INITIALIZED;
+}
+
+static unsigned begin_in_context(const char *name)
+{
+	unsigned code = begin(name);
+
+	if (code || depth)
+		return code;
+	complain("a call without a context");
+	return INVALID_CONTEXT;
+}
+
+static unsigned end(unsigned code)
+{
+	pthread_mutex_unlock(&lock);
+	return code;
+}
+
+unsigned cuInit(unsigned flags)
+{
+	unsigned code = begin("cuInit");
+
+	if (!code && number_from("FAKE_CUDA_GPUS", 1) == 0)
+		code = CKPT_CU_NO_DEVICE;
+	initialized |= code == 0;
+	return end(code ? code : flags);
+}
+
+unsigned cuDriverGetVersion(int *version)
+{
+	*version = (int)number_from("FAKE_CUDA_VERSION", 12040);
+	return 0;
+}
+
+unsigned cuGetErrorName(unsigned code, const char **name)
+{
+	*name = code == 2     ? "CUDA_ERROR_OUT_OF_MEMORY"
+		: code == 719 ? "CUDA_ERROR_LAUNCH_FAILED"
+			      : NULL;
+	return *name ? 0 : INVALID_VALUE;
+}
+
+unsigned cuGetErrorString(unsigned code, const char **text)
+{
+	*text = code == 2 ? "out of memory" : code == 719 ? "unspecified launch failure" : NULL;
+	return *text ? 0 : INVALID_VALUE;
+}
+
+unsigned cuDeviceGetCount(int *count)
+{
+	*count = (int)number_from("FAKE_CUDA_GPUS", 1);
+	return end(begin("cuDeviceGetCount"));
+}
+
+unsigned cuDeviceGet(int *device, int ordinal)
+{
+	unsigned code = begin("cuDeviceGet");
+
+	*device = ordinal;
+	if (!code && (ordinal < 0 || ordinal >= (int)number_from("FAKE_CUDA_GPUS", 1)))
+		code = INVALID_DEVICE;
+	return end(code);
+}
+
+unsigned cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
+{
+	unsigned code = begin("cuDevicePrimaryCtxRetain");
+
+	if (!code) {
+		contexts[device].refs++;
+		*context = &contexts[device];
+	}
+	return end(code);
+}
+
+unsigned cuDevicePrimaryCtxRelease_v2(int device)
+{
+	unsigned code = begin("cuDevicePrimaryCtxRelease_v2");
+
+	if (contexts[device].refs == 0)
+		complain("a context is released that nobody has");
+	else
+		contexts[device].refs--;
+	return end(code);
+}
+
+unsigned cuCtxPushCurrent_v2(struct CUctx_st *context)
+{
+	unsigned code = begin("cuCtxPushCurrent_v2");
+
+	if (!code && (!context || !context->refs || depth == MOST_DEPTH)) {
+		complain("a context that is none, or too many");
+		code = INVALID_CONTEXT;
+	}
+	if (!code)
+		stack[depth++] = context;
+	return end(code);
+}
+
+unsigned cuCtxPopCurrent_v2(struct CUctx_st **context)
+{
+	unsigned code = begin("cuCtxPopCurrent_v2");
+
+	if (depth) {
+		*context = stack[--depth];
+	} else {
+		complain("no context to pop");
+		code = INVALID_CONTEXT;
+	}
+	return end(code);
+}
+
+/* ---- memory ---- */
+
+static struct block *add_block(size_t nbytes)
+{
+	struct block *b = malloc(sizeof(*b));
+
+	*b = (struct block){ blocks, 0, nbytes, malloc(nbytes) };
+	memset(b->memory, 0xa5, nbytes);
+	blocks = b;
+	return b;
+}
+
+/* Whether something in a stream still reads or writes it, behind all that can be done now. */
+static bool is_in_use(const struct block *b)
+{
+	while (step())
+		;
+	for (unsigned i = 0; i < MOST_STREAMS; i++)
+		for (struct op *op = streams[i] ? streams[i]->first : NULL; op; op = op->next) {
+			const uint8_t *to = op->to, *from = op->from;
+
+			if (op->nbytes && ((to >= b->memory && to < b->memory + b->nbytes) ||
+					   (from >= b->memory && from < b->memory + b->nbytes)))
+				return true;
+		}
+	return false;
+}
+
+static unsigned free_block(unsigned code, unsigned long long address, const void *memory)
+{
+	struct block **at = &blocks, *b;
+
+	while (*at && ((*at)->address != address || (!address && (*at)->memory != memory)))
+		at = &(*at)->next;
+	b = *at;
+	if (!b) {
+		complain("memory is freed that is not there");
+		return INVALID_VALUE;
+	}
+	if (is_in_use(b))
+		complain("memory is freed that a stream still uses: a GPU would wait here");
+	*at = b->next;
+	free(b->memory);
+	free(b);
+	return code;
+}
+
+static void *find_memory(unsigned long long address, size_t nbytes)
+{
+	for (struct block *b = blocks; b; b = b->next)
+		if (b->address && address >= b->address && nbytes <= b->nbytes &&
+		    address - b->address <= b->nbytes - nbytes)
+			return b->memory + (address - b->address);
+	complain("an address that is not on the GPU");
+	return NULL;
+}
+
+void *fake_cuda_memory(unsigned long long address, size_t nbytes)
+{
+	void *memory;
+
+	pthread_mutex_lock(&lock);
+	memory = find_memory(address, nbytes);
+	pthread_mutex_unlock(&lock);
+	return memory;
+}
+
+unsigned cuMemAlloc_v2(unsigned long long *address, size_t nbytes)
+{
+	unsigned code = begin_in_context("cuMemAlloc_v2");
+
+	if (!code && !nbytes)
+		code = INVALID_VALUE;
+	if (!code) {
+		*address = add_block(nbytes)->address = next_address;
+		next_address += (nbytes / GAP + 2) * GAP;
+	}
+	return end(code);
+}
+
+unsigned cuMemFree_v2(unsigned long long address)
+{
+	return end(free_block(begin_in_context("cuMemFree_v2"), address, NULL));
+}
+
+unsigned cuMemHostAlloc(void **memory, size_t nbytes, unsigned flags)
+{
+	unsigned code = begin_in_context("cuMemHostAlloc");
+
+	if (!code && (!nbytes || flags != CKPT_CU_MEMHOSTALLOC_PORTABLE))
+		code = INVALID_VALUE;
+	if (!code)
+		*memory = add_block(nbytes)->memory;
+	return end(code);
+}
+
+unsigned cuMemFreeHost(void *memory)
+{
+	return end(free_block(begin_in_context("cuMemFreeHost"), 0, memory));
+}
+
+static unsigned put_copy(unsigned code, struct CUstream_st *stream, void *to, const void *from,
+			 size_t nbytes)
+{
+	if (!code && (!to || !from))
+		code = INVALID_VALUE;
+	if (!code)
+		code = put(stream, (struct op){ .to = to, .from = from, .nbytes = nbytes });
+	return end(code);
+}
+
+unsigned cuMemcpyHtoDAsync_v2(unsigned long long to, const void *from, size_t nbytes,
+			      struct CUstream_st *stream)
+{
+	unsigned code = begin_in_context("cuMemcpyHtoDAsync_v2");
+
+	return put_copy(code, stream, find_memory(to, nbytes), from, nbytes);
+}
+
+unsigned cuMemcpyDtoHAsync_v2(void *to, unsigned long long from, size_t nbytes,
+			      struct CUstream_st *stream)
+{
+	unsigned code = begin_in_context("cuMemcpyDtoHAsync_v2");
+
+	return put_copy(code, stream, to, find_memory(from, nbytes), nbytes);
+}
+
+unsigned cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t nbytes,
+			      struct CUstream_st *stream)
+{
+	unsigned code = begin_in_context("cuMemcpyDtoDAsync_v2");
+
+	return put_copy(code, stream, find_memory(to, nbytes), find_memory(from, nbytes), nbytes);
+}
+
+/* ---- streams and events, as they are called ---- */
+
+unsigned cuStreamCreate(struct CUstream_st **stream, unsigned flags)
+{
+	unsigned code = begin_in_context("cuStreamCreate"), i = 0;
+
+	if (!code && flags != CKPT_CU_STREAM_NON_BLOCKING)
+		code = INVALID_VALUE;
+	while (i < MOST_STREAMS && streams[i])
+		i++;
+	if (!code && i < MOST_STREAMS) {
+		*stream = streams[i] = calloc(1, sizeof(**stream));
+		streams[i]->last = &streams[i]->first;
+	}
+	return end(code);
+}
+
+unsigned cuStreamDestroy_v2(struct CUstream_st *stream)
+{
+	unsigned code = begin_in_context("cuStreamDestroy_v2"), i = 0;
+
+	while (i < MOST_STREAMS && streams[i] != stream)
+		i++;
+	if (!stream || i == MOST_STREAMS) {
+		complain("no such stream to destroy");
+		return end(INVALID_HANDLE);
+	}
+	while (step())
+		;
+	if (stream->first)
+		complain("a stream is destroyed that still has work");
+	streams[i] = NULL;
+	free(stream);
+	return end(code);
+}
+
+unsigned cuStreamSynchronize(struct CUstream_st *stream)
+{
+	unsigned code = begin_in_context("cuStreamSynchronize");
+
+	if (!code && !is_stream(stream))
+		code = INVALID_HANDLE;
+	while (!code && stream->first)
+		if (!step()) { /* for another thread */
+			pthread_mutex_unlock(&lock);
+			usleep(100);
+			pthread_mutex_lock(&lock);
+		}
+	return end(code);
+}
+
+unsigned cuStreamWaitEvent(struct CUstream_st *stream, struct CUevent_st *event, unsigned flags)
+{
+	unsigned code = begin_in_context("cuStreamWaitEvent");
+
+	if (!code && (flags || !is_event(event)))
+		code = INVALID_HANDLE;
+	if (!code)
+		code = put(stream, (struct op){ .waits = event, .seq = event->recorded });
+	return end(code);
+}
+
+unsigned cuEventCreate(struct CUevent_st **event, unsigned flags)
+{
+	unsigned code = begin_in_context("cuEventCreate");
+
+	if (!code && flags != CKPT_CU_EVENT_DISABLE_TIMING)
+		code = INVALID_VALUE;
+	if (!code) {
+		*event = calloc(1, sizeof(**event));
+		(*event)->next = events;
+		events = *event;
+	}
+	return end(code);
+}
+
+unsigned cuEventDestroy_v2(struct CUevent_st *event)
+{
+	unsigned code = begin_in_context("cuEventDestroy_v2");
+	struct CUevent_st **at = &events;
+
+	while (*at && *at != event)
+		at = &(*at)->next;
+	if (!*at) {
+		complain("no such event to destroy");
+		return end(INVALID_HANDLE);
+	}
+	while (step()) /* nothing must find another event in its place */
+		;
+	*at = event->next;
+	free(event);
+	return end(code);
+}
+
+unsigned cuEventRecord(struct CUevent_st *event, struct CUstream_st *stream)
+{
+	unsigned code = begin_in_context("cuEventRecord");
+
+	if (!code && !is_event(event))
+		code = INVALID_HANDLE;
+	if (!code)
+		code = put(stream, (struct op){ .records = event, .seq = ++event->recorded });
+	return end(code);
+}
+
+unsigned cuEventQuery(struct CUevent_st *event)
+{
+	unsigned code = begin_in_context("cuEventQuery");
+
+	advance();
+	if (!code && !is_event(event))
+		code = INVALID_HANDLE;
+	if (!code && event->done < event->recorded)
+		code = CKPT_CU_NOT_READY;
+	return end(code);
+}
+
+void fake_cuda_poll_in(struct CUstream_st *stream, bool (*poll)(void *), void *arg)
+{
+	pthread_mutex_lock(&lock);
+	put(stream, (struct op){ .poll = poll, .arg = arg });
+	pthread_mutex_unlock(&lock);
+}
+
+/* ---- what is left ---- */
+
+unsigned fake_cuda_calls(void)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&lock);
+	n = calls;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+unsigned fake_cuda_live(void)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (struct block *b = blocks; b; b = b->next)
+		n++;
+	for (struct CUevent_st *e = events; e; e = e->next)
+		n++;
+	for (unsigned i = 0; i < MOST_STREAMS; i++)
+		n += streams[i] != NULL;
+	for (unsigned i = 0; i < MOST_GPUS; i++)
+		n += contexts[i].refs;
+	pthread_mutex_unlock(&lock);
+	return n;
+}
+
+__attribute__((destructor)) static void look_at_the_end(void)
+{
+	if (fake_cuda_live())
+		complain("something was not released");
+}

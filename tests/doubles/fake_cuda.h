@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_TESTS_FAKE_CUDA_H
+#define CKPT_TESTS_FAKE_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * fake_cuda.so: a double of libcuda.so.1 on the memory of the host, to drive the paths of our own code, above all
+ * those that lead nowhere. It proves nothing about CUDA.
+ *
+ * What is put into a stream is done later, in steps that are chosen at random ($FAKE_CUDA_SEED) among all streams
+ * whenever something is asked: a wait that is missing shows as wrong bytes. Addresses are no pointers; those that were
+ * freed, or were never given, are refused, as are calls without a context.
+ *
+ * FAKE_CUDA_FAIL=NAME:CODE:NTH   see fault_spec.h; what releases does so all the same, and "*" is all but
+ *                                cuCtxPushCurrent_v2
+ * FAKE_CUDA_GPUS=1, FAKE_CUDA_VERSION=12040
+ * FAKE_CUDA_STRICT=1             a wrong call, or something not released at the end, ends the process by abort()
+ */
+struct CUstream_st;
+
+/* For tests, by dlsym() in the handle of $CKPT_CUDA_LIB. */
+typedef unsigned fake_cuda_number(void);
+
+/* "fake_cuda_calls": of the driver, so far. "fake_cuda_live": what was not released. */
+
+/* "fake_cuda_memory": the bytes behind an address; NULL: it is not one. */
+typedef void *fake_cuda_memory_of(unsigned long long address, size_t nbytes);
+
+/*
+ * "fake_cuda_poll_in": work in a stream that is over when POLL says so; ARG is freed then. POLL is called with the
+ * double's lock.
+ */
+typedef void fake_cuda_poll_into(struct CUstream_st *stream, bool (*poll)(void *), void *arg);
+
+#endif
