@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "gpu/probe.h"
+#include "gpu/cuda.h"
+#include "gpu/nccl.h"
 
 #include <ckpt/version.h>
 
@@ -16,6 +17,8 @@ const char *ckpt_version(void)
 
 void ckpt_version_details(void (*emit)(void *ctx, const char *name, const char *text), void *ctx)
 {
+	struct ckpt_cuda_facts cuda;
+	struct ckpt_nccl_facts nccl;
 	char text[160];
 
 #if defined(__clang__)
@@ -27,8 +30,8 @@ void ckpt_version_details(void (*emit)(void *ctx, const char *name, const char *
 	emit(ctx, "libdeflate", LIBDEFLATE_VERSION_STRING);
 	pcre2_config(PCRE2_CONFIG_VERSION, text);
 	emit(ctx, "pcre2", text);
-	ckpt_gpu_probe_cuda(text, sizeof(text));
-	emit(ctx, "cuda", text);
-	ckpt_gpu_probe_nccl(text, sizeof(text));
-	emit(ctx, "nccl", text);
+	ckpt_cuda_look(&cuda);
+	emit(ctx, "cuda", cuda.text);
+	ckpt_nccl_look(&nccl);
+	emit(ctx, "nccl", nccl.text);
 }
