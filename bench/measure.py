@@ -629,7 +629,7 @@ class Bench:
         source = self.big()
         size, ours = os.path.getsize(source), [self.ckpt, "broadcast", "-q", "--json", "--target", "null"]
         for ranks in (2, 4):
-            runs = [self.mpirun(ranks, lambda text: json.loads(text)["seconds"], *ours, *flags, source, "nowhere")
+            runs = [self.mpirun(ranks, lambda text: json.loads(text)["seconds"], *ours, *flags, source)
                     for flags in ([], ["--no-verify"])]
             checked, plain, other = self.series(source, *runs, self.mpirun(ranks, float, bare, str(size), str(4 << 20)))
             text = "broadcast%s %s, %d ranks"

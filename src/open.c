@@ -6,23 +6,6 @@
 
 #include <string.h>
 
-static const struct ckpt_format *const formats[] = { &ckpt_format_torch_zip };
-
-static int open_source(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
-{
-	uint8_t head[CKPT_PROBE_BYTES];
-	uint64_t size = ckpt_source_size(source);
-	size_t len = size < sizeof(head) ? (size_t)size : sizeof(head);
-	int rc = ckpt_source_read(source, 0, head, len, err);
-
-	if (rc < 0)
-		return rc;
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-		if (formats[i]->probe(head, len, size))
-			return formats[i]->read(source, out, err);
-	return ckpt_fail_unknown_file(source, head, len, err);
-}
-
 int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
 {
 	struct ckpt_source *source;
@@ -34,7 +17,7 @@ int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
 	rc = ckpt_source_open(path, &source, err);
 	if (rc < 0)
 		return rc;
-	rc = open_source(source, out, err);
+	rc = ckpt_format_open(source, out, err);
 	ckpt_source_unref(source); /* the model took its own reference */
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
@@ -48,7 +31,7 @@ int ckpt_open_memory(const void *bytes, size_t len, struct ckpt_model **out, str
 	rc = ckpt_source_from_memory(bytes, len, &source, err);
 	if (rc < 0)
 		return rc;
-	rc = open_source(source, out, err);
+	rc = ckpt_format_open(source, out, err);
 	ckpt_source_unref(source);
 	return rc;
 }

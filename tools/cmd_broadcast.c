@@ -8,7 +8,7 @@
 
 static bool no_sync, no_verify;
 static const char *target, *readers, *chunk, *depth, *threads, *launcher, *rank, *world_size,
-	*local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json;
+	*local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json, *gpu;
 
 static const struct opt opts[] = {
 	OPT_STR("if-exists", 0, &if_exists, "WHAT",
@@ -16,7 +16,9 @@ static const struct opt opts[] = {
 	OPT_STR("readers", 0, &readers, "N", "how many ranks read, each its part; default: 1"),
 	OPT_STR("transport", 0, &transport, "NAME",
 		"mpi, or self for one rank; default: what there is"),
-	OPT_STR("target", 0, &target, "WHAT", "file, or null: carry the bytes and drop them"),
+	OPT_STR("target", 0, &target, "WHAT",
+		"file; or without DST: gpu (of every rank) or null, to measure"),
+	OPT_STR("gpu", 0, &gpu, "N", "the number of this rank's GPU; default: by the local rank"),
 	OPT_STR("chunk", 0, &chunk, "SIZE", "carried at a time; default: 4M"),
 	OPT_STR("depth", 0, &depth, "N", "chunks in memory on every rank; default: 4"),
 	OPT_STR("io-threads", 0, &threads, "N", "that read and write, on every rank; default: 4"),
@@ -56,7 +58,7 @@ const struct command cmd_broadcast = {
 		"  srun --ntasks-per-node=1 --mpi=pmix ckpt broadcast /nfs/step900.pt /dev/shm/\n"
 		"  mpirun -N 1 ckpt broadcast /nfs/model.safetensors /nvme/\n",
 	.opts = opts,
-	.least = 2,
+	.least = 1,
 	.most = -1,
 	.run = run,
 };
@@ -82,6 +84,7 @@ static int take_numbers(struct ckpt_broadcast_options *o)
 		{ "readers", readers, NULL, &o->readers },
 		{ "depth", depth, NULL, &o->depth },
 		{ "io-threads", threads, NULL, &o->threads },
+		{ "gpu", gpu, &o->gpu, NULL },
 		{ "rank", rank, &o->rank, NULL },
 		{ "world-size", world_size, &o->world_size, NULL },
 		{ "local-rank", local_rank, &o->local_rank, NULL },
@@ -109,9 +112,11 @@ static int take_words(struct ckpt_broadcast_options *o)
 
 	if (target && !strcmp(target, "null"))
 		o->flags |= CKPT_BROADCAST_NO_TARGET;
+	else if (target && !strcmp(target, "gpu"))
+		o->flags |= CKPT_BROADCAST_TO_GPU;
 	else if (target && strcmp(target, "file") != 0)
-		return wrong_usage(&cmd_broadcast, "broadcast: --target %.40s: wanted file or null",
-				   target);
+		return wrong_usage(&cmd_broadcast,
+				   "broadcast: --target %.40s: wanted file, gpu or null", target);
 	if (if_exists && !strcmp(if_exists, "replace"))
 		o->flags |= CKPT_BROADCAST_REPLACE;
 	else if (if_exists && !strcmp(if_exists, "error"))
@@ -203,6 +208,7 @@ static int run(int argc, char **argv)
 	struct ckpt_broadcast_options options = CKPT_BROADCAST_OPTIONS_INIT;
 	struct ckpt_broadcast_report report = CKPT_BROADCAST_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
+	const char *destination = NULL;
 	int first = parse_options(&cmd_broadcast, argc, argv), code, rc;
 
 	if (first < 0)
@@ -210,11 +216,16 @@ static int run(int argc, char **argv)
 	code = take_options(&options);
 	if (code != EXIT_FINE)
 		return code;
+	if (!(options.flags & (CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU)))
+		destination = argv[--argc];
+	if (argc == first)
+		return wrong_usage(&cmd_broadcast, "broadcast: wanted SRC and DST");
 	options.flags |= CKPT_BROADCAST_MAY_EXIT;
 	options.cancel = catch_signals();
 	options.progress = show_progress;
-	rc = ckpt_broadcast((const char *const *)argv + first, (size_t)(argc - first - 1),
-			    argv[argc - 1], &options, &report, &err);
+	rc = ckpt_broadcast((const char *const *)argv + first, (size_t)(argc - first), destination,
+			    &options, &report, &err);
+	ckpt_gpu_release(report.gpu); /* it was to be measured */
 	end_progress();
 	if (verbose)
 		fprintf(stderr, "ckpt: rank %u of %u on %s (launcher %s, transport %s)\n",

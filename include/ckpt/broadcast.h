@@ -2,9 +2,7 @@
 #ifndef CKPT_BROADCAST_H
 #define CKPT_BROADCAST_H
 
-#include <ckpt/error.h>
-
-#include <stdbool.h>
+#include <ckpt/gpu.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +33,26 @@ enum ckpt_broadcast_flags {
 	 * and does not come back: in MPI_Init and MPI_Finalize. Without it the call never returns then.
 	 */
 	CKPT_BROADCAST_MAY_EXIT = 1 << 5,
+	/*
+	 * Every rank gets all bytes in the memory of its GPU, and no file is written: REPORT->gpu. On all ranks or
+	 * none.
+	 */
+	CKPT_BROADCAST_TO_GPU = 1 << 6,
+};
+
+/*
+ * What carries the bytes, if the program has something of its own that joins its processes: torch.distributed, an MPI
+ * communicator. All ranks make the same calls in the same order, from the thread that called ckpt_broadcast(). 0
+ * is success; anything else, and a rank that does not answer, is for the callbacks to notice: they block.
+ */
+struct ckpt_collectives {
+	size_t size;
+	uint32_t rank, world_size;
+	/* The NBYTES at BUFFER, memory of the host, of rank ROOT to all. */
+	int (*broadcast)(void *ctx, void *buffer, size_t nbytes, uint32_t root);
+	/* Each of the COUNT numbers becomes the greatest that any rank has in its place. */
+	int (*allreduce_max)(void *ctx, uint64_t *numbers, size_t count);
+	void *ctx;
 };
 
 struct ckpt_broadcast_options {
@@ -54,11 +72,13 @@ struct ckpt_broadcast_options {
 	void *progress_ctx;
 	const void
 		*cancel; /* const atomic_int *: not 0 stops all ranks; safe from a signal handler */
+	int64_t gpu; /* number of this process's GPU; -1: the local rank, counted round the GPUs there are */
+	const struct ckpt_collectives *collectives; /* NULL: transports of ckpt's own */
 };
 #define CKPT_BROADCAST_OPTIONS_INIT \
 	{ \
 		.size = sizeof(struct ckpt_broadcast_options), .rank = -1, .world_size = -1, \
-		.local_rank = -1 \
+		.local_rank = -1, .gpu = -1 \
 	}
 
 struct ckpt_broadcast_report {
@@ -75,6 +95,8 @@ struct ckpt_broadcast_report {
 	double seconds; /* between the first byte and the last name */
 	char host[64];
 	char path[1024]; /* of what is there now on this node */
+	struct ckpt_gpu_copy
+		*gpu; /* with CKPT_BROADCAST_TO_GPU: the caller's, for ckpt_gpu_release() */
 };
 #define CKPT_BROADCAST_REPORT_INIT \
 	{ \
@@ -89,7 +111,7 @@ struct ckpt_broadcast_report {
  *
  * SOURCES: files, or one directory, whose tree is brought as a whole. DESTINATION: a path, the same for
  * all but for what is filled in: %h host, %r rank, %l local rank, %j job key, %u user, %b name of the source,
- * %% a percent sign. Several files need a folder that exists; so does a path that ends with '/'. Where it has
+ * %% a percent sign. NULL is as good as any with CKPT_BROADCAST_TO_GPU and NO_TARGET. Several files need a folder that exists; so does a path that ends with '/'. Where it has
  * neither %r nor %l only the process with local rank 0 writes.
  *
  * Returns 0, or an error of this rank or the one that all were told; REPORT->code says what kind. Blocks

@@ -10,6 +10,7 @@
 #include <ckpt/dis.h>
 #include <ckpt/edit.h>
 #include <ckpt/error.h>
+#include <ckpt/gpu.h>
 #include <ckpt/model.h>
 #include <ckpt/save.h>
 #include <ckpt/text.h>

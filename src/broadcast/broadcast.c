@@ -8,6 +8,7 @@
 #include "broadcast/mpi_plugin.h"
 #include "broadcast/ring.h"
 #include "broadcast/session.h"
+#include "broadcast/transport_user.h"
 #include "broadcast/watchdog.h"
 
 #include <libdeflate.h>
@@ -41,6 +42,8 @@ enum {
 	PATIENCE_S = 60,
 	MOST_MANIFEST = 1 << 30,
 };
+
+static const unsigned NO_FILES = CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU;
 
 /* ---- what is wrong on this rank ---- */
 
@@ -130,7 +133,7 @@ static int share_manifest(struct ckpt_session *s)
 
 static bool writes(const struct ckpt_session *s)
 {
-	return !(s->o.flags & CKPT_BROADCAST_NO_TARGET) &&
+	return !(s->o.flags & NO_FILES) &&
 	       (s->world.local_rank == 0 || ckpt_destination_is_per_rank(s->wish));
 }
 
@@ -161,12 +164,56 @@ static int open_landing(struct ckpt_session *s)
 	return rc < 0 ? rc : ckpt_landing_open(&s->manifest, s->path, flags, &s->landing, &s->err);
 }
 
+int ckpt_session_gpu(struct ckpt_session *s, uint32_t *ordinal)
+{
+	struct ckpt_cuda_facts facts;
+
+	if (s->o.gpu < 0) {
+		ckpt_cuda_look(&facts);
+		if (facts.gpu_count > 0) /* each process may be shown its own GPU only */
+			*ordinal = s->world.local_rank % (uint32_t)facts.gpu_count;
+		else
+			*ordinal = 0; /* opening it says what is wrong */
+		return 0;
+	}
+	if (s->o.gpu > INT32_MAX)
+		return ckpt_fail(&s->err, CKPT_E_ARG, "there is no GPU %lld", (long long)s->o.gpu);
+	*ordinal = (uint32_t)s->o.gpu;
+	return 0;
+}
+
+/* Room for all bytes on this rank's GPU. */
+static int open_gpu(struct ckpt_session *s)
+{
+	uint32_t count = s->manifest.count, ordinal = 0;
+	const char **paths = calloc(count + (size_t)1, sizeof(*paths));
+	uint64_t *sizes = calloc(count + (size_t)1, sizeof(*sizes));
+	int rc = paths && sizes ? ckpt_session_gpu(s, &ordinal) : ckpt_fail_nomem(&s->err);
+
+	for (uint32_t i = 0; rc == 0 && i < count; i++) {
+		paths[i] = s->manifest.files[i].path;
+		sizes[i] = s->manifest.files[i].size;
+	}
+	if (rc == 0)
+		rc = ckpt_gpu_copy_new(ordinal, paths, sizes, count, s->manifest.is_directory,
+				       &s->gpu, &s->err);
+	free(paths);
+	free(sizes);
+	return rc;
+}
+
 /* Is it there on all nodes? Then nothing is left to do. Where it is there nothing is written. */
 static int look_at_destination(struct ckpt_session *s)
 {
 	bool reuses = !(s->o.flags & (CKPT_BROADCAST_NEW | CKPT_BROADCAST_REPLACE)), has = false;
 	int rc = 0;
 
+	if (s->o.flags & CKPT_BROADCAST_TO_GPU) {
+		rc = open_gpu(s);
+		return agree(s, rc,
+			     rc == CKPT_E_UNSUPPORTED ? CKPT_BROADCAST_NO_TRANSPORT
+						      : CKPT_BROADCAST_DESTINATION);
+	}
 	if (writes(s))
 		rc = ckpt_destination(s->wish, &s->world, s->sources[0], s->source_count, &s->path,
 				      &s->err);
@@ -176,7 +223,7 @@ static int look_at_destination(struct ckpt_session *s)
 		rc = open_landing(s);
 	if (agree(s, rc, CKPT_BROADCAST_DESTINATION))
 		return s->code;
-	if (!(s->o.flags & CKPT_BROADCAST_NO_TARGET))
+	if (!(s->o.flags & NO_FILES))
 		rc = ckpt_agree_all(&s->agreement, has || !writes(s), &s->reused, &s->err);
 	return rc < 0 ? agree(s, rc, CKPT_BROADCAST_LOST) : 0;
 }
@@ -235,6 +282,7 @@ static int open_ring(struct ckpt_session *s)
 		.transport = s->agreement.transport,
 		.manifest = &s->manifest,
 		.landing = s->landing,
+		.slab = s->gpu ? s->gpu->slab : NULL,
 		.chunk = (size_t)s->o.chunk,
 		.depth = s->o.depth,
 		.threads = s->o.threads,
@@ -396,7 +444,13 @@ static int find_world(struct ckpt_session *s)
 {
 	struct ckpt_world_wish wish = { s->o.launcher, s->o.rank, s->o.world_size, s->o.local_rank,
 					s->o.job_key };
-	int rc = ckpt_world_find(&wish, from_environment, NULL, &s->world, &s->err);
+	int rc;
+
+	if (s->o.collectives) {
+		wish.rank = s->collectives.rank;
+		wish.size = s->collectives.world_size;
+	}
+	rc = ckpt_world_find(&wish, from_environment, NULL, &s->world, &s->err);
 
 	if (rc == 0 && s->o.readers > s->world.size)
 		s->o.readers = s->world.size;
@@ -441,6 +495,8 @@ static int open_transport(struct ckpt_session *s, struct ckpt_transport **out)
 	const char *name = s->o.transport;
 
 	*out = NULL;
+	if (s->o.collectives)
+		return ckpt_transport_open_user(&s->collectives, out, &s->err);
 	if (!name)
 		name = s->world.size == 1 ? "self" : "mpi";
 	if (!strcmp(name, "mpi"))
@@ -473,6 +529,10 @@ static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *re
 	r.crc32 = r.has_crc ? s->crcs[0] : 0;
 	r.seconds = (double)(ckpt_now_nsec() - start) / 1e9;
 	snprintf(r.host, sizeof(r.host), "%s", s->agreement.host);
+	if (s->code == 0 && report && report->size >= sizeof(*report)) {
+		r.gpu = s->gpu;
+		s->gpu = NULL;
+	}
 	if (s->path && s->code == 0)
 		snprintf(r.path, sizeof(r.path), "%s", s->path);
 	ckpt_sized_give(report, &r);
@@ -486,6 +546,7 @@ static void clear(struct ckpt_session *s)
 		t->ops->abort(t);
 	ckpt_ring_free(s->ring);
 	ckpt_landing_discard(s->landing);
+	ckpt_gpu_copy_free(s->gpu);
 	ckpt_agreement_close(&s->agreement);
 	for (uint32_t i = 0; s->paths && i < s->manifest.count; i++)
 		free(s->paths[i]);
@@ -533,11 +594,16 @@ int ckpt_broadcast_over(struct ckpt_session *s, struct ckpt_transport *transport
 int ckpt_session_init(struct ckpt_session *s, const char *const *sources, size_t count,
 		      const char *destination, const struct ckpt_broadcast_options *options)
 {
+	int rc;
+
 	*s = (struct ckpt_session){ .sources = sources,
 				    .source_count = count,
-				    .wish = destination,
+				    .wish = destination ? destination : "",
 				    .err = CKPT_ERROR_INIT };
-	return read_options(s, options);
+	rc = read_options(s, options);
+	if (rc == 0 && s->o.collectives)
+		rc = ckpt_collectives_take(s->o.collectives, &s->collectives, &s->err);
+	return rc;
 }
 
 int ckpt_broadcast(const char *const *sources, size_t count, const char *destination,

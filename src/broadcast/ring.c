@@ -48,6 +48,8 @@ struct ckpt_ring {
 	uint64_t
 		*first_piece; /* by chunk: number of its first piece, and behind the last: of all */
 	uint32_t *crcs;	      /* by piece; NULL: none wanted */
+	struct ckpt_transport_copy
+		*copies; /* of the chunk that is begun; NULL: the transport makes none */
 	struct slot *slots;
 
 	pthread_mutex_t lock; /* for all that follows, and for the slots' states */
@@ -159,10 +161,23 @@ static int read_piece(struct ckpt_ring *r, const struct ckpt_manifest_piece *p, 
 	return rc;
 }
 
+/* To where it is wanted, but for what the transport has brought there. */
+static int put(struct ckpt_ring *r, const struct ckpt_manifest_piece *p, uint64_t done,
+	       const uint8_t *from, size_t n, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	if (r->o.landing)
+		rc = ckpt_landing_write(r->o.landing, p->file, p->off + done, from + done, n, err);
+	if (rc == 0 && r->o.slab && !r->copies)
+		rc = ckpt_slab_write(r->o.slab, p->file, p->off + done, from + done, n, err);
+	return rc;
+}
+
 static int write_piece(struct ckpt_ring *r, const struct ckpt_manifest_piece *p,
 		       const uint8_t *from, uint32_t *crc, struct ckpt_error *err)
 {
-	bool writes = r->o.landing && !has_failed(r, &r->writing);
+	bool writes = !has_failed(r, &r->writing);
 	int rc = 0;
 
 	*crc = 0;
@@ -172,8 +187,7 @@ static int write_piece(struct ckpt_ring *r, const struct ckpt_manifest_piece *p,
 		if (r->crcs)
 			*crc = libdeflate_crc32(*crc, from + done, n);
 		if (writes)
-			rc = ckpt_landing_write(r->o.landing, p->file, p->off + done, from + done,
-						n, err);
+			rc = put(r, p, done, from, n, err);
 	}
 	return rc;
 }
@@ -340,7 +354,7 @@ static uint64_t count_pieces(const struct ckpt_ring *r, uint64_t chunk)
 
 static int make_tables(struct ckpt_ring *r, struct ckpt_error *err)
 {
-	uint64_t pieces = 0;
+	uint64_t pieces = 0, most = 0;
 
 	r->first_piece = calloc(r->chunks + 1, sizeof(*r->first_piece));
 	r->slots = calloc(r->o.depth, sizeof(*r->slots));
@@ -348,8 +362,16 @@ static int make_tables(struct ckpt_ring *r, struct ckpt_error *err)
 	if (!r->first_piece || !r->slots || !r->threads)
 		return ckpt_fail_nomem(err);
 	for (uint64_t i = 0; i < r->chunks; i++) {
+		uint64_t n = count_pieces(r, i);
+
 		r->first_piece[i] = pieces;
-		pieces += count_pieces(r, i);
+		pieces += n;
+		most = n > most ? n : most;
+	}
+	if (r->o.slab && r->o.transport->ops->is_on_gpu) {
+		r->copies = calloc(most + 1, sizeof(*r->copies));
+		if (!r->copies)
+			return ckpt_fail_nomem(err);
 	}
 	r->first_piece[r->chunks] = pieces;
 	if (r->o.crc) {
@@ -425,12 +447,19 @@ void ckpt_ring_free(struct ckpt_ring *r)
 	pthread_mutex_destroy(&r->lock);
 	free(r->first_piece);
 	free(r->crcs);
+	free(r->copies);
 	free(r->slots);
 	free(r->threads);
 	free(r);
 }
 
 /* ---- carrying ---- */
+
+/* Does this rank look at what came, or write it? */
+static bool wants_chunks(const struct ckpt_ring *r)
+{
+	return r->o.landing || r->crcs || (r->o.slab && !r->copies);
+}
 
 /* The oldest chunk in the air, if it has come. */
 static int poll(struct ckpt_ring *r, struct ckpt_error *err)
@@ -444,7 +473,7 @@ static int poll(struct ckpt_ring *r, struct ckpt_error *err)
 	if (done <= 0)
 		return done;
 	pthread_mutex_lock(&r->lock);
-	if (r->o.landing || r->crcs)
+	if (wants_chunks(r))
 		s->state = ARRIVED;
 	else
 		release(r, s);
@@ -526,6 +555,24 @@ static int wait_for(struct ckpt_ring *r, bool (*ready)(struct ckpt_ring *, uint6
 	return rc;
 }
 
+/* Where the pieces of a chunk belong on the GPU. */
+static size_t list_copies(struct ckpt_ring *r, uint64_t chunk)
+{
+	uint64_t start = chunk * r->o.chunk, end = chunk_end(r, chunk);
+	size_t n = 0;
+
+	for (uint64_t pos = start; pos < end; n++) {
+		struct ckpt_manifest_piece p = ckpt_manifest_piece_at(r->o.manifest, pos, end);
+
+		r->copies[n] =
+			(struct ckpt_transport_copy){ (size_t)(pos - start),
+						      ckpt_slab_address(r->o.slab, p.file, p.off),
+						      (size_t)p.len };
+		pos += p.len;
+	}
+	return n;
+}
+
 static int begin(struct ckpt_ring *r, uint64_t chunk, struct ckpt_error *err)
 {
 	struct ckpt_transport *t = r->o.transport;
@@ -540,6 +587,9 @@ static int begin(struct ckpt_ring *r, uint64_t chunk, struct ckpt_error *err)
 		.buffer = s->memory,
 		.nbytes = (size_t)(chunk_end(r, chunk) - chunk * r->o.chunk),
 		.root = reader_of(r, chunk),
+		.copies = r->copies,
+		.copy_count = r->copies ? list_copies(r, chunk) : 0,
+		.not_in_buffer = !wants_chunks(r),
 	};
 	return t->ops->begin(t, &carried, (unsigned)(chunk % r->o.depth), err);
 }

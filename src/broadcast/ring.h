@@ -5,6 +5,7 @@
 #include "broadcast/landing.h"
 #include "broadcast/manifest.h"
 #include "broadcast/transport.h"
+#include "gpu/slab.h"
 
 /*
  * The stream of bytes through all ranks, in chunks: some threads read what this rank has to read, one thread
@@ -20,7 +21,8 @@ struct ckpt_ring_options {
 	struct ckpt_transport *transport;
 	const struct ckpt_manifest *manifest;
 	const char *const *sources;   /* by file, for ranks that read: paths to open */
-	struct ckpt_landing *landing; /* NULL: the bytes go nowhere */
+	struct ckpt_landing *landing; /* NULL: no files are written */
+	struct ckpt_slab *slab;	      /* NULL: nothing stays on the GPU */
 	size_t chunk;		      /* bytes */
 	unsigned depth, threads;
 	uint32_t readers; /* ranks below it read, in turn */

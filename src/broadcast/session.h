@@ -6,6 +6,7 @@
 #include "broadcast/landing.h"
 #include "broadcast/manifest.h"
 #include "broadcast/ring.h"
+#include "gpu/copy.h"
 #include "job/world.h"
 
 #include <ckpt/broadcast.h>
@@ -15,12 +16,14 @@ struct ckpt_session {
 	struct ckpt_broadcast_options o; /* standards filled in */
 	const char *const *sources;	 /* borrowed */
 	size_t source_count;
-	const char *wish; /* borrowed: the destination as it was given */
+	const char *wish;		     /* borrowed: the destination as it was given */
+	struct ckpt_collectives collectives; /* if the options have some */
 	struct ckpt_world world;
 	struct ckpt_agreement agreement;
 	struct ckpt_manifest manifest;
 	char *path; /* owned: on this node; NULL: nothing is written here */
 	struct ckpt_landing *landing;
+	struct ckpt_gpu_copy *gpu; /* owned until the report has it */
 	struct ckpt_ring *ring;
 	char **paths;	/* owned: of the sources' files */
 	uint32_t *crcs; /* owned: by file */
@@ -33,6 +36,9 @@ struct ckpt_session {
 /* Everything but the world. */
 int ckpt_session_init(struct ckpt_session *session, const char *const *sources, size_t count,
 		      const char *destination, const struct ckpt_broadcast_options *options);
+
+/* The number of this process's GPU. */
+int ckpt_session_gpu(struct ckpt_session *session, uint32_t *ordinal);
 
 /* All steps, over TRANSPORT, which is closed in the end, as is the session. For tests with other transports. */
 int ckpt_broadcast_over(struct ckpt_session *session, struct ckpt_transport *transport,

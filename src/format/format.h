@@ -30,6 +30,9 @@ extern const struct ckpt_format ckpt_format_torch_zip;
 /* The first bytes that every probe gets. */
 enum { CKPT_PROBE_BYTES = 4096 };
 
+/* Whichever format SOURCE has. The model takes its own reference. */
+int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err);
+
 /*
  * Say what a file is that no format reads: always fails, CKPT_E_UNSUPPORTED or CKPT_E_FORMAT, with
  * a text that names it and, where it helps, how to get at the checkpoint.

@@ -253,7 +253,7 @@ bool ckpt_source_is_sequential(const struct ckpt_source *src)
 {
 	while (src->base)
 		src = src->base;
-	return src->maker != NULL;
+	return src->maker && !src->maker->is_random;
 }
 
 int ckpt_source_fd(const struct ckpt_source *src, uint64_t *file_off)

@@ -36,9 +36,13 @@ struct ckpt_source_maker {
 	/* As ckpt_source_read(), of a range inside of it; by several threads at once. */
 	int (*read)(void *ctx, uint64_t off, void *buf, size_t len, struct ckpt_error *err);
 	void (*free)(void *ctx);
+	bool is_random; /* it is as fast to read them anywhere */
 };
 
-/* SIZE bytes. ORIGIN, of which a reference is taken, is asked for the path and for changes. Takes CTX, in any case. */
+/*
+ * SIZE bytes. ORIGIN, of which a reference is taken, is asked for the path and for changes; NULL: there is none. Takes
+ * CTX, in any case.
+ */
 int ckpt_source_make(const struct ckpt_source_maker *maker, void *ctx, struct ckpt_source *origin,
 		     uint64_t size, struct ckpt_source **out, struct ckpt_error *err);
 

@@ -153,7 +153,7 @@ static int measure(struct unzstd *u, uint64_t most, struct ckpt_error *err)
 int ckpt_source_unzstd(struct ckpt_source *base, uint64_t most, size_t edge,
 		       struct ckpt_source **out, struct ckpt_error *err)
 {
-	static const struct ckpt_source_maker maker = { read_unpacked, free_unzstd };
+	static const struct ckpt_source_maker maker = { read_unpacked, free_unzstd, false };
 	struct unzstd *u = calloc(1, sizeof(*u));
 	struct ckpt_source *all;
 	uint64_t size;

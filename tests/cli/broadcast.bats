@@ -79,7 +79,7 @@ load common.bash
 }
 
 @test "nothing is written to measure" {
-	ckpt broadcast --target null ddp_model.pt out.pt
+	ckpt broadcast --target null ddp_model.pt
 	[[ $status = 0 && $stderr = "ckpt: "* ]]
 	want_files
 }

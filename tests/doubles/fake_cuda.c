@@ -483,6 +483,9 @@ unsigned cuStreamSynchronize(struct CUstream_st *stream)
 
 	if (!code && !is_stream(stream))
 		code = INVALID_HANDLE;
+	while (code &&
+	       step()) /* a GPU that failed has stopped: nothing is copied behind the caller's back */
+		;
 	while (!code && stream->first)
 		if (!step()) { /* for another thread */
 			pthread_mutex_unlock(&lock);

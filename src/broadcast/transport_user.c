@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/transport_user.h"
+
+#include "base/sized.h"
+
+#include <stdlib.h>
+
+enum { PAGE = 4096 };
+
+struct user {
+	struct ckpt_transport base;
+	struct ckpt_collectives calls;
+};
+
+static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckpt_error *err)
+{
+	(void)t;
+	*out = aligned_alloc(PAGE, (nbytes + PAGE - 1) / PAGE * PAGE);
+	return *out ? 0 : ckpt_fail_nomem(err);
+}
+
+static void release(struct ckpt_transport *t, void *buffer)
+{
+	(void)t;
+	free(buffer);
+}
+
+static int fail_call(const char *name, int code, struct ckpt_error *err)
+{
+	return ckpt_fail(err, CKPT_E_PEER, "the program's own %s returned %d, wanted 0", name,
+			 code);
+}
+
+/* It blocks: test() has nothing left to ask. */
+static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *chunk,
+		 unsigned ticket, struct ckpt_error *err)
+{
+	struct user *u = (struct user *)t;
+	int code = u->calls.broadcast(u->calls.ctx, chunk->buffer, chunk->nbytes, chunk->root);
+
+	(void)ticket;
+	return code ? fail_call("broadcast", code, err) : 0;
+}
+
+static int test(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *err)
+{
+	(void)t;
+	(void)ticket;
+	(void)err;
+	return 1;
+}
+
+static int vote(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint64_t deadline,
+		struct ckpt_error *err)
+{
+	struct user *u = (struct user *)t;
+	int code = u->calls.allreduce_max(u->calls.ctx, numbers, count);
+
+	(void)deadline;
+	return code ? fail_call("allreduce_max", code, err) : 0;
+}
+
+static void let_go(struct ckpt_transport *t)
+{
+	(void)t;
+}
+
+static void close_user(struct ckpt_transport *t)
+{
+	free(t);
+}
+
+int ckpt_collectives_take(const struct ckpt_collectives *given, struct ckpt_collectives *out,
+			  struct ckpt_error *err)
+{
+	int rc = ckpt_sized_take(out, sizeof(*out), given, err);
+
+	if (rc == 0 && (!out->broadcast || !out->allreduce_max || out->rank >= out->world_size))
+		return ckpt_fail(
+			err, CKPT_E_ARG,
+			"collectives of rank %u of %u: wanted both functions, and a rank below the "
+			"world size",
+			out->rank, out->world_size);
+	return rc;
+}
+
+int ckpt_transport_open_user(const struct ckpt_collectives *collectives,
+			     struct ckpt_transport **out, struct ckpt_error *err)
+{
+	static const struct ckpt_transport_ops ops = {
+		"user", false, alloc, release, begin, test, vote, let_go, close_user,
+	};
+	struct user *u = calloc(1, sizeof(*u));
+
+	*out = NULL;
+	if (!u)
+		return ckpt_fail_nomem(err);
+	u->calls = *collectives;
+	u->base = (struct ckpt_transport){ &ops, u->calls.rank, u->calls.world_size };
+	*out = &u->base;
+	return 0;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BROADCAST_TRANSPORT_USER_H
+#define CKPT_BROADCAST_TRANSPORT_USER_H
+
+#include "broadcast/transport.h"
+
+#include <ckpt/broadcast.h>
+
+/* Check and copy what the caller gave. CKPT_E_ARG if something is missing. */
+int ckpt_collectives_take(const struct ckpt_collectives *given, struct ckpt_collectives *out,
+			  struct ckpt_error *err);
+
+/* What the calling program carries bytes with. */
+int ckpt_transport_open_user(const struct ckpt_collectives *collectives,
+			     struct ckpt_transport **out, struct ckpt_error *err);
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include <ckpt/ckpt.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Broadcasts over functions of the calling program: here its ranks are threads that meet at a barrier. */
+
+enum { RANKS = 3, SIZE = 3000000 };
+
+struct team {
+	pthread_barrier_t barrier;
+	void *from;
+	uint64_t greatest[8];
+	pthread_mutex_t lock;
+};
+
+struct rank {
+	pthread_t thread;
+	struct team *team;
+	uint32_t number;
+	unsigned calls, fails_at;
+	struct ckpt_broadcast_options options;
+	struct ckpt_collectives collectives;
+	struct ckpt_broadcast_report report;
+	struct ckpt_error err;
+	int rc;
+};
+
+static char *folder, *source, *wish;
+static uint8_t *data;
+static struct rank ranks[RANKS];
+
+static int setup(void **state)
+{
+	(void)state;
+	folder = unit_folder_new();
+	source = unit_path(folder, "model.pt");
+	wish = unit_path(folder, "out-%r.pt");
+	data = malloc(SIZE);
+	for (uint32_t i = 0; i < SIZE; i++)
+		data[i] = (uint8_t)(i * 2654435761u >> 24);
+	unit_write_file(source, data, SIZE);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	free(data);
+	free(wish);
+	free(source);
+	unit_folder_remove(folder);
+	return 0;
+}
+
+/* ---- what a program would give ---- */
+
+static int bring(void *ctx, void *buffer, size_t nbytes, uint32_t root)
+{
+	struct rank *r = ctx;
+	bool fails = ++r->calls == r->fails_at;
+
+	if (r->number == root)
+		r->team->from = buffer;
+	pthread_barrier_wait(&r->team->barrier);
+	if (r->number != root)
+		memcpy(buffer, r->team->from, nbytes);
+	pthread_barrier_wait(&r->team->barrier);
+	return fails ? 5 : 0;
+}
+
+static int greatest(void *ctx, uint64_t *numbers, size_t count)
+{
+	struct rank *r = ctx;
+
+	assert_true(count <= COUNT(r->team->greatest));
+	pthread_mutex_lock(&r->team->lock);
+	for (size_t i = 0; i < count; i++)
+		if (numbers[i] > r->team->greatest[i])
+			r->team->greatest[i] = numbers[i];
+	pthread_mutex_unlock(&r->team->lock);
+	pthread_barrier_wait(&r->team->barrier);
+	memcpy(numbers, r->team->greatest, count * sizeof(*numbers));
+	pthread_barrier_wait(&r->team->barrier);
+	memset(r->team->greatest, 0, sizeof(r->team->greatest));
+	pthread_barrier_wait(&r->team->barrier);
+	return 0;
+}
+
+/* ---- ranks ---- */
+
+static void *run_rank(void *arg)
+{
+	struct rank *r = arg;
+	const char *const sources[] = { source };
+
+	r->rc = ckpt_broadcast(sources, 1, wish, &r->options, &r->report, &r->err);
+	return NULL;
+}
+
+static void start(struct rank *r, struct team *team, uint32_t number)
+{
+	r->team = team;
+	r->number = number;
+	r->collectives = (struct ckpt_collectives){ .size = sizeof(r->collectives),
+						    .rank = number,
+						    .world_size = RANKS,
+						    .broadcast = bring,
+						    .allreduce_max = greatest,
+						    .ctx = r };
+	r->options = (struct ckpt_broadcast_options)CKPT_BROADCAST_OPTIONS_INIT;
+	r->options.local_rank = number;
+	r->options.chunk = 1 << 20;
+	r->options.flags = CKPT_BROADCAST_NO_SYNC;
+	r->options.collectives = &r->collectives;
+	r->report = (struct ckpt_broadcast_report)CKPT_BROADCAST_REPORT_INIT;
+	assert_int_equal(pthread_create(&r->thread, NULL, run_rank, r), 0);
+}
+
+static void broadcast(void)
+{
+	struct team team = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+	pthread_barrier_init(&team.barrier, NULL, RANKS);
+	for (uint32_t i = 0; i < RANKS; i++)
+		start(&ranks[i], &team, i);
+	for (uint32_t i = 0; i < RANKS; i++)
+		pthread_join(ranks[i].thread, NULL);
+	pthread_barrier_destroy(&team.barrier);
+}
+
+static void every_rank_gets_the_file(void **state)
+{
+	(void)state;
+	memset(ranks, 0, sizeof(ranks));
+	broadcast();
+	for (uint32_t i = 0; i < RANKS; i++) {
+		char name[16], *path;
+		struct ckpt_buf found;
+
+		assert_int_equal(ranks[i].rc, 0);
+		assert_string_equal(ranks[i].report.transport, "user");
+		assert_int_equal(ranks[i].report.rank, i);
+		assert_int_equal(ranks[i].report.world_size, RANKS);
+		snprintf(name, sizeof(name), "out-%u.pt", i);
+		path = unit_path(folder, name);
+		found = unit_read_file(path);
+		assert_int_equal(found.len, SIZE);
+		assert_memory_equal(found.data, data, SIZE);
+		ckpt_buf_clear(&found);
+		free(path);
+	}
+}
+
+static void a_call_that_fails_everywhere_leaves_nothing(void **state)
+{
+	(void)state;
+	memset(ranks, 0, sizeof(ranks));
+	for (uint32_t i = 0; i < RANKS; i++)
+		ranks[i].fails_at = 4;
+	broadcast();
+	for (uint32_t i = 0; i < RANKS; i++) {
+		assert_int_equal(ranks[i].rc, CKPT_E_PEER);
+		assert_int_equal(ranks[i].report.code, CKPT_BROADCAST_LOST);
+		assert_non_null(
+			strstr(ranks[i].err.text, "the program's own broadcast returned 5"));
+	}
+	assert_int_equal(unit_folder_count(folder), 1);
+}
+
+static void what_is_missing_is_said(void **state)
+{
+	struct ckpt_broadcast_report report = CKPT_BROADCAST_REPORT_INIT;
+	struct ckpt_broadcast_options o = CKPT_BROADCAST_OPTIONS_INIT;
+	struct ckpt_collectives c = { .size = sizeof(c), .world_size = 2, .broadcast = bring };
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	const char *const sources[] = { source };
+
+	(void)state;
+	o.collectives = &c;
+	assert_int_equal(ckpt_broadcast(sources, 1, wish, &o, &report, &err), CKPT_E_ARG);
+	assert_non_null(strstr(err.text, "wanted both functions"));
+	c.allreduce_max = greatest;
+	c.rank = 2;
+	assert_int_equal(ckpt_broadcast(sources, 1, wish, &o, &report, &err), CKPT_E_ARG);
+	assert_int_equal(report.code, CKPT_BROADCAST_SETUP);
+	c.size = 3;
+	assert_int_equal(ckpt_broadcast(sources, 1, wish, &o, &report, &err), CKPT_E_ARG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(every_rank_gets_the_file, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_call_that_fails_everywhere_leaves_nothing, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(what_is_missing_is_said, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
