@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
+#include "format/pickle_stream.h"
 #include "format/torch_zip.h"
 #include "io/source.h"
 #include "pickle/dis.h"
@@ -66,17 +67,51 @@ static int read_bare(struct ckpt_source *source, uint8_t **bytes, size_t *len,
 	return ckpt_source_read(source, 0, *bytes, *len, err);
 }
 
+/* A stream of pickles: the one with the number that RECORD is, else the object. */
+static int read_from_legacy(struct ckpt_source *source, const char *record, uint8_t **bytes,
+			    size_t *len, char *name, size_t name_size, struct ckpt_error *err)
+{
+	struct ckpt_pickle_stream stream;
+	struct ckpt_pickle_extent at = { 0, 0 };
+	int number = record ? *record - '0' : 4, rc = 0;
+
+	if (record && (number < 1 || number > 5 || record[1]))
+		return ckpt_fail(
+			err, CKPT_E_NOTFOUND,
+			"is a legacy stream of five pickles: wanted a number from 1 to 5, found '%.40s'",
+			record);
+	ckpt_pickle_stream_open(&stream, source);
+	for (int i = 0; rc == 0 && i < number; i++)
+		rc = ckpt_pickle_stream_next(&stream, &at, err);
+	if (rc < 0 && stream.at < stream.len) { /* shown up to the damage */
+		at = (struct ckpt_pickle_extent){ stream.at, stream.len - stream.at };
+		rc = 0;
+	}
+	*len = (size_t)at.len;
+	*bytes = rc == 0 ? malloc(*len + 1) : NULL;
+	if (rc == 0 && !*bytes)
+		rc = ckpt_fail_nomem(err);
+	if (rc == 0)
+		memcpy(*bytes, stream.bytes + at.off, *len);
+	snprintf(name, name_size, "pickle %d", number);
+	ckpt_pickle_stream_clear(&stream);
+	return rc;
+}
+
 static int disassemble(struct ckpt_source *source, const char *record,
 		       int (*emit)(void *ctx, const char *line), void *ctx, struct ckpt_error *err)
 {
-	uint8_t *bytes = NULL, head[4] = { 0 };
+	uint8_t *bytes = NULL, head[32] = { 0 };
+	uint64_t size = ckpt_source_size(source);
 	char name[160] = "";
 	size_t len = 0;
 	int rc;
 
-	ckpt_source_read(source, 0, head, sizeof(head), NULL);
+	ckpt_source_read(source, 0, head, size < sizeof(head) ? (size_t)size : sizeof(head), NULL);
 	if (!memcmp(head, "PK\x03\x04", 4))
 		rc = read_from_zip(source, record, &bytes, &len, name, sizeof(name), err);
+	else if (ckpt_format_torch_legacy.probe(head, sizeof(head), size))
+		rc = read_from_legacy(source, record, &bytes, &len, name, sizeof(name), err);
 	else if (record)
 		rc = ckpt_fail(err, CKPT_E_ARG, "is no archive and has no records");
 	else

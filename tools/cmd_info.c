@@ -225,10 +225,13 @@ static void print_file(const struct summary *s, const char *path)
 	printf("%-12s%s\n", "file", ckpt_escape(name, sizeof(name), path, strlen(path)));
 	printf("%-12s%s, as %s writes it\n", "format", f->format, f->writer);
 	snprintf(about, sizeof(about), " (%s)", human_size(f->file_nbytes, size));
-	printf("%-12s%s bytes%s, %s record%s in '%s/'\n", "size", grouped(f->file_nbytes, a),
-	       f->file_nbytes < 1000 ? "" : about, grouped(f->record_count, b),
-	       f->record_count == 1 ? "" : "s",
-	       ckpt_escape(name, sizeof(name), f->archive_name, strlen(f->archive_name)));
+	printf("%-12s%s bytes%s", "size", grouped(f->file_nbytes, a),
+	       f->file_nbytes < 1000 ? "" : about);
+	if (f->archive_name[0])
+		printf(", %s record%s in '%s/'", grouped(f->record_count, b),
+		       f->record_count == 1 ? "" : "s",
+		       ckpt_escape(name, sizeof(name), f->archive_name, strlen(f->archive_name)));
+	putchar('\n');
 	snprintf(aligned, sizeof(aligned), f->alignment ? "data aligned to %u" : "data not aligned",
 		 f->alignment);
 	printf("%-12spickle of %s bytes, protocol %u; %s; %s; byte order %s\n", "layout",

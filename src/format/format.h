@@ -26,6 +26,7 @@ struct ckpt_format {
 };
 
 extern const struct ckpt_format ckpt_format_torch_zip;
+extern const struct ckpt_format ckpt_format_torch_legacy;
 
 /* The first bytes that every probe gets. */
 enum { CKPT_PROBE_BYTES = 4096 };

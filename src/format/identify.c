@@ -131,15 +131,6 @@ static bool contains(const uint8_t *head, size_t len, const char *what)
 
 static const char *find_pickle(const uint8_t *head, size_t len)
 {
-	static const uint8_t magic[] = { 0x8A, 0x0A, 0x6C, 0xFC, 0x9C, 0x46,
-					 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19 };
-
-	if (len >= 15 && memmem(head, len < 32 ? len : 32, magic, sizeof(magic)))
-		return "a legacy torch.save stream (the default before torch 1.6), which this version "
-		       "cannot read yet; load and save it with torch 1.6 or later";
-	if (starts_with((const char *)head, len, "L1195470371"))
-		return "a legacy torch.save stream written with pickle protocol 0, which this version cannot "
-		       "read";
 	if (len < 2 || head[0] != 0x80 || head[1] < 2 || head[1] > 5)
 		return NULL;
 	if (contains(head, len, "torch.distributed.checkpoint.metadata"))

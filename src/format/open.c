@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/format.h"
 
-static const struct ckpt_format *const formats[] = { &ckpt_format_torch_zip };
+static const struct ckpt_format *const formats[] = { &ckpt_format_torch_zip,
+						     &ckpt_format_torch_legacy };
 
 int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
 {

@@ -128,7 +128,8 @@ struct item_visitor {
 
 static void put_type(struct item_visitor *iv, const struct ckpt_value *v)
 {
-	const struct ckpt_value *func = v->kind == CKPT_CALL ? v->u.call->func : NULL;
+	const struct ckpt_value *func =
+		v->kind == CKPT_CALL ? ckpt_model_now(iv->model, v->u.call->func) : NULL;
 	char shown[160];
 
 	iv->type.len = 0;

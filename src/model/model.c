@@ -132,45 +132,141 @@ const struct ckpt_value *ckpt_storage_key(const struct ckpt_value *persid)
 	return is_text(pid->u.seq.items[2]) ? pid->u.seq.items[2] : NULL;
 }
 
-/* Find out what a persistent id names; a storage is registered at its first mention. */
+static int check_key(const struct ckpt_value *key, struct ckpt_error *err)
+{
+	if (is_text(key) && !has_nul(key) && key->u.bytes.len &&
+	    key->u.bytes.len <= MOST_STORAGE_KEY)
+		return 0;
+	return bad_persid(err, "a text as key", key);
+}
+
+/* The number of the storage that PERSID describes under KEY; at its first mention it is registered. */
+static int find_or_add_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
+			       const struct ckpt_value *key, uint64_t *index, bool *there,
+			       struct ckpt_error *err)
+{
+	struct ckpt_storage *s;
+	uint64_t *slot;
+	int rc = check_key(key, err);
+
+	if (rc < 0)
+		return rc;
+	slot = ckpt_strmap_insert(&doc->storage_by_key, key->u.bytes.ptr, key->u.bytes.len,
+				  doc->storage_count, there);
+	if (!slot)
+		return ckpt_fail_nomem(err);
+	*index = *slot;
+	if (*there)
+		return 0;
+	s = add_storage(doc);
+	rc = s ? ckpt_storage_parse(persid, doc->pickle.arena, s, err) : ckpt_fail_nomem(err);
+	if (rc == 0)
+		doc->storage_count++;
+	return rc;
+}
+
+/* (view_key, offset, view_size), in elements: a part of storage ROOT that is known as VIEW_KEY. */
+static int register_view(struct ckpt_document *doc, const struct ckpt_value *persid,
+			 const struct ckpt_value *metadata, uint64_t root, uint64_t *index,
+			 struct ckpt_error *err)
+{
+	const struct ckpt_value *const *item = metadata->u.seq.items;
+	const struct ckpt_storage *whole = &doc->storages[root];
+	struct ckpt_storage_view *view;
+	struct ckpt_storage *s;
+	uint64_t offset, size;
+	bool there;
+	int rc;
+
+	if (metadata->u.seq.count != 3 || item[1]->kind != CKPT_INT || item[2]->kind != CKPT_INT ||
+	    item[1]->u.integer < 0 || item[2]->u.integer < 0)
+		return bad_persid(err, "key, offset and size of a view", metadata);
+	offset = (uint64_t)item[1]->u.integer;
+	size = (uint64_t)item[2]->u.integer;
+	if (offset > whole->numel || size > whole->numel - offset)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "storage id: a view of %" PRIu64 " elements at %" PRIu64
+				 " of a storage with %" PRIu64,
+				 size, offset, whole->numel);
+	rc = find_or_add_storage(doc, persid, item[0], index, &there, err);
+	if (rc < 0 || there)
+		return rc;
+	view = ckpt_arena_alloc(doc->pickle.arena, sizeof(*view));
+	if (!view)
+		return ckpt_arena_fail(doc->pickle.arena, err);
+	*view = (struct ckpt_storage_view){ (uint32_t)root, offset };
+	s = &doc->storages[*index];
+	s->key = ckpt_arena_copy(doc->pickle.arena, item[0]->u.bytes.ptr, item[0]->u.bytes.len);
+	s->view = view;
+	s->numel = size;
+	s->nbytes = size * ckpt_dtype_size(s->dtype);
+	return s->key ? 0 : ckpt_arena_fail(doc->pickle.arena, err);
+}
+
+/* Find out what a persistent id names. */
 static int register_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
 			    struct ckpt_error *err)
 {
-	const struct ckpt_value *pid = persid->u.persid.pid, *key;
-	struct ckpt_storage *s;
-	uint64_t *slot;
+	const struct ckpt_value *pid = persid->u.persid.pid;
+	uint64_t index;
 	bool there;
 	int rc;
 
 	if (pid->kind != CKPT_TUPLE || pid->u.seq.count < 5 ||
 	    !ckpt_value_is_str(pid->u.seq.items[0], "storage"))
 		return 0;
-	key = pid->u.seq.items[2];
-	if (!is_text(key) || has_nul(key) || !key->u.bytes.len ||
-	    key->u.bytes.len > MOST_STORAGE_KEY) {
-		rc = bad_persid(err, "a text as key", key);
-		return ckpt_error_at(err, rc, NULL, NULL, persid->pos);
-	}
-	slot = ckpt_strmap_insert(&doc->storage_by_key, key->u.bytes.ptr, key->u.bytes.len,
-				  doc->storage_count, &there);
-	if (!slot)
-		return ckpt_fail_nomem(err);
-	remember(persid, (int64_t)*slot);
-	if (there)
-		return 0;
-	s = add_storage(doc);
-	rc = s ? ckpt_storage_parse(persid, doc->pickle.arena, s, err) : ckpt_fail_nomem(err);
+	rc = find_or_add_storage(doc, persid, pid->u.seq.items[2], &index, &there, err);
+	if (rc == 0 && pid->u.seq.count > 5 && pid->u.seq.items[5]->kind == CKPT_TUPLE)
+		rc = register_view(doc, persid, pid->u.seq.items[5], index, &index, err);
 	if (rc == 0)
-		doc->storage_count++;
+		remember(persid, (int64_t)index);
 	return ckpt_error_at(err, rc, NULL, NULL, persid->pos);
 }
 
-static int register_storages(struct ckpt_document *doc, struct ckpt_error *err)
+/*
+ * A class of a model that was saved whole comes with its source text, as ('module', class, file, source): for all that
+ * reads, the value is the class. Source: torch/serialization.py, persistent_load() of _legacy_load().
+ */
+static int register_class(struct ckpt_model *m, const struct ckpt_value *persid,
+			  struct ckpt_error *err)
 {
+	const struct ckpt_value *pid = persid->u.persid.pid;
+
+	if (pid->kind != CKPT_TUPLE || pid->u.seq.count < 2 ||
+	    !ckpt_value_is_str(pid->u.seq.items[0], "module") ||
+	    pid->u.seq.items[1]->kind != CKPT_GLOBAL)
+		return 0;
+	return ckpt_model_put(m, persid->id, pid->u.seq.items[1], err);
+}
+
+/* Protocol 0 writes str(id) in the place of a persistent id: torch cannot load that, nor is a type to be known from it. */
+static int refuse_text(const struct ckpt_value *persid, struct ckpt_error *err)
+{
+	const struct ckpt_value *pid = persid->u.persid.pid;
+
+	if (persid->flags & CKPT_VALUE_MISSING || !is_text(pid) || pid->u.bytes.len < 10 ||
+	    memcmp(pid->u.bytes.ptr, "('storage'", 10) != 0)
+		return 0;
+	return ckpt_error_at(
+		err,
+		ckpt_fail(err, CKPT_E_UNSUPPORTED,
+			  "was saved with pickle protocol 0, which writes storages as text: torch "
+			  "cannot load it either"),
+		NULL, NULL, persid->pos);
+}
+
+static int register_persids(struct ckpt_model *m, struct ckpt_error *err)
+{
+	const struct ckpt_seq *persids = &m->doc->pickle.persids;
 	int rc = 0;
 
-	for (uint32_t i = 0; rc == 0 && i < doc->pickle.persids.count; i++)
-		rc = register_storage(doc, doc->pickle.persids.items[i], err);
+	for (uint32_t i = 0; rc == 0 && i < persids->count; i++) {
+		rc = refuse_text(persids->items[i], err);
+		if (rc == 0)
+			rc = register_storage(m->doc, persids->items[i], err);
+		if (rc == 0)
+			rc = register_class(m, persids->items[i], err);
+	}
 	return rc;
 }
 
@@ -287,7 +383,7 @@ int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ck
 	ckpt_document_unref(doc); /* the model holds its own */
 	if (!m)
 		return ckpt_fail_nomem(err);
-	rc = register_storages(m->doc, err);
+	rc = register_persids(m, err);
 	m->storages = m->doc->storages;
 	m->storage_count = m->doc->storage_count;
 	if (rc == 0)
@@ -387,7 +483,13 @@ bool ckpt_model_has_tensors(const struct ckpt_model *model)
 int ckpt_model_replace(struct ckpt_model *model, const struct ckpt_value *with,
 		       struct ckpt_error *err)
 {
-	if (with->id >= model->replaced_cap) {
+	return ckpt_model_put(model, with->id, with, err);
+}
+
+int ckpt_model_put(struct ckpt_model *model, uint32_t id, const struct ckpt_value *with,
+		   struct ckpt_error *err)
+{
+	if (id >= model->replaced_cap) {
 		uint32_t cap = model->next_id;
 		void *grown = realloc(model->replaced, cap * sizeof(*model->replaced));
 
@@ -398,7 +500,7 @@ int ckpt_model_replace(struct ckpt_model *model, const struct ckpt_value *with,
 		       (cap - model->replaced_cap) * sizeof(*model->replaced));
 		model->replaced_cap = cap;
 	}
-	model->replaced[with->id] = with;
+	model->replaced[id] = with;
 	return 0;
 }
 

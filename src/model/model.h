@@ -9,6 +9,12 @@
 
 #include <pthread.h>
 
+/* Files from before 0.4 may have storages that are a part of another one. */
+struct ckpt_storage_view {
+	uint32_t root;	 /* number of the other */
+	uint64_t offset; /* in elements */
+};
+
 /* The bytes behind one or more tensors. */
 struct ckpt_storage {
 	const char *key; /* as in the file: the record is data/KEY */
@@ -17,6 +23,7 @@ struct ckpt_storage {
 	const char *location;		/* device tag, as in the file */
 	const struct ckpt_value *first; /* the persistent id that mentioned it first */
 	void *record;			/* the format's own entry for it */
+	const struct ckpt_storage_view *view; /* NULL: it has bytes of its own */
 	const struct ckpt_recipe *made; /* bytes that an edit makes; NULL: those of the record */
 	uint32_t crc32;
 	bool has_crc;
@@ -151,6 +158,10 @@ static inline const struct ckpt_value *ckpt_model_now(const struct ckpt_model *m
 /* Let WITH (same id) stand for what has its id. Only while a model is being made. */
 int ckpt_model_replace(struct ckpt_model *model, const struct ckpt_value *with,
 		       struct ckpt_error *err);
+
+/* The same for any value WITH, in place of the one with ID. */
+int ckpt_model_put(struct ckpt_model *model, uint32_t id, const struct ckpt_value *with,
+		   struct ckpt_error *err);
 
 /* A new node of the model's own arena, with an id of its own. NULL: no memory. */
 struct ckpt_value *ckpt_model_new_value(struct ckpt_model *model, uint8_t kind);

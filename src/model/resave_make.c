@@ -163,7 +163,7 @@ const struct ckpt_value *ckpt_resave_with_attributes(struct ckpt_saver *s,
 				*made;
 	struct ckpt_value *copy;
 
-	if (!state || v->u.call->setter || makes_keys_anew(v->u.call->func))
+	if (!state || v->u.call->setter || makes_keys_anew(ckpt_resave_now(s, v->u.call->func)))
 		return v;
 	made = ckpt_resave_attributes(s, state);
 	if (!made || made == state)

@@ -12,9 +12,6 @@ import files
 NOT_TORCH = ", not a torch checkpoint"
 LFS = (b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d7a" * 16 +
        b"\nsize 44730000\n")
-LEGACY = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
-LEGACY_TEXT = ("is a legacy torch.save stream (the default before torch 1.6), which this version "
-               "cannot read yet; load and save it with torch 1.6 or later")
 BARE = "is a bare pickle, made by pickle.dump, not by torch.save; 'ckpt dis' shows what is in it"
 HTML = "is an HTML page: the server sent a web page (an error, a login) instead of the model"
 XML = "is an XML document: the server sent an error instead of the model"
@@ -92,11 +89,6 @@ TABLE = [
      "is a TensorFlow checkpoint" + NOT_TORCH),
     ("torch mobile", b"\x1c\0\0\0PTMF\0", "is a torch mobile model (flatbuffer), not a torch.save file"),
     ("PYTORCH1", b"PYTORCH1\0\0", "is a file of a torch 1.0 pre-release, a form that was given up"),
-    ("legacy", LEGACY, LEGACY_TEXT),
-    ("legacy, protocol 3", b"\x80\x03" + LEGACY[2:], LEGACY_TEXT),
-    ("legacy, protocol 4", b"\x80\x04\x95\x0d\0\0\0\0\0\0\0" + LEGACY[2:], LEGACY_TEXT),
-    ("legacy, protocol 0", b"L119547037146038801333356L\n.",
-     "is a legacy torch.save stream written with pickle protocol 0, which this version cannot read"),
     ("pickle", pickle.dumps({"a": 1}, 2), BARE),
     ("pickle, protocol 4", pickle.dumps({"a": 1}, 4), BARE),
     ("pickle with tensors", b"\x80\x02ctorch.storage\n_load_from_bytes\nq\0.",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write expected.json: python3 make_expected.py FOLDER > expected.json
 
-Lists the tensors of every torch zip below FOLDER with a reader of its own: zipfile and an Unpickler
+Lists the tensors of every torch zip and legacy stream below FOLDER with a reader of its own: zipfile and an Unpickler
 that imports nothing and calls nothing of what a file names - every class and function becomes an
 inert stub. Files of any other kind are left out, and so are those that are known to be hostile.
 """
@@ -52,15 +52,14 @@ def stub(module, name):
 
 class Reader(pickle.Unpickler):
     def __init__(self, data):
-        super().__init__(io.BytesIO(data))
+        super().__init__(data if hasattr(data, "read") else io.BytesIO(data), encoding="latin-1")
         self.stubs = {}
 
     def find_class(self, module, name):
         return self.stubs.setdefault((module, name), stub(module, name))
 
     def persistent_load(self, pid):
-        made = Made("storage", pid)
-        return made
+        return pid[1] if pid[0] == "module" else Made("storage", pid)
 
 
 def tensors_in(value, name, found, seen):
@@ -80,6 +79,8 @@ def tensors_in(value, name, found, seen):
         seen.add(id(value))
     if isinstance(value, dict):
         children = list(value.items())
+    elif isinstance(value, Made) and value.name == "collections.OrderedDict" and value.arguments:
+        children = [tuple(pair) for pair in value.arguments[0]]  # as Python 2 wrote it
     elif isinstance(value, (list, tuple)):
         children = list(enumerate(value))
     elif isinstance(value, Made):
@@ -114,10 +115,27 @@ def facts(rows):
             "names": digest([row[0] for row in rows]), "shapes": digest(shapes), "all": digest(rows)}
 
 
-def read(path):
-    """The rows of a torch zip, or None if it is not one."""
-    if any(word in path for word in HOSTILE) or not zipfile.is_zipfile(path):
+def read_legacy(path):
+    """The rows of a legacy stream, or None if it is not one."""
+    with open(path, "rb") as file:
+        if file.read(32).find(bytes.fromhex("8a0a6cfc9c46f920")) < 0:
+            return None
+        file.seek(0)
+        small = [Reader(file).load() for _ in range(3)]
+        value, keys = Reader(file).load(), Reader(file).load()
+    if small[0] != 0x1950A86A20F9469CFC6C or small[1] != 1001 or not isinstance(keys, list):
         return None
+    found = []
+    tensors_in(value, "", found, set())
+    return found
+
+
+def read(path):
+    """The rows of a torch file, or None if it is not one."""
+    if any(word in path for word in HOSTILE):
+        return None
+    if not zipfile.is_zipfile(path):
+        return read_legacy(path)
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()
         folder = names[0].split("/")[0] if names else ""

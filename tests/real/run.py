@@ -12,18 +12,11 @@ import make_expected
 
 CKPT = os.environ.get("CKPT", "ckpt")
 REAL = os.environ.get("CKPT_REAL", "")
-LEGACY = ("is a legacy torch.save stream (the default before torch 1.6), which this version cannot read "
-          "yet; load and save it with torch 1.6 or later")
 SHARD = "several archives stand in it one behind the other (a .distcp shard)"
 DATA = "mmaitre314__picklescan/tests/data/"
 
 # file -> the end of the message
 OTHERS = {
-    "timesler__facenet-pytorch/data/pnet.pt": LEGACY,
-    "biubug6__Pytorch_Retinaface/model_best.pth.tar": LEGACY,
-    "richzhang__PerceptualSimilarity/lpips/weights/v0.1/alex.pth": LEGACY,
-    "txie-93__cgcnn/pre-trained/semi-metal-classification.pth.tar": LEGACY,
-    DATA + "pytorch_model.bin": LEGACY,
     "DLR-RM__rl-trained-agents/a2c/CartPole-v1_1/best_model.zip":
         "is a zip archive with model files inside, not one itself; unpack it first",
     "snakers4__silero-vad/files/model_micro.jit": "is a TorchScript archive (torch.jit.save), not a torch.save file",
