@@ -34,4 +34,31 @@ void fuzz_exercise_file(const uint8_t *data, size_t size);
 /* The same with an open checkpoint of any format. REALLY: write files, too, each one torch.save file. */
 void fuzz_exercise_model(const struct ckpt_model *model, bool really);
 
+/* ---- directories (folder.c) ---- */
+
+enum { FUZZ_MOST_PATH = 600 };
+
+/* The directory of the input, which the target makes, and what is made of it, alone in a folder. */
+extern char fuzz_in[FUZZ_MOST_PATH], fuzz_out[FUZZ_MOST_PATH];
+
+/* Make that folder, which is removed at the end of the process. False: it is there. */
+bool fuzz_make_base(void);
+
+/* What is not there is no error. */
+void fuzz_remove_tree(const char *path);
+void fuzz_write_input(const char *name, const uint8_t *bytes, size_t len);
+
+/* NULL: it cannot be opened, and the error was in order. */
+struct ckpt_model *fuzz_open_directory(const char *path);
+
+/* Write fuzz_out. Returns what ckpt_save() returned. */
+int fuzz_save_directory(const struct ckpt_model *model, const char *format, uint32_t ranks,
+			unsigned flags);
+
+/* What was written there opens, holds as many tensors, and can be merged if MODEL can; it is removed. */
+void fuzz_check_directory(const struct ckpt_model *model);
+
+/* Both, for one rank and for two. */
+void fuzz_split(const struct ckpt_model *model);
+
 #endif

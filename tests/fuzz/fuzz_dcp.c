@@ -7,73 +7,7 @@
 
 #include <ckpt/ckpt.h>
 
-#include <dirent.h>
-#include <ftw.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-enum { MOST_PATH = 600, MOST_OPEN = 8 };
-
-/* Everything happens in one folder: IN is the directory of the input, OUT what is made of it. */
-static char base[400], in[MOST_PATH], out[MOST_PATH], merged[MOST_PATH];
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
-{
-	(void)st;
-	(void)type;
-	(void)place;
-	return remove(path);
-}
-
-static void remove_tree(const char *path)
-{
-	if (access(path, F_OK) == 0)
-		REQUIRE(nftw(path, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS) == 0);
-}
-
-static void remove_base(void)
-{
-	remove_tree(base);
-}
-
-static void make_base(void)
-{
-	const char *dir = getenv("TMPDIR");
-
-	if (base[0])
-		return;
-	snprintf(base, sizeof(base), "%s/ckpt-fuzz-dcp-%ld", dir && *dir ? dir : "/tmp",
-		 (long)getpid());
-	snprintf(in, sizeof(in), "%s/in", base);
-	snprintf(out, sizeof(out), "%s/out", base);
-	snprintf(merged, sizeof(merged), "%s/merged", base);
-	remove_tree(base); /* of an earlier process with this id */
-	REQUIRE(mkdir(base, 0777) == 0);
-	atexit(remove_base);
-}
-
-static unsigned count_names(const char *path)
-{
-	DIR *dir = opendir(path);
-	unsigned count = 0;
-
-	REQUIRE(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count - 2;
-}
-
-static void write_file(const char *name, const uint8_t *bytes, size_t len)
-{
-	char path[MOST_PATH + 32];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", in, name);
-	file = fopen(path, "wb");
-	REQUIRE(file && fwrite(bytes, 1, len, file) == len && fclose(file) == 0);
-}
 
 static void write_directory(const uint8_t *data, size_t size)
 {
@@ -85,70 +19,10 @@ static void write_directory(const uint8_t *data, size_t size)
 	size -= size < 4 ? size : 4;
 	if (len > size)
 		len = (uint32_t)size;
-	remove_tree(in);
-	REQUIRE(mkdir(in, 0777) == 0);
-	write_file(".metadata", data, len);
-	write_file("__0_0.distcp", data + len, size - len);
-}
-
-static struct ckpt_model *open_directory(const char *path)
-{
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct ckpt_model *model;
-	int rc = ckpt_open(path, &model, &err);
-
-	fuzz_check_error(rc, &err);
-	REQUIRE((rc == 0) == (model != NULL));
-	return model;
-}
-
-static int save(const struct ckpt_model *model, const char *format, uint32_t ranks, unsigned flags)
-{
-	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	int rc;
-
-	options.format = format;
-	options.ranks = ranks;
-	options.shard_dim = ranks ? -1 : 0;
-	options.flags = flags | CKPT_SAVE_NO_SYNC;
-	rc = ckpt_save(model, out, &options, NULL, &err);
-	fuzz_check_error(rc, &err);
-	/* the input, and a complete output or nothing */
-	REQUIRE(count_names(base) == (rc == 0 ? 2 : 1));
-	return rc;
-}
-
-static bool merges(const struct ckpt_model *model)
-{
-	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	int rc;
-
-	options.format = "torch";
-	options.flags = CKPT_SAVE_DRY_RUN;
-	rc = ckpt_save(model, merged, &options, NULL, &err);
-	fuzz_check_error(rc, &err);
-	return rc == 0;
-}
-
-/* The directory that was written opens, holds as many tensors, and can be merged if the first could. */
-static void check_output(const struct ckpt_model *model)
-{
-	struct ckpt_model *again = open_directory(out);
-
-	REQUIRE(again);
-	REQUIRE(ckpt_tensor_count(again) >= ckpt_tensor_count(model));
-	REQUIRE(!merges(model) || merges(again));
-	ckpt_close(again);
-	remove_tree(out);
-}
-
-static void split(const struct ckpt_model *model)
-{
-	for (uint32_t ranks = 1; ranks <= 2; ranks++)
-		if (save(model, "dcp", ranks, 0) == 0)
-			check_output(model);
+	fuzz_remove_tree(fuzz_in);
+	REQUIRE(mkdir(fuzz_in, 0777) == 0);
+	fuzz_write_input(".metadata", data, len);
+	fuzz_write_input("__0_0.distcp", data + len, size - len);
 }
 
 static void save_edited(const struct ckpt_model *model)
@@ -169,8 +43,8 @@ static void save_edited(const struct ckpt_model *model)
 			rc = ckpt_cast(model, "float16", NULL, &edited, NULL, NULL);
 		if (rc < 0)
 			continue;
-		if (save(edited, NULL, 0, how & 1 ? CKPT_SAVE_HARD_LINK : 0) == 0)
-			check_output(edited);
+		if (fuzz_save_directory(edited, NULL, 0, how & 1 ? CKPT_SAVE_HARD_LINK : 0) == 0)
+			fuzz_check_directory(edited);
 		ckpt_close(edited);
 	}
 }
@@ -188,7 +62,7 @@ static void edit_in_place(const struct ckpt_model *model)
 	options.flags = CKPT_SAVE_NO_SYNC;
 	rc = ckpt_save_in_place(edited, &options, NULL, &err);
 	fuzz_check_error(rc, &err);
-	again = open_directory(in);
+	again = fuzz_open_directory(fuzz_in);
 	REQUIRE(again); /* the old one or the new one */
 	REQUIRE(rc < 0 || ckpt_tensor_count(again) >= ckpt_tensor_count(edited));
 	ckpt_close(again);
@@ -199,13 +73,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ckpt_model *model;
 
-	make_base();
+	fuzz_make_base();
 	write_directory(data, size);
-	model = open_directory(in);
+	model = fuzz_open_directory(fuzz_in);
 	if (!model)
 		return 0;
 	fuzz_exercise_model(model, true);
-	split(model);
+	fuzz_split(model);
 	save_edited(model);
 	edit_in_place(model);
 	ckpt_close(model);
