@@ -115,14 +115,15 @@ static bool read_shape(struct mesh *m, const struct ckpt_tensor *ranks)
 static int place_in_bytes(const struct mesh *m, const struct ckpt_tensor *ranks, uint64_t rank,
 			  uint64_t *place)
 {
-	const struct ckpt_storage *s = &m->model->storages[ranks->storage];
+	const struct ckpt_storage *s =
+		ranks->kind == CKPT_KIND_STRIDED ? &m->model->storages[ranks->storage] : NULL;
 	uint32_t size = ckpt_dtype_size(ranks->dtype);
 	struct ckpt_recipe bytes;
 	struct ckpt_stream *stream;
 	uint8_t *buf;
 	int rc;
 
-	if ((size != 4 && size != 8) || s->nbytes > (uint64_t)CKPT_MESH_MOST_RANKS * 8)
+	if (!s || (size != 4 && size != 8) || s->nbytes > (uint64_t)CKPT_MESH_MOST_RANKS * 8)
 		return fail(m, "the ranks are no integers");
 	rc = ckpt_model_storage_bytes(m->model, s, &bytes, m->err);
 	if (rc == 0)
@@ -132,7 +133,7 @@ static int place_in_bytes(const struct mesh *m, const struct ckpt_tensor *ranks,
 	buf = malloc(s->nbytes + 1);
 	rc = buf ? stream->read(stream, buf, s->nbytes, m->err) : ckpt_fail_nomem(m->err);
 	stream->close(stream);
-	for (uint64_t i = ranks->offset; rc == 0 && (i + 1) * size <= s->nbytes; i++) {
+	for (uint64_t i = ranks->offset; rc == 0 && i < s->nbytes / size; i++) {
 		int64_t v8;
 		int32_t v4;
 

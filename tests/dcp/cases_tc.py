@@ -8,9 +8,10 @@ import random
 import shutil
 
 from cases_hostile import calls, untouched
-from dcp_build import Tensor, numbered, pickled
+from dcp_build import Call, Global, Tensor, numbered, pickled
 from harness import case, require, run
-from tc_build import R, S, Checkpoint, Mesh, View, boxes, described, local_of, torch_save
+from tc_build import (R, S, Checkpoint, Mesh, View, boxes, described, device_mesh, dtensor, local_of, mesh_layout,
+                      numbered_ranks, spec, torch_save)
 
 VERSIONS = ("2.0", "1.0", None)
 T = numbered("float32", (5, 3))
@@ -118,6 +119,38 @@ def tc_dtensors_in_files(t):
         local = checkpoint.values["model", rank]["w"]
         checkpoint.values["model", rank]["w"] = View(local, (1, local.shape[0]))
     both_versions(t, "transposed", checkpoint, {"model": {"w": T}})
+
+
+def saying(path, mesh, *placements):
+    """Two ranks, whose DTensors only say themselves how they are spread."""
+    checkpoint = Checkpoint(path, 2)
+    checkpoint.places["model"] = {}
+    for rank in range(2):
+        checkpoint.value("model", {"w": dtensor(local_of(T, LINE, placements[-1:], rank), T, spec(mesh, *placements))}, [rank])
+    return checkpoint
+
+
+@case(42)
+def tc_dtensors_of_their_own(t):
+    flat, one = mesh_layout(shape=(2,), stride=(1,)), mesh_layout(shape=(), stride=())
+    for label, layout in (("a tensor", None), ("a layout", flat), ("axes", mesh_layout(axes=(one, flat)))):
+        for listed in (None, (0, 1)):
+            for placement in (S(0), S(1)):
+                placements = (R, placement) if label == "axes" else (placement,)
+                checkpoint = saying(t.path(), device_mesh(numbered_ranks((2,)), layout, listed), *placements)
+                both_versions(t, "%s, %s, %s" % (label, listed, placement), checkpoint, {"model": {"w": T}})
+
+
+@case(42, 6)
+def tc_meshes_without_ranks(t):
+    """The mesh's tensor is of a kind without bytes, or begins where its storage has long ended."""
+    layout, none = mesh_layout(shape=(2,), stride=(1,)), Tensor("int64", (0,), b"")
+    meta = Call(Global("torch._utils", "_rebuild_meta_tensor_no_storage"), Global("torch", "int64"), (2,), (1,), False)
+    for label, ranks, text in (("meta", meta, "no integers"), ("bool", numbered("bool", (2,)), "no integers"),
+                               ("far", View(none, (1,), (1 << 61) - 1, numbered_ranks((2,))), "0 of 15"),
+                               ("farther", View(none, (1,), (1 << 63) - 1, numbered_ranks((2,))), "0 of 15")):
+        checkpoint = saying(t.path(), device_mesh(ranks, layout), S(0)).write()
+        t.refuses_merge(label, checkpoint.path, "'model.w'", text)
 
 
 # ---- values ----

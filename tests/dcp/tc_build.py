@@ -6,7 +6,7 @@ import json
 import os
 import pickle
 
-from dcp_build import Call, Global, Tensor, archive, arranged, pickled, product, rebuilt, records_of, row_major
+from dcp_build import Call, Global, Object, Tensor, archive, arranged, pickled, product, rebuilt, records_of, row_major
 
 
 def torch_save(value, extra=("byteorder",), byteorder="little"):
@@ -25,8 +25,13 @@ def torch_save(value, extra=("byteorder",), byteorder="little"):
                 made[id(part)] = part.call(made, storages)
             return made[id(part)]
         if isinstance(part, Call):
-            part.arguments = tuple(convert(one) for one in part.arguments)
-            return part
+            if id(part) not in made:
+                made[id(part)] = Call(part.function, *map(convert, part.arguments), state=part.state)
+            return made[id(part)]
+        if isinstance(part, Object):
+            if id(part) not in made:
+                made[id(part)] = Object(part.kind, convert(part.state))
+            return made[id(part)]
         if type(part) is dict:
             return {key: convert(one) for key, one in part.items()}
         if type(part) in (list, tuple):
@@ -115,6 +120,34 @@ def boxes(tensor, *corners):
         "global_shape": list(tensor.shape), "global_offsets": [list(one[0]) for one in corners],
         "local_offsets": [list(one[1]) for one in corners], "local_sizes": [list(one[2]) for one in corners],
         "dtype": "torch." + tensor.dtype}}
+
+
+# ---- what DTensors say of themselves ----
+
+def numbered_ranks(shape):
+    return Tensor("int64", shape, b"".join(rank.to_bytes(8, "little") for rank in range(product(shape))))
+
+
+def mesh_layout(**state):
+    """What later releases of torch have in a mesh: with shape and stride, or with axes that have them."""
+    return Object(Global("torch.distributed._mesh_layout", "_MeshLayout"), state)
+
+
+def device_mesh(ranks, layout=None, listed=None):
+    """RANKS: a tensor. LISTED: the same as numbers."""
+    state = {"device_type": "cpu", "_rank_map" if layout else "mesh": ranks}
+    if layout:
+        state["_layout"] = layout
+    if listed:
+        state["_flatten_rank_map" if layout else "_flatten_mesh_list"] = tuple(listed)
+    return Object(Global("torch.distributed.device_mesh", "DeviceMesh"), state)
+
+
+def spec(mesh, *placements):
+    names = {"StridedShard": "_StridedShard"}
+    made = tuple(Object(Global("torch.distributed.tensor.placement_types", names.get(kind, kind)),
+                        dict(zip(("dim", "split_factor"), numbers))) for kind, *numbers in placements)
+    return Object(Global("torch.distributed.tensor._dtensor_spec", "DTensorSpec"), {"mesh": mesh, "placements": made})
 
 
 # ---- the directory ----
