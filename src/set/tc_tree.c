@@ -329,8 +329,9 @@ uint32_t ckpt_tc_tree_find(struct ckpt_tc_tree *t, uint32_t root, const struct c
 	*shared = false;
 	for (uint32_t i = 0; i < count && node < LEAF; i++) {
 		const struct ckpt_tc_node *n = &t->nodes[node];
+		bool keyed;
 
-		*shared |= !n->open && n->first_part == CKPT_TC_NONE;
+		*shared |= !n->open && n->first_part == CKPT_TC_NONE && items_of(n->value, &keyed);
 		t->key.len = 0;
 		ckpt_buf_add_u32(&t->key, node);
 		ckpt_buf_add_u8(&t->key, steps[i].key ? 's' : 'i');

@@ -290,6 +290,8 @@ def tc_missing(t):
     t.refuses_merge("without a tensor", checkpoint.write().path, '["no",1]', "'model_0.pt' does not have")
     checkpoint = small(t.path()).place("model", ("n",), described(T, LINE, [S(0)]), (0, 1))
     t.refuses_merge("a number", checkpoint.write().path, '["n"]')
+    checkpoint = small(t.path()).value("model", "text", [0])
+    t.refuses_merge("a text of the whole", checkpoint.write().path, '["w"]', "'model_0.pt' does not have rank 0's part")
     checkpoint = small(t.path()).write()
     with open(os.path.join(checkpoint.path, "model_1.pt"), "r+b") as stream:
         stream.truncate(200)
