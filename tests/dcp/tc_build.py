@@ -33,7 +33,9 @@ def torch_save(value, extra=("byteorder",), byteorder="little"):
                 made[id(part)] = Object(part.kind, convert(part.state))
             return made[id(part)]
         if type(part) is dict:
-            return {key: convert(one) for key, one in part.items()}
+            if id(part) not in made:
+                made[id(part)] = {key: convert(one) for key, one in part.items()}
+            return made[id(part)]
         if type(part) in (list, tuple):
             return type(part)(convert(one) for one in part)
         return part
