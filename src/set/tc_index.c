@@ -108,7 +108,8 @@ static int note_rank(struct reader *r, uint32_t file)
 	return 0;
 }
 
-static int add_file(struct reader *r, uint32_t item, uint32_t rank, const char *name, uint64_t len)
+/* NAME: in the arena, NULL if that is full. */
+static int add_file(struct reader *r, uint32_t item, uint32_t rank, const char *name)
 {
 	struct ckpt_tc_index *x = r->index;
 	void *files = ckpt_grow(x->files, x->file_count, &x->file_cap, sizeof(*x->files));
@@ -118,16 +119,14 @@ static int add_file(struct reader *r, uint32_t item, uint32_t rank, const char *
 	if (!files)
 		return ckpt_fail_nomem(r->err);
 	x->files = files;
-	x->files[x->file_count] =
-		(struct ckpt_tc_file){ item, rank, ckpt_arena_copy(x->arena, name, len) };
-	if (!x->files[x->file_count].name)
+	if (!name)
 		return ckpt_arena_fail(x->arena, r->err);
-	if (!ckpt_strmap_insert(&x->file_by_name, x->files[x->file_count].name, len, x->file_count,
-				&there))
+	x->files[x->file_count] = (struct ckpt_tc_file){ item, rank, name };
+	if (!ckpt_strmap_insert(&x->file_by_name, name, strlen(name), x->file_count, &there))
 		return ckpt_fail_nomem(r->err);
 	if (there)
 		return ckpt_fail(r->err, CKPT_E_FORMAT, "'%s' is the file of two ranks or items",
-				 ckpt_escape(shown, sizeof(shown), name, len));
+				 ckpt_escape(shown, sizeof(shown), name, strlen(name)));
 	return note_rank(r, x->file_count++);
 }
 
@@ -165,6 +164,27 @@ static int read_rank(struct reader *r, const struct ckpt_value *v, uint32_t *out
 	return ckpt_error_at(r->err, CKPT_E_FORMAT, NULL, NULL, v->pos);
 }
 
+/* ".//a/./b" is a/b: a file that is named twice shall be found to be, and not be read twice. */
+static const char *tidy_path(struct ckpt_arena *arena, const char *path, uint64_t len)
+{
+	char *tidied = ckpt_arena_copy(arena, path, len), *to = tidied;
+
+	for (uint64_t at = 0, next; tidied && at < len; at = next + 1) {
+		next = at;
+		while (next < len && path[next] != '/')
+			next++;
+		if (next == at || (next == at + 1 && path[at] == '.'))
+			continue;
+		if (to > tidied)
+			*to++ = '/';
+		memcpy(to, path + at, next - at);
+		to += next - at;
+	}
+	if (tidied)
+		*to = '\0';
+	return tidied;
+}
+
 /* None: the file has the name that files have. */
 static int read_layout(struct reader *r, uint32_t item, uint32_t rank,
 		       const struct ckpt_value *layout)
@@ -185,7 +205,8 @@ static int read_layout(struct reader *r, uint32_t item, uint32_t rank,
 	if (rc < 0)
 		return rc;
 	if (ckpt_value_is_str(type, "TorchSerialization"))
-		return add_file(r, item, rank, path->u.bytes.ptr, path->u.bytes.len);
+		return add_file(r, item, rank,
+				tidy_path(r->index->arena, path->u.bytes.ptr, path->u.bytes.len));
 	if (!r->index->items[item].described) {
 		r->index->left_out = r->index->items[item].name;
 		return 0;
@@ -461,7 +482,8 @@ int ckpt_tc_index_add_listed(struct ckpt_tc_index *x, const struct ckpt_listing 
 			continue;
 		rc = find_item(&r, name, len, &item);
 		if (rc == 0 && ckpt_tc_index_file(x, item, rank) == UINT32_MAX)
-			rc = add_file(&r, item, rank, name, strlen(name));
+			rc = add_file(&r, item, rank,
+				      ckpt_arena_copy(x->arena, name, strlen(name)));
 	}
 	return rc < 0 ? rc : sort_files(&r);
 }

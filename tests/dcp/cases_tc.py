@@ -452,6 +452,14 @@ def tc_paths_outside(t):
     checkpoint = small(t.path())
     checkpoint.layout("model", 0, "one.pt").layout("model", 1, "one.pt")
     t.refuses_merge("one file for two", checkpoint.write().path, "'one.pt' is the file of two")
+    for path in ("./one.pt", ".//././one.pt", "one.pt/", "one.pt/."):
+        checkpoint.layouts["model", 1]["file_path"] = path
+        t.refuses_merge(path, checkpoint.metadata().write_metadata().path, "'one.pt' is the file of two")
+    for path in (".", "./", "././."):
+        checkpoint.layouts["model", 1]["file_path"] = path
+        t.refuses_merge(path, checkpoint.metadata().write_metadata().path)
+    checkpoint = small(t.path()).layout("model", 0, "./a//b/./.zero").layout("model", 1, "./model_1.pt")
+    both_versions(t, "dots", checkpoint, SMALL)
 
 
 @case(42, 6)
