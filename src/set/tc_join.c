@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NAME_STEPS = 64 };
+enum { MOST_NAME_STEPS = 64, LISTED_PER_BYTE = 16 };
+static const uint64_t LISTED_BASE = 4 << 20;
 
 /* ---- names and messages ---- */
 
@@ -140,12 +141,14 @@ static int join_all(struct ckpt_tc_joiner *j)
 int ckpt_tc_join(struct ckpt_tc *tc, struct ckpt_tc_tree *tree, const uint32_t *roots,
 		 struct ckpt_error *err)
 {
+	uint64_t index_size = ckpt_source_size(tree->to->doc->source);
 	struct ckpt_tc_joiner j = { .tc = tc,
 				    .tree = tree,
 				    .roots = roots,
 				    .spreads = { .arena = tc->index.arena,
 						 .world_size = tc->index.world_size },
 				    .group = calloc(tc->index.world_size, sizeof(*j.group)),
+				    .left = LISTED_BASE + LISTED_PER_BYTE * index_size,
 				    .err = err };
 	int rc = j.group ? join_all(&j) : ckpt_fail_nomem(err);
 

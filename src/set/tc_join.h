@@ -15,6 +15,7 @@ struct ckpt_tc_joiner {
 	const uint32_t *roots;
 	struct ckpt_tc_spreads spreads;
 	uint32_t *group; /* malloc: by rank, that of the tensor at hand plus 1; 0: in none */
+	uint64_t left;	 /* groups and boxes that may be read: tensors can share their lists */
 	struct ckpt_strmap ties; /* what a tensor was joined of, to its storage */
 	struct ckpt_buf key, name;
 	struct ckpt_error *err;

@@ -53,11 +53,27 @@ static bool same_shape(const struct ckpt_tc_spread *a, const struct ckpt_tc_spre
 	       (!a->ndim || !memcmp(a->shape, b->shape, a->ndim * sizeof(*a->shape)));
 }
 
+static uint32_t box_count(const struct ckpt_tc_spread *spread)
+{
+	return spread->mesh ? 0 : spread->local_sizes->u.seq.count;
+}
+
+static int spend(struct ckpt_tc_joiner *j, uint32_t count)
+{
+	if (count > j->left)
+		return ckpt_fail(j->err, CKPT_E_LIMIT,
+				 "the metadata have long lists that many tensors share");
+	j->left -= count;
+	return 0;
+}
+
 static int read_groups(struct ckpt_tc_joiner *j, struct described *d)
 {
 	uint32_t count = d->list->u.seq.count;
-	int rc = 0;
+	int rc = spend(j, count);
 
+	if (rc < 0)
+		return rc;
 	d->spreads = calloc(count + (size_t)1, sizeof(*d->spreads));
 	if (!d->spreads)
 		return ckpt_fail_nomem(j->err);
@@ -209,8 +225,10 @@ static int add_part(struct ckpt_tc_joiner *j, struct described *d, const struct 
 	if (rc < 0)
 		return rc;
 	spell_part(j, part->file, &local);
-	return ckpt_tc_spread_add(&d->spreads[group - 1], rank, part->file, &local, &bytes, joined,
-				  j->err);
+	rc = spend(j, box_count(&d->spreads[group - 1]));
+	return rc < 0 ? rc
+		      : ckpt_tc_spread_add(&d->spreads[group - 1], rank, part->file, &local, &bytes,
+					   joined, j->err);
 }
 
 /* The first rank that the metadata name and that has no part: UINT32_MAX if there is none. */

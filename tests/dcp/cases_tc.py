@@ -503,3 +503,21 @@ def tc_damage(t):
     for number in range(20000):
         many.place("model", (str(number),), described(T, Mesh((1,)), [S(0)]), (0,))
     t.refuses("places without tensors", "ls", many.write().path, names=['["0"]'])
+
+
+@case(42, 6)
+def tc_shared_lists(t):
+    """Short metadata in which all tensors have the same long list."""
+    scalar, whole = numbered("float32", (1,)), Tensor("float32", (), bytes(4))
+    many = {str(number): View(whole, (), 0, scalar) for number in range(4000)}
+    group = {"sharding_metadata": described(whole, Mesh((1,)), [R]), "ranks": ()}
+    groups = [group] * 100000 + [dict(group, ranks=(0,))]
+    shards = [{"sharding_metadata": boxes(T, ((0, 0), (0, 0), (5, 3))), "ranks": (0,)}]
+    for name in ("global_offsets", "local_offsets", "local_sizes"):
+        shards[0]["sharding_metadata"]["data"][name][1:] = [[0, 0]] * 100000
+    for label, shared, values in (("groups", groups, many),
+                                  ("boxes", shards, {name: View(T, (3, 1), 0, T) for name in many})):
+        checkpoint = Checkpoint(t.path(), 1).value("model", values)
+        checkpoint.places["model"] = {}
+        checkpoint.metadata().data["metadata"]["model"]["nested_path_to_metadata"] = {'["%s"]' % name: shared for name in many}
+        t.refuses_merge(label, checkpoint.write_data().write_metadata().path, "'model.", "many tensors share")
