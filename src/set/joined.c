@@ -108,7 +108,9 @@ int ckpt_joined_add(struct ckpt_joined *j, uint32_t file, const struct ckpt_tens
 	if (is_empty(shape, j->ndim))
 		return 0;
 	box = ckpt_arena_calloc(j->to->arena, 2 * (uint64_t)j->ndim + 1, sizeof(*box));
-	if (!box || !grow(j))
+	if (!box)
+		return ckpt_arena_fail(j->to->arena, err);
+	if (!grow(j))
 		return ckpt_fail_nomem(err);
 	if (size) {
 		memcpy(box, offset, size);

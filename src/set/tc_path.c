@@ -9,7 +9,7 @@ enum { MOST_STEPS = 1000, SHOWN = 120, SURROGATES = 0xD800, LOW_SURROGATES = 0xD
 
 struct json {
 	const char *at, *end;
-	struct ckpt_arena *arena;
+	char *text; /* where the next one goes; there is room for all: none grows when it is read */
 };
 
 static bool next_is(struct json *j, char c)
@@ -97,28 +97,24 @@ static bool read_escape(struct json *j, uint32_t *c)
 	return found;
 }
 
-/* Behind the first quote. No text grows when it is read. */
+/* Behind the first quote. */
 static bool read_text(struct json *j, struct ckpt_tc_step *step)
 {
-	char *text = ckpt_arena_alloc(j->arena, (uint64_t)(j->end - j->at) + 1), *to = text;
-
-	while (text && j->at < j->end && *j->at != '"') {
+	step->key = j->text;
+	while (j->at < j->end && *j->at != '"') {
 		uint32_t c;
 
 		if (*j->at != '\\') {
-			*to++ = *j->at++;
+			*j->text++ = *j->at++;
 			continue;
 		}
 		j->at++;
 		if (!read_escape(j, &c))
 			return false;
-		to = put_utf8(to, c);
+		j->text = put_utf8(j->text, c);
 	}
-	if (!text || j->at++ == j->end)
-		return false;
-	step->key = text;
-	step->len = (size_t)(to - text);
-	return true;
+	step->len = (size_t)(j->text - step->key);
+	return next_is(j, '"');
 }
 
 static bool read_number(struct json *j, struct ckpt_tc_step *step)
@@ -156,7 +152,8 @@ static bool read_list(struct json *j, struct ckpt_tc_step *steps, uint32_t *coun
 int ckpt_tc_path_parse(const struct ckpt_value *text, struct ckpt_arena *arena,
 		       const struct ckpt_tc_step **out, uint32_t *count, struct ckpt_error *err)
 {
-	struct json j = { text->u.bytes.ptr, text->u.bytes.ptr + text->u.bytes.len, arena };
+	struct json j = { text->u.bytes.ptr, text->u.bytes.ptr + text->u.bytes.len,
+			  ckpt_arena_alloc(arena, text->u.bytes.len + 1) };
 	struct ckpt_tc_step *steps;
 	uint64_t most = 1;
 	char shown[SHOWN];
@@ -165,7 +162,7 @@ int ckpt_tc_path_parse(const struct ckpt_value *text, struct ckpt_arena *arena,
 	for (const char *at = j.at; at < j.end && most <= MOST_STEPS; at++)
 		most += *at == ',';
 	steps = ckpt_arena_alloc(arena, (most + 1) * sizeof(*steps));
-	if (!steps)
+	if (!steps || !j.text)
 		return ckpt_arena_fail(arena, err);
 	*out = steps;
 	if (read_list(&j, steps, count))

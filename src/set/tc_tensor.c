@@ -282,7 +282,9 @@ static int store(struct ckpt_tc_joiner *j, const struct ckpt_joined *joined,
 	if (rc < 0)
 		return rc;
 	copy = j->key.bad ? NULL : ckpt_arena_copy(to->arena, j->key.data, j->key.len);
-	if (!copy || !ckpt_strmap_insert(&j->ties, copy, j->key.len, *storage, &there))
+	if (!copy)
+		return ckpt_arena_fail(to->arena, j->err);
+	if (!ckpt_strmap_insert(&j->ties, copy, j->key.len, *storage, &there))
 		return ckpt_fail_nomem(j->err);
 	return 0;
 }

@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import shutil
+from types import SimpleNamespace
 
 from cases_hostile import calls, untouched
 from dcp_build import Call, Global, Tensor, numbered, pickled
@@ -521,3 +522,15 @@ def tc_shared_lists(t):
         checkpoint.places["model"] = {}
         checkpoint.metadata().data["metadata"]["model"]["nested_path_to_metadata"] = {'["%s"]' % name: shared for name in many}
         t.refuses_merge(label, checkpoint.write_data().write_metadata().path, "'model.", "many tensors share")
+
+
+@case(42, 6)
+def tc_too_many_stretches(t):
+    """One element that stands for 33 rows, columns ... each of which a rank has apart from the others."""
+    for ndim in (4, 8):
+        one = View(SimpleNamespace(dtype="uint8", shape=(33,) * ndim), (0,) * ndim, 0, numbered("uint8", (1,)))
+        metadata = described(Tensor("uint8", (0,) * ndim, b""), Mesh((2,) * ndim), [S(dim, 33) for dim in range(ndim)],
+                             global_shape=[66] * ndim)
+        checkpoint = Checkpoint(t.path(), 1 << ndim).value("model", {"w": one}, [0])
+        checkpoint.place("model", ("w",), metadata, range(1 << ndim))
+        t.refuses_merge("%d dimensions" % ndim, checkpoint.write().path, "'model.w'", "MiB of memory, which is the limit")

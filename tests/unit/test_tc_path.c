@@ -5,6 +5,7 @@
 #include "set/tc_path.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The steps in a form to compare: keys in <>, numbers bare. */
@@ -19,7 +20,7 @@ static int parse(const char *json, char out[200])
 	int rc = ckpt_tc_path_parse(&text, arena, &steps, &count, &err);
 
 	out[0] = '\0';
-	for (uint32_t i = 0; rc == 0 && i < count; i++)
+	for (uint32_t i = 0; rc == 0 && i < count && len < 200; i++)
 		len += (size_t)(steps[i].key ? snprintf(out + len, 200 - len, "<%.*s>",
 							(int)steps[i].len, steps[i].key)
 					     : snprintf(out + len, 200 - len, "%lld ",
@@ -86,11 +87,41 @@ static void everything_else_is_refused(void **state)
 		assert_int_equal(parse(bad[i], out), CKPT_E_FORMAT);
 }
 
+/* COUNT texts of LEN bytes each, read with 1 MiB of memory. */
+static int parse_long(unsigned count, size_t len)
+{
+	size_t size = count * (len + 3) + 1;
+	char *json = malloc(size + 1), *to = json, out[200];
+	int rc;
+
+	assert_non_null(json);
+	for (unsigned i = 0; i < count; i++) {
+		*to++ = i ? ',' : '[';
+		*to++ = '"';
+		memset(to, 'x', len);
+		to += len;
+		*to++ = '"';
+	}
+	strcpy(to, "]");
+	rc = parse(json, out);
+	free(json);
+	return rc;
+}
+
+static void long_paths_need_memory_in_proportion(void **state)
+{
+	(void)state;
+	assert_int_equal(parse_long(1000, 800), 0);
+	assert_int_equal(parse_long(1001, 1), CKPT_E_FORMAT);
+	assert_int_equal(parse_long(1000, 1100), CKPT_E_LIMIT);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_json_dumps_writes_is_read),
 		cmocka_unit_test(everything_else_is_refused),
+		cmocka_unit_test(long_paths_need_memory_in_proportion),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
