@@ -181,13 +181,14 @@ int ckpt_joined_add_extents(struct ckpt_joined *j, uint32_t file, const struct c
 
 /* ---- the whole ---- */
 
+/* Without a byte in it a tensor has strides all the same. */
 static int check_volume(const uint64_t *shape, uint32_t ndim, enum ckpt_dtype dtype,
 			struct ckpt_error *err)
 {
 	uint64_t n = ckpt_dtype_size(dtype);
 
-	for (uint32_t i = 0; !is_empty(shape, ndim) && i < ndim; i++)
-		if (__builtin_mul_overflow(n, shape[i], &n) || n > INT64_MAX)
+	for (uint32_t i = 0; i < ndim; i++)
+		if (__builtin_mul_overflow(n, shape[i] ? shape[i] : 1, &n) || n > INT64_MAX)
 			return ckpt_fail(err, CKPT_E_FORMAT, "more bytes than any file holds");
 	return 0;
 }
