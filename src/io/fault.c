@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { STACK = 256 << 10 };
+enum { STACK = 1 << 20 }; /* libraries for GPUs are called on it, too */
 
 static ckpt_io_hook *the_hook;
 static void *the_ctx;

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 char *doubles_path(const char *name)
@@ -44,22 +45,44 @@ void *doubles_function(const char *variable, const char *name)
 	return function;
 }
 
-static unsigned cuda_number(const char *name)
+static unsigned number_of(const char *variable, const char *name)
 {
 	fake_cuda_number *number;
 
-	*(void **)&number = doubles_function("CKPT_CUDA_LIB", name);
+	*(void **)&number = doubles_function(variable, name);
 	return number();
 }
 
 unsigned doubles_cuda_calls(void)
 {
-	return cuda_number("fake_cuda_calls");
+	return number_of("CKPT_CUDA_LIB", "fake_cuda_calls");
 }
 
 unsigned doubles_cuda_live(void)
 {
-	return cuda_number("fake_cuda_live");
+	return number_of("CKPT_CUDA_LIB", "fake_cuda_live");
+}
+
+unsigned doubles_nccl_calls(void)
+{
+	return number_of("CKPT_NCCL_LIB", "stub_nccl_calls");
+}
+
+unsigned doubles_nccl_live(void)
+{
+	return number_of("CKPT_NCCL_LIB", "stub_nccl_live");
+}
+
+bool doubles_in_child(bool (*run)(void))
+{
+	pid_t child = fork();
+	int status = 1;
+
+	if (child == 0)
+		_exit(run() ? 0 : 1);
+	assert_true(child > 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return status == 0;
 }
 
 const char *toolkit_file(const char *const *paths)

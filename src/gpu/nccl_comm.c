@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "gpu/nccl_comm.h"
+
+#include "base/clock.h"
+#include "gpu/cuda_driver.h"
+#include "gpu/nccl_library.h"
+#include "io/fault.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { POLL_NSEC = 1000000, GRACE_S = 10 };
+
+struct ckpt_nccl_comm {
+	const struct ckpt_nccl *nccl;
+	struct ckpt_cuda *cuda;
+	struct ncclComm *handle; /* NULL: there is none any more */
+};
+
+/* CODE is what CALL of NCCL returned between enter() and leave(). To be still at it is no error. */
+static int leave(struct ckpt_nccl_comm *comm, const char *call, unsigned code,
+		 struct ckpt_error *err)
+{
+	ckpt_cuda_leave(comm->cuda, call, 0, NULL);
+	if (code == 0 || code == CKPT_NCCL_IN_PROGRESS)
+		return 0;
+	return ckpt_nccl_fail(comm->nccl, call, code, ckpt_cuda_driver_version(comm->cuda), err);
+}
+
+#define CALL(comm, err, name, ...) \
+	(ckpt_cuda_enter((comm)->cuda, err) < 0 \
+		 ? CKPT_E_GPU \
+		 : leave(comm, #name, (comm)->nccl->name(__VA_ARGS__), err))
+
+/* ---- work ---- */
+
+int ckpt_nccl_comm_ready(struct ckpt_nccl_comm *comm, struct ckpt_error *err)
+{
+	unsigned state = 0;
+	int rc = CALL(comm, err, ncclCommGetAsyncError, comm->handle, &state);
+
+	if (rc < 0 || state == CKPT_NCCL_IN_PROGRESS)
+		return rc;
+	if (state)
+		return ckpt_nccl_fail(comm->nccl, "NCCL", state,
+				      ckpt_cuda_driver_version(comm->cuda), err);
+	return 1;
+}
+
+/* NCCL has addresses of the GPU as pointers. */
+static void *pointer(ckpt_cuda_address address)
+{
+	return (void *)(uintptr_t)address;
+}
+
+int ckpt_nccl_comm_broadcast(struct ckpt_nccl_comm *comm, ckpt_cuda_stream stream,
+			     ckpt_cuda_address address, size_t nbytes, uint32_t root,
+			     struct ckpt_error *err)
+{
+	return CALL(comm, err, ncclBroadcast, pointer(address), pointer(address), nbytes,
+		    CKPT_NCCL_UINT8, (int)root, comm->handle, stream);
+}
+
+int ckpt_nccl_comm_greatest(struct ckpt_nccl_comm *comm, ckpt_cuda_stream stream,
+			    ckpt_cuda_address address, size_t count, struct ckpt_error *err)
+{
+	return CALL(comm, err, ncclAllReduce, pointer(address), pointer(address), count,
+		    CKPT_NCCL_UINT64, CKPT_NCCL_MAX, comm->handle, stream);
+}
+
+/* 1: ready; 0: not before DEADLINE. */
+static int wait_until(struct ckpt_nccl_comm *comm, uint64_t deadline, struct ckpt_error *err)
+{
+	int rc;
+
+	while ((rc = ckpt_nccl_comm_ready(comm, err)) == 0 && ckpt_now_nsec() < deadline)
+		nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
+	return rc;
+}
+
+/* ---- its end ---- */
+
+static void *run_abort(void *arg)
+{
+	struct ckpt_nccl_comm *comm = arg;
+
+	(void)CALL(comm, NULL, ncclCommAbort, comm->handle);
+	return NULL;
+}
+
+bool ckpt_nccl_comm_abort(struct ckpt_nccl_comm *comm)
+{
+	struct timespec until;
+	pthread_t thread;
+
+	if (!comm->handle)
+		return true;
+	if (ckpt_io_thread(&thread, run_abort, comm) != 0)
+		return false;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += GRACE_S;
+	if (pthread_timedjoin_np(thread, NULL, &until) != 0) {
+		pthread_detach(thread);
+		return false;
+	}
+	comm->handle = NULL;
+	return true;
+}
+
+bool ckpt_nccl_comm_close(struct ckpt_nccl_comm *comm)
+{
+	uint64_t deadline = ckpt_now_nsec() + GRACE_S * 1000000000ULL;
+
+	if (!comm)
+		return true;
+	if (comm->handle && CALL(comm, NULL, ncclCommFinalize, comm->handle) == 0 &&
+	    wait_until(comm, deadline, NULL) == 1) {
+		(void)CALL(comm, NULL, ncclCommDestroy, comm->handle);
+		comm->handle = NULL;
+	}
+	if (!ckpt_nccl_comm_abort(comm))
+		return false;
+	free(comm);
+	return true;
+}
+
+/* ---- its beginning ---- */
+
+static int check_fit(const struct ckpt_nccl *nccl, struct ckpt_cuda *cuda, struct ckpt_error *err)
+{
+	int driver = ckpt_cuda_driver_version(cuda);
+	char version[16], number[16];
+
+	if (nccl->cuda_major <= driver / 1000)
+		return 0;
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+			 "NCCL %s at %.300s was built for CUDA %d, the driver supports %s: set "
+			 "CKPT_NCCL_LIB to a build for CUDA %d",
+			 ckpt_nccl_version_text(nccl->version, version), nccl->path,
+			 nccl->cuda_major, ckpt_cuda_version_text(driver, number), driver / 1000);
+}
+
+static int start(struct ckpt_nccl_comm *comm, const struct ckpt_nccl_id *id, uint32_t rank,
+		 uint32_t size, uint64_t deadline, struct ckpt_error *err)
+{
+	struct ckpt_nccl_config config = CKPT_NCCL_CONFIG_INIT;
+	int rc = CALL(comm, err, ncclCommInitRankConfig, &comm->handle, (int)size, *id, (int)rank,
+		      &config);
+
+	if (rc == 0)
+		rc = wait_until(comm, deadline, err);
+	if (rc == 0)
+		return ckpt_fail(err, CKPT_E_PEER,
+				 "NCCL did not find all %" PRIu32
+				 " ranks in time: one has died or hangs, or they cannot reach each "
+				 "other (NCCL_DEBUG=INFO tells more)",
+				 size);
+	return rc < 0 ? rc : 0;
+}
+
+int ckpt_nccl_comm_open(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *id, uint32_t rank,
+			uint32_t size, uint64_t deadline, struct ckpt_nccl_comm **out,
+			struct ckpt_error *err)
+{
+	struct ckpt_nccl_comm *comm = calloc(1, sizeof(*comm));
+	int rc;
+
+	*out = NULL;
+	if (!comm)
+		return ckpt_fail_nomem(err);
+	comm->cuda = cuda;
+	rc = ckpt_nccl_get(&comm->nccl, err);
+	if (rc == 0)
+		rc = check_fit(comm->nccl, cuda, err);
+	if (rc == 0)
+		rc = start(comm, id, rank, size, deadline, err);
+	if (rc == 0)
+		*out = comm;
+	else if (ckpt_nccl_comm_abort(comm))
+		free(comm);
+	return rc;
+}

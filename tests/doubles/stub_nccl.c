@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * stub_nccl.so: a double of libnccl.so.2 whose ranks are threads of one process over fake_cuda.so ($CKPT_CUDA_LIB), to
+ * drive the paths of our own code, above all those that lead nowhere. It proves nothing about NCCL.
+ *
+ * What NCCL may do it always does: behind every call the communicator is "in progress" for a few questions, and what
+ * was asked for gets into its stream only then.
+ *
+ * STUB_NCCL_FAIL=NAME:CODE:NTH    see fault_spec.h; of ncclCommGetAsyncError it is what is told, not what is returned
+ * STUB_NCCL_HANG=NAME:1:NTH       from that call on "in progress" for ever; ncclCommAbort and ncclCommDestroy do not return
+ * STUB_NCCL_STALL=NAME:1:NTH      what that call put into the stream is never done, as if a peer had died
+ * STUB_NCCL_VERSION=22809
+ *
+ * Built with STUB_NCCL_OLD there is no ncclCommFinalize, as before 2.14; STUB_NCCL_CUDA is what it was built for.
+ */
+#include "fake_cuda.h"
+
+#include "fault_spec.h"
+#include "gpu/nccl_library.h"
+
+#include <assert.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#ifndef STUB_NCCL_CUDA
+#define STUB_NCCL_CUDA "12.4"
+#endif
+
+#pragma GCC visibility push(default)
+#define DECLARE(type, name, ...) type name(__VA_ARGS__);
+CKPT_NCCL_CALLS(DECLARE)
+unsigned stub_nccl_calls(void);
+unsigned stub_nccl_live(void);
+#pragma GCC visibility pop
+
+enum { LATE = 2, MOST_NUMBERS = 64 };
+
+__attribute__((used)) static const char version_line[] = "NCCL version 2.28.9+cuda" STUB_NCCL_CUDA;
+
+/* One collective call of all ranks: the same number on each. */
+struct meeting {
+	struct meeting *next;
+	unsigned long seq;
+	unsigned came, left; /* ranks */
+	void *bytes;	     /* of the root; NULL: not there yet */
+	uint64_t greatest[MOST_NUMBERS];
+};
+
+struct world {
+	struct world *next;
+	struct ckpt_nccl_id id;
+	int size, joined, users;
+	struct meeting *meetings;
+};
+
+struct ncclComm {
+	struct world *world;
+	int rank;
+	unsigned late; /* questions until it is no more in progress */
+	unsigned long seq;
+	unsigned users; /* the caller, and what is in streams */
+	bool hangs, aborted;
+	struct work *pending; /* to be put into its stream */
+	struct CUstream_st *stream;
+};
+
+struct work {
+	struct ncclComm *comm;
+	unsigned long seq;
+	void *memory;
+	size_t nbytes; /* of a broadcast; 0: numbers are compared */
+	size_t count;
+	int root;
+	bool stalls, came;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fault_spec fault, hang, stall;
+static struct world *worlds;
+static unsigned calls, live, ids;
+static bool has_failed;
+
+static unsigned begin(const char *name)
+{
+	unsigned code;
+
+	pthread_mutex_lock(&lock);
+	calls++;
+	code = fault_code(&fault, "STUB_NCCL_FAIL", name);
+	has_failed |= code != 0;
+	return code;
+}
+
+static unsigned end(unsigned code)
+{
+	pthread_mutex_unlock(&lock);
+	return code;
+}
+
+/* ---- worlds ---- */
+
+static struct world *join(const struct ckpt_nccl_id *id, int size)
+{
+	struct world *w = worlds;
+
+	while (w && memcmp(&w->id, id, sizeof(*id)) != 0)
+		w = w->next;
+	if (!w) {
+		w = calloc(1, sizeof(*w));
+		*w = (struct world){ .next = worlds, .id = *id, .size = size };
+		worlds = w;
+	}
+	w->joined++;
+	w->users++;
+	return w;
+}
+
+static void leave(struct world *w)
+{
+	struct world **at = &worlds;
+
+	if (--w->users)
+		return;
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	while (w->meetings) {
+		struct meeting *m = w->meetings;
+
+		w->meetings = m->next;
+		free(m->bytes);
+		free(m);
+	}
+	free(w);
+}
+
+static void release(struct ncclComm *c)
+{
+	if (--c->users)
+		return;
+	leave(c->world);
+	free(c->pending);
+	free(c);
+}
+
+static struct meeting *meet(struct world *w, unsigned long seq)
+{
+	struct meeting *m = w->meetings;
+
+	while (m && m->seq != seq)
+		m = m->next;
+	if (!m) {
+		m = calloc(1, sizeof(*m));
+		m->next = w->meetings;
+		m->seq = seq;
+		w->meetings = m;
+	}
+	return m;
+}
+
+static void part(struct world *w, struct meeting *m)
+{
+	struct meeting **at = &w->meetings;
+
+	if ((int)++m->left < w->size)
+		return;
+	while (*at != m)
+		at = &(*at)->next;
+	*at = m->next;
+	free(m->bytes);
+	free(m);
+}
+
+/* ---- work in streams ---- */
+
+/* The root is done when all have what it had. */
+static bool carry(struct work *w, struct meeting *m)
+{
+	bool is_root = w->comm->rank == w->root;
+
+	if (is_root && !m->bytes) {
+		m->bytes = malloc(w->nbytes);
+		memcpy(m->bytes, w->memory, w->nbytes);
+	}
+	if (!m->bytes)
+		return false;
+	if (!w->came && !is_root)
+		memcpy(w->memory, m->bytes, w->nbytes);
+	m->came += !w->came;
+	w->came = true;
+	return !is_root || (int)m->came == w->comm->world->size;
+}
+
+static bool compare(struct work *w, struct meeting *m)
+{
+	uint64_t *mine = w->memory;
+
+	for (size_t i = 0; !w->came && i < w->count; i++)
+		if (m->came == 0 || mine[i] > m->greatest[i])
+			m->greatest[i] = mine[i];
+	m->came += !w->came;
+	w->came = true;
+	if ((int)m->came < w->comm->world->size)
+		return false;
+	memcpy(mine, m->greatest, w->count * sizeof(*mine));
+	return true;
+}
+
+static bool is_over(void *arg)
+{
+	struct work *w = arg;
+	struct world *world = w->comm->world;
+	bool over;
+
+	pthread_mutex_lock(&lock);
+	over = w->comm->aborted;
+	if (!over && !w->stalls) {
+		struct meeting *m = meet(world, w->seq);
+
+		over = w->nbytes ? carry(w, m) : compare(w, m);
+		if (over)
+			part(world, m);
+	}
+	if (over)
+		release(w->comm);
+	pthread_mutex_unlock(&lock);
+	return over;
+}
+
+static void *cuda_function(const char *name)
+{
+	void *lib = dlopen(getenv("CKPT_CUDA_LIB"), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+	assert(lib);
+	return dlsym(lib, name);
+}
+
+static unsigned ask(const char *name, struct ncclComm *c, struct work what, const void *address,
+		    size_t nbytes, struct CUstream_st *stream)
+{
+	fake_cuda_memory_of *memory;
+	unsigned code = begin(name);
+
+	*(void **)&memory = cuda_function("fake_cuda_memory");
+	if (!code && (c->late || c->pending || c->hangs))
+		code = CKPT_NCCL_INVALID_ARGUMENT; /* the call before is still in progress */
+	c->hangs |= fault_code(&hang, "STUB_NCCL_HANG", name) != 0;
+	if (code)
+		return end(code);
+	what.comm = c;
+	what.seq = c->seq++;
+	what.stalls = fault_code(&stall, "STUB_NCCL_STALL", name) != 0;
+	c->pending = malloc(sizeof(what));
+	*c->pending = what;
+	c->stream = stream;
+	c->late = LATE;
+	end(0);
+	what.memory = memory((uintptr_t)address, nbytes);
+	c->pending->memory = what.memory;
+	return what.memory ? CKPT_NCCL_IN_PROGRESS : CKPT_NCCL_INVALID_ARGUMENT;
+}
+
+/* ---- calls ---- */
+
+unsigned ncclGetVersion(int *version)
+{
+	*version = (int)number_from("STUB_NCCL_VERSION", 22809);
+	return 0;
+}
+
+unsigned ncclGetUniqueId(struct ckpt_nccl_id *id)
+{
+	unsigned code = begin("ncclGetUniqueId");
+
+	memset(id, 0, sizeof(*id));
+	snprintf(id->bytes, sizeof(id->bytes), "stub %u", ++ids);
+	id->bytes[sizeof(id->bytes) - 1] = 1; /* it has to come whole */
+	return end(code);
+}
+
+unsigned ncclCommInitRankConfig(struct ncclComm **comm, int size, struct ckpt_nccl_id id, int rank,
+				struct ckpt_nccl_config *config)
+{
+	const struct ckpt_nccl_config wanted = CKPT_NCCL_CONFIG_INIT;
+	unsigned code = begin("ncclCommInitRankConfig");
+	struct ncclComm *c;
+
+	*comm = NULL;
+	if (!code &&
+	    (config->size < 20 || config->magic != wanted.magic || config->version < 21400 ||
+	     config->blocking || rank < 0 || rank >= size || id.bytes[sizeof(id.bytes) - 1] != 1))
+		code = CKPT_NCCL_INVALID_ARGUMENT;
+	if (code)
+		return end(code);
+	*comm = c = calloc(1, sizeof(*c));
+	*c = (struct ncclComm){ .world = join(&id, size), .rank = rank, .late = LATE, .users = 1 };
+	c->hangs = fault_code(&hang, "STUB_NCCL_HANG", "ncclCommInitRankConfig") != 0;
+	live++;
+	return end(CKPT_NCCL_IN_PROGRESS);
+}
+
+/* What was asked for gets into its stream. */
+static void put_pending(struct ncclComm *c)
+{
+	fake_cuda_poll_into *put;
+	struct work *work = c->pending;
+
+	pthread_mutex_lock(&lock);
+	c->pending = NULL;
+	c->users++;
+	pthread_mutex_unlock(&lock);
+	*(void **)&put = cuda_function("fake_cuda_poll_in");
+	put(c->stream, is_over, work);
+}
+
+unsigned ncclCommGetAsyncError(struct ncclComm *c, unsigned *code)
+{
+	*code = begin("ncclCommGetAsyncError");
+	if (!*code && (c->hangs || c->late || c->world->joined < c->world->size))
+		*code = CKPT_NCCL_IN_PROGRESS;
+	c->late -= c->late > 0;
+	end(0);
+	if (!*code && c->pending)
+		put_pending(c);
+	return 0;
+}
+
+unsigned ncclBroadcast(const void *from, void *to, size_t count, unsigned type, int root,
+		       struct ncclComm *comm, struct CUstream_st *stream)
+{
+	if (from != to || type != CKPT_NCCL_UINT8 || !count)
+		return CKPT_NCCL_INVALID_ARGUMENT;
+	return ask("ncclBroadcast", comm, (struct work){ .nbytes = count, .root = root }, to, count,
+		   stream);
+}
+
+unsigned ncclAllReduce(const void *from, void *to, size_t count, unsigned type, unsigned op,
+		       struct ncclComm *comm, struct CUstream_st *stream)
+{
+	if (from != to || type != CKPT_NCCL_UINT64 || op != CKPT_NCCL_MAX || count > MOST_NUMBERS)
+		return CKPT_NCCL_INVALID_ARGUMENT;
+	return ask("ncclAllReduce", comm, (struct work){ .count = count }, to,
+		   count * sizeof(uint64_t), stream);
+}
+
+#ifndef STUB_NCCL_OLD
+unsigned ncclCommFinalize(struct ncclComm *c)
+{
+	unsigned code = begin("ncclCommFinalize");
+
+	c->hangs |= fault_code(&hang, "STUB_NCCL_HANG", "ncclCommFinalize") != 0;
+	c->late = LATE;
+	return end(code ? code : CKPT_NCCL_IN_PROGRESS);
+}
+#endif
+
+static void hang_for_ever(const char *name)
+{
+	bool hangs = fault_code(&hang, "STUB_NCCL_HANG", name) != 0;
+
+	end(0);
+	while (hangs)
+		pause();
+}
+
+unsigned ncclCommDestroy(struct ncclComm *c)
+{
+	unsigned code = begin("ncclCommDestroy");
+
+	hang_for_ever("ncclCommDestroy");
+	pthread_mutex_lock(&lock);
+	live--;
+	release(c);
+	return end(code);
+}
+
+unsigned ncclCommAbort(struct ncclComm *c)
+{
+	unsigned code = begin("ncclCommAbort");
+
+	hang_for_ever("ncclCommAbort");
+	pthread_mutex_lock(&lock);
+	c->aborted = true;
+	live--;
+	release(c);
+	return end(code);
+}
+
+const char *ncclGetErrorString(unsigned code)
+{
+	static const char *const texts[] = {
+		"no error",
+		"unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+		"unhandled system error (run with NCCL_DEBUG=INFO for details)",
+		"internal error - please report this issue to the NCCL developers",
+		"invalid argument (run with NCCL_DEBUG=WARN for details)",
+		"invalid usage (run with NCCL_DEBUG=WARN for details)",
+		"remote process exited or there was a network error",
+		"NCCL operation in progress",
+	};
+
+	return code < sizeof(texts) / sizeof(texts[0]) ? texts[code] : "unknown result code";
+}
+
+const char *ncclGetLastError(struct ncclComm *comm)
+{
+	const char *text;
+
+	(void)comm;
+	pthread_mutex_lock(&lock);
+	text = has_failed ? "the stub was told to fail\nand no more" : "";
+	pthread_mutex_unlock(&lock);
+	return text;
+}
+
+/* ---- for tests ---- */
+
+unsigned stub_nccl_calls(void)
+{
+	pthread_mutex_lock(&lock);
+	return end(calls);
+}
+
+/* Communicators that were neither destroyed nor aborted. */
+unsigned stub_nccl_live(void)
+{
+	pthread_mutex_lock(&lock);
+	return end(live);
+}

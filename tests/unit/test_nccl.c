@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "gpu/elf_text.h"
+#include "gpu/nccl_comm.h"
+#include "gpu/nccl_library.h"
+#include "gpu_doubles.h"
+
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct ckpt_error err;
+
+static bool err_has(const char *text)
+{
+	if (strstr(err.text, text))
+		return true;
+	fprintf(stderr, "no '%s' in: %s\n", text, err.text);
+	return false;
+}
+
+static int get(void)
+{
+	const struct ckpt_nccl *nccl;
+
+	err = (struct ckpt_error)CKPT_ERROR_INIT;
+	return ckpt_nccl_get(&nccl, &err);
+}
+
+/* ---- what is looked for ---- */
+
+/* Before any other: what works is kept for good. */
+static void a_library_that_is_not_there_is_named(void **state)
+{
+	struct ckpt_nccl_facts facts;
+
+	(void)state;
+	setenv("CKPT_NCCL_LIB", "/nowhere/libnccl.so.2", 1);
+	assert_int_equal(get(), CKPT_E_UNSUPPORTED);
+	assert_true(err_has("cannot load the library that CKPT_NCCL_LIB names: "));
+	assert_true(err_has("/nowhere/libnccl.so.2"));
+	ckpt_nccl_look(&facts);
+	assert_false(facts.is_there);
+	assert_non_null(strstr(facts.text, "cannot load"));
+}
+
+static void one_that_is_too_old_is_named(void **state)
+{
+	(void)state;
+	doubles_use(NULL, "stub_nccl_old.so");
+	setenv("STUB_NCCL_VERSION", "21308", 1);
+	assert_int_equal(get(), CKPT_E_UNSUPPORTED);
+	assert_true(err_has("NCCL 2.13.8 at "));
+	assert_true(err_has("stub_nccl_old.so has no ncclCommFinalize: wanted 2.14 or later"));
+	unsetenv("STUB_NCCL_VERSION");
+}
+
+static bool finds_one_in_an_environment(void)
+{
+	char *folder = unit_folder_new(), *stub = doubles_path("stub_nccl.so"), command[2000];
+	struct ckpt_nccl_facts facts;
+	bool found;
+
+	unsetenv("CKPT_NCCL_LIB");
+	snprintf(command, sizeof(command),
+		 "d=%s/lib/python3.11/site-packages/nvidia/nccl/lib && mkdir -p $d && "
+		 "cp %s $d/libnccl.so.2",
+		 folder, stub);
+	found = system(command) == 0;
+	setenv("VIRTUAL_ENV", "/nowhere", 1);
+	setenv("CONDA_PREFIX", folder, 1);
+	ckpt_nccl_look(&facts);
+	found &= facts.is_there && strncmp(facts.path, folder, strlen(folder)) == 0;
+	snprintf(command, sizeof(command), "rm -r %s", folder);
+	return found && system(command) == 0;
+}
+
+static void environments_of_python_are_looked_at(void **state)
+{
+	(void)state;
+	assert_true(doubles_in_child(finds_one_in_an_environment));
+}
+
+/* What the user has set stays. */
+static bool sets_variables(void)
+{
+	setenv("NCCL_RAS_ENABLE", "1", 1);
+	unsetenv("NCCL_DEBUG_FILE");
+	unsetenv("NCCL_NVLS_ENABLE");
+	unsetenv("CUDA_MODULE_LOADING");
+	return get() == 0 && strcmp(getenv("NCCL_RAS_ENABLE"), "1") == 0 &&
+	       strcmp(getenv("NCCL_DEBUG_FILE"), "/dev/stderr") == 0 &&
+	       strcmp(getenv("NCCL_NVLS_ENABLE"), "0") == 0 &&
+	       strcmp(getenv("CUDA_MODULE_LOADING"), "LAZY") == 0;
+}
+
+/* A program that has NCCL already keeps its own ways. */
+static bool sets_none(void)
+{
+	unsetenv("NCCL_NVLS_ENABLE");
+	doubles_nccl_calls(); /* loads it */
+	return get() == 0 && !getenv("NCCL_NVLS_ENABLE");
+}
+
+static void variables_are_set_that_nobody_has_set(void **state)
+{
+	(void)state;
+	doubles_use(NULL, "stub_nccl.so");
+	assert_true(doubles_in_child(sets_variables));
+	assert_true(doubles_in_child(sets_none));
+}
+
+static void what_there_is_is_told(void **state)
+{
+	struct ckpt_nccl_facts facts;
+
+	(void)state;
+	ckpt_nccl_look(&facts);
+	assert_true(facts.is_there);
+	assert_int_equal(facts.version, 22809);
+	assert_int_equal(facts.cuda_major, 12);
+	assert_string_equal(facts.text, "2.28.9 for CUDA 12");
+	assert_string_equal(facts.path, getenv("CKPT_NCCL_LIB"));
+}
+
+static void an_id_is_made(void **state)
+{
+	struct ckpt_nccl_id id, other;
+
+	(void)state;
+	assert_int_equal(ckpt_nccl_make_id(&id, &err), 0);
+	assert_int_equal(ckpt_nccl_make_id(&other, &err), 0);
+	assert_memory_not_equal(&id, &other, sizeof(id));
+	setenv("STUB_NCCL_FAIL", "ncclGetUniqueId:2", 1);
+	assert_int_equal(ckpt_nccl_make_id(&id, &err), CKPT_E_PEER);
+	assert_true(err_has("ncclGetUniqueId: unhandled system error (run with NCCL_DEBUG=INFO for "
+			    "details): the stub was told to fail (NCCL 2.28.9 at "));
+	unsetenv("STUB_NCCL_FAIL");
+}
+
+static void constants_of_other_files_are_not_searched(void **state)
+{
+	char text[20], *folder = unit_folder_new(), *path = unit_path(folder, "file");
+	uint8_t bytes[200] = "\177ELF\2\1\1";
+
+	(void)state;
+	assert_false(ckpt_elf_find_text("/nowhere", "x", text, sizeof(text)));
+	for (size_t len = 0; len <= sizeof(bytes); len += 8) {
+		unit_write_file(path, bytes, len);
+		assert_false(ckpt_elf_find_text(path, "x", text, sizeof(text)));
+	}
+	memset(bytes + 16, 0xff, sizeof(bytes) - 16); /* tables that lie far outside */
+	unit_write_file(path, bytes, sizeof(bytes));
+	assert_false(ckpt_elf_find_text(path, "x", text, sizeof(text)));
+	free(path);
+	unit_folder_remove(folder);
+}
+
+/* ---- the real library, where it is found ---- */
+
+static const char *real_library(void)
+{
+	static const char *const places[] = { "/usr/local/cuda/lib64/libnccl.so.2",
+					      "/usr/local/cuda/lib/libnccl.so.2", NULL };
+
+	return toolkit_file(places);
+}
+
+static bool real_tells_versions_and_makes_ids(void)
+{
+	struct ckpt_nccl_facts facts;
+	struct ckpt_nccl_id id;
+
+	setenv("CKPT_NCCL_LIB", real_library(), 1);
+	ckpt_nccl_look(&facts);
+	return facts.is_there && facts.version >= 21400 && facts.cuda_major >= 11 &&
+	       facts.cuda_major < 20 && ckpt_nccl_make_id(&id, &err) == 0 && id.bytes[0];
+}
+
+/* It looks for a driver of its own, and finds none where the double is the only one. */
+static bool real_says_what_is_missing(void)
+{
+	uint64_t deadline = ckpt_now_nsec() + 20000000000u;
+	struct ckpt_nccl_comm *comm;
+	struct ckpt_cuda *cuda;
+	struct ckpt_nccl_id id;
+	bool fits;
+
+	setenv("CKPT_NCCL_LIB", real_library(), 1);
+	setenv("FAKE_CUDA_VERSION", "99000", 1);
+	fits = ckpt_cuda_open(0, &cuda, &err) == 0 && ckpt_nccl_make_id(&id, &err) == 0 &&
+	       ckpt_nccl_comm_open(cuda, &id, 0, 1, deadline, &comm, &err) == CKPT_E_GPU;
+	return fits && err_has("ncclCommInitRankConfig: unhandled cuda error") &&
+	       err_has(", driver for CUDA 99.0)") && err_has(real_library());
+}
+
+static void the_real_library_does_what_it_can_without_a_gpu(void **state)
+{
+	(void)state;
+	if (!real_library())
+		skip();
+	assert_true(doubles_in_child(real_tells_versions_and_makes_ids));
+	if (access("/dev/nvidiactl", F_OK) == 0)
+		skip();
+	assert_true(doubles_in_child(real_says_what_is_missing));
+}
+
+/* ---- what does not fit ---- */
+
+static bool newer_than_the_driver(void)
+{
+	struct ckpt_nccl_id id = { { 0 } };
+	struct ckpt_nccl_comm *comm;
+	struct ckpt_cuda *cuda;
+
+	doubles_use("fake_cuda.so", "stub_nccl_cuda13.so");
+	return ckpt_cuda_open(0, &cuda, &err) == 0 &&
+	       ckpt_nccl_comm_open(cuda, &id, 0, 1, 0, &comm, &err) == CKPT_E_UNSUPPORTED &&
+	       err_has("NCCL 2.28.9 at ") &&
+	       err_has(" was built for CUDA 13, the driver supports 12.4: set CKPT_NCCL_LIB to a "
+		       "build for CUDA 12");
+}
+
+static void a_build_for_a_newer_driver_is_refused(void **state)
+{
+	(void)state;
+	assert_true(doubles_in_child(newer_than_the_driver));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_library_that_is_not_there_is_named),
+		cmocka_unit_test(one_that_is_too_old_is_named),
+		cmocka_unit_test(environments_of_python_are_looked_at),
+		cmocka_unit_test(variables_are_set_that_nobody_has_set),
+		cmocka_unit_test(a_build_for_a_newer_driver_is_refused),
+		cmocka_unit_test(the_real_library_does_what_it_can_without_a_gpu),
+		cmocka_unit_test(what_there_is_is_told),
+		cmocka_unit_test(an_id_is_made),
+		cmocka_unit_test(constants_of_other_files_are_not_searched),
+	};
+
+	doubles_use("fake_cuda.so", NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
