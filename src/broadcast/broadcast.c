@@ -568,7 +568,7 @@ static int outcome(struct ckpt_session *s, struct ckpt_error *err)
 	if (s->code == 0)
 		return 0;
 	if (s->agreement.transport && s->agreement.text[0] &&
-	    (s->agreement.failed_rank != s->world.rank || s->world.size > 1))
+	    (s->agreement.failed_rank != s->world.rank || s->world.size > 1 || !s->err.text[0]))
 		ckpt_fail(&s->err, CKPT_E_PEER, "%s", s->agreement.text);
 	if (err)
 		*err = s->err;
