@@ -45,9 +45,12 @@ static const struct ckpt_format *format_of(const struct ckpt_model *model,
 		return model->doc->format;
 	if (!strcmp(o->format, "torch"))
 		return &ckpt_format_torch_zip;
+	if (!strcmp(o->format, "torch-legacy"))
+		return &ckpt_format_torch_legacy;
 	if (!strcmp(o->format, "dcp"))
 		return &ckpt_format_dcp;
-	ckpt_fail(err, CKPT_E_ARG, "format '%.40s': wanted 'torch' or 'dcp'", o->format);
+	ckpt_fail(err, CKPT_E_ARG, "format '%.40s': wanted 'torch', 'torch-legacy' or 'dcp'",
+		  o->format);
 	return NULL;
 }
 

@@ -9,7 +9,7 @@ static const char *profile, *alignment, *crc, *to;
 
 static const struct opt opts[] = {
 	OPT_STR("to", 0, &to, "FORMAT",
-		"format of OUT: torch (the only one so far, and the default)"),
+		"format of OUT: torch (the default), or torch-legacy: as torch up to 1.5"),
 	OPT_STR("profile", 0, &profile, "VERSION",
 		"as this torch writes: 1.6 to 2.14, or later; default: same, the input's"),
 	OPT_STR("alignment", 0, &alignment, "N",
@@ -93,9 +93,14 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	if (to && strcmp(to, "torch"))
+	if (to && strcmp(to, "torch") && strcmp(to, "torch-legacy"))
+		return wrong_usage(
+			&cmd_convert,
+			"convert: format '%.40s' cannot be written, wanted 'torch' or 'torch-legacy'",
+			to);
+	if (to && !strcmp(to, "torch-legacy") && (alignment || crc))
 		return wrong_usage(&cmd_convert,
-				   "convert: format '%.40s' cannot be written, wanted 'torch'", to);
+				   "convert: a legacy stream has no alignment and no checksums");
 	if (crc && strcmp(crc, "on") && strcmp(crc, "off"))
 		return wrong_usage(&cmd_convert, "convert: --crc %.40s: wanted 'on' or 'off'", crc);
 	if (alignment) {
@@ -114,7 +119,7 @@ static int run(int argc, char **argv)
 		code = refuse_format(argv[first + 1]);
 	if (code != EXIT_FINE)
 		return code;
-	options.format = "torch";
+	options.format = to ? to : "torch";
 	options.profile = profile;
 	options.flags = CKPT_SAVE_CANONICAL | (force ? CKPT_SAVE_REPLACE : 0u) |
 			(no_sync ? CKPT_SAVE_NO_SYNC : 0u) | (dry_run ? CKPT_SAVE_DRY_RUN : 0u);

@@ -20,13 +20,12 @@ extern "C" {
 struct ckpt_model;
 
 /*
- * Open the torch.save file (zip form, torch 1.6 and later) at PATH, or the directory of shards that
+ * Open the torch.save file (the zip form, or the legacy stream of torch up to 1.5) at PATH, or the directory of shards that
  * torch.distributed.checkpoint (DCP) wrote there. Of a directory the index is read, and the values that
  * are no tensors; what cannot be read of those shows when it is needed.
  *
  * *OUT is the caller's, to be given to ckpt_close(). Returns 0; CKPT_E_IO; CKPT_E_UNSUPPORTED if
- * it is something else, which the text names (Git LFS pointer, HTML page, TorchScript, legacy
- * stream ...); CKPT_E_FORMAT if it is damaged, with the record and the offset; CKPT_E_LIMIT if it
+ * it is something else, which the text names (Git LFS pointer, HTML page, TorchScript ...); CKPT_E_FORMAT if it is damaged, with the record and the offset; CKPT_E_LIMIT if it
  * asks for more memory than a file of its size can mean; CKPT_E_NOMEM.
  */
 CKPT_API int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err);
@@ -133,9 +132,9 @@ CKPT_API int ckpt_find(const struct ckpt_model *model, const char *name,
 
 struct ckpt_file_info {
 	size_t size;
-	const char *format;	  /* "torch zip", "DCP directory", "torch_checkpointing directory" */
-	const char *writer;	  /* which torch writes such records: "torch 2.7 or later" */
-	const char *profile;	  /* the same as ckpt_save() takes it: "2.7" */
+	const char *format;  /* "torch zip", "DCP directory", "torch_checkpointing directory" */
+	const char *writer;  /* which torch writes such records: "torch 2.7 or later" */
+	const char *profile; /* the same as ckpt_save() takes it: "2.7" */
 	const char *archive_name; /* the folder inside of the zip */
 	const char *byteorder;	  /* "little", "big", or "" where the file does not say */
 	uint64_t file_nbytes;

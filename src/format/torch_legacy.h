@@ -26,6 +26,14 @@ struct ckpt_torch_legacy {
 	bool says_big_endian; /* in the facts; torch does not heed it, the bytes are little-endian */
 };
 
+/* A stream of any model. */
+int ckpt_torch_legacy_save(const struct ckpt_model *model, const char *path,
+			   const struct ckpt_save_options *options, struct ckpt_save_report *report,
+			   struct ckpt_error *err);
+int ckpt_torch_legacy_save_in_place(const struct ckpt_model *model,
+				    const struct ckpt_save_options *options,
+				    struct ckpt_save_report *report, struct ckpt_error *err);
+
 /* That of MODEL's file. */
 const struct ckpt_torch_legacy *ckpt_torch_legacy_of(const struct ckpt_model *model);
 

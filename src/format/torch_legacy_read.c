@@ -399,37 +399,12 @@ static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const c
 	return 0;
 }
 
-static int fail_write(struct ckpt_error *err)
-{
-	return ckpt_fail(
-		err, CKPT_E_UNSUPPORTED,
-		"legacy streams are read, but not written yet: 'ckpt convert' makes a file of today's "
-		"form, which can be edited");
-}
-
-static int save(const struct ckpt_model *model, const char *path,
-		const struct ckpt_save_options *options, struct ckpt_save_report *report,
-		struct ckpt_error *err)
-{
-	(void)path;
-	(void)options;
-	(void)report;
-	return ckpt_error_at(err, fail_write(err), ckpt_document_path(model->doc), NULL,
-			     CKPT_NO_OFFSET);
-}
-
-static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
-			 struct ckpt_save_report *report, struct ckpt_error *err)
-{
-	return save(model, NULL, options, report, err);
-}
-
 const struct ckpt_format ckpt_format_torch_legacy = {
 	.name = "torch legacy stream",
 	.probe = probe,
 	.read = read_legacy,
-	.save = save,
-	.save_in_place = save_in_place,
+	.save = ckpt_torch_legacy_save,
+	.save_in_place = ckpt_torch_legacy_save_in_place,
 	.describe = describe,
 	.notes = notes,
 };

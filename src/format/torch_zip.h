@@ -68,9 +68,8 @@ int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
  * if PATH has become another file at the end, that one stays.
  */
 int ckpt_torch_zip_rewrite(const struct ckpt_model *model, const char *path,
-			   const struct ckpt_patch *held,
-			   const struct ckpt_save_options *options, struct ckpt_save_report *report,
-			   struct ckpt_error *err);
+			   const struct ckpt_patch *held, const struct ckpt_save_options *options,
+			   struct ckpt_save_report *report, struct ckpt_error *err);
 
 int ckpt_torch_zip_save_in_place(const struct ckpt_model *model,
 				 const struct ckpt_save_options *options,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "format/output.h"
 #include "format/torch_archive.h"
 #include "format/torch_zip.h"
 
@@ -268,71 +269,9 @@ static int make_pickle(struct writer *w, struct ckpt_error *err)
 
 /* ---- writing ---- */
 
-static unsigned sink_flags(const struct ckpt_save_options *o)
+static int put_archive(void *ctx, struct ckpt_mover *mover, struct ckpt_error *err)
 {
-	return (o->flags & CKPT_SAVE_REPLACE ? CKPT_SINK_REPLACE : 0u) |
-	       (o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u);
-}
-
-static int write_file(struct writer *w, const char *path, struct ckpt_error *err)
-{
-	struct ckpt_mover_options options = { .total = w->archive.layout.file_size,
-					      .progress = w->o->progress,
-					      .ctx = w->o->progress_ctx,
-					      .cancel = w->o->cancel };
-	unsigned flags = sink_flags(w->o);
-	uint64_t size = w->archive.layout.file_size, need = size, in_file,
-		 on_disk = ckpt_document_disk_bytes(w->model->doc, &in_file);
-	struct ckpt_mover *mover = NULL;
-	struct ckpt_sink *sink;
-	int rc;
-
-	if (on_disk < in_file && on_disk < size) /* holes stay holes */
-		need = on_disk;
-	rc = ckpt_sink_open(path, size, need, flags, &sink, err);
-	if (rc < 0)
-		return rc;
-	rc = ckpt_mover_open(sink, &options, &mover, err);
-	if (rc == 0)
-		rc = ckpt_torch_archive_move(&w->archive, mover, err);
-	if (rc == 0)
-		rc = ckpt_mover_flush(mover, err);
-	if (rc == 0)
-		rc = ckpt_document_check_unchanged(w->model->doc, err);
-	if (rc == 0)
-		rc = ckpt_sink_sync(sink, err);
-	if (rc == 0 && w->held)
-		rc = ckpt_patch_check(w->held, path, err);
-	if (rc == 0)
-		rc = ckpt_mover_check_cancel(mover, err);
-	/* what fails from the sink knows its path already; the rest is about the input */
-	rc = ckpt_error_at(err, rc, ckpt_document_path(w->model->doc), NULL, CKPT_NO_OFFSET);
-	ckpt_mover_close(mover);
-	if (rc == 0)
-		return ckpt_sink_commit(sink, err);
-	ckpt_sink_discard(sink);
-	return rc;
-}
-
-static int check_not_input(const struct ckpt_model *model, const char *path, struct ckpt_error *err)
-{
-	struct ckpt_source *there;
-	dev_t dev_in, dev_out;
-	ino_t ino_in, ino_out;
-	bool same;
-
-	if (ckpt_source_open(path, &there, NULL) < 0)
-		return 0;
-	same = ckpt_source_identity(model->doc->source, &dev_in, &ino_in) &&
-	       ckpt_source_identity(there, &dev_out, &ino_out) && dev_in == dev_out &&
-	       ino_in == ino_out;
-	ckpt_source_unref(there);
-	if (!same)
-		return 0;
-	return ckpt_error_at(err,
-			     ckpt_fail(err, CKPT_E_OUTPUT,
-				       "the output is the input itself; name another file"),
-			     path, NULL, CKPT_NO_OFFSET);
+	return ckpt_torch_archive_move(ctx, mover, err);
 }
 
 static void clear(struct writer *w)
@@ -357,7 +296,10 @@ static int write_new(const struct ckpt_model *model, const char *path,
 		     struct ckpt_save_report *report, struct ckpt_error *err)
 {
 	struct writer *w = calloc(1, sizeof(*w));
-	int rc = 0;
+	struct ckpt_output output = {
+		.model = model, .options = options, .held = held, .put = put_archive
+	};
+	int rc;
 
 	if (!w)
 		return ckpt_fail_nomem(err);
@@ -365,11 +307,9 @@ static int write_new(const struct ckpt_model *model, const char *path,
 	w->tz = ckpt_torch_zip_of(model);
 	w->o = options;
 	w->held = held;
+	output.ctx = &w->archive;
 	ckpt_torch_archive_init(&w->archive);
-	if (!held)
-		rc = check_not_input(model, path, err);
-	if (rc == 0)
-		rc = ckpt_sink_check(path, sink_flags(options), err);
+	rc = ckpt_output_check(&output, path, err);
 	if (rc == 0)
 		rc = choose(w, path, err);
 	if (rc == 0)
@@ -381,8 +321,9 @@ static int write_new(const struct ckpt_model *model, const char *path,
 	if (rc == 0)
 		rc = ckpt_zip_layout_compute(&w->archive.layout, err);
 	rc = ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
+	output.size = w->archive.layout.file_size;
 	if (rc == 0 && !(options->flags & CKPT_SAVE_DRY_RUN))
-		rc = write_file(w, path, err);
+		rc = ckpt_output_write(&output, path, err);
 	report->nbytes = report->written = w->archive.layout.file_size;
 	report->dropped = count_dropped(w);
 	clear(w);
@@ -397,11 +338,12 @@ int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 	bool wanted = options->reflink != CKPT_REFLINK_NEVER && !is_foreign(model) &&
 		      !(options->flags & CKPT_SAVE_CANONICAL) && !options->profile &&
 		      !options->alignment && options->crc < 0;
+	struct ckpt_output output = { .model = model, .options = options };
 	bool cloned = false;
 	int rc = 0;
 
 	if (wanted)
-		rc = check_not_input(model, path, err);
+		rc = ckpt_output_check(&output, path, err);
 	if (wanted && rc == 0)
 		rc = ckpt_torch_zip_save_clone(model, path, options, report, &cloned, err);
 	return rc < 0 || cloned ? rc : write_new(model, path, NULL, options, report, err);

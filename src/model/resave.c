@@ -103,6 +103,9 @@ static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
 	struct ckpt_saver *s = ctx;
 	const struct ckpt_value *answer;
 
+	if (s->o->legacy_ids && v->kind == CKPT_PERSID && ckpt_storage_of(v) < 0 &&
+	    !(v->flags & CKPT_VALUE_MISSING))
+		return v; /* a class with its source */
 	v = ckpt_resave_now(s, v);
 	if (v->flags & CKPT_VALUE_FINAL)
 		return v;

@@ -18,6 +18,11 @@ struct ckpt_resave_options {
 	bool python311;	    /* see ckpt_pickle_options.interned_letters_apart */
 	bool is_coalesced;  /* torch 2.1+: sparse COO tensors carry the flag */
 	bool python313;	    /* see ckpt_pickle_options.python313_nested */
+	/*
+	 * As the legacy stream has them: storages with a sixth item, and the classes of a model that was saved whole with
+	 * their source, where the input has it.
+	 */
+	bool legacy_ids;
 	bool python2_names; /* the source has the names of Python 3, protocol 2 wants those of 2 */
 };
 

@@ -91,7 +91,7 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 					     bool in_tensor_v3)
 {
 	const struct ckpt_storage *storage;
-	const struct ckpt_value *items[5], *type;
+	const struct ckpt_value *items[6], *type;
 	struct ckpt_value *v;
 	enum ckpt_dtype dtype;
 	int64_t index = ckpt_storage_of(persid);
@@ -121,7 +121,8 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 	v = ckpt_resave_make(s, CKPT_PERSID);
 	if (!v)
 		return NULL;
-	v->u.persid.pid = ckpt_resave_seq(s, CKPT_TUPLE, items, 5);
+	items[5] = &ckpt_value_none;
+	v->u.persid.pid = ckpt_resave_seq(s, CKPT_TUPLE, items, s->o->legacy_ids ? 6 : 5);
 	return v->u.persid.pid ? v : NULL;
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Legacy streams made byte by byte: what is read, and what is wrong with broken ones."""
 
+import os
 import struct
 import zipfile
 
@@ -170,14 +171,48 @@ class Legacy(files.BadFileTest):
         self.assertIn("GLOBAL 'collections", self.ckpt("dis", self.write(legacy()[:HEAD + 40]))[1])
         self.assertNotEqual(out, "")
 
-    def test_edits_are_refused_with_what_helps(self):
-        path = self.write(legacy())
-        for arguments in (["remap", "cpu=cuda:0", path, self.path("o.pt")], ["remap", "-i", "cpu=cuda:0", path]):
-            code, _, err = self.ckpt(*arguments)
-            self.assertEqual(code, 2)
-            self.assertIn("legacy streams are read, but not written yet: 'ckpt convert' makes", err)
+    def test_edits_keep_the_form(self):
+        body = state_dict(**{"module.a": tensor(storage("94", 6), (2, 3), (3, 1))})
+        path, out = self.write(legacy(body)), self.path("edited.pt")
+        for arguments, line in ((["strip-module"], "a  float32  [2, 3]  cpu"),
+                                (["remap", "cpu=cuda:3"], "module.a  float32  [2, 3]  cuda:3")):
+            code, _, err = self.ckpt(*arguments, "-q", "-f", path, out)
+            self.assertEqual((code, err), (0, ""))
+            with open(out, "rb") as stream:
+                data = stream.read()
+            self.assertTrue(data.startswith(MAGIC + VERSION), data[:40])
+            self.assertTrue(data.endswith(stored(6, FLOATS)))
+            self.assertIn(text("94"), data)
+            self.assertIn(line, self.ckpt("ls", out)[1])
         with open(path, "rb") as stream:
-            self.assertEqual(stream.read(), legacy())
+            self.assertEqual(stream.read(), legacy(body))
+
+    def test_edits_in_place_write_it_anew(self):
+        path = self.write(legacy())
+        code, _, err = self.ckpt("remap", "-q", "-i", "cpu=cuda:0", path)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("a  float32  [2, 3]  cuda:0", self.ckpt("ls", path)[1])
+        with open(path, "rb") as stream:
+            self.assertTrue(stream.read().endswith(stored(6, FLOATS)))
+        self.assertEqual([name for name in os.listdir(self.folder) if "ckpt-tmp" in name], [])
+
+    def test_a_zip_becomes_a_stream_and_a_zip_again(self):
+        source, stream, back = self.write(files.torch_file()), self.path("stream.pt"), self.path("back.pt")
+        self.assertEqual(self.ckpt("convert", "-q", "-f", "--to", "torch-legacy", source, stream)[0], 0)
+        with open(stream, "rb") as file:
+            data = file.read()
+        self.assertTrue(data.startswith(MAGIC + VERSION))
+        self.assertTrue(data.endswith(stored(4, files.FOUR_FLOATS)))
+        self.assertEqual(self.ckpt("convert", "-q", "-f", stream, back)[0], 0)
+        with zipfile.ZipFile(back) as archive:
+            self.assertEqual(archive.read("back/data/0"), files.FOUR_FLOATS)
+
+    def test_what_a_stream_does_not_have_is_no_option(self):
+        source = self.write(files.torch_file())
+        for option in (["--crc", "on"], ["--alignment", "64"]):
+            code, _, err = self.ckpt("convert", "--to", "torch-legacy", *option, source, self.path("never.pt"))
+            self.assertEqual(code, 64)
+            self.assertIn("a legacy stream has no alignment and no checksums", err)
 
 
 files.main()

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/output.h"
+
+#include "io/sink.h"
+
+static unsigned sink_flags(const struct ckpt_save_options *o)
+{
+	return (o->flags & CKPT_SAVE_REPLACE ? CKPT_SINK_REPLACE : 0u) |
+	       (o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u);
+}
+
+static int check_not_input(const struct ckpt_model *model, const char *path, struct ckpt_error *err)
+{
+	struct ckpt_source *there;
+	dev_t dev_in, dev_out;
+	ino_t ino_in, ino_out;
+	bool same;
+
+	if (ckpt_source_open(path, &there, NULL) < 0)
+		return 0;
+	same = ckpt_source_identity(model->doc->source, &dev_in, &ino_in) &&
+	       ckpt_source_identity(there, &dev_out, &ino_out) && dev_in == dev_out &&
+	       ino_in == ino_out;
+	ckpt_source_unref(there);
+	if (!same)
+		return 0;
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_OUTPUT,
+				       "the output is the input itself; name another file"),
+			     path, NULL, CKPT_NO_OFFSET);
+}
+
+int ckpt_output_check(const struct ckpt_output *o, const char *path, struct ckpt_error *err)
+{
+	int rc = o->held ? 0 : check_not_input(o->model, path, err);
+
+	return rc < 0 ? rc : ckpt_sink_check(path, sink_flags(o->options), err);
+}
+
+static int write_to(const struct ckpt_output *o, const char *path, struct ckpt_sink *sink,
+		    struct ckpt_error *err)
+{
+	struct ckpt_mover_options options = { .total = o->size,
+					      .progress = o->options->progress,
+					      .ctx = o->options->progress_ctx,
+					      .cancel = o->options->cancel };
+	struct ckpt_mover *mover = NULL;
+	int rc = ckpt_mover_open(sink, &options, &mover, err);
+
+	if (rc == 0)
+		rc = o->put(o->ctx, mover, err);
+	if (rc == 0)
+		rc = ckpt_mover_flush(mover, err);
+	if (rc == 0)
+		rc = ckpt_document_check_unchanged(o->model->doc, err);
+	if (rc == 0)
+		rc = ckpt_sink_sync(sink, err);
+	if (rc == 0 && o->held)
+		rc = ckpt_patch_check(o->held, path, err);
+	if (rc == 0)
+		rc = ckpt_mover_check_cancel(mover, err);
+	ckpt_mover_close(mover);
+	return rc;
+}
+
+int ckpt_output_write(const struct ckpt_output *o, const char *path, struct ckpt_error *err)
+{
+	uint64_t need = o->size, in_file,
+		 on_disk = ckpt_document_disk_bytes(o->model->doc, &in_file);
+	struct ckpt_sink *sink;
+	int rc;
+
+	if (on_disk < in_file && on_disk < o->size) /* holes stay holes */
+		need = on_disk;
+	rc = ckpt_sink_open(path, o->size, need, sink_flags(o->options), &sink, err);
+	if (rc < 0)
+		return rc;
+	rc = write_to(o, path, sink, err);
+	/* what fails from the sink knows its path already; the rest is about the input */
+	rc = ckpt_error_at(err, rc, ckpt_document_path(o->model->doc), NULL, CKPT_NO_OFFSET);
+	if (rc == 0)
+		return ckpt_sink_commit(sink, err);
+	ckpt_sink_discard(sink);
+	return rc;
+}

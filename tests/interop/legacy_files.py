@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write every interop object as a legacy stream with the running torch: legacy_files.py OUTDIR
+
+OUTDIR/NAME.pt is the object, saved, loaded and saved again: another load and save would change nothing in it but the
+keys of its storages, which are addresses. OUTDIR/once/NAME.pt was saved once. Prints the names that were written.
+"""
+import os
+import sys
+import warnings
+
+warnings.simplefilter("ignore")
+
+import torch  # noqa: E402
+
+import fake_cuda  # noqa: E402
+import generate  # noqa: E402
+import torch_files  # noqa: E402
+
+
+def save(obj, path, protocol):
+    torch.save(obj, path, pickle_protocol=protocol, _use_new_zipfile_serialization=False)
+
+
+def build(entry, path):
+    fake_cuda.clear()
+    torch.manual_seed(0)
+    save(entry.build(), path, entry.protocol)
+    return {}
+
+
+def again(source, target, protocol):
+    save(torch_files.load(source), target, protocol)
+    return {}
+
+
+def main():
+    import objects  # noqa: F401
+    import registry
+
+    folder = sys.argv[1]
+    fake_cuda.install()
+    torch.set_num_threads(1)
+    os.makedirs(os.path.join(folder, "once"))
+    print("torch", torch.__version__)
+    for entry in registry.ITEMS.values():
+        if registry.why_not(entry) or "/" in entry.name:
+            continue
+        once, target = (os.path.join(folder, part, entry.name + ".pt") for part in ("once", ""))
+        done = generate.in_child(generate.guarded, build, entry, once)
+        if "error" not in done:
+            done = generate.in_child(generate.guarded, again, once, target, entry.protocol)
+        if "error" not in done:
+            print("made", entry.name, flush=True)
+
+
+with torch_files.clean_exit():
+    main()
