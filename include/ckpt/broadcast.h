@@ -43,13 +43,18 @@ enum ckpt_broadcast_flags {
 /*
  * What carries the bytes, if the program has something of its own that joins its processes: torch.distributed, an MPI
  * communicator. All ranks make the same calls in the same order, from the thread that called ckpt_broadcast(). 0
- * is success; anything else, and a rank that does not answer, is for the callbacks to notice: they block.
+ * is success; a rank that does not answer is for the callbacks to notice where they wait.
  */
 struct ckpt_collectives {
 	size_t size;
 	uint32_t rank, world_size;
-	/* The NBYTES at BUFFER, memory of the host, of rank ROOT to all. */
-	int (*broadcast)(void *ctx, void *buffer, size_t nbytes, uint32_t root);
+	/*
+	 * The NBYTES at BUFFER of rank ROOT to all. BUFFER is memory of the host, or with ON_GPU of this process's GPU
+	 * (ckpt_broadcast_options.gpu): then the call only puts it into STREAM, a CUstream or cudaStream_t, and need
+	 * not wait. Without it STREAM is NULL, and the bytes are there when it returns.
+	 */
+	int (*broadcast)(void *ctx, void *buffer, size_t nbytes, uint32_t root, void *stream);
+	bool on_gpu;
 	/* Each of the COUNT numbers becomes the greatest that any rank has in its place. */
 	int (*allreduce_max)(void *ctx, uint64_t *numbers, size_t count);
 	void *ctx;

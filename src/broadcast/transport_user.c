@@ -2,6 +2,7 @@
 #include "broadcast/transport_user.h"
 
 #include "base/sized.h"
+#include "broadcast/transport_gpu.h"
 
 #include <stdlib.h>
 
@@ -36,7 +37,8 @@ static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *ch
 		 unsigned ticket, struct ckpt_error *err)
 {
 	struct user *u = (struct user *)t;
-	int code = u->calls.broadcast(u->calls.ctx, chunk->buffer, chunk->nbytes, chunk->root);
+	int code =
+		u->calls.broadcast(u->calls.ctx, chunk->buffer, chunk->nbytes, chunk->root, NULL);
 
 	(void)ticket;
 	return code ? fail_call("broadcast", code, err) : 0;
@@ -99,4 +101,70 @@ int ckpt_transport_open_user(const struct ckpt_collectives *collectives,
 	u->base = (struct ckpt_transport){ &ops, u->calls.rank, u->calls.world_size };
 	*out = &u->base;
 	return 0;
+}
+
+/* ---- on the GPU ---- */
+
+static int broadcast_on_gpu(void *self, ckpt_cuda_stream stream, ckpt_cuda_address address,
+			    size_t nbytes, uint32_t root, struct ckpt_error *err)
+{
+	const struct ckpt_collectives *calls = self;
+	int code = calls->broadcast(calls->ctx, (void *)(uintptr_t)address, nbytes, root, stream);
+
+	return code ? fail_call("broadcast", code, err) : 0;
+}
+
+static int is_ready(void *self, struct ckpt_error *err)
+{
+	(void)self;
+	(void)err;
+	return 1;
+}
+
+static int vote_on_gpu(void *self, uint64_t *numbers, size_t count, struct ckpt_error *err)
+{
+	const struct ckpt_collectives *calls = self;
+	int code = calls->allreduce_max(calls->ctx, numbers, count);
+
+	return code ? fail_call("allreduce_max", code, err) : 0;
+}
+
+/* What hangs in a stream of the program's is the program's: nothing may be freed under it. */
+static bool let_go_on_gpu(void *self)
+{
+	(void)self;
+	return false;
+}
+
+static bool close_on_gpu(void *self)
+{
+	free(self);
+	return true;
+}
+
+static int copy_calls(void *ctx, void **self, struct ckpt_error *err)
+{
+	struct ckpt_collectives *calls = malloc(sizeof(*calls));
+
+	if (!calls)
+		return ckpt_fail_nomem(err);
+	*calls = *(const struct ckpt_collectives *)ctx;
+	*self = calls;
+	return 0;
+}
+
+int ckpt_transport_open_user_gpu(struct ckpt_cuda *cuda, const struct ckpt_collectives *collectives,
+				 struct ckpt_transport **out, struct ckpt_error *err)
+{
+	static const struct ckpt_gpu_carrier carrier = {
+		.name = "user",
+		.broadcast = broadcast_on_gpu,
+		.ready = is_ready,
+		.vote = vote_on_gpu,
+		.abort = let_go_on_gpu,
+		.close = close_on_gpu,
+	};
+
+	return ckpt_transport_open_gpu(cuda, collectives->rank, collectives->world_size, &carrier,
+				       copy_calls, (void *)collectives, out, err);
 }

@@ -3,6 +3,7 @@
 #define CKPT_BROADCAST_TRANSPORT_USER_H
 
 #include "broadcast/transport.h"
+#include "gpu/cuda.h"
 
 #include <ckpt/broadcast.h>
 
@@ -10,7 +11,11 @@
 int ckpt_collectives_take(const struct ckpt_collectives *given, struct ckpt_collectives *out,
 			  struct ckpt_error *err);
 
-/* What the calling program carries bytes with. */
+/* The same from GPU to GPU. CUDA is borrowed and must outlive it. */
+int ckpt_transport_open_user_gpu(struct ckpt_cuda *cuda, const struct ckpt_collectives *collectives,
+				 struct ckpt_transport **out, struct ckpt_error *err);
+
+/* What the calling program carries bytes with, in memory of the host. */
 int ckpt_transport_open_user(const struct ckpt_collectives *collectives,
 			     struct ckpt_transport **out, struct ckpt_error *err);
 

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/transport_gpu.h"
+
+#include "base/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+	POLL_NSEC = 20000,
+	LOOK_NSEC = 10000000, /* how often the carrier is asked whether it has failed */
+	MOST_VOTES = 64,
+};
+
+/* Page-locked memory of the host, and as much on the GPU. */
+struct buffer {
+	struct buffer *next;
+	void *memory;
+	ckpt_cuda_address address;
+};
+
+enum stage {
+	IDLE,
+	WAITING, /* for the carrier to be done with what was asked before */
+	ASKED,	 /* the carrier puts it into the stream as soon as it likes */
+	FLYING,
+};
+
+/* A buffer is used again only when its chunk is done: no stream has to wait for what used its memory before. */
+struct ticket {
+	enum stage stage;
+	struct ckpt_transport_chunk chunk;
+	struct ckpt_transport_copy *copies; /* owned: the chunk's */
+	size_t room;
+	ckpt_cuda_address address;
+	ckpt_cuda_event uploaded, carried, downloaded;
+};
+
+struct gpu {
+	struct ckpt_transport base;
+	struct ckpt_transport_ops ops; /* with the carrier's name */
+	struct ckpt_cuda *cuda;	       /* borrowed */
+	struct ckpt_gpu_carrier carrier;
+	ckpt_cuda_stream up, across, down;
+	struct buffer *buffers;
+	struct ticket tickets[CKPT_MOST_FLYING];
+	struct ticket *queue[CKPT_MOST_FLYING]; /* those that wait or were asked for, in order */
+	uint64_t queue_first, queue_end;
+	uint64_t looked_nsec;
+	struct buffer ballot;
+	ckpt_cuda_event counted;
+	bool hangs; /* the carrier may use for ever what it was given */
+};
+
+/* ---- buffers ---- */
+
+static int fill_buffer(struct gpu *g, size_t nbytes, struct buffer *b, struct ckpt_error *err)
+{
+	int rc = ckpt_cuda_alloc_host(g->cuda, nbytes, &b->memory, err);
+
+	return rc < 0 ? rc : ckpt_cuda_alloc(g->cuda, nbytes, &b->address, err);
+}
+
+static void clear_buffer(struct gpu *g, struct buffer *b)
+{
+	ckpt_cuda_free(g->cuda, b->address);
+	ckpt_cuda_free_host(g->cuda, b->memory);
+}
+
+static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckpt_error *err)
+{
+	struct gpu *g = (struct gpu *)t;
+	struct buffer *b = calloc(1, sizeof(*b));
+	int rc = b ? fill_buffer(g, nbytes, b, err) : ckpt_fail_nomem(err);
+
+	*out = NULL;
+	if (rc == 0) {
+		b->next = g->buffers;
+		g->buffers = b;
+		*out = b->memory;
+	} else if (b) {
+		clear_buffer(g, b);
+		free(b);
+	}
+	return rc;
+}
+
+static struct buffer **find_buffer(struct gpu *g, const void *memory)
+{
+	struct buffer **at = &g->buffers;
+
+	while (*at && (*at)->memory != memory)
+		at = &(*at)->next;
+	assert(*at);
+	return at;
+}
+
+static void release(struct ckpt_transport *t, void *memory)
+{
+	struct gpu *g = (struct gpu *)t;
+	struct buffer **at = find_buffer(g, memory), *b = *at;
+
+	if (g->hangs)
+		return;
+	*at = b->next;
+	clear_buffer(g, b);
+	free(b);
+}
+
+/* ---- one chunk ---- */
+
+static bool is_downloaded(const struct gpu *g, const struct ticket *k)
+{
+	return k->chunk.root != g->base.rank && !k->chunk.not_in_buffer;
+}
+
+static int keep_chunk(struct ticket *k, const struct ckpt_transport_chunk *chunk,
+		      struct ckpt_error *err)
+{
+	if (chunk->copy_count > k->room) {
+		void *more = realloc(k->copies, chunk->copy_count * sizeof(*k->copies));
+
+		if (!more)
+			return ckpt_fail_nomem(err);
+		k->copies = more;
+		k->room = chunk->copy_count;
+	}
+	k->chunk = *chunk;
+	if (chunk->copy_count)
+		memcpy(k->copies, chunk->copies, chunk->copy_count * sizeof(*k->copies));
+	return 0;
+}
+
+static int upload(struct gpu *g, struct ticket *k, struct ckpt_error *err)
+{
+	int rc;
+
+	if (k->chunk.root != g->base.rank)
+		return 0;
+	rc = ckpt_cuda_upload_in(g->cuda, g->up, k->address, k->chunk.buffer, k->chunk.nbytes, err);
+	return rc < 0 ? rc : ckpt_cuda_event_record(g->cuda, k->uploaded, g->up, err);
+}
+
+static int ask(struct gpu *g, struct ticket *k, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	if (k->chunk.root == g->base.rank)
+		rc = ckpt_cuda_stream_wait(g->cuda, g->across, k->uploaded, err);
+	if (rc == 0)
+		rc = g->carrier.broadcast(g->carrier.self, g->across, k->address, k->chunk.nbytes,
+					  k->chunk.root, err);
+	k->stage = ASKED;
+	return rc;
+}
+
+/* What comes behind the broadcast, once that is in its stream. */
+static int follow(struct gpu *g, struct ticket *k, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < k->chunk.copy_count; i++)
+		rc = ckpt_cuda_copy_in(g->cuda, g->across, k->copies[i].to,
+				       k->address + k->copies[i].from, k->copies[i].nbytes, err);
+	if (rc == 0)
+		rc = ckpt_cuda_event_record(g->cuda, k->carried, g->across, err);
+	k->stage = FLYING;
+	if (rc < 0 || !is_downloaded(g, k))
+		return rc;
+	rc = ckpt_cuda_stream_wait(g->cuda, g->down, k->carried, err);
+	if (rc == 0)
+		rc = ckpt_cuda_download_in(g->cuda, g->down, k->chunk.buffer, k->address,
+					   k->chunk.nbytes, err);
+	return rc < 0 ? rc : ckpt_cuda_event_record(g->cuda, k->downloaded, g->down, err);
+}
+
+/* The carrier takes one thing at a time. 1: it has all that was begun, 0: not yet. */
+static int progress(struct gpu *g, struct ckpt_error *err)
+{
+	int rc = 1;
+
+	while (rc > 0 && g->queue_first < g->queue_end) {
+		struct ticket *k = g->queue[g->queue_first % CKPT_MOST_FLYING];
+
+		rc = k->stage == WAITING ? ask(g, k, err) : 0;
+		if (rc == 0)
+			rc = g->carrier.ready(g->carrier.self, err);
+		if (rc == 1) {
+			g->queue_first++;
+			rc = follow(g, k, err);
+			rc = rc < 0 ? rc : 1;
+		}
+	}
+	return rc;
+}
+
+static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *chunk,
+		 unsigned ticket, struct ckpt_error *err)
+{
+	struct gpu *g = (struct gpu *)t;
+	struct ticket *k = &g->tickets[ticket];
+	int rc;
+
+	assert(ticket < CKPT_MOST_FLYING && k->stage == IDLE);
+	k->address = (*find_buffer(g, chunk->buffer))->address;
+	rc = keep_chunk(k, chunk, err);
+	if (rc == 0)
+		rc = upload(g, k, err);
+	if (rc < 0)
+		return rc;
+	k->stage = WAITING;
+	g->queue[g->queue_end++ % CKPT_MOST_FLYING] = k;
+	rc = progress(g, err);
+	return rc < 0 ? rc : 0;
+}
+
+/* Now and then: 0, or what the carrier has noticed meanwhile. */
+static int look(struct gpu *g, struct ckpt_error *err)
+{
+	uint64_t now = ckpt_now_nsec();
+	int rc;
+
+	if (now - g->looked_nsec < LOOK_NSEC)
+		return 0;
+	g->looked_nsec = now;
+	rc = g->carrier.ready(g->carrier.self, err);
+	return rc < 0 ? rc : 0;
+}
+
+static int test(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *err)
+{
+	struct gpu *g = (struct gpu *)t;
+	struct ticket *k = &g->tickets[ticket];
+	int rc = progress(g, err);
+
+	if (rc < 0 || k->stage != FLYING)
+		return rc < 0 ? rc : 0;
+	rc = ckpt_cuda_event_done(g->cuda, is_downloaded(g, k) ? k->downloaded : k->carried, err);
+	if (rc == 1)
+		k->stage = IDLE;
+	return rc == 0 ? look(g, err) : rc;
+}
+
+/* ---- votes ---- */
+
+static int is_asked(struct gpu *g, struct ckpt_error *err)
+{
+	return g->carrier.ready(g->carrier.self, err);
+}
+
+static int is_counted(struct gpu *g, struct ckpt_error *err)
+{
+	int rc = ckpt_cuda_event_done(g->cuda, g->counted, err);
+
+	return rc == 0 ? look(g, err) : rc;
+}
+
+static int wait_until(struct gpu *g, int (*is_done)(struct gpu *, struct ckpt_error *),
+		      uint64_t deadline, struct ckpt_error *err)
+{
+	int rc;
+
+	while ((rc = is_done(g, err)) == 0) {
+		if (ckpt_now_nsec() > deadline)
+			return ckpt_fail(err, CKPT_E_PEER, "a rank does not answer");
+		nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static int count_votes(struct gpu *g, size_t count, uint64_t deadline, struct ckpt_error *err)
+{
+	struct buffer *b = &g->ballot;
+	size_t nbytes = count * sizeof(uint64_t);
+	int rc = wait_until(g, progress, deadline, err);
+
+	if (rc == 0)
+		rc = ckpt_cuda_upload_in(g->cuda, g->across, b->address, b->memory, nbytes, err);
+	if (rc == 0)
+		rc = g->carrier.greatest(g->carrier.self, g->across, b->address, count, err);
+	if (rc == 0)
+		rc = wait_until(g, is_asked, deadline, err);
+	if (rc == 0)
+		rc = ckpt_cuda_download_in(g->cuda, g->across, b->memory, b->address, nbytes, err);
+	if (rc == 0)
+		rc = ckpt_cuda_event_record(g->cuda, g->counted, g->across, err);
+	return rc < 0 ? rc : wait_until(g, is_counted, deadline, err);
+}
+
+static int vote(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint64_t deadline,
+		struct ckpt_error *err)
+{
+	struct gpu *g = (struct gpu *)t;
+	int rc = 0;
+
+	if (!g->carrier.greatest)
+		return g->carrier.vote(g->carrier.self, numbers, count, err);
+	for (size_t done = 0, some; rc == 0 && done < count; done += some) {
+		some = count - done < MOST_VOTES ? count - done : MOST_VOTES;
+		memcpy(g->ballot.memory, numbers + done, some * sizeof(*numbers));
+		rc = count_votes(g, some, deadline, err);
+		if (rc == 0)
+			memcpy(numbers + done, g->ballot.memory, some * sizeof(*numbers));
+	}
+	return rc;
+}
+
+/* ---- opened and closed ---- */
+
+static void let_go(struct ckpt_transport *t)
+{
+	struct gpu *g = (struct gpu *)t;
+
+	g->hangs = !g->carrier.abort(g->carrier.self);
+}
+
+static void clear_tickets(struct gpu *g)
+{
+	for (unsigned i = 0; i < CKPT_MOST_FLYING; i++) {
+		struct ticket *k = &g->tickets[i];
+
+		ckpt_cuda_event_free(g->cuda, k->uploaded);
+		ckpt_cuda_event_free(g->cuda, k->carried);
+		ckpt_cuda_event_free(g->cuda, k->downloaded);
+		free(k->copies);
+	}
+}
+
+/* What hangs keeps its memory: to free it would be to wait for it. */
+static void close_gpu(struct ckpt_transport *t)
+{
+	struct gpu *g = (struct gpu *)t;
+
+	if (g->hangs || !g->carrier.close(g->carrier.self))
+		return;
+	while (g->buffers)
+		release(t, g->buffers->memory);
+	clear_buffer(g, &g->ballot);
+	clear_tickets(g);
+	ckpt_cuda_event_free(g->cuda, g->counted);
+	ckpt_cuda_stream_free(g->cuda, g->up);
+	ckpt_cuda_stream_free(g->cuda, g->across);
+	ckpt_cuda_stream_free(g->cuda, g->down);
+	free(g);
+}
+
+static int make_tickets(struct gpu *g, struct ckpt_error *err)
+{
+	int rc = ckpt_cuda_event_new(g->cuda, &g->counted, err);
+
+	for (unsigned i = 0; rc == 0 && i < CKPT_MOST_FLYING; i++) {
+		struct ticket *k = &g->tickets[i];
+
+		rc = ckpt_cuda_event_new(g->cuda, &k->uploaded, err);
+		if (rc == 0)
+			rc = ckpt_cuda_event_new(g->cuda, &k->carried, err);
+		if (rc == 0)
+			rc = ckpt_cuda_event_new(g->cuda, &k->downloaded, err);
+	}
+	return rc;
+}
+
+/* Everything of this rank's own first, so that its failures keep nobody waiting. */
+static int make_all(struct gpu *g, struct ckpt_error *err)
+{
+	int rc = ckpt_cuda_stream_new(g->cuda, &g->up, err);
+
+	if (rc == 0)
+		rc = ckpt_cuda_stream_new(g->cuda, &g->across, err);
+	if (rc == 0)
+		rc = ckpt_cuda_stream_new(g->cuda, &g->down, err);
+	if (rc == 0)
+		rc = fill_buffer(g, MOST_VOTES * sizeof(uint64_t), &g->ballot, err);
+	return rc < 0 ? rc : make_tickets(g, err);
+}
+
+int ckpt_transport_open_gpu(struct ckpt_cuda *cuda, uint32_t rank, uint32_t size,
+			    const struct ckpt_gpu_carrier *carrier,
+			    int (*open)(void *ctx, void **self, struct ckpt_error *err), void *ctx,
+			    struct ckpt_transport **out, struct ckpt_error *err)
+{
+	struct gpu *g = calloc(1, sizeof(*g));
+	int rc;
+
+	*out = NULL;
+	if (!g)
+		return ckpt_fail_nomem(err);
+	g->ops = (struct ckpt_transport_ops){ carrier->name, true, alloc,  release,  begin,
+					      test,	     vote, let_go, close_gpu };
+	g->base = (struct ckpt_transport){ &g->ops, rank, size };
+	g->cuda = cuda;
+	g->carrier = *carrier;
+	g->carrier.self = NULL;
+	rc = make_all(g, err);
+	if (rc == 0)
+		rc = open(ctx, &g->carrier.self, err);
+	if (rc < 0)
+		close_gpu(&g->base);
+	else
+		*out = &g->base;
+	return rc;
+}
