@@ -17,8 +17,8 @@ typedef int ckpt_mpi_open(int version, struct ckpt_transport **out, struct ckpt_
 #define CKPT_MPI_OPEN_NAME "ckpt_mpi_open"
 
 /*
- * Load it and open it. Looked for in this order: $CKPT_MPI_PLUGIN; beside the library or program that
- * this is part of; where it was installed. CKPT_E_UNSUPPORTED if it is not there or cannot be loaded.
+ * Load it (base/plugin.h says from where; $CKPT_MPI_PLUGIN wins) and open it. CKPT_E_UNSUPPORTED if it is not there or
+ * cannot be loaded.
  */
 int ckpt_transport_open_mpi(struct ckpt_transport **out, struct ckpt_error *err);
 

@@ -4,13 +4,11 @@
  * declarations, and is called by one thread.
  */
 #include "base/clock.h"
+#include "base/plugin_fail.h"
 #include "broadcast/mpi_plugin.h"
 
 #include <mpi.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 struct mpi {
@@ -22,22 +20,6 @@ struct mpi {
 
 enum { PAGE = 4096 };
 
-__attribute__((format(printf, 3, 4))) static int fail(struct ckpt_error *err, int status,
-						      const char *fmt, ...)
-{
-	va_list ap;
-
-	if (!err)
-		return status;
-	memset(err, 0, sizeof(*err));
-	err->status = status;
-	err->offset = CKPT_NO_OFFSET;
-	va_start(ap, fmt);
-	vsnprintf(err->text, sizeof(err->text), fmt, ap);
-	va_end(ap);
-	return status;
-}
-
 static int fail_mpi(struct mpi *m, const char *what, int code, struct ckpt_error *err)
 {
 	char text[MPI_MAX_ERROR_STRING] = "unknown error";
@@ -45,14 +27,14 @@ static int fail_mpi(struct mpi *m, const char *what, int code, struct ckpt_error
 
 	m->broken = true;
 	MPI_Error_string(code, text, &len);
-	return fail(err, CKPT_E_PEER, "%s: %.300s", what, text);
+	return ckpt_plugin_fail(err, CKPT_E_PEER, "%s: %.300s", what, text);
 }
 
 static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckpt_error *err)
 {
 	(void)t;
 	*out = aligned_alloc(PAGE, (nbytes + PAGE - 1) / PAGE * PAGE);
-	return *out ? 0 : fail(err, CKPT_E_NOMEM, "out of memory");
+	return *out ? 0 : ckpt_plugin_fail(err, CKPT_E_NOMEM, "out of memory");
 }
 
 static void release(struct ckpt_transport *t, void *buffer)
@@ -93,7 +75,7 @@ static int vote(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint6
 		rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
 		if (!done && ckpt_now_nsec() > deadline) {
 			m->broken = true;
-			return fail(err, CKPT_E_PEER, "a rank does not answer");
+			return ckpt_plugin_fail(err, CKPT_E_PEER, "a rank does not answer");
 		}
 		if (!done)
 			nanosleep(&(struct timespec){ 0, 20000 }, NULL);
@@ -143,12 +125,12 @@ int ckpt_mpi_open_here(int version, struct ckpt_transport **out, struct ckpt_err
 
 	*out = NULL;
 	if (version != CKPT_MPI_PLUGIN_VERSION)
-		return fail(err, CKPT_E_UNSUPPORTED,
-			    "ckpt-mpi.so is of another version of ckpt: %d, wanted %d",
-			    CKPT_MPI_PLUGIN_VERSION, version);
+		return ckpt_plugin_fail(err, CKPT_E_UNSUPPORTED,
+					"ckpt-mpi.so is of another version of ckpt: %d, wanted %d",
+					CKPT_MPI_PLUGIN_VERSION, version);
 	m = calloc(1, sizeof(*m));
 	if (!m)
-		return fail(err, CKPT_E_NOMEM, "out of memory");
+		return ckpt_plugin_fail(err, CKPT_E_NOMEM, "out of memory");
 	m->base.ops = &ops;
 	rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given);
 	if (rc != MPI_SUCCESS)
