@@ -43,11 +43,15 @@ struct ckpt_rendezvous_ops {
 struct ckpt_rendezvous {
 	const struct ckpt_rendezvous_ops *ops;
 	struct ckpt_world world;
+	const void *
+		cancel; /* const atomic_int *, may be set by whoever opened it: not 0 ends the waiting */
 };
 
 /*
- * Files in FOLDER, which all ranks see: any shared file system. Needs a key in WORLD that no other start of any job
- * has (CKPT_E_ARG if there is none): files left by a start that died must not be taken for ours.
+ * Files in FOLDER, which all ranks see: any shared file system. Its parent has to be there. Needs a key in WORLD
+ * (CKPT_E_ARG if there is none) that no other start has at the same time. Files of starts that are over, whatever
+ * their key, and however they ended, are never taken for ours; meeting.h says why. Of two processes that say that
+ * they are the same rank, and of ranks with different ideas of how many there are, all hear, with hosts and pids.
  */
 int ckpt_rendezvous_open_file(const char *folder, const struct ckpt_world *world,
 			      struct ckpt_rendezvous **out, struct ckpt_error *err);

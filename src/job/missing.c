@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/meeting.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Who did not come. Only for what is said when the time is over: here times of files are good enough, all of them by the
+ * one clock of the file server.
+ */
+
+enum { FRESH_S = 15, MOST_NAMED = 8 };
+
+struct census {
+	struct ckpt_meeting *m;
+	int64_t since;
+	struct ckpt_note twin; /* another process that says it is this rank */
+};
+
+static int visit(void *ctx, const struct ckpt_sighting *s)
+{
+	struct census *c = ctx;
+	struct ckpt_meeting *m = c->m;
+	char name[64];
+
+	ckpt_hello_name(name, s->rank, s->nonce);
+	if (s->kind != CKPT_SIGHT_HELLO || s->nonce == m->me.nonce ||
+	    ckpt_note_mtime(m->folder, name, m->uid) < c->since)
+		return 0;
+	if (s->rank == m->me.rank && !c->twin.nonce &&
+	    ckpt_note_read(m->folder, name, m->uid, &c->twin, NULL) == CKPT_NOTE_WHOLE)
+		ckpt_note_clear(&c->twin);
+	if (s->rank < m->me.size && m->me.rank != 0)
+		m->came[s->rank] = true;
+	return 0;
+}
+
+static int take_census(struct census *c, struct ckpt_error *err)
+{
+	struct ckpt_meeting *m = c->m;
+
+	if (!m->came)
+		m->came = calloc(m->me.size, sizeof(*m->came));
+	if (!m->came)
+		return ckpt_fail_nomem(err);
+	ckpt_note_touch(m->folder, m->own);
+	c->since = ckpt_note_mtime(m->folder, m->own, m->uid) - FRESH_S * INT64_C(1000000000);
+	m->came[m->me.rank] = true;
+	for (uint32_t i = 0; m->me.rank == 0 && i < m->me.size; i++) /* it knows better */
+		m->came[i] = m->roll[i].nonce != 0;
+	return ckpt_meeting_look(m->folder, visit, c, err);
+}
+
+int ckpt_meeting_note_who_came(struct ckpt_meeting *m, struct ckpt_error *err)
+{
+	struct census c = { .m = m };
+
+	return take_census(&c, err);
+}
+
+/* "ranks 5, 9 of 64"; how many they are. */
+static uint32_t list(const bool *there, uint32_t size, char *text, size_t room)
+{
+	uint32_t missing = 0, named = 0;
+	size_t len;
+
+	for (uint32_t i = 0; i < size; i++)
+		missing += !there[i];
+	len = (size_t)snprintf(text, room, "rank%s ", missing == 1 ? "" : "s");
+	for (uint32_t i = 0; i < size && named < MOST_NAMED; i++)
+		if (!there[i])
+			len += (size_t)snprintf(text + len, room - len, "%s%" PRIu32,
+						named++ ? ", " : "", i);
+	if (missing > named)
+		len += (size_t)snprintf(text + len, room - len, " and %" PRIu32 " more",
+					missing - named);
+	snprintf(text + len, room - len, " of %" PRIu32, size);
+	return missing;
+}
+
+/* The first one that rank 0 has met and that is not there any more. */
+static bool describe_who_left(const struct ckpt_meeting *m, char *text, size_t size)
+{
+	for (uint32_t i = 0; m->me.rank == 0 && i < m->me.size; i++) {
+		const struct ckpt_roll_entry *e = &m->roll[i];
+
+		if (!e->nonce || e->look == m->looks)
+			continue;
+		snprintf(text, size, "rank %" PRIu32 " (%s, pid %" PRIu32 ") came and left", i,
+			 e->host, e->pid);
+		return true;
+	}
+	return false;
+}
+
+static int fail_twin(const struct census *c, struct ckpt_error *err)
+{
+	const struct ckpt_meeting *m = c->m;
+
+	return ckpt_fail(err, CKPT_E_PEER,
+			 "two processes say that they are rank %" PRIu32
+			 " in '%.200s': %s (pid %" PRIu32 ") and %s (pid %" PRIu32
+			 "): give each its own rank, and each start its own --job-key",
+			 m->me.rank, m->folder, m->me.host, m->me.pid, c->twin.host, c->twin.pid);
+}
+
+static int fail_missing(const struct ckpt_meeting *m, struct ckpt_error *err)
+{
+	char ranks[160], left[120] = "";
+	bool has_left = describe_who_left(m, left, sizeof(left));
+
+	if (list(m->came, m->me.size, ranks, sizeof(ranks)))
+		return ckpt_fail(
+			err, CKPT_E_PEER,
+			"waiting for %s in '%.200s': start them, or give all ranks the same "
+			"--rdzv folder and --job-key%s%s%s%s%s",
+			ranks, m->folder, has_left ? "; " : "", left, m->damaged[0] ? "; '" : "",
+			m->damaged,
+			m->damaged[0] ? "' is damaged, or of another version of ckpt" : "");
+	if (has_left)
+		return ckpt_fail(err, CKPT_E_PEER, "%s before all %" PRIu32 " ranks were there",
+				 left, m->me.size);
+	return ckpt_fail(err, CKPT_E_PEER,
+			 "all %" PRIu32 " ranks came to '%.200s', but rank 0 did not answer",
+			 m->me.size, m->folder);
+}
+
+int ckpt_meeting_fail_missing(struct ckpt_meeting *m, struct ckpt_error *err)
+{
+	struct census c = { .m = m };
+	int rc = take_census(&c, err);
+
+	if (rc < 0)
+		return rc;
+	return c.twin.nonce ? fail_twin(&c, err) : fail_missing(m, err);
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/meeting.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <libdeflate.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Ranks meet in a folder. meeting.h says how, and why that is right. */
+
+enum {
+	FIRST_PAUSE = 5000000, /* ns; grows up to */
+	LAST_PAUSE = 250000000,
+	MOST_KEY = 180, /* of a file name */
+	SETTLE =
+		1000000000, /* ns that rank 0 goes on looking when it refuses, so that all hear of it */
+	MOST_TRIES = 20,
+};
+
+#define A_WHILE UINT64_C(15000000000) /* ns */
+
+/* STEP until it returns 1, or an error. 0: the time is over. */
+static int wait_until(struct ckpt_meeting *m,
+		      int (*step)(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err),
+		      void *ctx, uint64_t deadline, struct ckpt_error *err)
+{
+	long pause = FIRST_PAUSE;
+
+	for (;;) {
+		const atomic_int *cancel = m->base.cancel;
+		int rc = step(m, ctx, err);
+
+		if (rc != 0)
+			return rc;
+		if (cancel && *cancel)
+			return ckpt_fail(err, CKPT_E_CANCELLED,
+					 "interrupted while the ranks met, nothing was written");
+		if (ckpt_now_nsec() > deadline)
+			return 0;
+		nanosleep(&(struct timespec){ 0, pause }, NULL);
+		pause = pause * 3 / 2 < LAST_PAUSE ? pause * 3 / 2 : LAST_PAUSE;
+	}
+}
+
+/* ---- gather ---- */
+
+static int call(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
+{
+	(void)ctx;
+	return ckpt_roll_call(m, err);
+}
+
+static int look_again(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
+{
+	(void)ctx;
+	(void)err;
+	ckpt_roll_call(m, NULL);
+	return 0;
+}
+
+/* The others hear why, instead of waiting until their time is over. */
+static void refuse(struct ckpt_meeting *m, const struct ckpt_error *why, uint64_t deadline)
+{
+	uint64_t settle = ckpt_now_nsec() + SETTLE;
+	bool is_own = why->status != CKPT_E_PEER;
+	char text[940]; /* more than fits in an error */
+
+	wait_until(m, look_again, NULL, settle < deadline ? settle : deadline, NULL);
+	snprintf(text, sizeof(text), "%s%s%s%s%s%s", is_own ? "rank 0 (" : "",
+		 is_own ? m->me.host : "", is_own ? "): " : "", why->path, why->path[0] ? ": " : "",
+		 why->text);
+	m->seats = m->met;
+	m->seat_count = m->met_count;
+	m->met = NULL;
+	ckpt_answer_write(m, true, m->seats, m->seat_count, text, strlen(text), NULL);
+}
+
+static int keep_seats(struct ckpt_meeting *m, struct ckpt_error *err)
+{
+	m->seats = calloc(m->me.size, sizeof(*m->seats));
+	if (!m->seats)
+		return ckpt_fail_nomem(err);
+	for (uint32_t i = 0; i < m->me.size; i++)
+		m->seats[i] = (struct ckpt_seat){ i, m->roll[i].nonce };
+	m->seat_count = m->me.size;
+	return 0;
+}
+
+static int gather_here(struct ckpt_meeting *m, uint64_t deadline, struct ckpt_error *err)
+{
+	struct ckpt_error why = CKPT_ERROR_INIT;
+	int rc;
+
+	m->roll = calloc(m->me.size, sizeof(*m->roll));
+	if (!m->roll)
+		return ckpt_fail_nomem(err);
+	m->roll[0].nonce = m->me.nonce;
+	memcpy(m->all, m->me.bytes, m->me.len);
+	rc = wait_until(m, call, NULL, deadline, &why);
+	if (rc == 0)
+		rc = ckpt_meeting_fail_missing(m, &why);
+	if (rc > 0)
+		rc = keep_seats(m, &why);
+	if (rc < 0)
+		refuse(m, &why, deadline);
+	if (rc < 0 && err)
+		*err = why;
+	return rc;
+}
+
+/* The folder may be removed between the two calls, by the last process of an earlier start. */
+static int write_hello(struct ckpt_meeting *m, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (int i = 0; i < MOST_TRIES; i++) {
+		if (mkdir(m->folder, 0700) < 0 && errno != EEXIST)
+			return ckpt_error_at(err, ckpt_fail_errno(err, "cannot make the folder"),
+					     m->folder, NULL, CKPT_NO_OFFSET);
+		rc = ckpt_note_write(m->folder, m->own, &m->me, err);
+		if (rc == 0 || (err && err->sys_errno != ENOENT))
+			return rc;
+	}
+	return rc;
+}
+
+static int come(struct ckpt_meeting *m, struct ckpt_error *err)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	int rc = write_hello(m, err);
+
+	if (rc < 0)
+		return rc;
+	m->is_there = true;
+	snprintf(path, sizeof(path), "%s/%s", m->folder, m->own);
+	if (lstat(path, &st) < 0)
+		return ckpt_error_at(err, ckpt_fail_errno(err, "is not there any more"), path, NULL,
+				     CKPT_NO_OFFSET);
+	m->uid = st.st_uid; /* a file server may have another idea of who we are */
+	return ckpt_beat_start(m, err);
+}
+
+static int gather(struct ckpt_rendezvous *r, const void *hello, size_t len, void *all,
+		  uint64_t deadline, struct ckpt_error *err)
+{
+	struct ckpt_meeting *m = (struct ckpt_meeting *)r;
+	int rc;
+
+	m->me.bytes = (uint8_t *)hello;
+	m->me.len = len;
+	m->all = all;
+	rc = come(m, err);
+	if (rc == 0 && m->me.rank == 0)
+		rc = gather_here(m, deadline, err);
+	m->me.bytes = NULL; /* they were borrowed */
+	m->all = NULL;
+	return rc;
+}
+
+/* ---- share ---- */
+
+struct wanted {
+	struct ckpt_meeting *m;
+	struct ckpt_error *err;
+	void *bytes;
+	size_t len;
+};
+
+static int visit(void *ctx, const struct ckpt_sighting *s)
+{
+	struct wanted *w = ctx;
+
+	return s->kind == CKPT_SIGHT_HELLO && s->rank == 0
+		       ? ckpt_meeting_see(w->m, s->nonce, w->err)
+		       : 0;
+}
+
+static int look_for_answer(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
+{
+	struct wanted *w = ctx;
+	int rc = ckpt_meeting_look(m->folder, visit, w, err);
+
+	for (uint32_t i = 0; rc == 0 && i < m->first_count; i++)
+		rc = ckpt_answer_take(m, m->firsts[i], w->bytes, w->len, err);
+	return rc;
+}
+
+/* Others give up about when this process does: who is there is looked at a while before. */
+static uint64_t before(uint64_t deadline)
+{
+	uint64_t now = ckpt_now_nsec(), left = deadline > now ? deadline - now : 0;
+
+	return deadline - (left / 4 < A_WHILE ? left / 4 : A_WHILE);
+}
+
+static int take_answer(struct ckpt_meeting *m, void *bytes, size_t len, uint64_t deadline,
+		       struct ckpt_error *err)
+{
+	struct wanted w = { m, err, bytes, len };
+	char name[64];
+	int rc = wait_until(m, look_for_answer, &w, before(deadline), err);
+
+	if (rc == 0) {
+		rc = ckpt_meeting_note_who_came(m, err);
+		if (rc == 0)
+			rc = wait_until(m, look_for_answer, &w, deadline, err);
+	}
+	if (rc == 0)
+		return ckpt_meeting_fail_missing(m, err);
+	ckpt_seen_name(name, m->answered_by, m->me.rank, m->me.nonce);
+	if (m->answered_by)
+		ckpt_meeting_remove(m, name); /* rank 0 waits for this */
+	return rc < 0 ? rc : 0;
+}
+
+/* What says that rank 0 was seen is removed by who has its answer. Others than those that it is for do not count. */
+static int count_waiting(void *ctx, const struct ckpt_sighting *s)
+{
+	struct ckpt_meeting *m = ctx;
+
+	for (uint32_t i = 0;
+	     s->kind == CKPT_SIGHT_SEEN && s->first == m->answered_by && i < m->seat_count; i++)
+		m->waiting += m->seats[i].rank == s->rank && m->seats[i].nonce == s->nonce;
+	return 0;
+}
+
+static int nobody_waits(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
+{
+	int rc;
+
+	(void)ctx;
+	m->waiting = 0;
+	rc = ckpt_meeting_look(m->folder, count_waiting, m, err);
+	return rc < 0 ? rc : m->waiting == 0;
+}
+
+static int give_answer(struct ckpt_meeting *m, const void *bytes, size_t len, uint64_t deadline,
+		       struct ckpt_error *err)
+{
+	int rc = ckpt_answer_write(m, false, m->seats, m->seat_count, bytes, len, err);
+	char silent[300];
+
+	if (rc < 0)
+		return rc;
+	rc = wait_until(m, nobody_waits, NULL, deadline, err);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	ckpt_beat_silent(m, silent, sizeof(silent));
+	return ckpt_fail(err, CKPT_E_PEER,
+			 "all %" PRIu32 " ranks came, but %" PRIu32
+			 " did not take rank 0's answer%s%s",
+			 m->me.size, m->waiting, silent[0] ? ": " : "", silent);
+}
+
+static int share(struct ckpt_rendezvous *r, void *bytes, size_t len, uint64_t deadline,
+		 struct ckpt_error *err)
+{
+	struct ckpt_meeting *m = (struct ckpt_meeting *)r;
+
+	return m->me.rank == 0 ? give_answer(m, bytes, len, deadline, err)
+			       : take_answer(m, bytes, len, deadline, err);
+}
+
+static void silent(struct ckpt_rendezvous *r, char *text, size_t size)
+{
+	ckpt_beat_silent((struct ckpt_meeting *)r, text, size);
+}
+
+/* ---- open and close ---- */
+
+/* The last one that the answer was for takes it away, and whoever finds the folder empty the folder. */
+static void clean_up(struct ckpt_meeting *m)
+{
+	char name[64];
+
+	ckpt_meeting_remove(m, m->own);
+	for (uint32_t i = 0; i < m->first_count; i++) {
+		ckpt_seen_name(name, m->firsts[i], m->me.rank, m->me.nonce);
+		ckpt_meeting_remove(m, name);
+		if (!m->answered_by) /* it may have come while this process gave up */
+			ckpt_answer_take(m, m->firsts[i], NULL, 0, NULL);
+	}
+	if (m->answered_by && nobody_waits(m, NULL, NULL) == 1) {
+		ckpt_answer_name(name, m->answered_by);
+		ckpt_meeting_remove(m, name);
+	}
+	rmdir(m->folder);
+}
+
+static void close_file(struct ckpt_rendezvous *r)
+{
+	struct ckpt_meeting *m = (struct ckpt_meeting *)r;
+
+	ckpt_beat_stop(m);
+	if (m->is_there)
+		clean_up(m);
+	free(m->folder);
+	free(m->firsts);
+	free(m->came);
+	free(m->roll);
+	free(m->met);
+	free(m->seats);
+	free(m);
+}
+
+/* A key as a file name: what is no letter or digit becomes %XX, and a long one ends with its checksum. */
+static void escape_key(const char *key, char out[MOST_KEY + 12])
+{
+	size_t len = 0;
+
+	for (const char *p = key; *p && len + 3 <= MOST_KEY; p++) {
+		bool plain = (*p >= '0' && *p <= '9') || (*p >= 'a' && *p <= 'z') ||
+			     (*p >= 'A' && *p <= 'Z') || *p == '-' || *p == '_' ||
+			     (*p == '.' && p > key);
+
+		len += (size_t)snprintf(out + len, 4, plain ? "%c" : "%%%02X", (uint8_t)*p);
+	}
+	out[len] = '\0';
+	if (len + 3 > MOST_KEY)
+		snprintf(out + len, 12, ".%08x", libdeflate_crc32(0, key, strlen(key)));
+}
+
+static int name_this_process(struct ckpt_meeting *m, struct ckpt_error *err)
+{
+	m->me.rank = m->base.world.rank;
+	m->me.size = m->base.world.size;
+	m->me.pid = (uint32_t)getpid();
+	if (gethostname(m->me.host, sizeof(m->me.host) - 1) < 0)
+		snprintf(m->me.host, sizeof(m->me.host), "unknown host");
+	while (!m->me.nonce)
+		if (getrandom(&m->me.nonce, sizeof(m->me.nonce), 0) < 0 && errno != EINTR)
+			return ckpt_fail_errno(err, "cannot get random numbers");
+	ckpt_hello_name(m->own, m->me.rank, m->me.nonce);
+	return 0;
+}
+
+int ckpt_rendezvous_open_file(const char *folder, const struct ckpt_world *world,
+			      struct ckpt_rendezvous **out, struct ckpt_error *err)
+{
+	static const struct ckpt_rendezvous_ops ops = { "file", gather, share, silent, close_file };
+	struct ckpt_meeting *m;
+	char key[MOST_KEY + 12];
+	int rc;
+
+	*out = NULL;
+	if (!world->key[0])
+		return ckpt_fail(
+			err, CKPT_E_ARG,
+			"nothing says which start of the job this is, so ranks cannot meet in "
+			"'%.200s': give all ranks of each start a --job-key of its own",
+			folder);
+	if (mkdir(folder, 0777) < 0 && errno != EEXIST)
+		return ckpt_error_at(err, ckpt_fail_errno(err, "cannot make the folder"), folder,
+				     NULL, CKPT_NO_OFFSET);
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return ckpt_fail_nomem(err);
+	m->base = (struct ckpt_rendezvous){ &ops, *world, NULL };
+	escape_key(world->key, key);
+	if (asprintf(&m->folder, "%s/%s", folder, key) < 0)
+		m->folder = NULL;
+	rc = m->folder ? name_this_process(m, err) : ckpt_fail_nomem(err);
+	if (rc < 0)
+		close_file(&m->base);
+	else
+		*out = &m->base;
+	return rc;
+}

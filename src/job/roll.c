@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/meeting.h"
+
+#include "base/grow.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Rank 0's list of who is there. meeting.h says whose hello counts. */
+
+struct look {
+	struct ckpt_meeting *m;
+	struct ckpt_error *err;
+	int rc; /* the first thing that is wrong; the look goes on, so that all are met who are to hear of it */
+};
+
+static int fail_twice(struct ckpt_meeting *m, uint32_t rank, const char *host, uint32_t pid,
+		      const struct ckpt_note *other, struct ckpt_error *err)
+{
+	return ckpt_fail(err, CKPT_E_PEER,
+			 "two processes say that they are rank %" PRIu32
+			 " of '%s': %s (pid %" PRIu32 ") and %s (pid %" PRIu32
+			 "): give each its own rank, and each start its own "
+			 "--job-key",
+			 rank, m->base.world.key, host, pid, other->host, other->pid);
+}
+
+static int compare(struct ckpt_meeting *m, const struct ckpt_note *note, struct ckpt_error *err)
+{
+	if (note->size != m->me.size)
+		return ckpt_fail(err, CKPT_E_PEER,
+				 "rank %" PRIu32 " (%s, pid %" PRIu32 ") was started for %" PRIu32
+				 " ranks, rank 0 (%s, pid %" PRIu32 ") for %" PRIu32
+				 ": all need the same",
+				 note->rank, note->host, note->pid, note->size, m->me.host,
+				 m->me.pid, m->me.size);
+	if (note->rank == 0)
+		return fail_twice(m, 0, m->me.host, m->me.pid, note, err);
+	if (note->len != m->me.len)
+		return ckpt_fail(err, CKPT_E_PEER,
+				 "rank %" PRIu32 " (%s, pid %" PRIu32 ") is of another version of "
+				 "ckpt than rank 0 (%s, pid %" PRIu32
+				 "): start the same on all nodes",
+				 note->rank, note->host, note->pid, m->me.host, m->me.pid);
+	return 0;
+}
+
+/* Who has left has removed its hello: another process may come in its place, as when a pod is started again. */
+static int compare_with_roll(struct ckpt_meeting *m, const struct ckpt_note *note,
+			     struct ckpt_error *err)
+{
+	const struct ckpt_roll_entry *e = &m->roll[note->rank]; /* below its size, which is ours */
+	char name[64];
+
+	ckpt_hello_name(name, note->rank, e->nonce);
+	if (e->nonce && e->nonce != note->nonce && ckpt_note_mtime(m->folder, name, m->uid) >= 0)
+		return fail_twice(m, note->rank, e->host, e->pid, note, err);
+	return 0;
+}
+
+static void enter(struct ckpt_meeting *m, const struct ckpt_note *note)
+{
+	struct ckpt_roll_entry *e = &m->roll[note->rank];
+
+	e->nonce = note->nonce;
+	e->look = m->looks;
+	e->pid = note->pid;
+	memcpy(e->host, note->host, sizeof(e->host));
+	memcpy(m->all + note->rank * note->len, note->bytes, note->len);
+}
+
+/* Once for every process. */
+static int meet(struct ckpt_meeting *m, const struct ckpt_sighting *s, struct ckpt_error *err)
+{
+	struct ckpt_seat *grown;
+	struct ckpt_note note;
+	char name[64];
+	int rc;
+
+	ckpt_hello_name(name, s->rank, s->nonce);
+	rc = ckpt_note_read(m->folder, name, m->uid, &note, err);
+	if (rc == CKPT_NOTE_DAMAGED)
+		snprintf(m->damaged, sizeof(m->damaged), "%s", name);
+	if (rc != CKPT_NOTE_WHOLE)
+		return rc < 0 ? rc : 0;
+	grown = ckpt_grow(m->met, m->met_count, &m->met_cap, sizeof(*grown));
+	rc = grown ? 0 : ckpt_fail_nomem(err);
+	if (grown) {
+		m->met = grown;
+		m->met[m->met_count++] = (struct ckpt_seat){ s->rank, s->nonce };
+	}
+	if (rc == 0 && (note.rank != s->rank || note.nonce != s->nonce || note.rank >= note.size))
+		rc = ckpt_fail(err, CKPT_E_PEER, "'%s' is not what its name says", name);
+	if (rc == 0)
+		rc = compare(m, &note, err);
+	if (rc == 0)
+		rc = compare_with_roll(m, &note, err);
+	if (rc == 0)
+		enter(m, &note);
+	ckpt_note_clear(&note);
+	return rc;
+}
+
+static bool was_met(const struct ckpt_meeting *m, const struct ckpt_sighting *s)
+{
+	for (uint32_t i = 0; i < m->met_count; i++)
+		if (m->met[i].nonce == s->nonce && m->met[i].rank == s->rank)
+			return true;
+	return false;
+}
+
+static int visit(void *ctx, const struct ckpt_sighting *s)
+{
+	struct look *look = ctx;
+	struct ckpt_meeting *m = look->m;
+	struct ckpt_error *err = look->rc == 0 ? look->err : NULL;
+	struct ckpt_roll_entry *e;
+	int rc = 0;
+
+	if (s->kind == CKPT_SIGHT_HELLO && s->rank == 0 && s->nonce != m->me.nonce)
+		rc = ckpt_meeting_see(m, s->nonce, err); /* it may be alive, and ask as we do */
+	if (s->kind == CKPT_SIGHT_SEEN && s->first == m->me.nonce) {
+		e = s->rank < m->me.size ? &m->roll[s->rank] : NULL;
+		if (e && e->nonce == s->nonce)
+			e->look = m->looks;
+		else if (!was_met(m, s))
+			rc = meet(m, s, err);
+	}
+	if (look->rc == 0)
+		look->rc = rc;
+	return 0;
+}
+
+int ckpt_roll_call(struct ckpt_meeting *m, struct ckpt_error *err)
+{
+	struct look look = { m, err, 0 };
+	uint32_t there = 0;
+	int rc;
+
+	m->looks++;
+	m->roll[0].look = m->looks;
+	rc = ckpt_meeting_look(m->folder, visit, &look, err);
+	if (rc < 0 || look.rc < 0)
+		return look.rc < 0 ? look.rc : rc;
+	for (uint32_t i = 0; i < m->me.size; i++)
+		there += m->roll[i].look == m->looks;
+	return there == m->me.size;
+}
