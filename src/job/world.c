@@ -19,17 +19,19 @@ static const struct launcher {
 	const char *rank, *size, *local_rank, *local_size;
 	const char *key; /* all that are set are joined */
 } launchers[] = {
-	{ "ckpt", "CKPT_RANK", "CKPT_RANK", "CKPT_WORLD_SIZE", "CKPT_LOCAL_RANK", NULL, NULL },
+	{ "ckpt", "CKPT_RANK", "CKPT_RANK", "CKPT_WORLD_SIZE", "CKPT_LOCAL_RANK", NULL,
+	  "CKPT_JOB_KEY" },
 	{ "torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
 	  "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT" },
 	{ "openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
 	  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE" },
-	{ "mpich", "PMI_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL },
+	{ "mpich", "PMI_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+	  "CKPT_JOB_KEY" },
 	{ "slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
 	  NULL, "SLURM_JOB_ID SLURM_STEP_ID SLURM_RESTART_COUNT" },
 	{ "k8s", "JOB_COMPLETION_INDEX", "JOB_COMPLETION_INDEX", "CKPT_WORLD_SIZE", NULL, NULL,
-	  NULL },
-	{ "env", "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", NULL },
+	  "CKPT_JOB_KEY" },
+	{ "env", "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "CKPT_JOB_KEY" },
 };
 
 enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };

@@ -43,6 +43,8 @@ static void every_launcher_is_known(void **state)
 		{ { "HOME=/root" }, { 0, 1, 0, 0, "none", "" } },
 		{ { "CKPT_RANK=1", "CKPT_WORLD_SIZE=4", "CKPT_LOCAL_RANK=1" },
 		  { 1, 4, 1, 0, "ckpt", "" } },
+		{ { "CKPT_RANK=1", "CKPT_WORLD_SIZE=4", "CKPT_JOB_KEY=k" },
+		  { 1, 4, 0, 0, "ckpt", "k" } },
 		{ { "TORCHELASTIC_RUN_ID=run7", "TORCHELASTIC_RESTART_COUNT=2", "RANK=9",
 		    "WORLD_SIZE=16", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=8", "MASTER_PORT=29500" },
 		  { 9, 16, 1, 8, "torchrun", "run7.2" } },
@@ -64,6 +66,8 @@ static void every_launcher_is_known(void **state)
 		  { 0, 1, 0, 0, "none", "" } }, /* sbatch */
 		{ { "JOB_COMPLETION_INDEX=3", "CKPT_WORLD_SIZE=4" }, { 3, 4, 0, 0, "k8s", "" } },
 		{ { "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1" }, { 1, 2, 1, 0, "env", "" } },
+		{ { "JOB_COMPLETION_INDEX=3", "CKPT_WORLD_SIZE=4", "CKPT_JOB_KEY=k" },
+		  { 3, 4, 0, 0, "k8s", "k" } },
 		{ { "CKPT_JOB_KEY=k" }, { 0, 1, 0, 0, "none", "k" } },
 	};
 	struct ckpt_world w;
