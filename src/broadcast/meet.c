@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/meet.h"
+
+#include "gpu/cuda_driver.h"
+#include "gpu/nccl_library.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What of the first hello does not fit, or what a rank lacks: one sentence, with the rank it is about. */
+
+#define WHO "rank %" PRIu32 " (%s)"
+
+static int differ(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h,
+		  struct ckpt_error *err)
+{
+	if (strcmp(h->version, a->version) != 0)
+		return ckpt_fail(err, CKPT_E_PEER,
+				 WHO " is ckpt %s, " WHO " is ckpt %s: start the same on all nodes",
+				 h->rank, h->host, h->version, a->rank, a->host, a->version);
+	if (h->protocol != a->protocol)
+		return ckpt_fail(err, CKPT_E_PEER,
+				 WHO " speaks protocol %" PRIu32 " of ckpt broadcast, " WHO
+				     " speaks %" PRIu32 ": start the same ckpt on all nodes",
+				 h->rank, h->host, h->protocol, a->rank, a->host, a->protocol);
+	if (h->wishes != a->wishes)
+		return ckpt_fail(err, CKPT_E_PEER,
+				 WHO " was started with other options than " WHO
+				     ": give all ranks the same",
+				 h->rank, h->host, a->rank, a->host);
+	return 0;
+}
+
+/* ---- what NCCL needs ---- */
+
+static int lack_gpu(const struct ckpt_meet_hello *h, struct ckpt_error *err)
+{
+	int count = h->cuda.gpu_count;
+
+	if (!h->cuda.has_driver || count <= 0)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, WHO ": %s", h->rank, h->host,
+				 h->cuda.text);
+	if (h->gpu >= count)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 WHO " is to use GPU %" PRId64
+				     ", but sees %d, from 0 on: give it another --gpu",
+				 h->rank, h->host, h->gpu, count);
+	/* one GPU may be the one that the launcher shows to this process only */
+	if (h->gpu < 0 && count > 1 && h->local_rank >= (uint32_t)count)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 WHO
+				 " has local rank %" PRIu32
+				 ", but its node shows %d GPUs: start one process for each GPU, or "
+				 "for each node",
+				 h->rank, h->host, h->local_rank, count);
+	return 0;
+}
+
+static int lack_nccl(const struct ckpt_meet_hello *h, struct ckpt_error *err)
+{
+	char version[16];
+
+	if (!h->nccl.is_there)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, WHO ": %s", h->rank, h->host,
+				 h->nccl.text);
+	if (h->nccl.cuda_major && h->cuda.driver_version &&
+	    h->cuda.driver_version / 1000 < h->nccl.cuda_major)
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			WHO ": the NCCL at %.200s was built for CUDA %d, the driver supports %s: "
+			    "set CKPT_NCCL_LIB to one for CUDA %d",
+			h->rank, h->host, h->nccl.path, h->nccl.cuda_major,
+			ckpt_cuda_version_text(h->cuda.driver_version, version),
+			h->cuda.driver_version / 1000);
+	return 0;
+}
+
+static int differ_in_nccl(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h,
+			  struct ckpt_error *err)
+{
+	char one[16], other[16];
+
+	if (h->nccl.version == a->nccl.version)
+		return 0;
+	return ckpt_fail(err, CKPT_E_PEER,
+			 WHO " has NCCL %s (%.120s), " WHO
+			     " has %s (%.120s): give all nodes the same library with CKPT_NCCL_LIB",
+			 h->rank, h->host, ckpt_nccl_version_text(h->nccl.version, one),
+			 h->nccl.path, a->rank, a->host,
+			 ckpt_nccl_version_text(a->nccl.version, other), a->nccl.path);
+}
+
+/* 0, or the first rank for which NCCL cannot work is in *RANK. */
+static int check_nccl(const struct ckpt_meet_hello *hellos, uint32_t count, uint32_t *rank,
+		      struct ckpt_error *err)
+{
+	for (*rank = 0; *rank < count; ++*rank) {
+		int rc = lack_gpu(&hellos[*rank], err);
+
+		if (rc == 0)
+			rc = lack_nccl(&hellos[*rank], err);
+		if (rc == 0)
+			rc = differ_in_nccl(&hellos[0], &hellos[*rank], err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- the decision ---- */
+
+static int check_mpi(const struct ckpt_meet_hello *hellos, uint32_t count, uint32_t *rank,
+		     struct ckpt_error *err)
+{
+	for (*rank = 0; *rank < count; ++*rank)
+		if (!hellos[*rank].has_mpi)
+			return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+					 "MPI cannot carry to " WHO
+					 ": it has no ckpt-mpi.so, or was not started by mpirun or "
+					 "srun --mpi=pmix",
+					 hellos[*rank].rank, hellos[*rank].host);
+	return 0;
+}
+
+/* The best there is. If there is nothing, what NCCL lacks is said first. */
+static int decide_best(const struct ckpt_meet_hello *hellos, uint32_t count,
+		       struct ckpt_meet_plan *plan, struct ckpt_error *err)
+{
+	struct ckpt_error no_mpi = CKPT_ERROR_INIT;
+	int rc = check_nccl(hellos, count, &plan->failed_rank, err);
+	uint32_t rank;
+	size_t len;
+
+	strcpy(plan->transport, "nccl");
+	if (rc == 0)
+		return rc;
+	strcpy(plan->transport, "mpi");
+	if (check_mpi(hellos, count, &rank, &no_mpi) == 0)
+		return 0;
+	len = strlen(err->text);
+	snprintf(err->text + len, sizeof(err->text) - len, "; %s", no_mpi.text);
+	return rc;
+}
+
+static int decide(const struct ckpt_meet_hello *hellos, uint32_t count, const char *wish,
+		  struct ckpt_meet_plan *plan, struct ckpt_error *err)
+{
+	for (uint32_t i = 1; i < count; i++) {
+		int rc = differ(&hellos[0], &hellos[i], err);
+
+		plan->failed_rank = i;
+		if (rc < 0)
+			return rc;
+	}
+	if (!wish)
+		return decide_best(hellos, count, plan, err);
+	snprintf(plan->transport, sizeof(plan->transport), "%s", wish);
+	if (!strcmp(wish, "nccl"))
+		return check_nccl(hellos, count, &plan->failed_rank, err);
+	return strcmp(wish, "mpi") ? 0 : check_mpi(hellos, count, &plan->failed_rank, err);
+}
+
+int ckpt_meet_decide(const struct ckpt_meet_hello *hellos, uint32_t count, const char *wish,
+		     struct ckpt_meet_plan *plan, struct ckpt_error *err)
+{
+	struct ckpt_error why = CKPT_ERROR_INIT;
+
+	*plan = (struct ckpt_meet_plan){ 0 };
+	plan->status = decide(hellos, count, wish, plan, &why);
+	if (plan->status == 0) {
+		plan->failed_rank = 0;
+		return 0;
+	}
+	snprintf(plan->text, sizeof(plan->text), "%.*s", (int)sizeof(plan->text) - 1, why.text);
+	if (err)
+		*err = why;
+	return plan->status;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BROADCAST_MEET_H
+#define CKPT_BROADCAST_MEET_H
+
+#include "base/error.h"
+#include "gpu/cuda.h"
+#include "gpu/nccl.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What the ranks tell rank 0 when they meet, and what it makes of that: which transport carries, the same on all
+ * ranks, or a sentence that says which rank cannot, and what to do. Decided once: a rank that found out for
+ * itself would wait in one library for others that wait in another.
+ */
+enum { CKPT_MEET_PROTOCOL = 1 };
+
+struct ckpt_meet_hello {
+	char version[24]; /* of ckpt */
+	uint32_t protocol;
+	uint64_t wishes; /* a checksum of all that has to be the same */
+	char host[64];
+	uint32_t pid, rank, local_rank;
+	int64_t gpu; /* as the user said; -1: by the local rank */
+	struct ckpt_cuda_facts cuda;
+	struct ckpt_nccl_facts nccl;
+	bool has_mpi; /* started by a launcher of MPI, and there is the plug-in */
+};
+
+/* Encoded: little-endian, always as long. Ranks of other versions of ckpt are recognised by the first fields. */
+enum { CKPT_MEET_HELLO = 1280 };
+void ckpt_meet_write_hello(const struct ckpt_meet_hello *hello, uint8_t out[CKPT_MEET_HELLO]);
+void ckpt_meet_read_hello(const uint8_t in[CKPT_MEET_HELLO], struct ckpt_meet_hello *out);
+
+struct ckpt_meet_plan {
+	int status; /* 0, or why nothing can carry: CKPT_E_UNSUPPORTED, CKPT_E_PEER */
+	char text[440];
+	uint32_t failed_rank;
+	char transport[8];	/* "self", "mpi", "nccl" */
+	struct ckpt_nccl_id id; /* for nccl */
+};
+
+enum { CKPT_MEET_PLAN = 600 };
+void ckpt_meet_write_plan(const struct ckpt_meet_plan *plan, uint8_t out[CKPT_MEET_PLAN]);
+void ckpt_meet_read_plan(const uint8_t in[CKPT_MEET_PLAN], struct ckpt_meet_plan *out);
+
+/*
+ * The COUNT hellos, by rank. WISH: "nccl", "mpi", "self", or NULL for the best there is: NCCL where every rank has it
+ * and a GPU, else MPI. *PLAN has no id yet. Returns its status: CKPT_E_PEER if ranks do not fit together,
+ * CKPT_E_UNSUPPORTED if one of them lacks something.
+ */
+int ckpt_meet_decide(const struct ckpt_meet_hello *hellos, uint32_t count, const char *wish,
+		     struct ckpt_meet_plan *plan, struct ckpt_error *err);
+
+#endif

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "broadcast/how_to_meet.h"
+#include "broadcast/meet.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What rank 0 makes of the hellos: every decision, and every sentence to the letter. */
+
+enum { RANKS = 4 };
+
+static struct ckpt_meet_hello hellos[RANKS];
+static struct ckpt_meet_plan plan;
+static struct ckpt_error err;
+
+static int setup(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < RANKS; i++) {
+		struct ckpt_meet_hello *h = &hellos[i];
+
+		*h = (struct ckpt_meet_hello){ .version = "0.1.0",
+					       .protocol = 1,
+					       .wishes = 99,
+					       .pid = 800 + i,
+					       .rank = i,
+					       .gpu = -1 };
+		snprintf(h->host, sizeof(h->host), "node%c", (char)('A' + i));
+		h->cuda =
+			(struct ckpt_cuda_facts){ true, 12040, 8, "driver for CUDA 12.4, 8 GPUs" };
+		h->nccl = (struct ckpt_nccl_facts){ true, 22809, 12, "/usr/lib/libnccl.so.2",
+						    "2.28.9 for CUDA 12" };
+	}
+	return 0;
+}
+
+static int decide(const char *wish)
+{
+	err = (struct ckpt_error)CKPT_ERROR_INIT;
+	return ckpt_meet_decide(hellos, RANKS, wish, &plan, &err);
+}
+
+static void decides(const char *wish, const char *transport)
+{
+	int rc = decide(wish);
+
+	if (rc < 0)
+		print_message("%s\n", err.text);
+	assert_int_equal(rc, 0);
+	assert_int_equal(plan.status, 0);
+	assert_string_equal(plan.transport, transport);
+}
+
+static void says(const char *wish, int status, uint32_t rank, const char *text)
+{
+	assert_int_equal(decide(wish), status);
+	assert_int_equal(plan.status, status);
+	assert_int_equal(plan.failed_rank, rank);
+	assert_string_equal(err.text, text);
+	assert_string_equal(plan.text, text);
+}
+
+static void have_mpi(void)
+{
+	for (uint32_t i = 0; i < RANKS; i++)
+		hellos[i].has_mpi = true;
+}
+
+static void lose_driver(uint32_t rank)
+{
+	struct ckpt_cuda_facts *cuda = &hellos[rank].cuda;
+
+	*cuda = (struct ckpt_cuda_facts){ 0 };
+	snprintf(cuda->text, sizeof(cuda->text),
+		 "no NVIDIA driver on node%c (libcuda.so.1 not found): run on a GPU node, or use "
+		 "--transport mpi",
+		 (char)('A' + rank));
+}
+
+static void nccl_is_taken_where_all_have_it(void **state)
+{
+	(void)state;
+	decides(NULL, "nccl");
+	decides("nccl", "nccl");
+	have_mpi();
+	decides(NULL, "nccl");
+	decides("mpi", "mpi");
+	decides("self", "self");
+	hellos[2].nccl.cuda_major = 0; /* not known */
+	hellos[3].nccl.cuda_major = 11;
+	hellos[1].gpu = 7;
+	hellos[3].local_rank = 7;
+	decides(NULL, "nccl");
+	hellos[2].cuda.gpu_count = 1; /* the launcher shows it one */
+	hellos[2].local_rank = 5;
+	decides(NULL, "nccl");
+}
+
+static void mpi_carries_where_nccl_cannot(void **state)
+{
+	(void)state;
+	have_mpi();
+	lose_driver(2);
+	decides(NULL, "mpi");
+	setup(NULL);
+	have_mpi();
+	hellos[3].nccl.version = 22703;
+	decides(NULL, "mpi");
+	hellos[1].has_mpi = false;
+	says(NULL, CKPT_E_PEER, 3,
+	     "rank 3 (nodeD) has NCCL 2.27.3 (/usr/lib/libnccl.so.2), rank 0 (nodeA) has 2.28.9 "
+	     "(/usr/lib/libnccl.so.2): give all nodes the same library with CKPT_NCCL_LIB; MPI cannot "
+	     "carry to rank 1 (nodeB): it has no ckpt-mpi.so, or was not started by mpirun or srun "
+	     "--mpi=pmix");
+	says("mpi", CKPT_E_UNSUPPORTED, 1,
+	     "MPI cannot carry to rank 1 (nodeB): it has no ckpt-mpi.so, or was not started by mpirun "
+	     "or srun --mpi=pmix");
+}
+
+static void what_a_rank_lacks_is_said(void **state)
+{
+	(void)state;
+	lose_driver(2);
+	lose_driver(3);
+	says("nccl", CKPT_E_UNSUPPORTED, 2,
+	     "rank 2 (nodeC): no NVIDIA driver on nodeC (libcuda.so.1 not found): run on a GPU node, or "
+	     "use --transport mpi");
+	says(NULL, CKPT_E_UNSUPPORTED, 2,
+	     "rank 2 (nodeC): no NVIDIA driver on nodeC (libcuda.so.1 not found): run on a GPU node, or "
+	     "use --transport mpi; MPI cannot carry to rank 0 (nodeA): it has no ckpt-mpi.so, or was not "
+	     "started by mpirun or srun --mpi=pmix");
+	setup(NULL);
+	hellos[1].cuda.gpu_count = 0;
+	strcpy(hellos[1].cuda.text, "the NVIDIA driver of nodeB (for CUDA 12.4) finds no GPU");
+	says("nccl", CKPT_E_UNSUPPORTED, 1,
+	     "rank 1 (nodeB): the NVIDIA driver of nodeB (for CUDA 12.4) finds no GPU");
+	setup(NULL);
+	hellos[0].nccl.is_there = false;
+	strcpy(hellos[0].nccl.text,
+	       "no NCCL on nodeA (libnccl.so.2 not found): set CKPT_NCCL_LIB to it, or use "
+	       "--transport mpi");
+	says("nccl", CKPT_E_UNSUPPORTED, 0,
+	     "rank 0 (nodeA): no NCCL on nodeA (libnccl.so.2 not found): set CKPT_NCCL_LIB to it, or "
+	     "use --transport mpi");
+	setup(NULL);
+	hellos[3].local_rank = 8;
+	says("nccl", CKPT_E_UNSUPPORTED, 3,
+	     "rank 3 (nodeD) has local rank 8, but its node shows 8 GPUs: start one process for each "
+	     "GPU, or for each node");
+	setup(NULL);
+	hellos[3].gpu = 8;
+	says("nccl", CKPT_E_UNSUPPORTED, 3,
+	     "rank 3 (nodeD) is to use GPU 8, but sees 8, from 0 on: give it another --gpu");
+	setup(NULL);
+	hellos[2].nccl.cuda_major = 13;
+	says("nccl", CKPT_E_UNSUPPORTED, 2,
+	     "rank 2 (nodeC): the NCCL at /usr/lib/libnccl.so.2 was built for CUDA 13, the driver "
+	     "supports 12.4: set CKPT_NCCL_LIB to one for CUDA 12");
+}
+
+static void ranks_that_do_not_fit_are_named(void **state)
+{
+	(void)state;
+	have_mpi(); /* it does not help */
+	strcpy(hellos[1].version, "0.2.0");
+	says(NULL, CKPT_E_PEER, 1,
+	     "rank 1 (nodeB) is ckpt 0.2.0, rank 0 (nodeA) is ckpt 0.1.0: start the same on all nodes");
+	setup(NULL);
+	hellos[2].protocol = 7;
+	says(NULL, CKPT_E_PEER, 2,
+	     "rank 2 (nodeC) speaks protocol 7 of ckpt broadcast, rank 0 (nodeA) speaks 1: start the "
+	     "same ckpt on all nodes");
+	setup(NULL);
+	hellos[3].wishes = 1;
+	says("mpi", CKPT_E_PEER, 3,
+	     "rank 3 (nodeD) was started with other options than rank 0 (nodeA): give all ranks the "
+	     "same");
+	setup(NULL);
+	hellos[3].nccl.version = 22703;
+	strcpy(hellos[3].nccl.path, "/opt/nccl/lib/libnccl.so.2");
+	says("nccl", CKPT_E_PEER, 3,
+	     "rank 3 (nodeD) has NCCL 2.27.3 (/opt/nccl/lib/libnccl.so.2), rank 0 (nodeA) has 2.28.9 "
+	     "(/usr/lib/libnccl.so.2): give all nodes the same library with CKPT_NCCL_LIB");
+}
+
+/* The longest of everything: nothing is written past its end. */
+static void long_texts_are_cut(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < RANKS; i++) {
+		memset(hellos[i].host, 'h', sizeof(hellos[i].host) - 1);
+		memset(hellos[i].nccl.path, 'p', sizeof(hellos[i].nccl.path) - 1);
+		memset(hellos[i].cuda.text, 't', sizeof(hellos[i].cuda.text) - 1);
+	}
+	hellos[1].nccl.version = 22703;
+	assert_int_equal(decide(NULL), CKPT_E_PEER);
+	assert_int_equal(strlen(plan.text), sizeof(plan.text) - 1);
+	hellos[1].cuda.gpu_count = 0;
+	assert_int_equal(decide(NULL), CKPT_E_UNSUPPORTED);
+	assert_true(strlen(plan.text) < sizeof(plan.text));
+}
+
+static void bytes_bring_everything(void **state)
+{
+	uint8_t hello[CKPT_MEET_HELLO], bytes[CKPT_MEET_PLAN];
+	struct ckpt_meet_hello h;
+	struct ckpt_meet_plan p;
+
+	(void)state;
+	hellos[3].gpu = -1;
+	hellos[3].has_mpi = true;
+	hellos[3].wishes = UINT64_MAX - 5;
+	memset(hellos[3].nccl.path, 'p', sizeof(hellos[3].nccl.path) - 1);
+	ckpt_meet_write_hello(&hellos[3], hello);
+	ckpt_meet_read_hello(hello, &h);
+	assert_string_equal(h.version, "0.1.0");
+	assert_string_equal(h.host, "nodeD");
+	assert_true(h.wishes == UINT64_MAX - 5 && h.rank == 3 && h.pid == 803 && h.gpu == -1);
+	assert_true(h.has_mpi && h.cuda.has_driver && h.nccl.is_there);
+	assert_true(h.cuda.driver_version == 12040 && h.cuda.gpu_count == 8);
+	assert_true(h.nccl.version == 22809 && h.nccl.cuda_major == 12);
+	assert_string_equal(h.cuda.text, hellos[3].cuda.text);
+	assert_string_equal(h.nccl.path, hellos[3].nccl.path);
+	assert_string_equal(h.nccl.text, hellos[3].nccl.text);
+	memset(hello, 0xff, sizeof(hello)); /* texts end, whatever comes */
+	ckpt_meet_read_hello(hello, &h);
+	assert_int_equal(strlen(h.nccl.path), sizeof(h.nccl.path) - 1);
+
+	plan = (struct ckpt_meet_plan){ CKPT_E_PEER, "why", 3, "nccl", { { 0 } } };
+	memset(plan.id.bytes, 0x81, sizeof(plan.id.bytes));
+	ckpt_meet_write_plan(&plan, bytes);
+	ckpt_meet_read_plan(bytes, &p);
+	assert_true(p.status == CKPT_E_PEER && p.failed_rank == 3);
+	assert_string_equal(p.text, "why");
+	assert_string_equal(p.transport, "nccl");
+	assert_memory_equal(&p.id, &plan.id, sizeof(p.id));
+}
+
+/* ---- how to meet ---- */
+
+static const char *look_up(void *ctx, const char *name)
+{
+	const char *const *env = ctx;
+	size_t len = strlen(name);
+
+	for (; *env; env++)
+		if (!strncmp(*env, name, len) && (*env)[len] == '=')
+			return *env + len + 1;
+	return NULL;
+}
+
+static void the_way_to_meet_is_what_the_launcher_offers(void **state)
+{
+	static const struct {
+		const char *wish, *launcher, *env[4];
+		bool has_mpi, has_pmix;
+		enum ckpt_way way;
+		const char *folder;
+	} cases[] = {
+		{ NULL, "openmpi", { "PMIX_NAMESPACE=a" }, true, true, CKPT_WAY_MPI, "" },
+		{ NULL, "openmpi", { "PMIX_NAMESPACE=a" }, false, true, CKPT_WAY_PMIX, "" },
+		{ "auto", "mpich", { NULL }, true, true, CKPT_WAY_MPI, "" },
+		{ NULL,
+		  "slurm",
+		  { "PMIX_NAMESPACE=a", "SLURM_SUBMIT_DIR=/s" },
+		  true,
+		  true,
+		  CKPT_WAY_MPI,
+		  "" },
+		{ NULL,
+		  "slurm",
+		  { "PMIX_NAMESPACE=a", "SLURM_SUBMIT_DIR=/s" },
+		  false,
+		  true,
+		  CKPT_WAY_PMIX,
+		  "" },
+		{ NULL, "slurm", { "SLURM_SUBMIT_DIR=/s" }, true, true, CKPT_WAY_FILE, "/s/.ckpt" },
+		{ NULL,
+		  "slurm",
+		  { "SLURM_SUBMIT_DIR=/s", "CKPT_RDZV_DIR=/r" },
+		  true,
+		  true,
+		  CKPT_WAY_FILE,
+		  "/r" },
+		/* in srun --mpi=pmix, whose ranks are not torchrun's */
+		{ NULL,
+		  "torchrun",
+		  { "PMIX_NAMESPACE=a", "CKPT_RDZV_DIR=/r" },
+		  true,
+		  true,
+		  CKPT_WAY_FILE,
+		  "/r" },
+		{ NULL, "none", { "CKPT_RDZV_DIR=/r" }, true, true, CKPT_WAY_FILE, "/r" },
+		{ "file:/d", "openmpi", { "PMIX_NAMESPACE=a" }, true, true, CKPT_WAY_FILE, "/d" },
+		{ "pmix", "openmpi", { "PMIX_NAMESPACE=a" }, true, true, CKPT_WAY_PMIX, "" },
+		{ "mpi", "k8s", { NULL }, false, false, CKPT_WAY_MPI, "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct ckpt_world w = { .size = 2, .launcher = cases[i].launcher };
+		struct ckpt_ways ways = { cases[i].has_mpi, cases[i].has_pmix, "" };
+		enum ckpt_way way;
+
+		assert_int_equal(ckpt_how_to_meet(cases[i].wish, &w, look_up, (void *)cases[i].env,
+						  &ways, &way, &err),
+				 0);
+		assert_int_equal(way, cases[i].way);
+		assert_string_equal(ways.folder, cases[i].folder);
+	}
+}
+
+static void no_way_to_meet_is_told(void **state)
+{
+	static const char *const none[] = { NULL };
+	struct ckpt_world w = { .rank = 1, .size = 2, .launcher = "k8s" };
+	struct ckpt_ways ways = { 0 };
+	enum ckpt_way way;
+
+	(void)state;
+	assert_int_equal(ckpt_how_to_meet(NULL, &w, look_up, (void *)none, &ways, &way, &err),
+			 CKPT_E_UNSUPPORTED);
+	assert_string_equal(
+		err.text,
+		"rank 1 of 2 (launcher k8s) has no way to meet the others: give all ranks "
+		"--rdzv file:DIR, a folder that all nodes see, or start them with mpirun or "
+		"srun --mpi=pmix");
+	w.launcher = "mpich";
+	assert_int_equal(ckpt_how_to_meet(NULL, &w, look_up, (void *)none, &ways, &way, &err),
+			 CKPT_E_UNSUPPORTED);
+	assert_non_null(strstr(err.text, ", as there is no ckpt-mpi.so, which talks to MPI: give"));
+	for (const char *const *p = (const char *const[]){ "file:", "smoke", "", NULL }; *p; p++) {
+		assert_int_equal(ckpt_how_to_meet(*p, &w, look_up, (void *)none, &ways, &way, &err),
+				 CKPT_E_ARG);
+		assert_non_null(strstr(err.text, "wanted auto, pmix, mpi or file:DIR"));
+	}
+	w.size = 1;
+	w.rank = 0;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ckpt_how_to_meet(i ? "file:/d" : NULL, &w, look_up, (void *)none,
+						  &ways, &way, &err),
+				 0);
+		assert_int_equal(way, CKPT_WAY_ALONE);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, setup)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(nccl_is_taken_where_all_have_it),
+		TEST(mpi_carries_where_nccl_cannot),
+		TEST(what_a_rank_lacks_is_said),
+		TEST(ranks_that_do_not_fit_are_named),
+		TEST(long_texts_are_cut),
+		TEST(bytes_bring_everything),
+		TEST(the_way_to_meet_is_what_the_launcher_offers),
+		TEST(no_way_to_meet_is_told),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
