@@ -8,14 +8,15 @@
 
 static bool no_sync, no_verify;
 static const char *target, *readers, *chunk, *depth, *threads, *launcher, *rank, *world_size,
-	*local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json, *gpu;
+	*local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json, *gpu,
+	*rendezvous, *init_timeout;
 
 static const struct opt opts[] = {
 	OPT_STR("if-exists", 0, &if_exists, "WHAT",
 		"reuse (what was staged of this source, else replace it), replace, or error"),
 	OPT_STR("readers", 0, &readers, "N", "how many ranks read, each its part; default: 1"),
 	OPT_STR("transport", 0, &transport, "NAME",
-		"mpi, or self for one rank; default: what there is"),
+		"nccl, mpi, or self for one rank; default: the best that all ranks have"),
 	OPT_STR("target", 0, &target, "WHAT",
 		"file; or without DST: gpu (of every rank) or null, to measure"),
 	OPT_STR("gpu", 0, &gpu, "N", "the number of this rank's GPU; default: by the local rank"),
@@ -28,6 +29,10 @@ static const struct opt opts[] = {
 	OPT_STR("world-size", 0, &world_size, "N", "how many ranks there are"),
 	OPT_STR("local-rank", 0, &local_rank, "N", "the rank on its node: 0 writes"),
 	OPT_STR("job-key", 0, &job_key, "TEXT", "what all ranks of this start have in common: %j"),
+	OPT_STR("rdzv", 0, &rendezvous, "HOW",
+		"how ranks meet: auto, pmix, mpi, or file:DIR, a folder that all nodes see"),
+	OPT_STR("init-timeout", 0, &init_timeout, "SECONDS",
+		"until all ranks are there; default: 120"),
 	OPT_STR("timeout", 0, &timeout, "SECONDS", "without a byte or an answer; default: 60"),
 	OPT_FLAG("no-verify", 0, &no_verify, "no checksums on the way"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk"),
@@ -46,12 +51,14 @@ const struct command cmd_broadcast = {
 	.operands = "SRC... DST",
 	.summary = "read once, bring to every node of a job, all or nothing",
 	.details =
-		"Started once on every node (or once per rank), by srun or mpirun. Rank 0 reads SRC,\n"
+		"Started once on every node (or once per rank), by srun, mpirun, torchrun or by hand. Rank 0 reads SRC,\n"
 		"a file, several, or a directory, once; every node gets a copy with the same bytes, checked by\n"
 		"CRC-32, at DST; no DST has its name before all nodes have all bytes. What is there already from\n"
 		"the same source is kept, and nothing is read.\n"
 		"In DST %h stands for the host, %r the rank, %l the local rank, %j the job, %u the user and %b the\n"
 		"name of SRC. Of several ranks on a node one writes, unless %r or %l gives each a path.\n"
+		"Ranks meet through MPI or PMIx where the launcher offers it, else in the folder of --rdzv file:DIR, of\n"
+		"$CKPT_RDZV_DIR or $SLURM_SUBMIT_DIR/.ckpt; without a launcher --job-key names the start.\n"
 		"Exit status, on all ranks the same: 0 done or there already, 3 SRC, 4 DST, 5 damaged on the way,\n"
 		"6 ranks that do not fit together, 7 a rank lost, 8 no way to reach the others, 128+n signal n.\n",
 	.examples =
@@ -106,10 +113,19 @@ static int take_numbers(struct ckpt_broadcast_options *o)
 	return EXIT_FINE;
 }
 
-static int take_words(struct ckpt_broadcast_options *o)
+static int take_seconds(const char *name, const char *text, double *out)
 {
 	char *end;
 
+	*out = text ? strtod(text, &end) : 0;
+	if (text && (*end || end == text || !(*out > 0) || *out > 1e6))
+		return wrong_usage(&cmd_broadcast, "broadcast: --%s %.40s: wanted seconds", name,
+				   text);
+	return EXIT_FINE;
+}
+
+static int take_words(struct ckpt_broadcast_options *o)
+{
 	if (target && !strcmp(target, "null"))
 		o->flags |= CKPT_BROADCAST_NO_TARGET;
 	else if (target && !strcmp(target, "gpu"))
@@ -128,10 +144,6 @@ static int take_words(struct ckpt_broadcast_options *o)
 	if (chunk && !parse_size(chunk, &o->chunk))
 		return wrong_usage(&cmd_broadcast,
 				   "broadcast: --chunk %.40s: wanted a size, such as 16M", chunk);
-	o->timeout_s = timeout ? strtod(timeout, &end) : 0;
-	if (timeout && (*end || end == timeout || !(o->timeout_s > 0) || o->timeout_s > 1e6))
-		return wrong_usage(&cmd_broadcast, "broadcast: --timeout %.40s: wanted seconds",
-				   timeout);
 	return EXIT_FINE;
 }
 
@@ -141,10 +153,15 @@ static int take_options(struct ckpt_broadcast_options *o)
 
 	if (code == EXIT_FINE)
 		code = take_words(o);
+	if (code == EXIT_FINE)
+		code = take_seconds("timeout", timeout, &o->timeout_s);
+	if (code == EXIT_FINE)
+		code = take_seconds("init-timeout", init_timeout, &o->init_timeout_s);
 	o->flags |= (no_sync ? CKPT_BROADCAST_NO_SYNC : 0u) |
 		    (no_verify ? CKPT_BROADCAST_NO_VERIFY : 0u);
 	o->launcher = launcher && !strcmp(launcher, "auto") ? NULL : launcher;
 	o->transport = transport && !strcmp(transport, "auto") ? NULL : transport;
+	o->rendezvous = rendezvous;
 	o->job_key = job_key;
 	return code;
 }

@@ -79,6 +79,12 @@ struct ckpt_broadcast_options {
 		*cancel; /* const atomic_int *: not 0 stops all ranks; safe from a signal handler */
 	int64_t gpu; /* number of this process's GPU; -1: the local rank, counted round the GPUs there are */
 	const struct ckpt_collectives *collectives; /* NULL: transports of ckpt's own */
+	/*
+	 * How the ranks meet before anything carries: "mpi", "pmix", or "file:DIR", a folder that all of them see;
+	 * NULL: by what their launcher offers, else in $CKPT_RDZV_DIR or $SLURM_SUBMIT_DIR/.ckpt.
+	 */
+	const char *rendezvous;
+	double init_timeout_s; /* until all ranks are there; 0: 120 s */
 };
 #define CKPT_BROADCAST_OPTIONS_INIT \
 	{ \

@@ -5,11 +5,10 @@
 #include "base/sized.h"
 #include "broadcast/agree.h"
 #include "broadcast/destination.h"
-#include "broadcast/mpi_plugin.h"
+#include "broadcast/open_transport.h"
 #include "broadcast/ring.h"
 #include "broadcast/session.h"
 #include "broadcast/transport_user.h"
-#include "broadcast/watchdog.h"
 
 #include <libdeflate.h>
 #include <stdatomic.h>
@@ -72,8 +71,7 @@ static int agree(struct ckpt_session *s, int rc, int code)
 
 /* ---- the steps ---- */
 
-/* All that has to be the same, in one number. */
-static uint64_t wishes(const struct ckpt_session *s)
+uint64_t ckpt_session_wishes(const struct ckpt_session *s)
 {
 	uint64_t numbers[] = {
 		1 /* of this protocol */, s->o.chunk,	s->o.depth, s->o.readers, s->o.flags,
@@ -87,7 +85,7 @@ static uint64_t wishes(const struct ckpt_session *s)
 static int compare_wishes(struct ckpt_session *s)
 {
 	bool same = true;
-	int rc = ckpt_agree_same(&s->agreement, wishes(s), &same, &s->err);
+	int rc = ckpt_agree_same(&s->agreement, ckpt_session_wishes(s), &same, &s->err);
 
 	if (rc == 0 && !same)
 		rc = ckpt_fail(
@@ -434,80 +432,9 @@ static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_opti
 	return 0;
 }
 
-static const char *from_environment(void *ctx, const char *name)
-{
-	(void)ctx;
-	return getenv(name);
-}
-
-static int find_world(struct ckpt_session *s)
-{
-	struct ckpt_world_wish wish = { s->o.launcher, s->o.rank, s->o.world_size, s->o.local_rank,
-					s->o.job_key };
-	int rc;
-
-	if (s->o.collectives) {
-		wish.rank = s->collectives.rank;
-		wish.size = s->collectives.world_size;
-	}
-	rc = ckpt_world_find(&wish, from_environment, NULL, &s->world, &s->err);
-
-	if (rc == 0 && s->o.readers > s->world.size)
-		s->o.readers = s->world.size;
-	return rc;
-}
-
 static uint64_t patience_nsec(const struct ckpt_session *s)
 {
 	return (uint64_t)(s->o.timeout_s * 1000000000.0);
-}
-
-static struct ckpt_watchdog *watch(const struct ckpt_session *s, int code, const char *what)
-{
-	char text[160];
-
-	if (!(s->o.flags & CKPT_BROADCAST_MAY_EXIT))
-		return NULL;
-	snprintf(
-		text, sizeof(text),
-		"ckpt: broadcast: rank %u: %s did not come back within %.0f s: a rank has died or hangs",
-		s->world.rank, what, s->o.timeout_s);
-	return ckpt_watchdog_start(patience_nsec(s), code, text);
-}
-
-/* MPI counts for itself: it has to have been started as the launcher's variables say. */
-static int open_mpi(struct ckpt_session *s, struct ckpt_transport **out)
-{
-	struct ckpt_watchdog *watchdog = watch(s, CKPT_BROADCAST_SETUP, "MPI_Init");
-	int rc = ckpt_transport_open_mpi(out, &s->err);
-
-	ckpt_watchdog_stop(watchdog);
-	if (rc < 0 || ((*out)->size == s->world.size && (*out)->rank == s->world.rank))
-		return rc;
-	return ckpt_fail(
-		&s->err, CKPT_E_ARG,
-		"MPI says rank %u of %u, %s says rank %u of %u: is it the MPI of this launcher?",
-		(*out)->rank, (*out)->size, s->world.launcher, s->world.rank, s->world.size);
-}
-
-static int open_transport(struct ckpt_session *s, struct ckpt_transport **out)
-{
-	const char *name = s->o.transport;
-
-	*out = NULL;
-	if (s->o.collectives)
-		return ckpt_transport_open_user(&s->collectives, out, &s->err);
-	if (!name)
-		name = s->world.size == 1 ? "self" : "mpi";
-	if (!strcmp(name, "mpi"))
-		return open_mpi(s, out);
-	if (strcmp(name, "self") != 0)
-		return ckpt_fail(&s->err, CKPT_E_ARG,
-				 "there is no transport '%.40s', wanted self or mpi", name);
-	if (s->world.size > 1)
-		return ckpt_fail(&s->err, CKPT_E_ARG,
-				 "transport self is for one rank, there are %u", s->world.size);
-	return ckpt_transport_open_self(out, &s->err);
 }
 
 static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *report,
@@ -555,11 +482,12 @@ static void clear(struct ckpt_session *s)
 	free(s->crcs);
 	ckpt_manifest_clear(&s->manifest);
 	if (t) {
-		struct ckpt_watchdog *watchdog = watch(s, s->code, "the end of MPI");
+		struct ckpt_watchdog *watchdog = ckpt_session_watch(s, s->code, "the end of MPI");
 
 		t->ops->close(t);
 		ckpt_watchdog_stop(watchdog);
 	}
+	ckpt_session_leave(s);
 }
 
 /* What all ranks were told; a rank's own error is that, too, in its own words. */
@@ -570,6 +498,8 @@ static int outcome(struct ckpt_session *s, struct ckpt_error *err)
 	if (s->agreement.transport && s->agreement.text[0] &&
 	    (s->agreement.failed_rank != s->world.rank || s->world.size > 1 || !s->err.text[0]))
 		ckpt_fail(&s->err, CKPT_E_PEER, "%s", s->agreement.text);
+	if (s->code == CKPT_BROADCAST_LOST)
+		ckpt_session_add_silent(s);
 	if (err)
 		*err = s->err;
 	return s->err.status ? s->err.status : CKPT_E_PEER;
@@ -618,14 +548,14 @@ int ckpt_broadcast(const char *const *sources, size_t count, const char *destina
 		rc = ckpt_sized_check(report, sizeof(*report), &s.err);
 	s.code = CKPT_BROADCAST_SETUP;
 	if (rc == 0)
-		rc = find_world(&s);
-	if (rc == 0) {
-		rc = open_transport(&s, &transport);
-		s.code = CKPT_BROADCAST_NO_TRANSPORT;
-	}
+		rc = ckpt_session_find_world(&s);
+	if (rc == 0)
+		rc = ckpt_session_open_transport(&s, &transport);
 	if (rc < 0) {
 		fill_report(&s, report, ckpt_now_nsec());
-		return outcome(&s, err);
+		rc = outcome(&s, err);
+		ckpt_session_leave(&s);
+		return rc;
 	}
 	s.code = 0;
 	return ckpt_broadcast_over(&s, transport, report, err);

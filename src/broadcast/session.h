@@ -7,7 +7,7 @@
 #include "broadcast/manifest.h"
 #include "broadcast/ring.h"
 #include "gpu/copy.h"
-#include "job/world.h"
+#include "job/rendezvous.h"
 
 #include <ckpt/broadcast.h>
 
@@ -19,6 +19,9 @@ struct ckpt_session {
 	const char *wish;		     /* borrowed: the destination as it was given */
 	struct ckpt_collectives collectives; /* if the options have some */
 	struct ckpt_world world;
+	struct ckpt_rendezvous
+		*rendezvous;	/* owned; NULL: the ranks did not need one, or not any more */
+	struct ckpt_cuda *cuda; /* owned; the transport's GPU, if it has one */
 	struct ckpt_agreement agreement;
 	struct ckpt_manifest manifest;
 	char *path; /* owned: on this node; NULL: nothing is written here */

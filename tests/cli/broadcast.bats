@@ -65,12 +65,12 @@ load common.bash
 	[ "$(cat out.pt)" = other ]
 	rm out.pt
 	ckpt broadcast --transport carrier-pigeon ddp_model.pt out.pt
-	want 64 "ckpt: broadcast: there is no transport 'carrier-pigeon', wanted self or mpi"
+	want 64 "ckpt: broadcast: there is no transport 'carrier-pigeon', wanted nccl, mpi or self"
 	ckpt broadcast --launcher lsf ddp_model.pt out.pt
 	[[ $status = 64 && $stderr = "ckpt: broadcast: there is no launcher 'lsf', wanted one of "* ]]
 	WORLD_SIZE=2 RANK=5 ckpt broadcast ddp_model.pt out.pt
 	want 6 "ckpt: broadcast: rank 5 of 2 processes, as env has it"
-	for wrong in "--readers 0" "--chunk 7x" "--depth no" "--target gold" "--if-exists maybe" "--timeout -1"; do
+	for wrong in "--readers 0" "--chunk 7x" "--depth no" "--target gold" "--if-exists maybe" "--timeout -1" "--init-timeout 0"; do
 		ckpt broadcast $wrong ddp_model.pt out.pt
 		[[ $status = 64 && $stderr = "ckpt: broadcast: ${wrong% *} ${wrong#* }: wanted "* ]]
 	done

@@ -66,6 +66,7 @@ static void *run_rank(void *arg)
 }
 
 static struct rank ranks[SIM_MOST_RANKS];
+static struct ckpt_rendezvous *met_in; /* by rank 0, if a test sets it */
 
 /* One broadcast of SOURCES in all ranks of SIM. */
 static void broadcast(struct sim *sim, const char *const *sources, size_t count,
@@ -79,6 +80,7 @@ static void broadcast(struct sim *sim, const char *const *sources, size_t count,
 		assert_int_equal(ckpt_session_init(&r->session, sources, count, wish, options), 0);
 		r->session.world =
 			(struct ckpt_world){ .rank = i, .size = sim->size, .launcher = "sim" };
+		r->session.rendezvous = i == 0 ? met_in : NULL;
 		if (r->session.o.readers > sim->size)
 			r->session.o.readers = sim->size;
 		r->transport = sim_open(sim, i);
@@ -371,6 +373,44 @@ static void a_rank_that_dies_is_noticed(void **state)
 	}
 }
 
+static void say_who_is_silent(struct ckpt_rendezvous *r, char *text, size_t size)
+{
+	(void)r;
+	snprintf(text, size, "rank 2 (nodeC, pid 812) was last heard of 71 s ago");
+}
+
+static void close_rendezvous(struct ckpt_rendezvous *r)
+{
+	r->ops = NULL;
+}
+
+/* Where the ranks met in a folder, that says who is not heard of any more. */
+static void who_is_silent_is_told(void **state)
+{
+	static const struct ckpt_rendezvous_ops ops = { "test", NULL, NULL, say_who_is_silent,
+							close_rendezvous };
+	struct ckpt_rendezvous rendezvous = { .ops = &ops };
+	struct ckpt_broadcast_options o = options_for_tests();
+	const char *const sources[] = { source };
+	struct sim sim;
+
+	(void)state;
+	o.timeout_s = 0.3;
+	sim_init(&sim, 3);
+	sim.victim = 2;
+	sim.dies_at = 8;
+	met_in = &rendezvous;
+	broadcast(&sim, sources, 1, &o);
+	met_in = NULL;
+	sim_clear(&sim);
+	check_codes(&sim, CKPT_BROADCAST_LOST);
+	assert_non_null(
+		strstr(ranks[0].err.text, "; rank 2 (nodeC, pid 812) was last heard of 71 s"));
+	assert_null(strstr(ranks[1].err.text, "nodeC"));
+	assert_null(rendezvous.ops); /* it was closed */
+	remove_outputs(0);
+}
+
 static uint32_t next_random(uint32_t *random, uint32_t below)
 {
 	*random = *random * 1664525 + 1013904223;
@@ -490,6 +530,7 @@ int main(void)
 		WITH_FILE(a_rank_that_fails_fails_all),
 		WITH_FILE(a_wrong_byte_is_found),
 		WITH_FILE(a_rank_that_dies_is_noticed),
+		WITH_FILE(who_is_silent_is_told),
 		WITH_FILE(no_part_of_a_file_is_ever_left),
 		WITH_FILE(one_that_is_interrupted_stops_all),
 		WITH_FILE(different_wishes_are_refused),

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/open_transport.h"
+
+#include "base/clock.h"
+#include "broadcast/how_to_meet.h"
+#include "broadcast/meet.h"
+#include "broadcast/mpi_plugin.h"
+#include "broadcast/rendezvous_over.h"
+#include "broadcast/transport_nccl.h"
+#include "broadcast/transport_user.h"
+
+#include <ckpt/version.h>
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static_assert((int)CKPT_MEET_HELLO <= (int)CKPT_MOST_HELLO &&
+		      (int)CKPT_MEET_PLAN <= (int)CKPT_MOST_HELLO,
+	      "what a rendezvous brings");
+
+enum { INIT_PATIENCE_S = 120 };
+
+static const char *from_environment(void *ctx, const char *name)
+{
+	(void)ctx;
+	return getenv(name);
+}
+
+int ckpt_session_find_world(struct ckpt_session *s)
+{
+	struct ckpt_world_wish wish = { s->o.launcher, s->o.rank, s->o.world_size, s->o.local_rank,
+					s->o.job_key };
+	int rc;
+
+	if (s->o.collectives) {
+		wish.rank = s->collectives.rank;
+		wish.size = s->collectives.world_size;
+	}
+	rc = ckpt_world_find(&wish, from_environment, NULL, &s->world, &s->err);
+	if (rc == 0 && s->o.readers > s->world.size)
+		s->o.readers = s->world.size;
+	return rc;
+}
+
+struct ckpt_watchdog *ckpt_session_watch(const struct ckpt_session *s, int code, const char *what)
+{
+	char text[160];
+
+	if (!(s->o.flags & CKPT_BROADCAST_MAY_EXIT))
+		return NULL;
+	snprintf(
+		text, sizeof(text),
+		"ckpt: broadcast: rank %u: %s did not come back within %.0f s: a rank has died or hangs",
+		s->world.rank, what, s->o.timeout_s);
+	return ckpt_watchdog_start((uint64_t)(s->o.timeout_s * 1e9), code, text);
+}
+
+/* MPI counts for itself: it has to have been started as the launcher's variables say. */
+static int open_mpi(struct ckpt_session *s, struct ckpt_transport **out)
+{
+	struct ckpt_watchdog *watchdog = ckpt_session_watch(s, CKPT_BROADCAST_SETUP, "MPI_Init");
+	int rc = ckpt_transport_open_mpi(out, &s->err);
+
+	ckpt_watchdog_stop(watchdog);
+	if (rc < 0 || ((*out)->size == s->world.size && (*out)->rank == s->world.rank))
+		return rc;
+	return ckpt_fail(
+		&s->err, CKPT_E_ARG,
+		"MPI says rank %u of %u, %s says rank %u of %u: is it the MPI of this launcher?",
+		(*out)->rank, (*out)->size, s->world.launcher, s->world.rank, s->world.size);
+}
+
+/* ---- what this rank says of itself ---- */
+
+/* A GPU that cannot be used is none: then all ranks hear of it, before others wait for this one in NCCL. */
+static void try_gpu(struct ckpt_session *s, struct ckpt_meet_hello *h)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	uint32_t ordinal;
+
+	ckpt_cuda_look(&h->cuda);
+	ckpt_nccl_look(&h->nccl);
+	h->gpu = s->o.gpu;
+	if (!h->nccl.is_there || h->cuda.gpu_count <= 0 || h->gpu >= h->cuda.gpu_count ||
+	    ckpt_session_gpu(s, &ordinal) < 0 || ckpt_cuda_open(ordinal, &s->cuda, &err) == 0)
+		return;
+	h->cuda.gpu_count = 0;
+	snprintf(h->cuda.text, sizeof(h->cuda.text), "%.255s", err.text);
+}
+
+static void describe(struct ckpt_session *s, struct ckpt_meet_hello *h)
+{
+	*h = (struct ckpt_meet_hello){ .version = CKPT_VERSION,
+				       .protocol = CKPT_MEET_PROTOCOL,
+				       .wishes = ckpt_session_wishes(s),
+				       .pid = (uint32_t)getpid(),
+				       .rank = s->world.rank,
+				       .local_rank = s->world.local_rank };
+	if (gethostname(h->host, sizeof(h->host) - 1) < 0)
+		snprintf(h->host, sizeof(h->host), "unknown host");
+	h->has_mpi = ckpt_world_is_mpi(&s->world, from_environment, NULL) && ckpt_mpi_is_there();
+	try_gpu(s, h);
+}
+
+/* ---- meeting ---- */
+
+/* On rank 0, with the BYTES of all hellos. Whatever fails becomes part of the plan, and all hear of it. */
+static void plan_here(struct ckpt_session *s, const uint8_t *bytes, struct ckpt_meet_plan *plan)
+{
+	uint32_t size = s->world.size;
+	struct ckpt_meet_hello *hellos = calloc(size, sizeof(*hellos));
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	int rc = hellos ? 0 : ckpt_fail_nomem(&err);
+
+	*plan = (struct ckpt_meet_plan){ 0 };
+	for (uint32_t i = 0; hellos && i < size; i++)
+		ckpt_meet_read_hello(bytes + (size_t)i * CKPT_MEET_HELLO, &hellos[i]);
+	if (rc == 0)
+		rc = ckpt_meet_decide(hellos, size, s->o.transport, plan, &err);
+	if (rc == 0 && !strcmp(plan->transport, "nccl"))
+		rc = ckpt_nccl_make_id(&plan->id, &err);
+	if (rc < 0 && plan->status == 0) {
+		plan->status = rc;
+		snprintf(plan->text, sizeof(plan->text), "rank 0 (%s): %.300s",
+			 hellos ? hellos[0].host : "?", err.text);
+	}
+	free(hellos);
+}
+
+/* R: NULL for a process alone. */
+static int agree_on_plan(struct ckpt_session *s, struct ckpt_rendezvous *r, uint64_t deadline,
+			 struct ckpt_meet_plan *plan)
+{
+	uint8_t mine[CKPT_MEET_HELLO], bytes[CKPT_MEET_PLAN] = { 0 }, *all = mine;
+	struct ckpt_meet_hello hello;
+	int rc = 0;
+
+	describe(s, &hello);
+	ckpt_meet_write_hello(&hello, mine);
+	if (r && s->world.rank == 0)
+		all = malloc((size_t)s->world.size * CKPT_MEET_HELLO);
+	if (!all)
+		return ckpt_fail_nomem(&s->err);
+	if (r)
+		rc = r->ops->gather(r, mine, sizeof(mine), all, deadline, &s->err);
+	if (rc == 0 && s->world.rank == 0) {
+		plan_here(s, all, plan);
+		ckpt_meet_write_plan(plan, bytes);
+	}
+	if (all != mine)
+		free(all);
+	if (rc == 0 && r)
+		rc = r->ops->share(r, bytes, sizeof(bytes), deadline, &s->err);
+	if (rc < 0)
+		return rc;
+	ckpt_meet_read_plan(bytes, plan);
+	s->agreement.failed_rank = plan->failed_rank;
+	return plan->status ? ckpt_fail(&s->err, plan->status, "%s", plan->text) : 0;
+}
+
+/* *OUT is NULL for a process alone; *MPI is what the ranks have met over, if it was that. */
+static int open_rendezvous(struct ckpt_session *s, struct ckpt_rendezvous **out,
+			   struct ckpt_transport **mpi)
+{
+	struct ckpt_ways ways = { .has_mpi = ckpt_mpi_is_there(),
+				  .has_pmix = ckpt_rendezvous_has_pmix() };
+	enum ckpt_way way;
+	int rc = ckpt_how_to_meet(s->o.rendezvous, &s->world, from_environment, NULL, &ways, &way,
+				  &s->err);
+
+	if (rc < 0 || way == CKPT_WAY_ALONE)
+		return rc;
+	if (way == CKPT_WAY_PMIX)
+		return ckpt_rendezvous_open_pmix(&s->world, out, &s->err);
+	if (way == CKPT_WAY_FILE)
+		return ckpt_rendezvous_open_file(ways.folder, &s->world, out, &s->err);
+	rc = open_mpi(s, mpi);
+	return rc < 0 ? rc : ckpt_rendezvous_over(*mpi, &s->world, out, &s->err);
+}
+
+static int open_planned(struct ckpt_session *s, const struct ckpt_meet_plan *plan,
+			uint64_t deadline, struct ckpt_transport **mpi, struct ckpt_transport **out)
+{
+	if (!strcmp(plan->transport, "nccl"))
+		return ckpt_transport_open_nccl(s->cuda, &plan->id, s->world.rank, s->world.size,
+						deadline, out, &s->err);
+	ckpt_cuda_close(s->cuda); /* a context is half a GB of the GPU */
+	s->cuda = NULL;
+	if (!*mpi)
+		return open_mpi(s, out);
+	*out = *mpi;
+	*mpi = NULL;
+	return 0;
+}
+
+/* What the ranks have met over, and do not need any more. */
+static void close_mpi(struct ckpt_session *s, struct ckpt_transport *mpi)
+{
+	struct ckpt_watchdog *watchdog;
+
+	if (!mpi)
+		return;
+	if (s->agreement.broken)
+		mpi->ops->abort(mpi);
+	watchdog = ckpt_session_watch(s, CKPT_BROADCAST_SETUP, "the end of MPI");
+	mpi->ops->close(mpi);
+	ckpt_watchdog_stop(watchdog);
+}
+
+/* Who has come out of MPI_Init was there: from then on who is silent is lost. */
+static uint64_t sooner(const struct ckpt_session *s, uint64_t deadline)
+{
+	uint64_t end = ckpt_now_nsec() + (uint64_t)(s->o.timeout_s * 1e9);
+
+	return end < deadline ? end : deadline;
+}
+
+static int meet(struct ckpt_session *s, struct ckpt_transport **out)
+{
+	double seconds = s->o.init_timeout_s > 0 ? s->o.init_timeout_s : INIT_PATIENCE_S;
+	uint64_t deadline = ckpt_now_nsec() + (uint64_t)(seconds * 1e9);
+	struct ckpt_transport *mpi = NULL;
+	struct ckpt_meet_plan plan = { 0 };
+	int rc = open_rendezvous(s, &s->rendezvous, &mpi);
+	bool met = mpi != NULL;
+
+	if (s->rendezvous)
+		s->rendezvous->cancel = s->o.cancel;
+	if (rc == 0)
+		rc = agree_on_plan(s, s->rendezvous, mpi ? sooner(s, deadline) : deadline, &plan);
+	if (mpi && s->rendezvous) {
+		s->rendezvous->ops->close(s->rendezvous);
+		s->rendezvous = NULL;
+	}
+	met |= rc == 0;
+	if (rc == 0)
+		rc = open_planned(s, &plan, deadline, &mpi, out);
+	/* where all have heard that nothing can carry they end in peace; else one is lost that was there */
+	s->agreement.broken = met && rc < 0 && !plan.status;
+	close_mpi(s, mpi);
+	return rc;
+}
+
+/* ---- what is wished for ---- */
+
+static int open_wished(struct ckpt_session *s, struct ckpt_transport **out)
+{
+	const char *name = s->o.transport;
+
+	if (s->o.collectives)
+		return ckpt_transport_open_user(&s->collectives, out, &s->err);
+	if (!name && s->world.size == 1)
+		name = "self";
+	if (!name || !strcmp(name, "nccl"))
+		return meet(s, out);
+	if (!strcmp(name, "mpi"))
+		return open_mpi(s, out);
+	if (strcmp(name, "self") != 0)
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "there is no transport '%.40s', wanted nccl, mpi or self", name);
+	if (s->world.size > 1)
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "transport self is for one rank, there are %u", s->world.size);
+	return ckpt_transport_open_self(out, &s->err);
+}
+
+int ckpt_session_open_transport(struct ckpt_session *s, struct ckpt_transport **out)
+{
+	int rc;
+
+	*out = NULL;
+	rc = open_wished(s, out);
+	if (rc == CKPT_E_UNSUPPORTED)
+		s->code = CKPT_BROADCAST_NO_TRANSPORT;
+	else if (rc == CKPT_E_CANCELLED)
+		s->code = CKPT_BROADCAST_CANCELLED + *(const atomic_int *)s->o.cancel;
+	else if (rc == CKPT_E_PEER && s->agreement.broken)
+		s->code = CKPT_BROADCAST_LOST;
+	else if (rc < 0)
+		s->code = CKPT_BROADCAST_SETUP;
+	return rc;
+}
+
+void ckpt_session_leave(struct ckpt_session *s)
+{
+	if (s->rendezvous)
+		s->rendezvous->ops->close(s->rendezvous);
+	s->rendezvous = NULL;
+	ckpt_cuda_close(s->cuda);
+	s->cuda = NULL;
+}
+
+void ckpt_session_add_silent(struct ckpt_session *s)
+{
+	size_t len = strlen(s->err.text);
+	char text[300] = "";
+
+	if (s->rendezvous)
+		s->rendezvous->ops->silent(s->rendezvous, text, sizeof(text));
+	if (text[0])
+		snprintf(s->err.text + len, sizeof(s->err.text) - len, "; %s", text);
+}

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt broadcast by processes that nobody's launcher has started, which meet in a folder: by_hand.py
+
+What they carry over is NCCL. Without a GPU it is looked at how they meet, and that all hear why they cannot go on;
+with the doubles of CUDA and NCCL in CKPT_DOUBLES, whose ranks do not reach beyond one process, also what they decide.
+"""
+
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+CKPT = os.path.abspath(os.environ.get("CKPT", "ckpt"))
+DOUBLES = os.environ.get("CKPT_DOUBLES", "")
+HOST = re.escape(socket.gethostname())
+LAUNCHERS = re.compile(r"CKPT_|SLURM_|OMPI_|PMIX?_|TORCHELASTIC_|JOB_COMPLETION_INDEX$|(LOCAL_)?RANK$|WORLD_SIZE$")
+FAILURES = []
+
+
+def note(condition, text):
+    if not condition:
+        FAILURES.append(text)
+        print("FAIL", text)
+
+
+def environment(**more):
+    env = {name: value for name, value in os.environ.items() if not LAUNCHERS.match(name)}
+    env["CKPT_CUDA_LIB"] = "/nowhere/libcuda.so.1"      # the same on machines with a GPU
+    return dict(env, **more)
+
+
+class Ranks:
+    """Processes, and what became of them."""
+
+    def __init__(self, work):
+        self.folder = os.path.join(work, "meet")
+        self.source = os.path.join(work, "source.pt")
+        self.out = os.path.join(work, "%r.pt")
+        self.processes = {}
+
+    def start(self, name, rank, size, *arguments, key="K", **more):
+        command = [CKPT, "broadcast", "--rank", str(rank), "--world-size", str(size), "--rdzv", "file:" + self.folder,
+                   "--job-key", key, *arguments, self.source, self.out]
+        self.processes[name] = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                                env=environment(**more))
+        return self.processes[name]
+
+    def end(self):
+        """name -> (exit status, messages)"""
+        ended = {}
+        for name, process in self.processes.items():
+            try:
+                err = process.communicate(timeout=60)[1]
+            except subprocess.TimeoutExpired:
+                process.kill()
+                err = process.communicate()[1] + "(hangs)"
+            ended[name] = (process.returncode, err)
+        self.processes = {}
+        return ended
+
+    def left(self):
+        return [os.path.join(folder, name) for folder, _, names in os.walk(self.folder) for name in names]
+
+    def wait_for(self, pattern):
+        """... a file of that name in the folder."""
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            if any(re.search(pattern, name) for name in self.left()):
+                return
+            time.sleep(0.01)
+        note(False, "there is no %s among %s" % (pattern, self.left()))
+
+
+def expect(label, ended, status, pattern):
+    for name, (code, err) in ended.items():
+        note(code == status and re.search(pattern, err),
+             "%s, %s: %d, wanted %d and '%s': %s" % (label, name, code, status, pattern, err[-500:]))
+
+
+def check_no_gpu(ranks):
+    """All end with the same sentence, which names a rank and its host."""
+    for size in (1, 2, 5):
+        for rank in range(size):
+            ranks.start(rank, rank, size, "--transport", "nccl")
+        expect("no GPU", ranks.end(), 8, r"rank 0 \(%s\): cannot load the library that CKPT_CUDA_LIB names" % HOST)
+        note(not ranks.left(), "no GPU: left are %s" % ranks.left())
+
+
+def check_missing(ranks):
+    for missing in (0, 1, 2):
+        start = time.monotonic()
+        for rank in {0, 1, 2} - {missing}:
+            ranks.start(rank, rank, 3, "--init-timeout", "2")
+        expect("missing", ranks.end(), 6, r"waiting for rank %d of 3 in '.*/meet/K': start them, or" % missing)
+        note(time.monotonic() - start < 12, "missing: took %.1f s" % (time.monotonic() - start))
+        note(not ranks.left(), "missing: left are %s" % ranks.left())
+
+
+def check_misfits(ranks):
+    """Other options, another size, a rank twice."""
+    for rank in range(3):
+        ranks.start(rank, rank, 3, "--chunk", "2M" if rank == 1 else "1M")
+    expect("options", ranks.end(), 6, r"rank 1 \(%s\) was started with other options than rank 0 \(%s\)" % (HOST, HOST))
+    for rank in range(3):
+        ranks.start(rank, rank, 4 if rank == 2 else 3)
+    expect("sizes", ranks.end(), 6, r"rank 2 \(%s, pid \d+\) was started for 4 ranks, rank 0 \(%s, pid \d+\) for 3" % (HOST, HOST))
+    for name in ("0", "1", "1 again"):
+        ranks.start(name, int(name[0]), 3)
+    ended = ranks.end()
+    expect("twice", ended, 6, r"two processes say that they are rank 1 of 'K': %s \(pid \d+\) and %s \(pid \d+\)" % (HOST, HOST))
+    note(not ranks.left(), "misfits: left are %s" % ranks.left())
+
+
+def check_stopped(ranks):
+    """A rank that hangs after it has come is missing for the others; when it goes on it ends, too."""
+    ranks.start(1, 1, 2, "--init-timeout", "60")
+    ranks.wait_for("hello.1.")
+    victim = ranks.processes.pop(1)
+    victim.send_signal(signal.SIGSTOP)
+    ranks.start(0, 0, 2, "--init-timeout", "2")
+    expect("stopped", ranks.end(), 6, "waiting for rank 1 of 2 in")
+    victim.send_signal(signal.SIGCONT)
+    victim.send_signal(signal.SIGTERM)
+    ranks.processes[1] = victim
+    expect("goes on", ranks.end(), 128 + signal.SIGTERM, "interrupted while the ranks met")
+    note(not ranks.left(), "stopped: left are %s" % ranks.left())
+
+
+def check_interrupted(ranks):
+    for rank in range(2):
+        ranks.start(rank, rank, 3)
+    ranks.wait_for("seen.*[.]1[.]")
+    for process in ranks.processes.values():
+        process.send_signal(signal.SIGINT)
+    ended = ranks.end()
+    expect("interrupted", {0: ended[0]}, 128 + signal.SIGINT, "interrupted while the ranks met")
+    if ended[1][0] == 6:                                # rank 0 was quicker than the signal
+        expect("interrupted", {1: ended[1]}, 6, r"rank 0 \(%s\): interrupted while the ranks met" % HOST)
+    else:
+        expect("interrupted", {1: ended[1]}, 128 + signal.SIGINT, "interrupted while the ranks met")
+    note(not ranks.left(), "interrupted: left are %s" % ranks.left())
+
+
+def check_killed(ranks, times):
+    """Ranks are killed at random times; whoever starts again with the same key meets the living, not the dead."""
+    for number in range(times):
+        for rank in range(3):
+            ranks.start(rank, rank, 3, "--init-timeout", "3")
+        time.sleep(random.uniform(0, 0.3))
+        for process in ranks.processes.values():
+            process.kill()
+        ranks.end()
+        for rank in range(3):
+            ranks.start(rank, rank, 3, "--transport", "nccl", "--init-timeout", "30")
+        expect("behind kill %d" % number, ranks.end(), 8, r"rank 0 \(%s\): cannot load" % HOST)
+    print("%d starts were killed, %d of their files are there" % (times, len(ranks.left())))
+
+
+def check_no_way(ranks):
+    ended = {}
+    for label, status, more, pattern in (
+            ("no folder", 8, (), r"rank 1 of 2 \(launcher none\) has no way to meet the others: give all ranks --rdzv file:DIR"),
+            ("no key", 64, ("--rdzv", "file:" + ranks.folder), "give all ranks of each start a --job-key of its own"),
+            ("no such way", 64, ("--rdzv", "smoke"), "wanted auto, pmix, mpi or file:DIR"),
+            ("no such folder", 6, ("--rdzv", "file:/no/such", "--job-key", "K"), "/no/such: cannot make the folder: No such file"),
+            ("no PMIx", 8, ("--rdzv", "pmix"), "there is no PMIx server, PMIX_NAMESPACE is not set")):
+        done = subprocess.run([CKPT, "broadcast", "--rank", "1", "--world-size", "2", *more, ranks.source, ranks.out],
+                              stderr=subprocess.PIPE, text=True, timeout=60, env=environment())
+        ended[label] = (done.returncode, done.stderr)
+        expect(label, {label: ended[label]}, status, pattern)
+
+
+def double(cuda="fake_cuda.so", nccl="stub_nccl.so", **more):
+    return dict(more, CKPT_CUDA_LIB=os.path.join(DOUBLES, cuda), CKPT_NCCL_LIB=os.path.join(DOUBLES, nccl))
+
+
+def check_decisions(ranks):
+    """What one of two ranks lacks is known before anybody waits in NCCL."""
+    cases = (("versions", 6, double(STUB_NCCL_VERSION="22703"), (),
+              r"rank 1 \(%s\) has NCCL 2.27.3 \(.*stub_nccl.so\), rank 0 \(%s\) has 2.28.9 \(.*\): give all nodes the same" % (HOST, HOST)),
+             ("GPU is full", 8, double(FAKE_CUDA_FAIL="cuDevicePrimaryCtxRetain:2:1"), (),
+              r"rank 1 \(%s\): cuDevicePrimaryCtxRetain on GPU 0: CUDA_ERROR_OUT_OF_MEMORY" % HOST),
+             ("CUDA 13", 8, double(nccl="stub_nccl_cuda13.so"), (),
+              r"rank 1 \(%s\): the NCCL at .* was built for CUDA 13, the driver supports 12.4" % HOST),
+             ("no NCCL", 8, double(nccl="none.so"), (), r"rank 1 \(%s\): cannot load the library that CKPT_NCCL_LIB names" % HOST),
+             ("no driver", 8, double(cuda="none.so"), (), r"rank 1 \(%s\): cannot load the library that CKPT_CUDA_LIB names" % HOST),
+             ("no such GPU", 8, double(), ("--gpu", "3"), r"rank 1 \(%s\) is to use GPU 3, but sees 1, from 0 on" % HOST))
+    for label, status, env, more, pattern in cases:
+        ranks.start(0, 0, 2, **double())
+        ranks.start(1, 1, 2, *more, **env)
+        expect(label, ranks.end(), status, pattern)
+        note(not ranks.left(), "%s: left are %s" % (label, ranks.left()))
+
+
+def check_alone(ranks):
+    """One rank goes all the way, over the double of NCCL."""
+    out = ranks.out.replace("%r", "0")
+    ranks.start(0, 0, 1, "--transport", "nccl", "-v", **double())
+    expect("alone", ranks.end(), 0, "rank 0 of 1 on .* transport nccl")
+    note(subprocess.run(["cmp", ranks.source, out]).returncode == 0, "alone: other bytes")
+    os.unlink(out)
+
+
+def check_lost(ranks):
+    """All have met, and then one hangs: the others' wait for it ends, and they say who it is."""
+    for rank in range(2):
+        ranks.start(rank, rank, 2, "--init-timeout", "14", **double())
+    ranks.wait_for("answer[.]")
+    while any("seen." in name for name in ranks.left()):
+        time.sleep(0.01)
+    victim = ranks.processes.pop(1)
+    victim.send_signal(signal.SIGSTOP)
+    expect("lost", ranks.end(), 7, r"; rank 1 \(%s, pid %d\) was last heard of \d+ s ago" % (HOST, victim.pid))
+    victim.kill()
+    victim.communicate()
+
+
+def main():
+    base = os.environ.get("CKPT_TEST_DIR") or None
+    if base:
+        os.makedirs(base, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="by-hand-", dir=base) as work:
+        ranks = Ranks(work)
+        with open(ranks.source, "wb") as out:
+            out.write(random.Random(1).randbytes(100000))
+        check_no_gpu(ranks)
+        check_missing(ranks)
+        check_misfits(ranks)
+        check_stopped(ranks)
+        check_interrupted(ranks)
+        check_no_way(ranks)
+        if os.path.exists(os.path.join(DOUBLES, "stub_nccl.so")):
+            check_decisions(ranks)
+            check_alone(ranks)
+            check_lost(ranks)
+        else:
+            print("no doubles of CUDA and NCCL: what the ranks decide is not looked at")
+        check_killed(ranks, int(sys.argv[1]) if len(sys.argv) > 1 else 6)
+        note(not [name for name in os.listdir(work) if name.endswith(".pt") and name != "source.pt"],
+             "there are files of nobody: %s" % os.listdir(work))
+    print("%d failures" % len(FAILURES))
+    return 1 if FAILURES else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
