@@ -151,6 +151,9 @@ static int read_launcher(const struct finder *f, const struct launcher *l, struc
 	}
 	out->launcher = l->name;
 	find_key(f, l->key, out);
+	/* without --rdzv-id it calls all its runs that, but each has a port of its own while it goes on */
+	if (!strcmp(l->name, "torchrun") && !strcmp(value_of(f, l->sign), "none"))
+		find_key(f, "MASTER_ADDR MASTER_PORT", out);
 	return rc;
 }
 
