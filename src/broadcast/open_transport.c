@@ -247,12 +247,25 @@ static int meet(struct ckpt_session *s, struct ckpt_transport **out)
 
 /* ---- what is wished for ---- */
 
+static int open_collectives(struct ckpt_session *s, struct ckpt_transport **out)
+{
+	uint32_t ordinal;
+	int rc;
+
+	if (!s->collectives.on_gpu)
+		return ckpt_transport_open_user(&s->collectives, out, &s->err);
+	rc = ckpt_session_gpu(s, &ordinal);
+	if (rc == 0)
+		rc = ckpt_cuda_open(ordinal, &s->cuda, &s->err);
+	return rc < 0 ? rc : ckpt_transport_open_user_gpu(s->cuda, &s->collectives, out, &s->err);
+}
+
 static int open_wished(struct ckpt_session *s, struct ckpt_transport **out)
 {
 	const char *name = s->o.transport;
 
 	if (s->o.collectives)
-		return ckpt_transport_open_user(&s->collectives, out, &s->err);
+		return open_collectives(s, out);
 	if (!name && s->world.size == 1)
 		name = "self";
 	if (!name || !strcmp(name, "nccl"))

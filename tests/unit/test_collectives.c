@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include "../doubles/fake_cuda.h"
+#include "gpu_doubles.h"
+
 #include <ckpt/ckpt.h>
 
 #include <pthread.h>
@@ -12,8 +15,15 @@
 
 enum { RANKS = 3, SIZE = 3000000 };
 
+/* A broadcast on the GPU, which is done when its turn in the stream has come. */
+struct gpu_op {
+	uint8_t *bytes;
+	bool there;
+};
+
 struct team {
 	pthread_barrier_t barrier;
+	struct gpu_op ops[64]; /* by number of the call; the double's lock is theirs */
 	void *from;
 	uint64_t greatest[8];
 	pthread_mutex_t lock;
@@ -75,6 +85,46 @@ static int bring(void *ctx, void *buffer, size_t nbytes, uint32_t root, void *st
 	return fails ? 5 : 0;
 }
 
+struct turn {
+	struct gpu_op *op;
+	uint8_t *memory;
+	size_t nbytes;
+	bool is_root;
+};
+
+/* With the double's lock, when all before it in the stream is done. */
+static bool take_turn(void *arg)
+{
+	struct turn *t = arg;
+
+	if (t->is_root) {
+		t->op->bytes = malloc(t->nbytes);
+		memcpy(t->op->bytes, t->memory, t->nbytes);
+		t->op->there = true;
+	} else if (t->op->there) {
+		memcpy(t->memory, t->op->bytes, t->nbytes);
+	}
+	return t->op->there;
+}
+
+static int bring_on_gpu(void *ctx, void *buffer, size_t nbytes, uint32_t root, void *stream)
+{
+	struct rank *r = ctx;
+	struct turn *turn = malloc(sizeof(*turn));
+	fake_cuda_memory_of *memory_of;
+	fake_cuda_poll_into *poll_in;
+
+	*(void **)&memory_of = doubles_function("CKPT_CUDA_LIB", "fake_cuda_memory");
+	*(void **)&poll_in = doubles_function("CKPT_CUDA_LIB", "fake_cuda_poll_in");
+	assert_true(r->calls < COUNT(r->team->ops));
+	*turn = (struct turn){ &r->team->ops[r->calls++],
+			       memory_of((unsigned long long)(uintptr_t)buffer, nbytes), nbytes,
+			       r->number == root };
+	assert_non_null(turn->memory);
+	poll_in(stream, take_turn, turn);
+	return 0;
+}
+
 static int greatest(void *ctx, uint64_t *numbers, size_t count)
 {
 	struct rank *r = ctx;
@@ -104,42 +154,43 @@ static void *run_rank(void *arg)
 	return NULL;
 }
 
-static void start(struct rank *r, struct team *team, uint32_t number)
+static void start(struct rank *r, struct team *team, uint32_t number, bool on_gpu, unsigned flags)
 {
 	r->team = team;
 	r->number = number;
 	r->collectives = (struct ckpt_collectives){ .size = sizeof(r->collectives),
 						    .rank = number,
 						    .world_size = RANKS,
-						    .broadcast = bring,
+						    .broadcast = on_gpu ? bring_on_gpu : bring,
+						    .on_gpu = on_gpu,
 						    .allreduce_max = greatest,
 						    .ctx = r };
 	r->options = (struct ckpt_broadcast_options)CKPT_BROADCAST_OPTIONS_INIT;
 	r->options.local_rank = number;
 	r->options.chunk = 1 << 20;
-	r->options.flags = CKPT_BROADCAST_NO_SYNC;
+	r->options.gpu = 0;
+	r->options.flags = CKPT_BROADCAST_NO_SYNC | flags;
 	r->options.collectives = &r->collectives;
 	r->report = (struct ckpt_broadcast_report)CKPT_BROADCAST_REPORT_INIT;
 	assert_int_equal(pthread_create(&r->thread, NULL, run_rank, r), 0);
 }
 
-static void broadcast(void)
+static void broadcast(bool on_gpu, unsigned flags)
 {
 	struct team team = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 	pthread_barrier_init(&team.barrier, NULL, RANKS);
 	for (uint32_t i = 0; i < RANKS; i++)
-		start(&ranks[i], &team, i);
+		start(&ranks[i], &team, i, on_gpu, flags);
 	for (uint32_t i = 0; i < RANKS; i++)
 		pthread_join(ranks[i].thread, NULL);
 	pthread_barrier_destroy(&team.barrier);
+	for (unsigned i = 0; i < COUNT(team.ops); i++)
+		free(team.ops[i].bytes);
 }
 
-static void every_rank_gets_the_file(void **state)
+static void assert_files(void)
 {
-	(void)state;
-	memset(ranks, 0, sizeof(ranks));
-	broadcast();
 	for (uint32_t i = 0; i < RANKS; i++) {
 		char name[16], *path;
 		struct ckpt_buf found;
@@ -158,13 +209,55 @@ static void every_rank_gets_the_file(void **state)
 	}
 }
 
+static void every_rank_gets_the_file(void **state)
+{
+	(void)state;
+	memset(ranks, 0, sizeof(ranks));
+	broadcast(false, 0);
+	assert_files();
+}
+
+static void from_gpu_to_gpu_into_files(void **state)
+{
+	(void)state;
+	memset(ranks, 0, sizeof(ranks));
+	doubles_use("fake_cuda.so", NULL);
+	broadcast(true, 0);
+	assert_files();
+	assert_int_equal(doubles_cuda_live(), 0);
+}
+
+static void from_gpu_to_gpu_and_there_they_stay(void **state)
+{
+	(void)state;
+	doubles_use("fake_cuda.so", NULL);
+	for (unsigned verify = 0; verify < 2; verify++) {
+		memset(ranks, 0, sizeof(ranks));
+		broadcast(true, CKPT_BROADCAST_TO_GPU | (verify ? 0 : CKPT_BROADCAST_NO_VERIFY));
+		for (uint32_t i = 0; i < RANKS; i++) {
+			struct ckpt_gpu_file file = CKPT_GPU_FILE_INIT;
+			uint8_t *found = malloc(SIZE);
+
+			assert_int_equal(ranks[i].rc, 0);
+			ckpt_gpu_file_get(ranks[i].report.gpu, 0, &file);
+			assert_int_equal(ckpt_gpu_read(ranks[i].report.gpu, file.address, found,
+						       SIZE, &ranks[i].err),
+					 0);
+			assert_memory_equal(found, data, SIZE);
+			free(found);
+			ckpt_gpu_release(ranks[i].report.gpu);
+		}
+		assert_int_equal(doubles_cuda_live(), 0);
+	}
+}
+
 static void a_call_that_fails_everywhere_leaves_nothing(void **state)
 {
 	(void)state;
 	memset(ranks, 0, sizeof(ranks));
 	for (uint32_t i = 0; i < RANKS; i++)
 		ranks[i].fails_at = 4;
-	broadcast();
+	broadcast(false, 0);
 	for (uint32_t i = 0; i < RANKS; i++) {
 		assert_int_equal(ranks[i].rc, CKPT_E_PEER);
 		assert_int_equal(ranks[i].report.code, CKPT_BROADCAST_LOST);
@@ -198,6 +291,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_rank_gets_the_file, setup, teardown),
+		cmocka_unit_test_setup_teardown(from_gpu_to_gpu_into_files, setup, teardown),
+		cmocka_unit_test_setup_teardown(from_gpu_to_gpu_and_there_they_stay, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_call_that_fails_everywhere_leaves_nothing, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(what_is_missing_is_said, setup, teardown),
