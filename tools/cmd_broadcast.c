@@ -20,7 +20,7 @@ static const struct opt opts[] = {
 	OPT_STR("target", 0, &target, "WHAT",
 		"file; or without DST: gpu (of every rank) or null, to measure"),
 	OPT_STR("gpu", 0, &gpu, "N", "the number of this rank's GPU; default: by the local rank"),
-	OPT_STR("chunk", 0, &chunk, "SIZE", "carried at a time; default: 4M"),
+	OPT_STR("chunk", 0, &chunk, "SIZE", "carried at a time; default: 4M, from GPU to GPU 64M"),
 	OPT_STR("depth", 0, &depth, "N", "chunks in memory on every rank; default: 4"),
 	OPT_STR("io-threads", 0, &threads, "N", "that read and write, on every rank; default: 4"),
 	OPT_STR("launcher", 0, &launcher, "NAME",

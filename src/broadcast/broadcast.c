@@ -32,6 +32,7 @@
 enum {
 	CHUNK = 4
 		<< 20, /* stays in a cache between processes of a node; longer ones were slower over MPI */
+	GPU_CHUNK = 64 << 20, /* the start of a broadcast on the GPU costs as much as some MB */
 	LEAST_CHUNK = 1 << 20,
 	MOST_CHUNK = 1 << 30,
 	DEPTH = 4,
@@ -387,6 +388,8 @@ static int give_names(struct ckpt_session *s)
 
 static int run(struct ckpt_session *s)
 {
+	if (s->standard_chunk && s->agreement.transport->ops->is_on_gpu)
+		s->o.chunk = GPU_CHUNK;
 	if (compare_wishes(s) || share_manifest(s))
 		return s->code;
 	if (s->o.chunk >
@@ -417,6 +420,7 @@ static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_opti
 	rc = ckpt_sized_take(o, sizeof(*o), given, &s->err);
 	if (rc < 0)
 		return rc;
+	s->standard_chunk = !o->chunk;
 	o->chunk = or_else(o->chunk, CHUNK);
 	o->depth = (uint32_t)or_else(o->depth, DEPTH);
 	o->threads = (uint32_t)or_else(o->threads, THREADS);

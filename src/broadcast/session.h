@@ -30,6 +30,7 @@ struct ckpt_session {
 	struct ckpt_ring *ring;
 	char **paths;	/* owned: of the sources' files */
 	uint32_t *crcs; /* owned: by file */
+	bool standard_chunk; /* none was asked for */
 	bool reused;
 	bool named; /* names were given: it cannot be stopped any more */
 	int code;   /* enum ckpt_broadcast_code: what was agreed upon last */
