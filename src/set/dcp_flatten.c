@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "model/state_dict.h"
 #include "model/walk.h"
+#include "tensor/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -151,7 +152,11 @@ static int note_tensor(struct flattener *f, struct ckpt_dcp_out_entry *e)
 			  "which such a directory cannot hold");
 		return fail_here(f, CKPT_E_UNSUPPORTED);
 	}
-	return 0;
+	if (rc == 0)
+		return 0;
+	rc = ckpt_shape_check(e->tensor.shape, e->tensor.ndim, ckpt_dtype_size(e->tensor.dtype),
+			      f->err);
+	return rc < 0 ? fail_here(f, rc) : 0;
 }
 
 static int keep_path(struct flattener *f, const struct ckpt_dcp_step *last,

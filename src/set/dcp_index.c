@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "set/dcp_values.h"
+#include "tensor/shape.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -109,19 +110,6 @@ static int read_chunk(struct reader *r, const struct ckpt_dcp_entry *e,
 	return 0;
 }
 
-static int check_volume(struct reader *r, const struct ckpt_dcp_entry *e)
-{
-	uint64_t n = ckpt_dtype_size(e->dtype);
-
-	for (uint32_t i = 0; i < e->ndim; i++)
-		if (!e->shape[i])
-			return 0;
-	for (uint32_t i = 0; i < e->ndim; i++)
-		if (__builtin_mul_overflow(n, e->shape[i], &n) || n > INT64_MAX)
-			return ckpt_fail(r->err, CKPT_E_FORMAT, "more bytes than any file holds");
-	return 0;
-}
-
 static int read_tensor(struct reader *r, struct ckpt_dcp_entry *e, const struct ckpt_value *state)
 {
 	const struct ckpt_value *chunks = ckpt_dcp_field(state, "chunks");
@@ -132,7 +120,7 @@ static int read_tensor(struct reader *r, struct ckpt_dcp_entry *e, const struct 
 		rc = ckpt_dcp_dims(ckpt_dcp_field(state, "size"), "size", r->index->arena,
 				   &e->shape, &e->ndim, r->err);
 	if (rc == 0)
-		rc = check_volume(r, e);
+		rc = ckpt_shape_check(e->shape, e->ndim, ckpt_dtype_size(e->dtype), r->err);
 	if (rc < 0)
 		return rc;
 	if (!chunks || (chunks->kind != CKPT_LIST && chunks->kind != CKPT_TUPLE))

@@ -3,6 +3,7 @@
 
 #include "model/plain_values.h"
 #include "model/state_dict.h"
+#include "tensor/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -181,18 +182,6 @@ int ckpt_joined_add_extents(struct ckpt_joined *j, uint32_t file, const struct c
 
 /* ---- the whole ---- */
 
-/* Without a byte in it a tensor has strides all the same. */
-static int check_volume(const uint64_t *shape, uint32_t ndim, enum ckpt_dtype dtype,
-			struct ckpt_error *err)
-{
-	uint64_t n = ckpt_dtype_size(dtype);
-
-	for (uint32_t i = 0; i < ndim; i++)
-		if (__builtin_mul_overflow(n, shape[i] ? shape[i] : 1, &n) || n > INT64_MAX)
-			return ckpt_fail(err, CKPT_E_FORMAT, "more bytes than any file holds");
-	return 0;
-}
-
 int ckpt_joined_bytes(const struct ckpt_joined *j, const uint64_t *shape, enum ckpt_dtype dtype,
 		      struct ckpt_recipe *out, struct ckpt_error *err)
 {
@@ -205,7 +194,7 @@ int ckpt_joined_bytes(const struct ckpt_joined *j, const uint64_t *shape, enum c
 					      .ndim = j->ndim,
 					      .shape = shape,
 					      .chunk_count = j->count };
-	int rc = check_volume(shape, j->ndim, dtype, err);
+	int rc = ckpt_shape_check(shape, j->ndim, ckpt_dtype_size(dtype), err);
 
 	if (rc == 0)
 		rc = ckpt_dcp_check_cover(&index, &whole, err);

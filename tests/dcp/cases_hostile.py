@@ -6,7 +6,7 @@ import random
 import shutil
 import struct
 
-from dcp_build import (Call, Dialect, Directory, Global, Object, archive, chunked, numbered, pickled, rebuilt, records_of,
+from dcp_build import (Call, Dialect, Directory, Global, Object, Tensor, archive, chunked, numbered, pickled, rebuilt, records_of,
                        value_item)
 from harness import MESSAGE, case, require, run
 
@@ -186,6 +186,9 @@ def shapes(t):
         t.refuses_merge(label, directory.path)
         t.survives(label + ", ls", "ls", directory.path)
         t.survives(label + ", reshard", "reshard", directory.path, t.path(), "--ranks", "2")
+    for shape, text in (((0, 1 << 61, 4), "too large for torch"), ((1 << 32, 1 << 32, 0), "more bytes than any file")):
+        directory = Directory(t.path()).tensor("m.w", Tensor("float32", shape, b""), []).value("n", 5).write()
+        t.refuses_merge("no items, strides of %s" % (shape,), directory.path, "'m.w'", text)
     directory = small(t.path())
     directory.entries["m.w"] = ("float99", (4, 3), chunked((4, 3), 2))
     directory.write()

@@ -3,9 +3,10 @@
 
 import os
 import zipfile
+from types import SimpleNamespace
 
 import dcp_read
-from dcp_build import Dialect, Directory, archive, chunked, numbered, pickled, rebuilt, records_of
+from dcp_build import Dialect, Directory, Tensor, archive, chunked, numbered, pickled, rebuilt, records_of
 from harness import case, difference, require, run
 
 SMALL = 65536     # bytes
@@ -236,6 +237,23 @@ def what_cannot_be_split(t):
     with open(full + "/x", "w") as out:
         out.write("mine")
     t.refuses("a folder with something in it", "split", source, full, "--ranks", "2")
+
+
+@case(6, 27)
+def large_and_empty(t):
+    """Tensors without elements, and repeated ones: what torch.empty() can make, no more."""
+    source, scalar = t.path("source.pt"), numbered("float32", (1,))
+    for shape in (((1 << 63) - 1, 0, 2), (0, 1, (1 << 63) - 1), (0, 1 << 31, (1 << 32) - 1), (1 << 31, (1 << 33) - 1, 0)):
+        tensor, target = Tensor("float32", shape, b""), t.path()
+        file_of(source, {"e": rebuilt(tensor)}, [tensor])
+        t.check("split %s" % (shape,), did, "split", source, target, "--ranks", "2")
+        t.merges("merge %s" % (shape,), target, {"e": tensor})
+    for shape, text in (((0, 1 << 61, 4), "too large for torch"), ((0, 1 << 31, 1 << 32), "too large for torch"),
+                        ((1 << 32, 1 << 32, 0), "more bytes than any file"), ((1 << 61,), "more bytes than any file"),
+                        ((1 << 32, 1 << 32), "more bytes than any file")):
+        repeated = SimpleNamespace(dtype="float32", shape=shape)
+        file_of(source, {"a": {"e": rebuilt(repeated, strides=(0,) * len(shape), count=1)}}, [scalar])
+        t.refuses("split %s" % (shape,), "split", source, t.path(), "--ranks", "2", names=["'a.e'", text])
 
 
 @case(17, 23)
