@@ -7,13 +7,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct mesh {
-	const struct ckpt_model *model;
-	uint64_t shape[CKPT_MESH_MOST_DIMS], stride[CKPT_MESH_MOST_DIMS];
+/* A step takes some nanoseconds: what is too much is found within a tenth of a second and some per MB. */
+enum { STEPS_PER_BYTE = 16, MEMORY_PER_BYTE = 64 };
+static const uint64_t STEPS_BASE = 16 << 20, MEMORY_BASE = 1 << 20;
+
+/* What is kept of a mesh: where one rank is in it. */
+struct seat {
+	uint64_t shape[CKPT_MESH_MOST_DIMS], at[CKPT_MESH_MOST_DIMS];
 	uint32_t ndim;
-	uint64_t at[CKPT_MESH_MOST_DIMS]; /* coordinates of the rank */
+	bool has; /* the rank is part of the mesh */
+};
+
+struct mesh {
+	struct ckpt_meshes *meshes;
+	const struct ckpt_model *model;
+	struct seat seat;
+	uint64_t stride[CKPT_MESH_MOST_DIMS];
 	struct ckpt_error *err;
 };
+
+/* What a mesh and a rank are looked up by. */
+struct key {
+	uint64_t mesh, rank; /* MESH: its address */
+};
+
+int ckpt_meshes_init(struct ckpt_meshes *meshes, uint64_t nbytes, struct ckpt_error *err)
+{
+	*meshes = (struct ckpt_meshes){
+		.arena = ckpt_arena_new(MEMORY_BASE + MEMORY_PER_BYTE * nbytes),
+		.left = STEPS_BASE + STEPS_PER_BYTE * nbytes,
+	};
+	return meshes->arena ? 0 : ckpt_fail_nomem(err);
+}
+
+void ckpt_meshes_clear(struct ckpt_meshes *meshes)
+{
+	ckpt_arena_free(meshes->arena);
+	ckpt_strmap_clear(&meshes->read);
+}
 
 static const struct ckpt_value *now(const struct mesh *m, const struct ckpt_value *v)
 {
@@ -41,15 +72,27 @@ static int fail(const struct mesh *m, const char *what)
 	return ckpt_fail(m->err, CKPT_E_FORMAT, "its mesh of ranks cannot be read: %s", what);
 }
 
+static int spend(const struct mesh *m, uint64_t steps)
+{
+	if (steps > m->meshes->left)
+		return ckpt_fail(m->err, CKPT_E_LIMIT,
+				 "more meshes of ranks, or larger ones, than files of this size "
+				 "may have");
+	m->meshes->left -= steps;
+	return 0;
+}
+
 /* ---- the mesh ---- */
 
 static bool add_dim(struct mesh *m, uint64_t shape, uint64_t stride)
 {
-	if (m->ndim == CKPT_MESH_MOST_DIMS || !shape || shape > CKPT_MESH_MOST_RANKS ||
+	struct seat *seat = &m->seat;
+
+	if (seat->ndim == CKPT_MESH_MOST_DIMS || !shape || shape > CKPT_MESH_MOST_RANKS ||
 	    stride > CKPT_MESH_MOST_RANKS)
 		return false;
-	m->shape[m->ndim] = shape;
-	m->stride[m->ndim++] = stride;
+	seat->shape[seat->ndim] = shape;
+	m->stride[seat->ndim++] = stride;
 	return true;
 }
 
@@ -100,12 +143,12 @@ static bool read_shape(struct mesh *m, const struct ckpt_tensor *ranks)
 
 	if (ranks->kind != CKPT_KIND_STRIDED || ranks->ndim > CKPT_MESH_MOST_DIMS)
 		return false;
-	m->ndim = ranks->ndim;
+	m->seat.ndim = ranks->ndim;
 	for (uint32_t i = ranks->ndim; i-- > 0;) {
 		if (!ranks->shape[i] || ranks->shape[i] > CKPT_MESH_MOST_RANKS ||
 		    step > CKPT_MESH_MOST_RANKS)
 			return false;
-		m->shape[i] = ranks->shape[i];
+		m->seat.shape[i] = ranks->shape[i];
 		m->stride[i] = step;
 		step *= ranks->shape[i];
 	}
@@ -125,7 +168,9 @@ static int place_in_bytes(const struct mesh *m, const struct ckpt_tensor *ranks,
 
 	if (!s || (size != 4 && size != 8) || s->nbytes > (uint64_t)CKPT_MESH_MOST_RANKS * 8)
 		return fail(m, "the ranks are no integers");
-	rc = ckpt_model_storage_bytes(m->model, s, &bytes, m->err);
+	rc = spend(m, s->nbytes / size);
+	if (rc == 0)
+		rc = ckpt_model_storage_bytes(m->model, s, &bytes, m->err);
 	if (rc == 0)
 		rc = ckpt_recipe_stream(&bytes, &stream, m->err);
 	if (rc < 0)
@@ -153,40 +198,47 @@ static int place_in_bytes(const struct mesh *m, const struct ckpt_tensor *ranks,
 static int find_place(const struct mesh *m, const struct ckpt_value *list,
 		      const struct ckpt_tensor *ranks, uint64_t rank, uint64_t *place)
 {
+	int rc;
+
 	*place = UINT64_MAX;
 	if (!is_sequence(list))
 		return place_in_bytes(m, ranks, rank, place);
-	for (uint32_t i = 0; i < list->u.seq.count && *place == UINT64_MAX; i++) {
+	rc = spend(m, list->u.seq.count);
+	for (uint32_t i = 0; rc == 0 && i < list->u.seq.count && *place == UINT64_MAX; i++) {
 		const struct ckpt_value *v = now(m, list->u.seq.items[i]);
 
 		if (v->kind == CKPT_INT && v->u.integer == (int64_t)rank)
 			*place = i;
 	}
-	return 0;
+	return rc;
 }
 
 /* The coordinates that give PLACE; several may where a mesh is a part of another: then none. */
-static bool find_coordinates(struct mesh *m, uint64_t place)
+static int find_coordinates(struct mesh *m, uint64_t place)
 {
+	struct seat *seat = &m->seat;
 	uint64_t count = 1;
+	int rc = 0;
 
-	for (uint32_t i = 0; i < m->ndim; i++)
-		count *= m->shape[i];
-	for (uint64_t n = 0; n < count && count <= CKPT_MESH_MOST_RANKS; n++) {
+	for (uint32_t i = 0; i < seat->ndim && count <= CKPT_MESH_MOST_RANKS; i++)
+		count *= seat->shape[i];
+	if (count > CKPT_MESH_MOST_RANKS)
+		return 0;
+	for (uint64_t n = 0; rc == 0 && n < count && !seat->has; n++) {
 		uint64_t rest = n, flat = 0;
 
-		for (uint32_t i = m->ndim; i-- > 0;) {
-			m->at[i] = rest % m->shape[i];
-			rest /= m->shape[i];
-			flat += m->at[i] * m->stride[i];
+		for (uint32_t i = seat->ndim; i-- > 0;) {
+			seat->at[i] = rest % seat->shape[i];
+			rest /= seat->shape[i];
+			flat += seat->at[i] * m->stride[i];
 		}
-		if (flat == place)
-			return true;
+		seat->has = flat == place;
+		rc = spend(m, seat->ndim + (uint64_t)1);
 	}
-	return false;
+	return rc;
 }
 
-static int read_mesh(struct mesh *m, const struct ckpt_value *mesh, uint64_t rank, bool *has)
+static int read_mesh(struct mesh *m, const struct ckpt_value *mesh, uint64_t rank)
 {
 	const struct ckpt_value *layout = attribute(m, mesh, "_layout"),
 				*tensor = attribute(m, mesh, layout ? "_rank_map" : "mesh"),
@@ -198,7 +250,6 @@ static int read_mesh(struct mesh *m, const struct ckpt_value *mesh, uint64_t ran
 	uint64_t place = UINT64_MAX;
 	int rc = arena ? 0 : ckpt_fail_nomem(m->err);
 
-	*has = false;
 	if (rc == 0 && !tensor)
 		rc = fail(m, "it has no ranks");
 	if (rc == 0)
@@ -208,9 +259,42 @@ static int read_mesh(struct mesh *m, const struct ckpt_value *mesh, uint64_t ran
 	if (rc >= 0)
 		rc = find_place(m, list, &ranks, rank, &place);
 	if (rc == 0 && place != UINT64_MAX)
-		*has = find_coordinates(m, place);
+		rc = find_coordinates(m, place);
 	ckpt_arena_free(arena);
 	return rc;
+}
+
+static int keep_seat(struct mesh *m, const struct key *key)
+{
+	struct {
+		struct key key;
+		struct seat seat;
+	} *kept = ckpt_arena_alloc(m->meshes->arena, sizeof(*kept));
+	bool there;
+
+	if (!kept)
+		return ckpt_arena_fail(m->meshes->arena, m->err);
+	kept->key = *key;
+	kept->seat = m->seat;
+	return ckpt_strmap_insert(&m->meshes->read, (char *)&kept->key, sizeof(kept->key),
+				  (uintptr_t)&kept->seat, &there)
+		       ? 0
+		       : ckpt_fail_nomem(m->err);
+}
+
+/* Each mesh is read once for a rank. */
+static int find_seat(struct mesh *m, const struct ckpt_value *mesh, uint64_t rank)
+{
+	const struct key key = { (uintptr_t)mesh, rank };
+	uint64_t *slot = ckpt_strmap_find(&m->meshes->read, (const char *)&key, sizeof(key));
+	int rc;
+
+	if (slot) {
+		m->seat = *(const struct seat *)(uintptr_t)*slot;
+		return 0;
+	}
+	rc = read_mesh(m, mesh, rank);
+	return rc < 0 ? rc : keep_seat(m, &key);
 }
 
 /* ---- placements ---- */
@@ -239,27 +323,29 @@ static int place(const struct mesh *m, const struct ckpt_value *value, uint32_t 
 	if (!dim || dim->kind != CKPT_INT || dim->u.integer < 0)
 		return fail(m, "a shard of no dimension");
 	placement.dim = (uint64_t)dim->u.integer;
-	return ckpt_extents_place(out, ndim, &placement, m->shape[mesh_dim], m->at[mesh_dim],
-				  m->err);
+	return ckpt_extents_place(out, ndim, &placement, m->seat.shape[mesh_dim],
+				  m->seat.at[mesh_dim], m->err);
 }
 
-int ckpt_mesh_extents(const struct ckpt_model *model, const struct ckpt_value *spec, uint64_t rank,
-		      const uint64_t *shape, uint32_t ndim, struct ckpt_mesh_extent *out, bool *has,
+int ckpt_mesh_extents(struct ckpt_meshes *meshes, const struct ckpt_model *model,
+		      const struct ckpt_value *spec, uint64_t rank, const uint64_t *shape,
+		      uint32_t ndim, struct ckpt_mesh_extent *out, bool *has,
 		      struct ckpt_error *err)
 {
-	struct mesh m = { .model = model, .err = err };
+	struct mesh m = { .meshes = meshes, .model = model, .err = err };
 	const struct ckpt_value *placements;
 	int rc;
 
 	spec = now(&m, spec);
 	placements = attribute(&m, spec, "placements");
-	rc = read_mesh(&m, attribute(&m, spec, "mesh"), rank, has);
+	rc = find_seat(&m, attribute(&m, spec, "mesh"), rank);
+	*has = rc == 0 && m.seat.has;
 	if (rc < 0 || !*has)
 		return rc;
-	if (!is_sequence(placements) || placements->u.seq.count != m.ndim)
+	if (!is_sequence(placements) || placements->u.seq.count != m.seat.ndim)
 		return fail(&m, "not one placement per dimension");
 	ckpt_extents_init(out, shape, ndim);
-	for (uint32_t i = 0; rc == 0 && i < m.ndim; i++)
+	for (uint32_t i = 0; rc == 0 && i < m.seat.ndim; i++)
 		rc = place(&m, now(&m, placements->u.seq.items[i]), i, ndim, out);
 	return rc;
 }

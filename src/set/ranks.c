@@ -71,6 +71,7 @@ struct joiner {
 	const struct ckpt_model *first;
 	struct ckpt_model *to;
 	struct ckpt_strmap *names; /* by rank: names of tensors to their numbers */
+	struct ckpt_meshes meshes;
 	struct ckpt_error *err;
 };
 
@@ -130,7 +131,8 @@ static int add_dtensor(struct joiner *j, struct ckpt_joined *joined, uint32_t ra
 	if (rc == 0 && !spec)
 		rc = ckpt_fail(j->err, CKPT_E_FORMAT, "does not say how it is spread");
 	if (rc == 0)
-		rc = ckpt_mesh_extents(m, spec, rank, t->shape, t->ndim, extents, &has, j->err);
+		rc = ckpt_mesh_extents(&j->meshes, m, spec, rank, t->shape, t->ndim, extents, &has,
+				       j->err);
 	if (rc == 0 && has)
 		rc = ckpt_joined_local(m, t->local, j->to->arena, &local, &bytes, j->err);
 	if (rc == 0 && has)
@@ -311,8 +313,13 @@ static int join_all(struct joiner *j)
 {
 	const struct ckpt_model *first = j->held->models[0];
 	int rc = ckpt_model_derive(first, &j->to, j->err);
+	uint64_t nbytes = 0;
 
+	for (uint32_t r = 0; r < j->held->count; r++)
+		nbytes += j->held->models[r]->doc->pickle_len;
 	j->first = first;
+	if (rc == 0)
+		rc = ckpt_meshes_init(&j->meshes, nbytes, j->err);
 	if (rc == 0)
 		rc = ckpt_model_own_storages(j->to, j->err);
 	for (uint32_t i = 0; rc == 0 && i < first->tensor_count; i++) {
@@ -428,6 +435,7 @@ int ckpt_ranks_open(const char *path, const struct ckpt_listing *listing, const 
 	for (uint32_t r = 0; j.names && r < j.held->count; r++)
 		ckpt_strmap_clear(&j.names[r]);
 	free(j.names);
+	ckpt_meshes_clear(&j.meshes);
 	if (rc < 0) {
 		ckpt_close(j.to);
 		free_held(j.held);

@@ -150,8 +150,13 @@ int ckpt_tc_join(struct ckpt_tc *tc, struct ckpt_tc_tree *tree, const uint32_t *
 				    .group = calloc(tc->index.world_size, sizeof(*j.group)),
 				    .left = LISTED_BASE + LISTED_PER_BYTE * index_size,
 				    .err = err };
-	int rc = j.group ? join_all(&j) : ckpt_fail_nomem(err);
+	int rc = j.group ? 0 : ckpt_fail_nomem(err);
 
+	if (rc == 0)
+		rc = ckpt_meshes_init(&j.meshes, index_size + tree->to->doc->pickle_len, err);
+	if (rc == 0)
+		rc = join_all(&j);
+	ckpt_meshes_clear(&j.meshes);
 	ckpt_tc_spreads_clear(&j.spreads);
 	ckpt_strmap_clear(&j.ties);
 	ckpt_buf_clear(&j.key);

@@ -2,6 +2,7 @@
 #ifndef CKPT_SET_TC_JOIN_H
 #define CKPT_SET_TC_JOIN_H
 
+#include "set/mesh.h"
 #include "set/tc.h"
 #include "set/tc_spread.h"
 
@@ -13,7 +14,8 @@ struct ckpt_tc_joiner {
 	struct ckpt_tc *tc;
 	struct ckpt_tc_tree *tree;
 	const uint32_t *roots;
-	struct ckpt_tc_spreads spreads;
+	struct ckpt_tc_spreads spreads; /* what the metadata say of meshes, and: */
+	struct ckpt_meshes meshes;	/* what DTensors say themselves */
 	uint32_t *group; /* malloc: by rank, that of the tensor at hand plus 1; 0: in none */
 	uint64_t left;	 /* groups and boxes that may be read: tensors can share their lists */
 	struct ckpt_strmap ties; /* what a tensor was joined of, to its storage */

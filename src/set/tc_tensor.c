@@ -397,8 +397,8 @@ static int add_own_part(struct ckpt_tc_joiner *j, const struct ckpt_tc_part *par
 	if (t.ndim != first->ndim || t.dtype != first->dtype ||
 	    (t.ndim && memcmp(t.shape, first->shape, t.ndim * sizeof(*t.shape)) != 0))
 		return ckpt_fail(j->err, CKPT_E_FORMAT, "is of another shape or dtype");
-	rc = ckpt_mesh_extents(to, spec, rank_of(j, part->file), t.shape, t.ndim, extents, &has,
-			       j->err);
+	rc = ckpt_mesh_extents(&j->meshes, to, spec, rank_of(j, part->file), t.shape, t.ndim,
+			       extents, &has, j->err);
 	if (rc < 0 || !has)
 		return rc;
 	rc = ckpt_joined_local(to, t.local, to->arena, &local, &bytes, j->err);

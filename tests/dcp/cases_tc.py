@@ -154,6 +154,38 @@ def tc_meshes_without_ranks(t):
         t.refuses_merge(label, checkpoint.path, "'model.w'", text)
 
 
+def saying_much(checkpoint, specs):
+    """As saying(), but a tensor for each of SPECS, which all ranks have."""
+    checkpoint.places["model"] = {}
+    for rank in range(2):
+        local = local_of(T, LINE, [S(0)], rank)
+        checkpoint.value("model", {"w%d" % number: dtensor(local, T, one) for number, one in enumerate(specs)}, [rank])
+    return checkpoint
+
+
+@case(42, 6)
+def tc_large_meshes(t):
+    """To find rank 1 takes 2^19 steps; a short file can ask for them many times."""
+    layout, ranks = mesh_layout(shape=(2, 1 << 19), stride=(1, 0)), numbered_ranks((2,))
+    shared = [spec(device_mesh(ranks, layout, (0, 1)), S(0), R)] * 100
+    apart = [spec(device_mesh(ranks, layout, (0, 1)), S(0), R) for _ in range(100)]
+    long = numbered_ranks((1 << 17,))
+    lists = [spec(device_mesh(long, mesh_layout(shape=(2,), stride=(1,))), S(0)) for _ in range(100)]
+    for label, specs, merges in (("one mesh", shared, True), ("many meshes", apart, False),
+                                 ("one list of ranks", lists[:1] * 100, True), ("many lists", lists, False)):
+        checkpoint = saying_much(Checkpoint(t.path(), 2), specs).write()
+        loose = t.path()
+        os.mkdir(loose)
+        for rank in range(2):
+            shutil.copy(checkpoint.path + "/model_%d.pt" % rank, loose + "/model_world_size_2_rank_%d.pt" % rank)
+        whole = {"w%d" % number: T for number in range(len(specs))}
+        for directory, wanted in ((checkpoint.path, {"model": whole}), (loose, whole)):
+            if merges:
+                t.merges(label, directory, wanted)
+            else:
+                t.refuses_merge(label, directory, "w", "more meshes of ranks")
+
+
 # ---- values ----
 
 @case(42)
