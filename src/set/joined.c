@@ -58,7 +58,8 @@ const struct ckpt_value *ckpt_joined_spec(const struct ckpt_model *m, const stru
 	state = ckpt_model_now(m, args->u.seq.items[3]);
 	if (state->kind == CKPT_DICT)
 		return ckpt_attribute_find(m, state, "_spec");
-	for (uint32_t i = 0; state->kind == CKPT_TUPLE && !found && i < state->u.seq.count; i++) {
+	for (uint32_t i = 0; state->kind == CKPT_TUPLE && !found && i < 2 && i < state->u.seq.count;
+	     i++) {
 		const struct ckpt_value *half = ckpt_model_now(m, state->u.seq.items[i]);
 
 		if (half->kind == CKPT_DICT)

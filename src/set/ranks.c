@@ -153,7 +153,8 @@ static const struct ckpt_value *field_of(const struct ckpt_model *m,
 	state = ckpt_model_now(m, object->u.call->state);
 	if (state->kind == CKPT_DICT)
 		return ckpt_attribute_find(m, state, name);
-	for (uint32_t i = 0; state->kind == CKPT_TUPLE && !found && i < state->u.seq.count; i++) {
+	for (uint32_t i = 0; state->kind == CKPT_TUPLE && !found && i < 2 && i < state->u.seq.count;
+	     i++) {
 		const struct ckpt_value *half = ckpt_model_now(m, state->u.seq.items[i]);
 
 		if (half->kind == CKPT_DICT)

@@ -186,6 +186,20 @@ def tc_large_meshes(t):
                 t.refuses_merge(label, directory, "w", "more meshes of ranks")
 
 
+@case(42, 6)
+def tc_states_of_three(t):
+    """The state of an object is its dict, or a pair; what stands behind that is not looked at."""
+    one = dtensor(T, T, spec(device_mesh(numbered_ranks((1,))), R))
+    state = one.arguments[3][1]
+    for label, parts in (("a dict", state), ("a pair", (state, None)), ("three", (None, {"_local_tensor": T}, state))):
+        changed = Checkpoint(t.path(), 1).value("model", {"w": Call(one.function, *one.arguments[:3], parts)})
+        changed.places["model"] = {}
+        if label == "three":
+            t.refuses_merge(label, changed.write().path, "'model.w'", "does not say how it is spread")
+        else:
+            t.merges(label, changed.write().path, {"model": {"w": T}})
+
+
 # ---- values ----
 
 @case(42)
