@@ -147,6 +147,7 @@ one_rank_all() {
 	local why chunk threads
 	if why=$(no_gpu); then
 		skip "1 rank, GPU only (--target null)" "$why"
+		skip "1 rank, to stay there (--target gpu)" "$why"
 		skip "1 rank, to $shm" "$why"
 		return
 	fi
@@ -157,6 +158,12 @@ one_rank_all() {
 			--chunk "$chunk" --io-threads "$threads" --target null "$source"
 	done; done
 	judge "1 rank, GPU only: best" 20
+	best=0
+	[ "$transport" != nccl ] || for chunk in 16M 64M; do for threads in 4 8; do
+		one_rank "1 rank, to stay there, chunk $chunk, io-threads $threads" 20 \
+			--chunk "$chunk" --io-threads "$threads" --target gpu "$source"
+	done; done
+	judge "1 rank, to stay there: best" 20
 	best=0
 	for chunk in 16M 64M 256M; do for threads in 1 4 8; do
 		one_rank "1 rank, to $shm, chunk $chunk, io-threads $threads" 10 \
