@@ -472,12 +472,21 @@ static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *re
 static void clear(struct ckpt_session *s)
 {
 	struct ckpt_transport *t = s->agreement.transport;
+	struct ckpt_watchdog *watchdog = NULL;
+	char what[40];
+	bool hangs;
 
+	if (t) {
+		snprintf(what, sizeof(what), "the end of %s", t->ops->name);
+		watchdog = ckpt_session_watch(s, s->code, what);
+	}
 	if (t && s->agreement.broken)
 		t->ops->abort(t);
+	hangs = t && t->hangs;
 	ckpt_ring_free(s->ring);
 	ckpt_landing_discard(s->landing);
-	ckpt_gpu_copy_free(s->gpu);
+	if (!hangs) /* to free it would be to wait for what hangs */
+		ckpt_gpu_copy_free(s->gpu);
 	ckpt_agreement_close(&s->agreement);
 	for (uint32_t i = 0; s->paths && i < s->manifest.count; i++)
 		free(s->paths[i]);
@@ -485,13 +494,12 @@ static void clear(struct ckpt_session *s)
 	free(s->path);
 	free(s->crcs);
 	ckpt_manifest_clear(&s->manifest);
-	if (t) {
-		struct ckpt_watchdog *watchdog = ckpt_session_watch(s, s->code, "the end of MPI");
-
+	if (t)
 		t->ops->close(t);
-		ckpt_watchdog_stop(watchdog);
-	}
+	if (hangs)
+		s->cuda = NULL;
 	ckpt_session_leave(s);
+	ckpt_watchdog_stop(watchdog);
 }
 
 /* What all ranks were told; a rank's own error is that, too, in its own words. */

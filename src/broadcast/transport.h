@@ -67,6 +67,7 @@ struct ckpt_transport_ops {
 struct ckpt_transport {
 	const struct ckpt_transport_ops *ops;
 	uint32_t rank, size;
+	bool hangs; /* abort() did not help: what was given to it, and its GPU, are to be left alone */
 };
 
 /* One rank: nothing has to be carried. */

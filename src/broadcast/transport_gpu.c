@@ -51,7 +51,6 @@ struct gpu {
 	uint64_t looked_nsec;
 	struct buffer ballot;
 	ckpt_cuda_event counted;
-	bool hangs; /* the carrier may use for ever what it was given */
 };
 
 /* ---- buffers ---- */
@@ -102,7 +101,7 @@ static void release(struct ckpt_transport *t, void *memory)
 	struct gpu *g = (struct gpu *)t;
 	struct buffer **at = find_buffer(g, memory), *b = *at;
 
-	if (g->hangs)
+	if (g->base.hangs)
 		return;
 	*at = b->next;
 	clear_buffer(g, b);
@@ -313,7 +312,7 @@ static void let_go(struct ckpt_transport *t)
 {
 	struct gpu *g = (struct gpu *)t;
 
-	g->hangs = !g->carrier.abort(g->carrier.self);
+	g->base.hangs = !g->carrier.abort(g->carrier.self);
 }
 
 static void clear_tickets(struct gpu *g)
@@ -333,7 +332,7 @@ static void close_gpu(struct ckpt_transport *t)
 {
 	struct gpu *g = (struct gpu *)t;
 
-	if (g->hangs || !g->carrier.close(g->carrier.self))
+	if (g->base.hangs || !g->carrier.close(g->carrier.self))
 		return;
 	while (g->buffers)
 		release(t, g->buffers->memory);
@@ -389,7 +388,7 @@ int ckpt_transport_open_gpu(struct ckpt_cuda *cuda, uint32_t rank, uint32_t size
 		return ckpt_fail_nomem(err);
 	g->ops = (struct ckpt_transport_ops){ carrier->name, true, alloc,  release,  begin,
 					      test,	     vote, let_go, close_gpu };
-	g->base = (struct ckpt_transport){ &g->ops, rank, size };
+	g->base = (struct ckpt_transport){ .ops = &g->ops, .rank = rank, .size = size };
 	g->cuda = cuda;
 	g->carrier = *carrier;
 	g->carrier.self = NULL;

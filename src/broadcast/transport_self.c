@@ -64,6 +64,6 @@ int ckpt_transport_open_self(struct ckpt_transport **out, struct ckpt_error *err
 	*out = calloc(1, sizeof(**out));
 	if (!*out)
 		return ckpt_fail_nomem(err);
-	**out = (struct ckpt_transport){ &ops, 0, 1 };
+	**out = (struct ckpt_transport){ .ops = &ops, .rank = 0, .size = 1 };
 	return 0;
 }

@@ -98,7 +98,9 @@ int ckpt_transport_open_user(const struct ckpt_collectives *collectives,
 	if (!u)
 		return ckpt_fail_nomem(err);
 	u->calls = *collectives;
-	u->base = (struct ckpt_transport){ &ops, u->calls.rank, u->calls.world_size };
+	u->base = (struct ckpt_transport){ .ops = &ops,
+					   .rank = u->calls.rank,
+					   .size = u->calls.world_size };
 	*out = &u->base;
 	return 0;
 }

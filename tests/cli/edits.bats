@@ -113,7 +113,7 @@ hint: --if-present writes OUT unchanged instead, with exit code 0"
 	[ "$status" = 64 ]
 	[[ $stderr = *"profile '9.9': wanted 'same' or a torch version from 1.6 to 2.14" ]]
 	ckpt convert --to safetensors ddp_model.pt out.pt
-	want 64 "ckpt: convert: format 'safetensors' cannot be written, wanted 'torch'
+	want 64 "ckpt: convert: format 'safetensors' cannot be written, wanted 'torch' or 'torch-legacy'
 usage: ckpt convert [OPTIONS] IN OUT
 hint: 'ckpt convert --help' shows the options"
 	ckpt convert --alignment 0 ddp_model.pt out.pt

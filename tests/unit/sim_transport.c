@@ -171,7 +171,7 @@ struct ckpt_transport *sim_open(struct sim *sim, uint32_t rank)
 	struct sim_rank *r = calloc(1, sizeof(*r));
 
 	assert(r && rank < sim->size && sim->size <= SIM_MOST_RANKS);
-	r->base = (struct ckpt_transport){ &ops, rank, sim->size };
+	r->base = (struct ckpt_transport){ .ops = &ops, .rank = rank, .size = sim->size };
 	r->sim = sim;
 	return &r->base;
 }
