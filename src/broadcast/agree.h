@@ -31,6 +31,13 @@ void ckpt_agreement_close(struct ckpt_agreement *agreement);
  */
 int ckpt_agree(struct ckpt_agreement *agreement, int code, const char *text);
 
+/* The same, but AGREEMENT has what all ranks with that code say, or as many as there is room for, and how many more. */
+int ckpt_agree_listing(struct ckpt_agreement *agreement, int code, const char *text);
+
+/* COUNT numbers of each rank in ALL, in the order of ranks; NULL: this rank does not want them. */
+int ckpt_agree_gather(struct ckpt_agreement *agreement, const uint64_t *numbers, size_t count,
+		      uint64_t *all, struct ckpt_error *err);
+
 /* The same number on all ranks? */
 int ckpt_agree_same(struct ckpt_agreement *agreement, uint64_t number, bool *same,
 		    struct ckpt_error *err);

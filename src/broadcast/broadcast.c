@@ -7,6 +7,7 @@
 #include "broadcast/destination.h"
 #include "broadcast/mpi_plugin.h"
 #include "broadcast/ring.h"
+#include "broadcast/room.h"
 #include "broadcast/session.h"
 #include "broadcast/watchdog.h"
 
@@ -49,8 +50,10 @@ static void error_text(const struct ckpt_error *err, char *text, size_t size)
 	snprintf(text, size, "%s%s%s", err->path, *err->path ? ": " : "", err->text);
 }
 
+typedef int vote_fn(struct ckpt_agreement *agreement, int code, const char *text);
+
 /* Bring CODE, and what ERR says, to a vote; what comes of it is the session's code. */
-static int agree(struct ckpt_session *s, int rc, int code)
+static int agree_by(vote_fn *vote, struct ckpt_session *s, int rc, int code)
 {
 	char text[900] = "";
 	int cancelled = s->o.cancel ? *(const atomic_int *)s->o.cancel : 0;
@@ -63,8 +66,13 @@ static int agree(struct ckpt_session *s, int rc, int code)
 	}
 	if (rc < 0)
 		error_text(&s->err, text, sizeof(text));
-	s->code = ckpt_agree(&s->agreement, rc < 0 ? code : 0, text);
+	s->code = vote(&s->agreement, rc < 0 ? code : 0, text);
 	return s->code;
+}
+
+static int agree(struct ckpt_session *s, int rc, int code)
+{
+	return agree_by(ckpt_agree, s, rc, code);
 }
 
 /* ---- the steps ---- */
@@ -165,16 +173,20 @@ static int open_landing(struct ckpt_session *s)
 static int look_at_destination(struct ckpt_session *s)
 {
 	bool reuses = !(s->o.flags & (CKPT_BROADCAST_NEW | CKPT_BROADCAST_REPLACE)), has = false;
-	int rc = 0;
+	int rc = 0, room;
 
 	if (writes(s))
 		rc = ckpt_destination(s->wish, &s->world, s->sources[0], s->source_count, &s->path,
 				      &s->err);
 	if (rc == 0 && s->path && reuses)
 		has = ckpt_staged_is_same(&s->manifest, s->path);
+	room = ckpt_room_check(&s->agreement, &s->manifest, rc == 0 && !has ? s->path : NULL,
+			       ckpt_destination_is_per_rank(s->wish), s->o.depth * s->o.chunk,
+			       rc == 0 ? &s->err : NULL);
+	rc = rc == 0 ? room : rc;
 	if (rc == 0 && s->path && !has)
 		rc = open_landing(s);
-	if (agree(s, rc, CKPT_BROADCAST_DESTINATION))
+	if (agree_by(ckpt_agree_listing, s, rc, CKPT_BROADCAST_DESTINATION))
 		return s->code;
 	if (!(s->o.flags & CKPT_BROADCAST_NO_TARGET))
 		rc = ckpt_agree_all(&s->agreement, has || !writes(s), &s->reused, &s->err);

@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -306,24 +307,24 @@ static void a_rank_that_fails_fails_all(void **state)
 		}
 }
 
-static void a_wrong_byte_is_found(void **state)
+/* A wrong byte in each call of rank VICTIM in turn: how many were found to be damage? */
+static unsigned count_found(uint32_t victim)
 {
 	struct ckpt_broadcast_options o = options_for_tests();
 	const char *const sources[] = { source };
 	unsigned found = 0;
 
-	(void)state;
-	for (unsigned at = 1; at < 30; at++) {
+	for (unsigned at = 1; at < 40; at++) {
 		struct sim sim;
 
 		sim_init(&sim, 3);
-		sim.victim = at % 3;
+		sim.victim = victim;
 		sim.flips_at = at;
 		broadcast(&sim, sources, 1, &o);
 		sim_clear(&sim);
 		if (ranks[0].report.code == CKPT_BROADCAST_DAMAGED) {
 			check_codes(&sim, CKPT_BROADCAST_DAMAGED);
-			assert_int_equal(ranks[0].report.failed_rank, sim.victim);
+			assert_int_equal(ranks[0].report.failed_rank, victim);
 			remove_outputs(0);
 			found++;
 		} else if (ranks[0].report.code == 0) { /* nothing was carried by that call */
@@ -334,8 +335,15 @@ static void a_wrong_byte_is_found(void **state)
 			remove_outputs(0);
 		}
 	}
-	assert_int_equal(
-		found, 7); /* in each of 6 chunks, or in the checksum that they are compared with */
+	return found;
+}
+
+static void a_wrong_byte_is_found(void **state)
+{
+	(void)state;
+	assert_int_equal(count_found(0), 6); /* one for each chunk */
+	assert_int_equal(count_found(1), 7); /* ... and the checksum that they are held against */
+	assert_int_equal(count_found(2), 7);
 }
 
 /* It dies at its first call, its second ...: the others end, and none has half a file. */
@@ -432,6 +440,46 @@ static void no_part_of_a_file_is_ever_left(void **state)
 	print_message("%u broadcasts, %u files\n", rounds, whole);
 }
 
+/* Nothing is moved, and all who have too little are named. */
+static void check_no_room(uint64_t size, const char *want)
+{
+	struct ckpt_broadcast_options o = options_for_tests();
+	const char *const sources[] = { source };
+	struct sim sim;
+
+	assert_int_equal(truncate(source, (off_t)size), 0);
+	sim_init(&sim, 12);
+	reads = 0;
+	ckpt_io_set_hook(count_reads, NULL);
+	broadcast(&sim, sources, 1, &o);
+	ckpt_io_set_hook(NULL, NULL);
+	check_codes(&sim, CKPT_BROADCAST_DESTINATION);
+	assert_int_equal(reads, 0);
+	for (uint32_t r = 0; r < sim.size; r++) {
+		const char *text = ranks[r].err.text, *first = strstr(text, "rank 0 (");
+
+		assert_non_null(first);
+		assert_non_null(strstr(text, "; rank 1 ("));
+		assert_non_null(strstr(text, "; and "));
+		assert_non_null(strstr(text, want));
+		assert_non_null(strstr(text, " are free in '"));
+	}
+	remove_outputs(0);
+	sim_clear(&sim);
+}
+
+static void too_little_room_is_found_before_a_byte_moves(void **state)
+{
+	struct statvfs fs;
+	uint64_t free_bytes;
+
+	(void)state;
+	assert_int_equal(statvfs(folder, &fs), 0);
+	free_bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
+	check_no_room(free_bytes * 2, ": needs ");
+	check_no_room(free_bytes / 2, " and with the other ranks of this node ");
+}
+
 static void one_that_is_interrupted_stops_all(void **state)
 {
 	struct ckpt_broadcast_options o = options_for_tests();
@@ -491,6 +539,7 @@ int main(void)
 		WITH_FILE(a_wrong_byte_is_found),
 		WITH_FILE(a_rank_that_dies_is_noticed),
 		WITH_FILE(no_part_of_a_file_is_ever_left),
+		WITH_FILE(too_little_room_is_found_before_a_byte_moves),
 		WITH_FILE(one_that_is_interrupted_stops_all),
 		WITH_FILE(different_wishes_are_refused),
 	};
