@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool no_sync, no_verify;
-static const char *target, *readers, *chunk, *depth, *threads, *launcher, *rank, *world_size,
-	*local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json;
+static bool no_sync;
+static const char *verify, *target, *readers, *chunk, *depth, *threads, *launcher, *rank,
+	*world_size, *local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json;
 
 static const struct opt opts[] = {
 	OPT_STR("if-exists", 0, &if_exists, "WHAT",
@@ -27,7 +27,8 @@ static const struct opt opts[] = {
 	OPT_STR("local-rank", 0, &local_rank, "N", "the rank on its node: 0 writes"),
 	OPT_STR("job-key", 0, &job_key, "TEXT", "what all ranks of this start have in common: %j"),
 	OPT_STR("timeout", 0, &timeout, "SECONDS", "without a byte or an answer; default: 60"),
-	OPT_FLAG("no-verify", 0, &no_verify, "no checksums on the way"),
+	OPT_STR("verify", 0, &verify, "HOW",
+		"crc (of all that comes), none, or reread: what was written is read again from the disk"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk"),
 	OPT_STR("export", 0, &export_name, "NAME",
 		"print 'export NAME=PATH' and nothing else, for a Slurm TaskProlog"),
@@ -120,6 +121,17 @@ static int take_words(struct ckpt_broadcast_options *o)
 		return wrong_usage(&cmd_broadcast,
 				   "broadcast: --if-exists %.40s: wanted reuse, replace or error",
 				   if_exists);
+	if (verify && !strcmp(verify, "none"))
+		o->flags |= CKPT_BROADCAST_NO_VERIFY;
+	else if (verify && !strcmp(verify, "reread"))
+		o->flags |= CKPT_BROADCAST_REREAD;
+	else if (verify && strcmp(verify, "crc") != 0)
+		return wrong_usage(&cmd_broadcast,
+				   "broadcast: --verify %.40s: wanted crc, none or reread", verify);
+	if (no_sync && o->flags & CKPT_BROADCAST_REREAD)
+		return wrong_usage(&cmd_broadcast,
+				   "broadcast: --verify reread reads what is on the disk, which "
+				   "--no-sync does not wait for");
 	if (chunk && !parse_size(chunk, &o->chunk))
 		return wrong_usage(&cmd_broadcast,
 				   "broadcast: --chunk %.40s: wanted a size, such as 16M", chunk);
@@ -136,8 +148,7 @@ static int take_options(struct ckpt_broadcast_options *o)
 
 	if (code == EXIT_FINE)
 		code = take_words(o);
-	o->flags |= (no_sync ? CKPT_BROADCAST_NO_SYNC : 0u) |
-		    (no_verify ? CKPT_BROADCAST_NO_VERIFY : 0u);
+	o->flags |= no_sync ? CKPT_BROADCAST_NO_SYNC : 0u;
 	o->launcher = launcher && !strcmp(launcher, "auto") ? NULL : launcher;
 	o->transport = transport && !strcmp(transport, "auto") ? NULL : transport;
 	o->job_key = job_key;

@@ -35,6 +35,8 @@ enum ckpt_broadcast_flags {
 	 * and does not come back: in MPI_Init and MPI_Finalize. Without it the call never returns then.
 	 */
 	CKPT_BROADCAST_MAY_EXIT = 1 << 5,
+	/* What was written is read again from the disk, and has to be what came. Not with NO_SYNC or NO_VERIFY. */
+	CKPT_BROADCAST_REREAD = 1 << 8,
 };
 
 struct ckpt_broadcast_options {

@@ -6,6 +6,7 @@
 #include "broadcast/agree.h"
 #include "broadcast/destination.h"
 #include "broadcast/mpi_plugin.h"
+#include "broadcast/reread.h"
 #include "broadcast/ring.h"
 #include "broadcast/room.h"
 #include "broadcast/session.h"
@@ -323,11 +324,43 @@ static int check_sources(struct ckpt_session *s)
 	return 0;
 }
 
+/* One stretch of it, a part of what the others wait for. */
+static int reread_some(struct ckpt_session *s, struct ckpt_reread *reread, bool *done, int *code)
+{
+	int rc = ckpt_reread_go(reread, s->agreement.patience_nsec / 4, done, &s->err);
+
+	*code = rc == CKPT_E_FORMAT ? CKPT_BROADCAST_DAMAGED : CKPT_BROADCAST_DESTINATION;
+	return rc;
+}
+
+static int reread(struct ckpt_session *s)
+{
+	int rc = 0, code = CKPT_BROADCAST_DESTINATION;
+	bool done = !s->landing, all = false;
+	struct ckpt_reread reread;
+
+	if (!(s->o.flags & CKPT_BROADCAST_REREAD))
+		return 0;
+	if (!done)
+		rc = ckpt_reread_open(&reread, s->landing, &s->manifest, s->crcs, &s->err);
+	while (agree(s, rc, code) == 0 && !all) {
+		int lost;
+
+		if (!done)
+			rc = reread_some(s, &reread, &done, &code);
+		lost = ckpt_agree_all(&s->agreement, done, &all, rc ? NULL : &s->err);
+		rc = rc ? rc : lost;
+	}
+	if (s->landing)
+		ckpt_reread_close(&reread);
+	return s->code;
+}
+
 static int finish(struct ckpt_session *s)
 {
 	int rc = s->landing ? ckpt_landing_finish(s->landing, &s->err) : 0;
 
-	if (agree(s, rc, CKPT_BROADCAST_DESTINATION) || compare_crcs(s))
+	if (agree(s, rc, CKPT_BROADCAST_DESTINATION) || compare_crcs(s) || reread(s))
 		return s->code;
 	rc = check_sources(s);
 	return agree(s, rc, CKPT_BROADCAST_SOURCE);
@@ -392,6 +425,11 @@ static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_opti
 	if (o->chunk < 4096 || o->chunk > MOST_CHUNK || o->chunk % 4096)
 		return ckpt_fail(&s->err, CKPT_E_ARG,
 				 "chunks are whole pages (4 KiB) of up to 1 GiB");
+	if (o->flags & CKPT_BROADCAST_REREAD &&
+	    o->flags & (CKPT_BROADCAST_NO_SYNC | CKPT_BROADCAST_NO_VERIFY))
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "what was written can be read again from the disk if it is waited "
+				 "for, and its checksum known");
 	if (o->depth > CKPT_MOST_FLYING || o->threads > MOST_THREADS)
 		return ckpt_fail(&s->err, CKPT_E_ARG, "at most %d chunks in memory and %d threads",
 				 CKPT_MOST_FLYING, MOST_THREADS);

@@ -70,12 +70,27 @@ load common.bash
 	[[ $status = 64 && $stderr = "ckpt: broadcast: there is no launcher 'lsf', wanted one of "* ]]
 	WORLD_SIZE=2 RANK=5 ckpt broadcast ddp_model.pt out.pt
 	want 6 "ckpt: broadcast: rank 5 of 2 processes, as env has it"
-	for wrong in "--readers 0" "--chunk 7x" "--depth no" "--target gold" "--if-exists maybe" "--timeout -1"; do
+	for wrong in "--readers 0" "--chunk 7x" "--depth no" "--target gold" "--if-exists maybe" "--verify much" "--timeout -1"; do
 		ckpt broadcast $wrong ddp_model.pt out.pt
 		[[ $status = 64 && $stderr = "ckpt: broadcast: ${wrong% *} ${wrong#* }: wanted "* ]]
 	done
 	want_files
 	input_is_untouched
+}
+
+@test "what was written is read again" {
+	ckpt broadcast --verify reread ddp_model.pt out.pt
+	[[ $status = 0 && $stderr = *"crc32 "* ]]
+	cmp ddp_model.pt out.pt
+	mkdir -p tree/sub && cp ddp_model.pt tree/sub && : >tree/empty
+	ckpt broadcast -q --verify reread tree out
+	want 0
+	diff -r -x .ckpt-staged tree out
+	ckpt broadcast --verify none ddp_model.pt second.pt
+	[[ $status = 0 && $stderr != *crc32* ]]
+	ckpt broadcast --verify reread --no-sync ddp_model.pt third.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: --verify reread reads what is on the disk, which --no-sync does not wait for"* ]]
+	want_files out out.pt .out.pt.ckpt-staged second.pt .second.pt.ckpt-staged tree
 }
 
 @test "nothing is written to measure" {

@@ -346,6 +346,61 @@ static void a_wrong_byte_is_found(void **state)
 	assert_int_equal(count_found(2), 7);
 }
 
+/* A disk that keeps other bytes than were written to it: the first file that is synced has them. */
+static int spoil(void *ctx, enum ckpt_io_op op)
+{
+	DIR *dir = op == CKPT_IO_SYNC && atomic_exchange((atomic_bool *)ctx, false)
+			   ? opendir("/proc/self/fd")
+			   : NULL;
+	bool spoiled = false;
+
+	for (struct dirent *e; dir && !spoiled && (e = readdir(dir));) {
+		char link[300], path[400] = "";
+		int fd;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%s", e->d_name);
+		if (readlink(link, path, sizeof(path) - 1) < 0 || !strstr(path, folder) ||
+		    !strstr(path, "deleted"))
+			continue;
+		fd = open(link, O_RDWR);
+		spoiled = fd >= 0 && pwrite(fd, data, 3, SIZE / 2) == 3;
+		close(fd);
+	}
+	if (dir)
+		closedir(dir);
+	return 0;
+}
+
+static void what_the_disk_gives_back_is_looked_at(void **state)
+{
+	struct ckpt_broadcast_options o = options_for_tests();
+	const char *const sources[] = { source };
+
+	(void)state;
+	for (unsigned reread = 0; reread < 2; reread++) {
+		atomic_bool spoils = true;
+		struct sim sim;
+
+		o.flags = reread ? CKPT_BROADCAST_REREAD : 0;
+		sim_init(&sim, 3);
+		ckpt_io_set_hook(spoil, &spoils);
+		broadcast(&sim, sources, 1, &o);
+		ckpt_io_set_hook(NULL, NULL);
+		sim_clear(&sim);
+		check_codes(&sim, reread ? CKPT_BROADCAST_DAMAGED : 0);
+		remove_outputs(reread ? 0 : 3);
+	}
+	for (uint32_t r = 0; r < 3; r++) {
+		const char *text = ranks[r].err.text;
+		char want[40];
+
+		snprintf(want, sizeof(want), "wanted %08lx", crc32(0, data, SIZE));
+		assert_non_null(strstr(text, "the disk gives back other bytes than were written"));
+		assert_non_null(strstr(text, want));
+		assert_non_null(strstr(text, "/out-"));
+	}
+}
+
 /* It dies at its first call, its second ...: the others end, and none has half a file. */
 static void a_rank_that_dies_is_noticed(void **state)
 {
@@ -405,7 +460,10 @@ static void broadcast_at_random(uint32_t *random, unsigned *whole)
 	o.timeout_s = 0.15;
 	o.readers = next_random(random, sim.size) + 1;
 	o.depth = next_random(random, 4) + 1;
-	o.flags = next_random(random, 2) ? CKPT_BROADCAST_NO_SYNC : 0;
+	switch (next_random(random, 4)) {
+	case 0: o.flags = 0; break;
+	case 1: o.flags = CKPT_BROADCAST_REREAD; break;
+	}
 	switch (next_random(random, 4)) {
 	case 0: fault.at = next_random(random, 25) + 1; break;
 	case 1: sim.dies_at = next_random(random, 30) + 1; break;
@@ -537,6 +595,7 @@ int main(void)
 		WITH_FILE(what_is_there_is_not_read_again),
 		WITH_FILE(a_rank_that_fails_fails_all),
 		WITH_FILE(a_wrong_byte_is_found),
+		WITH_FILE(what_the_disk_gives_back_is_looked_at),
 		WITH_FILE(a_rank_that_dies_is_noticed),
 		WITH_FILE(no_part_of_a_file_is_ever_left),
 		WITH_FILE(too_little_room_is_found_before_a_byte_moves),
