@@ -378,10 +378,11 @@ static int give_names(struct ckpt_session *s)
 		s->landing = NULL;
 		ckpt_staged_forget(&s->manifest, s->path);
 		rc = ckpt_landing_commit(landing, &s->err);
-		if (rc == 0)
-			rc = ckpt_staged_note(&s->manifest, s->path, s->crcs, &s->err);
+		if (rc ==
+		    0) /* without it the file is there all the same, and is staged anew next time */
+			ckpt_staged_note(&s->manifest, s->path, s->crcs, NULL);
 	}
-	return agree(s, rc, CKPT_BROADCAST_DESTINATION);
+	return agree_by(ckpt_agree_listing, s, rc, CKPT_BROADCAST_DESTINATION);
 }
 
 static int run(struct ckpt_session *s)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct sim_rank {
 	struct ckpt_transport base;
@@ -42,6 +43,8 @@ static bool is_gone(struct sim_rank *r)
 {
 	r->calls++;
 	r->gone |= r->base.rank == r->sim->victim && r->calls == r->sim->dies_at;
+	if (r->base.rank == r->sim->victim && r->calls == r->sim->hangs_at)
+		usleep(r->sim->hangs_ms * 1000);
 	return r->gone;
 }
 
