@@ -18,6 +18,8 @@ enum {
 	LIST = 470,  /* ... and all of them: what an error has room for */
 };
 
+static const uint64_t LONGEST_ASKED = 10000000000; /* nsec */
+
 int ckpt_agreement_open(struct ckpt_agreement *a, struct ckpt_transport *transport,
 			uint64_t patience_nsec, struct ckpt_error *err)
 {
@@ -89,6 +91,21 @@ static void say_for_this_rank(struct ckpt_agreement *a, const char *text)
 			 text);
 }
 
+/* All that still live come here, one sooner than the other. */
+static void add_silent(struct ckpt_agreement *a)
+{
+	const struct ckpt_transport_ops *ops = a->transport->ops;
+	uint64_t nsec = a->patience_nsec / 2 < LONGEST_ASKED ? a->patience_nsec / 2 : LONGEST_ASKED;
+	size_t len = strlen(a->text);
+	char text[200] = "";
+
+	if (ops->find_silent && !a->asked)
+		ops->find_silent(a->transport, nsec, text, sizeof(text));
+	a->asked = true;
+	if (*text)
+		snprintf(a->text + len, sizeof(a->text) - len, "; no answer from %s", text);
+}
+
 int ckpt_agree(struct ckpt_agreement *a, int code, const char *text)
 {
 	uint32_t rank = a->transport->rank;
@@ -109,6 +126,7 @@ int ckpt_agree(struct ckpt_agreement *a, int code, const char *text)
 	}
 	a->failed_rank = rank;
 	say_for_this_rank(a, code ? text : err.text);
+	add_silent(a);
 	return code ? code : CKPT_BROADCAST_LOST;
 }
 

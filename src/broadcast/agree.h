@@ -16,6 +16,7 @@ struct ckpt_agreement {
 	char host[64];		/* of this rank */
 	void *buffer;		/* of the transport */
 	bool broken;		/* the transport is of no use any more */
+	bool asked;		/* who does not answer */
 	uint32_t failed_rank;	/* of the last vote that was not 0 */
 	char text[1024];	/* what that rank said, with its name and host */
 };

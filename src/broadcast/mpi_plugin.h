@@ -10,7 +10,7 @@
  * MPI has no common binary interface: what talks to it is a library of its own, ckpt-mpi.so, built with the
  * site's mpicc and loaded only when it is wanted. This is all that it has.
  */
-enum { CKPT_MPI_PLUGIN_VERSION = 2 };
+enum { CKPT_MPI_PLUGIN_VERSION = 3 };
 
 /* Joins MPI_COMM_WORLD. VERSION: the one above, of who calls. */
 typedef int ckpt_mpi_open(int version, struct ckpt_transport **out, struct ckpt_error *err);

@@ -2,6 +2,7 @@
 #include "sim_transport.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -162,6 +163,15 @@ static void let_go(struct ckpt_transport *t)
 	((struct sim_rank *)t)->gone = true;
 }
 
+static void find_silent(struct ckpt_transport *t, uint64_t nsec, char *text, size_t size)
+{
+	struct sim *sim = ((struct sim_rank *)t)->sim;
+
+	(void)nsec;
+	if (sim->dies_at && t->rank != sim->victim)
+		snprintf(text, size, "rank %u (sim)", sim->victim);
+}
+
 static void close_rank(struct ckpt_transport *t)
 {
 	free(t);
@@ -169,8 +179,9 @@ static void close_rank(struct ckpt_transport *t)
 
 struct ckpt_transport *sim_open(struct sim *sim, uint32_t rank)
 {
-	static const struct ckpt_transport_ops ops = { "sim", false, alloc,  release,	begin,
-						       test,  vote,  let_go, close_rank };
+	static const struct ckpt_transport_ops ops = {
+		"sim", false, alloc, release, begin, test, vote, let_go, close_rank, find_silent
+	};
 	struct sim_rank *r = calloc(1, sizeof(*r));
 
 	assert(r && rank < sim->size && sim->size <= SIM_MOST_RANKS);

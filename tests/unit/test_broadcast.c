@@ -5,7 +5,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -198,8 +200,13 @@ static void a_rank_that_dies_is_noticed(void **state)
 			remove_outputs(3);
 			return;
 		}
-		for (uint32_t r = 0; r < 3; r++)
+		for (uint32_t r = 0; r < 3; r++) {
+			char want[60];
+
 			assert_int_equal(ranks[r].report.code, CKPT_BROADCAST_LOST);
+			snprintf(want, sizeof(want), "; no answer from rank %u (sim)", sim.victim);
+			assert_true(r == sim.victim || strstr(ranks[r].err.text, want));
+		}
 		remove_outputs(3);
 	}
 }
