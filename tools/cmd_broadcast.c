@@ -209,12 +209,41 @@ static void tell_failed(const struct ckpt_broadcast_report *r, const struct ckpt
 		complain("broadcast: %s", ckpt_error_format(err, text, sizeof(text)));
 }
 
+struct result {
+	struct ckpt_broadcast_report report;
+	struct ckpt_error err;
+	bool told;
+	int code; /* of telling it */
+};
+
+/* At the end, and the only time. */
+static void tell(void *ctx)
+{
+	struct result *result = ctx;
+	const struct ckpt_broadcast_report *r = &result->report;
+
+	end_progress();
+	result->told = true;
+	if (verbose)
+		fprintf(stderr, "ckpt: rank %u of %u on %s (launcher %s, transport %s)\n", r->rank,
+			r->world_size, r->host, r->launcher,
+			r->transport[0] ? r->transport : "none");
+	if (result->err.status)
+		tell_failed(r, &result->err);
+	else
+		tell_done(r);
+	if (export_name && r->path[0])
+		printf("export %s=%s\n", export_name, r->path);
+	result->code = json ? write_json(r) : EXIT_FINE;
+	fflush(stdout);
+}
+
 static int run(int argc, char **argv)
 {
 	struct ckpt_broadcast_options options = CKPT_BROADCAST_OPTIONS_INIT;
-	struct ckpt_broadcast_report report = CKPT_BROADCAST_REPORT_INIT;
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	int first = parse_options(&cmd_broadcast, argc, argv), code, rc;
+	struct result result = { CKPT_BROADCAST_REPORT_INIT, CKPT_ERROR_INIT, false, EXIT_FINE };
+	struct ckpt_broadcast_report *report = &result.report;
+	int first = parse_options(&cmd_broadcast, argc, argv), code;
 
 	if (first < 0)
 		return -1 - first;
@@ -224,26 +253,15 @@ static int run(int argc, char **argv)
 	options.flags |= CKPT_BROADCAST_MAY_EXIT;
 	options.cancel = catch_signals();
 	options.progress = show_progress;
-	rc = ckpt_broadcast((const char *const *)argv + first, (size_t)(argc - first - 1),
-			    argv[argc - 1], &options, &report, &err);
-	end_progress();
-	if (verbose)
-		fprintf(stderr, "ckpt: rank %u of %u on %s (launcher %s, transport %s)\n",
-			report.rank, report.world_size, report.host, report.launcher,
-			report.transport[0] ? report.transport : "none");
-	if (rc < 0) {
-		tell_failed(&report, &err);
-		if (err.status == CKPT_E_ARG && !report.transport[0])
-			return EXIT_USAGE;
-	} else {
-		tell_done(&report);
-		if (export_name && report.path[0])
-			printf("export %s=%s\n", export_name, report.path);
-	}
-	code = json ? write_json(&report) : EXIT_FINE;
-	if (report.code == CKPT_BROADCAST_LOST) { /* a library may wait for the lost rank at exit */
-		fflush(NULL);
-		_exit(report.code);
-	}
-	return finish_output(report.code ? report.code : code);
+	options.ended = tell;
+	options.ended_ctx = &result;
+	ckpt_broadcast((const char *const *)argv + first, (size_t)(argc - first - 1),
+		       argv[argc - 1], &options, report, &result.err);
+	if (!result.told)
+		tell(&result);
+	if (result.err.status == CKPT_E_ARG && !report->transport[0])
+		return EXIT_USAGE;
+	if (report->code == CKPT_BROADCAST_LOST) /* a library may wait for the lost rank at exit */
+		_exit(report->code);
+	return finish_output(report->code ? report->code : result.code);
 }

@@ -56,6 +56,12 @@ struct ckpt_broadcast_options {
 	void *progress_ctx;
 	const void
 		*cancel; /* const atomic_int *: not 0 stops all ranks; safe from a signal handler */
+	/*
+	 * The last that happens before the ranks part: the report and the error are filled. Some launchers end all
+	 * ranks as soon as one has ended with an error, and drop what others say behind that.
+	 */
+	void (*ended)(void *ctx);
+	void *ended_ctx;
 };
 #define CKPT_BROADCAST_OPTIONS_INIT \
 	{ \

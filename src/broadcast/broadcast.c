@@ -482,7 +482,7 @@ static int open_mpi(struct ckpt_session *s, struct ckpt_transport **out)
 	if (rc < 0 || ((*out)->size == s->world.size && (*out)->rank == s->world.rank))
 		return rc;
 	return ckpt_fail(
-		&s->err, CKPT_E_ARG,
+		&s->err, CKPT_E_FORMAT,
 		"MPI says rank %u of %u, %s says rank %u of %u: is it the MPI of this launcher?",
 		(*out)->rank, (*out)->size, s->world.launcher, s->world.rank, s->world.size);
 }
@@ -577,6 +577,8 @@ int ckpt_broadcast_over(struct ckpt_session *s, struct ckpt_transport *transport
 		run(s);
 	fill_report(s, report, start);
 	rc = outcome(s, err);
+	if (s->o.ended)
+		s->o.ended(s->o.ended_ctx);
 	clear(s);
 	return rc;
 }
@@ -606,7 +608,7 @@ int ckpt_broadcast(const char *const *sources, size_t count, const char *destina
 		rc = find_world(&s);
 	if (rc == 0) {
 		rc = open_transport(&s, &transport);
-		s.code = CKPT_BROADCAST_NO_TRANSPORT;
+		s.code = rc == CKPT_E_FORMAT ? CKPT_BROADCAST_SETUP : CKPT_BROADCAST_NO_TRANSPORT;
 	}
 	if (rc < 0) {
 		fill_report(&s, report, ckpt_now_nsec());
