@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool no_sync;
+static bool no_sync, make_folders, keep_going, all_or_none;
 static const char *verify, *target, *readers, *chunk, *depth, *threads, *launcher, *rank,
 	*world_size, *local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json;
 
@@ -30,6 +30,13 @@ static const struct opt opts[] = {
 	OPT_STR("verify", 0, &verify, "HOW",
 		"crc (of all that comes), none, or reread: what was written is read again from the disk"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk"),
+	OPT_FLAG("mkdir", 0, &make_folders, "make the folders that are missing in front of DST"),
+	OPT_FLAG("keep-going", 0, &keep_going,
+		 "a node that cannot write DST does without, the others get theirs; exit status 9"),
+	OPT_FLAG(
+		"all-or-none", 0, &all_or_none,
+		"if one node cannot name its DST at the end the others remove theirs; an older DST that was "
+		"replaced is gone then"),
 	OPT_STR("export", 0, &export_name, "NAME",
 		"print 'export NAME=PATH' and nothing else, for a Slurm TaskProlog"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document from rank 0"),
@@ -52,7 +59,8 @@ const struct command cmd_broadcast = {
 		"In DST %h stands for the host, %r the rank, %l the local rank, %j the job, %u the user and %b the\n"
 		"name of SRC. Of several ranks on a node one writes, unless %r or %l gives each a path.\n"
 		"Exit status, on all ranks the same: 0 done or there already, 3 SRC, 4 DST, 5 damaged on the way,\n"
-		"6 ranks that do not fit together, 7 a rank lost, 8 no way to reach the others, 128+n signal n.\n",
+		"6 ranks that do not fit together, 7 a rank lost, 8 no way to reach the others, 9 not on all nodes\n"
+		"(--keep-going), 128+n signal n.\n",
 	.examples =
 		"  srun --ntasks-per-node=1 --mpi=pmix ckpt broadcast /nfs/step900.pt /dev/shm/\n"
 		"  mpirun -N 1 ckpt broadcast /nfs/model.safetensors /nvme/\n",
@@ -128,6 +136,9 @@ static int take_words(struct ckpt_broadcast_options *o)
 	else if (verify && strcmp(verify, "crc") != 0)
 		return wrong_usage(&cmd_broadcast,
 				   "broadcast: --verify %.40s: wanted crc, none or reread", verify);
+	if (keep_going && all_or_none)
+		return wrong_usage(&cmd_broadcast,
+				   "broadcast: --keep-going and --all-or-none: wanted one of them");
 	if (no_sync && o->flags & CKPT_BROADCAST_REREAD)
 		return wrong_usage(&cmd_broadcast,
 				   "broadcast: --verify reread reads what is on the disk, which "
@@ -148,7 +159,10 @@ static int take_options(struct ckpt_broadcast_options *o)
 
 	if (code == EXIT_FINE)
 		code = take_words(o);
-	o->flags |= no_sync ? CKPT_BROADCAST_NO_SYNC : 0u;
+	o->flags |= (no_sync ? CKPT_BROADCAST_NO_SYNC : 0u) |
+		    (make_folders ? CKPT_BROADCAST_MKDIR : 0u) |
+		    (keep_going ? CKPT_BROADCAST_KEEP_GOING : 0u) |
+		    (all_or_none ? CKPT_BROADCAST_ALL_OR_NONE : 0u);
 	o->launcher = launcher && !strcmp(launcher, "auto") ? NULL : launcher;
 	o->transport = transport && !strcmp(transport, "auto") ? NULL : transport;
 	o->job_key = job_key;

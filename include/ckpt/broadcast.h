@@ -19,6 +19,7 @@ enum ckpt_broadcast_code {
 	CKPT_BROADCAST_SETUP = 6, /* the ranks did not find each other, or want different things */
 	CKPT_BROADCAST_LOST = 7,  /* a rank died or does not answer, or the transport failed */
 	CKPT_BROADCAST_NO_TRANSPORT = 8, /* no GPU, driver or library for what is wanted */
+	CKPT_BROADCAST_PARTIAL = 9,	 /* with KEEP_GOING: some ranks have not got it */
 	CKPT_BROADCAST_CANCELLED =
 		128, /* the cancel flag was raised on some rank; with its value added */
 };
@@ -37,6 +38,15 @@ enum ckpt_broadcast_flags {
 	CKPT_BROADCAST_MAY_EXIT = 1 << 5,
 	/* What was written is read again from the disk, and has to be what came. Not with NO_SYNC or NO_VERIFY. */
 	CKPT_BROADCAST_REREAD = 1 << 8,
+	/* Folders that are missing in front of the destination are made. */
+	CKPT_BROADCAST_MKDIR = 1 << 9,
+	/* A rank that cannot write does without; the others get theirs. Not with ALL_OR_NONE. */
+	CKPT_BROADCAST_KEEP_GOING = 1 << 10,
+	/*
+	 * If one rank cannot give the names, the others remove what they have just named. What that has replaced
+	 * is gone.
+	 */
+	CKPT_BROADCAST_ALL_OR_NONE = 1 << 11,
 };
 
 struct ckpt_broadcast_options {

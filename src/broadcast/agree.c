@@ -222,3 +222,12 @@ int ckpt_agree_all(struct ckpt_agreement *a, bool yes, bool *all, struct ckpt_er
 	*all = !no;
 	return rc;
 }
+
+int ckpt_agree_first(struct ckpt_agreement *a, bool yes, uint32_t *first, struct ckpt_error *err)
+{
+	uint64_t from_end = yes ? UINT32_MAX - a->transport->rank : 0;
+	int rc = vote(a, &from_end, 1, err);
+
+	*first = from_end ? UINT32_MAX - (uint32_t)from_end : 0;
+	return rc;
+}

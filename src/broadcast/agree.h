@@ -46,6 +46,10 @@ int ckpt_agree_same(struct ckpt_agreement *agreement, uint64_t number, bool *sam
 /* Whether all ranks say yes. */
 int ckpt_agree_all(struct ckpt_agreement *agreement, bool yes, bool *all, struct ckpt_error *err);
 
+/* The lowest rank that says yes; 0 if none does. */
+int ckpt_agree_first(struct ckpt_agreement *agreement, bool yes, uint32_t *first,
+		     struct ckpt_error *err);
+
 /* LEN bytes from rank ROOT to all; the others have as much room. */
 int ckpt_agree_send(struct ckpt_agreement *agreement, void *bytes, size_t len, uint32_t root,
 		    struct ckpt_error *err);

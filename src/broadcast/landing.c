@@ -214,6 +214,15 @@ int ckpt_landing_reopen(struct ckpt_landing *l, uint32_t file, int *fd, struct c
 	return *fd < 0 ? ckpt_fail_errno(err, "cannot read what was written") : 0;
 }
 
+int ckpt_landing_identity(const struct ckpt_landing *l, uint32_t file, struct stat *out,
+			  struct ckpt_error *err)
+{
+	int rc = l->folder ? stat(ckpt_folder_temp_path(l->folder), out)
+			   : fstat(ckpt_sink_fd(l->sinks[file]), out);
+
+	return rc < 0 ? ckpt_fail_errno(err, "cannot look at what was written") : 0;
+}
+
 /* A directory is staged: this says so. */
 static int put_mark(const struct ckpt_landing *l, struct ckpt_error *err)
 {

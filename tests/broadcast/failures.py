@@ -7,7 +7,8 @@ import subprocess
 import sys
 import time
 
-from ranks import CKPT, command, environment, finish, kill_all, make_file, mpirun, note, ranks_of, run, send, start
+from ranks import (CKPT, command, environment, finish, kill_all, make_file, mpirun, note, ranks_of, run, same, send,
+                   start)
 
 SLOW = ("--chunk", "4K", "--depth", "1")  # for long enough that something can happen meanwhile
 TARGET = "/%r.pt"
@@ -130,6 +131,9 @@ def check_small_disk(work, source):
         expect("too small", mpirun(3, source, disk.top + "/%r/a.pt"), 4, "rank 1 (", "): needs 9.0 MiB, 4.0 MiB are free in '")
         for rank in range(3):
             expect_empty("too small", "%s/%d" % (disk.top, rank))
+        expect("the others go on", mpirun(3, "--keep-going", source, disk.top + "/%r/a.pt"), 9, "rank 1 (")
+        expect_empty("the others go on", disk.small)
+        note(all(same(source, "%s/%d/a.pt" % (disk.top, rank)) for rank in (0, 2)), "the others go on: other bytes")
 
 
 def check_full_disk(work, _):

@@ -59,6 +59,7 @@ class Case:
         flags = ["--timeout", "2", "--chunk", pick(("4K", "64K", "1M", "4M")), "--depth", pick("1234"),
                  "--readers", str(self.random.randint(1, self.ranks))]
         flags += pick(([], ["--no-sync"], ["--verify", "reread"], ["--verify", "none"]))
+        flags += pick(([], ["--keep-going"], ["--all-or-none"]))
         if self.kind == "files" and not self.has_old:
             for rank in range(self.ranks):
                 os.mkdir(self.target(rank))

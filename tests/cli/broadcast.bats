@@ -93,6 +93,25 @@ load common.bash
 	want_files out out.pt .out.pt.ckpt-staged second.pt .second.pt.ckpt-staged tree
 }
 
+@test "folders are made for it" {
+	ckpt broadcast -q --mkdir ddp_model.pt new/er/out.pt
+	want 0
+	cmp ddp_model.pt new/er/out.pt
+	ckpt broadcast -q --mkdir ddp_model.pt ddp_trainer.pt several
+	want 0
+	cmp ddp_trainer.pt several/ddp_trainer.pt
+	: >file
+	ckpt broadcast --mkdir ddp_model.pt file/out.pt
+	[[ $status = 4 && $stderr = "ckpt: broadcast: file"* ]]
+	ckpt broadcast --mkdir missing.pt nodir/out.pt
+	want 3 "ckpt: broadcast: missing.pt: cannot open: No such file or directory"
+	[ ! -e nodir ]
+	ckpt broadcast --keep-going --all-or-none ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: --keep-going and --all-or-none: wanted one of them"* ]]
+	ckpt broadcast --keep-going ddp_model.pt nodir/out.pt
+	want 4 "ckpt: broadcast: nodir/out.pt: cannot create a file in 'nodir': No such file or directory"
+}
+
 @test "nothing is written to measure" {
 	ckpt broadcast --target null ddp_model.pt out.pt
 	[[ $status = 0 && $stderr = "ckpt: "* ]]

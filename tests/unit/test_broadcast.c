@@ -242,6 +242,10 @@ static void broadcast_at_random(uint32_t *random, unsigned *whole)
 	case 1: o.flags = CKPT_BROADCAST_REREAD; break;
 	}
 	switch (next_random(random, 4)) {
+	case 0: o.flags |= CKPT_BROADCAST_KEEP_GOING; break;
+	case 1: o.flags |= CKPT_BROADCAST_ALL_OR_NONE; break;
+	}
+	switch (next_random(random, 4)) {
 	case 0: fault.at = next_random(random, 25) + 1; break;
 	case 1: sim.dies_at = next_random(random, 30) + 1; break;
 	case 2: sim.flips_at = next_random(random, 30) + 1; break;
