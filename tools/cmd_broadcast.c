@@ -56,8 +56,8 @@ const struct command cmd_broadcast = {
 		"a file, several, or a directory, once; every node gets a copy with the same bytes, checked by\n"
 		"CRC-32, at DST; no DST has its name before all nodes have all bytes. What is there already from\n"
 		"the same source is kept, and nothing is read.\n"
-		"In DST %h stands for the host, %r the rank, %l the local rank, %j the job, %u the user and %b the\n"
-		"name of SRC. Of several ranks on a node one writes, unless %r or %l gives each a path.\n"
+		"In DST %h stands for the host, %n its number, %r the rank, %l the local rank, %j the job, %u the user and\n"
+		"%b the name of SRC. Of several ranks on a node one writes, unless %r or %l gives each a path.\n"
 		"Exit status, on all ranks the same: 0 done or there already, 3 SRC, 4 DST, 5 damaged on the way,\n"
 		"6 ranks that do not fit together, 7 a rank lost, 8 no way to reach the others, 9 not on all nodes\n"
 		"(--keep-going), 128+n signal n.\n",

@@ -106,8 +106,8 @@ struct ckpt_broadcast_report {
  * one rank fails none of them gives a name.
  *
  * SOURCES: files, or one directory, whose tree is brought as a whole. DESTINATION: a path, the same for
- * all but for what is filled in: %h host, %r rank, %l local rank, %j job key, %u user, %b name of the source,
- * %% a percent sign. Several files need a folder that exists; so does a path that ends with '/'. Where it has
+ * all but for what is filled in: %h host, %n number of the node, %r rank, %l local rank, %j job key, %u user,
+ * %b name of the source, %% a percent sign. Several files need a folder that exists; so does a path that ends with '/'. Where it has
  * neither %r nor %l only the process with local rank 0 writes.
  *
  * Returns 0, or an error of this rank or the one that all were told; REPORT->code says what kind. Blocks

@@ -6,7 +6,7 @@
 #include "job/world.h"
 
 /*
- * The path on this node from what the user wrote: %h host, %r rank, %l local rank, %j job key, %u user,
+ * The path on this node from what the user wrote: %h host, %n number of the node, %r rank, %l local rank, %j job key, %u user,
  * %b the name of SOURCE, %%. A folder, or a path that ends with '/', gets the source's name behind it, where
  * it is one file or directory. Caller frees *OUT.
  */

@@ -49,7 +49,12 @@ load common.bash
 	want 0
 	cmp ddp_model.pt me-job9-0-0-ddp_model.pt-%
 	ckpt broadcast ddp_model.pt 'x%q'
-	want 4 "ckpt: broadcast: '%q' in the destination, wanted one of %h %r %l %j %u %b %%"
+	want 4 "ckpt: broadcast: '%q' in the destination, wanted one of %h %n %r %l %j %u %b %%"
+	SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 SLURM_NODEID=7 ckpt broadcast -q ddp_model.pt 'node%n.pt'
+	want 0
+	cmp ddp_model.pt node7.pt
+	ckpt broadcast ddp_model.pt 'node%n.pt'
+	want 4 "ckpt: broadcast: %n in the destination, but no launcher says the node's number: torchrun and srun do"
 	ckpt broadcast ddp_model.pt '%j.pt'
 	want 4 "ckpt: broadcast: %j in the destination, but no launcher says the job's name; --job-key says it"
 }
