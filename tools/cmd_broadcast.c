@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool no_sync, make_folders, keep_going, all_or_none;
-static const char *verify, *target, *readers, *chunk, *depth, *threads, *launcher, *rank,
+static bool no_sync, make_folders, keep_going, all_or_none, best_effort;
+static const char *verify, *expect, *target, *readers, *chunk, *depth, *threads, *launcher, *rank,
 	*world_size, *local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json;
 
 static const struct opt opts[] = {
@@ -30,6 +30,8 @@ static const struct opt opts[] = {
 	OPT_STR("verify", 0, &verify, "HOW",
 		"crc (of all that comes), none, or reread: what was written is read again from the disk"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk"),
+	OPT_STR("expect", 0, &expect, "CRC32",
+		"the checksum that the one file has to have, in hex"),
 	OPT_FLAG("mkdir", 0, &make_folders, "make the folders that are missing in front of DST"),
 	OPT_FLAG("keep-going", 0, &keep_going,
 		 "a node that cannot write DST does without, the others get theirs; exit status 9"),
@@ -40,6 +42,11 @@ static const struct opt opts[] = {
 	OPT_STR("export", 0, &export_name, "NAME",
 		"print 'export NAME=PATH' and nothing else, for a Slurm TaskProlog"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document from rank 0"),
+	OPT_FLAG(
+		"best-effort", 0, &best_effort,
+		"exit status 0 whatever fails, and SRC for --export then; not for wrong usage, signals, "
+		"or an MPI that hangs"),
+	OPT_FLAG("progress", 0, &progress_in_lines, "say how far it is, every two seconds"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	OPT_FLAG("verbose", 'v', &verbose, "say which rank this is, and how that was found"),
 	OPT_END
@@ -58,6 +65,7 @@ const struct command cmd_broadcast = {
 		"the same source is kept, and nothing is read.\n"
 		"In DST %h stands for the host, %n its number, %r the rank, %l the local rank, %j the job, %u the user and\n"
 		"%b the name of SRC. Of several ranks on a node one writes, unless %r or %l gives each a path.\n"
+		"An option may also come from a variable: CKPT_BROADCAST_READERS=4, CKPT_BROADCAST_NO_SYNC=1.\n"
 		"Exit status, on all ranks the same: 0 done or there already, 3 SRC, 4 DST, 5 damaged on the way,\n"
 		"6 ranks that do not fit together, 7 a rank lost, 8 no way to reach the others, 9 not on all nodes\n"
 		"(--keep-going), 128+n signal n.\n",
@@ -102,14 +110,24 @@ static int take_numbers(struct ckpt_broadcast_options *o)
 		if (!numbers[i].text)
 			continue;
 		if (!parse_number(numbers[i].text, &n) || (numbers[i].out && !n))
-			return wrong_usage(&cmd_broadcast, "broadcast: --%s %.40s: wanted a number",
-					   numbers[i].name, numbers[i].text);
+			return wrong_usage(&cmd_broadcast, "%s: wanted a number",
+					   option_said(&cmd_broadcast, numbers[i].name,
+						       numbers[i].text));
 		if (numbers[i].out)
 			*numbers[i].out = (uint32_t)n;
 		else
 			*numbers[i].signed_out = n;
 	}
 	return EXIT_FINE;
+}
+
+static bool parse_crc(const char *text, struct ckpt_broadcast_options *o)
+{
+	size_t len = strspn(text, "0123456789abcdefABCDEF");
+
+	o->expected_crc32 = (uint32_t)strtoul(text, NULL, 16);
+	o->has_expected = true;
+	return len && len <= 8 && !text[len];
 }
 
 static int take_words(struct ckpt_broadcast_options *o)
@@ -119,23 +137,29 @@ static int take_words(struct ckpt_broadcast_options *o)
 	if (target && !strcmp(target, "null"))
 		o->flags |= CKPT_BROADCAST_NO_TARGET;
 	else if (target && strcmp(target, "file") != 0)
-		return wrong_usage(&cmd_broadcast, "broadcast: --target %.40s: wanted file or null",
-				   target);
+		return wrong_usage(&cmd_broadcast, "%s: wanted file or null",
+				   option_said(&cmd_broadcast, "target", target));
 	if (if_exists && !strcmp(if_exists, "replace"))
 		o->flags |= CKPT_BROADCAST_REPLACE;
 	else if (if_exists && !strcmp(if_exists, "error"))
 		o->flags |= CKPT_BROADCAST_NEW;
 	else if (if_exists && strcmp(if_exists, "reuse") != 0)
-		return wrong_usage(&cmd_broadcast,
-				   "broadcast: --if-exists %.40s: wanted reuse, replace or error",
-				   if_exists);
+		return wrong_usage(&cmd_broadcast, "%s: wanted reuse, replace or error",
+				   option_said(&cmd_broadcast, "if-exists", if_exists));
 	if (verify && !strcmp(verify, "none"))
 		o->flags |= CKPT_BROADCAST_NO_VERIFY;
 	else if (verify && !strcmp(verify, "reread"))
 		o->flags |= CKPT_BROADCAST_REREAD;
 	else if (verify && strcmp(verify, "crc") != 0)
-		return wrong_usage(&cmd_broadcast,
-				   "broadcast: --verify %.40s: wanted crc, none or reread", verify);
+		return wrong_usage(&cmd_broadcast, "%s: wanted crc, none or reread",
+				   option_said(&cmd_broadcast, "verify", verify));
+	if (expect && !parse_crc(expect, o))
+		return wrong_usage(&cmd_broadcast, "%s: wanted up to 8 hexadecimal digits",
+				   option_said(&cmd_broadcast, "expect", expect));
+	if (expect && o->flags & CKPT_BROADCAST_NO_VERIFY)
+		return wrong_usage(
+			&cmd_broadcast,
+			"broadcast: --expect needs a checksum, --verify none makes none");
 	if (keep_going && all_or_none)
 		return wrong_usage(&cmd_broadcast,
 				   "broadcast: --keep-going and --all-or-none: wanted one of them");
@@ -144,19 +168,21 @@ static int take_words(struct ckpt_broadcast_options *o)
 				   "broadcast: --verify reread reads what is on the disk, which "
 				   "--no-sync does not wait for");
 	if (chunk && !parse_size(chunk, &o->chunk))
-		return wrong_usage(&cmd_broadcast,
-				   "broadcast: --chunk %.40s: wanted a size, such as 16M", chunk);
+		return wrong_usage(&cmd_broadcast, "%s: wanted a size, such as 16M",
+				   option_said(&cmd_broadcast, "chunk", chunk));
 	o->timeout_s = timeout ? strtod(timeout, &end) : 0;
 	if (timeout && (*end || end == timeout || !(o->timeout_s > 0) || o->timeout_s > 1e6))
-		return wrong_usage(&cmd_broadcast, "broadcast: --timeout %.40s: wanted seconds",
-				   timeout);
+		return wrong_usage(&cmd_broadcast, "%s: wanted seconds",
+				   option_said(&cmd_broadcast, "timeout", timeout));
 	return EXIT_FINE;
 }
 
 static int take_options(struct ckpt_broadcast_options *o)
 {
-	int code = take_numbers(o);
+	int code = take_environment(&cmd_broadcast);
 
+	if (code == EXIT_FINE)
+		code = take_numbers(o);
 	if (code == EXIT_FINE)
 		code = take_words(o);
 	o->flags |= (no_sync ? CKPT_BROADCAST_NO_SYNC : 0u) |
@@ -224,6 +250,7 @@ static void tell_failed(const struct ckpt_broadcast_report *r, const struct ckpt
 }
 
 struct result {
+	const char *source; /* the only one, or NULL */
 	struct ckpt_broadcast_report report;
 	struct ckpt_error err;
 	bool told;
@@ -246,8 +273,8 @@ static void tell(void *ctx)
 		tell_failed(r, &result->err);
 	else
 		tell_done(r);
-	if (export_name && r->path[0])
-		printf("export %s=%s\n", export_name, r->path);
+	if (export_name && (r->path[0] || (best_effort && result->source)))
+		printf("export %s=%s\n", export_name, r->path[0] ? r->path : result->source);
 	result->code = json ? write_json(r) : EXIT_FINE;
 	fflush(stdout);
 }
@@ -255,7 +282,8 @@ static void tell(void *ctx)
 static int run(int argc, char **argv)
 {
 	struct ckpt_broadcast_options options = CKPT_BROADCAST_OPTIONS_INIT;
-	struct result result = { CKPT_BROADCAST_REPORT_INIT, CKPT_ERROR_INIT, false, EXIT_FINE };
+	struct result result = { NULL, CKPT_BROADCAST_REPORT_INIT, CKPT_ERROR_INIT, false,
+				 EXIT_FINE };
 	struct ckpt_broadcast_report *report = &result.report;
 	int first = parse_options(&cmd_broadcast, argc, argv), code;
 
@@ -264,6 +292,8 @@ static int run(int argc, char **argv)
 	code = take_options(&options);
 	if (code != EXIT_FINE)
 		return code;
+	if (argc - first == 2)
+		result.source = argv[first];
 	options.flags |= CKPT_BROADCAST_MAY_EXIT;
 	options.cancel = catch_signals();
 	options.progress = show_progress;
@@ -275,7 +305,10 @@ static int run(int argc, char **argv)
 		tell(&result);
 	if (result.err.status == CKPT_E_ARG && !report->transport[0])
 		return EXIT_USAGE;
+	code = report->code;
+	if (best_effort && code < CKPT_BROADCAST_CANCELLED)
+		code = EXIT_FINE;
 	if (report->code == CKPT_BROADCAST_LOST) /* a library may wait for the lost rank at exit */
-		_exit(report->code);
-	return finish_output(report->code ? report->code : result.code);
+		_exit(code);
+	return finish_output(code ? code : result.code);
 }

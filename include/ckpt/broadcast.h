@@ -62,6 +62,7 @@ struct ckpt_broadcast_options {
 	uint32_t depth;	       /* chunks in memory; 0: 4 */
 	uint32_t threads;      /* that read and write, for each rank; 0: 4 */
 	double timeout_s;      /* without a byte, or an answer; 0: 60 s */
+	/* On rank 0 alone: the others are as far. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
 	const void
@@ -72,6 +73,9 @@ struct ckpt_broadcast_options {
 	 */
 	void (*ended)(void *ctx);
 	void *ended_ctx;
+	/* The CRC-32 that the one file has to have: else it is CKPT_BROADCAST_DAMAGED. Not with NO_VERIFY. */
+	bool has_expected;
+	uint32_t expected_crc32;
 };
 #define CKPT_BROADCAST_OPTIONS_INIT \
 	{ \

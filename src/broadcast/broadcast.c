@@ -14,6 +14,7 @@
 #include "broadcast/undo.h"
 #include "broadcast/watchdog.h"
 
+#include <inttypes.h>
 #include <libdeflate.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -125,8 +126,15 @@ static int check_who_is_left(struct ckpt_session *s)
 static uint64_t wishes(const struct ckpt_session *s)
 {
 	uint64_t numbers[] = {
-		1 /* of this protocol */, s->o.chunk,	s->o.depth, s->o.readers, s->o.flags,
-		s->source_count,	  s->world.size
+		1 /* of this protocol */,
+		s->o.chunk,
+		s->o.depth,
+		s->o.readers,
+		s->o.flags,
+		s->source_count,
+		s->world.size,
+		s->o.has_expected,
+		s->o.expected_crc32,
 	};
 
 	return (uint64_t)libdeflate_crc32(0, numbers, sizeof(numbers)) << 32 |
@@ -143,6 +151,21 @@ static int compare_wishes(struct ckpt_session *s)
 			&s->err, CKPT_E_ARG,
 			"the ranks were started with different options, or are different versions "
 			"of ckpt");
+	return agree(s, rc, CKPT_BROADCAST_SETUP);
+}
+
+/* A checksum is that of one file. */
+static int check_expected(struct ckpt_session *s)
+{
+	int rc = 0;
+
+	if (!s->o.has_expected)
+		return 0;
+	if (s->manifest.is_directory || s->manifest.count > 1)
+		rc = ckpt_fail(&s->err, CKPT_E_ARG,
+			       "a checksum is expected, which is that of one file: found %u%s",
+			       s->manifest.count,
+			       s->manifest.is_directory ? " in a directory" : "");
 	return agree(s, rc, CKPT_BROADCAST_SETUP);
 }
 
@@ -234,7 +257,8 @@ static int look_at_destination(struct ckpt_session *s)
 		rc = ckpt_destination(s->wish, &s->world, s->sources[0], s->source_count, &s->path,
 				      &s->err);
 	if (rc == 0 && s->path && reuses)
-		has = ckpt_staged_is_same(&s->manifest, s->path);
+		has = ckpt_staged_is_same(&s->manifest, s->path,
+					  s->o.has_expected ? &s->o.expected_crc32 : NULL);
 	room = ckpt_room_check(&s->agreement, &s->manifest, rc == 0 && !has ? s->path : NULL,
 			       ckpt_destination_is_per_rank(s->wish), s->o.depth * s->o.chunk,
 			       rc == 0 ? &s->err : NULL);
@@ -275,7 +299,7 @@ static void show_progress(void *ctx, uint64_t done)
 {
 	struct ckpt_session *s = ctx;
 
-	if (s->o.progress)
+	if (s->o.progress && s->world.rank == 0)
 		s->o.progress(s->o.progress_ctx, done, s->manifest.total);
 }
 
@@ -364,6 +388,12 @@ static int compare_crcs(struct ckpt_session *s)
 		rc = ckpt_fail(&s->err, CKPT_E_FORMAT,
 			       "other bytes came than rank %u has: memory or network is broken",
 			       first);
+	if (rc == 0 && s->o.has_expected && crcs[0] != s->o.expected_crc32 && !s->dropped)
+		rc = ckpt_error_at(&s->err,
+				   ckpt_fail(&s->err, CKPT_E_FORMAT,
+					     "has crc32 %08" PRIx32 ", wanted %08" PRIx32, crcs[0],
+					     s->o.expected_crc32),
+				   s->sources[0], NULL, CKPT_NO_OFFSET);
 	return agree(s, rc, CKPT_BROADCAST_DAMAGED);
 }
 
@@ -496,7 +526,7 @@ static void remove_folders(struct ckpt_session *s)
 
 static int run(struct ckpt_session *s)
 {
-	if (compare_wishes(s) || share_manifest(s))
+	if (compare_wishes(s) || share_manifest(s) || check_expected(s))
 		return s->code;
 	if (s->o.chunk >
 	    s->manifest.total / 4 + LEAST_CHUNK) /* a small source: still several chunks */
@@ -542,6 +572,9 @@ static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_opti
 	if (o->flags & CKPT_BROADCAST_KEEP_GOING && o->flags & CKPT_BROADCAST_ALL_OR_NONE)
 		return ckpt_fail(&s->err, CKPT_E_ARG,
 				 "to keep going and all or none are two different wishes");
+	if (o->has_expected && o->flags & CKPT_BROADCAST_NO_VERIFY)
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "a checksum is expected, but none is to be made");
 	if (o->depth > CKPT_MOST_FLYING || o->threads > MOST_THREADS)
 		return ckpt_fail(&s->err, CKPT_E_ARG, "at most %d chunks in memory and %d threads",
 				 CKPT_MOST_FLYING, MOST_THREADS);

@@ -18,9 +18,11 @@ bool ckpt_destination_is_per_rank(const char *wish);
 
 /*
  * What was staged is known by a file beside it, or in it if it is a directory: which files of the source it is a
- * copy of, by size, inode and time, and which files it consists of. True if all of that is as it was.
+ * copy of, by size, inode and time, and which files it consists of. True if all of that is as it was, and the one
+ * file had CRC, if that is not NULL.
  */
-bool ckpt_staged_is_same(const struct ckpt_manifest *manifest, const char *path);
+bool ckpt_staged_is_same(const struct ckpt_manifest *manifest, const char *path,
+			 const uint32_t *crc);
 
 /* CRCS: by file, or NULL. */
 int ckpt_staged_note(const struct ckpt_manifest *manifest, const char *path, const uint32_t *crcs,

@@ -117,6 +117,61 @@ load common.bash
 	want 4 "ckpt: broadcast: nodir/out.pt: cannot create a file in 'nodir': No such file or directory"
 }
 
+@test "options come from variables as well" {
+	CKPT_BROADCAST_IF_EXISTS=error CKPT_BROADCAST_CHUNK=1M CKPT_BROADCAST_QUIET=1 ckpt broadcast ddp_model.pt out.pt
+	want 0
+	CKPT_BROADCAST_IF_EXISTS=error ckpt broadcast ddp_model.pt out.pt
+	want 4 "ckpt: broadcast: out.pt: the output exists already"
+	CKPT_BROADCAST_IF_EXISTS=error ckpt broadcast -q --if-exists replace ddp_model.pt out.pt
+	want 0
+	CKPT_BROADCAST_IO_THREADS=some ckpt broadcast ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: CKPT_BROADCAST_IO_THREADS=some: wanted a number"* ]]
+	CKPT_BROADCAST_VERIFY=much ckpt broadcast ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: CKPT_BROADCAST_VERIFY=much: wanted crc, none or reread"* ]]
+	CKPT_BROADCAST_NO_SYNC=yes ckpt broadcast ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: CKPT_BROADCAST_NO_SYNC=yes: wanted 1 or 0"* ]]
+	CKPT_BROADCAST_NO_SYNC=0 CKPT_BROADCAST_READERS= ckpt broadcast -q ddp_model.pt out.pt
+	want 0
+}
+
+@test "a checksum may be expected" {
+	crc=$(python3 -c 'import zlib; print("%08x" % zlib.crc32(open("ddp_model.pt", "rb").read()))')
+	ckpt broadcast --expect 0badf00d ddp_model.pt out.pt
+	want 5 "ckpt: broadcast: ddp_model.pt: has crc32 $crc, wanted 0badf00d"
+	want_files
+	ckpt broadcast -q --expect "${crc^^}" ddp_model.pt out.pt
+	want 0
+	ckpt broadcast --expect "$crc" ddp_model.pt out.pt
+	[[ $status = 0 && $stderr = *"there already"* ]]
+	ckpt broadcast --expect 0badf00d ddp_model.pt out.pt # what was staged before does not count
+	want 5 "ckpt: broadcast: ddp_model.pt: has crc32 $crc, wanted 0badf00d"
+	cmp ddp_model.pt out.pt
+	mkdir d
+	ckpt broadcast --expect "$crc" ddp_model.pt ddp_trainer.pt d
+	want 6 "ckpt: broadcast: a checksum is expected, which is that of one file: found 2"
+	for wrong in 123456789 xyz 12g; do
+		ckpt broadcast --expect $wrong ddp_model.pt out.pt
+		[[ $status = 64 && $stderr = "ckpt: broadcast: --expect $wrong: wanted up to 8 hexadecimal digits"* ]]
+	done
+	ckpt broadcast --expect "$crc" --verify none ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: --expect needs a checksum, --verify none makes none"* ]]
+}
+
+@test "best effort goes on with the source" {
+	ckpt broadcast --best-effort --export CKPT_PATH ddp_model.pt nodir/
+	[[ $status = 0 && $stderr = "ckpt: broadcast: nodir/ddp_model.pt: cannot create"* ]]
+	[ "$output" = "export CKPT_PATH=ddp_model.pt" ]
+	ckpt broadcast -q --best-effort --export CKPT_PATH ddp_model.pt out.pt
+	[[ $status = 0 && $output = "export CKPT_PATH=out.pt" ]]
+	ckpt broadcast --best-effort --readers none ddp_model.pt out.pt
+	[ "$status" = 64 ]
+}
+
+@test "progress is said where it is asked for" {
+	ckpt broadcast --progress -q ddp_model.pt out.pt
+	[[ $status = 0 && $stderr =~ ^"ckpt: "[0-9.]+K" of "[0-9.]+"K, "[0-9.]+[KMG]?"/s, 0 s left"$ ]]
+}
+
 @test "nothing is written to measure" {
 	ckpt broadcast --target null ddp_model.pt out.pt
 	[[ $status = 0 && $stderr = "ckpt: "* ]]
