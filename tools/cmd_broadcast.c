@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static bool no_sync, no_verify;
-static const char *target, *readers, *chunk, *depth, *threads, *launcher, *rank, *world_size,
-	*local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json, *gpu,
-	*rendezvous, *init_timeout;
+static bool no_sync, make_folders, keep_going, all_or_none, best_effort;
+static const char *verify, *expect, *target, *readers, *chunk, *depth, *threads, *launcher, *rank,
+	*world_size, *local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json,
+	*gpu, *rendezvous, *init_timeout;
 
 static const struct opt opts[] = {
 	OPT_STR("if-exists", 0, &if_exists, "WHAT",
@@ -34,11 +34,22 @@ static const struct opt opts[] = {
 	OPT_STR("init-timeout", 0, &init_timeout, "SECONDS",
 		"until all ranks are there; default: 120"),
 	OPT_STR("timeout", 0, &timeout, "SECONDS", "without a byte or an answer; default: 60"),
-	OPT_FLAG("no-verify", 0, &no_verify, "no checksums on the way"),
+	OPT_STR("verify", 0, &verify, "HOW",
+		"crc (of all that comes), none, or reread: what is on the disk, too"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk"),
+	OPT_STR("expect", 0, &expect, "CRC32",
+		"the checksum that the one file has to have, in hex"),
+	OPT_FLAG("mkdir", 0, &make_folders, "make the folders that are missing in front of DST"),
+	OPT_FLAG("keep-going", 0, &keep_going,
+		 "a node that cannot write DST does without, the others get theirs; exit status 9"),
+	OPT_FLAG("all-or-none", 0, &all_or_none,
+		 "where one node cannot name its DST the others remove theirs"),
 	OPT_STR("export", 0, &export_name, "NAME",
 		"print 'export NAME=PATH' and nothing else, for a Slurm TaskProlog"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document from rank 0"),
+	OPT_FLAG("best-effort", 0, &best_effort,
+		 "exit status 0 whatever fails, and SRC for --export then"),
+	OPT_FLAG("progress", 0, &progress_in_lines, "say how far it is, every two seconds"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	OPT_FLAG("verbose", 'v', &verbose, "say which rank this is, and how that was found"),
 	OPT_END
@@ -55,12 +66,16 @@ const struct command cmd_broadcast = {
 		"a file, several, or a directory, once; every node gets a copy with the same bytes, checked by\n"
 		"CRC-32, at DST; no DST has its name before all nodes have all bytes. What is there already from\n"
 		"the same source is kept, and nothing is read.\n"
-		"In DST %h stands for the host, %r the rank, %l the local rank, %j the job, %u the user and %b the\n"
-		"name of SRC. Of several ranks on a node one writes, unless %r or %l gives each a path.\n"
+		"In DST %h stands for the host, %n its number, %r the rank, %l the local rank, %j the job, %u the user and\n"
+		"%b the name of SRC. Of several ranks on a node one writes, unless %r or %l gives each a path.\n"
 		"Ranks meet through MPI or PMIx where the launcher offers it, else in the folder of --rdzv file:DIR, of\n"
 		"$CKPT_RDZV_DIR or $SLURM_SUBMIT_DIR/.ckpt; without a launcher --job-key names the start.\n"
+		"With --all-or-none an older DST that was replaced is gone if the others then remove theirs; with\n"
+		"--best-effort wrong usage, signals and an MPI that hangs still have their exit status.\n"
+		"An option may also come from a variable: CKPT_BROADCAST_READERS=4, CKPT_BROADCAST_NO_SYNC=1.\n"
 		"Exit status, on all ranks the same: 0 done or there already, 3 SRC, 4 DST, 5 damaged on the way,\n"
-		"6 ranks that do not fit together, 7 a rank lost, 8 no way to reach the others, 128+n signal n.\n",
+		"6 ranks that do not fit together, 7 a rank lost, 8 no way to reach the others, 9 not on all nodes\n"
+		"(--keep-going), 128+n signal n.\n",
 	.examples =
 		"  srun --ntasks-per-node=1 --mpi=pmix ckpt broadcast /nfs/step900.pt /dev/shm/\n"
 		"  mpirun -N 1 ckpt broadcast /nfs/model.safetensors /nvme/\n",
@@ -103,8 +118,9 @@ static int take_numbers(struct ckpt_broadcast_options *o)
 		if (!numbers[i].text)
 			continue;
 		if (!parse_number(numbers[i].text, &n) || (numbers[i].out && !n))
-			return wrong_usage(&cmd_broadcast, "broadcast: --%s %.40s: wanted a number",
-					   numbers[i].name, numbers[i].text);
+			return wrong_usage(&cmd_broadcast, "%s: wanted a number",
+					   option_said(&cmd_broadcast, numbers[i].name,
+						       numbers[i].text));
 		if (numbers[i].out)
 			*numbers[i].out = (uint32_t)n;
 		else
@@ -113,14 +129,23 @@ static int take_numbers(struct ckpt_broadcast_options *o)
 	return EXIT_FINE;
 }
 
+static bool parse_crc(const char *text, struct ckpt_broadcast_options *o)
+{
+	size_t len = strspn(text, "0123456789abcdefABCDEF");
+
+	o->expected_crc32 = (uint32_t)strtoul(text, NULL, 16);
+	o->has_expected = true;
+	return len && len <= 8 && !text[len];
+}
+
 static int take_seconds(const char *name, const char *text, double *out)
 {
 	char *end;
 
 	*out = text ? strtod(text, &end) : 0;
 	if (text && (*end || end == text || !(*out > 0) || *out > 1e6))
-		return wrong_usage(&cmd_broadcast, "broadcast: --%s %.40s: wanted seconds", name,
-				   text);
+		return wrong_usage(&cmd_broadcast, "%s: wanted seconds",
+				   option_said(&cmd_broadcast, name, text));
 	return EXIT_FINE;
 }
 
@@ -131,26 +156,48 @@ static int take_words(struct ckpt_broadcast_options *o)
 	else if (target && !strcmp(target, "gpu"))
 		o->flags |= CKPT_BROADCAST_TO_GPU;
 	else if (target && strcmp(target, "file") != 0)
-		return wrong_usage(&cmd_broadcast,
-				   "broadcast: --target %.40s: wanted file, gpu or null", target);
+		return wrong_usage(&cmd_broadcast, "%s: wanted file, gpu or null",
+				   option_said(&cmd_broadcast, "target", target));
 	if (if_exists && !strcmp(if_exists, "replace"))
 		o->flags |= CKPT_BROADCAST_REPLACE;
 	else if (if_exists && !strcmp(if_exists, "error"))
 		o->flags |= CKPT_BROADCAST_NEW;
 	else if (if_exists && strcmp(if_exists, "reuse") != 0)
+		return wrong_usage(&cmd_broadcast, "%s: wanted reuse, replace or error",
+				   option_said(&cmd_broadcast, "if-exists", if_exists));
+	if (verify && !strcmp(verify, "none"))
+		o->flags |= CKPT_BROADCAST_NO_VERIFY;
+	else if (verify && !strcmp(verify, "reread"))
+		o->flags |= CKPT_BROADCAST_REREAD;
+	else if (verify && strcmp(verify, "crc") != 0)
+		return wrong_usage(&cmd_broadcast, "%s: wanted crc, none or reread",
+				   option_said(&cmd_broadcast, "verify", verify));
+	if (expect && !parse_crc(expect, o))
+		return wrong_usage(&cmd_broadcast, "%s: wanted up to 8 hexadecimal digits",
+				   option_said(&cmd_broadcast, "expect", expect));
+	if (expect && o->flags & CKPT_BROADCAST_NO_VERIFY)
+		return wrong_usage(
+			&cmd_broadcast,
+			"broadcast: --expect needs a checksum, --verify none makes none");
+	if (keep_going && all_or_none)
 		return wrong_usage(&cmd_broadcast,
-				   "broadcast: --if-exists %.40s: wanted reuse, replace or error",
-				   if_exists);
+				   "broadcast: --keep-going and --all-or-none: wanted one of them");
+	if (no_sync && o->flags & CKPT_BROADCAST_REREAD)
+		return wrong_usage(&cmd_broadcast,
+				   "broadcast: --verify reread reads what is on the disk, which "
+				   "--no-sync does not wait for");
 	if (chunk && !parse_size(chunk, &o->chunk))
-		return wrong_usage(&cmd_broadcast,
-				   "broadcast: --chunk %.40s: wanted a size, such as 16M", chunk);
+		return wrong_usage(&cmd_broadcast, "%s: wanted a size, such as 16M",
+				   option_said(&cmd_broadcast, "chunk", chunk));
 	return EXIT_FINE;
 }
 
 static int take_options(struct ckpt_broadcast_options *o)
 {
-	int code = take_numbers(o);
+	int code = take_environment(&cmd_broadcast);
 
+	if (code == EXIT_FINE)
+		code = take_numbers(o);
 	if (code == EXIT_FINE)
 		code = take_words(o);
 	if (code == EXIT_FINE)
@@ -158,7 +205,9 @@ static int take_options(struct ckpt_broadcast_options *o)
 	if (code == EXIT_FINE)
 		code = take_seconds("init-timeout", init_timeout, &o->init_timeout_s);
 	o->flags |= (no_sync ? CKPT_BROADCAST_NO_SYNC : 0u) |
-		    (no_verify ? CKPT_BROADCAST_NO_VERIFY : 0u);
+		    (make_folders ? CKPT_BROADCAST_MKDIR : 0u) |
+		    (keep_going ? CKPT_BROADCAST_KEEP_GOING : 0u) |
+		    (all_or_none ? CKPT_BROADCAST_ALL_OR_NONE : 0u);
 	o->launcher = launcher && !strcmp(launcher, "auto") ? NULL : launcher;
 	o->transport = transport && !strcmp(transport, "auto") ? NULL : transport;
 	o->rendezvous = rendezvous;
@@ -220,13 +269,44 @@ static void tell_failed(const struct ckpt_broadcast_report *r, const struct ckpt
 		complain("broadcast: %s", ckpt_error_format(err, text, sizeof(text)));
 }
 
+struct result {
+	const char *source; /* the only one, or NULL */
+	struct ckpt_broadcast_report report;
+	struct ckpt_error err;
+	bool told;
+	int code; /* of telling it */
+};
+
+/* At the end, and the only time. */
+static void tell(void *ctx)
+{
+	struct result *result = ctx;
+	const struct ckpt_broadcast_report *r = &result->report;
+
+	end_progress();
+	result->told = true;
+	if (verbose)
+		fprintf(stderr, "ckpt: rank %u of %u on %s (launcher %s, transport %s)\n", r->rank,
+			r->world_size, r->host, r->launcher,
+			r->transport[0] ? r->transport : "none");
+	if (result->err.status)
+		tell_failed(r, &result->err);
+	else
+		tell_done(r);
+	if (export_name && (r->path[0] || (best_effort && result->source)))
+		printf("export %s=%s\n", export_name, r->path[0] ? r->path : result->source);
+	result->code = json ? write_json(r) : EXIT_FINE;
+	fflush(stdout);
+}
+
 static int run(int argc, char **argv)
 {
 	struct ckpt_broadcast_options options = CKPT_BROADCAST_OPTIONS_INIT;
-	struct ckpt_broadcast_report report = CKPT_BROADCAST_REPORT_INIT;
-	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct result result = { NULL, CKPT_BROADCAST_REPORT_INIT, CKPT_ERROR_INIT, false,
+				 EXIT_FINE };
+	struct ckpt_broadcast_report *report = &result.report;
 	const char *destination = NULL;
-	int first = parse_options(&cmd_broadcast, argc, argv), code, rc;
+	int first = parse_options(&cmd_broadcast, argc, argv), code;
 
 	if (first < 0)
 		return -1 - first;
@@ -237,30 +317,24 @@ static int run(int argc, char **argv)
 		destination = argv[--argc];
 	if (argc == first)
 		return wrong_usage(&cmd_broadcast, "broadcast: wanted SRC and DST");
+	if (argc - first == 1)
+		result.source = argv[first];
 	options.flags |= CKPT_BROADCAST_MAY_EXIT;
 	options.cancel = catch_signals();
 	options.progress = show_progress;
-	rc = ckpt_broadcast((const char *const *)argv + first, (size_t)(argc - first), destination,
-			    &options, &report, &err);
-	ckpt_gpu_release(report.gpu); /* it was to be measured */
-	end_progress();
-	if (verbose)
-		fprintf(stderr, "ckpt: rank %u of %u on %s (launcher %s, transport %s)\n",
-			report.rank, report.world_size, report.host, report.launcher,
-			report.transport[0] ? report.transport : "none");
-	if (rc < 0) {
-		tell_failed(&report, &err);
-		if (err.status == CKPT_E_ARG && !report.transport[0])
-			return EXIT_USAGE;
-	} else {
-		tell_done(&report);
-		if (export_name && report.path[0])
-			printf("export %s=%s\n", export_name, report.path);
-	}
-	code = json ? write_json(&report) : EXIT_FINE;
-	if (report.code == CKPT_BROADCAST_LOST) { /* a library may wait for the lost rank at exit */
-		fflush(NULL);
-		_exit(report.code);
-	}
-	return finish_output(report.code ? report.code : code);
+	options.ended = tell;
+	options.ended_ctx = &result;
+	ckpt_broadcast((const char *const *)argv + first, (size_t)(argc - first), destination,
+		       &options, report, &result.err);
+	ckpt_gpu_release(report->gpu); /* it was to be measured */
+	if (!result.told)
+		tell(&result);
+	if (result.err.status == CKPT_E_ARG && !report->transport[0])
+		return EXIT_USAGE;
+	code = report->code;
+	if (best_effort && code < CKPT_BROADCAST_CANCELLED)
+		code = EXIT_FINE;
+	if (report->code == CKPT_BROADCAST_LOST) /* a library may wait for the lost rank at exit */
+		_exit(code);
+	return finish_output(code ? code : result.code);
 }

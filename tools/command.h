@@ -94,6 +94,15 @@ int unknown_command(const char *name);
  */
 int parse_options(const struct command *cmd, int argc, char **argv);
 
+/*
+ * Options that were not given by hand, from variables: CKPT_BROADCAST_READERS=4. For commands without lists
+ * and steps. Returns the exit code.
+ */
+int take_environment(const struct command *cmd);
+
+/* "broadcast: --readers 4", or the variable that said it, for a message. Static. */
+const char *option_said(const struct command *cmd, const char *option, const char *value);
+
 /* One message on stderr: "ckpt: ..." */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -142,7 +151,8 @@ const void *catch_signals(void);
 void end_by_signal(void);
 void show_progress(void *ctx, uint64_t done, uint64_t total);
 void end_progress(void);
-double seconds(void); /* on a clock that only goes forward */
+extern bool progress_in_lines; /* not on a terminal alone */
+double seconds(void);	       /* on a clock that only goes forward */
 
 /* ---- input and output ---- */
 

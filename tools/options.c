@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPTS = 32, LONG_BASE = 1000 };
+enum { MOST_OPTS = 48, LONG_BASE = 1000 };
 
 void complain(const char *fmt, ...)
 {

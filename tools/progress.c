@@ -8,6 +8,7 @@
 
 static atomic_int caught;
 static bool shown;
+bool progress_in_lines;
 
 static void on_signal(int number)
 {
@@ -48,7 +49,19 @@ double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* One line, on a terminal only, and only for what takes longer than a second. */
+/* Every two seconds, and at the end. */
+static bool is_time_for_line(double since, bool is_end)
+{
+	return progress_in_lines && (since >= 2 || is_end);
+}
+
+static bool is_time_on_terminal(double since, double since_start)
+{
+	return !progress_in_lines && !quiet && since_start >= 1 && since >= 0.2 &&
+	       isatty(STDERR_FILENO);
+}
+
+/* One line, on a terminal only, and only for what takes longer than a second, if nothing else was wished. */
 void show_progress(void *ctx, uint64_t done, uint64_t total)
 {
 	static double start, last;
@@ -58,14 +71,16 @@ void show_progress(void *ctx, uint64_t done, uint64_t total)
 	(void)ctx;
 	if (!start)
 		start = last = now;
-	if (quiet || now - start < 1 || now - last < 0.2 || !isatty(STDERR_FILENO))
+	if (!is_time_for_line(now - last, done == total) &&
+	    !is_time_on_terminal(now - last, now - start))
 		return;
 	last = now;
-	shown = true;
+	shown = !progress_in_lines;
 	rate = (double)done / (now - start);
-	fprintf(stderr, "\r%s of %s, %s/s, %.0f s left \033[K", human_size(done, a),
-		human_size(total, b), human_size((uint64_t)rate, r),
-		rate > 0 ? (double)(total - done) / rate : 0.0);
+	fprintf(stderr, "%s%s of %s, %s/s, %.0f s left%s", progress_in_lines ? "ckpt: " : "\r",
+		human_size(done, a), human_size(total, b), human_size((uint64_t)rate, r),
+		rate > 0 ? (double)(total - done) / rate : 0.0,
+		progress_in_lines ? "\n" : " \033[K");
 }
 
 void end_progress(void)

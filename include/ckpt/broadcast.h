@@ -17,6 +17,7 @@ enum ckpt_broadcast_code {
 	CKPT_BROADCAST_SETUP = 6, /* the ranks did not find each other, or want different things */
 	CKPT_BROADCAST_LOST = 7,  /* a rank died or does not answer, or the transport failed */
 	CKPT_BROADCAST_NO_TRANSPORT = 8, /* no GPU, driver or library for what is wanted */
+	CKPT_BROADCAST_PARTIAL = 9,	 /* with KEEP_GOING: some ranks have not got it */
 	CKPT_BROADCAST_CANCELLED =
 		128, /* the cancel flag was raised on some rank; with its value added */
 };
@@ -38,6 +39,17 @@ enum ckpt_broadcast_flags {
 	 * none.
 	 */
 	CKPT_BROADCAST_TO_GPU = 1 << 6,
+	/* What was written is read again from the disk, and has to be what came. Not with NO_SYNC or NO_VERIFY. */
+	CKPT_BROADCAST_REREAD = 1 << 8,
+	/* Folders that are missing in front of the destination are made. */
+	CKPT_BROADCAST_MKDIR = 1 << 9,
+	/* A rank that cannot write does without; the others get theirs. Not with ALL_OR_NONE. */
+	CKPT_BROADCAST_KEEP_GOING = 1 << 10,
+	/*
+	 * If one rank cannot give the names, the others remove what they have just named. What that has replaced
+	 * is gone.
+	 */
+	CKPT_BROADCAST_ALL_OR_NONE = 1 << 11,
 };
 
 /*
@@ -73,6 +85,7 @@ struct ckpt_broadcast_options {
 	uint32_t depth;	       /* chunks in memory; 0: 4 */
 	uint32_t threads;      /* that read and write, for each rank; 0: 4 */
 	double timeout_s;      /* without a byte, or an answer; 0: 60 s */
+	/* On rank 0 alone: the others are as far. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
 	const void
@@ -85,6 +98,15 @@ struct ckpt_broadcast_options {
 	 */
 	const char *rendezvous;
 	double init_timeout_s; /* until all ranks are there; 0: 120 s */
+	/*
+	 * The last that happens before the ranks part: the report and the error are filled. Some launchers end all
+	 * ranks as soon as one has ended with an error, and drop what others say behind that.
+	 */
+	void (*ended)(void *ctx);
+	void *ended_ctx;
+	/* The CRC-32 that the one file has to have: else it is CKPT_BROADCAST_DAMAGED. Not with NO_VERIFY. */
+	bool has_expected;
+	uint32_t expected_crc32;
 };
 #define CKPT_BROADCAST_OPTIONS_INIT \
 	{ \
@@ -121,8 +143,8 @@ struct ckpt_broadcast_report {
  * one rank fails none of them gives a name.
  *
  * SOURCES: files, or one directory, whose tree is brought as a whole. DESTINATION: a path, the same for
- * all but for what is filled in: %h host, %r rank, %l local rank, %j job key, %u user, %b name of the source,
- * %% a percent sign. NULL is as good as any with CKPT_BROADCAST_TO_GPU and NO_TARGET. Several files need a folder that exists; so does a path that ends with '/'. Where it has
+ * all but for what is filled in: %h host, %n number of the node, %r rank, %l local rank, %j job key, %u user,
+ * %b name of the source, %% a percent sign. NULL is as good as any with CKPT_BROADCAST_TO_GPU and NO_TARGET. Several files need a folder that exists; so does a path that ends with '/'. Where it has
  * neither %r nor %l only the process with local rank 0 writes.
  *
  * Returns 0, or an error of this rank or the one that all were told; REPORT->code says what kind. Blocks

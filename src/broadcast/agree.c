@@ -10,7 +10,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 20, POLL_NSEC = 20000 };
+enum {
+	BUFFER = 1 << 20,
+	POLL_NSEC = 20000,
+	AT_ONCE = 8, /* numbers in a vote */
+	LINE = 300,  /* what one of several ranks says */
+	LIST = 470,  /* ... and all of them: what an error has room for */
+};
+
+static const uint64_t LONGEST_ASKED = 10000000000; /* nsec */
 
 int ckpt_agreement_open(struct ckpt_agreement *a, struct ckpt_transport *transport,
 			uint64_t patience_nsec, struct ckpt_error *err)
@@ -83,6 +91,21 @@ static void say_for_this_rank(struct ckpt_agreement *a, const char *text)
 			 text);
 }
 
+/* All that still live come here, one sooner than the other. */
+static void add_silent(struct ckpt_agreement *a)
+{
+	const struct ckpt_transport_ops *ops = a->transport->ops;
+	uint64_t nsec = a->patience_nsec / 2 < LONGEST_ASKED ? a->patience_nsec / 2 : LONGEST_ASKED;
+	size_t len = strlen(a->text);
+	char text[200] = "";
+
+	if (ops->find_silent && !a->asked)
+		ops->find_silent(a->transport, nsec, text, sizeof(text));
+	a->asked = true;
+	if (*text)
+		snprintf(a->text + len, sizeof(a->text) - len, "; no answer from %s", text);
+}
+
 int ckpt_agree(struct ckpt_agreement *a, int code, const char *text)
 {
 	uint32_t rank = a->transport->rank;
@@ -103,7 +126,83 @@ int ckpt_agree(struct ckpt_agreement *a, int code, const char *text)
 	}
 	a->failed_rank = rank;
 	say_for_this_rank(a, code ? text : err.text);
+	add_silent(a);
 	return code ? code : CKPT_BROADCAST_LOST;
+}
+
+/* A vote in which a number has one rank that is not 0. */
+int ckpt_agree_gather(struct ckpt_agreement *a, const uint64_t *numbers, size_t count,
+		      uint64_t *all, struct ckpt_error *err)
+{
+	size_t total = a->transport->size * count, first = a->transport->rank * count;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < total; i += AT_ONCE) {
+		size_t n = total - i < AT_ONCE ? total - i : AT_ONCE;
+		uint64_t some[AT_ONCE] = { 0 };
+
+		for (size_t k = 0; k < n; k++)
+			if (i + k >= first && i + k < first + count)
+				some[k] = numbers[i + k - first];
+		rc = vote(a, some, n, err);
+		if (rc == 0 && all)
+			memcpy(all + i, some, n * sizeof(*some));
+	}
+	return rc;
+}
+
+/* What rank ROOT says, behind what is in the text already. False: there was no room, or it was not heard. */
+static bool add_line(struct ckpt_agreement *a, uint32_t root, const char *text)
+{
+	size_t len = strlen(a->text);
+	char line[LINE] = "";
+
+	if (a->transport->rank == root)
+		snprintf(line, sizeof(line), "; rank %u (%s): %.220s", root, a->host, text);
+	if (ckpt_agree_send(a, line, sizeof(line), root, NULL) < 0)
+		return false;
+	line[sizeof(line) - 1] = '\0';
+	if (len + strlen(line) > LIST)
+		return false;
+	strcpy(a->text + len, line);
+	return true;
+}
+
+/* The ranks from FIRST on, some of them: who of them says the same kind of thing? FITS, MORE: see below. */
+static void list_some(struct ckpt_agreement *a, uint32_t first, bool mine, const char *text,
+		      bool *fits, uint32_t *more)
+{
+	uint32_t left = a->transport->size - first, rank = a->transport->rank;
+	size_t n = left < AT_ONCE ? left : AT_ONCE;
+	uint64_t failed[AT_ONCE] = { 0 };
+
+	if (rank >= first && rank < first + n)
+		failed[rank - first] = mine;
+	if (vote(a, failed, n, NULL) < 0)
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		bool is_new = failed[i] && first + i != a->failed_rank;
+
+		if (is_new && *fits)
+			*fits = add_line(a, first + i, text);
+		*more += is_new && !*fits;
+	}
+}
+
+int ckpt_agree_listing(struct ckpt_agreement *a, int code, const char *text)
+{
+	int worst = ckpt_agree(a, code, text);
+	bool fits = true; /* the same on all ranks, as the text is */
+	uint32_t more = 0;
+
+	if (worst == 0 || a->transport->size == 1)
+		return worst;
+	for (uint32_t i = 0; i < a->transport->size && !a->broken; i += AT_ONCE)
+		list_some(a, i, code == worst, text, &fits, &more);
+	if (more)
+		snprintf(a->text + strlen(a->text), sizeof(a->text) - strlen(a->text),
+			 "; and %u more", more);
+	return worst;
 }
 
 int ckpt_agree_same(struct ckpt_agreement *a, uint64_t number, bool *same, struct ckpt_error *err)
@@ -121,5 +220,14 @@ int ckpt_agree_all(struct ckpt_agreement *a, bool yes, bool *all, struct ckpt_er
 	int rc = vote(a, &no, 1, err);
 
 	*all = !no;
+	return rc;
+}
+
+int ckpt_agree_first(struct ckpt_agreement *a, bool yes, uint32_t *first, struct ckpt_error *err)
+{
+	uint64_t from_end = yes ? UINT32_MAX - a->transport->rank : 0;
+	int rc = vote(a, &from_end, 1, err);
+
+	*first = from_end ? UINT32_MAX - (uint32_t)from_end : 0;
 	return rc;
 }

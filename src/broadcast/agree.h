@@ -16,6 +16,7 @@ struct ckpt_agreement {
 	char host[64];		/* of this rank */
 	void *buffer;		/* of the transport */
 	bool broken;		/* the transport is of no use any more */
+	bool asked;		/* who does not answer */
 	uint32_t failed_rank;	/* of the last vote that was not 0 */
 	char text[1024];	/* what that rank said, with its name and host */
 };
@@ -31,12 +32,23 @@ void ckpt_agreement_close(struct ckpt_agreement *agreement);
  */
 int ckpt_agree(struct ckpt_agreement *agreement, int code, const char *text);
 
+/* The same, but AGREEMENT has what all ranks with that code say, or as many as there is room for, and how many more. */
+int ckpt_agree_listing(struct ckpt_agreement *agreement, int code, const char *text);
+
+/* COUNT numbers of each rank in ALL, in the order of ranks; NULL: this rank does not want them. */
+int ckpt_agree_gather(struct ckpt_agreement *agreement, const uint64_t *numbers, size_t count,
+		      uint64_t *all, struct ckpt_error *err);
+
 /* The same number on all ranks? */
 int ckpt_agree_same(struct ckpt_agreement *agreement, uint64_t number, bool *same,
 		    struct ckpt_error *err);
 
 /* Whether all ranks say yes. */
 int ckpt_agree_all(struct ckpt_agreement *agreement, bool yes, bool *all, struct ckpt_error *err);
+
+/* The lowest rank that says yes; 0 if none does. */
+int ckpt_agree_first(struct ckpt_agreement *agreement, bool yes, uint32_t *first,
+		     struct ckpt_error *err);
 
 /* LEN bytes from rank ROOT to all; the others have as much room. */
 int ckpt_agree_send(struct ckpt_agreement *agreement, void *bytes, size_t len, uint32_t root,

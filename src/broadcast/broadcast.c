@@ -6,10 +6,16 @@
 #include "broadcast/agree.h"
 #include "broadcast/destination.h"
 #include "broadcast/open_transport.h"
+#include "broadcast/parents.h"
+#include "broadcast/reread.h"
 #include "broadcast/ring.h"
+#include "broadcast/room.h"
 #include "broadcast/session.h"
 #include "broadcast/transport_user.h"
+#include "broadcast/undo.h"
+#include "broadcast/watchdog.h"
 
+#include <inttypes.h>
 #include <libdeflate.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -52,8 +58,28 @@ static void error_text(const struct ckpt_error *err, char *text, size_t size)
 	snprintf(text, size, "%s%s%s", err->path, *err->path ? ": " : "", err->text);
 }
 
+static bool writes(const struct ckpt_session *s)
+{
+	return !(s->o.flags & CKPT_BROADCAST_NO_TARGET) &&
+	       (s->world.local_rank == 0 || ckpt_destination_is_per_rank(s->wish));
+}
+
+/* A rank that cannot write goes on without, if that was wished, and says so in the end. */
+static bool drops_out(struct ckpt_session *s, int code)
+{
+	if (!(s->o.flags & CKPT_BROADCAST_KEEP_GOING) || code != CKPT_BROADCAST_DESTINATION ||
+	    !writes(s))
+		return false;
+	if (!s->dropped)
+		error_text(&s->err, s->dropped_text, sizeof(s->dropped_text));
+	s->dropped = true;
+	return true;
+}
+
+typedef int vote_fn(struct ckpt_agreement *agreement, int code, const char *text);
+
 /* Bring CODE, and what ERR says, to a vote; what comes of it is the session's code. */
-static int agree(struct ckpt_session *s, int rc, int code)
+static int agree_by(vote_fn *vote, struct ckpt_session *s, int rc, int code)
 {
 	char text[900] = "";
 	int cancelled = s->o.cancel ? *(const atomic_int *)s->o.cancel : 0;
@@ -64,10 +90,38 @@ static int agree(struct ckpt_session *s, int rc, int code)
 		rc = ckpt_fail(&s->err, CKPT_E_CANCELLED, "interrupted, nothing was written");
 		code = CKPT_BROADCAST_CANCELLED + cancelled;
 	}
+	if (rc < 0 && drops_out(s, code))
+		rc = 0;
 	if (rc < 0)
 		error_text(&s->err, text, sizeof(text));
-	s->code = ckpt_agree(&s->agreement, rc < 0 ? code : 0, text);
+	s->code = vote(&s->agreement, rc < 0 ? code : 0, text);
 	return s->code;
+}
+
+static int agree(struct ckpt_session *s, int rc, int code)
+{
+	return agree_by(ckpt_agree, s, rc, code);
+}
+
+/* Those who dropped out say why. */
+static int tell_dropped(struct ckpt_session *s, int code)
+{
+	if (s->o.flags & CKPT_BROADCAST_KEEP_GOING)
+		s->code = ckpt_agree_listing(&s->agreement, s->dropped ? code : 0, s->dropped_text);
+	return s->code;
+}
+
+/* Has everybody who writes dropped out? */
+static int check_who_is_left(struct ckpt_session *s)
+{
+	bool nobody = false;
+	int rc = 0;
+
+	if (s->o.flags & CKPT_BROADCAST_KEEP_GOING)
+		rc = ckpt_agree_all(&s->agreement, s->dropped || !writes(s), &nobody, &s->err);
+	if (rc < 0)
+		return agree(s, rc, CKPT_BROADCAST_LOST);
+	return nobody ? tell_dropped(s, CKPT_BROADCAST_DESTINATION) : 0;
 }
 
 /* ---- the steps ---- */
@@ -75,8 +129,15 @@ static int agree(struct ckpt_session *s, int rc, int code)
 uint64_t ckpt_session_wishes(const struct ckpt_session *s)
 {
 	uint64_t numbers[] = {
-		1 /* of this protocol */, s->o.chunk,	s->o.depth, s->o.readers, s->o.flags,
-		s->source_count,	  s->world.size
+		1 /* of this protocol */,
+		s->o.chunk,
+		s->o.depth,
+		s->o.readers,
+		s->o.flags,
+		s->source_count,
+		s->world.size,
+		s->o.has_expected,
+		s->o.expected_crc32,
 	};
 
 	return (uint64_t)libdeflate_crc32(0, numbers, sizeof(numbers)) << 32 |
@@ -93,6 +154,21 @@ static int compare_wishes(struct ckpt_session *s)
 			&s->err, CKPT_E_ARG,
 			"the ranks were started with different options, or are different versions "
 			"of ckpt");
+	return agree(s, rc, CKPT_BROADCAST_SETUP);
+}
+
+/* A checksum is that of one file. */
+static int check_expected(struct ckpt_session *s)
+{
+	int rc = 0;
+
+	if (!s->o.has_expected)
+		return 0;
+	if (s->manifest.is_directory || s->manifest.count > 1)
+		rc = ckpt_fail(&s->err, CKPT_E_ARG,
+			       "a checksum is expected, which is that of one file: found %u%s",
+			       s->manifest.count,
+			       s->manifest.is_directory ? " in a directory" : "");
 	return agree(s, rc, CKPT_BROADCAST_SETUP);
 }
 
@@ -130,12 +206,6 @@ static int share_manifest(struct ckpt_session *s)
 	return s->code;
 }
 
-static bool writes(const struct ckpt_session *s)
-{
-	return !(s->o.flags & NO_FILES) &&
-	       (s->world.local_rank == 0 || ckpt_destination_is_per_rank(s->wish));
-}
-
 static int refuse_own_source(struct ckpt_session *s)
 {
 	struct stat st;
@@ -154,12 +224,29 @@ static int refuse_own_source(struct ckpt_session *s)
 	return 0;
 }
 
+/* The destination of several files is a folder itself. */
+static int make_parents(struct ckpt_session *s)
+{
+	const char *slash = strrchr(s->path, '/');
+
+	if (!s->manifest.is_directory && s->manifest.count > 1)
+		s->folder = strdup(s->path);
+	else if (slash && slash > s->path)
+		s->folder = strndup(s->path, (size_t)(slash - s->path));
+	else
+		return 0;
+	return s->folder ? ckpt_parents_make(s->folder, &s->made, &s->err)
+			 : ckpt_fail_nomem(&s->err);
+}
+
 static int open_landing(struct ckpt_session *s)
 {
 	unsigned flags = (s->o.flags & CKPT_BROADCAST_NEW ? 0u : CKPT_LANDING_REPLACE) |
 			 (s->o.flags & CKPT_BROADCAST_NO_SYNC ? CKPT_LANDING_NO_SYNC : 0u);
 	int rc = refuse_own_source(s);
 
+	if (rc == 0 && s->o.flags & CKPT_BROADCAST_MKDIR)
+		rc = make_parents(s);
 	return rc < 0 ? rc : ckpt_landing_open(&s->manifest, s->path, flags, &s->landing, &s->err);
 }
 
@@ -205,7 +292,7 @@ static int open_gpu(struct ckpt_session *s)
 static int look_at_destination(struct ckpt_session *s)
 {
 	bool reuses = !(s->o.flags & (CKPT_BROADCAST_NEW | CKPT_BROADCAST_REPLACE)), has = false;
-	int rc = 0;
+	int rc = 0, room;
 
 	if (s->o.flags & CKPT_BROADCAST_TO_GPU) {
 		rc = open_gpu(s);
@@ -217,13 +304,20 @@ static int look_at_destination(struct ckpt_session *s)
 		rc = ckpt_destination(s->wish, &s->world, s->sources[0], s->source_count, &s->path,
 				      &s->err);
 	if (rc == 0 && s->path && reuses)
-		has = ckpt_staged_is_same(&s->manifest, s->path);
+		has = ckpt_staged_is_same(&s->manifest, s->path,
+					  s->o.has_expected ? &s->o.expected_crc32 : NULL);
+	room = ckpt_room_check(&s->agreement, &s->manifest, rc == 0 && !has ? s->path : NULL,
+			       ckpt_destination_is_per_rank(s->wish), s->o.depth * s->o.chunk,
+			       rc == 0 ? &s->err : NULL);
+	rc = rc == 0 ? room : rc;
 	if (rc == 0 && s->path && !has)
 		rc = open_landing(s);
-	if (agree(s, rc, CKPT_BROADCAST_DESTINATION))
+	if (agree_by(ckpt_agree_listing, s, rc, CKPT_BROADCAST_DESTINATION) || check_who_is_left(s))
 		return s->code;
+	rc = 0;
 	if (!(s->o.flags & NO_FILES))
-		rc = ckpt_agree_all(&s->agreement, has || !writes(s), &s->reused, &s->err);
+		rc = ckpt_agree_all(&s->agreement, has || !writes(s) || s->dropped, &s->reused,
+				    &s->err);
 	return rc < 0 ? agree(s, rc, CKPT_BROADCAST_LOST) : 0;
 }
 
@@ -252,7 +346,7 @@ static void show_progress(void *ctx, uint64_t done)
 {
 	struct ckpt_session *s = ctx;
 
-	if (s->o.progress)
+	if (s->o.progress && s->world.rank == 0)
 		s->o.progress(s->o.progress_ctx, done, s->manifest.total);
 }
 
@@ -316,10 +410,13 @@ static int carry(struct ckpt_session *s)
 	return agree(s, rc, code);
 }
 
-/* Rank 0 says what came by there: everybody has to have seen the same. */
+/*
+ * The first rank says what came by there, and everybody has to have seen the same. Who does not write any more has
+ * not looked at everything.
+ */
 static int compare_crcs(struct ckpt_session *s)
 {
-	uint32_t *crcs, mine, firsts;
+	uint32_t *crcs, mine, firsts, first = 0;
 	int rc = 0;
 
 	if (s->o.flags & CKPT_BROADCAST_NO_VERIFY)
@@ -332,10 +429,19 @@ static int compare_crcs(struct ckpt_session *s)
 	if (agree(s, rc, CKPT_BROADCAST_SETUP))
 		return s->code;
 	mine = firsts = libdeflate_crc32(0, crcs, s->manifest.count * sizeof(*crcs));
-	rc = ckpt_agree_send(&s->agreement, &firsts, sizeof(firsts), 0, &s->err);
-	if (rc == 0 && mine != firsts)
+	rc = ckpt_agree_first(&s->agreement, !s->dropped, &first, &s->err);
+	if (rc == 0)
+		rc = ckpt_agree_send(&s->agreement, &firsts, sizeof(firsts), first, &s->err);
+	if (rc == 0 && mine != firsts && !s->dropped)
 		rc = ckpt_fail(&s->err, CKPT_E_FORMAT,
-			       "other bytes came than rank 0 has: memory or network is broken");
+			       "other bytes came than rank %u has: memory or network is broken",
+			       first);
+	if (rc == 0 && s->o.has_expected && crcs[0] != s->o.expected_crc32 && !s->dropped)
+		rc = ckpt_error_at(&s->err,
+				   ckpt_fail(&s->err, CKPT_E_FORMAT,
+					     "has crc32 %08" PRIx32 ", wanted %08" PRIx32, crcs[0],
+					     s->o.expected_crc32),
+				   s->sources[0], NULL, CKPT_NO_OFFSET);
 	return agree(s, rc, CKPT_BROADCAST_DAMAGED);
 }
 
@@ -358,48 +464,127 @@ static int check_sources(struct ckpt_session *s)
 	return 0;
 }
 
+/* One stretch of it, a part of what the others wait for. */
+static int reread_some(struct ckpt_session *s, struct ckpt_reread *reread, bool *done, int *code)
+{
+	int rc = ckpt_reread_go(reread, s->agreement.patience_nsec / 4, done, &s->err);
+
+	*code = rc == CKPT_E_FORMAT && !(s->o.flags & CKPT_BROADCAST_KEEP_GOING)
+			? CKPT_BROADCAST_DAMAGED
+			: CKPT_BROADCAST_DESTINATION;
+	return rc;
+}
+
+static int reread(struct ckpt_session *s)
+{
+	int rc = 0, code = CKPT_BROADCAST_DESTINATION;
+	bool is_here = s->landing && !s->dropped, done = !is_here, all = false;
+	struct ckpt_reread reread;
+
+	if (!(s->o.flags & CKPT_BROADCAST_REREAD))
+		return 0;
+	if (!done)
+		rc = ckpt_reread_open(&reread, s->landing, &s->manifest, s->crcs, &s->err);
+	while (agree(s, rc, code) == 0 && !all) {
+		int lost;
+
+		if (s->dropped) {
+			done = true;
+			rc = 0;
+		}
+		if (!done)
+			rc = reread_some(s, &reread, &done, &code);
+		lost = ckpt_agree_all(&s->agreement, done, &all, rc ? NULL : &s->err);
+		rc = rc ? rc : lost;
+	}
+	if (is_here)
+		ckpt_reread_close(&reread);
+	return s->code;
+}
+
 static int finish(struct ckpt_session *s)
 {
-	int rc = s->landing ? ckpt_landing_finish(s->landing, &s->err) : 0;
+	int rc = 0;
 
-	if (agree(s, rc, CKPT_BROADCAST_DESTINATION) || compare_crcs(s))
+	if (check_who_is_left(s))
+		return s->code;
+	if (s->landing && !s->dropped)
+		rc = ckpt_landing_finish(s->landing, &s->err);
+	if (agree(s, rc, CKPT_BROADCAST_DESTINATION) || compare_crcs(s) || reread(s))
 		return s->code;
 	rc = check_sources(s);
-	return agree(s, rc, CKPT_BROADCAST_SOURCE);
+	return agree(s, rc, CKPT_BROADCAST_SOURCE) || check_who_is_left(s);
+}
+
+/* Some of the ranks could not give the names. */
+static int take_back(struct ckpt_session *s, const struct ckpt_undo *undo)
+{
+	int code = s->code, rc = 0;
+
+	if (undo->made) {
+		ckpt_staged_forget(&s->manifest, s->path);
+		rc = ckpt_undo_names(undo, s->path, &s->err);
+	}
+	if (agree(s, rc, CKPT_BROADCAST_DESTINATION) == 0)
+		s->code = code;
+	return s->code;
 }
 
 /* A node that dies between its name and this vote leaves a whole, checked file. */
 static int give_names(struct ckpt_session *s)
 {
+	bool all_or_none = s->o.flags & CKPT_BROADCAST_ALL_OR_NONE;
+	struct ckpt_undo undo = { 0 };
 	int rc = 0;
 
 	s->named = true;
-	if (s->landing) {
+	if (s->landing && all_or_none)
+		rc = ckpt_undo_open(&undo, s->landing, &s->manifest, &s->err);
+	if (s->landing && rc == 0 && !s->dropped) {
 		struct ckpt_landing *landing = s->landing;
 
 		s->landing = NULL;
 		ckpt_staged_forget(&s->manifest, s->path);
 		rc = ckpt_landing_commit(landing, &s->err);
-		if (rc == 0)
-			rc = ckpt_staged_note(&s->manifest, s->path, s->crcs, &s->err);
+		if (rc ==
+		    0) /* without it the file is there all the same, and is staged anew next time */
+			ckpt_staged_note(&s->manifest, s->path, s->crcs, NULL);
 	}
-	return agree(s, rc, CKPT_BROADCAST_DESTINATION);
+	if (agree_by(ckpt_agree_listing, s, rc, CKPT_BROADCAST_DESTINATION) && all_or_none)
+		take_back(s, &undo);
+	ckpt_undo_close(&undo);
+	return s->code ? s->code : check_who_is_left(s);
+}
+
+/* Where several ranks of a node made folders in each other's the outer ones are empty when all have removed theirs. */
+static void remove_folders(struct ckpt_session *s)
+{
+	bool all;
+
+	if (!(s->o.flags & CKPT_BROADCAST_MKDIR) || s->agreement.broken)
+		return;
+	ckpt_landing_discard(s->landing);
+	s->landing = NULL;
+	for (unsigned i = 0; i < 2; i++) {
+		if (s->made)
+			ckpt_parents_remove(s->folder, s->made);
+		ckpt_agree_all(&s->agreement, true, &all, NULL);
+	}
 }
 
 static int run(struct ckpt_session *s)
 {
 	if (s->standard_chunk && s->agreement.transport->ops->is_on_gpu)
 		s->o.chunk = GPU_CHUNK;
-	if (compare_wishes(s) || share_manifest(s))
+	if (compare_wishes(s) || share_manifest(s) || check_expected(s))
 		return s->code;
 	if (s->o.chunk >
 	    s->manifest.total / 4 + LEAST_CHUNK) /* a small source: still several chunks */
 		s->o.chunk = (s->manifest.total / 4 / LEAST_CHUNK + 1) * LEAST_CHUNK;
-	if (look_at_destination(s) || s->reused)
-		return s->code;
-	if (carry(s) || finish(s))
-		return s->code;
-	return give_names(s);
+	if (look_at_destination(s) || (!s->reused && (carry(s) || finish(s) || give_names(s))) ||
+	    tell_dropped(s, CKPT_BROADCAST_PARTIAL))
+		remove_folders(s);
+	return s->code;
 }
 
 /* ---- around them ---- */
@@ -430,6 +615,17 @@ static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_opti
 	if (o->chunk < 4096 || o->chunk > MOST_CHUNK || o->chunk % 4096)
 		return ckpt_fail(&s->err, CKPT_E_ARG,
 				 "chunks are whole pages (4 KiB) of up to 1 GiB");
+	if (o->flags & CKPT_BROADCAST_REREAD &&
+	    o->flags & (CKPT_BROADCAST_NO_SYNC | CKPT_BROADCAST_NO_VERIFY))
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "what was written can be read again from the disk if it is waited "
+				 "for, and its checksum known");
+	if (o->flags & CKPT_BROADCAST_KEEP_GOING && o->flags & CKPT_BROADCAST_ALL_OR_NONE)
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "to keep going and all or none are two different wishes");
+	if (o->has_expected && o->flags & CKPT_BROADCAST_NO_VERIFY)
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "a checksum is expected, but none is to be made");
 	if (o->depth > CKPT_MOST_FLYING || o->threads > MOST_THREADS)
 		return ckpt_fail(&s->err, CKPT_E_ARG, "at most %d chunks in memory and %d threads",
 				 CKPT_MOST_FLYING, MOST_THREADS);
@@ -464,7 +660,7 @@ static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *re
 		r.gpu = s->gpu;
 		s->gpu = NULL;
 	}
-	if (s->path && s->code == 0)
+	if (s->path && (s->code == 0 || s->code == CKPT_BROADCAST_PARTIAL) && !s->dropped)
 		snprintf(r.path, sizeof(r.path), "%s", s->path);
 	ckpt_sized_give(report, &r);
 }
@@ -487,11 +683,15 @@ static void clear(struct ckpt_session *s)
 	ckpt_landing_discard(s->landing);
 	if (!hangs) /* to free it would be to wait for what hangs */
 		ckpt_gpu_copy_free(s->gpu);
+	if (s->code && s->made)
+		ckpt_parents_remove(s->folder, s->made);
 	ckpt_agreement_close(&s->agreement);
 	for (uint32_t i = 0; s->paths && i < s->manifest.count; i++)
 		free(s->paths[i]);
 	free(s->paths);
 	free(s->path);
+	free(s->folder);
+	free(s->made);
 	free(s->crcs);
 	ckpt_manifest_clear(&s->manifest);
 	if (t)
@@ -529,6 +729,8 @@ int ckpt_broadcast_over(struct ckpt_session *s, struct ckpt_transport *transport
 		run(s);
 	fill_report(s, report, start);
 	rc = outcome(s, err);
+	if (s->o.ended)
+		s->o.ended(s->o.ended_ctx);
 	clear(s);
 	return rc;
 }

@@ -44,6 +44,13 @@ static int fill_in(struct ckpt_buf *out, char letter, const struct ckpt_world *w
 				"--job-key says it");
 		ckpt_buf_printf(out, "%s", world->key);
 		return 0;
+	case 'n':
+		if (!world->has_node)
+			return ckpt_fail(err, CKPT_E_ARG,
+					 "%%n in the destination, but no launcher says the node's "
+					 "number: torchrun and srun do");
+		ckpt_buf_printf(out, "%u", world->node);
+		return 0;
 	case 'u':
 		if (user)
 			ckpt_buf_printf(out, "%s", user);
@@ -55,9 +62,10 @@ static int fill_in(struct ckpt_buf *out, char letter, const struct ckpt_world *w
 		ckpt_buf_add(out, name, len);
 		return 0;
 	}
-	return ckpt_fail(err, CKPT_E_ARG,
-			 "'%%%c' in the destination, wanted one of %%h %%r %%l %%j %%u %%b %%%%",
-			 letter);
+	return ckpt_fail(
+		err, CKPT_E_ARG,
+		"'%%%c' in the destination, wanted one of %%h %%n %%r %%l %%j %%u %%b %%%%",
+		letter);
 }
 
 static bool is_folder(const char *path)

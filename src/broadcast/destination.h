@@ -6,7 +6,7 @@
 #include "job/world.h"
 
 /*
- * The path on this node from what the user wrote: %h host, %r rank, %l local rank, %j job key, %u user,
+ * The path on this node from what the user wrote: %h host, %n number of the node, %r rank, %l local rank, %j job key, %u user,
  * %b the name of SOURCE, %%. A folder, or a path that ends with '/', gets the source's name behind it, where
  * it is one file or directory. Caller frees *OUT.
  */
@@ -18,9 +18,11 @@ bool ckpt_destination_is_per_rank(const char *wish);
 
 /*
  * What was staged is known by a file beside it, or in it if it is a directory: which files of the source it is a
- * copy of, by size, inode and time, and which files it consists of. True if all of that is as it was.
+ * copy of, by size, inode and time, and which files it consists of. True if all of that is as it was, and the one
+ * file had CRC, if that is not NULL.
  */
-bool ckpt_staged_is_same(const struct ckpt_manifest *manifest, const char *path);
+bool ckpt_staged_is_same(const struct ckpt_manifest *manifest, const char *path,
+			 const uint32_t *crc);
 
 /* CRCS: by file, or NULL. */
 int ckpt_staged_note(const struct ckpt_manifest *manifest, const char *path, const uint32_t *crcs,

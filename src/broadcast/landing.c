@@ -5,6 +5,7 @@
 #include "io/sink.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,10 +32,9 @@ static unsigned sink_flags(const struct ckpt_landing *l)
 	       (l->flags & CKPT_LANDING_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u);
 }
 
-/* Caller frees; NULL: no memory. */
-static char *path_of(const struct ckpt_landing *l, uint32_t file)
+/* In the folder BASE, or BASE itself. Caller frees; NULL: no memory. */
+static char *path_below(const struct ckpt_landing *l, const char *base, uint32_t file)
 {
-	const char *base = l->folder ? ckpt_folder_temp_path(l->folder) : l->path;
 	char *path;
 
 	if (!l->folder && l->m->count == 1)
@@ -42,6 +42,12 @@ static char *path_of(const struct ckpt_landing *l, uint32_t file)
 	if (asprintf(&path, "%s/%s", base, l->m->files[file].path) < 0)
 		return NULL;
 	return path;
+}
+
+/* The same: where it is written. */
+static char *path_of(const struct ckpt_landing *l, uint32_t file)
+{
+	return path_below(l, l->folder ? ckpt_folder_temp_path(l->folder) : l->path, file);
 }
 
 /* The folders around a file of a directory, below the one that is being made. */
@@ -182,6 +188,39 @@ int ckpt_landing_finish(struct ckpt_landing *l, struct ckpt_error *err)
 		if (l->sinks[i])
 			rc = ckpt_sink_sync(l->sinks[i], err);
 	return rc == 0 && l->folder ? ckpt_folder_sync(l->folder, err) : rc;
+}
+
+int ckpt_landing_name_error(const struct ckpt_landing *l, uint32_t file, int rc,
+			    struct ckpt_error *err)
+{
+	char *path = path_below(l, l->path, file);
+
+	rc = ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+	free(path);
+	return rc;
+}
+
+int ckpt_landing_reopen(struct ckpt_landing *l, uint32_t file, int *fd, struct ckpt_error *err)
+{
+	char *path = NULL;
+
+	if (l->sinks[file]) { /* it has no name */
+		*fd = fcntl(ckpt_sink_fd(l->sinks[file]), F_DUPFD_CLOEXEC, 0);
+	} else {
+		path = path_of(l, file);
+		*fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+		free(path);
+	}
+	return *fd < 0 ? ckpt_fail_errno(err, "cannot read what was written") : 0;
+}
+
+int ckpt_landing_identity(const struct ckpt_landing *l, uint32_t file, struct stat *out,
+			  struct ckpt_error *err)
+{
+	int rc = l->folder ? stat(ckpt_folder_temp_path(l->folder), out)
+			   : fstat(ckpt_sink_fd(l->sinks[file]), out);
+
+	return rc < 0 ? ckpt_fail_errno(err, "cannot look at what was written") : 0;
 }
 
 /* A directory is staged: this says so. */

@@ -4,6 +4,8 @@
 
 #include "broadcast/manifest.h"
 
+#include <sys/stat.h>
+
 /*
  * Where the bytes land on this node: files that get their names when every rank has all of them, or
  * nowhere. A directory appears as a whole.
@@ -28,6 +30,18 @@ int ckpt_landing_write(struct ckpt_landing *landing, uint32_t file, uint64_t off
 
 /* All was written: wait until it is on the disk. Nothing has its final name yet. */
 int ckpt_landing_finish(struct ckpt_landing *landing, struct ckpt_error *err);
+
+/* Behind that: a descriptor of file number FILE to read it by, for the caller to close. */
+int ckpt_landing_reopen(struct ckpt_landing *landing, uint32_t file, int *fd,
+			struct ckpt_error *err);
+
+/* Error RC is one of this file: its final name goes into ERR. Returns RC. */
+int ckpt_landing_name_error(const struct ckpt_landing *landing, uint32_t file, int rc,
+			    struct ckpt_error *err);
+
+/* Which file, or of a directory which folder, is going to have the name. */
+int ckpt_landing_identity(const struct ckpt_landing *landing, uint32_t file, struct stat *out,
+			  struct ckpt_error *err);
 
 /* Give everything its name. The landing is closed in any case. */
 int ckpt_landing_commit(struct ckpt_landing *landing, struct ckpt_error *err);

@@ -69,7 +69,7 @@ static int open_mpi(struct ckpt_session *s, struct ckpt_transport **out)
 	if (rc < 0 || ((*out)->size == s->world.size && (*out)->rank == s->world.rank))
 		return rc;
 	return ckpt_fail(
-		&s->err, CKPT_E_ARG,
+		&s->err, CKPT_E_FORMAT,
 		"MPI says rank %u of %u, %s says rank %u of %u: is it the MPI of this launcher?",
 		(*out)->rank, (*out)->size, s->world.launcher, s->world.rank, s->world.size);
 }

@@ -207,7 +207,8 @@ static void read_chunk(struct ckpt_ring *r, const struct slot *slot)
 		struct ckpt_manifest_piece p = ckpt_manifest_piece_at(r->o.manifest, pos, end);
 
 		rc = read_piece(r, &p, slot->memory + (pos - start), crc, &err);
-		crc += crc != NULL;
+		if (crc)
+			crc++;
 		pos += p.len;
 	}
 	if (rc < 0) {

@@ -28,12 +28,16 @@ struct ckpt_session {
 	struct ckpt_landing *landing;
 	struct ckpt_gpu_copy *gpu; /* owned until the report has it */
 	struct ckpt_ring *ring;
-	char **paths;	/* owned: of the sources' files */
-	uint32_t *crcs; /* owned: by file */
+	char **paths;	     /* owned: of the sources' files */
+	uint32_t *crcs;	     /* owned: by file */
 	bool standard_chunk; /* none was asked for */
 	bool reused;
-	bool named; /* names were given: it cannot be stopped any more */
-	int code;   /* enum ckpt_broadcast_code: what was agreed upon last */
+	bool named;		/* names were given: it cannot be stopped any more */
+	bool dropped;		/* cannot write, and goes on without */
+	char dropped_text[900]; /* why */
+	char *folder,
+		*made; /* owned: around what is written, and the outermost that was made for it */
+	int code;      /* enum ckpt_broadcast_code: what was agreed upon last */
 	struct ckpt_error err;
 };
 

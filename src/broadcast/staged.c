@@ -73,12 +73,20 @@ static bool begins_with(const char *note, const struct ckpt_buf *want)
 	return same;
 }
 
-bool ckpt_staged_is_same(const struct ckpt_manifest *m, const char *path)
+static void add_crc(struct ckpt_buf *text, uint32_t crc)
+{
+	ckpt_buf_printf(text, "crc32 %08" PRIx32 "\n", crc);
+}
+
+bool ckpt_staged_is_same(const struct ckpt_manifest *m, const char *path, const uint32_t *crc)
 {
 	struct ckpt_buf want = { 0 };
 	char *note = note_path(m, path);
-	bool same = note && describe(m, path, &want) && begins_with(note, &want);
+	bool same = note && describe(m, path, &want);
 
+	if (crc)
+		add_crc(&want, *crc);
+	same = same && !want.bad && begins_with(note, &want);
 	ckpt_buf_clear(&want);
 	free(note);
 	return same;
@@ -93,7 +101,7 @@ int ckpt_staged_note(const struct ckpt_manifest *m, const char *path, const uint
 	int rc = note && describe(m, path, &text) ? 0 : CKPT_E_IO;
 
 	for (uint32_t i = 0; crcs && i < m->count; i++)
-		ckpt_buf_printf(&text, "crc32 %08" PRIx32 "\n", crcs[i]);
+		add_crc(&text, crcs[i]);
 	if (rc < 0 || text.bad)
 		rc = ckpt_fail(err, CKPT_E_IO, "what was written is not there any more");
 	if (rc == 0)

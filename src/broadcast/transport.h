@@ -62,6 +62,12 @@ struct ckpt_transport_ops {
 	/* Let go of peers that do not answer. Only close() may follow. */
 	void (*abort)(struct ckpt_transport *t);
 	void (*close)(struct ckpt_transport *t);
+
+	/*
+	 * Behind an error, by all ranks that still can, for up to NSEC: who does not answer any more? TEXT becomes
+	 * "rank 3 (nodeB)", or of several some, or "" if that cannot be found out. May be NULL.
+	 */
+	void (*find_silent)(struct ckpt_transport *t, uint64_t nsec, char *text, size_t size);
 };
 
 struct ckpt_transport {

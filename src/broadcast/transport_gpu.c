@@ -386,8 +386,8 @@ int ckpt_transport_open_gpu(struct ckpt_cuda *cuda, uint32_t rank, uint32_t size
 	*out = NULL;
 	if (!g)
 		return ckpt_fail_nomem(err);
-	g->ops = (struct ckpt_transport_ops){ carrier->name, true, alloc,  release,  begin,
-					      test,	     vote, let_go, close_gpu };
+	g->ops = (struct ckpt_transport_ops){ carrier->name, true, alloc,  release,   begin,
+					      test,	     vote, let_go, close_gpu, NULL };
 	g->base = (struct ckpt_transport){ .ops = &g->ops, .rank = rank, .size = size };
 	g->cuda = cuda;
 	g->carrier = *carrier;

@@ -58,7 +58,7 @@ static void close_self(struct ckpt_transport *t)
 int ckpt_transport_open_self(struct ckpt_transport **out, struct ckpt_error *err)
 {
 	static const struct ckpt_transport_ops ops = {
-		"self", false, alloc, release, begin, test, vote, let_go, close_self,
+		"self", false, alloc, release, begin, test, vote, let_go, close_self, NULL,
 	};
 
 	*out = calloc(1, sizeof(**out));

@@ -90,7 +90,7 @@ int ckpt_transport_open_user(const struct ckpt_collectives *collectives,
 			     struct ckpt_transport **out, struct ckpt_error *err)
 {
 	static const struct ckpt_transport_ops ops = {
-		"user", false, alloc, release, begin, test, vote, let_go, close_user,
+		"user", false, alloc, release, begin, test, vote, let_go, close_user, NULL,
 	};
 	struct user *u = calloc(1, sizeof(*u));
 

@@ -335,6 +335,11 @@ void ckpt_sink_start_sync(struct ckpt_sink *sink)
 		sync_file_range(sink->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 }
 
+int ckpt_sink_fd(const struct ckpt_sink *sink)
+{
+	return sink->fd;
+}
+
 int ckpt_sink_name(struct ckpt_sink *sink, struct ckpt_error *err)
 {
 	return ckpt_error_at(err, give_name(sink, err), sink->path, NULL, CKPT_NO_OFFSET);

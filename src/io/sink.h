@@ -50,6 +50,9 @@ int ckpt_sink_clone(struct ckpt_sink *sink, const struct ckpt_source *src, bool 
 /* Wait until the bytes are on the disk; nothing with CKPT_SINK_NO_SYNC. */
 int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err);
 
+/* To read by what was written. Borrowed. */
+int ckpt_sink_fd(const struct ckpt_sink *sink);
+
 /* Begin to write back what is left, and do not wait for it. */
 void ckpt_sink_start_sync(struct ckpt_sink *sink);
 

@@ -18,20 +18,22 @@ static const struct launcher {
 	const char *sign; /* it is there if this is set */
 	const char *rank, *size, *local_rank, *local_size;
 	const char *key; /* all that are set are joined */
+	const char *node;
 } launchers[] = {
 	{ "ckpt", "CKPT_RANK", "CKPT_RANK", "CKPT_WORLD_SIZE", "CKPT_LOCAL_RANK", NULL,
-	  "CKPT_JOB_KEY" },
+	  "CKPT_JOB_KEY", NULL },
 	{ "torchrun", "TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-	  "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT" },
+	  "TORCHELASTIC_RUN_ID TORCHELASTIC_RESTART_COUNT", "GROUP_RANK" },
 	{ "openmpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-	  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE" },
+	  "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE", NULL },
 	{ "mpich", "PMI_RANK", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
-	  "CKPT_JOB_KEY" },
+	  "CKPT_JOB_KEY", NULL },
 	{ "slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID",
-	  NULL, "SLURM_JOB_ID SLURM_STEP_ID SLURM_RESTART_COUNT" },
+	  NULL, "SLURM_JOB_ID SLURM_STEP_ID SLURM_RESTART_COUNT", "SLURM_NODEID" },
 	{ "k8s", "JOB_COMPLETION_INDEX", "JOB_COMPLETION_INDEX", "CKPT_WORLD_SIZE", NULL, NULL,
-	  "CKPT_JOB_KEY" },
-	{ "env", "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "CKPT_JOB_KEY" },
+	  "CKPT_JOB_KEY", NULL },
+	{ "env", "RANK", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "CKPT_JOB_KEY",
+	  NULL },
 };
 
 enum { LAUNCHERS = sizeof(launchers) / sizeof(launchers[0]) };
@@ -145,6 +147,9 @@ static int read_launcher(const struct finder *f, const struct launcher *l, struc
 		rc = number_of(f, l->local_rank, &out->local_rank);
 	if (rc == 0)
 		rc = number_of(f, l->local_size, &out->local_size);
+	out->has_node = value_of(f, l->node) != NULL;
+	if (rc == 0)
+		rc = number_of(f, l->node, &out->node);
 	if (rc == 0 && !strcmp(l->name, "slurm") && tasks) {
 		rc = number_of(f, "SLURM_NODEID", &node);
 		out->local_size = slurm_tasks_of(tasks, node);

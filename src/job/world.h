@@ -16,6 +16,8 @@ struct ckpt_world {
 	uint32_t local_rank, local_size; /* LOCAL_SIZE is 0 where it is not known */
 	const char *launcher; /* static: what it was found by; "none" for a process alone */
 	char key[160]; /* what all processes of one start of the job have in common; "" if nothing says it */
+	bool has_node; /* few launchers say it */
+	uint32_t node;
 };
 
 /* What the user said: it wins. */

@@ -49,7 +49,12 @@ load common.bash
 	want 0
 	cmp ddp_model.pt me-job9-0-0-ddp_model.pt-%
 	ckpt broadcast ddp_model.pt 'x%q'
-	want 4 "ckpt: broadcast: '%q' in the destination, wanted one of %h %r %l %j %u %b %%"
+	want 4 "ckpt: broadcast: '%q' in the destination, wanted one of %h %n %r %l %j %u %b %%"
+	SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 SLURM_NODEID=7 ckpt broadcast -q ddp_model.pt 'node%n.pt'
+	want 0
+	cmp ddp_model.pt node7.pt
+	ckpt broadcast ddp_model.pt 'node%n.pt'
+	want 4 "ckpt: broadcast: %n in the destination, but no launcher says the node's number: torchrun and srun do"
 	ckpt broadcast ddp_model.pt '%j.pt'
 	want 4 "ckpt: broadcast: %j in the destination, but no launcher says the job's name; --job-key says it"
 }
@@ -70,12 +75,101 @@ load common.bash
 	[[ $status = 64 && $stderr = "ckpt: broadcast: there is no launcher 'lsf', wanted one of "* ]]
 	WORLD_SIZE=2 RANK=5 ckpt broadcast ddp_model.pt out.pt
 	want 6 "ckpt: broadcast: rank 5 of 2 processes, as env has it"
-	for wrong in "--readers 0" "--chunk 7x" "--depth no" "--target gold" "--if-exists maybe" "--timeout -1" "--init-timeout 0"; do
+	for wrong in "--readers 0" "--chunk 7x" "--depth no" "--target gold" "--if-exists maybe" "--verify much" "--timeout -1" "--init-timeout 0"; do
 		ckpt broadcast $wrong ddp_model.pt out.pt
 		[[ $status = 64 && $stderr = "ckpt: broadcast: ${wrong% *} ${wrong#* }: wanted "* ]]
 	done
 	want_files
 	input_is_untouched
+}
+
+@test "what was written is read again" {
+	ckpt broadcast --verify reread ddp_model.pt out.pt
+	[[ $status = 0 && $stderr = *"crc32 "* ]]
+	cmp ddp_model.pt out.pt
+	mkdir -p tree/sub && cp ddp_model.pt tree/sub && : >tree/empty
+	ckpt broadcast -q --verify reread tree out
+	want 0
+	diff -r -x .ckpt-staged tree out
+	ckpt broadcast --verify none ddp_model.pt second.pt
+	[[ $status = 0 && $stderr != *crc32* ]]
+	ckpt broadcast --verify reread --no-sync ddp_model.pt third.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: --verify reread reads what is on the disk, which --no-sync does not wait for"* ]]
+	want_files out out.pt .out.pt.ckpt-staged second.pt .second.pt.ckpt-staged tree
+}
+
+@test "folders are made for it" {
+	ckpt broadcast -q --mkdir ddp_model.pt new/er/out.pt
+	want 0
+	cmp ddp_model.pt new/er/out.pt
+	ckpt broadcast -q --mkdir ddp_model.pt ddp_trainer.pt several
+	want 0
+	cmp ddp_trainer.pt several/ddp_trainer.pt
+	: >file
+	ckpt broadcast --mkdir ddp_model.pt file/out.pt
+	[[ $status = 4 && $stderr = "ckpt: broadcast: file"* ]]
+	ckpt broadcast --mkdir missing.pt nodir/out.pt
+	want 3 "ckpt: broadcast: missing.pt: cannot open: No such file or directory"
+	[ ! -e nodir ]
+	ckpt broadcast --keep-going --all-or-none ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: --keep-going and --all-or-none: wanted one of them"* ]]
+	ckpt broadcast --keep-going ddp_model.pt nodir/out.pt
+	want 4 "ckpt: broadcast: nodir/out.pt: cannot create a file in 'nodir': No such file or directory"
+}
+
+@test "options come from variables as well" {
+	CKPT_BROADCAST_IF_EXISTS=error CKPT_BROADCAST_CHUNK=1M CKPT_BROADCAST_QUIET=1 ckpt broadcast ddp_model.pt out.pt
+	want 0
+	CKPT_BROADCAST_IF_EXISTS=error ckpt broadcast ddp_model.pt out.pt
+	want 4 "ckpt: broadcast: out.pt: the output exists already"
+	CKPT_BROADCAST_IF_EXISTS=error ckpt broadcast -q --if-exists replace ddp_model.pt out.pt
+	want 0
+	CKPT_BROADCAST_IO_THREADS=some ckpt broadcast ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: CKPT_BROADCAST_IO_THREADS=some: wanted a number"* ]]
+	CKPT_BROADCAST_VERIFY=much ckpt broadcast ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: CKPT_BROADCAST_VERIFY=much: wanted crc, none or reread"* ]]
+	CKPT_BROADCAST_NO_SYNC=yes ckpt broadcast ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: CKPT_BROADCAST_NO_SYNC=yes: wanted 1 or 0"* ]]
+	CKPT_BROADCAST_NO_SYNC=0 CKPT_BROADCAST_READERS= ckpt broadcast -q ddp_model.pt out.pt
+	want 0
+}
+
+@test "a checksum may be expected" {
+	crc=$(python3 -c 'import zlib; print("%08x" % zlib.crc32(open("ddp_model.pt", "rb").read()))')
+	ckpt broadcast --expect 0badf00d ddp_model.pt out.pt
+	want 5 "ckpt: broadcast: ddp_model.pt: has crc32 $crc, wanted 0badf00d"
+	want_files
+	ckpt broadcast -q --expect "${crc^^}" ddp_model.pt out.pt
+	want 0
+	ckpt broadcast --expect "$crc" ddp_model.pt out.pt
+	[[ $status = 0 && $stderr = *"there already"* ]]
+	ckpt broadcast --expect 0badf00d ddp_model.pt out.pt # what was staged before does not count
+	want 5 "ckpt: broadcast: ddp_model.pt: has crc32 $crc, wanted 0badf00d"
+	cmp ddp_model.pt out.pt
+	mkdir d
+	ckpt broadcast --expect "$crc" ddp_model.pt ddp_trainer.pt d
+	want 6 "ckpt: broadcast: a checksum is expected, which is that of one file: found 2"
+	for wrong in 123456789 xyz 12g; do
+		ckpt broadcast --expect $wrong ddp_model.pt out.pt
+		[[ $status = 64 && $stderr = "ckpt: broadcast: --expect $wrong: wanted up to 8 hexadecimal digits"* ]]
+	done
+	ckpt broadcast --expect "$crc" --verify none ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = "ckpt: broadcast: --expect needs a checksum, --verify none makes none"* ]]
+}
+
+@test "best effort goes on with the source" {
+	ckpt broadcast --best-effort --export CKPT_PATH ddp_model.pt nodir/
+	[[ $status = 0 && $stderr = "ckpt: broadcast: nodir/ddp_model.pt: cannot create"* ]]
+	[ "$output" = "export CKPT_PATH=ddp_model.pt" ]
+	ckpt broadcast -q --best-effort --export CKPT_PATH ddp_model.pt out.pt
+	[[ $status = 0 && $output = "export CKPT_PATH=out.pt" ]]
+	ckpt broadcast --best-effort --readers none ddp_model.pt out.pt
+	[ "$status" = 64 ]
+}
+
+@test "progress is said where it is asked for" {
+	ckpt broadcast --progress -q ddp_model.pt out.pt
+	[[ $status = 0 && $stderr =~ ^"ckpt: "[0-9.]+K" of "[0-9.]+"K, "[0-9.]+[KMG]?"/s, 0 s left"$ ]]
 }
 
 @test "nothing is written to measure" {

@@ -2,9 +2,11 @@
 #include "sim_transport.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 struct sim_rank {
 	struct ckpt_transport base;
@@ -42,6 +44,8 @@ static bool is_gone(struct sim_rank *r)
 {
 	r->calls++;
 	r->gone |= r->base.rank == r->sim->victim && r->calls == r->sim->dies_at;
+	if (r->base.rank == r->sim->victim && r->calls == r->sim->hangs_at)
+		usleep(r->sim->hangs_ms * 1000);
 	return r->gone;
 }
 
@@ -159,6 +163,15 @@ static void let_go(struct ckpt_transport *t)
 	((struct sim_rank *)t)->gone = true;
 }
 
+static void find_silent(struct ckpt_transport *t, uint64_t nsec, char *text, size_t size)
+{
+	struct sim *sim = ((struct sim_rank *)t)->sim;
+
+	(void)nsec;
+	if (sim->dies_at && t->rank != sim->victim)
+		snprintf(text, size, "rank %u (sim)", sim->victim);
+}
+
 static void close_rank(struct ckpt_transport *t)
 {
 	free(t);
@@ -166,8 +179,9 @@ static void close_rank(struct ckpt_transport *t)
 
 struct ckpt_transport *sim_open(struct sim *sim, uint32_t rank)
 {
-	static const struct ckpt_transport_ops ops = { "sim", false, alloc,  release,	begin,
-						       test,  vote,  let_go, close_rank };
+	static const struct ckpt_transport_ops ops = {
+		"sim", false, alloc, release, begin, test, vote, let_go, close_rank, find_silent
+	};
 	struct sim_rank *r = calloc(1, sizeof(*r));
 
 	assert(r && rank < sim->size && sim->size <= SIM_MOST_RANKS);

@@ -24,7 +24,9 @@ struct sim {
 	uint32_t victim;   /* the rank to which something happens */
 	unsigned dies_at;  /* its call that never returns to the others: it is gone from then on */
 	unsigned flips_at; /* its call that brings one wrong byte */
-	bool slow;	   /* test() says "not yet" now and then */
+	unsigned hangs_at; /* its call that takes HANGS_MS */
+	unsigned hangs_ms;
+	bool slow; /* test() says "not yet" now and then */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;

@@ -1,169 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "broadcast/session.h"
-#include "io/fault.h"
-#include "sim_transport.h"
+#include "sim_ranks.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 /* Whole broadcasts between threads: what arrives, and what is left behind if something fails anywhere. */
-
-enum { CHUNK = 1 << 20, SIZE = 5 * CHUNK + 12345 };
-
-static char *folder, *source, *wish;
-static uint8_t *data;
-
-static int setup(void **state)
-{
-	(void)state;
-	folder = unit_folder_new();
-	source = unit_path(folder, "model.pt");
-	wish = unit_path(folder, "out-%r.pt");
-	data = malloc(SIZE);
-	for (uint32_t i = 0; i < SIZE; i++)
-		data[i] = (uint8_t)(i * 2654435761u >> 24);
-	unit_write_file(source, data, SIZE);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	ckpt_io_set_hook(NULL, NULL);
-	free(data);
-	free(wish);
-	free(source);
-	unit_folder_remove(folder);
-	return 0;
-}
-
-struct rank {
-	pthread_t thread;
-	struct ckpt_session session;
-	struct ckpt_transport *transport;
-	struct ckpt_broadcast_report report;
-	struct ckpt_error err;
-	int rc;
-};
-
-static void *run_rank(void *arg)
-{
-	struct rank *r = arg;
-
-	r->rc = ckpt_broadcast_over(&r->session, r->transport, &r->report, &r->err);
-	return NULL;
-}
-
-static struct rank ranks[SIM_MOST_RANKS];
-static struct ckpt_rendezvous *met_in; /* by rank 0, if a test sets it */
-
-/* One broadcast of SOURCES in all ranks of SIM. */
-static void broadcast(struct sim *sim, const char *const *sources, size_t count,
-		      const struct ckpt_broadcast_options *options)
-{
-	for (uint32_t i = 0; i < sim->size; i++) {
-		struct rank *r = &ranks[i];
-
-		memset(r, 0, sizeof(*r));
-		r->report = (struct ckpt_broadcast_report)CKPT_BROADCAST_REPORT_INIT;
-		assert_int_equal(ckpt_session_init(&r->session, sources, count, wish, options), 0);
-		r->session.world =
-			(struct ckpt_world){ .rank = i, .size = sim->size, .launcher = "sim" };
-		r->session.rendezvous = i == 0 ? met_in : NULL;
-		if (r->session.o.readers > sim->size)
-			r->session.o.readers = sim->size;
-		r->transport = sim_open(sim, i);
-		assert_int_equal(pthread_create(&r->thread, NULL, run_rank, r), 0);
-	}
-	for (uint32_t i = 0; i < sim->size; i++)
-		pthread_join(ranks[i].thread, NULL);
-}
-
-static struct ckpt_broadcast_options options_for_tests(void)
-{
-	struct ckpt_broadcast_options o = CKPT_BROADCAST_OPTIONS_INIT;
-
-	o.chunk = CHUNK;
-	o.timeout_s = 20;
-	o.threads = 2;
-	o.flags = CKPT_BROADCAST_NO_SYNC;
-	return o;
-}
-
-static char *path_for(uint32_t rank)
-{
-	char name[40];
-
-	snprintf(name, sizeof(name), "out-%u.pt", rank);
-	return unit_path(folder, name);
-}
-
-static bool exists(uint32_t rank)
-{
-	char *path = path_for(rank);
-	bool there = access(path, F_OK) == 0;
-
-	free(path);
-	return there;
-}
-
-static void check_file(uint32_t rank, size_t size)
-{
-	char *path = path_for(rank);
-	struct ckpt_buf found = unit_read_file(path);
-
-	assert_int_equal(found.len, size);
-	assert_memory_equal(found.data, data, size);
-	ckpt_buf_clear(&found);
-	free(path);
-}
-
-static unsigned count_names(void)
-{
-	DIR *dir = opendir(folder);
-	unsigned count = 0;
-
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count - 2;
-}
-
-static void remove_outputs(uint32_t size)
-{
-	for (uint32_t i = 0; i < size; i++) {
-		char *path = path_for(i), name[60], *note;
-
-		snprintf(name, sizeof(name), ".out-%u.pt.ckpt-staged", i);
-		note = unit_path(folder, name);
-		unlink(path);
-		unlink(note);
-		free(path);
-		free(note);
-	}
-	assert_int_equal(count_names(), 1); /* the source: nothing else was left */
-}
-
-static void check_codes(const struct sim *sim, int code)
-{
-	for (uint32_t i = 0; i < sim->size; i++) {
-		if (ranks[i].report.code != code)
-			print_message("rank %u: %s\n", i, ranks[i].err.text);
-		assert_int_equal(ranks[i].report.code, code);
-		assert_int_equal(ranks[i].rc == 0, code == 0);
-	}
-}
 
 static void every_rank_gets_the_file(void **state)
 {
@@ -196,15 +45,6 @@ static void every_rank_gets_the_file(void **state)
 }
 
 /* ---- what is there already ---- */
-
-static atomic_uint reads;
-
-static int count_reads(void *ctx, enum ckpt_io_op op)
-{
-	(void)ctx;
-	reads += op == CKPT_IO_READ;
-	return 0;
-}
 
 static void broadcast_again(uint32_t size, bool reused)
 {
@@ -247,20 +87,6 @@ static void what_is_there_is_not_read_again(void **state)
 }
 
 /* ---- failures ---- */
-
-struct fault {
-	enum ckpt_io_op op;
-	int code;
-	unsigned at;
-	atomic_uint seen;
-};
-
-static int inject(void *ctx, enum ckpt_io_op op)
-{
-	struct fault *f = ctx;
-
-	return op == f->op && ++f->seen == f->at ? f->code : 0;
-}
 
 /* Whatever call fails on whichever rank: all say the same, and nothing has a name. */
 static void a_rank_that_fails_fails_all(void **state)
@@ -308,24 +134,24 @@ static void a_rank_that_fails_fails_all(void **state)
 		}
 }
 
-static void a_wrong_byte_is_found(void **state)
+/* A wrong byte in each call of rank VICTIM in turn: how many were found to be damage? */
+static unsigned count_found(uint32_t victim)
 {
 	struct ckpt_broadcast_options o = options_for_tests();
 	const char *const sources[] = { source };
 	unsigned found = 0;
 
-	(void)state;
-	for (unsigned at = 1; at < 30; at++) {
+	for (unsigned at = 1; at < 40; at++) {
 		struct sim sim;
 
 		sim_init(&sim, 3);
-		sim.victim = at % 3;
+		sim.victim = victim;
 		sim.flips_at = at;
 		broadcast(&sim, sources, 1, &o);
 		sim_clear(&sim);
 		if (ranks[0].report.code == CKPT_BROADCAST_DAMAGED) {
 			check_codes(&sim, CKPT_BROADCAST_DAMAGED);
-			assert_int_equal(ranks[0].report.failed_rank, sim.victim);
+			assert_int_equal(ranks[0].report.failed_rank, victim);
 			remove_outputs(0);
 			found++;
 		} else if (ranks[0].report.code == 0) { /* nothing was carried by that call */
@@ -336,8 +162,15 @@ static void a_wrong_byte_is_found(void **state)
 			remove_outputs(0);
 		}
 	}
-	assert_int_equal(
-		found, 7); /* in each of 6 chunks, or in the checksum that they are compared with */
+	return found;
+}
+
+static void a_wrong_byte_is_found(void **state)
+{
+	(void)state;
+	assert_int_equal(count_found(0), 6); /* one for each chunk */
+	assert_int_equal(count_found(1), 7); /* ... and the checksum that they are held against */
+	assert_int_equal(count_found(2), 7);
 }
 
 /* It dies at its first call, its second ...: the others end, and none has half a file. */
@@ -367,8 +200,13 @@ static void a_rank_that_dies_is_noticed(void **state)
 			remove_outputs(3);
 			return;
 		}
-		for (uint32_t r = 0; r < 3; r++)
+		for (uint32_t r = 0; r < 3; r++) {
+			char want[60];
+
 			assert_int_equal(ranks[r].report.code, CKPT_BROADCAST_LOST);
+			snprintf(want, sizeof(want), "; no answer from rank %u (sim)", sim.victim);
+			assert_true(r == sim.victim || strstr(ranks[r].err.text, want));
+		}
 		remove_outputs(3);
 	}
 }
@@ -437,7 +275,14 @@ static void broadcast_at_random(uint32_t *random, unsigned *whole)
 	o.timeout_s = 0.15;
 	o.readers = next_random(random, sim.size) + 1;
 	o.depth = next_random(random, 4) + 1;
-	o.flags = next_random(random, 2) ? CKPT_BROADCAST_NO_SYNC : 0;
+	switch (next_random(random, 4)) {
+	case 0: o.flags = 0; break;
+	case 1: o.flags = CKPT_BROADCAST_REREAD; break;
+	}
+	switch (next_random(random, 4)) {
+	case 0: o.flags |= CKPT_BROADCAST_KEEP_GOING; break;
+	case 1: o.flags |= CKPT_BROADCAST_ALL_OR_NONE; break;
+	}
 	switch (next_random(random, 4)) {
 	case 0: fault.at = next_random(random, 25) + 1; break;
 	case 1: sim.dies_at = next_random(random, 30) + 1; break;
@@ -472,55 +317,7 @@ static void no_part_of_a_file_is_ever_left(void **state)
 	print_message("%u broadcasts, %u files\n", rounds, whole);
 }
 
-static void one_that_is_interrupted_stops_all(void **state)
-{
-	struct ckpt_broadcast_options o = options_for_tests();
-	const char *const sources[] = { source };
-	atomic_int cancel = SIGTERM;
-
-	(void)state;
-	o.cancel = &cancel;
-	for (uint32_t n = 1; n <= 3; n++) {
-		struct sim sim;
-
-		sim_init(&sim, n);
-		broadcast(&sim, sources, 1, &o);
-		check_codes(&sim, 128 + SIGTERM);
-		for (uint32_t r = 0; r < n; r++)
-			assert_non_null(
-				strstr(ranks[r].err.text, "interrupted, nothing was written"));
-		remove_outputs(0);
-		sim_clear(&sim);
-	}
-}
-
-static void different_wishes_are_refused(void **state)
-{
-	struct ckpt_broadcast_options o = options_for_tests();
-	const char *const sources[] = { source };
-	struct sim sim;
-
-	(void)state;
-	sim_init(&sim, 2);
-	for (uint32_t i = 0; i < 2; i++) {
-		struct rank *r = &ranks[i];
-
-		memset(r, 0, sizeof(*r));
-		r->report = (struct ckpt_broadcast_report)CKPT_BROADCAST_REPORT_INIT;
-		o.chunk = CHUNK << i;
-		assert_int_equal(ckpt_session_init(&r->session, sources, 1, wish, &o), 0);
-		r->session.world = (struct ckpt_world){ .rank = i, .size = 2, .launcher = "sim" };
-		r->transport = sim_open(&sim, i);
-		assert_int_equal(pthread_create(&r->thread, NULL, run_rank, r), 0);
-	}
-	for (uint32_t i = 0; i < 2; i++)
-		pthread_join(ranks[i].thread, NULL);
-	check_codes(&sim, CKPT_BROADCAST_SETUP);
-	remove_outputs(0);
-	sim_clear(&sim);
-}
-
-#define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, sim_setup, sim_teardown)
 
 int main(void)
 {
@@ -532,8 +329,6 @@ int main(void)
 		WITH_FILE(a_rank_that_dies_is_noticed),
 		WITH_FILE(who_is_silent_is_told),
 		WITH_FILE(no_part_of_a_file_is_ever_left),
-		WITH_FILE(one_that_is_interrupted_stops_all),
-		WITH_FILE(different_wishes_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,38 +40,41 @@ static void every_launcher_is_known(void **state)
 		const char *env[16];
 		struct ckpt_world want;
 	} cases[] = {
-		{ { "HOME=/root" }, { 0, 1, 0, 0, "none", "" } },
+		{ { "HOME=/root" }, { 0, 1, 0, 0, "none", "", false, 0 } },
 		{ { "CKPT_RANK=1", "CKPT_WORLD_SIZE=4", "CKPT_LOCAL_RANK=1" },
-		  { 1, 4, 1, 0, "ckpt", "" } },
+		  { 1, 4, 1, 0, "ckpt", "", false, 0 } },
 		{ { "CKPT_RANK=1", "CKPT_WORLD_SIZE=4", "CKPT_JOB_KEY=k" },
-		  { 1, 4, 0, 0, "ckpt", "k" } },
+		  { 1, 4, 0, 0, "ckpt", "k", false, 0 } },
 		{ { "TORCHELASTIC_RUN_ID=run7", "TORCHELASTIC_RESTART_COUNT=2", "RANK=9",
-		    "WORLD_SIZE=16", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=8", "MASTER_PORT=29500" },
-		  { 9, 16, 1, 8, "torchrun", "run7.2" } },
+		    "GROUP_RANK=1", "WORLD_SIZE=16", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=8",
+		    "MASTER_PORT=29500" },
+		  { 9, 16, 1, 8, "torchrun", "run7.2", true, 1 } },
 		{ { "TORCHELASTIC_RUN_ID=none", "TORCHELASTIC_RESTART_COUNT=0", "RANK=0",
 		    "WORLD_SIZE=2", "LOCAL_RANK=0", "MASTER_ADDR=node1", "MASTER_PORT=41234" },
-		  { 0, 2, 0, 0, "torchrun", "none.0.node1.41234" } },
+		  { 0, 2, 0, 0, "torchrun", "none.0.node1.41234", false, 0 } },
 		{ { "TORCHELASTIC_RUN_ID=x", "RANK=9", "WORLD_SIZE=16", "LOCAL_RANK=1",
 		    "LOCAL_WORLD_SIZE=8", "SLURM_JOB_ID=77", "SLURM_STEP_NUM_TASKS=2",
 		    "SLURM_PROCID=1", "SLURM_LOCALID=0" },
-		  { 9, 16, 1, 8, "torchrun", "x" } },
+		  { 9, 16, 1, 8, "torchrun", "x", false, 0 } },
 		{ { "OMPI_COMM_WORLD_RANK=2", "OMPI_COMM_WORLD_SIZE=3",
 		    "OMPI_COMM_WORLD_LOCAL_RANK=2", "OMPI_COMM_WORLD_LOCAL_SIZE=3", "PMIX_RANK=2",
 		    "PMIX_NAMESPACE=prterun-1234@1" },
-		  { 2, 3, 2, 3, "openmpi", "prterun-1234@1" } },
+		  { 2, 3, 2, 3, "openmpi", "prterun-1234@1", false, 0 } },
 		{ { "PMI_RANK=0", "PMI_SIZE=2", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=2" },
-		  { 0, 2, 0, 2, "mpich", "" } },
+		  { 0, 2, 0, 2, "mpich", "", false, 0 } },
 		{ { "SLURM_JOB_ID=77", "SLURM_STEP_ID=3", "SLURM_RESTART_COUNT=1",
 		    "SLURM_STEP_NUM_TASKS=11", "SLURM_PROCID=9", "SLURM_LOCALID=1",
 		    "SLURM_NODEID=2", "SLURM_STEP_TASKS_PER_NODE=4(x2),3" },
-		  { 9, 11, 1, 3, "slurm", "77.3.1" } },
+		  { 9, 11, 1, 3, "slurm", "77.3.1", true, 2 } },
 		{ { "SLURM_JOB_ID=77", "SLURM_NTASKS=8", "SLURM_PROCID=0" },
-		  { 0, 1, 0, 0, "none", "" } }, /* sbatch */
-		{ { "JOB_COMPLETION_INDEX=3", "CKPT_WORLD_SIZE=4" }, { 3, 4, 0, 0, "k8s", "" } },
-		{ { "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1" }, { 1, 2, 1, 0, "env", "" } },
+		  { 0, 1, 0, 0, "none", "", false, 0 } }, /* sbatch */
+		{ { "JOB_COMPLETION_INDEX=3", "CKPT_WORLD_SIZE=4" },
+		  { 3, 4, 0, 0, "k8s", "", false, 0 } },
+		{ { "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1" },
+		  { 1, 2, 1, 0, "env", "", false, 0 } },
 		{ { "JOB_COMPLETION_INDEX=3", "CKPT_WORLD_SIZE=4", "CKPT_JOB_KEY=k" },
-		  { 3, 4, 0, 0, "k8s", "k" } },
-		{ { "CKPT_JOB_KEY=k" }, { 0, 1, 0, 0, "none", "k" } },
+		  { 3, 4, 0, 0, "k8s", "k", false, 0 } },
+		{ { "CKPT_JOB_KEY=k" }, { 0, 1, 0, 0, "none", "k", false, 0 } },
 	};
 	struct ckpt_world w;
 
@@ -84,6 +87,8 @@ static void every_launcher_is_known(void **state)
 		assert_int_equal(w.local_rank, cases[i].want.local_rank);
 		assert_int_equal(w.local_size, cases[i].want.local_size);
 		assert_string_equal(w.key, cases[i].want.key);
+		assert_int_equal(w.has_node, cases[i].want.has_node);
+		assert_int_equal(w.node, cases[i].want.node);
 	}
 }
 

@@ -11,14 +11,23 @@
 #include <stdlib.h>
 #include <time.h>
 
+enum {
+	PAGE = 4096,
+	HOST = 64,
+	HERE = 1, /* tags of messages between two ranks */
+	MISSING = 2,
+	MOST_MISSING = 8, /* that are named */
+	POLL_NSEC = 20000,
+};
+
 struct mpi {
 	struct ckpt_transport base;
 	MPI_Comm comm;
 	MPI_Request flying[CKPT_MOST_FLYING];
 	bool broken;
+	char (*hosts)[HOST]; /* by rank */
 };
 
-enum { PAGE = 4096 };
 
 static int fail_mpi(struct mpi *m, const char *what, int code, struct ckpt_error *err)
 {
@@ -62,6 +71,11 @@ static int test(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *er
 	return rc == MPI_SUCCESS ? done != 0 : fail_mpi(m, "MPI_Ibcast", rc, err);
 }
 
+static void pause_poll(void)
+{
+	nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
+}
+
 static int vote(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint64_t deadline,
 		struct ckpt_error *err)
 {
@@ -78,9 +92,87 @@ static int vote(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint6
 			return ckpt_plugin_fail(err, CKPT_E_PEER, "a rank does not answer");
 		}
 		if (!done)
-			nanosleep(&(struct timespec){ 0, 20000 }, NULL);
+			pause_poll();
 	}
 	return rc == MPI_SUCCESS ? 0 : fail_mpi(m, "MPI_Iallreduce", rc, err);
+}
+
+/* ---- who is silent ---- */
+
+static bool wait_until(MPI_Request *request, uint64_t deadline)
+{
+	int done = 0, rc = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+
+	while (rc == MPI_SUCCESS && !done && ckpt_now_nsec() < deadline) {
+		pause_poll();
+		rc = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+	}
+	return rc == MPI_SUCCESS && done;
+}
+
+/* MISSING: how many, and the first of them. */
+static void say_missing(const struct mpi *m, const int *missing, char *text, size_t size)
+{
+	size_t len = 0;
+
+	*text = '\0';
+	for (int i = 0; i < missing[0] && i < MOST_MISSING && len < size; i++)
+		len += (size_t)snprintf(text + len, size - len, "%srank %d (%s)", i ? ", " : "",
+					missing[1 + i], m->hosts[missing[1 + i]]);
+	if (missing[0] > MOST_MISSING && len < size)
+		snprintf(text + len, size - len, " and %d more", missing[0] - MOST_MISSING);
+}
+
+/* Rank 0 waits for a word of all others, and tells those who came who did not. */
+static void collect(struct mpi *m, uint64_t deadline, int *missing)
+{
+	bool *here = calloc(m->base.size, sizeof(*here));
+	static int from; /* MPI may write to it when this is over */
+	MPI_Request request;
+
+	missing[0] = 0;
+	if (!here)
+		return;
+	for (uint32_t n = 1; n < m->base.size; n++) {
+		if (MPI_Irecv(&from, 1, MPI_INT, MPI_ANY_SOURCE, HERE, m->comm, &request) !=
+			    MPI_SUCCESS ||
+		    !wait_until(&request, deadline))
+			break;
+		here[from] = true;
+	}
+	for (int i = 1; i < (int)m->base.size; i++)
+		if (!here[i] && missing[0]++ < MOST_MISSING)
+			missing[missing[0]] = i;
+	for (int i = 1; i < (int)m->base.size; i++)
+		if (here[i] && MPI_Isend(missing, 1 + MOST_MISSING, MPI_INT, i, MISSING, m->comm,
+					 &request) == MPI_SUCCESS)
+			wait_until(&request, deadline + 1000000000u);
+	free(here);
+}
+
+/*
+ * Those who live come here when their patience ends, which is not at the same time. Over messages between two ranks,
+ * as the collective ones wait for the lost.
+ */
+static void find_silent(struct ckpt_transport *t, uint64_t nsec, char *text, size_t size)
+{
+	struct mpi *m = (struct mpi *)t;
+	uint64_t deadline = ckpt_now_nsec() + nsec;
+	static int missing[1 + MOST_MISSING], rank; /* MPI may use them when this is over */
+	MPI_Request request;
+
+	rank = (int)t->rank;
+	missing[0] = 1; /* rank 0, if it tells nothing else */
+	missing[1] = 0;
+	if (rank == 0) {
+		collect(m, deadline, missing);
+	} else {
+		MPI_Isend(&rank, 1, MPI_INT, 0, HERE, m->comm, &request);
+		if (MPI_Irecv(missing, 1 + MOST_MISSING, MPI_INT, 0, MISSING, m->comm, &request) ==
+		    MPI_SUCCESS)
+			wait_until(&request, deadline + nsec);
+	}
+	say_missing(m, missing, text, size);
 }
 
 /* MPI cannot go on without a rank, nor end properly: mpirun ends all when this process does. */
@@ -97,7 +189,22 @@ static void close_mpi(struct ckpt_transport *t)
 		return;
 	MPI_Comm_free(&m->comm);
 	MPI_Finalize();
+	free(m->hosts);
 	free(m);
+}
+
+static int share_hosts(struct mpi *m, struct ckpt_error *err)
+{
+	char host[MPI_MAX_PROCESSOR_NAME + 1] = "";
+	int len, rc;
+
+	m->hosts = calloc(m->base.size, HOST);
+	if (!m->hosts)
+		return ckpt_plugin_fail(err, CKPT_E_NOMEM, "out of memory");
+	MPI_Get_processor_name(host, &len);
+	snprintf(m->hosts[m->base.rank], HOST, "%.63s", host);
+	rc = MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, m->hosts, HOST, MPI_CHAR, m->comm);
+	return rc == MPI_SUCCESS ? 0 : fail_mpi(m, "MPI_Allgather", rc, err);
 }
 
 static int join(struct mpi *m, struct ckpt_error *err)
@@ -111,15 +218,16 @@ static int join(struct mpi *m, struct ckpt_error *err)
 	MPI_Comm_size(m->comm, &size);
 	m->base.rank = (uint32_t)rank;
 	m->base.size = (uint32_t)size;
-	return 0;
+	return share_hosts(m, err);
 }
 
 ckpt_mpi_open ckpt_mpi_open_here __asm__(CKPT_MPI_OPEN_NAME) __attribute__((visibility("default")));
 
 int ckpt_mpi_open_here(int version, struct ckpt_transport **out, struct ckpt_error *err)
 {
-	static const struct ckpt_transport_ops ops = { "mpi", false, alloc,  release,  begin,
-						       test,  vote,  let_go, close_mpi };
+	static const struct ckpt_transport_ops ops = {
+		"mpi", false, alloc, release, begin, test, vote, let_go, close_mpi, find_silent
+	};
 	struct mpi *m;
 	int given, rc;
 
@@ -137,9 +245,11 @@ int ckpt_mpi_open_here(int version, struct ckpt_transport **out, struct ckpt_err
 		rc = fail_mpi(m, "MPI_Init_thread", rc, err);
 	else
 		rc = join(m, err);
-	if (rc < 0)
+	if (rc < 0) {
+		free(m->hosts);
 		free(m);
-	else
+	} else {
 		*out = &m->base;
+	}
 	return rc;
 }

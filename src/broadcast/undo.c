@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/undo.h"
+
+#include "io/fault.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_OPEN = 16 };
+
+int ckpt_undo_open(struct ckpt_undo *out, const struct ckpt_landing *landing,
+		   const struct ckpt_manifest *m, struct ckpt_error *err)
+{
+	uint32_t count = m->is_directory ? 1 : m->count;
+	int rc = 0;
+
+	*out = (struct ckpt_undo){ m, calloc(count, sizeof(*out->made)) };
+	if (!out->made)
+		return ckpt_fail_nomem(err);
+	for (uint32_t i = 0; rc == 0 && i < count; i++)
+		rc = ckpt_landing_identity(landing, i, &out->made[i], err);
+	return rc;
+}
+
+void ckpt_undo_close(struct ckpt_undo *undo)
+{
+	free(undo->made);
+	undo->made = NULL;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+	(void)st;
+	(void)type;
+	(void)place;
+	return remove(path);
+}
+
+/* It has another name first: nobody is to see a part of it. */
+static int remove_tree(const char *path)
+{
+	char *hidden;
+	const char *slash = strrchr(path, '/');
+	int head = slash ? (int)(slash - path + 1) : 0, rc;
+
+	if (asprintf(&hidden, "%.*s.%s.%ld.ckpt-tmp", head, path, path + head, (long)getpid()) < 0)
+		return -1;
+	rc = ckpt_io_rename(path, hidden, false);
+	if (rc == 0)
+		rc = nftw(hidden, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS);
+	free(hidden);
+	return rc;
+}
+
+static int take_back(const char *path, const struct stat *made, struct ckpt_error *err)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0 || st.st_dev != made->st_dev || st.st_ino != made->st_ino)
+		return 0;
+	if ((S_ISDIR(st.st_mode) ? remove_tree(path) : unlink(path)) == 0)
+		return 0;
+	return ckpt_error_at(err, ckpt_fail_errno(err, "cannot be removed again"), path, NULL,
+			     CKPT_NO_OFFSET);
+}
+
+int ckpt_undo_names(const struct ckpt_undo *undo, const char *path, struct ckpt_error *err)
+{
+	const struct ckpt_manifest *m = undo->manifest;
+	int rc = 0;
+
+	if (m->is_directory || m->count == 1)
+		return take_back(path, undo->made, err);
+	for (uint32_t i = 0; i < m->count; i++) {
+		char *file;
+		int one;
+
+		if (asprintf(&file, "%s/%s", path, m->files[i].path) < 0)
+			return ckpt_fail_nomem(err);
+		one = take_back(file, &undo->made[i], rc ? NULL : err);
+		rc = rc ? rc : one;
+		free(file);
+	}
+	return rc;
+}
