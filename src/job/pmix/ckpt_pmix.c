@@ -290,7 +290,6 @@ static void silent(struct ckpt_rendezvous *r, char *text, size_t size)
 
 static void close_pmix(struct ckpt_rendezvous *r)
 {
-	PMIx_Finalize(NULL, 0);
 	free(r);
 }
 
@@ -317,26 +316,49 @@ static int compare(struct meeting *m, struct ckpt_error *err)
 				m->me.rank, size, w->launcher, w->rank, w->size);
 }
 
+static void leave(void)
+{
+	PMIx_Finalize(NULL, 0);
+}
+
+/*
+ * Once for the process, until it ends: who leaves and comes again between two meetings is taken out of the fence in
+ * which others wait for it already, and the ranks lose each other.
+ */
+static int join(pmix_proc_t *me, struct ckpt_error *err)
+{
+	static bool has_joined;
+	static pmix_proc_t joined;
+	pmix_status_t status;
+
+	if (!has_joined) {
+		status = PMIx_Init(&joined, NULL, 0);
+		if (status != PMIX_SUCCESS)
+			return ckpt_plugin_fail(err, CKPT_E_UNSUPPORTED,
+						"PMIx has no server here: %.200s",
+						PMIx_Error_string(status));
+		has_joined = true;
+		atexit(leave); /* or the launcher takes the end of the process for a crash */
+	}
+	*me = joined;
+	return 0;
+}
+
 static int open_pmix(const struct ckpt_world *world, struct ckpt_rendezvous **out,
 		     struct ckpt_error *err)
 {
 	static const struct ckpt_rendezvous_ops ops = { "pmix", gather, share, silent, close_pmix };
 	static unsigned turns;
 	struct meeting *m = calloc(1, sizeof(*m));
-	pmix_status_t status;
 	int rc;
 
 	if (!m)
 		return ckpt_plugin_fail(err, CKPT_E_NOMEM, "out of memory");
 	m->base = (struct ckpt_rendezvous){ &ops, *world, NULL };
 	m->turn = turns++;
-	status = PMIx_Init(&m->me, NULL, 0);
-	if (status != PMIX_SUCCESS) {
-		free(m);
-		return ckpt_plugin_fail(err, CKPT_E_UNSUPPORTED, "PMIx has no server here: %.200s",
-					PMIx_Error_string(status));
-	}
-	rc = compare(m, err);
+	rc = join(&m->me, err);
+	if (rc == 0)
+		rc = compare(m, err);
 	if (rc < 0)
 		close_pmix(&m->base);
 	else
