@@ -11,14 +11,16 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 
 sys.dont_write_bytecode = True  # this folder stays as it is
 import peak  # noqa: E402
+import throttle  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
 CASES = ("sync", "nosync", "torch", "small", "storages", "look", "memory", "remap", "cast", "inplace", "reflink",
-         "merge", "split", "dcp-large", "broadcast")
+         "merge", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
@@ -609,22 +611,30 @@ class Bench:
 
     # -- several ranks
 
+    def run_ranks(self, ranks, *argv, before=()):
+        """What RANKS processes print; mpirun may stand behind another command."""
+        env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        done = subprocess.run([*before, "mpirun", "--oversubscribe", "-np", str(ranks), *argv], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, env=env, check=False)
+        if done.returncode:
+            fail("exit %d: %s: %s" % (done.returncode, shlex.join(argv), done.stderr[-300:]))
+        return done.stdout
+
     def mpirun(self, ranks, seconds, *argv):
         """A contender of RANKS processes, which says itself how long it took: without the start of MPI."""
-        def run():
-            env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-            done = subprocess.run(["mpirun", "--oversubscribe", "-np", str(ranks), *argv], stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE, text=True, env=env, check=False)
-            if done.returncode:
-                fail("exit %d: %s: %s" % (done.returncode, shlex.join(argv), done.stderr[-300:]))
-            return seconds(done.stdout), 0
-        return run
+        return lambda: (seconds(self.run_ranks(ranks, *argv)), 0)
+
+    def has_ranks(self, name):
+        bare = os.path.join(os.path.dirname(self.ckpt), "mpi_bcast")
+        if not shutil.which("mpirun") or not os.path.exists(bare):
+            print("%s: left out, no mpirun, or ckpt was built without MPI" % name)
+            return None
+        return bare
 
     def case_broadcast(self):
         """Rank 0 reads a file that is in memory; nothing is written."""
-        bare = os.path.join(os.path.dirname(self.ckpt), "mpi_bcast")
-        if not shutil.which("mpirun") or not os.path.exists(bare):
-            print("broadcast: left out, no mpirun, or ckpt was built without MPI")
+        bare = self.has_ranks("broadcast")
+        if not bare:
             return
         source = self.big()
         size, ours = os.path.getsize(source), [self.ckpt, "broadcast", "-q", "--json", "--target", "null"]
@@ -636,6 +646,57 @@ class Bench:
             self.ratio_row(text % (" --verify none", size_text(self.options.size), ranks), plain, "MPI_Bcast", other,
                            "speed >= 0.90", lambda r: r <= 1 / 0.9)
             self.ratio_row(text % ("", size_text(self.options.size), ranks), checked, "--verify none", plain)
+
+    def case_broadcast_memory(self):
+        """The peak of the rank that has the largest, each of which writes a file."""
+        if not self.has_ranks("broadcast-memory"):
+            return
+        source = self.big()
+        for ranks in (1, 4):
+            self.prepare(source)
+            wrapped = 'exec "$0" -I -S "$1" -o "$2/peak.$OMPI_COMM_WORLD_RANK" "$3" broadcast -q --no-sync "$4" "$2/%r.pt"'
+            self.run_ranks(ranks, "sh", "-c", wrapped, sys.executable, peak.__file__, self.out, self.ckpt, source)
+            peaks = []
+            for rank in range(ranks):
+                with open(os.path.join(self.out, "peak.%d" % rank), encoding="ascii") as file:
+                    peaks.append(int(file.read().split()[1]))
+            self.clean()
+            self.peak_row("broadcast %s, %d rank%s" % (size_text(self.options.size), ranks, "s" * (ranks > 1)),
+                          max(peaks), 716)
+
+    def case_throttled(self):
+        """A source that gives 100 MiB/s to all together, as a shared one does: each rank copies it for itself past
+        the page cache, which real nodes do not share, or ckpt brings it to all."""
+        if not self.has_ranks("throttled"):
+            return
+        ranks, size = 4, min(self.options.size, 512 << 20)
+        source = self.input("big", size, 16)
+        shm = os.path.join("/dev/shm", "ckpt-bench-%d" % os.getpid())
+        with throttle.Throttle(source, 100 << 20) as slow:
+            if slow.why_not:
+                print("throttled: left out, " + slow.why_not)
+                return
+
+            def timed(work):
+                def run():
+                    os.mkdir(shm)
+                    throttle.forget(source)
+                    seconds = work()
+                    shutil.rmtree(shm)
+                    return seconds, 0
+                return run
+
+            def each():
+                return slow.seconds("sh", "-c", 'for i in $(seq "$3"); do dd if="$1" of="$2/$i" bs=4M iflag=direct & '
+                                    'done 2>"$2/err"; wait', "sh", source, shm, str(ranks))
+
+            def ours():
+                begin = time.monotonic()
+                self.run_ranks(ranks, self.ckpt, "broadcast", "-q", source, shm + "/%r", before=slow.before)
+                return time.monotonic() - begin
+            ours, other = self.series(source, timed(ours), timed(each))
+        self.ratio_row("broadcast %s at 100 MiB/s, %d ranks" % (size_text(size), ranks), ours, "%d x dd" % ranks, other,
+                       ">= 3 x faster", lambda r: r >= 3, inverse=True)
 
     # -- all of it
 
@@ -657,7 +718,7 @@ class Bench:
 
     def run(self):
         cases = self.options.only or CASES
-        times = 5 if {"merge", "split"} & set(cases) else 3
+        times = 5 if {"merge", "split", "broadcast-memory"} & set(cases) else 3
         if shutil.disk_usage(self.folder).free < times * self.options.size + (2 << 30):
             fail("'%s' has not %d times the size free" % (self.folder, times))
         self.describe()
