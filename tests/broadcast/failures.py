@@ -157,6 +157,8 @@ def memory_group():
         groups = dict(line.rstrip("\n").split(":", 2)[1:] for line in lines)
     for key, top, limit in (("memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("", "/sys/fs/cgroup", "memory.max")):
         folder = "%s%s/ckpt-test-%d" % (top, groups.get(key, "/"), os.getpid())
+        if not os.path.exists(top + "/cgroup.procs"):   # a plain folder, around those of version 1
+            continue
         try:
             os.mkdir(folder)
         except OSError:
