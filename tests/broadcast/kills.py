@@ -56,7 +56,7 @@ class Case:
 
     def options(self):
         pick = self.random.choice
-        flags = ["--timeout", "2", "--chunk", pick(("4K", "64K", "1M", "4M")), "--depth", pick("1234"),
+        flags = ["--timeout", "2", "--chunk", pick(("4K", "4K", "64K", "1M", "4M")), "--depth", pick("1234"),
                  "--readers", str(self.random.randint(1, self.ranks))]
         flags += pick(([], ["--no-sync"], ["--verify", "reread"], ["--verify", "none"]))
         flags += pick(([], ["--keep-going"], ["--all-or-none"]))
@@ -97,12 +97,30 @@ def end(job, victims, label):
         kill_all(victims)
 
 
+def writes(pid, folder):
+    """Has it begun with a file? One without a name, or in a folder that is hidden."""
+    try:
+        links = [os.readlink("/proc/%d/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%d/fd" % pid)]
+    except OSError:
+        return False
+    return any(link.startswith(folder) and ("/#" in link or ".ckpt-" in link) for link in links)
+
+
+def wait_for_bytes(job, pids, folder):
+    while job.poll() is None and not any(writes(pid, folder) for pid in pids):
+        time.sleep(0.001)
+
+
 def one(folder, seed):
     """Names that are there, and whether it was over before."""
     case = Case(folder, seed)
     job = start(case.argv())
     victims = ranks_of(job, case.ranks)
-    time.sleep(case.random.uniform(0, 0.6))
+    if case.random.random() < 0.7:                  # else it may still be MPI that starts
+        wait_for_bytes(job, victims, folder)
+        time.sleep(case.random.uniform(0, 0.3) ** 2)
+    else:
+        time.sleep(case.random.uniform(0, 0.6))
     how = signal.SIGSTOP if seed % 6 == 5 else signal.SIGKILL
     if victims:
         send(case.random.choice(victims), how)
