@@ -674,7 +674,7 @@ static void clear(struct ckpt_session *s)
 
 	if (t) {
 		snprintf(what, sizeof(what), "the end of %s", t->ops->name);
-		watchdog = ckpt_session_watch(s, s->code, what);
+		watchdog = ckpt_session_watch(s, s->o.timeout_s, s->code, what);
 	}
 	if (t && s->agreement.broken)
 		t->ops->abort(t);
@@ -768,6 +768,8 @@ int ckpt_broadcast(const char *const *sources, size_t count, const char *destina
 	if (rc < 0) {
 		fill_report(&s, report, ckpt_now_nsec());
 		rc = outcome(&s, err);
+		if (s.o.ended)
+			s.o.ended(s.o.ended_ctx);
 		ckpt_session_leave(&s);
 		return rc;
 	}

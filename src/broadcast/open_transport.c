@@ -46,7 +46,13 @@ int ckpt_session_find_world(struct ckpt_session *s)
 	return rc;
 }
 
-struct ckpt_watchdog *ckpt_session_watch(const struct ckpt_session *s, int code, const char *what)
+static double init_seconds(const struct ckpt_session *s)
+{
+	return s->o.init_timeout_s > 0 ? s->o.init_timeout_s : INIT_PATIENCE_S;
+}
+
+struct ckpt_watchdog *ckpt_session_watch(const struct ckpt_session *s, double seconds, int code,
+					 const char *what)
 {
 	char text[160];
 
@@ -55,14 +61,15 @@ struct ckpt_watchdog *ckpt_session_watch(const struct ckpt_session *s, int code,
 	snprintf(
 		text, sizeof(text),
 		"ckpt: broadcast: rank %u: %s did not come back within %.0f s: a rank has died or hangs",
-		s->world.rank, what, s->o.timeout_s);
-	return ckpt_watchdog_start((uint64_t)(s->o.timeout_s * 1e9), code, text);
+		s->world.rank, what, seconds);
+	return ckpt_watchdog_start((uint64_t)(seconds * 1e9), code, text);
 }
 
 /* MPI counts for itself: it has to have been started as the launcher's variables say. */
 static int open_mpi(struct ckpt_session *s, struct ckpt_transport **out)
 {
-	struct ckpt_watchdog *watchdog = ckpt_session_watch(s, CKPT_BROADCAST_SETUP, "MPI_Init");
+	struct ckpt_watchdog *watchdog =
+		ckpt_session_watch(s, init_seconds(s), CKPT_BROADCAST_SETUP, "MPI_Init");
 	int rc = ckpt_transport_open_mpi(out, &s->err);
 
 	ckpt_watchdog_stop(watchdog);
@@ -206,7 +213,7 @@ static void close_mpi(struct ckpt_session *s, struct ckpt_transport *mpi)
 		return;
 	if (s->agreement.broken)
 		mpi->ops->abort(mpi);
-	watchdog = ckpt_session_watch(s, CKPT_BROADCAST_SETUP, "the end of MPI");
+	watchdog = ckpt_session_watch(s, s->o.timeout_s, CKPT_BROADCAST_SETUP, "the end of MPI");
 	mpi->ops->close(mpi);
 	ckpt_watchdog_stop(watchdog);
 }
@@ -221,8 +228,7 @@ static uint64_t sooner(const struct ckpt_session *s, uint64_t deadline)
 
 static int meet(struct ckpt_session *s, struct ckpt_transport **out)
 {
-	double seconds = s->o.init_timeout_s > 0 ? s->o.init_timeout_s : INIT_PATIENCE_S;
-	uint64_t deadline = ckpt_now_nsec() + (uint64_t)(seconds * 1e9);
+	uint64_t deadline = ckpt_now_nsec() + (uint64_t)(init_seconds(s) * 1e9);
 	struct ckpt_transport *mpi = NULL;
 	struct ckpt_meet_plan plan = { 0 };
 	int rc = open_rendezvous(s, &s->rendezvous, &mpi);
@@ -241,7 +247,11 @@ static int meet(struct ckpt_session *s, struct ckpt_transport **out)
 		rc = open_planned(s, &plan, deadline, &mpi, out);
 	/* where all have heard that nothing can carry they end in peace; else one is lost that was there */
 	s->agreement.broken = met && rc < 0 && !plan.status;
-	close_mpi(s, mpi);
+	if (rc <
+	    0) /* what has failed is said before the ranks part: mpirun ends all when one has gone */
+		s->met_over = mpi;
+	else
+		close_mpi(s, mpi);
 	return rc;
 }
 
@@ -303,6 +313,8 @@ void ckpt_session_leave(struct ckpt_session *s)
 	if (s->rendezvous)
 		s->rendezvous->ops->close(s->rendezvous);
 	s->rendezvous = NULL;
+	close_mpi(s, s->met_over);
+	s->met_over = NULL;
 	ckpt_cuda_close(s->cuda);
 	s->cuda = NULL;
 }

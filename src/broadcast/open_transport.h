@@ -19,7 +19,8 @@ void ckpt_session_leave(struct ckpt_session *s);
 void ckpt_session_add_silent(struct ckpt_session *s);
 
 /* For WHAT, a call of MPI that may wait for a lost rank for ever. NULL if the process is not to be ended. */
-struct ckpt_watchdog *ckpt_session_watch(const struct ckpt_session *s, int code, const char *what);
+struct ckpt_watchdog *ckpt_session_watch(const struct ckpt_session *s, double seconds, int code,
+					 const char *what);
 
 /* All that has to be the same on all ranks, in one number. */
 uint64_t ckpt_session_wishes(const struct ckpt_session *s);

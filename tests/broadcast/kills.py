@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 
-from ranks import command, is_alive, kill_all, make_file, note, ranks_of, same, same_tree, send, start
+from ranks import command, is_alive, kill_all, make_file, note, ranks_of, same, same_tree, send, start, wait_for_bytes
 
 
 class Case:
@@ -56,7 +56,7 @@ class Case:
 
     def options(self):
         pick = self.random.choice
-        flags = ["--timeout", "2", "--chunk", pick(("4K", "4K", "64K", "1M", "4M")), "--depth", pick("1234"),
+        flags = ["--timeout", "2", "--init-timeout", "5", "--chunk", pick(("4K", "4K", "64K", "1M", "4M")), "--depth", pick("1234"),
                  "--readers", str(self.random.randint(1, self.ranks))]
         flags += pick(([], ["--no-sync"], ["--verify", "reread"], ["--verify", "none"]))
         flags += pick(([], ["--keep-going"], ["--all-or-none"]))
@@ -95,20 +95,6 @@ def end(job, victims, label):
         job.communicate()
     finally:
         kill_all(victims)
-
-
-def writes(pid, folder):
-    """Has it begun with a file? One without a name, or in a folder that is hidden."""
-    try:
-        links = [os.readlink("/proc/%d/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%d/fd" % pid)]
-    except OSError:
-        return False
-    return any(link.startswith(folder) and ("/#" in link or ".ckpt-" in link) for link in links)
-
-
-def wait_for_bytes(job, pids, folder):
-    while job.poll() is None and not any(writes(pid, folder) for pid in pids):
-        time.sleep(0.001)
 
 
 def one(folder, seed):

@@ -59,6 +59,22 @@ def ranks_of(job, count=0, seconds=10):
         time.sleep(0.01)
 
 
+def writes(pid, folder):
+    """Has it begun with a file? One without a name, or in a folder that is hidden."""
+    try:
+        links = [os.readlink("/proc/%d/fd/%s" % (pid, fd)) for fd in os.listdir("/proc/%d/fd" % pid)]
+    except OSError:
+        return False
+    return any(link.startswith(folder) and ("/#" in link or ".ckpt-" in link) for link in links)
+
+
+def wait_for_bytes(job, pids, folder, seconds=60):
+    """Until one of the ranks writes into FOLDER, or a folder below."""
+    end = time.monotonic() + seconds
+    while job.poll() is None and not any(writes(pid, folder) for pid in pids) and time.monotonic() < end:
+        time.sleep(0.001)
+
+
 def is_alive(pid):
     try:
         with open("/proc/%d/stat" % pid) as stat:
