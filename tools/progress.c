@@ -49,6 +49,9 @@ double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* What is over at its first step has no time that could be told. */
+static const double LEAST_SECONDS = 1e-3;
+
 /* Every two seconds, and at the end. */
 static bool is_time_for_line(double since, bool is_end)
 {
@@ -76,7 +79,7 @@ void show_progress(void *ctx, uint64_t done, uint64_t total)
 		return;
 	last = now;
 	shown = !progress_in_lines;
-	rate = (double)done / (now - start);
+	rate = (double)done / (now - start > LEAST_SECONDS ? now - start : LEAST_SECONDS);
 	fprintf(stderr, "%s%s of %s, %s/s, %.0f s left%s", progress_in_lines ? "ckpt: " : "\r",
 		human_size(done, a), human_size(total, b), human_size((uint64_t)rate, r),
 		rate > 0 ? (double)(total - done) / rate : 0.0,
