@@ -76,6 +76,11 @@ struct ckpt_transport {
 	bool hangs; /* abort() did not help: what was given to it, and its GPU, are to be left alone */
 };
 
+/* alloc() and release() of transports that want nothing special: whole pages of memory. */
+int ckpt_transport_host_alloc(struct ckpt_transport *t, size_t nbytes, void **out,
+			      struct ckpt_error *err);
+void ckpt_transport_host_release(struct ckpt_transport *t, void *buffer);
+
 /* One rank: nothing has to be carried. */
 int ckpt_transport_open_self(struct ckpt_transport **out, struct ckpt_error *err);
 

@@ -3,14 +3,15 @@
 
 #include <stdlib.h>
 
-static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckpt_error *err)
+int ckpt_transport_host_alloc(struct ckpt_transport *t, size_t nbytes, void **out,
+			      struct ckpt_error *err)
 {
 	(void)t;
 	*out = aligned_alloc(4096, (nbytes + 4095) / 4096 * 4096);
 	return *out ? 0 : ckpt_fail_nomem(err);
 }
 
-static void release(struct ckpt_transport *t, void *buffer)
+void ckpt_transport_host_release(struct ckpt_transport *t, void *buffer)
 {
 	(void)t;
 	free(buffer);
@@ -58,7 +59,16 @@ static void close_self(struct ckpt_transport *t)
 int ckpt_transport_open_self(struct ckpt_transport **out, struct ckpt_error *err)
 {
 	static const struct ckpt_transport_ops ops = {
-		"self", false, alloc, release, begin, test, vote, let_go, close_self, NULL,
+		"self",
+		false,
+		ckpt_transport_host_alloc,
+		ckpt_transport_host_release,
+		begin,
+		test,
+		vote,
+		let_go,
+		close_self,
+		NULL,
 	};
 
 	*out = calloc(1, sizeof(**out));

@@ -6,25 +6,10 @@
 
 #include <stdlib.h>
 
-enum { PAGE = 4096 };
-
 struct user {
 	struct ckpt_transport base;
 	struct ckpt_collectives calls;
 };
-
-static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckpt_error *err)
-{
-	(void)t;
-	*out = aligned_alloc(PAGE, (nbytes + PAGE - 1) / PAGE * PAGE);
-	return *out ? 0 : ckpt_fail_nomem(err);
-}
-
-static void release(struct ckpt_transport *t, void *buffer)
-{
-	(void)t;
-	free(buffer);
-}
 
 static int fail_call(const char *name, int code, struct ckpt_error *err)
 {
@@ -90,7 +75,16 @@ int ckpt_transport_open_user(const struct ckpt_collectives *collectives,
 			     struct ckpt_transport **out, struct ckpt_error *err)
 {
 	static const struct ckpt_transport_ops ops = {
-		"user", false, alloc, release, begin, test, vote, let_go, close_user, NULL,
+		"user",
+		false,
+		ckpt_transport_host_alloc,
+		ckpt_transport_host_release,
+		begin,
+		test,
+		vote,
+		let_go,
+		close_user,
+		NULL,
 	};
 	struct user *u = calloc(1, sizeof(*u));
 
