@@ -103,14 +103,16 @@ static int disassemble(struct ckpt_source *source, const char *record,
 {
 	uint8_t *bytes = NULL, head[32] = { 0 };
 	uint64_t size = ckpt_source_size(source);
+	struct ckpt_opening opening = { .source = source, .head = head, .size = size };
 	char name[160] = "";
 	size_t len = 0;
 	int rc;
 
-	ckpt_source_read(source, 0, head, size < sizeof(head) ? (size_t)size : sizeof(head), NULL);
+	opening.len = size < sizeof(head) ? (size_t)size : sizeof(head);
+	ckpt_source_read(source, 0, head, opening.len, NULL);
 	if (!memcmp(head, "PK\x03\x04", 4))
 		rc = read_from_zip(source, record, &bytes, &len, name, sizeof(name), err);
-	else if (ckpt_format_torch_legacy.probe(head, sizeof(head), size))
+	else if (ckpt_format_torch_legacy.probe(&opening))
 		rc = read_from_legacy(source, record, &bytes, &len, name, sizeof(name), err);
 	else if (record)
 		rc = ckpt_fail(err, CKPT_E_ARG, "is no archive and has no records");

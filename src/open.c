@@ -123,3 +123,12 @@ int ckpt_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, cons
 		return 0;
 	return model->doc->format->notes(model, note, ctx, err);
 }
+
+int ckpt_each_record(const struct ckpt_model *model,
+		     int (*visit)(void *ctx, const struct ckpt_record *record), void *ctx,
+		     struct ckpt_error *err)
+{
+	if (!model->doc->format->records)
+		return 0;
+	return model->doc->format->records(model, visit, ctx, err);
+}

@@ -156,6 +156,34 @@ struct ckpt_file_info {
 /* Strings are borrowed from the model. Returns 0 or CKPT_E_ARG. */
 CKPT_API int ckpt_file_get(const struct ckpt_model *model, struct ckpt_file_info *out);
 
+enum ckpt_record_kind {
+	CKPT_RECORD_STORAGE,  /* bytes of tensors */
+	CKPT_RECORD_CONSTANT, /* bytes of tensors that code uses */
+	CKPT_RECORD_PICKLE,
+	CKPT_RECORD_CODE,  /* source text, or what belongs to it */
+	CKPT_RECORD_EXTRA, /* files that a user added */
+	CKPT_RECORD_MARK,  /* version, byte order, and what else writers leave */
+	CKPT_RECORD_OTHER,
+};
+
+/* One record of an archive. */
+struct ckpt_record {
+	size_t size;
+	const char *
+		name; /* without the archive's own folder; raw bytes of the file, valid during the call */
+	enum ckpt_record_kind kind;
+	uint64_t nbytes; /* when unpacked */
+	uint64_t stored; /* bytes in the file */
+};
+
+/*
+ * Call VISIT for every record of the file, in the order of its directory; a negative status stops and is returned.
+ * Files that are no archives have none.
+ */
+CKPT_API int ckpt_each_record(const struct ckpt_model *model,
+			      int (*visit)(void *ctx, const struct ckpt_record *record), void *ctx,
+			      struct ckpt_error *err);
+
 /*
  * Call NOTE, one sentence a time, names in it escaped, for what is odd about the state that the files are in: data files that
  * are missing or too short, tensors that are not covered by their chunks, traces of a save that did not

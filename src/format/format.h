@@ -4,15 +4,27 @@
 
 #include "io/source.h"
 #include "model/model.h"
+#include "zipfmt/index.h"
 
 #include <ckpt/save.h>
+
+/* What is known of a file before its format is. */
+struct ckpt_opening {
+	struct ckpt_source *source; /* borrowed */
+	const uint8_t *head;	    /* its first LEN bytes */
+	size_t len;
+	uint64_t size;
+	/* Of an archive: its directory, read once for all formats. NULL: none, or a damaged one. Who reads takes it. */
+	struct ckpt_zip *zip;
+};
 
 /* One format. A format of single files is chosen by content, never by the file's name. */
 struct ckpt_format {
 	const char *name;
-	/* Do the first LEN bytes of a file of SIZE bytes look like this format? */
-	bool (*probe)(const uint8_t *head, size_t len, uint64_t size);
-	int (*read)(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err);
+	/* Does it look like this format? */
+	bool (*probe)(const struct ckpt_opening *opening);
+	/* Takes opening->zip, and leaves NULL, if it keeps the directory. */
+	int (*read)(struct ckpt_opening *opening, struct ckpt_model **out, struct ckpt_error *err);
 	int (*save)(const struct ckpt_model *model, const char *path,
 		    const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		    struct ckpt_error *err);
@@ -20,6 +32,10 @@ struct ckpt_format {
 			     const struct ckpt_save_options *options,
 			     struct ckpt_save_report *report, struct ckpt_error *err);
 	void (*describe)(const struct ckpt_model *model, struct ckpt_file_info *out);
+	/* The records of the file, in its order; NULL: it has none. */
+	int (*records)(const struct ckpt_model *model,
+		       int (*visit)(void *ctx, const struct ckpt_record *record), void *ctx,
+		       struct ckpt_error *err);
 	/* What is odd about the state of the files; NULL: nothing ever is. */
 	int (*notes)(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
 		     void *ctx, struct ckpt_error *err);
@@ -28,7 +44,7 @@ struct ckpt_format {
 extern const struct ckpt_format ckpt_format_torch_zip;
 extern const struct ckpt_format ckpt_format_torch_legacy;
 
-/* The first bytes that every probe gets. */
+/* The most that there is of opening->head. */
 enum { CKPT_PROBE_BYTES = 4096 };
 
 /* Whichever format SOURCE has. The model takes its own reference. */

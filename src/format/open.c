@@ -1,21 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/format.h"
 
+#include <string.h>
+
+/* torch zip is the last of the archives: it says what is wrong with those that no other takes. */
 static const struct ckpt_format *const formats[] = { &ckpt_format_torch_zip,
 						     &ckpt_format_torch_legacy };
+
+/* A directory that cannot be read is no error here: the format says what is wrong with it. */
+static void look_inside(struct ckpt_opening *opening)
+{
+	if (opening->len >= 4 && !memcmp(opening->head, "PK\x03\x04", 4) &&
+	    ckpt_zip_open(opening->source, &opening->zip, NULL) < 0)
+		opening->zip = NULL;
+}
 
 int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
 {
 	uint8_t head[CKPT_PROBE_BYTES];
-	uint64_t size = ckpt_source_size(source);
-	size_t len = size < sizeof(head) ? (size_t)size : sizeof(head);
-	int rc = ckpt_source_read(source, 0, head, len, err);
+	struct ckpt_opening opening = { .source = source, .head = head };
+	const struct ckpt_format *format = NULL;
+	int rc;
 
 	*out = NULL;
+	opening.size = ckpt_source_size(source);
+	opening.len = opening.size < sizeof(head) ? (size_t)opening.size : sizeof(head);
+	rc = ckpt_source_read(source, 0, head, opening.len, err);
 	if (rc < 0)
 		return rc;
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-		if (formats[i]->probe(head, len, size))
-			return formats[i]->read(source, out, err);
-	return ckpt_fail_unknown_file(source, head, len, err);
+	look_inside(&opening);
+	for (size_t i = 0; !format && i < sizeof(formats) / sizeof(formats[0]); i++)
+		if (formats[i]->probe(&opening))
+			format = formats[i];
+	rc = format ? format->read(&opening, out, err)
+		    : ckpt_fail_unknown_file(source, head, opening.len, err);
+	ckpt_zip_close(opening.zip);
+	return rc;
 }

@@ -321,9 +321,10 @@ static struct ckpt_document *new_document(struct ckpt_source *source)
 	return NULL;
 }
 
-static int read_legacy(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
+static int read_legacy(struct ckpt_opening *opening, struct ckpt_model **out,
+		       struct ckpt_error *err)
 {
-	struct ckpt_document *doc = new_document(source);
+	struct ckpt_document *doc = new_document(opening->source);
 	struct ckpt_pickle keys = { 0 };
 	struct ckpt_pickle_stream stream;
 	struct ckpt_model *model = NULL;
@@ -332,7 +333,7 @@ static int read_legacy(struct ckpt_source *source, struct ckpt_model **out, stru
 	*out = NULL;
 	if (!doc)
 		return ckpt_fail_nomem(err);
-	ckpt_pickle_stream_open(&stream, source);
+	ckpt_pickle_stream_open(&stream, opening->source);
 	rc = read_pickles(doc, &stream, &keys, err);
 	if (rc == 0)
 		rc = ckpt_error_at(err, ckpt_model_new(doc, &model, err), NULL, object_pickle,
@@ -350,11 +351,11 @@ static int read_legacy(struct ckpt_source *source, struct ckpt_model **out, stru
 	return rc;
 }
 
-static bool probe(const uint8_t *head, size_t len, uint64_t size)
+static bool probe(const struct ckpt_opening *opening)
 {
-	(void)size;
-	if (len > 32)
-		len = 32;
+	const uint8_t *head = opening->head;
+	size_t len = opening->len < 32 ? opening->len : 32;
+
 	return (len >= 15 && head[0] == 0x80 && memmem(head, len, magic, sizeof(magic))) ||
 	       (len >= 11 && !memcmp(head, "L1195470371", 11)); /* protocols 0 and 1 */
 }

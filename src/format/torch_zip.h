@@ -23,11 +23,18 @@ struct ckpt_torch_zip {
 /* That of MODEL's file, or for a checkpoint of another format what torch would write today. */
 const struct ckpt_torch_zip *ckpt_torch_zip_of(const struct ckpt_model *model);
 
+/* What must be a torch.save file, whatever else it looks like. */
+int ckpt_torch_zip_read(struct ckpt_source *source, struct ckpt_model **out,
+			struct ckpt_error *err);
+
 /* ---- parts of reading, for torch.save files inside of other checkpoints ---- */
 
-/* *OUT is the caller's also on failure, to be given to ckpt_torch_zip_free(). */
-int ckpt_torch_zip_open(struct ckpt_source *source, struct ckpt_torch_zip **out,
-			struct ckpt_error *err);
+/*
+ * *OUT is the caller's also on failure, to be given to ckpt_torch_zip_free(). ZIP is the directory of SOURCE if somebody
+ * has read it already, and is taken then; or NULL.
+ */
+int ckpt_torch_zip_open(struct ckpt_source *source, struct ckpt_zip *zip,
+			struct ckpt_torch_zip **out, struct ckpt_error *err);
 void ckpt_torch_zip_free(void *torch_zip);
 
 /* Values get ids from FIRST_ID on. *BYTES is to be freed, after OUT is cleared. */

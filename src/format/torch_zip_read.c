@@ -431,16 +431,20 @@ static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s
 	return ckpt_torch_zip_entry_bytes(tz, entry, s->nbytes, out, err);
 }
 
-int ckpt_torch_zip_open(struct ckpt_source *source, struct ckpt_torch_zip **out,
-			struct ckpt_error *err)
+int ckpt_torch_zip_open(struct ckpt_source *source, struct ckpt_zip *zip,
+			struct ckpt_torch_zip **out, struct ckpt_error *err)
 {
 	struct ckpt_torch_zip *tz = calloc(1, sizeof(*tz));
-	int rc;
+	int rc = 0;
 
 	*out = tz; /* also on failure: what was found out so far */
-	if (!tz)
+	if (!tz) {
+		ckpt_zip_close(zip);
 		return ckpt_fail_nomem(err);
-	rc = ckpt_zip_open(source, &tz->zip, err);
+	}
+	tz->zip = zip;
+	if (!zip)
+		rc = ckpt_zip_open(source, &tz->zip, err);
 	if (rc == CKPT_E_NOTFOUND)
 		return ckpt_torch_zip_fail_truncated(source, err);
 	if (rc == 0)
@@ -452,10 +456,10 @@ int ckpt_torch_zip_open(struct ckpt_source *source, struct ckpt_torch_zip **out,
 	return rc;
 }
 
-static int read_metadata(struct ckpt_document *doc, struct ckpt_error *err)
+static int read_metadata(struct ckpt_document *doc, struct ckpt_zip *zip, struct ckpt_error *err)
 {
 	struct ckpt_torch_zip *tz;
-	int rc = ckpt_torch_zip_open(doc->source, &tz, err);
+	int rc = ckpt_torch_zip_open(doc->source, zip, &tz, err);
 
 	doc->container = tz;
 	doc->free_container = ckpt_torch_zip_free;
@@ -466,7 +470,7 @@ static int read_metadata(struct ckpt_document *doc, struct ckpt_error *err)
 	return rc;
 }
 
-static int read_torch_zip(struct ckpt_source *source, struct ckpt_model **out,
+static int read_torch_zip(struct ckpt_opening *opening, struct ckpt_model **out,
 			  struct ckpt_error *err)
 {
 	struct ckpt_document *doc = calloc(1, sizeof(*doc));
@@ -478,9 +482,10 @@ static int read_torch_zip(struct ckpt_source *source, struct ckpt_model **out,
 	if (!doc)
 		return ckpt_fail_nomem(err);
 	doc->refs = 1;
-	doc->source = ckpt_source_ref(source);
+	doc->source = ckpt_source_ref(opening->source);
 	doc->format = &ckpt_format_torch_zip;
-	rc = read_metadata(doc, err);
+	rc = read_metadata(doc, opening->zip, err);
+	opening->zip = NULL;
 	if (rc < 0) {
 		ckpt_document_unref(doc);
 		return rc;
@@ -498,10 +503,46 @@ static int read_torch_zip(struct ckpt_source *source, struct ckpt_model **out,
 	return rc;
 }
 
-static bool probe(const uint8_t *head, size_t len, uint64_t size)
+int ckpt_torch_zip_read(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
 {
-	(void)size;
-	return len >= 4 && !memcmp(head, "PK\x03\x04", 4);
+	struct ckpt_opening opening = { .source = source };
+
+	return read_torch_zip(&opening, out, err);
+}
+
+static bool probe(const struct ckpt_opening *opening)
+{
+	return opening->len >= 4 && !memcmp(opening->head, "PK\x03\x04", 4);
+}
+
+static enum ckpt_record_kind kind_of(const struct ckpt_torch_zip *tz,
+				     const struct ckpt_zip_entry *entry)
+{
+	const char *key;
+
+	if (has_suffix(entry, "/data.pkl"))
+		return CKPT_RECORD_PICKLE;
+	if (!ckpt_torch_zip_knows(tz, entry, &key))
+		return CKPT_RECORD_OTHER;
+	return key ? CKPT_RECORD_STORAGE : CKPT_RECORD_MARK;
+}
+
+static int records(const struct ckpt_model *model,
+		   int (*visit)(void *ctx, const struct ckpt_record *record), void *ctx,
+		   struct ckpt_error *err)
+{
+	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
+	int rc = 0;
+
+	(void)err;
+	for (uint32_t i = 0; rc >= 0 && i < tz->zip->count; i++) {
+		const struct ckpt_zip_entry *e = &tz->zip->entries[i];
+		struct ckpt_record record = ckpt_zip_describe(e, strlen(tz->archive_name) + 1);
+
+		record.kind = kind_of(tz, e);
+		rc = visit(ctx, &record);
+	}
+	return rc < 0 ? rc : 0;
 }
 
 static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
@@ -529,4 +570,5 @@ const struct ckpt_format ckpt_format_torch_zip = {
 	.save = ckpt_torch_zip_save,
 	.save_in_place = ckpt_torch_zip_save_in_place,
 	.describe = describe,
+	.records = records,
 };

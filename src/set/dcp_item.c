@@ -267,7 +267,7 @@ static int open_block(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_dc
 	int rc = ckpt_dcp_chunk_source(dcp, &dcp->index.entries[entry], chunk, &source, err);
 
 	if (rc == 0)
-		rc = ckpt_format_torch_zip.read(source, &item, err);
+		rc = ckpt_torch_zip_read(source, &item, err);
 	if (rc == 0)
 		rc = check_tensor(&dcp->index.entries[entry], chunk, item, err);
 	if (rc == 0)
@@ -374,7 +374,7 @@ static int decode(struct ckpt_dcp *dcp, struct ckpt_dcp_item *item,
 				       err);
 
 	if (rc == 0)
-		rc = ckpt_torch_zip_open(item->source, &item->tz, err);
+		rc = ckpt_torch_zip_open(item->source, NULL, &item->tz, err);
 	if (rc == 0)
 		rc = ckpt_torch_zip_read_pickle(item->tz, first_id, &item->pickle_bytes, &len,
 						&item->pickle, err);

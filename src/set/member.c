@@ -20,7 +20,7 @@ int ckpt_member_open(struct ckpt_member *m, const char *path, uint32_t first_id,
 	int rc = ckpt_source_open(path, &m->source, err);
 
 	if (rc == 0)
-		rc = ckpt_torch_zip_open(m->source, &m->tz, err);
+		rc = ckpt_torch_zip_open(m->source, NULL, &m->tz, err);
 	if (rc == 0)
 		rc = ckpt_torch_zip_read_pickle(m->tz, first_id, &m->bytes, &len, &m->pickle, err);
 	if (rc == 0 && !strcmp(m->tz->byteorder, "big"))

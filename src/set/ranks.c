@@ -365,7 +365,7 @@ static int open_rank(const char *path, const char *name, struct ckpt_model **out
 		return ckpt_fail_nomem(err);
 	rc = ckpt_source_open(file, &source, err);
 	if (rc == 0) {
-		rc = ckpt_format_torch_zip.read(source, out, err);
+		rc = ckpt_torch_zip_read(source, out, err);
 		ckpt_source_unref(source);
 	}
 	rc = ckpt_error_at(err, rc, file, NULL, CKPT_NO_OFFSET);

@@ -386,6 +386,15 @@ struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *nam
 	return slot ? &zip->entries[*slot] : NULL;
 }
 
+struct ckpt_record ckpt_zip_describe(const struct ckpt_zip_entry *entry, size_t skip)
+{
+	return (struct ckpt_record){ .size = sizeof(struct ckpt_record),
+				     .name = entry->name + (skip < entry->name_len ? skip : 0),
+				     .kind = CKPT_RECORD_OTHER,
+				     .nbytes = entry->usize,
+				     .stored = entry->csize };
+}
+
 static int check_entry(const struct ckpt_zip_entry *e, struct ckpt_error *err)
 {
 	if (e->flags & ENCRYPTED)

@@ -7,6 +7,8 @@
 #include "io/source.h"
 #include "tensor/recipe.h"
 
+#include <ckpt/model.h>
+
 #include <pthread.h>
 
 enum ckpt_zip_method { CKPT_ZIP_STORED = 0, CKPT_ZIP_DEFLATED = 8 };
@@ -46,10 +48,13 @@ struct ckpt_zip {
  * CKPT_E_FORMAT, CKPT_E_LIMIT, CKPT_E_IO, CKPT_E_NOMEM.
  */
 int ckpt_zip_open(struct ckpt_source *source, struct ckpt_zip **out, struct ckpt_error *err);
-void ckpt_zip_close(struct ckpt_zip *zip);
+void ckpt_zip_close(struct ckpt_zip *zip); /* NULL is allowed */
 
 /* By full name; ASCII case is ignored, as torch does. NULL: not there, or no memory. */
 struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *name, size_t len);
+
+/* What the directory says of it, its name without the first SKIP bytes. The kind is for the format to say. */
+struct ckpt_record ckpt_zip_describe(const struct ckpt_zip_entry *entry, size_t skip);
 
 /*
  * Find where the record's data start: reads the local header, whose lengths count, and checks that
