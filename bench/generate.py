@@ -4,6 +4,7 @@
     generate.py big OUT BYTES TENSORS     BYTES in all, in TENSORS float32 matrices
     generate.py small OUT TENSORS         tensors of 1 to 64 elements, each with its own storage
     generate.py storages OUT COUNT BYTES  COUNT storages of BYTES each
+    generate.py legacy OUT BYTES TENSORS  as big, in the form of torch up to 1.5
     generate.py sparse OUT BYTES TENSORS  as big, but all holes: takes no disk (torch 2.6 and later)
 
 Runs on any torch since 1.6. OUT appears when it is complete.
@@ -55,13 +56,13 @@ def main():
     # In a folder of its own: the file's name becomes part of the file, so it must be the last one.
     os.makedirs("part", exist_ok=True)
     part = os.path.join("part", out)
-    make = {"big": big, "small": small, "storages": storages, "sparse": sparse}[kind]
+    make = {"big": big, "legacy": big, "small": small, "storages": storages, "sparse": sparse}[kind]
     state = collections.OrderedDict(make(*sizes))
     if kind == "sparse":
         with torch.serialization.skip_data():
             torch.save(state, part)
     else:
-        torch.save(state, part)
+        torch.save(state, part, _use_new_zipfile_serialization=kind != "legacy")
     os.replace(part, out)
     os.rmdir("part")
 

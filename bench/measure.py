@@ -19,8 +19,8 @@ import throttle  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
-CASES = ("sync", "nosync", "torch", "small", "storages", "look", "memory", "remap", "cast", "inplace", "reflink",
-         "merge", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
+CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "memory", "remap", "cast", "inplace",
+         "reflink", "merge", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
@@ -358,6 +358,19 @@ class Bench:
                 else:
                     self.table.row((name, time_text(ours.median), "", "", "",
                                     peak.text(ours.kib, self.floor), ""), goal, ours.median < limit)
+
+    def case_legacy(self):
+        """The form of torch up to 1.5 has no checksums: to make a zip of it, all bytes have to be looked at."""
+        source = self.input("legacy", self.options.size, 128)
+        name, target = size_text(self.options.size), os.path.join(self.out, "ckpt.pt")
+        (ours,) = self.series(source, self.command(self.ckpt, "ls", source))
+        self.time_row("ls of legacy " + name, ours, 0.050)
+        ours, other = self.series(source, self.command(self.ckpt, "convert", "--no-sync", source, target),
+                                  self.copy(source))
+        self.ratio_row("convert --no-sync legacy " + name, ours, "cp", other, "ratio <= 1.30", lambda r: r <= 1.3)
+        self.peak_row("  its memory", ours.kib, 64)
+        ours, other = self.series(source, self.command(self.ckpt, "convert", source, target), self.copy_sync(source))
+        self.ratio_row("convert legacy " + name, ours, "cp + sync FILE", other, "ratio <= 1.30", lambda r: r <= 1.3)
 
     def case_remap(self):
         source = self.big()
