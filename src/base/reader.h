@@ -18,14 +18,12 @@ struct ckpt_reader {
 
 static inline const uint8_t *ckpt_read_bytes(struct ckpt_reader *r, size_t len)
 {
-	const uint8_t *p = r->data + r->pos;
-
 	if (r->bad || len > r->len - r->pos) {
 		r->bad = true;
 		return NULL;
 	}
 	r->pos += len;
-	return p;
+	return r->data + r->pos - len;
 }
 
 static inline uint64_t ckpt_read_le(struct ckpt_reader *r, size_t len)

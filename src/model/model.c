@@ -223,6 +223,13 @@ static int register_storage(struct ckpt_document *doc, const struct ckpt_value *
 	return ckpt_error_at(err, rc, NULL, NULL, persid->pos);
 }
 
+/* Protocols below 4 name a class inside of another one by a call. */
+static bool is_class(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_GLOBAL || ckpt_value_is_call_of(v, "__builtin__", "getattr") ||
+	       ckpt_value_is_call_of(v, "builtins", "getattr");
+}
+
 /*
  * A class of a model that was saved whole comes with its source text, as ('module', class, file, source): for all that
  * reads, the value is the class. Source: torch/serialization.py, persistent_load() of _legacy_load().
@@ -233,8 +240,7 @@ static int register_class(struct ckpt_model *m, const struct ckpt_value *persid,
 	const struct ckpt_value *pid = persid->u.persid.pid;
 
 	if (pid->kind != CKPT_TUPLE || pid->u.seq.count < 2 ||
-	    !ckpt_value_is_str(pid->u.seq.items[0], "module") ||
-	    pid->u.seq.items[1]->kind != CKPT_GLOBAL)
+	    !ckpt_value_is_str(pid->u.seq.items[0], "module") || !is_class(pid->u.seq.items[1]))
 		return 0;
 	return ckpt_model_put(m, persid->id, pid->u.seq.items[1], err);
 }

@@ -2,6 +2,7 @@
 """Legacy streams made byte by byte: what is read, and what is wrong with broken ones."""
 
 import os
+import pickletools
 import struct
 import zipfile
 
@@ -158,6 +159,16 @@ class Legacy(files.BadFileTest):
         self.assert_listed(legacy(body), "_parameters.a  float32  [6]")
         _, out, _ = self.ckpt("info", self.write(legacy(body)))
         self.assertIn("root        Net of 0", out)
+
+    def test_a_class_inside_of_another_one_with_its_source(self):
+        """Protocol 2 names it by a call; fuzz_legacy found that it stayed a persistent id, which no zip can have."""
+        cls = (b"(" + text("module") + glob("__builtin__", "getattr") + glob("my.nets", "Outer") + text("Net") +
+               b"\x86R" + text("net.py") + text("class Net: pass") + b"tQ")
+        source, target = self.write(legacy(pickled(cls + b")\x81" + A[2:-1] + b"b"))), self.path("nested.pt")
+        self.assertEqual(self.ckpt("convert", "-q", source, target), (0, "", ""))
+        with zipfile.ZipFile(target) as file:
+            calls = [op.name for op, _, _ in pickletools.genops(file.read("nested/data.pkl"))]
+        self.assertEqual(calls.count("BINPERSID"), 1)  # the storage
 
     def test_pickles_are_shown_by_number(self):
         path = self.write(legacy())
