@@ -14,6 +14,7 @@
 #include <ckpt/model.h>
 #include <ckpt/save.h>
 #include <ckpt/text.h>
+#include <ckpt/verify.h>
 #include <ckpt/version.h>
 
 #endif

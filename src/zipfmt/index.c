@@ -24,6 +24,8 @@ enum {
 	LOCATOR64_BYTES = 20,
 	END_WINDOW = 64 * 1024 + END_BYTES, /* a comment of 65,535 bytes */
 	ENCRYPTED = 1 << 0,
+	/* patches, strong encryption, a masked directory: torch looks at the flags in the directory, and refuses them */
+	REFUSED = 1 << 5 | 1 << 6 | 1 << 13,
 	Z16 = 0xFFFF,
 };
 static const uint32_t Z32 = 0xFFFFFFFF;
@@ -399,6 +401,10 @@ static int check_entry(const struct ckpt_zip_entry *e, struct ckpt_error *err)
 {
 	if (e->flags & ENCRYPTED)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "the record is encrypted");
+	if (e->flags & REFUSED)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "the flags 0x%04x in the directory ask for what torch does not know",
+				 e->flags);
 	if (e->method != CKPT_ZIP_STORED && e->method != CKPT_ZIP_DEFLATED)
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,

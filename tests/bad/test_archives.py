@@ -195,6 +195,8 @@ class Refused(files.BadFileTest):
         for what, data, message in [
             ("encrypted", patched(patched(torch_file(), ENTRY, 1, 8, b"\x09"), LOCAL, 1, 6, b"\x09"),
              "the record is encrypted"),
+            ("strong encryption", patched(torch_file(), ENTRY, 0, 8, b"\x48"),
+             "the flags 0x0848 in the directory ask for what torch does not know"),
             ("method", patched(patched(torch_file(), ENTRY, 0, 10, b"\x0c"), LOCAL, 0, 8, b"\x0c"),
              "compression method 12, torch reads only 0 (stored) and 8 (deflated)"),
             ("stored as deflated", patched(patched(torch_file(), ENTRY, 0, 10, b"\x08"), LOCAL, 0, 8, b"\x08"),

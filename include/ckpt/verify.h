@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_VERIFY_H
+#define CKPT_VERIFY_H
+
+#include <ckpt/error.h>
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum ckpt_finding_kind {
+	CKPT_FINDING_DAMAGE,	 /* something is not as it was written, or is missing */
+	CKPT_FINDING_NOT_FINITE, /* NaN or infinity in a tensor */
+	CKPT_FINDING_UNPROVEN,	 /* it may be sound: nothing was recorded to tell by */
+	CKPT_FINDING_ODD,	 /* harmless, but nothing that torch.save writes */
+};
+
+/* One thing that was found. Strings are valid during the call, escaped. */
+struct ckpt_finding {
+	size_t size;
+	enum ckpt_finding_kind kind;
+	const char *file;   /* of a directory: which of its files; NULL: the only one */
+	const char *record; /* of the archive; NULL: none */
+	uint64_t offset;    /* in the file, or the record if there is one; UINT64_MAX: none */
+	const char *text;   /* one sentence */
+};
+
+enum ckpt_verdict {
+	CKPT_VERDICT_SOUND,    /* all that can be checked was, and nothing is wrong */
+	CKPT_VERDICT_DAMAGED,  /* something is wrong */
+	CKPT_VERDICT_UNPROVEN, /* nothing is wrong, but not all could be checked */
+};
+
+enum ckpt_verify_flags {
+	CKPT_VERIFY_QUICK = 1 << 0,  /* metadata only: no byte of a tensor is read */
+	CKPT_VERIFY_FINITE = 1 << 1, /* NaN and infinity in tensors are findings, too */
+};
+
+struct ckpt_verify_options {
+	size_t size;
+	unsigned flags;
+	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
+	void *progress_ctx;
+	const void *cancel; /* const atomic_int *: not 0 ends it; safe from a signal handler */
+};
+#define CKPT_VERIFY_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_verify_options) \
+	}
+
+struct ckpt_verify_report {
+	size_t size;
+	enum ckpt_verdict verdict;
+	uint64_t findings[4]; /* by kind; those beyond the first 1000 of a kind are only counted */
+	uint64_t files, records; /* that were looked at */
+	uint64_t checked;	 /* records whose bytes have the checksum that is recorded */
+	uint64_t bytes;		 /* of these */
+	uint64_t tensors;
+};
+#define CKPT_VERIFY_REPORT_INIT \
+	{ \
+		.size = sizeof(struct ckpt_verify_report) \
+	}
+
+/*
+ * Is the checkpoint at PATH, a file or a directory, as it was written? What torch itself never looks at is checked:
+ * the checksum of every record, and every byte between records against what torch's writer puts there; the directory
+ * against the records, sizes against the pickle, references both ways, what .format_version promises; of a DCP
+ * directory each item, and the index against them. A FOUND is called for each thing that is wrong, odd, or cannot be told.
+ *
+ * A legacy stream has no checksums: of it, as of files saved without them, the verdict is at best "unproven". What the index of a
+ * DCP directory says has no checksum either; it is held against the items.
+ *
+ * Returns 0 if there is a verdict, in REPORT; a negative status of FOUND; CKPT_E_IO; CKPT_E_UNSUPPORTED if it is no checkpoint;
+ * CKPT_E_CANCELLED; CKPT_E_NOMEM. OPTIONS and FOUND may be NULL.
+ */
+CKPT_API int ckpt_verify(const char *path, const struct ckpt_verify_options *options,
+			 int (*found)(void *ctx, const struct ckpt_finding *finding), void *ctx,
+			 struct ckpt_verify_report *report, struct ckpt_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verify/verifier.h"
+
+#include "plan/look.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Many small items are looked at together; what is open for them is closed behind it. */
+static const uint64_t MUCH_BYTES = 256 << 20;
+enum { MANY_ZIPS = 256, TEXT_BUDGET = 1 << 30 };
+
+bool ckpt_verifier_wants_bytes(const struct ckpt_verifier *v)
+{
+	return !(v->options.flags & CKPT_VERIFY_QUICK);
+}
+
+/* ---- what comes together ---- */
+
+int ckpt_batch_add(struct ckpt_verifier *v, const struct ckpt_recipe *recipe,
+		   const struct ckpt_subject *subject, struct ckpt_error *err)
+{
+	struct ckpt_batch *b = &v->batch;
+
+	if (b->count == b->cap) {
+		uint64_t cap = b->cap ? 2 * b->cap : 256;
+		void *recipes = realloc(b->recipes, cap * sizeof(*b->recipes)), *subjects;
+
+		if (recipes)
+			b->recipes = recipes;
+		subjects = realloc(b->subjects, cap * sizeof(*b->subjects));
+		if (subjects)
+			b->subjects = subjects;
+		if (!recipes || !subjects)
+			return ckpt_fail_nomem(err);
+		b->cap = cap;
+	}
+	b->recipes[b->count] = *recipe;
+	b->subjects[b->count++] = *subject;
+	b->bytes += recipe->len;
+	return 0;
+}
+
+int ckpt_batch_keep(struct ckpt_verifier *v, struct ckpt_zip *zip, struct ckpt_error *err)
+{
+	struct ckpt_batch *b = &v->batch;
+
+	if (b->zip_count == b->zip_cap) {
+		uint32_t cap = b->zip_cap ? 2 * b->zip_cap : 16;
+		struct ckpt_zip **zips = realloc(b->zips, cap * sizeof(struct ckpt_zip *));
+
+		if (!zips) {
+			ckpt_zip_close(zip);
+			return ckpt_fail_nomem(err);
+		}
+		b->zips = zips;
+		b->zip_cap = cap;
+	}
+	b->zips[b->zip_count++] = zip;
+	return 0;
+}
+
+const char *ckpt_batch_text(struct ckpt_verifier *v, const char *text, size_t len)
+{
+	if (!v->batch.arena)
+		v->batch.arena = ckpt_arena_new(TEXT_BUDGET);
+	return v->batch.arena ? ckpt_arena_copy(v->batch.arena, text, len) : NULL;
+}
+
+void ckpt_batch_clear(struct ckpt_batch *b)
+{
+	for (uint32_t i = 0; i < b->zip_count; i++)
+		ckpt_zip_close(b->zips[i]);
+	free(b->zips);
+	free(b->recipes);
+	free(b->subjects);
+	ckpt_arena_free(b->arena);
+	*b = (struct ckpt_batch){ 0 };
+}
+
+/* ---- looking ---- */
+
+static void see(void *ctx, uint64_t i, uint64_t pos, const uint8_t *bytes, size_t len)
+{
+	struct ckpt_verifier *v = ctx;
+	struct ckpt_subject *s = &v->batch.subjects[i];
+	uint64_t nans = 0, infinities = 0, end = pos + len;
+	uint64_t from = s->shown_from > pos ? s->shown_from : pos;
+
+	if (s->dtype == CKPT_DTYPE_UNKNOWN)
+		return;
+	if (end > s->shown_to)
+		end = s->shown_to;
+	if (from >= end)
+		return;
+	bytes += from - pos;
+	len = (size_t)(end - from);
+	ckpt_count_not_finite(s->dtype, s->swapped, bytes, len, &nans, &infinities);
+	if (nans)
+		s->nans += nans;
+	if (infinities)
+		s->infinities += infinities;
+}
+
+static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
+{
+	struct ckpt_verifier *v = ctx;
+
+	if (v->options.cancel && *(const atomic_int *)v->options.cancel)
+		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted");
+	if (v->options.progress)
+		v->options.progress(v->options.progress_ctx, v->done + done, v->total);
+	return 0;
+}
+
+static int in_place(struct ckpt_verifier *v, const struct ckpt_subject *s,
+		    enum ckpt_finding_kind kind, const char *text)
+{
+	return ckpt_verifier_find(v, kind, s->record, CKPT_NO_OFFSET, "%s%s%s",
+				  s->place ? s->place : "", s->place ? ": " : "", text);
+}
+
+/* Damage in it is a finding, the others can still be looked at; a disk that fails ends it. */
+static int failed(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
+{
+	struct ckpt_verifier *v = ctx;
+	struct ckpt_subject *s = &v->batch.subjects[i];
+
+	if (rc != CKPT_E_FORMAT && rc != CKPT_E_LIMIT && rc != CKPT_E_UNSUPPORTED)
+		return rc;
+	s->unreadable = true;
+	return in_place(v, s, CKPT_FINDING_DAMAGE, err->text);
+}
+
+/* ---- what was seen ---- */
+
+static int judge_crc(struct ckpt_verifier *v, const struct ckpt_subject *s, uint64_t len,
+		     uint32_t found)
+{
+	char text[160];
+
+	if (!s->has_crc) {
+		v->without_crc += len > 0;
+		v->without_crc_bytes += len;
+		return 0;
+	}
+	if (s->crc32 == found) {
+		v->report.checked++;
+		v->report.bytes += len;
+		return 0;
+	}
+	snprintf(text, sizeof(text),
+		 "its %" PRIu64 " bytes have the checksum %08" PRIx32 ", recorded is %08" PRIx32,
+		 len, found, s->crc32);
+	return in_place(v, s, CKPT_FINDING_DAMAGE, text);
+}
+
+static int judge_numbers(struct ckpt_verifier *v, struct ckpt_subject *s)
+{
+	uint64_t nans = s->nans, infinities = s->infinities;
+	char text[300];
+
+	if (!nans && !infinities)
+		return 0;
+	snprintf(text, sizeof(text), "'%.200s' has %" PRIu64 " NaN and %" PRIu64 " infinite values",
+		 s->tensor, nans, infinities);
+	return in_place(v, s, CKPT_FINDING_NOT_FINITE, text);
+}
+
+static int judge(struct ckpt_verifier *v, const uint32_t *crcs)
+{
+	int rc = 0;
+
+	for (uint64_t i = 0; rc == 0 && i < v->batch.count; i++) {
+		struct ckpt_subject *s = &v->batch.subjects[i];
+
+		if (s->unreadable)
+			continue;
+		rc = judge_crc(v, s, v->batch.recipes[i].len, crcs[i]);
+		if (rc == 0)
+			rc = judge_numbers(v, s);
+	}
+	return rc;
+}
+
+int ckpt_batch_flush(struct ckpt_verifier *v, struct ckpt_error *err)
+{
+	struct ckpt_batch *b = &v->batch;
+	struct ckpt_look look = { .recipes = b->recipes,
+				  .count = b->count,
+				  .see = v->options.flags & CKPT_VERIFY_FINITE ? see : NULL,
+				  .failed = failed,
+				  .tick = tick,
+				  .ctx = v };
+	uint32_t *crcs = malloc((b->count + 1) * sizeof(*crcs));
+	int rc = crcs ? 0 : ckpt_fail_nomem(err);
+
+	look.crc32 = crcs;
+	if (rc == 0 && !v->workers)
+		rc = ckpt_workers_new(ckpt_look_desk(), &v->workers, err);
+	if (rc == 0 && b->count)
+		rc = ckpt_look_run(v->workers, &look, err);
+	if (rc == 0)
+		rc = judge(v, crcs);
+	v->done += b->bytes;
+	free(crcs);
+	ckpt_batch_clear(b);
+	return rc;
+}
+
+int ckpt_batch_settle(struct ckpt_verifier *v, struct ckpt_error *err)
+{
+	if (v->batch.bytes < MUCH_BYTES && v->batch.zip_count < MANY_ZIPS)
+		return 0;
+	return ckpt_batch_flush(v, err);
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verify/verifier.h"
+
+#include "base/text.h"
+#include "set/dcp.h"
+#include "set/listing.h"
+#include "set/set.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN = 160 };
+
+/* ---- items of a DCP directory ---- */
+
+static void name_place(const struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *e,
+		       const struct ckpt_dcp_chunk *chunk, char *out, size_t size)
+{
+	char shown[SHOWN], file[SHOWN];
+
+	snprintf(out, size, "'%s' in %s at %" PRIu64,
+		 ckpt_escape(shown, sizeof(shown), e->fqn->u.bytes.ptr, e->fqn->u.bytes.len),
+		 ckpt_escape(file, sizeof(file), dcp->index.files[chunk->file],
+			     strlen(dcp->index.files[chunk->file])),
+		 chunk->off);
+}
+
+static int verify_item(struct ckpt_verifier *v, struct ckpt_dcp *dcp,
+		       const struct ckpt_dcp_entry *e, const struct ckpt_dcp_chunk *chunk,
+		       struct ckpt_error *err)
+{
+	struct ckpt_error local = CKPT_ERROR_INIT;
+	struct ckpt_source *source;
+	struct ckpt_zip *zip;
+	char place[2 * SHOWN + 40];
+	int rc;
+
+	if (chunk->file == CKPT_DCP_NO_FILE || dcp->files[chunk->file].missing)
+		return 0; /* said for the tensor, or the file */
+	name_place(dcp, e, chunk, place, sizeof(place));
+	rc = ckpt_dcp_chunk_source(dcp, e, chunk, &source, &local);
+	if (rc == 0) {
+		rc = ckpt_zip_open(source, &zip, &local);
+		ckpt_source_unref(source); /* the archive has its own reference */
+	}
+	if (rc == 0) {
+		rc = ckpt_verify_archive(v, zip, place, NULL, err);
+		return rc == 0 ? ckpt_batch_settle(v, err) : rc;
+	}
+	if (rc == CKPT_E_FORMAT || rc == CKPT_E_LIMIT || rc == CKPT_E_NOTFOUND)
+		return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET, "%s: %s",
+					  place, local.text);
+	if (err)
+		*err = local;
+	return rc;
+}
+
+/* Does what is in the items agree with the index? */
+static int verify_tensor(struct ckpt_verifier *v, struct ckpt_dcp *dcp, uint32_t entry,
+			 struct ckpt_error *err)
+{
+	struct ckpt_error local = CKPT_ERROR_INIT;
+	const struct ckpt_block *blocks;
+	uint64_t count;
+	int rc;
+
+	v->report.tensors++;
+	pthread_mutex_lock(&dcp->lock);
+	rc = ckpt_dcp_blocks(dcp, entry, &blocks, &count, &local);
+	pthread_mutex_unlock(&dcp->lock);
+	if (rc == 0 || dcp->missing_files) /* those were said */
+		return 0;
+	if (rc == CKPT_E_FORMAT || rc == CKPT_E_LIMIT || rc == CKPT_E_NOTFOUND)
+		return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET, "%s",
+					  local.text);
+	if (err)
+		*err = local;
+	return rc;
+}
+
+static int verify_entry(struct ckpt_verifier *v, struct ckpt_dcp *dcp, uint32_t i,
+			struct ckpt_error *err)
+{
+	const struct ckpt_dcp_entry *e = &dcp->index.entries[i];
+	uint64_t before = v->report.findings[CKPT_FINDING_DAMAGE];
+	int rc = 0;
+
+	for (uint64_t c = 0; rc == 0 && c < e->chunk_count; c++) {
+		const struct ckpt_dcp_chunk *chunk = &dcp->index.chunks[e->first_chunk + c];
+
+		if (!e->is_tensor || !ckpt_dcp_chunk_is_empty(chunk, e->ndim))
+			rc = verify_item(v, dcp, e, chunk, err);
+	}
+	if (rc == 0 && e->is_tensor && v->report.findings[CKPT_FINDING_DAMAGE] == before)
+		rc = verify_tensor(v, dcp, i, err);
+	return rc;
+}
+
+static int tell_missing(struct ckpt_verifier *v, const struct ckpt_dcp *dcp)
+{
+	char shown[SHOWN];
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < dcp->index.file_count; i++) {
+		v->report.files++;
+		if (dcp->files[i].missing)
+			rc = ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET,
+						"the data file '%s' is missing",
+						ckpt_escape(shown, sizeof(shown),
+							    dcp->files[i].name,
+							    strlen(dcp->files[i].name)));
+	}
+	if (rc == 0 && dcp->unreadable_items)
+		rc = ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET,
+					"%" PRIu32 " values cannot be read: %s",
+					dcp->unreadable_items, dcp->first_trouble);
+	return rc;
+}
+
+static int verify_dcp(struct ckpt_verifier *v, struct ckpt_model *model, struct ckpt_error *err)
+{
+	struct ckpt_dcp *dcp = ckpt_dcp_of(model);
+	int rc = tell_missing(v, dcp);
+
+	for (uint64_t i = 0; i < dcp->index.chunk_count; i++)
+		v->total += dcp->index.chunks[i].len;
+	for (uint32_t i = 0; rc == 0 && i < dcp->index.entry_count; i++)
+		rc = verify_entry(v, dcp, i, err);
+	if (rc == 0)
+		rc = ckpt_batch_flush(v, err);
+	return rc;
+}
+
+/* ---- files that are checkpoints of their own ---- */
+
+/* No finding if it is none: anything may lie in a directory. */
+static int verify_listed(struct ckpt_verifier *v, const char *folder, const char *name,
+			 struct ckpt_error *err)
+{
+	struct ckpt_source *source = NULL;
+	char *path, shown[SHOWN];
+	int rc;
+
+	if (asprintf(&path, "%s/%s", folder, name) < 0)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_source_open(path, &source, err);
+	v->file = ckpt_escape(shown, sizeof(shown), name, strlen(name));
+	if (rc == 0)
+		rc = ckpt_verify_file(v, source, err);
+	v->file = NULL;
+	ckpt_source_unref(source);
+	free(path);
+	return rc == CKPT_E_UNSUPPORTED ? 0 : rc;
+}
+
+static bool belongs_to_index(const struct ckpt_model *model, const char *name)
+{
+	const struct ckpt_dcp *dcp =
+		model && model->doc->format == &ckpt_format_dcp ? ckpt_dcp_of(model) : NULL;
+
+	return dcp && ckpt_strmap_find(&dcp->index.file_by_name, name, strlen(name));
+}
+
+static int verify_files(struct ckpt_verifier *v, const char *path, const struct ckpt_model *model,
+			struct ckpt_error *err)
+{
+	struct ckpt_listing listing;
+	int rc = ckpt_listing_read(path, &listing, err);
+
+	for (size_t i = 0; rc == 0 && i < listing.count; i++)
+		if (!listing.items[i].is_folder && listing.items[i].name[0] != '.' &&
+		    !belongs_to_index(model, listing.items[i].name)) {
+			v->total += listing.items[i].size;
+			rc = verify_listed(v, path, listing.items[i].name, err);
+		}
+	ckpt_listing_clear(&listing);
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+struct noting {
+	struct ckpt_verifier *v;
+	int rc;
+};
+
+static void take_note(void *ctx, const char *text)
+{
+	struct noting *n = ctx;
+
+	if (n->rc == 0)
+		n->rc = ckpt_verifier_find(n->v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET, "%s",
+					   text);
+}
+
+/* What is odd about the directory; where something is wrong it would say that again. */
+static int tell_notes(struct ckpt_verifier *v, const struct ckpt_model *model,
+		      struct ckpt_error *err)
+{
+	struct noting noting = { v, 0 };
+	int rc = 0;
+
+	if (model->doc->format->notes && !v->report.findings[CKPT_FINDING_DAMAGE])
+		rc = model->doc->format->notes(model, take_note, &noting, err);
+	return rc < 0 ? rc : noting.rc;
+}
+
+int ckpt_verify_directory(struct ckpt_verifier *v, const char *path, struct ckpt_error *err)
+{
+	struct ckpt_error opening = CKPT_ERROR_INIT;
+	struct ckpt_model *model;
+	int opened = ckpt_set_open(path, &model, &opening), rc = 0;
+
+	if (opened < 0)
+		rc = ckpt_verifier_take_error(v, opened, &opening);
+	if (rc < 0 && err)
+		*err = opening;
+	if (rc == 0 && model && model->doc->format == &ckpt_format_dcp)
+		rc = verify_dcp(v, model, err);
+	if (rc == 0)
+		rc = verify_files(v, path, model, err);
+	if (rc == 0 && model && v->options.flags & CKPT_VERIFY_FINITE &&
+	    ckpt_verifier_wants_bytes(v))
+		rc = ckpt_verify_numbers(v, model, err);
+	if (rc == 0 && model)
+		rc = tell_notes(v, model, err);
+	ckpt_close(model);
+	return rc;
+}

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verify/verifier.h"
+
+#include "format/torch_zip.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what the tensors in the records are ---- */
+
+static struct ckpt_shown *new_shown(uint64_t count)
+{
+	struct ckpt_shown *shown = malloc((count + 1) * sizeof(*shown));
+
+	for (uint64_t i = 0; shown && i < count; i++)
+		shown[i].dtype = CKPT_DTYPE_UNKNOWN;
+	return shown;
+}
+
+static int make_contents(const struct ckpt_model *model, struct ckpt_contents *c,
+			 struct ckpt_error *err)
+{
+	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
+
+	c->swapped = !strcmp(tz->byteorder, "big");
+	c->shown = new_shown(tz->zip->count);
+	if (!c->shown)
+		return ckpt_fail_nomem(err);
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		const struct ckpt_tensor *t = &model->tensors[i];
+		const struct ckpt_zip_entry *e =
+			t->storage < 0 || !t->stride
+				? NULL
+				: ckpt_torch_zip_data(tz, &model->storages[t->storage]);
+
+		if (e)
+			ckpt_shown_add(&c->shown[e - tz->zip->entries], t);
+	}
+	return 0;
+}
+
+/* ---- the archive ---- */
+
+/* MODEL is NULL if the file cannot be opened as a checkpoint; its archive is looked at all the same. */
+static int verify_archive(struct ckpt_verifier *v, struct ckpt_source *source,
+			  const struct ckpt_model *model, struct ckpt_error *err)
+{
+	struct ckpt_contents contents = { 0 };
+	bool wants_numbers = model && model->doc->format == &ckpt_format_torch_zip &&
+			     v->options.flags & CKPT_VERIFY_FINITE;
+	struct ckpt_zip *zip;
+	int rc = 0;
+
+	if (ckpt_zip_open(source, &zip, NULL) < 0)
+		return 0; /* MODEL's error says why */
+	if (wants_numbers)
+		rc = make_contents(model, &contents, err);
+	if (rc == 0)
+		rc = ckpt_verify_archive(v, zip, NULL, wants_numbers ? &contents : NULL, err);
+	else
+		ckpt_zip_close(zip);
+	if (rc == 0)
+		rc = ckpt_batch_flush(v, err);
+	free(contents.shown);
+	return rc;
+}
+
+/* ---- the checkpoint ---- */
+
+struct noting {
+	struct ckpt_verifier *v;
+	int rc;
+};
+
+static void take_note(void *ctx, const char *text)
+{
+	struct noting *n = ctx;
+
+	if (n->rc == 0)
+		n->rc = ckpt_verifier_find(n->v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET, "%s",
+					   text);
+}
+
+static int tell_notes(struct ckpt_verifier *v, const struct ckpt_model *model,
+		      struct ckpt_error *err)
+{
+	struct noting noting = { v, 0 };
+	int rc = model->doc->format->notes
+			 ? model->doc->format->notes(model, take_note, &noting, err)
+			 : 0;
+
+	return rc < 0 ? rc : noting.rc;
+}
+
+/* Records that no tensor needs; torch ignores them. */
+static int tell_spare(struct ckpt_verifier *v, const struct ckpt_model *model)
+{
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+	int rc = 0;
+
+	model->doc->format->describe(model, &info);
+	if (info.unreferenced)
+		rc = ckpt_verifier_find(v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET,
+					"%" PRIu32
+					" records of storages are mentioned by no tensor",
+					info.unreferenced);
+	if (rc == 0 && info.foreign && model->doc->format == &ckpt_format_torch_zip)
+		rc = ckpt_verifier_find(v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET,
+					"%" PRIu32 " records are none that torch.save writes",
+					info.foreign);
+	if (rc == 0 && info.compressed)
+		rc = ckpt_verifier_find(
+			v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET,
+			"%" PRIu32
+			" records of storages are compressed: torch loads them, but not with mmap",
+			info.compressed);
+	return rc;
+}
+
+static int add_storages(struct ckpt_verifier *v, struct ckpt_model *model,
+			const struct ckpt_shown *shown, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < model->storage_count; i++) {
+		const struct ckpt_storage *s = &model->storages[i];
+		struct ckpt_subject subject = { 0 };
+		struct ckpt_recipe recipe;
+
+		if (shown[i].dtype == CKPT_DTYPE_UNKNOWN)
+			continue;
+		ckpt_shown_give(&shown[i], &subject);
+		rc = ckpt_model_storage_bytes(model, s, &recipe, err);
+		if (rc == 0)
+			rc = ckpt_batch_add(v, &recipe, &subject, err);
+	}
+	return rc;
+}
+
+int ckpt_verify_numbers(struct ckpt_verifier *v, struct ckpt_model *model, struct ckpt_error *err)
+{
+	struct ckpt_shown *shown = new_shown(model->storage_count);
+	uint64_t without_crc = v->without_crc, bytes = v->without_crc_bytes;
+	int rc = shown ? 0 : ckpt_fail_nomem(err);
+
+	for (uint32_t i = 0; rc == 0 && i < model->tensor_count; i++)
+		if (model->tensors[i].storage >= 0 && model->tensors[i].stride)
+			ckpt_shown_add(&shown[model->tensors[i].storage], &model->tensors[i]);
+	if (rc == 0)
+		rc = add_storages(v, model, shown, err);
+	if (rc == 0)
+		rc = ckpt_batch_flush(v, err);
+	v->without_crc = without_crc; /* here nobody asked for checksums */
+	v->without_crc_bytes = bytes;
+	free(shown);
+	return rc;
+}
+
+/* A form without checksums: what can be checked is that everything is where it has to be. */
+static int verify_plain(struct ckpt_verifier *v, struct ckpt_model *model, struct ckpt_error *err)
+{
+	uint64_t bytes = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < model->storage_count; i++)
+		if (!model->storages[i].view)
+			bytes += model->storages[i].nbytes;
+	if (v->options.flags & CKPT_VERIFY_FINITE && ckpt_verifier_wants_bytes(v))
+		rc = ckpt_verify_numbers(v, model, err);
+	if (rc == 0)
+		rc = ckpt_verifier_find(
+			v, CKPT_FINDING_UNPROVEN, NULL, CKPT_NO_OFFSET,
+			"a %s has no checksums: nothing tells if its pickle and its %" PRIu64
+			" bytes of tensors are as they were written",
+			model->doc->format->name, bytes);
+	return rc;
+}
+
+static int verify_model(struct ckpt_verifier *v, struct ckpt_model *model, bool is_archive,
+			struct ckpt_error *err)
+{
+	int rc = is_archive ? 0 : verify_plain(v, model, err);
+
+	v->report.tensors += model->tensor_count;
+	if (rc == 0)
+		rc = tell_spare(v, model);
+	if (rc == 0)
+		rc = tell_notes(v, model, err);
+	if (rc == 0 && model->doc->format == &ckpt_format_torch_zip)
+		rc = ckpt_verify_promises(v, model, err);
+	return rc;
+}
+
+static bool starts_as_archive(const struct ckpt_source *source)
+{
+	uint8_t head[4];
+
+	return ckpt_source_size(source) >= sizeof(head) &&
+	       ckpt_source_read(source, 0, head, sizeof(head), NULL) == 0 &&
+	       !memcmp(head, "PK\x03\x04", sizeof(head));
+}
+
+int ckpt_verify_file(struct ckpt_verifier *v, struct ckpt_source *source, struct ckpt_error *err)
+{
+	struct ckpt_error opening = CKPT_ERROR_INIT;
+	struct ckpt_model *model;
+	uint64_t before = v->report.findings[CKPT_FINDING_DAMAGE];
+	bool is_archive = starts_as_archive(source);
+	int opened = ckpt_format_open(source, &model, &opening), rc = 0;
+
+	v->report.files++;
+	ckpt_verifier_begin_file(v);
+	if (is_archive || !model) /* the first bytes may be the damage */
+		rc = verify_archive(v, source, model, err);
+	if (rc == 0 && model)
+		rc = verify_model(v, model, is_archive, err);
+	ckpt_close(model);
+	if (rc < 0 || opened == 0)
+		return rc;
+	if (opened == CKPT_E_UNSUPPORTED && v->report.findings[CKPT_FINDING_DAMAGE] > before)
+		return 0; /* what it is cannot be known */
+	rc = ckpt_verifier_take_error(v, opened, &opening);
+	if (rc < 0 && err)
+		*err = opening;
+	return rc;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verify/verifier.h"
+
+#include "format/torch_zip.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * With .format_version in the file, torch 2.7 and later compute where storages are, for mmap and the device "meta", and do not ask the
+ * directory: key 0 first, then in the order in which the pickle mentions them, each laid out as the writer does it.
+ * Source: torch/serialization.py, _get_offset() of the unpickler; checked with torch 2.14.
+ */
+static uint64_t behind(const struct ckpt_zip_entry *e)
+{
+	bool wide = e->usize >= UINT32_MAX || e->header_off >= UINT32_MAX;
+
+	return e->data_off + e->csize + (!e->usize ? 0 : wide ? 24 : 16);
+}
+
+static int broken(struct ckpt_verifier *v, const char *what)
+{
+	return ckpt_verifier_find(
+		v, CKPT_FINDING_DAMAGE, ".format_version", CKPT_NO_OFFSET,
+		"promises a layout that the file does not have (%s): torch.load with mmap "
+		"or to the device 'meta' would take wrong bytes for tensors; 'ckpt "
+		"convert' mends it",
+		what);
+}
+
+int ckpt_verify_promises(struct ckpt_verifier *v, const struct ckpt_model *model,
+			 struct ckpt_error *err)
+{
+	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
+	uint64_t end = 0;
+	char key[16], what[120];
+	int rc;
+
+	if (!tz->has_format_version)
+		return 0;
+	rc = ckpt_zip_locate_all(tz->zip, err);
+	if (rc == CKPT_E_FORMAT || rc == CKPT_E_UNSUPPORTED)
+		return 0; /* that was said */
+	for (uint32_t i = 0; rc == 0 && i < model->storage_count; i++) {
+		const struct ckpt_zip_entry *e = ckpt_torch_zip_data(tz, &model->storages[i]);
+
+		snprintf(key, sizeof(key), "%" PRIu32, i);
+		if (strcmp(model->storages[i].key, key) != 0) {
+			snprintf(what, sizeof(what), "storage number %s has the key '%.40s'", key,
+				 model->storages[i].key);
+			return broken(v, what);
+		}
+		if (e->method != CKPT_ZIP_STORED)
+			return broken(v, "storages are compressed");
+		if (i && e->header_off != end) {
+			snprintf(what, sizeof(what), "storage '%s' does not follow the one before",
+				 key);
+			return broken(v, what);
+		}
+		end = behind(e);
+	}
+	return rc;
+}

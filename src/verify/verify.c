@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "verify/verifier.h"
+
+#include "base/sized.h"
+#include "base/text.h"
+#include "set/set.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_OF_A_KIND = 1000, NAMES_BUDGET = 1 << 20 };
+
+void ckpt_verifier_begin_file(struct ckpt_verifier *v)
+{
+	ckpt_strmap_clear(&v->damaged);
+	ckpt_arena_free(v->names);
+	v->names = NULL;
+	v->damaged = (struct ckpt_strmap){ 0 };
+}
+
+/* Without memory for it a thing may be said twice. */
+static void remember_record(struct ckpt_verifier *v, const char *record)
+{
+	size_t len = strlen(record);
+	const char *name;
+	bool there;
+
+	if (!v->names)
+		v->names = ckpt_arena_new(NAMES_BUDGET);
+	name = v->names ? ckpt_arena_copy(v->names, record, len) : NULL;
+	if (name)
+		ckpt_strmap_insert(&v->damaged, name, len, 0, &there);
+}
+
+int ckpt_verifier_find(struct ckpt_verifier *v, enum ckpt_finding_kind kind, const char *record,
+		       uint64_t offset, const char *fmt, ...)
+{
+	struct ckpt_finding finding = { .size = sizeof(finding),
+					.kind = kind,
+					.file = v->file,
+					.record = record,
+					.offset = offset };
+	char text[700];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	finding.text = text;
+	if (record && kind == CKPT_FINDING_DAMAGE)
+		remember_record(v, record);
+	if (v->report.findings[kind]++ >= MOST_OF_A_KIND || !v->found)
+		return 0;
+	return v->found(v->ctx, &finding);
+}
+
+int ckpt_verifier_take_error(struct ckpt_verifier *v, int rc, const struct ckpt_error *err)
+{
+	if (rc != CKPT_E_FORMAT && rc != CKPT_E_LIMIT && rc != CKPT_E_NOTFOUND)
+		return rc;
+	if (ckpt_strmap_find(&v->damaged, err->record, strlen(err->record)))
+		return 0; /* it was said what is wrong with that record */
+	return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, err->record[0] ? err->record : NULL,
+				  err->offset, "%s", err->text);
+}
+
+/* One sentence for all records, which are so for one reason. */
+static int tell_unproven(struct ckpt_verifier *v)
+{
+	if (!v->without_crc)
+		return 0;
+	v->file = NULL;
+	return ckpt_verifier_find(v, CKPT_FINDING_UNPROVEN, NULL, CKPT_NO_OFFSET,
+				  "%" PRIu64
+				  " records have no checksum: nothing tells if their %" PRIu64
+				  " bytes are as they were written",
+				  v->without_crc, v->without_crc_bytes);
+}
+
+static int verify_one_file(struct ckpt_verifier *v, const char *path, struct ckpt_error *err)
+{
+	struct ckpt_source *source;
+	int rc = ckpt_source_open(path, &source, err);
+
+	if (rc < 0)
+		return rc;
+	v->total = ckpt_source_size(source);
+	rc = ckpt_verify_file(v, source, err);
+	if (rc == 0)
+		rc = ckpt_source_check_unchanged(source, err);
+	ckpt_source_unref(source);
+	return rc;
+}
+
+static enum ckpt_verdict verdict_of(const struct ckpt_verify_report *r)
+{
+	if (r->findings[CKPT_FINDING_DAMAGE] || r->findings[CKPT_FINDING_NOT_FINITE])
+		return CKPT_VERDICT_DAMAGED;
+	return r->findings[CKPT_FINDING_UNPROVEN] ? CKPT_VERDICT_UNPROVEN : CKPT_VERDICT_SOUND;
+}
+
+int ckpt_verify(const char *path, const struct ckpt_verify_options *options,
+		int (*found)(void *ctx, const struct ckpt_finding *finding), void *ctx,
+		struct ckpt_verify_report *report, struct ckpt_error *err)
+{
+	struct ckpt_verifier v = { .options = CKPT_VERIFY_OPTIONS_INIT,
+				   .report = CKPT_VERIFY_REPORT_INIT,
+				   .found = found,
+				   .ctx = ctx };
+	int rc = ckpt_sized_take(&v.options, sizeof(v.options), options, err);
+
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(v.report), err);
+	if (rc == 0 && ckpt_set_is_folder(path))
+		rc = ckpt_verify_directory(&v, path, err);
+	else if (rc == 0)
+		rc = verify_one_file(&v, path, err);
+	if (rc == 0)
+		rc = tell_unproven(&v);
+	if (rc == 0) {
+		v.report.verdict = verdict_of(&v.report);
+		ckpt_sized_give(report, &v.report);
+	}
+	ckpt_batch_clear(&v.batch);
+	ckpt_workers_free(v.workers);
+	ckpt_verifier_begin_file(&v);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}

@@ -1,0 +1,163 @@
+#!/usr/bin/env bats
+# What verify finds is compared with other judges in tests/verify and tests/interop.
+load common.bash
+
+# flip FILE OFFSET: one bit of that byte
+flip() {
+	python3 - "$1" "$2" <<-'END'
+	import sys
+	with open(sys.argv[1], "r+b") as file:
+	    file.seek(int(sys.argv[2]))
+	    byte = file.read(1)[0]
+	    file.seek(int(sys.argv[2]))
+	    file.write(bytes([byte ^ 4]))
+	END
+}
+
+# data_of RECORD FILE: where its bytes begin, as Python's zipfile sees it
+data_of() {
+	python3 - "$@" <<-'END'
+	import struct, sys, zipfile
+	info = zipfile.ZipFile(sys.argv[2]).getinfo(sys.argv[1])
+	with open(sys.argv[2], "rb") as file:
+	    file.seek(info.header_offset + 26)
+	    print(info.header_offset + 30 + sum(struct.unpack("<HH", file.read(4))))
+	END
+}
+
+@test "what is sound is said to be, with exit status 0" {
+	ckpt verify ddp_model.pt ddp_trainer.pt; want 0
+	[[ ${lines[0]} = "ddp_model.pt: sound: 14 tensors, the checksums of 20 records with "*" are right" ]]
+	[[ ${lines[1]} = "ddp_trainer.pt: sound: "* ]]
+	ckpt verify -q ddp_model.pt; want 0
+	[ -z "$output" ]
+	input_is_untouched
+}
+
+@test "a wrong byte of a tensor is found, and said which record it is in" {
+	flip ddp_model.pt "$(data_of ddp_model/data/3 ddp_model.pt)"
+	ckpt verify ddp_model.pt; want 1
+	[[ ${lines[0]} =~ ^"ddp_model.pt: ddp_model/data/3: its "[0-9]+" bytes have the checksum "[0-9a-f]{8}", recorded is "[0-9a-f]{8}$ ]]
+	[[ ${lines[1]} = "ddp_model.pt: DAMAGED, 1 finding; "* ]]
+	[ ${#lines[@]} = 2 ]
+	ckpt verify --quick ddp_model.pt; want 0
+	[[ $output = *"only metadata were looked at" ]]
+	ckpt verify ddp_trainer.pt ddp_model.pt nothing.pt # the worst counts
+	want 1 "ckpt: nothing.pt: cannot open: No such file or directory"
+}
+
+@test "a damaged pickle is one finding, not two" {
+	flip ddp_model.pt "$(($(data_of ddp_model/data.pkl ddp_model.pt) + 40))"
+	ckpt verify ddp_model.pt; want 1
+	[ ${#lines[@]} = 2 ]
+	[[ ${lines[0]} = "ddp_model.pt: ddp_model/data.pkl: its "* ]]
+}
+
+@test "a truncated file, and one that is none" {
+	head -c 5000 ddp_model.pt >cut.pt
+	ckpt verify cut.pt; want 1
+	[[ ${lines[0]} = "cut.pt: "*"cut off"* || ${lines[0]} = "cut.pt: "*"truncated"* || ${lines[0]} = "cut.pt: "*"is whole"* || ${lines[0]} = "cut.pt: "*"are whole"* ]]
+	echo '<html>' >page.pt
+	ckpt verify page.pt
+	want 2 "ckpt: page.pt: is an HTML page: the server sent a web page (an error, a login) instead of the model"
+}
+
+@test "without checksums nobody can tell" {
+	"$CKPT" convert -q --to torch-legacy ddp_model.pt legacy.bin
+	ckpt verify legacy.bin; want 2
+	[[ ${lines[0]} = "legacy.bin: a torch legacy stream has no checksums: "* ]]
+	[[ ${lines[1]} = "legacy.bin: cannot tell: 14 tensors" ]]
+	"$CKPT" convert -q --crc off ddp_model.pt off.pt
+	ckpt verify off.pt; want 2
+	[[ ${lines[0]} = "off.pt: 20 records have no checksum: nothing tells if their "*" bytes are as they were written" ]]
+}
+
+@test "bytes behind the end, and dead ones of an edit in place, are odd, not wrong" {
+	echo more >>ddp_model.pt
+	ckpt verify ddp_model.pt; want 0
+	[[ $output = *"; 1 odd (-v)" ]]
+	ckpt verify -v ddp_model.pt; want 0
+	[[ ${lines[0]} = "ddp_model.pt: +0x"*": 5 bytes follow the end of the archive" ]]
+	"$CKPT" strip-module -q -i ddp_trainer.pt
+	ckpt verify -v ddp_trainer.pt; want 0
+	[[ ${lines[0]} = "ddp_trainer.pt: +0x"*" bytes belong to no record, as edits in place leave them" ]]
+}
+
+@test "a promise of .format_version that repacking broke" {
+	python3 - <<-'END'
+	import zipfile
+	with zipfile.ZipFile("ddp_model.pt") as old, zipfile.ZipFile("packed.pt", "w") as new:
+	    for info in old.infolist():
+	        new.writestr(info.filename, old.read(info))
+	END
+	ckpt verify packed.pt; want 1
+	[[ $output = *".format_version: promises a layout that the file does not have"* ]]
+	"$CKPT" convert -q packed.pt mended.pt
+	ckpt verify mended.pt; want 0
+}
+
+@test "numbers that are not finite" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	import struct
+	from files import *
+	data = struct.pack("<4f", 1, float("nan"), float("-inf"), float("inf"))
+	body = b"}(" + text("a") + tensor(shape=(1,)) + text("w") + tensor(key="1", shape=(3,), offset=1) + b"u"
+	open("nan.pt", "wb").write(torch_file(pickled(body), extra=[("data/1", data)]))
+	END
+	ckpt verify --check-finite nan.pt; want 1
+	[[ $output = *": 'w' has 1 NaN and 2 infinite values"*"NOT FINITE: 2 tensors"* ]]
+	ckpt verify nan.pt; want 0
+	ckpt verify --quick --check-finite nan.pt
+	[ "$status" = 64 ]
+}
+
+@test "a directory: every item, and the index against them" {
+	"$CKPT" split -q --ranks 2 ddp_trainer.pt dcp
+	ckpt verify dcp; want 0
+	[[ $output = "dcp: sound: "* ]]
+	flip dcp/__1_0.distcp 2000
+	ckpt verify dcp; want 1
+	[[ ${lines[0]} = "dcp: "*"' in __1_0.distcp at "* ]]
+	rm dcp/__0_0.distcp
+	ckpt verify dcp; want 1
+	[[ $output = *"the data file '__0_0.distcp' is missing"* ]]
+}
+
+@test "findings as JSON" {
+	flip ddp_model.pt "$(data_of ddp_model/data/3 ddp_model.pt)"
+	ckpt verify --json ddp_model.pt nothing.pt
+	[ "$status" = 1 ]
+	python3 - "$output" <<-'END'
+	import json, sys
+	document = json.loads(sys.argv[1])
+	one, other = document["inputs"]
+	assert document["command"] == "verify", document
+	assert one["verdict"] == "damaged" and one["checked"] == 19, one
+	assert [(f["kind"], f["record"]) for f in one["findings"]] == [("damage", "ddp_model/data/3")], one
+	assert other["verdict"] == "error" and "No such file" in other["error"], other
+	END
+}
+
+@test "latest is the newest that verifies" {
+	mkdir run
+	cp ddp_model.pt run/step-9.pt
+	cp ddp_model.pt run/step-10.pt
+	"$CKPT" split -q --ranks 2 ddp_model.pt run/step-11
+	head -c 4000 ddp_model.pt >run/step-12.pt
+	echo '{}' >run/config.json
+	touch -d '2020-01-01 00:00' run/step-9.pt run/step-10.pt
+	touch -d '2020-01-03 00:00' run/step-12.pt
+	touch -d '2020-01-02 00:00' run/step-11/.metadata run/step-11/*
+	ckpt latest run
+	[ "$status" = 0 ]
+	[ "$output" = run/step-11 ]
+	[[ $stderr = "ckpt: run/step-12.pt: passed over: "* ]]
+	rm -r run/step-11
+	ckpt latest -q run/; want 0
+	[ "$output" = run/step-10.pt ]
+	rm run/*.pt
+	ckpt latest run
+	want 1 "ckpt: run: there is no checkpoint that verifies"
+	ckpt latest nowhere
+	want 2 "ckpt: nowhere: No such file or directory"
+}

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One bit of a small file is turned around: `ckpt verify` finds it, or the bit has no meaning.
+
+    flips.py [COUNT]    COUNT bits of every kind of file (400), or all if it has fewer
+
+Files as torch lays them out have no byte without a purpose: every flip has to be found. In the data files of `ckpt split` there are
+zeros between items, which nobody reads. Of an archive that another program packed, what is not found must change nothing
+for Python's zipfile either. A legacy stream has no checksums: a flip is found, or
+the verdict stays "cannot tell", never "sound". CKPT and CKPT_TEST_DIR as for the other tests.
+"""
+import collections
+import concurrent.futures
+import io
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+CKPT = os.path.abspath(os.environ.get("CKPT", "ckpt"))
+FIXTURES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fixtures", "ddp")
+SOUND, DAMAGED, UNPROVEN = 0, 1, 2
+zipfile.MAX_EXTRACT_VERSION = 0xFFFF  # what "version needed" says means nothing to torch
+
+
+def ckpt(*arguments):
+    return subprocess.run([CKPT, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60,
+                          check=False)
+
+
+def make(*arguments):
+    done = ckpt(*arguments)
+    if done.returncode:
+        sys.exit("ckpt %s: %s" % (" ".join(arguments), done.stderr))
+
+
+def repack(source, target, method):
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", method) as new:
+        for info in old.infolist():
+            new.writestr(info.filename, old.read(info))
+
+
+def contents(data):
+    """What a zip holds for a reader that looks at everything it needs; None: it cannot be read."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return [(info.filename, archive.read(info)) for info in archive.infolist()]
+    except Exception:  # whatever it is, the file cannot be read
+        return None
+
+
+def between_items(before, after):
+    """Is what differs outside of all items? They are archives, from a first local header to the 22 bytes of the end."""
+    at, end = next(i for i, (a, b) in enumerate(zip(before, after)) if a != b), 0
+    while end < len(before):
+        begin = before.index(b"PK\3\4", end)
+        if at < begin:
+            return True
+        end = before.index(b"PK\5\6", begin) + 22
+        if at < end:
+            return False
+    return True
+
+
+class Kind:
+    """A file, or a file in a directory, and what may be said of it with one bit turned around."""
+
+    def __init__(self, name, path, inside=None, sound=SOUND, judge=lambda before, after: False):
+        self.name, self.path, self.inside, self.sound, self.judge = name, path, inside, sound, judge
+        with open(os.path.join(path, inside) if inside else path, "rb") as file:
+            self.bytes = file.read()
+
+    def place(self, folder):
+        """A copy that can be changed: what is verified, and the file that is changed."""
+        target = os.path.join(folder, "flipped")
+        if self.inside:
+            shutil.copytree(self.path, target)
+            return target, os.path.join(target, self.inside)
+        shutil.copy(self.path, target)
+        return target, target
+
+    def flip(self, bits):
+        """[(bit, exit status, output)] of what was neither found nor allowed, and how often each status came."""
+        wrong, seen = [], collections.Counter()
+        with tempfile.TemporaryDirectory(dir=os.environ.get("CKPT_TEST_DIR")) as folder:
+            target, changed = self.place(folder)
+            for bit in bits:
+                data = bytearray(self.bytes)
+                data[bit // 8] ^= 1 << bit % 8
+                with open(changed, "wb") as file:
+                    file.write(data)
+                done = ckpt("verify", target)
+                seen[done.returncode] += 1
+                found = done.returncode == DAMAGED or (done.returncode == self.sound == UNPROVEN)
+                if not found and not self.judge(self.bytes, bytes(data)):
+                    wrong.append((bit, done.returncode, (done.stdout + done.stderr).strip()))
+        return wrong, seen
+
+
+def kinds(work):
+    model = os.path.join(FIXTURES, "ddp_model.pt")
+
+    def path(name):
+        return os.path.join(work, name)
+
+    for profile in ("1.6", "1.13", "2.6"):
+        make("convert", "--profile", profile, model, path("as-%s.pt" % profile))
+        yield Kind("zip of torch " + profile, path("as-%s.pt" % profile))
+    yield Kind("zip of torch 2.14", model)
+    make("convert", "--alignment", "4096", model, path("aligned.pt"))
+    yield Kind("zip, alignment 4096", path("aligned.pt"))
+    make("split", "--ranks", "2", model, path("dcp"))
+    for name in ("__0_0.distcp", "__1_0.distcp"):
+        yield Kind("data file of a DCP directory", path("dcp"), name, judge=between_items)
+    repack(path("as-2.6.pt"), path("stored.pt"), zipfile.ZIP_STORED)
+    yield Kind("zip, packed anew", path("stored.pt"), judge=lambda a, b: contents(a) == contents(b))
+    repack(path("as-2.6.pt"), path("deflated.pt"), zipfile.ZIP_DEFLATED)
+    yield Kind("zip, compressed", path("deflated.pt"), judge=lambda a, b: contents(a) == contents(b))
+    make("convert", "--to", "torch-legacy", model, path("legacy.bin"))
+    yield Kind("legacy stream", path("legacy.bin"), sound=UNPROVEN)
+    make("convert", "--crc", "off", model, path("no-crc.pt"))
+    yield Kind("zip without checksums", path("no-crc.pt"), sound=UNPROVEN)
+
+
+def main():
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+    failed = 0
+    base = os.environ.get("CKPT_TEST_DIR") or "."
+    os.makedirs(base, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="flips-", dir=base) as work, \
+            concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for kind in kinds(work):
+            before = ckpt("verify", kind.path).returncode
+            bits = random.Random(1).sample(range(8 * len(kind.bytes)), min(count, 8 * len(kind.bytes)))
+            wrong, seen = [], collections.Counter()
+            for some, statuses in pool.map(kind.flip, (bits[0::2], bits[1::2])):
+                wrong += some
+                seen += statuses
+            if before != kind.sound:
+                wrong.append((-1, before, "untouched"))
+            print("%-30s %6d bytes, %5d flips: %5d found, %d cannot tell, %d not found, %d of them wrong" % (
+                kind.name, len(kind.bytes), len(bits), seen[DAMAGED], seen[UNPROVEN], seen[SOUND], len(wrong)))
+            for text in wrong[:10]:
+                print("FAIL %s: bit %d: exit status %d: %s" % (kind.name, *text))
+            failed += len(wrong)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool quick;
+
+static const struct opt opts[] = {
+	OPT_FLAG("quick", 0, &quick,
+		 "look at the metadata only: the bytes of tensors are not read"),
+	OPT_FLAG("quiet", 'q', &quiet, "do not say what was passed over"), OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_latest = {
+	.name = "latest",
+	.operands = "DIR",
+	.summary =
+		"print the newest checkpoint in a folder that verifies: for scripts that start a job again",
+	.details =
+		"Files and directories in DIR are tried, the one that was changed last first; what is no checkpoint\n"
+		"is passed over, and what is damaged or unfinished with a word on stderr. One without checksums is taken if\n"
+		"nothing else is wrong with it. Of a directory of shards the time of its index counts.\n"
+		"Hidden names are left out.\n\n"
+		"Exit status: 0 it is printed; 1 there is none; 2 DIR cannot be read.\n",
+	.examples = "  ./train --resume \"$(ckpt latest run/checkpoints)\"\n",
+	.opts = opts,
+	.least = 1,
+	.most = 1,
+	.run = run,
+};
+
+struct candidate {
+	char *path;
+	struct timespec changed;
+};
+
+struct candidates {
+	struct candidate *items;
+	size_t count, cap;
+};
+
+/* Newest first; of two of one moment the one whose name comes later, in which numbers count as numbers. */
+static int by_age(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	if (x->changed.tv_sec != y->changed.tv_sec)
+		return x->changed.tv_sec < y->changed.tv_sec ? 1 : -1;
+	if (x->changed.tv_nsec != y->changed.tv_nsec)
+		return x->changed.tv_nsec < y->changed.tv_nsec ? 1 : -1;
+	return strverscmp(y->path, x->path);
+}
+
+/* The index is written last. */
+static struct timespec time_of(const char *path, const struct stat *st)
+{
+	static const char *const indexes[] = { ".metadata", "metadata.pkl" };
+	struct stat index;
+	char *name;
+
+	for (size_t i = 0; S_ISDIR(st->st_mode) && i < sizeof(indexes) / sizeof(indexes[0]); i++) {
+		int rc = -1;
+
+		if (asprintf(&name, "%s/%s", path, indexes[i]) >= 0) {
+			rc = stat(name, &index);
+			free(name);
+		}
+		if (rc == 0)
+			return index.st_mtim;
+	}
+	return st->st_mtim;
+}
+
+static bool add(struct candidates *c, const char *folder, const char *name)
+{
+	size_t len = strlen(folder);
+	struct stat st;
+	char *path;
+
+	if (asprintf(&path, "%s%s%s", folder, len && folder[len - 1] == '/' ? "" : "/", name) < 0)
+		return false;
+	if (stat(path, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))) {
+		free(path);
+		return true;
+	}
+	if (c->count == c->cap) {
+		size_t cap = c->cap ? 2 * c->cap : 32;
+		void *grown = realloc(c->items, cap * sizeof(*c->items));
+
+		if (!grown) {
+			free(path);
+			return false;
+		}
+		c->items = grown;
+		c->cap = cap;
+	}
+	c->items[c->count++] = (struct candidate){ path, time_of(path, &st) };
+	return true;
+}
+
+static int list(const char *folder, struct candidates *out)
+{
+	DIR *dir = opendir(folder);
+	struct dirent *entry;
+	bool ok = true;
+
+	if (!dir) {
+		complain("%s: %s", folder, strerror(errno));
+		return EXIT_ERROR;
+	}
+	while (ok && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.')
+			ok = add(out, folder, entry->d_name);
+	closedir(dir);
+	if (!ok)
+		complain("out of memory");
+	qsort(out->items, out->count, sizeof(*out->items), by_age);
+	return ok ? EXIT_FINE : EXIT_ERROR;
+}
+
+/* ---- which of them ---- */
+
+struct first_finding {
+	char text[800];
+};
+
+static int keep_first(void *ctx, const struct ckpt_finding *f)
+{
+	struct first_finding *first = ctx;
+
+	if (f->kind == CKPT_FINDING_DAMAGE && !first->text[0])
+		snprintf(first->text, sizeof(first->text), "%s%s%s%s%s", f->file ? f->file : "",
+			 f->file ? ": " : "", f->record ? f->record : "", f->record ? ": " : "",
+			 f->text);
+	return 0;
+}
+
+/* 1: take it, 0: pass it over, -1: the user wants to end it. */
+static int judge(const char *path, const struct ckpt_verify_options *options)
+{
+	struct ckpt_verify_report report = CKPT_VERIFY_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct first_finding first = { "" };
+	int rc = ckpt_verify(path, options, keep_first, &first, &report, &err);
+
+	end_progress();
+	if (rc == CKPT_E_CANCELLED)
+		return -1;
+	if (rc == CKPT_E_UNSUPPORTED) {
+		if (verbose)
+			fail(&err);
+		return 0;
+	}
+	if (rc < 0) {
+		fail(&err);
+		return 0;
+	}
+	if (report.verdict == CKPT_VERDICT_DAMAGED && !quiet)
+		complain("%s: passed over: %s", path, first.text);
+	if (report.verdict == CKPT_VERDICT_UNPROVEN && !quiet)
+		complain("%s: has no checksums; nothing else is wrong with it", path);
+	return report.verdict != CKPT_VERDICT_DAMAGED;
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
+	struct candidates found = { 0 };
+	int first = parse_options(&cmd_latest, argc, argv), code, taken = 0;
+
+	if (first < 0)
+		return -1 - first;
+	options.flags = quick ? CKPT_VERIFY_QUICK : 0;
+	options.progress = show_progress;
+	options.cancel = catch_signals();
+	code = list(argv[first], &found);
+	for (size_t i = 0; code == EXIT_FINE && !taken && i < found.count; i++) {
+		taken = judge(found.items[i].path, &options);
+		if (taken > 0)
+			puts(found.items[i].path);
+	}
+	if (code == EXIT_FINE && !taken) {
+		complain("%s: there is no checkpoint that verifies", argv[first]);
+		code = EXIT_NO;
+	}
+	for (size_t i = 0; i < found.count; i++)
+		free(found.items[i].path);
+	free(found.items);
+	end_by_signal();
+	return finish_output(code);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+#include "json.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static bool quick, check_finite;
+static const char *json;
+
+static const struct opt opts[] = {
+	OPT_FLAG("quick", 0, &quick, "metadata only: the bytes of tensors are not read"),
+	OPT_FLAG("check-finite", 0, &check_finite, "NaN and infinity in tensors count as wrong"),
+	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
+	OPT_FLAG("quiet", 'q', &quiet, "print nothing about what is sound"),
+	OPT_FLAG("verbose", 'v', &verbose, "print also what is odd, but harmless"),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_verify = {
+	.name = "verify",
+	.operands = "IN [IN...]",
+	.summary = "is it as it was written: every checksum, size and reference",
+	.details =
+		"torch records a checksum for every tensor and never looks at it. This does, at the speed at which\n"
+		"the file can be read, and checks whatever else can be checked: the directory against the records,\n"
+		"each byte between them, sizes against the pickle, references both ways; of a DCP directory every\n"
+		"item, and the index against them.\n\n"
+		"Exit status: 0 sound; 1 damaged (or not finite); 2 cannot tell: there are no checksums (a legacy\n"
+		"stream, a file that was saved without), or IN cannot be read.\n",
+	.examples = "  ckpt verify model.pt && ./train --resume model.pt\n"
+		    "  ckpt verify --quick run/step-*\n",
+	.opts = opts,
+	.least = 1,
+	.most = -1,
+	.run = run,
+};
+
+struct printing {
+	const char *path;
+	FILE *json;
+	bool any;
+};
+
+/* ---- text ---- */
+
+static int print_finding(void *ctx, const struct ckpt_finding *f)
+{
+	const struct printing *p = ctx;
+
+	if (f->kind == CKPT_FINDING_ODD && !verbose)
+		return 0;
+	printf("%s", p->path);
+	if (f->file)
+		printf("/%s", f->file);
+	if (f->record)
+		printf(": %s", f->record);
+	if (f->offset != CKPT_NO_OFFSET)
+		printf(": +0x%" PRIx64, f->offset);
+	return printf(": %s\n", f->text) < 0 ? CKPT_E_IO : 0;
+}
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void print_counts(const struct ckpt_verify_report *r)
+{
+	char size[16], count[32];
+
+	printf("%s tensor%s", grouped(r->tensors, count), plural(r->tensors));
+	if (quick)
+		printf(", only metadata were looked at");
+	else if (r->checked)
+		printf(", the checksums of %s record%s with %s are right",
+		       grouped(r->checked, count), plural(r->checked), size_phrase(r->bytes, size));
+	if (r->findings[CKPT_FINDING_ODD] && !verbose)
+		printf("; %s odd (-v)", grouped(r->findings[CKPT_FINDING_ODD], count));
+	printf("\n");
+}
+
+static void print_verdict(const char *path, const struct ckpt_verify_report *r)
+{
+	static const char *const verdicts[] = { "sound", "DAMAGED", "cannot tell" };
+	uint64_t wrong = r->findings[CKPT_FINDING_DAMAGE];
+	char count[32];
+
+	if (quiet && r->verdict == CKPT_VERDICT_SOUND)
+		return;
+	printf("%s: ", path);
+	if (wrong)
+		printf("%s, %s finding%s; ", verdicts[r->verdict], grouped(wrong, count),
+		       plural(wrong));
+	else if (r->findings[CKPT_FINDING_NOT_FINITE])
+		printf("NOT FINITE: ");
+	else
+		printf("%s: ", verdicts[r->verdict]);
+	print_counts(r);
+}
+
+/* ---- JSON ---- */
+
+static int finding_json(void *ctx, const struct ckpt_finding *f)
+{
+	static const char *const kinds[] = { "damage", "not_finite", "unproven", "odd" };
+	struct printing *p = ctx;
+	json_t *o = json_object();
+
+	json_object_set_new(o, "kind", json_string(kinds[f->kind]));
+	if (f->file)
+		json_set_name(o, "file", f->file);
+	if (f->record)
+		json_set_name(o, "record", f->record);
+	if (f->offset != CKPT_NO_OFFSET)
+		json_object_set_new(o, "offset", json_u64(f->offset));
+	json_set_name(o, "text", f->text);
+	fputs(p->any ? ",\n" : "\n", p->json);
+	json_put(p->json, o);
+	p->any = true;
+	return 0;
+}
+
+static void begin_json(FILE *out, const char *path, bool first)
+{
+	json_t *name = json_object();
+
+	json_set_name(name, "path", path);
+	fputs(first ? "\n{\"input\":" : ",\n{\"input\":", out);
+	json_put(out, name);
+	fputs(",\"findings\":[", out);
+}
+
+static void end_json(FILE *out, int rc, const struct ckpt_verify_report *r,
+		     const struct ckpt_error *err)
+{
+	static const char *const verdicts[] = { "sound", "damaged", "unproven" };
+	char text[1200];
+
+	fputs("]", out);
+	if (rc < 0) {
+		fputs(",\"verdict\":\"error\",\"error\":", out);
+		json_put(out, json_string(ckpt_error_format(err, text, sizeof(text))));
+	} else {
+		fprintf(out,
+			",\"verdict\":\"%s\",\"tensors\":%" PRIu64 ",\"files\":%" PRIu64
+			",\"records\":%" PRIu64 ",\"checked\":%" PRIu64
+			",\"checked_nbytes\":%" PRIu64,
+			verdicts[r->verdict], r->tensors, r->files, r->records, r->checked,
+			r->bytes);
+	}
+	fputs("}", out);
+}
+
+/* ---- all of them ---- */
+
+static int code_of(const struct ckpt_verify_report *r)
+{
+	static const int codes[] = { EXIT_FINE, EXIT_NO, EXIT_ERROR };
+
+	return codes[r->verdict];
+}
+
+/* Damage is the worst: it is certain. */
+static int worse(int a, int b)
+{
+	return a == EXIT_NO || b == EXIT_NO ? EXIT_NO : a > b ? a : b;
+}
+
+static int verify(struct printing *p, const struct ckpt_verify_options *options, bool first,
+		  bool *cancelled)
+{
+	struct ckpt_verify_report report = CKPT_VERIFY_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	int rc;
+
+	if (p->json)
+		begin_json(p->json, p->path, first);
+	p->any = false;
+	rc = ckpt_verify(p->path, options, p->json ? finding_json : print_finding, p, &report,
+			 &err);
+	end_progress();
+	*cancelled = rc == CKPT_E_CANCELLED;
+	if (p->json)
+		end_json(p->json, rc, &report, &err);
+	else if (rc == 0)
+		print_verdict(p->path, &report);
+	if (rc < 0)
+		return fail(&err);
+	return code_of(&report);
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
+	struct printing p = { 0 };
+	int first = parse_options(&cmd_verify, argc, argv), code = EXIT_FINE;
+	bool cancelled = false;
+
+	if (first < 0)
+		return -1 - first;
+	options.flags = (quick ? CKPT_VERIFY_QUICK : 0u) | (check_finite ? CKPT_VERIFY_FINITE : 0u);
+	if (quick && check_finite)
+		return wrong_usage(&cmd_verify,
+				   "verify: --check-finite reads what --quick leaves out");
+	options.progress = show_progress;
+	options.cancel = catch_signals();
+	if (json) {
+		p.json = json_open(json);
+		if (!p.json)
+			return EXIT_ERROR;
+		fprintf(p.json, "{\"ckpt_json\":%d,\"command\":\"verify\",\"inputs\":[",
+			JSON_VERSION);
+	}
+	for (int i = first; i < argc && !cancelled; i++) {
+		p.path = argv[i];
+		code = worse(code, verify(&p, &options, i == first, &cancelled));
+	}
+	if (p.json) {
+		fputs("\n]}\n", p.json);
+		if (json_close(p.json, !cancelled) != EXIT_FINE)
+			code = EXIT_ERROR;
+	}
+	end_by_signal();
+	return finish_output(code);
+}
