@@ -2,6 +2,7 @@
 #include "set/dcp.h"
 
 #include "base/text.h"
+#include "model/maker.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,114 +10,23 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What all tensors mention. */
-enum { WORD_STORAGE, WORD_CPU, WORD_COUNT };
-
 struct opener {
 	struct ckpt_dcp *dcp;
 	struct ckpt_document *doc;
 	struct ckpt_strmap ties; /* where the chunks of a tensor are, to the first entry there */
-	struct ckpt_strmap globals;
-	const struct ckpt_value *words[WORD_COUNT];
+	struct ckpt_maker maker;
 	const struct ckpt_value *
 		*storage_ids; /* malloc: by entry, the persistent id of its storage */
 	struct ckpt_buf key;
 	struct ckpt_error *err;
 };
 
-/* ---- values ---- */
-
-static struct ckpt_value *make(struct opener *o, uint8_t kind)
-{
-	struct ckpt_value *v = ckpt_arena_calloc(o->dcp->arena, 1, sizeof(*v));
-
-	if (v) {
-		v->kind = kind;
-		v->id = o->doc->pickle.next_id++;
-		v->pos = CKPT_NO_OFFSET;
-	}
-	return v;
-}
-
-static const struct ckpt_value *make_str(struct opener *o, const char *text)
-{
-	struct ckpt_value *v = make(o, CKPT_STR);
-
-	if (v) {
-		v->u.bytes.len = strlen(text);
-		v->u.bytes.ptr = ckpt_arena_copy(o->dcp->arena, text, v->u.bytes.len);
-		if (!v->u.bytes.ptr)
-			return NULL;
-	}
-	return v;
-}
-
-static const struct ckpt_value *make_int(struct opener *o, uint64_t integer)
-{
-	struct ckpt_value *v = make(o, CKPT_INT);
-
-	if (v)
-		v->u.integer = (int64_t)integer;
-	return v;
-}
-
-static const struct ckpt_value *make_tuple(struct opener *o, const struct ckpt_value *const *items,
-					   uint32_t count)
-{
-	struct ckpt_value *v = make(o, CKPT_TUPLE);
-
-	for (uint32_t i = 0; i < count; i++)
-		if (!items[i])
-			return NULL;
-	return v && ckpt_seq_add_many(o->dcp->arena, &v->u.seq, items, count) ? v : NULL;
-}
-
-static const struct ckpt_value *make_call(struct opener *o, const struct ckpt_value *func,
-					  const struct ckpt_value *args)
-{
-	struct ckpt_value *v = make(o, CKPT_CALL);
-
-	if (!v || !func || !args)
-		return NULL;
-	v->u.call = ckpt_arena_calloc(o->dcp->arena, 1, sizeof(*v->u.call));
-	if (!v->u.call)
-		return NULL;
-	v->u.call->func = func;
-	v->u.call->args = args;
-	v->u.call->kind = CKPT_CALL_REDUCE;
-	return v;
-}
-
-/* The one node of a class or function, by its name: no two of different modules have the same. */
-static const struct ckpt_value *global(struct opener *o, const char *module, const char *name)
-{
-	uint64_t *slot = ckpt_strmap_find(&o->globals, name, strlen(name));
-	struct ckpt_global *g;
-	struct ckpt_value *v;
-	bool there;
-
-	if (slot)
-		return (const struct ckpt_value *)(uintptr_t)*slot;
-	v = make(o, CKPT_GLOBAL);
-	g = ckpt_arena_calloc(o->dcp->arena, 1, sizeof(*g));
-	if (!v || !g)
-		return NULL;
-	*g = (struct ckpt_global){ module, name, (uint32_t)strlen(module), (uint32_t)strlen(name) };
-	v->u.global = g;
-	if (!ckpt_strmap_insert(&o->globals, name, strlen(name), (uintptr_t)v, &there))
-		return NULL;
-	return v;
-}
-
 /* ---- tensors ---- */
 
 static const struct ckpt_value *storage_id(struct opener *o, uint32_t entry)
 {
 	const struct ckpt_dcp_entry *e = &o->dcp->index.entries[entry];
-	const char *class = ckpt_dtype_storage_class(e->dtype);
-	const struct ckpt_value *items[5];
 	uint64_t numel = 1;
-	struct ckpt_value *v = make(o, CKPT_PERSID);
 	char key[16];
 
 	for (uint32_t i = 0; i < e->ndim; i++)
@@ -125,58 +35,16 @@ static const struct ckpt_value *storage_id(struct opener *o, uint32_t entry)
 		if (!e->shape[i])
 			numel = 0;
 	snprintf(key, sizeof(key), "e%" PRIu32, entry);
-	items[0] = o->words[WORD_STORAGE];
-	items[1] =
-		*class ? global(o, "torch", class) : global(o, "torch.storage", "UntypedStorage");
-	items[2] = make_str(o, key);
-	items[3] = o->words[WORD_CPU];
-	items[4] = make_int(o, *class ? numel : numel * ckpt_dtype_size(e->dtype));
-	if (!v || !(v->u.persid.pid = make_tuple(o, items, 5)) ||
-	    !ckpt_seq_add(o->doc->pickle.arena, &o->doc->pickle.persids, v))
-		return NULL;
-	return v;
+	return ckpt_maker_storage(&o->maker, e->dtype, key, NULL, numel);
 }
 
-static const struct ckpt_value *dims_tuple(struct opener *o, const uint64_t *dims, uint32_t ndim)
-{
-	const struct ckpt_value *items[CKPT_MOST_DIMS];
-
-	for (uint32_t i = 0; i < ndim; i++)
-		items[i] = make_int(o, dims[i]);
-	return make_tuple(o, items, ndim);
-}
-
-static const struct ckpt_value *stride_tuple(struct opener *o, const struct ckpt_dcp_entry *e)
-{
-	uint64_t stride[CKPT_MOST_DIMS], step = 1;
-
-	for (uint32_t i = e->ndim; i-- > 0;) {
-		stride[i] = step;
-		step *= e->shape[i] > 1 ? e->shape[i] : 1;
-	}
-	return dims_tuple(o, stride, e->ndim);
-}
-
-/* As torch.empty() makes it, the call that torch.save writes for it. */
+/* As torch.empty() makes it. */
 static const struct ckpt_value *tensor(struct opener *o, uint32_t entry)
 {
 	const struct ckpt_dcp_entry *e = &o->dcp->index.entries[entry];
-	bool typed = *ckpt_dtype_storage_class(e->dtype);
-	const struct ckpt_value *items[7] = {
-		o->storage_ids[entry],
-		make_int(o, 0),
-		dims_tuple(o, e->shape, e->ndim),
-		stride_tuple(o, e),
-		&ckpt_value_false,
-		make_call(o, global(o, "collections", "OrderedDict"), &ckpt_value_empty_tuple),
-	};
+	struct ckpt_maker_view view = { .dtype = e->dtype, .ndim = e->ndim, .shape = e->shape };
 
-	if (!typed)
-		items[6] = global(o, "torch", ckpt_dtype_name(e->dtype));
-	return make_call(o,
-			 global(o, "torch._utils",
-				typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3"),
-			 make_tuple(o, items, typed ? 6 : 7));
+	return ckpt_maker_tensor(&o->maker, o->storage_ids[entry], &view);
 }
 
 /* Two entries of one shape whose chunks are the same bytes are one tensor under two names. */
@@ -234,45 +102,16 @@ static int make_tensor(struct opener *o, uint32_t entry)
 /* Stands for a value that could not be read; the text of ERR says why. */
 static int make_missing(struct opener *o, uint32_t entry, const struct ckpt_error *why)
 {
-	struct ckpt_value *v = make(o, CKPT_PERSID);
+	struct ckpt_value *v = ckpt_maker_node(&o->maker, CKPT_PERSID);
 
 	if (!o->dcp->unreadable_items++)
 		snprintf(o->dcp->first_trouble, sizeof(o->dcp->first_trouble), "%s", why->text);
 	if (v) {
 		v->flags |= CKPT_VALUE_MISSING;
-		v->u.persid.pid = make_str(o, why->text);
+		v->u.persid.pid = ckpt_maker_str(&o->maker, why->text);
 	}
 	o->dcp->values[entry] = v;
 	return v && v->u.persid.pid ? 0 : ckpt_fail_nomem(o->err);
-}
-
-/* Storages of different items may have the same key: the item's number goes in front. */
-static int rename_storages(struct opener *o, struct ckpt_dcp_item *item, uint32_t number)
-{
-	for (uint32_t i = 0; i < item->pickle.persids.count; i++) {
-		/* the decoder made it for nobody else */
-		struct ckpt_value *v = (struct ckpt_value *)item->pickle.persids.items[i];
-		const struct ckpt_seq *pid = &v->u.persid.pid->u.seq;
-		const struct ckpt_value *items[5];
-
-		if (v->u.persid.pid->kind != CKPT_TUPLE || pid->count < 5 ||
-		    (pid->items[2]->kind != CKPT_STR && pid->items[2]->kind != CKPT_PY2_STR))
-			continue; /* not one that torch knows: found out when it is registered */
-		o->key.len = 0;
-		ckpt_buf_printf(&o->key, "i%" PRIu32 "/", number);
-		ckpt_buf_add(&o->key, pid->items[2]->u.bytes.ptr, pid->items[2]->u.bytes.len);
-		ckpt_buf_add_u8(&o->key, 0);
-		if (o->key.bad)
-			return ckpt_fail_nomem(o->err);
-		memcpy(items, pid->items, sizeof(items));
-		items[2] = make_str(o, (char *)o->key.data);
-		v->u.persid.pid = make_tuple(o, items, 5);
-		if (!v->u.persid.pid)
-			return ckpt_fail_nomem(o->err);
-		if (!ckpt_seq_add(o->doc->pickle.arena, &o->doc->pickle.persids, v))
-			return ckpt_fail_nomem(o->err);
-	}
-	return 0;
 }
 
 /* None, True and so on have no identity: that of their entry lets an edit know it again. */
@@ -283,7 +122,7 @@ static const struct ckpt_value *own_node(struct opener *o, const struct ckpt_val
 
 	if (v->id)
 		return v;
-	own = make(o, v->kind);
+	own = ckpt_maker_node(&o->maker, v->kind);
 	if (!own)
 		return NULL;
 	id = own->id;
@@ -296,6 +135,7 @@ static int make_item(struct opener *o, uint32_t entry)
 {
 	struct ckpt_dcp_item *item = &o->dcp->items[o->dcp->item_count];
 	struct ckpt_error why = CKPT_ERROR_INIT;
+	char prefix[16];
 	int rc;
 
 	item->entry = entry;
@@ -311,7 +151,9 @@ static int make_item(struct opener *o, uint32_t entry)
 	o->dcp->values[entry] = own_node(o, item->root);
 	if (!o->dcp->values[entry])
 		return ckpt_fail_nomem(o->err);
-	return rename_storages(o, item, o->dcp->item_count - 1);
+	/* storages of different items may have the same key */
+	snprintf(prefix, sizeof(prefix), "i%" PRIu32 "/", o->dcp->item_count - 1);
+	return ckpt_maker_adopt(&o->maker, &item->pickle, prefix, o->err);
 }
 
 /* ---- files ---- */
@@ -440,10 +282,8 @@ static int make_values(struct opener *o)
 	o->dcp->items = calloc(room, sizeof(*o->dcp->items));
 	o->dcp->finish = calloc(room, sizeof(*o->dcp->finish));
 	o->storage_ids = calloc(room, sizeof(struct ckpt_value *));
-	o->words[WORD_STORAGE] = make_str(o, "storage");
-	o->words[WORD_CPU] = make_str(o, "cpu");
 	if (!o->dcp->values || !o->dcp->blocks || !o->dcp->items || !o->dcp->finish ||
-	    !o->storage_ids || !o->words[WORD_STORAGE] || !o->words[WORD_CPU])
+	    !o->storage_ids)
 		return ckpt_fail_nomem(o->err);
 	for (uint32_t i = 0; rc == 0 && i < x->entry_count; i++)
 		rc = x->entries[i].is_tensor ? make_tensor(o, i) : make_item(o, i);
@@ -554,9 +394,10 @@ int ckpt_dcp_open_index(const char *path, struct ckpt_source *index, struct ckpt
 	if (!o.doc)
 		return ckpt_fail_nomem(err);
 	o.dcp = o.doc->container;
+	o.maker = (struct ckpt_maker){ .arena = o.dcp->arena, .pickle = &o.doc->pickle };
 	rc = read_directory(&o, out);
 	ckpt_strmap_clear(&o.ties);
-	ckpt_strmap_clear(&o.globals);
+	ckpt_maker_clear(&o.maker);
 	ckpt_buf_clear(&o.key);
 	free(o.storage_ids);
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
