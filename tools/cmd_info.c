@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
 #include "json.h"
+#include "records.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -260,7 +261,9 @@ static int print_page(const struct summary *s, const char *path, struct ckpt_err
 		print_directory(s, path);
 	else
 		print_file(s, path);
-	rc = ckpt_tell_state(s->model, print_note, NULL, err);
+	rc = print_record_kinds(s->model, err);
+	if (rc == 0)
+		rc = ckpt_tell_state(s->model, print_note, NULL, err);
 	if (rc < 0)
 		return rc;
 	printf("%-12s%s, %s element%s, %s in %" PRIu64 " storage%s\n", "tensors",
@@ -356,12 +359,17 @@ static void add_note(void *ctx, const char *text)
 
 static int print_json(const struct summary *s, const char *path, struct ckpt_error *err)
 {
-	struct items_json items = { .out = json_open(json) };
-	json_t *prefixes, *name, *notes;
-	int rc;
+	struct items_json items = { 0 };
+	json_t *prefixes, *name, *notes, *kinds;
+	int rc = record_kinds_json(s->model, &kinds, err);
 
-	if (!items.out)
+	if (rc < 0)
+		return rc;
+	items.out = json_open(json);
+	if (!items.out) {
+		json_decref(kinds);
 		return CKPT_E_IO;
+	}
 	prefixes = json_object();
 	name = json_object();
 	notes = json_array();
@@ -387,6 +395,8 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 	json_put(items.out, tally_json(&s->dtypes));
 	fputs(",\"devices\":", items.out);
 	json_put(items.out, tally_json(&s->devices));
+	fputs(",\"record_kinds\":", items.out);
+	json_put(items.out, kinds);
 	fputs(",\"notes\":", items.out);
 	rc = ckpt_tell_state(s->model, add_note, notes, err);
 	json_put(items.out, notes);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
 #include "json.h"
+#include "records.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool long_form, exact_bytes;
+static bool long_form, exact_bytes, of_records;
 static const char *sort_by, *json;
 
 static const struct opt opts[] = {
 	OPT_FLAG("long", 'l', &long_form, "also stride, offset, storage, class, gradient"),
 	OPT_FLAG("bytes", 'b', &exact_bytes, "sizes in bytes, not as 1.5M (powers of 1000)"),
+	OPT_FLAG("records", 0, &of_records, "the records of the archive, not the tensors"),
 	OPT_STR("sort", 0, &sort_by, "KEY", "order by name or size; default: as in the file"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),
 	OPT_FLAG("quiet", 'q', &quiet, "no totals"),
@@ -29,6 +31,7 @@ const struct command cmd_ls = {
 		"for everything below it; 're:' starts a regular expression.\n",
 	.examples = "  ckpt ls model.pt\n"
 		    "  ckpt ls model.pt 'module.layer1.*' --sort size\n"
+		    "  ckpt ls --records model.pt\n"
 		    "  ckpt ls model.pt --json | jq '.tensors[].name'\n",
 	.opts = opts,
 	.least = 1,
@@ -37,7 +40,7 @@ const struct command cmd_ls = {
 };
 
 struct listing {
-	const struct ckpt_model *model;
+	struct ckpt_model *model; /* owned */
 	struct ckpt_pattern **patterns;
 	size_t pattern_count;
 	struct ckpt_tensor_info *rows;
@@ -299,6 +302,16 @@ static int make_patterns(struct listing *l, char **texts, int count)
 	return EXIT_FINE;
 }
 
+static void clear_listing(struct listing *l)
+{
+	for (size_t i = 0; i < l->pattern_count; i++)
+		ckpt_pattern_free(l->patterns[i]);
+	free(l->patterns);
+	free(l->rows);
+	free(l->first_user);
+	ckpt_close(l->model);
+}
+
 static int list(const char *path, char **patterns, int count)
 {
 	struct ckpt_model *model = NULL;
@@ -308,6 +321,11 @@ static int list(const char *path, char **patterns, int count)
 	if (code == EXIT_FINE && !open_model(path, &model, &code))
 		hint_json(json, path);
 	l.model = model;
+	if (code == EXIT_FINE && of_records) {
+		code = list_records(model, path, l.patterns, l.pattern_count, exact_bytes, json);
+		clear_listing(&l);
+		return code;
+	}
 	if (code == EXIT_FINE && !collect(&l)) {
 		complain("out of memory");
 		code = EXIT_ERROR;
@@ -322,12 +340,7 @@ static int list(const char *path, char **patterns, int count)
 	} else if (code == EXIT_FINE) {
 		code = json ? print_json(&l) : print_table(&l);
 	}
-	for (size_t i = 0; i < l.pattern_count; i++)
-		ckpt_pattern_free(l.patterns[i]);
-	free(l.patterns);
-	free(l.rows);
-	free(l.first_user);
-	ckpt_close(model);
+	clear_listing(&l);
 	return code;
 }
 
@@ -339,5 +352,9 @@ static int run(int argc, char **argv)
 		return -1 - first;
 	if (sort_by && strcmp(sort_by, "name") && strcmp(sort_by, "size"))
 		return wrong_usage(&cmd_ls, "ls: --sort %.40s: wanted 'name' or 'size'", sort_by);
+	if (of_records && (sort_by || long_form))
+		return wrong_usage(
+			&cmd_ls,
+			"ls: --records come in the order of the archive, and have no --long form");
 	return list(argv[first], argv + first + 1, argc - first - 1);
 }

@@ -41,6 +41,54 @@ hint: 'ckpt ls --help' shows the options"
 	[[ ${lines[0]} = *"offset 0  stride [72, 9, 3, 1]  storage 6 of 2304 bytes"* ]]
 }
 
+@test "ls --records lists the records of an archive" {
+	ckpt ls --records --bytes ddp_model.pt; want 0
+	python3 - >wanted <<-'END'
+	import zipfile
+	marks = ".format_version", ".storage_alignment", "byteorder", "version", ".data/serialization_id"
+	total, rows = 0, zipfile.ZipFile("ddp_model.pt").infolist()
+	names = [z.filename[len("ddp_model/"):] for z in rows]
+	for name, z in zip(names, rows):
+	    kind = "pickle" if name == "data.pkl" else "mark" if name in marks else "storage"
+	    print("%-*s  %-8s  %6s" % (max(map(len, names)), name, kind, "{:,}".format(z.file_size)))
+	print("%d records, %s" % (len(rows), "{:,}".format(sum(z.file_size for z in rows))))
+	END
+	diff wanted - <<<"$output"
+	ckpt ls --records -q ddp_model.pt 'data/1*'; want 0
+	[ "${#lines[@]}" = 5 ]
+	ckpt ls --records ddp_model.pt nothing; want 1 "ckpt: ddp_model.pt: no record matches"
+	ckpt ls --records -l ddp_model.pt
+	[ "$status" = 64 ]
+	"$CKPT" convert -q --to torch-legacy ddp_model.pt legacy.pt
+	ckpt ls --records legacy.pt; want 2 "ckpt: legacy.pt: is no archive and has no records"
+}
+
+@test "records that are compressed or not torch's are shown, also as JSON" {
+	python3 - <<-'END'
+	import zipfile
+	old, new = zipfile.ZipFile("ddp_model.pt"), zipfile.ZipFile("packed.pt", "w")
+	for z in old.infolist():
+	    new.writestr(z.filename, old.read(z), zipfile.ZIP_DEFLATED if z.filename.endswith("/data/0") else None)
+	new.writestr("ddp_model/no\x1bte.txt", "hello")
+	END
+	ckpt ls --records --bytes packed.pt; want 0
+	[[ $output = *"data/0 "*" storage      864  compressed to "* ]]
+	[[ $output = *'no\x1bte.txt '*" other          5"* ]]
+	"$CKPT" ls --records --json packed.pt | python3 -c 'import json, sys, zipfile
+doc = json.load(sys.stdin)
+there = zipfile.ZipFile("packed.pt").infolist()
+assert [r["name"] for r in doc["records"]] == [z.filename[len("ddp_model/"):] for z in there], doc
+assert [r["nbytes"] for r in doc["records"]] == [z.file_size for z in there], doc
+assert [r["stored"] for r in doc["records"]] == [z.compress_size for z in there], doc
+assert doc["count"] == len(there) and doc["nbytes"] == sum(z.file_size for z in there), doc
+assert [r["kind"] for r in doc["records"]].count("storage") == 14, doc'
+	"$CKPT" info --json packed.pt | python3 -c 'import json, sys, zipfile
+kinds = json.load(sys.stdin)["record_kinds"]
+data = [z.file_size for z in zipfile.ZipFile("packed.pt").infolist() if "l/data/" in z.filename]
+assert kinds["storage"] == {"records": len(data), "nbytes": sum(data)}, kinds
+assert kinds["other"] == {"records": 1, "nbytes": 5} and kinds["pickle"]["records"] == 1, kinds'
+}
+
 @test "JSON is JSON, on standard output and in a file" {
 	for command in ls info; do
 		for file in ddp_model.pt ddp_trainer.pt; do
