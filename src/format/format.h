@@ -41,6 +41,7 @@ struct ckpt_format {
 		     void *ctx, struct ckpt_error *err);
 };
 
+extern const struct ckpt_format ckpt_format_torch_package;
 extern const struct ckpt_format ckpt_format_torch_zip;
 extern const struct ckpt_format ckpt_format_torch_legacy;
 

@@ -4,7 +4,8 @@
 #include <string.h>
 
 /* torch zip is the last of the archives: it says what is wrong with those that no other takes. */
-static const struct ckpt_format *const formats[] = { &ckpt_format_torch_zip,
+static const struct ckpt_format *const formats[] = { &ckpt_format_torch_package,
+						     &ckpt_format_torch_zip,
 						     &ckpt_format_torch_legacy };
 
 /* A directory that cannot be read is no error here: the format says what is wrong with it. */

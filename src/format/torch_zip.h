@@ -37,13 +37,25 @@ int ckpt_torch_zip_open(struct ckpt_source *source, struct ckpt_zip *zip,
 			struct ckpt_torch_zip **out, struct ckpt_error *err);
 void ckpt_torch_zip_free(void *torch_zip);
 
+/* The same for archives of torch's writer that hold something else: what is in them is not looked at. */
+int ckpt_torch_zip_open_any(struct ckpt_source *source, struct ckpt_zip *zip,
+			    struct ckpt_torch_zip **out, struct ckpt_error *err);
+
+/* Version, byte order, alignment: the small records that all of these archives have. */
+int ckpt_torch_zip_read_marks(struct ckpt_torch_zip *tz, struct ckpt_error *err);
+
 /* Values get ids from FIRST_ID on. *BYTES is to be freed, after OUT is cleared. */
 int ckpt_torch_zip_read_pickle(struct ckpt_torch_zip *tz, uint32_t first_id, uint8_t **bytes,
 			       size_t *len, struct ckpt_pickle *out, struct ckpt_error *err);
+int ckpt_torch_zip_read_pickle_of(struct ckpt_torch_zip *tz, struct ckpt_zip_entry *entry,
+				  uint32_t first_id, uint8_t **bytes, size_t *len,
+				  struct ckpt_pickle *out, struct ckpt_error *err);
 
 /* Find the record with the bytes of a storage, called data/KEY, and what is known of its checksum. */
 int ckpt_torch_zip_attach(struct ckpt_torch_zip *tz, struct ckpt_storage *storage, const char *key,
 			  struct ckpt_error *err);
+int ckpt_torch_zip_attach_entry(struct ckpt_torch_zip *tz, struct ckpt_storage *storage,
+				struct ckpt_zip_entry *entry, struct ckpt_error *err);
 
 /* The bytes of a storage of NBYTES as they are in the file: no more than belongs to it. */
 int ckpt_torch_zip_entry_bytes(struct ckpt_torch_zip *tz, struct ckpt_zip_entry *entry,

@@ -100,9 +100,6 @@ static int fail_other_zip(const struct ckpt_torch_zip *tz, struct ckpt_error *er
 	const struct ckpt_zip_entry *inner = NULL;
 	char shown[160], pickle[160];
 
-	if (ckpt_torch_zip_record(tz, ".data/extern_modules"))
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "is a torch.package archive, not a torch.save file");
 	if (ckpt_torch_zip_record(tz, "archive_format") ||
 	    count_suffix(zip, "serialized_state_dict.pt"))
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
@@ -232,7 +229,7 @@ static int read_alignment(struct ckpt_torch_zip *tz, struct ckpt_error *err)
 	return 0;
 }
 
-static int read_small_records(struct ckpt_torch_zip *tz, struct ckpt_error *err)
+int ckpt_torch_zip_read_marks(struct ckpt_torch_zip *tz, struct ckpt_error *err)
 {
 	char shown[64];
 	int rc = check_version(tz, err);
@@ -299,6 +296,12 @@ int ckpt_torch_zip_attach(struct ckpt_torch_zip *tz, struct ckpt_storage *s, con
 				 "the record 'data/%.200s' is missing, which holds %" PRIu64
 				 " bytes of tensors",
 				 key, s->nbytes);
+	return ckpt_torch_zip_attach_entry(tz, s, entry, err);
+}
+
+int ckpt_torch_zip_attach_entry(struct ckpt_torch_zip *tz, struct ckpt_storage *s,
+				struct ckpt_zip_entry *entry, struct ckpt_error *err)
+{
 	if (entry->usize < s->nbytes)
 		return ckpt_error_at(err,
 				     ckpt_fail(err, CKPT_E_FORMAT,
@@ -382,7 +385,14 @@ uint64_t ckpt_torch_zip_most_pickle(const struct ckpt_zip_entry *entry)
 int ckpt_torch_zip_read_pickle(struct ckpt_torch_zip *tz, uint32_t first_id, uint8_t **bytes,
 			       size_t *len, struct ckpt_pickle *out, struct ckpt_error *err)
 {
-	struct ckpt_zip_entry *entry = ckpt_torch_zip_record(tz, "data.pkl");
+	return ckpt_torch_zip_read_pickle_of(tz, ckpt_torch_zip_record(tz, "data.pkl"), first_id,
+					     bytes, len, out, err);
+}
+
+int ckpt_torch_zip_read_pickle_of(struct ckpt_torch_zip *tz, struct ckpt_zip_entry *entry,
+				  uint32_t first_id, uint8_t **bytes, size_t *len,
+				  struct ckpt_pickle *out, struct ckpt_error *err)
+{
 	char shown[160];
 	uint64_t budget;
 	int rc = ckpt_zip_read(tz->zip, entry, ckpt_torch_zip_most_pickle(entry), bytes, err);
@@ -431,8 +441,8 @@ static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s
 	return ckpt_torch_zip_entry_bytes(tz, entry, s->nbytes, out, err);
 }
 
-int ckpt_torch_zip_open(struct ckpt_source *source, struct ckpt_zip *zip,
-			struct ckpt_torch_zip **out, struct ckpt_error *err)
+int ckpt_torch_zip_open_any(struct ckpt_source *source, struct ckpt_zip *zip,
+			    struct ckpt_torch_zip **out, struct ckpt_error *err)
 {
 	struct ckpt_torch_zip *tz = calloc(1, sizeof(*tz));
 	int rc = 0;
@@ -447,12 +457,18 @@ int ckpt_torch_zip_open(struct ckpt_source *source, struct ckpt_zip *zip,
 		rc = ckpt_zip_open(source, &tz->zip, err);
 	if (rc == CKPT_E_NOTFOUND)
 		return ckpt_torch_zip_fail_truncated(source, err);
+	return rc < 0 ? rc : find_archive_name(tz, err);
+}
+
+int ckpt_torch_zip_open(struct ckpt_source *source, struct ckpt_zip *zip,
+			struct ckpt_torch_zip **out, struct ckpt_error *err)
+{
+	int rc = ckpt_torch_zip_open_any(source, zip, out, err);
+
 	if (rc == 0)
-		rc = find_archive_name(tz, err);
+		rc = check_kind(*out, err);
 	if (rc == 0)
-		rc = check_kind(tz, err);
-	if (rc == 0)
-		rc = read_small_records(tz, err);
+		rc = ckpt_torch_zip_read_marks(*out, err);
 	return rc;
 }
 

@@ -111,6 +111,13 @@ static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
 		return v;
 	s->scratch = scratch;
 	s->err = err;
+	if (v->flags & CKPT_VALUE_BOUND) {
+		ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"holds an object that only a reader of the archive can make, which no torch.save file "
+			"can hold");
+		return NULL;
+	}
 	if (v->kind == CKPT_PERSID)
 		answer = ckpt_resave_storage(s, v, false);
 	else if (v->kind == CKPT_CALL)

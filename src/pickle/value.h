@@ -45,6 +45,8 @@ enum ckpt_value_flags {
 	CKPT_VALUE_MISSING = 1 << 3,
 	/* A string made by a conversion: never the same object as another, however short it is. */
 	CKPT_VALUE_DISTINCT = 1 << 2,
+	/* A call that also takes what reads the archive it is in: it can be shown, but not be written. */
+	CKPT_VALUE_BOUND = 1 << 4,
 };
 
 /* Items of a dict (keys and values) that may be set as the state of one object a second time. */

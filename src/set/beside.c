@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sized.h"
-#include "set/member.h"
+#include "format/member.h"
 
 #include <ckpt/dcp.h>
 

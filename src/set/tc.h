@@ -2,7 +2,7 @@
 #ifndef CKPT_SET_TC_H
 #define CKPT_SET_TC_H
 
-#include "set/member.h"
+#include "format/member.h"
 #include "set/tc_index.h"
 #include "set/tc_tree.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/member.h"
+#include "format/member.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,19 +13,32 @@ void ckpt_member_clear(struct ckpt_member *m)
 	*m = (struct ckpt_member){ 0 };
 }
 
-int ckpt_member_open(struct ckpt_member *m, const char *path, uint32_t first_id,
+int ckpt_member_read(struct ckpt_member *m, struct ckpt_source *source, uint32_t first_id,
 		     struct ckpt_error *err)
 {
 	size_t len;
-	int rc = ckpt_source_open(path, &m->source, err);
+	int rc;
 
-	if (rc == 0)
-		rc = ckpt_torch_zip_open(m->source, NULL, &m->tz, err);
+	m->source = ckpt_source_ref(source);
+	rc = ckpt_torch_zip_open(m->source, NULL, &m->tz, err);
 	if (rc == 0)
 		rc = ckpt_torch_zip_read_pickle(m->tz, first_id, &m->bytes, &len, &m->pickle, err);
 	if (rc == 0 && !strcmp(m->tz->byteorder, "big"))
 		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED,
 			       "is big-endian; 'ckpt convert' turns it around");
+	return rc;
+}
+
+int ckpt_member_open(struct ckpt_member *m, const char *path, uint32_t first_id,
+		     struct ckpt_error *err)
+{
+	struct ckpt_source *source;
+	int rc = ckpt_source_open(path, &source, err);
+
+	if (rc == 0) {
+		rc = ckpt_member_read(m, source, first_id, err);
+		ckpt_source_unref(source);
+	}
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 

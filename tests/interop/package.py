@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Archives that are no torch.save files (torch.package, torch.export, mobile models): what `ckpt convert` makes of them is what
+real torch reads out of them. CKPT, CKPT_PYTHON and CKPT_TEST_DIR as for run.py.
+"""
+import filecmp
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def run_torch(command, work, *args):
+    return subprocess.run(command.split() + ["package_files.py", *args], cwd=work, check=True, stdout=subprocess.PIPE,
+                          encoding="utf-8").stdout
+
+
+def convert(ckpt, version, work):
+    """[what is wrong]; NAME.found beside each NAME."""
+    wrong = []
+    for wanted in sorted(glob.glob(os.path.join(work, "out", "*.wanted"))):
+        source = wanted[:-len(".wanted")]
+        done = subprocess.run([ckpt, "convert", "-q", "--profile", version, source, source + ".found"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            wrong.append("%s: exit status %d: %s" % (os.path.basename(source), done.returncode, done.stderr.strip()))
+    return wrong
+
+
+def compare_bytes(work):
+    """Where torch says what it would save, that is what is saved."""
+    wrong, right = [], 0
+    for wanted in sorted(glob.glob(os.path.join(work, "out", "*", "*"))):
+        found = os.path.join(work, "out", os.path.basename(wanted))
+        if not os.path.exists(found) or not filecmp.cmp(wanted, found, shallow=False):
+            wrong.append("%s: other bytes" % os.path.basename(wanted))
+        else:
+            right += 1
+    return wrong, right
+
+
+def main():
+    ckpt, pythons = os.environ.get("CKPT"), os.environ.get("CKPT_PYTHON")
+    if not ckpt or not pythons:
+        print("skipped: CKPT or CKPT_PYTHON is not set, no real torch to compare with")
+        return 77
+    base = os.environ.get("CKPT_TEST_DIR") or "."
+    os.makedirs(base, exist_ok=True)
+    failed = passed = 0
+    for command in pythons.split(";"):
+        with tempfile.TemporaryDirectory(prefix="package-", dir=base) as work:
+            os.chmod(work, 0o755)
+            for name in glob.glob(os.path.join(HERE, "*.py")):
+                shutil.copy(name, work)
+            printed = run_torch(command, work, "make", "out")
+            version = re.search(r"torch (\d+\.\d+)", printed)[1]
+            wrong = convert(os.path.abspath(ckpt), version, work)
+            if not wrong:
+                checked = run_torch(command, work, "check", "out")
+                wrong = re.findall("^FAIL (.*)$", checked, re.M)
+                passed += checked.count("same ")
+                if checked.count("same ") + len(wrong) != printed.count("made "):
+                    wrong.append("not all were compared")
+            others, right = compare_bytes(work)
+            wrong += others
+            passed += right
+            failed += len(wrong)
+            for text in wrong:
+                print("FAIL %s: %s" % (command, text))
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In a real torch. `make FOLDER`: archives of every kind that this torch writes, and beside each, as NAME.wanted, what torch
+itself reads out of it, saved. `check FOLDER`: is NAME.found, which ckpt made of it, the same? Values, order, types of containers,
+strides, and which tensors share memory.
+
+Prints `made NAME` or `same NAME`; what differs as `FAIL NAME: ...`.
+"""
+import glob
+import os
+import sys
+import warnings
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+warnings.filterwarnings("ignore")
+VERSION = tuple(int(n) for n in torch.__version__.split(".")[:2])
+
+
+# ---- torch.package ----
+
+EXTERN = ["torch.**", "collections", "math", "numpy.**"]
+
+
+def package_of_values(path):
+    base = torch.arange(12.).reshape(3, 4)
+    with torch.package.PackageExporter(path) as e:
+        e.extern(EXTERN)
+        e.save_source_string("mine.helpers", "def f(x):\n    return x + 1\n")
+        e.save_text("texts", "readme.txt", "not a pickle.")
+        e.save_binary("texts", "nearly", b"\x80\x03 looks like one, but has no end")
+        e.save_pickle("models", "views.pkl", {"base": base, "row": base[1], "turned": base.t(), "n": 3, "text": "x"})
+        e.save_pickle("models", "again.pkl", OrderedDict(base=base, empty=torch.empty(0), scalar=torch.tensor(2.5)))
+        e.save_pickle("models.inner", "alone", torch.ones(3, dtype=torch.float16))
+        e.save_pickle("all", "dtypes.pkl", [torch.zeros(2, dtype=d) for d in (
+            torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool, torch.bfloat16, torch.float64,
+            torch.complex64, torch.complex128)])
+
+
+def package_of_modules(path):
+    torch.manual_seed(1)
+    net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Sequential(nn.Linear(4, 2)))
+    with torch.package.PackageExporter(path) as e:
+        e.extern(EXTERN)
+        e.save_pickle("nets", "net.pkl", net)
+        e.save_pickle("nets", "state.pkl", net.state_dict())
+
+
+def package_of_protocol_4(path):
+    with torch.package.PackageExporter(path) as e:
+        e.extern(EXTERN)
+        e.save_pickle("models", "m.pkl", {"a": torch.ones(2, 2), "b": torch.zeros(3)}, pickle_protocol=4)
+
+
+def read_package(path):
+    """{path of a pickle: what torch reads}"""
+    importer, found = torch.package.PackageImporter(path), OrderedDict()
+    for name in importer.zip_reader.get_all_records():
+        package, _, resource = name.rpartition("/")
+        if name.startswith(".data/") or name.endswith((".py", ".txt")) or name in ("byteorder", "texts/nearly"):
+            continue
+        found[name] = importer.load_pickle(package.replace("/", "."), resource)
+    return dict(found)
+
+
+# ---- what is compared ----
+
+def shape_of(value, tensors):
+    """A value without its tensors, which are added to TENSORS."""
+    if isinstance(value, torch.Tensor):
+        tensors.append(value.detach())
+        return ("tensor", type(value).__name__, value.requires_grad)
+    if isinstance(value, nn.Module):
+        return (type(value).__name__, shape_of(value.state_dict(), tensors))
+    if isinstance(value, dict):
+        return (type(value).__name__, [(k, shape_of(v, tensors)) for k, v in value.items()])
+    if isinstance(value, (list, tuple)):
+        return (type(value).__name__, [shape_of(v, tensors) for v in value])
+    return repr(value)
+
+
+def storage_of(tensor):
+    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+    return storage.data_ptr()
+
+
+def sharing(tensors):
+    """For each tensor the number of the first one that is in the same memory, and where in it."""
+    first = {}
+    return [(first.setdefault(storage_of(t), i) if t.numel() else i, t.storage_offset(), t.stride())
+            for i, t in enumerate(tensors)]
+
+
+def difference(wanted, found):
+    wanted_tensors, found_tensors = [], []
+    if shape_of(wanted, wanted_tensors) != shape_of(found, found_tensors):
+        return "%.300s is not %.300s" % (shape_of(found, []), shape_of(wanted, []))
+    for i, (a, b) in enumerate(zip(wanted_tensors, found_tensors)):
+        if a.dtype != b.dtype or a.shape != b.shape or str(a.device) != str(b.device):
+            return "tensor %d is %s %s, wanted %s %s" % (i, b.dtype, b.shape, a.dtype, a.shape)
+        if a.contiguous().numpy().tobytes() != b.contiguous().numpy().tobytes() if a.dtype != torch.bfloat16 else not a.equal(b):
+            return "tensor %d has other numbers" % i
+    if sharing(wanted_tensors) != sharing(found_tensors):
+        return "sharing %s, wanted %s" % (sharing(found_tensors), sharing(wanted_tensors))
+    return None
+
+
+def load(path):
+    return torch.load(path, **({"weights_only": False} if VERSION >= (1, 13) else {}))
+
+
+# ---- the two halves ----
+
+def archives():
+    """(name, maker, reader)"""
+    yield "values.package.pt", package_of_values, read_package
+    yield "modules.package.pt", package_of_modules, read_package
+    if VERSION >= (2, 0):
+        yield "protocol_4.package.pt", package_of_protocol_4, read_package
+
+
+def make(folder):
+    os.makedirs(folder, exist_ok=True)
+    for name, maker, reader in archives():
+        path = os.path.join(folder, name)
+        maker(path)
+        torch.save(reader(path), path + ".wanted")
+        print("made", name)
+
+
+def check(folder):
+    for name, _, reader in archives():
+        path = os.path.join(folder, name)
+        parts = (load(path + ".wanted"), load(path + ".found"))
+        # torch reads each pickle of a package on its own
+        if reader is read_package:
+            wrong = None if list(parts[0]) == list(parts[1]) else "pickles %s" % list(parts[1])
+            for key in parts[0]:
+                wrong = wrong or difference(parts[0][key], parts[1][key])
+        else:
+            wrong = difference(*parts)
+        print("FAIL %s: %s" % (name, wrong) if wrong else "same %s" % name)
+
+
+if __name__ == "__main__":
+    print("torch", torch.__version__)
+    {"make": make, "check": check}[sys.argv[1]](sys.argv[2])
+    assert glob.glob(os.path.join(sys.argv[2], "*"))
