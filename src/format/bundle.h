@@ -38,7 +38,7 @@ struct ckpt_bundle {
 	uint32_t member_count, member_cap;
 	struct ckpt_bundle_place *places; /* malloc, by storage of the document */
 	struct ckpt_maker maker;
-	char writer[80]; /* for struct ckpt_file_info */
+	char writer[120]; /* for struct ckpt_file_info */
 };
 
 /* Is RECORD in the folder of the archive's first record, or, if that has no folder, beside it? */

@@ -42,6 +42,7 @@ struct ckpt_format {
 };
 
 extern const struct ckpt_format ckpt_format_torch_package;
+extern const struct ckpt_format ckpt_format_torch_export;
 extern const struct ckpt_format ckpt_format_torch_zip;
 extern const struct ckpt_format ckpt_format_torch_legacy;
 

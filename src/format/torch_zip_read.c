@@ -100,10 +100,6 @@ static int fail_other_zip(const struct ckpt_torch_zip *tz, struct ckpt_error *er
 	const struct ckpt_zip_entry *inner = NULL;
 	char shown[160], pickle[160];
 
-	if (ckpt_torch_zip_record(tz, "archive_format") ||
-	    count_suffix(zip, "serialized_state_dict.pt"))
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "is a torch.export program (.pt2), not a torch.save file");
 	if (ckpt_torch_zip_record(tz, "version") && zip->count <= 3)
 		return ckpt_fail(
 			err, CKPT_E_FORMAT,

@@ -214,6 +214,17 @@ const struct ckpt_value *ckpt_maker_parameter(struct ckpt_maker *maker,
 			       ckpt_maker_tuple(maker, items, 3));
 }
 
+const struct ckpt_value *ckpt_maker_missing(struct ckpt_maker *maker, const char *why)
+{
+	struct ckpt_value *v = ckpt_maker_node(maker, CKPT_PERSID);
+
+	if (!v)
+		return NULL;
+	v->flags |= CKPT_VALUE_MISSING;
+	v->u.persid.pid = ckpt_maker_str(maker, why);
+	return v->u.persid.pid ? v : NULL;
+}
+
 /* ---- other pickles ---- */
 
 /* The text of a storage's key with PREFIX in front; NULL: no memory. *IS_KEY: it is one that torch knows. */

@@ -65,6 +65,9 @@ const struct ckpt_value *ckpt_maker_tensor(struct ckpt_maker *maker,
 const struct ckpt_value *ckpt_maker_parameter(struct ckpt_maker *maker,
 					      const struct ckpt_value *tensor, bool requires_grad);
 
+/* Stands for a value that could not be read, WHY says why: what it is part of can be shown, but not be written. */
+const struct ckpt_value *ckpt_maker_missing(struct ckpt_maker *maker, const char *why);
+
 /*
  * The values of PART, a pickle that was decoded with ids up to maker->pickle->next_id, become the document's: its storages
  * get PREFIX in front of their keys, as other parts have storages of the same keys. Keys that are numbers become texts.

@@ -102,16 +102,10 @@ static int make_tensor(struct opener *o, uint32_t entry)
 /* Stands for a value that could not be read; the text of ERR says why. */
 static int make_missing(struct opener *o, uint32_t entry, const struct ckpt_error *why)
 {
-	struct ckpt_value *v = ckpt_maker_node(&o->maker, CKPT_PERSID);
-
 	if (!o->dcp->unreadable_items++)
 		snprintf(o->dcp->first_trouble, sizeof(o->dcp->first_trouble), "%s", why->text);
-	if (v) {
-		v->flags |= CKPT_VALUE_MISSING;
-		v->u.persid.pid = ckpt_maker_str(&o->maker, why->text);
-	}
-	o->dcp->values[entry] = v;
-	return v && v->u.persid.pid ? 0 : ckpt_fail_nomem(o->err);
+	o->dcp->values[entry] = ckpt_maker_missing(&o->maker, why->text);
+	return o->dcp->values[entry] ? 0 : ckpt_fail_nomem(o->err);
 }
 
 /* None, True and so on have no identity: that of their entry lets an edit know it again. */
