@@ -66,9 +66,12 @@ struct ckpt_edit_report {
 	uint64_t compacted_nbytes_before, compacted_nbytes_after; /* of all storages in use */
 	const struct ckpt_edit_change *changes; /* sanitize; they live as long as the result */
 	size_t change_count;
-	bool protocol_changed; /* sanitize: the pickle's protocol is now 2 */
-	const char *unmatched; /* the first pattern that nothing matched, as given; or NULL */
-	bool extracted;	       /* a part became the whole */
+	bool protocol_changed;	/* sanitize: the pickle's protocol is now 2 */
+	const char *unmatched;	/* the first pattern that nothing matched, as given; or NULL */
+	bool extracted;		/* a part became the whole */
+	uint64_t tensors_taken; /* state dict: its entries */
+	uint64_t
+		modules_guessed; /* of TorchScript, whose class has no source: all of their tensors were taken */
 };
 #define CKPT_EDIT_REPORT_INIT \
 	{ \
@@ -173,6 +176,21 @@ CKPT_API int ckpt_remap(const struct ckpt_model *model, const struct ckpt_device
  */
 CKPT_API int ckpt_extract(const struct ckpt_model *model, const char *name, struct ckpt_model **out,
 			  struct ckpt_edit_report *report, struct ckpt_error *err);
+
+/*
+ * The state dict of a module becomes the whole checkpoint: of one that was saved as a whole (torch.save(model)), or of
+ * a TorchScript archive. It is what the module's state_dict() holds, parameters, buffers that are saved, then those of the
+ * modules below, in an OrderedDict without `_metadata`; tensors that share a storage keep sharing it. No class is looked
+ * for: what a class of its own adds (get_extra_state(), hooks) is not in it.
+ *
+ * AT names the module; without it there has to be one module in the checkpoint, not counting those inside of another.
+ * CKPT_E_NOTFOUND: there is none, or AT names something else. CKPT_E_ARG: there are several, which the text lists.
+ * CKPT_E_UNSUPPORTED if a module was not pickled as its attributes. CKPT_E_LIMIT for modules that contain themselves.
+ * Report: tensors_taken, modules_guessed.
+ */
+CKPT_API int ckpt_state_dict(const struct ckpt_model *model,
+			     const struct ckpt_edit_options *options, struct ckpt_model **out,
+			     struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
  * Keep the entries of dicts and lists whose names match one of KEEP (all, if there is none), but for

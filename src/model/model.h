@@ -19,10 +19,10 @@ struct ckpt_storage_view {
 struct ckpt_storage {
 	const char *key; /* as in the file: the record is data/KEY */
 	enum ckpt_dtype dtype;
-	uint64_t numel, nbytes;		/* numel: in units of DTYPE */
-	const char *location;		/* device tag, as in the file */
-	const struct ckpt_value *first; /* the persistent id that mentioned it first */
-	void *record;			/* the format's own entry for it */
+	uint64_t numel, nbytes;		      /* numel: in units of DTYPE */
+	const char *location;		      /* device tag, as in the file */
+	const struct ckpt_value *first;	      /* the persistent id that mentioned it first */
+	void *record;			      /* the format's own entry for it */
 	const struct ckpt_storage_view *view; /* NULL: it has bytes of its own */
 	const struct ckpt_recipe *made; /* bytes that an edit makes; NULL: those of the record */
 	uint32_t crc32;
@@ -79,6 +79,9 @@ struct ckpt_document {
 	const char *path;
 	int (*check_unchanged)(const struct ckpt_document *doc, struct ckpt_error *err);
 	uint64_t (*disk_bytes)(const struct ckpt_document *doc, uint64_t *nbytes);
+	/* TorchScript: what the source of a class says, the document's; NULL: no memory. See model/module.h. */
+	const struct ckpt_class *(*class_of)(struct ckpt_document *doc,
+					     const struct ckpt_global *cls);
 	/* Where the bytes of a storage are in the file. */
 	int (*storage_bytes)(struct ckpt_document *doc, const struct ckpt_storage *storage,
 			     struct ckpt_recipe *out, struct ckpt_error *err);

@@ -19,11 +19,6 @@ const struct ckpt_value *ckpt_plain_from_filled(struct ckpt_model *to, const str
 const struct ckpt_value *ckpt_plain_from_omegaconf(struct ckpt_model *to,
 						   const struct ckpt_value *v);
 
-/* A torch.nn.Module, and its state dict: parameters and persistent buffers under dotted names. */
-bool ckpt_plain_is_module(struct ckpt_model *to, const struct ckpt_value *v);
-const struct ckpt_value *ckpt_plain_from_module(struct ckpt_model *to,
-						const struct ckpt_value *module);
-
 /* numpy's scalars and arrays: numbers and tensors. */
 const struct ckpt_value *ckpt_plain_from_numpy(struct ckpt_model *to, const struct ckpt_value *v,
 					       struct ckpt_error *err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sized.h"
 #include "base/text.h"
+#include "model/module.h"
 #include "model/plain.h"
 #include "model/plain_values.h"
 #include "model/safe_globals.h"
@@ -75,8 +76,8 @@ static const struct ckpt_value *plain(struct sanitizer *s, const struct ckpt_val
 		return NULL;
 	if (is_empty_bytes(s, v))
 		return empty_bytes(s);
-	if (ckpt_plain_is_module(s->to, v))
-		return ckpt_plain_from_module(s->to, v);
+	if (ckpt_is_module(s->to, v))
+		return ckpt_module_state_dict(s->to, v, NULL, err);
 	made = ckpt_plain_from_numpy(s->to, v, err);
 	if (!made)
 		made = ckpt_plain_from_omegaconf(s->to, v);

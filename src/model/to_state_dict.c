@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/sized.h"
+#include "base/text.h"
+#include "model/find.h"
+#include "model/module.h"
+
+#include <ckpt/edit.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { MOST_SHOWN = 8 };
+
+/* The outermost modules of a checkpoint. */
+struct modules {
+	const struct ckpt_model *model;
+	const struct ckpt_value *first;
+	uint64_t count;
+	struct ckpt_buf names; /* of some, for a message */
+};
+
+static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	struct modules *m = ctx;
+	char shown[80];
+
+	if (ckpt_value_is_tensor(m->model, step->value) || step->seen)
+		return CKPT_WALK_SKIP;
+	if (!ckpt_is_module(m->model, step->value))
+		return CKPT_WALK_ENTER;
+	if (!m->count++)
+		m->first = step->value;
+	if (m->first == step->value && m->count > 1)
+		m->count--; /* the same one under another name */
+	else if (m->count <= MOST_SHOWN)
+		ckpt_buf_printf(&m->names, "%s'%s'", m->count > 1 ? ", " : "",
+				ckpt_escape(shown, sizeof(shown), step->name, step->name_len));
+	return m->names.bad ? ckpt_fail_nomem(err) : CKPT_WALK_SKIP;
+}
+
+static int find_only(const struct ckpt_model *model, const struct ckpt_value **out,
+		     struct ckpt_error *err)
+{
+	struct modules m = { .model = model };
+	int rc = ckpt_model_walk(model, look, &m, err);
+
+	*out = m.first;
+	if (rc == 0 && !m.count)
+		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "holds no module, only what is in its dicts");
+	else if (rc == 0 && m.count > 1)
+		rc = ckpt_fail(err, CKPT_E_ARG, "holds %" PRIu64 " modules: %.*s%s", m.count,
+			       (int)m.names.len, (const char *)m.names.data,
+			       m.count > MOST_SHOWN ? " ..." : "");
+	ckpt_buf_clear(&m.names);
+	return rc;
+}
+
+static int find_named(const struct ckpt_model *model, const struct ckpt_edit_options *o,
+		      const struct ckpt_value **out, struct ckpt_error *err)
+{
+	char shown[160];
+	int rc;
+
+	if (o->at_count > 1)
+		return ckpt_fail(err, CKPT_E_ARG, "%zu names are given, wanted that of one module",
+				 o->at_count);
+	rc = ckpt_model_find(model, o->at[0], out, err);
+	if (rc == 0 && !ckpt_is_module(model, *out))
+		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "'%s' is no module but a %s",
+			       ckpt_escape(shown, sizeof(shown), o->at[0], strlen(o->at[0])),
+			       ckpt_value_is_tensor(model, *out) ? "tensor"
+								 : ckpt_value_kind_name(*out));
+	return rc;
+}
+
+int ckpt_state_dict(const struct ckpt_model *model, const struct ckpt_edit_options *options,
+		    struct ckpt_model **out, struct ckpt_edit_report *report,
+		    struct ckpt_error *err)
+{
+	struct ckpt_edit_options o = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
+	struct ckpt_module_report made = { 0 };
+	const struct ckpt_value *module = NULL;
+	struct ckpt_error local = CKPT_ERROR_INIT, *e = err ? err : &local;
+	int rc = ckpt_sized_take(&o, sizeof(o), options, e);
+
+	*out = NULL;
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(did), e);
+	if (rc == 0)
+		rc = o.at_count ? find_named(model, &o, &module, e) : find_only(model, &module, e);
+	if (rc == 0)
+		rc = ckpt_model_derive(model, out, e);
+	if (rc == 0) {
+		(*out)->root = ckpt_module_state_dict(*out, module, &made, e);
+		rc = (*out)->root ? 0 : e->status;
+	}
+	if (rc < 0) {
+		ckpt_close(*out);
+		*out = NULL;
+		return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
+	}
+	did.extracted = true;
+	did.tensors_taken = made.entries;
+	did.modules_guessed = made.guessed;
+	ckpt_sized_give(report, &did);
+	return 0;
+}
