@@ -41,7 +41,7 @@ static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error 
 	struct finder *f = ctx;
 	bool exact = f->wanted[0] == '[';
 	const char *name = step->name;
-	size_t len = step->name_len;
+	size_t len = step->name_len, below = step->below_len;
 	int rc = 0;
 
 	f->exact.len = 0;
@@ -50,18 +50,19 @@ static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error 
 		return ckpt_fail_nomem(err);
 	if (exact) {
 		name = (const char *)f->exact.data;
-		len = f->exact.len;
+		len = below = f->exact.len;
 	}
-	if (len > f->len || memcmp(name, f->wanted, len))
+	if (below > f->len || memcmp(name, f->wanted, below))
 		return CKPT_WALK_SKIP;
-	if (len == f->len)
+	if (len == f->len && !memcmp(name, f->wanted, len))
 		rc = note(f, step, err);
 	if (rc < 0)
 		return rc;
 	if (ckpt_value_is_tensor(f->model, step->value)) /* its parts have no names in Python */
 		return CKPT_WALK_SKIP;
-	return len == 0 || len == f->len || f->wanted[len] == (exact ? '[' : '.') ? CKPT_WALK_ENTER
-										  : CKPT_WALK_SKIP;
+	return !below || below == f->len || f->wanted[below] == (exact ? '[' : '.')
+		       ? CKPT_WALK_ENTER
+		       : CKPT_WALK_SKIP;
 }
 
 int ckpt_model_find(const struct ckpt_model *model, const char *name, const struct ckpt_value **out,

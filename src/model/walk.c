@@ -2,6 +2,7 @@
 #include "model/walk.h"
 
 #include "base/text.h"
+#include "model/module.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -31,7 +32,9 @@ struct level {
 	uint32_t i;
 	const struct ckpt_value *key; /* how it hangs in its parent: by key, or at a */
 	uint32_t position;
-	size_t name_len;
+	size_t name_len, base_len; /* of its name; of what the names below it begin with */
+	bool bare;		   /* with no dot behind that */
+	bool unnamed;		   /* the part of a module that names below pass over */
 };
 
 struct ckpt_walker {
@@ -164,8 +167,12 @@ static int push(struct ckpt_walker *w, const struct level *level)
 static int visit(struct ckpt_walker *w, const struct level *level)
 {
 	const struct ckpt_value *v = level->v;
-	struct ckpt_walk_step step = { v,	 (const char *)w->name.data, w->name.len,
-				       w->depth, was_entered(w, v),	     w };
+	struct ckpt_walk_step step = { .value = v,
+				       .name_len = w->name.len,
+				       .below_len = level->base_len,
+				       .depth = w->depth,
+				       .seen = was_entered(w, v),
+				       .walker = w };
 	int rc = push(w, level); /* also for leaves: the exact name needs it */
 
 	if (rc < 0)
@@ -196,19 +203,57 @@ static void put_decimal(struct ckpt_buf *out, uint32_t v)
 	ckpt_buf_add(out, digits + n, sizeof(digits) - n);
 }
 
+/*
+ * What is in the mappings of a module is called as its state_dict() calls it: `conv.weight`, not
+ * `_modules.conv._parameters.weight`. Is V, under KEY, such a mapping?
+ */
+static bool is_mapping_of_module(const struct ckpt_walker *w, const struct ckpt_value *key,
+				 const struct ckpt_value *v)
+{
+	static const char *const names[] = { "_parameters", "_buffers", "_modules" };
+	const struct level *top = &w->levels[w->depth - 1];
+
+	if (!key || key->kind != CKPT_STR || !key->u.bytes.len || key->u.bytes.ptr[0] != '_')
+		return false;
+	if (top->v->kind == CKPT_DICT && top->unnamed) /* the attributes of a module of torch.fx */
+		top--;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (ckpt_value_is_str(key, names[i]))
+			return ckpt_module_mapping(w->model, top->v, names[i]) == v;
+	return false;
+}
+
+/* The attributes of a module are an argument where torch.fx made it. */
+static bool is_body_of_module(const struct ckpt_walker *w, const struct ckpt_value *key,
+			      const struct ckpt_value *v)
+{
+	const struct level *top = &w->levels[w->depth - 1];
+
+	return !key && v->kind == CKPT_DICT && top->part == PART_ARGS &&
+	       ckpt_module_attributes(w->model, top->v) == v && ckpt_is_module(w->model, top->v);
+}
+
 static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 		       const struct ckpt_value *key, uint32_t position)
 {
+	const struct level *top = &w->levels[w->depth - 1];
 	struct level level = { .v = now(w, child), .key = key, .position = position };
 
-	w->name.len = w->levels[w->depth - 1].name_len;
-	if (w->depth > 1)
+	level.unnamed = is_mapping_of_module(w, key, level.v) || is_body_of_module(w, key, level.v);
+	level.base_len = top->base_len;
+	level.bare = top->bare;
+	w->name.len = top->base_len;
+	if (!top->bare)
 		ckpt_buf_add_u8(&w->name, '.');
 	if (key)
 		ckpt_value_key_text(key, &w->name);
 	else
 		put_decimal(&w->name, position);
 	level.name_len = w->name.len;
+	if (!level.unnamed) {
+		level.base_len = w->name.len;
+		level.bare = false;
+	}
 	if (w->name.len > MOST_NAME)
 		return ckpt_fail(w->err, CKPT_E_LIMIT, "a name is longer than %d bytes: '%.60s...'",
 				 MOST_NAME, (const char *)w->name.data);
@@ -270,7 +315,7 @@ int ckpt_model_walk(const struct ckpt_model *model, ckpt_walk_visit *visit_fn, v
 {
 	struct ckpt_error local = CKPT_ERROR_INIT;
 	struct ckpt_walker w = { .model = model, .visit = visit_fn, .ctx = ctx };
-	struct level root = { 0 };
+	struct level root = { .bare = true };
 	int rc;
 
 	w.err = err ? err : &local;

@@ -7,13 +7,16 @@
 
 /*
  * Every value of a checkpoint with its name: the path to it, dict keys as str() gives them,
- * positions in decimal, attributes by name, joined by dots. Depth first, in the order of the file;
- * no recursion. Values reachable on several ways are entered once.
+ * positions in decimal, attributes by name, joined by dots. The mappings `_parameters`, `_buffers` and `_modules` of a
+ * module are not in the names of what they hold. Depth first, in the order of the file; no recursion. Values reachable
+ * on several ways are entered once.
  */
 struct ckpt_walk_step {
 	const struct ckpt_value *value; /* as edited */
 	const char *name;		/* valid during the call */
-	size_t name_len, depth;
+	size_t name_len;
+	size_t below_len; /* what the names below it begin with: NAME, or less of it */
+	size_t depth;
 	bool seen; /* entered before under another name, or being entered: will not be descended */
 	const struct ckpt_walker *walker;
 };
@@ -26,7 +29,7 @@ typedef int ckpt_walk_visit(void *ctx, const struct ckpt_walk_step *step, struct
 int ckpt_model_walk(const struct ckpt_model *model, ckpt_walk_visit *visit, void *ctx,
 		    struct ckpt_error *err);
 
-/* The exact form of the current name: ["model"]["a.b"][0]. Only during a visit. */
+/* The exact form of the current name: ["model"]["a.b"][0], with nothing left out. Only during a visit. */
 void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *out);
 
 /*
