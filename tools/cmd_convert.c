@@ -4,12 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool force, no_sync, dry_run;
-static const char *profile, *alignment, *crc, *to;
+static bool force, no_sync, dry_run, state_dict;
+static const char *profile, *alignment, *crc, *to, *at;
 
 static const struct opt opts[] = {
 	OPT_STR("to", 0, &to, "FORMAT",
 		"format of OUT: torch (the default), or torch-legacy: as torch up to 1.5"),
+	OPT_FLAG("state-dict", 0, &state_dict,
+		 "of a model that was saved whole, write what its state_dict() holds"),
+	OPT_STR("at", 0, &at, "NAME", "the name of the module, if there are several"),
 	OPT_STR("profile", 0, &profile, "VERSION",
 		"as this torch writes: 1.6 to 2.14, or later; default: same, the input's"),
 	OPT_STR("alignment", 0, &alignment, "N",
@@ -32,8 +35,12 @@ const struct command cmd_convert = {
 	.details =
 		"Mends files that other tools packed anew, makes files for older torch versions, and one file of\n"
 		"a sharded checkpoint, as 'ckpt merge' does:\n"
-		"OUT has pickle protocol 2, stored and aligned records, and the layout of --profile.\n",
+		"OUT has pickle protocol 2, stored and aligned records, and the layout of --profile.\n"
+		"With --state-dict the parameters and buffers of a whole model (torch.save(model)) become a plain\n"
+		"state dict, which loads without the model's classes. Of a TorchScript archive nothing else can be\n"
+		"written, so it needs no option.\n",
 	.examples = "  ckpt convert repacked.pt sound.pt\n"
+		    "  ckpt convert --state-dict whole-model.pt weights.pt\n"
 		    "  ckpt convert --profile 1.13 new.pt for-old-torch.pt\n",
 	.opts = opts,
 	.least = 2,
@@ -54,8 +61,52 @@ static int refuse_format(const char *out)
 	return EXIT_ERROR;
 }
 
+/* A program of TorchScript can be read, but not written. */
+static bool is_script(const struct ckpt_model *model)
+{
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+
+	return ckpt_file_get(model, &info) == 0 && !strcmp(info.format, "TorchScript");
+}
+
+static void tell_taken(const struct ckpt_edit_report *did)
+{
+	char count[32];
+
+	printf("%s tensor%s of the state dict, ", grouped(did->tensors_taken, count),
+	       did->tensors_taken == 1 ? "" : "s");
+}
+
+/* *MODEL becomes what its module's state_dict() holds. Returns the exit code. */
+static int take_state_dict(struct ckpt_model **model, struct ckpt_edit_report *did)
+{
+	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *taken;
+	int code;
+
+	options.at = at ? &at : NULL;
+	options.at_count = at != NULL;
+	if (ckpt_state_dict(*model, &options, &taken, did, &err) < 0) {
+		code = fail(&err);
+		if (err.status == CKPT_E_ARG && !at)
+			hint("--at NAME says which one");
+		else if (err.status == CKPT_E_NOTFOUND && !at)
+			hint("'ckpt extract' takes one of them out");
+		return code;
+	}
+	ckpt_close(*model); /* what was taken keeps it alive */
+	*model = taken;
+	if (did->modules_guessed)
+		hint("%llu module%s without source: all of their tensors were taken",
+		     (unsigned long long)did->modules_guessed,
+		     did->modules_guessed == 1 ? " is" : "s are");
+	return EXIT_FINE;
+}
+
 static int convert(const struct ckpt_save_options *options, const char *in, const char *out)
 {
+	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *model;
@@ -65,11 +116,19 @@ static int convert(const struct ckpt_save_options *options, const char *in, cons
 
 	if (!open_model(in, &model, &code))
 		return code;
+	if (state_dict || at || is_script(model))
+		code = take_state_dict(&model, &did);
+	if (code != EXIT_FINE) {
+		ckpt_close(model);
+		return code;
+	}
 	if (ckpt_save(model, out, options, &report, &err) < 0) {
 		end_progress();
 		code = save_failed(&err, force);
 	} else if (!quiet) {
 		end_progress();
+		if (did.extracted)
+			tell_taken(&did);
 		if (report.dropped)
 			printf("%u unused record%s left out, ", report.dropped,
 			       report.dropped == 1 ? "" : "s");
