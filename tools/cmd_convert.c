@@ -37,8 +37,8 @@ const struct command cmd_convert = {
 		"a sharded checkpoint, as 'ckpt merge' does:\n"
 		"OUT has pickle protocol 2, stored and aligned records, and the layout of --profile.\n"
 		"With --state-dict the parameters and buffers of a whole model (torch.save(model)) become a plain\n"
-		"state dict, which loads without the model's classes. Of a TorchScript archive nothing else can be\n"
-		"written, so it needs no option.\n",
+		"state dict, which loads without the model's classes. Of a TorchScript archive or a torch.export\n"
+		"program (.pt2) nothing else can be written, so these need no option.\n",
 	.examples = "  ckpt convert repacked.pt sound.pt\n"
 		    "  ckpt convert --state-dict whole-model.pt weights.pt\n"
 		    "  ckpt convert --profile 1.13 new.pt for-old-torch.pt\n",
@@ -61,12 +61,13 @@ static int refuse_format(const char *out)
 	return EXIT_ERROR;
 }
 
-/* A program of TorchScript can be read, but not written. */
-static bool is_script(const struct ckpt_model *model)
+/* A program can be read, but not written. */
+static bool is_program(const struct ckpt_model *model)
 {
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
 
-	return ckpt_file_get(model, &info) == 0 && !strcmp(info.format, "TorchScript");
+	return ckpt_file_get(model, &info) == 0 &&
+	       (info.is_program || !strcmp(info.format, "TorchScript"));
 }
 
 static void tell_taken(const struct ckpt_edit_report *did)
@@ -116,7 +117,7 @@ static int convert(const struct ckpt_save_options *options, const char *in, cons
 
 	if (!open_model(in, &model, &code))
 		return code;
-	if (state_dict || at || is_script(model))
+	if (state_dict || at || is_program(model))
 		code = take_state_dict(&model, &did);
 	if (code != EXIT_FINE) {
 		ckpt_close(model);

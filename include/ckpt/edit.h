@@ -183,6 +183,9 @@ CKPT_API int ckpt_extract(const struct ckpt_model *model, const char *name, stru
  * modules below, in an OrderedDict without `_metadata`; tensors that share a storage keep sharing it. No class is looked
  * for: what a class of its own adds (get_extra_state(), hooks) is not in it.
  *
+ * Of a program of torch.export, which says itself what its state dict is, it is that, likewise without gradients; AT names
+ * it where the archive has several programs.
+ *
  * AT names the module; without it there has to be one module in the checkpoint, not counting those inside of another.
  * CKPT_E_NOTFOUND: there is none, or AT names something else. CKPT_E_ARG: there are several, which the text lists.
  * CKPT_E_UNSUPPORTED if a module was not pickled as its attributes. CKPT_E_LIMIT for modules that contain themselves.

@@ -147,6 +147,7 @@ struct ckpt_file_info {
 	uint32_t unreferenced; /* storage records that no tensor mentions */
 	uint32_t foreign;      /* records that torch.save does not write */
 	uint32_t file_count;   /* data files of a directory; 0: it is a single file */
+	bool is_program; /* tensors are a part of it: ckpt_state_dict() takes what a checkpoint can hold */
 };
 #define CKPT_FILE_INFO_INIT \
 	{ \

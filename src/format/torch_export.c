@@ -45,7 +45,7 @@ static const struct ckpt_bundle_format export_format = {
 	.kind_count = sizeof(kinds) / sizeof(kinds[0]),
 };
 
-static const char old_program[] = "serialized_exported_program.json";
+static const char old_program[] = "serialized_exported_program.json", state_dict[] = "state_dict";
 
 static bool probe(const struct ckpt_opening *opening)
 {
@@ -58,6 +58,8 @@ static int put(struct ckpt_document *doc, struct ckpt_value *program, const char
 {
 	struct ckpt_maker *maker = &ckpt_bundle_of(doc)->maker;
 
+	if (name == state_dict && !ckpt_seq_add(doc->pickle.arena, &doc->state_dicts, value))
+		return ckpt_fail_nomem(err);
 	if (!ckpt_maker_put(maker, program, ckpt_maker_str(maker, name), value))
 		return ckpt_fail_nomem(err);
 	return 0;
@@ -86,7 +88,7 @@ static int read_old(struct ckpt_document *doc, struct ckpt_value *program, struc
 	static const struct {
 		const char *name, *record, *older;
 	} parts[] = {
-		{ "state_dict", "serialized_state_dict.pt", "serialized_state_dict.json" },
+		{ state_dict, "serialized_state_dict.pt", "serialized_state_dict.json" },
 		{ "constants", "serialized_constants.pt", "serialized_constants.json" },
 		{ "example_inputs", "serialized_example_inputs.pt", "" },
 	};
@@ -125,7 +127,8 @@ static int put_payloads(struct ckpt_document *doc, struct ckpt_value *program, c
 	if (!config)
 		return ckpt_fail(err, CKPT_E_FORMAT, "the record '%s' is missing",
 				 ckpt_escape(shown, sizeof(shown), record, strlen(record)));
-	mapping = ckpt_maker_ordered_dict(&b->maker);
+	mapping = name == state_dict ? ckpt_maker_ordered_dict(&b->maker)
+				     : ckpt_maker_node(&b->maker, CKPT_DICT);
 	if (!mapping)
 		return ckpt_fail_nomem(err);
 	rc = ckpt_export_read_config(doc, config, folder, mapping, err);
@@ -143,7 +146,7 @@ static int read_program(struct ckpt_document *doc, const char *model, struct ckp
 	*out = program;
 	if (!program)
 		return ckpt_fail_nomem(err);
-	rc = put_payloads(doc, program, model, "state_dict", "weights", err);
+	rc = put_payloads(doc, program, model, state_dict, "weights", err);
 	if (rc == 0)
 		rc = put_payloads(doc, program, model, "constants", "constants", err);
 	snprintf(record, sizeof(record), "data/sample_inputs/%s.pt", model);
@@ -238,6 +241,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->format = "torch export";
 	out->writer = ckpt_bundle_of(model->doc)->writer;
 	out->profile = "export";
+	out->is_program = true;
 	ckpt_bundle_describe(model, out);
 }
 

@@ -79,6 +79,8 @@ struct ckpt_document {
 	const char *path;
 	int (*check_unchanged)(const struct ckpt_document *doc, struct ckpt_error *err);
 	uint64_t (*disk_bytes)(const struct ckpt_document *doc, uint64_t *nbytes);
+	/* Of programs, in which a state dict is one part: those parts. None: whatever the values are. */
+	struct ckpt_seq state_dicts;
 	/* TorchScript: what the source of a class says, the document's; NULL: no memory. See model/module.h. */
 	const struct ckpt_class *(*class_of)(struct ckpt_document *doc,
 					     const struct ckpt_global *cls);

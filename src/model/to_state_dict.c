@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "model/find.h"
 #include "model/module.h"
+#include "model/plain_values.h"
 
 #include <ckpt/edit.h>
 
@@ -11,6 +12,17 @@
 #include <string.h>
 
 enum { MOST_SHOWN = 8 };
+
+/* A module, or what a program says is its state dict. Of a program nothing else counts. */
+static bool is_source(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	const struct ckpt_seq *known = &model->doc->state_dicts;
+
+	for (uint32_t i = 0; i < known->count; i++)
+		if (known->items[i] == v)
+			return true;
+	return !known->count && ckpt_is_module(model, v);
+}
 
 /* The outermost modules of a checkpoint. */
 struct modules {
@@ -27,7 +39,7 @@ static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error 
 
 	if (ckpt_value_is_tensor(m->model, step->value) || step->seen)
 		return CKPT_WALK_SKIP;
-	if (!ckpt_is_module(m->model, step->value))
+	if (!is_source(m->model, step->value))
 		return CKPT_WALK_ENTER;
 	if (!m->count++)
 		m->first = step->value;
@@ -49,7 +61,8 @@ static int find_only(const struct ckpt_model *model, const struct ckpt_value **o
 	if (rc == 0 && !m.count)
 		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "holds no module, only what is in its dicts");
 	else if (rc == 0 && m.count > 1)
-		rc = ckpt_fail(err, CKPT_E_ARG, "holds %" PRIu64 " modules: %.*s%s", m.count,
+		rc = ckpt_fail(err, CKPT_E_ARG, "holds %" PRIu64 " %s: %.*s%s", m.count,
+			       model->doc->state_dicts.count ? "programs" : "modules",
 			       (int)m.names.len, (const char *)m.names.data,
 			       m.count > MOST_SHOWN ? " ..." : "");
 	ckpt_buf_clear(&m.names);
@@ -66,12 +79,46 @@ static int find_named(const struct ckpt_model *model, const struct ckpt_edit_opt
 		return ckpt_fail(err, CKPT_E_ARG, "%zu names are given, wanted that of one module",
 				 o->at_count);
 	rc = ckpt_model_find(model, o->at[0], out, err);
-	if (rc == 0 && !ckpt_is_module(model, *out))
-		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "'%s' is no module but a %s",
+	if (rc == 0 && !is_source(model, *out))
+		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "'%s' is no %s but a %s",
 			       ckpt_escape(shown, sizeof(shown), o->at[0], strlen(o->at[0])),
+			       model->doc->state_dicts.count ? "state dict of a program" : "module",
 			       ckpt_value_is_tensor(model, *out) ? "tensor"
 								 : ckpt_value_kind_name(*out));
 	return rc;
+}
+
+/* The tensors of a mapping as state_dict() has them. NULL: no memory. */
+static const struct ckpt_value *detach_all(struct ckpt_model *to, const struct ckpt_value *mapping,
+					   struct ckpt_module_report *report)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(mapping);
+	struct ckpt_value *made = ckpt_plain_call(to, "collections", "OrderedDict", NULL, 0);
+
+	for (uint32_t i = 0; made && pairs && i + 1 < pairs->count; i += 2) {
+		const struct ckpt_value *pair[2] = { ckpt_model_now(to, pairs->items[i]),
+						     ckpt_model_now(to, pairs->items[i + 1]) };
+
+		if (ckpt_value_is_tensor(to, pair[1]))
+			pair[1] = ckpt_tensor_detached(to, pair[1]);
+		if (!pair[1] || !ckpt_seq_add_many(to->arena, &made->u.call->pairs, pair, 2))
+			return NULL;
+		report->entries++;
+	}
+	return made;
+}
+
+static const struct ckpt_value *take(struct ckpt_model *to, const struct ckpt_value *from,
+				     struct ckpt_module_report *report, struct ckpt_error *err)
+{
+	const struct ckpt_value *made;
+
+	if (!to->doc->state_dicts.count)
+		return ckpt_module_state_dict(to, from, report, err);
+	made = detach_all(to, from, report);
+	if (!made)
+		ckpt_arena_fail(to->arena, err);
+	return made;
 }
 
 int ckpt_state_dict(const struct ckpt_model *model, const struct ckpt_edit_options *options,
@@ -93,7 +140,7 @@ int ckpt_state_dict(const struct ckpt_model *model, const struct ckpt_edit_optio
 	if (rc == 0)
 		rc = ckpt_model_derive(model, out, e);
 	if (rc == 0) {
-		(*out)->root = ckpt_module_state_dict(*out, module, &made, e);
+		(*out)->root = take(*out, module, &made, e);
 		rc = (*out)->root ? 0 : e->status;
 	}
 	if (rc < 0) {

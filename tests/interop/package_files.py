@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """In a real torch. `make FOLDER`: archives of every kind that this torch writes, and beside each, as NAME.wanted, what torch
-itself reads out of it, saved. `check FOLDER`: is NAME.found, which ckpt made of it, the same? Values, order, types of containers,
+itself reads out of it, saved, and as saved/NAME.found, where torch says what it would save. `check FOLDER`: is NAME.found, which ckpt made of it, the same? Values, order, types of containers,
 strides, and which tensors share memory.
 
 Prints `made NAME` or `same NAME`; what differs as `FAIL NAME: ...`.
@@ -64,6 +64,73 @@ def read_package(path):
     return dict(found)
 
 
+# ---- torch.export ----
+
+
+class Program(nn.Module):
+    """A parameter that is tied, one that is frozen, buffers that are views and that are not saved, constants."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.second = nn.Linear(3, 4, bias=False)
+        self.second.weight = self.first.weight
+        self.frozen = nn.Parameter(torch.randn(4), requires_grad=False)
+        base = torch.arange(24.)
+        self.register_buffer("turned", base[2:14].reshape(3, 4).t())
+        self.register_buffer("row", base[20:24])
+        self.register_buffer("scalar", torch.tensor(2.5))
+        self.register_buffer("small", torch.ones(2, 2, dtype=torch.bfloat16), persistent=True)
+        self.register_buffer("unsaved", torch.ones(4), persistent=False)
+        self.constant = torch.full((4,), 7.)
+
+    def forward(self, x):
+        x = self.first(x) + self.second(x) + self.frozen + self.scalar + self.small.sum()
+        return x @ self.turned + (self.row + self.unsaved + self.constant).sum()
+
+
+class Dtypes(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for name in DTYPES:
+            self.register_buffer("of_" + name, torch.arange(6).to(getattr(torch, name)))
+
+    def forward(self, x):
+        return x + 1
+
+
+DTYPES = ["float64", "float16", "int8", "uint8", "int16", "int32", "int64", "bool", "complex64", "complex128",
+          "float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64"]
+
+
+def program_of(module, *shape):
+    torch.manual_seed(2)
+    return torch.export.export(module(), (torch.ones(*shape),))
+
+
+def export(path):
+    torch.export.save(program_of(Program, 2, 3), path, extra_files={"notes.txt": "hello"})
+
+
+def export_dtypes(path):
+    torch.export.save(program_of(Dtypes, 2), path)
+
+
+def export_two(path):
+    from torch.export.pt2_archive._package import package_pt2
+    package_pt2(path, exported_programs={"a": program_of(Program, 2, 3), "b": program_of(Dtypes, 2)})
+
+
+def read_second(path):
+    from torch.export.pt2_archive._package import load_pt2
+    program = load_pt2(path).exported_programs["b"]
+    return OrderedDict((k, v.detach()) for k, v in program.state_dict.items())
+
+
+def read_export(path):
+    return OrderedDict((k, v.detach()) for k, v in torch.export.load(path).state_dict.items())
+
+
 # ---- what is compared ----
 
 def shape_of(value, tensors):
@@ -92,6 +159,12 @@ def sharing(tensors):
             for i, t in enumerate(tensors)]
 
 
+def bytes_of(tensor):
+    """Of dtypes that numpy does not have, too."""
+    storage = getattr(tensor.clone(memory_format=torch.contiguous_format), "untyped_storage", None)
+    return bytes(storage()) if storage else tensor.contiguous().reshape(-1).tolist()
+
+
 def difference(wanted, found):
     wanted_tensors, found_tensors = [], []
     if shape_of(wanted, wanted_tensors) != shape_of(found, found_tensors):
@@ -99,7 +172,7 @@ def difference(wanted, found):
     for i, (a, b) in enumerate(zip(wanted_tensors, found_tensors)):
         if a.dtype != b.dtype or a.shape != b.shape or str(a.device) != str(b.device):
             return "tensor %d is %s %s, wanted %s %s" % (i, b.dtype, b.shape, a.dtype, a.shape)
-        if a.contiguous().numpy().tobytes() != b.contiguous().numpy().tobytes() if a.dtype != torch.bfloat16 else not a.equal(b):
+        if bytes_of(a) != bytes_of(b):
             return "tensor %d has other numbers" % i
     if sharing(wanted_tensors) != sharing(found_tensors):
         return "sharing %s, wanted %s" % (sharing(found_tensors), sharing(wanted_tensors))
@@ -118,6 +191,11 @@ def archives():
     yield "modules.package.pt", package_of_modules, read_package
     if VERSION >= (2, 0):
         yield "protocol_4.package.pt", package_of_protocol_4, read_package
+    if VERSION >= (2, 2):
+        yield "program.pt2", export, read_export
+        yield "dtypes.pt2", export_dtypes, read_export
+    if VERSION >= (2, 8):
+        yield "two.pt2", export_two, read_second
 
 
 def make(folder):
@@ -125,7 +203,11 @@ def make(folder):
     for name, maker, reader in archives():
         path = os.path.join(folder, name)
         maker(path)
-        torch.save(reader(path), path + ".wanted")
+        wanted = reader(path)
+        torch.save(wanted, path + ".wanted")
+        if reader is not read_package:
+            os.makedirs(os.path.join(folder, "saved"), exist_ok=True)
+            torch.save(wanted, os.path.join(folder, "saved", name + ".found"))
         print("made", name)
 
 
