@@ -8,11 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Keys of storages: those of member 3 are "m3/" and the key that it has there, those of the archive itself "s" and what
- * the record is called after.
- */
-enum { KEY_OWN = 's', KEY_MEMBER = 'm', MOST_RECORD = 512, MOST_TEXT = 4096, SHOWN = 160 };
+/* Keys of storages: those of member 3 are "#3/" and the key that it has there, others belong to the archive itself. */
+enum { KEY_MEMBER = '#', MOST_RECORD = 512, MOST_TEXT = 4096, SHOWN = 160 };
 
 /* ---- records ---- */
 
@@ -216,7 +213,7 @@ int ckpt_bundle_pickle(struct ckpt_document *doc, struct ckpt_zip_entry *entry,
 	rc = ckpt_torch_zip_read_pickle_of(b->tz, entry, doc->pickle.next_id, &m->bytes, &len,
 					   &m->pickle, err);
 	entry->used = true;
-	return rc < 0 ? rc : adopt(doc, m, (char[]){ KEY_OWN, '\0' }, root, err);
+	return rc < 0 ? rc : adopt(doc, m, "", root, err);
 }
 
 static int open_slice(struct ckpt_bundle *b, struct ckpt_zip_entry *entry, struct ckpt_source **out,
@@ -269,12 +266,6 @@ int ckpt_bundle_archive(struct ckpt_document *doc, struct ckpt_zip_entry *entry,
 
 /* ---- storages ---- */
 
-const char *ckpt_bundle_key(char buf[CKPT_BUNDLE_MOST_KEY], const char *key)
-{
-	snprintf(buf, CKPT_BUNDLE_MOST_KEY, "%c%s", KEY_OWN, key);
-	return buf;
-}
-
 static int place_in_member(struct ckpt_bundle *b, struct ckpt_storage *s,
 			   struct ckpt_torch_zip **tz, struct ckpt_error *err)
 {
@@ -294,8 +285,7 @@ static int place_in_archive(struct ckpt_bundle *b, struct ckpt_storage *s, struc
 	char record[MOST_RECORD], shown[SHOWN];
 	struct ckpt_zip_entry *entry;
 
-	snprintf(record, sizeof(record), "%.*s%s%s", (int)(mark - path), path, s->key + 1,
-		 mark + 2);
+	snprintf(record, sizeof(record), "%.*s%s%s", (int)(mark - path), path, s->key, mark + 2);
 	entry = ckpt_bundle_record(b, record);
 	if (entry)
 		return ckpt_torch_zip_attach_entry(b->tz, s, entry, err);

@@ -66,10 +66,6 @@ int ckpt_bundle_pickle(struct ckpt_document *doc, struct ckpt_zip_entry *entry,
 int ckpt_bundle_archive(struct ckpt_document *doc, struct ckpt_zip_entry *entry,
 			const struct ckpt_value **root, struct ckpt_error *err);
 
-/* The key that stands for storage KEY of the archive itself. Returns KEY's text in BUF. */
-enum { CKPT_BUNDLE_MOST_KEY = 400 };
-const char *ckpt_bundle_key(char buf[CKPT_BUNDLE_MOST_KEY], const char *key);
-
 /* The model with ROOT, all storages found. Takes DOC, also on failure. */
 int ckpt_bundle_finish(struct ckpt_document *doc, const struct ckpt_value *root,
 		       struct ckpt_model **out, struct ckpt_error *err);

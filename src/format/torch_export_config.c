@@ -225,7 +225,7 @@ static int find_payload(struct reader *r, const json_t *path, const struct ckpt_
 	struct ckpt_maker *maker = &ckpt_bundle_of(r->doc)->maker;
 	const char *text = json_string_value(path);
 	uint32_t itemsize = ckpt_dtype_size(m->view.dtype);
-	char name[2 * MOST_PATH], key[CKPT_BUNDLE_MOST_KEY];
+	char key[2 * MOST_PATH];
 	struct payload *p;
 	bool there;
 	uint64_t *slot =
@@ -241,9 +241,9 @@ static int find_payload(struct reader *r, const json_t *path, const struct ckpt_
 					 " bytes, no multiple of the %" PRIu32 " of %s",
 					 r->folder, text, record->usize, itemsize,
 					 ckpt_dtype_name(m->view.dtype));
-		snprintf(name, sizeof(name), "%s%s", r->folder, text);
+		snprintf(key, sizeof(key), "%s%s", r->folder, text);
 		p->dtype = m->view.dtype;
-		p->storage = ckpt_maker_storage(maker, p->dtype, ckpt_bundle_key(key, name),
+		p->storage = ckpt_maker_storage(maker, p->dtype, key,
 						strcmp(m->device, "cpu") ? m->device : NULL,
 						record->usize / itemsize);
 	} else if (p->dtype != m->view.dtype) {
