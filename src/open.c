@@ -70,6 +70,10 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 	format = format_of(model, &o, err);
 	if (!format)
 		return CKPT_E_ARG;
+	if (model->doc->format->check_save)
+		rc = model->doc->format->check_save(model, err);
+	if (rc < 0)
+		return rc;
 	rc = format->save(model, path, &o, &r, err);
 	ckpt_sized_give(report, &r);
 	return rc;

@@ -93,7 +93,7 @@ static int take_state_dict(struct ckpt_model **model, struct ckpt_edit_report *d
 		if (err.status == CKPT_E_ARG && !at)
 			hint("--at NAME says which one");
 		else if (err.status == CKPT_E_NOTFOUND && !at)
-			hint("'ckpt extract' takes one of them out");
+			hint("'ckpt extract' takes a dict out of it");
 		return code;
 	}
 	ckpt_close(*model); /* what was taken keeps it alive */

@@ -239,6 +239,8 @@ static void print_file(const struct summary *s, const char *path)
 	       grouped(f->pickle_nbytes, a), f->pickle_protocol, aligned,
 	       f->has_crc ? "CRC-32 recorded" : "no checksums",
 	       f->byteorder[0] ? f->byteorder : "not said");
+	if (f->version)
+		printf("%-12sversion %u\n", "operators", f->version);
 	if (f->compressed)
 		printf("%-12s%u storage%s compressed: mmap=True would load garbage; 'ckpt convert' mends "
 		       "that\n",
@@ -319,6 +321,7 @@ static json_t *file_json(const struct ckpt_file_info *f)
 	json_object_set_new(o, "unreferenced", json_integer(f->unreferenced));
 	json_object_set_new(o, "foreign", json_integer(f->foreign));
 	json_object_set_new(o, "data_files", json_integer(f->file_count));
+	json_object_set_new(o, "version", json_integer(f->version));
 	return o;
 }
 

@@ -20,12 +20,13 @@ extern "C" {
 struct ckpt_model;
 
 /*
- * Open the torch.save file (the zip form, or the legacy stream of torch up to 1.5) at PATH, or the directory of shards that
- * torch.distributed.checkpoint (DCP) wrote there. Of a directory the index is read, and the values that
+ * Open the torch.save file (the zip form, or the legacy stream of torch up to 1.5) at PATH, the TorchScript archive
+ * (torch.jit.save), or the directory of shards that torch.distributed.checkpoint (DCP) wrote there. Of TorchScript only what
+ * ckpt_state_dict() or ckpt_extract() takes out can be saved. Of a directory the index is read, and the values that
  * are no tensors; what cannot be read of those shows when it is needed.
  *
  * *OUT is the caller's, to be given to ckpt_close(). Returns 0; CKPT_E_IO; CKPT_E_UNSUPPORTED if
- * it is something else, which the text names (Git LFS pointer, HTML page, TorchScript ...); CKPT_E_FORMAT if it is damaged, with the record and the offset; CKPT_E_LIMIT if it
+ * it is something else, which the text names (Git LFS pointer, HTML page ...); CKPT_E_FORMAT if it is damaged, with the record and the offset; CKPT_E_LIMIT if it
  * asks for more memory than a file of its size can mean; CKPT_E_NOMEM.
  */
 CKPT_API int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err);
@@ -132,9 +133,11 @@ CKPT_API int ckpt_find(const struct ckpt_model *model, const char *name,
 
 struct ckpt_file_info {
 	size_t size;
-	const char *format;  /* "torch zip", "DCP directory", "torch_checkpointing directory" */
-	const char *writer;  /* which torch writes such records: "torch 2.7 or later" */
-	const char *profile; /* the same as ckpt_save() takes it: "2.7" */
+	const char *
+		format; /* "torch zip", "TorchScript", "DCP directory", "torch_checkpointing directory" */
+	const char *writer; /* which torch writes such records: "torch 2.7 or later" */
+	const char *
+		profile; /* the same as ckpt_save() takes it: "2.7"; "" if it writes no such files */
 	const char *archive_name; /* the folder inside of the zip */
 	const char *byteorder;	  /* "little", "big", or "" where the file does not say */
 	uint64_t file_nbytes;
@@ -147,6 +150,7 @@ struct ckpt_file_info {
 	uint32_t unreferenced; /* storage records that no tensor mentions */
 	uint32_t foreign;      /* records that torch.save does not write */
 	uint32_t file_count;   /* data files of a directory; 0: it is a single file */
+	uint32_t version;      /* TorchScript: of its operators, the record 'version'; else 0 */
 	bool is_program; /* tensors are a part of it: ckpt_state_dict() takes what a checkpoint can hold */
 };
 #define CKPT_FILE_INFO_INIT \

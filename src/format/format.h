@@ -25,6 +25,8 @@ struct ckpt_format {
 	bool (*probe)(const struct ckpt_opening *opening);
 	/* Takes opening->zip, and leaves NULL, if it keeps the directory. */
 	int (*read)(struct ckpt_opening *opening, struct ckpt_model **out, struct ckpt_error *err);
+	/* Can what MODEL, of a file of this format, holds be written at all? NULL: always. */
+	int (*check_save)(const struct ckpt_model *model, struct ckpt_error *err);
 	int (*save)(const struct ckpt_model *model, const char *path,
 		    const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		    struct ckpt_error *err);
@@ -43,6 +45,7 @@ struct ckpt_format {
 
 extern const struct ckpt_format ckpt_format_torch_package;
 extern const struct ckpt_format ckpt_format_torch_export;
+extern const struct ckpt_format ckpt_format_torch_script;
 extern const struct ckpt_format ckpt_format_torch_zip;
 extern const struct ckpt_format ckpt_format_torch_legacy;
 

@@ -139,7 +139,7 @@ static int make_pickle(struct writer *w, const char *version, struct ckpt_error 
 		.keep_keys = w->model->doc->format == &ckpt_format_torch_legacy,
 		.spell_keys = true,
 		.legacy_ids = true,
-		.python2_names = w->protocol <= 2 && from->protocol > 2,
+		.python2_names = w->protocol <= 2 && (from->protocol > 2 || w->model->doc->of_cpp),
 	};
 
 	if (!profile)

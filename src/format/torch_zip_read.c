@@ -2,6 +2,7 @@
 #include "format/torch_zip.h"
 
 #include "base/text.h"
+#include "model/cpp_calls.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -100,6 +101,11 @@ static int fail_other_zip(const struct ckpt_torch_zip *tz, struct ckpt_error *er
 	const struct ckpt_zip_entry *inner = NULL;
 	char shown[160], pickle[160];
 
+	if (ckpt_torch_zip_record(tz, "model.json"))
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"is a TorchScript archive of torch 1.0 to 1.3 (model.json), which is not read; "
+			"torch.jit.load and torch.jit.save of a later torch make one that is");
 	if (ckpt_torch_zip_record(tz, "version") && zip->count <= 3)
 		return ckpt_fail(
 			err, CKPT_E_FORMAT,
@@ -479,6 +485,8 @@ static int read_metadata(struct ckpt_document *doc, struct ckpt_zip *zip, struct
 	if (rc == 0)
 		rc = ckpt_torch_zip_read_pickle(tz, 1, &doc->pickle_bytes, &doc->pickle_len,
 						&doc->pickle, err);
+	if (rc == 0)
+		doc->of_cpp = ckpt_pickle_is_of_cpp(doc->pickle_bytes, doc->pickle_len);
 	return rc;
 }
 

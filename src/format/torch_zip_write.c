@@ -251,7 +251,8 @@ static struct ckpt_resave_options pickle_options(const struct ckpt_model *model,
 		.python313 = profile->python313,
 	};
 
-	options.python2_names = options.protocol <= 2 && pickle->protocol > 2;
+	options.python2_names =
+		options.protocol <= 2 && (pickle->protocol > 2 || model->doc->of_cpp);
 	return options;
 }
 

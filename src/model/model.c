@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include "base/text.h"
+#include "model/cpp_calls.h"
 #include "model/walk.h"
 
 #include <ckpt/model.h>
@@ -392,6 +393,8 @@ int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ck
 	rc = register_persids(m, err);
 	m->storages = m->doc->storages;
 	m->storage_count = m->doc->storage_count;
+	if (rc == 0 && m->doc->of_cpp)
+		rc = ckpt_model_resolve_cpp_calls(m, err);
 	if (rc == 0)
 		rc = ckpt_model_list_tensors(m, err);
 	if (rc < 0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write expected.json: python3 make_expected.py FOLDER > expected.json
 
-Lists the tensors of every torch zip and legacy stream below FOLDER with a reader of its own: zipfile and an Unpickler
-that imports nothing and calls nothing of what a file names - every class and function becomes an
+Lists the tensors of every torch zip, TorchScript archive and legacy stream below FOLDER with a reader of its own: zipfile
+and an Unpickler that imports nothing and calls nothing of what a file names - every class and function becomes an
 inert stub. Files of any other kind are left out, and so are those that are known to be hostile.
 """
 
@@ -62,6 +62,22 @@ class Reader(pickle.Unpickler):
         return pid[1] if pid[0] == "module" else Made("storage", pid)
 
 
+def mapping(value):
+    """The items of a dict, or of an OrderedDict; None: it is neither."""
+    if isinstance(value, dict):
+        return list(value.items())
+    return value.pairs if isinstance(value, Made) and value.name == "collections.OrderedDict" else None
+
+
+def attributes(state):
+    """Of an object. What a module's mappings hold goes by the names that its state_dict() has."""
+    inside = {key: mapping(state.get(key)) for key in ("_parameters", "_buffers", "_modules")}
+    found = []
+    for key, value in state.items():
+        found += inside[key] if key in inside and None not in inside.values() else [(key, value)]
+    return found
+
+
 def tensors_in(value, name, found, seen):
     """Depth first, in the order of the file: (name, dtype, shape, device)."""
     if isinstance(value, Made):
@@ -89,7 +105,7 @@ def tensors_in(value, name, found, seen):
         if isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
             children += list((state[0] or {}).items()) + list(state[1].items())
         elif isinstance(state, dict):
-            children += list(state.items())
+            children += attributes(state)
         elif state is not None:
             children.append(("state", state))
     else:
@@ -141,10 +157,12 @@ def read(path):
         folder = names[0].split("/")[0] if names else ""
         if not names or archive.infolist()[0].header_offset:    # several archives in one file
             return None
-        if folder + "/data.pkl" not in names or folder + "/constants.pkl" in names:
+        if folder + "/data.pkl" not in names:
             return None
         found = []
         tensors_in(Reader(archive.read(folder + "/data.pkl")).load(), "", found, set())
+        if folder + "/constants.pkl" in names:      # TorchScript
+            tensors_in(Reader(archive.read(folder + "/constants.pkl")).load(), "constants", found, set())
         return found
 
 

@@ -19,7 +19,6 @@ DATA = "mmaitre314__picklescan/tests/data/"
 OTHERS = {
     "DLR-RM__rl-trained-agents/a2c/CartPole-v1_1/best_model.zip":
         "is a zip archive with model files inside, not one itself; unpack it first",
-    "snakers4__silero-vad/files/model_micro.jit": "is a TorchScript archive (torch.jit.save), not a torch.save file",
     "NVIDIA__Megatron-LM/tp2/ckpt/.metadata":
         "is the .metadata index of a distributed checkpoint (DCP), not a checkpoint file by itself",
     "NVIDIA__Megatron-LM/tp2/ckpt/__0_0.distcp": SHARD,

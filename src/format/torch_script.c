@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/torch_script.h"
+
+#include "base/text.h"
+#include "model/cpp_calls.h"
+#include "model/walk.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * What torch.jit.save() writes: a module as data.pkl, tensors that its code uses as constants.pkl, and the code.
+ * Every pickle counts its storages from 0, in a folder of its own name. Both become one graph; the constants
+ * hang on the root, and their storages are called as their records are. Source:
+ * torch/csrc/jit/serialization/export_module.cpp, import.cpp.
+ */
+
+/* ---- values ---- */
+
+/* ('storage', class, KEY, ...) becomes ('storage', class, 'constants/KEY', ...). */
+static int name_by_folder(struct ckpt_pickle *pickle, const struct ckpt_value *persid,
+			  const char *folder, struct ckpt_error *err)
+{
+	const struct ckpt_value *key = ckpt_storage_key(persid);
+	struct ckpt_value *tuple, *text;
+	size_t first = strlen(folder);
+	char *name;
+
+	if (!key)
+		return 0;
+	tuple = ckpt_arena_calloc(pickle->arena, 1, sizeof(*tuple));
+	text = ckpt_arena_calloc(pickle->arena, 1, sizeof(*text));
+	name = ckpt_arena_alloc(pickle->arena, first + key->u.bytes.len);
+	if (!tuple || !text || !name ||
+	    !ckpt_seq_add_many(pickle->arena, &tuple->u.seq, persid->u.persid.pid->u.seq.items,
+			       persid->u.persid.pid->u.seq.count))
+		return ckpt_arena_fail(pickle->arena, err);
+	memcpy(name, folder, first);
+	memcpy(name + first, key->u.bytes.ptr, key->u.bytes.len);
+	text->kind = CKPT_STR;
+	text->pos = key->pos;
+	text->u.bytes.ptr = name;
+	text->u.bytes.len = first + key->u.bytes.len;
+	tuple->kind = CKPT_TUPLE;
+	tuple->pos = persid->u.persid.pid->pos;
+	tuple->u.seq.items[2] = text;
+	((struct ckpt_value *)persid)->u.persid.pid =
+		tuple; /* as long as the file is being opened */
+	return 0;
+}
+
+static struct ckpt_value *new_value(struct ckpt_pickle *pickle, const struct ckpt_value *like)
+{
+	struct ckpt_value *v = ckpt_arena_alloc(pickle->arena, sizeof(*v));
+
+	if (v) {
+		*v = *like;
+		v->id = pickle->next_id++;
+	}
+	return v;
+}
+
+/* A root like the one there is, with one attribute more. */
+static int hang_on_root(struct ckpt_pickle *pickle, const char *name,
+			const struct ckpt_value *value, struct ckpt_error *err)
+{
+	static const struct ckpt_value text = { .kind = CKPT_STR, .pos = CKPT_NO_OFFSET };
+	const struct ckpt_value *old = pickle->root, *state;
+	struct ckpt_call *call = ckpt_arena_alloc(pickle->arena, sizeof(*call));
+	struct ckpt_value *root = new_value(pickle, old), *dict, *key = new_value(pickle, &text);
+
+	state = old->kind == CKPT_CALL ? old->u.call->state : NULL;
+	if (!state || state->kind != CKPT_DICT)
+		return 0; /* whatever it is, it is no module */
+	dict = new_value(pickle, state);
+	if (!call || !root || !dict || !key)
+		return ckpt_arena_fail(pickle->arena, err);
+	key->u.bytes.ptr = name;
+	key->u.bytes.len = strlen(name);
+	dict->u.seq = (struct ckpt_seq){ 0 };
+	if (!ckpt_seq_add_many(pickle->arena, &dict->u.seq, state->u.seq.items,
+			       state->u.seq.count) ||
+	    !ckpt_seq_add(pickle->arena, &dict->u.seq, key) ||
+	    !ckpt_seq_add(pickle->arena, &dict->u.seq, value))
+		return ckpt_arena_fail(pickle->arena, err);
+	*call = *old->u.call;
+	call->state = dict;
+	root->u.call = call;
+	pickle->root = root;
+	return 0;
+}
+
+static int read_constants(struct ckpt_document *doc, struct ckpt_torch_script *script,
+			  struct ckpt_error *err)
+{
+	struct ckpt_pickle *constants = &script->constants;
+	size_t len;
+	int rc = ckpt_torch_zip_read_pickle_of(script->tz,
+					       ckpt_torch_zip_record(script->tz, "constants.pkl"),
+					       doc->pickle.next_id, &script->constants_bytes, &len,
+					       constants, err);
+
+	if (rc < 0)
+		return rc;
+	doc->pickle.next_id = constants->next_id;
+	doc->of_cpp |= ckpt_pickle_is_of_cpp(script->constants_bytes, len);
+	for (uint32_t i = 0; rc == 0 && i < constants->persids.count; i++)
+		rc = name_by_folder(constants, constants->persids.items[i], "constants/", err);
+	if (rc == 0 && !ckpt_seq_add_many(doc->pickle.arena, &doc->pickle.persids,
+					  constants->persids.items, constants->persids.count))
+		rc = ckpt_arena_fail(doc->pickle.arena, err);
+	if (rc < 0 || constants->root->kind != CKPT_TUPLE || !constants->root->u.seq.count)
+		return rc;
+	return hang_on_root(&doc->pickle, "constants", constants->root, err);
+}
+
+/* ---- storages ---- */
+
+static int attach_all(struct ckpt_document *doc, struct ckpt_torch_script *script,
+		      struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < doc->storage_count; i++) {
+		struct ckpt_storage *s = &doc->storages[i];
+		struct ckpt_zip_entry *entry;
+
+		if (!strchr(s->key, '/')) {
+			rc = ckpt_torch_zip_attach(script->tz, s, s->key, err);
+			continue;
+		}
+		entry = ckpt_torch_zip_record(script->tz, s->key);
+		if (entry)
+			rc = ckpt_torch_zip_attach_entry(script->tz, s, entry, err);
+		else
+			rc = ckpt_fail(err, CKPT_E_FORMAT,
+				       "the record '%.200s' is missing, which holds %" PRIu64
+				       " bytes of tensors",
+				       s->key, s->nbytes);
+	}
+	return rc;
+}
+
+static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s,
+			 struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	const struct ckpt_torch_script *script = doc->container;
+
+	return ckpt_torch_zip_entry_bytes(script->tz, s->record, s->nbytes, out, err);
+}
+
+/* ---- the whole ---- */
+
+static const struct ckpt_class *class_of(struct ckpt_document *doc, const struct ckpt_global *cls)
+{
+	struct ckpt_torch_script *script = doc->container;
+
+	return ckpt_script_code_class(&script->code, cls);
+}
+
+static void free_script(void *container)
+{
+	struct ckpt_torch_script *script = container;
+
+	if (!script)
+		return;
+	ckpt_script_code_clear(&script->code);
+	ckpt_pickle_clear(&script->constants);
+	free(script->constants_bytes);
+	ckpt_torch_zip_free(script->tz);
+	free(script);
+}
+
+static struct ckpt_document *new_document(struct ckpt_source *source)
+{
+	struct ckpt_document *doc = calloc(1, sizeof(*doc));
+	struct ckpt_torch_script *script = calloc(1, sizeof(*script));
+
+	if (!doc || !script) {
+		free(doc);
+		free(script);
+		return NULL;
+	}
+	doc->refs = 1;
+	doc->source = ckpt_source_ref(source);
+	doc->format = &ckpt_format_torch_script;
+	doc->container = script;
+	doc->free_container = free_script;
+	doc->storage_bytes = storage_bytes;
+	doc->class_of = class_of;
+	return doc;
+}
+
+static int read_pickles(struct ckpt_document *doc, struct ckpt_zip *zip, struct ckpt_error *err)
+{
+	struct ckpt_torch_script *script = doc->container;
+	int rc = ckpt_torch_zip_open_any(doc->source, zip, &script->tz, err);
+
+	ckpt_script_code_init(&script->code, script->tz);
+	if (rc == 0)
+		rc = ckpt_torch_zip_read_marks(script->tz, err);
+	if (rc == 0)
+		rc = ckpt_torch_zip_read_pickle(script->tz, 1, &doc->pickle_bytes, &doc->pickle_len,
+						&doc->pickle, err);
+	if (rc == 0) {
+		doc->of_cpp = ckpt_pickle_is_of_cpp(doc->pickle_bytes, doc->pickle_len);
+		rc = read_constants(doc, script, err);
+	}
+	return rc;
+}
+
+static int read_script(struct ckpt_opening *opening, struct ckpt_model **out,
+		       struct ckpt_error *err)
+{
+	struct ckpt_document *doc = new_document(opening->source);
+	struct ckpt_model *model = NULL;
+	int rc;
+
+	*out = NULL;
+	if (!doc)
+		return ckpt_fail_nomem(err);
+	rc = read_pickles(doc, opening->zip, err);
+	opening->zip = NULL;
+	if (rc < 0) {
+		ckpt_document_unref(doc);
+		return rc;
+	}
+	rc = ckpt_error_at(err, ckpt_model_new(doc, &model, err), NULL, "data.pkl", CKPT_NO_OFFSET);
+	if (rc == 0)
+		rc = attach_all(doc, doc->container, err);
+	if (rc < 0)
+		ckpt_close(model);
+	else
+		*out = model;
+	return rc;
+}
+
+/* torch's own test: constants.pkl in the folder of the first record. */
+static bool probe(const struct ckpt_opening *opening)
+{
+	static const char *const wanted[] = { "constants.pkl", "data.pkl" };
+	const struct ckpt_zip *zip = opening->zip;
+	const char *slash;
+	char name[1024];
+	size_t len;
+
+	if (!zip || !zip->count)
+		return false;
+	slash = memchr(zip->entries[0].name, '/', zip->entries[0].name_len);
+	len = slash ? (size_t)(slash - zip->entries[0].name) : 0;
+	if (len > sizeof(name) - 16)
+		return false;
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
+		snprintf(name, sizeof(name), "%.*s/%s", (int)len, zip->entries[0].name, wanted[i]);
+		if (!ckpt_zip_find(zip, name, strlen(name)))
+			return false;
+	}
+	return true;
+}
+
+/* ---- saving: of what was taken out of it ---- */
+
+static int refuse_program(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	const struct ckpt_model *model = ctx;
+	const struct ckpt_global *cls;
+	char shown[160];
+
+	if (!ckpt_is_script_object(model, step->value))
+		return CKPT_WALK_ENTER;
+	cls = ckpt_model_now(model, step->value->u.call->func)->u.global;
+	return ckpt_fail(
+		err, CKPT_E_UNSUPPORTED,
+		"is a TorchScript archive: an object of its class '%s' has code, which only "
+		"torch can write; 'ckpt convert' takes the state dict out",
+		ckpt_escape(shown, sizeof(shown), cls->name, cls->name_len));
+}
+
+static int check_save(const struct ckpt_model *model, struct ckpt_error *err)
+{
+	int rc = ckpt_model_walk(model, refuse_program, (void *)model, err);
+
+	if (rc < 0 && err)
+		err->offset = CKPT_NO_OFFSET; /* nothing is wrong there */
+	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
+}
+
+static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
+			 struct ckpt_save_report *report, struct ckpt_error *err)
+{
+	(void)options;
+	(void)report;
+	return ckpt_error_at(
+		err,
+		ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"is a TorchScript archive, which only torch can write; 'ckpt convert' takes "
+			"its state dict out"),
+		ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
+}
+
+/* ---- what is in it ---- */
+
+static bool begins_with(const char *text, const char *with)
+{
+	return !strncmp(text, with, strlen(with));
+}
+
+static enum ckpt_record_kind kind_of(const char *record)
+{
+	static const struct {
+		const char *begin;
+		enum ckpt_record_kind kind;
+	} folders[] = {
+		{ "data/", CKPT_RECORD_STORAGE },	{ "traced_inputs/", CKPT_RECORD_STORAGE },
+		{ "constants/", CKPT_RECORD_CONSTANT }, { "bytecode/", CKPT_RECORD_CONSTANT },
+		{ "code/", CKPT_RECORD_CODE },		{ "extra/", CKPT_RECORD_EXTRA },
+	};
+	static const char *const marks[] = { "version", ".data/version", "byteorder",
+					     ".data/serialization_id" };
+	size_t len = strlen(record);
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+		if (begins_with(record, folders[i].begin))
+			return folders[i].kind;
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		if (!strcmp(record, marks[i]))
+			return CKPT_RECORD_MARK;
+	return len > 4 && !strcmp(record + len - 4, ".pkl") ? CKPT_RECORD_PICKLE
+							    : CKPT_RECORD_OTHER;
+}
+
+static int records(const struct ckpt_model *model,
+		   int (*visit)(void *ctx, const struct ckpt_record *record), void *ctx,
+		   struct ckpt_error *err)
+{
+	const struct ckpt_torch_script *script = model->doc->container;
+	const struct ckpt_zip *zip = script->tz->zip;
+	int rc = 0;
+
+	(void)err;
+	for (uint32_t i = 0; rc >= 0 && i < zip->count; i++) {
+		struct ckpt_record record =
+			ckpt_zip_describe(&zip->entries[i], strlen(script->tz->archive_name) + 1);
+
+		record.kind = kind_of(record.name);
+		rc = visit(ctx, &record);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
+{
+	const struct ckpt_torch_script *script = model->doc->container;
+	const struct ckpt_torch_zip *tz = script->tz;
+
+	out->format = "TorchScript";
+	out->writer = tz->byteorder[0] ? "torch.jit.save of torch 2.1 or later"
+				       : "torch.jit.save of torch 1.4 to 2.0";
+	out->profile = "";
+	out->archive_name = tz->archive_name;
+	out->byteorder = tz->byteorder;
+	out->record_count = tz->zip->count;
+	out->alignment = ckpt_torch_zip_record(tz, "data.pkl")->data_off % 64 ? 0 : 64;
+	out->has_crc = true;
+	out->compressed = tz->compressed;
+	out->version = (uint32_t)strtoul(tz->version, NULL, 10);
+}
+
+static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+		 void *ctx, struct ckpt_error *err)
+{
+	const struct ckpt_torch_script *script = model->doc->container;
+
+	(void)err;
+	if (ckpt_torch_zip_record(script->tz, "bytecode.pkl"))
+		note(ctx,
+		     "for the lite interpreter of phones: bytecode.pkl has the code once more");
+	if (ckpt_torch_zip_record(script->tz, "traced_inputs.pkl"))
+		note(ctx, "traced_inputs.pkl has examples of inputs, which are not listed");
+	return 0;
+}
+
+const struct ckpt_format ckpt_format_torch_script = {
+	.name = "TorchScript",
+	.probe = probe,
+	.read = read_script,
+	.check_save = check_save,
+	.save = ckpt_torch_zip_save,
+	.save_in_place = save_in_place,
+	.describe = describe,
+	.records = records,
+	.notes = notes,
+};

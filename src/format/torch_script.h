@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_FORMAT_TORCH_SCRIPT_H
+#define CKPT_FORMAT_TORCH_SCRIPT_H
+
+#include "format/torch_zip.h"
+#include "model/module.h"
+
+/* What the sources below code/ say of their classes; read when it is asked for. */
+struct ckpt_script_code {
+	struct ckpt_torch_zip *tz;  /* borrowed */
+	struct ckpt_arena *arena;   /* owned; NULL until something was read */
+	struct ckpt_strmap files;   /* names of modules that were looked for */
+	struct ckpt_strmap classes; /* full names to struct ckpt_class */
+	pthread_mutex_t lock;
+};
+
+void ckpt_script_code_init(struct ckpt_script_code *code, struct ckpt_torch_zip *tz);
+void ckpt_script_code_clear(struct ckpt_script_code *code);
+
+/* NULL: no memory, or more classes than an archive of this size can have. May be called from several threads. */
+const struct ckpt_class *ckpt_script_code_class(struct ckpt_script_code *code,
+						const struct ckpt_global *cls);
+
+/* What reading found out about an archive; hangs on the document. */
+struct ckpt_torch_script {
+	struct ckpt_torch_zip *tz;    /* owned */
+	struct ckpt_pickle constants; /* owned; its values are part of the graph */
+	uint8_t *constants_bytes;     /* owned; its strings point into it */
+	struct ckpt_script_code code;
+};
+
+#endif
