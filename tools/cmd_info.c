@@ -235,9 +235,11 @@ static void print_file(const struct summary *s, const char *path)
 	putchar('\n');
 	snprintf(aligned, sizeof(aligned), f->alignment ? "data aligned to %u" : "data not aligned",
 		 f->alignment);
-	printf("%-12spickle of %s bytes, protocol %u; %s; %s; byte order %s\n", "layout",
-	       grouped(f->pickle_nbytes, a), f->pickle_protocol, aligned,
-	       f->has_crc ? "CRC-32 recorded" : "no checksums",
+	printf("%-12s", "layout");
+	if (f->pickle_nbytes)
+		printf("pickle of %s bytes, protocol %u; ", grouped(f->pickle_nbytes, a),
+		       f->pickle_protocol);
+	printf("%s; %s; byte order %s\n", aligned, f->has_crc ? "CRC-32 recorded" : "no checksums",
 	       f->byteorder[0] ? f->byteorder : "not said");
 	if (f->version)
 		printf("%-12sversion %u\n", "operators", f->version);

@@ -405,7 +405,9 @@ int ckpt_bundle_save(const struct ckpt_model *model, const char *path,
 		     const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		     struct ckpt_error *err)
 {
-	(void)path, (void)options, (void)report;
+	/* what was taken out of it is no such archive any more */
+	if (path && model->root != model->doc->pickle.root)
+		return ckpt_torch_zip_save(model, path, options, report, err);
 	return ckpt_error_at(err, refuse(model, err), ckpt_document_path(model->doc), NULL,
 			     CKPT_NO_OFFSET);
 }

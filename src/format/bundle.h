@@ -83,7 +83,7 @@ int ckpt_bundle_records(const struct ckpt_model *model,
 			int (*visit)(void *ctx, const struct ckpt_record *record), void *ctx,
 			struct ckpt_error *err);
 
-/* These archives are not written: always CKPT_E_UNSUPPORTED. */
+/* These archives are not written, CKPT_E_UNSUPPORTED; what was extracted of one is, as a torch.save file. */
 int ckpt_bundle_save(const struct ckpt_model *model, const char *path,
 		     const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		     struct ckpt_error *err);

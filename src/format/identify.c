@@ -32,7 +32,6 @@ static const struct {
 	{ 0, 6, "7z\xbc\xaf\x27\x1c", "a 7-Zip archive; unpack it first" },
 	{ 0, 4, "Rar!", "a RAR archive; unpack it first" },
 	{ 0, 8, "PYTORCH1", "a file of a torch 1.0 pre-release, a form that was given up" },
-	{ 4, 4, "PTMF", "a torch mobile model (flatbuffer), not a torch.save file" },
 	{ 4, 4, "ET12", "an ExecuTorch program, not a torch.save file" },
 	{ 4, 4, "TFL3", "a TensorFlow Lite model, not a torch checkpoint" },
 	{ 0, 4,

@@ -17,6 +17,8 @@
  * torch/csrc/jit/serialization/export_module.cpp, import.cpp.
  */
 
+enum { MOST_PATH = 4096 };
+
 /* ---- values ---- */
 
 /* ('storage', class, KEY, ...) becomes ('storage', class, 'constants/KEY', ...). */
@@ -193,12 +195,33 @@ static struct ckpt_document *new_document(struct ckpt_source *source)
 	return doc;
 }
 
+/* code/__torch__/a/b.py */
+static bool source_of(void *ctx, const struct ckpt_global *cls, uint8_t **text, size_t *len)
+{
+	const struct ckpt_torch_script *script = ctx;
+	struct ckpt_zip_entry *entry;
+	char path[MOST_PATH];
+
+	if (cls->module_len > MOST_PATH - 16)
+		return false;
+	snprintf(path, sizeof(path), "code/%s.py", cls->module);
+	for (char *p = path + 5; p < path + 5 + cls->module_len; p++)
+		if (*p == '.')
+			*p = '/';
+	entry = ckpt_torch_zip_record(script->tz, path);
+	if (!entry || ckpt_zip_read(script->tz->zip, entry, ckpt_torch_zip_most_pickle(entry), text,
+				    NULL) < 0)
+		return false;
+	*len = (size_t)entry->usize;
+	return true;
+}
+
 static int read_pickles(struct ckpt_document *doc, struct ckpt_zip *zip, struct ckpt_error *err)
 {
 	struct ckpt_torch_script *script = doc->container;
 	int rc = ckpt_torch_zip_open_any(doc->source, zip, &script->tz, err);
 
-	ckpt_script_code_init(&script->code, script->tz);
+	ckpt_script_code_init(&script->code, source_of, script, ckpt_source_size(doc->source));
 	if (rc == 0)
 		rc = ckpt_torch_zip_read_marks(script->tz, err);
 	if (rc == 0)

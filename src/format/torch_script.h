@@ -5,16 +5,26 @@
 #include "format/torch_zip.h"
 #include "model/module.h"
 
+/*
+ * The source text of a module ("__torch__.a.b"), to be freed; false: it has none that can be read. May be called by several
+ * threads, one at a time.
+ */
+typedef bool ckpt_script_source(void *ctx, const struct ckpt_global *cls, uint8_t **text,
+				size_t *len);
+
 /* What the sources below code/ say of their classes; read when it is asked for. */
 struct ckpt_script_code {
-	struct ckpt_torch_zip *tz;  /* borrowed */
+	ckpt_script_source *source;
+	void *ctx;
+	uint64_t size;		    /* of the file, which limits the memory */
 	struct ckpt_arena *arena;   /* owned; NULL until something was read */
 	struct ckpt_strmap files;   /* names of modules that were looked for */
 	struct ckpt_strmap classes; /* full names to struct ckpt_class */
 	pthread_mutex_t lock;
 };
 
-void ckpt_script_code_init(struct ckpt_script_code *code, struct ckpt_torch_zip *tz);
+void ckpt_script_code_init(struct ckpt_script_code *code, ckpt_script_source *source, void *ctx,
+			   uint64_t size);
 void ckpt_script_code_clear(struct ckpt_script_code *code);
 
 /* NULL: no memory, or more classes than an archive of this size can have. May be called from several threads. */

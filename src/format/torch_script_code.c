@@ -20,9 +20,12 @@ enum { MOST_PATH = 4096 };
 
 static const struct ckpt_class unknown_class = { 0 };
 
-void ckpt_script_code_init(struct ckpt_script_code *code, struct ckpt_torch_zip *tz)
+void ckpt_script_code_init(struct ckpt_script_code *code, ckpt_script_source *source, void *ctx,
+			   uint64_t size)
 {
-	code->tz = tz;
+	code->source = source;
+	code->ctx = ctx;
+	code->size = size;
 	pthread_mutex_init(&code->lock, NULL);
 }
 
@@ -156,24 +159,15 @@ static bool parse(struct ckpt_script_code *code, const struct ckpt_global *modul
 /* Once for each module; what is damaged or not there says nothing. */
 static bool read_module(struct ckpt_script_code *code, const struct ckpt_global *cls)
 {
-	char path[MOST_PATH];
-	struct ckpt_zip_entry *entry;
 	uint8_t *bytes;
+	size_t len;
 	bool there, fine = true;
 
 	if (!ckpt_strmap_insert(&code->files, cls->module, cls->module_len, 0, &there))
 		return false;
-	if (there || cls->module_len > MOST_PATH - 16)
+	if (there || !code->source(code->ctx, cls, &bytes, &len))
 		return true;
-	snprintf(path, sizeof(path), "code/%s.py", cls->module);
-	for (char *p = path + 5; p < path + 5 + cls->module_len; p++)
-		if (*p == '.')
-			*p = '/';
-	entry = ckpt_torch_zip_record(code->tz, path);
-	if (!entry || ckpt_zip_read(code->tz->zip, entry, ckpt_torch_zip_most_pickle(entry), &bytes,
-				    NULL) < 0)
-		return true;
-	fine = parse(code, cls, (const char *)bytes, (size_t)entry->usize);
+	fine = parse(code, cls, (const char *)bytes, len);
 	free(bytes);
 	return fine;
 }
@@ -201,8 +195,7 @@ const struct ckpt_class *ckpt_script_code_class(struct ckpt_script_code *code,
 
 	pthread_mutex_lock(&code->lock);
 	if (!code->arena)
-		code->arena =
-			ckpt_arena_new(CODE_BUDGET + 2 * ckpt_source_size(code->tz->zip->source));
+		code->arena = ckpt_arena_new(CODE_BUDGET + 2 * code->size);
 	if (code->arena)
 		found = find(code, cls);
 	pthread_mutex_unlock(&code->lock);

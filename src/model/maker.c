@@ -84,24 +84,34 @@ const struct ckpt_value *ckpt_maker_call(struct ckpt_maker *maker, const struct 
 	return new_call(maker, func, args);
 }
 
-/* By its name: no two that are made have the same in different modules. */
 const struct ckpt_value *ckpt_maker_global(struct ckpt_maker *maker, const char *module,
 					   const char *name)
 {
-	uint64_t *slot = ckpt_strmap_find(&maker->globals, name, strlen(name));
+	size_t module_len = strlen(module), name_len = strlen(name), len = module_len + name_len;
+	struct ckpt_arena_mark mark = ckpt_arena_mark(maker->arena);
+	char *full = ckpt_arena_alloc(maker->arena, len + 2);
 	struct ckpt_global *g;
 	struct ckpt_value *v;
+	uint64_t *slot;
 	bool there;
 
-	if (slot)
+	if (!full)
+		return NULL;
+	memcpy(full, module, module_len + 1);
+	memcpy(full + module_len + 1, name, name_len + 1);
+	slot = ckpt_strmap_find(&maker->globals, full, len + 1);
+	if (slot) {
+		ckpt_arena_release(maker->arena, mark);
 		return (const struct ckpt_value *)(uintptr_t)*slot;
+	}
 	v = ckpt_maker_node(maker, CKPT_GLOBAL);
 	g = ckpt_arena_calloc(maker->arena, 1, sizeof(*g));
 	if (!v || !g)
 		return NULL;
-	*g = (struct ckpt_global){ module, name, (uint32_t)strlen(module), (uint32_t)strlen(name) };
+	*g = (struct ckpt_global){ full, full + module_len + 1, (uint32_t)module_len,
+				   (uint32_t)name_len };
 	v->u.global = g;
-	if (!ckpt_strmap_insert(&maker->globals, name, strlen(name), (uintptr_t)v, &there))
+	if (!ckpt_strmap_insert(&maker->globals, full, len + 1, (uintptr_t)v, &there))
 		return NULL;
 	return v;
 }

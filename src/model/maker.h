@@ -32,7 +32,7 @@ const struct ckpt_value *ckpt_maker_tuple(struct ckpt_maker *maker,
 const struct ckpt_value *ckpt_maker_call(struct ckpt_maker *maker, const struct ckpt_value *func,
 					 const struct ckpt_value *args);
 
-/* The one node of a class or function. MODULE and NAME have to outlive the values. */
+/* The one node of a class or function. */
 const struct ckpt_value *ckpt_maker_global(struct ckpt_maker *maker, const char *module,
 					   const char *name);
 

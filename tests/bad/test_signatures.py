@@ -105,7 +105,7 @@ TABLE = [
     ("other zip", zipped("word/document.xml"),
      "is a zip archive, but not one of torch, which has a folder with 'data.pkl' in it; its first "
      "record is 'word/document.xml'"),
-    ("torch.export", zipped("p/archive_format", "p/models/model.json"),
+
      "is a torch.export program (.pt2), not a torch.save file"),
     ("text", b"hello, world\n", "is no torch checkpoint: it begins with 'hello, world\\n'"),
     ("escape sequences", b"\x1b[31mred\x1b[0m",

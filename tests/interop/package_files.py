@@ -131,6 +131,46 @@ def read_export(path):
     return OrderedDict((k, v.detach()) for k, v in torch.export.load(path).state_dict.items())
 
 
+# ---- mobile models ----
+
+
+class Mobile(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(3, 4)
+        self.again = self.first
+        self.inner = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+        self.number, self.text, self.flags = 5, "some text", [True, False]
+        self.numbers, self.reals, self.pair = [1, 2, -3], [0.5, 2.0], (1, "x")
+        self.table = {"a": torch.ones(2), "b": torch.zeros(3)}
+        self.plain = torch.ones(2, dtype=torch.float16)
+        self.register_buffer("turned", torch.arange(20.)[3:9].reshape(2, 3).t())
+        self.register_buffer("scalar", torch.tensor(7))
+        self.register_buffer("empty", torch.empty(0, 3))
+        self.register_buffer("by_tensor", torch.quantize_per_tensor(torch.arange(6.).reshape(2, 3), 0.5, 3, torch.qint8))
+        self.register_buffer("by_channel", torch.quantize_per_channel(
+            torch.arange(6.).reshape(2, 3), torch.tensor([0.5, 0.25]), torch.tensor([1, 2]), 0, torch.quint8))
+
+    def forward(self, x):
+        return self.inner(self.first(x)) + self.number + torch.tensor([1., 2., 3., 4.])
+
+
+def mobile(path):
+    torch.manual_seed(3)
+    script = torch.jit.script(Mobile().eval())
+    torch.jit.save_jit_module_to_flatbuffer(script, path, _extra_files={"notes.txt": "hello"})
+
+
+def mobile_lite(path):
+    torch.manual_seed(3)
+    torch.jit.script(Mobile().eval())._save_for_lite_interpreter(path, _use_flatbuffer=True)
+
+
+def read_mobile(path):
+    found = torch.jit.jit_module_from_flatbuffer(path).state_dict()
+    return OrderedDict((k, v.detach()) for k, v in found.items())
+
+
 # ---- what is compared ----
 
 def shape_of(value, tensors):
@@ -161,6 +201,8 @@ def sharing(tensors):
 
 def bytes_of(tensor):
     """Of dtypes that numpy does not have, too."""
+    if tensor.is_quantized:
+        tensor = tensor.int_repr()
     storage = getattr(tensor.clone(memory_format=torch.contiguous_format), "untyped_storage", None)
     return bytes(storage()) if storage else tensor.contiguous().reshape(-1).tolist()
 
@@ -172,6 +214,8 @@ def difference(wanted, found):
     for i, (a, b) in enumerate(zip(wanted_tensors, found_tensors)):
         if a.dtype != b.dtype or a.shape != b.shape or str(a.device) != str(b.device):
             return "tensor %d is %s %s, wanted %s %s" % (i, b.dtype, b.shape, a.dtype, a.shape)
+        if a.is_quantized and a.dequantize().tolist() != b.dequantize().tolist():
+            return "tensor %d is quantised in another way" % i
         if bytes_of(a) != bytes_of(b):
             return "tensor %d has other numbers" % i
     if sharing(wanted_tensors) != sharing(found_tensors):
@@ -194,6 +238,9 @@ def archives():
     if VERSION >= (2, 2):
         yield "program.pt2", export, read_export
         yield "dtypes.pt2", export_dtypes, read_export
+    if VERSION >= (1, 13):
+        yield "model.ff", mobile, read_mobile
+        yield "model.ptl", mobile_lite, read_mobile
     if VERSION >= (2, 8):
         yield "two.pt2", export_two, read_second
 

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_FORMAT_TORCH_MOBILE_H
+#define CKPT_FORMAT_TORCH_MOBILE_H
+
+#include "format/flatbuffer.h"
+#include "model/maker.h"
+#include "format/torch_script.h"
+
+/*
+ * Mobile models in a FlatBuffers file. The schema is torch/csrc/jit/serialization/mobile_bytecode.fbs: below are the
+ * numbers of the fields in its tables.
+ */
+enum {
+	MODULE_BYTECODE_VERSION = 0,
+	MODULE_EXTRA_FILES = 1,
+	MODULE_STATE_OBJ = 3,
+	MODULE_IVALUES = 4,
+	MODULE_STORAGE_DATA = 6,
+	MODULE_OBJECT_TYPES = 7,
+	MODULE_JIT_SOURCES = 8,
+	MODULE_JIT_CONSTANTS = 9,
+	MODULE_OPERATOR_VERSION = 10,
+};
+
+/* The bytes of a storage, or of a file inside of the model. */
+struct ckpt_mobile_place {
+	const char *name;
+	uint64_t off, len;
+};
+
+/* Hangs on the document. */
+struct ckpt_mobile {
+	struct ckpt_mobile_place *storages, *sources, *extras; /* the document's arena */
+	uint32_t storage_count, source_count, extra_count;
+	struct ckpt_strmap source_by_name;
+	struct ckpt_script_code code;
+	uint32_t operators; /* their version */
+	char writer[80];
+};
+
+/* The object of the model, with its constants: ckpt_mobile's storages are known. */
+int ckpt_mobile_read_values(struct ckpt_document *doc, struct ckpt_maker *maker,
+			    struct ckpt_flatbuffer *fb, const struct ckpt_flatbuffer_table *module,
+			    const struct ckpt_value **root);
+
+#endif
