@@ -283,7 +283,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->version = mobile->operators;
 	out->alignment = 16;
 	for (uint32_t i = 0; i < mobile->storage_count; i++)
-		if (mobile->storages[i].off % 16)
+		if (mobile->storages[i].len && mobile->storages[i].off % 16)
 			out->alignment = 0;
 	out->record_count =
 		(uint64_t)mobile->storage_count + mobile->source_count + mobile->extra_count;

@@ -166,9 +166,12 @@ def mobile_lite(path):
     torch.jit.script(Mobile().eval())._save_for_lite_interpreter(path, _use_flatbuffer=True)
 
 
+KEPT = []  # the memory of the tensors is that of the module
+
+
 def read_mobile(path):
-    found = torch.jit.jit_module_from_flatbuffer(path).state_dict()
-    return OrderedDict((k, v.detach()) for k, v in found.items())
+    KEPT.append(torch.jit.jit_module_from_flatbuffer(path))
+    return OrderedDict((k, v.detach()) for k, v in KEPT[-1].state_dict().items())
 
 
 # ---- what is compared ----
