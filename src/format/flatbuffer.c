@@ -206,6 +206,8 @@ static const char *text_at(struct ckpt_flatbuffer *fb, uint64_t at, struct ckpt_
 	struct ckpt_flatbuffer_vector v = vector_at(fb, at, 1);
 	char *text = NULL;
 
+	if (fb->rc == 0 && ckpt_flatbuffer_number(fb, v.at + v.count, 1))
+		ckpt_flatbuffer_fail(fb, CKPT_E_FORMAT, at, "a text without a zero at its end");
 	if (spend(fb, v.count, at) && !(text = ckpt_arena_alloc(arena, (uint64_t)v.count + 1)))
 		fb->rc = ckpt_arena_fail(arena, fb->err);
 	if (fb->rc == 0)
