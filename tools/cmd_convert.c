@@ -76,6 +76,9 @@ static void tell_taken(const struct ckpt_edit_report *did)
 
 	printf("%s tensor%s of the state dict, ", grouped(did->tensors_taken, count),
 	       did->tensors_taken == 1 ? "" : "s");
+	if (did->modules_guessed)
+		printf("of %s module%s without source all tensors were taken, ",
+		       grouped(did->modules_guessed, count), did->modules_guessed == 1 ? "" : "s");
 }
 
 /* *MODEL becomes what its module's state_dict() holds. Returns the exit code. */
@@ -98,10 +101,6 @@ static int take_state_dict(struct ckpt_model **model, struct ckpt_edit_report *d
 	}
 	ckpt_close(*model); /* what was taken keeps it alive */
 	*model = taken;
-	if (did->modules_guessed)
-		hint("%llu module%s without source: all of their tensors were taken",
-		     (unsigned long long)did->modules_guessed,
-		     did->modules_guessed == 1 ? " is" : "s are");
 	return EXIT_FINE;
 }
 

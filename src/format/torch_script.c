@@ -27,11 +27,16 @@ static int name_by_folder(struct ckpt_pickle *pickle, const struct ckpt_value *p
 {
 	const struct ckpt_value *key = ckpt_storage_key(persid);
 	struct ckpt_value *tuple, *text;
+	struct ckpt_storage checked; /* while it is known which pickle it stands in */
 	size_t first = strlen(folder);
 	char *name;
+	int rc;
 
 	if (!key)
 		return 0;
+	rc = ckpt_storage_parse(persid, pickle->arena, &checked, err);
+	if (rc < 0)
+		return rc;
 	tuple = ckpt_arena_calloc(pickle->arena, 1, sizeof(*tuple));
 	text = ckpt_arena_calloc(pickle->arena, 1, sizeof(*text));
 	name = ckpt_arena_alloc(pickle->arena, first + key->u.bytes.len);
@@ -109,7 +114,10 @@ static int read_constants(struct ckpt_document *doc, struct ckpt_torch_script *s
 	doc->pickle.next_id = constants->next_id;
 	doc->of_cpp |= ckpt_pickle_is_of_cpp(script->constants_bytes, len);
 	for (uint32_t i = 0; rc == 0 && i < constants->persids.count; i++)
-		rc = name_by_folder(constants, constants->persids.items[i], "constants/", err);
+		rc = ckpt_error_at(err,
+				   name_by_folder(constants, constants->persids.items[i],
+						  "constants/", err),
+				   NULL, "constants.pkl", constants->persids.items[i]->pos);
 	if (rc == 0 && !ckpt_seq_add_many(doc->pickle.arena, &doc->pickle.persids,
 					  constants->persids.items, constants->persids.count))
 		rc = ckpt_arena_fail(doc->pickle.arena, err);
@@ -234,6 +242,15 @@ static int read_pickles(struct ckpt_document *doc, struct ckpt_zip *zip, struct 
 	return rc;
 }
 
+/* Which pickle an error is about: offsets are those of the one a value came from. */
+static const char *pickle_of(const struct ckpt_error *err)
+{
+	static const char constant[] = "tensor 'constants.";
+
+	return err && !strncmp(err->text, constant, sizeof(constant) - 1) ? "constants.pkl"
+									  : "data.pkl";
+}
+
 static int read_script(struct ckpt_opening *opening, struct ckpt_model **out,
 		       struct ckpt_error *err)
 {
@@ -250,7 +267,8 @@ static int read_script(struct ckpt_opening *opening, struct ckpt_model **out,
 		ckpt_document_unref(doc);
 		return rc;
 	}
-	rc = ckpt_error_at(err, ckpt_model_new(doc, &model, err), NULL, "data.pkl", CKPT_NO_OFFSET);
+	rc = ckpt_model_new(doc, &model, err);
+	rc = ckpt_error_at(err, rc, NULL, pickle_of(err), CKPT_NO_OFFSET);
 	if (rc == 0)
 		rc = attach_all(doc, doc->container, err);
 	if (rc < 0)
@@ -320,7 +338,7 @@ static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_
 		ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
 			"is a TorchScript archive, which only torch can write; 'ckpt convert' takes "
-			"its state dict out"),
+			"the state dict out"),
 		ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }
 
