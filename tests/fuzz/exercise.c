@@ -46,6 +46,13 @@ static void check_tensor(const struct ckpt_tensor_info *t)
 	REQUIRE(t->numel == (overflow ? UINT64_MAX : numel));
 }
 
+static int visit_record(void *ctx, const struct ckpt_record *record)
+{
+	(void)ctx;
+	REQUIRE(record->name && record->kind <= CKPT_RECORD_OTHER);
+	return 0;
+}
+
 static void list(const struct ckpt_model *model)
 {
 	struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
@@ -62,6 +69,7 @@ static void list(const struct ckpt_model *model)
 	REQUIRE(ckpt_tensor_get(model, count, &info) == CKPT_E_ARG);
 	REQUIRE(ckpt_file_get(model, &file) == 0 && file.format && file.writer && file.profile);
 	ckpt_storage_bytes(model);
+	REQUIRE(ckpt_each_record(model, visit_record, NULL, &err) == 0);
 	fuzz_check_error(ckpt_count_prefix(model, "module.", &prefix, &err), &err);
 	REQUIRE(prefix.with_prefix <= prefix.keys);
 }
@@ -215,6 +223,22 @@ static void edit(const struct ckpt_model *model)
 	}
 }
 
+/* Of the only module, or of the one called *AT. */
+static int state_dict(const struct ckpt_model *model, const char *const *at,
+		      struct ckpt_model **out, struct ckpt_edit_report *report,
+		      struct ckpt_error *err)
+{
+	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+	int rc;
+
+	options.at = at;
+	options.at_count = at != NULL;
+	rc = ckpt_state_dict(model, &options, out, report, err);
+	if (rc == 0)
+		save_and_open(*out, "2.14", CKPT_SAVE_CANONICAL);
+	return rc;
+}
+
 static void edit_more(const struct ckpt_model *model)
 {
 	static const struct ckpt_device_map maps[] = { { "cuda:0", "cpu" }, { "cpu", "cuda:1" }, { "c*", "mps" } };
@@ -224,7 +248,7 @@ static void edit_more(const struct ckpt_model *model)
 	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
 
 	options.device_objects = true;
-	for (int how = 0; how < 13; how++) {
+	for (int how = 0; how < 15; how++) {
 		struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 		struct ckpt_error err = CKPT_ERROR_INIT;
 		struct ckpt_model *edited;
@@ -241,8 +265,10 @@ static void edit_more(const struct ckpt_model *model)
 			rc = ckpt_compact(model, &edited, &report, &err);
 		else if (how == 7)
 			rc = ckpt_sanitize(model, &edited, &report, &err);
-		else
+		else if (how < 13)
 			rc = ckpt_extract(model, names[how - 8], &edited, &report, &err);
+		else
+			rc = state_dict(model, how == 13 ? NULL : names, &edited, &report, &err);
 		finish_edit(rc, edited, &report, &err);
 	}
 }
