@@ -48,6 +48,12 @@ static bool is_text(const struct ckpt_value *v)
 
 /* ---- entries ---- */
 
+static const char *shown_prefix(const struct maker *m, char *buf, size_t size)
+{
+	return ckpt_escape(buf, size, m->prefix.len ? (const char *)m->prefix.data : "",
+			   m->prefix.len);
+}
+
 static int extend_prefix(struct maker *m, const struct ckpt_value *key)
 {
 	char shown[120];
@@ -55,14 +61,10 @@ static int extend_prefix(struct maker *m, const struct ckpt_value *key)
 	if (!is_text(key))
 		return ckpt_fail(m->err, CKPT_E_UNSUPPORTED,
 				 "a member of module '%s' is named by %s, wanted a text",
-				 ckpt_escape(shown, sizeof(shown), (const char *)m->prefix.data,
-					     m->prefix.len),
-				 ckpt_value_kind_name(key));
+				 shown_prefix(m, shown, sizeof(shown)), ckpt_value_kind_name(key));
 	if (key->u.bytes.len > MOST_NAME || m->prefix.len + key->u.bytes.len > MOST_NAME)
 		return ckpt_fail(m->err, CKPT_E_LIMIT, "a name is longer than %d bytes: '%s...'",
-				 MOST_NAME,
-				 ckpt_escape(shown, sizeof(shown), (const char *)m->prefix.data,
-					     m->prefix.len));
+				 MOST_NAME, shown_prefix(m, shown, sizeof(shown)));
 	ckpt_buf_add(&m->prefix, key->u.bytes.ptr, key->u.bytes.len);
 	return m->prefix.bad ? ckpt_fail_nomem(m->err) : 0;
 }
