@@ -11,6 +11,11 @@
 struct ckpt_stream {
 	int (*read)(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err);
 	void (*close)(struct ckpt_stream *stream);
+	/*
+	 * Go on at byte OFF, which is where an item of the stream begins. What is read after that is not compared with any
+	 * checksum. NULL: it only goes forward.
+	 */
+	int (*seek)(struct ckpt_stream *stream, uint64_t off, struct ckpt_error *err);
 };
 
 #endif

@@ -17,6 +17,7 @@ struct gather_stream {
 	uint64_t run_off, run_left;	    /* of the run that is being read, in bytes */
 	uint64_t run_len;		    /* of every run; the items of one lie side by side */
 	uint32_t outer;			    /* dimensions that are counted through by AT */
+	bool unchecked; /* the checksum of INNER, if it has one, is still to be compared */
 };
 
 /* Where the run at AT begins in INNER. */
@@ -58,36 +59,6 @@ static int read_inner(struct gather_stream *s, uint64_t off, uint8_t *out, size_
 	return rc;
 }
 
-static int read_gathered(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
-{
-	struct gather_stream *s = (struct gather_stream *)stream;
-	uint8_t *out = buf;
-	int rc = 0;
-
-	while (rc == 0 && len) {
-		size_t n = len < s->run_left ? len : (size_t)s->run_left;
-
-		if (n > WINDOW / 2)
-			n = WINDOW / 2;
-		rc = read_inner(s, s->run_off, out, n, err);
-		out += n;
-		len -= n;
-		s->run_off += n;
-		s->run_left -= n;
-		if (!s->run_left)
-			next_run(s);
-	}
-	return rc;
-}
-
-static void close_gathered(struct ckpt_stream *stream)
-{
-	struct gather_stream *s = (struct gather_stream *)stream;
-
-	ckpt_window_clear(&s->window);
-	free(s);
-}
-
 /*
  * Items that are put in another order get a new checksum, so the one that all of them had is checked
  * first, which means to read them twice.
@@ -124,6 +95,51 @@ static int check_inner(const struct ckpt_recipe *inner, struct ckpt_error *err)
 			     NULL, CKPT_NO_OFFSET);
 }
 
+static int read_gathered(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
+{
+	struct gather_stream *s = (struct gather_stream *)stream;
+	uint8_t *out = buf;
+	int rc = s->unchecked ? check_inner(&s->gather->inner, err) : 0;
+
+	s->unchecked = false;
+	while (rc == 0 && len) {
+		size_t n = len < s->run_left ? len : (size_t)s->run_left;
+
+		if (n > WINDOW / 2)
+			n = WINDOW / 2;
+		rc = read_inner(s, s->run_off, out, n, err);
+		out += n;
+		len -= n;
+		s->run_off += n;
+		s->run_left -= n;
+		if (!s->run_left)
+			next_run(s);
+	}
+	return rc;
+}
+
+static void close_gathered(struct ckpt_stream *stream)
+{
+	struct gather_stream *s = (struct gather_stream *)stream;
+
+	ckpt_window_clear(&s->window);
+	free(s);
+}
+
+static int seek_gathered(struct ckpt_stream *stream, uint64_t off, struct ckpt_error *err)
+{
+	struct gather_stream *s = (struct gather_stream *)stream;
+	uint64_t run = off / s->run_len;
+
+	(void)err;
+	for (uint32_t i = s->outer; i-- > 0; run /= s->gather->shape[i])
+		s->at[i] = run % s->gather->shape[i];
+	s->run_off = run_start(s) + off % s->run_len;
+	s->run_left = s->run_len - off % s->run_len;
+	s->unchecked = false;
+	return 0;
+}
+
 static int open_gathered(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 			 struct ckpt_error *err)
 {
@@ -135,7 +151,7 @@ static int open_gathered(const struct ckpt_recipe *recipe, struct ckpt_stream **
 	*out = NULL;
 	if (!s)
 		return ckpt_fail_nomem(err);
-	s->base = (struct ckpt_stream){ read_gathered, close_gathered };
+	s->base = (struct ckpt_stream){ read_gathered, close_gathered, seek_gathered };
 	s->gather = g;
 	s->outer = side_by_side ? g->ndim - 1 : g->ndim;
 	s->run_len = g->itemsize * (side_by_side ? g->shape[g->ndim - 1] : 1);
@@ -143,8 +159,7 @@ static int open_gathered(const struct ckpt_recipe *recipe, struct ckpt_stream **
 	s->run_off = run_start(s);
 	if (g->inner.kind == CKPT_RECIPE_EXTENT)
 		rc = ckpt_window_init(&s->window, g->inner.src, WINDOW, err);
-	if (rc == 0 && g->inner.has_crc && recipe->len == g->inner.len)
-		rc = check_inner(&g->inner, err);
+	s->unchecked = g->inner.has_crc && recipe->len == g->inner.len;
 	if (rc < 0)
 		close_gathered(&s->base);
 	else

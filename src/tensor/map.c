@@ -13,6 +13,7 @@ struct map_stream {
 	struct ckpt_stream *inner;
 	uint64_t pos; /* in INNER */
 	uint32_t crc32;
+	bool sought; /* not all of INNER is read, so there is no checksum to compare */
 	uint8_t piece[PIECE];
 };
 
@@ -32,11 +33,11 @@ static int read_piece(struct map_stream *s, size_t len, uint8_t *out, struct ckp
 
 	if (rc < 0)
 		return rc;
-	if (map->inner.has_crc)
+	if (map->inner.has_crc && !s->sought)
 		s->crc32 = libdeflate_crc32(s->crc32, s->piece, len);
 	map->apply(map, s->pos, s->piece, len, out);
 	s->pos += len;
-	return s->pos == map->inner.len ? ckpt_map_check(map, s->crc32, err) : 0;
+	return s->pos == map->inner.len && !s->sought ? ckpt_map_check(map, s->crc32, err) : 0;
 }
 
 static int read_mapped(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
@@ -64,6 +65,15 @@ static void close_mapped(struct ckpt_stream *stream)
 	free(s);
 }
 
+static int seek_mapped(struct ckpt_stream *stream, uint64_t off, struct ckpt_error *err)
+{
+	struct map_stream *s = (struct map_stream *)stream;
+
+	s->sought = true;
+	s->pos = off / s->map->to * s->map->from;
+	return s->inner->seek(s->inner, s->pos, err);
+}
+
 static int open_mapped(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 		       struct ckpt_error *err)
 {
@@ -73,15 +83,19 @@ static int open_mapped(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	*out = NULL;
 	if (!s)
 		return ckpt_fail_nomem(err);
-	s->base = (struct ckpt_stream){ read_mapped, close_mapped };
+	s->base = (struct ckpt_stream){ .read = read_mapped, .close = close_mapped };
 	s->map = ckpt_recipe_map(recipe);
 	s->pos = 0;
 	s->crc32 = 0;
+	s->sought = false;
 	rc = ckpt_recipe_stream(&s->map->inner, &s->inner, err);
-	if (rc < 0)
+	if (rc < 0) {
 		free(s);
-	else
-		*out = &s->base;
+		return rc;
+	}
+	if (s->inner->seek)
+		s->base.seek = seek_mapped;
+	*out = &s->base;
 	return rc;
 }
 

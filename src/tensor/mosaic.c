@@ -244,6 +244,24 @@ static void close_mosaic(struct ckpt_stream *stream)
 	free(s);
 }
 
+static int seek_mosaic(struct ckpt_stream *stream, uint64_t off, struct ckpt_error *err)
+{
+	struct mosaic_stream *s = (struct mosaic_stream *)stream;
+	uint64_t row_len = s->row_items * s->m->itemsize, row = off / row_len;
+	int rc = 0;
+
+	for (size_t i = 0; i < s->m->tile_count; i++)
+		s->progress[i].next = UINT64_MAX;
+	for (uint32_t i = s->dim + 1; i-- > 0; row /= s->m->shape[i])
+		s->at[i] = row % s->m->shape[i];
+	s->band_len = s->taken = 0;
+	if (off % row_len) {
+		rc = next_band(s, err);
+		s->taken = (size_t)(off % row_len);
+	}
+	return rc;
+}
+
 /* The first dimension whose rows are short enough for a band; the last one's always are. */
 static void choose_band(struct mosaic_stream *s)
 {
@@ -266,7 +284,7 @@ static int open_mosaic(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	*out = NULL;
 	if (!s)
 		return ckpt_fail_nomem(err);
-	s->base = (struct ckpt_stream){ read_mosaic, close_mosaic };
+	s->base = (struct ckpt_stream){ read_mosaic, close_mosaic, seek_mosaic };
 	s->m = recipe->ctx;
 	choose_band(s);
 	s->band = malloc((size_t)(s->rows * s->row_items * s->m->itemsize));

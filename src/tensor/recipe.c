@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SKIPPED_AT_ONCE = 64 << 10 };
+
 struct plain_stream {
 	struct ckpt_stream base;
 	const struct ckpt_recipe *recipe;
@@ -27,6 +29,13 @@ static int read_plain(struct ckpt_stream *stream, void *buf, size_t len, struct 
 static void close_plain(struct ckpt_stream *stream)
 {
 	free(stream);
+}
+
+static int seek_plain(struct ckpt_stream *stream, uint64_t off, struct ckpt_error *err)
+{
+	(void)err;
+	((struct plain_stream *)stream)->pos = off;
+	return 0;
 }
 
 struct joined_stream {
@@ -68,6 +77,45 @@ static int read_joined(struct ckpt_stream *stream, void *buf, size_t len, struct
 	return rc;
 }
 
+/* OFF bytes into a part that was just opened. */
+static int skip_in_part(struct ckpt_stream *part, uint64_t off, struct ckpt_error *err)
+{
+	uint8_t *buf;
+	int rc = 0;
+
+	if (part->seek)
+		return part->seek(part, off, err);
+	buf = malloc(SKIPPED_AT_ONCE);
+	if (!buf)
+		return ckpt_fail_nomem(err);
+	while (rc == 0 && off) {
+		size_t n = off < SKIPPED_AT_ONCE ? (size_t)off : SKIPPED_AT_ONCE;
+
+		rc = part->read(part, buf, n, err);
+		off -= n;
+	}
+	free(buf);
+	return rc;
+}
+
+static int seek_joined(struct ckpt_stream *stream, uint64_t off, struct ckpt_error *err)
+{
+	struct joined_stream *s = (struct joined_stream *)stream;
+	int rc;
+
+	s->next = 0;
+	while (s->next < s->recipe->part_count && off >= s->recipe->parts[s->next].len)
+		off -= s->recipe->parts[s->next++].len;
+	s->left = 0;
+	if (s->next == s->recipe->part_count) /* the end */
+		return 0;
+	rc = next_part(s, err);
+	if (rc == 0 && off)
+		rc = skip_in_part(s->part, off, err);
+	s->left -= off;
+	return rc;
+}
+
 static void close_joined(struct ckpt_stream *stream)
 {
 	struct joined_stream *s = (struct joined_stream *)stream;
@@ -85,7 +133,7 @@ static int open_joined(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	*out = NULL;
 	if (!s)
 		return ckpt_fail_nomem(err);
-	s->base = (struct ckpt_stream){ read_joined, close_joined };
+	s->base = (struct ckpt_stream){ read_joined, close_joined, seek_joined };
 	s->recipe = recipe;
 	*out = &s->base;
 	return 0;
@@ -124,14 +172,12 @@ int ckpt_recipe_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return ckpt_fail_nomem(err);
-	*s = (struct plain_stream){ { read_plain, close_plain }, recipe, 0 };
+	*s = (struct plain_stream){ { read_plain, close_plain, seek_plain }, recipe, 0 };
 	*out = &s->base;
 	return 0;
 }
 
 /* ---- a part of a stream ---- */
-
-enum { SKIPPED_AT_ONCE = 64 << 10 };
 
 static int open_skipped(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 			struct ckpt_error *err)
@@ -152,6 +198,7 @@ static int open_skipped(const struct ckpt_recipe *recipe, struct ckpt_stream **o
 		left -= n;
 	}
 	free(buf);
+	(*out)->seek = NULL; /* it would count from the beginning of INNER */
 	if (rc < 0) {
 		(*out)->close(*out);
 		*out = NULL;

@@ -189,7 +189,7 @@ static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	*out = NULL;
 	if (!s)
 		return ckpt_fail_nomem(err);
-	s->base = (struct ckpt_stream){ read_stream, close_stream };
+	s->base = (struct ckpt_stream){ .read = read_stream, .close = close_stream };
 	s->zip = recipe->ctx;
 	s->left = recipe->len;
 	pthread_mutex_lock(&s->zip->lock);

@@ -513,7 +513,7 @@ static int open_pass(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 
 	(void)e;
 	assert_non_null(s);
-	s->base = (struct ckpt_stream){ read_on, close_pass };
+	s->base = (struct ckpt_stream){ .read = read_on, .close = close_pass };
 	s->bytes = recipe->ctx;
 	*out = &s->base;
 	return 0;

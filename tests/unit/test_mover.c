@@ -71,7 +71,7 @@ static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **st
 
 	(void)e;
 	assert_non_null(s);
-	s->base = (struct ckpt_stream){ read_some, close_stream };
+	s->base = (struct ckpt_stream){ .read = read_some, .close = close_stream };
 	s->pos = recipe->off;
 	*stream = &s->base;
 	return 0;

@@ -59,7 +59,7 @@ static int open_counted(const struct ckpt_recipe *recipe, struct ckpt_stream **o
 
 	(void)e;
 	assert_non_null(s);
-	s->base = (struct ckpt_stream){ read_counted, close_counted };
+	s->base = (struct ckpt_stream){ .read = read_counted, .close = close_counted };
 	s->recipe = recipe;
 	open_now++;
 	opened++;

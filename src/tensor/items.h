@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_TENSOR_ITEMS_H
+#define CKPT_TENSOR_ITEMS_H
+
+#include "tensor/recipe.h"
+
+enum { CKPT_ITEMS_MOST_DIMS = 64 };
+
+/* The items of a strided view of BYTES, to be read in C order from any one on. Lengths and strides in items. */
+struct ckpt_items {
+	struct ckpt_recipe bytes;
+	uint32_t itemsize, ndim; /* itemsize: at most 16 */
+	uint64_t offset, numel;
+	const uint64_t *shape, *stride;
+};
+
+/* CKPT_E_FORMAT if an item lies outside of BYTES, or there are more than can be counted. Sets NUMEL. */
+int ckpt_items_check(struct ckpt_items *items, struct ckpt_error *err);
+
+/* Do all of them lie one behind the other, in their order? */
+bool ckpt_items_are_dense(const struct ckpt_items *items);
+
+/* One who reads; not for several threads. A stream of bytes is open until it is closed. */
+struct ckpt_items_reader {
+	const struct ckpt_items *items;
+	struct ckpt_stream *stream;
+	uint64_t pos; /* of STREAM */
+	uint8_t *span;
+	size_t span_cap;
+};
+
+void ckpt_items_open(const struct ckpt_items *items, struct ckpt_items_reader *reader);
+void ckpt_items_close(struct ckpt_items_reader *reader);
+
+/*
+ * COUNT items from FIRST on, which must exist. Of bytes that come front to back only, what lies before is read
+ * again whenever it goes back.
+ */
+int ckpt_items_read(struct ckpt_items_reader *reader, uint64_t first, uint64_t count, void *buf,
+		    struct ckpt_error *err);
+
+#endif
