@@ -95,7 +95,7 @@ CKPT_API uint64_t ckpt_storage_bytes(const struct ckpt_model *model);
 enum ckpt_item_kind {
 	CKPT_ITEM_TENSOR,
 	CKPT_ITEM_CONTAINER, /* dict, list, tuple, set, or an object that holds others */
-	CKPT_ITEM_VALUE,     /* number, text, bytes, None, class ... */
+	CKPT_ITEM_VALUE,     /* number, text, bytes, None, class; array or scalar of numpy ... */
 };
 
 /* One value on the way through a checkpoint. Strings are valid during the call. */

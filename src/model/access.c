@@ -2,6 +2,7 @@
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/find.h"
+#include "model/numpy_value.h"
 
 #include <ckpt/model.h>
 
@@ -166,17 +167,34 @@ static bool is_mapping(const struct ckpt_model *model, const struct ckpt_value *
 	return ckpt_value_pairs(v) && !ckpt_value_is_tensor(model, v);
 }
 
+/* An array or a scalar of numpy is one value, whatever its pickle calls to make it. */
+static bool describe_numpy(struct item_visitor *iv, const struct ckpt_value *v)
+{
+	struct ckpt_numpy n;
+
+	if (!ckpt_numpy_parse(iv->model, v, &n))
+		return false;
+	iv->type.len = 0;
+	ckpt_buf_printf(&iv->type, n.is_scalar ? "numpy.%s" : "%s", ckpt_numpy_type(&n));
+	ckpt_numpy_text(iv->model, &n, &iv->text);
+	return true;
+}
+
 /* What V is; the texts live in IV. */
 static int describe(struct item_visitor *iv, const struct ckpt_value *v, struct ckpt_item *item,
 		    struct ckpt_error *err)
 {
+	bool is_numpy;
+
 	put_type(iv, v);
 	iv->text.len = 0;
-	ckpt_value_repr(v, &iv->text);
+	is_numpy = describe_numpy(iv, v);
+	if (!is_numpy)
+		ckpt_value_repr(v, &iv->text);
 	ckpt_buf_add_u8(&iv->text, '\0');
 	if (iv->text.bad || iv->type.bad)
 		return ckpt_fail_nomem(err);
-	item->kind = kind_of(iv->model, v);
+	item->kind = is_numpy ? CKPT_ITEM_VALUE : kind_of(iv->model, v);
 	item->type = (const char *)iv->type.data;
 	item->text = (const char *)iv->text.data;
 	item->count = count_of(v);
@@ -194,7 +212,8 @@ static int visit_item(void *ctx, const struct ckpt_walk_step *step, struct ckpt_
 
 	if (describe(iv, step->value, &item, err) < 0)
 		return CKPT_E_NOMEM;
-	if (item.kind == CKPT_ITEM_TENSOR) {
+	if (item.kind == CKPT_ITEM_TENSOR ||
+	    (item.kind == CKPT_ITEM_VALUE && step->value->kind == CKPT_CALL)) {
 		int rc = iv->visit(iv->ctx, &item);
 
 		return rc < 0 ? rc : CKPT_WALK_SKIP;

@@ -169,10 +169,10 @@ uint32_t ckpt_plain_arg_count(const struct ckpt_model *model, const struct ckpt_
 }
 
 /* Text whose characters are bytes, in UTF-8 -> the bytes. */
-static bool from_latin1(struct ckpt_model *model, const struct ckpt_value *text,
+static bool from_latin1(const struct ckpt_value *text, struct ckpt_arena *arena,
 			const uint8_t **out, uint64_t *len)
 {
-	uint8_t *bytes = ckpt_arena_alloc(model->arena, text->u.bytes.len + 1);
+	uint8_t *bytes = ckpt_arena_alloc(arena, text->u.bytes.len + 1);
 
 	*len = 0;
 	for (uint64_t i = 0; bytes && i < text->u.bytes.len; i++) {
@@ -192,6 +192,12 @@ static bool from_latin1(struct ckpt_model *model, const struct ckpt_value *text,
 bool ckpt_plain_bytes(struct ckpt_model *model, const struct ckpt_value *v, const uint8_t **out,
 		      uint64_t *len)
 {
+	return ckpt_plain_bytes_in(model, v, model->arena, out, len);
+}
+
+bool ckpt_plain_bytes_in(const struct ckpt_model *model, const struct ckpt_value *v,
+			 struct ckpt_arena *arena, const uint8_t **out, uint64_t *len)
+{
 	const struct ckpt_value *text;
 
 	if (v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR) {
@@ -206,5 +212,5 @@ bool ckpt_plain_bytes(struct ckpt_model *model, const struct ckpt_value *v, cons
 		return ckpt_plain_arg_count(model, v) == 0;
 	}
 	text = ckpt_value_is_call_of(v, "_codecs", "encode") ? ckpt_plain_arg(model, v, 0) : NULL;
-	return text && text->kind == CKPT_STR && from_latin1(model, text, out, len);
+	return text && text->kind == CKPT_STR && from_latin1(text, arena, out, len);
 }

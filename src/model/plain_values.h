@@ -31,6 +31,10 @@ struct ckpt_value *ckpt_plain_tensor(struct ckpt_model *model, enum ckpt_dtype d
 bool ckpt_plain_bytes(struct ckpt_model *model, const struct ckpt_value *v, const uint8_t **out,
 		      uint64_t *len);
 
+/* The same, in another ARENA. */
+bool ckpt_plain_bytes_in(const struct ckpt_model *model, const struct ckpt_value *v,
+			 struct ckpt_arena *arena, const uint8_t **out, uint64_t *len);
+
 /* Argument I of a call, as edited; NULL: there is none. */
 const struct ckpt_value *ckpt_plain_arg(const struct ckpt_model *model,
 					const struct ckpt_value *call, uint32_t i);
