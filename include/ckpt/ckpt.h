@@ -12,6 +12,7 @@
 #include <ckpt/error.h>
 #include <ckpt/gpu.h>
 #include <ckpt/model.h>
+#include <ckpt/read.h>
 #include <ckpt/save.h>
 #include <ckpt/text.h>
 #include <ckpt/verify.h>

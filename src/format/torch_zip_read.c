@@ -482,6 +482,7 @@ static int read_metadata(struct ckpt_document *doc, struct ckpt_zip *zip, struct
 	doc->container = tz;
 	doc->free_container = ckpt_torch_zip_free;
 	doc->storage_bytes = storage_bytes;
+	doc->big_endian = tz && !strcmp(tz->byteorder, "big");
 	if (rc == 0)
 		rc = ckpt_torch_zip_read_pickle(tz, 1, &doc->pickle_bytes, &doc->pickle_len,
 						&doc->pickle, err);

@@ -85,6 +85,7 @@ struct ckpt_document {
 	/* TorchScript: what the source of a class says, the document's; NULL: no memory. See model/module.h. */
 	const struct ckpt_class *(*class_of)(struct ckpt_document *doc,
 					     const struct ckpt_global *cls);
+	bool big_endian; /* numbers in the records, which STORAGE_BYTES gives as they are */
 	/* Where the bytes of a storage are in the file. */
 	int (*storage_bytes)(struct ckpt_document *doc, const struct ckpt_storage *storage,
 			     struct ckpt_recipe *out, struct ckpt_error *err);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_READ_H
+#define CKPT_READ_H
+
+#include <ckpt/model.h>
+#include <ckpt/save.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * The values of one tensor, or of an array or a scalar of numpy inside of a pickle: what torch.load would show, in
+ * C order, contiguous, in the byte order of this machine. Whatever the tensor is in the file: a view with any strides,
+ * expanded, big-endian, compressed, conjugated or negated, cut into the chunks of a DCP directory. Nothing is read
+ * until it is asked for, and no more than what is asked for (of a compressed record also what lies before it).
+ *
+ * An array keeps its model open. All functions but ckpt_array_close() may be called from several threads on one array.
+ */
+struct ckpt_array;
+
+enum ckpt_array_flags {
+	/*
+	 * Numbers that numpy has no dtype for are given as such as it has, with the same value: bfloat16 and float8_* as
+	 * float32, complex32 as complex64, bits* and float4_e2m1fn_x2, which nobody counts with, as uint8 or uint16.
+	 */
+	CKPT_ARRAY_FOR_NUMPY = 1 << 0,
+};
+
+/*
+ * The array called NAME, found as ckpt_find() finds it. A wrapper (DTensor) is the local tensor in it. *OUT is
+ * the caller's, to be given to ckpt_array_close().
+ *
+ * Returns 0; CKPT_E_NOTFOUND; CKPT_E_ARG if NAME names two things, or something that is no tensor and no array;
+ * CKPT_E_UNSUPPORTED for arrays of text, records and objects; CKPT_E_FORMAT; CKPT_E_IO; CKPT_E_NOMEM. A
+ * tensor without values (meta, uninitialized) can be opened, and not be read.
+ */
+CKPT_API int ckpt_array_find(const struct ckpt_model *model, const char *name, unsigned flags,
+			     struct ckpt_array **out, struct ckpt_error *err);
+
+/* The same for tensor I, 0 <= I < ckpt_tensor_count(). */
+CKPT_API int ckpt_array_open(const struct ckpt_model *model, uint64_t i, unsigned flags,
+			     struct ckpt_array **out, struct ckpt_error *err);
+
+/*
+ * What ARRAY is made of, as an array of its own: "values" and "indices" of a sparse_coo tensor; "values" and
+ * "crow_indices" and "col_indices", or "ccol_indices" and "row_indices", of the other sparse ones; "int_repr" of a
+ * quantized one, which torch calls so, and "scales" and "zero_points" if it is quantized per channel; "buffer",
+ * "sizes", "strides" and "offsets" of a nested one. CKPT_E_NOTFOUND: it has no such part.
+ */
+CKPT_API int ckpt_array_part(const struct ckpt_array *array, const char *part,
+			     struct ckpt_array **out, struct ckpt_error *err);
+
+/* NULL is allowed. */
+CKPT_API void ckpt_array_close(struct ckpt_array *array);
+
+enum { CKPT_ARRAY_MOST_PARTS = 4 };
+
+/* One array. Strings and arrays are borrowed from it. */
+struct ckpt_array_info {
+	size_t size;
+	const char *kind;  /* "tensor", "ndarray", "scalar" (of numpy) */
+	const char *dtype; /* as torch or numpy names it: "float32", "bfloat16", "qint8" ... */
+	const char *
+		reads; /* dtype of what is read: that of the file; see CKPT_ARRAY_FOR_NUMPY; "float32" if quantized */
+	const char *layout;	/* as in ckpt_tensor_info */
+	const char *device;	/* "" for what is numpy's */
+	const char *class_name; /* "Parameter", "DTensor" ...; NULL for a plain one */
+	const char *
+		wrapped; /* layout and shape are those of the local tensor of this class; or NULL */
+	uint32_t itemsize; /* bytes of an item that is read */
+	uint32_t ndim;
+	const uint64_t *shape;
+	uint64_t numel;	 /* UINT64_MAX: more */
+	uint64_t nbytes; /* numel * itemsize; UINT64_MAX: more */
+	bool readable;	 /* false: it has no values (meta, uninitialized), or no shape (nested) */
+	const char *parts[CKPT_ARRAY_MOST_PARTS + 1]; /* for ckpt_array_part(); ends with NULL */
+	/* of a quantized one; else NULL, and nothing */
+	const char *qscheme; /* "per_tensor_affine", "per_channel_affine" */
+	double scale;	     /* per_tensor_affine */
+	int64_t zero_point;
+	uint32_t axis; /* per_channel_affine */
+};
+#define CKPT_ARRAY_INFO_INIT \
+	{ \
+		.size = sizeof(struct ckpt_array_info) \
+	}
+
+/* Returns 0 or CKPT_E_ARG. */
+CKPT_API int ckpt_array_get(const struct ckpt_array *array, struct ckpt_array_info *out);
+
+/*
+ * COUNT items from item FIRST on, in C order, to BUF, which has COUNT * itemsize bytes. Of a sparse tensor these are
+ * the items of the dense one, which is made in memory for each call: at most 16 GiB.
+ *
+ * Returns 0; CKPT_E_ARG for items that there are not; CKPT_E_UNSUPPORTED for an array that has no values;
+ * CKPT_E_FORMAT; CKPT_E_IO; CKPT_E_LIMIT; CKPT_E_NOMEM.
+ */
+CKPT_API int ckpt_array_read(const struct ckpt_array *array, uint64_t first, uint64_t count,
+			     void *buf, struct ckpt_error *err);
+
+/*
+ * What numpy prints of a long array: of every dimension that is longer than 2 * EDGE only the first and the last EDGE.
+ * SHAPE, ndim numbers, becomes the shape of that; BUF may be NULL, to ask for it.
+ */
+CKPT_API int ckpt_array_read_edges(const struct ckpt_array *array, uint64_t edge, uint64_t *shape,
+				   void *buf, struct ckpt_error *err);
+
+/*
+ * Write ARRAY, which was opened with CKPT_ARRAY_FOR_NUMPY, to PATH in the format of numpy.save(): version 1.0, C order,
+ * data at a multiple of 64 bytes. Of OPTIONS the flags CKPT_SAVE_REPLACE, CKPT_SAVE_NO_SYNC and CKPT_SAVE_DRY_RUN count, progress
+ * and cancel; NULL: none of them. The file appears when it is complete, as with ckpt_save(), and memory does not grow
+ * with the array, unless it is sparse.
+ *
+ * Returns 0, what ckpt_save() returns, or what ckpt_array_read() returns. REPORT may be NULL.
+ */
+CKPT_API int ckpt_array_save_npy(const struct ckpt_array *array, const char *path,
+				 const struct ckpt_save_options *options,
+				 struct ckpt_save_report *report, struct ckpt_error *err);
+
+/*
+ * The value called NAME as Python's repr() shows it, in full: texts, numbers, and what containers hold; tensors and
+ * arrays in it by dtype and shape. PUT gets it piece by piece, safe to print; a negative status stops and is returned.
+ * What is nested deeper than 8 levels, or behind the first 10000 items of a container, is only counted.
+ */
+CKPT_API int ckpt_show(const struct ckpt_model *model, const char *name,
+		       int (*put)(void *ctx, const char *text), void *ctx, struct ckpt_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "model/array.h"
+
+#include "base/sized.h"
+#include "base/text.h"
+#include "model/find.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Values of tensors and of numpy's arrays, as others open them. What they are is in array_fill.c, how they are read in array_read.c. */
+
+/* All that is in it is in proportion to the pickle, or to a storage whose numbers are packed. */
+static const uint64_t arena_budget = (uint64_t)1 << 34;
+
+int ckpt_array_new(const struct ckpt_model *model, const char *name, unsigned flags,
+		   struct ckpt_array **out, struct ckpt_error *err)
+{
+	struct ckpt_array *a = calloc(1, sizeof(*a));
+
+	*out = a;
+	if (!a)
+		return ckpt_fail_nomem(err);
+	a->model = (struct ckpt_model *)model; /* only its count of references changes */
+	a->model->refs++;
+	a->flags = flags;
+	a->arena = ckpt_arena_new(arena_budget);
+	a->name = a->arena ? ckpt_arena_copy(a->arena, name, strlen(name)) : NULL;
+	if (a->name)
+		return 0;
+	ckpt_array_close(a);
+	*out = NULL;
+	return ckpt_fail_nomem(err);
+}
+
+void ckpt_array_close(struct ckpt_array *a)
+{
+	if (!a)
+		return;
+	ckpt_arena_free(a->arena);
+	ckpt_close(a->model);
+	free(a);
+}
+
+/* ---- the public functions ---- */
+
+/* "'NAME': what was wrong" */
+static int fail_named(const struct ckpt_model *model, const char *name, int rc,
+		      struct ckpt_error *err)
+{
+	struct ckpt_error inner;
+	char shown[160];
+
+	if (!err || rc == CKPT_E_NOMEM || !*name)
+		return rc;
+	inner = *err;
+	ckpt_fail(err, rc, "'%s' %s", ckpt_escape(shown, sizeof(shown), name, strlen(name)),
+		  inner.text);
+	err->offset = inner.offset;
+	err->sys_errno = inner.sys_errno;
+	memcpy(err->path, inner.path, sizeof(err->path));
+	memcpy(err->record, inner.record, sizeof(err->record));
+	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
+}
+
+static int open_value(const struct ckpt_model *model, const struct ckpt_value *v, const char *name,
+		      unsigned flags, struct ckpt_array **out, struct ckpt_error *err)
+{
+	int rc = ckpt_array_new(model, name, flags, out, err);
+
+	if (rc == 0)
+		rc = ckpt_array_fill(*out, v, err);
+	if (rc == 0)
+		return 0;
+	ckpt_array_close(*out);
+	*out = NULL;
+	return fail_named(model, name, rc, err);
+}
+
+int ckpt_array_find(const struct ckpt_model *model, const char *name, unsigned flags,
+		    struct ckpt_array **out, struct ckpt_error *err)
+{
+	const struct ckpt_value *v;
+	int rc = ckpt_model_find(model, name, &v, err);
+
+	*out = NULL;
+	return rc < 0 ? rc : open_value(model, v, name, flags, out, err);
+}
+
+int ckpt_array_open(const struct ckpt_model *model, uint64_t i, unsigned flags,
+		    struct ckpt_array **out, struct ckpt_error *err)
+{
+	*out = NULL;
+	if (i >= ckpt_tensor_count(model))
+		return ckpt_fail(err, CKPT_E_ARG, "there is no such tensor");
+	return open_value(model, model->tensors[i].value, model->tensors[i].name, flags, out, err);
+}
+
+/* A list of numbers stands where older torch had no tensor. */
+static int open_list(const struct ckpt_array *a, const struct ckpt_value *v,
+		     struct ckpt_array *part, struct ckpt_error *err)
+{
+	uint64_t *dims = ckpt_arena_calloc(part->arena, 2, sizeof(*dims));
+	double *numbers = ckpt_arena_calloc(part->arena, v->u.seq.count + 1u, sizeof(*numbers));
+
+	if (!dims || !numbers)
+		return ckpt_arena_fail(part->arena, err);
+	for (uint32_t i = 0; i < v->u.seq.count; i++) {
+		const struct ckpt_value *item = ckpt_model_now(a->model, v->u.seq.items[i]);
+
+		if (item->kind != CKPT_INT && item->kind != CKPT_FLOAT)
+			return ckpt_fail(err, CKPT_E_FORMAT, "is a list of more than numbers");
+		numbers[i] = item->kind == CKPT_INT ? (double)item->u.integer : item->u.real;
+	}
+	dims[0] = v->u.seq.count;
+	dims[1] = 1;
+	part->kind = "tensor";
+	part->dtype = "float64";
+	part->t = (struct ckpt_tensor){ .kind = CKPT_KIND_STRIDED,
+					.dtype = CKPT_DTYPE_FLOAT64,
+					.ndim = 1,
+					.shape = dims,
+					.device = "cpu" };
+	part->items = (struct ckpt_items){ .bytes = { .kind = CKPT_RECIPE_MEMORY,
+						      .memory = numbers,
+						      .len = dims[0] * sizeof(*numbers) },
+					   .itemsize = 8,
+					   .ndim = 1,
+					   .shape = dims,
+					   .stride = dims + 1 };
+	ckpt_array_settle(part, CKPT_DTYPE_FLOAT64);
+	return ckpt_items_check(&part->items, err);
+}
+
+static int fill_part(const struct ckpt_array *a, const struct ckpt_array_part *which,
+		     struct ckpt_array *part, struct ckpt_error *err)
+{
+	int rc;
+
+	if (!strcmp(which->name, "int_repr")) {
+		part->kind = "tensor";
+		part->t = a->t;
+		return ckpt_array_quantized(part, ckpt_tensor_args(a->model, which->value), true,
+					    err);
+	}
+	if (which->value->kind == CKPT_LIST || which->value->kind == CKPT_TUPLE)
+		return open_list(a, which->value, part, err);
+	rc = ckpt_array_fill(part, which->value, err);
+	if (rc == 0 && part->t.kind != CKPT_KIND_STRIDED)
+		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "is no plain tensor");
+	return rc;
+}
+
+int ckpt_array_part(const struct ckpt_array *a, const char *name, struct ckpt_array **out,
+		    struct ckpt_error *err)
+{
+	struct ckpt_array *part;
+	char shown[80];
+	int rc;
+
+	*out = NULL;
+	for (uint32_t i = 0; i < a->part_count; i++) {
+		if (strcmp(a->parts[i].name, name) != 0)
+			continue;
+		rc = ckpt_array_new(a->model, a->name, a->flags, &part, err);
+		if (rc < 0)
+			return rc;
+		rc = fill_part(a, &a->parts[i], part, err);
+		if (rc == 0) {
+			*out = part;
+			return 0;
+		}
+		ckpt_array_close(part);
+		rc = fail_named(a->model, name, rc, err);
+		return fail_named(a->model, a->name, rc, err);
+	}
+	return ckpt_fail(err, CKPT_E_NOTFOUND, "it has no part '%s'",
+			 ckpt_escape(shown, sizeof(shown), name, strlen(name)));
+}
+
+static const char *layout_of(const struct ckpt_array *a)
+{
+	switch (a->t.kind) {
+	case CKPT_KIND_QUANTIZED: return "quantized";
+	case CKPT_KIND_SPARSE:
+	case CKPT_KIND_NESTED: return a->t.layout;
+	case CKPT_KIND_META: return "meta";
+	case CKPT_KIND_UNINITIALIZED: return "uninitialized";
+	default: return "strided";
+	}
+}
+
+uint64_t ckpt_array_numel(const struct ckpt_array *a)
+{
+	uint64_t numel = 1;
+
+	for (uint32_t i = 0; i < a->t.ndim; i++)
+		if (!a->t.shape[i])
+			return 0;
+	for (uint32_t i = 0; i < a->t.ndim; i++)
+		if (__builtin_mul_overflow(numel, a->t.shape[i], &numel))
+			return UINT64_MAX;
+	return numel;
+}
+
+int ckpt_array_get(const struct ckpt_array *a, struct ckpt_array_info *out)
+{
+	struct ckpt_array_info info = CKPT_ARRAY_INFO_INIT;
+
+	if (ckpt_sized_check(out, sizeof(info), NULL) < 0)
+		return CKPT_E_ARG;
+	info.kind = a->kind;
+	info.dtype = a->dtype;
+	info.reads = ckpt_dtype_name(a->reads);
+	info.layout = layout_of(a);
+	info.device = a->t.device ? a->t.device : "";
+	info.class_name = a->t.class_name;
+	info.wrapped = a->wrapped;
+	info.itemsize = ckpt_dtype_size(a->reads);
+	info.ndim = a->t.ndim;
+	info.shape = a->t.shape;
+	info.numel = a->t.kind == CKPT_KIND_UNINITIALIZED ? 0 : ckpt_array_numel(a);
+	if (__builtin_mul_overflow(info.numel, (uint64_t)info.itemsize, &info.nbytes))
+		info.nbytes = UINT64_MAX;
+	info.readable = !a->why_not;
+	for (uint32_t i = 0; i < a->part_count; i++)
+		info.parts[i] = a->parts[i].name;
+	info.qscheme = a->qscheme;
+	info.scale = a->scale;
+	info.zero_point = a->zero_point;
+	info.axis = a->axis;
+	ckpt_sized_give(out, &info);
+	return 0;
+}
