@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cat.h"
+#include "json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PRINTED = 1 << 30 }; /* bytes of numbers */
+
+static int too_much(void)
+{
+	complain("that are more than %d bytes of numbers to be printed", MOST_PRINTED);
+	hint("-o FILE.npy writes them to a file");
+	return CKPT_E_LIMIT;
+}
+
+int cat_read_numbers(const struct ckpt_array *array, bool all, struct cat_numbers *n,
+		     struct ckpt_error *err)
+{
+	uint64_t nbytes = n->info.nbytes;
+	bool cut = !all && n->info.numel > ARRAY_THRESHOLD;
+	int rc;
+
+	if (n->info.ndim > ARRAY_MOST_DIMS)
+		return too_much();
+	if (cut) {
+		rc = ckpt_array_read_edges(array, ARRAY_EDGE, n->shown, NULL, err);
+		if (rc < 0)
+			return rc;
+		nbytes = n->info.itemsize;
+		for (uint32_t i = 0; i < n->info.ndim && nbytes <= MOST_PRINTED; i++)
+			nbytes *= n->shown[i];
+	} else {
+		memcpy(n->shown, n->info.shape, n->info.ndim * sizeof(*n->shown));
+	}
+	if (nbytes > MOST_PRINTED)
+		return too_much();
+	n->bytes = malloc(nbytes + 1);
+	if (!n->bytes) {
+		complain("out of memory");
+		return CKPT_E_NOMEM;
+	}
+	rc = cut ? ckpt_array_read_edges(array, ARRAY_EDGE, n->shown, n->bytes, err)
+		 : ckpt_array_read(array, 0, n->info.numel, n->bytes, err);
+	n->view = (struct array_view){ .dtype = n->info.reads,
+				       .ndim = n->info.ndim,
+				       .shape = n->info.shape,
+				       .shown = n->shown,
+				       .summarised = cut,
+				       .bytes = n->bytes };
+	return rc;
+}
+
+static void put_json(FILE *out, const char *key, json_t *value)
+{
+	fprintf(out, ",\"%s\":", key);
+	json_put(out, value);
+}
+
+static void put_about(FILE *out, const struct ckpt_array_info *info)
+{
+	json_t *shape = json_array(), *o = json_object();
+
+	for (uint32_t i = 0; i < info->ndim; i++)
+		json_array_append_new(shape, json_u64(info->shape[i]));
+	put_json(out, "kind", json_string(info->kind));
+	put_json(out, "dtype", json_string(info->dtype));
+	put_json(out, "shape", shape);
+	put_json(out, "reads", json_string(info->reads));
+	put_json(out, "layout", json_string(info->layout));
+	json_set_name(o, "device", info->device);
+	if (info->class_name)
+		json_set_name(o, "class", info->class_name);
+	if (info->wrapped)
+		json_set_name(o, "wrapped", info->wrapped);
+	put_json(out, "of", o);
+	if (!info->qscheme)
+		return;
+	put_json(out, "qscheme", json_string(info->qscheme));
+	if (!strcmp(info->qscheme, "per_tensor_affine")) {
+		fprintf(out, ",\"scale\":%.17g", info->scale);
+		put_json(out, "zero_point", json_integer(info->zero_point));
+	} else {
+		put_json(out, "axis", json_integer(info->axis));
+	}
+}
+
+static int put_values(FILE *out, const struct ckpt_array *array, bool all, struct ckpt_error *err)
+{
+	struct cat_numbers n = { .info = CKPT_ARRAY_INFO_INIT };
+	int rc;
+
+	ckpt_array_get(array, &n.info);
+	put_about(out, &n.info);
+	rc = n.info.readable && (!n.info.parts[0] || n.info.qscheme)
+		     ? cat_read_numbers(array, all, &n, err)
+		     : 0;
+	if (rc == 0 && n.bytes) {
+		fprintf(out, ",\"all\":%s,\"values\":", n.view.summarised ? "false" : "true");
+		rc = print_array_json(out, &n.view) ? 0 : CKPT_E_NOMEM;
+	}
+	free(n.bytes);
+	return rc;
+}
+
+static int put_array(FILE *out, const struct ckpt_array *array, bool all, struct ckpt_error *err)
+{
+	struct ckpt_array_info info = CKPT_ARRAY_INFO_INIT;
+	int rc = put_values(out, array, all, err);
+
+	ckpt_array_get(array, &info);
+	if (rc < 0 || !info.parts[0])
+		return rc;
+	fputs(",\"parts\":{", out);
+	for (const char *const *name = info.parts; rc == 0 && *name; name++) {
+		struct ckpt_array *piece;
+
+		rc = ckpt_array_part(array, *name, &piece, err);
+		if (rc < 0)
+			break;
+		fprintf(out, "%s\"%s\":{\"name\":\"%s\"", name == info.parts ? "" : ",", *name,
+			*name);
+		rc = put_values(out, piece, all, err);
+		fputc('}', out);
+		ckpt_array_close(piece);
+	}
+	fputc('}', out);
+	return rc;
+}
+
+static int begin_json(const char *target, FILE **out, const char *name)
+{
+	json_t *o = json_object();
+	char *text;
+
+	*out = json_open(target);
+	if (!*out) {
+		json_decref(o);
+		return CKPT_E_IO;
+	}
+	json_set_name(o, "name", name);
+	text = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
+	json_decref(o);
+	if (!text)
+		abort();
+	fprintf(*out, "{\"ckpt_json\":%d,\"command\":\"cat\",%.*s", JSON_VERSION,
+		(int)strlen(text) - 2, text + 1);
+	free(text);
+	return 0;
+}
+
+static int end_json(FILE *out, int rc)
+{
+	fputs("}\n", out);
+	return json_close(out, rc == 0) != EXIT_FINE && rc == 0 ? CKPT_E_IO : rc;
+}
+
+int cat_array_json(const char *target, const char *name, const struct ckpt_array *array, bool all,
+		   struct ckpt_error *err)
+{
+	FILE *out;
+	int rc = begin_json(target, &out, name);
+
+	return rc < 0 ? rc : end_json(out, put_array(out, array, all, err));
+}
+
+static int json_item(void *ctx, const struct ckpt_item *item)
+{
+	json_t *o = json_object();
+	FILE *out = ctx;
+
+	put_json(out, "kind",
+		 json_string(item->kind == CKPT_ITEM_CONTAINER ? "container" : "value"));
+	json_set_name(o, "type", item->type);
+	json_set_name(o, "text", item->text);
+	json_object_set_new(o, "count", json_u64(item->count));
+	put_json(out, "value", o);
+	return 0;
+}
+
+int cat_other_json(const char *target, const char *name, const struct ckpt_model *model,
+		   struct ckpt_error *err)
+{
+	FILE *out;
+	int rc = begin_json(target, &out, name);
+
+	return rc < 0 ? rc : end_json(out, ckpt_find(model, name, json_item, out, err));
+}

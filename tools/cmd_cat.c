@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cat.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool force, no_sync, all_items;
+static const char *output, *part, *json, *precision_text;
+static int precision = 8;
+
+static const struct opt opts[] = {
+	OPT_STR("output", 'o', &output, "FILE.npy",
+		"write it to a file as numpy.save() does, and print nothing"),
+	OPT_STR("part", 0, &part, "PART",
+		"of a sparse tensor: indices, values ...; of a quantized one: int_repr, scales ..."),
+	OPT_FLAG("all", 'a', &all_items, "print all numbers, not only the edges of a long array"),
+	OPT_STR("precision", 0, &precision_text, "N",
+		"digits behind the point at most, 0 to 17; default: 8"),
+	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document"),
+	OPT_FLAG("force", 'f', &force, "replace FILE.npy if it exists"),
+	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
+	OPT_FLAG("quiet", 'q', &quiet, "only the numbers: no line that says what they are"),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_cat = {
+	.name = "cat",
+	.operands = "IN NAME",
+	.summary = "print a tensor or another value; with -o, write it as .npy for numpy",
+	.details =
+		"NAME is as 'ckpt ls' and 'ckpt info' print it; where that means two things, [\"a\"][\"b.c\"] does\n"
+		"not. Numbers are printed as numpy does it, a long array by the edges of it, and only these are\n"
+		"read. What numpy has no dtype for (bfloat16, float8) is printed and written as float32. A quantized\n"
+		"tensor is dequantized, a sparse one printed in parts, and written as the dense array that it is.\n",
+	.examples = "  ckpt cat model.pt fc.weight\n"
+		    "  ckpt cat model.pt fc.weight -o weight.npy\n"
+		    "  ckpt cat model.pt epoch\n",
+	.opts = opts,
+	.least = 2,
+	.most = 2,
+	.run = run,
+};
+
+/* ---- one array ---- */
+
+static void put_shape(const struct ckpt_array_info *info, FILE *out)
+{
+	fputc('[', out);
+	for (uint32_t i = 0; i < info->ndim; i++)
+		fprintf(out, "%s%" PRIu64, i ? ", " : "", info->shape[i]);
+	fputc(']', out);
+}
+
+/* The line above the numbers. */
+static void print_head(const char *name, const struct ckpt_array_info *info)
+{
+	char text[1024];
+
+	if (quiet)
+		return;
+	printf("%s  %s%s", *name ? ckpt_escape(text, sizeof(text), name, strlen(name)) : "(root)",
+	       !strcmp(info->kind, "tensor") ? "" : "numpy ", info->dtype);
+	if (strcmp(info->kind, "scalar") != 0) {
+		fputs("  ", stdout);
+		put_shape(info, stdout);
+	}
+	if (*info->device)
+		printf("  %s", ckpt_escape(text, sizeof(text), info->device, strlen(info->device)));
+	if (strcmp(info->layout, "strided") != 0)
+		printf("  %s", ckpt_escape(text, sizeof(text), info->layout, strlen(info->layout)));
+	if (info->class_name)
+		printf("  %s",
+		       ckpt_escape(text, sizeof(text), info->class_name, strlen(info->class_name)));
+	if (info->wrapped)
+		printf("  local tensor of a %s",
+		       ckpt_escape(text, sizeof(text), info->wrapped, strlen(info->wrapped)));
+	putchar('\n');
+}
+
+static int print_numbers(const struct ckpt_array *array, struct ckpt_error *err)
+{
+	struct cat_numbers n = { .info = CKPT_ARRAY_INFO_INIT };
+	int rc;
+
+	ckpt_array_get(array, &n.info);
+	rc = cat_read_numbers(array, all_items, &n, err);
+	if (rc == 0 && !print_array(stdout, &n.view, precision))
+		rc = CKPT_E_NOMEM;
+	free(n.bytes);
+	return rc;
+}
+
+static int print_parts(const struct ckpt_array *array, const struct ckpt_array_info *info,
+		       const char *except, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (const char *const *name = info->parts; rc == 0 && *name; name++) {
+		struct ckpt_array_info inner = CKPT_ARRAY_INFO_INIT;
+		struct ckpt_array *piece;
+
+		if (!strcmp(*name, except))
+			continue;
+		rc = ckpt_array_part(array, *name, &piece, err);
+		if (rc < 0)
+			break;
+		ckpt_array_get(piece, &inner);
+		print_head(*name, &inner);
+		rc = print_numbers(piece, err);
+		ckpt_array_close(piece);
+	}
+	return rc;
+}
+
+static int print_quantizer(const struct ckpt_array *array, const struct ckpt_array_info *info,
+			   struct ckpt_error *err)
+{
+	if (quiet)
+		return 0;
+	if (!strcmp(info->qscheme, "per_tensor_affine")) {
+		printf("%s  scale %.17g  zero point %" PRId64 "\n", info->qscheme, info->scale,
+		       info->zero_point);
+		return 0;
+	}
+	printf("%s  axis %u\n", info->qscheme, info->axis);
+	return print_parts(array, info, "int_repr", err);
+}
+
+static int print_text(const char *name, const struct ckpt_array *array, struct ckpt_error *err)
+{
+	struct ckpt_array_info info = CKPT_ARRAY_INFO_INIT;
+	bool in_parts;
+	int rc = 0;
+
+	ckpt_array_get(array, &info);
+	in_parts = info.parts[0] && !info.qscheme;
+	print_head(part ? part : name, &info);
+	if (in_parts)
+		rc = print_parts(array, &info, "", err);
+	else if (info.readable)
+		rc = print_numbers(array, err);
+	else if (!quiet)
+		puts("no values");
+	if (rc == 0 && info.qscheme)
+		rc = print_quantizer(array, &info, err);
+	return rc;
+}
+
+/* ---- other values ---- */
+
+static int put_text(void *ctx, const char *text)
+{
+	return fputs(text, ctx) < 0 ? CKPT_E_IO : 0;
+}
+
+static int print_other(const struct ckpt_model *model, const char *name, struct ckpt_error *err)
+{
+	int rc;
+
+	if (json)
+		return cat_other_json(json, name, model, err);
+	rc = ckpt_show(model, name, put_text, stdout, err);
+	putchar('\n');
+	return rc;
+}
+
+static int see_kind(void *ctx, const struct ckpt_item *item)
+{
+	*(bool *)ctx = item->kind == CKPT_ITEM_TENSOR;
+	return 0;
+}
+
+/* Is it something else that has no numbers to be read, and can be shown nevertheless? */
+static bool is_other(const struct ckpt_model *model, const char *name, int rc)
+{
+	bool is_tensor = true;
+
+	if (rc != CKPT_E_ARG && rc != CKPT_E_UNSUPPORTED)
+		return false;
+	return ckpt_find(model, name, see_kind, &is_tensor, NULL) == 0 && !is_tensor;
+}
+
+/* ---- files ---- */
+
+static int write_file(const char *name, const struct ckpt_array *array, struct ckpt_error *err)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_array_info info = CKPT_ARRAY_INFO_INIT;
+	char size[16], shown[200];
+	double began = seconds();
+	int rc;
+
+	ckpt_array_get(array, &info);
+	ckpt_escape(shown, sizeof(shown), name, strlen(name));
+	options.flags = (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u);
+	options.progress = show_progress;
+	options.cancel = catch_signals();
+	rc = ckpt_array_save_npy(array, output, &options, &report, err);
+	end_progress();
+	if (rc < 0)
+		return rc;
+	if (info.wrapped)
+		complain("note: '%s' is a %s: its local tensor was written", shown, info.wrapped);
+	if (info.qscheme)
+		complain(
+			"note: '%s' is quantized (%s): the numbers that it stands for were written",
+			shown, info.dtype);
+	else if (strcmp(info.dtype, info.reads) != 0)
+		complain("note: numpy has no %s: written as %s, with the same values", info.dtype,
+			 info.reads);
+	if (!quiet)
+		printf("%s written in %.2f s\n", size_phrase(report.nbytes, size),
+		       seconds() - began);
+	return 0;
+}
+
+/* ---- the command ---- */
+
+static int take_part(struct ckpt_array **array, struct ckpt_error *err)
+{
+	struct ckpt_array_info info = CKPT_ARRAY_INFO_INIT;
+	struct ckpt_array *piece;
+	int rc = ckpt_array_part(*array, part, &piece, err);
+
+	if (rc == CKPT_E_NOTFOUND) {
+		ckpt_array_get(*array, &info);
+		fail(err);
+		if (!info.parts[0])
+			hint("it is %s, and has no parts", info.layout);
+		else
+			hint("it has the parts %s%s%s%s%s%s%s", info.parts[0],
+			     info.parts[1] ? ", " : "", info.parts[1] ? info.parts[1] : "",
+			     info.parts[1] && info.parts[2] ? ", " : "",
+			     info.parts[1] && info.parts[2] ? info.parts[2] : "",
+			     info.parts[1] && info.parts[2] && info.parts[3] ? ", " : "",
+			     info.parts[1] && info.parts[2] && info.parts[3] ? info.parts[3] : "");
+		*err = (struct ckpt_error)CKPT_ERROR_INIT;
+		return rc;
+	}
+	if (rc < 0)
+		return rc;
+	ckpt_array_close(*array);
+	*array = piece;
+	return 0;
+}
+
+static int cat(const struct ckpt_model *model, const char *name, struct ckpt_error *err)
+{
+	struct ckpt_array *array;
+	int rc = ckpt_array_find(model, name, CKPT_ARRAY_FOR_NUMPY, &array, err);
+
+	if (rc < 0 && !output && !part && is_other(model, name, rc)) {
+		*err = (struct ckpt_error)CKPT_ERROR_INIT;
+		return print_other(model, name, err);
+	}
+	if (rc == 0 && part)
+		rc = take_part(&array, err);
+	if (rc == 0)
+		rc = output ? write_file(name, array, err)
+		     : json ? cat_array_json(json, name, array, all_items, err)
+			    : print_text(name, array, err);
+	ckpt_array_close(array);
+	return rc;
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *model;
+	int first = parse_options(&cmd_cat, argc, argv), rc, code;
+	char *end;
+
+	if (first < 0)
+		return -1 - first;
+	if (precision_text) {
+		precision = (int)strtol(precision_text, &end, 10);
+		if (*end || end == precision_text || precision < 0 || precision > 17)
+			return wrong_usage(&cmd_cat, "cat: --precision %.40s: wanted 0 to 17",
+					   precision_text);
+	}
+	if (output && json)
+		return wrong_usage(&cmd_cat, "cat: -o prints nothing that --json could be of");
+	code = refuse_names(argv[first], output ? output : "OUT");
+	if (code != EXIT_FINE || !open_model(argv[first], &model, &code))
+		return code;
+	rc = cat(model, argv[first + 1], &err);
+	ckpt_close(model);
+	if (rc < 0)
+		code = !err.status ? EXIT_ERROR : output ? save_failed(&err, force) : fail(&err);
+	else
+		code = EXIT_FINE;
+	if (output && code != EXIT_FINE)
+		end_by_signal();
+	return finish_output(code);
+}
