@@ -352,7 +352,16 @@ int ckpt_pickle_decode(const void *bytes, size_t len, uint64_t budget, struct ck
 int ckpt_pickle_decode_from(uint32_t first_id, const void *bytes, size_t len, uint64_t budget,
 			    struct ckpt_pickle *out, struct ckpt_error *err)
 {
-	struct ckpt_machine m = { .r = { bytes, len, 0, false }, .doc = out, .err = err };
+	return ckpt_pickle_decode_with(NULL, first_id, bytes, len, budget, out, err);
+}
+
+int ckpt_pickle_decode_with(const struct ckpt_persistent_load *persistent, uint32_t first_id,
+			    const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
+			    struct ckpt_error *err)
+{
+	struct ckpt_machine m = {
+		.r = { bytes, len, 0, false }, .doc = out, .persistent = persistent, .err = err
+	};
 	int rc;
 
 	*out = (struct ckpt_pickle){ .next_id = first_id };

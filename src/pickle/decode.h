@@ -27,6 +27,21 @@ int ckpt_pickle_decode(const void *bytes, size_t len, uint64_t budget, struct ck
 /* The same, ids from FIRST_ID on: the values of several pickles may then be parts of one graph. */
 int ckpt_pickle_decode_from(uint32_t first_id, const void *bytes, size_t len, uint64_t budget,
 			    struct ckpt_pickle *out, struct ckpt_error *err);
+
+/*
+ * As an unpickler's persistent_load(): *OUT is what a persistent id stands for, a value that the caller made; NULL: a PERSID
+ * that says the id, as without it. Returns 0 or a negative status.
+ */
+struct ckpt_persistent_load {
+	int (*load)(void *ctx, const struct ckpt_value *pid, const struct ckpt_value **out,
+		    struct ckpt_error *err);
+	void *ctx;
+};
+
+/* The same with PERSISTENT, whose values have ids below FIRST_ID and outlive OUT. */
+int ckpt_pickle_decode_with(const struct ckpt_persistent_load *persistent, uint32_t first_id,
+			    const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
+			    struct ckpt_error *err);
 void ckpt_pickle_clear(struct ckpt_pickle *pickle);
 
 #endif

@@ -16,7 +16,8 @@ struct ckpt_machine {
 	struct ckpt_reader r;
 	struct ckpt_op op; /* the one being carried out */
 	struct ckpt_pickle *doc;
-	struct ckpt_arena *arena; /* of DOC */
+	struct ckpt_arena *arena;		       /* of DOC */
+	const struct ckpt_persistent_load *persistent; /* NULL: ids stay what they are */
 	struct ckpt_error *err;
 
 	const struct ckpt_value **stack;

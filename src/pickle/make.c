@@ -288,10 +288,18 @@ int ckpt_make_instance(struct ckpt_machine *m)
 	return push_call(m, count ? CKPT_CALL_REDUCE : CKPT_CALL_NEWOBJ, func, args, NULL);
 }
 
+/* What PID stands for, if somebody knows. */
+static int load_persistent(struct ckpt_machine *m, const struct ckpt_value *pid,
+			   const struct ckpt_value **out)
+{
+	*out = NULL;
+	return m->persistent ? m->persistent->load(m->persistent->ctx, pid, out, m->err) : 0;
+}
+
 int ckpt_make_persid(struct ckpt_machine *m)
 {
+	const struct ckpt_value *pid, *known;
 	struct ckpt_value *v, *text;
-	const struct ckpt_value *pid;
 	int rc;
 
 	if (m->op.code == CKPT_OP_PERSID) {
@@ -307,6 +315,9 @@ int ckpt_make_persid(struct ckpt_machine *m)
 			return rc;
 		pid = m->stack[--m->depth];
 	}
+	rc = load_persistent(m, pid, &known);
+	if (rc < 0 || known)
+		return rc < 0 ? rc : ckpt_machine_push(m, known);
 	v = ckpt_machine_new(m, CKPT_PERSID);
 	if (!v || !ckpt_seq_add(m->arena, &m->doc->persids, v))
 		return ckpt_machine_nomem(m);
