@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 #include "format/pickle_stream.h"
+#include "format/torch_tar.h"
 #include "format/torch_zip.h"
 #include "io/source.h"
 #include "pickle/dis.h"
@@ -98,10 +99,38 @@ static int read_from_legacy(struct ckpt_source *source, const char *record, uint
 	return rc;
 }
 
+struct lines {
+	int (*emit)(void *ctx, const char *line);
+	void *ctx;
+};
+
+static int disassemble_one(void *ctx, const uint8_t *bytes, size_t len, struct ckpt_error *err)
+{
+	const struct lines *to = ctx;
+
+	return ckpt_pickle_disassemble(bytes, len, to->emit, to->ctx, err);
+}
+
+/* Of a tar archive all pickles of one member, one behind the other. */
+static int disassemble_tar(struct ckpt_source *source, const char *record,
+			   int (*emit)(void *ctx, const char *line), void *ctx,
+			   struct ckpt_error *err)
+{
+	struct lines to = { emit, ctx };
+	char shown[80];
+	int rc;
+
+	if (!record)
+		record = ckpt_torch_tar_name(CKPT_TAR_PICKLE);
+	rc = ckpt_torch_tar_each_pickle(source, record, disassemble_one, &to, err);
+	ckpt_escape(shown, sizeof(shown), record, strlen(record));
+	return ckpt_error_at(err, rc, NULL, shown, CKPT_NO_OFFSET);
+}
+
 static int disassemble(struct ckpt_source *source, const char *record,
 		       int (*emit)(void *ctx, const char *line), void *ctx, struct ckpt_error *err)
 {
-	uint8_t *bytes = NULL, head[32] = { 0 };
+	uint8_t *bytes = NULL, head[CKPT_PROBE_BYTES] = { 0 };
 	uint64_t size = ckpt_source_size(source);
 	struct ckpt_opening opening = { .source = source, .head = head, .size = size };
 	char name[160] = "";
@@ -110,6 +139,8 @@ static int disassemble(struct ckpt_source *source, const char *record,
 
 	opening.len = size < sizeof(head) ? (size_t)size : sizeof(head);
 	ckpt_source_read(source, 0, head, opening.len, NULL);
+	if (ckpt_format_torch_tar.probe(&opening))
+		return disassemble_tar(source, record, emit, ctx, err);
 	if (!memcmp(head, "PK\x03\x04", 4))
 		rc = read_from_zip(source, record, &bytes, &len, name, sizeof(name), err);
 	else if (ckpt_format_torch_legacy.probe(&opening))

@@ -10,8 +10,9 @@ const struct command cmd_dis = {
 	.summary = "print the pickle, disassembled, with offsets",
 	.details =
 		"RECORD is a record of the archive, data.pkl if none is named. Of a legacy stream it is the\n"
-		"number of the pickle, from 1 to 5; 4, the object, if none is named. IN may also be a bare\n"
-		"pickle. Nothing is executed; a damaged pickle is shown up to the damage.\n",
+		"number of the pickle, from 1 to 5; 4, the object, if none is named. Of a tar of torch 0.1 it is a\n"
+		"member: pickle if none is named, tensors, storages, sys_info. IN may also be a bare pickle.\n"
+		"Nothing is executed; a damaged pickle is shown up to the damage.\n",
 	.examples = "  ckpt dis model.pt | less\n",
 	.opts = opts,
 	.least = 1,

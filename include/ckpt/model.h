@@ -20,9 +20,10 @@ extern "C" {
 struct ckpt_model;
 
 /*
- * Open the torch.save file (the zip form, or the legacy stream of torch up to 1.5) at PATH, the TorchScript archive
- * (torch.jit.save), or the directory of shards that torch.distributed.checkpoint (DCP) wrote there. Of TorchScript only what
- * ckpt_state_dict() or ckpt_extract() takes out can be saved. Of a directory the index is read, and the values that
+ * Open the file at PATH (torch.save's zip form, the legacy stream of torch up to 1.5, the tar archive of torch up to 0.1.9;
+ * TorchScript, torch.package, torch.export and mobile models, of which only what ckpt_state_dict() or ckpt_extract() takes
+ * out can be saved), or the directory of shards that torch.distributed.checkpoint (DCP) wrote there. Of a directory the index
+ * is read, and the values that
  * are no tensors; what cannot be read of those shows when it is needed.
  *
  * *OUT is the caller's, to be given to ckpt_close(). Returns 0; CKPT_E_IO; CKPT_E_UNSUPPORTED if

@@ -49,6 +49,7 @@ extern const struct ckpt_format ckpt_format_torch_script;
 extern const struct ckpt_format ckpt_format_torch_zip;
 extern const struct ckpt_format ckpt_format_torch_legacy;
 extern const struct ckpt_format ckpt_format_torch_mobile;
+extern const struct ckpt_format ckpt_format_torch_tar;
 
 /* The most that there is of opening->head. */
 enum { CKPT_PROBE_BYTES = 4096 };

@@ -150,10 +150,7 @@ static const char *find_other(const uint8_t *head, size_t len, uint64_t size)
 	if (!what)
 		what = find_pickle(head, len);
 	if (!what && len >= 263 && !memcmp(head + 257, "ustar", 5))
-		what = starts_with((const char *)head, len, "storages") ||
-				       contains(head, len, "storages")
-			       ? "a torch checkpoint of 2016 (tar form), which this version cannot read yet"
-			       : "a tar archive; unpack it first (many .pth.tar files are no tars, this is one)";
+		what = "a tar archive; unpack it first (many .pth.tar files are no tars, this is one)";
 	if (!what && len > 16 && head[0] == 0x08 &&
 	    contains(head, len < 256 ? len : 256, "pytorch"))
 		what = "an ONNX model, not a torch checkpoint";

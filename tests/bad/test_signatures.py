@@ -76,8 +76,6 @@ TABLE = [
     ("safetensors whose length looks like a list", safetensors(0x5B20), SAFETENSORS),
     ("tar", tar("a.bin"), "is a tar archive; unpack it first (many .pth.tar files are no tars, "
                           "this is one)"),
-    ("tar of torch 0.1", tar("storages", "tensors", "pickle"),
-     "is a torch checkpoint of 2016 (tar form), which this version cannot read yet"),
     ("ONNX", b"\x08\x07\x12\x07pytorch\x1a\x051.13", "is an ONNX model" + NOT_TORCH),
     ("Lua Torch7, number", b"\x03\0\0\0\x01\0\0\0rest", "is a Lua Torch7 file (.t7), not a PyTorch checkpoint"),
     ("Lua Torch7", b"\x04\0\0\0\x01\0\0\0\x03\0\0\0V 1", "is a Lua Torch7 file (.t7), not a PyTorch checkpoint"),
