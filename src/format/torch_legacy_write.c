@@ -19,6 +19,7 @@ enum { COUNT_BYTES = 8 };
 
 struct writer {
 	const struct ckpt_model *model;
+	bool canonical; /* as torch.load and torch.save of a file of today */
 	uint8_t protocol;
 	struct ckpt_resaved resaved;
 	struct ckpt_buf head; /* all pickles */
@@ -139,6 +140,7 @@ static int make_pickle(struct writer *w, const char *version, struct ckpt_error 
 		.keep_keys = w->model->doc->format == &ckpt_format_torch_legacy,
 		.spell_keys = true,
 		.legacy_ids = true,
+		.python3_strings = w->canonical,
 		.python2_names = w->protocol <= 2 && (from->protocol > 2 || w->model->doc->of_cpp),
 	};
 
@@ -224,12 +226,11 @@ static int check_source(const struct ckpt_model *model, struct ckpt_error *err)
 		"a big-endian file cannot become a legacy stream; 'ckpt convert' turns it around");
 }
 
-static uint8_t protocol_for(const struct ckpt_model *model, const struct ckpt_save_options *o)
+static uint8_t protocol_for(const struct ckpt_model *model, bool canonical)
 {
 	uint8_t found = model->doc->pickle.protocol;
 
-	if (o->flags & CKPT_SAVE_CANONICAL || model->doc->format != &ckpt_format_torch_legacy ||
-	    found < 1)
+	if (canonical || found < 1)
 		return 2;
 	return model->protocol ? model->protocol : found;
 }
@@ -238,7 +239,11 @@ static int save(const struct ckpt_model *model, const char *path, const struct c
 		const struct ckpt_save_options *o, struct ckpt_save_report *report,
 		struct ckpt_error *err)
 {
-	struct writer w = { .model = model, .protocol = protocol_for(model, o) };
+	bool canonical =
+		o->flags & CKPT_SAVE_CANONICAL || model->doc->format != &ckpt_format_torch_legacy;
+	struct writer w = { .model = model,
+			    .canonical = canonical,
+			    .protocol = protocol_for(model, canonical) };
 	struct ckpt_output output = {
 		.model = model, .options = o, .held = held, .put = put_all, .ctx = &w
 	};

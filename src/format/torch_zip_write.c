@@ -249,6 +249,7 @@ static struct ckpt_resave_options pickle_options(const struct ckpt_model *model,
 		.python311 = profile->python311,
 		.is_coalesced = profile->is_coalesced,
 		.python313 = profile->python313,
+		.python3_strings = canonical,
 	};
 
 	options.python2_names =

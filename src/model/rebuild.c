@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include "base/text.h"
+#include "model/old_tensor.h"
 #include "model/state_dict.h"
 
 #include <inttypes.h>
@@ -447,61 +448,32 @@ static int parse_call(struct parser *p, const struct ckpt_value *func,
 	return 0;
 }
 
-/* torch 0.1 to 0.3: torch.FloatTensor() and a state of (storage, offset, size, stride). */
-static bool is_old_tensor(const struct ckpt_model *model, const struct ckpt_value *v)
+static int parse_old(struct parser *p, const struct ckpt_old_tensor *old, struct ckpt_tensor *t)
 {
-	const struct ckpt_value *cls = ckpt_model_now(model, v->u.call->func), *state;
-	size_t len;
-
-	if (cls->kind != CKPT_GLOBAL || !v->u.call->state)
-		return false;
-	state = ckpt_model_now(model, v->u.call->state);
-	len = cls->u.global->name_len;
-	return state->kind == CKPT_TUPLE && state->u.seq.count == 4 && len > 6 &&
-	       !strcmp(cls->u.global->name + len - 6, "Tensor") &&
-	       (!strcmp(cls->u.global->module, "torch") ||
-		!strcmp(cls->u.global->module, "torch.cuda")) &&
-	       ckpt_model_now(model, state->u.seq.items[0])->kind == CKPT_PERSID;
-}
-
-/* torch 0.1 to 0.3: Parameter or Variable and a state of (data, _, hooks, requires_grad, _). */
-static bool is_old_variable(const struct ckpt_model *model, const struct ckpt_value *v)
-{
-	const struct ckpt_value *cls = ckpt_model_now(model, v->u.call->func), *state;
-
-	if (!v->u.call->state ||
-	    (!ckpt_value_is_global(cls, "torch.nn.parameter", "Parameter") &&
-	     !ckpt_value_is_global(cls, "torch.autograd.variable", "Variable")))
-		return false;
-	state = ckpt_model_now(model, v->u.call->state);
-	return state->kind == CKPT_TUPLE && state->u.seq.count == 5;
-}
-
-static int parse_old(struct parser *p, const struct ckpt_value *v, struct ckpt_tensor *t)
-{
-	const struct ckpt_seq *state = &ckpt_model_now(p->model, v->u.call->state)->u.seq;
 	int rc;
 
-	if (is_old_tensor(p->model, v)) {
-		rc = parse_strided(p, state, t);
+	if (old->kind == CKPT_OLD_TENSOR) {
+		rc = parse_strided(p, &old->data->u.seq, t);
 		return rc < 0 ? rc : 1;
 	}
 	if (++p->nesting > MOST_NESTING)
 		return ckpt_fail(p->err, CKPT_E_LIMIT, "tensors inside tensors, more than %d deep",
 				 MOST_NESTING);
-	rc = parse_inner(p, arg(p, state, 0), t);
-	t->requires_grad = is_true(arg(p, state, 3));
-	t->is_parameter = ckpt_value_is_global(v->u.call->func, "torch.nn.parameter", "Parameter");
+	rc = parse_inner(p, old->data, t);
+	t->requires_grad = is_true(old->requires_grad);
+	t->is_parameter = old->kind == CKPT_OLD_PARAMETER;
 	t->class_name = t->is_parameter ? "Parameter" : "Variable";
 	return rc < 0 ? rc : 1;
 }
 
 static int parse_value(struct parser *p, const struct ckpt_value *v, struct ckpt_tensor *t)
 {
+	struct ckpt_old_tensor old;
+
 	if (v->kind != CKPT_CALL)
 		return 0;
-	if (is_old_tensor(p->model, v) || is_old_variable(p->model, v))
-		return parse_old(p, v, t);
+	if (ckpt_old_tensor_is(p->model, v, &old))
+		return parse_old(p, &old, t);
 	if (v->u.call->kind != CKPT_CALL_REDUCE)
 		return 0;
 	return parse_call(p, ckpt_model_now(p->model, v->u.call->func),
@@ -530,10 +502,11 @@ static bool is_rebuilder(const struct ckpt_value *func)
 bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_value *v)
 {
 	const struct ckpt_value *func, *args;
+	struct ckpt_old_tensor old;
 
 	if (v->kind != CKPT_CALL)
 		return false;
-	if (v->u.call->state && (is_old_tensor(model, v) || is_old_variable(model, v)))
+	if (ckpt_old_tensor_is(model, v, &old))
 		return true;
 	if (v->u.call->kind != CKPT_CALL_REDUCE)
 		return false;

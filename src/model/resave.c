@@ -23,6 +23,7 @@ static const struct {
 	[CKPT_RESAVE_REBUILD_V2] = { "torch._utils", "_rebuild_tensor_v2" },
 	[CKPT_RESAVE_REBUILD_V3] = { "torch._utils", "_rebuild_tensor_v3" },
 	[CKPT_RESAVE_REBUILD_SPARSE] = { "torch._utils", "_rebuild_sparse_tensor" },
+	[CKPT_RESAVE_REBUILD_PARAMETER] = { "torch._utils", "_rebuild_parameter" },
 	[CKPT_RESAVE_UNTYPED] = { "torch.storage", "UntypedStorage" },
 };
 
@@ -59,7 +60,10 @@ static const struct ckpt_value *dispatch(struct ckpt_saver *s, const struct ckpt
 {
 	const struct ckpt_value *func = ckpt_resave_now(s, v->u.call->func),
 				*args = ckpt_resave_now(s, v->u.call->args);
+	struct ckpt_old_tensor old;
 
+	if (ckpt_old_tensor_is(s->model, v, &old))
+		return ckpt_resave_old_tensor(s, v, &old);
 	if (v->u.call->kind == CKPT_CALL_NEWOBJ_EX && s->o->protocol < 4) {
 		v = ckpt_resave_new_with_keywords(s, v);
 		return v ? ckpt_resave_with_attributes(s, v) : NULL;
@@ -124,6 +128,8 @@ static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
 		answer = ckpt_resave_resolve_call(s, v);
 	else if (v->kind == CKPT_GLOBAL)
 		answer = ckpt_resave_python2_global(s, v);
+	else if (v->kind == CKPT_PY2_STR && s->o->python3_strings)
+		answer = ckpt_resave_python2_str(s, v);
 	else
 		return v;
 	if (!answer && !err->status)

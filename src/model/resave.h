@@ -14,15 +14,16 @@ struct ckpt_resave_options {
 	uint8_t protocol;
 	bool python_batches;
 	bool keep_keys; /* storage keys stay; else they are 0, 1, 2 ... in order of first mention */
-	bool spell_keys;    /* torch up to 1.8 writes the key's text out at every mention */
-	bool python311;	    /* see ckpt_pickle_options.interned_letters_apart */
-	bool is_coalesced;  /* torch 2.1+: sparse COO tensors carry the flag */
-	bool python313;	    /* see ckpt_pickle_options.python313_nested */
+	bool spell_keys;   /* torch up to 1.8 writes the key's text out at every mention */
+	bool python311;	   /* see ckpt_pickle_options.interned_letters_apart */
+	bool is_coalesced; /* torch 2.1+: sparse COO tensors carry the flag */
+	bool python313;	   /* see ckpt_pickle_options.python313_nested */
 	/*
 	 * As the legacy stream has them: storages with a sixth item, and the classes of a model that was saved whole with
 	 * their source, where the input has it.
 	 */
 	bool legacy_ids;
+	bool python3_strings; /* those of Python 2 become what torch.load makes of them: UTF-8, as text */
 	bool python2_names; /* the source has the names of Python 3, protocol 2 wants those of 2 */
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/resaver.h"
 
+#include "base/text.h"
 #include "pickle/names.h"
 
 #include <string.h>
@@ -145,6 +146,21 @@ const struct ckpt_value *ckpt_resave_keyword_names(struct ckpt_saver *s, const s
 	if (copy)
 		copy->u.call->kwargs = ckpt_resave_attribute_dict(s, kwargs);
 	return copy && copy->u.call->kwargs ? copy : NULL;
+}
+
+/* torch.load takes them for UTF-8, and fails with others: these stay what they are. */
+const struct ckpt_value *ckpt_resave_python2_str(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	struct ckpt_value *text;
+
+	if (!ckpt_utf8_ok(v->u.bytes.ptr, v->u.bytes.len))
+		return v;
+	text = ckpt_resave_make(s, CKPT_STR);
+	if (text) {
+		text->id = v->id;
+		text->u.bytes = v->u.bytes;
+	}
+	return text;
 }
 
 const struct ckpt_value *ckpt_resave_python2_global(struct ckpt_saver *s,

@@ -245,6 +245,53 @@ const struct ckpt_value *ckpt_resave_parameter(struct ckpt_saver *s, const struc
 				ckpt_resave_seq(s, CKPT_TUPLE, items, count));
 }
 
+/* A Variable is a tensor that may want a gradient, since 0.4. */
+static const struct ckpt_value *variable(struct ckpt_saver *s, const struct ckpt_value *v,
+					 const struct ckpt_old_tensor *old)
+{
+	const struct ckpt_value *data = anonymous(s, old->data), *items[8];
+	struct ckpt_value *made;
+	const struct ckpt_seq *args;
+
+	if (!data || data->kind != CKPT_CALL || data->u.call->args->kind != CKPT_TUPLE)
+		return data ? v : NULL;
+	args = &data->u.call->args->u.seq;
+	if (!ckpt_value_is_global(data->u.call->func, "torch._utils", "_rebuild_tensor_v2") ||
+	    args->count < 6 || args->count > 8)
+		return v;
+	memcpy(items, args->items, args->count * sizeof(*items));
+	items[4] = old->requires_grad;
+	made = (struct ckpt_value *)ckpt_resave_call(s, NULL, data->u.call->func,
+						     ckpt_resave_seq(s, CKPT_TUPLE, items,
+								     args->count));
+	if (made)
+		made->id = v->id;
+	return made;
+}
+
+/* What torch makes of it when it loads it. */
+const struct ckpt_value *ckpt_resave_old_tensor(struct ckpt_saver *s, const struct ckpt_value *v,
+						const struct ckpt_old_tensor *old)
+{
+	const struct ckpt_value *items[3], *func, *args = old->data;
+	struct ckpt_value *made;
+
+	if (old->kind == CKPT_OLD_VARIABLE)
+		return variable(s, v, old);
+	func = &s->constants[old->kind == CKPT_OLD_TENSOR ? CKPT_RESAVE_REBUILD_V2
+							  : CKPT_RESAVE_REBUILD_PARAMETER];
+	if (old->kind == CKPT_OLD_PARAMETER) {
+		items[0] = anonymous(s, old->data);
+		items[1] = old->requires_grad;
+		items[2] = fresh_hooks(s);
+		args = ckpt_resave_seq(s, CKPT_TUPLE, items, 3);
+	}
+	made = (struct ckpt_value *)ckpt_resave_call(s, NULL, func, args);
+	if (made)
+		made->id = v->id;
+	return !made || old->kind == CKPT_OLD_PARAMETER ? made : ckpt_resave_tensor_v2(s, made);
+}
+
 const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *items[7];

@@ -2,6 +2,7 @@
 #ifndef CKPT_MODEL_RESAVER_H
 #define CKPT_MODEL_RESAVER_H
 
+#include "model/old_tensor.h"
 #include "model/resave.h"
 
 /*
@@ -19,6 +20,7 @@ enum ckpt_resave_constant {
 	CKPT_RESAVE_REBUILD_V2,
 	CKPT_RESAVE_REBUILD_V3,
 	CKPT_RESAVE_REBUILD_SPARSE,
+	CKPT_RESAVE_REBUILD_PARAMETER,
 	CKPT_RESAVE_UNTYPED,
 	CKPT_RESAVE_CONSTANT_COUNT,
 };
@@ -67,6 +69,8 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 const struct ckpt_value *ckpt_resave_fresh_tuple(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_tensor_v2(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_tensor_v3(struct ckpt_saver *s, const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_old_tensor(struct ckpt_saver *s, const struct ckpt_value *v,
+						const struct ckpt_old_tensor *old);
 const struct ckpt_value *ckpt_resave_parameter(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_sparse(struct ckpt_saver *s, const struct ckpt_value *v);
@@ -84,6 +88,7 @@ const struct ckpt_value *ckpt_resave_new_with_keywords(struct ckpt_saver *s,
 						       const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_keyword_names(struct ckpt_saver *s,
 						   const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_python2_str(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_python2_global(struct ckpt_saver *s,
 						    const struct ckpt_value *v);
 
