@@ -60,17 +60,24 @@ static int make_storage(struct ckpt_tar_reader *r, struct ckpt_torch_tar_entry *
 	return add_storage(r, v, &e->place);
 }
 
+/* The class of a dtype, as torch calls it today; NULL: NAME is no class of storages that have one. */
+static const char *class_named(const char *name)
+{
+	enum ckpt_dtype dtype = ckpt_dtype_of_storage(name);
+	const char *class = dtype == CKPT_DTYPE_UNKNOWN ? "" : ckpt_dtype_storage_class(dtype);
+
+	return *class ? class : NULL;
+}
+
 static int take_type(struct ckpt_tar_reader *r, const struct ckpt_value *type, const char **out)
 {
-	const char *name = type->kind == CKPT_GLOBAL ? type->u.global->name : "";
-
 	if (type->kind != CKPT_GLOBAL)
 		return ckpt_tar_wrong(r, "a storage class", type);
-	*out = ckpt_dtype_storage_class(ckpt_dtype_of_storage(name));
-	if (ckpt_dtype_of_storage(name) == CKPT_DTYPE_UNKNOWN || !**out)
+	*out = class_named(type->u.global->name);
+	if (!*out)
 		return ckpt_fail(r->err, CKPT_E_FORMAT,
 				 "'%.60s.%.60s' is no storage class of torch",
-				 type->u.global->module, name);
+				 type->u.global->module, type->u.global->name);
 	return 0;
 }
 
@@ -190,8 +197,8 @@ int ckpt_tar_empty_storage(struct ckpt_tar_reader *r, int64_t key, const struct 
 		return ckpt_arena_fail(r->tt->arena, r->err);
 	if (len > 0 && len < 40 && !strcmp(type->u.global->name + len, "Tensor"))
 		snprintf(name, sizeof(name), "%.*sStorage", len, type->u.global->name);
-	e->type = ckpt_dtype_storage_class(ckpt_dtype_of_storage(name));
-	if (ckpt_dtype_of_storage(name) == CKPT_DTYPE_UNKNOWN)
+	e->type = class_named(name);
+	if (!e->type)
 		return ckpt_tar_wrong(r, "the class of a tensor", type);
 	e->key = decimal(r, "t", key);
 	e->location = ckpt_compose_str(&r->compose, "cpu", 3);
