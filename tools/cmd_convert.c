@@ -5,7 +5,7 @@
 #include <string.h>
 
 static bool force, no_sync, dry_run, state_dict;
-static const char *profile, *alignment, *crc, *to, *at;
+static const char *profile, *alignment, *crc, *to, *at, *byteorder, *from_byteorder;
 
 static const struct opt opts[] = {
 	OPT_STR("to", 0, &to, "FORMAT",
@@ -19,6 +19,10 @@ static const struct opt opts[] = {
 		"start the data of every record on a multiple of N bytes"),
 	OPT_STR("crc", 0, &crc, "on|off",
 		"record checksums or not; default: on, as torch.save does"),
+	OPT_STR("byteorder", 0, &byteorder, "ORDER",
+		"byte order of OUT, little or big; default: little"),
+	OPT_STR("from-byteorder", 0, &from_byteorder, "ORDER",
+		"that of IN, whatever it says; torch 1.6 to 2.0 did not say it"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
@@ -41,7 +45,8 @@ const struct command cmd_convert = {
 		"program (.pt2) nothing else can be written, so these need no option.\n",
 	.examples = "  ckpt convert repacked.pt sound.pt\n"
 		    "  ckpt convert --state-dict whole-model.pt weights.pt\n"
-		    "  ckpt convert --profile 1.13 new.pt for-old-torch.pt\n",
+		    "  ckpt convert --profile 1.13 new.pt for-old-torch.pt\n"
+		    "  ckpt convert --from-byteorder big from-s390x.pt sound.pt\n",
 	.opts = opts,
 	.least = 2,
 	.most = 2,
@@ -138,10 +143,20 @@ static int convert(const struct ckpt_save_options *options, const char *in, cons
 			printf("%s written in %.2f s\n", size_phrase(report.nbytes, size),
 			       seconds() - start);
 	}
+	if (code == EXIT_FINE && report.turned_alone && !quiet)
+		fprintf(stderr,
+			"ckpt: note: %u storage%s turned around that torch would have left alone, as it does "
+			"with uint16 and others\n",
+			report.turned_alone, report.turned_alone == 1 ? " was" : "s were");
 	ckpt_close(model);
 	if (code != EXIT_FINE)
 		end_by_signal();
 	return finish_output(code);
+}
+
+static bool is_order(const char *text)
+{
+	return !text || !strcmp(text, "little") || !strcmp(text, "big");
 }
 
 static int run(int argc, char **argv)
@@ -162,6 +177,13 @@ static int run(int argc, char **argv)
 				   "convert: a legacy stream has no alignment and no checksums");
 	if (crc && strcmp(crc, "on") && strcmp(crc, "off"))
 		return wrong_usage(&cmd_convert, "convert: --crc %.40s: wanted 'on' or 'off'", crc);
+	if (!is_order(byteorder) || !is_order(from_byteorder))
+		return wrong_usage(&cmd_convert,
+				   "convert: byte order '%.40s': wanted 'little' or 'big'",
+				   is_order(byteorder) ? from_byteorder : byteorder);
+	if (to && !strcmp(to, "torch-legacy") && byteorder && !strcmp(byteorder, "big"))
+		return wrong_usage(&cmd_convert,
+				   "convert: a legacy stream is little-endian always");
 	if (alignment) {
 		unsigned long n = strtoul(alignment, &end, 10);
 
@@ -180,6 +202,8 @@ static int run(int argc, char **argv)
 		return code;
 	options.format = to ? to : "torch";
 	options.profile = profile;
+	options.byteorder = byteorder;
+	options.from_byteorder = from_byteorder;
 	options.flags = CKPT_SAVE_CANONICAL | (force ? CKPT_SAVE_REPLACE : 0u) |
 			(no_sync ? CKPT_SAVE_NO_SYNC : 0u) | (dry_run ? CKPT_SAVE_DRY_RUN : 0u);
 	options.progress = show_progress;

@@ -67,6 +67,12 @@ struct ckpt_save_options {
 	uint32_t ranks;
 	int shard_dim;
 	uint64_t least_shard;
+	/*
+	 * Byte order of the numbers in the new file, "little" (NULL: as well) or "big", and that of the input whatever it says, or
+	 * if it says nothing: torch 1.6 to 2.0 wrote its machine's own (NULL: what the input says, else "little"). Only with
+	 * CKPT_SAVE_CANONICAL; "big" only for a profile of 2.1 or later, which alone can say so.
+	 */
+	const char *byteorder, *from_byteorder;
 };
 #define CKPT_SAVE_OPTIONS_INIT \
 	{ \
@@ -81,6 +87,11 @@ struct ckpt_save_report {
 	bool reflinked;
 	const char *
 		rewritten; /* in place: why the whole file had to be written anew; NULL: it had not */
+	/*
+	 * Storages whose numbers were turned around, though torch itself leaves them alone when it loads a file of the other
+	 * byte order: tensors of dtypes without a storage class, uint16, complex32 ...
+	 */
+	uint32_t turned_alone;
 };
 #define CKPT_SAVE_REPORT_INIT \
 	{ \

@@ -3,6 +3,7 @@
 
 #include "format/output.h"
 #include "format/profile.h"
+#include "format/turn.h"
 #include "model/resave.h"
 #include "pickle/encode.h"
 
@@ -21,6 +22,7 @@ struct writer {
 	const struct ckpt_model *model;
 	bool canonical; /* as torch.load and torch.save of a file of today */
 	uint8_t protocol;
+	struct ckpt_turn turn;
 	struct ckpt_resaved resaved;
 	struct ckpt_buf head; /* all pickles */
 	uint32_t *places;     /* of the resaved storages, in the order of the file */
@@ -186,8 +188,12 @@ static int put_storage(struct writer *w, uint32_t place, struct ckpt_mover *move
 	struct ckpt_moved moved = { 0 };
 	struct ckpt_recipe recipe;
 	uint8_t count[COUNT_BYTES];
+	bool turned;
 	int rc = ckpt_model_storage_bytes(w->model, s, &recipe, err);
 
+	if (rc == 0)
+		rc = ckpt_turn_recipe(&w->turn, w->model, &w->resaved,
+				      w->resaved.order[w->places[place]], &recipe, &turned, err);
 	for (int i = 0; i < COUNT_BYTES; i++)
 		count[i] = (uint8_t)(numel >> 8 * i);
 	if (rc == 0)
@@ -214,16 +220,21 @@ static void clear(struct writer *w)
 }
 
 /* Big-endian files of the zip form have their numbers in that order; the stream never has. */
-static int check_source(const struct ckpt_model *model, struct ckpt_error *err)
+static int choose_order(struct writer *w, const struct ckpt_save_options *o, struct ckpt_error *err)
 {
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+	int rc;
 
-	ckpt_file_get(model, &info);
-	if (strcmp(info.byteorder, "big") != 0)
-		return 0;
-	return ckpt_fail(
-		err, CKPT_E_UNSUPPORTED,
-		"a big-endian file cannot become a legacy stream; 'ckpt convert' turns it around");
+	ckpt_file_get(w->model, &info);
+	rc = ckpt_turn_choose(o, info.byteorder, &w->turn, err);
+	if (rc == 0 && w->turn.to_big)
+		return ckpt_fail(err, CKPT_E_ARG, "a legacy stream is little-endian always");
+	if (rc == 0 && w->turn.from_big && !(o->flags & CKPT_SAVE_CANONICAL))
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"a big-endian file cannot become a legacy stream; 'ckpt convert' turns it "
+			"around");
+	return rc;
 }
 
 static uint8_t protocol_for(const struct ckpt_model *model, bool canonical)
@@ -250,7 +261,7 @@ static int save(const struct ckpt_model *model, const char *path, const struct c
 	int rc = ckpt_output_check(&output, path, err);
 
 	if (rc == 0)
-		rc = check_source(model, err);
+		rc = choose_order(&w, o, err);
 	w.arena = ckpt_arena_new(UINT64_MAX >> 1);
 	if (rc == 0 && !w.arena)
 		rc = ckpt_fail_nomem(err);
@@ -261,6 +272,7 @@ static int save(const struct ckpt_model *model, const char *path, const struct c
 	if (rc == 0 && !(o->flags & CKPT_SAVE_DRY_RUN))
 		rc = ckpt_output_write(&output, path, err);
 	report->nbytes = report->written = w.size;
+	report->turned_alone = w.turn.alone;
 	clear(&w);
 	return rc;
 }

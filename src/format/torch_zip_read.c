@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "model/cpp_calls.h"
+#include "tensor/byteswap.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -584,6 +585,39 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->foreign = tz->foreign;
 }
 
+/* Tensors of dtypes that have no class of storages, and numbers of more than a byte. */
+static uint64_t count_not_turned(const struct ckpt_model *model)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; ckpt_model_has_tensors(model) && i < model->tensor_count; i++) {
+		const struct ckpt_tensor *t = &model->tensors[i];
+
+		count += t->kind == CKPT_KIND_STRIDED && ckpt_byteswap_width(t->dtype) > 1 &&
+			 !*ckpt_dtype_storage_class(t->dtype);
+	}
+	return count;
+}
+
+static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+		 void *ctx, struct ckpt_error *err)
+{
+	uint64_t count =
+		strcmp(ckpt_torch_zip_of(model)->byteorder, "big") ? 0 : count_not_turned(model);
+	char text[200];
+
+	(void)err;
+	if (!count)
+		return 0;
+	snprintf(text, sizeof(text),
+		 "%" PRIu64
+		 " big-endian tensor%s of dtypes that torch does not turn around: a little-endian "
+		 "machine loads wrong numbers; 'ckpt convert' turns them",
+		 count, count == 1 ? "" : "s");
+	note(ctx, text);
+	return 0;
+}
+
 const struct ckpt_format ckpt_format_torch_zip = {
 	.name = "torch zip",
 	.probe = probe,
@@ -592,4 +626,5 @@ const struct ckpt_format ckpt_format_torch_zip = {
 	.save_in_place = ckpt_torch_zip_save_in_place,
 	.describe = describe,
 	.records = records,
+	.notes = notes,
 };

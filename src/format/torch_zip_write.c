@@ -2,10 +2,10 @@
 #include "format/output.h"
 #include "format/torch_archive.h"
 #include "format/torch_zip.h"
+#include "format/turn.h"
 
 #include "base/text.h"
 #include "model/resave.h"
-#include "tensor/byteswap.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ struct writer {
 	const struct ckpt_save_options *o;
 	bool canonical;
 	const struct ckpt_patch *held; /* in place: the input, or NULL */
-	bool swap; /* big-endian numbers become little-endian, as torch.load does it */
+	struct ckpt_turn turn;
 	struct ckpt_resaved resaved;
 	struct ckpt_torch_archive archive;
 	char archive_name[4096], alignment_text[16];
@@ -33,26 +33,10 @@ static bool is_foreign(const struct ckpt_model *model)
 
 /* ---- what is written ---- */
 
-static int swap_recipe(struct writer *w, const struct ckpt_storage *s, struct ckpt_recipe *recipe,
-		       struct ckpt_error *err)
-{
-	struct ckpt_byteswap *swap = ckpt_arena_alloc(w->resaved.arena, sizeof(*swap));
-
-	if (!swap)
-		return ckpt_fail_nomem(err);
-	if (recipe->kind == CKPT_RECIPE_EXTENT && s->has_crc) {
-		recipe->has_crc = true;
-		recipe->crc32 = s->crc32;
-	}
-	*swap = ckpt_byteswap_of(recipe, ckpt_byteswap_width(s->dtype));
-	*recipe = ckpt_map_recipe(&swap->map);
-	return 0;
-}
-
 /* An edit leaves a checksum that was not recorded unrecorded; who asks for them gets all. */
-static bool knows_crc(const struct writer *w, const struct ckpt_storage *s, bool swapped)
+static bool knows_crc(const struct writer *w, const struct ckpt_storage *s, bool turned)
 {
-	if (swapped)
+	if (turned)
 		return false;
 	return s->has_crc || (!w->canonical && w->o->crc < 0 &&
 			      ckpt_torch_zip_data(w->tz, s)->usize == s->nbytes);
@@ -60,21 +44,18 @@ static bool knows_crc(const struct writer *w, const struct ckpt_storage *s, bool
 
 static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 {
-	const struct ckpt_storage *s = &w->model->storages[w->resaved.order[place]];
-	bool swapped = w->swap && ckpt_byteswap_width(s->dtype) > 1;
-	bool made = s->made;
+	uint32_t number = w->resaved.order[place];
+	const struct ckpt_storage *s = &w->model->storages[number];
+	bool turned = false, made = s->made;
 	static const uint32_t none = 0;
 	size_t len = strlen(w->resaved.keys[place]);
 	struct ckpt_recipe recipe;
 	int rc = ckpt_model_storage_bytes(w->model, s, &recipe, err);
 	char *name;
 
-	if (rc == 0 && made && s->retyped && !strcmp(w->tz->byteorder, "big"))
-		return ckpt_fail(
-			err, CKPT_E_UNSUPPORTED,
-			"a big-endian file cannot be cast; 'ckpt convert' turns it around");
-	if (rc == 0 && swapped)
-		rc = swap_recipe(w, s, &recipe, err);
+	if (rc == 0)
+		rc = ckpt_turn_recipe(&w->turn, w->model, &w->resaved, number, &recipe, &turned,
+				      err);
 	if (rc < 0)
 		return rc;
 	name = ckpt_arena_alloc(w->resaved.arena, len + 6);
@@ -88,7 +69,7 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 		return ckpt_torch_archive_add(&w->archive, name, &recipe,
 					      recipe.has_crc ? &recipe.crc32 : NULL, err);
 	return ckpt_torch_archive_add(&w->archive, name, &recipe,
-				      !made && knows_crc(w, s, swapped) ? &s->crc32 : NULL, err);
+				      !made && knows_crc(w, s, turned) ? &s->crc32 : NULL, err);
 }
 
 static int by_key_text(const void *a, const void *b, void *keys)
@@ -143,6 +124,13 @@ static bool wants(const struct writer *w, bool in_profile, bool in_source)
 	return w->canonical || w->profile != w->tz->profile ? in_profile : in_source;
 }
 
+static const char *byteorder(const struct writer *w)
+{
+	if (w->canonical)
+		return w->turn.to_big ? "big" : "little";
+	return w->tz->byteorder[0] ? w->tz->byteorder : "little";
+}
+
 static int add_records(struct writer *w, struct ckpt_error *err)
 {
 	const struct ckpt_torch_zip *tz = w->tz;
@@ -161,10 +149,7 @@ static int add_records(struct writer *w, struct ckpt_error *err)
 		rc = ckpt_torch_archive_add_text(&w->archive, ".storage_alignment",
 						 w->alignment_text, err);
 	if (rc == 0 && wants(w, w->profile->byteorder, tz->byteorder[0]))
-		rc = ckpt_torch_archive_add_text(&w->archive, "byteorder",
-						 tz->byteorder[0] && !w->swap ? tz->byteorder
-									      : "little",
-						 err);
+		rc = ckpt_torch_archive_add_text(&w->archive, "byteorder", byteorder(w), err);
 	if (rc == 0)
 		rc = add_storages(w, err);
 	if (rc == 0 && !w->canonical)
@@ -190,9 +175,10 @@ static int choose_profile(struct writer *w, struct ckpt_error *err)
 			err, CKPT_E_ARG,
 			"profile '%.40s': wanted 'same' or a torch version from 1.6 to 2.14",
 			version);
-	if (!strcmp(w->tz->byteorder, "big") && !w->profile->byteorder && !w->swap)
+	if (!w->profile->byteorder && !strcmp(byteorder(w), "big"))
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "the file is big-endian, and torch before 2.1 cannot be told so");
+				 "the file %s big-endian, and torch before 2.1 cannot be told so",
+				 w->canonical ? "would be" : "is");
 	return 0;
 }
 
@@ -218,8 +204,11 @@ static int choose(struct writer *w, const char *path, struct ckpt_error *err)
 	int rc;
 
 	w->canonical = w->o->flags & CKPT_SAVE_CANONICAL || is_foreign(w->model);
-	w->swap = w->canonical && !strcmp(w->tz->byteorder, "big");
-	rc = choose_profile(w, err);
+	rc = ckpt_turn_choose(w->o, w->tz->byteorder, &w->turn, err);
+	if (rc == 0 && !w->canonical)
+		w->turn.to_big = w->turn.from_big; /* an edit leaves them as they are */
+	if (rc == 0)
+		rc = choose_profile(w, err);
 	if (rc < 0)
 		return rc;
 	w->archive.crc = w->o->crc >= 0 ? w->o->crc : w->canonical || w->tz->has_crc;
@@ -328,6 +317,7 @@ static int write_new(const struct ckpt_model *model, const char *path,
 		rc = ckpt_output_write(&output, path, err);
 	report->nbytes = report->written = w->archive.layout.file_size;
 	report->dropped = count_dropped(w);
+	report->turned_alone = w->turn.alone;
 	clear(w);
 	free(w);
 	return rc;

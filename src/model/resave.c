@@ -123,7 +123,7 @@ static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
 		return NULL;
 	}
 	if (v->kind == CKPT_PERSID)
-		answer = ckpt_resave_storage(s, v, false);
+		answer = ckpt_resave_storage(s, v, CKPT_DTYPE_UNKNOWN);
 	else if (v->kind == CKPT_CALL)
 		answer = ckpt_resave_resolve_call(s, v);
 	else if (v->kind == CKPT_GLOBAL)
@@ -204,6 +204,7 @@ void ckpt_resaved_clear(struct ckpt_resaved *resaved)
 	ckpt_buf_clear(&resaved->pickle);
 	free(resaved->order);
 	free(resaved->keys);
+	free(resaved->widths);
 	ckpt_arena_free(resaved->arena);
 	*resaved = (struct ckpt_resaved){ 0 };
 }

@@ -27,11 +27,16 @@ struct ckpt_resave_options {
 	bool python2_names; /* the source has the names of Python 3, protocol 2 wants those of 2 */
 };
 
+/* In WIDTHS: tensors disagree. */
+enum { CKPT_WIDTHS_DIFFER = 0xFF };
+
 struct ckpt_resaved {
 	struct ckpt_buf pickle; /* owned */
 	uint32_t *order;	/* malloc: storages by index, in order of first mention */
 	const char **keys;	/* malloc: their new keys; the texts live in ARENA */
 	uint32_t count;
+	/* malloc: by storage index, how wide the numbers are that tensors show in it, see ckpt_byteswap_width() */
+	uint8_t *widths;
 	struct ckpt_arena *arena; /* owned */
 };
 

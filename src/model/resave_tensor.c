@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/resaver.h"
 
+#include "tensor/byteswap.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +10,7 @@
 static bool grow_keys(struct ckpt_saver *s)
 {
 	uint32_t cap = s->model->storage_count;
-	void *nodes, *order, *keys;
+	void *nodes, *order, *keys, *widths;
 
 	if (cap <= s->key_cap)
 		return true;
@@ -21,8 +23,12 @@ static bool grow_keys(struct ckpt_saver *s)
 	keys = realloc(s->out->keys, cap * sizeof(*s->out->keys));
 	if (keys)
 		s->out->keys = keys;
-	if (!nodes || !order || !keys)
+	widths = realloc(s->out->widths, cap * sizeof(*s->out->widths));
+	if (widths)
+		s->out->widths = widths;
+	if (!nodes || !order || !keys || !widths)
 		return false;
+	memset(s->out->widths + s->key_cap, 0, cap - s->key_cap);
 	memset(s->key_nodes + s->key_cap, 0, (cap - s->key_cap) * sizeof(*s->key_nodes));
 	s->key_cap = cap;
 	return true;
@@ -86,10 +92,18 @@ static const struct ckpt_value *int_node(struct ckpt_saver *s, uint64_t integer)
 	return v;
 }
 
-/* ('storage', class, key, location, numel); IN_TENSOR_V3: an untyped storage stays one. */
-const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct ckpt_value *persid,
-					     bool in_tensor_v3)
+static void note_width(struct ckpt_saver *s, int64_t index, enum ckpt_dtype dtype)
 {
+	uint8_t *known = &s->out->widths[index], width = (uint8_t)ckpt_byteswap_width(dtype);
+
+	*known = *known && *known != width ? CKPT_WIDTHS_DIFFER : width;
+}
+
+/* ('storage', class, key, location, numel); V3: in a tensor of a dtype that has no class, the storage stays untyped. */
+const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct ckpt_value *persid,
+					     enum ckpt_dtype v3)
+{
+	bool in_tensor_v3 = v3 != CKPT_DTYPE_UNKNOWN;
 	const struct ckpt_storage *storage;
 	const struct ckpt_value *items[6], *type;
 	struct ckpt_value *v;
@@ -115,6 +129,8 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 	else /* a raw untyped storage is loaded as one of bytes */
 		items[1] = &s->classes[dtype];
 	items[2] = key_node(s, index);
+	if (items[2])
+		note_width(s, index, in_tensor_v3 ? v3 : dtype);
 	items[3] = location_node(s, storage->location);
 	items[4] = int_node(s, in_tensor_v3 ? storage->nbytes
 					    : storage->nbytes / ckpt_dtype_size(dtype));
@@ -157,7 +173,7 @@ static const struct ckpt_value *bits_dict(struct ckpt_saver *s, const struct ckp
 }
 
 /* Storage, offset, size and stride: what the arguments of every strided tensor begin with. */
-static void place_items(struct ckpt_saver *s, const struct ckpt_value *v, bool v3,
+static void place_items(struct ckpt_saver *s, const struct ckpt_value *v, enum ckpt_dtype v3,
 			const struct ckpt_value *items[4])
 {
 	items[0] = ckpt_resave_storage(s, ckpt_resave_arg(s, v, 0), v3);
@@ -173,6 +189,21 @@ static const struct ckpt_storage *retyped(const struct ckpt_saver *s,
 	int64_t index = ckpt_storage_of(persid);
 
 	return index >= 0 && s->model->storages[index].retyped ? &s->model->storages[index] : NULL;
+}
+
+/* That of a tensor in whose call it is named; one that is not known is taken for bytes. */
+static enum ckpt_dtype v3_dtype(const struct ckpt_saver *s, const struct ckpt_value *v,
+				const struct ckpt_storage *retyped_to)
+{
+	const struct ckpt_value *name = retyped_to ? NULL : ckpt_resave_arg(s, v, 6);
+	enum ckpt_dtype dtype = CKPT_DTYPE_UINT8;
+
+	if (retyped_to)
+		return retyped_to->dtype;
+	if (name && name->kind == CKPT_GLOBAL &&
+	    ckpt_dtype_find(name->u.global->name) != CKPT_DTYPE_UNKNOWN)
+		dtype = ckpt_dtype_find(name->u.global->name);
+	return dtype;
 }
 
 /* WAS_V3: the call that was read names the dtype, as it has no typed storage. */
@@ -192,7 +223,7 @@ static const struct ckpt_value *plain_tensor(struct ckpt_saver *s, const struct 
 	if (storage)
 		v3 = !*ckpt_dtype_storage_class(storage->dtype);
 	count = v3 ? 7 : 6;
-	place_items(s, v, v3, items);
+	place_items(s, v, v3 ? v3_dtype(s, v, storage) : CKPT_DTYPE_UNKNOWN, items);
 	items[4] = requires_grad ? requires_grad : &ckpt_value_false;
 	items[5] = fresh_hooks(s);
 	if (v3)
@@ -298,7 +329,7 @@ const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struc
 
 	if (ckpt_resave_arg(s, v, 0)->kind != CKPT_PERSID)
 		return v;
-	place_items(s, v, false, items);
+	place_items(s, v, CKPT_DTYPE_UNKNOWN, items);
 	items[4] = ckpt_resave_arg(s, v, 4);
 	items[5] = ckpt_resave_arg(s, v, 5);
 	items[6] = fresh_hooks(s);

@@ -65,7 +65,7 @@ const struct ckpt_value *ckpt_resave_with_attributes(struct ckpt_saver *s,
 /* ---- storages and tensors (resave_tensor.c) ---- */
 
 const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct ckpt_value *persid,
-					     bool in_tensor_v3);
+					     enum ckpt_dtype v3);
 const struct ckpt_value *ckpt_resave_fresh_tuple(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_tensor_v2(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_tensor_v3(struct ckpt_saver *s, const struct ckpt_value *v);

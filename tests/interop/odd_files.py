@@ -95,15 +95,35 @@ def save_legacy(_source, target, obj):
     torch.save(obj, target, _use_new_zipfile_serialization=False)
 
 
+def turned_tensor(rebuild):
+    """torch leaves storages alone that have no dtype; on the machine that it pretends to be, they are turned, too."""
+    done = set()
+
+    def rebuild_turned(*arguments):
+        tensor = rebuild(*arguments)
+        storage = tensor.untyped_storage()
+        width = tensor.dtype.itemsize // (2 if tensor.dtype.is_complex or "complex" in str(tensor.dtype) else 1)
+        if storage.data_ptr() not in done:
+            done.add(storage.data_ptr())
+            numbers = torch.empty(0, dtype=torch.uint8).set_(storage).view(-1, width)
+            numbers.copy_(numbers.flip(1))
+        return tensor
+
+    return rebuild_turned
+
+
 def save_big_endian(source, target, _obj):
     """A torch that takes this machine for a big-endian one swaps what it loads, and says so."""
-    real = torch.serialization.sys
+    real, rebuild = torch.serialization.sys, torch._utils._rebuild_tensor_v3
     torch.serialization.sys = types.SimpleNamespace(**vars(real))
     torch.serialization.sys.byteorder = "big"
+    torch._utils._rebuild_tensor_v3 = turned_tensor(rebuild)
     try:
-        torch.save(torch_files.load(source), target)
+        obj = torch_files.load(source)
+        torch._utils._rebuild_tensor_v3 = rebuild
+        torch.save(obj, target)
     finally:
-        torch.serialization.sys = real
+        torch.serialization.sys, torch._utils._rebuild_tensor_v3 = real, rebuild
 
 
 def save_to_stream(_source, target, obj):
