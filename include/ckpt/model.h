@@ -51,7 +51,10 @@ enum ckpt_tensor_flags {
 /* One tensor. Strings and arrays are borrowed from the model. */
 struct ckpt_tensor_info {
 	size_t size; /* sizeof(struct ckpt_tensor_info), set by the caller */
-	/* path: dict keys and positions joined by '.'; raw bytes of the file, but U+2400 for a zero */
+	/*
+	 * path: dict keys and positions joined by '.', in a module as its state_dict() names it; raw bytes of the
+	 * file, but U+2400 for a zero
+	 */
 	const char *name;
 	const char *dtype; /* "float32", "bfloat16", ... as torch names it */
 	uint32_t itemsize; /* bytes per item */
@@ -122,7 +125,7 @@ CKPT_API int ckpt_walk(const struct ckpt_model *model,
 
 /*
  * Call VISIT once, for the value called NAME: its path joined by dots ("model.fc.weight"), or the
- * exact form, which is never ambiguous: ["model"]["fc.weight"]. "" is the root. Returns what VISIT
+ * exact form, which is never ambiguous and leaves nothing out: ["model"]["fc.weight"]. "" is the root. Returns what VISIT
  * returns if that is negative; CKPT_E_NOTFOUND; CKPT_E_ARG if NAME names two things, with the exact
  * forms of both in the text.
  */
