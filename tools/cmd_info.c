@@ -164,6 +164,8 @@ static void print_root(const struct ckpt_item *item)
 {
 	if (item->kind == CKPT_ITEM_TENSOR)
 		printf("%-12stensor\n", "root");
+	else if (item->module)
+		printf("%-12s%s, a module\n", "root", item->type);
 	else if (item->kind == CKPT_ITEM_CONTAINER)
 		printf("%-12s%s of %" PRIu64 "\n", "root", item->type, item->count);
 	else
@@ -189,6 +191,8 @@ static int print_item(void *ctx, const struct ckpt_item *item)
 	ckpt_escape(name, sizeof(name), item->name, strlen(item->name));
 	if (item->kind == CKPT_ITEM_CONTAINER && strchr("[({", item->text[0]) && item->text[0])
 		snprintf(line, sizeof(line), "%.110s", item->text);
+	else if (item->module)
+		snprintf(line, sizeof(line), "%.80s, a module", item->type);
 	else if (item->kind == CKPT_ITEM_CONTAINER)
 		snprintf(line, sizeof(line), "%.80s of %" PRIu64, item->type, item->count);
 	else
@@ -344,6 +348,8 @@ static int item_json(void *ctx, const struct ckpt_item *item)
 	o = json_object();
 	json_set_name(o, "name", item->name);
 	json_set_name(o, "type", item->type);
+	if (item->module)
+		json_object_set_new(o, "module", json_true());
 	if (item->kind == CKPT_ITEM_CONTAINER)
 		json_object_set_new(o, "count", json_u64(item->count));
 	else

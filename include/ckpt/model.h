@@ -113,6 +113,7 @@ struct ckpt_item {
 	uint64_t count;	  /* items of a container */
 	bool mapping;	  /* a container with keys: a dict, an OrderedDict, a state dict */
 	bool seen;	  /* a container that was walked before under another name */
+	bool module; /* a container that is a torch.nn.Module, or an object of TorchScript: see ckpt_state_dict() */
 };
 
 /*

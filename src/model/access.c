@@ -2,6 +2,7 @@
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/find.h"
+#include "model/module.h"
 #include "model/numpy_value.h"
 
 #include <ckpt/model.h>
@@ -199,6 +200,8 @@ static int describe(struct item_visitor *iv, const struct ckpt_value *v, struct 
 	item->text = (const char *)iv->text.data;
 	item->count = count_of(v);
 	item->mapping = is_mapping(iv->model, v);
+	item->module = ckpt_module_mapping(iv->model, v, "_modules") ||
+		       ckpt_is_script_object(iv->model, v);
 	return 0;
 }
 

@@ -24,6 +24,10 @@ make_files() {
 	[[ ${lines[5]} = "ema.sub.bias "*"shares storage with model.weight" ]]
 	ckpt ls -q inside.pt model.sub; want 0
 	[ "${#lines[@]}" = 1 ]
+	ckpt info inside.pt; want 0
+	[[ $output = *"  model                  Net, a module"*"  epoch                  3"* ]]
+	ckpt info whole.pt; want 0
+	[[ $output = *"root        Net, a module"* ]]
 	ckpt extract -q model.sub.bias inside.pt bias.pt; want 0
 	ckpt extract -q '["model"]["_modules"]["sub"]["_parameters"]["bias"]' inside.pt exact.pt; want 0
 	cmp bias.pt exact.pt
