@@ -106,9 +106,11 @@ class Refused(files.BadFileTest):
         self.assert_refused(archive([("version", b"3\n"), ("byteorder", b"little"),
                                      (".data/serialization_id", b"0" * 40)]), message)
 
-    def test_torchscript(self):
-        self.assert_refused(archive(torch_records() + [("constants.pkl", pickled(b")"))]),
-                            "is a TorchScript archive (torch.jit.save), not a torch.save file")
+    def test_constants_make_torchscript_only_at_the_top(self):
+        path = self.write(archive(torch_records() + [("x/constants.pkl", pickled(b")"))]))
+        self.assertIn("format      torch zip", self.ckpt("info", path)[1])
+        path = self.write(archive(torch_records() + [("constants.pkl", pickled(b")"))]))
+        self.assertIn("format      TorchScript", self.ckpt("info", path)[1])
 
     def test_version(self):
         for text in (b"1", b"3\n", b"10", b" 3", b"3abc"):
