@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/torch_mobile.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +148,8 @@ static const struct ckpt_value *read_text(struct reader *r, const struct ckpt_fl
 	const char *text = ckpt_flatbuffer_text(r->fb, t, field, arena(r), &len);
 
 	if (v && text) {
+		if (!ckpt_utf8_ok(text, len))
+			v->kind = CKPT_BYTES; /* TorchScript's texts are any bytes */
 		v->u.bytes.ptr = text;
 		v->u.bytes.len = len;
 	}
@@ -164,7 +168,9 @@ static const struct ckpt_value *read_class(struct reader *r, const struct ckpt_f
 	if (!text)
 		return NULL;
 	dot = memrchr(text, '.', len);
-	if (!len || !dot || dot == text || !dot[1] || memchr(text, '\0', len))
+	/* a pickle, for one, could not hold it */
+	if (!len || !dot || dot == text || !dot[1] || memchr(text, '\0', len) ||
+	    memchr(text, '\n', len) || !ckpt_utf8_ok(text, len))
 		return fail(r, CKPT_E_FORMAT, t->at, "the name of a class is none");
 	*dot = '\0';
 	return made(r, ckpt_maker_global(r->maker, text, dot + 1));
@@ -177,6 +183,8 @@ static const struct ckpt_value *read_name(struct reader *r, const struct ckpt_fl
 	uint32_t len;
 	const char *text = ckpt_flatbuffer_text_item(r->fb, v, i, arena(r), &len);
 
+	if (text && !ckpt_utf8_ok(text, len))
+		return fail(r, CKPT_E_FORMAT, v->at, "the name of an attribute is no UTF-8");
 	if (name && text) {
 		name->u.bytes.ptr = text;
 		name->u.bytes.len = len;

@@ -85,7 +85,6 @@ TABLE = [
                                                     "checkpoint beside it"),
     ("TensorFlow checkpoint", b"\0\0\x10something" + bytes(40) + b"\x57\xfb\x80\x8b\x24\x75\x47\xdb",
      "is a TensorFlow checkpoint" + NOT_TORCH),
-    ("torch mobile", b"\x1c\0\0\0PTMF\0", "is a torch mobile model (flatbuffer), not a torch.save file"),
     ("PYTORCH1", b"PYTORCH1\0\0", "is a file of a torch 1.0 pre-release, a form that was given up"),
     ("pickle", pickle.dumps({"a": 1}, 2), BARE),
     ("pickle, protocol 4", pickle.dumps({"a": 1}, 4), BARE),
@@ -103,8 +102,6 @@ TABLE = [
     ("other zip", zipped("word/document.xml"),
      "is a zip archive, but not one of torch, which has a folder with 'data.pkl' in it; its first "
      "record is 'word/document.xml'"),
-
-     "is a torch.export program (.pt2), not a torch.save file"),
     ("text", b"hello, world\n", "is no torch checkpoint: it begins with 'hello, world\\n'"),
     ("escape sequences", b"\x1b[31mred\x1b[0m",
      "is no torch checkpoint: it begins with '\\x1b[31mred\\x1b[0m'"),
