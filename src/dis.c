@@ -31,6 +31,31 @@ static struct ckpt_zip_entry *find_record(const struct ckpt_zip *zip, const char
 	return entry;
 }
 
+/* The record as a pickle, or, if it is an archive itself (those of torch.export have such), the one in that. */
+static int read_record(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, uint8_t **bytes,
+		       size_t *len, struct ckpt_error *err)
+{
+	struct ckpt_source *inner = NULL;
+	struct ckpt_zip *inner_zip = NULL;
+	struct ckpt_zip_entry *pickle = NULL;
+	struct ckpt_recipe recipe;
+	int rc = ckpt_zip_locate(zip, entry, err);
+
+	if (rc < 0)
+		return rc;
+	recipe = ckpt_zip_recipe(zip, entry);
+	if (recipe.kind == CKPT_RECIPE_EXTENT &&
+	    ckpt_source_slice(zip->source, recipe.off, recipe.len, &inner, NULL) == 0 &&
+	    ckpt_zip_open(inner, &inner_zip, NULL) == 0)
+		pickle = find_record(inner_zip, NULL);
+	rc = ckpt_zip_read(pickle ? inner_zip : zip, pickle ? pickle : entry,
+			   ckpt_torch_zip_most_pickle(pickle ? pickle : entry), bytes, err);
+	*len = (size_t)(pickle ? pickle : entry)->usize;
+	ckpt_zip_close(inner_zip);
+	ckpt_source_unref(inner);
+	return rc;
+}
+
 static int read_from_zip(struct ckpt_source *source, const char *record, uint8_t **bytes,
 			 size_t *len, char *name, size_t name_size, struct ckpt_error *err)
 {
@@ -47,11 +72,9 @@ static int read_from_zip(struct ckpt_source *source, const char *record, uint8_t
 			       ckpt_escape(shown, sizeof(shown), record ? record : "data.pkl",
 					   strlen(record ? record : "data.pkl")));
 	else
-		rc = ckpt_zip_read(zip, entry, ckpt_torch_zip_most_pickle(entry), bytes, err);
-	if (rc == 0) {
-		*len = entry->usize;
+		rc = read_record(zip, entry, bytes, len, err);
+	if (rc == 0)
 		ckpt_escape(name, name_size, entry->name, entry->name_len);
-	}
 	ckpt_zip_close(zip);
 	return rc;
 }

@@ -71,8 +71,7 @@ static bool is_program(const struct ckpt_model *model)
 {
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
 
-	return ckpt_file_get(model, &info) == 0 &&
-	       (info.is_program || !strcmp(info.format, "TorchScript"));
+	return ckpt_file_get(model, &info) == 0 && info.is_program;
 }
 
 static void tell_taken(const struct ckpt_edit_report *did)

@@ -9,10 +9,16 @@ const struct command cmd_dis = {
 	.operands = "IN [RECORD]",
 	.summary = "print the pickle, disassembled, with offsets",
 	.details =
-		"RECORD is a record of the archive, data.pkl if none is named. Of a legacy stream it is the\n"
-		"number of the pickle, from 1 to 5; 4, the object, if none is named. Of a tar of torch 0.1 it is a\n"
-		"member: pickle if none is named, tensors, storages, sys_info. IN may also be a bare pickle.\n"
-		"Nothing is executed; a damaged pickle is shown up to the damage.\n",
+		"RECORD is a record of the archive, data.pkl if none is named ('ckpt ls --records' lists them); of one
+"
+		"that is an archive itself its data.pkl. Of a legacy stream it is the number of the pickle, from 1 to 5; 4,
+"
+		"the object, if none is named. Of a tar of torch 0.1 it is a member: pickle if none is named, tensors,
+"
+		"storages, sys_info. IN may also be a bare pickle. Nothing is executed; a damaged pickle is shown up to
+"
+		"the damage.
+",
 	.examples = "  ckpt dis model.pt | less\n",
 	.opts = opts,
 	.least = 1,
@@ -42,6 +48,8 @@ static int run(int argc, char **argv)
 		fail(&err);
 		if (err.status == CKPT_E_FORMAT && err.offset == 0 && !err.record[0])
 			hint("it is no pickle; 'ckpt info' says what it is");
+		else if (err.status == CKPT_E_NOTFOUND)
+			hint("'ckpt ls --records' lists those that are there");
 		return EXIT_ERROR;
 	}
 	return finish_output(EXIT_FINE);

@@ -407,6 +407,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->alignment = ckpt_torch_zip_record(tz, "data.pkl")->data_off % 64 ? 0 : 64;
 	out->has_crc = true;
 	out->compressed = tz->compressed;
+	out->is_program = true;
 	out->version = (uint32_t)strtoul(tz->version, NULL, 10);
 }
 

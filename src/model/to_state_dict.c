@@ -79,13 +79,14 @@ static int find_named(const struct ckpt_model *model, const struct ckpt_edit_opt
 		return ckpt_fail(err, CKPT_E_ARG, "%zu names are given, wanted that of one module",
 				 o->at_count);
 	rc = ckpt_model_find(model, o->at[0], out, err);
-	if (rc == 0 && !is_source(model, *out))
-		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "'%s' is no %s but a %s",
-			       ckpt_escape(shown, sizeof(shown), o->at[0], strlen(o->at[0])),
-			       model->doc->state_dicts.count ? "state dict of a program" : "module",
-			       ckpt_value_is_tensor(model, *out) ? "tensor"
-								 : ckpt_value_kind_name(*out));
-	return rc;
+	if (rc < 0 || is_source(model, *out))
+		return rc;
+	ckpt_escape(shown, sizeof(shown), o->at[0], strlen(o->at[0]));
+	if (model->doc->state_dicts.count)
+		return ckpt_fail(err, CKPT_E_NOTFOUND, "'%s' is not the state dict of a program",
+				 shown);
+	return ckpt_fail(err, CKPT_E_NOTFOUND, "'%s' is no module but a %s", shown,
+			 ckpt_value_is_tensor(model, *out) ? "tensor" : ckpt_value_kind_name(*out));
 }
 
 /* The tensors of a mapping as state_dict() has them. NULL: no memory. */
