@@ -139,7 +139,7 @@ CKPT_API int ckpt_find(const struct ckpt_model *model, const char *name,
 struct ckpt_file_info {
 	size_t size;
 	const char *
-		format; /* "torch zip", "TorchScript", "DCP directory", "torch_checkpointing directory" */
+		format; /* "torch zip", "TorchScript", "torch export", "DCP directory" ...: docs/json.md lists them */
 	const char *writer; /* which torch writes such records: "torch 2.7 or later" */
 	const char *
 		profile; /* the same as ckpt_save() takes it: "2.7"; "" if it writes no such files */

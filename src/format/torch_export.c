@@ -240,7 +240,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	out->format = "torch export";
 	out->writer = ckpt_bundle_of(model->doc)->writer;
-	out->profile = "export";
+	out->profile = "";
 	out->is_program = true;
 	ckpt_bundle_describe(model, out);
 }

@@ -276,7 +276,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 
 	out->format = "torch mobile";
 	out->writer = mobile->writer;
-	out->profile = "mobile";
+	out->profile = "";
 	out->archive_name = "";
 	out->byteorder = "little";
 	out->pickle_nbytes = 0;

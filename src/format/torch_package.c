@@ -181,7 +181,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	out->format = "torch package";
 	out->writer = ckpt_bundle_of(model->doc)->writer;
-	out->profile = "package";
+	out->profile = "";
 	ckpt_bundle_describe(model, out);
 }
 
