@@ -139,7 +139,9 @@ static int fill_part(const struct ckpt_array *a, const struct ckpt_array_part *w
 
 	if (!strcmp(which->name, "int_repr")) {
 		part->kind = "tensor";
-		part->t = a->t;
+		rc = ckpt_tensor_parse(a->model, which->value, part->arena, &part->t, err);
+		if (rc < 0)
+			return rc;
 		return ckpt_array_quantized(part, ckpt_tensor_args(a->model, which->value), true,
 					    err);
 	}

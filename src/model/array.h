@@ -13,8 +13,8 @@
 /* Numbers of a quantized tensor: (q - zero point) * scale. */
 struct ckpt_dequantize {
 	struct ckpt_map map;
-	enum ckpt_dtype from;	  /* an integer type */
-	bool float_zero_points;	  /* of a channel: subtracted as they are */
+	enum ckpt_dtype from; /* an integer type */
+	bool per_channel, float_zero_points;
 	uint64_t channels, inner; /* of the axis; items behind each other that have one channel */
 	const double *scales, *zero_points; /* CHANNELS of each */
 };
@@ -49,7 +49,6 @@ struct ckpt_array {
 	uint32_t step_count;
 	struct ckpt_array_part parts[CKPT_ARRAY_MOST_PARTS];
 	uint32_t part_count;
-	bool coalesced; /* sparse_coo: no item stands twice */
 	const char *qscheme;
 	double scale;
 	int64_t zero_point;

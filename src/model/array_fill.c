@@ -247,11 +247,6 @@ static int fill_sparse(struct ckpt_array *a, const struct ckpt_seq *args, struct
 	if (coo) {
 		add_part(a, "indices", items[0]);
 		add_part(a, "values", items[1]);
-		if (data->u.seq.count > 3) {
-			const struct ckpt_value *flag = ckpt_model_now(a->model, items[3]);
-
-			a->coalesced = flag->kind == CKPT_BOOL && flag->u.integer;
-		}
 		return 0;
 	}
 	add_part(a, columns ? "ccol_indices" : "crow_indices", items[0]);

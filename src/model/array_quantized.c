@@ -34,15 +34,18 @@ static double integer_at(enum ckpt_dtype from, const uint8_t *in)
 }
 
 /*
- * The integer less the zero point becomes a float32, and so does its product with the scale; every step is rounded as torch
- * rounds it. With a zero point that is a float itself the numbers are floats from the beginning.
+ * Every step is rounded as torch rounds it: the scale of a whole tensor is a float32, that of a channel a double; with zero
+ * points that are floats themselves all numbers are.
  */
 static float dequantize(const struct ckpt_dequantize *d, double integer, uint64_t channel)
 {
+	double scale = d->scales[channel], zero_point = d->zero_points[channel];
+
 	if (d->float_zero_points)
-		return ((float)integer - (float)d->zero_points[channel]) *
-		       (float)d->scales[channel];
-	return (float)(integer - d->zero_points[channel]) * (float)d->scales[channel];
+		return ((float)integer - (float)zero_point) * (float)scale;
+	if (d->per_channel)
+		return (float)((double)((float)integer - (float)zero_point) * scale);
+	return (float)(integer - zero_point) * (float)scale;
 }
 
 static void apply(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
@@ -159,6 +162,7 @@ static int per_channel(struct ckpt_array *a, const struct ckpt_value *const *ite
 	int rc;
 
 	a->axis = (uint32_t)axis->u.integer;
+	d->per_channel = true;
 	a->parts[a->part_count++] =
 		(struct ckpt_array_part){ "scales", ckpt_model_now(a->model, items[1]) };
 	a->parts[a->part_count++] =

@@ -155,16 +155,15 @@ static void add(const struct maker *m, uint8_t *to, const uint8_t *from)
 	}
 }
 
-/* COUNT values, the first of them VALUE, to item TO and those behind it. */
+/*
+ * COUNT values, the first of them VALUE, to item TO and those behind it. Where no index stands twice torch adds, too: what is
+ * -0.0 becomes 0.0.
+ */
 static void put(const struct maker *m, uint64_t to, uint64_t value, uint64_t count)
 {
 	uint8_t *out = m->dense + to * m->size;
 	const uint8_t *in = m->value_bytes + value * m->size;
 
-	if (m->a->part_count > 2 || m->a->coalesced) {
-		memcpy(out, in, count * m->size);
-		return;
-	}
 	for (uint64_t i = 0; i < count; i++)
 		add(m, out + i * m->size, in + i * m->size);
 }

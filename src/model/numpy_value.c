@@ -135,6 +135,17 @@ int ckpt_numpy_parse(const struct ckpt_model *model, const struct ckpt_value *v,
 	return is_numpy(v, "numeric", "_frombuffer") && parse_buffer(model, v, out);
 }
 
+/* Protocol 5 writes what may be written to as a bytearray. */
+static bool data_bytes(const struct ckpt_model *model, const struct ckpt_numpy *n,
+		       struct ckpt_arena *arena, const uint8_t **out, uint64_t *len)
+{
+	if (n->data->kind != CKPT_BYTEARRAY)
+		return ckpt_plain_bytes_in(model, n->data, arena, out, len);
+	*out = (const uint8_t *)n->data->u.bytes.ptr;
+	*len = n->data->u.bytes.len;
+	return true;
+}
+
 bool ckpt_numpy_bytes(const struct ckpt_model *model, const struct ckpt_numpy *n,
 		      struct ckpt_arena *arena, const uint8_t **out)
 {
@@ -142,7 +153,7 @@ bool ckpt_numpy_bytes(const struct ckpt_model *model, const struct ckpt_numpy *n
 
 	if (n->dtype == CKPT_DTYPE_UNKNOWN ||
 	    __builtin_mul_overflow(n->numel, (uint64_t)ckpt_dtype_size(n->dtype), &wanted) ||
-	    !ckpt_plain_bytes_in(model, n->data, arena, out, &len))
+	    !data_bytes(model, n, arena, out, &len))
 		return false;
 	return len == wanted;
 }
