@@ -83,6 +83,16 @@ def difference(wanted, found, where="object", inside=False):
     return "" if wanted == found or repr(wanted) == repr(found) else "%s: %.200r, not %.200r" % (where, found, wanted)
 
 
+NUMPY = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128")
+
+
+def some_tensors(wanted, most=2):
+    """(name, tensor) of the first tensors of a dict that numpy has a dtype for."""
+    pairs = [(key, value) for key, value in wanted.items()] if isinstance(wanted, dict) else []
+    return [('["%s"]' % key, value) for key, value in pairs if isinstance(key, str) and key.isidentifier()
+            and isinstance(value, Tensor) and value.dtype in NUMPY][:most]
+
+
 def tree(folder):
     """{path: (size, time)} of everything below a folder."""
     found = {}
@@ -124,18 +134,33 @@ class Test:
     def skip(self, label):
         self.skipped.append(label)
 
-    def merged(self, directory, *options):
+    def merged(self, directory, *options, output=None):
         """What ckpt merges of a directory, read back."""
-        output = self.path() + ".pt"
+        output = output or self.path() + ".pt"
         status, _, err = run("merge", *options, directory, output)
         require(status == 0, "merge ended with %d: %s" % (status, err.strip()[:300]))
         return dcp_read.load(output)
 
     def merges(self, label, directory, wanted, *options):
         def check():
-            text = difference(wanted, self.merged(directory, *options))
+            output = self.path() + ".pt"
+            text = difference(wanted, self.merged(directory, *options, output=output))
             require(not text, text)
+            for name, tensor in some_tensors(wanted):
+                self.shows(directory, output, name, tensor)
         self.check(label, check)
+
+    def shows(self, directory, merged, name, tensor):
+        """`ckpt cat` has the numbers of a directory's tensor, all of them and only the edges."""
+        array = self.path() + ".npy"
+        status, _, err = run("cat", "-q", "--no-sync", directory, name, "-o", array)
+        require(status == 0, "cat of %s ended with %d: %s" % (name, status, err.strip()[:300]))
+        with open(array, "rb") as stream:
+            data = stream.read()
+        os.unlink(array)
+        require(data[10 + data[8] + 256 * data[9]:] == bytes(tensor.data), "cat of %s wrote other numbers" % name)
+        texts = [run("cat", "-q", source, name) for source in (directory, merged)]
+        require(texts[0][0] == 0 and texts[0] == texts[1], "cat of %s prints %r, wanted %r" % (name, *texts))
 
     def refuses(self, label, *arguments, names=(), output=None, statuses=(2,)):
         """Ends with 2 and one line that has all of NAMES; nothing is written beside what there was."""
