@@ -58,9 +58,24 @@ static void put_json(FILE *out, const char *key, json_t *value)
 	json_put(out, value);
 }
 
+/* Of bytes that are no UTF-8 there are two members, as everywhere. */
+static void put_name(FILE *out, const char *key, const char *name)
+{
+	json_t *o = json_object();
+	char *text;
+
+	json_set_name(o, key, name);
+	text = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
+	json_decref(o);
+	if (!text)
+		abort();
+	fprintf(out, ",%.*s", (int)strlen(text) - 2, text + 1);
+	free(text);
+}
+
 static void put_about(FILE *out, const struct ckpt_array_info *info)
 {
-	json_t *shape = json_array(), *o = json_object();
+	json_t *shape = json_array();
 
 	for (uint32_t i = 0; i < info->ndim; i++)
 		json_array_append_new(shape, json_u64(info->shape[i]));
@@ -69,12 +84,11 @@ static void put_about(FILE *out, const struct ckpt_array_info *info)
 	put_json(out, "shape", shape);
 	put_json(out, "reads", json_string(info->reads));
 	put_json(out, "layout", json_string(info->layout));
-	json_set_name(o, "device", info->device);
+	put_name(out, "device", info->device);
 	if (info->class_name)
-		json_set_name(o, "class", info->class_name);
+		put_name(out, "class", info->class_name);
 	if (info->wrapped)
-		json_set_name(o, "wrapped", info->wrapped);
-	put_json(out, "of", o);
+		put_name(out, "wrapped", info->wrapped);
 	if (!info->qscheme)
 		return;
 	put_json(out, "qscheme", json_string(info->qscheme));
@@ -131,22 +145,11 @@ static int put_array(FILE *out, const struct ckpt_array *array, bool all, struct
 
 static int begin_json(const char *target, FILE **out, const char *name)
 {
-	json_t *o = json_object();
-	char *text;
-
 	*out = json_open(target);
-	if (!*out) {
-		json_decref(o);
+	if (!*out)
 		return CKPT_E_IO;
-	}
-	json_set_name(o, "name", name);
-	text = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
-	json_decref(o);
-	if (!text)
-		abort();
-	fprintf(*out, "{\"ckpt_json\":%d,\"command\":\"cat\",%.*s", JSON_VERSION,
-		(int)strlen(text) - 2, text + 1);
-	free(text);
+	fprintf(*out, "{\"ckpt_json\":%d,\"command\":\"cat\"", JSON_VERSION);
+	put_name(*out, "name", name);
 	return 0;
 }
 
@@ -167,15 +170,15 @@ int cat_array_json(const char *target, const char *name, const struct ckpt_array
 
 static int json_item(void *ctx, const struct ckpt_item *item)
 {
-	json_t *o = json_object();
+	bool is_container = item->kind == CKPT_ITEM_CONTAINER;
 	FILE *out = ctx;
 
-	put_json(out, "kind",
-		 json_string(item->kind == CKPT_ITEM_CONTAINER ? "container" : "value"));
-	json_set_name(o, "type", item->type);
-	json_set_name(o, "text", item->text);
-	json_object_set_new(o, "count", json_u64(item->count));
-	put_json(out, "value", o);
+	put_json(out, "kind", json_string(is_container ? "container" : "value"));
+	put_name(out, "type", item->type);
+	if (is_container)
+		put_json(out, "count", json_u64(item->count));
+	else
+		put_name(out, "value", item->text);
 	return 0;
 }
 

@@ -135,8 +135,9 @@ static int place_numpy(struct ckpt_array *a, const struct ckpt_numpy *n, struct 
 	if (!shape || !stride)
 		return ckpt_arena_fail(a->arena, err);
 	if (!ckpt_numpy_bytes(a->model, n, a->arena, &bytes))
-		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "an array of numpy whose data are not as long as its shape says");
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"is an array of numpy whose data are not as long as its shape says");
 	memcpy(shape, n->shape, n->ndim * sizeof(*shape));
 	a->items = (struct ckpt_items){
 		.bytes = { .kind = CKPT_RECIPE_MEMORY, .memory = bytes, .len = n->numel * size },

@@ -1,0 +1,105 @@
+#!/usr/bin/env bats
+# What is printed and written is compared with numpy and torch in tests/interop/cat.py.
+load common.bash
+
+# Arrays of numpy in a file of torch, as numpy 1 pickles them: objects that Python has without numpy.
+arrays() {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	import struct
+	from files import *
+	def dtype(code, order): return (glob("numpy", "dtype") + text(code) + b"\x89\x88\x87R(K\x03" + text(order) + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb")
+	def data(raw): return b"C" + bytes([len(raw)]) + raw
+	def array(code, order, shape, raw, fortran=b"\x89"):
+	    dims = b"(" + b"".join(b"K" + bytes([n]) for n in shape) + b"t"
+	    return (glob("numpy.core.multiarray", "_reconstruct") + glob("numpy", "ndarray") + b"K\x00\x85C\x01b\x87R(K\x01" +
+	            dims + dtype(code, order) + fortran + data(raw) + b"tb")
+	def scalar(code, raw): return glob("numpy.core.multiarray", "scalar") + dtype(code, "<") + data(raw) + b"\x86R"
+	entries = [("a", array("f4", "<", [2, 3], struct.pack("<6f", 0, 1.5, -2, 1e-3, 100, 0.1))),
+	           ("big", array("i2", ">", [3], struct.pack(">3h", 1, -2, 300))),
+	           ("turned", array("u1", "|", [2, 3], bytes(range(6)), b"\x88")),
+	           ("lr", scalar("f8", struct.pack("<d", 0.875))), ("words", array("U2", "<", [1], b"a\0\0\0b\0\0\0")),
+	           ("short", array("f8", "<", [3], b"12345678")), ("l", b"](K\x01X\x01\0\0\0ae")]
+	open("arrays.pt", "wb").write(torch_file(pickled(b"}(" + b"".join(text(name) + value for name, value in entries) + b"u")))
+	END
+}
+
+@test "cat prints numbers as numpy does" {
+	arrays
+	ckpt cat arrays.pt a; want 0
+	[ "$output" = "a  numpy float32  [2, 3]
+[[ 0.0e+00  1.5e+00 -2.0e+00]
+ [ 1.0e-03  1.0e+02  1.0e-01]]" ]
+	ckpt cat -q arrays.pt big; want 0
+	[ "$output" = "[  1  -2 300]" ]
+	ckpt cat -q arrays.pt turned; want 0
+	[ "$output" = "[[0 2 4]
+ [1 3 5]]" ]
+	ckpt cat -q arrays.pt lr; want 0
+	[ "$output" = 0.875 ]
+}
+
+@test "cat prints only the edges of a long tensor, or all" {
+	ckpt cat ddp_model.pt module.block.conv.weight; want 0
+	[[ $output = "module.block.conv.weight  float32  [8, 8, 3, 3]  cpu
+[["*" ... "* || $output = *"float32  [8, 8, 3, 3]"* ]]
+	[ "$("$CKPT" cat -q --all ddp_model.pt module.block.conv.weight | tr -s ' []\n' '\n' | grep -c .)" = 576 ]
+}
+
+@test "cat prints other values" {
+	arrays
+	ckpt cat arrays.pt l; want 0
+	[ "$output" = "[1, 'a']" ]
+	ckpt cat arrays.pt words; want 0
+	[ "$output" = "ndarray U2 [1]" ]
+	ckpt cat ddp_trainer.pt epoch; want 0
+	[[ $output =~ ^[0-9]+$ ]]
+	ckpt info arrays.pt; want 0
+	[[ $output = *"ndarray float32 [2, 3]"*"numpy.float64 0.875"* ]]
+}
+
+@test "cat writes what numpy reads" {
+	arrays
+	ckpt cat arrays.pt big -o out.npy; want 0
+	[[ $output = "134 bytes written in "* ]]
+	python3 - <<-'END'
+	import ast, struct
+	raw = open("out.npy", "rb").read()
+	assert raw[:8] == b"\x93NUMPY\1\0" and struct.unpack("<H", raw[8:10])[0] + 10 == 128, raw
+	assert ast.literal_eval(raw[10:128].decode()) == {"descr": "<i2", "fortran_order": False, "shape": (3,)}
+	assert raw[127:128] == b"\n" and struct.unpack("<3h", raw[128:]) == (1, -2, 300)
+	END
+	ckpt cat arrays.pt a -o out.npy
+	want 2 "ckpt: out.npy: the output exists already
+hint: -f replaces it"
+	ckpt cat -f arrays.pt a -o out.npy; want 0
+	ckpt cat -f arrays.pt a -o arrays.pt
+	[[ $status = 2 && $stderr = *"the output is the input itself"* ]]
+}
+
+@test "cat refuses what has no numbers" {
+	arrays
+	ckpt cat arrays.pt short
+	want 2 "ckpt: arrays.pt: 'short' is an array of numpy whose data are not as long as its shape says"
+	ckpt cat arrays.pt words -o out.npy
+	want 2 "ckpt: arrays.pt: 'words' holds no numbers: its dtype in numpy is 'U2'"
+	ckpt cat arrays.pt l -o out.npy
+	want 64 "ckpt: arrays.pt: 'l' is no tensor and no array, but list"
+	ckpt cat arrays.pt nothing
+	[ "$status" = 2 ]
+	ckpt cat ddp_model.pt module.head.weight --part indices
+	want 2 "ckpt: it has no part 'indices'
+hint: it is strided, and has no parts"
+	ckpt cat --precision x arrays.pt a
+	[ "$status" = 64 ]
+	want_files arrays.pt
+}
+
+@test "cat as JSON" {
+	arrays
+	ckpt cat --json arrays.pt a; want 0
+	[ "$output" = '{"ckpt_json":1,"command":"cat","name":"a","kind":"ndarray","dtype":"float32","shape":[2,3],"reads":"float32","layout":"strided","device":"","all":true,"values":[[0.0,1.5,-2.0],[0.001,100.0,0.1]]}' ]
+	ckpt cat --json ddp_model.pt module.block.conv.weight; want 0
+	python3 -c 'import json, sys; d = json.load(sys.stdin); assert d["shape"] == [8, 8, 3, 3] and d["values"][3][0][0][0]' <<<"$output"
+	ckpt cat --json arrays.pt l; want 0
+	python3 -c 'import json, sys; assert json.load(sys.stdin)["kind"] == "container"' <<<"$output"
+}
