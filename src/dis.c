@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
+#include "format/container.h"
 #include "format/pickle_stream.h"
 #include "format/torch_tar.h"
 #include "format/torch_zip.h"
@@ -184,9 +185,9 @@ int ckpt_disassemble(const char *path, const char *record, int (*emit)(void *ctx
 		     void *ctx, struct ckpt_error *err)
 {
 	struct ckpt_source *source;
-	bool folder = ckpt_set_is_folder(path);
+	bool inside, folder = ckpt_set_is_folder(path);
 	int rc = folder ? ckpt_set_open_pickle(path, record, &source, err)
-			: ckpt_source_open(path, &source, err);
+			: ckpt_container_open(path, &source, &inside, err);
 
 	if (rc == 0) {
 		rc = disassemble(source, folder ? NULL : record, emit, ctx, err);

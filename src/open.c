@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sized.h"
+#include "format/container.h"
 #include "format/format.h"
 #include "set/dcp.h"
 #include "set/set.h"
@@ -9,16 +10,25 @@
 int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
 {
 	struct ckpt_source *source;
+	bool inside;
 	int rc;
 
 	*out = NULL;
 	if (ckpt_set_is_folder(path))
 		return ckpt_set_open(path, out, err);
-	rc = ckpt_source_open(path, &source, err);
+	rc = ckpt_container_open(path, &source, &inside, err);
 	if (rc < 0)
 		return rc;
 	rc = ckpt_format_open(source, out, err);
 	ckpt_source_unref(source); /* the model took its own reference */
+	if (rc == 0 && inside) {
+		(*out)->doc->inner_path = strdup(path);
+		if (!(*out)->doc->inner_path) {
+			ckpt_close(*out);
+			*out = NULL;
+			rc = ckpt_fail_nomem(err);
+		}
+	}
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
@@ -88,6 +98,13 @@ int ckpt_save_in_place(const struct ckpt_model *model, const struct ckpt_save_op
 
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(r), err);
+	if (rc == 0 && model->doc->inner_path)
+		rc = ckpt_error_at(
+			err,
+			ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				  "is inside of an archive, which is left as it is: name an "
+				  "output"),
+			model->doc->inner_path, NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && !ckpt_source_path(model->doc->source))
 		rc = ckpt_fail(err, CKPT_E_ARG, "a model from memory has no file to be edited");
 	for (const struct ckpt_model *m = model; rc == 0 && m; m = m->base)

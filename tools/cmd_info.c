@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
+#include "inner.h"
 #include "json.h"
 #include "records.h"
 
@@ -428,10 +429,13 @@ static int run(int argc, char **argv)
 	struct summary s = { .file = CKPT_FILE_INFO_INIT };
 	struct ckpt_model *model;
 	int first = parse_options(&cmd_info, argc, argv), rc, code;
+	bool is_archive;
 
 	if (first < 0)
 		return -1 - first;
-	if (!open_model(argv[first], &model, &code)) {
+	if (!open_model_or_archive(argv[first], &model, &is_archive, &code)) {
+		if (is_archive)
+			return list_inner(argv[first], "info", false, json);
 		hint_json(json, argv[first]);
 		return code;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
+#include "inner.h"
 #include "json.h"
 #include "records.h"
 
@@ -28,10 +29,13 @@ const struct command cmd_ls = {
 	.summary = "list the tensors: name, dtype, shape, device, bytes, shared storages",
 	.details =
 		"A PATTERN is a glob over the whole name, in which '*' crosses dots; a name also stands\n"
-		"for everything below it; 're:' starts a regular expression.\n",
+		"for everything below it; 're:' starts a regular expression.\n"
+		"Of a zip archive with checkpoints inside the files are listed; IN of any command may be one of them, as\n"
+		"ARCHIVE::NAME.\n",
 	.examples = "  ckpt ls model.pt\n"
 		    "  ckpt ls model.pt 'module.layer1.*' --sort size\n"
 		    "  ckpt ls --records model.pt\n"
+		    "  ckpt ls best_model.zip::policy.pth\n"
 		    "  ckpt ls model.pt --json | jq '.tensors[].name'\n",
 	.opts = opts,
 	.least = 1,
@@ -316,11 +320,17 @@ static int list(const char *path, char **patterns, int count)
 {
 	struct ckpt_model *model = NULL;
 	struct listing l = { 0 };
+	bool is_archive = false;
 	int code = make_patterns(&l, patterns, count);
 
-	if (code == EXIT_FINE && !open_model(path, &model, &code))
+	if (code == EXIT_FINE && !open_model_or_archive(path, &model, &is_archive, &code) &&
+	    !is_archive)
 		hint_json(json, path);
 	l.model = model;
+	if (is_archive) {
+		clear_listing(&l);
+		return list_inner(path, "ls", exact_bytes, json);
+	}
 	if (code == EXIT_FINE && of_records) {
 		code = list_records(model, path, l.patterns, l.pattern_count, exact_bytes, json);
 		clear_listing(&l);

@@ -6,6 +6,7 @@
 #define CKPT_CKPT_H
 
 #include <ckpt/broadcast.h>
+#include <ckpt/container.h>
 #include <ckpt/dcp.h>
 #include <ckpt/dis.h>
 #include <ckpt/edit.h>

@@ -22,8 +22,8 @@ struct ckpt_model;
 /*
  * Open the file at PATH (torch.save's zip form, the legacy stream of torch up to 1.5, the tar archive of torch up to 0.1.9;
  * TorchScript, torch.package, torch.export and mobile models, of which only what ckpt_state_dict() or ckpt_extract() takes
- * out can be saved), or the directory of shards that torch.distributed.checkpoint (DCP) wrote there. Of a directory the index
- * is read, and the values that
+ * out can be saved), or the directory of shards that torch.distributed.checkpoint (DCP) wrote there. ARCHIVE::NAME
+ * is a file inside of a zip archive (<ckpt/container.h>). Of a directory the index is read, and the values that
  * are no tensors; what cannot be read of those shows when it is needed.
  *
  * *OUT is the caller's, to be given to ckpt_close(). Returns 0; CKPT_E_IO; CKPT_E_UNSUPPORTED if

@@ -119,6 +119,19 @@ static int add_directory(struct ckpt_manifest *m, const char *path, struct ckpt_
 	return walk.rc;
 }
 
+static int fail_absent(const char *path, struct ckpt_error *err)
+{
+	int rc;
+
+	if (errno == ENOENT && strstr(path, "::"))
+		rc = ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"is no file: what is inside of an archive is not broadcast by itself");
+	else
+		rc = ckpt_fail_errno(err, "cannot open");
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
 static int add_argument(struct ckpt_manifest *m, const char *path, size_t count,
 			struct ckpt_error *err)
 {
@@ -126,8 +139,7 @@ static int add_argument(struct ckpt_manifest *m, const char *path, size_t count,
 	struct stat st;
 
 	if (stat(path, &st) < 0)
-		return ckpt_error_at(err, ckpt_fail_errno(err, "cannot open"), path, NULL,
-				     CKPT_NO_OFFSET);
+		return fail_absent(path, err);
 	if (!S_ISDIR(st.st_mode))
 		return add_source(m, path, slash ? slash + 1 : path, &st, err);
 	if (count == 1)

@@ -95,6 +95,18 @@ static uint32_t count_suffix(const struct ckpt_zip *zip, const char *suffix)
 	return count;
 }
 
+/* The first record that is a file of its own, by its name. */
+static const struct ckpt_zip_entry *find_model_file(const struct ckpt_zip *zip)
+{
+	static const char *const suffixes[] = { ".pt", ".pth", ".bin", ".ckpt", ".safetensors" };
+
+	for (size_t k = 0; k < sizeof(suffixes) / sizeof(suffixes[0]); k++)
+		for (uint32_t i = 0; i < zip->count; i++)
+			if (has_suffix(&zip->entries[i], suffixes[k]))
+				return &zip->entries[i];
+	return NULL;
+}
+
 /* A zip without data.pkl in its first folder: say what it is instead. */
 static int fail_other_zip(const struct ckpt_torch_zip *tz, struct ckpt_error *err)
 {
@@ -129,11 +141,13 @@ static int fail_other_zip(const struct ckpt_torch_zip *tz, struct ckpt_error *er
 	if (count_suffix(zip, "model.weights.h5"))
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "is a Keras model, not a torch checkpoint");
-	if (count_suffix(zip, ".pt") + count_suffix(zip, ".pth") + count_suffix(zip, ".bin") +
-	    count_suffix(zip, ".safetensors"))
+	inner = find_model_file(zip);
+	if (inner)
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
-			"is a zip archive with model files inside, not one itself; unpack it first");
+			"is a zip archive with model files inside, not one itself: name one of them as "
+			"ARCHIVE::%s",
+			ckpt_escape(shown, sizeof(shown), inner->name, inner->name_len));
 	return ckpt_fail(
 		err, CKPT_E_UNSUPPORTED,
 		"is a zip archive, but not one of torch, which has a folder with 'data.pkl' in it; its "

@@ -334,6 +334,10 @@ int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 	bool cloned = false;
 	int rc = 0;
 
+	if (model->doc->inner_path && options->reflink == CKPT_REFLINK_ALWAYS)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "what is inside of an archive shares no blocks");
+	wanted = wanted && !model->doc->inner_path;
 	if (wanted)
 		rc = ckpt_output_check(&output, path, err);
 	if (wanted && rc == 0)

@@ -29,12 +29,15 @@ void ckpt_document_unref(struct ckpt_document *doc)
 	free(doc->storages);
 	ckpt_pickle_clear(&doc->pickle);
 	free(doc->pickle_bytes);
+	free(doc->inner_path);
 	ckpt_source_unref(doc->source);
 	free(doc);
 }
 
 const char *ckpt_document_path(const struct ckpt_document *doc)
 {
+	if (doc->inner_path)
+		return doc->inner_path;
 	return doc->path ? doc->path : ckpt_source_path(doc->source);
 }
 

@@ -78,6 +78,7 @@ struct ckpt_document {
 	const struct ckpt_format *format;
 	/* A checkpoint of many files: SOURCE is one of them; where they are. NULL: the only one. */
 	const char *path;
+	char *inner_path; /* owned: of a file inside of an archive, as it was named; NULL: a file */
 	int (*check_unchanged)(const struct ckpt_document *doc, struct ckpt_error *err);
 	uint64_t (*disk_bytes)(const struct ckpt_document *doc, uint64_t *nbytes);
 	/* Of programs, in which a state dict is one part: those parts. None: whatever the values are. */

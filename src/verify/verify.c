@@ -3,6 +3,7 @@
 
 #include "base/sized.h"
 #include "base/text.h"
+#include "format/container.h"
 #include "set/set.h"
 
 #include <inttypes.h>
@@ -82,7 +83,8 @@ static int tell_unproven(struct ckpt_verifier *v)
 static int verify_one_file(struct ckpt_verifier *v, const char *path, struct ckpt_error *err)
 {
 	struct ckpt_source *source;
-	int rc = ckpt_source_open(path, &source, err);
+	bool inside;
+	int rc = ckpt_container_open(path, &source, &inside, err);
 
 	if (rc < 0)
 		return rc;

@@ -96,9 +96,9 @@ TABLE = [
     ("npz", zipped("a.npy", "b.npy"), "is a NumPy .npz archive" + NOT_TORCH),
     ("Keras", zipped("config.json", "model.weights.h5"), "is a Keras model" + NOT_TORCH),
     ("zip of checkpoints", zipped("a/model.pt"), "is a zip archive with model files inside, not one "
-                                                 "itself; unpack it first"),
+                                                 "itself: name one of them as ARCHIVE::a/model.pt"),
     ("zip of safetensors", zipped("config.json", "model.safetensors"),
-     "is a zip archive with model files inside, not one itself; unpack it first"),
+     "is a zip archive with model files inside, not one itself: name one of them as ARCHIVE::model.safetensors"),
     ("other zip", zipped("word/document.xml"),
      "is a zip archive, but not one of torch, which has a folder with 'data.pkl' in it; its first "
      "record is 'word/document.xml'"),

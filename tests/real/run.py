@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
+import zipfile
 
 import make_expected
 
@@ -17,8 +19,6 @@ DATA = "mmaitre314__picklescan/tests/data/"
 
 # file -> the end of the message
 OTHERS = {
-    "DLR-RM__rl-trained-agents/a2c/CartPole-v1_1/best_model.zip":
-        "is a zip archive with model files inside, not one itself; unpack it first",
     "NVIDIA__Megatron-LM/tp2/ckpt/.metadata":
         "is the .metadata index of a distributed checkpoint (DCP), not a checkpoint file by itself",
     "NVIDIA__Megatron-LM/tp2/ckpt/__0_0.distcp": SHARD,
@@ -33,6 +33,9 @@ OTHERS = {
     DATA + "malicious1_central_directory.zip": "",
     DATA + "pytorch_magic_bypass.pt": "",
 }
+
+# archives of files, each with checkpoints in it
+ARCHIVES = ["DLR-RM__rl-trained-agents/a2c/CartPole-v1_1/best_model.zip"]
 
 
 def run(*arguments):
@@ -61,6 +64,25 @@ class Real(unittest.TestCase):
                 rows = [[t["name"], t["dtype"], t["shape"], t["device"]] for t in document["tensors"]]
                 self.assertEqual(make_expected.facts(rows), expected[name])
                 self.assertEqual(document["count"], len(rows))
+
+    def test_files_in_archives_are_those_that_are_in_them(self):
+        """Each, taken out by python's zipfile, is what ckpt reads where it is; another reader counts the tensors."""
+        for name in ARCHIVES:
+            path = os.path.join(REAL, name)
+            if not os.path.exists(path):
+                continue
+            listed = {f["name"]: f for f in json.loads(run("ls", "--json", path)[1])["files"]}
+            with zipfile.ZipFile(path) as archive, tempfile.TemporaryDirectory() as folder:
+                self.assertEqual({i.filename: i.file_size for i in archive.infolist()},
+                                 {n: f["nbytes"] for n, f in listed.items()})
+                for inner in archive.namelist():
+                    taken = archive.extract(inner, folder)
+                    rows = make_expected.read(taken)
+                    self.assertEqual(listed[inner]["kind"] is not None, rows is not None, inner)
+                    self.assertEqual(listed[inner]["tensors"], len(rows or []), inner)
+                    inside = run("ls", "--json", path + "::" + inner)
+                    self.assertEqual(inside[:2], run("ls", "--json", taken)[:2])
+                    self.assertEqual(inside[0], 0 if rows is not None else 2)
 
     def test_other_files_are_named_for_what_they_are(self):
         for name, message in OTHERS.items():
