@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
 
+#include <string.h>
+
 static const struct opt opts[] = { OPT_END };
 static int run(int argc, char **argv);
 
@@ -9,16 +11,11 @@ const struct command cmd_dis = {
 	.operands = "IN [RECORD]",
 	.summary = "print the pickle, disassembled, with offsets",
 	.details =
-		"RECORD is a record of the archive, data.pkl if none is named ('ckpt ls --records' lists them); of one
-"
-		"that is an archive itself its data.pkl. Of a legacy stream it is the number of the pickle, from 1 to 5; 4,
-"
-		"the object, if none is named. Of a tar of torch 0.1 it is a member: pickle if none is named, tensors,
-"
-		"storages, sys_info. IN may also be a bare pickle. Nothing is executed; a damaged pickle is shown up to
-"
-		"the damage.
-",
+		"RECORD is a record of the archive, data.pkl if none is named ('ckpt ls --records' lists them); of one\n"
+		"that is an archive itself its data.pkl. Of a legacy stream it is the number of the pickle, from 1 to 5; 4,\n"
+		"the object, if none is named. Of a tar of torch 0.1 it is a member: pickle if none is named, tensors,\n"
+		"storages, sys_info. IN may also be a bare pickle. Nothing is executed; a damaged pickle is shown up to\n"
+		"the damage.\n",
 	.examples = "  ckpt dis model.pt | less\n",
 	.opts = opts,
 	.least = 1,
@@ -48,7 +45,7 @@ static int run(int argc, char **argv)
 		fail(&err);
 		if (err.status == CKPT_E_FORMAT && err.offset == 0 && !err.record[0])
 			hint("it is no pickle; 'ckpt info' says what it is");
-		else if (err.status == CKPT_E_NOTFOUND)
+		else if (err.status == CKPT_E_NOTFOUND && strstr(err.text, "no record"))
 			hint("'ckpt ls --records' lists those that are there");
 		return EXIT_ERROR;
 	}
