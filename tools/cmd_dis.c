@@ -16,7 +16,8 @@ const struct command cmd_dis = {
 		"the object, if none is named. Of a tar of torch 0.1 it is a member: pickle if none is named, tensors,\n"
 		"storages, sys_info. IN may also be a bare pickle. Nothing is executed; a damaged pickle is shown up to\n"
 		"the damage.\n",
-	.examples = "  ckpt dis model.pt | less\n",
+	.examples = "  ckpt dis model.pt | less\n"
+		    "  ckpt dis model.jit constants.pkl\n",
 	.opts = opts,
 	.least = 1,
 	.most = 2,

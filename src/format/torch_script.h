@@ -39,4 +39,12 @@ struct ckpt_torch_script {
 	struct ckpt_script_code code;
 };
 
+void ckpt_torch_script_describe(const struct ckpt_model *model, struct ckpt_file_info *out);
+int ckpt_torch_script_records(const struct ckpt_model *model,
+			      int (*visit)(void *ctx, const struct ckpt_record *record), void *ctx,
+			      struct ckpt_error *err);
+int ckpt_torch_script_notes(const struct ckpt_model *model,
+			    void (*note)(void *ctx, const char *text), void *ctx,
+			    struct ckpt_error *err);
+
 #endif
