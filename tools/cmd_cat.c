@@ -13,7 +13,7 @@ static const struct opt opts[] = {
 	OPT_STR("output", 'o', &output, "FILE.npy",
 		"write it to a file as numpy.save() does, and print nothing"),
 	OPT_STR("part", 0, &part, "PART",
-		"of a sparse tensor: indices or values; of a quantized one: int_repr or scales"),
+		"indices or values of a sparse tensor, int_repr or scales of a quantized one"),
 	OPT_FLAG("all", 'a', &all_items, "print all numbers, not only the edges of a long array"),
 	OPT_STR("precision", 0, &precision_text, "N",
 		"digits behind the point at most, 0 to 17; default: 8"),

@@ -26,7 +26,8 @@ static int run(int argc, char **argv);
 const struct command cmd_ls = {
 	.name = "ls",
 	.operands = "IN [PATTERN...]",
-	.summary = "list the tensors: name, dtype, shape, device, bytes, shared storages",
+	.summary =
+		"list the tensors, and what is numpy's: name, dtype, shape, device, bytes, shared storages",
 	.details =
 		"A PATTERN is a glob over the whole name, in which '*' crosses dots; a name also stands\n"
 		"for everything below it; 're:' starts a regular expression.\n"
@@ -52,7 +53,9 @@ struct listing {
 	uint64_t *first_user;	/* by storage: row + 1 that showed it first */
 	uint64_t numel, nbytes; /* nbytes: of storages, each counted once */
 	size_t storages;
-	int code; /* of a pattern that could not be compared */
+	FILE *out;
+	uint64_t values; /* arrays and scalars of numpy */
+	int code;	 /* of a pattern that could not be compared */
 };
 
 static bool matches(struct listing *l, const char *name)
@@ -218,13 +221,71 @@ static void print_row(const struct listing *l, size_t i, const struct widths *w)
 	putchar('\n');
 }
 
-static int print_table(const struct listing *l)
+/* ---- arrays and scalars of numpy ---- */
+
+static bool is_numpy(const struct ckpt_item *item)
+{
+	return item->kind == CKPT_ITEM_VALUE &&
+	       (!strncmp(item->type, "numpy.", 6) || !strcmp(item->type, "ndarray"));
+}
+
+static int print_value(void *ctx, const struct ckpt_item *item)
+{
+	struct listing *l = ctx;
+	char text[1024];
+
+	if (!is_numpy(item) || !matches(l, item->name))
+		return item->kind == CKPT_ITEM_CONTAINER;
+	printf("%s  %s\n", ckpt_escape(text, sizeof(text), item->name, strlen(item->name)),
+	       item->text);
+	l->values++;
+	return 0;
+}
+
+static int value_json(void *ctx, const struct ckpt_item *item)
+{
+	struct listing *l = ctx;
+	json_t *o;
+
+	if (!is_numpy(item) || !matches(l, item->name))
+		return item->kind == CKPT_ITEM_CONTAINER;
+	o = json_object();
+	json_set_name(o, "name", item->name);
+	json_set_name(o, "type", item->type);
+	json_set_name(o, "value", item->text);
+	fputs(l->values++ ? ",\n" : "\n", l->out);
+	json_put(l->out, o);
+	return 0;
+}
+
+static int count_value(void *ctx, const struct ckpt_item *item)
+{
+	struct listing *l = ctx;
+
+	l->values += is_numpy(item) && matches(l, item->name);
+	return item->kind == CKPT_ITEM_CONTAINER && !l->values;
+}
+
+static bool matches_a_value(struct listing *l)
+{
+	bool any;
+
+	ckpt_walk(l->model, count_value, l, NULL);
+	any = l->values;
+	l->values = 0;
+	return any;
+}
+
+/* ---- table, all of it ---- */
+
+static int print_table(struct listing *l)
 {
 	struct widths w = measure(l);
 	char a[32], b[32], c[32], size[32];
 
 	for (size_t i = 0; i < l->count; i++)
 		print_row(l, i, &w);
+	ckpt_walk(l->model, print_value, l, NULL);
 	if (!quiet)
 		printf("%s tensor%s, %s elements, %s in %s storage%s\n", grouped(l->count, a),
 		       l->count == 1 ? "" : "s", grouped(l->numel, b),
@@ -272,7 +333,7 @@ static json_t *row_json(const struct listing *l, size_t i)
 	return o;
 }
 
-static int print_json(const struct listing *l)
+static int print_json(struct listing *l)
 {
 	FILE *out = json_open(json);
 
@@ -287,7 +348,10 @@ static int print_json(const struct listing *l)
 	json_put(out, json_u64(l->numel));
 	fputs(",\"nbytes\":", out);
 	json_put(out, json_u64(l->nbytes));
-	fprintf(out, ",\"storages\":%zu}\n", l->storages);
+	fprintf(out, ",\"storages\":%zu,\"numpy\":[", l->storages);
+	l->out = out;
+	ckpt_walk(l->model, value_json, l, NULL);
+	fputs("]}\n", out);
 	return json_close(out, true);
 }
 
@@ -342,7 +406,7 @@ static int list(const char *path, char **patterns, int count)
 	}
 	if (code == EXIT_FINE)
 		code = l.code;
-	if (code == EXIT_FINE && l.pattern_count && !l.count) {
+	if (code == EXIT_FINE && l.pattern_count && !l.count && !matches_a_value(&l)) {
 		complain("%s: no tensor matches", path);
 		for (int i = 0; i < count; i++)
 			hint_json(json, patterns[i]);

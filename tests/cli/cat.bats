@@ -55,6 +55,8 @@ arrays() {
 	[[ $output =~ ^[0-9]+$ ]]
 	ckpt info arrays.pt; want 0
 	[[ $output = *"ndarray float32 [2, 3]"*"numpy.float64 0.875"* ]]
+	ckpt ls arrays.pt; want 0
+	[[ $output = "a  ndarray float32 [2, 3]"*"lr  numpy.float64 0.875"*"0 tensors, "* ]]
 }
 
 @test "cat writes what numpy reads" {
