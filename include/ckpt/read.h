@@ -121,7 +121,7 @@ CKPT_API int ckpt_array_save_npy(const struct ckpt_array *array, const char *pat
 /*
  * The value called NAME as Python's repr() shows it, in full: texts, numbers, and what containers hold; tensors and
  * arrays in it by dtype and shape. PUT gets it piece by piece, safe to print; a negative status stops and is returned.
- * What is nested deeper than 8 levels, or behind the first 10000 items of a container, is only counted.
+ * What is nested deeper than 8 levels, or behind the first 10000 items of a container, is only counted, and after a million containers nothing is opened any more.
  */
 CKPT_API int ckpt_show(const struct ckpt_model *model, const char *name,
 		       int (*put)(void *ctx, const char *text), void *ctx, struct ckpt_error *err);

@@ -10,13 +10,14 @@
 
 /* A value as Python's repr() shows it, in full. */
 
-enum { MOST_DEPTH = 8, MOST_ITEMS = 10000, FLUSH = 4096 };
+enum { MOST_DEPTH = 8, MOST_ITEMS = 10000, MOST_SHOWN = 1000000, FLUSH = 4096 };
 
 struct shower {
 	const struct ckpt_model *model;
 	int (*put)(void *ctx, const char *text);
 	void *ctx;
 	struct ckpt_buf text;
+	uint32_t shown; /* values: what is shared is shown again and again */
 	struct ckpt_error *err;
 };
 
@@ -178,7 +179,7 @@ static int show(struct shower *s, const struct ckpt_value *v, unsigned depth)
 		return 0;
 	}
 	if (v->kind == CKPT_CALL || (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT)) {
-		if (depth == MOST_DEPTH) {
+		if (depth == MOST_DEPTH || s->shown++ > MOST_SHOWN) {
 			ckpt_buf_printf(&s->text, "...");
 			return 0;
 		}

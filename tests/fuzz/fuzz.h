@@ -34,6 +34,9 @@ void fuzz_exercise_file(const uint8_t *data, size_t size);
 /* The same with an open checkpoint of any format. REALLY: write files, too, each one torch.save file. */
 void fuzz_exercise_model(const struct ckpt_model *model, bool really);
 
+/* Read the values of tensors and arrays (arrays.c). */
+void fuzz_read_arrays(const struct ckpt_model *model);
+
 /* ---- directories (folder.c) ---- */
 
 enum { FUZZ_MOST_PATH = 600 };

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz.h"
+
+#include <ckpt/ckpt.h>
+
+#include <string.h>
+
+/* The values of tensors and of numpy's arrays, as far as they are small. */
+
+enum { MOST_READ = 1 << 20, MOST_ARRAYS = 40, MOST_NAMES = 10, MOST_NAME = 300 };
+
+static bool is_small(const struct ckpt_array *array)
+{
+	struct ckpt_array_info info = CKPT_ARRAY_INFO_INIT;
+
+	REQUIRE(ckpt_array_get(array, &info) == 0);
+	REQUIRE(info.kind && info.dtype && info.reads && info.layout && info.device);
+	return info.nbytes <= MOST_READ;
+}
+
+static void read_edges(const struct ckpt_array *array, const struct ckpt_array_info *info)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	uint64_t shape[64], nbytes = info->itemsize;
+	uint8_t *buf;
+	int rc = ckpt_array_read_edges(array, 3, shape, NULL, &err);
+
+	fuzz_check_error(rc, &err);
+	for (uint32_t i = 0; rc == 0 && i < info->ndim && nbytes <= MOST_READ; i++)
+		nbytes *= shape[i];
+	if (rc < 0 || nbytes > MOST_READ)
+		return;
+	buf = malloc(nbytes + 1);
+	REQUIRE(buf);
+	fuzz_check_error(ckpt_array_read_edges(array, 3, shape, buf, &err), &err);
+	free(buf);
+}
+
+static void read_array(const struct ckpt_array *array, unsigned depth)
+{
+	struct ckpt_array_info info = CKPT_ARRAY_INFO_INIT;
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	bool small = is_small(array);
+	struct ckpt_array *part;
+	uint8_t *buf;
+	int rc;
+
+	ckpt_array_get(array, &info);
+	for (uint32_t i = 0; info.parts[i] && !depth; i++) {
+		rc = ckpt_array_part(array, info.parts[i], &part, &err);
+		fuzz_check_error(rc, &err);
+		if (rc == 0) {
+			small &= is_small(part);
+			read_array(part, depth + 1);
+		}
+		ckpt_array_close(part);
+		err = (struct ckpt_error)CKPT_ERROR_INIT;
+		if (rc < 0)
+			return;
+	}
+	if (strncmp(info.layout, "sparse", 6) != 0)
+		read_edges(array, &info);
+	if (!small)
+		return;
+	buf = malloc(info.nbytes + 1);
+	REQUIRE(buf);
+	fuzz_check_error(ckpt_array_read(array, 0, info.numel, buf, &err), &err);
+	free(buf);
+	err = (struct ckpt_error)CKPT_ERROR_INIT;
+	options.flags = CKPT_SAVE_DRY_RUN;
+	fuzz_check_error(ckpt_array_save_npy(array, "/dev/shm/none.npy", &options, NULL, &err),
+			 &err);
+}
+
+static void end_array(int rc, struct ckpt_array *array, const struct ckpt_error *err)
+{
+	fuzz_check_error(rc, err);
+	REQUIRE((rc == 0) == (array != NULL));
+	if (array)
+		read_array(array, 0);
+	ckpt_array_close(array);
+}
+
+struct names {
+	char text[MOST_NAMES][MOST_NAME];
+	unsigned count, left;
+};
+
+static int note_name(void *ctx, const struct ckpt_item *item)
+{
+	struct names *n = ctx;
+
+	if (n->count == MOST_NAMES || !n->left--)
+		return CKPT_E_CANCELLED;
+	if ((strstr(item->type, "numpy.") || !strcmp(item->type, "ndarray")) &&
+	    strlen(item->name) < MOST_NAME)
+		strcpy(n->text[n->count++], item->name);
+	return item->kind == CKPT_ITEM_CONTAINER && !item->seen;
+}
+
+static int count_text(void *ctx, const char *text)
+{
+	size_t *left = ctx, len = strlen(text);
+
+	for (const char *p = text; *p; p++)
+		REQUIRE((unsigned char)*p >= 0x20);
+	if (len > *left)
+		return CKPT_E_CANCELLED;
+	*left -= len;
+	return 0;
+}
+
+void fuzz_read_arrays(const struct ckpt_model *model)
+{
+	struct names names = { .left = 2000 };
+	struct ckpt_array *array;
+	size_t left = 1 << 20;
+
+	for (uint64_t i = 0; i < 2 * ckpt_tensor_count(model) && i < MOST_ARRAYS; i++) {
+		struct ckpt_error err = CKPT_ERROR_INIT;
+		int rc = ckpt_array_open(model, i / 2, i % 2 ? CKPT_ARRAY_FOR_NUMPY : 0, &array,
+					 &err);
+
+		end_array(rc, array, &err);
+	}
+	ckpt_walk(model, note_name, &names, NULL);
+	for (unsigned i = 0; i < names.count; i++) {
+		struct ckpt_error err = CKPT_ERROR_INIT;
+		int rc = ckpt_array_find(model, names.text[i], CKPT_ARRAY_FOR_NUMPY, &array, &err);
+
+		end_array(rc, array, &err);
+	}
+	ckpt_show(model, "", count_text, &left, NULL);
+}
