@@ -16,7 +16,7 @@
  * jansson takes a text in memory of about thirty times its length, and goes no deeper than 2048 levels.
  */
 enum { MOST_PATH = 200, MOST_DEVICE = 40, SHOWN = 120, STRIDED = 7 };
-static const uint64_t MOST_TEXT = (uint64_t)256 << 20;
+static const uint64_t MOST_TEXT = (uint64_t)256 << 20, MOST_UNPACKED = 8 << 20;
 
 /* By number of the schema's ScalarType; the gaps have no name there. */
 static const enum ckpt_dtype dtypes[] = {
@@ -379,11 +379,10 @@ static int parse(const uint8_t *text, size_t len, json_t **out, struct ckpt_erro
 			     NULL, NULL, (uint64_t)why.position);
 }
 
+/* torch stores these texts; few bytes of a compressed one may stand for very many. */
 static uint64_t most_text(const struct ckpt_zip_entry *entry)
 {
-	uint64_t most = ckpt_torch_zip_most_pickle(entry);
-
-	return most < MOST_TEXT ? most : MOST_TEXT;
+	return entry->method == CKPT_ZIP_STORED ? MOST_TEXT : MOST_UNPACKED;
 }
 
 int ckpt_export_read_config(struct ckpt_document *doc, struct ckpt_zip_entry *config,

@@ -38,6 +38,33 @@ struct ckpt_mobile {
 	char writer[80];
 };
 
+/* What a storage is, as far as tensors have said. */
+struct ckpt_mobile_storage {
+	const struct ckpt_value *value;
+	enum ckpt_dtype dtype;
+};
+
+/* What reading values needs everywhere. */
+struct ckpt_mobile_reader {
+	struct ckpt_document *doc;
+	struct ckpt_maker *maker;
+	struct ckpt_flatbuffer *fb;
+	struct ckpt_mobile_storage *storages; /* malloc */
+};
+
+/* Always NULL: fb->rc and the error say why. */
+const struct ckpt_value *ckpt_mobile_fail(struct ckpt_mobile_reader *reader, int status,
+					  uint64_t at, const char *what);
+
+/* V, or NULL with the reason why it is not: no memory, or what went wrong before. */
+const struct ckpt_value *ckpt_mobile_made(struct ckpt_mobile_reader *reader,
+					  const struct ckpt_value *v);
+
+const struct ckpt_value *ckpt_mobile_float(struct ckpt_mobile_reader *reader, uint64_t bits);
+
+const struct ckpt_value *ckpt_mobile_read_tensor(struct ckpt_mobile_reader *reader,
+						 const struct ckpt_flatbuffer_table *t);
+
 /* The object of the model, with its constants: ckpt_mobile's storages are known. */
 int ckpt_mobile_read_values(struct ckpt_document *doc, struct ckpt_maker *maker,
 			    struct ckpt_flatbuffer *fb, const struct ckpt_flatbuffer_table *module,

@@ -249,6 +249,18 @@ class Programs(files.BadFileTest):
         self.assertEqual(code, 2)
         self.assertIn("tensor '0': ", err)
 
+    def test_a_compressed_text_of_very_many_values(self):
+        """200 KB that are 100 MB of JSON, and would be 3 GB as a tree."""
+        path = self.path("bomb.pt2")
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+            out.writestr("m/archive_format", "pt2")
+            out.writestr("m/.data/version", "6")
+            out.writestr("m/models/model.json", "{}")
+            out.writestr(CONFIG, '{"config": [' + "0," * 50000000 + "0]}")
+        code, out, err = self.ckpt("ls", path)
+        self.assertEqual((code, out), (2, ""))
+        self.assertTrue(err.startswith("ckpt: %s: %s: " % (path, CONFIG)), err)
+
     def test_many_tensors_over_one_record(self):
         config = {"t%d" % i: payload() for i in range(20000)}
         code, out, err = self.ckpt("ls", self.write(program(config)))
