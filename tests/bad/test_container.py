@@ -87,19 +87,20 @@ class Container(files.BadFileTest):
         self.assertIn(LINE, self.both(agent(), "policy.pth", "odd::agent.zip")[1])
 
     def test_an_archive_is_left_as_it_is(self):
-        path = self.write(agent(), "agent.zip")
+        before = agent()
+        path = self.write(before, "agent.zip")
         code, _, err = self.ckpt("add-prefix", "-i", "x.", path + "::policy.pth")
         self.assertEqual((code, err), (2, "ckpt: %s::policy.pth: is inside of an archive, which is left as it is: name an "
                                           "output\n" % path))
         code, _, err = self.ckpt("add-prefix", "-f", "x.", path + "::policy.pth", path)
         self.assertEqual((code, err), (2, "ckpt: %s: the output is the input itself; name another file\n" % path))
         with open(path, "rb") as stream:
-            self.assertEqual(stream.read(), agent())
+            self.assertEqual(stream.read(), before)
 
     def test_every_length_is_refused(self):
         for method, step in ((zipfile.ZIP_STORED, 1), (zipfile.ZIP_DEFLATED, 5)):
             whole = agent(method)
-            for length in range(0, len(whole), step):
+            for length in range(0, len(whole), 5 if files.SANITIZED else step):
                 code, out, err = self.both(whole[:length], "policy.pth")
                 self.assertEqual((code, out, err.count("\n")), (2, "", 1), "%d: %s" % (length, err))
 
