@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/module.h"
+#include "model/old_tensor.h"
 #include "model/plain_values.h"
 
 #include <string.h>
@@ -64,15 +65,14 @@ static const struct ckpt_value *new_call(struct ckpt_model *to, const struct ckp
 /* The tensor inside of a Parameter of any age; NULL: it is none. */
 static const struct ckpt_value *inside(const struct ckpt_model *model, const struct ckpt_value *v)
 {
-	const struct ckpt_value *state = v->u.call->state, *inner = NULL;
+	const struct ckpt_value *inner = NULL;
+	struct ckpt_old_tensor old;
 
 	if (ckpt_value_is_call_of(v, "torch._utils", "_rebuild_parameter") ||
 	    ckpt_value_is_call_of(v, "torch._utils", "_rebuild_parameter_with_state"))
 		inner = ckpt_plain_arg(model, v, 0);
-	state = state ? ckpt_model_now(model, state) : NULL;
-	/* torch 0.1 to 0.3: a state of (data, _, hooks, requires_grad, _) */
-	if (state && state->kind == CKPT_TUPLE && state->u.seq.count == 5)
-		inner = ckpt_model_now(model, state->u.seq.items[0]);
+	else if (ckpt_old_tensor_is(model, v, &old) && old.kind != CKPT_OLD_TENSOR)
+		inner = old.data;
 	return inner && ckpt_value_is_tensor(model, inner) ? inner : NULL;
 }
 

@@ -30,10 +30,10 @@ class Ref:
 
 
 class New:
-    """An object made by cls.__new__(cls), or as protocols 0 and 1 say that; with a state."""
+    """An object made by cls.__new__(cls, *arguments), in the words of the protocol, or CALLED as cls(*arguments)."""
 
-    def __init__(self, cls, state=None, arguments=()):
-        self.cls, self.state, self.arguments = cls, state, arguments
+    def __init__(self, cls, state=None, arguments=(), called=False):
+        self.cls, self.state, self.arguments, self.called = cls, state, arguments, called
 
 
 class Pickler(pickle._Pickler):
@@ -68,7 +68,11 @@ class Pickler(pickle._Pickler):
         if id(obj) in self.memo:
             self.write(self.get(self.memo[id(obj)][0]))
             return
-        if self.proto < 2:
+        if obj.called:
+            self.save(obj.cls)
+            self.save(obj.arguments)
+            self.write(b"R")
+        elif self.proto < 2:
             self.save(Global("copy_reg", "__newobj__"))
             self.save((obj.cls,) + obj.arguments)
             self.write(b"R")

@@ -54,6 +54,15 @@ def parameters():
     return state, [W, B], [Tensor(1, W.key, (4, 6)), Tensor(2, B.key, (3,), kind="DoubleTensor")]
 
 
+def later_parameters():
+    """As torch 0.1.10 to 0.3 wrote them."""
+    cls = Global("torch.nn.parameter", "Parameter")
+    state = {"called": New(cls, (True, False, OrderedDict()), (Ref(1),), True),
+             "new": New(cls, (False, False, OrderedDict()), (Ref(2),)),
+             "v": New(Global("torch.autograd.variable", "Variable"), (True, False, OrderedDict()), (Ref(2),), True)}
+    return state, [W, B], [Tensor(1, W.key, (4, 6)), Tensor(2, B.key, (3,), kind="DoubleTensor")]
+
+
 def module():
     """A whole module, whose classes come with their source text the first time."""
     linear = Global("torch.nn.modules.linear", "Linear")
@@ -84,7 +93,8 @@ def others():
     return state, [W, EMPTY], [Tensor(1, W.key, (4, 6)), Tensor(2, EMPTY.key, (0,)), Tensor(3, W.key, (), (), 5)]
 
 
-CASES = {f.__name__: f for f in (plain, views, storage_views, dtypes, parameters, module, python2, devices, others)}
+CASES = {f.__name__: f for f in (plain, views, storage_views, dtypes, parameters, later_parameters, module, python2, devices,
+                                 others)}
 # Protocol 0 writes a class with its source as text, which torch cannot load.
 PROTOCOLS = {"module": (1, 2)}
 
