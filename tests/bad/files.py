@@ -12,6 +12,7 @@ import unittest
 import zlib
 
 CKPT = os.environ.get("CKPT", "ckpt")
+OPEN_MANY = os.environ.get("CKPT_OPEN_MANY")  # open_many.c
 SANITIZED = os.environ.get("CKPT_SANITIZED") == "1"
 SECONDS = 30 # a guard against runaway work; speed itself is measured in bench
 MEGABYTES = 512
@@ -156,6 +157,24 @@ class BadFileTest(unittest.TestCase):
         self.assertNotIn("Sanitizer", err)
         self.assertLess(took, SECONDS, "%s took %.1f s" % (arguments, took))
         return done.returncode, out, err
+
+    def open_many(self, variants):
+        """The message for each, None if it opens: thousands at once, which as commands would take minutes."""
+        if not OPEN_MANY:
+            self.skipTest("CKPT_OPEN_MANY is not set")
+        variants = list(variants)
+        given = b"".join(struct.pack("<I", len(data)) + data for data in variants)
+        done = subprocess.run([OPEN_MANY], input=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=280,
+                              env=environment(), preexec_fn=limits)
+        lines = done.stdout.decode("utf-8", "backslashreplace").splitlines()
+        self.assertEqual((done.returncode, len(lines)), (0, len(variants)), done.stderr.decode()[:3000])
+        return [None if line == "opened" else line for line in lines]
+
+    def assert_beginnings_refused(self, data, lengths=None):
+        """DATA cut at every byte; and whole it opens."""
+        lengths = list(range(len(data)) if lengths is None else lengths)
+        for length, message in zip(lengths, self.open_many(data[:length] for length in lengths)):
+            self.assertTrue(message, "%d bytes open" % length)
 
     def assert_refused(self, data, message, command="ls"):
         """Exit code 2 and exactly 'ckpt: PATH: MESSAGE'."""

@@ -226,29 +226,15 @@ class Damage(files.BadFileTest):
     """Whatever is cut or changed: an error or a listing, never a crash. One process for many files
     would be faster; but a crash must not be lost in it."""
 
-    def run_all(self, variants):
-        codes = {}
-        for data in variants:
-            code, _, err = self.ckpt("ls", self.write(data))
-            codes[code] = codes.get(code, 0) + 1
-            if code:
-                self.assertTrue(err.startswith("ckpt: ") and err.count("\n") == 1, err)
-        return codes
-
     def test_a_file_cut_at_every_byte_is_refused(self):
-        data = torch_file()
-        step = 7 if files.SANITIZED else 1
-        cuts = sorted(set(range(0, len(data), step)) | set(range(len(data) - 120, len(data))))
-        codes = self.run_all(data[:cut] for cut in cuts)
-        self.assertEqual(codes, {2: len(cuts)})
+        self.assert_beginnings_refused(torch_file())
 
     def test_a_file_with_any_byte_changed_does_not_crash(self):
         data = torch_file()
         places = [at for at in range(len(data)) if data[at] != 0x5A]
-        places = places[::5 if files.SANITIZED else 1]
-        codes = self.run_all(data[:at] + bytes([data[at] ^ flip]) + data[at + 1:]
-                             for at in places for flip in (0xFF, 0x01))
-        self.assertGreater(codes.get(2, 0), 0)
+        messages = self.open_many(data[:at] + bytes([data[at] ^ flip]) + data[at + 1:]
+                                  for at in places for flip in (0xFF, 0x01))
+        self.assertGreater(sum(message is not None for message in messages), len(places) // 2)
 
     def test_a_bomb_of_zeros_is_refused_or_read(self):
         out = io.BytesIO()

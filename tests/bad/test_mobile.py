@@ -189,19 +189,13 @@ class Mobile(files.BadFileTest):
             self.assertIn(FOUR_FLOATS, stream.read())
 
     def test_every_length_is_refused_but_the_whole(self):
-        for length in range(len(MODEL)):
-            path = self.write(MODEL[:length])
-            code, out, err = self.ckpt("ls", path)
-            self.assertEqual((code, out, err.count("\n")), (2, "", 1), "%d bytes: %s" % (length, err))
+        self.assert_beginnings_refused(MODEL)
 
     def test_any_four_bytes_may_be_others(self):
         """Read or refused; a crash or endless work would show."""
-        for at in range(0, len(MODEL) - 3, 4 if files.SANITIZED else 1):
-            for other in (0xFFFFFFFF, 0x7FFFFFFF, 0x80000000, 1):
-                changed = bytearray(MODEL)
-                struct.pack_into("<I", changed, at, other)
-                code, _, err = self.ckpt("ls", self.write(changed))
-                self.assertIn(code, (0, 2), err)
+        messages = self.open_many(MODEL[:at] + struct.pack("<I", other) + MODEL[at + 4:]
+                                  for at in range(len(MODEL) - 3) for other in (0xFFFFFFFF, 0x7FFFFFFF, 0x80000000, 1))
+        self.assertGreater(sum(message is not None for message in messages), 100)
 
     def test_a_vector_that_all_values_share(self):
         """20,000 lists that are one and the same table of 20,000 items: 3 GB if each were read."""

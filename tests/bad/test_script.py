@@ -154,17 +154,14 @@ class Script(Converting):
 
     def test_every_beginning_of_an_archive_is_read_or_refused(self):
         data = torch_script(pickled(NET), NET_CODE, pickled(tensor("0") + b"\x85"), [("constants/0", b"c" * 16)])
-        for end in range(0, len(data), 29 if files.SANITIZED else 1):
-            code, _, err = self.ckpt("ls", self.write(data[:end]))
-            self.assertEqual((code, err[:6]), (2, "ckpt: "), end)
+        self.assert_beginnings_refused(data)
 
     def test_every_pickle_that_is_cut_is_refused(self):
         net, constants = pickled(NET), pickled(tensor("0") + b"\x85")
-        for end in range(0, len(net), 7 if files.SANITIZED else 1):
-            self.assertEqual(self.ckpt("ls", self.write(torch_script(net[:end], NET_CODE)))[0], 2)
-        for end in range(0, len(constants), 7 if files.SANITIZED else 1):
-            data = torch_script(net, NET_CODE, constants[:end], [("constants/0", b"c" * 16)])
-            self.assertEqual(self.ckpt("ls", self.write(data))[0], 2)
+        cut = [torch_script(net[:end], NET_CODE) for end in range(len(net))]
+        cut += [torch_script(net, NET_CODE, constants[:end], [("constants/0", b"c" * 16)])
+                for end in range(len(constants))]
+        self.assertNotIn(None, self.open_many(cut))
 
 
 class Modules(Converting):
