@@ -81,22 +81,28 @@ int ckpt_torch_tar_each_pickle(struct ckpt_source *source, const char *name,
 {
 	struct ckpt_torch_tar tt = { 0 };
 	struct shower s = { .visit = visit, .ctx = ctx };
+	struct ckpt_error damage =
+		CKPT_ERROR_INIT; /* no matter, if it is not where the pickle is */
 	uint32_t next_id = 1;
-	int rc = ckpt_torch_tar_find(source, &tt, err), which = 0;
+	int rc = ckpt_torch_tar_find(source, &tt, &damage), which = 0;
 
 	while (which < CKPT_TAR_MEMBER_COUNT && strcmp(ckpt_torch_tar_name(which), name) != 0)
 		which++;
-	if (which == CKPT_TAR_MEMBER_COUNT || !tt.has[which])
-		return rc < 0 ? rc
-			      : ckpt_fail(err, CKPT_E_NOTFOUND,
-					  "there is no member '%.40s' of torch", name);
-	s.member = &tt.members[which];
-	if (which < CKPT_TAR_TENSORS)
+	if (which < CKPT_TAR_TENSORS && tt.has[which]) {
+		s.member = &tt.members[which];
 		return show_whole(&s, source, err);
+	}
+	if (rc < 0) {
+		if (err)
+			*err = damage;
+		return rc;
+	}
+	if (which == CKPT_TAR_MEMBER_COUNT || !tt.has[which])
+		return ckpt_fail(err, CKPT_E_NOTFOUND, "there is no member '%.40s' of torch", name);
+	s.member = &tt.members[which];
 	tt.visit = show_one;
 	tt.ctx = &s;
-	if (rc == 0)
-		rc = ckpt_torch_tar_read_tables(&tt, source, &next_id, err);
+	rc = ckpt_torch_tar_read_tables(&tt, source, &next_id, err);
 	ckpt_torch_tar_clear(&tt);
 	return rc;
 }

@@ -202,6 +202,12 @@ class Tar(files.BadFileTest):
             self.assertEqual((code, err, out.count("STOP")), (0, "", count))
         self.assertEqual(self.ckpt("dis", path, "nothing")[0], 2)
 
+    def test_damage_elsewhere_keeps_no_member_from_being_shown(self):
+        path = self.write(SOUND[:4 * BLOCK])  # it ends before the tables
+        code, out, err = self.ckpt("dis", path, "pickle")
+        self.assertEqual((code, err, out.count("STOP")), (0, "", 1))
+        self.assertEqual(self.ckpt("dis", path, "tensors")[0], 2)
+
     def test_a_big_endian_machine_is_told(self):
         path = self.write(tar(little=False))
         self.assertIn("big-endian", self.ckpt("info", path)[1])
