@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cat.h"
+#include "float_text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -118,11 +119,13 @@ static int print_parts(const struct ckpt_array *array, const struct ckpt_array_i
 static int print_quantizer(const struct ckpt_array *array, const struct ckpt_array_info *info,
 			   struct ckpt_error *err)
 {
+	char text[FLOAT_MOST_TEXT];
+
 	if (quiet)
 		return 0;
 	if (!strcmp(info->qscheme, "per_tensor_affine")) {
-		printf("%s  scale %.17g  zero point %" PRId64 "\n", info->qscheme, info->scale,
-		       info->zero_point);
+		printf("%s  scale %s  zero point %" PRId64 "\n", info->qscheme,
+		       float_repr(text, info->scale, FLOAT_DOUBLE), info->zero_point);
 		return 0;
 	}
 	printf("%s  axis %u\n", info->qscheme, info->axis);

@@ -87,10 +87,16 @@ NUMPY = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "ui
 
 
 def some_tensors(wanted, most=2):
-    """(name, tensor) of the first tensors of a dict that numpy has a dtype for."""
-    pairs = [(key, value) for key, value in wanted.items()] if isinstance(wanted, dict) else []
-    return [('["%s"]' % key, value) for key, value in pairs if isinstance(key, str) and key.isidentifier()
-            and isinstance(value, Tensor) and value.dtype in NUMPY][:most]
+    """(exact name, tensor) of the first tensors in nested dicts that numpy has a dtype for."""
+    found, left = [], [("", wanted)]
+    while left and len(found) < most:
+        name, value = left.pop(0)
+        if isinstance(value, dict):
+            left += [('%s["%s"]' % (name, key), item) for key, item in value.items()
+                     if isinstance(key, str) and key.isidentifier() and key.isascii()]
+        elif isinstance(value, Tensor) and value.dtype in NUMPY:
+            found.append((name, value))
+    return found
 
 
 def tree(folder):
