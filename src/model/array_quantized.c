@@ -35,7 +35,7 @@ static double integer_at(enum ckpt_dtype from, const uint8_t *in)
 
 /*
  * Every step is rounded as torch rounds it: the scale of a whole tensor is a float32, that of a channel a double; with zero
- * points that are floats themselves all numbers are.
+ * points that are floats themselves all numbers are. So since torch 1.13 at the latest; 1.7 took a double for a tensor, too.
  */
 static float dequantize(const struct ckpt_dequantize *d, double integer, uint64_t channel)
 {
