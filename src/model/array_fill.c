@@ -55,15 +55,18 @@ void ckpt_array_settle(struct ckpt_array *a, enum ckpt_dtype dtype)
 
 /* ---- strided tensors ---- */
 
-/* As torch.load turns numbers around: by the dtype of the storage, not of the tensor. */
-static int add_swap(struct ckpt_array *a, const struct ckpt_storage *s, uint32_t itemsize,
+/*
+ * Numbers are turned around by the dtype of the tensor. torch takes that of the storage, which is wrong for those that
+ * have no storage class of their own (uint16, complex32 ...).
+ */
+static int add_swap(struct ckpt_array *a, const struct ckpt_storage *s, enum ckpt_dtype dtype,
 		    struct ckpt_error *err)
 {
-	uint32_t width = ckpt_byteswap_width(s->dtype);
+	uint32_t width = ckpt_byteswap_width(dtype);
 
 	if (!a->model->doc->big_endian || width == 1)
 		return 0;
-	if ((s->made && s->retyped) || itemsize % width)
+	if (s->made && s->retyped)
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
 			"a big-endian file of another dtype than its storages; 'ckpt convert' turns it "
@@ -92,7 +95,7 @@ int ckpt_array_place(struct ckpt_array *a, const struct ckpt_tensor *t, struct c
 	rc = ckpt_model_storage_bytes(a->model, s, &a->items.bytes, err);
 	if (rc == 0)
 		rc = ckpt_items_check(&a->items, err);
-	return rc < 0 ? rc : add_swap(a, s, a->items.itemsize, err);
+	return rc < 0 ? rc : add_swap(a, s, t->dtype, err);
 }
 
 static int fill_strided(struct ckpt_array *a, struct ckpt_error *err)

@@ -40,6 +40,7 @@ class Byteorder(files.BadFileTest):
         self.assertIn("1 storage was turned around that torch would have left alone", said)
         self.assertIn("1 big-endian tensor of dtypes that torch does not turn around", self.ckpt("info", self.write(data))[1])
         self.assertNotIn("note", self.ckpt("info", self.write(saved(a=untyped("0", "uint8", (8,), 8))))[1])
+        self.assertEqual(self.ckpt("cat", self.write(data), "a")[1].splitlines()[1], "[   1    2    3 4660]")
 
     def test_a_class_of_storages_says_it_too(self):
         data = saved(FLOATS, a=tensor(numel=2, shape=(2,)))
