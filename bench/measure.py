@@ -19,8 +19,8 @@ import throttle  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
-CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "memory", "remap", "cast", "inplace",
-         "reflink", "merge", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
+CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "memory", "remap", "cast",
+         "inplace", "reflink", "merge", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
@@ -371,6 +371,21 @@ class Bench:
         self.peak_row("  its memory", ours.kib, 64)
         ours, other = self.series(source, self.command(self.ckpt, "convert", source, target), self.copy_sync(source))
         self.ratio_row("convert legacy " + name, ours, "cp + sync FILE", other, "ratio <= 1.30", lambda r: r <= 1.3)
+
+    def case_verify(self):
+        """The bytes have to be read, which cat does, and looked at."""
+        source = self.big()
+        contenders = [self.command(self.ckpt, "verify", source), self.command("sh", "-c", 'cat "$1" >/dev/null', "sh", source),
+                      self.command(self.ckpt, "verify", "--check-finite", source)]
+        if shutil.which("unzip"):
+            contenders.append(self.command("unzip", "-tqq", source))
+        ours, cat, finite, *unzip = self.series(source, *contenders)
+        name = "verify " + size_text(self.options.size)
+        self.ratio_row(name, ours, "cat >/dev/null", cat, "ratio <= 1.11", lambda r: r <= 1 / 0.9)
+        self.peak_row("  its memory", ours.kib, 64)
+        self.ratio_row("verify --check-finite " + size_text(self.options.size), finite, "cat >/dev/null", cat)
+        if unzip:
+            self.ratio_row(name, ours, "unzip -t", unzip[0], ">= 5 x faster", lambda r: r >= 5, inverse=True)
 
     def case_remap(self):
         source = self.big()
