@@ -67,7 +67,11 @@ int ckpt_torch_zip_entry_bytes(struct ckpt_torch_zip *tz, struct ckpt_zip_entry 
  */
 uint64_t ckpt_torch_zip_most_pickle(const struct ckpt_zip_entry *entry);
 
-/* The entry of a record named without the archive name. NULL: not there, or no memory. */
+/* The entry of FOLDER and RECORD behind the archive name; FOLDER is "/" or "/data/". NULL: not there, or no memory. */
+struct ckpt_zip_entry *ckpt_torch_zip_find(const struct ckpt_torch_zip *tz, const char *folder,
+					   const char *record);
+
+/* The same in "/". */
 struct ckpt_zip_entry *ckpt_torch_zip_record(const struct ckpt_torch_zip *tz, const char *record);
 
 /* The entry with the bytes of a storage; NULL likewise. */
@@ -77,6 +81,11 @@ struct ckpt_zip_entry *ckpt_torch_zip_data(const struct ckpt_torch_zip *tz,
 /* Is it a record that torch.save writes? Says also which storages' keys have one. */
 bool ckpt_torch_zip_knows(const struct ckpt_torch_zip *tz, const struct ckpt_zip_entry *entry,
 			  const char **key);
+
+/* ckpt_format.records */
+int ckpt_torch_zip_records(const struct ckpt_model *model,
+			   int (*visit)(void *ctx, const struct ckpt_record *record), void *ctx,
+			   struct ckpt_error *err);
 
 int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 			const struct ckpt_save_options *options, struct ckpt_save_report *report,

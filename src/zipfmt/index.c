@@ -402,9 +402,10 @@ static int check_entry(const struct ckpt_zip_entry *e, struct ckpt_error *err)
 	if (e->flags & ENCRYPTED)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "the record is encrypted");
 	if (e->flags & REFUSED)
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "the flags 0x%04x in the directory ask for what torch does not know",
-				 e->flags);
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"the flags 0x%04x in the directory ask for what torch does not know",
+			e->flags);
 	if (e->method != CKPT_ZIP_STORED && e->method != CKPT_ZIP_DEFLATED)
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,

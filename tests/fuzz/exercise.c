@@ -241,7 +241,9 @@ static int state_dict(const struct ckpt_model *model, const char *const *at,
 
 static void edit_more(const struct ckpt_model *model)
 {
-	static const struct ckpt_device_map maps[] = { { "cuda:0", "cpu" }, { "cpu", "cuda:1" }, { "c*", "mps" } };
+	static const struct ckpt_device_map maps[] = { { "cuda:0", "cpu" },
+						       { "cpu", "cuda:1" },
+						       { "c*", "mps" } };
 	static const char *const keep[] = { "*a*", "re:[0-9]" }, *const drop[] = { "*b*", "0" };
 	static const char *const dtypes[] = { "bfloat16", "float8_e4m3fn", "float64" };
 	static const char *const names[] = { "a", "model", "0", "module.a", "[\"a\"]" };
