@@ -2,6 +2,8 @@
 #include "format/format.h"
 
 #include "base/text.h"
+#include "pickle/op.h"
+#include "pickle/opcodes.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -139,6 +141,21 @@ static const char *find_pickle(const uint8_t *head, size_t len)
 	return "a bare pickle, made by pickle.dump, not by torch.save; 'ckpt dis' shows what is in it";
 }
 
+/* Protocols 0 and 1 have no signature: opcodes up to STOP, and nothing behind it. */
+static bool is_old_pickle(const uint8_t *head, size_t len, uint64_t size)
+{
+	struct ckpt_reader r = { .data = head, .len = len };
+	struct ckpt_op op = { 0 };
+	unsigned count = 0;
+
+	while (ckpt_op_read(&r, &op, NULL) == 0) {
+		count++;
+		if (op.code == CKPT_OP_STOP)
+			return count > 2 && r.pos == size;
+	}
+	return r.bad && len < size && count > 100; /* more than the head */
+}
+
 static const char *find_other(const uint8_t *head, size_t len, uint64_t size)
 {
 	const char *what = find_signature(head, len);
@@ -149,6 +166,8 @@ static const char *find_other(const uint8_t *head, size_t len, uint64_t size)
 		what = find_markup(head, len);
 	if (!what)
 		what = find_pickle(head, len);
+	if (!what && is_old_pickle(head, len, size))
+		what = "a bare pickle of protocol 0 or 1, made by pickle.dump, not by torch.save; 'ckpt dis' shows what is in it";
 	if (!what && len >= 263 && !memcmp(head + 257, "ustar", 5))
 		what = "a tar archive; unpack it first (many .pth.tar files are no tars, this is one)";
 	if (!what && len > 16 && head[0] == 0x08 &&

@@ -82,6 +82,30 @@ static int find_end(struct ckpt_zip *zip, uint64_t *out, struct ckpt_error *err)
 	return rc;
 }
 
+static bool has_signature(const struct ckpt_zip *zip, uint64_t off, uint32_t signature)
+{
+	uint8_t bytes[4];
+	struct ckpt_reader r = { bytes, sizeof(bytes), 0, false };
+
+	return ckpt_source_read(zip->source, off, bytes, sizeof(bytes), NULL) == 0 &&
+	       ckpt_read_u32(&r) == signature;
+}
+
+/* The offset counts from the start of the archive, which need not be that of the file. */
+static int fail_no_end64(const struct ckpt_zip *zip, uint64_t locator_off, uint64_t off,
+			 struct ckpt_error *err)
+{
+	uint64_t end64_off = locator_off - END64_BYTES;
+
+	if (end64_off > off && has_signature(zip, end64_off, SIG_END64) &&
+	    has_signature(zip, end64_off - off, SIG_LOCAL) && has_signature(zip, 0, SIG_LOCAL))
+		return ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"holds several archives, one behind the other, as data files (.distcp) "
+			"of a DCP directory do: name the directory it belongs to");
+	return bad(err, off, "no zip64 end record where the locator points: the file is damaged");
+}
+
 static int read_end64(struct ckpt_zip *zip, uint64_t locator_off, struct ends *ends,
 		      struct ckpt_error *err)
 {
@@ -104,9 +128,7 @@ static int read_end64(struct ckpt_zip *zip, uint64_t locator_off, struct ends *e
 		return rc;
 	r = (struct ckpt_reader){ bytes, END64_BYTES, 0, false };
 	if (ckpt_read_u32(&r) != SIG_END64)
-		return bad(err, off,
-			   "no zip64 end record where the locator points: the file is damaged, or "
-			   "several archives stand in it one behind the other (a .distcp shard)");
+		return fail_no_end64(zip, locator_off, off, err);
 	ckpt_read_bytes(&r, 8 + 2 + 2);
 	if (ckpt_read_u32(&r) || ckpt_read_u32(&r))
 		return bad(err, off, "the archive is spread over several disks");

@@ -57,6 +57,9 @@ TABLE = [
     ("GGML", b"lmgg\x01\0\0\0", "is an old GGML model" + NOT_TORCH),
     ("GGMF", b"fmgg\x01\0\0\0", "is an old GGML model" + NOT_TORCH),
     ("GGJT", b"tjgg\x01\0\0\0", "is an old GGML model" + NOT_TORCH),
+    ("pickle of protocol 0", pickle.dumps({"a": [1, 2.5]}, 0), "is a bare pickle of protocol 0 or 1, made by pickle.dump, not by "
+     "torch.save; 'ckpt dis' shows what is in it"),
+    ("text that begins as one", b"N(0, 1) is no pickle.", "is no torch checkpoint: it begins with 'N(0, 1) is no pi'"),
     ("gzip", b"\x1f\x8b\x08\0", "is compressed with gzip; unpack it first"),
     ("bzip2", b"BZh91AY", "is compressed with bzip2; unpack it first"),
     ("xz", b"\xfd7zXZ\0\0", "is compressed with xz; unpack it first"),

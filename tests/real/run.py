@@ -14,7 +14,7 @@ import make_expected
 
 CKPT = os.environ.get("CKPT", "ckpt")
 REAL = os.environ.get("CKPT_REAL", "")
-SHARD = "several archives stand in it one behind the other (a .distcp shard)"
+SHARD = "as data files (.distcp) of a DCP directory do: name the directory it belongs to"
 DATA = "mmaitre314__picklescan/tests/data/"
 
 # file -> the end of the message
@@ -26,12 +26,13 @@ OTHERS = {
     "NVIDIA__Megatron-LM/tp2/ckpt/__1_0.distcp": SHARD,
     "NVIDIA__Megatron-LM/tp2/ckpt/__1_1.distcp": SHARD,
     DATA + "bad_pytorch.pt": "is a PNG image, not a torch checkpoint",
-    # hostile, and never unpickled by anything here: refused is all they have to be
-    DATA + "malicious0.pkl": "",
-    DATA + "malicious1.zip": "",
+    # hostile, and never unpickled by anything here
+    DATA + "malicious0.pkl": "is a bare pickle of protocol 0 or 1, made by pickle.dump, not by torch.save; 'ckpt dis' shows what is in it",
+    DATA + "malicious1.zip": "is a zip archive, but not one of torch, which has a folder with 'data.pkl' in it; its first record "
+                             "is 'data.pkl'",
     DATA + "malicious1_0x1.zip": "",
-    DATA + "malicious1_central_directory.zip": "",
-    DATA + "pytorch_magic_bypass.pt": "",
+    DATA + "malicious1_central_directory.zip": "its first record is 'data.pkl'",
+    DATA + "pytorch_magic_bypass.pt": "is a bare pickle, made by pickle.dump, not by torch.save; 'ckpt dis' shows what is in it",
 }
 
 # archives of files, each with checkpoints in it
