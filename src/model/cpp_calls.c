@@ -46,6 +46,9 @@ static int resolve(void *ctx, const struct ckpt_walk_step *step, struct ckpt_err
 	const struct ckpt_value *given = given_by(step->value), *inner;
 	int rc;
 
+	if (step->value->kind == CKPT_CALL && given_by(step->value->u.call->func))
+		return ckpt_fail(err, CKPT_E_FORMAT, "calls what %s gives, which is no function",
+				 step->value->u.call->func->u.call->func->u.global->name);
 	if (!given)
 		return CKPT_WALK_ENTER;
 	/* arguments are older than the call, which has the larger id: this ends */

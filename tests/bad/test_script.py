@@ -151,6 +151,10 @@ class Script(Converting):
             self.assertIn("  it                     %s\n" % is_text, out)
         itself = b"]q\x01(" + call("build_intlist", b"h\x01") + b"e"
         self.assertEqual(self.ckpt("info", self.write(torch_file(pickled(itself))))[0], 0)
+        called = call("build_intlist", ints) + b")R"    # fuzz_script: what was written could not be read
+        code, _, err = self.ckpt("info", self.write(torch_file(pickled(called))))
+        self.assertEqual(code, 2)
+        self.assertIn("calls what build_intlist gives, which is no function", err)
 
     def test_every_beginning_of_an_archive_is_read_or_refused(self):
         data = torch_script(pickled(NET), NET_CODE, pickled(tensor("0") + b"\x85"), [("constants/0", b"c" * 16)])
