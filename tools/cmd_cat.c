@@ -270,6 +270,27 @@ static int cat(const struct ckpt_model *model, const char *name, struct ckpt_err
 	return rc;
 }
 
+/* A name that is nearly one of a tensor. */
+static void hint_name(const struct ckpt_model *model, const char *name)
+{
+	uint64_t count = ckpt_tensor_count(model), used = 0;
+	const char **names = calloc(count + 1, sizeof(*names)), *near;
+	char shown[400];
+
+	for (uint64_t i = 0; names && i < count; i++) {
+		struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
+
+		if (ckpt_tensor_get(model, i, &info) == 0)
+			names[used++] = info.name;
+	}
+	near = names ? suggest(name, names) : NULL;
+	if (near)
+		hint("did you mean '%s'?", ckpt_escape(shown, sizeof(shown), near, strlen(near)));
+	else
+		hint("'ckpt ls' lists the names of tensors");
+	free(names);
+}
+
 static int run(int argc, char **argv)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -291,11 +312,13 @@ static int run(int argc, char **argv)
 	if (code != EXIT_FINE || !open_model(argv[first], &model, &code))
 		return code;
 	rc = cat(model, argv[first + 1], &err);
-	ckpt_close(model);
 	if (rc < 0)
 		code = !err.status ? EXIT_ERROR : output ? save_failed(&err, force) : fail(&err);
 	else
 		code = EXIT_FINE;
+	if (err.status == CKPT_E_NOTFOUND && !part)
+		hint_name(model, argv[first + 1]);
+	ckpt_close(model);
 	if (output && code != EXIT_FINE)
 		end_by_signal();
 	return finish_output(code);

@@ -84,7 +84,9 @@ int ckpt_array_find(const struct ckpt_model *model, const char *name, unsigned f
 	int rc = ckpt_model_find(model, name, &v, err);
 
 	*out = NULL;
-	return rc < 0 ? rc : open_value(model, v, name, flags, out, err);
+	if (rc == 0)
+		return open_value(model, v, name, flags, out, err);
+	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }
 
 int ckpt_array_open(const struct ckpt_model *model, uint64_t i, unsigned flags,

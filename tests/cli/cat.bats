@@ -86,6 +86,9 @@ hint: -f replaces it"
 	want 2 "ckpt: arrays.pt: 'words' holds no numbers: its dtype in numpy is 'U2'"
 	ckpt cat arrays.pt l -o out.npy
 	want 64 "ckpt: arrays.pt: 'l' is no tensor and no array, but list"
+	ckpt cat ddp_model.pt module.head.bais
+	want 2 "ckpt: ddp_model.pt: nothing is named 'module.head.bais'
+hint: did you mean 'module.head.bias'?"
 	ckpt cat arrays.pt nothing
 	[ "$status" = 2 ]
 	ckpt cat ddp_model.pt module.head.weight --part indices
