@@ -139,20 +139,25 @@ static int verify_dcp(struct ckpt_verifier *v, struct ckpt_model *model, struct 
 static int verify_listed(struct ckpt_verifier *v, const char *folder, const char *name,
 			 struct ckpt_error *err)
 {
+	struct ckpt_error local = CKPT_ERROR_INIT;
 	struct ckpt_source *source = NULL;
 	char *path, shown[SHOWN];
 	int rc;
 
 	if (asprintf(&path, "%s/%s", folder, name) < 0)
 		return ckpt_fail_nomem(err);
-	rc = ckpt_source_open(path, &source, err);
+	rc = ckpt_source_open(path, &source, &local);
 	v->file = ckpt_escape(shown, sizeof(shown), name, strlen(name));
 	if (rc == 0)
-		rc = ckpt_verify_file(v, source, err);
+		rc = ckpt_verify_file(v, source, &local);
 	v->file = NULL;
 	ckpt_source_unref(source);
 	free(path);
-	return rc == CKPT_E_UNSUPPORTED ? 0 : rc;
+	if (rc == 0 || rc == CKPT_E_UNSUPPORTED)
+		return 0;
+	if (err)
+		*err = local;
+	return rc;
 }
 
 static bool belongs_to_index(const struct ckpt_model *model, const char *name)

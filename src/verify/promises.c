@@ -33,15 +33,18 @@ int ckpt_verify_promises(struct ckpt_verifier *v, const struct ckpt_model *model
 			 struct ckpt_error *err)
 {
 	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
+	struct ckpt_error damage = CKPT_ERROR_INIT;
 	uint64_t end = 0;
 	char key[16], what[120];
 	int rc;
 
 	if (!tz->has_format_version)
 		return 0;
-	rc = ckpt_zip_locate_all(tz->zip, err);
+	rc = ckpt_zip_locate_all(tz->zip, &damage);
 	if (rc == CKPT_E_FORMAT || rc == CKPT_E_UNSUPPORTED)
 		return 0; /* that was said */
+	if (rc < 0 && err)
+		*err = damage;
 	for (uint32_t i = 0; rc == 0 && i < model->storage_count; i++) {
 		const struct ckpt_zip_entry *e = ckpt_torch_zip_data(tz, &model->storages[i]);
 
