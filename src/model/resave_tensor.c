@@ -105,7 +105,7 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 {
 	bool in_tensor_v3 = v3 != CKPT_DTYPE_UNKNOWN;
 	const struct ckpt_storage *storage;
-	const struct ckpt_value *items[6], *type;
+	const struct ckpt_value *items[6];
 	struct ckpt_value *v;
 	enum ckpt_dtype dtype;
 	int64_t index = ckpt_storage_of(persid);
@@ -118,11 +118,7 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 	if (index < 0)
 		return persid;
 	storage = &s->model->storages[index];
-	type = ckpt_resave_now(s, persid->u.persid.pid->u.seq.items[1]);
-	dtype = type->kind == CKPT_GLOBAL ? ckpt_dtype_of_storage(type->u.global->name)
-					  : CKPT_DTYPE_UNKNOWN;
-	if (dtype == CKPT_DTYPE_UNKNOWN || storage->retyped)
-		dtype = storage->dtype;
+	dtype = storage->dtype; /* whatever class a later mention has: torch.load takes that of the first */
 	items[0] = &s->constants[CKPT_RESAVE_STR_STORAGE];
 	if (in_tensor_v3)
 		items[1] = &s->constants[CKPT_RESAVE_UNTYPED];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "verify/verifier.h"
 
+#include "base/text.h"
 #include "plan/look.h"
 
 #include <inttypes.h>
@@ -160,12 +161,12 @@ static int judge_crc(struct ckpt_verifier *v, const struct ckpt_subject *s, uint
 static int judge_numbers(struct ckpt_verifier *v, struct ckpt_subject *s)
 {
 	uint64_t nans = s->nans, infinities = s->infinities;
-	char text[300];
+	char text[400], shown[240];
 
 	if (!nans && !infinities)
 		return 0;
-	snprintf(text, sizeof(text), "'%.200s' has %" PRIu64 " NaN and %" PRIu64 " infinite values",
-		 s->tensor, nans, infinities);
+	snprintf(text, sizeof(text), "'%s' has %" PRIu64 " NaN and %" PRIu64 " infinite values",
+		 ckpt_escape(shown, sizeof(shown), s->tensor, strlen(s->tensor)), nans, infinities);
 	return in_place(v, s, CKPT_FINDING_NOT_FINITE, text);
 }
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hostile and broken pickles inside of sound archives."""
 
+import pickletools
 import struct
+import zipfile
 
 import files
 from files import glob, number, numbers, pickled, state_dict, storage, tensor, text, torch_file
@@ -176,6 +178,19 @@ class Tensors(files.BadFileTest):
             code, out, err = self.ckpt("ls", name)
             self.assertEqual((code, err), (0, ""))
             self.assertRegex(out, r"(?m)^%s +float32" % key)
+
+
+class Classes(files.BadFileTest):
+    def test_of_two_classes_of_one_storage_the_first_counts(self):
+        """As in torch.load, which makes the storage once; fuzz_script found that the other was written."""
+        pair = state_dict(a=tensor(shape=(2,)), b=tensor(kind="LongStorage", numel=2, shape=(2,)))
+        self.assert_listed(torch_file(pair), "a  float32  [2]", "b  float32  [2]")
+        source, target = self.write(torch_file(pair)), self.path("out.pt")
+        self.assertEqual(self.ckpt("convert", "-q", source, target), (0, "", ""))
+        with zipfile.ZipFile(target) as archive:
+            ops = pickletools.genops(archive.read("archive/data.pkl"))
+            self.assertEqual([arg for op, arg, _ in ops if op.name == "GLOBAL" and "Storage" in arg],
+                             ["torch FloatStorage"])
 
 
 class Bombs(files.BadFileTest):
