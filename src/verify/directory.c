@@ -186,32 +186,6 @@ static int verify_files(struct ckpt_verifier *v, const char *path, const struct 
 
 /* ---- the whole ---- */
 
-struct noting {
-	struct ckpt_verifier *v;
-	int rc;
-};
-
-static void take_note(void *ctx, const char *text)
-{
-	struct noting *n = ctx;
-
-	if (n->rc == 0)
-		n->rc = ckpt_verifier_find(n->v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET, "%s",
-					   text);
-}
-
-/* What is odd about the directory; where something is wrong it would say that again. */
-static int tell_notes(struct ckpt_verifier *v, const struct ckpt_model *model,
-		      struct ckpt_error *err)
-{
-	struct noting noting = { v, 0 };
-	int rc = 0;
-
-	if (model->doc->format->notes && !v->report.findings[CKPT_FINDING_DAMAGE])
-		rc = model->doc->format->notes(model, take_note, &noting, err);
-	return rc < 0 ? rc : noting.rc;
-}
-
 int ckpt_verify_directory(struct ckpt_verifier *v, const char *path, struct ckpt_error *err)
 {
 	struct ckpt_error opening = CKPT_ERROR_INIT;
@@ -229,8 +203,9 @@ int ckpt_verify_directory(struct ckpt_verifier *v, const char *path, struct ckpt
 	if (rc == 0 && model && v->options.flags & CKPT_VERIFY_FINITE &&
 	    ckpt_verifier_wants_bytes(v))
 		rc = ckpt_verify_numbers(v, model, err);
-	if (rc == 0 && model)
-		rc = tell_notes(v, model, err);
+	if (rc == 0 && model &&
+	    !v->report.findings[CKPT_FINDING_DAMAGE]) /* they would say it again */
+		rc = ckpt_verifier_take_notes(v, model, err);
 	ckpt_close(model);
 	return rc;
 }

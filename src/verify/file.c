@@ -68,31 +68,6 @@ static int verify_archive(struct ckpt_verifier *v, struct ckpt_source *source,
 
 /* ---- the checkpoint ---- */
 
-struct noting {
-	struct ckpt_verifier *v;
-	int rc;
-};
-
-static void take_note(void *ctx, const char *text)
-{
-	struct noting *n = ctx;
-
-	if (n->rc == 0)
-		n->rc = ckpt_verifier_find(n->v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET, "%s",
-					   text);
-}
-
-static int tell_notes(struct ckpt_verifier *v, const struct ckpt_model *model,
-		      struct ckpt_error *err)
-{
-	struct noting noting = { v, 0 };
-	int rc = model->doc->format->notes
-			 ? model->doc->format->notes(model, take_note, &noting, err)
-			 : 0;
-
-	return rc < 0 ? rc : noting.rc;
-}
-
 /* Records that no tensor needs; torch ignores them. */
 static int tell_spare(struct ckpt_verifier *v, const struct ckpt_model *model)
 {
@@ -186,7 +161,7 @@ static int verify_model(struct ckpt_verifier *v, struct ckpt_model *model, bool 
 	if (rc == 0)
 		rc = tell_spare(v, model);
 	if (rc == 0)
-		rc = tell_notes(v, model, err);
+		rc = ckpt_verifier_take_notes(v, model, err);
 	if (rc == 0 && model->doc->format == &ckpt_format_torch_zip)
 		rc = ckpt_verify_promises(v, model, err);
 	return rc;

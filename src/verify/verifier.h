@@ -63,6 +63,10 @@ int ckpt_verifier_find(struct ckpt_verifier *v, enum ckpt_finding_kind kind, con
  */
 int ckpt_verifier_take_error(struct ckpt_verifier *v, int rc, const struct ckpt_error *err);
 
+/* What is odd about the files, as the format tells it. */
+int ckpt_verifier_take_notes(struct ckpt_verifier *v, const struct ckpt_model *model,
+			     struct ckpt_error *err);
+
 /* Forget which records are damaged: another file follows. */
 void ckpt_verifier_begin_file(struct ckpt_verifier *v);
 

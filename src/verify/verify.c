@@ -4,6 +4,7 @@
 #include "base/sized.h"
 #include "base/text.h"
 #include "format/container.h"
+#include "format/format.h"
 #include "set/set.h"
 
 #include <inttypes.h>
@@ -65,6 +66,31 @@ int ckpt_verifier_take_error(struct ckpt_verifier *v, int rc, const struct ckpt_
 		return 0; /* it was said what is wrong with that record */
 	return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, err->record[0] ? err->record : NULL,
 				  err->offset, "%s", err->text);
+}
+
+struct noting {
+	struct ckpt_verifier *v;
+	int rc;
+};
+
+static void take_note(void *ctx, const char *text)
+{
+	struct noting *n = ctx;
+
+	if (n->rc == 0)
+		n->rc = ckpt_verifier_find(n->v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET, "%s",
+					   text);
+}
+
+int ckpt_verifier_take_notes(struct ckpt_verifier *v, const struct ckpt_model *model,
+			     struct ckpt_error *err)
+{
+	struct noting noting = { v, 0 };
+	int rc = model->doc->format->notes
+			 ? model->doc->format->notes(model, take_note, &noting, err)
+			 : 0;
+
+	return rc < 0 ? rc : noting.rc;
 }
 
 /* One sentence for all records, which are so for one reason. */
