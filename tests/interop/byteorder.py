@@ -6,16 +6,14 @@ them, too, but for dtypes without a storage class: that these are the ones is ch
 for run.py; torch before 2.6 writes fewer dtypes, and is left out.
 """
 import filecmp
-import glob
 import os
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
 import zipfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import each_torch
+
 # load_tensor() in torch/serialization.py turns a storage around by its class; these have an untyped one.
 TORCH_IS_WRONG = {"uint16", "uint32", "uint64", "complex32", "bcomplex32", "bits16", "sparse_uint16", "uint64_views"}
 
@@ -96,27 +94,10 @@ class Checker:
         return len(names)
 
 
-def main():
-    ckpt, pythons = os.environ.get("CKPT"), os.environ.get("CKPT_PYTHON")
-    if not ckpt or not pythons:
-        print("skipped: CKPT or CKPT_PYTHON is not set, no real torch to compare with")
-        return 77
-    base = os.environ.get("CKPT_TEST_DIR") or "."
-    os.makedirs(base, exist_ok=True)
-    failed = passed = 0
-    for command in pythons.split(";"):
-        with tempfile.TemporaryDirectory(prefix="byteorder-", dir=base) as work:
-            os.chmod(work, 0o755)
-            for name in glob.glob(os.path.join(HERE, "*.py")):
-                shutil.copy(name, work)
-            checker = Checker(os.path.abspath(ckpt), command, work)
-            passed += checker.run()
-            failed += len(checker.wrong)
-            for text in checker.wrong:
-                print("FAIL %s: %s" % (command, text))
-    print("%d files, %d failures" % (passed, failed))
-    return 77 if not passed else 1 if failed else 0
+def check_torch(ckpt, command, work):
+    checker = Checker(ckpt, command, work)
+    return checker.run(), checker.wrong
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    each_torch.main("byteorder", check_torch, optional=True)

@@ -6,20 +6,15 @@ CKPT, CKPT_PYTHON and CKPT_TEST_DIR as for run.py.
 
 import filecmp
 import os
-import shutil
 import subprocess
-import sys
-import tempfile
 
+import each_torch
 import same_file
 
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def check(ckpt, command, work):
     """What is wrong, or an empty text."""
-    for name in ("compact_files.py", "torch_files.py"):
-        shutil.copy(os.path.join(HERE, name), work)
     printed = subprocess.run(command.split() + ["compact_files.py", "files"], cwd=work, check=True,
                              stdout=subprocess.PIPE, encoding="utf-8").stdout
     wanted, found = (os.path.join(work, part, "views.pt") for part in ("files/out", "found"))
@@ -35,25 +30,10 @@ def check(ckpt, command, work):
     return same_file.difference(wanted, found)
 
 
-def main():
-    ckpt, pythons = os.environ.get("CKPT"), os.environ.get("CKPT_PYTHON")
-    if not ckpt or not pythons:
-        print("skipped: CKPT or CKPT_PYTHON is not set, no real torch to compare with")
-        return 77
-    base = os.environ.get("CKPT_TEST_DIR") or "."
-    os.makedirs(base, exist_ok=True)
-    failed = passed = 0
-    for command in pythons.split(";"):
-        with tempfile.TemporaryDirectory(prefix="compact-", dir=base) as work:
-            os.chmod(work, 0o755)
-            text = check(os.path.abspath(ckpt), command, work)
-            failed += bool(text)
-            passed += not text
-            if text:
-                print("FAIL %s: %s" % (command, text))
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed or not passed else 0
+def check_torch(ckpt, command, work):
+    text = check(ckpt, command, work)
+    return not text, [text] if text else []
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    each_torch.main("compact", check_torch)

@@ -10,12 +10,10 @@ import fnmatch
 import glob
 import os
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import each_torch
+
 
 # What is written in another way than torch does it, in zip files, too: exceptions.txt says why.
 KNOWN = ("attribute_name_after_its_value", "attribute_name_that_no_program_has", "random_numpy", "numpy_masked",
@@ -56,32 +54,15 @@ def check(ckpt, version, work):
     return wrong, right, passed_over
 
 
-def main():
-    ckpt, pythons = os.environ.get("CKPT"), os.environ.get("CKPT_PYTHON")
-    if not ckpt or not pythons:
-        print("skipped: CKPT or CKPT_PYTHON is not set, no real torch to compare with")
-        return 77
-    base = os.environ.get("CKPT_TEST_DIR") or "."
-    os.makedirs(base, exist_ok=True)
-    failed = passed = 0
-    for command in pythons.split(";"):
-        with tempfile.TemporaryDirectory(prefix="legacy-", dir=base) as work:
-            os.chmod(work, 0o755)
-            for name in glob.glob(os.path.join(HERE, "*.py")):
-                shutil.copy(name, work)
-            printed = subprocess.run(command.split() + ["legacy_files.py", "out"], cwd=work, check=True,
-                                     stdout=subprocess.PIPE, encoding="utf-8").stdout
-            version = re.search(r"torch (\d+\.\d+)", printed)[1]
-            wrong, right, passed_over = check(os.path.abspath(ckpt), version, work)
-            if right + len(wrong) + passed_over < printed.count("made ") or right < 200:
-                wrong.append("%d files are right, torch made %d" % (right, printed.count("made ")))
-            failed += len(wrong)
-            passed += right
-            for text in wrong:
-                print("FAIL %s: %s" % (command, text))
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed or not passed else 0
+def check_torch(ckpt, command, work):
+    printed = subprocess.run(command.split() + ["legacy_files.py", "out"], cwd=work, check=True, stdout=subprocess.PIPE,
+                             encoding="utf-8").stdout
+    version = re.search(r"torch (\d+\.\d+)", printed)[1]
+    wrong, right, passed_over = check(ckpt, version, work)
+    if right + len(wrong) + passed_over < printed.count("made ") or right < 200:
+        wrong.append("%d files are right, torch made %d" % (right, printed.count("made ")))
+    return right, wrong
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    each_torch.main("legacy", check_torch)

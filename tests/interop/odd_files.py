@@ -114,16 +114,20 @@ def turned_tensor(rebuild):
 
 def save_big_endian(source, target, _obj):
     """A torch that takes this machine for a big-endian one swaps what it loads, and says so."""
-    real, rebuild = torch.serialization.sys, torch._utils._rebuild_tensor_v3
+    real, rebuild = torch.serialization.sys, getattr(torch._utils, "_rebuild_tensor_v3", None)  # since 2.1
     torch.serialization.sys = types.SimpleNamespace(**vars(real))
     torch.serialization.sys.byteorder = "big"
-    torch._utils._rebuild_tensor_v3 = turned_tensor(rebuild)
+    if rebuild:
+        torch._utils._rebuild_tensor_v3 = turned_tensor(rebuild)
     try:
         obj = torch_files.load(source)
-        torch._utils._rebuild_tensor_v3 = rebuild
+        if rebuild:
+            torch._utils._rebuild_tensor_v3 = rebuild
         torch.save(obj, target)
     finally:
-        torch.serialization.sys, torch._utils._rebuild_tensor_v3 = real, rebuild
+        torch.serialization.sys = real
+        if rebuild:
+            torch._utils._rebuild_tensor_v3 = rebuild
 
 
 def save_to_stream(_source, target, obj):

@@ -6,12 +6,9 @@ import filecmp
 import glob
 import os
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import each_torch
 
 
 def run_torch(command, work, *args):
@@ -44,37 +41,19 @@ def compare_bytes(work):
     return wrong, right
 
 
-def main():
-    ckpt, pythons = os.environ.get("CKPT"), os.environ.get("CKPT_PYTHON")
-    if not ckpt or not pythons:
-        print("skipped: CKPT or CKPT_PYTHON is not set, no real torch to compare with")
-        return 77
-    base = os.environ.get("CKPT_TEST_DIR") or "."
-    os.makedirs(base, exist_ok=True)
-    failed = passed = 0
-    for command in pythons.split(";"):
-        with tempfile.TemporaryDirectory(prefix="package-", dir=base) as work:
-            os.chmod(work, 0o755)
-            for name in glob.glob(os.path.join(HERE, "*.py")):
-                shutil.copy(name, work)
-            printed = run_torch(command, work, "make", "out")
-            version = re.search(r"torch (\d+\.\d+)", printed)[1]
-            wrong = convert(os.path.abspath(ckpt), version, work)
-            if not wrong:
-                checked = run_torch(command, work, "check", "out")
-                wrong = re.findall("^FAIL (.*)$", checked, re.M)
-                passed += checked.count("same ")
-                if checked.count("same ") + len(wrong) != printed.count("made "):
-                    wrong.append("not all were compared")
-            others, right = compare_bytes(work)
-            wrong += others
-            passed += right
-            failed += len(wrong)
-            for text in wrong:
-                print("FAIL %s: %s" % (command, text))
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed or not passed else 0
+def check_torch(ckpt, command, work):
+    printed = run_torch(command, work, "make", "out")
+    version = re.search(r"torch (\d+\.\d+)", printed)[1]
+    wrong, passed = convert(ckpt, version, work), 0
+    if not wrong:
+        checked = run_torch(command, work, "check", "out")
+        wrong = re.findall("^FAIL (.*)$", checked, re.M)
+        passed = checked.count("same ")
+        if passed + len(wrong) != printed.count("made "):
+            wrong.append("not all were compared")
+    others, right = compare_bytes(work)
+    return passed + right, wrong + others
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    each_torch.main("package", check_torch)

@@ -7,16 +7,14 @@ CKPT_PYTHON and CKPT_TEST_DIR as for run.py.
 """
 
 import filecmp
-import glob
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import each_torch
+
 LEAST = 40  # cases that even torch 1.7 can make
 
 
@@ -66,8 +64,6 @@ def check_loading(command, work):
 
 
 def check_torch(ckpt, command, work):
-    for name in glob.glob(os.path.join(HERE, "*.py")):
-        shutil.copy(name, work)
     printed = subprocess.run(command.split() + ["script_files.py", "files"], cwd=work, check=True,
                              stdout=subprocess.PIPE, encoding="utf-8").stdout
     version = re.search(r"torch version (\d+\.\d+)", printed)[1]
@@ -82,25 +78,5 @@ def check_torch(ckpt, command, work):
     return len(cases) - len(wrong), wrong + check_loading(command, work)
 
 
-def main():
-    ckpt, pythons = os.environ.get("CKPT"), os.environ.get("CKPT_PYTHON")
-    if not ckpt or not pythons:
-        print("skipped: CKPT or CKPT_PYTHON is not set, no real torch to compare with")
-        return 77
-    base = os.environ.get("CKPT_TEST_DIR") or "."
-    os.makedirs(base, exist_ok=True)
-    failed = passed = 0
-    for command in pythons.split(";"):
-        with tempfile.TemporaryDirectory(prefix="script-", dir=base) as work:
-            os.chmod(work, 0o755)
-            right, wrong = check_torch(os.path.abspath(ckpt), command, work)
-            passed += right
-            failed += len(wrong)
-            for text in wrong:
-                print("FAIL %s: %s" % (command, text))
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed or not passed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    each_torch.main("script", check_torch)

@@ -5,20 +5,16 @@ Byte for byte from torch 1.9 on; before, keys of storages are addresses, and the
 CKPT_PYTHON and CKPT_TEST_DIR as for run.py.
 """
 import filecmp
-import glob
 import os
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
 
+import each_torch
 import tar_build
 import tar_cases
 
 # A module gets attributes that came later when torch loads it, which is its class's own doing.
 KNOWN = ("module_p1", "module_p2")
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def write_cases(folder):
@@ -68,27 +64,5 @@ def check(ckpt, command, work):
     return len(names), wrong + check_loads(command, names, work)
 
 
-def main():
-    ckpt, pythons = os.environ.get("CKPT"), os.environ.get("CKPT_PYTHON")
-    if not ckpt or not pythons:
-        print("skipped: CKPT or CKPT_PYTHON is not set, no real torch to compare with")
-        return 77
-    base = os.environ.get("CKPT_TEST_DIR") or "."
-    os.makedirs(base, exist_ok=True)
-    failed = passed = 0
-    for command in pythons.split(";"):
-        with tempfile.TemporaryDirectory(prefix="tar-", dir=base) as work:
-            os.chmod(work, 0o755)
-            for name in glob.glob(os.path.join(HERE, "*.py")):
-                shutil.copy(name, work)
-            count, wrong = check(os.path.abspath(ckpt), command, work)
-            passed += count
-            failed += len(wrong)
-            for text in wrong:
-                print("FAIL %s: %s" % (command, text))
-    print("%d files, %d failures" % (passed, failed))
-    return 1 if failed or not passed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    each_torch.main("tar", check)

@@ -7,13 +7,11 @@ import glob
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
+
+import each_torch
 
 NUMBERS = re.compile(r"^numbers (\S+) (\d+) (\d+)$", re.M)
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def verify(ckpt, *arguments):
@@ -51,34 +49,16 @@ def check_numbers(ckpt, work, printed):
     return wrong, right
 
 
-def main():
-    ckpt, pythons = os.environ.get("CKPT"), os.environ.get("CKPT_PYTHON")
-    if not ckpt or not pythons:
-        print("skipped: CKPT or CKPT_PYTHON is not set, no real torch to compare with")
-        return 77
-    base = os.environ.get("CKPT_TEST_DIR") or "."
-    os.makedirs(base, exist_ok=True)
-    ckpt = os.path.abspath(ckpt)
-    failed = passed = 0
-    for command in pythons.split(";"):
-        with tempfile.TemporaryDirectory(prefix="verify-", dir=base) as work:
-            os.chmod(work, 0o755)
-            for name in glob.glob(os.path.join(HERE, "*.py")):
-                shutil.copy(name, work)
-            printed = subprocess.run(command.split() + ["verify_files.py", "out"], cwd=work, check=True,
-                                     stdout=subprocess.PIPE, encoding="utf-8").stdout
-            wrong, objects = check_objects(ckpt, work)
-            more, numbers = check_numbers(ckpt, work, printed)
-            wrong += more
-            if objects + len(wrong) < printed.count("made ") or objects < 200 or numbers + len(more) != len(NUMBERS.findall(printed)):
-                wrong.append("%d objects and %d dtypes are right" % (objects, numbers))
-            failed += len(wrong)
-            passed += objects + numbers
-            for text in wrong[:40]:
-                print("FAIL %s: %s" % (command, text))
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed or not passed else 0
+def check_torch(ckpt, command, work):
+    printed = subprocess.run(command.split() + ["verify_files.py", "out"], cwd=work, check=True, stdout=subprocess.PIPE,
+                             encoding="utf-8").stdout
+    wrong, objects = check_objects(ckpt, work)
+    more, numbers = check_numbers(ckpt, work, printed)
+    wrong += more
+    if objects + len(wrong) < printed.count("made ") or objects < 200 or numbers + len(more) != len(NUMBERS.findall(printed)):
+        wrong.append("%d objects and %d dtypes are right" % (objects, numbers))
+    return objects + numbers, wrong
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    each_torch.main("verify", check_torch)

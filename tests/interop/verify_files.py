@@ -33,7 +33,7 @@ def save_objects(folder):
             continue
         done = generate.in_child(generate.guarded, save, entry, os.path.join(folder, entry.name + ".pt"))
         if "error" not in done:
-            print("made", entry.name)
+            print("made", entry.name, flush=True)
 
 
 def parts(tensor):
