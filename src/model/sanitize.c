@@ -216,12 +216,16 @@ static bool can_be_key(const struct ckpt_value *v)
 static int replace(struct sanitizer *s, const struct ckpt_walk_step *step,
 		   const struct ckpt_value *v, bool is_key, struct ckpt_error *err)
 {
+	struct ckpt_error reason =
+		CKPT_ERROR_INIT; /* why nothing can stand for it, which need not be told yet */
 	const struct ckpt_value *fresh;
 	int rc;
 
 	if (v->id && now(s, v) != v) /* met again under another name */
 		return 1;
-	fresh = v->id ? replacement(s, v, err) : NULL;
+	fresh = v->id ? replacement(s, v, &reason) : NULL;
+	if (!fresh && reason.status == CKPT_E_NOMEM)
+		return ckpt_fail_nomem(err);
 	if (!fresh || (is_key && !can_be_key(fresh)))
 		return 0; /* the last pass says so, if it is still there */
 	rc = note_change(s, step, v, fresh, err);
