@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "model/model.h"
+#include "pickle/compose.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -14,27 +15,23 @@ void ckpt_maker_clear(struct ckpt_maker *maker)
 
 /* ---- plain values ---- */
 
+static struct ckpt_composer composer_of(const struct ckpt_maker *maker)
+{
+	return (struct ckpt_composer){ maker->arena, &maker->pickle->next_id };
+}
+
 struct ckpt_value *ckpt_maker_node(struct ckpt_maker *maker, uint8_t kind)
 {
-	struct ckpt_value *v = ckpt_arena_calloc(maker->arena, 1, sizeof(*v));
+	struct ckpt_composer composer = composer_of(maker);
 
-	if (v) {
-		v->kind = kind;
-		v->id = maker->pickle->next_id++;
-		v->pos = CKPT_NO_OFFSET;
-	}
-	return v;
+	return ckpt_compose(&composer, kind);
 }
 
 const struct ckpt_value *ckpt_maker_text(struct ckpt_maker *maker, const char *text, size_t len)
 {
-	struct ckpt_value *v = ckpt_maker_node(maker, CKPT_STR);
+	struct ckpt_composer composer = composer_of(maker);
 
-	if (!v)
-		return NULL;
-	v->u.bytes.len = len;
-	v->u.bytes.ptr = ckpt_arena_copy(maker->arena, text, len);
-	return v->u.bytes.ptr ? v : NULL;
+	return ckpt_compose_str(&composer, text, len);
 }
 
 const struct ckpt_value *ckpt_maker_str(struct ckpt_maker *maker, const char *text)
@@ -44,38 +41,25 @@ const struct ckpt_value *ckpt_maker_str(struct ckpt_maker *maker, const char *te
 
 const struct ckpt_value *ckpt_maker_int(struct ckpt_maker *maker, uint64_t integer)
 {
-	struct ckpt_value *v = ckpt_maker_node(maker, CKPT_INT);
+	struct ckpt_composer composer = composer_of(maker);
 
-	if (v)
-		v->u.integer = (int64_t)integer;
-	return v;
+	return ckpt_compose_int(&composer, (int64_t)integer);
 }
 
 const struct ckpt_value *ckpt_maker_tuple(struct ckpt_maker *maker,
 					  const struct ckpt_value *const *items, uint32_t count)
 {
-	struct ckpt_value *v = ckpt_maker_node(maker, CKPT_TUPLE);
+	struct ckpt_composer composer = composer_of(maker);
 
-	for (uint32_t i = 0; i < count; i++)
-		if (!items[i])
-			return NULL;
-	return v && ckpt_seq_add_many(maker->arena, &v->u.seq, items, count) ? v : NULL;
+	return ckpt_compose_tuple(&composer, items, count);
 }
 
 static struct ckpt_value *new_call(struct ckpt_maker *maker, const struct ckpt_value *func,
 				   const struct ckpt_value *args)
 {
-	struct ckpt_value *v = ckpt_maker_node(maker, CKPT_CALL);
+	struct ckpt_composer composer = composer_of(maker);
 
-	if (!v || !func || !args)
-		return NULL;
-	v->u.call = ckpt_arena_calloc(maker->arena, 1, sizeof(*v->u.call));
-	if (!v->u.call)
-		return NULL;
-	v->u.call->func = func;
-	v->u.call->args = args;
-	v->u.call->kind = CKPT_CALL_REDUCE;
-	return v;
+	return ckpt_compose_call(&composer, func, args);
 }
 
 const struct ckpt_value *ckpt_maker_call(struct ckpt_maker *maker, const struct ckpt_value *func,

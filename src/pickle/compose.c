@@ -60,9 +60,8 @@ const struct ckpt_value *ckpt_compose_global(const struct ckpt_composer *c, cons
 	return v;
 }
 
-const struct ckpt_value *ckpt_compose_call(const struct ckpt_composer *c,
-					   const struct ckpt_value *func,
-					   const struct ckpt_value *args)
+struct ckpt_value *ckpt_compose_call(const struct ckpt_composer *c, const struct ckpt_value *func,
+				     const struct ckpt_value *args)
 {
 	struct ckpt_value *v = ckpt_compose(c, CKPT_CALL);
 

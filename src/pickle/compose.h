@@ -25,8 +25,7 @@ const struct ckpt_value *ckpt_compose_global(const struct ckpt_composer *c, cons
 					     const char *name);
 
 /* FUNC(*ARGS) */
-const struct ckpt_value *ckpt_compose_call(const struct ckpt_composer *c,
-					   const struct ckpt_value *func,
-					   const struct ckpt_value *args);
+struct ckpt_value *ckpt_compose_call(const struct ckpt_composer *c, const struct ckpt_value *func,
+				     const struct ckpt_value *args);
 
 #endif
