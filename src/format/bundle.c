@@ -117,19 +117,12 @@ static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s
 static struct ckpt_document *new_document(const struct ckpt_bundle_format *format,
 					  struct ckpt_source *source)
 {
-	struct ckpt_document *doc = calloc(1, sizeof(*doc));
-	struct ckpt_bundle *b = calloc(1, sizeof(*b));
+	struct ckpt_document *doc =
+		ckpt_document_new(source, format->format, sizeof(struct ckpt_bundle), free_bundle);
+	struct ckpt_bundle *b = doc ? doc->container : NULL;
 
-	if (!doc || !b) {
-		free(doc);
-		free(b);
+	if (!doc)
 		return NULL;
-	}
-	doc->refs = 1;
-	doc->source = ckpt_source_ref(source);
-	doc->format = format->format;
-	doc->container = b;
-	doc->free_container = free_bundle;
 	doc->storage_bytes = storage_bytes;
 	/* all that is made of values is in proportion to pickles and texts that were read, which are limited */
 	doc->pickle.arena = ckpt_arena_new(UINT64_MAX >> 1);

@@ -305,20 +305,13 @@ static int read_pickles(struct ckpt_document *doc, struct ckpt_pickle_stream *s,
 
 static struct ckpt_document *new_document(struct ckpt_source *source)
 {
-	struct ckpt_document *doc = calloc(1, sizeof(*doc));
+	struct ckpt_document *doc =
+		ckpt_document_new(source, &ckpt_format_torch_legacy,
+				  sizeof(struct ckpt_torch_legacy), free_legacy);
 
-	if (!doc)
-		return NULL;
-	doc->refs = 1;
-	doc->source = ckpt_source_ref(source);
-	doc->format = &ckpt_format_torch_legacy;
-	doc->storage_bytes = storage_bytes;
-	doc->free_container = free_legacy;
-	doc->container = calloc(1, sizeof(struct ckpt_torch_legacy));
-	if (doc->container)
-		return doc;
-	ckpt_document_unref(doc);
-	return NULL;
+	if (doc)
+		doc->storage_bytes = storage_bytes;
+	return doc;
 }
 
 static int read_legacy(struct ckpt_opening *opening, struct ckpt_model **out,

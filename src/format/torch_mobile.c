@@ -135,20 +135,13 @@ static void free_mobile(void *container)
 
 static struct ckpt_document *new_document(struct ckpt_source *source)
 {
-	struct ckpt_document *doc = calloc(1, sizeof(*doc));
-	struct ckpt_mobile *mobile = calloc(1, sizeof(*mobile));
+	struct ckpt_document *doc = ckpt_document_new(source, &ckpt_format_torch_mobile,
+						      sizeof(struct ckpt_mobile), free_mobile);
+	struct ckpt_mobile *mobile = doc ? doc->container : NULL;
 
-	if (!doc || !mobile) {
-		free(doc);
-		free(mobile);
+	if (!doc)
 		return NULL;
-	}
 	ckpt_script_code_init(&mobile->code, source_of, doc, ckpt_source_size(source));
-	doc->refs = 1;
-	doc->source = ckpt_source_ref(source);
-	doc->format = &ckpt_format_torch_mobile;
-	doc->container = mobile;
-	doc->free_container = free_mobile;
 	doc->storage_bytes = storage_bytes;
 	doc->class_of = class_of;
 	/* what is read of the file is counted, see flatbuffer.h */

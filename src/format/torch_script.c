@@ -185,19 +185,12 @@ static void free_script(void *container)
 
 static struct ckpt_document *new_document(struct ckpt_source *source)
 {
-	struct ckpt_document *doc = calloc(1, sizeof(*doc));
-	struct ckpt_torch_script *script = calloc(1, sizeof(*script));
+	struct ckpt_document *doc =
+		ckpt_document_new(source, &ckpt_format_torch_script,
+				  sizeof(struct ckpt_torch_script), free_script);
 
-	if (!doc || !script) {
-		free(doc);
-		free(script);
+	if (!doc)
 		return NULL;
-	}
-	doc->refs = 1;
-	doc->source = ckpt_source_ref(source);
-	doc->format = &ckpt_format_torch_script;
-	doc->container = script;
-	doc->free_container = free_script;
 	doc->storage_bytes = storage_bytes;
 	doc->class_of = class_of;
 	return doc;

@@ -217,20 +217,12 @@ static int read_members(struct ckpt_document *doc, struct ckpt_error *err)
 
 static struct ckpt_document *new_document(struct ckpt_source *source)
 {
-	struct ckpt_document *doc = calloc(1, sizeof(*doc));
+	struct ckpt_document *doc = ckpt_document_new(source, &ckpt_format_torch_tar,
+						      sizeof(struct ckpt_torch_tar), free_tar);
 
-	if (!doc)
-		return NULL;
-	doc->refs = 1;
-	doc->source = ckpt_source_ref(source);
-	doc->format = &ckpt_format_torch_tar;
-	doc->storage_bytes = storage_bytes;
-	doc->free_container = free_tar;
-	doc->container = calloc(1, sizeof(struct ckpt_torch_tar));
-	if (doc->container)
-		return doc;
-	ckpt_document_unref(doc);
-	return NULL;
+	if (doc)
+		doc->storage_bytes = storage_bytes;
+	return doc;
 }
 
 static int read_torch_tar(struct ckpt_opening *opening, struct ckpt_model **out,

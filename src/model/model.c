@@ -19,6 +19,26 @@ static const uint64_t MODEL_BUDGET_BASE = 64 << 20;
 
 /* ---- document ---- */
 
+struct ckpt_document *ckpt_document_new(struct ckpt_source *source,
+					const struct ckpt_format *format, size_t size,
+					void (*free_container)(void *container))
+{
+	struct ckpt_document *doc = calloc(1, sizeof(*doc));
+	void *container = calloc(1, size);
+
+	if (!doc || !container) {
+		free(doc);
+		free(container);
+		return NULL;
+	}
+	doc->refs = 1;
+	doc->source = ckpt_source_ref(source);
+	doc->format = format;
+	doc->container = container;
+	doc->free_container = free_container;
+	return doc;
+}
+
 void ckpt_document_unref(struct ckpt_document *doc)
 {
 	if (!doc || --doc->refs)

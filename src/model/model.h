@@ -116,6 +116,14 @@ struct ckpt_model {
 	void (*free_held)(void *held);
 };
 
+/*
+ * A document over SOURCE with one reference, and a container of SIZE zero bytes, which FREE_CONTAINER clears and frees with
+ * it. NULL: no memory.
+ */
+struct ckpt_document *ckpt_document_new(struct ckpt_source *source,
+					const struct ckpt_format *format, size_t size,
+					void (*free_container)(void *container));
+
 /* Take over DOC and list storages and tensors. On failure DOC is released. */
 int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ckpt_error *err);
 
