@@ -70,8 +70,10 @@ struct ckpt_verify_report {
  * against the records, sizes against the pickle, references both ways, what .format_version promises; of a DCP
  * directory each item, and the index against them. A FOUND is called for each thing that is wrong, odd, or cannot be told.
  *
- * A legacy stream has no checksums: of it, as of files saved without them, the verdict is at best "unproven". What the index of a
- * DCP directory says has no checksum either; it is held against the items.
+ * A legacy stream has no checksums: of it, as of files saved without them, the verdict is at best "unproven". The index of a
+ * DCP directory has no checksum either: it is held against the items, its names against their paths in the nested state, its
+ * classes and attributes against those that torch 1.13 to 2.14 write. A name that is its own path (a key of the outermost
+ * dict) has nothing to be held against.
  *
  * Returns 0 if there is a verdict, in REPORT; a negative status of FOUND; CKPT_E_IO; CKPT_E_UNSUPPORTED if it is no checkpoint;
  * CKPT_E_CANCELLED; CKPT_E_NOMEM. OPTIONS and FOUND may be NULL.

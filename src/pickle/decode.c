@@ -251,13 +251,23 @@ static int proto(struct ckpt_machine *m)
 	return 0;
 }
 
+/* It only tells where to buffer. */
+static int frame(struct ckpt_machine *m)
+{
+	if (m->op.number > m->r.len - m->r.pos)
+		m->doc->frames_wrong = true;
+	else
+		m->frame_end = m->r.pos + (size_t)m->op.number;
+	return 0;
+}
+
 static int step(struct ckpt_machine *m)
 {
 	const struct ckpt_op *op = &m->op;
 
 	switch ((enum ckpt_opcode)op->code) {
 	case CKPT_OP_PROTO: return proto(m);
-	case CKPT_OP_FRAME: return 0; /* only tells where to buffer */
+	case CKPT_OP_FRAME: return frame(m);
 	case CKPT_OP_STOP: return stop(m);
 	case CKPT_OP_MARK: return ckpt_machine_push_mark(m);
 	case CKPT_OP_POP: return pop(m);
@@ -338,6 +348,7 @@ static int run(struct ckpt_machine *m)
 			rc = step(m);
 		if (rc < 0)
 			return ckpt_error_at(m->err, rc, NULL, NULL, m->op.pos);
+		m->doc->frames_wrong |= m->op.pos < m->frame_end && m->r.pos > m->frame_end;
 	}
 	m->doc->nbytes = m->r.pos;
 	return 0;

@@ -15,6 +15,7 @@ enum { CKPT_MACHINE_SMALL_INTS = 256 };
 struct ckpt_machine {
 	struct ckpt_reader r;
 	struct ckpt_op op; /* the one being carried out */
+	size_t frame_end;  /* of the last FRAME; 0: there was none */
 	struct ckpt_pickle *doc;
 	struct ckpt_arena *arena;		       /* of DOC */
 	const struct ckpt_persistent_load *persistent; /* NULL: ids stay what they are */

@@ -131,9 +131,10 @@ static int tell_difference(struct archive *a, const struct ckpt_zip_difference *
 	return find(a, CKPT_FINDING_DAMAGE, d->entry, d->off, text);
 }
 
-/* No reader sees these bytes: they cannot hurt. */
+/* No reader sees these bytes: they cannot hurt. But of an item the index knows the length. */
 static int tell_space(struct archive *a, const struct ckpt_zip_difference *d)
 {
+	bool is_wrong = a->place && d->part == CKPT_ZIP_TRAILER;
 	char text[200];
 
 	if (d->part == CKPT_ZIP_TRAILER)
@@ -143,7 +144,7 @@ static int tell_space(struct archive *a, const struct ckpt_zip_difference *d)
 		snprintf(text, sizeof(text),
 			 "%" PRIu64 " bytes belong to no record, as edits in place leave them",
 			 d->len);
-	return find(a, CKPT_FINDING_ODD, NULL, d->off, text);
+	return find(a, is_wrong ? CKPT_FINDING_DAMAGE : CKPT_FINDING_ODD, NULL, d->off, text);
 }
 
 static int tell_differences(struct archive *a, const struct ckpt_zip_comparison *c)

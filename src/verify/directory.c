@@ -49,6 +49,10 @@ static int verify_item(struct ckpt_verifier *v, struct ckpt_dcp *dcp,
 		rc = ckpt_verify_archive(v, zip, place, NULL, err);
 		return rc == 0 ? ckpt_batch_settle(v, err) : rc;
 	}
+	if (rc == CKPT_E_UNSUPPORTED) /* no writer of items makes such an archive */
+		return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET,
+					  "%s: the %" PRIu64 " bytes of it are not one archive",
+					  place, chunk->len);
 	if (rc == CKPT_E_FORMAT || rc == CKPT_E_LIMIT || rc == CKPT_E_NOTFOUND)
 		return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET, "%s: %s",
 					  place, local.text);
@@ -124,6 +128,8 @@ static int verify_dcp(struct ckpt_verifier *v, struct ckpt_model *model, struct 
 	struct ckpt_dcp *dcp = ckpt_dcp_of(model);
 	int rc = tell_missing(v, dcp);
 
+	if (rc == 0)
+		rc = ckpt_verify_index(v, model, err);
 	for (uint64_t i = 0; i < dcp->index.chunk_count; i++)
 		v->total += dcp->index.chunks[i].len;
 	for (uint32_t i = 0; rc == 0 && i < dcp->index.entry_count; i++)
@@ -168,18 +174,46 @@ static bool belongs_to_index(const struct ckpt_model *model, const char *name)
 	return dcp && ckpt_strmap_find(&dcp->index.file_by_name, name, strlen(name));
 }
 
+/* A rank that has nothing to save leaves an empty data file. What else no entry names, nobody reads. */
+static bool is_spare_data(const struct ckpt_model *model, const char *name)
+{
+	static const char end[] = ".distcp";
+	size_t len = strlen(name), end_len = sizeof(end) - 1;
+
+	return model && model->doc->format == &ckpt_format_dcp && len > end_len &&
+	       !strcmp(name + len - end_len, end);
+}
+
+static int tell_spare(struct ckpt_verifier *v, const struct ckpt_listed *item)
+{
+	char shown[SHOWN];
+
+	if (!item->size)
+		return 0;
+	return ckpt_verifier_find(v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET,
+				  "the index names nothing in the data file '%s'",
+				  ckpt_escape(shown, sizeof(shown), item->name,
+					      strlen(item->name)));
+}
+
 static int verify_files(struct ckpt_verifier *v, const char *path, const struct ckpt_model *model,
 			struct ckpt_error *err)
 {
 	struct ckpt_listing listing;
 	int rc = ckpt_listing_read(path, &listing, err);
 
-	for (size_t i = 0; rc == 0 && i < listing.count; i++)
-		if (!listing.items[i].is_folder && listing.items[i].name[0] != '.' &&
-		    !belongs_to_index(model, listing.items[i].name)) {
-			v->total += listing.items[i].size;
-			rc = verify_listed(v, path, listing.items[i].name, err);
+	for (size_t i = 0; rc == 0 && i < listing.count; i++) {
+		const struct ckpt_listed *item = &listing.items[i];
+
+		if (item->is_folder || item->name[0] == '.' || belongs_to_index(model, item->name))
+			continue;
+		if (is_spare_data(model, item->name)) {
+			rc = tell_spare(v, item);
+			continue;
 		}
+		v->total += item->size;
+		rc = verify_listed(v, path, item->name, err);
+	}
 	ckpt_listing_clear(&listing);
 	return rc;
 }

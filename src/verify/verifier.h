@@ -126,6 +126,10 @@ int ckpt_verify_file(struct ckpt_verifier *v, struct ckpt_source *source, struct
 /* A directory of any kind (directory.c). */
 int ckpt_verify_directory(struct ckpt_verifier *v, const char *path, struct ckpt_error *err);
 
+/* What the index of a DCP directory says of itself (index.c). */
+int ckpt_verify_index(struct ckpt_verifier *v, const struct ckpt_model *model,
+		      struct ckpt_error *err);
+
 /* What .format_version says of where storages are (promises.c). */
 int ckpt_verify_promises(struct ckpt_verifier *v, const struct ckpt_model *model,
 			 struct ckpt_error *err);

@@ -115,6 +115,13 @@ data_of() {
 	"$CKPT" split -q --ranks 2 ddp_trainer.pt dcp
 	ckpt verify dcp; want 0
 	[[ $output = "dcp: sound: "* ]]
+	touch -r dcp/.metadata dcp/__7_0.distcp # a rank that had nothing to save
+	ckpt verify dcp; want 0
+	[[ $output = "dcp: sound: "*right ]]
+	echo spare >dcp/__8_0.distcp
+	ckpt verify -v dcp; want 0
+	[[ $output = *"the index names nothing in the data file '__8_0.distcp'"* ]]
+	rm dcp/__8_0.distcp
 	flip dcp/__1_0.distcp 2000
 	ckpt verify dcp; want 1
 	[[ ${lines[0]} = "dcp: "*"' in __1_0.distcp at "* ]]

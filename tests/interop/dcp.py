@@ -149,7 +149,7 @@ def check_listing(name, torch, checks, report):
     missing = [row for row in wanted if row not in found]
     spare = [row for row in found if row not in wanted and not row[0].startswith(values)]
     report.add(case, "ckpt lacks %s, and has %s" % (missing[:3], spare[:3]) if missing or spare else "")
-    for command in (["info", directory], ["dis", directory]):
+    for command in (["info", directory], ["dis", directory], ["verify", directory]):
         report.add(run.Case(torch.version, name, command[0]), ckpt(*command))
 
 
@@ -270,7 +270,7 @@ def split(torch, torches, name, source, reference, checks, report, ranks, *optio
     operation = "split-%d%s" % (ranks, "".join(options))
     case = run.Case(torch.version, name, operation)
     directory = torch.made("split", "%s.%d%s" % (name, ranks, "".join(options)))
-    text = ckpt("split", source, directory, "--ranks", str(ranks), *options)
+    text = ckpt("split", source, directory, "--ranks", str(ranks), *options) or ckpt("verify", directory)
     report.add(case, text)
     if text:
         return
@@ -313,7 +313,7 @@ def check_reshard(torch, torches, checks, report):
         for ranks in RANKS if name in torch.manifest["states"] else ():
             case = run.Case(torch.version, name, "reshard-%d" % ranks)
             directory = torch.made("reshard", "%s.%d" % (name, ranks))
-            text = ckpt("reshard", torch.directory(name), directory, "--ranks", str(ranks))
+            text = ckpt("reshard", torch.directory(name), directory, "--ranks", str(ranks)) or ckpt("verify", directory)
             report.add(case, text)
             if not text:
                 add_directory(torch, torches, case, directory, torch.reference(name), ranks, checks)
@@ -352,7 +352,7 @@ def edit(torch, torches, operation, name, command, wanted, checks, report):
             text = text or ("" if before == after else "the data files are others")
         else:
             text = ckpt(command[0], *options, *command[1:], source, target)
-        text = text or same_data(source, target, kind == "-link")
+        text = text or same_data(source, target, kind == "-link") or ckpt("verify", target)
         report.add(case, text)
         if not text:
             checks.add_equal(case, reference, target, torches)
@@ -402,7 +402,7 @@ def reindex(torch, torches, name, operation, options, checks, report):
         text = ckpt("reindex", *options, target)
     else:
         text = ckpt("reindex", *options, source, target)
-    text = text or not_portable(target)
+    text = text or not_portable(target) or ckpt("verify", target)
     report.add(case, text)
     if not text:
         readers = [one for one in torches if name not in NEW_DTYPES or one.numbers >= (2, 9)]

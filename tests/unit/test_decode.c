@@ -467,9 +467,14 @@ static void frames_that_lie_about_their_length_do_no_harm(void **state)
 
 	(void)state;
 	assert_int_equal(d.root->kind, CKPT_NONE);
+	assert_true(d.pickle.frames_wrong); /* which Python does not take */
 	clear(&d);
 	d = decode("80 04 95 00 00 00 00 00 00 00 00 4e 2e");
 	assert_int_equal(d.root->kind, CKPT_NONE);
+	assert_false(d.pickle.frames_wrong);
+	clear(&d);
+	d = decode("80 04 95 02 00 00 00 00 00 00 00 4a 01 00 00 00 2e"); /* ends in a BININT */
+	assert_true(d.pickle.frames_wrong);
 	clear(&d);
 }
 

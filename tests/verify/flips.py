@@ -4,7 +4,8 @@
     flips.py [COUNT]    COUNT bits of every kind of file (400), or all if it has fewer
 
 Files as torch lays them out have no byte without a purpose: every flip has to be found. In the data files of `ckpt split` there are
-zeros between items, which nobody reads. Of an archive that another program packed, what is not found must change nothing
+zeros between items, which nobody reads. An index has no checksum: what it says is held against the items and against itself, what is
+not found must change nothing for a loader, and a class or dtype that torch may have one day makes the verdict "cannot tell". Of an archive that another program packed, what is not found must change nothing
 for Python's zipfile either. A legacy stream has no checksums: a flip is found, or
 the verdict stays "cannot tell", never "sound". CKPT and CKPT_TEST_DIR as for the other tests.
 """
@@ -12,6 +13,7 @@ import collections
 import concurrent.futures
 import io
 import os
+import pickle
 import random
 import shutil
 import subprocess
@@ -64,11 +66,64 @@ def between_items(before, after):
     return True
 
 
+class Index(pickle.Unpickler):
+    """The index of a DCP directory as torch's loaders understand it, without torch.
+
+    Of the properties of a tensor they use the dtype alone, and they do not rely on `index` of a place.
+    """
+    METADATA = ("Metadata", "TensorStorageMetadata", "BytesStorageMetadata", "ChunkStorageMetadata", "TensorProperties",
+                "MetadataIndex", "StorageMeta", "_MEM_FORMAT_ENCODING")
+    CLASSES = {"torch.distributed.checkpoint.metadata": METADATA,
+               "torch.distributed.checkpoint.filesystem": ("_StorageInfo",),
+               "torch.distributed._shard.sharded_tensor.metadata": ("TensorProperties", "MEM_FORMAT_ENCODING")}
+
+    class Instance:
+        def __setstate__(self, state):
+            if type(self).__name__ == "TensorProperties":
+                dtype, _layout, _grad, _format, _pinned = state
+                state = {"dtype": dtype}
+            self.__dict__.update(state)
+
+    def find_class(self, module, name):
+        if module == "torch" and name == "Size":
+            return tuple
+        if module == "torch":
+            return "dtype %s" % {"bool": "bool"}.get(name, name)
+        if (module, name) == ("torch.serialization", "_get_layout"):
+            return {"torch.strided": "strided"}.__getitem__
+        if name not in self.CLASSES[module]:
+            raise KeyError(name)
+        if name.endswith("MEM_FORMAT_ENCODING"):
+            return range(3).index
+        return type(name, (self.Instance,), {"__hash__": object.__hash__})
+
+    @classmethod
+    def meaning(cls, data):
+        try:
+            root = cls(io.BytesIO(data)).load()
+            entries = [(name, [(c.offsets, c.sizes) for c in value.chunks], value.size, value.properties.dtype)
+                       if hasattr(value, "chunks") else (name, type(value).__name__)
+                       for name, value in root.state_dict_metadata.items()]
+            # a dict as torch sees it: equal places are one, and the last one counts
+            places = {(place.fqn, getattr(place, "offset", None)):
+                      (info.relative_path, info.offset, info.length, getattr(info, "transform_descriptors", None))
+                      for place, info in root.storage_data.items()}
+            return entries, places, root.planner_data
+        except Exception:  # whatever it is, the index cannot be read
+            return None
+
+    @classmethod
+    def same(cls, before, after):
+        return cls.meaning(before) == cls.meaning(after) is not None
+
+
 class Kind:
     """A file, or a file in a directory, and what may be said of it with one bit turned around."""
 
-    def __init__(self, name, path, inside=None, sound=SOUND, judge=lambda before, after: False):
+    def __init__(self, name, path, inside=None, sound=SOUND, judge=lambda before, after: False, unproven=False):
+        """JUDGE: has a flip no meaning? UNPROVEN: it is enough that it is not called sound."""
         self.name, self.path, self.inside, self.sound, self.judge = name, path, inside, sound, judge
+        self.unproven = unproven or sound == UNPROVEN
         with open(os.path.join(path, inside) if inside else path, "rb") as file:
             self.bytes = file.read()
 
@@ -93,7 +148,7 @@ class Kind:
                     file.write(data)
                 done = ckpt("verify", target)
                 seen[done.returncode] += 1
-                found = done.returncode == DAMAGED or (done.returncode == self.sound == UNPROVEN)
+                found = done.returncode == DAMAGED or (done.returncode == UNPROVEN and self.unproven)
                 if not found and not self.judge(self.bytes, bytes(data)):
                     wrong.append((bit, done.returncode, (done.stdout + done.stderr).strip()))
         return wrong, seen
@@ -114,6 +169,11 @@ def kinds(work):
     make("split", "--ranks", "2", model, path("dcp"))
     for name in ("__0_0.distcp", "__1_0.distcp"):
         yield Kind("data file of a DCP directory", path("dcp"), name, judge=between_items)
+    # all names of this one have a path of several parts: a name without has no second copy
+    make("split", "--ranks", "2", os.path.join(FIXTURES, "ddp_trainer.pt"), path("nested"))
+    make("select", "-i", "--drop", "epoch", "--drop", "global_step", "--drop", "best_loss", "--drop", "history",
+         "--drop", "torch_version", path("nested"))
+    yield Kind("index of a DCP directory", path("nested"), ".metadata", judge=Index.same, unproven=True)
     repack(path("as-2.6.pt"), path("stored.pt"), zipfile.ZIP_STORED)
     yield Kind("zip, packed anew", path("stored.pt"), judge=lambda a, b: contents(a) == contents(b))
     repack(path("as-2.6.pt"), path("deflated.pt"), zipfile.ZIP_DEFLATED)
