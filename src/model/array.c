@@ -44,9 +44,8 @@ void ckpt_array_close(struct ckpt_array *a)
 
 /* ---- the public functions ---- */
 
-/* "'NAME': what was wrong" */
-static int fail_named(const struct ckpt_model *model, const char *name, int rc,
-		      struct ckpt_error *err)
+int ckpt_array_fail_named(const struct ckpt_model *model, const char *name, int rc,
+			  struct ckpt_error *err)
 {
 	struct ckpt_error inner;
 	char shown[160];
@@ -63,8 +62,9 @@ static int fail_named(const struct ckpt_model *model, const char *name, int rc,
 	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }
 
-static int open_value(const struct ckpt_model *model, const struct ckpt_value *v, const char *name,
-		      unsigned flags, struct ckpt_array **out, struct ckpt_error *err)
+int ckpt_array_open_value(const struct ckpt_model *model, const struct ckpt_value *v,
+			  const char *name, unsigned flags, struct ckpt_array **out,
+			  struct ckpt_error *err)
 {
 	int rc = ckpt_array_new(model, name, flags, out, err);
 
@@ -74,7 +74,7 @@ static int open_value(const struct ckpt_model *model, const struct ckpt_value *v
 		return 0;
 	ckpt_array_close(*out);
 	*out = NULL;
-	return fail_named(model, name, rc, err);
+	return ckpt_array_fail_named(model, name, rc, err);
 }
 
 int ckpt_array_find(const struct ckpt_model *model, const char *name, unsigned flags,
@@ -85,7 +85,7 @@ int ckpt_array_find(const struct ckpt_model *model, const char *name, unsigned f
 
 	*out = NULL;
 	if (rc == 0)
-		return open_value(model, v, name, flags, out, err);
+		return ckpt_array_open_value(model, v, name, flags, out, err);
 	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }
 
@@ -95,7 +95,8 @@ int ckpt_array_open(const struct ckpt_model *model, uint64_t i, unsigned flags,
 	*out = NULL;
 	if (i >= ckpt_tensor_count(model))
 		return ckpt_fail(err, CKPT_E_ARG, "there is no such tensor");
-	return open_value(model, model->tensors[i].value, model->tensors[i].name, flags, out, err);
+	return ckpt_array_open_value(model, model->tensors[i].value, model->tensors[i].name, flags,
+				     out, err);
 }
 
 /* A list of numbers stands where older torch had no tensor. */
@@ -175,8 +176,8 @@ int ckpt_array_part(const struct ckpt_array *a, const char *name, struct ckpt_ar
 			return 0;
 		}
 		ckpt_array_close(part);
-		rc = fail_named(a->model, name, rc, err);
-		return fail_named(a->model, a->name, rc, err);
+		rc = ckpt_array_fail_named(a->model, name, rc, err);
+		return ckpt_array_fail_named(a->model, a->name, rc, err);
 	}
 	return ckpt_fail(err, CKPT_E_NOTFOUND, "it has no part '%s'",
 			 ckpt_escape(shown, sizeof(shown), name, strlen(name)));

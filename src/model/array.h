@@ -88,6 +88,24 @@ int ckpt_array_doubles(const struct ckpt_array *array, double *out, uint64_t cou
 /* Product of the shape; UINT64_MAX if it does not fit. */
 uint64_t ckpt_array_numel(const struct ckpt_array *array);
 
+/* Items between steps: IN and OUT have room for 16 bytes each. */
+struct ckpt_array_bench {
+	uint8_t *in, *out;
+};
+
+/* Do the steps to COUNT items in B->in, the first of them item FIRST. What they are then is in B->in again. */
+void ckpt_array_do_steps(const struct ckpt_array *array, struct ckpt_array_bench *b, uint64_t first,
+			 size_t count);
+
+/* "'NAME' what ERR says", in place of what ERR says. Returns RC. */
+int ckpt_array_fail_named(const struct ckpt_model *model, const char *name, int rc,
+			  struct ckpt_error *err);
+
+/* The values of V, which is called NAME; as ckpt_array_open(). */
+int ckpt_array_open_value(const struct ckpt_model *model, const struct ckpt_value *v,
+			  const char *name, unsigned flags, struct ckpt_array **out,
+			  struct ckpt_error *err);
+
 /* The values as a recipe, for the mover; what it needs is kept in ARENA. Not of a sparse one. */
 int ckpt_array_recipe(const struct ckpt_array *array, struct ckpt_arena *arena,
 		      struct ckpt_recipe *out, struct ckpt_error *err);

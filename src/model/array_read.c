@@ -7,15 +7,10 @@
 
 /* Values of an array, read: stored items through the steps that make values of them. */
 
-enum { PIECE = 64 << 10, BAND = 32 << 20 };
+enum { PIECE = 64 << 10 };
 
-/* Items between steps; the largest has 16 bytes. */
-struct bench {
-	uint8_t *in, *out;
-};
-
-/* Do the steps to COUNT items in b->in, the first of them item FIRST. What they are then is in b->in again. */
-static void do_steps(const struct ckpt_array *a, struct bench *b, uint64_t first, size_t count)
+void ckpt_array_do_steps(const struct ckpt_array *a, struct ckpt_array_bench *b, uint64_t first,
+			 size_t count)
 {
 	uint64_t pos = first * a->items.itemsize;
 	size_t len = count * a->items.itemsize;
@@ -37,7 +32,7 @@ static int read_in_pieces(const struct ckpt_array *a, struct ckpt_items_reader *
 {
 	uint32_t size = ckpt_dtype_size(a->reads);
 	uint8_t *both = malloc(2 * PIECE * (size_t)16);
-	struct bench b = { both, both ? both + PIECE * (size_t)16 : NULL };
+	struct ckpt_array_bench b = { both, both ? both + PIECE * (size_t)16 : NULL };
 	int rc = both ? 0 : ckpt_fail_nomem(err);
 
 	while (rc == 0 && count) {
@@ -46,7 +41,7 @@ static int read_in_pieces(const struct ckpt_array *a, struct ckpt_items_reader *
 		rc = ckpt_items_read(reader, first, n, b.in, err);
 		if (rc < 0)
 			break;
-		do_steps(a, &b, first, n);
+		ckpt_array_do_steps(a, &b, first, n);
 		memcpy(out, b.in, n * size);
 		out += n * size;
 		first += n;
@@ -202,93 +197,6 @@ int ckpt_array_doubles(const struct ckpt_array *a, double *out, uint64_t count,
 
 /* ---- as a recipe ---- */
 
-/* Items out of their order: read in bands, so that what lies close together is read at once. */
-struct band_stream {
-	struct ckpt_stream base;
-	struct ckpt_items_reader reader;
-	uint64_t next; /* item behind the band */
-	uint8_t *band;
-	size_t len, taken;
-};
-
-static int next_band(struct band_stream *s, struct ckpt_error *err)
-{
-	uint32_t size = s->reader.items->itemsize;
-	uint64_t left = s->reader.items->numel - s->next,
-		 n = left < BAND / size ? left : BAND / size;
-	int rc = ckpt_items_read(&s->reader, s->next, n, s->band, err);
-
-	s->next += n;
-	s->len = (size_t)(n * size);
-	s->taken = 0;
-	return rc;
-}
-
-static int read_band(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
-{
-	struct band_stream *s = (struct band_stream *)stream;
-	uint8_t *out = buf;
-	int rc = 0;
-
-	while (rc == 0 && len) {
-		size_t have = s->len - s->taken, n = len < have ? len : have;
-
-		if (!n) {
-			rc = next_band(s, err);
-			continue;
-		}
-		memcpy(out, s->band + s->taken, n);
-		s->taken += n;
-		out += n;
-		len -= n;
-	}
-	return rc;
-}
-
-static void close_band(struct ckpt_stream *stream)
-{
-	struct band_stream *s = (struct band_stream *)stream;
-
-	ckpt_items_close(&s->reader);
-	free(s->band);
-	free(s);
-}
-
-static int open_band(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
-		     struct ckpt_error *err)
-{
-	struct band_stream *s = calloc(1, sizeof(*s));
-	uint64_t len = recipe->len < BAND ? recipe->len : BAND;
-
-	*out = NULL;
-	if (!s)
-		return ckpt_fail_nomem(err);
-	s->base = (struct ckpt_stream){ .read = read_band, .close = close_band };
-	ckpt_items_open(recipe->ctx, &s->reader);
-	s->band = malloc((size_t)len + 1);
-	if (!s->band) {
-		close_band(&s->base);
-		return ckpt_fail_nomem(err);
-	}
-	*out = &s->base;
-	return 0;
-}
-
-static struct ckpt_recipe items_recipe(const struct ckpt_items *items)
-{
-	uint64_t len = items->numel * items->itemsize, off = items->offset * items->itemsize;
-
-	if (!items->numel)
-		return (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = "" };
-	if (ckpt_items_are_dense(items) && !off && len == items->bytes.len)
-		return items->bytes;
-	if (ckpt_items_are_dense(items) && ckpt_recipe_is_random(&items->bytes))
-		return ckpt_recipe_part(&items->bytes, off, len);
-	return (struct ckpt_recipe){
-		.kind = CKPT_RECIPE_STREAM, .len = len, .open = open_band, .ctx = (void *)items
-	};
-}
-
 int ckpt_array_recipe(const struct ckpt_array *a, struct ckpt_arena *arena, struct ckpt_recipe *out,
 		      struct ckpt_error *err)
 {
@@ -299,7 +207,7 @@ int ckpt_array_recipe(const struct ckpt_array *a, struct ckpt_arena *arena, stru
 		return fail_unreadable(a, err);
 	if (!steps)
 		return ckpt_arena_fail(arena, err);
-	*out = items_recipe(&a->items);
+	*out = ckpt_items_recipe(&a->items);
 	for (uint32_t i = 0; out->len && i < a->step_count; i++) {
 		steps[i] = a->steps[i];
 		steps[i].map.inner = *out;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 enum {
-	BLOCK = 256 << 10,  /* half of what a core's own cache has today */
+	BLOCK = CKPT_LOOK_BLOCK,
 	TOGETHER = 1 << 20, /* waking threads for less costs more than it saves */
 };
 

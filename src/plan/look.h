@@ -5,6 +5,9 @@
 #include "io/workers.h"
 #include "tensor/recipe.h"
 
+/* A block is half of what a core's own cache has today. */
+enum { CKPT_LOOK_BLOCK = 256 << 10 };
+
 /*
  * Bytes that are only looked at, none are written: many recipes, in blocks that some threads read side by side.
  * A block stays in a processor's own cache while it is looked at.
@@ -13,7 +16,10 @@ struct ckpt_look {
 	const struct ckpt_recipe *recipes;
 	uint64_t count;
 	uint32_t *crc32; /* out: the checksum of each, COUNT of them; NULL: not wanted */
-	/* LEN bytes at POS of recipe I: by many threads at once, in any order. NULL: only checksums are wanted. */
+	/*
+	 * LEN bytes at POS of recipe I, which is a multiple of a block: by many threads at once, in any order. Each block once.
+	 * NULL: only checksums are wanted.
+	 */
 	void (*see)(void *ctx, uint64_t i, uint64_t pos, const uint8_t *bytes, size_t len);
 	/*
 	 * Recipe I cannot be read. 0: go on with the others; its checksum means nothing. By one thread at a time, once for

@@ -39,4 +39,7 @@ void ckpt_items_close(struct ckpt_items_reader *reader);
 int ckpt_items_read(struct ckpt_items_reader *reader, uint64_t first, uint64_t count, void *buf,
 		    struct ckpt_error *err);
 
+/* The items in C order: as they lie where they are dense. Borrows ITEMS, which has to live as long as the recipe. */
+struct ckpt_recipe ckpt_items_recipe(const struct ckpt_items *items);
+
 #endif
