@@ -75,13 +75,9 @@ static void put_name(FILE *out, const char *key, const char *name)
 
 static void put_about(FILE *out, const struct ckpt_array_info *info)
 {
-	json_t *shape = json_array();
-
-	for (uint32_t i = 0; i < info->ndim; i++)
-		json_array_append_new(shape, json_u64(info->shape[i]));
 	put_json(out, "kind", json_string(info->kind));
 	put_json(out, "dtype", json_string(info->dtype));
-	put_json(out, "shape", shape);
+	put_json(out, "shape", json_dims(info->shape, info->ndim));
 	put_json(out, "reads", json_string(info->reads));
 	put_json(out, "layout", json_string(info->layout));
 	put_name(out, "device", info->device);

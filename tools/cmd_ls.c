@@ -138,30 +138,6 @@ struct widths {
 	int name, dtype, shape, device;
 };
 
-static int wider(int have, size_t want, int most)
-{
-	int w = want > (size_t)most ? most : (int)want;
-
-	return w > have ? w : have;
-}
-
-/* Columns on a screen: UTF-8 continuation bytes take none. */
-static size_t columns(const char *text)
-{
-	size_t n = 0;
-
-	for (; *text; text++)
-		n += ((unsigned char)*text & 0xC0) != 0x80;
-	return n;
-}
-
-static void print_padded(const char *text, int width)
-{
-	int pad = width - (int)columns(text);
-
-	printf("%s%*s  ", text, pad > 0 ? pad : 0, "");
-}
-
 static struct widths measure(const struct listing *l)
 {
 	struct widths w = { 0 };
@@ -171,7 +147,7 @@ static struct widths measure(const struct listing *l)
 		const struct ckpt_tensor_info *t = &l->rows[i];
 
 		ckpt_escape(text, sizeof(text), t->name, strlen(t->name));
-		w.name = wider(w.name, columns(text), 60);
+		w.name = wider(w.name, text_columns(text), 60);
 		w.dtype = wider(w.dtype, strlen(t->dtype), 20);
 		w.shape = wider(w.shape, strlen(shape_text(t, text, sizeof(text))), 28);
 		w.device = wider(w.device, strlen(t->device), 12);
@@ -296,15 +272,6 @@ static int print_table(struct listing *l)
 
 /* ---- JSON ---- */
 
-static json_t *dims(const uint64_t *d, uint32_t count)
-{
-	json_t *array = json_array();
-
-	for (uint32_t i = 0; i < count; i++)
-		json_array_append_new(array, json_u64(d[i]));
-	return array;
-}
-
 static json_t *row_json(const struct listing *l, size_t i)
 {
 	const struct ckpt_tensor_info *t = &l->rows[i];
@@ -313,8 +280,8 @@ static json_t *row_json(const struct listing *l, size_t i)
 
 	json_set_name(o, "name", t->name);
 	json_object_set_new(o, "dtype", json_string(t->dtype));
-	json_object_set_new(o, "shape", dims(t->shape, t->ndim));
-	json_object_set_new(o, "stride", t->stride ? dims(t->stride, t->ndim) : json_null());
+	json_object_set_new(o, "shape", json_dims(t->shape, t->ndim));
+	json_object_set_new(o, "stride", t->stride ? json_dims(t->stride, t->ndim) : json_null());
 	json_object_set_new(o, "offset", json_u64(t->offset));
 	json_set_name(o, "device", t->device);
 	json_object_set_new(o, "nbytes", json_u64(t->nbytes));

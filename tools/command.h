@@ -133,6 +133,13 @@ const char *grouped(uint64_t n, char *buf);
 /* "[64, 3, 7, 7]" */
 const char *shape_text(const struct ckpt_tensor_info *t, char *buf, size_t size);
 
+/* Columns on a screen. */
+size_t text_columns(const char *text);
+/* TEXT, and spaces up to WIDTH and two more. */
+void print_padded(const char *text, int width);
+/* The wider one of HAVE and WANT, which counts as MOST if it is more. */
+int wider(int have, size_t want, int most);
+
 /* "64K", "1M", "512", powers of 1024; false: no size. */
 bool parse_size(const char *text, uint64_t *out);
 

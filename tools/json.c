@@ -121,6 +121,15 @@ json_t *json_u64(uint64_t v)
 	return json_string(text);
 }
 
+json_t *json_dims(const uint64_t *dims, uint32_t count)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < count; i++)
+		json_array_append_new(array, json_u64(dims[i]));
+	return array;
+}
+
 /* Length of the UTF-8 sequence at S, or 0: jansson itself is the judge. */
 static size_t valid_prefix(const char *s, size_t len)
 {

@@ -31,4 +31,7 @@ void json_set_name(json_t *object, const char *key, const char *name);
 /* Integers beyond int64 become strings. */
 json_t *json_u64(uint64_t v);
 
+/* An array of COUNT of them. */
+json_t *json_dims(const uint64_t *dims, uint32_t count);
+
 #endif

@@ -84,6 +84,30 @@ int finish_output(int code)
 	return code;
 }
 
+/* UTF-8 continuation bytes take none. */
+size_t text_columns(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += ((unsigned char)*text & 0xC0) != 0x80;
+	return n;
+}
+
+void print_padded(const char *text, int width)
+{
+	int pad = width - (int)text_columns(text);
+
+	printf("%s%*s  ", text, pad > 0 ? pad : 0, "");
+}
+
+int wider(int have, size_t want, int most)
+{
+	int w = want > (size_t)most ? most : (int)want;
+
+	return w > have ? w : have;
+}
+
 bool parse_size(const char *text, uint64_t *out)
 {
 	char *end;
