@@ -87,9 +87,17 @@ static bool has_f16c(void)
 	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
+/* Asked once: in a virtual machine the question takes as long as the cast of some ten thousand numbers. */
 const struct ckpt_cast_kernels *ckpt_cast_best(void)
 {
-	return __builtin_cpu_supports("avx2") && has_f16c() ? &avx2 : &ckpt_cast_plain;
+	static const struct ckpt_cast_kernels *_Atomic best;
+	const struct ckpt_cast_kernels *k = best;
+
+	if (!k) {
+		k = __builtin_cpu_supports("avx2") && has_f16c() ? &avx2 : &ckpt_cast_plain;
+		best = k;
+	}
+	return k;
 }
 
 #else
