@@ -103,6 +103,14 @@ static void tell_stale(const struct teller *t)
 	}
 }
 
+bool ckpt_dcp_is_unused_data(const struct ckpt_dcp *dcp, const char *name)
+{
+	size_t len = strlen(name);
+
+	return len > 7 && !strcmp(name + len - 7, ".distcp") &&
+	       !ckpt_strmap_find(&dcp->index.file_by_name, name, len);
+}
+
 static void tell_unused(const struct teller *t)
 {
 	const char *first = NULL;
@@ -111,11 +119,9 @@ static void tell_unused(const struct teller *t)
 
 	for (size_t i = 0; i < t->listing.count; i++) {
 		const struct ckpt_listed *file = &t->listing.items[i];
-		size_t len = strlen(file->name);
 
-		if (len < 7 || strcmp(file->name + len - 7, ".distcp") ||
-		    ckpt_strmap_find(&t->dcp->index.file_by_name, file->name, len))
-			continue;
+		if (!ckpt_dcp_is_unused_data(t->dcp, file->name) || !file->size)
+			continue; /* a rank that has nothing to save leaves an empty file */
 		if (!count++)
 			first = file->name;
 		nbytes += file->size;

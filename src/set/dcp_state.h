@@ -8,4 +8,7 @@
 int ckpt_dcp_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
 			void *ctx, struct ckpt_error *err);
 
+/* Is NAME that of a data file which the index does not mention? */
+bool ckpt_dcp_is_unused_data(const struct ckpt_dcp *dcp, const char *name);
+
 #endif

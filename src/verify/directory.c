@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "set/dcp.h"
+#include "set/dcp_state.h"
 #include "set/listing.h"
 #include "set/set.h"
 
@@ -166,34 +167,14 @@ static int verify_listed(struct ckpt_verifier *v, const char *folder, const char
 	return rc;
 }
 
-static bool belongs_to_index(const struct ckpt_model *model, const char *name)
+/* Data files are of the index, or nobody reads them: the notes say so. */
+static bool is_data(const struct ckpt_model *model, const char *name)
 {
 	const struct ckpt_dcp *dcp =
 		model && model->doc->format == &ckpt_format_dcp ? ckpt_dcp_of(model) : NULL;
 
-	return dcp && ckpt_strmap_find(&dcp->index.file_by_name, name, strlen(name));
-}
-
-/* A rank that has nothing to save leaves an empty data file. What else no entry names, nobody reads. */
-static bool is_spare_data(const struct ckpt_model *model, const char *name)
-{
-	static const char end[] = ".distcp";
-	size_t len = strlen(name), end_len = sizeof(end) - 1;
-
-	return model && model->doc->format == &ckpt_format_dcp && len > end_len &&
-	       !strcmp(name + len - end_len, end);
-}
-
-static int tell_spare(struct ckpt_verifier *v, const struct ckpt_listed *item)
-{
-	char shown[SHOWN];
-
-	if (!item->size)
-		return 0;
-	return ckpt_verifier_find(v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET,
-				  "the index names nothing in the data file '%s'",
-				  ckpt_escape(shown, sizeof(shown), item->name,
-					      strlen(item->name)));
+	return dcp && (ckpt_strmap_find(&dcp->index.file_by_name, name, strlen(name)) ||
+		       ckpt_dcp_is_unused_data(dcp, name));
 }
 
 static int verify_files(struct ckpt_verifier *v, const char *path, const struct ckpt_model *model,
@@ -205,12 +186,8 @@ static int verify_files(struct ckpt_verifier *v, const char *path, const struct 
 	for (size_t i = 0; rc == 0 && i < listing.count; i++) {
 		const struct ckpt_listed *item = &listing.items[i];
 
-		if (item->is_folder || item->name[0] == '.' || belongs_to_index(model, item->name))
+		if (item->is_folder || item->name[0] == '.' || is_data(model, item->name))
 			continue;
-		if (is_spare_data(model, item->name)) {
-			rc = tell_spare(v, item);
-			continue;
-		}
 		v->total += item->size;
 		rc = verify_listed(v, path, item->name, err);
 	}

@@ -120,7 +120,7 @@ data_of() {
 	[[ $output = "dcp: sound: "*right ]]
 	echo spare >dcp/__8_0.distcp
 	ckpt verify -v dcp; want 0
-	[[ $output = *"the index names nothing in the data file '__8_0.distcp'"* ]]
+	[[ $output = *"1 data file of 6 bytes that the index does not mention (__8_0.distcp)"* ]]
 	rm dcp/__8_0.distcp
 	flip dcp/__1_0.distcp 2000
 	ckpt verify dcp; want 1
