@@ -5,19 +5,19 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct command cmd_ls, cmd_info, cmd_cat, cmd_dis, cmd_strip_module, cmd_add_module,
-	cmd_strip_prefix, cmd_add_prefix, cmd_rename, cmd_remap, cmd_cast, cmd_compact,
-	cmd_sanitize, cmd_extract, cmd_select, cmd_edit, cmd_merge, cmd_split, cmd_reshard,
-	cmd_broadcast, cmd_reindex, cmd_convert, cmd_verify, cmd_latest, cmd_version, cmd_help,
-	cmd_completion;
+extern const struct command cmd_ls, cmd_info, cmd_cat, cmd_stat, cmd_dis, cmd_strip_module,
+	cmd_add_module, cmd_strip_prefix, cmd_add_prefix, cmd_rename, cmd_remap, cmd_cast,
+	cmd_compact, cmd_sanitize, cmd_extract, cmd_select, cmd_edit, cmd_merge, cmd_split,
+	cmd_reshard, cmd_broadcast, cmd_reindex, cmd_convert, cmd_verify, cmd_latest, cmd_version,
+	cmd_help, cmd_completion;
 
 const struct command *const commands[] = {
-	&cmd_ls,	   &cmd_info,	    &cmd_cat,	  &cmd_strip_module, &cmd_add_module,
-	&cmd_strip_prefix, &cmd_add_prefix, &cmd_rename,  &cmd_remap,	     &cmd_cast,
-	&cmd_compact,	   &cmd_sanitize,   &cmd_extract, &cmd_select,	     &cmd_edit,
-	&cmd_merge,	   &cmd_split,	    &cmd_reshard, &cmd_broadcast,    &cmd_reindex,
-	&cmd_convert,	   &cmd_verify,	    &cmd_latest,  &cmd_dis,	     &cmd_version,
-	&cmd_help,	   &cmd_completion, NULL,
+	&cmd_ls,	 &cmd_info,	    &cmd_cat,	     &cmd_stat,	   &cmd_strip_module,
+	&cmd_add_module, &cmd_strip_prefix, &cmd_add_prefix, &cmd_rename,  &cmd_remap,
+	&cmd_cast,	 &cmd_compact,	    &cmd_sanitize,   &cmd_extract, &cmd_select,
+	&cmd_edit,	 &cmd_merge,	    &cmd_split,	     &cmd_reshard, &cmd_broadcast,
+	&cmd_reindex,	 &cmd_convert,	    &cmd_verify,     &cmd_latest,  &cmd_dis,
+	&cmd_version,	 &cmd_help,	    &cmd_completion, NULL,
 };
 
 const struct command *find_command(const char *name)

@@ -15,6 +15,7 @@
 #include <ckpt/model.h>
 #include <ckpt/read.h>
 #include <ckpt/save.h>
+#include <ckpt/stat.h>
 #include <ckpt/text.h>
 #include <ckpt/verify.h>
 #include <ckpt/version.h>

@@ -62,9 +62,8 @@ int ckpt_array_fail_named(const struct ckpt_model *model, const char *name, int 
 	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }
 
-int ckpt_array_open_value(const struct ckpt_model *model, const struct ckpt_value *v,
-			  const char *name, unsigned flags, struct ckpt_array **out,
-			  struct ckpt_error *err)
+static int open_value(const struct ckpt_model *model, const struct ckpt_value *v, const char *name,
+		      unsigned flags, struct ckpt_array **out, struct ckpt_error *err)
 {
 	int rc = ckpt_array_new(model, name, flags, out, err);
 
@@ -85,7 +84,7 @@ int ckpt_array_find(const struct ckpt_model *model, const char *name, unsigned f
 
 	*out = NULL;
 	if (rc == 0)
-		return ckpt_array_open_value(model, v, name, flags, out, err);
+		return open_value(model, v, name, flags, out, err);
 	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }
 
@@ -95,8 +94,7 @@ int ckpt_array_open(const struct ckpt_model *model, uint64_t i, unsigned flags,
 	*out = NULL;
 	if (i >= ckpt_tensor_count(model))
 		return ckpt_fail(err, CKPT_E_ARG, "there is no such tensor");
-	return ckpt_array_open_value(model, model->tensors[i].value, model->tensors[i].name, flags,
-				     out, err);
+	return open_value(model, model->tensors[i].value, model->tensors[i].name, flags, out, err);
 }
 
 /* A list of numbers stands where older torch had no tensor. */

@@ -199,7 +199,8 @@ def variants(obj, folder, name, protocol):
         yield path + ".big.pt"
 
 
-def write_all(folder):
+def write_all(folder, describe=describe):
+    """DESCRIBE(folder, path, skipped) -> entries of the manifest, for each file."""
     import cat_objects  # noqa: F401
     import fake_cuda
     import objects  # noqa: F401

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_STAT_H
+#define CKPT_STAT_H
+
+#include <ckpt/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * What there is in the values of tensors: smallest, largest, mean, standard deviation, how many are zero, NaN or infinite, and
+ * histograms. Values are those that torch.load would show, whatever the tensor is in the file: a view, big-endian, cut into
+ * the chunks of a DCP directory. Only what a tensor shows of its storage counts.
+ *
+ *   complex    magnitudes, as numpy.abs() gives them; infinite if one part is, else NaN if one part is
+ *   bool       0 and 1
+ *   quantized  the numbers that they stand for
+ *   sparse     the values that are stored, and no others; of a nested tensor its buffer
+ *   wrappers   (DTensor) the local tensor in it
+ *   bits*, float4_e2m1fn_x2   their bytes, as unsigned integers
+ *
+ * Counts are exact. Mean and standard deviation are those of the finite values, computed with more than the digits of a double and
+ * rounded at the end, to some 1e-15: also where values cancel each other, or lie close together far from zero. They do not depend on the
+ * number of threads. Sums and squares of float64 beyond the range of a double are infinite, or NaN, as numpy's.
+ */
+struct ckpt_stat;
+
+struct ckpt_stat_options {
+	size_t size;
+	const char *const *
+		patterns; /* as ckpt_pattern_new() takes them: only names that match one of these; NULL: all */
+	size_t pattern_count;
+	uint32_t
+		bins; /* of the histograms, at most 4096; 0: none. They are counted when all is read for a second time. */
+	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
+	void *progress_ctx;
+	const void *cancel; /* const atomic_int *: not 0 ends it; safe from a signal handler */
+};
+#define CKPT_STAT_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_stat_options) \
+	}
+
+/* Of one tensor, or of many. */
+struct ckpt_stat_values {
+	size_t size;
+	uint64_t count;			  /* values: all of them. Counts stop at UINT64_MAX. */
+	uint64_t nans, infinities, zeros; /* zeros: of any sign */
+	double min, max; /* of the finite ones, as all that follows; NaN if there is none */
+	double mean;
+	double std;	  /* of the population (ddof=0), as numpy's default is */
+	bool is_integer;  /* MIN and MAX are integers, and these are they, exactly: */
+	bool is_unsigned; /* ... of which those of uint64 are the bits of a uint64_t */
+	int64_t min_integer, max_integer;
+	/*
+	 * BIN_COUNT bins of the same width from LOW, which is MIN, to HIGH, which is MAX: each with its lower edge, the last with both,
+	 * as numpy.histogram() counts. Of values that are all the same LOW is 0.5 less, and HIGH 0.5 more. NULL: none were
+	 * wanted, or there are no finite values.
+	 */
+	const uint64_t *bins;
+	uint32_t bin_count;
+	double low, high;
+};
+#define CKPT_STAT_VALUES_INIT \
+	{ \
+		.size = sizeof(struct ckpt_stat_values) \
+	}
+
+/* One tensor, or an array of numpy. Strings and arrays live as long as the ckpt_stat and its model. */
+struct ckpt_stat_item {
+	size_t size;
+	const char *name, *kind;    /* "tensor", "ndarray" */
+	const char *dtype, *layout; /* as in ckpt_tensor_info; of numpy's as in ckpt_array_info */
+	uint32_t ndim;
+	const uint64_t *shape;
+	uint64_t nbytes; /* as in ckpt_tensor_info */
+	/*
+	 * What was looked at: that tensor itself, or the stored values of a sparse one, the local tensor of a wrapper, whose dimensions
+	 * these are. NULL: WHY_NOT.
+	 */
+	uint32_t looked_ndim;
+	const uint64_t *looked_shape;
+	uint64_t
+		first_not_finite; /* index of the first NaN or infinity in these, in C order; UINT64_MAX: none */
+	/* Nothing was: it has no values (meta, uninitialized), or it is not known how to read them. Else NULL. */
+	const char *why_not;
+	bool unreadable; /* it has values (unlike meta and uninitialized ones), and they could not be read */
+	bool is_magnitude; /* of complex numbers */
+	bool counted; /* in the totals; false: another one shows all of its values, too (tied weights, a view) */
+};
+#define CKPT_STAT_ITEM_INIT \
+	{ \
+		.size = sizeof(struct ckpt_stat_item) \
+	}
+
+/*
+ * Look at all tensors of MODEL, and arrays of numpy, whose names match, with several threads. Memory does not grow with the bytes. *OUT is the
+ * caller's, to be given to ckpt_stat_free(), before MODEL is closed. OPTIONS may be NULL.
+ *
+ * Returns 0, also if nothing matches; CKPT_E_ARG if a pattern is wrong; CKPT_E_FORMAT, CKPT_E_IO, with the name of the tensor; CKPT_E_LIMIT;
+ * CKPT_E_CANCELLED; CKPT_E_NOMEM.
+ */
+CKPT_API int ckpt_stat_new(const struct ckpt_model *model, const struct ckpt_stat_options *options,
+			   struct ckpt_stat **out, struct ckpt_error *err);
+
+/* NULL is allowed. */
+CKPT_API void ckpt_stat_free(struct ckpt_stat *stat);
+
+/* Tensors in the order of the file, then arrays of numpy. */
+CKPT_API uint64_t ckpt_stat_count(const struct ckpt_stat *stat);
+
+/* Item I and its values, 0 <= I < ckpt_stat_count(). Both may be NULL. Returns 0 or CKPT_E_ARG. */
+CKPT_API int ckpt_stat_get(const struct ckpt_stat *stat, uint64_t i, struct ckpt_stat_item *item,
+			   struct ckpt_stat_values *values);
+
+/* Items taken together: all of them, and those of each dtype. */
+struct ckpt_stat_total {
+	size_t size;
+	const char *dtype; /* NULL: all */
+	uint64_t
+		items; /* how many; of their values those that another one shows, too, are in the total once */
+};
+#define CKPT_STAT_TOTAL_INIT \
+	{ \
+		.size = sizeof(struct ckpt_stat_total) \
+	}
+
+/* 1, and one for each dtype, in the order in which they are met. */
+CKPT_API uint64_t ckpt_stat_total_count(const struct ckpt_stat *stat);
+
+/* Total I: 0 is that of all. Only that one has a histogram. Returns 0 or CKPT_E_ARG. */
+CKPT_API int ckpt_stat_total_get(const struct ckpt_stat *stat, uint64_t i,
+				 struct ckpt_stat_total *total, struct ckpt_stat_values *values);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

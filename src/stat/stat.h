@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_STAT_STAT_H
+#define CKPT_STAT_STAT_H
+
+#include "model/patterns.h"
+#include "stat/view.h"
+
+#include <ckpt/stat.h>
+
+enum { CKPT_STAT_MOST_BINS = 4096 };
+
+/* One tensor, or an array of numpy, and what was found in it. Strings and arrays are the model's, or in the arena. */
+struct ckpt_stat_job {
+	const char *name, *kind, *dtype, *layout;
+	const struct ckpt_value *value;
+	uint32_t ndim, looked_ndim;
+	const uint64_t *shape, *looked_shape;
+	uint64_t nbytes;
+	const char *why_not;	 /* nothing was looked at; or NULL */
+	bool unreadable;	 /* ... though it has values */
+	enum ckpt_dtype numbers; /* dtype of what was looked at */
+	bool counted;
+	uint32_t
+		same_as; /* the job that shows the same in the same way, which was looked at for both; itself: none */
+	uint64_t repeat; /* the values that were looked at stand there so many times */
+	struct ckpt_tally tally;
+	struct ckpt_stat_bins bins;
+};
+
+struct ckpt_stat_sum {
+	const char *dtype; /* NULL: all */
+	enum ckpt_dtype numbers;
+	uint64_t items;
+	struct ckpt_tally tally;
+	struct ckpt_stat_bins bins;
+};
+
+struct ckpt_stat {
+	const struct ckpt_model *model; /* borrowed */
+	struct ckpt_stat_options options;
+	struct ckpt_arena *arena;   /* owned */
+	struct ckpt_stat_job *jobs; /* malloc */
+	uint32_t count, cap;
+	struct ckpt_stat_sum *sums; /* malloc: all, and by dtype */
+	uint32_t sum_count;
+	double *codes[CKPT_DTYPE_COUNT]; /* arena: of the 8-bit dtypes that occur */
+};
+
+/* What is to be looked at (list.c). */
+int ckpt_stat_list(struct ckpt_stat *stat, struct ckpt_error *err);
+
+/* Which of them show the same: COUNTED and SAME_AS (extent.c). */
+int ckpt_stat_find_shared(struct ckpt_stat *stat, struct ckpt_error *err);
+
+/* One that is looked at (open.c). */
+struct ckpt_stat_opened {
+	struct ckpt_stat_job *job;
+	struct ckpt_array *array, *part; /* owned; PART: of a sparse one, or NULL */
+	struct ckpt_items items;	 /* as they are looked at */
+	struct ckpt_stat_view view;
+	struct ckpt_recipe recipe; /* of them; no bytes: there is nothing to look at */
+};
+
+/* To be closed in any case. What cannot be read for good has a WHY_NOT then. */
+int ckpt_stat_open(struct ckpt_stat *stat, struct ckpt_stat_job *job, struct ckpt_stat_opened *out,
+		   struct ckpt_error *err);
+void ckpt_stat_close(struct ckpt_stat_opened *opened);
+
+/* Look at all of them: their tallies, and those of the sums; then their bins (run.c). */
+int ckpt_stat_run(struct ckpt_stat *stat, struct ckpt_error *err);
+
+/* All of them together (stat.c). */
+int ckpt_stat_add_up(struct ckpt_stat *stat, struct ckpt_error *err);
+
+#endif

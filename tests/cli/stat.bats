@@ -1,0 +1,141 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# What stat finds is compared with numpy in tests/interop/stat.py.
+load common.bash
+
+# make NAME: a file with a tensor 'w' of 2 x 3 float32 with a NaN at [0, 2] and an infinity at [1, 1], and 'a', which is 0
+make() {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - "$1" <<-'END'
+	import struct, sys
+	from files import *
+	data = struct.pack("<6f", 1, -2, float("nan"), 0, float("-inf"), 4)
+	body = b"}(" + text("a") + tensor(shape=(1,)) + text("w") + tensor(key="1", numel=6, shape=(2, 3), stride=(3, 1)) + b"u"
+	open(sys.argv[1], "wb").write(torch_file(pickled(body), extra=[("data/1", data)]))
+	END
+}
+
+@test "a table of all tensors, of each dtype, and of all" {
+	ckpt stat ddp_model.pt; want 0
+	[ "${#lines[@]}" = 18 ]
+	[[ ${lines[0]} =~ ^"name "+"dtype "+"shape "+"min "+"max "+"mean "+"std "+"zeros "+"NaN "+"Inf"$ ]]
+	[[ $output =~ module.stem.1.num_batches_tracked\ +int64\ +\[\]\ +12\ +12\ +12\ +0\ +0\ +0\ +0 ]]
+	[[ ${lines[15]} =~ ^"12 tensors "+"float32 "+"946 values " ]]
+	[[ ${lines[16]} =~ ^"2 tensors "+"int64 "+"2 values " ]]
+	[[ ${lines[17]} =~ ^"14 tensors "+"all "+"948 values " ]]
+	input_is_untouched
+}
+
+@test "patterns choose, as in ls" {
+	ckpt stat ddp_model.pt 'module.head' 're:stem.*bias$'; want 0
+	[ "${#lines[@]}" = 5 ]
+	[[ ${lines[1]} = "module.stem.1.bias "* && ${lines[3]} = "module.head.bias "* && ${lines[4]} = "3 tensors "* ]]
+	ckpt stat ddp_model.pt nothing
+	want 1 "ckpt: ddp_model.pt: no tensor matches"
+	ckpt stat ddp_model.pt 're:('
+	want 64 "ckpt: pattern 're:(': missing closing parenthesis"
+}
+
+@test "sorted by what is asked for" {
+	ckpt stat --sort max ddp_model.pt; want 0
+	[[ ${lines[1]} = *num_batches_tracked* && ${lines[3]} = *"1.003 "* ]]
+	ckpt stat --sort min ddp_model.pt; want 0
+	[[ ${lines[1]} = "module.head.weight "*" -0.3406 "* ]]
+	ckpt stat --sort size ddp_model.pt; want 0
+	[[ ${lines[1]} = "module.block.conv.weight "* ]]
+	ckpt stat --sort name ddp_model.pt; want 0
+	[[ ${lines[1]} = "module.block.conv.weight "* && ${lines[14]} = "module.stem.1.weight "* ]]
+	ckpt stat --sort colour ddp_model.pt
+	[ "$status" = 64 ]
+	[[ $stderr = *"--sort colour: wanted 'name', 'size', "* ]]
+}
+
+@test "what is not finite is counted, and said where it is" {
+	make nan.pt
+	ckpt stat nan.pt; want 0
+	[[ ${lines[2]} =~ ^"w "+"float32 "+"[2, 3] "+"-2 "+"4 "+"0.75 "+2.165\ +1\ +1\ +1\ +"the first not finite at [0, 2]"$ ]]
+	ckpt stat --check-finite nan.pt; want 1
+	[ "${lines[4]}" = "NOT FINITE: 1 tensor" ]
+	ckpt stat -q --check-finite nan.pt; want 1
+	[ "${#lines[@]}" = 2 ]
+	[[ ${lines[1]} = "w "* ]]
+	ckpt stat -q --check-finite ddp_model.pt; want 0
+	[ -z "$output" ]
+	ckpt stat --check-finite ddp_model.pt; want 0
+	[[ $output = *$'\nall values are finite' ]]
+	ckpt stat --sort nan -q nan.pt; want 0
+	[[ ${lines[1]} = "w "* ]]
+}
+
+@test "histograms keep to the width, and to the letters of the locale" {
+	COLUMNS=60 ckpt stat --hist ddp_model.pt module.head.weight; want 0
+	[[ ${lines[2]} =~ ^"     -0.3406 |"[^\|]{34}"| 0.3481"$ ]]
+	COLUMNS=5 ckpt stat --hist ddp_model.pt module.head.weight; want 0
+	[[ ${lines[2]} =~ ^"     -0.3406 |"[^\|]{10}"| 0.3481"$ ]]
+	ckpt stat --hist=4 ddp_model.pt module.head.bias; want 0
+	[ "${lines[2]}" = "     -0.3241 |*:@=| 0.3439" ]
+	LC_ALL=C.UTF-8 ckpt stat --hist=4 ddp_model.pt module.head.bias; want 0
+	[ "${lines[2]}" = "     -0.3241 |▆▂█▄| 0.3439" ]
+	LC_ALL=C.UTF-8 ckpt stat --hist=3 ddp_model.pt module.stem.1.num_batches_tracked; want 0
+	[ "${lines[2]}" = "        11.5 | █ | 12.5" ]
+	for bins in 0 4097 many -3; do
+		ckpt stat --hist=$bins ddp_model.pt
+		[ "$status" = 64 ]
+		[[ $stderr = "ckpt: stat: --hist=$bins: wanted a number from 1 to 4096"* ]]
+	done
+}
+
+@test "JSON" {
+	make nan.pt
+	ckpt stat --json --hist=4 nan.pt
+	[ "$status" = 0 ]
+	python3 - "$output" <<-'END'
+	import json, math, sys
+	document = json.loads(sys.argv[1])
+	a, w = document["tensors"]
+	assert document["command"] == "stat" and document["not_finite"] == 1 and document["unreadable"] == 0, document
+	assert (w["name"], w["shape"], w["count"], w["nan"], w["inf"], w["zeros"]) == ("w", [2, 3], 6, 1, 1, 1), w
+	assert (w["min"], w["max"], w["mean"], w["first_not_finite"]) == (-2, 4, 0.75, [0, 2]), w
+	assert math.isclose(w["std"], math.sqrt(21 / 4 - 0.75 ** 2), rel_tol=1e-15), w
+	assert w["histogram"] == {"low": -2, "high": 4, "counts": [1, 1, 1, 1]}, w
+	assert [(t["dtype"], t["tensors"], t["count"]) for t in document["totals"]] == [(None, 2, 7), ("float32", 2, 7)], document
+	END
+	ckpt stat --json=out.json --check-finite nan.pt; want 1
+	python3 -m json.tool out.json >/dev/null
+	ckpt stat --json=out.json nan.pt
+	[ "$status" = 2 ]
+	ckpt stat --json=none.json no.pt
+	[ "$status" = 2 ]
+	[ ! -e none.json ]
+}
+
+@test "shared values are in the totals once" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	import struct
+	from files import *
+	data = struct.pack("<6f", *range(6))
+	one = lambda name, **more: text(name) + tensor(key="1", numel=6, **more)
+	body = b"}(" + one("w", shape=(2, 3), stride=(3, 1)) + one("tied", shape=(2, 3), stride=(3, 1)) + one("turned", shape=(3, 2), stride=(1, 3)) + \
+	    one("part", shape=(2,), offset=4) + one("wide", shape=(1000000, 2), stride=(0, 1)) + b"u"
+	open("tied.pt", "wb").write(torch_file(pickled(body), extra=[("data/1", data)]))
+	END
+	ckpt stat tied.pt; want 0
+	[[ ${lines[1]} != *shared && ${lines[2]} = "tied "*"shared" && ${lines[3]} = "turned "*"shared" && ${lines[4]} = "part "*" 4.5 "*"shared" ]]
+	[[ ${lines[5]} =~ ^"wide "+"float32 "+"[1000000, 2] "+"0 "+"1 "+"0.5 "+"0.5 "+1,000,000\  ]]
+	[[ ${lines[6]} =~ ^"5 tensors "+"all "+"6 values "+"0 "+"5 "+"2.5 "+1.708\  ]]
+}
+
+@test "directories of shards, archives, what has no values" {
+	"$CKPT" split -q --ranks 3 ddp_trainer.pt shards
+	ckpt stat shards; want 0
+	shards=$(sort <<<"$output")
+	ckpt stat ddp_trainer.pt; want 0
+	[ "$(sort <<<"$output")" = "$shards" ]
+	ckpt stat nothing.pt
+	want 2 "ckpt: nothing.pt: cannot open: No such file or directory"
+	head -c 5000 ddp_model.pt >cut.pt
+	ckpt stat cut.pt
+	[ "$status" = 2 ]
+	[[ $stderr = "ckpt: cut.pt: is truncated: "* ]]
+	"$CKPT" stat ddp_model.pt | head -1
+	ckpt stat; [ "$status" = 64 ]
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+#include "json.h"
+#include "stat.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool check_finite;
+static const char *sort_by, *bins, *json;
+
+static const struct opt opts[] = {
+	OPT_OPTIONAL("hist", &bins, "BINS",
+		     "a histogram under each, all is read twice; as many bins as fit"),
+	OPT_STR("sort", 0, &sort_by, "KEY",
+		"order by name, size, max, nan, ... (see above); default: as in the file"),
+	OPT_FLAG("check-finite", 0, &check_finite,
+		 "exit status 1 if there is NaN or infinity anywhere"),
+	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),
+	OPT_FLAG("quiet", 'q', &quiet, "only what is not finite, or cannot be read; no totals"),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_stat = {
+	.name = "stat",
+	.operands = "IN [PATTERN...]",
+	.summary = "what is in the values: min, max, mean, std, how many are zero, NaN, infinite",
+	.details =
+		"Of every tensor, of each dtype, and of all: values as torch.load would show them. Counts are exact. min,\n"
+		"max, mean and std (of the population, ddof=0) are those of the finite values; of complex numbers those of\n"
+		"the magnitudes, of sparse tensors those of the values that are stored. What several tensors show (tied\n"
+		"weights) is in the totals once. Arrays of numpy in the file are looked at, too.\n"
+		"A PATTERN is one as in 'ckpt ls'. KEY is name, size, min, max, mean, std, zeros, nan or inf: the largest\n"
+		"comes first, of 'min' the smallest.\n\n"
+		"Exit status: 0; 1 if nothing matches, or with --check-finite if anything is not finite; 2 if IN cannot be\n"
+		"read, or with --check-finite a tensor in it.\n",
+	.examples = "  ckpt stat model.pt\n"
+		    "  ckpt stat --hist model.pt 'model.layers.0.*'\n"
+		    "  ckpt stat -q --check-finite step900.pt && ./train --resume step900.pt\n"
+		    "  ckpt stat --json model.pt | jq '.tensors[] | select(.max > 100) | .name'\n",
+	.opts = opts,
+	.least = 1,
+	.most = -1,
+	.run = run,
+};
+
+/* ---- order ---- */
+
+/* What the largest comes first by; NaN comes last. */
+static double key_of(const struct stat_row *row)
+{
+	const struct ckpt_stat_values *v = &row->values;
+
+	switch (sort_by[0]) {
+	case 's': return strcmp(sort_by, "std") ? (double)row->item.nbytes : v->std;
+	case 'm':
+		return !strcmp(sort_by, "min")	 ? -v->min
+		       : !strcmp(sort_by, "max") ? v->max
+						 : v->mean;
+	case 'z': return (double)v->zeros;
+	case 'n': return (double)v->nans;
+	default: return (double)v->infinities;
+	}
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct stat_row *x = a, *y = b;
+	double left, right;
+	int order = 0;
+
+	if (!strcmp(sort_by, "name"))
+		return strcmp(x->item.name, y->item.name);
+	left = key_of(x);
+	right = key_of(y);
+	if (isnan(left) || isnan(right))
+		order = (isnan(left) != 0) - (isnan(right) != 0);
+	else
+		order = (left < right) - (left > right);
+	return order ? order : (x->number > y->number) - (x->number < y->number);
+}
+
+static bool is_key(const char *word)
+{
+	static const char *const keys[] = { "name", "size",  "min", "max", "mean",
+					    "std",  "zeros", "nan", "inf" };
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (!strcmp(keys[i], word))
+			return true;
+	return false;
+}
+
+/* ---- the page ---- */
+
+static bool collect(struct stat_page *page)
+{
+	page->count = ckpt_stat_count(page->stat);
+	page->rows = calloc(page->count + 1, sizeof(*page->rows));
+	if (!page->rows)
+		return false;
+	for (uint64_t i = 0; i < page->count; i++) {
+		struct stat_row *row = &page->rows[i];
+
+		row->number = i;
+		row->item.size = sizeof(row->item);
+		row->values.size = sizeof(row->values);
+		ckpt_stat_get(page->stat, i, &row->item, &row->values);
+		page->not_finite += row->values.nans || row->values.infinities;
+		page->unreadable += row->item.unreadable;
+	}
+	if (sort_by)
+		qsort(page->rows, page->count, sizeof(*page->rows), by_key);
+	return true;
+}
+
+static int judge(const struct stat_page *page)
+{
+	if (!check_finite)
+		return EXIT_FINE;
+	if (page->not_finite)
+		return EXIT_NO;
+	return page->unreadable ? EXIT_ERROR : EXIT_FINE;
+}
+
+static void print_verdict(const struct stat_page *page)
+{
+	char count[32];
+
+	if (!check_finite || quiet)
+		return;
+	if (page->not_finite)
+		printf("NOT FINITE: %s tensor%s\n", grouped(page->not_finite, count),
+		       page->not_finite == 1 ? "" : "s");
+	else if (page->unreadable)
+		printf("cannot tell: %s tensor%s cannot be read\n",
+		       grouped(page->unreadable, count), page->unreadable == 1 ? "" : "s");
+	else
+		printf("all values are finite\n");
+}
+
+static int show(const struct ckpt_stat *stat, FILE *out)
+{
+	struct stat_page page = { .stat = stat };
+	int code;
+
+	if (!collect(&page)) {
+		complain("out of memory");
+		return EXIT_ERROR;
+	}
+	code = judge(&page);
+	if (out) {
+		stat_print_json(&page, out);
+	} else {
+		stat_print_table(&page);
+		print_verdict(&page);
+	}
+	free(page.rows);
+	return code;
+}
+
+/* ---- the command ---- */
+
+static int look(const char *path, const struct ckpt_stat_options *options, FILE *out)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *model;
+	struct ckpt_stat *stat;
+	int code = EXIT_FINE, rc;
+
+	if (!open_model(path, &model, &code)) {
+		hint_json(json, path);
+		return code;
+	}
+	rc = ckpt_stat_new(model, options, &stat, &err);
+	end_progress();
+	if (rc < 0) {
+		code = fail(&err);
+	} else if (!ckpt_stat_count(stat) && options->pattern_count) {
+		complain("%s: no tensor matches", path);
+		for (size_t i = 0; i < options->pattern_count; i++)
+			hint_json(json, options->patterns[i]);
+		code = EXIT_NO;
+	} else {
+		code = show(stat, out);
+	}
+	ckpt_stat_free(stat);
+	ckpt_close(model);
+	return code;
+}
+
+static bool take_bins(struct ckpt_stat_options *options)
+{
+	uint64_t n;
+
+	if (!bins)
+		return true;
+	options->bins = stat_bar_width();
+	if (!*bins)
+		return true;
+	if (!parse_size(bins, &n) || !n || n > 4096)
+		return false;
+	options->bins = (uint32_t)n;
+	return true;
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_stat_options options = CKPT_STAT_OPTIONS_INIT;
+	int first = parse_options(&cmd_stat, argc, argv), code;
+	FILE *out = NULL;
+
+	if (first < 0)
+		return -1 - first;
+	if (sort_by && !is_key(sort_by))
+		return wrong_usage(
+			&cmd_stat,
+			"stat: --sort %.40s: wanted 'name', 'size', 'min', 'max', 'mean', 'std', 'zeros', 'nan' or 'inf'",
+			sort_by);
+	if (!take_bins(&options))
+		return wrong_usage(&cmd_stat, "stat: --hist=%.40s: wanted a number from 1 to 4096",
+				   bins);
+	options.patterns = (const char *const *)(argv + first + 1);
+	options.pattern_count = (size_t)(argc - first - 1);
+	options.progress = show_progress;
+	options.cancel = catch_signals();
+	if (json && !(out = json_open(json)))
+		return EXIT_ERROR;
+	code = look(argv[first], &options, out);
+	if (out && json_close(out, code == EXIT_FINE || code == EXIT_NO) != EXIT_FINE)
+		code = code ? code : EXIT_ERROR;
+	end_by_signal();
+	return finish_output(code);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+#include "stat.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum {
+	NUMBER = 10, /* columns of a number */
+	LEAST_BAR = 10,
+	MOST_BAR = 40,
+	DEFAULT_WIDTH = 80,
+};
+
+struct widths {
+	int name, dtype, shape, zeros, nans, infinities;
+};
+
+/* ---- texts ---- */
+
+static const char *dims_text(uint32_t ndim, const uint64_t *shape, char *buf, size_t size)
+{
+	struct ckpt_tensor_info t = { .ndim = ndim, .shape = shape };
+
+	return shape_text(&t, buf, size);
+}
+
+const char *stat_index_text(uint64_t i, uint32_t ndim, const uint64_t *shape, char *buf,
+			    size_t size)
+{
+	uint64_t at[64] = { 0 };
+
+	for (uint32_t d = ndim < 64 ? ndim : 64; d-- > 0; i /= shape[d])
+		at[d] = i % shape[d];
+	return dims_text(ndim, at, buf, size);
+}
+
+/* BUF has 32 bytes. */
+static const char *real_text(double v, char *buf)
+{
+	if (isnan(v))
+		return "-";
+	snprintf(buf, 32, "%.4g", v);
+	return buf;
+}
+
+/* Integers exactly, as far as there is room. */
+static const char *end_text(const struct ckpt_stat_values *v, bool max, char *buf)
+{
+	int64_t n = max ? v->max_integer : v->min_integer;
+
+	if (v->is_integer && !v->is_unsigned && n > -100000000 && n < 1000000000) {
+		snprintf(buf, 32, "%" PRId64, n);
+		return buf;
+	}
+	return real_text(max ? v->max : v->min, buf);
+}
+
+/* ---- rows ---- */
+
+static bool is_bad(const struct ckpt_stat_values *v)
+{
+	return v->nans || v->infinities;
+}
+
+static bool is_shown(const struct stat_row *row)
+{
+	return !quiet || is_bad(&row->values) || row->item.unreadable;
+}
+
+static void measure_counts(const struct ckpt_stat_values *v, struct widths *w)
+{
+	char text[32];
+
+	w->zeros = wider(w->zeros, strlen(grouped(v->zeros, text)), 20);
+	w->nans = wider(w->nans, strlen(grouped(v->nans, text)), 20);
+	w->infinities = wider(w->infinities, strlen(grouped(v->infinities, text)), 20);
+}
+
+static struct widths measure(const struct stat_page *page)
+{
+	struct widths w = {
+		.name = 10, .dtype = 7, .shape = 12, .zeros = 5, .nans = 3, .infinities = 3
+	};
+	char text[1024];
+
+	for (uint64_t i = 0; i < page->count; i++) {
+		const struct ckpt_stat_item *item = &page->rows[i].item;
+
+		if (!is_shown(&page->rows[i]))
+			continue;
+		ckpt_escape(text, sizeof(text), item->name, strlen(item->name));
+		w.name = wider(w.name, text_columns(text), 60);
+		w.dtype = wider(w.dtype, strlen(item->dtype), 20);
+		w.shape = wider(w.shape,
+				strlen(dims_text(item->ndim, item->shape, text, sizeof(text))), 28);
+		measure_counts(&page->rows[i].values, &w);
+	}
+	for (uint64_t i = 0; i < ckpt_stat_total_count(page->stat); i++) {
+		struct ckpt_stat_values values = CKPT_STAT_VALUES_INIT;
+
+		ckpt_stat_total_get(page->stat, i, NULL, &values);
+		measure_counts(&values, &w);
+	}
+	return w;
+}
+
+static void print_head(const struct widths *w)
+{
+	print_padded("name", w->name);
+	print_padded("dtype", w->dtype);
+	print_padded("shape", w->shape);
+	printf("%*s %*s %*s %*s  %*s %*s %*s\n", NUMBER, "min", NUMBER, "max", NUMBER, "mean",
+	       NUMBER, "std", w->zeros, "zeros", w->nans, "NaN", w->infinities, "Inf");
+}
+
+static void print_values(const struct ckpt_stat_values *v, const struct widths *w)
+{
+	char text[4][32], counts[3][32];
+
+	printf("%*s %*s %*s %*s  %*s %*s %*s", NUMBER, end_text(v, false, text[0]), NUMBER,
+	       end_text(v, true, text[1]), NUMBER, real_text(v->mean, text[2]), NUMBER,
+	       real_text(v->std, text[3]), w->zeros, grouped(v->zeros, counts[0]), w->nans,
+	       grouped(v->nans, counts[1]), w->infinities, grouped(v->infinities, counts[2]));
+}
+
+static void print_notes(const struct stat_row *row)
+{
+	const struct ckpt_stat_item *item = &row->item;
+	char text[1024];
+
+	if (item->is_magnitude)
+		printf("  magnitudes");
+	if (!strncmp(item->layout, "sparse", 6))
+		printf("  of %s stored", grouped(row->values.count, text));
+	else if (strcmp(item->layout, "strided"))
+		printf("  %s", ckpt_escape(text, sizeof(text), item->layout, strlen(item->layout)));
+	if (is_bad(&row->values))
+		printf("  the first not finite at %s",
+		       stat_index_text(item->first_not_finite, item->looked_ndim,
+				       item->looked_shape, text, sizeof(text)));
+	if (!item->counted)
+		printf("  shared");
+}
+
+/* ---- histograms ---- */
+
+/* Where no locale is named, or one of UTF-8. */
+static bool has_blocks(void)
+{
+	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+
+	for (int i = 0; i < 3; i++) {
+		const char *v = getenv(names[i]);
+
+		if (v && *v)
+			return strcasestr(v, "utf-8") || strcasestr(v, "utf8");
+	}
+	return true;
+}
+
+static unsigned terminal_width(void)
+{
+	const char *said = getenv("COLUMNS");
+	struct winsize size;
+
+	if (said && atoi(said) > 0)
+		return (unsigned)atoi(said);
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
+		return size.ws_col;
+	return DEFAULT_WIDTH;
+}
+
+unsigned stat_bar_width(void)
+{
+	unsigned width = terminal_width(), around = 2 * NUMBER + 6;
+
+	if (width < around + LEAST_BAR)
+		return LEAST_BAR;
+	return width - around > MOST_BAR ? MOST_BAR : width - around;
+}
+
+/* One column for each bin: a bin with anything in it can be seen. */
+static void print_bins(const struct ckpt_stat_values *v)
+{
+	static const char *const blocks[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" },
+				 *const letters[] = { " ", ".", ":", "-", "=", "+", "*", "#", "@" };
+	const char *const *marks = has_blocks() ? blocks : letters;
+	char low[32], high[32];
+	uint64_t most = 1;
+
+	if (!v->bins)
+		return;
+	for (uint32_t i = 0; i < v->bin_count; i++)
+		most = v->bins[i] > most ? v->bins[i] : most;
+	printf("  %*s |", NUMBER, real_text(v->low, low));
+	for (uint32_t i = 0; i < v->bin_count; i++) {
+		int level = (int)ceil((double)v->bins[i] / (double)most * 8);
+
+		fputs(marks[level], stdout);
+	}
+	printf("| %s\n", real_text(v->high, high));
+}
+
+/* ---- all of it ---- */
+
+static void print_row(const struct stat_row *row, const struct widths *w)
+{
+	const struct ckpt_stat_item *item = &row->item;
+	char text[1024];
+
+	print_padded(ckpt_escape(text, sizeof(text), item->name, strlen(item->name)), w->name);
+	print_padded(item->dtype, w->dtype);
+	print_padded(dims_text(item->ndim, item->shape, text, sizeof(text)), w->shape);
+	if (item->why_not) {
+		printf("%s\n", item->why_not);
+		return;
+	}
+	print_values(&row->values, w);
+	print_notes(row);
+	putchar('\n');
+	print_bins(&row->values);
+}
+
+static void print_total(const struct stat_page *page, uint64_t i, const struct widths *w)
+{
+	struct ckpt_stat_total total = CKPT_STAT_TOTAL_INIT;
+	struct ckpt_stat_values values = CKPT_STAT_VALUES_INIT;
+	char text[80], count[32];
+
+	ckpt_stat_total_get(page->stat, i, &total, &values);
+	snprintf(text, sizeof(text), "%s tensor%s", grouped(total.items, count),
+		 total.items == 1 ? "" : "s");
+	print_padded(text, w->name);
+	print_padded(total.dtype ? total.dtype : "all", w->dtype);
+	snprintf(text, sizeof(text), "%s value%s", grouped(values.count, count),
+		 values.count == 1 ? "" : "s");
+	print_padded(text, w->shape);
+	print_values(&values, w);
+	putchar('\n');
+	print_bins(&values);
+}
+
+void stat_print_table(const struct stat_page *page)
+{
+	struct widths w = measure(page);
+	uint64_t totals = ckpt_stat_total_count(page->stat);
+
+	if (!quiet || page->not_finite || page->unreadable)
+		print_head(&w);
+	for (uint64_t i = 0; i < page->count; i++)
+		if (is_shown(&page->rows[i]))
+			print_row(&page->rows[i], &w);
+	if (quiet)
+		return;
+	for (uint64_t i = 1; totals > 2 && i < totals; i++)
+		print_total(page, i, &w);
+	print_total(page, 0, &w);
+}
