@@ -2,6 +2,7 @@
 #include "base/grow.h"
 #include "base/sized.h"
 #include "base/text.h"
+#include "model/entries.h"
 #include "model/find.h"
 #include "model/patterns.h"
 
@@ -273,45 +274,17 @@ static int keep_again(struct selector *s, struct ckpt_error *err)
 	return 0;
 }
 
-static struct ckpt_value *copy_of(struct selector *s, const struct ckpt_value *v)
-{
-	struct ckpt_value *copy = ckpt_arena_alloc(s->to->arena, sizeof(*copy));
-	struct ckpt_call *call;
-
-	if (!copy)
-		return NULL;
-	*copy = *v;
-	if (v->kind == CKPT_CALL) {
-		call = ckpt_arena_alloc(s->to->arena, sizeof(*call));
-		if (!call)
-			return NULL;
-		*call = *v->u.call;
-		copy->u.call = call;
-	}
-	return copy;
-}
-
 /* VERDICTS are those on all entries of one container. */
 static int filter(struct selector *s, const struct verdict *verdicts, uint32_t count,
 		  struct ckpt_error *err)
 {
-	struct ckpt_value *copy = copy_of(s, verdicts->parent);
-	struct ckpt_seq old, *seq;
-	uint32_t width;
+	struct ckpt_fewer_entries fewer;
+	int rc = ckpt_fewer_entries_begin(s->to, verdicts->parent, &fewer, err);
 
-	if (!copy)
-		return ckpt_arena_fail(s->to->arena, err);
-	seq = (struct ckpt_seq *)ckpt_value_pairs(copy);
-	width = seq ? 2 : 1;
-	if (!seq)
-		seq = copy->kind == CKPT_CALL ? &copy->u.call->items : &copy->u.seq;
-	old = *seq;
-	*seq = (struct ckpt_seq){ 0 };
-	for (uint32_t i = 0; i < count; i++)
-		if (verdicts[i].keep &&
-		    !ckpt_seq_add_many(s->to->arena, seq, old.items + verdicts[i].index, width))
-			return ckpt_arena_fail(s->to->arena, err);
-	return ckpt_model_replace(s->to, copy, err);
+	for (uint32_t i = 0; rc == 0 && i < count; i++)
+		if (verdicts[i].keep)
+			rc = ckpt_fewer_entries_keep(s->to, &fewer, verdicts[i].index, err);
+	return rc < 0 ? rc : ckpt_model_replace(s->to, fewer.copy, err);
 }
 
 /* An entry inside of another that is left out is not counted. */
