@@ -197,10 +197,10 @@ static void read_zip64_extra(struct ckpt_reader *extra, struct ckpt_zip_entry *e
 	}
 }
 
-static int read_entry(struct ckpt_zip *zip, struct ckpt_reader *r, struct ckpt_zip_entry *e,
-		      struct ckpt_error *err)
+int ckpt_zip_parse_entry(struct ckpt_reader *r, uint64_t start, struct ckpt_arena *arena,
+			 struct ckpt_zip_entry *e, struct ckpt_error *err)
 {
-	uint64_t off = zip->directory_off + r->pos;
+	uint64_t off = start + r->pos;
 	uint16_t extra_len, comment_len;
 	const uint8_t *name, *extra_bytes;
 	struct ckpt_reader extra;
@@ -230,8 +230,8 @@ static int read_entry(struct ckpt_zip *zip, struct ckpt_reader *r, struct ckpt_z
 	read_zip64_extra(&extra, e);
 	if (extra.bad)
 		return bad(err, off, "the zip64 field of a directory entry is cut short");
-	e->name = ckpt_arena_copy(zip->arena, name, e->name_len);
-	return e->name ? 0 : ckpt_arena_fail(zip->arena, err);
+	e->name = ckpt_arena_copy(arena, name, e->name_len);
+	return e->name ? 0 : ckpt_arena_fail(arena, err);
 }
 
 static char *lower(struct ckpt_arena *arena, char *name, size_t len)
@@ -349,7 +349,8 @@ static int read_directory(struct ckpt_zip *zip, const struct ends *ends, struct 
 	if (rc == 0 && !ckpt_strmap_reserve(&zip->by_name, ends->count))
 		rc = ckpt_fail_nomem(err);
 	for (; rc == 0 && zip->count < ends->count; zip->count++) {
-		rc = read_entry(zip, &r, &zip->entries[zip->count], err);
+		rc = ckpt_zip_parse_entry(&r, zip->directory_off, zip->arena,
+					  &zip->entries[zip->count], err);
 		if (rc == 0)
 			rc = index_name(zip, zip->count, err);
 	}

@@ -3,6 +3,7 @@
 #define CKPT_ZIPFMT_INDEX_H
 
 #include "base/arena.h"
+#include "base/reader.h"
 #include "base/strmap.h"
 #include "io/source.h"
 #include "tensor/recipe.h"
@@ -49,6 +50,10 @@ struct ckpt_zip {
  */
 int ckpt_zip_open(struct ckpt_source *source, struct ckpt_zip **out, struct ckpt_error *err);
 void ckpt_zip_close(struct ckpt_zip *zip); /* NULL is allowed */
+
+/* The entry of a directory at the place of READER, whose first byte is at START of the file. The name goes to ARENA. */
+int ckpt_zip_parse_entry(struct ckpt_reader *reader, uint64_t start, struct ckpt_arena *arena,
+			 struct ckpt_zip_entry *out, struct ckpt_error *err);
 
 /* By full name; ASCII case is ignored, as torch does. NULL: not there, or no memory. */
 struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *name, size_t len);

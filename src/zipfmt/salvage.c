@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "zipfmt/salvage.h"
+
+#include "base/reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	LOCAL_BYTES = 30,
+	DESCRIPTOR = 16,
+	DESCRIPTOR64 = 24,
+	WITH_CRC = 8, /* bytes of one, with mark and checksum */
+	FLAG_DESCRIPTOR = 1 << 3,
+};
+enum { WINDOW = 1 << 20, TAG_ZIP64 = 1 };
+static const uint32_t Z32 = 0xFFFFFFFF;
+
+static bool read_at(const struct ckpt_source *source, uint64_t off, void *buf, size_t len)
+{
+	uint64_t size = ckpt_source_size(source);
+
+	return off <= size && len <= size - off &&
+	       ckpt_source_read(source, off, buf, len, NULL) == 0;
+}
+
+/* Sizes that do not fit in the header itself. */
+static void read_sizes64(const struct ckpt_source *source, uint16_t extra_len,
+			 struct ckpt_zip_local *l)
+{
+	uint8_t bytes[64];
+	size_t len = extra_len < sizeof(bytes) ? extra_len : sizeof(bytes);
+	struct ckpt_reader r = { bytes, len, 0, false };
+	uint16_t tag, body;
+
+	if ((l->csize != Z32 && l->usize != Z32) ||
+	    !read_at(source, l->data_off - extra_len, bytes, len))
+		return;
+	for (;;) {
+		tag = ckpt_read_u16(&r);
+		body = ckpt_read_u16(&r);
+		if (r.bad)
+			return;
+		if (tag == TAG_ZIP64)
+			break;
+		ckpt_read_bytes(&r, body);
+	}
+	if (l->usize == Z32)
+		l->usize = ckpt_read_u64(&r);
+	if (l->csize == Z32)
+		l->csize = ckpt_read_u64(&r);
+}
+
+bool ckpt_zip_read_local(const struct ckpt_source *source, uint64_t off, struct ckpt_zip_local *l)
+{
+	uint8_t bytes[LOCAL_BYTES];
+	struct ckpt_reader r = { bytes, LOCAL_BYTES, 0, false };
+	uint16_t extra_len;
+
+	if (!read_at(source, off, bytes, sizeof(bytes)) || ckpt_read_u32(&r) != CKPT_ZIP_MARK_LOCAL)
+		return false;
+	ckpt_read_u16(&r);
+	l->flags = ckpt_read_u16(&r);
+	l->method = ckpt_read_u16(&r);
+	ckpt_read_u32(&r);
+	l->crc32 = ckpt_read_u32(&r);
+	l->csize = ckpt_read_u32(&r);
+	l->usize = ckpt_read_u32(&r);
+	l->name_len = ckpt_read_u16(&r);
+	extra_len = ckpt_read_u16(&r);
+	if (!l->name_len || l->name_len > CKPT_ZIP_MOST_NAME ||
+	    !read_at(source, off + LOCAL_BYTES, l->name, l->name_len) ||
+	    memchr(l->name, '\0', l->name_len))
+		return false;
+	l->name[l->name_len] = '\0';
+	l->header_off = off;
+	l->data_off = off + LOCAL_BYTES + l->name_len + extra_len;
+	l->says_size = !(l->flags & FLAG_DESCRIPTOR);
+	read_sizes64(source, extra_len, l);
+	return true;
+}
+
+static bool is_blank(const uint8_t *bytes, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (bytes[i])
+			return false;
+	return true;
+}
+
+/* Does a descriptor of LEN bytes tell of CSIZE? */
+static bool parse_descriptor(const uint8_t *bytes, uint32_t len, uint64_t csize,
+			     struct ckpt_zip_descriptor *out)
+{
+	struct ckpt_reader r = { bytes, len, 0, false };
+	uint32_t mark = ckpt_read_u32(&r);
+	uint64_t size;
+
+	out->crc32 = ckpt_read_u32(&r);
+	size = len == DESCRIPTOR ? ckpt_read_u32(&r) : ckpt_read_u64(&r);
+	out->usize = len == DESCRIPTOR ? ckpt_read_u32(&r) : ckpt_read_u64(&r);
+	out->len = len;
+	return mark == CKPT_ZIP_MARK_DESCRIPTOR && size == csize && out->usize;
+}
+
+enum ckpt_zip_found ckpt_zip_read_descriptor(const struct ckpt_source *source, uint64_t data_off,
+					     uint64_t csize, bool big,
+					     struct ckpt_zip_descriptor *out)
+{
+	uint64_t size = ckpt_source_size(source), at, there;
+	uint8_t bytes[DESCRIPTOR64] = { 0 };
+
+	if (__builtin_add_overflow(data_off, csize, &at) || at > size)
+		return CKPT_ZIP_CUT_OFF;
+	there = size - at < sizeof(bytes) ? size - at : sizeof(bytes);
+	if (!read_at(source, at, bytes, (size_t)there))
+		return CKPT_ZIP_WRONG;
+	/* a short one cannot be taken for a long one: something in it would have no size */
+	if (there >= DESCRIPTOR64 && parse_descriptor(bytes, DESCRIPTOR64, csize, out))
+		return CKPT_ZIP_THERE;
+	if (parse_descriptor(bytes, DESCRIPTOR, csize, out) && there >= DESCRIPTOR)
+		return CKPT_ZIP_THERE;
+	if (big && there >= DESCRIPTOR64)
+		parse_descriptor(bytes, DESCRIPTOR64, csize, out);
+	if (there < (big ? DESCRIPTOR64 : DESCRIPTOR)) {
+		out->len = there >= WITH_CRC ? (uint32_t)there : 0;
+		return CKPT_ZIP_CUT_OFF;
+	}
+	return is_blank(bytes, out->len) ? CKPT_ZIP_BLANK : CKPT_ZIP_WRONG;
+}
+
+static uint32_t mark_of(const uint8_t *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static int scan_window(const uint8_t *bytes, size_t len, uint64_t off,
+		       int (*look)(void *ctx, uint32_t mark, uint64_t at), void *ctx, uint64_t *at)
+{
+	const uint8_t *end = bytes + len, *p = bytes;
+	int rc = 0;
+
+	while (rc == 0 && end - p >= 4 && (p = memchr(p, 'P', (size_t)(end - p) - 3))) {
+		*at = off + (uint64_t)(p - bytes);
+		if (p[1] == 'K')
+			rc = look(ctx, mark_of(p), *at);
+		p++;
+	}
+	return rc;
+}
+
+int ckpt_zip_scan(const struct ckpt_source *source, uint64_t from,
+		  int (*look)(void *ctx, uint32_t mark, uint64_t at), void *ctx, uint64_t *at)
+{
+	uint64_t size = ckpt_source_size(source);
+	uint8_t *bytes = malloc(WINDOW);
+	int rc = bytes ? 0 : CKPT_E_NOMEM;
+
+	/* windows overlap by what a mark has, less one */
+	for (uint64_t off = from; rc == 0 && off < size && size - off >= 4; off += WINDOW - 3) {
+		size_t len = size - off < WINDOW ? (size_t)(size - off) : WINDOW;
+
+		rc = look(ctx, 0, off);
+		if (rc == 0 && read_at(source, off, bytes, len))
+			rc = scan_window(bytes, len, off, look, ctx, at);
+	}
+	free(bytes);
+	return rc;
+}
