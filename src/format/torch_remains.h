@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_FORMAT_TORCH_REMAINS_H
+#define CKPT_FORMAT_TORCH_REMAINS_H
+
+#include "base/strmap.h"
+#include "pickle/decode.h"
+#include "zipfmt/index.h"
+#include "zipfmt/salvage.h"
+
+/*
+ * What is left of a damaged torch.save archive: its records, found by the headers in front of them, by the directory if there is
+ * any of it, and by the sizes that the pickle tells. Nothing here has looked at the bytes of a record, so nothing is proven yet.
+ */
+struct ckpt_remnant {
+	const char *name; /* full, in the arena */
+	uint32_t name_len;
+	uint16_t method;
+	uint64_t header_off, data_off; /* counted from the start of the archive */
+	uint64_t csize, usize;
+	uint32_t crcs[3]; /* checksums that are recorded for it, none of them 0 */
+	uint32_t crc_count;
+	uint32_t doubtful_crc; /* in a descriptor that is itself damaged */
+	bool has_doubtful;
+	bool sized;	   /* where it ends is known */
+	bool cut;	   /* the file ends before its data do */
+	bool torn;	   /* the data are there, and the file ends in the descriptor behind them */
+	bool blank;	   /* zeros stand where its descriptor should be */
+	bool overwritten;  /* something else stands there */
+	bool no_header;	   /* only the directory knows of it */
+	bool in_directory; /* a readable entry of the directory tells of it */
+};
+
+struct ckpt_remains {
+	struct ckpt_source *source; /* owned reference: the file from the start of the archive on */
+	uint64_t start;		    /* of the archive, in the file */
+	struct ckpt_arena *arena;   /* owned */
+	struct ckpt_remnant
+		*records; /* malloc; in the order of the file, then those of the directory */
+	uint32_t count, cap;
+	struct ckpt_strmap by_name; /* the first of each name */
+	char *folder;		    /* arena; NULL: not even that is known */
+	uint32_t alignment;
+	bool has_directory; /* at least a part of it */
+	uint64_t follows;   /* behind the end of the archive: that many bytes */
+	bool another;	    /* which are another archive */
+	/* The list of tensors: decoded from record PICKLE_AT; -1: there is none, or it cannot be decoded. */
+	int64_t pickle_at;
+	struct ckpt_pickle pickle;
+	uint8_t *pickle_bytes;
+	struct ckpt_strmap sizes; /* key of a storage to its bytes */
+	uint64_t storage_nbytes;  /* of all of them */
+	/* while it is read */
+	struct ckpt_zip *zip;
+	bool quick;
+	const void *cancel;
+};
+
+enum ckpt_remains_flags {
+	CKPT_REMAINS_QUICK =
+		1 << 0, /* go from record to record, and stop where that does not work */
+};
+
+/*
+ * Finds what there is in SOURCE, which may be nothing. CANCEL: const atomic_int *, or NULL. Returns 0, CKPT_E_NOMEM, CKPT_E_LIMIT or
+ * CKPT_E_CANCELLED. OUT is to be cleared in any case.
+ */
+int ckpt_remains_read(struct ckpt_source *source, unsigned flags, const void *cancel,
+		      struct ckpt_remains *out, struct ckpt_error *err);
+void ckpt_remains_clear(struct ckpt_remains *remains);
+
+/* NAME is without the folder. NULL: not there. */
+struct ckpt_remnant *ckpt_remains_find(const struct ckpt_remains *remains, const char *name);
+
+/* The name of a record without the folder; NULL: it is in another one. */
+const char *ckpt_remains_inner_name(const struct ckpt_remains *remains,
+				    const struct ckpt_remnant *record);
+
+/* The key of the storage whose record it is; NULL: it is another record. */
+const char *ckpt_remains_key(const struct ckpt_remains *remains, const struct ckpt_remnant *record);
+
+/* ---- parts ---- */
+
+/* A new record of NAME at HEADER_OFF; *OUT NULL: there is one of this name already. */
+int ckpt_remains_add(struct ckpt_remains *remains, const char *name, uint32_t name_len,
+		     uint64_t header_off, struct ckpt_remnant **out, struct ckpt_error *err);
+
+/* A checksum that is recorded for RECORD; 0 is none. */
+void ckpt_remnant_add_crc(struct ckpt_remnant *record, uint32_t crc32);
+
+/* RECORD ends behind its csize bytes: look at what is there. */
+enum ckpt_zip_found ckpt_remains_look_behind(const struct ckpt_remains *remains,
+					     struct ckpt_remnant *record, uint64_t *end);
+
+/* Is it a name of a record in this archive? Of torch's own, while the folder is not known. */
+bool ckpt_remains_is_ours(const struct ckpt_remains *remains, const char *name, size_t len);
+
+/* Record I is data.pkl: if its size is not known, find it; if it can be decoded, keep it. (torch_remains_pickle.c) */
+int ckpt_remains_take_pickle(struct ckpt_remains *remains, uint32_t i, struct ckpt_error *err);
+
+/* The directory, of which a part may be damaged, begins at AT. *END: behind it. (torch_remains_directory.c) */
+int ckpt_remains_take_directory(struct ckpt_remains *remains, uint64_t at, uint64_t *end,
+				struct ckpt_error *err);
+int ckpt_remains_take_entry(struct ckpt_remains *remains, const struct ckpt_zip_entry *entry,
+			    struct ckpt_error *err);
+
+/* 0, or CKPT_E_CANCELLED. */
+int ckpt_remains_check_cancel(const struct ckpt_remains *remains, struct ckpt_error *err);
+
+/* A second way of where the data of RECORD begin: where torch's layout puts them. False: it is the same, or there is none. */
+bool ckpt_remains_lay_out(const struct ckpt_remains *remains, struct ckpt_remnant *record);
+
+#endif

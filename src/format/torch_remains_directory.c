@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the directory of a damaged archive still tells of its records. */
+#include "format/torch_remains.h"
+
+#include <string.h>
+
+enum { WINDOW = 256 << 10, MOST_ENTRY = 8 << 10, LOCAL_BYTES = 30, END_BYTES = 22 };
+
+/* ---- one entry ---- */
+
+/* Where the data begin: the header in front of them may be damaged. */
+static void place(const struct ckpt_remains *r, struct ckpt_remnant *record)
+{
+	struct ckpt_remnant other = *record;
+	uint8_t lens[4] = { 0 };
+	uint64_t end;
+
+	if (ckpt_source_read(r->source, record->header_off + LOCAL_BYTES - 4, lens, 4, NULL) == 0)
+		record->data_off = record->header_off + LOCAL_BYTES + record->name_len + lens[2] +
+				   ((uint64_t)lens[3] << 8);
+	other.data_off = record->data_off;
+	if (ckpt_remains_look_behind(r, record, &end) == CKPT_ZIP_THERE || !record->csize ||
+	    !ckpt_remains_lay_out(r, &other))
+		return;
+	/* torch's layout is the better guess: the lengths in a sound header were read before */
+	ckpt_remains_look_behind(r, &other, &end);
+	*record = other;
+}
+
+static bool has_header(const struct ckpt_remains *r, const struct ckpt_zip_entry *e)
+{
+	uint8_t bytes[LOCAL_BYTES + 256];
+	size_t len = e->name_len < 256 ? e->name_len : 256;
+
+	return ckpt_source_read(r->source, e->header_off, bytes, LOCAL_BYTES + len, NULL) == 0 &&
+	       !memcmp(bytes, "PK\3\4", 4) && !memcmp(bytes + LOCAL_BYTES, e->name, len);
+}
+
+static void fill_in(const struct ckpt_remains *r, struct ckpt_remnant *record,
+		    const struct ckpt_zip_entry *e)
+{
+	*record = (struct ckpt_remnant){ .name = record->name,
+					 .name_len = record->name_len,
+					 .method = e->method,
+					 .header_off = e->header_off,
+					 .csize = e->csize,
+					 .usize = e->usize,
+					 .sized = true,
+					 .in_directory = true };
+	record->no_header = !has_header(r, e);
+	place(r, record);
+	record->usize = e->usize;
+}
+
+static bool is_plausible(const struct ckpt_remains *r, const struct ckpt_zip_entry *e)
+{
+	uint64_t size = ckpt_source_size(r->source);
+
+	return ckpt_remains_is_ours(r, e->name, e->name_len) && e->header_off <= size &&
+	       e->csize <= INT64_MAX / 2 && e->name_len <= CKPT_ZIP_MOST_NAME &&
+	       !memchr(e->name, '\0', e->name_len);
+}
+
+int ckpt_remains_take_entry(struct ckpt_remains *r, const struct ckpt_zip_entry *e,
+			    struct ckpt_error *err)
+{
+	struct ckpt_remnant *record;
+	uint64_t *slot, end;
+	int rc;
+
+	if (!is_plausible(r, e))
+		return 0;
+	r->has_directory = true;
+	rc = ckpt_remains_add(r, e->name, e->name_len, e->header_off, &record, err);
+	slot = ckpt_strmap_find(&r->by_name, e->name, e->name_len);
+	if (rc < 0 || !slot)
+		return rc;
+	if (record) {
+		fill_in(r, record, e);
+	} else {
+		record = &r->records[*slot];
+		/* after an edit in place an old record of this name may lie about */
+		if (record->header_off != e->header_off && has_header(r, e))
+			fill_in(r, record, e);
+		else if (record->header_off != e->header_off)
+			return 0;
+		if (!record->sized) {
+			record->csize = e->csize;
+			record->usize = e->usize;
+			record->sized = true;
+			ckpt_remains_look_behind(r, record, &end);
+		}
+		record->in_directory = true;
+	}
+	if (record->csize == e->csize)
+		ckpt_remnant_add_crc(record, e->crc32);
+	if (r->pickle_at < 0 && !strcmp(ckpt_remains_inner_name(r, record), "data.pkl"))
+		rc = ckpt_remains_take_pickle(r, (uint32_t)(record - r->records), err);
+	return rc;
+}
+
+/* ---- all of them ---- */
+
+struct search {
+	const struct ckpt_remains *r;
+	struct ckpt_error *err;
+};
+
+static int look_for_entry(void *ctx, uint32_t mark, uint64_t at)
+{
+	struct search *s = ctx;
+
+	(void)at;
+	if (!mark)
+		return ckpt_remains_check_cancel(s->r, s->err);
+	return mark == CKPT_ZIP_MARK_DIRECTORY || mark == CKPT_ZIP_MARK_END ||
+	       mark == CKPT_ZIP_MARK_LOCAL;
+}
+
+/* The entry at *AT, which moves behind it, or to where the next one may be. 0: the directory ends. */
+static int next_entry(struct ckpt_remains *r, struct ckpt_window *w, uint64_t *at,
+		      struct ckpt_zip_entry *e, bool *there, struct ckpt_error *err)
+{
+	struct search s = { r, err };
+	uint64_t left = ckpt_source_size(r->source) - *at;
+	size_t len = left < MOST_ENTRY ? (size_t)left : MOST_ENTRY;
+	const uint8_t *bytes;
+	struct ckpt_reader reader = { .len = len };
+	int rc;
+
+	*there = false;
+	if (len < END_BYTES || ckpt_window_read(w, *at, len, &bytes, NULL) < 0)
+		return 0;
+	if (!memcmp(bytes, "PK\5\6", 4) || !memcmp(bytes, "PK\3\4", 4))
+		return 0;
+	reader.data = bytes;
+	*e = (struct ckpt_zip_entry){ 0 };
+	rc = ckpt_zip_parse_entry(&reader, *at, r->arena, e, NULL);
+	if (rc == CKPT_E_NOMEM)
+		return ckpt_fail_nomem(err);
+	if (rc == 0) {
+		*at += reader.pos;
+		*there = true;
+		return 1;
+	}
+	rc = ckpt_zip_scan(r->source, *at + 1, look_for_entry, &s, at);
+	return rc;
+}
+
+int ckpt_remains_take_directory(struct ckpt_remains *r, uint64_t at, uint64_t *end,
+				struct ckpt_error *err)
+{
+	uint64_t size = ckpt_source_size(r->source);
+	struct ckpt_window w;
+	struct ckpt_zip_entry e;
+	uint8_t bytes[END_BYTES];
+	bool there;
+	int rc = ckpt_window_init(&w, r->source, WINDOW, err);
+
+	while (rc == 0 && (rc = next_entry(r, &w, &at, &e, &there, err)) > 0)
+		rc = there ? ckpt_remains_take_entry(r, &e, err) : 0;
+	ckpt_window_clear(&w);
+	*end = at < size ? at : size;
+	if (rc < 0 || size - *end < END_BYTES ||
+	    ckpt_source_read(r->source, *end, bytes, sizeof(bytes), NULL) < 0 ||
+	    memcmp(bytes, "PK\5\6", 4) != 0)
+		return rc < 0 ? rc : 0;
+	*end += END_BYTES;
+	if (size - *end >= (bytes[20] | (uint64_t)bytes[21] << 8))
+		*end += bytes[20] | (uint64_t)bytes[21] << 8;
+	return 0;
+}
