@@ -5,19 +5,47 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct command cmd_ls, cmd_info, cmd_cat, cmd_stat, cmd_dis, cmd_strip_module,
-	cmd_add_module, cmd_strip_prefix, cmd_add_prefix, cmd_rename, cmd_remap, cmd_cast,
-	cmd_compact, cmd_sanitize, cmd_extract, cmd_select, cmd_edit, cmd_merge, cmd_split,
-	cmd_reshard, cmd_broadcast, cmd_reindex, cmd_convert, cmd_verify, cmd_latest, cmd_version,
-	cmd_help, cmd_completion;
+/* One a line, in the order of the help screen. */
+#define COMMANDS(X) \
+	X(ls) \
+	X(info) \
+	X(cat) \
+	X(stat) \
+	X(strip_module) \
+	X(add_module) \
+	X(strip_prefix) \
+	X(add_prefix) \
+	X(rename) \
+	X(remap) \
+	X(cast) \
+	X(compact) \
+	X(sanitize) \
+	X(extract) \
+	X(select) \
+	X(edit) \
+	X(merge) \
+	X(split) \
+	X(reshard) \
+	X(broadcast) \
+	X(reindex) \
+	X(convert) \
+	X(verify) \
+	X(latest) \
+	X(repair) \
+	X(dis) \
+	X(version) \
+	X(help) \
+	X(completion)
+
+#define X(name) extern const struct command cmd_##name;
+COMMANDS(X)
+#undef X
 
 const struct command *const commands[] = {
-	&cmd_ls,	 &cmd_info,	    &cmd_cat,	     &cmd_stat,	   &cmd_strip_module,
-	&cmd_add_module, &cmd_strip_prefix, &cmd_add_prefix, &cmd_rename,  &cmd_remap,
-	&cmd_cast,	 &cmd_compact,	    &cmd_sanitize,   &cmd_extract, &cmd_select,
-	&cmd_edit,	 &cmd_merge,	    &cmd_split,	     &cmd_reshard, &cmd_broadcast,
-	&cmd_reindex,	 &cmd_convert,	    &cmd_verify,     &cmd_latest,  &cmd_dis,
-	&cmd_version,	 &cmd_help,	    &cmd_completion, NULL,
+#define X(name) &cmd_##name,
+	COMMANDS(X)
+#undef X
+		NULL,
 };
 
 const struct command *find_command(const char *name)

@@ -14,6 +14,7 @@
 #include <ckpt/gpu.h>
 #include <ckpt/model.h>
 #include <ckpt/read.h>
+#include <ckpt/repair.h>
 #include <ckpt/save.h>
 #include <ckpt/stat.h>
 #include <ckpt/text.h>

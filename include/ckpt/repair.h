@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_REPAIR_H
+#define CKPT_REPAIR_H
+
+#include <ckpt/model.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What becomes of tensors whose bytes are lost. */
+enum ckpt_repair_fill {
+	CKPT_FILL_NOTHING, /* they are left out of the mappings they are entries of */
+	CKPT_FILL_ZEROS,
+	CKPT_FILL_NAN, /* numbers that cannot be NaN (integers, bool, quantized) are zeros */
+};
+
+enum ckpt_repair_flags {
+	CKPT_REPAIR_PROVEN_ONLY = 1 << 0, /* what no checksum proves counts as lost */
+};
+
+enum ckpt_repair_kind {
+	CKPT_REPAIR_LOST, /* a tensor whose bytes are not all there, or are not what was written */
+	CKPT_REPAIR_UNPROVEN, /* a tensor that is there: no checksum tells if it is as it was written */
+	CKPT_REPAIR_DAMAGE, /* something else that is wrong with the file */
+	CKPT_REPAIR_NOTE,   /* what is good to know */
+};
+
+/* One thing that was found. Strings are valid during the call; all but NAME are escaped. */
+struct ckpt_repair_finding {
+	size_t size;
+	enum ckpt_repair_kind kind;
+	const char *name;   /* of the tensor; NULL: it is about the file */
+	const char *record; /* of the archive; NULL: none */
+	uint64_t offset;    /* in the file; UINT64_MAX: none */
+	uint64_t nbytes;    /* of the tensor's storages */
+	bool filled;	    /* with what was asked for */
+	bool zeros;	    /* ... which for a tensor of this dtype is zeros all the same */
+	bool of_optimizer;  /* in the state of an optimizer, which may not work without */
+	const char *text;   /* one sentence */
+};
+
+struct ckpt_repair_options {
+	size_t size;
+	unsigned flags;
+	enum ckpt_repair_fill fill;
+	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
+	void *progress_ctx;
+	const void *cancel; /* const atomic_int *: not 0 ends it; safe from a signal handler */
+};
+#define CKPT_REPAIR_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_repair_options) \
+	}
+
+/* Of tensors each name counts, as in ckpt_tensor_count(); and storages that stand by themselves. */
+struct ckpt_repair_report {
+	size_t size;
+	bool damaged; /* false: there is nothing to repair */
+	uint64_t tensors;
+	uint64_t
+		proven; /* their bytes, and the pickle that names them, have the recorded checksums */
+	uint64_t unproven; /* kept, if not only proven ones are wanted */
+	uint64_t lost;	   /* with what was unproven and not wanted */
+	uint64_t filled;   /* of the lost */
+	uint64_t storages; /* bytes count by storages, as many tensors may show one */
+	uint64_t proven_nbytes, unproven_nbytes, lost_nbytes;
+	uint64_t optimizer_lost; /* lost, not filled, and in the state of an optimizer */
+};
+#define CKPT_REPAIR_REPORT_INIT \
+	{ \
+		.size = sizeof(struct ckpt_repair_report) \
+	}
+
+/*
+ * Open the torch.save file at PATH, however damaged it is: cut off, overwritten in parts, without directory, with junk in front.
+ * Its records are found by their own headers and descriptors, by what is left of the directory, and by the sizes that the
+ * pickle tells; then the bytes of every record are read and held against each checksum that is recorded for it.
+ *
+ * *OUT is a model like any other, to be edited, read, saved and closed, of what there is: tensors that are lost have been left
+ * out or filled. What is not proven is said, and nothing is claimed beyond what the checksums prove: a record without one keeps
+ * none when the model is saved. If there is nothing to repair, *OUT is what ckpt_open() gives.
+ *
+ * A legacy stream has no checksums, so all of its tensors are unproven. FOUND is called for each thing that is lost, unproven or
+ * wrong; a negative status of it ends it and is returned.
+ *
+ * Returns 0; CKPT_E_FORMAT if nothing can be saved: the pickle is cut or damaged, without which nothing has a name or a shape, or no
+ * tensor is left; CKPT_E_UNSUPPORTED for other formats and for directories, and if a lost tensor is no entry of a mapping but
+ * part of a list or an object, which has to be filled (REPORT is filled in then); CKPT_E_IO; CKPT_E_LIMIT; CKPT_E_CANCELLED;
+ * CKPT_E_NOMEM. OPTIONS, FOUND and REPORT may be NULL.
+ */
+CKPT_API int ckpt_repair_open(const char *path, const struct ckpt_repair_options *options,
+			      int (*found)(void *ctx, const struct ckpt_repair_finding *finding),
+			      void *ctx, struct ckpt_model **out, struct ckpt_repair_report *report,
+			      struct ckpt_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "repair/rebuild.h"
+
+#include "base/grow.h"
+#include "zipfmt/rebuild.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_KEY = 400, MOST_MARK = 64 };
+
+struct builder {
+	const struct ckpt_rebuild *b;
+	struct ckpt_arena *arena; /* names of records that are missing */
+	struct ckpt_zip_rebuilt *records;
+	uint32_t count, cap;
+	struct ckpt_strmap done; /* inner names */
+	char alignment[16];
+	struct ckpt_error *err;
+};
+
+/* ---- small records: their texts are known ---- */
+
+static const struct {
+	const char *name,
+		*text; /* the text that is written where it is lost; NULL: the alignment */
+} marks[] = {
+	{ "version", "3\n" },
+	{ ".data/version", "3\n" },
+	{ "byteorder", "little" },
+	{ ".format_version", "1" },
+	{ ".storage_alignment", NULL },
+	{ ".data/serialization_id", "0000000000000000000000000000000000000000" },
+};
+
+static int mark_of(const char *inner)
+{
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		if (!strcmp(inner, marks[i].name))
+			return (int)i;
+	return -1;
+}
+
+bool ckpt_rebuild_knows(const struct ckpt_rebuild *b, const struct ckpt_remnant *record)
+{
+	const char *inner = ckpt_remains_inner_name(b->remains, record);
+
+	return inner && mark_of(inner) >= 0;
+}
+
+const struct ckpt_remnant *ckpt_rebuild_storage(const struct ckpt_rebuild *b, const char *key,
+						size_t len)
+{
+	char name[MOST_KEY + 8];
+
+	if (len > MOST_KEY || memchr(key, '\0', len))
+		return NULL;
+	snprintf(name, sizeof(name), "data/%.*s", (int)len, key);
+	return ckpt_remains_find(b->remains, name);
+}
+
+/* ---- one record more ---- */
+
+static int add(struct builder *w, const struct ckpt_zip_rebuilt *record)
+{
+	void *grown = ckpt_grow(w->records, w->count, &w->cap, sizeof(*w->records));
+	bool there;
+
+	if (grown)
+		w->records = grown;
+	if (!grown || !ckpt_strmap_insert(&w->done, record->name, strlen(record->name), 0, &there))
+		return ckpt_fail_nomem(w->err);
+	if (!there)
+		w->records[w->count++] = *record;
+	return 0;
+}
+
+static int add_zeros(struct builder *w, const char *name, uint64_t len)
+{
+	struct ckpt_zip_rebuilt record = {
+		.name = name, .from = CKPT_ZIP_ZEROS, .csize = len, .usize = len
+	};
+
+	return add(w, &record);
+}
+
+static int add_mark(struct builder *w, const char *name)
+{
+	int mark = mark_of(name);
+	const char *text = marks[mark].text ? marks[mark].text : w->alignment;
+	struct ckpt_zip_rebuilt record = { .name = marks[mark].name,
+					   .from = CKPT_ZIP_FROM_MEMORY,
+					   .memory = text };
+
+	record.csize = record.usize = strlen(text);
+	return add(w, &record);
+}
+
+static int add_there(struct builder *w, uint32_t i, const char *inner)
+{
+	const struct ckpt_remnant *r = &w->b->remains->records[i];
+	struct ckpt_zip_rebuilt record = { .name = inner,
+					   .from = CKPT_ZIP_FROM_FILE,
+					   .off = r->data_off,
+					   .csize = r->csize,
+					   .usize = r->usize,
+					   .method = r->method,
+					   .crc32 = w->b->fates[i].crc32 };
+
+	/* what unpacks it compares the checksum, too */
+	if (r->method != CKPT_ZIP_STORED && !record.crc32 && r->crc_count)
+		record.crc32 = r->crcs[0];
+	return add(w, &record);
+}
+
+/* A mark that is no longer proven has to say what torch may have written. */
+static bool reads_well(const struct ckpt_remains *remains, const struct ckpt_remnant *r,
+		       const char *inner)
+{
+	char text[MOST_MARK] = "", *end;
+	unsigned long v;
+
+	if (r->method != CKPT_ZIP_STORED || r->csize >= sizeof(text) ||
+	    ckpt_source_read(remains->source, r->data_off, text, (size_t)r->csize, NULL) < 0)
+		return false;
+	if (!strcmp(inner, "byteorder"))
+		return !strcmp(text, "little") || !strcmp(text, "big");
+	v = strtoul(text, &end, 10);
+	if (!strcmp(inner, ".storage_alignment"))
+		return !*end && v >= 1 && v <= 1 << 20;
+	return end != text && v >= 1 && (v <= 10 || strlen(text) > 30);
+}
+
+static int add_record(struct builder *w, uint32_t i)
+{
+	const struct ckpt_remains *remains = w->b->remains;
+	const struct ckpt_remnant *r = &remains->records[i];
+	const struct ckpt_piece_fate *fate = &w->b->fates[i];
+	const char *inner = ckpt_remains_inner_name(remains, r),
+		   *key = ckpt_remains_key(remains, r);
+	const uint64_t *size = key ? ckpt_strmap_find(&remains->sizes, key, strlen(key)) : NULL;
+
+	if (!inner || !*inner || inner[strlen(inner) - 1] == '/' || (key && !size))
+		return 0;
+	if (size && (fate->mark == CKPT_FATE_LOST || r->usize < *size))
+		return add_zeros(w, inner, *size);
+	if (fate->mark == CKPT_FATE_PROVEN)
+		return add_there(w, i, inner);
+	if (mark_of(inner) >= 0)
+		return fate->mark == CKPT_FATE_UNPROVEN && reads_well(remains, r, inner)
+			       ? add_there(w, i, inner)
+			       : add_mark(w, inner);
+	return fate->mark == CKPT_FATE_LOST ? 0 : add_there(w, i, inner);
+}
+
+/* ---- what is missing ---- */
+
+static int add_missing_storages(struct builder *w)
+{
+	const struct ckpt_strmap *sizes = &w->b->remains->sizes;
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < sizes->cap; i++) {
+		const struct ckpt_strmap_slot *slot = &sizes->slots[i];
+		char *name;
+
+		if (!slot->key || slot->len > MOST_KEY || !slot->len ||
+		    memchr(slot->key, '\0', slot->len))
+			continue;
+		name = ckpt_arena_alloc(w->arena, slot->len + 6);
+		if (!name)
+			return ckpt_arena_fail(w->arena, w->err);
+		memcpy(name, "data/", 5);
+		memcpy(name + 5, slot->key, slot->len);
+		name[5 + slot->len] = '\0';
+		if (!ckpt_strmap_find(&w->done, name, slot->len + 5))
+			rc = add_zeros(w, name, slot->value);
+	}
+	return rc;
+}
+
+static bool has(const struct builder *w, const char *name)
+{
+	return ckpt_strmap_find(&w->done, name, strlen(name)) != NULL;
+}
+
+/* What goes together since torch 2.7, 2.1, ever. */
+static int add_missing_marks(struct builder *w)
+{
+	bool newest = has(w, ".format_version") || has(w, ".storage_alignment");
+	bool marked = newest || has(w, "byteorder") || has(w, ".data/serialization_id");
+	int rc = 0;
+
+	if (newest)
+		rc = add_mark(w, ".format_version");
+	if (rc == 0 && newest)
+		rc = add_mark(w, ".storage_alignment");
+	if (rc == 0 && marked)
+		rc = add_mark(w, "byteorder");
+	if (rc == 0 && !has(w, ".data/version"))
+		rc = add_mark(w, "version");
+	if (rc == 0 && marked)
+		rc = add_mark(w, ".data/serialization_id");
+	return rc;
+}
+
+int ckpt_rebuild_archive(const struct ckpt_rebuild *b, struct ckpt_source **out,
+			 struct ckpt_error *err)
+{
+	struct builder w = { .b = b, .err = err };
+	int rc;
+
+	*out = NULL;
+	snprintf(w.alignment, sizeof(w.alignment), "%" PRIu32, b->remains->alignment);
+	w.arena = ckpt_arena_new(UINT64_MAX);
+	rc = w.arena ? 0 : ckpt_fail_nomem(err);
+	for (uint32_t i = 0; rc == 0 && i < b->remains->count; i++)
+		rc = add_record(&w, i);
+	if (rc == 0)
+		rc = add_missing_storages(&w);
+	if (rc == 0)
+		rc = add_missing_marks(&w);
+	if (rc == 0)
+		rc = ckpt_zip_rebuild(b->remains->source, b->remains->folder, w.records, w.count,
+				      out, err);
+	ckpt_strmap_clear(&w.done);
+	ckpt_arena_free(w.arena);
+	free(w.records);
+	return rc;
+}

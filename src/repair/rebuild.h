@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_REPAIR_REBUILD_H
+#define CKPT_REPAIR_REBUILD_H
+
+#include "format/torch_remains.h"
+#include "repair/rescue.h"
+
+/* What was found out about the bytes of one record. */
+struct ckpt_piece_fate {
+	enum ckpt_fate_mark mark;
+	uint32_t crc32;	 /* proven: that of its bytes */
+	const char *why; /* not proven */
+};
+
+/* The archive that torch would have written, out of what is left of it. */
+struct ckpt_rebuild {
+	const struct ckpt_remains *remains;
+	struct ckpt_piece_fate *fates; /* by number of the record */
+};
+
+/*
+ * Sound and unproven records as they are, zeros for storages that are lost, and what torch writes in the records that are the
+ * same for all files of the same origin. *OUT borrows nothing of the remains but the file.
+ */
+int ckpt_rebuild_archive(const struct ckpt_rebuild *rebuild, struct ckpt_source **out,
+			 struct ckpt_error *err);
+
+/* The record of a storage, lost or not; NULL: there is none. */
+const struct ckpt_remnant *ckpt_rebuild_storage(const struct ckpt_rebuild *rebuild, const char *key,
+						size_t len);
+
+/* Can what is in RECORD be made anew? */
+bool ckpt_rebuild_knows(const struct ckpt_rebuild *rebuild, const struct ckpt_remnant *record);
+
+#endif

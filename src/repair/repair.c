@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "repair/rescue.h"
+
+#include "base/grow.h"
+#include "base/sized.h"
+#include "base/text.h"
+#include "format/container.h"
+#include "format/format.h"
+#include "set/set.h"
+
+#include <ckpt/verify.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t TEXT_BUDGET = 1 << 30;
+
+/* ---- what the parts have in common ---- */
+
+int ckpt_rescue_tell(struct ckpt_rescue *r, enum ckpt_repair_kind kind, const char *record,
+		     uint64_t offset, const char *fmt, ...)
+{
+	struct ckpt_repair_finding finding = {
+		.size = sizeof(finding), .kind = kind, .record = record, .offset = offset
+	};
+	char text[700];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	finding.text = text;
+	if (kind == CKPT_REPAIR_DAMAGE)
+		r->report.damaged = true;
+	return r->found ? r->found(r->ctx, &finding) : 0;
+}
+
+const char *ckpt_rescue_text(struct ckpt_rescue *r, const char *fmt, ...)
+{
+	char text[400];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	return ckpt_arena_copy(r->arena, text, strlen(text));
+}
+
+int ckpt_rescue_set_fate(struct ckpt_rescue *r, const char *key, size_t len,
+			 const struct ckpt_fate *fate, struct ckpt_error *err)
+{
+	void *grown = ckpt_grow(r->fates, r->fate_count, &r->fate_cap, sizeof(*r->fates));
+	const char *copy = ckpt_arena_copy(r->arena, key, len);
+	bool there;
+
+	if (grown)
+		r->fates = grown;
+	if (!grown || !copy || !ckpt_strmap_insert(&r->by_key, copy, len, r->fate_count, &there))
+		return ckpt_fail_nomem(err);
+	if (!there)
+		r->fates[r->fate_count++] = *fate;
+	return 0;
+}
+
+/* ---- bytes ---- */
+
+struct looking {
+	struct ckpt_rescue *r;
+	bool *readable;
+};
+
+static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
+{
+	const struct ckpt_rescue *r = ((struct looking *)ctx)->r;
+
+	if (r->o.cancel && *(const atomic_int *)r->o.cancel)
+		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted");
+	if (r->o.progress)
+		r->o.progress(r->o.progress_ctx, done, r->total);
+	return 0;
+}
+
+/* A sector that cannot be read is damage like any other: the rest may still be saved. */
+static int failed(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
+{
+	(void)rc;
+	(void)err;
+	((struct looking *)ctx)->readable[i] = false;
+	return 0;
+}
+
+int ckpt_rescue_look(struct ckpt_rescue *r, const struct ckpt_recipe *recipes, uint64_t count,
+		     uint32_t *crc32, bool *readable, struct ckpt_error *err)
+{
+	struct looking l = { r, readable };
+	struct ckpt_look look = { .recipes = recipes,
+				  .count = count,
+				  .crc32 = crc32,
+				  .failed = failed,
+				  .tick = tick,
+				  .ctx = &l };
+	int rc = 0;
+
+	r->total = 0;
+	for (uint64_t i = 0; i < count; i++) {
+		readable[i] = true;
+		r->total += recipes[i].len;
+	}
+	if (!r->workers)
+		rc = ckpt_workers_new(ckpt_look_desk(), &r->workers, err);
+	return rc == 0 ? ckpt_look_run(r->workers, &look, err) : rc;
+}
+
+/* ---- what is wrong with the file as such ---- */
+
+static int take_finding(void *ctx, const struct ckpt_finding *f)
+{
+	struct ckpt_rescue *r = ctx;
+
+	if (f->kind != CKPT_FINDING_DAMAGE)
+		return 0;
+	return ckpt_rescue_tell(r, CKPT_REPAIR_DAMAGE, f->record, f->offset, "%s", f->text);
+}
+
+/* All but the bytes of tensors, which are read later. A file that cannot even be named is damaged, too. */
+static int look_at_whole(struct ckpt_rescue *r, const char *path, struct ckpt_error *err)
+{
+	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
+	struct ckpt_error opening = CKPT_ERROR_INIT;
+	int rc;
+
+	options.flags = CKPT_VERIFY_QUICK;
+	options.cancel = r->o.cancel;
+	rc = ckpt_verify(path, &options, take_finding, r, NULL, &opening);
+	if (rc == CKPT_E_UNSUPPORTED || rc == CKPT_E_FORMAT || rc == CKPT_E_IO)
+		return ckpt_rescue_tell(r, CKPT_REPAIR_DAMAGE, NULL, CKPT_NO_OFFSET, "%s",
+					opening.text);
+	if (rc < 0 && err)
+		*err = opening;
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+static bool is_legacy(const struct ckpt_source *file)
+{
+	uint8_t head[CKPT_PROBE_BYTES];
+	struct ckpt_opening opening = { .head = head, .size = ckpt_source_size(file) };
+
+	opening.len = opening.size < sizeof(head) ? (size_t)opening.size : sizeof(head);
+	return ckpt_source_read(file, 0, head, opening.len, NULL) == 0 &&
+	       ckpt_format_torch_legacy.probe(&opening);
+}
+
+static int rescue(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_error *err)
+{
+	struct ckpt_model *all = NULL;
+	int rc = is_legacy(r->file) ? ckpt_rescue_legacy(r, &all, err)
+				    : ckpt_rescue_zip(r, &all, err);
+
+	if (rc == 0)
+		rc = ckpt_rescue_tensors(r, all, out, err);
+	ckpt_close(all);
+	if (rc < 0 || r->report.damaged)
+		return rc;
+	ckpt_close(*out); /* it is sound: nothing of it has to go */
+	return ckpt_format_open(r->file, out, err);
+}
+
+static int refuse_folder(const char *path, struct ckpt_error *err)
+{
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				       "is a directory; what is repaired here is one torch.save "
+				       "file"),
+			     path, NULL, CKPT_NO_OFFSET);
+}
+
+static void clear(struct ckpt_rescue *r)
+{
+	ckpt_workers_free(r->workers);
+	ckpt_strmap_clear(&r->by_key);
+	ckpt_arena_free(r->arena);
+	free(r->fates);
+	ckpt_source_unref(r->file);
+}
+
+int ckpt_repair_open(const char *path, const struct ckpt_repair_options *options,
+		     int (*found)(void *ctx, const struct ckpt_repair_finding *finding), void *ctx,
+		     struct ckpt_model **out, struct ckpt_repair_report *report,
+		     struct ckpt_error *err)
+{
+	struct ckpt_rescue r = { .o = CKPT_REPAIR_OPTIONS_INIT,
+				 .report = CKPT_REPAIR_REPORT_INIT,
+				 .found = found,
+				 .ctx = ctx };
+	bool inside;
+	int rc = ckpt_sized_take(&r.o, sizeof(r.o), options, err);
+
+	*out = NULL;
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(r.report), err);
+	if (rc == 0 && ckpt_set_is_folder(path))
+		rc = refuse_folder(path, err);
+	if (rc == 0)
+		rc = ckpt_container_open(path, &r.file, &inside, err);
+	if (rc < 0)
+		return rc;
+	r.arena = ckpt_arena_new(TEXT_BUDGET);
+	rc = r.arena ? look_at_whole(&r, path, err) : ckpt_fail_nomem(err);
+	if (rc == 0)
+		rc = rescue(&r, out, err);
+	if (rc < 0) {
+		ckpt_close(*out);
+		*out = NULL;
+	}
+	ckpt_sized_give(report, &r.report);
+	clear(&r);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A damaged archive: which of its records are sound, and the archive that they would have made. */
+#include "repair/rescue.h"
+
+#include "base/text.h"
+#include "format/torch_remains.h"
+#include "format/torch_zip.h"
+#include "repair/rebuild.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN = 200 };
+
+/* ---- the bytes of each record ---- */
+
+static const char *shown_name(const struct ckpt_remnant *record, char buf[SHOWN])
+{
+	return ckpt_escape(buf, SHOWN, record->name, record->name_len);
+}
+
+static bool has_crc(const struct ckpt_remnant *record, uint32_t crc32)
+{
+	for (uint32_t i = 0; i < record->crc_count; i++)
+		if (record->crcs[i] == crc32)
+			return true;
+	return record->has_doubtful && record->doubtful_crc == crc32;
+}
+
+/* Why a record cannot be used, whatever its bytes are; NULL: it may be. */
+static const char *why_unusable(struct ckpt_rescue *r, const struct ckpt_remains *remains,
+				const struct ckpt_remnant *record)
+{
+	uint64_t size = ckpt_source_size(remains->source);
+
+	if (!record->sized)
+		return "where it ends cannot be told";
+	if (record->cut && record->data_off >= size)
+		return "the file ends before it";
+	if (record->cut)
+		return ckpt_rescue_text(r, "the file ends %" PRIu64 " bytes into it, of %" PRIu64,
+					size - record->data_off, record->csize);
+	if (record->method != CKPT_ZIP_STORED && record->method != CKPT_ZIP_DEFLATED)
+		return ckpt_rescue_text(r,
+					"it is compressed with method %u, which torch cannot read",
+					record->method);
+	if (record->method == CKPT_ZIP_DEFLATED &&
+	    (record->csize >= UINT32_MAX || record->usize >= UINT32_MAX))
+		return "it is compressed, and larger than 4 GiB";
+	return NULL;
+}
+
+/* The bytes are all there, and their checksum is CRC32. */
+static void judge(struct ckpt_rescue *r, const struct ckpt_remnant *record, uint32_t crc32,
+		  struct ckpt_piece_fate *fate)
+{
+	if (!record->csize || has_crc(record, crc32)) {
+		fate->mark = CKPT_FATE_PROVEN;
+		fate->crc32 = record->csize ? crc32 : 0;
+		return;
+	}
+	fate->mark = record->crc_count || record->blank ? CKPT_FATE_LOST : CKPT_FATE_UNPROVEN;
+	if (record->crc_count)
+		fate->why = ckpt_rescue_text(r,
+					     "its bytes have the checksum %08" PRIx32
+					     ", recorded is %08" PRIx32,
+					     crc32, record->crcs[0]);
+	else if (record->blank)
+		fate->why = "zeros are where its checksum should be: it was never written whole";
+	else if (record->torn)
+		fate->why = "the file ends before its checksum";
+	else if (record->overwritten)
+		fate->why = "its checksum is overwritten";
+	else
+		fate->why = "no checksum was recorded";
+}
+
+static struct ckpt_recipe extent(const struct ckpt_remains *remains,
+				 const struct ckpt_remnant *record)
+{
+	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT,
+				     .src = remains->source,
+				     .off = record->data_off,
+				     .len = record->csize };
+}
+
+/* Those that are stored; of compressed ones the checksum is that of what they unpack to. */
+static int judge_stored(struct ckpt_rescue *r, const struct ckpt_remains *remains,
+			struct ckpt_piece_fate *fates, struct ckpt_error *err)
+{
+	size_t room = remains->count + (size_t)1;
+	struct ckpt_recipe *recipes = malloc(room * sizeof(*recipes));
+	uint32_t *crcs = calloc(room, sizeof(*crcs));
+	bool *readable = malloc(room * sizeof(*readable));
+	int rc = recipes && crcs && readable ? 0 : ckpt_fail_nomem(err);
+
+	for (uint32_t i = 0; rc == 0 && i < remains->count; i++) {
+		const struct ckpt_remnant *record = &remains->records[i];
+
+		fates[i].why = why_unusable(r, remains, record);
+		fates[i].mark = fates[i].why ? CKPT_FATE_LOST : CKPT_FATE_UNPROVEN;
+		recipes[i] = extent(remains, record);
+		if (fates[i].why || record->method != CKPT_ZIP_STORED)
+			recipes[i].len = recipes[i].off = 0;
+	}
+	if (rc == 0)
+		rc = ckpt_rescue_look(r, recipes, remains->count, crcs, readable, err);
+	for (uint32_t i = 0; rc == 0 && i < remains->count; i++) {
+		const struct ckpt_remnant *record = &remains->records[i];
+
+		if (fates[i].why || record->method != CKPT_ZIP_STORED)
+			continue;
+		if (readable[i]) {
+			judge(r, record, crcs[i], &fates[i]);
+			continue;
+		}
+		fates[i].mark = CKPT_FATE_LOST;
+		fates[i].why = "it cannot be read";
+	}
+	free(recipes);
+	free(crcs);
+	free(readable);
+	return rc;
+}
+
+/* In an archive of all records the compressed ones can be unpacked. */
+static int judge_deflated(struct ckpt_rescue *r, struct ckpt_rebuild *b, struct ckpt_error *err)
+{
+	const struct ckpt_remains *remains = b->remains;
+	struct ckpt_source *source = NULL;
+	struct ckpt_zip *zip = NULL;
+	int rc = ckpt_rebuild_archive(b, &source, err);
+
+	if (rc == 0)
+		rc = ckpt_zip_open(source, &zip, err);
+	for (uint32_t i = 0; rc == 0 && i < remains->count; i++) {
+		const struct ckpt_remnant *record = &remains->records[i];
+		struct ckpt_zip_entry *entry;
+		struct ckpt_recipe recipe;
+		uint32_t crc32;
+		bool readable;
+
+		if (record->method != CKPT_ZIP_DEFLATED || b->fates[i].why)
+			continue;
+		entry = ckpt_zip_find(zip, record->name, record->name_len);
+		if (!entry || ckpt_zip_locate(zip, entry, NULL) < 0)
+			continue;
+		recipe = ckpt_zip_recipe(zip, entry);
+		rc = ckpt_rescue_look(r, &recipe, 1, &crc32, &readable, err);
+		if (rc == 0 && readable)
+			judge(r, record, crc32, &b->fates[i]);
+		else
+			b->fates[i] = (struct ckpt_piece_fate){
+				.mark = CKPT_FATE_LOST, .why = "what it is compressed to is damaged"
+			};
+	}
+	ckpt_zip_close(zip);
+	ckpt_source_unref(source);
+	return rc;
+}
+
+static bool any_deflated(const struct ckpt_remains *remains)
+{
+	for (uint32_t i = 0; i < remains->count; i++)
+		if (remains->records[i].method == CKPT_ZIP_DEFLATED)
+			return true;
+	return false;
+}
+
+/* ---- without a pickle nothing can be saved: what is there all the same ---- */
+
+static int tell_nameless(struct ckpt_rescue *r, const struct ckpt_rebuild *b, uint64_t *sound,
+			 uint64_t *nbytes)
+{
+	char shown[SHOWN];
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < b->remains->count; i++) {
+		const struct ckpt_remnant *record = &b->remains->records[i];
+
+		if (b->fates[i].mark != CKPT_FATE_PROVEN || !ckpt_remains_key(b->remains, record))
+			continue;
+		++*sound;
+		*nbytes += record->usize;
+		rc = ckpt_rescue_tell(r, CKPT_REPAIR_NOTE, shown_name(record, shown),
+				      b->remains->start + record->data_off,
+				      "is sound, %" PRIu64
+				      " bytes, and belongs to nobody knows what",
+				      record->usize);
+	}
+	return rc;
+}
+
+static int fail_no_pickle(struct ckpt_rescue *r, const struct ckpt_rebuild *b, const char *what,
+			  struct ckpt_error *err)
+{
+	uint64_t sound = 0, nbytes = 0;
+	int rc = tell_nameless(r, b, &sound, &nbytes);
+
+	if (rc < 0)
+		return rc;
+	return ckpt_fail(err, CKPT_E_FORMAT,
+			 "nothing can be saved: %s, which alone tells the names, shapes and types "
+			 "of the tensors; %" PRIu64 " of %" PRIu32
+			 " records that were found are sound records of tensors, with %" PRIu64
+			 " bytes",
+			 what, sound, b->remains->count, nbytes);
+}
+
+static int check_pickle(struct ckpt_rescue *r, const struct ckpt_rebuild *b, struct ckpt_error *err)
+{
+	const struct ckpt_remains *remains = b->remains;
+	const struct ckpt_remnant *record = ckpt_remains_find(remains, "data.pkl");
+	const struct ckpt_piece_fate *fate;
+
+	if (!remains->count)
+		return ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"nothing can be saved: no record of a torch.save archive is found");
+	if (ckpt_remains_find(remains, "constants.pkl"))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "is a TorchScript archive (torch.jit.save); what is repaired here "
+				 "is a torch.save file");
+	if (!record)
+		return fail_no_pickle(r, b, "the list of tensors (data.pkl) is missing", err);
+	fate = &b->fates[record - remains->records];
+	if (fate->mark == CKPT_FATE_LOST && record->cut)
+		return fail_no_pickle(r, b, "the list of tensors (data.pkl) is cut off", err);
+	if (fate->mark == CKPT_FATE_LOST || remains->pickle_at < 0)
+		return fail_no_pickle(r, b, "the list of tensors (data.pkl) is damaged", err);
+	r->pickle = fate->mark;
+	r->pickle_why =
+		fate->mark == CKPT_FATE_UNPROVEN ? "no checksum proves the list of tensors" : NULL;
+	return 0;
+}
+
+/* ---- storages, and what else is wrong ---- */
+
+static int set_fate(struct ckpt_rescue *r, const struct ckpt_rebuild *b, const char *key,
+		    size_t len, uint64_t nbytes, struct ckpt_error *err)
+{
+	struct ckpt_fate fate = { CKPT_FATE_LOST, CKPT_NO_OFFSET, NULL,
+				  "its record is not in the file" };
+	const struct ckpt_remnant *record = ckpt_rebuild_storage(b, key, len);
+	char shown[SHOWN];
+
+	if (record) {
+		const struct ckpt_piece_fate *piece = &b->fates[record - b->remains->records];
+
+		fate.mark = piece->mark;
+		fate.why = piece->why;
+		fate.offset = b->remains->start + record->data_off;
+		fate.record = ckpt_rescue_text(r, "%s", shown_name(record, shown));
+	}
+	if (record && fate.mark != CKPT_FATE_LOST && record->usize < nbytes) {
+		fate.mark = CKPT_FATE_LOST;
+		fate.why =
+			ckpt_rescue_text(r, "it has %" PRIu64 " bytes, the pickle wants %" PRIu64,
+					 record->usize, nbytes);
+	}
+	if (fate.mark == CKPT_FATE_LOST)
+		r->report.damaged = true;
+	return ckpt_rescue_set_fate(r, key, len, &fate, err);
+}
+
+static int set_fates(struct ckpt_rescue *r, const struct ckpt_rebuild *b, struct ckpt_error *err)
+{
+	const struct ckpt_seq *persids = &b->remains->pickle.persids;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < persids->count; i++) {
+		const struct ckpt_value *key = ckpt_storage_key(persids->items[i]);
+		const char *text = key ? key->u.bytes.ptr : NULL;
+		size_t len = key ? (size_t)key->u.bytes.len : 0;
+		const uint64_t *size = key ? ckpt_strmap_find(&b->remains->sizes, text, len) : NULL;
+
+		if (size && !ckpt_strmap_find(&r->by_key, text, len))
+			rc = set_fate(r, b, text, len, *size, err);
+	}
+	return rc;
+}
+
+/* Records that are no tensor's: those of torch are made anew, others can only be left out. */
+static int tell_others(struct ckpt_rescue *r, const struct ckpt_rebuild *b)
+{
+	char shown[SHOWN];
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < b->remains->count; i++) {
+		const struct ckpt_remnant *record = &b->remains->records[i];
+		const char *key = ckpt_remains_key(b->remains, record);
+
+		if (b->fates[i].mark != CKPT_FATE_LOST ||
+		    (key && ckpt_strmap_find(&r->by_key, key, strlen(key))))
+			continue;
+		rc = ckpt_rescue_tell(r, CKPT_REPAIR_DAMAGE, shown_name(record, shown),
+				      b->remains->start + record->data_off, "%s; %s",
+				      b->fates[i].why,
+				      ckpt_rebuild_knows(b, record) ? "it is made anew"
+								    : "it is left out");
+	}
+	if (rc == 0 && b->remains->start)
+		rc = ckpt_rescue_tell(r, CKPT_REPAIR_DAMAGE, NULL, 0,
+				      "%" PRIu64 " bytes stand in front of the archive",
+				      b->remains->start);
+	if (rc == 0 && b->remains->another)
+		rc = ckpt_rescue_tell(r, CKPT_REPAIR_NOTE, NULL,
+				      b->remains->start + ckpt_source_size(b->remains->source) -
+					      b->remains->follows,
+				      "another archive follows, of %" PRIu64
+				      " bytes: it is not looked at",
+				      b->remains->follows);
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+static int open_rebuilt(struct ckpt_rebuild *b, struct ckpt_model **out, struct ckpt_error *err)
+{
+	struct ckpt_source *source;
+	int rc = ckpt_rebuild_archive(b, &source, err);
+
+	if (rc == 0)
+		rc = ckpt_torch_zip_read(source, out, err);
+	ckpt_source_unref(source);
+	return rc;
+}
+
+int ckpt_rescue_zip(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_error *err)
+{
+	struct ckpt_remains remains;
+	struct ckpt_rebuild b = { .remains = &remains };
+	int rc = ckpt_remains_read(r->file, 0, r->o.cancel, &remains, err);
+
+	if (rc == 0) {
+		b.fates = calloc(remains.count + (size_t)1, sizeof(*b.fates));
+		rc = b.fates ? judge_stored(r, &remains, b.fates, err) : ckpt_fail_nomem(err);
+	}
+	if (rc == 0 && any_deflated(&remains))
+		rc = judge_deflated(r, &b, err);
+	if (rc == 0)
+		rc = check_pickle(r, &b, err);
+	if (rc == 0)
+		rc = set_fates(r, &b, err);
+	if (rc == 0)
+		rc = tell_others(r, &b);
+	if (rc == 0)
+		rc = open_rebuilt(&b, out, err);
+	free(b.fates);
+	ckpt_remains_clear(&remains);
+	return rc;
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+#include "edit.h"
+#include "json.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MOST_LINES = 20 };
+
+static bool proven_only, force, no_sync, dry_run, if_present;
+static const char *fill, *json;
+
+static const struct opt opts[] = {
+	OPT_STR("fill", 0, &fill, "WHAT",
+		"zeros, nan: lost tensors are kept with these values (integers: always zeros)"),
+	OPT_FLAG("proven-only", 0, &proven_only,
+		 "what has no checksum that proves it counts as lost"),
+	OPT_FLAG("if-present", 0, &if_present,
+		 "a file with nothing to repair is written as it is, with exit code 0"),
+	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
+	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
+	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
+	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be saved, write nothing"),
+	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
+	OPT_FLAG("verbose", 'v', &verbose,
+		 "name every tensor that is lost or unproven, not only the first 20"),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_repair = {
+	.name = "repair",
+	.operands = "IN OUT",
+	.summary = "what a truncated or damaged file still holds, as a file that loads",
+	.details =
+		"IN is a torch.save file that broke off, was overwritten in parts, has lost its directory or has junk\n"
+		"in front. Its records are found by what stands around each of them and by the list of tensors;\n"
+		"then every byte is read and held against the checksums that torch wrote. OUT has each tensor\n"
+		"that is all there. Nothing is claimed that no checksum proves: a tensor whose checksum was cut off, or\n"
+		"never recorded (a legacy stream has none), is called unproven, and 'ckpt verify OUT' says so, too.\n\n"
+		"Tensors that are lost are left out of the dicts they are in. One that is part of a list or of an\n"
+		"object cannot be left out: --fill gives it values. Without the list of tensors (data.pkl, which\n"
+		"torch writes first) nothing has a name, and nothing can be saved.\n\n"
+		"Exit status: 0 all tensors are there, and proven; 1 OUT is written, and something is lost or\n"
+		"unproven, or there was nothing to repair; 2 nothing could be saved.\n",
+	.examples = "  ckpt repair broken.pt saved.pt\n"
+		    "  ckpt repair --fill zeros broken.ckpt resume.ckpt\n",
+	.opts = opts,
+	.least = 2,
+	.most = 2,
+	.run = run,
+};
+
+struct telling {
+	const char *in;
+	FILE *json; /* NULL: text */
+	bool any;
+	uint64_t told[4]; /* by kind */
+};
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* ---- what was found ---- */
+
+static void print_place(const struct ckpt_repair_finding *f)
+{
+	if (f->record)
+		printf("%s: ", f->record);
+	if (f->offset != CKPT_NO_OFFSET)
+		printf("+0x%" PRIx64 ": ", f->offset);
+}
+
+static void print_finding(const struct telling *t, const struct ckpt_repair_finding *f)
+{
+	static const char *const kinds[] = { "lost", "unproven", "damage", "note" };
+	char name[240], size[16];
+
+	printf("%s: %s: ", t->in, kinds[f->kind]);
+	if (f->name)
+		printf("'%s', %s: ", ckpt_escape(name, sizeof(name), f->name, strlen(f->name)),
+		       size_phrase(f->nbytes, size));
+	print_place(f);
+	printf("%s%s\n", f->text, f->zeros ? "; its dtype has no NaN, it gets zeros" : "");
+}
+
+static int tell(void *ctx, const struct ckpt_repair_finding *f)
+{
+	struct telling *t = ctx;
+
+	if (quiet || (t->told[f->kind]++ >= MOST_LINES && !verbose))
+		return 0;
+	print_finding(t, f);
+	return ferror(stdout) ? CKPT_E_IO : 0;
+}
+
+static void tell_rest(const struct telling *t)
+{
+	static const char *const kinds[] = { "lost", "unproven", "damaged", "to note" };
+	char count[32];
+
+	for (int i = 0; i < 4 && !quiet && !verbose; i++)
+		if (t->told[i] > MOST_LINES)
+			printf("%s: and %s more %s (-v)\n", t->in,
+			       grouped(t->told[i] - MOST_LINES, count), kinds[i]);
+}
+
+static int tell_json(void *ctx, const struct ckpt_repair_finding *f)
+{
+	static const char *const kinds[] = { "lost", "unproven", "damage", "note" };
+	struct telling *t = ctx;
+	json_t *o = json_object();
+
+	json_object_set_new(o, "kind", json_string(kinds[f->kind]));
+	if (f->name) {
+		json_set_name(o, "name", f->name);
+		json_object_set_new(o, "nbytes", json_u64(f->nbytes));
+	}
+	if (f->record)
+		json_set_name(o, "record", f->record);
+	if (f->offset != CKPT_NO_OFFSET)
+		json_object_set_new(o, "offset", json_u64(f->offset));
+	if (f->filled)
+		json_object_set_new(o, "filled", json_string(f->zeros ? "zeros" : fill));
+	if (f->of_optimizer)
+		json_object_set_new(o, "of_optimizer", json_true());
+	json_set_name(o, "text", f->text);
+	fputs(t->any ? ",\n" : "\n", t->json);
+	json_put(t->json, o);
+	t->any = true;
+	return ferror(t->json) ? CKPT_E_IO : 0;
+}
+
+static bool begin_json(struct telling *t, const char *out)
+{
+	json_t *o = json_object();
+
+	t->json = json_open(json);
+	if (!t->json) {
+		json_decref(o);
+		return false;
+	}
+	fprintf(t->json, "{\"ckpt_json\":%d,\"command\":\"repair\",\"input\":", JSON_VERSION);
+	json_set_name(o, "path", t->in);
+	json_put(t->json, o);
+	o = json_object();
+	json_set_name(o, "path", out);
+	fputs(",\"output\":", t->json);
+	json_put(t->json, o);
+	fputs(",\"findings\":[", t->json);
+	return true;
+}
+
+static const char *verdict_of(const struct ckpt_repair_report *r)
+{
+	if (!r->damaged)
+		return "sound";
+	return r->lost || r->unproven ? "partial" : "repaired";
+}
+
+static void end_json(FILE *out, const struct ckpt_repair_report *r,
+		     const struct ckpt_save_report *saved, const struct ckpt_error *err)
+{
+	char text[1200];
+
+	fprintf(out, "],\"verdict\":\"%s\"", err->status ? "error" : verdict_of(r));
+	if (err->status) {
+		fputs(",\"error\":", out);
+		json_put(out, json_string(ckpt_error_format(err, text, sizeof(text))));
+	}
+	fprintf(out,
+		",\"tensors\":%" PRIu64 ",\"proven\":%" PRIu64 ",\"unproven\":%" PRIu64
+		",\"lost\":%" PRIu64 ",\"filled\":%" PRIu64 ",\"optimizer_lost\":%" PRIu64
+		",\"storages\":%" PRIu64 ",\"proven_nbytes\":%" PRIu64
+		",\"unproven_nbytes\":%" PRIu64 ",\"lost_nbytes\":%" PRIu64 ",\"written\":%" PRIu64
+		",\"dry_run\":%s}\n",
+		r->tensors, r->proven, r->unproven, r->lost, r->filled, r->optimizer_lost,
+		r->storages, r->proven_nbytes, r->unproven_nbytes, r->lost_nbytes, saved->written,
+		dry_run ? "true" : "false");
+}
+
+/* ---- the whole ---- */
+
+static void print_summary(const struct ckpt_repair_report *r, const struct ckpt_save_report *saved,
+			  double start)
+{
+	char one[32], all[32], size[16];
+
+	printf("%s of %s tensor%s recovered", grouped(r->proven + r->unproven, one),
+	       grouped(r->tensors, all), plural(r->tensors));
+	if (!r->unproven)
+		printf(", all of them proven by their checksums");
+	else
+		printf(", %s of them unproven", grouped(r->unproven, one));
+	printf(" (%s)", size_phrase(sum(r->proven_nbytes, r->unproven_nbytes), size));
+	if (r->lost)
+		printf(", %s lost (%s), %s", grouped(r->lost, one),
+		       size_phrase(r->lost_nbytes, size),
+		       !r->filled		? "left out"
+		       : !strcmp(fill, "zeros") ? "filled with zeros"
+						: "filled with NaN");
+	if (dry_run)
+		printf(", %s would be written (dry run)\n", size_phrase(saved->written, size));
+	else
+		printf(", %s written in %.2f s\n", size_phrase(saved->written, size),
+		       seconds() - start);
+}
+
+static void hint_failed(const struct ckpt_error *err, const struct ckpt_repair_report *r,
+			const char *in)
+{
+	struct stat st;
+
+	if (err->status != CKPT_E_UNSUPPORTED)
+		return;
+	if (stat(in, &st) == 0 && S_ISDIR(st.st_mode))
+		hint("'ckpt verify' says which of its files are damaged, 'ckpt reindex' makes the index "
+		     "of a DCP directory anew");
+	else if (r->lost)
+		hint("--fill zeros or --fill nan gives it values; 'ckpt select' can leave out what it is "
+		     "part of then");
+}
+
+static int save(const struct ckpt_model *model, const char *out, struct ckpt_save_report *saved,
+		struct ckpt_error *err)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	int rc;
+
+	options.flags = (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
+			(dry_run ? CKPT_SAVE_DRY_RUN : 0u);
+	options.progress = show_progress;
+	options.cancel = catch_signals();
+	rc = ckpt_save(model, out, &options, saved, err);
+	end_progress();
+	return rc;
+}
+
+static int nothing_to_repair(const char *in)
+{
+	complain("%s: nothing to repair, nothing was written", in);
+	hint(HINT_IF_PRESENT);
+	return EXIT_NO;
+}
+
+static int repair_it(struct telling *t, const char *out, const struct ckpt_repair_options *options,
+		     struct ckpt_repair_report *report, struct ckpt_save_report *saved,
+		     struct ckpt_error *err)
+{
+	double start = seconds();
+	struct ckpt_model *model;
+	int rc = ckpt_repair_open(t->in, options, t->json ? tell_json : tell, t, &model, report,
+				  err);
+
+	end_progress();
+	if (!t->json)
+		tell_rest(t);
+	if (rc < 0) {
+		rc = fail(err);
+		hint_failed(err, report, t->in);
+		return rc;
+	}
+	if (!report->damaged && !if_present) {
+		ckpt_close(model);
+		return nothing_to_repair(t->in);
+	}
+	rc = save(model, out, saved, err);
+	ckpt_close(model);
+	if (rc < 0)
+		return save_failed(err, force);
+	if (!quiet && !t->json)
+		print_summary(report, saved, start);
+	if (report->optimizer_lost && !quiet)
+		hint("the state of the optimizer is no longer whole: --fill zeros keeps its shape, "
+		     "'ckpt select --drop' leaves it out");
+	return report->damaged && (report->lost || report->unproven) ? EXIT_NO : EXIT_FINE;
+}
+
+static int repair(const char *in, const char *out, const struct ckpt_repair_options *options)
+{
+	struct ckpt_repair_report report = CKPT_REPAIR_REPORT_INIT;
+	struct ckpt_save_report saved = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct telling t = { .in = in };
+	int code;
+
+	if (json && !begin_json(&t, out))
+		return EXIT_ERROR;
+	code = repair_it(&t, out, options, &report, &saved, &err);
+	if (t.json) {
+		end_json(t.json, &report, &saved, &err);
+		if (json_close(t.json, err.status != CKPT_E_CANCELLED) != EXIT_FINE)
+			code = EXIT_ERROR;
+	}
+	if (err.status)
+		end_by_signal();
+	return finish_output(code);
+}
+
+/* Found out before everything is read. */
+static int refuse_existing(const char *out)
+{
+	struct stat st;
+
+	if (force || lstat(out, &st) < 0)
+		return EXIT_FINE;
+	complain("%s: the output exists already", out);
+	hint("-f replaces it");
+	return EXIT_ERROR;
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_repair_options options = CKPT_REPAIR_OPTIONS_INIT;
+	int first = parse_options(&cmd_repair, argc, argv), code;
+
+	if (first < 0)
+		return -1 - first;
+	if (fill && strcmp(fill, "zeros") != 0 && strcmp(fill, "nan") != 0)
+		return wrong_usage(&cmd_repair, "repair: --fill %.40s: wanted 'zeros' or 'nan'",
+				   fill);
+	code = refuse_names(argv[first], argv[first + 1]);
+	if (code == EXIT_FINE)
+		code = refuse_existing(argv[first + 1]);
+	if (code != EXIT_FINE)
+		return code;
+	options.fill = !fill			? CKPT_FILL_NOTHING
+		       : !strcmp(fill, "zeros") ? CKPT_FILL_ZEROS
+						: CKPT_FILL_NAN;
+	options.flags = proven_only ? CKPT_REPAIR_PROVEN_ONLY : 0u;
+	options.progress = show_progress;
+	options.cancel = catch_signals();
+	return repair(argv[first], argv[first + 1], &options);
+}
