@@ -50,6 +50,17 @@ bool ckpt_remains_is_ours(const struct ckpt_remains *r, const char *name, size_t
 	return is_of_torch(slash + 1, len - folder - 1);
 }
 
+bool ckpt_remains_expects(const struct ckpt_remains *r, const char *name, size_t len)
+{
+	size_t folder = r->folder ? strlen(r->folder) + 1 : 0;
+
+	if (!folder || !ckpt_remains_is_ours(r, name, len) ||
+	    !is_of_torch(name + folder, len - folder))
+		return false;
+	return memcmp(name + folder, "data/", 5) != 0 ||
+	       ckpt_strmap_find(&r->sizes, name + folder + 5, len - folder - 5);
+}
+
 struct ckpt_remnant *ckpt_remains_find(const struct ckpt_remains *r, const char *name)
 {
 	size_t folder = r->folder ? strlen(r->folder) : 0, len = strlen(name);
@@ -121,6 +132,7 @@ void ckpt_remnant_add_crc(struct ckpt_remnant *record, uint32_t crc32)
 	for (uint32_t i = 0; i < record->crc_count; i++)
 		if (record->crcs[i] == crc32)
 			return;
+	record->says_none |= !crc32;
 	if (crc32 && record->crc_count < sizeof(record->crcs) / sizeof(record->crcs[0]))
 		record->crcs[record->crc_count++] = crc32;
 }
@@ -175,14 +187,18 @@ struct search {
 	const struct ckpt_remains *r;
 	struct ckpt_error *err;
 	uint64_t data_off; /* a descriptor of a record that begins there is looked for, too */
+	uint64_t sure;	   /* before this only headers that are missing count: it may be data */
 	bool wants_descriptor, is_descriptor;
 };
 
-static bool is_our_header(const struct ckpt_remains *r, uint64_t at)
+/* MISSING: is it one that was not found yet, and should be? */
+static bool is_our_header(const struct ckpt_remains *r, uint64_t at, bool missing)
 {
 	struct ckpt_zip_local *local = malloc(sizeof(*local));
 	bool is = local && ckpt_zip_read_local(r->source, at, local) &&
-		  ckpt_remains_is_ours(r, local->name, local->name_len);
+		  ckpt_remains_is_ours(r, local->name, local->name_len) &&
+		  (!missing || (ckpt_remains_expects(r, local->name, local->name_len) &&
+				!ckpt_strmap_find(&r->by_name, local->name, local->name_len)));
 
 	free(local);
 	return is;
@@ -211,8 +227,8 @@ static int look_for_mark(void *ctx, uint32_t mark, uint64_t at)
 	if (!mark)
 		return ckpt_remains_check_cancel(s->r, s->err);
 	if (mark == CKPT_ZIP_MARK_LOCAL)
-		return is_our_header(s->r, at);
-	if (mark == CKPT_ZIP_MARK_DIRECTORY)
+		return is_our_header(s->r, at, at < s->sure);
+	if (mark == CKPT_ZIP_MARK_DIRECTORY && at >= s->sure)
 		return is_our_entry(s->r, at);
 	if (mark != CKPT_ZIP_MARK_DESCRIPTOR || !s->wants_descriptor || at <= s->data_off)
 		return 0;
@@ -221,15 +237,19 @@ static int look_for_mark(void *ctx, uint32_t mark, uint64_t at)
 	return s->is_descriptor;
 }
 
-/* Where RECORD ends can only be told by what follows. *AT: the mark that does, of it or of another record. */
-static int search_end(struct ckpt_remains *r, struct ckpt_remnant *record, uint64_t *at,
-		      struct ckpt_error *err)
+/*
+ * Where RECORD ends can only be told by what follows. *AT: the mark that does, of it or of another record. SURE: a mark
+ * stands there; 0: not known.
+ */
+static int search_end(struct ckpt_remains *r, struct ckpt_remnant *record, uint64_t sure,
+		      uint64_t *at, struct ckpt_error *err)
 {
-	struct search s = { .r = r, .err = err, .data_off = record->data_off };
+	struct search s = { .r = r, .err = err, .data_off = record->data_off, .sure = sure };
 	int rc;
 
 	s.wants_descriptor = true;
-	rc = ckpt_zip_scan(r->source, record->data_off, look_for_mark, &s, at);
+	/* where the data begin may be wrong: another header may come before that */
+	rc = ckpt_zip_scan(r->source, record->header_off + 1, look_for_mark, &s, at);
 	if (rc <= 0)
 		*at = ckpt_source_size(r->source);
 	if (rc < 0)
@@ -305,12 +325,10 @@ static int place_record(struct ckpt_remains *r, struct ckpt_remnant *record, uin
 		*at = end;
 		return 0;
 	}
-	if (!record->cut && stands_at(r, *at, &mark))
-		return 0;
 	other = *record; /* or the size of the record is another, or bytes are missing in it */
 	end = *at;
 	other.sized = false;
-	rc = search_end(r, &other, at, err);
+	rc = search_end(r, &other, !record->cut && stands_at(r, end, &mark) ? end : 0, at, err);
 	if (rc < 0)
 		return rc;
 	if (other.sized)
@@ -324,16 +342,18 @@ static int take_says_size(struct ckpt_remains *r, const struct ckpt_zip_local *l
 			  struct ckpt_remnant *record, uint64_t *at, struct ckpt_error *err)
 {
 	uint64_t size = ckpt_source_size(r->source);
+	uint32_t mark;
 
 	record->csize = local->csize;
 	record->usize = local->usize;
 	record->sized = true;
 	record->cut = local->data_off > size || local->csize > size - local->data_off;
 	ckpt_remnant_add_crc(record, local->crc32);
-	*at = local->data_off + (record->cut ? 0 : local->csize);
-	if (!record->cut || r->quick)
+	*at = record->cut ? size : local->data_off + local->csize;
+	if (r->quick || (!record->cut && (*at == size || stands_at(r, *at, &mark))))
 		return 0;
-	return search_mark(r, at, err); /* the size may be the damage */
+	*at = local->header_off + 1; /* the size may be the damage, or bytes are missing */
+	return search_mark(r, at, err);
 }
 
 static bool is_called(const struct ckpt_remains *r, const struct ckpt_remnant *record,
@@ -384,7 +404,7 @@ static int take_record(struct ckpt_remains *r, const struct ckpt_zip_local *loca
 	struct ckpt_remnant *record;
 	int rc = add_local(r, local, &record, err);
 
-	*at = local->data_off;
+	*at = local->header_off + 1;
 	if (rc < 0 || !record)
 		return rc; /* what follows is searched for */
 	if (local->says_size)
@@ -397,7 +417,7 @@ static int take_record(struct ckpt_remains *r, const struct ckpt_zip_local *loca
 			ckpt_remains_look_behind(r, record, at);
 	}
 	if (rc == 0 && !record->sized && !r->quick)
-		rc = search_end(r, record, at, err);
+		rc = search_end(r, record, 0, at, err);
 	if (rc == 0 && is_called(r, record, ".storage_alignment"))
 		take_alignment(r, record);
 	return rc;

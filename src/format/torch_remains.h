@@ -21,6 +21,9 @@ struct ckpt_remnant {
 	uint32_t crc_count;
 	uint32_t doubtful_crc; /* in a descriptor that is itself damaged */
 	bool has_doubtful;
+	uint32_t elsewhere_crc; /* in the directory, for a record of this name at another place */
+	bool has_elsewhere;
+	bool says_none;	   /* in one place 0 is recorded, which is no checksum */
 	bool sized;	   /* where it ends is known */
 	bool cut;	   /* the file ends before its data do */
 	bool torn;	   /* the data are there, and the file ends in the descriptor behind them */
@@ -28,6 +31,7 @@ struct ckpt_remnant {
 	bool overwritten;  /* something else stands there */
 	bool no_header;	   /* only the directory knows of it */
 	bool in_directory; /* a readable entry of the directory tells of it */
+	bool misnamed;	   /* another record is the same one, and its name is the right one */
 };
 
 struct ckpt_remains {
@@ -93,6 +97,9 @@ enum ckpt_zip_found ckpt_remains_look_behind(const struct ckpt_remains *remains,
 
 /* Is it a name of a record in this archive? Of torch's own, while the folder is not known. */
 bool ckpt_remains_is_ours(const struct ckpt_remains *remains, const char *name, size_t len);
+
+/* Is it a name that a record of this checkpoint has? Foreign records are none. */
+bool ckpt_remains_expects(const struct ckpt_remains *remains, const char *name, size_t len);
 
 /* Record I is data.pkl: if its size is not known, find it; if it can be decoded, keep it. (torch_remains_pickle.c) */
 int ckpt_remains_take_pickle(struct ckpt_remains *remains, uint32_t i, struct ckpt_error *err);

@@ -2,6 +2,7 @@
 /* What the directory of a damaged archive still tells of its records. */
 #include "format/torch_remains.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { WINDOW = 256 << 10, MOST_ENTRY = 8 << 10, LOCAL_BYTES = 30, END_BYTES = 22 };
@@ -61,16 +62,46 @@ static bool is_plausible(const struct ckpt_remains *r, const struct ckpt_zip_ent
 	       !memchr(e->name, '\0', e->name_len);
 }
 
+/*
+ * Entry and header of one record call it by different names, of which one is damaged: is it that of the entry? If it is that of the
+ * header, the record that was found by it is said to be misnamed.
+ */
+static int is_misnamed(struct ckpt_remains *r, const struct ckpt_zip_entry *e, bool *is,
+		       struct ckpt_error *err)
+{
+	struct ckpt_zip_local *local = malloc(sizeof(*local));
+	const uint64_t *slot;
+
+	*is = false;
+	if (!local)
+		return ckpt_fail_nomem(err);
+	if (ckpt_zip_read_local(r->source, e->header_off, local) &&
+	    (local->name_len != e->name_len || memcmp(local->name, e->name, e->name_len) != 0)) {
+		slot = ckpt_strmap_find(&r->by_name, local->name, local->name_len);
+		if (slot && r->records[*slot].header_off == e->header_off) {
+			*is = ckpt_remains_expects(r, local->name, local->name_len) ||
+			      !ckpt_remains_expects(r, e->name, e->name_len);
+			r->records[*slot].misnamed = !*is;
+		}
+	}
+	free(local);
+	return 0;
+}
+
 int ckpt_remains_take_entry(struct ckpt_remains *r, const struct ckpt_zip_entry *e,
 			    struct ckpt_error *err)
 {
 	struct ckpt_remnant *record;
 	uint64_t *slot, end;
+	bool misnamed;
 	int rc;
 
 	if (!is_plausible(r, e))
 		return 0;
 	r->has_directory = true;
+	rc = is_misnamed(r, e, &misnamed, err);
+	if (rc < 0 || misnamed)
+		return rc;
 	rc = ckpt_remains_add(r, e->name, e->name_len, e->header_off, &record, err);
 	slot = ckpt_strmap_find(&r->by_name, e->name, e->name_len);
 	if (rc < 0 || !slot)
@@ -82,8 +113,11 @@ int ckpt_remains_take_entry(struct ckpt_remains *r, const struct ckpt_zip_entry 
 		/* after an edit in place an old record of this name may lie about */
 		if (record->header_off != e->header_off && has_header(r, e))
 			fill_in(r, record, e);
-		else if (record->header_off != e->header_off)
+		else if (record->header_off != e->header_off) {
+			record->has_elsewhere = record->csize == e->csize && e->crc32;
+			record->elsewhere_crc = e->crc32;
 			return 0;
+		}
 		if (!record->sized) {
 			record->csize = e->csize;
 			record->usize = e->usize;

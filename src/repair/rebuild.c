@@ -2,6 +2,7 @@
 #include "repair/rebuild.h"
 
 #include "base/grow.h"
+#include "base/text.h"
 #include "zipfmt/rebuild.h"
 
 #include <inttypes.h>
@@ -142,8 +143,11 @@ static int add_record(struct builder *w, uint32_t i)
 		   *key = ckpt_remains_key(remains, r);
 	const uint64_t *size = key ? ckpt_strmap_find(&remains->sizes, key, strlen(key)) : NULL;
 
-	if (!inner || !*inner || inner[strlen(inner) - 1] == '/' || (key && !size))
+	if (!inner || !*inner || inner[strlen(inner) - 1] == '/' || (key && !size) ||
+	    !ckpt_utf8_ok(inner, strlen(inner)))
 		return 0;
+	if (w->b->as_it_is)
+		return fate->why ? 0 : add_there(w, i, inner);
 	if (size && (fate->mark == CKPT_FATE_LOST || r->usize < *size))
 		return add_zeros(w, inner, *size);
 	if (fate->mark == CKPT_FATE_PROVEN)

@@ -16,6 +16,7 @@ struct ckpt_piece_fate {
 struct ckpt_rebuild {
 	const struct ckpt_remains *remains;
 	struct ckpt_piece_fate *fates; /* by number of the record */
+	bool as_it_is; /* all that can be read, even if it is damaged: to find that out */
 };
 
 /*

@@ -34,6 +34,8 @@ static const char *why_unusable(struct ckpt_rescue *r, const struct ckpt_remains
 {
 	uint64_t size = ckpt_source_size(remains->source);
 
+	if (record->misnamed)
+		return "its name is damaged";
 	if (!record->sized)
 		return "where it ends cannot be told";
 	if (record->cut && record->data_off >= size)
@@ -51,29 +53,55 @@ static const char *why_unusable(struct ckpt_rescue *r, const struct ckpt_remains
 	return NULL;
 }
 
-/* The bytes are all there, and their checksum is CRC32. */
-static void judge(struct ckpt_rescue *r, const struct ckpt_remnant *record, uint32_t crc32,
-		  struct ckpt_piece_fate *fate)
+static const char *why_unproven(const struct ckpt_remnant *record)
 {
+	if (record->torn)
+		return "the file ends before its checksum";
+	if (record->overwritten)
+		return "its checksum is overwritten";
+	return "no checksum was recorded";
+}
+
+/*
+ * Where bytes are missing, the name in front of a record may be that of another, with its checksum. The directory then tells of it, which
+ * does not fit the file any more.
+ */
+static bool is_somebody_elses(const struct ckpt_remains *remains, const struct ckpt_remnant *record,
+			      uint32_t crc32)
+{
+	if (remains->zip)
+		return false;
+	return record->crc_count > 1 || (record->has_elsewhere && record->elsewhere_crc != crc32);
+}
+
+/* The bytes are all there, and their checksum is CRC32. */
+static void judge(struct ckpt_rescue *r, const struct ckpt_remains *remains,
+		  const struct ckpt_remnant *record, uint32_t crc32, struct ckpt_piece_fate *fate)
+{
+	fate->mark = CKPT_FATE_UNPROVEN;
 	if (!record->csize || has_crc(record, crc32)) {
+		r->report.damaged |= record->crc_count > 1; /* they differ */
+		if (is_somebody_elses(remains, record, crc32)) {
+			fate->why = "the directory has another checksum for it";
+			return;
+		}
 		fate->mark = CKPT_FATE_PROVEN;
 		fate->crc32 = record->csize ? crc32 : 0;
-		return;
-	}
-	fate->mark = record->crc_count || record->blank ? CKPT_FATE_LOST : CKPT_FATE_UNPROVEN;
-	if (record->crc_count)
+	} else if (record->crc_count && record->says_none) {
+		r->report.damaged = true;
+		fate->why = "of its checksums one is damaged, and the other was not recorded";
+	} else if (record->crc_count) {
+		fate->mark = CKPT_FATE_LOST;
 		fate->why = ckpt_rescue_text(r,
 					     "its bytes have the checksum %08" PRIx32
 					     ", recorded is %08" PRIx32,
 					     crc32, record->crcs[0]);
-	else if (record->blank)
+	} else if (record->blank) {
+		fate->mark = CKPT_FATE_LOST;
 		fate->why = "zeros are where its checksum should be: it was never written whole";
-	else if (record->torn)
-		fate->why = "the file ends before its checksum";
-	else if (record->overwritten)
-		fate->why = "its checksum is overwritten";
-	else
-		fate->why = "no checksum was recorded";
+	} else {
+		fate->why = why_unproven(record);
+	}
 }
 
 static struct ckpt_recipe extent(const struct ckpt_remains *remains,
@@ -112,7 +140,7 @@ static int judge_stored(struct ckpt_rescue *r, const struct ckpt_remains *remain
 		if (fates[i].why || record->method != CKPT_ZIP_STORED)
 			continue;
 		if (readable[i]) {
-			judge(r, record, crcs[i], &fates[i]);
+			judge(r, remains, record, crcs[i], &fates[i]);
 			continue;
 		}
 		fates[i].mark = CKPT_FATE_LOST;
@@ -130,8 +158,11 @@ static int judge_deflated(struct ckpt_rescue *r, struct ckpt_rebuild *b, struct 
 	const struct ckpt_remains *remains = b->remains;
 	struct ckpt_source *source = NULL;
 	struct ckpt_zip *zip = NULL;
-	int rc = ckpt_rebuild_archive(b, &source, err);
+	int rc;
 
+	b->as_it_is = true;
+	rc = ckpt_rebuild_archive(b, &source, err);
+	b->as_it_is = false;
 	if (rc == 0)
 		rc = ckpt_zip_open(source, &zip, err);
 	for (uint32_t i = 0; rc == 0 && i < remains->count; i++) {
@@ -149,7 +180,7 @@ static int judge_deflated(struct ckpt_rescue *r, struct ckpt_rebuild *b, struct 
 		recipe = ckpt_zip_recipe(zip, entry);
 		rc = ckpt_rescue_look(r, &recipe, 1, &crc32, &readable, err);
 		if (rc == 0 && readable)
-			judge(r, record, crc32, &b->fates[i]);
+			judge(r, remains, record, crc32, &b->fates[i]);
 		else
 			b->fates[i] = (struct ckpt_piece_fate){
 				.mark = CKPT_FATE_LOST, .why = "what it is compressed to is damaged"
@@ -291,7 +322,7 @@ static int tell_others(struct ckpt_rescue *r, const struct ckpt_rebuild *b)
 		const struct ckpt_remnant *record = &b->remains->records[i];
 		const char *key = ckpt_remains_key(b->remains, record);
 
-		if (b->fates[i].mark != CKPT_FATE_LOST ||
+		if (b->fates[i].mark != CKPT_FATE_LOST || record->misnamed ||
 		    (key && ckpt_strmap_find(&r->by_key, key, strlen(key))))
 			continue;
 		rc = ckpt_rescue_tell(r, CKPT_REPAIR_DAMAGE, shown_name(record, shown),

@@ -104,7 +104,7 @@ def is_entry(value, path):
     return isinstance(value, dict)
 
 
-Record = collections.namedtuple("Record", "name begin size crc end_of_crc stored")
+Record = collections.namedtuple("Record", "name begin size crc end_of_crc stored header end")
 
 
 class Zip:
@@ -121,7 +121,8 @@ class Zip:
                 end = begin + info.compress_size
                 inner = info.filename.split("/", 1)[1]
                 self.records[inner] = Record(inner, begin, info.compress_size, info.CRC, end + 8 if flags & 8 else begin,
-                                             info.compress_type == zipfile.ZIP_STORED)
+                                             info.compress_type == zipfile.ZIP_STORED, info.header_offset,
+                                             end + 16 if flags & 8 else end)
         self.bytes = {name[len("data/"):]: self.unpacked(name) for name in self.records if name.startswith("data/")}
         self.object = load_pickle(io.BytesIO(self.unpacked("data.pkl")))
 
