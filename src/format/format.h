@@ -57,6 +57,36 @@ enum { CKPT_PROBE_BYTES = 4096 };
 /* Whichever format SOURCE has. The model takes its own reference. */
 int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err);
 
+/* What a file is that no format reads. */
+enum ckpt_nature {
+	CKPT_NATURE_UNKNOWN,
+	CKPT_NATURE_EMPTY,
+	CKPT_NATURE_ZEROS,
+	CKPT_NATURE_LFS,    /* a pointer of Git LFS */
+	CKPT_NATURE_ANNEX,  /* ... of git-annex */
+	CKPT_NATURE_MARKUP, /* HTML, XML: a page in the place of a model */
+	CKPT_NATURE_JSON,
+	CKPT_NATURE_TEXT,   /* a few words, as servers answer */
+	CKPT_NATURE_PACKED, /* by gzip and the like */
+	CKPT_NATURE_TAR,
+	CKPT_NATURE_ZIP,
+	CKPT_NATURE_SAFETENSORS,
+	CKPT_NATURE_PICKLE,    /* without a container */
+	CKPT_NATURE_DCP_INDEX, /* the .metadata of a directory */
+	CKPT_NATURE_OTHER,     /* WHAT says which */
+};
+
+struct ckpt_identity {
+	enum ckpt_nature nature;
+	const char *what; /* after "is"; NULL: nothing to say beyond the nature */
+	const char *
+		unpack; /* PACKED: the command that writes what is in it to standard output; NULL: there is none */
+};
+
+/* HEAD: the first LEN bytes, CKPT_PROBE_BYTES if there are as many. */
+void ckpt_identify(const struct ckpt_source *source, const uint8_t *head, size_t len,
+		   struct ckpt_identity *out);
+
 /*
  * Say what a file is that no format reads: always fails, CKPT_E_UNSUPPORTED or CKPT_E_FORMAT, with
  * a text that names it and, where it helps, how to get at the checkpoint.

@@ -12,6 +12,9 @@
 #include <string.h>
 #include <strings.h>
 
+static const char DCP_MODULE[] = "torch.distributed.checkpoint.metadata";
+enum { LEAST_MESSAGE = 8, MOST_MESSAGE = 400 };
+
 /* Files that people take for checkpoints, by the bytes at OFF. */
 static const struct {
 	size_t off, len;
@@ -23,16 +26,6 @@ static const struct {
 	{ 0, 4, "lmgg", "an old GGML model, not a torch checkpoint" },
 	{ 0, 4, "fmgg", "an old GGML model, not a torch checkpoint" },
 	{ 0, 4, "tjgg", "an old GGML model, not a torch checkpoint" },
-	{ 0, 2, "\x1f\x8b", "compressed with gzip; unpack it first" },
-	{ 0, 3, "BZh", "compressed with bzip2; unpack it first" },
-	{ 0, 6,
-	  "\xfd"
-	  "7zXZ\0",
-	  "compressed with xz; unpack it first" },
-	{ 0, 4, "\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first" },
-	{ 0, 4, "\x04\x22\x4d\x18", "compressed with lz4; unpack it first" },
-	{ 0, 6, "7z\xbc\xaf\x27\x1c", "a 7-Zip archive; unpack it first" },
-	{ 0, 4, "Rar!", "a RAR archive; unpack it first" },
 	{ 0, 8, "PYTORCH1", "a file of a torch 1.0 pre-release, a form that was given up" },
 	{ 4, 4, "ET12", "an ExecuTorch program, not a torch.save file" },
 	{ 4, 4, "TFL3", "a TensorFlow Lite model, not a torch checkpoint" },
@@ -51,6 +44,35 @@ static const struct {
 	{ 0, 4, "PK\x05\x06", "an empty zip archive" },
 	{ 0, 4, "PK\x07\x08", "one part of a zip archive that was split; join the parts first" },
 };
+
+/* What packs files, and the command that unpacks one to standard output; NULL: it may hold several. */
+static const struct {
+	size_t len;
+	const char *bytes, *what, *unpack;
+} packers[] = {
+	{ 2, "\x1f\x8b", "compressed with gzip; unpack it first", "gzip -dc" },
+	{ 3, "BZh", "compressed with bzip2; unpack it first", "bzip2 -dc" },
+	{ 6,
+	  "\xfd"
+	  "7zXZ\0",
+	  "compressed with xz; unpack it first", "xz -dc" },
+	{ 4, "\x28\xb5\x2f\xfd", "compressed with zstd; unpack it first", "zstd -dc" },
+	{ 4, "\x04\x22\x4d\x18", "compressed with lz4; unpack it first", "lz4 -dc" },
+	{ 6, "7z\xbc\xaf\x27\x1c", "a 7-Zip archive; unpack it first", NULL },
+	{ 4, "Rar!", "a RAR archive; unpack it first", NULL },
+};
+
+static bool find_packer(const uint8_t *head, size_t len, struct ckpt_identity *out)
+{
+	for (size_t i = 0; i < sizeof(packers) / sizeof(packers[0]); i++) {
+		if (packers[i].len > len || memcmp(head, packers[i].bytes, packers[i].len) != 0)
+			continue;
+		*out = (struct ckpt_identity){ CKPT_NATURE_PACKED, packers[i].what,
+					       packers[i].unpack };
+		return true;
+	}
+	return false;
+}
 
 static const char *find_signature(const uint8_t *head, size_t len)
 {
@@ -74,26 +96,59 @@ static bool starts_with(const char *text, size_t len, const char *what)
 	return len >= strlen(what) && !strncasecmp(text, what, strlen(what));
 }
 
+/* Past a byte order mark and blanks. */
+static const char *text_of(const uint8_t *head, size_t *len)
+{
+	if (*len >= 3 && !memcmp(head, "\xEF\xBB\xBF", 3)) {
+		head += 3;
+		*len -= 3;
+	}
+	for (; *len && isspace(*head); head++)
+		--*len;
+	return (const char *)head;
+}
+
 /* An error page that was saved where a model was expected. */
 static const char *find_markup(const uint8_t *head, size_t len)
 {
-	const char *text = (const char *)head;
+	const char *text = text_of(head, &len);
 
-	if (len >= 3 && !memcmp(text, "\xEF\xBB\xBF", 3)) {
-		text += 3;
-		len -= 3;
-	}
-	while (len && isspace((unsigned char)*text)) {
-		text++;
-		len--;
-	}
 	if (starts_with(text, len, "<!doctype html") || starts_with(text, len, "<html"))
 		return "an HTML page: the server sent a web page (an error, a login) instead of the model";
 	if (starts_with(text, len, "<?xml") || starts_with(text, len, "<Error"))
 		return "an XML document: the server sent an error instead of the model";
-	if (len && (*text == '{' || *text == '['))
-		return "JSON text: a config, an index of shards, or an error message, not the model";
 	return NULL;
+}
+
+static bool is_json(const uint8_t *head, size_t len)
+{
+	const char *text = text_of(head, &len);
+
+	return len && (*text == '{' || *text == '[');
+}
+
+/* A message of a few words ("Not Found", "Invalid credentials") that was saved where a model was expected. */
+static bool is_short_text(const uint8_t *head, size_t len, uint64_t size)
+{
+	bool letters = false;
+
+	if (size < LEAST_MESSAGE || size > MOST_MESSAGE)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		if (!isprint(head[i]) && !isspace(head[i]))
+			return false;
+		letters |= isalpha(head[i]) != 0;
+	}
+	return letters;
+}
+
+/* What a clone of a git-annex repository has in the place of a file that was not fetched: where it would be. */
+static bool is_annex_pointer(const uint8_t *head, size_t len)
+{
+	const char *text = (const char *)head;
+
+	return starts_with(text, len, "/annex/objects/") ||
+	       (len < 1024 && memmem(text, len, ".git/annex/objects/", 19));
 }
 
 /* A Git LFS pointer names the object that was not fetched. */
@@ -134,7 +189,7 @@ static const char *find_pickle(const uint8_t *head, size_t len)
 {
 	if (len < 2 || head[0] != 0x80 || head[1] < 2 || head[1] > 5)
 		return NULL;
-	if (contains(head, len, "torch.distributed.checkpoint.metadata"))
+	if (contains(head, len, DCP_MODULE))
 		return "the .metadata index of a distributed checkpoint (DCP), not a checkpoint file by itself";
 	if (contains(head, len, "_load_from_bytes"))
 		return "a bare pickle with tensors, made by pickle.dump, not by torch.save";
@@ -156,24 +211,55 @@ static bool is_old_pickle(const uint8_t *head, size_t len, uint64_t size)
 	return r.bad && len < size && count > 100; /* more than the head */
 }
 
-static const char *find_other(const uint8_t *head, size_t len, uint64_t size)
+static bool set(struct ckpt_identity *out, enum ckpt_nature nature, const char *what)
 {
-	const char *what = find_signature(head, len);
+	if (what)
+		*out = (struct ckpt_identity){ nature, what, NULL };
+	return what != NULL;
+}
 
-	if (!what && is_safetensors(head, len, size)) /* its length may look like any text */
-		what = "a safetensors file, which this version cannot read yet";
-	if (!what)
-		what = find_markup(head, len);
-	if (!what)
-		what = find_pickle(head, len);
-	if (!what && is_old_pickle(head, len, size))
-		what = "a bare pickle of protocol 0 or 1, made by pickle.dump, not by torch.save; 'ckpt dis' shows what is in it";
-	if (!what && len >= 263 && !memcmp(head + 257, "ustar", 5))
-		what = "a tar archive; unpack it first (many .pth.tar files are no tars, this is one)";
-	if (!what && len > 16 && head[0] == 0x08 &&
-	    contains(head, len < 256 ? len : 256, "pytorch"))
-		what = "an ONNX model, not a torch checkpoint";
-	return what;
+static bool find_pickle_kind(const uint8_t *head, size_t len, uint64_t size,
+			     struct ckpt_identity *out)
+{
+	const char *what = find_pickle(head, len);
+
+	if (what)
+		return set(out,
+			   contains(head, len, DCP_MODULE) ? CKPT_NATURE_DCP_INDEX
+							   : CKPT_NATURE_PICKLE,
+			   what);
+	return is_old_pickle(head, len, size) &&
+	       set(out, CKPT_NATURE_PICKLE,
+		   "a bare pickle of protocol 0 or 1, made by pickle.dump, not by torch.save; 'ckpt dis' shows what is in it");
+}
+
+static bool find_other(const uint8_t *head, size_t len, uint64_t size, struct ckpt_identity *out)
+{
+	if (set(out, CKPT_NATURE_OTHER, find_signature(head, len)) || find_packer(head, len, out))
+		return true;
+	if (is_safetensors(head, len, size)) /* its length may look like any text */
+		return set(out, CKPT_NATURE_SAFETENSORS,
+			   "a safetensors file, which this version cannot read yet");
+	if (set(out, CKPT_NATURE_MARKUP, find_markup(head, len)))
+		return true;
+	if (is_json(head, len))
+		return set(
+			out, CKPT_NATURE_JSON,
+			"JSON text: a config, an index of shards, or an error message, not the model");
+	if (is_annex_pointer(head, len))
+		return set(
+			out, CKPT_NATURE_ANNEX,
+			"a git-annex pointer, the model itself was not fetched; run 'git annex get'");
+	if (find_pickle_kind(head, len, size, out))
+		return true;
+	if (len >= 263 && !memcmp(head + 257, "ustar", 5))
+		return set(
+			out, CKPT_NATURE_TAR,
+			"a tar archive; unpack it first (many .pth.tar files are no tars, this is one)");
+	if (len > 16 && head[0] == 0x08 && contains(head, len < 256 ? len : 256, "pytorch"))
+		return set(out, CKPT_NATURE_OTHER, "an ONNX model, not a torch checkpoint");
+	return is_short_text(head, len, size) &&
+	       set(out, CKPT_NATURE_TEXT, "a short text, not a checkpoint");
 }
 
 /* TensorFlow's tables are known by their last bytes. */
@@ -188,28 +274,50 @@ static bool is_tensorflow(const struct ckpt_source *source)
 	       !memcmp(tail, magic, sizeof(magic));
 }
 
+void ckpt_identify(const struct ckpt_source *source, const uint8_t *head, size_t len,
+		   struct ckpt_identity *out)
+{
+	uint64_t size = ckpt_source_size(source);
+
+	*out = (struct ckpt_identity){ CKPT_NATURE_UNKNOWN, NULL, NULL };
+	if (!size)
+		out->nature = CKPT_NATURE_EMPTY;
+	else if (starts_with((const char *)head, len, "version https://git-lfs"))
+		out->nature = CKPT_NATURE_LFS;
+	else if (len >= 4 && !memcmp(head, "PK\x03\x04", 4))
+		out->nature = CKPT_NATURE_ZIP;
+	else if (is_all_zero(head, len))
+		out->nature = CKPT_NATURE_ZEROS;
+	else if (is_tensorflow(source))
+		set(out, CKPT_NATURE_OTHER, "a TensorFlow checkpoint, not a torch checkpoint");
+	else
+		find_other(head, len, size, out);
+}
+
 int ckpt_fail_unknown_file(const struct ckpt_source *source, const uint8_t *head, size_t len,
 			   struct ckpt_error *err)
 {
-	uint64_t size = ckpt_source_size(source);
-	const char *what;
-	char shown[64];
+	struct ckpt_identity is;
+	char shown[2 * MOST_MESSAGE];
 
-	if (!size)
+	ckpt_identify(source, head, len, &is);
+	switch (is.nature) {
+	case CKPT_NATURE_EMPTY:
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "is empty: a download or a save was interrupted");
-	if (starts_with((const char *)head, len, "version https://git-lfs"))
-		return fail_lfs_pointer(head, len, err);
-	if (is_all_zero(head, len))
+	case CKPT_NATURE_LFS: return fail_lfs_pointer(head, len, err);
+	case CKPT_NATURE_ZEROS:
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "begins with %zu zero bytes: space was reserved, but "
 				 "the download or the save never filled it",
 				 len);
-	what = is_tensorflow(source) ? "a TensorFlow checkpoint, not a torch checkpoint"
-				     : find_other(head, len, size);
-	if (what)
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is %s", what);
+	case CKPT_NATURE_TEXT:
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is a short text, not a checkpoint: '%s'",
+				 ckpt_escape(shown, 200, (const char *)head, len));
+	default: break;
+	}
+	if (is.what)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is %s", is.what);
 	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is no torch checkpoint: it begins with '%s'",
-			 ckpt_escape(shown, sizeof(shown), (const char *)head,
-				     len < 16 ? len : 16));
+			 ckpt_escape(shown, 64, (const char *)head, len < 16 ? len : 16));
 }

@@ -59,7 +59,13 @@ TABLE = [
     ("GGJT", b"tjgg\x01\0\0\0", "is an old GGML model" + NOT_TORCH),
     ("pickle of protocol 0", pickle.dumps({"a": [1, 2.5]}, 0), "is a bare pickle of protocol 0 or 1, made by pickle.dump, not by "
      "torch.save; 'ckpt dis' shows what is in it"),
-    ("text that begins as one", b"N(0, 1) is no pickle.", "is no torch checkpoint: it begins with 'N(0, 1) is no pi'"),
+    ("text that begins as one", b"N(0, 1) is no pickle.", "is a short text, not a checkpoint: 'N(0, 1) is no pickle.'"),
+    ("an answer in words", b"Entry not found\n", "is a short text, not a checkpoint: 'Entry not found\\n'"),
+    ("a long text", b"Entry not found " * 40, "is no torch checkpoint: it begins with 'Entry not found '"),
+    ("git-annex pointer", b"/annex/objects/SHA256E-s4--" + b"4d7a" * 16 + b".pt\n",
+     "is a git-annex pointer, the model itself was not fetched; run 'git annex get'"),
+    ("git-annex link", b"../.git/annex/objects/xx/SHA256E-s4--" + b"4d7a" * 16,
+     "is a git-annex pointer, the model itself was not fetched; run 'git annex get'"),
     ("gzip", b"\x1f\x8b\x08\0", "is compressed with gzip; unpack it first"),
     ("bzip2", b"BZh91AY", "is compressed with bzip2; unpack it first"),
     ("xz", b"\xfd7zXZ\0\0", "is compressed with xz; unpack it first"),
@@ -105,7 +111,7 @@ TABLE = [
     ("other zip", zipped("word/document.xml"),
      "is a zip archive, but not one of torch, which has a folder with 'data.pkl' in it; its first "
      "record is 'word/document.xml'"),
-    ("text", b"hello, world\n", "is no torch checkpoint: it begins with 'hello, world\\n'"),
+    ("text", b"hello, world\n", "is a short text, not a checkpoint: 'hello, world\\n'"),
     ("escape sequences", b"\x1b[31mred\x1b[0m",
      "is no torch checkpoint: it begins with '\\x1b[31mred\\x1b[0m'"),
     ("one byte", b"P", "is no torch checkpoint: it begins with 'P'"),
