@@ -32,6 +32,7 @@
 	X(verify) \
 	X(latest) \
 	X(repair) \
+	X(why) \
 	X(dis) \
 	X(version) \
 	X(help) \

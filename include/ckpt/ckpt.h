@@ -20,5 +20,6 @@
 #include <ckpt/text.h>
 #include <ckpt/verify.h>
 #include <ckpt/version.h>
+#include <ckpt/why.h>
 
 #endif

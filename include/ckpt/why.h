@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_WHY_H
+#define CKPT_WHY_H
+
+#include <ckpt/error.h>
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum ckpt_certainty {
+	CKPT_CAUSE_CERTAIN, /* the file itself shows it */
+	CKPT_CAUSE_LIKELY,  /* the message says so, and the file does not speak against it */
+	CKPT_CAUSE_POSSIBLE, /* a load fails so if it is not by the machine, the torch or the model that saved it */
+};
+
+enum ckpt_mend_kind {
+	CKPT_MEND_COMMAND, /* a line for a POSIX shell, names quoted */
+	CKPT_MEND_PYTHON,  /* a Python expression; MODEL stands for the caller's own */
+	CKPT_MEND_WORDS,   /* what no line can do */
+};
+
+/* One way out. */
+struct ckpt_mend {
+	enum ckpt_mend_kind kind;
+	const char *text;
+};
+
+/* One cause of a failed load. All strings are valid during the call, escaped, on one line. */
+struct ckpt_cause {
+	size_t size;
+	const char *
+		id; /* "prefix", "truncated" ...: they keep their meaning; docs/json.md lists them */
+	enum ckpt_certainty certainty;
+	const char *text;	  /* one or two sentences */
+	const char *const *facts; /* what was found in the file for it */
+	size_t fact_count;
+	const struct ckpt_mend *mends; /* the best first */
+	size_t mend_count;
+};
+
+struct ckpt_why_options {
+	size_t size;
+	const char *
+		error; /* what was printed when the load failed: a message, a whole traceback; any bytes. NULL: unknown */
+	size_t error_len; /* up to CKPT_WHY_MOST_ERROR */
+};
+#define CKPT_WHY_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_why_options) \
+	}
+enum { CKPT_WHY_MOST_ERROR = 16 << 20 };
+
+struct ckpt_why_report {
+	size_t size;
+	uint32_t causes;   /* how many were told */
+	uint32_t messages; /* kinds of messages that were recognised in the error */
+	bool opened;	   /* the checkpoint could be opened: its names and values were looked at */
+};
+#define CKPT_WHY_REPORT_INIT \
+	{ \
+		.size = sizeof(struct ckpt_why_report) \
+	}
+
+/*
+ * Why does the checkpoint at PATH (a file, ARCHIVE::NAME, or a directory) not load? With an error text: what it means, checked
+ * against the file, whose names, shapes and devices it mentions. Without one: whatever can go wrong, the most likely first. FOUND
+ * is called for each cause; none is told twice. PATH may be NULL if there is an error text: then what it means in general.
+ *
+ * Commands write beside PATH, to a name that is not taken. Metadata are read, not the bytes of tensors: ckpt_verify() reads those.
+ *
+ * Returns 0, also if nothing was found; a negative status of FOUND; CKPT_E_ARG (neither PATH nor error, an error that is too
+ * long); CKPT_E_IO if there is nothing at PATH and the error does not say so, or it cannot be read; CKPT_E_NOMEM. OPTIONS and REPORT may be NULL.
+ */
+CKPT_API int ckpt_why(const char *path, const struct ckpt_why_options *options,
+		      int (*found)(void *ctx, const struct ckpt_cause *cause), void *ctx,
+		      struct ckpt_why_report *report, struct ckpt_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

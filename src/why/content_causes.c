@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "why/why.h"
+
+#include "model/state_dict.h"
+#include "model/walk.h"
+
+#include <ckpt/edit.h>
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- names ---- */
+
+static const struct {
+	const char *prefix, *who;
+} wrappers[] = {
+	{ "module.", "DistributedDataParallel or DataParallel" },
+	{ "_orig_mod.", "torch.compile" },
+	{ "_forward_module.", "Lightning's Fabric or its strategies" },
+	{ "_fsdp_wrapped_module.", "FSDP" },
+	{ "_checkpoint_wrapped_module.", "activation checkpointing" },
+};
+enum { WRAPPERS = sizeof(wrappers) / sizeof(wrappers[0]) };
+
+struct wraps {
+	uint64_t keys, start[WRAPPERS], inside[WRAPPERS];
+};
+
+/* What stands in front of a key, one wrapper in another, and what is deeper inside. */
+static void count_key(struct wraps *c, const char *key, size_t len)
+{
+	size_t at = 0;
+	bool more = true;
+
+	while (more) {
+		more = false;
+		for (int i = 0; i < WRAPPERS; i++) {
+			size_t n = strlen(wrappers[i].prefix);
+
+			if (len - at >= n && !memcmp(key + at, wrappers[i].prefix, n)) {
+				c->start[i]++;
+				at += n;
+				more = true;
+			}
+		}
+	}
+	for (int i = 0; i < WRAPPERS; i++) {
+		const char *hit =
+			memmem(key + at, len - at, wrappers[i].prefix, strlen(wrappers[i].prefix));
+
+		c->inside[i] += hit && hit > key + at && hit[-1] == '.' && i > 0;
+	}
+	c->keys++;
+}
+
+static void count_wraps(const struct ckpt_why *w, const struct ckpt_why_dict *dict, struct wraps *c)
+{
+	for (uint32_t i = 0; i + 1 < dict->pairs->count; i += 2) {
+		const struct ckpt_value *k = ckpt_model_now(w->facts.model, dict->pairs->items[i]);
+
+		if (k->kind == CKPT_STR || k->kind == CKPT_PY2_STR)
+			count_key(c, k->u.bytes.ptr, (size_t)k->u.bytes.len);
+	}
+}
+
+/* Which of two wrappers that stand in front is the outer one: that of the first key. */
+static void order_of(const struct ckpt_why *w, const struct ckpt_why_dict *dict,
+		     struct ckpt_why_steps *steps)
+{
+	const struct ckpt_value *k = ckpt_model_now(w->facts.model, dict->pairs->items[0]);
+	const char *at = k->u.bytes.ptr, *end = at + k->u.bytes.len;
+	bool more = k->kind == CKPT_STR || k->kind == CKPT_PY2_STR;
+
+	while (more && steps->strip_count < CKPT_WHY_MOST_STEPS) {
+		more = false;
+		for (int i = 0; i < WRAPPERS && !more; i++) {
+			size_t n = strlen(wrappers[i].prefix);
+
+			more = (size_t)(end - at) >= n && !memcmp(at, wrappers[i].prefix, n);
+			if (more) {
+				at += n;
+				steps->strip[steps->strip_count++] = wrappers[i].prefix;
+			}
+		}
+	}
+}
+
+bool ckpt_look_wrapped(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	const struct ckpt_why_dict *dict = ckpt_why_largest(w);
+	struct ckpt_why_steps steps = { 0 };
+	struct wraps c = { 0 };
+	const char *who = NULL, *prefix = NULL;
+	uint64_t count = 0;
+
+	(void)said;
+	if (!dict)
+		return false;
+	count_wraps(w, dict, &c);
+	order_of(w, dict, &steps);
+	for (int i = 0; i < WRAPPERS; i++) {
+		bool front = c.start[i] > 0;
+		bool known = false;
+
+		if (!front && !c.inside[i])
+			continue;
+		if (!who) {
+			who = wrappers[i].who;
+			prefix = wrappers[i].prefix;
+			count = front ? c.start[i] : c.inside[i];
+		}
+		for (uint32_t k = 0; k < steps.strip_count; k++)
+			known |= steps.strip[k] == wrappers[i].prefix;
+		if (c.inside[i] && !known)
+			steps.inside[steps.inside_count++] = wrappers[i].prefix;
+		else if (!known && front)
+			steps.strip[steps.strip_count++] = wrappers[i].prefix;
+	}
+	if (!who)
+		return false;
+	if (ckpt_why_begin(
+		    w, "prefix", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    "'%s' is in the names of the weights: the model was saved from inside of %s, and a "
+		    "plain model has no such names (Missing key(s), Unexpected key(s))",
+		    prefix, who)) {
+		ckpt_why_fact(w, "'%s' on %" PRIu64 " of %" PRIu64 " keys%s%s%s", prefix, count,
+			      c.keys, *dict->name ? " of '" : "",
+			      *dict->name ? ckpt_why_show(w, dict->name) : "",
+			      *dict->name ? "'" : "");
+		ckpt_why_steps_command(w, &steps);
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+bool ckpt_look_nested(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	const struct ckpt_why_dict *dict = ckpt_why_largest(w);
+
+	if (!dict || !*dict->name || !w->facts.root_is_mapping || dict->name[0] == '[' ||
+	    strchr(dict->name, '.'))
+		return false;
+	if (ckpt_why_begin(
+		    w, "nested", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    "the weights are under '%s', beside other things: load_state_dict() of the whole file "
+		    "finds none of its names",
+		    ckpt_why_show(w, dict->name))) {
+		struct ckpt_why_steps steps = { .extract = dict->name };
+
+		ckpt_why_fact(w, "'%s' holds %u tensors; the file is a %s",
+			      ckpt_why_show(w, dict->name), dict->tensors, w->facts.root_type);
+		ckpt_why_python(w, "model.load_state_dict(%s[%s])", ckpt_why_load(w, ""),
+				ckpt_why_python_text(w, dict->name));
+		ckpt_why_steps_command(w, &steps);
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+bool ckpt_look_module(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	const struct ckpt_facts *f = &w->facts;
+
+	if (!f->module)
+		return false;
+	if (ckpt_why_begin(
+		    w, "whole_module", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    "the model was saved whole (torch.save(model)): it loads only where its classes are as "
+		    "they were then, and with weights_only=False")) {
+		const char *at =
+			*f->module ? ckpt_why_print(w, "--at %s ", ckpt_why_quote(w, f->module))
+				   : "";
+
+		ckpt_why_fact(w, "%s is a %s",
+			      *f->module ? ckpt_why_show(w, f->module) : "the root",
+			      f->module_class);
+		ckpt_why_command(w, "ckpt convert --state-dict %s%s %s", at, ckpt_why_in(w),
+				 ckpt_why_out(w));
+		ckpt_why_words(
+			w,
+			"then make the model in your code, and load_state_dict() what was written");
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+/* ---- devices ---- */
+
+enum { MOST_TAGS = 16 };
+
+struct tags {
+	const char *tag[MOST_TAGS];
+	uint64_t count[MOST_TAGS];
+	uint32_t used;
+	uint64_t meta;
+};
+
+static void count_tags(const struct ckpt_model *model, struct tags *t)
+{
+	uint64_t n = ckpt_tensor_count(model);
+
+	for (uint64_t i = 0; i < n; i++) {
+		struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
+		uint32_t k = 0;
+
+		if (ckpt_tensor_get(model, i, &info) < 0 || !*info.device ||
+		    !strcmp(info.device, "cpu"))
+			continue;
+		if (!strcmp(info.device, "meta")) {
+			t->meta++;
+			continue;
+		}
+		while (k < t->used && strcmp(t->tag[k], info.device) != 0)
+			k++;
+		if (k == MOST_TAGS)
+			continue;
+		t->tag[k] = info.device;
+		t->count[k]++;
+		t->used += k == t->used;
+	}
+}
+
+bool ckpt_look_devices(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	struct tags t = { 0 };
+	bool all_cpu0 = true;
+
+	if (!w->facts.model)
+		return false;
+	count_tags(w->facts.model, &t);
+	for (uint32_t i = 0; i < t.used; i++)
+		all_cpu0 &= !strncmp(t.tag[i], "cpu:", 4);
+	if (!t.used)
+		return false;
+	if (ckpt_why_begin(
+		    w, "device", said || all_cpu0 ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    all_cpu0
+			    ? "its tensors are tagged with a device that no torch knows: it is called 'cpu'"
+			    : "its tensors were saved on another device, and torch.load puts them back there, "
+			      "which fails where there is none")) {
+		for (uint32_t i = 0; i < t.used && i < 4; i++)
+			ckpt_why_fact(w, "%" PRIu64 " tensor%s on '%s'", t.count[i],
+				      t.count[i] == 1 ? "" : "s", ckpt_why_show(w, t.tag[i]));
+		ckpt_why_python(w, "%s", ckpt_why_load(w, ", map_location='cpu'"));
+		ckpt_why_command(w, "ckpt remap --all cpu %s %s", ckpt_why_in(w), ckpt_why_out(w));
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+bool ckpt_look_meta(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	struct tags t = { 0 };
+
+	if (!w->facts.model)
+		return false;
+	count_tags(w->facts.model, &t);
+	if (!t.meta)
+		return false;
+	if (ckpt_why_begin(
+		    w, "meta_tensors", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    "tensors in it have no data: they were on the device 'meta' when they were saved")) {
+		ckpt_why_fact(w, "%" PRIu64 " of %" PRIu64 " tensors", t.meta,
+			      ckpt_tensor_count(w->facts.model));
+		ckpt_why_words(
+			w,
+			"save again from the process that has the weights: no tool can bring them back");
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+/* ---- weights_only ---- */
+
+/* What torch.load(weights_only=True) of 2.6 and later refuses, and whether it can be made plain. */
+bool ckpt_look_objects(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *plain = NULL;
+	int rc;
+
+	if (!w->facts.model || w->facts.file.is_program || w->facts.file.file_count)
+		return false;
+	rc = ckpt_sanitize(w->facts.model, &plain, &report, &err);
+	if (rc == 0 && !report.change_count && !report.protocol_changed) {
+		ckpt_close(plain);
+		return false;
+	}
+	if (ckpt_why_begin(
+		    w, "weights_only", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    "there is more in it than tensors and plain data, and torch.load refuses that since 2.6 "
+		    "(weights_only=True is the default)")) {
+		for (size_t i = 0; rc == 0 && i < report.change_count && i < 4; i++)
+			ckpt_why_fact(w, "'%s' is a %s", ckpt_why_show(w, report.changes[i].name),
+				      report.changes[i].was);
+		if (rc == 0 && report.change_count > 4)
+			ckpt_why_fact(w, "and %zu more", report.change_count - 4);
+		if (rc == 0 && report.protocol_changed)
+			ckpt_why_fact(w, "pickle protocol %u, of which weights_only reads 2 alone",
+				      w->facts.file.pickle_protocol);
+		if (rc < 0)
+			ckpt_why_fact(w, "%s", err.text);
+		if (rc == 0)
+			ckpt_why_command(w, "ckpt sanitize %s %s", ckpt_why_in(w), ckpt_why_out(w));
+		ckpt_why_python(w, "%s", ckpt_why_load(w, ", weights_only=False"));
+		ckpt_why_words(
+			w,
+			"weights_only=False runs what the file says: only if you trust where it comes "
+			"from");
+		ckpt_why_end(w);
+	}
+	ckpt_close(plain);
+	return true;
+}
+
+/* ---- versions of torch ---- */
+
+static const struct {
+	const char *dtype, *since;
+	bool floating;
+} dtypes[] = {
+	{ "float8_e5m2", "2.1", true },	      { "float8_e4m3fn", "2.1", true },
+	{ "float8_e5m2fnuz", "2.2", true },   { "float8_e4m3fnuz", "2.2", true },
+	{ "uint16", "2.3", false },	      { "uint32", "2.3", false },
+	{ "uint64", "2.3", false },	      { "float8_e8m0fnu", "2.7", true },
+	{ "float4_e2m1fn_x2", "2.8", false },
+};
+
+bool ckpt_look_versions(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	uint64_t n = w->facts.model ? ckpt_tensor_count(w->facts.model) : 0, count = 0;
+	const char *name = NULL;
+	int newest = -1;
+
+	for (uint64_t i = 0; i < n; i++) {
+		struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
+
+		if (ckpt_tensor_get(w->facts.model, i, &info) < 0)
+			continue;
+		for (int k = 0; k < (int)(sizeof(dtypes) / sizeof(dtypes[0])); k++) {
+			if (strcmp(info.dtype, dtypes[k].dtype))
+				continue;
+			count++;
+			if (k > newest) {
+				newest = k;
+				name = info.name;
+			}
+		}
+	}
+	if (newest < 0)
+		return false;
+	if (ckpt_why_begin(
+		    w, "torch_too_old", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    "it has numbers of a kind (%s) that torch has since %s: an older one does not find "
+		    "_rebuild_tensor_v3 or the dtype",
+		    dtypes[newest].dtype, dtypes[newest].since)) {
+		ckpt_why_fact(w, "%" PRIu64 " tensors, one of them '%s'", count,
+			      ckpt_why_show(w, name));
+		ckpt_why_words(w, "load it with torch %s or later", dtypes[newest].since);
+		if (dtypes[newest].floating)
+			ckpt_why_command(w, "ckpt cast float32 %s %s", ckpt_why_in(w),
+					 ckpt_why_out(w));
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+/* ---- bytes ---- */
+
+static bool is_not_ascii(const struct ckpt_value *v)
+{
+	if (v->kind != CKPT_PY2_STR)
+		return false;
+	for (uint64_t i = 0; i < v->u.bytes.len; i++)
+		if ((unsigned char)v->u.bytes.ptr[i] >= 0x80)
+			return true;
+	return false;
+}
+
+static int look_for_text(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	struct ckpt_why *w = ctx;
+	const struct ckpt_seq *pairs = step->seen ? NULL : ckpt_value_pairs(step->value);
+
+	(void)err;
+	if (is_not_ascii(step->value))
+		return CKPT_E_CANCELLED; /* found */
+	for (uint32_t i = 0; pairs && i < pairs->count; i += 2)
+		if (is_not_ascii(ckpt_model_now(w->facts.model, pairs->items[i])))
+			return CKPT_E_CANCELLED;
+	return CKPT_WALK_ENTER;
+}
+
+static bool tell_python2(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	if (ckpt_model_walk(w->facts.model, look_for_text, w, NULL) != CKPT_E_CANCELLED)
+		return false;
+	if (ckpt_why_begin(
+		    w, "python2_text", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    "it was saved by Python 2, with text in it of which Python 3 does not know the encoding")) {
+		ckpt_why_python(w, "%s",
+				ckpt_why_load(w, ", encoding='latin1', weights_only=False"));
+		ckpt_why_words(
+			w,
+			"weights_only=False runs what the file says: only if you trust where it comes "
+			"from");
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+static bool tell_byteorder(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	if (strcmp(w->facts.file.byteorder, "big"))
+		return false;
+	if (ckpt_why_begin(
+		    w, "big_endian", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    "it was written on a big-endian machine: torch before 2.1 takes its numbers for others, "
+		    "without a word")) {
+		ckpt_why_command(w, "ckpt convert %s %s", ckpt_why_in(w), ckpt_why_out(w));
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+static bool tell_compressed(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	if (!w->facts.file.compressed)
+		return false;
+	if (ckpt_why_begin(
+		    w, "compressed_storages", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    "storages in it are compressed, as another tool packed them: with mmap=True torch loads "
+		    "garbage, without a word")) {
+		ckpt_why_fact(w, "%u storages", w->facts.file.compressed);
+		ckpt_why_command(w, "ckpt convert %s %s", ckpt_why_in(w), ckpt_why_out(w));
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+bool ckpt_look_bytes(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	bool told;
+
+	if (!w->facts.model || w->facts.file.is_program)
+		return false;
+	told = tell_byteorder(w, said);
+	told |= tell_compressed(w, said);
+	return tell_python2(w, said) || told;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "why/why.h"
+
+#include "set/listing.h"
+
+#include <ckpt/verify.h>
+
+#include <string.h>
+
+struct state {
+	struct ckpt_why *w;
+	uint32_t count;
+	const char *lines[CKPT_WHY_MOST_LINES - 2];
+};
+
+static int note(void *ctx, const struct ckpt_finding *f)
+{
+	struct state *s = ctx;
+
+	if (f->kind == CKPT_FINDING_DAMAGE && s->count < CKPT_WHY_MOST_LINES - 2)
+		s->lines[s->count++] = ckpt_why_print(s->w, "%s%s%s", f->file ? f->file : "",
+						      f->file ? ": " : "", f->text);
+	return 0;
+}
+
+static bool tell_incomplete(struct ckpt_why *w)
+{
+	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
+	struct state s = { .w = w };
+
+	options.flags = CKPT_VERIFY_QUICK;
+	if (ckpt_verify(w->facts.path, &options, note, &s, NULL, NULL) < 0 || !s.count)
+		return false;
+	if (ckpt_why_begin(
+		    w, "dcp_incomplete", CKPT_CAUSE_CERTAIN,
+		    "files of the sharded checkpoint are missing or damaged: a save was interrupted, or not "
+		    "all nodes' files were copied")) {
+		for (uint32_t i = 0; i < s.count && i < 4; i++)
+			ckpt_why_fact(w, "%s", s.lines[i]);
+		ckpt_why_words(
+			w,
+			"copy the missing files from the nodes that wrote them, '.metadata' too");
+		ckpt_why_words(
+			w, "or take an earlier one: 'ckpt latest DIR' finds the newest sound one");
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+static bool tell_no_index(struct ckpt_why *w)
+{
+	const char *text = w->facts.opening.text;
+	bool mends = strstr(text, "'ckpt reindex"), from_ranks = strstr(text, "--from-ranks");
+
+	if (ckpt_why_begin(
+		    w, "dcp_no_index", CKPT_CAUSE_CERTAIN,
+		    from_ranks
+			    ? "the index (.metadata) of the sharded checkpoint is not that of its data"
+			    : "the index (.metadata) of the sharded checkpoint is missing: without it nobody "
+			      "knows what is in the data files")) {
+		ckpt_why_fact(w, "%s", text);
+		if (mends)
+			ckpt_why_command(w, "ckpt reindex %s%s %s",
+					 from_ranks ? "--from-ranks " : "", ckpt_why_in(w),
+					 ckpt_why_out(w));
+		else
+			ckpt_why_words(
+				w,
+				"copy '.metadata' again: its name is hidden, and 'cp DIR/*' leaves it "
+				"behind");
+		if (!mends)
+			ckpt_why_words(
+				w,
+				"or take an earlier one: 'ckpt latest DIR' finds the newest sound one");
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+static bool is_checkpoint_name(const char *name)
+{
+	static const char *const endings[] = { ".pt",	".pth",		".bin",
+					       ".ckpt", ".safetensors", ".tar" };
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+		if (len > strlen(endings[i]) &&
+		    !strcmp(name + len - strlen(endings[i]), endings[i]))
+			return true;
+	return false;
+}
+
+/* A directory that is no checkpoint: those in it. */
+static bool tell_folder(struct ckpt_why *w)
+{
+	struct ckpt_listing l = { 0 };
+	uint32_t shown = 0;
+
+	if (!ckpt_why_begin(w, "directory", CKPT_CAUSE_CERTAIN,
+			    "it is a directory, and no sharded checkpoint that is known"))
+		return true;
+	ckpt_why_fact_opening(w);
+	if (ckpt_listing_read(w->facts.path, &l, NULL) == 0)
+		for (size_t i = 0; i < l.count && shown < 4; i++) {
+			if (l.items[i].is_folder || !is_checkpoint_name(l.items[i].name))
+				continue;
+			shown++;
+			ckpt_why_words(w, "there is a file: ckpt why %s",
+				       ckpt_why_quote(w, ckpt_why_print(w, "%s/%s", w->facts.path,
+									l.items[i].name)));
+		}
+	ckpt_listing_clear(&l);
+	if (!shown)
+		ckpt_why_words(w, "name the file of the checkpoint");
+	ckpt_why_end(w);
+	return true;
+}
+
+static bool tell_sharded(struct ckpt_why *w)
+{
+	if (ckpt_why_begin(
+		    w, "sharded", CKPT_CAUSE_CERTAIN,
+		    "it is a directory of shards: torch.load and from_pretrained take one file")) {
+		const char *path = ckpt_why_python_text(w, w->facts.path);
+
+		ckpt_why_fact(w, "%s, %u data files", w->facts.file.format,
+			      w->facts.file.file_count);
+		ckpt_why_command(w, "ckpt merge %s %s", ckpt_why_in(w),
+				 ckpt_why_merged(w, w->facts.path));
+		if (!strcmp(w->facts.file.format, "DCP directory"))
+			ckpt_why_python(
+				w,
+				"torch.distributed.checkpoint.load(state_dict, checkpoint_id=%s)",
+				path);
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+bool ckpt_look_directory(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	bool told;
+
+	(void)said;
+	if (!w->facts.folder)
+		return false;
+	if (w->facts.model) {
+		told = tell_incomplete(w);
+		return tell_sharded(w) || told;
+	}
+	if (w->facts.opening.status == CKPT_E_FORMAT)
+		return strstr(w->facts.opening.text, ".metadata") ? tell_no_index(w)
+								  : tell_incomplete(w);
+	return tell_folder(w);
+}

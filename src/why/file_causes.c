@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "why/why.h"
+
+#include <ckpt/container.h>
+#include <ckpt/verify.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char again[] = "download or copy it again, and compare sizes and checksums";
+
+/* ---- something else in the place of a checkpoint ---- */
+
+/* The folder that the file lies in. */
+static const char *folder_of(struct ckpt_why *w)
+{
+	const char *path = w->facts.path, *slash = strrchr(path, '/');
+
+	if (!slash)
+		return ".";
+	return ckpt_why_print(w, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+}
+
+static const char *base_of(struct ckpt_why *w)
+{
+	const char *slash = strrchr(w->facts.path, '/');
+
+	return ckpt_why_quote(w, slash ? slash + 1 : w->facts.path);
+}
+
+static bool tell_pointer(struct ckpt_why *w)
+{
+	bool lfs = w->facts.identity.nature == CKPT_NATURE_LFS;
+
+	if (!ckpt_why_begin(
+		    w, lfs ? "lfs_pointer" : "annex_pointer", CKPT_CAUSE_CERTAIN,
+		    "it is a text of a few lines that stands for the model: the repository was "
+		    "cloned without %s, or the file was not fetched",
+		    lfs ? "Git LFS" : "git-annex"))
+		return true;
+	ckpt_why_fact_opening(w);
+	if (lfs)
+		ckpt_why_command(w, "git -C %s lfs pull --include %s",
+				 ckpt_why_quote(w, folder_of(w)), base_of(w));
+	else
+		ckpt_why_command(w, "git -C %s annex get %s", ckpt_why_quote(w, folder_of(w)),
+				 base_of(w));
+	ckpt_why_end(w);
+	return true;
+}
+
+static bool tell_answer(struct ckpt_why *w)
+{
+	if (ckpt_why_begin(
+		    w, "web_page", CKPT_CAUSE_CERTAIN,
+		    "it is what a server answered in the place of the model: the address is wrong, "
+		    "needs a login or a token, or was a page with a download link")) {
+		ckpt_why_fact_opening(w);
+		ckpt_why_words(w,
+			       "download it again, from the address of the file itself ('curl -fL' "
+			       "fails where this file was made), with a token if it is private");
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+static bool tell_packed(struct ckpt_why *w)
+{
+	static const char *const endings[] = { ".gz", ".bz2", ".xz", ".zst", ".lz4" };
+	const char *unpack = w->facts.identity.unpack, *ending = "";
+
+	if (!ckpt_why_begin(w, "compressed", CKPT_CAUSE_CERTAIN,
+			    "the file is packed, and torch.load unpacks nothing"))
+		return true;
+	ckpt_why_fact_opening(w);
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++)
+		if (strlen(w->facts.path) > strlen(endings[i]) &&
+		    !strcmp(w->facts.path + strlen(w->facts.path) - strlen(endings[i]), endings[i]))
+			ending = endings[i];
+	if (unpack)
+		ckpt_why_command(w, "%s <%s >%s", unpack, ckpt_why_in(w),
+				 ckpt_why_out_without(w, ending));
+	else
+		ckpt_why_words(w, "unpack it");
+	ckpt_why_end(w);
+	return true;
+}
+
+static bool tell_tar(struct ckpt_why *w)
+{
+	if (ckpt_why_begin(
+		    w, "tar", CKPT_CAUSE_CERTAIN,
+		    "it is a tar archive with files in it, not a checkpoint; torch calls that a broken "
+		    "file of its own oldest form")) {
+		ckpt_why_command(w, "tar -xvf %s -C %s", ckpt_why_in(w),
+				 ckpt_why_quote(w, folder_of(w)));
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+static bool tell_safetensors(struct ckpt_why *w)
+{
+	if (ckpt_why_begin(
+		    w, "safetensors", CKPT_CAUSE_CERTAIN,
+		    "it is a safetensors file, whatever its name says: torch.load reads pickles")) {
+		ckpt_why_python(w, "safetensors.torch.load_file(%s)",
+				ckpt_why_python_text(w, w->facts.path));
+		ckpt_why_words(w,
+			       "where a name decides how it is loaded, let it end in .safetensors");
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+static bool tell_pickle(struct ckpt_why *w)
+{
+	if (ckpt_why_begin(
+		    w, "bare_pickle", CKPT_CAUSE_CERTAIN,
+		    "it was written by pickle.dump, joblib or the like, not by torch.save: torch.load "
+		    "finds no mark of its own at the beginning")) {
+		ckpt_why_fact_opening(w);
+		ckpt_why_words(w, "'ckpt dis %s' shows what is in it", ckpt_why_in(w));
+		ckpt_why_words(
+			w, "pickle.load reads it, and runs whatever is in it: only if you trust "
+			   "where it comes from");
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+/* One file of a sharded checkpoint: the directory is what loads. */
+static bool tell_part(struct ckpt_why *w)
+{
+	const char *folder = folder_of(w);
+
+	if (ckpt_why_begin(
+		    w, "part_of_directory", CKPT_CAUSE_CERTAIN,
+		    "it is one file of a sharded checkpoint (DCP): what loads is the directory, and "
+		    "torch.load reads none")) {
+		ckpt_why_command(w, "ckpt merge %s %s", ckpt_why_quote(w, folder),
+				 ckpt_why_merged(w, folder));
+		ckpt_why_python(w,
+				"torch.distributed.checkpoint.load(state_dict, checkpoint_id=%s)",
+				ckpt_why_python_text(w, folder));
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+/* ---- zip archives that torch did not write ---- */
+
+struct inner {
+	const char *name;
+	uint32_t count;
+	struct ckpt_why *w;
+};
+
+static int note_inner(void *ctx, const struct ckpt_inner *inner)
+{
+	struct inner *in = ctx;
+
+	if (inner->kind && !in->count++)
+		in->name = ckpt_why_print(in->w, "%s::%s", in->w->facts.path, inner->name);
+	return 0;
+}
+
+static bool tell_other_zip(struct ckpt_why *w)
+{
+	struct inner in = { NULL, 0, w };
+
+	ckpt_each_inner(w->facts.path, note_inner, &in, NULL);
+	if (!ckpt_why_begin(w, "other_zip", CKPT_CAUSE_CERTAIN,
+			    in.name ? "it is a zip archive with checkpoints in it, not one itself"
+				    : "it is a zip archive, but none that torch.save wrote"))
+		return true;
+	ckpt_why_fact_opening(w);
+	if (in.name)
+		ckpt_why_command(w, "ckpt convert --profile same %s %s", ckpt_why_quote(w, in.name),
+				 ckpt_why_out(w));
+	ckpt_why_words(w, "'unzip -l %s' lists what is in it", ckpt_why_in(w));
+	ckpt_why_end(w);
+	return true;
+}
+
+/* ---- damage ---- */
+
+struct damage {
+	struct ckpt_why *w;
+	const char *first;
+	uint64_t count;
+};
+
+static int note_damage(void *ctx, const struct ckpt_finding *f)
+{
+	struct damage *d = ctx;
+
+	if (f->kind != CKPT_FINDING_DAMAGE || d->count++)
+		return 0;
+	d->first = ckpt_why_print(d->w, "%s%s%s%s%s", f->file ? f->file : "", f->file ? ": " : "",
+				  f->record ? f->record : "", f->record ? ": " : "", f->text);
+	return 0;
+}
+
+static bool tell_cut(struct ckpt_why *w)
+{
+	if (ckpt_why_begin(
+		    w, "truncated", CKPT_CAUSE_CERTAIN,
+		    "the file ends too early: a download, a copy or a save broke off, or the disk was "
+		    "full")) {
+		ckpt_why_fact_opening(w);
+		ckpt_why_words(w, "%s", again);
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+static bool tell_damage(struct ckpt_why *w, const char *what)
+{
+	if (ckpt_why_begin(
+		    w, "damaged", CKPT_CAUSE_CERTAIN,
+		    "the file is not as it was written: something in it is broken or missing")) {
+		ckpt_why_fact(w, "%s", what);
+		ckpt_why_words(w, "%s", again);
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+/* A legacy stream has no end that could be missing; what is said of it begins with the place. */
+static bool is_cut_stream(const struct ckpt_facts *f)
+{
+	return f->first == 0x80 && (strstr(f->opening.text, "it was cut off") ||
+				    strstr(f->opening.text, "ends before STOP") ||
+				    strstr(f->opening.text, "reaches past the end"));
+}
+
+static bool tell_unusable(struct ckpt_why *w)
+{
+	struct ckpt_error *err = &w->facts.opening;
+	char text[1100];
+
+	if (w->facts.cut || (is_cut_stream(&w->facts) && !err->record[0]))
+		return tell_cut(w);
+	ckpt_error_format(err, text, sizeof(text));
+	if (strstr(err->text, "packed anew"))
+		return ckpt_look_repacked(w, NULL);
+	return tell_damage(w, text);
+}
+
+static bool tell_nothing(struct ckpt_why *w)
+{
+	if (ckpt_why_begin(
+		    w, "empty", CKPT_CAUSE_CERTAIN,
+		    w->facts.identity.nature == CKPT_NATURE_EMPTY
+			    ? "the file is empty: a save or a download made it and wrote nothing"
+			    : "the file is nothing but zeros: its space was reserved, and the data never "
+			      "came")) {
+		ckpt_why_words(
+			w,
+			"%s; an earlier checkpoint: 'ckpt latest DIR' finds the newest sound one",
+			again);
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+static bool tell_other(struct ckpt_why *w)
+{
+	if (ckpt_why_begin(w, "other_format", CKPT_CAUSE_CERTAIN,
+			   "it is no file that torch.save wrote")) {
+		ckpt_why_fact_opening(w);
+		ckpt_why_words(w, "load it with the package that made it");
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+static bool tell_permission(struct ckpt_why *w)
+{
+	if (ckpt_why_begin(w, "permission", CKPT_CAUSE_CERTAIN,
+			   "the file is there, and you are not allowed to read it")) {
+		ckpt_why_words(w, "'ls -l %s' says whose it is; its owner can 'chmod a+r' it",
+			       ckpt_why_in(w));
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+/* What is not a checkpoint. */
+static bool tell_nature(struct ckpt_why *w)
+{
+	const struct ckpt_facts *f = &w->facts;
+
+	switch (f->identity.nature) {
+	case CKPT_NATURE_EMPTY:
+	case CKPT_NATURE_ZEROS: return tell_nothing(w);
+	case CKPT_NATURE_LFS:
+	case CKPT_NATURE_ANNEX: return tell_pointer(w);
+	case CKPT_NATURE_MARKUP:
+	case CKPT_NATURE_JSON:
+	case CKPT_NATURE_TEXT: return tell_answer(w);
+	case CKPT_NATURE_PACKED: return tell_packed(w);
+	case CKPT_NATURE_TAR: return f->opening.status == CKPT_E_UNSUPPORTED && tell_tar(w);
+	case CKPT_NATURE_SAFETENSORS: return tell_safetensors(w);
+	case CKPT_NATURE_PICKLE: return f->opening.status == CKPT_E_UNSUPPORTED && tell_pickle(w);
+	case CKPT_NATURE_DCP_INDEX: return tell_part(w);
+	case CKPT_NATURE_OTHER: return tell_other(w);
+	default: return false;
+	}
+}
+
+bool ckpt_look_file(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
+	struct damage d = { w, NULL, 0 };
+	const struct ckpt_facts *f = &w->facts;
+
+	(void)said;
+	if (!f->path || f->folder)
+		return false;
+	options.flags = CKPT_VERIFY_QUICK;
+	if (f->model)
+		return ckpt_verify(f->path, &options, note_damage, &d, NULL, NULL) == 0 &&
+		       d.count && tell_damage(w, d.first);
+	if (f->opening.status == CKPT_E_IO)
+		return access(f->path, F_OK) == 0 && access(f->path, R_OK) != 0 &&
+		       tell_permission(w);
+	if (tell_nature(w))
+		return true;
+	if (strstr(f->opening.text, ".distcp"))
+		return tell_part(w);
+	if (f->opening.status == CKPT_E_FORMAT || f->cut)
+		return tell_unusable(w);
+	if (f->identity.nature == CKPT_NATURE_ZIP)
+		return tell_other_zip(w);
+	return tell_other(w);
+}
+
+bool ckpt_look_repacked(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	(void)said;
+	if (!strstr(w->facts.opening.text, "packed anew"))
+		return false;
+	if (ckpt_why_begin(
+		    w, "repacked", CKPT_CAUSE_CERTAIN,
+		    "the archive was unpacked and zipped again: torch wants all records in one folder, "
+		    "and nothing beside it")) {
+		ckpt_why_fact_opening(w);
+		if (strstr(w->facts.opening.text, "__MACOSX"))
+			ckpt_why_command(w, "cp %s %s && zip -qd %s '__MACOSX/*'", ckpt_why_in(w),
+					 ckpt_why_out(w), ckpt_why_out(w));
+		ckpt_why_words(
+			w,
+			"take the file as it was downloaded: a .pt or .bin is not to be unpacked");
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+/* ---- programs ---- */
+
+static const struct {
+	const char *format, *id, *text, *load;
+} programs[] = {
+	{ "TorchScript", "torchscript",
+	  "it is a TorchScript program (torch.jit.save), not a dict of weights: torch.load with "
+	  "weights_only=True refuses it, and without gives a module",
+	  "torch.jit.load(%s)" },
+	{ "torch package", "torch_package",
+	  "it is an archive of torch.package, which torch.load does not read",
+	  "torch.package.PackageImporter(%s)" },
+	{ "torch export", "torch_export",
+	  "it is a program of torch.export (.pt2), which torch.load does not read",
+	  "torch.export.load(%s)" },
+	{ "torch mobile", "torch_mobile",
+	  "it is a model for phones (FlatBuffers), which torch.load does not read",
+	  "torch.jit.load(%s)" },
+};
+
+bool ckpt_look_program(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	(void)said;
+	if (!w->facts.model)
+		return false;
+	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+		if (strcmp(w->facts.file.format, programs[i].format))
+			continue;
+		if (ckpt_why_begin(w, programs[i].id, CKPT_CAUSE_CERTAIN, "%s", programs[i].text)) {
+			const char *path = ckpt_why_python_text(w, w->facts.path);
+
+			ckpt_why_command(w, "ckpt convert %s %s", ckpt_why_in(w), ckpt_why_out(w));
+			ckpt_why_python(w, "%.*s%s)", (int)strcspn(programs[i].load, "%"),
+					programs[i].load, path);
+			ckpt_why_end(w);
+		}
+		return true;
+	}
+	return false;
+}

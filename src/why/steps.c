@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "why/why.h"
+
+#include <string.h>
+
+static const char *say(struct ckpt_why *w, const char *so_far, const char *option,
+		       const char *argument)
+{
+	return ckpt_why_print(w, "%s %s%s", so_far, option, ckpt_why_quote(w, argument));
+}
+
+/* An expression that takes WRAPPER, which ends with a dot, out of names wherever it is. */
+static const char *take_out(struct ckpt_why *w, const char *wrapper)
+{
+	return ckpt_why_print(w, "s/(^|\\.)%.*s\\./\\1/g", (int)strlen(wrapper) - 1, wrapper);
+}
+
+static void one_step(struct ckpt_why *w, const struct ckpt_why_steps *s)
+{
+	const char *in = ckpt_why_in(w), *out = ckpt_why_out(w);
+
+	if (s->extract)
+		ckpt_why_command(w, "ckpt extract %s %s %s", ckpt_why_quote(w, s->extract), in,
+				 out);
+	else if (s->strip_count && !strcmp(s->strip[0], "module."))
+		ckpt_why_command(w, "ckpt strip-module %s %s", in, out);
+	else if (s->strip_count)
+		ckpt_why_command(w, "ckpt strip-prefix %s %s %s", ckpt_why_quote(w, s->strip[0]),
+				 in, out);
+	else if (s->inside_count)
+		ckpt_why_command(w, "ckpt strip-prefix --anywhere %s %s %s",
+				 ckpt_why_quote(w, s->inside[0]), in, out);
+	else if (!strcmp(s->add, "module."))
+		ckpt_why_command(w, "ckpt add-module %s %s", in, out);
+	else
+		ckpt_why_command(w, "ckpt add-prefix %s %s %s", ckpt_why_quote(w, s->add), in, out);
+}
+
+static void renames(struct ckpt_why *w, const struct ckpt_why_steps *s)
+{
+	const char *line = "ckpt rename";
+
+	for (uint32_t i = 0; i < s->rename_count; i++)
+		line = say(w, line, "-e ", s->rename[i]);
+	ckpt_why_command(w, "%s %s %s", line, ckpt_why_in(w), ckpt_why_out(w));
+}
+
+void ckpt_why_steps_command(struct ckpt_why *w, const struct ckpt_why_steps *s)
+{
+	uint32_t others = !!s->extract + s->strip_count + s->inside_count + !!s->add;
+	const char *line;
+
+	if (!s->rename_count && others == 1) {
+		one_step(w, s);
+		return;
+	}
+	if (!others) {
+		renames(w, s);
+		return;
+	}
+	line = ckpt_why_print(w, "ckpt edit %s %s", ckpt_why_in(w), ckpt_why_out(w));
+	if (s->extract)
+		line = say(w, line, "--extract ", s->extract);
+	for (uint32_t i = 0; i < s->strip_count; i++)
+		line = say(w, line, "--strip-prefix ", s->strip[i]);
+	for (uint32_t i = 0; i < s->inside_count; i++)
+		line = say(w, line, "--rename ", take_out(w, s->inside[i]));
+	if (s->add)
+		line = say(w, line, "--add-prefix ", s->add);
+	for (uint32_t i = 0; i < s->rename_count; i++)
+		line = say(w, line, "--rename ", s->rename[i]);
+	ckpt_why_command(w, "%s", line);
+}

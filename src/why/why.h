@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_WHY_WHY_H
+#define CKPT_WHY_WHY_H
+
+#include "base/buf.h"
+#include "format/format.h"
+#include "model/model.h"
+
+#include <ckpt/why.h>
+
+/* A mapping of names to tensors, as a module's state_dict() gives it. */
+struct ckpt_why_dict {
+	const char *name; /* as ckpt_find() takes it; "" for the root */
+	const struct ckpt_value *value;
+	const struct ckpt_seq *pairs;
+	uint32_t tensors;
+};
+
+enum { CKPT_WHY_MOST_DICTS = 64 };
+
+/* What is at the path. */
+struct ckpt_facts {
+	const char *path; /* NULL: nothing was given */
+	bool folder;
+	struct ckpt_model *model; /* NULL: it does not open, and OPENING says why */
+	struct ckpt_error opening;
+	struct ckpt_identity identity; /* of a file that does not open */
+	bool cut;		       /* a zip archive without its end */
+	uint8_t first;		       /* byte of the file; of one that is empty 0 */
+	struct ckpt_file_info file;    /* of a model */
+	struct ckpt_why_dict dicts[CKPT_WHY_MOST_DICTS];
+	uint32_t dict_count;
+	const char *optimizer; /* the name of the first; NULL: none */
+	const char *module;    /* that was saved whole; NULL: none */
+	const char *module_class;
+	const char *root_type; /* "dict", "OrderedDict", ... */
+	bool root_is_mapping;
+};
+
+enum { CKPT_WHY_MOST_LINES = 24, CKPT_WHY_MOST_TOLD = 96 };
+
+/* One call of ckpt_why(). */
+struct ckpt_why {
+	struct ckpt_why_options options;
+	struct ckpt_why_report report;
+	int (*found)(void *ctx, const struct ckpt_cause *cause);
+	void *ctx;
+	struct ckpt_arena *arena; /* all texts */
+	struct ckpt_facts facts;
+	const char *error; /* cleaned: see ckpt_why_clean(); NULL: none */
+	size_t error_len;
+	struct ckpt_cause cause; /* that is being told */
+	const char *fact[CKPT_WHY_MOST_LINES];
+	struct ckpt_mend mend[CKPT_WHY_MOST_LINES];
+	const char *told[CKPT_WHY_MOST_TOLD]; /* ids */
+	uint32_t told_count;
+	const char *out; /* a name for what a command makes; NULL: not asked for yet */
+	int failed;	 /* status of the first thing that failed; then nothing is told any more */
+};
+
+/* What a pattern found in the error. Captures are NUL-terminated copies, raw; those that took no part are "". */
+enum { CKPT_WHY_MOST_CAPTURES = 4 };
+struct ckpt_said {
+	const char *all;
+	const char *part[CKPT_WHY_MOST_CAPTURES]; /* 0: the first group */
+	size_t end;				  /* behind it in the error */
+};
+
+/* ---- telling (tell.c) ---- */
+
+/* Begin a cause. False: it was told already, or memory is out. SAFE texts only: escape what comes from files. */
+bool ckpt_why_begin(struct ckpt_why *w, const char *id, enum ckpt_certainty certainty,
+		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void ckpt_why_fact(struct ckpt_why *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Why the file does not open. */
+void ckpt_why_fact_opening(struct ckpt_why *w);
+void ckpt_why_command(struct ckpt_why *w, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void ckpt_why_python(struct ckpt_why *w, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+void ckpt_why_words(struct ckpt_why *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Give it to the caller. */
+void ckpt_why_end(struct ckpt_why *w);
+
+/* Printed to the arena; "" if memory is out, which makes the call fail. */
+const char *ckpt_why_print(struct ckpt_why *w, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Escaped, for sentences: at most 120 bytes of it. */
+const char *ckpt_why_show(struct ckpt_why *w, const char *text);
+/* For a shell: as it is, or quoted. */
+const char *ckpt_why_quote(struct ckpt_why *w, const char *text);
+/* A Python string. */
+const char *ckpt_why_python_text(struct ckpt_why *w, const char *text);
+/* The path for a command line: quoted, and no option. */
+const char *ckpt_why_in(struct ckpt_why *w);
+/* A path beside it where nothing is yet, likewise; "model.pt" -> "model-mended.pt". */
+const char *ckpt_why_out(struct ckpt_why *w);
+/* The same with another end: "model.pt.gz" without ".gz". ENDING "": the path without ending CUT. */
+const char *ckpt_why_out_without(struct ckpt_why *w, const char *cut);
+/* A file beside the directory FOLDER (raw) where nothing is yet, for a command line. */
+const char *ckpt_why_merged(struct ckpt_why *w, const char *folder);
+/* "torch.load('model.pt'ARGUMENTS)" */
+const char *ckpt_why_load(struct ckpt_why *w, const char *arguments);
+
+/* ---- steps.c: the edits that make a checkpoint fit, as one command line ---- */
+
+enum { CKPT_WHY_MOST_STEPS = 6 };
+struct ckpt_why_steps {
+	const char *extract;			/* the name of what becomes the whole; NULL */
+	const char *strip[CKPT_WHY_MOST_STEPS]; /* prefixes, in this order */
+	uint32_t strip_count;
+	const char *inside[CKPT_WHY_MOST_STEPS]; /* wrappers inside of names */
+	uint32_t inside_count;
+	const char *add;			 /* a prefix; NULL */
+	const char *rename[CKPT_WHY_MOST_STEPS]; /* expressions */
+	uint32_t rename_count;
+};
+void ckpt_why_steps_command(struct ckpt_why *w, const struct ckpt_why_steps *steps);
+
+/* ---- facts.c ---- */
+
+int ckpt_facts_look(struct ckpt_why *w, const char *path, struct ckpt_error *err);
+void ckpt_facts_clear(struct ckpt_facts *facts);
+
+/* The number of the entry KEY among the pairs of DICT, times two, or -1. */
+int64_t ckpt_why_find(const struct ckpt_why *w, const struct ckpt_why_dict *dict, const char *key);
+
+/* The dict that has most of the COUNT keys, *HITS of them; NULL: none has one. */
+const struct ckpt_why_dict *ckpt_why_dict_with(const struct ckpt_why *w, const char *const *keys,
+					       size_t count, size_t *hits);
+
+/* The one with the most tensors, or NULL. */
+const struct ckpt_why_dict *ckpt_why_largest(const struct ckpt_why *w);
+
+/* ---- causes: each looks if it is there, and tells it. True: told, or told before. ---- */
+
+typedef bool ckpt_why_look(struct ckpt_why *w, const struct ckpt_said *said);
+
+/* what the file is (file_causes.c) */
+ckpt_why_look ckpt_look_file;	   /* no checkpoint, damaged, cut off */
+ckpt_why_look ckpt_look_program;   /* TorchScript and others that torch.load does not take */
+ckpt_why_look ckpt_look_directory; /* shards where a file is wanted, and shards that are missing */
+ckpt_why_look ckpt_look_repacked;  /* an archive that another tool made anew */
+
+/* what is in it (content_causes.c) */
+ckpt_why_look ckpt_look_wrapped;  /* keys begin with what a wrapper puts there */
+ckpt_why_look ckpt_look_nested;	  /* the weights are an entry of a larger dict */
+ckpt_why_look ckpt_look_module;	  /* a module was saved whole */
+ckpt_why_look ckpt_look_devices;  /* tensors were on devices */
+ckpt_why_look ckpt_look_objects;  /* weights_only=True refuses something */
+ckpt_why_look ckpt_look_versions; /* older torch cannot read it */
+ckpt_why_look ckpt_look_meta;	  /* tensors without data */
+ckpt_why_look ckpt_look_bytes;	  /* big-endian numbers, compressed storages, text of Python 2 */
+
+/* ---- messages.c ---- */
+
+/* Recognise messages in the error, and tell what they mean. */
+void ckpt_why_read_error(struct ckpt_why *w);
+
+/* ---- what a message says, checked against the file ---- */
+
+ckpt_why_look ckpt_said_keys;	      /* missing and unexpected keys (keys.c) */
+ckpt_why_look ckpt_said_dcp_key;      /* DCP: one missing key */
+ckpt_why_look ckpt_said_shapes;	      /* size mismatch (shapes.c) */
+ckpt_why_look ckpt_said_device;	      /* said_load.c */
+ckpt_why_look ckpt_said_device_count; /* ... */
+ckpt_why_look ckpt_said_global;
+ckpt_why_look ckpt_said_operand;
+ckpt_why_look ckpt_said_import;
+ckpt_why_look ckpt_said_record;
+ckpt_why_look ckpt_said_version;
+ckpt_why_look ckpt_said_attribute; /* said_use.c */
+ckpt_why_look ckpt_said_dict_like;
+ckpt_why_look ckpt_said_entry;
+ckpt_why_look ckpt_said_optimizer;
+ckpt_why_look ckpt_said_path;
+
+#endif

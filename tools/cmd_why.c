@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "command.h"
+#include "json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *json, *error_text;
+
+static const struct opt opts[] = {
+	OPT_STR("error", 'e', &error_text, "TEXT",
+		"what was printed when the load failed; '-' reads it, @FILE takes a file"),
+	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
+	OPT_FLAG("quiet", 'q', &quiet, "print the causes alone"), OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_why = {
+	.name = "why",
+	.operands = "[IN]",
+	.summary = "why it does not load, in plain words, and the command that mends it",
+	.details =
+		"IN is a file, or a directory of shards. Alone, it is looked at for whatever makes a load fail, the\n"
+		"most likely first: cut off, a web page, another format, prefixes of wrappers, devices, objects that\n"
+		"weights_only refuses, and so on. With --error, the message (or the whole traceback) that torch,\n"
+		"transformers, Lightning or DCP printed is recognised, and held against the names, shapes and devices\n"
+		"in IN; without IN it is explained in general.\n\n"
+		"'cause' is what the file itself shows, 'likely' what the message says, 'possible' what goes wrong\n"
+		"where the machine, the torch or the model is not the one that saved it. A line after 'mend' is to be\n"
+		"pasted: a command writes a new file beside IN, a call of Python is one. Only metadata are read:\n"
+		"'ckpt verify' reads the bytes.\n\n"
+		"Exit status: 0 a cause was found; 1 none; 2 IN cannot be read.\n",
+	.examples =
+		"  ckpt why model.pt\n"
+		"  ckpt why model.pt --error 'Missing key(s) in state_dict: \"conv.weight\" ...'\n"
+		"  ./train.py 2>&1 | ckpt why run/last.ckpt --error -\n",
+	.opts = opts,
+	.least = 0,
+	.most = 1,
+	.run = run,
+};
+
+/* ---- the error ---- */
+
+struct text {
+	char *bytes; /* malloc */
+	size_t len;
+};
+
+/* Everything that the stream has; more than the library takes is left unread. */
+static bool read_stream(FILE *in, struct text *out)
+{
+	size_t cap = 1 << 16;
+
+	*out = (struct text){ malloc(cap), 0 };
+	while (out->bytes) {
+		char *grown;
+
+		out->len += fread(out->bytes + out->len, 1, cap - out->len, in);
+		if (out->len < cap)
+			return !ferror(in);
+		if (out->len > CKPT_WHY_MOST_ERROR)
+			return true;
+		cap *= 2;
+		grown = realloc(out->bytes, cap);
+		if (!grown)
+			free(out->bytes);
+		out->bytes = grown;
+	}
+	errno = ENOMEM;
+	return false;
+}
+
+static int read_error(struct text *out)
+{
+	bool named = error_text[0] == '@' && error_text[1];
+	const char *what = named ? error_text + 1 : "standard input";
+	FILE *in = stdin;
+	bool ok;
+
+	if (strcmp(error_text, "-") != 0 && !named) {
+		*out = (struct text){ strdup(error_text), strlen(error_text) };
+		return out->bytes ? EXIT_FINE : EXIT_ERROR;
+	}
+	if (named)
+		in = fopen(what, "rb");
+	ok = in && read_stream(in, out);
+	if (!ok)
+		complain("%s: cannot read the error: %s", what, strerror(errno));
+	if (in && named)
+		fclose(in);
+	return ok ? EXIT_FINE : EXIT_ERROR;
+}
+
+/* ---- text ---- */
+
+struct printing {
+	FILE *json;
+	bool any;
+};
+
+static const char *const certainties[] = { "cause", "likely", "possible" };
+
+static int print_cause(void *ctx, const struct ckpt_cause *c)
+{
+	static const char *const labels[] = { "mend:", "in Python:", "advice:" };
+	struct printing *p = ctx;
+
+	printf("%s%s: %s\n", p->any ? "\n" : "", certainties[c->certainty], c->text);
+	for (size_t i = 0; i < c->fact_count; i++)
+		printf("  found:     %s\n", c->facts[i]);
+	for (size_t i = 0; i < c->mend_count; i++)
+		printf("  %-10s %s\n", labels[c->mends[i].kind], c->mends[i].text);
+	p->any = true;
+	return ferror(stdout) ? CKPT_E_IO : 0;
+}
+
+/* ---- JSON ---- */
+
+static json_t *facts_json(const struct ckpt_cause *c)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < c->fact_count; i++)
+		json_array_append_new(list, json_string(c->facts[i]));
+	return list;
+}
+
+static json_t *mends_json(const struct ckpt_cause *c)
+{
+	static const char *const kinds[] = { "command", "python", "advice" };
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < c->mend_count; i++) {
+		json_t *mend = json_object();
+
+		json_object_set_new(mend, "kind", json_string(kinds[c->mends[i].kind]));
+		json_set_name(mend, "text", c->mends[i].text);
+		json_array_append_new(list, mend);
+	}
+	return list;
+}
+
+static int cause_json(void *ctx, const struct ckpt_cause *c)
+{
+	static const char *const names[] = { "certain", "likely", "possible" };
+	struct printing *p = ctx;
+	json_t *o = json_object();
+
+	json_object_set_new(o, "id", json_string(c->id));
+	json_object_set_new(o, "certainty", json_string(names[c->certainty]));
+	json_set_name(o, "text", c->text);
+	json_object_set_new(o, "found", facts_json(c));
+	json_object_set_new(o, "mends", mends_json(c));
+	fputs(p->any ? ",\n" : "\n", p->json);
+	json_put(p->json, o);
+	p->any = true;
+	return 0;
+}
+
+static void begin_json(FILE *out, const char *path)
+{
+	fprintf(out, "{\"ckpt_json\":%d,\"command\":\"why\",", JSON_VERSION);
+	if (path) {
+		json_t *name = json_object();
+
+		json_set_name(name, "path", path);
+		fputs("\"input\":", out);
+		json_put(out, name);
+		fputc(',', out);
+	}
+	fputs("\"causes\":[", out);
+}
+
+static void end_json(FILE *out, const struct ckpt_why_report *r)
+{
+	fprintf(out, "\n],\"count\":%u,\"messages\":%u,\"opened\":%s}\n", r->causes, r->messages,
+		r->opened ? "true" : "false");
+}
+
+/* ---- all of it ---- */
+
+/* What was looked at, where nothing was found. */
+static void say_nothing_found(const char *path, const struct ckpt_why_report *r)
+{
+	if (quiet)
+		return;
+	if (error_text && !r->messages)
+		printf("the message is none that is known%s", path ? ", and " : "\n");
+	else if (error_text)
+		printf("what the message says is not to be seen in the file, and ");
+	if (!path)
+		return;
+	printf("nothing in %s keeps it from loading: its form, its end, records and references, devices, what "
+	       "weights_only allows, names and versions were looked at\n",
+	       path);
+	hint("'ckpt verify %s' reads the bytes, too%s", path,
+	     error_text ? "" : "; --error TEXT explains what was printed");
+}
+
+static void say_unknown(const struct ckpt_why_report *r)
+{
+	if (error_text && !r->messages && r->causes && !quiet)
+		complain("the message is none that is known; this is what the file shows:");
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_why_options options = CKPT_WHY_OPTIONS_INIT;
+	struct ckpt_why_report report = CKPT_WHY_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct printing p = { 0 };
+	struct text error = { 0 };
+	int first = parse_options(&cmd_why, argc, argv), code = EXIT_FINE, rc;
+	const char *path;
+
+	if (first < 0)
+		return -1 - first;
+	path = first < argc ? argv[first] : NULL;
+	if (!path && !error_text)
+		return wrong_usage(&cmd_why, "why: wanted IN, --error TEXT, or both");
+	if (error_text)
+		code = read_error(&error);
+	if (code == EXIT_FINE && json) {
+		p.json = json_open(json);
+		code = p.json ? EXIT_FINE : EXIT_ERROR;
+	}
+	if (code != EXIT_FINE) {
+		free(error.bytes);
+		return code;
+	}
+	options.error = error.bytes;
+	options.error_len = error.len;
+	if (p.json)
+		begin_json(p.json, path);
+	rc = ckpt_why(path, &options, p.json ? cause_json : print_cause, &p, &report, &err);
+	free(error.bytes);
+	if (rc < 0)
+		code = fail(&err);
+	else
+		code = report.causes ? EXIT_FINE : EXIT_NO;
+	if (p.json) {
+		end_json(p.json, &report);
+		rc = json_close(p.json, rc == 0);
+		code = rc == EXIT_FINE ? code : rc;
+		return code;
+	}
+	if (rc == 0 && !report.causes)
+		say_nothing_found(path, &report);
+	else if (rc == 0)
+		say_unknown(&report);
+	return finish_output(code);
+}
