@@ -137,19 +137,22 @@ static bool tell_sharded(struct ckpt_why *w)
 	return true;
 }
 
-bool ckpt_look_directory(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_look_shards(struct ckpt_why *w, const struct ckpt_said *said)
 {
-	bool told;
-
 	(void)said;
 	if (!w->facts.folder)
 		return false;
-	if (w->facts.model) {
-		told = tell_incomplete(w);
-		return tell_sharded(w) || told;
-	}
+	if (w->facts.model)
+		return tell_incomplete(w);
 	if (w->facts.opening.status == CKPT_E_FORMAT)
 		return strstr(w->facts.opening.text, ".metadata") ? tell_no_index(w)
 								  : tell_incomplete(w);
 	return tell_folder(w);
+}
+
+bool ckpt_look_directory(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	bool told = ckpt_look_shards(w, said);
+
+	return w->facts.folder && w->facts.model ? tell_sharded(w) || told : told;
 }

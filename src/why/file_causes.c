@@ -191,12 +191,18 @@ struct damage {
 	struct ckpt_why *w;
 	const char *first;
 	uint64_t count;
+	const char *
+		layout; /* not where .format_version says: only mmap and the device 'meta' ask that */
 };
 
 static int note_damage(void *ctx, const struct ckpt_finding *f)
 {
 	struct damage *d = ctx;
 
+	if (f->kind == CKPT_FINDING_DAMAGE && f->record && !strcmp(f->record, ".format_version")) {
+		d->layout = ckpt_why_print(d->w, "%s", f->text);
+		return 0;
+	}
 	if (f->kind != CKPT_FINDING_DAMAGE || d->count++)
 		return 0;
 	d->first = ckpt_why_print(d->w, "%s%s%s%s%s", f->file ? f->file : "", f->file ? ": " : "",
@@ -312,19 +318,42 @@ static bool tell_nature(struct ckpt_why *w)
 	}
 }
 
-bool ckpt_look_file(struct ckpt_why *w, const struct ckpt_said *said)
+static void tell_layout(struct ckpt_why *w, const char *what)
+{
+	if (!ckpt_why_begin(
+		    w, "layout", CKPT_CAUSE_POSSIBLE,
+		    "another tool packed the archive anew, and its records are not where they promise "
+		    "to be: with mmap=True torch 2.7 and later load wrong numbers, without a word"))
+		return;
+	ckpt_why_fact(w, "it %s", what);
+	ckpt_why_command(w, "ckpt convert %s %s", ckpt_why_in(w), ckpt_why_out(w));
+	ckpt_why_end(w);
+}
+
+/* What is wrong with a checkpoint that opens. */
+static bool look_for_damage(struct ckpt_why *w, bool alone)
 {
 	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
-	struct damage d = { w, NULL, 0 };
+	struct damage d = { .w = w };
+
+	options.flags = CKPT_VERIFY_QUICK;
+	if (ckpt_verify(w->facts.path, &options, note_damage, &d, NULL, NULL) < 0)
+		return false;
+	if (!d.count && d.layout && alone)
+		tell_layout(w, d.layout);
+	return d.count && tell_damage(w, d.first);
+}
+
+bool ckpt_look_file(struct ckpt_why *w, const struct ckpt_said *said)
+{
 	const struct ckpt_facts *f = &w->facts;
 
-	(void)said;
-	if (!f->path || f->folder)
+	if (!f->path)
 		return false;
-	options.flags = CKPT_VERIFY_QUICK;
+	if (f->folder)
+		return ckpt_look_shards(w, said);
 	if (f->model)
-		return ckpt_verify(f->path, &options, note_damage, &d, NULL, NULL) == 0 &&
-		       d.count && tell_damage(w, d.first);
+		return look_for_damage(w, !said);
 	if (f->opening.status == CKPT_E_IO)
 		return access(f->path, F_OK) == 0 && access(f->path, R_OK) != 0 &&
 		       tell_permission(w);

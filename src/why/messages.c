@@ -137,13 +137,17 @@ static const struct message messages[] = {
 	{ .pattern =
 		  "Attempted to read a PyTorch file with version (\\d+), but the (maximum|minimum) supported version "
 		  "for reading is (\\d+)",
-	  .look = { ckpt_said_version } },
+	  .look = { ckpt_said_version },
+	  .id = "damaged",
+	  .text = "the archive's record 'version' is none that torch reads: it is damaged, or no archive of torch",
+	  .mend = { again } },
 	{ .pattern = "is a zip archive \\(did you mean to use torch\\.jit\\.load\\(\\)\\?\\)",
 	  .look = { ckpt_look_program, ckpt_look_file },
 	  .id = "torch_too_old",
 	  .text = "torch before 1.6 does not read the zip form that torch.save writes since then",
 	  .mend = { "$ ckpt convert --to torch-legacy IN OUT" } },
-	{ .pattern = "record size \\(\\d+ bytes\\) does not match expected size|nullptr storage",
+	{ .pattern =
+		  "record size \\(\\d+ bytes\\) does not match expected size|nullptr storage|invalid python storage",
 	  .look = { ckpt_look_file },
 	  .id = "damaged",
 	  .text = "a record of the archive has not the size that its tensor needs",

@@ -128,10 +128,13 @@ static size_t common_start(const char *a, size_t la, const char *b, size_t lb)
 		if (a[n - 1] == '.')
 			dots = n;
 	}
+	/* one of them ends here: a component, too, if the other goes on with a dot */
+	if (n && ((n == la && n < lb && b[n] == '.') || (n == lb && n < la && a[n] == '.')))
+		return n;
 	return dots;
 }
 
-/* The component before AT, which ends behind a dot. */
+/* Where the component before AT begins. */
 static size_t component_before(const char *name, size_t at)
 {
 	at--;

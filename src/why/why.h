@@ -139,7 +139,8 @@ typedef bool ckpt_why_look(struct ckpt_why *w, const struct ckpt_said *said);
 /* what the file is (file_causes.c) */
 ckpt_why_look ckpt_look_file;	   /* no checkpoint, damaged, cut off */
 ckpt_why_look ckpt_look_program;   /* TorchScript and others that torch.load does not take */
-ckpt_why_look ckpt_look_directory; /* shards where a file is wanted, and shards that are missing */
+ckpt_why_look ckpt_look_shards;	   /* a directory of which something is missing */
+ckpt_why_look ckpt_look_directory; /* ... and one where a file is wanted */
 ckpt_why_look ckpt_look_repacked;  /* an archive that another tool made anew */
 
 /* what is in it (content_causes.c) */
