@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOCAL_BYTES = 30, MOST_ALIGNMENT = 1 << 20, MOST_RECORDS = 1 << 26 };
+enum { MOST_ALIGNMENT = 1 << 20, MOST_RECORDS = 1 << 26, QUICK_BYTES = 64 << 10, GIVE_UP = 2 };
 static const uint32_t Z32 = 0xFFFFFFFF;
 
 /* ---- records ---- */
@@ -187,6 +187,7 @@ struct search {
 	const struct ckpt_remains *r;
 	struct ckpt_error *err;
 	uint64_t data_off; /* a descriptor of a record that begins there is looked for, too */
+	uint64_t most;	   /* no further than this; 0: to the end */
 	uint64_t sure;	   /* before this only headers that are missing count: it may be data */
 	bool wants_descriptor, is_descriptor;
 };
@@ -224,6 +225,8 @@ static int look_for_mark(void *ctx, uint32_t mark, uint64_t at)
 	struct search *s = ctx;
 	struct ckpt_zip_descriptor d = { 0 };
 
+	if (s->most && at > s->most)
+		return GIVE_UP;
 	if (!mark)
 		return ckpt_remains_check_cancel(s->r, s->err);
 	if (mark == CKPT_ZIP_MARK_LOCAL)
@@ -248,9 +251,10 @@ static int search_end(struct ckpt_remains *r, struct ckpt_remnant *record, uint6
 	int rc;
 
 	s.wants_descriptor = true;
+	s.most = r->quick ? record->data_off + QUICK_BYTES : 0;
 	/* where the data begin may be wrong: another header may come before that */
 	rc = ckpt_zip_scan(r->source, record->header_off + 1, look_for_mark, &s, at);
-	if (rc <= 0)
+	if (rc <= 0 || rc == GIVE_UP)
 		*at = ckpt_source_size(r->source);
 	if (rc < 0)
 		return rc;
@@ -416,7 +420,7 @@ static int take_record(struct ckpt_remains *r, const struct ckpt_zip_local *loca
 		if (rc == 0 && record->sized && !local->says_size)
 			ckpt_remains_look_behind(r, record, at);
 	}
-	if (rc == 0 && !record->sized && !r->quick)
+	if (rc == 0 && !record->sized && (!r->quick || !ckpt_remains_key(r, record)))
 		rc = search_end(r, record, 0, at, err);
 	if (rc == 0 && is_called(r, record, ".storage_alignment"))
 		take_alignment(r, record);

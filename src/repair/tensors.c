@@ -51,6 +51,7 @@ static int mark_storages(struct judge *j, struct ckpt_error *err)
 		j->dtypes[i] = CKPT_DTYPE_UNKNOWN;
 		j->fates[i] = fate ? &j->r->fates[*fate] : NULL;
 		j->marks[i] = fate ? (uint8_t)j->fates[i]->mark : CKPT_FATE_LOST;
+		j->r->report.damaged |= !fate; /* it is mentioned only */
 		j->r->report.storages += !s->view;
 		if (s->view)
 			continue;

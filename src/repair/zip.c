@@ -256,7 +256,7 @@ static int check_pickle(struct ckpt_rescue *r, const struct ckpt_rebuild *b, str
 	if (!record)
 		return fail_no_pickle(r, b, "the list of tensors (data.pkl) is missing", err);
 	fate = &b->fates[record - remains->records];
-	if (fate->mark == CKPT_FATE_LOST && record->cut)
+	if (!record->sized || record->cut)
 		return fail_no_pickle(r, b, "the list of tensors (data.pkl) is cut off", err);
 	if (fate->mark == CKPT_FATE_LOST || remains->pickle_at < 0)
 		return fail_no_pickle(r, b, "the list of tensors (data.pkl) is damaged", err);

@@ -1,0 +1,208 @@
+#!/usr/bin/env bats
+# What is recovered of files that are cut off or damaged is judged without ckpt in tests/repair, and by torch in tests/interop.
+load common.bash
+
+# change FILE CODE: CODE changes the bytearray b
+change() {
+	python3 - "$@" <<-'END'
+	import sys
+	with open(sys.argv[1], "rb") as file:
+	    b = bytearray(file.read())
+	exec(sys.argv[2])
+	with open(sys.argv[1], "wb") as file:
+	    file.write(b)
+	END
+}
+
+@test "a file without its end is whole again" {
+	head -c 8000 ddp_model.pt >cut.pt
+	ckpt repair cut.pt out.pt; want 0
+	[[ ${lines[0]} = "cut.pt: damage: is truncated: 8000 bytes are there, "* ]]
+	[[ ${lines[1]} = "14 of 14 tensors recovered, all of them proven by their checksums (3.8K), "*" written in "* ]]
+	[ "$("$CKPT" ls out.pt)" = "$("$CKPT" ls ddp_model.pt)" ]
+	ckpt verify out.pt; want 0
+	mkdir new && mv out.pt new/ddp_model.pt
+	"$CKPT" convert -q ddp_model.pt same.pt && mv same.pt new/
+	want_files cut.pt new
+	input_is_untouched
+}
+
+@test "what is lost is listed and left out, or filled" {
+	head -c 6000 ddp_model.pt >cut.pt
+	ckpt repair cut.pt out.pt; want 1
+	[ "$(grep -c '^cut.pt: lost: ' <<<"$output")" = 8 ]
+	[[ ${lines[0]} = "cut.pt: damage: is truncated: 6000 bytes are there, "*"the first 6 of 14 storages are whole"* ]]
+	[[ $output = *"cut.pt: lost: 'module.block.conv.weight', 2.3K: ddp_model/data/6: +0xe80: the file ends 2288 bytes into it, of 2304"* ]]
+	[[ $output = *"cut.pt: lost: 'module.head.weight', 320 bytes: its record is not in the file"* ]]
+	[[ $output = *"6 of 14 tensors recovered, all of them proven by their checksums (1.0K), 8 lost (2.8K), left out, "* ]]
+	[ "$("$CKPT" ls out.pt | tail -1 | cut -d' ' -f1)" = 6 ]
+	ckpt verify out.pt; want 0
+	ckpt repair --fill nan cut.pt nan.pt; want 1
+	[[ $output = *"module.block.norm.num_batches_tracked', 8 bytes: "*"; its dtype has no NaN, it gets zeros"* ]]
+	[[ $output = *", filled with NaN, "* ]]
+	ckpt cat nan.pt module.head.bias; want 0
+	[[ $output = *nan*nan* && $output != *0.* ]]
+	ckpt cat nan.pt module.block.norm.num_batches_tracked; want 0
+	[[ $output = *0* ]]
+	ckpt repair -q --fill zeros cut.pt zeros.pt; want 1
+	[ -z "$output" ]
+	ckpt verify --check-finite zeros.pt; want 0
+	ckpt repair -n -f cut.pt zeros.pt; want 1
+	[[ $output = *" would be written (dry run)" ]]
+	want_files cut.pt out.pt nan.pt zeros.pt
+}
+
+@test "a byte of one tensor" {
+	change ddp_model.pt 'i = b.index(b"PK\3\4", 4000); i = b.index(b"PK\7\x08", i); b[i - 1] ^= 1'
+	ckpt verify ddp_model.pt; want 1
+	ckpt repair ddp_model.pt out.pt; want 1
+	[[ ${lines[0]} =~ ^"ddp_model.pt: lost: 'module.block.".*": ddp_model/data/"[0-9]+": +0x"[0-9a-f]+": its bytes have the checksum "[0-9a-f]{8}", recorded is "[0-9a-f]{8}$ ]]
+	[[ ${lines[1]} = "13 of 14 tensors recovered, all of them proven by their checksums "* ]]
+	ckpt verify out.pt; want 0
+}
+
+@test "without a directory, behind junk, with another archive behind" {
+	change ddp_model.pt 'b[b.index(b"PK\1\2"):] = bytes(len(b) - b.index(b"PK\1\2"))'
+	ckpt repair ddp_model.pt a.pt; want 0
+	ckpt verify a.pt; want 0
+	change a.pt 'b[0:0] = b"HTTP/1.1 200 OK\r\n\r\n"'
+	ckpt repair a.pt b.pt; want 0
+	[[ $output = *"a.pt: damage: +0x0: 19 bytes stand in front of the archive"* ]]
+	ckpt verify b.pt; want 0
+	[ "$("$CKPT" ls b.pt)" = "$("$CKPT" ls "$ddp/ddp_model.pt")" ]
+	cat b.pt ddp_trainer.pt >both.pt
+	ckpt repair both.pt c.pt; want 0
+	[[ $output = *"both.pt: note: +0x"*": another archive follows, of 23009 bytes: it is not looked at"* ]]
+	[ "$("$CKPT" ls c.pt)" = "$("$CKPT" ls "$ddp/ddp_model.pt")" ]
+}
+
+@test "there is nothing to repair" {
+	ckpt repair ddp_model.pt out.pt
+	want 1 "ckpt: ddp_model.pt: nothing to repair, nothing was written
+hint: --if-present writes OUT unchanged instead, with exit code 0"
+	want_files
+	ckpt repair --if-present ddp_model.pt ddp_model.new; want 0
+	[ "$("$CKPT" ls ddp_model.new)" = "$("$CKPT" ls ddp_model.pt)" ]
+	"$CKPT" convert -q --to torch-legacy ddp_model.pt legacy.bin
+	ckpt repair legacy.bin out.pt; want 1 "ckpt: legacy.bin: nothing to repair, nothing was written
+hint: --if-present writes OUT unchanged instead, with exit code 0"
+}
+
+@test "a legacy stream has no checksums: what is there is unproven" {
+	"$CKPT" convert -q --to torch-legacy ddp_model.pt legacy.bin
+	head -c 5000 legacy.bin >cut.bin
+	ckpt repair cut.bin out.bin; want 1
+	[[ $output = *"cut.bin: unproven: "*": a legacy stream has no checksums"* ]]
+	ckpt info out.bin; want 0
+	[[ $output = *"legacy"* ]]
+	ckpt repair --proven-only cut.bin none.bin; [ "$status" = 2 ]
+	[[ $stderr = "ckpt: cut.bin: nothing can be saved: of none of the 14 tensors are the bytes there, and proven" ]]
+	[ ! -e none.bin ]
+}
+
+@test "without the list of tensors nothing can be saved" {
+	head -c 500 ddp_model.pt >cut.pt
+	ckpt repair cut.pt out.pt; [ "$status" = 2 ]
+	[[ $stderr = "ckpt: cut.pt: nothing can be saved: the list of tensors (data.pkl) is cut off, which alone tells the names"* ]]
+	change ddp_model.pt 'b[300] ^= 1'
+	ckpt repair ddp_model.pt out.pt; [ "$status" = 2 ]
+	[[ $stderr = "ckpt: ddp_model.pt: nothing can be saved: the list of tensors (data.pkl) is damaged, "*"; 14 of 20 records that were found are sound records of tensors, with "*" bytes" ]]
+	[[ ${lines[1]} = "ddp_model.pt: note: ddp_model/data/0: +0x"*": is sound, 864 bytes, and belongs to nobody knows what" ]]
+	want_files cut.pt
+}
+
+@test "tensors in a list cannot be left out" {
+	python3 - "$CKPT_SOURCE_DIR/tests" <<-'END'
+	import sys
+	sys.path[:0] = [sys.argv[1] + "/repair", sys.argv[1] + "/bad"]
+	import truncate
+	truncate.in_lists("lists.pt")
+	END
+	change lists.pt 'b[b.index(b"PK\7\x08", b.index(b"data/1FB")) - 3] ^= 1'
+	ckpt repair lists.pt out.pt
+	want 2 "ckpt: lists.pt: 'list.1' is lost and part of a list or an object, which cannot do without it (1 such tensor): it can only be filled
+hint: --fill zeros or --fill nan gives it values; 'ckpt select' can leave out what it is part of then"
+	[ ! -e out.pt ]
+	ckpt repair --fill zeros lists.pt out.pt; want 1
+	ckpt cat out.pt list.1; want 0
+}
+
+@test "an optimizer that is no longer whole is told of" {
+	head -c 18000 ddp_trainer.pt >cut.pt
+	ckpt repair cut.pt out.pt
+	want 1 "hint: the state of the optimizer is no longer whole: --fill zeros keeps its shape, 'ckpt select --drop' leaves it out"
+}
+
+@test "JSON says all of it" {
+	head -c 6000 ddp_model.pt >cut.pt
+	"$CKPT" repair --json=found.json cut.pt out.pt >text || [ $? = 1 ]
+	[ ! -s text ]
+	python3 - <<-'END'
+	import json
+	found = json.load(open("found.json"))
+	assert found["command"] == "repair" and found["ckpt_json"] == 1 and found["verdict"] == "partial"
+	assert found["input"] == {"path": "cut.pt"} and found["output"] == {"path": "out.pt"}
+	lost = [f for f in found["findings"] if f["kind"] == "lost"]
+	assert len(lost) == found["lost"] == 8 and found["proven"] == 6 and found["tensors"] == 14, found
+	assert all(f["name"] and f["text"] and f["nbytes"] for f in lost)
+	assert found["written"] == len(open("out.pt", "rb").read()) and found["dry_run"] is False
+	END
+}
+
+@test "wrong usage, other files, directories" {
+	ckpt repair ddp_model.pt
+	[ "$status" = 64 ]
+	ckpt repair --fill ones ddp_model.pt out.pt
+	[ "$status" = 64 ]
+	[[ $stderr = "ckpt: repair: --fill ones: wanted 'zeros' or 'nan'"* ]]
+	ckpt repair nothing.pt out.pt
+	want 2 "ckpt: nothing.pt: cannot open: No such file or directory"
+	ckpt repair ddp_model.pt ddp_trainer.pt
+	want 2 "ckpt: ddp_trainer.pt: the output exists already
+hint: -f replaces it"
+	head -c 8000 ddp_model.pt >cut.pt
+	ckpt repair -f cut.pt cut.pt; [ "$status" = 2 ]
+	[[ $stderr = *"the output is the input itself; name another file" ]]
+	[ "$(stat -c %s cut.pt)" = 8000 ]
+	echo '<html>' >page.pt
+	ckpt repair page.pt out.pt; [ "$status" = 2 ]
+	"$CKPT" split -q --ranks 2 ddp_model.pt dcp
+	ckpt repair dcp out.pt
+	want 2 "ckpt: dcp: is a directory; what is repaired here is one torch.save file
+hint: 'ckpt verify' says which of its files are damaged, 'ckpt reindex' makes the index of a DCP directory anew"
+	[ ! -e out.pt ]
+	input_is_untouched
+}
+
+@test "a full disk is an error and leaves nothing" {
+	head -c 8000 ddp_model.pt >cut.pt
+	run --separate-stderr bash -c 'ulimit -f 4; trap "" XFSZ; "$0" repair cut.pt out.pt' "$CKPT"
+	[ "$status" = 2 ]
+	[[ $stderr = *"File too large"* ]]
+	want_files cut.pt
+	[ -w /dev/full ] || skip "there is no /dev/full"
+	run --separate-stderr bash -c '"$0" repair cut.pt out.pt >/dev/full' "$CKPT"
+	[ "$status" = 2 ]
+}
+
+@test "Ctrl-C leaves nothing behind" {
+	python3 "$here/make_large.py" 200 large.pt
+	truncate -s -1000 large.pt
+	interrupted=
+	for delay in 0.005 0.02 0.05 0.1 0.2; do
+		code=0
+		"$CKPT" repair large.pt out.pt >text 2>&1 &
+		sleep "$delay"
+		kill -TERM $! 2>/dev/null || true
+		wait $! || code=$?
+		if [ "$code" = 143 ]; then
+			[ ! -e out.pt ]
+			interrupted=1
+		else
+			[ "$code" -le 1 ] && "$CKPT" verify -q out.pt || [ $? = 2 ]
+		fi
+		rm -f out.pt text
+		want_files large.pt
+	done
+	[ "$interrupted" ]
+}
