@@ -53,8 +53,10 @@ int ckpt_array_fail_named(const struct ckpt_model *model, const char *name, int 
 	if (!err || rc == CKPT_E_NOMEM || !*name)
 		return rc;
 	inner = *err;
-	ckpt_fail(err, rc, "'%s' %s", ckpt_escape(shown, sizeof(shown), name, strlen(name)),
-		  inner.text);
+	ckpt_escape(shown, sizeof(shown), name, strlen(name));
+	if (inner.text[0] == '\'' && !strncmp(inner.text + 1, shown, strlen(shown)))
+		return rc; /* it is named already */
+	ckpt_fail(err, rc, "'%s' %s", shown, inner.text);
 	err->offset = inner.offset;
 	err->sys_errno = inner.sys_errno;
 	memcpy(err->path, inner.path, sizeof(err->path));
@@ -62,13 +64,48 @@ int ckpt_array_fail_named(const struct ckpt_model *model, const char *name, int 
 	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }
 
-static int open_value(const struct ckpt_model *model, const struct ckpt_value *v, const char *name,
-		      unsigned flags, struct ckpt_array **out, struct ckpt_error *err)
+int ckpt_array_open_value(const struct ckpt_model *model, const struct ckpt_value *v,
+			  const char *name, unsigned flags, struct ckpt_array **out,
+			  struct ckpt_error *err)
 {
 	int rc = ckpt_array_new(model, name, flags, out, err);
 
 	if (rc == 0)
 		rc = ckpt_array_fill(*out, v, err);
+	if (rc == 0)
+		return 0;
+	ckpt_array_close(*out);
+	*out = NULL;
+	return ckpt_array_fail_named(model, name, rc, err);
+}
+
+int ckpt_array_of_storage(const struct ckpt_model *model, int64_t storage, const char *name,
+			  struct ckpt_array **out, struct ckpt_error *err)
+{
+	const struct ckpt_storage *s = &model->storages[storage];
+	int rc = ckpt_array_new(model, name, 0, out, err);
+	uint64_t *dims;
+
+	if (rc < 0)
+		return rc;
+	dims = ckpt_arena_calloc((*out)->arena, 2, sizeof(*dims));
+	if (dims) {
+		dims[0] = s->numel;
+		dims[1] = 1;
+		(*out)->kind = "storage";
+		(*out)->dtype = ckpt_dtype_name(s->dtype);
+		(*out)->t = (struct ckpt_tensor){ .kind = CKPT_KIND_STRIDED,
+						  .dtype = s->dtype,
+						  .ndim = 1,
+						  .shape = dims,
+						  .stride = dims + 1,
+						  .storage = storage,
+						  .device = s->location };
+		rc = ckpt_array_place(*out, &(*out)->t, err);
+		ckpt_array_settle(*out, s->dtype);
+	} else {
+		rc = ckpt_arena_fail((*out)->arena, err);
+	}
 	if (rc == 0)
 		return 0;
 	ckpt_array_close(*out);
@@ -84,7 +121,7 @@ int ckpt_array_find(const struct ckpt_model *model, const char *name, unsigned f
 
 	*out = NULL;
 	if (rc == 0)
-		return open_value(model, v, name, flags, out, err);
+		return ckpt_array_open_value(model, v, name, flags, out, err);
 	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }
 
@@ -94,7 +131,8 @@ int ckpt_array_open(const struct ckpt_model *model, uint64_t i, unsigned flags,
 	*out = NULL;
 	if (i >= ckpt_tensor_count(model))
 		return ckpt_fail(err, CKPT_E_ARG, "there is no such tensor");
-	return open_value(model, model->tensors[i].value, model->tensors[i].name, flags, out, err);
+	return ckpt_array_open_value(model, model->tensors[i].value, model->tensors[i].name, flags,
+				     out, err);
 }
 
 /* A list of numbers stands where older torch had no tensor. */

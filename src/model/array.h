@@ -101,6 +101,15 @@ void ckpt_array_do_steps(const struct ckpt_array *array, struct ckpt_array_bench
 int ckpt_array_fail_named(const struct ckpt_model *model, const char *name, int rc,
 			  struct ckpt_error *err);
 
+/* The values of V, which is called NAME; as ckpt_array_open(). */
+int ckpt_array_open_value(const struct ckpt_model *model, const struct ckpt_value *v,
+			  const char *name, unsigned flags, struct ckpt_array **out,
+			  struct ckpt_error *err);
+
+/* All items of a storage that stands in a checkpoint on its own. */
+int ckpt_array_of_storage(const struct ckpt_model *model, int64_t storage, const char *name,
+			  struct ckpt_array **out, struct ckpt_error *err);
+
 /* The values as a recipe, for the mover; what it needs is kept in ARENA. Not of a sparse one. */
 int ckpt_array_recipe(const struct ckpt_array *array, struct ckpt_arena *arena,
 		      struct ckpt_recipe *out, struct ckpt_error *err);
