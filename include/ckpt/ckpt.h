@@ -8,6 +8,7 @@
 #include <ckpt/broadcast.h>
 #include <ckpt/container.h>
 #include <ckpt/dcp.h>
+#include <ckpt/diff.h>
 #include <ckpt/dis.h>
 #include <ckpt/edit.h>
 #include <ckpt/error.h>

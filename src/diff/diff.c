@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diff/differ.h"
+
+#include "base/sized.h"
+#include "plan/look.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+/* ---- what all parts need ---- */
+
+bool ckpt_differ_has(const struct ckpt_differ *d, enum ckpt_diff_flags flag)
+{
+	return d->options.flags & flag;
+}
+
+int ckpt_differ_tick(struct ckpt_differ *d, uint64_t done, struct ckpt_error *err)
+{
+	uint64_t all = d->done + done;
+
+	if (d->options.cancel && *(const atomic_int *)d->options.cancel)
+		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted");
+	if (d->options.progress)
+		d->options.progress(d->options.progress_ctx, all < d->total ? all : d->total,
+				    d->total);
+	return 0;
+}
+
+int ckpt_differ_workers(struct ckpt_differ *d, struct ckpt_error *err)
+{
+	size_t desk = ckpt_read_desk() > ckpt_look_desk() ? ckpt_read_desk() : ckpt_look_desk();
+
+	return d->workers ? 0 : ckpt_workers_new(desk, &d->workers, err);
+}
+
+/* ---- pairs ---- */
+
+static int make_lists(struct ckpt_differ *d, struct ckpt_error *err)
+{
+	uint32_t least = d->a.count < d->b.count ? d->a.count : d->b.count;
+
+	d->pairs = calloc(least + 1u, sizeof(*d->pairs));
+	d->only_a = calloc(d->a.count + 1u, sizeof(*d->only_a));
+	d->only_b = calloc(d->b.count + 1u, sizeof(*d->only_b));
+	return d->pairs && d->only_a && d->only_b ? 0 : ckpt_fail_nomem(err);
+}
+
+/* `_metadata` comes and goes with the format. */
+static bool is_passed_over(const struct ckpt_differ *d, const struct ckpt_entry *e)
+{
+	return e->in_metadata && !ckpt_differ_has(d, CKPT_DIFF_STRICT);
+}
+
+/* Both are sorted by name; of one name the first belongs to the first. */
+static void join(struct ckpt_differ *d)
+{
+	uint32_t i = 0, k = 0;
+
+	while (i < d->a.count || k < d->b.count) {
+		const struct ckpt_entry *a = i < d->a.count ? &d->a.items[i] : NULL;
+		const struct ckpt_entry *b = k < d->b.count ? &d->b.items[k] : NULL;
+		int order = !a ? 1 : !b ? -1 : ckpt_entry_compare(a, b);
+
+		if (order == 0)
+			d->pairs[d->pair_count++] = (struct ckpt_pair){ .a = a, .b = b };
+		else if (order < 0 && !is_passed_over(d, a))
+			d->only_a[d->only_a_count++] = a;
+		else if (order > 0 && !is_passed_over(d, b))
+			d->only_b[d->only_b_count++] = b;
+		i += order <= 0;
+		k += order >= 0;
+	}
+}
+
+static int pairs_by_number(const void *x, const void *y)
+{
+	const struct ckpt_pair *a = x, *b = y;
+
+	return (a->a->number > b->a->number) - (a->a->number < b->a->number);
+}
+
+static int entries_by_number(const void *x, const void *y)
+{
+	const struct ckpt_entry *a = *(const struct ckpt_entry *const *)x,
+				*b = *(const struct ckpt_entry *const *)y;
+
+	return (a->number > b->number) - (a->number < b->number);
+}
+
+/* Back to the order of the files, in which they are read fastest. */
+static void sort_lists(struct ckpt_differ *d)
+{
+	qsort(d->pairs, d->pair_count, sizeof(*d->pairs), pairs_by_number);
+	qsort(d->only_a, d->only_a_count, sizeof(*d->only_a), entries_by_number);
+	qsort(d->only_b, d->only_b_count, sizeof(*d->only_b), entries_by_number);
+}
+
+/* Things of different kinds under one name. */
+static void set_other_kind(struct ckpt_pair *pair)
+{
+	pair->what = CKPT_DIFFERS_TYPE;
+	if (pair->a->kind != CKPT_ENTRY_CONTAINER || pair->a->is_empty ||
+	    pair->b->kind != CKPT_ENTRY_CONTAINER || pair->b->is_empty)
+		pair->what |= CKPT_DIFFERS_VALUE;
+	pair->state = CKPT_PAIR_CHANGED;
+}
+
+static int compare_pair(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
+{
+	if (ckpt_entry_has_numbers(pair->a) && ckpt_entry_has_numbers(pair->b))
+		return ckpt_compare_sides(d, pair, err);
+	if (pair->a->kind != pair->b->kind) {
+		set_other_kind(pair);
+		return 0;
+	}
+	if (pair->a->kind == CKPT_ENTRY_CONTAINER)
+		return ckpt_compare_containers(d, pair, err);
+	return ckpt_compare_values(d, pair, err);
+}
+
+/* Keys that both have, in another order: the first of them is told of. */
+static void compare_order(struct ckpt_differ *d)
+{
+	uint32_t last = 0;
+
+	for (uint32_t i = 0; i < d->pair_count; i++) {
+		struct ckpt_pair *pair = &d->pairs[i];
+
+		if (pair->b->number < last) {
+			pair->what |= CKPT_DIFFERS_ORDER;
+			if (pair->state == CKPT_PAIR_SAME)
+				pair->state = CKPT_PAIR_CHANGED;
+			return;
+		}
+		last = pair->b->number;
+	}
+}
+
+static int compare(struct ckpt_differ *d, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < d->pair_count; i++)
+		rc = compare_pair(d, &d->pairs[i], err);
+	if (rc == 0)
+		rc = ckpt_find_prefix(d, err);
+	if (rc == 0)
+		rc = ckpt_read_pairs(d, d->pairs, d->pair_count, err);
+	if (rc == 0)
+		rc = ckpt_find_renamed(d, err);
+	if (rc == 0 && ckpt_differ_has(d, CKPT_DIFF_STRICT))
+		compare_order(d);
+	return rc;
+}
+
+/* ---- the whole ---- */
+
+static int list(struct ckpt_differ *d, const struct ckpt_model *a, const struct ckpt_model *b,
+		struct ckpt_error *err)
+{
+	const struct ckpt_diff_options *o = &d->options;
+	struct ckpt_patterns keep, drop = { 0 };
+	int rc = ckpt_patterns_init(&keep, o->keep, o->keep_count, err);
+
+	if (rc == 0)
+		rc = ckpt_patterns_init(&drop, o->drop, o->drop_count, err);
+	if (rc == 0)
+		rc = ckpt_entries_init(&d->a, a, &keep, &drop, err);
+	if (rc == 0)
+		rc = ckpt_entries_init(&d->b, b, &keep, &drop, err);
+	if (rc == 0) {
+		d->report.unmatched = ckpt_patterns_unmatched(&keep);
+		if (!d->report.unmatched)
+			d->report.unmatched = ckpt_patterns_unmatched(&drop);
+		if (o->keep_count && !d->a.count && !d->b.count)
+			rc = ckpt_fail(err, CKPT_E_NOTFOUND, "no name matches");
+	}
+	ckpt_patterns_clear(&keep);
+	ckpt_patterns_clear(&drop);
+	return rc;
+}
+
+/* Both are of one file, whatever it is called. */
+static bool is_one_file(const struct ckpt_model *a, const struct ckpt_model *b)
+{
+	dev_t dev_a, dev_b;
+	ino_t ino_a, ino_b;
+
+	if (a->doc == b->doc)
+		return true;
+	return !a->doc->path && !b->doc->path && !a->doc->inner_path && !b->doc->inner_path &&
+	       a->doc->source && b->doc->source &&
+	       ckpt_source_identity(a->doc->source, &dev_a, &ino_a) &&
+	       ckpt_source_identity(b->doc->source, &dev_b, &ino_b) && dev_a == dev_b &&
+	       ino_a == ino_b;
+}
+
+static int check_options(const struct ckpt_diff_options *o, struct ckpt_error *err)
+{
+	if (o->atol >= 0 && o->rtol >= 0 && isfinite(o->atol) && isfinite(o->rtol))
+		return 0;
+	return ckpt_fail(err, CKPT_E_ARG, "a tolerance is a number from 0 on");
+}
+
+static void clear(struct ckpt_differ *d)
+{
+	ckpt_workers_free(d->workers);
+	ckpt_entries_clear(&d->a);
+	ckpt_entries_clear(&d->b);
+	ckpt_arena_free(d->arena);
+	free(d->pairs);
+	free(d->renamed);
+	free(d->only_a);
+	free(d->only_b);
+}
+
+static int diff(struct ckpt_differ *d, const struct ckpt_model *a, const struct ckpt_model *b,
+		struct ckpt_error *err)
+{
+	int rc = list(d, a, b, err);
+
+	if (rc == 0)
+		rc = make_lists(d, err);
+	if (rc < 0)
+		return rc;
+	d->one_file = is_one_file(a, b);
+	join(d);
+	sort_lists(d);
+	rc = compare(d, err);
+	if (rc == 0)
+		rc = ckpt_document_check_unchanged(a->doc, err);
+	if (rc == 0)
+		rc = ckpt_document_check_unchanged(b->doc, err);
+	return rc == 0 ? ckpt_tell_differences(d, err) : rc;
+}
+
+int ckpt_diff(const struct ckpt_model *a, const struct ckpt_model *b,
+	      const struct ckpt_diff_options *options,
+	      int (*found)(void *ctx, const struct ckpt_difference *difference), void *ctx,
+	      struct ckpt_diff_report *report, struct ckpt_error *err)
+{
+	struct ckpt_differ d = { .options = CKPT_DIFF_OPTIONS_INIT,
+				 .report = CKPT_DIFF_REPORT_INIT,
+				 .found = found,
+				 .ctx = ctx };
+	struct ckpt_error own = CKPT_ERROR_INIT; /* of tensors that cannot be read it is no error of the whole */
+	int rc = ckpt_sized_take(&d.options, sizeof(d.options), options, &own);
+
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(d.report), &own);
+	if (rc == 0)
+		rc = check_options(&d.options, &own);
+	if (rc == 0) {
+		d.arena = ckpt_arena_new(UINT64_MAX / 2); /* in proportion to the entries */
+		rc = d.arena ? diff(&d, a, b, &own) : ckpt_fail_nomem(&own);
+	}
+	if (rc == 0)
+		ckpt_sized_give(report, &d.report);
+	else if (err)
+		*err = own;
+	clear(&d);
+	return rc;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diff/entries.h"
+
+#include "base/grow.h"
+#include "model/numpy_value.h"
+#include "model/walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t BUDGET_BASE = (uint64_t)1 << 30; /* and a multiple of the pickle */
+enum { BUDGET_FACTOR = 256 };
+
+/* A file may say that one thing hangs in very many places, each of which holds the like. */
+enum { MOST_REPEATED = 1 << 20 };
+
+/* Entries below a container. */
+struct range {
+	uint32_t from, to; /* TO: 0 while it is being walked */
+	uint32_t below_len;
+};
+
+struct level {
+	uint32_t id, entry;
+	bool in_metadata;
+};
+
+struct lister {
+	struct ckpt_entries *e;
+	struct range *ranges; /* by id of the container */
+	struct level *levels; /* by depth */
+	uint32_t level_count, level_cap;
+	uint32_t next_tensor; /* of the model's list */
+	uint32_t repeated;
+	struct ckpt_buf name;
+};
+
+static const struct ckpt_model *model_of(const struct lister *l)
+{
+	return l->e->model;
+}
+
+static int add(struct lister *l, const struct ckpt_entry *entry, const char *name, size_t len,
+	       struct ckpt_error *err)
+{
+	struct ckpt_entries *e = l->e;
+	struct ckpt_entry *grown = ckpt_grow(e->items, e->count, &e->cap, sizeof(*grown));
+	char *copy;
+
+	if (!grown)
+		return ckpt_fail_nomem(err);
+	e->items = grown;
+	copy = ckpt_arena_copy(e->arena, name, len);
+	if (!copy)
+		return ckpt_arena_fail(e->arena, err);
+	e->items[e->count] = *entry;
+	e->items[e->count].name = copy;
+	e->items[e->count].name_len = (uint32_t)len;
+	e->items[e->count].number = e->count;
+	e->count++;
+	return 0;
+}
+
+/* ---- what hangs in several places ---- */
+
+static void end_levels(struct lister *l, size_t depth)
+{
+	while (l->level_count > depth) {
+		const struct level *level = &l->levels[--l->level_count];
+
+		if (level->id)
+			l->ranges[level->id].to = l->e->count;
+		l->e->items[level->entry].is_empty = level->entry + 1 == l->e->count;
+	}
+}
+
+static int begin_level(struct lister *l, const struct ckpt_walk_step *step, bool in_metadata,
+		       struct ckpt_error *err)
+{
+	struct level *grown = ckpt_grow(l->levels, l->level_count, &l->level_cap, sizeof(*grown));
+	uint32_t id = step->value->id;
+
+	if (!grown)
+		return ckpt_fail_nomem(err);
+	l->levels = grown;
+	l->levels[l->level_count++] = (struct level){ id, l->e->count - 1, in_metadata };
+	if (id)
+		l->ranges[id] = (struct range){ .from = l->e->count,
+						.below_len = (uint32_t)step->below_len };
+	return 0;
+}
+
+/* The name that entry E, below a container whose names begin with FROM bytes, has below the one of STEP. */
+static bool rename_below(struct lister *l, const struct ckpt_entry *e, size_t from,
+			 const struct ckpt_walk_step *step)
+{
+	l->name.len = 0;
+	ckpt_buf_add(&l->name, step->name, step->below_len);
+	if (!from && step->below_len)
+		ckpt_buf_add_u8(&l->name, '.');
+	if (from && !step->below_len)
+		from++; /* the dot */
+	ckpt_buf_add(&l->name, e->name + from, e->name_len - from);
+	ckpt_buf_add_u8(&l->name, '\0');
+	return !l->name.bad;
+}
+
+/* It was walked under another name: what is below it is here, too. */
+static int repeat(struct lister *l, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	struct range range = l->ranges[step->value->id];
+
+	l->e->items[l->e->count - 1].is_empty = range.to && range.to == range.from;
+	if (!range.to || range.to - range.from > MOST_REPEATED - l->repeated)
+		return 0; /* it contains itself; or there is no end to it */
+	l->repeated += range.to - range.from;
+	for (uint32_t i = range.from; i < range.to; i++) {
+		struct ckpt_entry entry = l->e->items[i];
+		const char *name;
+		int rc;
+
+		if (!rename_below(l, &entry, range.below_len, step))
+			return ckpt_fail_nomem(err);
+		name = (const char *)l->name.data;
+		rc = add(l, &entry, name, l->name.len - 1, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* ---- the walk ---- */
+
+/* The model has a list of its tensors, in the order of the walk; those inside of others are not in it. */
+static int take_tensor(struct lister *l, const struct ckpt_value *v, struct ckpt_entry *entry,
+		       struct ckpt_error *err)
+{
+	const struct ckpt_model *model = model_of(l);
+	struct ckpt_tensor *t;
+	int rc;
+
+	if (l->next_tensor < model->tensor_count && model->tensors[l->next_tensor].value == v) {
+		entry->t = &model->tensors[l->next_tensor++];
+		return 1;
+	}
+	if (!ckpt_value_is_tensor(model, v))
+		return 0;
+	t = ckpt_arena_calloc(l->e->arena, 1, sizeof(*t));
+	if (!t)
+		return ckpt_arena_fail(l->e->arena, err);
+	rc = ckpt_tensor_parse(model, v, l->e->arena, t, err);
+	entry->t = t;
+	return rc;
+}
+
+static int classify(struct lister *l, const struct ckpt_value *v, struct ckpt_entry *entry,
+		    struct ckpt_error *err)
+{
+	struct ckpt_numpy n;
+	int rc = take_tensor(l, v, entry, err);
+
+	if (rc < 0)
+		return rc;
+	entry->value = v;
+	entry->kind = CKPT_ENTRY_VALUE;
+	if (rc > 0) {
+		entry->kind = CKPT_ENTRY_TENSOR;
+		entry->is_whole = entry->t->kind == CKPT_KIND_WRAPPER && !entry->t->local;
+	} else if (v->kind == CKPT_PERSID && ckpt_storage_of(v) >= 0) {
+		entry->kind = CKPT_ENTRY_STORAGE;
+	} else if (ckpt_numpy_parse(model_of(l), v, &n) && !n.is_scalar &&
+		   n.dtype != CKPT_DTYPE_UNKNOWN) {
+		entry->kind = CKPT_ENTRY_ARRAY;
+	} else if (!ckpt_is_one_value(model_of(l), v)) {
+		entry->kind = CKPT_ENTRY_CONTAINER;
+	}
+	return 0;
+}
+
+static bool is_metadata(const struct lister *l, const struct ckpt_walk_step *step)
+{
+	static const char name[] = "_metadata";
+	size_t len = sizeof(name) - 1;
+
+	if (l->level_count && l->levels[l->level_count - 1].in_metadata)
+		return true;
+	return step->name_len >= len && !strcmp(step->name + step->name_len - len, name) &&
+	       (step->name_len == len || step->name[step->name_len - len - 1] == '.');
+}
+
+static int list_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	struct lister *l = ctx;
+	struct ckpt_entry entry = { 0 };
+	bool enter;
+	int rc;
+
+	end_levels(l, step->depth);
+	rc = classify(l, step->value, &entry, err);
+	entry.in_metadata = is_metadata(l, step);
+	enter = entry.kind == CKPT_ENTRY_CONTAINER || entry.is_whole;
+	if (rc == 0)
+		rc = add(l, &entry, step->name, step->name_len, err);
+	if (rc < 0 || !enter)
+		return rc < 0 ? rc : CKPT_WALK_SKIP;
+	if (step->seen && step->value->id) {
+		rc = repeat(l, step, err);
+		return rc < 0 ? rc : CKPT_WALK_SKIP;
+	}
+	rc = begin_level(l, step, entry.in_metadata, err);
+	return rc < 0 ? rc : CKPT_WALK_ENTER;
+}
+
+/* ---- all of them ---- */
+
+static int wanted(const char *name, struct ckpt_patterns *keep, struct ckpt_patterns *drop,
+		  struct ckpt_error *err)
+{
+	int rc = keep->count ? ckpt_patterns_match(keep, name, err) : 1;
+
+	if (rc > 0 && drop->count) {
+		rc = ckpt_patterns_match(drop, name, err);
+		rc = rc < 0 ? rc : !rc;
+	}
+	return rc;
+}
+
+static int filter(struct ckpt_entries *e, struct ckpt_patterns *keep, struct ckpt_patterns *drop,
+		  struct ckpt_error *err)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < e->count; i++) {
+		int rc = wanted(e->items[i].name, keep, drop, err);
+
+		if (rc < 0)
+			return rc;
+		if (rc > 0)
+			e->items[kept++] = e->items[i];
+	}
+	e->count = kept;
+	return 0;
+}
+
+int ckpt_entry_compare(const struct ckpt_entry *a, const struct ckpt_entry *b)
+{
+	size_t least = a->name_len < b->name_len ? a->name_len : b->name_len;
+	int order = memcmp(a->name, b->name, least);
+
+	return order ? order : (a->name_len > b->name_len) - (a->name_len < b->name_len);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct ckpt_entry *x = a, *y = b;
+	int order = ckpt_entry_compare(x, y);
+
+	return order ? order : (x->number > y->number) - (x->number < y->number);
+}
+
+int ckpt_entries_init(struct ckpt_entries *e, const struct ckpt_model *model,
+		      struct ckpt_patterns *keep, struct ckpt_patterns *drop,
+		      struct ckpt_error *err)
+{
+	struct lister l = { .e = e };
+	int rc;
+
+	*e = (struct ckpt_entries){ .model = model };
+	e->arena = ckpt_arena_new(BUDGET_BASE + BUDGET_FACTOR * (uint64_t)model->doc->pickle_len);
+	l.ranges = calloc((size_t)model->next_id + 1, sizeof(*l.ranges));
+	if (!e->arena || !l.ranges || !ckpt_model_has_tensors(model))
+		rc = ckpt_fail_nomem(err);
+	else
+		rc = ckpt_model_walk(model, list_one, &l, err);
+	end_levels(&l, 0);
+	if (rc == 0 && (keep->count || drop->count))
+		rc = filter(e, keep, drop, err);
+	if (rc == 0 && e->count)
+		qsort(e->items, e->count, sizeof(*e->items), by_name);
+	free(l.ranges);
+	free(l.levels);
+	ckpt_buf_clear(&l.name);
+	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
+}
+
+void ckpt_entries_clear(struct ckpt_entries *e)
+{
+	ckpt_arena_free(e->arena);
+	free(e->items);
+	*e = (struct ckpt_entries){ 0 };
+}

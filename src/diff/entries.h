@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_DIFF_ENTRIES_H
+#define CKPT_DIFF_ENTRIES_H
+
+#include "model/model.h"
+#include "model/patterns.h"
+
+/*
+ * All that a checkpoint holds, by name. What hangs in several places is under the name of each, so that it can be held
+ * against a checkpoint in which these are different things.
+ */
+enum ckpt_entry_kind {
+	CKPT_ENTRY_TENSOR,
+	CKPT_ENTRY_ARRAY,   /* of numpy */
+	CKPT_ENTRY_STORAGE, /* on its own */
+	CKPT_ENTRY_VALUE,   /* what holds nothing, and sets */
+	CKPT_ENTRY_CONTAINER,
+};
+
+struct ckpt_entry {
+	const char *name;
+	uint32_t name_len;
+	uint8_t kind;
+	bool is_empty;	  /* a container that holds nothing */
+	bool in_metadata; /* `_metadata`, or below it */
+	bool is_renamed;  /* the other side has it under another name */
+	bool is_whole;	  /* a tensor that is compared by the entries below it */
+	uint32_t number;  /* in the order of the file */
+	const struct ckpt_value *value;
+	const struct ckpt_tensor *t; /* of a tensor */
+};
+
+struct ckpt_entries {
+	const struct ckpt_model *model;
+	struct ckpt_arena *arena;
+	struct ckpt_entry *items; /* malloc */
+	uint32_t count, cap;
+};
+
+/* To be cleared in any case. Sorted by name; those of one name in their order. */
+int ckpt_entries_init(struct ckpt_entries *entries, const struct ckpt_model *model,
+		      struct ckpt_patterns *keep, struct ckpt_patterns *drop,
+		      struct ckpt_error *err);
+void ckpt_entries_clear(struct ckpt_entries *entries);
+
+static inline bool ckpt_entry_has_numbers(const struct ckpt_entry *e)
+{
+	return e->kind <= CKPT_ENTRY_STORAGE;
+}
+
+/* Does V hold nothing that has a name? Sets do not, whose order says nothing, nor what is written as a call for want of better. */
+bool ckpt_is_one_value(const struct ckpt_model *model, const struct ckpt_value *v);
+
+/* By name. */
+int ckpt_entry_compare(const struct ckpt_entry *a, const struct ckpt_entry *b);
+
+#endif

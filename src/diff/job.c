@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diff/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- failures ---- */
+
+/* What is wrong with a file, or is missing, is its own affair; what the system says ends it all. */
+bool ckpt_differ_goes_on(int rc, const struct ckpt_error *err)
+{
+	switch (rc) {
+	case CKPT_E_FORMAT:
+	case CKPT_E_LIMIT:
+	case CKPT_E_UNSUPPORTED:
+	case CKPT_E_NOTFOUND:
+	case CKPT_E_ARG: return true;
+	case CKPT_E_IO: return !err->sys_errno; /* a data file that is not there */
+	default: return false;
+	}
+}
+
+int ckpt_pair_failed(struct ckpt_differ *d, struct ckpt_pair *pair, int rc,
+		     const struct ckpt_error *err)
+{
+	char text[1200];
+
+	if (!ckpt_differ_goes_on(rc, err))
+		return rc;
+	ckpt_error_format(err, text, sizeof(text));
+	pair->state = CKPT_PAIR_UNREADABLE;
+	pair->why = ckpt_arena_copy(d->arena, text, strlen(text));
+	return pair->why ? 0 : CKPT_E_NOMEM;
+}
+
+/* ---- whole small arrays ---- */
+
+enum { AT_ONCE = 64 << 10 };
+
+static int same_items(const struct ckpt_array *a, const struct ckpt_array *b,
+		      struct ckpt_error *err)
+{
+	uint64_t count = ckpt_array_numel(a), size = ckpt_dtype_size(a->reads);
+	uint8_t *both;
+	int rc = 1;
+
+	if (a->reads != b->reads || ckpt_array_numel(b) != count)
+		return 0;
+	both = malloc(2 * (size_t)AT_ONCE);
+	if (!both)
+		return ckpt_fail_nomem(err);
+	for (uint64_t at = 0, n; rc > 0 && at < count; at += n) {
+		n = count - at < AT_ONCE / size ? count - at : AT_ONCE / size;
+		rc = ckpt_array_read(a, at, n, both, err);
+		if (rc == 0)
+			rc = ckpt_array_read(b, at, n, both + AT_ONCE, err);
+		if (rc == 0)
+			rc = !memcmp(both, both + AT_ONCE, n * size);
+	}
+	free(both);
+	return rc;
+}
+
+/* 1: part NAME of both has the same items. */
+static int same_part(const struct ckpt_array *a, const struct ckpt_array *b, const char *name,
+		     struct ckpt_error *err)
+{
+	struct ckpt_array *part_a = NULL, *part_b = NULL;
+	int rc = ckpt_array_part(a, name, &part_a, err);
+
+	if (rc == 0)
+		rc = ckpt_array_part(b, name, &part_b, err);
+	if (rc == 0)
+		rc = same_items(part_a, part_b, err);
+	ckpt_array_close(part_a);
+	ckpt_array_close(part_b);
+	return rc;
+}
+
+/* Let part NAME of both stand for them. */
+static int take_part(struct ckpt_job *job, const char *name, struct ckpt_error *err)
+{
+	struct ckpt_array *part_a = NULL, *part_b = NULL;
+	int rc = ckpt_array_part(job->a.array, name, &part_a, err);
+
+	if (rc == 0)
+		rc = ckpt_array_part(job->b.array, name, &part_b, err);
+	if (rc < 0) {
+		ckpt_array_close(part_a);
+		return rc;
+	}
+	ckpt_array_close(job->a.array);
+	ckpt_array_close(job->b.array);
+	job->a.array = part_a;
+	job->b.array = part_b;
+	return 0;
+}
+
+/* ---- quantized, sparse, nested ---- */
+
+static int same_quantizer(const struct ckpt_array *a, const struct ckpt_array *b,
+			  struct ckpt_error *err)
+{
+	int rc;
+
+	if (strcmp(a->qscheme, b->qscheme) != 0)
+		return 0;
+	if (!strcmp(a->qscheme, "per_tensor_affine"))
+		return a->scale == b->scale && a->zero_point == b->zero_point;
+	if (a->axis != b->axis)
+		return 0;
+	rc = same_part(a, b, "scales", err);
+	return rc > 0 ? same_part(a, b, "zero_points", err) : rc;
+}
+
+/* All parts but the first or the last, which has the values, are the same: 1. */
+static int same_places(const struct ckpt_array *a, const struct ckpt_array *b, const char *values,
+		       struct ckpt_error *err)
+{
+	int rc = 1;
+
+	if (a->part_count != b->part_count)
+		return 0;
+	for (uint32_t i = 0; rc > 0 && i < a->part_count; i++) {
+		if (strcmp(a->parts[i].name, b->parts[i].name) != 0)
+			return 0;
+		if (strcmp(a->parts[i].name, values) != 0)
+			rc = same_part(a, b, a->parts[i].name, err);
+	}
+	return rc;
+}
+
+static int make_dense(struct ckpt_job_side *side, struct ckpt_error *err)
+{
+	if (side->array->t.kind != CKPT_KIND_SPARSE)
+		return 0;
+	return ckpt_array_dense(side->array, &side->dense, err);
+}
+
+/* Where the same places are filled, only what fills them is compared. */
+static int open_sparse(struct ckpt_job *job, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	if (job->a.array->t.kind == job->b.array->t.kind)
+		rc = same_places(job->a.array, job->b.array, "values", err);
+	if (rc > 0) {
+		uint64_t numel = ckpt_array_numel(job->a.array), stored;
+
+		rc = take_part(job, "values", err);
+		stored = rc == 0 ? ckpt_array_numel(job->a.array) : 0;
+		job->zeros = numel > stored ? numel - stored : 0;
+		return rc;
+	}
+	if (rc == 0)
+		rc = make_dense(&job->a, err);
+	return rc == 0 ? make_dense(&job->b, err) : rc;
+}
+
+/* 1: the tensors in it have the same shapes. */
+static int open_nested(struct ckpt_job *job, struct ckpt_error *err)
+{
+	int rc = same_places(job->a.array, job->b.array, "buffer", err);
+
+	if (rc > 0) {
+		rc = take_part(job, "buffer", err);
+		return rc == 0 ? 1 : rc;
+	}
+	if (rc == 0)
+		job->pair->what |= CKPT_DIFFERS_SHAPE;
+	return rc;
+}
+
+/* ---- where items lie ---- */
+
+static bool is_plain(const struct ckpt_job_side *side)
+{
+	const struct ckpt_array *a = side->array;
+
+	return !side->dense && !a->step_count && a->items.numel &&
+	       (a->t.kind == CKPT_KIND_STRIDED || a->t.kind == CKPT_KIND_NUMPY);
+}
+
+static bool same_strides(const struct ckpt_items *a, const struct ckpt_items *b)
+{
+	if (a->ndim != b->ndim)
+		return false;
+	for (uint32_t i = 0; i < a->ndim; i++)
+		if (a->shape[i] != b->shape[i] || (a->shape[i] > 1 && a->stride[i] != b->stride[i]))
+			return false;
+	return true;
+}
+
+/* The dimensions in the order in which they lie, the last one fastest; those that repeat what they show only once. */
+static int reorder(struct ckpt_array *a, uint64_t *times, struct ckpt_error *err)
+{
+	uint64_t *shape = ckpt_arena_calloc(a->arena, 2 * (a->items.ndim + 1u), sizeof(*shape)),
+		 *stride = shape ? shape + a->items.ndim : NULL;
+	uint32_t n = 0;
+
+	if (!shape)
+		return ckpt_arena_fail(a->arena, err);
+	*times = 1;
+	for (uint32_t i = 0; i < a->items.ndim; i++) {
+		uint64_t len = a->items.shape[i], step = a->items.stride[i];
+		uint32_t at = n;
+
+		if (len == 1)
+			continue;
+		if (!step) {
+			*times *= len;
+			continue;
+		}
+		for (; at > 0 && stride[at - 1] < step; at--) {
+			stride[at] = stride[at - 1];
+			shape[at] = shape[at - 1];
+		}
+		stride[at] = step;
+		shape[at] = len;
+		n++;
+	}
+	a->items.ndim = n;
+	a->items.shape = shape;
+	a->items.stride = stride;
+	return ckpt_items_check(&a->items, err);
+}
+
+/* The order in which pairs are compared is free: they are read as they lie, if both lie in the same way. */
+static int settle_order(struct ckpt_job *job, struct ckpt_error *err)
+{
+	uint64_t times;
+	int rc;
+
+	job->times = 1;
+	if (!is_plain(&job->a) || !is_plain(&job->b) ||
+	    !same_strides(&job->a.array->items, &job->b.array->items))
+		return 0;
+	rc = reorder(job->a.array, &job->times, err);
+	if (rc == 0)
+		rc = reorder(job->b.array, &times, err);
+	job->count = job->a.array->items.numel;
+	return rc;
+}
+
+static bool can_be_read_anywhere(const struct ckpt_items *items)
+{
+	return ckpt_items_are_dense(items) && ckpt_recipe_is_random(&items->bytes) &&
+	       !(items->bytes.kind == CKPT_RECIPE_EXTENT &&
+		 ckpt_source_is_sequential(items->bytes.src));
+}
+
+static int settle_side(struct ckpt_job_side *side, struct ckpt_error *err)
+{
+	if (side->dense || can_be_read_anywhere(&side->array->items))
+		return 0;
+	side->streamed = true;
+	return ckpt_array_recipe(side->array, side->array->arena, &side->recipe, err);
+}
+
+/* ---- all of it ---- */
+
+static int open_array(const struct ckpt_entries *entries, const struct ckpt_entry *e,
+		      struct ckpt_array **out, struct ckpt_error *err)
+{
+	if (e->kind == CKPT_ENTRY_STORAGE)
+		return ckpt_array_of_storage(entries->model, ckpt_storage_of(e->value), e->name,
+					     out, err);
+	return ckpt_array_open_value(entries->model, e->value, e->name, 0, out, err);
+}
+
+static bool same_shape(const struct ckpt_array *a, const struct ckpt_array *b)
+{
+	return a->t.ndim == b->t.ndim &&
+	       (!a->t.ndim || !memcmp(a->t.shape, b->t.shape, a->t.ndim * sizeof(*a->t.shape)));
+}
+
+/* Quantizers are compared, too: with other scales the same integers are other numbers. */
+static int is_known_same(const struct ckpt_differ *d, const struct ckpt_job *job,
+			 struct ckpt_error *err)
+{
+	const struct ckpt_array *a = job->a.array, *b = job->b.array;
+	int rc = 1;
+
+	if (a->t.kind != b->t.kind)
+		return 0;
+	if (a->t.kind == CKPT_KIND_QUANTIZED) {
+		rc = same_quantizer(a, b, err);
+		if (rc == 0)
+			job->pair->what |= CKPT_DIFFERS_QUANTIZER;
+	} else if (a->t.kind != CKPT_KIND_STRIDED) {
+		return 0;
+	}
+	if (rc <= 0 || ckpt_differ_has(d, CKPT_DIFF_READ))
+		return rc < 0 ? rc : 0;
+	return ckpt_same_bytes(d, &a->t, &b->t);
+}
+
+/* Both arrays are open: 1: there is something to be read. */
+static int look_at_both(struct ckpt_differ *d, struct ckpt_job *job, struct ckpt_error *err)
+{
+	struct ckpt_array *a = job->a.array, *b = job->b.array;
+	int rc;
+
+	if (a->t.kind == CKPT_KIND_NESTED && b->t.kind == CKPT_KIND_NESTED)
+		return open_nested(job, err);
+	if (a->why_not || b->why_not) {
+		if (!a->why_not || !b->why_not)
+			job->pair->what |= CKPT_DIFFERS_VALUE;
+		return 0;
+	}
+	if (!same_shape(a, b)) {
+		job->pair->what |= CKPT_DIFFERS_SHAPE;
+		return 0;
+	}
+	rc = is_known_same(d, job, err);
+	if (rc != 0) {
+		job->pair->by_checksum = rc > 0;
+		return rc < 0 ? rc : 0;
+	}
+	if (a->t.kind == CKPT_KIND_SPARSE || b->t.kind == CKPT_KIND_SPARSE)
+		rc = open_sparse(job, err);
+	return rc < 0 ? rc : 1;
+}
+
+static int settle(struct ckpt_differ *d, struct ckpt_job *job, size_t block, struct ckpt_error *err)
+{
+	struct ckpt_array *a = job->a.array, *b = job->b.array;
+	uint32_t size;
+	int rc;
+
+	if (!same_shape(a, b)) {
+		job->pair->what |= CKPT_DIFFERS_SHAPE;
+		return 0;
+	}
+	if (!ckpt_measure_init(&job->measure, a->reads, b->reads, d->options.atol,
+			       d->options.rtol)) {
+		job->pair->what |= CKPT_DIFFERS_VALUE;
+		return 0;
+	}
+	job->count = ckpt_array_numel(a);
+	rc = settle_order(job, err);
+	if (rc == 0)
+		rc = settle_side(&job->a, err);
+	if (rc == 0)
+		rc = settle_side(&job->b, err);
+	size = job->measure.a_size > job->measure.b_size ? job->measure.a_size
+							 : job->measure.b_size;
+	job->block = block / size;
+	return rc < 0 ? rc : job->count > 0;
+}
+
+int ckpt_job_open(struct ckpt_differ *d, struct ckpt_pair *pair, size_t block, struct ckpt_job *job,
+		  struct ckpt_error *err)
+{
+	int rc;
+
+	*job = (struct ckpt_job){ .pair = pair };
+	rc = open_array(&d->a, pair->a, &job->a.array, err);
+	if (rc == 0)
+		rc = open_array(&d->b, pair->b, &job->b.array, err);
+	if (rc == 0)
+		rc = look_at_both(d, job, err);
+	if (rc > 0)
+		rc = settle(d, job, block, err);
+	if (rc == 0)
+		pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
+	return rc;
+}
+
+static void close_side(struct ckpt_job_side *side)
+{
+	if (side->stream)
+		side->stream->close(side->stream);
+	free(side->dense);
+	ckpt_array_close(side->array);
+}
+
+void ckpt_job_close(struct ckpt_job *job)
+{
+	close_side(&job->a);
+	close_side(&job->b);
+	job->a = job->b = (struct ckpt_job_side){ 0 };
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diff/job.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Numbers of many pairs, in blocks that some threads read and compare side by side. What they find is put together in the
+ * order of the blocks, so that it does not depend on who was faster.
+ */
+
+enum {
+	BLOCK = 256 << 10,  /* of each side: both stay in a core's own cache */
+	MOST_BLOCKS = 4096, /* that are compared before they are put together */
+	TOGETHER = 1 << 20, /* waking threads for less costs more than it saves */
+};
+
+struct reading {
+	struct ckpt_work work;
+	struct ckpt_differ *d;
+	struct ckpt_pair *pairs;
+	uint32_t count, next;
+	struct ckpt_job *current; /* blocks of it are taken; NULL: the next pair's */
+	struct ckpt_job **jobs;	  /* with blocks in this run */
+	uint32_t job_count;
+	struct ckpt_numbers *parts; /* by block of this run */
+	uint32_t block_count;
+	pthread_mutex_t lock;		 /* of failures */
+	atomic_uint_fast64_t done, read; /* bytes; DONE: also those that need not be read */
+};
+
+/* A thread's own. */
+struct desk {
+	struct ckpt_job *job;
+	uint32_t block;
+	uint64_t first;
+	size_t count;
+	uint8_t a[BLOCK], b[BLOCK];
+};
+
+/* ---- taking blocks ---- */
+
+static int fail_job(struct reading *r, struct ckpt_job *job, int rc, const struct ckpt_error *err)
+{
+	pthread_mutex_lock(&r->lock);
+	if (!job->failed)
+		rc = ckpt_pair_failed(r->d, job->pair, rc, err);
+	else
+		rc = 0;
+	job->failed = true;
+	pthread_mutex_unlock(&r->lock);
+	return rc;
+}
+
+static bool has_failed(struct reading *r, const struct ckpt_job *job)
+{
+	bool failed;
+
+	pthread_mutex_lock(&r->lock);
+	failed = job->failed;
+	pthread_mutex_unlock(&r->lock);
+	return failed;
+}
+
+static void add_job(struct reading *r, struct ckpt_job *job)
+{
+	job->first_block = r->block_count;
+	job->block_count = 0;
+	r->jobs[r->job_count++] = job;
+}
+
+/* There is nothing to be read of PAIR, or RC says why it cannot be. */
+static int settle_unread(struct reading *r, struct ckpt_pair *pair, int rc,
+			 const struct ckpt_error *err)
+{
+	pthread_mutex_lock(&r->lock);
+	if (rc < 0)
+		rc = ckpt_pair_failed(r->d, pair, rc, err);
+	r->done += ckpt_bytes_of_pair(r->d, pair);
+	pthread_mutex_unlock(&r->lock);
+	return rc;
+}
+
+/* 1: there is a current job. */
+static int next_job(struct reading *r, struct ckpt_error *err)
+{
+	while (!r->current && r->next < r->count) {
+		struct ckpt_pair *pair = &r->pairs[r->next++];
+		struct ckpt_job *job;
+		int rc;
+
+		if (pair->state != CKPT_PAIR_TO_READ)
+			continue;
+		job = malloc(sizeof(*job));
+		if (!job)
+			return ckpt_fail_nomem(err);
+		rc = ckpt_job_open(r->d, pair, BLOCK, job, err);
+		if (rc > 0) {
+			r->current = job;
+			add_job(r, job);
+			break;
+		}
+		ckpt_job_close(job);
+		free(job);
+		rc = settle_unread(r, pair, rc, err);
+		if (rc < 0)
+			return rc;
+	}
+	return r->current != NULL;
+}
+
+static int read_stream(struct ckpt_job_side *side, uint32_t size, struct desk *desk, uint8_t *out,
+		       struct ckpt_error *err)
+{
+	int rc = 0;
+
+	if (!side->streamed)
+		return 0;
+	if (!side->stream)
+		rc = ckpt_recipe_stream(&side->recipe, &side->stream, err);
+	return rc < 0 ? rc : side->stream->read(side->stream, out, desk->count * size, err);
+}
+
+static int take(struct ckpt_work *work, void *thread, struct ckpt_error *err)
+{
+	struct reading *r = (struct reading *)work;
+	struct desk *desk = thread;
+	int rc;
+
+	if (r->block_count == MOST_BLOCKS || (!r->current && r->job_count == MOST_BLOCKS))
+		return 0;
+	while ((rc = next_job(r, err)) > 0) {
+		struct ckpt_job *job = r->current;
+		uint64_t left = job->count - job->next;
+
+		if (!left || has_failed(r, job)) {
+			r->current = NULL;
+			if (r->job_count == MOST_BLOCKS)
+				return 0;
+			continue;
+		}
+		desk->job = job;
+		desk->first = job->next;
+		desk->count = left < job->block ? (size_t)left : job->block;
+		rc = read_stream(&job->a, job->measure.a_size, desk, desk->a, err);
+		if (rc == 0)
+			rc = read_stream(&job->b, job->measure.b_size, desk, desk->b, err);
+		if (rc < 0)
+			rc = fail_job(r, job, rc, err);
+		if (rc < 0)
+			return rc;
+		if (has_failed(r, job))
+			continue;
+		job->next += desk->count;
+		desk->block = r->block_count++;
+		job->block_count++;
+		return 1;
+	}
+	return rc;
+}
+
+/* ---- comparing them ---- */
+
+static int bytes_of(const struct ckpt_job_side *side, uint32_t size, const struct desk *desk,
+		    uint8_t *buf, const uint8_t **out, struct ckpt_error *err)
+{
+	*out = buf;
+	if (side->streamed)
+		return 0;
+	if (side->dense) {
+		*out = side->dense + desk->first * size;
+		return 0;
+	}
+	return ckpt_array_read(side->array, desk->first, desk->count, buf, err);
+}
+
+static int finish(struct ckpt_work *work, void *thread, struct ckpt_error *err)
+{
+	struct reading *r = (struct reading *)work;
+	struct desk *desk = thread;
+	const struct ckpt_measure *m = &desk->job->measure;
+	const uint8_t *a = NULL, *b = NULL;
+	int rc = bytes_of(&desk->job->a, m->a_size, desk, desk->a, &a, err);
+
+	if (rc == 0)
+		rc = bytes_of(&desk->job->b, m->b_size, desk, desk->b, &b, err);
+	if (rc < 0)
+		return fail_job(r, desk->job, rc, err);
+	ckpt_measure_items(m, a, b, desk->count, &r->parts[desk->block]);
+	r->done += desk->count * (m->a_size + m->b_size);
+	r->read += desk->count * (m->a_size + m->b_size);
+	return 0;
+}
+
+static int tick(struct ckpt_work *work, struct ckpt_error *err)
+{
+	struct reading *r = (struct reading *)work;
+
+	return ckpt_differ_tick(r->d, r->done, err);
+}
+
+/* ---- putting together ---- */
+
+static int end_job(struct ckpt_differ *d, struct ckpt_job *job, struct ckpt_error *err)
+{
+	struct ckpt_numbers *n = &job->sum;
+	struct ckpt_pair *pair = job->pair;
+	struct ckpt_numbers *kept;
+
+	if (job->failed)
+		return 0;
+	n->count += job->zeros * job->measure.parts;
+	n->finite += job->zeros * job->measure.parts;
+	if (n->outside)
+		pair->what |= CKPT_DIFFERS_VALUE;
+	if (n->other_bits && ckpt_differ_has(d, CKPT_DIFF_STRICT))
+		pair->what |= CKPT_DIFFERS_BITS;
+	pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
+	pair->has_numbers = job->measure.has_numbers;
+	pair->has_ulp = job->measure.has_ulp;
+	if (!pair->what && !n->differing && !n->other_bits)
+		return 0;
+	kept = ckpt_arena_alloc(d->arena, sizeof(*kept));
+	if (!kept)
+		return ckpt_arena_fail(d->arena, err);
+	*kept = *n;
+	pair->numbers = kept;
+	return 0;
+}
+
+/* The blocks of this run; jobs that are done are closed. */
+static int put_together(struct reading *r, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < r->job_count; i++) {
+		struct ckpt_job *job = r->jobs[i];
+
+		for (uint32_t k = 0; k < job->block_count; k++)
+			ckpt_numbers_add(&job->sum, &r->parts[job->first_block + k], job->times);
+		if (job == r->current && job->next < job->count && !job->failed)
+			continue;
+		if (job == r->current)
+			r->current = NULL;
+		if (rc == 0)
+			rc = end_job(r->d, job, err);
+		ckpt_job_close(job);
+		free(job);
+	}
+	r->job_count = r->block_count = 0;
+	if (r->current)
+		add_job(r, r->current);
+	return rc;
+}
+
+static void give_up(struct reading *r)
+{
+	for (uint32_t i = 0; i < r->job_count; i++) {
+		ckpt_job_close(r->jobs[i]);
+		free(r->jobs[i]);
+	}
+}
+
+uint64_t ckpt_bytes_of_pair(const struct ckpt_differ *d, const struct ckpt_pair *pair)
+{
+	struct ckpt_arena_mark mark = ckpt_arena_mark(d->arena);
+	struct ckpt_diff_side a, b;
+	uint64_t nbytes = 0;
+
+	if (ckpt_side_of(&d->a, pair->a, d->arena, &a, NULL) == 0 &&
+	    ckpt_side_of(&d->b, pair->b, d->arena, &b, NULL) == 0 &&
+	    __builtin_add_overflow(a.nbytes, b.nbytes, &nbytes))
+		nbytes = UINT64_MAX;
+	ckpt_arena_release(d->arena, mark);
+	return nbytes;
+}
+
+size_t ckpt_read_desk(void)
+{
+	return sizeof(struct desk);
+}
+
+static int run(struct reading *r, bool together, struct ckpt_error *err)
+{
+	int rc;
+
+	do {
+		rc = ckpt_workers_run(r->d->workers, &r->work, together, err);
+		if (rc == 0)
+			rc = put_together(r, err);
+	} while (rc == 0 && (r->current || r->next < r->count));
+	if (rc < 0)
+		give_up(r);
+	return rc;
+}
+
+int ckpt_read_pairs(struct ckpt_differ *d, struct ckpt_pair *pairs, uint32_t count,
+		    struct ckpt_error *err)
+{
+	struct reading r = {
+		.work = { take, finish, tick }, .d = d, .pairs = pairs, .count = count
+	};
+	uint64_t before = d->total, nbytes = 0;
+	uint32_t to_read = 0;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (pairs[i].state == CKPT_PAIR_TO_READ) {
+			nbytes += ckpt_bytes_of_pair(d, &pairs[i]);
+			to_read++;
+		}
+	if (!to_read)
+		return 0;
+	d->done = before;
+	d->total = before + nbytes;
+	r.parts = malloc(MOST_BLOCKS * sizeof(*r.parts));
+	r.jobs = malloc((MOST_BLOCKS + 1) * sizeof(struct ckpt_job *));
+	if (!r.parts || !r.jobs)
+		rc = ckpt_fail_nomem(err);
+	if (rc == 0)
+		rc = ckpt_differ_workers(d, err);
+	pthread_mutex_init(&r.lock, NULL);
+	if (rc == 0)
+		rc = run(&r, nbytes >= TOGETHER, err);
+	pthread_mutex_destroy(&r.lock);
+	d->report.read_nbytes += r.read;
+	free(r.parts);
+	free(r.jobs);
+	return rc;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diff/differ.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What was found, as the caller gets it. */
+
+/* ---- numbers ---- */
+
+static struct ckpt_diff_numbers numbers_of(const struct ckpt_pair *pair)
+{
+	const struct ckpt_numbers *n = pair->numbers;
+	double norm_a = sqrt(n->a2), norm_b = sqrt(n->b2), wide = norm_a > norm_b ? norm_a : norm_b;
+	double cosine = n->ab / (norm_a * norm_b);
+
+	return (struct ckpt_diff_numbers){
+		.size = sizeof(struct ckpt_diff_numbers),
+		.count = n->count,
+		.differing = n->differing,
+		.outside = n->outside,
+		.other_bits = n->other_bits,
+		.nan_appeared = n->nan_appeared,
+		.nan_vanished = n->nan_vanished,
+		.nan_both = n->nan_both,
+		.inf_appeared = n->inf_appeared,
+		.inf_vanished = n->inf_vanished,
+		.max_abs = n->max_abs,
+		.max_rel = n->max_rel,
+		.rms = n->finite ? sqrt(n->diff2 / (double)n->finite) : 0,
+		.change = n->diff2 > 0 ? sqrt(n->diff2) / wide : 0,
+		.cosine = cosine > 1	? 1
+			  : cosine < -1 ? -1
+					: cosine,
+		.max_ulp = n->max_ulp,
+		.has_ulp = pair->has_ulp,
+		.has_numbers = pair->has_numbers,
+	};
+}
+
+/* ---- order ---- */
+
+/* What is read first: a NaN that came, another shape, what has no numbers, the largest change. */
+static int rank_of(const struct ckpt_pair *pair)
+{
+	const struct ckpt_numbers *n = pair->numbers;
+
+	if (n && (n->nan_appeared || n->nan_vanished || n->inf_appeared || n->inf_vanished))
+		return 0;
+	if (pair->what & CKPT_DIFFERS_SHAPE)
+		return 1;
+	if (pair->what & CKPT_DIFFERS_VALUE && (!n || !pair->has_numbers))
+		return 2;
+	return n && n->differing ? 3 : 4;
+}
+
+static double change_of(const struct ckpt_pair *pair)
+{
+	double change = pair->numbers ? numbers_of(pair).change : 0;
+
+	return isnan(change) ? INFINITY : change;
+}
+
+static int by_change(const void *x, const void *y)
+{
+	const struct ckpt_pair *a = *(const struct ckpt_pair *const *)x,
+			       *b = *(const struct ckpt_pair *const *)y;
+	int order = rank_of(a) - rank_of(b);
+	double change_a = change_of(a), change_b = change_of(b);
+
+	if (!order)
+		order = (change_b > change_a) - (change_b < change_a);
+	return order ? order : (a->a->number > b->a->number) - (a->a->number < b->a->number);
+}
+
+/* ---- telling ---- */
+
+static struct ckpt_diff_counts *counts_of(struct ckpt_differ *d, const struct ckpt_entry *e)
+{
+	return ckpt_entry_has_numbers(e) ? &d->report.tensors : &d->report.values;
+}
+
+static int tell(struct ckpt_differ *d, struct ckpt_difference *f, const struct ckpt_entry *a,
+		const struct ckpt_entry *b, struct ckpt_error *err)
+{
+	struct ckpt_arena_mark mark = ckpt_arena_mark(d->arena);
+	struct ckpt_diff_side side_a, side_b;
+	int rc = 0;
+
+	f->size = sizeof(*f);
+	f->name = a ? a->name : b->name;
+	if (!d->found)
+		return 0;
+	if (a)
+		rc = ckpt_side_of(&d->a, a, d->arena, &side_a, err);
+	if (rc == 0 && b)
+		rc = ckpt_side_of(&d->b, b, d->arena, &side_b, err);
+	f->a = a ? &side_a : NULL;
+	f->b = b ? &side_b : NULL;
+	if (rc == 0)
+		rc = d->found(d->ctx, f);
+	ckpt_arena_release(d->arena, mark);
+	return rc;
+}
+
+static bool is_below(const struct ckpt_entry *e, const struct ckpt_entry *above)
+{
+	return above && e->name_len > above->name_len && e->name[above->name_len] == '.' &&
+	       !memcmp(e->name, above->name, above->name_len);
+}
+
+/* A container that is told of by what is in it. */
+static bool is_told_below(const struct ckpt_entry *e)
+{
+	return e->kind == CKPT_ENTRY_CONTAINER && !e->is_empty;
+}
+
+static int tell_only(struct ckpt_differ *d, bool of_a, struct ckpt_error *err)
+{
+	const struct ckpt_entry **list = of_a ? d->only_a : d->only_b, *above = NULL;
+	uint32_t count = of_a ? d->only_a_count : d->only_b_count;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < count; i++) {
+		const struct ckpt_entry *e = list[i];
+		struct ckpt_difference f = { .kind = of_a ? CKPT_DIFFERENCE_REMOVED
+							  : CKPT_DIFFERENCE_ADDED };
+
+		if (!is_below(e, above))
+			above = e->kind == CKPT_ENTRY_CONTAINER ? e : NULL;
+		if (is_told_below(e))
+			continue;
+		f.within = above && above != e ? above->name : NULL;
+		*(of_a ? &counts_of(d, e)->removed : &counts_of(d, e)->added) += 1;
+		rc = tell(d, &f, of_a ? e : NULL, of_a ? NULL : e, err);
+	}
+	return rc;
+}
+
+static int tell_renamed(struct ckpt_differ *d, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < d->renamed_count; i++) {
+		const struct ckpt_pair *pair = &d->renamed[i];
+		struct ckpt_difference f = { .kind = CKPT_DIFFERENCE_RENAMED,
+					     .other_name = pair->b->name,
+					     .what = pair->what,
+					     .by_checksum = pair->by_checksum };
+
+		d->report.tensors.renamed++;
+		rc = tell(d, &f, pair->a, pair->b, err);
+	}
+	return rc;
+}
+
+static int tell_pair(struct ckpt_differ *d, const struct ckpt_pair *pair, struct ckpt_error *err)
+{
+	struct ckpt_diff_numbers numbers;
+	struct ckpt_difference f = { .kind = CKPT_DIFFERENCE_CHANGED,
+				     .what = pair->what,
+				     .by_checksum = pair->by_checksum };
+
+	if (pair->state == CKPT_PAIR_UNREADABLE) {
+		f.kind = CKPT_DIFFERENCE_UNREADABLE;
+		f.text = pair->why;
+	} else if (pair->numbers) {
+		numbers = numbers_of(pair);
+		f.numbers = &numbers;
+	}
+	return tell(d, &f, pair->a, pair->b, err);
+}
+
+static void count_pair(struct ckpt_differ *d, const struct ckpt_pair *pair)
+{
+	struct ckpt_diff_counts *counts = counts_of(d, pair->a);
+	struct ckpt_diff_side side;
+
+	if (pair->numbers && pair->numbers->other_bits)
+		d->report.other_bits++;
+	if (pair->numbers && pair->numbers->differing && !pair->numbers->outside)
+		d->report.tolerated++;
+	if (pair->state == CKPT_PAIR_UNREADABLE)
+		counts->unreadable++;
+	else if (pair->state == CKPT_PAIR_CHANGED)
+		counts->changed++;
+	else if (pair->a->kind != CKPT_ENTRY_CONTAINER)
+		counts->same++;
+	if (pair->state != CKPT_PAIR_SAME || !pair->by_checksum)
+		return;
+	d->report.by_checksum++;
+	if (ckpt_side_of(&d->a, pair->a, d->arena, &side, NULL) == 0)
+		d->report.by_checksum_nbytes += side.nbytes;
+}
+
+static int tell_pairs(struct ckpt_differ *d, bool tensors, bool readable, struct ckpt_error *err)
+{
+	const struct ckpt_pair **list = calloc(d->pair_count + 1u, sizeof(*list));
+	uint32_t count = 0;
+	int rc = 0;
+
+	if (!list)
+		return ckpt_fail_nomem(err);
+	for (uint32_t i = 0; i < d->pair_count; i++) {
+		const struct ckpt_pair *pair = &d->pairs[i];
+
+		if (ckpt_entry_has_numbers(pair->a) == tensors &&
+		    pair->state == (readable ? CKPT_PAIR_CHANGED : CKPT_PAIR_UNREADABLE))
+			list[count++] = pair;
+	}
+	if (tensors && count)
+		qsort(list, count, sizeof(*list), by_change);
+	for (uint32_t i = 0; rc == 0 && i < count; i++)
+		rc = tell_pair(d, list[i], err);
+	free(list);
+	return rc;
+}
+
+static bool is_none(const struct ckpt_diff_counts *c)
+{
+	return !c->changed && !c->removed && !c->added && !c->renamed && !c->unreadable;
+}
+
+int ckpt_tell_differences(struct ckpt_differ *d, struct ckpt_error *err)
+{
+	int rc;
+
+	for (uint32_t i = 0; i < d->pair_count; i++)
+		count_pair(d, &d->pairs[i]);
+	rc = tell_only(d, true, err);
+	if (rc == 0)
+		rc = tell_only(d, false, err);
+	if (rc == 0)
+		rc = tell_renamed(d, err);
+	for (int tensors = 1; rc == 0 && tensors >= 0; tensors--) {
+		rc = tell_pairs(d, tensors, true, err);
+		if (rc == 0)
+			rc = tell_pairs(d, tensors, false, err);
+	}
+	d->report.same = is_none(&d->report.tensors) && is_none(&d->report.values);
+	return rc;
+}

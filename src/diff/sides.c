@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diff/differ.h"
+
+#include "model/describe.h"
+#include "model/numpy_value.h"
+
+#include <string.h>
+
+/* What a value is, without its bytes. */
+
+/* ---- sides ---- */
+
+static const char *copy_text(struct ckpt_arena *arena, const struct ckpt_buf *text)
+{
+	return ckpt_arena_copy(arena, text->data, strlen((const char *)text->data));
+}
+
+static int describe(const struct ckpt_entries *entries, const struct ckpt_entry *e,
+		    struct ckpt_arena *arena, struct ckpt_diff_side *out, struct ckpt_error *err)
+{
+	struct ckpt_describer describer = { .model = entries->model };
+	struct ckpt_item item = { .size = sizeof(item) };
+	int rc = ckpt_describe(&describer, e->value, &item, err);
+
+	if (rc == 0) {
+		out->type = copy_text(arena, &describer.type);
+		out->text = copy_text(arena, &describer.text);
+		rc = out->type && out->text ? 0 : ckpt_arena_fail(arena, err);
+	}
+	ckpt_describer_clear(&describer);
+	return rc;
+}
+
+static void tensor_side(const struct ckpt_model *model, const struct ckpt_tensor *t,
+			struct ckpt_diff_side *out)
+{
+	struct ckpt_tensor_info info;
+
+	ckpt_tensor_tell(model, t, &info);
+	out->type = "tensor";
+	out->dtype = info.dtype;
+	out->device = info.device;
+	out->layout = info.layout;
+	out->class_name = info.class_name;
+	out->ndim = info.ndim;
+	out->shape = info.shape;
+	out->nbytes = info.nbytes;
+}
+
+static int storage_side(const struct ckpt_model *model, const struct ckpt_value *v,
+			struct ckpt_arena *arena, struct ckpt_diff_side *out,
+			struct ckpt_error *err)
+{
+	const struct ckpt_storage *s = &model->storages[ckpt_storage_of(v)];
+	uint64_t *shape = ckpt_arena_calloc(arena, 1, sizeof(*shape));
+
+	if (!shape)
+		return ckpt_arena_fail(arena, err);
+	shape[0] = s->numel;
+	out->type = "storage";
+	out->dtype = ckpt_dtype_name(s->dtype);
+	out->device = s->location ? s->location : "";
+	out->ndim = 1;
+	out->shape = shape;
+	out->nbytes = s->nbytes;
+	return 0;
+}
+
+static int numpy_side(const struct ckpt_model *model, const struct ckpt_value *v,
+		      struct ckpt_arena *arena, struct ckpt_diff_side *out, struct ckpt_error *err)
+{
+	struct ckpt_numpy n;
+	uint64_t *shape;
+
+	if (ckpt_numpy_parse(model, v, &n) <= 0)
+		return ckpt_fail(err, CKPT_E_FORMAT, "is no array");
+	shape = ckpt_arena_calloc(arena, n.ndim + 1u, sizeof(*shape));
+	if (!shape)
+		return ckpt_arena_fail(arena, err);
+	memcpy(shape, n.shape, n.ndim * sizeof(*shape));
+	out->type = "ndarray";
+	out->dtype = ckpt_dtype_name(n.dtype);
+	out->device = "";
+	out->ndim = n.ndim;
+	out->shape = shape;
+	out->nbytes = n.numel * ckpt_dtype_size(n.dtype);
+	return 0;
+}
+
+int ckpt_side_of(const struct ckpt_entries *entries, const struct ckpt_entry *e,
+		 struct ckpt_arena *arena, struct ckpt_diff_side *out, struct ckpt_error *err)
+{
+	*out = (struct ckpt_diff_side){ .text = "", .is_array = true, .layout = "strided" };
+	switch ((enum ckpt_entry_kind)e->kind) {
+	case CKPT_ENTRY_TENSOR: tensor_side(entries->model, e->t, out); return 0;
+	case CKPT_ENTRY_STORAGE: return storage_side(entries->model, e->value, arena, out, err);
+	case CKPT_ENTRY_ARRAY: return numpy_side(entries->model, e->value, arena, out, err);
+	default: break;
+	}
+	*out = (struct ckpt_diff_side){ .dtype = "", .device = "", .layout = "" };
+	return describe(entries, e, arena, out, err);
+}
+
+/* ---- checksums ---- */
+
+bool ckpt_known_crc(const struct ckpt_model *model, int64_t i, uint32_t *crc)
+{
+	const struct ckpt_storage *s = &model->storages[i];
+
+	if (s->view)
+		return false;
+	if (s->made && s->made->has_crc && s->made->len == s->nbytes)
+		*crc = s->made->crc32;
+	else if (!s->made && s->has_crc)
+		*crc = s->crc32;
+	else
+		return false;
+	return true;
+}
+
+static bool same_view(const struct ckpt_tensor *a, const struct ckpt_tensor *b)
+{
+	if (a->kind != b->kind || a->dtype != b->dtype || a->ndim != b->ndim ||
+	    a->offset != b->offset || a->is_conj != b->is_conj || a->is_neg != b->is_neg)
+		return false;
+	for (uint32_t i = 0; i < a->ndim; i++)
+		if (a->shape[i] != b->shape[i] || (a->shape[i] > 1 && a->stride[i] != b->stride[i]))
+			return false;
+	return true;
+}
+
+/* A record of one file that both models are of. */
+static bool same_record(const struct ckpt_differ *d, const struct ckpt_storage *a,
+			const struct ckpt_storage *b)
+{
+	return d->one_file && !a->made && !b->made && !a->view && !b->view &&
+	       !strcmp(a->key, b->key);
+}
+
+bool ckpt_same_bytes(const struct ckpt_differ *d, const struct ckpt_tensor *ta,
+		     const struct ckpt_tensor *tb)
+{
+	const struct ckpt_model *ma = d->a.model, *mb = d->b.model;
+	const struct ckpt_storage *a, *b;
+	uint32_t crc_a, crc_b;
+
+	if (ta->storage < 0 || tb->storage < 0 || !ta->stride || !tb->stride ||
+	    !same_view(ta, tb) || ma->doc->big_endian != mb->doc->big_endian)
+		return false;
+	a = &ma->storages[ta->storage];
+	b = &mb->storages[tb->storage];
+	if (a->nbytes != b->nbytes)
+		return false;
+	return same_record(d, a, b) || (ckpt_known_crc(ma, ta->storage, &crc_a) &&
+					ckpt_known_crc(mb, tb->storage, &crc_b) && crc_a == crc_b);
+}
+
+/* ---- comparing ---- */
+
+static bool same_shape(const struct ckpt_diff_side *a, const struct ckpt_diff_side *b)
+{
+	return a->ndim == b->ndim &&
+	       (!a->ndim || !memcmp(a->shape, b->shape, a->ndim * sizeof(*a->shape)));
+}
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
+static bool same_strides(const struct ckpt_tensor *a, const struct ckpt_tensor *b)
+{
+	if (!a || !b || !a->stride || !b->stride)
+		return true;
+	for (uint32_t i = 0; i < a->ndim; i++)
+		if (a->shape[i] > 1 && a->stride[i] != b->stride[i])
+			return false;
+	return true;
+}
+
+static bool same_class(const struct ckpt_tensor *a, const struct ckpt_tensor *b)
+{
+	return !a || !b ||
+	       (same_text(a->class_name, b->class_name) && a->requires_grad == b->requires_grad &&
+		a->is_parameter == b->is_parameter);
+}
+
+static bool is_wrapper(const struct ckpt_entry *e)
+{
+	return e->t && e->t->kind == CKPT_KIND_WRAPPER;
+}
+
+static uint32_t differences(const struct ckpt_differ *d, const struct ckpt_pair *pair,
+			    const struct ckpt_diff_side *a, const struct ckpt_diff_side *b)
+{
+	const struct ckpt_tensor *ta = pair->a->t, *tb = pair->b->t;
+	bool wrapped = is_wrapper(pair->a) || is_wrapper(pair->b);
+	uint32_t what = 0;
+
+	if (pair->a->kind != pair->b->kind || is_wrapper(pair->a) != is_wrapper(pair->b) ||
+	    (wrapped && !same_text(ta->class_name, tb->class_name)))
+		what |= CKPT_DIFFERS_TYPE;
+	if (!same_shape(a, b))
+		what |= CKPT_DIFFERS_SHAPE;
+	if (strcmp(a->dtype, b->dtype) != 0 && !ckpt_differ_has(d, CKPT_DIFF_IGNORE_DTYPE))
+		what |= CKPT_DIFFERS_DTYPE;
+	if (*a->device && *b->device && strcmp(a->device, b->device) != 0 &&
+	    !ckpt_differ_has(d, CKPT_DIFF_IGNORE_DEVICE))
+		what |= CKPT_DIFFERS_DEVICE;
+	if (!wrapped && strcmp(a->layout, b->layout) != 0)
+		what |= CKPT_DIFFERS_LAYOUT;
+	if (!ckpt_differ_has(d, CKPT_DIFF_STRICT))
+		return what;
+	if (!(what & CKPT_DIFFERS_SHAPE) && !same_strides(ta, tb))
+		what |= CKPT_DIFFERS_STRIDES;
+	return same_class(ta, tb) ? what : what | CKPT_DIFFERS_CLASS;
+}
+
+static bool has_items(const struct ckpt_diff_side *side)
+{
+	for (uint32_t i = 0; i < side->ndim; i++)
+		if (!side->shape[i])
+			return false;
+	return true;
+}
+
+/* Are there numbers to be compared, which nothing tells of yet? */
+static bool is_to_be_read(const struct ckpt_differ *d, struct ckpt_pair *pair,
+			  const struct ckpt_diff_side *side)
+{
+	const struct ckpt_tensor *ta = pair->a->t, *tb = pair->b->t;
+
+	if (ckpt_differ_has(d, CKPT_DIFF_QUICK) || pair->what & CKPT_DIFFERS_SHAPE ||
+	    pair->a->is_whole || pair->b->is_whole || !has_items(side))
+		return false;
+	if (ckpt_differ_has(d, CKPT_DIFF_READ) || !ta || !tb || ta->kind != CKPT_KIND_STRIDED)
+		return true;
+	pair->by_checksum = ckpt_same_bytes(d, ta, tb);
+	return !pair->by_checksum;
+}
+
+int ckpt_compare_sides(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
+{
+	struct ckpt_arena_mark mark = ckpt_arena_mark(d->arena);
+	struct ckpt_diff_side a, b;
+	int rc = ckpt_side_of(&d->a, pair->a, d->arena, &a, err);
+
+	if (rc == 0)
+		rc = ckpt_side_of(&d->b, pair->b, d->arena, &b, err);
+	if (rc == 0) {
+		pair->what = differences(d, pair, &a, &b);
+		pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
+		if (is_to_be_read(d, pair, &a))
+			pair->state = CKPT_PAIR_TO_READ;
+	}
+	ckpt_arena_release(d->arena, mark);
+	return rc;
+}
