@@ -1,0 +1,255 @@
+#!/usr/bin/env bats
+# The numbers that diff finds are compared with those of torch in tests/interop/diff.py.
+load common.bash
+
+# save FILE PROTOCOL EXPRESSION: a file of torch.save that holds only what Python's pickle knows
+save() {
+	python3 - "$@" <<-'END'
+	import collections, pickle, sys, zipfile
+	value = eval(sys.argv[3])
+	with zipfile.ZipFile(sys.argv[1], "w") as archive:
+	    archive.writestr("archive/data.pkl", pickle.dumps(value, int(sys.argv[2])))
+	    archive.writestr("archive/byteorder", "little")
+	    archive.writestr("archive/version", "3\n")
+	END
+}
+
+# change IN OUT RECORD FLOATS...: the first numbers of a record are others, and so is its checksum
+change() {
+	python3 - "$@" <<-'END'
+	import struct, sys, zipfile
+	source, target, record, *numbers = sys.argv[1:]
+	with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+	    for name in old.namelist():
+	        data = old.read(name)
+	        if name.endswith(record):
+	            data = struct.pack("<%df" % len(numbers), *map(float, numbers)) + data[4 * len(numbers):]
+	        new.writestr(name, data)
+	END
+}
+
+# flip FILE RECORD: one bit of its first byte, and the checksum stays
+flip() {
+	python3 - "$@" <<-'END'
+	import struct, sys, zipfile
+	info = zipfile.ZipFile(sys.argv[1]).getinfo(sys.argv[2])
+	with open(sys.argv[1], "r+b") as file:
+	    file.seek(info.header_offset + 26)
+	    at = info.header_offset + 30 + sum(struct.unpack("<HH", file.read(4)))
+	    file.seek(at)
+	    byte = file.read(1)[0]
+	    file.seek(at)
+	    file.write(bytes([byte ^ 1]))
+	END
+}
+
+# first_numbers FILE RECORD: the first float32 of it
+first_number() {
+	python3 -c "import struct, sys, zipfile
+print('%r' % struct.unpack('<f', zipfile.ZipFile(sys.argv[1]).read(sys.argv[2])[:4])[0])" "$@"
+}
+
+# member EXPRESSION: of the document in $output
+member() {
+	python3 -c "import json, sys
+d = json.loads(sys.stdin.read())
+print(eval(sys.argv[1]))" "$1" <<<"$output"
+}
+
+@test "what is the same is said to be, with exit status 0, and nothing is read of it" {
+	ckpt diff ddp_model.pt ddp_model.pt; want 0
+	[ "$output" = "ddp_model.pt is the same as ddp_model.pt: 14 tensors with 3.8K by checksum, 10 other values" ]
+	cp ddp_model.pt copy.pt
+	ckpt diff ddp_model.pt copy.pt ddp_model.pt; want 0
+	[ ${#lines[@]} = 2 ]
+	ckpt diff --read ddp_model.pt copy.pt; want 0
+	[ "$output" = "copy.pt is the same as ddp_model.pt: 14 tensors, 10 other values" ]
+	ckpt diff -q --strict ddp_model.pt copy.pt; want 0
+	[ -z "$output" ]
+	ckpt diff --json ddp_model.pt copy.pt; want 0
+	[ "$(member 'd["inputs"][0]["report"]["read_nbytes"]')" = 0 ]
+	[ "$(member 'd["inputs"][0]["verdict"]')" = same ]
+	input_is_untouched
+}
+
+@test "what only one has, what has another name, and how the names match" {
+	ckpt diff ddp_model.pt ddp_trainer.pt
+	want 1 "hint: names of 14 tensors match with --at-b model"
+	[ "${lines[0]}" = "only in ddp_trainer.pt:" ]
+	[[ ${lines[1]} =~ ^"  optimizer.* "+"24 tensors with 7.3K, 21 other values"$ ]]
+	[[ $output = *$'\nthe same values under other names:\n  module.stem.0.weight '* ]]
+	[[ ${lines[-1]} = "ddp_trainer.pt is not the same as ddp_model.pt: 14 tensors renamed, 24 only in ddp_trainer.pt; 41 other"* ]]
+	ckpt diff -v --limit 0 ddp_model.pt ddp_trainer.pt
+	want 1 "hint: names of 14 tensors match with --at-b model"
+	[[ $output = *$'\n  optimizer.state.0.step '* ]]
+	ckpt diff --at-b model ddp_model.pt ddp_trainer.pt; want 0
+	ckpt diff -q ddp_model.pt ddp_trainer.pt; want 1
+	[ -z "$output" ]
+}
+
+@test "prefixes and renamed keys line up" {
+	"$CKPT" strip-module -q ddp_trainer.pt plain.pt
+	ckpt diff ddp_trainer.pt plain.pt; want 1 "hint: names of 14 tensors match with --strip-module"
+	ckpt diff plain.pt ddp_trainer.pt; want 1 "hint: names of 14 tensors match with --strip-module"
+	ckpt diff --strip-module ddp_trainer.pt plain.pt; want 0
+	ckpt diff --rename 's/^module\.//' ddp_trainer.pt plain.pt; want 0
+	ckpt diff --rename 's/^/module./' plain.pt ddp_trainer.pt; want 0
+	ckpt diff --rename 's/^nothing//' ddp_model.pt ddp_model.pt
+	want 0 "ckpt: note: --rename matches no key of ddp_model.pt"
+	"$CKPT" add-prefix -q net.x_1. plain.pt more.pt
+	ckpt diff plain.pt more.pt; want 1 "hint: names of 14 tensors match with --rename 's/^/net.x_1./'"
+	ckpt diff more.pt plain.pt; want 1 "hint: names of 14 tensors match with --rename 's/^net\.x_1\.//'"
+	ckpt diff --rename 's/^net\.x_1\.//' more.pt plain.pt; want 0
+	ckpt diff --at optimizer ddp_trainer.pt plain.pt; want 0
+	ckpt diff --at optimzer ddp_trainer.pt plain.pt
+	want 2 "ckpt: ddp_trainer.pt: nothing is named 'optimzer'
+hint: did you mean 'optimizer'?"
+}
+
+@test "numbers: the largest change first, NaN before it" {
+	a=$(first_number ddp_model.pt ddp_model/data/0)
+	change ddp_model.pt b.pt data/0 "$(python3 -c "print($a + 0.25)")"
+	ckpt diff ddp_model.pt b.pt; want 1
+	[[ ${lines[1]} =~ ^"  name "+"differ "+"change   max abs   max rel       rms     cosine "+"ulp"$ ]]
+	[[ ${lines[2]} =~ ^"  module.stem.0.weight  float32 [8, 3, 3, 3] "+"1  "[0-9.e-]+"  2.50e-01 " ]]
+	[ "${lines[3]}" = "b.pt is not the same as ddp_model.pt: 1 tensor changed; the same are 13 tensors with 2.9K by checksum, 10 other values" ]
+	ckpt diff --tolerance 0.3 ddp_model.pt b.pt; want 0
+	[[ $output = *"; 1 tensor differs within the tolerance" ]]
+	ckpt diff --atol 0.2 ddp_model.pt b.pt; want 1
+	change b.pt c.pt data/1 nan 1e6
+	change c.pt d.pt data/2 inf
+	ckpt diff ddp_model.pt d.pt; want 1
+	[[ ${lines[2]} = "  module.stem.1.weight "*"1 NaN appeared" ]]
+	[[ ${lines[3]} = "  module.stem.1.bias "*"inf"*"1 infinite appeared" ]]
+	[[ ${lines[4]} = "  module.stem.0.weight "* ]]
+	ckpt diff d.pt ddp_model.pt; want 1
+	[[ $output = *"1 NaN vanished"*"1 infinite vanished"* ]]
+	ckpt diff --limit 1 ddp_model.pt d.pt; want 1
+	[ "${lines[3]}" = "  ... and 2 more (--limit 0 shows all)" ]
+	ckpt diff --quick ddp_model.pt d.pt; want 0
+	[[ $output = *"14 tensors by name, shape, dtype and device, 10 other values" ]]
+	ckpt diff --keep '*.head' ddp_model.pt d.pt; want 0
+	ckpt diff --drop '*.stem' --drop nothing ddp_model.pt d.pt; want 0 "ckpt: note: nothing matches 'nothing'"
+	ckpt diff --keep nothing ddp_model.pt d.pt; want 2 "ckpt: no name matches"
+}
+
+@test "checksums are what was written: --read looks at the bytes" {
+	cp ddp_model.pt damaged.pt
+	flip damaged.pt ddp_model/data/0
+	ckpt diff ddp_model.pt damaged.pt; want 0
+	ckpt diff --read ddp_model.pt damaged.pt; want 1
+	[[ ${lines[2]} = "  module.stem.0.weight "*"  1" ]] # one step
+}
+
+@test "0 and -0 are equal, and said to be written otherwise" {
+	change ddp_model.pt a.pt data/0 0 0
+	change ddp_model.pt b.pt data/0 -0.0 0
+	ckpt diff a.pt b.pt; want 0
+	[[ $output = *"; 1 tensor with equal numbers in other bits (0 and -0, or NaN)" ]]
+	ckpt diff --strict a.pt b.pt; want 1
+	[[ ${lines[2]} = "  module.stem.0.weight "*"1 equal in other bits" ]]
+}
+
+@test "dtypes and devices" {
+	"$CKPT" cast -q bf16 ddp_model.pt half.pt
+	ckpt diff ddp_model.pt half.pt; want 1
+	[[ $output = *"float32 -> bfloat16 [10, 8]"* ]]
+	ckpt diff --ignore-dtype --tolerance 0,0.01 ddp_model.pt half.pt; want 0
+	ckpt diff --tolerance 0,0.01 ddp_model.pt half.pt; want 1
+	"$CKPT" remap -q cpu=cuda:1 ddp_model.pt gpu.pt
+	ckpt diff ddp_model.pt gpu.pt; want 1
+	[[ ${lines[1]} =~ "  module.stem.0.weight "+"float32 [8, 3, 3, 3]  cpu -> cuda:1" || ${lines[2]} =~ "cpu -> cuda:1" ]]
+	ckpt diff --ignore-device ddp_model.pt gpu.pt; want 0
+}
+
+@test "other formats and forms of the same" {
+	"$CKPT" convert -q --to torch-legacy ddp_trainer.pt legacy.pt
+	"$CKPT" split -q --ranks 3 ddp_trainer.pt dcp
+	"$CKPT" convert -q --profile 1.6 ddp_trainer.pt old.pt
+	ckpt diff ddp_trainer.pt legacy.pt dcp old.pt; want 0
+	[ ${#lines[@]} = 3 ]
+	ckpt diff dcp legacy.pt; want 0
+	rm "$(ls dcp/*.distcp | head -1)"
+	ckpt diff ddp_trainer.pt dcp; want 2
+	[[ $output = *$'cannot be compared:\n  '*"  dcp: 'model.module.stem.0.weight' in "*": the data file is missing"* ]]
+	[[ ${lines[-1]} = *" cannot be compared"* ]]
+}
+
+@test "other values: numbers, texts, sets in any order, what hangs in two places" {
+	save a.pt 2 '{"epoch": 3, "lr": 0.5, "name": "a", "tags": {"x", "yy", "z"}, "raw": b"\x80\xff", "pair": (1, 2), "empty": {}}'
+	save b.pt 4 '{"raw": b"\x80\xff", "epoch": 4, "lr": 0.25, "name": "b\x1b", "tags": {"z", "yy", "x"}, "pair": [1, 2], "new": None, "empty": []}'
+	ckpt diff a.pt b.pt; want 1
+	[ "${lines[0]}" = "only in b.pt:" ]
+	[[ ${lines[1]} =~ ^"  new "+"None"$ ]]
+	[ "${lines[2]}" = "other values:" ]
+	[[ ${lines[3]} =~ ^"  epoch "+"3 -> 4"$ ]]
+	[[ ${lines[4]} =~ ^"  lr "+"0.5 -> 0.25"$ ]]
+	[[ ${lines[5]} =~ ^"  name "+"'a' -> 'b\\x1b'"$ ]]
+	[[ ${lines[6]} =~ ^"  empty "+"dict -> list"$ ]]
+	[ ${#lines[@]} = 8 ]
+	ckpt diff --tolerance 0,1 --keep lr a.pt b.pt; want 0
+	save c.pt 2 '(lambda d: {"a": d, "b": d, "c": [d]})({"x": 1, "y": [2]})'
+	save d.pt 2 '{"a": {"x": 1, "y": [2]}, "b": {"y": [2], "x": 1}, "c": [{"x": 1, "y": [3]}]}'
+	ckpt diff c.pt d.pt; want 1
+	[[ ${lines[1]} =~ ^"  c.0.y.0 "+"2 -> 3"$ ]]
+	[ ${#lines[@]} = 3 ]
+	save e.pt 2 'eval("(lambda d: d.update(me=d) or d)({})")'
+	ckpt diff e.pt e.pt; want 0
+	save f.pt 2 'collections.OrderedDict([("a", 1), ("b", 2)])'
+	save g.pt 2 '{"b": 2, "a": 1}'
+	ckpt diff f.pt g.pt; want 0
+	ckpt diff --strict f.pt g.pt; want 1
+	[[ ${lines[1]} =~ ^"  (root) "+"OrderedDict -> dict"$ ]]
+	[[ ${lines[2]} = *"another order"* ]]
+}
+
+@test "several files: the worst counts" {
+	change ddp_model.pt b.pt data/0 5
+	ckpt diff ddp_model.pt ddp_model.pt b.pt; want 1
+	ckpt diff ddp_model.pt b.pt nothing.pt ddp_model.pt
+	want 2 "ckpt: nothing.pt: cannot open: No such file or directory"
+	[[ ${lines[-1]} = "ddp_model.pt is the same as ddp_model.pt: "* ]]
+	ckpt diff nothing.pt b.pt
+	want 2 "ckpt: nothing.pt: cannot open: No such file or directory"
+}
+
+@test "one JSON document" {
+	change ddp_model.pt b.pt data/0 nan
+	ckpt diff --json ddp_model.pt b.pt nothing.pt
+	want 2 "ckpt: nothing.pt: cannot open: No such file or directory"
+	[ "$(member 'len(d["inputs"])')" = 2 ]
+	[ "$(member 'd["inputs"][0]["verdict"]')" = different ]
+	[ "$(member 'd["inputs"][0]["differences"][0]["numbers"]["nan_appeared"]')" = 1 ]
+	[ "$(member 'd["inputs"][0]["report"]["by_checksum"]')" = 13 ]
+	[ "$(member 'd["inputs"][1]["verdict"]')" = error ]
+	ckpt diff --json=out.json ddp_model.pt ddp_trainer.pt
+	want 1 "hint: names of 14 tensors match with --at-b model"
+	[ -z "$output" ]
+	output=$(cat out.json)
+	[ "$(member '[f["kind"] for f in d["inputs"][0]["differences"]].count("renamed")')" = 14 ]
+	[ "$(member 'd["inputs"][0]["report"]["prefix"]')" = model. ]
+	ckpt diff --json=out.json ddp_model.pt b.pt
+	want 2 "ckpt: out.json: cannot write JSON to it: it exists already"
+}
+
+@test "wrong usage" {
+	ckpt diff ddp_model.pt
+	[ "$status" = 64 ]
+	[[ $stderr = "ckpt: diff: too few operands, wanted A B [B...]"* ]]
+	for wrong in "--tolerance x" "--tolerance 1,x" "--tolerance=-1" "--tolerance nan" "--atol 1,2" "--rtol ''" "--limit x" \
+		"--limit=-1" "--quick --read" "--rename x" "--keep 're:('"; do
+
+		eval "ckpt diff $wrong ddp_model.pt ddp_model.pt"
+		[ "$status" = 64 ] || { echo "$wrong: $status $stderr" >&2; false; }
+	done
+	ckpt diff - ddp_model.pt
+	[ "$status" = 64 ]
+}
+
+@test "a full disk under the output is an error" {
+	[ -w /dev/full ] || skip "no /dev/full"
+	run --separate-stderr sh -c '"$CKPT" diff ddp_model.pt ddp_trainer.pt >/dev/full'
+	[ "$status" = 2 ]
+	run --separate-stderr sh -c '"$CKPT" diff --json ddp_model.pt ddp_trainer.pt >/dev/full'
+	[ "$status" = 2 ]
+}

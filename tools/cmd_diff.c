@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diff.h"
+#include "edit.h"
+#include "json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool quick, metadata_only, read_all, strict, ignore_device, ignore_dtype, strip_module;
+static const char *json, *at, *at_a, *at_b, *tolerance, *atol_text, *rtol_text, *limit_text;
+static struct str_list renames, keep, drop;
+
+enum { SHOWN_ROWS = 25 };
+
+static const struct opt opts[] = {
+	OPT_STR("at", 0, &at, "NAME", "compare only what stands under NAME, in all files"),
+	OPT_STR("at-a", 0, &at_a, "NAME", "... in A, whatever --at says"),
+	OPT_STR("at-b", 0, &at_b, "NAME", "... in the others"),
+	OPT_LIST("rename", 0, &renames, "s/X/Y/",
+		 "rename the keys of A first, as 'ckpt rename -e' does"),
+	OPT_FLAG("strip-module", 0, &strip_module,
+		 "take 'module.' off the keys of all files first"),
+	OPT_LIST("keep", 0, &keep, "PATTERN", "compare only what matches; may be repeated"),
+	OPT_LIST("drop", 0, &drop, "PATTERN", "leave out what matches; may be repeated"),
+	OPT_STR("tolerance", 0, &tolerance, "ABS[,REL]",
+		"|a - b| <= ABS + REL * |b| counts as equal; default: 0,0"),
+	OPT_STR("atol", 0, &atol_text, "ABS",
+		"the first of the two alone, as torch.allclose() has it"),
+	OPT_STR("rtol", 0, &rtol_text, "REL", "the second"),
+	OPT_FLAG("quick", 0, &quick,
+		 "only names, shapes, dtypes, devices and other values: tensors are not read"),
+	OPT_FLAG("metadata-only", 0, &metadata_only, "the same"),
+	OPT_FLAG("read", 0, &read_all,
+		 "read also the tensors that recorded checksums prove to be equal"),
+	OPT_FLAG(
+		"strict", 0, &strict,
+		"bits of equal numbers, strides, classes, types of containers, order count"),
+	OPT_FLAG("ignore-device", 0, &ignore_device, "cpu or cuda:0, that is no difference"),
+	OPT_FLAG("ignore-dtype", 0, &ignore_dtype, "nor is the dtype: only the values count"),
+	OPT_STR("limit", 0, &limit_text, "N", "rows of each table at most, 0 for all; default: 25"),
+	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not tables"),
+	OPT_FLAG("quiet", 'q', &quiet, "print nothing: the exit status tells"),
+	OPT_FLAG("verbose", 'v', &verbose,
+		 "list also what is in a container that only one file has"),
+	OPT_END
+};
+
+static int run(int argc, char **argv);
+
+const struct command cmd_diff = {
+	.name = "diff",
+	.operands = "A B [B...]",
+	.summary = "what is different between checkpoints: names, shapes, dtypes, values",
+	.details =
+		"A and each B may be of any two formats, files or directories. Tensors are compared by what they\n"
+		"show: strides, views and shared storages make no difference, nor does the order of keys. Equal\n"
+		"checksums of equal sizes, as torch records them, prove tensors equal, and are not read.\n\n"
+		"change: norm(a - b) / max(norm(a), norm(b)), largest first; max rel: |a - b| / max(|a|, |b|) of one\n"
+		"pair; ulp: steps from one number of the dtype to the next. NaN is equal to NaN, and 0 to -0.\n"
+		"A tensor that has the same values under another name is renamed.\n\n"
+		"Exit status: 0 all are the same as A; 1 one is not; 2 that could not be told for all.\n",
+	.examples = "  ckpt diff step-1000.pt step-2000.pt\n"
+		    "  ckpt diff rank*.pt\n"
+		    "  ckpt diff --strip-module --at model ddp.pt single.pt\n"
+		    "  ckpt diff --tolerance 1e-6,1e-3 --ignore-dtype model.pt model-bf16.pt\n",
+	.opts = opts,
+	.least = 2,
+	.most = -1,
+	.run = run,
+};
+
+/* ---- the files, as they are compared ---- */
+
+/* MODEL becomes what the edit made of it. */
+static void replace(struct ckpt_model **model, struct ckpt_model *with)
+{
+	ckpt_close(*model);
+	*model = with;
+}
+
+static int take_part(struct ckpt_model **model, const char *name, struct ckpt_error *err)
+{
+	struct ckpt_model *part;
+	int rc = name && *name ? ckpt_extract(*model, name, &part, NULL, err) : 1;
+
+	if (rc == 0)
+		replace(model, part);
+	return rc < 0 ? rc : 0;
+}
+
+static int strip(struct ckpt_model **model, struct ckpt_error *err)
+{
+	struct ckpt_model *made;
+	int rc = strip_module ? ckpt_strip_prefix(*model, "module.", NULL, &made, NULL, err) : 1;
+
+	if (rc == 0)
+		replace(model, made);
+	return rc < 0 ? rc : 0;
+}
+
+static int rename_keys(struct ckpt_model **model, const char *path, struct ckpt_error *err)
+{
+	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+	struct ckpt_model *made;
+	int rc;
+
+	if (!renames.count)
+		return 0;
+	rc = ckpt_rename(*model, renames.items, renames.count, NULL, &made, &report, err);
+	if (rc < 0)
+		return rc;
+	if (!report.renamed && !quiet)
+		complain("note: --rename matches no key of %s", path);
+	replace(model, made);
+	return 0;
+}
+
+/* Returns the exit code; if that is not fine it said so. */
+static int open_side(const char *path, bool is_first, struct ckpt_model **out,
+		     struct ckpt_error *err)
+{
+	const char *own = is_first ? at_a : at_b, *name = own ? own : at;
+	int rc = ckpt_open(path, out, err), code;
+
+	if (rc < 0)
+		return fail(err);
+	rc = take_part(out, name, err);
+	if (rc == 0)
+		rc = strip(out, err);
+	if (rc == 0 && is_first)
+		rc = rename_keys(out, path, err);
+	if (rc == 0)
+		return EXIT_FINE;
+	if (!err->path[0])
+		snprintf(err->path, sizeof(err->path), "%s", path);
+	code = fail(err);
+	if (rc == CKPT_E_NOTFOUND)
+		hint_name(*out, name);
+	ckpt_close(*out);
+	*out = NULL;
+	return code;
+}
+
+/* ---- what could be done ---- */
+
+static bool is_simple(const char *text)
+{
+	return !text[strspn(text,
+			    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")];
+}
+
+static int see_container(void *ctx, const struct ckpt_item *item)
+{
+	*(bool *)ctx = item->mapping;
+	return 0;
+}
+
+/* Is the prefix, which ends with a dot, the name of a mapping? */
+static bool names_mapping(const struct ckpt_model *model, const char *prefix)
+{
+	bool mapping = false;
+	char name[256];
+
+	snprintf(name, sizeof(name), "%.*s", (int)strlen(prefix) - 1, prefix);
+	return ckpt_find(model, name, see_container, &mapping, NULL) == 0 && mapping;
+}
+
+static void hint_prefix(const struct ckpt_model *a, const struct ckpt_model *b,
+			const struct diff_names *names, const struct ckpt_diff_report *r)
+{
+	bool of_a = r->prefixed == 'a';
+	const char *path = of_a ? names->a : names->b;
+	char shown[400], count[32], dots[400];
+	size_t used = 0;
+
+	if (!r->prefixed || quiet)
+		return;
+	fflush(stdout);
+	ckpt_escape(shown, sizeof(shown), r->prefix, strlen(r->prefix));
+	grouped(r->prefix_count, count);
+	for (const char *p = r->prefix; *p; p++) {
+		if (*p == '.' && of_a)
+			dots[used++] = '\\';
+		dots[used++] = *p;
+	}
+	dots[used] = '\0';
+	if (!is_simple(r->prefix))
+		hint("names of %s tensors match without the '%s' that %s has in them", count, shown,
+		     path);
+	else if (names_mapping(of_a ? a : b, r->prefix))
+		hint("names of %s tensors match with --at-%c %.*s", count, r->prefixed,
+		     (int)strlen(shown) - 1, shown);
+	else if (!strcmp(r->prefix, "module."))
+		hint("names of %s tensors match with --strip-module", count);
+	else if (of_a)
+		hint("names of %s tensors match with --rename 's/^%s//'", count, dots);
+	else
+		hint("names of %s tensors match with --rename 's/^/%s/'", count, dots);
+}
+
+/* ---- comparing ---- */
+
+static int code_of(const struct ckpt_diff_report *r)
+{
+	if (r->tensors.unreadable || r->values.unreadable)
+		return EXIT_ERROR;
+	return r->same ? EXIT_FINE : EXIT_NO;
+}
+
+static int worse(int a, int b)
+{
+	return a > b ? a : b;
+}
+
+static int compare(const struct ckpt_model *a, const struct ckpt_model *b,
+		   const struct diff_names *names, const struct ckpt_diff_options *options,
+		   struct diff_json *document, uint64_t limit, bool *stop)
+{
+	struct ckpt_diff_report report = CKPT_DIFF_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct diff_text *text = document->out || quiet ? NULL : diff_text_new(names, limit);
+	int rc;
+
+	rc = ckpt_diff(a, b, options,
+		       document->out ? diff_json_add
+		       : text	     ? diff_text_add
+				     : NULL,
+		       document->out ? (void *)document : text, &report, &err);
+	end_progress();
+	*stop = rc == CKPT_E_CANCELLED;
+	if (document->out)
+		diff_json_end(document, &report, &err);
+	else if (rc == 0 && text)
+		diff_text_print(text, &report, options->flags & CKPT_DIFF_QUICK);
+	diff_text_free(text);
+	if (rc < 0)
+		return err.status ? fail(&err) : EXIT_ERROR;
+	if (report.unmatched && !quiet)
+		complain("note: nothing matches '%s'", report.unmatched);
+	hint_prefix(a, b, names, &report);
+	return code_of(&report);
+}
+
+static int compare_with(const struct ckpt_model *a, const struct diff_names *names,
+			const struct ckpt_diff_options *options, struct diff_json *document,
+			uint64_t limit, bool *stop)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *b;
+	int code = open_side(names->b, false, &b, &err);
+
+	if (code == EXIT_FINE) {
+		code = compare(a, b, names, options, document, limit, stop);
+		ckpt_close(b);
+	} else if (document->out) {
+		diff_json_end(document, NULL, &err);
+	}
+	*stop |= code == EXIT_USAGE;
+	return code;
+}
+
+/* ---- options ---- */
+
+static bool parse_number(const char *text, double *out, const char **end)
+{
+	char *stop;
+
+	*out = strtod(text, &stop);
+	*end = stop;
+	return stop != text && isfinite(*out) && *out >= 0;
+}
+
+static int parse_tolerance(struct ckpt_diff_options *o)
+{
+	const char *end = "";
+
+	if (tolerance && (!parse_number(tolerance, &o->atol, &end) ||
+			  (*end == ',' && !parse_number(end + 1, &o->rtol, &end)) || *end))
+		return wrong_usage(&cmd_diff, "diff: --tolerance %s: wanted ABS or ABS,REL",
+				   tolerance);
+	if (atol_text && (!parse_number(atol_text, &o->atol, &end) || *end))
+		return wrong_usage(&cmd_diff, "diff: --atol %s: wanted a number from 0 on",
+				   atol_text);
+	if (rtol_text && (!parse_number(rtol_text, &o->rtol, &end) || *end))
+		return wrong_usage(&cmd_diff, "diff: --rtol %s: wanted a number from 0 on",
+				   rtol_text);
+	return EXIT_FINE;
+}
+
+static int parse_limit(uint64_t *out)
+{
+	char *end = NULL;
+
+	*out = SHOWN_ROWS;
+	if (!limit_text)
+		return EXIT_FINE;
+	*out = strtoull(limit_text, &end, 10);
+	if (*limit_text < '0' || *limit_text > '9' || *end)
+		return wrong_usage(&cmd_diff, "diff: --limit %s: wanted a number", limit_text);
+	return EXIT_FINE;
+}
+
+static int make_options(struct ckpt_diff_options *o, uint64_t *limit)
+{
+	int code = parse_limit(limit);
+
+	if (code == EXIT_FINE)
+		code = parse_tolerance(o);
+	quick |= metadata_only;
+	if (code == EXIT_FINE && quick && read_all)
+		code = wrong_usage(&cmd_diff, "diff: --read reads what --quick leaves out");
+	o->flags = (quick ? CKPT_DIFF_QUICK : 0u) | (read_all ? CKPT_DIFF_READ : 0u) |
+		   (strict ? CKPT_DIFF_STRICT : 0u) |
+		   (ignore_device ? CKPT_DIFF_IGNORE_DEVICE : 0u) |
+		   (ignore_dtype ? CKPT_DIFF_IGNORE_DTYPE : 0u);
+	o->keep = keep.items;
+	o->keep_count = keep.count;
+	o->drop = drop.items;
+	o->drop_count = drop.count;
+	o->progress = show_progress;
+	o->cancel = catch_signals();
+	return code;
+}
+
+static int compare_all(char **paths, int count, const struct ckpt_diff_options *options,
+		       struct diff_json *document, uint64_t limit)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *a;
+	int code = open_side(paths[0], true, &a, &err);
+	bool stop = false;
+
+	if (code != EXIT_FINE)
+		return code;
+	for (int i = 1; i < count && !stop; i++) {
+		struct diff_names names = { paths[0], paths[i] };
+
+		if (document->out)
+			diff_json_begin(document, paths[i], i == 1);
+		code = worse(code, compare_with(a, &names, options, document, limit, &stop));
+	}
+	ckpt_close(a);
+	return code;
+}
+
+static void begin_document(FILE *out, const char *path)
+{
+	json_t *name = json_object();
+
+	json_set_name(name, "path", path);
+	fprintf(out, "{\"ckpt_json\":%d,\"command\":\"diff\",\"reference\":", JSON_VERSION);
+	json_put(out, name);
+	fputs(",\"inputs\":[", out);
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_diff_options options = CKPT_DIFF_OPTIONS_INIT;
+	int first = parse_options(&cmd_diff, argc, argv), code;
+	struct diff_json document = { 0 };
+	uint64_t limit;
+
+	if (first < 0)
+		return -1 - first;
+	code = make_options(&options, &limit);
+	for (int i = first; code == EXIT_FINE && i < argc; i++)
+		code = refuse_names(argv[i], "OUT");
+	if (code != EXIT_FINE)
+		return code;
+	if (json) {
+		document.out = json_open(json);
+		if (!document.out)
+			return EXIT_ERROR;
+		begin_document(document.out, argv[first]);
+	}
+	code = compare_all(argv + first, argc - first, &options, &document, limit);
+	if (document.out) {
+		fputs("\n]}\n", document.out);
+		if (json_close(document.out, true) != EXIT_FINE)
+			code = EXIT_ERROR;
+	}
+	end_by_signal();
+	return finish_output(code);
+}

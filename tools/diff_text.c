@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diff.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Differences as tables: one for each kind, with columns as wide as what stands in them. */
+
+enum section {
+	ONLY_A,
+	ONLY_B,
+	RENAMED,
+	CHANGED,
+	UNREADABLE,
+	VALUES,
+	SECTIONS,
+};
+
+enum { MOST_CELLS = 10, WIDEST_NAME = 60, MOST_VALUE = 60 };
+
+struct row {
+	char *cells[MOST_CELLS]; /* malloc; those behind the last one are NULL */
+};
+
+struct table {
+	struct row *rows; /* malloc */
+	uint64_t count, cap;
+	uint64_t left_out; /* rows beyond the limit */
+};
+
+/* A container that only one side has: one row for all that is in it. */
+struct whole {
+	char *name;
+	uint64_t tensors, values, nbytes;
+};
+
+struct diff_text {
+	struct diff_names names;
+	uint64_t limit;
+	struct table tables[SECTIONS];
+	struct whole whole; /* that is being counted; NULL name: none */
+	enum ckpt_difference_kind whole_kind;
+	bool bad; /* no memory for all rows */
+};
+
+/* ---- rows ---- */
+
+static struct row *add_row(struct diff_text *t, enum section section)
+{
+	struct table *table = &t->tables[section];
+
+	if (t->limit && table->count == t->limit) {
+		table->left_out++;
+		return NULL;
+	}
+	if (table->count == table->cap) {
+		uint64_t cap = table->cap ? 2 * table->cap : 32;
+		void *grown = realloc(table->rows, cap * sizeof(*table->rows));
+
+		if (!grown) {
+			t->bad = true;
+			return NULL;
+		}
+		table->rows = grown;
+		table->cap = cap;
+	}
+	table->rows[table->count] = (struct row){ 0 };
+	return &table->rows[table->count++];
+}
+
+static void set_cell(struct diff_text *t, struct row *row, int i, const char *text)
+{
+	row->cells[i] = strdup(text);
+	t->bad |= !row->cells[i];
+}
+
+static void set_name(struct diff_text *t, struct row *row, int i, const char *name)
+{
+	char shown[1024];
+
+	set_cell(t, row, i,
+		 *name ? ckpt_escape(shown, sizeof(shown), name, strlen(name)) : "(root)");
+}
+
+/* ---- cells ---- */
+
+static const char *side_shape(const struct ckpt_diff_side *s, char *buf, size_t size)
+{
+	struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
+
+	info.ndim = s->ndim;
+	info.shape = s->shape;
+	return shape_text(&info, buf, size);
+}
+
+/* "float32 [10, 8]", "numpy float64 [3]" */
+static void array_text(const struct ckpt_diff_side *s, char *buf, size_t size)
+{
+	char shape[200];
+
+	snprintf(buf, size, "%s%s %s", !strcmp(s->type, "ndarray") ? "numpy " : "", s->dtype,
+		 side_shape(s, shape, sizeof(shape)));
+}
+
+static void value_text(const struct ckpt_diff_side *s, char *buf, size_t size)
+{
+	if (s->is_array)
+		array_text(s, buf, size);
+	else if (strlen(s->text) < MOST_VALUE)
+		snprintf(buf, size, "%s", s->text);
+	else
+		snprintf(buf, size, "%.*s...", MOST_VALUE - 3, s->text);
+}
+
+/* What of a tensor is different, but for its numbers. */
+static void both_text(const struct ckpt_difference *f, char *buf, size_t size)
+{
+	char a[240], b[240];
+
+	array_text(f->a, a, sizeof(a));
+	if (f->what & CKPT_DIFFERS_TYPE && strcmp(f->a->type, f->b->type) != 0)
+		array_text(f->b, b, sizeof(b));
+	else if (f->what & CKPT_DIFFERS_SHAPE && f->what & CKPT_DIFFERS_DTYPE)
+		array_text(f->b, b, sizeof(b));
+	else if (f->what & CKPT_DIFFERS_SHAPE)
+		side_shape(f->b, b, sizeof(b));
+	else
+		b[0] = '\0';
+	if (b[0])
+		snprintf(buf, size, "%s -> %s", a, b);
+	else if (f->what & CKPT_DIFFERS_DTYPE)
+		snprintf(buf, size, "%s -> %s %s", f->a->dtype, f->b->dtype,
+			 side_shape(f->a, a, sizeof(a)));
+	else
+		snprintf(buf, size, "%s", a);
+}
+
+static void add_note(char *buf, size_t size, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void add_note(char *buf, size_t size, const char *fmt, ...)
+{
+	size_t used = strlen(buf);
+	va_list args;
+
+	if (used)
+		used += (size_t)snprintf(buf + used, size - used, ", ");
+	if (used >= size)
+		return;
+	va_start(args, fmt);
+	vsnprintf(buf + used, size - used, fmt, args);
+	va_end(args);
+}
+
+static void note_count(char *buf, size_t size, uint64_t n, const char *what)
+{
+	char count[32];
+
+	if (n)
+		add_note(buf, size, "%s %s", grouped(n, count), what);
+}
+
+static void note_texts(char *buf, size_t size, const char *a, const char *b)
+{
+	char shown_a[80], shown_b[80];
+
+	add_note(buf, size, "%s -> %s", ckpt_escape(shown_a, sizeof(shown_a), a, strlen(a)),
+		 ckpt_escape(shown_b, sizeof(shown_b), b, strlen(b)));
+}
+
+static void notes_text(const struct ckpt_difference *f, char *buf, size_t size)
+{
+	const struct ckpt_diff_numbers *n = f->numbers;
+
+	buf[0] = '\0';
+	if (n) {
+		note_count(buf, size, n->nan_appeared, "NaN appeared");
+		note_count(buf, size, n->nan_vanished, "NaN vanished");
+		note_count(buf, size, n->inf_appeared, "infinite appeared");
+		note_count(buf, size, n->inf_vanished, "infinite vanished");
+		note_count(buf, size, n->other_bits, "equal in other bits");
+	}
+	if (f->what & CKPT_DIFFERS_DEVICE)
+		note_texts(buf, size, f->a->device, f->b->device);
+	if (f->what & CKPT_DIFFERS_LAYOUT)
+		note_texts(buf, size, f->a->layout, f->b->layout);
+	if (f->what & (CKPT_DIFFERS_CLASS | CKPT_DIFFERS_TYPE)) {
+		const char *a = f->a->class_name ? f->a->class_name : f->a->type;
+		const char *b = f->b->class_name ? f->b->class_name : f->b->type;
+
+		if (strcmp(a, b) != 0)
+			note_texts(buf, size, a, b);
+		else
+			add_note(buf, size, "requires_grad");
+	}
+	if (f->what & CKPT_DIFFERS_QUANTIZER)
+		add_note(buf, size, "quantized in another way");
+	if (f->what & CKPT_DIFFERS_STRIDES)
+		add_note(buf, size, "other strides");
+	if (f->what & CKPT_DIFFERS_ORDER)
+		add_note(buf, size, "from here on keys stand in another order");
+	if (f->what & CKPT_DIFFERS_VALUE && !n && !(f->what & CKPT_DIFFERS_SHAPE))
+		add_note(buf, size, "no numbers to compare");
+}
+
+static void set_number(struct diff_text *t, struct row *row, int i, double v, const char *fmt)
+{
+	char text[40];
+
+	if (isnan(v))
+		snprintf(text, sizeof(text), "-");
+	else
+		snprintf(text, sizeof(text), fmt, v);
+	set_cell(t, row, i, text);
+}
+
+static void set_ulp(struct diff_text *t, struct row *row, int i, const struct ckpt_diff_numbers *n)
+{
+	char text[40];
+
+	if (!n->has_ulp)
+		snprintf(text, sizeof(text), "-");
+	else if (n->max_ulp < 10000000)
+		snprintf(text, sizeof(text), "%" PRIu64, n->max_ulp);
+	else
+		snprintf(text, sizeof(text), "%.2g", (double)n->max_ulp);
+	set_cell(t, row, i, text);
+}
+
+static void set_numbers(struct diff_text *t, struct row *row, const struct ckpt_diff_numbers *n)
+{
+	char text[80], a[32];
+
+	snprintf(text, sizeof(text), n->differing == n->count ? "all" : "%s",
+		 grouped(n->differing, a));
+	set_cell(t, row, 2, text);
+	if (!n->has_numbers)
+		return;
+	set_number(t, row, 3, n->change, "%.2e");
+	set_number(t, row, 4, n->max_abs, "%.2e");
+	set_number(t, row, 5, n->max_rel, "%.2e");
+	set_number(t, row, 6, n->rms, "%.2e");
+	set_number(t, row, 7, n->cosine, "%.7f");
+	set_ulp(t, row, 8, n);
+}
+
+/* ---- what only one side has ---- */
+
+/* The row of a whole container, once all of it was counted. */
+static void end_whole(struct diff_text *t)
+{
+	struct whole *w = &t->whole;
+	char text[1100], shown[1024], size[16], count[32];
+	struct row *row;
+
+	if (!w->name)
+		return;
+	row = add_row(t, t->whole_kind == CKPT_DIFFERENCE_REMOVED ? ONLY_A : ONLY_B);
+	if (row) {
+		snprintf(text, sizeof(text), "%s.*",
+			 ckpt_escape(shown, sizeof(shown), w->name, strlen(w->name)));
+		set_cell(t, row, 0, text);
+		text[0] = '\0';
+		if (w->tensors)
+			add_note(text, sizeof(text), "%s tensor%s with %s",
+				 grouped(w->tensors, count), w->tensors == 1 ? "" : "s",
+				 size_phrase(w->nbytes, size));
+		if (w->values)
+			add_note(text, sizeof(text), "%s other value%s", grouped(w->values, count),
+				 w->values == 1 ? "" : "s");
+		set_cell(t, row, 1, text);
+	}
+	free(w->name);
+	*w = (struct whole){ 0 };
+}
+
+static void count_whole(struct diff_text *t, const struct ckpt_difference *f,
+			const struct ckpt_diff_side *side)
+{
+	struct whole *w = &t->whole;
+
+	if (!w->name || strcmp(w->name, f->within) != 0 || t->whole_kind != f->kind) {
+		end_whole(t);
+		w->name = strdup(f->within);
+		t->bad |= !w->name;
+		t->whole_kind = f->kind;
+	}
+	w->tensors += side->is_array;
+	w->values += !side->is_array;
+	w->nbytes = sum(w->nbytes, side->nbytes);
+}
+
+static void add_only(struct diff_text *t, const struct ckpt_difference *f)
+{
+	const struct ckpt_diff_side *side = f->a ? f->a : f->b;
+	struct row *row;
+	char text[300];
+
+	if (f->within && !verbose) {
+		count_whole(t, f, side);
+		return;
+	}
+	end_whole(t);
+	row = add_row(t, f->a ? ONLY_A : ONLY_B);
+	if (!row)
+		return;
+	set_name(t, row, 0, f->name);
+	value_text(side, text, sizeof(text));
+	set_cell(t, row, 1, text);
+}
+
+/* ---- what both have ---- */
+
+static void add_renamed(struct diff_text *t, const struct ckpt_difference *f)
+{
+	struct row *row = add_row(t, RENAMED);
+	char text[300], other[1024];
+
+	if (!row)
+		return;
+	set_name(t, row, 0, f->name);
+	snprintf(text, sizeof(text), "-> %s",
+		 ckpt_escape(other, sizeof(other), f->other_name, strlen(f->other_name)));
+	set_cell(t, row, 1, text);
+	array_text(f->a, text, sizeof(text));
+	set_cell(t, row, 2, text);
+	notes_text(f, text, sizeof(text));
+	set_cell(t, row, 3, text);
+}
+
+static void add_changed(struct diff_text *t, const struct ckpt_difference *f)
+{
+	struct row *row = add_row(t, CHANGED);
+	char text[600];
+
+	if (!row)
+		return;
+	set_name(t, row, 0, f->name);
+	both_text(f, text, sizeof(text));
+	set_cell(t, row, 1, text);
+	if (f->numbers)
+		set_numbers(t, row, f->numbers);
+	notes_text(f, text, sizeof(text));
+	set_cell(t, row, 9, text);
+}
+
+static void add_value(struct diff_text *t, const struct ckpt_difference *f)
+{
+	struct row *row = add_row(t, VALUES);
+	char text[400], a[160], b[160];
+
+	if (!row)
+		return;
+	set_name(t, row, 0, f->name);
+	value_text(f->a, a, sizeof(a));
+	value_text(f->b, b, sizeof(b));
+	if (!strcmp(a, b) || !(f->what & CKPT_DIFFERS_VALUE))
+		snprintf(text, sizeof(text), "%s -> %s%s", f->a->type, f->b->type,
+			 f->what & CKPT_DIFFERS_ORDER ? ", in another order from here on" : "");
+	else
+		snprintf(text, sizeof(text), "%s -> %s", a, b);
+	if (!strcmp(f->a->type, f->b->type) && !strcmp(a, b))
+		snprintf(text, sizeof(text), "%s",
+			 f->what & CKPT_DIFFERS_VALUE ? a
+						      : "from here on keys stand in another order");
+	set_cell(t, row, 1, text);
+}
+
+static void add_unreadable(struct diff_text *t, const struct ckpt_difference *f)
+{
+	struct row *row = add_row(t, UNREADABLE);
+
+	if (!row)
+		return;
+	set_name(t, row, 0, f->name);
+	set_cell(t, row, 1, f->text);
+}
+
+int diff_text_add(void *ctx, const struct ckpt_difference *f)
+{
+	struct diff_text *t = ctx;
+	bool tensors = f->a && f->b && f->a->is_array && f->b->is_array;
+
+	if (f->kind != CKPT_DIFFERENCE_REMOVED && f->kind != CKPT_DIFFERENCE_ADDED)
+		end_whole(t);
+	switch (f->kind) {
+	case CKPT_DIFFERENCE_REMOVED:
+	case CKPT_DIFFERENCE_ADDED: add_only(t, f); break;
+	case CKPT_DIFFERENCE_RENAMED: add_renamed(t, f); break;
+	case CKPT_DIFFERENCE_CHANGED: (tensors ? add_changed : add_value)(t, f); break;
+	case CKPT_DIFFERENCE_UNREADABLE: add_unreadable(t, f); break;
+	}
+	return t->bad ? CKPT_E_NOMEM : 0;
+}
+
+/* ---- printing ---- */
+
+static void measure(const struct table *table, const char *const *head, int *widths)
+{
+	for (int i = 0; i < MOST_CELLS; i++) {
+		int most = i == 0 ? WIDEST_NAME : 1000;
+
+		widths[i] = head && head[i] ? (int)text_columns(head[i]) : 0;
+		for (uint64_t k = 0; k < table->count; k++) {
+			const char *cell = table->rows[k].cells[i];
+			int width = cell ? (int)text_columns(cell) : 0;
+
+			if (width > widths[i] && width <= most)
+				widths[i] = width;
+		}
+	}
+}
+
+/* The columns from RIGHT on are numbers, but for the last. */
+static void print_row(char *const *cells, const int *widths, int right)
+{
+	int spaces = 2; /* that are owed */
+
+	for (int i = 0; i < MOST_CELLS; i++) {
+		const char *cell = cells[i] ? cells[i] : "";
+		int fill = widths[i] - (int)text_columns(cell);
+		bool is_number = i >= right && i < MOST_CELLS - 1;
+
+		fill = fill > 0 ? fill : 0;
+		if (is_number)
+			spaces += fill;
+		if (*cell) {
+			printf("%*s%s", spaces, "", cell);
+			spaces = 0;
+		}
+		spaces += (is_number ? 0 : fill) + (widths[i] ? 2 : 0);
+	}
+	putchar('\n');
+}
+
+static void print_table(const struct table *table, const char *const *head, int right,
+			const char *title)
+{
+	int widths[MOST_CELLS];
+	char count[32];
+
+	if (!table->count)
+		return;
+	measure(table, head, widths);
+	printf("%s:\n", title);
+	if (head)
+		print_row((char *const *)head, widths, right);
+	for (uint64_t i = 0; i < table->count; i++)
+		print_row(table->rows[i].cells, widths, right);
+	if (table->left_out)
+		printf("  ... and %s more (--limit 0 shows all)\n",
+		       grouped(table->left_out, count));
+}
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* How what is counted next begins. */
+struct sentence {
+	const char *before; /* "", ", " or "; " */
+	const char *noun;   /* "tensor", to be said with the next number; NULL: it was said */
+};
+
+static void put_part(struct sentence *s, uint64_t n, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void put_part(struct sentence *s, uint64_t n, const char *fmt, ...)
+{
+	char count[32];
+	va_list args;
+
+	if (!n)
+		return;
+	printf("%s%s ", s->before, grouped(n, count));
+	if (s->noun)
+		printf("%s%s ", s->noun, plural(n));
+	va_start(args, fmt);
+	vprintf(fmt, args);
+	va_end(args);
+	s->before = ", ";
+	s->noun = NULL;
+}
+
+static void put_counts(const struct diff_text *t, const char *noun,
+		       const struct ckpt_diff_counts *c, struct sentence *s)
+{
+	s->noun = noun;
+	put_part(s, c->changed, "changed");
+	put_part(s, c->renamed, "renamed");
+	put_part(s, c->removed, "only in %s", t->names.a);
+	put_part(s, c->added, "only in %s", t->names.b);
+	put_part(s, c->unreadable, "cannot be compared");
+	if (!s->noun)
+		s->before = "; ";
+}
+
+static void print_same(const struct ckpt_diff_report *r, bool quick)
+{
+	uint64_t tensors = r->tensors.same, values = r->values.same;
+	char count[32], size[16];
+
+	printf("%s tensor%s", grouped(tensors, count), plural(tensors));
+	if (quick)
+		printf(" by name, shape, dtype and device");
+	else if (r->by_checksum == tensors && tensors)
+		printf(" with %s by checksum", size_phrase(r->by_checksum_nbytes, size));
+	else if (r->by_checksum)
+		printf(" (%s by checksum)", grouped(r->by_checksum, count));
+	if (values)
+		printf(", %s other value%s", grouped(values, count), plural(values));
+}
+
+static void print_summary(const struct diff_text *t, const struct ckpt_diff_report *r, bool quick)
+{
+	struct sentence s = { "", NULL };
+
+	printf("%s %s %s: ", t->names.b, r->same ? "is the same as" : "is not the same as",
+	       t->names.a);
+	put_counts(t, "tensor", &r->tensors, &s);
+	put_counts(t, "other value", &r->values, &s);
+	if (!r->same && (r->tensors.same || r->values.same))
+		fputs("; the same are ", stdout);
+	if (r->same || r->tensors.same || r->values.same)
+		print_same(r, quick);
+	s = (struct sentence){ "; ", "tensor" };
+	put_part(&s, r->tolerated, "differ%s within the tolerance", r->tolerated == 1 ? "s" : "");
+	s = (struct sentence){ "; ", "tensor" };
+	put_part(&s, r->other_bits, "with equal numbers in other bits (0 and -0, or NaN)");
+	putchar('\n');
+}
+
+void diff_text_print(struct diff_text *t, const struct ckpt_diff_report *r, bool quick)
+{
+	static const char *const head[MOST_CELLS] = {
+		"name", "", "differ", "change", "max abs", "max rel", "rms", "cosine", "ulp", "",
+	};
+	char title[1200];
+
+	end_whole(t);
+	snprintf(title, sizeof(title), "only in %s", t->names.a);
+	print_table(&t->tables[ONLY_A], NULL, MOST_CELLS, title);
+	snprintf(title, sizeof(title), "only in %s", t->names.b);
+	print_table(&t->tables[ONLY_B], NULL, MOST_CELLS, title);
+	print_table(&t->tables[RENAMED], NULL, MOST_CELLS, "the same values under other names");
+	print_table(&t->tables[CHANGED], quick ? NULL : head, 2, "changed tensors");
+	print_table(&t->tables[UNREADABLE], NULL, MOST_CELLS, "cannot be compared");
+	print_table(&t->tables[VALUES], NULL, MOST_CELLS, "other values");
+	print_summary(t, r, quick);
+}
+
+struct diff_text *diff_text_new(const struct diff_names *names, uint64_t limit)
+{
+	struct diff_text *t = calloc(1, sizeof(*t));
+
+	if (t) {
+		t->names = *names;
+		t->limit = limit;
+	}
+	return t;
+}
+
+void diff_text_free(struct diff_text *t)
+{
+	if (!t)
+		return;
+	for (int i = 0; i < SECTIONS; i++) {
+		for (uint64_t k = 0; k < t->tables[i].count; k++)
+			for (int c = 0; c < MOST_CELLS; c++)
+				free(t->tables[i].rows[k].cells[c]);
+		free(t->tables[i].rows);
+	}
+	free(t->whole.name);
+	free(t);
+}
