@@ -190,6 +190,13 @@ const struct ckpt_value *ckpt_model_new_str(struct ckpt_model *model, const char
 int ckpt_tensor_parse(const struct ckpt_model *model, const struct ckpt_value *v,
 		      struct ckpt_arena *arena, struct ckpt_tensor *out, struct ckpt_error *err);
 
+/*
+ * The strided tensor whose items are what is stored of T: T itself, the values of a sparse one, the local tensor of a wrapper;
+ * with the name of T. False: there is none.
+ */
+bool ckpt_tensor_stored(const struct ckpt_model *model, const struct ckpt_tensor *t,
+			struct ckpt_arena *arena, struct ckpt_tensor *out);
+
 /* Cheaper: does V look like a tensor, from the function that rebuilds it. */
 bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_value *v);
 

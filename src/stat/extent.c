@@ -9,8 +9,6 @@
  * Tied weights, and views of a flat parameter, are in the totals once: of the tensors of a storage those with most bytes come first,
  * and those that lie inside of what was counted before them are left out.
  */
-enum { MOST_INNER = 8 };
-
 struct extent {
 	uint32_t job;
 	int64_t storage;	/* -1: none that could be shared; the id of the value is in FROM */
@@ -31,19 +29,13 @@ struct covered {
 
 /* ---- what a tensor shows ---- */
 
-/* The strided tensor that has the values of V: itself, or what is in it. */
 static bool find_values(struct ckpt_stat *s, const struct ckpt_value *v, struct ckpt_tensor *out)
 {
-	for (int i = 0; i < MOST_INNER; i++) {
-		if (ckpt_tensor_parse(s->model, v, s->arena, out, NULL) <= 0)
-			return false;
-		if (!out->local ||
-		    (out->kind != CKPT_KIND_WRAPPER && out->kind != CKPT_KIND_SPARSE))
-			break;
-		v = ckpt_model_now(s->model, out->local);
-	}
-	return (out->kind == CKPT_KIND_STRIDED || out->kind == CKPT_KIND_QUANTIZED) &&
-	       out->storage >= 0 && out->stride && ckpt_dtype_packed(out->dtype) == 1;
+	struct ckpt_tensor t;
+
+	return ckpt_tensor_parse(s->model, v, s->arena, &t, NULL) > 0 &&
+	       ckpt_tensor_stored(s->model, &t, s->arena, out) &&
+	       ckpt_dtype_packed(out->dtype) == 1;
 }
 
 /* Do the items lie one behind the other, in whatever order, some perhaps more than once? */

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SCRATCH_BUDGET = 1 << 24 };
+
 /* ---- what the tensors in the records are ---- */
 
 static struct ckpt_shown *new_shown(uint64_t count)
@@ -18,26 +20,61 @@ static struct ckpt_shown *new_shown(uint64_t count)
 	return shown;
 }
 
+/* TAKE is called for what is stored of each tensor. */
+static int each_stored(const struct ckpt_model *model,
+		       void (*take)(void *ctx, const struct ckpt_tensor *t), void *ctx,
+		       struct ckpt_error *err)
+{
+	struct ckpt_arena *scratch = ckpt_arena_new(SCRATCH_BUDGET);
+
+	if (!scratch)
+		return ckpt_fail_nomem(err);
+	for (uint32_t i = 0; i < model->tensor_count; i++) {
+		struct ckpt_arena_mark mark = ckpt_arena_mark(scratch);
+		struct ckpt_tensor t;
+
+		if (ckpt_tensor_stored(model, &model->tensors[i], scratch, &t))
+			take(ctx, &t);
+		ckpt_arena_release(scratch, mark);
+	}
+	ckpt_arena_free(scratch);
+	return 0;
+}
+
+struct in_records {
+	const struct ckpt_model *model;
+	const struct ckpt_torch_zip *tz;
+	struct ckpt_shown *shown;
+};
+
+static void add_to_record(void *ctx, const struct ckpt_tensor *t)
+{
+	struct in_records *in = ctx;
+	const struct ckpt_zip_entry *e =
+		ckpt_torch_zip_data(in->tz, &in->model->storages[t->storage]);
+
+	if (e)
+		ckpt_shown_add(&in->shown[e - in->tz->zip->entries], t);
+}
+
+static void add_to_storage(void *ctx, const struct ckpt_tensor *t)
+{
+	struct ckpt_shown *shown = ctx;
+
+	ckpt_shown_add(&shown[t->storage], t);
+}
+
 static int make_contents(const struct ckpt_model *model, struct ckpt_contents *c,
 			 struct ckpt_error *err)
 {
 	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
+	struct in_records in = { .model = model, .tz = tz };
 
 	c->swapped = !strcmp(tz->byteorder, "big");
-	c->shown = new_shown(tz->zip->count);
+	c->shown = in.shown = new_shown(tz->zip->count);
 	if (!c->shown)
 		return ckpt_fail_nomem(err);
-	for (uint32_t i = 0; i < model->tensor_count; i++) {
-		const struct ckpt_tensor *t = &model->tensors[i];
-		const struct ckpt_zip_entry *e =
-			t->storage < 0 || !t->stride
-				? NULL
-				: ckpt_torch_zip_data(tz, &model->storages[t->storage]);
-
-		if (e)
-			ckpt_shown_add(&c->shown[e - tz->zip->entries], t);
-	}
-	return 0;
+	return each_stored(model, add_to_record, &in, err);
 }
 
 /* ---- the archive ---- */
@@ -119,9 +156,8 @@ int ckpt_verify_numbers(struct ckpt_verifier *v, struct ckpt_model *model, struc
 	uint64_t without_crc = v->without_crc, bytes = v->without_crc_bytes;
 	int rc = shown ? 0 : ckpt_fail_nomem(err);
 
-	for (uint32_t i = 0; rc == 0 && i < model->tensor_count; i++)
-		if (model->tensors[i].storage >= 0 && model->tensors[i].stride)
-			ckpt_shown_add(&shown[model->tensors[i].storage], &model->tensors[i]);
+	if (rc == 0)
+		rc = each_stored(model, add_to_storage, shown, err);
 	if (rc == 0)
 		rc = add_storages(v, model, shown, err);
 	if (rc == 0)

@@ -27,59 +27,32 @@ static void count8(enum ckpt_dtype dtype, const uint8_t *bytes, size_t len, uint
 	*infinities += inf;
 }
 
-/* In 16 bits: INFINITE is what infinity is, without its sign. */
-static void count16(uint16_t infinite, bool swapped, const uint8_t *bytes, size_t len,
-		    uint64_t *nans, uint64_t *infinities)
-{
-	uint64_t nan = 0, inf = 0;
-
-	for (size_t i = 0; i + 2 <= len; i += 2) {
-		uint16_t v;
-
-		memcpy(&v, bytes + i, 2);
-		v = (swapped ? bswap_16(v) : v) & 0x7FFF;
-		nan += v > infinite;
-		inf += v == infinite;
+/* In more: INFINITE is what infinity is, without its sign, which is the first bit. */
+#define COUNT(bits) \
+	static void count##bits(uint##bits##_t infinite, bool swapped, const uint8_t *bytes, \
+				size_t len, uint64_t *nans, uint64_t *infinities) \
+	{ \
+		uint64_t nan = 0, inf = 0; \
+\
+		for (size_t i = 0; i + sizeof(infinite) <= len; i += sizeof(infinite)) { \
+			uint##bits##_t v; \
+\
+			memcpy(&v, bytes + i, sizeof(v)); \
+			v = (swapped ? bswap_##bits(v) : v) & INT##bits##_MAX; \
+			nan += v > infinite; \
+			inf += v == infinite; \
+		} \
+		*nans += nan; \
+		*infinities += inf; \
 	}
-	*nans += nan;
-	*infinities += inf;
-}
 
-static void count32(bool swapped, const uint8_t *bytes, size_t len, uint64_t *nans,
-		    uint64_t *infinities)
-{
-	static const uint32_t infinite = 0x7F800000;
-	uint64_t nan = 0, inf = 0;
+COUNT(16)
+COUNT(32)
+COUNT(64)
 
-	for (size_t i = 0; i + 4 <= len; i += 4) {
-		uint32_t v;
-
-		memcpy(&v, bytes + i, 4);
-		v = (swapped ? bswap_32(v) : v) & 0x7FFFFFFF;
-		nan += v > infinite;
-		inf += v == infinite;
-	}
-	*nans += nan;
-	*infinities += inf;
-}
-
-static void count64(bool swapped, const uint8_t *bytes, size_t len, uint64_t *nans,
-		    uint64_t *infinities)
-{
-	static const uint64_t infinite = (uint64_t)0x7FF << 52;
-	uint64_t nan = 0, inf = 0;
-
-	for (size_t i = 0; i + 8 <= len; i += 8) {
-		uint64_t v;
-
-		memcpy(&v, bytes + i, 8);
-		v = (swapped ? bswap_64(v) : v) & INT64_MAX;
-		nan += v > infinite;
-		inf += v == infinite;
-	}
-	*nans += nan;
-	*infinities += inf;
-}
+static const uint16_t infinite_float16 = 0x7C00, infinite_bfloat16 = 0x7F80;
+static const uint32_t infinite_float32 = 0x7F800000;
+static const uint64_t infinite_float64 = (uint64_t)0x7FF << 52;
 
 bool ckpt_dtype_may_be_infinite(enum ckpt_dtype dtype)
 {
@@ -106,13 +79,21 @@ void ckpt_count_not_finite(enum ckpt_dtype dtype, bool swapped, const uint8_t *b
 {
 	switch (dtype) {
 	case CKPT_DTYPE_FLOAT16:
-	case CKPT_DTYPE_COMPLEX32: count16(0x7C00, swapped, bytes, len, nans, infinities); break;
+	case CKPT_DTYPE_COMPLEX32:
+		count16(infinite_float16, swapped, bytes, len, nans, infinities);
+		break;
 	case CKPT_DTYPE_BFLOAT16:
-	case CKPT_DTYPE_BCOMPLEX32: count16(0x7F80, swapped, bytes, len, nans, infinities); break;
+	case CKPT_DTYPE_BCOMPLEX32:
+		count16(infinite_bfloat16, swapped, bytes, len, nans, infinities);
+		break;
 	case CKPT_DTYPE_FLOAT32:
-	case CKPT_DTYPE_COMPLEX64: count32(swapped, bytes, len, nans, infinities); break;
+	case CKPT_DTYPE_COMPLEX64:
+		count32(infinite_float32, swapped, bytes, len, nans, infinities);
+		break;
 	case CKPT_DTYPE_FLOAT64:
-	case CKPT_DTYPE_COMPLEX128: count64(swapped, bytes, len, nans, infinities); break;
+	case CKPT_DTYPE_COMPLEX128:
+		count64(infinite_float64, swapped, bytes, len, nans, infinities);
+		break;
 	default:
 		if (ckpt_dtype_may_be_infinite(dtype))
 			count8(dtype, bytes, len, nans, infinities);

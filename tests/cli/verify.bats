@@ -111,6 +111,20 @@ data_of() {
 	[ "$status" = 64 ]
 }
 
+@test "numbers of sparse tensors that are not finite" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	import struct
+	from files import *
+	layout = glob("torch.serialization", "_get_layout") + b"(" + text("torch.sparse_coo") + b"tR"
+	parts = b"(" + tensor(key="1", kind="LongStorage", numel=3, shape=(1, 3), stride=(3, 1)) + tensor(key="2", shape=(3,)) + numbers((9,)) + b"t"
+	body = b"}(" + text("s") + glob("torch._utils", "_rebuild_sparse_tensor") + b"(" + layout + parts + b"tR" + b"u"
+	data = [("data/1", struct.pack("<3q", 1, 4, 8)), ("data/2", struct.pack("<4f", 1, float("nan"), 2, float("inf")))]
+	open("sparse.pt", "wb").write(torch_file(pickled(body), extra=data))
+	END
+	ckpt verify --check-finite sparse.pt; want 1
+	[[ $output = *": archive/data/2: 's' has 1 NaN and 0 infinite values"*"NOT FINITE: 1 tensor,"* ]]
+}
+
 @test "a directory: every item, and the index against them" {
 	"$CKPT" split -q --ranks 2 ddp_trainer.pt dcp
 	ckpt verify dcp; want 0

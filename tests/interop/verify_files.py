@@ -50,9 +50,12 @@ def save_numbers(folder):
     numbers["complex64"] = torch.view_as_complex(numbers["float32"][:20000].reshape(-1, 2).contiguous())
     numbers["complex128"] = torch.view_as_complex(numbers["float64"][:20000].reshape(-1, 2).contiguous())
     numbers["integers"] = torch.full((1000,), -1)
+    for dtype in ("float32", "bfloat16"):
+        values = numbers[dtype][:20000]
+        numbers["sparse_" + dtype] = torch.sparse_coo_tensor(torch.arange(len(values)).unsqueeze(0), values)
     for name, tensor in numbers.items():
-        flat = parts(tensor)
-        torch.save({"x": tensor, "again": tensor[1:]}, os.path.join(folder, name + ".pt"))
+        flat = parts(tensor._values() if tensor.is_sparse else tensor)
+        torch.save({"x": tensor, "again": tensor if tensor.is_sparse else tensor[1:]}, os.path.join(folder, name + ".pt"))
         print("numbers", name, int(torch.isnan(flat).sum()), int(torch.isinf(flat).sum()))
 
 
