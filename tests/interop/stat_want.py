@@ -2,9 +2,11 @@
 """Files of real torch, and what numpy says of the values of every array in them. stat_want.py OUTDIR
 
 As cat_want.py; OUTDIR/manifest.json has {"file", "name", "count", "nan", "inf", "zeros", "min", "max", "mean", "std", "first", "bins"}. Sums are
-those of math.fsum() or of long doubles, which are more than a float64 can hold; "numpy" has what numpy makes of float64.
+those of math.fsum(), fractions or long doubles, which are more than a float64 can hold; "numpy" has what numpy makes of float64. "loose":
+this torch takes other digits of the scale than later ones.
 """
 
+import fractions
 import math
 import sys
 import warnings
@@ -53,6 +55,13 @@ def exact(finite):
     return mean, np.sqrt(np.square(apart - apart.mean()).mean()) if np.any(long != long[0]) else 0
 
 
+def exact_integers(numbers):
+    """The same of integers."""
+    total, count = sum(numbers), len(numbers)
+    variance = fractions.Fraction(sum(n * n for n in numbers), count) - fractions.Fraction(total, count) ** 2
+    return float(fractions.Fraction(total, count)), math.sqrt(variance)
+
+
 def facts_of(array):
     kind, flat = array.dtype.kind, array.ravel()
     if kind == "b":
@@ -65,7 +74,7 @@ def facts_of(array):
     if finite.size:
         wide = finite.astype(np.float64)
         facts.update(min=number(finite.min()), max=number(finite.max()))
-        facts["mean"], facts["std"] = map(number, exact(wide if kind == "f" else finite.astype(np.longdouble)))
+        facts["mean"], facts["std"] = map(number, exact(wide) if kind == "f" else exact_integers(finite.tolist()))
         facts["numpy"] = [number(np.mean(wide)), number(np.std(wide))]
         spread = wide.max() - wide.min()
         if np.isfinite(spread) and (spread == 0 or spread / BINS > 1e-300):
@@ -95,7 +104,7 @@ def describe(folder, path, skipped):
         except Exception as error:
             skipped.append("%s %s: %s" % (path, name, str(error).split("\n")[0][:100]))
             continue
-        facts.update(file=path, name=name)
+        facts.update(file=path, name=name, loose=cat_want.VERSION < (1, 13) and getattr(value, "is_quantized", False))
         entries.append(facts)
     return entries
 
