@@ -6,7 +6,7 @@
 /* How the values of one tensor are looked at. */
 
 /* Views whose items overlap: no file has bytes enough to say that these are to be counted, one by one. */
-enum { MOST_OVERLAP = 16, MANY = 1 << 28 };
+enum { MOST_OVERLAP = 16, MANY = 1 << 24 };
 
 /* One dimension of a view: STEP from item to item in the storage, TO in C order. */
 struct dim {

@@ -274,9 +274,9 @@ static void count_one(const struct ckpt_stat_bins *b, double v)
 		return;
 	at = (v / 2 - b->low / 2) / (b->high / 2 - b->low / 2) * b->count;
 	i = at < b->count ? (uint32_t)at : b->count - 1;
-	if (i > 0 && v < i * step + b->low)
+	if (isfinite(step) && i > 0 && v < i * step + b->low)
 		i--;
-	else if (i + 1 < b->count && v >= (i + 1) * step + b->low)
+	else if (isfinite(step) && i + 1 < b->count && v >= (i + 1) * step + b->low)
 		i++;
 	b->counts[i]++;
 }

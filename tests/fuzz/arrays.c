@@ -7,7 +7,13 @@
 
 /* The values of tensors and of numpy's arrays, as far as they are small. */
 
-enum { MOST_READ = 1 << 20, MOST_ARRAYS = 40, MOST_NAMES = 10, MOST_NAME = 300 };
+enum {
+	MOST_READ = 1 << 20,
+	MOST_ARRAYS = 40,
+	MOST_NAMES = 10,
+	MOST_NAME = 300,
+	MOST_COUNTED = 1 << 22
+};
 
 static bool is_small(const struct ckpt_array *array)
 {
@@ -111,6 +117,56 @@ static int count_text(void *ctx, const char *text)
 	return 0;
 }
 
+/* Is all of it small? */
+static bool can_be_counted(const struct ckpt_model *model)
+{
+	uint64_t left = MOST_COUNTED;
+
+	for (uint64_t i = 0; i < ckpt_tensor_count(model); i++) {
+		struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
+
+		ckpt_tensor_get(model, i, &info);
+		if (info.nbytes > left)
+			return false;
+		left -= info.nbytes;
+	}
+	return true;
+}
+
+static void check_values(const struct ckpt_stat_values *v)
+{
+	uint64_t bins = 0, bad = v->nans + v->infinities;
+
+	REQUIRE(bad <= v->count && v->zeros <= v->count - bad);
+	REQUIRE(bad == v->count || (v->min <= v->max && v->std >= 0));
+	for (uint32_t i = 0; i < v->bin_count; i++)
+		bins += v->bins[i];
+	REQUIRE(!v->bins || v->count == UINT64_MAX || bins == v->count - bad);
+}
+
+static void count_values(const struct ckpt_model *model)
+{
+	struct ckpt_stat_options options = CKPT_STAT_OPTIONS_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_stat *stat;
+	int rc;
+
+	options.bins = 5;
+	rc = ckpt_stat_new(model, &options, &stat, &err);
+	fuzz_check_error(rc, &err);
+	REQUIRE((rc == 0) == (stat != NULL));
+	for (uint64_t i = 0; stat && i < ckpt_stat_count(stat); i++) {
+		struct ckpt_stat_item item = CKPT_STAT_ITEM_INIT;
+		struct ckpt_stat_values values = CKPT_STAT_VALUES_INIT;
+
+		REQUIRE(ckpt_stat_get(stat, i, &item, &values) == 0);
+		REQUIRE(item.name && item.kind && item.dtype && item.layout);
+		REQUIRE(!item.why_not || !values.count);
+		check_values(&values);
+	}
+	ckpt_stat_free(stat);
+}
+
 void fuzz_read_arrays(const struct ckpt_model *model)
 {
 	struct names names = { .left = 2000 };
@@ -124,6 +180,8 @@ void fuzz_read_arrays(const struct ckpt_model *model)
 
 		end_array(rc, array, &err);
 	}
+	if (can_be_counted(model))
+		count_values(model);
 	ckpt_walk(model, note_name, &names, NULL);
 	for (unsigned i = 0; i < names.count; i++) {
 		struct ckpt_error err = CKPT_ERROR_INIT;
