@@ -199,11 +199,12 @@ static void print_summary(const struct ckpt_repair_report *r, const struct ckpt_
 		printf(", %s of them unproven", grouped(r->unproven, one));
 	printf(" (%s)", size_phrase(sum(r->proven_nbytes, r->unproven_nbytes), size));
 	if (r->lost)
-		printf(", %s lost (%s), %s", grouped(r->lost, one),
-		       size_phrase(r->lost_nbytes, size),
-		       !r->filled		? "left out"
-		       : !strcmp(fill, "zeros") ? "filled with zeros"
-						: "filled with NaN");
+		printf(", %s lost (%s)", grouped(r->lost, one), size_phrase(r->lost_nbytes, size));
+	if (r->filled)
+		printf(", %sfilled with %s", r->filled < r->lost ? "of these some " : "",
+		       !strcmp(fill, "zeros") ? "zeros" : "NaN");
+	if (r->filled < r->lost)
+		printf(", %sleft out", r->filled ? "others " : "");
 	if (dry_run)
 		printf(", %s would be written (dry run)\n", size_phrase(saved->written, size));
 	else
@@ -221,7 +222,7 @@ static void hint_failed(const struct ckpt_error *err, const struct ckpt_repair_r
 	if (stat(in, &st) == 0 && S_ISDIR(st.st_mode))
 		hint("'ckpt verify' says which of its files are damaged, 'ckpt reindex' makes the index "
 		     "of a DCP directory anew");
-	else if (r->lost)
+	else if (r->lost && !fill)
 		hint("--fill zeros or --fill nan gives it values; 'ckpt select' can leave out what it is "
 		     "part of then");
 }
@@ -275,6 +276,7 @@ static int repair_it(struct telling *t, const char *out, const struct ckpt_repai
 		return save_failed(err, force);
 	if (!quiet && !t->json)
 		print_summary(report, saved, start);
+	fflush(stdout); /* before what follows on the other stream */
 	if (report->optimizer_lost && !quiet)
 		hint("the state of the optimizer is no longer whole: --fill zeros keeps its shape, "
 		     "'ckpt select --drop' leaves it out");

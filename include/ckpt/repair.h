@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* What becomes of tensors whose bytes are lost. */
+/* What becomes of tensors whose bytes are lost. Sparse and nested ones cannot be filled: they are left out in any case. */
 enum ckpt_repair_fill {
 	CKPT_FILL_NOTHING, /* they are left out of the mappings they are entries of */
 	CKPT_FILL_ZEROS,

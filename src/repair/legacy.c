@@ -138,6 +138,12 @@ static void judge(struct stream *s, uint32_t i, uint64_t numel, uint64_t nbytes,
 	uint64_t size = ckpt_source_size(s->r->file), data = s->at + COUNT_BYTES, count = 0;
 
 	*fate = (struct ckpt_fate){ .mark = CKPT_FATE_LOST, .offset = data };
+	if (!nbytes) { /* then nothing of it can be lost */
+		*fate = (struct ckpt_fate){ CKPT_FATE_UNPROVEN, s->pickles[KEYS].off, NULL,
+					    no_checksums };
+		s->r->report.damaged |= data > size;
+		return;
+	}
 	if (data > size || nbytes > size - data) {
 		fate->why = data >= size ? "the file ends before it"
 					 : ckpt_rescue_text(s->r,

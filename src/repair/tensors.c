@@ -99,6 +99,14 @@ static bool has_nan(const struct judge *j, const struct ckpt_holder *h)
 			     &fill);
 }
 
+/* Where values are, and how many, is told by other tensors inside of some: zeros there would be none that torch takes. */
+static bool can_be_filled(const struct judge *j, const struct ckpt_holder *h)
+{
+	return j->r->o.fill != CKPT_FILL_NOTHING &&
+	       !(h->tensor &&
+		 (h->tensor->kind == CKPT_KIND_SPARSE || h->tensor->kind == CKPT_KIND_NESTED));
+}
+
 static int tell(struct judge *j, const struct ckpt_holder *h, enum ckpt_fate_mark mark, bool wanted)
 {
 	const struct ckpt_fate *fate = h->mark ? j->fates[h->storage] : NULL;
@@ -117,7 +125,7 @@ static int tell(struct judge *j, const struct ckpt_holder *h, enum ckpt_fate_mar
 	} else if (mark == CKPT_FATE_UNPROVEN) {
 		f.text = j->r->pickle_why;
 	}
-	f.filled = !wanted && j->r->o.fill != CKPT_FILL_NOTHING;
+	f.filled = !wanted && can_be_filled(j, h);
 	f.zeros = f.filled && j->r->o.fill == CKPT_FILL_NAN && !has_nan(j, h);
 	return j->r->found ? j->r->found(j->r->ctx, &f) : 0;
 }
@@ -160,7 +168,7 @@ static int judge_holder(void *ctx, const struct ckpt_holder *h, struct ckpt_erro
 	rc = tell(j, h, mark, wanted);
 	if (rc < 0 || wanted)
 		return rc;
-	if (j->r->o.fill != CKPT_FILL_NOTHING) {
+	if (can_be_filled(j, h)) {
 		report->filled++;
 		return 0;
 	}
@@ -274,7 +282,9 @@ int ckpt_rescue_tensors(struct ckpt_rescue *r, const struct ckpt_model *model,
 	if (rc == 0)
 		rc = check_left(&j, err);
 	if (rc == 0)
-		rc = r->o.fill == CKPT_FILL_NOTHING ? leave_all_out(&j, err) : fill_all(&j, err);
+		rc = leave_all_out(&j, err);
+	if (rc == 0 && r->o.fill != CKPT_FILL_NOTHING)
+		rc = fill_all(&j, err);
 	free(j.marks);
 	free(j.fates);
 	free(j.dtypes);

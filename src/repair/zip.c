@@ -290,6 +290,8 @@ static int set_fate(struct ckpt_rescue *r, const struct ckpt_rebuild *b, const c
 			ckpt_rescue_text(r, "it has %" PRIu64 " bytes, the pickle wants %" PRIu64,
 					 record->usize, nbytes);
 	}
+	if (!nbytes) /* then nothing of it can be lost */
+		fate.mark = CKPT_FATE_PROVEN;
 	if (fate.mark == CKPT_FATE_LOST)
 		r->report.damaged = true;
 	return ckpt_rescue_set_fate(r, key, len, &fate, err);

@@ -182,7 +182,7 @@ class Legacy:
 
     def storage_state(self, data, storage):
         begin, size = self.places[storage.key]
-        return "unproven" if begin + size <= len(data) else "lost"
+        return "unproven" if begin + size <= len(data) or not size else "lost"
 
 
 def read(data):
