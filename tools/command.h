@@ -169,6 +169,9 @@ int refuse_names(const char *in, const char *out);
 /* False: it said why, and *CODE is the exit code. */
 bool open_model(const char *in, struct ckpt_model **out, int *code);
 
+/* IN could not be opened: can it be repaired? */
+void hint_repair(const struct ckpt_error *err);
+
 /* Print why OUT was not written, with a hint if -f would help, and return the exit code. */
 int save_failed(const struct ckpt_error *err, bool force);
 

@@ -35,6 +35,21 @@ int refuse_names(const char *in, const char *out)
 	return EXIT_ERROR;
 }
 
+void hint_repair(const struct ckpt_error *err)
+{
+	static const char *const texts[] = { "storages are whole", "the file ends in storage",
+					     "no zip64 end record where",
+					     "the central directory is cut short",
+					     "the central directory lies outside" };
+
+	for (size_t i = 0; err->status == CKPT_E_FORMAT && i < sizeof(texts) / sizeof(texts[0]);
+	     i++)
+		if (strstr(err->text, texts[i])) {
+			hint("'ckpt repair' saves what is whole");
+			return;
+		}
+}
+
 bool open_model(const char *in, struct ckpt_model **out, int *code)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -42,8 +57,11 @@ bool open_model(const char *in, struct ckpt_model **out, int *code)
 	*code = refuse_names(in, "OUT");
 	if (*code != EXIT_FINE)
 		return false;
-	*code = ckpt_open(in, out, &err) < 0 ? fail(&err) : EXIT_FINE;
-	return *code == EXIT_FINE;
+	if (ckpt_open(in, out, &err) == 0)
+		return true;
+	*code = fail(&err);
+	hint_repair(&err);
+	return false;
 }
 
 int save_failed(const struct ckpt_error *err, bool force)

@@ -47,6 +47,8 @@ bool open_model_or_archive(const char *in, struct ckpt_model **out, bool *is_arc
 	if (err.status == CKPT_E_UNSUPPORTED && ckpt_each_inner(in, count, &r, NULL) == 0)
 		*is_archive = r.checkpoints || r.archives;
 	*code = *is_archive ? EXIT_FINE : fail(&err);
+	if (!*is_archive)
+		hint_repair(&err);
 	return false;
 }
 
