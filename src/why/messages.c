@@ -263,8 +263,7 @@ static const struct message messages[] = {
 	  .text = "an object that was saved whole has not what its class has today: it was saved with another version of that "
 		  "class",
 	  .mend = { "save weights, not models: ckpt convert --state-dict IN OUT, then load_state_dict()" } },
-	{ .pattern = "KeyError: ['\"](?:Trying to restore|filename )", .look = { NULL } },
-	{ .pattern = "KeyError: ['\"]([^'\"]{1,200})['\"]",
+	{ .pattern = "KeyError: ['\"](?!Trying to restore |filename )([^'\"]{1,200})['\"]",
 	  .look = { ckpt_said_entry },
 	  .id = "no_entry",
 	  .text = "the checkpoint has no such entry: the program that reads it expects another layout",

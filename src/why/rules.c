@@ -61,6 +61,17 @@ void ckpt_names_clear(struct ckpt_names *names)
 
 /* ---- rules ---- */
 
+static bool is_wrapper(const char *component)
+{
+	static const char *const known[] = { "module", "_orig_mod", "_fsdp_wrapped_module",
+					     "_checkpoint_wrapped_module", "_forward_module" };
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strcmp(component, known[i]))
+			return true;
+	return false;
+}
+
 /* What NAME becomes. False: the rule says nothing of it. */
 static bool apply(const struct rule *r, const char *name, char out[2 * MOST_NAME])
 {
@@ -266,10 +277,13 @@ static uint32_t hits_of(const struct book *b, const struct rule *r)
 	return hits;
 }
 
-/* Does it change a name that is right? */
+/* Does it change a name that is right? With a wrapper in front none is, if the message does not say it. */
 static bool spoils(const struct book *b, const struct rule *r)
 {
 	char name[2 * MOST_NAME];
+
+	if (r->place == AT_START && !*r->to && is_wrapper(r->from))
+		return false;
 
 	for (uint32_t i = 0; i < b->keep->count; i++)
 		if (apply(r, b->keep->items[i], name))
@@ -280,7 +294,12 @@ static bool spoils(const struct book *b, const struct rule *r)
 	return false;
 }
 
-/* The rule that makes most names of WANT; false: none makes any. */
+static size_t length_of(const struct rule *r)
+{
+	return strlen(r->from) + strlen(r->to);
+}
+
+/* The rule that makes most names of WANT, of several the shortest; false: none makes any. */
 static bool best_rule(struct book *b, struct rule *best)
 {
 	uint32_t most = 0;
@@ -289,7 +308,9 @@ static bool best_rule(struct book *b, struct rule *best)
 	for (uint32_t i = 0; i < b->count && i < MOST_TRIED; i++) {
 		uint32_t hits = hits_of(b, &b->rules[i]);
 
-		if (hits <= most || spoils(b, &b->rules[i]))
+		if (!hits || hits < most ||
+		    (hits == most && length_of(&b->rules[i]) >= length_of(best)) ||
+		    spoils(b, &b->rules[i]))
 			continue;
 		most = hits;
 		*best = b->rules[i];
@@ -363,17 +384,6 @@ static void add_rename(struct ckpt_why *w, struct ckpt_why_steps *s, const struc
 	case WHOLE: text = ckpt_why_print(w, "s/^%s$/%s/", from, to); break;
 	}
 	s->rename[s->rename_count++] = text;
-}
-
-static bool is_wrapper(const char *component)
-{
-	static const char *const known[] = { "module", "_orig_mod", "_fsdp_wrapped_module",
-					     "_checkpoint_wrapped_module", "_forward_module" };
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (!strcmp(component, known[i]))
-			return true;
-	return false;
 }
 
 /* Edits of one kind stand together in a command: one that comes too late for its kind is said as an expression. */

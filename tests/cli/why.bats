@@ -1,0 +1,106 @@
+#!/usr/bin/env bats
+# What it finds is held against real torch in tests/interop/why.py, and messages of other packages in tests/bad/test_why.py.
+load common.bash
+
+@test "alone: what can go wrong, and the line that mends it" {
+	ckpt why ddp_model.pt; want 0
+	[[ ${lines[0]} = "possible: 'module.' is in the names of the weights: "*"DistributedDataParallel"* ]]
+	[ "${lines[1]}" = "  found:     'module.' on 14 of 14 keys" ]
+	[ "${lines[2]}" = "  mend:      ckpt strip-module ddp_model.pt ddp_model-mended.pt" ]
+	[ ${#lines[@]} = 3 ]
+	PATH=$(dirname "$CKPT"):$PATH bash -c "${lines[2]#*mend:}"
+	ckpt why ddp_model-mended.pt; want 1 "hint: 'ckpt verify ddp_model-mended.pt' reads the bytes, too; --error TEXT explains what was printed"
+	[[ $output = "nothing in ddp_model-mended.pt keeps it from loading: "* ]]
+	ckpt why -q ddp_model-mended.pt; want 1
+	[ -z "$output" ]
+	input_is_untouched
+}
+
+@test "a message from the command line, from a file, from a pipe" {
+	message='Missing key(s) in state_dict: "head.bias". 	Unexpected key(s) in state_dict: "module.head.bias".'
+	ckpt why ddp_model.pt --error "$message"; want 0
+	[[ ${lines[0]} = "cause: the names in the file have 'module.', "* ]]
+	one=$output
+	printf '%s\n' "$message" >error.txt
+	ckpt why ddp_model.pt --error @error.txt; want 0
+	[ "$output" = "$one" ]
+	ckpt why ddp_model.pt -e - <error.txt; want 0
+	[ "$output" = "$one" ]
+	ckpt why --error "$message"; want 0
+	[[ ${lines[0]} = "likely: "* && $output != *ddp_model* ]]
+	ckpt why --error @nothing.txt
+	want 2 "ckpt: nothing.txt: cannot read the error: No such file or directory"
+}
+
+@test "a message that is not known is said to be none" {
+	ckpt why --error 'it hurts'; want 1
+	[ "$output" = "the message is none that is known" ]
+	ckpt why ddp_model.pt --error 'it hurts'
+	want 0 "ckpt: the message is none that is known; this is what the file shows:"
+	[[ $output = "possible: "* ]]
+}
+
+@test "shapes and devices of the message are looked up in the file" {
+	ckpt why ddp_model.pt --error 'size mismatch for module.head.bias: copying a param with shape torch.Size([10]) from checkpoint, the shape in current model is torch.Size([7]).'
+	want 0
+	[[ $output = *"'module.head.bias' was saved as [10], the model has [7]; so it is in this file"* ]]
+	ckpt why ddp_model.pt --error 'size mismatch for module.head.bias: copying a param with shape torch.Size([9]) from checkpoint, the shape in current model is torch.Size([7]).'
+	[[ $output = *"in this file it is [10]"* ]]
+	"$CKPT" remap -q --all cuda:2 ddp_model.pt gpu.pt
+	ckpt why gpu.pt --error 'Attempting to deserialize object on CUDA device 2 but torch.cuda.device_count() is 1.'; want 0
+	[[ ${lines[0]} = "cause: its tensors were saved on 'cuda:2', and this machine has 1 such device" ]]
+	[[ $output = *"ckpt remap 'cuda:*=cuda:0' gpu.pt gpu-mended.pt"* ]]
+}
+
+@test "directories, files inside of archives, and what is not there" {
+	"$CKPT" split -q --ranks 2 ddp_model.pt dcp
+	ckpt why dcp/; want 0
+	[[ $output = *"mend:      ckpt merge dcp/ dcp.pt"* ]]
+	mv dcp/.metadata dcp/.metadata.tmp
+	ckpt why dcp; want 0
+	[[ $output = *"mend:      ckpt reindex dcp dcp-mended"* ]]
+	python3 -c "import zipfile; zipfile.ZipFile('all.zip', 'w').write('ddp_model.pt', 'x/m.pt')"
+	ckpt why all.zip::x/m.pt; want 0
+	[[ $output = *"ckpt strip-module all.zip::x/m.pt m-mended.pt"* ]]
+	ckpt why nothing.pt
+	want 2 "ckpt: nothing.pt: cannot open: No such file or directory"
+	ckpt why nothing.pt --error "FileNotFoundError: [Errno 2] No such file or directory: 'nothing.pt'"; want 0
+	[[ $output = "likely: the file is not where the program looks"* ]]
+	: >secret.pt; chmod 000 secret.pt
+	if [ "$(id -u)" != 0 ]; then
+		ckpt why secret.pt; want 0
+		[[ $output = "cause: the file is there, and you are not allowed to read it"* ]]
+	fi
+}
+
+@test "JSON" {
+	ckpt why --json ddp_model.pt; want 0
+	python3 - "$output" <<-'END'
+	import json, sys
+	document = json.loads(sys.argv[1])
+	assert document["command"] == "why" and document["count"] == 1 and document["opened"] is True, document
+	cause, = document["causes"]
+	assert (cause["id"], cause["certainty"]) == ("prefix", "possible"), cause
+	assert cause["mends"][0] == {"kind": "command", "text": "ckpt strip-module ddp_model.pt ddp_model-mended.pt"}, cause
+	END
+	ckpt why --json=out.json ddp_model.pt; want 0
+	[ -z "$output" ] && [ -s out.json ]
+	ckpt why --json=lost.json nothing.pt
+	want 2 "ckpt: nothing.pt: cannot open: No such file or directory"
+	[ ! -e lost.json ]
+}
+
+@test "wrong usage" {
+	ckpt why
+	[ "$status" = 64 ]
+	[[ $stderr = "ckpt: why: wanted IN, --error TEXT, or both"* ]]
+	ckpt why a b
+	[ "$status" = 64 ]
+}
+
+@test "a full disk under the output is an error" {
+	[ -w /dev/full ] || skip "there is no /dev/full"
+	run --separate-stderr bash -c "'$CKPT' why ddp_model.pt >/dev/full"
+	[ "$status" = 2 ]
+	[[ $stderr = "ckpt: cannot write to standard output: "* ]]
+}
