@@ -30,6 +30,7 @@
 	X(reindex) \
 	X(convert) \
 	X(verify) \
+	X(scan) \
 	X(diff) \
 	X(latest) \
 	X(repair) \

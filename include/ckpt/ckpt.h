@@ -17,6 +17,7 @@
 #include <ckpt/read.h>
 #include <ckpt/repair.h>
 #include <ckpt/save.h>
+#include <ckpt/scan.h>
 #include <ckpt/stat.h>
 #include <ckpt/text.h>
 #include <ckpt/verify.h>

@@ -168,27 +168,6 @@ uint32_t ckpt_plain_arg_count(const struct ckpt_model *model, const struct ckpt_
 	return args->kind == CKPT_TUPLE ? args->u.seq.count : UINT32_MAX;
 }
 
-/* Text whose characters are bytes, in UTF-8 -> the bytes. */
-static bool from_latin1(const struct ckpt_value *text, struct ckpt_arena *arena,
-			const uint8_t **out, uint64_t *len)
-{
-	uint8_t *bytes = ckpt_arena_alloc(arena, text->u.bytes.len + 1);
-
-	*len = 0;
-	for (uint64_t i = 0; bytes && i < text->u.bytes.len; i++) {
-		uint8_t c = (uint8_t)text->u.bytes.ptr[i];
-
-		if (c >= 0x80) {
-			if ((c & 0xFE) != 0xC2 || i + 1 == text->u.bytes.len)
-				return false;
-			c = (uint8_t)((c & 3) << 6 | ((uint8_t)text->u.bytes.ptr[++i] & 0x3F));
-		}
-		bytes[(*len)++] = c;
-	}
-	*out = bytes;
-	return bytes;
-}
-
 bool ckpt_plain_bytes(struct ckpt_model *model, const struct ckpt_value *v, const uint8_t **out,
 		      uint64_t *len)
 {
@@ -212,5 +191,5 @@ bool ckpt_plain_bytes_in(const struct ckpt_model *model, const struct ckpt_value
 		return ckpt_plain_arg_count(model, v) == 0;
 	}
 	text = ckpt_value_is_call_of(v, "_codecs", "encode") ? ckpt_plain_arg(model, v, 0) : NULL;
-	return text && text->kind == CKPT_STR && from_latin1(text, arena, out, len);
+	return text && text->kind == CKPT_STR && ckpt_latin1_bytes(text->u.bytes.ptr, text->u.bytes.len, arena, out, len);
 }

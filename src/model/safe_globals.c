@@ -5,61 +5,112 @@
 
 #include <string.h>
 
+enum { OLD = CKPT_SAFE_IN_1_13, NEW = CKPT_SAFE_IN_2_6 | CKPT_SAFE_IN_2_14, ALL = OLD | NEW };
+
 static const struct {
 	const char *module, *name;
+	unsigned in;
 } safe[] = {
-	{ "collections", "OrderedDict" },
-	{ "collections", "Counter" },
-	{ "_codecs", "encode" },
-	{ "builtins", "bytearray" },
-	{ "__builtin__", "bytearray" },
-	{ "builtins", "set" },
-	{ "__builtin__", "set" },
-	{ "builtins", "complex" },
-	{ "__builtin__", "complex" },
-	{ "torch", "Size" },
-	{ "torch", "Tensor" },
-	{ "torch", "device" },
-	{ "torch.nn.parameter", "Parameter" },
-	{ "torch.serialization", "_get_layout" },
-	{ "torch._tensor", "_rebuild_from_type_v2" },
-	{ "torch._utils", "_rebuild_parameter" },
-	{ "torch._utils", "_rebuild_parameter_with_state" },
-	{ "torch._utils", "_rebuild_tensor" },
-	{ "torch._utils", "_rebuild_tensor_v2" },
-	{ "torch._utils", "_rebuild_tensor_v3" },
-	{ "torch._utils", "_rebuild_sparse_tensor" },
-	{ "torch._utils", "_rebuild_meta_tensor_no_storage" },
-	{ "torch._utils", "_rebuild_qtensor" },
-	{ "torch._utils", "_rebuild_nested_tensor" },
-	{ "torch._utils", "_rebuild_wrapper_subclass" },
-	{ "torch._utils", "_rebuild_device_tensor_from_numpy" },
-	{ "torch._utils", "_rebuild_device_tensor_from_cpu_tensor" },
-	{ "torch", "per_tensor_affine" },
-	{ "torch", "per_tensor_symmetric" },
-	{ "torch", "per_channel_affine" },
-	{ "torch", "per_channel_symmetric" },
-	{ "torch", "per_channel_affine_float_qparams" },
-	{ "torch.storage", "UntypedStorage" },
-	{ "torch.storage", "TypedStorage" },
+	{ "collections", "OrderedDict", ALL },
+	{ "collections", "Counter", NEW },
+	{ "_codecs", "encode", NEW },
+	{ "builtins", "bytearray", NEW },
+	{ "builtins", "set", NEW },
+	{ "builtins", "complex", NEW },
+	{ "torch", "Size", ALL },
+	{ "torch", "Tensor", ALL },
+	{ "torch", "device", NEW },
+	{ "torch.nn.parameter", "Parameter", ALL },
+	{ "torch.serialization", "_get_layout", ALL },
+	{ "torch._tensor", "_rebuild_from_type_v2", NEW },
+	{ "torch._utils", "_rebuild_parameter", ALL },
+	{ "torch._utils", "_rebuild_parameter_with_state", NEW },
+	{ "torch._utils", "_rebuild_tensor", ALL },
+	{ "torch._utils", "_rebuild_tensor_v2", ALL },
+	{ "torch._utils", "_rebuild_tensor_v3", NEW },
+	{ "torch._utils", "_rebuild_sparse_tensor", ALL },
+	{ "torch._utils", "_rebuild_sparse_csr_tensor", OLD },
+	{ "torch._utils", "_rebuild_meta_tensor_no_storage", ALL },
+	{ "torch._utils", "_rebuild_qtensor", NEW },
+	{ "torch._utils", "_rebuild_nested_tensor", NEW },
+	{ "torch._utils", "_rebuild_wrapper_subclass", NEW },
+	{ "torch._utils", "_rebuild_device_tensor_from_numpy", NEW },
+	{ "torch._utils", "_rebuild_device_tensor_from_cpu_tensor", NEW },
+	{ "torch", "per_tensor_affine", NEW },
+	{ "torch", "per_tensor_symmetric", NEW },
+	{ "torch", "per_channel_affine", NEW },
+	{ "torch", "per_channel_symmetric", NEW },
+	{ "torch", "per_channel_affine_float_qparams", NEW },
+	{ "torch.storage", "UntypedStorage", ALL },
+	{ "torch.storage", "TypedStorage", ALL },
 };
 
-/* Dtypes that 2.6 does not know, or that nobody allows, are left out. */
-static bool is_safe_dtype(const char *name)
+static unsigned dtype_in(const char *name)
 {
+	static const char *const old[] = { "float16",	"float32",   "float64", "int8",
+					   "int16",	"int32",     "int64",	"complex32",
+					   "complex64", "complex128" };
 	enum ckpt_dtype dtype = ckpt_dtype_find(name);
+	bool is_int = !strncmp(name, "int", 3) || !strncmp(name, "uint", 4);
+	const char *digits = name + (*name == 'u' ? 4 : 3);
 
-	return dtype != CKPT_DTYPE_UNKNOWN && !strcmp(ckpt_dtype_name(dtype), name) &&
-	       dtype != CKPT_DTYPE_FLOAT8_E8M0FNU && dtype != CKPT_DTYPE_FLOAT4_E2M1FN_X2 &&
-	       dtype != CKPT_DTYPE_BCOMPLEX32;
+	if (is_int && digits[0] >= '1' && digits[0] <= '7' && !digits[1])
+		return CKPT_SAFE_IN_2_14; /* int4: a name without values */
+	if (dtype == CKPT_DTYPE_UNKNOWN || strcmp(ckpt_dtype_name(dtype), name) != 0)
+		return 0;
+	if (dtype == CKPT_DTYPE_FLOAT8_E8M0FNU || dtype == CKPT_DTYPE_FLOAT4_E2M1FN_X2 ||
+	    dtype == CKPT_DTYPE_BCOMPLEX32)
+		return CKPT_SAFE_IN_2_14;
+	for (size_t i = 0; i < sizeof(old) / sizeof(old[0]); i++)
+		if (!strcmp(old[i], name))
+			return ALL;
+	return NEW;
+}
+
+/* "FloatTensor" of a module of torch; *BOOL: it is BoolTensor, which has no sparse one. */
+static bool is_tensor_class(const char *name, bool *is_bool)
+{
+	static const char *const types[] = { "BFloat16", "Bool", "Byte", "Char", "Double",
+					     "Float",	 "Half", "Int",	 "Long", "Short" };
+	size_t len = strlen(name);
+
+	*is_bool = !strcmp(name, "BoolTensor");
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (len == strlen(types[i]) + 6 && !strncmp(name, types[i], len - 6) &&
+		    !strcmp(name + len - 6, "Tensor"))
+			return true;
+	return false;
+}
+
+static unsigned torch_in(const char *module, const char *name)
+{
+	bool cpu = !strcmp(module, "torch"), cuda = !strcmp(module, "torch.cuda"),
+	     sparse = !strcmp(module, "torch.sparse") || !strcmp(module, "torch.cuda.sparse"),
+	     is_bool;
+	enum ckpt_dtype storage = ckpt_dtype_of_storage(name);
+
+	if ((cpu || cuda || sparse) && is_tensor_class(name, &is_bool))
+		return sparse && is_bool ? 0 : ALL;
+	if (cpu && storage != CKPT_DTYPE_UNKNOWN && !strstr(name, "Untyped"))
+		return ALL;
+	if (cuda && storage != CKPT_DTYPE_UNKNOWN && name[0] != 'Q' && !strstr(name, "Untyped"))
+		return ALL;
+	return cpu ? dtype_in(name) : 0;
+}
+
+unsigned ckpt_safe_global_in(const char *module, const char *name)
+{
+	bool python2 = !strcmp(module, "__builtin__");
+
+	if (python2)
+		module = "builtins";
+	for (size_t i = 0; i < sizeof(safe) / sizeof(safe[0]); i++)
+		if (!strcmp(safe[i].module, module) && !strcmp(safe[i].name, name))
+			return safe[i].in;
+	return torch_in(module, name);
 }
 
 bool ckpt_is_safe_global(const char *module, const char *name)
 {
-	for (size_t i = 0; i < sizeof(safe) / sizeof(safe[0]); i++)
-		if (!strcmp(safe[i].module, module) && !strcmp(safe[i].name, name))
-			return true;
-	if (strcmp(module, "torch"))
-		return false;
-	return is_safe_dtype(name) || ckpt_dtype_of_storage(name) != CKPT_DTYPE_UNKNOWN;
+	return (ckpt_safe_global_in(module, name) & NEW) == NEW;
 }

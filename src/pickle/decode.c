@@ -261,7 +261,7 @@ static int frame(struct ckpt_machine *m)
 	return 0;
 }
 
-static int step(struct ckpt_machine *m)
+int ckpt_machine_step(struct ckpt_machine *m)
 {
 	const struct ckpt_op *op = &m->op;
 
@@ -345,7 +345,7 @@ static int run(struct ckpt_machine *m)
 		int rc = ckpt_op_read(&m->r, &m->op, m->err);
 
 		if (rc == 0)
-			rc = step(m);
+			rc = ckpt_machine_step(m);
 		if (rc < 0)
 			return ckpt_error_at(m->err, rc, NULL, NULL, m->op.pos);
 		m->doc->frames_wrong |= m->op.pos < m->frame_end && m->r.pos > m->frame_end;

@@ -34,6 +34,9 @@ struct ckpt_machine {
 	bool done;
 };
 
+/* Carry out m->op, which was read from m->r. After a failure the stack is that of an opcode that was half done. */
+int ckpt_machine_step(struct ckpt_machine *m);
+
 /* Release the stack and the maps; the values stay with DOC. */
 void ckpt_machine_clear(struct ckpt_machine *m);
 

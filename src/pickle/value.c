@@ -64,6 +64,26 @@ const struct ckpt_seq *ckpt_value_pairs(const struct ckpt_value *v)
 	return NULL;
 }
 
+bool ckpt_latin1_bytes(const char *text, uint64_t len, struct ckpt_arena *arena,
+		       const uint8_t **out, uint64_t *out_len)
+{
+	uint8_t *bytes = ckpt_arena_alloc(arena, len + 1);
+
+	*out_len = 0;
+	for (uint64_t i = 0; bytes && i < len; i++) {
+		uint8_t c = (uint8_t)text[i];
+
+		if (c >= 0x80) {
+			if ((c & 0xFE) != 0xC2 || i + 1 == len)
+				return false;
+			c = (uint8_t)((c & 3) << 6 | ((uint8_t)text[++i] & 0x3F));
+		}
+		bytes[(*out_len)++] = c;
+	}
+	*out = bytes;
+	return bytes;
+}
+
 bool ckpt_seq_add_many(struct ckpt_arena *arena, struct ckpt_seq *seq,
 		       const struct ckpt_value *const *items, uint32_t count)
 {

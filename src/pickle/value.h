@@ -122,6 +122,10 @@ bool ckpt_value_is_call_of(const struct ckpt_value *v, const char *module, const
  */
 const struct ckpt_seq *ckpt_value_pairs(const struct ckpt_value *v);
 
+/* LEN bytes of UTF-8, each character a byte, as protocol 2 writes bytes: the bytes, in ARENA. False: they are none, or no memory. */
+bool ckpt_latin1_bytes(const char *text, uint64_t len, struct ckpt_arena *arena,
+		       const uint8_t **out, uint64_t *out_len);
+
 /* Append to a sequence that lives in ARENA. Returns false if there is no memory. */
 bool ckpt_seq_add(struct ckpt_arena *arena, struct ckpt_seq *seq, const struct ckpt_value *v);
 bool ckpt_seq_add_many(struct ckpt_arena *arena, struct ckpt_seq *seq,

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a load would import and call. */
+#include "scan/walk.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_CALLS_IN_CALLS = 8, SHOWN_NAME = 700, SHOWN_ARGS = 160 };
+
+struct call {
+	struct ckpt_scan_walk *w;
+	uint8_t kind; /* enum ckpt_call_kind */
+	const struct ckpt_global *func;
+	const struct ckpt_scan_rule *rule;
+	const struct ckpt_value *args, *kwargs;
+	unsigned nesting;
+};
+
+static void check_call(struct call *c, const struct ckpt_value *func);
+
+/* ---- names ---- */
+
+/* Names that nothing has, but that come close to what runs code. */
+static bool is_disguised(const struct ckpt_global *g)
+{
+	char module[128], name[128];
+	size_t m = 0, n = 0;
+
+	for (uint32_t i = 0; i < g->module_len && m + 1 < sizeof(module); i++)
+		if ((unsigned char)g->module[i] > ' ')
+			module[m++] = g->module[i];
+	for (uint32_t i = 0; i < g->name_len && n + 1 < sizeof(name); i++)
+		if ((unsigned char)g->name[i] > ' ')
+			name[n++] = g->name[i];
+	module[m] = name[n] = '\0';
+	return ckpt_scan_rule(module, name)->kind == CKPT_SCAN_CODE;
+}
+
+void ckpt_scan_named(struct ckpt_scan_walk *w, const struct ckpt_global *g)
+{
+	enum ckpt_scan_kind kind = ckpt_scan_rule(g->module, g->name)->kind;
+	char shown[SHOWN_NAME];
+	const char *why;
+
+	if (strlen(g->module) != g->module_len || strlen(g->name) != g->name_len)
+		why = "it has a zero byte in it";
+	else
+		ckpt_scan_is_name(g->module, g->name, &why);
+	if (why) {
+		kind = is_disguised(g) ? CKPT_SCAN_CODE : CKPT_SCAN_OBJECT;
+		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "name", ckpt_scan_at(w),
+			       "imports '%s': %s", ckpt_scan_show_global(g, shown, sizeof(shown)),
+			       why);
+	}
+	if (!ckpt_scan_add_global(w->s, g, ckpt_scan_at(w), kind) && kind == CKPT_SCAN_CODE)
+		ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "name", ckpt_scan_at(w), "imports %s",
+			       ckpt_scan_show_global(g, shown, sizeof(shown)));
+}
+
+/* Argument I of a call; NULL: there is none. */
+static const struct ckpt_value *arg(const struct ckpt_value *args, uint32_t i)
+{
+	return args->kind == CKPT_TUPLE && i < args->u.seq.count ? args->u.seq.items[i] : NULL;
+}
+
+static bool is_text(const struct ckpt_value *v)
+{
+	return v && (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR);
+}
+
+static bool is_getattr(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_CALL && v->u.call->func->kind == CKPT_GLOBAL &&
+	       ckpt_scan_rule(v->u.call->func->u.global->module, v->u.call->func->u.global->name)
+			       ->call == CKPT_CALL_GETATTR;
+}
+
+const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	const struct ckpt_value *of, *name;
+	struct ckpt_global *g;
+	size_t size;
+	char *path;
+
+	if (v->kind == CKPT_GLOBAL)
+		return v->u.global;
+	if (!is_getattr(v))
+		return NULL;
+	of = arg(v->u.call->args, 0);
+	name = arg(v->u.call->args, 1);
+	if (!of || of->kind != CKPT_GLOBAL || !is_text(name) || name->u.bytes.len > UINT16_MAX)
+		return NULL;
+	size = of->u.global->name_len + name->u.bytes.len + 2;
+	path = ckpt_arena_alloc(w->m.arena, size);
+	g = ckpt_arena_alloc(w->m.arena, sizeof(*g));
+	if (!path || !g)
+		return NULL;
+	memcpy(path, of->u.global->name, of->u.global->name_len);
+	path[of->u.global->name_len] = '.';
+	memcpy(path + of->u.global->name_len + 1, name->u.bytes.ptr, name->u.bytes.len);
+	path[size - 1] = '\0';
+	*g = (struct ckpt_global){ of->u.global->module, path, of->u.global->module_len,
+				   (uint32_t)size - 1 };
+	return g;
+}
+
+/* The entry of a global that is called now. */
+static void mark_called(struct call *c, enum ckpt_scan_kind kind)
+{
+	struct ckpt_scan_global *entry =
+		ckpt_scan_add_global(c->w->s, c->func, ckpt_scan_at(c->w), kind);
+
+	if (!entry)
+		return;
+	entry->called = true;
+	if (entry->kind == CKPT_SCAN_CODE)
+		entry->kind = kind; /* as it is called here, it may do no harm */
+}
+
+/* ---- findings ---- */
+
+static void say_dangerous(struct call *c, const char *why)
+{
+	char name[SHOWN_NAME], args[SHOWN_ARGS];
+
+	mark_called(c, CKPT_SCAN_CODE);
+	ckpt_scan_find(c->w->s, CKPT_SCAN_DANGEROUS, "call", ckpt_scan_at(c->w), "%s %s%s%s",
+		       c->kind == CKPT_CALL_REDUCE ? "calls" : "makes an instance of",
+		       ckpt_scan_show_global(c->func, name, sizeof(name)),
+		       ckpt_scan_show_args(c->args, args, sizeof(args)), why);
+}
+
+/* It makes data, but nobody calls it so: what comes of it cannot be told. */
+static void say_not_understood(struct call *c, const char *why)
+{
+	char name[SHOWN_NAME], args[SHOWN_ARGS];
+
+	ckpt_scan_find(c->w->s, CKPT_SCAN_UNREADABLE, "arguments", ckpt_scan_at(c->w),
+		       "calls %s%s, %s", ckpt_scan_show_global(c->func, name, sizeof(name)),
+		       ckpt_scan_show_args(c->args, args, sizeof(args)), why);
+}
+
+/* ---- functions of which the arguments count ---- */
+
+static bool is_bytes(const struct ckpt_value *v)
+{
+	return v && (v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR ||
+		     ckpt_value_is_call_of(v, "_codecs", "encode") ||
+		     ckpt_value_is_call_of(v, "__builtin__", "bytes") ||
+		     ckpt_value_is_call_of(v, "builtins", "bytes"));
+}
+
+static void check_sized(struct call *c)
+{
+	const struct ckpt_value *v = arg(c->args, 0);
+
+	if (v && !is_bytes(v) && v->kind != CKPT_STR && v->kind != CKPT_LIST &&
+	    v->kind != CKPT_TUPLE && v->kind != CKPT_BYTEARRAY)
+		say_not_understood(c, "wanted bytes");
+}
+
+static void check_encode(struct call *c)
+{
+	const struct ckpt_value *codec = arg(c->args, 1);
+
+	if (arg(c->args, 0)->kind != CKPT_STR ||
+	    (codec && !ckpt_value_is_str(codec, "latin1") && !ckpt_value_is_str(codec, "latin-1") &&
+	     !ckpt_value_is_str(codec, "utf-8") && !ckpt_value_is_str(codec, "utf8") &&
+	     !ckpt_value_is_str(codec, "ascii")))
+		say_not_understood(c, "wanted a text and 'latin1'");
+}
+
+/* "NAME" of an enumeration, "Inner" of a class: nothing private, no module that can be reached through another. */
+static bool is_harmless_attribute(const struct ckpt_value *name)
+{
+	char text[128];
+
+	if (!is_text(name) || !name->u.bytes.len || name->u.bytes.len >= sizeof(text))
+		return false;
+	memcpy(text, name->u.bytes.ptr, name->u.bytes.len);
+	text[name->u.bytes.len] = '\0';
+	return text[0] != '_' && !strchr(text, '.') && !ckpt_scan_runs_code("", text);
+}
+
+/* getattr(torch._utils.torch, 'channels_last') of torch, getattr(Outer, 'Inner') of CPython at protocol 2 */
+static void check_getattr(struct call *c)
+{
+	const struct ckpt_value *of = arg(c->args, 0), *name = arg(c->args, 1);
+	const struct ckpt_scan_rule *rule = NULL;
+
+	if (of->kind == CKPT_GLOBAL)
+		rule = ckpt_scan_rule(of->u.global->module, of->u.global->name);
+	if (rule && ckpt_value_is_global(of, "torch._utils", "torch") &&
+	    (ckpt_value_is_str(name, "channels_last") ||
+	     ckpt_value_is_str(name, "channels_last_3d") ||
+	     ckpt_value_is_str(name, "contiguous_format") ||
+	     ckpt_value_is_str(name, "preserve_format")))
+		mark_called(c, CKPT_SCAN_DATA);
+	else if (rule && rule->kind == CKPT_SCAN_OBJECT && !rule->call_runs_code &&
+		 is_harmless_attribute(name))
+		mark_called(c, CKPT_SCAN_OBJECT);
+	else
+		say_dangerous(c, "");
+}
+
+/* typing.Optional[int] */
+static void check_getitem(struct call *c)
+{
+	const struct ckpt_value *of = arg(c->args, 0);
+
+	if (of->kind == CKPT_GLOBAL && !strcmp(of->u.global->module, "typing"))
+		mark_called(c, CKPT_SCAN_OBJECT);
+	else
+		say_dangerous(c, "");
+}
+
+static void check_partial(struct call *c)
+{
+	if (!ckpt_scan_callee(c->w, arg(c->args, 0)))
+		say_dangerous(c, ": a call of what cannot be known");
+}
+
+static const struct ckpt_value *rest_of(struct call *c, uint32_t first)
+{
+	struct ckpt_value *v = ckpt_machine_new(&c->w->m, CKPT_TUPLE);
+
+	if (!v || !ckpt_seq_add_many(c->w->m.arena, &v->u.seq, c->args->u.seq.items + first,
+				     c->args->u.seq.count - first))
+		return &ckpt_value_empty_tuple;
+	return v;
+}
+
+/* A call that makes a call. */
+static void check_inner(struct call *c, uint8_t kind, const struct ckpt_value *func,
+			const struct ckpt_value *args)
+{
+	struct call inner = { .w = c->w, .kind = kind, .args = args, .nesting = c->nesting + 1 };
+
+	if (inner.nesting > MOST_CALLS_IN_CALLS)
+		say_not_understood(c, "which is nested too deep to be looked at");
+	else
+		check_call(&inner, func);
+}
+
+/* ---- calls ---- */
+
+static void check_data(struct call *c)
+{
+	const struct ckpt_scan_rule *rule = c->rule;
+	const struct ckpt_value *first = arg(c->args, 0);
+	int64_t count = c->args->kind == CKPT_TUPLE ? (int64_t)c->args->u.seq.count : -1;
+
+	if (rule->call == CKPT_CALL_NEVER || count < rule->least ||
+	    (rule->most >= 0 && count > rule->most) ||
+	    (c->kwargs && (c->kwargs->kind != CKPT_DICT || c->kwargs->u.seq.count))) {
+		say_not_understood(c, "which nobody writes");
+		return;
+	}
+	switch ((enum ckpt_scan_call)rule->call) {
+	case CKPT_CALL_NEVER:
+	case CKPT_CALL_PLAIN:
+	case CKPT_CALL_TYPE: return;
+	case CKPT_CALL_SIZED: check_sized(c); return;
+	case CKPT_CALL_ENCODE: check_encode(c); return;
+	case CKPT_CALL_GETATTR: check_getattr(c); return;
+	case CKPT_CALL_GETITEM: check_getitem(c); return;
+	case CKPT_CALL_PARTIAL: check_partial(c); return;
+	case CKPT_CALL_NEW: check_inner(c, CKPT_CALL_NEWOBJ, first, rest_of(c, 1)); return;
+	case CKPT_CALL_FROM_TYPE:
+		check_inner(c, CKPT_CALL_REDUCE, first, arg(c->args, 2));
+		ckpt_scan_attributes(c->w, arg(c->args, 3));
+		return;
+	case CKPT_CALL_FROM_BYTES: ckpt_scan_nested_bytes(c->w, first); return;
+	case CKPT_CALL_NUMPY_ARRAY:
+		if (first->kind != CKPT_GLOBAL)
+			say_not_understood(c, "wanted a class");
+		return;
+	case CKPT_CALL_NUMPY_SCALAR:
+		if (!ckpt_scan_is_numbers_dtype(first) || !is_bytes(arg(c->args, 1)))
+			say_not_understood(c, "wanted a dtype of numbers, and bytes");
+		return;
+	case CKPT_CALL_NUMPY_BUFFER:
+		if (!ckpt_scan_is_numbers_dtype(arg(c->args, 1)))
+			say_not_understood(c, "wanted a dtype of numbers");
+		return;
+	case CKPT_CALL_NUMPY_DTYPE:
+		if (!is_text(first))
+			say_not_understood(c, "wanted the text of a dtype");
+		return;
+	}
+}
+
+static void check_call(struct call *c, const struct ckpt_value *func)
+{
+	struct ckpt_scan_global *entry;
+	char args[SHOWN_ARGS];
+
+	c->func = ckpt_scan_callee(c->w, func);
+	if (!c->func) {
+		if (func->kind == CKPT_PERSID && !ckpt_scan_is_unknown(func))
+			return; /* of a legacy file: a class with its source; see ckpt_scan_persistent() */
+		ckpt_scan_find(c->w->s, CKPT_SCAN_DANGEROUS, "call", ckpt_scan_at(c->w),
+			       "calls %s that only running the file would show%s",
+			       func->kind == CKPT_EXT ? "an extension"
+						      : "what a call gives, or something",
+			       ckpt_scan_show_args(c->args, args, sizeof(args)));
+		return;
+	}
+	c->rule = ckpt_scan_rule(c->func->module, c->func->name);
+	if (func->kind != CKPT_GLOBAL && c->rule->kind == CKPT_SCAN_DATA)
+		c->rule = ckpt_scan_rule("", "f"); /* a method of it is none of it */
+	if (c->rule->kind == CKPT_SCAN_CODE && c->rule->call == CKPT_CALL_PLAIN) {
+		say_dangerous(c, "");
+		return;
+	}
+	if (c->rule->call_runs_code && c->rule->kind == CKPT_SCAN_OBJECT &&
+	    c->kind == CKPT_CALL_REDUCE) {
+		say_dangerous(c, ": a function that makes no data");
+		return;
+	}
+	if (c->rule->kind == CKPT_SCAN_OBJECT)
+		mark_called(c, CKPT_SCAN_OBJECT);
+	else if ((entry = ckpt_scan_add_global(c->w->s, c->func, ckpt_scan_at(c->w),
+					       c->rule->kind)))
+		entry->called = true;
+	if (c->rule->kind != CKPT_SCAN_OBJECT || c->rule->call != CKPT_CALL_PLAIN)
+		check_data(c);
+}
+
+void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_value *func,
+		      const struct ckpt_value *args, const struct ckpt_value *kwargs)
+{
+	struct call c = { .w = w, .kind = kind, .args = args, .kwargs = kwargs };
+
+	check_call(&c, func);
+}

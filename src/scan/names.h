@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_SCAN_NAMES_H
+#define CKPT_SCAN_NAMES_H
+
+#include "pickle/value.h"
+
+#include <ckpt/scan.h>
+
+/*
+ * What is known of a class or function by its name alone. Harmless is only what is listed as harmless; of everything else the
+ * question is only how bad it may be.
+ */
+
+/* What a call of a harmless one has to look like, to be understood. */
+enum ckpt_scan_call {
+	CKPT_CALL_NEVER,       /* it is no class or function, or nobody calls it */
+	CKPT_CALL_PLAIN,       /* whatever it is given is only kept */
+	CKPT_CALL_SIZED,       /* of bytes and texts; a number would ask for memory */
+	CKPT_CALL_TYPE,	       /* type(x) */
+	CKPT_CALL_ENCODE,      /* _codecs.encode(text, 'latin1') */
+	CKPT_CALL_GETATTR,     /* getattr(global, 'name') */
+	CKPT_CALL_GETITEM,     /* operator.getitem(typing.Union, ...) */
+	CKPT_CALL_PARTIAL,     /* functools.partial(function) */
+	CKPT_CALL_NEW,	       /* copyreg.__newobj__(class, ...) and the like: makes an instance */
+	CKPT_CALL_FROM_TYPE,   /* _rebuild_from_type_v2(function, class, arguments, state): calls */
+	CKPT_CALL_FROM_BYTES,  /* _load_from_bytes(bytes): a file of torch */
+	CKPT_CALL_NUMPY_ARRAY, /* _reconstruct(ndarray, (0,), b'b') */
+	CKPT_CALL_NUMPY_SCALAR, /* scalar(dtype, bytes) */
+	CKPT_CALL_NUMPY_BUFFER, /* _frombuffer(bytes, dtype, shape, order) */
+	CKPT_CALL_NUMPY_DTYPE,	/* dtype('f4', False, True) */
+};
+
+struct ckpt_scan_rule {
+	const char *module, *name;
+	uint8_t call;	    /* enum ckpt_scan_call */
+	int8_t least, most; /* arguments; most -1: any number */
+	uint8_t kind;	    /* enum ckpt_scan_kind */
+	bool call_runs_code; /* of an OBJECT: it is a function of which nobody knows that it may be called */
+};
+
+/* Names of Python 2 and of older numpy are taken for what they became. Static, never NULL. */
+const struct ckpt_scan_rule *ckpt_scan_rule(const char *module, const char *name);
+
+/* Is it a name that Python could import? If not, *WHY says what is wrong. */
+bool ckpt_scan_is_name(const char *module, const char *name, const char **why);
+
+/* A class or function of a module that runs code, reaches files, networks or other processes. */
+bool ckpt_scan_runs_code(const char *module, const char *name);
+
+/* Is the module part of Python itself? */
+bool ckpt_scan_is_stdlib(const char *module);
+
+#endif

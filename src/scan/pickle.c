@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A pickle on its way through the decoder, with every import and call looked at before it would happen. Where the decoder gives
+ * up, CPython may go on, and what an unpickler did before it failed it has done: so the walk goes on, too, with values that
+ * are not known, as far as there are opcodes.
+ */
+#include "scan/walk.h"
+
+#include "base/text.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t BUDGET_BASE = 64 << 20;
+static const struct ckpt_value unknown_id = { .kind = CKPT_STR, .u.bytes = { "?", 1 } };
+
+const struct ckpt_value *ckpt_scan_unknown(struct ckpt_scan_walk *w)
+{
+	struct ckpt_value *v = ckpt_machine_new(&w->m, CKPT_PERSID);
+
+	if (!v)
+		return &ckpt_value_none;
+	v->flags = CKPT_VALUE_MISSING;
+	v->u.persid.pid = &unknown_id;
+	return v;
+}
+
+bool ckpt_scan_is_unknown(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_PERSID && v->flags & CKPT_VALUE_MISSING;
+}
+
+/* ---- operands, before an opcode takes them ---- */
+
+static size_t available(const struct ckpt_scan_walk *w)
+{
+	return w->m.depth - ckpt_machine_floor(&w->m);
+}
+
+/* Value I from the top; NULL: there is none. */
+static const struct ckpt_value *top(const struct ckpt_scan_walk *w, size_t i)
+{
+	return available(w) > i ? w->m.stack[w->m.depth - 1 - i] : NULL;
+}
+
+/* What lies below the last mark, which the plural opcodes add to. */
+static const struct ckpt_value *below_mark(const struct ckpt_scan_walk *w)
+{
+	size_t floor = ckpt_machine_floor(&w->m),
+	       under = w->m.mark_count > 1 ? w->m.marks[w->m.mark_count - 2] : 0;
+
+	return w->m.mark_count && floor > under ? w->m.stack[floor - 1] : NULL;
+}
+
+static const struct ckpt_value *make_tuple(struct ckpt_scan_walk *w,
+					   const struct ckpt_value *const *items, size_t count)
+{
+	struct ckpt_value *v = ckpt_machine_new(&w->m, CKPT_TUPLE);
+
+	if (!v || count > UINT32_MAX ||
+	    !ckpt_seq_add_many(w->m.arena, &v->u.seq, items, (uint32_t)count))
+		return &ckpt_value_empty_tuple;
+	return v;
+}
+
+/* INST and OBJ: everything above the mark. */
+static void call_marked(struct ckpt_scan_walk *w, const struct ckpt_value *func)
+{
+	size_t floor = ckpt_machine_floor(&w->m), count = w->m.depth - floor;
+	const struct ckpt_value *const *items = w->m.stack ? w->m.stack + floor : NULL;
+
+	if (!w->m.mark_count)
+		return;
+	if (!func) {
+		if (!count)
+			return;
+		func = *items++;
+		count--;
+	}
+	ckpt_scan_called(w, CKPT_CALL_REDUCE, func, make_tuple(w, items, count), NULL);
+}
+
+/* ---- names ---- */
+
+static bool is_text(const struct ckpt_value *v)
+{
+	return v && (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR);
+}
+
+/* A global by its two texts, whatever is in them. */
+static const struct ckpt_value *make_global(struct ckpt_scan_walk *w, const char *module,
+					    uint64_t module_len, const char *name,
+					    uint64_t name_len)
+{
+	struct ckpt_value *v = ckpt_machine_new(&w->m, CKPT_GLOBAL);
+	struct ckpt_global *g = ckpt_arena_alloc(w->m.arena, sizeof(*g));
+
+	if (!v || !g || module_len > UINT32_MAX || name_len > UINT32_MAX)
+		return NULL;
+	*g = (struct ckpt_global){ ckpt_arena_copy(w->m.arena, module, module_len),
+				   ckpt_arena_copy(w->m.arena, name, name_len),
+				   (uint32_t)module_len, (uint32_t)name_len };
+	v->u.global = g;
+	return g->module && g->name ? v : NULL;
+}
+
+/* What the opcode names; NULL: it names nothing, or what cannot be known. */
+static const struct ckpt_value *named(struct ckpt_scan_walk *w)
+{
+	const struct ckpt_op *op = &w->m.op;
+	const struct ckpt_value *module = top(w, 1), *name = top(w, 0);
+
+	if (op->code == CKPT_OP_GLOBAL || op->code == CKPT_OP_INST)
+		return make_global(w, op->bytes, op->len, op->second, op->second_len);
+	if (op->code != CKPT_OP_STACK_GLOBAL || !module || !name)
+		return NULL;
+	if (is_text(module) && is_text(name))
+		return make_global(w, module->u.bytes.ptr, module->u.bytes.len, name->u.bytes.ptr,
+				   name->u.bytes.len);
+	ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "name", ckpt_scan_at(w),
+		       "imports something whose name is not in the file but comes out of %s and %s",
+		       ckpt_value_kind_name(module), ckpt_value_kind_name(name));
+	return NULL;
+}
+
+static void look_at_extension(struct ckpt_scan_walk *w)
+{
+	ckpt_scan_find(
+		w->s, CKPT_SCAN_INCONSISTENT, "name", ckpt_scan_at(w),
+		"number %d of the registry of extensions, which every program may fill as it likes",
+		(int)w->m.op.number);
+}
+
+/* ---- before each opcode ---- */
+
+static void look(struct ckpt_scan_walk *w, const struct ckpt_value *global)
+{
+	const struct ckpt_value *a = top(w, 0), *b = top(w, 1), *c = top(w, 2);
+
+	switch ((enum ckpt_opcode)w->m.op.code) {
+	case CKPT_OP_REDUCE:
+		if (b)
+			ckpt_scan_called(w, CKPT_CALL_REDUCE, b, a, NULL);
+		break;
+	case CKPT_OP_NEWOBJ:
+		if (b)
+			ckpt_scan_called(w, CKPT_CALL_NEWOBJ, b, a, NULL);
+		break;
+	case CKPT_OP_NEWOBJ_EX:
+		if (c)
+			ckpt_scan_called(w, CKPT_CALL_NEWOBJ_EX, c, b, a);
+		break;
+	case CKPT_OP_INST:
+		if (global)
+			call_marked(w, global);
+		break;
+	case CKPT_OP_OBJ: call_marked(w, NULL); break;
+	case CKPT_OP_BUILD:
+		if (b)
+			ckpt_scan_built(w, b, a);
+		break;
+	case CKPT_OP_APPEND:
+		if (b)
+			ckpt_scan_added(w, b, false);
+		break;
+	case CKPT_OP_SETITEM:
+		if (c)
+			ckpt_scan_added(w, c, true);
+		break;
+	case CKPT_OP_APPENDS:
+	case CKPT_OP_ADDITEMS:
+	case CKPT_OP_SETITEMS:
+		if (below_mark(w))
+			ckpt_scan_added(w, below_mark(w), w->m.op.code == CKPT_OP_SETITEMS);
+		break;
+	case CKPT_OP_BINPERSID:
+		if (a)
+			ckpt_scan_persistent(w, a);
+		break;
+	case CKPT_OP_PERSID: ckpt_scan_persistent(w, NULL); break;
+	case CKPT_OP_EXT1:
+	case CKPT_OP_EXT2:
+	case CKPT_OP_EXT4: look_at_extension(w); break;
+	default: break;
+	}
+}
+
+/* ---- behind a failure ---- */
+
+/* As int() of Python reads it, which takes blanks, signs and underscores. */
+static bool loose_index(const char *text, uint64_t len, uint64_t *out)
+{
+	bool any = false;
+
+	*out = 0;
+	for (uint64_t i = 0; i < len; i++) {
+		if (isdigit((unsigned char)text[i]) && *out < UINT32_MAX) {
+			*out = *out * 10 + (uint64_t)(text[i] - '0');
+			any = true;
+		} else if (!strchr("_+ \t\r\f\v", text[i])) {
+			return false;
+		}
+	}
+	return any;
+}
+
+static void drop(struct ckpt_scan_walk *w, size_t count)
+{
+	size_t there = available(w);
+
+	w->m.depth -= count < there ? count : there;
+}
+
+static void drop_to_mark(struct ckpt_scan_walk *w)
+{
+	if (w->m.mark_count)
+		w->m.depth = w->m.marks[--w->m.mark_count];
+}
+
+/* Values that an opcode takes, when it takes a fixed number. */
+static size_t operands(uint8_t code)
+{
+	switch (code) {
+	case CKPT_OP_NEWOBJ_EX:
+	case CKPT_OP_TUPLE3: return 3;
+	case CKPT_OP_REDUCE:
+	case CKPT_OP_NEWOBJ:
+	case CKPT_OP_STACK_GLOBAL:
+	case CKPT_OP_SETITEM:
+	case CKPT_OP_TUPLE2: return 2;
+	case CKPT_OP_BUILD:
+	case CKPT_OP_APPEND:
+	case CKPT_OP_BINPERSID:
+	case CKPT_OP_TUPLE1:
+	case CKPT_OP_POP: return 1;
+	default: return 0;
+	}
+}
+
+static bool takes_mark(uint8_t code)
+{
+	return code == CKPT_OP_TUPLE || code == CKPT_OP_LIST || code == CKPT_OP_DICT ||
+	       code == CKPT_OP_FROZENSET || code == CKPT_OP_APPENDS || code == CKPT_OP_SETITEMS ||
+	       code == CKPT_OP_ADDITEMS || code == CKPT_OP_POP_MARK || code == CKPT_OP_INST ||
+	       code == CKPT_OP_OBJ;
+}
+
+static bool leaves_nothing(uint8_t code)
+{
+	return code == CKPT_OP_BUILD || code == CKPT_OP_APPEND || code == CKPT_OP_SETITEM ||
+	       code == CKPT_OP_APPENDS || code == CKPT_OP_SETITEMS || code == CKPT_OP_ADDITEMS ||
+	       code == CKPT_OP_POP || code == CKPT_OP_POP_MARK || code == CKPT_OP_PUT ||
+	       code == CKPT_OP_BINPUT || code == CKPT_OP_LONG_BINPUT || code == CKPT_OP_MEMOIZE ||
+	       code == CKPT_OP_PROTO || code == CKPT_OP_READONLY_BUFFER || code == CKPT_OP_STOP;
+}
+
+/* The stack as it would be had the opcode gone well; GLOBAL is what it names. */
+static int carry_on(struct ckpt_scan_walk *w, const struct ckpt_value *global)
+{
+	uint8_t code = w->m.op.code;
+	uint64_t index;
+
+	w->m.depth = w->depth;
+	w->m.mark_count = w->marks;
+	if (code == CKPT_OP_PUT && loose_index(w->m.op.bytes, w->m.op.len, &index) && available(w))
+		return ckpt_machine_memo_put(&w->m, index);
+	if (code == CKPT_OP_GET && loose_index(w->m.op.bytes, w->m.op.len, &index) &&
+	    ckpt_machine_memo_get(&w->m, index) == 0)
+		return 0;
+	if (takes_mark(code))
+		drop_to_mark(w);
+	else
+		drop(w, operands(code));
+	if (leaves_nothing(code))
+		return 0;
+	return ckpt_machine_push(&w->m,
+				 global && code != CKPT_OP_INST ? global : ckpt_scan_unknown(w));
+}
+
+/* Said once for each pickle: what follows may come of it. */
+static void say_broken(struct ckpt_scan_walk *w, const struct ckpt_error *err)
+{
+	if (!w->broke && !(w->in->flags & CKPT_SCAN_PROBED))
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "pickle", ckpt_scan_at(w), "%s",
+			       err->text);
+	w->broke = true;
+}
+
+static int step(struct ckpt_scan_walk *w, struct ckpt_error *err)
+{
+	const struct ckpt_value *global = named(w);
+	int rc;
+
+	w->depth = w->m.depth;
+	w->marks = w->m.mark_count;
+	if (global)
+		ckpt_scan_named(w, global->u.global);
+	look(w, global);
+	if (w->s->weights)
+		ckpt_scan_weights(w);
+	rc = ckpt_machine_step(&w->m);
+	if (rc != CKPT_E_FORMAT)
+		return rc;
+	say_broken(w, err);
+	return carry_on(w, global);
+}
+
+/* ---- the whole ---- */
+
+static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
+{
+	while (!w->m.done && w->m.op.code != CKPT_OP_STOP) {
+		int rc = ckpt_op_read(&w->m.r, &w->m.op, err);
+
+		if (rc < 0) {
+			say_broken(w, err);
+			return 0;
+		}
+		rc = step(w, err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickle)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_scan_walk w = { .s = s, .in = pickle };
+	int rc = 0;
+
+	pickle->stopped = false;
+	pickle->end = 0;
+	if (pickle->len > UINT32_MAX - 16) {
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "pickle", pickle->base,
+			       "has %zu bytes, the limit is 4 GiB", pickle->len);
+		return;
+	}
+	w.m = (struct ckpt_machine){ .r = { pickle->bytes, pickle->len, 0, false },
+				     .doc = &w.doc,
+				     .err = &err };
+	w.doc.next_id = 1;
+	w.doc.arena = w.m.arena = ckpt_arena_new(BUDGET_BASE + 256 * (uint64_t)pickle->len);
+	rc = w.m.arena ? run(&w, &err) : CKPT_E_NOMEM;
+	pickle->end = w.m.r.pos;
+	pickle->stopped = w.m.op.code == CKPT_OP_STOP && !w.m.r.bad;
+	ckpt_machine_clear(&w.m);
+	ckpt_pickle_clear(&w.doc);
+	if (rc < 0 && rc != CKPT_E_NOMEM)
+		rc = ckpt_error_at(&err, rc, NULL, NULL, pickle->base + w.m.op.pos);
+	ckpt_scan_failed(s, rc, &err);
+}
+
+/* What follows STOP: another pickle, or bytes. */
+void ckpt_scan_pickles(struct ckpt_scanner *s, const struct ckpt_scan_pickle *first, unsigned most)
+{
+	struct ckpt_scan_pickle p = *first;
+	size_t done = 0;
+
+	for (unsigned n = 0; done < first->len && s->rc == 0; n++) {
+		p = *first;
+		p.bytes += done;
+		p.len -= done;
+		p.base += done;
+		if (n == most)
+			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "trailer", p.base,
+				       "%zu bytes follow the end of the pickle", p.len);
+		if (n >= most) {
+			if (!ckpt_scan_looks_like_pickle(p.bytes, p.len))
+				return;
+			p.flags |= CKPT_SCAN_PROBED;
+		}
+		ckpt_scan_one_pickle(s, &p);
+		if (!p.stopped || !p.end)
+			return;
+		done += p.end;
+	}
+}
+
+/* Does the opcode import something of a name that Python could import? STACK_GLOBAL: it may. */
+static bool imports_something(const struct ckpt_op *op)
+{
+	char module[256], name[256];
+	const char *why;
+
+	if (op->code == CKPT_OP_STACK_GLOBAL || op->code == CKPT_OP_EXT1 ||
+	    op->code == CKPT_OP_EXT2 || op->code == CKPT_OP_EXT4)
+		return true;
+	if ((op->code != CKPT_OP_GLOBAL && op->code != CKPT_OP_INST) || op->len >= sizeof(module) ||
+	    op->second_len >= sizeof(name))
+		return false;
+	memcpy(module, op->bytes, op->len);
+	memcpy(name, op->second, op->second_len);
+	module[op->len] = name[op->second_len] = '\0';
+	return ckpt_scan_is_name(module, name, &why);
+}
+
+bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len)
+{
+	struct ckpt_reader r = { .data = bytes, .len = len };
+	struct ckpt_op op = { 0 };
+	bool signature = len >= 2 && bytes[0] == CKPT_OP_PROTO && bytes[1] <= 5, imports = false,
+	     calls = false;
+	unsigned count = 0;
+
+	for (; op.code != CKPT_OP_STOP && ckpt_op_read(&r, &op, NULL) == 0; count++) {
+		imports |= imports_something(&op);
+		calls |= imports && (op.code == CKPT_OP_REDUCE || op.code == CKPT_OP_OBJ ||
+				     op.code == CKPT_OP_INST || op.code == CKPT_OP_BUILD ||
+				     op.code == CKPT_OP_NEWOBJ || op.code == CKPT_OP_NEWOBJ_EX);
+	}
+	if (op.code == CKPT_OP_STOP && !r.bad && (imports || (signature && count > 2)))
+		return true;
+	return calls || (signature && count > 2);
+}

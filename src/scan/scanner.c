@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scan/scanner.h"
+
+#include "base/grow.h"
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_OF_A_LIST = 1000, SHOWN = 300 };
+static const uint64_t TEXTS = 64 << 20, MOST_UNPACKED = (uint64_t)4 << 30;
+
+int ckpt_scanner_init(struct ckpt_scanner *s, const char *path)
+{
+	*s = (struct ckpt_scanner){ .where = "", .budget = MOST_UNPACKED };
+	s->file = (struct ckpt_scan_file){ .size = sizeof(s->file), .path = path, .format = "" };
+	s->is_dcp = strlen(path) > 7 && !strcmp(path + strlen(path) - 7, ".distcp");
+	s->arena = ckpt_arena_new(TEXTS);
+	return s->arena ? 0 : CKPT_E_NOMEM;
+}
+
+void ckpt_scanner_clear(struct ckpt_scanner *s)
+{
+	free(s->globals);
+	free(s->findings);
+	free(s->refusals);
+	ckpt_strmap_clear(&s->known);
+	ckpt_arena_free(s->arena);
+	*s = (struct ckpt_scanner){ 0 };
+}
+
+bool ckpt_scan_is_cancelled(const struct ckpt_scanner *s)
+{
+	return s->cancel && atomic_load((const atomic_int *)s->cancel) != 0;
+}
+
+static const char *keep(struct ckpt_scanner *s, const char *text)
+{
+	const char *copy = ckpt_arena_copy(s->arena, text, strlen(text));
+
+	s->no_memory |= !copy;
+	return copy ? copy : "";
+}
+
+static void raise_verdict(struct ckpt_scanner *s, enum ckpt_scan_verdict verdict)
+{
+	if (verdict > s->file.verdict)
+		s->file.verdict = verdict;
+}
+
+/* ---- findings ---- */
+
+void ckpt_scan_find(struct ckpt_scanner *s, enum ckpt_scan_verdict verdict, const char *kind,
+		    uint64_t offset, const char *fmt, ...)
+{
+	struct ckpt_scan_finding f = { .size = sizeof(f),
+				       .verdict = verdict,
+				       .kind = kind,
+				       .record = s->where,
+				       .offset = offset };
+	struct ckpt_scan_finding *grown;
+	char text[1024];
+	va_list ap;
+
+	raise_verdict(s, verdict);
+	if (s->finding_count >= MOST_OF_A_LIST) {
+		s->file.left_out++;
+		return;
+	}
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	f.text = keep(s, text);
+	grown = ckpt_grow(s->findings, s->finding_count, &s->finding_cap, sizeof(*grown));
+	s->no_memory |= !grown;
+	if (!grown)
+		return;
+	s->findings = grown;
+	s->findings[s->finding_count++] = f;
+}
+
+void ckpt_scan_failed(struct ckpt_scanner *s, int rc, const struct ckpt_error *err)
+{
+	char place[200] = "";
+
+	if (rc == 0 || s->rc < 0)
+		return;
+	if (rc == CKPT_E_NOMEM || rc == CKPT_E_CANCELLED) {
+		s->rc = rc;
+		return;
+	}
+	if (err->record[0])
+		snprintf(place, sizeof(place), "%.160s: ", err->record);
+	ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", err->offset, "%s%.512s", place,
+		       err->text);
+}
+
+/* ---- globals ---- */
+
+const char *ckpt_scan_show_global(const struct ckpt_global *g, char *buf, size_t size)
+{
+	char module[SHOWN], name[SHOWN];
+
+	snprintf(buf, size, "%s.%s", ckpt_escape(module, sizeof(module), g->module, g->module_len),
+		 ckpt_escape(name, sizeof(name), g->name, g->name_len));
+	return buf;
+}
+
+static struct ckpt_scan_global *find_global(struct ckpt_scanner *s, const char *key, size_t len,
+					    bool *there)
+{
+	uint64_t *slot = ckpt_strmap_insert(&s->known, key, len, s->global_count, there);
+
+	s->no_memory |= !slot;
+	return slot && *there ? &s->globals[*slot] : NULL;
+}
+
+struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const struct ckpt_global *g,
+					      uint64_t offset, enum ckpt_scan_kind kind)
+{
+	char shown[2 * SHOWN + 8];
+	size_t where_len = strlen(s->where), name_len;
+	struct ckpt_scan_global *grown, *entry;
+	bool there = false;
+	char *key;
+
+	if (kind != CKPT_SCAN_DATA)
+		raise_verdict(s, CKPT_SCAN_NEEDS_OBJECTS);
+	ckpt_scan_show_global(g, shown, sizeof(shown));
+	name_len = strlen(shown);
+	key = ckpt_arena_alloc(s->arena, where_len + name_len + 2);
+	if (!key) {
+		s->no_memory = true;
+		return NULL;
+	}
+	memcpy(key, s->where, where_len + 1);
+	memcpy(key + where_len + 1, shown, name_len + 1);
+	if (s->global_count >= MOST_OF_A_LIST) {
+		uint64_t *slot = ckpt_strmap_find(&s->known, key, where_len + name_len + 1);
+
+		s->file.left_out += !slot;
+		return slot ? &s->globals[*slot] : NULL;
+	}
+	entry = find_global(s, key, where_len + name_len + 1, &there);
+	if (there || s->no_memory)
+		return entry;
+	grown = ckpt_grow(s->globals, s->global_count, &s->global_cap, sizeof(*grown));
+	s->no_memory |= !grown;
+	if (!grown)
+		return NULL;
+	s->globals = grown;
+	s->globals[s->global_count] = (struct ckpt_scan_global){ .size = sizeof(*grown),
+								 .name = key + where_len + 1,
+								 .where = s->where,
+								 .offset = offset,
+								 .kind = kind };
+	return &s->globals[s->global_count++];
+}
+
+/* ---- weights_only ---- */
+
+void ckpt_scan_refuse(struct ckpt_scanner *s, unsigned versions, const struct ckpt_global *global,
+		      uint64_t offset, const char *fmt, ...)
+{
+	struct ckpt_scan_refusal r = {
+		.size = sizeof(r), .versions = versions, .record = s->where, .offset = offset
+	};
+	struct ckpt_scan_refusal *grown;
+	char text[1024];
+	va_list ap;
+
+	s->refused |= versions;
+	if (s->refusal_count >= MOST_OF_A_LIST) {
+		s->file.left_out++;
+		return;
+	}
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	r.text = keep(s, text);
+	if (global) {
+		r.name = keep(s, ckpt_scan_show_global(global, text, sizeof(text)));
+		r.can_be_allowed = true;
+	}
+	grown = ckpt_grow(s->refusals, s->refusal_count, &s->refusal_cap, sizeof(*grown));
+	s->no_memory |= !grown;
+	if (!grown)
+		return;
+	s->refusals = grown;
+	s->refusals[s->refusal_count++] = r;
+}
+
+/* ---- places ---- */
+
+const char *ckpt_scan_enter(struct ckpt_scanner *s, const char *name, size_t len)
+{
+	const char *before = s->where;
+	char shown[SHOWN], *joined;
+	size_t size;
+
+	ckpt_escape(shown, sizeof(shown), name, len);
+	size = strlen(before) + strlen(shown) + 3;
+	joined = ckpt_arena_alloc(s->arena, size);
+	if (joined)
+		snprintf(joined, size, "%s%s%s", before, *before ? "::" : "", shown);
+	s->no_memory |= !joined;
+	s->where = joined ? joined : before;
+	return before;
+}
+
+/* ---- the result ---- */
+
+struct ranked {
+	struct ckpt_scan_finding finding;
+	uint32_t number;
+};
+
+static int by_verdict(const void *a, const void *b)
+{
+	const struct ranked *x = a, *y = b;
+
+	if (x->finding.verdict != y->finding.verdict)
+		return x->finding.verdict > y->finding.verdict ? -1 : 1;
+	return x->number < y->number ? -1 : 1;
+}
+
+static void sort_findings(struct ckpt_scanner *s)
+{
+	struct ranked *ranked = malloc((s->finding_count + (size_t)1) * sizeof(*ranked));
+
+	s->no_memory |= !ranked;
+	if (!ranked)
+		return;
+	for (uint32_t i = 0; i < s->finding_count; i++)
+		ranked[i] = (struct ranked){ s->findings[i], i };
+	qsort(ranked, s->finding_count, sizeof(*ranked), by_verdict);
+	for (uint32_t i = 0; i < s->finding_count; i++)
+		s->findings[i] = ranked[i].finding;
+	free(ranked);
+}
+
+/* What runs code is not there for nothing, even if this pickle does not call it. */
+static void say_named(struct ckpt_scanner *s)
+{
+	for (uint32_t i = 0; i < s->global_count; i++) {
+		if (s->globals[i].kind != CKPT_SCAN_CODE || s->globals[i].called)
+			continue;
+		s->where = s->globals[i].where;
+		ckpt_scan_find(s, CKPT_SCAN_DANGEROUS, "name", s->globals[i].offset, "imports %s",
+			       s->globals[i].name);
+	}
+	s->where = "";
+}
+
+void ckpt_scanner_finish(struct ckpt_scanner *s)
+{
+	say_named(s);
+	sort_findings(s);
+	s->file.globals = s->globals;
+	s->file.global_count = s->global_count;
+	s->file.findings = s->findings;
+	s->file.finding_count = s->finding_count;
+	s->file.refusals = s->refusals;
+	s->file.refusal_count = s->refusal_count;
+	for (unsigned i = 0; i < CKPT_SCAN_TORCH_COUNT; i++)
+		s->file.weights_only[i] = s->file.is_torch && !(s->refused & 1u << i);
+}

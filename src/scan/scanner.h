@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_SCAN_SCANNER_H
+#define CKPT_SCAN_SCANNER_H
+
+#include "base/strmap.h"
+#include "io/source.h"
+#include "scan/names.h"
+
+/* One file that is being scanned, and what was found. No memory is remembered in the scanner, not returned. */
+struct ckpt_scanner {
+	struct ckpt_scan_file file; /* the lists are those below when it is done */
+	struct ckpt_arena *arena;   /* owned: texts */
+	struct ckpt_scan_global *globals;
+	struct ckpt_scan_finding *findings;
+	struct ckpt_scan_refusal *refusals;
+	uint32_t global_count, global_cap, finding_count, finding_cap, refusal_count, refusal_cap;
+	struct ckpt_strmap known; /* "where\0name" to the number of the global */
+
+	const char *where; /* the record that is looked at, escaped; "" */
+	unsigned depth;	   /* of files in files */
+	uint64_t budget;   /* bytes that may still be unpacked, or scanned twice */
+	bool weights;	   /* what is scanned is what torch.load reads */
+	unsigned refused;  /* by versions, as in ckpt_scan_refusal */
+	bool is_dcp;	   /* it is called *.distcp: archives one behind the other */
+	bool no_memory;
+	const void *cancel;
+	struct ckpt_error *err; /* of the system; the first that was met */
+	int rc;
+};
+
+int ckpt_scanner_init(struct ckpt_scanner *s, const char *path);
+void ckpt_scanner_clear(struct ckpt_scanner *s);
+
+/* The verdict, and the lists in s->file. */
+void ckpt_scanner_finish(struct ckpt_scanner *s);
+
+/* Something was found at OFFSET of s->where. PATH may be NULL. */
+void ckpt_scan_find(struct ckpt_scanner *s, enum ckpt_scan_verdict verdict, const char *kind,
+		    uint64_t offset, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* A global is named at OFFSET of s->where. Returns its entry, to be marked, which may move with the next; NULL: no room. */
+struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const struct ckpt_global *g,
+					      uint64_t offset, enum ckpt_scan_kind kind);
+
+/* weights_only refuses. GLOBAL: what is not allowed, or NULL. */
+void ckpt_scan_refuse(struct ckpt_scanner *s, unsigned versions, const struct ckpt_global *global,
+		      uint64_t offset, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* "module.name", escaped, into BUF. */
+const char *ckpt_scan_show_global(const struct ckpt_global *g, char *buf, size_t size);
+
+/* s->where becomes "where::NAME" until it is set back to what is returned. NAME is escaped here. */
+const char *ckpt_scan_enter(struct ckpt_scanner *s, const char *name, size_t len);
+
+bool ckpt_scan_is_cancelled(const struct ckpt_scanner *s);
+
+/* ---- pickles (pickle.c) ---- */
+
+enum ckpt_scan_pickle_flags {
+	CKPT_SCAN_STORAGES = 1 << 0, /* a persistent id is what torch makes of it */
+	CKPT_SCAN_TAR_IDS = 1 << 1,  /* ... of torch 0.1: the number of a tensor */
+	CKPT_SCAN_PROBED =
+		1 << 2, /* it only looks like a pickle: an end that is none is no finding */
+};
+
+struct ckpt_scan_pickle {
+	const uint8_t *bytes;
+	size_t len;
+	uint64_t base; /* added to offsets */
+	unsigned flags;
+	/* out: */
+	size_t end;   /* behind STOP, or where it broke off */
+	bool stopped; /* STOP was reached */
+};
+
+/* One pickle, as far as it goes. */
+void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickle);
+
+/* Pickles one behind the other, and what is behind the last. MOST: as many are expected; more are a finding. */
+void ckpt_scan_pickles(struct ckpt_scanner *s, const struct ckpt_scan_pickle *first, unsigned most);
+
+/* Do the bytes begin with a program that an unpickler would run? Sure without the signature of protocol 2 and later, if it imports or calls. */
+bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len);
+
+/* ---- files (file.c and those of the formats) ---- */
+
+enum ckpt_scan_file_flags {
+	CKPT_SCAN_TOP = 1 << 0,	 /* the file itself, which torch.load would be given */
+	CKPT_SCAN_PART = 1 << 1, /* of something larger: of no kind is nothing to complain of */
+};
+
+/* Whatever SOURCE is. False: of no kind that holds code; then nothing was found. */
+bool ckpt_scan_source(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags);
+
+void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags);
+void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags);
+void ckpt_scan_legacy(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags);
+void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source);
+
+/* A step failed: what the system says ends it all, what the file is to blame for is a finding. */
+void ckpt_scan_failed(struct ckpt_scanner *s, int rc, const struct ckpt_error *err);
+
+#endif

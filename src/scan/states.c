@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is done to objects after they were made, what lies outside of the pickle, and pickles in pickles. */
+#include "scan/walk.h"
+
+#include "base/text.h"
+#include "tensor/dtype.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 8, MOST_ATTRIBUTES = 100000 };
+
+static const struct ckpt_scan_rule *rule_of(struct ckpt_scan_walk *w,
+					    const struct ckpt_value *object)
+{
+	const struct ckpt_global *g =
+		object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL;
+
+	return g ? ckpt_scan_rule(g->module, g->name) : NULL;
+}
+
+static bool is_called_as(const struct ckpt_value *object, const char *module, const char *name)
+{
+	return object->kind == CKPT_CALL && object->u.call->func->kind == CKPT_GLOBAL &&
+	       !strcmp(object->u.call->func->u.global->module, module) &&
+	       !strcmp(object->u.call->func->u.global->name, name);
+}
+
+/* ---- attributes ---- */
+
+/* The unpickler looks these up on the object, where a value set before would be found and called. */
+static bool is_looked_up(const struct ckpt_value *name)
+{
+	static const char *const names[] = { "__setstate__", "append",	   "extend",
+					     "add",	     "__reduce__", "__reduce_ex__",
+					     "__setitem__",  "__class__",  "__getattr__",
+					     "__call__",     "find_class", "persistent_load" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (ckpt_value_is_str(name, names[i]))
+			return true;
+	return false;
+}
+
+static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *dict)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(dict);
+	char shown[80];
+
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
+		const struct ckpt_value *key = pairs->items[i], *v = pairs->items[i + 1];
+
+		if (is_looked_up(key) && v->kind >= CKPT_GLOBAL)
+			ckpt_scan_find(
+				w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w),
+				"sets the attribute '%s', which the unpickler itself would call",
+				ckpt_escape(shown, sizeof(shown), key->u.bytes.ptr,
+					    key->u.bytes.len));
+	}
+}
+
+/* A dict, or a pair (dict or None, dict of slots). */
+void ckpt_scan_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	if (state && state->kind == CKPT_TUPLE)
+		for (uint32_t i = 0; i < state->u.seq.count && i < 4; i++)
+			check_attributes(w, state->u.seq.items[i]);
+	else if (state)
+		check_attributes(w, state);
+}
+
+static void not_understood(struct ckpt_scan_walk *w, const char *text)
+{
+	ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "state", ckpt_scan_at(w), "%s", text);
+}
+
+void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
+		     const struct ckpt_value *state)
+{
+	const struct ckpt_scan_rule *rule = rule_of(w, object);
+
+	ckpt_scan_attributes(w, state);
+	if (!rule) {
+		if (object->kind != CKPT_CALL && object->kind != CKPT_PERSID &&
+		    object->kind != CKPT_GLOBAL)
+			return; /* the decoder refuses it */
+		ckpt_scan_find(w->s,
+			       object->kind == CKPT_GLOBAL || object->kind == CKPT_CALL
+				       ? CKPT_SCAN_DANGEROUS
+				       : CKPT_SCAN_UNREADABLE,
+			       "state", ckpt_scan_at(w), "sets the state of %s",
+			       object->kind == CKPT_GLOBAL ? "a class or function itself"
+							   : "what cannot be known");
+		return;
+	}
+	if (rule->call == CKPT_CALL_NUMPY_DTYPE && !ckpt_scan_check_dtype_state(object, state))
+		not_understood(
+			w, "the state of a dtype is none that numpy writes for numbers or objects");
+	else if (rule->call == CKPT_CALL_NUMPY_ARRAY && !ckpt_scan_check_array_state(state))
+		not_understood(
+			w,
+			"the state of an array is none that numpy writes for numbers or objects");
+	else if ((rule->call == CKPT_CALL_NUMPY_SCALAR || rule->call == CKPT_CALL_NUMPY_BUFFER ||
+		  rule->call == CKPT_CALL_ENCODE) &&
+		 rule->kind == CKPT_SCAN_DATA)
+		not_understood(w, "sets the state of a value that has none");
+}
+
+/* ---- items ---- */
+
+void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, bool pairs)
+{
+	static const char *const dicts[] = { "OrderedDict", "defaultdict", "Counter", "dict" },
+				 *const lists[] = { "deque", "list" };
+	const struct ckpt_scan_rule *rule = rule_of(w, object);
+	bool fits = false;
+
+	if (object->kind == CKPT_GLOBAL || (object->kind == CKPT_CALL && !rule)) {
+		ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "call", ckpt_scan_at(w),
+			       "calls a method of what only running the file would show");
+		return;
+	}
+	if (!rule || rule->kind != CKPT_SCAN_DATA)
+		return;
+	for (size_t i = 0; pairs && i < sizeof(dicts) / sizeof(dicts[0]); i++)
+		fits |= !strcmp(rule->name, dicts[i]);
+	for (size_t i = 0; !pairs && i < sizeof(lists) / sizeof(lists[0]); i++)
+		fits |= !strcmp(rule->name, lists[i]);
+	if (!fits)
+		not_understood(w, pairs ? "sets items of what is no dict"
+					: "appends to what is no list");
+}
+
+/* ---- what lies outside ---- */
+
+static bool is_storage_class(const struct ckpt_value *v)
+{
+	const struct ckpt_scan_rule *rule;
+
+	if (v->kind != CKPT_GLOBAL)
+		return false;
+	rule = ckpt_scan_rule(v->u.global->module, v->u.global->name);
+	return rule->kind == CKPT_SCAN_DATA && strstr(v->u.global->name, "Storage");
+}
+
+static bool is_text(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR;
+}
+
+/* ('storage', class, key, location, number of items[, view]) */
+static bool is_storage(const struct ckpt_seq *id)
+{
+	const struct ckpt_value *const *at = id->items;
+
+	return (id->count == 5 || id->count == 6) && ckpt_value_is_str(at[0], "storage") &&
+	       is_storage_class(at[1]) && (is_text(at[2]) || at[2]->kind == CKPT_INT) &&
+	       is_text(at[3]) && at[4]->kind == CKPT_INT;
+}
+
+static void say_class_source(struct ckpt_scan_walk *w)
+{
+	ckpt_scan_find(
+		w->s, CKPT_SCAN_NEEDS_OBJECTS, "source", ckpt_scan_at(w),
+		"a class of a module, with the text of its source, which torch only compares");
+}
+
+/* torch.package: ('reduce_package', [number,] function, arguments) */
+static void check_package_call(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
+{
+	if (id->count < 3) {
+		not_understood(w, "a persistent id that torch.package does not write");
+		return;
+	}
+	ckpt_scan_called(w, CKPT_CALL_REDUCE, id->items[id->count - 2], id->items[id->count - 1],
+			 NULL);
+}
+
+void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid)
+{
+	const struct ckpt_seq *id = pid && pid->kind == CKPT_TUPLE ? &pid->u.seq : NULL;
+
+	if (!(w->in->flags & CKPT_SCAN_STORAGES))
+		not_understood(w, "a persistent id, which only a program of its own can load");
+	else if (w->in->flags & CKPT_SCAN_TAR_IDS && (!pid || is_text(pid)))
+		return; /* the number of a tensor */
+	else if (id && id->count == 3 && w->in->flags & CKPT_SCAN_TAR_IDS)
+		say_class_source(w);
+	else if (id && id->count && ckpt_value_is_str(id->items[0], "module") && id->count == 4)
+		say_class_source(w);
+	else if (id && id->count && ckpt_value_is_str(id->items[0], "reduce_package"))
+		check_package_call(w, id);
+	else if (!id || !is_storage(id))
+		not_understood(w, "a persistent id that torch does not write");
+}
+
+/* ---- pickles in pickles ---- */
+
+/* A text of which each character is a byte, as protocol 2 has bytes. */
+static bool bytes_of(struct ckpt_scan_walk *w, const struct ckpt_value *v, const uint8_t **out,
+		     uint64_t *len)
+{
+	const struct ckpt_value *text;
+
+	if (v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR || v->kind == CKPT_BYTEARRAY) {
+		*out = (const uint8_t *)v->u.bytes.ptr;
+		*len = v->u.bytes.len;
+		return true;
+	}
+	if (!is_called_as(v, "_codecs", "encode") || v->u.call->args->kind != CKPT_TUPLE ||
+	    !v->u.call->args->u.seq.count)
+		return false;
+	text = v->u.call->args->u.seq.items[0];
+	return text->kind == CKPT_STR &&
+	       ckpt_latin1_bytes(text->u.bytes.ptr, text->u.bytes.len, w->m.arena, out, len);
+}
+
+void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	struct ckpt_scanner *s = w->s;
+	struct ckpt_source *source;
+	const char *before = s->where;
+	bool weights = s->weights;
+	const uint8_t *bytes;
+	char place[64];
+	uint64_t len;
+
+	if (!bytes_of(w, v, &bytes, &len)) {
+		not_understood(w, "loads a file of torch out of bytes that are not in the pickle");
+		return;
+	}
+	if (s->depth >= MOST_DEPTH || len > s->budget) {
+		not_understood(w, "files in files, more than are looked into");
+		return;
+	}
+	s->budget -= len;
+	snprintf(place, sizeof(place), "bytes@0x%llx", (unsigned long long)ckpt_scan_at(w));
+	ckpt_scan_enter(s, place, strlen(place));
+	s->depth++;
+	s->weights = false;
+	if (ckpt_source_from_memory(bytes, (size_t)len, &source, NULL) == 0) {
+		if (!ckpt_scan_source(s, source, CKPT_SCAN_PART))
+			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET,
+				       "is given to torch.load, and is no file of torch");
+		ckpt_source_unref(source);
+	} else {
+		s->no_memory = true;
+	}
+	s->weights = weights;
+	s->depth--;
+	s->where = before;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_SCAN_WALK_H
+#define CKPT_SCAN_WALK_H
+
+#include "pickle/machine.h"
+#include "scan/scanner.h"
+
+/* One pickle on its way through the decoder. What is asked here is asked before the opcode is carried out. */
+struct ckpt_scan_walk {
+	struct ckpt_scanner *s;
+	struct ckpt_machine m;
+	struct ckpt_pickle doc;
+	const struct ckpt_scan_pickle *in;
+	size_t depth, marks; /* of the stack, before the opcode */
+	bool broke;	     /* an opcode was refused, which was said */
+};
+
+/* Offset of the opcode, for findings. */
+static inline uint64_t ckpt_scan_at(const struct ckpt_scan_walk *w)
+{
+	return w->in->base + w->m.op.pos;
+}
+
+/* A value in the place of one that cannot be known. */
+const struct ckpt_value *ckpt_scan_unknown(struct ckpt_scan_walk *w);
+bool ckpt_scan_is_unknown(const struct ckpt_value *v);
+
+/* ---- what is named and called (calls.c) ---- */
+
+/* A global is imported. */
+void ckpt_scan_named(struct ckpt_scan_walk *w, const struct ckpt_global *g);
+
+/* FUNC is called with ARGS, or an instance made of it: KIND is enum ckpt_call_kind. KWARGS may be NULL. */
+void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_value *func,
+		      const struct ckpt_value *args, const struct ckpt_value *kwargs);
+
+/* OBJECT gets STATE by BUILD; items, or pairs, are added to it. */
+void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
+		     const struct ckpt_value *state);
+void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, bool pairs);
+void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid);
+
+/* STATE is set as attributes: are there names that the unpickler itself would call? */
+void ckpt_scan_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state);
+
+/* Bytes that are a file of torch themselves. */
+void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *bytes);
+
+/* The class or function that V is, also as an attribute of another; NULL: it cannot be known. In the arena of the pickle. */
+const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struct ckpt_value *v);
+
+/* Is it understood to its last byte? (numpy.c) WHY: what is not. */
+bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ckpt_value *state);
+bool ckpt_scan_check_array_state(const struct ckpt_value *state);
+bool ckpt_scan_is_numbers_dtype(const struct ckpt_value *v);
+
+/* "('id', 3, os.system, ...)", escaped (show.c) */
+const char *ckpt_scan_show_args(const struct ckpt_value *args, char *buf, size_t size);
+
+/* ---- torch.load(weights_only=True) (weights.c) ---- */
+
+/* Before each opcode. */
+void ckpt_scan_weights(struct ckpt_scan_walk *w);
+
+#endif

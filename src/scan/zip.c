@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scan/zip.h"
+
+#include "base/grow.h"
+#include "base/reader.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	LOCAL_BYTES = 30,
+	ENTRY_BYTES = 46,
+	END_BYTES = 22,
+	END64_BYTES = 56,
+	LOCATOR_BYTES = 20,
+	WINDOW = 64 * 1024 + END_BYTES,
+	SIG_LOCAL = 0x04034B50,
+	SIG_ENTRY = 0x02014B50,
+	SIG_END64 = 0x06064B50,
+	SIG_LOCATOR = 0x07064B50,
+	Z16 = 0xFFFF,
+};
+static const uint32_t Z32 = 0xFFFFFFFF;
+static const uint64_t MOST_DIRECTORY = 256 << 20;
+
+struct ends {
+	uint64_t count, size, off; /* of the directory */
+	uint64_t at;		   /* the first of the end records */
+};
+
+void ckpt_loose_zip_odd(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, uint64_t off,
+			const char *fmt, ...)
+{
+	const char *before = zip->s->where;
+	char text[600];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (e)
+		ckpt_scan_enter(zip->s, e->name, e->name_len);
+	ckpt_scan_find(zip->s, CKPT_SCAN_INCONSISTENT, "archive", e ? CKPT_NO_OFFSET : off, "%s",
+		       text);
+	zip->s->where = before;
+}
+
+bool ckpt_loose_zip_add(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
+{
+	struct ckpt_loose_entry *grown =
+		ckpt_grow(zip->entries, zip->count, &zip->cap, sizeof(*grown));
+
+	if (!grown) {
+		zip->s->no_memory = true;
+		return false;
+	}
+	zip->entries = grown;
+	zip->entries[zip->count++] = *e;
+	return true;
+}
+
+static bool read_at(struct ckpt_loose_zip *zip, uint64_t off, void *buf, size_t len)
+{
+	return off <= ckpt_source_size(zip->source) && len <= ckpt_source_size(zip->source) - off &&
+	       ckpt_source_read(zip->source, off, buf, len, NULL) == 0;
+}
+
+static bool has_signature(struct ckpt_loose_zip *zip, uint64_t off, uint32_t signature)
+{
+	uint8_t bytes[4];
+	struct ckpt_reader r = { bytes, 4, 0, false };
+
+	return read_at(zip, off, bytes, 4) && ckpt_read_u32(&r) == signature;
+}
+
+/* ---- the end records ---- */
+
+/* The last one, as all readers look for it. */
+static bool find_end(struct ckpt_loose_zip *zip, uint64_t *out)
+{
+	uint64_t size = ckpt_source_size(zip->source);
+	size_t len = size < WINDOW ? (size_t)size : WINDOW;
+	uint8_t *tail = malloc(len + 1);
+	bool found = false;
+
+	if (!tail) {
+		zip->s->no_memory = true;
+		return false;
+	}
+	if (read_at(zip, size - len, tail, len))
+		for (size_t i = len >= END_BYTES ? len - END_BYTES + 1 : 0; !found && i-- > 0;) {
+			found = !memcmp(tail + i, "PK\5\6", 4);
+			*out = size - len + i;
+		}
+	free(tail);
+	return found;
+}
+
+/* Where a zip64 end record is: right in front of its locator, whatever the locator says. */
+static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct ends *ends)
+{
+	uint8_t bytes[END64_BYTES];
+	struct ckpt_reader r = { bytes, LOCATOR_BYTES, 0, false };
+	uint64_t at, says, count, size, off;
+
+	if (end_off < LOCATOR_BYTES + END64_BYTES ||
+	    !has_signature(zip, end_off - LOCATOR_BYTES, SIG_LOCATOR))
+		return;
+	if (!read_at(zip, end_off - LOCATOR_BYTES, bytes, LOCATOR_BYTES))
+		return;
+	ckpt_read_u64(&r);
+	says = ckpt_read_u64(&r);
+	at = end_off - LOCATOR_BYTES - END64_BYTES;
+	if (!has_signature(zip, at, SIG_END64)) {
+		if (says > end_off || !has_signature(zip, says, SIG_END64)) {
+			ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES,
+					   "the zip64 locator points to nothing");
+			return;
+		}
+		ckpt_loose_zip_odd(zip, NULL, says,
+				   "the zip64 end record does not lie in front of its locator");
+		at = says;
+	}
+	if (!read_at(zip, at, bytes, END64_BYTES))
+		return;
+	r = (struct ckpt_reader){ bytes, END64_BYTES, 0, false };
+	ckpt_read_bytes(&r, 4 + 8 + 2 + 2 + 4 + 4 + 8);
+	count = ckpt_read_u64(&r);
+	size = ckpt_read_u64(&r);
+	off = ckpt_read_u64(&r);
+	if ((ends->count != Z16 && ends->count != count) ||
+	    (ends->size != Z32 && ends->size != size) || (ends->off != Z32 && ends->off != off))
+		ckpt_loose_zip_odd(zip, NULL, at,
+				   "the end records disagree: %" PRIu64
+				   " records, directory of %" PRIu64 " bytes at 0x%" PRIx64
+				   "; zip64: %" PRIu64 ", %" PRIu64 ", 0x%" PRIx64,
+				   ends->count, ends->size, ends->off, count, size, off);
+	*ends = (struct ends){ count, size, off, at };
+}
+
+static bool read_ends(struct ckpt_loose_zip *zip, struct ends *ends)
+{
+	uint8_t bytes[END_BYTES];
+	struct ckpt_reader r = { bytes, END_BYTES, 0, false };
+	uint64_t off;
+
+	if (!find_end(zip, &off) || !read_at(zip, off, bytes, END_BYTES))
+		return false;
+	ckpt_read_u64(&r);
+	ckpt_read_u16(&r);
+	ends->count = ckpt_read_u16(&r);
+	ends->size = ckpt_read_u32(&r);
+	ends->off = ckpt_read_u32(&r);
+	ends->at = off;
+	zip->end = off + END_BYTES + ckpt_read_u16(&r);
+	zip->ends_off = off;
+	if (zip->end > ckpt_source_size(zip->source))
+		ckpt_loose_zip_odd(zip, NULL, off, "the comment of the archive is cut off");
+	read_end64(zip, off, ends);
+	zip->ends_off = ends->at;
+	return true;
+}
+
+/* Offsets count from the start of the archive, which need not be that of the file. */
+static bool place_directory(struct ckpt_loose_zip *zip, const struct ends *ends)
+{
+	uint64_t straight = ends->off, behind = ends->at >= ends->size ? ends->at - ends->size : 0;
+	bool at_straight, at_behind;
+
+	zip->base = 0;
+	zip->directory_end = ends->at;
+	if (!ends->count && !ends->size) {
+		zip->directory_off = ends->at;
+		return true;
+	}
+	at_straight = straight < ends->at && has_signature(zip, straight, SIG_ENTRY);
+	at_behind = ends->size <= ends->at && behind >= straight &&
+		    has_signature(zip, behind, SIG_ENTRY);
+	if (at_straight && at_behind && straight != behind && !zip->s->is_dcp)
+		ckpt_loose_zip_odd(zip, NULL, straight,
+				   "there are two directories, at 0x%" PRIx64 " and at 0x%" PRIx64,
+				   straight, behind);
+	if (!at_straight && !at_behind)
+		return false;
+	/* what is in front is looked at by itself, and so is the other directory */
+	zip->directory_off = at_behind ? behind : straight;
+	zip->base = at_behind ? behind - straight : 0;
+	return true;
+}
+
+/* ---- entries ---- */
+
+static void read_zip64(const uint8_t *bytes, size_t len, struct ckpt_loose_entry *e)
+{
+	struct ckpt_reader extra = { bytes, len, 0, false };
+
+	while (extra.len - extra.pos >= 4) {
+		uint16_t tag = ckpt_read_u16(&extra), n = ckpt_read_u16(&extra);
+		const uint8_t *body = ckpt_read_bytes(&extra, n);
+		struct ckpt_reader r = { body, n, 0, false };
+
+		if (!body)
+			return;
+		if (tag != 1)
+			continue;
+		if (e->usize == Z32)
+			e->usize = ckpt_read_u64(&r);
+		if (e->csize == Z32)
+			e->csize = ckpt_read_u64(&r);
+		if (e->header_off == Z32)
+			e->header_off = ckpt_read_u64(&r);
+		return;
+	}
+}
+
+/* One entry of the directory; false: there is none. */
+static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
+{
+	struct ckpt_loose_entry e = { 0 };
+	uint16_t extra_len, comment_len;
+	const uint8_t *name, *extra;
+
+	if (r->len - r->pos < ENTRY_BYTES || ckpt_read_u32(r) != SIG_ENTRY)
+		return false;
+	ckpt_read_u32(r);
+	e.flags = ckpt_read_u16(r);
+	e.method = ckpt_read_u16(r);
+	ckpt_read_u32(r);
+	e.crc32 = ckpt_read_u32(r);
+	e.csize = ckpt_read_u32(r);
+	e.usize = ckpt_read_u32(r);
+	e.name_len = ckpt_read_u16(r);
+	extra_len = ckpt_read_u16(r);
+	comment_len = ckpt_read_u16(r);
+	ckpt_read_u64(r);
+	e.header_off = ckpt_read_u32(r);
+	name = ckpt_read_bytes(r, e.name_len);
+	extra = ckpt_read_bytes(r, extra_len);
+	ckpt_read_bytes(r, comment_len);
+	if (r->bad)
+		return false;
+	e.name = ckpt_arena_copy(zip->s->arena, name, e.name_len);
+	zip->s->no_memory |= !e.name;
+	read_zip64(extra, extra_len, &e);
+	if (__builtin_add_overflow(e.header_off, zip->base, &e.header_off))
+		e.header_off = UINT64_MAX;
+	return e.name && ckpt_loose_zip_add(zip, &e);
+}
+
+static void read_entries(struct ckpt_loose_zip *zip, const struct ends *ends)
+{
+	struct ckpt_reader r = { .len = (size_t)(zip->directory_end - zip->directory_off) };
+	uint8_t *bytes;
+
+	if (zip->directory_end - zip->directory_off > MOST_DIRECTORY) {
+		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "unreadable", zip->directory_off,
+			       "a directory of %zu bytes is not looked into", r.len);
+		return;
+	}
+	bytes = malloc(r.len + 1);
+	zip->s->no_memory |= !bytes;
+	r.data = bytes;
+	if (bytes && read_at(zip, zip->directory_off, bytes, r.len))
+		while (read_entry(zip, &r)) {
+		}
+	if (zip->count != ends->count)
+		ckpt_loose_zip_odd(zip, NULL, zip->directory_off,
+				   "the directory has %" PRIu32
+				   " records, the end record says %" PRIu64,
+				   zip->count, ends->count);
+	free(bytes);
+}
+
+bool ckpt_loose_zip_read(struct ckpt_loose_zip *zip)
+{
+	struct ends ends = { 0 };
+
+	if (!read_ends(zip, &ends) || !place_directory(zip, &ends)) {
+		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "archive", CKPT_NO_OFFSET,
+			       "a zip archive without a directory: it is cut off, or damaged");
+		return false;
+	}
+	read_entries(zip, &ends);
+	return true;
+}
+
+bool ckpt_loose_zip_header(struct ckpt_loose_zip *zip, uint64_t off, uint64_t limit,
+			   struct ckpt_loose_entry *out)
+{
+	uint8_t bytes[LOCAL_BYTES], *rest;
+	struct ckpt_reader r = { bytes, LOCAL_BYTES, 0, false };
+	uint16_t extra_len;
+
+	*out = (struct ckpt_loose_entry){ .header_off = off };
+	if (off > limit || limit - off < LOCAL_BYTES || !read_at(zip, off, bytes, LOCAL_BYTES) ||
+	    ckpt_read_u32(&r) != SIG_LOCAL)
+		return false;
+	ckpt_read_u16(&r);
+	out->flags = ckpt_read_u16(&r);
+	out->method = ckpt_read_u16(&r);
+	ckpt_read_u32(&r);
+	out->crc32 = ckpt_read_u32(&r);
+	out->csize = ckpt_read_u32(&r);
+	out->usize = ckpt_read_u32(&r);
+	out->name_len = ckpt_read_u16(&r);
+	extra_len = ckpt_read_u16(&r);
+	out->data_off = off + LOCAL_BYTES + out->name_len + extra_len;
+	if (out->data_off > limit)
+		return false;
+	rest = malloc((size_t)out->name_len + extra_len + 1);
+	if (rest && read_at(zip, off + LOCAL_BYTES, rest, (size_t)out->name_len + extra_len)) {
+		uint64_t keep = out->header_off;
+
+		out->name = ckpt_arena_copy(zip->s->arena, rest, out->name_len);
+		read_zip64(rest + out->name_len, extra_len, out);
+		out->header_off = keep;
+	}
+	zip->s->no_memory |= !rest;
+	free(rest);
+	return out->name;
+}

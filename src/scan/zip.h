@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_SCAN_ZIP_H
+#define CKPT_SCAN_ZIP_H
+
+#include "scan/scanner.h"
+
+/*
+ * A zip archive as a hostile one has to be read: what the directory says, what the headers in front of the records say, and what
+ * lies where nobody points. zipfmt/index.h refuses such archives; here they are looked into, and said to be what they are.
+ */
+struct ckpt_loose_entry {
+	const char *name; /* arena of the scanner, with a NUL behind */
+	uint32_t name_len;
+	uint32_t crc32;
+	uint64_t csize, usize, header_off,
+		data_off; /* in the source; data_off 0: it has no header */
+	uint16_t method, flags;
+	bool is_hidden; /* it is not in the directory */
+};
+
+struct ckpt_loose_zip {
+	struct ckpt_scanner *s;
+	struct ckpt_source *source; /* borrowed */
+	unsigned flags;
+	struct ckpt_loose_entry *entries; /* owned */
+	uint32_t count, cap;
+	uint64_t base; /* bytes in front of the archive, which offsets do not count */
+	uint64_t directory_off, directory_end, ends_off, end; /* in the source */
+	uint32_t *order; /* owned: the entries as they lie in the file */
+	char *folder;	 /* owned: of the first entry, which is the archive's name for torch */
+	bool has_pickle; /* data.pkl in that folder */
+	bool is_script, is_package; /* marks of TorchScript, of torch.package */
+	bool without_crc;	    /* none is recorded */
+};
+
+/* Find the directory and read it. False: there is none that can be read; that was said. */
+bool ckpt_loose_zip_read(struct ckpt_loose_zip *zip);
+
+/* Compare it with the headers, and look at the bytes between the records (zip_layout.c). */
+void ckpt_loose_zip_compare(struct ckpt_loose_zip *zip);
+
+/* Look into the records (zip_records.c). */
+void ckpt_loose_zip_records(struct ckpt_loose_zip *zip);
+void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e);
+
+/* The entry a header at OFF describes, which ends before LIMIT; false: there is none. */
+bool ckpt_loose_zip_header(struct ckpt_loose_zip *zip, uint64_t off, uint64_t limit,
+			   struct ckpt_loose_entry *out);
+bool ckpt_loose_zip_add(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e);
+
+/* About the archive as a whole, or a record. */
+void ckpt_loose_zip_odd(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, uint64_t off,
+			const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+/* The record's bytes, at most MOST of them, unpacked, to be freed; the checksum of all of them. NULL: they cannot be unpacked. */
+uint8_t *ckpt_loose_zip_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e,
+			      uint64_t most, uint64_t *len, uint32_t *crc32);
+
+#endif

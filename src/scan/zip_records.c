@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the records of an archive are, and what is in them. */
+#include "base/text.h"
+#include "scan/zip.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { HEAD = 64 << 10, SMALL = 4096 };
+static const uint64_t MOST_WHOLE = (uint64_t)1 << 30;
+
+enum role {
+	ROLE_FOLDER,
+	ROLE_PICKLE,  /* of torch */
+	ROLE_STORAGE, /* bytes of tensors, which nobody takes for anything else */
+	ROLE_MARK,    /* version, byte order and the like */
+	ROLE_SOURCE,  /* code of TorchScript or torch.package */
+	ROLE_OTHER,
+};
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t len = strlen(text), n = strlen(end);
+
+	return len >= n && !strcasecmp(text + len - n, end);
+}
+
+static bool has(const struct ckpt_loose_zip *zip, const char *record)
+{
+	size_t len = strlen(zip->folder);
+
+	for (uint32_t i = 0; i < zip->count; i++) {
+		const struct ckpt_loose_entry *e = &zip->entries[i];
+
+		if (!e->is_hidden && !strncasecmp(e->name, zip->folder, len) &&
+		    e->name[len] == '/' && !strcasecmp(e->name + len + 1, record))
+			return true;
+	}
+	return false;
+}
+
+/* Behind the archive's own folder; NULL: it is not in that. */
+static const char *record_of(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
+{
+	size_t len = strlen(zip->folder);
+
+	return !strncmp(e->name, zip->folder, len) && e->name[len] == '/' ? e->name + len + 1
+									  : NULL;
+}
+
+static bool is_of_torch(const struct ckpt_loose_zip *zip)
+{
+	return zip->has_pickle || zip->is_script || zip->is_package;
+}
+
+static bool is_storage(const char *record)
+{
+	return !strncasecmp(record, "data/", 5) || !strncmp(record, "constants/", 10) ||
+	       !strncmp(record, "traced_inputs/", 14) || !strncmp(record, "tensors/", 8) ||
+	       (!strncmp(record, ".data/", 6) && ends_with(record, ".storage"));
+}
+
+static bool is_mark(const char *record)
+{
+	static const char *const names[] = {
+		"version",	   ".data/version",	 "byteorder",
+		".format_version", ".storage_alignment", ".data/serialization_id"
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcasecmp(record, names[i]))
+			return true;
+	return false;
+}
+
+static enum role role_of(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
+{
+	const char *record = record_of(zip, e);
+
+	if (e->name_len && e->name[e->name_len - 1] == '/' && !e->csize && !e->usize)
+		return ROLE_FOLDER;
+	if (ends_with(e->name, "/data.pkl"))
+		return ROLE_PICKLE;
+	if (!record || !is_of_torch(zip))
+		return ROLE_OTHER;
+	if (is_mark(record))
+		return ROLE_MARK;
+	if ((zip->is_script || zip->is_package) &&
+	    (ends_with(record, ".py") || !strncmp(record, "code/", 5)))
+		return ends_with(record, "pkl") ? ROLE_PICKLE : ROLE_SOURCE;
+	if (is_storage(record))
+		return ROLE_STORAGE;
+	return ends_with(record, ".pkl") && is_of_torch(zip) ? ROLE_PICKLE : ROLE_OTHER;
+}
+
+/* ---- one record ---- */
+
+static void check_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, uint64_t len,
+			uint32_t crc32)
+{
+	if (e->is_hidden)
+		return;
+	if (len != e->usize)
+		ckpt_loose_zip_odd(zip, e, 0,
+				   "it has %" PRIu64 " bytes, the directory says %" PRIu64, len,
+				   e->usize);
+	if (e->crc32 != crc32 && !(zip->without_crc && !e->crc32))
+		ckpt_loose_zip_odd(zip, e, 0,
+				   "its checksum is %08" PRIx32 ", %08" PRIx32
+				   " is recorded: who checks it reads nothing",
+				   crc32, e->crc32);
+}
+
+static bool is_known_mark(const uint8_t *bytes, uint64_t len)
+{
+	for (uint64_t i = 0; i < len && i < SMALL; i++)
+		if (!isalnum(bytes[i]) && !strchr("\r\n -.", bytes[i]))
+			return false;
+	return len < SMALL;
+}
+
+static void scan_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e,
+			const uint8_t *bytes, uint64_t len)
+{
+	struct ckpt_scan_pickle p = { .bytes = bytes,
+				      .len = (size_t)len,
+				      .flags = CKPT_SCAN_STORAGES };
+	const char *record = record_of(zip, e);
+	bool main_pickle = zip->flags & CKPT_SCAN_TOP && !e->is_hidden && record &&
+			   !strcasecmp(record, "data.pkl");
+	bool weights = zip->s->weights;
+
+	zip->s->weights = main_pickle;
+	ckpt_scan_pickles(zip->s, &p, 1);
+	zip->s->weights = weights;
+}
+
+/* A file in the archive, which may be of any kind. */
+static void scan_other(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_t len)
+{
+	struct ckpt_scanner *s = zip->s;
+	struct ckpt_source *inner;
+	bool weights = s->weights, known;
+
+	if (ckpt_source_from_memory(bytes, (size_t)len, &inner, NULL) < 0) {
+		s->no_memory = true;
+		return;
+	}
+	s->depth++;
+	s->weights = false;
+	known = ckpt_scan_source(s, inner, CKPT_SCAN_PART);
+	s->weights = weights;
+	s->depth--;
+	ckpt_source_unref(inner);
+	if (known && zip->has_pickle && !zip->is_script && !zip->is_package)
+		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "hidden", CKPT_NO_OFFSET,
+			       "a file that torch does not look at, in an archive of torch.save");
+}
+
+static void look_at(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, enum role role,
+		    const uint8_t *bytes, uint64_t len)
+{
+	uint64_t head = len < HEAD ? len : HEAD;
+
+	switch (role) {
+	case ROLE_FOLDER: break;
+	case ROLE_PICKLE: scan_pickle(zip, e, bytes, len); break;
+	case ROLE_STORAGE:
+		if (ckpt_scan_looks_like_pickle(bytes, (size_t)head))
+			ckpt_scan_find(
+				zip->s, CKPT_SCAN_PLAIN, "hidden", 0,
+				"the bytes of a tensor would be a pickle, were anybody to take them for one");
+		break;
+	case ROLE_MARK:
+		if (!is_known_mark(bytes, len))
+			ckpt_scan_find(
+				zip->s, CKPT_SCAN_INCONSISTENT, "hidden", 0,
+				"a mark of the archive that is no such text as torch writes");
+		break;
+	case ROLE_SOURCE:
+	case ROLE_OTHER: scan_other(zip, bytes, len); break;
+	}
+}
+
+void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
+{
+	enum role role = role_of(zip, e);
+	uint64_t most = role == ROLE_STORAGE ? HEAD : MOST_WHOLE, len;
+	const char *before;
+	uint32_t crc32;
+	uint8_t *bytes;
+
+	if (!e->data_off || role == ROLE_FOLDER)
+		return;
+	before = ckpt_scan_enter(zip->s, e->name, e->name_len);
+	if (e->method != 0 && e->method != 8)
+		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "archive", CKPT_NO_OFFSET,
+			       "compressed by method %u, which torch does not know", e->method);
+	bytes = ckpt_loose_zip_bytes(zip, e, most, &len, &crc32);
+	if (!bytes) {
+		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "archive", CKPT_NO_OFFSET,
+			       "cannot be unpacked, or is more than is looked into");
+	} else {
+		zip->s->where = before;
+		check_bytes(zip, e, len, crc32);
+		ckpt_scan_enter(zip->s, e->name, e->name_len);
+		if (len > most && role != ROLE_STORAGE)
+			ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET,
+				       "more than 1 GiB of it is not looked into");
+		look_at(zip, e, role, bytes, len < most ? len : most);
+	}
+	free(bytes);
+	zip->s->where = before;
+}
+
+/* ---- all of them ---- */
+
+/* What kind of archive it is: torch takes the folder of the first record. */
+static void find_kind(struct ckpt_loose_zip *zip)
+{
+	const char *slash = zip->count ? strchr(zip->entries[0].name, '/') : NULL;
+
+	zip->folder = strndup(zip->count ? zip->entries[0].name : "",
+			      slash ? (size_t)(slash - zip->entries[0].name) : 0);
+	if (!zip->folder) {
+		zip->s->no_memory = true;
+		return;
+	}
+	zip->has_pickle = has(zip, "data.pkl");
+	zip->is_script = has(zip, "constants.pkl");
+	zip->is_package = has(zip, ".data/extern_modules") || has(zip, ".data/python_version");
+	zip->without_crc = true;
+	for (uint32_t i = 0; i < zip->count; i++)
+		zip->without_crc &= !zip->entries[i].crc32;
+}
+
+static void check_archive(struct ckpt_loose_zip *zip)
+{
+	uint32_t pickles = 0, sources = 0;
+
+	for (uint32_t i = 0; i < zip->count; i++) {
+		const struct ckpt_loose_entry *e = &zip->entries[i];
+
+		if (e->is_hidden)
+			continue;
+		pickles += ends_with(e->name, "/data.pkl") || !strcasecmp(e->name, "data.pkl");
+		sources += role_of(zip, e) == ROLE_SOURCE;
+		if (is_of_torch(zip) && !record_of(zip, e))
+			ckpt_loose_zip_odd(zip, e, 0, "it lies outside of the folder '%.80s/'",
+					   zip->folder);
+	}
+	if (pickles > 1)
+		ckpt_loose_zip_odd(zip, NULL, CKPT_NO_OFFSET,
+				   "%" PRIu32
+				   " records are called data.pkl: which one is the checkpoint?",
+				   pickles);
+	if (zip->is_script)
+		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
+			       "TorchScript: %" PRIu32 " sources, which torch.jit.load compiles",
+			       sources);
+	else if (sources)
+		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
+			       "torch.package: %" PRIu32 " sources of Python, which a load runs",
+			       sources);
+}
+
+void ckpt_loose_zip_records(struct ckpt_loose_zip *zip)
+{
+	uint32_t count = zip->count;
+
+	check_archive(zip);
+	for (uint32_t i = 0; i < count && zip->s->rc == 0 && !zip->s->no_memory; i++) {
+		if (ckpt_scan_is_cancelled(zip->s)) {
+			zip->s->rc = CKPT_E_CANCELLED;
+			break;
+		}
+		ckpt_loose_zip_record(zip, &zip->entries[i]);
+	}
+}
+
+/* torch.load of it: by the ordinary unpickler, or not at all. */
+static void set_top(struct ckpt_loose_zip *zip)
+{
+	struct ckpt_scanner *s = zip->s;
+
+	s->file.format = zip->is_script	   ? "TorchScript"
+			 : zip->is_package ? "torch package"
+			 : zip->has_pickle ? "torch zip"
+					   : "zip archive";
+	s->file.is_torch = zip->has_pickle || zip->is_script;
+	if (zip->is_script)
+		ckpt_scan_refuse(s, (1 << CKPT_SCAN_TORCH_COUNT) - 1, NULL, CKPT_NO_OFFSET,
+				 "TorchScript archives are not for weights_only");
+}
+
+/* The last archive of SOURCE; returns how many bytes are in front of it. */
+static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
+{
+	struct ckpt_loose_zip zip = { .s = s, .source = source, .flags = flags };
+	const char *before = s->where;
+	char place[32];
+
+	if (ckpt_loose_zip_read(&zip)) {
+		find_kind(&zip);
+		if (zip.base)
+			zip.flags &= ~(unsigned)CKPT_SCAN_TOP;
+		if (zip.folder && zip.flags & CKPT_SCAN_TOP)
+			set_top(&zip);
+		snprintf(place, sizeof(place), "@0x%" PRIx64, zip.base);
+		if (zip.base)
+			ckpt_scan_enter(s, place, strlen(place));
+		if (zip.folder) {
+			ckpt_loose_zip_compare(&zip);
+			ckpt_loose_zip_records(&zip);
+		}
+	}
+	s->where = before;
+	free(zip.entries);
+	free(zip.order);
+	free(zip.folder);
+	return zip.base;
+}
+
+static bool ends_as_archive(struct ckpt_source *source, uint64_t len)
+{
+	uint8_t mark[4];
+
+	return len >= 22 && ckpt_source_read(source, len - 22, mark, 4, NULL) == 0 &&
+	       !memcmp(mark, "PK\5\6", 4);
+}
+
+/* Data files of DCP directories are archives one behind the other. What else has something in front of it is two files in one. */
+void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
+{
+	struct ckpt_source *part = ckpt_source_ref(source), *front;
+	bool in_row = true;
+	uint64_t base;
+
+	if (flags & CKPT_SCAN_TOP)
+		s->file.format = "zip archive";
+	while (part && in_row && (base = scan_last(s, part, flags)) > 0 && s->rc == 0) {
+		if (!s->is_dcp)
+			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "archive", 0,
+				       "%" PRIu64 " bytes in front of the archive", base);
+		flags = s->is_dcp ? flags : CKPT_SCAN_PART;
+		in_row = ends_as_archive(part, base);
+		if (ckpt_source_slice(part, 0, base, &front, NULL) < 0)
+			front = NULL;
+		s->no_memory |= !front;
+		ckpt_source_unref(part);
+		part = front;
+		if (part && !in_row)
+			ckpt_scan_source(s, part, CKPT_SCAN_PART);
+	}
+	if (flags & CKPT_SCAN_TOP && s->is_dcp)
+		s->file.format = "data of a DCP directory";
+	ckpt_source_unref(part);
+}
