@@ -217,10 +217,31 @@ static void check_getitem(struct call *c)
 		say_dangerous(c, "");
 }
 
+/* What is called later, with arguments that are kept here: a class, but no function. */
+static bool may_be_called_later(struct ckpt_scan_walk *w, const struct ckpt_value *func)
+{
+	const struct ckpt_global *g = ckpt_scan_callee(w, func);
+	const struct ckpt_scan_rule *rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
+
+	return rule && func->kind == CKPT_GLOBAL && rule->kind != CKPT_SCAN_CODE &&
+	       !rule->call_runs_code && rule->call == CKPT_CALL_PLAIN;
+}
+
+void ckpt_scan_partial_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	const struct ckpt_value *func = arg(state, 0);
+	char args[SHOWN_ARGS];
+
+	if (!func || !may_be_called_later(w, func))
+		ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w),
+			       "keeps a function to be called, and what to call it with: %s",
+			       ckpt_scan_show_args(state, args, sizeof(args)));
+}
+
 static void check_partial(struct call *c)
 {
-	if (!ckpt_scan_callee(c->w, arg(c->args, 0)))
-		say_dangerous(c, ": a call of what cannot be known");
+	if (!may_be_called_later(c->w, arg(c->args, 0)))
+		say_dangerous(c, ": a function that would be called with arguments of the file");
 }
 
 static const struct ckpt_value *rest_of(struct call *c, uint32_t first)
@@ -231,6 +252,74 @@ static const struct ckpt_value *rest_of(struct call *c, uint32_t first)
 				     c->args->u.seq.count - first))
 		return &ckpt_value_empty_tuple;
 	return v;
+}
+
+/*
+ * Is V what known functions are given, and not an object? Some call methods of it, which for an object may be whatever its
+ * state says. *NESTING bounds calls in calls.
+ */
+static bool is_data(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	for (unsigned i = 0; i < MOST_CALLS_IN_CALLS; i++) {
+		const struct ckpt_global *g;
+		const struct ckpt_scan_rule *rule;
+
+		if (v->kind < CKPT_GLOBAL)
+			return true;
+		if (v->kind == CKPT_PERSID)
+			return !ckpt_scan_is_unknown(v);
+		g = v->kind == CKPT_GLOBAL ? v->u.global
+		    : v->kind == CKPT_CALL ? ckpt_scan_callee(w, v->u.call->func)
+					   : NULL;
+		rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
+		if (rule && rule->call == CKPT_CALL_GETATTR && v->kind == CKPT_CALL)
+			return true; /* what it may get was looked at */
+		if (!rule || rule->kind != CKPT_SCAN_DATA)
+			return false;
+		if (v->kind == CKPT_GLOBAL || rule->call != CKPT_CALL_FROM_TYPE)
+			return true;
+		v = arg(v->u.call->args, 0); /* what the function gives */
+		if (!v)
+			return false;
+	}
+	return false;
+}
+
+/* Arguments that may be any class: what is missing in a defaultdict, time zones, tensors and arrays of another class. */
+static bool may_be_class(const struct ckpt_scan_rule *rule, uint32_t i)
+{
+	return (i == 0 && !strcmp(rule->name, "defaultdict")) ||
+	       (i == 0 && !strcmp(rule->name, "_rebuild_wrapper_subclass")) ||
+	       (i == 0 && rule->call == CKPT_CALL_NUMPY_ARRAY) ||
+	       (i == 1 && rule->call == CKPT_CALL_FROM_TYPE);
+}
+
+static bool may_be_object(const struct ckpt_scan_rule *rule, uint32_t i)
+{
+	return i > 0 && !strcmp(rule->module, "datetime");
+}
+
+static bool are_data(struct call *c)
+{
+	const struct ckpt_seq *args = &c->args->u.seq;
+
+	for (uint32_t i = 0; i < args->count; i++) {
+		const struct ckpt_value *v = args->items[i];
+
+		if (!is_data(c->w, v) && !(v->kind == CKPT_GLOBAL && may_be_class(c->rule, i)) &&
+		    !(v->kind == CKPT_CALL && may_be_object(c->rule, i)))
+			return false;
+	}
+	return true;
+}
+
+/* Of enumerations and the like, which torch writes with a number or a text. */
+static bool are_scalars(const struct ckpt_value *args)
+{
+	for (uint32_t i = 0; args->kind == CKPT_TUPLE && i < args->u.seq.count; i++)
+		if (args->u.seq.items[i]->kind > CKPT_PY2_STR)
+			return false;
+	return args->kind == CKPT_TUPLE;
 }
 
 /* A call that makes a call. */
@@ -247,6 +336,21 @@ static void check_inner(struct call *c, uint8_t kind, const struct ckpt_value *f
 
 /* ---- calls ---- */
 
+/* copyreg._reconstructor(class, base, state) also calls base.__init__(object, state), but of object itself. */
+static void check_new(struct call *c, const struct ckpt_value *cls)
+{
+	const struct ckpt_value *base = arg(c->args, 1);
+
+	if (strcmp(c->rule->name, "_reconstructor") != 0) {
+		check_inner(c, CKPT_CALL_NEWOBJ, cls, rest_of(c, 1));
+		return;
+	}
+	check_inner(c, CKPT_CALL_NEWOBJ, cls, &ckpt_value_empty_tuple);
+	if (!ckpt_value_is_global(base, "__builtin__", "object") &&
+	    !ckpt_value_is_global(base, "builtins", "object"))
+		check_inner(c, CKPT_CALL_REDUCE, base, rest_of(c, 2));
+}
+
 static void check_data(struct call *c)
 {
 	const struct ckpt_scan_rule *rule = c->rule;
@@ -256,7 +360,17 @@ static void check_data(struct call *c)
 	if (rule->call == CKPT_CALL_NEVER || count < rule->least ||
 	    (rule->most >= 0 && count > rule->most) ||
 	    (c->kwargs && (c->kwargs->kind != CKPT_DICT || c->kwargs->u.seq.count))) {
-		say_not_understood(c, "which nobody writes");
+		if (rule->call == CKPT_CALL_TYPE && count > 1)
+			say_dangerous(c, ": makes a class");
+		else
+			say_not_understood(c, "which nobody writes");
+		return;
+	}
+	if (rule->call != CKPT_CALL_NEW && rule->call != CKPT_CALL_PARTIAL &&
+	    rule->call != CKPT_CALL_GETATTR && rule->call != CKPT_CALL_GETITEM &&
+	    rule->call != CKPT_CALL_FROM_TYPE && !are_data(c)) {
+		say_not_understood(c,
+				   "with an object where it takes data, whose methods it may call");
 		return;
 	}
 	switch ((enum ckpt_scan_call)rule->call) {
@@ -268,7 +382,7 @@ static void check_data(struct call *c)
 	case CKPT_CALL_GETATTR: check_getattr(c); return;
 	case CKPT_CALL_GETITEM: check_getitem(c); return;
 	case CKPT_CALL_PARTIAL: check_partial(c); return;
-	case CKPT_CALL_NEW: check_inner(c, CKPT_CALL_NEWOBJ, first, rest_of(c, 1)); return;
+	case CKPT_CALL_NEW: check_new(c, first); return;
 	case CKPT_CALL_FROM_TYPE:
 		check_inner(c, CKPT_CALL_REDUCE, first, arg(c->args, 2));
 		ckpt_scan_attributes(c->w, arg(c->args, 3));
@@ -321,12 +435,17 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 		say_dangerous(c, ": a function that makes no data");
 		return;
 	}
+	if (!strncmp(c->func->module, "torch.", 6) && c->rule->kind == CKPT_SCAN_OBJECT &&
+	    c->kind == CKPT_CALL_REDUCE && !are_scalars(c->args)) {
+		say_dangerous(c, ": torch writes such objects without calling their class");
+		return;
+	}
 	if (c->rule->kind == CKPT_SCAN_OBJECT)
 		mark_called(c, CKPT_SCAN_OBJECT);
 	else if ((entry = ckpt_scan_add_global(c->w->s, c->func, ckpt_scan_at(c->w),
 					       c->rule->kind)))
 		entry->called = true;
-	if (c->rule->kind != CKPT_SCAN_OBJECT || c->rule->call != CKPT_CALL_PLAIN)
+	if (*c->rule->name || c->rule->kind != CKPT_SCAN_OBJECT)
 		check_data(c);
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file is, by its bytes, and who looks into it. */
+/*
+ * What a file is, by its bytes, and who looks into it. Loaders ask less than that: torch.load tries tar first and by a checksum, then
+ * takes any bytes for a pickle; so does pickle.load. What a file is for one of them it is, whatever else it may be.
+ */
+#include "scan/kinds.h"
 #include "scan/scanner.h"
 
-#include "base/text.h"
 #include "format/format.h"
-#include "format/tar.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,70 +15,198 @@
 enum { MOST_DEPTH = 8 };
 static const uint64_t MOST_PICKLE = (uint64_t)2 << 30;
 
-static bool starts_with(const uint8_t *head, size_t len, const char *what, size_t n)
+/* How a file is seen, which may be in several ways at once. */
+struct look {
+	struct ckpt_scanner *s;
+	struct ckpt_source *source;
+	unsigned flags;
+	const uint8_t *head;
+	size_t len;
+};
+
+static void set_format(struct look *l, const char *format)
 {
-	return len >= n && !memcmp(head, what, n);
+	if (l->flags & CKPT_SCAN_TOP)
+		l->s->file.format = format;
 }
 
-static void set_format(struct ckpt_scanner *s, unsigned flags, const char *format)
+static void find(struct look *l, enum ckpt_scan_verdict verdict, const char *kind, const char *text)
 {
-	if (flags & CKPT_SCAN_TOP)
-		s->file.format = format;
+	ckpt_scan_find(l->s, verdict, kind, CKPT_NO_OFFSET, "%s", text);
 }
 
-/* A pickle by itself, or several. */
-static void scan_bare(struct ckpt_scanner *s, struct ckpt_source *source)
+/* ---- pickles ---- */
+
+/* The whole file in memory; NULL: said why. */
+static uint8_t *read_whole(struct look *l)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	uint64_t size = ckpt_source_size(source);
-	struct ckpt_scan_pickle p = { .len = (size_t)size };
+	uint64_t size = ckpt_source_size(l->source);
 	uint8_t *bytes;
 	int rc;
 
 	if (size > MOST_PICKLE) {
-		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET,
-			       "a pickle of more than 2 GiB is not looked into");
-		return;
+		find(l, CKPT_SCAN_UNREADABLE, "unreadable",
+		     "a pickle of more than 2 GiB is not looked into");
+		return NULL;
 	}
 	bytes = malloc((size_t)size + 1);
-	rc = bytes ? ckpt_source_read(source, 0, bytes, (size_t)size, &err) : CKPT_E_NOMEM;
-	p.bytes = bytes;
+	rc = bytes ? ckpt_source_read(l->source, 0, bytes, (size_t)size, &err) : CKPT_E_NOMEM;
+	ckpt_scan_failed(l->s, rc, &err);
 	if (rc == 0)
-		ckpt_scan_pickles(s, &p, 1);
-	ckpt_scan_failed(s, rc, &err);
+		return bytes;
 	free(bytes);
+	return NULL;
 }
 
-static bool is_text(const uint8_t *head, size_t len)
+static void scan_bare(struct look *l)
 {
-	for (size_t i = 0; i < len; i++)
-		if (head[i] < ' ' && !strchr("\t\n\r\f", head[i]))
-			return false;
-	return len;
+	struct ckpt_scan_pickle p = { .bytes = read_whole(l),
+				      .len = (size_t)ckpt_source_size(l->source) };
+
+	if (p.bytes)
+		ckpt_scan_pickles(l->s, &p, 1);
+	free((void *)p.bytes);
 }
 
-static bool is_legacy(const uint8_t *head, size_t len)
+static bool is_legacy(const struct look *l)
 {
-	static const uint8_t magic[] = {
-		0x6C, 0xFC, 0x9C, 0x46, 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19
-	};
+	static const uint8_t magic[] = { 0x8A, 0x0A, 0x6C, 0xFC, 0x9C, 0x46,
+					 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19 };
 
-	return memmem(head, len < 64 ? len : 64, magic, sizeof(magic)) ||
-	       starts_with(head, len, "L119547037146038801333356L", 26);
+	return memmem(l->head, l->len < 32 ? l->len : 32, magic, sizeof(magic)) ||
+	       (l->len >= 26 && !memcmp(l->head, "L119547037146038801333356L", 26));
 }
 
-/* What is not looked into, or holds nothing that runs. */
-static bool scan_other(struct ckpt_scanner *s, struct ckpt_source *source, const uint8_t *head,
-		       size_t len, unsigned flags)
+/* Would an unpickler get anywhere? More of the file is read as long as its beginning is nothing but opcodes. */
+static bool is_pickle(struct look *l)
+{
+	uint8_t *bytes;
+	bool is;
+
+	if (ckpt_scan_looks_like_pickle(l->head, l->len))
+		return true;
+	if (l->len == ckpt_source_size(l->source) || !ckpt_scan_may_go_on(l->head, l->len))
+		return false;
+	if (ckpt_source_size(l->source) > MOST_PICKLE)
+		return false;
+	bytes = malloc((size_t)ckpt_source_size(l->source) + 1);
+	l->s->no_memory |= !bytes;
+	is = bytes &&
+	     ckpt_source_read(l->source, 0, bytes, (size_t)ckpt_source_size(l->source), NULL) ==
+		     0 &&
+	     ckpt_scan_looks_like_pickle(bytes, (size_t)ckpt_source_size(l->source));
+	free(bytes);
+	return is;
+}
+
+/* ---- what holds no code ---- */
+
+/* An archive at the end of a file that is none: unzip and Python's zipfile read it. */
+static bool ends_as_zip(struct look *l)
+{
+	uint64_t size = ckpt_source_size(l->source);
+	size_t len = size < 65557 ? (size_t)size : 65557;
+	uint8_t *tail = malloc(len + 1), *end;
+	bool is = false;
+
+	l->s->no_memory |= !tail;
+	if (tail && ckpt_source_read(l->source, size - len, tail, len, NULL) == 0) {
+		end = memmem(tail, len, "PK\5\6", 4);
+		is = end && memmem(tail, len, "PK\1\2", 4);
+	}
+	free(tail);
+	return is;
+}
+
+static bool is_nothing(const char *text)
+{
+	return strstr(text, "HTML") || strstr(text, "XML") || strstr(text, "LFS") ||
+	       strstr(text, "empty") || strstr(text, "zero bytes");
+}
+
+/* Neither a pickle nor anything with one inside. */
+static bool scan_other(struct look *l)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
+	bool top = l->flags & CKPT_SCAN_TOP, text = ckpt_scan_is_text(l->head, l->len);
+	const char *packer = ckpt_scan_packed_by(l->head, l->len);
 
-	if (!(flags & CKPT_SCAN_TOP))
+	ckpt_fail_unknown_file(l->source, l->head, l->len, &err);
+	if (packer && (!l->s->in_folder || ckpt_source_size(l->source) > 16)) {
+		set_format(l, "compressed");
+		ckpt_scan_find(l->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET,
+			       "compressed by %s: unpack it first", packer);
+		return true;
+	}
+	if (!top)
 		return false;
-	set_format(s, flags, is_text(head, len) ? "text" : "unknown");
-	ckpt_fail_unknown_file(source, head, len, &err);
-	ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "%s", err.text);
+	if (text && !is_nothing(err.text)) {
+		set_format(l, "text");
+		if (!l->s->in_folder)
+			find(l, CKPT_SCAN_PLAIN, "note", "text, in which there is nothing to run");
+		return false;
+	}
+	set_format(l, text ? "text" : "unknown");
+	if (l->s->in_folder &&
+	    (!ckpt_source_size(l->source) || !ckpt_scan_is_named_as_checkpoint(l->s->file.path)))
+		return false;
+	ckpt_scan_find(l->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "%s", err.text);
 	return true;
+}
+
+/* ---- all ways to see it ---- */
+
+static bool scan_named_kind(struct look *l)
+{
+	if (is_legacy(l)) {
+		set_format(l, "torch legacy stream");
+		ckpt_scan_legacy(l->s, l->source, l->flags);
+	} else if (ckpt_scan_is_npy(l->head, l->len)) {
+		set_format(l, "numpy array");
+		ckpt_scan_npy(l->s, l->source);
+	} else if (l->len >= 8 && !memcmp(l->head + 4, "PTMF", 4)) {
+		set_format(l, "torch mobile");
+		find(l, CKPT_SCAN_NEEDS_OBJECTS, "source",
+		     "a mobile model: a program, which torch.jit.load makes ready to run");
+	} else if (ckpt_scan_is_safetensors(l->source, l->head, l->len)) {
+		set_format(l, "safetensors");
+		if (l->flags & CKPT_SCAN_TOP)
+			find(l, CKPT_SCAN_PLAIN, "note",
+			     "safetensors, in which there is nothing to run");
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static bool scan_all_ways(struct look *l)
+{
+	bool tar = ckpt_scan_is_tar(l->head, l->len), named, pickle;
+
+	if (l->len >= 4 && !memcmp(l->head, "PK\3\4", 4)) {
+		ckpt_scan_zip(l->s, l->source, l->flags);
+		return true;
+	}
+	named = scan_named_kind(l);
+	pickle = !(named && is_legacy(l)) && is_pickle(l);
+	if (pickle) {
+		if (!named)
+			set_format(l, "pickle");
+		scan_bare(l);
+	}
+	if (tar)
+		ckpt_scan_tar(l->s, l->source, named || pickle ? CKPT_SCAN_PART : l->flags);
+	if (named + pickle + tar > 1)
+		find(l, CKPT_SCAN_INCONSISTENT, "kind",
+		     pickle ? "it can be read as a pickle, too"
+			    : "it can be read as a tar archive, too");
+	if (ends_as_zip(l)) {
+		find(l, CKPT_SCAN_INCONSISTENT, "kind", "a zip archive lies at its end");
+		ckpt_scan_zip(l->s, l->source, CKPT_SCAN_PART);
+		return true;
+	}
+	return named || pickle || tar || scan_other(l);
 }
 
 bool ckpt_scan_source(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
@@ -85,9 +214,11 @@ bool ckpt_scan_source(struct ckpt_scanner *s, struct ckpt_source *source, unsign
 	uint8_t head[CKPT_PROBE_BYTES];
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	uint64_t size = ckpt_source_size(source);
-	size_t len = size < sizeof(head) ? (size_t)size : sizeof(head);
-	int rc = ckpt_source_read(source, 0, head, len, &err);
+	struct look l = { .s = s, .source = source, .flags = flags, .head = head };
+	int rc;
 
+	l.len = size < sizeof(head) ? (size_t)size : sizeof(head);
+	rc = ckpt_source_read(source, 0, head, l.len, &err);
 	if (rc < 0) {
 		ckpt_scan_failed(s, rc, &err);
 		return true;
@@ -97,16 +228,5 @@ bool ckpt_scan_source(struct ckpt_scanner *s, struct ckpt_source *source, unsign
 			       "files in files, more than %d deep", MOST_DEPTH);
 		return true;
 	}
-	if (starts_with(head, len, "PK\x03\x04", 4)) {
-		ckpt_scan_zip(s, source, flags);
-	} else if (is_legacy(head, len)) {
-		set_format(s, flags, "torch legacy stream");
-		ckpt_scan_legacy(s, source, flags);
-	} else if (ckpt_scan_looks_like_pickle(head, len)) {
-		set_format(s, flags, "pickle");
-		scan_bare(s, source);
-	} else {
-		return scan_other(s, source, head, len, flags);
-	}
-	return true;
+	return scan_all_ways(&l);
 }

@@ -171,10 +171,14 @@ static const struct ckpt_scan_rule tensor_name = DATA("torch", "", NEVER, 0, 0),
 
 /* ---- names ---- */
 
+/* Those of Python 2 whose new modules run code are listed as such. */
 static const char *const renamed[][2] = {
 	{ "__builtin__", "builtins" },
 	{ "exceptions", "builtins" },
 	{ "copy_reg", "copyreg" },
+	{ "UserDict", "collections" },
+	{ "UserList", "collections" },
+	{ "UserString", "collections" },
 	{ "pathlib._local", "pathlib" },
 	{ "numpy._core.multiarray", "numpy.core.multiarray" },
 	{ "numpy._core.numeric", "numpy.core.numeric" },

@@ -414,3 +414,13 @@ bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len)
 		return true;
 	return calls || (signature && count > 2);
 }
+
+bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len)
+{
+	struct ckpt_reader r = { .data = bytes, .len = len };
+	struct ckpt_op op = { 0 };
+
+	while (op.code != CKPT_OP_STOP && ckpt_op_read(&r, &op, NULL) == 0) {
+	}
+	return r.bad;
+}

@@ -3,8 +3,14 @@
 
 #include "base/sized.h"
 #include "format/container.h"
+#include "io/workers.h"
+#include "scan/files.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 const char *ckpt_scan_verdict_name(enum ckpt_scan_verdict verdict)
 {
@@ -28,7 +34,9 @@ const char *ckpt_scan_kind_name(enum ckpt_scan_kind kind)
 	return names[kind];
 }
 
-/* One file. What cannot be read is an error, or a finding if it is FOUND in a folder. */
+/* ---- one file ---- */
+
+/* 0: there is a verdict, or it is of no kind to have one (s->file.format is "" then). */
 static int scan_one(struct ckpt_scanner *s, const char *path, struct ckpt_error *err)
 {
 	struct ckpt_source *source;
@@ -38,15 +46,143 @@ static int scan_one(struct ckpt_scanner *s, const char *path, struct ckpt_error 
 	if (rc < 0)
 		return rc;
 	s->file.bytes = ckpt_source_size(source);
-	ckpt_scan_source(s, source, CKPT_SCAN_TOP);
+	s->budget += 2 * s->file.bytes;
+	s->is_one = ckpt_scan_source(s, source, CKPT_SCAN_TOP);
+	if (s->rc == 0 && s->file.is_torch && !s->is_dcp &&
+	    s->file.verdict < CKPT_SCAN_INCONSISTENT)
+		ckpt_scan_prove(s, source);
 	ckpt_source_unref(source);
 	if (s->rc == 0 && s->no_memory)
 		s->rc = CKPT_E_NOMEM;
+	if (s->rc == CKPT_E_NOMEM)
+		return ckpt_error_at(err, ckpt_fail_nomem(err), path, NULL, CKPT_NO_OFFSET);
 	if (s->rc < 0)
-		return ckpt_error_at(err, ckpt_fail(err, s->rc, "scanning it was broken off"), path,
-				     NULL, CKPT_NO_OFFSET);
+		return ckpt_fail(err, s->rc, "cancelled");
 	ckpt_scanner_finish(s);
 	return 0;
+}
+
+/* ---- many ---- */
+
+struct scanning {
+	struct ckpt_work work;
+	const struct ckpt_scan_options *options;
+	struct ckpt_scan_files files;
+	bool is_folder;
+	uint32_t next; /* to be taken */
+
+	pthread_mutex_t lock;	    /* of all that follows */
+	struct ckpt_scanner **done; /* by file; NULL: not yet */
+	uint32_t told;		    /* those in front were told */
+	int (*file)(void *ctx, const struct ckpt_scan_file *file);
+	void *ctx;
+	struct ckpt_scan_report report;
+	atomic_uint_fast64_t bytes;
+};
+
+static void free_scanner(struct ckpt_scanner *s)
+{
+	if (s)
+		ckpt_scanner_clear(s);
+	free(s);
+}
+
+static int tell(struct scanning *g, const struct ckpt_scanner *s)
+{
+	if (g->is_folder && !s->is_one && s->file.verdict == CKPT_SCAN_PLAIN) {
+		g->report.passed_over++;
+		return 0;
+	}
+	g->report.files++;
+	g->report.bytes += s->file.bytes;
+	g->report.verdicts[s->file.verdict]++;
+	return g->file ? g->file(g->ctx, &s->file) : 0;
+}
+
+/* In the order of the names, whichever is done first. */
+static int put(struct scanning *g, uint32_t i, struct ckpt_scanner *s)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&g->lock);
+	g->done[i] = s;
+	for (; rc >= 0 && g->told < g->files.count && g->done[g->told]; g->told++) {
+		rc = tell(g, g->done[g->told]);
+		free_scanner(g->done[g->told]);
+		g->done[g->told] = NULL;
+	}
+	pthread_mutex_unlock(&g->lock);
+	return rc < 0 ? rc : 0;
+}
+
+static int take(struct ckpt_work *work, void *desk, struct ckpt_error *err)
+{
+	struct scanning *g = (struct scanning *)work;
+
+	(void)err;
+	if (g->next == g->files.count)
+		return 0;
+	*(uint32_t *)desk = g->next++;
+	return 1;
+}
+
+static int finish(struct ckpt_work *work, void *desk, struct ckpt_error *err)
+{
+	struct scanning *g = (struct scanning *)work;
+	struct ckpt_scanner *s = malloc(sizeof(*s));
+	struct ckpt_error local = CKPT_ERROR_INIT;
+	uint32_t i = *(uint32_t *)desk;
+	int rc;
+
+	if (!s || ckpt_scanner_init(s, g->files.paths[i]) < 0) {
+		free(s);
+		return ckpt_fail_nomem(err);
+	}
+	s->cancel = g->options->cancel;
+	s->in_folder = g->is_folder;
+	rc = ckpt_scan_is_cancelled(s) ? ckpt_fail(&local, CKPT_E_CANCELLED, "cancelled")
+				       : scan_one(s, g->files.paths[i], &local);
+	if (rc < 0 && g->is_folder && rc != CKPT_E_NOMEM && rc != CKPT_E_CANCELLED) {
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", local.offset, "%s",
+			       local.text);
+		ckpt_scanner_finish(s);
+		rc = 0;
+	}
+	g->bytes += g->files.sizes[i];
+	if (rc == 0)
+		return put(g, i, s);
+	free_scanner(s);
+	if (err)
+		*err = local;
+	return rc;
+}
+
+static int tick(struct ckpt_work *work, struct ckpt_error *err)
+{
+	struct scanning *g = (struct scanning *)work;
+
+	(void)err;
+	if (g->options->progress)
+		g->options->progress(g->options->progress_ctx, g->bytes, g->files.bytes);
+	return 0;
+}
+
+static int scan_all(struct scanning *g, struct ckpt_error *err)
+{
+	struct ckpt_error local = CKPT_ERROR_INIT;
+	struct ckpt_workers *workers;
+	int rc = ckpt_workers_new(sizeof(uint32_t), &workers, err);
+
+	if (rc < 0)
+		return rc;
+	g->done = calloc(g->files.count + (size_t)1, sizeof(*g->done));
+	rc = g->done ? ckpt_workers_run(workers, &g->work, g->files.count > 1, err ? err : &local)
+		     : ckpt_fail_nomem(err);
+	ckpt_workers_free(workers);
+	for (uint32_t i = 0; g->done && i < g->files.count; i++)
+		free_scanner(g->done[i]);
+	free(g->done);
+	return rc;
 }
 
 int ckpt_scan(const char *path, const struct ckpt_scan_options *options,
@@ -54,28 +190,27 @@ int ckpt_scan(const char *path, const struct ckpt_scan_options *options,
 	      struct ckpt_scan_report *report, struct ckpt_error *err)
 {
 	struct ckpt_scan_options o = CKPT_SCAN_OPTIONS_INIT;
-	struct ckpt_scan_report r = CKPT_SCAN_REPORT_INIT;
-	struct ckpt_scanner s;
+	struct scanning g = { .work = { take, finish, tick },
+			      .options = &o,
+			      .file = file,
+			      .ctx = ctx,
+			      .report = CKPT_SCAN_REPORT_INIT };
+	struct stat st;
 	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
 	if (rc == 0)
-		rc = ckpt_sized_check(report, sizeof(r), err);
+		rc = ckpt_sized_check(report, sizeof(g.report), err);
 	if (rc < 0)
 		return rc;
-	if (ckpt_scanner_init(&s, path) < 0)
-		return ckpt_fail_nomem(err);
-	s.cancel = o.cancel;
-	rc = scan_one(&s, path, err);
-	if (rc == 0) {
-		r.files++;
-		r.bytes += s.file.bytes;
-		r.verdicts[s.file.verdict]++;
-		if (file)
-			rc = file(ctx, &s.file);
-	}
-	ckpt_scanner_clear(&s);
-	ckpt_sized_give(report, &r);
-	return rc;
+	g.is_folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+	pthread_mutex_init(&g.lock, NULL);
+	rc = ckpt_scan_list_files(path, &g.files, err);
+	if (rc == 0)
+		rc = scan_all(&g, err);
+	ckpt_scan_files_clear(&g.files);
+	pthread_mutex_destroy(&g.lock);
+	ckpt_sized_give(report, &g.report);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
 int ckpt_scan_weights_only(const char *path, bool *accepts,

@@ -21,7 +21,9 @@ struct ckpt_scanner {
 	uint64_t budget;   /* bytes that may still be unpacked, or scanned twice */
 	bool weights;	   /* what is scanned is what torch.load reads */
 	unsigned refused;  /* by versions, as in ckpt_scan_refusal */
-	bool is_dcp;	   /* it is called *.distcp: archives one behind the other */
+	bool in_folder; /* it was met on a walk: what is no checkpoint is nothing to complain of */
+	bool is_dcp;	/* it is called *.distcp: archives one behind the other */
+	bool is_one;	/* of a kind that can hold code; else it is passed over on a walk */
 	bool no_memory;
 	const void *cancel;
 	struct ckpt_error *err; /* of the system; the first that was met */
@@ -82,6 +84,9 @@ void ckpt_scan_pickles(struct ckpt_scanner *s, const struct ckpt_scan_pickle *fi
 /* Do the bytes begin with a program that an unpickler would run? Sure without the signature of protocol 2 and later, if it imports or calls. */
 bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len);
 
+/* ... or are they cut off before that can be told? */
+bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len);
+
 /* ---- files (file.c and those of the formats) ---- */
 
 enum ckpt_scan_file_flags {
@@ -96,6 +101,9 @@ void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags);
 void ckpt_scan_legacy(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags);
 void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source);
+
+/* Read it as a checkpoint: is all there that its pickle says? Of files that torch.load reads (proof.c). */
+void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source);
 
 /* A step failed: what the system says ends it all, what the file is to blame for is a finding. */
 void ckpt_scan_failed(struct ckpt_scanner *s, int rc, const struct ckpt_error *err);

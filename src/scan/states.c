@@ -28,32 +28,101 @@ static bool is_called_as(const struct ckpt_value *object, const char *module, co
 
 /* ---- attributes ---- */
 
-/* The unpickler looks these up on the object, where a value set before would be found and called. */
-static bool is_looked_up(const struct ckpt_value *name)
+static bool is_one_of(const struct ckpt_value *name, const char *const *names)
 {
-	static const char *const names[] = { "__setstate__", "append",	   "extend",
-					     "add",	     "__reduce__", "__reduce_ex__",
-					     "__setitem__",  "__class__",  "__getattr__",
-					     "__call__",     "find_class", "persistent_load" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (ckpt_value_is_str(name, names[i]))
+	for (; *names; names++)
+		if (ckpt_value_is_str(name, *names))
 			return true;
 	return false;
 }
 
+/* Could somebody call V, and would that be more than making data? */
+static bool is_callable(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	const struct ckpt_scan_rule *rule;
+
+	if (v->kind == CKPT_CALL) {
+		rule = rule_of(w, v);
+		return !rule || rule->call == CKPT_CALL_PARTIAL || rule->call == CKPT_CALL_GETATTR;
+	}
+	if (v->kind != CKPT_GLOBAL)
+		return v->kind == CKPT_EXT || ckpt_scan_is_unknown(v);
+	rule = ckpt_scan_rule(v->u.global->module, v->u.global->name);
+	return rule->kind != CKPT_SCAN_DATA ||
+	       (rule->call != CKPT_CALL_PLAIN && rule->call != CKPT_CALL_NEVER);
+}
+
+/* Unpicklers, and what rebuilds objects for them, look these up on an object, where a value that was set would be found and called. */
 static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *dict)
 {
+	static const char *const by_unpickler[] = { "__setstate__",
+						    "append",
+						    "extend",
+						    "add",
+						    "__reduce__",
+						    "__reduce_ex__",
+						    "__setitem__",
+						    "__class__",
+						    "__getattr__",
+						    "__call__",
+						    "find_class",
+						    "persistent_load",
+						    NULL },
+				 *const by_others[] = { "keys",
+							"items",
+							"values",
+							"get",
+							"set",
+							"set_",
+							"update",
+							"setdefault",
+							"copy",
+							"clone",
+							"to",
+							"cpu",
+							"cuda",
+							"detach",
+							"as_subclass",
+							"numpy",
+							"tolist",
+							"view",
+							"__deepcopy__",
+							"__copy__",
+							"as_integer_ratio",
+							"index",
+							"read",
+							"readline",
+							"readinto",
+							"seek",
+							"tell",
+							"write",
+							"close",
+							"flush",
+							"fileno",
+							"decode",
+							"encode",
+							"dtype",
+							"forward",
+							"load_state_dict",
+							"state_dict",
+							"__torch_function__",
+							"__array__",
+							"__len__",
+							"__iter__",
+							"requires_grad_",
+							"_set",
+							NULL };
 	const struct ckpt_seq *pairs = ckpt_value_pairs(dict);
 	char shown[80];
 
 	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
 		const struct ckpt_value *key = pairs->items[i], *v = pairs->items[i + 1];
 
-		if (is_looked_up(key) && v->kind >= CKPT_GLOBAL)
+		if ((v->kind >= CKPT_GLOBAL && is_one_of(key, by_unpickler)) ||
+		    (v->kind >= CKPT_GLOBAL && is_one_of(key, by_others) && is_callable(w, v)))
 			ckpt_scan_find(
 				w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w),
-				"sets the attribute '%s', which the unpickler itself would call",
+				"sets the attribute '%s', which a load would look up and call",
 				ckpt_escape(shown, sizeof(shown), key->u.bytes.ptr,
 					    key->u.bytes.len));
 	}
@@ -93,7 +162,9 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 							   : "what cannot be known");
 		return;
 	}
-	if (rule->call == CKPT_CALL_NUMPY_DTYPE && !ckpt_scan_check_dtype_state(object, state))
+	if (rule->call == CKPT_CALL_PARTIAL)
+		ckpt_scan_partial_state(w, state);
+	else if (rule->call == CKPT_CALL_NUMPY_DTYPE && !ckpt_scan_check_dtype_state(object, state))
 		not_understood(
 			w, "the state of a dtype is none that numpy writes for numbers or objects");
 	else if (rule->call == CKPT_CALL_NUMPY_ARRAY && !ckpt_scan_check_array_state(state))

@@ -46,6 +46,9 @@ void ckpt_scan_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *sta
 /* Bytes that are a file of torch themselves. */
 void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *bytes);
 
+/* The state of a functools.partial: (function, arguments, keywords, attributes). */
+void ckpt_scan_partial_state(struct ckpt_scan_walk *w, const struct ckpt_value *state);
+
 /* The class or function that V is, also as an attribute of another; NULL: it cannot be known. In the arena of the pickle. */
 const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 

@@ -333,6 +333,13 @@ static bool ends_as_archive(struct ckpt_source *source, uint64_t len)
 	       !memcmp(mark, "PK\5\6", 4);
 }
 
+/* torch.load reads the last archive, if any: the directory is what is loaded. */
+static void set_dcp(struct ckpt_scanner *s)
+{
+	s->file.format = "data of a DCP directory";
+	s->file.is_torch = false;
+}
+
 /* Data files of DCP directories are archives one behind the other. What else has something in front of it is two files in one. */
 void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
 {
@@ -357,6 +364,6 @@ void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 			ckpt_scan_source(s, part, CKPT_SCAN_PART);
 	}
 	if (flags & CKPT_SCAN_TOP && s->is_dcp)
-		s->file.format = "data of a DCP directory";
+		set_dcp(s);
 	ckpt_source_unref(part);
 }

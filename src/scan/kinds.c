@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scan/kinds.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { TAR_BLOCK = 512, TAR_CHECKSUM = 148, TAR_CHECKSUM_LEN = 8 };
+
+static bool read_octal(const uint8_t *field, size_t len, int64_t *out)
+{
+	size_t i = 0, digits = 0;
+
+	*out = 0;
+	while (i < len && field[i] == ' ')
+		i++;
+	for (; i < len && field[i] >= '0' && field[i] <= '7'; i++, digits++)
+		*out = *out << 3 | (field[i] - '0');
+	return digits;
+}
+
+bool ckpt_scan_is_tar(const uint8_t *head, size_t len)
+{
+	int64_t wanted, plain = 0, of_signed = 0;
+
+	if (len < TAR_BLOCK || !read_octal(head + TAR_CHECKSUM, TAR_CHECKSUM_LEN, &wanted))
+		return false;
+	for (size_t i = 0; i < TAR_BLOCK; i++) {
+		uint8_t c =
+			i >= TAR_CHECKSUM && i < TAR_CHECKSUM + TAR_CHECKSUM_LEN ? ' ' : head[i];
+
+		plain += c;
+		of_signed += (int8_t)c;
+	}
+	return wanted && (wanted == plain || wanted == of_signed);
+}
+
+bool ckpt_scan_is_npy(const uint8_t *head, size_t len)
+{
+	return len >= 10 && !memcmp(head, "\x93NUMPY", 6);
+}
+
+bool ckpt_scan_is_safetensors(struct ckpt_source *source, const uint8_t *head, size_t len)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < 8 && i < len; i++)
+		n |= (uint64_t)head[i] << (8 * i);
+	return len >= 10 && n >= 2 && n <= ckpt_source_size(source) - 8 && head[8] == '{' &&
+	       (head[9] == '"' || head[9] == '}' || head[9] == ' ');
+}
+
+bool ckpt_scan_is_text(const uint8_t *head, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((head[i] < ' ' && !strchr("\t\n\r\f", head[i])) || !head[i])
+			return false;
+	return len;
+}
+
+const char *ckpt_scan_packed_by(const uint8_t *head, size_t len)
+{
+	static const struct {
+		size_t len;
+		const char *bytes, *name;
+	} known[] = {
+		{ 2, "\x1f\x8b", "gzip" },
+		{ 3, "BZh", "bzip2" },
+		{ 6,
+		  "\xfd"
+		  "7zXZ",
+		  "xz" },
+		{ 5, "\x5d\0\0\x80\0", "lzma" },
+		{ 4, "\x28\xb5\x2f\xfd", "zstd" },
+		{ 4, "\x04\x22\x4d\x18", "lz4" },
+		{ 6, "7z\xbc\xaf\x27\x1c", "7-Zip" },
+		{ 4, "Rar!", "RAR" },
+		{ 2, "\x78\x01", "zlib" },
+		{ 2, "\x78\x5e", "zlib" },
+		{ 2, "\x78\x9c", "zlib" },
+		{ 2, "\x78\xda", "zlib" },
+		{ 2, "ZF", "an old joblib" },
+	};
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (len >= known[i].len && !memcmp(head, known[i].bytes, known[i].len))
+			return known[i].name;
+	return NULL;
+}
+
+bool ckpt_scan_is_named_as_checkpoint(const char *path)
+{
+	static const char *const endings[] = {
+		".pt",	    ".pth", ".bin",    ".ckpt",	  ".pkl", ".pickle",   ".p",
+		".pck",	    ".pcl", ".dill",   ".joblib", ".npy", ".npz",      ".model",
+		".weights", ".tar", ".distcp", ".pt2",	  ".ptl", ".jit",      ".torch",
+		".th",	    ".t7",  ".dat",    ".data",	  ".zip", ".metadata", ".safetensors",
+		".pyt",	    ".ts",  ".params", ".mdl",	  ".sav",
+	};
+	size_t len = strlen(path);
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+		size_t n = strlen(endings[i]);
+
+		if (len >= n && !strcasecmp(path + len - n, endings[i]))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * numpy's format: a header in Python's syntax, then numbers, or a pickle if the items are objects. The header is read as numpy
+ * writes it and in no other way: of another one it cannot be told what numpy would make of it.
+ */
+#include "scan/kinds.h"
+
+#include "base/text.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_HEADER = 1 << 20 };
+static const uint64_t MOST_PICKLE = (uint64_t)1 << 30;
+
+struct cursor {
+	const char *at, *end;
+};
+
+static bool take(struct cursor *c, const char *text)
+{
+	size_t len = strlen(text);
+
+	if ((size_t)(c->end - c->at) < len || memcmp(c->at, text, len) != 0)
+		return false;
+	c->at += len;
+	return true;
+}
+
+static bool take_number(struct cursor *c, uint64_t *out)
+{
+	const char *start = c->at;
+
+	*out = 0;
+	while (c->at < c->end && isdigit((unsigned char)*c->at) && *out < UINT64_MAX / 16)
+		*out = *out * 10 + (uint64_t)(*c->at++ - '0');
+	return c->at > start;
+}
+
+/* '<f4' -> 4; objects are none. */
+static bool take_type(struct cursor *c, uint64_t *itemsize)
+{
+	char letter;
+
+	if (!take(c, "'") || c->end - c->at < 3 || !strchr("<>|=", c->at[0]) ||
+	    !strchr("biufcmMSUV", c->at[1]))
+		return false;
+	letter = c->at[1];
+	c->at += 2;
+	if (!take_number(c, itemsize))
+		return false;
+	if (letter == 'U')
+		*itemsize *= 4;
+	if ((letter == 'm' || letter == 'M') && take(c, "[")) {
+		while (c->at < c->end && isalnum((unsigned char)*c->at))
+			c->at++;
+		if (!take(c, "]"))
+			return false;
+	}
+	return take(c, "'");
+}
+
+static bool take_shape(struct cursor *c, uint64_t *count)
+{
+	uint64_t n;
+
+	*count = 1;
+	if (!take(c, "("))
+		return false;
+	while (!take(c, ")")) {
+		if (!take_number(c, &n) || __builtin_mul_overflow(*count, n, count))
+			return false;
+		if (!take(c, ", ") && !take(c, ",") && (c->at == c->end || *c->at != ')'))
+			return false;
+	}
+	return true;
+}
+
+/* "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", blanks, a line feed */
+static bool read_header(struct cursor c, uint64_t *nbytes)
+{
+	uint64_t itemsize, count;
+
+	if (!take(&c, "{'descr': ") || !take_type(&c, &itemsize) ||
+	    !take(&c, ", 'fortran_order': ") || (!take(&c, "False") && !take(&c, "True")) ||
+	    !take(&c, ", 'shape': ") || !take_shape(&c, &count) || !take(&c, ", }"))
+		return false;
+	while (take(&c, " ")) {
+	}
+	take(&c, "\n");
+	return c.at == c.end && !__builtin_mul_overflow(itemsize, count, nbytes);
+}
+
+/* Behind a header that is not of numbers: a pickle, or nobody knows what. */
+static void scan_objects(struct ckpt_scanner *s, struct ckpt_source *source, uint64_t off)
+{
+	uint64_t len = ckpt_source_size(source) - off;
+	struct ckpt_scan_pickle p = { .len = (size_t)len, .base = off };
+	uint8_t *bytes;
+
+	if (len > MOST_PICKLE) {
+		ckpt_scan_find(
+			s, CKPT_SCAN_UNREADABLE, "unreadable", off,
+			"an array whose header is not of numbers, and too long to be a pickle");
+		return;
+	}
+	bytes = malloc((size_t)len + 1);
+	s->no_memory |= !bytes;
+	p.bytes = bytes;
+	if (bytes && ckpt_source_read(source, off, bytes, (size_t)len, NULL) == 0) {
+		if (ckpt_scan_looks_like_pickle(bytes, (size_t)len))
+			ckpt_scan_pickles(s, &p, 1);
+		else
+			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", 0,
+				       "an array with a header that numpy writes for no numbers");
+	}
+	free(bytes);
+}
+
+void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source)
+{
+	uint64_t size = ckpt_source_size(source), start, nbytes;
+	uint8_t head[12];
+	char *text;
+	bool ok;
+
+	if (size < sizeof(head) || ckpt_source_read(source, 0, head, sizeof(head), NULL) < 0) {
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", 0,
+			       "the array is cut off in its header");
+		return;
+	}
+	start = head[6] == 1 ? 10u + (head[8] | head[9] << 8)
+			     : 12u + (uint64_t)(head[8] | head[9] << 8 | head[10] << 16) +
+				       ((uint64_t)head[11] << 24);
+	if (head[6] < 1 || head[6] > 3 || start > size || start > MOST_HEADER) {
+		ckpt_scan_find(
+			s, CKPT_SCAN_UNREADABLE, "unreadable", 0,
+			"the array is cut off in its header, or of a version that numpy does not have");
+		return;
+	}
+	text = malloc((size_t)start);
+	s->no_memory |= !text;
+	ok = text && ckpt_source_read(source, 0, text, (size_t)start, NULL) == 0 &&
+	     read_header((struct cursor){ text + (head[6] == 1 ? 10 : 12), text + start }, &nbytes);
+	free(text);
+	if (!ok)
+		scan_objects(s, source, start);
+	else if (nbytes > size - start)
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", size,
+			       "the array is cut off: %" PRIu64 " bytes, wanted %" PRIu64,
+			       size - start, nbytes);
+	else if (nbytes < size - start)
+		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "trailer", start + nbytes,
+			       "%" PRIu64 " bytes follow the array", size - start - nbytes);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What reads checkpoints has to be able to read it: every tensor inside of its storage, every storage there. */
+#include "scan/scanner.h"
+
+#include "base/text.h"
+#include "format/format.h"
+#include "format/torch_legacy.h"
+#include "format/torch_zip.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static void check_sizes(struct ckpt_scanner *s, const struct ckpt_model *model)
+{
+	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
+
+	for (uint32_t i = 0; i < model->storage_count; i++) {
+		const struct ckpt_storage *storage = &model->storages[i];
+		const struct ckpt_zip_entry *e = ckpt_torch_zip_data(tz, storage);
+		uint32_t item = ckpt_dtype_size(storage->dtype);
+
+		if (e && e->usize > storage->nbytes && e->usize - storage->nbytes >= item)
+			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "size", CKPT_NO_OFFSET,
+				       "the record of storage %s has %" PRIu64
+				       " bytes, its pickle says %" PRIu64
+				       ": some versions of torch read it, others refuse",
+				       storage->key, e->usize, storage->nbytes);
+	}
+}
+
+static bool is_zero(struct ckpt_source *source, uint64_t from)
+{
+	uint64_t size = ckpt_source_size(source);
+	uint8_t block[4096];
+
+	for (uint64_t at = from; at < size; at += sizeof(block)) {
+		size_t len = size - at < sizeof(block) ? (size_t)(size - at) : sizeof(block);
+
+		if (ckpt_source_read(source, at, block, len, NULL) < 0)
+			return false;
+		for (size_t i = 0; i < len; i++)
+			if (block[i])
+				return false;
+	}
+	return true;
+}
+
+/* What follows the last storage of a stream: torch would read it as the next, if it were asked again. */
+static void check_trailer(struct ckpt_scanner *s, struct ckpt_source *source,
+			  const struct ckpt_model *model)
+{
+	uint64_t end = ckpt_torch_legacy_of(model)->end, size = ckpt_source_size(source);
+	struct ckpt_source *rest;
+
+	if (end >= size)
+		return;
+	if (is_zero(source, end)) {
+		ckpt_scan_find(s, CKPT_SCAN_PLAIN, "trailer", end,
+			       "%" PRIu64 " zero bytes follow the last storage", size - end);
+		return;
+	}
+	ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "trailer", end,
+		       "%" PRIu64 " bytes follow the last storage", size - end);
+	if (ckpt_source_slice(source, end, size - end, &rest, NULL) < 0) {
+		s->no_memory = true;
+		return;
+	}
+	s->depth++;
+	ckpt_scan_source(s, rest, CKPT_SCAN_PART);
+	s->depth--;
+	ckpt_source_unref(rest);
+}
+
+void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *model;
+	int rc = ckpt_format_open(source, &model, &err);
+
+	if (rc < 0) {
+		if (s->file.verdict < CKPT_SCAN_UNREADABLE) /* else why is known */
+			ckpt_scan_failed(s, rc, &err);
+		return;
+	}
+	if (model->doc->format == &ckpt_format_torch_zip)
+		check_sizes(s, model);
+	else if (model->doc->format == &ckpt_format_torch_legacy)
+		check_trailer(s, source, model);
+	ckpt_close(model);
+}
