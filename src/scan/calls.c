@@ -116,8 +116,8 @@ static void mark_called(struct call *c, enum ckpt_scan_kind kind)
 	if (!entry)
 		return;
 	entry->called = true;
-	if (entry->kind == CKPT_SCAN_CODE)
-		entry->kind = kind; /* as it is called here, it may do no harm */
+	if (c->rule && (c->rule->call == CKPT_CALL_GETATTR || c->rule->call == CKPT_CALL_GETITEM))
+		entry->kind = kind; /* as it is called here, it does no harm */
 }
 
 /* ---- findings ---- */
@@ -416,7 +416,10 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 	if (!c->func) {
 		if (func->kind == CKPT_PERSID && !ckpt_scan_is_unknown(func))
 			return; /* of a legacy file: a class with its source; see ckpt_scan_persistent() */
-		ckpt_scan_find(c->w->s, CKPT_SCAN_DANGEROUS, "call", ckpt_scan_at(c->w),
+		ckpt_scan_find(c->w->s,
+			       c->w->in->flags & CKPT_SCAN_PROBED ? CKPT_SCAN_INCONSISTENT
+								  : CKPT_SCAN_DANGEROUS,
+			       "call", ckpt_scan_at(c->w),
 			       "calls %s that only running the file would show%s",
 			       func->kind == CKPT_EXT ? "an extension"
 						      : "what a call gives, or something",

@@ -62,7 +62,8 @@ static uint8_t *read_whole(struct look *l)
 static void scan_bare(struct look *l)
 {
 	struct ckpt_scan_pickle p = { .bytes = read_whole(l),
-				      .len = (size_t)ckpt_source_size(l->source) };
+				      .len = (size_t)ckpt_source_size(l->source),
+				      .flags = l->s->in_fragment ? CKPT_SCAN_PROBED : 0 };
 
 	if (p.bytes)
 		ckpt_scan_pickles(l->s, &p, 1);
@@ -129,7 +130,9 @@ static bool is_nothing(const char *text)
 static bool scan_other(struct look *l)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	bool top = l->flags & CKPT_SCAN_TOP, text = ckpt_scan_is_text(l->head, l->len);
+	bool top = l->flags & CKPT_SCAN_TOP,
+	     named = ckpt_scan_is_named_as_checkpoint(l->s->file.path),
+	     text = ckpt_scan_is_text(l->head, l->len);
 	const char *packer = ckpt_scan_packed_by(l->head, l->len);
 
 	ckpt_fail_unknown_file(l->source, l->head, l->len, &err);
@@ -141,15 +144,14 @@ static bool scan_other(struct look *l)
 	}
 	if (!top)
 		return false;
-	if (text && !is_nothing(err.text)) {
+	if (text && !named && !is_nothing(err.text)) {
 		set_format(l, "text");
 		if (!l->s->in_folder)
 			find(l, CKPT_SCAN_PLAIN, "note", "text, in which there is nothing to run");
 		return false;
 	}
 	set_format(l, text ? "text" : "unknown");
-	if (l->s->in_folder &&
-	    (!ckpt_source_size(l->source) || !ckpt_scan_is_named_as_checkpoint(l->s->file.path)))
+	if (l->s->in_folder && !named)
 		return false;
 	ckpt_scan_find(l->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "%s", err.text);
 	return true;

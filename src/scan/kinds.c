@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scan/kinds.h"
 
+#include "base/text.h"
+#include "format/format.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -51,10 +54,16 @@ bool ckpt_scan_is_safetensors(struct ckpt_source *source, const uint8_t *head, s
 
 bool ckpt_scan_is_text(const uint8_t *head, size_t len)
 {
-	for (size_t i = 0; i < len; i++)
-		if ((head[i] < ' ' && !strchr("\t\n\r\f", head[i])) || !head[i])
+	const char *text = (const char *)head;
+	size_t i = 0, n;
+
+	while (i < len && (n = ckpt_utf8_len(text + i, len - i)) > 0) {
+		if (head[i] < ' ' && (!head[i] || !strchr("\t\n\r\f", head[i])))
 			return false;
-	return len;
+		i += n;
+	}
+	/* the head may end in the middle of a character */
+	return len && (i == len || (len == CKPT_PROBE_BYTES && len - i < 4));
 }
 
 const char *ckpt_scan_packed_by(const uint8_t *head, size_t len)
@@ -105,4 +114,15 @@ bool ckpt_scan_is_named_as_checkpoint(const char *path)
 			return true;
 	}
 	return false;
+}
+
+bool ckpt_scan_is_program(const uint8_t *head, size_t len)
+{
+	return len >= 64 &&
+	       (!memcmp(head,
+			"\x7f"
+			"ELF",
+			4) ||
+		(!memcmp(head, "MZ", 2) && (head[60] | head[61])) ||
+		!memcmp(head, "\xcf\xfa\xed\xfe", 4) || !memcmp(head, "\xca\xfe\xba\xbe", 4));
 }

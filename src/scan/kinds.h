@@ -15,6 +15,9 @@ bool ckpt_scan_is_npy(const uint8_t *head, size_t len);
 /* safetensors: a length, JSON, numbers */
 bool ckpt_scan_is_safetensors(struct ckpt_source *source, const uint8_t *head, size_t len);
 
+/* ELF, Windows, macOS */
+bool ckpt_scan_is_program(const uint8_t *head, size_t len);
+
 bool ckpt_scan_is_text(const uint8_t *head, size_t len);
 
 /* Compressed, or an archive of a kind that is not looked into: "gzip"; NULL: none. */

@@ -152,11 +152,8 @@ static const struct ckpt_scan_rule rules[] = {
 	OBJECT("numpy.random", "__RandomState_ctor", PLAIN, 0, 0),
 	OBJECT("numpy.ma.core", "_mareconstruct", PLAIN, 4, 4),
 	OBJECT("numpy.core", "_ufunc_reconstruct", PLAIN, 2, 2),
-	OBJECT("numpy.rec", "recarray", NEVER, 0, 0),
-	OBJECT("numpy", "memmap", NEVER, 0, 0),
 	OBJECT("torch.distributed.checkpoint.filesystem", "_StorageInfo", PLAIN, 0, 0),
 	OBJECT("torch.distributed.checkpoint.filesystem", "_StoragePrefix", PLAIN, 0, 0),
-	OBJECT("torch.nn.quantized.modules.utils", "_quantize_weight", NEVER, 0, 0),
 };
 
 /* Which kind a name has for which there is no rule of its own. */

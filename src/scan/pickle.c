@@ -378,22 +378,42 @@ void ckpt_scan_pickles(struct ckpt_scanner *s, const struct ckpt_scan_pickle *fi
 	}
 }
 
-/* Does the opcode import something of a name that Python could import? STACK_GLOBAL: it may. */
+/* A name, or what was made to look like one: numbers are not mistaken for it. */
+static bool is_printable(const char *text, uint64_t len)
+{
+	for (uint64_t i = 0; i < len; i++)
+		if ((uint8_t)text[i] < ' ' && text[i] != '\r' && text[i] != '\t' && text[i])
+			return false;
+	return len && ckpt_utf8_ok(text, (size_t)len);
+}
+
+/* STACK_GLOBAL: it may. */
 static bool imports_something(const struct ckpt_op *op)
 {
-	char module[256], name[256];
-	const char *why;
-
 	if (op->code == CKPT_OP_STACK_GLOBAL || op->code == CKPT_OP_EXT1 ||
 	    op->code == CKPT_OP_EXT2 || op->code == CKPT_OP_EXT4)
 		return true;
+	return (op->code == CKPT_OP_GLOBAL || op->code == CKPT_OP_INST) &&
+	       is_printable(op->bytes, op->len) && is_printable(op->second, op->second_len);
+}
+
+static bool runs_code(const struct ckpt_op *op)
+{
+	char module[256], name[256];
+
 	if ((op->code != CKPT_OP_GLOBAL && op->code != CKPT_OP_INST) || op->len >= sizeof(module) ||
 	    op->second_len >= sizeof(name))
 		return false;
 	memcpy(module, op->bytes, op->len);
 	memcpy(name, op->second, op->second_len);
 	module[op->len] = name[op->second_len] = '\0';
-	return ckpt_scan_is_name(module, name, &why);
+	return ckpt_scan_rule(module, name)->kind == CKPT_SCAN_CODE;
+}
+
+static bool calls_something(uint8_t code)
+{
+	return code == CKPT_OP_REDUCE || code == CKPT_OP_OBJ || code == CKPT_OP_INST ||
+	       code == CKPT_OP_BUILD || code == CKPT_OP_NEWOBJ || code == CKPT_OP_NEWOBJ_EX;
 }
 
 bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len)
@@ -401,18 +421,18 @@ bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len)
 	struct ckpt_reader r = { .data = bytes, .len = len };
 	struct ckpt_op op = { 0 };
 	bool signature = len >= 2 && bytes[0] == CKPT_OP_PROTO && bytes[1] <= 5, imports = false,
-	     calls = false;
+	     calls = false, asks = false, code = false;
 	unsigned count = 0;
 
 	for (; op.code != CKPT_OP_STOP && ckpt_op_read(&r, &op, NULL) == 0; count++) {
 		imports |= imports_something(&op);
-		calls |= imports && (op.code == CKPT_OP_REDUCE || op.code == CKPT_OP_OBJ ||
-				     op.code == CKPT_OP_INST || op.code == CKPT_OP_BUILD ||
-				     op.code == CKPT_OP_NEWOBJ || op.code == CKPT_OP_NEWOBJ_EX);
+		code |= runs_code(&op);
+		calls |= imports && calls_something(op.code);
+		asks |= op.code == CKPT_OP_PERSID || op.code == CKPT_OP_BINPERSID;
 	}
-	if (op.code == CKPT_OP_STOP && !r.bad && (imports || (signature && count > 2)))
+	if (calls || code || (signature && (imports || count > 2)))
 		return true;
-	return calls || (signature && count > 2);
+	return op.code == CKPT_OP_STOP && !r.bad && (imports || (asks && count > 1));
 }
 
 bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len)

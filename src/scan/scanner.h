@@ -19,11 +19,14 @@ struct ckpt_scanner {
 	const char *where; /* the record that is looked at, escaped; "" */
 	unsigned depth;	   /* of files in files */
 	uint64_t budget;   /* bytes that may still be unpacked, or scanned twice */
+	struct ckpt_strmap
+		*storages; /* keys of the storages that a pickle mentions; NULL: nobody asks */
 	bool weights;	   /* what is scanned is what torch.load reads */
 	unsigned refused;  /* by versions, as in ckpt_scan_refusal */
 	bool in_folder; /* it was met on a walk: what is no checkpoint is nothing to complain of */
-	bool is_dcp;	/* it is called *.distcp: archives one behind the other */
-	bool is_one;	/* of a kind that can hold code; else it is passed over on a walk */
+	bool in_fragment; /* what is looked at may begin in the middle of something */
+	bool is_dcp;	  /* it is called *.distcp: archives one behind the other */
+	bool is_one;	  /* of a kind that can hold code; else it is passed over on a walk */
 	bool no_memory;
 	const void *cancel;
 	struct ckpt_error *err; /* of the system; the first that was met */

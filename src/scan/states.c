@@ -187,7 +187,10 @@ void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, 
 	bool fits = false;
 
 	if (object->kind == CKPT_GLOBAL || (object->kind == CKPT_CALL && !rule)) {
-		ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "call", ckpt_scan_at(w),
+		ckpt_scan_find(w->s,
+			       w->in->flags & CKPT_SCAN_PROBED ? CKPT_SCAN_INCONSISTENT
+							       : CKPT_SCAN_DANGEROUS,
+			       "call", ckpt_scan_at(w),
 			       "calls a method of what only running the file would show");
 		return;
 	}
@@ -247,6 +250,24 @@ static void check_package_call(struct ckpt_scan_walk *w, const struct ckpt_seq *
 			 NULL);
 }
 
+/* Records of these names are numbers, for whoever loads the file. */
+static void note_storage(struct ckpt_scan_walk *w, const struct ckpt_value *key)
+{
+	char number[24];
+	const char *text = key->u.bytes.ptr, *copy;
+	size_t len = (size_t)key->u.bytes.len;
+	bool there;
+
+	if (key->kind == CKPT_INT) {
+		snprintf(number, sizeof(number), "%lld", (long long)key->u.integer);
+		text = number;
+		len = strlen(number);
+	}
+	copy = ckpt_arena_copy(w->s->arena, text, len);
+	if (!copy || !ckpt_strmap_insert(w->s->storages, copy, len, 0, &there))
+		w->s->no_memory = true;
+}
+
 void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid)
 {
 	const struct ckpt_seq *id = pid && pid->kind == CKPT_TUPLE ? &pid->u.seq : NULL;
@@ -263,6 +284,8 @@ void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid
 		check_package_call(w, id);
 	else if (!id || !is_storage(id))
 		not_understood(w, "a persistent id that torch does not write");
+	else if (w->s->storages)
+		note_storage(w, id->items[2]);
 }
 
 /* ---- pickles in pickles ---- */

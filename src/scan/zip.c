@@ -23,6 +23,7 @@ enum {
 	SIG_END64 = 0x06064B50,
 	SIG_LOCATOR = 0x07064B50,
 	Z16 = 0xFFFF,
+	UNICODE_NAME = 0x7075,
 };
 static const uint32_t Z32 = 0xFFFFFFFF;
 static const uint64_t MOST_DIRECTORY = 256 << 20;
@@ -194,6 +195,27 @@ static bool place_directory(struct ckpt_loose_zip *zip, const struct ends *ends)
 
 /* ---- entries ---- */
 
+/* Info-ZIP's field with another name, which some readers prefer. */
+static void check_unicode_name(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e,
+			       const uint8_t *bytes, size_t len)
+{
+	struct ckpt_reader extra = { bytes, len, 0, false };
+	char shown[160];
+
+	while (extra.len - extra.pos >= 4) {
+		uint16_t tag = ckpt_read_u16(&extra), n = ckpt_read_u16(&extra);
+		const uint8_t *body = ckpt_read_bytes(&extra, n);
+
+		if (!body)
+			return;
+		if (tag == UNICODE_NAME && n >= 5 &&
+		    (n - 5u != e->name_len || memcmp(body + 5, e->name, e->name_len) != 0))
+			ckpt_loose_zip_odd(zip, e, 0, "a second field calls it '%s'",
+					   ckpt_escape(shown, sizeof(shown), (const char *)body + 5,
+						       n - 5u));
+	}
+}
+
 static void read_zip64(const uint8_t *bytes, size_t len, struct ckpt_loose_entry *e)
 {
 	struct ckpt_reader extra = { bytes, len, 0, false };
@@ -246,6 +268,8 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 	e.name = ckpt_arena_copy(zip->s->arena, name, e.name_len);
 	zip->s->no_memory |= !e.name;
 	read_zip64(extra, extra_len, &e);
+	if (e.name)
+		check_unicode_name(zip, &e, extra, extra_len);
 	if (__builtin_add_overflow(e.header_off, zip->base, &e.header_off))
 		e.header_off = UINT64_MAX;
 	return e.name && ckpt_loose_zip_add(zip, &e);

@@ -29,8 +29,10 @@ struct ckpt_loose_zip {
 	uint32_t *order; /* owned: the entries as they lie in the file */
 	char *folder;	 /* owned: of the first entry, which is the archive's name for torch */
 	bool has_pickle; /* data.pkl in that folder */
-	bool is_script, is_package; /* marks of TorchScript, of torch.package */
-	bool without_crc;	    /* none is recorded */
+	bool is_script, is_package,
+		is_export;	     /* marks of TorchScript, torch.package, torch.export */
+	struct ckpt_strmap storages; /* keys that its pickles mention */
+	bool without_crc;	     /* none is recorded */
 };
 
 /* Find the directory and read it. False: there is none that can be read; that was said. */

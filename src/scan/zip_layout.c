@@ -252,7 +252,9 @@ static void look_at_strays(struct gap *g)
 	ckpt_loose_zip_odd(g->zip, NULL, off, "%" PRIu64 " bytes that belong to no record", len);
 	if (ckpt_source_slice(g->zip->source, off, len, &part, NULL) == 0) {
 		g->zip->s->depth++;
+		g->zip->s->in_fragment = true;
 		ckpt_scan_source(g->zip->s, part, CKPT_SCAN_PART);
+		g->zip->s->in_fragment = false;
 		g->zip->s->depth--;
 		ckpt_source_unref(part);
 	}

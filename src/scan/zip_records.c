@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the records of an archive are, and what is in them. */
 #include "base/text.h"
+#include "scan/kinds.h"
 #include "scan/zip.h"
 
 #include <ctype.h>
@@ -57,11 +58,30 @@ static bool is_of_torch(const struct ckpt_loose_zip *zip)
 	return zip->has_pickle || zip->is_script || zip->is_package;
 }
 
-static bool is_storage(const char *record)
+/* The key of a storage, if the record is called as one. */
+static const char *key_of(const char *record, size_t *len)
 {
-	return !strncasecmp(record, "data/", 5) || !strncmp(record, "constants/", 10) ||
-	       !strncmp(record, "traced_inputs/", 14) || !strncmp(record, "tensors/", 8) ||
-	       (!strncmp(record, ".data/", 6) && ends_with(record, ".storage"));
+	static const char *const folders[] = { "data/", "constants/", "traced_inputs/",
+					       "tensors/" };
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		size_t n = strlen(folders[i]);
+
+		*len = strlen(record) - (strlen(record) < n ? 0 : n);
+		if (!strncasecmp(record, folders[i], n))
+			return record + n;
+	}
+	*len = strlen(record) < 14 ? 0 : strlen(record) - 14;
+	return !strncmp(record, ".data/", 6) && ends_with(record, ".storage") ? record + 6 : NULL;
+}
+
+/* Only what a pickle mentions is taken for numbers by whoever loads it. */
+static bool is_storage(const struct ckpt_loose_zip *zip, const char *record)
+{
+	size_t len;
+	const char *key = key_of(record, &len);
+
+	return key && ckpt_strmap_find(&zip->storages, key, len);
 }
 
 static bool is_mark(const char *record)
@@ -92,7 +112,7 @@ static enum role role_of(const struct ckpt_loose_zip *zip, const struct ckpt_loo
 	if ((zip->is_script || zip->is_package) &&
 	    (ends_with(record, ".py") || !strncmp(record, "code/", 5)))
 		return ends_with(record, "pkl") ? ROLE_PICKLE : ROLE_SOURCE;
-	if (is_storage(record))
+	if (is_storage(zip, record))
 		return ROLE_STORAGE;
 	return ends_with(record, ".pkl") && is_of_torch(zip) ? ROLE_PICKLE : ROLE_OTHER;
 }
@@ -135,7 +155,9 @@ static void scan_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entr
 	bool weights = zip->s->weights;
 
 	zip->s->weights = main_pickle;
+	zip->s->storages = &zip->storages;
 	ckpt_scan_pickles(zip->s, &p, 1);
+	zip->s->storages = NULL;
 	zip->s->weights = weights;
 }
 
@@ -153,6 +175,9 @@ static void scan_other(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_
 	s->depth++;
 	s->weights = false;
 	known = ckpt_scan_source(s, inner, CKPT_SCAN_PART);
+	if (ckpt_scan_is_program(bytes, (size_t)len))
+		ckpt_scan_find(s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
+			       "a program or library for the machine itself");
 	s->weights = weights;
 	s->depth--;
 	ckpt_source_unref(inner);
@@ -196,6 +221,10 @@ void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_e
 
 	if (!e->data_off || role == ROLE_FOLDER)
 		return;
+	if (ckpt_scan_is_cancelled(zip->s)) {
+		zip->s->rc = CKPT_E_CANCELLED;
+		return;
+	}
 	before = ckpt_scan_enter(zip->s, e->name, e->name_len);
 	if (e->method != 0 && e->method != 8)
 		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "archive", CKPT_NO_OFFSET,
@@ -232,6 +261,7 @@ static void find_kind(struct ckpt_loose_zip *zip)
 	}
 	zip->has_pickle = has(zip, "data.pkl");
 	zip->is_script = has(zip, "constants.pkl");
+	zip->is_export = has(zip, "archive_format") || has(zip, "serialized_exported_program.json");
 	zip->is_package = has(zip, ".data/extern_modules") || has(zip, ".data/python_version");
 	zip->without_crc = true;
 	for (uint32_t i = 0; i < zip->count; i++)
@@ -262,6 +292,9 @@ static void check_archive(struct ckpt_loose_zip *zip)
 		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
 			       "TorchScript: %" PRIu32 " sources, which torch.jit.load compiles",
 			       sources);
+	else if (zip->is_export)
+		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
+			       "a program of torch.export, which a load evaluates");
 	else if (sources)
 		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
 			       "torch.package: %" PRIu32 " sources of Python, which a load runs",
@@ -273,13 +306,11 @@ void ckpt_loose_zip_records(struct ckpt_loose_zip *zip)
 	uint32_t count = zip->count;
 
 	check_archive(zip);
-	for (uint32_t i = 0; i < count && zip->s->rc == 0 && !zip->s->no_memory; i++) {
-		if (ckpt_scan_is_cancelled(zip->s)) {
-			zip->s->rc = CKPT_E_CANCELLED;
-			break;
-		}
-		ckpt_loose_zip_record(zip, &zip->entries[i]);
-	}
+	/* pickles first: they say what the others are */
+	for (int round = 0; round < 2; round++)
+		for (uint32_t i = 0; i < count && zip->s->rc == 0 && !zip->s->no_memory; i++)
+			if ((role_of(zip, &zip->entries[i]) == ROLE_PICKLE) == !round)
+				ckpt_loose_zip_record(zip, &zip->entries[i]);
 }
 
 /* torch.load of it: by the ordinary unpickler, or not at all. */
@@ -289,6 +320,7 @@ static void set_top(struct ckpt_loose_zip *zip)
 
 	s->file.format = zip->is_script	   ? "TorchScript"
 			 : zip->is_package ? "torch package"
+			 : zip->is_export  ? "torch export"
 			 : zip->has_pickle ? "torch zip"
 					   : "zip archive";
 	s->file.is_torch = zip->has_pickle || zip->is_script;
@@ -322,6 +354,7 @@ static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, un
 	free(zip.entries);
 	free(zip.order);
 	free(zip.folder);
+	ckpt_strmap_clear(&zip.storages);
 	return zip.base;
 }
 
