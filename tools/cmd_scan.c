@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
 #include "json.h"
+#include "scan_out.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+enum { MOST_SHOWN = 20, VERDICTS = CKPT_SCAN_DANGEROUS + 1 };
+
 static bool strict;
-static const char *json;
+static const char *json, *sarif;
 
 static const struct opt opts[] = {
 	OPT_FLAG("strict", 0, &strict,
-		 "what needs classes of its own (needs-objects) counts as bad, too"),
+		 "only what is plain is fine: needs-objects ends with 1, too"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
+	OPT_OPTIONAL("sarif", &sarif, "FILE",
+		     "print SARIF 2.1.0, as code hosts and editors take it"),
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing about files that are fine"),
 	OPT_FLAG("verbose", 'v', &verbose,
-		 "print every class and function that a load would import"),
+		 "print every name, all findings, and what weights_only refuses"),
 	OPT_END
 };
 
@@ -23,18 +28,22 @@ static int run(int argc, char **argv);
 const struct command cmd_scan = {
 	.name = "scan",
 	.operands = "IN [IN...]",
-	.summary = "what a load would import and run, without loading it",
+	.summary = "what a load would import and run, decided without loading it",
 	.details =
-		"Each file, and each file in a folder, is decoded by what executes nothing. The verdict:\n\n"
-		"  plain          only tensors, containers, numbers and texts: proven, nothing can run\n"
-		"  needs-objects  a load imports classes or functions; they are listed\n"
-		"  unreadable     not decided: damaged, cut off, or nothing that is looked into\n"
-		"  inconsistent   two readers would see different files in it\n"
+		"IN is a file, or a folder with files in it. Each is read by a decoder that executes nothing, and\n"
+		"only what is understood to its last opcode is called plain; there is no list of bad names to avoid.\n"
+		"Archives are looked into, and what they hide: zip, tar, pickles in pickles, numpy's arrays.\n\n"
+		"  plain          tensors, containers, numbers and texts: proven, nothing else can happen\n"
+		"  needs-objects  a load imports classes or functions, which are listed; are they yours?\n"
+		"  unreadable     not decided: damaged, cut off, or of a kind that is not looked into\n"
+		"  inconsistent   two readers would see two different files\n"
 		"  dangerous      a load runs code that the file chose\n\n"
-		"Exit status: 0 each file is plain or needs-objects; 1 one is dangerous or inconsistent;\n"
-		"2 none is, but one is unreadable.\n",
+		"weights_only: whether torch.load(weights_only=True) of torch 1.13, 2.6, 2.14 takes the file.\n\n"
+		"Exit status: 0 all are plain or needs-objects; 1 one is dangerous or inconsistent; 2 none is that,\n"
+		"but one is unreadable. In folders, files that are no checkpoints are passed over, and counted.\n",
 	.examples = "  ckpt scan downloads/\n"
-		    "  ckpt scan --strict model.pt && ./train --resume model.pt\n",
+		    "  ckpt scan --strict model.pt && ./train --resume model.pt\n"
+		    "  ckpt scan --sarif=scan.sarif models/\n",
 	.opts = opts,
 	.least = 1,
 	.most = -1,
@@ -42,140 +51,194 @@ const struct command cmd_scan = {
 };
 
 struct printing {
-	FILE *json;
-	bool any;
-	uint64_t verdicts[5], passed_over;
+	FILE *json, *sarif;
+	bool first; /* nothing was put into a document yet */
+	uint64_t verdicts[VERDICTS], files, bytes, passed_over;
 };
 
 /* ---- text ---- */
 
 static void print_place(const char *record, uint64_t offset)
 {
-	if (*record)
-		printf("%s", record);
+	printf("%s", record);
 	if (offset != CKPT_NO_OFFSET)
 		printf("+0x%" PRIx64, offset);
 	if (*record || offset != CKPT_NO_OFFSET)
 		printf(": ");
 }
 
-static int print_file(const struct ckpt_scan_file *f)
+static void print_more(uint64_t left)
 {
-	char path[4096];
+	char count[32];
 
-	ckpt_escape(path, sizeof(path), f->path, strlen(f->path));
-	if (!quiet || f->verdict > CKPT_SCAN_NEEDS_OBJECTS)
-		printf("%s: %s (%s)\n", path, ckpt_scan_verdict_name(f->verdict), f->format);
-	else
-		return 0;
+	if (left)
+		printf("  ... and %s more (-v)\n", grouped(left, count));
+}
+
+static void print_findings(const struct ckpt_scan_file *f)
+{
+	uint64_t shown = 0, left = 0;
+
 	for (uint64_t i = 0; i < f->finding_count; i++) {
 		const struct ckpt_scan_finding *x = &f->findings[i];
 
 		if (x->verdict == CKPT_SCAN_PLAIN && !verbose)
 			continue;
-		printf("  %s: ", ckpt_scan_verdict_name(x->verdict));
+		if (shown >= MOST_SHOWN && !verbose) {
+			left++;
+			continue;
+		}
+		shown++;
+		printf("  %s: ",
+		       x->verdict == CKPT_SCAN_PLAIN ? "note" : ckpt_scan_verdict_name(x->verdict));
+		print_place(x->record, x->offset);
+		if (x->path)
+			printf("%s: ", x->path);
+		printf("%s\n", x->text);
+	}
+	print_more(left);
+}
+
+static bool is_worth_it(const struct ckpt_scan_global *g)
+{
+	return verbose || g->kind == CKPT_SCAN_OBJECT;
+}
+
+static void print_globals(const struct ckpt_scan_file *f)
+{
+	uint64_t shown = 0, left = 0;
+
+	for (uint64_t i = 0; i < f->global_count; i++) {
+		const struct ckpt_scan_global *g = &f->globals[i];
+
+		if (!is_worth_it(g))
+			continue;
+		if (shown >= MOST_SHOWN && !verbose) {
+			left++;
+			continue;
+		}
+		shown++;
+		printf("  imports: ");
+		print_place(g->where, g->offset);
+		printf("%s%s\n", g->name, g->called ? ", which is called" : "");
+	}
+	print_more(left);
+}
+
+static void print_refusals(const struct ckpt_scan_file *f)
+{
+	for (uint64_t i = 0; verbose && i < f->refusal_count; i++) {
+		const struct ckpt_scan_refusal *x = &f->refusals[i];
+
+		printf("  weights_only of");
+		for (int v = 0; v < CKPT_SCAN_TORCH_COUNT; v++)
+			if (x->versions & 1u << v)
+				printf(" %s", ckpt_scan_torch_name(v));
+		printf(" refuses: ");
 		print_place(x->record, x->offset);
 		printf("%s\n", x->text);
 	}
-	for (uint64_t i = 0; i < f->global_count; i++) {
-		const struct ckpt_scan_global *g = &f->globals[i];
-
-		if (g->kind == CKPT_SCAN_DATA && !verbose)
-			continue;
-		printf("  imports ");
-		print_place(g->where, g->offset);
-		printf("%s%s\n", g->name, g->called ? " and calls it" : "");
-	}
-	return 0;
 }
 
-/* ---- JSON ---- */
-
-static void put_globals(FILE *out, const struct ckpt_scan_file *f)
+/* "; weights_only: 2.6, 2.14" */
+static void print_weights_only(const struct ckpt_scan_file *f)
 {
-	fputs(",\"globals\":[", out);
-	for (uint64_t i = 0; i < f->global_count; i++) {
-		const struct ckpt_scan_global *g = &f->globals[i];
-		json_t *o = json_object();
+	bool any = false;
 
-		json_set_name(o, "name", g->name);
-		json_object_set_new(o, "called", json_boolean(g->called));
-		json_set_name(o, "where", g->where);
-		json_object_set_new(o, "offset", json_u64(g->offset));
-		json_object_set_new(o, "kind", json_string(ckpt_scan_kind_name(g->kind)));
-		fputs(i ? ",\n" : "\n", out);
-		json_put(out, o);
-	}
-	fputs("]", out);
-}
-
-static void put_findings(FILE *out, const struct ckpt_scan_file *f)
-{
-	fputs(",\"findings\":[", out);
-	for (uint64_t i = 0; i < f->finding_count; i++) {
-		const struct ckpt_scan_finding *x = &f->findings[i];
-		json_t *o = json_object();
-
-		json_object_set_new(o, "verdict", json_string(ckpt_scan_verdict_name(x->verdict)));
-		json_object_set_new(o, "kind", json_string(x->kind));
-		json_set_name(o, "record", x->record);
-		if (x->offset != CKPT_NO_OFFSET)
-			json_object_set_new(o, "offset", json_u64(x->offset));
-		if (x->path)
-			json_set_name(o, "path", x->path);
-		json_set_name(o, "text", x->text);
-		fputs(i ? ",\n" : "\n", out);
-		json_put(out, o);
-	}
-	fputs("]", out);
-}
-
-static int put_file(struct printing *p, const struct ckpt_scan_file *f)
-{
-	json_t *o = json_object();
-
-	fputs(p->any ? ",\n{\"input\":" : "\n{\"input\":", p->json);
-	p->any = true;
-	json_set_name(o, "path", f->path);
-	json_put(p->json, o);
-	fputs(",\"path\":", p->json);
-	json_put(p->json, json_string(f->path) ?: json_string("?"));
-	fprintf(p->json, ",\"verdict\":\"%s\",\"format\":\"%s\",\"weights_only\":",
-		ckpt_scan_verdict_name(f->verdict), f->format);
-	o = json_object();
+	if (!f->is_torch)
+		return;
 	for (int i = 0; i < CKPT_SCAN_TORCH_COUNT; i++)
-		json_object_set_new(o, ckpt_scan_torch_name(i),
-				    f->is_torch ? json_boolean(f->weights_only[i]) : json_null());
-	json_put(p->json, o);
-	put_globals(p->json, f);
-	put_findings(p->json, f);
-	fputs("}", p->json);
-	return 0;
+		if (f->weights_only[i]) {
+			printf("%s%s", any ? ", " : "; weights_only of torch ",
+			       ckpt_scan_torch_name(i));
+			any = true;
+		}
+	printf("%s", any ? " takes it" : "; weights_only refuses it");
 }
+
+static bool is_fine(enum ckpt_scan_verdict verdict)
+{
+	return verdict == CKPT_SCAN_PLAIN || (verdict == CKPT_SCAN_NEEDS_OBJECTS && !strict);
+}
+
+static int print_file(const struct ckpt_scan_file *f)
+{
+	char path[4096];
+
+	if (quiet && is_fine(f->verdict))
+		return 0;
+	printf("%s: %s: %s", ckpt_escape(path, sizeof(path), f->path, strlen(f->path)),
+	       ckpt_scan_verdict_name(f->verdict), f->format);
+	print_weights_only(f);
+	printf("\n");
+	print_findings(f);
+	print_globals(f);
+	print_refusals(f);
+	return ferror(stdout) ? CKPT_E_IO : 0;
+}
+
+static void print_sum(const struct printing *p)
+{
+	char count[32], size[16];
+	bool any = false;
+
+	if (quiet || p->files + p->passed_over < 2)
+		return;
+	printf("%s files, %s:", grouped(p->files, count), size_phrase(p->bytes, size));
+	for (int i = VERDICTS; i-- > 0;)
+		if (p->verdicts[i]) {
+			printf("%s %s %s", any ? "," : "", grouped(p->verdicts[i], count),
+			       ckpt_scan_verdict_name(i));
+			any = true;
+		}
+	printf("%s", any ? "" : " nothing to scan");
+	if (p->passed_over)
+		printf("; %s that %s no checkpoint%s passed over", grouped(p->passed_over, count),
+		       p->passed_over == 1 ? "is" : "are", p->passed_over == 1 ? "" : "s");
+	printf("\n");
+}
+
+/* ---- all of them ---- */
 
 static int take_file(void *ctx, const struct ckpt_scan_file *f)
 {
 	struct printing *p = ctx;
 
-	return p->json ? put_file(p, f) : print_file(f);
+	end_progress();
+	if (p->sarif) {
+		scan_sarif_file(p->sarif, f, &p->first);
+		return 0;
+	}
+	if (!p->json)
+		return print_file(f);
+	scan_json_file(p->json, f, p->first);
+	p->first = false;
+	return 0;
 }
-
-/* ---- all of them ---- */
 
 static int scan(struct printing *p, const char *path, const struct ckpt_scan_options *options)
 {
 	struct ckpt_scan_report report = CKPT_SCAN_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
+	char text[1200];
 	int rc = ckpt_scan(path, options, take_file, p, &report, &err);
 
 	end_progress();
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < VERDICTS; i++)
 		p->verdicts[i] += report.verdicts[i];
+	p->files += report.files;
+	p->bytes += report.bytes;
 	p->passed_over += report.passed_over;
-	if (rc < 0) {
-		p->verdicts[CKPT_SCAN_UNREADABLE]++;
-		fail(&err);
+	if (rc == 0 || rc == CKPT_E_CANCELLED)
+		return rc;
+	p->verdicts[CKPT_SCAN_UNREADABLE]++;
+	p->files++;
+	if (p->json) {
+		scan_json_failed(p->json, path, ckpt_error_format(&err, text, sizeof(text)),
+				 p->first);
+		p->first = false;
 	}
+	fail(&err);
 	return rc;
 }
 
@@ -187,41 +250,57 @@ static int code_of(const struct printing *p)
 	return p->verdicts[CKPT_SCAN_UNREADABLE] ? EXIT_ERROR : EXIT_FINE;
 }
 
-static void put_counts(const struct printing *p)
+/* The exit code, if the document cannot be begun; else 0. */
+static int begin(struct printing *p)
 {
-	fputs("\n],\"counts\":{", p->json);
-	for (int i = 0; i < 5; i++)
-		fprintf(p->json, "%s\"%s\":%" PRIu64, i ? "," : "", ckpt_scan_verdict_name(i),
-			p->verdicts[i]);
-	fprintf(p->json, ",\"passed_over\":%" PRIu64 "}}\n", p->passed_over);
+	if (json && sarif)
+		return wrong_usage(&cmd_scan,
+				   "scan: --json and --sarif are two documents, wanted one");
+	if (json) {
+		p->json = json_open(json);
+		if (!p->json)
+			return EXIT_ERROR;
+		scan_json_begin(p->json);
+	}
+	if (sarif) {
+		p->sarif = json_open(sarif);
+		if (!p->sarif)
+			return EXIT_ERROR;
+		scan_sarif_begin(p->sarif);
+	}
+	return 0;
+}
+
+static int end(struct printing *p, int code, bool whole)
+{
+	FILE *out = p->json ? p->json : p->sarif;
+
+	if (p->json)
+		scan_json_end(p->json, p->verdicts, p->passed_over);
+	else if (p->sarif)
+		scan_sarif_end(p->sarif);
+	else if (whole)
+		print_sum(p);
+	return out && json_close(out, whole) != EXIT_FINE ? EXIT_ERROR : code;
 }
 
 static int run(int argc, char **argv)
 {
 	struct ckpt_scan_options options = CKPT_SCAN_OPTIONS_INIT;
-	struct printing p = { 0 };
+	struct printing p = { .first = true };
 	int first = parse_options(&cmd_scan, argc, argv), code;
 	bool cancelled = false;
 
 	if (first < 0)
 		return -1 - first;
+	code = begin(&p);
+	if (code)
+		return code;
 	options.progress = show_progress;
 	options.cancel = catch_signals();
-	if (json) {
-		p.json = json_open(json);
-		if (!p.json)
-			return EXIT_ERROR;
-		fprintf(p.json, "{\"ckpt_json\":%d,\"command\":\"scan\",\"version\":1,\"files\":[",
-			JSON_VERSION);
-	}
 	for (int i = first; i < argc && !cancelled; i++)
 		cancelled = scan(&p, argv[i], &options) == CKPT_E_CANCELLED;
-	code = code_of(&p);
-	if (p.json) {
-		put_counts(&p);
-		if (json_close(p.json, !cancelled) != EXIT_FINE)
-			code = EXIT_ERROR;
-	}
+	code = end(&p, code_of(&p), !cancelled);
 	end_by_signal();
 	return finish_output(code);
 }

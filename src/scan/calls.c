@@ -51,6 +51,10 @@ void ckpt_scan_named(struct ckpt_scan_walk *w, const struct ckpt_global *g)
 		ckpt_scan_is_name(g->module, g->name, &why);
 	if (why) {
 		kind = is_disguised(g) ? CKPT_SCAN_CODE : CKPT_SCAN_OBJECT;
+		if (kind == CKPT_SCAN_CODE)
+			ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "name", ckpt_scan_at(w),
+				       "imports %s, in a disguise",
+				       ckpt_scan_show_global(g, shown, sizeof(shown)));
 		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "name", ckpt_scan_at(w),
 			       "imports '%s': %s", ckpt_scan_show_global(g, shown, sizeof(shown)),
 			       why);
@@ -173,7 +177,7 @@ static void check_encode(struct call *c)
 		say_not_understood(c, "wanted a text and 'latin1'");
 }
 
-/* "NAME" of an enumeration, "Inner" of a class: nothing private, no module that can be reached through another. */
+/* "NAME" of an enumeration, "Inner" of a class, a method: nothing of Python's own, no module that can be reached through another. */
 static bool is_harmless_attribute(const struct ckpt_value *name)
 {
 	char text[128];
@@ -182,7 +186,7 @@ static bool is_harmless_attribute(const struct ckpt_value *name)
 		return false;
 	memcpy(text, name->u.bytes.ptr, name->u.bytes.len);
 	text[name->u.bytes.len] = '\0';
-	return text[0] != '_' && !strchr(text, '.') && !ckpt_scan_runs_code("", text);
+	return strncmp(text, "__", 2) != 0 && !strchr(text, '.') && !ckpt_scan_runs_code("", text);
 }
 
 /* getattr(torch._utils.torch, 'channels_last') of torch, getattr(Outer, 'Inner') of CPython at protocol 2 */
@@ -191,8 +195,17 @@ static void check_getattr(struct call *c)
 	const struct ckpt_value *of = arg(c->args, 0), *name = arg(c->args, 1);
 	const struct ckpt_scan_rule *rule = NULL;
 
-	if (of->kind == CKPT_GLOBAL)
-		rule = ckpt_scan_rule(of->u.global->module, of->u.global->name);
+	const struct ckpt_global *g =
+		ckpt_scan_callee(c->w,
+				 of->kind == CKPT_CALL && !is_getattr(of) ? of->u.call->func : of);
+
+	if (g) /* a class, or an instance of one */
+		rule = ckpt_scan_rule(g->module, g->name);
+	if (rule && rule->call != CKPT_CALL_PLAIN && of->kind == CKPT_CALL)
+		rule = NULL;
+	if (of->kind == CKPT_CALL && of->u.call->func->kind == CKPT_PERSID &&
+	    !ckpt_scan_is_unknown(of->u.call->func))
+		rule = ckpt_scan_rule("legacy", "Class"); /* with its source beside it */
 	if (rule && ckpt_value_is_global(of, "torch._utils", "torch") &&
 	    (ckpt_value_is_str(name, "channels_last") ||
 	     ckpt_value_is_str(name, "channels_last_3d") ||
@@ -291,12 +304,28 @@ static bool may_be_class(const struct ckpt_scan_rule *rule, uint32_t i)
 	return (i == 0 && !strcmp(rule->name, "defaultdict")) ||
 	       (i == 0 && !strcmp(rule->name, "_rebuild_wrapper_subclass")) ||
 	       (i == 0 && rule->call == CKPT_CALL_NUMPY_ARRAY) ||
+	       (i < 2 && !strcmp(rule->name, "_mareconstruct")) ||
 	       (i == 1 && rule->call == CKPT_CALL_FROM_TYPE);
 }
 
-static bool may_be_object(const struct ckpt_scan_rule *rule, uint32_t i)
+/* numpy's generators are made of each other; one function calls what it is given. */
+static bool is_of_numpy_random(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
-	return i > 0 && !strcmp(rule->module, "datetime");
+	const struct ckpt_global *g =
+		ckpt_scan_callee(w, v->kind == CKPT_CALL ? v->u.call->func : v);
+
+	return g && !strncmp(g->module, "numpy.random", 12) &&
+	       ckpt_scan_rule(g->module, g->name)->kind == CKPT_SCAN_OBJECT;
+}
+
+static bool may_be_object(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, uint32_t i,
+			  const struct ckpt_value *v)
+{
+	if (!strncmp(rule->module, "numpy.random", 12))
+		return is_of_numpy_random(w, v);
+	if (!strcmp(rule->name, "or_")) /* of flags: their class does it */
+		return v->kind == CKPT_CALL && !is_getattr(v);
+	return i > 0 && !strcmp(rule->module, "datetime") && v->kind == CKPT_CALL;
 }
 
 static bool are_data(struct call *c)
@@ -307,7 +336,7 @@ static bool are_data(struct call *c)
 		const struct ckpt_value *v = args->items[i];
 
 		if (!is_data(c->w, v) && !(v->kind == CKPT_GLOBAL && may_be_class(c->rule, i)) &&
-		    !(v->kind == CKPT_CALL && may_be_object(c->rule, i)))
+		    !may_be_object(c->w, c->rule, i, v))
 			return false;
 	}
 	return true;
@@ -439,7 +468,7 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 		return;
 	}
 	if (!strncmp(c->func->module, "torch.", 6) && c->rule->kind == CKPT_SCAN_OBJECT &&
-	    c->kind == CKPT_CALL_REDUCE && !are_scalars(c->args)) {
+	    !*c->rule->name && c->kind == CKPT_CALL_REDUCE && !are_scalars(c->args)) {
 		say_dangerous(c, ": torch writes such objects without calling their class");
 		return;
 	}

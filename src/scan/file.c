@@ -63,7 +63,8 @@ static void scan_bare(struct look *l)
 {
 	struct ckpt_scan_pickle p = { .bytes = read_whole(l),
 				      .len = (size_t)ckpt_source_size(l->source),
-				      .flags = l->s->in_fragment ? CKPT_SCAN_PROBED : 0 };
+				      .flags = (l->s->in_fragment ? CKPT_SCAN_PROBED : 0u) |
+					       (l->s->in_package ? CKPT_SCAN_STORAGES : 0u) };
 
 	if (p.bytes)
 		ckpt_scan_pickles(l->s, &p, 1);

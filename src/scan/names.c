@@ -145,6 +145,8 @@ static const struct ckpt_scan_rule rules[] = {
 	CODE("builtins", "getattr", GETATTR, 2, 2),
 	CODE("operator", "getitem", GETITEM, 2, 2),
 	CODE("_operator", "getitem", GETITEM, 2, 2),
+	OBJECT("operator", "or_", PLAIN, 2, 2),
+	OBJECT("_operator", "or_", PLAIN, 2, 2),
 	OBJECT("numpy.random._pickle", "__randomstate_ctor", PLAIN, 0, 2),
 	OBJECT("numpy.random._pickle", "__generator_ctor", PLAIN, 0, 2),
 	OBJECT("numpy.random._pickle", "__bit_generator_ctor", PLAIN, 0, 1),
@@ -152,6 +154,8 @@ static const struct ckpt_scan_rule rules[] = {
 	OBJECT("numpy.random", "__RandomState_ctor", PLAIN, 0, 0),
 	OBJECT("numpy.ma.core", "_mareconstruct", PLAIN, 4, 4),
 	OBJECT("numpy.core", "_ufunc_reconstruct", PLAIN, 2, 2),
+	OBJECT("torch.nested._internal.nested_tensor", "_rebuild_njt", PLAIN, 1, 1),
+	OBJECT("torch._dynamo.decorators", "_DimRange", PLAIN, 0, 3),
 	OBJECT("torch.distributed.checkpoint.filesystem", "_StorageInfo", PLAIN, 0, 0),
 	OBJECT("torch.distributed.checkpoint.filesystem", "_StoragePrefix", PLAIN, 0, 0),
 };
@@ -159,6 +163,7 @@ static const struct ckpt_scan_rule rules[] = {
 /* Which kind a name has for which there is no rule of its own. */
 static const struct ckpt_scan_rule tensor_name = DATA("torch", "", NEVER, 0, 0),
 				   tensor_class = DATA("torch", "", PLAIN, 0, 0),
+				   named_tuple = DATA("torch.return_types", "", PLAIN, 1, 2),
 				   exception = DATA("builtins", "", PLAIN, 0, -1),
 				   stranger = OBJECT("", "", PLAIN, 0, -1),
 				   function = { "",  "", CKPT_CALL_PLAIN, 0, -1, CKPT_SCAN_OBJECT,
@@ -354,6 +359,8 @@ const struct ckpt_scan_rule *ckpt_scan_rule(const char *module, const char *name
 	rule = find_rule(module, name);
 	if (!rule && is_of(module, "torch"))
 		rule = rule_of_torch(module, name);
+	if (!rule && !strcmp(module, "torch.return_types") && !strchr(name, '.'))
+		rule = &named_tuple;
 	if (!rule && !strcmp(module, "builtins") && is_exception(name))
 		rule = &exception;
 	if (rule)

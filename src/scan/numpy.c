@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { OBJECT_FLAGS = 63, TEXT_FLAGS = 8, VOID_FLAGS = 16 };
+enum { OBJECT_FLAGS = 63, TEXT_FLAGS = 8, VOID_FLAGS = 16, ALIGNED_FLAGS = 128 };
 
 static const struct ckpt_value *item(const struct ckpt_value *tuple, uint32_t i)
 {
@@ -27,7 +27,7 @@ static char letter_of(const struct ckpt_value *dtype)
 	const char *at;
 	uint64_t len;
 
-	if (!ckpt_value_is_call_of(dtype, "numpy", "dtype"))
+	if (!dtype || !ckpt_value_is_call_of(dtype, "numpy", "dtype"))
 		return 0;
 	text = item(dtype->u.call->args, 0);
 	if (!text || (text->kind != CKPT_STR && text->kind != CKPT_PY2_STR))
@@ -53,23 +53,80 @@ bool ckpt_scan_is_numbers_dtype(const struct ckpt_value *v)
 	return letter && letter != 'O';
 }
 
+/* Bytes of an item: 'U5' has 20. */
+static int64_t size_of(const struct ckpt_value *dtype)
+{
+	const struct ckpt_value *text = item(dtype->u.call->args, 0);
+	char letter = letter_of(dtype);
+	int64_t n = 0;
+
+	for (uint64_t i = 0; i < text->u.bytes.len; i++)
+		if (isdigit((unsigned char)text->u.bytes.ptr[i]))
+			n = n * 10 + (text->u.bytes.ptr[i] - '0');
+	return letter == 'U' ? 4 * n : n;
+}
+
+static bool is_field(const struct ckpt_value *field, int64_t whole)
+{
+	const struct ckpt_value *dtype = item(field, 0), *off = item(field, 1);
+
+	return dtype && ckpt_scan_is_numbers_dtype(dtype) && is_kind(off, CKPT_INT) &&
+	       off->u.integer >= 0 && off->u.integer <= whole &&
+	       size_of(dtype) <= whole - off->u.integer;
+}
+
+/* Named fields that lie inside of an item, or an array of one shape as item. */
+static bool is_structure(const struct ckpt_value *state)
+{
+	const struct ckpt_value *array = item(state, 2), *names = item(state, 3),
+				*fields = item(state, 4), *whole = item(state, 5);
+	int64_t size;
+
+	if (is_kind(array, CKPT_TUPLE) && is_kind(names, CKPT_NONE) && is_kind(fields, CKPT_NONE)) {
+		const struct ckpt_value *shape = item(array, 1);
+
+		if (array->u.seq.count != 2 || !ckpt_scan_is_numbers_dtype(item(array, 0)) ||
+		    !is_kind(shape, CKPT_TUPLE))
+			return false;
+		size = size_of(item(array, 0));
+		for (uint32_t i = 0; i < shape->u.seq.count; i++)
+			if (!is_kind(item(shape, i), CKPT_INT) ||
+			    __builtin_mul_overflow(size, item(shape, i)->u.integer, &size))
+				return false;
+		return size == whole->u.integer;
+	}
+	if (!is_kind(array, CKPT_NONE) || !is_kind(names, CKPT_TUPLE) ||
+	    !is_kind(fields, CKPT_DICT) || fields->u.seq.count != 2 * names->u.seq.count)
+		return false;
+	for (uint32_t i = 1; i < fields->u.seq.count; i += 2)
+		if (!is_field(fields->u.seq.items[i], whole->u.integer))
+			return false;
+	return true;
+}
+
 /* (3, '<', None, None, None, -1, -1, 0) */
 bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ckpt_value *state)
 {
 	char letter = letter_of(dtype);
 	const struct ckpt_value *flags = item(state, 7);
+	bool simple;
 
 	if (!letter || state->kind != CKPT_TUPLE || state->u.seq.count < 8 ||
 	    state->u.seq.count > 9)
 		return false;
-	if (!is_kind(item(state, 0), CKPT_INT) || !is_kind(item(state, 2), CKPT_NONE) ||
-	    !is_kind(item(state, 3), CKPT_NONE) || !is_kind(item(state, 4), CKPT_NONE) ||
-	    !is_kind(item(state, 5), CKPT_INT) || !is_kind(item(state, 6), CKPT_INT) ||
-	    !is_kind(flags, CKPT_INT))
+	if (!is_kind(item(state, 0), CKPT_INT) || !is_kind(item(state, 5), CKPT_INT) ||
+	    !is_kind(item(state, 6), CKPT_INT) || !is_kind(flags, CKPT_INT))
 		return false;
+	simple = is_kind(item(state, 2), CKPT_NONE) && is_kind(item(state, 3), CKPT_NONE) &&
+		 is_kind(item(state, 4), CKPT_NONE);
 	if (letter == 'O')
-		return flags->u.integer == OBJECT_FLAGS;
-	return !(flags->u.integer & ~(TEXT_FLAGS | VOID_FLAGS));
+		return simple && flags->u.integer == OBJECT_FLAGS;
+	if (!simple &&
+	    (letter != 'V' || item(state, 5)->u.integer != size_of(dtype) || !is_structure(state)))
+		return false;
+	/* numpy 1 wrote them as a signed byte */
+	return flags->u.integer >= -128 && flags->u.integer <= 255 &&
+	       !(flags->u.integer & 0xFF & ~(TEXT_FLAGS | VOID_FLAGS | ALIGNED_FLAGS));
 }
 
 /* (1, (3, 4), dtype, False, bytes); of objects a list */

@@ -425,6 +425,8 @@ bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len)
 	unsigned count = 0;
 
 	for (; op.code != CKPT_OP_STOP && ckpt_op_read(&r, &op, NULL) == 0; count++) {
+		if (!count && (operands(op.code) || takes_mark(op.code)))
+			return false; /* there is nothing to take yet */
 		imports |= imports_something(&op);
 		code |= runs_code(&op);
 		calls |= imports && calls_something(op.code);

@@ -22,8 +22,10 @@ struct ckpt_scanner {
 	struct ckpt_strmap
 		*storages; /* keys of the storages that a pickle mentions; NULL: nobody asks */
 	bool weights;	   /* what is scanned is what torch.load reads */
-	unsigned refused;  /* by versions, as in ckpt_scan_refusal */
-	bool in_folder; /* it was met on a walk: what is no checkpoint is nothing to complain of */
+	uint8_t refused_opcodes[32]; /* bitmap */
+	unsigned refused;	     /* by versions, as in ckpt_scan_refusal */
+	bool in_folder;	 /* it was met on a walk: what is no checkpoint is nothing to complain of */
+	bool in_package; /* torch.package: pickles of any name may have persistent ids */
 	bool in_fragment; /* what is looked at may begin in the middle of something */
 	bool is_dcp;	  /* it is called *.distcp: archives one behind the other */
 	bool is_one;	  /* of a kind that can hold code; else it is passed over on a walk */

@@ -13,9 +13,11 @@ enum { MOST_DEPTH = 8, MOST_ATTRIBUTES = 100000 };
 static const struct ckpt_scan_rule *rule_of(struct ckpt_scan_walk *w,
 					    const struct ckpt_value *object)
 {
-	const struct ckpt_global *g =
-		object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL;
+	const struct ckpt_value *func = object->kind == CKPT_CALL ? object->u.call->func : NULL;
+	const struct ckpt_global *g = func ? ckpt_scan_callee(w, func) : NULL;
 
+	if (func && func->kind == CKPT_PERSID && !ckpt_scan_is_unknown(func))
+		return ckpt_scan_rule("legacy", "Class"); /* with its source beside it */
 	return g ? ckpt_scan_rule(g->module, g->name) : NULL;
 }
 

@@ -165,10 +165,13 @@ void ckpt_scan_weights(struct ckpt_scan_walk *w)
 	const struct ckpt_value *a = top(w, 0), *b = top(w, 1), *c = top(w, 2);
 	unsigned in = opcode_in(op->code);
 
-	if (in != ALL)
+	if (in != ALL &&
+	    !(w->s->refused_opcodes[op->code / 8] & 1 << op->code % 8)) { /* said once */
+		w->s->refused_opcodes[op->code / 8] |= (uint8_t)(1 << op->code % 8);
 		ckpt_scan_refuse(w->s, ALL & ~in, NULL, ckpt_scan_at(w),
 				 "the opcode %s is none that it knows",
 				 ckpt_machine_op_name(&w->m));
+	}
 	switch ((enum ckpt_opcode)op->code) {
 	case CKPT_OP_GLOBAL: check_global(w); break;
 	case CKPT_OP_REDUCE:

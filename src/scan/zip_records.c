@@ -138,7 +138,7 @@ static void check_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entr
 static bool is_known_mark(const uint8_t *bytes, uint64_t len)
 {
 	for (uint64_t i = 0; i < len && i < SMALL; i++)
-		if (!isalnum(bytes[i]) && !strchr("\r\n -.", bytes[i]))
+		if (!isalnum(bytes[i]) && !strchr("\r\n -._", bytes[i]))
 			return false;
 	return len < SMALL;
 }
@@ -166,7 +166,7 @@ static void scan_other(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_
 {
 	struct ckpt_scanner *s = zip->s;
 	struct ckpt_source *inner;
-	bool weights = s->weights, known;
+	bool weights = s->weights, in_package = s->in_package, known;
 
 	if (ckpt_source_from_memory(bytes, (size_t)len, &inner, NULL) < 0) {
 		s->no_memory = true;
@@ -174,10 +174,12 @@ static void scan_other(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_
 	}
 	s->depth++;
 	s->weights = false;
+	s->in_package = zip->is_package;
 	known = ckpt_scan_source(s, inner, CKPT_SCAN_PART);
 	if (ckpt_scan_is_program(bytes, (size_t)len))
 		ckpt_scan_find(s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
 			       "a program or library for the machine itself");
+	s->in_package = in_package;
 	s->weights = weights;
 	s->depth--;
 	ckpt_source_unref(inner);

@@ -1,0 +1,170 @@
+#!/usr/bin/env bats
+# What scan says of hostile files is tested in tests/scan, of what torch writes in tests/interop.
+load common.bash
+
+# pickle FILE TEXT: a pickle, written as printf takes it
+pickle() {
+	printf "$2" >"$1"
+}
+
+evil='\x80\x02cposix\nsystem\nq\x00X\x04\x00\x00\x00trueq\x01\x85q\x02Rq\x03.'
+own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
+
+@test "what torch saved is plain" {
+	ckpt scan ddp_model.pt ddp_trainer.pt; want 0
+	[ "${lines[0]}" = "ddp_model.pt: plain: torch zip; weights_only of torch 1.13, 2.6, 2.14 takes it" ]
+	[[ ${lines[1]} = "ddp_trainer.pt: plain: torch zip; weights_only of torch 2.6, 2.14 takes it" ]]
+	[ "${lines[2]}" = "2 files, 32K: 2 plain" ]
+	ckpt scan -q ddp_model.pt ddp_trainer.pt; want 0
+	[ -z "$output" ]
+	input_is_untouched
+}
+
+@test "a call that runs code is dangerous, and said with its place and its arguments" {
+	pickle bad.pkl "$evil"
+	ckpt scan bad.pkl; want 1
+	[ "${lines[0]}" = "bad.pkl: dangerous: pickle" ]
+	[ "${lines[1]}" = "  dangerous: +0x20: calls posix.system('true')" ]
+	[ ${#lines[@]} = 2 ]
+	ckpt scan -q ddp_model.pt bad.pkl; want 1
+	[ "${lines[0]}" = "bad.pkl: dangerous: pickle" ]
+}
+
+@test "it ran even if the pickle breaks off behind it" {
+	pickle bad.pkl "${evil%.}\xff"
+	ckpt scan bad.pkl; want 1
+	[ "${lines[0]}" = "bad.pkl: dangerous: pickle" ]
+	[ "${lines[2]}" = "  unreadable: +0x23: unknown opcode 0xff" ]
+}
+
+@test "classes that are not known are listed; --strict wants none" {
+	pickle own.pkl "$own"
+	ckpt scan own.pkl; want 0
+	[ "${lines[0]}" = "own.pkl: needs-objects: pickle" ]
+	[ "${lines[1]}" = "  imports: +0x2: mine.Thing, which is called" ]
+	ckpt scan --strict own.pkl; want 1
+	ckpt scan --strict ddp_model.pt; want 0
+}
+
+@test "what cannot be told is not plain" {
+	head -c 5000 ddp_model.pt >cut.pt
+	printf '\x1f\x8b\x08' >model.pkl.gz
+	: >empty.pt
+	for file in cut.pt model.pkl.gz empty.pt; do
+		ckpt scan "$file"; want 2
+		[[ ${lines[0]} = "$file: unreadable: "* ]]
+	done
+	ckpt scan nothing.pt; want 2 "ckpt: nothing.pt: cannot open: No such file or directory"
+	pickle bad.pkl "$evil"
+	ckpt scan cut.pt bad.pkl; want 1 # the worst counts
+}
+
+@test "two readers, two files" {
+	pickle good.pkl '\x80\x02}.'
+	cat good.pkl ddp_model.pt >both.pt
+	ckpt scan both.pt; want 1
+	[[ ${lines[0]} = "both.pt: inconsistent: "* ]]
+	printf 'more' >>ddp_model.pt
+	ckpt scan ddp_model.pt; want 1
+	[[ $output = *"inconsistent: +0x22e1: 4 bytes follow the archive"* ]]
+}
+
+@test "folders: links are not followed, what is no checkpoint is passed over" {
+	mkdir -p in/below
+	cp ddp_model.pt in/a.pt
+	pickle in/below/b.pkl "$evil"
+	echo '# cos, system' >in/README.md
+	echo '{}' >in/config.json
+	ln -s ../ddp_trainer.pt in/link.pt
+	ln -s .. in/below/up
+	mkfifo in/pipe
+	ckpt scan in; want 1
+	[ "${lines[0]}" = "in/a.pt: plain: torch zip; weights_only of torch 1.13, 2.6, 2.14 takes it" ]
+	[ "${lines[1]}" = "in/below/b.pkl: dangerous: pickle" ]
+	[[ ${lines[3]} = "2 files, "*": 1 dangerous, 1 plain; 2 that are no checkpoints passed over" ]]
+	mkdir none
+	ckpt scan none; want 0
+}
+
+@test "text is nothing to run, a pickle in text is" {
+	echo 'notes on the model' >notes.txt
+	ckpt scan notes.txt; want 0
+	[ "${lines[0]}" = "notes.txt: plain: text" ]
+	printf "cos\nsystem\n(S'true'\ntR." >notes.txt
+	ckpt scan notes.txt; want 1
+	[[ ${lines[1]} = "  dangerous: "*"calls os.system('true')" ]]
+}
+
+@test "archives in archives" {
+	pickle bad.pkl "$evil"
+	python3 -c 'import zipfile; zipfile.ZipFile("inner.zip", "w").write("bad.pkl"); zipfile.ZipFile("outer.zip", "w").write("inner.zip")'
+	ckpt scan outer.zip; want 1
+	[[ $output = *"dangerous: inner.zip::bad.pkl+0x20: calls posix.system('true')"* ]]
+	python3 -c 'import tarfile; archive = tarfile.open("outer.tar", "w"); archive.add("outer.zip"); archive.close()'
+	ckpt scan outer.tar; want 1
+	[[ $output = *"outer.zip::inner.zip::bad.pkl+0x20: calls posix.system('true')"* ]]
+}
+
+@test "an edit in place leaves nothing that counts against the file" {
+	run "$CKPT" strip-module -i ddp_trainer.pt
+	[ "$status" = 0 ]
+	ckpt scan ddp_trainer.pt; want 0
+	[[ ${lines[0]} = "ddp_trainer.pt: plain: "* ]]
+}
+
+@test "JSON" {
+	pickle bad.pkl "$evil"
+	ckpt scan --json bad.pkl ddp_model.pt; want 1
+	python3 - <<-END
+	import json
+	d = json.loads('''$output''')
+	assert d["ckpt_json"] == 1 and d["command"] == "scan" and d["counts"]["dangerous"] == 1 and d["counts"]["plain"] == 1
+	bad, good = d["files"]
+	assert bad["path"] == "bad.pkl" and bad["verdict"] == "dangerous" and bad["weights_only"] == {"1.13": None, "2.6": None, "2.14": None}
+	assert bad["globals"] == [{"name": "posix.system", "kind": "code", "called": True, "where": "", "offset": 2}]
+	assert bad["findings"][0]["offset"] == 32 and bad["findings"][0]["kind"] == "call"
+	assert good["weights_only"] == {"1.13": True, "2.6": True, "2.14": True} and good["findings"] == [] and good["refusals"] == []
+	assert {g["kind"] for g in good["globals"]} == {"data"}
+	END
+	ckpt scan --json=out.json bad.pkl; want 1
+	[ -z "$output" ] && [ -s out.json ]
+	ckpt scan --json=out.json bad.pkl; want 2 "ckpt: out.json: cannot write JSON to it: it exists already"
+}
+
+@test "SARIF" {
+	pickle 'b%d.pkl' "$evil"
+	mv 'b%d.pkl' 'b%.pkl'
+	ckpt scan --sarif=out.sarif 'b%.pkl' ddp_model.pt; want 1
+	python3 - <<-END
+	import json
+	d = json.load(open("out.sarif"))
+	run = d["runs"][0]
+	assert d["version"] == "2.1.0" and run["tool"]["driver"]["name"] == "ckpt scan"
+	[result] = run["results"]
+	assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"] == "dangerous" and result["level"] == "error"
+	place = result["locations"][0]["physicalLocation"]
+	assert place["artifactLocation"]["uri"] == "b%25.pkl" and place["region"]["byteOffset"] == 32
+	END
+	ckpt scan --json --sarif ddp_model.pt
+	[ "$status" = 64 ]
+}
+
+@test "strings of a file cannot upset a terminal" {
+	pickle bad.pkl '\x80\x02cposix\x1b[31m\nsystem\n)R.'
+	ckpt scan -v bad.pkl
+	[ "$status" = 1 ]
+	! printf %s "$output" | LC_ALL=C grep -q "$(printf '\033')"
+}
+
+@test "output that cannot be written is an error" {
+	[ -e /dev/full ] || skip "no /dev/full"
+	run bash -c '"$0" scan ddp_model.pt >/dev/full' "$CKPT"
+	[ "$status" = 2 ]
+}
+
+@test "wrong usage" {
+	ckpt scan
+	[ "$status" = 64 ]
+	ckpt scan --loose ddp_model.pt
+	[ "$status" = 64 ]
+}
