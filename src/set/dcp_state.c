@@ -120,8 +120,8 @@ static void tell_unused(const struct teller *t)
 	for (size_t i = 0; i < t->listing.count; i++) {
 		const struct ckpt_listed *file = &t->listing.items[i];
 
-		if (!ckpt_dcp_is_unused_data(t->dcp, file->name) || !file->size)
-			continue; /* a rank that has nothing to save leaves an empty file */
+		if (!ckpt_dcp_is_unused_data(t->dcp, file->name))
+			continue;
 		if (!count++)
 			first = file->name;
 		nbytes += file->size;

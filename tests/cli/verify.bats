@@ -131,7 +131,7 @@ data_of() {
 	[[ $output = "dcp: sound: "* ]]
 	touch -r dcp/.metadata dcp/__7_0.distcp # a rank that had nothing to save
 	ckpt verify dcp; want 0
-	[[ $output = "dcp: sound: "*right ]]
+	[[ $output = "dcp: sound: "* ]]
 	echo spare >dcp/__8_0.distcp
 	ckpt verify -v dcp; want 0
 	[[ $output = *"1 data file of 6 bytes that the index does not mention (__8_0.distcp)"* ]]
