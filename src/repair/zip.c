@@ -217,7 +217,7 @@ static int tell_nameless(struct ckpt_rescue *r, const struct ckpt_rebuild *b, ui
 		rc = ckpt_rescue_tell(r, CKPT_REPAIR_NOTE, shown_name(record, shown),
 				      b->remains->start + record->data_off,
 				      "is sound, %" PRIu64
-				      " bytes, and belongs to nobody knows what",
+				      " bytes: whose they are is not known",
 				      record->usize);
 	}
 	return rc;
