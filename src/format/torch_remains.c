@@ -342,21 +342,35 @@ static int place_record(struct ckpt_remains *r, struct ckpt_remnant *record, uin
 	return 0;
 }
 
-static int take_says_size(struct ckpt_remains *r, const struct ckpt_zip_local *local,
-			  struct ckpt_remnant *record, uint64_t *at, struct ckpt_error *err)
+/* Does RECORD, whose size is known, end where something else begins? *AT: there. */
+static bool ends_well(const struct ckpt_remains *r, struct ckpt_remnant *record, uint64_t *at)
 {
 	uint64_t size = ckpt_source_size(r->source);
 	uint32_t mark;
 
+	record->cut = record->data_off > size || record->csize > size - record->data_off;
+	*at = record->cut ? size : record->data_off + record->csize;
+	return !record->cut && (*at == size || stands_at(r, *at, &mark));
+}
+
+static int take_says_size(struct ckpt_remains *r, const struct ckpt_zip_local *local,
+			  struct ckpt_remnant *record, uint64_t *at, struct ckpt_error *err)
+{
+	struct ckpt_remnant other;
+
 	record->csize = local->csize;
-	record->usize = local->usize;
+	record->usize = local->method == CKPT_ZIP_STORED ? local->csize : local->usize;
 	record->sized = true;
-	record->cut = local->data_off > size || local->csize > size - local->data_off;
 	ckpt_remnant_add_crc(record, local->crc32);
-	*at = record->cut ? size : local->data_off + local->csize;
-	if (r->quick || (!record->cut && (*at == size || stands_at(r, *at, &mark))))
+	if (ends_well(r, record, at) || r->quick)
 		return 0;
-	*at = local->header_off + 1; /* the size may be the damage, or bytes are missing */
+	other = *record; /* the size in the header may be the damage */
+	if (know_size(r, &other) && ends_well(r, &other, at)) {
+		*record = other;
+		return 0;
+	}
+	ends_well(r, record, at);
+	*at = local->header_off + 1; /* or bytes are missing */
 	return search_mark(r, at, err);
 }
 

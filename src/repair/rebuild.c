@@ -62,6 +62,11 @@ const struct ckpt_remnant *ckpt_rebuild_storage(const struct ckpt_rebuild *b, co
 	return ckpt_remains_find(b->remains, name);
 }
 
+uint64_t ckpt_rebuild_nbytes(const struct ckpt_remnant *record)
+{
+	return record->method == CKPT_ZIP_STORED ? record->csize : record->usize;
+}
+
 /* ---- one record more ---- */
 
 static int add(struct builder *w, const struct ckpt_zip_rebuilt *record)
@@ -106,7 +111,7 @@ static int add_there(struct builder *w, uint32_t i, const char *inner)
 					   .from = CKPT_ZIP_FROM_FILE,
 					   .off = r->data_off,
 					   .csize = r->csize,
-					   .usize = r->usize,
+					   .usize = ckpt_rebuild_nbytes(r),
 					   .method = r->method,
 					   .crc32 = w->b->fates[i].crc32 };
 
@@ -148,7 +153,7 @@ static int add_record(struct builder *w, uint32_t i)
 		return 0;
 	if (w->b->as_it_is)
 		return fate->why ? 0 : add_there(w, i, inner);
-	if (size && (fate->mark == CKPT_FATE_LOST || r->usize < *size))
+	if (size && (fate->mark == CKPT_FATE_LOST || ckpt_rebuild_nbytes(r) < *size))
 		return add_zeros(w, inner, *size);
 	if (fate->mark == CKPT_FATE_PROVEN)
 		return add_there(w, i, inner);

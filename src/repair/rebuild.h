@@ -30,6 +30,9 @@ int ckpt_rebuild_archive(const struct ckpt_rebuild *rebuild, struct ckpt_source 
 const struct ckpt_remnant *ckpt_rebuild_storage(const struct ckpt_rebuild *rebuild, const char *key,
 						size_t len);
 
+/* Bytes in RECORD, unpacked. */
+uint64_t ckpt_rebuild_nbytes(const struct ckpt_remnant *record);
+
 /* Can what is in RECORD be made anew? */
 bool ckpt_rebuild_knows(const struct ckpt_rebuild *rebuild, const struct ckpt_remnant *record);
 

@@ -216,8 +216,7 @@ static int tell_nameless(struct ckpt_rescue *r, const struct ckpt_rebuild *b, ui
 		*nbytes += record->usize;
 		rc = ckpt_rescue_tell(r, CKPT_REPAIR_NOTE, shown_name(record, shown),
 				      b->remains->start + record->data_off,
-				      "is sound, %" PRIu64
-				      " bytes: whose they are is not known",
+				      "is sound, %" PRIu64 " bytes: whose they are is not known",
 				      record->usize);
 	}
 	return rc;
@@ -284,11 +283,11 @@ static int set_fate(struct ckpt_rescue *r, const struct ckpt_rebuild *b, const c
 		fate.offset = b->remains->start + record->data_off;
 		fate.record = ckpt_rescue_text(r, "%s", shown_name(record, shown));
 	}
-	if (record && fate.mark != CKPT_FATE_LOST && record->usize < nbytes) {
+	if (record && fate.mark != CKPT_FATE_LOST && ckpt_rebuild_nbytes(record) < nbytes) {
 		fate.mark = CKPT_FATE_LOST;
 		fate.why =
 			ckpt_rescue_text(r, "it has %" PRIu64 " bytes, the pickle wants %" PRIu64,
-					 record->usize, nbytes);
+					 ckpt_rebuild_nbytes(record), nbytes);
 	}
 	if (!nbytes) /* then nothing of it can be lost */
 		fate.mark = CKPT_FATE_PROVEN;
