@@ -2,6 +2,7 @@
 """Make one checkpoint to measure with, every key with 'module.':
 
     generate.py big OUT BYTES TENSORS     BYTES in all, in TENSORS float32 matrices
+    generate.py bfloat16 OUT BYTES TENSORS  the same in bfloat16
     generate.py small OUT TENSORS         tensors of 1 to 64 elements, each with its own storage
     generate.py storages OUT COUNT BYTES  COUNT storages of BYTES each
     generate.py legacy OUT BYTES TENSORS  as big, in the form of torch up to 1.5
@@ -24,6 +25,11 @@ def big(nbytes, count):
     parts = ("attn.qkv.weight", "attn.proj.weight", "mlp.up.weight", "mlp.down.weight")
     for i in range(count):
         yield "module.layers.%d.%s" % (i // 4, parts[i % 4]), noise + i
+
+
+def bfloat16(nbytes, count):
+    for name, tensor in big(2 * nbytes, count):
+        yield name, tensor.to(torch.bfloat16)
 
 
 def small(count):
@@ -56,7 +62,7 @@ def main():
     # In a folder of its own: the file's name becomes part of the file, so it must be the last one.
     os.makedirs("part", exist_ok=True)
     part = os.path.join("part", out)
-    make = {"big": big, "legacy": big, "small": small, "storages": storages, "sparse": sparse}[kind]
+    make = {"big": big, "bfloat16": bfloat16, "legacy": big, "small": small, "storages": storages, "sparse": sparse}[kind]
     state = collections.OrderedDict(make(*sizes))
     if kind == "sparse":
         with torch.serialization.skip_data():

@@ -19,7 +19,7 @@ import throttle  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
-CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "memory", "remap", "cast",
+CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "stat", "memory", "remap", "cast",
          "inplace", "reflink", "merge", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
@@ -386,6 +386,20 @@ class Bench:
         self.ratio_row("verify --check-finite " + size_text(self.options.size), finite, "cat >/dev/null", cat)
         if unzip:
             self.ratio_row(name, ours, "unzip -t", unzip[0], ">= 5 x faster", lambda r: r >= 5, inverse=True)
+
+    def case_stat(self):
+        """The bytes have to be read, which cat does, and counted."""
+        for kind, dtype in (("big", "float32"), ("bfloat16", "bfloat16")):
+            source = self.input(kind, self.options.size, 128)
+            contenders = [self.command(self.ckpt, "stat", source), self.command("sh", "-c", 'cat "$1" >/dev/null', "sh", source)]
+            if self.torch_version:
+                contenders.append(self.torch_run("torch_stat.py", os.path.basename(source)))
+            ours, cat, *other = self.series(source, *contenders)
+            name = "stat %s %s" % (dtype, size_text(self.options.size))
+            self.ratio_row(name, ours, "cat >/dev/null", cat, "ratio <= 2.00", lambda r: r <= 2)
+            self.peak_row("  its memory", ours.kib, 64)
+            if other:
+                self.ratio_row(name, ours, "torch load, count", other[0], inverse=True)
 
     def case_remap(self):
         source = self.big()

@@ -246,6 +246,19 @@ static void what_is_close_together_far_from_zero_has_its_deviation(void **state)
 	assert_true(ckpt_tally_std(&t) == 0x1p-12);
 }
 
+/* 2^30 and the next double: nothing between them can be said to be the mean. */
+static void the_mean_may_lie_between_two_doubles(void **state)
+{
+	static double v[3 * 1000];
+	struct ckpt_tally t = ckpt_tally_none();
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(v); i++)
+		v[i] = 0x1p30 + (i % 3 ? 0 : 0x1p-22);
+	ckpt_tally_float64(&t, v, COUNT(v));
+	assert_true(fabs(ckpt_tally_std(&t) / (0x1p-22 * sqrt(2.0 / 9)) - 1) < 1e-14);
+}
+
 static void repeated_values_count_as_often(void **state)
 {
 	static double v[300], many[900];
@@ -346,6 +359,7 @@ int main(void)
 		cmocka_unit_test(pieces_give_the_whole),
 		cmocka_unit_test(what_cancels_leaves_the_true_rest),
 		cmocka_unit_test(what_is_close_together_far_from_zero_has_its_deviation),
+		cmocka_unit_test(the_mean_may_lie_between_two_doubles),
 		cmocka_unit_test(repeated_values_count_as_often),
 		cmocka_unit_test(one_number_many_times),
 		cmocka_unit_test(integers_are_what_a_loop_counts),
