@@ -41,9 +41,56 @@ static const struct {
 	{ "torch", "per_channel_affine", NEW },
 	{ "torch", "per_channel_symmetric", NEW },
 	{ "torch", "per_channel_affine_float_qparams", NEW },
+	/* what importing torch adds to the list of the user */
+	{ "torch.nested._internal.nested_tensor", "NestedTensor", NEW },
+	{ "torch.nested._internal.nested_tensor", "_rebuild_njt", NEW },
+	{ "torch.distributed._mesh_layout", "_FlatLayout", CKPT_SAFE_IN_2_14 },
+	{ "torch.distributed._mesh_layout", "_MeshLayout", CKPT_SAFE_IN_2_14 },
+	{ "traceback", "FrameSummary", CKPT_SAFE_IN_2_14 },
+	{ "traceback", "StackSummary", CKPT_SAFE_IN_2_14 },
 	{ "torch.storage", "UntypedStorage", ALL },
 	{ "torch.storage", "TypedStorage", ALL },
 };
+
+/* Exceptions, which importing torch 2.14 allows: those that Python 2 had as well, and those of Python 3.14. */
+/* clang-format off */
+static const char *const old_exceptions[] = {
+	"ArithmeticError", "AssertionError", "AttributeError", "BaseException", "BufferError",
+	"BytesWarning", "DeprecationWarning", "EOFError", "Exception", "FloatingPointError",
+	"FutureWarning", "GeneratorExit", "ImportError", "ImportWarning", "IndentationError",
+	"IndexError", "KeyError", "KeyboardInterrupt", "LookupError", "MemoryError", "NameError",
+	"NotImplementedError", "OSError", "OverflowError", "PendingDeprecationWarning",
+	"ReferenceError", "RuntimeError", "RuntimeWarning", "StopIteration", "SyntaxError",
+	"SyntaxWarning", "SystemError", "SystemExit", "TabError", "TypeError", "UnboundLocalError",
+	"UnicodeDecodeError", "UnicodeEncodeError", "UnicodeError", "UnicodeTranslateError",
+	"UnicodeWarning", "UserWarning", "ValueError", "Warning", "ZeroDivisionError", NULL,
+};
+static const char *const new_exceptions[] = {
+	"BaseExceptionGroup", "BlockingIOError", "BrokenPipeError", "ChildProcessError",
+	"ConnectionAbortedError", "ConnectionError", "ConnectionRefusedError",
+	"ConnectionResetError", "EncodingWarning", "ExceptionGroup", "FileExistsError",
+	"FileNotFoundError", "InterruptedError", "IsADirectoryError", "ModuleNotFoundError",
+	"NotADirectoryError", "PermissionError", "ProcessLookupError", "PythonFinalizationError",
+	"RecursionError", "ResourceWarning", "StopAsyncIteration", "TimeoutError",
+	"_IncompleteInputError", NULL,
+};
+/* clang-format on */
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+	for (; *names; names++)
+		if (!strcmp(*names, name))
+			return true;
+	return false;
+}
+
+static bool is_exception(const char *module, const char *name)
+{
+	if (!strcmp(module, "exceptions"))
+		return !strcmp(name, "StandardError") || is_one_of(name, old_exceptions);
+	return !strcmp(module, "builtins") &&
+	       (is_one_of(name, old_exceptions) || is_one_of(name, new_exceptions));
+}
 
 static unsigned dtype_in(const char *name)
 {
@@ -107,7 +154,7 @@ unsigned ckpt_safe_global_in(const char *module, const char *name)
 	for (size_t i = 0; i < sizeof(safe) / sizeof(safe[0]); i++)
 		if (!strcmp(safe[i].module, module) && !strcmp(safe[i].name, name))
 			return safe[i].in;
-	return torch_in(module, name);
+	return is_exception(module, name) ? CKPT_SAFE_IN_2_14 : torch_in(module, name);
 }
 
 bool ckpt_is_safe_global(const char *module, const char *name)

@@ -19,10 +19,16 @@ import torch_files  # noqa: E402
 EVERY_PROTOCOL = 9  # one object in so many
 
 
-def save(entry, path, **options):
-    fake_cuda.clear()
-    torch.manual_seed(0)
-    torch.save(entry.build(), path, **options)
+def save_all(entry, stem, ways):
+    """Each way that this torch can."""
+    for suffix, options in ways:
+        fake_cuda.clear()
+        torch.manual_seed(0)
+        try:
+            torch.save(entry.build(), stem + suffix + ".pt", **options)
+        except Exception:  # no object of this protocol
+            if os.path.exists(stem + suffix + ".pt"):
+                os.unlink(stem + suffix + ".pt")
     return {}
 
 
@@ -41,11 +47,7 @@ def make(folder):
     os.makedirs(folder)
     entries = [e for e in registry.ITEMS.values() if not registry.why_not(e) and "/" not in e.name]
     for number, entry in enumerate(entries):
-        for suffix, options in ways(number, entry):
-            path = os.path.join(folder, entry.name + suffix + ".pt")
-            done = generate.in_child(generate.guarded, lambda e, p, o=options: save(e, p, **o), entry, path)
-            if "error" in done and os.path.exists(path):
-                os.unlink(path)
+        generate.in_child(generate.guarded, save_all, entry, os.path.join(folder, entry.name), list(ways(number, entry)))
 
 
 def load(folders):
