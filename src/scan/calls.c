@@ -82,6 +82,14 @@ static bool is_getattr(const struct ckpt_value *v)
 			       ->call == CKPT_CALL_GETATTR;
 }
 
+/* What a legacy file, or one of torch 0.1, has instead of a class: ('module', class, file, source), or the last three. */
+static const struct ckpt_global *class_of(const struct ckpt_value *pid)
+{
+	const struct ckpt_value *cls = arg(pid, ckpt_value_is_str(arg(pid, 0), "module") ? 1 : 0);
+
+	return cls && cls->kind == CKPT_GLOBAL ? cls->u.global : NULL;
+}
+
 const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
 	const struct ckpt_value *of, *name;
@@ -91,6 +99,8 @@ const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struc
 
 	if (v->kind == CKPT_GLOBAL)
 		return v->u.global;
+	if (v->kind == CKPT_PERSID && !ckpt_scan_is_unknown(v))
+		return class_of(v->u.persid.pid);
 	if (!is_getattr(v))
 		return NULL;
 	of = arg(v->u.call->args, 0);
@@ -203,9 +213,6 @@ static void check_getattr(struct call *c)
 		rule = ckpt_scan_rule(g->module, g->name);
 	if (rule && rule->call != CKPT_CALL_PLAIN && of->kind == CKPT_CALL)
 		rule = NULL;
-	if (of->kind == CKPT_CALL && of->u.call->func->kind == CKPT_PERSID &&
-	    !ckpt_scan_is_unknown(of->u.call->func))
-		rule = ckpt_scan_rule("legacy", "Class"); /* with its source beside it */
 	if (rule && ckpt_value_is_global(of, "torch._utils", "torch") &&
 	    (ckpt_value_is_str(name, "channels_last") ||
 	     ckpt_value_is_str(name, "channels_last_3d") ||
@@ -308,21 +315,33 @@ static bool may_be_class(const struct ckpt_scan_rule *rule, uint32_t i)
 	       (i == 1 && rule->call == CKPT_CALL_FROM_TYPE);
 }
 
-/* numpy's generators are made of each other; one function calls what it is given. */
-static bool is_of_numpy_random(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+static bool is_one_of(const char *name, const char *const *names)
 {
+	for (; *names; names++)
+		if (!strcmp(*names, name))
+			return true;
+	return false;
+}
+
+/* numpy's generators are made of each other, by functions that call what they are given. */
+static bool is_of_numpy_random(struct ckpt_scan_walk *w, uint32_t i, const struct ckpt_value *v)
+{
+	static const char *const classes[] = { "MT19937",   "PCG64",	    "PCG64DXSM",
+					       "Philox",    "SFC64",	    "RandomState",
+					       "Generator", "SeedSequence", "__bit_generator_ctor",
+					       NULL };
 	const struct ckpt_global *g =
 		ckpt_scan_callee(w, v->kind == CKPT_CALL ? v->u.call->func : v);
 
-	return g && !strncmp(g->module, "numpy.random", 12) &&
-	       ckpt_scan_rule(g->module, g->name)->kind == CKPT_SCAN_OBJECT;
+	if (v->kind < CKPT_GLOBAL)
+		return true;
+	if (!g || strncmp(g->module, "numpy.random", 12) != 0 || !is_one_of(g->name, classes))
+		return false;
+	return i != 1 || !strcmp(g->name, "__bit_generator_ctor");
 }
 
-static bool may_be_object(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, uint32_t i,
-			  const struct ckpt_value *v)
+static bool may_be_object(const struct ckpt_scan_rule *rule, uint32_t i, const struct ckpt_value *v)
 {
-	if (!strncmp(rule->module, "numpy.random", 12))
-		return is_of_numpy_random(w, v);
 	if (!strcmp(rule->name, "or_")) /* of flags: their class does it */
 		return v->kind == CKPT_CALL && !is_getattr(v);
 	return i > 0 && !strcmp(rule->module, "datetime") && v->kind == CKPT_CALL;
@@ -335,14 +354,39 @@ static bool are_data(struct call *c)
 	for (uint32_t i = 0; i < args->count; i++) {
 		const struct ckpt_value *v = args->items[i];
 
+		if (!strncmp(c->rule->module, "numpy.random", 12)) {
+			if (!is_of_numpy_random(c->w, i, v))
+				return false;
+			continue;
+		}
 		if (!is_data(c->w, v) && !(v->kind == CKPT_GLOBAL && may_be_class(c->rule, i)) &&
-		    !may_be_object(c->w, c->rule, i, v))
+		    !may_be_object(c->rule, i, v))
 			return false;
 	}
 	return true;
 }
 
-/* Of enumerations and the like, which torch writes with a number or a text. */
+/* Modules of torch with enumerations and the like, which are written as calls with a number or a text. */
+static bool has_enumerations(const char *module)
+{
+	static const char *const modules[] = { "torch.distributed.checkpoint.metadata",
+					       "torch.distributed.tensor.placement_types",
+					       "torch.distributed._tensor.placement_types",
+					       "torch.distributed._shard.sharded_tensor.metadata",
+					       "torch.distributed._shard.metadata",
+					       "torch.distributed._shard.sharding_spec._internals",
+					       "torch.distributed.fsdp.api",
+					       "torch.distributed.fsdp.fully_sharded_data_parallel",
+					       "torch.distributed.remote_device",
+					       "torch.nn.attention",
+					       "torch.nn.modules.utils",
+					       "torch.ao.quantization.quant_type",
+					       "torch.ao.quantization.qconfig_mapping",
+					       NULL };
+
+	return is_one_of(module, modules);
+}
+
 static bool are_scalars(const struct ckpt_value *args)
 {
 	for (uint32_t i = 0; args->kind == CKPT_TUPLE && i < args->u.seq.count; i++)
@@ -398,8 +442,11 @@ static void check_data(struct call *c)
 	if (rule->call != CKPT_CALL_NEW && rule->call != CKPT_CALL_PARTIAL &&
 	    rule->call != CKPT_CALL_GETATTR && rule->call != CKPT_CALL_GETITEM &&
 	    rule->call != CKPT_CALL_FROM_TYPE && !are_data(c)) {
-		say_not_understood(c,
-				   "with an object where it takes data, whose methods it may call");
+		if (!strncmp(rule->module, "numpy.random", 12))
+			say_dangerous(c, ": it calls what it is given");
+		else
+			say_not_understood(
+				c, "with an object where it takes data, whose methods it may call");
 		return;
 	}
 	switch ((enum ckpt_scan_call)rule->call) {
@@ -443,8 +490,6 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 
 	c->func = ckpt_scan_callee(c->w, func);
 	if (!c->func) {
-		if (func->kind == CKPT_PERSID && !ckpt_scan_is_unknown(func))
-			return; /* of a legacy file: a class with its source; see ckpt_scan_persistent() */
 		ckpt_scan_find(c->w->s,
 			       c->w->in->flags & CKPT_SCAN_PROBED ? CKPT_SCAN_INCONSISTENT
 								  : CKPT_SCAN_DANGEROUS,
@@ -468,7 +513,8 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 		return;
 	}
 	if (!strncmp(c->func->module, "torch.", 6) && c->rule->kind == CKPT_SCAN_OBJECT &&
-	    !*c->rule->name && c->kind == CKPT_CALL_REDUCE && !are_scalars(c->args)) {
+	    !*c->rule->name && c->kind == CKPT_CALL_REDUCE && c->args->u.seq.count &&
+	    !(has_enumerations(c->func->module) && are_scalars(c->args))) {
 		say_dangerous(c, ": torch writes such objects without calling their class");
 		return;
 	}

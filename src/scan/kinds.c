@@ -9,23 +9,53 @@
 
 enum { TAR_BLOCK = 512, TAR_CHECKSUM = 148, TAR_CHECKSUM_LEN = 8 };
 
-static bool read_octal(const uint8_t *field, size_t len, int64_t *out)
+/* As Python's int(text, 8) reads it: blanks around it, a sign, "0o", single underscores. */
+static bool read_octal(const char *text, size_t len, int64_t *out)
 {
-	size_t i = 0, digits = 0;
+	bool negative = false, any = false;
+	size_t i = 0;
 
 	*out = 0;
-	while (i < len && field[i] == ' ')
+	while (len && strchr(" \t\n\r\f\v", text[len - 1]))
+		len--;
+	while (i < len && strchr(" \t\n\r\f\v", text[i]))
 		i++;
-	for (; i < len && field[i] >= '0' && field[i] <= '7'; i++, digits++)
-		*out = *out << 3 | (field[i] - '0');
-	return digits;
+	if (i < len && (text[i] == '-' || text[i] == '+'))
+		negative = text[i++] == '-';
+	if (i + 1 < len && text[i] == '0' && (text[i + 1] == 'o' || text[i + 1] == 'O'))
+		i += 2;
+	for (; i < len; i++) {
+		if (text[i] == '_')
+			continue;
+		if (text[i] < '0' || text[i] > '7')
+			return false;
+		*out = *out << 3 | (text[i] - '0');
+		any = true;
+	}
+	*out = negative ? -*out : *out;
+	return any;
+}
+
+/* Python's tarfile.nti() */
+static bool read_number(const uint8_t *field, size_t len, int64_t *out)
+{
+	const void *end = memchr(field, '\0', len);
+
+	if (field[0] == 0x80 || field[0] == 0xFF) {
+		*out = field[0] == 0xFF ? -1 : 0;
+		for (size_t i = 1; i < len; i++)
+			*out = (int64_t)((uint64_t)*out << 8 | field[i]);
+		return true;
+	}
+	return read_octal((const char *)field, end ? (size_t)((const uint8_t *)end - field) : len,
+			  out);
 }
 
 bool ckpt_scan_is_tar(const uint8_t *head, size_t len)
 {
 	int64_t wanted, plain = 0, of_signed = 0;
 
-	if (len < TAR_BLOCK || !read_octal(head + TAR_CHECKSUM, TAR_CHECKSUM_LEN, &wanted))
+	if (len < TAR_BLOCK || !read_number(head + TAR_CHECKSUM, TAR_CHECKSUM_LEN, &wanted))
 		return false;
 	for (size_t i = 0; i < TAR_BLOCK; i++) {
 		uint8_t c =
@@ -34,7 +64,7 @@ bool ckpt_scan_is_tar(const uint8_t *head, size_t len)
 		plain += c;
 		of_signed += (int8_t)c;
 	}
-	return wanted && (wanted == plain || wanted == of_signed);
+	return wanted == plain || wanted == of_signed;
 }
 
 bool ckpt_scan_is_npy(const uint8_t *head, size_t len)

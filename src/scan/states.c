@@ -16,8 +16,6 @@ static const struct ckpt_scan_rule *rule_of(struct ckpt_scan_walk *w,
 	const struct ckpt_value *func = object->kind == CKPT_CALL ? object->u.call->func : NULL;
 	const struct ckpt_global *g = func ? ckpt_scan_callee(w, func) : NULL;
 
-	if (func && func->kind == CKPT_PERSID && !ckpt_scan_is_unknown(func))
-		return ckpt_scan_rule("legacy", "Class"); /* with its source beside it */
 	return g ? ckpt_scan_rule(g->module, g->name) : NULL;
 }
 
@@ -145,12 +143,48 @@ static void not_understood(struct ckpt_scan_walk *w, const char *text)
 	ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "state", ckpt_scan_at(w), "%s", text);
 }
 
+static bool is_dict(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_DICT || ckpt_value_is_call_of(v, "collections", "OrderedDict") ||
+	       ckpt_value_is_call_of(v, "collections", "defaultdict");
+}
+
+static bool is_list_of_dicts(const struct ckpt_value *v)
+{
+	for (uint32_t i = 0; v->kind == CKPT_LIST && i < v->u.seq.count; i++)
+		if (!is_dict(v->u.seq.items[i]))
+			return false;
+	return v->kind == CKPT_LIST;
+}
+
+/* The state of an optimizer, whose methods it calls when it is set. */
+static void check_optimizer(struct ckpt_scan_walk *w, const struct ckpt_value *object,
+			    const struct ckpt_value *state)
+{
+	const struct ckpt_global *g =
+		object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL;
+	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
+
+	if (!g || strncmp(g->module, "torch.optim", 11) != 0)
+		return;
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
+		const struct ckpt_value *key = pairs->items[i], *v = pairs->items[i + 1];
+
+		if (((ckpt_value_is_str(key, "state") || ckpt_value_is_str(key, "defaults")) &&
+		     !is_dict(v)) ||
+		    (ckpt_value_is_str(key, "param_groups") && !is_list_of_dicts(v)))
+			not_understood(
+				w, "the state of an optimizer, with an object where it has dicts");
+	}
+}
+
 void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 		     const struct ckpt_value *state)
 {
 	const struct ckpt_scan_rule *rule = rule_of(w, object);
 
 	ckpt_scan_attributes(w, state);
+	check_optimizer(w, object, state);
 	if (!rule) {
 		if (object->kind != CKPT_CALL && object->kind != CKPT_PERSID &&
 		    object->kind != CKPT_GLOBAL)
