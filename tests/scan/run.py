@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No hostile file is called plain by `ckpt scan`: those that hostile.py makes, and those of CKPT_REAL.
+
+Nothing is unpickled here. Of bare pickles, and of those in sound archives, another judge says what they import (judge.py): the scan has to list it.
+"""
+
+import io
+import os
+import zipfile
+
+import hostile
+import judge
+import scanned
+
+HOSTILE_REAL = ("malicious", "bypass")
+FIXTURES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fixtures", "ddp")
+
+
+def pickles_of(one):
+    """The pickles of a sample, where it is easy to tell: bare ones, and data.pkl of archives that torch_zip() made."""
+    if not one.name.startswith(
+        ("call_", "way_", "other_", "chain_", "name_", "end_", "first_", "frame_", "proto_", "nested_", "change_")
+    ):
+        return []
+    if one.data[:4] == b"PK\3\4":
+        return [zipfile.ZipFile(io.BytesIO(one.data)).read("archive/data.pkl")]
+    if one.data[:2] == b"\x80\x02" and one.name.endswith(".bin"):  # a stream
+        return []
+    return [one.data]
+
+
+def check_verdicts(count, found, samples, how):
+    for path, one in samples.items():
+        if path not in found and one.name.startswith("empty_") and how == "in a folder":
+            continue  # of no kind, and so one of those that are counted only
+        if path not in found:
+            count.expect(False, "%s was passed over, %s (%s)" % (one.name, how, one.why))
+            continue
+        verdict = found[path]["verdict"]
+        count.expect(
+            verdict in one.wanted,
+            "%s is %s, wanted %s, %s (%s)" % (one.name, verdict, " or ".join(sorted(one.wanted)), how, one.why),
+        )
+
+
+def check_imports(count, found, samples):
+    for path, one in samples.items():
+        for pickle in pickles_of(one):
+            missing = scanned.left_out(found.get(path, {"globals": []}), judge.imports(pickle)[0])
+            count.expect(not missing, "%s: the list of globals leaves out %s" % (one.name, ", ".join(sorted(missing))))
+
+
+def check_hostile(count, folder):
+    samples = hostile.write(folder)
+    code, found = scanned.scan(folder)
+    check_verdicts(count, found, samples, "in a folder")
+    check_imports(count, found, samples)
+    count.expect(code == scanned.FOUND, "the folder of hostile files has exit status %d" % code)
+    count.expect(not set(found) - set(samples), "files that are not there: %s" % sorted(set(found) - set(samples))[:5])
+    paths = sorted(samples)
+    alone = {}
+    for start in range(0, len(paths), 200):
+        code, some = scanned.scan(*paths[start : start + 200])
+        count.expect(code == scanned.worst_exit(some), "exit status %d of operands %d to %d" % (code, start, start + 200))
+        alone.update(some)
+    check_verdicts(count, alone, samples, "as an operand")
+    for path in paths[::40]:
+        code, one = scanned.scan(path)
+        count.expect(
+            code == scanned.worst_exit(one), "%s: exit status %d for %s" % (samples[path].name, code, one[path]["verdict"])
+        )
+    plain = [one.name for one in samples.values() if "plain" in one.wanted]
+    print("%d hostile files, %d of them may be plain" % (len(samples), len(plain)))
+
+
+def check_real(count, real):
+    hostile_paths, others = [], []
+    for folder, _, names in sorted(os.walk(real)):
+        for name in sorted(names):
+            if name != "INDEX.md":
+                (hostile_paths if any(word in name for word in HOSTILE_REAL) else others).append(os.path.join(folder, name))
+    code, found = scanned.scan(*hostile_paths)
+    count.expect(code == scanned.FOUND, "the hostile real files have exit status %d" % code)
+    for path in hostile_paths:
+        count.expect(found[path]["verdict"] in ("dangerous", "inconsistent"), "%s is %s" % (path, found[path]["verdict"]))
+    _, found = scanned.scan(*others)
+    for path in others:
+        count.expect(
+            found[path]["verdict"] not in ("dangerous", "inconsistent"),
+            "%s is %s: %s" % (path, found[path]["verdict"], found[path]["findings"][:2]),
+        )
+    print("%d hostile real files, %d others" % (len(hostile_paths), len(others)))
+
+
+def check_folder(count, folder):
+    """What is in a folder beside files: nothing of it is followed, or waited for."""
+    os.makedirs(os.path.join(folder, "a", "b"))
+    outside = os.path.join(folder, "outside")
+    os.mkdir(outside)
+    inside = os.path.join(folder, "a")
+    for name, data in (
+        ("b/deep.pkl", hostile.assemble.BAD),
+        ("text.md", b"# Just text\n"),
+        ("config.json", b'{"a": 1}'),
+        ("empty", b""),
+    ):
+        with open(os.path.join(inside, name), "wb") as stream:
+            stream.write(data)
+    with open(os.path.join(outside, "x.pkl"), "wb") as stream:
+        stream.write(hostile.assemble.BAD)
+    os.symlink(outside, os.path.join(inside, "link"))
+    os.symlink(os.path.join(outside, "x.pkl"), os.path.join(inside, "link.pkl"))
+    os.symlink("..", os.path.join(inside, "b", "loop"))
+    os.symlink("nowhere", os.path.join(inside, "dangling"))
+    os.mkfifo(os.path.join(inside, "fifo"))
+    _, found = scanned.scan(inside)
+    names = {os.path.relpath(path, inside) for path in found}
+    count.expect(
+        "b/deep.pkl" in names and not names & {"text.md", "config.json", "link/x.pkl", "link.pkl", "fifo", "b/loop", "dangling"},
+        "a folder gives %s" % sorted(names),
+    )
+    code, found = scanned.scan(os.path.join(inside, "link.pkl"))
+    count.expect(code == scanned.FOUND, "a symbolic link as an operand has exit status %d" % code)
+    code, _, err = scanned.run("--json", os.path.join(inside, "nothing.pt"))
+    count.expect(code == scanned.UNDECIDED and "nothing.pt" in err, "a file that is not there has exit status %d" % code)
+
+
+def main():
+    count = scanned.Count()
+    with scanned.Folder("hostile") as folder:
+        check_hostile(count, folder)
+    with scanned.Folder("folder") as folder:
+        check_folder(count, folder)
+    _, found = scanned.scan(FIXTURES)
+    for path, one in found.items():
+        count.expect(one["verdict"] == "plain", "%s is %s" % (path, one["verdict"]))
+    count.expect(len(found) == 4, "the folder of fixtures has %s" % sorted(found))
+    if os.environ.get("CKPT_REAL"):
+        check_real(count, os.environ["CKPT_REAL"])
+    else:
+        print("CKPT_REAL is not set: no hostile real files")
+    count.end()
+
+
+if __name__ == "__main__":
+    main()
