@@ -7,11 +7,13 @@
     generate.py storages OUT COUNT BYTES  COUNT storages of BYTES each
     generate.py legacy OUT BYTES TENSORS  as big, in the form of torch up to 1.5
     generate.py sparse OUT BYTES TENSORS  as big, but all holes: takes no disk (torch 2.6 and later)
+    generate.py many OUT BYTES TENSORS COUNT  COUNT files as big in the folder OUT
 
 Runs on any torch since 1.6. OUT appears when it is complete.
 """
 import collections
 import os
+import shutil
 import sys
 
 import torch
@@ -57,8 +59,22 @@ def sparse(nbytes, count):
     os.unlink("hole")
 
 
+def many(out, nbytes, tensors, count):
+    """Files that differ in their numbers."""
+    part = "part-of-" + out
+    shutil.rmtree(part, ignore_errors=True)
+    os.makedirs(part)
+    for i in range(count):
+        state = collections.OrderedDict((name, tensor + i) for name, tensor in big(nbytes, tensors))
+        torch.save({"state_dict": state, "epoch": i, "lr": 0.1}, os.path.join(part, "%04d.pt" % i))
+    os.rename(part, out)
+
+
 def main():
     kind, out, sizes = sys.argv[1], sys.argv[2], [int(word) for word in sys.argv[3:]]
+    if kind == "many":
+        many(out, *sizes)
+        return
     # In a folder of its own: the file's name becomes part of the file, so it must be the last one.
     os.makedirs("part", exist_ok=True)
     part = os.path.join("part", out)

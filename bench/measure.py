@@ -19,7 +19,7 @@ import throttle  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
-CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "stat", "memory", "remap", "cast",
+CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "stat", "scan", "memory", "remap", "cast",
          "inplace", "reflink", "merge", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
@@ -400,6 +400,26 @@ class Bench:
             self.peak_row("  its memory", ours.kib, 64)
             if other:
                 self.ratio_row(name, ours, "torch load, count", other[0], inverse=True)
+
+    def files(self, *sizes):
+        """A folder of files that torch made."""
+        name = "-".join(["many", *map(str, sizes)])
+        path = os.path.join(self.folder, name)
+        if not os.path.exists(path):
+            if self.torch_version is None:
+                fail("no torch to make '%s' with: set CKPT_PYTHON to a python that has it" % name)
+            print("bench: making %s" % name, file=sys.stderr, flush=True)
+            self.torch.run("generate.py", "many", name, *sizes)
+        return path
+
+    def case_scan(self):
+        """Against what only lists the opcodes of the pickles, and reads all bytes for their checksums."""
+        source = self.files(1 << 20, 16, 1000)
+        ours, theirs = self.series(source, self.command(self.ckpt, "scan", source),
+                                   self.command(sys.executable, os.path.join(HERE, "scan_python.py"), source))
+        self.ratio_row("scan 1000 files of 1 MiB", ours, "zipfile, genops", theirs, ">= 4 x faster", lambda r: r >= 4, inverse=True)
+        self.time_row("  its time", ours, 5)
+        self.peak_row("  its memory", ours.kib, 64)
 
     def case_remap(self):
         source = self.big()
