@@ -2,14 +2,11 @@
 #include "why/why.h"
 
 #include <ckpt/container.h>
-#include <ckpt/verify.h>
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char again[] = "download or copy it again, and compare sizes and checksums";
 
 /* ---- something else in the place of a checkpoint ---- */
 
@@ -185,77 +182,6 @@ static bool tell_other_zip(struct ckpt_why *w)
 	return true;
 }
 
-/* ---- damage ---- */
-
-struct damage {
-	struct ckpt_why *w;
-	const char *first;
-	uint64_t count;
-	const char *
-		layout; /* not where .format_version says: only mmap and the device 'meta' ask that */
-};
-
-static int note_damage(void *ctx, const struct ckpt_finding *f)
-{
-	struct damage *d = ctx;
-
-	if (f->kind == CKPT_FINDING_DAMAGE && f->record && !strcmp(f->record, ".format_version")) {
-		d->layout = ckpt_why_print(d->w, "%s", f->text);
-		return 0;
-	}
-	if (f->kind != CKPT_FINDING_DAMAGE || d->count++)
-		return 0;
-	d->first = ckpt_why_print(d->w, "%s%s%s%s%s", f->file ? f->file : "", f->file ? ": " : "",
-				  f->record ? f->record : "", f->record ? ": " : "", f->text);
-	return 0;
-}
-
-static bool tell_cut(struct ckpt_why *w)
-{
-	if (ckpt_why_begin(
-		    w, "truncated", CKPT_CAUSE_CERTAIN,
-		    "the file ends too early: a download, a copy or a save broke off, or the disk was "
-		    "full")) {
-		ckpt_why_fact_opening(w);
-		ckpt_why_words(w, "%s", again);
-		ckpt_why_end(w);
-	}
-	return true;
-}
-
-static bool tell_damage(struct ckpt_why *w, const char *what)
-{
-	if (ckpt_why_begin(
-		    w, "damaged", CKPT_CAUSE_CERTAIN,
-		    "the file is not as it was written: something in it is broken or missing")) {
-		ckpt_why_fact(w, "%s", what);
-		ckpt_why_words(w, "%s", again);
-		ckpt_why_end(w);
-	}
-	return true;
-}
-
-/* A legacy stream has no end that could be missing; what is said of it begins with the place. */
-static bool is_cut_stream(const struct ckpt_facts *f)
-{
-	return f->first == 0x80 && (strstr(f->opening.text, "it was cut off") ||
-				    strstr(f->opening.text, "ends before STOP") ||
-				    strstr(f->opening.text, "reaches past the end"));
-}
-
-static bool tell_unusable(struct ckpt_why *w)
-{
-	struct ckpt_error *err = &w->facts.opening;
-	char text[1100];
-
-	if (w->facts.cut || (is_cut_stream(&w->facts) && !err->record[0]))
-		return tell_cut(w);
-	ckpt_error_format(err, text, sizeof(text));
-	if (strstr(err->text, "packed anew"))
-		return ckpt_look_repacked(w, NULL);
-	return tell_damage(w, text);
-}
-
 static bool tell_nothing(struct ckpt_why *w)
 {
 	if (ckpt_why_begin(
@@ -267,7 +193,7 @@ static bool tell_nothing(struct ckpt_why *w)
 		ckpt_why_words(
 			w,
 			"%s; an earlier checkpoint: 'ckpt latest DIR' finds the newest sound one",
-			again);
+			ckpt_why_again);
 		ckpt_why_end(w);
 	}
 	return true;
@@ -318,32 +244,6 @@ static bool tell_nature(struct ckpt_why *w)
 	}
 }
 
-static void tell_layout(struct ckpt_why *w, const char *what)
-{
-	if (!ckpt_why_begin(
-		    w, "layout", CKPT_CAUSE_POSSIBLE,
-		    "another tool packed the archive anew, and its records are not where they promise "
-		    "to be: with mmap=True torch 2.7 and later load wrong numbers, without a word"))
-		return;
-	ckpt_why_fact(w, "it %s", what);
-	ckpt_why_command(w, "ckpt convert %s %s", ckpt_why_in(w), ckpt_why_out(w));
-	ckpt_why_end(w);
-}
-
-/* What is wrong with a checkpoint that opens. */
-static bool look_for_damage(struct ckpt_why *w, bool alone)
-{
-	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
-	struct damage d = { .w = w };
-
-	options.flags = CKPT_VERIFY_QUICK;
-	if (ckpt_verify(w->facts.path, &options, note_damage, &d, NULL, NULL) < 0)
-		return false;
-	if (!d.count && d.layout && alone)
-		tell_layout(w, d.layout);
-	return d.count && tell_damage(w, d.first);
-}
-
 bool ckpt_look_file(struct ckpt_why *w, const struct ckpt_said *said)
 {
 	const struct ckpt_facts *f = &w->facts;
@@ -353,7 +253,7 @@ bool ckpt_look_file(struct ckpt_why *w, const struct ckpt_said *said)
 	if (f->folder)
 		return ckpt_look_shards(w, said);
 	if (f->model)
-		return look_for_damage(w, !said);
+		return ckpt_look_damage(w, said);
 	if (f->opening.status == CKPT_E_IO)
 		return access(f->path, F_OK) == 0 && access(f->path, R_OK) != 0 &&
 		       tell_permission(w);
@@ -361,32 +261,9 @@ bool ckpt_look_file(struct ckpt_why *w, const struct ckpt_said *said)
 		return true;
 	if (strstr(f->opening.text, ".distcp"))
 		return tell_part(w);
-	if (f->opening.status == CKPT_E_FORMAT || f->cut)
-		return tell_unusable(w);
-	if (f->identity.nature == CKPT_NATURE_ZIP)
-		return tell_other_zip(w);
-	return tell_other(w);
-}
-
-bool ckpt_look_repacked(struct ckpt_why *w, const struct ckpt_said *said)
-{
-	(void)said;
-	if (!strstr(w->facts.opening.text, "packed anew"))
-		return false;
-	if (ckpt_why_begin(
-		    w, "repacked", CKPT_CAUSE_CERTAIN,
-		    "the archive was unpacked and zipped again: torch wants all records in one folder, "
-		    "and nothing beside it")) {
-		ckpt_why_fact_opening(w);
-		if (strstr(w->facts.opening.text, "__MACOSX"))
-			ckpt_why_command(w, "cp %s %s && zip -qd %s '__MACOSX/*'", ckpt_why_in(w),
-					 ckpt_why_out(w), ckpt_why_out(w));
-		ckpt_why_words(
-			w,
-			"take the file as it was downloaded: a .pt or .bin is not to be unpacked");
-		ckpt_why_end(w);
-	}
-	return true;
+	if (ckpt_look_damage(w, said))
+		return true;
+	return f->identity.nature == CKPT_NATURE_ZIP ? tell_other_zip(w) : tell_other(w);
 }
 
 /* ---- programs ---- */

@@ -110,17 +110,6 @@ static bool add_others(struct ckpt_why *w, const struct ckpt_why_dict *dict,
 
 /* ---- telling ---- */
 
-static const char *some(struct ckpt_why *w, const struct ckpt_names *names)
-{
-	const char *text = "";
-
-	for (uint32_t i = 0; i < names->count && i < 3; i++)
-		text = ckpt_why_print(w, "%s%s'%s'", text, i ? ", " : "",
-				      ckpt_why_show(w, names->items[i]));
-	return names->count > 3 ? ckpt_why_print(w, "%s and %u more", text, names->count - 3)
-				: text;
-}
-
 static const char *where(struct ckpt_why *w, const struct ckpt_why_dict *dict)
 {
 	return *dict->name ? ckpt_why_print(w, " under '%s'", ckpt_why_show(w, dict->name)) : "";
@@ -134,30 +123,6 @@ static const char *loaded(struct ckpt_why *w, const struct ckpt_why_dict *dict)
 			      ckpt_why_python_text(w, dict->name));
 }
 
-static const char *why_prefix(const char *prefix, bool strip)
-{
-	static const struct {
-		const char *prefix, *saved, *wanted;
-	} known[] = {
-		{ "module.", "saved from inside of DistributedDataParallel or DataParallel",
-		  "wrapped into DistributedDataParallel or DataParallel" },
-		{ "_orig_mod.", "saved after torch.compile", "compiled by torch.compile" },
-		{ "_forward_module.", "saved from inside of a wrapper of Lightning",
-		  "wrapped by Lightning" },
-		{ "_fsdp_wrapped_module.", "saved from inside of FSDP", "wrapped into FSDP" },
-		{ "_checkpoint_wrapped_module.", "saved with activation checkpointing",
-		  "wrapped for activation checkpointing" },
-		{ "model.",
-		  "saved as a part of another module, as LightningModules have it in 'model'",
-		  "a part of another module, as LightningModules have it in 'model'" },
-	};
-
-	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (!strcmp(prefix, known[i].prefix))
-			return strip ? known[i].saved : known[i].wanted;
-	return strip ? "saved as a part of another module" : "a part of another module";
-}
-
 static bool begin_steps(struct ckpt_why *w, const struct ckpt_why_steps *s,
 			enum ckpt_certainty certainty)
 {
@@ -166,14 +131,14 @@ static bool begin_steps(struct ckpt_why *w, const struct ckpt_why_steps *s,
 	if (taken)
 		return ckpt_why_begin(
 			w, "prefix", certainty,
-			"the names in the file have '%s', which the model's have not: it was %s",
-			ckpt_why_show(w, taken), why_prefix(taken, true));
+			"the names in the file have '%s', which the model's have not: it was saved %s",
+			ckpt_why_show(w, taken), ckpt_why_prefix(w, taken, true));
 	if (s->add)
 		return ckpt_why_begin(
 			w, "prefix_wanted", certainty,
 			"the model's names begin with '%s', and those in the file do not: the "
 			"model is %s",
-			ckpt_why_show(w, s->add), why_prefix(s->add, false));
+			ckpt_why_show(w, s->add), ckpt_why_prefix(w, s->add, false));
 	if (s->rename_count)
 		return ckpt_why_begin(
 			w, "renamed", certainty,
@@ -204,8 +169,8 @@ static bool tell_steps(struct ckpt_why *w, const struct lists *l, const struct c
 	if (!begin_steps(w, steps, dict ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY))
 		return true;
 	ckpt_why_fact(w, "%s has%s %s", dict ? "the file" : "the message: the checkpoint",
-		      dict ? where(w, dict) : "", some(w, &l->unexpected));
-	ckpt_why_fact(w, "the model wants %s", some(w, &l->missing));
+		      dict ? where(w, dict) : "", ckpt_names_show(w, &l->unexpected));
+	ckpt_why_fact(w, "the model wants %s", ckpt_names_show(w, &l->missing));
 	if (nested)
 		ckpt_why_python(w, "model.load_state_dict(%s)", loaded(w, dict));
 	ckpt_why_steps_command(w, steps);
@@ -286,7 +251,7 @@ static bool tell_missing(struct ckpt_why *w, const struct lists *l,
 			 : "the model has weights that the file has not, under any name: it was saved from "
 			   "a smaller or older model, or only a part of it was saved"))
 		return true;
-	ckpt_why_fact(w, "missing: %s", some(w, &l->missing));
+	ckpt_why_fact(w, "missing: %s", ckpt_names_show(w, &l->missing));
 	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", loaded(w, dict));
 	if (!bare)
 		ckpt_why_words(
@@ -339,7 +304,7 @@ static bool tell_unexpected(struct ckpt_why *w, const struct lists *l,
 		    "the file has entries that the model has not, and all that the model wants is there: "
 		    "it was saved from a larger model, or by another version of the library"))
 		return true;
-	ckpt_why_fact(w, "too many: %s", some(w, &l->unexpected));
+	ckpt_why_fact(w, "too many: %s", ckpt_names_show(w, &l->unexpected));
 	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", loaded(w, dict));
 	line = dict && dict->name[0] != '[' ? drops(w, l, dict) : NULL;
 	if (line)
@@ -355,8 +320,8 @@ static bool tell_other_model(struct ckpt_why *w, const struct lists *l, bool in_
 		    "the names in the file and those of the model have no rule that makes one of the "
 		    "other: it is another model, or another version of its code"))
 		return true;
-	ckpt_why_fact(w, "the file has %s", some(w, &l->unexpected));
-	ckpt_why_fact(w, "the model wants %s", some(w, &l->missing));
+	ckpt_why_fact(w, "the file has %s", ckpt_names_show(w, &l->unexpected));
+	ckpt_why_fact(w, "the model wants %s", ckpt_names_show(w, &l->missing));
 	if (w->facts.path)
 		ckpt_why_words(w, "'ckpt ls %s' lists the names in the file", ckpt_why_in(w));
 	ckpt_why_words(
@@ -413,142 +378,4 @@ bool ckpt_said_keys(struct ckpt_why *w, const struct ckpt_said *said)
 		told = tell_unexpected(w, &l, dict);
 	clear_lists(&l);
 	return told;
-}
-
-/* ---- DCP: the first key that is missing, by its whole path ---- */
-
-static bool add_tensor_names(struct ckpt_why *w, struct ckpt_names *out)
-{
-	uint64_t count = ckpt_tensor_count(w->facts.model);
-
-	for (uint64_t i = 0; i < count; i++) {
-		struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
-
-		if (ckpt_tensor_get(w->facts.model, i, &info) == 0 &&
-		    !ckpt_names_add(out, info.name))
-			return false;
-	}
-	return true;
-}
-
-/* KEY without component NUMBER; NULL: it has none. */
-static const char *without(struct ckpt_why *w, const char *key, int number, const char **taken)
-{
-	const char *at = key;
-	size_t n;
-
-	while (number-- && (at = strchr(at, '.')))
-		at++;
-	if (!at)
-		return NULL;
-	n = strcspn(at, ".");
-	if (!at[n])
-		return NULL; /* the last one is what it is about */
-	*taken = ckpt_why_print(w, "%.*s.", (int)n, at);
-	return ckpt_why_print(w, "%.*s%s", (int)(at - key), key, at + n + 1);
-}
-
-/* Is NAME the KEY with one component more? *AT: where that begins; it is *LEN long with its dot. */
-static bool is_longer_by_one(const char *name, const char *key, size_t *at, size_t *len)
-{
-	size_t ln = strlen(name), lk = strlen(key);
-
-	if (ln <= lk)
-		return false;
-	for (*at = 0, *len = ln - lk; *at + *len < ln; *at += strcspn(name + *at, ".") + 1)
-		if (strcspn(name + *at, ".") == *len - 1 && !memcmp(name, key, *at) &&
-		    !memcmp(name + *at + *len, key + *at, lk - *at))
-			return true;
-	return false;
-}
-
-/* A name in the file that is KEY with one component more. */
-static const char *with_one_more(struct ckpt_why *w, const struct ckpt_names *names,
-				 const char *key, const char **more, bool *front)
-{
-	size_t at, len;
-
-	for (uint32_t i = 0; i < names->count; i++) {
-		if (!is_longer_by_one(names->items[i], key, &at, &len))
-			continue;
-		*more = ckpt_why_print(w, "%.*s", (int)len, names->items[i] + at);
-		*front = !at;
-		return names->items[i];
-	}
-	return NULL;
-}
-
-static bool tell_dcp_more(struct ckpt_why *w, const char *key, const char *name, const char *more,
-			  bool front)
-{
-	if (ckpt_why_begin(
-		    w, "prefix", CKPT_CAUSE_CERTAIN,
-		    "the names in the directory have '%s', which those that are asked for have not: it was "
-		    "%s",
-		    ckpt_why_show(w, more), why_prefix(more, true))) {
-		ckpt_why_fact(w, "there is '%s', asked for is '%s'", ckpt_why_show(w, name),
-			      ckpt_why_show(w, key));
-		if (front)
-			ckpt_why_command(w, "ckpt extract %s %s %s",
-					 ckpt_why_quote(w, ckpt_why_print(w, "%.*s",
-									  (int)strlen(more) - 1,
-									  more)),
-					 ckpt_why_in(w), ckpt_why_out(w));
-		else
-			ckpt_why_command(w, "ckpt strip-prefix --anywhere %s %s %s",
-					 ckpt_why_quote(w, more), ckpt_why_in(w), ckpt_why_out(w));
-		ckpt_why_end(w);
-	}
-	return true;
-}
-
-static bool tell_dcp_less(struct ckpt_why *w, const char *key, const char *name, const char *taken)
-{
-	if (ckpt_why_begin(
-		    w, "prefix_wanted", CKPT_CAUSE_CERTAIN,
-		    "the names that are asked for have '%s', and those in the directory have not: what loads "
-		    "it is %s",
-		    ckpt_why_show(w, taken), why_prefix(taken, false))) {
-		ckpt_why_fact(w, "there is '%s', asked for is '%s'", ckpt_why_show(w, name),
-			      ckpt_why_show(w, key));
-		ckpt_why_command(w, "ckpt add-prefix %s %s %s", ckpt_why_quote(w, taken),
-				 ckpt_why_in(w), ckpt_why_out(w));
-		ckpt_why_end(w);
-	}
-	return true;
-}
-
-bool ckpt_said_dcp_key(struct ckpt_why *w, const struct ckpt_said *said)
-{
-	struct ckpt_names names = { 0 };
-	const char *key = said->part[0], *name, *part = NULL;
-	bool told = false, front = false;
-
-	if (!w->facts.model || !add_tensor_names(w, &names)) {
-		ckpt_names_clear(&names);
-		return false;
-	}
-	for (int i = 0; !told; i++) {
-		name = without(w, key, i, &part);
-		if (!name)
-			break;
-		told = ckpt_names_have(&names, name) && tell_dcp_less(w, key, name, part);
-	}
-	name = told ? NULL : with_one_more(w, &names, key, &part, &front);
-	if (name)
-		told = tell_dcp_more(w, key, name, part, front);
-	if (!told &&
-	    ckpt_why_begin(w, "missing_keys", CKPT_CAUSE_CERTAIN,
-			   "'%s' is asked for, and the checkpoint has nothing of that name",
-			   ckpt_why_show(w, key))) {
-		ckpt_why_fact(w, "it has %u tensors: %s", names.count, some(w, &names));
-		ckpt_why_words(w, "'ckpt ls %s' lists its names", ckpt_why_in(w));
-		ckpt_why_words(
-			w,
-			"from torch 2.3 on, DefaultLoadPlanner(allow_partial_load=True) passes over what "
-			"is missing");
-		ckpt_why_end(w);
-	}
-	ckpt_names_clear(&names);
-	return true;
 }

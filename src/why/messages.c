@@ -18,7 +18,6 @@ struct message {
 	bool general;
 };
 
-static const char again[] = "download or copy it again, and compare sizes and checksums";
 static const char trusted[] = ">>> torch.load(PATH, weights_only=False)";
 static const char trust[] =
 	"weights_only=False runs what the file says: only if you trust where it comes from";
@@ -113,13 +112,13 @@ static const struct message messages[] = {
 	  .id = "truncated",
 	  .text = "the file ends too early, or is no checkpoint at all (a web page, a pointer of Git LFS): a download, a copy "
 		  "or a save broke off",
-	  .mend = { again } },
+	  .mend = { ckpt_why_again } },
 	{ .pattern =
 		  "invalid header or archive is corrupted|unsupported (?:method|encryption|multidisk)",
 	  .look = { ckpt_look_repacked, ckpt_look_file },
 	  .id = "damaged",
 	  .text = "the zip archive is broken, several files are behind one another in it, or another tool packed it",
-	  .mend = { again } },
+	  .mend = { ckpt_why_again } },
 	{ .pattern = "file in archive is not in a subdirectory",
 	  .look = { ckpt_look_repacked, ckpt_look_file },
 	  .id = "repacked",
@@ -140,7 +139,7 @@ static const struct message messages[] = {
 	  .look = { ckpt_said_version },
 	  .id = "damaged",
 	  .text = "the archive's record 'version' is none that torch reads: it is damaged, or no archive of torch",
-	  .mend = { again } },
+	  .mend = { ckpt_why_again } },
 	{ .pattern = "is a zip archive \\(did you mean to use torch\\.jit\\.load\\(\\)\\?\\)",
 	  .look = { ckpt_look_program, ckpt_look_file },
 	  .id = "torch_too_old",
@@ -151,23 +150,23 @@ static const struct message messages[] = {
 	  .look = { ckpt_look_file },
 	  .id = "damaged",
 	  .text = "a record of the archive has not the size that its tensor needs",
-	  .mend = { again } },
+	  .mend = { ckpt_why_again } },
 	{ .pattern = "Unknown endianness type",
 	  .look = { ckpt_look_file },
 	  .id = "damaged",
 	  .text = "the record 'byteorder' is neither 'little' nor 'big'",
-	  .mend = { again } },
+	  .mend = { ckpt_why_again } },
 	{ .pattern = "unexpected EOF, expected (-?\\d+) more bytes",
 	  .look = { ckpt_look_file },
 	  .id = "truncated",
 	  .text = "the file ends too early: a download, a copy or a save broke off",
-	  .mend = { again } },
+	  .mend = { ckpt_why_again } },
 	{ .pattern = "storage has wrong (?:byte )?size: expected",
 	  .look = { ckpt_look_file },
 	  .id = "damaged",
 	  .text = "a storage has not the size that its tensor needs: the file is damaged, or torch is much older than what "
 		  "wrote it",
-	  .mend = { again } },
+	  .mend = { ckpt_why_again } },
 	{ .pattern = "OSError: \\[Errno 22\\] Invalid argument", .look = { ckpt_look_file } },
 	/* TorchScript */
 	{ .pattern =
@@ -186,18 +185,18 @@ static const struct message messages[] = {
 	  .id = "empty",
 	  .text = "the file is empty, or ends too early: a save or a download broke off, or the program reads a file that it "
 		  "has not closed yet",
-	  .mend = { again } },
+	  .mend = { ckpt_why_again } },
 	{ .pattern = "pickle data was truncated|pickle exhausted before end of frame",
 	  .look = { ckpt_look_file },
 	  .id = "truncated",
 	  .text = "the file ends too early: a download, a copy or a save broke off",
-	  .mend = { again } },
+	  .mend = { ckpt_why_again } },
 	{ .pattern = "invalid load key, '(.{1,4}?)'",
 	  .look = { ckpt_look_file, ckpt_look_program },
 	  .id = "not_a_checkpoint",
 	  .text = "the file does not begin as a checkpoint does: 'v' is a pointer of Git LFS, '<' a web page, '{' JSON, '\\x1f' "
 		  "gzip, 'H' or '\\x89' HDF5",
-	  .mend = { "'head -c 200 IN' shows what it is", again } },
+	  .mend = { "'head -c 200 IN' shows what it is", ckpt_why_again } },
 	{ .pattern =
 		  "unpickling stack underflow|could not find MARK|STACK_GLOBAL requires str|unsupported pickle protocol: "
 		  "\\d+|Memo value not found at index|persistent IDs in protocol 0 must be ASCII|"
@@ -205,12 +204,12 @@ static const struct message messages[] = {
 	  .look = { ckpt_look_file },
 	  .id = "not_a_checkpoint",
 	  .text = "the file is no checkpoint, or is damaged: what was read as a pickle is none",
-	  .mend = { "'head -c 200 IN' shows what it is", again } },
+	  .mend = { "'head -c 200 IN' shows what it is", ckpt_why_again } },
 	{ .pattern = "filename 'storages' not found|files saved in the legacy \\.tar format",
 	  .look = { ckpt_look_file },
 	  .id = "tar",
 	  .text = "torch takes the file for a tar archive: it is one of other files, or nothing but zeros",
-	  .mend = { "'tar -tf IN' lists what is in it: unpack it", again } },
+	  .mend = { "'tar -tf IN' lists what is in it: unpack it", ckpt_why_again } },
 	{ .pattern = "A load persistent id instruction was encountered",
 	  .look = { ckpt_look_file },
 	  .id = "wrong_reader",
@@ -299,7 +298,7 @@ static const struct message messages[] = {
 	  .look = { NULL },
 	  .id = "truncated",
 	  .text = "the safetensors file ends too early: a download, a copy or a save broke off",
-	  .mend = { again } },
+	  .mend = { ckpt_why_again } },
 	/* transformers */
 	{ .pattern = "Error no file named (.{1,300}?) found in directory (\\S+)",
 	  .look = { ckpt_look_directory },
@@ -318,7 +317,7 @@ static const struct message messages[] = {
 	  .id = "not_a_checkpoint",
 	  .text = "transformers could not torch.load the file: it is a pointer of Git LFS, cut off, or no checkpoint; a model of "
 		  "TensorFlow it is hardly ever",
-	  .mend = { "'ckpt info IN' says what it is", again },
+	  .mend = { "'ckpt info IN' says what it is", ckpt_why_again },
 	  .general = true },
 	/* Lightning, DeepSpeed */
 	{ .pattern =

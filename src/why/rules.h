@@ -17,6 +17,9 @@ bool ckpt_names_add(struct ckpt_names *names, const char *name);
 bool ckpt_names_have(const struct ckpt_names *names, const char *name);
 void ckpt_names_clear(struct ckpt_names *names);
 
+/* "'a', 'b', 'c' and 7 more", escaped. */
+const char *ckpt_names_show(struct ckpt_why *w, const struct ckpt_names *names);
+
 /*
  * Which edits make names of HAVE into names of WANT: prefixes off or on, wrappers out of the middle, components replaced. KEEP:
  * names that are right as they are. *HITS: how many names of WANT the edits make; 0 if none were found that leave KEEP alone.

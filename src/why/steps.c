@@ -45,7 +45,7 @@ static void renames(struct ckpt_why *w, const struct ckpt_why_steps *s)
 	ckpt_why_command(w, "%s %s %s", line, ckpt_why_in(w), ckpt_why_out(w));
 }
 
-void ckpt_why_steps_command(struct ckpt_why *w, const struct ckpt_why_steps *s)
+static void one_line(struct ckpt_why *w, const struct ckpt_why_steps *s)
 {
 	uint32_t others = !!s->extract + s->strip_count + s->inside_count + !!s->add;
 	const char *line;
@@ -70,4 +70,15 @@ void ckpt_why_steps_command(struct ckpt_why *w, const struct ckpt_why_steps *s)
 	for (uint32_t i = 0; i < s->rename_count; i++)
 		line = say(w, line, "--rename ", s->rename[i]);
 	ckpt_why_command(w, "%s", line);
+}
+
+void ckpt_why_steps_command(struct ckpt_why *w, const struct ckpt_why_steps *steps)
+{
+	one_line(w, steps);
+	if (steps->guessed)
+		ckpt_why_words(
+			w,
+			"which name is which is guessed from their order: compare the shapes that "
+			"'ckpt ls %s' lists with the model's",
+			ckpt_why_in(w));
 }

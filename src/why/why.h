@@ -102,6 +102,9 @@ const char *ckpt_why_merged(struct ckpt_why *w, const char *folder);
 /* "torch.load('model.pt'ARGUMENTS)" */
 const char *ckpt_why_load(struct ckpt_why *w, const char *arguments);
 
+/* Advice for what is cut off or damaged. */
+extern const char ckpt_why_again[];
+
 /* ---- steps.c: the edits that make a checkpoint fit, as one command line ---- */
 
 enum { CKPT_WHY_MOST_STEPS = 6 };
@@ -114,8 +117,26 @@ struct ckpt_why_steps {
 	const char *add;			 /* a prefix; NULL */
 	const char *rename[CKPT_WHY_MOST_STEPS]; /* expressions */
 	uint32_t rename_count;
+	bool guessed; /* the names alone do not tell which is which */
 };
 void ckpt_why_steps_command(struct ckpt_why *w, const struct ckpt_why_steps *steps);
+
+/* ---- wrappers.c ---- */
+
+/* What puts itself into the names of a module's weights. */
+enum { CKPT_WHY_WRAPPERS = 5 };
+struct ckpt_why_wrapper {
+	const char *prefix, *who;
+};
+extern const struct ckpt_why_wrapper ckpt_why_wrappers[CKPT_WHY_WRAPPERS];
+
+/* Who puts PREFIX there, or NULL. */
+const char *ckpt_why_wrapper(const char *prefix);
+/*
+ * What a model is whose names begin with PREFIX: "inside of FSDP", "a part of another module"; SAVED: how it was saved then,
+ * "from inside of FSDP", "as a part of another module".
+ */
+const char *ckpt_why_prefix(struct ckpt_why *w, const char *prefix, bool saved);
 
 /* ---- facts.c ---- */
 
@@ -136,17 +157,19 @@ const struct ckpt_why_dict *ckpt_why_largest(const struct ckpt_why *w);
 
 typedef bool ckpt_why_look(struct ckpt_why *w, const struct ckpt_said *said);
 
-/* what the file is (file_causes.c) */
+/* what the file is (file_causes.c, damage_causes.c, directory_causes.c) */
 ckpt_why_look ckpt_look_file;	   /* no checkpoint, damaged, cut off */
 ckpt_why_look ckpt_look_program;   /* TorchScript and others that torch.load does not take */
 ckpt_why_look ckpt_look_shards;	   /* a directory of which something is missing */
 ckpt_why_look ckpt_look_directory; /* ... and one where a file is wanted */
+ckpt_why_look ckpt_look_damage;	   /* the same of what is a checkpoint, or was one */
 ckpt_why_look ckpt_look_repacked;  /* an archive that another tool made anew */
 
-/* what is in it (content_causes.c) */
-ckpt_why_look ckpt_look_wrapped;  /* keys begin with what a wrapper puts there */
-ckpt_why_look ckpt_look_nested;	  /* the weights are an entry of a larger dict */
-ckpt_why_look ckpt_look_module;	  /* a module was saved whole */
+/* the names in it (name_causes.c) */
+ckpt_why_look ckpt_look_wrapped; /* keys begin with what a wrapper puts there */
+ckpt_why_look ckpt_look_nested;	 /* the weights are an entry of a larger dict */
+ckpt_why_look ckpt_look_module;	 /* a module was saved whole */
+/* what else is in it (content_causes.c) */
 ckpt_why_look ckpt_look_devices;  /* tensors were on devices */
 ckpt_why_look ckpt_look_objects;  /* weights_only=True refuses something */
 ckpt_why_look ckpt_look_versions; /* older torch cannot read it */

@@ -14,7 +14,7 @@ import subprocess
 import each_torch
 
 # what a shell may be told beside ckpt, if it is there
-OTHERS = ("gzip", "cp", "tar")
+OTHERS = ("gzip", "tar")
 # what fails by itself: the package is not there, or it wants the caller's own model
 NOT_RUN = ("safetensors.", "torch.package.", "torch.distributed.")
 
@@ -33,14 +33,12 @@ def run_line(ckpt, folder, line):
     words = shlex.split(line)
     if words[0] != "ckpt" and (words[0] not in OTHERS or not shutil.which(words[0])):
         return None, ""
-    if words[0] == "cp" and not shutil.which("zip"):
-        return None, ""
     path = os.path.dirname(ckpt) + os.pathsep + os.environ["PATH"]
     done = subprocess.run(["sh", "-c", line], cwd=folder, env=dict(os.environ, PATH=path), stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", check=False)
-    if done.returncode:
+    if done.returncode > (words[:2] == ["ckpt", "repair"]): # 1: not all of it could be saved
         return None, "%s: exit status %d: %s" % (line, done.returncode, done.stdout[:300])
-    out = words[3] if words[1] == "edit" else words[2] if words[0] == "cp" else words[-1].lstrip(">")
+    out = words[3] if words[1] == "edit" else words[-1].lstrip(">")
     if not os.path.exists(os.path.join(folder, out)):
         return None, "%s: there is no %s" % (line, out)
     return out, ""

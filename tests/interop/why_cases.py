@@ -404,7 +404,7 @@ def cut_to_nothing():
     load("a.pt")
 
 
-@case("truncated", check=None)
+@case("truncated", check="load")
 def cut_by_one():
     save_cut(-1)
     load("a.pt")
@@ -416,7 +416,7 @@ def cut_for_script():
     torch.jit.load("a.pt")
 
 
-@case("truncated", check=None)
+@case("truncated", check="load")
 def cut_stream():
     save_cut(-100, _use_new_zipfile_serialization=False)
     load("a.pt")
@@ -434,7 +434,7 @@ def cut_stream_behind_pickle():
     load("a.pt")
 
 
-@case("damaged", check=None)
+@case("damaged", check="load")
 def wrong_directory():
     torch.save(some(), "a.pt")
     with open("a.pt", "rb") as file:
@@ -444,7 +444,7 @@ def wrong_directory():
     load("a.pt")
 
 
-@case("damaged", check=None)
+@case("damaged", check="load")
 def wrong_header():
     torch.save(some(), "a.pt")
     with open("a.pt", "rb") as file:
@@ -463,7 +463,7 @@ def wrong_size():
     load("a.pt")
 
 
-@case("damaged", check=None)
+@case("damaged", check="load")
 def no_storage():
     torch.save(some(), "a.pt")
     edit(drop=[first_record("data")])
@@ -477,21 +477,21 @@ def no_pickle():
     load("a.pt")
 
 
-@case("damaged", check=None)
+@case("damaged", check="load")
 def no_version():
     torch.save(some(), "a.pt")
     edit(drop=["version"])
     load("a.pt")
 
 
-@case("damaged", check=None, since=(2, 10))
+@case("damaged", check="load", since=(2, 10))
 def short_record():
     torch.save(some(), "a.pt")
     edit(lambda record, data: data[:-8] if len(data) == 4000 else data)
     load("a.pt")
 
 
-@case("damaged", check=None, since=(1, 13))
+@case("damaged", check="load", since=(1, 13))
 def empty_record():
     torch.save(some(), "a.pt")
     edit(lambda record, data: b"" if len(data) == 4000 else data)

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "why/why.h"
+
+#include <ckpt/repair.h>
+#include <ckpt/verify.h>
+
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+const char ckpt_why_again[] = "download or copy it again, and compare sizes and checksums";
+
+/* ---- what is left of it ---- */
+
+static const uint64_t MOST_REPAIRED = 1 << 30; /* bytes: repair reads them all */
+
+static bool is_small(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && (uint64_t)st.st_size <= MOST_REPAIRED;
+}
+
+/* How it can be mended, the best first. */
+static void tell_rescue(struct ckpt_why *w)
+{
+	struct ckpt_repair_report r = CKPT_REPAIR_REPORT_INIT;
+	struct ckpt_model *rest = NULL;
+	bool small = is_small(w->facts.path);
+
+	ckpt_why_words(w, "%s", ckpt_why_again);
+	if (small && ckpt_repair_open(w->facts.path, NULL, NULL, NULL, &rest, &r, NULL) == 0) {
+		ckpt_why_fact(w,
+			      "%" PRIu64 " of %" PRIu64 " tensors are whole, %" PRIu64
+			      " of them proven by checksums",
+			      r.proven + r.unproven, r.tensors, r.proven);
+		ckpt_why_command(w, "ckpt repair %s %s", ckpt_why_in(w), ckpt_why_out(w));
+	} else if (!small) {
+		ckpt_why_words(w, "'ckpt repair %s %s' saves what is whole of it", ckpt_why_in(w),
+			       ckpt_why_out(w));
+	}
+	ckpt_close(rest);
+	ckpt_why_words(w, "or take an earlier one: 'ckpt latest DIR' finds the newest sound one");
+}
+
+/* ---- damage ---- */
+
+struct damage {
+	struct ckpt_why *w;
+	const char *first;
+	uint64_t count;
+	/* records are not where .format_version says: only mmap and the device 'meta' ask that */
+	const char *layout;
+};
+
+static int note_damage(void *ctx, const struct ckpt_finding *f)
+{
+	struct damage *d = ctx;
+
+	if (f->kind == CKPT_FINDING_DAMAGE && f->record && !strcmp(f->record, ".format_version")) {
+		d->layout = ckpt_why_print(d->w, "%s", f->text);
+		return 0;
+	}
+	if (f->kind != CKPT_FINDING_DAMAGE || d->count++)
+		return 0;
+	d->first = ckpt_why_print(d->w, "%s%s%s%s%s", f->file ? f->file : "", f->file ? ": " : "",
+				  f->record ? f->record : "", f->record ? ": " : "", f->text);
+	return 0;
+}
+
+static bool tell_cut(struct ckpt_why *w)
+{
+	if (ckpt_why_begin(
+		    w, "truncated", CKPT_CAUSE_CERTAIN,
+		    "the file ends too early: a download, a copy or a save broke off, or the disk was "
+		    "full")) {
+		ckpt_why_fact_opening(w);
+		tell_rescue(w);
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+static bool tell_damage(struct ckpt_why *w, const char *what)
+{
+	if (ckpt_why_begin(
+		    w, "damaged", CKPT_CAUSE_CERTAIN,
+		    "the file is not as it was written: something in it is broken or missing")) {
+		ckpt_why_fact(w, "%s", what);
+		tell_rescue(w);
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+/* A legacy stream has no end that could be missing; what is said of it begins with the place. */
+static bool is_cut_stream(const struct ckpt_facts *f)
+{
+	return f->first == 0x80 && (strstr(f->opening.text, "it was cut off") ||
+				    strstr(f->opening.text, "ends before STOP") ||
+				    strstr(f->opening.text, "reaches past the end"));
+}
+
+static void tell_layout(struct ckpt_why *w, const char *what)
+{
+	if (!ckpt_why_begin(
+		    w, "layout", CKPT_CAUSE_POSSIBLE,
+		    "another tool packed the archive anew, and its records are not where they promise "
+		    "to be: with mmap=True torch 2.7 and later load wrong numbers, without a word"))
+		return;
+	ckpt_why_fact(w, "it %s", what);
+	ckpt_why_command(w, "ckpt convert %s %s", ckpt_why_in(w), ckpt_why_out(w));
+	ckpt_why_end(w);
+}
+
+/* What is wrong with a checkpoint that opens. */
+static bool look_for_damage(struct ckpt_why *w, bool alone)
+{
+	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
+	struct damage d = { .w = w };
+
+	options.flags = CKPT_VERIFY_QUICK;
+	if (ckpt_verify(w->facts.path, &options, note_damage, &d, NULL, NULL) < 0)
+		return false;
+	if (!d.count && d.layout && alone)
+		tell_layout(w, d.layout);
+	return d.count && tell_damage(w, d.first);
+}
+
+bool ckpt_look_repacked(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	(void)said;
+	if (!strstr(w->facts.opening.text, "packed anew"))
+		return false;
+	if (ckpt_why_begin(
+		    w, "repacked", CKPT_CAUSE_CERTAIN,
+		    "the archive was unpacked and zipped again: torch wants all records in one folder, "
+		    "and nothing beside it")) {
+		ckpt_why_fact_opening(w);
+		ckpt_why_words(
+			w,
+			"take the file as it was downloaded: a .pt or .bin is not to be unpacked");
+		tell_rescue(w);
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
+static bool tell_unusable(struct ckpt_why *w)
+{
+	struct ckpt_error *err = &w->facts.opening;
+	char text[1100];
+
+	if (w->facts.cut || (is_cut_stream(&w->facts) && !err->record[0]))
+		return tell_cut(w);
+	ckpt_error_format(err, text, sizeof(text));
+	if (strstr(err->text, "packed anew"))
+		return ckpt_look_repacked(w, NULL);
+	return tell_damage(w, text);
+}
+
+bool ckpt_look_damage(struct ckpt_why *w, const struct ckpt_said *said)
+{
+	if (w->facts.model)
+		return look_for_damage(w, !said);
+	return (w->facts.opening.status == CKPT_E_FORMAT || w->facts.cut) && tell_unusable(w);
+}
