@@ -29,8 +29,8 @@ const struct command cmd_why = {
 		"in IN; without IN it is explained in general.\n\n"
 		"'cause' is what the file itself shows, 'likely' what the message says, 'possible' what goes wrong\n"
 		"where the machine, the torch or the model is not the one that saved it. A line after 'mend' is to be\n"
-		"pasted: a command writes a new file beside IN, a call of Python is one. Only metadata are read:\n"
-		"'ckpt verify' reads the bytes.\n\n"
+		"pasted: a command writes a new file beside IN. Above 1 GiB only metadata are read: 'ckpt verify'\n"
+		"reads the bytes.\n\n"
 		"Exit status: 0 a cause was found; 1 none; 2 IN cannot be read.\n",
 	.examples =
 		"  ckpt why model.pt\n"

@@ -69,7 +69,7 @@ struct ckpt_why_report {
  * against the file, whose names, shapes and devices it mentions. Without one: whatever can go wrong, the most likely first. FOUND
  * is called for each cause; none is told twice. PATH may be NULL if there is an error text: then what it means in general.
  *
- * Commands write beside PATH, to a name that is not taken. Metadata are read, not the bytes of tensors: ckpt_verify() reads those.
+ * Commands write beside PATH, to a name that is not taken. Of files above 1 GiB metadata alone are read, not the bytes of tensors: ckpt_verify() reads those.
  *
  * Returns 0, also if nothing was found; a negative status of FOUND; CKPT_E_ARG (neither PATH nor error, an error that is too
  * long); CKPT_E_IO if there is nothing at PATH and the error does not say so, or it cannot be read; CKPT_E_NOMEM. OPTIONS and REPORT may be NULL.

@@ -95,50 +95,6 @@ bool ckpt_look_meta(struct ckpt_why *w, const struct ckpt_said *said)
 	return true;
 }
 
-/* ---- weights_only ---- */
-
-/* What torch.load(weights_only=True) of 2.6 and later refuses, and whether it can be made plain. */
-bool ckpt_look_objects(struct ckpt_why *w, const struct ckpt_said *said)
-{
-	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct ckpt_model *plain = NULL;
-	int rc;
-
-	if (!w->facts.model || w->facts.file.is_program || w->facts.file.file_count)
-		return false;
-	rc = ckpt_sanitize(w->facts.model, &plain, &report, &err);
-	if (rc == 0 && !report.change_count && !report.protocol_changed) {
-		ckpt_close(plain);
-		return false;
-	}
-	if (ckpt_why_begin(
-		    w, "weights_only", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
-		    "there is more in it than tensors and plain data, and torch.load refuses that since 2.6 "
-		    "(weights_only=True is the default)")) {
-		for (size_t i = 0; rc == 0 && i < report.change_count && i < 4; i++)
-			ckpt_why_fact(w, "'%s' is a %s", ckpt_why_show(w, report.changes[i].name),
-				      report.changes[i].was);
-		if (rc == 0 && report.change_count > 4)
-			ckpt_why_fact(w, "and %zu more", report.change_count - 4);
-		if (rc == 0 && report.protocol_changed)
-			ckpt_why_fact(w, "pickle protocol %u, of which weights_only reads 2 alone",
-				      w->facts.file.pickle_protocol);
-		if (rc < 0)
-			ckpt_why_fact(w, "%s", err.text);
-		if (rc == 0)
-			ckpt_why_command(w, "ckpt sanitize %s %s", ckpt_why_in(w), ckpt_why_out(w));
-		ckpt_why_python(w, "%s", ckpt_why_load(w, ", weights_only=False"));
-		ckpt_why_words(
-			w,
-			"weights_only=False runs what the file says: only if you trust where it comes "
-			"from");
-		ckpt_why_end(w);
-	}
-	ckpt_close(plain);
-	return true;
-}
-
 /* ---- versions of torch ---- */
 
 static const struct {
@@ -221,6 +177,8 @@ static bool tell_python2(struct ckpt_why *w, const struct ckpt_said *said)
 {
 	if (ckpt_model_walk(w->facts.model, look_for_text, w, NULL) != CKPT_E_CANCELLED)
 		return false;
+	if (ckpt_look_danger(w, said))
+		return true;
 	if (ckpt_why_begin(
 		    w, "python2_text", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
 		    "it was saved by Python 2, with text in it of which Python 3 does not know the encoding")) {

@@ -12,13 +12,14 @@ const char ckpt_why_again[] = "download or copy it again, and compare sizes and 
 
 /* ---- what is left of it ---- */
 
-static const uint64_t MOST_REPAIRED = 1 << 30; /* bytes: repair reads them all */
+static const uint64_t MOST_READ = 1 << 30; /* bytes: about a second */
 
-static bool is_small(const char *path)
+bool ckpt_why_is_small(const struct ckpt_why *w)
 {
 	struct stat st;
 
-	return stat(path, &st) == 0 && (uint64_t)st.st_size <= MOST_REPAIRED;
+	/* what is inside of an archive is no larger than what fits into memory */
+	return stat(w->facts.path, &st) != 0 || (uint64_t)st.st_size <= MOST_READ;
 }
 
 /* How it can be mended, the best first. */
@@ -26,7 +27,7 @@ static void tell_rescue(struct ckpt_why *w)
 {
 	struct ckpt_repair_report r = CKPT_REPAIR_REPORT_INIT;
 	struct ckpt_model *rest = NULL;
-	bool small = is_small(w->facts.path);
+	bool small = ckpt_why_is_small(w);
 
 	ckpt_why_words(w, "%s", ckpt_why_again);
 	if (small && ckpt_repair_open(w->facts.path, NULL, NULL, NULL, &rest, &r, NULL) == 0) {

@@ -114,6 +114,8 @@ static bool tell_safetensors(struct ckpt_why *w)
 
 static bool tell_pickle(struct ckpt_why *w)
 {
+	if (ckpt_look_danger(w, NULL))
+		return true;
 	if (ckpt_why_begin(
 		    w, "bare_pickle", CKPT_CAUSE_CERTAIN,
 		    "it was written by pickle.dump, joblib or the like, not by torch.save: torch.load "

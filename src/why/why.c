@@ -11,9 +11,10 @@ static const uint64_t BUDGET_BASE = 128 << 20;
 
 /* Without a message: what keeps every load from working, then what some do. */
 static ckpt_why_look *const looks[] = {
-	ckpt_look_repacked, ckpt_look_file,    ckpt_look_directory, ckpt_look_program,
-	ckpt_look_objects,  ckpt_look_devices, ckpt_look_wrapped,   ckpt_look_nested,
-	ckpt_look_module,   ckpt_look_meta,    ckpt_look_versions,  ckpt_look_bytes,
+	ckpt_look_danger,  ckpt_look_repacked, ckpt_look_file,	  ckpt_look_directory,
+	ckpt_look_program, ckpt_look_objects,  ckpt_look_devices, ckpt_look_wrapped,
+	ckpt_look_nested,  ckpt_look_module,   ckpt_look_meta,	  ckpt_look_versions,
+	ckpt_look_bytes,
 };
 
 static int check(const char *path, const struct ckpt_why_options *o, struct ckpt_error *err)

@@ -105,6 +105,9 @@ const char *ckpt_why_load(struct ckpt_why *w, const char *arguments);
 /* Advice for what is cut off or damaged. */
 extern const char ckpt_why_again[];
 
+/* Is the file small enough to be read as a whole for an answer? */
+bool ckpt_why_is_small(const struct ckpt_why *w);
+
 /* ---- steps.c: the edits that make a checkpoint fit, as one command line ---- */
 
 enum { CKPT_WHY_MOST_STEPS = 6 };
@@ -171,6 +174,7 @@ ckpt_why_look ckpt_look_nested;	 /* the weights are an entry of a larger dict */
 ckpt_why_look ckpt_look_module;	 /* a module was saved whole */
 /* what else is in it (content_causes.c) */
 ckpt_why_look ckpt_look_devices;  /* tensors were on devices */
+ckpt_why_look ckpt_look_danger;	  /* it runs code (object_causes.c) */
 ckpt_why_look ckpt_look_objects;  /* weights_only=True refuses something */
 ckpt_why_look ckpt_look_versions; /* older torch cannot read it */
 ckpt_why_look ckpt_look_meta;	  /* tensors without data */

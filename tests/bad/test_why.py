@@ -227,6 +227,21 @@ class Why(files.BadFileTest):
             message = 'Missing key(s) in state_dict: "a.w"%s \n\tUnexpected key(s) in state_dict: "net.a.w"%s ' % (dots, dots)
             self.assertEqual([c["id"] for c in self.why(message, path)["causes"]], causes)
 
+    def test_what_runs_code_is_never_advised(self):
+        """Whatever the message: no way out is offered that would run what the file says."""
+        call = b"cposix\nsystem\n(" + text("true") + b"tR"
+        hostile = {"archive": torch_file(pickled(b"}(" + text("a") + tensor() + text("b") + call + b"u")), "pickle": b"\x80\x02" + call + b"."}
+        messages = ["Weights only load failed", "Unsupported global: GLOBAL posix.system was not", "No module named 'posix'",
+                    "Invalid magic number; corrupt file?", "'ascii' codec can't decode byte 0xe9", ""]
+        for what, data in hostile.items():
+            path = self.write(data)
+            for message in messages:
+                with self.subTest((what, message)):
+                    _, out, err = self.ckpt("why", "--json", *(["--error", message] if message else []), path)
+                    ways = [way["text"] for cause in json.loads(out)["causes"] for way in cause["mends"] if way["kind"] != "advice"]
+                    self.assertNotIn("weights_only=False", " ".join(ways), err)
+            self.assertEqual(json.loads(self.ckpt("why", "--json", path)[1])["causes"][0]["id"], "dangerous")
+
     def test_alone(self):
         for data, causes in ((weights("a.w"), []), (weights("module.a"), ["prefix"]), (nested("a.w"), ["nested"]), (LFS, ["lfs_pointer"]),
                              (archive([("x", b"y")]), ["other_zip"]), (torch_file()[:-1], ["truncated"])):
