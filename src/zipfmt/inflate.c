@@ -16,7 +16,8 @@ struct ckpt_inflater {
 
 struct inflate_stream {
 	struct ckpt_stream base;
-	struct ckpt_zip *zip; /* locked as long as the stream is open: libzip knows no threads */
+	struct ckpt_zip
+		*zip; /* locked in every call: libzip knows several open files, and no threads */
 	zip_file_t *file;
 	uint64_t left;
 };
@@ -95,6 +96,7 @@ static void close_stream(struct ckpt_stream *stream)
 {
 	struct inflate_stream *s = (struct inflate_stream *)stream;
 
+	pthread_mutex_lock(&s->zip->lock);
 	if (s->file)
 		zip_fclose(s->file);
 	pthread_mutex_unlock(&s->zip->lock);
@@ -114,9 +116,8 @@ static int check_end(struct inflate_stream *s, struct ckpt_error *err)
 		      : ckpt_fail(err, CKPT_E_FORMAT, "decompresses to more bytes than announced");
 }
 
-static int read_stream(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
+static int read_locked(struct inflate_stream *s, void *buf, size_t len, struct ckpt_error *err)
 {
-	struct inflate_stream *s = (struct inflate_stream *)stream;
 	uint8_t *p = buf;
 
 	while (len) {
@@ -133,6 +134,17 @@ static int read_stream(struct ckpt_stream *stream, void *buf, size_t len, struct
 		s->left -= (uint64_t)n;
 	}
 	return s->left ? 0 : check_end(s, err);
+}
+
+static int read_stream(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
+{
+	struct inflate_stream *s = (struct inflate_stream *)stream;
+	int rc;
+
+	pthread_mutex_lock(&s->zip->lock);
+	rc = read_locked(s, buf, len, err);
+	pthread_mutex_unlock(&s->zip->lock);
+	return rc;
 }
 
 static int new_inflater(const struct ckpt_source *src, struct ckpt_inflater **out,
@@ -203,6 +215,7 @@ static int open_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 			rc = ckpt_fail(err, CKPT_E_FORMAT, "libzip: %s",
 				       zip_strerror(s->zip->inflater->archive));
 	}
+	pthread_mutex_unlock(&s->zip->lock);
 	if (rc < 0)
 		close_stream(&s->base);
 	else
