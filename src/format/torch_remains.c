@@ -298,15 +298,21 @@ static bool know_size(struct ckpt_remains *r, struct ckpt_remnant *record)
 		r->zip ? ckpt_zip_find(r->zip, record->name, record->name_len) : NULL;
 	const char *key = ckpt_remains_key(r, record);
 	const uint64_t *size = key ? ckpt_strmap_find(&r->sizes, key, strlen(key)) : NULL;
+	struct ckpt_zip_descriptor d = { 0 };
 
-	if (entry && entry->header_off == record->header_off) {
+	if (record->method != CKPT_ZIP_STORED)
+		size = NULL;
+	if (entry && (entry->header_off != record->header_off ||
+		      (record->method == CKPT_ZIP_STORED && entry->csize != entry->usize)))
+		entry = NULL; /* it is damaged itself, or of another record */
+	if (size && (!entry || ckpt_zip_read_descriptor(r->source, record->data_off, *size, false,
+							&d) == CKPT_ZIP_THERE))
+		record->csize = record->usize = *size;
+	else if (entry) {
 		record->csize = entry->csize;
 		record->usize = entry->usize;
-		return true;
 	}
-	if (size && record->method == CKPT_ZIP_STORED)
-		record->csize = record->usize = *size;
-	return size && record->method == CKPT_ZIP_STORED;
+	return size || entry;
 }
 
 /* The size of RECORD is known; is it where it should be? *AT: where the next one begins. */
