@@ -187,9 +187,9 @@ hint: 'ckpt verify' says which of its files are damaged, 'ckpt reindex' makes th
 
 @test "Ctrl-C leaves nothing behind" {
 	python3 "$here/make_large.py" 200 large.pt
-	truncate -s -1000 large.pt
+	truncate -s -90 large.pt # of the end records
 	interrupted=
-	for delay in 0.005 0.02 0.05 0.1 0.2; do
+	for delay in 0.005 0.02 0.05 0.1 0.2 0.4; do
 		code=0
 		"$CKPT" repair large.pt out.pt >text 2>&1 &
 		sleep "$delay"
@@ -199,7 +199,7 @@ hint: 'ckpt verify' says which of its files are damaged, 'ckpt reindex' makes th
 			[ ! -e out.pt ]
 			interrupted=1
 		else
-			[ "$code" -le 1 ] && "$CKPT" verify -q out.pt || [ $? = 2 ]
+			[ "$code" = 0 ] && "$CKPT" verify -q out.pt
 		fi
 		rm -f out.pt text
 		want_files large.pt
