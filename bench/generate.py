@@ -3,6 +3,7 @@
 
     generate.py big OUT BYTES TENSORS     BYTES in all, in TENSORS float32 matrices
     generate.py bfloat16 OUT BYTES TENSORS  the same in bfloat16
+    generate.py changed OUT BYTES TENSORS  as big, with other numbers in every tensor
     generate.py small OUT TENSORS         tensors of 1 to 64 elements, each with its own storage
     generate.py storages OUT COUNT BYTES  COUNT storages of BYTES each
     generate.py legacy OUT BYTES TENSORS  as big, in the form of torch up to 1.5
@@ -32,6 +33,11 @@ def big(nbytes, count):
 def bfloat16(nbytes, count):
     for name, tensor in big(2 * nbytes, count):
         yield name, tensor.to(torch.bfloat16)
+
+
+def changed(nbytes, count):
+    for name, tensor in big(nbytes, count):
+        yield name, tensor * 1.001
 
 
 def small(count):
@@ -78,7 +84,8 @@ def main():
     # In a folder of its own: the file's name becomes part of the file, so it must be the last one.
     os.makedirs("part", exist_ok=True)
     part = os.path.join("part", out)
-    make = {"big": big, "bfloat16": bfloat16, "legacy": big, "small": small, "storages": storages, "sparse": sparse}[kind]
+    make = {"big": big, "bfloat16": bfloat16, "changed": changed, "legacy": big, "small": small, "storages": storages,
+            "sparse": sparse}[kind]
     state = collections.OrderedDict(make(*sizes))
     if kind == "sparse":
         with torch.serialization.skip_data():

@@ -19,8 +19,8 @@ import throttle  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
-CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "stat", "scan", "memory", "remap", "cast",
-         "inplace", "reflink", "merge", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
+CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "stat", "scan", "diff", "memory", "remap",
+         "cast", "inplace", "reflink", "merge", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
@@ -420,6 +420,26 @@ class Bench:
         self.ratio_row("scan 1000 files of 1 MiB", ours, "zipfile, genops", theirs, ">= 4 x faster", lambda r: r >= 4, inverse=True)
         self.time_row("  its time", ours, 5)
         self.peak_row("  its memory", ours.kib, 64)
+
+    def case_diff(self):
+        """Both files have to be read, as cmp does, which ends at the first difference: it gets a copy."""
+        source, changed = self.big(), self.input("changed", self.options.size, 128)
+        copy = os.path.join(self.folder, "copy-" + os.path.basename(source))
+        if not os.path.exists(copy):
+            shutil.copy(source, copy)
+        ours, same, proven, cmp, torch = self.series(
+            source, self.command("sh", "-c", '"$0" diff "$1" "$2"; [ $? = 1 ]', self.ckpt, source, changed),
+            self.command(self.ckpt, "diff", "--read", source, copy), self.command(self.ckpt, "diff", source, copy),
+            self.command("cmp", source, copy),
+            self.torch_run("torch_diff.py", os.path.basename(source), os.path.basename(changed)))
+        size = size_text(self.options.size)
+        self.ratio_row("diff %s, all other numbers" % size, ours, "cmp of a copy", cmp, "ratio <= 2", lambda r: r <= 2)
+        self.ratio_row("diff --read %s, a copy" % size, same, "cmp of a copy", cmp, "ratio <= 2", lambda r: r <= 2)
+        self.peak_row("  its memory", same.kib, 64)
+        self.time_row("diff %s, a copy, by checksum" % size, proven, 0.1)
+        if torch:
+            self.ratio_row("diff %s, all other numbers" % size, ours, "torch", torch)
+        os.unlink(copy)
 
     def case_remap(self):
         source = self.big()
