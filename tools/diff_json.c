@@ -84,7 +84,8 @@ int diff_json_add(void *ctx, const struct ckpt_difference *f)
 	json_set_name(o, "name", f->name);
 	if (f->other_name)
 		json_set_name(o, "other_name", f->other_name);
-	json_object_set_new(o, "tensor", json_boolean(side->is_array));
+	json_object_set_new(o, "tensor",
+			    json_boolean(side->is_array && (!f->a || !f->b || f->b->is_array)));
 	if (f->what)
 		json_object_set_new(o, "what", what_json(f->what));
 	if (f->within)

@@ -244,7 +244,8 @@ int ckpt_diff(const struct ckpt_model *a, const struct ckpt_model *b,
 				 .report = CKPT_DIFF_REPORT_INIT,
 				 .found = found,
 				 .ctx = ctx };
-	struct ckpt_error own = CKPT_ERROR_INIT; /* of tensors that cannot be read it is no error of the whole */
+	struct ckpt_error own =
+		CKPT_ERROR_INIT; /* of tensors that cannot be read it is no error of the whole */
 	int rc = ckpt_sized_take(&d.options, sizeof(d.options), options, &own);
 
 	if (rc == 0)

@@ -367,10 +367,22 @@ int ckpt_job_open(struct ckpt_differ *d, struct ckpt_pair *pair, size_t block, s
 	return rc;
 }
 
-static void close_side(struct ckpt_job_side *side)
+static void close_stream(struct ckpt_job_side *side)
 {
 	if (side->stream)
 		side->stream->close(side->stream);
+	side->stream = NULL;
+}
+
+void ckpt_job_end_reading(struct ckpt_job *job)
+{
+	close_stream(&job->a);
+	close_stream(&job->b);
+}
+
+static void close_side(struct ckpt_job_side *side)
+{
+	close_stream(side);
 	free(side->dense);
 	ckpt_array_close(side->array);
 }

@@ -34,6 +34,7 @@ struct ckpt_job {
  */
 int ckpt_job_open(struct ckpt_differ *d, struct ckpt_pair *pair, size_t block, struct ckpt_job *job,
 		  struct ckpt_error *err);
+void ckpt_job_end_reading(struct ckpt_job *job); /* closes streams: all was taken from them */
 void ckpt_job_close(struct ckpt_job *job);
 
 /* PAIR cannot be read. 0, or RC if that ends it all. */

@@ -136,6 +136,7 @@ static int take(struct ckpt_work *work, void *thread, struct ckpt_error *err)
 		uint64_t left = job->count - job->next;
 
 		if (!left || has_failed(r, job)) {
+			ckpt_job_end_reading(job);
 			r->current = NULL;
 			if (r->job_count == MOST_BLOCKS)
 				return 0;

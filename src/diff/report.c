@@ -172,9 +172,15 @@ static int tell_pair(struct ckpt_differ *d, const struct ckpt_pair *pair, struct
 	return tell(d, &f, pair->a, pair->b, err);
 }
 
+static bool is_of_tensors(const struct ckpt_pair *pair)
+{
+	return ckpt_entry_has_numbers(pair->a) && ckpt_entry_has_numbers(pair->b);
+}
+
 static void count_pair(struct ckpt_differ *d, const struct ckpt_pair *pair)
 {
-	struct ckpt_diff_counts *counts = counts_of(d, pair->a);
+	struct ckpt_diff_counts *counts =
+		is_of_tensors(pair) ? &d->report.tensors : &d->report.values;
 	struct ckpt_diff_side side;
 
 	if (pair->numbers && pair->numbers->other_bits)
@@ -205,7 +211,7 @@ static int tell_pairs(struct ckpt_differ *d, bool tensors, bool readable, struct
 	for (uint32_t i = 0; i < d->pair_count; i++) {
 		const struct ckpt_pair *pair = &d->pairs[i];
 
-		if (ckpt_entry_has_numbers(pair->a) == tensors &&
+		if (is_of_tensors(pair) == tensors &&
 		    pair->state == (readable ? CKPT_PAIR_CHANGED : CKPT_PAIR_UNREADABLE))
 			list[count++] = pair;
 	}

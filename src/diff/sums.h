@@ -19,6 +19,7 @@ struct ckpt_sums {
 } __attribute__((aligned(64)));
 
 struct ckpt_sum_kernels {
+	void (*widen32)(const float *in, double *out, size_t count);
 	/* COUNT numbers, a multiple of 8; zeros at the end change nothing. Both aligned to 64 bytes. */
 	bool (*finite)(const double *v, size_t count);
 	void (*pairs)(const double *a, const double *b, size_t count, double atol, double rtol,

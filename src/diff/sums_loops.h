@@ -31,6 +31,12 @@ TARGET static bool NAME(finite)(const double *v, size_t count)
 	return !(any >> 63);
 }
 
+TARGET static void NAME(widen32)(const float *in, double *out, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		out[i] = (double)in[i];
+}
+
 TARGET static void NAME(pairs)(const double *pa, const double *pb, size_t count, double atol,
 			       double rtol, struct ckpt_sums *s)
 {
@@ -120,8 +126,9 @@ STEPS(steps16, uint16_t, int16_t, 15)
 STEPS(steps32, uint32_t, int32_t, 31)
 STEPS(steps64, uint64_t, int64_t, 63)
 
-static const struct ckpt_sum_kernels SUMS = { NAME(finite),  NAME(pairs),   NAME(squares),
-					      NAME(steps16), NAME(steps32), NAME(steps64) };
+static const struct ckpt_sum_kernels SUMS = { NAME(widen32), NAME(finite),  NAME(pairs),
+					      NAME(squares), NAME(steps16), NAME(steps32),
+					      NAME(steps64) };
 
 #undef STEPS
 #undef MAGNITUDE

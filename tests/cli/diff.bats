@@ -175,6 +175,18 @@ hint: did you mean 'optimizer'?"
 	[[ ${lines[-1]} = *" cannot be compared"* ]]
 }
 
+@test "compressed records of one archive, many at once" {
+	python3 - <<-'END'
+	import zipfile
+	with zipfile.ZipFile("ddp_trainer.pt") as old, zipfile.ZipFile("deflated.pt", "w", zipfile.ZIP_DEFLATED) as new:
+	    for name in old.namelist():
+	        new.writestr(name, old.read(name))
+	END
+	run --separate-stderr timeout 60 "$CKPT" diff --read deflated.pt ddp_trainer.pt deflated.pt; want 0
+	run --separate-stderr timeout 60 "$CKPT" diff deflated.pt ddp_trainer.pt; want 0
+	[[ $output = *" by checksum"* ]]
+}
+
 @test "other values: numbers, texts, sets in any order, what hangs in two places" {
 	save a.pt 2 '{"epoch": 3, "lr": 0.5, "name": "a", "tags": {"x", "yy", "z"}, "raw": b"\x80\xff", "pair": (1, 2), "empty": {}}'
 	save b.pt 4 '{"raw": b"\x80\xff", "epoch": 4, "lr": 0.25, "name": "b\x1b", "tags": {"z", "yy", "x"}, "pair": [1, 2], "new": None, "empty": []}'
