@@ -310,8 +310,14 @@ static int step(struct ckpt_scan_walk *w, struct ckpt_error *err)
 
 static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
 {
-	while (!w->m.done && w->m.op.code != CKPT_OP_STOP) {
-		int rc = ckpt_op_read(&w->m.r, &w->m.op, err);
+	uint32_t count = 0;
+
+	while (!w->m.done && w->m.op.code != CKPT_OP_STOP && w->s->rc == 0) {
+		int rc;
+
+		if (!(++count & 0xFFFF) && ckpt_scan_is_cancelled(w->s))
+			return CKPT_E_CANCELLED;
+		rc = ckpt_op_read(&w->m.r, &w->m.op, err);
 
 		if (rc < 0) {
 			say_broken(w, err);

@@ -34,6 +34,8 @@ const char *ckpt_scan_kind_name(enum ckpt_scan_kind kind)
 	return names[kind];
 }
 
+static const uint64_t NESTED_BASE = 16 << 20;
+
 /* ---- one file ---- */
 
 /* 0: there is a verdict, or it is of no kind to have one (s->file.format is "" then). */
@@ -47,6 +49,7 @@ static int scan_one(struct ckpt_scanner *s, const char *path, struct ckpt_error 
 		return rc;
 	s->file.bytes = ckpt_source_size(source);
 	s->budget += 2 * s->file.bytes;
+	s->nested_budget = NESTED_BASE + 2 * s->file.bytes;
 	s->is_one = ckpt_scan_source(s, source, CKPT_SCAN_TOP);
 	if (s->rc == 0 && s->file.is_torch && !s->is_dcp &&
 	    s->file.verdict < CKPT_SCAN_INCONSISTENT)

@@ -16,9 +16,10 @@ struct ckpt_scanner {
 	uint32_t global_count, global_cap, finding_count, finding_cap, refusal_count, refusal_cap;
 	struct ckpt_strmap known; /* "where\0name" to the number of the global */
 
-	const char *where; /* the record that is looked at, escaped; "" */
-	unsigned depth;	   /* of files in files */
-	uint64_t budget;   /* bytes that may still be unpacked, or scanned twice */
+	const char *where;	/* the record that is looked at, escaped; "" */
+	unsigned depth;		/* of files in files */
+	uint64_t nested_budget; /* bytes of pickles in pickles that may still be looked into */
+	uint64_t budget;	/* bytes that may still be unpacked, or scanned twice */
 	struct ckpt_strmap
 		*storages; /* keys of the storages that a pickle mentions; NULL: nobody asks */
 	bool weights;	   /* what is scanned is what torch.load reads */

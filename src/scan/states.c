@@ -359,11 +359,18 @@ void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v
 		not_understood(w, "loads a file of torch out of bytes that are not in the pickle");
 		return;
 	}
-	if (s->depth >= MOST_DEPTH || len > s->budget) {
+	if (v == w->nested)
+		return; /* the same once more */
+	w->nested = v;
+	if (ckpt_scan_is_cancelled(s)) {
+		s->rc = CKPT_E_CANCELLED;
+		return;
+	}
+	if (s->depth >= MOST_DEPTH || len > s->nested_budget) {
 		not_understood(w, "files in files, more than are looked into");
 		return;
 	}
-	s->budget -= len;
+	s->nested_budget -= len;
 	snprintf(place, sizeof(place), "bytes@0x%llx", (unsigned long long)ckpt_scan_at(w));
 	ckpt_scan_enter(s, place, strlen(place));
 	s->depth++;

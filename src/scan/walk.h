@@ -11,8 +11,9 @@ struct ckpt_scan_walk {
 	struct ckpt_machine m;
 	struct ckpt_pickle doc;
 	const struct ckpt_scan_pickle *in;
-	size_t depth, marks; /* of the stack, before the opcode */
-	bool broke;	     /* an opcode was refused, which was said */
+	size_t depth, marks;		 /* of the stack, before the opcode */
+	const struct ckpt_value *nested; /* that was looked into last */
+	bool broke;			 /* an opcode was refused, which was said */
 };
 
 /* Offset of the opcode, for findings. */

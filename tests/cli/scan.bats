@@ -105,6 +105,17 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 	[[ $output = *"outer.zip::inner.zip::bad.pkl+0x20: calls posix.system('true')"* ]]
 }
 
+@test "one pickle in a pickle, thousands of times" {
+	python3 - <<-END
+	import struct
+	inner = b"\x80\x02](" + b"K\x01" * 500000 + b"e."
+	once = b"\x80\x03ctorch.storage\n_load_from_bytes\nq\x00B" + struct.pack("<I", len(inner)) + inner + b"q\x01X\x01\x00\x00\x00aq\x020"
+	open("many.pkl", "wb").write(once + b"h\x00h\x01\x85R0" * 20000 + b"N.")
+	END
+	run --separate-stderr timeout 60 "$CKPT" scan many.pkl
+	[ "$status" != 124 ]
+}
+
 @test "an edit in place leaves nothing that counts against the file" {
 	run "$CKPT" strip-module -i ddp_trainer.pt
 	[ "$status" = 0 ]

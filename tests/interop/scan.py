@@ -23,7 +23,7 @@ ELSEWHERE = re.compile(
     r"don't know how to restore data location|Expected one of cpu|has no attribute|record size|"
     r"Trying to resize|Unknown layout|not recognized|Could not run|not implemented|Torch not compiled|"
     r"does not match expected size|missing .* required positional|takes \d+ positional|device type|storage has wrong byte size|"
-    r"rebuilding sparse tensor|too many values to unpack|read.* past the end|invalid device|Invalid device|CUDA|unexpected keyword"
+    r"Storage size calculation overflowed|rebuilding sparse tensor|too many values to unpack|read.* past the end|invalid device|Invalid device|CUDA|unexpected keyword"
 )
 
 
@@ -49,15 +49,19 @@ def scan(ckpt, folder):
 CODE = re.compile(r"/(bound_methods|classes_and_functions|objects_with_state|operators|partials)[^/]*$")
 
 
+# torch writes it, and cannot read it
+TEXT_IDS = re.compile(r"\.p0\.pt$")
+
+
 def check_verdicts(found):
-    bad = [f for f in found if f["verdict"] not in ("plain", "needs-objects") and not (f["verdict"] == "dangerous" and CODE.search(f["path"]))]
+    bad = [f for f in found if not TEXT_IDS.search(f["path"]) and f["verdict"] not in ("plain", "needs-objects") and not (f["verdict"] == "dangerous" and CODE.search(f["path"]))]
     return ["%s is %s: %s" % (f["path"], f["verdict"], json.dumps(f["findings"])[:300]) for f in bad]
 
 
 def check_loads(printed, version, foretold):
     right, wrong = 0, []
     for path, loads, why in LINE.findall(printed):
-        wanted = foretold[path]["weights_only"][version]
+        wanted = bool(foretold[path]["weights_only"][version])  # null: what a save that failed left behind
         if loads == "no" and ELSEWHERE.search(why) and wanted:
             continue
         if wanted == (loads == "yes"):
@@ -144,7 +148,7 @@ def main():
                     wrong.append("torch %s loads %d files: %s" % (version, more, printed[-300:]))
                 right += more
                 wrong += bad
-    for text in wrong[:60]:
+    for text in wrong[-60:]:
         print("FAIL", text)
     print("%d right, %d wrong" % (right, len(wrong)))
     return 1 if wrong or not right else 0
