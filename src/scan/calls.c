@@ -203,12 +203,14 @@ static bool is_harmless_attribute(const struct ckpt_value *name)
 static void check_getattr(struct call *c)
 {
 	const struct ckpt_value *of = arg(c->args, 0), *name = arg(c->args, 1);
+	const struct ckpt_value *made =
+		of->kind == CKPT_CALL && !is_getattr(of) ? of->u.call->func : of;
+	const struct ckpt_global *g = ckpt_scan_callee(c->w, made);
 	const struct ckpt_scan_rule *rule = NULL;
 
-	const struct ckpt_global *g =
-		ckpt_scan_callee(c->w,
-				 of->kind == CKPT_CALL && !is_getattr(of) ? of->u.call->func : of);
-
+	if (g && made != of && ckpt_scan_rule(g->module, g->name)->call == CKPT_CALL_NEW &&
+	    arg(of->u.call->args, 0)) /* protocols 0 and 1: the class is the first argument */
+		g = ckpt_scan_callee(c->w, arg(of->u.call->args, 0));
 	if (g) /* a class, or an instance of one */
 		rule = ckpt_scan_rule(g->module, g->name);
 	if (rule && rule->call != CKPT_CALL_PLAIN && of->kind == CKPT_CALL)
@@ -418,10 +420,13 @@ static void check_new(struct call *c, const struct ckpt_value *cls)
 		check_inner(c, CKPT_CALL_NEWOBJ, cls, rest_of(c, 1));
 		return;
 	}
-	check_inner(c, CKPT_CALL_NEWOBJ, cls, &ckpt_value_empty_tuple);
-	if (!ckpt_value_is_global(base, "__builtin__", "object") &&
-	    !ckpt_value_is_global(base, "builtins", "object"))
+	if (ckpt_value_is_global(base, "__builtin__", "object") ||
+	    ckpt_value_is_global(base, "builtins", "object")) {
+		check_inner(c, CKPT_CALL_NEWOBJ, cls, &ckpt_value_empty_tuple);
+	} else {
+		check_inner(c, CKPT_CALL_NEWOBJ, cls, rest_of(c, 2));
 		check_inner(c, CKPT_CALL_REDUCE, base, rest_of(c, 2));
+	}
 }
 
 static void check_data(struct call *c)

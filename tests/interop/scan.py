@@ -23,7 +23,7 @@ ELSEWHERE = re.compile(
     r"don't know how to restore data location|Expected one of cpu|has no attribute|record size|"
     r"Trying to resize|Unknown layout|not recognized|Could not run|not implemented|Torch not compiled|"
     r"does not match expected size|missing .* required positional|takes \d+ positional|device type|storage has wrong byte size|"
-    r"Storage size calculation overflowed|rebuilding sparse tensor|too many values to unpack|read.* past the end|invalid device|Invalid device|CUDA|unexpected keyword"
+    r"Storage size calculation overflowed|buffer_storage_size == num_elements|rebuilding sparse tensor|too many values to unpack|read.* past the end|invalid device|Invalid device|CUDA|unexpected keyword"
 )
 
 
