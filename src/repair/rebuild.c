@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { MOST_KEY = 400, MOST_MARK = 64 };
 
@@ -139,6 +140,17 @@ static bool reads_well(const struct ckpt_remains *remains, const struct ckpt_rem
 	return end != text && v >= 1 && (v <= 10 || strlen(text) > 30);
 }
 
+/* torch's reader takes no notice of the case of names: a damaged one would be taken for the record that is missing. */
+static bool is_misspelled(const char *inner)
+{
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
+		if (!strcasecmp(inner, marks[i].name))
+			return strcmp(inner, marks[i].name) != 0;
+	if (!strcasecmp(inner, "data.pkl"))
+		return strcmp(inner, "data.pkl") != 0;
+	return !strncasecmp(inner, "data/", 5) && strncmp(inner, "data/", 5) != 0;
+}
+
 static int add_record(struct builder *w, uint32_t i)
 {
 	const struct ckpt_remains *remains = w->b->remains;
@@ -149,7 +161,7 @@ static int add_record(struct builder *w, uint32_t i)
 	const uint64_t *size = key ? ckpt_strmap_find(&remains->sizes, key, strlen(key)) : NULL;
 
 	if (!inner || !*inner || inner[strlen(inner) - 1] == '/' || (key && !size) ||
-	    !ckpt_utf8_ok(inner, strlen(inner)))
+	    !ckpt_utf8_ok(inner, strlen(inner)) || is_misspelled(inner))
 		return 0;
 	if (w->b->as_it_is)
 		return fate->why ? 0 : add_there(w, i, inner);

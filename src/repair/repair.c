@@ -124,14 +124,15 @@ static int take_finding(void *ctx, const struct ckpt_finding *f)
 	return ckpt_rescue_tell(r, CKPT_REPAIR_DAMAGE, f->record, f->offset, "%s", f->text);
 }
 
-/* All but the bytes of tensors, which are read later. A file that cannot even be named is damaged, too. */
-static int look_at_whole(struct ckpt_rescue *r, const char *path, struct ckpt_error *err)
+/* FLAGS: as of ckpt_verify(). A file that cannot even be named is damaged, too. */
+static int look_at_whole(struct ckpt_rescue *r, const char *path, unsigned flags,
+			 struct ckpt_error *err)
 {
 	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
 	struct ckpt_error opening = CKPT_ERROR_INIT;
 	int rc;
 
-	options.flags = CKPT_VERIFY_QUICK;
+	options.flags = flags;
 	options.cancel = r->o.cancel;
 	rc = ckpt_verify(path, &options, take_finding, r, NULL, &opening);
 	if (rc == CKPT_E_UNSUPPORTED || rc == CKPT_E_FORMAT || rc == CKPT_E_IO)
@@ -154,7 +155,8 @@ static bool is_legacy(const struct ckpt_source *file)
 	       ckpt_format_torch_legacy.probe(&opening);
 }
 
-static int rescue(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_error *err)
+static int rescue(struct ckpt_rescue *r, const char *path, struct ckpt_model **out,
+		  struct ckpt_error *err)
 {
 	struct ckpt_model *all = NULL;
 	int rc = is_legacy(r->file) ? ckpt_rescue_legacy(r, &all, err)
@@ -163,6 +165,12 @@ static int rescue(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_er
 	if (rc == 0)
 		rc = ckpt_rescue_tensors(r, all, out, err);
 	ckpt_close(all);
+	if (rc == 0 && !r->report.damaged && r->compressed)
+		rc = look_at_whole(r, path, 0, err);
+	if (rc == 0 && r->report.damaged && r->pickle != CKPT_FATE_PROVEN && !r->report.tensors)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "nothing can be saved: the list of tensors (data.pkl) is damaged, "
+				 "or it names none");
 	if (rc < 0 || r->report.damaged)
 		return rc;
 	ckpt_close(*out); /* it is sound: nothing of it has to go */
@@ -209,9 +217,9 @@ int ckpt_repair_open(const char *path, const struct ckpt_repair_options *options
 	if (rc < 0)
 		return rc;
 	r.arena = ckpt_arena_new(TEXT_BUDGET);
-	rc = r.arena ? look_at_whole(&r, path, err) : ckpt_fail_nomem(err);
+	rc = r.arena ? look_at_whole(&r, path, CKPT_VERIFY_QUICK, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
-		rc = rescue(&r, out, err);
+		rc = rescue(&r, path, out, err);
 	if (rc < 0) {
 		ckpt_close(*out);
 		*out = NULL;

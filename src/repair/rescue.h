@@ -34,6 +34,7 @@ struct ckpt_rescue {
 	uint32_t fate_count, fate_cap;
 	enum ckpt_fate_mark pickle; /* without a proof for it there is none for any tensor */
 	const char *pickle_why;
+	bool compressed; /* some records are */
 };
 
 /* Tell what was found. 0, or the negative status with which the caller's function wants it to end. */

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "format/torch_remains.h"
 #include "format/torch_zip.h"
+#include "repair/order.h"
 #include "repair/rebuild.h"
 
 #include <inttypes.h>
@@ -152,6 +153,24 @@ static int judge_stored(struct ckpt_rescue *r, const struct ckpt_remains *remain
 	return rc;
 }
 
+/* The checksum of a record in front of a gap proves no name. */
+static int doubt_order(struct ckpt_rescue *r, const struct ckpt_remains *remains,
+		       struct ckpt_piece_fate *fates, struct ckpt_error *err)
+{
+	bool *gap = malloc(remains->count + (size_t)1);
+	int rc = gap ? ckpt_order_find_gaps(remains, gap, err) : ckpt_fail_nomem(err);
+
+	for (uint32_t i = 0; rc == 0 && i < remains->count; i++) {
+		if (!gap[i] || fates[i].mark != CKPT_FATE_PROVEN)
+			continue;
+		r->report.damaged = true;
+		fates[i].mark = CKPT_FATE_UNPROVEN;
+		fates[i].why = "records are missing behind it: the bytes may be those of another";
+	}
+	free(gap);
+	return rc;
+}
+
 /* In an archive of all records the compressed ones can be unpacked. */
 static int judge_deflated(struct ckpt_rescue *r, struct ckpt_rebuild *b, struct ckpt_error *err)
 {
@@ -191,12 +210,24 @@ static int judge_deflated(struct ckpt_rescue *r, struct ckpt_rebuild *b, struct 
 	return rc;
 }
 
-static bool any_deflated(const struct ckpt_remains *remains)
+/* What a storage unpacks to is told by the pickle, which is proven; a header or directory may be damaged there. */
+static bool size_deflated(struct ckpt_remains *remains)
 {
-	for (uint32_t i = 0; i < remains->count; i++)
-		if (remains->records[i].method == CKPT_ZIP_DEFLATED)
-			return true;
-	return false;
+	bool any = false;
+
+	for (uint32_t i = 0; i < remains->count; i++) {
+		struct ckpt_remnant *record = &remains->records[i];
+		const char *key = ckpt_remains_key(remains, record);
+		const uint64_t *size =
+			key ? ckpt_strmap_find(&remains->sizes, key, strlen(key)) : NULL;
+
+		if (record->method != CKPT_ZIP_DEFLATED)
+			continue;
+		any = true; /* whether they unpack as they say is seen by a reader alone */
+		if (size)
+			record->usize = *size;
+	}
+	return any;
 }
 
 /* ---- without a pickle nothing can be saved: what is there all the same ---- */
@@ -369,8 +400,11 @@ int ckpt_rescue_zip(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_
 		b.fates = calloc(remains.count + (size_t)1, sizeof(*b.fates));
 		rc = b.fates ? judge_stored(r, &remains, b.fates, err) : ckpt_fail_nomem(err);
 	}
-	if (rc == 0 && any_deflated(&remains))
+	r->compressed = rc == 0 && size_deflated(&remains);
+	if (rc == 0 && r->compressed)
 		rc = judge_deflated(r, &b, err);
+	if (rc == 0)
+		rc = doubt_order(r, &remains, b.fates, err);
 	if (rc == 0)
 		rc = check_pickle(r, &b, err);
 	if (rc == 0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files damaged at random: what `ckpt repair` calls proven is what was written, and what was not touched is recovered.
 
-    damage.py [COUNT [SEED]]    COUNT damaged files (90), of all kinds of files and damage
+    damage.py [COUNT [SEED]]    COUNT damaged files (104), of all kinds of files and damage
 
 Judged as in truncate.py, whose kinds of files these are.
 """
@@ -85,8 +85,24 @@ def several(data, rng):
     return data
 
 
+def lined_up(kind, rng):
+    """From within one record to the same place in another of its size is nothing, and the directory is gone."""
+    archive = kind.whole
+    if not isinstance(archive, remains.Zip):
+        return without(kind.data, rng)
+    named = [record for name, record in archive.records.items() if name.startswith("data/")]
+    pairs = [(a, b) for a in named for b in named
+             if a.begin < b.begin and (a.size, len(a.name)) == (b.size, len(b.name)) and archive.bytes[a.name[5:]] != archive.bytes[b.name[5:]]]
+    if not pairs:
+        return without(kind.data, rng)
+    first, second = rng.choice(pairs)
+    within = rng.randrange(-4, first.size // 2)
+    left = kind.data[:kind.data.find(b"PK\1\2")]
+    return left[:first.begin + within] + left[second.begin + within:]
+
+
 DAMAGES = (flipped, blank, garbage, without, with_more, behind_junk, no_directory, bad_directory, never_written, twice,
-           flipped_and_cut, several)
+           flipped_and_cut, several, lined_up)
 
 
 class Kind(truncate.Kind):
@@ -148,7 +164,7 @@ class Kind(truncate.Kind):
 
 
 def main():
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 96
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 104
     rng = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
     base = os.environ.get("CKPT_TEST_DIR") or "."
     os.makedirs(base, exist_ok=True)
@@ -159,7 +175,7 @@ def main():
             kind.whole.checksums_on = isinstance(kind.whole, remains.Zip) and kind.whole.records["data.pkl"].crc != 0
         for number, damage in enumerate(DAMAGES):
             share = count // len(DAMAGES) + (number < count % len(DAMAGES))
-            jobs = [(kind, damage(kind.data, rng)) for kind in (rng.choice(kinds) for _ in range(share))]
+            jobs = [(kind, damage(kind if damage is lined_up else kind.data, rng)) for kind in (rng.choice(kinds) for _ in range(share))]
 
             def judge(job):
                 with tempfile.TemporaryDirectory(dir=work) as folder:
