@@ -156,7 +156,8 @@ static bool best_rule(struct book *b, struct ckpt_rule *best, bool *guessed)
 	struct score most = { 0 };
 
 	*guessed = false;
-	qsort(b->rules, b->count, sizeof(*b->rules), by_votes);
+	if (b->count) /* there may be no array to sort */
+		qsort(b->rules, b->count, sizeof(*b->rules), by_votes);
 	for (uint32_t i = 0; i < b->count && i < MOST_TRIED; i++) {
 		const struct ckpt_rule *r = &b->rules[i];
 		struct score score = score_of(b, r);

@@ -25,7 +25,10 @@ def why(ckpt, folder, file, text):
                           check=False)
     if done.returncode not in (0, 1):
         return None, "exit status %d: %s" % (done.returncode, done.stderr.decode()[:300])
-    return json.loads(done.stdout.decode())["causes"], ""
+    try:
+        return json.loads(done.stdout.decode())["causes"], ""
+    except ValueError:
+        return [], "exit status %d, no JSON: %s" % (done.returncode, done.stderr.decode()[:2000])
 
 
 def run_line(ckpt, folder, line):
