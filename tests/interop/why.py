@@ -48,7 +48,7 @@ def run_line(ckpt, folder, line):
 
 
 def mend(ckpt, folder, name, one, cause, todo):
-    """What is wrong; TODO gets what torch is to load."""
+    """What is wrong; what torch is to load goes into the last argument."""
     wrong = []
     for way in cause["mends"]:
         if way["kind"] == "command" and (one["mends"] or way["text"].startswith("ckpt")):
