@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/items.h"
 
+#include "io/bands.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 enum { BAND = 32 << 20 };
 
@@ -11,42 +12,28 @@ struct band_stream {
 	struct ckpt_stream base;
 	struct ckpt_items_reader reader;
 	uint64_t next; /* item behind the band */
-	uint8_t *band;
-	size_t len, taken;
+	struct ckpt_bands bands;
 };
 
-static int next_band(struct band_stream *s, struct ckpt_error *err)
+static int next_band(struct ckpt_stream *stream, struct ckpt_error *err)
 {
+	struct band_stream *s = (struct band_stream *)stream;
 	uint32_t size = s->reader.items->itemsize;
 	uint64_t left = s->reader.items->numel - s->next,
 		 n = left < BAND / size ? left : BAND / size;
-	int rc = ckpt_items_read(&s->reader, s->next, n, s->band, err);
+	int rc = ckpt_items_read(&s->reader, s->next, n, s->bands.bytes, err);
 
 	s->next += n;
-	s->len = (size_t)(n * size);
-	s->taken = 0;
+	s->bands.len = (size_t)(n * size);
+	s->bands.taken = 0;
 	return rc;
 }
 
 static int read_band(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
 {
 	struct band_stream *s = (struct band_stream *)stream;
-	uint8_t *out = buf;
-	int rc = 0;
 
-	while (rc == 0 && len) {
-		size_t have = s->len - s->taken, n = len < have ? len : have;
-
-		if (!n) {
-			rc = next_band(s, err);
-			continue;
-		}
-		memcpy(out, s->band + s->taken, n);
-		s->taken += n;
-		out += n;
-		len -= n;
-	}
-	return rc;
+	return ckpt_bands_read(&s->bands, stream, next_band, buf, len, err);
 }
 
 static void close_band(struct ckpt_stream *stream)
@@ -54,7 +41,7 @@ static void close_band(struct ckpt_stream *stream)
 	struct band_stream *s = (struct band_stream *)stream;
 
 	ckpt_items_close(&s->reader);
-	free(s->band);
+	free(s->bands.bytes);
 	free(s);
 }
 
@@ -69,8 +56,8 @@ static int open_band(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 		return ckpt_fail_nomem(err);
 	s->base = (struct ckpt_stream){ .read = read_band, .close = close_band };
 	ckpt_items_open(recipe->ctx, &s->reader);
-	s->band = malloc((size_t)len + 1);
-	if (!s->band) {
+	s->bands.bytes = malloc((size_t)len + 1);
+	if (!s->bands.bytes) {
 		close_band(&s->base);
 		return ckpt_fail_nomem(err);
 	}

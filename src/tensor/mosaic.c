@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/mosaic.h"
 
+#include "io/bands.h"
+
 #include <inttypes.h>
 #include <libdeflate.h>
 #include <stdlib.h>
@@ -32,8 +34,9 @@ struct mosaic_stream {
 	uint64_t rows;			      /* per band */
 	uint64_t at[CKPT_ASSEMBLE_MOST_DIMS]; /* first row of the next band */
 	struct progress *progress;	      /* by tile */
-	uint8_t *band, *span;
-	size_t span_cap, band_len, taken;
+	struct ckpt_bands bands;
+	uint8_t *span;
+	size_t span_cap;
 };
 
 /* The box of one tile in one band. */
@@ -98,10 +101,10 @@ static int place_runs(struct mosaic_stream *s, const struct piece *p, const uint
 			step *= s->m->shape[i];
 		}
 		if (span)
-			memcpy(s->band + to * itemsize, span + from * itemsize, len);
+			memcpy(s->bands.bytes + to * itemsize, span + from * itemsize, len);
 		else
 			rc = read_bytes(&p->tile->bytes, (p->from + from) * itemsize,
-					s->band + to * itemsize, len, err);
+					s->bands.bytes + to * itemsize, len, err);
 		for (uint32_t i = ndim; i-- > s->dim;) {
 			at[i] += i == ndim - 1 ? run : 1;
 			if (at[i] < p->shape[i])
@@ -194,8 +197,9 @@ static bool cut(const struct mosaic_stream *s, const struct ckpt_mosaic_tile *ti
 	return true;
 }
 
-static int next_band(struct mosaic_stream *s, struct ckpt_error *err)
+static int next_band(struct ckpt_stream *stream, struct ckpt_error *err)
 {
+	struct mosaic_stream *s = (struct mosaic_stream *)stream;
 	uint64_t left = s->m->shape[s->dim] - s->at[s->dim], rows = left < s->rows ? left : s->rows;
 	struct piece piece;
 	int rc = 0;
@@ -203,8 +207,8 @@ static int next_band(struct mosaic_stream *s, struct ckpt_error *err)
 	for (size_t i = 0; rc == 0 && i < s->m->tile_count; i++)
 		if (cut(s, &s->m->tiles[i], rows, &piece))
 			rc = place(s, &piece, err);
-	s->band_len = (size_t)(rows * s->row_items * s->m->itemsize);
-	s->taken = 0;
+	s->bands.len = (size_t)(rows * s->row_items * s->m->itemsize);
+	s->bands.taken = 0;
 	s->at[s->dim] += rows;
 	for (uint32_t i = s->dim; i > 0 && s->at[i] == s->m->shape[i]; i--) {
 		s->at[i] = 0;
@@ -216,29 +220,15 @@ static int next_band(struct mosaic_stream *s, struct ckpt_error *err)
 static int read_mosaic(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
 {
 	struct mosaic_stream *s = (struct mosaic_stream *)stream;
-	uint8_t *out = buf;
-	int rc = 0;
 
-	while (rc == 0 && len) {
-		size_t have = s->band_len - s->taken, n = len < have ? len : have;
-
-		if (!n) {
-			rc = next_band(s, err);
-			continue;
-		}
-		memcpy(out, s->band + s->taken, n);
-		s->taken += n;
-		out += n;
-		len -= n;
-	}
-	return rc;
+	return ckpt_bands_read(&s->bands, stream, next_band, buf, len, err);
 }
 
 static void close_mosaic(struct ckpt_stream *stream)
 {
 	struct mosaic_stream *s = (struct mosaic_stream *)stream;
 
-	free(s->band);
+	free(s->bands.bytes);
 	free(s->span);
 	free(s->progress);
 	free(s);
@@ -254,10 +244,10 @@ static int seek_mosaic(struct ckpt_stream *stream, uint64_t off, struct ckpt_err
 		s->progress[i].next = UINT64_MAX;
 	for (uint32_t i = s->dim + 1; i-- > 0; row /= s->m->shape[i])
 		s->at[i] = row % s->m->shape[i];
-	s->band_len = s->taken = 0;
+	s->bands.len = s->bands.taken = 0;
 	if (off % row_len) {
-		rc = next_band(s, err);
-		s->taken = (size_t)(off % row_len);
+		rc = next_band(stream, err);
+		s->bands.taken = (size_t)(off % row_len);
 	}
 	return rc;
 }
@@ -287,9 +277,9 @@ static int open_mosaic(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	s->base = (struct ckpt_stream){ read_mosaic, close_mosaic, seek_mosaic };
 	s->m = recipe->ctx;
 	choose_band(s);
-	s->band = malloc((size_t)(s->rows * s->row_items * s->m->itemsize));
+	s->bands.bytes = malloc((size_t)(s->rows * s->row_items * s->m->itemsize));
 	s->progress = calloc(s->m->tile_count + 1, sizeof(*s->progress));
-	if (!s->band || !s->progress) {
+	if (!s->bands.bytes || !s->progress) {
 		close_mosaic(&s->base);
 		return ckpt_fail_nomem(err);
 	}
