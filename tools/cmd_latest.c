@@ -120,7 +120,8 @@ static int list(const char *folder, struct candidates *out)
 	closedir(dir);
 	if (!ok)
 		complain("out of memory");
-	qsort(out->items, out->count, sizeof(*out->items), by_age);
+	if (out->count) /* there may be no array to sort */
+		qsort(out->items, out->count, sizeof(*out->items), by_age);
 	return ok ? EXIT_FINE : EXIT_ERROR;
 }
 

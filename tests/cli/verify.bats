@@ -179,6 +179,9 @@ data_of() {
 	rm run/*.pt
 	ckpt latest run
 	want 1 "ckpt: run: there is no checkpoint that verifies"
+	mkdir none
+	ckpt latest none
+	want 1 "ckpt: none: there is no checkpoint that verifies"
 	ckpt latest nowhere
 	want 2 "ckpt: nowhere: No such file or directory"
 }
