@@ -289,6 +289,7 @@ static void say_broken(struct ckpt_scan_walk *w, const struct ckpt_error *err)
 
 static int step(struct ckpt_scan_walk *w, struct ckpt_error *err)
 {
+	uint32_t before = w->s->finding_count;
 	const struct ckpt_value *global = named(w);
 	int rc;
 
@@ -300,6 +301,8 @@ static int step(struct ckpt_scan_walk *w, struct ckpt_error *err)
 	if (w->s->weights)
 		ckpt_scan_weights(w);
 	rc = ckpt_machine_step(&w->m);
+	if (rc == 0)
+		ckpt_scan_note_subjects(w, before);
 	if (rc != CKPT_E_FORMAT)
 		return rc;
 	say_broken(w, err);
@@ -351,6 +354,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	rc = w.m.arena ? run(&w, &err) : CKPT_E_NOMEM;
 	pickle->end = w.m.r.pos;
 	pickle->stopped = w.m.op.code == CKPT_OP_STOP && !w.m.r.bad;
+	ckpt_scan_name_subjects(&w);
 	ckpt_machine_clear(&w.m);
 	ckpt_pickle_clear(&w.doc);
 	if (rc < 0 && rc != CKPT_E_NOMEM)

@@ -5,15 +5,23 @@
 #include "pickle/machine.h"
 #include "scan/scanner.h"
 
+/* What a finding is about. */
+struct ckpt_scan_subject {
+	uint32_t finding;
+	const struct ckpt_value *value;
+};
+
 /* One pickle on its way through the decoder. What is asked here is asked before the opcode is carried out. */
 struct ckpt_scan_walk {
 	struct ckpt_scanner *s;
 	struct ckpt_machine m;
 	struct ckpt_pickle doc;
 	const struct ckpt_scan_pickle *in;
-	size_t depth, marks;		 /* of the stack, before the opcode */
-	const struct ckpt_value *nested; /* that was looked into last */
-	bool broke;			 /* an opcode was refused, which was said */
+	size_t depth, marks;		    /* of the stack, before the opcode */
+	const struct ckpt_value *nested;    /* that was looked into last */
+	bool broke;			    /* an opcode was refused, which was said */
+	struct ckpt_scan_subject *subjects; /* malloc */
+	uint32_t subject_count, subject_cap;
 };
 
 /* Offset of the opcode, for findings. */
@@ -60,6 +68,14 @@ bool ckpt_scan_is_numbers_dtype(const struct ckpt_value *v);
 
 /* "('id', 3, os.system, ...)", escaped (show.c) */
 const char *ckpt_scan_show_args(const struct ckpt_value *args, char *buf, size_t size);
+
+/* ---- where it is in the checkpoint (paths.c) ---- */
+
+/* Behind an opcode: findings since number FIRST are about the value that it left on top of the stack. */
+void ckpt_scan_note_subjects(struct ckpt_scan_walk *w, uint32_t first);
+
+/* Behind the last: give those findings their paths. */
+void ckpt_scan_name_subjects(struct ckpt_scan_walk *w);
 
 /* ---- torch.load(weights_only=True) (weights.c) ---- */
 

@@ -30,6 +30,34 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 	[ "${lines[0]}" = "bad.pkl: dangerous: pickle" ]
 }
 
+@test "where in the checkpoint the object is that is made by it" {
+	python3 - <<-END
+	import collections, os, pickle, sys, types
+	class Evil:
+	    def __reduce__(self):
+	        return os.system, ("true",)
+	class Own:
+	    pass
+	module = types.ModuleType("mine")
+	module.Own, Own.__module__ = Own, "mine"
+	sys.modules["mine"] = module
+	own, shared, state = Own(), Evil(), Own()
+	own.hook = Evil()
+	root = {"model": collections.OrderedDict(hook=Evil()), "list": [1, (shared,), {3: Evil()}], "again": shared, "own": own,
+	        "a\n.b": Evil()}
+	with open("bad.pkl", "wb") as file:
+	    pickle.dump(root, file, 2)
+	END
+	ckpt scan bad.pkl; want 1
+	[[ ${lines[1]} = "  dangerous: +0x"*": model.hook: calls posix.system('true')" ]]
+	[[ ${lines[2]} = *": list.1.0: calls "* ]]
+	[[ ${lines[3]} = *": list.2.3: calls "* ]]
+	[[ ${lines[4]} = *": own.hook: calls "* ]]
+	[[ ${lines[5]} = *': a\n.b: calls '* ]]
+	ckpt scan --json bad.pkl; want 1
+	[[ $output = *'"path":"list.2.3"'* ]]
+}
+
 @test "it ran even if the pickle breaks off behind it" {
 	pickle bad.pkl "${evil%.}\xff"
 	ckpt scan bad.pkl; want 1
