@@ -205,6 +205,8 @@ static bool scan_all_ways(struct look *l)
 		     pickle ? "it can be read as a pickle, too"
 			    : "it can be read as a tar archive, too");
 	if (ends_as_zip(l)) {
+		if (!named && !pickle && !tar)
+			set_format(l, "zip archive behind other bytes");
 		find(l, CKPT_SCAN_INCONSISTENT, "kind", "a zip archive lies at its end");
 		ckpt_scan_zip(l->s, l->source, CKPT_SCAN_PART);
 		return true;

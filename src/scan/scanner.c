@@ -16,7 +16,9 @@ static const uint64_t TEXTS = 64 << 20, MOST_UNPACKED = (uint64_t)4 << 30;
 int ckpt_scanner_init(struct ckpt_scanner *s, const char *path)
 {
 	*s = (struct ckpt_scanner){ .where = "", .budget = MOST_UNPACKED };
-	s->file = (struct ckpt_scan_file){ .size = sizeof(s->file), .path = path, .format = "" };
+	s->file = (struct ckpt_scan_file){ .size = sizeof(s->file),
+					   .path = path,
+					   .format = "unknown" };
 	s->is_dcp = strlen(path) > 7 && !strcmp(path + strlen(path) - 7, ".distcp");
 	s->arena = ckpt_arena_new(TEXTS);
 	return s->arena ? 0 : CKPT_E_NOMEM;

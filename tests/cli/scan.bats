@@ -92,6 +92,9 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 	cat good.pkl ddp_model.pt >both.pt
 	ckpt scan both.pt; want 1
 	[[ ${lines[0]} = "both.pt: inconsistent: "* ]]
+	(printf 'PK?!'; cat ddp_model.pt) >behind.pt
+	ckpt scan behind.pt; want 1
+	[ "${lines[0]}" = "behind.pt: inconsistent: zip archive behind other bytes" ]
 	printf 'more' >>ddp_model.pt
 	ckpt scan ddp_model.pt; want 1
 	[[ $output = *"inconsistent: +0x22e1: 4 bytes follow the archive"* ]]
