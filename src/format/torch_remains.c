@@ -87,6 +87,14 @@ const char *ckpt_remains_inner_name(const struct ckpt_remains *r, const struct c
 	return record->name + folder + 1;
 }
 
+bool ckpt_remains_is_called(const struct ckpt_remains *r, const struct ckpt_remnant *record,
+			    const char *name)
+{
+	const char *inner = ckpt_remains_inner_name(r, record);
+
+	return inner && !strcmp(inner, name);
+}
+
 const char *ckpt_remains_key(const struct ckpt_remains *r, const struct ckpt_remnant *record)
 {
 	const char *inner = ckpt_remains_inner_name(r, record);
@@ -380,14 +388,6 @@ static int take_says_size(struct ckpt_remains *r, const struct ckpt_zip_local *l
 	return search_mark(r, at, err);
 }
 
-static bool is_called(const struct ckpt_remains *r, const struct ckpt_remnant *record,
-		      const char *name)
-{
-	const char *inner = ckpt_remains_inner_name(r, record);
-
-	return inner && !strcmp(inner, name);
-}
-
 static void take_alignment(struct ckpt_remains *r, const struct ckpt_remnant *record)
 {
 	char text[16] = "";
@@ -435,14 +435,14 @@ static int take_record(struct ckpt_remains *r, const struct ckpt_zip_local *loca
 		rc = take_says_size(r, local, record, at, err);
 	else if (know_size(r, record))
 		rc = place_record(r, record, at, err);
-	if (rc == 0 && is_called(r, record, "data.pkl")) {
+	if (rc == 0 && ckpt_remains_is_called(r, record, "data.pkl")) {
 		rc = ckpt_remains_take_pickle(r, (uint32_t)(record - r->records), err);
 		if (rc == 0 && record->sized && !local->says_size)
 			ckpt_remains_look_behind(r, record, at);
 	}
 	if (rc == 0 && !record->sized && (!r->quick || !ckpt_remains_key(r, record)))
 		rc = search_end(r, record, 0, at, err);
-	if (rc == 0 && is_called(r, record, ".storage_alignment"))
+	if (rc == 0 && ckpt_remains_is_called(r, record, ".storage_alignment"))
 		take_alignment(r, record);
 	return rc;
 }

@@ -79,6 +79,10 @@ struct ckpt_remnant *ckpt_remains_find(const struct ckpt_remains *remains, const
 const char *ckpt_remains_inner_name(const struct ckpt_remains *remains,
 				    const struct ckpt_remnant *record);
 
+/* Is NAME, without the folder, the name of a record? */
+bool ckpt_remains_is_called(const struct ckpt_remains *remains, const struct ckpt_remnant *record,
+			    const char *name);
+
 /* The key of the storage whose record it is; NULL: it is another record. */
 const char *ckpt_remains_key(const struct ckpt_remains *remains, const struct ckpt_remnant *record);
 

@@ -128,7 +128,7 @@ int ckpt_remains_take_entry(struct ckpt_remains *r, const struct ckpt_zip_entry 
 	}
 	if (record->csize == e->csize)
 		ckpt_remnant_add_crc(record, e->crc32);
-	if (r->pickle_at < 0 && !strcmp(ckpt_remains_inner_name(r, record), "data.pkl"))
+	if (r->pickle_at < 0 && ckpt_remains_is_called(r, record, "data.pkl"))
 		rc = ckpt_remains_take_pickle(r, (uint32_t)(record - r->records), err);
 	return rc;
 }

@@ -206,3 +206,16 @@ hint: 'ckpt verify' says which of its files are damaged, 'ckpt reindex' makes th
 	done
 	[ "$interrupted" ]
 }
+
+@test "a record that has only the archive's name" {
+	python3 - <<-END
+	import zipfile
+	with zipfile.ZipFile("odd.pt", "w") as archive:
+	    archive.writestr("archive/data/0", b"1234")
+	    archive.writestr("archive/", b"")
+	END
+	truncate -s -22 odd.pt # without its end
+	ckpt repair odd.pt out.pt
+	[ "$status" = 2 ]
+	[[ $stderr = "ckpt: odd.pt: nothing can be saved: the list of tensors (data.pkl) is missing, "* ]]
+}
