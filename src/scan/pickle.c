@@ -324,6 +324,8 @@ static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
 
 		if (rc < 0) {
 			say_broken(w, err);
+			if (w->s->weights)
+				ckpt_scan_weights_broken(w, err->text);
 			return 0;
 		}
 		rc = step(w, err);

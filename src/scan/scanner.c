@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OF_A_LIST = 1000, SHOWN = 300 };
+enum { MOST_OF_A_LIST = 1000, SHOWN = 300, MOST_TEXT = 1024 };
 static const uint64_t TEXTS = 64 << 20, MOST_UNPACKED = (uint64_t)4 << 30;
 
 int ckpt_scanner_init(struct ckpt_scanner *s, const char *path)
@@ -39,9 +39,14 @@ bool ckpt_scan_is_cancelled(const struct ckpt_scanner *s)
 	return s->cancel && atomic_load((const atomic_int *)s->cancel) != 0;
 }
 
+/* Whatever of a file is in it: nothing that a terminal would obey. */
 static const char *keep(struct ckpt_scanner *s, const char *text)
 {
-	const char *copy = ckpt_arena_copy(s->arena, text, strlen(text));
+	char shown[4 * MOST_TEXT];
+	const char *copy;
+
+	ckpt_escape_again(shown, sizeof(shown), text, strlen(text));
+	copy = ckpt_arena_copy(s->arena, shown, strlen(shown));
 
 	s->no_memory |= !copy;
 	return copy ? copy : "";
@@ -64,7 +69,7 @@ void ckpt_scan_find(struct ckpt_scanner *s, enum ckpt_scan_verdict verdict, cons
 				       .record = s->where,
 				       .offset = offset };
 	struct ckpt_scan_finding *grown;
-	char text[1024];
+	char text[MOST_TEXT];
 	va_list ap;
 
 	raise_verdict(s, verdict);
@@ -171,7 +176,7 @@ void ckpt_scan_refuse(struct ckpt_scanner *s, unsigned versions, const struct ck
 		.size = sizeof(r), .versions = versions, .record = s->where, .offset = offset
 	};
 	struct ckpt_scan_refusal *grown;
-	char text[1024];
+	char text[MOST_TEXT];
 	va_list ap;
 
 	s->refused |= versions;

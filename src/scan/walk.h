@@ -82,4 +82,7 @@ void ckpt_scan_name_subjects(struct ckpt_scan_walk *w);
 /* Before each opcode. */
 void ckpt_scan_weights(struct ckpt_scan_walk *w);
 
+/* There is no opcode, WHY says why: its unpickler goes no further, either. */
+void ckpt_scan_weights_broken(struct ckpt_scan_walk *w, const char *why);
+
 #endif

@@ -206,3 +206,9 @@ void ckpt_scan_weights(struct ckpt_scan_walk *w)
 	default: break;
 	}
 }
+
+void ckpt_scan_weights_broken(struct ckpt_scan_walk *w, const char *why)
+{
+	if (!(w->in->flags & CKPT_SCAN_PROBED))
+		refuse(w, ALL, why);
+}

@@ -100,6 +100,32 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 	[[ $output = *"inconsistent: +0x22e1: 4 bytes follow the archive"* ]]
 }
 
+@test "nothing that a terminal would obey" {
+	python3 - <<-END
+	import zipfile
+	with zipfile.ZipFile("model.pt", "w") as archive:
+	    archive.writestr("a\x1b[31mb/data.pkl", b"\x80\x02}.")
+	    archive.writestr("a\x1b[31mb/version", "3")
+	    archive.writestr("other/data/0", b"1234")
+	END
+	ckpt scan -v model.pt; want 1
+	[[ $output = *"other/data/0: it lies outside of the folder 'a\\x1b[31mb/'"* ]]
+	[[ $output != *$'\x1b'* ]]
+}
+
+@test "what breaks off in the middle, weights_only does not take" {
+	cp ddp_model.pt bad.pt
+	python3 - <<-END
+	import zipfile
+	with zipfile.ZipFile("ddp_model.pt") as archive, zipfile.ZipFile("bad.pt", "w") as out:
+	    for info in archive.infolist():
+	        data = archive.read(info)
+	        out.writestr(info.filename, data[:-20] + b"\xff" + data[-20:] if info.filename.endswith("data.pkl") else data)
+	END
+	ckpt scan bad.pt; want 2
+	[ "${lines[0]}" = "bad.pt: unreadable: torch zip; weights_only refuses it" ]
+}
+
 @test "folders: links are not followed, what is no checkpoint is passed over" {
 	mkdir -p in/below
 	cp ddp_model.pt in/a.pt
