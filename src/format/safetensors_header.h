@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_FORMAT_SAFETENSORS_HEADER_H
+#define CKPT_FORMAT_SAFETENSORS_HEADER_H
+
+#include "base/arena.h"
+#include "io/source.h"
+#include "tensor/dtype.h"
+
+/*
+ * The header of a safetensors file, as a flat table. Source: the README of the format, and what the package of that name
+ * refuses, against which every rule here is held by a test.
+ *
+ * A file is the length of the JSON (8 bytes, little-endian), the JSON, and the bytes of the tensors, which lie one behind the
+ * other from the first to the last byte. Nothing is aligned.
+ */
+
+/* In the order of the format's own writer, which puts the last ones first: name, bits, dtype in torch. */
+#define CKPT_SAFETENSORS_DTYPES(X) \
+	X(BOOL, 8, BOOL) \
+	X(F4, 4, FLOAT4_E2M1FN_X2) \
+	X(F6_E2M3, 6, UNKNOWN) \
+	X(F6_E3M2, 6, UNKNOWN) \
+	X(U8, 8, UINT8) \
+	X(I8, 8, INT8) \
+	X(F8_E5M2, 8, FLOAT8_E5M2) \
+	X(F8_E4M3, 8, FLOAT8_E4M3FN) \
+	X(F8_E8M0, 8, FLOAT8_E8M0FNU) \
+	X(F8_E4M3FNUZ, 8, FLOAT8_E4M3FNUZ) \
+	X(F8_E5M2FNUZ, 8, FLOAT8_E5M2FNUZ) \
+	X(I16, 16, INT16) \
+	X(U16, 16, UINT16) \
+	X(F16, 16, FLOAT16) \
+	X(BF16, 16, BFLOAT16) \
+	X(I32, 32, INT32) \
+	X(U32, 32, UINT32) \
+	X(F32, 32, FLOAT32) \
+	X(C64, 64, COMPLEX64) \
+	X(F64, 64, FLOAT64) \
+	X(I64, 64, INT64) \
+	X(U64, 64, UINT64)
+
+enum ckpt_safetensors_dtype {
+#define X(name, bits, torch) CKPT_SAFETENSORS_##name,
+	CKPT_SAFETENSORS_DTYPES(X)
+#undef X
+		CKPT_SAFETENSORS_DTYPE_COUNT,
+	CKPT_SAFETENSORS_DTYPE_UNKNOWN = -1,
+};
+
+const char *ckpt_safetensors_dtype_name(enum ckpt_safetensors_dtype dtype);
+
+/* Bits of an item: of F4, which torch packs in pairs, those of one of the two. */
+uint32_t ckpt_safetensors_dtype_bits(enum ckpt_safetensors_dtype dtype);
+
+/* In torch; CKPT_DTYPE_UNKNOWN if it has none. */
+enum ckpt_dtype ckpt_safetensors_dtype_torch(enum ckpt_safetensors_dtype dtype);
+
+/* UNKNOWN if the format has none for it. */
+enum ckpt_safetensors_dtype ckpt_safetensors_dtype_of(enum ckpt_dtype dtype);
+
+enum {
+	CKPT_SAFETENSORS_BEFORE_JSON = 8,
+	CKPT_SAFETENSORS_MOST_JSON = 100000000,
+};
+
+/* Strings are UTF-8 with a NUL behind; they may have some inside. */
+struct ckpt_safetensors_tensor {
+	const char *name;
+	uint32_t name_len, ndim;
+	enum ckpt_safetensors_dtype dtype;
+	uint32_t at; /* where in the file its entry begins, for messages */
+	const uint64_t *
+		shape; /* of F4: in items, two of which torch counts as one; each fits an int64_t */
+	uint64_t begin, end; /* of its bytes, from DATA_OFF */
+};
+
+struct ckpt_safetensors_pair {
+	const char *key, *value;
+	uint32_t key_len, value_len;
+};
+
+struct ckpt_safetensors_header {
+	struct ckpt_safetensors_tensor *tensors; /* owned; in the order of the header */
+	uint32_t count, cap;
+	struct ckpt_safetensors_pair *metadata; /* owned; what `__metadata__` holds */
+	uint32_t metadata_count, metadata_cap;
+	bool has_metadata;
+	uint64_t data_off, data_len; /* in the file */
+};
+
+/*
+ * Parse LEN bytes of JSON, which DATA_LEN bytes of tensors follow, and check all rules. Names, shapes and metadata live in
+ * ARENA; OUT is to be cleared, also on failure. Offsets in errors count from the beginning of the file.
+ *
+ * CKPT_E_FORMAT: a rule is broken, by the tensor that the text names; CKPT_E_LIMIT or CKPT_E_NOMEM.
+ */
+int ckpt_safetensors_header_parse(const uint8_t *json, size_t len, uint64_t data_len,
+				  struct ckpt_arena *arena, struct ckpt_safetensors_header *out,
+				  struct ckpt_error *err);
+
+/* The same for a file. */
+int ckpt_safetensors_header_read(const struct ckpt_source *source, struct ckpt_arena *arena,
+				 struct ckpt_safetensors_header *out, struct ckpt_error *err);
+
+void ckpt_safetensors_header_clear(struct ckpt_safetensors_header *header);
+
+/* The part of parsing that looks at names and places: each name once, and all bytes covered once. */
+int ckpt_safetensors_header_check(const struct ckpt_safetensors_header *header,
+				  struct ckpt_error *err);
+
+/* Does a file of SIZE bytes that begins with HEAD, LEN of it, look like one? */
+bool ckpt_safetensors_probe(const uint8_t *head, size_t len, uint64_t size);
+
+#endif
