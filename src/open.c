@@ -59,7 +59,10 @@ static const struct ckpt_format *format_of(const struct ckpt_model *model,
 		return &ckpt_format_torch_legacy;
 	if (!strcmp(o->format, "dcp"))
 		return &ckpt_format_dcp;
-	ckpt_fail(err, CKPT_E_ARG, "format '%.40s': wanted 'torch', 'torch-legacy' or 'dcp'",
+	if (!strcmp(o->format, "safetensors"))
+		return &ckpt_format_safetensors;
+	ckpt_fail(err, CKPT_E_ARG,
+		  "format '%.40s': wanted 'torch', 'torch-legacy', 'dcp' or 'safetensors'",
 		  o->format);
 	return NULL;
 }

@@ -25,6 +25,21 @@ enum ckpt_save_flags {
 	 * one of the two later destroys both: torch truncates data files where they are.
 	 */
 	CKPT_SAVE_HARD_LINK = 1 << 4,
+	CKPT_SAVE_DROP_OTHERS =
+		1 << 5, /* leave out what the format cannot hold; else that is CKPT_E_UNSUPPORTED */
+};
+
+/* What becomes of tensors that have bytes in common, where a format has no word for it. */
+enum ckpt_shared {
+	CKPT_SHARED_DEFAULT, /* ALIAS if the input, of the same format, has aliases; else ERROR */
+	CKPT_SHARED_ERROR,
+	CKPT_SHARED_CLONE, /* each is written, and they no longer share */
+	/*
+	 * One of several tensors that are the same is written, that whose name sorts first, and the metadata of the file hold the names
+	 * of the others, as save_model() of the safetensors package writes them; whoever opens the file here finds all of
+	 * them. CKPT_E_UNSUPPORTED if tensors share a part of their bytes only.
+	 */
+	CKPT_SHARED_ALIAS,
 };
 
 enum ckpt_reflink {
@@ -55,8 +70,11 @@ struct ckpt_save_options {
 	 */
 	enum ckpt_reflink reflink;
 	/*
-	 * What to write: "torch" (one torch.save file), "dcp" (a directory of shards), or NULL for the
-	 * format of the input.
+	 * What to write: "torch" (one torch.save file), "torch-legacy" (the same as torch up to 1.5), "dcp" (a directory of shards),
+	 * "safetensors", or NULL for the format of the input.
+	 *
+	 * A safetensors file is a dict of tensors and nothing else; ckpt_take_weights() makes one of a checkpoint. It is laid out as
+	 * save_file() of the package does it. Its metadata are those of the input if that is such a file, else {"format": "pt"}.
 	 */
 	const char *format;
 	/*
@@ -73,6 +91,13 @@ struct ckpt_save_options {
 	 * CKPT_SAVE_CANONICAL; "big" only for a profile of 2.1 or later, which alone can say so.
 	 */
 	const char *byteorder, *from_byteorder;
+	enum ckpt_shared shared; /* "safetensors" */
+	/*
+	 * Called for every entry that the format cannot hold, whether it is left out or an error: NAME, escaped, "has a key that is
+	 * no str but int" or the like. Strings are valid during the call. May be NULL.
+	 */
+	void (*unfit)(void *ctx, const char *name, const char *why);
+	void *unfit_ctx;
 };
 #define CKPT_SAVE_OPTIONS_INIT \
 	{ \
@@ -92,6 +117,8 @@ struct ckpt_save_report {
 	 * byte order: tensors of dtypes without a storage class, uint16, complex32 ...
 	 */
 	uint32_t turned_alone;
+	uint64_t others;	  /* entries that the format cannot hold, and that were left out */
+	uint64_t cloned, aliased; /* tensors that share bytes with one that was written before */
 };
 #define CKPT_SAVE_REPORT_INIT \
 	{ \

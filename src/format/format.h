@@ -50,6 +50,7 @@ extern const struct ckpt_format ckpt_format_torch_zip;
 extern const struct ckpt_format ckpt_format_torch_legacy;
 extern const struct ckpt_format ckpt_format_torch_mobile;
 extern const struct ckpt_format ckpt_format_torch_tar;
+extern const struct ckpt_format ckpt_format_safetensors;
 
 /* The most that there is of opening->head. */
 enum { CKPT_PROBE_BYTES = 4096 };

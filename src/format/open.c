@@ -5,9 +5,9 @@
 
 /* torch zip is the last of the archives: it says what is wrong with those that no other takes. */
 static const struct ckpt_format *const formats[] = {
-	&ckpt_format_torch_package, &ckpt_format_torch_export, &ckpt_format_torch_script,
-	&ckpt_format_torch_zip,	    &ckpt_format_torch_legacy, &ckpt_format_torch_tar,
-	&ckpt_format_torch_mobile
+	&ckpt_format_safetensors,  &ckpt_format_torch_package, &ckpt_format_torch_export,
+	&ckpt_format_torch_script, &ckpt_format_torch_zip,     &ckpt_format_torch_legacy,
+	&ckpt_format_torch_tar,	   &ckpt_format_torch_mobile
 };
 
 /* A directory that cannot be read is no error here: the format says what is wrong with it. */

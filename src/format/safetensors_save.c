@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/safetensors_write.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A checkpoint as one file of tensors: which ones, and what is said beside them. */
+
+/* ---- metadata ---- */
+
+static bool has_key(const struct ckpt_safetensors_pair *pairs, uint32_t count, const char *key,
+		    uint32_t len)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (pairs[i].key_len == len && !memcmp(pairs[i].key, key, len))
+			return true;
+	return false;
+}
+
+/* Those of the input that say which tensor another name means are told anew: an edit may have renamed both. */
+static int keep_pairs(const struct ckpt_safetensors *st, struct ckpt_safetensors_pair *out,
+		      uint32_t *count, struct ckpt_error *err)
+{
+	const struct ckpt_safetensors_header *h = &st->header;
+	struct ckpt_strmap names = { 0 };
+	bool fine = true, there;
+
+	for (uint32_t i = 0; fine && st->alias_count && i < h->count; i++)
+		fine = ckpt_strmap_insert(&names, h->tensors[i].name, h->tensors[i].name_len, i,
+					  &there);
+	for (uint32_t i = 0; fine && i < h->metadata_count; i++)
+		if (!st->alias_count || ckpt_safetensors_alias(&h->metadata[i], &names) < 0)
+			out[(*count)++] = h->metadata[i];
+	ckpt_strmap_clear(&names);
+	return fine ? 0 : ckpt_fail_nomem(err);
+}
+
+static int add_aliases(const struct ckpt_safetensors_list *list, struct ckpt_safetensors_pair *out,
+		       uint32_t *count, struct ckpt_error *err)
+{
+	uint32_t others = *count;
+	char shown[160];
+
+	for (uint32_t i = 0; list->aliased && i < list->count; i++) {
+		const struct ckpt_safetensors_item *item = &list->items[i], *same = item->same;
+
+		if (!same)
+			continue;
+		if (has_key(out, others, item->name, item->name_len) ||
+		    !strcmp(item->name, "format"))
+			return ckpt_fail(
+				err, CKPT_E_UNSUPPORTED,
+				"'%s' shares its bytes, and the metadata have something else "
+				"under its name",
+				ckpt_escape(shown, sizeof(shown), item->name, item->name_len));
+		out[(*count)++] = (struct ckpt_safetensors_pair){ item->name, same->name,
+								  item->name_len, same->name_len };
+	}
+	return 0;
+}
+
+int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safetensors_list *list,
+			      struct ckpt_safetensors_pair **out, uint32_t *count,
+			      bool *has_metadata, struct ckpt_error *err)
+{
+	const struct ckpt_safetensors *st = ckpt_safetensors_of(model);
+	uint64_t most = list->aliased + (st ? st->header.metadata_count : 1u);
+	int rc = 0;
+
+	*count = 0;
+	*out = ckpt_arena_calloc(list->arena, most + 1, sizeof(**out));
+	if (!*out)
+		return ckpt_arena_fail(list->arena, err);
+	if (st)
+		rc = keep_pairs(st, *out, count, err);
+	else
+		(*out)[(*count)++] = (struct ckpt_safetensors_pair){ "format", "pt", 6, 2 };
+	if (rc == 0)
+		rc = add_aliases(list, *out, count, err);
+	*has_metadata = *count || (st && st->header.has_metadata);
+	return rc;
+}
+
+/* ---- the file ---- */
+
+static int write_list(const struct ckpt_model *model, struct ckpt_safetensors_list *list,
+		      const char *path, const struct ckpt_patch *held,
+		      const struct ckpt_save_options *options, struct ckpt_save_report *report,
+		      struct ckpt_error *err)
+{
+	struct ckpt_safetensors_item **items = calloc(list->count + (size_t)1, sizeof(*items));
+	struct ckpt_safetensors_out out = { .model = model, .items = items, .held = held };
+	struct ckpt_safetensors_pair *metadata;
+	int rc;
+
+	if (!items)
+		return ckpt_fail_nomem(err);
+	for (uint32_t i = 0; i < list->count; i++)
+		if (!list->items[i].same)
+			items[out.count++] = &list->items[i];
+	rc = ckpt_safetensors_metadata(model, list, &metadata, &out.metadata_count,
+				       &out.has_metadata, err);
+	out.metadata = metadata;
+	if (rc == 0)
+		rc = ckpt_safetensors_write(&out, path, options, report, err);
+	free(items);
+	return rc;
+}
+
+static int save(const struct ckpt_model *model, const char *path, const struct ckpt_patch *held,
+		const struct ckpt_save_options *options, struct ckpt_save_report *report,
+		struct ckpt_error *err)
+{
+	struct ckpt_safetensors_list list;
+	int rc = ckpt_safetensors_list_make(model, options, &list, err);
+
+	if (rc == 0)
+		rc = write_list(model, &list, path, held, options, report, err);
+	report->others = list.others;
+	report->cloned = list.cloned;
+	report->aliased = list.aliased;
+	ckpt_safetensors_list_clear(&list);
+	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
+}
+
+int ckpt_safetensors_save(const struct ckpt_model *model, const char *path,
+			  const struct ckpt_save_options *options, struct ckpt_save_report *report,
+			  struct ckpt_error *err)
+{
+	return save(model, path, NULL, options, report, err);
+}
+
+/* Data follow the header without a gap: the file is written anew, under a name of its own until it is whole. */
+int ckpt_safetensors_save_in_place(const struct ckpt_model *model,
+				   const struct ckpt_save_options *options,
+				   struct ckpt_save_report *report, struct ckpt_error *err)
+{
+	const char *path = ckpt_source_path(model->doc->source);
+	unsigned flags = options->flags & CKPT_SAVE_REPLACE ? CKPT_PATCH_ANY_NAMES : 0u;
+	struct ckpt_save_options o = *options;
+	struct ckpt_patch *held;
+	char *target = realpath(path, NULL);
+	int rc = target ? ckpt_patch_open(path, model->doc->source, flags, &held, err)
+			: ckpt_fail_errno(err, "cannot be resolved");
+
+	if (rc == 0) {
+		o.flags |= CKPT_SAVE_REPLACE;
+		report->rewritten = "a safetensors file has no room for a change";
+		rc = save(model, target, held, &o, report, err);
+		ckpt_patch_close(held);
+	}
+	free(target);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
