@@ -205,16 +205,22 @@ static int print_item(void *ctx, const struct ckpt_item *item)
 static void print_directory(const struct summary *s, const char *path)
 {
 	const struct ckpt_file_info *f = &s->file;
-	char size[16], about[24], name[200], a[32], b[32];
+	char size[16], about[24], name[200], items[48] = "", a[32], b[32];
 
 	printf("%-12s%s\n", "directory", ckpt_escape(name, sizeof(name), path, strlen(path)));
 	printf("%-12s%s, as %s writes it\n", "format", f->format, f->writer);
 	snprintf(about, sizeof(about), " (%s)", human_size(f->file_nbytes, size));
-	printf("%-12s%s bytes%s, %s item%s in %u data file%s\n", "size", grouped(f->file_nbytes, a),
-	       f->file_nbytes < 1000 ? "" : about, grouped(f->record_count, b),
-	       f->record_count == 1 ? "" : "s", f->file_count, f->file_count == 1 ? "" : "s");
-	printf("%-12spickle of %s bytes, protocol %u\n", "index", grouped(f->pickle_nbytes, a),
-	       f->pickle_protocol);
+	if (f->record_count)
+		snprintf(items, sizeof(items), "%s item%s in ", grouped(f->record_count, b),
+			 f->record_count == 1 ? "" : "s");
+	printf("%-12s%s bytes%s, %s%u data file%s\n", "size", grouped(f->file_nbytes, a),
+	       f->file_nbytes < 1000 ? "" : about, items, f->file_count,
+	       f->file_count == 1 ? "" : "s");
+	if (f->record_count)
+		printf("%-12spickle of %s bytes, protocol %u\n", "index",
+		       grouped(f->pickle_nbytes, a), f->pickle_protocol);
+	else
+		printf("%-12s%s bytes in all\n", "pickles", grouped(f->pickle_nbytes, a));
 }
 
 static void print_note(void *ctx, const char *text)

@@ -32,7 +32,7 @@ const struct command cmd_merge = {
 	.name = "merge",
 	.operands = "DIR OUT",
 	.summary =
-		"one torch.save file of a sharded checkpoint (DCP), without torch and its memory",
+		"one torch.save file of a sharded checkpoint (DCP, DeepSpeed), without torch and its memory",
 	.details =
 		"DIR is a directory that torch.distributed.checkpoint (DCP) wrote: FSDP, DTensor, torchtitan,\n"
 		"Lightning, Megatron torch_dist. OUT holds what torch's own dcp_to_torch_save makes of it: the\n"
@@ -45,9 +45,15 @@ const struct command cmd_merge = {
 		"Files that every rank saved for itself (model_world_size_8_rank_0.pt) are merged, too: their DTensors\n"
 		"and ShardedTensors are put together, everything else is taken from rank 0. Of a directory of\n"
 		"torch_checkpointing (metadata.pkl) OUT holds {item: value}: what ranks have of a tensor is put\n"
-		"together, what only some ranks have is added, and of other values the lowest rank's is taken.\n",
+		"together, what only some ranks have is added, and of other values the lowest rank's is taken.\n"
+		"\n"
+		"Of a directory of DeepSpeed with ZeRO 1, 2 or 3 (with 'latest' in it, or the folder that this names) OUT\n"
+		"holds the weights in full precision, as zero_to_fp32.py makes them. 'ckpt cast bf16 DIR OUT' writes them\n"
+		"in 16 bits, and 'ckpt extract module DIR/global_stepN/mp_rank_00_model_states.pt OUT' those of the\n"
+		"training, which stages 1 and 2 keep whole. Without ZeRO DIR is that 'module'.\n",
 	.examples = "  ckpt merge checkpoint-1000/ model.pt --only model\n"
-		    "  ckpt merge step-500/ all.pt --int-keys\n",
+		    "  ckpt merge step-500/ all.pt --int-keys\n"
+		    "  ckpt merge checkpoint-500/ pytorch_model.bin\n",
 	.opts = opts,
 	.least = 2,
 	.most = 2,

@@ -6,6 +6,7 @@
 #include "set/listing.h"
 #include "set/ranks.h"
 #include "set/tc.h"
+#include "set/zero.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -64,10 +65,6 @@ static const struct {
 } others[] = {
 	{ "[0-9]*.metadata", "is a checkpoint of PaddlePaddle, not of PyTorch" },
 	{ ".snapshot_metadata", "is a torchsnapshot directory, which cannot be read" },
-	{ "mp_rank_*_model_states.pt", "is a DeepSpeed checkpoint, which cannot be read yet; its "
-				       "files are torch.save files that can" },
-	{ "zero_pp_rank_*_model_states.pt", "is a DeepSpeed ZeRO-3 checkpoint, which cannot be "
-					    "read yet" },
 	{ "*.safetensors.index.json", "is a Hugging Face shard set, which cannot be read yet" },
 	{ "*.bin.index.json", "is a Hugging Face shard set, which cannot be read yet; its .bin "
 			      "files can" },
@@ -123,13 +120,29 @@ static bool is_stale(const struct ckpt_listing *l, const struct ckpt_listed *ind
 	return false;
 }
 
+/* Files of single ranks, whose names tell what they are. */
+static int open_of_ranks(const char *path, const struct ckpt_listing *l, struct ckpt_model **out,
+			 struct ckpt_error *err)
+{
+	struct ckpt_zero_names names;
+	char stem[256];
+	int rc = ckpt_zero_find(path, l, &names, err);
+
+	if (rc < 0)
+		return rc;
+	if (rc)
+		return ckpt_zero_open(path, &names, out, err);
+	if (ckpt_ranks_find(l, stem, sizeof(stem)))
+		return ckpt_ranks_open(path, l, stem, out, err);
+	return fail_other(l, err);
+}
+
 static int open_listed(const char *path, const struct ckpt_listing *l, struct ckpt_model **out,
 		       struct ckpt_error *err)
 {
 	size_t data_files = ckpt_listing_count(l, "*.distcp", NULL);
 
 	const struct ckpt_listed *index = ckpt_listing_find(l, ".metadata");
-	char stem[256];
 
 	if (index && is_stale(l, index))
 		return ckpt_fail(
@@ -146,9 +159,7 @@ static int open_listed(const char *path, const struct ckpt_listing *l, struct ck
 		return fail_no_index(path, l, data_files, err);
 	if (ckpt_listing_find(l, CKPT_TC_INDEX))
 		return ckpt_tc_open(path, l, out, err);
-	if (ckpt_ranks_find(l, stem, sizeof(stem)))
-		return ckpt_ranks_open(path, l, stem, out, err);
-	return fail_other(l, err);
+	return open_of_ranks(path, l, out, err);
 }
 
 int ckpt_set_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "set/dcp.h"
 #include "set/dcp_state.h"
+#include "set/zero.h"
 #include "set/listing.h"
 #include "set/set.h"
 
@@ -142,18 +143,19 @@ static int verify_dcp(struct ckpt_verifier *v, struct ckpt_model *model, struct 
 
 /* ---- files that are checkpoints of their own ---- */
 
-/* No finding if it is none: anything may lie in a directory. */
-static int verify_listed(struct ckpt_verifier *v, const char *folder, const char *name,
-			 struct ckpt_error *err)
+/* BELOW: the path of its folder in FOLDER, or empty. No finding if it is none: anything may lie in a directory. */
+static int verify_listed(struct ckpt_verifier *v, const char *folder, const char *below,
+			 const char *name, struct ckpt_error *err)
 {
 	struct ckpt_error local = CKPT_ERROR_INIT;
 	struct ckpt_source *source = NULL;
 	char *path, shown[SHOWN];
 	int rc;
 
-	if (asprintf(&path, "%s/%s", folder, name) < 0)
+	if (asprintf(&path, "%s/%s%s", folder, below, name) < 0)
 		return ckpt_fail_nomem(err);
 	rc = ckpt_source_open(path, &source, &local);
+	name = path + strlen(folder) + 1;
 	v->file = ckpt_escape(shown, sizeof(shown), name, strlen(name));
 	if (rc == 0)
 		rc = ckpt_verify_file(v, source, &local);
@@ -177,11 +179,17 @@ static bool is_data(const struct ckpt_model *model, const char *name)
 		       ckpt_dcp_is_unused_data(dcp, name));
 }
 
-static int verify_files(struct ckpt_verifier *v, const char *path, const struct ckpt_model *model,
-			struct ckpt_error *err)
+static int verify_files(struct ckpt_verifier *v, const char *path, const char *below,
+			const struct ckpt_model *model, struct ckpt_error *err)
 {
 	struct ckpt_listing listing;
-	int rc = ckpt_listing_read(path, &listing, err);
+	char *folder;
+	int rc;
+
+	if (asprintf(&folder, "%s/%s", path, below) < 0)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_listing_read(folder, &listing, err);
+	free(folder);
 
 	for (size_t i = 0; rc == 0 && i < listing.count; i++) {
 		const struct ckpt_listed *item = &listing.items[i];
@@ -189,13 +197,55 @@ static int verify_files(struct ckpt_verifier *v, const char *path, const struct 
 		if (item->is_folder || item->name[0] == '.' || is_data(model, item->name))
 			continue;
 		v->total += item->size;
-		rc = verify_listed(v, path, item->name, err);
+		rc = verify_listed(v, path, below, item->name, err);
 	}
 	ckpt_listing_clear(&listing);
 	return rc;
 }
 
+/* The folder that DeepSpeed's file `latest` names, where the checkpoint is. */
+static int verify_latest(struct ckpt_verifier *v, const char *path, struct ckpt_error *err)
+{
+	char *tag = ckpt_zero_latest(path), *below = NULL;
+	int rc = 0;
+
+	if (tag && asprintf(&below, "%s/", tag) < 0)
+		rc = ckpt_fail_nomem(err);
+	else if (below && ckpt_zero_is_folder(path, tag))
+		rc = verify_files(v, path, below, NULL, err);
+	free(below);
+	free(tag);
+	return rc;
+}
+
 /* ---- the whole ---- */
+
+/* The name of the file in which ERR is, relative to the directory; NULL: it is about all of it. */
+static const char *file_in(const char *path, const struct ckpt_error *err)
+{
+	size_t len = strlen(path);
+
+	return !strncmp(err->path, path, len) && err->path[len] == '/' ? err->path + len + 1 : NULL;
+}
+
+/* That it cannot be opened is a finding, unless it was said of the file already. */
+static int take_opening(struct ckpt_verifier *v, const char *path, int opened,
+			const struct ckpt_error *opening, struct ckpt_error *err)
+{
+	const char *file = file_in(path, opening);
+	char shown[SHOWN];
+	int rc;
+
+	if (file && v->report.findings[CKPT_FINDING_DAMAGE])
+		return 0;
+	if (file)
+		v->file = ckpt_escape(shown, sizeof(shown), file, strlen(file));
+	rc = ckpt_verifier_take_error(v, opened, opening);
+	v->file = NULL;
+	if (rc < 0 && err)
+		*err = *opening;
+	return rc;
+}
 
 int ckpt_verify_directory(struct ckpt_verifier *v, const char *path, struct ckpt_error *err)
 {
@@ -203,14 +253,16 @@ int ckpt_verify_directory(struct ckpt_verifier *v, const char *path, struct ckpt
 	struct ckpt_model *model;
 	int opened = ckpt_set_open(path, &model, &opening), rc = 0;
 
-	if (opened < 0)
-		rc = ckpt_verifier_take_error(v, opened, &opening);
-	if (rc < 0 && err)
-		*err = opening;
+	if (opened < 0 && !file_in(path, &opening))
+		rc = take_opening(v, path, opened, &opening, err);
 	if (rc == 0 && model && model->doc->format == &ckpt_format_dcp)
 		rc = verify_dcp(v, model, err);
 	if (rc == 0)
-		rc = verify_files(v, path, model, err);
+		rc = verify_files(v, path, "", model, err);
+	if (rc == 0)
+		rc = verify_latest(v, path, err);
+	if (rc == 0 && opened < 0 && file_in(path, &opening))
+		rc = take_opening(v, path, opened, &opening, err);
 	if (rc == 0 && model && v->options.flags & CKPT_VERIFY_FINITE &&
 	    ckpt_verifier_wants_bytes(v))
 		rc = ckpt_verify_numbers(v, model, err);

@@ -245,8 +245,8 @@ static bool tell(struct ckpt_why *w, const struct mismatches *m)
 	if (kind == EMPTY)
 		ckpt_why_words(
 			w,
-			"put the parts together where they were saved: DeepSpeed's zero_to_fp32.py, or a "
-			"full state dict of FSDP");
+			"put the parts together: 'ckpt merge' of the directory that DeepSpeed wrote, or a "
+			"full state dict of FSDP, where it was saved");
 	else
 		ckpt_why_words(
 			w,
