@@ -14,7 +14,7 @@ int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
 	int rc;
 
 	*out = NULL;
-	if (ckpt_set_is_folder(path))
+	if (ckpt_set_is_folder(path) || ckpt_set_is_index(path))
 		return ckpt_set_open(path, out, err);
 	rc = ckpt_container_open(path, &source, &inside, err);
 	if (rc < 0)

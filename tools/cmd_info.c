@@ -216,11 +216,13 @@ static void print_directory(const struct summary *s, const char *path)
 	printf("%-12s%s bytes%s, %s%u data file%s\n", "size", grouped(f->file_nbytes, a),
 	       f->file_nbytes < 1000 ? "" : about, items, f->file_count,
 	       f->file_count == 1 ? "" : "s");
-	if (f->record_count)
+	if (f->pickle_protocol && f->record_count)
 		printf("%-12spickle of %s bytes, protocol %u\n", "index",
 		       grouped(f->pickle_nbytes, a), f->pickle_protocol);
-	else
+	else if (f->pickle_protocol)
 		printf("%-12s%s bytes in all\n", "pickles", grouped(f->pickle_nbytes, a));
+	else if (f->pickle_nbytes)
+		printf("%-12sJSON of %s bytes\n", "index", grouped(f->pickle_nbytes, a));
 }
 
 static void print_note(void *ctx, const char *text)

@@ -404,7 +404,7 @@ int ckpt_safetensors_header_read(const struct ckpt_source *source, struct ckpt_a
 				 struct ckpt_safetensors_header *out, struct ckpt_error *err)
 {
 	uint8_t *json;
-	uint64_t len;
+	uint64_t len = 0;
 	int rc = read_length(source, &len, err);
 
 	*out = (struct ckpt_safetensors_header){ 0 };

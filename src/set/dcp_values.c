@@ -2,11 +2,11 @@
 #include "set/dcp_values.h"
 
 #include "base/text.h"
+#include "set/inside.h"
 
-#include <ctype.h>
 #include <string.h>
 
-enum { MOST_FIELDS = 64, MOST_DIMS = 64, SHOWN = 160, MOST_PATH = 4096 };
+enum { MOST_FIELDS = 64, MOST_DIMS = 64, SHOWN = 160 };
 
 bool ckpt_dcp_is(const struct ckpt_value *v, const char *name)
 {
@@ -126,24 +126,6 @@ int ckpt_dcp_dtype(const struct ckpt_value *properties, enum ckpt_dtype *out,
 			     NULL, NULL, dtype->pos);
 }
 
-static bool leads_out(const char *path, uint64_t len)
-{
-	uint64_t start = 0;
-
-	if (path[0] == '/' || path[0] == '\\')
-		return true;
-	if (len > 1 && isalpha((unsigned char)path[0]) && path[1] == ':')
-		return true;
-	for (uint64_t i = 0; i <= len; i++) {
-		if (i < len && path[i] != '/' && path[i] != '\\')
-			continue;
-		if (i - start == 2 && path[start] == '.' && path[start + 1] == '.')
-			return true;
-		start = i + 1;
-	}
-	return false;
-}
-
 int ckpt_dcp_check_path(const struct ckpt_value *v, struct ckpt_error *err)
 {
 	const char *path;
@@ -155,8 +137,8 @@ int ckpt_dcp_check_path(const struct ckpt_value *v, struct ckpt_error *err)
 		return ckpt_dcp_wrong(err, "a str as relative_path", v);
 	path = v->u.bytes.ptr;
 	len = v->u.bytes.len;
-	odd = !len || len > MOST_PATH || memchr(path, '\0', len);
-	if (!odd && !leads_out(path, len))
+	odd = !ckpt_path_is_name(path, len);
+	if (!odd && !ckpt_path_leads_out(path, len))
 		return 0;
 	return ckpt_error_at(err,
 			     ckpt_fail(err, CKPT_E_FORMAT, "the data file '%s' %s",

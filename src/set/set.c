@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "set/dcp.h"
+#include "set/hf.h"
 #include "set/listing.h"
 #include "set/ranks.h"
 #include "set/tc.h"
@@ -65,9 +66,6 @@ static const struct {
 } others[] = {
 	{ "[0-9]*.metadata", "is a checkpoint of PaddlePaddle, not of PyTorch" },
 	{ ".snapshot_metadata", "is a torchsnapshot directory, which cannot be read" },
-	{ "*.safetensors.index.json", "is a Hugging Face shard set, which cannot be read yet" },
-	{ "*.bin.index.json", "is a Hugging Face shard set, which cannot be read yet; its .bin "
-			      "files can" },
 	{ "shard-*-model-*-of-*.safetensors", "is a directory of safetensors shards, which cannot "
 					      "be read yet" },
 };
@@ -120,11 +118,12 @@ static bool is_stale(const struct ckpt_listing *l, const struct ckpt_listed *ind
 	return false;
 }
 
-/* Files of single ranks, whose names tell what they are. */
-static int open_of_ranks(const char *path, const struct ckpt_listing *l, struct ckpt_model **out,
+/* Files of ranks or of parts of a model, whose names tell what they are. */
+static int open_by_names(const char *path, const struct ckpt_listing *l, struct ckpt_model **out,
 			 struct ckpt_error *err)
 {
 	struct ckpt_zero_names names;
+	struct ckpt_hf_found found;
 	char stem[256];
 	int rc = ckpt_zero_find(path, l, &names, err);
 
@@ -134,6 +133,8 @@ static int open_of_ranks(const char *path, const struct ckpt_listing *l, struct 
 		return ckpt_zero_open(path, &names, out, err);
 	if (ckpt_ranks_find(l, stem, sizeof(stem)))
 		return ckpt_ranks_open(path, l, stem, out, err);
+	if (ckpt_hf_find(l, &found))
+		return ckpt_hf_open(path, l, &found, out, err);
 	return fail_other(l, err);
 }
 
@@ -159,7 +160,39 @@ static int open_listed(const char *path, const struct ckpt_listing *l, struct ck
 		return fail_no_index(path, l, data_files, err);
 	if (ckpt_listing_find(l, CKPT_TC_INDEX))
 		return ckpt_tc_open(path, l, out, err);
-	return open_of_ranks(path, l, out, err);
+	return open_by_names(path, l, out, err);
+}
+
+/* The name of a file in its directory, FOLDER, which is to be freed. NULL: no memory. */
+static const char *split_path(const char *path, char **folder)
+{
+	const char *slash = strrchr(path, '/');
+
+	*folder = !slash	  ? strdup(".")
+		  : slash == path ? strdup("/")
+				  : strndup(path, (size_t)(slash - path));
+	return *folder ? (slash ? slash + 1 : path) : NULL;
+}
+
+bool ckpt_set_is_index(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	struct stat st;
+
+	return ckpt_hf_is_index_name(slash ? slash + 1 : path) && stat(path, &st) == 0 &&
+	       S_ISREG(st.st_mode);
+}
+
+static int open_by_index(const char *path, struct ckpt_model **out, struct ckpt_error *err)
+{
+	struct ckpt_hf_found found = { 0 };
+	char *folder;
+	int rc;
+
+	found.index = split_path(path, &folder);
+	rc = found.index ? ckpt_hf_open(folder, NULL, &found, out, err) : ckpt_fail_nomem(err);
+	free(folder);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
 int ckpt_set_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
@@ -172,6 +205,10 @@ int ckpt_set_open(const char *path, struct ckpt_model **out, struct ckpt_error *
 	*out = NULL;
 	if (!folder)
 		return ckpt_fail_nomem(err);
+	if (ckpt_set_is_index(path)) {
+		free(folder);
+		return open_by_index(path, out, err);
+	}
 	while (len > 1 && folder[len - 1] == '/')
 		folder[--len] = '\0';
 	rc = ckpt_listing_read(folder, &listing, err);
@@ -217,6 +254,21 @@ static int open_index(const char *path, const char *name, struct ckpt_source **o
 	return rc;
 }
 
+static bool has_weights(const char *path)
+{
+	struct ckpt_listing l;
+	struct ckpt_hf_found found;
+	bool has = ckpt_listing_read(path, &l, NULL) == 0 && ckpt_hf_find(&l, &found);
+
+	ckpt_listing_clear(&l);
+	return has;
+}
+
+static int fail_no_pickle(struct ckpt_error *err)
+{
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "has no pickle as index; name one of its files");
+}
+
 int ckpt_set_open_pickle(const char *path, const char *name, struct ckpt_source **out,
 			 struct ckpt_error *err)
 {
@@ -229,7 +281,7 @@ int ckpt_set_open_pickle(const char *path, const char *name, struct ckpt_source 
 		/* torch_checkpointing's; if there is neither, the first is what is missing */
 		if (rc < 0 && open_index(path, CKPT_TC_INDEX, out, NULL) == 0)
 			rc = 0;
-		return rc;
+		return rc < 0 && has_weights(path) ? fail_no_pickle(err) : rc;
 	}
 	rc = ckpt_set_open(path, &model, err);
 	if (rc < 0)

@@ -12,6 +12,9 @@ int ckpt_set_open(const char *path, struct ckpt_model **out, struct ckpt_error *
 
 bool ckpt_set_is_folder(const char *path);
 
+/* Is it the index of a shard set (model.safetensors.index.json), which ckpt_set_open() takes as well? */
+bool ckpt_set_is_index(const char *path);
+
 /*
  * The pickle of the directory's index (NAME NULL), or the item of the value or tensor NAME: of a tensor its
  * first chunk, as a torch.save file. *OUT is the caller's.

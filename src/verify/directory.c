@@ -4,9 +4,10 @@
 #include "base/text.h"
 #include "set/dcp.h"
 #include "set/dcp_state.h"
-#include "set/zero.h"
+#include "set/hf.h"
 #include "set/listing.h"
 #include "set/set.h"
+#include "set/zero.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -218,6 +219,40 @@ static int verify_latest(struct ckpt_verifier *v, const char *path, struct ckpt_
 	return rc;
 }
 
+/* ---- a model in one file or in several, beside which anything may lie ---- */
+
+static int verify_shards(struct ckpt_verifier *v, const struct ckpt_hf *hf, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < hf->index.file_count; i++)
+		v->total += ckpt_source_size(hf->shards[i]->doc->source);
+	for (uint32_t i = 0; rc == 0 && i < hf->index.file_count; i++)
+		rc = verify_listed(v, hf->path, "", hf->index.files[i].name, err);
+	return rc;
+}
+
+static int verify_model(struct ckpt_verifier *v, struct ckpt_model *model, struct ckpt_error *err)
+{
+	struct ckpt_source *source = model->doc->source;
+	int rc;
+
+	if (model->doc->format == &ckpt_format_hf) {
+		rc = verify_shards(v, ckpt_hf_of(model), err);
+		if (rc == 0 && !v->report.findings[CKPT_FINDING_DAMAGE])
+			rc = ckpt_verifier_take_notes(v, model, err);
+		return rc;
+	}
+	v->total = ckpt_source_size(source);
+	return ckpt_verify_file(v, source, err);
+}
+
+/* Is it neither a directory of shards that are nothing alone, nor of files of ranks? */
+static bool is_of_files(const struct ckpt_model *model)
+{
+	return model->doc->format == &ckpt_format_hf || (!model->held && !model->doc->path);
+}
+
 /* ---- the whole ---- */
 
 /* The name of the file in which ERR is, relative to the directory; NULL: it is about all of it. */
@@ -255,6 +290,11 @@ int ckpt_verify_directory(struct ckpt_verifier *v, const char *path, struct ckpt
 
 	if (opened < 0 && !file_in(path, &opening))
 		rc = take_opening(v, path, opened, &opening, err);
+	if (rc == 0 && model && is_of_files(model)) {
+		rc = verify_model(v, model, err);
+		ckpt_close(model);
+		return rc;
+	}
 	if (rc == 0 && model && model->doc->format == &ckpt_format_dcp)
 		rc = verify_dcp(v, model, err);
 	if (rc == 0)

@@ -141,7 +141,7 @@ int ckpt_verify(const char *path, const struct ckpt_verify_options *options,
 
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(v.report), err);
-	if (rc == 0 && ckpt_set_is_folder(path))
+	if (rc == 0 && (ckpt_set_is_folder(path) || ckpt_set_is_index(path)))
 		rc = ckpt_verify_directory(&v, path, err);
 	else if (rc == 0)
 		rc = verify_one_file(&v, path, err);

@@ -116,11 +116,34 @@ static bool tell_folder(struct ckpt_why *w)
 	return true;
 }
 
+static bool is_hugging_face(const struct ckpt_why *w)
+{
+	return !strcmp(w->facts.file.format, "Hugging Face shard set");
+}
+
+/* A directory around one file, config.json and the like. */
+static bool tell_single(struct ckpt_why *w)
+{
+	if (ckpt_why_begin(w, "sharded", CKPT_CAUSE_CERTAIN,
+			   "it is a directory: torch.load takes a file, from_pretrained the "
+			   "directory")) {
+		ckpt_why_words(w, "there is a file: ckpt why %s",
+			       ckpt_why_quote(w, ckpt_source_path(w->facts.model->doc->source)));
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
 static bool tell_sharded(struct ckpt_why *w)
 {
-	if (ckpt_why_begin(
-		    w, "sharded", CKPT_CAUSE_CERTAIN,
-		    "it is a directory of shards: torch.load and from_pretrained take one file")) {
+	if (!w->facts.file.file_count)
+		return tell_single(w);
+	if (ckpt_why_begin(w, "sharded", CKPT_CAUSE_CERTAIN,
+			   is_hugging_face(w)
+				   ? "it is a set of shards: torch.load takes one file, "
+				     "from_pretrained the directory"
+				   : "it is a directory of shards: torch.load and from_pretrained "
+				     "take one file")) {
 		const char *path = ckpt_why_python_text(w, w->facts.path);
 
 		ckpt_why_fact(w, "%s, %u data files", w->facts.file.format,

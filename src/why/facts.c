@@ -171,7 +171,7 @@ int ckpt_facts_look(struct ckpt_why *w, const char *path, struct ckpt_error *err
 	f->path = path;
 	f->root_type = "";
 	f->opening = (struct ckpt_error)CKPT_ERROR_INIT;
-	f->folder = ckpt_set_is_folder(path);
+	f->folder = ckpt_set_is_folder(path) || ckpt_set_is_index(path);
 	rc = ckpt_open(path, &f->model, &f->opening);
 	if (rc == CKPT_E_NOMEM)
 		return ckpt_fail_nomem(err);

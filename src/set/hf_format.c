@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/hf.h"
+
+#include "base/text.h"
+#include "format/torch_zip.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SHOWN = 120, NOTE = 700 };
+
+static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
+{
+	const struct ckpt_hf *hf = ckpt_hf_of(model);
+	struct ckpt_file_info first = CKPT_FILE_INFO_INIT;
+
+	hf->shards[0]->doc->format->describe(hf->shards[0], &first);
+	out->format = "Hugging Face shard set";
+	out->writer = first.writer;
+	out->profile = first.profile;
+	out->archive_name = "";
+	out->byteorder = first.byteorder;
+	out->alignment = first.alignment;
+	out->has_crc = first.has_crc;
+	ckpt_document_disk_bytes(model->doc, &out->file_nbytes);
+	out->record_count = model->doc->storage_count;
+	out->pickle_nbytes = hf->index_name ? ckpt_source_size(model->doc->source) : 0;
+	out->file_count = hf->index.file_count;
+}
+
+/* ---- notes ---- */
+
+static void tell_unnamed(const struct ckpt_hf *hf, void (*note)(void *ctx, const char *text),
+			 void *ctx)
+{
+	char text[NOTE];
+
+	if (!hf->unnamed)
+		return;
+	snprintf(text, sizeof(text),
+		 "%" PRIu64 " tensor%s in the files, which the index does not name: '%s'%s",
+		 hf->unnamed, hf->unnamed == 1 ? " is" : "s are", hf->first_unnamed,
+		 hf->unnamed == 1 ? "" : " ...");
+	note(ctx, text);
+}
+
+/* Writers count storages, or tensors; both are right where none is shared. */
+static void tell_total(const struct ckpt_hf *hf, void (*note)(void *ctx, const char *text),
+		       void *ctx)
+{
+	char text[NOTE];
+
+	if (!hf->index.has_total || hf->index.total_size == (double)hf->storage_nbytes ||
+	    hf->index.total_size == (double)hf->tensor_nbytes)
+		return;
+	snprintf(text, sizeof(text),
+		 "the index has total_size %.0f, and the files have %" PRIu64 " bytes of tensors",
+		 hf->index.total_size, hf->tensor_nbytes);
+	note(ctx, text);
+}
+
+/* Other indexes and whole models: of several, one is taken. */
+static int tell_others(const struct ckpt_hf *hf, void (*note)(void *ctx, const char *text),
+		       void *ctx, struct ckpt_error *err)
+{
+	struct ckpt_listing l;
+	char text[NOTE], shown[SHOWN];
+	int rc = ckpt_listing_read(hf->path, &l, err);
+
+	for (size_t i = 0; rc == 0 && i < l.count; i++) {
+		const char *name = l.items[i].name;
+
+		if (l.items[i].is_folder || !ckpt_hf_is_model_name(name) ||
+		    (hf->index_name && !strcmp(name, hf->index_name)))
+			continue;
+		snprintf(text, sizeof(text), "beside it is '%s', which was not read",
+			 ckpt_escape(shown, sizeof(shown), name, strlen(name)));
+		note(ctx, text);
+	}
+	if (rc == 0)
+		ckpt_listing_clear(&l);
+	return rc;
+}
+
+int ckpt_hf_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+		       void *ctx, struct ckpt_error *err)
+{
+	const struct ckpt_hf *hf = ckpt_hf_of(model);
+
+	if (!hf->index_name)
+		note(ctx, "has no index, which transformers needs; which tensor is where the files "
+			  "say themselves");
+	tell_unnamed(hf, note, ctx);
+	tell_total(hf, note, ctx);
+	return tell_others(hf, note, ctx, err);
+}
+
+/* ---- writing ---- */
+
+static int save(const struct ckpt_model *model, const char *path,
+		const struct ckpt_save_options *options, struct ckpt_save_report *report,
+		struct ckpt_error *err)
+{
+	return ckpt_torch_zip_save(model, path, options, report, err);
+}
+
+static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
+			 struct ckpt_save_report *report, struct ckpt_error *err)
+{
+	(void)options;
+	(void)report;
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				       "is made of several files, none of which could take its "
+				       "place: name an output"),
+			     ckpt_hf_of(model)->path, NULL, CKPT_NO_OFFSET);
+}
+
+const struct ckpt_format ckpt_format_hf = {
+	.name = "Hugging Face shard set",
+	.notes = ckpt_hf_tell_state,
+	.save = save,
+	.save_in_place = save_in_place,
+	.describe = describe,
+};
