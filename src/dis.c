@@ -178,6 +178,10 @@ static int disassemble(struct ckpt_source *source, const char *record,
 		rc = ckpt_error_at(err, rc, NULL, name[0] ? name : NULL, CKPT_NO_OFFSET);
 	}
 	free(bytes);
+	/* one that is a pickle, too, has been shown */
+	if (rc == CKPT_E_FORMAT && ckpt_format_safetensors.probe(&opening))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "is a safetensors file: there is no pickle in it");
 	return rc;
 }
 

@@ -156,3 +156,12 @@ int ckpt_each_record(const struct ckpt_model *model,
 		return 0;
 	return model->doc->format->records(model, visit, ctx, err);
 }
+
+int ckpt_each_metadata(const struct ckpt_model *model,
+		       int (*visit)(void *ctx, const char *key, size_t key_len, const char *value,
+				    size_t value_len),
+		       void *ctx, struct ckpt_error *err)
+{
+	(void)err;
+	return model->doc->format->metadata ? model->doc->format->metadata(model, visit, ctx) : 0;
+}

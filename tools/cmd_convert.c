@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "command.h"
+#include "edit.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool force, no_sync, dry_run, state_dict;
-static const char *profile, *alignment, *crc, *to, *at, *byteorder, *from_byteorder;
+static bool no_sync, dry_run, force, state_dict, drop_others;
+static const char *profile, *alignment, *crc, *to, *at, *byteorder, *from_byteorder, *shared;
+static struct edit_settings edits; /* of these only if_present is an option here */
+static struct step_list chain;
 
 static const struct opt opts[] = {
 	OPT_STR("to", 0, &to, "FORMAT",
-		"format of OUT: torch (the default), or torch-legacy: as torch up to 1.5"),
+		"format of OUT: torch, torch-legacy, safetensors; default: by the name of OUT"),
 	OPT_FLAG("state-dict", 0, &state_dict,
 		 "of a model that was saved whole, write what its state_dict() holds"),
-	OPT_STR("at", 0, &at, "NAME", "the name of the module, if there are several"),
+	OPT_STR("at", 0, &at, "NAME", "the name of the module or state dict, if there are several"),
+	OPT_FLAG("drop-others", 0, &drop_others,
+		 "leave out what safetensors cannot hold; without it that is an error"),
+	OPT_STR("shared", 0, &shared, "HOW",
+		"tensors that share bytes, in safetensors: error (the default), clone or alias"),
 	OPT_STR("profile", 0, &profile, "VERSION",
 		"as this torch writes: 1.6 to 2.14, or later; default: same, the input's"),
 	OPT_STR("alignment", 0, &alignment, "N",
@@ -23,6 +30,9 @@ static const struct opt opts[] = {
 		"byte order of OUT, little or big; default: little"),
 	OPT_STR("from-byteorder", 0, &from_byteorder, "ORDER",
 		"that of IN, whatever it says; torch 1.6 to 2.0 did not say it"),
+	EDIT_STEP_OPTS(chain),
+	OPT_FLAG("if-present", 0, &edits.if_present,
+		 "an edit that finds nothing to do is no error"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
@@ -42,9 +52,17 @@ const struct command cmd_convert = {
 		"OUT has pickle protocol 2, stored and aligned records, and the layout of --profile.\n"
 		"With --state-dict the parameters and buffers of a whole model (torch.save(model)) become a plain\n"
 		"state dict, which loads without the model's classes. Of a TorchScript archive or a torch.export\n"
-		"program (.pt2) nothing else can be written, so these need no option.\n",
+		"program (.pt2) nothing else can be written, so these need no option.\n"
+		"Edits are those of 'ckpt edit', done in the order given before OUT is written.\n"
+		"A safetensors file holds one dict of tensors: the one that --at names, or the only or largest state\n"
+		"dict, never an optimizer's. It is taken after the last --extract, --keep and --drop, which go by the\n"
+		"names that 'ckpt ls IN' lists; the other edits are done to it. Tensors that share bytes are an error,\n"
+		"are written each (--shared clone), or once, with the other names in the file's metadata (alias), from\n"
+		"which they come back when the file is read here.\n",
 	.examples = "  ckpt convert repacked.pt sound.pt\n"
 		    "  ckpt convert --state-dict whole-model.pt weights.pt\n"
+		    "  ckpt convert trainer.ckpt model.safetensors --strip-module --cast bf16\n"
+		    "  ckpt convert model.safetensors model.pt\n"
 		    "  ckpt convert --profile 1.13 new.pt for-old-torch.pt\n"
 		    "  ckpt convert --from-byteorder big from-s390x.pt sound.pt\n",
 	.opts = opts,
@@ -53,18 +71,61 @@ const struct command cmd_convert = {
 	.run = run,
 };
 
+enum { MOST_LISTED = 20 };
+
+/* Entries that the format cannot hold. */
+struct unfit {
+	char *lines[MOST_LISTED];
+	uint64_t count;
+};
+
+static void note_unfit(void *ctx, const char *name, const char *why)
+{
+	struct unfit *u = ctx;
+
+	if (u->count < MOST_LISTED && asprintf(&u->lines[u->count], "  '%s' %s", name, why) < 0)
+		u->lines[u->count] = NULL;
+	u->count++;
+}
+
+static void clear_unfit(struct unfit *u)
+{
+	for (uint64_t i = 0; i < MOST_LISTED; i++)
+		free(u->lines[i]);
+}
+
+static int tell_unfit(const struct unfit *u, const char *in)
+{
+	char count[32], file[320];
+
+	complain("%s: %s %s cannot be written as safetensors:",
+		 ckpt_escape(file, sizeof(file), in, strlen(in)), grouped(u->count, count),
+		 u->count == 1 ? "entry" : "entries");
+	for (uint64_t i = 0; i < u->count && i < MOST_LISTED; i++)
+		fprintf(stderr, "%s\n", u->lines[i] ? u->lines[i] : "");
+	if (u->count > MOST_LISTED)
+		fprintf(stderr, "  and %s more\n", grouped(u->count - MOST_LISTED, count));
+	hint("--drop-others leaves them out");
+	return EXIT_ERROR;
+}
+
 /* A file under the name of another format would deceive whoever reads it. */
 static int refuse_format(const char *out)
 {
-	if (ends_with(out, ".safetensors"))
-		complain("%s: safetensors cannot be written yet", out);
-	else if (ends_with(out, ".index.json"))
-		complain("%s: the index of a sharded set cannot be written yet", out);
-	else
+	if (!ends_with(out, ".index.json"))
 		return EXIT_FINE;
+	complain("%s: the index of a sharded set cannot be written yet", out);
 	hint("--to torch writes torch's format under that name");
 	return EXIT_ERROR;
 }
+
+/* What was done on the way. */
+struct summary {
+	struct ckpt_edit_report taken, weights;
+	struct edit_step *steps;
+	struct ckpt_edit_report *reports; /* one for each of them */
+	size_t step_count;
+};
 
 /* A program can be read, but not written. */
 static bool is_program(const struct ckpt_model *model)
@@ -108,45 +169,160 @@ static int take_state_dict(struct ckpt_model **model, struct ckpt_edit_report *d
 	return EXIT_FINE;
 }
 
-static int convert(const struct ckpt_save_options *options, const char *in, const char *out)
+/* *MODEL becomes the one state dict that is written. */
+static int take_weights(struct ckpt_model **model, const char *name, struct ckpt_edit_report *did)
 {
-	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
-	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct ckpt_model *model;
-	char size[16];
-	double start = seconds();
-	int code = EXIT_FINE;
+	struct ckpt_model *taken;
+	int code;
 
-	if (!open_model(in, &model, &code))
-		return code;
-	if (state_dict || at || is_program(model))
-		code = take_state_dict(&model, &did);
-	if (code != EXIT_FINE) {
-		ckpt_close(model);
+	options.at = &name;
+	options.at_count = name != NULL;
+	if (ckpt_take_weights(*model, &options, &taken, did, &err) < 0) {
+		code = fail(&err);
+		if (err.status == CKPT_E_NOTFOUND && name)
+			hint_name(*model, name);
 		return code;
 	}
+	ckpt_close(*model);
+	*model = taken;
+	return EXIT_FINE;
+}
+
+/* Edits that go by names of the whole checkpoint come before a part of it is taken: how many steps that are. */
+static size_t steps_before(const struct summary *s)
+{
+	size_t count = s->step_count;
+
+	while (count && s->steps[count - 1].kind != &kind_extract &&
+	       s->steps[count - 1].kind != &kind_keep && s->steps[count - 1].kind != &kind_drop)
+		count--;
+	return count;
+}
+
+/* What is written: a whole checkpoint, edited, or the state dict out of it. */
+static int prepare(const struct ckpt_save_options *options, const char *in,
+		   struct ckpt_model **model, struct summary *s)
+{
+	bool is_safetensors = !strcmp(options->format, "safetensors");
+	bool module_first = state_dict || is_program(*model) || (at && !is_safetensors);
+	size_t before = is_safetensors ? steps_before(s) : s->step_count;
+	int code = EXIT_FINE;
+
+	if (module_first)
+		code = take_state_dict(model, &s->taken);
+	if (code == EXIT_FINE)
+		code = take_steps(&edits, s->steps, before, in, model, s->reports);
+	if (code == EXIT_FINE && is_safetensors)
+		code = take_weights(model, module_first ? NULL : at, &s->weights);
+	if (code == EXIT_FINE)
+		code = take_steps(&edits, s->steps + before, s->step_count - before, in, model,
+				  s->reports + before);
+	return code;
+}
+
+static void tell_weights(const struct ckpt_edit_report *did)
+{
+	const char *name = did->place_count ? did->places[0].name : "";
+	char shown[160], count[32];
+
+	ckpt_escape(shown, sizeof(shown), name, strlen(name));
+	if (*name || did->state_dicts > 1)
+		printf(*name ? "'%s', " : "the root, ", shown);
+	if (did->state_dicts > 1)
+		printf("the largest of %s state dicts, ", grouped(did->state_dicts, count));
+	if (did->tensors_dropped)
+		printf("%s tensor%s beside it left behind, ", grouped(did->tensors_dropped, count),
+		       did->tensors_dropped == 1 ? "" : "s");
+}
+
+static void tell_count(uint64_t count, const char *one, const char *more)
+{
+	char text[32];
+
+	if (count)
+		printf("%s %s, ", grouped(count, text), count == 1 ? one : more);
+}
+
+static void tell(const struct summary *s, const struct ckpt_save_report *report, double start)
+{
+	char size[16];
+
+	if (s->taken.extracted)
+		tell_taken(&s->taken);
+	for (size_t i = 0; i < s->step_count; i++)
+		list_changes(&s->reports[i]);
+	if (s->weights.extracted && !s->weights.state_dicts)
+		tell_taken(&s->weights);
+	else
+		tell_weights(&s->weights);
+	for (size_t i = 0; i < s->step_count; i++)
+		print_changes(&s->reports[i]);
+	tell_count(report->others, "other entry left out", "other entries left out");
+	tell_count(report->cloned, "tensor no longer shares its bytes",
+		   "tensors no longer share their bytes");
+	tell_count(report->aliased, "tensor is an alias of another",
+		   "tensors are aliases of others");
+	if (!s->step_count)
+		tell_count(report->dropped, "unused record left out", "unused records left out");
+	if (dry_run)
+		printf("%s would be written (dry run)\n", size_phrase(report->nbytes, size));
+	else
+		printf("%s written in %.2f s\n", size_phrase(report->nbytes, size),
+		       seconds() - start);
+}
+
+static int save_and_tell(struct ckpt_save_options *options, const struct ckpt_model *model,
+			 const char *in, const char *out, const struct summary *s, double start)
+{
+	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct unfit unfit = { .count = 0 };
+	int code = EXIT_FINE;
+
+	options->unfit = note_unfit;
+	options->unfit_ctx = &unfit;
 	if (ckpt_save(model, out, options, &report, &err) < 0) {
 		end_progress();
-		code = save_failed(&err, force);
+		if (unfit.count && !drop_others && err.status == CKPT_E_UNSUPPORTED)
+			code = tell_unfit(&unfit, in);
+		else
+			code = save_failed(&err, force);
+		if (strstr(err.text, "share their bytes"))
+			hint("--shared clone writes each of them; --shared alias writes one, and "
+			     "the others' names");
+		else if (strstr(err.text, "share bytes"))
+			hint("--shared clone writes each of them");
 	} else if (!quiet) {
 		end_progress();
-		if (did.extracted)
-			tell_taken(&did);
-		if (report.dropped)
-			printf("%u unused record%s left out, ", report.dropped,
-			       report.dropped == 1 ? "" : "s");
-		if (dry_run)
-			printf("%s would be written (dry run)\n", size_phrase(report.nbytes, size));
-		else
-			printf("%s written in %.2f s\n", size_phrase(report.nbytes, size),
-			       seconds() - start);
+		tell(s, &report, start);
 	}
 	if (code == EXIT_FINE && report.turned_alone && !quiet)
 		fprintf(stderr,
 			"ckpt: note: %u storage%s turned around that torch would have left alone, as it does "
 			"with uint16 and others\n",
 			report.turned_alone, report.turned_alone == 1 ? " was" : "s were");
+	clear_unfit(&unfit);
+	return code;
+}
+
+static int convert(struct ckpt_save_options *options, const char *in, const char *out)
+{
+	struct summary s = { .taken = CKPT_EDIT_REPORT_INIT, .weights = CKPT_EDIT_REPORT_INIT };
+	struct ckpt_model *model;
+	double start = seconds();
+	int code = EXIT_FINE;
+
+	if (!open_model(in, &model, &code))
+		return code;
+	s.steps = make_steps(&chain, &s.step_count);
+	s.reports = calloc(s.step_count + 1, sizeof(*s.reports));
+	code = s.steps && s.reports ? prepare(options, in, &model, &s) : EXIT_ERROR;
+	if (code == EXIT_FINE)
+		code = save_and_tell(options, model, in, out, &s, start);
+	free_steps(s.steps);
+	free(s.reports);
 	ckpt_close(model);
 	if (code != EXIT_FINE)
 		end_by_signal();
@@ -158,53 +334,102 @@ static bool is_order(const char *text)
 	return !text || !strcmp(text, "little") || !strcmp(text, "big");
 }
 
-static int run(int argc, char **argv)
+/* -1: no such word */
+static int shared_of(const char *word)
 {
-	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
-	int first = parse_options(&cmd_convert, argc, argv), code;
-	char *end;
+	static const char *const words[] = { "error", "clone", "alias" };
 
-	if (first < 0)
-		return -1 - first;
-	if (to && strcmp(to, "torch") && strcmp(to, "torch-legacy"))
-		return wrong_usage(
-			&cmd_convert,
-			"convert: format '%.40s' cannot be written, wanted 'torch' or 'torch-legacy'",
-			to);
-	if (to && !strcmp(to, "torch-legacy") && (alignment || crc))
+	for (int i = 0; i < 3; i++)
+		if (!strcmp(word, words[i]))
+			return CKPT_SHARED_ERROR + i;
+	return -1;
+}
+
+/* The format has no such thing: the option that asks for one, or NULL. */
+static const char *unfit_option(const char *format)
+{
+	if (!strcmp(format, "torch-legacy") && (alignment || crc))
+		return alignment ? "--alignment" : "--crc";
+	if (strcmp(format, "safetensors") != 0)
+		return shared ? "--shared" : drop_others ? "--drop-others" : NULL;
+	return alignment	? "--alignment"
+	       : crc		? "--crc"
+	       : profile	? "--profile"
+	       : from_byteorder ? "--from-byteorder"
+				: NULL;
+}
+
+static int check_words(void)
+{
+	if (strcmp(to, "torch") && strcmp(to, "torch-legacy") && strcmp(to, "safetensors"))
 		return wrong_usage(&cmd_convert,
-				   "convert: a legacy stream has no alignment and no checksums");
+				   "convert: format '%.40s' cannot be written, wanted 'torch', "
+				   "'torch-legacy' or 'safetensors'",
+				   to);
+	if (unfit_option(to))
+		return wrong_usage(&cmd_convert, "convert: %s means nothing in the format '%s'",
+				   unfit_option(to), to);
 	if (crc && strcmp(crc, "on") && strcmp(crc, "off"))
 		return wrong_usage(&cmd_convert, "convert: --crc %.40s: wanted 'on' or 'off'", crc);
 	if (!is_order(byteorder) || !is_order(from_byteorder))
 		return wrong_usage(&cmd_convert,
 				   "convert: byte order '%.40s': wanted 'little' or 'big'",
 				   is_order(byteorder) ? from_byteorder : byteorder);
-	if (to && !strcmp(to, "torch-legacy") && byteorder && !strcmp(byteorder, "big"))
+	if (strcmp(to, "torch") && byteorder && !strcmp(byteorder, "big"))
+		return wrong_usage(&cmd_convert, "convert: the format '%s' is little-endian always",
+				   to);
+	if (shared && shared_of(shared) < 0)
 		return wrong_usage(&cmd_convert,
-				   "convert: a legacy stream is little-endian always");
-	if (alignment) {
-		unsigned long n = strtoul(alignment, &end, 10);
+				   "convert: --shared %.40s: wanted 'error', 'clone' or 'alias'",
+				   shared);
+	return EXIT_FINE;
+}
 
-		if (*end || !n || n > 32768)
-			return wrong_usage(&cmd_convert,
-					   "convert: --alignment %.40s: wanted 1 to 32768",
-					   alignment);
-		options.alignment = (uint32_t)n;
-	}
-	if (crc)
-		options.crc = !strcmp(crc, "on");
-	code = refuse_names(argv[first], argv[first + 1]);
-	if (code == EXIT_FINE && !to)
+static int take_alignment(struct ckpt_save_options *options)
+{
+	unsigned long n;
+	char *end;
+
+	if (!alignment)
+		return EXIT_FINE;
+	n = strtoul(alignment, &end, 10);
+	if (*end || !n || n > 32768)
+		return wrong_usage(&cmd_convert, "convert: --alignment %.40s: wanted 1 to 32768",
+				   alignment);
+	options->alignment = (uint32_t)n;
+	return EXIT_FINE;
+}
+
+static int run(int argc, char **argv)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	int first = parse_options(&cmd_convert, argc, argv), code;
+	bool named = to != NULL;
+
+	if (first < 0)
+		return -1 - first;
+	if (!to)
+		to = ends_with(argv[first + 1], ".safetensors") ? "safetensors" : "torch";
+	code = check_words();
+	if (code == EXIT_FINE)
+		code = take_alignment(&options);
+	if (code == EXIT_FINE)
+		code = refuse_names(argv[first], argv[first + 1]);
+	if (code == EXIT_FINE && !named)
 		code = refuse_format(argv[first + 1]);
 	if (code != EXIT_FINE)
 		return code;
-	options.format = to ? to : "torch";
+	if (crc)
+		options.crc = !strcmp(crc, "on");
+	if (shared)
+		options.shared = (enum ckpt_shared)shared_of(shared);
+	options.format = to;
 	options.profile = profile;
 	options.byteorder = byteorder;
 	options.from_byteorder = from_byteorder;
 	options.flags = CKPT_SAVE_CANONICAL | (force ? CKPT_SAVE_REPLACE : 0u) |
-			(no_sync ? CKPT_SAVE_NO_SYNC : 0u) | (dry_run ? CKPT_SAVE_DRY_RUN : 0u);
+			(no_sync ? CKPT_SAVE_NO_SYNC : 0u) | (dry_run ? CKPT_SAVE_DRY_RUN : 0u) |
+			(drop_others ? CKPT_SAVE_DROP_OTHERS : 0u);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
 	return convert(&options, argv[first], argv[first + 1]);

@@ -225,6 +225,36 @@ static void print_directory(const struct summary *s, const char *path)
 		printf("%-12sJSON of %s bytes\n", "index", grouped(f->pickle_nbytes, a));
 }
 
+struct pairs {
+	uint64_t shown, hidden;
+};
+
+static int print_pair(void *ctx, const char *key, size_t key_len, const char *value,
+		      size_t value_len)
+{
+	struct pairs *p = ctx;
+	char name[100], text[120];
+
+	if (!all_items && p->shown == SHOWN_ITEMS) {
+		p->hidden++;
+		return 0;
+	}
+	printf("%-12s%s = %s\n", p->shown++ ? "" : "metadata",
+	       ckpt_escape(name, sizeof(name), key, key_len),
+	       ckpt_escape(text, sizeof(text), value, value_len));
+	return 0;
+}
+
+static int print_metadata(const struct ckpt_model *model, struct ckpt_error *err)
+{
+	struct pairs pairs = { 0 };
+	int rc = ckpt_each_metadata(model, print_pair, &pairs, err);
+
+	if (pairs.hidden)
+		printf("%-12s... %" PRIu64 " more (--all shows them)\n", "", pairs.hidden);
+	return rc;
+}
+
 static void print_note(void *ctx, const char *text)
 {
 	(void)ctx;
@@ -237,7 +267,8 @@ static void print_file(const struct summary *s, const char *path)
 	char size[16], about[24], name[200], a[32], b[32], aligned[40];
 
 	printf("%-12s%s\n", "file", ckpt_escape(name, sizeof(name), path, strlen(path)));
-	printf("%-12s%s, as %s writes it\n", "format", f->format, f->writer);
+	printf("%-12s%s", "format", f->format);
+	printf(strcmp(f->format, f->writer) ? ", as %s writes it\n" : "\n", f->writer);
 	snprintf(about, sizeof(about), " (%s)", human_size(f->file_nbytes, size));
 	printf("%-12s%s bytes%s", "size", grouped(f->file_nbytes, a),
 	       f->file_nbytes < 1000 ? "" : about);
@@ -279,6 +310,8 @@ static int print_page(const struct summary *s, const char *path, struct ckpt_err
 	else
 		print_file(s, path);
 	rc = print_record_kinds(s->model, err);
+	if (rc == 0)
+		rc = print_metadata(s->model, err);
 	if (rc == 0)
 		rc = ckpt_tell_state(s->model, print_note, NULL, err);
 	if (rc < 0)
@@ -377,10 +410,19 @@ static void add_note(void *ctx, const char *text)
 			      json_string(ckpt_escape(shown, sizeof(shown), text, strlen(text))));
 }
 
+static int add_pair(void *ctx, const char *key, size_t key_len, const char *value, size_t value_len)
+{
+	json_t *pair = json_array();
+
+	json_array_append_new(pair, json_stringn(key, key_len));
+	json_array_append_new(pair, json_stringn(value, value_len));
+	return json_array_append_new(ctx, pair) < 0 ? CKPT_E_NOMEM : 0;
+}
+
 static int print_json(const struct summary *s, const char *path, struct ckpt_error *err)
 {
 	struct items_json items = { 0 };
-	json_t *prefixes, *name, *notes, *kinds;
+	json_t *prefixes, *name, *notes, *kinds, *metadata;
 	int rc = record_kinds_json(s->model, &kinds, err);
 
 	if (rc < 0)
@@ -393,6 +435,7 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 	prefixes = json_object();
 	name = json_object();
 	notes = json_array();
+	metadata = json_array();
 	for (size_t i = 0; i < sizeof(known_prefixes) / sizeof(known_prefixes[0]); i++) {
 		struct ckpt_prefix_count c = { .size = sizeof(c) };
 
@@ -417,8 +460,12 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 	json_put(items.out, tally_json(&s->devices));
 	fputs(",\"record_kinds\":", items.out);
 	json_put(items.out, kinds);
+	fputs(",\"metadata\":", items.out);
+	rc = ckpt_each_metadata(s->model, add_pair, metadata, err);
+	json_put(items.out, metadata);
 	fputs(",\"notes\":", items.out);
-	rc = ckpt_tell_state(s->model, add_note, notes, err);
+	if (rc == 0)
+		rc = ckpt_tell_state(s->model, add_note, notes, err);
 	json_put(items.out, notes);
 	fputs(",\"prefixes\":", items.out);
 	json_put(items.out, prefixes);

@@ -217,6 +217,25 @@ static int step_failed(const struct ckpt_model *model, const struct edit_step *s
 	return code;
 }
 
+/* An edit keeps the format: a file under the name of another one would deceive whoever reads it. */
+static int check_format(const struct ckpt_model *model, const char *in, const char *out)
+{
+	static const char *const pickles[] = { ".pt", ".pth", ".bin", ".ckpt" };
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+	bool is, named = ends_with(out, ".safetensors"), other = false;
+
+	for (size_t i = 0; i < sizeof(pickles) / sizeof(pickles[0]); i++)
+		other = other || ends_with(out, pickles[i]);
+	ckpt_file_get(model, &info);
+	is = !strcmp(info.format, "safetensors");
+	if (is ? !other : !named)
+		return EXIT_FINE;
+	complain("%s: an edit keeps the format, and %s %s a safetensors file", out, in,
+		 is ? "is" : "is not");
+	hint("'ckpt convert' takes the same edits as options, and writes the format of OUT's name");
+	return EXIT_ERROR;
+}
+
 /* One step further: *MODEL is replaced by what comes out. */
 static int take_step(const struct edit_settings *s, const struct edit_step *step, size_t count,
 		     const char *in, struct ckpt_model **model, struct ckpt_edit_report *report)
@@ -235,6 +254,18 @@ static int take_step(const struct edit_settings *s, const struct edit_step *step
 		code = nothing_to_do(s, *model, step, count, in);
 	ckpt_close(*model);
 	*model = edited;
+	return code;
+}
+
+int take_steps(const struct edit_settings *s, const struct edit_step *steps, size_t count,
+	       const char *in, struct ckpt_model **model, struct ckpt_edit_report *reports)
+{
+	int code = EXIT_FINE;
+
+	for (size_t i = 0; code == EXIT_FINE && i < count; i++) {
+		reports[i] = (struct ckpt_edit_report)CKPT_EDIT_REPORT_INIT;
+		code = take_step(s, &steps[i], count, in, model, &reports[i]);
+	}
 	return code;
 }
 
@@ -267,14 +298,11 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 	if (code != EXIT_FINE || !open_model(in, &model, &code))
 		return code;
 	reports = calloc(count, sizeof(*reports));
-	for (size_t i = 0; reports && code == EXIT_FINE && i < count; i++) {
-		reports[i] = (struct ckpt_edit_report)CKPT_EDIT_REPORT_INIT;
-		code = take_step(s, &steps[i], count, in, &model, &reports[i]);
-	}
-	if (reports && code == EXIT_FINE)
+	code = out ? check_format(model, in, out) : EXIT_FINE;
+	if (code == EXIT_FINE)
+		code = reports ? take_steps(s, steps, count, in, &model, reports) : EXIT_ERROR;
+	if (code == EXIT_FINE)
 		code = save_and_tell(s, model, reports, count, out, start);
-	if (!reports)
-		code = EXIT_ERROR;
 	free(reports);
 	ckpt_close(model);
 	if (code != EXIT_FINE) /* a signal that came too late to stop anything is no failure */

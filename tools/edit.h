@@ -29,6 +29,23 @@ struct edit_settings {
 	OPT_LIST("at", 0, &(at), "NAME", \
 		 "edit only the mapping NAME, and what is below it; may be repeated")
 
+/* All edits, as options whose order counts. */
+#define EDIT_STEP_OPTS(chain) \
+	OPT_STEP("strip-module", &(chain), NULL, "take 'module.' off the keys"), \
+	OPT_STEP("add-module", &(chain), NULL, "put 'module.' before the keys of modules"), \
+	OPT_STEP("strip-prefix", &(chain), "PREFIX", "take PREFIX off the keys"), \
+	OPT_STEP("add-prefix", &(chain), "PREFIX", "put PREFIX before the keys of modules"), \
+	OPT_STEP("rename", &(chain), "s/A/B/", "rename keys, as 'ckpt rename -e' does"), \
+	OPT_STEP("remap", &(chain), "OLD=NEW[,...]", \
+		 "move from device OLD to NEW, as 'ckpt remap' does"), \
+	OPT_STEP("remap-all", &(chain), "DEVICE", "move everything to DEVICE"), \
+	OPT_STEP("extract", &(chain), "NAME", "the value called NAME becomes the whole"), \
+	OPT_STEP("keep", &(chain), "PATTERN", "keep only what matches"), \
+	OPT_STEP("drop", &(chain), "PATTERN", "leave out what matches"), \
+	OPT_STEP("cast", &(chain), "DTYPE", "floating tensors to another dtype"), \
+	OPT_STEP("sanitize", &(chain), NULL, "make it load with weights_only=True"), \
+	OPT_STEP("compact", &(chain), NULL, "views stop dragging their whole storage along")
+
 enum { MOST_REASON = 240 };
 
 /* One edit of a chain. */
@@ -65,6 +82,17 @@ extern const struct edit_kind kind_strip_module, kind_add_module, kind_strip_pre
  */
 int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_t count,
 	     char **paths);
+
+/* What the options in CHAIN say, to be freed; *COUNT steps. NULL: no memory. */
+struct edit_step *make_steps(const struct step_list *chain, size_t *count);
+void free_steps(struct edit_step *steps);
+
+/*
+ * Take the steps one after the other: *MODEL is replaced by what comes out, and REPORTS, COUNT of them, say what each did. Of S
+ * only if_present and in_place count. Returns the exit code.
+ */
+int take_steps(const struct edit_settings *s, const struct edit_step *steps, size_t count,
+	       const char *in, struct ckpt_model **model, struct ckpt_edit_report *reports);
 
 /* Did an edit change anything? */
 bool edit_changed(const struct ckpt_edit_report *report);

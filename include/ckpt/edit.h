@@ -196,6 +196,19 @@ CKPT_API int ckpt_state_dict(const struct ckpt_model *model,
 			     struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
+ * The state dict that holds the weights becomes the whole checkpoint, for formats that hold nothing else: AT names it, a mapping
+ * or a module. Without AT it is the only mapping in which tensors stand, or that with the most bytes in its tensors, the first
+ * of equals; what belongs to an optimizer (a mapping with `param_groups`) never is. If there is none, or the
+ * checkpoint is a program, it is what ckpt_state_dict() takes.
+ *
+ * CKPT_E_NOTFOUND; else as ckpt_state_dict(). Report: tensors_taken, tensors_dropped (beside it), extracted (it was a part),
+ * state_dicts (how many there were to choose from, 0: it is a module's), places (its name; place_count is 1 or 0).
+ */
+CKPT_API int ckpt_take_weights(const struct ckpt_model *model,
+			       const struct ckpt_edit_options *options, struct ckpt_model **out,
+			       struct ckpt_edit_report *report, struct ckpt_error *err);
+
+/*
  * Keep the entries of dicts and lists whose names match one of KEEP (all, if there is none), but for
  * those that match one of DROP; patterns as for ckpt_pattern_new(). What leads to an entry that is
  * kept stays. Tuples, objects and tensors are kept or dropped as a whole. `_metadata` stays. A

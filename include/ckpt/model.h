@@ -22,7 +22,7 @@ struct ckpt_model;
 /*
  * Open the file at PATH (torch.save's zip form, the legacy stream of torch up to 1.5, the tar archive of torch up to 0.1.9;
  * TorchScript, torch.package, torch.export and mobile models, of which only what ckpt_state_dict() or ckpt_extract() takes
- * out can be saved), or the directory of shards that torch.distributed.checkpoint (DCP) wrote there. ARCHIVE::NAME
+ * out can be saved; safetensors), or the directory of shards that torch.distributed.checkpoint (DCP) wrote there. ARCHIVE::NAME
  * is a file inside of a zip archive (<ckpt/container.h>). Of a directory the index is read, and the values that
  * are no tensors; what cannot be read of those shows when it is needed.
  *
@@ -139,7 +139,7 @@ CKPT_API int ckpt_find(const struct ckpt_model *model, const char *name,
 struct ckpt_file_info {
 	size_t size;
 	const char *
-		format; /* "torch zip", "TorchScript", "torch export", "DCP directory" ...: docs/json.md lists them */
+		format; /* "torch zip", "TorchScript", "torch export", "safetensors", "DCP directory" ...: docs/json.md lists them */
 	const char *writer; /* which torch writes such records: "torch 2.7 or later" */
 	const char *
 		profile; /* the same as ckpt_save() takes it: "2.7"; "" if it writes no such files */
@@ -193,6 +193,16 @@ struct ckpt_record {
 CKPT_API int ckpt_each_record(const struct ckpt_model *model,
 			      int (*visit)(void *ctx, const struct ckpt_record *record), void *ctx,
 			      struct ckpt_error *err);
+
+/*
+ * Call VISIT for every pair of texts that the file says of itself beside its tensors (`__metadata__` of safetensors), in the order of the
+ * file; a negative status stops and is returned. Texts are UTF-8 with a NUL behind, may have NULs inside, and live as long as
+ * the model; of an edited one they are those of the file. Other formats have none.
+ */
+CKPT_API int ckpt_each_metadata(const struct ckpt_model *model,
+				int (*visit)(void *ctx, const char *key, size_t key_len,
+					     const char *value, size_t value_len),
+				void *ctx, struct ckpt_error *err);
 
 /*
  * Call NOTE, one sentence a time, names in it escaped, for what is odd about the state that the files are in: data files that

@@ -38,6 +38,11 @@ struct ckpt_format {
 	int (*records)(const struct ckpt_model *model,
 		       int (*visit)(void *ctx, const struct ckpt_record *record), void *ctx,
 		       struct ckpt_error *err);
+	/* What the file says of itself in pairs of texts; NULL: nothing. */
+	int (*metadata)(const struct ckpt_model *model,
+			int (*visit)(void *ctx, const char *key, size_t key_len, const char *value,
+				     size_t value_len),
+			void *ctx);
 	/* What is odd about the state of the files; NULL: nothing ever is. */
 	int (*notes)(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
 		     void *ctx, struct ckpt_error *err);

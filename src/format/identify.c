@@ -2,6 +2,7 @@
 #include "format/format.h"
 
 #include "base/text.h"
+#include "format/safetensors_header.h"
 #include "pickle/op.h"
 #include "pickle/opcodes.h"
 
@@ -170,16 +171,6 @@ static int fail_lfs_pointer(const uint8_t *head, size_t len, struct ckpt_error *
 		size, oid);
 }
 
-static bool is_safetensors(const uint8_t *head, size_t len, uint64_t size)
-{
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < 8 && i < len; i++)
-		n |= (uint64_t)head[i] << (8 * i);
-	return len >= 10 && n <= size - 8 && n >= 2 && head[8] == '{' &&
-	       (head[9] == '"' || head[9] == '}' || head[9] == ' ');
-}
-
 static bool contains(const uint8_t *head, size_t len, const char *what)
 {
 	return memmem(head, len, what, strlen(what)) != NULL;
@@ -237,9 +228,8 @@ static bool find_other(const uint8_t *head, size_t len, uint64_t size, struct ck
 {
 	if (set(out, CKPT_NATURE_OTHER, find_signature(head, len)) || find_packer(head, len, out))
 		return true;
-	if (is_safetensors(head, len, size)) /* its length may look like any text */
-		return set(out, CKPT_NATURE_SAFETENSORS,
-			   "a safetensors file, which this version cannot read yet");
+	if (ckpt_safetensors_probe(head, len, size)) /* its length may look like any text */
+		return set(out, CKPT_NATURE_SAFETENSORS, "a safetensors file");
 	if (set(out, CKPT_NATURE_MARKUP, find_markup(head, len)))
 		return true;
 	if (is_json(head, len))

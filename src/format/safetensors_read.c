@@ -190,12 +190,45 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	const struct ckpt_safetensors *st = ckpt_safetensors_of(model);
 
 	out->format = "safetensors";
-	out->writer = "the safetensors package";
+	out->writer = "safetensors";
 	out->profile = "";
 	out->archive_name = "";
 	out->byteorder = "little";
 	out->pickle_nbytes = 0;
 	out->alignment = is_aligned(&st->header) ? 8 : 0;
+}
+
+static int metadata(const struct ckpt_model *model,
+		    int (*visit)(void *ctx, const char *key, size_t key_len, const char *value,
+				 size_t value_len),
+		    void *ctx)
+{
+	const struct ckpt_safetensors_header *h = &ckpt_safetensors_of(model)->header;
+	int rc = 0;
+
+	for (uint32_t i = 0; rc >= 0 && i < h->metadata_count; i++)
+		rc = visit(ctx, h->metadata[i].key, h->metadata[i].key_len, h->metadata[i].value,
+			   h->metadata[i].value_len);
+	return rc < 0 ? rc : 0;
+}
+
+static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+		 void *ctx, struct ckpt_error *err)
+{
+	const struct ckpt_safetensors_header *h = &ckpt_safetensors_of(model)->header;
+	uint32_t foreign = 0;
+	char text[160];
+
+	(void)err;
+	for (uint32_t i = 0; i < h->count; i++)
+		foreign += ckpt_safetensors_dtype_torch(h->tensors[i].dtype) == CKPT_DTYPE_UNKNOWN;
+	if (!foreign)
+		return 0;
+	snprintf(text, sizeof(text),
+		 "%" PRIu32 " tensor%s of dtypes that torch does not have, shown as missing",
+		 foreign, foreign == 1 ? "" : "s");
+	note(ctx, text);
+	return 0;
 }
 
 const struct ckpt_format ckpt_format_safetensors = {
@@ -205,4 +238,6 @@ const struct ckpt_format ckpt_format_safetensors = {
 	.save = ckpt_safetensors_save,
 	.save_in_place = ckpt_safetensors_save_in_place,
 	.describe = describe,
+	.metadata = metadata,
+	.notes = notes,
 };

@@ -174,9 +174,11 @@ static bool scan_named_kind(struct look *l)
 		     "a mobile model: a program, which torch.jit.load makes ready to run");
 	} else if (ckpt_scan_is_safetensors(l->source, l->head, l->len)) {
 		set_format(l, "safetensors");
-		if (l->flags & CKPT_SCAN_TOP)
+		if (l->flags & CKPT_SCAN_TOP) {
 			find(l, CKPT_SCAN_PLAIN, "note",
 			     "safetensors, in which there is nothing to run");
+			ckpt_scan_prove(l->s, l->source);
+		}
 	} else {
 		return false;
 	}

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "format/format.h"
+#include "format/safetensors_header.h"
 
 #include <string.h>
 #include <strings.h>
@@ -74,12 +75,7 @@ bool ckpt_scan_is_npy(const uint8_t *head, size_t len)
 
 bool ckpt_scan_is_safetensors(struct ckpt_source *source, const uint8_t *head, size_t len)
 {
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < 8 && i < len; i++)
-		n |= (uint64_t)head[i] << (8 * i);
-	return len >= 10 && n >= 2 && n <= ckpt_source_size(source) - 8 && head[8] == '{' &&
-	       (head[9] == '"' || head[9] == '}' || head[9] == ' ');
+	return ckpt_safetensors_probe(head, len, ckpt_source_size(source));
 }
 
 bool ckpt_scan_is_text(const uint8_t *head, size_t len)

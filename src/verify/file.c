@@ -171,6 +171,7 @@ int ckpt_verify_numbers(struct ckpt_verifier *v, struct ckpt_model *model, struc
 /* A form without checksums: what can be checked is that everything is where it has to be. */
 static int verify_plain(struct ckpt_verifier *v, struct ckpt_model *model, struct ckpt_error *err)
 {
+	bool safetensors = model->doc->format == &ckpt_format_safetensors;
 	uint64_t bytes = 0;
 	int rc = 0;
 
@@ -182,9 +183,10 @@ static int verify_plain(struct ckpt_verifier *v, struct ckpt_model *model, struc
 	if (rc == 0)
 		rc = ckpt_verifier_find(
 			v, CKPT_FINDING_UNPROVEN, NULL, CKPT_NO_OFFSET,
-			"a %s has no checksums: nothing tells if its pickle and its %" PRIu64
+			"a %s has no checksums: nothing tells if its %s and its %" PRIu64
 			" bytes of tensors are as they were written",
-			model->doc->format->name, bytes);
+			safetensors ? "safetensors file" : model->doc->format->name,
+			safetensors ? "header" : "pickle", bytes);
 	return rc;
 }
 

@@ -114,6 +114,8 @@ bool ckpt_look_versions(struct ckpt_why *w, const struct ckpt_said *said)
 	const char *name = NULL;
 	int newest = -1;
 
+	if (w->facts.identity.nature == CKPT_NATURE_SAFETENSORS)
+		return false; /* it names no function of torch */
 	for (uint64_t i = 0; i < n; i++) {
 		struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
 

@@ -152,7 +152,9 @@ static bool tell_unusable(struct ckpt_why *w)
 	struct ckpt_error *err = &w->facts.opening;
 	char text[1100];
 
-	if (w->facts.cut || (is_cut_stream(&w->facts) && !err->record[0]))
+	if (w->facts.cut || (is_cut_stream(&w->facts) && !err->record[0]) ||
+	    (w->facts.identity.nature == CKPT_NATURE_SAFETENSORS &&
+	     strstr(err->text, "it is cut short")))
 		return tell_cut(w);
 	ckpt_error_format(err, text, sizeof(text));
 	if (strstr(err->text, "packed anew"))

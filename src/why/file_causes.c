@@ -105,6 +105,8 @@ static bool tell_safetensors(struct ckpt_why *w)
 		    "it is a safetensors file, whatever its name says: torch.load reads pickles")) {
 		ckpt_why_python(w, "safetensors.torch.load_file(%s)",
 				ckpt_why_python_text(w, w->facts.path));
+		ckpt_why_words(w, "'ckpt convert %s OUT.pt' makes a file for torch.load of it",
+			       ckpt_why_in(w));
 		ckpt_why_words(w,
 			       "where a name decides how it is loaded, let it end in .safetensors");
 		ckpt_why_end(w);
@@ -238,7 +240,8 @@ static bool tell_nature(struct ckpt_why *w)
 	case CKPT_NATURE_TEXT: return tell_answer(w);
 	case CKPT_NATURE_PACKED: return tell_packed(w);
 	case CKPT_NATURE_TAR: return f->opening.status == CKPT_E_UNSUPPORTED && tell_tar(w);
-	case CKPT_NATURE_SAFETENSORS: return tell_safetensors(w);
+	case CKPT_NATURE_SAFETENSORS:
+		return f->opening.status != CKPT_E_FORMAT && tell_safetensors(w);
 	case CKPT_NATURE_PICKLE: return f->opening.status == CKPT_E_UNSUPPORTED && tell_pickle(w);
 	case CKPT_NATURE_DCP_INDEX: return tell_part(w);
 	case CKPT_NATURE_OTHER: return tell_other(w);
@@ -254,6 +257,8 @@ bool ckpt_look_file(struct ckpt_why *w, const struct ckpt_said *said)
 		return false;
 	if (f->folder)
 		return ckpt_look_shards(w, said);
+	if (f->model && f->identity.nature == CKPT_NATURE_SAFETENSORS)
+		return tell_safetensors(w);
 	if (f->model)
 		return ckpt_look_damage(w, said);
 	if (f->opening.status == CKPT_E_IO)

@@ -16,12 +16,13 @@ BARE = "is a bare pickle, made by pickle.dump, not by torch.save; 'ckpt dis' sho
 HTML = "is an HTML page: the server sent a web page (an error, a login) instead of the model"
 XML = "is an XML document: the server sent an error instead of the model"
 JSON = "is JSON text: a config, an index of shards, or an error message, not the model"
-SAFETENSORS = "is a safetensors file, which this version cannot read yet"
+SAFETENSORS = "+0x%x: the tensors take 4 bytes, the file has 3 behind its header: it is cut short"
 
 
 def safetensors(header_len):
+    """Without its last byte: whatever its length looks like, it is read as what it is."""
     header = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
-    return struct.pack("<Q", header_len) + header.ljust(header_len) + b"\0\0\0\0"
+    return struct.pack("<Q", header_len) + header.ljust(header_len) + b"\0\0\0"
 
 
 def tar(*names):
@@ -80,9 +81,12 @@ TABLE = [
     ("S3 error", b"<Error><Code>NoSuchKey</Code></Error>", XML),
     ("JSON object", b'{"error": "not found"}', JSON),
     ("JSON list", b' [1, 2]', JSON),
-    ("safetensors", safetensors(64), SAFETENSORS),
-    ("safetensors whose length looks like text", safetensors(0x7B20), SAFETENSORS),
-    ("safetensors whose length looks like a list", safetensors(0x5B20), SAFETENSORS),
+    ("safetensors", safetensors(64), SAFETENSORS % (8 + 64 + 3)),
+    ("safetensors whose length looks like text", safetensors(0x7B20), SAFETENSORS % (8 + 0x7B20 + 3)),
+    ("safetensors whose length looks like a list", safetensors(0x5B20), SAFETENSORS % (8 + 0x5B20 + 3)),
+    ("safetensors whose length looks like a pickle", safetensors(0x0280), SAFETENSORS % (8 + 0x0280 + 3)),
+    ("safetensors, cut, whose length looks like an archive", b"PK\3\4\0\0\0\0{\"a\":",
+     "+0x0: the header is said to have 67324752 bytes, the file has 5 behind their number: it is cut short"),
     ("tar", tar("a.bin"), "is a tar archive; unpack it first (many .pth.tar files are no tars, "
                           "this is one)"),
     ("ONNX", b"\x08\x07\x12\x07pytorch\x1a\x051.13", "is an ONNX model" + NOT_TORCH),

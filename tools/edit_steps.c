@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "edit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Options that are edits, in the order given. */
+
+static const struct edit_kind *const kinds[] = {
+	&kind_strip_module, &kind_add_module, &kind_strip_prefix, &kind_add_prefix, &kind_rename,
+	&kind_remap,	    &kind_remap_all,  &kind_extract,	  &kind_keep,	    &kind_drop,
+	&kind_cast,	    &kind_compact,    &kind_sanitize,
+};
+
+static const struct edit_kind *find_kind(const char *name)
+{
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (!strcmp(kinds[i]->name, name))
+			return kinds[i];
+	return NULL;
+}
+
+/* The arguments of all steps are in one array, which that of the first begins. */
+struct edit_step *make_steps(const struct step_list *chain, size_t *count)
+{
+	struct edit_step *steps = calloc(chain->count + 1, sizeof(*steps)), *last = NULL;
+	const char **values = calloc(chain->count + 1, sizeof(*values));
+
+	*count = 0;
+	if (!steps || !values) {
+		free(steps);
+		free(values);
+		return NULL;
+	}
+	steps->args.items = values;
+	for (size_t i = 0; i < chain->count; i++) {
+		const struct edit_kind *kind = find_kind(chain->items[i].name);
+
+		if (!last || last->kind != kind || !kind->merges) {
+			last = &steps[(*count)++];
+			*last = (struct edit_step){ kind, { values, 0 }, CKPT_EDIT_OPTIONS_INIT };
+		}
+		if (chain->items[i].value)
+			last->args.items[last->args.count++] = *values++ = chain->items[i].value;
+	}
+	return steps;
+}
+
+void free_steps(struct edit_step *steps)
+{
+	if (steps)
+		free(steps->args.items);
+	free(steps);
+}
