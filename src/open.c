@@ -3,6 +3,7 @@
 #include "format/container.h"
 #include "format/format.h"
 #include "set/dcp.h"
+#include "set/hf_out.h"
 #include "set/set.h"
 
 #include <string.h>
@@ -87,7 +88,8 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 		rc = model->doc->format->check_save(model, err);
 	if (rc < 0)
 		return rc;
-	rc = format->save(model, path, &o, &r, err);
+	rc = o.shard_size ? ckpt_hf_save(model, path, &o, &r, err)
+			  : format->save(model, path, &o, &r, err);
 	ckpt_sized_give(report, &r);
 	return rc;
 }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 static bool no_sync, dry_run, force, state_dict, drop_others;
-static const char *profile, *alignment, *crc, *to, *at, *byteorder, *from_byteorder, *shared;
+static const char *profile, *alignment, *crc, *to, *at, *byteorder, *from_byteorder, *shared,
+	*shard_size;
 static struct edit_settings edits; /* of these only if_present is an option here */
 static struct step_list chain;
 
@@ -20,6 +22,8 @@ static const struct opt opts[] = {
 		 "leave out what safetensors cannot hold; without it that is an error"),
 	OPT_STR("shared", 0, &shared, "HOW",
 		"tensors that share bytes, in safetensors: error (the default), clone or alias"),
+	OPT_STR("shard-size", 0, &shard_size, "SIZE",
+		"OUT is a directory: a Hugging Face shard set, of files up to SIZE, such as 5GB"),
 	OPT_STR("profile", 0, &profile, "VERSION",
 		"as this torch writes: 1.6 to 2.14, or later; default: same, the input's"),
 	OPT_STR("alignment", 0, &alignment, "N",
@@ -63,6 +67,7 @@ const struct command cmd_convert = {
 		    "  ckpt convert --state-dict whole-model.pt weights.pt\n"
 		    "  ckpt convert trainer.ckpt model.safetensors --strip-module --cast bf16\n"
 		    "  ckpt convert model.safetensors model.pt\n"
+		    "  ckpt convert trainer.ckpt model/ --shard-size 5GB --cast bf16\n"
 		    "  ckpt convert --profile 1.13 new.pt for-old-torch.pt\n"
 		    "  ckpt convert --from-byteorder big from-s390x.pt sound.pt\n",
 	.opts = opts,
@@ -98,9 +103,10 @@ static int tell_unfit(const struct unfit *u, const char *in)
 {
 	char count[32], file[320];
 
-	complain("%s: %s %s cannot be written as safetensors:",
+	complain("%s: %s %s cannot be written as %s:",
 		 ckpt_escape(file, sizeof(file), in, strlen(in)), grouped(u->count, count),
-		 u->count == 1 ? "entry" : "entries");
+		 u->count == 1 ? "entry" : "entries",
+		 strcmp(to, "torch") ? "safetensors" : "tensors of a set");
 	for (uint64_t i = 0; i < u->count && i < MOST_LISTED; i++)
 		fprintf(stderr, "%s\n", u->lines[i] ? u->lines[i] : "");
 	if (u->count > MOST_LISTED)
@@ -114,8 +120,9 @@ static int refuse_format(const char *out)
 {
 	if (!ends_with(out, ".index.json"))
 		return EXIT_FINE;
-	complain("%s: the index of a sharded set cannot be written yet", out);
-	hint("--to torch writes torch's format under that name");
+	complain("%s: the index of a set is written with its files, into a directory", out);
+	hint("--shard-size 5GB makes OUT such a directory; --to torch writes torch's format under "
+	     "that name");
 	return EXIT_ERROR;
 }
 
@@ -205,16 +212,16 @@ static size_t steps_before(const struct summary *s)
 static int prepare(const struct ckpt_save_options *options, const char *in,
 		   struct ckpt_model **model, struct summary *s)
 {
-	bool is_safetensors = !strcmp(options->format, "safetensors");
-	bool module_first = state_dict || is_program(*model) || (at && !is_safetensors);
-	size_t before = is_safetensors ? steps_before(s) : s->step_count;
+	bool is_weights = !strcmp(options->format, "safetensors") || options->shard_size;
+	bool module_first = state_dict || is_program(*model) || (at && !is_weights);
+	size_t before = is_weights ? steps_before(s) : s->step_count;
 	int code = EXIT_FINE;
 
 	if (module_first)
 		code = take_state_dict(model, &s->taken);
 	if (code == EXIT_FINE)
 		code = take_steps(&edits, s->steps, before, in, model, s->reports);
-	if (code == EXIT_FINE && is_safetensors)
+	if (code == EXIT_FINE && is_weights)
 		code = take_weights(model, module_first ? NULL : at, &s->weights);
 	if (code == EXIT_FINE)
 		code = take_steps(&edits, s->steps + before, s->step_count - before, in, model,
@@ -266,11 +273,39 @@ static void tell(const struct summary *s, const struct ckpt_save_report *report,
 		   "tensors are aliases of others");
 	if (!s->step_count)
 		tell_count(report->dropped, "unused record left out", "unused records left out");
+	tell_count(report->shards, "file", "files");
 	if (dry_run)
 		printf("%s would be written (dry run)\n", size_phrase(report->nbytes, size));
 	else
 		printf("%s written in %.2f s\n", size_phrase(report->nbytes, size),
 		       seconds() - start);
+}
+
+static bool is_weights_name(const char *name)
+{
+	return ends_with(name, ".safetensors") || ends_with(name, ".bin") ||
+	       strstr(name, ".index.") || *name == '.';
+}
+
+/* What from_pretrained() needs beside the weights is no checkpoint, and stays where it is. */
+static void note_beside(const char *in)
+{
+	DIR *dir = opendir(in);
+	bool config = false;
+	unsigned others = 0;
+
+	for (struct dirent *entry; dir && (entry = readdir(dir));)
+		if (!strcmp(entry->d_name, "config.json"))
+			config = true;
+		else if (!is_weights_name(entry->d_name))
+			others++;
+	if (dir)
+		closedir(dir);
+	if (config && others)
+		fprintf(stderr, "ckpt: note: config.json and %u more beside it were not copied\n",
+			others);
+	else if (config)
+		fprintf(stderr, "ckpt: note: config.json was not copied\n");
 }
 
 static int save_and_tell(struct ckpt_save_options *options, const struct ckpt_model *model,
@@ -297,6 +332,8 @@ static int save_and_tell(struct ckpt_save_options *options, const struct ckpt_mo
 	} else if (!quiet) {
 		end_progress();
 		tell(s, &report, start);
+		if (report.shards)
+			note_beside(in);
 	}
 	if (code == EXIT_FINE && report.turned_alone && !quiet)
 		fprintf(stderr,
@@ -351,7 +388,7 @@ static const char *unfit_option(const char *format)
 	if (!strcmp(format, "torch-legacy") && (alignment || crc))
 		return alignment ? "--alignment" : "--crc";
 	if (strcmp(format, "safetensors") != 0)
-		return shared ? "--shared" : drop_others ? "--drop-others" : NULL;
+		return shared ? "--shared" : drop_others && !shard_size ? "--drop-others" : NULL;
 	return alignment	? "--alignment"
 	       : crc		? "--crc"
 	       : profile	? "--profile"
@@ -378,10 +415,24 @@ static int check_words(void)
 	if (strcmp(to, "torch") && byteorder && !strcmp(byteorder, "big"))
 		return wrong_usage(&cmd_convert, "convert: the format '%s' is little-endian always",
 				   to);
+	if (shard_size && (byteorder || !strcmp(to, "torch-legacy")))
+		return wrong_usage(
+			&cmd_convert,
+			"convert: a set of shards is little-endian, and of 'safetensors' "
+			"or 'torch'");
 	if (shared && shared_of(shared) < 0)
 		return wrong_usage(&cmd_convert,
 				   "convert: --shared %.40s: wanted 'error', 'clone' or 'alias'",
 				   shared);
+	return EXIT_FINE;
+}
+
+static int take_shard_size(struct ckpt_save_options *options)
+{
+	if (shard_size && !parse_decimal_size(shard_size, &options->shard_size))
+		return wrong_usage(&cmd_convert,
+				   "convert: --shard-size %.40s: wanted a size such as 5GB",
+				   shard_size);
 	return EXIT_FINE;
 }
 
@@ -409,13 +460,16 @@ static int run(int argc, char **argv)
 	if (first < 0)
 		return -1 - first;
 	if (!to)
-		to = ends_with(argv[first + 1], ".safetensors") ? "safetensors" : "torch";
+		to = shard_size || ends_with(argv[first + 1], ".safetensors") ? "safetensors"
+									      : "torch";
 	code = check_words();
 	if (code == EXIT_FINE)
 		code = take_alignment(&options);
 	if (code == EXIT_FINE)
-		code = refuse_names(argv[first], argv[first + 1]);
-	if (code == EXIT_FINE && !named)
+		code = take_shard_size(&options);
+	if (code == EXIT_FINE)
+		code = refuse_names(argv[first], shard_size ? "OUT" : argv[first + 1]);
+	if (code == EXIT_FINE && !named && !shard_size)
 		code = refuse_format(argv[first + 1]);
 	if (code != EXIT_FINE)
 		return code;

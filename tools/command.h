@@ -143,6 +143,9 @@ int wider(int have, size_t want, int most);
 /* "64K", "1M", "512", powers of 1024; false: no size. */
 bool parse_size(const char *text, uint64_t *out);
 
+/* "5GB", "1.5G", "500MB", powers of 1000; false: no size, or nothing. */
+bool parse_decimal_size(const char *text, uint64_t *out);
+
 bool ends_with(const char *text, const char *end);
 
 extern bool quiet, verbose;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -122,4 +123,22 @@ bool parse_size(const char *text, uint64_t *out)
 		shift = 30;
 	*out = n << shift;
 	return end != text && *text != '-' && !end[shift > 0] && n <= (1ull << 40);
+}
+
+/* As parse_size_to_int() of huggingface_hub, which wants the unit in full: 1.5GB is 1500000000. */
+bool parse_decimal_size(const char *text, uint64_t *out)
+{
+	static const char units[] = "KMGT";
+	char *end;
+	double n = strtod(text, &end);
+	const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+
+	if (text + strspn(text, "0123456789.") != end || !isdigit((unsigned char)*text))
+		return false; /* hexadecimal, 1e3: numbers, but no sizes */
+	for (const char *u = units; unit && u <= unit; u++)
+		n *= 1000;
+	end += unit != NULL;
+	end += toupper((unsigned char)*end) == 'B';
+	*out = n < 1e18 ? (uint64_t)n : 0;
+	return !*end && *out;
 }

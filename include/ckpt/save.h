@@ -93,6 +93,16 @@ struct ckpt_save_options {
 	const char *byteorder, *from_byteorder;
 	enum ckpt_shared shared; /* "safetensors" */
 	/*
+	 * Not 0: PATH becomes a directory, a set of files as Hugging Face's libraries make it, of format "safetensors" or "torch":
+	 * each file has at most so many bytes of tensors, unless a single one has more, and an index says what is where. Tensors are
+	 * dealt out as split_torch_state_dict_into_shards() of huggingface_hub does it, and with its names: model.safetensors, or
+	 * pytorch_model.bin, if it is one file, which has no index. The root has to be a dict of tensors, as for a safetensors file.
+	 *
+	 * 0: a set that is edited is dealt out anew, with the size of its largest file, and keeps its names; others are one file.
+	 * CKPT_SAVE_REPLACE replaces a directory that holds such a set and nothing else.
+	 */
+	uint64_t shard_size;
+	/*
 	 * Called for every entry that the format cannot hold, whether it is left out or an error: NAME, escaped, "has a key that is
 	 * no str but int" or the like. Strings are valid during the call. May be NULL.
 	 */
@@ -119,6 +129,7 @@ struct ckpt_save_report {
 	uint32_t turned_alone;
 	uint64_t others;	  /* entries that the format cannot hold, and that were left out */
 	uint64_t cloned, aliased; /* tensors that share bytes with one that was written before */
+	uint32_t shards;	  /* files of a set; 0: one file that is none, or another directory */
 };
 #define CKPT_SAVE_REPORT_INIT \
 	{ \

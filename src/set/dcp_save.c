@@ -25,16 +25,24 @@ static bool holds_input(const struct ckpt_model *model, const char *path)
 	return holds;
 }
 
+int ckpt_set_check_not_input(const struct ckpt_model *model, const char *path,
+			     struct ckpt_error *err)
+{
+	if (!holds_input(model, path))
+		return 0;
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_OUTPUT,
+				       "the output is the input itself, or the folder it "
+				       "is in; name another"),
+			     path, NULL, CKPT_NO_OFFSET);
+}
+
 int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
 			  const struct ckpt_save_options *o, struct ckpt_error *err)
 {
-	if (holds_input(model, path))
-		return ckpt_error_at(err,
-				     ckpt_fail(err, CKPT_E_OUTPUT,
-					       "the output is the input itself, or the folder it "
-					       "is in; name another"),
-				     path, NULL, CKPT_NO_OFFSET);
-	return ckpt_folder_check(path, CKPT_DCP_MARK, ckpt_dcp_folder_flags(o), err);
+	int rc = ckpt_set_check_not_input(model, path, err);
+
+	return rc < 0 ? rc : ckpt_folder_check(path, CKPT_DCP_MARK, ckpt_dcp_folder_flags(o), err);
 }
 
 int ckpt_dcp_write_file(struct ckpt_folder *folder, const char *path, const struct ckpt_buf *bytes,

@@ -32,6 +32,10 @@ int ckpt_dcp_flatten_model(const struct ckpt_model *model, struct ckpt_dcp_out *
 int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
 			  const struct ckpt_save_options *options, struct ckpt_error *err);
 
+/* CKPT_E_OUTPUT if replacing PATH would destroy the input: it is the input, or a folder around it. */
+int ckpt_set_check_not_input(const struct ckpt_model *model, const char *path,
+			     struct ckpt_error *err);
+
 unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *options);
 
 /*

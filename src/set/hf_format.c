@@ -2,7 +2,7 @@
 #include "set/hf.h"
 
 #include "base/text.h"
-#include "format/torch_zip.h"
+#include "set/hf_out.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -98,13 +98,6 @@ int ckpt_hf_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, c
 
 /* ---- writing ---- */
 
-static int save(const struct ckpt_model *model, const char *path,
-		const struct ckpt_save_options *options, struct ckpt_save_report *report,
-		struct ckpt_error *err)
-{
-	return ckpt_torch_zip_save(model, path, options, report, err);
-}
-
 static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
 			 struct ckpt_save_report *report, struct ckpt_error *err)
 {
@@ -120,7 +113,7 @@ static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_
 const struct ckpt_format ckpt_format_hf = {
 	.name = "Hugging Face shard set",
 	.notes = ckpt_hf_tell_state,
-	.save = save,
+	.save = ckpt_hf_save,
 	.save_in_place = save_in_place,
 	.describe = describe,
 };

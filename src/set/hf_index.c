@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* The hub library itself reads 10 MiB; the longest indexes of today have 14. */
-enum { SHOWN = 120, MOST_FILES = 100000 };
+enum { NONE = UINT32_MAX, SHOWN = 120, MOST_FILES = 100000 };
 static const uint64_t MOST_TEXT = 64 << 20;
 
 void ckpt_hf_index_clear(struct ckpt_hf_index *x)
@@ -19,6 +19,7 @@ void ckpt_hf_index_clear(struct ckpt_hf_index *x)
 	ckpt_strmap_clear(&x->entry_by_name);
 	free(x->files);
 	free(x->entries);
+	free(x->aliases);
 	ckpt_arena_free(x->arena);
 	*x = (struct ckpt_hf_index){ 0 };
 }
@@ -70,7 +71,7 @@ int ckpt_hf_index_add_entry(struct ckpt_hf_index *x, const char *name, size_t le
 	    !ckpt_strmap_insert(&x->entry_by_name, copy, len, x->entry_count, &there))
 		return ckpt_fail_nomem(err);
 	x->entries[x->entry_count++] =
-		(struct ckpt_hf_entry){ .name = copy, .len = len, .file = file };
+		(struct ckpt_hf_entry){ .name = copy, .len = len, .file = file, .alias = NONE };
 	x->files[file].names++;
 	return 0;
 }
@@ -186,15 +187,53 @@ static int read_map(struct ckpt_hf_index *x, json_t *map, struct ckpt_error *err
 	return rc;
 }
 
+static int add_alias(struct ckpt_hf_index *x, const char *name, struct ckpt_hf_entry *of,
+		     struct ckpt_error *err)
+{
+	struct ckpt_hf_alias *grown =
+		ckpt_grow(x->aliases, x->alias_count, &x->alias_cap, sizeof(*grown));
+	char *copy = ckpt_arena_copy(x->arena, name, strlen(name));
+
+	if (grown)
+		x->aliases = grown;
+	if (!grown || !copy)
+		return ckpt_fail_nomem(err);
+	x->aliases[x->alias_count] = (struct ckpt_hf_alias){ copy, strlen(name), of->alias };
+	of->alias = x->alias_count++;
+	return 0;
+}
+
+/* Other things in the metadata say something else. */
+static int read_aliases(struct ckpt_hf_index *x, json_t *metadata, struct ckpt_error *err)
+{
+	const char *key;
+	json_t *value;
+	int rc = 0;
+
+	json_object_foreach(metadata, key, value)
+	{
+		const char *name = json_string_value(value);
+		struct ckpt_hf_entry *of = name ? ckpt_hf_index_find(x, name, strlen(name)) : NULL;
+
+		if (of && strcmp(key, "format") && !ckpt_hf_index_find(x, key, strlen(key)))
+			rc = add_alias(x, key, of, err);
+		if (rc < 0)
+			break;
+	}
+	return rc;
+}
+
 static int read_root(struct ckpt_hf_index *x, json_t *root, struct ckpt_error *err)
 {
 	const json_t *total = json_object_get(json_object_get(root, "metadata"), "total_size");
+	int rc;
 
 	if (!json_is_object(root))
 		return wrong("the index", "an object with 'weight_map'", root, err);
 	x->has_total = json_is_number(total);
 	x->total_size = json_number_value(total);
-	return read_map(x, json_object_get(root, "weight_map"), err);
+	rc = read_map(x, json_object_get(root, "weight_map"), err);
+	return rc < 0 ? rc : read_aliases(x, json_object_get(root, "metadata"), err);
 }
 
 int ckpt_hf_index_parse(const char *text, size_t len, struct ckpt_hf_index *out,

@@ -16,7 +16,18 @@ struct ckpt_hf_entry {
 	const char *name;
 	size_t len;
 	uint32_t file;
-	bool found; /* for the user */
+	bool found;	/* for the user */
+	uint32_t alias; /* the first one, or UINT32_MAX */
+};
+
+/*
+ * A name that shares the bytes of an entry, which alone is in a file: metadata say {NAME: that of the entry}, as
+ * save_torch_state_dict() leaves it.
+ */
+struct ckpt_hf_alias {
+	const char *name;
+	size_t len;
+	uint32_t next; /* another one of the entry, or UINT32_MAX */
 };
 
 struct ckpt_hf_file {
@@ -29,7 +40,8 @@ struct ckpt_hf_index {
 	struct ckpt_hf_file *files;    /* malloc, sorted by name, numbers as numbers */
 	struct ckpt_hf_entry *entries; /* malloc, in the order of the text */
 	struct ckpt_strmap entry_by_name;
-	uint32_t file_count, entry_count, entry_cap;
+	struct ckpt_hf_alias *aliases; /* malloc */
+	uint32_t file_count, entry_count, entry_cap, alias_count, alias_cap;
 	bool has_total;
 	double total_size; /* metadata.total_size; some writers have it as a float */
 };

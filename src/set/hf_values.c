@@ -66,7 +66,7 @@ static int note_unnamed(struct reader *r, const struct ckpt_value *key)
 				       r->err);
 }
 
-static int take_name(struct reader *r, const struct ckpt_value *key)
+static int take_name(struct reader *r, const struct ckpt_value *key, uint32_t *number)
 {
 	struct ckpt_hf_index *x = &r->hf->index;
 	struct ckpt_hf_entry *entry = ckpt_hf_index_find(x, key->u.bytes.ptr, key->u.bytes.len);
@@ -81,6 +81,7 @@ static int take_name(struct reader *r, const struct ckpt_value *key)
 	if (!entry)
 		entry = &x->entries[x->entry_count - 1];
 	entry->found = true;
+	*number = (uint32_t)(entry - x->entries);
 	return 0;
 }
 
@@ -155,12 +156,36 @@ static bool is_plain(const struct ckpt_tensor *t)
 	return t->kind == CKPT_KIND_STRIDED && t->storage >= 0 && !t->is_conj && !t->is_neg;
 }
 
-static int put(struct reader *r, const struct ckpt_value *key, const struct ckpt_value *made)
+static int put(struct reader *r, const char *name, size_t len, const struct ckpt_value *made)
 {
-	const struct ckpt_value *name =
-		ckpt_maker_text(&r->maker, key->u.bytes.ptr, key->u.bytes.len);
+	return ckpt_maker_put(&r->maker, r->root, ckpt_maker_text(&r->maker, name, len), made)
+		       ? 0
+		       : ckpt_fail_nomem(r->err);
+}
 
-	return ckpt_maker_put(&r->maker, r->root, name, made) ? 0 : ckpt_fail_nomem(r->err);
+/* The other names of an entry, whose tensor is T, show the same storage. */
+static int add_aliases(struct reader *r, uint32_t number, const struct ckpt_tensor *t)
+{
+	struct ckpt_hf_index *x = &r->hf->index;
+	uint32_t next = x->entries[number].alias;
+	int rc = 0;
+
+	while (rc == 0 && next != UINT32_MAX) {
+		const struct ckpt_hf_alias *alias = &x->aliases[next];
+		const struct ckpt_value *made;
+
+		next = alias->next;
+		if (ckpt_hf_index_find(x, alias->name, alias->len))
+			continue; /* a file has it */
+		rc = ckpt_hf_index_add_entry(x, alias->name, alias->len, r->shard, r->err);
+		if (rc < 0)
+			break;
+		x->entries[x->entry_count - 1].found = true;
+		rc = make_tensor(r, t, &made);
+		if (rc == 0)
+			rc = put(r, alias->name, alias->len, made);
+	}
+	return rc;
 }
 
 /* What torch has no tensor for stays what it is: it can be shown, but not be written. */
@@ -169,10 +194,13 @@ static int add_missing(struct reader *r, const struct ckpt_value *key,
 {
 	const struct ckpt_value *why = value->u.persid.pid;
 	char text[SHOWN];
-	int rc = take_name(r, key);
+	uint32_t number;
+	int rc = take_name(r, key, &number);
 
 	snprintf(text, sizeof(text), "%s", why->kind == CKPT_STR ? why->u.bytes.ptr : "");
-	return rc == 0 ? put(r, key, ckpt_maker_missing(&r->maker, text)) : rc;
+	return rc == 0 ? put(r, key->u.bytes.ptr, key->u.bytes.len,
+			     ckpt_maker_missing(&r->maker, text))
+		       : rc;
 }
 
 static int add_entry(struct reader *r, const struct ckpt_value *key, const struct ckpt_value *value)
@@ -180,6 +208,7 @@ static int add_entry(struct reader *r, const struct ckpt_value *key, const struc
 	const struct ckpt_model *m = r->hf->shards[r->shard];
 	const struct ckpt_value *made = NULL;
 	struct ckpt_tensor t;
+	uint32_t number;
 	int rc = ckpt_tensor_parse(m, value, r->scratch, &t, r->err);
 
 	if (rc < 0)
@@ -191,15 +220,12 @@ static int add_entry(struct reader *r, const struct ckpt_value *key, const struc
 	if (!is_plain(&t) || m->storages[t.storage].view)
 		return fail_entry(r, key, CKPT_E_UNSUPPORTED,
 				  "is no plain tensor, which is all that a set can hold");
-	rc = take_name(r, key);
+	rc = take_name(r, key, &number);
 	if (rc == 0)
 		rc = make_tensor(r, &t, &made);
-	if (rc < 0)
-		return rc;
-	return ckpt_maker_put(&r->maker, r->root,
-			      ckpt_maker_text(&r->maker, key->u.bytes.ptr, key->u.bytes.len), made)
-		       ? 0
-		       : ckpt_fail_nomem(r->err);
+	if (rc == 0)
+		rc = put(r, key->u.bytes.ptr, key->u.bytes.len, made);
+	return rc == 0 ? add_aliases(r, number, &t) : rc;
 }
 
 /* ---- files ---- */

@@ -48,6 +48,24 @@ static void a_total_may_be_a_float_or_missing(void **state)
 	ckpt_hf_index_clear(&x);
 }
 
+static void metadata_name_what_shares_its_bytes(void **state)
+{
+	static const char text[] =
+		"{\"metadata\": {\"tied\": \"a\", \"format\": \"a\", \"b\": \"a\", \"x\": \"none\", \"n\": 1, "
+		"\"too\": \"a\"}, \"weight_map\": {\"a\": \"f\", \"b\": \"f\"}}";
+	struct ckpt_hf_index x;
+	const struct ckpt_hf_alias *alias;
+
+	(void)state;
+	assert_int_equal(parse(text, &x, NULL), 0);
+	assert_int_equal(x.alias_count, 2);
+	assert_int_equal(ckpt_hf_index_find(&x, "b", 1)->alias, UINT32_MAX);
+	alias = &x.aliases[ckpt_hf_index_find(&x, "a", 1)->alias];
+	assert_string_equal(alias->name, "too");
+	assert_string_equal(x.aliases[alias->next].name, "tied");
+	ckpt_hf_index_clear(&x);
+}
+
 static const struct {
 	const char *text, *message;
 } bad[] = {
@@ -121,6 +139,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_are_in_order_and_know_how_many_tensors_they_have),
 		cmocka_unit_test(a_total_may_be_a_float_or_missing),
+		cmocka_unit_test(metadata_name_what_shares_its_bytes),
 		cmocka_unit_test(what_is_wrong_with_an_index_is_said),
 		cmocka_unit_test(names_with_numbers_are_known),
 	};

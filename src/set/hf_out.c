@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/hf_out.h"
+
+#include "base/text.h"
+#include "set/hf.h"
+#include "set/hf_name.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void ckpt_hf_out_clear(struct ckpt_hf_out *out)
+{
+	ckpt_safetensors_list_clear(&out->list);
+	ckpt_hf_packing_clear(&out->packing);
+	free(out->tensors);
+	free(out->items);
+}
+
+/* ---- names ---- */
+
+char *ckpt_hf_out_name(const struct ckpt_hf_out *out, uint32_t shard)
+{
+	char *name;
+	int len;
+
+	if (out->packing.shard_count == 1)
+		len = asprintf(&name, "%s%s", out->stem, out->rest);
+	else
+		len = asprintf(&name, "%s-%05" PRIu32 "-of-%05" PRIu32 "%s", out->stem, shard + 1,
+			       out->packing.shard_count, out->rest);
+	return len < 0 ? NULL : name;
+}
+
+/* The names of the input go on, "diffusion_pytorch_model" or "model.fp16". */
+static bool take_names(struct ckpt_hf_out *out, const char *kind)
+{
+	const struct ckpt_hf *hf;
+	struct ckpt_hf_name parts;
+	const char *name;
+
+	if (out->model->doc->format != &ckpt_format_hf)
+		return false;
+	hf = ckpt_hf_of(out->model);
+	name = hf->index.files[0].name;
+	if (strchr(name, '/') || !ckpt_hf_name_parse(name, &parts) || !strstr(parts.rest, kind) ||
+	    parts.stem_len >= sizeof(out->stem) || strlen(parts.rest) >= sizeof(out->rest))
+		return false;
+	snprintf(out->stem, sizeof(out->stem), "%.*s", (int)parts.stem_len, name);
+	snprintf(out->rest, sizeof(out->rest), "%s", parts.rest);
+	if (hf->index_name && strlen(hf->index_name) < sizeof(out->index_name))
+		snprintf(out->index_name, sizeof(out->index_name), "%s", hf->index_name);
+	return true;
+}
+
+void ckpt_hf_out_choose_names(struct ckpt_hf_out *out)
+{
+	const char *kind = out->safetensors ? ".safetensors" : ".bin";
+
+	if (!take_names(out, kind)) {
+		snprintf(out->stem, sizeof(out->stem), "%s",
+			 out->safetensors ? "model" : "pytorch_model");
+		snprintf(out->rest, sizeof(out->rest), "%s", kind);
+	}
+	if (!out->index_name[0])
+		snprintf(out->index_name, sizeof(out->index_name), "%s%s.index.json", out->stem,
+			 out->rest);
+}
+
+uint64_t ckpt_hf_out_limit(const struct ckpt_model *model)
+{
+	const struct ckpt_hf *hf = ckpt_hf_of(model);
+	uint64_t most = 0, single = 0;
+
+	for (uint32_t i = 0, end; i < hf->place_count; i = end) { /* file by file */
+		uint64_t sum = 0;
+
+		for (end = i; end < hf->place_count && hf->places[end].shard == hf->places[i].shard;
+		     end++)
+			sum += model->doc->storages[end].nbytes;
+		if (end - i == 1 && sum > single)
+			single = sum;
+		if (end - i > 1 && sum > most)
+			most = sum;
+	}
+	return most ? most : single;
+}
+
+/* ---- the index ---- */
+
+static void add_escape(struct ckpt_buf *text, uint32_t code)
+{
+	static const char plain[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
+	const char *at = code < 0x80 && code ? strchr(plain, (int)code) : NULL;
+
+	if (at)
+		ckpt_buf_printf(text, "\\%c", letters[at - plain]);
+	else if (code > 0xFFFF)
+		ckpt_buf_printf(text, "\\u%04x\\u%04x", 0xD800 + ((code - 0x10000) >> 10),
+				0xDC00 + ((code - 0x10000) & 0x3FF));
+	else
+		ckpt_buf_printf(text, "\\u%04x", code);
+}
+
+/* The character at AT, which is sound UTF-8 of LEN bytes. */
+static uint32_t decode(const char *at, size_t len)
+{
+	uint32_t code = (uint8_t)*at;
+
+	if (len > 1)
+		code &= 0x7FU >> len;
+	for (size_t i = 1; i < len; i++)
+		code = code << 6 | ((uint8_t)at[i] & 0x3F);
+	return code;
+}
+
+/* ASCII alone, as Python writes it. */
+static void add_string(struct ckpt_buf *text, const char *s, size_t len)
+{
+	ckpt_buf_add_u8(text, '"');
+	for (size_t i = 0, step; i < len; i += step) {
+		uint32_t code;
+
+		step = ckpt_utf8_len(s + i, len - i);
+		step = step ? step : 1;
+		code = decode(s + i, step);
+		if (code >= 0x20 && code < 0x7F && code != '"' && code != '\\')
+			ckpt_buf_add_u8(text, (uint8_t)code);
+		else
+			add_escape(text, code);
+	}
+	ckpt_buf_add_u8(text, '"');
+}
+
+static void add_pair(struct ckpt_buf *text, const char *key, size_t key_len, const char *value,
+		     size_t value_len, bool first)
+{
+	ckpt_buf_printf(text, first ? "\n    " : ",\n    ");
+	add_string(text, key, key_len);
+	ckpt_buf_printf(text, ": ");
+	add_string(text, value, value_len);
+}
+
+int ckpt_hf_out_index(const struct ckpt_hf_out *out, struct ckpt_buf *text, struct ckpt_error *err)
+{
+	ckpt_buf_printf(text, "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64,
+			out->packing.nbytes);
+	for (uint32_t i = 0; i < out->list.count; i++) {
+		const struct ckpt_safetensors_item *item = &out->list.items[i];
+
+		if (item->same)
+			add_pair(text, item->name, item->name_len, item->same->name,
+				 item->same->name_len, false);
+	}
+	ckpt_buf_printf(text, "\n  },\n  \"weight_map\": {");
+	for (uint32_t s = 0; s < out->packing.shard_count; s++) {
+		char *file = ckpt_hf_out_name(out, s);
+
+		text->bad |= !file;
+		for (uint64_t i = out->packing.starts[s]; file && i < out->packing.starts[s + 1];
+		     i++) {
+			const struct ckpt_hf_tensor *t = &out->tensors[out->packing.order[i]];
+
+			add_pair(text, t->name, t->len, file, strlen(file), !i);
+		}
+		free(file);
+	}
+	ckpt_buf_printf(text, "\n  }\n}");
+	return text->bad ? ckpt_fail_nomem(err) : 0;
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "set/hf_out.h"
+
+#include "base/text.h"
+#include "format/torch_zip.h"
+#include "set/dcp_save.h"
+#include "set/hf.h"
+#include "set/hf_name.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN = 160 };
+
+struct saver {
+	struct ckpt_hf_out out;
+	struct ckpt_save_options o;
+	struct ckpt_folder *folder;
+	uint64_t done, total; /* bytes of finished files, and of all */
+	struct ckpt_error *err;
+};
+
+/* ---- what is replaced ---- */
+
+/* Of the set that is written, or of an older one that it takes the place of. */
+static bool is_own_name(const struct ckpt_hf_out *out, const char *name)
+{
+	size_t stem = strlen(out->stem);
+	struct ckpt_hf_name parts;
+
+	if (!strcmp(name, out->index_name))
+		return true;
+	if (strncmp(name, out->stem, stem) != 0)
+		return false;
+	if (!strcmp(name + stem, out->rest))
+		return true;
+	return ckpt_hf_name_parse(name, &parts) && parts.stem_len == stem &&
+	       !strcmp(parts.rest, out->rest);
+}
+
+/* The directory goes as a whole: config.json and the like must not go with it. *MARK is to be freed. */
+static int check_old(struct saver *s, const char *path, char **mark)
+{
+	struct ckpt_listing l;
+	char shown[SHOWN];
+	int rc = 0;
+
+	*mark = strdup(s->out.index_name);
+	if (!(s->out.o->flags & CKPT_SAVE_REPLACE) || ckpt_listing_read(path, &l, NULL) < 0)
+		return *mark ? 0 : ckpt_fail_nomem(s->err);
+	for (size_t i = 0; rc == 0 && i < l.count; i++) {
+		const char *name = l.items[i].name;
+
+		if (!is_own_name(&s->out, name))
+			rc = ckpt_fail(s->err, CKPT_E_OUTPUT,
+				       "the output is a folder with '%s' in it, and one is "
+				       "replaced only if it holds such a set and nothing else",
+				       ckpt_escape(shown, sizeof(shown), name, strlen(name)));
+	}
+	if (rc == 0 && l.count) {
+		free(*mark);
+		*mark = strdup(l.items[0].name);
+	}
+	ckpt_listing_clear(&l);
+	if (rc == 0 && !*mark)
+		rc = ckpt_fail_nomem(s->err);
+	return ckpt_error_at(s->err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
+/* ---- one file ---- */
+
+static void show_progress(void *ctx, uint64_t done, uint64_t total)
+{
+	const struct saver *s = ctx;
+
+	(void)total;
+	s->out.o->progress(s->out.o->progress_ctx, s->done + done, s->total);
+}
+
+static int write_tensors(struct saver *s, uint32_t shard, const char *path,
+			 const struct ckpt_save_options *o, struct ckpt_save_report *report)
+{
+	static const struct ckpt_safetensors_pair format = { "format", "pt", 6, 2 };
+	const struct ckpt_hf_packing *p = &s->out.packing;
+	uint64_t start = p->starts[shard], count = p->starts[shard + 1] - start;
+	struct ckpt_safetensors_item **items = malloc((count + 1) * sizeof(*items));
+	struct ckpt_safetensors_out out = { .model = s->out.model,
+					    .items = items,
+					    .count = (uint32_t)count,
+					    .metadata = &format,
+					    .metadata_count = 1,
+					    .has_metadata = true };
+	struct ckpt_safetensors_pair *own;
+	int rc = 0;
+
+	if (!items)
+		return ckpt_fail_nomem(s->err);
+	for (uint64_t i = 0; i < count; i++)
+		items[i] = s->out.tensors[p->order[start + i]].item;
+	if (p->shard_count == 1) { /* there is no index, which could name what shares its bytes */
+		rc = ckpt_safetensors_metadata(s->out.model, &s->out.list, &own,
+					       &out.metadata_count, &out.has_metadata, s->err);
+		out.metadata = own;
+	}
+	if (rc == 0)
+		rc = ckpt_safetensors_write(&out, path, o, report, s->err);
+	free(items);
+	return rc;
+}
+
+/* The tensors of a shard, in a dict of their own. */
+static int make_part(struct saver *s, uint32_t shard, struct ckpt_model **out)
+{
+	const struct ckpt_hf_packing *p = &s->out.packing;
+	struct ckpt_value *root;
+	int rc = ckpt_model_derive(s->out.model, out, s->err);
+
+	if (rc < 0)
+		return rc;
+	root = ckpt_model_new_value(*out, CKPT_DICT);
+	for (uint64_t i = p->starts[shard]; root && i < p->starts[shard + 1]; i++) {
+		const struct ckpt_hf_tensor *t = &s->out.tensors[p->order[i]];
+		const struct ckpt_value *pair[2] = { t->key, t->value };
+
+		if (!ckpt_seq_add_many((*out)->arena, &root->u.seq, pair, 2))
+			root = NULL;
+	}
+	(*out)->root = root;
+	if (root)
+		return 0;
+	ckpt_close(*out);
+	return ckpt_arena_fail(s->out.model->arena, s->err);
+}
+
+static int write_pickle(struct saver *s, uint32_t shard, const char *path,
+			const struct ckpt_save_options *o, struct ckpt_save_report *report)
+{
+	struct ckpt_model *part;
+	int rc = make_part(s, shard, &part);
+
+	if (rc < 0)
+		return rc;
+	rc = ckpt_torch_zip_save(part, path, o, report, s->err);
+	ckpt_close(part);
+	return rc;
+}
+
+static int write_shard(struct saver *s, uint32_t shard, bool dry, uint64_t *nbytes)
+{
+	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_save_options o = *s->out.o;
+	char *name = ckpt_hf_out_name(&s->out, shard), *path = NULL;
+	int rc = 0;
+
+	if (!name || asprintf(&path, "%s/%s", ckpt_folder_temp_path(s->folder), name) < 0)
+		rc = ckpt_fail_nomem(s->err);
+	o.flags = (o.flags & CKPT_SAVE_NO_SYNC) | CKPT_SAVE_CANONICAL |
+		  (dry ? CKPT_SAVE_DRY_RUN : 0u);
+	o.reflink = CKPT_REFLINK_NEVER;
+	o.unfit = NULL; /* it was said of all at once */
+	o.progress = o.progress ? show_progress : NULL;
+	o.progress_ctx = s;
+	if (rc == 0)
+		rc = s->out.safetensors ? write_tensors(s, shard, path, &o, &report)
+					: write_pickle(s, shard, path, &o, &report);
+	*nbytes = report.nbytes;
+	free(name);
+	free(path);
+	return rc;
+}
+
+/* ---- all of them ---- */
+
+static int write_shards(struct saver *s, bool dry)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < s->out.packing.shard_count; i++) {
+		uint64_t nbytes;
+
+		rc = write_shard(s, i, dry, &nbytes);
+		if (dry)
+			s->total += nbytes;
+		else
+			s->done += nbytes;
+	}
+	return rc;
+}
+
+static int write_index(struct saver *s, bool dry)
+{
+	unsigned flags = s->out.o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
+	struct ckpt_buf text = { 0 };
+	char *path = NULL;
+	int rc = 0;
+
+	if (s->out.packing.shard_count > 1)
+		rc = ckpt_hf_out_index(&s->out, &text, s->err);
+	if (rc == 0 &&
+	    asprintf(&path, "%s/%s", ckpt_folder_temp_path(s->folder), s->out.index_name) < 0) {
+		path = NULL;
+		rc = ckpt_fail_nomem(s->err);
+	}
+	if (rc == 0 && dry)
+		s->total += text.len;
+	else if (rc == 0 && text.len)
+		rc = ckpt_dcp_write_file(s->folder, path, &text, flags, s->err);
+	free(path);
+	ckpt_buf_clear(&text);
+	return rc;
+}
+
+/* Once without writing: what cannot be written is found before there is a byte of it. */
+static int write_all(struct saver *s)
+{
+	int rc = write_shards(s, true);
+
+	if (rc == 0)
+		rc = write_index(s, true);
+	if (rc < 0 || s->out.o->flags & CKPT_SAVE_DRY_RUN)
+		return rc;
+	rc = write_shards(s, false);
+	if (rc == 0)
+		rc = write_index(s, false);
+	return rc == 0 ? ckpt_document_check_unchanged(s->out.model->doc, s->err) : rc;
+}
+
+/* ---- choices ---- */
+
+static int choose_kind(struct saver *s)
+{
+	const struct ckpt_model *model = s->out.model;
+	const char *format = s->out.o->format;
+
+	if (format && strcmp(format, "safetensors") && strcmp(format, "torch"))
+		return ckpt_fail(
+			s->err, CKPT_E_ARG,
+			"format '%.40s': a set of shards is one of 'safetensors' or 'torch'",
+			format);
+	if (model->doc->format == &ckpt_format_hf) /* all files of a set are of one kind */
+		model = ckpt_hf_of(model)->shards[0];
+	s->out.safetensors = format ? !strcmp(format, "safetensors")
+				    : model->doc->format == &ckpt_format_safetensors;
+	return 0;
+}
+
+static int plan(struct saver *s)
+{
+	const struct ckpt_model *model = s->out.model;
+	uint64_t limit = s->out.o->shard_size;
+	int rc = ckpt_hf_out_list(&s->out, s->err);
+
+	if (!limit && model->doc->format == &ckpt_format_hf)
+		limit = ckpt_hf_out_limit(model);
+	if (rc == 0)
+		rc = ckpt_hf_pack(s->out.items, s->out.count, limit ? limit : UINT64_MAX,
+				  &s->out.packing, s->err);
+	return ckpt_error_at(s->err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
+}
+
+static int save(struct saver *s, const char *path)
+{
+	const struct ckpt_save_options *o = s->out.o;
+	unsigned flags = ckpt_dcp_folder_flags(o);
+	char *mark = NULL;
+	int rc = ckpt_set_check_not_input(s->out.model, path, s->err);
+
+	if (rc == 0)
+		rc = check_old(s, path, &mark);
+	if (rc == 0)
+		rc = ckpt_folder_check(path, mark, flags, s->err);
+	if (rc == 0)
+		rc = plan(s);
+	if (rc == 0)
+		rc = ckpt_folder_open(path, mark, s->out.packing.nbytes, flags, &s->folder, s->err);
+	if (rc == 0)
+		rc = write_all(s);
+	if (rc == 0 && !(o->flags & CKPT_SAVE_DRY_RUN)) {
+		rc = ckpt_folder_commit(s->folder, s->err);
+		s->folder = NULL;
+	}
+	free(mark);
+	return rc;
+}
+
+int ckpt_hf_save(const struct ckpt_model *model, const char *path,
+		 const struct ckpt_save_options *options, struct ckpt_save_report *report,
+		 struct ckpt_error *err)
+{
+	struct saver s = { .out = { .model = model, .o = &s.o }, .o = *options, .err = err };
+	int rc = choose_kind(&s);
+
+	/* what shared its bytes goes on to */
+	if (s.o.shared == CKPT_SHARED_DEFAULT && model->doc->format == &ckpt_format_hf &&
+	    ckpt_hf_of(model)->index.alias_count)
+		s.o.shared = CKPT_SHARED_ALIAS;
+	if (rc == 0) {
+		ckpt_hf_out_choose_names(&s.out);
+		rc = save(&s, path);
+	}
+	report->nbytes = report->written = s.total;
+	report->others = s.out.others;
+	report->cloned = s.out.list.cloned;
+	report->aliased = s.out.list.aliased;
+	report->shards = s.out.packing.shard_count;
+	ckpt_folder_discard(s.folder);
+	ckpt_hf_out_clear(&s.out);
+	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
+}

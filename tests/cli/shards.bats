@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+# Hugging Face shard sets, as a user meets them. What is in the files is judged in tests/interop, what is wrong with them in tests/bad.
+load common
+
+@test "a checkpoint becomes a set, and a set one file again" {
+	ckpt convert ddp_trainer.pt set --shard-size 1KB; want 0
+	[[ $output = "'model', 24 tensors beside it left behind, 3 files, "*" written in "* ]]
+	[ "$(ls -A set | wc -l)" = 4 ]
+	[ -e set/model-00003-of-00003.safetensors ]
+	ckpt ls set; want 0
+	[[ $output = *"14 tensors, 948 elements, 3.8K in 14 storages" ]]
+	ckpt convert set one.pt; want 0
+	ckpt diff set one.pt; want 0
+	ckpt convert set one.safetensors; want 0
+	ckpt diff one.safetensors set; want 0
+	ckpt info set; want 0
+	[[ $output = *"Hugging Face shard set, as safetensors writes it"* ]]
+}
+
+@test "edits keep a set what it is, and pickles pickles" {
+	ckpt convert ddp_model.pt set --shard-size 1KB --to torch; want 0
+	files=$(ls set)
+	ckpt strip-module set bare; want 0
+	[ "$(ls bare)" = "$files" ]
+	ckpt ls bare
+	[[ $output != *module.* ]]
+	ckpt cast bf16 set half; want 0
+	[ "$(ls half | wc -l)" -lt "$(wc -l <<< "$files")" ] # as many bytes in each as before
+	ckpt strip-module -i set
+	want 2 "ckpt: set: is made of several files, none of which could take its place: name an output"
+	ckpt convert set other --shard-size 100MB; want 0
+	[ "$(ls other)" = model.safetensors ]
+	ckpt convert other/ third/ --shard-size 1TB --to torch; want 0
+	[ "$(ls third)" = pytorch_model.bin ]
+	ckpt diff third set; want 0
+}
+
+@test "sizes are decimal, as the hub library reads them" {
+	for size in 5GB 0.000001GB 1kb 1K 1000 1000B; do
+		ckpt convert -n ddp_model.pt set --shard-size $size; want 0
+	done
+	for size in 0 0GB -1GB x 1e3 5GiB 1X '' .5GB 1ZB; do
+		ckpt convert ddp_model.pt set --shard-size "$size"
+		want 64 "ckpt: convert: --shard-size $size: wanted a size such as 5GB
+usage: ckpt convert [OPTIONS] IN OUT
+hint: 'ckpt convert --help' shows the options"
+	done
+	ckpt convert ddp_model.pt set --shard-size 1GB --to torch-legacy; [ "$status" = 64 ]
+	ckpt convert ddp_model.pt set --shard-size 1GB --to torch --byteorder big; [ "$status" = 64 ]
+	want_files
+}
+
+@test "a directory with anything else in it is not replaced" {
+	ckpt convert ddp_model.pt set --shard-size 1KB; want 0
+	ckpt convert ddp_model.pt set --shard-size 2KB; want 2 "ckpt: set: the output exists already
+hint: -f replaces it"
+	ckpt convert -f ddp_model.pt set --shard-size 2KB; want 0
+	[ ! -e set/model-00003-of-00003.safetensors ]
+	ckpt convert -f ddp_model.pt set --shard-size 1GB; want 0
+	[ "$(ls -A set)" = model.safetensors ]
+	echo '{}' > set/config.json
+	ckpt convert -f ddp_model.pt set --shard-size 2KB
+	want 2 "ckpt: set: the output is a folder with 'config.json' in it, and one is replaced only if it holds such a set and nothing else"
+	[ "$(ls -A set | wc -l)" = 2 ]
+	ckpt convert -f set set --shard-size 1KB
+	want 2 "ckpt: set: the output is the input itself, or the folder it is in; name another"
+	ckpt convert set two --shard-size 1KB; want 0 "ckpt: note: config.json was not copied"
+	touch set/tokenizer.json set/vocab.txt
+	ckpt convert set three --shard-size 1KB; want 0 "ckpt: note: config.json and 2 more beside it were not copied"
+	mkdir empty
+	ckpt convert -f set empty --shard-size 1KB
+	want 2 "ckpt: empty: the output is a folder without 'model.safetensors.index.json', and no other is replaced"
+	[ -z "$(find . -name '*.ckpt-*')" ]
+}
+
+@test "a dry run says what would be written, and writes nothing" {
+	ckpt convert -n ddp_model.pt set --shard-size 1KB; want 0
+	dry=$output
+	ckpt convert ddp_model.pt set --shard-size 1KB; want 0
+	[ "${dry%% would*}" = "${output%% written*}" ]
+	[ "$(du -b --apparent-size -c set/* | tail -1 | cut -f1)" -gt 3800 ]
+	want_files set
+}
+
+@test "what a set cannot hold is said, and nothing is written" {
+	ckpt convert ddp_trainer.pt set --shard-size 1KB --to torch --at optimizer
+	want 2 "ckpt: ddp_trainer.pt: 2 entries cannot be written as tensors of a set:
+  'state' is no tensor
+  'param_groups' is no tensor
+hint: --drop-others leaves them out"
+	ckpt convert ddp_trainer.pt set --shard-size 1KB --to torch --at optimizer --drop-others
+	want 2 "ckpt: ddp_trainer.pt: holds no tensor"
+	ckpt convert ddp_trainer.pt set --shard-size 1KB --at optimizer; [ "$status" = 2 ]
+	want_files
+}
+
+@test "the index names the set, too" {
+	ckpt convert ddp_model.pt set --shard-size 1KB; want 0
+	ckpt ls set; all=$output
+	ckpt ls set/model.safetensors.index.json; want 0
+	[ "$output" = "$all" ]
+	ckpt verify set/model.safetensors.index.json; [ "$status" = 2 ]
+	ckpt cat set module.head.bias; want 0
+	ckpt convert ddp_model.pt x.index.json
+	want 2 "ckpt: x.index.json: the index of a set is written with its files, into a directory
+hint: --shard-size 5GB makes OUT such a directory; --to torch writes torch's format under that name"
+	rm set/model-00002-of-00003.safetensors
+	ckpt ls set
+	[[ $status = 2 && $stderr = "ckpt: set: the file 'model-00002-of-00003.safetensors' is missing, with "*" of the 14 tensors" ]]
+}

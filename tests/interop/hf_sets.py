@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shard sets beside those that huggingface_hub writes of the same state dicts, byte for byte; and read back.
+
+    CKPT=build/ckpt CKPT_PYTHON='python3;other-python' CKPT_SAFETENSORS=packages python3 tests/interop/hf_sets.py
+
+The packages huggingface_hub and safetensors, with what they need, lie in the folder that CKPT_SAFETENSORS names. Work goes on
+in a new folder below CKPT_TEST_DIR, or else the current one. Ends with 77 if there is no torch of 2.6 or later, or no package.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True      # the scripts' folder stays as it is
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CASES = 60
+PACKAGES = ["huggingface_hub", "safetensors", "packaging", "tqdm", "yaml", "filelock", "fsspec", "typing_extensions.py",
+            "requests", "httpx", "httpcore", "h11", "anyio", "idna", "certifi", "sniffio", "click", "typer", "hf_xet", "shellingham"]
+
+
+def ckpt(*arguments):
+    done = subprocess.run([os.environ["CKPT"], *arguments], capture_output=True, encoding="utf-8", timeout=120)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Checks:
+    passed = failed = 0
+
+    def check(self, right, text):
+        if right:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print("FAIL " + text)
+
+
+def read(path):
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+def header(data):
+    """Several pairs of metadata are in no order, in the package's files."""
+    length = int.from_bytes(data[:8], "little")
+    parsed = json.loads(data[8:8 + length])
+    return len(parsed.get("__metadata__", {})), parsed, data[8 + length:]
+
+
+def same(name, mine, theirs):
+    if mine == theirs:
+        return True
+    if name.endswith(".json"):
+        a, b = json.loads(mine), json.loads(theirs)     # the order of groups of shared tensors is that of a set
+        return len(b["metadata"]) > 2 and a == b
+    if name.endswith(".safetensors"):
+        a, b = header(mine), header(theirs)
+        return b[0] > 1 and a == b
+    return False
+
+
+def check_written(at, kind, limit, checks):
+    mine = os.path.join(at, "my-" + kind)
+    options = ["--to", "safetensors", "--shared", "alias"] if kind == "st" else ["--to", "torch"]
+    status, _, err = ckpt("convert", *options, "--shard-size", limit, os.path.join(at, "in.pt"), mine)
+    checks.check(status == 0, "%s: %s" % (mine, err))
+    if status:
+        return
+    wanted = sorted(os.listdir(os.path.join(at, kind)))
+    checks.check(sorted(os.listdir(mine)) == wanted, "%s: %s, wanted %s" % (mine, sorted(os.listdir(mine)), wanted))
+    for name in wanted:
+        if os.path.exists(os.path.join(mine, name)):
+            right = same(name, read(os.path.join(mine, name)), read(os.path.join(at, kind, name)))
+            checks.check(right, "%s/%s: not the same bytes" % (mine, name))
+
+
+def check_read(at, kind, checks):
+    theirs = os.path.join(at, kind)
+    status, _, err = ckpt("convert", "--to", "torch", theirs, theirs + ".pt")
+    checks.check(status == 0, "%s: %s" % (theirs, err))
+    status, out, err = ckpt("diff", theirs, os.path.join(at, "my-" + kind))
+    checks.check(status == 0, "%s: %s%s" % (theirs, out, err))
+    status, out, err = ckpt("verify", theirs)
+    fine = "%s: cannot tell" % theirs in out if kind == "st" else status == 0      # safetensors have no checksums
+    checks.check(fine, "%s: %s%s" % (theirs, out, err))
+
+
+def check_torch(number, python, checks):
+    text = subprocess.run(python + ["-c", "import torch; print('torch version', torch.__version__)"],
+                          capture_output=True, encoding="utf-8", timeout=600).stdout
+    version = re.search(r"torch version (\d+)\.(\d+)", text)
+    if not version or tuple(map(int, version.groups())) < (2, 6):
+        return False
+    folder = "torch%d" % number
+    done = subprocess.run(python + ["hf_save.py", "save", folder, str(CASES)], capture_output=True, encoding="utf-8",
+                          timeout=900)
+    if "no package" in done.stdout:
+        print(done.stdout, end="")
+        return False
+    if "saved by torch" not in done.stdout:
+        raise SystemExit("hf_save.py failed:\n" + done.stdout + done.stderr[-4000:])
+    for case in sorted(os.listdir(folder), key=int):
+        at = os.path.join(folder, case)
+        for kind in ("st", "pt"):
+            if os.path.isdir(os.path.join(at, kind)):
+                check_written(at, kind, read(os.path.join(at, "limit")).decode(), checks)
+                check_read(at, kind, checks)
+    done = subprocess.run(python + ["hf_save.py", "compare", folder], capture_output=True, encoding="utf-8", timeout=600)
+    lines = done.stdout.splitlines()
+    checks.check(len(lines) > CASES, done.stderr[-2000:])
+    for line in lines:
+        checks.check(line.startswith("EQUAL "), line)
+    return True
+
+
+def main():
+    pythons = [shlex.split(command) for command in os.environ.get("CKPT_PYTHON", "").split(";") if command.strip()]
+    os.environ["CKPT"] = os.path.abspath(os.environ["CKPT"])
+    packages = os.environ.get("CKPT_SAFETENSORS")
+    base = os.environ.get("CKPT_TEST_DIR", ".")
+    os.makedirs(base, exist_ok=True)
+    work = tempfile.mkdtemp(prefix="hf-sets-", dir=base)
+    for name in PACKAGES if packages else ():
+        at = os.path.join(packages, name)
+        if os.path.isdir(at):
+            shutil.copytree(at, os.path.join(work, "packages", name))
+        elif os.path.exists(at):
+            os.makedirs(os.path.join(work, "packages"), exist_ok=True)
+            shutil.copy(at, os.path.join(work, "packages"))
+    os.chmod(work, 0o755)
+    checks, used = Checks(), 0
+    os.chdir(work)
+    shutil.copy(os.path.join(HERE, "hf_save.py"), ".")
+    try:
+        for number, python in enumerate(pythons):
+            used += check_torch(number, python, checks)
+    finally:
+        os.chdir("/")
+        shutil.rmtree(work, ignore_errors=True)
+    if not used:
+        print("skipped: CKPT_PYTHON names no torch of 2.6 or later with the packages huggingface_hub and safetensors")
+        return 77
+    print("%d passed, %d failed" % (checks.passed, checks.failed))
+    return 1 if checks.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
