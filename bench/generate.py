@@ -9,6 +9,8 @@
     generate.py legacy OUT BYTES TENSORS  as big, in the form of torch up to 1.5
     generate.py sparse OUT BYTES TENSORS  as big, but all holes: takes no disk (torch 2.6 and later)
     generate.py many OUT BYTES TENSORS COUNT  COUNT files as big in the folder OUT
+    generate.py zero2 OUT BYTES TENSORS RANKS  as big, as DeepSpeed leaves it in the folder OUT: ZeRO stage 2, no moments
+    generate.py zero3 OUT BYTES TENSORS RANKS  the same in stage 3
 
 Runs on any torch since 1.6. OUT appears when it is complete.
 """
@@ -76,10 +78,45 @@ def many(out, nbytes, tensors, count):
     os.rename(part, out)
 
 
+def zero_states(stage, shapes, ranks):
+    """What DeepSpeed calls model states, of one rank."""
+    module = collections.OrderedDict((name, torch.empty(0, dtype=torch.float16)) for name in shapes)
+    return {"module": module, "buffer_names": [], "param_shapes": [shapes], "shared_params": {}, "ds_version": "0.15.4",
+            "dp_world_size": ranks, "mp_world_size": 1}
+
+
+def zero(out, nbytes, count, ranks, stage):
+    """Stage 2 cuts one long vector, stage 3 every parameter; here all of them can be cut in equal parts."""
+    part = "part-of-" + out
+    shutil.rmtree(part, ignore_errors=True)
+    os.makedirs(part + "/global_step1")
+    noise = next(iter(big(nbytes, count)))[1]
+    shapes = collections.OrderedDict((name[len("module."):], noise.shape) for name, _ in big(nbytes, count))
+    share, each = noise.numel() // ranks, count // ranks
+    for rank in range(ranks):
+        if stage == 3:
+            own = noise.reshape(-1)[rank * share:(rank + 1) * share]
+            groups = [torch.cat([own + i for i in range(first, first + 16)]) for first in range(0, count, 16)]
+            weights = {"fp32_flat_groups": groups, "partition_count": ranks}
+        else:
+            vector = torch.cat([noise.reshape(-1) + i for i in range(rank * each, (rank + 1) * each)])
+            weights = {"single_partition_of_fp32_groups": [vector], "partition_count": [ranks]}
+        state = {"optimizer_state_dict": dict(weights, zero_stage=stage), "ds_version": "0.15.4"}
+        torch.save(state, part + "/global_step1/zero_pp_rank_%d_mp_rank_00_optim_states.pt" % rank)
+        name = "zero_pp_rank_%d_mp_rank_00_model_states.pt" % rank if stage == 3 else "mp_rank_00_model_states.pt"
+        torch.save(zero_states(stage, shapes, ranks), part + "/global_step1/" + name)
+    with open(part + "/latest", "w") as file:
+        file.write("global_step1")
+    os.rename(part, out)
+
+
 def main():
     kind, out, sizes = sys.argv[1], sys.argv[2], [int(word) for word in sys.argv[3:]]
     if kind == "many":
         many(out, *sizes)
+        return
+    if kind in ("zero2", "zero3"):
+        zero(out, *sizes, int(kind[-1]))
         return
     # In a folder of its own: the file's name becomes part of the file, so it must be the last one.
     os.makedirs("part", exist_ok=True)

@@ -23,6 +23,7 @@ import cases_nesting  # noqa: E402, F401
 import cases_recovery  # noqa: E402, F401
 import cases_split  # noqa: E402, F401
 import cases_tc  # noqa: E402, F401
+import cases_zero  # noqa: E402, F401
 
 
 def run_case(name, function, base):

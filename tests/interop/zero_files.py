@@ -5,8 +5,8 @@
     python3 zero_files.py judge PACKAGE FOLDER  real.pt of every case, by the script of an unpacked deepspeed
     python3 zero_files.py compare FOLDER        merged.pt of every case beside wanted.pt and real.pt
 
-Run by any torch from 1.13 on. DeepSpeed itself runs nowhere: the files are cut by its rules (runtime/zero/stage_1_and_2.py,
-stage3.py, bf16_optimizer.py, engine.py), out of tensors that are known; its classes in the pickles are stand-ins.
+Run by any torch; the script wants 2.1 or later. DeepSpeed itself runs nowhere: the files are cut by its rules (runtime/zero/
+stage_1_and_2.py, stage3.py, bf16_optimizer.py, engine.py), out of tensors that are known; its classes are stand-ins.
 """
 
 import collections
@@ -301,8 +301,9 @@ def load_script(package):
 def kind_of(package):
     with open(os.path.join(package, "deepspeed", "utils", "zero_to_fp32.py")) as stream:
         text = stream.read()
-    return {"padded": "param_alignment_paddings" in text, "cat": "GatheredTensor" not in text,
-            "old": "PARAM_SHAPES" not in text, "shared": "shared_params" in text, "stage1": "zero_stage <= 2" in text}
+    return {"padded": "param_alignment_paddings" in text, "cat": "shared_params" in text and "GatheredTensor" not in text,
+            "old": "state_dicts[0][\"param_shapes\"]" in text, "shared": "shared_params" in text,
+            "stage1": "zero_stage <= 2" in text}
 
 
 def judge(package, folder):
@@ -333,7 +334,11 @@ def judge(package, folder):
 # ---- comparing ----
 
 def bits(tensor):
-    return tensor.contiguous().reshape(-1).view(torch.uint8)
+    tensor = tensor.contiguous().reshape(-1)
+    try:
+        return tensor.view(torch.uint8)
+    except TypeError:       # torch before 1.8
+        return tensor.float() if tensor.dtype == torch.bfloat16 else tensor
 
 
 def difference(wanted, merged, exact):
@@ -341,8 +346,8 @@ def difference(wanted, merged, exact):
         return "names: %s" % list(merged)
     for name, tensor in wanted["items"]:
         found = merged[name]
-        if not exact and not tensor.is_floating_point():
-            tensor = tensor.to(found.dtype)     # releases before 0.17 made float32 of all buffers
+        if not exact and not found.is_floating_point():
+            found = found.to(tensor.dtype)      # older releases made float32 of all buffers
         if tensor.dtype != found.dtype or tensor.shape != found.shape or not torch.equal(bits(tensor), bits(found)):
             return "%s: %s %s, wanted %s %s" % (name, found.dtype, found.shape, tensor.dtype, tensor.shape)
         if not found.is_contiguous() or found.storage_offset():
@@ -358,7 +363,7 @@ def compare(folder):
         names = json.load(stream)
     for name in names:
         place = os.path.join(folder, name)
-        merged = torch.load(place + "/merged.pt", **({"weights_only": True} if torch.__version__ > "2" else {}))
+        merged = torch.load(place + "/merged.pt")
         if type(merged) is not ODict:
             print("DIFFERENT", name, "wanted", type(merged))
         for against in ("wanted", "real"):
