@@ -113,6 +113,18 @@ int ckpt_mover_put(struct ckpt_mover *m, const void *bytes, size_t len, struct c
 	return 0;
 }
 
+int ckpt_mover_patch(struct ckpt_mover *m, uint64_t at, const void *bytes, size_t len,
+		     struct ckpt_error *err)
+{
+	uint64_t there = at < m->flushed ? m->flushed - at : 0;
+	size_t written = there < len ? (size_t)there : len;
+
+	if (written < len)
+		memcpy(m->gather + (at + written - m->flushed), (const uint8_t *)bytes + written,
+		       len - written);
+	return written ? ckpt_sink_write(m->sink, at, bytes, written, err) : 0;
+}
+
 static void look(struct ckpt_moved *moved, const uint8_t *bytes, size_t len, bool first)
 {
 	if (moved->want_crc)

@@ -31,6 +31,10 @@ int ckpt_mover_put(struct ckpt_mover *mover, const void *bytes, size_t len, stru
 int ckpt_mover_copy(struct ckpt_mover *mover, const struct ckpt_recipe *recipe,
 		    struct ckpt_moved *moved, struct ckpt_error *err);
 
+/* Bytes that were put, as they are known only later: LEN of them at AT, counted from the first that the mover put. */
+int ckpt_mover_patch(struct ckpt_mover *mover, uint64_t at, const void *bytes, size_t len,
+		     struct ckpt_error *err);
+
 /* CKPT_E_CANCELLED if the cancel flag is up. */
 int ckpt_mover_check_cancel(const struct ckpt_mover *mover, struct ckpt_error *err);
 

@@ -136,6 +136,34 @@ static void every_piece_arrives_with_its_checksum_and_its_first_bytes(void **sta
 	ckpt_buf_clear(&want);
 }
 
+/* In memory still, in the file already, and half of it in each. */
+static void bytes_that_were_put_can_be_put_anew(void **state)
+{
+	static const uint64_t places[] = { 0, 5, (1 << 20) - 3, (1 << 20) - 8, 1 << 20, 1500000 };
+	struct ckpt_mover_options options = { 0 };
+	struct ckpt_mover *mover;
+	struct ckpt_sink *sink;
+	struct ckpt_buf found;
+
+	(void)state;
+	assert_int_equal(ckpt_sink_open(out, 0, 0, CKPT_SINK_REPLACE, &sink, &err), 0);
+	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
+	assert_int_equal(ckpt_mover_put(mover, data, 2000000, &err), 0);
+	for (size_t i = 0; i < COUNT(places); i++)
+		assert_int_equal(ckpt_mover_patch(mover, places[i], "12345678", 8, &err), 0);
+	assert_int_equal(ckpt_mover_put(mover, "end", 3, &err), 0);
+	assert_int_equal(ckpt_mover_flush(mover, &err), 0);
+	ckpt_mover_close(mover);
+	assert_int_equal(ckpt_sink_commit(sink, &err), 0);
+	for (size_t i = 0; i < COUNT(places); i++)
+		memcpy(data + places[i], "12345678", 8);
+	memcpy(data + 2000000, "end", 3);
+	found = unit_read_file(out);
+	assert_int_equal(found.len, 2000003);
+	assert_memory_equal(found.data, data, found.len);
+	ckpt_buf_clear(&found);
+}
+
 static uint64_t last_done;
 
 static void see_progress(void *ctx, uint64_t done, uint64_t total)
@@ -547,6 +575,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_FILE(every_piece_arrives_with_its_checksum_and_its_first_bytes),
+		WITH_FILE(bytes_that_were_put_can_be_put_anew),
 		WITH_FILE(progress_grows_to_the_total),
 		WITH_FILE(holes_of_the_source_stay_holes),
 		WITH_FILE(mapped_bytes_arrive_and_damage_is_seen),
