@@ -81,6 +81,11 @@ static int check_target(const char *path, const char *around, const char *mark, 
 			"the output exists and is no folder, wanted the name of a new one");
 	if (!(flags & CKPT_FOLDER_REPLACE))
 		return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");
+	if (!mark)
+		return ckpt_fail(
+			err, CKPT_E_OUTPUT,
+			"the output is a folder already, which may have other files in it: name "
+			"a new one");
 	if (!has_mark(path, mark))
 		return ckpt_fail(err, CKPT_E_OUTPUT,
 				 "the output is a folder without '%s', and no other is replaced",

@@ -14,7 +14,7 @@
 struct ckpt_folder;
 
 enum ckpt_folder_flags {
-	/* An existing folder is replaced if it has the file MARK in it; else CKPT_E_EXISTS. */
+	/* An existing folder is replaced if it has the file MARK in it; else CKPT_E_EXISTS. MARK NULL: none is. */
 	CKPT_FOLDER_REPLACE = 1 << 0,
 	CKPT_FOLDER_NO_SYNC = 1 << 1,
 };

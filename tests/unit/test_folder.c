@@ -219,6 +219,19 @@ static void a_folder_without_the_mark_is_never_replaced(void **state)
 	free(mark);
 }
 
+static void where_there_is_no_mark_no_folder_is_replaced(void **state)
+{
+	struct ckpt_folder *made;
+
+	(void)state;
+	make_folder("old", true);
+	assert_int_equal(ckpt_folder_check(out, NULL, 0, &err), CKPT_E_EXISTS);
+	assert_int_equal(ckpt_folder_check(out, NULL, CKPT_FOLDER_REPLACE, &err), CKPT_E_OUTPUT);
+	assert_int_equal(ckpt_folder_open(out, NULL, 0, CKPT_FOLDER_REPLACE, &made, &err),
+			 CKPT_E_OUTPUT);
+	assert_true(holds(out, "data", "old"));
+}
+
 static void what_is_no_folder_is_never_replaced(void **state)
 {
 	static const char text[] =
@@ -633,6 +646,7 @@ int main(void)
 		IN_FOLDER(an_existing_folder_is_not_replaced_unasked),
 		IN_FOLDER(a_folder_with_the_mark_is_replaced_with_all_that_is_in_it),
 		IN_FOLDER(a_folder_without_the_mark_is_never_replaced),
+		IN_FOLDER(where_there_is_no_mark_no_folder_is_replaced),
 		IN_FOLDER(what_is_no_folder_is_never_replaced),
 		IN_FOLDER(the_folder_around_must_be_there),
 		IN_FOLDER(too_little_room_is_told_at_once),
