@@ -62,9 +62,14 @@ static const struct ckpt_format *format_of(const struct ckpt_model *model,
 		return &ckpt_format_dcp;
 	if (!strcmp(o->format, "safetensors"))
 		return &ckpt_format_safetensors;
-	ckpt_fail(err, CKPT_E_ARG,
-		  "format '%.40s': wanted 'torch', 'torch-legacy', 'dcp' or 'safetensors'",
-		  o->format);
+	if (!strcmp(o->format, "npz"))
+		return &ckpt_format_npz;
+	if (!strcmp(o->format, "npy"))
+		return &ckpt_format_npy;
+	ckpt_fail(
+		err, CKPT_E_ARG,
+		"format '%.40s': wanted 'torch', 'torch-legacy', 'dcp', 'safetensors', 'npz' or 'npy'",
+		o->format);
 	return NULL;
 }
 

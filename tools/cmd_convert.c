@@ -14,12 +14,12 @@ static struct step_list chain;
 
 static const struct opt opts[] = {
 	OPT_STR("to", 0, &to, "FORMAT",
-		"format of OUT: torch, torch-legacy, safetensors; default: by the name of OUT"),
+		"format of OUT: torch, torch-legacy, safetensors, npz, npy; default: by its name"),
 	OPT_FLAG("state-dict", 0, &state_dict,
 		 "of a model that was saved whole, write what its state_dict() holds"),
 	OPT_STR("at", 0, &at, "NAME", "the name of the module or state dict, if there are several"),
 	OPT_FLAG("drop-others", 0, &drop_others,
-		 "leave out what safetensors cannot hold; without it that is an error"),
+		 "leave out what OUT cannot hold; without it that is an error"),
 	OPT_STR("shared", 0, &shared, "HOW",
 		"tensors that share bytes, in safetensors: error (the default), clone or alias"),
 	OPT_STR("shard-size", 0, &shard_size, "SIZE",
@@ -62,14 +62,18 @@ const struct command cmd_convert = {
 		"dict, never an optimizer's. It is taken after the last --extract, --keep and --drop, which go by the\n"
 		"names that 'ckpt ls IN' lists; the other edits are done to it. Tensors that share bytes are an error,\n"
 		"are written each (--shared clone), or once, with the other names in the file's metadata (alias), from\n"
-		"which they come back when the file is read here.\n",
+		"which they come back when the file is read here.\n"
+		"An OUT that ends in .npz, or --to npz, is what numpy.savez() writes of all tensors and arrays, under\n"
+		"the names that 'ckpt ls' prints. --to npy makes a folder of files NAME.npy, in whose names %XX stands\n"
+		"for a byte that they cannot have ('/' is %2F). What numpy cannot hold is listed, and an error.\n",
 	.examples = "  ckpt convert repacked.pt sound.pt\n"
 		    "  ckpt convert --state-dict whole-model.pt weights.pt\n"
 		    "  ckpt convert trainer.ckpt model.safetensors --strip-module --cast bf16\n"
 		    "  ckpt convert model.safetensors model.pt\n"
 		    "  ckpt convert trainer.ckpt model/ --shard-size 5GB --cast bf16\n"
 		    "  ckpt convert --profile 1.13 new.pt for-old-torch.pt\n"
-		    "  ckpt convert --from-byteorder big from-s390x.pt sound.pt\n",
+		    "  ckpt convert --from-byteorder big from-s390x.pt sound.pt\n"
+		    "  ckpt convert --drop-others trainer.ckpt arrays.npz\n",
 	.opts = opts,
 	.least = 2,
 	.most = 2,
@@ -102,15 +106,21 @@ static void clear_unfit(struct unfit *u)
 static int tell_unfit(const struct unfit *u, const char *in)
 {
 	char count[32], file[320];
+	bool narrow = false;
 
 	complain("%s: %s %s cannot be written as %s:",
 		 ckpt_escape(file, sizeof(file), in, strlen(in)), grouped(u->count, count),
 		 u->count == 1 ? "entry" : "entries",
-		 strcmp(to, "torch") ? "safetensors" : "tensors of a set");
-	for (uint64_t i = 0; i < u->count && i < MOST_LISTED; i++)
+		 strcmp(to, "torch") ? to : "tensors of a set");
+	for (uint64_t i = 0; i < u->count && i < MOST_LISTED; i++) {
 		fprintf(stderr, "%s\n", u->lines[i] ? u->lines[i] : "");
+		narrow |= u->lines[i] && strstr(u->lines[i], "float") &&
+			  ends_with(u->lines[i], ", which numpy does not have");
+	}
 	if (u->count > MOST_LISTED)
 		fprintf(stderr, "  and %s more\n", grouped(u->count - MOST_LISTED, count));
+	if (narrow)
+		hint("--cast f32 makes float32 of them first");
 	hint("--drop-others leaves them out");
 	return EXIT_ERROR;
 }
@@ -118,6 +128,13 @@ static int tell_unfit(const struct unfit *u, const char *in)
 /* A file under the name of another format would deceive whoever reads it. */
 static int refuse_format(const char *out)
 {
+	if (ends_with(out, ".npy")) {
+		complain(
+			"%s: a file of that name holds one array, which 'ckpt cat IN NAME -o' writes; "
+			"--to npz and --to npy write all of them",
+			out);
+		return EXIT_ERROR;
+	}
 	if (!ends_with(out, ".index.json"))
 		return EXIT_FINE;
 	complain("%s: the index of a set is written with its files, into a directory", out);
@@ -266,6 +283,7 @@ static void tell(const struct summary *s, const struct ckpt_save_report *report,
 		tell_weights(&s->weights);
 	for (size_t i = 0; i < s->step_count; i++)
 		print_changes(&s->reports[i]);
+	tell_count(report->arrays, "array", "arrays");
 	tell_count(report->others, "other entry left out", "other entries left out");
 	tell_count(report->cloned, "tensor no longer shares its bytes",
 		   "tensors no longer share their bytes");
@@ -382,13 +400,29 @@ static int shared_of(const char *word)
 	return -1;
 }
 
+static bool is_numpy(void)
+{
+	return !strcmp(to, "npz") || !strcmp(to, "npy");
+}
+
+/* "folder/" */
+static void trim_slashes(char *path)
+{
+	for (size_t len = strlen(path); len > 1 && path[len - 1] == '/'; len--)
+		path[len - 1] = '\0';
+}
+
 /* The format has no such thing: the option that asks for one, or NULL. */
 static const char *unfit_option(const char *format)
 {
 	if (!strcmp(format, "torch-legacy") && (alignment || crc))
 		return alignment ? "--alignment" : "--crc";
-	if (strcmp(format, "safetensors") != 0)
-		return shared ? "--shared" : drop_others && !shard_size ? "--drop-others" : NULL;
+	if (shared && strcmp(format, "safetensors") != 0)
+		return "--shared";
+	if (is_numpy() && byteorder)
+		return "--byteorder";
+	if (strcmp(format, "safetensors") != 0 && !is_numpy())
+		return drop_others && !shard_size ? "--drop-others" : NULL;
 	return alignment	? "--alignment"
 	       : crc		? "--crc"
 	       : profile	? "--profile"
@@ -398,10 +432,11 @@ static const char *unfit_option(const char *format)
 
 static int check_words(void)
 {
-	if (strcmp(to, "torch") && strcmp(to, "torch-legacy") && strcmp(to, "safetensors"))
+	if (strcmp(to, "torch") && strcmp(to, "torch-legacy") && strcmp(to, "safetensors") &&
+	    !is_numpy())
 		return wrong_usage(&cmd_convert,
 				   "convert: format '%.40s' cannot be written, wanted 'torch', "
-				   "'torch-legacy' or 'safetensors'",
+				   "'torch-legacy', 'safetensors', 'npz' or 'npy'",
 				   to);
 	if (unfit_option(to))
 		return wrong_usage(&cmd_convert, "convert: %s means nothing in the format '%s'",
@@ -415,7 +450,7 @@ static int check_words(void)
 	if (strcmp(to, "torch") && byteorder && !strcmp(byteorder, "big"))
 		return wrong_usage(&cmd_convert, "convert: the format '%s' is little-endian always",
 				   to);
-	if (shard_size && (byteorder || !strcmp(to, "torch-legacy")))
+	if (shard_size && (byteorder || !strcmp(to, "torch-legacy") || is_numpy()))
 		return wrong_usage(
 			&cmd_convert,
 			"convert: a set of shards is little-endian, and of 'safetensors' "
@@ -461,7 +496,10 @@ static int run(int argc, char **argv)
 		return -1 - first;
 	if (!to)
 		to = shard_size || ends_with(argv[first + 1], ".safetensors") ? "safetensors"
+		     : ends_with(argv[first + 1], ".npz")		      ? "npz"
 									      : "torch";
+	if (!strcmp(to, "npy"))
+		trim_slashes(argv[first + 1]);
 	code = check_words();
 	if (code == EXIT_FINE)
 		code = take_alignment(&options);

@@ -71,10 +71,16 @@ struct ckpt_save_options {
 	enum ckpt_reflink reflink;
 	/*
 	 * What to write: "torch" (one torch.save file), "torch-legacy" (the same as torch up to 1.5), "dcp" (a directory of shards),
-	 * "safetensors", or NULL for the format of the input.
+	 * "safetensors", "npz", "npy", or NULL for the format of the input.
 	 *
 	 * A safetensors file is a dict of tensors and nothing else; ckpt_take_weights() makes one of a checkpoint. It is laid out as
 	 * save_file() of the package does it. Its metadata are those of the input if that is such a file, else {"format": "pt"}.
+	 *
+	 * "npz" and "npy" are files for numpy of all tensors, and of the arrays and scalars of numpy in the checkpoint, by the
+	 * names that ckpt_walk() gives them: one archive, byte for byte what numpy.savez() writes of C-contiguous arrays, or a
+	 * folder of .npy files, where %XX in the name of a file stands for a byte that it cannot have. numpy has no bfloat16,
+	 * float8, complex32 and quantized numbers: ckpt_cast() before makes float32 of the floating ones. A sparse tensor
+	 * becomes the dense array that it is, in memory. CKPT_E_CLASH: two values have one name.
 	 */
 	const char *format;
 	/*
@@ -104,7 +110,7 @@ struct ckpt_save_options {
 	uint64_t shard_size;
 	/*
 	 * Called for every entry that the format cannot hold, whether it is left out or an error: NAME, escaped, "has a key that is
-	 * no str but int" or the like. Strings are valid during the call. May be NULL.
+	 * no str but int", "is bfloat16, which numpy does not have" or the like. Strings are valid during the call. May be NULL.
 	 */
 	void (*unfit)(void *ctx, const char *name, const char *why);
 	void *unfit_ctx;
@@ -129,7 +135,8 @@ struct ckpt_save_report {
 	uint32_t turned_alone;
 	uint64_t others;	  /* entries that the format cannot hold, and that were left out */
 	uint64_t cloned, aliased; /* tensors that share bytes with one that was written before */
-	uint32_t shards;	  /* files of a set; 0: one file that is none, or another directory */
+	uint32_t shards; /* files of a set; 0: one file that is none, or another directory */
+	uint64_t arrays; /* "npz", "npy": those written */
 };
 #define CKPT_SAVE_REPORT_INIT \
 	{ \

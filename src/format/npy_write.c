@@ -1,23 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/buf.h"
+#include "format/npy.h"
+
 #include "base/sized.h"
 #include "format/output.h"
-#include "model/array.h"
 
 #include <inttypes.h>
+#include <libdeflate.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /*
  * Files of numpy.save(). Source: numpy/lib/format.py: a mark, the version 1.0, the length of the header in two bytes, a dict
- * as Python writes it, spaces and a line feed up to a multiple of 64, and the items.
+ * as Python writes it, spaces and a line feed up to a multiple of 64, and the items. The spaces are those of numpy 1.25 and later.
  */
-enum { ALIGN = 64, BEFORE_DICT = 10 };
-
-struct npy {
-	struct ckpt_buf header;
-	const struct ckpt_recipe *items;
-};
+enum { ALIGN = 64, BEFORE_DICT = 10, MOST_DIGITS = 21 };
 
 static const char *descr_of(enum ckpt_dtype dtype)
 {
@@ -40,49 +37,138 @@ static const char *descr_of(enum ckpt_dtype dtype)
 	return NULL;
 }
 
-static int make_header(const struct ckpt_array *a, struct ckpt_buf *h, struct ckpt_error *err)
+static int fail_dtype(const struct ckpt_array *a, struct ckpt_error *err)
+{
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is %s, which numpy does not have",
+			 ckpt_dtype_name(a->reads));
+}
+
+/* numpy leaves room for the first length to grow to the longest number. */
+static void put_room(const struct ckpt_array *a, struct ckpt_buf *h)
+{
+	char first[24];
+	int digits = snprintf(first, sizeof(first), "%" PRIu64, a->t.ndim ? a->t.shape[0] : 0);
+
+	if (a->t.ndim)
+		ckpt_buf_add_fill(h, ' ', (size_t)(MOST_DIGITS - digits));
+}
+
+int ckpt_npy_put_header(const struct ckpt_array *a, struct ckpt_buf *h, struct ckpt_error *err)
 {
 	const char *descr = descr_of(a->reads);
-	size_t pad;
+	size_t start = h->len, len;
 
 	if (!descr)
-		return ckpt_fail(err, CKPT_E_ARG, "numpy has no %s", ckpt_dtype_name(a->reads));
+		return fail_dtype(a, err);
 	ckpt_buf_add(h, "\x93NUMPY\x01", 8);
 	ckpt_buf_add_u16(h, 0);
 	ckpt_buf_printf(h, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
 	for (uint32_t i = 0; i < a->t.ndim; i++)
 		ckpt_buf_printf(h, "%s%" PRIu64, i ? ", " : "", a->t.shape[i]);
 	ckpt_buf_printf(h, "%s), }", a->t.ndim == 1 ? "," : "");
-	pad = ALIGN - (h->len + 1) % ALIGN;
-	ckpt_buf_add_fill(h, ' ', pad % ALIGN);
+	put_room(a, h);
+	ckpt_buf_add_fill(h, ' ', ALIGN - (h->len - start + 1) % ALIGN);
 	ckpt_buf_add_u8(h, '\n');
 	if (h->bad)
 		return ckpt_fail_nomem(err);
-	h->data[8] = (uint8_t)(h->len - BEFORE_DICT);
-	h->data[9] = (uint8_t)((h->len - BEFORE_DICT) >> 8);
+	len = h->len - start - BEFORE_DICT;
+	h->data[start + 8] = (uint8_t)len;
+	h->data[start + 9] = (uint8_t)(len >> 8);
 	return 0;
 }
 
-static int put(void *ctx, struct ckpt_mover *mover, struct ckpt_error *err)
+int ckpt_npy_size(const struct ckpt_array *a, struct ckpt_buf *scratch, uint64_t *out,
+		  struct ckpt_error *err)
 {
-	struct npy *npy = ctx;
-	struct ckpt_moved moved = { 0 };
-	int rc = ckpt_mover_put(mover, npy->header.data, npy->header.len, err);
+	uint64_t numel = ckpt_array_numel(a);
+	int rc;
 
-	return rc < 0 ? rc : ckpt_mover_copy(mover, npy->items, &moved, err);
+	scratch->len = 0;
+	rc = ckpt_npy_put_header(a, scratch, err);
+	if (rc < 0)
+		return rc;
+	if (numel == UINT64_MAX ||
+	    __builtin_mul_overflow(numel, (uint64_t)ckpt_dtype_size(a->reads), out) ||
+	    __builtin_add_overflow(*out, scratch->len, out))
+		return ckpt_fail(err, CKPT_E_LIMIT, "has more items than a file can hold");
+	return 0;
 }
 
-static int write_npy(const struct ckpt_array *a, const char *path,
-		     const struct ckpt_save_options *options, const struct ckpt_recipe *items,
-		     struct ckpt_save_report *report, struct ckpt_error *err)
-{
-	struct npy npy = { .items = items };
-	struct ckpt_output output = {
-		.model = a->model, .options = options, .put = put, .ctx = &npy
-	};
-	int rc = make_header(a, &npy.header, err);
+/* ---- moving ---- */
 
-	if (rc == 0 && __builtin_add_overflow(npy.header.len, items->len, &output.size))
+/* Of a whole storage that is written as it is, the file knows the checksum. */
+static void take_crc(const struct ckpt_array *a, struct ckpt_recipe *items)
+{
+	const struct ckpt_storage *s = a->t.storage >= 0 ? &a->model->storages[a->t.storage] : NULL;
+
+	if (!s || !s->has_crc || s->made || a->step_count || !items->len ||
+	    items->len != s->nbytes || !ckpt_items_are_dense(&a->items))
+		return;
+	items->has_crc = true;
+	items->crc32 = s->crc32;
+}
+
+int ckpt_npy_open(const struct ckpt_array *a, struct ckpt_npy *npy, struct ckpt_error *err)
+{
+	int rc;
+
+	*npy = (struct ckpt_npy){ .items = { .kind = CKPT_RECIPE_MEMORY } };
+	npy->scratch = ckpt_arena_new(1 << 20);
+	if (!npy->scratch)
+		return ckpt_fail_nomem(err);
+	rc = ckpt_npy_put_header(a, &npy->header, err);
+	if (rc == 0 && a->t.kind == CKPT_KIND_SPARSE) {
+		rc = ckpt_array_dense(a, &npy->dense, err);
+		npy->items.memory = npy->dense;
+		npy->items.len = rc == 0 ? ckpt_array_numel(a) * ckpt_dtype_size(a->reads) : 0;
+	} else if (rc == 0) {
+		rc = ckpt_array_recipe(a, npy->scratch, &npy->items, err);
+		if (rc == 0)
+			take_crc(a, &npy->items);
+	}
+	return rc;
+}
+
+void ckpt_npy_close(struct ckpt_npy *npy)
+{
+	free(npy->dense);
+	ckpt_buf_clear(&npy->header);
+	ckpt_arena_free(npy->scratch);
+}
+
+int ckpt_npy_move(const struct ckpt_npy *npy, struct ckpt_mover *mover, struct ckpt_moved *moved,
+		  struct ckpt_error *err)
+{
+	int rc = ckpt_mover_put(mover, npy->header.data, npy->header.len, err);
+
+	return rc < 0 ? rc : ckpt_mover_copy(mover, &npy->items, moved, err);
+}
+
+uint32_t ckpt_npy_crc(const struct ckpt_npy *npy, uint32_t items)
+{
+	return ckpt_join_crc(libdeflate_crc32(0, npy->header.data, npy->header.len), items,
+			     npy->items.len);
+}
+
+/* ---- one file of one array ---- */
+
+static int put(void *ctx, struct ckpt_mover *mover, struct ckpt_error *err)
+{
+	struct ckpt_moved moved = { 0 };
+
+	return ckpt_npy_move(ctx, mover, &moved, err);
+}
+
+static int write_npy(const struct ckpt_array *a, struct ckpt_npy *npy, const char *path,
+		     const struct ckpt_save_options *options, struct ckpt_save_report *report,
+		     struct ckpt_error *err)
+{
+	struct ckpt_output output = {
+		.model = a->model, .options = options, .put = put, .ctx = npy
+	};
+	int rc = 0;
+
+	if (__builtin_add_overflow(npy->header.len, npy->items.len, &output.size))
 		rc = ckpt_fail(err, CKPT_E_LIMIT, "no file can hold it");
 	if (rc == 0)
 		rc = ckpt_output_check(&output, path, err);
@@ -90,7 +176,6 @@ static int write_npy(const struct ckpt_array *a, const char *path,
 		rc = ckpt_output_write(&output, path, err);
 	report->nbytes = output.size;
 	report->written = options->flags & CKPT_SAVE_DRY_RUN ? 0 : output.size;
-	ckpt_buf_clear(&npy.header);
 	return rc;
 }
 
@@ -98,25 +183,13 @@ static int save(const struct ckpt_array *a, const char *path,
 		const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		struct ckpt_error *err)
 {
-	struct ckpt_arena *scratch = ckpt_arena_new(1 << 20);
-	struct ckpt_recipe items = { .kind = CKPT_RECIPE_MEMORY };
-	uint8_t *dense = NULL;
-	int rc;
+	struct ckpt_npy npy;
+	int rc = ckpt_npy_open(a, &npy, err);
 
-	if (!scratch)
-		return ckpt_fail_nomem(err);
-	if (a->t.kind == CKPT_KIND_SPARSE) {
-		rc = ckpt_array_dense(a, &dense, err);
-		items.memory = dense;
-		items.len = rc == 0 ? ckpt_array_numel(a) * ckpt_dtype_size(a->reads) : 0;
-	} else {
-		rc = ckpt_array_recipe(a, scratch, &items, err);
-	}
 	rc = ckpt_error_at(err, rc, ckpt_document_path(a->model->doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0)
-		rc = write_npy(a, path, options, &items, report, err);
-	free(dense);
-	ckpt_arena_free(scratch);
+		rc = write_npy(a, &npy, path, options, report, err);
+	ckpt_npy_close(&npy);
 	return rc;
 }
 

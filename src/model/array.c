@@ -159,6 +159,7 @@ static int open_list(const struct ckpt_array *a, const struct ckpt_value *v,
 					.dtype = CKPT_DTYPE_FLOAT64,
 					.ndim = 1,
 					.shape = dims,
+					.storage = -1,
 					.device = "cpu" };
 	part->items = (struct ckpt_items){ .bytes = { .kind = CKPT_RECIPE_MEMORY,
 						      .memory = numbers,

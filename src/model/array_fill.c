@@ -172,6 +172,7 @@ static int fill_numpy(struct ckpt_array *a, const struct ckpt_numpy *n, struct c
 				     .dtype = n->dtype,
 				     .ndim = n->ndim,
 				     .shape = a->items.shape,
+				     .storage = -1,
 				     .device = "" };
 	ckpt_array_settle(a, n->dtype);
 	return 0;

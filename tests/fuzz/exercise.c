@@ -168,12 +168,43 @@ static void save_and_open(const struct ckpt_model *model, const char *profile, u
 	free(bytes);
 }
 
+static void count_unfit(void *ctx, const char *name, const char *why)
+{
+	REQUIRE(name && *why);
+	++*(uint64_t *)ctx;
+}
+
+/* How many bytes there would be, or are. */
+static uint64_t save_for_numpy(const struct ckpt_model *model, const char *format, unsigned flags)
+{
+	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	uint64_t unfit = 0;
+	int rc;
+
+	options.format = format;
+	options.flags = flags | CKPT_SAVE_NO_SYNC | CKPT_SAVE_DROP_OTHERS;
+	options.unfit = count_unfit;
+	options.unfit_ctx = &unfit;
+	rc = ckpt_save(model, output_path(), &options, &report, &err);
+	fuzz_check_error(rc, &err);
+	REQUIRE(rc < 0 || (report.arrays && report.others == unfit));
+	REQUIRE((rc == 0 && !(flags & CKPT_SAVE_DRY_RUN)) == (access(output_path(), F_OK) == 0));
+	unlink(output_path());
+	return rc < 0 ? UINT64_MAX : report.nbytes;
+}
+
 static void save_all(const struct ckpt_model *model, bool really)
 {
 	static const char *const profiles[] = { NULL, "1.6", "1.9", "1.13", "2.6", "2.14" };
 
 	for (size_t i = 0; i < sizeof(profiles) / sizeof(profiles[0]); i++)
 		save(model, profiles[i], CKPT_SAVE_DRY_RUN | (i % 2 ? CKPT_SAVE_CANONICAL : 0));
+	save_for_numpy(model, "npy", CKPT_SAVE_DRY_RUN);
+	/* a view may show a few bytes terabytes of times */
+	if (save_for_numpy(model, "npz", CKPT_SAVE_DRY_RUN) < 1 << 20 && really)
+		save_for_numpy(model, "npz", 0);
 	if (!really)
 		return;
 	save_and_open(model, NULL, 0);
