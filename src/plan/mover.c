@@ -13,6 +13,7 @@ enum {
 	WINDOW = 256 << 10,	/* small pieces are read in windows of this size */
 	KERNEL_STEP = 64 << 20, /* between two looks at the cancel flag */
 	MOST_WINDOWS = 32,
+	LONG_PART = 8 << 20, /* what keeps the threads busy by itself */
 };
 
 struct ckpt_mover {
@@ -296,12 +297,30 @@ static int read_head(const struct ckpt_recipe *recipe, struct ckpt_moved *moved,
 	return rc;
 }
 
+/*
+ * Many parts of which each has to be read: one stretch, for threads to share, which they would not do with short parts. As such
+ * it is also read without windows, of which there are fewer than parts may have sources.
+ */
+static bool is_one_stretch(const struct ckpt_recipe *recipe, const struct ckpt_moved *moved)
+{
+	if (!moved->want_crc || recipe->len / LONG_PART >= recipe->part_count ||
+	    (recipe->len <= GATHER && recipe->part_count <= MOST_WINDOWS))
+		return false;
+	for (size_t i = 0; i < recipe->part_count; i++)
+		if (recipe->parts[i].has_crc)
+			return false;
+	return true;
+}
+
 /* The parts of a joined recipe that know their checksum are not looked at for it. */
 static int copy_joined(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 		       struct ckpt_moved *moved, struct ckpt_error *err)
 {
-	int rc = moved->want_head ? read_head(recipe, moved, err) : 0;
+	int rc;
 
+	if (is_one_stretch(recipe, moved))
+		return copy_stream(m, recipe, moved, err);
+	rc = moved->want_head ? read_head(recipe, moved, err) : 0;
 	for (size_t i = 0; rc == 0 && i < recipe->part_count; i++) {
 		const struct ckpt_recipe *part = &recipe->parts[i];
 		struct ckpt_moved seen = { .want_crc = moved->want_crc && !part->has_crc };
