@@ -20,7 +20,7 @@ import throttle  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
 CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "stat", "scan", "diff", "memory", "remap",
-         "cast", "inplace", "reflink", "merge", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
+         "cast", "inplace", "reflink", "merge", "zero", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
@@ -143,9 +143,9 @@ class Bench:
 
     # -- inputs
 
-    def input(self, kind, *sizes):
+    def input(self, kind, *sizes, suffix=".pt"):
         """A file to measure with, made at its first use and kept."""
-        name = "-".join([kind, *map(str, sizes)]) + ".pt"
+        name = "-".join([kind, *map(str, sizes)]) + suffix
         path = os.path.join(self.folder, name)
         if not os.path.exists(path):
             if self.torch_version is None:
@@ -559,6 +559,24 @@ class Bench:
 
     def case_merge(self):
         self.dcp_merge(self.directory("big", self.options.size, 128, RANKS))
+
+    def case_zero(self):
+        for stage in (3, 2):
+            self.zero_merge(self.input("zero%d" % stage, self.options.size, 128, RANKS, suffix=""))
+
+    def zero_merge(self, source):
+        """Every parameter lies in as many places as there are ranks, and no part has a checksum of its own."""
+        def merge(*flags):
+            return self.command(self.ckpt, "merge", *flags, source, os.path.join(self.out, "ckpt.pt"))
+        copy = os.path.join(self.out, "cp")
+        synced, plain, copy_synced, copy_plain = self.series(
+            source, merge(), merge("--no-sync"),
+            self.command("sh", "-c", 'cp -r "$1" "$2" && sync "$2"/*/*', "sh", source, copy),
+            self.command("cp", "-r", source, copy))
+        what = "merge%%s %s" % os.path.basename(source)
+        self.ratio_row(what % "", synced, "cp -r + sync FILES", copy_synced, "ratio <= 1.5", lambda r: r <= 1.5)
+        self.ratio_row(what % " --no-sync", plain, "cp -r", copy_plain, "ratio <= 1.5", lambda r: r <= 1.5)
+        self.peak_row("  its memory", max(synced.kib, plain.kib), 256)
 
     def case_split(self):
         if self.torch_version is None:
