@@ -13,7 +13,7 @@ enum {
 	WITH_CRC = 8, /* bytes of one, with mark and checksum */
 	FLAG_DESCRIPTOR = 1 << 3,
 };
-enum { WINDOW = 1 << 20, TAG_ZIP64 = 1 };
+enum { FIRST_WINDOW = 4 << 10, WINDOW = 1 << 20, TAG_ZIP64 = 1 };
 static const uint32_t Z32 = 0xFFFFFFFF;
 
 static bool read_at(const struct ckpt_source *source, uint64_t off, void *buf, size_t len)
@@ -149,20 +149,35 @@ static int scan_window(const uint8_t *bytes, size_t len, uint64_t off,
 	return rc;
 }
 
+static bool grow_window(uint8_t **bytes, size_t *window)
+{
+	uint8_t *wider = malloc(4 * *window);
+
+	if (!wider)
+		return false;
+	free(*bytes);
+	*bytes = wider;
+	*window *= 4;
+	return true;
+}
+
 int ckpt_zip_scan(const struct ckpt_source *source, uint64_t from,
 		  int (*look)(void *ctx, uint32_t mark, uint64_t at), void *ctx, uint64_t *at)
 {
 	uint64_t size = ckpt_source_size(source);
-	uint8_t *bytes = malloc(WINDOW);
+	size_t window = FIRST_WINDOW; /* what is looked for is near, nearly always */
+	uint8_t *bytes = malloc(window);
 	int rc = bytes ? 0 : CKPT_E_NOMEM;
 
-	/* windows overlap by what a mark has, less one */
-	for (uint64_t off = from; rc == 0 && off < size && size - off >= 4; off += WINDOW - 3) {
-		size_t len = size - off < WINDOW ? (size_t)(size - off) : WINDOW;
+	for (uint64_t off = from; rc == 0 && off < size && size - off >= 4;) {
+		size_t len = size - off < window ? (size_t)(size - off) : window;
 
 		rc = look(ctx, 0, off);
 		if (rc == 0 && read_at(source, off, bytes, len))
 			rc = scan_window(bytes, len, off, look, ctx, at);
+		off += len - 3; /* windows overlap by what a mark has, less one */
+		if (rc == 0 && window < WINDOW && !grow_window(&bytes, &window))
+			rc = CKPT_E_NOMEM;
 	}
 	free(bytes);
 	return rc;

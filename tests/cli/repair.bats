@@ -111,6 +111,18 @@ hint: --if-present writes OUT unchanged instead, with exit code 0"
 	want_files cut.pt
 }
 
+@test "very many headers of one name" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	header = struct.pack("<IHHHHHIIIHH", 0x04034B50, 0, 0x0808, 0, 0, 0, 0, 0, 0, 16, 0) + b"archive/data.pkl"
+	records = torch_file()
+	open("many.pt", "wb").write(records[:records.find(b"PK\1\2")] + header * 100000)
+	END
+	run --separate-stderr timeout 60 "$CKPT" repair many.pt out.pt
+	[ "$status" = 0 ]
+	[ "$("$CKPT" cat -q out.pt weight)" = "[1. 2. 3. 4.]" ]
+}
+
 @test "tensors in a list cannot be left out" {
 	python3 - "$CKPT_SOURCE_DIR/tests" <<-'END'
 	import sys
