@@ -166,25 +166,22 @@ struct gap {
 	uint64_t at;
 };
 
-static const uint8_t *find(const struct gap *g, uint64_t from, const char *signature)
+static bool is_mark(const uint8_t *at)
 {
-	return from >= g->len ? NULL
-			      : memmem(g->bytes + from, (size_t)(g->len - from), signature, 4);
+	return !memcmp(at, "PK\7\10", 4) || !memcmp(at, "PK\3\4", 4) || !memcmp(at, "PK\1\2", 4);
 }
 
-/* Where the data of a record end whose header does not say it. */
+/* Where the data of a record end whose header does not say it. No further than that is looked: there may be very many. */
 static uint64_t data_end(const struct gap *g, uint64_t data)
 {
-	static const char *const next[] = { "PK\7\10", "PK\3\4", "PK\1\2" };
-	uint64_t end = g->len;
+	const uint8_t *end = g->bytes + g->len, *at = g->bytes + data;
 
-	for (size_t i = 0; i < sizeof(next) / sizeof(next[0]); i++) {
-		const uint8_t *found = find(g, data, next[i]);
-
-		if (found && (uint64_t)(found - g->bytes) < end)
-			end = (uint64_t)(found - g->bytes);
+	while (end - at >= 4 && (at = memmem(at, (size_t)(end - at), "PK", 2)) && end - at >= 4) {
+		if (is_mark(at))
+			return (uint64_t)(at - g->bytes);
+		at++;
 	}
-	return end;
+	return g->len;
 }
 
 /* A serialization id, which 'ckpt' leaves behind an edit in place. */
@@ -275,9 +272,11 @@ static void look_at_gap(struct ckpt_loose_zip *zip, uint64_t off, uint64_t len)
 		free(bytes);
 		return;
 	}
-	while (g.at < len)
+	while (g.at < len && zip->s->rc == 0)
 		if (!bytes[g.at])
 			g.at++;
+		else if (ckpt_scan_is_cancelled(zip->s))
+			zip->s->rc = CKPT_E_CANCELLED;
 		else if (!look_at_hidden(&g) && !skip_directory(&g))
 			look_at_strays(&g);
 	free(bytes);

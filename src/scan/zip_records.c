@@ -385,12 +385,15 @@ void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 	if (flags & CKPT_SCAN_TOP)
 		s->file.format = "zip archive";
 	while (part && in_row && (base = scan_last(s, part, flags)) > 0 && s->rc == 0) {
+		if (ckpt_scan_is_cancelled(s))
+			s->rc = CKPT_E_CANCELLED;
 		if (!s->is_dcp)
 			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "archive", 0,
 				       "%" PRIu64 " bytes in front of the archive", base);
 		flags = s->is_dcp ? flags : CKPT_SCAN_PART;
 		in_row = ends_as_archive(part, base);
-		if (ckpt_source_slice(part, 0, base, &front, NULL) < 0)
+		/* a slice of the whole, not of the last slice: there may be very many */
+		if (ckpt_source_slice(source, 0, base, &front, NULL) < 0)
 			front = NULL;
 		s->no_memory |= !front;
 		ckpt_source_unref(part);

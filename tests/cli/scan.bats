@@ -173,6 +173,26 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 	[ "$status" != 124 ]
 }
 
+@test "very many records that no directory knows, and archives one behind the other" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	hidden = (struct.pack("<IHHHHHIIIHH", 0x04034B50, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0) + b"xy") * 60000
+	sound = bytearray(torch_file())
+	at, end64, end = sound.find(b"PK\1\2"), sound.find(b"PK\6\6"), sound.find(b"PK\5\6")
+	struct.pack_into("<Q", sound, end64 + 48, at + len(hidden))
+	struct.pack_into("<Q", sound, sound.find(b"PK\6\7") + 8, end64 + len(hidden))
+	struct.pack_into("<I", sound, end + 16, at + len(hidden))
+	open("hidden.pt", "wb").write(sound[:at] + hidden + sound[at:])
+	open("row.distcp", "wb").write(archive([("x", b"1")]) * 30000)
+	END
+	run --separate-stderr timeout 30 "$CKPT" scan hidden.pt
+	[ "$status" = 1 ]
+	[[ $output = "hidden.pt: inconsistent: "* ]]
+	run --separate-stderr timeout 30 "$CKPT" scan row.distcp
+	want 0
+	[[ $output = "row.distcp: plain: "* ]]
+}
+
 @test "an edit in place leaves nothing that counts against the file" {
 	run "$CKPT" strip-module -i ddp_trainer.pt
 	[ "$status" = 0 ]
