@@ -21,6 +21,7 @@ enum {
 	SIG_LOCAL = 0x04034B50,
 	SIG_ENTRY = 0x02014B50,
 	SIG_END64 = 0x06064B50,
+	SIG_END = 0x06054B50,
 	SIG_LOCATOR = 0x07064B50,
 	Z16 = 0xFFFF,
 	UNICODE_NAME = 0x7075,
@@ -85,9 +86,15 @@ static bool find_end(struct ckpt_loose_zip *zip, uint64_t *out)
 {
 	uint64_t size = ckpt_source_size(zip->source);
 	size_t len = size < WINDOW ? (size_t)size : WINDOW;
-	uint8_t *tail = malloc(len + 1);
+	uint8_t *tail;
 	bool found = false;
 
+	if (size >= END_BYTES &&
+	    has_signature(zip, size - END_BYTES, SIG_END)) { /* nearly always */
+		*out = size - END_BYTES;
+		return true;
+	}
+	tail = malloc(len + 1);
 	if (!tail) {
 		zip->s->no_memory = true;
 		return false;
@@ -187,6 +194,12 @@ static bool place_directory(struct ckpt_loose_zip *zip, const struct ends *ends)
 				   straight, behind);
 	if (!at_straight && !at_behind)
 		return false;
+	/* some count its size back from the end, and find another */
+	if (!at_behind)
+		ckpt_loose_zip_odd(zip, NULL, straight,
+				   "the directory is said to have %" PRIu64
+				   " bytes, up to its end there are %" PRIu64,
+				   ends->size, ends->at - straight);
 	/* what is in front is looked at by itself, and so is the other directory */
 	zip->directory_off = at_behind ? behind : straight;
 	zip->base = at_behind ? behind - straight : 0;

@@ -256,6 +256,18 @@ def ends():
         good_start = good.index(b"PK\x01\x02", len(body))
         return good + end_of_zip(3, len(good) - good_start, good_start, other)
 
+    def larger_than_it_is(pickle):
+        """A directory right in front of the other, for readers that look for it as far from the end as it is said to be long."""
+        local = struct.pack("<IHHHHHIIIHH", 0x04034B50, 20, 0, 0, 0, 0x21, zlib.crc32(pickle), len(pickle), len(pickle), 9, 0)
+        numbers = bytes(range(200)) + local + b"model.pkl" + pickle + bytes(range(50))
+        first = zip_of([Member("numbers.bin", numbers)])
+        start = first.rfind(b"PK\1\2")
+        long = first[start:first.rfind(b"PK\5\6")]
+        entry = struct.pack("<IHHHHHHIIIHHHHHII", 0x02014B50, 20, 20, 0, 0, 0, 0x21, zlib.crc32(pickle), len(pickle), len(pickle),
+                            9, 0, 0, 0, 0, 0, first.find(local) + 46 + 9) + b"model.pkl"
+        return first[:start] + entry + long + end_of_zip(1, len(entry) + len(long), start + len(entry))
+
+    both("directory_in_front", "a directory that Python's zipfile reads, and others do not", larger_than_it_is)
     both("end_in_comment", "two directories: an end record in the comment of the other", end_in_comment)
 
     def two_in_one(pickle):
