@@ -34,8 +34,6 @@ const char *ckpt_scan_kind_name(enum ckpt_scan_kind kind)
 	return names[kind];
 }
 
-static const uint64_t NESTED_BASE = 16 << 20;
-
 /* ---- one file ---- */
 
 /* 0: there is a verdict, or it is of no kind to have one (s->file.format is "" then). */
@@ -47,15 +45,17 @@ static int scan_one(struct ckpt_scanner *s, const char *path, struct ckpt_error 
 
 	if (rc < 0)
 		return rc;
-	s->file.bytes = ckpt_source_size(source);
-	s->budget += 2 * s->file.bytes;
-	s->nested_budget = NESTED_BASE + 2 * s->file.bytes;
+	rc = ckpt_scanner_set_size(s, ckpt_source_size(source));
+	if (rc < 0) {
+		ckpt_source_unref(source);
+		return ckpt_fail_nomem(err);
+	}
 	s->is_one = ckpt_scan_source(s, source, CKPT_SCAN_TOP);
 	if (s->rc == 0 && s->file.is_torch && !s->is_dcp &&
 	    s->file.verdict < CKPT_SCAN_INCONSISTENT)
 		ckpt_scan_prove(s, source);
 	ckpt_source_unref(source);
-	if (s->rc == 0 && s->no_memory)
+	if (s->rc == 0 && s->no_memory && !ckpt_scan_is_full(s))
 		s->rc = CKPT_E_NOMEM;
 	if (s->rc == CKPT_E_NOMEM)
 		return ckpt_error_at(err, ckpt_fail_nomem(err), path, NULL, CKPT_NO_OFFSET);

@@ -11,7 +11,8 @@
 #include <string.h>
 
 enum { MOST_OF_A_LIST = 1000, SHOWN = 300, MOST_TEXT = 1024 };
-static const uint64_t TEXTS = 64 << 20, MOST_UNPACKED = (uint64_t)4 << 30;
+static const uint64_t TEXTS = 64 << 20, MOST_TEXTS = 1 << 30, MOST_UNPACKED = (uint64_t)4 << 30;
+static const uint64_t NESTED_BASE = 16 << 20;
 
 int ckpt_scanner_init(struct ckpt_scanner *s, const char *path)
 {
@@ -21,6 +22,18 @@ int ckpt_scanner_init(struct ckpt_scanner *s, const char *path)
 					   .format = "unknown" };
 	s->is_dcp = strlen(path) > 7 && !strcmp(path + strlen(path) - 7, ".distcp");
 	s->arena = ckpt_arena_new(TEXTS);
+	return s->arena ? 0 : CKPT_E_NOMEM;
+}
+
+int ckpt_scanner_set_size(struct ckpt_scanner *s, uint64_t nbytes)
+{
+	uint64_t texts = nbytes < MOST_TEXTS / 2 ? TEXTS + 2 * nbytes : TEXTS + MOST_TEXTS;
+
+	s->file.bytes = nbytes;
+	s->budget += 2 * nbytes;
+	s->nested_budget = NESTED_BASE + 2 * nbytes;
+	ckpt_arena_free(s->arena); /* there is nothing in it yet */
+	s->arena = ckpt_arena_new(texts);
 	return s->arena ? 0 : CKPT_E_NOMEM;
 }
 
@@ -87,6 +100,28 @@ void ckpt_scan_find(struct ckpt_scanner *s, enum ckpt_scan_verdict verdict, cons
 		return;
 	s->findings = grown;
 	s->findings[s->finding_count++] = f;
+}
+
+bool ckpt_scan_is_full(struct ckpt_scanner *s)
+{
+	static const char text[] = "has more names than are kept: the rest is not looked into";
+	struct ckpt_scan_finding *grown;
+
+	if (ckpt_arena_fail(s->arena, NULL) != CKPT_E_LIMIT)
+		return false;
+	raise_verdict(s, CKPT_SCAN_UNREADABLE);
+	grown = ckpt_grow(s->findings, s->finding_count, &s->finding_cap, sizeof(*grown));
+	if (!grown)
+		return false;
+	s->findings = grown;
+	s->findings[s->finding_count++] =
+		(struct ckpt_scan_finding){ .size = sizeof(*grown),
+					    .verdict = CKPT_SCAN_UNREADABLE,
+					    .kind = "unreadable",
+					    .record = "",
+					    .offset = CKPT_NO_OFFSET,
+					    .text = text };
+	return true;
 }
 
 void ckpt_scan_failed(struct ckpt_scanner *s, int rc, const struct ckpt_error *err)

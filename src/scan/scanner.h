@@ -39,12 +39,18 @@ struct ckpt_scanner {
 int ckpt_scanner_init(struct ckpt_scanner *s, const char *path);
 void ckpt_scanner_clear(struct ckpt_scanner *s);
 
+/* The file has so many bytes: limits that grow with it. Before anything is found. */
+int ckpt_scanner_set_size(struct ckpt_scanner *s, uint64_t nbytes);
+
 /* The verdict, and the lists in s->file. */
 void ckpt_scanner_finish(struct ckpt_scanner *s);
 
 /* Something was found at OFFSET of s->where. PATH may be NULL. */
 void ckpt_scan_find(struct ckpt_scanner *s, enum ckpt_scan_verdict verdict, const char *kind,
 		    uint64_t offset, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+
+/* What ended it was no lack of memory but the limit of what is kept of a file: says so. */
+bool ckpt_scan_is_full(struct ckpt_scanner *s);
 
 /* A global is named at OFFSET of s->where. Returns its entry, to be marked, which may move with the next; NULL: no room. */
 struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const struct ckpt_global *g,

@@ -99,9 +99,11 @@ static void compare_descriptor(struct ckpt_loose_zip *zip, const struct ckpt_loo
 
 static void compare_header(struct ckpt_loose_zip *zip, struct ckpt_loose_entry *e)
 {
+	struct ckpt_arena_mark mark = ckpt_arena_mark(zip->s->arena);
 	struct ckpt_loose_entry local;
 	char shown[SHOWN];
 	uint64_t end;
+	bool same;
 
 	if (!ckpt_loose_zip_header(zip, e->header_off, zip->directory_off, &local)) {
 		ckpt_loose_zip_odd(zip, e, 0,
@@ -110,9 +112,12 @@ static void compare_header(struct ckpt_loose_zip *zip, struct ckpt_loose_entry *
 		return;
 	}
 	e->data_off = local.data_off;
-	if (local.name_len != e->name_len || memcmp(local.name, e->name, e->name_len) != 0)
-		ckpt_loose_zip_odd(zip, e, 0, "its header calls it '%s'",
-				   ckpt_escape(shown, sizeof(shown), local.name, local.name_len));
+	same = local.name_len == e->name_len && !memcmp(local.name, e->name, e->name_len);
+	ckpt_escape(shown, sizeof(shown), local.name, local.name_len);
+	ckpt_arena_release(zip->s->arena,
+			   mark); /* where headers overlap, their names are more than the file */
+	if (!same)
+		ckpt_loose_zip_odd(zip, e, 0, "its header calls it '%s'", shown);
 	if (local.method != e->method)
 		ckpt_loose_zip_odd(zip, e, 0,
 				   "compression method %u in its header, %u in the directory",

@@ -193,6 +193,36 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 	[[ $output = "row.distcp: plain: "* ]]
 }
 
+@test "a file of very many names does not end the scan of others" {
+	mkdir folder
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	import zipfile
+	from files import *
+	def entry(name, size, off):
+	    return struct.pack("<IHHHHHHIIIHHHHHII", 0x02014B50, 0, 0, 0, 0, 0, 0, 0, size, size, len(name), 0, 0, 0, 0, 0, off) + name
+	def header(name, said, extra=0):
+	    return struct.pack("<IHHHHHIIIHH", 0x04034B50, 0, 0, 0, 0, 0, 0, 0, 0, said, extra) + name
+	def ends(body, entries):
+	    directory = b"".join(entries)
+	    count = min(len(entries), 0xFFFF)
+	    return body + directory + struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, count, count, len(directory), len(body), 0)
+	# each name goes on through the headers behind it
+	count = 20000
+	open("folder/a.zip", "wb").write(ends(header(b"", 65535) * count + bytes(65535), [entry(b"a", 0, 30 * i) for i in range(count)]))
+	# a little that unpacks to much
+	count = 250000
+	inner = ends(header(b"x", 1) * count, [entry(b"x", 0, 31 * i) for i in range(count)])
+	with zipfile.ZipFile("folder/b.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+	    archive.writestr("n" * 250, inner)
+	END
+	pickle folder/c.pkl "$evil"
+	run --separate-stderr timeout 100 "$CKPT" scan -v folder
+	[ "$status" = 1 ]
+	[[ $output = *"folder/a.zip: inconsistent: "* ]]
+	grep -q "unreadable: has more names than are kept: the rest is not looked into" <<<"$output"
+	[[ $output = *"folder/c.pkl: dangerous: "* ]]
+}
+
 @test "an edit in place leaves nothing that counts against the file" {
 	run "$CKPT" strip-module -i ddp_trainer.pt
 	[ "$status" = 0 ]
