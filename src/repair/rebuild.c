@@ -97,10 +97,11 @@ static int add_mark(struct builder *w, const char *name)
 {
 	int mark = mark_of(name);
 	const char *text = marks[mark].text ? marks[mark].text : w->alignment;
-	struct ckpt_zip_rebuilt record = { .name = marks[mark].name,
-					   .from = CKPT_ZIP_FROM_MEMORY,
-					   .memory = text };
+	struct ckpt_zip_rebuilt record = { .name = marks[mark].name, .from = CKPT_ZIP_FROM_MEMORY };
 
+	if (w->b->byteorder && !strcmp(name, "byteorder"))
+		text = w->b->byteorder;
+	record.memory = text;
 	record.csize = record.usize = strlen(text);
 	return add(w, &record);
 }

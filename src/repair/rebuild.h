@@ -16,6 +16,7 @@ struct ckpt_piece_fate {
 struct ckpt_rebuild {
 	const struct ckpt_remains *remains;
 	struct ckpt_piece_fate *fates; /* by number of the record */
+	const char *byteorder;	       /* what the damaged record said; NULL: not known */
 	bool as_it_is; /* all that can be read, even if it is damaged: to find that out */
 };
 
@@ -25,6 +26,9 @@ struct ckpt_rebuild {
  */
 int ckpt_rebuild_archive(const struct ckpt_rebuild *rebuild, struct ckpt_source **out,
 			 struct ckpt_error *err);
+
+/* Find out what a damaged record 'byteorder' said. Where that cannot be told, no tensor is proven any more. (byteorder.c) */
+void ckpt_rebuild_find_byteorder(struct ckpt_rescue *rescue, struct ckpt_rebuild *rebuild);
 
 /* The record of a storage, lost or not; NULL: there is none. */
 const struct ckpt_remnant *ckpt_rebuild_storage(const struct ckpt_rebuild *rebuild, const char *key,

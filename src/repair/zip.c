@@ -408,6 +408,8 @@ int ckpt_rescue_zip(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_
 	if (rc == 0)
 		rc = check_pickle(r, &b, err);
 	if (rc == 0)
+		ckpt_rebuild_find_byteorder(r, &b);
+	if (rc == 0)
 		rc = set_fates(r, &b, err);
 	if (rc == 0)
 		rc = tell_others(r, &b);

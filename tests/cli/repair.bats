@@ -111,6 +111,25 @@ hint: --if-present writes OUT unchanged instead, with exit code 0"
 	want_files cut.pt
 }
 
+@test "which byte order it was is told by the checksum of its record, or by nothing" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	def file(*more):
+	    return archive([("data.pkl", SOUND), ("byteorder", b"big"), ("data/0", struct.pack(">4f", 1, 2, 3, 4)), ("version", b"3\n"), *more])
+	open("damaged.pt", "wb").write(file().replace(b"big", b"bog"))
+	sound = file((".data/serialization_id", b"0" * 40))
+	start = sound.find(b"archive/byteorder") - 30
+	open("lost.pt", "wb").write(sound[:start] + sound[sound.find(b"archive/data/0") - 30:sound.find(b"PK\1\2")])
+	END
+	ckpt repair damaged.pt out.pt; want 0
+	[[ $output = *"+0x140: its bytes have the checksum "*"; it is made anew"*"1 of 1 tensor recovered, all of them proven by their checksums"* ]]
+	[ "$("$CKPT" cat -q out.pt weight)" = "[1. 2. 3. 4.]" ]
+	ckpt repair lost.pt lost_out.pt; want 1
+	[[ $output = *"unproven: 'weight', 16 bytes: the record that tells the byte order is lost: it is taken for little"* ]]
+	ckpt repair --proven-only lost.pt none.pt
+	[ "$status" = 2 ]
+}
+
 @test "very many headers of one name" {
 	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
 	from files import *
