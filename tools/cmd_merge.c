@@ -174,5 +174,7 @@ static int run(int argc, char **argv)
 	if (first < 0)
 		return -1 - first;
 	code = refuse_names("DIR", argv[first + 1]); /* one file is written */
+	if (code == EXIT_FINE)
+		code = refuse_other_name(argv[first + 1]);
 	return code == EXIT_FINE ? merge(argv[first], argv[first + 1]) : code;
 }

@@ -328,6 +328,8 @@ static int run(int argc, char **argv)
 				   fill);
 	code = refuse_names(argv[first], argv[first + 1]);
 	if (code == EXIT_FINE)
+		code = refuse_other_name(argv[first + 1]);
+	if (code == EXIT_FINE)
 		code = refuse_existing(argv[first + 1]);
 	if (code != EXIT_FINE)
 		return code;

@@ -169,6 +169,9 @@ double seconds(void);	       /* on a clock that only goes forward */
 /* The exit code, and it said so, if one of them is no name of a file: "-", "", "folder/"; else 0. */
 int refuse_names(const char *in, const char *out);
 
+/* A torch.save file under the name of another format would deceive whoever reads it. The exit code. */
+int refuse_other_name(const char *out);
+
 /* False: it said why, and *CODE is the exit code. */
 bool open_model(const char *in, struct ckpt_model **out, int *code);
 

@@ -35,6 +35,15 @@ int refuse_names(const char *in, const char *out)
 	return EXIT_ERROR;
 }
 
+int refuse_other_name(const char *out)
+{
+	if (!ends_with(out, ".safetensors"))
+		return EXIT_FINE;
+	complain("%s: this writes a torch.save file, and that is the name of another format", out);
+	hint("'ckpt convert' writes safetensors, of all that can be read");
+	return EXIT_ERROR;
+}
+
 void hint_repair(const struct ckpt_error *err)
 {
 	static const char *const texts[] = { "storages are whole", "the file ends in storage",

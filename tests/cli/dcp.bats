@@ -14,6 +14,11 @@ load common
 	ckpt reshard shards five --ranks 5; want 0
 	ckpt merge five there/again.pt; want 0
 	cmp <(unzip -p there/merged.pt 'merged/data/*') <(unzip -p there/again.pt 'again/data/*')
+	ckpt merge shards there/model.safetensors
+	want 2 "ckpt: there/model.safetensors: this writes a torch.save file, and that is the name of another format
+hint: 'ckpt convert' writes safetensors, of all that can be read"
+	ckpt convert shards there/model.safetensors; want 0
+	ckpt diff --at model there/merged.pt there/model.safetensors --at-b ''; want 0
 }
 
 @test "numbers and options that make no sense are usage errors" {
