@@ -19,8 +19,8 @@ import throttle  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
-CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "stat", "scan", "diff", "memory", "remap",
-         "cast", "inplace", "reflink", "merge", "zero", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
+CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "stat", "scan", "diff", "memory",
+         "remap", "safetensors", "cast", "inplace", "reflink", "merge", "zero", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
@@ -440,6 +440,38 @@ class Bench:
         if torch:
             self.ratio_row("diff %s, all other numbers" % size, ours, "torch", torch)
         os.unlink(copy)
+
+    def safetensors_package(self):
+        """True: torch finds the package, from CKPT_SAFETENSORS or its own."""
+        package, site = os.environ.get("CKPT_SAFETENSORS"), os.path.join(self.folder, "site")
+        if package and not os.path.exists(site):
+            shutil.copytree(package, site)
+        facts = json.loads(self.torch.run("torch_safetensors.py"))
+        if "error" in facts:
+            print("safetensors: left out, torch alone: " + facts["error"])
+        return "error" not in facts
+
+    def case_safetensors(self):
+        """The bytes go as they are, as those of cp; the header is small beside the pickle's memory."""
+        source, target = self.big(), os.path.join(self.out, "ckpt.safetensors")
+        name = "to safetensors --no-sync " + size_text(self.options.size)
+        contenders = [self.command(self.ckpt, "convert", "--no-sync", source, target), self.copy(source)]
+        if self.torch_version is not None and self.safetensors_package():
+            contenders.append(self.torch_run("torch_safetensors.py", os.path.basename(source), "out/torch.safetensors"))
+        ours, other, *theirs = self.series(source, *contenders)
+        self.ratio_row(name, ours, "cp", other, "ratio <= 1.10", lambda r: r <= 1.1)
+        self.peak_row("  its memory", ours.kib, 96)
+        if theirs and theirs[0]:
+            self.ratio_row(name, ours, "load+save_file", theirs[0], ">= 3 x faster", lambda r: r >= 3, inverse=True)
+        most, each = self.options.small, {}
+        for count in (most // 4, most):
+            (ours,) = self.series(self.small(count), self.command(self.ckpt, "convert", "--no-sync", self.small(count), target))
+            self.time_row("to safetensors --no-sync %d tensors" % count, ours)
+            self.peak_row("  its memory", ours.kib, 96 + 3 * count // 2048)
+            each[count] = ours.median / count
+        growth = each[most] / each[most // 4]
+        self.table.row(("linear: time per tensor", "", "%d : %d" % (most, most // 4), "", "%.2f" % growth, "", ""),
+                       "ratio <= 1.25", growth <= 1.25)
 
     def case_remap(self):
         source = self.big()
