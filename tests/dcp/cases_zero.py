@@ -13,6 +13,7 @@ from harness import case, difference, require, run
 from tc_build import View, torch_save
 from zero_build import ENUM, STEP, Zero, size, vector
 
+SINGLE, FLAT = "single_partition_of_fp32_groups", "fp32_flat_groups"
 WORLDS = (1, 2, 3, 8)
 SHAPES = [(5, 3), (1,), (7,), (), (2, 3, 4), (16,), (0, 3), (64,)]
 
@@ -66,6 +67,48 @@ def zero_other_states(t):
                 merged = t.merged(made.path)
                 require(merged["tied"].storage is merged["a.0"].storage, "the tied tensor has a storage of its own")
             t.check("stage %d, %d ranks: tied" % (stage, world), shared)
+
+
+@case(37)
+def zero_names_again(t):
+    """As in a dict of Python: who comes later takes the place of who was there, where that was."""
+    made = small(t.path())
+    made.buffers = {"w.1": numbered("float32", (2,)), **made.buffers}
+    made.shared = {"w.0": "v.0", "frozen": "nobody", "new": "w.1"}
+    made.model = [made.states(0)]
+    t.merges("stage 2", made.write().path, ordered(made.wanted()))
+    made = small(t.path(), 3)
+    made.buffers["twice"] = made.buffers["mean"]
+    made.model = [made.states(rank) for rank in range(2)]
+    made.write()
+
+    def shared():
+        merged = t.merged(made.path)
+        require(merged["twice"].storage is merged["mean"].storage, "one buffer under two names became two")
+    t.check("a buffer twice", shared)
+
+
+@case(37)
+def zero_views(t):
+    """Vectors and buffers that are a part of their storage, and vectors without items, of whatever dtype."""
+    for stage in (2, 3):
+        made = small(t.path(), stage)
+        for optim in made.optim:
+            state = optim["optimizer_state_dict"]
+            key = SINGLE if stage == 2 else FLAT
+            moved = []
+            for part in state[key]:
+                tensor, behind = (part.tensor, part.whole) if isinstance(part, View) else (part, part)
+                moved.append(View(tensor, (1,), 3, vector("float32", bytes(range(12)) + behind.data + bytes(8))))
+                if stage == 3:
+                    moved.append(Tensor("int64", (0,), b""))
+            state[key] = moved
+        whole = numbered("float32", (4, 3), 7)
+        part = whole.box((1, 0), (3, 3))
+        made.buffers["mean"] = part
+        for model in made.model:
+            model["module"]["mean"] = View(part, (3, 1), 3, whole)
+        t.merges("stage %d" % stage, made.write().path, ordered(made.wanted()))
 
 
 def notes_of(t, made):
@@ -242,7 +285,6 @@ F = numbered("float32", (4,))
 META = Call(Global("torch._utils", "_rebuild_meta_tensor_no_storage"), Global("torch", "float32"), (4,), (1,), False)
 W = {"w.0": size((5, 3)), "w.1": size((4,))}
 V = {"v.0": size((3,))}
-SINGLE, FLAT = "single_partition_of_fp32_groups", "fp32_flat_groups"
 WRONG = [  # stage, change, words of the message
     (2, lambda made: made.optim[1].clear(), "rank_1", "no 'optimizer_state_dict'"),
     (2, lambda made: made.optim.__setitem__(1, 5), "rank_1", "holds no dict"),

@@ -80,7 +80,9 @@ class Zero:
         made.update(self.frozen)
         for group in self.groups:
             made.update(group)
-        made.update((alias, made[source]) for alias, source in self.shared.items())
+        for alias, source in self.shared.items():
+            if source in made:
+                made[alias] = made[source]
         return made
 
     def optim_name(self, rank):
