@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_CALLS_IN_CALLS = 8, SHOWN_NAME = 700, SHOWN_ARGS = 160 };
+enum { MOST_CALLS_IN_CALLS = 8, SHOWN_NAME = 700, SHOWN_ARGS = 160, FEW_ARGS = 16 };
 
 struct call {
 	struct ckpt_scan_walk *w;
@@ -518,7 +518,8 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 		return;
 	}
 	if (!strncmp(c->func->module, "torch.", 6) && c->rule->kind == CKPT_SCAN_OBJECT &&
-	    !*c->rule->name && c->kind == CKPT_CALL_REDUCE && c->args->u.seq.count &&
+	    !*c->rule->name && c->kind == CKPT_CALL_REDUCE &&
+	    (c->args->kind != CKPT_TUPLE || c->args->u.seq.count) &&
 	    !(has_enumerations(c->func->module) && are_scalars(c->args))) {
 		say_dangerous(c, ": torch writes such objects without calling their class");
 		return;
@@ -537,5 +538,8 @@ void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_
 {
 	struct call c = { .w = w, .kind = kind, .args = args, .kwargs = kwargs };
 
+	if (args->kind == CKPT_TUPLE && args->u.seq.count > FEW_ARGS &&
+	    !ckpt_scan_may_look(w, args->u.seq.count))
+		c.args = &ckpt_value_none; /* nobody calls anything so */
 	check_call(&c, func);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 8, MOST_ATTRIBUTES = 100000 };
+enum { MOST_DEPTH = 8 };
 
 static const struct ckpt_scan_rule *rule_of(struct ckpt_scan_walk *w,
 					    const struct ckpt_value *object)
@@ -17,6 +17,19 @@ static const struct ckpt_scan_rule *rule_of(struct ckpt_scan_walk *w,
 	const struct ckpt_global *g = func ? ckpt_scan_callee(w, func) : NULL;
 
 	return g ? ckpt_scan_rule(g->module, g->name) : NULL;
+}
+
+bool ckpt_scan_may_look(struct ckpt_scan_walk *w, uint64_t count)
+{
+	if (count > w->s->nested_budget) {
+		if (!w->tired)
+			ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "state", ckpt_scan_at(w),
+				       "the same values again and again, more than are looked at");
+		w->tired = true;
+		return false;
+	}
+	w->s->nested_budget -= count;
+	return true;
 }
 
 static bool is_called_as(const struct ckpt_value *object, const char *module, const char *name)
@@ -115,7 +128,9 @@ static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *
 	const struct ckpt_seq *pairs = ckpt_value_pairs(dict);
 	char shown[80];
 
-	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
+	if (!pairs || !ckpt_scan_may_look(w, pairs->count))
+		return;
+	for (uint32_t i = 0; i + 1 < pairs->count; i += 2) {
 		const struct ckpt_value *key = pairs->items[i], *v = pairs->items[i + 1];
 
 		if ((v->kind >= CKPT_GLOBAL && is_one_of(key, by_unpickler)) ||
@@ -149,12 +164,14 @@ static bool is_dict(const struct ckpt_value *v)
 	       ckpt_value_is_call_of(v, "collections", "defaultdict");
 }
 
-static bool is_list_of_dicts(const struct ckpt_value *v)
+static bool is_list_of_dicts(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
-	for (uint32_t i = 0; v->kind == CKPT_LIST && i < v->u.seq.count; i++)
+	if (v->kind != CKPT_LIST || !ckpt_scan_may_look(w, v->u.seq.count))
+		return false;
+	for (uint32_t i = 0; i < v->u.seq.count; i++)
 		if (!is_dict(v->u.seq.items[i]))
 			return false;
-	return v->kind == CKPT_LIST;
+	return true;
 }
 
 /* The state of an optimizer, whose methods it calls when it is set. */
@@ -165,14 +182,15 @@ static void check_optimizer(struct ckpt_scan_walk *w, const struct ckpt_value *o
 		object->kind == CKPT_CALL ? ckpt_scan_callee(w, object->u.call->func) : NULL;
 	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
 
-	if (!g || strncmp(g->module, "torch.optim", 11) != 0)
+	if (!g || strncmp(g->module, "torch.optim", 11) != 0 || !pairs ||
+	    !ckpt_scan_may_look(w, pairs->count))
 		return;
-	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
+	for (uint32_t i = 0; i + 1 < pairs->count; i += 2) {
 		const struct ckpt_value *key = pairs->items[i], *v = pairs->items[i + 1];
 
 		if (((ckpt_value_is_str(key, "state") || ckpt_value_is_str(key, "defaults")) &&
 		     !is_dict(v)) ||
-		    (ckpt_value_is_str(key, "param_groups") && !is_list_of_dicts(v)))
+		    (ckpt_value_is_str(key, "param_groups") && !is_list_of_dicts(w, v)))
 			not_understood(
 				w, "the state of an optimizer, with an object where it has dicts");
 	}

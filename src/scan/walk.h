@@ -20,6 +20,7 @@ struct ckpt_scan_walk {
 	size_t depth, marks;		    /* of the stack, before the opcode */
 	const struct ckpt_value *nested;    /* that was looked into last */
 	bool broke;			    /* an opcode was refused, which was said */
+	bool tired;			    /* no more is looked at than may be, which was said */
 	struct ckpt_scan_subject *subjects; /* malloc */
 	uint32_t subject_count, subject_cap;
 };
@@ -48,6 +49,12 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 		     const struct ckpt_value *state);
 void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, bool pairs);
 void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid);
+
+/*
+ * COUNT values are to be looked at, which may have been before: what many calls have in common could take for ever. False: enough, which
+ * was said.
+ */
+bool ckpt_scan_may_look(struct ckpt_scan_walk *w, uint64_t count);
 
 /* STATE is set as attributes: are there names that the unpickler itself would call? */
 void ckpt_scan_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state);

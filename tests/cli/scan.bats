@@ -173,6 +173,24 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 	[ "$status" != 124 ]
 }
 
+@test "one state, and one tuple of arguments, of very many objects" {
+	python3 - <<-'END'
+	import struct
+	def text(s): return b"X" + struct.pack("<I", len(s)) + s
+	count = 150000
+	state = b"}q\x00(" + b"".join(text(b"a%d" % i) + b"N" for i in range(count)) + b"u0"
+	open("state.pkl", "wb").write(b"\x80\x02" + state + b"cmine\nThing\nq\x010" + b"h\x01)\x81h\x00b0" * count + b"N.")
+	args = b"(" + b"N" * count + b"tq\x000"
+	open("args.pkl", "wb").write(b"\x80\x02" + args + b"ctorch.nn.attention\nSDPBackend\nq\x010" + b"h\x01h\x00R0" * count + b"N.")
+	END
+	for file in state args; do
+		run --separate-stderr timeout 30 "$CKPT" scan $file.pkl
+		[ "$status" != 124 ] && [ "$status" != 0 ]
+	done
+	ckpt scan state.pkl
+	[[ $output = "state.pkl: unreadable: "*"the same values again and again, more than are looked at"* ]]
+}
+
 @test "very many records that no directory knows, and archives one behind the other" {
 	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
 	from files import *
