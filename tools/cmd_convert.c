@@ -415,8 +415,6 @@ static void trim_slashes(char *path)
 /* The format has no such thing: the option that asks for one, or NULL. */
 static const char *unfit_option(const char *format)
 {
-	if (!strcmp(format, "torch-legacy") && (alignment || crc))
-		return alignment ? "--alignment" : "--crc";
 	if (shared && strcmp(format, "safetensors") != 0)
 		return "--shared";
 	if (is_numpy() && byteorder)
@@ -438,6 +436,9 @@ static int check_words(void)
 				   "convert: format '%.40s' cannot be written, wanted 'torch', "
 				   "'torch-legacy', 'safetensors', 'npz' or 'npy'",
 				   to);
+	if (!strcmp(to, "torch-legacy") && (alignment || crc))
+		return wrong_usage(&cmd_convert,
+				   "convert: a legacy stream has no alignment and no checksums");
 	if (unfit_option(to))
 		return wrong_usage(&cmd_convert, "convert: %s means nothing in the format '%s'",
 				   unfit_option(to), to);
