@@ -4,6 +4,7 @@
 #include "base/grow.h"
 #include "base/reader.h"
 #include "base/text.h"
+#include "zipfmt/index.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -229,29 +230,6 @@ static void check_unicode_name(struct ckpt_loose_zip *zip, const struct ckpt_loo
 	}
 }
 
-static void read_zip64(const uint8_t *bytes, size_t len, struct ckpt_loose_entry *e)
-{
-	struct ckpt_reader extra = { bytes, len, 0, false };
-
-	while (extra.len - extra.pos >= 4) {
-		uint16_t tag = ckpt_read_u16(&extra), n = ckpt_read_u16(&extra);
-		const uint8_t *body = ckpt_read_bytes(&extra, n);
-		struct ckpt_reader r = { body, n, 0, false };
-
-		if (!body)
-			return;
-		if (tag != 1)
-			continue;
-		if (e->usize == Z32)
-			e->usize = ckpt_read_u64(&r);
-		if (e->csize == Z32)
-			e->csize = ckpt_read_u64(&r);
-		if (e->header_off == Z32)
-			e->header_off = ckpt_read_u64(&r);
-		return;
-	}
-}
-
 /* One entry of the directory; false: there is none. */
 static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 {
@@ -280,7 +258,7 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 		return false;
 	e.name = ckpt_arena_copy(zip->s->arena, name, e.name_len);
 	zip->s->no_memory |= !e.name;
-	read_zip64(extra, extra_len, &e);
+	ckpt_zip_read_zip64(extra, extra_len, &e.usize, &e.csize, &e.header_off);
 	if (e.name)
 		check_unicode_name(zip, &e, extra, extra_len);
 	if (__builtin_add_overflow(e.header_off, zip->base, &e.header_off))
@@ -350,11 +328,11 @@ bool ckpt_loose_zip_header(struct ckpt_loose_zip *zip, uint64_t off, uint64_t li
 		return false;
 	rest = malloc((size_t)out->name_len + extra_len + 1);
 	if (rest && read_at(zip, off + LOCAL_BYTES, rest, (size_t)out->name_len + extra_len)) {
-		uint64_t keep = out->header_off;
+		uint64_t none = 0; /* where it is, is known */
 
 		out->name = ckpt_arena_copy(zip->s->arena, rest, out->name_len);
-		read_zip64(rest + out->name_len, extra_len, out);
-		out->header_off = keep;
+		ckpt_zip_read_zip64(rest + out->name_len, extra_len, &out->usize, &out->csize,
+				    &none);
 	}
 	zip->s->no_memory |= !rest;
 	free(rest);

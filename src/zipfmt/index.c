@@ -27,6 +27,7 @@ enum {
 	/* patches, strong encryption, a masked directory: torch looks at the flags in the directory, and refuses them */
 	REFUSED = 1 << 5 | 1 << 6 | 1 << 13,
 	Z16 = 0xFFFF,
+	TAG_ZIP64 = 1,
 };
 static const uint32_t Z32 = 0xFFFFFFFF;
 static const uint64_t MOST_DIRECTORY = 1 << 30;
@@ -174,27 +175,27 @@ static int read_ends(struct ckpt_zip *zip, struct ends *ends, struct ckpt_error 
 	return rc;
 }
 
-static void read_zip64_extra(struct ckpt_reader *extra, struct ckpt_zip_entry *e)
+bool ckpt_zip_read_zip64(const uint8_t *bytes, size_t len, uint64_t *usize, uint64_t *csize,
+			 uint64_t *header_off)
 {
-	while (extra->len - extra->pos >= 4) {
-		uint16_t tag = ckpt_read_u16(extra), len = ckpt_read_u16(extra);
-		const uint8_t *body = ckpt_read_bytes(extra, len);
-		struct ckpt_reader r = { body, len, 0, false };
+	uint64_t *const longs[] = { usize, csize, header_off };
+	struct ckpt_reader extra = { bytes, len, 0, false };
+
+	while (extra.len - extra.pos >= 4) {
+		uint16_t tag = ckpt_read_u16(&extra), n = ckpt_read_u16(&extra);
+		const uint8_t *body = ckpt_read_bytes(&extra, n);
+		struct ckpt_reader r = { body, n, 0, false };
 
 		if (!body)
-			return;
-		if (tag != 1)
+			break;
+		if (tag != TAG_ZIP64)
 			continue;
-		if (e->usize == Z32)
-			e->usize = ckpt_read_u64(&r);
-		if (e->csize == Z32)
-			e->csize = ckpt_read_u64(&r);
-		if (e->header_off == Z32)
-			e->header_off = ckpt_read_u64(&r);
-		if (r.bad)
-			extra->bad = true;
-		return;
+		for (size_t i = 0; i < sizeof(longs) / sizeof(longs[0]); i++)
+			if (*longs[i] == Z32)
+				*longs[i] = ckpt_read_u64(&r);
+		return !r.bad;
 	}
+	return true;
 }
 
 int ckpt_zip_parse_entry(struct ckpt_reader *r, uint64_t start, struct ckpt_arena *arena,
@@ -203,7 +204,6 @@ int ckpt_zip_parse_entry(struct ckpt_reader *r, uint64_t start, struct ckpt_aren
 	uint64_t off = start + r->pos;
 	uint16_t extra_len, comment_len;
 	const uint8_t *name, *extra_bytes;
-	struct ckpt_reader extra;
 
 	if (ckpt_read_u32(r) != SIG_DIRECTORY)
 		return bad(err, off, "the central directory is cut short or overwritten");
@@ -226,9 +226,7 @@ int ckpt_zip_parse_entry(struct ckpt_reader *r, uint64_t start, struct ckpt_aren
 		return bad(err, off, "the central directory is cut short");
 	if (memchr(name, '\0', e->name_len))
 		return bad(err, off, "a record's name has a zero byte in it");
-	extra = (struct ckpt_reader){ extra_bytes, extra_len, 0, false };
-	read_zip64_extra(&extra, e);
-	if (extra.bad)
+	if (!ckpt_zip_read_zip64(extra_bytes, extra_len, &e->usize, &e->csize, &e->header_off))
 		return bad(err, off, "the zip64 field of a directory entry is cut short");
 	e->name = ckpt_arena_copy(arena, name, e->name_len);
 	return e->name ? 0 : ckpt_arena_fail(arena, err);

@@ -55,6 +55,13 @@ void ckpt_zip_close(struct ckpt_zip *zip); /* NULL is allowed */
 int ckpt_zip_parse_entry(struct ckpt_reader *reader, uint64_t start, struct ckpt_arena *arena,
 			 struct ckpt_zip_entry *out, struct ckpt_error *err);
 
+/*
+ * What does not fit in 32 bits of a header is in its extra field of LEN bytes: each number that is 0xFFFFFFFF here becomes the one
+ * there. False: the field is cut short.
+ */
+bool ckpt_zip_read_zip64(const uint8_t *extra, size_t len, uint64_t *usize, uint64_t *csize,
+			 uint64_t *header_off);
+
 /* By full name; ASCII case is ignored, as torch does. NULL: not there, or no memory. */
 struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *name, size_t len);
 

@@ -13,7 +13,7 @@ enum {
 	WITH_CRC = 8, /* bytes of one, with mark and checksum */
 	FLAG_DESCRIPTOR = 1 << 3,
 };
-enum { FIRST_WINDOW = 4 << 10, WINDOW = 1 << 20, TAG_ZIP64 = 1 };
+enum { FIRST_WINDOW = 4 << 10, WINDOW = 1 << 20 };
 static const uint32_t Z32 = 0xFFFFFFFF;
 
 static bool read_at(const struct ckpt_source *source, uint64_t off, void *buf, size_t len)
@@ -30,25 +30,11 @@ static void read_sizes64(const struct ckpt_source *source, uint16_t extra_len,
 {
 	uint8_t bytes[64];
 	size_t len = extra_len < sizeof(bytes) ? extra_len : sizeof(bytes);
-	struct ckpt_reader r = { bytes, len, 0, false };
-	uint16_t tag, body;
+	uint64_t none = 0; /* where it is, is known */
 
-	if ((l->csize != Z32 && l->usize != Z32) ||
-	    !read_at(source, l->data_off - extra_len, bytes, len))
-		return;
-	for (;;) {
-		tag = ckpt_read_u16(&r);
-		body = ckpt_read_u16(&r);
-		if (r.bad)
-			return;
-		if (tag == TAG_ZIP64)
-			break;
-		ckpt_read_bytes(&r, body);
-	}
-	if (l->usize == Z32)
-		l->usize = ckpt_read_u64(&r);
-	if (l->csize == Z32)
-		l->csize = ckpt_read_u64(&r);
+	if ((l->csize == Z32 || l->usize == Z32) &&
+	    read_at(source, l->data_off - extra_len, bytes, len))
+		ckpt_zip_read_zip64(bytes, len, &l->usize, &l->csize, &none);
 }
 
 bool ckpt_zip_read_local(const struct ckpt_source *source, uint64_t off, struct ckpt_zip_local *l)
