@@ -6,14 +6,12 @@
 Judged as in truncate.py, whose kinds of files these are.
 """
 import collections
-import concurrent.futures
 import json
 import os
-import random
 import sys
-import tempfile
 
 import remains
+import rounds
 import truncate
 
 
@@ -163,35 +161,16 @@ class Kind(truncate.Kind):
         return wrong
 
 
-def main():
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 104
-    rng = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    base = os.environ.get("CKPT_TEST_DIR") or "."
-    os.makedirs(base, exist_ok=True)
-    failed = done = 0
-    with tempfile.TemporaryDirectory(prefix="damage-", dir=base) as work, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        kinds = [Kind(name, path) for name, path in truncate.kinds(work)]
-        for kind in kinds:
-            kind.whole.checksums_on = isinstance(kind.whole, remains.Zip) and kind.whole.records["data.pkl"].crc != 0
-        for number, damage in enumerate(DAMAGES):
-            share = count // len(DAMAGES) + (number < count % len(DAMAGES))
-            jobs = [(kind, damage(kind if damage is lined_up else kind.data, rng)) for kind in (rng.choice(kinds) for _ in range(share))]
-
-            def judge(job):
-                with tempfile.TemporaryDirectory(dir=work) as folder:
-                    return job[0].judge(job[1], folder, None)
-            wrong = [(job, text) for job, text in zip(jobs, pool.map(judge, jobs)) if text]
-            print("%-16s %4d files: %d wrong" % (damage.__name__, len(jobs), len(wrong)), flush=True)
-            for i, ((kind, left), text) in enumerate(wrong[:10]):
-                print("FAIL %s, %s: %s" % (damage.__name__, kind.name, text))
-                if os.environ.get("CKPT_KEEP"):
-                    with open(os.path.join(os.environ["CKPT_KEEP"], "%s-%d.pt" % (damage.__name__, i)), "wb") as file:
-                        file.write(left)
-            failed += len(wrong)
-            done += len(jobs)
-    print("%d files, %d wrong" % (done, failed))
-    return 1 if failed or not done else 0
+def rounds_of(work, count, rng):
+    kinds = [Kind(name, path) for name, path in truncate.kinds(work)]
+    for kind in kinds:
+        kind.whole.checksums_on = isinstance(kind.whole, remains.Zip) and kind.whole.records["data.pkl"].crc != 0
+    for number, damage in enumerate(DAMAGES):
+        share = count // len(DAMAGES) + (number < count % len(DAMAGES))
+        hit = [(kind, damage(kind if damage is lined_up else kind.data, rng)) for kind in (rng.choice(kinds) for _ in range(share))]
+        yield ("%-16s %4d files" % (damage.__name__, len(hit)),
+               [(kind, left, None, "%s, %s" % (damage.__name__, kind.name)) for kind, left in hit])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(rounds.run("damage", 104, rounds_of, "files"))

@@ -7,16 +7,15 @@ remains.py, which is neither torch nor ckpt, says what is all there and what is 
 CKPT_TEST_DIR as for the other tests.
 """
 import collections
-import concurrent.futures
 import json
 import os
 import random
 import subprocess
 import sys
-import tempfile
 import zipfile
 
 import remains
+import rounds
 
 CKPT = os.path.abspath(os.environ.get("CKPT", "ckpt"))
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -165,30 +164,14 @@ def places(kind, count, rng):
     return [rng.choice(near) if i % 2 else rng.randrange(len(kind.data)) for i in range(count)]
 
 
-def main():
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 60
-    rng = random.Random(int(sys.argv[2]) if len(sys.argv) > 2 else 1)
-    base = os.environ.get("CKPT_TEST_DIR") or "."
-    os.makedirs(base, exist_ok=True)
-    failed = done = 0
-    with tempfile.TemporaryDirectory(prefix="truncate-", dir=base) as work, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        every = [Kind(name, path) for name, path in kinds(work)]
-        for number, kind in enumerate(every):
-            share = count // len(every) + (number < count % len(every))
-            jobs = [(at, rng.choice((None, None, "zeros", "nan"))) for at in places(kind, share, rng)]
-
-            def judge(job, judge_one=kind.judge):
-                with tempfile.TemporaryDirectory(dir=work) as folder:
-                    return judge_one(job[0], folder, job[1])
-            wrong = [(job, text) for job, text in zip(jobs, pool.map(judge, jobs)) if text]
-            print("%-32s %7d bytes, cut at %4d places: %d wrong" % (kind.name, len(kind.data), len(jobs), len(wrong)), flush=True)
-            for (at, fill), text in wrong[:10]:
-                print("FAIL %s: the first %d bytes, --fill %s: %s" % (kind.name, at, fill, text))
-            failed += len(wrong)
-            done += len(jobs)
-    print("%d places, %d wrong" % (done, failed))
-    return 1 if failed or not done else 0
+def rounds_of(work, count, rng):
+    every = [Kind(name, path) for name, path in kinds(work)]
+    for number, kind in enumerate(every):
+        share = count // len(every) + (number < count % len(every))
+        cuts = [(at, rng.choice((None, None, "zeros", "nan"))) for at in places(kind, share, rng)]
+        yield ("%-32s %7d bytes, cut at %4d places" % (kind.name, len(kind.data), len(cuts)),
+               [(kind, at, fill, "%s: the first %d bytes, --fill %s" % (kind.name, at, fill)) for at, fill in cuts])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(rounds.run("truncate", 60, rounds_of, "places"))
