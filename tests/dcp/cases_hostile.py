@@ -206,6 +206,18 @@ def numerous(t):
     t.refuses_merge("petabytes", directory.path)
 
 
+@case(6)
+def one_state(t):
+    """Very many objects that have one state, with as many attributes: time goes by the file, not by its square."""
+    count = 40000
+    state, kind = {"a%d" % i: None for i in range(count)}, Global(Dialect.METADATA, "ChunkStorageMetadata")
+    directory = small(t.path())
+    directory.foreign = {"mcore_data": [Object(kind, state) for _ in range(count)]}
+    directory.write()
+    t.survives("one state, verify", "verify", directory.path)
+    t.survives("one state, info", "info", directory.path)
+
+
 # ---- pickles ----
 
 def deep(opcodes, count):

@@ -7,16 +7,13 @@ take about 10 GB of disk and a minute per torch.
 
 import filecmp
 import os
-import shutil
 import subprocess
-import sys
-import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import each_torch
+
 
 
 def generate(command, work):
-    shutil.copy(os.path.join(HERE, "large_files.py"), work)
     huge = ["--huge"] if os.environ.get("CKPT_HUGE") else []
     subprocess.run(command.split() + ["large_files.py", "in"] + huge, cwd=work, check=True,
                    stdout=subprocess.DEVNULL)
@@ -50,27 +47,17 @@ def check(ckpt, work, name):
     return problem
 
 
-def main():
-    ckpt, pythons = os.environ.get("CKPT"), os.environ.get("CKPT_PYTHON")
-    if not ckpt or not pythons:
-        print("skipped: CKPT or CKPT_PYTHON is not set, no real torch to compare with")
-        return 77
-    base = os.environ.get("CKPT_TEST_DIR") or "."
-    os.makedirs(base, exist_ok=True)
-    failed = passed = 0
-    for command in pythons.split(";"):
-        with tempfile.TemporaryDirectory(dir=base) as work:
-            generate(command, work)
-            for name in sorted(os.listdir(os.path.join(work, "in"))):
-                problem = check(os.path.abspath(ckpt), work, name)
-                passed += problem is None
-                failed += problem is not None
-                if problem:
-                    print("FAIL %s, %s: %s" % (command.split("/")[-1], name, problem))
-                os.unlink(os.path.join(work, "in", name))
-    print("%d passed, %d failed" % (passed, failed))
-    return 1 if failed else 0
+def check_torch(ckpt, command, work):
+    passed, wrong = 0, []
+    generate(command, work)
+    for name in sorted(os.listdir(os.path.join(work, "in"))):
+        problem = check(ckpt, work, name)
+        passed += problem is None
+        if problem:
+            wrong.append("%s: %s" % (name, problem))
+        os.unlink(os.path.join(work, "in", name))
+    return passed, wrong
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    each_torch.main("large", check_torch)

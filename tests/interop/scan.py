@@ -4,17 +4,15 @@
 Every torch makes its files; every torch that has weights_only loads those of all, and agrees. CKPT, CKPT_PYTHON and
 CKPT_TEST_DIR as for run.py.
 """
-import glob
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import each_torch
+
 LINE = re.compile(r"^load (\S+) (yes|no)(?: (.*))?$", re.M)
 FORETOLD = ("1.13", "2.6", "2.14")
 
@@ -115,44 +113,31 @@ def check_lists(ckpt, work, versions):
     return right, wrong
 
 
-def main():
-    ckpt, pythons = os.environ.get("CKPT"), os.environ.get("CKPT_PYTHON")
-    if not ckpt or not pythons:
-        print("skipped: CKPT or CKPT_PYTHON is not set, no real torch to compare with")
-        return 77
-    base = os.environ.get("CKPT_TEST_DIR") or "."
-    os.makedirs(base, exist_ok=True)
-    right, wrong, foretold, versions = 0, [], {}, {}
-    with tempfile.TemporaryDirectory(prefix="scan-", dir=base) as work:
-        os.chmod(work, 0o755)
-        for script in glob.glob(os.path.join(HERE, "*.py")):
-            shutil.copy(script, work)
-        for command in pythons.split(";"):
-            version = version_of(command, work)
-            if version:
-                versions[version] = command
-                run(command, work, "make", "out-" + version)
-        right, wrong = check_lists(os.path.abspath(ckpt), work, versions)
-        for version in versions:
-            found = scan(os.path.abspath(ckpt), os.path.join(work, "out-" + version))
-            print("torch %s wrote %d files" % (version, len(found)))
-            wrong += check_verdicts(found)
-            right += len(found)
-            foretold.update({os.path.relpath(f["path"], work): f for f in found})
-        for version, command in versions.items():
-            if version in FORETOLD:
-                printed = run(command, work, "load", *("out-" + v for v in versions))
-                more, bad = check_loads(printed, version, foretold)
-                print("torch %s agrees on %d files, not on %d" % (version, more, len(bad)))
-                if more < 300:
-                    wrong.append("torch %s loads %d files: %s" % (version, more, printed[-300:]))
-                right += more
-                wrong += bad
-    for text in wrong[-60:]:
-        print("FAIL", text)
-    print("%d right, %d wrong" % (right, len(wrong)))
-    return 1 if wrong or not right else 0
+def check_all(ckpt, commands, work):
+    foretold, versions = {}, {}
+    for command in commands:
+        version = version_of(command, work)
+        if version:
+            versions[version] = command
+            run(command, work, "make", "out-" + version)
+    right, wrong = check_lists(ckpt, work, versions)
+    for version in versions:
+        found = scan(ckpt, os.path.join(work, "out-" + version))
+        print("torch %s wrote %d files" % (version, len(found)))
+        wrong += check_verdicts(found)
+        right += len(found)
+        foretold.update({os.path.relpath(f["path"], work): f for f in found})
+    for version, command in versions.items():
+        if version in FORETOLD:
+            printed = run(command, work, "load", *("out-" + v for v in versions))
+            more, bad = check_loads(printed, version, foretold)
+            print("torch %s agrees on %d files, not on %d" % (version, more, len(bad)))
+            if more < 300:
+                wrong.append("torch %s loads %d files: %s" % (version, more, printed[-300:]))
+            right += more
+            wrong += bad
+    return right, wrong
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(each_torch.run_together("scan", check_all))
