@@ -2,6 +2,7 @@
 #ifndef CKPT_SET_DCP_H
 #define CKPT_SET_DCP_H
 
+#include "format/safetensors.h"
 #include "format/torch_zip.h"
 #include "set/dcp_index.h"
 #include "tensor/assemble.h"
@@ -16,6 +17,11 @@ struct ckpt_dcp_file {
 	bool missing;
 	uint64_t size, disk_bytes;
 	struct timespec mtime;
+	/* of safetensors: its header, which is read when it is needed, and the names there */
+	bool has_header;
+	uint64_t header_off;
+	struct ckpt_safetensors_header header;
+	struct ckpt_strmap names;
 };
 
 /* A value that is no tensor: a torch.save file inside of a data file, decoded. */
@@ -90,6 +96,22 @@ int ckpt_dcp_nest(struct ckpt_dcp *dcp, uint32_t *next_id, const struct ckpt_val
 int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *entry,
 			  const struct ckpt_dcp_chunk *chunk, struct ckpt_source **out,
 			  struct ckpt_error *err);
+
+/* Under the lock, as all that opens files later. */
+int ckpt_dcp_open_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct ckpt_error *err);
+
+/* ---- data files that are safetensors (dcp_safetensors.c) ---- */
+
+/* Does such a file begin where the index has the item? Under the lock. */
+bool ckpt_dcp_chunk_is_safetensors(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk);
+
+/* Is the first item of any tensor in one? */
+bool ckpt_dcp_has_safetensors(struct ckpt_dcp *dcp);
+
+/* The part of a tensor that such a file has, checked against the index. Under the lock. */
+int ckpt_dcp_safetensors_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *entry,
+			       const struct ckpt_dcp_chunk *chunk, struct ckpt_block *out,
+			       struct ckpt_error *err);
 
 /* Decode the item of a value that is no tensor; its values get ids from *NEXT_ID on. */
 int ckpt_dcp_read_item(struct ckpt_dcp *dcp, struct ckpt_dcp_item *item, uint32_t *next_id,

@@ -42,12 +42,36 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->file_count = dcp->index.file_count;
 }
 
+/* A new index over the same data files: safetensors have the names, too, and do not change. */
+static int check_edit(const struct ckpt_model *model, struct ckpt_error *err)
+{
+	if (!ckpt_dcp_has_safetensors(ckpt_dcp_of(model)))
+		return 0;
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				       "its data files are safetensors, which an edited index "
+				       "could not use; 'ckpt reshard' writes torch's own"),
+			     ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
+}
+
+static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
+			 struct ckpt_save_report *report, struct ckpt_error *err)
+{
+	int rc = check_edit(model, err);
+
+	return rc < 0 ? rc : ckpt_dcp_save_in_place(model, options, report, err);
+}
+
 static int save(const struct ckpt_model *model, const char *path,
 		const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		struct ckpt_error *err)
 {
-	if (!options->ranks && model->doc->format == &ckpt_format_dcp)
-		return ckpt_dcp_save_edited(model, path, options, report, err);
+	int rc;
+
+	if (!options->ranks && model->doc->format == &ckpt_format_dcp) {
+		rc = check_edit(model, err);
+		return rc < 0 ? rc : ckpt_dcp_save_edited(model, path, options, report, err);
+	}
 	return ckpt_dcp_save_split(model, path, options, report, err);
 }
 
@@ -55,6 +79,6 @@ const struct ckpt_format ckpt_format_dcp = {
 	.name = "DCP directory",
 	.notes = ckpt_dcp_tell_state,
 	.save = save,
-	.save_in_place = ckpt_dcp_save_in_place,
+	.save_in_place = save_in_place,
 	.describe = describe,
 };

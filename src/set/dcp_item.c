@@ -16,7 +16,7 @@ enum { EDGE = 4096, SHOWN = 120, SOME_MORE = 1 << 30 };
 
 /* ---- data files ---- */
 
-static int open_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct ckpt_error *err)
+int ckpt_dcp_open_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct ckpt_error *err)
 {
 	size_t size = strlen(dcp->path) + strlen(file->name) + 2;
 	char *path;
@@ -97,7 +97,7 @@ int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *ent
 				 ckpt_escape(shown, sizeof(shown), chunk->transform,
 					     strlen(chunk->transform)));
 	file = &dcp->files[chunk->file];
-	rc = open_file(dcp, file, err);
+	rc = ckpt_dcp_open_file(dcp, file, err);
 	if (rc == 0)
 		rc = check_range(chunk, ckpt_source_size(file->source), err);
 	if (rc == 0)
@@ -264,8 +264,13 @@ static int open_block(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_dc
 {
 	struct ckpt_source *source;
 	struct ckpt_model *item = NULL;
-	int rc = ckpt_dcp_chunk_source(dcp, &dcp->index.entries[entry], chunk, &source, err);
+	int rc;
 
+	if (ckpt_dcp_chunk_is_safetensors(dcp, chunk)) {
+		rc = ckpt_dcp_safetensors_block(dcp, &dcp->index.entries[entry], chunk, out, err);
+		return rc < 0 ? fail_item(dcp, entry, chunk, rc, err) : 0;
+	}
+	rc = ckpt_dcp_chunk_source(dcp, &dcp->index.entries[entry], chunk, &source, err);
 	if (rc == 0)
 		rc = ckpt_torch_zip_read(source, &item, err);
 	if (rc == 0)

@@ -247,8 +247,11 @@ static void free_dcp(void *container)
 		ckpt_pickle_clear(&dcp->items[i].pickle);
 		free(dcp->items[i].pickle_bytes);
 	}
-	for (uint32_t i = 0; dcp->files && i < dcp->index.file_count; i++)
+	for (uint32_t i = 0; dcp->files && i < dcp->index.file_count; i++) {
 		ckpt_source_unref(dcp->files[i].source);
+		ckpt_safetensors_header_clear(&dcp->files[i].header);
+		ckpt_strmap_clear(&dcp->files[i].names);
+	}
 	for (size_t i = 0; i < dcp->unpacked_count; i++)
 		ckpt_source_unref(dcp->unpacked[i]);
 	free(dcp->unpacked);

@@ -11,9 +11,10 @@
  * and an index that says which tensor is in which file. One state dict is spread over the files.
  */
 
-/* Where the bytes of a storage are: that storage of that file. */
+/* Where the bytes of a storage are: that storage of that file, or what is made of several. */
 struct ckpt_hf_place {
 	uint32_t shard, storage;
+	const struct ckpt_recipe *made;
 };
 
 /* Hangs on the document. */
@@ -24,6 +25,7 @@ struct ckpt_hf {
 	struct ckpt_model **shards;   /* malloc, owned: by the files of the index */
 	struct ckpt_hf_place *places; /* malloc: by storage of the document */
 	uint32_t place_count, place_cap;
+	bool is_sharded;			/* the files have parts of tensors */
 	uint64_t storage_nbytes, tensor_nbytes; /* of storages, each once; of tensors */
 	/* for those who ask in what state it is */
 	uint64_t unnamed; /* tensors that the index does not name */
@@ -37,11 +39,12 @@ static inline struct ckpt_hf *ckpt_hf_of(const struct ckpt_model *model)
 	return model->doc->container;
 }
 
-/* What a directory has of it: one of the three, or nothing. Names are the listing's. */
+/* What a directory has of it: one of the four, or nothing. Names are the listing's. */
 struct ckpt_hf_found {
 	const char *index;    /* the index of a set */
 	const char *single;   /* a file that is all of a model */
 	const char *numbered; /* one of the files of a set without an index */
+	const char *sharded;  /* one of those that have parts of tensors */
 };
 bool ckpt_hf_find(const struct ckpt_listing *listing, struct ckpt_hf_found *out);
 
@@ -67,6 +70,9 @@ int ckpt_hf_check_found(const struct ckpt_hf_index *index, struct ckpt_error *er
 
 /* The state dict of all files. */
 int ckpt_hf_make_values(struct ckpt_document *doc, struct ckpt_error *err);
+
+/* The same where the files have parts of tensors. */
+int ckpt_hf_join_values(struct ckpt_document *doc, struct ckpt_error *err);
 
 /* What is odd about the directory (ckpt_format.notes). */
 int ckpt_hf_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),

@@ -79,8 +79,7 @@ static bool is_numbered(const char *name)
 {
 	struct ckpt_hf_name parts;
 
-	return is_weights(name) && strncmp(name, "shard-", 6) != 0 &&
-	       ckpt_hf_name_parse(name, &parts);
+	return is_weights(name) && ckpt_hf_name_parse(name, &parts);
 }
 
 static const char *best(const struct ckpt_listing *l, bool (*is_one)(const char *name))
@@ -99,6 +98,11 @@ static const char *best(const struct ckpt_listing *l, bool (*is_one)(const char 
 	return found;
 }
 
+static bool is_part(const char *name)
+{
+	return !fnmatch("shard-*-model-*-of-*.safetensors", name, 0);
+}
+
 bool ckpt_hf_find(const struct ckpt_listing *l, struct ckpt_hf_found *out)
 {
 	const char *model = best(l, ckpt_hf_is_model_name);
@@ -109,9 +113,10 @@ bool ckpt_hf_find(const struct ckpt_listing *l, struct ckpt_hf_found *out)
 		out->index = model;
 	else if (model)
 		out->single = model;
-	else
+	else if (!(out->sharded = best(l, is_part)))
 		out->numbered = best(l, is_numbered);
-	if (!model && !out->numbered && ckpt_listing_count(l, "*.safetensors", &only) == 1)
+	if (!model && !out->sharded && !out->numbered &&
+	    ckpt_listing_count(l, "*.safetensors", &only) == 1)
 		out->single = only->name;
-	return out->index || out->single || out->numbered;
+	return out->index || out->single || out->numbered || out->sharded;
 }

@@ -16,8 +16,8 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	struct ckpt_file_info first = CKPT_FILE_INFO_INIT;
 
 	hf->shards[0]->doc->format->describe(hf->shards[0], &first);
-	out->format = "Hugging Face shard set";
-	out->writer = first.writer;
+	out->format = hf->is_sharded ? "DCP safetensors shards" : "Hugging Face shard set";
+	out->writer = hf->is_sharded ? "torch 2.8 or later" : first.writer;
 	out->profile = first.profile;
 	out->archive_name = "";
 	out->byteorder = first.byteorder;
@@ -88,7 +88,10 @@ int ckpt_hf_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, c
 {
 	const struct ckpt_hf *hf = ckpt_hf_of(model);
 
-	if (!hf->index_name)
+	if (hf->is_sharded)
+		note(ctx, "no file says how large a tensor is: it is taken to end where the last "
+			  "part ends, and a last one that is missing does not show");
+	else if (!hf->index_name)
 		note(ctx, "has no index, which transformers needs; which tensor is where the files "
 			  "say themselves");
 	tell_unnamed(hf, note, ctx);

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "set/hf_name.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,10 @@ static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s
 	const struct ckpt_hf_place *place = s->record;
 	const struct ckpt_model *shard = hf->shards[place->shard];
 
+	if (place->made) {
+		*out = *place->made;
+		return 0;
+	}
 	return ckpt_model_storage_bytes(shard, &shard->storages[place->storage], out, err);
 }
 
@@ -111,6 +116,32 @@ static int list_numbered(struct ckpt_hf *hf, const struct ckpt_listing *l, const
 	return rc;
 }
 
+/* All of them: which rank and which file of it is in their names, and says nothing. */
+static int list_sharded(struct ckpt_hf *hf, const struct ckpt_listing *l, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	hf->is_sharded = true;
+	for (size_t i = 0; rc == 0 && i < l->count; i++)
+		if (!l->items[i].is_folder && !fnmatch("*.safetensors", l->items[i].name, 0))
+			rc = ckpt_hf_index_add_file(&hf->index, l->items[i].name, err);
+	return rc;
+}
+
+static int list_files(struct ckpt_document *doc, const struct ckpt_listing *l,
+		      const struct ckpt_hf_found *found, struct ckpt_error *err)
+{
+	struct ckpt_hf *hf = doc->container;
+	int rc;
+
+	if (found->sharded)
+		return list_sharded(hf, l, err);
+	rc = found->index ? read_index(doc, err) : list_numbered(hf, l, found->numbered, err);
+	if (rc == 0)
+		rc = ckpt_hf_check_files(hf, err);
+	return rc == 0 ? ckpt_hf_check_numbers(&hf->index, err) : rc;
+}
+
 /* ---- the files ---- */
 
 static int open_shard(struct ckpt_hf *hf, uint32_t i, struct ckpt_error *err)
@@ -154,9 +185,12 @@ static void place_storages(struct ckpt_document *doc)
 
 	for (uint32_t i = 0; i < doc->storage_count; i++) {
 		struct ckpt_hf_place *place = &hf->places[i];
-		const struct ckpt_storage *s = &hf->shards[place->shard]->storages[place->storage];
+		const struct ckpt_storage *s;
 
 		doc->storages[i].record = place;
+		if (place->made)
+			continue;
+		s = &hf->shards[place->shard]->storages[place->storage];
 		doc->storages[i].has_crc = s->has_crc;
 		doc->storages[i].crc32 = s->crc32;
 	}
@@ -168,16 +202,12 @@ static int read_set(struct ckpt_document *doc, const struct ckpt_listing *l,
 		    struct ckpt_error *err)
 {
 	struct ckpt_hf *hf = doc->container;
-	int rc = found->index ? read_index(doc, err) : list_numbered(hf, l, found->numbered, err);
+	int rc = list_files(doc, l, found, err);
 
-	if (rc == 0)
-		rc = ckpt_hf_check_files(hf, err);
-	if (rc == 0)
-		rc = ckpt_hf_check_numbers(&hf->index, err);
 	if (rc == 0)
 		rc = open_shards(doc, err);
 	if (rc == 0)
-		rc = ckpt_hf_make_values(doc, err);
+		rc = hf->is_sharded ? ckpt_hf_join_values(doc, err) : ckpt_hf_make_values(doc, err);
 	if (rc < 0) {
 		ckpt_document_unref(doc);
 		return rc;
@@ -193,7 +223,9 @@ static int open_set(const char *path, const struct ckpt_listing *l,
 		    const struct ckpt_hf_found *found, struct ckpt_model **out,
 		    struct ckpt_error *err)
 {
-	const char *name = found->index ? found->index : found->numbered;
+	const char *name = found->index	    ? found->index
+			   : found->sharded ? found->sharded
+					    : found->numbered;
 	struct ckpt_source *source;
 	struct ckpt_document *doc;
 	char *file;

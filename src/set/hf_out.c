@@ -44,8 +44,9 @@ static bool take_names(struct ckpt_hf_out *out, const char *kind)
 		return false;
 	hf = ckpt_hf_of(out->model);
 	name = hf->index.files[0].name;
-	if (strchr(name, '/') || !ckpt_hf_name_parse(name, &parts) || !strstr(parts.rest, kind) ||
-	    parts.stem_len >= sizeof(out->stem) || strlen(parts.rest) >= sizeof(out->rest))
+	if (hf->is_sharded || strchr(name, '/') || !ckpt_hf_name_parse(name, &parts) ||
+	    !strstr(parts.rest, kind) || parts.stem_len >= sizeof(out->stem) ||
+	    strlen(parts.rest) >= sizeof(out->rest))
 		return false;
 	snprintf(out->stem, sizeof(out->stem), "%.*s", (int)parts.stem_len, name);
 	snprintf(out->rest, sizeof(out->rest), "%s", parts.rest);

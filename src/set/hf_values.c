@@ -96,7 +96,8 @@ static int add_place(struct reader *r, uint32_t storage)
 	if (!grown)
 		return ckpt_fail_nomem(r->err);
 	hf->places = grown;
-	hf->places[hf->place_count++] = (struct ckpt_hf_place){ r->shard, storage };
+	hf->places[hf->place_count++] =
+		(struct ckpt_hf_place){ .shard = r->shard, .storage = storage };
 	return 0;
 }
 

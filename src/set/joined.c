@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ckpt_joined ckpt_joined_of(struct ckpt_model *to, const char *const *files, uint32_t ndim)
+struct ckpt_joined ckpt_joined_of(struct ckpt_arena *arena, const char *const *files, uint32_t ndim)
 {
-	return (struct ckpt_joined){ .to = to, .files = files, .ndim = ndim };
+	return (struct ckpt_joined){ .arena = arena, .files = files, .ndim = ndim };
 }
 
 void ckpt_joined_clear(struct ckpt_joined *j)
@@ -109,9 +109,9 @@ int ckpt_joined_add(struct ckpt_joined *j, uint32_t file, const struct ckpt_tens
 
 	if (is_empty(shape, j->ndim))
 		return 0;
-	box = ckpt_arena_calloc(j->to->arena, 2 * (uint64_t)j->ndim + 1, sizeof(*box));
+	box = ckpt_arena_calloc(j->arena, 2 * (uint64_t)j->ndim + 1, sizeof(*box));
 	if (!box)
-		return ckpt_arena_fail(j->to->arena, err);
+		return ckpt_arena_fail(j->arena, err);
 	if (!grow(j))
 		return ckpt_fail_nomem(err);
 	if (size) {
@@ -202,7 +202,7 @@ int ckpt_joined_bytes(const struct ckpt_joined *j, const uint64_t *shape, enum c
 	if (rc < 0)
 		return rc;
 	return ckpt_assemble(j->blocks, j->count, j->ndim, zeros, shape, ckpt_dtype_size(dtype),
-			     j->to->arena, out, err);
+			     j->arena, out, err);
 }
 
 int ckpt_joined_store(struct ckpt_model *to, enum ckpt_dtype dtype, const char *location,

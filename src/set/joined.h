@@ -9,7 +9,7 @@
 
 /* A tensor that is put together from the parts that ranks have of it. */
 struct ckpt_joined {
-	struct ckpt_model *to;	  /* the model being made; what is kept is in its arena */
+	struct ckpt_arena *arena; /* borrowed: of what is kept */
 	const char *const *files; /* for messages: where parts are, by their number */
 	uint32_t ndim;
 	struct ckpt_block *blocks;     /* malloc */
@@ -19,7 +19,8 @@ struct ckpt_joined {
 };
 
 /* Take nothing: there is only something to clear once a block was added. */
-struct ckpt_joined ckpt_joined_of(struct ckpt_model *to, const char *const *files, uint32_t ndim);
+struct ckpt_joined ckpt_joined_of(struct ckpt_arena *arena, const char *const *files,
+				  uint32_t ndim);
 void ckpt_joined_clear(struct ckpt_joined *joined);
 
 /*

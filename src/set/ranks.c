@@ -268,7 +268,7 @@ static int make_whole(struct joiner *j, const struct ckpt_joined *joined,
 static int join_tensor(struct joiner *j, const struct ckpt_tensor *t)
 {
 	struct ckpt_joined joined =
-		ckpt_joined_of(j->to, (const char *const *)j->held->names, t->ndim);
+		ckpt_joined_of(j->to->arena, (const char *const *)j->held->names, t->ndim);
 	bool sharded = t->class_name && !strcmp(t->class_name, "ShardedTensor");
 	int rc = 0;
 

@@ -66,8 +66,6 @@ static const struct {
 } others[] = {
 	{ "[0-9]*.metadata", "is a checkpoint of PaddlePaddle, not of PyTorch" },
 	{ ".snapshot_metadata", "is a torchsnapshot directory, which cannot be read" },
-	{ "shard-*-model-*-of-*.safetensors", "is a directory of safetensors shards, which cannot "
-					      "be read yet" },
 };
 
 static int fail_other(const struct ckpt_listing *l, struct ckpt_error *err)

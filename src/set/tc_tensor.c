@@ -317,7 +317,8 @@ static int end_join(struct ckpt_tc_joiner *j, const struct described *d, struct 
 
 static int join_parts(struct ckpt_tc_joiner *j, struct described *d)
 {
-	struct ckpt_joined joined = ckpt_joined_of(j->tree->to, j->tc->names, d->spreads->ndim);
+	struct ckpt_joined joined =
+		ckpt_joined_of(j->tree->to->arena, j->tc->names, d->spreads->ndim);
 	int rc = 0;
 
 	begin_key(j, d);
@@ -411,7 +412,7 @@ static int add_own_part(struct ckpt_tc_joiner *j, const struct ckpt_tc_part *par
 static int join_own(struct ckpt_tc_joiner *j, struct described *d)
 {
 	struct ckpt_mesh_extent *extents = calloc(d->first.ndim + (size_t)1, sizeof(*extents));
-	struct ckpt_joined joined = ckpt_joined_of(j->tree->to, j->tc->names, d->first.ndim);
+	struct ckpt_joined joined = ckpt_joined_of(j->tree->to->arena, j->tc->names, d->first.ndim);
 	struct ckpt_tc_spread whole = { .shape = d->first.shape, .ndim = d->first.ndim };
 	int rc = extents ? 0 : ckpt_fail_nomem(j->err);
 

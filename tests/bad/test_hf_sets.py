@@ -3,6 +3,7 @@
 
 import json
 import os
+import struct
 import shutil
 import tempfile
 
@@ -15,6 +16,28 @@ ONE, TWO = "pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin
 
 def plain_dict(value):
     return pickled(b"}(" + value + b"u")
+
+
+def safetensors(info=None, **tensors):
+    """NAME=(dtype, shape, bytes); INFO: {NAME: where it begins}."""
+    header, at, data = {}, 0, b""
+    if info is not None:
+        text = info if isinstance(info, str) else json.dumps({name: {"saved_offsets": o} for name, o in info.items()})
+        header["__metadata__"] = {"DCP_SHARDING_INFO": text, "DCP_VERSION": "1.0", "format": "pt"}
+    for name, (dtype, shape, stored) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(stored)]}
+        at += len(stored)
+        data += stored
+    packed = json.dumps(header).encode()
+    return struct.pack("<Q", len(packed)) + packed + data
+
+
+def bytes_of(*shape):
+    """A part of a tensor of uint8."""
+    count = 1
+    for size in shape:
+        count *= size
+    return "U8", list(shape), bytes(range(count))
 
 
 class ShardSets(files.BadFileTest):
@@ -202,6 +225,58 @@ class ShardSets(files.BadFileTest):
         code, _, err = self.ckpt("add-module", "-i", self.set)
         self.assertEqual((code, err), (2, "ckpt: %s: is made of several files, none of which could take its place: "
                                           "name an output\n" % self.set))
+
+    # ---- parts of tensors, as DCP's writer leaves them ----
+
+    def parts(self, *shards):
+        for number, data in enumerate(shards):
+            self.put("shard-%05d-model-00001-of-00001.safetensors" % (number + 1), data)
+
+    def test_parts_are_put_together(self):
+        self.parts(safetensors({"w": [0, 0]}, w=bytes_of(2, 2), zero=("I32", [], b"\7\0\0\0")),
+                   safetensors({"w": [0, 2], "b": [0]}, w=bytes_of(2, 1), b=("BOOL", [2], b"\1\0")),
+                   safetensors({"b": [2]}, b=("BOOL", [1], b"\1")))
+        self.assertEqual(self.names(), ["w", "zero", "b"])
+        self.assertIn("[0 1 0]\n [2 3 1]", self.ckpt("cat", self.set, "w")[1])
+        self.assertIn("[ True False  True]", self.ckpt("cat", self.set, "b")[1])
+        self.assertIn("\n7\n", self.ckpt("cat", self.set, "zero")[1])
+        self.assertIn("no file says how large a tensor is", self.notes()[0])
+
+    def test_parts_that_do_not_fit(self):
+        one, two = ("shard-%05d-model-00001-of-00001.safetensors" % n for n in (1, 2))
+        first = safetensors({"w": [0]}, w=bytes_of(4))
+        self.parts(first, safetensors({"w": [6]}, w=bytes_of(2)))
+        self.refused("'w': its chunks hold 6 of 8 items; the one at [4:5] is in none of them")
+        self.parts(first, safetensors({"w": [3]}, w=bytes_of(2)))
+        self.refused("'w': chunks overlap: [0:4] in %s and [3:5] in %s" % (one, two))
+        self.parts(first, safetensors({"w": [4]}, w=("I8", [2], b"\0\0")))
+        self.refused("'w' in '%s' is of another dtype or has other dimensions than in the files before" % two, two)
+        self.parts(first, safetensors({"w": [4, 0]}, w=bytes_of(2, 1)))
+        self.refused("'w' in '%s' is of another dtype or has other dimensions than in the files before" % two, two)
+        for wrong in ([], [1, 2], ["x"], [-1], [2**63 - 1], {}, None):
+            self.parts(first, safetensors({"w": wrong}, w=bytes_of(2)))
+            code, _, err = self.ckpt("ls", self.set)
+            self.assertEqual(code, 2)
+            self.assertIn("'w' in '%s' " % two, err)
+        self.parts(first, safetensors("{", w=bytes_of(2)))
+        self.refused("DCP_SHARDING_INFO is no JSON object: string or '}' expected near end of file", two)
+        self.parts(first, safetensors("[]", w=bytes_of(2)))
+        self.refused("DCP_SHARDING_INFO is no JSON object: it is something else", two)
+        self.parts(first, torch_file())
+        self.refused("is no safetensors file, as others of the set are", two)
+
+    def test_a_part_twice_counts_once(self):
+        self.parts(safetensors({"w": [0]}, w=bytes_of(4)), safetensors({"w": [0]}, w=bytes_of(4)))
+        self.assertIn("[0 1 2 3]", self.ckpt("cat", self.set, "w")[1])
+
+    def test_a_set_of_safetensors_with_other_names_for_what_is_shared(self):
+        one, two = "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"
+        self.put(one, safetensors(None, a=bytes_of(4)))
+        self.put(two, safetensors(None, b=bytes_of(2)))
+        self.index({"a": one, "b": two}, "model.safetensors.index.json", total_size=6, tied="a", other="none")
+        code, out, _ = self.ckpt("ls", self.set)
+        self.assertEqual((code, [line.split()[0] for line in out.splitlines()]), (0, ["a", "tied", "b", "3"]))
+        self.assertIn("shares storage with a", out)
 
 
 if __name__ == "__main__":

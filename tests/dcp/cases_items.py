@@ -2,6 +2,7 @@
 """Items: tensors of every dtype and layout, values of every kind, items that are packed oddly."""
 
 import io
+import json
 import os
 import shutil
 import struct
@@ -304,12 +305,29 @@ def spare_files(t):
 
 @case(13)
 def safetensors(t):
-    """A data file that is one of safetensors is named as such."""
-    directory = Directory(t.path()).tensor("w", numbered("float32", (2,))).write()
-    header = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
-    with open(directory.path + "/__0_0.distcp", "wb") as out:
-        out.write(struct.pack("<Q", len(header)) + header + bytes(2000))
-    t.refuses_merge("merge", directory.path, "__0_0.distcp")
+    """A data file of safetensors: items are found by name, in a file that begins where the index has the item."""
+    tensor = numbered("float32", (2, 3))
+
+    def made(path, entry, data=tensor.data, lead=b"", tail=b""):
+        directory = Directory(path).tensor("w", tensor).write()
+        header = json.dumps(entry).encode()
+        with open(directory.path + "/__0_0.distcp", "wb") as out:
+            out.write(lead + struct.pack("<Q", len(header)) + header + data + tail)
+        return directory.path
+
+    right = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
+    t.merges("whole", made(t.path(), {"__metadata__": {"format": "pt"}, "w": right}), {"w": tensor})
+    more = {"dtype": "U8", "shape": [3], "data_offsets": [0, 3]}
+    moved = dict(right, data_offsets=[3, 27])
+    t.merges("not aligned", made(t.path(), {"x": more, "w": moved}, b"abc" + tensor.data), {"w": tensor})
+    for label, entry in (("no such name", {"v": right}), ("dtype", {"w": dict(right, dtype="I32")}),
+                         ("shape", {"w": dict(right, shape=[3, 2])}), ("rank", {"w": dict(right, shape=[6])})):
+        t.refuses_merge(label, made(t.path(), entry), "w", "__0_0.distcp")
+    t.refuses_merge("trailing bytes", made(t.path(), {"w": right}, tail=b"x"), "w", "__0_0.distcp")
+    t.refuses_merge("cut", made(t.path(), {"w": right}, tensor.data[:23]), "w", "__0_0.distcp")
+    path = made(t.path(), {"w": right})
+    t.refuses("renamed", "add-module", path, t.path(), names=("safetensors",))
+    t.refuses("renamed in place", "add-module", "-i", path, names=("safetensors",))
 
 
 @case(2)

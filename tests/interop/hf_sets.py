@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shard sets beside those that huggingface_hub writes of the same state dicts, byte for byte; and read back.
+"""Shard sets beside those that huggingface_hub writes of the same state dicts, byte for byte; and read back. And what DCP
+writes of safetensors, merged.
 
     CKPT=build/ckpt CKPT_PYTHON='python3;other-python' CKPT_SAFETENSORS=packages python3 tests/interop/hf_sets.py
 
@@ -90,6 +91,32 @@ def check_read(at, kind, checks):
     checks.check(fine, "%s: %s%s" % (theirs, out, err))
 
 
+def check_dcp(number, python, checks):
+    """What four ranks wrote with HuggingFaceStorageWriter, and with the plain writer's safetensors."""
+    folder = "dcp%d" % number
+    done = subprocess.run(python + ["hf_dcp_save.py", folder], capture_output=True, encoding="utf-8", timeout=300)
+    if "saved by torch" not in done.stdout:
+        raise SystemExit("hf_dcp_save.py failed:\n" + done.stdout + done.stderr[-4000:])
+    whole, part = folder + "/whole.pt", folder + "/part.pt"
+    for name in ("one", "two", "dist", "dist2", "generic", "mixed", "cons/sharded"):
+        at, merged = os.path.join(folder, name), os.path.join(folder, "merged.pt")
+        status, _, err = ckpt("merge", "-f", at, merged)
+        checks.check(status == 0, "%s: %s" % (at, err))
+        status, out, err = ckpt("diff", part if name == "cons/sharded" else whole, merged)
+        more = "only in %s:\n  epoch  7\n  name   'hello'\n" % merged
+        fine = out.startswith(more) and "the same are 8 tensors" in out if name == "mixed" else status == 0
+        checks.check(fine, "%s: %s%s" % (at, out, err))
+        status, out, err = ckpt("verify", at)
+        checks.check(" damaged" not in out and not err.startswith("ckpt:"), "%s: %s%s" % (at, out, err))
+    os.remove(folder + "/dist/shard-00002-model-00001-of-00001.safetensors")
+    status, _, err = ckpt("merge", "-f", folder + "/dist", folder + "/merged.pt")
+    checks.check(status == 2 and "is in none of them" in err, err)
+    status, _, err = ckpt("reshard", folder + "/generic", folder + "/torch", "--ranks", "3")
+    checks.check(status == 0, err)
+    checks.check(ckpt("diff", folder + "/torch", whole)[0] == 0, "resharded")
+    checks.check(ckpt("add-module", folder + "/generic", folder + "/none")[0] == 2, "edited")
+
+
 def check_torch(number, python, checks):
     text = subprocess.run(python + ["-c", "import torch; print('torch version', torch.__version__)"],
                           capture_output=True, encoding="utf-8", timeout=600).stdout
@@ -115,6 +142,8 @@ def check_torch(number, python, checks):
     checks.check(len(lines) > CASES, done.stderr[-2000:])
     for line in lines:
         checks.check(line.startswith("EQUAL "), line)
+    if tuple(map(int, version.groups())) >= (2, 9):
+        check_dcp(number, python, checks)
     return True
 
 
@@ -135,7 +164,8 @@ def main():
     os.chmod(work, 0o755)
     checks, used = Checks(), 0
     os.chdir(work)
-    shutil.copy(os.path.join(HERE, "hf_save.py"), ".")
+    for script in ("hf_save.py", "hf_dcp_save.py"):
+        shutil.copy(os.path.join(HERE, script), ".")
     try:
         for number, python in enumerate(pythons):
             used += check_torch(number, python, checks)
