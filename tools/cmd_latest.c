@@ -60,7 +60,9 @@ static int by_age(const void *a, const void *b)
 /* The index is written last. */
 static struct timespec time_of(const char *path, const struct stat *st)
 {
-	static const char *const indexes[] = { ".metadata", "metadata.pkl" };
+	static const char *const indexes[] = { ".metadata", "metadata.pkl",
+					       "model.safetensors.index.json",
+					       "pytorch_model.bin.index.json" };
 	struct stat index;
 	char *name;
 

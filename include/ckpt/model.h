@@ -22,9 +22,10 @@ struct ckpt_model;
 /*
  * Open the file at PATH (torch.save's zip form, the legacy stream of torch up to 1.5, the tar archive of torch up to 0.1.9;
  * TorchScript, torch.package, torch.export and mobile models, of which only what ckpt_state_dict() or ckpt_extract() takes
- * out can be saved; safetensors), or the directory of shards that torch.distributed.checkpoint (DCP) wrote there. ARCHIVE::NAME
- * is a file inside of a zip archive (<ckpt/container.h>). Of a directory the index is read, and the values that
- * are no tensors; what cannot be read of those shows when it is needed.
+ * out can be saved; safetensors), or the directory of shards that torch.distributed.checkpoint (DCP) wrote there, or a Hugging Face
+ * shard set: its directory, or its index. ARCHIVE::NAME is a file inside of a zip archive (<ckpt/container.h>). Of a DCP directory the
+ * index is read, and the values that are no tensors; what cannot be read of those shows when it is needed. Of a set the metadata of all
+ * files are read and held against the index: CKPT_E_FORMAT if a file is missing, or a tensor is not where the index has it.
  *
  * *OUT is the caller's, to be given to ckpt_close(). Returns 0; CKPT_E_IO; CKPT_E_UNSUPPORTED if
  * it is something else, which the text names (Git LFS pointer, HTML page ...); CKPT_E_FORMAT if it is damaged, with the record and the offset; CKPT_E_LIMIT if it

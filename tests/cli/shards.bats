@@ -101,6 +101,12 @@ hint: --drop-others leaves them out"
 	[ "$output" = "$all" ]
 	ckpt verify set/model.safetensors.index.json; [ "$status" = 2 ]
 	ckpt cat set module.head.bias; want 0
+	ckpt dis set; want 2 "ckpt: set: has no pickle as index; name one of its files"
+	ckpt why set
+	[[ $output = "cause: it is a set of shards: torch.load takes one file, from_pretrained the directory"* ]]
+	mkdir run; cp -r set run/step-5
+	ckpt latest run; want 0 "ckpt: run/step-5: has no checksums; nothing else is wrong with it"
+	[ "$output" = run/step-5 ]
 	ckpt convert ddp_model.pt x.index.json
 	want 2 "ckpt: x.index.json: the index of a set is written with its files, into a directory
 hint: --shard-size 5GB makes OUT such a directory; --to torch writes torch's format under that name"
