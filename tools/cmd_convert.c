@@ -421,6 +421,9 @@ static const char *unfit_option(const char *format)
 		return "--byteorder";
 	if (strcmp(format, "safetensors") != 0 && !is_numpy())
 		return drop_others && !shard_size ? "--drop-others" : NULL;
+	for (size_t i = 0; i < chain.count; i++)
+		if (!strncmp(chain.items[i].name, "remap", 5))
+			return "--remap";
 	return alignment	? "--alignment"
 	       : crc		? "--crc"
 	       : profile	? "--profile"

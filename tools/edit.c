@@ -245,6 +245,22 @@ static int check_format(const struct ckpt_model *model, const char *in, const ch
 	return EXIT_ERROR;
 }
 
+/* What a file of tensors alone has no place for. */
+static int check_steps(const struct ckpt_model *model, const char *in,
+		       const struct edit_step *steps, size_t count)
+{
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+
+	ckpt_file_get(model, &info);
+	for (size_t i = 0; i < count && !strcmp(info.format, "safetensors"); i++)
+		if (steps[i].kind == &kind_remap || steps[i].kind == &kind_remap_all) {
+			complain("%s: a safetensors file says nothing of devices", in);
+			hint("safetensors.torch.load_file(FILE, device=...) says where it goes");
+			return EXIT_ERROR;
+		}
+	return EXIT_FINE;
+}
+
 /* One step further: *MODEL is replaced by what comes out. */
 static int take_step(const struct edit_settings *s, const struct edit_step *step, size_t count,
 		     const char *in, struct ckpt_model **model, struct ckpt_edit_report *report)
@@ -308,6 +324,8 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 		return code;
 	reports = calloc(count, sizeof(*reports));
 	code = out ? check_format(model, in, out) : EXIT_FINE;
+	if (code == EXIT_FINE)
+		code = check_steps(model, in, steps, count);
 	if (code == EXIT_FINE)
 		code = reports ? take_steps(s, steps, count, in, &model, reports) : EXIT_ERROR;
 	if (code == EXIT_FINE)

@@ -198,6 +198,27 @@ hint: 'ckpt convert' takes the same edits as options, and writes the format of O
 	want_files model.safetensors
 }
 
+@test "devices are none of a safetensors file's business" {
+	ckpt convert ddp_model.pt model.safetensors; want 0
+	ckpt remap --all cuda:0 model.safetensors out.safetensors
+	want 2 "ckpt: model.safetensors: a safetensors file says nothing of devices
+hint: safetensors.torch.load_file(FILE, device=...) says where it goes"
+	ckpt convert --remap cpu=cuda ddp_model.pt out.safetensors
+	[[ $status = 64 && $stderr = "ckpt: convert: --remap means nothing in the format 'safetensors'"* ]]
+	ckpt convert --remap cpu=cuda model.safetensors out.pt; want 0
+	want_files model.safetensors out.pt
+}
+
+@test "a merge of shards is no safetensors file" {
+	ckpt split --ranks 2 ddp_trainer.pt shards; want 0
+	ckpt merge shards out.safetensors
+	want 2 "ckpt: out.safetensors: merge writes a file of torch.save
+hint: 'ckpt convert shards out.safetensors' writes its weights as safetensors"
+	ckpt convert shards out.safetensors; want 0
+	ckpt convert ddp_trainer.pt wanted.safetensors; want 0
+	cmp out.safetensors wanted.safetensors
+}
+
 @test "options of torch's format mean nothing here" {
 	for option in "--alignment 64" "--crc on" "--profile 2.0" "--from-byteorder big"; do
 		ckpt convert $option ddp_model.pt out.safetensors
