@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Safetensors files on the command line. That they hold what they have to is for tests/interop/safetensors.py to say.
+# Safetensors files on the command line. That they hold what they have to is for tests/interop/as_safetensors.py to say.
 load common
 
 # A torch file of tensors and of what else there may be, by the names in "$@"
@@ -212,8 +212,8 @@ hint: safetensors.torch.load_file(FILE, device=...) says where it goes"
 @test "a merge of shards is no safetensors file" {
 	ckpt split --ranks 2 ddp_trainer.pt shards; want 0
 	ckpt merge shards out.safetensors
-	want 2 "ckpt: out.safetensors: merge writes a file of torch.save
-hint: 'ckpt convert shards out.safetensors' writes its weights as safetensors"
+	want 2 "ckpt: out.safetensors: this writes a torch.save file, and that is the name of another format
+hint: 'ckpt convert' writes safetensors, of all that can be read"
 	ckpt convert shards out.safetensors; want 0
 	ckpt convert ddp_trainer.pt wanted.safetensors; want 0
 	cmp out.safetensors wanted.safetensors

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files for safetensors.py, made and judged by real torch and the real package, which is in the folder SITE if anywhere.
+"""Files for as_safetensors.py, made and judged by real torch and the real package, which is in the folder SITE if anywhere.
 
     safetensors_files.py make FOLDER     checkpoints, and where the package is, what it writes of the same dicts
     safetensors_files.py check FOLDER    what ckpt made of them

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch -> safetensors -> torch, to the bit, judged by torch and by the package safetensors; and headers that are wrong.
 
-    CKPT=build/ckpt CKPT_PYTHON='python3;other-python' CKPT_SAFETENSORS=FOLDER python3 tests/interop/safetensors.py
+    CKPT=build/ckpt CKPT_PYTHON='python3;other-python' CKPT_SAFETENSORS=FOLDER python3 tests/interop/as_safetensors.py
 
 FOLDER holds the unpacked package (pip download --no-deps safetensors; unzip). Without it, or where it is none for a torch's Python,
-what ckpt makes of its own files is held against torch alone. CKPT_OPEN_MANY: the program of tests/bad.
+what ckpt makes of its own files is held against torch alone. CKPT_OPEN_MANY: the program of tests/bad. (A
+script called safetensors.py would stand in the package's place wherever it is copied to.)
 """
 
 import json
