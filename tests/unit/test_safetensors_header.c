@@ -127,6 +127,8 @@ static void every_rule_that_is_broken_is_told_with_its_place(void **state)
 		{ A("[9223372036854775808]", "[0,0]"), 0, "+0x38: is no JSON: too big integer near '9223372036854775808'" },
 		{ "{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}", 2,
 		  "+0xd: tensor 'a': F4 [3] takes 12 bits, which are no whole bytes" },
+		{ "{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,1]}}", 1,
+		  "+0xd: tensor 'a': F4 [3] takes 12 bits, which are no whole bytes" },
 		{ "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],"
 		  "\"data_offsets\":[1,2]}}", 2,
 		  "+0x41: tensor 'b': its data begin at 1, inside of those of 'a', which end at 2" },
