@@ -194,13 +194,14 @@ def zero_alignment(t):
 
 @case(37)
 def zero_straddling(t):
-    """In stage 3 a rank's vectors are one stream, wherever they are cut."""
+    """In stage 3 a rank's vectors are one stream, wherever they are cut; those without items count for nothing."""
     for piece in (1, 4, 7):
         made = Zero(t.path(), 3, 3, groups())
         for optim in made.optim:
             state = optim["optimizer_state_dict"]
             data = b"".join(part.data for part in state["fp32_flat_groups"])
-            state["fp32_flat_groups"] = [vector("float32", data[at:at + 4 * piece]) for at in range(0, len(data), 4 * piece)]
+            state["fp32_flat_groups"] = [part for at in range(0, len(data), 4 * piece) for part in (
+                vector("float32", data[at:at + 4 * piece]), Tensor("int64", (0,), b""))]
         t.merges("vectors of %d" % piece, made.write().path, ordered(made.wanted()))
 
 
