@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "edit.h"
+#include "convert.h"
 
-#include <dirent.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,51 +78,6 @@ const struct command cmd_convert = {
 	.run = run,
 };
 
-enum { MOST_LISTED = 20 };
-
-/* Entries that the format cannot hold. */
-struct unfit {
-	char *lines[MOST_LISTED];
-	uint64_t count;
-};
-
-static void note_unfit(void *ctx, const char *name, const char *why)
-{
-	struct unfit *u = ctx;
-
-	if (u->count < MOST_LISTED && asprintf(&u->lines[u->count], "  '%s' %s", name, why) < 0)
-		u->lines[u->count] = NULL;
-	u->count++;
-}
-
-static void clear_unfit(struct unfit *u)
-{
-	for (uint64_t i = 0; i < MOST_LISTED; i++)
-		free(u->lines[i]);
-}
-
-static int tell_unfit(const struct unfit *u, const char *in)
-{
-	char count[32], file[320];
-	bool narrow = false;
-
-	complain("%s: %s %s cannot be written as %s:",
-		 ckpt_escape(file, sizeof(file), in, strlen(in)), grouped(u->count, count),
-		 u->count == 1 ? "entry" : "entries",
-		 strcmp(to, "torch") ? to : "tensors of a set");
-	for (uint64_t i = 0; i < u->count && i < MOST_LISTED; i++) {
-		fprintf(stderr, "%s\n", u->lines[i] ? u->lines[i] : "");
-		narrow |= u->lines[i] && strstr(u->lines[i], "float") &&
-			  ends_with(u->lines[i], ", which numpy does not have");
-	}
-	if (u->count > MOST_LISTED)
-		fprintf(stderr, "  and %s more\n", grouped(u->count - MOST_LISTED, count));
-	if (narrow)
-		hint("--cast f32 makes float32 of them first");
-	hint("--drop-others leaves them out");
-	return EXIT_ERROR;
-}
-
 /* A file under the name of another format would deceive whoever reads it. */
 static int refuse_format(const char *out)
 {
@@ -143,31 +96,12 @@ static int refuse_format(const char *out)
 	return EXIT_ERROR;
 }
 
-/* What was done on the way. */
-struct summary {
-	struct ckpt_edit_report taken, weights;
-	struct edit_step *steps;
-	struct ckpt_edit_report *reports; /* one for each of them */
-	size_t step_count;
-};
-
 /* A program can be read, but not written. */
 static bool is_program(const struct ckpt_model *model)
 {
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
 
 	return ckpt_file_get(model, &info) == 0 && info.is_program;
-}
-
-static void tell_taken(const struct ckpt_edit_report *did)
-{
-	char count[32];
-
-	printf("%s tensor%s of the state dict, ", grouped(did->tensors_taken, count),
-	       did->tensors_taken == 1 ? "" : "s");
-	if (did->modules_guessed)
-		printf("of %s module%s without source all tensors were taken, ",
-		       grouped(did->modules_guessed, count), did->modules_guessed == 1 ? "" : "s");
 }
 
 /* *MODEL becomes what its module's state_dict() holds. Returns the exit code. */
@@ -215,7 +149,7 @@ static int take_weights(struct ckpt_model **model, const char *name, struct ckpt
 }
 
 /* Edits that go by names of the whole checkpoint come before a part of it is taken: how many steps that are. */
-static size_t steps_before(const struct summary *s)
+static size_t steps_before(const struct convert_summary *s)
 {
 	size_t count = s->step_count;
 
@@ -227,7 +161,7 @@ static size_t steps_before(const struct summary *s)
 
 /* What is written: a whole checkpoint, edited, or the state dict out of it. */
 static int prepare(const struct ckpt_save_options *options, const char *in,
-		   struct ckpt_model **model, struct summary *s)
+		   struct ckpt_model **model, struct convert_summary *s)
 {
 	bool is_weights = !strcmp(options->format, "safetensors") || options->shard_size;
 	bool module_first = state_dict || is_program(*model) || (at && !is_weights);
@@ -246,100 +180,21 @@ static int prepare(const struct ckpt_save_options *options, const char *in,
 	return code;
 }
 
-static void tell_weights(const struct ckpt_edit_report *did)
-{
-	const char *name = did->place_count ? did->places[0].name : "";
-	char shown[160], count[32];
-
-	ckpt_escape(shown, sizeof(shown), name, strlen(name));
-	if (*name || did->state_dicts > 1)
-		printf(*name ? "'%s', " : "the root, ", shown);
-	if (did->state_dicts > 1)
-		printf("the largest of %s state dicts, ", grouped(did->state_dicts, count));
-	if (did->tensors_dropped)
-		printf("%s tensor%s beside it left behind, ", grouped(did->tensors_dropped, count),
-		       did->tensors_dropped == 1 ? "" : "s");
-}
-
-static void tell_count(uint64_t count, const char *one, const char *more)
-{
-	char text[32];
-
-	if (count)
-		printf("%s %s, ", grouped(count, text), count == 1 ? one : more);
-}
-
-static void tell(const struct summary *s, const struct ckpt_save_report *report, double start)
-{
-	char size[16];
-
-	if (s->taken.extracted)
-		tell_taken(&s->taken);
-	for (size_t i = 0; i < s->step_count; i++)
-		list_changes(&s->reports[i]);
-	if (s->weights.extracted && !s->weights.state_dicts)
-		tell_taken(&s->weights);
-	else
-		tell_weights(&s->weights);
-	for (size_t i = 0; i < s->step_count; i++)
-		print_changes(&s->reports[i]);
-	tell_count(report->arrays, "array", "arrays");
-	tell_count(report->others, "other entry left out", "other entries left out");
-	tell_count(report->cloned, "tensor no longer shares its bytes",
-		   "tensors no longer share their bytes");
-	tell_count(report->aliased, "tensor is an alias of another",
-		   "tensors are aliases of others");
-	if (!s->step_count)
-		tell_count(report->dropped, "unused record left out", "unused records left out");
-	tell_count(report->shards, "file", "files");
-	if (dry_run)
-		printf("%s would be written (dry run)\n", size_phrase(report->nbytes, size));
-	else
-		printf("%s written in %.2f s\n", size_phrase(report->nbytes, size),
-		       seconds() - start);
-}
-
-static bool is_weights_name(const char *name)
-{
-	return ends_with(name, ".safetensors") || ends_with(name, ".bin") ||
-	       strstr(name, ".index.") || *name == '.';
-}
-
-/* What from_pretrained() needs beside the weights is no checkpoint, and stays where it is. */
-static void note_beside(const char *in)
-{
-	DIR *dir = opendir(in);
-	bool config = false;
-	unsigned others = 0;
-
-	for (struct dirent *entry; dir && (entry = readdir(dir));)
-		if (!strcmp(entry->d_name, "config.json"))
-			config = true;
-		else if (!is_weights_name(entry->d_name))
-			others++;
-	if (dir)
-		closedir(dir);
-	if (config && others)
-		fprintf(stderr, "ckpt: note: config.json and %u more beside it were not copied\n",
-			others);
-	else if (config)
-		fprintf(stderr, "ckpt: note: config.json was not copied\n");
-}
-
 static int save_and_tell(struct ckpt_save_options *options, const struct ckpt_model *model,
-			 const char *in, const char *out, const struct summary *s, double start)
+			 const char *in, const char *out, const struct convert_summary *s,
+			 double start)
 {
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct unfit unfit = { .count = 0 };
+	struct convert_unfit unfit = { .count = 0 };
 	int code = EXIT_FINE;
 
-	options->unfit = note_unfit;
+	options->unfit = convert_note_unfit;
 	options->unfit_ctx = &unfit;
 	if (ckpt_save(model, out, options, &report, &err) < 0) {
 		end_progress();
 		if (unfit.count && !drop_others && err.status == CKPT_E_UNSUPPORTED)
-			code = tell_unfit(&unfit, in);
+			code = convert_tell_unfit(&unfit, in, to);
 		else
 			code = save_failed(&err, force);
 		if (strstr(err.text, "share their bytes"))
@@ -349,22 +204,23 @@ static int save_and_tell(struct ckpt_save_options *options, const struct ckpt_mo
 			hint("--shared clone writes each of them");
 	} else if (!quiet) {
 		end_progress();
-		tell(s, &report, start);
+		convert_tell(s, &report, dry_run, start);
 		if (report.shards)
-			note_beside(in);
+			convert_note_beside(in);
 	}
 	if (code == EXIT_FINE && report.turned_alone && !quiet)
 		fprintf(stderr,
 			"ckpt: note: %u storage%s turned around that torch would have left alone, as it does "
 			"with uint16 and others\n",
 			report.turned_alone, report.turned_alone == 1 ? " was" : "s were");
-	clear_unfit(&unfit);
+	convert_clear_unfit(&unfit);
 	return code;
 }
 
 static int convert(struct ckpt_save_options *options, const char *in, const char *out)
 {
-	struct summary s = { .taken = CKPT_EDIT_REPORT_INIT, .weights = CKPT_EDIT_REPORT_INIT };
+	struct convert_summary s = { .taken = CKPT_EDIT_REPORT_INIT,
+				     .weights = CKPT_EDIT_REPORT_INIT };
 	struct ckpt_model *model;
 	double start = seconds();
 	int code = EXIT_FINE;
