@@ -3,6 +3,8 @@
 
 #include "io/sink.h"
 
+#include <stdlib.h>
+
 static unsigned sink_flags(const struct ckpt_save_options *o)
 {
 	return (o->flags & CKPT_SAVE_REPLACE ? CKPT_SINK_REPLACE : 0u) |
@@ -82,4 +84,26 @@ int ckpt_output_write(const struct ckpt_output *o, const char *path, struct ckpt
 		return ckpt_sink_commit(sink, err);
 	ckpt_sink_discard(sink);
 	return rc;
+}
+
+int ckpt_output_write_anew(const struct ckpt_model *model, ckpt_output_save *save, const char *why,
+			   const struct ckpt_save_options *options, struct ckpt_save_report *report,
+			   struct ckpt_error *err)
+{
+	const char *path = ckpt_source_path(model->doc->source);
+	unsigned flags = options->flags & CKPT_SAVE_REPLACE ? CKPT_PATCH_ANY_NAMES : 0u;
+	struct ckpt_save_options o = *options;
+	struct ckpt_patch *held;
+	char *target = realpath(path, NULL);
+	int rc = target ? ckpt_patch_open(path, model->doc->source, flags, &held, err)
+			: ckpt_fail_errno(err, "cannot be resolved");
+
+	if (rc == 0) {
+		o.flags |= CKPT_SAVE_REPLACE;
+		report->rewritten = why;
+		rc = save(model, target, held, &o, report, err);
+		ckpt_patch_close(held);
+	}
+	free(target);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }

@@ -29,4 +29,17 @@ int ckpt_output_check(const struct ckpt_output *output, const char *path, struct
  */
 int ckpt_output_write(const struct ckpt_output *output, const char *path, struct ckpt_error *err);
 
+/* Write MODEL to PATH; HELD is the input, which PATH replaces, or NULL. */
+typedef int ckpt_output_save(const struct ckpt_model *model, const char *path,
+			     const struct ckpt_patch *held, const struct ckpt_save_options *options,
+			     struct ckpt_save_report *report, struct ckpt_error *err);
+
+/*
+ * For formats in which there is no place for anything longer, WHY says so: SAVE writes the input's file anew, under a name of its own
+ * until it is whole.
+ */
+int ckpt_output_write_anew(const struct ckpt_model *model, ckpt_output_save *save, const char *why,
+			   const struct ckpt_save_options *options, struct ckpt_save_report *report,
+			   struct ckpt_error *err);
+
 #endif

@@ -284,25 +284,11 @@ int ckpt_torch_legacy_save(const struct ckpt_model *model, const char *path,
 	return save(model, path, NULL, options, report, err);
 }
 
-/* There is no place for a longer pickle: the file is written anew, under a name of its own until it is whole. */
+/* There is no place for a longer pickle: the file is written anew. */
 int ckpt_torch_legacy_save_in_place(const struct ckpt_model *model,
 				    const struct ckpt_save_options *options,
 				    struct ckpt_save_report *report, struct ckpt_error *err)
 {
-	const char *path = ckpt_source_path(model->doc->source);
-	unsigned flags = options->flags & CKPT_SAVE_REPLACE ? CKPT_PATCH_ANY_NAMES : 0u;
-	struct ckpt_save_options o = *options;
-	struct ckpt_patch *held;
-	char *target = realpath(path, NULL);
-	int rc = target ? ckpt_patch_open(path, model->doc->source, flags, &held, err)
-			: ckpt_fail_errno(err, "cannot be resolved");
-
-	if (rc == 0) {
-		o.flags |= CKPT_SAVE_REPLACE;
-		report->rewritten = "a legacy stream has no room for a change";
-		rc = save(model, target, held, &o, report, err);
-		ckpt_patch_close(held);
-	}
-	free(target);
-	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+	return ckpt_output_write_anew(model, save, "a legacy stream has no room for a change",
+				      options, report, err);
 }
