@@ -99,6 +99,15 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 	return rc;
 }
 
+static bool is_of_several(const struct ckpt_model *model)
+{
+	bool is = !model->doc->format->save_in_place;
+
+	for (const struct ckpt_model *m = model; m; m = m->base)
+		is = is || m->held;
+	return is;
+}
+
 int ckpt_save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
 		       struct ckpt_save_report *report, struct ckpt_error *err)
 {
@@ -117,12 +126,11 @@ int ckpt_save_in_place(const struct ckpt_model *model, const struct ckpt_save_op
 			model->doc->inner_path, NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && !ckpt_source_path(model->doc->source))
 		rc = ckpt_fail(err, CKPT_E_ARG, "a model from memory has no file to be edited");
-	for (const struct ckpt_model *m = model; rc == 0 && m; m = m->base)
-		if (m->held)
-			rc = ckpt_fail(
-				err, CKPT_E_UNSUPPORTED,
-				"is made of several files, none of which could take its place: name an "
-				"output");
+	if (rc == 0 && is_of_several(model))
+		rc = ckpt_fail(
+			err, CKPT_E_UNSUPPORTED,
+			"is made of several files, none of which could take its place: name an "
+			"output");
 	if (rc == 0 && (o.flags & ~(CKPT_SAVE_DRY_RUN | CKPT_SAVE_REPLACE)))
 		rc = ckpt_fail(err, CKPT_E_ARG,
 			       "an edit in place is always synced, and in the input's own form");

@@ -30,6 +30,7 @@ struct ckpt_format {
 	int (*save)(const struct ckpt_model *model, const char *path,
 		    const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		    struct ckpt_error *err);
+	/* NULL: it is made of several files, none of which could take its place. */
 	int (*save_in_place)(const struct ckpt_model *model,
 			     const struct ckpt_save_options *options,
 			     struct ckpt_save_report *report, struct ckpt_error *err);

@@ -86,29 +86,9 @@ int ckpt_tc_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, c
 	return tell_others(tc, note, ctx, err);
 }
 
-/* There is no writing of such directories: what is made of one is one file. */
-static int save(const struct ckpt_model *model, const char *path,
-		const struct ckpt_save_options *options, struct ckpt_save_report *report,
-		struct ckpt_error *err)
-{
-	return ckpt_torch_zip_save(model, path, options, report, err);
-}
-
-static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
-			 struct ckpt_save_report *report, struct ckpt_error *err)
-{
-	(void)model;
-	(void)options;
-	(void)report;
-	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-			 "is made of several files, none of which could take its place: name an "
-			 "output");
-}
-
 const struct ckpt_format ckpt_format_tc = {
 	.name = "torch_checkpointing directory",
 	.notes = ckpt_tc_tell_state,
-	.save = save,
-	.save_in_place = save_in_place,
+	.save = ckpt_torch_zip_save, /* there is no writing of such directories: what is made of one is one file */
 	.describe = describe,
 };

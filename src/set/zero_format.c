@@ -59,29 +59,9 @@ int ckpt_zero_tell_state(const struct ckpt_model *model, void (*note)(void *ctx,
 	return 0;
 }
 
-/* There is no writing of such directories: what is made of one is one file. */
-static int save(const struct ckpt_model *model, const char *path,
-		const struct ckpt_save_options *options, struct ckpt_save_report *report,
-		struct ckpt_error *err)
-{
-	return ckpt_torch_zip_save(model, path, options, report, err);
-}
-
-static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
-			 struct ckpt_save_report *report, struct ckpt_error *err)
-{
-	(void)model;
-	(void)options;
-	(void)report;
-	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-			 "is made of several files, none of which could take its place: name an "
-			 "output");
-}
-
 const struct ckpt_format ckpt_format_zero = {
 	.name = "DeepSpeed directory",
 	.notes = ckpt_zero_tell_state,
-	.save = save,
-	.save_in_place = save_in_place,
+	.save = ckpt_torch_zip_save, /* there is no writing of such directories: what is made of one is one file */
 	.describe = describe,
 };
