@@ -96,8 +96,9 @@ static int find_offset(struct joiner *j, const struct ckpt_value *name, const st
 {
 	const json_t *info = NULL, *list;
 
-	if (j->offsets)
-		info = json_object_getn(j->offsets, name->u.bytes.ptr, (size_t)name->u.bytes.len);
+	/* names with a zero byte are in no object that jansson reads */
+	if (j->offsets && strlen(name->u.bytes.ptr) == name->u.bytes.len)
+		info = json_object_get(j->offsets, name->u.bytes.ptr);
 	list = json_object_get(info, "saved_offsets");
 	if (!info)
 		return 0;
