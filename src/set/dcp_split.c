@@ -2,6 +2,7 @@
 #include "set/dcp_save.h"
 
 #include "base/text.h"
+#include "set/cut.h"
 #include "set/dcp_item_writer.h"
 #include "zipfmt/layout.h"
 
@@ -15,15 +16,14 @@
  * does it, and rank r's part goes to __r_0.distcp, so that r ranks with such shards open only their own
  * file. Scalars are dealt to the files in turn; other values stand in the first.
  */
-enum { MOST_RANKS = 1 << 20, SHOWN = 120 };
+enum { SHOWN = 120 };
 static const uint64_t ITEM_ROOM = 2048; /* what an item takes beside its data, about */
 
 struct splitter {
 	const struct ckpt_model *model;
 	const struct ckpt_save_options *o;
 	struct ckpt_dcp_out out;
-	uint64_t *loads; /* bytes of tensors by file */
-	uint64_t total;	 /* of all data, about */
+	struct ckpt_cutter cutter;
 	struct ckpt_strmap ties;
 	uint64_t *order, *starts; /* chunks by file, and where each file's begin */
 	uint32_t *owners;	  /* entry of each chunk */
@@ -34,77 +34,27 @@ struct splitter {
 
 /* ---- where everything goes ---- */
 
-static uint64_t numel_of(const struct ckpt_tensor *t)
+static bool is_empty(const struct ckpt_tensor *t)
 {
-	uint64_t n = 1;
-
 	for (uint32_t i = 0; i < t->ndim; i++)
 		if (!t->shape[i])
-			return 0;
-	for (uint32_t i = 0; i < t->ndim; i++)
-		n *= t->shape[i];
-	return n;
+			return true;
+	return false;
 }
 
-static uint32_t lightest(const struct splitter *s)
+static int add_part(struct splitter *s, const struct ckpt_cut *cut, uint32_t i)
 {
-	uint32_t best = 0;
-
-	for (uint32_t i = 1; i < s->out.file_count; i++)
-		if (s->loads[i] < s->loads[best])
-			best = i;
-	return best;
-}
-
-/* The dimension to cut: the one asked for, or the first that all ranks share evenly, or the longest. */
-static uint32_t dim_of(const struct splitter *s, const struct ckpt_tensor *t)
-{
-	uint32_t longest = 0;
-
-	if (s->o->shard_dim >= 0)
-		return (uint32_t)s->o->shard_dim < t->ndim ? (uint32_t)s->o->shard_dim : 0;
-	for (uint32_t i = 0; i < t->ndim; i++) {
-		if (t->shape[i] % s->out.file_count == 0)
-			return i;
-		if (t->shape[i] > t->shape[longest])
-			longest = i;
-	}
-	return longest;
-}
-
-static int add_chunk(struct splitter *s, const struct ckpt_tensor *t, uint32_t dim, uint64_t start,
-		     uint64_t len, uint32_t file)
-{
-	uint64_t *offset = ckpt_arena_calloc(s->out.arena, t->ndim + (uint64_t)1, sizeof(*offset));
-	uint64_t *shape = ckpt_arena_alloc(s->out.arena, (t->ndim + (uint64_t)1) * sizeof(*shape));
-	struct ckpt_dcp_out_chunk chunk = { .offset = offset, .shape = shape, .file = file };
-	uint64_t nbytes = ckpt_dtype_size(t->dtype);
+	uint32_t ndim = cut->tensor->ndim;
+	uint64_t *offset = ckpt_arena_calloc(s->out.arena, ndim + (uint64_t)1, sizeof(*offset));
+	uint64_t *shape = ckpt_arena_calloc(s->out.arena, ndim + (uint64_t)1, sizeof(*shape));
+	struct ckpt_dcp_out_chunk chunk = { .offset = offset,
+					    .shape = shape,
+					    .file = cut->first_rank + i };
 
 	if (!offset || !shape)
 		return ckpt_arena_fail(s->out.arena, s->err);
-	for (uint32_t i = 0; i < t->ndim; i++) {
-		offset[i] = i == dim ? start : 0;
-		shape[i] = i == dim ? len : t->shape[i];
-		nbytes *= shape[i];
-	}
-	s->loads[file] += nbytes;
-	s->total += nbytes;
+	ckpt_cut_part(cut, i, offset, shape);
 	return ckpt_dcp_out_add_chunk(&s->out, &chunk, s->err);
-}
-
-/* As torch.chunk: pieces of ceil(n / ranks), until nothing is left. */
-static int cut(struct splitter *s, const struct ckpt_tensor *t)
-{
-	uint32_t ranks = s->out.file_count, dim = dim_of(s, t);
-	uint64_t n = t->shape[dim], piece = n / ranks + (n % ranks > 0);
-	int rc = 0;
-
-	for (uint32_t r = 0; rc == 0 && r < ranks && piece * r < n; r++) {
-		uint64_t start = piece * r;
-
-		rc = add_chunk(s, t, dim, start, n - start < piece ? n - start : piece, r);
-	}
-	return rc;
 }
 
 /* The first entry with this very tensor, or UINT32_MAX: this is the first. */
@@ -139,21 +89,21 @@ static int place_tensor(struct splitter *s, uint32_t entry)
 {
 	struct ckpt_dcp_out_entry *e = &s->out.entries[entry];
 	const struct ckpt_tensor *t = &e->tensor;
-	uint64_t numel = numel_of(t), nbytes = numel * ckpt_dtype_size(t->dtype);
+	struct ckpt_cut cut;
+	bool empty = is_empty(t);
 	int rc = 0;
 
 	if (ckpt_dtype_packed(t->dtype) > 1 || t->storage < 0)
 		return ckpt_fail(s->err, CKPT_E_UNSUPPORTED, "'%.*s' cannot be cut into shards",
 				 (int)(e->fqn_len < SHOWN ? e->fqn_len : SHOWN), e->fqn);
 	e->first_chunk = s->out.chunk_count;
-	if (numel)
+	if (!empty)
 		rc = find_tie(s, entry, &e->alias_of);
-	if (rc < 0 || !numel || e->alias_of != UINT32_MAX)
+	if (rc < 0 || empty || e->alias_of != UINT32_MAX)
 		return rc;
-	if (!t->ndim || nbytes < s->o->least_shard)
-		rc = add_chunk(s, t, 0, 0, t->ndim ? t->shape[0] : 0, lightest(s));
-	else
-		rc = cut(s, t);
+	cut = ckpt_cutter_cut(&s->cutter, t);
+	for (uint32_t i = 0; rc == 0 && i < cut.count; i++)
+		rc = add_part(s, &cut, i);
 	e->chunk_count = s->out.chunk_count - e->first_chunk;
 	return rc;
 }
@@ -203,15 +153,11 @@ static int sort_by_file(struct splitter *s)
 
 static int name_files(struct splitter *s)
 {
-	uint32_t ranks = s->o->ranks ? s->o->ranks : 1;
+	uint32_t ranks = s->cutter.ranks;
 
-	if (ranks > MOST_RANKS)
-		return ckpt_fail(s->err, CKPT_E_ARG, "%" PRIu32 " ranks, the limit is %d", ranks,
-				 MOST_RANKS);
 	s->out.files = ckpt_arena_calloc(s->out.arena, ranks, sizeof(char *));
-	s->loads = calloc(ranks, sizeof(*s->loads));
-	if (!s->out.files || !s->loads)
-		return ckpt_fail_nomem(s->err);
+	if (!s->out.files)
+		return ckpt_arena_fail(s->out.arena, s->err);
 	for (uint32_t i = 0; i < ranks; i++) {
 		char name[32];
 		int len = snprintf(name, sizeof(name), "__%" PRIu32 "_0.distcp", i);
@@ -232,7 +178,7 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 
 	(void)total;
 	if (s->o->progress)
-		s->o->progress(s->o->progress_ctx, s->done + done, s->total);
+		s->o->progress(s->o->progress_ctx, s->done + done, s->cutter.total);
 }
 
 static int write_item(struct splitter *s, struct ckpt_dcp_item_writer *w, uint64_t chunk)
@@ -342,6 +288,8 @@ static int plan(struct splitter *s)
 	int rc = ckpt_dcp_flatten_model(s->model, &s->out, s->err);
 
 	if (rc == 0)
+		rc = ckpt_cutter_init(&s->cutter, s->o, s->err);
+	if (rc == 0)
 		rc = name_files(s);
 	if (rc == 0)
 		rc = place_all(s);
@@ -353,7 +301,7 @@ static void clear(struct splitter *s)
 	ckpt_folder_discard(s->folder);
 	ckpt_dcp_out_clear(&s->out);
 	ckpt_strmap_clear(&s->ties);
-	free(s->loads);
+	ckpt_cutter_clear(&s->cutter);
 	free(s->order);
 	free(s->owners);
 	free(s->starts);
@@ -384,8 +332,9 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 		rc = plan(&s);
 	rc = ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && !(options->flags & CKPT_SAVE_DRY_RUN))
-		rc = ckpt_folder_open(path, CKPT_DCP_MARK, s.total + ITEM_ROOM * s.out.chunk_count,
-				      flags, &s.folder, err);
+		rc = ckpt_folder_open(path, CKPT_DCP_MARK,
+				      s.cutter.total + ITEM_ROOM * s.out.chunk_count, flags,
+				      &s.folder, err);
 	if (rc == 0)
 		rc = write_files(&s, &total);
 	if (rc == 0)
