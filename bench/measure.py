@@ -20,7 +20,8 @@ import throttle  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 MIB = 1024  # KiB
 CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "stat", "scan", "diff", "memory",
-         "remap", "safetensors", "cast", "inplace", "reflink", "merge", "zero", "split", "dcp-large", "broadcast", "broadcast-memory", "throttled")
+         "remap", "safetensors", "cast", "inplace", "reflink", "merge", "zero", "split", "split-safetensors", "dcp-large",
+         "broadcast", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
@@ -681,6 +682,18 @@ class Bench:
         same = self.torch_says("same", name, "out/torch.pt")
         self.clean()
         self.table.row((name, "", "dcp_to_torch_save", "", "", "", ""), "the same tensors", same)
+
+    def case_split_safetensors(self):
+        source, shards = self.big(), os.path.join(self.out, "ckpt")
+
+        def split(*flags):
+            return self.command(self.ckpt, "split", "--to", "safetensors", *flags, "--ranks", str(RANKS), source, shards)
+        synced, plain, copy_synced, copy_plain = self.series(
+            source, split(), split("--no-sync"), self.copy_sync(source), self.copy(source))
+        name = "split --to safetensors%s " + size_text(self.options.size)
+        self.ratio_row(name % "", synced, "cp + sync FILE", copy_synced, "ratio <= 1.25", lambda r: r <= 1.25)
+        self.ratio_row(name % " --no-sync", plain, "cp", copy_plain, "ratio <= 1.25", lambda r: r <= 1.25)
+        self.peak_row("  its memory", max(synced.kib, plain.kib), 128)
 
     def case_dcp_large(self):
         self.dcp_holes(self.directory("sparse", self.options.holes, 320, RANKS))

@@ -93,8 +93,12 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 		rc = model->doc->format->check_save(model, err);
 	if (rc < 0)
 		return rc;
-	rc = o.shard_size ? ckpt_hf_save(model, path, &o, &r, err)
-			  : format->save(model, path, &o, &r, err);
+	if (o.ranks && o.format && format == &ckpt_format_safetensors)
+		rc = ckpt_hf_save_split(model, path, &o, &r, err);
+	else if (o.shard_size)
+		rc = ckpt_hf_save(model, path, &o, &r, err);
+	else
+		rc = format->save(model, path, &o, &r, err);
 	ckpt_sized_give(report, &r);
 	return rc;
 }

@@ -127,27 +127,6 @@ static int take_state_dict(struct ckpt_model **model, struct ckpt_edit_report *d
 	return EXIT_FINE;
 }
 
-/* *MODEL becomes the one state dict that is written. */
-static int take_weights(struct ckpt_model **model, const char *name, struct ckpt_edit_report *did)
-{
-	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct ckpt_model *taken;
-	int code;
-
-	options.at = &name;
-	options.at_count = name != NULL;
-	if (ckpt_take_weights(*model, &options, &taken, did, &err) < 0) {
-		code = fail(&err);
-		if (err.status == CKPT_E_NOTFOUND && name)
-			hint_name(*model, name);
-		return code;
-	}
-	ckpt_close(*model);
-	*model = taken;
-	return EXIT_FINE;
-}
-
 /* Edits that go by names of the whole checkpoint come before a part of it is taken: how many steps that are. */
 static size_t steps_before(const struct convert_summary *s)
 {
@@ -173,7 +152,7 @@ static int prepare(const struct ckpt_save_options *options, const char *in,
 	if (code == EXIT_FINE)
 		code = take_steps(&edits, s->steps, before, in, model, s->reports);
 	if (code == EXIT_FINE && is_weights)
-		code = take_weights(model, module_first ? NULL : at, &s->weights);
+		code = convert_take_weights(model, module_first ? NULL : at, &s->weights);
 	if (code == EXIT_FINE)
 		code = take_steps(&edits, s->steps + before, s->step_count - before, in, model,
 				  s->reports + before);
@@ -185,25 +164,9 @@ static int save_and_tell(struct ckpt_save_options *options, const struct ckpt_mo
 			 double start)
 {
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct convert_unfit unfit = { .count = 0 };
-	int code = EXIT_FINE;
+	int code = convert_save(options, model, in, out, &report);
 
-	options->unfit = convert_note_unfit;
-	options->unfit_ctx = &unfit;
-	if (ckpt_save(model, out, options, &report, &err) < 0) {
-		end_progress();
-		if (unfit.count && !drop_others && err.status == CKPT_E_UNSUPPORTED)
-			code = convert_tell_unfit(&unfit, in, to);
-		else
-			code = save_failed(&err, force);
-		if (strstr(err.text, "share their bytes"))
-			hint("--shared clone writes each of them; --shared alias writes one, and "
-			     "the others' names");
-		else if (strstr(err.text, "share bytes"))
-			hint("--shared clone writes each of them");
-	} else if (!quiet) {
-		end_progress();
+	if (code == EXIT_FINE && !quiet) {
 		convert_tell(s, &report, dry_run, start);
 		if (report.shards)
 			convert_note_beside(in);
@@ -213,7 +176,6 @@ static int save_and_tell(struct ckpt_save_options *options, const struct ckpt_mo
 			"ckpt: note: %u storage%s turned around that torch would have left alone, as it does "
 			"with uint16 and others\n",
 			report.turned_alone, report.turned_alone == 1 ? " was" : "s were");
-	convert_clear_unfit(&unfit);
 	return code;
 }
 
@@ -243,17 +205,6 @@ static int convert(struct ckpt_save_options *options, const char *in, const char
 static bool is_order(const char *text)
 {
 	return !text || !strcmp(text, "little") || !strcmp(text, "big");
-}
-
-/* -1: no such word */
-static int shared_of(const char *word)
-{
-	static const char *const words[] = { "error", "clone", "alias" };
-
-	for (int i = 0; i < 3; i++)
-		if (!strcmp(word, words[i]))
-			return CKPT_SHARED_ERROR + i;
-	return -1;
 }
 
 static bool is_numpy(void)
@@ -315,7 +266,7 @@ static int check_words(void)
 			&cmd_convert,
 			"convert: a set of shards is little-endian, and of 'safetensors' "
 			"or 'torch'");
-	if (shared && shared_of(shared) < 0)
+	if (shared && convert_shared_of(shared) < 0)
 		return wrong_usage(&cmd_convert,
 				   "convert: --shared %.40s: wanted 'error', 'clone' or 'alias'",
 				   shared);
@@ -374,7 +325,7 @@ static int run(int argc, char **argv)
 	if (crc)
 		options.crc = !strcmp(crc, "on");
 	if (shared)
-		options.shared = (enum ckpt_shared)shared_of(shared);
+		options.shared = (enum ckpt_shared)convert_shared_of(shared);
 	options.format = to;
 	options.profile = profile;
 	options.byteorder = byteorder;

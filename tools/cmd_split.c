@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "command.h"
+#include "convert.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,17 +7,24 @@
 
 /* split and reshard: directories of shards for a number of ranks. */
 
-static bool force, no_sync, dry_run;
-static const char *ranks, *dim, *least, *alignment;
+static bool force, no_sync, dry_run, drop_others;
+static const char *to, *ranks, *dim, *least, *alignment, *at, *shared;
 
 #define SHARD_OPTS \
 	OPT_STR("ranks", 'r', &ranks, "N", "for how many ranks; needed"), \
+		OPT_STR("to", 0, &to, "FORMAT", "dcp, or safetensors; default: dcp"), \
 		OPT_STR("dim", 0, &dim, "D", \
 			"the dimension to cut: 0, 1 ..., or best: what N divides; default: 0"), \
 		OPT_STR("keep-whole", 0, &least, "SIZE", \
 			"do not cut tensors below SIZE, such as 64K; default: cut all"), \
 		OPT_STR("alignment", 0, &alignment, "N", \
-			"start every item on a multiple of N bytes; default: 64"), \
+			"dcp: start every item on a multiple of N bytes; default: 64"), \
+		OPT_STR("at", 0, &at, "NAME", \
+			"safetensors: the state dict, if there are several; default: the largest"), \
+		OPT_FLAG("drop-others", 0, &drop_others, \
+			 "safetensors: leave out what is no tensor; without it that is an error"), \
+		OPT_STR("shared", 0, &shared, "HOW", \
+			"safetensors: tensors that share bytes: error (the default) or clone"), \
 		OPT_FLAG("force", 'f', &force, "replace OUT if it is such a directory"), \
 		OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"), \
 		OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"), \
@@ -29,7 +36,10 @@ static const struct opt split_opts[] = { SHARD_OPTS };
 	"Dimension 0 of every tensor is cut as torch.chunk and FSDP2 do it, and rank r's parts are in\n" \
 	"__r_0.distcp: at N ranks each opens its own file, and others only for scalars, which are dealt\n" \
 	"to all files, and for values that are no tensors, in the first. torch.distributed.checkpoint\n" \
-	"loads it in every torch from 2.0 on, with any number of ranks. OUT appears when it is whole.\n"
+	"loads it in every torch from 2.0 on, with any number of ranks. OUT appears when it is whole.\n" \
+	"With --to safetensors the parts are in files as torch's HuggingFaceStorageWriter leaves them,\n" \
+	"shard-00001-model-00001-of-00001.safetensors for rank 0, of one state dict, tensors only;\n" \
+	"HuggingFaceStorageReader loads them with any number of ranks.\n"
 
 static int run_split(int argc, char **argv);
 static int run_reshard(int argc, char **argv);
@@ -40,7 +50,8 @@ const struct command cmd_split = {
 	.summary = "a sharded checkpoint (DCP) for N ranks of a torch.save file",
 	.details = WHAT_IT_WRITES
 	"Nested dicts become keys with dots, as torch does it; tied weights share their bytes.\n",
-	.examples = "  ckpt split model.pt shards/ --ranks 8\n",
+	.examples = "  ckpt split model.pt shards/ --ranks 8\n"
+		    "  ckpt split trainer.ckpt shards/ --ranks 8 --to safetensors\n",
 	.opts = split_opts,
 	.least = 2,
 	.most = 2,
@@ -59,34 +70,67 @@ const struct command cmd_reshard = {
 	.run = run_reshard,
 };
 
-static int split(const struct ckpt_save_options *options, const char *in, const char *out)
+static void tell(const struct ckpt_save_options *options, const struct ckpt_edit_report *did,
+		 uint64_t tensors, const struct ckpt_save_report *report, double start)
+{
+	char size[16], number[32];
+
+	convert_tell_weights(did);
+	printf("%s tensor%s for %u rank%s, ", grouped(tensors, number), tensors == 1 ? "" : "s",
+	       options->ranks, options->ranks == 1 ? "" : "s");
+	if (report->others)
+		printf("%s other entr%s left out, ", grouped(report->others, number),
+		       report->others == 1 ? "y" : "ies");
+	if (dry_run)
+		printf("%s would be written (dry run)\n", size_phrase(report->nbytes, size));
+	else
+		printf("%s written in %.2f s\n", size_phrase(report->nbytes, size),
+		       seconds() - start);
+}
+
+static int split(struct ckpt_save_options *options, const char *in, const char *out)
 {
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
-	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_model *model;
-	char size[16], number[32];
 	double start = seconds();
 	int code;
 
 	if (!open_model(in, &model, &code))
 		return code;
-	if (ckpt_save(model, out, options, &report, &err) < 0) {
-		end_progress();
-		code = save_failed(&err, force);
-	} else if (!quiet) {
-		end_progress();
-		printf("%s tensors for %u rank%s, ", grouped(ckpt_tensor_count(model), number),
-		       options->ranks, options->ranks == 1 ? "" : "s");
-		if (dry_run)
-			printf("%s would be written (dry run)\n", size_phrase(report.nbytes, size));
-		else
-			printf("%s written in %.2f s\n", size_phrase(report.nbytes, size),
-			       seconds() - start);
-	}
+	if (!strcmp(options->format, "safetensors"))
+		code = convert_take_weights(&model, at, &did);
+	if (code == EXIT_FINE)
+		code = convert_save(options, model, in, out, &report);
+	if (code == EXIT_FINE && !quiet)
+		tell(options, &did, ckpt_tensor_count(model), &report, start);
 	ckpt_close(model);
 	if (code != EXIT_FINE)
 		end_by_signal();
 	return finish_output(code);
+}
+
+/* Options that only one of the formats has. */
+static int parse_format(const struct command *cmd, struct ckpt_save_options *options)
+{
+	bool is_dcp = !to || !strcmp(to, "dcp");
+	const char *unfit = alignment ? "--alignment" : NULL;
+
+	if (!is_dcp && strcmp(to, "safetensors") != 0)
+		return wrong_usage(cmd, "%s: --to %.40s: wanted 'dcp' or 'safetensors'", cmd->name,
+				   to);
+	options->format = is_dcp ? "dcp" : "safetensors";
+	if (is_dcp)
+		unfit = at ? "--at" : drop_others ? "--drop-others" : shared ? "--shared" : NULL;
+	if (unfit)
+		return wrong_usage(cmd, "%s: %s means nothing in the format '%s'", cmd->name, unfit,
+				   options->format);
+	if (shared && strcmp(shared, "error") && strcmp(shared, "clone"))
+		return wrong_usage(cmd, "%s: --shared %.40s: wanted 'error' or 'clone'", cmd->name,
+				   shared);
+	if (shared)
+		options->shared = (enum ckpt_shared)convert_shared_of(shared);
+	return EXIT_FINE;
 }
 
 static int parse(const struct command *cmd, struct ckpt_save_options *options)
@@ -131,11 +175,13 @@ static int run(const struct command *cmd, int argc, char **argv)
 	if (first < 0)
 		return -1 - first;
 	code = parse(cmd, &options);
+	if (code == EXIT_FINE)
+		code = parse_format(cmd, &options);
 	if (code != EXIT_FINE)
 		return code;
-	options.format = "dcp";
 	options.flags = (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
-			(dry_run ? CKPT_SAVE_DRY_RUN : 0u);
+			(dry_run ? CKPT_SAVE_DRY_RUN : 0u) |
+			(drop_others ? CKPT_SAVE_DROP_OTHERS : 0u);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
 	return split(&options, argv[first], argv[first + 1]);

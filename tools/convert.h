@@ -4,7 +4,17 @@
 
 #include "edit.h"
 
-/* What 'ckpt convert' says (convert_tell.c). */
+/* What 'ckpt convert' and 'ckpt split' do in the same way (convert_save.c), and what they say (convert_tell.c). */
+
+/* *MODEL becomes the one state dict that is written: NAME, or the only or largest one. Returns the exit code. */
+int convert_take_weights(struct ckpt_model **model, const char *name, struct ckpt_edit_report *did);
+
+/* enum ckpt_shared of --shared; -1: no such word. */
+int convert_shared_of(const char *word);
+
+/* ckpt_save(), with a list of the entries that the format cannot hold, and hints. Sets OPTIONS->unfit. Returns the exit code. */
+int convert_save(struct ckpt_save_options *options, const struct ckpt_model *model, const char *in,
+		 const char *out, struct ckpt_save_report *report);
 
 enum { CONVERT_MOST_LISTED = 20 };
 
@@ -20,6 +30,9 @@ void convert_clear_unfit(struct convert_unfit *unfit);
 
 /* List them; TO is the format. Returns the exit code. */
 int convert_tell_unfit(const struct convert_unfit *unfit, const char *in, const char *to);
+
+/* Which state dict was taken, if that has to be said: the beginning of a line. */
+void convert_tell_weights(const struct ckpt_edit_report *did);
 
 /* What was done on the way. */
 struct convert_summary {

@@ -58,7 +58,7 @@ static void tell_taken(const struct ckpt_edit_report *did)
 		       grouped(did->modules_guessed, count), did->modules_guessed == 1 ? "" : "s");
 }
 
-static void tell_weights(const struct ckpt_edit_report *did)
+void convert_tell_weights(const struct ckpt_edit_report *did)
 {
 	const char *name = did->place_count ? did->places[0].name : "";
 	char shown[160], count[32];
@@ -93,7 +93,7 @@ void convert_tell(const struct convert_summary *s, const struct ckpt_save_report
 	if (s->weights.extracted && !s->weights.state_dicts)
 		tell_taken(&s->weights);
 	else
-		tell_weights(&s->weights);
+		convert_tell_weights(&s->weights);
 	for (size_t i = 0; i < s->step_count; i++)
 		print_changes(&s->reports[i]);
 	tell_count(report->arrays, "array", "arrays");

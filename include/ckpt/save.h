@@ -87,6 +87,11 @@ struct ckpt_save_options {
 	 * "dcp": for how many ranks; 0: for one, or as they are if the input is a directory. Dimension
 	 * SHARD_DIM of every tensor is cut as torch.chunk cuts it (-1: the one that fits best, per tensor);
 	 * tensors below LEAST_SHARD bytes stay whole.
+	 *
+	 * "safetensors", and RANKS not 0: PATH becomes a directory of the files that torch's HuggingFaceStorageWriter leaves for so
+	 * many ranks, shard-00001-model-00001-of-00001.safetensors, cut in the same way; its HuggingFaceStorageReader loads them with
+	 * any number of ranks, and ckpt_open() reads them. The root has to be a dict of tensors, as for one file.
+	 * Not together with SHARD_SIZE or CKPT_SHARED_ALIAS. A rank that gets no part has no file.
 	 */
 	uint32_t ranks;
 	int shard_dim;

@@ -144,12 +144,23 @@ static int place_items(struct writer *w, struct ckpt_error *err)
 
 /* ---- bytes ---- */
 
-/* The items of a tensor in their order, by MOVER; NULL: only whether they could be moved. */
-static int put_item(struct writer *w, const struct ckpt_safetensors_item *item,
-		    struct ckpt_mover *mover, struct ckpt_error *err)
+/* RECIPE by MOVER; NULL: only whether it could be moved. */
+static int move(const struct ckpt_safetensors_item *item, const struct ckpt_recipe *recipe,
+		struct ckpt_mover *mover, struct ckpt_error *err)
 {
-	struct ckpt_arena_mark mark = ckpt_arena_mark(w->scratch);
 	struct ckpt_moved moved = { 0 };
+
+	if (recipe->len != item->nbytes)
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "has %" PRIu64 " bytes, its shape wants %" PRIu64, recipe->len,
+				 item->nbytes);
+	return mover && recipe->len ? ckpt_mover_copy(mover, recipe, &moved, err) : 0;
+}
+
+/* The items of a tensor in their order. */
+static int put_value(struct writer *w, const struct ckpt_safetensors_item *item,
+		     struct ckpt_mover *mover, struct ckpt_error *err)
+{
 	struct ckpt_recipe recipe;
 	struct ckpt_array *array;
 	int rc = ckpt_array_open_value(w->out->model, item->value, item->name, 0, &array, err);
@@ -157,13 +168,26 @@ static int put_item(struct writer *w, const struct ckpt_safetensors_item *item,
 	if (rc < 0)
 		return rc;
 	rc = ckpt_array_recipe(array, w->scratch, &recipe, err);
-	if (rc == 0 && recipe.len != item->nbytes)
-		rc = ckpt_fail(err, CKPT_E_FORMAT,
-			       "has %" PRIu64 " bytes, its shape wants %" PRIu64, recipe.len,
-			       item->nbytes);
-	if (rc == 0 && mover && recipe.len)
-		rc = ckpt_mover_copy(mover, &recipe, &moved, err);
+	if (rc == 0)
+		rc = move(item, &recipe, mover, err);
 	ckpt_array_close(array);
+	return rc;
+}
+
+static int put_item(struct writer *w, const struct ckpt_safetensors_item *item,
+		    struct ckpt_mover *mover, struct ckpt_error *err)
+{
+	struct ckpt_arena_mark mark = ckpt_arena_mark(w->scratch);
+	struct ckpt_recipe recipe;
+	int rc;
+
+	if (w->out->bytes) {
+		rc = w->out->bytes(w->out->ctx, item, w->scratch, &recipe, err);
+		if (rc == 0)
+			rc = move(item, &recipe, mover, err);
+	} else {
+		rc = put_value(w, item, mover, err);
+	}
 	ckpt_arena_release(w->scratch, mark);
 	return rc;
 }

@@ -51,6 +51,10 @@ struct ckpt_safetensors_out {
 	uint32_t metadata_count;
 	bool has_metadata;
 	const struct ckpt_patch *held; /* the input, which the file replaces; NULL: it does not */
+	/* The bytes of an item, if they are others than those of its value; what they need is kept in ARENA. Or NULL. */
+	int (*bytes)(void *ctx, const struct ckpt_safetensors_item *item, struct ckpt_arena *arena,
+		     struct ckpt_recipe *out, struct ckpt_error *err);
+	void *ctx;
 };
 
 /* Write it to PATH, as save_file() of the package lays it out. OPTIONS: the flags, progress and cancel. */

@@ -48,9 +48,9 @@ static int negate(const struct ckpt_tensor *t, struct ckpt_arena *arena, struct 
 	return 0;
 }
 
-static int box_bytes(const struct ckpt_model *model, const struct ckpt_tensor *t,
-		     const uint64_t *offset, const uint64_t *shape, struct ckpt_arena *arena,
-		     struct ckpt_recipe *out, struct ckpt_error *err)
+int ckpt_dcp_tensor_box(const struct ckpt_model *model, const struct ckpt_tensor *t,
+			const uint64_t *offset, const uint64_t *shape, struct ckpt_arena *arena,
+			struct ckpt_recipe *out, struct ckpt_error *err)
 {
 	static const uint64_t zeros[CKPT_MOST_DIMS];
 	const struct ckpt_storage *s = &model->storages[t->storage];
@@ -133,7 +133,8 @@ int ckpt_dcp_write_tensor(struct ckpt_dcp_item_writer *w, const struct ckpt_tens
 	if (rc == 0)
 		rc = ckpt_torch_archive_add_text(&a, "byteorder", "little", err);
 	if (rc == 0)
-		rc = box_bytes(w->model, t, chunk->offset, chunk->shape, arena, &bytes, err);
+		rc = ckpt_dcp_tensor_box(w->model, t, chunk->offset, chunk->shape, arena, &bytes,
+					 err);
 	if (rc == 0)
 		rc = ckpt_torch_archive_add(&a, "data/0", &bytes,
 					    bytes.has_crc ? &bytes.crc32 : NULL, err);

@@ -307,7 +307,7 @@ static void clear(struct splitter *s)
 	free(s->starts);
 }
 
-static int check_source(const struct ckpt_model *model, struct ckpt_error *err)
+int ckpt_split_check_source(const struct ckpt_model *model, struct ckpt_error *err)
 {
 	if (model->doc->format == &ckpt_format_torch_zip &&
 	    !strcmp(ckpt_torch_zip_of(model)->byteorder, "big"))
@@ -327,7 +327,7 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 	int rc = ckpt_dcp_check_target(model, path, options, err);
 
 	if (rc == 0)
-		rc = check_source(model, err);
+		rc = ckpt_split_check_source(model, err);
 	if (rc == 0)
 		rc = plan(&s);
 	rc = ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);

@@ -116,8 +116,7 @@ static uint32_t decode(const char *at, size_t len)
 	return code;
 }
 
-/* ASCII alone, as Python writes it. */
-static void add_string(struct ckpt_buf *text, const char *s, size_t len)
+void ckpt_hf_add_string(struct ckpt_buf *text, const char *s, size_t len)
 {
 	ckpt_buf_add_u8(text, '"');
 	for (size_t i = 0, step; i < len; i += step) {
@@ -138,9 +137,9 @@ static void add_pair(struct ckpt_buf *text, const char *key, size_t key_len, con
 		     size_t value_len, bool first)
 {
 	ckpt_buf_printf(text, first ? "\n    " : ",\n    ");
-	add_string(text, key, key_len);
+	ckpt_hf_add_string(text, key, key_len);
 	ckpt_buf_printf(text, ": ");
-	add_string(text, value, value_len);
+	ckpt_hf_add_string(text, value, value_len);
 }
 
 int ckpt_hf_out_index(const struct ckpt_hf_out *out, struct ckpt_buf *text, struct ckpt_error *err)

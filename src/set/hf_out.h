@@ -45,6 +45,18 @@ int ckpt_hf_out_list(struct ckpt_hf_out *out, struct ckpt_error *err);
 /* The index, as json.dump(indent=2) of Python writes it. */
 int ckpt_hf_out_index(const struct ckpt_hf_out *out, struct ckpt_buf *text, struct ckpt_error *err);
 
+/* Of JSON, in ASCII alone, as Python's json.dumps() writes it. S is UTF-8. */
+void ckpt_hf_add_string(struct ckpt_buf *text, const char *s, size_t len);
+
+/*
+ * Could PATH be replaced, if FLAGS (enum ckpt_save_flags) ask for that? As a whole, so there has to be nothing in it but files
+ * that IS_OWN: config.json and the like must not go with it. *MARK, to be freed, is the file that a folder has which is
+ * replaced: one of those there, or NAME.
+ */
+int ckpt_hf_check_old(const char *path, unsigned flags,
+		      bool (*is_own)(const void *ctx, const char *name), const void *ctx,
+		      const char *name, char **mark, struct ckpt_error *err);
+
 void ckpt_hf_out_clear(struct ckpt_hf_out *out);
 
 /*
@@ -53,5 +65,13 @@ void ckpt_hf_out_clear(struct ckpt_hf_out *out);
 int ckpt_hf_save(const struct ckpt_model *model, const char *path,
 		 const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		 struct ckpt_error *err);
+
+/*
+ * The same with options->ranks: a file for every rank that has a part of a tensor, as HuggingFaceStorageWriter of torch leaves
+ * them. Tensors are cut as in a new DCP directory.
+ */
+int ckpt_hf_save_split(const struct ckpt_model *model, const char *path,
+		       const struct ckpt_save_options *options, struct ckpt_save_report *report,
+		       struct ckpt_error *err);
 
 #endif

@@ -24,8 +24,9 @@ struct saver {
 /* ---- what is replaced ---- */
 
 /* Of the set that is written, or of an older one that it takes the place of. */
-static bool is_own_name(const struct ckpt_hf_out *out, const char *name)
+static bool is_own_name(const void *ctx, const char *name)
 {
+	const struct ckpt_hf_out *out = ctx;
 	size_t stem = strlen(out->stem);
 	struct ckpt_hf_name parts;
 
@@ -39,33 +40,28 @@ static bool is_own_name(const struct ckpt_hf_out *out, const char *name)
 	       !strcmp(parts.rest, out->rest);
 }
 
-/* The directory goes as a whole: config.json and the like must not go with it. *MARK is to be freed. */
-static int check_old(struct saver *s, const char *path, char **mark)
+int ckpt_hf_check_old(const char *path, unsigned flags,
+		      bool (*is_own)(const void *ctx, const char *name), const void *ctx,
+		      const char *name, char **mark, struct ckpt_error *err)
 {
-	struct ckpt_listing l;
+	struct ckpt_listing l = { 0 };
 	char shown[SHOWN];
 	int rc = 0;
 
-	*mark = strdup(s->out.index_name);
-	if (!(s->out.o->flags & CKPT_SAVE_REPLACE) || ckpt_listing_read(path, &l, NULL) < 0)
-		return *mark ? 0 : ckpt_fail_nomem(s->err);
-	for (size_t i = 0; rc == 0 && i < l.count; i++) {
-		const char *name = l.items[i].name;
-
-		if (!is_own_name(&s->out, name))
-			rc = ckpt_fail(s->err, CKPT_E_OUTPUT,
-				       "the output is a folder with '%s' in it, and one is "
-				       "replaced only if it holds such a set and nothing else",
-				       ckpt_escape(shown, sizeof(shown), name, strlen(name)));
-	}
-	if (rc == 0 && l.count) {
-		free(*mark);
-		*mark = strdup(l.items[0].name);
-	}
+	if (flags & CKPT_SAVE_REPLACE && ckpt_listing_read(path, &l, NULL) == 0)
+		for (size_t i = 0; rc == 0 && i < l.count; i++)
+			if (!is_own(ctx, l.items[i].name))
+				rc = ckpt_fail(
+					err, CKPT_E_OUTPUT,
+					"the output is a folder with '%s' in it, and one is "
+					"replaced only if it holds such a set and nothing else",
+					ckpt_escape(shown, sizeof(shown), l.items[i].name,
+						    strlen(l.items[i].name)));
+	*mark = strdup(l.count ? l.items[0].name : name);
 	ckpt_listing_clear(&l);
 	if (rc == 0 && !*mark)
-		rc = ckpt_fail_nomem(s->err);
-	return ckpt_error_at(s->err, rc, path, NULL, CKPT_NO_OFFSET);
+		rc = ckpt_fail_nomem(err);
+	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
 /* ---- one file ---- */
@@ -267,7 +263,8 @@ static int save(struct saver *s, const char *path)
 	int rc = ckpt_set_check_not_input(s->out.model, path, s->err);
 
 	if (rc == 0)
-		rc = check_old(s, path, &mark);
+		rc = ckpt_hf_check_old(path, o->flags, is_own_name, &s->out, s->out.index_name,
+				       &mark, s->err);
 	if (rc == 0)
 		rc = ckpt_folder_check(path, mark, flags, s->err);
 	if (rc == 0)

@@ -114,3 +114,68 @@ hint: --shard-size 5GB makes OUT such a directory; --to torch writes torch's for
 	ckpt ls set
 	[[ $status = 2 && $stderr = "ckpt: set: the file 'model-00002-of-00003.safetensors' is missing, with "*" of the 14 tensors" ]]
 }
+
+@test "a checkpoint becomes files of ranks, and one file again" {
+	ckpt split --to safetensors --ranks 3 ddp_trainer.pt set
+	want 0
+	[[ $output = "'model', 24 tensors beside it left behind, 14 tensors for 3 ranks, "*" written in "* ]]
+	[ "$(ls -A set)" = "$(printf 'shard-%05d-model-00001-of-00001.safetensors\n' 1 2 3)" ]
+	ckpt merge set one.pt; want 0
+	ckpt extract model ddp_trainer.pt model.pt; want 0
+	ckpt diff one.pt model.pt; want 0
+	ckpt split --to safetensors --ranks 20 --at model ddp_trainer.pt many; want 0
+	[ "$(ls many | wc -l)" = 10 ] # nothing has more rows
+	ckpt diff many model.pt; want 0
+	ckpt reshard --to safetensors --ranks 1 many single; want 0
+	[ "$(ls -A single)" = shard-00001-model-00001-of-00001.safetensors ]
+	ckpt diff single model.pt; want 0
+	rm many/shard-00004-*
+	ckpt ls many; [ "$status" = 2 ]
+}
+
+@test "what files of ranks cannot hold is said, and nothing is written" {
+	ckpt split --to safetensors --ranks 2 --at optimizer ddp_trainer.pt set; [ "$status" = 2 ]
+	ckpt split --to safetensors --ranks 2 --at modle ddp_trainer.pt set
+	want 2 "ckpt: ddp_trainer.pt: nothing is named 'modle'
+hint: did you mean 'model'?"
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B -c "from files import *
+body = b'}(' + text('a') + tensor() + text('b') + tensor() + text('c') + number(7) + b'u'
+open('tied.pt', 'wb').write(torch_file(pickled(body)))"
+	ckpt split --to safetensors --ranks 2 tied.pt set
+	want 2 "ckpt: tied.pt: 1 entry cannot be written as safetensors:
+  'c' is no tensor but an int
+hint: --drop-others leaves them out"
+	ckpt split --to safetensors --ranks 2 --drop-others tied.pt set
+	want 2 "ckpt: tied.pt: 'a' and 'b' share their bytes
+hint: --shared clone writes each of them"
+	want_files tied.pt
+	ckpt split --to safetensors --ranks 2 --drop-others --shared clone tied.pt set; want 0
+	[[ $output = "2 tensors for 2 ranks, 1 other entry left out, "* ]]
+	ckpt cat set b; want 0
+	for wrong in "--shared alias --to safetensors" "--to torch" "--at model" --drop-others "--shared clone" \
+		"--alignment 64 --to safetensors"; do
+		ckpt split --ranks 2 $wrong ddp_model.pt set2; [ "$status" = 64 ]
+	done
+	[ ! -e set2 ]
+}
+
+@test "files of ranks replace such files, and nothing else" {
+	ckpt split --to safetensors --ranks 3 ddp_model.pt set; want 0
+	ckpt split --to safetensors --ranks 2 ddp_model.pt set; want 2 "ckpt: set: the output exists already
+hint: -f replaces it"
+	ckpt split --to safetensors --ranks 2 -f ddp_model.pt set; want 0
+	[ "$(ls -A set | wc -l)" = 2 ]
+	ckpt split --to safetensors --ranks 2 -f set set
+	want 2 "ckpt: set: the output is the input itself, or the folder it is in; name another"
+	touch set/config.json
+	ckpt split --to safetensors --ranks 2 -f ddp_model.pt set
+	want 2 "ckpt: set: the output is a folder with 'config.json' in it, and one is replaced only if it holds such a set and nothing else"
+	rm set/config.json
+	ckpt split -n --to safetensors --ranks 4 ddp_model.pt dry; want 0
+	[ ! -e dry ]
+	(ulimit -f 1; trap '' XFSZ; exec "$CKPT" split --to safetensors --ranks 2 -f ddp_model.pt set) 2> err && return 1
+	[[ $(< err) = *"File too large" ]]
+	[ "$(ls -A set | wc -l)" = 2 ]
+	ckpt diff set ddp_model.pt; want 0
+	[ -z "$(find . -name '*.ckpt-*')" ]
+}

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What DCP of torch 2.9 and later writes as safetensors, for hf_sets.py: hf_dcp_save.py FOLDER
+"""What DCP of torch 2.9 and later writes as safetensors, for hf_sets.py.
 
-one, two: one process; dist, dist2: four, each its own files; generic, mixed: with `.metadata`; cons: with torch's own consolidation, which
-knows floating tensors only. whole.pt, part.pt: the state dicts.
+    hf_dcp_save.py FOLDER               one, two: one process; dist, dist2: four, each its own files; rows: four, of what has rows;
+                                        generic, mixed: with `.metadata`; cons: with torch's own consolidation, which knows
+                                        floating tensors only. whole.pt, part.pt, rows.pt: the state dicts
+    hf_dcp_save.py FOLDER load NAME...  is what torch reads in each of the folders that of whole.pt?
 """
 
 import os
@@ -16,7 +18,7 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 import torch.distributed.checkpoint as dcp  # noqa: E402
 import torch.multiprocessing as multiprocessing  # noqa: E402
-from torch.distributed.checkpoint import HuggingFaceStorageWriter  # noqa: E402
+from torch.distributed.checkpoint import HuggingFaceStorageReader, HuggingFaceStorageWriter  # noqa: E402
 from torch.distributed.checkpoint.filesystem import FileSystemWriter, SerializationFormat  # noqa: E402
 from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import DTensor, Replicate, Shard  # noqa: E402
@@ -37,6 +39,10 @@ def whole():
             "rep": torch.randn(3, generator=generator)}
 
 
+def with_rows(state):
+    return {name: value for name, value in state.items() if value.dim()}
+
+
 def spread(value, mesh, placements):
     shape, offset = compute_local_shape_and_global_offset(value.shape, mesh, placements)
     local = value[tuple(slice(at, at + size) for at, size in zip(offset, shape))].contiguous()
@@ -47,6 +53,9 @@ def process(rank, folder):
     dist.init_process_group("gloo", init_method="file://" + os.path.abspath(folder) + "/meeting", rank=rank, world_size=WORLD)
     mesh = init_device_mesh("cpu", (2, WORLD // 2))
     state = {name: spread(value, mesh, PLACEMENTS[name]) if name in PLACEMENTS else value for name, value in whole().items()}
+    row = init_device_mesh("cpu", (WORLD,))
+    rows = {name: spread(value, row, [Shard(0)]) for name, value in with_rows(whole()).items()}
+    dcp.save(rows, storage_writer=HuggingFaceStorageWriter(path=folder + "/rows", save_distributed=True))
     files = {name: 1 + i % 2 for i, name in enumerate(state)}
     dcp.save(state, storage_writer=HuggingFaceStorageWriter(path=folder + "/dist", save_distributed=True))
     dcp.save(state, storage_writer=HuggingFaceStorageWriter(path=folder + "/dist2", save_distributed=True,
@@ -65,6 +74,7 @@ def main(folder):
     state = whole()
     torch.save(state, folder + "/whole.pt")
     torch.save({name: state[name] for name in PART}, folder + "/part.pt")
+    torch.save(with_rows(state), folder + "/rows.pt")
     dcp.save(state, storage_writer=HuggingFaceStorageWriter(path=folder + "/one"), no_dist=True)
     dcp.save(state, storage_writer=HuggingFaceStorageWriter(
         path=folder + "/two", fqn_to_index_mapping={name: 1 + i % 2 for i, name in enumerate(state)}), no_dist=True)
@@ -72,5 +82,17 @@ def main(folder):
     print("saved by torch", torch.__version__)
 
 
+def load(folder, names):
+    wanted = torch.load(folder + "/whole.pt", weights_only=True)
+    for name in names:
+        state = {key: torch.full_like(value, 1) for key, value in wanted.items()}
+        dcp.load(state, storage_reader=HuggingFaceStorageReader(path=os.path.join(folder, name)), no_dist=True)
+        wrong = [key for key in wanted if not torch.equal(state[key], wanted[key])]
+        print("%s %s %s" % ("DIFFERENT" if wrong else "EQUAL", name, " ".join(wrong)))
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    if sys.argv[2:3] == ["load"]:
+        load(sys.argv[1], sys.argv[3:])
+    else:
+        main(sys.argv[1])

@@ -108,6 +108,7 @@ def check_dcp(number, python, checks):
         checks.check(fine, "%s: %s%s" % (at, out, err))
         status, out, err = ckpt("verify", at)
         checks.check(" damaged" not in out and not err.startswith("ckpt:"), "%s: %s%s" % (at, out, err))
+    check_split(folder, python, checks)
     os.remove(folder + "/dist/shard-00002-model-00001-of-00001.safetensors")
     status, _, err = ckpt("merge", "-f", folder + "/dist", folder + "/merged.pt")
     checks.check(status == 2 and "is in none of them" in err, err)
@@ -115,6 +116,44 @@ def check_dcp(number, python, checks):
     checks.check(status == 0, err)
     checks.check(ckpt("diff", folder + "/torch", whole)[0] == 0, "resharded")
     checks.check(ckpt("add-module", folder + "/generic", folder + "/none")[0] == 2, "edited")
+
+
+def parts(path):
+    """Name -> (dtype, shape, where it begins, bytes) of a rank's file, parts without items left out; and the other metadata."""
+    data = read(path)
+    length = int.from_bytes(data[:8], "little")
+    entries = json.loads(data[8:8 + length])
+    metadata = entries.pop("__metadata__")
+    offsets = json.loads(metadata.pop("DCP_SHARDING_INFO"))
+    found = {name: (entry["dtype"], entry["shape"], offsets[name],
+                    data[8 + length + entry["data_offsets"][0]:8 + length + entry["data_offsets"][1]])
+             for name, entry in entries.items() if 0 not in entry["shape"]}
+    return found, metadata
+
+
+def check_split(folder, python, checks):
+    """Files of ranks, beside torch's of the same cut; read by torch, and here."""
+    whole, made = folder + "/whole.pt", []
+    status, _, err = ckpt("split", "--to", "safetensors", "--ranks", "4", folder + "/rows.pt", folder + "/own-rows")
+    checks.check(status == 0, err)
+    names = sorted(os.listdir(folder + "/rows"))
+    checks.check(sorted(os.listdir(folder + "/own-rows")) == names and len(names) == 4, "own-rows: other files than torch's")
+    for name in names:
+        right = parts(os.path.join(folder, "own-rows", name)) == parts(os.path.join(folder, "rows", name))
+        checks.check(right, "own-rows/%s: not what torch writes" % name)
+    for ranks, more, source in (("1", [], whole), ("3", [], whole), ("4", [], whole), ("11", [], whole), ("3", ["--dim", "best"], whole),
+                                ("2", ["--dim", "1"], whole), ("3", ["--keep-whole", "100"], whole), ("3", [], folder + "/generic"),
+                                ("5", [], folder + "/dist"), ("2", [], folder + "/one")):
+        name = "own-%d" % len(made)
+        made.append(name)
+        at = os.path.join(folder, name)
+        status, _, err = ckpt("split" if source is whole else "reshard", "--to", "safetensors", "--ranks", ranks, *more, source, at)
+        checks.check(status == 0, "%s: %s" % (name, err))
+        status, out, err = ckpt("diff", at, whole)
+        checks.check(status == 0, "%s: %s%s" % (name, out, err))
+    done = subprocess.run(python + ["hf_dcp_save.py", folder, "load"] + made, capture_output=True, encoding="utf-8", timeout=300)
+    checks.check(sorted(line.split()[:2] for line in done.stdout.splitlines()) == sorted(["EQUAL", name] for name in made),
+                 "torch reads: " + done.stdout + done.stderr[-2000:])
 
 
 def check_torch(number, python, checks):
