@@ -81,11 +81,24 @@ const struct command cmd_convert = {
 /* A file under the name of another format would deceive whoever reads it. */
 static int refuse_format(const char *out)
 {
+	static const char *const foreign[] = { ".gguf", ".onnx",   ".h5",     ".hdf5",
+					       ".pb",	".tflite", ".msgpack" };
+
 	if (ends_with(out, ".npy")) {
 		complain(
 			"%s: a file of that name holds one array, which 'ckpt cat IN NAME -o' writes; "
 			"--to npz and --to npy write all of them",
 			out);
+		return EXIT_ERROR;
+	}
+	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
+		if (!ends_with(out, foreign[i]))
+			continue;
+		complain(
+			"%s: '%s' is the name of a format that cannot be written; wanted a name such as "
+			"model.pt, model.safetensors or model.npz",
+			out, foreign[i]);
+		hint("--to torch writes torch's format under that name");
 		return EXIT_ERROR;
 	}
 	if (!ends_with(out, ".index.json"))

@@ -259,3 +259,14 @@ hint: 'ckpt convert' writes safetensors, of all that can be read"
 	[[ $output = "cause: the file ends too early"* ]]
 }
 
+
+@test "the name of a format that cannot be written is refused" {
+	for name in model.gguf model.onnx model.h5 tf_model.msgpack; do
+		ckpt convert ddp_model.pt $name
+		want 2 "ckpt: $name: '.${name##*.}' is the name of a format that cannot be written; wanted a name such as model.pt, model.safetensors or model.npz
+hint: --to torch writes torch's format under that name"
+	done
+	want_files
+	ckpt convert --to torch ddp_model.pt model.gguf; want 0
+	ckpt diff model.gguf ddp_model.pt; want 0
+}
