@@ -87,7 +87,8 @@ static void *open_library(struct ckpt_error *err)
 			  "cannot load the library that CKPT_NCCL_LIB names: %.300s", dlerror());
 	else
 		ckpt_fail(err, CKPT_E_UNSUPPORTED,
-			  "no NCCL on %s (" LIBRARY " not found): set CKPT_NCCL_LIB to it, or use "
+			  "no NCCL on %s (" LIBRARY
+			  " not found): set CKPT_NCCL_LIB to it, or bring files with "
 			  "--transport mpi",
 			  host);
 	return NULL;

@@ -38,7 +38,7 @@ static void a_machine_without_a_driver_says_so(void **state)
 		skip();
 	check_open_fails(0, CKPT_E_UNSUPPORTED,
 			 "no NVIDIA driver on %s (libcuda.so.1 not found): run on a GPU node, or "
-			 "use --transport mpi");
+			 "bring files with --transport mpi");
 	ckpt_cuda_look(&facts);
 	assert_false(facts.has_driver);
 	assert_int_equal(facts.gpu_count, 0);

@@ -73,10 +73,11 @@ static void lose_driver(uint32_t rank)
 	struct ckpt_cuda_facts *cuda = &hellos[rank].cuda;
 
 	*cuda = (struct ckpt_cuda_facts){ 0 };
-	snprintf(cuda->text, sizeof(cuda->text),
-		 "no NVIDIA driver on node%c (libcuda.so.1 not found): run on a GPU node, or use "
-		 "--transport mpi",
-		 (char)('A' + rank));
+	snprintf(
+		cuda->text, sizeof(cuda->text),
+		"no NVIDIA driver on node%c (libcuda.so.1 not found): run on a GPU node, or bring files with "
+		"--transport mpi",
+		(char)('A' + rank));
 }
 
 static void nccl_is_taken_where_all_have_it(void **state)
@@ -126,10 +127,10 @@ static void what_a_rank_lacks_is_said(void **state)
 	lose_driver(3);
 	says("nccl", CKPT_E_UNSUPPORTED, 2,
 	     "rank 2 (nodeC): no NVIDIA driver on nodeC (libcuda.so.1 not found): run on a GPU node, or "
-	     "use --transport mpi");
+	     "bring files with --transport mpi");
 	says(NULL, CKPT_E_UNSUPPORTED, 2,
 	     "rank 2 (nodeC): no NVIDIA driver on nodeC (libcuda.so.1 not found): run on a GPU node, or "
-	     "use --transport mpi; MPI cannot carry to rank 0 (nodeA): it has no ckpt-mpi.so, or was not "
+	     "bring files with --transport mpi; MPI cannot carry to rank 0 (nodeA): it has no ckpt-mpi.so, or was not "
 	     "started by mpirun or srun --mpi=pmix");
 	setup(NULL);
 	hellos[1].cuda.gpu_count = 0;
@@ -139,11 +140,11 @@ static void what_a_rank_lacks_is_said(void **state)
 	setup(NULL);
 	hellos[0].nccl.is_there = false;
 	strcpy(hellos[0].nccl.text,
-	       "no NCCL on nodeA (libnccl.so.2 not found): set CKPT_NCCL_LIB to it, or use "
+	       "no NCCL on nodeA (libnccl.so.2 not found): set CKPT_NCCL_LIB to it, or bring files with "
 	       "--transport mpi");
 	says("nccl", CKPT_E_UNSUPPORTED, 0,
 	     "rank 0 (nodeA): no NCCL on nodeA (libnccl.so.2 not found): set CKPT_NCCL_LIB to it, or "
-	     "use --transport mpi");
+	     "bring files with --transport mpi");
 	setup(NULL);
 	hellos[3].local_rank = 8;
 	says("nccl", CKPT_E_UNSUPPORTED, 3,
