@@ -203,6 +203,11 @@ static int add_alias(struct ckpt_hf_index *x, const char *name, struct ckpt_hf_e
 	return 0;
 }
 
+bool ckpt_hf_index_is_taken(const char *key)
+{
+	return !strcmp(key, "format") || !strcmp(key, "total_size");
+}
+
 /* Other things in the metadata say something else. */
 static int read_aliases(struct ckpt_hf_index *x, json_t *metadata, struct ckpt_error *err)
 {
@@ -215,7 +220,7 @@ static int read_aliases(struct ckpt_hf_index *x, json_t *metadata, struct ckpt_e
 		const char *name = json_string_value(value);
 		struct ckpt_hf_entry *of = name ? ckpt_hf_index_find(x, name, strlen(name)) : NULL;
 
-		if (of && strcmp(key, "format") && !ckpt_hf_index_find(x, key, strlen(key)))
+		if (of && !ckpt_hf_index_is_taken(key) && !ckpt_hf_index_find(x, key, strlen(key)))
 			rc = add_alias(x, key, of, err);
 		if (rc < 0)
 			break;

@@ -54,6 +54,9 @@ int ckpt_hf_index_read(const struct ckpt_source *source, struct ckpt_hf_index *o
 		       struct ckpt_error *err);
 void ckpt_hf_index_clear(struct ckpt_hf_index *index);
 
+/* Is KEY one that metadata have for something else than an alias? */
+bool ckpt_hf_index_is_taken(const char *key);
+
 /* The same of a text in memory. */
 int ckpt_hf_index_parse(const char *text, size_t len, struct ckpt_hf_index *out,
 			struct ckpt_error *err);

@@ -94,6 +94,21 @@ hint: --drop-others leaves them out"
 	want_files
 }
 
+@test "names that the index has for something else are no aliases" {
+	for name in format total_size; do
+		PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B -c "from files import *
+body = b'}(' + text('a') + tensor() + text('$name') + tensor() + text('b') + tensor(key='1') + b'u'
+open('tied.pt', 'wb').write(torch_file(pickled(body), extra=[('data/1', FOUR_FLOATS)]))"
+		ckpt convert --shared alias --shard-size 16 tied.pt set
+		want 2 "ckpt: tied.pt: '$name' shares its bytes, and the metadata have something else under its name"
+	done
+	want_files tied.pt
+	ckpt convert ddp_model.pt set --shard-size 1KB; want 0
+	sed -i 's/"total_size": [0-9]*/"total_size": "module.head.bias"/' set/model.safetensors.index.json
+	ckpt ls set; want 0
+	[[ $output = *"14 tensors, "* && $output != *total_size* ]]
+}
+
 @test "the index names the set, too" {
 	ckpt convert ddp_model.pt set --shard-size 1KB; want 0
 	ckpt ls set; all=$output
