@@ -133,7 +133,10 @@ void fuzz_check_directory(const struct ckpt_model *model)
 
 void fuzz_split(const struct ckpt_model *model)
 {
+	static const char *const formats[] = { "dcp", "safetensors" };
+
 	for (uint32_t ranks = 1; ranks <= 2; ranks++)
-		if (fuzz_save_directory(model, "dcp", ranks, 0) == 0)
-			fuzz_check_directory(model);
+		for (int i = 0; i < 2; i++)
+			if (fuzz_save_directory(model, formats[i], ranks, 0) == 0)
+				fuzz_check_directory(model);
 }

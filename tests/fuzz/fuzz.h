@@ -61,7 +61,7 @@ int fuzz_save_directory(const struct ckpt_model *model, const char *format, uint
 /* What was written there opens, holds as many tensors, and can be merged if MODEL can; it is removed. */
 void fuzz_check_directory(const struct ckpt_model *model);
 
-/* Both, for one rank and for two. */
+/* Both, for one rank and for two, as a DCP directory and as safetensors. */
 void fuzz_split(const struct ckpt_model *model);
 
 #endif
