@@ -144,17 +144,18 @@ static int list_files(struct ckpt_document *doc, const struct ckpt_listing *l,
 
 /* ---- the files ---- */
 
-static int open_shard(struct ckpt_hf *hf, uint32_t i, struct ckpt_error *err)
+static int open_file(const char *folder, const char *name, struct ckpt_model **out,
+		     struct ckpt_error *err)
 {
 	struct ckpt_source *source;
 	char *path;
 	int rc;
 
-	if (asprintf(&path, "%s/%s", hf->path, hf->index.files[i].name) < 0)
+	if (asprintf(&path, "%s/%s", folder, name) < 0)
 		return ckpt_fail_nomem(err);
 	rc = ckpt_source_open(path, &source, err);
 	if (rc == 0) {
-		rc = ckpt_format_open(source, &hf->shards[i], err);
+		rc = ckpt_format_open(source, out, err);
 		ckpt_source_unref(source);
 	}
 	rc = ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
@@ -171,7 +172,7 @@ static int open_shards(struct ckpt_document *doc, struct ckpt_error *err)
 	if (!hf->shards)
 		return ckpt_fail_nomem(err);
 	for (uint32_t i = 0; rc == 0 && i < hf->index.file_count; i++) {
-		rc = open_shard(hf, i, err);
+		rc = open_file(hf->path, hf->index.files[i].name, &hf->shards[i], err);
 		if (rc == 0)
 			doc->pickle_len += hf->shards[i]->doc->pickle_len;
 	}
@@ -246,31 +247,11 @@ static int open_set(const char *path, const struct ckpt_listing *l,
 	return rc;
 }
 
-/* A directory around one file. */
-static int open_single(const char *path, const char *name, struct ckpt_model **out,
-		       struct ckpt_error *err)
-{
-	struct ckpt_source *source;
-	char *file;
-	int rc;
-
-	if (asprintf(&file, "%s/%s", path, name) < 0)
-		return ckpt_fail_nomem(err);
-	rc = ckpt_source_open(file, &source, err);
-	if (rc == 0) {
-		rc = ckpt_format_open(source, out, err);
-		ckpt_source_unref(source);
-	}
-	rc = ckpt_error_at(err, rc, file, NULL, CKPT_NO_OFFSET);
-	free(file);
-	return rc;
-}
-
 int ckpt_hf_open(const char *path, const struct ckpt_listing *l, const struct ckpt_hf_found *found,
 		 struct ckpt_model **out, struct ckpt_error *err)
 {
 	*out = NULL;
-	if (found->single)
-		return open_single(path, found->single, out, err);
+	if (found->single) /* a directory around one file */
+		return open_file(path, found->single, out, err);
 	return open_set(path, l, found, out, err);
 }
