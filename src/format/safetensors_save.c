@@ -38,11 +38,20 @@ static int keep_pairs(const struct ckpt_safetensors *st, struct ckpt_safetensors
 	return fine ? 0 : ckpt_fail_nomem(err);
 }
 
+int ckpt_safetensors_fail_taken(const struct ckpt_safetensors_item *item, struct ckpt_error *err)
+{
+	char shown[160];
+
+	return ckpt_fail(
+		err, CKPT_E_UNSUPPORTED,
+		"'%s' shares its bytes, and the metadata have something else under its name",
+		ckpt_escape(shown, sizeof(shown), item->name, item->name_len));
+}
+
 static int add_aliases(const struct ckpt_safetensors_list *list, struct ckpt_safetensors_pair *out,
 		       uint32_t *count, struct ckpt_error *err)
 {
 	uint32_t others = *count;
-	char shown[160];
 
 	for (uint32_t i = 0; list->aliased && i < list->count; i++) {
 		const struct ckpt_safetensors_item *item = &list->items[i], *same = item->same;
@@ -51,11 +60,7 @@ static int add_aliases(const struct ckpt_safetensors_list *list, struct ckpt_saf
 			continue;
 		if (has_key(out, others, item->name, item->name_len) ||
 		    !strcmp(item->name, "format"))
-			return ckpt_fail(
-				err, CKPT_E_UNSUPPORTED,
-				"'%s' shares its bytes, and the metadata have something else "
-				"under its name",
-				ckpt_escape(shown, sizeof(shown), item->name, item->name_len));
+			return ckpt_safetensors_fail_taken(item, err);
 		out[(*count)++] = (struct ckpt_safetensors_pair){ item->name, same->name,
 								  item->name_len, same->name_len };
 	}

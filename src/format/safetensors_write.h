@@ -70,6 +70,9 @@ int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safete
 			      struct ckpt_safetensors_pair **out, uint32_t *count,
 			      bool *has_metadata, struct ckpt_error *err);
 
+/* CKPT_E_UNSUPPORTED: ITEM cannot be an alias, as its name is a key of the metadata already. */
+int ckpt_safetensors_fail_taken(const struct ckpt_safetensors_item *item, struct ckpt_error *err);
+
 int ckpt_safetensors_save(const struct ckpt_model *model, const char *path,
 			  const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			  struct ckpt_error *err);

@@ -142,14 +142,6 @@ static void add_pair(struct ckpt_buf *text, const char *key, size_t key_len, con
 	ckpt_hf_add_string(text, value, value_len);
 }
 
-static int fail_taken(const struct ckpt_safetensors_item *item, struct ckpt_error *err)
-{
-	return ckpt_fail(
-		err, CKPT_E_UNSUPPORTED,
-		"'%s' shares its bytes, and the metadata have something else under its name",
-		item->name);
-}
-
 int ckpt_hf_out_index(const struct ckpt_hf_out *out, struct ckpt_buf *text, struct ckpt_error *err)
 {
 	ckpt_buf_printf(text, "{\n  \"metadata\": {\n    \"total_size\": %" PRIu64,
@@ -158,7 +150,7 @@ int ckpt_hf_out_index(const struct ckpt_hf_out *out, struct ckpt_buf *text, stru
 		const struct ckpt_safetensors_item *item = &out->list.items[i];
 
 		if (item->same && ckpt_hf_index_is_taken(item->name))
-			return fail_taken(item, err);
+			return ckpt_safetensors_fail_taken(item, err);
 		if (item->same)
 			add_pair(text, item->name, item->name_len, item->same->name,
 				 item->same->name_len, false);
