@@ -2,8 +2,8 @@
 #include "broadcast/ring.h"
 
 #include "base/clock.h"
+#include "broadcast/reader.h"
 #include "io/fault.h"
-#include "io/source.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -16,7 +16,7 @@
 #include <zlib.h>
 
 enum {
-	STEP = 1 << 20, /* read, or written, and looked at at a time: it stays in the cache */
+	STEP = 1 << 20, /* written and looked at at a time: it stays in the cache */
 	POLL_NSEC = 20000,
 	SPIN_NSEC = 20000000,
 	WAIT_NSEC = 20000000,
@@ -44,6 +44,7 @@ struct failure {
 
 struct ckpt_ring {
 	struct ckpt_ring_options o;
+	struct ckpt_reader *reader;
 	uint64_t chunks;
 	uint64_t
 		*first_piece; /* by chunk: number of its first piece, and behind the last: of all */
@@ -123,44 +124,6 @@ int ckpt_ring_failed(struct ckpt_ring *r, bool read, struct ckpt_error *err)
 
 /* ---- one chunk, by a thread ---- */
 
-static int check_same(const struct ckpt_manifest_file *f, const struct ckpt_source *src,
-		      struct ckpt_error *err)
-{
-	dev_t dev;
-	ino_t ino;
-
-	ckpt_source_identity(src, &dev, &ino);
-	if (ckpt_source_size(src) == f->size && ino == f->ino)
-		return 0;
-	return ckpt_error_at(err,
-			     ckpt_fail(err, CKPT_E_CHANGED,
-				       "was replaced or changed during the broadcast (%" PRIu64
-				       " bytes, now %" PRIu64 ")",
-				       f->size, ckpt_source_size(src)),
-			     ckpt_source_path(src), NULL, CKPT_NO_OFFSET);
-}
-
-static int read_piece(struct ckpt_ring *r, const struct ckpt_manifest_piece *p, uint8_t *to,
-		      uint32_t *crc, struct ckpt_error *err)
-{
-	struct ckpt_source *src;
-	int rc = ckpt_source_open(r->o.sources[p->file], &src, err);
-
-	if (rc < 0)
-		return rc;
-	rc = check_same(&r->o.manifest->files[p->file], src, err);
-	for (uint64_t done = 0; rc == 0 && done < p->len; done += STEP) {
-		size_t n = p->len - done < STEP ? (size_t)(p->len - done) : STEP;
-
-		rc = ckpt_source_read(src, p->off + done, to + done, n, err);
-		if (rc == 0 && crc)
-			*crc = libdeflate_crc32(*crc, to + done, n);
-	}
-	rc = ckpt_error_at(err, rc, r->o.sources[p->file], NULL, CKPT_NO_OFFSET);
-	ckpt_source_unref(src);
-	return rc;
-}
-
 /* To where it is wanted, but for what the transport has brought there. */
 static int put(struct ckpt_ring *r, const struct ckpt_manifest_piece *p, uint64_t done,
 	       const uint8_t *from, size_t n, struct ckpt_error *err)
@@ -206,7 +169,7 @@ static void read_chunk(struct ckpt_ring *r, const struct slot *slot)
 	while (rc == 0 && pos < end) {
 		struct ckpt_manifest_piece p = ckpt_manifest_piece_at(r->o.manifest, pos, end);
 
-		rc = read_piece(r, &p, slot->memory + (pos - start), crc, &err);
+		rc = ckpt_reader_read(r->reader, &p, slot->memory + (pos - start), crc, &err);
 		if (crc)
 			crc++;
 		pos += p.len;
@@ -413,7 +376,9 @@ int ckpt_ring_new(const struct ckpt_ring_options *options, struct ckpt_ring **ou
 	r->next_read = next_mine(r, 0);
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->changed, NULL);
-	rc = make_tables(r, err);
+	rc = ckpt_reader_new(r->o.manifest, r->o.sources, &r->reader, err);
+	if (rc == 0)
+		rc = make_tables(r, err);
 	if (rc == 0)
 		rc = make_slots(r, err);
 	if (rc == 0)
@@ -446,6 +411,7 @@ void ckpt_ring_free(struct ckpt_ring *r)
 			r->o.transport->ops->release(r->o.transport, r->slots[i].memory);
 	pthread_cond_destroy(&r->changed);
 	pthread_mutex_destroy(&r->lock);
+	ckpt_reader_free(r->reader);
 	free(r->first_piece);
 	free(r->crcs);
 	free(r->copies);

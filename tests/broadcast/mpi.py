@@ -14,6 +14,8 @@ import sys
 import kills
 from ranks import CKPT, environment, mpirun, note, run, same
 
+MOST_OPENED = 8                                     # by the threads that read first, and to look at it
+
 
 def check_files(work, source):
     """Every rank has the file; there is nothing else."""
@@ -40,15 +42,17 @@ def check_one_writer(work, source):
 
 
 def bytes_read(work):
-    """In the traces, one file for each thread."""
-    total = 0
+    """In the traces, one file for each thread; and how often the source was opened."""
+    total, opened = 0, 0
     for name in os.listdir(work):
         if name.startswith("trace."):
-            with open(os.path.join(work, name)) as lines:
-                found = [re.search(r"(?:pread64|read)\(.* = (\d+)$", line) for line in lines]
+            with open(os.path.join(work, name)) as file:
+                lines = file.readlines()
+            found = [re.search(r"(?:pread64|read)\(.* = (\d+)$", line) for line in lines]
+            opened += sum("openat(" in line for line in lines)
             total += sum(int(match[1]) for match in found if match)
             os.unlink(os.path.join(work, name))
-    return total
+    return total, opened
 
 
 def check_reads(work, source):
@@ -62,11 +66,12 @@ def check_reads(work, source):
             trace = os.path.join(work, "trace")
             out = os.path.join(work, "reads-%d-%%r.pt" % ranks)
             status, err = mpirun(ranks, source, out, before=("strace", "-ff", "-o", trace, "-P", source, "-e",
-                                                             "trace=read,pread64,copy_file_range,mmap"))
+                                                             "trace=openat,read,pread64,copy_file_range,mmap"))
             note(status == 0, "reads: %d %s" % (status, err[-300:]))
-            found = bytes_read(work)
+            found, opened = bytes_read(work)
             note(found == (0 if again else size),
                  "%d ranks%s read %d bytes of %d" % (ranks, ", again," * again, found, size))
+            note(opened <= MOST_OPENED, "%d ranks%s opened the source %d times" % (ranks, ", again," * again, opened))
 
 
 def check_codes(work, source):
