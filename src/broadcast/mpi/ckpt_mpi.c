@@ -16,6 +16,7 @@ enum {
 	HOST = 64,
 	HERE = 1, /* tags of messages between two ranks */
 	MISSING = 2,
+	CHUNK = 16,	  /* and the ticket: with several roots they overtake each other */
 	MOST_MISSING = 8, /* that are named */
 	POLL_NSEC = 20000,
 };
@@ -23,11 +24,12 @@ enum {
 struct mpi {
 	struct ckpt_transport base;
 	MPI_Comm comm;
+	struct ckpt_transport_chunk chunks[CKPT_MOST_FLYING]; /* by ticket, as the next two */
 	MPI_Request flying[CKPT_MOST_FLYING];
+	bool comes[CKPT_MOST_FLYING]; /* FLYING brings it; else it hands it on, or is done */
 	bool broken;
 	char (*hosts)[HOST]; /* by rank */
 };
-
 
 static int fail_mpi(struct mpi *m, const char *what, int code, struct ckpt_error *err)
 {
@@ -53,22 +55,56 @@ static void release(struct ckpt_transport *t, void *buffer)
 		free(buffer);
 }
 
+static int neighbour(const struct mpi *m, uint32_t step)
+{
+	return (int)((m->base.rank + step) % m->base.size);
+}
+
+/* To the next rank, unless that is where it came from first. */
+static int hand_on(struct mpi *m, unsigned ticket, struct ckpt_error *err)
+{
+	const struct ckpt_transport_chunk *c = &m->chunks[ticket];
+	int rc = MPI_SUCCESS;
+
+	m->comes[ticket] = false;
+	if (neighbour(m, 1) != (int)c->root)
+		rc = MPI_Isend(c->buffer, (int)c->nbytes, MPI_BYTE, neighbour(m, 1),
+			       CHUNK + (int)ticket, m->comm, &m->flying[ticket]);
+	return rc == MPI_SUCCESS ? 0 : fail_mpi(m, "MPI_Isend", rc, err);
+}
+
+/*
+ * From its root every rank hands a chunk on to the next one as soon as it has it: each sends and receives every byte
+ * once, however many there are. MPI_Ibcast of a few ranks sends from the root to each of them.
+ */
 static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *chunk,
 		 unsigned ticket, struct ckpt_error *err)
 {
 	struct mpi *m = (struct mpi *)t;
-	int rc = MPI_Ibcast(chunk->buffer, (int)chunk->nbytes, MPI_BYTE, (int)chunk->root, m->comm,
-			    &m->flying[ticket]);
+	int rc;
 
-	return rc == MPI_SUCCESS ? 0 : fail_mpi(m, "MPI_Ibcast", rc, err);
+	m->chunks[ticket] = *chunk;
+	if (chunk->root == t->rank)
+		return hand_on(m, ticket, err);
+	m->comes[ticket] = true;
+	rc = MPI_Irecv(chunk->buffer, (int)chunk->nbytes, MPI_BYTE, neighbour(m, t->size - 1),
+		       CHUNK + (int)ticket, m->comm, &m->flying[ticket]);
+	return rc == MPI_SUCCESS ? 0 : fail_mpi(m, "MPI_Irecv", rc, err);
 }
 
+/* All that have come are handed on, whichever is asked for. */
 static int test(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *err)
 {
 	struct mpi *m = (struct mpi *)t;
-	int done = 0, rc = MPI_Test(&m->flying[ticket], &done, MPI_STATUS_IGNORE);
+	int which[CKPT_MOST_FLYING], n = 0, result = 0;
+	int rc = MPI_Testsome(CKPT_MOST_FLYING, m->flying, &n, which, MPI_STATUSES_IGNORE);
 
-	return rc == MPI_SUCCESS ? done != 0 : fail_mpi(m, "MPI_Ibcast", rc, err);
+	if (rc != MPI_SUCCESS)
+		return fail_mpi(m, "MPI_Testsome", rc, err);
+	for (int i = 0; result == 0 && n != MPI_UNDEFINED && i < n; i++)
+		if (m->comes[which[i]])
+			result = hand_on(m, (unsigned)which[i], err);
+	return result < 0 ? result : m->flying[ticket] == MPI_REQUEST_NULL;
 }
 
 static void pause_poll(void)
@@ -240,6 +276,8 @@ int ckpt_mpi_open_here(int version, struct ckpt_transport **out, struct ckpt_err
 	if (!m)
 		return ckpt_plugin_fail(err, CKPT_E_NOMEM, "out of memory");
 	m->base.ops = &ops;
+	for (unsigned i = 0; i < CKPT_MOST_FLYING; i++)
+		m->flying[i] = MPI_REQUEST_NULL;
 	rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given);
 	if (rc != MPI_SUCCESS)
 		rc = fail_mpi(m, "MPI_Init_thread", rc, err);
