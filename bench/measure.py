@@ -11,6 +11,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True  # this folder stays as it is
@@ -18,10 +19,11 @@ import peak  # noqa: E402
 import throttle  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(os.path.dirname(HERE), "tests", "broadcast"))
 MIB = 1024  # KiB
 CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "stat", "scan", "diff", "memory",
          "remap", "safetensors", "cast", "inplace", "reflink", "merge", "zero", "split", "split-safetensors", "dcp-large",
-         "broadcast", "broadcast-memory", "throttled")
+         "broadcast", "broadcast-hosts", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
 
@@ -781,16 +783,52 @@ class Bench:
         bare = self.has_ranks("broadcast")
         if not bare:
             return
-        source = self.big()
+        source = self.input("big", min(self.options.size, 1 << 30), 128)
         size, ours = os.path.getsize(source), [self.ckpt, "broadcast", "-q", "--json", "--target", "null"]
         for ranks in (2, 4):
             runs = [self.mpirun(ranks, lambda text: json.loads(text)["seconds"], *ours, *flags, source)
                     for flags in ([], ["--verify", "none"])]
             checked, plain, other = self.series(source, *runs, self.mpirun(ranks, float, bare, str(size), str(4 << 20)))
             text = "broadcast%s %s, %d ranks"
-            self.ratio_row(text % (" --verify none", size_text(self.options.size), ranks), plain, "MPI_Bcast", other,
+            self.ratio_row(text % (" --verify none", size_text(size), ranks), plain, "MPI_Bcast", other,
                            "speed >= 0.90", lambda r: r <= 1 / 0.9)
-            self.ratio_row(text % ("", size_text(self.options.size), ranks), checked, "--verify none", plain)
+            self.ratio_row(text % ("", size_text(size), ranks), checked, "--verify none", plain)
+
+    def case_broadcast_hosts(self):
+        """Network namespaces as hosts, each of which can send 100 MB/s. What one host has to send twice shows."""
+        bare = self.has_ranks("broadcast-hosts")
+        if not bare:
+            return
+        os.environ["CKPT"] = self.ckpt  # asked for by what follows
+        import hosts  # pylint: disable=import-outside-toplevel
+        source = self.input("big", min(self.options.size, 256 << 20), 16)
+        size = os.path.getsize(source)
+        with tempfile.TemporaryDirectory() as work:
+            for count in (2, 4):
+                net = hosts.Hosts(work, count)
+                try:
+                    if not net.make() or not net.limit("800mbit"):
+                        print("broadcast-hosts: left out, no network namespaces can be made and limited: not root")
+                        return
+                    self.hosts_rows(net, count, source, size, bare)
+                finally:
+                    net.remove()
+
+    def hosts_rows(self, net, count, source, size, bare):
+        def each(seconds, *argv):
+            def run():
+                job = net.start_each(*argv)
+                out, err = job.communicate()
+                if job.returncode:
+                    fail("exit %d: %s: %s" % (job.returncode, shlex.join(argv), err[-300:]))
+                return seconds(out), 0
+            return run
+        ours, other = self.series(source, each(lambda text: json.loads(text)["seconds"], self.ckpt, "broadcast", "-q",
+                                               "--json", "--target", "null", source),
+                                  each(float, bare, str(size), str(4 << 20)))
+        label = "broadcast %s, %d hosts of 100 MB/s" % (size_text(size), count)
+        self.ratio_row(label, ours, "MPI_Bcast", other, "speed >= 0.90", lambda r: r <= 1 / 0.9)
+        self.time_row("  of which the links need %s" % time_text(size / 1e8), ours, size / 1e8 / 0.9)
 
     def case_broadcast_memory(self):
         """The peak of the rank that has the largest, each of which writes a file."""

@@ -81,8 +81,8 @@ struct ckpt_broadcast_options {
 	const char *job_key;
 	const char *transport; /* "self", "mpi", "nccl"; NULL: what is there */
 	uint32_t readers;      /* ranks 0 .. readers - 1 read, in turn; 0: one */
-	uint64_t chunk;	       /* bytes; 0: 4 MiB, from GPU to GPU 64, less for small sources */
-	uint32_t depth;	       /* chunks in memory; 0: 4 */
+	uint64_t chunk;	       /* bytes; 0: 1 MiB, from GPU to GPU 64, less for small sources */
+	uint32_t depth;	       /* chunks in memory; 0: as many as 16 MiB hold, 4 to 16 */
 	uint32_t threads;      /* that read and write, for each rank; 0: 4 */
 	double timeout_s;      /* without a byte, or an answer; 0: 60 s */
 	/* On rank 0 alone: the others are as far. */

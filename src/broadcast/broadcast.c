@@ -36,12 +36,12 @@
  */
 
 enum {
-	CHUNK = 4
-		<< 20, /* stays in a cache between processes of a node; longer ones were slower over MPI */
+	CHUNK = 1 << 20,      /* some of them stay in a cache between processes of a node */
 	GPU_CHUNK = 64 << 20, /* the start of a broadcast on the GPU costs as much as some MB */
 	LEAST_CHUNK = 1 << 20,
 	MOST_CHUNK = 1 << 30,
-	DEPTH = 4,
+	LEAST_DEPTH = 4,
+	MEMORY = 16 << 20, /* of all chunks, where the least depth allows it */
 	THREADS = 4,
 	MOST_THREADS = 64,
 	VOTE_EVERY = 1 << 30, /* bytes */
@@ -572,10 +572,23 @@ static void remove_folders(struct ckpt_session *s)
 	}
 }
 
+/* What nobody has asked for otherwise. */
+static void choose_chunks(struct ckpt_session *s, bool on_gpu)
+{
+	uint64_t depth;
+
+	if (s->standard_chunk)
+		s->o.chunk = on_gpu ? GPU_CHUNK : CHUNK;
+	depth = MEMORY / s->o.chunk;
+	if (depth < LEAST_DEPTH)
+		depth = LEAST_DEPTH;
+	if (s->standard_depth)
+		s->o.depth = depth < CKPT_MOST_FLYING ? (uint32_t)depth : CKPT_MOST_FLYING;
+}
+
 static int run(struct ckpt_session *s)
 {
-	if (s->standard_chunk && s->agreement.transport->ops->is_on_gpu)
-		s->o.chunk = GPU_CHUNK;
+	choose_chunks(s, s->agreement.transport->ops->is_on_gpu);
 	if (compare_wishes(s) || share_manifest(s) || check_expected(s))
 		return s->code;
 	if (s->o.chunk >
@@ -606,8 +619,8 @@ static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_opti
 	if (rc < 0)
 		return rc;
 	s->standard_chunk = !o->chunk;
-	o->chunk = or_else(o->chunk, CHUNK);
-	o->depth = (uint32_t)or_else(o->depth, DEPTH);
+	s->standard_depth = !o->depth;
+	choose_chunks(s, false);
 	o->threads = (uint32_t)or_else(o->threads, THREADS);
 	o->readers = (uint32_t)or_else(o->readers, 1);
 	if (o->timeout_s <= 0)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "broadcast/reader.h"
+#include "broadcast/slots.h"
 #include "io/fault.h"
 
 #include <assert.h>
@@ -20,21 +21,8 @@ enum {
 	POLL_NSEC = 20000,
 	SPIN_NSEC = 20000000,
 	WAIT_NSEC = 20000000,
-};
-
-enum state {
-	FREE,	 /* waits for its chunk */
-	READING, /* by a thread of this rank */
-	READY,	 /* read, to be carried */
-	FLYING,	 /* the transport has it */
-	ARRIVED, /* to be written */
-	WRITING,
-};
-
-struct slot {
-	enum state state;
-	uint64_t chunk; /* of which it is, or is to be next */
-	uint8_t *memory;
+	ASKED = 3, /* chunks that the transport has at a time: one comes, one goes on, one is to come next */
+	ASKED_OF_GPU = 4, /* it has to bring them to the GPU and back as well */
 };
 
 struct failure {
@@ -46,23 +34,24 @@ struct ckpt_ring {
 	struct ckpt_ring_options o;
 	struct ckpt_reader *reader;
 	uint64_t chunks;
+	unsigned asked; /* the transport has no more chunks at a time */
 	uint64_t
 		*first_piece; /* by chunk: number of its first piece, and behind the last: of all */
 	uint32_t *crcs;	      /* by piece; NULL: none wanted */
 	struct ckpt_transport_copy
 		*copies; /* of the chunk that is begun; NULL: the transport makes none */
-	struct slot *slots;
 
-	pthread_mutex_t lock; /* for all that follows, and for the slots' states */
-	pthread_cond_t changed;
+	pthread_mutex_t lock;	  /* for all that follows */
+	pthread_cond_t has_work;  /* for a thread */
+	pthread_cond_t has_moved; /* a chunk, for the caller */
+	struct ckpt_slots slots;
 	uint64_t next_read; /* chunk */
 	struct failure reading, writing;
 	bool quit;
 
 	pthread_t *threads;
 	unsigned started;
-	uint64_t carried; /* the caller's: chunks that were begun */
-	uint64_t landed;  /* ... and that came */
+	uint64_t landed; /* the caller's: of the chunks that were begun, those that came */
 	uint64_t last_nsec;
 };
 
@@ -83,9 +72,10 @@ static bool is_mine(const struct ckpt_ring *r, uint64_t chunk)
 	return reader_of(r, chunk) == r->o.transport->rank;
 }
 
-static struct slot *slot_of(struct ckpt_ring *r, uint64_t chunk)
+/* Names a chunk for the transport, as long as it has it. */
+static unsigned ticket_of(const struct ckpt_ring *r, uint64_t chunk)
 {
-	return &r->slots[chunk % r->o.depth];
+	return (unsigned)(chunk % r->asked);
 }
 
 /* ---- failures ---- */
@@ -159,7 +149,7 @@ static int write_piece(struct ckpt_ring *r, const struct ckpt_manifest_piece *p,
  * A chunk that cannot be read is carried all the same: all ranks wait for it. What it holds then does not
  * matter, as nothing that came is kept.
  */
-static void read_chunk(struct ckpt_ring *r, const struct slot *slot)
+static void read_chunk(struct ckpt_ring *r, const struct ckpt_slot *slot)
 {
 	uint64_t start = slot->chunk * r->o.chunk, end = chunk_end(r, slot->chunk), pos = start;
 	uint32_t *crc = r->crcs ? &r->crcs[r->first_piece[slot->chunk]] : NULL;
@@ -181,7 +171,7 @@ static void read_chunk(struct ckpt_ring *r, const struct slot *slot)
 }
 
 /* What this rank read itself was looked at then: on its way through the transport it must not have changed. */
-static int keep_crc(struct ckpt_ring *r, const struct slot *slot, uint64_t piece, uint32_t crc,
+static int keep_crc(struct ckpt_ring *r, const struct ckpt_slot *slot, uint64_t piece, uint32_t crc,
 		    struct ckpt_error *err)
 {
 	if (!r->crcs)
@@ -198,7 +188,7 @@ static int keep_crc(struct ckpt_ring *r, const struct slot *slot, uint64_t piece
 		"broken");
 }
 
-static void write_chunk(struct ckpt_ring *r, const struct slot *slot)
+static void write_chunk(struct ckpt_ring *r, const struct ckpt_slot *slot)
 {
 	uint64_t start = slot->chunk * r->o.chunk, end = chunk_end(r, slot->chunk), pos = start;
 	uint64_t piece = r->first_piece[slot->chunk];
@@ -220,34 +210,25 @@ static void write_chunk(struct ckpt_ring *r, const struct slot *slot)
 
 /* ---- threads ---- */
 
-/* Called with the lock, as the next ones: what there is to do, what came first. */
-static struct slot *find_arrived(struct ckpt_ring *r)
+/* Called with the lock, as the next ones. */
+static struct ckpt_slot *find_to_read(const struct ckpt_ring *r)
 {
-	struct slot *found = NULL;
-
-	for (unsigned i = 0; i < r->o.depth; i++) {
-		struct slot *s = &r->slots[i];
-
-		if (s->state == ARRIVED && (!found || s->chunk < found->chunk))
-			found = s;
-	}
-	return found;
-}
-
-static struct slot *find_to_read(struct ckpt_ring *r)
-{
-	struct slot *s = slot_of(r, r->next_read);
-
-	if (r->next_read >= r->chunks || s->state != FREE || s->chunk != r->next_read)
+	if (r->next_read >= r->chunks || !ckpt_slots_may_read(&r->slots))
 		return NULL;
-	return s;
+	return ckpt_slots_free_for(&r->slots, r->next_read);
 }
 
-static void release(struct ckpt_ring *r, struct slot *s)
+static bool is_work(const struct ckpt_ring *r)
 {
-	s->state = FREE;
-	s->chunk += r->o.depth;
-	pthread_cond_broadcast(&r->changed);
+	return ckpt_slots_first(&r->slots, CKPT_SLOT_ARRIVED) || find_to_read(r);
+}
+
+static void set_state(struct ckpt_ring *r, struct ckpt_slot *s, enum ckpt_slot_state state)
+{
+	s->state = state;
+	pthread_cond_signal(&r->has_moved);
+	if (is_work(r))
+		pthread_cond_signal(&r->has_work);
 }
 
 static uint64_t next_mine(const struct ckpt_ring *r, uint64_t chunk)
@@ -257,28 +238,29 @@ static uint64_t next_mine(const struct ckpt_ring *r, uint64_t chunk)
 	return chunk;
 }
 
+/* What there is to do, what came first. */
 static bool work(struct ckpt_ring *r)
 {
-	struct slot *s = find_arrived(r);
+	struct ckpt_slot *s = ckpt_slots_first(&r->slots, CKPT_SLOT_ARRIVED);
 
 	if (s) {
-		s->state = WRITING;
+		set_state(r, s, CKPT_SLOT_WRITING);
 		pthread_mutex_unlock(&r->lock);
 		write_chunk(r, s);
 		pthread_mutex_lock(&r->lock);
-		release(r, s);
+		set_state(r, s, CKPT_SLOT_FREE);
 		return true;
 	}
 	s = find_to_read(r);
 	if (!s)
 		return false;
-	s->state = READING;
+	s->chunk = r->next_read;
 	r->next_read = next_mine(r, r->next_read + 1);
+	set_state(r, s, CKPT_SLOT_READING);
 	pthread_mutex_unlock(&r->lock);
 	read_chunk(r, s);
 	pthread_mutex_lock(&r->lock);
-	s->state = READY;
-	pthread_cond_broadcast(&r->changed);
+	set_state(r, s, CKPT_SLOT_READY);
 	return true;
 }
 
@@ -289,7 +271,7 @@ static void *run_thread(void *arg)
 	pthread_mutex_lock(&r->lock);
 	while (!r->quit)
 		if (!work(r))
-			pthread_cond_wait(&r->changed, &r->lock);
+			pthread_cond_wait(&r->has_work, &r->lock);
 	pthread_mutex_unlock(&r->lock);
 	return NULL;
 }
@@ -321,9 +303,8 @@ static int make_tables(struct ckpt_ring *r, struct ckpt_error *err)
 	uint64_t pieces = 0, most = 0;
 
 	r->first_piece = calloc(r->chunks + 1, sizeof(*r->first_piece));
-	r->slots = calloc(r->o.depth, sizeof(*r->slots));
 	r->threads = calloc(r->o.threads, sizeof(*r->threads));
-	if (!r->first_piece || !r->slots || !r->threads)
+	if (!ckpt_slots_init(&r->slots, r->o.depth) || !r->first_piece || !r->threads)
 		return ckpt_fail_nomem(err);
 	for (uint64_t i = 0; i < r->chunks; i++) {
 		uint64_t n = count_pieces(r, i);
@@ -354,9 +335,8 @@ static int make_slots(struct ckpt_ring *r, struct ckpt_error *err)
 	for (unsigned i = 0; rc == 0 && i < r->o.depth; i++) {
 		void *memory = NULL;
 
-		r->slots[i] = (struct slot){ .state = FREE, .chunk = i };
 		rc = t->ops->alloc(t, r->o.chunk, &memory, err);
-		r->slots[i].memory = memory;
+		r->slots.all[i].memory = memory;
 	}
 	return rc;
 }
@@ -373,9 +353,11 @@ int ckpt_ring_new(const struct ckpt_ring_options *options, struct ckpt_ring **ou
 	assert(options->depth <= CKPT_MOST_FLYING);
 	r->o = *options;
 	r->chunks = r->o.manifest->total / r->o.chunk + (r->o.manifest->total % r->o.chunk != 0);
+	r->asked = r->o.transport->ops->is_on_gpu ? ASKED_OF_GPU : ASKED;
 	r->next_read = next_mine(r, 0);
 	pthread_mutex_init(&r->lock, NULL);
-	pthread_cond_init(&r->changed, NULL);
+	pthread_cond_init(&r->has_work, NULL);
+	pthread_cond_init(&r->has_moved, NULL);
 	rc = ckpt_reader_new(r->o.manifest, r->o.sources, &r->reader, err);
 	if (rc == 0)
 		rc = make_tables(r, err);
@@ -394,7 +376,7 @@ static void stop_threads(struct ckpt_ring *r)
 {
 	pthread_mutex_lock(&r->lock);
 	r->quit = true;
-	pthread_cond_broadcast(&r->changed);
+	pthread_cond_broadcast(&r->has_work);
 	pthread_mutex_unlock(&r->lock);
 	for (unsigned i = 0; i < r->started; i++)
 		pthread_join(r->threads[i], NULL);
@@ -406,16 +388,17 @@ void ckpt_ring_free(struct ckpt_ring *r)
 	if (!r)
 		return;
 	stop_threads(r);
-	for (unsigned i = 0; r->slots && i < r->o.depth; i++)
-		if (r->slots[i].memory)
-			r->o.transport->ops->release(r->o.transport, r->slots[i].memory);
-	pthread_cond_destroy(&r->changed);
+	for (unsigned i = 0; r->slots.all && i < r->slots.count; i++)
+		if (r->slots.all[i].memory)
+			r->o.transport->ops->release(r->o.transport, r->slots.all[i].memory);
+	pthread_cond_destroy(&r->has_work);
+	pthread_cond_destroy(&r->has_moved);
 	pthread_mutex_destroy(&r->lock);
 	ckpt_reader_free(r->reader);
 	free(r->first_piece);
 	free(r->crcs);
 	free(r->copies);
-	free(r->slots);
+	free(r->slots.all);
 	free(r->threads);
 	free(r);
 }
@@ -428,23 +411,24 @@ static bool wants_chunks(const struct ckpt_ring *r)
 	return r->o.landing || r->crcs || (r->o.slab && !r->copies);
 }
 
+static bool is_flying(const struct ckpt_ring *r)
+{
+	return r->landed < r->slots.carried;
+}
+
 /* The oldest chunk in the air, if it has come. */
 static int poll(struct ckpt_ring *r, struct ckpt_error *err)
 {
-	struct slot *s = slot_of(r, r->landed);
 	int done;
 
-	if (r->landed == r->carried)
+	if (!is_flying(r))
 		return 0;
-	done = r->o.transport->ops->test(r->o.transport, (unsigned)(r->landed % r->o.depth), err);
+	done = r->o.transport->ops->test(r->o.transport, ticket_of(r, r->landed), err);
 	if (done <= 0)
 		return done;
 	pthread_mutex_lock(&r->lock);
-	if (wants_chunks(r))
-		s->state = ARRIVED;
-	else
-		release(r, s);
-	pthread_cond_broadcast(&r->changed);
+	set_state(r, ckpt_slots_first(&r->slots, CKPT_SLOT_FLYING),
+		  wants_chunks(r) ? CKPT_SLOT_ARRIVED : CKPT_SLOT_FREE);
 	pthread_mutex_unlock(&r->lock);
 	r->landed++;
 	r->last_nsec = ckpt_now_nsec();
@@ -466,11 +450,22 @@ static int check_stall(const struct ckpt_ring *r, struct ckpt_error *err)
 			 reader_of(r, r->landed));
 }
 
+/* With the lock: where the chunk is, or is to come; NULL: not now. */
+static struct ckpt_slot *slot_to_begin(const struct ckpt_ring *r, uint64_t chunk)
+{
+	struct ckpt_slot *ready;
+
+	if (r->slots.carried - r->landed >= r->asked)
+		return NULL;
+	if (!is_mine(r, chunk))
+		return ckpt_slots_free_for(&r->slots, chunk);
+	ready = ckpt_slots_first(&r->slots, CKPT_SLOT_READY);
+	return ready && ready->chunk == chunk ? ready : NULL;
+}
+
 static bool can_begin(struct ckpt_ring *r, uint64_t chunk)
 {
-	struct slot *s = slot_of(r, chunk);
-
-	return s->chunk == chunk && s->state == (is_mine(r, chunk) ? READY : FREE);
+	return slot_to_begin(r, chunk) != NULL;
 }
 
 /* Called with the lock: until a thread tells something, or a while has passed. */
@@ -478,11 +473,14 @@ static void wait_for_threads(struct ckpt_ring *r)
 {
 	struct timespec t;
 
+	ckpt_slots_read_further(&r->slots); /* nothing is in the air */
+	if (is_work(r))
+		pthread_cond_signal(&r->has_work);
 	clock_gettime(CLOCK_REALTIME, &t);
 	t.tv_nsec += WAIT_NSEC;
 	t.tv_sec += t.tv_nsec / 1000000000;
 	t.tv_nsec %= 1000000000;
-	pthread_cond_timedwait(&r->changed, &r->lock, &t);
+	pthread_cond_timedwait(&r->has_moved, &r->lock, &t);
 }
 
 /*
@@ -505,7 +503,7 @@ static int wait_for(struct ckpt_ring *r, bool (*ready)(struct ckpt_ring *, uint6
 	int rc = 0;
 
 	do {
-		flying = r->landed < r->carried;
+		flying = is_flying(r);
 		pthread_mutex_lock(&r->lock);
 		is_ready = ready(r, chunk);
 		if (!is_ready && !flying)
@@ -543,13 +541,15 @@ static size_t list_copies(struct ckpt_ring *r, uint64_t chunk)
 static int begin(struct ckpt_ring *r, uint64_t chunk, struct ckpt_error *err)
 {
 	struct ckpt_transport *t = r->o.transport;
-	struct slot *s = slot_of(r, chunk);
 	struct ckpt_transport_chunk carried;
+	struct ckpt_slot *s;
 
 	pthread_mutex_lock(&r->lock);
-	s->state = FLYING;
+	s = slot_to_begin(r, chunk);
+	s->chunk = chunk;
+	r->slots.carried = chunk + 1;
+	set_state(r, s, CKPT_SLOT_FLYING);
 	pthread_mutex_unlock(&r->lock);
-	r->carried = chunk + 1;
 	carried = (struct ckpt_transport_chunk){
 		.buffer = s->memory,
 		.nbytes = (size_t)(chunk_end(r, chunk) - chunk * r->o.chunk),
@@ -558,25 +558,23 @@ static int begin(struct ckpt_ring *r, uint64_t chunk, struct ckpt_error *err)
 		.copy_count = r->copies ? list_copies(r, chunk) : 0,
 		.not_in_buffer = !wants_chunks(r),
 	};
-	return t->ops->begin(t, &carried, (unsigned)(chunk % r->o.depth), err);
+	return t->ops->begin(t, &carried, ticket_of(r, chunk), err);
 }
 
 static bool all_landed(struct ckpt_ring *r, uint64_t chunk)
 {
 	(void)chunk;
-	return r->landed == r->carried;
+	return !is_flying(r);
 }
 
 /* No slot holds what still has to be written. */
 static bool all_written(struct ckpt_ring *r, uint64_t chunk)
 {
-	bool all = true;
-
 	(void)chunk;
-	for (unsigned i = 0; i < r->o.depth; i++)
-		all &= r->slots[i].state != ARRIVED && r->slots[i].state != WRITING;
 	r->last_nsec = ckpt_now_nsec(); /* a slow disk of this rank is no silence of others */
-	return all;
+	return ckpt_slots_count(&r->slots, CKPT_SLOT_ARRIVED) +
+		       ckpt_slots_count(&r->slots, CKPT_SLOT_WRITING) ==
+	       0;
 }
 
 int ckpt_ring_run(struct ckpt_ring *r, struct ckpt_error *err)

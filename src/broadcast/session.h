@@ -28,10 +28,10 @@ struct ckpt_session {
 	struct ckpt_landing *landing;
 	struct ckpt_gpu_copy *gpu; /* owned until the report has it */
 	struct ckpt_ring *ring;
-	char **paths;	     /* owned: of the sources' files */
-	uint32_t *crcs;	     /* owned: by file */
-	struct ckpt_transport *met_over; /* owned: what the ranks have met over in vain */
-	bool standard_chunk; /* none was asked for */
+	char **paths;			     /* owned: of the sources' files */
+	uint32_t *crcs;			     /* owned: by file */
+	struct ckpt_transport *met_over;     /* owned: what the ranks have met over in vain */
+	bool standard_chunk, standard_depth; /* none was asked for */
 	bool reused;
 	bool named;		/* names were given: it cannot be stopped any more */
 	bool dropped;		/* cannot write, and goes on without */

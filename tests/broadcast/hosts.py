@@ -31,12 +31,12 @@ class Hosts:
 
     made = 0
 
-    def __init__(self, work):
+    def __init__(self, work, count=COUNT):
         Hosts.made += 1                             # what is removed may take a while to go
         key = "%d%c" % (os.getpid() % 100000, "abcdefgh"[Hosts.made])
         self.bridge = "ckb" + key
-        self.names = ["ck%sn%d" % (key, i + 1) for i in range(COUNT)]
-        self.links = ["ck%sv%d" % (key, i + 1) for i in range(COUNT)]
+        self.names = ["ck%sn%d" % (key, i + 1) for i in range(count)]
+        self.links = ["ck%sv%d" % (key, i + 1) for i in range(count)]
         self.agent = os.path.join(work, "agent")
         with open(self.agent, "w") as out:
             out.write(AGENT)
@@ -62,14 +62,22 @@ class Hosts:
             sh("ip", "netns", "del", name)
         sh("ip", "link", "del", self.bridge)
 
+    def limit(self, rate):
+        """Each sends so much at most, "800mbit"."""
+        return all(sh("ip", "netns", "exec", name, "tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", rate,
+                      "burst", "512kb", "latency", "50ms") for name in self.names)
+
     def cut(self, number):
         return sh("ip", "link", "set", self.links[number], "down")
 
     def start(self, *arguments):
-        """Names of hosts are looked up in the file with the addresses."""
+        return self.start_each(CKPT, "broadcast", *arguments)
+
+    def start_each(self, *command):
+        """One process on every host."""
         argv = ["mpirun", "--hostfile", self.hostfile, "--mca", "plm_rsh_agent", self.agent, "--mca", "plm", "rsh",
                 "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "10.213.7.0/24", "--mca",
-                "oob_tcp_if_include", "10.213.7.0/24", "-N", "1", CKPT, "broadcast", *arguments]
+                "oob_tcp_if_include", "10.213.7.0/24", "-N", "1", *command]
         inside = ["ip", "netns", "exec", self.names[0], "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"',
                   self.names[0], *argv]
         return subprocess.Popen(inside, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),

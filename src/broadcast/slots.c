@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/slots.h"
+
+#include <stdlib.h>
+
+enum { FIRST_AHEAD = 2 };
+
+bool ckpt_slots_init(struct ckpt_slots *s, unsigned count)
+{
+	*s = (struct ckpt_slots){
+		.all = calloc(count, sizeof(*s->all)),
+		.count = count,
+		.ahead = count < FIRST_AHEAD ? count : FIRST_AHEAD,
+	};
+	return s->all != NULL;
+}
+
+/* All chunks before it are done. */
+static uint64_t oldest(const struct ckpt_slots *s)
+{
+	uint64_t first = s->carried;
+
+	for (unsigned i = 0; i < s->count; i++)
+		if (s->all[i].state != CKPT_SLOT_FREE && s->all[i].chunk < first)
+			first = s->all[i].chunk;
+	return first;
+}
+
+struct ckpt_slot *ckpt_slots_free_for(const struct ckpt_slots *s, uint64_t chunk)
+{
+	if (chunk - oldest(s) >= s->count)
+		return NULL;
+	for (unsigned i = 0; i < s->count; i++)
+		if (s->all[i].state == CKPT_SLOT_FREE)
+			return &s->all[i];
+	return NULL;
+}
+
+struct ckpt_slot *ckpt_slots_first(const struct ckpt_slots *s, enum ckpt_slot_state state)
+{
+	struct ckpt_slot *found = NULL;
+
+	for (unsigned i = 0; i < s->count; i++) {
+		struct ckpt_slot *slot = &s->all[i];
+
+		if (slot->state == state && (!found || slot->chunk < found->chunk))
+			found = slot;
+	}
+	return found;
+}
+
+unsigned ckpt_slots_count(const struct ckpt_slots *s, enum ckpt_slot_state state)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < s->count; i++)
+		n += s->all[i].state == state;
+	return n;
+}
+
+bool ckpt_slots_may_read(const struct ckpt_slots *s)
+{
+	return ckpt_slots_count(s, CKPT_SLOT_READING) + ckpt_slots_count(s, CKPT_SLOT_READY) <
+	       s->ahead;
+}
+
+void ckpt_slots_read_further(struct ckpt_slots *s)
+{
+	if (s->ahead < s->count)
+		s->ahead++;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "unit.h"
+
+#include "broadcast/slots.h"
+
+#include <stdlib.h>
+
+enum { CHUNKS = 60 };
+
+/* One rank of some, RANK, which reads the chunks that are a multiple of READERS more than it. */
+struct rank {
+	struct ckpt_slots slots;
+	uint64_t rank, readers, next_read, landed, written;
+};
+
+static bool is_mine(const struct rank *r, uint64_t chunk)
+{
+	return chunk % r->readers == r->rank;
+}
+
+static uint64_t next_mine(const struct rank *r, uint64_t chunk)
+{
+	while (chunk < CHUNKS && !is_mine(r, chunk))
+		chunk++;
+	return chunk;
+}
+
+static bool begins_to_read(struct rank *r)
+{
+	struct ckpt_slot *s = r->next_read < CHUNKS && ckpt_slots_may_read(&r->slots)
+				      ? ckpt_slots_free_for(&r->slots, r->next_read)
+				      : NULL;
+
+	if (!s)
+		return false;
+	*s = (struct ckpt_slot){ CKPT_SLOT_READING, r->next_read, NULL };
+	r->next_read = next_mine(r, r->next_read + 1);
+	return true;
+}
+
+static bool moves(struct rank *r, enum ckpt_slot_state from, enum ckpt_slot_state to)
+{
+	struct ckpt_slot *s = ckpt_slots_first(&r->slots, from);
+
+	if (s)
+		s->state = to;
+	return s != NULL;
+}
+
+static bool begins(struct rank *r)
+{
+	uint64_t chunk = r->slots.carried;
+	struct ckpt_slot *s;
+
+	if (chunk >= CHUNKS)
+		return false;
+	if (is_mine(r, chunk)) {
+		s = ckpt_slots_first(&r->slots, CKPT_SLOT_READY);
+		if (!s || s->chunk != chunk)
+			return false;
+	} else {
+		s = ckpt_slots_free_for(&r->slots, chunk);
+		if (!s)
+			return false;
+	}
+	*s = (struct ckpt_slot){ CKPT_SLOT_FLYING, chunk, NULL };
+	r->slots.carried++;
+	return true;
+}
+
+/* What comes, comes in order. */
+static bool lands(struct rank *r)
+{
+	struct ckpt_slot *s = ckpt_slots_first(&r->slots, CKPT_SLOT_FLYING);
+
+	if (!s)
+		return false;
+	assert_int_equal(s->chunk, r->landed);
+	r->landed++;
+	s->state = CKPT_SLOT_ARRIVED;
+	return true;
+}
+
+static bool is_written(struct rank *r)
+{
+	bool any = moves(r, CKPT_SLOT_WRITING, CKPT_SLOT_FREE);
+
+	r->written += any;
+	return any;
+}
+
+static bool step(struct rank *r, unsigned which)
+{
+	switch (which % 6) {
+	case 0: return begins_to_read(r);
+	case 1: return moves(r, CKPT_SLOT_READING, CKPT_SLOT_READY);
+	case 2: return begins(r);
+	case 3: return lands(r);
+	case 4: return moves(r, CKPT_SLOT_ARRIVED, CKPT_SLOT_WRITING);
+	default: return is_written(r);
+	}
+}
+
+static void assert_no_chunk_twice(const struct ckpt_slots *s)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		for (unsigned j = 0; j < i; j++)
+			if (s->all[i].state && s->all[j].state)
+				assert_int_not_equal(s->all[i].chunk, s->all[j].chunk);
+}
+
+/* In whatever order the steps come, there is always one to take, and every chunk goes through. */
+static void no_order_of_steps_gets_stuck(void **state)
+{
+	(void)state;
+	for (unsigned seed = 0; seed < 3000; seed++) {
+		struct rank r = { .readers = seed % 4 + 1, .rank = seed / 4 % 5 };
+		unsigned idle = 0;
+
+		srand(seed);
+		assert_true(ckpt_slots_init(&r.slots, seed % 7 + 1));
+		r.next_read = next_mine(&r, 0);
+		while (r.written < CHUNKS) {
+			if (rand() % 20 == 0)
+				ckpt_slots_read_further(&r.slots);
+			idle = step(&r, (unsigned)rand()) ? 0 : idle + 1;
+			assert_true(idle < 500);
+			assert_no_chunk_twice(&r.slots);
+		}
+		assert_int_equal(r.landed, CHUNKS);
+		free(r.slots.all);
+	}
+}
+
+static void slots_that_were_used_last_are_used_again(void **state)
+{
+	struct ckpt_slots s;
+
+	(void)state;
+	assert_true(ckpt_slots_init(&s, 16));
+	for (uint64_t chunk = 0; chunk < 100; chunk++) {
+		struct ckpt_slot *slot = ckpt_slots_free_for(&s, chunk);
+
+		assert_ptr_equal(slot, &s.all[0]);
+		s.carried = chunk + 1;
+	}
+	free(s.all);
+}
+
+static void only_a_little_is_read_ahead_until_that_is_too_little(void **state)
+{
+	struct ckpt_slots s;
+	unsigned most = 0;
+
+	(void)state;
+	assert_true(ckpt_slots_init(&s, 8));
+	for (unsigned i = 0; i < 20; i++) {
+		while (ckpt_slots_may_read(&s)) {
+			struct ckpt_slot *slot = ckpt_slots_free_for(&s, most);
+
+			assert_non_null(slot);
+			*slot = (struct ckpt_slot){ most % 2 ? CKPT_SLOT_READING : CKPT_SLOT_READY,
+						    most, NULL };
+			most++;
+		}
+		assert_int_equal(most, i + 2 < 8 ? i + 2 : 8);
+		ckpt_slots_read_further(&s);
+	}
+	free(s.all);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_order_of_steps_gets_stuck),
+		cmocka_unit_test(slots_that_were_used_last_are_used_again),
+		cmocka_unit_test(only_a_little_is_read_ahead_until_that_is_too_little),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
