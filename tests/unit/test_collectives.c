@@ -138,7 +138,9 @@ static int greatest(void *ctx, uint64_t *numbers, size_t count)
 	pthread_barrier_wait(&r->team->barrier);
 	memcpy(numbers, r->team->greatest, count * sizeof(*numbers));
 	pthread_barrier_wait(&r->team->barrier);
+	pthread_mutex_lock(&r->team->lock);
 	memset(r->team->greatest, 0, sizeof(r->team->greatest));
+	pthread_mutex_unlock(&r->team->lock);
 	pthread_barrier_wait(&r->team->barrier);
 	return 0;
 }
