@@ -51,7 +51,6 @@ static void set_variables(void)
 	setenv("NCCL_DEBUG_FILE", "/dev/stderr", 0);
 	setenv("NCCL_RAS_ENABLE", "0", 0);
 	setenv("NCCL_NVLS_ENABLE", "0", 0);
-	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
 }
 
 static void *open_anywhere(void)

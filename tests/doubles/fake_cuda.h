@@ -23,7 +23,10 @@ struct CUstream_st;
 /* For tests, by dlsym() in the handle of $CKPT_CUDA_LIB. */
 typedef unsigned fake_cuda_number(void);
 
-/* "fake_cuda_calls": of the driver, so far. "fake_cuda_live": what was not released. */
+/*
+ * "fake_cuda_calls": of the driver, so far. "fake_cuda_live": what was not released. "fake_cuda_loads_lazily": was
+ * CUDA_MODULE_LOADING=LAZY when the driver started?
+ */
 
 /* "fake_cuda_memory": the bytes behind an address; NULL: it is not one. */
 typedef void *fake_cuda_memory_of(unsigned long long address, size_t nbytes);

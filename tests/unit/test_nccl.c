@@ -90,11 +90,9 @@ static bool sets_variables(void)
 	setenv("NCCL_RAS_ENABLE", "1", 1);
 	unsetenv("NCCL_DEBUG_FILE");
 	unsetenv("NCCL_NVLS_ENABLE");
-	unsetenv("CUDA_MODULE_LOADING");
 	return get() == 0 && strcmp(getenv("NCCL_RAS_ENABLE"), "1") == 0 &&
 	       strcmp(getenv("NCCL_DEBUG_FILE"), "/dev/stderr") == 0 &&
-	       strcmp(getenv("NCCL_NVLS_ENABLE"), "0") == 0 &&
-	       strcmp(getenv("CUDA_MODULE_LOADING"), "LAZY") == 0;
+	       strcmp(getenv("NCCL_NVLS_ENABLE"), "0") == 0;
 }
 
 /* A program that has NCCL already keeps its own ways. */
