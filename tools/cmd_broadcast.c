@@ -21,7 +21,7 @@ static const struct opt opts[] = {
 		"file; or without DST: gpu (of every rank) or null, to measure"),
 	OPT_STR("gpu", 0, &gpu, "N", "the number of this rank's GPU; default: by the local rank"),
 	OPT_STR("chunk", 0, &chunk, "SIZE", "carried at a time; default: 1M, from GPU to GPU 64M"),
-	OPT_STR("depth", 0, &depth, "N", "chunks in memory on every rank; default: 16M of them, at least 4"),
+	OPT_STR("depth", 0, &depth, "N", "chunks in memory on every rank; default: 4 to 16, for 16M, from GPU to GPU 384M"),
 	OPT_STR("io-threads", 0, &threads, "N", "that read and write, on every rank; default: 4"),
 	OPT_STR("launcher", 0, &launcher, "NAME",
 		"whose variables say the rank: torchrun, openmpi, mpich, slurm, k8s, env, none"),

@@ -82,9 +82,10 @@ struct ckpt_broadcast_options {
 	const char *transport; /* "self", "mpi", "nccl"; NULL: what is there */
 	uint32_t readers;      /* ranks 0 .. readers - 1 read, in turn; 0: one */
 	uint64_t chunk;	       /* bytes; 0: 1 MiB, from GPU to GPU 64, less for small sources */
-	uint32_t depth;	       /* chunks in memory; 0: as many as 16 MiB hold, 4 to 16 */
-	uint32_t threads;      /* that read and write, for each rank; 0: 4 */
-	double timeout_s;      /* without a byte, or an answer; 0: 60 s */
+	uint32_t
+		depth; /* chunks in memory; 0: as many as 16 MiB hold, from GPU to GPU 384, 4 to 16 */
+	uint32_t threads; /* that read and write, for each rank; 0: 4 */
+	double timeout_s; /* without a byte, or an answer; 0: 60 s */
 	/* On rank 0 alone: the others are as far. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;

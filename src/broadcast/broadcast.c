@@ -41,7 +41,8 @@ enum {
 	LEAST_CHUNK = 1 << 20,
 	MOST_CHUNK = 1 << 30,
 	LEAST_DEPTH = 4,
-	MEMORY = 16 << 20, /* of all chunks, where the least depth allows it */
+	MEMORY = 16 << 20,	/* of all chunks, where the least depth allows it */
+	GPU_MEMORY = 384 << 20, /* all threads can read while chunks are on their way */
 	THREADS = 4,
 	MOST_THREADS = 64,
 	VOTE_EVERY = 1 << 30, /* bytes */
@@ -579,7 +580,7 @@ static void choose_chunks(struct ckpt_session *s, bool on_gpu)
 
 	if (s->standard_chunk)
 		s->o.chunk = on_gpu ? GPU_CHUNK : CHUNK;
-	depth = MEMORY / s->o.chunk;
+	depth = (on_gpu ? GPU_MEMORY : MEMORY) / s->o.chunk;
 	if (depth < LEAST_DEPTH)
 		depth = LEAST_DEPTH;
 	if (s->standard_depth)
