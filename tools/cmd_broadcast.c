@@ -30,7 +30,7 @@ static const struct opt opts[] = {
 	OPT_STR("local-rank", 0, &local_rank, "N", "the rank on its node: 0 writes"),
 	OPT_STR("job-key", 0, &job_key, "TEXT", "what all ranks of this start have in common: %j"),
 	OPT_STR("rdzv", 0, &rendezvous, "HOW",
-		"how ranks meet: auto, pmix, mpi, or file:DIR, a folder that all nodes see"),
+		"how ranks meet: auto, pmix, mpi, file:DIR that all nodes see, id:HEX of NCCL"),
 	OPT_STR("init-timeout", 0, &init_timeout, "SECONDS",
 		"until all ranks are there; default: 120"),
 	OPT_STR("timeout", 0, &timeout, "SECONDS", "without a byte or an answer; default: 60"),

@@ -82,10 +82,9 @@ struct ckpt_broadcast_options {
 	const char *transport; /* "self", "mpi", "nccl"; NULL: what is there */
 	uint32_t readers;      /* ranks 0 .. readers - 1 read, in turn; 0: one */
 	uint64_t chunk;	       /* bytes; 0: 1 MiB, from GPU to GPU 64, less for small sources */
-	uint32_t
-		depth; /* chunks in memory; 0: as many as 16 MiB hold, from GPU to GPU 384, 4 to 16 */
-	uint32_t threads; /* that read and write, for each rank; 0: 4 */
-	double timeout_s; /* without a byte, or an answer; 0: 60 s */
+	uint32_t depth;	       /* chunks in memory; 0: 4 to 16, for 16 MiB, from GPU to GPU 384 */
+	uint32_t threads;      /* that read and write, for each rank; 0: 4 */
+	double timeout_s;      /* without a byte, or an answer; 0: 60 s */
 	/* On rank 0 alone: the others are as far. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
@@ -94,7 +93,8 @@ struct ckpt_broadcast_options {
 	int64_t gpu; /* number of this process's GPU; -1: the local rank, counted round the GPUs there are */
 	const struct ckpt_collectives *collectives; /* NULL: transports of ckpt's own */
 	/*
-	 * How the ranks meet before anything carries: "mpi", "pmix", or "file:DIR", a folder that all of them see;
+	 * How the ranks meet before anything carries: "mpi", "pmix", "file:DIR", a folder that all of them see, or
+	 * "id:HEX", the 256 hex digits of an ncclUniqueId that a process which goes on living has made;
 	 * NULL: by what their launcher offers, else in $CKPT_RDZV_DIR or $SLURM_SUBMIT_DIR/.ckpt.
 	 */
 	const char *rendezvous;

@@ -59,6 +59,23 @@ static int find_way(const struct ckpt_world *w, ckpt_lookup *lookup, void *ctx,
 	return 0;
 }
 
+/* HEX: every byte of an id. */
+static int read_id(const char *hex, struct ckpt_nccl_id *out, struct ckpt_error *err)
+{
+	size_t digits = strspn(hex, "0123456789abcdefABCDEF"), wanted = 2 * sizeof(out->bytes);
+
+	if (digits != wanted || hex[digits])
+		return ckpt_fail(err, CKPT_E_ARG,
+				 "the id of NCCL behind id: has %zu hex digits%s, wanted %zu",
+				 digits, hex[digits] ? " and something else" : "", wanted);
+	for (size_t i = 0; i < sizeof(out->bytes); i++) {
+		char byte[3] = { hex[2 * i], hex[2 * i + 1], '\0' };
+
+		out->bytes[i] = (char)strtoul(byte, NULL, 16);
+	}
+	return 0;
+}
+
 int ckpt_how_to_meet(const char *wish, const struct ckpt_world *w, ckpt_lookup *lookup, void *ctx,
 		     struct ckpt_ways *ways, enum ckpt_way *out, struct ckpt_error *err)
 {
@@ -74,10 +91,16 @@ int ckpt_how_to_meet(const char *wish, const struct ckpt_world *w, ckpt_lookup *
 		*out = CKPT_WAY_PMIX;
 	else if (!strncmp(wish, "file:", 5) && wish[5] && strlen(wish + 5) < sizeof(ways->folder))
 		*out = CKPT_WAY_FILE;
+	else if (!strncmp(wish, "id:", 3))
+		*out = CKPT_WAY_ID;
 	else
 		return ckpt_fail(
 			err, CKPT_E_ARG,
-			"ranks cannot meet by '%.200s', wanted auto, pmix, mpi or file:DIR", wish);
+			"ranks cannot meet by '%.200s', wanted auto, pmix, mpi, file:DIR or "
+			"id:HEX",
+			wish);
+	if (*out == CKPT_WAY_ID)
+		return read_id(wish + 3, &ways->id, err);
 	if (*out == CKPT_WAY_FILE)
 		strcpy(ways->folder, wish + 5);
 	if (w->size == 1)

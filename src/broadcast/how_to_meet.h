@@ -2,18 +2,20 @@
 #ifndef CKPT_BROADCAST_HOW_TO_MEET_H
 #define CKPT_BROADCAST_HOW_TO_MEET_H
 
+#include "gpu/nccl.h"
 #include "job/world.h"
 
 /* How ranks meet before they know what carries. */
-enum ckpt_way { CKPT_WAY_ALONE, CKPT_WAY_MPI, CKPT_WAY_PMIX, CKPT_WAY_FILE };
+enum ckpt_way { CKPT_WAY_ALONE, CKPT_WAY_MPI, CKPT_WAY_PMIX, CKPT_WAY_FILE, CKPT_WAY_ID };
 
 struct ckpt_ways {
 	bool has_mpi, has_pmix; /* the plug-ins are there */
 	char folder[1024];	/* for CKPT_WAY_FILE */
+	struct ckpt_nccl_id id; /* for CKPT_WAY_ID: they meet in NCCL itself */
 };
 
 /*
- * WISH: "mpi", "pmix", "file:DIR"; NULL or "auto": what the launcher offers, MPI before PMIx before a folder, which is
+ * WISH: "mpi", "pmix", "file:DIR", "id:HEX"; NULL or "auto": what the launcher offers, MPI before PMIx before a folder, which is
  * $CKPT_RDZV_DIR or else $SLURM_SUBMIT_DIR/.ckpt. One rank is alone. CKPT_E_ARG: an unknown wish; CKPT_E_UNSUPPORTED: there is no way.
  */
 int ckpt_how_to_meet(const char *wish, const struct ckpt_world *world, ckpt_lookup *lookup,

@@ -170,21 +170,17 @@ static int agree_on_plan(struct ckpt_session *s, struct ckpt_rendezvous *r, uint
 }
 
 /* *OUT is NULL for a process alone; *MPI is what the ranks have met over, if it was that. */
-static int open_rendezvous(struct ckpt_session *s, struct ckpt_rendezvous **out,
-			   struct ckpt_transport **mpi)
+static int open_rendezvous(struct ckpt_session *s, enum ckpt_way way, const char *folder,
+			   struct ckpt_rendezvous **out, struct ckpt_transport **mpi)
 {
-	struct ckpt_ways ways = { .has_mpi = ckpt_mpi_is_there(),
-				  .has_pmix = ckpt_rendezvous_has_pmix() };
-	enum ckpt_way way;
-	int rc = ckpt_how_to_meet(s->o.rendezvous, &s->world, from_environment, NULL, &ways, &way,
-				  &s->err);
+	int rc;
 
-	if (rc < 0 || way == CKPT_WAY_ALONE)
-		return rc;
+	if (way == CKPT_WAY_ALONE)
+		return 0;
 	if (way == CKPT_WAY_PMIX)
 		return ckpt_rendezvous_open_pmix(&s->world, out, &s->err);
 	if (way == CKPT_WAY_FILE)
-		return ckpt_rendezvous_open_file(ways.folder, &s->world, out, &s->err);
+		return ckpt_rendezvous_open_file(folder, &s->world, out, &s->err);
 	rc = open_mpi(s, mpi);
 	return rc < 0 ? rc : ckpt_rendezvous_over(*mpi, &s->world, out, &s->err);
 }
@@ -226,12 +222,31 @@ static uint64_t sooner(const struct ckpt_session *s, uint64_t deadline)
 	return end < deadline ? end : deadline;
 }
 
-static int meet(struct ckpt_session *s, struct ckpt_transport **out)
+static int open_own_gpu(struct ckpt_session *s)
 {
-	uint64_t deadline = ckpt_now_nsec() + (uint64_t)(init_seconds(s) * 1e9);
+	uint32_t ordinal;
+	int rc = ckpt_session_gpu(s, &ordinal);
+
+	return rc < 0 ? rc : ckpt_cuda_open(ordinal, &s->cuda, &s->err);
+}
+
+/* The id was made, and is served, by somebody else: nothing is heard of the others before NCCL has them all. */
+static int open_by_id(struct ckpt_session *s, const struct ckpt_nccl_id *id, uint64_t deadline,
+		      struct ckpt_transport **out)
+{
+	int rc = open_own_gpu(s);
+
+	return rc < 0 ? rc
+		      : ckpt_transport_open_nccl(s->cuda, id, s->world.rank, s->world.size,
+						 deadline, out, &s->err);
+}
+
+static int meet_by(struct ckpt_session *s, enum ckpt_way way, const char *folder, uint64_t deadline,
+		   struct ckpt_transport **out)
+{
 	struct ckpt_transport *mpi = NULL;
 	struct ckpt_meet_plan plan = { 0 };
-	int rc = open_rendezvous(s, &s->rendezvous, &mpi);
+	int rc = open_rendezvous(s, way, folder, &s->rendezvous, &mpi);
 	bool met = mpi != NULL;
 
 	if (s->rendezvous)
@@ -255,18 +270,31 @@ static int meet(struct ckpt_session *s, struct ckpt_transport **out)
 	return rc;
 }
 
+static int meet(struct ckpt_session *s, struct ckpt_transport **out)
+{
+	uint64_t deadline = ckpt_now_nsec() + (uint64_t)(init_seconds(s) * 1e9);
+	struct ckpt_ways ways = { .has_mpi = ckpt_mpi_is_there(),
+				  .has_pmix = ckpt_rendezvous_has_pmix() };
+	enum ckpt_way way;
+	int rc = ckpt_how_to_meet(s->o.rendezvous, &s->world, from_environment, NULL, &ways, &way,
+				  &s->err);
+
+	if (rc < 0)
+		return rc;
+	if (way == CKPT_WAY_ID)
+		return open_by_id(s, &ways.id, deadline, out);
+	return meet_by(s, way, ways.folder, deadline, out);
+}
+
 /* ---- what is wished for ---- */
 
 static int open_collectives(struct ckpt_session *s, struct ckpt_transport **out)
 {
-	uint32_t ordinal;
 	int rc;
 
 	if (!s->collectives.on_gpu)
 		return ckpt_transport_open_user(&s->collectives, out, &s->err);
-	rc = ckpt_session_gpu(s, &ordinal);
-	if (rc == 0)
-		rc = ckpt_cuda_open(ordinal, &s->cuda, &s->err);
+	rc = open_own_gpu(s);
 	return rc < 0 ? rc : ckpt_transport_open_user_gpu(s->cuda, &s->collectives, out, &s->err);
 }
 

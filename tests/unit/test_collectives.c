@@ -191,14 +191,14 @@ static void broadcast(bool on_gpu, unsigned flags)
 		free(team.ops[i].bytes);
 }
 
-static void assert_files(void)
+static void assert_files(const char *transport)
 {
 	for (uint32_t i = 0; i < RANKS; i++) {
 		char name[16], *path;
 		struct ckpt_buf found;
 
 		assert_int_equal(ranks[i].rc, 0);
-		assert_string_equal(ranks[i].report.transport, "user");
+		assert_string_equal(ranks[i].report.transport, transport);
 		assert_int_equal(ranks[i].report.rank, i);
 		assert_int_equal(ranks[i].report.world_size, RANKS);
 		snprintf(name, sizeof(name), "out-%u.pt", i);
@@ -216,7 +216,7 @@ static void every_rank_gets_the_file(void **state)
 	(void)state;
 	memset(ranks, 0, sizeof(ranks));
 	broadcast(false, 0);
-	assert_files();
+	assert_files("user");
 }
 
 static void from_gpu_to_gpu_into_files(void **state)
@@ -225,7 +225,7 @@ static void from_gpu_to_gpu_into_files(void **state)
 	memset(ranks, 0, sizeof(ranks));
 	doubles_use("fake_cuda.so", NULL);
 	broadcast(true, 0);
-	assert_files();
+	assert_files("user");
 	assert_int_equal(doubles_cuda_live(), 0);
 }
 
@@ -251,6 +251,35 @@ static void from_gpu_to_gpu_and_there_they_stay(void **state)
 		}
 		assert_int_equal(doubles_cuda_live(), 0);
 	}
+}
+
+/* Nothing but an id that somebody else has made. */
+static void with_an_id_ranks_meet_in_nccl(void **state)
+{
+	char id[3 + 2 * 128 + 1] = "id:";
+
+	(void)state;
+	doubles_use("fake_cuda.so", "stub_nccl.so");
+	for (int i = 0; i < 128; i++)
+		snprintf(id + 3 + (size_t)i * 2, 3, "%02x", i == 127 ? 1 : 7 + i);
+	memset(ranks, 0, sizeof(ranks));
+	for (uint32_t i = 0; i < RANKS; i++) {
+		ranks[i].options = (struct ckpt_broadcast_options)CKPT_BROADCAST_OPTIONS_INIT;
+		ranks[i].options.rank = i;
+		ranks[i].options.world_size = RANKS;
+		ranks[i].options.local_rank = i;
+		ranks[i].options.chunk = 1 << 20;
+		ranks[i].options.gpu = 0;
+		ranks[i].options.flags = CKPT_BROADCAST_NO_SYNC;
+		ranks[i].options.rendezvous = id;
+		ranks[i].report = (struct ckpt_broadcast_report)CKPT_BROADCAST_REPORT_INIT;
+		assert_int_equal(pthread_create(&ranks[i].thread, NULL, run_rank, &ranks[i]), 0);
+	}
+	for (uint32_t i = 0; i < RANKS; i++)
+		pthread_join(ranks[i].thread, NULL);
+	assert_files("nccl");
+	assert_int_equal(doubles_cuda_live(), 0);
+	assert_int_equal(doubles_nccl_live(), 0);
 }
 
 static void a_call_that_fails_everywhere_leaves_nothing(void **state)
@@ -296,6 +325,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(from_gpu_to_gpu_into_files, setup, teardown),
 		cmocka_unit_test_setup_teardown(from_gpu_to_gpu_and_there_they_stay, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(with_an_id_ranks_meet_in_nccl, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_call_that_fails_everywhere_leaves_nothing, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(what_is_missing_is_said, setup, teardown),

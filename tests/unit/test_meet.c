@@ -302,7 +302,8 @@ static void the_way_to_meet_is_what_the_launcher_offers(void **state)
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct ckpt_world w = { .size = 2, .launcher = cases[i].launcher };
-		struct ckpt_ways ways = { cases[i].has_mpi, cases[i].has_pmix, "" };
+		struct ckpt_ways ways = { .has_mpi = cases[i].has_mpi,
+					  .has_pmix = cases[i].has_pmix };
 		enum ckpt_way way;
 
 		assert_int_equal(ckpt_how_to_meet(cases[i].wish, &w, look_up, (void *)cases[i].env,
@@ -311,6 +312,33 @@ static void the_way_to_meet_is_what_the_launcher_offers(void **state)
 		assert_int_equal(way, cases[i].way);
 		assert_string_equal(ways.folder, cases[i].folder);
 	}
+}
+
+static void an_id_of_nccl_is_read_whole(void **state)
+{
+	static const char *const none[] = { NULL };
+	struct ckpt_world w = { .rank = 1, .size = 2, .launcher = "none" };
+	struct ckpt_ways ways = { 0 };
+	char wish[300] = "id:";
+	enum ckpt_way way;
+
+	(void)state;
+	for (int i = 0; i < 128; i++)
+		snprintf(wish + 3 + (size_t)i * 2, 3, i % 2 ? "%02x" : "%02X", 255 - i);
+	assert_int_equal(ckpt_how_to_meet(wish, &w, look_up, (void *)none, &ways, &way, &err), 0);
+	assert_int_equal(way, CKPT_WAY_ID);
+	for (int i = 0; i < 128; i++)
+		assert_int_equal((uint8_t)ways.id.bytes[i], 255 - i);
+	strcat(wish, "0");
+	assert_int_equal(ckpt_how_to_meet(wish, &w, look_up, (void *)none, &ways, &way, &err),
+			 CKPT_E_ARG);
+	assert_string_equal(err.text, "the id of NCCL behind id: has 257 hex digits, wanted 256");
+	strcpy(wish + 200, "xyz");
+	assert_int_equal(ckpt_how_to_meet(wish, &w, look_up, (void *)none, &ways, &way, &err),
+			 CKPT_E_ARG);
+	assert_string_equal(
+		err.text,
+		"the id of NCCL behind id: has 197 hex digits and something else, wanted 256");
 }
 
 static void no_way_to_meet_is_told(void **state)
@@ -335,7 +363,7 @@ static void no_way_to_meet_is_told(void **state)
 	for (const char *const *p = (const char *const[]){ "file:", "smoke", "", NULL }; *p; p++) {
 		assert_int_equal(ckpt_how_to_meet(*p, &w, look_up, (void *)none, &ways, &way, &err),
 				 CKPT_E_ARG);
-		assert_non_null(strstr(err.text, "wanted auto, pmix, mpi or file:DIR"));
+		assert_non_null(strstr(err.text, "wanted auto, pmix, mpi, file:DIR or id:HEX"));
 	}
 	w.size = 1;
 	w.rank = 0;
@@ -359,6 +387,7 @@ int main(void)
 		TEST(long_texts_are_cut),
 		TEST(bytes_bring_everything),
 		TEST(the_way_to_meet_is_what_the_launcher_offers),
+		TEST(an_id_of_nccl_is_read_whole),
 		TEST(no_way_to_meet_is_told),
 	};
 
