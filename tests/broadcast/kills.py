@@ -56,7 +56,7 @@ class Case:
 
     def options(self):
         pick = self.random.choice
-        flags = ["--timeout", "2", "--init-timeout", "5", "--chunk", pick(("4K", "4K", "64K", "1M", "4M")), "--depth", pick("1234"),
+        flags = ["--timeout", "2", "--init-timeout", "5", "--chunk", pick(("4K", "4K", "64K", "1M", "4M")), "--depth", pick(("1", "2", "3", "4", "16")),
                  "--readers", str(self.random.randint(1, self.ranks))]
         flags += pick(([], ["--no-sync"], ["--verify", "reread"], ["--verify", "none"]))
         flags += pick(([], ["--keep-going"], ["--all-or-none"]))
