@@ -130,7 +130,7 @@ static int check_who_is_left(struct ckpt_session *s)
 uint64_t ckpt_session_wishes(const struct ckpt_session *s)
 {
 	uint64_t numbers[] = {
-		1 /* of this protocol */,
+		2 /* of this protocol: over MPI chunks go from rank to rank */,
 		s->o.chunk,
 		s->o.depth,
 		s->o.readers,
