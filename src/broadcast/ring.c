@@ -547,7 +547,7 @@ static int begin(struct ckpt_ring *r, uint64_t chunk, struct ckpt_error *err)
 	pthread_mutex_lock(&r->lock);
 	s = slot_to_begin(r, chunk);
 	s->chunk = chunk;
-	r->slots.carried = chunk + 1;
+	ckpt_slots_carry(&r->slots, chunk, is_mine(r, chunk));
 	set_state(r, s, CKPT_SLOT_FLYING);
 	pthread_mutex_unlock(&r->lock);
 	carried = (struct ckpt_transport_chunk){

@@ -66,6 +66,17 @@ bool ckpt_slots_may_read(const struct ckpt_slots *s)
 
 void ckpt_slots_read_further(struct ckpt_slots *s)
 {
+	s->in_time = 0;
 	if (s->ahead < s->count)
 		s->ahead++;
+}
+
+/* Were the source too slow, carrying would have to wait within COUNT chunks. */
+void ckpt_slots_carry(struct ckpt_slots *s, uint64_t chunk, bool is_read)
+{
+	s->carried = chunk + 1;
+	if (is_read && s->ahead > FIRST_AHEAD && ++s->in_time >= 2 * s->count) {
+		s->in_time = 0;
+		s->ahead--;
+	}
 }

@@ -30,6 +30,7 @@ struct ckpt_slots {
 	unsigned count;
 	uint64_t carried; /* chunks below it were given to the transport, in order */
 	unsigned ahead;	  /* so many may be read, or being read, and not carried yet */
+	unsigned in_time; /* chunks that were read in time, one after the other */
 };
 
 /* COUNT of them, all free and without memory. False: out of memory. */
@@ -51,5 +52,11 @@ bool ckpt_slots_may_read(const struct ckpt_slots *s);
 
 /* Carrying had to wait for reading: from now on more is read before it is carried. */
 void ckpt_slots_read_further(struct ckpt_slots *s);
+
+/*
+ * CHUNK, the next one, is given to the transport; IS_READ: this rank has read it. After many that were read in time
+ * less is read ahead again: one hiccup of the source does not cost the cache for the rest of the way.
+ */
+void ckpt_slots_carry(struct ckpt_slots *s, uint64_t chunk, bool is_read);
 
 #endif

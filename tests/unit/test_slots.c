@@ -64,7 +64,7 @@ static bool begins(struct rank *r)
 			return false;
 	}
 	*s = (struct ckpt_slot){ CKPT_SLOT_FLYING, chunk, NULL };
-	r->slots.carried++;
+	ckpt_slots_carry(&r->slots, chunk, is_mine(r, chunk));
 	return true;
 }
 
@@ -142,7 +142,7 @@ static void slots_that_were_used_last_are_used_again(void **state)
 		struct ckpt_slot *slot = ckpt_slots_free_for(&s, chunk);
 
 		assert_ptr_equal(slot, &s.all[0]);
-		s.carried = chunk + 1;
+		ckpt_slots_carry(&s, chunk, true);
 	}
 	free(s.all);
 }
@@ -169,12 +169,54 @@ static void only_a_little_is_read_ahead_until_that_is_too_little(void **state)
 	free(s.all);
 }
 
+/* How many a rank that reads all may read before any of them is carried. */
+static unsigned room_ahead(struct ckpt_slots *s, uint64_t chunk)
+{
+	unsigned n = 0;
+
+	while (ckpt_slots_may_read(s)) {
+		struct ckpt_slot *slot = ckpt_slots_free_for(s, chunk + n);
+
+		*slot = (struct ckpt_slot){ CKPT_SLOT_READY, chunk + n, NULL };
+		n++;
+	}
+	for (unsigned i = 0; i < s->count; i++)
+		s->all[i].state = CKPT_SLOT_FREE;
+	return n;
+}
+
+/* A hiccup of the source is forgotten, a source that is slow is not. */
+static void less_is_read_ahead_when_chunks_are_read_in_time(void **state)
+{
+	enum { COUNT = 8 };
+	struct ckpt_slots s;
+
+	(void)state;
+	assert_true(ckpt_slots_init(&s, COUNT));
+	for (unsigned i = 0; i < COUNT; i++)
+		ckpt_slots_read_further(&s);
+	for (uint64_t chunk = 0; chunk < 500; chunk++) {
+		ckpt_slots_carry(&s, chunk, true);
+		if (chunk % COUNT == 0)
+			ckpt_slots_read_further(&s);
+		assert_int_equal(room_ahead(&s, chunk + 1), COUNT);
+	}
+	for (uint64_t chunk = 500; chunk < 1000; chunk++)
+		ckpt_slots_carry(&s, chunk, false);
+	assert_int_equal(room_ahead(&s, 1000), COUNT);
+	for (uint64_t chunk = 1000; chunk < 1500; chunk++)
+		ckpt_slots_carry(&s, chunk, true);
+	assert_int_equal(room_ahead(&s, 1500), 2);
+	free(s.all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_order_of_steps_gets_stuck),
 		cmocka_unit_test(slots_that_were_used_last_are_used_again),
 		cmocka_unit_test(only_a_little_is_read_ahead_until_that_is_too_little),
+		cmocka_unit_test(less_is_read_ahead_when_chunks_are_read_in_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
