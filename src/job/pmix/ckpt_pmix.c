@@ -5,7 +5,7 @@
  *
  * A fence waits for all ranks and brings what each has put; PMIx bounds none of it reliably, so all calls are those
  * that return at once, and what waits is here. What was not done when the time was over is never freed: PMIx
- * may still write to it.
+ * may still read and write it.
  */
 #include "base/clock.h"
 #include "base/plugin_fail.h"
@@ -22,8 +22,11 @@ struct meeting {
 	unsigned turn; /* of this process: keys are put once */
 };
 
-/* A call that has not returned yet. */
+/* A call that has not returned yet, with what PMIx has been told: it keeps the addresses until then. */
 struct call {
+	pmix_proc_t who;
+	pmix_key_t key;
+	pmix_info_t info[2];
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	bool done;
@@ -145,7 +148,7 @@ static int put(struct meeting *m, const char *what, const void *bytes, size_t le
 }
 
 /* For the server, which would go on waiting; a while longer than we do. */
-static pmix_info_t *timeout_info(pmix_info_t *info, uint64_t deadline)
+static void timeout_info(pmix_info_t *info, uint64_t deadline)
 {
 	uint64_t now = ckpt_now_nsec(), left = deadline > now ? (deadline - now) / 1000000000u : 0;
 
@@ -153,27 +156,25 @@ static pmix_info_t *timeout_info(pmix_info_t *info, uint64_t deadline)
 	PMIX_LOAD_KEY(info->key, PMIX_TIMEOUT);
 	info->value.type = PMIX_INT;
 	info->value.data.integer = (int)(left < MOST_SECONDS ? left + 2 : MOST_SECONDS);
-	return info;
 }
 
 /* TOO_LATE: not all ranks have come. */
 static int fence(struct meeting *m, uint64_t deadline, struct ckpt_error *err)
 {
 	struct call *c = call_new(err);
-	pmix_info_t info[2];
 	pmix_status_t status;
-	pmix_proc_t all;
 	int rc = 0;
 
 	if (!c)
 		return CKPT_E_NOMEM;
-	PMIX_LOAD_PROCID(&all, m->me.nspace, PMIX_RANK_WILDCARD);
-	timeout_info(&info[0], deadline);
-	PMIX_INFO_CONSTRUCT(&info[1]);
-	PMIX_LOAD_KEY(info[1].key, PMIX_COLLECT_DATA);
-	info[1].value.type = PMIX_BOOL;
-	info[1].value.data.flag = true;
-	status = PMIx_Fence_nb(&all, 1, info, 2, fence_is_done, c);
+	c->who = m->me;
+	c->who.rank = PMIX_RANK_WILDCARD;
+	timeout_info(&c->info[0], deadline);
+	PMIX_INFO_CONSTRUCT(&c->info[1]);
+	PMIX_LOAD_KEY(c->info[1].key, PMIX_COLLECT_DATA);
+	c->info[1].value.type = PMIX_BOOL;
+	c->info[1].value.data.flag = true;
+	status = PMIx_Fence_nb(&c->who, 1, c->info, 2, fence_is_done, c);
 	if (status == PMIX_SUCCESS) {
 		rc = wait_for(c, m->base.cancel, deadline);
 		if (rc != 0)
@@ -195,16 +196,15 @@ static int get(struct meeting *m, uint32_t rank, const char *what, void *out, si
 {
 	struct call *c = call_new(err);
 	pmix_status_t status;
-	pmix_proc_t who;
-	pmix_info_t info;
-	pmix_key_t key;
 	int rc;
 
 	if (!c)
 		return CKPT_E_NOMEM;
-	PMIX_LOAD_PROCID(&who, m->me.nspace, rank);
-	key_of(m, what, key);
-	status = PMIx_Get_nb(&who, key, timeout_info(&info, deadline), 1, value_is_there, c);
+	c->who = m->me;
+	c->who.rank = rank;
+	key_of(m, what, c->key);
+	timeout_info(&c->info[0], deadline);
+	status = PMIx_Get_nb(&c->who, c->key, c->info, 1, value_is_there, c);
 	rc = status == PMIX_SUCCESS ? wait_for(c, m->base.cancel, deadline) : 0;
 	if (rc != 0)
 		return fail_wait(rc, what, err);
