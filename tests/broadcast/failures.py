@@ -154,7 +154,8 @@ def check_full_disk(work, _):
 
 
 def memory_group():
-    """A memory cgroup of 64 MiB below our own: its folder and the file with the limit, or None."""
+    """A memory cgroup of 256 MiB below our own, enough for ThreadSanitizer's memory: its folder and the file with the
+    limit, or None."""
     with open("/proc/self/cgroup") as lines:
         groups = dict(line.rstrip("\n").split(":", 2)[1:] for line in lines)
     for key, top, limit in (("memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("", "/sys/fs/cgroup", "memory.max")):
@@ -167,7 +168,7 @@ def memory_group():
             continue
         try:
             with open(os.path.join(folder, limit), "w") as out:
-                out.write(str(64 << 20))
+                out.write(str(256 << 20))
             return folder, limit
         except OSError:
             os.rmdir(folder)
@@ -181,7 +182,8 @@ def check_memory_limit(work, _):
         print("not looked at: limits of memory (no memory cgroup can be made, or there is no /dev/shm)")
         return
     folder, limit = found
-    source = make_file(os.path.join(work, "large.pt"), 80 << 20)
+    source = make_file(os.path.join(work, "large.pt"), 1)
+    os.truncate(source, 320 << 20)
     target = "/dev/shm/ckpt-test-%d.pt" % os.getpid()
     try:
         done = finish(start(["sh", "-c", 'echo $$ >"$0/cgroup.procs"; exec "$@"', folder,
