@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { POLL_NSEC = 1000000, GRACE_S = 10 };
+enum { POLL_NSEC = 1000000 };
+
+uint64_t ckpt_nccl_grace_nsec = 10000000000ULL;
 
 struct ckpt_nccl_comm {
 	const struct ckpt_nccl *nccl;
@@ -99,7 +101,10 @@ bool ckpt_nccl_comm_abort(struct ckpt_nccl_comm *comm)
 	if (ckpt_io_thread(&thread, run_abort, comm) != 0)
 		return false;
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += GRACE_S;
+	until.tv_sec += (time_t)(ckpt_nccl_grace_nsec / 1000000000);
+	until.tv_nsec += (long)(ckpt_nccl_grace_nsec % 1000000000);
+	until.tv_sec += until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
 	if (pthread_timedjoin_np(thread, NULL, &until) != 0) {
 		pthread_detach(thread);
 		return false;
@@ -110,7 +115,7 @@ bool ckpt_nccl_comm_abort(struct ckpt_nccl_comm *comm)
 
 bool ckpt_nccl_comm_close(struct ckpt_nccl_comm *comm)
 {
-	uint64_t deadline = ckpt_now_nsec() + GRACE_S * 1000000000ULL;
+	uint64_t deadline = ckpt_now_nsec() + ckpt_nccl_grace_nsec;
 
 	if (!comm)
 		return true;

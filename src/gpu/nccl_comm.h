@@ -16,6 +16,12 @@
  */
 struct ckpt_nccl_comm;
 
+/*
+ * How long close() waits for the others to end it with us, and abort() for NCCL to come back: 10 s. For tests, which
+ * change it before there is any communicator.
+ */
+extern uint64_t ckpt_nccl_grace_nsec;
+
 /* As ckpt_transport_open_nccl(). */
 int ckpt_nccl_comm_open(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *id, uint32_t rank,
 			uint32_t size, uint64_t deadline, struct ckpt_nccl_comm **out,
