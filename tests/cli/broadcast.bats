@@ -130,7 +130,7 @@ load common.bash
 	[[ $status = 64 && $stderr = "ckpt: broadcast: CKPT_BROADCAST_VERIFY=much: wanted crc, none or reread"* ]]
 	CKPT_BROADCAST_NO_SYNC=yes ckpt broadcast ddp_model.pt out.pt
 	[[ $status = 64 && $stderr = "ckpt: broadcast: CKPT_BROADCAST_NO_SYNC=yes: wanted 1 or 0"* ]]
-	CKPT_BROADCAST_NO_SYNC=0 CKPT_BROADCAST_READERS= ckpt broadcast -q ddp_model.pt out.pt
+	CKPT_BROADCAST_NO_SYNC=0 CKPT_BROADCAST_READERS='' ckpt broadcast -q ddp_model.pt out.pt
 	want 0
 }
 

@@ -6,6 +6,13 @@ bats_require_minimum_version 1.5.0
 export CKPT=${CKPT:-$(type -P ckpt)} # the program, not the function of that name below
 : "${CKPT:?names no program and ckpt is not installed}"
 export LC_ALL=C
+# A third of the time of a short command: scripts/test --fast does without.
+[ -z "${CKPT_TEST_FAST-}" ] || export ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0"
+# Not a shim in front of it, which would take longer than most commands.
+if [ -n "${CKPT_TEST_PYTHON-}" ]; then
+	python3() { "$CKPT_TEST_PYTHON" "$@"; }
+	export -f python3
+fi
 ddp=$CKPT_SOURCE_DIR/tests/fixtures/ddp
 here=$CKPT_SOURCE_DIR/tests/cli
 

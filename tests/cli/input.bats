@@ -157,7 +157,7 @@ hint: --json=out.json writes to that file"
 	open("odd.pt", "wb").write(torch_file(state_dict(**{"a\x9b31mX\u202eb\x7f": tensor()})))
 	END
 	"$CKPT" ls --json odd.pt >out
-	! LC_ALL=C grep -q '[^ -~]' out
+	run -1 grep -q '[^ -~]' out
 	python3 -c 'import json; assert json.load(open("out"))["tensors"][0]["name"] == "a\x9b31mX\u202eb\x7f"'
 }
 

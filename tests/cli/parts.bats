@@ -83,7 +83,7 @@ hint: did you mean 'model'?"
 	ckpt select --drop optimizer --drop 're:^(args|history)$' ddp_trainer.pt out2.pt; want 0
 	[ "$output" != "${output/3 entries with 24 tensors dropped/}" ]
 	"$CKPT" info out2.pt >info
-	! grep -Eq 'optimizer|args|history' info
+	run -1 grep -Eq 'optimizer|args|history' info
 	grep -q best_loss info
 }
 

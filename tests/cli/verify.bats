@@ -34,6 +34,31 @@ data_of() {
 	input_is_untouched
 }
 
+@test "a wrong byte is found wherever it is in a record, whatever the record's size" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	sizes = (4, 4096, 200000, (1 << 20) - 4, (1 << 20) + 4, 3 << 20)  # below and above what a thread takes at once
+	names = {"t%d" % i: tensor(str(i), numel=n // 4, shape=(n // 4,)) for i, n in enumerate(sizes)}
+	records = [("data.pkl", state_dict(**names))] + [("data/%d" % i, bytes(range(256)) * (n // 256) + b"x" * (n % 256))
+	                                                 for i, n in enumerate(sizes)] + [("version", b"3\n")]
+	whole = archive(records)
+	open("whole.pt", "wb").write(whole)
+	at = 0
+	for i, (name, data) in enumerate(records[1:-1]):
+	    at = whole.index(("archive/%s" % name).encode(), at)
+	    begin = whole.index(data, at)
+	    for where in (0, len(data) // 2, len(data) - 1):
+	        damaged = bytearray(whole)
+	        damaged[begin + where] ^= 64
+	        open("%d-%d.pt" % (i, where), "wb").write(damaged)
+	END
+	ckpt verify whole.pt; want 0
+	for file in ?-*.pt; do
+		ckpt verify "$file"; want 1
+		[[ ${lines[0]} = "$file: archive/data/${file%%-*}: its "*" bytes have the checksum "* ]]
+	done
+}
+
 @test "a wrong byte of a tensor is found, and said which record it is in" {
 	flip ddp_model.pt "$(data_of ddp_model/data/3 ddp_model.pt)"
 	ckpt verify ddp_model.pt; want 1
