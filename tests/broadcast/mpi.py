@@ -2,7 +2,7 @@
 """ckpt broadcast over MPI: mpi.py [KILLS]
 
 Needs mpirun, and ckpt-mpi.so beside CKPT; exits with 77 where one is missing. KILLS: how often a rank is
-killed or stopped at a random time (12).
+killed or stopped at a random time (4, in a long run 24).
 """
 
 import os
@@ -14,6 +14,7 @@ import sys
 import kills
 from ranks import CKPT, environment, mpirun, note, run, same
 
+LONG = os.environ.get("CKPT_TEST_LONG") == "1"
 MOST_OPENED = 8                                     # by the threads that read first, and to look at it
 
 
@@ -102,7 +103,7 @@ def check_job_script(work, source):
 
 
 def check_kills(work, _):
-    kills.check(work, int(sys.argv[1]) if len(sys.argv) > 1 else 12)
+    kills.check(work, int(sys.argv[1]) if len(sys.argv) > 1 else 24 if LONG else 4)
 
 
 if __name__ == "__main__":

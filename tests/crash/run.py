@@ -131,7 +131,7 @@ def main():
         return 77
     commands = [part for part in os.environ["CKPT_PYTHON"].split(";") if part.strip()]
     tool = os.path.abspath(sys.argv[1])
-    subsets = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    subsets = int(sys.argv[2]) if len(sys.argv) > 2 else 200 if os.environ.get("CKPT_TEST_LONG") == "1" else 50
     base = os.environ.get("CKPT_TEST_DIR") or "."
     os.makedirs(base, exist_ok=True)
     random.seed(1)

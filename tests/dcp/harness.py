@@ -13,6 +13,7 @@ CKPT = os.environ.get("CKPT", "ckpt")
 SANITIZED = os.environ.get("CKPT_SANITIZED") == "1"
 SECONDS = 60    # a guard against runaway work
 MEGABYTES = 512
+LONG = os.environ.get("CKPT_TEST_LONG") == "1"  # scripts/test --all
 REPORTS = ("AddressSanitizer", "runtime error:", "LeakSanitizer", "UndefinedBehavior")
 MESSAGE = re.compile(r"ckpt: [^\n]+\n(?:hint: [^\n]+\n)*\Z")
 
@@ -25,6 +26,11 @@ def case(*numbers):
         CASES.append((function.__name__, numbers, function))
         return function
     return register
+
+
+def rounds(some, many):
+    """MANY in a long run."""
+    return many if LONG else some
 
 
 class Failure(Exception):

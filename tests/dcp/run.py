@@ -3,7 +3,7 @@
 
     CKPT=build/ckpt python3 tests/dcp/run.py [CASE...]
 
-CASE is the name of a function below, or a part of one. Work goes on below CKPT_TEST_DIR, or in a temporary folder.
+CASE is one of the files below (cases_index), or a part of the name of a function in them. Work goes on below CKPT_TEST_DIR, or in a temporary folder.
 What is expected is computed here; merged files are read back by dcp_read.py.
 """
 
@@ -47,7 +47,7 @@ def main():
     passed, failed, skipped = 0, 0, 0
     with tempfile.TemporaryDirectory(prefix="dcp-", dir=base) as work:
         for name, numbers, function in harness.CASES:
-            if sys.argv[1:] and not any(part in name for part in sys.argv[1:]):
+            if sys.argv[1:] and not any(part in name or part == function.__module__ for part in sys.argv[1:]):
                 continue
             test = run_case(name, function, work)
             passed, failed, skipped = passed + test.passed, failed + len(test.failed), skipped + len(test.skipped)

@@ -25,7 +25,7 @@ def zipped(*files, method=zipfile.ZIP_STORED):
 
 def main():
     old = archive(members(*tar_cases.plain()), mtime=0).rstrip(b"\0")
-    with open(os.path.join(HERE, "corpus", "fuzz_legacy", "legacy"), "rb") as stream:
+    with open(os.path.join(HERE, "corpus", "fuzz_open", "legacy"), "rb") as stream:
         legacy = stream.read()
     seeds = {}
     for name, method in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):

@@ -3,7 +3,7 @@
 
     python3 tests/fuzz/tc_seeds.py FILES SEEDS
 
-FILES is tests/fuzz/tc; SEEDS may be any folder, from which fuzz_tc -merge=1 takes into the corpus what it does not have.
+FILES is tests/fuzz/tc; SEEDS may be any folder, from which pack.py takes into the corpus what it does not have.
 Inputs that were found before depend on the files: new ones are to be added, and none to be changed.
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write every interop object with the running torch.
 
-    python generate.py OUTDIR [NAME]
+    python generate.py OUTDIR [NAME | every:N]
 
-OUTDIR then holds
+NAME is one object, every:N every Nth. OUTDIR then holds
     a/NAME.pt           the object as it was built
     c/NAME.pt           a/NAME.pt loaded and saved: what `ckpt convert` has to write
     s/NAME.pt           loaded, `module.` stripped, saved: `ckpt strip-module`
@@ -69,8 +69,9 @@ def build_all(folder, only):
     import registry
 
     facts = {}
-    for entry in registry.ITEMS.values():
-        if only and entry.name != only:
+    step = int(only[len("every:"):]) if only and only.startswith("every:") else 0
+    for number, entry in enumerate(registry.ITEMS.values()):
+        if number % step if step else only and entry.name != only:
             continue
         reason = registry.why_not(entry)
         try:

@@ -242,12 +242,14 @@ def in_parallel(function, items):
 def check_all(options):
     """Everything, in the work folder, which is the current one."""
     commands = [part for part in os.environ["CKPT_PYTHON"].split(";") if part.strip()]
+    if options.torch == "last":
+        commands, options.torch = commands[-1:], None
     with concurrent.futures.ThreadPoolExecutor(PROCESSES) as pool:
         torches = list(pool.map(Torch, range(len(commands)), commands))
     if options.torch:
         torches = [torch for torch in torches if torch.version == options.torch]
     report = Report()
-    in_parallel(lambda torch: check_generation(torch, options.only, report), torches)
+    in_parallel(lambda torch: check_generation(torch, options.only or options.every and "every:" + options.every, report), torches)
     pairs = pairs_to_load(torches)
     in_parallel(lambda torch: check_loads(torch, pairs, report), torches)
     return report.finish(Exceptions(os.path.join(HERE, "exceptions.txt")))
@@ -267,7 +269,9 @@ def make_work_folder():
 def parse_options():
     parser = argparse.ArgumentParser(description="Compare ckpt with real torch, byte for byte.")
     parser.add_argument("--only", metavar="NAME", help="one object")
-    parser.add_argument("--torch", metavar="VERSION", help="one torch, such as 2.14")
+    parser.add_argument("--every", metavar="N", default=None if os.environ.get("CKPT_TEST_LONG") == "1" else "2",
+                        help="of the objects every Nth (2, in a long run all)")
+    parser.add_argument("--torch", metavar="VERSION", help="one torch, such as 2.14, or 'last': the last of CKPT_PYTHON")
     parser.add_argument("--keep", action="store_true", help="leave the work folder behind")
     return parser.parse_args()
 

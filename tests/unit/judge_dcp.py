@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexes of directories, judged by Python's own pickle: judge_dcp.py TEST_DCP_EMIT
+"""Indexes of directories, judged by Python's own pickle: judge_dcp.py COMMAND...
 
 Classes of the same names stand in for those of torch, as strict as those are: an index refers to
 nothing that torch 2.0 does not have, and its places are found by key and offset.
@@ -149,7 +149,7 @@ def describe(metadata):
 
 
 def judge(program, number):
-    result = subprocess.run([program, str(number)], stdout=subprocess.PIPE, check=True).stdout
+    result = subprocess.run([*program, str(number)], stdout=subprocess.PIPE, check=True).stdout
     length, _, rest = result.partition(b"\n")
     octets, want = rest[:int(length)], rest[int(length):].decode().splitlines()
     last = 0
@@ -168,7 +168,7 @@ def judge(program, number):
 
 
 def main():
-    lines = sum(judge(sys.argv[1], number) for number in range(INDEXES))
+    lines = sum(judge(sys.argv[1:], number) for number in range(INDEXES))
     print("%d indexes, %d lines" % (INDEXES, lines))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the layout writes, judged by others: judge_zip.py WRITE_ZIP
+"""What the layout writes, judged by others: judge_zip.py COMMAND...
 
 Every field is checked with struct against the rules of the format, and zipinfo, unzip and python's
 zipfile have to find what was written. The large files are sparse.
@@ -120,7 +120,7 @@ def main():
         path = os.path.join(folder, "out.zip")
         for alignment, text, members in ARCHIVES:
             sizes = sizes_of(text)
-            subprocess.run([sys.argv[1], path, str(alignment)] + text.split(), check=True)
+            subprocess.run([*sys.argv[1:], path, str(alignment)] + text.split(), check=True)
             check_bytes(path, sizes, alignment)
             check_others(path, sizes, members)
             print("alignment %d, records of %s bytes: as they should be" % (alignment, text))

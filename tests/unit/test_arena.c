@@ -129,7 +129,7 @@ static void freeing_nothing_is_allowed(void **state)
 	ckpt_arena_free(NULL);
 }
 
-int main(void)
+UNIT_SUITE(test_arena)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(memory_is_aligned_and_does_not_overlap),

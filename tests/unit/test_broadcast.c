@@ -304,11 +304,9 @@ static void broadcast_at_random(uint32_t *random, unsigned *whole)
 	sim_clear(&sim);
 }
 
-/* CKPT_ROUNDS: how often. */
 static void no_part_of_a_file_is_ever_left(void **state)
 {
-	const char *given = getenv("CKPT_ROUNDS");
-	unsigned rounds = given ? (unsigned)atoi(given) : 150, whole = 0;
+	unsigned rounds = unit_rounds(60, 1000), whole = 0;
 	uint32_t random = 1;
 
 	(void)state;
@@ -319,7 +317,7 @@ static void no_part_of_a_file_is_ever_left(void **state)
 
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, sim_setup, sim_teardown)
 
-int main(void)
+UNIT_SUITE(test_broadcast)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_FILE(every_rank_gets_the_file),

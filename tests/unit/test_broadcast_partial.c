@@ -253,7 +253,7 @@ static void folders_are_made_and_go_again(void **state)
 
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, sim_setup, sim_teardown)
 
-int main(void)
+UNIT_SUITE(test_broadcast_partial)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_FILE(the_others_get_theirs),

@@ -117,7 +117,7 @@ static void a_reader_sticks_after_the_first_short_read(void **state)
 	assert_true(r.bad);
 }
 
-int main(void)
+UNIT_SUITE(test_buf)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_are_little_endian),

@@ -146,7 +146,7 @@ static void a_recipe_gives_the_same_in_pieces(void **state)
 	assert_memory_equal(whole, pieces, sizeof(whole));
 }
 
-int main(void)
+UNIT_SUITE(test_cast)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(simd_and_plain_c_are_the_same),

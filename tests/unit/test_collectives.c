@@ -318,7 +318,7 @@ static void what_is_missing_is_said(void **state)
 	assert_int_equal(ckpt_broadcast(sources, 1, wish, &o, &report, &err), CKPT_E_ARG);
 }
 
-int main(void)
+UNIT_SUITE(test_collectives)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_rank_gets_the_file, setup, teardown),

@@ -348,7 +348,7 @@ static void every_call_may_fail(void **state)
 	free(back);
 }
 
-int main(void)
+UNIT_SUITE(test_cuda)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_machine_without_a_driver_says_so),

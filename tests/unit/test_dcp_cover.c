@@ -413,7 +413,7 @@ static void long_names_and_boxes_are_cut(void **state)
 	assert_int_equal(strncmp(err.text, "chunks overlap: [0:4611686018427387904, 0:1", 43), 0);
 }
 
-int main(void)
+UNIT_SUITE(test_dcp_cover)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(chunks_that_cover_a_tensor_once_are_sound),

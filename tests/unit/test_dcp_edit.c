@@ -307,7 +307,7 @@ static void an_edit_in_place_that_fails_leaves_the_directory_as_it_was(void **st
 
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+UNIT_SUITE(test_dcp_edit)
 {
 	const struct CMUnitTest tests[] = {
 		IN_FOLDER(data_files_may_have_any_name),

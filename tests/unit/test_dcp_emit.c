@@ -384,7 +384,7 @@ static int write_index(unsigned number)
 	return 0;
 }
 
-int main(int argc, char **argv)
+UNIT_SUITE(test_dcp_emit)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tensors_are_pickled_as_torch_does_it),

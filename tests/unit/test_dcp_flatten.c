@@ -374,7 +374,7 @@ static void marked_values_are_one_entry_each(void **state)
 	ckpt_buf_clear(&file);
 }
 
-int main(void)
+UNIT_SUITE(test_dcp_flatten)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(keys_are_those_of_torch),

@@ -244,7 +244,7 @@ static void names_of_files_that_stay_inside_are_taken(void **state)
 	}
 }
 
-int main(void)
+UNIT_SUITE(test_dcp_index)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_generation_says_the_same),

@@ -323,7 +323,7 @@ static void chunks_that_many_tensors_share_are_limited(void **state)
 	clear(&r);
 }
 
-int main(void)
+UNIT_SUITE(test_dcp_index_wrong)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_wrong_is_told_with_its_key_and_place),

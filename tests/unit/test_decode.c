@@ -587,7 +587,7 @@ static void long_operands_are_cut(void **state)
 	ckpt_buf_clear(&out);
 }
 
-int main(void)
+UNIT_SUITE(test_decode)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(decode_names_the_place_of_every_error),

@@ -77,7 +77,7 @@ static void packed_types_hold_several_elements_in_a_byte(void **state)
 	assert_int_equal(ckpt_dtype_packed(CKPT_DTYPE_FLOAT32), 1);
 }
 
-int main(void)
+UNIT_SUITE(test_dtype)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_dtype_has_the_size_and_the_storage_that_torch_gives_it),

@@ -537,7 +537,7 @@ static void a_real_checkpoint_becomes_what_torch_makes_of_it(void **state)
 
 #define CLEAN(f) cmocka_unit_test_teardown(f, teardown)
 
-int main(void)
+UNIT_SUITE(test_edit)
 {
 	const struct CMUnitTest tests[] = {
 		CLEAN(a_prefix_is_taken_off_and_entries_keep_their_place),

@@ -439,7 +439,7 @@ static void nesting_has_a_limit_and_no_recursion(void **state)
 	ckpt_arena_free(g.arena);
 }
 
-int main(void)
+UNIT_SUITE(test_encode)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_decoded_is_written_as_cpython_wrote_it),

@@ -87,7 +87,7 @@ static void a_new_failure_starts_anew(void **state)
 	assert_int_equal(err.status, CKPT_E_ARG);
 }
 
-int main(void)
+UNIT_SUITE(test_error)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_message_has_file_record_offset_and_text),

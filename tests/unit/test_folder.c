@@ -636,7 +636,7 @@ static void a_directory_that_is_edited_leaves_nothing_whichever_call_fails(void 
 
 #define IN_FOLDER(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+UNIT_SUITE(test_folder)
 {
 	const struct CMUnitTest tests[] = {
 		IN_FOLDER(a_folder_appears_when_it_is_complete),

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is declared by hand of CUDA and NCCL is what their headers say, where these are found. All of it while compiling. */
+#include "unit.h"
+
 #include <stdio.h>
 
 #if __has_include(<cuda.h>) && __has_include(<nccl.h>)
@@ -100,14 +102,14 @@ static int check_symbols(void)
 	       MAPS(cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
 }
 
-int main(void)
+UNIT_SUITE(test_gpu_headers)
 {
 	return check_values() || check_symbols();
 }
 
 #else
 
-int main(void)
+UNIT_SUITE(test_gpu_headers)
 {
 	puts("cuda.h and nccl.h are not here");
 	return 77;

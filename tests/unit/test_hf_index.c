@@ -134,7 +134,7 @@ static void names_with_numbers_are_known(void **state)
 		assert_false(ckpt_hf_name_parse(others[i], &parts));
 }
 
-int main(void)
+UNIT_SUITE(test_hf_index)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(files_are_in_order_and_know_how_many_tensors_they_have),

@@ -82,7 +82,7 @@ static void more_bytes_than_can_be_counted_are_refused(void **state)
 	ckpt_hf_packing_clear(&packing);
 }
 
-int main(void)
+UNIT_SUITE(test_hf_pack)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(items_are_dealt_out_as_the_hub_library_does),

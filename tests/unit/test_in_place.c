@@ -265,7 +265,7 @@ static void memory_has_no_file(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+UNIT_SUITE(test_in_place)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(nothing_of_the_old_names_is_left),

@@ -385,7 +385,7 @@ static void bytes_without_an_end_record_are_no_archive(void **state)
 	ckpt_zip_close(NULL);
 }
 
-int main(void)
+UNIT_SUITE(test_index)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_record_is_found_and_read),

@@ -193,7 +193,7 @@ static void items_outside_of_their_bytes_are_refused(void **state)
 	assert_int_equal(ckpt_items_check(&items, &err), CKPT_E_FORMAT);
 }
 
-int main(void)
+UNIT_SUITE(test_items)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(views_of_a_file_give_every_item_in_order),

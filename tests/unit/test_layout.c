@@ -256,7 +256,7 @@ static void all_three_end_records_are_always_written(void **state)
 	ckpt_buf_clear(&out);
 }
 
-int main(void)
+UNIT_SUITE(test_layout)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(records_lie_where_torch_puts_them),

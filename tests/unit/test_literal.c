@@ -250,7 +250,7 @@ static void broken_unicode_escapes_are_refused(void **state)
 				 CKPT_E_FORMAT);
 }
 
-int main(void)
+UNIT_SUITE(test_literal)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(small_integers_are_read_in_decimal),

@@ -88,7 +88,7 @@ static void damage_is_found_at_the_end(void **state)
 		}
 }
 
-int main(void)
+UNIT_SUITE(test_map)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_are_turned_around_and_a_remainder_is_not),

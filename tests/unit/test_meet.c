@@ -377,7 +377,7 @@ static void no_way_to_meet_is_told(void **state)
 
 #define TEST(name) cmocka_unit_test_setup(name, setup)
 
-int main(void)
+UNIT_SUITE(test_meet)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(nccl_is_taken_where_all_have_it),

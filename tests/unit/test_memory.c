@@ -116,7 +116,7 @@ static void a_machine_without_groups_has_no_limit(void **state)
 
 #define WITH_ROOT(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+UNIT_SUITE(test_memory)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_ROOT(the_tightest_of_the_groups_around_counts),

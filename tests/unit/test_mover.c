@@ -571,7 +571,7 @@ static void an_error_in_a_joined_part_stops_the_copy(void **state)
 
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+UNIT_SUITE(test_mover)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_FILE(every_piece_arrives_with_its_checksum_and_its_first_bytes),

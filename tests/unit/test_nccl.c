@@ -228,7 +228,7 @@ static void a_build_for_a_newer_driver_is_refused(void **state)
 	assert_true(doubles_in_child(newer_than_the_driver));
 }
 
-int main(void)
+UNIT_SUITE(test_nccl)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_library_that_is_not_there_is_named),

@@ -119,7 +119,7 @@ static void an_error_of_the_bytes_below_is_passed_on(void **state)
 	ckpt_source_unref(src);
 }
 
-int main(void)
+UNIT_SUITE(test_negate)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_get_the_other_sign),

@@ -184,7 +184,7 @@ static void parts_add_up(void **state)
 	assert_true(fabs(sum.diff2 - 3 * whole.diff2) <= 1e-12 * sum.diff2);
 }
 
-int main(void)
+UNIT_SUITE(test_numbers)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(sums_are_those_of_long_doubles),

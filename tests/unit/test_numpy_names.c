@@ -69,7 +69,7 @@ static void paths_that_lead_out_are_no_names_of_members(void **state)
 		assert_int_equal(ckpt_npz_check_name(bad[i], &err), CKPT_E_UNSUPPORTED);
 }
 
-int main(void)
+UNIT_SUITE(test_numpy_names)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_file_name_cannot_have_is_escaped),

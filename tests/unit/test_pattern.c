@@ -69,7 +69,7 @@ static void a_wrong_expression_is_named(void **state)
 	ckpt_pattern_free(NULL);
 }
 
-int main(void)
+UNIT_SUITE(test_pattern)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_name_stands_for_itself_and_what_is_below_it),

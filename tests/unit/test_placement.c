@@ -88,7 +88,7 @@ static void what_cannot_be_is_refused(void **state)
 	assert_int_equal(ckpt_extents_place(e, 2, &fine, 2, 0, NULL), CKPT_E_UNSUPPORTED);
 }
 
-int main(void)
+UNIT_SUITE(test_placement)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_are_cut_as_torch_chunk_does),

@@ -104,7 +104,7 @@ static void the_records_tell_the_generation(void **state)
 	assert_string_equal(ckpt_profile_detect(false, false, false, true, false)->since, "1.6");
 }
 
-int main(void)
+UNIT_SUITE(test_profile)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_version_finds_its_generation),

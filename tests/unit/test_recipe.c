@@ -239,7 +239,7 @@ static void what_cannot_be_skipped_is_an_error_and_is_closed(void **state)
 	assert_int_equal(open_now, 0);
 }
 
-int main(void)
+UNIT_SUITE(test_recipe)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(parts_of_every_kind_follow_each_other),

@@ -174,7 +174,7 @@ static void a_missing_rank_is_named_on_all(void **state)
 	for (uint32_t missing = 0; missing < 4; missing++) {
 		char text[200];
 
-		make_ranks(4, 1.5);
+		make_ranks(4, 0.5);
 		for (uint32_t i = 0; i < 4; i++)
 			if (i != missing)
 				start(i);
@@ -196,7 +196,7 @@ static void a_missing_rank_is_named_on_all(void **state)
 static void many_missing_ranks_are_counted(void **state)
 {
 	(void)state;
-	make_ranks(2, 1.5);
+	make_ranks(2, 0.5);
 	ranks[0].world.size = ranks[1].world.size = 64;
 	run(2);
 	for (uint32_t i = 0; i < 2; i++)
@@ -206,8 +206,8 @@ static void many_missing_ranks_are_counted(void **state)
 static void who_came_and_left_is_told(void **state)
 {
 	(void)state;
-	make_ranks(3, 2);
-	ranks[1].seconds = 0.7;
+	make_ranks(3, 1);
+	ranks[1].seconds = 0.4;
 	run(2);
 	check_text(0, "; rank 1 (");
 	check_text(0, ") came and left");
@@ -260,7 +260,7 @@ static void one_rank_twice_is_told_to_all(void **state)
 		uint32_t last = twice == 1 ? 2 : 1; /* or they may have met without the fourth */
 		char host[64] = "", text[200];
 
-		make_ranks(3, 4);
+		make_ranks(3, 2);
 		ranks[3] = ranks[twice];
 		for (uint32_t i = 0; i < 4; i++)
 			if (i != last)
@@ -380,7 +380,7 @@ static void stale_files_are_never_taken(void **state)
 
 	(void)state;
 	mkdir(kept, 0700);
-	for (unsigned stage = 0; stage < 40; stage++) {
+	for (unsigned stage = 0; stage < unit_rounds(20, 40); stage++) {
 		make_ranks(4, 20);
 		for (uint32_t i = 0; i < 4; i++)
 			start(i);
@@ -392,7 +392,7 @@ static void stale_files_are_never_taken(void **state)
 		mkdir(here, 0700);
 		copy_files(kept, here); /* for the next */
 	}
-	assert_true(unit_folder_count(kept) > 40);
+	assert_true(unit_folder_count(kept) > unit_rounds(20, 40));
 	assert_int_equal(unit_folder_count(here),
 			 unit_folder_count(kept)); /* nobody's files but their own */
 	free(here);
@@ -411,7 +411,7 @@ static void stale_ranks_count_as_missing(void **state)
 	assert_int_equal(ckpt_note_write(here, "hello.1.000000000000004d", &note, NULL), 0);
 	path = unit_path(here, "hello.1.000000000000004d");
 	utimensat(AT_FDCWD, path, old, 0);
-	make_ranks(3, 1.5);
+	make_ranks(3, 0.5);
 	ranks[1] = ranks[2];
 	run(2);
 	for (uint32_t i = 0; i < 2; i++)
@@ -443,7 +443,7 @@ static void a_damaged_hello_is_named(void **state)
 				 CKPT_NOTE_DAMAGED);
 	}
 	assert_int_equal(ckpt_note_read(m.folder, name, getuid() + 1, &note, NULL), CKPT_NOTE_NONE);
-	make_ranks(2, 1.5);
+	make_ranks(2, 0.5);
 	start(0);
 	while (!m.first_count) { /* until there is a hello of rank 0 to be seen */
 		DIR *dir = opendir(m.folder);
@@ -552,7 +552,7 @@ static void calls_that_fail_are_told(void **state)
 			struct fault fault = { ops[i], at, 0 };
 			unsigned failed = 0, told = 0;
 
-			make_ranks(3, 1);
+			make_ranks(3, 0.4);
 			ckpt_io_set_hook(inject, &fault);
 			run(3);
 			ckpt_io_set_hook(NULL, NULL);
@@ -617,7 +617,7 @@ static void silent_ranks_are_named(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+UNIT_SUITE(test_rendezvous)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(all_ranks_meet_and_leave_nothing),

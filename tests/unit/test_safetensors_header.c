@@ -217,7 +217,7 @@ static void dtypes_are_found_both_ways(void **state)
 	assert_int_equal(ckpt_safetensors_dtype_of(CKPT_DTYPE_UNKNOWN), CKPT_SAFETENSORS_DTYPE_UNKNOWN);
 }
 
-int main(void)
+UNIT_SUITE(test_safetensors_header)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(tensors_stay_in_the_order_of_the_header),

@@ -234,7 +234,7 @@ static void marks_are_found_across_windows(void **state)
 	free(bytes);
 }
 
-int main(void)
+UNIT_SUITE(test_salvage)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(any_stretch_of_the_whole_can_be_read),

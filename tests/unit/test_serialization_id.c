@@ -158,7 +158,7 @@ static void the_set_grows_as_libstdcxx_lets_it_grow(void **state)
 	}
 }
 
-int main(void)
+UNIT_SUITE(test_serialization_id)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_are_hashed_as_libstdcxx_does),

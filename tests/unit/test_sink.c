@@ -468,7 +468,7 @@ static void a_folder_that_is_not_there_is_named(void **state)
 
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-int main(void)
+UNIT_SUITE(test_sink)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_FILE(nothing_is_left_behind_whichever_call_fails),

@@ -210,7 +210,7 @@ static void less_is_read_ahead_when_chunks_are_read_in_time(void **state)
 	free(s.all);
 }
 
-int main(void)
+UNIT_SUITE(test_slots)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(no_order_of_steps_gets_stuck),

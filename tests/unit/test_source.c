@@ -309,7 +309,7 @@ static void the_edges_of_a_slice_are_read_once(void **state)
 	ckpt_source_unref(src);
 }
 
-int main(void)
+UNIT_SUITE(test_source)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_FILE(a_file_is_read_at_any_offset),

@@ -80,7 +80,7 @@ static void a_second_insertion_gives_the_first_value(void **state)
 	ckpt_strmap_clear(&map);
 }
 
-int main(void)
+UNIT_SUITE(test_strmap)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_found_in_an_empty_map),

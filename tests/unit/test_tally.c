@@ -350,7 +350,7 @@ static void integers_are_what_a_loop_counts(void **state)
 	}
 }
 
-int main(void)
+UNIT_SUITE(test_tally)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(float64_is_what_a_loop_counts),

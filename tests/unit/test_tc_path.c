@@ -116,7 +116,7 @@ static void long_paths_need_memory_in_proportion(void **state)
 	assert_int_equal(parse_long(1000, 1100), CKPT_E_LIMIT);
 }
 
-int main(void)
+UNIT_SUITE(test_tc_path)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_json_dumps_writes_is_read),

@@ -92,7 +92,7 @@ static void utf8_is_judged_strictly(void **state)
 	assert_int_equal(ckpt_utf8_len("\xf4\x8f\xbf\xbf", 3), 0);
 }
 
-int main(void)
+UNIT_SUITE(test_text)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(text_from_a_file_is_printed_on_one_safe_line),

@@ -111,7 +111,7 @@ static void a_sequence_does_not_pass_the_budget_or_its_counter(void **state)
 	ckpt_arena_free(arena);
 }
 
-int main(void)
+UNIT_SUITE(test_value)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(kinds_are_called_as_python_calls_them),

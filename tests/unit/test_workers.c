@@ -166,7 +166,7 @@ static void an_error_ends_it(void **state)
 	ckpt_workers_free(workers);
 }
 
-int main(void)
+UNIT_SUITE(test_workers)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_block_is_done_once),

@@ -162,7 +162,7 @@ static void contradictions_are_told(void **state)
 	}
 }
 
-int main(void)
+UNIT_SUITE(test_world)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_launcher_is_known),

@@ -30,6 +30,13 @@ const char *unit_message(const struct ckpt_error *err)
 	return ckpt_error_format(err, text, sizeof(text));
 }
 
+unsigned unit_rounds(unsigned some, unsigned many)
+{
+	const char *is_long = getenv("CKPT_TEST_LONG");
+
+	return is_long && strcmp(is_long, "1") == 0 ? many : some;
+}
+
 char *unit_folder_new(void)
 {
 	const char *base = getenv("CKPT_TEST_DIR");

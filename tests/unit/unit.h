@@ -16,6 +16,14 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+/*
+ * The entry of a suite, a file test_NAME.c: UNIT_SUITE(test_NAME) { ... return cmocka_run_group_tests(...); }
+ * It returns what main() would. argv[0] is the suite's name.
+ */
+#define UNIT_SUITE(name) \
+	int name(int argc, char **argv); \
+	int name(int argc __attribute__((unused)), char **argv __attribute__((unused)))
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /* "80 02 4b" -> bytes; to be freed with ckpt_buf_clear(). */
@@ -23,6 +31,9 @@ struct ckpt_buf unit_bytes(const char *hex);
 
 /* What ERR says, in a static buffer. */
 const char *unit_message(const struct ckpt_error *err);
+
+/* How often something is tried: SOME, or MANY in a long run (CKPT_TEST_LONG=1). */
+unsigned unit_rounds(unsigned some, unsigned many);
 
 /* ---- files ---- */
 

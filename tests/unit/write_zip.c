@@ -51,7 +51,7 @@ static void add_records(struct ckpt_zip_layout *layout, const char *text)
 	}
 }
 
-int main(int argc, char **argv)
+UNIT_SUITE(write_zip)
 {
 	struct ckpt_zip_layout layout = { .archive_name = "archive" };
 	struct ckpt_buf out = { 0 };
