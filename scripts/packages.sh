@@ -86,10 +86,37 @@ configure_and_build() {
 	if [ ! -e "$dir/CMakeCache.txt" ] && command -v ninja >/dev/null; then
 		set -- -G Ninja "$@"
 	fi
+	if [ ! -e "$dir/CMakeCache.txt" ] && command -v ccache >/dev/null; then
+		set -- -DCMAKE_C_COMPILER_LAUNCHER=ccache "$@"
+	fi
 	mkdir -p "$dir"
 	log=$dir/build.log
 	cmake -S . -B "$dir" "$@" >"$log" 2>&1 && cmake --build "$dir" -j "$(nproc)" >>"$log" 2>&1 || rc=$?
 	[ "$rc" = 0 ] && return 0
 	cat "$log" >&2
 	die "the build in '$dir' failed; its output is above"
+}
+
+# run_tests FOLDER RESULTS.xml [CTEST-OPTION...]: says what fails, and one line for each test. A test counts as two processes, one that
+# waits most of the time as one (tests/CMakeLists.txt).
+run_tests() {
+	local dir=$1 results=$2
+	shift 2
+	ctest --test-dir "$dir" --output-on-failure --no-tests=error -j $((2 * $(nproc))) "$@" \
+		--output-junit "$PWD/$results" --test-output-size-passed 4194304
+}
+
+# fetch_safetensors FOLDER: the packages that judge safetensors files and shard sets, with what they need, unpacked in FOLDER, which becomes
+# CKPT_SAFETENSORS. Returns 1 where pip cannot fetch them.
+fetch_safetensors() {
+	local folder=$PWD/$1 wheel
+	if [ ! -d "$folder/huggingface_hub" ]; then
+		mkdir -p "$folder"
+		python3 -m pip download --quiet --no-deps --only-binary=:all: --dest "$folder" safetensors huggingface_hub \
+			filelock fsspec packaging pyyaml tqdm typing-extensions requests httpx >/dev/null 2>&1 || return 1
+		for wheel in "$folder"/*.whl; do
+			python3 -m zipfile -e "$wheel" "$folder" || return 1
+		done
+	fi
+	export CKPT_SAFETENSORS=$folder
 }
