@@ -88,6 +88,27 @@ hint: --if-present writes OUT unchanged instead, with exit code 0"
 hint: --if-present writes OUT unchanged instead, with exit code 0"
 }
 
+@test "without a directory, what became of a checksum behind its record is said" {
+	python3 - <<-'END'
+	import zipfile
+	whole = open("ddp_model.pt", "rb").read()
+	with zipfile.ZipFile("ddp_model.pt") as archive:
+	    end, first = archive.start_dir, archive.getinfo("ddp_model/data/0").header_offset
+	at = whole.index(b"PK\7\x08", first)
+	for name, begin, stop in ("number", 4, 8), ("all", 0, 16), ("mark", 0, 4):
+	    data = bytearray(whole[:end])
+	    data[at + begin:at + stop] = b"U" * (stop - begin)
+	    open(name + ".pt", "wb").write(data)
+	END
+	ckpt repair number.pt a.pt; want 1
+	[[ ${lines[1]} = "number.pt: lost: 'module.stem.0.weight', 864 bytes: "*" its bytes have the checksum "*", recorded is 55555555" ]]
+	ckpt repair all.pt b.pt; want 1
+	[[ ${lines[1]} = "all.pt: unproven: 'module.stem.0.weight', 864 bytes: "*": its checksum is overwritten" ]]
+	[[ ${lines[2]} = "14 of 14 tensors recovered, 1 of them unproven "* ]]
+	ckpt repair mark.pt c.pt; want 0
+	[[ ${lines[1]} = "14 of 14 tensors recovered, all of them proven by their checksums "* ]]
+}
+
 @test "a legacy stream has no checksums: what is there is unproven" {
 	"$CKPT" convert -q --to torch-legacy ddp_model.pt legacy.bin
 	head -c 5000 legacy.bin >cut.bin
