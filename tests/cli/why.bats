@@ -16,6 +16,25 @@ load common.bash
 	input_is_untouched
 }
 
+@test "each wrapper is told by its own name, and what mends it does" {
+	"$CKPT" ls "$ddp/expected/ddp_model.pt" >plain.txt
+	while read -r prefix who; do
+		rm -f wrapped-mended.pt
+		"$CKPT" add-prefix -f -q "$prefix" "$ddp/expected/ddp_model.pt" wrapped.pt
+		ckpt why wrapped.pt; want 0
+		[[ ${lines[0]} = "possible: '$prefix' is in the names of the weights: the model was saved from inside of $who, and "* ]]
+		[ "${lines[1]}" = "  found:     '$prefix' on 14 of 14 keys" ]
+		PATH=$(dirname "$CKPT"):$PATH bash -c "${output#*mend:}" </dev/null
+		"$CKPT" ls wrapped-mended.pt | cmp - plain.txt
+	done <<-'END'
+	module. DistributedDataParallel or DataParallel
+	_orig_mod. torch.compile
+	_forward_module. Lightning's Fabric or its strategies
+	_fsdp_wrapped_module. FSDP
+	_checkpoint_wrapped_module. activation checkpointing
+	END
+}
+
 @test "a message from the command line, from a file, from a pipe" {
 	message='Missing key(s) in state_dict: "head.bias". 	Unexpected key(s) in state_dict: "module.head.bias".'
 	ckpt why ddp_model.pt --error "$message"; want 0
