@@ -26,6 +26,9 @@ load common.bash
 		[ "${lines[1]}" = "  found:     '$prefix' on 14 of 14 keys" ]
 		PATH=$(dirname "$CKPT"):$PATH bash -c "${output#*mend:}" </dev/null
 		"$CKPT" ls wrapped-mended.pt | cmp - plain.txt
+		ckpt why wrapped.pt --error "Missing key(s) in state_dict: \"stem.0.weight\". Unexpected key(s) in state_dict: \"${prefix}stem.0.weight\"."
+		want 0
+		[ "${lines[0]}" = "cause: the names in the file have '$prefix', which the model's have not: it was saved from inside of $who" ]
 	done <<-'END'
 	module. DistributedDataParallel or DataParallel
 	_orig_mod. torch.compile
