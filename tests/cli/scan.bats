@@ -236,3 +236,19 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 	ckpt scan --loose ddp_model.pt
 	[ "$status" = 64 ]
 }
+
+@test "a name that nothing can be imported by is told, whichever part of it is wrong" {
+	for wrong in '' . .a a. a..b 1a a.1b 'a b' a-b; do
+		pickle bad.pkl "\\x80\\x02c$wrong\\nThing\\n)\\x81."
+		ckpt scan bad.pkl; want 1
+		[[ $output = *"inconsistent: +0x2: imports '"*"': the name of the module is none that Python can import"* ]]
+		pickle bad.pkl "\\x80\\x02cmine\\n$wrong\\n)\\x81."
+		ckpt scan bad.pkl; want 1
+		[[ $output = *"inconsistent: +0x2: imports '"*"': it is no name that anything in a module can have"* ]]
+	done
+	for right in 'a\nThing' 'a_1.b.C\nThing' '_.a\n_T1.U'; do
+		pickle good.pkl "\\x80\\x02c$right\\n)\\x81."
+		ckpt scan good.pkl; want 0
+		[[ $output != *inconsistent* ]]
+	done
+}
