@@ -103,6 +103,8 @@ int ckpt_patch_write(struct ckpt_patch *patch, uint64_t off, const void *bytes, 
 
 		if (n < 0 && errno == EINTR)
 			continue;
+		if (n == 0)
+			errno = EIO; /* no call says why */
 		if (n <= 0)
 			return at_path(err, ckpt_fail_errno(err, "cannot write"), patch->path);
 		p += n;

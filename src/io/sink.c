@@ -24,7 +24,8 @@ struct ckpt_sink {
 	mode_t mode;
 	uid_t owner;
 	gid_t group;
-	_Atomic uint64_t started; /* write-back was asked for up to here */
+	_Atomic uint64_t started;   /* write-back was asked for up to here */
+	_Atomic uint64_t least_size; /* what is not written of it is a hole */
 };
 
 static void free_sink(struct ckpt_sink *sink)
@@ -118,8 +119,7 @@ static int check_target(struct ckpt_sink *sink, struct ckpt_error *err)
 }
 
 /* Blocks reserved by fallocate() would be written twice on some systems, so only asks. */
-static int check_space(const struct ckpt_sink *sink, uint64_t size, uint64_t need,
-		       struct ckpt_error *err)
+static int check_space(const struct ckpt_sink *sink, uint64_t need, struct ckpt_error *err)
 {
 	struct statvfs fs;
 	uint64_t free_bytes;
@@ -131,10 +131,34 @@ static int check_space(const struct ckpt_sink *sink, uint64_t size, uint64_t nee
 		return ckpt_fail_errno(err, "needs %" PRIu64 " bytes, %" PRIu64 " are free in '%s'",
 				       need, free_bytes, sink->dir);
 	}
-	/* ext4 writes all of a file back at its close that was ever cut to nothing, even a new one. */
-	if (size && ckpt_io_truncate(sink->fd, (off_t)size) < 0)
+	return 0;
+}
+
+/* ext4 writes all of a file back at its close that was ever cut to nothing, even a new one. */
+static int set_size(struct ckpt_sink *sink, uint64_t size, struct ckpt_error *err)
+{
+	if (ckpt_io_truncate(sink->fd, (off_t)size) < 0)
 		return ckpt_fail_errno(err, "cannot make the output %" PRIu64 " bytes long", size);
 	return 0;
+}
+
+void ckpt_sink_reach(struct ckpt_sink *sink, uint64_t size)
+{
+	uint64_t least = sink->least_size;
+
+	while (least < size &&
+	       !atomic_compare_exchange_weak(&sink->least_size, &least, size))
+		;
+}
+
+/* A file that ends in a hole is as long as it has to be. */
+static int end_hole(struct ckpt_sink *sink, struct ckpt_error *err)
+{
+	struct stat st;
+
+	if (fstat(sink->fd, &st) < 0)
+		return ckpt_fail_errno(err, "cannot look at the output");
+	return (uint64_t)st.st_size < sink->least_size ? set_size(sink, sink->least_size, err) : 0;
 }
 
 int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err)
@@ -173,7 +197,10 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 	    errno != EOPNOTSUPP)
 		rc = ckpt_fail_errno(err, "cannot set the mode of the output");
 	if (rc == 0)
-		rc = check_space(sink, size, need, err);
+		rc = check_space(sink, need, err);
+	ckpt_sink_reach(sink, size);
+	if (rc == 0 && size)
+		rc = set_size(sink, size, err);
 	if (rc < 0)
 		ckpt_sink_discard(sink);
 	else
@@ -207,8 +234,11 @@ int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, siz
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0) {
-			int rc = ckpt_fail_errno(err, "cannot write");
+			int rc;
 
+			if (n == 0)
+				errno = EIO; /* no call says why */
+			rc = ckpt_fail_errno(err, "cannot write");
 			return ckpt_error_at(err, rc, sink->path, NULL, CKPT_NO_OFFSET);
 		}
 		p += n;
@@ -265,9 +295,11 @@ int ckpt_sink_clone(struct ckpt_sink *sink, const struct ckpt_source *src, bool 
 	uint64_t off;
 	int fd = ckpt_source_fd(src, &off);
 
-	*done = fd >= 0 && off == 0 &&
-		ckpt_io_truncate(sink->fd, 0) == 0 && /* else the last block could not be shared */
-		ckpt_io_clone(fd, sink->fd) == 0;
+	*done = false;
+	/* with a size of its own the last block could not be shared */
+	if (fd < 0 || off || (sink->least_size && ckpt_io_truncate(sink->fd, 0) < 0))
+		return 0;
+	*done = ckpt_io_clone(fd, sink->fd) == 0;
 	if (!*done && (errno == EIO || errno == ENOSPC || errno == EDQUOT))
 		return ckpt_error_at(err,
 				     ckpt_fail_errno(err, "cannot share the blocks of the input"),
@@ -301,7 +333,10 @@ static int link_to(const struct ckpt_sink *sink, const char *name)
 static int give_name(struct ckpt_sink *sink, struct ckpt_error *err)
 {
 	bool replace = sink->flags & CKPT_SINK_REPLACE;
+	int rc = end_hole(sink, err);
 
+	if (rc < 0)
+		return rc;
 	if (!sink->temp) {
 		if (link_to(sink, sink->path) == 0)
 			return 0;
@@ -313,8 +348,7 @@ static int give_name(struct ckpt_sink *sink, struct ckpt_error *err)
 		if (!sink->temp)
 			return ckpt_fail_nomem(err);
 		if (link_to(sink, sink->temp) < 0) {
-			int rc = ckpt_fail_errno(err, "cannot name the output");
-
+			rc = ckpt_fail_errno(err, "cannot name the output");
 			free(sink->temp);
 			sink->temp = NULL;
 			return rc;
@@ -347,10 +381,11 @@ int ckpt_sink_name(struct ckpt_sink *sink, struct ckpt_error *err)
 
 int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err)
 {
-	if ((sink->flags & CKPT_SINK_NO_SYNC) || ckpt_io_sync(sink->fd) == 0)
-		return 0;
-	return ckpt_error_at(err, ckpt_fail_errno(err, "cannot sync the output"), sink->path, NULL,
-			     CKPT_NO_OFFSET);
+	int rc = end_hole(sink, err);
+
+	if (rc == 0 && !(sink->flags & CKPT_SINK_NO_SYNC) && ckpt_io_sync(sink->fd) < 0)
+		rc = ckpt_fail_errno(err, "cannot sync the output");
+	return ckpt_error_at(err, rc, sink->path, NULL, CKPT_NO_OFFSET);
 }
 
 int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err)

@@ -34,6 +34,12 @@ int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, siz
 		    struct ckpt_error *err);
 
 /*
+ * The file will have SIZE bytes at least. What is not written of them is a hole: it takes no room, and is read as zeros. By
+ * several threads at once.
+ */
+void ckpt_sink_reach(struct ckpt_sink *sink, uint64_t size);
+
+/*
  * Copy inside the kernel. *DONE says how many bytes: fewer than LEN, often 0, means that the kernel
  * will not do it or would be slower at it than the caller, who has to write the rest.
  */

@@ -251,6 +251,7 @@ static int copy_extent(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 		off = data_end;
 	}
 	m->flushed = start + recipe->len;
+	ckpt_sink_reach(m->sink, m->flushed);
 	return rc < 0 ? rc : report(m, err);
 }
 

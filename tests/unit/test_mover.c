@@ -254,6 +254,87 @@ static void holes_of_the_source_stay_holes(void **state)
 	check_holes(10);
 }
 
+/* A file that is LEN bytes long and has WHAT at each of COUNT places. */
+static void make_sparse(const char *path, uint64_t len, const uint64_t *places, size_t count,
+			const char *what)
+{
+	int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0666);
+
+	assert_int_equal(ftruncate(fd, (off_t)len), 0);
+	for (size_t i = 0; i < count; i++)
+		assert_true(pwrite(fd, what, strlen(what), (off_t)places[i]) > 0);
+	close(fd);
+}
+
+static int refuse_clones(void *ctx, enum ckpt_io_op op)
+{
+	(void)ctx;
+	return op == CKPT_IO_CLONE ? EOPNOTSUPP : 0;
+}
+
+/* All of the file SPARSE, of which the sink knows the size or not, and which was to be cloned or not. */
+static void check_copy(const char *sparse, bool knows_size, bool clone, bool want_crc)
+{
+	struct ckpt_mover_options options = { 0 };
+	struct ckpt_recipe recipe = { .kind = CKPT_RECIPE_EXTENT };
+	struct ckpt_moved moved = { .want_crc = want_crc };
+	struct ckpt_buf wanted = unit_read_file(sparse), found;
+	struct ckpt_mover *mover;
+	struct ckpt_source *src;
+	struct ckpt_sink *sink;
+	bool done;
+
+	assert_int_equal(ckpt_source_open(sparse, &src, &err), 0);
+	recipe.src = src;
+	recipe.len = ckpt_source_size(src);
+	assert_int_equal(ckpt_sink_open(out, knows_size ? recipe.len : 0, 0, 0, &sink, &err), 0);
+	if (clone) {
+		ckpt_io_set_hook(refuse_clones, NULL);
+		assert_int_equal(ckpt_sink_clone(sink, src, &done, &err), 0);
+		ckpt_io_set_hook(NULL, NULL);
+		assert_false(done);
+	}
+	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
+	assert_int_equal(ckpt_mover_copy(mover, &recipe, &moved, &err), 0);
+	assert_int_equal(ckpt_mover_flush(mover, &err), 0);
+	ckpt_mover_close(mover);
+	assert_int_equal(ckpt_sink_commit(sink, &err), 0);
+	ckpt_source_unref(src);
+	found = unit_read_file(out);
+	assert_int_equal(found.len, wanted.len);
+	assert_memory_equal(found.data, wanted.data, wanted.len);
+	ckpt_buf_clear(&found);
+	ckpt_buf_clear(&wanted);
+	unlink(out);
+}
+
+static void holes_arrive_wherever_they_are(void **state)
+{
+	enum { size = 3 << 20 };
+	static const struct {
+		uint64_t places[3];
+		size_t count;
+	} cases[] = {
+		{ { 0 }, 0 },
+		{ { 0 }, 1 },
+		{ { size - 4 }, 1 },
+		{ { size / 2 }, 1 },
+		{ { 0, size - 4 }, 2 },
+		{ { 0, size / 3 }, 2 },
+		{ { size / 3, size / 2, size - 8192 }, 3 },
+	};
+	char *sparse = unit_path(folder, "sparse");
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		make_sparse(sparse, size, cases[i].places, cases[i].count, "data");
+		for (unsigned how = 0; how < 8; how++)
+			check_copy(sparse, how & 1, how & 2, how & 4);
+	}
+	unlink(sparse);
+	free(sparse);
+}
+
 /* ---- maps ---- */
 
 /* MAP of LEN bytes alone in a new file; what came of it. FOUND: its bytes. */
@@ -578,6 +659,7 @@ UNIT_SUITE(test_mover)
 		WITH_FILE(bytes_that_were_put_can_be_put_anew),
 		WITH_FILE(progress_grows_to_the_total),
 		WITH_FILE(holes_of_the_source_stay_holes),
+		WITH_FILE(holes_arrive_wherever_they_are),
 		WITH_FILE(mapped_bytes_arrive_and_damage_is_seen),
 		WITH_FILE(a_block_that_fails_is_told),
 		WITH_FILE(joined_parts_arrive_with_the_checksum_of_all),
