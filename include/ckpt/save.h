@@ -9,8 +9,11 @@ extern "C" {
 #endif
 
 enum ckpt_save_flags {
-	CKPT_SAVE_REPLACE =
-		1 << 0, /* replace an existing file, keeping its mode; a link itself is replaced */
+	/*
+	 * Replace an existing file, keeping its mode; a link itself is replaced. A directory is replaced only if each file in it
+	 * is one that such an output consists of; else it is CKPT_E_OUTPUT with the name of one that is not.
+	 */
+	CKPT_SAVE_REPLACE = 1 << 0,
 	CKPT_SAVE_NO_SYNC = 1 << 1, /* leave writing back to the system, as cp does */
 	/*
 	 * Write what torch.load + torch.save would: protocol 2, records that torch knows only, and,
@@ -110,7 +113,6 @@ struct ckpt_save_options {
 	 * pytorch_model.bin, if it is one file, which has no index. The root has to be a dict of tensors, as for a safetensors file.
 	 *
 	 * 0: a set that is edited is dealt out anew, with the size of its largest file, and keeps its names; others are one file.
-	 * CKPT_SAVE_REPLACE replaces a directory that holds such a set and nothing else.
 	 */
 	uint64_t shard_size;
 	/*

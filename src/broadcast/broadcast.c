@@ -546,9 +546,9 @@ static int give_names(struct ckpt_session *s)
 
 		s->landing = NULL;
 		ckpt_staged_forget(&s->manifest, s->path);
-		rc = ckpt_landing_commit(landing, &s->err);
-		if (rc ==
-		    0) /* without it the file is there all the same, and is staged anew next time */
+		rc = ckpt_landing_commit(landing, s->crcs, &s->err);
+		/* without it a file is there all the same, and is staged anew next time */
+		if (rc == 0 && !s->manifest.is_directory)
 			ckpt_staged_note(&s->manifest, s->path, s->crcs, NULL);
 	}
 	if (agree_by(ckpt_agree_listing, s, rc, CKPT_BROADCAST_DESTINATION) && all_or_none)

@@ -24,7 +24,13 @@ bool ckpt_destination_is_per_rank(const char *wish);
 bool ckpt_staged_is_same(const struct ckpt_manifest *manifest, const char *path,
 			 const uint32_t *crc);
 
-/* CRCS: by file, or NULL. */
+/*
+ * Was NAME, in the directory PATH, staged there, or is it in the MANIFEST of what takes its place? For ckpt_folder_own. A directory that
+ * was not staged has nothing that is.
+ */
+bool ckpt_staged_is_own(const void *manifest, const char *path, const char *name);
+
+/* PATH: of a directory that is being made the one where it is for now. CRCS: by file, or NULL. */
 int ckpt_staged_note(const struct ckpt_manifest *manifest, const char *path, const uint32_t *crcs,
 		     struct ckpt_error *err);
 

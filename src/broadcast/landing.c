@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/landing.h"
 
+#include "broadcast/destination.h"
 #include "io/folder.h"
 #include "io/sink.h"
 
@@ -16,15 +17,13 @@ struct ckpt_landing {
 	const struct ckpt_manifest *m;
 	char *path; /* owned */
 	unsigned flags;
+	struct ckpt_folder_own own;
 	struct ckpt_folder
 		*folder; /* of a directory; NULL: the files stand in PATH, or one is PATH */
 	struct ckpt_sink **sinks; /* by file; NULL: not begun, or complete */
 	uint64_t *left;		  /* by file: bytes to come */
 	pthread_mutex_t lock;	  /* for SINKS and LEFT */
 };
-
-/* Staged directories are known by this file, and replaced by nothing else. */
-static const char mark[] = ".ckpt-staged";
 
 static unsigned sink_flags(const struct ckpt_landing *l)
 {
@@ -107,7 +106,7 @@ static int open_all(struct ckpt_landing *l, struct ckpt_error *err)
 	for (uint32_t i = 0; i < l->m->count; i++)
 		l->left[i] = l->m->files[i].size;
 	if (l->m->is_directory)
-		rc = ckpt_folder_open(l->path, mark, l->m->total,
+		rc = ckpt_folder_open(l->path, &l->own, l->m->total,
 				      (l->flags & CKPT_LANDING_REPLACE ? CKPT_FOLDER_REPLACE : 0u) |
 					      (l->flags & CKPT_LANDING_NO_SYNC ? CKPT_FOLDER_NO_SYNC
 									       : 0u),
@@ -127,6 +126,7 @@ int ckpt_landing_open(const struct ckpt_manifest *m, const char *path, unsigned 
 	pthread_mutex_init(&l->lock, NULL);
 	l->m = m;
 	l->flags = flags;
+	l->own = (struct ckpt_folder_own){ ckpt_staged_is_own, m };
 	l->path = strdup(path);
 	l->sinks = calloc(m->count, sizeof(struct ckpt_sink *));
 	l->left = calloc(m->count, sizeof(*l->left));
@@ -223,26 +223,12 @@ int ckpt_landing_identity(const struct ckpt_landing *l, uint32_t file, struct st
 	return rc < 0 ? ckpt_fail_errno(err, "cannot look at what was written") : 0;
 }
 
-/* A directory is staged: this says so. */
-static int put_mark(const struct ckpt_landing *l, struct ckpt_error *err)
-{
-	struct ckpt_sink *sink;
-	char *path;
-	int rc;
-
-	if (asprintf(&path, "%s/%s", ckpt_folder_temp_path(l->folder), mark) < 0)
-		return ckpt_fail_nomem(err);
-	rc = ckpt_sink_open(path, 0, 0, sink_flags(l), &sink, err);
-	free(path);
-	return rc < 0 ? rc : ckpt_folder_end_file(l->folder, sink, 0, err);
-}
-
-int ckpt_landing_commit(struct ckpt_landing *l, struct ckpt_error *err)
+int ckpt_landing_commit(struct ckpt_landing *l, const uint32_t *crcs, struct ckpt_error *err)
 {
 	int rc = 0;
 
 	if (l->folder) {
-		rc = put_mark(l, err);
+		rc = ckpt_staged_note(l->m, ckpt_folder_temp_path(l->folder), crcs, err);
 		if (rc == 0) {
 			struct ckpt_folder *folder = l->folder;
 

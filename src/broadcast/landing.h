@@ -43,8 +43,11 @@ int ckpt_landing_name_error(const struct ckpt_landing *landing, uint32_t file, i
 int ckpt_landing_identity(const struct ckpt_landing *landing, uint32_t file, struct stat *out,
 			  struct ckpt_error *err);
 
-/* Give everything its name. The landing is closed in any case. */
-int ckpt_landing_commit(struct ckpt_landing *landing, struct ckpt_error *err);
+/*
+ * Give everything its name. A directory has the note in it by then by which it is known as staged, see ckpt_staged_note(), for which
+ * CRCS are. The landing is closed in any case.
+ */
+int ckpt_landing_commit(struct ckpt_landing *landing, const uint32_t *crcs, struct ckpt_error *err);
 
 /* Nothing remains. NULL is allowed. */
 void ckpt_landing_discard(struct ckpt_landing *landing);

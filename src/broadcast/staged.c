@@ -27,6 +27,58 @@ static char *note_path(const struct ckpt_manifest *m, const char *path)
 	return n < 0 ? NULL : note;
 }
 
+static bool is_in_manifest(const struct ckpt_manifest *m, const char *name)
+{
+	for (uint32_t i = 0; i < m->count; i++)
+		if (!strcmp(m->files[i].path, name))
+			return true;
+	return false;
+}
+
+/* The file that a line of describe() is about; NULL: it is no such line. */
+static const char *file_of(const char *line)
+{
+	const char *at = strstr(line, " -> ");
+
+	at = at ? strchr(at + 4, ' ') : NULL; /* behind the inode */
+	at = at ? strchr(at + 1, ' ') : NULL; /* behind the time */
+	return at ? at + 1 : NULL;
+}
+
+static bool is_in_note(const char *note, const char *name)
+{
+	FILE *file = fopen(note, "re");
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t len;
+	bool found = false;
+
+	while (file && !found && (len = getline(&line, &room, file)) > 0) {
+		const char *there;
+
+		if (line[len - 1] == '\n')
+			line[len - 1] = '\0';
+		there = file_of(line);
+		found = there && !strcmp(there, name);
+	}
+	if (file)
+		fclose(file);
+	free(line);
+	return found;
+}
+
+bool ckpt_staged_is_own(const void *manifest, const char *path, const char *name)
+{
+	const struct ckpt_manifest *m = manifest;
+	char *note = note_path(m, path);
+	bool own = note && access(note, F_OK) == 0 &&
+		   (!strcmp(note + strlen(path) + 1, name) || is_in_manifest(m, name) ||
+		    is_in_note(note, name));
+
+	free(note);
+	return own;
+}
+
 /* One line for each file: whose copy it is, and what the copy looks like. False: something is not there. */
 static bool describe(const struct ckpt_manifest *m, const char *path, struct ckpt_buf *out)
 {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/folder.h"
 
+#include "base/text.h"
 #include "io/fault.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <fts.h>
 #include <ftw.h>
 #include <inttypes.h>
@@ -21,7 +23,7 @@ enum { MOST_OPEN = 16, MOST_UNSYNCED = 16 };
 
 struct ckpt_folder {
 	char *path, *around, *temp; /* owned; AROUND: the folder that PATH is in */
-	const char *mark;
+	struct ckpt_folder_own own;
 	unsigned flags;
 	bool made;
 	struct ckpt_sink *unsynced[MOST_UNSYNCED]; /* a ring: the next to go is the oldest */
@@ -48,21 +50,69 @@ static char *around_of(const char *path)
 	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-static bool has_mark(const char *path, const char *mark)
+static int by_name(const FTSENT **a, const FTSENT **b)
 {
-	struct stat st;
-	char *file;
-	bool there;
-
-	if (asprintf(&file, "%s/%s", path, mark) < 0)
-		return false;
-	there = stat(file, &st) == 0 && S_ISREG(st.st_mode);
-	free(file);
-	return there;
+	return strcmp((*a)->fts_name, (*b)->fts_name);
 }
 
-static int check_target(const char *path, const char *around, const char *mark, unsigned flags,
-			struct ckpt_error *err)
+/* What was left behind by a run that was killed. */
+static bool is_leftover(const char *name)
+{
+	return !fnmatch(".*.ckpt-tmp", name, 0);
+}
+
+/* Is it, in a tree that begins with FOLDER, what no output of this kind has? */
+static bool is_foreign(const struct ckpt_folder_own *own, const char *folder, const FTSENT *at)
+{
+	switch (at->fts_info) {
+	case FTS_D: return false;
+	case FTS_DP: return at->fts_level > FTS_ROOTLEVEL && !at->fts_number; /* empty */
+	case FTS_F:
+	case FTS_SL:
+	case FTS_SLNONE:
+		return !is_leftover(at->fts_name) &&
+		       !own->is_own(own->ctx, folder, at->fts_path + strlen(folder) + 1);
+	default: return true;
+	}
+}
+
+static int fail_foreign(const char *name, struct ckpt_error *err)
+{
+	char shown[sizeof(err->text) / 2];
+
+	return ckpt_fail(err, CKPT_E_OUTPUT,
+			 "the output is a folder with '%s' in it, and one is replaced only if it holds "
+			 "such a set and nothing else",
+			 ckpt_escape(shown, sizeof(shown), name, strlen(name)));
+}
+
+/* PATH: an existing folder, without slashes at its end. */
+static int check_own(const struct ckpt_folder_own *own, const char *path, struct ckpt_error *err)
+{
+	char *paths[] = { (char *)path, NULL };
+	FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+	FTSENT *at;
+	int rc = 0;
+
+	if (!tree)
+		return ckpt_fail_errno(err, "cannot look at what is in the output");
+	while (rc == 0 && (errno = 0, at = fts_read(tree))) {
+		if (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR) {
+			errno = at->fts_errno;
+			rc = ckpt_fail_errno(err, "cannot look at what is in the output");
+		} else if (is_foreign(own, path, at)) {
+			rc = fail_foreign(at->fts_path + strlen(path) + 1, err);
+		}
+		at->fts_parent->fts_number++;
+	}
+	if (rc == 0 && errno)
+		rc = ckpt_fail_errno(err, "cannot look at what is in the output");
+	fts_close(tree);
+	return rc;
+}
+
+static int check_target(const char *path, const char *around, const struct ckpt_folder_own *own,
+			unsigned flags, struct ckpt_error *err)
 {
 	struct stat st;
 
@@ -81,22 +131,19 @@ static int check_target(const char *path, const char *around, const char *mark, 
 			"the output exists and is no folder, wanted the name of a new one");
 	if (!(flags & CKPT_FOLDER_REPLACE))
 		return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");
-	if (!mark)
+	if (!own || !own->is_own)
 		return ckpt_fail(
 			err, CKPT_E_OUTPUT,
 			"the output is a folder already, which may have other files in it: name "
 			"a new one");
-	if (!has_mark(path, mark))
-		return ckpt_fail(err, CKPT_E_OUTPUT,
-				 "the output is a folder without '%s', and no other is replaced",
-				 mark);
-	return 0;
+	return check_own(own, path, err);
 }
 
-int ckpt_folder_check(const char *path, const char *mark, unsigned flags, struct ckpt_error *err)
+int ckpt_folder_check(const char *path, const struct ckpt_folder_own *own, unsigned flags,
+		      struct ckpt_error *err)
 {
 	char *target = trimmed(path), *around = target ? around_of(target) : NULL;
-	int rc = around ? check_target(target, around, mark, flags, err) : ckpt_fail_nomem(err);
+	int rc = around ? check_target(target, around, own, flags, err) : ckpt_fail_nomem(err);
 
 	free(target);
 	free(around);
@@ -131,8 +178,8 @@ static int make_temp(struct ckpt_folder *f, uint64_t need, struct ckpt_error *er
 	return 0;
 }
 
-int ckpt_folder_open(const char *path, const char *mark, uint64_t need, unsigned flags,
-		     struct ckpt_folder **out, struct ckpt_error *err)
+int ckpt_folder_open(const char *path, const struct ckpt_folder_own *own, uint64_t need,
+		     unsigned flags, struct ckpt_folder **out, struct ckpt_error *err)
 {
 	struct ckpt_folder *f = calloc(1, sizeof(*f));
 	int rc;
@@ -142,10 +189,11 @@ int ckpt_folder_open(const char *path, const char *mark, uint64_t need, unsigned
 		return ckpt_fail_nomem(err);
 	pthread_mutex_init(&f->lock, NULL);
 	f->flags = flags;
-	f->mark = mark;
+	if (own)
+		f->own = *own;
 	f->path = trimmed(path);
 	f->around = f->path ? around_of(f->path) : NULL;
-	rc = f->around ? check_target(f->path, f->around, mark, flags, err) : ckpt_fail_nomem(err);
+	rc = f->around ? check_target(f->path, f->around, own, flags, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = make_temp(f, need, err);
 	if (rc < 0)
@@ -234,20 +282,34 @@ int ckpt_folder_sync(struct ckpt_folder *f, struct ckpt_error *err)
 	return rc < 0 ? rc : sync_folders(f->temp, err);
 }
 
-/* The old folder, if there was one, then has the temporary name, and goes away with it. */
+/*
+ * The old folder then has the temporary name, and goes away with it; but not if something came into it meanwhile.
+ */
+static int exchange(struct ckpt_folder *f, struct ckpt_error *err)
+{
+	int rc = check_target(f->path, f->around, &f->own, f->flags, err);
+
+	if (rc < 0)
+		return rc;
+	if (ckpt_io_exchange(f->temp, f->path) < 0)
+		return ckpt_fail_errno(err, "cannot exchange the old folder for the new");
+	rc = check_own(&f->own, f->temp, err);
+	if (rc < 0 && ckpt_io_exchange(f->temp, f->path) < 0) {
+		f->made = false;
+		return ckpt_fail(err, CKPT_E_OUTPUT,
+				 "is written, but something came into the old folder meanwhile, "
+				 "which is now '%s'",
+				 f->temp);
+	}
+	return rc;
+}
+
 static int give_name(struct ckpt_folder *f, struct ckpt_error *err)
 {
 	struct stat st;
 
-	if (lstat(f->path, &st) == 0) {
-		int rc = check_target(f->path, f->around, f->mark, f->flags, err);
-
-		if (rc < 0)
-			return rc;
-		return ckpt_io_exchange(f->temp, f->path) == 0
-			       ? 0
-			       : ckpt_fail_errno(err, "cannot exchange the old folder for the new");
-	}
+	if (lstat(f->path, &st) == 0)
+		return exchange(f, err);
 	if (ckpt_io_rename(f->temp, f->path, false) < 0)
 		return errno == EEXIST
 			       ? ckpt_fail(err, CKPT_E_EXISTS, "the output exists already")

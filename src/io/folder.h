@@ -14,17 +14,28 @@
 struct ckpt_folder;
 
 enum ckpt_folder_flags {
-	/* An existing folder is replaced if it has the file MARK in it; else CKPT_E_EXISTS. MARK NULL: none is. */
-	CKPT_FOLDER_REPLACE = 1 << 0,
+	CKPT_FOLDER_REPLACE = 1 << 0, /* see ckpt_folder_own; else an existing one is CKPT_E_EXISTS */
 	CKPT_FOLDER_NO_SYNC = 1 << 1,
 };
 
-/* Could PATH be made, as far as one can tell? MARK: see above. */
-int ckpt_folder_check(const char *path, const char *mark, unsigned flags, struct ckpt_error *err);
+/*
+ * An existing folder is replaced only if each file in it, or in a folder in it, is one that this output writes. NAME: the path of one,
+ * from the existing folder PATH on. Whatever else is there, an empty folder too, is refused by its name and stays.
+ */
+struct ckpt_folder_own {
+	bool (*is_own)(const void *ctx, const char *path, const char *name);
+	const void *ctx;
+};
 
-/* NEED: bytes that it will take; less free space is an error at once. */
-int ckpt_folder_open(const char *path, const char *mark, uint64_t need, unsigned flags,
-		     struct ckpt_folder **out, struct ckpt_error *err);
+/* Could PATH be made, as far as one can tell? OWN NULL: no folder is replaced. */
+int ckpt_folder_check(const char *path, const struct ckpt_folder_own *own, unsigned flags,
+		      struct ckpt_error *err);
+
+/*
+ * NEED: bytes that it will take; less free space is an error at once. What OWN points to has to live as long as the folder that is made.
+ */
+int ckpt_folder_open(const char *path, const struct ckpt_folder_own *own, uint64_t need,
+		     unsigned flags, struct ckpt_folder **out, struct ckpt_error *err);
 
 /* Where to write its files. Borrowed. */
 const char *ckpt_folder_temp_path(const struct ckpt_folder *folder);

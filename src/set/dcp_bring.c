@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "plan/mover.h"
+#include "set/dcp_save.h"
 #include "set/listing.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 		s->o->progress(s->o->progress_ctx, s->done + done, s->total);
 }
 
-static int join(struct ckpt_dcp_bringer *s, const char *folder, const char *name, char **out)
+static int join(const struct ckpt_dcp_bringer *s, const char *folder, const char *name, char **out)
 {
 	if (asprintf(out, "%s/%s", folder, name) < 0) {
 		*out = NULL;
@@ -157,6 +158,23 @@ static bool stays_behind(const struct ckpt_dcp_bringer *s, const struct ckpt_lis
 		if (!fnmatch(patterns[i], file->name, 0))
 			return true;
 	return file->is_folder || ckpt_strmap_find(s->data_files, file->name, strlen(file->name));
+}
+
+bool ckpt_dcp_is_brought(const void *bringer, const char *path, const char *name)
+{
+	const struct ckpt_dcp_bringer *s = bringer;
+	struct stat st;
+	char *from;
+	bool there;
+
+	if (ckpt_dcp_is_own(NULL, path, name) ||
+	    ckpt_strmap_find(s->data_files, name, strlen(name)))
+		return true;
+	if (strchr(name, '/') || join(s, s->from, name, &from) < 0)
+		return false;
+	there = stat(from, &st) == 0 && S_ISREG(st.st_mode);
+	free(from);
+	return there;
 }
 
 int ckpt_dcp_bring_others(struct ckpt_dcp_bringer *s)

@@ -26,4 +26,7 @@ int ckpt_dcp_bring(struct ckpt_dcp_bringer *bringer, const char *name);
 /* All that lies beside the data files and belongs to the checkpoint, but not what an edit makes untrue. */
 int ckpt_dcp_bring_others(struct ckpt_dcp_bringer *bringer);
 
+/* Is NAME what a directory of such files consists of? For ckpt_folder_own; CTX: the bringer. */
+bool ckpt_dcp_is_brought(const void *bringer, const char *path, const char *name);
+
 #endif

@@ -147,9 +147,10 @@ static int write_all(struct saver *s)
 
 static int save_folder(struct saver *s, const char *path)
 {
+	const struct ckpt_folder_own own = { ckpt_dcp_is_brought, &s->b };
 	struct ckpt_folder *folder;
 	/* how much room it takes shows when blocks are shared, or not */
-	int rc = ckpt_folder_open(path, CKPT_DCP_MARK, 0, ckpt_dcp_folder_flags(s->b.o), &folder,
+	int rc = ckpt_folder_open(path, &own, 0, ckpt_dcp_folder_flags(s->b.o), &folder,
 				  s->b.err);
 
 	if (rc < 0)
@@ -182,14 +183,15 @@ int ckpt_dcp_save_edited(const struct ckpt_model *model, const char *path,
 			 struct ckpt_error *err)
 {
 	struct saver s = { .dcp = ckpt_dcp_of(model), .b = { .o = options, .err = err } };
-
+	const struct ckpt_folder_own own = { ckpt_dcp_is_brought, &s.b };
 	bool anew = false;
-	int rc = ckpt_dcp_check_target(model, path, options, err);
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	s.b.from = s.dcp->path;
 	s.b.data_files = &s.dcp->index.file_by_name;
+	rc = ckpt_dcp_check_target(model, path, &own, options, err);
+	if (rc < 0)
+		return rc;
 	rc = plan(&s, model);
 	rc = ckpt_error_at(err, rc, s.dcp->path, NULL, CKPT_NO_OFFSET);
 	anew = s.edit.new_data;

@@ -359,11 +359,12 @@ static int write_folder(struct reindexer *r, const char *out, const struct ckpt_
 	struct ckpt_dcp_bringer b = {
 		.from = r->path, .data_files = &r->files, .o = &o, .err = r->err
 	};
+	const struct ckpt_folder_own own = { ckpt_dcp_is_brought, &b };
 	struct ckpt_folder *folder;
 	int rc;
 
 	o.flags = r->o->flags;
-	rc = ckpt_folder_open(out, CKPT_DCP_MARK, 0, ckpt_dcp_folder_flags(&o), &folder, r->err);
+	rc = ckpt_folder_open(out, &own, 0, ckpt_dcp_folder_flags(&o), &folder, r->err);
 	if (rc < 0)
 		return rc;
 	b.folder = folder;
@@ -449,6 +450,8 @@ int ckpt_reindex(const char *path, const char *out, const struct ckpt_reindex_op
 	struct ckpt_reindex_options o = CKPT_REINDEX_OPTIONS_INIT;
 	struct ckpt_reindex_report local = CKPT_REINDEX_REPORT_INIT;
 	struct reindexer r = { .o = &o, .report = &local, .err = err };
+	struct ckpt_dcp_bringer b = { .data_files = &r.files, .err = err };
+	const struct ckpt_folder_own own = { ckpt_dcp_is_brought, &b };
 	size_t len = strlen(path);
 	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
@@ -459,8 +462,9 @@ int ckpt_reindex(const char *path, const char *out, const struct ckpt_reindex_op
 	r.path = strndup(path, len);
 	if (rc == 0 && !r.path)
 		rc = ckpt_fail_nomem(err);
+	b.from = r.path;
 	if (rc == 0 && out)
-		rc = ckpt_folder_check(out, CKPT_DCP_MARK,
+		rc = ckpt_folder_check(out, &own,
 				       o.flags & CKPT_SAVE_REPLACE ? CKPT_FOLDER_REPLACE : 0u, err);
 	if (rc == 0)
 		rc = reindex(&r, out);

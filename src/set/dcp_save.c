@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/dcp_save.h"
 
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,12 +38,26 @@ int ckpt_set_check_not_input(const struct ckpt_model *model, const char *path,
 			     path, NULL, CKPT_NO_OFFSET);
 }
 
+bool ckpt_dcp_is_own(const void *ctx, const char *path, const char *name)
+{
+	static const char *const patterns[] = { ".metadata", ".metadata.tmp", "__*.metadata",
+						"__*.metadata.tmp" };
+
+	(void)ctx;
+	(void)path;
+	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+		if (!fnmatch(patterns[i], name, FNM_PATHNAME))
+			return true;
+	return !fnmatch("*.distcp", name, 0); /* in folders, too */
+}
+
 int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
-			  const struct ckpt_save_options *o, struct ckpt_error *err)
+			  const struct ckpt_folder_own *own, const struct ckpt_save_options *o,
+			  struct ckpt_error *err)
 {
 	int rc = ckpt_set_check_not_input(model, path, err);
 
-	return rc < 0 ? rc : ckpt_folder_check(path, CKPT_DCP_MARK, ckpt_dcp_folder_flags(o), err);
+	return rc < 0 ? rc : ckpt_folder_check(path, own, ckpt_dcp_folder_flags(o), err);
 }
 
 int ckpt_dcp_write_file(struct ckpt_folder *folder, const char *path, const struct ckpt_buf *bytes,

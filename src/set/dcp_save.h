@@ -6,8 +6,8 @@
 #include "set/dcp.h"
 #include "set/dcp_out.h"
 
-/* Only a folder with this file in it is ever replaced. */
-#define CKPT_DCP_MARK ".metadata"
+/* Is NAME, from a directory PATH on, what a DCP directory consists of? For ckpt_folder_own. */
+bool ckpt_dcp_is_own(const void *ctx, const char *path, const char *name);
 
 /* A new directory with data files of its own, for options->ranks ranks. */
 int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
@@ -30,6 +30,7 @@ int ckpt_dcp_flatten_model(const struct ckpt_model *model, struct ckpt_dcp_out *
 
 /* Could the directory be made? It must not be the input, or hold it. */
 int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
+			  const struct ckpt_folder_own *own,
 			  const struct ckpt_save_options *options, struct ckpt_error *err);
 
 /* CKPT_E_OUTPUT if replacing PATH would destroy the input: it is the input, or a folder around it. */

@@ -322,9 +322,10 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 			struct ckpt_error *err)
 {
 	struct splitter s = { .model = model, .o = options, .err = err };
+	static const struct ckpt_folder_own own = { ckpt_dcp_is_own, NULL };
 	unsigned flags = ckpt_dcp_folder_flags(options);
 	uint64_t total = 0;
-	int rc = ckpt_dcp_check_target(model, path, options, err);
+	int rc = ckpt_dcp_check_target(model, path, &own, options, err);
 
 	if (rc == 0)
 		rc = ckpt_split_check_source(model, err);
@@ -332,7 +333,7 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 		rc = plan(&s);
 	rc = ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && !(options->flags & CKPT_SAVE_DRY_RUN))
-		rc = ckpt_folder_open(path, CKPT_DCP_MARK,
+		rc = ckpt_folder_open(path, &own,
 				      s.cutter.total + ITEM_ROOM * s.out.chunk_count, flags,
 				      &s.folder, err);
 	if (rc == 0)

@@ -48,15 +48,6 @@ int ckpt_hf_out_index(const struct ckpt_hf_out *out, struct ckpt_buf *text, stru
 /* Of JSON, in ASCII alone, as Python's json.dumps() writes it. S is UTF-8. */
 void ckpt_hf_add_string(struct ckpt_buf *text, const char *s, size_t len);
 
-/*
- * Could PATH be replaced, if FLAGS (enum ckpt_save_flags) ask for that? As a whole, so there has to be nothing in it but files
- * that IS_OWN: config.json and the like must not go with it. *MARK, to be freed, is the file that a folder has which is
- * replaced: one of those there, or NAME.
- */
-int ckpt_hf_check_old(const char *path, unsigned flags,
-		      bool (*is_own)(const void *ctx, const char *name), const void *ctx,
-		      const char *name, char **mark, struct ckpt_error *err);
-
 void ckpt_hf_out_clear(struct ckpt_hf_out *out);
 
 /*

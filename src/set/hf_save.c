@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN = 160 };
-
 struct saver {
 	struct ckpt_hf_out out;
 	struct ckpt_save_options o;
@@ -24,12 +22,13 @@ struct saver {
 /* ---- what is replaced ---- */
 
 /* Of the set that is written, or of an older one that it takes the place of. */
-static bool is_own_name(const void *ctx, const char *name)
+static bool is_own(const void *ctx, const char *path, const char *name)
 {
 	const struct ckpt_hf_out *out = ctx;
 	size_t stem = strlen(out->stem);
 	struct ckpt_hf_name parts;
 
+	(void)path;
 	if (!strcmp(name, out->index_name))
 		return true;
 	if (strncmp(name, out->stem, stem) != 0)
@@ -38,30 +37,6 @@ static bool is_own_name(const void *ctx, const char *name)
 		return true;
 	return ckpt_hf_name_parse(name, &parts) && parts.stem_len == stem &&
 	       !strcmp(parts.rest, out->rest);
-}
-
-int ckpt_hf_check_old(const char *path, unsigned flags,
-		      bool (*is_own)(const void *ctx, const char *name), const void *ctx,
-		      const char *name, char **mark, struct ckpt_error *err)
-{
-	struct ckpt_listing l = { 0 };
-	char shown[SHOWN];
-	int rc = 0;
-
-	if (flags & CKPT_SAVE_REPLACE && ckpt_listing_read(path, &l, NULL) == 0)
-		for (size_t i = 0; rc == 0 && i < l.count; i++)
-			if (!is_own(ctx, l.items[i].name))
-				rc = ckpt_fail(
-					err, CKPT_E_OUTPUT,
-					"the output is a folder with '%s' in it, and one is "
-					"replaced only if it holds such a set and nothing else",
-					ckpt_escape(shown, sizeof(shown), l.items[i].name,
-						    strlen(l.items[i].name)));
-	*mark = strdup(l.count ? l.items[0].name : name);
-	ckpt_listing_clear(&l);
-	if (rc == 0 && !*mark)
-		rc = ckpt_fail_nomem(err);
-	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
 /* ---- one file ---- */
@@ -258,26 +233,22 @@ static int plan(struct saver *s)
 static int save(struct saver *s, const char *path)
 {
 	const struct ckpt_save_options *o = s->out.o;
+	const struct ckpt_folder_own own = { is_own, &s->out };
 	unsigned flags = ckpt_dcp_folder_flags(o);
-	char *mark = NULL;
 	int rc = ckpt_set_check_not_input(s->out.model, path, s->err);
 
 	if (rc == 0)
-		rc = ckpt_hf_check_old(path, o->flags, is_own_name, &s->out, s->out.index_name,
-				       &mark, s->err);
-	if (rc == 0)
-		rc = ckpt_folder_check(path, mark, flags, s->err);
+		rc = ckpt_folder_check(path, &own, flags, s->err);
 	if (rc == 0)
 		rc = plan(s);
 	if (rc == 0)
-		rc = ckpt_folder_open(path, mark, s->out.packing.nbytes, flags, &s->folder, s->err);
+		rc = ckpt_folder_open(path, &own, s->out.packing.nbytes, flags, &s->folder, s->err);
 	if (rc == 0)
 		rc = write_all(s);
 	if (rc == 0 && !(o->flags & CKPT_SAVE_DRY_RUN)) {
 		rc = ckpt_folder_commit(s->folder, s->err);
 		s->folder = NULL;
 	}
-	free(mark);
 	return rc;
 }
 

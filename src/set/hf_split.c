@@ -251,35 +251,32 @@ static int write_all(struct splitter *s)
 	return rc == 0 ? ckpt_document_check_unchanged(s->model->doc, s->err) : rc;
 }
 
-static bool is_own_name(const void *ctx, const char *name)
+static bool is_own(const void *ctx, const char *path, const char *name)
 {
 	(void)ctx;
+	(void)path;
 	return !fnmatch(ANY_NAME, name, 0);
 }
 
 static int save(struct splitter *s, const char *path)
 {
+	static const struct ckpt_folder_own own = { is_own, NULL };
 	unsigned flags = ckpt_dcp_folder_flags(&s->o);
-	char first[NAME_ROOM], *mark = NULL;
 	int rc = ckpt_set_check_not_input(s->model, path, s->err);
 
-	name_of(0, first);
 	if (rc == 0)
-		rc = ckpt_hf_check_old(path, s->o.flags, is_own_name, NULL, first, &mark, s->err);
-	if (rc == 0)
-		rc = ckpt_folder_check(path, mark, flags, s->err);
+		rc = ckpt_folder_check(path, &own, flags, s->err);
 	if (rc == 0)
 		rc = plan(s);
 	rc = ckpt_error_at(s->err, rc, ckpt_document_path(s->model->doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0)
-		rc = ckpt_folder_open(path, mark, s->cutter.total, flags, &s->folder, s->err);
+		rc = ckpt_folder_open(path, &own, s->cutter.total, flags, &s->folder, s->err);
 	if (rc == 0)
 		rc = write_all(s);
 	if (rc == 0 && !(s->o.flags & CKPT_SAVE_DRY_RUN)) {
 		rc = ckpt_folder_commit(s->folder, s->err);
 		s->folder = NULL;
 	}
-	free(mark);
 	return rc;
 }
 

@@ -40,8 +40,39 @@ load common.bash
 	diff -r -x .ckpt-staged tree out
 	mkdir -p mine/tree && echo keep >mine/tree/me
 	ckpt broadcast tree mine
-	want 4 "ckpt: broadcast: mine/tree: the output is a folder without '.ckpt-staged', and no other is replaced"
+	want 4 "ckpt: broadcast: mine/tree: the output is a folder with 'me' in it, and one is replaced only if it holds such a set and nothing else"
 	[ "$(cat mine/tree/me)" = keep ]
+	mkdir mine/empty
+	ckpt broadcast -q tree mine/empty
+	want 0
+	diff -r tree mine/empty/tree -x .ckpt-staged
+}
+
+@test "what came into a staged directory is never deleted with it" {
+	mkdir tree && cp ddp_model.pt tree/a && echo b >tree/b
+	ckpt broadcast -q tree out
+	want 0
+	mkdir out/logs && echo run >out/logs/run.txt
+	echo more >>tree/b
+	ckpt broadcast tree out
+	want 4 "ckpt: broadcast: out: the output is a folder with 'logs/run.txt' in it, and one is replaced only if it holds such a set and nothing else"
+	[ "$(cat out/logs/run.txt)" = run ]
+	[ "$(cat out/b)" = b ]
+	rm -r out/logs
+	rm tree/a # what was staged and is no more goes away
+	ckpt broadcast -q tree out
+	want 0
+	diff -r -x .ckpt-staged tree out
+}
+
+@test "a directory that was staged and lost its note's words is known by the names it has to have" {
+	mkdir tree && cp ddp_model.pt tree/a
+	ckpt broadcast -q tree out
+	want 0
+	: >out/.ckpt-staged
+	ckpt broadcast -q tree out
+	want 0
+	grep -q ' a$' out/.ckpt-staged
 }
 
 @test "a destination is filled in" {

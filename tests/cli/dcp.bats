@@ -41,7 +41,7 @@ hint: 'ckpt split --help' shows the options"
 	ckpt split ddp_model.pt folder --ranks 2; want 2 "ckpt: folder: the output exists already
 hint: -f replaces it"
 	ckpt split -f ddp_model.pt folder --ranks 2
-	want 2 "ckpt: folder: the output is a folder without '.metadata', and no other is replaced"
+	want 2 "ckpt: folder: the output is a folder with 'mine' in it, and one is replaced only if it holds such a set and nothing else"
 	[ "$(cat folder/mine)" = mine ]
 	ckpt split ddp_model.pt shards --ranks 2; want 0
 	ckpt split -f ddp_model.pt shards --ranks 3; want 0
@@ -52,6 +52,48 @@ hint: -f replaces it"
 	want 2 "ckpt: ddp_trainer.pt: the output exists and is no folder, wanted the name of a new one"
 	ckpt split ddp_model.pt none/x --ranks 2; [ "$status" = 2 ]
 	[ -z "$(find . -name '*.ckpt-*')" ]
+}
+
+@test "-f of a directory loses nothing that is not a checkpoint's, whichever command writes it" {
+	ckpt split ddp_model.pt in --ranks 2; want 0
+	ckpt split ddp_model.pt out --ranks 2; want 0
+	mkdir -p out/logs out/sub; echo run >out/logs/run.txt; cp out/__0_0.distcp out/sub/
+	cp -r out before
+	for command in "split -f ddp_model.pt out --ranks 3" "reshard -f in out --ranks 3" "strip-module -f in out" "reindex -f in out"; do
+		ckpt $command
+		want 2 "ckpt: out: the output is a folder with 'logs/run.txt' in it, and one is replaced only if it holds such a set and nothing else"
+		diff -r out before
+	done
+	rm -r out/logs
+	for command in "split -f ddp_model.pt out --ranks 3" "reshard -f in out --ranks 1" "strip-module -f in out" "reindex -f in out"; do
+		mkdir out/empty
+		ckpt $command
+		[[ $status = 2 && $stderr = *"with 'empty' in it"* ]]
+		rmdir out/empty
+		ckpt $command; want 0
+	done
+	[ ! -e out/sub ]
+	echo note >in/notes.txt # goes along with an edit, and is then the output's own
+	ckpt strip-module -f in out; want 0
+	ckpt strip-module -f in out; want 0
+	[ "$(cat out/notes.txt)" = note ]
+	ckpt split -f ddp_model.pt out --ranks 2
+	[[ $status = 2 && $stderr = *"with 'notes.txt' in it"* ]]
+}
+
+@test "files beside the shards arrive whole, however they end" {
+	ckpt split ddp_model.pt in --ranks 2; want 0
+	truncate -s 3M in/hole in/head in/both
+	echo head | dd of=in/head conv=notrunc status=none
+	echo head | dd of=in/both conv=notrunc status=none
+	echo middle | dd of=in/both seek=1 bs=1M conv=notrunc status=none
+	: >in/empty
+	echo text >in/text
+	for command in "strip-module in out" "reindex in out" "strip-module --reflink=never in out" "strip-module --hard-link in out"; do
+		ckpt $command; want 0
+		for file in hole head both empty text; do cmp in/$file out/$file; done
+		rm -r out
+	done
 }
 
 @test "an edit leaves the data files alone" {

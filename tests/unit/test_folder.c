@@ -15,7 +15,15 @@
 
 /* Folders that are made beside and get their name at the end, with every system call made to fail in turn. */
 
-#define MARK "mark"
+/* What belongs to such a folder: "data", "old..." and whatever lies in "below". */
+static bool is_own(const void *ctx, const char *path, const char *name)
+{
+	assert_null(ctx);
+	assert_int_equal(path[0], '/');
+	return !strcmp(name, "data") || !strncmp(name, "old", 3) || !strncmp(name, "below/", 6);
+}
+
+static const struct ckpt_folder_own own = { is_own, NULL };
 
 static char *base, *out;
 static struct ckpt_error err;
@@ -59,12 +67,10 @@ static void put_file(const char *folder, const char *name, const char *content)
 	free(path);
 }
 
-static void make_folder(const char *content, bool with_mark)
+static void make_folder(const char *content)
 {
 	assert_int_equal(mkdir(out, 0777), 0);
 	put_file(out, "data", content);
-	if (with_mark)
-		put_file(out, MARK, "");
 }
 
 static bool holds(const char *folder, const char *name, const char *content)
@@ -87,7 +93,7 @@ static int make_new(unsigned flags)
 {
 	struct ckpt_folder *folder;
 	char *below;
-	int rc = ckpt_folder_open(out, MARK, 0, flags, &folder, &err);
+	int rc = ckpt_folder_open(out, &own, 0, flags, &folder, &err);
 
 	if (rc < 0) {
 		assert_null(folder);
@@ -95,7 +101,7 @@ static int make_new(unsigned flags)
 	}
 	assert_int_equal(strncmp(ckpt_folder_temp_path(folder), base, strlen(base)), 0);
 	put_file(ckpt_folder_temp_path(folder), "data", "new");
-	put_file(ckpt_folder_temp_path(folder), MARK, "");
+	put_file(ckpt_folder_temp_path(folder), "foreign", ""); /* one that a caller brought along */
 	below = unit_path(ckpt_folder_temp_path(folder), "below");
 	assert_int_equal(mkdir(below, 0777), 0);
 	put_file(below, "more", "new, too");
@@ -119,7 +125,7 @@ static void a_folder_appears_when_it_is_complete(void **state)
 	assert_int_equal(make_new(0), 0);
 	assert_new();
 	remove_tree(out);
-	assert_int_equal(ckpt_folder_open(out, MARK, 0, 0, &folder, &err), 0);
+	assert_int_equal(ckpt_folder_open(out, &own, 0, 0, &folder, &err), 0);
 	assert_false(unit_exists(out));
 	assert_int_equal(unit_folder_count(base), 1);
 	assert_int_equal(strrchr(ckpt_folder_temp_path(folder), '/')[1], '.'); /* hidden */
@@ -147,8 +153,8 @@ static void a_name_may_be_relative(void **state)
 
 	(void)state;
 	assert_int_equal(chdir(base), 0);
-	assert_int_equal(ckpt_folder_check("out", MARK, 0, &err), 0);
-	assert_int_equal(ckpt_folder_open("out", MARK, 0, 0, &folder, &err), 0);
+	assert_int_equal(ckpt_folder_check("out", &own, 0, &err), 0);
+	assert_int_equal(ckpt_folder_open("out", &own, 0, 0, &folder, &err), 0);
 	put_file(ckpt_folder_temp_path(folder), "data", "new");
 	assert_int_equal(ckpt_folder_commit(folder, &err), 0);
 	assert_int_equal(chdir(before), 0);
@@ -172,7 +178,7 @@ static void the_mode_is_that_of_any_new_folder(void **state)
 /* What is there already, and what is said of it with and without CKPT_FOLDER_REPLACE. */
 static void assert_refused(unsigned flags, int want, const char *text, unsigned count)
 {
-	assert_int_equal(ckpt_folder_check(out, MARK, flags, &err), want);
+	assert_int_equal(ckpt_folder_check(out, &own, flags, &err), want);
 	assert_string_equal(err.text, text);
 	assert_string_equal(err.path, out);
 	assert_int_equal(make_new(flags), want);
@@ -184,47 +190,79 @@ static void assert_refused(unsigned flags, int want, const char *text, unsigned 
 static void an_existing_folder_is_not_replaced_unasked(void **state)
 {
 	(void)state;
-	make_folder("old", true);
+	make_folder("old");
 	assert_refused(0, CKPT_E_EXISTS, "the output exists already", 1);
 	assert_true(holds(out, "data", "old"));
 }
 
-static void a_folder_with_the_mark_is_replaced_with_all_that_is_in_it(void **state)
+static void a_folder_that_holds_only_what_is_ours_is_replaced_as_a_whole(void **state)
 {
-	char *below;
+	char *below, *link;
 
 	(void)state;
-	make_folder("old", true);
-	below = unit_path(out, "old folder");
-	assert_int_equal(mkdir(below, 0777), 0);
-	put_file(below, "file", "old");
-	free(below);
-	assert_int_equal(ckpt_folder_check(out, MARK, CKPT_FOLDER_REPLACE, &err), 0);
-	assert_int_equal(make_new(CKPT_FOLDER_REPLACE), 0);
-	assert_new();
+	for (int files = 0; files < 3; files++) {
+		assert_int_equal(mkdir(out, 0777), 0); /* an empty one is nobody's, too */
+		below = unit_path(out, "below");
+		if (files)
+			put_file(out, "old", "old");
+		if (files > 1) {
+			assert_int_equal(mkdir(below, 0777), 0);
+			put_file(below, "file", "old");
+			put_file(below, ".x.1234-5.ckpt-tmp", "left behind");
+			link = unit_path(out, "old link");
+			assert_int_equal(symlink("nowhere", link), 0);
+			free(link);
+		}
+		free(below);
+		assert_int_equal(ckpt_folder_check(out, &own, CKPT_FOLDER_REPLACE, &err), 0);
+		assert_int_equal(make_new(CKPT_FOLDER_REPLACE), 0);
+		assert_new();
+		remove_tree(out);
+	}
 }
 
-static void a_folder_without_the_mark_is_never_replaced(void **state)
+static void a_folder_with_anything_else_in_it_stays_and_that_is_named(void **state)
 {
-	static const char text[] =
-		"the output is a folder without 'mark', and no other is replaced";
-	char *mark = unit_path(out, MARK);
+	static const struct {
+		const char *folder, *file, *named;
+	} cases[] = {
+		{ NULL, "notes.txt", "notes.txt" },
+		{ NULL, ".hidden", ".hidden" },
+		{ "logs", NULL, "logs" },
+		{ "logs", "run.txt", "logs/run.txt" },
+		{ "below", NULL, "below" },
+		{ NULL, "a\n", "a\\n" },
+		{ NULL, "x.ckpt-tmp", "x.ckpt-tmp" },
+	};
 
 	(void)state;
-	make_folder("old", false);
-	assert_refused(CKPT_FOLDER_REPLACE, CKPT_E_OUTPUT, text, 1);
-	assert_int_equal(mkdir(mark, 0777), 0); /* a file is meant */
-	assert_refused(CKPT_FOLDER_REPLACE, CKPT_E_OUTPUT, text, 1);
-	assert_true(holds(out, "data", "old"));
-	free(mark);
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		char *in = cases[i].folder ? unit_path(out, cases[i].folder) : strdup(out), text[200];
+
+		make_folder("old");
+		if (cases[i].folder)
+			assert_int_equal(mkdir(in, 0777), 0);
+		if (cases[i].file)
+			put_file(in, cases[i].file, "mine");
+		snprintf(text, sizeof(text),
+			 "the output is a folder with '%s' in it, and one is replaced only if it "
+			 "holds such a set and nothing else",
+			 cases[i].named);
+		assert_refused(CKPT_FOLDER_REPLACE, CKPT_E_OUTPUT, text, 1);
+		assert_true(holds(out, "data", "old"));
+		if (cases[i].file)
+			assert_true(holds(in, cases[i].file, "mine"));
+		free(in);
+		remove_tree(out);
+	}
 }
 
-static void where_there_is_no_mark_no_folder_is_replaced(void **state)
+static void where_nothing_is_known_to_be_ours_no_folder_is_replaced(void **state)
 {
 	struct ckpt_folder *made;
 
 	(void)state;
-	make_folder("old", true);
+	make_folder("old");
 	assert_int_equal(ckpt_folder_check(out, NULL, 0, &err), CKPT_E_EXISTS);
 	assert_int_equal(ckpt_folder_check(out, NULL, CKPT_FOLDER_REPLACE, &err), CKPT_E_OUTPUT);
 	assert_int_equal(ckpt_folder_open(out, NULL, 0, CKPT_FOLDER_REPLACE, &made, &err),
@@ -244,7 +282,7 @@ static void what_is_no_folder_is_never_replaced(void **state)
 	assert_refused(CKPT_FOLDER_REPLACE, CKPT_E_OUTPUT, text, 1);
 	assert_true(holds(base, "out", "a file"));
 	unlink(out);
-	make_folder("old", true);
+	make_folder("old");
 	real = unit_path(base, "real");
 	assert_int_equal(rename(out, real), 0);
 	free(real);
@@ -260,13 +298,13 @@ static void the_folder_around_must_be_there(void **state)
 
 	(void)state;
 	out = deep;
-	assert_int_equal(ckpt_folder_check(out, MARK, 0, &err), CKPT_E_IO);
+	assert_int_equal(ckpt_folder_check(out, &own, 0, &err), CKPT_E_IO);
 	assert_int_equal(err.sys_errno, ENOENT);
 	assert_int_equal(make_new(0), CKPT_E_IO);
 	assert_non_null(strstr(err.text, "/none'"));
 	out = name;
 	free(deep);
-	assert_int_equal(ckpt_folder_check("", MARK, 0, &err), CKPT_E_OUTPUT);
+	assert_int_equal(ckpt_folder_check("", &own, 0, &err), CKPT_E_OUTPUT);
 	assert_string_equal(err.text, "the output has no name");
 	assert_int_equal(unit_folder_count(base), 0);
 }
@@ -276,7 +314,7 @@ static void too_little_room_is_told_at_once(void **state)
 	struct ckpt_folder *folder;
 
 	(void)state;
-	assert_int_equal(ckpt_folder_open(out, MARK, UINT64_MAX, 0, &folder, &err), CKPT_E_IO);
+	assert_int_equal(ckpt_folder_open(out, &own, UINT64_MAX, 0, &folder, &err), CKPT_E_IO);
 	assert_int_equal(err.sys_errno, ENOSPC);
 	assert_non_null(strstr(err.text, "needs 18446744073709551615 bytes, "));
 	assert_int_equal(unit_folder_count(base), 0);
@@ -288,7 +326,7 @@ static int appear(void *ctx, enum ckpt_io_op op)
 {
 	(void)ctx;
 	if (op == CKPT_IO_SYNC_DIR && !unit_exists(out))
-		make_folder("other", true);
+		make_folder("other");
 	return 0;
 }
 
@@ -306,7 +344,7 @@ static int appear_late(void *ctx, enum ckpt_io_op op)
 {
 	(void)ctx;
 	if (op == CKPT_IO_RENAME && !unit_exists(out))
-		make_folder("other", true);
+		make_folder("other");
 	return 0;
 }
 
@@ -320,26 +358,51 @@ static void a_folder_that_appears_at_the_last_moment_is_not_replaced(void **stat
 	assert_true(holds(out, "data", "other"));
 }
 
-static int lose_mark(void *ctx, enum ckpt_io_op op)
+/* A file comes into the old folder before call number *CTX that renames. */
+static int put_foreign(void *ctx, enum ckpt_io_op op)
 {
-	(void)ctx;
-	if (op == CKPT_IO_SYNC_DIR) {
-		char *mark = unit_path(out, MARK);
+	unsigned *left = ctx;
 
-		unlink(mark);
-		free(mark);
-	}
+	if (op == CKPT_IO_RENAME && (*left)-- == 1)
+		put_file(out, "foreign", "late");
 	return 0;
 }
 
-static void the_mark_is_looked_for_again_at_the_end(void **state)
+static void what_comes_into_the_old_folder_meanwhile_stays(void **state)
 {
+	unsigned at = 1;
+
 	(void)state;
-	make_folder("old", true);
-	ckpt_io_set_hook(lose_mark, NULL);
+	make_folder("old");
+	ckpt_io_set_hook(put_foreign, &at);
 	assert_int_equal(make_new(CKPT_FOLDER_REPLACE), CKPT_E_OUTPUT);
+	assert_non_null(strstr(err.text, "'foreign' in it"));
 	assert_int_equal(unit_folder_count(base), 1);
 	assert_true(holds(out, "data", "old"));
+	assert_true(holds(out, "foreign", "late"));
+}
+
+/* ... and cannot even be put back. */
+static int put_foreign_and_fail(void *ctx, enum ckpt_io_op op)
+{
+	unsigned *left = ctx;
+
+	if (op == CKPT_IO_RENAME && *left == 0)
+		return EIO;
+	return put_foreign(ctx, op);
+}
+
+static void what_came_into_the_old_folder_is_never_removed(void **state)
+{
+	unsigned at = 1;
+
+	(void)state;
+	make_folder("old");
+	ckpt_io_set_hook(put_foreign_and_fail, &at);
+	assert_int_equal(make_new(CKPT_FOLDER_REPLACE), CKPT_E_OUTPUT);
+	assert_non_null(strstr(err.text, "which is now '"));
+	assert_int_equal(unit_folder_count(base), 2);
+	assert_true(holds(out, "data", "new"));
 }
 
 /* ---- faults ---- */
@@ -368,7 +431,7 @@ static void a_call_that_fails_leaves_what_was_there(void **state)
 					       .at = 1 };
 
 			if (replace)
-				make_folder("old", true);
+				make_folder("old");
 			ckpt_io_set_hook(inject, &fault);
 			assert_int_equal(make_new(replace ? CKPT_FOLDER_REPLACE : 0), CKPT_E_IO);
 			ckpt_io_set_hook(NULL, NULL);
@@ -390,7 +453,7 @@ static void a_folder_around_that_cannot_be_synced_is_reported(void **state)
 		struct fault fault = { .op = CKPT_IO_SYNC_DIR, .code = EIO, .at = 3 };
 
 		if (replace)
-			make_folder("old", true);
+			make_folder("old");
 		ckpt_io_set_hook(inject, &fault);
 		assert_int_equal(make_new(replace ? CKPT_FOLDER_REPLACE : 0), CKPT_E_IO);
 		ckpt_io_set_hook(NULL, NULL);
@@ -454,7 +517,7 @@ static int note_order(void *ctx, enum ckpt_io_op op)
 static int make_files(unsigned flags)
 {
 	struct ckpt_folder *folder;
-	int rc = ckpt_folder_open(out, MARK, 0, flags, &folder, &err);
+	int rc = ckpt_folder_open(out, &own, 0, flags, &folder, &err);
 
 	for (int i = 0; rc == 0 && i < FILES; i++) {
 		struct ckpt_sink *sink;
@@ -509,7 +572,7 @@ static void a_file_that_failed_is_dropped(void **state)
 	char *path;
 
 	(void)state;
-	assert_int_equal(ckpt_folder_open(out, MARK, 0, 0, &folder, &err), 0);
+	assert_int_equal(ckpt_folder_open(out, &own, 0, 0, &folder, &err), 0);
 	path = unit_path(ckpt_folder_temp_path(folder), "file");
 	assert_int_equal(ckpt_sink_open(path, 0, 0, 0, &sink, &err), 0);
 	assert_int_equal(ckpt_folder_end_file(folder, sink, CKPT_E_IO, &err), CKPT_E_IO);
@@ -560,7 +623,7 @@ static void put_old(bool replace)
 	if (!replace)
 		return;
 	assert_int_equal(mkdir(out, 0777), 0);
-	put_file(out, "data", "old");
+	put_file(out, "old.distcp", "old");
 	put_file(out, ".metadata", "old");
 }
 
@@ -586,10 +649,10 @@ static unsigned fail_each(const char *in, uint32_t ranks, enum ckpt_io_op op, in
 		assert_int_equal(err.sys_errno, code);
 		assert_int_equal(unit_folder_count(base), others + replace);
 		if (replace)
-			assert_true(holds(out, "data", "old"));
+			assert_true(holds(out, "old.distcp", "old"));
 		assert_true(failed < 1000);
 	}
-	assert_false(holds(out, "data", "old"));
+	assert_false(holds(out, "old.distcp", "old"));
 	assert_int_equal(unit_folder_count(base), others + 1);
 	return failed;
 }
@@ -644,15 +707,16 @@ UNIT_SUITE(test_folder)
 		IN_FOLDER(a_name_may_be_relative),
 		IN_FOLDER(the_mode_is_that_of_any_new_folder),
 		IN_FOLDER(an_existing_folder_is_not_replaced_unasked),
-		IN_FOLDER(a_folder_with_the_mark_is_replaced_with_all_that_is_in_it),
-		IN_FOLDER(a_folder_without_the_mark_is_never_replaced),
-		IN_FOLDER(where_there_is_no_mark_no_folder_is_replaced),
+		IN_FOLDER(a_folder_that_holds_only_what_is_ours_is_replaced_as_a_whole),
+		IN_FOLDER(a_folder_with_anything_else_in_it_stays_and_that_is_named),
+		IN_FOLDER(where_nothing_is_known_to_be_ours_no_folder_is_replaced),
 		IN_FOLDER(what_is_no_folder_is_never_replaced),
 		IN_FOLDER(the_folder_around_must_be_there),
 		IN_FOLDER(too_little_room_is_told_at_once),
 		IN_FOLDER(a_folder_that_appears_meanwhile_is_not_replaced),
 		IN_FOLDER(a_folder_that_appears_at_the_last_moment_is_not_replaced),
-		IN_FOLDER(the_mark_is_looked_for_again_at_the_end),
+		IN_FOLDER(what_comes_into_the_old_folder_meanwhile_stays),
+		IN_FOLDER(what_came_into_the_old_folder_is_never_removed),
 		IN_FOLDER(a_call_that_fails_leaves_what_was_there),
 		IN_FOLDER(a_folder_around_that_cannot_be_synced_is_reported),
 		IN_FOLDER(file_systems_that_cannot_sync_folders_are_as_good),
