@@ -62,6 +62,9 @@ static int fill_in(struct ckpt_buf *out, char letter, const struct ckpt_world *w
 		ckpt_buf_add(out, name, len);
 		return 0;
 	}
+	if (!letter)
+		return ckpt_fail(err, CKPT_E_ARG,
+				 "'%%' at the end of the destination, wanted '%%%%'");
 	return ckpt_fail(
 		err, CKPT_E_ARG,
 		"'%%%c' in the destination, wanted one of %%h %%n %%r %%l %%j %%u %%b %%%%",

@@ -80,11 +80,13 @@ static _Thread_local struct walk {
 /* Links to files are followed: what they lead to is what a reader of the directory would read. */
 static int visit(const char *path, const struct stat *st, int type, struct FTW *place)
 {
+	const char *name = path + walk.root_len;
+
 	(void)place;
 	if (type == FTW_D)
 		return 0;
 	if (type == FTW_F)
-		walk.rc = add_source(walk.m, path, path + walk.root_len + 1, st, walk.err);
+		walk.rc = add_source(walk.m, path, name + strspn(name, "/"), st, walk.err);
 	else
 		walk.rc = ckpt_error_at(walk.err,
 					ckpt_fail(walk.err, CKPT_E_IO, "cannot look at the file"),
@@ -111,11 +113,20 @@ static int by_name_index_last(const void *a, const void *b)
 
 static int add_directory(struct ckpt_manifest *m, const char *path, struct ckpt_error *err)
 {
-	walk = (struct walk){ m, err, strlen(path), 0 };
+	size_t len = strlen(path);
+	char *root;
+
+	while (len > 1 && path[len - 1] == '/') /* nftw() would drop it, too */
+		len--;
+	root = strndup(path, len);
+	if (!root)
+		return ckpt_fail_nomem(err);
+	walk = (struct walk){ m, err, len, 0 };
 	m->is_directory = true;
-	if (nftw(path, visit, MOST_DEPTH, 0) < 0 && walk.rc == 0)
+	if (nftw(root, visit, MOST_DEPTH, 0) < 0 && walk.rc == 0)
 		walk.rc = ckpt_error_at(err, ckpt_fail_errno(err, "cannot read the directory"),
 					path, NULL, CKPT_NO_OFFSET);
+	free(root);
 	return walk.rc;
 }
 

@@ -229,9 +229,9 @@ static int diff(struct ckpt_differ *d, const struct ckpt_model *a, const struct 
 	sort_lists(d);
 	rc = compare(d, err);
 	if (rc == 0)
-		rc = ckpt_document_check_unchanged(a->doc, err);
+		rc = ckpt_model_check_unchanged(a, err);
 	if (rc == 0)
-		rc = ckpt_document_check_unchanged(b->doc, err);
+		rc = ckpt_model_check_unchanged(b, err);
 	return rc == 0 ? ckpt_tell_differences(d, err) : rc;
 }
 

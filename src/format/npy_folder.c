@@ -112,7 +112,7 @@ static int write_folder(struct tree *t, const char *path, struct ckpt_error *err
 		return rc;
 	rc = write_files(t, err);
 	if (rc == 0)
-		rc = ckpt_document_check_unchanged(doc, err);
+		rc = ckpt_model_check_unchanged(t->members.model, err);
 	rc = ckpt_error_at(err, rc, ckpt_document_path(doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0)
 		return ckpt_folder_commit(t->folder, err);

@@ -13,18 +13,7 @@ static unsigned sink_flags(const struct ckpt_save_options *o)
 
 static int check_not_input(const struct ckpt_model *model, const char *path, struct ckpt_error *err)
 {
-	struct ckpt_source *there;
-	dev_t dev_in, dev_out;
-	ino_t ino_in, ino_out;
-	bool same;
-
-	if (ckpt_source_open(path, &there, NULL) < 0)
-		return 0;
-	same = ckpt_source_identity(model->doc->source, &dev_in, &ino_in) &&
-	       ckpt_source_identity(there, &dev_out, &ino_out) && dev_in == dev_out &&
-	       ino_in == ino_out;
-	ckpt_source_unref(there);
-	if (!same)
+	if (!ckpt_model_has_file(model, path))
 		return 0;
 	return ckpt_error_at(err,
 			     ckpt_fail(err, CKPT_E_OUTPUT,
@@ -54,7 +43,7 @@ static int write_to(const struct ckpt_output *o, const char *path, struct ckpt_s
 	if (rc == 0)
 		rc = ckpt_mover_flush(mover, err);
 	if (rc == 0)
-		rc = ckpt_document_check_unchanged(o->model->doc, err);
+		rc = ckpt_model_check_unchanged(o->model, err);
 	if (rc == 0)
 		rc = ckpt_sink_sync(sink, err);
 	if (rc == 0 && o->held)
@@ -68,7 +57,7 @@ static int write_to(const struct ckpt_output *o, const char *path, struct ckpt_s
 int ckpt_output_write(const struct ckpt_output *o, const char *path, struct ckpt_error *err)
 {
 	uint64_t need = o->size, in_file,
-		 on_disk = ckpt_document_disk_bytes(o->model->doc, &in_file);
+		 on_disk = ckpt_model_disk_bytes(o->model, &in_file);
 	struct ckpt_sink *sink;
 	int rc;
 

@@ -61,21 +61,6 @@ const char *ckpt_document_path(const struct ckpt_document *doc)
 	return doc->path ? doc->path : ckpt_source_path(doc->source);
 }
 
-int ckpt_document_check_unchanged(const struct ckpt_document *doc, struct ckpt_error *err)
-{
-	if (doc->check_unchanged)
-		return doc->check_unchanged(doc, err);
-	return ckpt_source_check_unchanged(doc->source, err);
-}
-
-uint64_t ckpt_document_disk_bytes(const struct ckpt_document *doc, uint64_t *nbytes)
-{
-	if (doc->disk_bytes)
-		return doc->disk_bytes(doc, nbytes);
-	*nbytes = ckpt_source_size(doc->source);
-	return ckpt_source_disk_bytes(doc->source);
-}
-
 static int bad_persid(struct ckpt_error *err, const char *what, const struct ckpt_value *found)
 {
 	return ckpt_fail(err, CKPT_E_FORMAT, "storage id: wanted %s, found %s", what,

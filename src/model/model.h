@@ -59,6 +59,19 @@ struct ckpt_tensor {
 	const struct ckpt_value *local; /* DTensor: its local tensor; sparse: its values */
 };
 
+/* A file that a model consists of, whole or in part. */
+struct ckpt_model_file {
+	const char *path;
+	const struct ckpt_source *source; /* NULL: it was not opened, only looked at */
+	uint64_t size, disk_bytes;	  /* the latter is less if it has holes */
+	bool has_identity;		  /* not if it is memory */
+	dev_t dev;
+	ino_t ino;
+};
+
+/* Not 0 ends it, and is returned. */
+typedef int ckpt_model_visit_file(void *ctx, const struct ckpt_model_file *file);
+
 /*
  * Everything a file said, immutable and shared by all models that were edited from it. The format
  * fills in what only it knows.
@@ -79,8 +92,7 @@ struct ckpt_document {
 	/* A checkpoint of many files: SOURCE is one of them; where they are. NULL: the only one. */
 	const char *path;
 	char *inner_path; /* owned: of a file inside of an archive, as it was named; NULL: a file */
-	int (*check_unchanged)(const struct ckpt_document *doc, struct ckpt_error *err);
-	uint64_t (*disk_bytes)(const struct ckpt_document *doc, uint64_t *nbytes);
+	int (*each_file)(const struct ckpt_document *doc, ckpt_model_visit_file *visit, void *ctx);
 	/* Of programs, in which a state dict is one part: those parts. None: whatever the values are. */
 	struct ckpt_seq state_dicts;
 	/* TorchScript: what the source of a class says, the document's; NULL: no memory. See model/module.h. */
@@ -114,6 +126,7 @@ struct ckpt_model {
 	pthread_mutex_t listing;
 	void *held; /* owned: what else the bytes of its storages need, or NULL */
 	void (*free_held)(void *held);
+	int (*held_files)(const void *held, ckpt_model_visit_file *visit, void *ctx); /* or NULL */
 };
 
 /*
@@ -156,11 +169,27 @@ void ckpt_document_unref(struct ckpt_document *doc);
 /* For messages: the file, or the directory. NULL: memory. */
 const char *ckpt_document_path(const struct ckpt_document *doc);
 
-/* CKPT_E_CHANGED if a file is not what it was when it was opened. */
-int ckpt_document_check_unchanged(const struct ckpt_document *doc, struct ckpt_error *err);
+/*
+ * All files that MODEL, or what it was edited from, takes values from: the one, all of a directory with its index, what was
+ * joined to it. Some may be told twice.
+ */
+int ckpt_model_each_file(const struct ckpt_model *model, ckpt_model_visit_file *visit, void *ctx);
 
-/* What all files take on disk, and *NBYTES: how long they are, which is more if they have holes. */
-uint64_t ckpt_document_disk_bytes(const struct ckpt_document *doc, uint64_t *nbytes);
+/* For those who tell their files. PATH NULL: the source's. */
+int ckpt_model_visit_source(const struct ckpt_source *source, const char *path,
+			    ckpt_model_visit_file *visit, void *ctx);
+
+/* CKPT_E_CHANGED if one of them is not what it was when it was opened. */
+int ckpt_model_check_unchanged(const struct ckpt_model *model, struct ckpt_error *err);
+
+/* What all of them take on disk, and *NBYTES: how long they are, which is more if they have holes. */
+uint64_t ckpt_model_disk_bytes(const struct ckpt_model *model, uint64_t *nbytes);
+
+/* Is the file, or the file that the link leads to, one of them? */
+bool ckpt_model_has_file(const struct ckpt_model *model, const char *path);
+
+/* Does one of them lie in FOLDER, or below? *WHICH: the path it was opened by, valid as long as the model. */
+bool ckpt_model_has_file_in(const struct ckpt_model *model, const char *folder, const char **which);
 
 /* What stands where V stood in the file. */
 static inline const struct ckpt_value *ckpt_model_now(const struct ckpt_model *model,

@@ -15,6 +15,13 @@ static void free_member(void *held)
 	free(held);
 }
 
+static int member_file(const void *held, ckpt_model_visit_file *visit, void *ctx)
+{
+	const struct ckpt_member *m = held;
+
+	return ckpt_model_visit_source(m->source, NULL, visit, ctx);
+}
+
 static int open_file(struct ckpt_member *m, const char *path, uint32_t first_id,
 		     struct ckpt_error *err)
 {
@@ -77,6 +84,7 @@ int ckpt_add_file(const struct ckpt_model *model, const char *path, struct ckpt_
 	}
 	to->held = b;
 	to->free_held = free_member;
+	to->held_files = member_file;
 	to->next_id = b->pickle.next_id;
 	rc = ckpt_member_add_storages(b, to, 'b', err);
 	if (rc == 0)

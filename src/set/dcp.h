@@ -12,11 +12,13 @@
 
 /* A data file of the directory. */
 struct ckpt_dcp_file {
-	const char *name;	    /* relative to the directory */
+	const char *name, *path;    /* relative to the directory; and with it */
 	struct ckpt_source *source; /* owned; NULL until it is needed */
 	bool missing;
 	uint64_t size, disk_bytes;
 	struct timespec mtime;
+	dev_t dev;
+	ino_t ino;
 	/* of safetensors: its header, which is read when it is needed, and the names there */
 	bool has_header;
 	uint64_t header_off;
@@ -98,7 +100,7 @@ int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *ent
 			  struct ckpt_error *err);
 
 /* Under the lock, as all that opens files later. */
-int ckpt_dcp_open_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct ckpt_error *err);
+int ckpt_dcp_open_file(struct ckpt_dcp_file *file, struct ckpt_error *err);
 
 /* ---- data files that are safetensors (dcp_safetensors.c) ---- */
 

@@ -130,7 +130,7 @@ static int plan(struct saver *s, const struct ckpt_model *model)
 
 	if (rc == 0 && !s->edit.new_data)
 		rc = name_new_file(s);
-	ckpt_document_disk_bytes(model->doc, &s->b.total);
+	ckpt_model_disk_bytes(model, &s->b.total);
 	return rc;
 }
 
@@ -159,7 +159,7 @@ static int save_folder(struct saver *s, const char *path)
 	s->b.to = ckpt_folder_temp_path(folder);
 	rc = write_all(s);
 	if (rc == 0)
-		rc = ckpt_document_check_unchanged(s->edit.model->doc, s->b.err);
+		rc = ckpt_model_check_unchanged(s->edit.model, s->b.err);
 	rc = ckpt_error_at(s->b.err, rc, s->dcp->path, NULL, CKPT_NO_OFFSET);
 	if (rc == 0)
 		return ckpt_folder_commit(folder, s->b.err);
@@ -245,7 +245,7 @@ static int replace_index(struct saver *s)
 	int rc = s->edit.rewrite_count ? write_values(s) : 0;
 
 	if (rc == 0)
-		rc = ckpt_document_check_unchanged(s->edit.model->doc, s->b.err);
+		rc = ckpt_model_check_unchanged(s->edit.model, s->b.err);
 	if (rc == 0)
 		rc = write_index(s, CKPT_SINK_REPLACE);
 	if (rc < 0 && s->edit.rewrite_count)

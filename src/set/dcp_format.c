@@ -36,7 +36,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->profile = "";
 	out->archive_name = "";
 	out->byteorder = "";
-	ckpt_document_disk_bytes(model->doc, &out->file_nbytes);
+	ckpt_model_disk_bytes(model, &out->file_nbytes);
 	out->record_count = dcp->index.chunk_count;
 	out->pickle_nbytes = ckpt_source_size(model->doc->source);
 	out->file_count = dcp->index.file_count;

@@ -16,25 +16,14 @@ enum { EDGE = 4096, SHOWN = 120, SOME_MORE = 1 << 30 };
 
 /* ---- data files ---- */
 
-int ckpt_dcp_open_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct ckpt_error *err)
+int ckpt_dcp_open_file(struct ckpt_dcp_file *file, struct ckpt_error *err)
 {
-	size_t size = strlen(dcp->path) + strlen(file->name) + 2;
-	char *path;
-	int rc;
-
 	if (file->source)
 		return 0;
-	path = malloc(size);
-	if (!path)
-		return ckpt_fail_nomem(err);
-	snprintf(path, size, "%s/%s", dcp->path, file->name);
 	if (file->missing)
-		rc = ckpt_error_at(err, ckpt_fail(err, CKPT_E_IO, "the data file is missing"), path,
-				   NULL, CKPT_NO_OFFSET);
-	else
-		rc = ckpt_source_open(path, &file->source, err);
-	free(path);
-	return rc;
+		return ckpt_error_at(err, ckpt_fail(err, CKPT_E_IO, "the data file is missing"),
+				     file->path, NULL, CKPT_NO_OFFSET);
+	return ckpt_source_open(file->path, &file->source, err);
 }
 
 static int check_range(const struct ckpt_dcp_chunk *chunk, uint64_t size, struct ckpt_error *err)
@@ -97,7 +86,7 @@ int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *ent
 				 ckpt_escape(shown, sizeof(shown), chunk->transform,
 					     strlen(chunk->transform)));
 	file = &dcp->files[chunk->file];
-	rc = ckpt_dcp_open_file(dcp, file, err);
+	rc = ckpt_dcp_open_file(file, err);
 	if (rc == 0)
 		rc = check_range(chunk, ckpt_source_size(file->source), err);
 	if (rc == 0)

@@ -152,34 +152,43 @@ static int make_item(struct opener *o, uint32_t entry)
 
 /* ---- files ---- */
 
+static int look_at_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct ckpt_error *err)
+{
+	struct stat st;
+	char *path;
+
+	if (asprintf(&path, "%s/%s", dcp->path, file->name) < 0)
+		return ckpt_fail_nomem(err);
+	file->path = ckpt_arena_copy(dcp->arena, path, strlen(path));
+	free(path);
+	if (!file->path)
+		return ckpt_arena_fail(dcp->arena, err);
+	file->missing = stat(file->path, &st) < 0;
+	if (file->missing) {
+		dcp->missing_files++;
+		return 0;
+	}
+	file->size = (uint64_t)st.st_size;
+	file->disk_bytes = (uint64_t)st.st_blocks * 512;
+	file->mtime = st.st_mtim;
+	file->dev = st.st_dev;
+	file->ino = st.st_ino;
+	return 0;
+}
+
 static int look_at_files(struct ckpt_dcp *dcp, struct ckpt_error *err)
 {
 	uint32_t count = dcp->index.file_count;
-	struct ckpt_buf path = { 0 };
-	struct stat st;
+	int rc = 0;
 
 	dcp->files = calloc(count + (size_t)1, sizeof(*dcp->files));
 	if (!dcp->files)
 		return ckpt_fail_nomem(err);
-	for (uint32_t i = 0; i < count; i++) {
-		struct ckpt_dcp_file *file = &dcp->files[i];
-
-		file->name = dcp->index.files[i];
-		path.len = 0;
-		ckpt_buf_printf(&path, "%s/%s", dcp->path, file->name);
-		if (path.bad)
-			break;
-		file->missing = stat((char *)path.data, &st) < 0;
-		if (file->missing) {
-			dcp->missing_files++;
-			continue;
-		}
-		file->size = (uint64_t)st.st_size;
-		file->disk_bytes = (uint64_t)st.st_blocks * 512;
-		file->mtime = st.st_mtim;
+	for (uint32_t i = 0; rc == 0 && i < count; i++) {
+		dcp->files[i].name = dcp->index.files[i];
+		rc = look_at_file(dcp, &dcp->files[i], err);
 	}
-	ckpt_buf_clear(&path);
-	return path.bad ? ckpt_fail_nomem(err) : 0;
+	return rc;
 }
 
 static int read_index(struct ckpt_document *doc, struct ckpt_error *err)
@@ -209,31 +218,24 @@ static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s
 	return ckpt_dcp_box_bytes(dcp, place->entry, zeros, e->shape, out, err);
 }
 
-static int check_unchanged(const struct ckpt_document *doc, struct ckpt_error *err)
+static int each_file(const struct ckpt_document *doc, ckpt_model_visit_file *visit, void *ctx)
 {
 	const struct ckpt_dcp *dcp = doc->container;
-	int rc = ckpt_source_check_unchanged(doc->source, err);
+	int rc = ckpt_model_visit_source(doc->source, NULL, visit, ctx);
 
-	for (uint32_t i = 0; rc == 0 && i < dcp->index.file_count; i++)
-		if (dcp->files[i].source)
-			rc = ckpt_error_at(err,
-					   ckpt_source_check_unchanged(dcp->files[i].source, err),
-					   rc < 0 ? ckpt_source_path(dcp->files[i].source) : NULL,
-					   NULL, CKPT_NO_OFFSET);
-	return rc;
-}
+	for (uint32_t i = 0; rc == 0 && i < dcp->index.file_count; i++) {
+		const struct ckpt_dcp_file *f = &dcp->files[i];
+		struct ckpt_model_file file = { .path = f->path,
+						.source = f->source,
+						.size = f->size,
+						.disk_bytes = f->disk_bytes,
+						.has_identity = !f->missing,
+						.dev = f->dev,
+						.ino = f->ino };
 
-static uint64_t disk_bytes(const struct ckpt_document *doc, uint64_t *nbytes)
-{
-	const struct ckpt_dcp *dcp = doc->container;
-	uint64_t on_disk = ckpt_source_disk_bytes(doc->source);
-
-	*nbytes = ckpt_source_size(doc->source);
-	for (uint32_t i = 0; i < dcp->index.file_count; i++) {
-		*nbytes += dcp->files[i].size;
-		on_disk += dcp->files[i].disk_bytes;
+		rc = visit(ctx, &file);
 	}
-	return on_disk;
+	return rc;
 }
 
 static void free_dcp(void *container)
@@ -371,8 +373,7 @@ static struct ckpt_document *new_document(const char *path, struct ckpt_source *
 	doc->container = dcp;
 	doc->free_container = free_dcp;
 	doc->storage_bytes = storage_bytes;
-	doc->check_unchanged = check_unchanged;
-	doc->disk_bytes = disk_bytes;
+	doc->each_file = each_file;
 	doc->path = dcp->path;
 	if (!dcp->path || !dcp->arena) {
 		ckpt_document_unref(doc);

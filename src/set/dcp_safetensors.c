@@ -18,7 +18,7 @@ bool ckpt_dcp_chunk_is_safetensors(struct ckpt_dcp *dcp, const struct ckpt_dcp_c
 	if (chunk->file == CKPT_DCP_NO_FILE || chunk->transform)
 		return false;
 	file = &dcp->files[chunk->file];
-	if (ckpt_dcp_open_file(dcp, file, NULL) < 0)
+	if (ckpt_dcp_open_file(file, NULL) < 0)
 		return false;
 	size = ckpt_source_size(file->source);
 	return chunk->off < size && size - chunk->off >= HEAD &&

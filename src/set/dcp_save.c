@@ -12,24 +12,12 @@ unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *o)
 	       (o->flags & CKPT_SAVE_NO_SYNC ? CKPT_FOLDER_NO_SYNC : 0u);
 }
 
-/* Is the input PATH, or a file somewhere below it? Then replacing PATH would destroy it. */
-static bool holds_input(const struct ckpt_model *model, const char *path)
-{
-	const char *in = ckpt_document_path(model->doc);
-	char *out_real = realpath(path, NULL), *in_real = in ? realpath(in, NULL) : NULL;
-	size_t len = out_real ? strlen(out_real) : 0;
-	bool holds = out_real && in_real && !strncmp(out_real, in_real, len) &&
-		     (!in_real[len] || in_real[len] == '/');
-
-	free(out_real);
-	free(in_real);
-	return holds;
-}
-
 int ckpt_set_check_not_input(const struct ckpt_model *model, const char *path,
 			     struct ckpt_error *err)
 {
-	if (!holds_input(model, path))
+	const char *which;
+
+	if (!ckpt_model_has_file_in(model, path, &which))
 		return 0;
 	return ckpt_error_at(err,
 			     ckpt_fail(err, CKPT_E_OUTPUT,

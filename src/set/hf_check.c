@@ -41,6 +41,44 @@ static int fail_absent(const struct ckpt_hf_index *x, uint32_t first, uint32_t e
 			 ckpt_escape(rest, sizeof(rest), like->rest, strlen(like->rest)));
 }
 
+struct numbered {
+	uint32_t number, file;
+};
+
+static int by_number(const void *a, const void *b)
+{
+	const struct numbered *x = a, *y = b;
+
+	return (x->number > y->number) - (x->number < y->number);
+}
+
+/* "w-1-of-2" and "w-00001-of-00002" are not two of two. */
+static int check_distinct(const struct ckpt_hf_index *x, uint32_t first, uint32_t end,
+			  struct ckpt_error *err)
+{
+	struct numbered *all = malloc((end - first) * sizeof(*all));
+	char a[SHOWN], b[SHOWN];
+	int rc = 0;
+
+	if (!all)
+		return ckpt_fail_nomem(err);
+	for (uint32_t i = first; i < end; i++) {
+		struct ckpt_hf_name parts;
+
+		ckpt_hf_name_parse(x->files[i].name, &parts);
+		all[i - first] = (struct numbered){ parts.number, i };
+	}
+	qsort(all, end - first, sizeof(*all), by_number);
+	for (uint32_t i = 1; rc == 0 && i < end - first; i++)
+		if (all[i].number == all[i - 1].number)
+			rc = ckpt_fail(err, CKPT_E_FORMAT,
+				       "two files have the same number: '%s' and '%s'",
+				       shown_file(x, all[i - 1].file, a),
+				       shown_file(x, all[i].file, b));
+	free(all);
+	return rc;
+}
+
 /* Files of one set are behind each other, as they are sorted, and numbered in that order. */
 static int check_one_set(const struct ckpt_hf_index *x, uint32_t first, uint32_t end,
 			 struct ckpt_error *err)
@@ -48,6 +86,10 @@ static int check_one_set(const struct ckpt_hf_index *x, uint32_t first, uint32_t
 	struct ckpt_hf_name parts, begin;
 	char shown[SHOWN];
 
+	int rc = x->entry_count ? 0 : check_distinct(x, first, end, err); /* an index says what is where */
+
+	if (rc < 0)
+		return rc;
 	ckpt_hf_name_parse(x->files[first].name, &begin);
 	for (uint32_t i = first; i < end; i++) {
 		ckpt_hf_name_parse(x->files[i].name, &parts);

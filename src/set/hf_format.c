@@ -23,7 +23,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->byteorder = first.byteorder;
 	out->alignment = first.alignment;
 	out->has_crc = first.has_crc;
-	ckpt_document_disk_bytes(model->doc, &out->file_nbytes);
+	ckpt_model_disk_bytes(model, &out->file_nbytes);
 	out->record_count = model->doc->storage_count;
 	out->pickle_nbytes = hf->index_name ? ckpt_source_size(model->doc->source) : 0;
 	out->file_count = hf->index.file_count;

@@ -41,35 +41,15 @@ static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s
 	return ckpt_model_storage_bytes(shard, &shard->storages[place->storage], out, err);
 }
 
-static int check_unchanged(const struct ckpt_document *doc, struct ckpt_error *err)
+static int each_file(const struct ckpt_document *doc, ckpt_model_visit_file *visit, void *ctx)
 {
 	const struct ckpt_hf *hf = doc->container;
-	int rc = ckpt_source_check_unchanged(doc->source, err);
+	/* without an index the source is one of the shards */
+	int rc = hf->index_name ? ckpt_model_visit_source(doc->source, NULL, visit, ctx) : 0;
 
-	for (uint32_t i = 0; rc == 0 && i < hf->index.file_count; i++) {
-		const struct ckpt_document *shard = hf->shards[i]->doc;
-
-		rc = ckpt_error_at(err, ckpt_document_check_unchanged(shard, err),
-				   ckpt_document_path(shard), NULL, CKPT_NO_OFFSET);
-	}
+	for (uint32_t i = 0; rc == 0 && i < hf->index.file_count; i++)
+		rc = ckpt_model_each_file(hf->shards[i], visit, ctx);
 	return rc;
-}
-
-static uint64_t disk_bytes(const struct ckpt_document *doc, uint64_t *nbytes)
-{
-	const struct ckpt_hf *hf = doc->container;
-	uint64_t on_disk = 0, one;
-
-	*nbytes = 0;
-	if (hf->index_name) {
-		on_disk = ckpt_source_disk_bytes(doc->source);
-		*nbytes = ckpt_source_size(doc->source);
-	}
-	for (uint32_t i = 0; i < hf->index.file_count; i++) {
-		on_disk += ckpt_document_disk_bytes(hf->shards[i]->doc, &one);
-		*nbytes += one;
-	}
-	return on_disk;
 }
 
 static int fill_document(struct ckpt_document *doc, const char *path, const char *index_name,
@@ -78,8 +58,7 @@ static int fill_document(struct ckpt_document *doc, const char *path, const char
 	struct ckpt_hf *hf = doc->container;
 
 	doc->storage_bytes = storage_bytes;
-	doc->check_unchanged = check_unchanged;
-	doc->disk_bytes = disk_bytes;
+	doc->each_file = each_file;
 	doc->path = hf->path = strdup(path);
 	if (index_name)
 		hf->index_name = strdup(index_name);

@@ -194,7 +194,7 @@ static int write_all(struct saver *s)
 	rc = write_shards(s, false);
 	if (rc == 0)
 		rc = write_index(s, false);
-	return rc == 0 ? ckpt_document_check_unchanged(s->out.model->doc, s->err) : rc;
+	return rc == 0 ? ckpt_model_check_unchanged(s->out.model, s->err) : rc;
 }
 
 /* ---- choices ---- */

@@ -248,7 +248,7 @@ static int write_all(struct splitter *s)
 		return rc;
 	for (uint32_t i = 0; rc == 0 && i < s->cutter.ranks; i++)
 		rc = write_rank(s, i, false);
-	return rc == 0 ? ckpt_document_check_unchanged(s->model->doc, s->err) : rc;
+	return rc == 0 ? ckpt_model_check_unchanged(s->model, s->err) : rc;
 }
 
 static bool is_own(const void *ctx, const char *path, const char *name)

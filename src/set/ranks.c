@@ -92,6 +92,16 @@ static void free_held(void *ctx)
 	free(h);
 }
 
+static int held_files(const void *ctx, ckpt_model_visit_file *visit, void *visit_ctx)
+{
+	const struct held *h = ctx;
+	int rc = 0;
+
+	for (uint32_t i = 1; rc == 0 && i < h->count; i++) /* the first is the model's own */
+		rc = ckpt_model_each_file(h->models[i], visit, visit_ctx);
+	return rc;
+}
+
 /* FILE: whose part of it is wrong; NULL: all of them together. */
 static int fail_tensor(struct joiner *j, const struct ckpt_tensor *t, const char *file, int rc)
 {
@@ -381,44 +391,74 @@ static uint64_t world_size(const char *stem)
 	return at ? strtoull(at + strlen("world_size_"), NULL, 10) : 0;
 }
 
+/* The file's rank if it is one of the set, or -1. */
+static int64_t rank_in_set(const char *name, const char *stem)
+{
+	size_t len, digits;
+	int64_t rank = rank_of(name, &len, &digits);
+
+	return rank >= 0 && len == strlen(stem) && !strncmp(name, stem, len) ? rank : -1;
+}
+
+static uint32_t count_ranks(const struct ckpt_listing *l, const char *stem)
+{
+	uint64_t count = world_size(stem);
+
+	for (size_t i = 0; i < l->count; i++) {
+		int64_t rank = rank_in_set(l->items[i].name, stem);
+
+		if (rank >= 0 && (uint64_t)rank >= count)
+			count = (uint64_t)rank + 1;
+	}
+	return count < MOST_RANKS ? (uint32_t)count : MOST_RANKS;
+}
+
+static int fail_double(int64_t rank, const char *a, const char *b, struct ckpt_error *err)
+{
+	char first[SHOWN], second[SHOWN];
+
+	return ckpt_fail(err, CKPT_E_FORMAT, "two files are of rank %" PRIi64 ": '%s' and '%s'",
+			 rank, ckpt_escape(first, sizeof(first), a, strlen(a)),
+			 ckpt_escape(second, sizeof(second), b, strlen(b)));
+}
+
+/* One file for each rank, none of them twice. */
+static int name_files(const struct ckpt_listing *l, const char *stem, struct held *held,
+		      struct ckpt_error *err)
+{
+	char shown[SHOWN];
+	uint32_t found = 0;
+
+	for (size_t i = 0; i < l->count; i++) {
+		int64_t rank = rank_in_set(l->items[i].name, stem);
+
+		if (rank < 0)
+			continue;
+		if (held->names[rank])
+			return fail_double(rank, held->names[rank], l->items[i].name, err);
+		held->names[rank] = strdup(l->items[i].name);
+		if (!held->names[rank])
+			return ckpt_fail_nomem(err);
+		found++;
+	}
+	if (found == held->count)
+		return 0;
+	return ckpt_fail(err, CKPT_E_FORMAT,
+			 "holds %" PRIu32 " of the %" PRIu32 " files '%s...' of all ranks", found,
+			 held->count, ckpt_escape(shown, sizeof(shown), stem, strlen(stem)));
+}
+
 static int open_all(const char *path, const struct ckpt_listing *l, const char *stem,
 		    struct held *held, struct ckpt_error *err)
 {
-	size_t len = strlen(stem), stem_len, digits;
-	uint32_t found = 0;
-	int rc = 0;
+	int rc;
 
-	for (size_t i = 0; i < l->count; i++) {
-		int64_t rank = rank_of(l->items[i].name, &stem_len, &digits);
-
-		if (rank >= 0 && stem_len == len && !strncmp(l->items[i].name, stem, len)) {
-			found++;
-			if (rank >= held->count)
-				held->count = (uint32_t)rank + 1;
-		}
-	}
-	if (world_size(stem) > held->count)
-		held->count =
-			world_size(stem) < MOST_RANKS ? (uint32_t)world_size(stem) : MOST_RANKS;
+	held->count = count_ranks(l, stem);
 	held->models = calloc(held->count, sizeof(struct ckpt_model *));
 	held->names = calloc(held->count, sizeof(char *));
-	if (!held->models || !held->names)
-		return ckpt_fail_nomem(err);
-	if (found != held->count)
-		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "holds %" PRIu32 " of the %" PRIu32
-				 " files '%.100s...' of all ranks",
-				 found, held->count, stem);
-	for (size_t i = 0; rc == 0 && i < l->count; i++) {
-		int64_t rank = rank_of(l->items[i].name, &stem_len, &digits);
-
-		if (rank < 0 || stem_len != len || strncmp(l->items[i].name, stem, len) != 0 ||
-		    held->models[rank])
-			continue;
-		held->names[rank] = strdup(l->items[i].name);
-		rc = held->names[rank] ? open_rank(path, l->items[i].name, &held->models[rank], err)
-				       : ckpt_fail_nomem(err);
-	}
+	rc = held->models && held->names ? name_files(l, stem, held, err) : ckpt_fail_nomem(err);
+	for (uint32_t r = 0; rc == 0 && r < held->count; r++)
+		rc = open_rank(path, held->names[r], &held->models[r], err);
 	return rc;
 }
 
@@ -445,6 +485,7 @@ int ckpt_ranks_open(const char *path, const struct ckpt_listing *listing, const 
 	j.to->held =
 		j.held; /* the other ranks' files stay open as long as the bytes may be wanted */
 	j.to->free_held = free_held;
+	j.to->held_files = held_files;
 	*out = j.to;
 	return 0;
 }

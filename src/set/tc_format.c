@@ -18,7 +18,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->profile = "";
 	out->archive_name = "";
 	out->byteorder = "";
-	ckpt_document_disk_bytes(model->doc, &out->file_nbytes);
+	ckpt_model_disk_bytes(model, &out->file_nbytes);
 	out->record_count = tc->index.item_count;
 	out->pickle_nbytes = ckpt_source_size(model->doc->source);
 	out->file_count = tc->index.file_count;

@@ -146,32 +146,14 @@ static int make_root(struct opener *o)
 
 /* ---- the document ---- */
 
-static int check_unchanged(const struct ckpt_document *doc, struct ckpt_error *err)
+static int each_file(const struct ckpt_document *doc, ckpt_model_visit_file *visit, void *ctx)
 {
 	const struct ckpt_tc *tc = doc->container;
-	int rc = ckpt_source_check_unchanged(doc->source, err);
+	int rc = ckpt_model_visit_source(doc->source, NULL, visit, ctx);
 
-	for (uint32_t i = 0; rc == 0 && i < tc->index.file_count; i++) {
-		const struct ckpt_source *source = tc->members[i].source;
-
-		rc = ckpt_source_check_unchanged(source, err);
-		if (rc < 0)
-			ckpt_error_at(err, rc, ckpt_source_path(source), NULL, CKPT_NO_OFFSET);
-	}
+	for (uint32_t i = 0; rc == 0 && i < tc->index.file_count; i++)
+		rc = ckpt_model_visit_source(tc->members[i].source, NULL, visit, ctx);
 	return rc;
-}
-
-static uint64_t disk_bytes(const struct ckpt_document *doc, uint64_t *nbytes)
-{
-	const struct ckpt_tc *tc = doc->container;
-	uint64_t on_disk = ckpt_source_disk_bytes(doc->source);
-
-	*nbytes = ckpt_source_size(doc->source);
-	for (uint32_t i = 0; i < tc->index.file_count; i++) {
-		*nbytes += ckpt_source_size(tc->members[i].source);
-		on_disk += ckpt_source_disk_bytes(tc->members[i].source);
-	}
-	return on_disk;
 }
 
 /* All storages of the result are made of those of its files. */
@@ -202,8 +184,7 @@ static struct ckpt_document *new_document(const char *path, struct ckpt_source *
 	doc->container = tc;
 	doc->free_container = free_tc;
 	doc->storage_bytes = storage_bytes;
-	doc->check_unchanged = check_unchanged;
-	doc->disk_bytes = disk_bytes;
+	doc->each_file = each_file;
 	doc->path = tc->path;
 	return doc;
 }

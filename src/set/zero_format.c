@@ -21,7 +21,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->profile = "";
 	out->archive_name = "";
 	out->byteorder = "";
-	ckpt_document_disk_bytes(model->doc, &out->file_nbytes);
+	ckpt_model_disk_bytes(model, &out->file_nbytes);
 	out->pickle_nbytes = model->doc->pickle_len;
 	out->file_count = z->file_count;
 }

@@ -173,29 +173,19 @@ static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s
 
 /* ---- the document ---- */
 
-static int check_unchanged(const struct ckpt_document *doc, struct ckpt_error *err)
+static int held_files(const void *held, ckpt_model_visit_file *visit, void *ctx)
 {
-	const struct ckpt_zero *z = doc->container;
+	const struct ckpt_zero *z = held;
 	int rc = 0;
 
-	for (uint32_t i = 0; rc == 0 && i < z->file_count; i++) {
-		rc = ckpt_source_check_unchanged(z->files[i].source, err);
-		ckpt_error_at(err, rc, ckpt_source_path(z->files[i].source), NULL, CKPT_NO_OFFSET);
-	}
+	for (uint32_t i = 0; rc == 0 && i < z->file_count; i++)
+		rc = ckpt_model_visit_source(z->files[i].source, NULL, visit, ctx);
 	return rc;
 }
 
-static uint64_t disk_bytes(const struct ckpt_document *doc, uint64_t *nbytes)
+static int each_file(const struct ckpt_document *doc, ckpt_model_visit_file *visit, void *ctx)
 {
-	const struct ckpt_zero *z = doc->container;
-	uint64_t on_disk = 0;
-
-	*nbytes = 0;
-	for (uint32_t i = 0; i < z->file_count; i++) {
-		*nbytes += z->files[i].nbytes;
-		on_disk += ckpt_source_disk_bytes(z->files[i].source);
-	}
-	return on_disk;
+	return held_files(doc->container, visit, ctx);
 }
 
 static struct ckpt_document *new_document(const struct ckpt_zero_reader *r)
@@ -209,8 +199,7 @@ static struct ckpt_document *new_document(const struct ckpt_zero_reader *r)
 	doc->source = ckpt_source_ref(z->files[0].source);
 	doc->format = &ckpt_format_zero;
 	doc->storage_bytes = storage_bytes;
-	doc->check_unchanged = check_unchanged;
-	doc->disk_bytes = disk_bytes;
+	doc->each_file = each_file;
 	doc->path = z->path;
 	doc->pickle.arena = ckpt_arena_new(UINT64_MAX >> 1); /* in proportion to the entries */
 	doc->pickle.next_id = 1;
@@ -287,6 +276,7 @@ static int take_module(struct ckpt_zero_reader *r, struct ckpt_model **out)
 	(*out)->root = module;
 	(*out)->held = r->zero;
 	(*out)->free_held = free_zero;
+	(*out)->held_files = held_files;
 	return 0;
 }
 

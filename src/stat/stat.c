@@ -72,7 +72,7 @@ static int make(struct ckpt_stat *s, const struct ckpt_stat_options *options,
 	if (rc == 0)
 		rc = ckpt_stat_run(s, err);
 	if (rc == 0)
-		rc = ckpt_document_check_unchanged(s->model->doc, err);
+		rc = ckpt_model_check_unchanged(s->model, err);
 	if (rc == CKPT_E_ARG) /* a pattern is wrong, whatever the file */
 		return rc;
 	return ckpt_error_at(err, rc, ckpt_document_path(s->model->doc), NULL, CKPT_NO_OFFSET);

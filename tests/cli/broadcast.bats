@@ -34,6 +34,12 @@ load common.bash
 	ckpt broadcast -q tree out
 	want 0
 	diff -r -x .ckpt-staged tree out
+	for slashes in tree/ tree//// ./tree/; do # as completion types it
+		ckpt broadcast -q $slashes with
+		want 0
+		diff -r -x .ckpt-staged tree with
+		rm -r with
+	done
 	echo more >tree/sub/b
 	ckpt broadcast -q tree out
 	want 0
@@ -81,6 +87,8 @@ load common.bash
 	cmp ddp_model.pt me-job9-0-0-ddp_model.pt-%
 	ckpt broadcast ddp_model.pt 'x%q'
 	want 4 "ckpt: broadcast: '%q' in the destination, wanted one of %h %n %r %l %j %u %b %%"
+	ckpt broadcast ddp_model.pt 'x%'
+	want 4 "ckpt: broadcast: '%' at the end of the destination, wanted '%%'"
 	SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0 SLURM_NODEID=7 ckpt broadcast -q ddp_model.pt 'node%n.pt'
 	want 0
 	cmp ddp_model.pt node7.pt

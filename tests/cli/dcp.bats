@@ -81,6 +81,42 @@ hint: -f replaces it"
 	[[ $status = 2 && $stderr = *"with 'notes.txt' in it"* ]]
 }
 
+@test "no output takes the place of a file of the input, which may have many" {
+	ckpt split ddp_model.pt dcp --ranks 2; want 0
+	ckpt convert ddp_model.pt hf --shard-size 2KB; want 0
+	mkdir numbered && cp hf/model-*-of-*.safetensors numbered
+	ckpt split ddp_trainer.pt parts --to safetensors --ranks 2; want 0
+	mkdir ranks && for r in 0 1 2; do cp ddp_model.pt ranks/model_rank_$r.pt; done
+	for input in dcp hf numbered parts ranks; do
+		cp -r $input before
+		[ "$(find $input -type f | wc -l)" -gt 1 ]
+		while read -r file; do
+			for command in "convert -f $input $file" "merge -f $input $file" "convert -f --to safetensors $input $file" "convert -f --to npz $input $file"; do
+				ckpt $command
+				[ "$status" = 2 ] || { echo "$command: $status $stderr" >&2; false; }
+				diff -r $input before
+			done
+		done < <(find $input -type f)
+		rm -r before
+	done
+	cp ddp_trainer.pt dcp/meta.pt
+	ckpt merge -f dcp dcp/meta.pt
+	want 2 "ckpt: dcp/meta.pt: the output is the input itself; name another file"
+	cmp ddp_trainer.pt dcp/meta.pt
+}
+
+@test "a directory is not replaced where files of the input lie in it" {
+	ckpt split ddp_model.pt dcp --ranks 2; want 0
+	mkdir dcp/sub links && mv dcp/__0_0.distcp dcp/sub
+	ln -s ../links/__0_0.distcp dcp/__0_0.distcp && mv dcp/sub/__0_0.distcp links && rmdir dcp/sub
+	for out in links dcp .; do
+		ckpt reshard -f dcp $out --ranks 1
+		want 2 "ckpt: $out: the output is the input itself, or the folder it is in; name another"
+	done
+	cmp <(ckpt ls dcp; echo "$output") <(ckpt ls ddp_model.pt; echo "$output") || true
+	[ -L dcp/__0_0.distcp ] && [ -s links/__0_0.distcp ]
+}
+
 @test "files beside the shards arrive whole, however they end" {
 	ckpt split ddp_model.pt in --ranks 2; want 0
 	truncate -s 3M in/hole in/head in/both

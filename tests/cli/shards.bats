@@ -194,3 +194,22 @@ hint: -f replaces it"
 	ckpt diff set ddp_model.pt; want 0
 	[ -z "$(find . -name '*.ckpt-*')" ]
 }
+
+@test "two files of one rank, or of one number, are no set" {
+	mkdir runs && cp ddp_model.pt runs/model_rank_0.pt
+	cp ddp_model.pt runs/model_rank_0.bin && cp ddp_model.pt runs/model_rank_2.pt
+	for command in "ls runs" "info runs" "verify runs" "convert runs out.pt" "diff runs ddp_model.pt"; do
+		ckpt $command
+		[[ $status != 0 && $status -lt 64 && $stderr$output = *"two files are of rank 0: 'model_rank_0.bin' and 'model_rank_0.pt'"* ]]
+	done
+	mv runs/model_rank_0.bin runs/model_rank_1.bin
+	ckpt ls runs; want 0
+	mv runs/model_rank_1.bin runs/model_rank_00002.bin
+	ckpt ls runs; want 2 "ckpt: runs: two files are of rank 2: 'model_rank_00002.bin' and 'model_rank_2.pt'"
+	rm runs/model_rank_00002.bin
+	ckpt ls runs; want 2 "ckpt: runs: holds 2 of the 3 files 'model_rank_...' of all ranks"
+	ckpt convert ddp_model.pt one.safetensors; want 0
+	mkdir set && cp one.safetensors set/w-00001-of-00002.safetensors && cp one.safetensors set/w-1-of-00002.safetensors
+	ckpt ls set
+	want 2 "ckpt: set: two files have the same number: 'w-00001-of-00002.safetensors' and 'w-1-of-00002.safetensors'"
+}
