@@ -2,6 +2,7 @@
 #include <ckpt/broadcast.h>
 
 #include "base/clock.h"
+#include "base/paths.h"
 #include "base/sized.h"
 #include "broadcast/agree.h"
 #include "broadcast/destination.h"
@@ -17,11 +18,13 @@
 
 #include <inttypes.h>
 #include <libdeflate.h>
+#include <libgen.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /*
  * The protocol. All ranks take the same steps; what fails on one of them is a code that it brings to the next
@@ -207,20 +210,38 @@ static int share_manifest(struct ckpt_session *s)
 	return s->code;
 }
 
+static int fail_own_source(struct ckpt_session *s)
+{
+	return ckpt_error_at(&s->err,
+			     ckpt_fail(&s->err, CKPT_E_OUTPUT,
+				       "is the source itself, wanted another destination"),
+			     s->path, NULL, CKPT_NO_OFFSET);
+}
+
+/* Is the destination the directory that is broadcast, or in it? It need not be there yet. */
+static bool is_in_source(const struct ckpt_session *s)
+{
+	char *path = strdup(s->path);
+	bool is_in = path && (ckpt_is_below(path, s->sources[0]) ||
+			      (access(path, F_OK) < 0 &&
+			       ckpt_is_below(dirname(path), s->sources[0])));
+
+	free(path);
+	return is_in;
+}
+
 static int refuse_own_source(struct ckpt_session *s)
 {
 	struct stat st;
 
+	if (s->manifest.is_directory && s->world.rank == 0 && is_in_source(s))
+		return fail_own_source(s);
 	for (uint32_t i = 0; i < s->manifest.count; i++) {
 		const struct ckpt_manifest_file *f = &s->manifest.files[i];
 
 		if (!s->manifest.is_directory && s->world.rank == 0 && stat(s->path, &st) == 0 &&
 		    st.st_dev == f->dev && st.st_ino == f->ino)
-			return ckpt_error_at(
-				&s->err,
-				ckpt_fail(&s->err, CKPT_E_OUTPUT,
-					  "is the source itself, wanted another destination"),
-				s->path, NULL, CKPT_NO_OFFSET);
+			return fail_own_source(s);
 	}
 	return 0;
 }

@@ -12,6 +12,7 @@ struct tree {
 	struct ckpt_numpy_members members;
 	const struct ckpt_save_options *options;
 	struct ckpt_folder *folder;
+	struct ckpt_checks *checks;
 	uint64_t size, done;
 };
 
@@ -45,7 +46,8 @@ static int write_to(struct tree *t, const struct ckpt_npy *npy, struct ckpt_sink
 {
 	struct ckpt_mover_options options = { .progress = t->options->progress ? show : NULL,
 					      .ctx = t,
-					      .cancel = t->options->cancel };
+					      .cancel = t->options->cancel,
+					      .checks = t->checks };
 	struct ckpt_moved moved = { 0 };
 	struct ckpt_mover *mover;
 	int rc = ckpt_mover_open(sink, &options, &mover, err);
@@ -110,7 +112,12 @@ static int write_folder(struct tree *t, const char *path, struct ckpt_error *err
 
 	if (rc < 0)
 		return rc;
-	rc = write_files(t, err);
+	rc = ckpt_checks_new(&t->checks, err);
+	if (rc == 0)
+		rc = write_files(t, err);
+	if (rc == 0)
+		rc = ckpt_checks_finish(t->checks, t->options->cancel, err);
+	ckpt_checks_free(t->checks);
 	if (rc == 0)
 		rc = ckpt_model_check_unchanged(t->members.model, err);
 	rc = ckpt_error_at(err, rc, ckpt_document_path(doc), NULL, CKPT_NO_OFFSET);

@@ -96,18 +96,6 @@ int ckpt_npy_size(const struct ckpt_array *a, struct ckpt_buf *scratch, uint64_t
 
 /* ---- moving ---- */
 
-/* Of a whole storage that is written as it is, the file knows the checksum. */
-static void take_crc(const struct ckpt_array *a, struct ckpt_recipe *items)
-{
-	const struct ckpt_storage *s = a->t.storage >= 0 ? &a->model->storages[a->t.storage] : NULL;
-
-	if (!s || !s->has_crc || s->made || a->step_count || !items->len ||
-	    items->len != s->nbytes || !ckpt_items_are_dense(&a->items))
-		return;
-	items->has_crc = true;
-	items->crc32 = s->crc32;
-}
-
 int ckpt_npy_open(const struct ckpt_array *a, struct ckpt_npy *npy, struct ckpt_error *err)
 {
 	int rc;
@@ -123,8 +111,6 @@ int ckpt_npy_open(const struct ckpt_array *a, struct ckpt_npy *npy, struct ckpt_
 		npy->items.len = rc == 0 ? ckpt_array_numel(a) * ckpt_dtype_size(a->reads) : 0;
 	} else if (rc == 0) {
 		rc = ckpt_array_recipe(a, npy->scratch, &npy->items, err);
-		if (rc == 0)
-			take_crc(a, &npy->items);
 	}
 	return rc;
 }

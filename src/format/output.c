@@ -34,14 +34,15 @@ static int write_to(const struct ckpt_output *o, const char *path, struct ckpt_s
 	struct ckpt_mover_options options = { .total = o->size,
 					      .progress = o->options->progress,
 					      .ctx = o->options->progress_ctx,
-					      .cancel = o->options->cancel };
+					      .cancel = o->options->cancel,
+					      .checks = o->checks };
 	struct ckpt_mover *mover = NULL;
 	int rc = ckpt_mover_open(sink, &options, &mover, err);
 
 	if (rc == 0)
 		rc = o->put(o->ctx, mover, err);
 	if (rc == 0)
-		rc = ckpt_mover_flush(mover, err);
+		rc = ckpt_mover_finish(mover, err);
 	if (rc == 0)
 		rc = ckpt_model_check_unchanged(o->model, err);
 	if (rc == 0)

@@ -12,6 +12,7 @@ struct ckpt_output {
 	const struct ckpt_save_options *options;
 	const struct ckpt_patch *held; /* the input, which the file replaces; NULL: it does not */
 	uint64_t size;		       /* bytes of the file */
+	struct ckpt_checks *checks;    /* see ckpt_mover_options */
 	/* Put all SIZE bytes. */
 	int (*put)(void *ctx, struct ckpt_mover *mover, struct ckpt_error *err);
 	void *ctx;

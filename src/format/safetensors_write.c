@@ -237,6 +237,7 @@ int ckpt_safetensors_write(const struct ckpt_safetensors_out *out, const char *p
 {
 	struct writer w = { .out = out };
 	struct ckpt_output output = { .model = out->model,
+				      .checks = out->checks,
 				      .options = options,
 				      .held = out->held,
 				      .put = put_all,

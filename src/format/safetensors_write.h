@@ -55,6 +55,7 @@ struct ckpt_safetensors_out {
 	int (*bytes)(void *ctx, const struct ckpt_safetensors_item *item, struct ckpt_arena *arena,
 		     struct ckpt_recipe *out, struct ckpt_error *err);
 	void *ctx;
+	struct ckpt_checks *checks; /* see ckpt_mover_options */
 };
 
 /* Write it to PATH, as save_file() of the package lays it out. OPTIONS: the flags, progress and cancel. */

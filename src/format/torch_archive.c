@@ -110,7 +110,9 @@ static int move_record(struct ckpt_torch_archive *a, struct ckpt_mover *mover, u
 {
 	struct ckpt_zip_record *r = &a->layout.records[i];
 	struct ckpt_torch_piece *piece = &a->pieces[i];
-	struct ckpt_moved moved = { .want_crc = !piece->crc_known, .want_head = true };
+	struct ckpt_moved moved = { .want_crc = !piece->crc_known,
+				    .carried = piece->crc_known && a->crc,
+				    .want_head = true };
 	char id_text[ID_BYTES + 1];
 	bool is_id = !strcmp(r->name, id_record);
 	int rc = 0;

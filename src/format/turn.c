@@ -54,10 +54,6 @@ int ckpt_turn_recipe(struct ckpt_turn *turn, const struct ckpt_model *model,
 	swap = ckpt_arena_alloc(resaved->arena, sizeof(*swap));
 	if (!swap)
 		return ckpt_fail_nomem(err);
-	if (recipe->kind == CKPT_RECIPE_EXTENT && s->has_crc) {
-		recipe->has_crc = true;
-		recipe->crc32 = s->crc32;
-	}
 	*swap = ckpt_byteswap_of(recipe, width);
 	*recipe = ckpt_map_recipe(&swap->map);
 	turn->alone += ckpt_byteswap_width(s->dtype) != width;

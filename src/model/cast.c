@@ -246,10 +246,6 @@ static int cast_storage(struct caster *c, struct ckpt_storage *s, const struct u
 	rc = ckpt_model_storage_bytes(c->from, s, &inner, err);
 	if (rc < 0)
 		return rc;
-	if (inner.kind == CKPT_RECIPE_EXTENT && s->has_crc && !s->made) {
-		inner.has_crc = true;
-		inner.crc32 = s->crc32;
-	}
 	*cast = ckpt_cast_of(&inner, use->dtype, c->dtype);
 	*made = ckpt_map_recipe(&cast->map);
 	c->report.cast_nbytes_before += s->nbytes;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/paths.h"
 #include "model/model.h"
 
 #include <libgen.h>
@@ -85,41 +86,27 @@ bool ckpt_model_has_file(const struct ckpt_model *model, const char *path)
 }
 
 struct below {
-	const char *folder; /* real */
-	const char *which;
+	const char *folder, *which;
 };
-
-static bool is_real_below(const char *path, const char *folder)
-{
-	size_t len = strlen(folder);
-	char *real = realpath(path, NULL);
-	bool below = real && !strncmp(folder, real, len) &&
-		     (!real[len] || real[len] == '/' || !strcmp(folder, "/"));
-
-	free(real);
-	return below;
-}
 
 /* The file itself, or the link by which it was opened. */
 static int is_below(void *ctx, const struct ckpt_model_file *file)
 {
 	struct below *b = ctx;
-	char *around = file->has_identity && file->path ? strdup(file->path) : NULL;
-	bool below = around && (is_real_below(around, b->folder) ||
-				is_real_below(dirname(around), b->folder));
+	char *path = file->has_identity && file->path ? strdup(file->path) : NULL;
+	bool below = path && (ckpt_is_below(path, b->folder) ||
+			      ckpt_is_below(dirname(path), b->folder));
 
-	free(around);
+	free(path);
 	b->which = file->path;
 	return below;
 }
 
 bool ckpt_model_has_file_in(const struct ckpt_model *model, const char *folder, const char **which)
 {
-	char *real = realpath(folder, NULL);
-	struct below b = { .folder = real };
-	bool has = real && ckpt_model_each_file(model, is_below, &b);
+	struct below b = { .folder = folder };
+	bool has = ckpt_model_each_file(model, is_below, &b);
 
 	*which = has ? b.which : NULL;
-	free(real);
 	return has;
 }

@@ -476,10 +476,16 @@ const char *ckpt_model_new_key(struct ckpt_model *model, char letter)
 int ckpt_model_storage_bytes(const struct ckpt_model *model, const struct ckpt_storage *storage,
 			     struct ckpt_recipe *out, struct ckpt_error *err)
 {
-	if (!storage->made)
-		return model->doc->storage_bytes(model->doc, storage, out, err);
-	*out = *storage->made;
-	return 0;
+	int rc;
+
+	if (storage->made) {
+		*out = *storage->made;
+		return 0;
+	}
+	rc = model->doc->storage_bytes(model->doc, storage, out, err);
+	out->has_crc = rc == 0 && storage->has_crc;
+	out->crc32 = storage->crc32;
+	return rc;
 }
 
 bool ckpt_model_has_tensors(const struct ckpt_model *model)

@@ -157,7 +157,7 @@ int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err);
  */
 const char *ckpt_model_new_key(struct ckpt_model *model, char letter);
 
-/* How to get the bytes of a storage: those in the file, or what an edit makes of them. */
+/* How to get the bytes of a storage: those in the file, with their recorded checksum, or what an edit makes of them. */
 int ckpt_model_storage_bytes(const struct ckpt_model *model, const struct ckpt_storage *storage,
 			     struct ckpt_recipe *out, struct ckpt_error *err);
 

@@ -8,6 +8,7 @@
 /* What was seen of a recipe's bytes on the way. */
 struct ckpt_moved {
 	bool want_crc;	 /* in: compute CRC32, which means to read every byte */
+	bool carried;	 /* in: the recorded checksum is written with the bytes, damaged or not */
 	bool want_head;	 /* in: fill HEAD */
 	uint32_t crc32;	 /* out */
 	bool has_head;	 /* out: there were 8 bytes or more */

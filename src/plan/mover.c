@@ -26,6 +26,7 @@ struct ckpt_mover {
 	unsigned next_window;
 	uint8_t *block; /* for short streams */
 	struct ckpt_workers *workers;
+	struct ckpt_checks *checks, *own_checks; /* the caller's, or the mover's own */
 };
 
 int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *options,
@@ -46,6 +47,9 @@ int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *opt
 		return ckpt_fail_nomem(err);
 	}
 	rc = ckpt_workers_new(ckpt_blocks_desk(), &m->workers, err);
+	if (rc == 0 && !options->checks)
+		rc = ckpt_checks_new(&m->own_checks, err);
+	m->checks = options->checks ? options->checks : m->own_checks;
 	if (rc < 0)
 		ckpt_mover_close(m);
 	else
@@ -62,6 +66,7 @@ void ckpt_mover_close(struct ckpt_mover *m)
 	free(m->gather);
 	free(m->block);
 	ckpt_workers_free(m->workers);
+	ckpt_checks_free(m->own_checks);
 	free(m);
 }
 
@@ -91,6 +96,13 @@ int ckpt_mover_flush(struct ckpt_mover *m, struct ckpt_error *err)
 		rc = report(m, err);
 	}
 	return rc;
+}
+
+int ckpt_mover_finish(struct ckpt_mover *m, struct ckpt_error *err)
+{
+	int rc = ckpt_mover_flush(m, err);
+
+	return rc == 0 && m->own_checks ? ckpt_checks_finish(m->own_checks, m->o.cancel, err) : rc;
 }
 
 int ckpt_mover_put(struct ckpt_mover *m, const void *bytes, size_t len, struct ckpt_error *err)
@@ -319,12 +331,17 @@ static int copy_joined(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 {
 	int rc;
 
-	if (is_one_stretch(recipe, moved))
-		return copy_stream(m, recipe, moved, err);
+	if (is_one_stretch(recipe, moved)) {
+		rc = copy_stream(m, recipe, moved, err);
+		return rc < 0 ? rc : ckpt_checks_want(m->checks, recipe, err);
+	}
 	rc = moved->want_head ? read_head(recipe, moved, err) : 0;
 	for (size_t i = 0; rc == 0 && i < recipe->part_count; i++) {
 		const struct ckpt_recipe *part = &recipe->parts[i];
 		struct ckpt_moved seen = { .want_crc = moved->want_crc && !part->has_crc };
+
+		/* its recorded checksum becomes a part of the one that is written */
+		seen.carried = moved->carried || (moved->want_crc && part->has_crc);
 
 		rc = ckpt_mover_copy(m, part, &seen, err);
 		if (moved->want_crc)
@@ -335,11 +352,9 @@ static int copy_joined(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 	return rc;
 }
 
-int ckpt_mover_copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
-		    struct ckpt_moved *moved, struct ckpt_error *err)
+static int copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe, struct ckpt_moved *moved,
+		struct ckpt_error *err)
 {
-	moved->crc32 = 0;
-	moved->has_head = false;
 	switch (recipe->kind) {
 	case CKPT_RECIPE_MEMORY: return put_seen(m, recipe->memory, recipe->len, true, moved, err);
 	case CKPT_RECIPE_MAP:
@@ -350,4 +365,31 @@ int ckpt_mover_copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 	if (recipe->len <= SMALL)
 		return copy_small(m, recipe, moved, err);
 	return copy_extent(m, recipe, moved, err);
+}
+
+/* Is a record copied, or a part of one, whose checksum can be compared with what goes by? */
+static bool sees_record(const struct ckpt_recipe *recipe)
+{
+	return (recipe->kind == CKPT_RECIPE_EXTENT && recipe->whole.len) ||
+	       (recipe->has_crc && recipe->kind != CKPT_RECIPE_MEMORY);
+}
+
+int ckpt_mover_copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
+		    struct ckpt_moved *moved, struct ckpt_error *err)
+{
+	bool wanted = moved->want_crc;
+	bool carried = moved->carried;
+	bool sees = !carried && recipe->kind != CKPT_RECIPE_JOINED && sees_record(recipe);
+	int rc;
+
+	moved->crc32 = 0;
+	moved->has_head = false;
+	moved->want_crc |= sees;
+	rc = copy(m, recipe, moved, err);
+	moved->want_crc = wanted;
+	if (rc == 0 && sees)
+		rc = ckpt_checks_add(m->checks, recipe, moved->crc32, err);
+	else if (rc == 0 && !carried && recipe->kind != CKPT_RECIPE_JOINED)
+		rc = ckpt_checks_want(m->checks, recipe, err);
+	return rc;
 }

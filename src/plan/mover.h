@@ -3,6 +3,7 @@
 #define CKPT_PLAN_MOVER_H
 
 #include "io/sink.h"
+#include "plan/checks.h"
 #include "plan/moved.h"
 #include "tensor/recipe.h"
 
@@ -20,6 +21,8 @@ struct ckpt_mover_options {
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *ctx;
 	const atomic_int *cancel; /* not 0: stop with CKPT_E_CANCELLED; may be NULL */
+	/* Recorded checksums that are not carried along, for the caller to finish. NULL: the mover does it. */
+	struct ckpt_checks *checks;
 };
 
 int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *options,
@@ -40,5 +43,11 @@ int ckpt_mover_check_cancel(const struct ckpt_mover *mover, struct ckpt_error *e
 
 /* Write what is still gathered. The sink is then complete up to the last piece. */
 int ckpt_mover_flush(struct ckpt_mover *mover, struct ckpt_error *err);
+
+/*
+ * The end: flush, and compare the recorded checksums of what was copied, unless that is the caller's. CKPT_E_FORMAT: a record is
+ * damaged.
+ */
+int ckpt_mover_finish(struct ckpt_mover *mover, struct ckpt_error *err);
 
 #endif

@@ -81,7 +81,7 @@ static int write_values(struct saver *s)
 	if (rc == 0)
 		rc = ckpt_dcp_edit_write_values(&s->edit, mover, &size, s->b.err);
 	if (rc == 0)
-		rc = ckpt_mover_flush(mover, s->b.err);
+		rc = ckpt_mover_finish(mover, s->b.err);
 	ckpt_mover_close(mover);
 	rc = ckpt_folder_end_file(s->b.folder, sink, rc, s->b.err);
 	s->b.written += size;

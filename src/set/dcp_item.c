@@ -238,8 +238,6 @@ static int fill_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
 		rc = keep_bytes(dcp, t->stride, t->ndim * sizeof(*t->stride), &stride, err);
 	if (rc < 0)
 		return rc;
-	out->bytes.has_crc = s->has_crc;
-	out->bytes.crc32 = s->crc32;
 	out->offset = chunk->offset;
 	out->shape = chunk->shape;
 	out->stride = stride;

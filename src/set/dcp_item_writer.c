@@ -64,10 +64,6 @@ int ckpt_dcp_tensor_box(const struct ckpt_model *model, const struct ckpt_tensor
 	if (rc < 0)
 		return rc;
 	block.first = t->offset;
-	if (!s->made && s->has_crc) {
-		block.bytes.has_crc = true;
-		block.bytes.crc32 = s->crc32;
-	}
 	rc = ckpt_assemble(&block, 1, t->ndim, offset, shape, ckpt_dtype_size(t->dtype), arena, out,
 			   err);
 	if (rc == 0 && (t->is_neg || t->is_conj))
@@ -152,7 +148,6 @@ static int add_storage(const struct ckpt_model *model, const struct ckpt_resaved
 	const struct ckpt_storage *s = &model->storages[resaved->order[i]];
 	size_t len = strlen(resaved->keys[i]) + KEY_ROOM;
 	char *name = ckpt_arena_alloc(resaved->arena, len);
-	const uint32_t *crc = !s->made && s->has_crc ? &s->crc32 : NULL;
 	struct ckpt_recipe bytes;
 	int rc;
 
@@ -160,9 +155,9 @@ static int add_storage(const struct ckpt_model *model, const struct ckpt_resaved
 		return ckpt_fail_nomem(err);
 	snprintf(name, len, "data/%s", resaved->keys[i]);
 	rc = ckpt_model_storage_bytes(model, s, &bytes, err);
-	if (rc == 0 && !crc && bytes.has_crc)
-		crc = &bytes.crc32;
-	return rc < 0 ? rc : ckpt_torch_archive_add(a, name, &bytes, crc, err);
+	return rc < 0 ? rc
+		      : ckpt_torch_archive_add(a, name, &bytes,
+					       bytes.has_crc ? &bytes.crc32 : NULL, err);
 }
 
 int ckpt_dcp_write_value(struct ckpt_dcp_item_writer *w, const struct ckpt_value *value,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sized.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "io/sink.h"
 #include "set/dcp_bring.h"
@@ -353,6 +354,21 @@ static int write_in_place(struct reindexer *r, const struct ckpt_buf *index)
 	return rc;
 }
 
+/* The directory itself, or files that links in it lead to. */
+static int check_not_input(struct reindexer *r, const char *out)
+{
+	bool is_input = ckpt_is_below(r->path, out);
+	char *path;
+
+	for (uint32_t i = 0; !is_input && i < r->out.file_count; i++) {
+		if (asprintf(&path, "%s/%s", r->path, r->out.files[i]) < 0)
+			return ckpt_fail_nomem(r->err);
+		is_input = ckpt_is_below(path, out);
+		free(path);
+	}
+	return is_input ? ckpt_set_fail_is_input(out, r->err) : 0;
+}
+
 static int write_folder(struct reindexer *r, const char *out, const struct ckpt_buf *index)
 {
 	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
@@ -390,6 +406,8 @@ static int write_out(struct reindexer *r, const char *out)
 	r->report->chunks = r->out.chunk_count;
 	r->report->indexes = r->part_count;
 	r->report->nbytes = index.len;
+	if (rc == 0 && out)
+		rc = check_not_input(r, out);
 	if (rc == 0 && !(r->o->flags & CKPT_SAVE_DRY_RUN))
 		rc = out ? write_folder(r, out, &index) : write_in_place(r, &index);
 	ckpt_buf_clear(&index);

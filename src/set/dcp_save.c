@@ -12,18 +12,21 @@ unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *o)
 	       (o->flags & CKPT_SAVE_NO_SYNC ? CKPT_FOLDER_NO_SYNC : 0u);
 }
 
-int ckpt_set_check_not_input(const struct ckpt_model *model, const char *path,
-			     struct ckpt_error *err)
+int ckpt_set_fail_is_input(const char *path, struct ckpt_error *err)
 {
-	const char *which;
-
-	if (!ckpt_model_has_file_in(model, path, &which))
-		return 0;
 	return ckpt_error_at(err,
 			     ckpt_fail(err, CKPT_E_OUTPUT,
 				       "the output is the input itself, or the folder it "
 				       "is in; name another"),
 			     path, NULL, CKPT_NO_OFFSET);
+}
+
+int ckpt_set_check_not_input(const struct ckpt_model *model, const char *path,
+			     struct ckpt_error *err)
+{
+	const char *which;
+
+	return ckpt_model_has_file_in(model, path, &which) ? ckpt_set_fail_is_input(path, err) : 0;
 }
 
 bool ckpt_dcp_is_own(const void *ctx, const char *path, const char *name)

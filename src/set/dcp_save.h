@@ -37,6 +37,8 @@ int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
 int ckpt_set_check_not_input(const struct ckpt_model *model, const char *path,
 			     struct ckpt_error *err);
 
+int ckpt_set_fail_is_input(const char *path, struct ckpt_error *err);
+
 /* CKPT_E_UNSUPPORTED: its numbers would have to be turned around. */
 int ckpt_split_check_source(const struct ckpt_model *model, struct ckpt_error *err);
 

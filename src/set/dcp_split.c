@@ -28,6 +28,7 @@ struct splitter {
 	uint64_t *order, *starts; /* chunks by file, and where each file's begin */
 	uint32_t *owners;	  /* entry of each chunk */
 	struct ckpt_folder *folder;
+	struct ckpt_checks *checks;
 	uint64_t done; /* bytes of finished files */
 	struct ckpt_error *err;
 };
@@ -235,7 +236,8 @@ static int write_data_file(struct splitter *s, uint32_t file, uint64_t *size)
 {
 	struct ckpt_mover_options options = { .progress = show_progress,
 					      .ctx = s,
-					      .cancel = s->o->cancel };
+					      .cancel = s->o->cancel,
+					      .checks = s->checks };
 	struct ckpt_mover *mover = NULL;
 	struct ckpt_sink *sink = NULL;
 	char *path;
@@ -255,7 +257,7 @@ static int write_data_file(struct splitter *s, uint32_t file, uint64_t *size)
 
 static int write_files(struct splitter *s, uint64_t *total)
 {
-	int rc = 0;
+	int rc = ckpt_checks_new(&s->checks, s->err);
 
 	for (uint32_t i = 0; rc == 0 && i < s->out.file_count; i++) {
 		uint64_t size;
@@ -264,7 +266,7 @@ static int write_files(struct splitter *s, uint64_t *total)
 		*total += size;
 		s->done += size;
 	}
-	return rc;
+	return rc < 0 ? rc : ckpt_checks_finish(s->checks, s->o->cancel, s->err);
 }
 
 static int write_index(struct splitter *s, uint64_t *total)
@@ -299,6 +301,7 @@ static int plan(struct splitter *s)
 static void clear(struct splitter *s)
 {
 	ckpt_folder_discard(s->folder);
+	ckpt_checks_free(s->checks);
 	ckpt_dcp_out_clear(&s->out);
 	ckpt_strmap_clear(&s->ties);
 	ckpt_cutter_clear(&s->cutter);

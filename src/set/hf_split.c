@@ -38,6 +38,7 @@ struct splitter {
 	struct part **parts;	  /* malloc: by rank, and in the order of the model */
 	uint64_t *starts;	  /* malloc: by rank, where its own begin; one more for the end */
 	struct ckpt_folder *folder;
+	struct ckpt_checks *checks;
 	uint32_t files;
 	uint64_t done, total; /* bytes of finished files, and of all */
 	struct ckpt_error *err;
@@ -197,7 +198,8 @@ static int write_parts(struct splitter *s, struct part *const *parts, uint64_t c
 						    .metadata_count = 3,
 						    .has_metadata = true,
 						    .bytes = part_bytes,
-						    .ctx = s };
+						    .ctx = s,
+						    .checks = s->checks };
 
 		rc = ckpt_safetensors_write(&out, path, &o, &report, s->err);
 	}
@@ -246,8 +248,11 @@ static int write_all(struct splitter *s)
 		rc = write_rank(s, i, true);
 	if (rc < 0 || s->o.flags & CKPT_SAVE_DRY_RUN)
 		return rc;
+	rc = ckpt_checks_new(&s->checks, s->err);
 	for (uint32_t i = 0; rc == 0 && i < s->cutter.ranks; i++)
 		rc = write_rank(s, i, false);
+	if (rc == 0)
+		rc = ckpt_checks_finish(s->checks, s->o.cancel, s->err);
 	return rc == 0 ? ckpt_model_check_unchanged(s->model, s->err) : rc;
 }
 
@@ -306,6 +311,7 @@ int ckpt_hf_save_split(const struct ckpt_model *model, const char *path,
 	report->cloned = s.list.cloned;
 	report->shards = s.files;
 	ckpt_folder_discard(s.folder);
+	ckpt_checks_free(s.checks);
 	ckpt_cutter_clear(&s.cutter);
 	ckpt_safetensors_list_clear(&s.list);
 	ckpt_arena_free(s.arena);

@@ -38,12 +38,7 @@ int ckpt_joined_local(const struct ckpt_model *model, const struct ckpt_value *v
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "its local part is negated or conjugated when it is loaded");
 	s = &model->storages[t->storage];
-	rc = ckpt_model_storage_bytes(model, s, bytes, err);
-	if (!s->made) {
-		bytes->has_crc = s->has_crc;
-		bytes->crc32 = s->crc32;
-	}
-	return rc;
+	return ckpt_model_storage_bytes(model, s, bytes, err);
 }
 
 const struct ckpt_value *ckpt_joined_spec(const struct ckpt_model *m, const struct ckpt_tensor *t)

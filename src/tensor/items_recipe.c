@@ -65,6 +65,13 @@ static int open_band(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 	return 0;
 }
 
+static const struct ckpt_recipe *inner_of_items(const struct ckpt_recipe *recipe, size_t i)
+{
+	const struct ckpt_items *items = recipe->ctx;
+
+	return i ? NULL : &items->bytes;
+}
+
 struct ckpt_recipe ckpt_items_recipe(const struct ckpt_items *items)
 {
 	uint64_t len = items->numel * items->itemsize, off = items->offset * items->itemsize;
@@ -76,6 +83,10 @@ struct ckpt_recipe ckpt_items_recipe(const struct ckpt_items *items)
 	if (ckpt_items_are_dense(items) && ckpt_recipe_is_random(&items->bytes))
 		return ckpt_recipe_part(&items->bytes, off, len);
 	return (struct ckpt_recipe){
-		.kind = CKPT_RECIPE_STREAM, .len = len, .open = open_band, .ctx = (void *)items
+		.kind = CKPT_RECIPE_STREAM,
+		.len = len,
+		.open = open_band,
+		.inner = inner_of_items,
+		.ctx = (void *)items,
 	};
 }

@@ -104,6 +104,14 @@ const struct ckpt_map *ckpt_recipe_map(const struct ckpt_recipe *recipe)
 	return recipe->ctx;
 }
 
+/* A checksum of all of it is compared on the way. */
+static const struct ckpt_recipe *inner_of_map(const struct ckpt_recipe *recipe, size_t i)
+{
+	const struct ckpt_map *map = ckpt_recipe_map(recipe);
+
+	return i || map->inner.has_crc ? NULL : &map->inner;
+}
+
 struct ckpt_recipe ckpt_map_recipe(const struct ckpt_map *map)
 {
 	uint64_t count = map->inner.len / map->from, rest = map->inner.len % map->from;
@@ -111,5 +119,6 @@ struct ckpt_recipe ckpt_map_recipe(const struct ckpt_map *map)
 	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_MAP,
 				     .len = count * map->to + (map->from == map->to ? rest : 0),
 				     .open = open_mapped,
+				     .inner = inner_of_map,
 				     .ctx = (void *)map };
 }

@@ -287,6 +287,13 @@ static int open_mosaic(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	return 0;
 }
 
+static const struct ckpt_recipe *inner_of_mosaic(const struct ckpt_recipe *recipe, size_t i)
+{
+	const struct ckpt_mosaic *m = recipe->ctx;
+
+	return i < m->tile_count ? &m->tiles[i].bytes : NULL;
+}
+
 struct ckpt_recipe ckpt_mosaic_recipe(const struct ckpt_mosaic *m)
 {
 	uint64_t len = m->itemsize;
@@ -294,6 +301,10 @@ struct ckpt_recipe ckpt_mosaic_recipe(const struct ckpt_mosaic *m)
 	for (uint32_t i = 0; i < m->ndim; i++)
 		len *= m->shape[i];
 	return (struct ckpt_recipe){
-		.kind = CKPT_RECIPE_STREAM, .len = len, .open = open_mosaic, .ctx = (void *)m
+		.kind = CKPT_RECIPE_STREAM,
+		.len = len,
+		.open = open_mosaic,
+		.inner = inner_of_mosaic,
+		.ctx = (void *)m,
 	};
 }

@@ -151,6 +151,9 @@ struct ckpt_recipe ckpt_recipe_part(const struct ckpt_recipe *recipe, uint64_t o
 	assert(ckpt_recipe_is_random(recipe));
 	assert(off <= recipe->len && len <= recipe->len - off);
 	part.has_crc = recipe->has_crc && len == recipe->len;
+	if (recipe->has_crc && len < recipe->len && recipe->kind == CKPT_RECIPE_EXTENT)
+		part.whole =
+			(struct ckpt_recipe_whole){ recipe->off, recipe->len, recipe->crc32 };
 	part.len = len;
 	if (recipe->kind == CKPT_RECIPE_MEMORY)
 		part.memory = (const uint8_t *)recipe->memory + off;
@@ -206,10 +209,18 @@ static int open_skipped(const struct ckpt_recipe *recipe, struct ckpt_stream **o
 	return rc;
 }
 
+static const struct ckpt_recipe *inner_of_skip(const struct ckpt_recipe *recipe, size_t i)
+{
+	const struct ckpt_skip *skip = recipe->ctx;
+
+	return i ? NULL : &skip->inner;
+}
+
 struct ckpt_recipe ckpt_skip_recipe(const struct ckpt_skip *skip)
 {
 	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_STREAM,
 				     .len = skip->len,
 				     .open = open_skipped,
+				     .inner = inner_of_skip,
 				     .ctx = (void *)skip };
 }

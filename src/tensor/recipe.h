@@ -19,6 +19,13 @@ enum ckpt_recipe_kind {
 	CKPT_RECIPE_MAP,    /* the bytes of another, changed: tensor/map.h */
 };
 
+
+/* The record that bytes are a part of, if it has a checksum. LEN 0: none, or they are all of it. */
+struct ckpt_recipe_whole {
+	uint64_t off, len; /* in SRC */
+	uint32_t crc32;
+};
+
 struct ckpt_recipe {
 	enum ckpt_recipe_kind kind;
 	uint64_t len;
@@ -30,8 +37,11 @@ struct ckpt_recipe {
 	void *ctx; /* for OPEN; OFF is its second argument */
 	const struct ckpt_recipe *parts;
 	size_t part_count;
-	bool has_crc; /* CRC32 of all the bytes is known */
+	bool has_crc; /* CRC32 of all the bytes is recorded; they may be damaged all the same */
 	uint32_t crc32;
+	struct ckpt_recipe_whole whole; /* of an EXTENT */
+	/* Of a STREAM or MAP: number I of what it takes its bytes from; NULL: there are no more with a checksum. Or NULL. */
+	const struct ckpt_recipe *(*inner)(const struct ckpt_recipe *recipe, size_t i);
 };
 
 /* Can it be read at any place, as one stretch? Streams cannot, and joined parts lie apart. */

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "plan/checks.h"
+
+#include "base/arena.h"
+#include "base/strmap.h"
+#include "plan/look.h"
+#include "plan/moved.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PARTS = 4096 }; /* of a record that are remembered; one with more is read again */
+
+struct part {
+	uint64_t off, len; /* in the record */
+	uint32_t crc32;
+};
+
+struct record {
+	struct ckpt_recipe all;
+	struct part *parts; /* malloc */
+	size_t part_count, part_cap;
+	bool checked, incomplete; /* incomplete: bytes were read that no part has */
+};
+
+/* What tells records apart. */
+struct key {
+	const void *from;
+	uint64_t off, kind;
+};
+
+struct ckpt_checks {
+	struct ckpt_arena *arena; /* keys */
+	struct ckpt_strmap by_key;
+	struct record *records; /* malloc */
+	size_t count, cap;
+};
+
+int ckpt_checks_new(struct ckpt_checks **out, struct ckpt_error *err)
+{
+	struct ckpt_checks *c = calloc(1, sizeof(*c));
+
+	*out = c;
+	if (!c)
+		return ckpt_fail_nomem(err);
+	c->arena = ckpt_arena_new(UINT64_MAX >> 1); /* in proportion to the records */
+	if (c->arena)
+		return 0;
+	ckpt_checks_free(c);
+	*out = NULL;
+	return ckpt_fail_nomem(err);
+}
+
+void ckpt_checks_free(struct ckpt_checks *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->count; i++)
+		free(c->records[i].parts);
+	free(c->records);
+	ckpt_strmap_clear(&c->by_key);
+	ckpt_arena_free(c->arena);
+	free(c);
+}
+
+/* ---- records ---- */
+
+static struct key *make_key(struct ckpt_checks *c, const struct ckpt_recipe *all)
+{
+	struct key *key = ckpt_arena_calloc(c->arena, 1, sizeof(*key));
+
+	if (key)
+		*key = (struct key){ all->kind == CKPT_RECIPE_EXTENT ? (const void *)all->src
+								     : all->ctx,
+				     all->off, all->kind };
+	return key;
+}
+
+static bool grow(struct ckpt_checks *c)
+{
+	size_t cap = c->cap ? c->cap * 2 : 64;
+	struct record *grown;
+
+	if (c->count < c->cap)
+		return true;
+	grown = realloc(c->records, cap * sizeof(*grown));
+	if (!grown)
+		return false;
+	c->records = grown;
+	c->cap = cap;
+	return true;
+}
+
+/* ALL: a recipe with a checksum. */
+static int find(struct ckpt_checks *c, const struct ckpt_recipe *all, struct record **out,
+		struct ckpt_error *err)
+{
+	struct key *key = make_key(c, all);
+	bool there;
+	uint64_t *at = key && grow(c) ? ckpt_strmap_insert(&c->by_key, (const char *)key,
+							   sizeof(*key), c->count, &there)
+				      : NULL;
+
+	if (!at)
+		return ckpt_fail_nomem(err);
+	if (!there)
+		c->records[c->count++] = (struct record){ .all = *all };
+	*out = &c->records[*at];
+	return 0;
+}
+
+/* The record that an EXTENT is a part of. */
+static struct ckpt_recipe whole_of(const struct ckpt_recipe *part)
+{
+	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT,
+				     .src = part->src,
+				     .off = part->whole.off,
+				     .len = part->whole.len,
+				     .has_crc = true,
+				     .crc32 = part->whole.crc32 };
+}
+
+static int compare(const struct ckpt_recipe *all, uint32_t crc32, struct ckpt_error *err)
+{
+	int rc;
+
+	if (crc32 == all->crc32)
+		return 0;
+	rc = ckpt_fail(err, CKPT_E_FORMAT,
+		       "is damaged: its CRC-32 is %08" PRIx32 ", recorded is %08" PRIx32, crc32,
+		       all->crc32);
+	return all->kind == CKPT_RECIPE_EXTENT
+		       ? ckpt_error_at(err, rc, ckpt_source_path(all->src), NULL, CKPT_NO_OFFSET)
+		       : rc;
+}
+
+/* ---- what was read ---- */
+
+static void forget_parts(struct record *r)
+{
+	free(r->parts);
+	r->parts = NULL;
+	r->part_count = r->part_cap = 0;
+	r->incomplete = true;
+}
+
+static int add_part(struct record *r, struct part part, struct ckpt_error *err)
+{
+	if (r->checked || r->incomplete)
+		return 0;
+	if (r->part_count == MOST_PARTS) {
+		forget_parts(r);
+		return 0;
+	}
+	if (r->part_count == r->part_cap) {
+		size_t cap = r->part_cap ? r->part_cap * 2 : 4;
+		struct part *grown = realloc(r->parts, cap * sizeof(*grown));
+
+		if (!grown)
+			return ckpt_fail_nomem(err);
+		r->parts = grown;
+		r->part_cap = cap;
+	}
+	r->parts[r->part_count++] = part;
+	return 0;
+}
+
+int ckpt_checks_add(struct ckpt_checks *c, const struct ckpt_recipe *recipe, uint32_t crc32,
+		    struct ckpt_error *err)
+{
+	struct ckpt_recipe all;
+	struct record *r;
+	int rc;
+
+	if (!recipe->has_crc && !recipe->whole.len)
+		return 0;
+	all = recipe->has_crc ? *recipe : whole_of(recipe);
+	rc = find(c, &all, &r, err);
+	if (rc == 0 && recipe->has_crc) {
+		r->checked = true;
+		rc = compare(recipe, crc32, err);
+	} else if (rc == 0) {
+		rc = add_part(r,
+			      (struct part){ recipe->off - recipe->whole.off, recipe->len, crc32 },
+			      err);
+	}
+	return rc;
+}
+
+static int want_record(struct ckpt_checks *c, const struct ckpt_recipe *all, struct ckpt_error *err)
+{
+	struct record *r;
+	int rc = find(c, all, &r, err);
+
+	if (rc == 0 && !r->checked)
+		forget_parts(r);
+	return rc;
+}
+
+int ckpt_checks_want(struct ckpt_checks *c, const struct ckpt_recipe *recipe,
+		     struct ckpt_error *err)
+{
+	const struct ckpt_recipe *inner;
+	struct ckpt_recipe all;
+	int rc = 0;
+
+	if (recipe->has_crc && recipe->kind != CKPT_RECIPE_MEMORY &&
+	    recipe->kind != CKPT_RECIPE_JOINED)
+		return want_record(c, recipe, err);
+	if (recipe->kind == CKPT_RECIPE_EXTENT && recipe->whole.len) {
+		all = whole_of(recipe);
+		return want_record(c, &all, err);
+	}
+	for (size_t i = 0; rc == 0 && recipe->kind == CKPT_RECIPE_JOINED && i < recipe->part_count;
+	     i++)
+		rc = ckpt_checks_want(c, &recipe->parts[i], err);
+	for (size_t i = 0; rc == 0 && recipe->inner && (inner = recipe->inner(recipe, i)); i++)
+		rc = ckpt_checks_want(c, inner, err);
+	return rc;
+}
+
+/* ---- the end ---- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct part *x = a, *y = b;
+
+	return (x->off > y->off) - (x->off < y->off);
+}
+
+/* Do the parts make the whole? Some may be there twice. */
+static bool join_parts(struct record *r, uint32_t *crc32)
+{
+	uint64_t pos = 0;
+
+	*crc32 = 0;
+	if (r->incomplete)
+		return false;
+	qsort(r->parts, r->part_count, sizeof(*r->parts), by_place);
+	for (size_t i = 0; i < r->part_count; i++) {
+		const struct part *p = &r->parts[i];
+
+		if (p->off > pos)
+			return false;
+		if (p->off < pos && p->off + p->len <= pos)
+			continue;
+		if (p->off < pos)
+			return false;
+		*crc32 = ckpt_join_crc(*crc32, p->crc32, p->len);
+		pos += p->len;
+	}
+	return pos == r->all.len;
+}
+
+static int check_cancel(void *ctx, uint64_t done, struct ckpt_error *err)
+{
+	const atomic_int *cancel = ctx;
+
+	(void)done;
+	return cancel && atomic_load_explicit(cancel, memory_order_relaxed)
+		       ? ckpt_fail(err, CKPT_E_CANCELLED, "interrupted, nothing was written")
+		       : 0;
+}
+
+/* Read COUNT records once more. */
+static int read_again(const struct ckpt_recipe *records, uint64_t count, const atomic_int *cancel,
+		      struct ckpt_error *err)
+{
+	struct ckpt_look look = { .recipes = records,
+				  .count = count,
+				  .crc32 = calloc(count, sizeof(uint32_t)),
+				  .tick = check_cancel,
+				  .ctx = (void *)cancel };
+	struct ckpt_workers *workers = NULL;
+	int rc = look.crc32 ? ckpt_workers_new(ckpt_look_desk(), &workers, err)
+			    : ckpt_fail_nomem(err);
+
+	if (rc == 0)
+		rc = ckpt_look_run(workers, &look, err);
+	for (uint64_t i = 0; rc == 0 && i < count; i++)
+		rc = compare(&records[i], look.crc32[i], err);
+	ckpt_workers_free(workers);
+	free(look.crc32);
+	return rc;
+}
+
+int ckpt_checks_finish(struct ckpt_checks *c, const atomic_int *cancel, struct ckpt_error *err)
+{
+	struct ckpt_recipe *again = malloc((c->count + 1) * sizeof(*again));
+	uint64_t count = 0;
+	uint32_t crc32;
+	int rc = again ? 0 : ckpt_fail_nomem(err);
+
+	for (size_t i = 0; rc == 0 && i < c->count; i++) {
+		struct record *r = &c->records[i];
+
+		if (r->checked)
+			continue;
+		r->checked = true;
+		if (join_parts(r, &crc32))
+			rc = compare(&r->all, crc32, err);
+		else
+			again[count++] = r->all;
+	}
+	if (rc == 0 && count)
+		rc = read_again(again, count, cancel, err);
+	free(again);
+	return rc;
+}
