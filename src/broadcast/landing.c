@@ -76,7 +76,7 @@ static int open_file(struct ckpt_landing *l, uint32_t file, struct ckpt_error *e
 		rc = make_folders(l, path, err);
 	if (rc == 0)
 		rc = ckpt_sink_open(path, size, l->folder ? 0 : size, sink_flags(l),
-				    &l->sinks[file], err);
+				    l->m->files[file].mode, &l->sinks[file], err);
 	free(path);
 	return rc;
 }
@@ -110,7 +110,7 @@ static int open_all(struct ckpt_landing *l, struct ckpt_error *err)
 				      (l->flags & CKPT_LANDING_REPLACE ? CKPT_FOLDER_REPLACE : 0u) |
 					      (l->flags & CKPT_LANDING_NO_SYNC ? CKPT_FOLDER_NO_SYNC
 									       : 0u),
-				      &l->folder, err);
+				      0777, &l->folder, err);
 	return rc < 0 ? rc : open_empty_files(l, err);
 }
 

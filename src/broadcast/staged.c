@@ -157,7 +157,8 @@ int ckpt_staged_note(const struct ckpt_manifest *m, const char *path, const uint
 	if (rc < 0 || text.bad)
 		rc = ckpt_fail(err, CKPT_E_IO, "what was written is not there any more");
 	if (rc == 0)
-		rc = ckpt_sink_open(note, 0, 0, CKPT_SINK_REPLACE | CKPT_SINK_NO_SYNC, &sink, err);
+		rc = ckpt_sink_open(note, 0, 0, CKPT_SINK_REPLACE | CKPT_SINK_NO_SYNC, 0666, &sink,
+				    err);
 	if (rc == 0) {
 		rc = ckpt_sink_write(sink, 0, text.data, text.len, err);
 		if (rc == 0)

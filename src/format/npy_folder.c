@@ -14,6 +14,7 @@ struct tree {
 	struct ckpt_folder *folder;
 	struct ckpt_checks *checks;
 	uint64_t size, done;
+	unsigned mode; /* of the files */
 };
 
 static int check_name(const char *name, struct ckpt_error *err)
@@ -71,7 +72,7 @@ static int write_file(struct tree *t, const struct ckpt_numpy_member *m, const c
 	int rc = ckpt_numpy_member_open(&t->members, m, &array, &npy, err);
 
 	if (rc == 0)
-		rc = ckpt_sink_open(path, m->size, m->size, flags, &sink, err);
+		rc = ckpt_sink_open(path, m->size, m->size, flags, t->mode, &sink, err);
 	if (rc == 0) {
 		rc = write_to(t, &npy, sink, err);
 		rc = ckpt_folder_end_file(t->folder, sink, rc, err);
@@ -108,7 +109,10 @@ static unsigned folder_flags(const struct ckpt_save_options *o)
 static int write_folder(struct tree *t, const char *path, struct ckpt_error *err)
 {
 	const struct ckpt_document *doc = t->members.model->doc;
-	int rc = ckpt_folder_open(path, NULL, t->size, folder_flags(t->options), &t->folder, err);
+	int rc = ckpt_folder_open(path, NULL, t->size, folder_flags(t->options),
+				  ckpt_model_folder_mode(t->members.model), &t->folder, err);
+
+	t->mode = ckpt_model_mode(t->members.model);
 
 	if (rc < 0)
 		return rc;

@@ -64,7 +64,8 @@ int ckpt_output_write(const struct ckpt_output *o, const char *path, struct ckpt
 
 	if (on_disk < in_file && on_disk < o->size) /* holes stay holes */
 		need = on_disk;
-	rc = ckpt_sink_open(path, o->size, need, sink_flags(o->options), &sink, err);
+	rc = ckpt_sink_open(path, o->size, need, sink_flags(o->options), ckpt_model_mode(o->model),
+			    &sink, err);
 	if (rc < 0)
 		return rc;
 	rc = write_to(o, path, sink, err);

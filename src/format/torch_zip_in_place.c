@@ -349,7 +349,8 @@ static int make_clone(struct job *j, const char *path, bool *done, struct ckpt_e
 	unsigned flags = (j->o->flags & CKPT_SAVE_REPLACE ? CKPT_SINK_REPLACE : 0u) |
 			 (j->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u);
 	uint64_t size = j->tail.ends_off + sizeof(j->tail.new_ends);
-	int rc = ckpt_sink_open(path, size, size - j->tail.off, flags, &j->sink, err);
+	int rc = ckpt_sink_open(path, size, size - j->tail.off, flags,
+				ckpt_model_mode(j->model), &j->sink, err);
 
 	if (rc < 0)
 		return rc;

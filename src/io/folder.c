@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "io/fault.h"
+#include "io/temp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +26,7 @@ struct ckpt_folder {
 	char *path, *around, *temp; /* owned; AROUND: the folder that PATH is in */
 	struct ckpt_folder_own own;
 	unsigned flags;
+	mode_t mode;
 	bool made;
 	struct ckpt_sink *unsynced[MOST_UNSYNCED]; /* a ring: the next to go is the oldest */
 	unsigned next;
@@ -58,7 +60,7 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 /* What was left behind by a run that was killed. */
 static bool is_leftover(const char *name)
 {
-	return !fnmatch(".*.ckpt-tmp", name, 0);
+	return !fnmatch(CKPT_TEMP_PATTERN, name, 0);
 }
 
 /* Is it, in a tree that begins with FOLDER, what no output of this kind has? */
@@ -150,15 +152,31 @@ int ckpt_folder_check(const char *path, const struct ckpt_folder_own *own, unsig
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
+/* It has to be written to, whatever its mode will be. */
+static int make_folder(struct ckpt_folder *f, struct ckpt_error *err)
+{
+	for (int i = 0; i < CKPT_TEMP_TRIES; i++) {
+		f->temp = ckpt_temp_name(f->around, f->path);
+		if (!f->temp)
+			return ckpt_fail_nomem(err);
+		f->made = mkdir(f->temp, f->mode | S_IRWXU) == 0;
+		if (f->made)
+			return 0;
+		free(f->temp);
+		f->temp = NULL;
+		if (errno != EEXIST)
+			break;
+	}
+	return ckpt_fail_errno(err, "cannot create a folder in '%s'", f->around);
+}
+
 static int make_temp(struct ckpt_folder *f, uint64_t need, struct ckpt_error *err)
 {
-	const char *name = strrchr(f->path, '/');
 	struct statvfs fs;
+	struct stat old;
 	uint64_t free_bytes;
-	mode_t mask = umask(0);
+	int rc;
 
-	umask(mask);
-	name = name ? name + 1 : f->path;
 	if (statvfs(f->around, &fs) == 0 && fs.f_blocks &&
 	    !__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &free_bytes) &&
 	    free_bytes < need) {
@@ -166,20 +184,32 @@ static int make_temp(struct ckpt_folder *f, uint64_t need, struct ckpt_error *er
 		return ckpt_fail_errno(err, "needs %" PRIu64 " bytes, %" PRIu64 " are free in '%s'",
 				       need, free_bytes, f->around);
 	}
-	if (asprintf(&f->temp, "%s/.%.200s.ckpt-XXXXXX", f->around, name) < 0) {
-		f->temp = NULL;
-		return ckpt_fail_nomem(err);
-	}
-	if (!mkdtemp(f->temp))
-		return ckpt_fail_errno(err, "cannot create a folder in '%s'", f->around);
-	f->made = true;
-	if (chmod(f->temp, 0777 & ~mask) < 0)
-		return ckpt_fail_errno(err, "cannot set the mode of the new folder");
-	return 0;
+	rc = make_folder(f, err);
+	if (rc == 0 && lstat(f->path, &old) == 0 && chmod(f->temp, (old.st_mode & 0777) | S_IRWXU) < 0)
+		rc = ckpt_fail_errno(err, "cannot set the mode of the new folder");
+	return rc;
+}
+
+/* Its owner may do no more than was asked for. */
+static int set_mode(const struct ckpt_folder *f, struct ckpt_error *err)
+{
+	struct stat st;
+	mode_t wanted;
+
+	if (lstat(f->path, &st) == 0)
+		wanted = st.st_mode & 0777;
+	else if (lstat(f->temp, &st) == 0)
+		wanted = st.st_mode & f->mode;
+	else
+		return ckpt_fail_errno(err, "cannot look at the new folder");
+	return chmod(f->temp, wanted) == 0
+		       ? 0
+		       : ckpt_fail_errno(err, "cannot set the mode of the new folder");
 }
 
 int ckpt_folder_open(const char *path, const struct ckpt_folder_own *own, uint64_t need,
-		     unsigned flags, struct ckpt_folder **out, struct ckpt_error *err)
+		     unsigned flags, unsigned mode, struct ckpt_folder **out,
+		     struct ckpt_error *err)
 {
 	struct ckpt_folder *f = calloc(1, sizeof(*f));
 	int rc;
@@ -189,6 +219,7 @@ int ckpt_folder_open(const char *path, const struct ckpt_folder_own *own, uint64
 		return ckpt_fail_nomem(err);
 	pthread_mutex_init(&f->lock, NULL);
 	f->flags = flags;
+	f->mode = mode & 0777;
 	if (own)
 		f->own = *own;
 	f->path = trimmed(path);
@@ -323,6 +354,8 @@ int ckpt_folder_commit(struct ckpt_folder *f, struct ckpt_error *err)
 	bool sync = !(f->flags & CKPT_FOLDER_NO_SYNC);
 	int rc = ckpt_folder_sync(f, err);
 
+	if (rc == 0)
+		rc = set_mode(f, err);
 	if (rc == 0)
 		rc = give_name(f, err);
 	if (rc == 0 && sync)

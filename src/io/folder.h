@@ -32,10 +32,12 @@ int ckpt_folder_check(const char *path, const struct ckpt_folder_own *own, unsig
 		      struct ckpt_error *err);
 
 /*
- * NEED: bytes that it will take; less free space is an error at once. What OWN points to has to live as long as the folder that is made.
+ * NEED: bytes that it will take; less free space is an error at once. MODE: who may use it, less what the umask takes away, unless it
+ * replaces one. What OWN points to has to live as long as the folder that is made.
  */
 int ckpt_folder_open(const char *path, const struct ckpt_folder_own *own, uint64_t need,
-		     unsigned flags, struct ckpt_folder **out, struct ckpt_error *err);
+		     unsigned flags, unsigned mode, struct ckpt_folder **out,
+		     struct ckpt_error *err);
 
 /* Where to write its files. Borrowed. */
 const char *ckpt_folder_temp_path(const struct ckpt_folder *folder);

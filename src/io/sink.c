@@ -2,6 +2,7 @@
 #include "io/sink.h"
 
 #include "io/fault.h"
+#include "io/temp.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,7 @@ struct ckpt_sink {
 	unsigned flags;
 	char *path, *dir, *temp; /* temp: NULL as long as the file has no name */
 	bool kernel_copy, keep_mode;
-	mode_t mode;
+	mode_t new_mode, mode; /* of a new file; of the one that is replaced */
 	uid_t owner;
 	gid_t group;
 	_Atomic uint64_t started;   /* write-back was asked for up to here */
@@ -56,39 +57,45 @@ static char *dir_of(const char *path)
 	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-static char *temp_name(const struct ckpt_sink *sink)
+/* A name that nothing has: TAKE makes the file, or fails with EEXIST. */
+static int take_temp_name(struct ckpt_sink *sink, int (*take)(struct ckpt_sink *sink),
+			  const char *doing, struct ckpt_error *err)
 {
-	static _Atomic unsigned counter;
-	const char *slash = strrchr(sink->path, '/');
-	char *name;
+	for (int i = 0; i < CKPT_TEMP_TRIES; i++) {
+		int rc;
 
-	if (asprintf(&name, "%s/.%.200s.%ld-%u.ckpt-tmp", sink->dir, slash ? slash + 1 : sink->path,
-		     (long)getpid(), counter++) < 0)
-		return NULL;
-	return name;
+		sink->temp = ckpt_temp_name(sink->dir, sink->path);
+		if (!sink->temp)
+			return ckpt_fail_nomem(err);
+		if (take(sink) == 0)
+			return 0;
+		rc = errno == EEXIST && i + 1 < CKPT_TEMP_TRIES
+			     ? 0
+			     : ckpt_fail_errno(err, "%s in '%s'", doing, sink->dir);
+		free(sink->temp);
+		sink->temp = NULL;
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static int create_named(struct ckpt_sink *sink)
+{
+	sink->fd = open(sink->temp, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, sink->new_mode);
+	return sink->fd < 0 ? -1 : 0;
 }
 
 static int create(struct ckpt_sink *sink, struct ckpt_error *err)
 {
 	if (access("/proc/self/fd", X_OK) == 0) { /* else it could never be given a name */
-		sink->fd = open(sink->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+		sink->fd = open(sink->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, sink->new_mode);
 		if (sink->fd >= 0)
 			return 0;
 		if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
 			return ckpt_fail_errno(err, "cannot create a file in '%s'", sink->dir);
 	}
-	sink->temp = temp_name(sink);
-	if (!sink->temp)
-		return ckpt_fail_nomem(err);
-	sink->fd = open(sink->temp, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666);
-	if (sink->fd < 0) {
-		int rc = ckpt_fail_errno(err, "cannot create a file in '%s'", sink->dir);
-
-		free(sink->temp);
-		sink->temp = NULL;
-		return rc;
-	}
-	return 0;
+	return take_temp_name(sink, create_named, "cannot create a file", err);
 }
 
 /*
@@ -172,7 +179,7 @@ int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err)
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
-int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flags,
+int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flags, unsigned mode,
 		   struct ckpt_sink **out, struct ckpt_error *err)
 {
 	struct ckpt_sink *sink = calloc(1, sizeof(*sink));
@@ -183,6 +190,7 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 		return ckpt_fail_nomem(err);
 	sink->fd = -1;
 	sink->flags = flags;
+	sink->new_mode = mode & 0777;
 	sink->kernel_copy = true;
 	sink->path = strdup(path);
 	sink->dir = dir_of(path);
@@ -329,31 +337,28 @@ static int link_to(const struct ckpt_sink *sink, const char *name)
 	return ckpt_io_linkat(AT_FDCWD, self, AT_FDCWD, name, AT_SYMLINK_FOLLOW);
 }
 
+static int link_temp(struct ckpt_sink *sink)
+{
+	return link_to(sink, sink->temp);
+}
+
 /* An unnamed file gets the final name at once, or a temporary one if it has to replace another. */
 static int give_name(struct ckpt_sink *sink, struct ckpt_error *err)
 {
 	bool replace = sink->flags & CKPT_SINK_REPLACE;
 	int rc = end_hole(sink, err);
 
-	if (rc < 0)
-		return rc;
-	if (!sink->temp) {
+	if (rc == 0 && !sink->temp) {
 		if (link_to(sink, sink->path) == 0)
 			return 0;
 		if (errno == EEXIST && !replace)
 			return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");
 		if (errno != EEXIST)
 			return ckpt_fail_errno(err, "cannot name the output");
-		sink->temp = temp_name(sink);
-		if (!sink->temp)
-			return ckpt_fail_nomem(err);
-		if (link_to(sink, sink->temp) < 0) {
-			rc = ckpt_fail_errno(err, "cannot name the output");
-			free(sink->temp);
-			sink->temp = NULL;
-			return rc;
-		}
+		rc = take_temp_name(sink, link_temp, "cannot name the output", err);
 	}
+	if (rc < 0)
+		return rc;
 	if (ckpt_io_rename(sink->temp, sink->path, replace) < 0)
 		return errno == EEXIST
 			       ? ckpt_fail(err, CKPT_E_EXISTS, "the output exists already")

@@ -24,9 +24,10 @@ int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err);
 
 /*
  * SIZE is known from the layout, or 0: it grows. NEED is what it will take on disk, holes left out: less free space
- * is an error at once.
+ * is an error at once. MODE: who may read and write a new file, less what the umask takes away: what is made of a private file is
+ * private from the beginning.
  */
-int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flags,
+int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flags, unsigned mode,
 		   struct ckpt_sink **out, struct ckpt_error *err);
 
 /* By several threads at once, if they write to different places. */

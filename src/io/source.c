@@ -288,6 +288,13 @@ bool ckpt_source_next_data(const struct ckpt_source *src, uint64_t *off, uint64_
 	return true;
 }
 
+unsigned ckpt_source_mode(const struct ckpt_source *src)
+{
+	const struct ckpt_source *root = root_of(src);
+
+	return root->fd < 0 ? 0666 : root->st.st_mode & 0777;
+}
+
 uint64_t ckpt_source_disk_bytes(const struct ckpt_source *src)
 {
 	const struct ckpt_source *root = root_of(src);

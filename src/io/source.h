@@ -54,6 +54,9 @@ void ckpt_source_unref(struct ckpt_source *src);
 
 uint64_t ckpt_source_size(const struct ckpt_source *src);
 
+/* Who may read and write it: 0666 at most of memory. */
+unsigned ckpt_source_mode(const struct ckpt_source *src);
+
 /* The path it was opened with; NULL for memory. */
 const char *ckpt_source_path(const struct ckpt_source *src);
 

@@ -14,6 +14,7 @@ int ckpt_model_visit_source(const struct ckpt_source *source, const char *path,
 {
 	struct ckpt_model_file file = { .path = path ? path : ckpt_source_path(source),
 					.source = source,
+					.mode = ckpt_source_mode(source),
 					.size = ckpt_source_size(source),
 					.disk_bytes = ckpt_source_disk_bytes(source) };
 
@@ -69,6 +70,39 @@ uint64_t ckpt_model_disk_bytes(const struct ckpt_model *model, uint64_t *nbytes)
 	ckpt_model_each_file(model, add_one, &sum);
 	*nbytes = sum.nbytes;
 	return sum.on_disk;
+}
+
+static int limit_mode(void *ctx, const struct ckpt_model_file *file)
+{
+	unsigned *mode = ctx;
+
+	*mode &= file->mode;
+	return 0;
+}
+
+/* The mode of the directory that the model is, or 0777. */
+static unsigned mode_of_directory(const struct ckpt_model *model)
+{
+	const char *path = ckpt_document_path(model->doc);
+	struct stat st;
+
+	return path && stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? st.st_mode & 0777 : 0777;
+}
+
+/* Who may not enter the directory may not read its files. */
+unsigned ckpt_model_mode(const struct ckpt_model *model)
+{
+	unsigned enter = mode_of_directory(model) & 0111, mode = 0700 | enter * 7;
+
+	ckpt_model_each_file(model, limit_mode, &mode);
+	return mode;
+}
+
+unsigned ckpt_model_folder_mode(const struct ckpt_model *model)
+{
+	unsigned mode = ckpt_model_mode(model);
+
+	return (mode | (mode & 0444) >> 2) & mode_of_directory(model);
 }
 
 static int is_same(void *ctx, const struct ckpt_model_file *file)

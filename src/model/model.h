@@ -64,6 +64,7 @@ struct ckpt_model_file {
 	const char *path;
 	const struct ckpt_source *source; /* NULL: it was not opened, only looked at */
 	uint64_t size, disk_bytes;	  /* the latter is less if it has holes */
+	unsigned mode;			  /* who may read and write it: 0 to 0777 */
 	bool has_identity;		  /* not if it is memory */
 	dev_t dev;
 	ino_t ino;
@@ -184,6 +185,12 @@ int ckpt_model_check_unchanged(const struct ckpt_model *model, struct ckpt_error
 
 /* What all of them take on disk, and *NBYTES: how long they are, which is more if they have holes. */
 uint64_t ckpt_model_disk_bytes(const struct ckpt_model *model, uint64_t *nbytes);
+
+/* Who may use what is made of it: those who may use all of its files. */
+unsigned ckpt_model_mode(const struct ckpt_model *model);
+
+/* The same of a folder: who may read a file may list it. */
+unsigned ckpt_model_folder_mode(const struct ckpt_model *model);
 
 /* Is the file, or the file that the link leads to, one of them? */
 bool ckpt_model_has_file(const struct ckpt_model *model, const char *path);

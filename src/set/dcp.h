@@ -16,6 +16,7 @@ struct ckpt_dcp_file {
 	struct ckpt_source *source; /* owned; NULL until it is needed */
 	bool missing;
 	uint64_t size, disk_bytes;
+	unsigned mode;
 	struct timespec mtime;
 	dev_t dev;
 	ino_t ino;

@@ -99,7 +99,7 @@ static int copy_file(struct ckpt_dcp_bringer *s, const char *from, const char *t
 	if (rc < 0)
 		return rc;
 	size = ckpt_source_size(source);
-	rc = ckpt_sink_open(to, size, 0, sink_flags(s), &sink, s->err);
+	rc = ckpt_sink_open(to, size, 0, sink_flags(s), ckpt_source_mode(source), &sink, s->err);
 	if (rc < 0) {
 		ckpt_source_unref(source);
 		return rc;

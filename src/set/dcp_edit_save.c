@@ -75,7 +75,8 @@ static int write_values(struct saver *s)
 	int rc = join(s, s->new_file, &path);
 
 	if (rc == 0)
-		rc = ckpt_sink_open(path, 0, 0, sink_flags(s), &sink, s->b.err);
+		rc = ckpt_sink_open(path, 0, 0, sink_flags(s), ckpt_model_mode(s->edit.model),
+				    &sink, s->b.err);
 	if (rc == 0)
 		rc = ckpt_mover_open(sink, &options, &mover, s->b.err);
 	if (rc == 0)
@@ -98,7 +99,8 @@ static int write_index(struct saver *s, unsigned flags)
 	if (rc == 0)
 		rc = join(s, ".metadata", &path);
 	if (rc == 0)
-		rc = ckpt_dcp_write_file(s->b.folder, path, &index, flags, s->b.err);
+		rc = ckpt_dcp_write_file(s->b.folder, path, &index, flags,
+					 ckpt_source_mode(s->edit.model->doc->source), s->b.err);
 	s->b.written += index.len;
 	free(path);
 	ckpt_buf_clear(&index);
@@ -150,7 +152,8 @@ static int save_folder(struct saver *s, const char *path)
 	const struct ckpt_folder_own own = { ckpt_dcp_is_brought, &s->b };
 	struct ckpt_folder *folder;
 	/* how much room it takes shows when blocks are shared, or not */
-	int rc = ckpt_folder_open(path, &own, 0, ckpt_dcp_folder_flags(s->b.o), &folder,
+	int rc = ckpt_folder_open(path, &own, 0, ckpt_dcp_folder_flags(s->b.o),
+				  ckpt_model_folder_mode(s->edit.model), &folder,
 				  s->b.err);
 
 	if (rc < 0)

@@ -171,6 +171,7 @@ static int look_at_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct
 	file->size = (uint64_t)st.st_size;
 	file->disk_bytes = (uint64_t)st.st_blocks * 512;
 	file->mtime = st.st_mtim;
+	file->mode = st.st_mode & 0777;
 	file->dev = st.st_dev;
 	file->ino = st.st_ino;
 	return 0;
@@ -228,6 +229,7 @@ static int each_file(const struct ckpt_document *doc, ckpt_model_visit_file *vis
 		struct ckpt_model_file file = { .path = f->path,
 						.source = f->source,
 						.size = f->size,
+						.mode = f->missing ? 0777 : f->mode,
 						.disk_bytes = f->disk_bytes,
 						.has_identity = !f->missing,
 						.dev = f->dev,

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SHOWN = 120 };
@@ -328,6 +329,27 @@ static unsigned sink_flags(const struct reindexer *r)
 	return r->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
 }
 
+static unsigned mode_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? st.st_mode & 0777 : 0777;
+}
+
+/* Who may read all data files may read the index. */
+static unsigned mode_of_files(const struct reindexer *r)
+{
+	unsigned mode = 0666;
+	char *path;
+
+	for (uint32_t i = 0; i < r->out.file_count; i++)
+		if (asprintf(&path, "%s/%s", r->path, r->out.files[i]) >= 0) {
+			mode &= mode_of(path);
+			free(path);
+		}
+	return mode;
+}
+
 static int write_index(struct reindexer *r, struct ckpt_folder *folder, const char *in,
 		       const struct ckpt_buf *index, unsigned flags)
 {
@@ -336,7 +358,7 @@ static int write_index(struct reindexer *r, struct ckpt_folder *folder, const ch
 
 	if (asprintf(&path, "%s/.metadata", in) < 0)
 		return ckpt_fail_nomem(r->err);
-	rc = ckpt_dcp_write_file(folder, path, index, flags, r->err);
+	rc = ckpt_dcp_write_file(folder, path, index, flags, mode_of_files(r), r->err);
 	free(path);
 	return rc;
 }
@@ -380,7 +402,8 @@ static int write_folder(struct reindexer *r, const char *out, const struct ckpt_
 	int rc;
 
 	o.flags = r->o->flags;
-	rc = ckpt_folder_open(out, &own, 0, ckpt_dcp_folder_flags(&o), &folder, r->err);
+	rc = ckpt_folder_open(out, &own, 0, ckpt_dcp_folder_flags(&o), mode_of(r->path), &folder,
+			      r->err);
 	if (rc < 0)
 		return rc;
 	b.folder = folder;

@@ -52,10 +52,10 @@ int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
 }
 
 int ckpt_dcp_write_file(struct ckpt_folder *folder, const char *path, const struct ckpt_buf *bytes,
-			unsigned flags, struct ckpt_error *err)
+			unsigned flags, unsigned mode, struct ckpt_error *err)
 {
 	struct ckpt_sink *sink;
-	int rc = ckpt_sink_open(path, bytes->len, bytes->len, flags, &sink, err);
+	int rc = ckpt_sink_open(path, bytes->len, bytes->len, flags, mode, &sink, err);
 
 	if (rc < 0)
 		return rc;

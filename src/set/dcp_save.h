@@ -46,9 +46,9 @@ unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *options);
 
 /*
  * Write BYTES to PATH, whole or not at all. FOLDER: the one being made that PATH is in, or NULL. FLAGS: enum
- * ckpt_sink_flags.
+ * ckpt_sink_flags. MODE: as of ckpt_sink_open().
  */
 int ckpt_dcp_write_file(struct ckpt_folder *folder, const char *path, const struct ckpt_buf *bytes,
-			unsigned flags, struct ckpt_error *err);
+			unsigned flags, unsigned mode, struct ckpt_error *err);
 
 #endif

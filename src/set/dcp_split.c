@@ -30,6 +30,7 @@ struct splitter {
 	struct ckpt_folder *folder;
 	struct ckpt_checks *checks;
 	uint64_t done; /* bytes of finished files */
+	unsigned mode; /* of the files */
 	struct ckpt_error *err;
 };
 
@@ -244,7 +245,7 @@ static int write_data_file(struct splitter *s, uint32_t file, uint64_t *size)
 	int rc = in_folder(s, s->out.files[file], &path);
 
 	if (rc == 0)
-		rc = ckpt_sink_open(path, 0, 0, sink_flags(s), &sink, s->err);
+		rc = ckpt_sink_open(path, 0, 0, sink_flags(s), s->mode, &sink, s->err);
 	if (rc == 0)
 		rc = ckpt_mover_open(sink, &options, &mover, s->err);
 	if (rc == 0)
@@ -279,7 +280,8 @@ static int write_index(struct splitter *s, uint64_t *total)
 	if (rc == 0 && s->folder)
 		rc = in_folder(s, ".metadata", &path);
 	if (rc == 0 && s->folder)
-		rc = ckpt_dcp_write_file(s->folder, path, &index, sink_flags(s), s->err);
+		rc = ckpt_dcp_write_file(s->folder, path, &index, sink_flags(s), s->mode,
+					 s->err);
 	free(path);
 	ckpt_buf_clear(&index);
 	return rc;
@@ -324,7 +326,9 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 			const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			struct ckpt_error *err)
 {
-	struct splitter s = { .model = model, .o = options, .err = err };
+	struct splitter s = {
+		.model = model, .o = options, .mode = ckpt_model_mode(model), .err = err
+	};
 	static const struct ckpt_folder_own own = { ckpt_dcp_is_own, NULL };
 	unsigned flags = ckpt_dcp_folder_flags(options);
 	uint64_t total = 0;
@@ -338,7 +342,7 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 	if (rc == 0 && !(options->flags & CKPT_SAVE_DRY_RUN))
 		rc = ckpt_folder_open(path, &own,
 				      s.cutter.total + ITEM_ROOM * s.out.chunk_count, flags,
-				      &s.folder, err);
+				      ckpt_model_folder_mode(model), &s.folder, err);
 	if (rc == 0)
 		rc = write_files(&s, &total);
 	if (rc == 0)

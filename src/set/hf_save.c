@@ -176,7 +176,8 @@ static int write_index(struct saver *s, bool dry)
 	if (rc == 0 && dry)
 		s->total += text.len;
 	else if (rc == 0 && text.len)
-		rc = ckpt_dcp_write_file(s->folder, path, &text, flags, s->err);
+		rc = ckpt_dcp_write_file(s->folder, path, &text, flags,
+					 ckpt_model_mode(s->out.model), s->err);
 	free(path);
 	ckpt_buf_clear(&text);
 	return rc;
@@ -242,7 +243,8 @@ static int save(struct saver *s, const char *path)
 	if (rc == 0)
 		rc = plan(s);
 	if (rc == 0)
-		rc = ckpt_folder_open(path, &own, s->out.packing.nbytes, flags, &s->folder, s->err);
+		rc = ckpt_folder_open(path, &own, s->out.packing.nbytes, flags,
+				      ckpt_model_folder_mode(s->out.model), &s->folder, s->err);
 	if (rc == 0)
 		rc = write_all(s);
 	if (rc == 0 && !(o->flags & CKPT_SAVE_DRY_RUN)) {

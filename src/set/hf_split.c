@@ -275,7 +275,8 @@ static int save(struct splitter *s, const char *path)
 		rc = plan(s);
 	rc = ckpt_error_at(s->err, rc, ckpt_document_path(s->model->doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0)
-		rc = ckpt_folder_open(path, &own, s->cutter.total, flags, &s->folder, s->err);
+		rc = ckpt_folder_open(path, &own, s->cutter.total, flags,
+				      ckpt_model_folder_mode(s->model), &s->folder, s->err);
 	if (rc == 0)
 		rc = write_all(s);
 	if (rc == 0 && !(s->o.flags & CKPT_SAVE_DRY_RUN)) {

@@ -136,3 +136,40 @@ hint: -f replaces it"
 	[ "$stderr" = "" ]
 	[ "${lines[1]}" = 0 ]
 }
+
+@test "what is made of a private input is private, and of one for all is for all" {
+	ckpt split -q ddp_model.pt shards --ranks 2; want 0
+	for mode in 600 640 644 666 444; do
+		umask 027
+		chmod $mode ddp_model.pt shards/* shards/.metadata
+		wanted=$(printf '%o' $((0$mode & ~027)))
+		for to in torch torch-legacy safetensors npz; do
+			ckpt convert --to $to ddp_model.pt out; want 0
+			[ "$(stat -c %a out)" = $wanted ]
+			rm out
+		done
+		ckpt merge shards out; want 0
+		[ "$(stat -c %a out)" = $wanted ]
+		rm out
+		ckpt broadcast -q ddp_model.pt out; want 0
+		[ "$(stat -c %a out)" = $wanted ]
+		rm out .out.ckpt-staged
+		for command in "split --ranks 3 ddp_model.pt" "convert --shard-size 2KB ddp_model.pt" "convert --to npy ddp_model.pt" "strip-module shards" "reindex shards" "reshard --ranks 1 shards"; do
+			ckpt $command out; want 0
+			[ "$(find out -type f -printf '%m\n' | sort -u)" = $wanted ]
+			rm -rf out
+		done
+	done
+	umask 022
+	chmod 644 shards/* shards/.metadata
+	chmod 750 shards # who may not enter it cannot read its files
+	ckpt merge shards out; want 0
+	[ "$(stat -c %a out)" = 640 ]
+	ckpt strip-module shards edited; want 0
+	[ "$(stat -c %a edited)" = 750 ]
+	ckpt split --ranks 2 out new; want 0
+	[ "$(stat -c %a new new/.metadata)" = "$(printf '750\n640')" ]
+	chmod 700 new
+	ckpt split -f --ranks 3 out new; want 0
+	[ "$(stat -c %a new)" = 700 ] # as the one that it replaces
+}

@@ -93,7 +93,7 @@ static int make_new(unsigned flags)
 {
 	struct ckpt_folder *folder;
 	char *below;
-	int rc = ckpt_folder_open(out, &own, 0, flags, &folder, &err);
+	int rc = ckpt_folder_open(out, &own, 0, flags, 0777, &folder, &err);
 
 	if (rc < 0) {
 		assert_null(folder);
@@ -125,7 +125,7 @@ static void a_folder_appears_when_it_is_complete(void **state)
 	assert_int_equal(make_new(0), 0);
 	assert_new();
 	remove_tree(out);
-	assert_int_equal(ckpt_folder_open(out, &own, 0, 0, &folder, &err), 0);
+	assert_int_equal(ckpt_folder_open(out, &own, 0, 0, 0777, &folder, &err), 0);
 	assert_false(unit_exists(out));
 	assert_int_equal(unit_folder_count(base), 1);
 	assert_int_equal(strrchr(ckpt_folder_temp_path(folder), '/')[1], '.'); /* hidden */
@@ -154,7 +154,7 @@ static void a_name_may_be_relative(void **state)
 	(void)state;
 	assert_int_equal(chdir(base), 0);
 	assert_int_equal(ckpt_folder_check("out", &own, 0, &err), 0);
-	assert_int_equal(ckpt_folder_open("out", &own, 0, 0, &folder, &err), 0);
+	assert_int_equal(ckpt_folder_open("out", &own, 0, 0, 0777, &folder, &err), 0);
 	put_file(ckpt_folder_temp_path(folder), "data", "new");
 	assert_int_equal(ckpt_folder_commit(folder, &err), 0);
 	assert_int_equal(chdir(before), 0);
@@ -265,7 +265,7 @@ static void where_nothing_is_known_to_be_ours_no_folder_is_replaced(void **state
 	make_folder("old");
 	assert_int_equal(ckpt_folder_check(out, NULL, 0, &err), CKPT_E_EXISTS);
 	assert_int_equal(ckpt_folder_check(out, NULL, CKPT_FOLDER_REPLACE, &err), CKPT_E_OUTPUT);
-	assert_int_equal(ckpt_folder_open(out, NULL, 0, CKPT_FOLDER_REPLACE, &made, &err),
+	assert_int_equal(ckpt_folder_open(out, NULL, 0, CKPT_FOLDER_REPLACE, 0777, &made, &err),
 			 CKPT_E_OUTPUT);
 	assert_true(holds(out, "data", "old"));
 }
@@ -314,7 +314,7 @@ static void too_little_room_is_told_at_once(void **state)
 	struct ckpt_folder *folder;
 
 	(void)state;
-	assert_int_equal(ckpt_folder_open(out, &own, UINT64_MAX, 0, &folder, &err), CKPT_E_IO);
+	assert_int_equal(ckpt_folder_open(out, &own, UINT64_MAX, 0, 0777, &folder, &err), CKPT_E_IO);
 	assert_int_equal(err.sys_errno, ENOSPC);
 	assert_non_null(strstr(err.text, "needs 18446744073709551615 bytes, "));
 	assert_int_equal(unit_folder_count(base), 0);
@@ -517,7 +517,7 @@ static int note_order(void *ctx, enum ckpt_io_op op)
 static int make_files(unsigned flags)
 {
 	struct ckpt_folder *folder;
-	int rc = ckpt_folder_open(out, &own, 0, flags, &folder, &err);
+	int rc = ckpt_folder_open(out, &own, 0, flags, 0777, &folder, &err);
 
 	for (int i = 0; rc == 0 && i < FILES; i++) {
 		struct ckpt_sink *sink;
@@ -525,7 +525,7 @@ static int make_files(unsigned flags)
 
 		snprintf(name, sizeof(name), "file %d", i);
 		path = unit_path(ckpt_folder_temp_path(folder), name);
-		rc = ckpt_sink_open(path, 0, 0, flags & CKPT_FOLDER_NO_SYNC ? CKPT_SINK_NO_SYNC : 0,
+		rc = ckpt_sink_open(path, 0, 0, flags & CKPT_FOLDER_NO_SYNC ? CKPT_SINK_NO_SYNC : 0, 0666,
 				    &sink, &err);
 		if (rc == 0)
 			rc = ckpt_sink_write(sink, 0, name, strlen(name), &err);
@@ -572,9 +572,9 @@ static void a_file_that_failed_is_dropped(void **state)
 	char *path;
 
 	(void)state;
-	assert_int_equal(ckpt_folder_open(out, &own, 0, 0, &folder, &err), 0);
+	assert_int_equal(ckpt_folder_open(out, &own, 0, 0, 0777, &folder, &err), 0);
 	path = unit_path(ckpt_folder_temp_path(folder), "file");
-	assert_int_equal(ckpt_sink_open(path, 0, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_open(path, 0, 0, 0, 0666, &sink, &err), 0);
 	assert_int_equal(ckpt_folder_end_file(folder, sink, CKPT_E_IO, &err), CKPT_E_IO);
 	assert_int_equal(ckpt_folder_end_file(folder, NULL, CKPT_E_IO, &err), CKPT_E_IO);
 	assert_false(unit_exists(path));

@@ -102,7 +102,7 @@ static void every_piece_arrives_with_its_checksum_and_its_first_bytes(void **sta
 
 	(void)state;
 	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
-	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, 0666, &sink, &err), 0);
 	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
 	for (size_t k = 0; k < COUNT(kinds); k++)
 		for (size_t i = 0; i < 2 * COUNT(sizes); i++) {
@@ -146,7 +146,7 @@ static void bytes_that_were_put_can_be_put_anew(void **state)
 	struct ckpt_buf found;
 
 	(void)state;
-	assert_int_equal(ckpt_sink_open(out, 0, 0, CKPT_SINK_REPLACE, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 0, 0, CKPT_SINK_REPLACE, 0666, &sink, &err), 0);
 	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
 	assert_int_equal(ckpt_mover_put(mover, data, 2000000, &err), 0);
 	for (size_t i = 0; i < COUNT(places); i++)
@@ -189,7 +189,7 @@ static void progress_grows_to_the_total(void **state)
 	last_done = 0;
 	ckpt_source_open(in, &src, &err);
 	recipe.src = src;
-	ckpt_sink_open(out, total, 0, 0, &sink, &err);
+	ckpt_sink_open(out, total, 0, 0, 0666, &sink, &err);
 	ckpt_mover_open(sink, &options, &mover, &err);
 	assert_int_equal(ckpt_mover_put(mover, "hello", 5, &err), 0);
 	assert_int_equal(ckpt_mover_copy(mover, &recipe, &moved, &err), 0);
@@ -226,7 +226,7 @@ static void check_holes(size_t shift)
 		skip();
 	}
 	assert_int_equal(ckpt_source_open(sparse, &src, &err), 0);
-	assert_int_equal(ckpt_sink_open(out, shift + size, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, shift + size, 0, 0, 0666, &sink, &err), 0);
 	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
 	assert_int_equal(ckpt_mover_put(mover, "0123456789", shift, &err), 0);
 	recipe.src = src;
@@ -287,7 +287,7 @@ static void check_copy(const char *sparse, bool knows_size, bool clone, bool wan
 	assert_int_equal(ckpt_source_open(sparse, &src, &err), 0);
 	recipe.src = src;
 	recipe.len = ckpt_source_size(src);
-	assert_int_equal(ckpt_sink_open(out, knows_size ? recipe.len : 0, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, knows_size ? recipe.len : 0, 0, 0, 0666, &sink, &err), 0);
 	if (clone) {
 		ckpt_io_set_hook(refuse_clones, NULL);
 		assert_int_equal(ckpt_sink_clone(sink, src, &done, &err), 0);
@@ -348,7 +348,7 @@ static int move_map(const struct ckpt_map *map, bool want_crc, struct ckpt_moved
 	int rc;
 
 	*moved = (struct ckpt_moved){ .want_crc = want_crc, .want_head = true };
-	assert_int_equal(ckpt_sink_open(out, recipe.len, 0, CKPT_SINK_REPLACE, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, recipe.len, 0, CKPT_SINK_REPLACE, 0666, &sink, &err), 0);
 	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
 	rc = ckpt_mover_copy(mover, &recipe, moved, &err);
 	if (rc == 0)
@@ -511,7 +511,7 @@ static void joined_parts_arrive_with_the_checksum_of_all(void **state)
 
 	(void)state;
 	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
-	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, 0666, &sink, &err), 0);
 	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
 	for (unsigned n = 0; n < 120; n++) {
 		struct ckpt_recipe parts[40]; /* as many are one stretch, if they have to be read */
@@ -569,7 +569,7 @@ static unsigned reads_of_joined(bool has_crc, struct ckpt_moved *moved)
 	struct ckpt_sink *sink;
 
 	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
-	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, 0666, &sink, &err), 0);
 	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
 	for (size_t i = 0; i < 2; i++)
 		parts[i] =
@@ -597,7 +597,7 @@ static bool kernel_copies(void)
 	bool copies;
 
 	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
-	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, 0666, &sink, &err), 0);
 	copies = ckpt_sink_copy(sink, 0, src, 0, 1 << 20, &done, &err) == 0 && done == 1 << 20;
 	ckpt_sink_discard(sink);
 	ckpt_source_unref(src);
@@ -635,7 +635,7 @@ static void an_error_in_a_joined_part_stops_the_copy(void **state)
 
 	(void)state;
 	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
-	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 0, 0, 0, 0666, &sink, &err), 0);
 	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
 	for (size_t i = 0; i < 3; i++) {
 		parts[i] = (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT,

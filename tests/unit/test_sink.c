@@ -446,7 +446,7 @@ static void a_sink_that_is_dropped_leaves_nothing(void **state)
 	struct ckpt_sink *sink;
 
 	(void)state;
-	assert_int_equal(ckpt_sink_open(out, 10, 0, 0, &sink, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 10, 0, 0, 0666, &sink, &err), 0);
 	assert_int_equal(ckpt_sink_write(sink, 0, "0123456789", 10, &err), 0);
 	assert_false(unit_exists(out));
 	ckpt_sink_discard(sink);
@@ -460,7 +460,7 @@ static void a_folder_that_is_not_there_is_named(void **state)
 	struct ckpt_sink *sink;
 
 	(void)state;
-	assert_int_equal(ckpt_sink_open(deep, 10, 0, 0, &sink, &err), CKPT_E_IO);
+	assert_int_equal(ckpt_sink_open(deep, 10, 0, 0, 0666, &sink, &err), CKPT_E_IO);
 	assert_string_equal(err.path, deep);
 	assert_non_null(strstr(err.text, "/none': No such file or directory"));
 	free(deep);
