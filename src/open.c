@@ -103,6 +103,24 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 	return rc;
 }
 
+void ckpt_ignore_checksums(struct ckpt_model *model)
+{
+	struct ckpt_document *doc = model->doc;
+
+	doc->ignores_checksums = true;
+	for (uint32_t i = 0; i < doc->storage_count; i++)
+		doc->storages[i].has_crc = false;
+	for (uint32_t i = 0; i < model->storage_count; i++) {
+		struct ckpt_storage *s = &model->storages[i];
+
+		s->has_crc = false;
+		if (s->made)
+			ckpt_recipe_forget_crc((struct ckpt_recipe *)s->made);
+	}
+	if (doc->forget_checksums)
+		doc->forget_checksums(doc);
+}
+
 static bool is_of_several(const struct ckpt_model *model)
 {
 	bool is = !model->doc->format->save_in_place;

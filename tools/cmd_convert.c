@@ -36,6 +36,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("if-present", 0, &edits.if_present,
 		 "an edit that finds nothing to do is no error"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
+	IGNORE_DAMAGE_OPT,
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),

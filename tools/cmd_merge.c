@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "command.h"
+#include "edit.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +20,7 @@ static const struct opt opts[] = {
 	OPT_STR("profile", 0, &profile, "VERSION",
 		"as this torch writes: 1.6 to 2.14, or later; default: the newest"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
+	IGNORE_DAMAGE_OPT,
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),

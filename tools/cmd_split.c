@@ -26,6 +26,7 @@ static const char *to, *ranks, *dim, *least, *alignment, *at, *shared;
 		OPT_STR("shared", 0, &shared, "HOW", \
 			"safetensors: tensors that share bytes: error (the default) or clone"), \
 		OPT_FLAG("force", 'f', &force, "replace OUT if it is such a directory"), \
+		IGNORE_DAMAGE_OPT, \
 		OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"), \
 		OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"), \
 		OPT_FLAG("quiet", 'q', &quiet, "print errors only"), OPT_END

@@ -153,6 +153,9 @@ extern bool quiet, verbose;
 /* Every command ends with this: a full disk under stdout is an error, too. */
 int finish_output(int code);
 
+/* finish_output() makes EXIT_NO of EXIT_FINE. */
+void answer_is_no(void);
+
 /* ---- signals and progress ---- */
 
 /* Catch SIGINT, SIGTERM and SIGHUP; returns the flag for ckpt_save_options.cancel. */

@@ -10,6 +10,13 @@ struct edit_settings {
 	const char *reflink; /* "never", "auto", "always"; NULL: never */
 };
 
+/* Damaged bytes are written as they are, and listed. Of open_model(). */
+extern bool ignore_damage;
+
+#define IGNORE_DAMAGE_OPT \
+	OPT_FLAG("ignore-damage", 0, &ignore_damage, \
+		 "write bytes that fail their checksum, too, list them, and exit with 1")
+
 #define EDIT_OPTS(s) \
 	OPT_FLAG("in-place", 'i', &(s).in_place, \
 		 "instead of OUT: edit IN itself, crash-safe; unchanged tensors stay in place"), \
@@ -21,6 +28,7 @@ struct edit_settings {
 		OPT_FLAG( \
 			"hard-link", 0, &(s).hard_link, \
 			"of a directory: link to IN's data files; a later save into either ruins both"), \
+		IGNORE_DAMAGE_OPT, \
 		OPT_FLAG("no-sync", 0, &(s).no_sync, "do not wait for the disk, like cp"), \
 		OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"), \
 		OPT_FLAG("quiet", 'q', &quiet, "print errors only")

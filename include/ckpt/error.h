@@ -32,6 +32,7 @@ enum ckpt_status {
 	CKPT_E_OUTPUT = -12,	 /* no output of this name: a folder, the input itself ... */
 	CKPT_E_PEER = -13,	 /* another process of the job failed, or does not answer */
 	CKPT_E_GPU = -14,	 /* the driver of the GPU refused, or the GPU failed */
+	CKPT_E_DAMAGED = -15,	 /* bytes that do not have the checksum that is recorded for them */
 };
 
 #define CKPT_NO_OFFSET UINT64_MAX

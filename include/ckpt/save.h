@@ -151,17 +151,24 @@ struct ckpt_save_report {
 	}
 
 /*
+ * From now on the bytes of MODEL, which nothing was done with since ckpt_open(), are taken as they are: no recorded checksum is compared or
+ * carried along, new ones are computed. What ckpt_verify() of the input finds damaged is sound in the output, so say it.
+ */
+CKPT_API void ckpt_ignore_checksums(struct ckpt_model *model);
+
+/*
  * Write MODEL to PATH in the format it came from, as torch itself would: byte for byte what
  * torch.load, the same edit, and torch.save give. The file gets its name only when it is complete
  * and synced; on any failure nothing is left behind (but if only the folder cannot be synced at the
  * very end, the file is there and whole, and the error says so). The input is never touched, and PATH must not
  * be the input.
  *
- * Checksums of records that are copied come from the input; nothing is read twice. Memory: a few
- * MiB plus the metadata.
+ * Checksums of records that are copied come from the input, and are carried along unread: ckpt_verify() of the output finds the damage
+ * that is in it. Where bytes get other checksums (a cast, another number of ranks), or none (safetensors), the recorded ones are compared:
+ * CKPT_E_DAMAGED. Memory: a few MiB plus the metadata.
  *
  * Returns 0; CKPT_E_EXISTS; CKPT_E_OUTPUT; CKPT_E_IO; CKPT_E_CHANGED if the input changed meanwhile;
- * CKPT_E_FORMAT if a storage record is missing or has the wrong size; CKPT_E_UNSUPPORTED;
+ * CKPT_E_FORMAT if a storage record is missing or has the wrong size; CKPT_E_DAMAGED; CKPT_E_UNSUPPORTED;
  * CKPT_E_CANCELLED; CKPT_E_NOMEM. REPORT may be NULL.
  */
 CKPT_API int ckpt_save(const struct ckpt_model *model, const char *path,

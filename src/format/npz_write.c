@@ -107,7 +107,7 @@ static int move_member(struct npz *z, uint32_t i, const struct ckpt_npy *npy,
 		       struct ckpt_mover *mover, struct ckpt_error *err)
 {
 	bool known = npy->items.has_crc;
-	struct ckpt_moved moved = { .want_crc = !known, .carried = known };
+	struct ckpt_moved moved = { .want_crc = !known }; /* verify reads no such file: compared */
 	int rc;
 
 	if (known)

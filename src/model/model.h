@@ -99,6 +99,9 @@ struct ckpt_document {
 	/* TorchScript: what the source of a class says, the document's; NULL: no memory. See model/module.h. */
 	const struct ckpt_class *(*class_of)(struct ckpt_document *doc,
 					     const struct ckpt_global *cls);
+	bool ignores_checksums; /* see ckpt_ignore_checksums() */
+	/* The same of what is not in the list of storages; NULL: all is. */
+	void (*forget_checksums)(struct ckpt_document *doc);
 	bool big_endian; /* numbers in the records, which STORAGE_BYTES gives as they are */
 	/* Where the bytes of a storage are in the file. */
 	int (*storage_bytes)(struct ckpt_document *doc, const struct ckpt_storage *storage,

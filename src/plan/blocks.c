@@ -153,7 +153,7 @@ static int copy_blocks(struct copy *c, struct ckpt_workers *workers, struct ckpt
 		join_crcs(c, &all);
 	c->moved->crc32 = all.after;
 	free(c->crcs);
-	return rc == 0 && c->map ? ckpt_map_check(c->map, all.before, err) : rc;
+	return rc == 0 && c->map ? ckpt_recipe_check(&c->map->inner, all.before, err) : rc;
 }
 
 int ckpt_blocks_copy(struct ckpt_workers *workers, const struct ckpt_recipe *recipe,

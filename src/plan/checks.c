@@ -6,7 +6,6 @@
 #include "plan/look.h"
 #include "plan/moved.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,20 +120,6 @@ static struct ckpt_recipe whole_of(const struct ckpt_recipe *part)
 				     .crc32 = part->whole.crc32 };
 }
 
-static int compare(const struct ckpt_recipe *all, uint32_t crc32, struct ckpt_error *err)
-{
-	int rc;
-
-	if (crc32 == all->crc32)
-		return 0;
-	rc = ckpt_fail(err, CKPT_E_FORMAT,
-		       "is damaged: its CRC-32 is %08" PRIx32 ", recorded is %08" PRIx32, crc32,
-		       all->crc32);
-	return all->kind == CKPT_RECIPE_EXTENT
-		       ? ckpt_error_at(err, rc, ckpt_source_path(all->src), NULL, CKPT_NO_OFFSET)
-		       : rc;
-}
-
 /* ---- what was read ---- */
 
 static void forget_parts(struct record *r)
@@ -179,7 +164,7 @@ int ckpt_checks_add(struct ckpt_checks *c, const struct ckpt_recipe *recipe, uin
 	rc = find(c, &all, &r, err);
 	if (rc == 0 && recipe->has_crc) {
 		r->checked = true;
-		rc = compare(recipe, crc32, err);
+		rc = ckpt_recipe_check(recipe, crc32, err);
 	} else if (rc == 0) {
 		rc = add_part(r,
 			      (struct part){ recipe->off - recipe->whole.off, recipe->len, crc32 },
@@ -216,7 +201,8 @@ int ckpt_checks_want(struct ckpt_checks *c, const struct ckpt_recipe *recipe,
 	     i++)
 		rc = ckpt_checks_want(c, &recipe->parts[i], err);
 	for (size_t i = 0; rc == 0 && recipe->inner && (inner = recipe->inner(recipe, i)); i++)
-		rc = ckpt_checks_want(c, inner, err);
+		if (!recipe->checks_inner || !inner->has_crc)
+			rc = ckpt_checks_want(c, inner, err);
 	return rc;
 }
 
@@ -279,7 +265,7 @@ static int read_again(const struct ckpt_recipe *records, uint64_t count, const a
 	if (rc == 0)
 		rc = ckpt_look_run(workers, &look, err);
 	for (uint64_t i = 0; rc == 0 && i < count; i++)
-		rc = compare(&records[i], look.crc32[i], err);
+		rc = ckpt_recipe_check(&records[i], look.crc32[i], err);
 	ckpt_workers_free(workers);
 	free(look.crc32);
 	return rc;
@@ -299,7 +285,7 @@ int ckpt_checks_finish(struct ckpt_checks *c, const atomic_int *cancel, struct c
 			continue;
 		r->checked = true;
 		if (join_parts(r, &crc32))
-			rc = compare(&r->all, crc32, err);
+			rc = ckpt_recipe_check(&r->all, crc32, err);
 		else
 			again[count++] = r->all;
 	}

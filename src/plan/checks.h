@@ -19,7 +19,7 @@ int ckpt_checks_new(struct ckpt_checks **out, struct ckpt_error *err);
 void ckpt_checks_free(struct ckpt_checks *checks);
 
 /*
- * All bytes of RECIPE were read, CRC32 is theirs. It is an EXTENT, or has a checksum of its own. CKPT_E_FORMAT: it is a whole record, and
+ * All bytes of RECIPE were read, CRC32 is theirs. It is an EXTENT, or has a checksum of its own. CKPT_E_DAMAGED: it is a whole record, and
  * damaged.
  */
 int ckpt_checks_add(struct ckpt_checks *checks, const struct ckpt_recipe *recipe, uint32_t crc32,
@@ -29,7 +29,7 @@ int ckpt_checks_add(struct ckpt_checks *checks, const struct ckpt_recipe *recipe
 int ckpt_checks_want(struct ckpt_checks *checks, const struct ckpt_recipe *recipe,
 		     struct ckpt_error *err);
 
-/* Compare what is left. CANCEL: see ckpt_mover_options. CKPT_E_FORMAT: a record is damaged. */
+/* Compare what is left. CANCEL: see ckpt_mover_options. CKPT_E_DAMAGED: a record is damaged. */
 int ckpt_checks_finish(struct ckpt_checks *checks, const atomic_int *cancel,
 		       struct ckpt_error *err);
 

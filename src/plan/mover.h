@@ -45,8 +45,7 @@ int ckpt_mover_check_cancel(const struct ckpt_mover *mover, struct ckpt_error *e
 int ckpt_mover_flush(struct ckpt_mover *mover, struct ckpt_error *err);
 
 /*
- * The end: flush, and compare the recorded checksums of what was copied, unless that is the caller's. CKPT_E_FORMAT: a record is
- * damaged.
+ * The end: flush, and compare the recorded checksums of what was copied, unless that is the caller's. CKPT_E_DAMAGED.
  */
 int ckpt_mover_finish(struct ckpt_mover *mover, struct ckpt_error *err);
 

@@ -70,6 +70,7 @@ struct ckpt_dcp {
 		*unpacked; /* malloc, owned: compressed items of tensors that were opened */
 	size_t unpacked_count, unpacked_cap;
 	uint32_t missing_files, unreadable_items;
+	bool ignores_checksums; /* of what is opened from now on */
 	char first_trouble[512]; /* why the first of them could not be read */
 };
 

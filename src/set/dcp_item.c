@@ -232,6 +232,8 @@ static int fill_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
 	const void *stride = NULL;
 	int rc = ckpt_model_storage_bytes(item, s, &out->bytes, err);
 
+	if (dcp->ignores_checksums)
+		ckpt_recipe_forget_crc(&out->bytes);
 	if (rc == 0)
 		rc = in_file(dcp, chunk, source, &out->bytes, err);
 	if (rc == 0)

@@ -240,6 +240,19 @@ static int each_file(const struct ckpt_document *doc, ckpt_model_visit_file *vis
 	return rc;
 }
 
+/* What was opened already keeps its own: nothing was, but to be listed. */
+static void forget_checksums(struct ckpt_document *doc)
+{
+	struct ckpt_dcp *dcp = doc->container;
+
+	pthread_mutex_lock(&dcp->lock);
+	dcp->ignores_checksums = true;
+	for (uint32_t i = 0; i < dcp->index.entry_count; i++)
+		for (uint64_t k = 0; dcp->blocks[i] && k < dcp->index.entries[i].chunk_count; k++)
+			ckpt_recipe_forget_crc((struct ckpt_recipe *)&dcp->blocks[i][k].bytes);
+	pthread_mutex_unlock(&dcp->lock);
+}
+
 static void free_dcp(void *container)
 {
 	struct ckpt_dcp *dcp = container;
@@ -376,6 +389,7 @@ static struct ckpt_document *new_document(const char *path, struct ckpt_source *
 	doc->free_container = free_dcp;
 	doc->storage_bytes = storage_bytes;
 	doc->each_file = each_file;
+	doc->forget_checksums = forget_checksums;
 	doc->path = dcp->path;
 	if (!dcp->path || !dcp->arena) {
 		ckpt_document_unref(doc);

@@ -83,16 +83,7 @@ static int check_inner(const struct ckpt_recipe *inner, struct ckpt_error *err)
 	}
 	stream->close(stream);
 	free(buf);
-	if (rc < 0 || crc == inner->crc32)
-		return rc;
-	return ckpt_error_at(err,
-			     ckpt_fail(err, CKPT_E_FORMAT,
-				       "is damaged: its CRC-32 is %08" PRIx32
-				       ", recorded is %08" PRIx32,
-				       crc, inner->crc32),
-			     inner->kind == CKPT_RECIPE_EXTENT ? ckpt_source_path(inner->src)
-							       : NULL,
-			     NULL, CKPT_NO_OFFSET);
+	return rc < 0 ? rc : ckpt_recipe_check(inner, crc, err);
 }
 
 static int read_gathered(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
@@ -167,12 +158,11 @@ static int open_gathered(const struct ckpt_recipe *recipe, struct ckpt_stream **
 	return rc;
 }
 
-/* A permutation of all its items checks itself. */
 static const struct ckpt_recipe *inner_of_gather(const struct ckpt_recipe *recipe, size_t i)
 {
 	const struct ckpt_gather *g = recipe->ctx;
 
-	return i || (g->inner.has_crc && recipe->len == g->inner.len) ? NULL : &g->inner;
+	return i ? NULL : &g->inner;
 }
 
 struct ckpt_recipe ckpt_gather_recipe(const struct ckpt_gather *gather)
@@ -187,6 +177,7 @@ struct ckpt_recipe ckpt_gather_recipe(const struct ckpt_gather *gather)
 		.len = len,
 		.open = open_gathered,
 		.inner = inner_of_gather,
+		.checks_inner = len == gather->inner.len, /* a permutation */
 		.ctx = (void *)gather,
 	};
 }

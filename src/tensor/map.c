@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/map.h"
 
-#include <inttypes.h>
 #include <libdeflate.h>
 #include <stdlib.h>
 
@@ -17,15 +16,6 @@ struct map_stream {
 	uint8_t piece[PIECE];
 };
 
-int ckpt_map_check(const struct ckpt_map *map, uint32_t crc32, struct ckpt_error *err)
-{
-	if (!map->inner.has_crc || crc32 == map->inner.crc32)
-		return 0;
-	return ckpt_fail(err, CKPT_E_FORMAT,
-			 "is damaged: its CRC-32 is %08" PRIx32 ", recorded is %08" PRIx32, crc32,
-			 map->inner.crc32);
-}
-
 static int read_piece(struct map_stream *s, size_t len, uint8_t *out, struct ckpt_error *err)
 {
 	const struct ckpt_map *map = s->map;
@@ -37,7 +27,7 @@ static int read_piece(struct map_stream *s, size_t len, uint8_t *out, struct ckp
 		s->crc32 = libdeflate_crc32(s->crc32, s->piece, len);
 	map->apply(map, s->pos, s->piece, len, out);
 	s->pos += len;
-	return s->pos == map->inner.len && !s->sought ? ckpt_map_check(map, s->crc32, err) : 0;
+	return s->pos == map->inner.len && !s->sought ? ckpt_recipe_check(&map->inner, s->crc32, err) : 0;
 }
 
 static int read_mapped(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
@@ -104,12 +94,9 @@ const struct ckpt_map *ckpt_recipe_map(const struct ckpt_recipe *recipe)
 	return recipe->ctx;
 }
 
-/* A checksum of all of it is compared on the way. */
 static const struct ckpt_recipe *inner_of_map(const struct ckpt_recipe *recipe, size_t i)
 {
-	const struct ckpt_map *map = ckpt_recipe_map(recipe);
-
-	return i || map->inner.has_crc ? NULL : &map->inner;
+	return i ? NULL : &ckpt_recipe_map(recipe)->inner;
 }
 
 struct ckpt_recipe ckpt_map_recipe(const struct ckpt_map *map)
@@ -120,5 +107,6 @@ struct ckpt_recipe ckpt_map_recipe(const struct ckpt_map *map)
 				     .len = count * map->to + (map->from == map->to ? rest : 0),
 				     .open = open_mapped,
 				     .inner = inner_of_map,
+				     .checks_inner = true,
 				     .ctx = (void *)map };
 }

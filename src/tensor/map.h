@@ -29,7 +29,4 @@ struct ckpt_recipe ckpt_map_recipe(const struct ckpt_map *map);
 /* For the kind CKPT_RECIPE_MAP. */
 const struct ckpt_map *ckpt_recipe_map(const struct ckpt_recipe *recipe);
 
-/* All of INNER was read, and CRC32 is that of its bytes: is it the one that INNER has, if any? */
-int ckpt_map_check(const struct ckpt_map *map, uint32_t crc32, struct ckpt_error *err);
-
 #endif

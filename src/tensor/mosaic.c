@@ -142,7 +142,7 @@ static int check(struct mosaic_stream *s, const struct piece *p, const uint8_t *
 	if (so_far->next < all->len || so_far->crc32 == all->crc32)
 		return 0;
 	return ckpt_error_at(err,
-			     ckpt_fail(err, CKPT_E_FORMAT,
+			     ckpt_fail(err, CKPT_E_DAMAGED,
 				       "is damaged: the CRC-32 of a chunk is %08" PRIx32
 				       ", recorded is %08" PRIx32,
 				       so_far->crc32, all->crc32),

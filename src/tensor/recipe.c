@@ -2,6 +2,7 @@
 #include "tensor/recipe.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,6 +138,32 @@ static int open_joined(const struct ckpt_recipe *recipe, struct ckpt_stream **ou
 	s->recipe = recipe;
 	*out = &s->base;
 	return 0;
+}
+
+int ckpt_recipe_check(const struct ckpt_recipe *recipe, uint32_t crc32, struct ckpt_error *err)
+{
+	int rc;
+
+	if (!recipe->has_crc || crc32 == recipe->crc32)
+		return 0;
+	rc = ckpt_fail(err, CKPT_E_DAMAGED,
+		       "is damaged: its CRC-32 is %08" PRIx32 ", recorded is %08" PRIx32, crc32,
+		       recipe->crc32);
+	return recipe->kind == CKPT_RECIPE_EXTENT
+		       ? ckpt_error_at(err, rc, ckpt_source_path(recipe->src), NULL, CKPT_NO_OFFSET)
+		       : rc;
+}
+
+void ckpt_recipe_forget_crc(struct ckpt_recipe *recipe)
+{
+	const struct ckpt_recipe *inner;
+
+	recipe->has_crc = false;
+	recipe->whole = (struct ckpt_recipe_whole){ 0 };
+	for (size_t i = 0; recipe->kind == CKPT_RECIPE_JOINED && i < recipe->part_count; i++)
+		ckpt_recipe_forget_crc((struct ckpt_recipe *)&recipe->parts[i]);
+	for (size_t i = 0; recipe->inner && (inner = recipe->inner(recipe, i)); i++)
+		ckpt_recipe_forget_crc((struct ckpt_recipe *)inner);
 }
 
 bool ckpt_recipe_is_random(const struct ckpt_recipe *recipe)

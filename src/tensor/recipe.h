@@ -40,9 +40,16 @@ struct ckpt_recipe {
 	bool has_crc; /* CRC32 of all the bytes is recorded; they may be damaged all the same */
 	uint32_t crc32;
 	struct ckpt_recipe_whole whole; /* of an EXTENT */
-	/* Of a STREAM or MAP: number I of what it takes its bytes from; NULL: there are no more with a checksum. Or NULL. */
+	bool checks_inner; /* whoever reads all of it finds damage in INNER, where that has a checksum */
+	/* Of a STREAM or MAP: number I of what it takes its bytes from; NULL: there are no more. NULL: there are none. */
 	const struct ckpt_recipe *(*inner)(const struct ckpt_recipe *recipe, size_t i);
 };
+
+/* CRC32 is that of all its bytes: CKPT_E_DAMAGED if another is recorded. */
+int ckpt_recipe_check(const struct ckpt_recipe *recipe, uint32_t crc32, struct ckpt_error *err);
+
+/* Forget the recorded checksums of RECIPE and all that it takes its bytes from, which nobody reads yet. */
+void ckpt_recipe_forget_crc(struct ckpt_recipe *recipe);
 
 /* Can it be read at any place, as one stretch? Streams cannot, and joined parts lie apart. */
 bool ckpt_recipe_is_random(const struct ckpt_recipe *recipe);

@@ -210,3 +210,60 @@ data_of() {
 	ckpt latest nowhere
 	want 2 "ckpt: nowhere: No such file or directory"
 }
+
+@test "damage is not passed off as sound, and goes along only where that is asked for" {
+	python3 - <<-END
+	import zipfile
+	data = bytearray(open("ddp_model.pt", "rb").read())
+	with zipfile.ZipFile("ddp_model.pt") as z:
+	    record = z.getinfo("ddp_model/data/6")
+	    data[data.index(z.read(record)) + 2000] ^= 4
+	open("bad.pt", "wb").write(data)
+	END
+	ckpt verify bad.pt; want 1
+	for command in "split --ranks 2" "split --ranks 2 --dim 1" "split --ranks 3 --to safetensors" "convert --to safetensors" "convert --to npz" "convert --to npy" \
+		"convert --to torch-legacy" "convert --byteorder big" "convert --crc off" "cast bfloat16" "convert --to safetensors --shard-size 1KB"; do
+		ckpt $command bad.pt out
+		[ "$status" = 2 ]
+		[[ $stderr = *"is damaged: its CRC-32 is "*", recorded is "*"hint: 'ckpt verify' says what is damaged; --ignore-damage writes it all the same" ]]
+		[ ! -e out ]
+		ckpt $command --ignore-damage bad.pt out
+		echo "$command: $status $stderr"
+		[ "$status" = 1 ]
+		[[ $stderr = "ckpt: bad.pt: ddp_model/data/6: its 2304 bytes have the checksum "*"; taken as it is" ]]
+		rm -r out
+	done
+	# what carries the recorded checksum carries the damage
+	ckpt strip-module bad.pt out.pt; want 0
+	ckpt verify out.pt; want 1
+	ckpt strip-module -f --ignore-damage bad.pt out.pt
+	[ "$status" = 1 ]
+	ckpt verify out.pt; want 0
+}
+
+@test "--ignore-damage of a directory, and of what is sound" {
+	ckpt split -q --ranks 2 ddp_model.pt sound; want 0
+	ckpt split -q --ignore-damage --ranks 2 ddp_model.pt again; want 0
+	diff -r sound again
+	python3 - <<-END
+	import zipfile, io
+	data = bytearray(open("sound/__0_0.distcp", "rb").read())
+	with zipfile.ZipFile("ddp_model.pt") as z:
+	    data[data.index(z.read("ddp_model/data/6")[:1000]) + 9] ^= 4
+	open("sound/__0_0.distcp", "wb").write(data)
+	END
+	for command in "reshard --ranks 3" "reshard --ranks 2 --dim 1" "convert --to safetensors" "cast bfloat16"; do
+		ckpt $command sound out
+		[ "$status" = 2 ]
+		[[ $stderr = *"is damaged: "* ]]
+		ckpt $command --ignore-damage sound out
+		echo "$command: $status $stderr"
+		[ "$status" = 1 ]
+		[[ $stderr = "ckpt: sound: archive/data/0: "*" have the checksum "*"; taken as it is" ]]
+		rm -r out
+	done
+	ckpt merge sound out.pt; want 0
+	ckpt verify out.pt; want 1
+	ckpt merge -f --ignore-damage sound out.pt; [ "$status" = 1 ]
+	ckpt verify out.pt; want 0
+}

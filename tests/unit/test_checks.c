@@ -68,7 +68,7 @@ static void a_whole_record_is_compared_at_once(void **state)
 
 	(void)state;
 	assert_int_equal(add(&sound, 0, SIZE), 0);
-	assert_int_equal(add(&damaged, 0, SIZE), CKPT_E_FORMAT);
+	assert_int_equal(add(&damaged, 0, SIZE), CKPT_E_DAMAGED);
 	assert_non_null(strstr(err.text, "is damaged: its CRC-32 is "));
 	assert_string_equal(err.path, path);
 }
@@ -105,7 +105,7 @@ static void parts_are_put_together_in_any_order(void **state)
 			}
 			if (rc == 0)
 				rc = ckpt_checks_finish(checks, NULL, &err);
-			assert_int_equal(rc, sound ? 0 : CKPT_E_FORMAT);
+			assert_int_equal(rc, sound ? 0 : CKPT_E_DAMAGED);
 		}
 }
 
@@ -117,7 +117,7 @@ static void parts_with_other_bytes_than_the_file_are_damage(void **state)
 	assert_int_equal(add(&all, 0, 500), 0);
 	part = ckpt_recipe_part(&all, 500, 500);
 	assert_int_equal(ckpt_checks_add(checks, &part, crc(500, 500) ^ 1, &err), 0);
-	assert_int_equal(ckpt_checks_finish(checks, NULL, &err), CKPT_E_FORMAT);
+	assert_int_equal(ckpt_checks_finish(checks, NULL, &err), CKPT_E_DAMAGED);
 }
 
 static void very_many_parts_are_not_remembered(void **state)
@@ -128,7 +128,7 @@ static void very_many_parts_are_not_remembered(void **state)
 
 		for (int i = 0; i < 10000; i++)
 			assert_int_equal(add(&all, (uint64_t)i % SIZE, 1), 0);
-		assert_int_equal(ckpt_checks_finish(checks, NULL, &err), sound ? 0 : CKPT_E_FORMAT);
+		assert_int_equal(ckpt_checks_finish(checks, NULL, &err), sound ? 0 : CKPT_E_DAMAGED);
 		ckpt_checks_free(checks);
 		assert_int_equal(ckpt_checks_new(&checks, &err), 0);
 	}
@@ -159,7 +159,7 @@ static void what_was_taken_apart_is_read_again(void **state)
 			assert_int_equal(
 				ckpt_checks_want(checks, joined ? &both : &stream, &err), 0);
 			assert_int_equal(ckpt_checks_finish(checks, NULL, &err),
-					 sound ? 0 : CKPT_E_FORMAT);
+					 sound ? 0 : CKPT_E_DAMAGED);
 			ckpt_checks_free(checks);
 			assert_int_equal(ckpt_checks_new(&checks, &err), 0);
 		}

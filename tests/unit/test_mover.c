@@ -391,7 +391,7 @@ static void check_damage(const struct ckpt_map *sound)
 	struct ckpt_buf found;
 
 	map.inner.crc32 ^= 1;
-	assert_int_equal(move_map(&map, true, &moved, &found), CKPT_E_FORMAT);
+	assert_int_equal(move_map(&map, true, &moved, &found), CKPT_E_DAMAGED);
 	assert_non_null(strstr(err.text, "is damaged"));
 }
 
