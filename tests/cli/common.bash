@@ -3,8 +3,8 @@
 bats_require_minimum_version 1.5.0
 
 : "${CKPT_SOURCE_DIR:=$BATS_TEST_DIRNAME/../..}"
-export CKPT=${CKPT:-$(type -P ckpt)} # the program, not the function of that name below
-: "${CKPT:?names no program and ckpt is not installed}"
+export CKPT=${CKPT:-$CKPT_SOURCE_DIR/build-test/ckpt} # the program, not the function of that name below
+[ -x "$CKPT" ] || { echo "$CKPT is not there: build it with scripts/test, or let CKPT name another" >&2; exit 1; }
 export LC_ALL=C
 # A third of the time of a short command: scripts/test --fast does without.
 [ -z "${CKPT_TEST_FAST-}" ] || export ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0"

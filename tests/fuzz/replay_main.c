@@ -12,8 +12,10 @@
 #include "zipfmt/index.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define TARGET(name) int name##_input(const uint8_t *data, size_t size);
 #include "fuzz_targets.h" /* made by CMake: a TARGET() for each */
@@ -34,10 +36,42 @@ enum { MOST_INPUT = 64 << 20 };
 
 static target_fn *target;
 static unsigned fed;
+static const char *feeding = ""; /* for who has to know on what it crashed */
+
+static void tell(int number)
+{
+	static const char text[] = "fuzz_replay: it crashed on ";
+
+	if (write(2, text, sizeof(text) - 1) < 0 || write(2, feeding, strlen(feeding)) < 0 ||
+	    write(2, "\n", 1) < 0)
+		_exit(1);
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+/* What a sanitizer calls in front of its end; absent without one. */
+void __sanitizer_set_death_callback(void (*call)(void)) __attribute__((weak));
+
+static void tell_sanitizer(void)
+{
+	fprintf(stderr, "fuzz_replay: it happened on %s\n", feeding);
+}
+
+static void watch(void)
+{
+	static const int signals[] = { SIGILL, SIGTRAP, SIGABRT, SIGFPE, SIGSEGV, SIGBUS, SIGALRM };
+	bool sanitized = __sanitizer_set_death_callback;
+
+	if (sanitized)
+		__sanitizer_set_death_callback(tell_sanitizer);
+	for (size_t i = 0; i < (sanitized ? 3 : sizeof(signals) / sizeof(signals[0])); i++)
+		signal(signals[i], tell);
+}
 
 /* Takes BYTES, which have no room behind them: a sanitizer sees reads past the end. */
 static void feed(const char *name, uint8_t *bytes, size_t size)
 {
+	feeding = name;
 	if (getenv("FUZZ_VERBOSE"))
 		fprintf(stderr, "%s\n", name);
 	target(bytes, size);
@@ -80,8 +114,10 @@ static void feed_archive(const char *path)
 	struct ckpt_source *source = NULL;
 	struct ckpt_zip *zip = NULL;
 
-	REQUIRE(ckpt_source_open(path, &source, &err) == 0);
-	REQUIRE(ckpt_zip_open(source, &zip, &err) == 0);
+	if (ckpt_source_open(path, &source, &err) < 0 || ckpt_zip_open(source, &zip, &err) < 0) {
+		fprintf(stderr, "fuzz_replay: %s: %s\n", path, err.text);
+		exit(1);
+	}
 	for (uint32_t i = 0; i < zip->count; i++) {
 		struct ckpt_zip_entry *entry = &zip->entries[i];
 		uint8_t *record, *bytes = malloc(entry->usize ? entry->usize : 1);
@@ -111,7 +147,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: fuzz_replay TARGET PATH...\n");
 		return 64;
 	}
+	watch();
 	for (int i = 2; i < argc; i++) {
+		unsigned before = fed;
 		struct stat st;
 
 		if (stat(argv[i], &st) < 0) {
@@ -124,6 +162,10 @@ int main(int argc, char **argv)
 			feed_archive(argv[i]);
 		else
 			feed_file(argv[i]);
+		if (fed == before) {
+			fprintf(stderr, "fuzz_replay: %s holds no input\n", argv[i]);
+			return 1;
+		}
 	}
 	printf("%u inputs\n", fed);
 	return fed ? 0 : 1;

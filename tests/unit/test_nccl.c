@@ -66,15 +66,15 @@ static bool finds_one_in_an_environment(void)
 
 	unsetenv("CKPT_NCCL_LIB");
 	snprintf(command, sizeof(command),
-		 "d=%s/lib/python3.11/site-packages/nvidia/nccl/lib && mkdir -p $d && "
-		 "cp %s $d/libnccl.so.2",
+		 "d='%s/lib/python3.11/site-packages/nvidia/nccl/lib' && mkdir -p \"$d\" && "
+		 "cp '%s' \"$d/libnccl.so.2\"",
 		 folder, stub);
 	found = system(command) == 0;
 	setenv("VIRTUAL_ENV", "/nowhere", 1);
 	setenv("CONDA_PREFIX", folder, 1);
 	ckpt_nccl_look(&facts);
 	found &= facts.is_there && strncmp(facts.path, folder, strlen(folder)) == 0;
-	snprintf(command, sizeof(command), "rm -r %s", folder);
+	snprintf(command, sizeof(command), "rm -r '%s'", folder);
 	return found && system(command) == 0;
 }
 
