@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool quick, metadata_only, read_all, strict, ignore_device, ignore_dtype, strip_module;
+static bool quick, metadata_only, read_all, trust, strict, ignore_device, ignore_dtype, strip_module;
 static const char *json, *at, *at_a, *at_b, *tolerance, *atol_text, *rtol_text, *limit_text;
 static struct str_list renames, keep, drop;
 
@@ -31,8 +31,9 @@ static const struct opt opts[] = {
 	OPT_FLAG("quick", 0, &quick,
 		 "only names, shapes, dtypes, devices and other values: tensors are not read"),
 	OPT_FLAG("metadata-only", 0, &metadata_only, "the same"),
-	OPT_FLAG("read", 0, &read_all,
-		 "read also the tensors that recorded checksums prove to be equal"),
+	OPT_FLAG("trust-checksums", 0, &trust,
+		 "do not read tensors whose recorded checksums are equal: not seen is later damage"),
+	OPT_FLAG("read", 0, &read_all, "read all tensors, which is the default"),
 	OPT_FLAG(
 		"strict", 0, &strict,
 		"bits of equal numbers, strides, classes, types of containers, order count"),
@@ -54,8 +55,9 @@ const struct command cmd_diff = {
 	.summary = "what is different between checkpoints: names, shapes, dtypes, values",
 	.details =
 		"A and each B may be of any two formats, files or directories. Tensors are compared by what they\n"
-		"show: strides, views and shared storages make no difference, nor does the order of keys. Equal\n"
-		"checksums of equal sizes, as torch records them, prove tensors equal, and are not read.\n\n"
+		"show: strides, views and shared storages make no difference, nor does the order of keys. All of\n"
+		"them are read; with --trust-checksums not those of which torch recorded the same checksum, so\n"
+		"that copies of many gigabytes are compared at once, as they were when they were written.\n\n"
 		"change: norm(a - b) / max(norm(a), norm(b)), largest first; max rel: |a - b| / max(|a|, |b|) of one\n"
 		"pair; ulp: steps from one number of the dtype to the next. NaN is equal to NaN, and 0 to -0.\n"
 		"A tensor that has the same values under another name is renamed.\n\n"
@@ -310,7 +312,11 @@ static int make_options(struct ckpt_diff_options *o, uint64_t *limit)
 	quick |= metadata_only;
 	if (code == EXIT_FINE && quick && read_all)
 		code = wrong_usage(&cmd_diff, "diff: --read reads what --quick leaves out");
+	if (code == EXIT_FINE && trust && (quick || read_all))
+		code = wrong_usage(&cmd_diff, "diff: --trust-checksums and %s exclude each other",
+				   quick ? "--quick" : "--read");
 	o->flags = (quick ? CKPT_DIFF_QUICK : 0u) | (read_all ? CKPT_DIFF_READ : 0u) |
+		   (trust ? CKPT_DIFF_TRUST_CHECKSUMS : 0u) |
 		   (strict ? CKPT_DIFF_STRICT : 0u) |
 		   (ignore_device ? CKPT_DIFF_IGNORE_DEVICE : 0u) |
 		   (ignore_dtype ? CKPT_DIFF_IGNORE_DTYPE : 0u);

@@ -519,8 +519,12 @@ static void print_summary(const struct diff_text *t, const struct ckpt_diff_repo
 {
 	struct sentence s = { "", NULL };
 
-	printf("%s %s %s: ", t->names.b, r->same ? "is the same as" : "is not the same as",
-	       t->names.a);
+	printf("%s %s %s%s: ", t->names.b, r->same ? "is the same as" : "is not the same as",
+	       t->names.a,
+	       !r->same	       ? ""
+	       : quick	       ? ", as far as --quick looks"
+	       : r->by_checksum ? ", if its checksums are right"
+				: "");
 	put_counts(t, "tensor", &r->tensors, &s);
 	put_counts(t, "other value", &r->values, &s);
 	if (!r->same && (r->tensors.same || r->values.same))

@@ -15,7 +15,7 @@ extern "C" {
  */
 enum ckpt_diff_flags {
 	CKPT_DIFF_QUICK = 1 << 0, /* names, shapes, dtypes, devices: no byte of a tensor is read */
-	CKPT_DIFF_READ = 1 << 1,  /* read also what recorded checksums prove to be equal */
+	CKPT_DIFF_READ = 1 << 1,  /* read all, whatever CKPT_DIFF_TRUST_CHECKSUMS says */
 	/*
 	 * Differences are also: other bits of an equal number (0 and -0), strides, the class of a tensor (Parameter) and
 	 * requires_grad, the type of a container (dict, OrderedDict), the order of keys, `_metadata` that only one has.
@@ -23,6 +23,11 @@ enum ckpt_diff_flags {
 	CKPT_DIFF_STRICT = 1 << 2,
 	CKPT_DIFF_IGNORE_DEVICE = 1 << 3,
 	CKPT_DIFF_IGNORE_DTYPE = 1 << 4, /* only the values count */
+	/*
+	 * Two storages with the same size and the same recorded CRC-32 count as equal, and are not read. That goes by what was written: a
+	 * copy that was damaged later counts as the same, and so do two tensors in 2^32 that are not.
+	 */
+	CKPT_DIFF_TRUST_CHECKSUMS = 1 << 5,
 };
 
 struct ckpt_diff_options {
@@ -150,8 +155,7 @@ struct ckpt_diff_report {
  * CHANGE), and those that nobody can read; then other values that changed. Tensors are renamed if A has one that B has not, and B one that A has not, with
  * the same dtype, shape and values.
  *
- * Two storages with the same size and the same recorded CRC-32 are equal, and are not read. That goes by what was written;
- * ckpt_verify() tells if it is still so.
+ * All bytes of both are read, unless FLAGS say otherwise: what is called the same is the same. ckpt_verify() tells if it is what was written.
  *
  * Memory does not grow with the tensors, but for sparse ones that are compared with others. Both models may be the same.
  *

@@ -15,6 +15,11 @@ bool ckpt_differ_has(const struct ckpt_differ *d, enum ckpt_diff_flags flag)
 	return d->options.flags & flag;
 }
 
+bool ckpt_differ_trusts(const struct ckpt_differ *d)
+{
+	return ckpt_differ_has(d, CKPT_DIFF_TRUST_CHECKSUMS) && !ckpt_differ_has(d, CKPT_DIFF_READ);
+}
+
 int ckpt_differ_tick(struct ckpt_differ *d, uint64_t done, struct ckpt_error *err)
 {
 	uint64_t all = d->done + done;

@@ -45,6 +45,9 @@ struct ckpt_differ {
 
 bool ckpt_differ_has(const struct ckpt_differ *d, enum ckpt_diff_flags flag);
 
+/* Are recorded checksums taken for the bytes? */
+bool ckpt_differ_trusts(const struct ckpt_differ *d);
+
 /* Ends it if that was wished. */
 int ckpt_differ_tick(struct ckpt_differ *d, uint64_t done, struct ckpt_error *err);
 

@@ -290,7 +290,7 @@ static int is_known_same(const struct ckpt_differ *d, const struct ckpt_job *job
 	} else if (a->t.kind != CKPT_KIND_STRIDED) {
 		return 0;
 	}
-	if (rc <= 0 || ckpt_differ_has(d, CKPT_DIFF_READ))
+	if (rc <= 0 || !ckpt_differ_trusts(d))
 		return rc < 0 ? rc : 0;
 	return ckpt_same_bytes(d, &a->t, &b->t);
 }

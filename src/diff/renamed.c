@@ -9,8 +9,8 @@
 
 /*
  * Tensors that have another name. Of those that only one side has, which have dtype and shape in common, the checksums of
- * their items are compared: recorded ones where there are some. What has the same is then compared in full, if it was not
- * recorded.
+ * their items are compared: recorded ones where these are trusted. What has the same is then compared in full, if it was
+ * not recorded.
  */
 
 enum { AT_ONCE = 256, MOST_CHOICES = 1 << 20 };
@@ -64,8 +64,8 @@ static bool fills_storage(const struct ckpt_model *model, const struct ckpt_tens
 }
 
 static int init_candidates(struct candidates *c, const struct ckpt_entries *entries,
-			   const struct ckpt_entry **list, uint32_t count, struct ckpt_arena *arena,
-			   struct ckpt_error *err)
+			   const struct ckpt_entry **list, uint32_t count, bool trusts,
+			   struct ckpt_arena *arena, struct ckpt_error *err)
 {
 	c->entries = entries;
 	c->items = calloc(count + 1u, sizeof(*c->items));
@@ -83,7 +83,7 @@ static int init_candidates(struct candidates *c, const struct ckpt_entries *entr
 			return rc;
 		if (!has_items(&n->side))
 			continue;
-		if (n->e->t && fills_storage(entries->model, n->e->t))
+		if (trusts && n->e->t && fills_storage(entries->model, n->e->t))
 			n->known = n->recorded =
 				ckpt_known_crc(entries->model, n->e->t->storage, &n->crc);
 		c->count++;
@@ -263,7 +263,7 @@ static int add_pair(struct ckpt_differ *d, struct candidate *a, struct candidate
 	rc = ckpt_compare_sides(d, pair, err);
 	if (rc < 0)
 		return rc;
-	pair->by_checksum = a->recorded && b->recorded && !ckpt_differ_has(d, CKPT_DIFF_READ);
+	pair->by_checksum = a->recorded && b->recorded;
 	if (pair->state == CKPT_PAIR_TO_READ && pair->by_checksum)
 		pair->state = CKPT_PAIR_SAME;
 	d->renamed_count++;
@@ -412,9 +412,11 @@ int ckpt_find_renamed(struct ckpt_differ *d, struct ckpt_error *err)
 
 	if (!d->only_a_count || !d->only_b_count || ckpt_differ_has(d, CKPT_DIFF_QUICK))
 		return 0;
-	rc = init_candidates(&a, &d->a, d->only_a, d->only_a_count, d->arena, err);
+	rc = init_candidates(&a, &d->a, d->only_a, d->only_a_count, ckpt_differ_trusts(d), d->arena,
+			     err);
 	if (rc == 0)
-		rc = init_candidates(&b, &d->b, d->only_b, d->only_b_count, d->arena, err);
+		rc = init_candidates(&b, &d->b, d->only_b, d->only_b_count, ckpt_differ_trusts(d),
+				     d->arena, err);
 	if (rc == 0)
 		rc = find(d, &a, &b, err);
 	if (rc == 0)

@@ -233,7 +233,7 @@ static bool is_to_be_read(const struct ckpt_differ *d, struct ckpt_pair *pair,
 	if (ckpt_differ_has(d, CKPT_DIFF_QUICK) || pair->what & CKPT_DIFFERS_SHAPE ||
 	    pair->a->is_whole || pair->b->is_whole || !has_items(side))
 		return false;
-	if (ckpt_differ_has(d, CKPT_DIFF_READ) || !ta || !tb || ta->kind != CKPT_KIND_STRIDED)
+	if (!ckpt_differ_trusts(d) || !ta || !tb || ta->kind != CKPT_KIND_STRIDED)
 		return true;
 	pair->by_checksum = ckpt_same_bytes(d, ta, tb);
 	return !pair->by_checksum;

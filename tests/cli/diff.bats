@@ -56,10 +56,12 @@ d = json.loads(sys.stdin.read())
 print(eval(sys.argv[1]))" "$1" <<<"$output"
 }
 
-@test "what is the same is said to be, with exit status 0, and nothing is read of it" {
+@test "what is the same is said to be, with exit status 0, and with --trust-checksums nothing is read of it" {
 	ckpt diff ddp_model.pt ddp_model.pt; want 0
-	[ "$output" = "ddp_model.pt is the same as ddp_model.pt: 14 tensors with 3.8K by checksum, 10 other values" ]
+	[ "$output" = "ddp_model.pt is the same as ddp_model.pt: 14 tensors, 10 other values" ]
 	cp ddp_model.pt copy.pt
+	ckpt diff --trust-checksums ddp_model.pt copy.pt; want 0
+	[ "$output" = "copy.pt is the same as ddp_model.pt, if its checksums are right: 14 tensors with 3.8K by checksum, 10 other values" ]
 	ckpt diff ddp_model.pt copy.pt ddp_model.pt; want 0
 	[ ${#lines[@]} = 2 ]
 	ckpt diff --read ddp_model.pt copy.pt; want 0
@@ -67,6 +69,8 @@ print(eval(sys.argv[1]))" "$1" <<<"$output"
 	ckpt diff -q --strict ddp_model.pt copy.pt; want 0
 	[ -z "$output" ]
 	ckpt diff --json ddp_model.pt copy.pt; want 0
+	[ "$(member 'd["inputs"][0]["report"]["read_nbytes"]')" = 7600 ]
+	ckpt diff --json --trust-checksums ddp_model.pt copy.pt; want 0
 	[ "$(member 'd["inputs"][0]["report"]["read_nbytes"]')" = 0 ]
 	[ "$(member 'd["inputs"][0]["verdict"]')" = same ]
 	input_is_untouched
@@ -112,7 +116,7 @@ hint: did you mean 'optimizer'?"
 	ckpt diff ddp_model.pt b.pt; want 1
 	[[ ${lines[1]} =~ ^"  name "+"differ "+"change   max abs   max rel       rms     cosine "+"ulp"$ ]]
 	[[ ${lines[2]} =~ ^"  module.stem.0.weight  float32 [8, 3, 3, 3] "+"1  "[0-9.e-]+"  2.50e-01 " ]]
-	[ "${lines[3]}" = "b.pt is not the same as ddp_model.pt: 1 tensor changed; the same are 13 tensors with 2.9K by checksum, 10 other values" ]
+	[ "${lines[3]}" = "b.pt is not the same as ddp_model.pt: 1 tensor changed; the same are 13 tensors, 10 other values" ]
 	ckpt diff --tolerance 0.3 ddp_model.pt b.pt; want 0
 	[[ $output = *"; 1 tensor differs within the tolerance" ]]
 	ckpt diff --atol 0.2 ddp_model.pt b.pt; want 1
@@ -133,12 +137,22 @@ hint: did you mean 'optimizer'?"
 	ckpt diff --keep nothing ddp_model.pt d.pt; want 2 "ckpt: no name matches"
 }
 
-@test "checksums are what was written: --read looks at the bytes" {
+@test "a flipped bit is a difference, unless checksums are trusted" {
 	cp ddp_model.pt damaged.pt
 	flip damaged.pt ddp_model/data/0
-	ckpt diff ddp_model.pt damaged.pt; want 0
-	ckpt diff --read ddp_model.pt damaged.pt; want 1
-	[[ ${lines[2]} = "  module.stem.0.weight "*"  1" ]] # one step
+	for option in "" --read --strict; do
+		ckpt diff $option ddp_model.pt damaged.pt; want 1
+		[[ ${lines[2]} = "  module.stem.0.weight "*"  1" ]] # one step
+	done
+	ckpt diff --trust-checksums ddp_model.pt damaged.pt; want 0
+	[[ $output = "damaged.pt is the same as ddp_model.pt, if its checksums are right: "* ]]
+	ckpt add-prefix x. damaged.pt renamed.pt; want 0
+	ckpt diff ddp_model.pt renamed.pt
+	[ "$status" = 1 ]
+	[[ $output = *"13 tensors renamed, 1 only in ddp_model.pt, 1 only in renamed.pt"* ]]
+	ckpt diff --trust-checksums ddp_model.pt renamed.pt
+	[ "$status" = 1 ]
+	[[ $output = *"14 tensors renamed; "* ]]
 }
 
 @test "0 and -0 are equal, and said to be written otherwise" {
@@ -183,7 +197,7 @@ hint: did you mean 'optimizer'?"
 	        new.writestr(name, old.read(name))
 	END
 	run --separate-stderr timeout 60 "$CKPT" diff --read deflated.pt ddp_trainer.pt deflated.pt; want 0
-	run --separate-stderr timeout 60 "$CKPT" diff deflated.pt ddp_trainer.pt; want 0
+	run --separate-stderr timeout 60 "$CKPT" diff --trust-checksums deflated.pt ddp_trainer.pt; want 0
 	[[ $output = *" by checksum"* ]]
 }
 
@@ -232,7 +246,7 @@ hint: did you mean 'optimizer'?"
 	[ "$(member 'len(d["inputs"])')" = 2 ]
 	[ "$(member 'd["inputs"][0]["verdict"]')" = different ]
 	[ "$(member 'd["inputs"][0]["differences"][0]["numbers"]["nan_appeared"]')" = 1 ]
-	[ "$(member 'd["inputs"][0]["report"]["by_checksum"]')" = 13 ]
+	[ "$(member 'd["inputs"][0]["report"]["by_checksum"]')" = 0 ]
 	[ "$(member 'd["inputs"][1]["verdict"]')" = error ]
 	ckpt diff --json=out.json ddp_model.pt ddp_trainer.pt
 	want 1 "hint: names of 14 tensors match with --at-b model"
@@ -249,7 +263,7 @@ hint: did you mean 'optimizer'?"
 	[ "$status" = 64 ]
 	[[ $stderr = "ckpt: diff: too few operands, wanted A B [B...]"* ]]
 	for wrong in "--tolerance x" "--tolerance 1,x" "--tolerance=-1" "--tolerance nan" "--atol 1,2" "--rtol ''" "--limit x" \
-		"--limit=-1" "--quick --read" "--rename x" "--keep 're:('"; do
+		"--limit=-1" "--quick --read" "--quick --trust-checksums" "--read --trust-checksums" "--rename x" "--keep 're:('"; do
 
 		eval "ckpt diff $wrong ddp_model.pt ddp_model.pt"
 		[ "$status" = 64 ] || { echo "$wrong: $status $stderr" >&2; false; }
