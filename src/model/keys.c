@@ -3,6 +3,7 @@
 
 #include "base/sized.h"
 #include "base/text.h"
+#include "model/module.h"
 #include "model/state_dict.h"
 #include "model/walk.h"
 
@@ -429,6 +430,8 @@ static int edit_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_er
 
 	if (step->depth <= e->optimizer_depth)
 		e->optimizer_depth = SIZE_MAX;
+	if (!e->o.at_count && ckpt_is_module(e->from, v))
+		return CKPT_WALK_SKIP; /* its code looks its members up by their names */
 	if (!ckpt_value_pairs(v) || step->seen)
 		return ckpt_value_is_tensor(e->from, v) ? CKPT_WALK_SKIP : CKPT_WALK_ENTER;
 	at = is_chosen(e, step, err);
@@ -448,6 +451,16 @@ static int edit_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_er
 	if (rc == 0 && at && optimizer && !(e->edit->only_modules && !e->o.at_count))
 		rc = edit_param_groups(e, v, err);
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
+}
+
+static int refuse_module(const struct ckpt_model *model, const struct ckpt_edit_options *o,
+			 struct ckpt_error *err)
+{
+	if (o->at_count || !ckpt_is_module(model, ckpt_model_now(model, model->root)))
+		return 0;
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+			 "is one module, saved whole: its code looks its members up by their names, "
+			 "which stay; 'ckpt convert --state-dict' takes its state dict out");
 }
 
 static int check_at(struct editor *e, struct ckpt_error *err)
@@ -476,6 +489,8 @@ int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_e
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(e.report), err);
+	if (rc == 0)
+		rc = refuse_module(model, &e.o, err);
 	if (rc == 0)
 		rc = ckpt_model_derive(model, &e.to, err);
 	if (rc < 0)

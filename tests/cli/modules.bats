@@ -96,3 +96,30 @@ assert file["format"] == "TorchScript" and file["version"] == 3 and file["profil
 	cmp net.jit before
 	want_files whole.pt inside.pt net.jit before out.pt legacy.pt
 }
+
+@test "no edit of keys touches what a module calls its own" {
+	make_files
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 - <<-'END'
+	from modules import *
+	from files import number, torch_file
+	net = whole([("weight", parameter("0"))], [("mean", tensor("0"))], [("module", whole([("module.bias", parameter("0"))]))])
+	plain = members([("module.weight", tensor("0")), ("module.bias", tensor("0"))])
+	open("both.pt", "wb").write(torch_file(pickled(members([("net", net), ("state", plain), ("epoch", number(3))]))))
+	END
+	for file in whole.pt net.jit; do
+		for edit in add-module "add-prefix x." "strip-module --if-present" "strip-prefix --anywhere sub." "rename --if-present -e s/weight/w/" "rename -e s/_/x/g"; do
+			ckpt $edit $file out.pt
+			want 2 "ckpt: $file: is one module, saved whole: its code looks its members up by their names, which stay; 'ckpt convert --state-dict' takes its state dict out"
+		done
+	done
+	ckpt add-module inside.pt out.pt; want 2 "ckpt: inside.pt: no state dict of a module was found"
+	for edit in "add-prefix x." strip-module "strip-prefix --anywhere module." "rename -e s/weight/w/"; do
+		ckpt $edit both.pt out.pt; want 0
+		ckpt extract -q net both.pt one.pt; want 0
+		ckpt extract -q net out.pt two.pt; want 0
+		cmp <("$CKPT" dis one.pt) <("$CKPT" dis two.pt)
+		! cmp -s <("$CKPT" ls -q both.pt state) <("$CKPT" ls -q out.pt state) || false
+		rm out.pt one.pt two.pt
+	done
+	ckpt info both.pt; want 0
+}
