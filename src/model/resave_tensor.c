@@ -117,6 +117,14 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 	}
 	if (index < 0)
 		return persid;
+	if (in_tensor_v3 && s->o->legacy_ids) {
+		/* torch 2.6 to 2.14 write it, and fail where they read it: UntypedStorage has no dtype (torch/serialization.py) */
+		ckpt_fail(s->err, CKPT_E_UNSUPPORTED,
+			  "holds a tensor of %s, which no torch can load from a legacy stream; "
+			  "'ckpt convert --to torch' writes a file of today",
+			  ckpt_dtype_name(v3));
+		return NULL;
+	}
 	storage = &s->model->storages[index];
 	dtype = storage->dtype; /* whatever class a later mention has: torch.load takes that of the first */
 	items[0] = &s->constants[CKPT_RESAVE_STR_STORAGE];

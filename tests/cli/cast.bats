@@ -55,3 +55,15 @@ hint: 'ckpt cast --to-integer' says that it is meant"
 	ckpt edit out.pt round.pt --cast fp32 --cast bf16; want 0
 	cmp <("$CKPT" ls out.pt) <("$CKPT" ls round.pt)
 }
+
+@test "a dtype that no torch loads from a legacy stream is not written into one" {
+	ckpt convert --to torch-legacy ddp_model.pt old.pt; want 0
+	ckpt cast float8_e4m3fn ddp_model.pt new.pt; want 0
+	local why="holds a tensor of float8_e4m3fn, which no torch can load from a legacy stream; 'ckpt convert --to torch' writes a file of today"
+	ckpt cast float8_e4m3fn old.pt out.pt; want 2 "ckpt: old.pt: $why"
+	ckpt cast -i float8_e4m3fn old.pt; want 2 "ckpt: old.pt: $why"
+	ckpt convert --to torch-legacy new.pt out.pt; want 2 "ckpt: new.pt: $why"
+	ckpt convert --to torch --cast float8_e4m3fn old.pt out.pt; want 0
+	ckpt cast bfloat16 old.pt half.pt; want 0
+	want_files old.pt new.pt out.pt half.pt
+}
