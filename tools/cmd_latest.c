@@ -116,12 +116,16 @@ static int list(const char *folder, struct candidates *out)
 		complain("%s: %s", folder, strerror(errno));
 		return EXIT_ERROR;
 	}
-	while (ok && (entry = readdir(dir)))
+	while (ok && (errno = 0, entry = readdir(dir)))
 		if (entry->d_name[0] != '.')
 			ok = add(out, folder, entry->d_name);
-	closedir(dir);
-	if (!ok)
+	if (!ok) {
 		complain("out of memory");
+	} else if (errno) {
+		complain("%s: %s", folder, strerror(errno));
+		ok = false;
+	}
+	closedir(dir);
 	if (out->count) /* there may be no array to sort */
 		qsort(out->items, out->count, sizeof(*out->items), by_age);
 	return ok ? EXIT_FINE : EXIT_ERROR;

@@ -40,7 +40,8 @@ const struct command cmd_scan = {
 		"  dangerous      a load runs code that the file chose\n\n"
 		"weights_only: whether torch.load(weights_only=True) of torch 1.13, 2.6, 2.14 takes the file.\n\n"
 		"Exit status: 0 all are plain or needs-objects; 1 one is dangerous or inconsistent; 2 none is that,\n"
-		"but one is unreadable. In folders, files that are no checkpoints are passed over, and counted.\n",
+		"but one is unreadable, or there was none. In folders, files that are no checkpoints are passed over,\n"
+		"and counted; links to files are followed.\n",
 	.examples = "  ckpt scan downloads/\n"
 		    "  ckpt scan --strict model.pt && ./train --resume model.pt\n"
 		    "  ckpt scan --sarif=scan.sarif models/\n",
@@ -229,8 +230,14 @@ static int scan(struct printing *p, const char *path, const struct ckpt_scan_opt
 	p->files += report.files;
 	p->bytes += report.bytes;
 	p->passed_over += report.passed_over;
-	if (rc == 0 || rc == CKPT_E_CANCELLED)
+	if (rc == CKPT_E_CANCELLED)
 		return rc;
+	if (rc == 0 && (report.files || report.passed_over))
+		return rc;
+	if (rc == 0) { /* an empty folder is no folder of plain files */
+		snprintf(err.path, sizeof(err.path), "%.*s", (int)sizeof(err.path) - 1, path);
+		snprintf(err.text, sizeof(err.text), "holds no files");
+	}
 	p->verdicts[CKPT_SCAN_UNREADABLE]++;
 	p->files++;
 	if (p->json) {

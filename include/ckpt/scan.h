@@ -122,8 +122,8 @@ struct ckpt_scan_report {
 	}
 
 /*
- * Scan the file at PATH, or all files in the folder and those below it, several at a time. Symbolic links in a folder are not
- * followed; PATH itself may be one. FILE is called for each, in the order of their names, by one thread at a time but not always
+ * Scan the file at PATH, or all files in the folder and those below it, several at a time. Symbolic links to
+ * files are followed; one that leads to a folder outside of PATH, or nowhere, and what is no file, is an unreadable file. FILE is called for each, in the order of their names, by one thread at a time but not always
  * the same. Archives in archives are looked into, to a limit. Nothing of a file is executed, and nothing is loaded.
  *
  * Returns 0 if there is a verdict for each; a negative status of FILE; CKPT_E_IO if PATH cannot be read (what cannot be read in

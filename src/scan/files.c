@@ -2,6 +2,7 @@
 #include "scan/files.h"
 
 #include "base/grow.h"
+#include "base/paths.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -46,7 +47,25 @@ static const char *join(struct ckpt_scan_files *f, const char *folder, const cha
 	return path;
 }
 
-/* Folders are put into FOLDERS, files into F. */
+/*
+ * Folders are put into FOLDERS, files into F; of links what they lead to, as a snapshot of a hub is nothing but links. A link to a
+ * folder is one more name of what is below ROOT, or else an entry of F, as is all that is no file: opening it says why it cannot be
+ * looked at, and nothing is left out in silence.
+ */
+static int list_entry(struct ckpt_scan_files *f, struct ckpt_scan_files *folders, const char *root,
+		      const char *path, struct ckpt_error *err)
+{
+	struct stat st, to;
+
+	if (lstat(path, &st) < 0 || stat(path, &to) < 0)
+		return add(f, path, 0, err);
+	if (S_ISDIR(st.st_mode))
+		return add(folders, path, 0, err);
+	if (S_ISDIR(to.st_mode) && ckpt_is_below(path, root))
+		return 0;
+	return add(f, path, S_ISREG(to.st_mode) ? (uint64_t)to.st_size : 0, err);
+}
+
 static int list_one(struct ckpt_scan_files *f, struct ckpt_scan_files *folders, const char *folder,
 		    struct ckpt_error *err)
 {
@@ -54,27 +73,21 @@ static int list_one(struct ckpt_scan_files *f, struct ckpt_scan_files *folders, 
 	const struct dirent *e;
 	int rc = 0;
 
-	if (!dir) {
-		f->unreadable_folders++;
-		return add(f, folder, 0, err); /* opening it says why */
-	}
-	while (rc == 0 && (e = readdir(dir))) {
+	while (dir && rc == 0 && (errno = 0, e = readdir(dir))) {
 		const char *path;
-		struct stat st;
 
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
 			continue;
 		path = join(f, folder, e->d_name);
-		if (!path)
-			rc = ckpt_arena_fail(f->arena, err);
-		else if (lstat(path, &st) < 0)
-			rc = add(f, path, 0, err);
-		else if (S_ISDIR(st.st_mode))
-			rc = add(folders, path, 0, err);
-		else if (S_ISREG(st.st_mode))
-			rc = add(f, path, (uint64_t)st.st_size, err);
+		rc = path ? list_entry(f, folders, folders->paths[0], path, err)
+			  : ckpt_arena_fail(f->arena, err);
 	}
-	closedir(dir);
+	if (rc == 0 && (!dir || errno)) { /* opening it says why */
+		f->unreadable_folders++;
+		rc = add(f, folder, 0, err);
+	}
+	if (dir)
+		closedir(dir);
 	return rc;
 }
 
@@ -110,8 +123,10 @@ static int list_all(struct ckpt_scan_files *f, const char *path, struct ckpt_err
 	struct ckpt_scan_files folders = { .arena = f->arena };
 	int rc = add(&folders, path, 0, err);
 
-	for (uint32_t i = 0; rc == 0 && i < folders.count && i < MOST_FOLDERS; i++)
-		rc = list_one(f, &folders, folders.paths[i], err);
+	for (uint32_t i = 0; rc == 0 && i < folders.count; i++)
+		rc = i < MOST_FOLDERS ? list_one(f, &folders, folders.paths[i], err)
+				      : ckpt_fail(err, CKPT_E_LIMIT,
+						  "holds more than %d folders", MOST_FOLDERS);
 	free(folders.paths);
 	free(folders.sizes);
 	return rc < 0 ? rc : sort(f, err);

@@ -126,7 +126,7 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 	[ "${lines[0]}" = "bad.pt: unreadable: torch zip; weights_only refuses it" ]
 }
 
-@test "folders: links are not followed, what is no checkpoint is passed over" {
+@test "folders: links to files are followed, what is no checkpoint is passed over" {
 	mkdir -p in/below
 	cp ddp_model.pt in/a.pt
 	pickle in/below/b.pkl "$evil"
@@ -134,13 +134,39 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 	echo '{}' >in/config.json
 	ln -s ../ddp_trainer.pt in/link.pt
 	ln -s .. in/below/up
-	mkfifo in/pipe
 	ckpt scan in; want 1
 	[ "${lines[0]}" = "in/a.pt: plain: torch zip; weights_only of torch 1.13, 2.6, 2.14 takes it" ]
 	[ "${lines[1]}" = "in/below/b.pkl: dangerous: pickle" ]
-	[[ ${lines[3]} = "2 files, "*": 1 dangerous, 1 plain; 2 that are no checkpoints passed over" ]]
+	[ "${lines[3]}" = "in/link.pt: plain: torch zip; weights_only of torch 2.6, 2.14 takes it" ]
+	[[ ${lines[4]} = "3 files, "*": 1 dangerous, 2 plain; 2 that are no checkpoints passed over" ]]
 	mkdir none
-	ckpt scan none; want 0
+	ckpt scan none; want 2 "ckpt: none: holds no files"
+}
+
+@test "folders: a snapshot of a hub, and what cannot be followed" {
+	mkdir -p hub/blobs hub/snapshots/main other
+	pickle hub/blobs/5d2c "$evil"
+	ln -s ../../blobs/5d2c hub/snapshots/main/pytorch_model.bin
+	ckpt scan hub/snapshots/main; want 1
+	[ "${lines[0]}" = "hub/snapshots/main/pytorch_model.bin: dangerous: pickle" ]
+	ckpt scan hub; want 1
+	[[ ${lines[-1]} = "2 files, "*": 2 dangerous" ]]
+	rm hub/blobs/5d2c
+	cp ddp_model.pt hub/blobs/
+	ckpt scan hub; want 2 # it cannot be told what was meant
+	[ "${lines[1]}" = "hub/snapshots/main/pytorch_model.bin: unreadable: unknown" ]
+	rm hub/snapshots/main/pytorch_model.bin
+	ckpt scan hub; want 0
+	ln -s snapshots/main hub/latest # one more name of what is there
+	ckpt scan hub; want 0
+	pickle other/x.pkl "$evil"
+	ln -s ../other hub/elsewhere
+	ckpt scan hub; want 2
+	[[ $output = *"hub/elsewhere: unreadable: "* ]]
+	rm hub/elsewhere
+	mkfifo hub/pipe
+	ckpt scan hub; want 2
+	[[ $output = *"hub/pipe: unreadable: "* ]]
 }
 
 @test "text is nothing to run, a pickle in text is" {

@@ -93,7 +93,7 @@ def check_real(count, real):
 
 
 def check_folder(count, folder):
-    """What is in a folder beside files: nothing of it is followed, or waited for."""
+    """What is in a folder beside files: links to files are followed, what cannot be looked at is said, nothing is waited for."""
     os.makedirs(os.path.join(folder, "a", "b"))
     outside = os.path.join(folder, "outside")
     os.mkdir(outside)
@@ -116,7 +116,7 @@ def check_folder(count, folder):
     _, found = scanned.scan(inside)
     names = {os.path.relpath(path, inside) for path in found}
     count.expect(
-        "b/deep.pkl" in names and not names & {"text.md", "config.json", "link/x.pkl", "link.pkl", "fifo", "b/loop", "dangling"},
+        names >= {"b/deep.pkl", "link.pkl", "link", "fifo", "dangling"} and not names & {"text.md", "config.json", "link/x.pkl", "b/loop"},
         "a folder gives %s" % sorted(names),
     )
     code, found = scanned.scan(os.path.join(inside, "link.pkl"))
