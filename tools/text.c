@@ -129,7 +129,7 @@ bool parse_size(const char *text, uint64_t *out)
 	else if (*end == 'G' || *end == 'g')
 		shift = 30;
 	*out = n << shift;
-	return end != text && *text != '-' && !end[shift > 0] && n <= (1ull << 40);
+	return *text >= '0' && *text <= '9' && !end[shift > 0] && n <= (1ull << 60) >> shift;
 }
 
 /* As parse_size_to_int() of huggingface_hub, which wants the unit in full: 1.5GB is 1500000000. */

@@ -3,6 +3,7 @@
 
 #include "io/fault.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -32,9 +33,20 @@ struct ckpt_workers {
 
 static unsigned helpers_wanted(void)
 {
-	cpu_set_t set;
-	int cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 2;
+	int cpus = 2;
 
+	for (int most = 1024; most <= 1 << 20; most *= 4) { /* fails where the machine has more */
+		size_t size = CPU_ALLOC_SIZE(most);
+		cpu_set_t *set = CPU_ALLOC(most);
+		bool known = set && sched_getaffinity(0, size, set) == 0;
+
+		if (known)
+			cpus = CPU_COUNT_S(size, set);
+		if (set)
+			CPU_FREE(set);
+		if (known || errno != EINVAL)
+			break;
+	}
 	return cpus - 1 < MOST_HELPERS ? (unsigned)(cpus - 1) : MOST_HELPERS;
 }
 

@@ -80,6 +80,9 @@ static char *translate_replacement(const char *python)
 
 			ckpt_buf_printf(&out, "${%.*s}", (int)(end - p - 3), p + 3);
 			p = end;
+		} else if (*p == '\\' && p[1] && strchr("abfnrtv", p[1])) {
+			ckpt_buf_add_u8(&out, (uint8_t)"\a\b\f\n\r\t\v"[strchr("abfnrtv", *++p) -
+									 "abfnrtv"]);
 		} else if (*p == '\\' && p[1]) {
 			ckpt_buf_add_u8(&out, (uint8_t) * ++p);
 		} else {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/walk.h"
 
+#include "base/double.h"
 #include "base/text.h"
 #include "model/module.h"
 
@@ -409,8 +410,8 @@ static void put_float(double v, struct ckpt_buf *out)
 	}
 	for (int digits = 1; digits <= 17;
 	     digits++) { /* the shortest text that reads back the same */
-		snprintf(text, sizeof(text), "%.*g", digits, v);
-		if (strtod(text, NULL) == v)
+		ckpt_double_format(text, sizeof(text), digits, v);
+		if (ckpt_double_parse(text, NULL) == v)
 			break;
 	}
 	ckpt_buf_printf(out, "%s%s", text, strpbrk(text, ".en") ? "" : ".0");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pickle/dis.h"
 
+#include "base/double.h"
 #include "base/text.h"
 #include "pickle/op.h"
 
@@ -21,7 +22,10 @@ static void format_operand(const struct ckpt_op *op, char *out, size_t size)
 	case CKPT_OPERAND_U32:
 	case CKPT_OPERAND_U64: snprintf(out, size, " %" PRIu64, op->number); return;
 	case CKPT_OPERAND_I32: snprintf(out, size, " %" PRId64, (int64_t)op->number); return;
-	case CKPT_OPERAND_F64_BE: snprintf(out, size, " %.17g", op->real); return;
+	case CKPT_OPERAND_F64_BE:
+		ckpt_double_format(first, sizeof(first), 17, op->real);
+		snprintf(out, size, " %s", first);
+		return;
 	case CKPT_OPERAND_LINE:
 	case CKPT_OPERAND_BYTES_U8:
 	case CKPT_OPERAND_BYTES_U32:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pickle/literal.h"
 
+#include "base/double.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -125,7 +126,7 @@ int ckpt_literal_float(const char *text, uint64_t len, struct ckpt_value *v, str
 	memcpy(copy, text, len);
 	copy[len] = '\0';
 	v->kind = CKPT_FLOAT;
-	v->u.real = strtod(copy, &end);
+	v->u.real = ckpt_double_parse(copy, &end);
 	return end != copy + len ? bad_literal(err, "a number", text, len) : 0;
 }
 

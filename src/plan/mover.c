@@ -29,6 +29,13 @@ struct ckpt_mover {
 	struct ckpt_checks *checks, *own_checks; /* the caller's, or the mover's own */
 };
 
+/* It keeps its source, or another one at the same address would be taken for it. */
+static void drop_window(struct ckpt_window *w)
+{
+	ckpt_source_unref((struct ckpt_source *)w->src);
+	ckpt_window_clear(w);
+}
+
 int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *options,
 		    struct ckpt_mover **out, struct ckpt_error *err)
 {
@@ -62,7 +69,7 @@ void ckpt_mover_close(struct ckpt_mover *m)
 	if (!m)
 		return;
 	for (unsigned i = 0; i < MOST_WINDOWS; i++)
-		ckpt_window_clear(&m->windows[i]);
+		drop_window(&m->windows[i]);
 	free(m->gather);
 	free(m->block);
 	ckpt_workers_free(m->workers);
@@ -159,6 +166,7 @@ static int find_window(struct ckpt_mover *m, const struct ckpt_source *src,
 		       struct ckpt_window **out, struct ckpt_error *err)
 {
 	struct ckpt_window *w;
+	int rc;
 
 	for (unsigned i = 0; i < MOST_WINDOWS; i++)
 		if (m->windows[i].src == src) {
@@ -166,8 +174,13 @@ static int find_window(struct ckpt_mover *m, const struct ckpt_source *src,
 			return 0;
 		}
 	*out = w = &m->windows[m->next_window++ % MOST_WINDOWS];
-	ckpt_window_clear(w);
-	return ckpt_window_init(w, src, WINDOW, err);
+	drop_window(w);
+	rc = ckpt_window_init(w, src, WINDOW, err);
+	if (rc == 0)
+		ckpt_source_ref((struct ckpt_source *)src);
+	else
+		w->src = NULL;
+	return rc;
 }
 
 static int copy_small(struct ckpt_mover *m, const struct ckpt_recipe *recipe,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scan/walk.h"
 
+#include "base/double.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -22,7 +23,7 @@ static void show_one(const struct ckpt_value *v, char *buf, size_t size)
 			 ckpt_escape(text, sizeof(text), v->u.bytes.ptr, v->u.bytes.len));
 		break;
 	case CKPT_INT: snprintf(buf, size, "%" PRId64, v->u.integer); break;
-	case CKPT_FLOAT: snprintf(buf, size, "%g", v->u.real); break;
+	case CKPT_FLOAT: ckpt_double_format(buf, size, 6, v->u.real); break;
 	case CKPT_BOOL: snprintf(buf, size, "%s", v->u.integer ? "True" : "False"); break;
 	case CKPT_NONE: snprintf(buf, size, "None"); break;
 	case CKPT_GLOBAL: ckpt_scan_show_global(v->u.global, buf, size); break;

@@ -264,7 +264,9 @@ int ckpt_dcp_save_in_place(const struct ckpt_model *model, const struct ckpt_sav
 	int rc;
 
 	s.b.to = s.dcp->path;
-	rc = plan(&s, model);
+	rc = ckpt_dcp_check_no_link(s.dcp->path, options->flags, err);
+	if (rc == 0)
+		rc = plan(&s, model);
 	if (rc == 0 && s.edit.new_data)
 		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED,
 			       "tensors would change, which means new data files: name an output");

@@ -429,8 +429,9 @@ static int write_out(struct reindexer *r, const char *out)
 	r->report->chunks = r->out.chunk_count;
 	r->report->indexes = r->part_count;
 	r->report->nbytes = index.len;
-	if (rc == 0 && out)
-		rc = check_not_input(r, out);
+	if (rc == 0)
+		rc = out ? check_not_input(r, out)
+			 : ckpt_dcp_check_no_link(r->path, r->o->flags, r->err);
 	if (rc == 0 && !(r->o->flags & CKPT_SAVE_DRY_RUN))
 		rc = out ? write_folder(r, out, &index) : write_in_place(r, &index);
 	ckpt_buf_clear(&index);

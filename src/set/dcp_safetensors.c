@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/dcp.h"
 
+#include <inttypes.h>
+
 enum { HEAD = 16 };
 
 /*
@@ -51,9 +53,12 @@ static int read_names(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, uint64_t
 
 	if (file->has_header && file->header_off == off)
 		return 0;
+	if (file->has_header) /* it would be read again and again, and kept each time */
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "the index has two headers in it, at %" PRIu64 " and at %" PRIu64,
+				 file->header_off, off);
 	ckpt_safetensors_header_clear(h);
 	ckpt_strmap_clear(&file->names);
-	file->has_header = false;
 	rc = ckpt_source_slice(file->source, off, ckpt_source_size(file->source) - off, &rest, err);
 	if (rc < 0)
 		return rc;

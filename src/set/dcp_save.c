@@ -5,11 +5,24 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *o)
 {
 	return (o->flags & CKPT_SAVE_REPLACE ? CKPT_FOLDER_REPLACE : 0u) |
 	       (o->flags & CKPT_SAVE_NO_SYNC ? CKPT_FOLDER_NO_SYNC : 0u);
+}
+
+int ckpt_dcp_check_no_link(const char *path, unsigned flags, struct ckpt_error *err)
+{
+	struct stat st;
+
+	if (flags & CKPT_SAVE_REPLACE || lstat(path, &st) < 0 || !S_ISLNK(st.st_mode))
+		return 0;
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_OUTPUT,
+				       "is a symbolic link: what it points to would be changed"),
+			     path, NULL, CKPT_NO_OFFSET);
 }
 
 int ckpt_set_fail_is_input(const char *path, struct ckpt_error *err)

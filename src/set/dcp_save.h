@@ -37,6 +37,9 @@ int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
 int ckpt_set_check_not_input(const struct ckpt_model *model, const char *path,
 			     struct ckpt_error *err);
 
+/* CKPT_E_OUTPUT: the directory that is to be changed is named by a link, and FLAGS (enum ckpt_save_flags) do not allow that. */
+int ckpt_dcp_check_no_link(const char *path, unsigned flags, struct ckpt_error *err);
+
 int ckpt_set_fail_is_input(const char *path, struct ckpt_error *err);
 
 /* CKPT_E_UNSUPPORTED: its numbers would have to be turned around. */

@@ -54,8 +54,8 @@ static void order_of(const struct ckpt_why *w, const struct ckpt_why_dict *dict,
 		     struct ckpt_why_steps *steps)
 {
 	const struct ckpt_value *k = ckpt_model_now(w->facts.model, dict->pairs->items[0]);
-	const char *at = k->u.bytes.ptr, *end = at + k->u.bytes.len;
 	bool more = k->kind == CKPT_STR || k->kind == CKPT_PY2_STR;
+	const char *at = more ? k->u.bytes.ptr : NULL, *end = more ? at + k->u.bytes.len : NULL;
 
 	while (more && steps->strip_count < CKPT_WHY_MOST_STEPS) {
 		more = false;

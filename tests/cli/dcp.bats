@@ -30,7 +30,9 @@ hint: 'ckpt split --help' shows the options"
 		[ "$status" = 64 ]
 	done
 	ckpt split ddp_model.pt x --ranks 2 --dim y; [ "$status" = 64 ]
-	ckpt split ddp_model.pt x --ranks 2 --keep-whole many; [ "$status" = 64 ]
+	for wrong in many -1 17179869184G 99999999999999999999 1T; do
+		ckpt split ddp_model.pt x --ranks 2 --keep-whole=$wrong; [ "$status" = 64 ]
+	done
 	ckpt split ddp_model.pt x --ranks 2 --alignment 0; [ "$status" = 64 ]
 	ckpt strip-module -i --hard-link ddp_model.pt; [ "$status" = 64 ]
 	[ ! -e x ]
@@ -115,6 +117,20 @@ hint: -f replaces it"
 	done
 	cmp <(ckpt ls dcp; echo "$output") <(ckpt ls ddp_model.pt; echo "$output") || true
 	[ -L dcp/__0_0.distcp ] && [ -s links/__0_0.distcp ]
+}
+
+@test "-i of a link to a directory wants -f" {
+	ckpt split ddp_model.pt dcp --ranks 2; want 0
+	ln -s dcp link
+	ckpt strip-module -i link
+	want 2 "ckpt: link: is a symbolic link: what it points to would be changed
+hint: -f edits it all the same"
+	ckpt reindex -i link
+	[[ $status = 2 && $stderr = "ckpt: link: is a symbolic link: what it points to would be changed"* ]]
+	ckpt reindex -i -f link; want 0
+	ckpt strip-module -i -f link; want 0
+	ckpt strip-module -i --if-present dcp; want 0
+	[ -L link ]
 }
 
 @test "files beside the shards arrive whole, however they end" {

@@ -230,3 +230,9 @@ hint: --shard-size 5GB makes OUT such a directory; --to torch writes torch's for
 	want_files
 	ckpt convert --to torch ddp_model.pt out.safetensors; want 0
 }
+
+@test "escapes in a replacement are those of Python" {
+	ckpt rename -e 's/^module\.stem/a\tb\\c/' ddp_model.pt out.pt; want 0
+	ckpt ls -q out.pt; want 0
+	[[ ${lines[0]} = 'a\tb\\c.0.weight '* ]]
+}

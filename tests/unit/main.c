@@ -8,6 +8,7 @@
  */
 #include "unit.h"
 
+#include <locale.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,6 +61,12 @@ int main(int argc, char **argv)
 		return 64;
 	}
 	set_folders();
+	/* as programs do that draw windows; tests/unit/comma_locale.py */
+	if (getenv("CKPT_TEST_LOCALE") &&
+	    (!setlocale(LC_ALL, "") || strcmp(localeconv()->decimal_point, ",") != 0)) {
+		fprintf(stderr, "unit_tests: the locale has no comma\n");
+		return 1;
+	}
 	for (size_t i = 0; i < COUNT(suites); i++) {
 		if (argc < 2)
 			puts(suites[i].name);

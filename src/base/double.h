@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BASE_DOUBLE_H
+#define CKPT_BASE_DOUBLE_H
+
+#include <stddef.h>
+
+/* Numbers as text, with a '.' whatever the locale of the program has: GTK, Qt, R and others set one. */
+
+/* As printf's "%.*g". */
+void ckpt_double_format(char *buf, size_t size, int digits, double v);
+
+/* As strtod(). */
+double ckpt_double_parse(const char *text, char **end);
+
+#endif
