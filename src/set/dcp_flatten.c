@@ -33,6 +33,7 @@ struct flattener {
 	uint32_t depth;
 	struct ckpt_buf fqn;
 	struct ckpt_strmap names;
+	uint64_t left; /* steps of paths that may still be written down */
 	struct ckpt_error *err;
 };
 
@@ -236,6 +237,22 @@ static void spell_key(const struct ckpt_value *key, struct ckpt_buf *out)
 		ckpt_value_key_text(key, out);
 }
 
+/*
+ * What stands in many places is an entry in each: a few containers that hold each other twice are 2^40 of them. Paths may take so many
+ * steps in all, which is far from what a checkpoint needs whose values are mostly in one place.
+ */
+static const uint64_t LEAST_STEPS = 1 << 22, STEPS_A_VALUE = 64;
+
+static int spend(struct flattener *f)
+{
+	if (f->left < f->depth)
+		return ckpt_fail(f->err, CKPT_E_LIMIT,
+				 "values that stand in many places would be more entries than a file of "
+				 "this size can mean");
+	f->left -= f->depth;
+	return 0;
+}
+
 /* Append the step to the key. */
 static int spell(struct flattener *f, const struct level *level, uint32_t item,
 		 struct ckpt_dcp_step *step)
@@ -310,7 +327,9 @@ static int walk(struct flattener *f)
 			rc = leave(f);
 			continue;
 		}
-		rc = spell(f, level, item, &step);
+		rc = spend(f);
+		if (rc == 0)
+			rc = spell(f, level, item, &step);
 		if (rc == 0)
 			rc = visit(f,
 				   now(f, level->pairs ? level->pairs->items[2 * item + 1]
@@ -324,7 +343,12 @@ int ckpt_dcp_flatten(const struct ckpt_model *model, const uint8_t *leaf, uint32
 		     struct ckpt_dcp_out *out, struct ckpt_error *err)
 {
 	struct flattener f = {
-		.model = model, .out = out, .leaf = leaf, .leaf_cap = leaf_cap, .err = err
+		.model = model,
+		.out = out,
+		.leaf = leaf,
+		.leaf_cap = leaf_cap,
+		.left = LEAST_STEPS + STEPS_A_VALUE * model->next_id,
+		.err = err
 	};
 	const struct ckpt_value *root = ckpt_model_now(model, model->root);
 	struct ckpt_dcp_step none = { 0 };
