@@ -100,14 +100,13 @@ def inputs(folder):
 
 def limits():
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    if os.environ.get("CKPT_SANITIZED") != "1":
-        resource.setrlimit(resource.RLIMIT_AS, (MEGABYTES << 20, MEGABYTES << 20))
+    resource.setrlimit(resource.RLIMIT_AS, (MEGABYTES << 20, MEGABYTES << 20))
 
 
-def run(arguments, env):
+def run(arguments):
     start = time.monotonic()
     try:
-        done = subprocess.run([common.CKPT, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
+        done = subprocess.run([common.CKPT, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               preexec_fn=limits, timeout=6 * SECONDS, check=False)
     except subprocess.TimeoutExpired:
         return "did not end"
@@ -120,18 +119,20 @@ def run(arguments, env):
 
 
 def main():
+    if os.environ.get("CKPT_SANITIZED") == "1":
+        print("time and memory are those of a build without sanitizers")
+        return 77
     findings = count = 0
-    env = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":hard_rss_limit_mb=%d:detect_leaks=0" % MEGABYTES)
     commands = READING + [words for words, _ in common.COMMANDS]
     with tempfile.TemporaryDirectory(dir=os.environ.get("CKPT_TEST_DIR")) as folder:
         os.mkdir(os.path.join(folder, "in"))
         for source in inputs(os.path.join(folder, "in")):
-            if not os.environ.get("CKPT_TEST_LONG") and not source.endswith((".entry.pt", ".pkl")):
+            if not os.environ.get("CKPT_TEST_LONG") and not source.endswith(".entry.pt"):
                 continue
             for words in commands:
                 out = os.path.join(folder, "out")
                 words = [os.path.dirname(source) if word == "FOLDER" else word for word in words]
-                wrong = run(common.fill(words, source, out), env)
+                wrong = run(common.fill(words, source, out))
                 count += 1
                 if wrong:
                     findings += 1
