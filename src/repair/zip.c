@@ -269,6 +269,24 @@ static int fail_no_pickle(struct ckpt_rescue *r, const struct ckpt_rebuild *b, c
 			 what, sound, b->remains->count, nbytes);
 }
 
+static int fail_script(struct ckpt_error *err)
+{
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+			 "is a TorchScript archive (torch.jit.save); what is repaired here is a "
+			 "torch.save file");
+}
+
+/* One that was cut has lost the records by which it is known otherwise: its code, without which its objects are nothing. */
+static bool is_script(const struct ckpt_model *model)
+{
+	const struct ckpt_value *root = ckpt_model_now(model, model->root), *cls;
+
+	if (root->kind != CKPT_CALL)
+		return false;
+	cls = ckpt_model_now(model, root->u.call->func);
+	return cls->kind == CKPT_GLOBAL && !strncmp(cls->u.global->module, "__torch__", 9);
+}
+
 static int check_pickle(struct ckpt_rescue *r, const struct ckpt_rebuild *b, struct ckpt_error *err)
 {
 	const struct ckpt_remains *remains = b->remains;
@@ -280,9 +298,7 @@ static int check_pickle(struct ckpt_rescue *r, const struct ckpt_rebuild *b, str
 			err, CKPT_E_FORMAT,
 			"nothing can be saved: no record of a torch.save archive is found");
 	if (ckpt_remains_find(remains, "constants.pkl"))
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "is a TorchScript archive (torch.jit.save); what is repaired here "
-				 "is a torch.save file");
+		return fail_script(err);
 	if (!record)
 		return fail_no_pickle(r, b, "the list of tensors (data.pkl) is missing", err);
 	fate = &b->fates[record - remains->records];
@@ -387,6 +403,11 @@ static int open_rebuilt(struct ckpt_rebuild *b, struct ckpt_model **out, struct 
 	if (rc == 0)
 		rc = ckpt_torch_zip_read(source, out, err);
 	ckpt_source_unref(source);
+	if (rc == 0 && is_script(*out)) {
+		ckpt_close(*out);
+		*out = NULL;
+		rc = fail_script(err);
+	}
 	return rc;
 }
 

@@ -271,3 +271,22 @@ hint: 'ckpt verify' says which of its files are damaged, 'ckpt reindex' makes th
 	[ "$status" = 2 ]
 	[[ $stderr = "ckpt: odd.pt: nothing can be saved: the list of tensors (data.pkl) is missing, "* ]]
 }
+
+@test "a TorchScript archive is refused wherever it was cut" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from modules import *
+	from files import number
+	data = torch_script(pickled(NET), NET_CODE, pickled(tensor("0") + b"\x85"), [("constants/0", b"c" * 16)])
+	open("net.jit", "wb").write(data)
+	END
+	size=$(stat -c %s net.jit)
+	refused=0
+	for cut in $(seq 100 64 "$size"); do
+		head -c "$cut" net.jit >cut.pt
+		ckpt repair cut.pt out.pt
+		[ "$status" = 2 ] || { echo "cut at $cut: $status $output $stderr" >&2; false; }
+		[[ $stderr != *TorchScript* ]] || refused=$((refused + 1))
+	done
+	[ $refused -gt 3 ]
+	[ ! -e out.pt ]
+}
