@@ -97,7 +97,11 @@ static void print_verdict(const char *path, const struct ckpt_verify_report *r)
 	else if (r->findings[CKPT_FINDING_NOT_FINITE])
 		printf("NOT FINITE: ");
 	else
-		printf("%s: ", verdicts[r->verdict]);
+		printf("%s%s%s: ", verdicts[r->verdict],
+		       r->verdict == CKPT_VERDICT_SOUND && r->indexes
+			       ? " but for its index, which has no checksum"
+			       : "",
+		       r->verdict == CKPT_VERDICT_SOUND && quick ? ", as far as --quick looks" : "");
 	print_counts(r);
 }
 
@@ -147,9 +151,9 @@ static void end_json(FILE *out, int rc, const struct ckpt_verify_report *r,
 		fprintf(out,
 			",\"verdict\":\"%s\",\"tensors\":%" PRIu64 ",\"files\":%" PRIu64
 			",\"records\":%" PRIu64 ",\"checked\":%" PRIu64
-			",\"checked_nbytes\":%" PRIu64,
+			",\"checked_nbytes\":%" PRIu64 ",\"indexes\":%" PRIu64,
 			verdicts[r->verdict], r->tensors, r->files, r->records, r->checked,
-			r->bytes);
+			r->bytes, r->indexes);
 	}
 	fputs("}", out);
 }

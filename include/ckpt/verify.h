@@ -58,6 +58,11 @@ struct ckpt_verify_report {
 	uint64_t checked;	 /* records whose bytes have the checksum that is recorded */
 	uint64_t bytes;		 /* of these */
 	uint64_t tensors;
+	/*
+	 * Indexes of directories: nothing records a checksum of them. They were held against the files, and against themselves; a flipped bit that is
+	 * in accord with both is not seen.
+	 */
+	uint64_t indexes;
 };
 #define CKPT_VERIFY_REPORT_INIT \
 	{ \
@@ -71,7 +76,7 @@ struct ckpt_verify_report {
  * directory each item, and the index against them. A FOUND is called for each thing that is wrong, odd, or cannot be told.
  *
  * A legacy stream has no checksums: of it, as of files saved without them, the verdict is at best "unproven". The index of a
- * DCP directory has no checksum either: it is held against the items, its names against their paths in the nested state, its
+ * DCP directory has no checksum either (report.indexes): it is held against the items, its names against their paths in the nested state, its
  * classes and attributes against those that torch 1.13 to 2.14 write. A name that is its own path (a key of the outermost
  * dict) has nothing to be held against.
  *

@@ -149,8 +149,10 @@ static int tell_space(struct archive *a, const struct ckpt_zip_difference *d)
 
 static int tell_differences(struct archive *a, const struct ckpt_zip_comparison *c)
 {
-	bool by_torch = 2 * (uint64_t)c->same_headers > a->located &&
-			2 * (uint64_t)c->same_entries > a->zip->count;
+	/* together, as there may be two records only, and one of them with damage in its header */
+	uint64_t same = (uint64_t)c->same_headers + c->same_entries,
+		 all = (uint64_t)a->located + a->zip->count;
+	bool by_torch = 2 * same > all || a->headers + a->entries + a->others <= 1;
 	int rc = 0;
 
 	if (!by_torch && (a->headers || a->entries))

@@ -155,6 +155,7 @@ static int verify_dcp(struct ckpt_verifier *v, struct ckpt_model *model, struct 
 	struct ckpt_dcp *dcp = ckpt_dcp_of(model);
 	int rc = tell_missing(v, dcp);
 
+	v->report.indexes++;
 	if (rc == 0)
 		rc = ckpt_verify_index(v, model, err);
 	for (uint64_t i = 0; i < dcp->index.chunk_count; i++)
@@ -262,6 +263,7 @@ static int verify_model(struct ckpt_verifier *v, struct ckpt_model *model, struc
 	int rc;
 
 	if (model->doc->format == &ckpt_format_hf) {
+		v->report.indexes += ckpt_hf_of(model)->index_name != NULL;
 		rc = verify_shards(v, ckpt_hf_of(model), err);
 		if (rc == 0 && !v->report.findings[CKPT_FINDING_DAMAGE])
 			rc = ckpt_verifier_take_notes(v, model, err);

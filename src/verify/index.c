@@ -14,7 +14,7 @@
 /*
  * The index of a DCP directory has no checksum. What it says of items is held against the items; here what it says of itself:
  * classes, attributes and constants against those that torch has, names against their paths in the nested state.
- * Source of the names: torch/distributed/checkpoint/metadata.py and filesystem.py of torch 1.13 to 2.14.
+ * Source of the names: torch/distributed/checkpoint/metadata.py, filesystem.py and planner.py of torch 1.13 to 2.14.
  */
 
 enum { SHOWN = 160, MOST_TOLD = 20 };
@@ -34,9 +34,12 @@ static const struct {
 	{ "torch.distributed._shard.sharded_tensor.metadata",
 	  { "TensorProperties", "MEM_FORMAT_ENCODING" } },
 	{ "torch", { "Size", "strided" } }, /* and dtypes */
+	/* Megatron-Core keeps its plans there, to save the same again without planning */
+	{ "torch.distributed.checkpoint.planner",
+	  { "WriteItem", "TensorWriteData", "BytesIOWriteData", "WriteItemType", "SavePlan" } },
 	{ "torch.serialization", { "_get_layout" } },
-	{ "builtins", { "getattr", "object" } },
-	{ "__builtin__", { "getattr", "object" } },
+	{ "builtins", { "getattr", "object", "slice" } },
+	{ "__builtin__", { "getattr", "object", "slice" } },
 	{ "copyreg", { "_reconstructor" } },
 	{ "copy_reg", { "_reconstructor" } },
 	{ "collections", { "OrderedDict" } },
@@ -48,10 +51,14 @@ static const struct {
 	const char *class_name;
 	const char *names[8]; /* and NULL */
 } attributes[] = {
-	/* mcore_data: Megatron-Core's own */
+	/* the last two: Megatron-Core's own */
 	{ "Metadata",
 	  { "state_dict_metadata", "planner_data", "storage_data", "storage_meta", "version",
-	    "mcore_data" } },
+	    "mcore_data", "all_local_plans" } },
+	{ "WriteItem", { "index", "type", "bytes_io_data", "tensor_data" } },
+	{ "TensorWriteData", { "chunk", "properties", "size" } },
+	{ "BytesIOWriteData", { "nbytes" } },
+	{ "SavePlan", { "items", "storage_data", "planner_data", "usable" } },
 	{ "TensorStorageMetadata", { "properties", "size", "chunks" } },
 	{ "ChunkStorageMetadata", { "offsets", "sizes" } },
 	{ "TensorProperties",
@@ -181,6 +188,9 @@ static bool constant_is_there(const struct ckpt_value *func, const struct ckpt_v
 	if (!strcmp(func->u.global->name, "getattr")) /* early releases of Python 3.11 */
 		return seq->count == 2 && is_enum(seq->items[0]) &&
 		       place_in(seq->items[1], formats) >= 0;
+	if (!strcmp(func->u.global->name, "WriteItemType")) /* TENSOR, SHARD, BYTE_IO */
+		return seq->count == 1 && seq->items[0]->kind == CKPT_INT &&
+		       seq->items[0]->u.integer >= 1 && seq->items[0]->u.integer <= 3;
 	return strcmp(func->u.global->name, "_get_layout") != 0 ||
 	       (seq->count == 1 && place_in(seq->items[0], layouts) >= 0);
 }

@@ -111,6 +111,39 @@ def foreign_attributes(t):
 
 
 @case(4)
+def plans_of_torch(t):
+    """Megatron-Core keeps the plans of a save: objects of torch's planner. One bit in a name of theirs is damage."""
+    def planner(name):
+        return Global("torch.distributed.checkpoint.planner", name)
+
+    def metadata(name):
+        return Global("torch.distributed.checkpoint.metadata", name)
+
+    item = Object(planner("WriteItem"), {
+        "index": Object(metadata("MetadataIndex"), {"fqn": "model.w", "offset": None, "index": None}),
+        "type": Call(planner("WriteItemType"), 2),
+        "bytes_io_data": Object(planner("BytesIOWriteData"), {"nbytes": 4}),
+        "tensor_data": Object(planner("TensorWriteData"), {"chunk": None, "properties": None, "size": None})})
+    plan = Object(planner("SavePlan"), {"items": [item], "storage_data": None, "planner_data": None, "usable": True})
+    directory, _ = sample(t.path())
+    directory.foreign = {"all_local_plans": [plan]}
+    directory.write()
+
+    def verified(status, text):
+        found, out, _ = run("verify", directory.path)
+        require(found == status and text in out, out)
+    t.check("sound", verified, 0, ": sound but for its index, which has no checksum: ")
+    path = os.path.join(directory.path, ".metadata")
+    with open(path, "rb") as file:
+        sound = file.read()
+    for name in (b"WriteItemType", b"TensorWriteData", b"tensor_data", b"bytes_io_data", b"SavePlan", b"usable"):
+        at = sound.index(name) + 2
+        with open(path, "wb") as file:
+            file.write(sound[:at] + bytes([sound[at] ^ 2]) + sound[at + 1:])
+        t.check("a bit of %s" % name.decode(), verified, 1, "DAMAGED")
+
+
+@case(4)
 def foreign_classes_in_place(t):
     """Unknown classes where nothing is needed of them do not hurt; where something is, they are named."""
     directory, wanted = sample(t.path())

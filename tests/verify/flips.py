@@ -180,6 +180,11 @@ def kinds(work):
         make("convert", "--profile", profile, model, path("as-%s.pt" % profile))
         yield Kind("zip of torch " + profile, path("as-%s.pt" % profile))
     yield Kind("zip of torch 2.14", model)
+    # no tensor: of the oldest torch two records are all that there is
+    make("extract", "global_step", os.path.join(FIXTURES, "ddp_trainer.pt"), path("number.pt"))
+    for profile in ("1.6", "2.6"):
+        make("convert", "--profile", profile, path("number.pt"), path("number-%s.pt" % profile))
+        yield Kind("zip of torch %s without tensors" % profile, path("number-%s.pt" % profile))
     make("convert", "--alignment", "4096", model, path("aligned.pt"))
     yield Kind("zip, alignment 4096", path("aligned.pt"))
     make("split", "--ranks", "2", model, path("dcp"))
