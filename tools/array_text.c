@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "array_numbers.h"
+#include "json.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -192,10 +193,8 @@ static void add(struct printer *p, const char *text, size_t len)
 		size_t cap = 2 * p->line_cap + len + 256;
 		char *grown = realloc(p->line, cap);
 
-		if (!grown) {
-			p->bad = true;
-			return;
-		}
+		if (!grown)
+			no_memory();
 		p->line = grown;
 		p->line_cap = cap;
 	}

@@ -68,7 +68,7 @@ static void put_name(FILE *out, const char *key, const char *name)
 	text = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
 	json_decref(o);
 	if (!text)
-		abort();
+		no_memory();
 	fprintf(out, ",%.*s", (int)strlen(text) - 2, text + 1);
 	free(text);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
+#include "json.h"
 
 #include <signal.h>
 #include <string.h>
@@ -83,6 +84,7 @@ int main(int argc, char **argv)
 	const struct command *cmd;
 
 	signal(SIGPIPE, SIG_IGN); /* a closed pipe is seen as an error of write */
+	json_begin();
 	if (argc < 2) {
 		print_overview(stderr);
 		return EXIT_USAGE;

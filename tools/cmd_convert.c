@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "convert.h"
+#include "json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -205,7 +206,9 @@ static int convert(struct ckpt_save_options *options, const char *in, const char
 		return code;
 	s.steps = make_steps(&chain, &s.step_count);
 	s.reports = calloc(s.step_count + 1, sizeof(*s.reports));
-	code = s.steps && s.reports ? prepare(options, in, &model, &s) : EXIT_ERROR;
+	if (!s.steps || !s.reports)
+		no_memory();
+	code = prepare(options, in, &model, &s);
 	if (code == EXIT_FINE)
 		code = save_and_tell(options, model, in, out, &s, start);
 	free_steps(s.steps);

@@ -142,14 +142,25 @@ static void print_tally(const char *label, const struct tally *t)
 static const char *const known_prefixes[] = { "module.", "_orig_mod.", "model.", "_forward_module.",
 					      "_fsdp_wrapped_module." };
 
+/* What cannot be counted for want of memory must not look as if there were none. */
+static struct ckpt_prefix_count count_prefix(const struct ckpt_model *model, const char *prefix)
+{
+	struct ckpt_prefix_count c = { .size = sizeof(c) };
+	struct ckpt_error err = CKPT_ERROR_INIT;
+
+	if (ckpt_count_prefix(model, prefix, &c, &err) == CKPT_E_NOMEM)
+		no_memory();
+	return c;
+}
+
 static void print_prefixes(const struct summary *s)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < sizeof(known_prefixes) / sizeof(known_prefixes[0]); i++) {
-		struct ckpt_prefix_count c = { .size = sizeof(c) };
+		struct ckpt_prefix_count c = count_prefix(s->model, known_prefixes[i]);
 
-		if (ckpt_count_prefix(s->model, known_prefixes[i], &c, NULL) < 0 || !c.with_prefix)
+		if (!c.with_prefix)
 			continue;
 		printf("%-12s%s on %" PRIu64 " of %" PRIu64 " keys\n", any ? "" : "prefix",
 		       known_prefixes[i], c.with_prefix, c.keys);
@@ -341,7 +352,7 @@ static json_t *tally_json(const struct tally *t)
 		char *shown = malloc(size);
 
 		if (!shown)
-			abort();
+			no_memory();
 		json_object_set_new(object, ckpt_escape(shown, size, k->text, len),
 				    json_pack("{s:I,s:o}", "tensors", (json_int_t)k->count,
 					      "nbytes", json_u64(k->nbytes)));
@@ -437,9 +448,9 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 	notes = json_array();
 	metadata = json_array();
 	for (size_t i = 0; i < sizeof(known_prefixes) / sizeof(known_prefixes[0]); i++) {
-		struct ckpt_prefix_count c = { .size = sizeof(c) };
+		struct ckpt_prefix_count c = count_prefix(s->model, known_prefixes[i]);
 
-		if (ckpt_count_prefix(s->model, known_prefixes[i], &c, NULL) == 0 && c.with_prefix)
+		if (c.with_prefix)
 			json_object_set_new(prefixes, known_prefixes[i],
 					    json_pack("{s:I,s:I}", "with",
 						      (json_int_t)c.with_prefix, "keys",

@@ -64,12 +64,14 @@ static int count_had(void *ctx, const struct ckpt_item *item)
 	return 1;
 }
 
-/* Does every key that was renamed have the prefix already? */
-static bool had_it(const struct ckpt_model *in, const struct ckpt_edit_report *added)
+/* Does every key that was renamed have the prefix already? 1: yes; negative: that cannot be told. */
+static int had_it(const struct ckpt_model *in, const struct ckpt_edit_report *added,
+		  struct ckpt_error *err)
 {
 	struct had h = { .added = added };
+	int rc = ckpt_walk(in, count_had, &h, err);
 
-	return ckpt_walk(in, count_had, &h, NULL) == 0 && h.count == added->renamed;
+	return rc < 0 ? rc : h.count == added->renamed;
 }
 
 /* Nobody wants "module.module." by accident. */
@@ -77,11 +79,18 @@ static int add_once(const struct ckpt_model *in, const struct edit_step *step,
 		    struct ckpt_model **out, struct ckpt_edit_report *report,
 		    struct ckpt_error *err)
 {
-	int rc = add(in, step, out, report, err);
+	int rc = add(in, step, out, report, err), had;
 
-	if (rc == 0 && had_it(in, report))
+	if (rc < 0)
+		return rc;
+	had = had_it(in, report, err);
+	if (had > 0)
 		report->renamed = report->names_renamed = 0;
-	return rc;
+	if (had < 0) {
+		ckpt_close(*out);
+		*out = NULL;
+	}
+	return had < 0 ? had : 0;
 }
 
 static const char *nothing_begins(const struct ckpt_model *in, const struct edit_step *step,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit.h"
+#include "json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -360,11 +361,13 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 	if (code != EXIT_FINE || !open_model(in, &model, &code))
 		return code;
 	reports = calloc(count, sizeof(*reports));
+	if (!reports)
+		no_memory();
 	code = out ? check_format(model, in, out) : EXIT_FINE;
 	if (code == EXIT_FINE)
 		code = check_steps(model, in, steps, count);
 	if (code == EXIT_FINE)
-		code = reports ? take_steps(s, steps, count, in, &model, reports) : EXIT_ERROR;
+		code = take_steps(s, steps, count, in, &model, reports);
 	if (code == EXIT_FINE)
 		code = save_and_tell(s, model, reports, count, out, start);
 	free(reports);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit.h"
+#include "json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,11 +28,8 @@ struct edit_step *make_steps(const struct step_list *chain, size_t *count)
 	const char **values = calloc(chain->count + 1, sizeof(*values));
 
 	*count = 0;
-	if (!steps || !values) {
-		free(steps);
-		free(values);
-		return NULL;
-	}
+	if (!steps || !values)
+		no_memory();
 	steps->args.items = values;
 	for (size_t i = 0; i < chain->count; i++) {
 		const struct edit_kind *kind = find_kind(chain->items[i].name);

@@ -144,6 +144,26 @@ static size_t valid_prefix(const char *s, size_t len)
 	return 0;
 }
 
+void no_memory(void)
+{
+	complain("out of memory");
+	exit(EXIT_ERROR);
+}
+
+static void *must_malloc(size_t size)
+{
+	void *memory = malloc(size);
+
+	if (!memory)
+		no_memory();
+	return memory;
+}
+
+void json_begin(void)
+{
+	json_set_alloc_funcs(must_malloc, free);
+}
+
 void json_set_name(json_t *object, const char *key, const char *name)
 {
 	json_t *plain = json_string(name);
@@ -157,7 +177,7 @@ void json_set_name(json_t *object, const char *key, const char *name)
 	text = malloc(3 * len + 1);
 	hex = malloc(2 * len + 1);
 	if (!text || !hex)
-		abort();
+		no_memory();
 	for (size_t i = 0; i < len;) {
 		size_t n = valid_prefix(name + i, len - i);
 

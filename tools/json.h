@@ -25,6 +25,12 @@ int json_close(FILE *out, bool whole);
 /* One small value, on one line; takes the reference. */
 void json_put(FILE *out, json_t *value);
 
+/* Once, before anything else: a document is whole, or the command ends for want of memory. */
+void json_begin(void);
+
+/* Says so, and ends the command. */
+void no_memory(void) __attribute__((noreturn));
+
 /* Names are bytes: "KEY" has U+FFFD where they are no UTF-8, "KEY_hex" then has the bytes. */
 void json_set_name(json_t *object, const char *key, const char *name);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
+#include "json.h"
 
 #include <getopt.h>
 #include <stdarg.h>
@@ -134,14 +135,14 @@ static int take(const struct opt *o, char *value)
 		list = o->target;
 		list->items = realloc(list->items, (list->count + 1) * sizeof(*list->items));
 		if (!list->items)
-			return -1 - EXIT_ERROR;
+			no_memory();
 		list->items[list->count++] = value;
 		break;
 	case OPT_KIND_STEP:
 		steps = o->target;
 		steps->items = realloc(steps->items, (steps->count + 1) * sizeof(*steps->items));
 		if (!steps->items)
-			return -1 - EXIT_ERROR;
+			no_memory();
 		steps->items[steps->count].name = o->name;
 		steps->items[steps->count++].value = value;
 		break;

@@ -105,7 +105,7 @@ static void put_head(FILE *out, const char *path, enum ckpt_scan_verdict verdict
 		json_object_set_new(o, "format", json_string(format));
 	text = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
 	if (!text)
-		abort();
+		no_memory();
 	fprintf(out, "%s%.*s", first ? "\n" : ",\n", (int)strlen(text) - 1, text);
 	free(text);
 	json_decref(o);

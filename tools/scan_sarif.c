@@ -25,7 +25,7 @@ static json_t *uri_of(const char *path)
 	json_t *text;
 
 	if (!uri)
-		abort();
+		no_memory();
 	if (*path == '/')
 		used = (size_t)sprintf(uri, "file://");
 	for (; *path; path++)

@@ -28,6 +28,21 @@ static uint64_t mix(uint64_t h, uint64_t v)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+static char small(char c)
+{
+	return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+static bool same_small(const char *small_key, const char *key, size_t len)
+{
+	while (len && *small_key == small(*key)) {
+		small_key++;
+		key++;
+		len--;
+	}
+	return !len;
+}
+
 static uint64_t hash_bytes(const char *key, size_t len)
 {
 	uint64_t h = seed() ^ len, tail = 0;
@@ -42,6 +57,43 @@ static uint64_t hash_bytes(const char *key, size_t len)
 	if (len)
 		memcpy(&tail, key, len);
 	return mix(mix(h, tail ^ secret), secret);
+}
+
+/* That of KEY in small letters. */
+static uint64_t hash_small(const char *key, size_t len)
+{
+	uint64_t h = seed() ^ len, tail = 0;
+	uint64_t secret = h * 0xD6E8FEB86659FD93u;
+	char part[8];
+
+	for (; len >= 8; key += 8, len -= 8) {
+		uint64_t v;
+
+		for (int i = 0; i < 8; i++)
+			part[i] = small(key[i]);
+		memcpy(&v, part, 8);
+		h = mix(h, v ^ secret);
+	}
+	for (size_t i = 0; i < len; i++)
+		part[i] = small(key[i]);
+	if (len)
+		memcpy(&tail, part, len);
+	return mix(mix(h, tail ^ secret), secret);
+}
+
+uint64_t *ckpt_strmap_find_small(const struct ckpt_strmap *map, const char *key, size_t len)
+{
+	uint64_t hash = hash_small(key, len);
+
+	for (size_t i = hash; map->cap; i++) {
+		struct ckpt_strmap_slot *slot = &map->slots[i & (map->cap - 1)];
+
+		if (!slot->key)
+			return NULL;
+		if (slot->hash == hash && slot->len == len && same_small(slot->key, key, len))
+			return &slot->value;
+	}
+	return NULL;
 }
 
 void ckpt_strmap_clear(struct ckpt_strmap *map)

@@ -29,6 +29,9 @@ bool ckpt_strmap_reserve(struct ckpt_strmap *map, size_t count);
 /* Pointer to the value of KEY, or NULL. Valid until the next insertion. */
 uint64_t *ckpt_strmap_find(const struct ckpt_strmap *map, const char *key, size_t len);
 
+/* The same for a map whose keys have no capitals of ASCII: those of KEY count as small letters. */
+uint64_t *ckpt_strmap_find_small(const struct ckpt_strmap *map, const char *key, size_t len);
+
 /*
  * Pointer to the value of KEY, which is made with VALUE if it was absent. *WAS_THERE says which.
  * NULL if there is no memory.

@@ -2,15 +2,13 @@
 #include "broadcast/undo.h"
 
 #include "io/fault.h"
+#include "io/tree.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { MOST_OPEN = 16 };
 
 int ckpt_undo_open(struct ckpt_undo *out, const struct ckpt_landing *landing,
 		   const struct ckpt_manifest *m, struct ckpt_error *err)
@@ -32,14 +30,6 @@ void ckpt_undo_close(struct ckpt_undo *undo)
 	undo->made = NULL;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
-{
-	(void)st;
-	(void)type;
-	(void)place;
-	return remove(path);
-}
-
 /* It has another name first: nobody is to see a part of it. */
 static int remove_tree(const char *path)
 {
@@ -51,7 +41,7 @@ static int remove_tree(const char *path)
 		return -1;
 	rc = ckpt_io_rename(path, hidden, false);
 	if (rc == 0)
-		rc = nftw(hidden, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS);
+		rc = ckpt_tree_remove(hidden);
 	free(hidden);
 	return rc;
 }

@@ -11,11 +11,15 @@ static const struct ckpt_format *const formats[] = {
 };
 
 /* A directory that cannot be read is no error here: the format says what is wrong with it. */
-static void look_inside(struct ckpt_opening *opening)
+static int look_inside(struct ckpt_opening *opening, struct ckpt_error *err)
 {
-	if (opening->len >= 4 && !memcmp(opening->head, "PK\x03\x04", 4) &&
-	    ckpt_zip_open(opening->source, &opening->zip, NULL) < 0)
+	int rc = opening->len >= 4 && !memcmp(opening->head, "PK\x03\x04", 4)
+			 ? ckpt_zip_open(opening->source, &opening->zip, err)
+			 : 0;
+
+	if (rc < 0)
 		opening->zip = NULL;
+	return rc == CKPT_E_NOMEM || rc == CKPT_E_IO ? rc : 0;
 }
 
 int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
@@ -31,7 +35,9 @@ int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct
 	rc = ckpt_source_read(source, 0, head, opening.len, err);
 	if (rc < 0)
 		return rc;
-	look_inside(&opening);
+	rc = look_inside(&opening, err);
+	if (rc < 0)
+		return rc;
 	for (size_t i = 0; !format && i < sizeof(formats) / sizeof(formats[0]); i++)
 		if (formats[i]->probe(&opening))
 			format = formats[i];

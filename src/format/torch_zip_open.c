@@ -25,7 +25,9 @@ struct ckpt_zip_entry *ckpt_torch_zip_find(const struct ckpt_torch_zip *tz, cons
 					   const char *record)
 {
 	size_t first = strlen(tz->archive_name), second = strlen(folder), third = strlen(record);
-	char *name = malloc(first + second + third + 1);
+	char small[1024]; /* so that there is no "not found" for want of memory, but of names that torch does not make */
+	char *name = first + second + third < sizeof(small) ? small
+							    : malloc(first + second + third + 1);
 	struct ckpt_zip_entry *entry;
 
 	if (!name)
@@ -34,7 +36,8 @@ struct ckpt_zip_entry *ckpt_torch_zip_find(const struct ckpt_torch_zip *tz, cons
 	memcpy(name + first, folder, second);
 	memcpy(name + first + second, record, third + 1);
 	entry = ckpt_zip_find(tz->zip, name, first + second + third);
-	free(name);
+	if (name != small)
+		free(name);
 	return entry;
 }
 

@@ -4,13 +4,13 @@
 #include "base/text.h"
 #include "io/fault.h"
 #include "io/temp.h"
+#include "io/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <fts.h>
-#include <ftw.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { MOST_OPEN = 16, MOST_UNSYNCED = 16 };
+enum { MOST_UNSYNCED = 16 };
 
 struct ckpt_folder {
 	char *path, *around, *temp; /* owned; AROUND: the folder that PATH is in */
@@ -52,65 +52,47 @@ static char *around_of(const char *path)
 	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-static int by_name(const FTSENT **a, const FTSENT **b)
-{
-	return strcmp((*a)->fts_name, (*b)->fts_name);
-}
-
 /* What was left behind by a run that was killed. */
 static bool is_leftover(const char *name)
 {
 	return !fnmatch(CKPT_TEMP_PATTERN, name, 0);
 }
 
-/* Is it, in a tree that begins with FOLDER, what no output of this kind has? */
-static bool is_foreign(const struct ckpt_folder_own *own, const char *folder, const FTSENT *at)
-{
-	switch (at->fts_info) {
-	case FTS_D: return false;
-	case FTS_DP: return at->fts_level > FTS_ROOTLEVEL && !at->fts_number; /* empty */
-	case FTS_F:
-	case FTS_SL:
-	case FTS_SLNONE:
-		return !is_leftover(at->fts_name) &&
-		       !own->is_own(own->ctx, folder, at->fts_path + strlen(folder) + 1);
-	default: return true;
-	}
-}
+struct foreign {
+	const struct ckpt_folder_own *own;
+	const char *folder;
+	char name[PATH_MAX]; /* that of those found which sorts first; "": none */
+};
 
-static int fail_foreign(const char *name, struct ckpt_error *err)
+/* Is it what no output of this kind has? */
+static int find_foreign(void *ctx, const struct ckpt_tree_entry *e)
 {
-	char shown[sizeof(err->text) / 2];
+	struct foreign *f = ctx;
+	bool is_own;
 
-	return ckpt_fail(err, CKPT_E_OUTPUT,
-			 "the output is a folder with '%s' in it, and one is replaced only if it holds "
-			 "such a set and nothing else",
-			 ckpt_escape(shown, sizeof(shown), name, strlen(name)));
+	if (S_ISDIR(e->st.st_mode))
+		is_own = e->children;
+	else
+		is_own = (S_ISREG(e->st.st_mode) || S_ISLNK(e->st.st_mode)) &&
+			 (is_leftover(e->name) || f->own->is_own(f->own->ctx, f->folder, e->path));
+	if (!is_own && (!f->name[0] || strcmp(e->path, f->name) < 0))
+		strcpy(f->name, e->path);
+	return 0;
 }
 
 /* PATH: an existing folder, without slashes at its end. */
 static int check_own(const struct ckpt_folder_own *own, const char *path, struct ckpt_error *err)
 {
-	char *paths[] = { (char *)path, NULL };
-	FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
-	FTSENT *at;
-	int rc = 0;
+	struct foreign f = { .own = own, .folder = path };
+	char shown[sizeof(err->text) / 2];
+	int rc = ckpt_tree_walk(path, find_foreign, &f, err);
 
-	if (!tree)
-		return ckpt_fail_errno(err, "cannot look at what is in the output");
-	while (rc == 0 && (errno = 0, at = fts_read(tree))) {
-		if (at->fts_info == FTS_DNR || at->fts_info == FTS_ERR) {
-			errno = at->fts_errno;
-			rc = ckpt_fail_errno(err, "cannot look at what is in the output");
-		} else if (is_foreign(own, path, at)) {
-			rc = fail_foreign(at->fts_path + strlen(path) + 1, err);
-		}
-		at->fts_parent->fts_number++;
-	}
-	if (rc == 0 && errno)
-		rc = ckpt_fail_errno(err, "cannot look at what is in the output");
-	fts_close(tree);
-	return rc;
+	if (rc < 0 || !f.name[0])
+		return rc;
+	return ckpt_fail(err, CKPT_E_OUTPUT,
+			 "the output is a folder with '%s' in it, and one is replaced only if it holds "
+			 "such a set and nothing else",
+			 ckpt_escape(shown, sizeof(shown), f.name, strlen(f.name)));
 }
 
 static int check_target(const char *path, const char *around, const struct ckpt_folder_own *own,
@@ -285,21 +267,28 @@ static int sync_folder(const char *path, struct ckpt_error *err)
 	return rc;
 }
 
+static int sync_entry(void *ctx, const struct ckpt_tree_entry *e)
+{
+	struct ckpt_error *err = ctx;
+	int fd, rc = 0;
+
+	if (!S_ISDIR(e->st.st_mode))
+		return 0;
+	fd = openat(e->folder, e->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return ckpt_fail_errno(err, "cannot open '%.200s' to sync it", e->path);
+	if (ckpt_io_sync_dir(fd) < 0 && errno != EINVAL)
+		rc = ckpt_fail_errno(err, "the folder '%.200s' cannot be synced", e->path);
+	close(fd);
+	return rc;
+}
+
 /* PATH and all folders in it. */
 static int sync_folders(const char *path, struct ckpt_error *err)
 {
-	char *paths[] = { (char *)path, NULL };
-	FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
-	FTSENT *at;
-	int rc = 0;
+	int rc = ckpt_tree_walk(path, sync_entry, err, err);
 
-	if (!tree)
-		return ckpt_fail_errno(err, "cannot read '%s' to sync it", path);
-	while (rc == 0 && (at = fts_read(tree)))
-		if (at->fts_info == FTS_DP)
-			rc = sync_folder(at->fts_path, err);
-	fts_close(tree);
-	return rc;
+	return rc < 0 ? rc : sync_folder(path, err);
 }
 
 int ckpt_folder_sync(struct ckpt_folder *f, struct ckpt_error *err)
@@ -365,15 +354,6 @@ int ckpt_folder_commit(struct ckpt_folder *f, struct ckpt_error *err)
 	return rc;
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
-{
-	(void)st;
-	(void)type;
-	(void)place;
-	remove(path);
-	return 0;
-}
-
 void ckpt_folder_discard(struct ckpt_folder *f)
 {
 	if (!f)
@@ -382,7 +362,7 @@ void ckpt_folder_discard(struct ckpt_folder *f)
 		ckpt_sink_discard(f->unsynced[i]);
 	pthread_mutex_destroy(&f->lock);
 	if (f->made)
-		nftw(f->temp, remove_one, MOST_OPEN, FTW_DEPTH | FTW_PHYS);
+		ckpt_tree_remove(f->temp);
 	free(f->path);
 	free(f->around);
 	free(f->temp);

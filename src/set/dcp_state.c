@@ -134,7 +134,7 @@ static void tell_unused(const struct teller *t)
 		     count, count == 1 ? "" : "s", nbytes, escaped(first, shown));
 }
 
-static void tell_tensors(const struct teller *t)
+static int tell_tensors(const struct teller *t, struct ckpt_error *err)
 {
 	const struct ckpt_dcp_index *x = &t->dcp->index;
 	struct ckpt_error why = CKPT_ERROR_INIT;
@@ -146,6 +146,8 @@ static void tell_tensors(const struct teller *t)
 
 		if (!e->is_tensor || ckpt_dcp_check_cover(x, e, &why) == 0)
 			continue;
+		if (why.status == CKPT_E_NOMEM)
+			return ckpt_fail_nomem(err);
 		if (bad++ < MOST_OF_A_KIND)
 			tell(t, "'%s': %s",
 			     ckpt_escape(shown, SHOWN, e->fqn->u.bytes.ptr, e->fqn->u.bytes.len),
@@ -158,6 +160,7 @@ static void tell_tensors(const struct teller *t)
 	if (t->dcp->unreadable_items)
 		tell(t, "%u value%s cannot be read: %s", t->dcp->unreadable_items,
 		     t->dcp->unreadable_items == 1 ? "" : "s", t->dcp->first_trouble);
+	return 0;
 }
 
 int ckpt_dcp_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
@@ -175,7 +178,7 @@ int ckpt_dcp_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, 
 		count_items(&t);
 		tell_files(&t);
 		tell_stale(&t);
-		tell_tensors(&t);
+		rc = tell_tensors(&t, err);
 		tell_unused(&t);
 	}
 	ckpt_listing_clear(&t.listing);

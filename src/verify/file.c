@@ -87,9 +87,11 @@ static int verify_archive(struct ckpt_verifier *v, struct ckpt_source *source,
 	bool wants_numbers = model && model->doc->format == &ckpt_format_torch_zip &&
 			     v->options.flags & CKPT_VERIFY_FINITE;
 	struct ckpt_zip *zip;
-	int rc = 0;
+	int rc = ckpt_zip_open(source, &zip, err);
 
-	if (ckpt_zip_open(source, &zip, NULL) < 0)
+	if (rc == CKPT_E_NOMEM || rc == CKPT_E_IO)
+		return rc;
+	if (rc < 0)
 		return 0; /* MODEL's error says why */
 	if (wants_numbers)
 		rc = make_contents(model, &contents, err);

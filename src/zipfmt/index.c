@@ -397,15 +397,8 @@ void ckpt_zip_close(struct ckpt_zip *zip)
 
 struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *name, size_t len)
 {
-	char *key = len <= Z16 ? malloc(len + 1) : NULL;
-	uint64_t *slot;
+	uint64_t *slot = ckpt_strmap_find_small(&zip->by_name, name, len);
 
-	if (!key)
-		return NULL;
-	for (size_t i = 0; i < len; i++)
-		key[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
-	slot = ckpt_strmap_find(&zip->by_name, key, len);
-	free(key);
 	return slot ? &zip->entries[*slot] : NULL;
 }
 
