@@ -254,6 +254,22 @@ static bool matches_a_value(struct listing *l)
 
 /* ---- table, all of it ---- */
 
+static void print_note(void *ctx, const char *text)
+{
+	(void)ctx;
+	complain("note: %s", text);
+}
+
+/* A file in which nothing is listed may hold what is not looked into. */
+static int explain_nothing(const struct listing *l)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	int rc = ckpt_tensor_count(l->model) ? 0
+					     : ckpt_tell_state(l->model, print_note, NULL, &err);
+
+	return rc < 0 ? fail(&err) : EXIT_FINE;
+}
+
 static int print_table(struct listing *l)
 {
 	struct widths w = measure(l);
@@ -267,7 +283,7 @@ static int print_table(struct listing *l)
 		       l->count == 1 ? "" : "s", grouped(l->numel, b),
 		       exact_bytes ? grouped(l->nbytes, size) : human_size(l->nbytes, size),
 		       grouped(l->storages, c), l->storages == 1 ? "" : "s");
-	return finish_output(EXIT_FINE);
+	return finish_output(quiet ? EXIT_FINE : explain_nothing(l));
 }
 
 /* ---- JSON ---- */

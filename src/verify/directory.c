@@ -323,10 +323,11 @@ int ckpt_verify_directory(struct ckpt_verifier *v, const char *path, struct ckpt
 	}
 	if (rc == 0 && model && model->doc->format == &ckpt_format_dcp)
 		rc = verify_dcp(v, model, err);
-	if (rc == 0)
+	if (rc == 0 && !ckpt_set_is_index(path)) {
 		rc = verify_files(v, path, "", model, err);
-	if (rc == 0)
-		rc = verify_latest(v, path, err);
+		if (rc == 0)
+			rc = verify_latest(v, path, err);
+	}
 	if (rc == 0 && opened < 0 && file_in(path, &opening))
 		rc = take_opening(v, path, opened, &opening, err);
 	if (rc == 0 && model && v->options.flags & CKPT_VERIFY_FINITE &&

@@ -10,10 +10,35 @@
 #include "set/set.h"
 #include "zipfmt/index.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- a file that does not open ---- */
+
+/*
+ * Is it what a server says in the place of a file? {"error": "Repository not found"} of the Hugging Face hub, {"message": "Bad credentials"}
+ * of GitHub, "Entry not found", <Code>AccessDenied</Code>. Any other text may be a config, or notes.
+ */
+static bool refuses(const uint8_t *head, size_t len)
+{
+	static const char *const words[] = { "\"error\"",	   "\"errors\"",    "\"message\"",
+					     "\"detail\"",	   "\"code\"",	    "not found",
+					     "denied",	   "unauthorized",    "forbidden",
+					     "credentials", "authentication", "log in",
+					     "expired",	   "rate limit" };
+	char text[CKPT_PROBE_BYTES + 1];
+
+	if (len > CKPT_PROBE_BYTES)
+		len = CKPT_PROBE_BYTES;
+	for (size_t i = 0; i < len; i++)
+		text[i] = head[i] ? (char)tolower(head[i]) : ' ';
+	text[len] = '\0';
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(text, words[i]))
+			return true;
+	return false;
+}
 
 static void identify(struct ckpt_facts *f)
 {
@@ -28,6 +53,7 @@ static void identify(struct ckpt_facts *f)
 	size = ckpt_source_size(source) < sizeof(head) ? ckpt_source_size(source) : sizeof(head);
 	if (ckpt_source_read(source, 0, head, (size_t)size, NULL) == 0) {
 		f->first = head[0];
+		f->refuses = refuses(head, (size_t)size);
 		ckpt_identify(source, head, (size_t)size, &f->identity);
 	}
 	if (f->identity.nature == CKPT_NATURE_ZIP && !f->model) {

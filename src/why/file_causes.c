@@ -214,6 +214,19 @@ static bool tell_other(struct ckpt_why *w)
 	return true;
 }
 
+/* A config, notes, a list of names: what lies beside the weights. */
+static bool tell_text(struct ckpt_why *w)
+{
+	if (ckpt_why_begin(w, "text_file", CKPT_CAUSE_CERTAIN,
+			   "it is a text, and not the file with the weights")) {
+		ckpt_why_fact_opening(w);
+		ckpt_why_words(w, "give the file with the weights, which lies beside it or has to be "
+				  "downloaded, too");
+		ckpt_why_end(w);
+	}
+	return true;
+}
+
 static bool tell_permission(struct ckpt_why *w)
 {
 	if (ckpt_why_begin(w, "permission", CKPT_CAUSE_CERTAIN,
@@ -235,9 +248,9 @@ static bool tell_nature(struct ckpt_why *w)
 	case CKPT_NATURE_ZEROS: return tell_nothing(w);
 	case CKPT_NATURE_LFS:
 	case CKPT_NATURE_ANNEX: return tell_pointer(w);
-	case CKPT_NATURE_MARKUP:
+	case CKPT_NATURE_MARKUP: return tell_answer(w);
 	case CKPT_NATURE_JSON:
-	case CKPT_NATURE_TEXT: return tell_answer(w);
+	case CKPT_NATURE_TEXT: return f->refuses ? tell_answer(w) : tell_text(w);
 	case CKPT_NATURE_PACKED: return tell_packed(w);
 	case CKPT_NATURE_TAR: return f->opening.status == CKPT_E_UNSUPPORTED && tell_tar(w);
 	case CKPT_NATURE_SAFETENSORS:

@@ -27,6 +27,7 @@ struct ckpt_facts {
 	struct ckpt_identity identity; /* of a file that does not open */
 	bool cut;		       /* a zip archive without its end */
 	uint8_t first;		       /* byte of the file; of one that is empty 0 */
+	bool refuses; /* its text is what a server says that does not give the file away */
 	struct ckpt_file_info file;    /* of a model */
 	struct ckpt_why_dict dicts[CKPT_WHY_MOST_DICTS];
 	uint32_t dict_count;

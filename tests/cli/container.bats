@@ -55,3 +55,15 @@ d["files"][0]["kind"] is None and d["files"][1]["name"] == "ddp_model.pt", d' "$
 	ckpt convert a.zip out.pt
 	want 2 "ckpt: a.zip: is a zip archive with model files inside, not one itself: name one of them as ARCHIVE::ddp_model.pt"
 }
+
+@test "a package with nothing but TorchScript in it says that this is not listed" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	script = b"(" + text("reduce_package") + number(1) + glob("torch.jit._script", "unpackage_script_module") + text("0") + b"\x85tQ"
+	open("net.package", "wb").write(archive([(".data/ts_code/0/data.pkl", b"\x80\x02N."), ("m/model.pkl", b"\x80\x03" + script + b"."),
+	                                         (".data/extern_modules", b"torch\n"), (".data/version", b"6\n")]))
+	END
+	ckpt ls net.package; want 0 "ckpt: note: holds 1 TorchScript module, whose tensors are not listed"
+	[ "$output" = "0 tensors, 0 elements, 0 in 0 storages" ]
+	ckpt ls -q net.package; want 0
+}

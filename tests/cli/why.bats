@@ -126,3 +126,28 @@ load common.bash
 	[ "$status" = 2 ]
 	[[ $stderr = "ckpt: cannot write to standard output: "* ]]
 }
+
+@test "an index whose files are all missing, and texts that are no server's answer" {
+	ckpt convert ddp_model.pt set --shard-size 2KB; want 0
+	mkdir alone && cp set/*.index.json alone
+	ckpt verify alone/model.safetensors.index.json; want 1
+	[[ $output = *"2 of 2 files are missing"*DAMAGED* ]]
+	for what in alone/model.safetensors.index.json alone; do
+		ckpt why $what; want 0
+		[[ $output = "cause: files of the sharded checkpoint are missing or damaged"*"2 of 2 files are missing"* ]]
+	done
+	echo '{"architectures": ["Net"], "hidden_size": 8}' >config.json
+	echo 'notes on the model' >notes.pt
+	for what in config.json notes.pt; do
+		ckpt why $what; want 0
+		[[ $output = "cause: it is a text, and not the file with the weights"* ]]
+	done
+	printf '{"error":"Repository not found"}' >a.pt
+	printf '{"message":"Bad credentials","status":"401"}' >b.pt
+	printf 'Entry not found' >c.pt
+	printf 'Access to model x is restricted. You must be authenticated, please log in.' >d.pt
+	for what in a.pt b.pt c.pt d.pt; do
+		ckpt why $what; want 0
+		[[ $output = "cause: it is what a server answered"* ]]
+	done
+}
