@@ -77,16 +77,27 @@ static uint32_t count_suffix(const struct ckpt_zip *zip, const char *suffix)
 	return count;
 }
 
+/* Of SB3's tensors.pth, policy.pth and policy.optimizer.pth the second has the weights. */
+static bool is_more_of_a_model(const struct ckpt_zip_entry *a, const struct ckpt_zip_entry *b)
+{
+	bool a_is_other = strstr(a->name, "optim"), b_is_other = strstr(b->name, "optim");
+
+	return a_is_other != b_is_other ? b_is_other : a->usize > b->usize;
+}
+
 /* The first record that is a file of its own, by its name. */
 static const struct ckpt_zip_entry *find_model_file(const struct ckpt_zip *zip)
 {
 	static const char *const suffixes[] = { ".pt", ".pth", ".bin", ".ckpt", ".safetensors" };
 
-	for (size_t k = 0; k < sizeof(suffixes) / sizeof(suffixes[0]); k++)
+	const struct ckpt_zip_entry *best = NULL;
+
+	for (size_t k = 0; !best && k < sizeof(suffixes) / sizeof(suffixes[0]); k++)
 		for (uint32_t i = 0; i < zip->count; i++)
-			if (has_suffix(&zip->entries[i], suffixes[k]))
-				return &zip->entries[i];
-	return NULL;
+			if (has_suffix(&zip->entries[i], suffixes[k]) &&
+			    (!best || is_more_of_a_model(&zip->entries[i], best)))
+				best = &zip->entries[i];
+	return best;
 }
 
 /* A zip without data.pkl in its first folder: say what it is instead. */

@@ -67,3 +67,15 @@ d["files"][0]["kind"] is None and d["files"][1]["name"] == "ddp_model.pt", d' "$
 	[ "$output" = "0 tensors, 0 elements, 0 in 0 storages" ]
 	ckpt ls -q net.package; want 0
 }
+
+@test "of several files in an archive the one with the weights is named" {
+	ckpt convert --to torch-legacy ddp_model.pt policy.pth; want 0
+	cp ddp_trainer.pt policy.optimizer.pth
+	head -c 300 ddp_model.pt >tensors.pth
+	python3 -c 'import zipfile
+with zipfile.ZipFile("best.zip", "w") as z:
+    for name in ("data", "tensors.pth", "policy.pth", "policy.optimizer.pth"):
+        z.writestr("data", "{}") if name == "data" else z.write(name)'
+	ckpt stat best.zip
+	want 2 "ckpt: best.zip: is a zip archive with model files inside, not one itself: name one of them as ARCHIVE::policy.pth"
+}
