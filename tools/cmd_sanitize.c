@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit.h"
 
+#include <ckpt/scan.h>
+
+#include <string.h>
+
+enum { MOST_TOLD = 8 };
+
 static struct edit_settings s;
 
 static const struct opt opts[] = {
@@ -28,12 +34,32 @@ const struct command cmd_sanitize = {
 	.run = run,
 };
 
+/* What a load would do beside making the checkpoint: calls whose results nothing holds. */
+static int tell_refusal(void *ctx, const struct ckpt_scan_refusal *r)
+{
+	char name[400];
+
+	if (r->name && (*(unsigned *)ctx)++ < MOST_TOLD)
+		complain("note: a load would also take %s, whose result is no part of the checkpoint: "
+			 "OUT is without it",
+			 ckpt_escape(name, sizeof(name), r->name, strlen(r->name)));
+	return 0;
+}
+
+static unsigned beside; /* of the last file */
+
 static int sanitize(const struct ckpt_model *in, const struct edit_step *step,
 		    struct ckpt_model **out, struct ckpt_edit_report *report,
 		    struct ckpt_error *err)
 {
+	bool accepts[CKPT_SCAN_TORCH_COUNT];
+	int rc = ckpt_sanitize(in, out, report, err);
+
 	(void)step;
-	return ckpt_sanitize(in, out, report, err);
+	beside = 0;
+	if (rc == 0 && !edit_changed(report) && edit_input)
+		ckpt_scan_weights_only(edit_input, accepts, tell_refusal, &beside, NULL);
+	return rc;
 }
 
 static const char *nothing_refused(const struct ckpt_model *in, const struct edit_step *step,
@@ -41,8 +67,12 @@ static const char *nothing_refused(const struct ckpt_model *in, const struct edi
 {
 	(void)in;
 	(void)step;
-	snprintf(why, MOST_REASON, "it has plain data only");
-	return HINT_IF_PRESENT;
+	if (beside)
+		snprintf(why, MOST_REASON,
+			 "its values are plain data, but a load would also take what stands above");
+	else
+		snprintf(why, MOST_REASON, "it has plain data only");
+	return beside ? "--if-present writes OUT without that, with exit code 0" : HINT_IF_PRESENT;
 }
 
 static void hint_drop(const struct ckpt_model *in, const struct edit_step *step,

@@ -61,6 +61,7 @@ void hint_repair(const struct ckpt_error *err)
 }
 
 bool ignore_damage;
+const char *edit_input;
 
 static int tell_one(void *ctx, const struct ckpt_finding *f)
 {
@@ -341,6 +342,7 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 	double start = seconds();
 	int code = refuse_names(in, out ? out : "OUT");
 
+	edit_input = count == 1 ? in : NULL;
 	if (s->in_place && s->reflink) {
 		complain("--in-place and --reflink exclude each other: there is no OUT");
 		return EXIT_USAGE;

@@ -10,6 +10,9 @@ struct edit_settings {
 	const char *reflink; /* "never", "auto", "always"; NULL: never */
 };
 
+/* IN, as it was given, if there is one edit alone; set by run_edit(). */
+extern const char *edit_input;
+
 /* Damaged bytes are written as they are, and listed. Of open_model(). */
 extern bool ignore_damage;
 

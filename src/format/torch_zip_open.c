@@ -85,7 +85,7 @@ static bool is_more_of_a_model(const struct ckpt_zip_entry *a, const struct ckpt
 	return a_is_other != b_is_other ? b_is_other : a->usize > b->usize;
 }
 
-/* The first record that is a file of its own, by its name. */
+/* The record that is a file of its own, by its name, and most likely the model. */
 static const struct ckpt_zip_entry *find_model_file(const struct ckpt_zip *zip)
 {
 	static const char *const suffixes[] = { ".pt", ".pth", ".bin", ".ckpt", ".safetensors" };

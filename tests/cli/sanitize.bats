@@ -38,3 +38,23 @@ hint: 'ckpt edit IN OUT --drop NAME --sanitize' leaves it out" ]]
 	ckpt sanitize ddp_trainer.pt plain.pt
 	[ "$status" = 1 ] || [ "$status" = 0 ]
 }
+
+@test "a call whose result nothing holds is said, and is not in OUT" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	evil = glob("posix", "system") + text("true") + b"\x85R"
+	open("below.pt", "wb").write(torch_file(b"\x80\x02" + evil + b"}" + text("w") + tensor() + b"s."))
+	open("popped.pt", "wb").write(torch_file(b"\x80\x02" + evil + b"0}" + text("w") + tensor() + b"s."))
+	END
+	local note="ckpt: note: a load would also take posix.system, whose result is no part of the checkpoint: OUT is without it"
+	for file in below popped; do
+		ckpt sanitize $file.pt out.pt; want 1 "$note
+ckpt: $file.pt: its values are plain data, but a load would also take what stands above, nothing was written
+hint: --if-present writes OUT without that, with exit code 0"
+		[ ! -e out.pt ]
+		ckpt sanitize --if-present $file.pt out.pt; want 0 "$note"
+		ckpt scan out.pt; want 0
+		[[ ${lines[0]} = "out.pt: plain: "* ]]
+		rm out.pt
+	done
+}
