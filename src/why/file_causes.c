@@ -2,6 +2,7 @@
 #include "why/why.h"
 
 #include <ckpt/container.h>
+#include <ckpt/save.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -306,6 +307,26 @@ static const struct {
 	  "torch.jit.load(%s)" },
 };
 
+/* A command that is advised has to work: what it would write is tried without writing it. */
+static bool can_be_converted(struct ckpt_why *w)
+{
+	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+
+	if (!ckpt_tensor_count(w->facts.model)) {
+		ckpt_why_fact(w, "it holds no tensors that could be written as a state dict");
+		return false;
+	}
+	if (strcmp(w->facts.file.format, "torch package") != 0)
+		return true; /* 'ckpt convert' takes the state dict */
+	o.flags = CKPT_SAVE_DRY_RUN | CKPT_SAVE_CANONICAL | CKPT_SAVE_REPLACE;
+	o.format = "torch";
+	if (ckpt_save(w->facts.model, ckpt_why_out(w), &o, NULL, &err) == 0)
+		return true;
+	ckpt_why_fact(w, "it %s", err.text);
+	return false;
+}
+
 bool ckpt_look_program(struct ckpt_why *w, const struct ckpt_said *said)
 {
 	(void)said;
@@ -317,7 +338,9 @@ bool ckpt_look_program(struct ckpt_why *w, const struct ckpt_said *said)
 		if (ckpt_why_begin(w, programs[i].id, CKPT_CAUSE_CERTAIN, "%s", programs[i].text)) {
 			const char *path = ckpt_why_python_text(w, w->facts.path);
 
-			ckpt_why_command(w, "ckpt convert %s %s", ckpt_why_in(w), ckpt_why_out(w));
+			if (can_be_converted(w))
+				ckpt_why_command(w, "ckpt convert %s %s", ckpt_why_in(w),
+						 ckpt_why_out(w));
 			ckpt_why_python(w, "%.*s%s)", (int)strcspn(programs[i].load, "%"),
 					programs[i].load, path);
 			ckpt_why_end(w);

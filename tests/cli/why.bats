@@ -151,3 +151,31 @@ load common.bash
 		[[ $output = "cause: it is what a server answered"* ]]
 	done
 }
+
+@test "what is advised for a program or a package works" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from modules import *
+	from files import *
+	open("net.jit", "wb").write(torch_script(pickled(NET), NET_CODE, pickled(tensor("0") + b"\x85"), [("constants/0", b"c" * 16)]))
+	script = b"(" + text("reduce_package") + number(1) + glob("torch.jit._script", "unpackage_script_module") + text("0") + b"\x85tQ"
+	pair = b"}(" + text("w") + tensor() + text("net") + script + b"u"
+	def package(name, body):
+	    open(name, "wb").write(archive([(".data/0.storage", FOUR_FLOATS), ("m/model.pkl", b"\x80\x03" + body + b"."),
+	                                    (".data/extern_modules", b"torch\n"), (".data/version", b"6\n")]))
+	package("plain.package", b"}" + text("w") + tensor() + b"s")
+	package("script.package", script)
+	package("both.package", pair)
+	END
+	for file in net.jit plain.package script.package both.package; do
+		ckpt why $file; want 0
+		[[ $output = *"TorchScript"* || $output = *"torch.package"* ]]
+		while read -r mend; do
+			run bash -c "${mend/#ckpt /'$CKPT' }"
+			[ "$status" = 0 ] || { echo "$file: $mend: $output" >&2; false; }
+			made=yes
+		done < <(sed -n 's/^ *mend: *//p' <<<"$output")
+	done
+	[ "$made" = yes ]
+	ckpt why script.package
+	[[ $output != *"mend:"* && $output = *"it holds no tensors"* ]]
+}
