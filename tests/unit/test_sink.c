@@ -202,6 +202,32 @@ static void a_file_that_is_replaced_stays_until_the_new_one_is_complete(void **s
 	ckpt_buf_clear(&want);
 }
 
+/* The first *CTX links find that their name is taken. */
+static int names_are_taken(void *ctx, enum ckpt_io_op op)
+{
+	unsigned *taken = ctx;
+
+	return op == CKPT_IO_LINK && *taken && (*taken)-- ? EEXIST : 0;
+}
+
+/* In a container the process has the same number at each start, and what a killed one left is still there. */
+static void a_temporary_name_that_is_taken_is_drawn_again(void **state)
+{
+	unsigned taken = 6, all = 1000;
+
+	(void)state;
+	unit_write_file(out, "old", 3);
+	ckpt_io_set_hook(names_are_taken, &taken);
+	assert_int_equal(strip(CKPT_SAVE_REPLACE), 0);
+	assert_int_equal(taken, 0);
+	assert_int_equal(unit_folder_count(folder), 2);
+	ckpt_io_set_hook(names_are_taken, &all);
+	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_IO);
+	ckpt_io_set_hook(NULL, NULL);
+	assert_int_equal(err.sys_errno, EEXIST);
+	assert_int_equal(unit_folder_count(folder), 2);
+}
+
 static void a_copy_that_the_kernel_refuses_goes_through_memory(void **state)
 {
 	static const int codes[] = { EXDEV, ENOSYS, EINVAL, EOPNOTSUPP, EPERM };
@@ -473,6 +499,7 @@ UNIT_SUITE(test_sink)
 	const struct CMUnitTest tests[] = {
 		WITH_FILE(nothing_is_left_behind_whichever_call_fails),
 		WITH_FILE(a_file_that_is_replaced_stays_until_the_new_one_is_complete),
+		WITH_FILE(a_temporary_name_that_is_taken_is_drawn_again),
 		WITH_FILE(a_copy_that_the_kernel_refuses_goes_through_memory),
 		WITH_FILE(interrupted_calls_are_made_again),
 		WITH_FILE(a_folder_that_cannot_be_synced_is_reported),
