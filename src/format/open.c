@@ -13,13 +13,18 @@ static const struct ckpt_format *const formats[] = {
 /* A directory that cannot be read is no error here: the format says what is wrong with it. */
 static int look_inside(struct ckpt_opening *opening, struct ckpt_error *err)
 {
+	struct ckpt_error local = CKPT_ERROR_INIT;
 	int rc = opening->len >= 4 && !memcmp(opening->head, "PK\x03\x04", 4)
-			 ? ckpt_zip_open(opening->source, &opening->zip, err)
+			 ? ckpt_zip_open(opening->source, &opening->zip, &local)
 			 : 0;
 
 	if (rc < 0)
 		opening->zip = NULL;
-	return rc == CKPT_E_NOMEM || rc == CKPT_E_IO ? rc : 0;
+	if (rc != CKPT_E_NOMEM && rc != CKPT_E_IO)
+		return 0;
+	if (err)
+		*err = local;
+	return rc;
 }
 
 int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)

@@ -483,8 +483,12 @@ int ckpt_model_storage_bytes(const struct ckpt_model *model, const struct ckpt_s
 		return 0;
 	}
 	rc = model->doc->storage_bytes(model->doc, storage, out, err);
-	out->has_crc = rc == 0 && storage->has_crc;
-	out->crc32 = storage->crc32;
+	if (rc == 0 && storage->has_crc) { /* else the format may know more than one of the storage */
+		out->has_crc = true;
+		out->crc32 = storage->crc32;
+	}
+	if (rc == 0 && model->doc->ignores_checksums)
+		ckpt_recipe_forget_crc(out);
 	return rc;
 }
 

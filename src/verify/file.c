@@ -87,12 +87,13 @@ static int verify_archive(struct ckpt_verifier *v, struct ckpt_source *source,
 	bool wants_numbers = model && model->doc->format == &ckpt_format_torch_zip &&
 			     v->options.flags & CKPT_VERIFY_FINITE;
 	struct ckpt_zip *zip;
-	int rc = ckpt_zip_open(source, &zip, err);
+	struct ckpt_error local = CKPT_ERROR_INIT;
+	int rc = ckpt_zip_open(source, &zip, &local);
 
-	if (rc == CKPT_E_NOMEM || rc == CKPT_E_IO)
-		return rc;
-	if (rc < 0)
-		return 0; /* MODEL's error says why */
+	if ((rc == CKPT_E_NOMEM || rc == CKPT_E_IO) && err)
+		*err = local;
+	if (rc < 0) /* of others MODEL's error says why */
+		return rc == CKPT_E_NOMEM || rc == CKPT_E_IO ? rc : 0;
 	if (wants_numbers)
 		rc = make_contents(model, &contents, err);
 	if (rc == 0)

@@ -102,6 +102,7 @@ KINDS = {
     "safetensors": (make_by("convert", "-q", "--to", "safetensors", "IN", "OUT"), False),
     "dcp": (make_by("split", "-q", "--ranks", "3", "IN", "OUT", of="ddp_trainer.pt"), True),
     "dcp-columns": (make_by("split", "-q", "--ranks", "2", "--dim", "1", "IN", "OUT"), True),
+    "dcp-whole": (make_by("split", "-q", "--ranks", "2", "--keep-whole", "1M", "IN", "OUT"), True),
     "dcp-beside": (make_dcp_beside, True),
     "hf": (make_by("convert", "-q", "--to", "safetensors", "--shard-size", "2KB", "IN", "OUT"), True),
     "hf-pickles": (make_by("convert", "-q", "--to", "torch", "--shard-size", "2KB", "IN", "OUT"), True),

@@ -8,7 +8,7 @@ import common
 from common import Finding, ckpt
 
 # what of an input has checksums; of the others damage cannot be known
-WITH_CHECKSUMS = ["torch", "trainer", "big", "dcp", "dcp-columns", "dcp-beside", "hf-pickles", "ranks"]
+WITH_CHECKSUMS = ["torch", "trainer", "big", "dcp", "dcp-columns", "dcp-whole", "dcp-beside", "hf-pickles", "ranks"]
 
 
 def flip(rng, path):
