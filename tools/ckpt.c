@@ -84,6 +84,7 @@ int main(int argc, char **argv)
 	const struct command *cmd;
 
 	signal(SIGPIPE, SIG_IGN); /* a closed pipe is seen as an error of write */
+	signal(SIGXFSZ, SIG_IGN); /* and so is the limit of a file's size */
 	json_begin();
 	if (argc < 2) {
 		print_overview(stderr);

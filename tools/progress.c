@@ -17,7 +17,8 @@ static void on_signal(int number)
 
 const void *catch_signals(void)
 {
-	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+	static const int numbers[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+				       SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM };
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {

@@ -3,15 +3,30 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+static bool is_it(const char *path, const struct stat *folder)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && st.st_dev == folder->st_dev && st.st_ino == folder->st_ino;
+}
+
+/* By what the folders are, not by what they are called: a bind mount gives a folder a second name. */
 bool ckpt_is_below(const char *path, const char *folder)
 {
-	char *in = realpath(path, NULL), *around = realpath(folder, NULL);
-	size_t len = around ? strlen(around) : 0;
-	bool below = in && around && !strncmp(in, around, len) &&
-		     (!in[len] || in[len] == '/' || len == 1); /* "/" */
+	char *real = realpath(path, NULL), *slash;
+	struct stat st;
+	bool below = false;
 
-	free(in);
-	free(around);
+	if (real && stat(folder, &st) == 0) {
+		below = is_it(real, &st);
+		while (!below && (slash = strrchr(real, '/')) && slash > real) {
+			*slash = '\0';
+			below = is_it(real, &st);
+		}
+		below = below || is_it("/", &st);
+	}
+	free(real);
 	return below;
 }

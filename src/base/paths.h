@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Is PATH the folder FOLDER, or somewhere below it, once all links are followed? False where one of them is not there. */
+/* Is PATH the folder FOLDER, by whatever name, or somewhere below it, once all links are followed? False where one of them is not there. */
 bool ckpt_is_below(const char *path, const char *folder);
 
 #endif

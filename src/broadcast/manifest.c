@@ -3,6 +3,7 @@
 
 #include "base/reader.h"
 #include "base/text.h"
+#include "io/source.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +62,7 @@ static int add_source(struct ckpt_manifest *m, const char *path, const char *nam
 	if (rc < 0)
 		return rc;
 	f->size = (uint64_t)st->st_size;
-	f->mode = st->st_mode & 0777;
+	f->mode = ckpt_mode_for_new(st);
 	f->dev = st->st_dev;
 	f->ino = st->st_ino;
 	f->mtime_sec = st->st_mtim.tv_sec;

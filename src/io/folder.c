@@ -179,7 +179,7 @@ static int set_mode(const struct ckpt_folder *f, struct ckpt_error *err)
 	mode_t wanted;
 
 	if (lstat(f->path, &st) == 0)
-		wanted = st.st_mode & 0777;
+		wanted = st.st_mode & f->mode;
 	else if (lstat(f->temp, &st) == 0)
 		wanted = st.st_mode & f->mode;
 	else

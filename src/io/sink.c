@@ -197,6 +197,7 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 	rc = sink->path && sink->dir ? check_target(sink, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = create(sink, err);
+	sink->mode &= sink->new_mode; /* what was public does not make the new one so */
 	if (rc == 0 && sink->keep_mode && geteuid() == 0 &&
 	    fchown(sink->fd, sink->owner, sink->group) < 0 && errno != EPERM &&
 	    errno != EOPNOTSUPP && errno != EINVAL)

@@ -288,11 +288,19 @@ bool ckpt_source_next_data(const struct ckpt_source *src, uint64_t *off, uint64_
 	return true;
 }
 
+unsigned ckpt_mode_for_new(const struct stat *st)
+{
+	unsigned mode = st->st_mode & 0777;
+
+	/* the bits of a group are worth nothing to another one */
+	return st->st_gid == getegid() ? mode : (mode & ~070u) | (mode & 070 & (mode & 7) << 3);
+}
+
 unsigned ckpt_source_mode(const struct ckpt_source *src)
 {
 	const struct ckpt_source *root = root_of(src);
 
-	return root->fd < 0 ? 0666 : root->st.st_mode & 0777;
+	return root->fd < 0 ? 0666 : ckpt_mode_for_new(&root->st);
 }
 
 uint64_t ckpt_source_disk_bytes(const struct ckpt_source *src)

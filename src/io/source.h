@@ -4,6 +4,8 @@
 
 #include "base/error.h"
 
+#include <sys/stat.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,8 +56,13 @@ void ckpt_source_unref(struct ckpt_source *src);
 
 uint64_t ckpt_source_size(const struct ckpt_source *src);
 
-/* Who may read and write it: 0666 at most of memory. */
+/*
+ * Who may read and write what is made of it: its mode, but nobody by its group if that is another than the one of new files. 0666 of memory.
+ */
 unsigned ckpt_source_mode(const struct ckpt_source *src);
+
+/* The same of a file that was only looked at. */
+unsigned ckpt_mode_for_new(const struct stat *st);
 
 /* The path it was opened with; NULL for memory. */
 const char *ckpt_source_path(const struct ckpt_source *src);

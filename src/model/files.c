@@ -86,7 +86,7 @@ static unsigned mode_of_directory(const struct ckpt_model *model)
 	const char *path = ckpt_document_path(model->doc);
 	struct stat st;
 
-	return path && stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? st.st_mode & 0777 : 0777;
+	return path && stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? ckpt_mode_for_new(&st) : 0777;
 }
 
 /* Who may not enter the directory may not read its files. */

@@ -155,7 +155,7 @@ int ckpt_checks_add(struct ckpt_checks *c, const struct ckpt_recipe *recipe, uin
 		    struct ckpt_error *err)
 {
 	struct ckpt_recipe all;
-	struct record *r;
+	struct record *r = NULL;
 	int rc;
 
 	if (!recipe->has_crc && !recipe->whole.len)
@@ -175,7 +175,7 @@ int ckpt_checks_add(struct ckpt_checks *c, const struct ckpt_recipe *recipe, uin
 
 static int want_record(struct ckpt_checks *c, const struct ckpt_recipe *all, struct ckpt_error *err)
 {
-	struct record *r;
+	struct record *r = NULL;
 	int rc = find(c, all, &r, err);
 
 	if (rc == 0 && !r->checked)

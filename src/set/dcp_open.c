@@ -171,7 +171,7 @@ static int look_at_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct
 	file->size = (uint64_t)st.st_size;
 	file->disk_bytes = (uint64_t)st.st_blocks * 512;
 	file->mtime = st.st_mtim;
-	file->mode = st.st_mode & 0777;
+	file->mode = ckpt_mode_for_new(&st);
 	file->dev = st.st_dev;
 	file->ino = st.st_ino;
 	return 0;

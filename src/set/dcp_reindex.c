@@ -333,7 +333,7 @@ static unsigned mode_of(const char *path)
 {
 	struct stat st;
 
-	return stat(path, &st) == 0 ? st.st_mode & 0777 : 0777;
+	return stat(path, &st) == 0 ? ckpt_mode_for_new(&st) : 0777;
 }
 
 /* Who may read all data files may read the index. */

@@ -173,3 +173,25 @@ hint: -f replaces it"
 	ckpt split -f --ranks 3 out new; want 0
 	[ "$(stat -c %a new)" = 700 ] # as the one that it replaces
 }
+
+@test "a private input stays private over a public output, and for another group" {
+	cp ddp_model.pt public.pt && chmod 644 public.pt
+	chmod 600 ddp_model.pt
+	ckpt strip-module -f ddp_model.pt public.pt; want 0
+	[ "$(stat -c %a public.pt)" = 600 ]
+	ckpt split -q --ranks 2 ddp_trainer.pt dir; want 0
+	[ "$(stat -c %a dir)" = 755 ]
+	ckpt split -q -f --ranks 3 ddp_model.pt dir; want 0
+	[ "$(stat -c %a dir)" = 700 ]
+	chmod 640 ddp_model.pt
+	chgrp 54321 ddp_model.pt 2>/dev/null || skip "only root gives a file to any group"
+	ckpt strip-module ddp_model.pt other.pt; want 0
+	[ "$(stat -c %a other.pt)" = 600 ]
+}
+
+@test "a limit of a file's size is an error like a full disk" {
+	run --separate-stderr bash -c 'ulimit -f 4; "$CKPT" split --ranks 2 ddp_trainer.pt out'
+	[ "$status" = 2 ]
+	[[ $stderr = *"File too large"* ]]
+	want_files
+}
