@@ -80,7 +80,8 @@ def make_whole():
             torch.manual_seed(1)
             net = make()
             whole("whole_" + name, net, {}, [])
-            whole("legacy_" + name, net, {"_use_new_zipfile_serialization": False}, ["--to", "torch-legacy"])
+            if name != "float8":  # which no torch can load from a legacy stream
+                whole("legacy_" + name, net, {"_use_new_zipfile_serialization": False}, ["--to", "torch-legacy"])
         one.__name__ = name
         attempt(one)
 
