@@ -35,6 +35,8 @@ class Checker:
         target = self.path("found", name + ".pt")
         done = subprocess.run([self.ckpt, "convert", "-f", "--profile", self.version, *arguments, target],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode == 2 and "which no torch can load from a legacy stream" in done.stderr:
+            return done.stderr, None
         if done.returncode:
             self.wrong.append("%s: %s" % (" ".join(arguments), done.stderr.strip()))
         return done.stderr, target
@@ -58,8 +60,11 @@ class Checker:
         self.require(filecmp.cmp(self.convert(name, "--byteorder", "big", big)[1], target, shallow=False) or
                      self.records(self.path("found", name + ".pt")) == self.records(big), name, "big to big differs")
         self.check_override(name, little, big)
-        streams = [open(self.convert(name, "--to", "torch-legacy", source)[1], "rb").read() for source in (little, big)]
-        self.require(streams[0] == streams[1], name, "differs as a legacy stream")
+        made = []
+        for source in (little, big):
+            target = self.convert(name, "--to", "torch-legacy", source)[1]
+            made.append(open(target, "rb").read() if target else None)
+        self.require(made[0] == made[1], name, "differs as a legacy stream")
 
     def check_override(self, name, little, big):
         """Files that say nothing, as torch 1.6 to 2.0 wrote them, and such that say the wrong thing."""
