@@ -299,6 +299,19 @@ static void tell(void *ctx)
 	fflush(stdout);
 }
 
+/*
+ * As NCCL and the driver suit a program that only broadcasts, and whose output others read: kernels are loaded when they are used,
+ * since all of NCCL's take minutes with a driver before CUDA 12.2. What the user has set stays. Before there are threads: the library
+ * never changes the environment, which others may be reading.
+ */
+static void set_variables(void)
+{
+	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
+	setenv("NCCL_DEBUG_FILE", "/dev/stderr", 0);
+	setenv("NCCL_RAS_ENABLE", "0", 0);
+	setenv("NCCL_NVLS_ENABLE", "0", 0);
+}
+
 static int run(int argc, char **argv)
 {
 	struct ckpt_broadcast_options options = CKPT_BROADCAST_OPTIONS_INIT;
@@ -320,6 +333,7 @@ static int run(int argc, char **argv)
 	if (argc - first == 1)
 		result.source = argv[first];
 	options.flags |= CKPT_BROADCAST_MAY_EXIT;
+	set_variables();
 	options.cancel = catch_signals();
 	options.progress = show_progress;
 	options.ended = tell;

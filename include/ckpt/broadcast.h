@@ -149,7 +149,9 @@ struct ckpt_broadcast_report {
  * neither %r nor %l only the process with local rank 0 writes.
  *
  * Returns 0, or an error of this rank or the one that all were told; REPORT->code says what kind. Blocks
- * until all ranks are done or a peer was silent for too long. For one thread at a time.
+ * until all ranks are done or a peer was silent for too long. For one thread at a time, or with `collectives`
+ * or the `rendezvous` id:HEX one for each rank. The environment is read (launchers, CKPT_*), never changed: NCCL_* and
+ * CUDA_MODULE_LOADING are for the program to set, before it starts threads.
  */
 CKPT_API int ckpt_broadcast(const char *const *sources, size_t count, const char *destination,
 			    const struct ckpt_broadcast_options *options,

@@ -57,20 +57,6 @@ static int fail_load(const char *given, const char *why, struct ckpt_error *err)
 			 host_name(host), why);
 }
 
-/*
- * The driver looks when it starts whether all of a library's kernels are to be loaded at once, which took minutes of
- * NCCL's. A program that has the driver already keeps its own way.
- */
-static void *open_library(const char *path)
-{
-	void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-
-	if (lib)
-		return lib;
-	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
-	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-}
-
 /* The name of a symbol that LIB does not have, or NULL. */
 static const char *find_symbols(void *lib, struct ckpt_cuda_driver *d)
 {
@@ -93,7 +79,7 @@ static int load(struct ckpt_cuda_driver *d, struct ckpt_error *err)
 	void *lib;
 
 	given = given && *given ? given : NULL;
-	lib = open_library(given ? given : LIBRARY);
+	lib = dlopen(given ? given : LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!lib)
 		return fail_load(given, dlerror(), err);
 	missing = find_symbols(lib, d);

@@ -45,14 +45,6 @@ static void *open_in_environment(const char *folder)
 	return lib;
 }
 
-/* As the standards of NCCL suit a program that only broadcasts, and whose output others read. */
-static void set_variables(void)
-{
-	setenv("NCCL_DEBUG_FILE", "/dev/stderr", 0);
-	setenv("NCCL_RAS_ENABLE", "0", 0);
-	setenv("NCCL_NVLS_ENABLE", "0", 0);
-}
-
 static void *open_anywhere(void)
 {
 	void *lib = open_in_environment(getenv("VIRTUAL_ENV"));
@@ -76,7 +68,6 @@ static void *open_library(struct ckpt_error *err)
 	lib = dlopen(given ? given : LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
 	if (lib)
 		return lib;
-	set_variables();
 	lib = given ? dlopen(given, RTLD_NOW | RTLD_LOCAL) : open_anywhere();
 	if (lib)
 		return lib;

@@ -205,6 +205,12 @@ def check_alone(ranks):
     expect("alone", ranks.end(), 0, "rank 0 of 1 on .* transport nccl")
     note(subprocess.run(["cmp", ranks.source, out]).returncode == 0, "alone: other bytes")
     os.unlink(out)
+    for name, mine, wanted in (("CUDA_MODULE_LOADING", "", "LAZY"), ("CUDA_MODULE_LOADING", "EAGER", "EAGER"),
+                               ("NCCL_DEBUG_FILE", "", "/dev/stderr"), ("NCCL_RAS_ENABLE", "", "0"),
+                               ("NCCL_NVLS_ENABLE", "", "0"), ("NCCL_NVLS_ENABLE", "1", "1")):
+        ranks.start(0, 0, 1, "--transport", "nccl", **double(FAKE_CUDA_SHOW=name, **({name: mine} if mine else {})))
+        expect("variables", ranks.end(), 0, r"fake_cuda: %s=%s\n" % (name, wanted))
+        os.unlink(out)
 
 
 def check_lost(ranks):

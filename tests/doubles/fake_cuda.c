@@ -12,7 +12,7 @@
 #pragma GCC visibility push(default)
 #define DECLARE(name, ...) unsigned name(__VA_ARGS__);
 CKPT_CUDA_CALLS(DECLARE)
-fake_cuda_number fake_cuda_calls, fake_cuda_live, fake_cuda_loads_lazily;
+fake_cuda_number fake_cuda_calls, fake_cuda_live;
 fake_cuda_memory_of fake_cuda_memory;
 fake_cuda_poll_into fake_cuda_poll_in;
 #pragma GCC visibility pop
@@ -64,7 +64,6 @@ struct block {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fault_spec fault;
 static bool initialized;
-static bool loads_lazily;
 static unsigned calls;
 static uint32_t seed;
 static struct CUctx_st contexts[MOST_GPUS];
@@ -215,13 +214,14 @@ static unsigned end(unsigned code)
 
 unsigned cuInit(unsigned flags)
 {
-	const char *loading = getenv("CUDA_MODULE_LOADING");
+	const char *shown = getenv("FAKE_CUDA_SHOW"), *value = shown ? getenv(shown) : NULL;
 	unsigned code = begin("cuInit");
 
+	if (shown)
+		fprintf(stderr, "fake_cuda: %s=%s\n", shown, value ? value : "");
 	if (!code && number_from("FAKE_CUDA_GPUS", 1) == 0)
 		code = CKPT_CU_NO_DEVICE;
 	initialized |= code == 0;
-	loads_lazily = loading && strcmp(loading, "LAZY") == 0;
 	return end(code ? code : flags);
 }
 
@@ -572,11 +572,6 @@ void fake_cuda_poll_in(struct CUstream_st *stream, bool (*poll)(void *), void *a
 }
 
 /* ---- what is left ---- */
-
-unsigned fake_cuda_loads_lazily(void)
-{
-	return loads_lazily;
-}
 
 unsigned fake_cuda_calls(void)
 {

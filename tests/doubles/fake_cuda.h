@@ -16,6 +16,7 @@
  * FAKE_CUDA_FAIL=NAME:CODE:NTH   see fault_spec.h; what releases does so all the same, and "*" is all but
  *                                cuCtxPushCurrent_v2
  * FAKE_CUDA_GPUS=1, FAKE_CUDA_VERSION=12040
+ * FAKE_CUDA_SHOW=NAME            cuInit prints the variable NAME to standard error
  * FAKE_CUDA_STRICT=1             a wrong call, or something not released at the end, ends the process by abort()
  */
 struct CUstream_st;
@@ -24,8 +25,7 @@ struct CUstream_st;
 typedef unsigned fake_cuda_number(void);
 
 /*
- * "fake_cuda_calls": of the driver, so far. "fake_cuda_live": what was not released. "fake_cuda_loads_lazily": was
- * CUDA_MODULE_LOADING=LAZY when the driver started?
+ * "fake_cuda_calls": of the driver, so far. "fake_cuda_live": what was not released.
  */
 
 /* "fake_cuda_memory": the bytes behind an address; NULL: it is not one. */
