@@ -110,7 +110,7 @@ static int open_all(struct ckpt_landing *l, struct ckpt_error *err)
 				      (l->flags & CKPT_LANDING_REPLACE ? CKPT_FOLDER_REPLACE : 0u) |
 					      (l->flags & CKPT_LANDING_NO_SYNC ? CKPT_FOLDER_NO_SYNC
 									       : 0u),
-				      0777, &l->folder, err);
+				      l->m->directory_mode, &l->folder, err);
 	return rc < 0 ? rc : open_empty_files(l, err);
 }
 

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x314d4b43, MOST_FILES = 10000000, MOST_PATH = 4096, MOST_DEPTH = 64 };
+enum { MAGIC = 0x324d4b43, MOST_FILES = 10000000, MOST_PATH = 4096, MOST_DEPTH = 64 };
 
 void ckpt_manifest_clear(struct ckpt_manifest *m)
 {
@@ -75,6 +75,7 @@ static _Thread_local struct walk {
 	struct ckpt_manifest *m;
 	struct ckpt_error *err;
 	size_t root_len;
+	unsigned enter[MOST_DEPTH]; /* by depth: the bits of a mode that all folders from the root to there leave */
 	int rc;
 } walk;
 
@@ -83,12 +84,25 @@ static int visit(const char *path, const struct stat *st, int type, struct FTW *
 {
 	const char *name = path + walk.root_len;
 
-	(void)place;
-	if (type == FTW_D)
+	if (place->level >= MOST_DEPTH) {
+		walk.rc = ckpt_error_at(walk.err,
+					ckpt_fail(walk.err, CKPT_E_LIMIT,
+						  "folders are nested deeper than %d", MOST_DEPTH),
+					path, NULL, CKPT_NO_OFFSET);
+		return walk.rc;
+	}
+	if (type == FTW_D) {
+		unsigned mode = 0700 | (ckpt_mode_for_new(st) & 0111) * 7;
+
+		walk.enter[place->level] =
+			place->level ? walk.enter[place->level - 1] & mode : mode;
 		return 0;
-	if (type == FTW_F)
+	}
+	if (type == FTW_F) {
 		walk.rc = add_source(walk.m, path, name + strspn(name, "/"), st, walk.err);
-	else
+		if (walk.rc == 0)
+			walk.m->files[walk.m->count - 1].mode &= walk.enter[place->level - 1];
+	} else
 		walk.rc = ckpt_error_at(walk.err,
 					ckpt_fail(walk.err, CKPT_E_IO, "cannot look at the file"),
 					path, NULL, CKPT_NO_OFFSET);
@@ -112,7 +126,8 @@ static int by_name_index_last(const void *a, const void *b)
 	return strcmp(x->path, y->path);
 }
 
-static int add_directory(struct ckpt_manifest *m, const char *path, struct ckpt_error *err)
+static int add_directory(struct ckpt_manifest *m, const char *path, const struct stat *st,
+			 struct ckpt_error *err)
 {
 	size_t len = strlen(path);
 	char *root;
@@ -122,8 +137,9 @@ static int add_directory(struct ckpt_manifest *m, const char *path, struct ckpt_
 	root = strndup(path, len);
 	if (!root)
 		return ckpt_fail_nomem(err);
-	walk = (struct walk){ m, err, len, 0 };
+	walk = (struct walk){ .m = m, .err = err, .root_len = len };
 	m->is_directory = true;
+	m->directory_mode = ckpt_mode_for_new(st);
 	if (nftw(root, visit, MOST_DEPTH, 0) < 0 && walk.rc == 0)
 		walk.rc = ckpt_error_at(err, ckpt_fail_errno(err, "cannot read the directory"),
 					path, NULL, CKPT_NO_OFFSET);
@@ -155,7 +171,7 @@ static int add_argument(struct ckpt_manifest *m, const char *path, size_t count,
 	if (!S_ISDIR(st.st_mode))
 		return add_source(m, path, slash ? slash + 1 : path, &st, err);
 	if (count == 1)
-		return add_directory(m, path, err);
+		return add_directory(m, path, &st, err);
 	return ckpt_error_at(err,
 			     ckpt_fail(err, CKPT_E_ARG,
 				       "is a directory, which has to be the only source"),
@@ -215,6 +231,7 @@ int ckpt_manifest_write(const struct ckpt_manifest *m, struct ckpt_buf *out, str
 	ckpt_buf_add_u32(out, MAGIC);
 	ckpt_buf_add_u32(out, m->count);
 	ckpt_buf_add_u8(out, m->is_directory);
+	ckpt_buf_add_u32(out, m->directory_mode);
 	for (uint32_t i = 0; i < m->count; i++) {
 		const struct ckpt_manifest_file *f = &m->files[i];
 
@@ -283,6 +300,7 @@ int ckpt_manifest_read(const uint8_t *bytes, size_t len, struct ckpt_manifest *o
 	int rc = 0;
 
 	*out = (struct ckpt_manifest){ .is_directory = ckpt_read_u8(&r) };
+	out->directory_mode = ckpt_read_u32(&r) & 0777;
 	if (r.bad || magic != MAGIC || !count)
 		rc = ckpt_fail(err, CKPT_E_FORMAT,
 			       "rank 0 sent no list of files: another version?");

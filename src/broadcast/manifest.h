@@ -18,7 +18,7 @@ struct ckpt_manifest_file {
 	char *path;	/* owned; relative to the destination, checked to stay inside */
 	uint64_t start; /* in the stream */
 	uint64_t size;
-	uint32_t mode;
+	uint32_t mode; /* who may not enter the folders that it is in may not read it */
 	uint64_t dev, ino;
 	int64_t mtime_sec;
 	uint32_t mtime_nsec;
@@ -29,6 +29,7 @@ struct ckpt_manifest {
 	uint32_t count;
 	uint64_t total;	   /* bytes of all files */
 	bool is_directory; /* the files lie in one folder of its own, which appears as a whole */
+	uint32_t directory_mode;
 };
 
 /* SOURCES: one file or directory, or several files. Nothing is read but names, sizes and times. */

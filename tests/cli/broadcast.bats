@@ -54,6 +54,17 @@ load common.bash
 	diff -r tree mine/empty/tree -x .ckpt-staged
 }
 
+@test "who may not read the source may not read the copy" {
+	mkdir -p tree/locked && cp ddp_model.pt tree/a && echo b >tree/locked/b
+	chmod 0644 tree/a tree/locked/b
+	chmod 0750 tree; chmod 0700 tree/locked
+	ckpt broadcast -q tree out; want 0
+	[ "$(stat -c '%a %n' out out/a out/locked/b)" = $'750 out\n640 out/a\n600 out/locked/b' ]
+	chmod 0755 tree tree/locked
+	ckpt broadcast -q tree free; want 0
+	[ "$(stat -c '%a %n' free free/a free/locked/b)" = $'755 free\n644 free/a\n644 free/locked/b' ]
+}
+
 @test "what came into a staged directory is never deleted with it" {
 	mkdir tree && cp ddp_model.pt tree/a && echo b >tree/b
 	ckpt broadcast -q tree out
