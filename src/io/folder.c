@@ -71,7 +71,7 @@ static int find_foreign(void *ctx, const struct ckpt_tree_entry *e)
 	bool is_own;
 
 	if (S_ISDIR(e->st.st_mode))
-		is_own = e->children;
+		is_own = e->children || f->own->is_own(f->own->ctx, f->folder, e->path);
 	else
 		is_own = (S_ISREG(e->st.st_mode) || S_ISLNK(e->st.st_mode)) &&
 			 (is_leftover(e->name) || f->own->is_own(f->own->ctx, f->folder, e->path));
@@ -214,6 +214,11 @@ int ckpt_folder_open(const char *path, const struct ckpt_folder_own *own, uint64
 	else
 		*out = f;
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
+const char *ckpt_folder_path(const struct ckpt_folder *f)
+{
+	return f->path;
 }
 
 const char *ckpt_folder_temp_path(const struct ckpt_folder *f)

@@ -19,8 +19,8 @@ enum ckpt_folder_flags {
 };
 
 /*
- * An existing folder is replaced only if each file in it, or in a folder in it, is one that this output writes. NAME: the path of one,
- * from the existing folder PATH on. Whatever else is there, an empty folder too, is refused by its name and stays.
+ * An existing folder is replaced only if each file in it, or in a folder in it, and each empty folder is one that this output writes.
+ * NAME: the path of one, from the existing folder PATH on. Whatever else is there is refused by its name and stays.
  */
 struct ckpt_folder_own {
 	bool (*is_own)(const void *ctx, const char *path, const char *name);
@@ -41,6 +41,9 @@ int ckpt_folder_open(const char *path, const struct ckpt_folder_own *own, uint64
 
 /* Where to write its files. Borrowed. */
 const char *ckpt_folder_temp_path(const struct ckpt_folder *folder);
+
+/* The name that it will have. Borrowed. */
+const char *ckpt_folder_path(const struct ckpt_folder *folder);
 
 /*
  * The end of a file that was written with result RC: dropped if that is an error. Else it gets its name at

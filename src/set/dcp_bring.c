@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/dcp_bring.h"
 
+#include "base/paths.h"
 #include "base/text.h"
+#include "io/tree.h"
 #include "plan/mover.h"
 #include "set/dcp_save.h"
-#include "set/listing.h"
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +21,9 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 	const struct ckpt_dcp_bringer *s = ctx;
 
 	(void)total;
+	done += s->done;
 	if (s->o->progress)
-		s->o->progress(s->o->progress_ctx, s->done + done, s->total);
+		s->o->progress(s->o->progress_ctx, done < s->total ? done : s->total, s->total);
 }
 
 static int join(const struct ckpt_dcp_bringer *s, const char *folder, const char *name, char **out)
@@ -39,20 +42,26 @@ static unsigned sink_flags(const struct ckpt_dcp_bringer *s)
 
 /* ---- data files ---- */
 
-/* The folders in front of a name such as "sub/x/__0_0.distcp". */
-static int make_folders(struct ckpt_dcp_bringer *s, char *path)
+/* The folders in front of NAME, such as "sub/x/" of "sub/x/__0_0.distcp", with the modes of those in the input. */
+static int make_folders(struct ckpt_dcp_bringer *s, char *from, char *to)
 {
-	for (char *slash = strchr(path + strlen(s->to) + 1, '/'); slash;
-	     slash = strchr(slash + 1, '/')) {
-		int rc;
+	size_t at_from = strlen(s->from), at_to = strlen(s->to);
+	char *slash;
 
-		*slash = '\0';
-		rc = mkdir(path, 0777) < 0 && errno != EEXIST
-			     ? ckpt_fail_errno(s->err, "cannot create a folder for it")
-			     : 0;
-		*slash = '/';
+	while ((slash = strchr(to + at_to + 1, '/'))) {
+		size_t step = (size_t)(slash - (to + at_to));
+		struct stat st;
+		int rc = 0;
+
+		*slash = from[at_from + step] = '\0';
+		if (mkdir(to, stat(from, &st) == 0 ? ckpt_mode_for_new(&st) | S_IRWXU : S_IRWXU) < 0 &&
+		    errno != EEXIST)
+			rc = ckpt_fail_errno(s->err, "cannot create a folder for it");
+		*slash = from[at_from + step] = '/';
 		if (rc < 0)
 			return rc;
+		at_from += step;
+		at_to += step;
 	}
 	return 0;
 }
@@ -132,7 +141,7 @@ int ckpt_dcp_bring(struct ckpt_dcp_bringer *s, const char *name)
 	if (rc == 0)
 		rc = join(s, s->to, name, &to);
 	if (rc == 0)
-		rc = make_folders(s, to);
+		rc = make_folders(s, from, to);
 	if (rc == 0 && s->o->flags & CKPT_SAVE_HARD_LINK)
 		rc = link(from, to) < 0
 			     ? ckpt_error_at(s->err, ckpt_fail_errno(s->err, "cannot be linked to"),
@@ -147,17 +156,19 @@ int ckpt_dcp_bring(struct ckpt_dcp_bringer *s, const char *name)
 	return rc;
 }
 
-/* What lies beside belongs to the checkpoint (meta.pt, common.pt), but not what an edit makes untrue. */
-static bool stays_behind(const struct ckpt_dcp_bringer *s, const struct ckpt_listed *file)
+/* ---- all else ---- */
+
+/* What an edit makes untrue, and what it writes itself. NAME: from the input on. */
+static bool stays_behind(const struct ckpt_dcp_bringer *s, const char *name)
 {
 	static const char *const patterns[] = { ".metadata",	".metadata.tmp",
 						"__*.metadata", "__*.metadata.tmp",
 						"*.distcp",	"integrity.json" };
 
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
-		if (!fnmatch(patterns[i], file->name, 0))
+		if (!fnmatch(patterns[i], name, FNM_PATHNAME))
 			return true;
-	return file->is_folder || ckpt_strmap_find(s->data_files, file->name, strlen(file->name));
+	return ckpt_strmap_find(s->data_files, name, strlen(name));
 }
 
 bool ckpt_dcp_is_brought(const void *bringer, const char *path, const char *name)
@@ -170,21 +181,83 @@ bool ckpt_dcp_is_brought(const void *bringer, const char *path, const char *name
 	if (ckpt_dcp_is_own(NULL, path, name) ||
 	    ckpt_strmap_find(s->data_files, name, strlen(name)))
 		return true;
-	if (strchr(name, '/') || join(s, s->from, name, &from) < 0)
+	if (join(s, s->from, name, &from) < 0)
 		return false;
-	there = stat(from, &st) == 0 && S_ISREG(st.st_mode);
+	there = lstat(from, &st) == 0;
 	free(from);
 	return there;
 }
 
+/* A link to a folder, or to nothing, stays one. */
+static int copy_link(struct ckpt_dcp_bringer *s, const struct ckpt_tree_entry *entry, char *from, char *to)
+{
+	char target[PATH_MAX];
+	ssize_t len = readlinkat(entry->folder, entry->name, target, sizeof(target) - 1);
+	int rc = make_folders(s, from, to);
+
+	if (rc < 0)
+		return rc;
+	if (len >= 0) {
+		target[len] = '\0';
+		if (symlink(target, to) == 0)
+			return 0;
+	}
+	return ckpt_error_at(s->err, ckpt_fail_errno(s->err, "cannot copy the link"), from, NULL,
+			     CKPT_NO_OFFSET);
+}
+
+/* Is it what is being made, or gives way to that? An output may lie in the input. */
+static bool is_output(const struct ckpt_dcp_bringer *s, const char *name)
+{
+	char *path;
+	bool is;
+
+	if (!s->output_inside || join(s, s->from, name, &path) < 0)
+		return false;
+	is = ckpt_is_below(path, s->to) || ckpt_is_below(path, ckpt_folder_path(s->folder));
+	free(path);
+	return is;
+}
+
+static int bring_entry(void *ctx, const struct ckpt_tree_entry *entry)
+{
+	struct ckpt_dcp_bringer *s = ctx;
+	bool is_folder = S_ISDIR(entry->st.st_mode), is_link = S_ISLNK(entry->st.st_mode);
+	struct stat st = entry->st;
+	char *from, *to = NULL;
+	int rc;
+
+	if (is_link && (fstatat(entry->folder, entry->name, &st, 0) < 0 || S_ISDIR(st.st_mode)))
+		st = entry->st;
+	if (is_folder ? entry->children != 0 : stays_behind(s, entry->path))
+		return 0; /* what is in a folder makes it */
+	if (is_output(s, entry->path))
+		return 0;
+	if (S_ISREG(st.st_mode))
+		return ckpt_dcp_bring(s, entry->path);
+	/* the slash at its end makes a folder without files, too */
+	if (asprintf(&from, "%s/%s%s", s->from, entry->path, is_folder ? "/" : "") < 0)
+		return ckpt_fail_nomem(s->err);
+	if (asprintf(&to, "%s/%s%s", s->to, entry->path, is_folder ? "/" : "") < 0) {
+		free(from);
+		return ckpt_fail_nomem(s->err);
+	}
+	if (is_folder)
+		rc = make_folders(s, from, to);
+	else if (is_link)
+		rc = copy_link(s, entry, from, to);
+	else
+		rc = ckpt_error_at(s->err,
+				   ckpt_fail(s->err, CKPT_E_UNSUPPORTED,
+					     "lies beside the shards, and is neither a file nor a folder"),
+				   from, NULL, CKPT_NO_OFFSET);
+	free(from);
+	free(to);
+	return rc;
+}
+
 int ckpt_dcp_bring_others(struct ckpt_dcp_bringer *s)
 {
-	struct ckpt_listing listing;
-	int rc = ckpt_listing_read(s->from, &listing, s->err);
-
-	for (size_t i = 0; rc == 0 && i < listing.count; i++)
-		if (!stays_behind(s, &listing.items[i]))
-			rc = ckpt_dcp_bring(s, listing.items[i].name);
-	ckpt_listing_clear(&listing);
-	return rc;
+	s->output_inside = ckpt_is_below(s->to, s->from);
+	return ckpt_tree_walk(s->from, bring_entry, s, s->err);
 }

@@ -18,12 +18,16 @@ struct ckpt_dcp_bringer {
 	struct ckpt_error *err;
 	uint64_t done, total, written; /* bytes; DONE and TOTAL for the progress */
 	bool reflinked;
+	bool output_inside; /* TO lies in FROM */
 };
 
 /* The file NAME, which may have folders in front. */
 int ckpt_dcp_bring(struct ckpt_dcp_bringer *bringer, const char *name);
 
-/* All that lies beside the data files and belongs to the checkpoint, but not what an edit makes untrue. */
+/*
+ * All else that lies in the directory, folders too, but not what an edit makes untrue: indexes, data files that no index mentions,
+ * integrity.json. A link to a file becomes the file, any other stays a link.
+ */
 int ckpt_dcp_bring_others(struct ckpt_dcp_bringer *bringer);
 
 /* Is NAME what a directory of such files consists of? For ckpt_folder_own; CTX: the bringer. */

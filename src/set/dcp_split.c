@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "set/cut.h"
+#include "set/dcp_bring.h"
 #include "set/dcp_item_writer.h"
 #include "zipfmt/layout.h"
 
@@ -28,6 +29,7 @@ struct splitter {
 	uint64_t *order, *starts; /* chunks by file, and where each file's begin */
 	uint32_t *owners;	  /* entry of each chunk */
 	struct ckpt_folder *folder;
+	struct ckpt_dcp_bringer others; /* FROM NULL: the model is no directory */
 	struct ckpt_checks *checks;
 	uint64_t done; /* bytes of finished files */
 	unsigned mode; /* of the files */
@@ -287,6 +289,21 @@ static int write_index(struct splitter *s, uint64_t *total)
 	return rc;
 }
 
+/* A directory that is cut anew keeps what lies in it beside its shards. */
+static int write_others(struct splitter *s, uint64_t *total)
+{
+	int rc;
+
+	if (!s->folder || !s->others.from)
+		return 0;
+	s->others.folder = s->folder;
+	s->others.to = ckpt_folder_temp_path(s->folder);
+	s->others.done = s->others.total = s->done;
+	rc = ckpt_dcp_bring_others(&s->others);
+	*total += s->others.written;
+	return rc;
+}
+
 static int plan(struct splitter *s)
 {
 	int rc = ckpt_dcp_flatten_model(s->model, &s->out, s->err);
@@ -327,13 +344,21 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 			struct ckpt_error *err)
 {
 	struct splitter s = {
-		.model = model, .o = options, .mode = ckpt_model_mode(model), .err = err
+		.model = model, .o = options, .mode = ckpt_model_mode(model), .err = err,
+		.others = { .o = options, .err = err }
 	};
-	static const struct ckpt_folder_own own = { ckpt_dcp_is_own, NULL };
+	const struct ckpt_dcp *dcp = model->doc->format == &ckpt_format_dcp ? ckpt_dcp_of(model) : NULL;
+	const struct ckpt_folder_own own = { dcp ? ckpt_dcp_is_brought : ckpt_dcp_is_own,
+					     &s.others };
 	unsigned flags = ckpt_dcp_folder_flags(options);
 	uint64_t total = 0;
-	int rc = ckpt_dcp_check_target(model, path, &own, options, err);
+	int rc;
 
+	if (dcp) {
+		s.others.from = dcp->path;
+		s.others.data_files = &dcp->index.file_by_name;
+	}
+	rc = ckpt_dcp_check_target(model, path, &own, options, err);
 	if (rc == 0)
 		rc = ckpt_split_check_source(model, err);
 	if (rc == 0)
@@ -345,6 +370,8 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 				      ckpt_model_folder_mode(model), &s.folder, err);
 	if (rc == 0)
 		rc = write_files(&s, &total);
+	if (rc == 0)
+		rc = write_others(&s, &total);
 	if (rc == 0)
 		rc = write_index(&s, &total);
 	if (rc == 0)

@@ -148,6 +148,45 @@ hint: -f edits it all the same"
 	done
 }
 
+@test "whatever lies beside the shards comes along: folders, links, modes" {
+	ckpt split ddp_model.pt in --ranks 2; want 0
+	echo elsewhere >elsewhere.txt
+	mkdir -p in/logs/deep in/empty in/secret
+	echo run >in/logs/deep/run.txt
+	cp in/__0_0.distcp in/logs/ # not the checkpoint's
+	echo mine >in/secret/key; chmod 0640 in/secret/key; chmod 0700 in/secret
+	ln -s ../elsewhere.txt in/to-file; ln -s logs in/to-folder; ln -s nowhere in/dangling; ln -s . in/loop
+	for command in strip-module reindex "cast f16" "reshard --ranks 3" "split --ranks 3" "strip-module --hard-link"; do
+		ckpt $command in out; want 0
+		[ "$(cat out/logs/deep/run.txt out/secret/key out/to-file)" = $'run\nmine\nelsewhere' ]
+		cmp in/__0_0.distcp out/logs/__0_0.distcp
+		[ -d out/empty ]
+		[ "$(stat -c %a out/secret out/secret/key out/logs)" = "$(stat -c %a in/secret in/secret/key in/logs)" ]
+		[ "$(readlink out/to-folder out/dangling out/loop)" = $'logs\nnowhere\n.' ]
+		ckpt $command -f in out; want 0
+		rm -r out
+	done
+	mkfifo in/logs/pipe
+	for command in strip-module "cast f16" "reshard --ranks 3"; do
+		ckpt $command in out
+		want 2 "ckpt: in/logs/pipe: lies beside the shards, and is neither a file nor a folder"
+		[ ! -e out ]
+	done
+}
+
+@test "an output inside the input is not taken for something beside the shards" {
+	ckpt split ddp_model.pt in --ranks 2; want 0
+	mkdir in/edits; echo note >in/edits/note
+	for command in strip-module "cast f16"; do
+		ckpt $command in in/edits/out; want 0
+		[ "$(cat in/edits/out/edits/note)" = note ]
+		[ ! -e in/edits/out/edits/out ]
+		ckpt $command -f in in/edits/out; want 0
+		[ ! -e in/edits/out/edits/out ]
+		rm -r in/edits/out
+	done
+}
+
 @test "an edit leaves the data files alone" {
 	ckpt split ddp_trainer.pt shards --ranks 2; want 0
 	before=$(stat -c '%i %Y %s' shards/__*_0.distcp)
