@@ -32,7 +32,8 @@ def any_name(rng):
         name[at:at + rng.randrange(3)] = rng.choice([b"", b"0", b"9", b"-", b"_", b"\n", b"\xff", b"%", b"*"])
         return bytes(name).replace(b"/", b"_") or b"x"
     if how == 4:
-        return bytes(rng.choice(b"abc.-_ *?[]\n\t\"'\\$%\xc3\xa9\xff01") for _ in range(rng.randrange(1, 12))).strip(b"\0")
+        name = bytes(rng.choice(b"abc.-_ *?[]\n\t\"'\\$%\xc3\xa9\xff01") for _ in range(rng.randrange(1, 12)))
+        return b"x" if name in (b".", b"..") else name
     return b"n" * rng.choice([100, 200, 255])
 
 
@@ -52,6 +53,13 @@ def fill_file(rng, path, donors):
     os.chmod(path, rng.choice([0o644, 0o600, 0o444, 0o711, 0o640, 0o666]))
 
 
+def add_link_or_file(rng, path, donors):
+    if rng.random() < 0.3:
+        os.symlink(rng.choice([b"none", b"..", b"../.metadata", b"__0_0.distcp"]), path)
+    else:
+        fill_file(rng, path, donors)
+
+
 def add(rng, folder, donors, elsewhere):
     path = os.path.join(folder, any_name(rng))
     if path[-1:] in b"." or os.path.lexists(path):
@@ -67,8 +75,10 @@ def add(rng, folder, donors, elsewhere):
         elif how == 7:
             os.symlink(rng.choice([b"none", b".", b"..", os.path.basename(path), b"/dev/zero", b"/dev/null"]), path)
         elif how == 8:
-            os.mkdir(path)
-            fill_file(rng, os.path.join(path, b"inner"), donors)
+            os.makedirs(os.path.join(path, any_name(rng)))
+            for name in sorted({any_name(rng) for _ in range(rng.randrange(3))} - set(os.listdir(path))):
+                add_link_or_file(rng, os.path.join(path, name), donors)
+            os.chmod(path, rng.choice([0o755, 0o750, 0o700]))
         elif how == 9:
             os.mkfifo(path)
         elif how == 10:
@@ -104,16 +114,35 @@ def mode_of(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
+def is_of_shards(name):
+    """Does an edit replace it, or make it untrue? NAME: from the directory on."""
+    return os.sep not in name and (name.endswith((".distcp", "metadata", "metadata.tmp")) or name == "integrity.json")
+
+
+def check_entry(old, new):
+    """What is wrong with the copy NEW of OLD, or None."""
+    if os.path.islink(old) and not os.path.isfile(old):
+        return None if os.path.islink(new) and os.readlink(old) == os.readlink(new) else "is another link"
+    if os.path.isdir(old) != os.path.isdir(new):
+        return "is not what it was"
+    if not os.path.isdir(old) and common.bytes_of(old) != common.bytes_of(new):
+        return "arrived otherwise"
+    return "may be used by more than before (%o, %o)" % (mode_of(old), mode_of(new)) if mode_of(new) & ~mode_of(old) else None
+
+
 def check_beside(source, out, told):
-    """Files that lie beside the shards of a directory are edited with it, or left behind, but never changed."""
-    for name in os.listdir(out):
-        old, new = os.path.join(source, name), os.path.join(out, name)
-        if name.endswith(("distcp", "metadata", "json", "safetensors", "bin", "pt", "pth", "npy")) or not os.path.isfile(old):
+    """Whatever lies beside the shards of a directory comes along with an edit of it, as it was."""
+    for name in common.snapshot(source):
+        new = os.path.join(out, name)
+        if is_of_shards(name):
             continue
-        if common.bytes_of(old) != common.bytes_of(new):
-            raise Finding("%r arrived otherwise: %s" % (name, told))
-        if mode_of(new) & ~mode_of(old):
-            raise Finding("%r may be used by more than before (%o, %o): %s" % (name, mode_of(old), mode_of(new), told))
+        wrong = check_entry(os.path.join(source, name), new) if os.path.lexists(new) else "was left behind"
+        if wrong:
+            raise Finding("%r %s: %s" % (name, wrong, told))
+
+
+def is_dcp(path):
+    return os.path.isfile(os.path.join(path, ".metadata"))
 
 
 def program(rng, inputs, work):
@@ -129,7 +158,7 @@ def program(rng, inputs, work):
         common.copy(os.path.join(inputs, kind), os.path.join(source, os.fsdecode(any_name(rng))))
     folder = os.fsencode(source)
     donors = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
-    for _ in range(rng.randrange(4)):
+    for _ in range(rng.choice([0, 0, 0, 1, 2, 3])):
         change(rng, folder, os.fsencode(elsewhere))
     donors = [path for path in donors if os.path.isfile(path)]
     for _ in range(rng.randrange(5)):
@@ -141,7 +170,7 @@ def program(rng, inputs, work):
         there.pop(".out.ckpt-staged", None)
         if common.difference(before, there):
             raise Finding("%s\n%s" % (common.difference(before, there), result))
-    if words[0] != "broadcast" and result.code == 0 and os.path.isdir(out):
+    if words[0] != "broadcast" and result.code == 0 and is_dcp(source) and is_dcp(out):
         check_beside(source, out, result)
 
 
