@@ -374,6 +374,7 @@ static int run(int argc, char **argv)
 		code = refuse_names(argv[i], "OUT");
 	if (code != EXIT_FINE)
 		return code;
+	document.quick = quick;
 	if (json) {
 		document.out = json_open(json);
 		if (!document.out)

@@ -29,7 +29,7 @@ void diff_text_print(struct diff_text *text, const struct ckpt_diff_report *r, b
 
 struct diff_json {
 	FILE *out;
-	bool any;
+	bool any, quick;
 };
 
 void diff_json_begin(struct diff_json *json, const char *path, bool first);

@@ -131,12 +131,16 @@ static void put_counts(FILE *out, const char *key, const struct ckpt_diff_counts
 	json_put(out, o);
 }
 
-static void put_report(FILE *out, const struct ckpt_diff_report *r)
+static void put_report(FILE *out, const struct ckpt_diff_report *r, bool quick)
 {
 	json_t *o = json_object();
 
 	put_counts(out, "tensors", &r->tensors);
 	put_counts(out, "values", &r->values);
+	json_object_set_new(o, "compared",
+			    json_string(quick		 ? "descriptions"
+					: r->by_checksum ? "checksums"
+							 : "bytes"));
 	set_u64(o, "by_checksum", r->by_checksum);
 	set_u64(o, "by_checksum_nbytes", r->by_checksum_nbytes);
 	set_u64(o, "read_nbytes", r->read_nbytes);
@@ -165,7 +169,7 @@ void diff_json_end(struct diff_json *d, const struct ckpt_diff_report *r,
 			r->tensors.unreadable || r->values.unreadable ? "unreadable"
 			: r->same				      ? "same"
 								      : "different");
-		put_report(d->out, r);
+		put_report(d->out, r, d->quick);
 	}
 	fputs("}", d->out);
 }

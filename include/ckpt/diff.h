@@ -159,7 +159,7 @@ struct ckpt_diff_report {
  *
  * Memory does not grow with the tensors, but for sparse ones that are compared with others. Both models may be the same.
  *
- * Returns 0; a negative status of FOUND; CKPT_E_ARG for a bad pattern; CKPT_E_NOTFOUND if KEEP matches nothing; CKPT_E_IO;
+ * Returns 0; a negative status of FOUND; CKPT_E_ARG for a bad pattern; CKPT_E_NOTFOUND if KEEP and DROP leave nothing of both; CKPT_E_IO;
  * CKPT_E_CHANGED; CKPT_E_CANCELLED; CKPT_E_NOMEM. OPTIONS, FOUND and REPORT may be NULL.
  */
 CKPT_API int ckpt_diff(const struct ckpt_model *a, const struct ckpt_model *b,

@@ -178,8 +178,10 @@ static int list(struct ckpt_differ *d, const struct ckpt_model *a, const struct 
 		d->report.unmatched = ckpt_patterns_unmatched(&keep);
 		if (!d->report.unmatched)
 			d->report.unmatched = ckpt_patterns_unmatched(&drop);
-		if (o->keep_count && !d->a.count && !d->b.count)
-			rc = ckpt_fail(err, CKPT_E_NOTFOUND, "no name matches");
+		if ((o->keep_count || o->drop_count) && !d->a.count && !d->b.count)
+			rc = ckpt_fail(err, CKPT_E_NOTFOUND,
+				       o->drop_count ? "the patterns leave nothing to compare"
+						     : "no name matches");
 	}
 	ckpt_patterns_clear(&keep);
 	ckpt_patterns_clear(&drop);

@@ -135,6 +135,7 @@ hint: did you mean 'optimizer'?"
 	ckpt diff --keep '*.head' ddp_model.pt d.pt; want 0
 	ckpt diff --drop '*.stem' --drop nothing ddp_model.pt d.pt; want 0 "ckpt: note: nothing matches 'nothing'"
 	ckpt diff --keep nothing ddp_model.pt d.pt; want 2 "ckpt: no name matches"
+	ckpt diff --drop '*' ddp_model.pt d.pt; want 2 "ckpt: the patterns leave nothing to compare"
 }
 
 @test "a flipped bit is a difference, unless checksums are trusted" {
@@ -248,6 +249,12 @@ hint: did you mean 'optimizer'?"
 	[ "$(member 'd["inputs"][0]["differences"][0]["numbers"]["nan_appeared"]')" = 1 ]
 	[ "$(member 'd["inputs"][0]["report"]["by_checksum"]')" = 0 ]
 	[ "$(member 'd["inputs"][1]["verdict"]')" = error ]
+	[ "$(member 'd["inputs"][0]["report"]["compared"]')" = bytes ]
+	cp ddp_model.pt c.pt
+	ckpt diff --json --quick ddp_model.pt c.pt; want 0
+	[ "$(member 'd["inputs"][0]["report"]["compared"]')" = descriptions ]
+	ckpt diff --json --trust-checksums ddp_model.pt c.pt; want 0
+	[ "$(member 'd["inputs"][0]["report"]["compared"]')" = checksums ]
 	ckpt diff --json=out.json ddp_model.pt ddp_trainer.pt
 	want 1 "hint: names of 14 tensors match with --at-b model"
 	[ -z "$output" ]
