@@ -159,34 +159,6 @@ static void say_not_understood(struct call *c, const char *why)
 
 /* ---- functions of which the arguments count ---- */
 
-static bool is_bytes(const struct ckpt_value *v)
-{
-	return v && (v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR ||
-		     ckpt_value_is_call_of(v, "_codecs", "encode") ||
-		     ckpt_value_is_call_of(v, "__builtin__", "bytes") ||
-		     ckpt_value_is_call_of(v, "builtins", "bytes"));
-}
-
-static void check_sized(struct call *c)
-{
-	const struct ckpt_value *v = arg(c->args, 0);
-
-	if (v && !is_bytes(v) && v->kind != CKPT_STR && v->kind != CKPT_LIST &&
-	    v->kind != CKPT_TUPLE && v->kind != CKPT_BYTEARRAY)
-		say_not_understood(c, "wanted bytes");
-}
-
-static void check_encode(struct call *c)
-{
-	const struct ckpt_value *codec = arg(c->args, 1);
-
-	if (arg(c->args, 0)->kind != CKPT_STR ||
-	    (codec && !ckpt_value_is_str(codec, "latin1") && !ckpt_value_is_str(codec, "latin-1") &&
-	     !ckpt_value_is_str(codec, "utf-8") && !ckpt_value_is_str(codec, "utf8") &&
-	     !ckpt_value_is_str(codec, "ascii")))
-		say_not_understood(c, "wanted a text and 'latin1'");
-}
-
 /* "NAME" of an enumeration, "Inner" of a class, a method: nothing of Python's own, no module that can be reached through another. */
 static bool is_harmless_attribute(const struct ckpt_value *name)
 {
@@ -276,47 +248,6 @@ static const struct ckpt_value *rest_of(struct call *c, uint32_t first)
 	return v;
 }
 
-/*
- * Is V what known functions are given, and not an object? Some call methods of it, which for an object may be whatever its
- * state says. *NESTING bounds calls in calls.
- */
-static bool is_data(struct ckpt_scan_walk *w, const struct ckpt_value *v)
-{
-	for (unsigned i = 0; i < MOST_CALLS_IN_CALLS; i++) {
-		const struct ckpt_global *g;
-		const struct ckpt_scan_rule *rule;
-
-		if (v->kind < CKPT_GLOBAL)
-			return true;
-		if (v->kind == CKPT_PERSID)
-			return !ckpt_scan_is_unknown(v);
-		g = v->kind == CKPT_GLOBAL ? v->u.global
-		    : v->kind == CKPT_CALL ? ckpt_scan_callee(w, v->u.call->func)
-					   : NULL;
-		rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
-		if (rule && rule->call == CKPT_CALL_GETATTR && v->kind == CKPT_CALL)
-			return true; /* what it may get was looked at */
-		if (!rule || rule->kind != CKPT_SCAN_DATA)
-			return false;
-		if (v->kind == CKPT_GLOBAL || rule->call != CKPT_CALL_FROM_TYPE)
-			return true;
-		v = arg(v->u.call->args, 0); /* what the function gives */
-		if (!v)
-			return false;
-	}
-	return false;
-}
-
-/* Arguments that may be any class: what is missing in a defaultdict, time zones, tensors and arrays of another class. */
-static bool may_be_class(const struct ckpt_scan_rule *rule, uint32_t i)
-{
-	return (i == 0 && !strcmp(rule->name, "defaultdict")) ||
-	       (i == 0 && !strcmp(rule->name, "_rebuild_wrapper_subclass")) ||
-	       (i == 0 && rule->call == CKPT_CALL_NUMPY_ARRAY) ||
-	       (i < 2 && !strcmp(rule->name, "_mareconstruct")) ||
-	       (i == 1 && rule->call == CKPT_CALL_FROM_TYPE);
-}
-
 static bool is_one_of(const char *name, const char *const *names)
 {
 	for (; *names; names++)
@@ -342,29 +273,28 @@ static bool is_of_numpy_random(struct ckpt_scan_walk *w, uint32_t i, const struc
 	return i != 1 || !strcmp(g->name, "__bit_generator_ctor");
 }
 
-static bool may_be_object(const struct ckpt_scan_rule *rule, uint32_t i, const struct ckpt_value *v)
+/* The argument of an object's row: data, but no function of which nobody knows what calls it. */
+static bool may_be(struct call *c, uint32_t i, const struct ckpt_value *v)
 {
-	if (!strcmp(rule->name, "or_")) /* of flags: their class does it */
-		return v->kind == CKPT_CALL && !is_getattr(v);
-	return i > 0 && !strcmp(rule->module, "datetime") && v->kind == CKPT_CALL;
+	if (!strncmp(c->rule->module, "numpy.random", 12))
+		return is_of_numpy_random(c->w, i, v);
+	if (!strcmp(c->rule->name, "or_") && v->kind == CKPT_CALL)
+		return true; /* of flags: their class does it */
+	if (i < 2 && !strcmp(c->rule->name, "_mareconstruct") && v->kind == CKPT_GLOBAL)
+		return true;
+	return ckpt_scan_fits(c->w, v,
+			      c->rule->kind == CKPT_SCAN_DATA
+				      ? ckpt_scan_wanted(c->rule, i)
+				      : CKPT_TYPE_DATA | CKPT_TYPE_CLASS);
 }
 
-static bool are_data(struct call *c)
+static bool are_fitting(struct call *c)
 {
 	const struct ckpt_seq *args = &c->args->u.seq;
 
-	for (uint32_t i = 0; i < args->count; i++) {
-		const struct ckpt_value *v = args->items[i];
-
-		if (!strncmp(c->rule->module, "numpy.random", 12)) {
-			if (!is_of_numpy_random(c->w, i, v))
-				return false;
-			continue;
-		}
-		if (!is_data(c->w, v) && !(v->kind == CKPT_GLOBAL && may_be_class(c->rule, i)) &&
-		    !may_be_object(c->rule, i, v))
+	for (uint32_t i = 0; i < args->count; i++)
+		if (!may_be(c, i, args->items[i]))
 			return false;
-	}
 	return true;
 }
 
@@ -380,6 +310,7 @@ static bool has_enumerations(const char *module)
 					       "torch.distributed.fsdp.api",
 					       "torch.distributed.fsdp.fully_sharded_data_parallel",
 					       "torch.distributed.remote_device",
+					       "torch.distributed.checkpoint.planner",
 					       "torch.nn.attention",
 					       "torch.nn.modules.utils",
 					       "torch.ao.quantization.quant_type",
@@ -429,6 +360,29 @@ static void check_new(struct call *c, const struct ckpt_value *cls)
 	}
 }
 
+/* The function that makes a tensor, and what is then set on it. */
+static void check_from_type(struct call *c)
+{
+	const struct ckpt_value *func = arg(c->args, 0);
+	const struct ckpt_global *g = ckpt_scan_callee(c->w, func);
+	const struct ckpt_scan_rule *rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
+
+	if (rule && rule->kind == CKPT_SCAN_DATA &&
+	    !(rule->result & (CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED)))
+		say_not_understood(c, "wanted a function that makes a tensor");
+	check_inner(c, CKPT_CALL_REDUCE, func, arg(c->args, 2));
+	ckpt_scan_attributes(c->w, arg(c->args, 3));
+}
+
+static void say_misfit(struct call *c)
+{
+	if (c->rule->call == CKPT_CALL_NEVER || !strncmp(c->rule->module, "numpy.random", 12))
+		say_dangerous(c, ": it calls what it is given");
+	else
+		say_not_understood(
+			c, "with an object where it takes data, whose methods it may call");
+}
+
 static void check_data(struct call *c)
 {
 	const struct ckpt_scan_rule *rule = c->rule;
@@ -438,51 +392,36 @@ static void check_data(struct call *c)
 	if (rule->call == CKPT_CALL_NEVER || count < rule->least ||
 	    (rule->most >= 0 && count > rule->most) ||
 	    (c->kwargs && (c->kwargs->kind != CKPT_DICT || c->kwargs->u.seq.count))) {
-		if (rule->call == CKPT_CALL_TYPE && count > 1)
+		if (rule->result == CKPT_TYPE_CLASS && rule->is_function && count > 1)
 			say_dangerous(c, ": makes a class");
 		else
 			say_not_understood(c, "which nobody writes");
 		return;
 	}
 	if (rule->call != CKPT_CALL_NEW && rule->call != CKPT_CALL_PARTIAL &&
-	    rule->call != CKPT_CALL_GETATTR && rule->call != CKPT_CALL_GETITEM &&
-	    rule->call != CKPT_CALL_FROM_TYPE && !are_data(c)) {
-		if (!strncmp(rule->module, "numpy.random", 12))
-			say_dangerous(c, ": it calls what it is given");
-		else
-			say_not_understood(
-				c, "with an object where it takes data, whose methods it may call");
+	    rule->call != CKPT_CALL_GETATTR && rule->call != CKPT_CALL_GETITEM && !are_fitting(c)) {
+		say_misfit(c);
 		return;
 	}
 	switch ((enum ckpt_scan_call)rule->call) {
 	case CKPT_CALL_NEVER:
-	case CKPT_CALL_PLAIN:
-	case CKPT_CALL_TYPE: return;
-	case CKPT_CALL_SIZED: check_sized(c); return;
-	case CKPT_CALL_ENCODE: check_encode(c); return;
+	case CKPT_CALL_PLAIN: return;
 	case CKPT_CALL_GETATTR: check_getattr(c); return;
 	case CKPT_CALL_GETITEM: check_getitem(c); return;
 	case CKPT_CALL_PARTIAL: check_partial(c); return;
 	case CKPT_CALL_NEW: check_new(c, first); return;
-	case CKPT_CALL_FROM_TYPE:
-		check_inner(c, CKPT_CALL_REDUCE, first, arg(c->args, 2));
-		ckpt_scan_attributes(c->w, arg(c->args, 3));
-		return;
+	case CKPT_CALL_FROM_TYPE: check_from_type(c); return;
+	case CKPT_CALL_WITH_STATE: ckpt_scan_attributes(c->w, arg(c->args, 3)); return;
 	case CKPT_CALL_FROM_BYTES: ckpt_scan_nested_bytes(c->w, first); return;
-	case CKPT_CALL_NUMPY_ARRAY:
-		if (first->kind != CKPT_GLOBAL)
-			say_not_understood(c, "wanted a class");
-		return;
 	case CKPT_CALL_NUMPY_SCALAR:
-		if (!ckpt_scan_is_numbers_dtype(first) || !is_bytes(arg(c->args, 1)))
-			say_not_understood(c, "wanted a dtype of numbers, and bytes");
-		return;
 	case CKPT_CALL_NUMPY_BUFFER:
-		if (!ckpt_scan_is_numbers_dtype(arg(c->args, 1)))
+		first = arg(c->args, rule->call == CKPT_CALL_NUMPY_BUFFER);
+		if (!ckpt_scan_is_numbers_dtype(first))
 			say_not_understood(c, "wanted a dtype of numbers");
+		ckpt_scan_mark(first, CKPT_SCAN_USED);
 		return;
 	case CKPT_CALL_NUMPY_DTYPE:
-		if (!is_text(first))
+		if (!ckpt_scan_is_dtype_text(first))
 			say_not_understood(c, "wanted the text of a dtype");
 		return;
 	}

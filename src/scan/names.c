@@ -7,123 +7,18 @@
 #include <ctype.h>
 #include <string.h>
 
-/* What torch, numpy and Python's own types write for data. Argument lists: those of torch 0.1 to 2.14, seen in files. */
-#define DATA(module, name, call, least, most) \
+/* Beyond the table: objects, of which it is known what a call of them has to look like. */
+#define OBJECT(m, n, how, from, to) \
 	{ \
-		module, name, CKPT_CALL_##call, least, most, CKPT_SCAN_DATA, false \
-	}
-#define OBJECT(module, name, call, least, most) \
-	{ \
-		module, name, CKPT_CALL_##call, least, most, CKPT_SCAN_OBJECT, false \
+		.module = m, .name = n, .call = CKPT_CALL_##how, .least = from, .most = to, .kind = CKPT_SCAN_OBJECT \
 	}
 /* ... but for what they do with one kind of argument */
-#define CODE(module, name, call, least, most) \
+#define CODE(m, n, how, from, to) \
 	{ \
-		module, name, CKPT_CALL_##call, least, most, CKPT_SCAN_CODE, true \
+		.module = m, .name = n, .call = CKPT_CALL_##how, .least = from, .most = to, .kind = CKPT_SCAN_CODE, \
+		.call_runs_code = true \
 	}
-static const struct ckpt_scan_rule rules[] = {
-	DATA("torch._utils", "_rebuild_tensor", PLAIN, 4, 4),
-	DATA("torch._utils", "_rebuild_tensor_v2", PLAIN, 6, 7),
-	DATA("torch._utils", "_rebuild_tensor_v3", PLAIN, 7, 8),
-	DATA("torch._utils", "_rebuild_parameter", PLAIN, 3, 3),
-	DATA("torch._utils", "_rebuild_parameter_with_state", PLAIN, 4, 4),
-	DATA("torch._utils", "_rebuild_qtensor", PLAIN, 7, 7),
-	DATA("torch._utils", "_rebuild_sparse_tensor", PLAIN, 2, 2),
-	DATA("torch._utils", "_rebuild_sparse_csr_tensor", PLAIN, 2, 2),
-	DATA("torch._utils", "_rebuild_nested_tensor", PLAIN, 4, 4),
-	DATA("torch._utils", "_rebuild_meta_tensor_no_storage", PLAIN, 4, 4),
-	DATA("torch._utils", "_rebuild_device_tensor_from_numpy", PLAIN, 4, 4),
-	DATA("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", PLAIN, 4, 4),
-	DATA("torch._utils", "_rebuild_xla_tensor", PLAIN, 4, 4),
-	DATA("torch._utils", "_rebuild_mlc_tensor", PLAIN, 4, 4),
-	DATA("torch._utils", "_rebuild_wrapper_subclass", PLAIN, 8, 8),
-	DATA("torch._utils", "torch", NEVER, 0, 0), /* the module; see CKPT_CALL_GETATTR */
-	DATA("torch._tensor", "_rebuild_from_type_v2", FROM_TYPE, 4, 4),
-	DATA("torch._tensor", "_rebuild_from_type", FROM_TYPE, 4, 4),
-	DATA("torch.tensor", "_rebuild_from_type", FROM_TYPE, 4, 4),
-	DATA("torch.storage", "_load_from_bytes", FROM_BYTES, 1, 1),
-	DATA("torch.serialization", "_get_layout", PLAIN, 1, 1),
-	DATA("torch", "Size", PLAIN, 0, 1),
-	DATA("torch", "device", PLAIN, 1, 2),
-	DATA("torch", "Tensor", PLAIN, 0, 0),
-	DATA("torch", "per_tensor_affine", NEVER, 0, 0),
-	DATA("torch", "per_tensor_symmetric", NEVER, 0, 0),
-	DATA("torch", "per_channel_affine", NEVER, 0, 0),
-	DATA("torch", "per_channel_symmetric", NEVER, 0, 0),
-	DATA("torch", "per_channel_affine_float_qparams", NEVER, 0, 0),
-	DATA("torch", "strided", NEVER, 0, 0),
-	DATA("torch", "sparse_coo", NEVER, 0, 0),
-	DATA("torch", "contiguous_format", NEVER, 0, 0),
-	DATA("torch", "channels_last", NEVER, 0, 0),
-	DATA("torch", "channels_last_3d", NEVER, 0, 0),
-	DATA("torch", "preserve_format", NEVER, 0, 0),
-	DATA("torch", "Generator", PLAIN, 0, 1),
-	DATA("torch._C", "Generator", PLAIN, 0, 1),
-	DATA("torch.nn.parameter", "Parameter", PLAIN, 0, 2),
-	DATA("torch.nn.parameter", "Buffer", PLAIN, 0, 2),
-	DATA("torch.nn.parameter", "UninitializedParameter", PLAIN, 0, 1),
-	DATA("torch.nn.parameter", "UninitializedBuffer", PLAIN, 0, 1),
-	DATA("torch.autograd.variable", "Variable", PLAIN, 0, 0),
-	DATA("torch.torch_version", "TorchVersion", PLAIN, 1, 1),
-	DATA("torch.storage", "UntypedStorage", NEVER, 0, 0),
-	DATA("torch.storage", "TypedStorage", NEVER, 0, 0),
-	/* what C++ writes for its lists, and for dicts that have a type */
-	DATA("torch.jit._pickle", "build_intlist", PLAIN, 1, 1),
-	DATA("torch.jit._pickle", "build_doublelist", PLAIN, 1, 1),
-	DATA("torch.jit._pickle", "build_boollist", PLAIN, 1, 1),
-	DATA("torch.jit._pickle", "build_tensorlist", PLAIN, 1, 1),
-	DATA("torch.jit._pickle", "restore_type_tag", PLAIN, 2, 2),
-	DATA("torch.jit._pickle", "build_tensor_from_id", PLAIN, 1, 1),
-	DATA("torch.distributed.tensor", "DTensor", NEVER, 0, 0),
-	DATA("torch.distributed._tensor", "DTensor", NEVER, 0, 0),
-	DATA("torch.distributed._tensor.api", "DTensor", NEVER, 0, 0),
-	DATA("collections", "OrderedDict", PLAIN, 0, 1),
-	DATA("collections", "Counter", PLAIN, 0, 1),
-	DATA("collections", "defaultdict", PLAIN, 0, 2),
-	DATA("collections", "deque", PLAIN, 0, 2),
-	DATA("_codecs", "encode", ENCODE, 1, 2),
-	DATA("builtins", "bytes", SIZED, 0, 1),
-	DATA("builtins", "bytearray", SIZED, 0, 2),
-	DATA("builtins", "set", PLAIN, 0, 1),
-	DATA("builtins", "frozenset", PLAIN, 0, 1),
-	DATA("builtins", "complex", PLAIN, 0, 2),
-	DATA("builtins", "list", PLAIN, 0, 1),
-	DATA("builtins", "tuple", PLAIN, 0, 1),
-	DATA("builtins", "dict", PLAIN, 0, 1),
-	DATA("builtins", "int", PLAIN, 0, 1),
-	DATA("builtins", "long", PLAIN, 0, 1),
-	DATA("builtins", "float", PLAIN, 0, 1),
-	DATA("builtins", "bool", PLAIN, 0, 1),
-	DATA("builtins", "str", PLAIN, 0, 1),
-	DATA("builtins", "unicode", PLAIN, 0, 1),
-	DATA("builtins", "slice", PLAIN, 1, 3),
-	DATA("builtins", "range", PLAIN, 1, 3),
-	DATA("builtins", "xrange", PLAIN, 1, 3),
-	DATA("builtins", "object", PLAIN, 0, 0),
-	DATA("builtins", "type", TYPE, 1, 1),
-	DATA("builtins", "Ellipsis", NEVER, 0, 0),
-	DATA("builtins", "NotImplemented", NEVER, 0, 0),
-	DATA("builtins", "NoneType", NEVER, 0, 0),
-	DATA("datetime", "datetime", PLAIN, 1, 8),
-	DATA("datetime", "date", PLAIN, 1, 3),
-	DATA("datetime", "time", PLAIN, 1, 5),
-	DATA("datetime", "timedelta", PLAIN, 0, 3),
-	DATA("datetime", "timezone", PLAIN, 1, 2),
-	DATA("decimal", "Decimal", PLAIN, 1, 1),
-	DATA("fractions", "Fraction", PLAIN, 1, 2),
-	DATA("uuid", "UUID", PLAIN, 0, 0),
-	DATA("pathlib", "PosixPath", PLAIN, 0, -1),
-	DATA("pathlib", "PurePosixPath", PLAIN, 0, -1),
-	DATA("pathlib", "WindowsPath", PLAIN, 0, -1),
-	DATA("pathlib", "PureWindowsPath", PLAIN, 0, -1),
-	DATA("array", "array", PLAIN, 2, 2),
-	DATA("array", "_array_reconstructor", PLAIN, 4, 4),
-	DATA("numpy.core.multiarray", "_reconstruct", NUMPY_ARRAY, 3, 3),
-	DATA("numpy.core.multiarray", "scalar", NUMPY_SCALAR, 2, 2),
-	DATA("numpy.core.numeric", "_frombuffer", NUMPY_BUFFER, 4, 4),
-	DATA("numpy", "ndarray", NEVER, 0, 0),
-	DATA("numpy", "dtype", NUMPY_DTYPE, 1, 3),
-	/* objects, of which it is known that making one runs nothing but their own code */
+static const struct ckpt_scan_rule objects[] = {
 	OBJECT("copyreg", "_reconstructor", NEW, 3, 3),
 	OBJECT("copyreg", "__newobj__", NEW, 1, -1),
 	OBJECT("copyreg", "__newobj_ex__", NEW, 3, 3),
@@ -154,21 +49,42 @@ static const struct ckpt_scan_rule rules[] = {
 	OBJECT("numpy.random", "__RandomState_ctor", PLAIN, 0, 0),
 	OBJECT("numpy.ma.core", "_mareconstruct", PLAIN, 4, 4),
 	OBJECT("torch.nested._internal.nested_tensor", "_rebuild_njt", PLAIN, 1, 1),
+	OBJECT("torch.nn.backends.thnn", "_get_thnn_function_backend", PLAIN, 0, 0), /* modules until 1.2 keep it */
 	OBJECT("torch._dynamo.decorators", "_DimRange", PLAIN, 0, 3),
 	OBJECT("torch.distributed.checkpoint.filesystem", "_StorageInfo", PLAIN, 0, 0),
 	OBJECT("torch.distributed.checkpoint.filesystem", "_StoragePrefix", PLAIN, 0, 0),
 };
 
 /* Which kind a name has for which there is no rule of its own. */
-static const struct ckpt_scan_rule tensor_name = DATA("torch", "", NEVER, 0, 0),
-				   tensor_class = DATA("torch", "", PLAIN, 0, 0),
-				   named_tuple = DATA("torch.return_types", "", PLAIN, 1, 2),
-				   exception = DATA("builtins", "", PLAIN, 0, -1),
+static const struct ckpt_scan_rule storage_class = { .module = "torch",
+						     .name = "",
+						     .call = CKPT_CALL_NEVER,
+						     .kind = CKPT_SCAN_DATA,
+						     .result = CKPT_TYPE_CLASS },
+				   dtype = { .module = "torch",
+					     .name = "",
+					     .call = CKPT_CALL_NEVER,
+					     .kind = CKPT_SCAN_DATA,
+					     .result = CKPT_TYPE_DTYPE },
+				   tensor_class = { .module = "torch",
+						    .name = "",
+						    .call = CKPT_CALL_PLAIN,
+						    .kind = CKPT_SCAN_DATA,
+						    .then = CKPT_THEN_TENSOR,
+						    .result = CKPT_TYPE_TENSOR },
 				   stranger = OBJECT("", "", PLAIN, 0, -1),
-				   function = { "",  "", CKPT_CALL_PLAIN, 0, -1, CKPT_SCAN_OBJECT,
-						true },
-				   runs_code = { "",  "", CKPT_CALL_PLAIN, 0, -1, CKPT_SCAN_CODE,
-						 true };
+				   function = { .module = "",
+						.name = "",
+						.call = CKPT_CALL_PLAIN,
+						.most = -1,
+						.kind = CKPT_SCAN_OBJECT,
+						.call_runs_code = true },
+				   runs_code = { .module = "",
+						 .name = "",
+						 .call = CKPT_CALL_PLAIN,
+						 .most = -1,
+						 .kind = CKPT_SCAN_CODE,
+						 .call_runs_code = true };
 
 /* ---- names ---- */
 
@@ -247,19 +163,6 @@ static bool has_suffix(const char *text, const char *suffix)
 	return len >= end && !strcmp(text + len - end, suffix);
 }
 
-static bool is_exception(const char *name)
-{
-	static const char *const others[] = { "StopIteration", "StopAsyncIteration",
-					      "GeneratorExit", "KeyboardInterrupt", "SystemExit" };
-
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (!strcmp(name, others[i]))
-			return true;
-	return isupper((unsigned char)*name) && !strchr(name, '.') &&
-	       (has_suffix(name, "Error") || has_suffix(name, "Exception") ||
-		has_suffix(name, "Warning"));
-}
-
 /* ---- torch's many names of one kind ---- */
 
 /* "FloatTensor", of the dtypes that had classes of their own. */
@@ -289,11 +192,11 @@ static const struct ckpt_scan_rule *rule_of_torch(const char *module, const char
 
 	if ((cpu || !strcmp(module, "torch.cuda")) &&
 	    ckpt_dtype_of_storage(name) != CKPT_DTYPE_UNKNOWN)
-		return &tensor_name;
+		return &storage_class;
 	if (cpu && ((ckpt_dtype_find(name) != CKPT_DTYPE_UNKNOWN &&
 		     !strcmp(ckpt_dtype_name(ckpt_dtype_find(name)), name)) ||
 		    is_small_int(name)))
-		return &tensor_name;
+		return &dtype;
 	if ((cpu || !strcmp(module, "torch.cuda") || !strcmp(module, "torch.sparse") ||
 	     !strcmp(module, "torch.cuda.sparse")) &&
 	    is_tensor_class(name))
@@ -344,11 +247,11 @@ static bool is_of(const char *module, const char *package)
 
 /* ---- the whole ---- */
 
-static const struct ckpt_scan_rule *find_rule(const char *module, const char *name)
+static const struct ckpt_scan_rule *find_object(const char *module, const char *name)
 {
-	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
-		if (!strcmp(rules[i].name, name) && !strcmp(rules[i].module, module))
-			return &rules[i];
+	for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++)
+		if (!strcmp(objects[i].name, name) && !strcmp(objects[i].module, module))
+			return &objects[i];
 	return NULL;
 }
 
@@ -357,13 +260,11 @@ const struct ckpt_scan_rule *ckpt_scan_rule(const char *module, const char *name
 	const struct ckpt_scan_rule *rule;
 
 	module = present_name(module);
-	rule = find_rule(module, name);
+	rule = ckpt_scan_find_row(module, name);
+	if (!rule)
+		rule = find_object(module, name);
 	if (!rule && is_of(module, "torch"))
 		rule = rule_of_torch(module, name);
-	if (!rule && !strcmp(module, "torch.return_types") && !strchr(name, '.'))
-		rule = &named_tuple;
-	if (!rule && !strcmp(module, "builtins") && is_exception(name))
-		rule = &exception;
 	if (rule)
 		return rule;
 	if (ckpt_scan_runs_code(module, name) || !strncmp(name, "__", 2))

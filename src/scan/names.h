@@ -2,7 +2,7 @@
 #ifndef CKPT_SCAN_NAMES_H
 #define CKPT_SCAN_NAMES_H
 
-#include "pickle/value.h"
+#include "scan/table.h"
 
 #include <ckpt/scan.h>
 
@@ -14,17 +14,14 @@
 /* What a call of a harmless one has to look like, to be understood. */
 enum ckpt_scan_call {
 	CKPT_CALL_NEVER,       /* it is no class or function, or nobody calls it */
-	CKPT_CALL_PLAIN,       /* whatever it is given is only kept */
-	CKPT_CALL_SIZED,       /* of bytes and texts; a number would ask for memory */
-	CKPT_CALL_TYPE,	       /* type(x) */
-	CKPT_CALL_ENCODE,      /* _codecs.encode(text, 'latin1') */
+	CKPT_CALL_PLAIN,       /* nothing but what the arguments may be is asked */
 	CKPT_CALL_GETATTR,     /* getattr(global, 'name') */
 	CKPT_CALL_GETITEM,     /* operator.getitem(typing.Union, ...) */
 	CKPT_CALL_PARTIAL,     /* functools.partial(function) */
 	CKPT_CALL_NEW,	       /* copyreg.__newobj__(class, ...) and the like: makes an instance */
 	CKPT_CALL_FROM_TYPE,   /* _rebuild_from_type_v2(function, class, arguments, state): calls */
+	CKPT_CALL_WITH_STATE,  /* _rebuild_parameter_with_state(tensor, bool, hooks, state) */
 	CKPT_CALL_FROM_BYTES,  /* _load_from_bytes(bytes): a file of torch */
-	CKPT_CALL_NUMPY_ARRAY, /* _reconstruct(ndarray, (0,), b'b') */
 	CKPT_CALL_NUMPY_SCALAR, /* scalar(dtype, bytes) */
 	CKPT_CALL_NUMPY_BUFFER, /* _frombuffer(bytes, dtype, shape, order) */
 	CKPT_CALL_NUMPY_DTYPE,	/* dtype('f4', False, True) */
@@ -36,6 +33,11 @@ struct ckpt_scan_rule {
 	int8_t least, most; /* arguments; most -1: any number */
 	uint8_t kind;	    /* enum ckpt_scan_kind */
 	bool call_runs_code; /* of an OBJECT: it is a function of which nobody knows that it may be called */
+	/* of DATA: */
+	bool is_function;
+	uint8_t then;	 /* enum ckpt_scan_then */
+	uint64_t result; /* CKPT_TYPE_*, one bit; of a constant what it is */
+	uint64_t args[CKPT_SCAN_MOST_ARGS]; /* what each may be; 0: as the one in front */
 };
 
 /* Names of Python 2 and of older numpy are taken for what they became. Static, never NULL. */

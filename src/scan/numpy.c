@@ -21,15 +21,11 @@ static bool is_kind(const struct ckpt_value *v, enum ckpt_value_kind kind)
 }
 
 /* 'f4' -> 'f'; 0: of no kind that is known. */
-static char letter_of(const struct ckpt_value *dtype)
+static char letter_of_text(const struct ckpt_value *text)
 {
-	const struct ckpt_value *text;
 	const char *at;
 	uint64_t len;
 
-	if (!dtype || !ckpt_value_is_call_of(dtype, "numpy", "dtype"))
-		return 0;
-	text = item(dtype->u.call->args, 0);
 	if (!text || (text->kind != CKPT_STR && text->kind != CKPT_PY2_STR))
 		return 0;
 	at = text->u.bytes.ptr;
@@ -44,6 +40,18 @@ static char letter_of(const struct ckpt_value *dtype)
 		if (!isdigit((unsigned char)at[i]))
 			return 0;
 	return *at;
+}
+
+bool ckpt_scan_is_dtype_text(const struct ckpt_value *v)
+{
+	return letter_of_text(v);
+}
+
+static char letter_of(const struct ckpt_value *dtype)
+{
+	return dtype && ckpt_value_is_call_of(dtype, "numpy", "dtype")
+		       ? letter_of_text(item(dtype->u.call->args, 0))
+		       : 0;
 }
 
 bool ckpt_scan_is_numbers_dtype(const struct ckpt_value *v)
@@ -70,8 +78,10 @@ static bool is_field(const struct ckpt_value *field, int64_t whole)
 {
 	const struct ckpt_value *dtype = item(field, 0), *off = item(field, 1);
 
-	return dtype && ckpt_scan_is_numbers_dtype(dtype) && is_kind(off, CKPT_INT) &&
-	       off->u.integer >= 0 && off->u.integer <= whole &&
+	if (!dtype || !ckpt_scan_is_numbers_dtype(dtype) || !is_kind(off, CKPT_INT))
+		return false;
+	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
+	return off->u.integer >= 0 && off->u.integer <= whole &&
 	       size_of(dtype) <= whole - off->u.integer;
 }
 
@@ -88,6 +98,7 @@ static bool is_structure(const struct ckpt_value *state)
 		if (array->u.seq.count != 2 || !ckpt_scan_is_numbers_dtype(item(array, 0)) ||
 		    !is_kind(shape, CKPT_TUPLE))
 			return false;
+		ckpt_scan_mark(item(array, 0), CKPT_SCAN_USED);
 		size = size_of(item(array, 0));
 		for (uint32_t i = 0; i < shape->u.seq.count; i++)
 			if (!is_kind(item(shape, i), CKPT_INT) ||
@@ -111,8 +122,8 @@ bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ck
 	const struct ckpt_value *flags = item(state, 7);
 	bool simple;
 
-	if (!letter || state->kind != CKPT_TUPLE || state->u.seq.count < 8 ||
-	    state->u.seq.count > 9)
+	if (!letter || dtype->flags & CKPT_SCAN_USED || state->kind != CKPT_TUPLE ||
+	    state->u.seq.count < 8 || state->u.seq.count > 9)
 		return false;
 	if (!is_kind(item(state, 0), CKPT_INT) || !is_kind(item(state, 5), CKPT_INT) ||
 	    !is_kind(item(state, 6), CKPT_INT) || !is_kind(flags, CKPT_INT))
@@ -137,6 +148,7 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 
 	if (!letter || !data || state->u.seq.count != 5 || !is_kind(item(state, 1), CKPT_TUPLE))
 		return false;
+	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
 	if (letter == 'O')
 		return data->kind == CKPT_LIST;
 	return data->kind == CKPT_BYTES || data->kind == CKPT_PY2_STR ||

@@ -134,10 +134,49 @@ static void look_at_extension(struct ckpt_scan_walk *w)
 
 /* ---- before each opcode ---- */
 
+/* Where _rebuild_from_type_v2, torch.package and getattr name a function. */
+static bool is_function_for_call(const struct ckpt_value *const *items, size_t count)
+{
+	return (count == 4 && items[1]->kind == CKPT_GLOBAL && items[2]->kind == CKPT_TUPLE) ||
+	       (count >= 3 && ckpt_value_is_str(items[0], "reduce_package")) ||
+	       (count == 2 && ckpt_value_is_global(items[0], "torch._utils", "torch") &&
+		items[1]->kind == CKPT_STR);
+}
+
+/* What the opcode puts into a container, or ends with. */
+static void look_at_kept(struct ckpt_scan_walk *w)
+{
+	size_t floor = ckpt_machine_floor(&w->m), count = 0;
+
+	switch ((enum ckpt_opcode)w->m.op.code) {
+	case CKPT_OP_STOP:
+	case CKPT_OP_APPEND:
+	case CKPT_OP_BUILD:
+	case CKPT_OP_BINPERSID:
+	case CKPT_OP_TUPLE1: count = 1; break;
+	case CKPT_OP_SETITEM:
+	case CKPT_OP_TUPLE2: count = 2; break;
+	case CKPT_OP_TUPLE3: count = 3; break;
+	case CKPT_OP_APPENDS:
+	case CKPT_OP_SETITEMS:
+	case CKPT_OP_ADDITEMS:
+	case CKPT_OP_TUPLE:
+	case CKPT_OP_LIST:
+	case CKPT_OP_DICT:
+	case CKPT_OP_FROZENSET: count = w->m.depth - floor; break;
+	default: return;
+	}
+	if (!count || w->m.depth < floor + count ||
+	    is_function_for_call(w->m.stack + w->m.depth - count, count))
+		return;
+	ckpt_scan_kept(w, w->m.stack + w->m.depth - count, count);
+}
+
 static void look(struct ckpt_scan_walk *w, const struct ckpt_value *global)
 {
 	const struct ckpt_value *a = top(w, 0), *b = top(w, 1), *c = top(w, 2);
 
+	look_at_kept(w);
 	switch ((enum ckpt_opcode)w->m.op.code) {
 	case CKPT_OP_REDUCE:
 		if (b)
@@ -355,6 +394,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	w.doc.arena = w.m.arena = ckpt_arena_new(BUDGET_BASE + 256 * (uint64_t)pickle->len);
 	rc = w.m.arena ? run(&w, &err) : CKPT_E_NOMEM;
 	pickle->end = w.m.r.pos;
+	pickle->result = w.m.done ? ckpt_scan_type(&w, w.doc.root) : 0;
 	pickle->stopped = w.m.op.code == CKPT_OP_STOP && !w.m.r.bad;
 	ckpt_scan_name_subjects(&w);
 	ckpt_machine_clear(&w.m);
@@ -446,7 +486,9 @@ bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len)
 	}
 	if (calls || code || (signature && (imports || count > 2)))
 		return true;
-	return op.code == CKPT_OP_STOP && !r.bad && (imports || (asks && count > 1));
+	/* a list of texts of protocol 0 names nothing, and is one if nothing else is in the file */
+	return op.code == CKPT_OP_STOP && !r.bad &&
+	       (imports || (asks && count > 1) || (count > 2 && r.pos == len));
 }
 
 bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len)

@@ -22,6 +22,7 @@ struct ckpt_scanner {
 	uint64_t budget;	/* bytes that may still be unpacked, or scanned twice */
 	struct ckpt_strmap
 		*storages; /* keys of the storages that a pickle mentions; NULL: nobody asks */
+	uint64_t result;   /* CKPT_TYPE_* of what the last legacy stream holds */
 	bool weights;	   /* what is scanned is what torch.load reads */
 	uint8_t refused_opcodes[32]; /* bitmap */
 	unsigned refused;	     /* by versions, as in ckpt_scan_refusal */
@@ -85,6 +86,7 @@ struct ckpt_scan_pickle {
 	/* out: */
 	size_t end;   /* behind STOP, or where it broke off */
 	bool stopped; /* STOP was reached */
+	uint64_t result; /* CKPT_TYPE_* of what a load of it gives; 0: not known */
 };
 
 /* One pickle, as far as it goes. */

@@ -65,6 +65,19 @@ static bool is_callable(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 	       (rule->call != CKPT_CALL_PLAIN && rule->call != CKPT_CALL_NEVER);
 }
 
+static void not_understood(struct ckpt_scan_walk *w, const char *text)
+{
+	ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "state", ckpt_scan_at(w), "%s", text);
+}
+
+/* "__setstate__": Python's own. */
+static bool is_special(const struct ckpt_value *name)
+{
+	return (name->kind == CKPT_STR || name->kind == CKPT_PY2_STR) && name->u.bytes.len > 4 &&
+	       !memcmp(name->u.bytes.ptr, "__", 2) &&
+	       !memcmp(name->u.bytes.ptr + name->u.bytes.len - 2, "__", 2);
+}
+
 /* Unpicklers, and what rebuilds objects for them, look these up on an object, where a value that was set would be found and called. */
 static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *dict)
 {
@@ -133,7 +146,9 @@ static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *
 	for (uint32_t i = 0; i + 1 < pairs->count; i += 2) {
 		const struct ckpt_value *key = pairs->items[i], *v = pairs->items[i + 1];
 
-		if ((v->kind >= CKPT_GLOBAL && is_one_of(key, by_unpickler)) ||
+		if (key->kind >= CKPT_GLOBAL)
+			not_understood(w, "sets an attribute whose name is made by a call");
+		if ((v->kind >= CKPT_GLOBAL && (is_one_of(key, by_unpickler) || is_special(key))) ||
 		    (v->kind >= CKPT_GLOBAL && is_one_of(key, by_others) && is_callable(w, v)))
 			ckpt_scan_find(
 				w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w),
@@ -143,19 +158,27 @@ static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *
 	}
 }
 
+/* Is not all that V holds in sight, because a call made it? */
+static bool is_hidden(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	return ckpt_scan_type(w, v) & (CKPT_TYPE_HIDDEN | CKPT_TYPE_UNKNOWN);
+}
+
 /* A dict, or a pair (dict or None, dict of slots). */
 void ckpt_scan_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state)
 {
-	if (state && state->kind == CKPT_TUPLE)
-		for (uint32_t i = 0; i < state->u.seq.count && i < 4; i++)
-			check_attributes(w, state->u.seq.items[i]);
-	else if (state)
-		check_attributes(w, state);
-}
+	bool hidden = is_hidden(w, state);
 
-static void not_understood(struct ckpt_scan_walk *w, const char *text)
-{
-	ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "state", ckpt_scan_at(w), "%s", text);
+	if (state->kind == CKPT_TUPLE) {
+		for (uint32_t i = 0; i < state->u.seq.count && i < 4; i++) {
+			hidden |= state->u.seq.count == 2 && is_hidden(w, state->u.seq.items[i]);
+			check_attributes(w, state->u.seq.items[i]);
+		}
+	} else {
+		check_attributes(w, state);
+	}
+	if (hidden)
+		not_understood(w, "sets the state of an object out of what a call gives, which is not looked into");
 }
 
 static bool is_dict(const struct ckpt_value *v)
@@ -196,49 +219,146 @@ static void check_optimizer(struct ckpt_scan_walk *w, const struct ckpt_value *o
 	}
 }
 
+/* ---- states of what the table knows ---- */
+
+static bool fits(struct ckpt_scan_walk *w, const struct ckpt_value *tuple, uint32_t i, uint64_t wanted)
+{
+	return i < tuple->u.seq.count && ckpt_scan_fits(w, tuple->u.seq.items[i], wanted);
+}
+
+/* (storage, offset, size, stride) of a tensor; (data, ..., hooks, requires gradient, ...) of what was a Variable */
+static bool is_tensor_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	const uint64_t none = CKPT_TYPE_LITERAL(CKPT_NONE), number = CKPT_TYPE_LITERAL(CKPT_INT),
+		       truth = CKPT_TYPE_LITERAL(CKPT_BOOL);
+
+	if (state->kind != CKPT_TUPLE)
+		return false;
+	if (state->u.seq.count == 4)
+		return fits(w, state, 0, CKPT_TYPE_STORAGE) && fits(w, state, 1, number) &&
+		       fits(w, state, 2, CKPT_TYPE_SHAPE) && fits(w, state, 3, CKPT_TYPE_SHAPE);
+	if (state->u.seq.count == 5)
+		return fits(w, state, 0, CKPT_TYPE_TENSOR) && fits(w, state, 1, none | truth | number) &&
+		       fits(w, state, 2, CKPT_TYPE_HOOKS) && fits(w, state, 3, truth | number) &&
+		       fits(w, state, 4, none | truth | number);
+	return state->u.seq.count == 3 && fits(w, state, 0, truth) && fits(w, state, 1, none | truth | number) &&
+	       fits(w, state, 2, CKPT_TYPE_HOOKS);
+}
+
+/* (seed, offset or None, tensor) */
+static bool is_generator_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	const uint64_t number = CKPT_TYPE_LITERAL(CKPT_INT) | CKPT_TYPE_SMALL_BIGINT;
+
+	return state->kind == CKPT_TUPLE && state->u.seq.count == 3 && fits(w, state, 0, number) &&
+	       fits(w, state, 1, number | CKPT_TYPE_LITERAL(CKPT_NONE)) &&
+	       fits(w, state, 2, CKPT_TYPE_TENSOR);
+}
+
+/* {'int': 128 bits[, 'is_safe': number]} */
+static bool is_uuid_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	if (state->kind != CKPT_DICT || state->u.seq.count > 4)
+		return false;
+	for (uint32_t i = 0; i + 1 < state->u.seq.count; i += 2)
+		if ((!ckpt_value_is_str(state->u.seq.items[i], "int") &&
+		     !ckpt_value_is_str(state->u.seq.items[i], "is_safe")) ||
+		    !ckpt_scan_fits(w, state->u.seq.items[i + 1],
+				    CKPT_TYPE_LITERAL(CKPT_INT) | CKPT_TYPE_SMALL_BIGINT))
+			return false;
+	return true;
+}
+
+/* Attributes of what the table knows have plain names, and no classes or functions for values. */
+static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	const struct ckpt_seq *pairs;
+
+	if (state->kind == CKPT_NONE)
+		return true;
+	pairs = state->kind == CKPT_DICT || ckpt_scan_type(w, state) == CKPT_TYPE_FILLED
+			? ckpt_value_pairs(state)
+			: NULL;
+	if (!pairs || !ckpt_scan_may_look(w, pairs->count))
+		return false;
+	for (uint32_t i = 0; i + 1 < pairs->count; i += 2)
+		if ((pairs->items[i]->kind != CKPT_STR && pairs->items[i]->kind != CKPT_PY2_STR) ||
+		    is_special(pairs->items[i]) ||
+		    !ckpt_scan_fits(w, pairs->items[i + 1], CKPT_TYPE_DATA | CKPT_TYPE_OBJECT | CKPT_TYPE_STRANGER))
+			return false;
+	return true;
+}
+
+/* Is STATE what the table says may be set behind a call of RULE? */
+static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,
+			  const struct ckpt_value *object, const struct ckpt_value *state)
+{
+	switch ((enum ckpt_scan_then)rule->then) {
+	case CKPT_THEN_NOTHING: return "sets the state of a value that has none";
+	case CKPT_THEN_ATTRIBUTES:
+	case CKPT_THEN_ITEMS:
+	case CKPT_THEN_PAIRS:
+		return is_data_state(w, state) ? NULL
+					       : "the state of a value is no dict of plain attributes";
+	case CKPT_THEN_TENSOR:
+		return is_tensor_state(w, state) ? NULL
+						 : "the state of a tensor is none that torch writes";
+	case CKPT_THEN_NUMPY_DTYPE:
+		return ckpt_scan_check_dtype_state(object, state)
+			       ? NULL
+			       : "the state of a dtype is none that numpy writes for numbers or objects";
+	case CKPT_THEN_NUMPY_ARRAY:
+		return ckpt_scan_check_array_state(state)
+			       ? NULL
+			       : "the state of an array is none that numpy writes for numbers or objects";
+	case CKPT_THEN_GENERATOR:
+		return is_generator_state(w, state) ? NULL
+						    : "the state of a generator is none that torch writes";
+	case CKPT_THEN_UUID:
+		return is_uuid_state(w, state) ? NULL : "the state of a UUID is none that Python writes";
+	}
+	return NULL;
+}
+
+/* Of what cannot have one, or of what is not known. */
+static void say_no_object(struct ckpt_scan_walk *w, const struct ckpt_value *object)
+{
+	if (object->kind != CKPT_CALL && object->kind != CKPT_PERSID && object->kind != CKPT_GLOBAL)
+		return; /* the decoder refuses it */
+	ckpt_scan_find(w->s,
+		       object->kind == CKPT_PERSID ? CKPT_SCAN_UNREADABLE : CKPT_SCAN_DANGEROUS,
+		       "state", ckpt_scan_at(w), "sets the state of %s",
+		       object->kind == CKPT_GLOBAL ? "a class or function itself"
+						   : "what cannot be known");
+}
+
 void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 		     const struct ckpt_value *state)
 {
 	const struct ckpt_scan_rule *rule = rule_of(w, object);
+	const char *why = NULL;
 
-	ckpt_scan_attributes(w, state);
-	check_optimizer(w, object, state);
 	if (!rule) {
-		if (object->kind != CKPT_CALL && object->kind != CKPT_PERSID &&
-		    object->kind != CKPT_GLOBAL)
-			return; /* the decoder refuses it */
-		ckpt_scan_find(w->s,
-			       object->kind == CKPT_GLOBAL || object->kind == CKPT_CALL
-				       ? CKPT_SCAN_DANGEROUS
-				       : CKPT_SCAN_UNREADABLE,
-			       "state", ckpt_scan_at(w), "sets the state of %s",
-			       object->kind == CKPT_GLOBAL ? "a class or function itself"
-							   : "what cannot be known");
+		say_no_object(w, object);
 		return;
 	}
+	ckpt_scan_attributes(w, state);
+	check_optimizer(w, object, state);
+	if (object->u.call->state || object->u.call->setter) /* which could have changed what is called now */
+		not_understood(w, "sets the state of an object a second time");
 	if (rule->call == CKPT_CALL_PARTIAL)
 		ckpt_scan_partial_state(w, state);
-	else if (rule->call == CKPT_CALL_NUMPY_DTYPE && !ckpt_scan_check_dtype_state(object, state))
-		not_understood(
-			w, "the state of a dtype is none that numpy writes for numbers or objects");
-	else if (rule->call == CKPT_CALL_NUMPY_ARRAY && !ckpt_scan_check_array_state(state))
-		not_understood(
-			w,
-			"the state of an array is none that numpy writes for numbers or objects");
-	else if ((rule->call == CKPT_CALL_NUMPY_SCALAR || rule->call == CKPT_CALL_NUMPY_BUFFER ||
-		  rule->call == CKPT_CALL_ENCODE) &&
-		 rule->kind == CKPT_SCAN_DATA)
-		not_understood(w, "sets the state of a value that has none");
+	else if (rule->kind == CKPT_SCAN_DATA && object->u.call->func->kind == CKPT_GLOBAL)
+		why = misfit(w, rule, object, state);
+	if (why)
+		not_understood(w, why);
 }
 
 /* ---- items ---- */
 
 void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, bool pairs)
 {
-	static const char *const dicts[] = { "OrderedDict", "defaultdict", "Counter", "dict" },
-				 *const lists[] = { "deque", "list" };
 	const struct ckpt_scan_rule *rule = rule_of(w, object);
-	bool fits = false;
 
 	if (object->kind == CKPT_GLOBAL || (object->kind == CKPT_CALL && !rule)) {
 		ckpt_scan_find(w->s,
@@ -248,15 +368,28 @@ void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, 
 			       "calls a method of what only running the file would show");
 		return;
 	}
-	if (!rule || rule->kind != CKPT_SCAN_DATA)
+	if (!rule)
 		return;
-	for (size_t i = 0; pairs && i < sizeof(dicts) / sizeof(dicts[0]); i++)
-		fits |= !strcmp(rule->name, dicts[i]);
-	for (size_t i = 0; !pairs && i < sizeof(lists) / sizeof(lists[0]); i++)
-		fits |= !strcmp(rule->name, lists[i]);
-	if (!fits)
+	if (object->u.call->state || object->u.call->setter)
+		not_understood(w, "adds to an object whose state was set, which could have changed how");
+	if (rule->kind == CKPT_SCAN_DATA &&
+	    rule->then != (pairs ? CKPT_THEN_PAIRS : CKPT_THEN_ITEMS))
 		not_understood(w, pairs ? "sets items of what is no dict"
 					: "appends to what is no list");
+}
+
+void ckpt_scan_kept(struct ckpt_scan_walk *w, const struct ckpt_value *const *items, size_t count)
+{
+	char shown[256];
+
+	for (size_t i = 0; i < count; i++) {
+		if (items[i]->kind != CKPT_GLOBAL ||
+		    !(ckpt_scan_type(w, items[i]) & (CKPT_TYPE_FUNCTION | CKPT_TYPE_MODULE)))
+			continue;
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "name", ckpt_scan_at(w),
+			       "keeps %s as a value, which is only ever called",
+			       ckpt_scan_show_global(items[i]->u.global, shown, sizeof(shown)));
+	}
 }
 
 /* ---- what lies outside ---- */
@@ -393,6 +526,7 @@ void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v
 	ckpt_scan_enter(s, place, strlen(place));
 	s->depth++;
 	s->weights = false;
+	s->result = 0;
 	if (ckpt_source_from_memory(bytes, (size_t)len, &source, NULL) == 0) {
 		if (!ckpt_scan_source(s, source, CKPT_SCAN_PART))
 			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET,
@@ -401,6 +535,8 @@ void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v
 	} else {
 		s->no_memory = true;
 	}
+	if (s->result == CKPT_TYPE_STORAGE)
+		ckpt_scan_mark(v, CKPT_SCAN_HOLDS_STORAGE);
 	s->weights = weights;
 	s->depth--;
 	s->where = before;

@@ -25,6 +25,16 @@ struct ckpt_scan_walk {
 	uint32_t subject_count, subject_cap;
 };
 
+/* Flags of values beside enum ckpt_value_flags. */
+enum ckpt_scan_value_flags {
+	CKPT_SCAN_HOLDS_STORAGE = 1 << 5, /* bytes: a file of torch, of which a load gives a storage */
+	CKPT_SCAN_USED = 1 << 6,	  /* a dtype that something is made with */
+};
+static inline void ckpt_scan_mark(const struct ckpt_value *v, enum ckpt_scan_value_flags flag)
+{
+	((struct ckpt_value *)v)->flags |= flag; /* of the arena, as every value that is not a singleton */
+}
+
 /* Offset of the opcode, for findings. */
 static inline uint64_t ckpt_scan_at(const struct ckpt_scan_walk *w)
 {
@@ -34,6 +44,20 @@ static inline uint64_t ckpt_scan_at(const struct ckpt_scan_walk *w)
 /* A value in the place of one that cannot be known. */
 const struct ckpt_value *ckpt_scan_unknown(struct ckpt_scan_walk *w);
 bool ckpt_scan_is_unknown(const struct ckpt_value *v);
+
+/* ---- the language of the table (types.c) ---- */
+
+/* One bit of CKPT_TYPE_*, as V is now. */
+uint64_t ckpt_scan_type(struct ckpt_scan_walk *w, const struct ckpt_value *v);
+
+/* Is V one of what WANTED says? */
+bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted);
+
+/* What argument I of a row may be. */
+uint64_t ckpt_scan_wanted(const struct ckpt_scan_rule *rule, uint32_t i);
+
+/* COUNT values are put into a container, or are the last: a function of the table is none. */
+void ckpt_scan_kept(struct ckpt_scan_walk *w, const struct ckpt_value *const *items, size_t count);
 
 /* ---- what is named and called (calls.c) ---- */
 
@@ -72,6 +96,7 @@ const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struc
 bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ckpt_value *state);
 bool ckpt_scan_check_array_state(const struct ckpt_value *state);
 bool ckpt_scan_is_numbers_dtype(const struct ckpt_value *v);
+bool ckpt_scan_is_dtype_text(const struct ckpt_value *v);
 
 /* "('id', 3, os.system, ...)", escaped (show.c) */
 const char *ckpt_scan_show_args(const struct ckpt_value *args, char *buf, size_t size);

@@ -11,6 +11,7 @@ import sys
 import assemble
 import hostile_files  # noqa: F401
 import hostile_globals  # noqa: F401
+import hostile_language  # noqa: F401
 import hostile_pickles  # noqa: F401
 import hostile_zips  # noqa: F401
 

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the values of a pickle are, in the words of the table, and whether an argument is one that its row takes. */
+#include "scan/walk.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { MOST_DIMENSIONS = 64, MOST_DIGITS = 4300, MOST_BIGINT = 1786 /* bytes of 4300 digits */ };
+
+static const struct ckpt_scan_rule *rule_of(const struct ckpt_global *g)
+{
+	return ckpt_scan_rule(g->module, g->name);
+}
+
+static uint64_t type_of_global(const struct ckpt_value *v)
+{
+	const struct ckpt_scan_rule *rule = rule_of(v->u.global);
+
+	if (rule->kind != CKPT_SCAN_DATA)
+		return CKPT_TYPE_STRANGER;
+	if (rule->is_function)
+		return CKPT_TYPE_FUNCTION;
+	return rule->call == CKPT_CALL_NEVER ? rule->result : CKPT_TYPE_CLASS;
+}
+
+/* What may be had of it only by running the file, or a storage, which torch makes of the id. */
+static uint64_t type_of_persistent(const struct ckpt_value *v)
+{
+	const struct ckpt_value *pid = v->u.persid.pid, *first;
+
+	if (ckpt_scan_is_unknown(v))
+		return CKPT_TYPE_UNKNOWN;
+	if (pid->kind == CKPT_STR || pid->kind == CKPT_PY2_STR)
+		return CKPT_TYPE_TENSOR; /* of torch 0.1 */
+	first = pid->kind == CKPT_TUPLE && pid->u.seq.count ? pid->u.seq.items[0] : NULL;
+	if (first && ckpt_value_is_str(first, "storage"))
+		return CKPT_TYPE_STORAGE;
+	return first && ckpt_value_is_str(first, "reduce_package") ? CKPT_TYPE_OBJECT
+								   : CKPT_TYPE_STRANGER;
+}
+
+static uint64_t type_of_call(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	const struct ckpt_call *call = v->u.call;
+	const struct ckpt_global *g = ckpt_scan_callee(w, call->func);
+	const struct ckpt_scan_rule *rule = g ? rule_of(g) : NULL;
+
+	if (!rule)
+		return CKPT_TYPE_UNKNOWN;
+	if (rule->call == CKPT_CALL_GETATTR) /* of torch._utils.torch: all else is an object, or was found dangerous */
+		return ckpt_value_is_global(call->args->kind == CKPT_TUPLE && call->args->u.seq.count
+						    ? call->args->u.seq.items[0]
+						    : &ckpt_value_none,
+					    "torch._utils", "torch")
+			       ? CKPT_TYPE_CONSTANT
+			       : CKPT_TYPE_STRANGER;
+	if (call->func->kind != CKPT_GLOBAL || rule->kind != CKPT_SCAN_DATA)
+		return CKPT_TYPE_OBJECT;
+	if (rule->result == CKPT_TYPE_FILLED && call->args->kind == CKPT_TUPLE &&
+	    call->args->u.seq.count > (rule->args[0] & CKPT_TYPE_CLASS ? 1u : 0u))
+		return CKPT_TYPE_HIDDEN; /* not all that is in it was set by opcodes */
+	if (rule->call == CKPT_CALL_FROM_BYTES &&
+	    (call->args->kind != CKPT_TUPLE || !call->args->u.seq.count ||
+	     !(call->args->u.seq.items[0]->flags & CKPT_SCAN_HOLDS_STORAGE)))
+		return CKPT_TYPE_HIDDEN;
+	return rule->result;
+}
+
+uint64_t ckpt_scan_type(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	if (v->kind < CKPT_GLOBAL)
+		return CKPT_TYPE_LITERAL(v->kind);
+	if (v->kind == CKPT_GLOBAL)
+		return type_of_global(v);
+	if (v->kind == CKPT_PERSID)
+		return type_of_persistent(v);
+	return v->kind == CKPT_CALL ? type_of_call(w, v) : CKPT_TYPE_UNKNOWN;
+}
+
+/* ---- shapes of arguments ---- */
+
+static bool is_sequence(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_TUPLE || v->kind == CKPT_LIST;
+}
+
+static const struct ckpt_value *item(const struct ckpt_value *v, uint32_t i)
+{
+	return is_sequence(v) && i < v->u.seq.count ? v->u.seq.items[i] : &ckpt_value_none;
+}
+
+static bool is_shape(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	if (ckpt_scan_type(w, v) == CKPT_TYPE_SIZE)
+		return true;
+	if (!is_sequence(v) || v->u.seq.count > MOST_DIMENSIONS)
+		return false;
+	for (uint32_t i = 0; i < v->u.seq.count; i++)
+		if (v->u.seq.items[i]->kind != CKPT_INT)
+			return false;
+	return true;
+}
+
+static bool is_hooks(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
+
+	if (v->kind == CKPT_NONE)
+		return true;
+	return (v->kind == CKPT_DICT || ckpt_value_is_call_of(v, "collections", "OrderedDict")) &&
+	       (v->kind == CKPT_DICT || ckpt_scan_type(w, v) == CKPT_TYPE_FILLED) && pairs &&
+	       !pairs->count;
+}
+
+static bool is_metadata(const struct ckpt_value *v)
+{
+	if (v->kind == CKPT_NONE)
+		return true;
+	if (v->kind != CKPT_DICT || v->u.seq.count > MOST_DIMENSIONS)
+		return false;
+	for (uint32_t i = 0; i + 1 < v->u.seq.count; i += 2)
+		if (v->u.seq.items[i]->kind != CKPT_STR || v->u.seq.items[i + 1]->kind != CKPT_BOOL)
+			return false;
+	return true;
+}
+
+/* (indices, values, shape[, is coalesced]), or (rows, columns, values, shape) */
+static bool is_sparse(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	uint32_t tensors = 0;
+
+	if (v->kind != CKPT_TUPLE || v->u.seq.count < 3 || v->u.seq.count > 4)
+		return false;
+	while (tensors < v->u.seq.count && ckpt_scan_type(w, item(v, tensors)) == CKPT_TYPE_TENSOR)
+		tensors++;
+	return tensors >= 2 && tensors < v->u.seq.count && is_shape(w, item(v, tensors)) &&
+	       (v->u.seq.count == tensors + 1 ||
+		(tensors == 2 &&
+		 (item(v, 3)->kind == CKPT_BOOL || item(v, 3)->kind == CKPT_NONE)));
+}
+
+static bool is_numbers(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	if (v->kind == CKPT_LIST) {
+		if (!ckpt_scan_may_look(w, v->u.seq.count))
+			return false;
+		for (uint32_t i = 0; i < v->u.seq.count; i++)
+			if (v->u.seq.items[i]->kind != CKPT_INT &&
+			    v->u.seq.items[i]->kind != CKPT_FLOAT)
+				return false;
+		return true;
+	}
+	return v->kind == CKPT_INT || v->kind == CKPT_FLOAT ||
+	       ckpt_scan_type(w, v) == CKPT_TYPE_TENSOR;
+}
+
+/* (qscheme, scale, zero point[, axis]) */
+static bool is_quantizer(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	return v->kind == CKPT_TUPLE && v->u.seq.count >= 3 && v->u.seq.count <= 4 &&
+	       ckpt_scan_type(w, item(v, 0)) == CKPT_TYPE_QSCHEME && is_numbers(w, item(v, 1)) &&
+	       is_numbers(w, item(v, 2)) &&
+	       (v->u.seq.count == 3 || item(v, 3)->kind == CKPT_INT);
+}
+
+static bool is_pairs(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	if (v->kind == CKPT_DICT)
+		return true;
+	if (!is_sequence(v) || !ckpt_scan_may_look(w, v->u.seq.count))
+		return false;
+	for (uint32_t i = 0; i < v->u.seq.count; i++)
+		if (!is_sequence(v->u.seq.items[i]) || v->u.seq.items[i]->u.seq.count != 2)
+			return false;
+	return true;
+}
+
+/* "-12", "0.5", "3/4", "nan": what takes no more time or memory than it has characters */
+static bool is_digits(const struct ckpt_value *v)
+{
+	if ((v->kind != CKPT_STR && v->kind != CKPT_PY2_STR) || v->u.bytes.len > MOST_DIGITS)
+		return false;
+	if (ckpt_value_is_str(v, "nan") || ckpt_value_is_str(v, "inf") || ckpt_value_is_str(v, "-inf"))
+		return true;
+	for (uint64_t i = 0; i < v->u.bytes.len; i++)
+		if (!isdigit((unsigned char)v->u.bytes.ptr[i]) &&
+		    (!v->u.bytes.ptr[i] || !strchr("+-./", v->u.bytes.ptr[i])))
+			return false;
+	return v->u.bytes.len;
+}
+
+static bool is_latin1(const struct ckpt_value *v)
+{
+	return ckpt_value_is_str(v, "latin1") || ckpt_value_is_str(v, "latin-1");
+}
+
+bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted)
+{
+	if (ckpt_scan_type(w, v) & wanted)
+		return true;
+	return (wanted & CKPT_TYPE_SHAPE && is_shape(w, v)) ||
+	       (wanted & CKPT_TYPE_HOOKS && is_hooks(w, v)) ||
+	       (wanted & CKPT_TYPE_METADATA && is_metadata(v)) ||
+	       (wanted & CKPT_TYPE_SPARSE && is_sparse(w, v)) ||
+	       (wanted & CKPT_TYPE_QUANTIZER && is_quantizer(w, v)) ||
+	       (wanted & CKPT_TYPE_PAIRS && is_pairs(w, v)) ||
+	       (wanted & CKPT_TYPE_DIGITS && is_digits(v)) ||
+	       (wanted & CKPT_TYPE_LATIN1 && is_latin1(v)) ||
+	       (wanted & CKPT_TYPE_ZERO && v->kind == CKPT_TUPLE && v->u.seq.count == 1 &&
+		item(v, 0)->kind == CKPT_INT && item(v, 0)->u.integer == 0) ||
+	       (wanted & CKPT_TYPE_SMALL_BIGINT && v->kind == CKPT_BIGINT &&
+		v->u.bytes.len <= MOST_BIGINT);
+}
+
+uint64_t ckpt_scan_wanted(const struct ckpt_scan_rule *rule, uint32_t i)
+{
+	uint64_t wanted = 0;
+
+	for (uint32_t n = 0; n <= i && n < CKPT_SCAN_MOST_ARGS; n++)
+		if (rule->args[n])
+			wanted = rule->args[n];
+	return wanted;
+}

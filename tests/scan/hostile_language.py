@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tricks with names that are allowed: taken for values, given to what looks into them, changed behind the back of what uses them.
+
+All of these were harmless names in harmless places once, and ran code in pickle.load or torch.load, or crashed numpy. docs/scan.md is
+the language that they are not in.
+"""
+
+import struct
+
+from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SYSTEM, at_line, blob, call, files, legacy, proto, reduce_, sample, torch_zip, value
+
+NOT_PLAIN = RUN | DIFFER | NOT_DECIDED
+NAME = files.glob
+LOAD = NAME("torch.storage", "_load_from_bytes")
+INNER = legacy(body=BAD)
+ORDERED = NAME("collections", "OrderedDict")
+EMPTY = ORDERED + b")R"
+TENSOR = files.tensor()
+
+
+def built(instance, state):
+    return instance + value(state) + b"b"
+
+
+def both(name, body, why, wanted=NOT_PLAIN, protocol=2):
+    """As a bare pickle, and as a checkpoint of torch."""
+    sample("%s.pkl" % name, proto(protocol, body), why, wanted)
+    sample("%s.pt" % name, torch_zip(proto(protocol, value({"w": TENSOR}) + b"0" + body)), why, wanted)
+
+
+def wildcards():
+    """Whatever a module has, because some of it is data."""
+    for number, name in enumerate(
+        ("__setattr__", "__getattribute__", "__dict__", "__class__", "__loader__", "torch", "sys", "warnings", "pytree_register_structseq",
+         "all_return_types", "max.__setattr__", "max.__class__", "__spec__", "return_types", "inspect", "_attr", "SequenceKey")
+    ):
+        both("wild_return_types_%d" % number, reduce_("torch.return_types", name, "x", 1), "not a type of results: %s" % name,
+             NOT_PLAIN)
+    both("wild_setattr_chain", reduce_("torch.return_types", "__setattr__", "max", LOAD) + b"0" + reduce_("torch.return_types", "max", blob(INNER)),
+         "a module is changed, and then called")
+    for name in ("Error", "__Error", "XError", "MyWarning", "SomeException", "ValueError.mro", "ValueError.__setattr__", "Warning.__class__"):
+        both("wild_exception_%s" % name.replace(".", "_"), reduce_("builtins", name, "x"), "no exception of Python's",
+             NOT_PLAIN)
+    for name in ("float8", "Float_Storage", "floatStorage", "complex1", "uint9", "FloatTensor.apply_", "Size.count", "Generator.set_state"):
+        both("wild_torch_%s" % name.replace(".", "_"), reduce_("torch", name, 1), "nothing that torch has as data",
+             NOT_PLAIN | {"needs-objects"})
+
+
+def identities():
+    """Functions that give back what they are given."""
+    targets = {
+        "class": NAME("collections", "Counter"),
+        "function": NAME("torch._utils", "_rebuild_tensor_v2"),
+        "module": NAME("torch._utils", "torch"),
+        "storage": NAME("torch", "FloatStorage"),
+        "tensor_class": NAME("torch", "Tensor"),
+    }
+    for name, target in targets.items():
+        for function in ("build_intlist", "build_tensorlist", "build_tensor_from_id"):
+            both("same_%s_%s" % (function, name), built(reduce_("torch.jit._pickle", function, target), {"__setstate__": LOAD}),
+                 "the state of a %s, which a function gave back" % name)
+        both("same_tag_%s" % name, built(reduce_("torch.jit._pickle", "restore_type_tag", target, "x"), {"x": 1}), "the same by restore_type_tag")
+    both("same_twice", built(reduce_("torch.jit._pickle", "restore_type_tag", reduce_("torch.jit._pickle", "build_intlist", targets["module"]), "t"), {"load": LOAD}),
+         "given back twice")
+    both("same_items", reduce_("torch.jit._pickle", "build_intlist", targets["class"]) + value("a") + value("b") + b"s", "items of a class")
+    both("same_appended", reduce_("torch.jit._pickle", "build_intlist", targets["class"]) + value(1) + b"a", "appends to a class")
+    both("same_dict_state", built(EMPTY, reduce_("torch.jit._pickle", "restore_type_tag", value({"__setstate__": LOAD}), "Dict[str, int]")),
+         "a dict that was given back is a state")
+
+
+def states():
+    """State that comes out of a call, or is set twice, so that the second time calls what the first one set."""
+    evil = {"__setstate__": LOAD}
+    pairs = value([("__setstate__", LOAD)])
+    for name, state in {
+        "dict": reduce_("builtins", "dict", pairs),
+        "counter": reduce_("collections", "Counter", value(evil)),
+        "defaultdict": reduce_("collections", "defaultdict", None, value(evil)),
+        "ordered": reduce_("collections", "OrderedDict", pairs),
+        "ordered_of_tuples": reduce_("collections", "OrderedDict", value((("__setstate__", LOAD),))),
+        "tuple": reduce_("builtins", "tuple", value([evil, None])),
+        "tuple_slots": reduce_("builtins", "tuple", value([None, evil])),
+        "pair": value((reduce_("builtins", "dict", pairs), None)),
+        "slots": value((None, reduce_("collections", "Counter", value(evil)))),
+        "made_key": value({}) + reduce_("builtins", "str", "__setstate__") + LOAD + b"s",
+        "made_key_unicode": value({}) + reduce_("builtins", "unicode", "__setstate__") + LOAD + b"s",
+        "plain": value(evil),
+    }.items():
+        for target, made in {"ordered": EMPTY, "exception": reduce_("builtins", "ValueError", "x"), "object": NAME("a", "B") + b")\x81",
+                             "parameter": NAME("torch.nn.parameter", "UninitializedParameter") + b")R"}.items():
+            both("state_%s_of_%s" % (name, target), made + b"q\x05" + state + b"b" + blob(INNER) + b"b", "the second BUILD loads what the first one set")
+    hooks = EMPTY
+    for name, state in {
+        "plain": value(evil),
+        "class": value({"__class__": NAME("collections", "Counter")}),
+        "dict": reduce_("builtins", "dict", pairs),
+        "ordered": reduce_("collections", "OrderedDict", pairs),
+        "pair": value((None, evil)),
+        "hidden_pair": reduce_("builtins", "tuple", value([None, evil])),
+    }.items():
+        both("state_parameter_%s" % name, reduce_("torch._utils", "_rebuild_parameter_with_state", TENSOR, True, hooks, state) + blob(INNER) + b"b",
+             "a parameter gets attributes that nobody looks at, then BUILD")
+        both("state_type_%s" % name, reduce_("torch._tensor", "_rebuild_from_type_v2", NAME("torch._utils", "_rebuild_parameter"), NAME("torch.nn.parameter", "Parameter"),
+             value((TENSOR, True, hooks)), state) + blob(INNER) + b"b", "the same by _rebuild_from_type_v2")
+    both("state_of_type_later", b"}q\x09" + b"0" + reduce_("torch._tensor", "_rebuild_from_type", NAME("torch._utils", "_rebuild_parameter"), NAME("torch.nn.parameter", "Parameter"),
+         value((TENSOR, True, hooks)), b"h\x09") + b"q\x0a0" + b"h\x09" + value("__setstate__") + LOAD + b"s0" + b"h\x0a" + blob(INNER) + b"b",
+         "the dict is filled behind the call that keeps it")
+    both("state_appends", built(NAME("a", "B") + b")\x81", {"append": LOAD}) + blob(INNER) + b"a", "APPEND calls what BUILD set")
+    both("state_extends", built(NAME("a", "B") + b")\x81", {"extend": LOAD}) + b"(" + blob(INNER) + b"e", "APPENDS calls what BUILD set")
+    both("state_adds", built(NAME("a", "B") + b")\x81", {"add": LOAD}) + b"(" + blob(INNER) + b"\x90", "ADDITEMS calls what BUILD set", NOT_PLAIN, 4)
+    both("state_module_name", reduce_("torch._utils", "_rebuild_tensor", built(EMPTY, {"__module__": "antigravity"}), 0, (1,), (1,)),
+         "old torch imports what an object says is its module")
+    both("state_no_storage", reduce_("torch._utils", "_rebuild_tensor", reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, EMPTY)))), 0, (1,), (1,)),
+         "bytes that hold no storage are taken for one")
+
+
+def values():
+    """Functions that are kept."""
+    for name, body in {
+        "dict": value({"a": LOAD}),
+        "list": value([LOAD]),
+        "tuple": LOAD + b"\x85",
+        "top": LOAD,
+        "encode": value({"a": NAME("_codecs", "encode")}),
+        "rebuild": value([NAME("torch._utils", "_rebuild_tensor_v2")]),
+        "module": value({"a": NAME("torch._utils", "torch")}),
+        "factory": reduce_("collections", "defaultdict", LOAD),
+        "set": b"\x8f(" + LOAD + b"\x90",
+        "deque": reduce_("collections", "deque", value([LOAD])),
+        "hooks": reduce_("torch._utils", "_rebuild_parameter", TENSOR, True, EMPTY + value("a") + LOAD + b"s"),
+    }.items():
+        both("value_%s" % name, body, "a function that is kept as a value", NOT_PLAIN, 4 if name == "set" else 2)
+    both("value_in_loads", reduce_("torch.storage", "_load_from_bytes", LOAD), "a function given to itself")
+    text = INNER.decode("latin1")
+    for number, codec in enumerate(("utf-8", "utf8", "ascii", "utf-16", "rot13", "utf_8", "UTF-8", "latin_1", "cp1252", "idna", "unicode_escape")):
+        both("text_as_%d" % number, reduce_("torch.storage", "_load_from_bytes", reduce_("_codecs", "encode", text, codec)),
+             "bytes that are other ones in %s" % codec)
+    both("text_default", reduce_("torch.storage", "_load_from_bytes", reduce_("_codecs", "encode", text)), "bytes in the default encoding, which is UTF-8")
+    both("text_made", reduce_("torch.storage", "_load_from_bytes", reduce_("builtins", "bytes", value(list(INNER)))), "bytes out of a list of numbers")
+
+
+def numpys():
+    def dtype(text="f8"):
+        return reduce_("numpy", "dtype", text, False, True)
+
+    def state(kind="<", flags=0, size=-1):
+        return value((3, kind, None, None, None, size, size, flags))
+
+    array = NAME("numpy.core.multiarray", "_reconstruct") + value((NAME("numpy", "ndarray"), (0,), blob(b"b"))) + b"R"
+    data = value((1, (1,), b"h\x07", False, blob(bytes(8))))
+    fine = dtype() + b"q\x07" + state() + b"b0"
+    both("dtype_fine", fine + array + data + b"b", "an array as numpy writes it", {"plain"})
+    both("dtype_changed", fine + array + data + b"b0" + b"h\x07" + value((3, "|", None, None, None, -1, -1, 63)) + b"b", "a dtype changes behind its array: to objects")
+    both("dtype_changed_size", fine + array + data + b"b0" + b"h\x07" + state("<", 0, 800) + b"b", "... to another size")
+    both("dtype_twice", dtype() + b"q\x07" + state() + b"b" + state(">") + b"b", "a dtype whose state is set twice")
+    both("dtype_late", dtype() + b"q\x070" + array + data + b"b0" + b"h\x07" + state(">") + b"b", "a dtype whose state comes behind its array's")
+    both("dtype_of_scalar", dtype() + b"q\x070" + reduce_("numpy.core.multiarray", "scalar", b"h\x07", blob(bytes(8))) + b"0h\x07" + state("|", 63) + b"b",
+         "a dtype that changes behind its scalar")
+    both("dtype_of_buffer", dtype() + b"q\x070" + NAME("numpy.core.numeric", "_frombuffer") + value((blob(bytes(8)), b"h\x07", (1,), "C")) + b"R0h\x07" + state("|", 63) + b"b",
+         "a dtype that changes behind its buffer", NOT_PLAIN)
+    both("dtype_in_dtype", dtype() + b"q\x070" + reduce_("numpy", "dtype", "V8", False, True) + value((3, "|", None, ("a",), {"a": (b"h\x07", 0)}, 8, 1, 16)) + b"b0h\x07" + state("|", 63) + b"b",
+         "a dtype that changes inside of another")
+    both("array_twice", fine + array + data + b"b" + data + b"b", "an array whose state is set twice")
+    both("array_size", NAME("numpy.core.multiarray", "_reconstruct") + value((NAME("numpy", "ndarray"), (2**31 - 1,), blob(b"b"))) + b"R", "an array of two billion items, made before it has a state")
+    both("dtype_text", reduce_("numpy", "dtype", "i4,f8", False, True), "a dtype that numpy would parse")
+    for name, bad in {"dict": value({}), "text": value("x"), "short": value((1,)), "objects": value((1, 2, EMPTY)), "list": value([1, None, TENSOR]), "number": value(1),
+                      "nothing": b"N", "ordered": EMPTY}.items():
+        both("generator_%s" % name, reduce_("torch", "Generator", "cpu") + bad + b"b", "a generator whose state is no tuple as torch writes it")
+
+
+def bombs():
+    """Little files that take memory or time without end."""
+    large = b"\x8a\x05" + struct.pack("<q", 1 << 36)[:5]
+    numbers = NAME("builtins", "range") + large + b"\x85R"
+    for name in ("list", "tuple", "set", "frozenset", "bytes", "bytearray"):
+        both("bomb_%s" % name, call(NAME("builtins", name), numbers), "%s(range(2**36))" % name)
+        both("bomb_size_%s" % name, call(NAME("builtins", name), large), "%s(2**36)" % name)
+    both("bomb_deque", call(NAME("collections", "deque"), numbers), "deque(range(2**36))")
+    both("bomb_ordered", call(NAME("collections", "OrderedDict"), numbers), "OrderedDict(range(2**36))")
+    both("bomb_counter", call(NAME("collections", "Counter"), numbers), "Counter(range(2**36))")
+    both("bomb_size", call(NAME("torch", "Size"), numbers), "torch.Size(range(2**36))")
+    both("bomb_array", reduce_("array", "array", "q", numbers), "array('q', range(2**36))")
+    for number, text in enumerate(("1e99999999999", "1E99999999", "-1e999999999", "1e+999999999/1", "9" * 200000)):
+        both("bomb_fraction_%d" % number, reduce_("fractions", "Fraction", text), "Fraction('%.20s')" % text)
+    both("bomb_int", reduce_("builtins", "int", "9" * 200000), "int() of 200,000 digits")
+    both("bomb_slice", reduce_("builtins", "list", reduce_("builtins", "slice", 0, 1 << 30)), "list() of a slice")
+    both("bomb_state", built(NAME("torch", "Tensor") + b")R", reduce_("builtins", "tuple", numbers)), "a state that is unfolded")
+    for name in ("_rebuild_tensor", "_rebuild_tensor_v2"):
+        more = (False, EMPTY) if name.endswith("2") else ()
+        sample("bomb_shape%s.pt" % name, torch_zip(proto(2, NAME("torch._utils", name) + value(((b"(" + value("storage") + NAME("torch", "FloatStorage") + value("0") + value("cpu") + b"K\x04tQ"), 0, (1 << 30, 1 << 10), (1 << 10, 1), *more)) + b"R")),
+               "a tensor far larger than its storage", NOT_PLAIN)
+
+
+def harmless():
+    """What was called dangerous, and is not."""
+    fine = {"plain", "needs-objects"}
+    sample("fine_thnn.pt", torch_zip(proto(2, built(NAME("torch.nn.modules.linear", "Linear") + b")\x81", {"_backend": reduce_("torch.nn.backends.thnn", "_get_thnn_function_backend"), "training": True}))),
+           "a whole module of torch 0.1 to 1.2", fine)
+    sample("fine_planner.pt", torch_zip(proto(2, value([reduce_("torch.distributed.checkpoint.planner", "WriteItemType", 2)]))), "an Enum of DCP's plans", fine)
+    sample("fine_planner_bare.metadata", proto(4, value([reduce_("torch.distributed.checkpoint.planner", "WriteItemType", 2)])), "an Enum of DCP's plans", fine)
+    sample("fine_protocol_0.pkl", b"(lp0\n" + b"".join(at_line("text %d" % n) + b"p%d\na" % (n + 1) for n in range(40)) + b".", "a list of texts in protocol 0", {"plain"})
+    sample("fine_lowered.pt", torch_zip(proto(2, built(NAME("__torch__.torch.jit.LoweredModule.net", "Net") + b")\x81", {"a": 1}))), "a module that was lowered for mobile", fine)
+    assert MAGIC and SYSTEM
+
+
+wildcards()
+identities()
+states()
+values()
+numpys()
+bombs()
+harmless()
