@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_CALLS_IN_CALLS = 8, SHOWN_NAME = 700, SHOWN_ARGS = 160, FEW_ARGS = 16 };
+enum { MOST_CALLS_IN_CALLS = 8, SHOWN_NAME = 700, SHOWN_ARGS = 160, FEW_ARGS = 16, MOST_ATTRIBUTE = 256 };
 
 struct call {
 	struct ckpt_scan_walk *w;
@@ -105,7 +105,7 @@ const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struc
 		return NULL;
 	of = arg(v->u.call->args, 0);
 	name = arg(v->u.call->args, 1);
-	if (!of || of->kind != CKPT_GLOBAL || !is_text(name) || name->u.bytes.len > UINT16_MAX)
+	if (!of || of->kind != CKPT_GLOBAL || !is_text(name) || name->u.bytes.len > MOST_ATTRIBUTE)
 		return NULL;
 	size = of->u.global->name_len + name->u.bytes.len + 2;
 	path = ckpt_arena_alloc(w->m.arena, size);

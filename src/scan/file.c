@@ -90,8 +90,8 @@ static bool is_pickle(struct look *l)
 		return true;
 	if (l->len == ckpt_source_size(l->source) || !ckpt_scan_may_go_on(l->head, l->len))
 		return false;
-	if (ckpt_source_size(l->source) > MOST_PICKLE)
-		return false;
+	if (ckpt_source_size(l->source) > MOST_PICKLE) /* a text may be that long: that it is not looked into is said */
+		return true;
 	bytes = malloc((size_t)ckpt_source_size(l->source) + 1);
 	l->s->no_memory |= !bytes;
 	is = bytes &&
@@ -104,19 +104,40 @@ static bool is_pickle(struct look *l)
 
 /* ---- what holds no code ---- */
 
-/* An archive at the end of a file that is none: unzip and Python's zipfile read it. */
+static bool is_there(struct look *l, uint64_t off, const char *mark)
+{
+	uint8_t bytes[4];
+
+	return off < ckpt_source_size(l->source) && ckpt_source_size(l->source) - off >= 4 &&
+	       ckpt_source_read(l->source, off, bytes, 4, NULL) == 0 && !memcmp(bytes, mark, 4);
+}
+
+/* Is there a directory where the end record at OFF says, or one of zip64? */
+static bool has_directory(struct look *l, uint64_t off, const uint8_t *end)
+{
+	uint64_t size = end[12] | end[13] << 8 | end[14] << 16 | (uint32_t)end[15] << 24,
+		 start = end[16] | end[17] << 8 | end[18] << 16 | (uint32_t)end[19] << 24;
+
+	return (off >= size && is_there(l, off - size, "PK\1\2")) || is_there(l, start, "PK\1\2") ||
+	       (off >= 20 && is_there(l, off - 20, "PK\6\7"));
+}
+
+/* An archive at the end of a file that is none: unzip, Python's zipfile and `python FILE` read it. */
 static bool ends_as_zip(struct look *l)
 {
+	enum { END_BYTES = 22, WINDOW = 65535 + END_BYTES };
 	uint64_t size = ckpt_source_size(l->source);
-	size_t len = size < 65557 ? (size_t)size : 65557;
-	uint8_t *tail = malloc(len + 1), *end;
+	size_t len = size < WINDOW ? (size_t)size : WINDOW;
+	uint8_t *tail = malloc(len + 1), *at = tail;
 	bool is = false;
 
 	l->s->no_memory |= !tail;
-	if (tail && ckpt_source_read(l->source, size - len, tail, len, NULL) == 0) {
-		end = memmem(tail, len, "PK\5\6", 4);
-		is = end && memmem(tail, len, "PK\1\2", 4);
-	}
+	if (tail && ckpt_source_read(l->source, size - len, tail, len, NULL) == 0)
+		while (!is && (at = memmem(at, (size_t)(tail + len - at), "PK\5\6", 4))) {
+			if ((size_t)(tail + len - at) >= END_BYTES)
+				is = has_directory(l, size - len + (uint64_t)(at - tail), at);
+			at++;
+		}
 	free(tail);
 	return is;
 }

@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t BUDGET_BASE = 64 << 20;
+/* Memory of a pickle: 64 MiB and 32 bytes for each of its own are promised for all that a scan takes. */
+static const uint64_t BUDGET_BASE = 32 << 20, BUDGET_NESTED = 2 << 20;
+enum { BUDGET_OF_BYTE = 30 };
 static const struct ckpt_value unknown_id = { .kind = CKPT_STR, .u.bytes = { "?", 1 } };
 
 const struct ckpt_value *ckpt_scan_unknown(struct ckpt_scan_walk *w)
@@ -348,7 +350,41 @@ static int step(struct ckpt_scan_walk *w, struct ckpt_error *err)
 	return carry_on(w, global);
 }
 
+/* ---- frames ---- */
+
+/*
+ * CPython's unpickler in C takes a frame for no more than a hint of what to read at once, the one in Python ends with it, and who
+ * reads the next pickle from the same file finds it behind the frame, or behind STOP: that depends on buffers. They all agree where
+ * frames end between opcodes, and the last one behind STOP.
+ */
+static void check_frames(struct ckpt_scan_walk *w)
+{
+	const char *why = NULL;
+	size_t start = w->m.op.pos, end = w->m.r.pos;
+
+	if (w->m.op.code == CKPT_OP_FRAME) {
+		if (start < w->frame_end)
+			why = "a frame begins in a frame";
+		w->frame_end = w->m.op.number > UINT32_MAX ? SIZE_MAX : end + (size_t)w->m.op.number;
+	} else if (start < w->frame_end && end > w->frame_end) {
+		why = "a frame ends inside of an opcode";
+		w->frame_end = 0;
+	} else if (w->m.op.code == CKPT_OP_STOP && end < w->frame_end) {
+		why = "the pickle ends inside of a frame: what is read behind it depends on the reader";
+	}
+	if (why)
+		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "frame", ckpt_scan_at(w), "%s", why);
+}
+
 /* ---- the whole ---- */
+
+/* What the decoder keeps beside its arena counts as well. */
+static bool is_too_much(const struct ckpt_scan_walk *w)
+{
+	return ckpt_arena_used(w->m.arena) +
+		       (w->m.stack_cap + w->m.mark_cap + w->m.memo_cap) * sizeof(void *) >
+	       w->budget;
+}
 
 static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
 {
@@ -359,6 +395,9 @@ static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
 
 		if (!(++count & 0xFFFF) && ckpt_scan_is_cancelled(w->s))
 			return CKPT_E_CANCELLED;
+		if (!(count & 0x3FF) && is_too_much(w))
+			return ckpt_fail(err, CKPT_E_LIMIT,
+					 "unfolds to more than a pickle of its size may");
 		rc = ckpt_op_read(&w->m.r, &w->m.op, err);
 
 		if (rc < 0) {
@@ -367,6 +406,7 @@ static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
 				ckpt_scan_weights_broken(w, err->text);
 			return 0;
 		}
+		check_frames(w);
 		rc = step(w, err);
 		if (rc < 0)
 			return rc;
@@ -382,6 +422,12 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 
 	pickle->stopped = false;
 	pickle->end = 0;
+	if (pickle->len > s->pickle_budget) {
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "pickle", pickle->base,
+			       "more pickles than are looked into: they overlap, or unfold");
+		return;
+	}
+	s->pickle_budget -= pickle->len;
 	if (pickle->len > UINT32_MAX - 16) {
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "pickle", pickle->base,
 			       "has %zu bytes, the limit is 4 GiB", pickle->len);
@@ -391,7 +437,10 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 				     .doc = &w.doc,
 				     .err = &err };
 	w.doc.next_id = 1;
-	w.doc.arena = w.m.arena = ckpt_arena_new(BUDGET_BASE + 256 * (uint64_t)pickle->len);
+	/* a packed pickle may have more bytes than the file; it gets no more for that */
+	w.budget = (s->depth ? BUDGET_NESTED : BUDGET_BASE) +
+		   BUDGET_OF_BYTE * (pickle->len < s->file.bytes ? pickle->len : s->file.bytes);
+	w.doc.arena = w.m.arena = ckpt_arena_new(w.budget);
 	rc = w.m.arena ? run(&w, &err) : CKPT_E_NOMEM;
 	pickle->end = w.m.r.pos;
 	pickle->result = w.m.done ? ckpt_scan_type(&w, w.doc.root) : 0;

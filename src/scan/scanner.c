@@ -11,8 +11,8 @@
 #include <string.h>
 
 enum { MOST_OF_A_LIST = 1000, SHOWN = 300, MOST_TEXT = 1024 };
-static const uint64_t TEXTS = 64 << 20, MOST_TEXTS = 1 << 30, MOST_UNPACKED = (uint64_t)4 << 30;
-static const uint64_t NESTED_BASE = 16 << 20;
+static const uint64_t TEXTS = 8 << 20, MOST_TEXTS = 1 << 30, MOST_UNPACKED = (uint64_t)4 << 30;
+static const uint64_t NESTED_BASE = 16 << 20, PICKLES_BASE = 64 << 20;
 
 int ckpt_scanner_init(struct ckpt_scanner *s, const char *path)
 {
@@ -32,6 +32,7 @@ int ckpt_scanner_set_size(struct ckpt_scanner *s, uint64_t nbytes)
 	s->file.bytes = nbytes;
 	s->budget += 2 * nbytes;
 	s->nested_budget = NESTED_BASE + 2 * nbytes;
+	s->pickle_budget = PICKLES_BASE + 8 * nbytes;
 	ckpt_arena_free(s->arena); /* there is nothing in it yet */
 	s->arena = ckpt_arena_new(texts);
 	return s->arena ? 0 : CKPT_E_NOMEM;

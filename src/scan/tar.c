@@ -3,12 +3,14 @@
 
 #include "base/text.h"
 #include "format/tar.h"
+#include "pickle/decode.h"
+#include "tensor/dtype.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MEMBERS = 100000 };
+enum { MOST_MEMBERS = 100000, MOST_VALUE = 1 << 20, TYPE = 156, FOLDER = '5' };
 static const uint64_t MOST_WHOLE = (uint64_t)1 << 30;
 
 /* Of torch 0.1: pickles with bytes of tensors in between, of which the pickles have no signature that tells where they are. */
@@ -18,32 +20,125 @@ static bool is_table(const char *name)
 	       !strcmp(name, "pickle");
 }
 
-/* The first pickle says how many entries there are; each has a pickle in front of its numbers. */
+/* One of torch's tables on its way, as legacy_load() of torch/serialization.py reads it: 0.1 to 2.14. */
+struct table {
+	struct ckpt_scanner *s;
+	const uint8_t *bytes;
+	size_t len, at;
+	struct ckpt_pickle pickle; /* that was read last */
+};
+
+static bool next_pickle(struct table *t)
+{
+	struct ckpt_scan_pickle p = { .bytes = t->bytes + t->at,
+				      .len = t->len - t->at,
+				      .base = t->at,
+				      .flags = CKPT_SCAN_STORAGES | CKPT_SCAN_TAR_IDS };
+	struct ckpt_error err = CKPT_ERROR_INIT;
+
+	ckpt_pickle_clear(&t->pickle);
+	if (!p.len)
+		return false;
+	ckpt_scan_one_pickle(t->s, &p);
+	if (!p.stopped || t->s->rc < 0 ||
+	    ckpt_pickle_decode(p.bytes, p.end, MOST_VALUE + 64 * (uint64_t)p.end, &t->pickle, &err) < 0)
+		return false;
+	t->at += p.end;
+	return true;
+}
+
+static bool skip(struct table *t, uint64_t len)
+{
+	if (len > t->len - t->at)
+		return false;
+	t->at += (size_t)len;
+	return true;
+}
+
+static uint64_t read_number(const struct table *t, size_t at, size_t len)
+{
+	uint64_t n = 0;
+
+	while (len--)
+		n = n << 8 | t->bytes[at + len];
+	return n;
+}
+
+static const struct ckpt_value *item(const struct table *t, uint32_t i)
+{
+	const struct ckpt_value *v = t->pickle.root;
+
+	return v->kind == CKPT_TUPLE && i < v->u.seq.count ? v->u.seq.items[i] : &ckpt_value_none;
+}
+
+/* (key, location, class of storage), and in front of the numbers how many they are */
+static bool read_storage(struct table *t)
+{
+	const struct ckpt_value *cls;
+	enum ckpt_dtype dtype;
+	uint64_t nbytes;
+
+	if (!next_pickle(t))
+		return false;
+	cls = item(t, 2);
+	dtype = cls->kind == CKPT_GLOBAL ? ckpt_dtype_of_storage(cls->u.global->name)
+					 : CKPT_DTYPE_UNKNOWN;
+	return dtype != CKPT_DTYPE_UNKNOWN && t->len - t->at >= 8 &&
+	       !__builtin_mul_overflow(read_number(t, t->at, 8), ckpt_dtype_size(dtype), &nbytes) &&
+	       skip(t, 8) && skip(t, nbytes);
+}
+
+/* (key, storage, class of tensor), the number of dimensions in 8 bytes, sizes, strides, the offset */
+static bool read_tensor(struct table *t)
+{
+	uint64_t ndim;
+
+	if (!next_pickle(t) || t->len - t->at < 8)
+		return false;
+	ndim = read_number(t, t->at, 4);
+	return skip(t, 8) && ndim <= 64 && skip(t, 16 * ndim + 8);
+}
+
+/* True: all of it was read, to the last byte. */
+static bool read_table(struct table *t, bool storages)
+{
+	int64_t count;
+
+	if (!next_pickle(t) || t->pickle.root->kind != CKPT_INT)
+		return false;
+	count = t->pickle.root->u.integer;
+	for (int64_t i = 0; i < count; i++)
+		if (!(storages ? read_storage(t) : read_tensor(t)))
+			return false;
+	return (!storages || next_pickle(t)) && t->at == t->len;
+}
+
 static void scan_table(struct ckpt_scanner *s, const struct ckpt_tar_member *m,
 		       const uint8_t *bytes)
 {
-	size_t at = 0;
+	struct table t = { .s = s, .bytes = bytes, .len = (size_t)m->len };
+	bool storages = !strcmp(m->name, "storages"),
+	     ok = storages || !strcmp(m->name, "tensors") ? read_table(&t, storages)
+							  : next_pickle(&t) && t.at == t.len;
 
-	while (at < m->len && s->rc == 0) {
-		struct ckpt_scan_pickle p = { .bytes = bytes + at,
-					      .len = (size_t)m->len - at,
-					      .base = at,
-					      .flags = CKPT_SCAN_STORAGES | CKPT_SCAN_TAR_IDS };
-		const uint8_t *next;
+	ckpt_pickle_clear(&t.pickle);
+	if (ok || s->rc < 0)
+		return;
+	ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "archive", t.at,
+		       "'%s' is not as torch reads it", m->name);
+	/* whatever it is: pickles somewhere in it */
+	for (const uint8_t *next = bytes + t.at, *end = bytes + m->len;
+	     (next = memmem(next, (size_t)(end - next), "\x80", 1)); next++) {
+		struct ckpt_scan_pickle p = { .bytes = next,
+					      .len = (size_t)(end - next),
+					      .base = (uint64_t)(next - bytes),
+					      .flags = CKPT_SCAN_STORAGES | CKPT_SCAN_TAR_IDS |
+						       CKPT_SCAN_PROBED };
 
-		ckpt_scan_one_pickle(s, &p);
-		if (!p.stopped)
+		if (ckpt_scan_looks_like_pickle(p.bytes, p.len)) {
+			ckpt_scan_one_pickle(s, &p);
 			return;
-		at += p.end;
-		if (!strcmp(m->name, "pickle") || !strcmp(m->name, "sys_info"))
-			return;
-		/* numbers follow, and the next pickle somewhere behind them */
-		next = memmem(bytes + at, (size_t)m->len - at, "\x80\x02", 2);
-		if (!next)
-			return;
-		while (next && !ckpt_scan_looks_like_pickle(next, (size_t)(bytes + m->len - next)))
-			next = memmem(next + 1, (size_t)(bytes + m->len - next - 1), "\x80\x02", 2);
-		at = next ? (size_t)(next - bytes) : (size_t)m->len;
+		}
 	}
 }
 
@@ -94,6 +189,13 @@ static void check_end(struct ckpt_scanner *s, struct ckpt_source *source, uint64
 	}
 }
 
+static bool is_folder(struct ckpt_source *source, const struct ckpt_tar_member *m)
+{
+	uint8_t type;
+
+	return ckpt_source_read(source, m->header + TYPE, &type, 1, NULL) == 0 && type == FOLDER;
+}
+
 void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -111,7 +213,10 @@ void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 		tables += is_table(m.name);
 		if (m.is_file)
 			scan_member(s, source, &m);
-		else if (m.len)
+		else if (is_table(m.name))
+			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "archive", m.header,
+				       "'%s' is a link to something else", m.name);
+		else if (m.len || !is_folder(source, &m))
 			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", m.header,
 				       "a member that is no plain file");
 	}

@@ -18,6 +18,8 @@ struct ckpt_scan_walk {
 	struct ckpt_pickle doc;
 	const struct ckpt_scan_pickle *in;
 	size_t depth, marks;		    /* of the stack, before the opcode */
+	size_t frame_end;		    /* of the last FRAME; 0: there was none */
+	uint64_t budget;		    /* bytes of memory */
 	const struct ckpt_value *nested;    /* that was looked into last */
 	bool broke;			    /* an opcode was refused, which was said */
 	bool tired;			    /* no more is looked at than may be, which was said */

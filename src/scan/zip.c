@@ -114,16 +114,28 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct ends
 {
 	uint8_t bytes[END64_BYTES];
 	struct ckpt_reader r = { bytes, LOCATOR_BYTES, 0, false };
-	uint64_t at, says, count, size, off;
+	uint64_t at, says, count, size, off, length;
+	uint32_t disk, disks;
 
 	if (end_off < LOCATOR_BYTES + END64_BYTES ||
 	    !has_signature(zip, end_off - LOCATOR_BYTES, SIG_LOCATOR))
 		return;
 	if (!read_at(zip, end_off - LOCATOR_BYTES, bytes, LOCATOR_BYTES))
 		return;
-	ckpt_read_u64(&r);
+	ckpt_read_u32(&r);
+	disk = ckpt_read_u32(&r);
 	says = ckpt_read_u64(&r);
+	disks = ckpt_read_u32(&r);
 	at = end_off - LOCATOR_BYTES - END64_BYTES;
+	/* torch goes where it points, Python takes what lies in front, or goes there as well */
+	if (says != at && has_signature(zip, at, SIG_END64) && !zip->s->is_dcp)
+		ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES,
+				   "the zip64 locator points to 0x%" PRIx64
+				   ", the record in front of it lies at 0x%" PRIx64,
+				   says, at);
+	if (disk || disks > 1)
+		ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES,
+				   "the zip64 locator names another disk");
 	if (!has_signature(zip, at, SIG_END64)) {
 		if (says > end_off || !has_signature(zip, says, SIG_END64)) {
 			ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES,
@@ -137,7 +149,9 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct ends
 	if (!read_at(zip, at, bytes, END64_BYTES))
 		return;
 	r = (struct ckpt_reader){ bytes, END64_BYTES, 0, false };
-	ckpt_read_bytes(&r, 4 + 8 + 2 + 2 + 4 + 4 + 8);
+	ckpt_read_u32(&r);
+	length = ckpt_read_u64(&r);
+	ckpt_read_bytes(&r, 2 + 2 + 4 + 4 + 8);
 	count = ckpt_read_u64(&r);
 	size = ckpt_read_u64(&r);
 	off = ckpt_read_u64(&r);
@@ -148,6 +162,8 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct ends
 				   " records, directory of %" PRIu64 " bytes at 0x%" PRIx64
 				   "; zip64: %" PRIu64 ", %" PRIu64 ", 0x%" PRIx64,
 				   ends->count, ends->size, ends->off, count, size, off);
+	if (length != END64_BYTES - 12)
+		ckpt_loose_zip_odd(zip, NULL, at, "a zip64 end record of another length");
 	*ends = (struct ends){ count, size, off, at };
 }
 
@@ -174,6 +190,23 @@ static bool read_ends(struct ckpt_loose_zip *zip, struct ends *ends)
 	return true;
 }
 
+/* Does a directory at OFF have its end record, and nothing but records of its own between the start of the file and there? */
+static bool is_of_first(struct ckpt_loose_zip *zip, uint64_t off)
+{
+	uint8_t bytes[ENTRY_BYTES];
+	uint64_t at = off;
+
+	while (has_signature(zip, at, SIG_ENTRY) && read_at(zip, at, bytes, ENTRY_BYTES))
+		at += ENTRY_BYTES + (bytes[28] | (uint64_t)bytes[29] << 8) +
+		      (bytes[30] | (uint64_t)bytes[31] << 8) +
+		      (bytes[32] | (uint64_t)bytes[33] << 8);
+	if (has_signature(zip, at, SIG_END64))
+		at += END64_BYTES + LOCATOR_BYTES;
+	return has_signature(zip, at, SIG_END) && has_signature(zip, at + END_BYTES, SIG_LOCAL) &&
+	       read_at(zip, at, bytes, END_BYTES) && bytes[20] == 0 && bytes[21] == 0 &&
+	       (uint64_t)(bytes[16] | bytes[17] << 8 | bytes[18] << 16 | (uint32_t)bytes[19] << 24) == off;
+}
+
 /* Offsets count from the start of the archive, which need not be that of the file. */
 static bool place_directory(struct ckpt_loose_zip *zip, const struct ends *ends)
 {
@@ -189,7 +222,9 @@ static bool place_directory(struct ckpt_loose_zip *zip, const struct ends *ends)
 	at_straight = straight < ends->at && has_signature(zip, straight, SIG_ENTRY);
 	at_behind = ends->size <= ends->at && behind >= straight &&
 		    has_signature(zip, behind, SIG_ENTRY);
-	if (at_straight && at_behind && straight != behind && !zip->s->is_dcp)
+	/* of items one behind the other, the first may have a directory there: it is looked into in its turn */
+	if (at_straight && at_behind && straight != behind &&
+	    !(zip->s->is_dcp && is_of_first(zip, straight)))
 		ckpt_loose_zip_odd(zip, NULL, straight,
 				   "there are two directories, at 0x%" PRIx64 " and at 0x%" PRIx64,
 				   straight, behind);
@@ -280,8 +315,12 @@ static void read_entries(struct ckpt_loose_zip *zip, const struct ends *ends)
 	zip->s->no_memory |= !bytes;
 	r.data = bytes;
 	if (bytes && read_at(zip, zip->directory_off, bytes, r.len))
-		while (read_entry(zip, &r)) {
+		while (zip->rest = r.pos, read_entry(zip, &r)) {
 		}
+	if (bytes && zip->rest < r.len && zip->count == ends->count)
+		ckpt_loose_zip_odd(zip, NULL, zip->directory_off + zip->rest,
+				   "%zu bytes follow the last record of the directory",
+				   r.len - zip->rest);
 	if (zip->count != ends->count)
 		ckpt_loose_zip_odd(zip, NULL, zip->directory_off,
 				   "the directory has %" PRIu32

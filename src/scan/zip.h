@@ -16,6 +16,8 @@ struct ckpt_loose_entry {
 		data_off; /* in the source; data_off 0: it has no header */
 	uint16_t method, flags;
 	bool is_hidden; /* it is not in the directory */
+	bool is_shared; /* another entry has the same header */
+	uint8_t looked; /* as what it was looked into, of a shared one: bits of roles */
 };
 
 struct ckpt_loose_zip {
@@ -26,6 +28,7 @@ struct ckpt_loose_zip {
 	uint32_t count, cap;
 	uint64_t base; /* bytes in front of the archive, which offsets do not count */
 	uint64_t directory_off, directory_end, ends_off, end; /* in the source */
+	size_t rest;	 /* behind the last entry that could be read, in the directory */
 	uint32_t *order; /* owned: the entries as they lie in the file */
 	char *folder;	 /* owned: of the first entry, which is the archive's name for torch */
 	bool has_pickle; /* data.pkl in that folder */

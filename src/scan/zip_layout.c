@@ -321,6 +321,9 @@ static void check_places(struct ckpt_loose_zip *zip)
 
 		if (!e.data_off)
 			continue;
+		if (i && e.header_off == zip->entries[zip->order[i - 1]].header_off)
+			zip->entries[zip->order[i]].is_shared =
+				zip->entries[zip->order[i - 1]].is_shared = true;
 		if (e.header_off < at)
 			ckpt_loose_zip_odd(zip, &e, 0, "it overlaps the record in front of it");
 		else if (e.header_off > at)

@@ -12,7 +12,8 @@
 #include <strings.h>
 
 enum { HEAD = 64 << 10, SMALL = 4096 };
-static const uint64_t MOST_WHOLE = (uint64_t)1 << 30;
+static const uint64_t MOST_WHOLE = (uint64_t)1 << 30, MOST_UNPACKED = 32 << 20;
+enum { MOST_RATIO = 24 }; /* packed records become no more than that many times as long */
 
 enum role {
 	ROLE_FOLDER,
@@ -188,6 +189,42 @@ static void scan_other(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_
 			       "a file that torch does not look at, in an archive of torch.save");
 }
 
+/* Does an archive begin or end there? */
+static bool is_archive(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e,
+		       const uint8_t *head, uint64_t len)
+{
+	uint8_t mark[4];
+
+	return (len >= 4 && !memcmp(head, "PK\3\4", 4)) ||
+	       (!e->method && e->csize >= 22 &&
+		ckpt_source_read(zip->source, e->data_off + e->csize - 22, mark, 4, NULL) == 0 &&
+		!memcmp(mark, "PK\5\6", 4));
+}
+
+/* Numbers, for whoever loads the checkpoint. Who asks for the record by its name may take it for a file. */
+static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e,
+			 const uint8_t *head, uint64_t len)
+{
+	struct ckpt_scanner *s = zip->s;
+	bool weights = s->weights, in_fragment = s->in_fragment;
+	struct ckpt_source *part;
+
+	if (!is_archive(zip, e, head, len) && !ckpt_scan_looks_like_pickle(head, (size_t)len))
+		return;
+	ckpt_scan_find(s, CKPT_SCAN_PLAIN, "hidden", 0,
+		       "the bytes of a tensor would be a file, were anybody to take them for one");
+	if (e->method || ckpt_source_slice(zip->source, e->data_off, e->csize, &part, NULL) < 0)
+		return;
+	s->depth++;
+	s->weights = false;
+	s->in_fragment = true;
+	ckpt_scan_source(s, part, CKPT_SCAN_PART);
+	s->in_fragment = in_fragment;
+	s->weights = weights;
+	s->depth--;
+	ckpt_source_unref(part);
+}
+
 static void look_at(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, enum role role,
 		    const uint8_t *bytes, uint64_t len)
 {
@@ -196,12 +233,7 @@ static void look_at(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e
 	switch (role) {
 	case ROLE_FOLDER: break;
 	case ROLE_PICKLE: scan_pickle(zip, e, bytes, len); break;
-	case ROLE_STORAGE:
-		if (ckpt_scan_looks_like_pickle(bytes, (size_t)head))
-			ckpt_scan_find(
-				zip->s, CKPT_SCAN_PLAIN, "hidden", 0,
-				"the bytes of a tensor would be a pickle, were anybody to take them for one");
-		break;
+	case ROLE_STORAGE: scan_storage(zip, e, bytes, head); break;
 	case ROLE_MARK:
 		if (!is_known_mark(bytes, len))
 			ckpt_scan_find(
@@ -213,16 +245,26 @@ static void look_at(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e
 	}
 }
 
+static uint64_t most_of(const struct ckpt_loose_entry *e)
+{
+	uint64_t most = MOST_UNPACKED + MOST_RATIO * (e->csize < MOST_WHOLE ? e->csize : MOST_WHOLE);
+
+	return !e->method || most > MOST_WHOLE ? MOST_WHOLE : most;
+}
+
 void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
 	enum role role = role_of(zip, e);
-	uint64_t most = role == ROLE_STORAGE ? HEAD : MOST_WHOLE, len;
+	uint64_t most = role == ROLE_STORAGE ? HEAD : most_of(e), len;
 	const char *before;
 	uint32_t crc32;
 	uint8_t *bytes;
 
-	if (!e->data_off || role == ROLE_FOLDER)
+	if (!e->data_off || role == ROLE_FOLDER || e->looked & 1u << role)
 		return;
+	for (uint32_t i = 0; e->is_shared && i < zip->count; i++)
+		if (zip->entries[i].header_off == e->header_off)
+			zip->entries[i].looked |= (uint8_t)(1u << role);
 	if (ckpt_scan_is_cancelled(zip->s)) {
 		zip->s->rc = CKPT_E_CANCELLED;
 		return;
@@ -241,7 +283,8 @@ void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_e
 		ckpt_scan_enter(zip->s, e->name, e->name_len);
 		if (len > most && role != ROLE_STORAGE)
 			ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET,
-				       "more than 1 GiB of it is not looked into");
+				       "more than %" PRIu64 " MiB of it is not looked into",
+				       most >> 20);
 		look_at(zip, e, role, bytes, len < most ? len : most);
 	}
 	free(bytes);

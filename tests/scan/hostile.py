@@ -13,6 +13,7 @@ import hostile_files  # noqa: F401
 import hostile_globals  # noqa: F401
 import hostile_language  # noqa: F401
 import hostile_pickles  # noqa: F401
+import hostile_readers  # noqa: F401
 import hostile_zips  # noqa: F401
 
 SAMPLES = assemble.SAMPLES

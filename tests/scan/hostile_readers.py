@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that loaders read in different ways: frames, end records, tables of torch 0.1, archives in the bytes of tensors."""
+
+import struct
+import tarfile
+
+from assemble import (
+    BAD,
+    DIFFER,
+    FACTS,
+    GOOD,
+    KEYS,
+    LEGACY_BODY,
+    MAGIC,
+    NOT_DECIDED,
+    NO_KEYS,
+    RUN,
+    RUN_OR_DIFFER,
+    STORED,
+    SYSTEM_CALL,
+    VERSION,
+    end_of_zip,
+    files,
+    frame,
+    legacy,
+    member,
+    members_with,
+    old_tar,
+    proto,
+    sample,
+    tar_of,
+    torch_zip,
+    value,
+    zip_of,
+)
+
+NOT_PLAIN = RUN | DIFFER | NOT_DECIDED
+FILLER = b"\0" * 40
+
+
+def longer_frame(body, more):
+    """A pickle of protocol 4 whose frame is MORE bytes longer than it."""
+    return b"\x80\x04\x95" + struct.pack("<Q", len(body) + 1 + more) + body + b"."
+
+
+def frames():
+    sample("frame_in_stream_facts.pt", MAGIC + VERSION + longer_frame(value({"a": 1}), 40) + FILLER + BAD + b"", "the frame of the third pickle goes on over what is behind it", NOT_PLAIN)
+    sample("frame_in_stream_body.pt", MAGIC + VERSION + FACTS + longer_frame(value({"a": 1}), len(NO_KEYS) + 60) + NO_KEYS + bytes(60) + BAD, "the frame of the object hides the list of keys", NOT_PLAIN)
+    for more in (1, 12, 5000, 1 << 17, 1 << 20, 1 << 40):
+        padding = bytes(min(more, 1 << 20))
+        sample("frame_tensor_bytes_%d.pt" % more, MAGIC + VERSION + FACTS + longer_frame(LEGACY_BODY[2:-1], more) + KEYS + STORED + padding, "a frame that reaches into the bytes of tensors", NOT_PLAIN)
+        sample("frame_bare_%d.pkl" % more, longer_frame(value([1, 2]), more) + padding, "a bare pickle with a frame that goes on", NOT_PLAIN)
+        sample("frame_in_zip_%d.pt" % more, torch_zip(longer_frame(value([1, 2]), more)), "the same in an archive", NOT_PLAIN)
+    body = value([1, 2, 3])
+    sample("frame_in_frame.pkl", b"\x80\x04" + frame(b"N0" + frame(body)[:9] + body[:2]) + body[2:] + b".", "a frame in a frame", NOT_PLAIN)
+    sample("frame_in_opcode.pkl", b"\x80\x04" + frame(b"\x8c\x05ab") + b"cde.", "a frame that ends in a text", NOT_PLAIN)
+    sample("frame_fine.pkl", b"\x80\x04" + frame(b"](" + b"K\x01" * 50) + frame(b"K\x02e."), "two frames, as Python writes them", {"plain"})
+
+
+def with_zip64(data, points_to=None, behind=b"", disks=1, length=44, disk=0):
+    """An archive of torch with a zip64 end record, and a locator that POINTS_TO somewhere."""
+    plain = zip_of(members_with(member("data.pkl", data)), end=b"")
+    start = plain.index(b"PK\x01\x02")
+    size, count = len(plain) - start, plain.count(b"PK\x01\x02")
+    record = struct.pack("<IQHHIIQQQQ", 0x06064B50, length, 45, 45, 0, 0, count, count, size, start)
+    at = len(plain) + len(behind) if points_to is None else points_to
+    return plain + behind + record + struct.pack("<IIQI", 0x07064B50, disk, at, disks) + struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0)
+
+
+def locators():
+    sample("zip64_fine.pt", with_zip64(GOOD), "a zip64 end record where it belongs", {"plain"})
+    hidden = zip_of(members_with(member("data.pkl", BAD)), end=b"")
+    start = hidden.index(b"PK\x01\x02")
+    record = struct.pack("<IQHHIIQQQQ", 0x06064B50, 44, 45, 45, 0, 0, 3, 3, len(hidden) - start, start)
+    sample("zip64_elsewhere.pt", hidden + record + with_zip64(GOOD, len(hidden)), "the locator points to another end record, with another directory", RUN_OR_DIFFER)
+    fine = with_zip64(GOOD)
+    for number, at in enumerate((0, 1, 0x1000, len(fine) - 22, (1 << 63) + 5, len(fine) + 100)):
+        sample("zip64_points_%d.pt" % number, with_zip64(GOOD, at), "the locator points to 0x%x" % at, NOT_PLAIN)
+    sample("zip64_disks.pt", with_zip64(GOOD, disks=2), "an archive on two disks", NOT_PLAIN)
+    sample("zip64_disk.pt", with_zip64(GOOD, disk=1), "a directory on another disk", NOT_PLAIN)
+    sample("zip64_length.pt", with_zip64(GOOD, length=100), "an end record of another length", NOT_PLAIN)
+    sample("zip64_gap.pt", with_zip64(GOOD, behind=b"\0" * 56), "zeros between directory and end record", NOT_PLAIN)
+    filler = value({"a": 1})
+    directory = zip_of(members_with(member("data.pkl", GOOD)), end=b"")
+    start = directory.index(b"PK\x01\x02")
+    sample("directory_longer.pt", directory + filler + end_of_zip(3, len(directory) - start + len(filler), start), "bytes in the directory behind its last record", NOT_PLAIN)
+
+
+def tails():
+    """An archive at the end of something else, whose directory lies far in front of the end."""
+    for name, front in {"stream": legacy(), "pickle": proto(2, value([1])), "text": b"# a text\n" * 20, "numbers": struct.pack("<f", 1.5) * 1000}.items():
+        for extra, comment in ((0, 0), (60000, 0), (0, 65535), (65000, 65000), (65530, 65535)):
+            field = struct.pack("<HH", 0x9999, extra - 4) + bytes(extra - 4) if extra else b""
+            evil = zip_of([member("../__main__.py", b"import os\n", extra=field), member("data.pkl", BAD)][1 - (name != "stream"):], comment=b"c" * comment)
+            evil = zip_of([member("__main__.py", b"print(1)\n", extra=field)], comment=b"c" * comment) if name == "stream" else evil
+            sample("tail_%s_%d_%d.pt" % (name, extra, comment), front + evil, "an archive at its end, which `python FILE` and zipfile read", NOT_PLAIN)
+
+
+def tables():
+    """torch 0.1: what lies between the pickles of a table is numbers, as many as are said."""
+    one = proto(2, b"K\x01")
+    views = proto(2, b"]")
+    described = proto(2, value((1, "cpu", files.glob("torch", "FloatStorage"))))
+    numbers = struct.pack("<q", 2) + struct.pack("<2f", 1, 2)
+    tensor = proto(2, value((10, 1, files.glob("torch", "FloatTensor")))) + struct.pack("<ii", 1, 0) + struct.pack("<qqq", 2, 1, 0)
+    sample("table_fine.pt", tar_of(old_tar(storages=one + described + numbers + views, tensors=one + tensor)), "a file of torch 0.1", {"plain"})
+    for number, bad in enumerate((b"c" + SYSTEM_CALL[1:] + b".", b"(" + SYSTEM_CALL + b"t.", b"\x80\x03" + SYSTEM_CALL + b".", b"\x95" + bytes(8) + SYSTEM_CALL + b".", b"N0" + SYSTEM_CALL + b".", b"]" + SYSTEM_CALL + b"a.")):
+        sample("table_storages_%d.pt" % number, tar_of(old_tar(storages=one + described + numbers + bad)), "the pickle behind the numbers begins with %r" % bad[:2])
+        sample("table_second_%d.pt" % number, tar_of(old_tar(storages=proto(2, b"K\x02") + described + numbers + bad)), "the second of two storages is a call")
+        sample("table_tensors_%d.pt" % number, tar_of(old_tar(tensors=proto(2, b"K\x02") + tensor + bad)), "the second of two tensors is a call")
+    sample("table_shorter.pt", tar_of(old_tar(storages=one + described + struct.pack("<q", 1) + struct.pack("<f", 1) + b"(" + SYSTEM_CALL + b"t.")), "fewer numbers, and then a pickle")
+    sample("table_behind.pt", tar_of(old_tar(storages=one + described + numbers + views + BAD)), "a pickle behind the last that is read", RUN_OR_DIFFER)
+    sample("table_too_many.pt", tar_of(old_tar(storages=proto(2, b"J\xff\xff\xff\x7f") + described + numbers + views)), "two billion storages", NOT_PLAIN)
+    linked = tarfile.TarInfo("pickle")
+    linked.type, linked.linkname = tarfile.LNKTYPE, "other"
+    for kind in (tarfile.LNKTYPE, tarfile.SYMTYPE):
+        linked.type = kind
+        members = tar_of([("other", BAD)] + [m for m in old_tar() if m[0] != "pickle"])
+        sample("table_link_%s.pt" % kind.decode(), linked.tobuf(tarfile.USTAR_FORMAT) + members, "the pickle is a link", RUN_OR_DIFFER)
+
+
+def stored(data):
+    """A checkpoint with DATA as the bytes of a tensor of bytes."""
+    body = value({"w": files.glob("torch._utils", "_rebuild_tensor_v2") + b"((" + value("storage") + files.glob("torch", "ByteStorage") + value("0") + value("cpu")
+                  + b"J" + struct.pack("<i", len(data)) + b"tQ" + b"K\x00(J" + struct.pack("<i", len(data)) + b"t(K\x01t\x89" + files.glob("collections", "OrderedDict") + b")RtR"})
+    return files.torch_file(proto(2, body), data=data)
+
+
+def storages():
+    sample("bytes_of_zip.pt", stored(torch_zip(BAD)), "the bytes of a tensor are an archive, which may be loaded by its name", RUN_OR_DIFFER)
+    sample("bytes_of_zip_behind.pt", stored(b"\1\2\3\4" * 5 + torch_zip(BAD)), "... behind other bytes", RUN_OR_DIFFER)
+    sample("bytes_of_stream.pt", stored(legacy(body=BAD)), "... a stream", RUN_OR_DIFFER)
+    sample("bytes_of_pickle.pt", stored(BAD), "... a pickle", RUN_OR_DIFFER)
+    sample("bytes_of_good.pt", stored(torch_zip(GOOD)), "... an archive in which there is nothing to run", {"plain"})
+    first, second = torch_zip(GOOD), torch_zip(BAD)
+    sample("rows_fine.distcp", first + first + first, "three items", {"plain"})
+    sample("rows_bad.distcp", first + second + first, "three items, one is a call")
+    # torch.load of the whole file goes where the last end record says, counted from the start of the file
+    shift = len(second)
+    fake = zip_of(members_with(member("data.pkl", BAD)))
+    sample("rows_two_views.distcp", fake[:-22] + zip_of(members_with(member("data.pkl", GOOD)), end=end_of_zip(3, len(fake) - 22 - fake.index(b"PK\x01\x02"), fake.index(b"PK\x01\x02"))),
+           "one directory counted from the start, another from the end", RUN_OR_DIFFER)
+    assert shift
+
+
+frames()
+locators()
+tails()
+tables()
+storages()
