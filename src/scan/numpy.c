@@ -20,6 +20,14 @@ static bool is_kind(const struct ckpt_value *v, enum ckpt_value_kind kind)
 	return v && v->kind == kind;
 }
 
+static bool is_bytes(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR ||
+	       ckpt_value_is_call_of(v, "_codecs", "encode") ||
+	       ckpt_value_is_call_of(v, "__builtin__", "bytes") ||
+	       ckpt_value_is_call_of(v, "builtins", "bytes");
+}
+
 /* 'f4' -> 'f'; 0: of no kind that is known. */
 static char letter_of_text(const struct ckpt_value *text)
 {
@@ -115,7 +123,38 @@ static bool is_structure(const struct ckpt_value *state)
 	return true;
 }
 
-/* (3, '<', None, None, None, -1, -1, 0) */
+static bool is_order(const struct ckpt_value *v)
+{
+	return v && (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR) && v->u.bytes.len == 1 &&
+	       v->u.bytes.ptr[0] && strchr("<>|=", v->u.bytes.ptr[0]);
+}
+
+/* Texts, bytes and structures say their size a second time, all others -1. */
+static bool is_item_size(const struct ckpt_value *dtype, char letter, const struct ckpt_value *state)
+{
+	int64_t size = item(state, 5)->u.integer, alignment = item(state, 6)->u.integer;
+
+	if (!strchr("SUV", letter))
+		return size == -1 && alignment == -1;
+	return size == size_of(dtype) && size >= 0 && alignment >= 1 && alignment <= 64;
+}
+
+/* ({}, (b'ns', 1, 1, 1)): numpy follows a pointer to it, which is none where it is missing */
+static bool is_unit(const struct ckpt_value *v)
+{
+	const struct ckpt_value *unit = v ? item(v, 1) : NULL;
+
+	if (!unit || v->u.seq.count != 2 || !is_kind(item(v, 0), CKPT_DICT) ||
+	    item(v, 0)->u.seq.count || unit->kind != CKPT_TUPLE || unit->u.seq.count != 4)
+		return false;
+	for (uint32_t i = 1; i < 4; i++)
+		if (!is_kind(item(unit, i), CKPT_INT) || item(unit, i)->u.integer < 1 ||
+		    item(unit, i)->u.integer > INT32_MAX)
+			return false;
+	return is_bytes(item(unit, 0)) || is_kind(item(unit, 0), CKPT_STR);
+}
+
+/* (3, '<', None, None, None, -1, -1, 0); of times (4, ..., 0, unit) */
 bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ckpt_value *state)
 {
 	char letter = letter_of(dtype);
@@ -130,6 +169,11 @@ bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ck
 		return false;
 	simple = is_kind(item(state, 2), CKPT_NONE) && is_kind(item(state, 3), CKPT_NONE) &&
 		 is_kind(item(state, 4), CKPT_NONE);
+	if (!is_order(item(state, 1)) || !is_item_size(dtype, letter, state))
+		return false;
+	if ((letter == 'm' || letter == 'M') != (state->u.seq.count == 9) ||
+	    (state->u.seq.count == 9 && !is_unit(item(state, 8))))
+		return false;
 	if (letter == 'O')
 		return simple && flags->u.integer == OBJECT_FLAGS;
 	if (!simple &&
@@ -151,8 +195,5 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
 	if (letter == 'O')
 		return data->kind == CKPT_LIST;
-	return data->kind == CKPT_BYTES || data->kind == CKPT_PY2_STR ||
-	       ckpt_value_is_call_of(data, "_codecs", "encode") ||
-	       ckpt_value_is_call_of(data, "__builtin__", "bytes") ||
-	       ckpt_value_is_call_of(data, "builtins", "bytes");
+	return is_bytes(data);
 }

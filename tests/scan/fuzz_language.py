@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `ckpt scan` calls plain does nothing but make data, in real torch and CPython: fuzz_language.py [COUNT] [FIRST SEED]
+
+language.py makes programs, scan_many reads them, and traced_load.py loads the plain ones, a thousand at a time in one process; where one of a batch does
+more than it may, halves of it find out which. The rate of plain ones is said: were it below one in ten, little would be tried.
+"""
+
+import glob
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import language  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+BATCH, LOADS = 4000, 1000
+PLAIN = 0
+LEAST_PLAIN = 0.1
+
+
+def allowed_names():
+    """Of the table, as the source has it."""
+    with open(os.path.join(HERE, "..", "..", "src", "scan", "table.c"), encoding="utf-8") as source:
+        text = source.read()
+    names = {"%s.%s" % pair for pair in re.findall(r'^\t(?:FUNC\(|TYPE\(|NAME\(|\{ )"([\w.]*)", "(\w+)"', text, re.M)}
+    for array, module in (("return_types", "torch.return_types"), ("exceptions", "builtins")):
+        body = re.search(r"%s\[\] = \{(.*?)\};" % array, text, re.S).group(1)
+        names |= {"%s.%s" % (module, name) for name in re.findall(r'"(\w+)"', body)}
+    kinds = "Float Double Half BFloat16 Long Int Short Char Byte Bool ComplexFloat ComplexDouble QInt8 QUInt8 QInt32 QUInt4x2 QUInt2x4 ComplexHalf".split()
+    names |= {"torch.%sStorage" % kind for kind in kinds} | {"torch.%sTensor" % kind for kind in kinds} | {"torch.Storage"}
+    names |= {"torch." + n for n in "float16 float32 float64 bfloat16 int8 int16 int32 int64 uint8 bool complex64 complex128 half float double long int short".split()}
+    names |= {"builtins.getattr", "numpy._core.multiarray._reconstruct", "numpy._core.multiarray.scalar", "numpy._core.numeric._frombuffer"}
+    return names | {"__builtin__." + name[9:] for name in names if name.startswith("builtins.")}
+
+
+def verdicts(samples, work):
+    stream = b"".join(struct.pack("<IB", len(data), 0 if kind == language.STREAM else 1) + data for data, kind in samples)
+    done = subprocess.run([os.environ["CKPT_SCAN_MANY"], work], input=stream, stdout=subprocess.PIPE, check=True)
+    if len(done.stdout) != len(samples):
+        raise RuntimeError("%d verdicts of %d" % (len(done.stdout), len(samples)))
+    return done.stdout
+
+
+def tripped(command, work, samples):
+    """What loading SAMPLES told, and '' if that is nothing."""
+    stream = b"".join(b"%s %d\n" % (kind.encode(), len(data)) + data for data, kind in samples)
+    # what would be made would be made in here
+    done = subprocess.run(command.split() + ["traced_load.py", "names.txt"], cwd=work, input=stream, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    lines = done.stdout.decode(errors="replace").splitlines()
+    told = [line for line in lines if not line.startswith(("at ", "done "))]
+    if "done %d" % len(samples) not in lines:
+        told.append("ended with status %d behind '%s'" % (done.returncode, lines[-1] if lines else ""))
+    return "\n".join(told)
+
+
+def find(command, work, samples):
+    """The samples that trip by themselves, with what they tell; the batch if none does."""
+    told = tripped(command, work, samples)
+    if not told:
+        return []
+    if len(samples) == 1:
+        return [(samples[0], told)]
+    half = len(samples) // 2
+    found = find(command, work, samples[:half]) + find(command, work, samples[half:])
+    return found or [((b"", "%d together" % len(samples)), told)]
+
+
+def main():
+    if not os.environ.get("CKPT_SCAN_MANY") or not os.environ.get("CKPT_PYTHON"):
+        print("skipped: CKPT_SCAN_MANY or CKPT_PYTHON is not set, no real torch to load with")
+        return 77
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20000
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    commands = os.environ["CKPT_PYTHON"].split(";")
+    base = os.environ.get("CKPT_TEST_DIR") or "."
+    os.makedirs(base, exist_ok=True)
+    plain, total, findings = [], 0, []
+    with tempfile.TemporaryDirectory(prefix="language-", dir=base) as work:
+        os.chmod(work, 0o755)
+        for script in glob.glob(os.path.join(HERE, "*.py")):
+            shutil.copy(script, work)
+        with open(os.path.join(work, "names.txt"), "w", encoding="utf-8") as names:
+            names.write("\n".join(sorted(allowed_names())))
+        loaded = 0
+        for start in range(first, first + count, BATCH):
+            samples = [language.make(seed) for seed in range(start, min(start + BATCH, first + count))]
+            found = verdicts(samples, work)
+            plain += [s for s, verdict in zip(samples, found) if verdict == PLAIN]
+            total += len(samples)
+            while len(plain) - loaded >= LOADS or (total == count and loaded < len(plain)):
+                batch = plain[loaded:loaded + LOADS]
+                loaded += len(batch)
+                for command in commands:
+                    findings += [(command, *one) for one in find(command, work, batch)]
+            plain, loaded, done = plain[loaded:], 0, getattr(main, "done", 0) + loaded
+            main.done = done
+            if findings:
+                break
+    share = (main.done + len(plain)) / total
+    for command, (data, kind), told in findings[:10]:
+        print("%s, %s: %s\n%s" % (command, kind, told, data.hex()))
+    print("%d programs from seed %d, %d plain (%.1f%%), loaded by %d, %d findings" % (total, first, main.done, 100 * share, len(commands), len(findings)))
+    if share < LEAST_PLAIN:
+        print("fewer than one in ten are plain: little was tried")
+    return 1 if findings or share < LEAST_PLAIN else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs in the language of docs/scan.md, made at random, most of them with something wrong: a value of another type, a function where data
+belongs, a state that is set twice, an opcode too many. make(seed) -> bytes, how they are to be loaded.
+
+What comes out is read by `ckpt scan`, and what that calls plain is loaded by traced_load.py. Nothing here unpickles.
+"""
+
+import random
+import struct
+
+from assemble import FACTS, MAGIC, VERSION, blob, files, proto
+
+BARE, STREAM = "bare", "stream"
+
+NAMES_OF_KEYS = [
+    "a", "weight", "_metadata", "__setstate__", "__class__", "__dict__", "__module__", "__reduce_ex__", "__getattr__", "__torch_function__", "append", "extend", "add",
+    "keys", "items", "update", "dtype", "data", "grad", "_backward_hooks", "requires_grad", "names", "_untyped_storage", "detach", "set_", "device", "real", "shape", "is_leaf",
+    "_cdata", "args", "__cause__", "int", "is_safe", "__doc__", "size", "type", "_grad_fn", "untyped_storage", "clone", "__array__", "__len__", "load", "read", "x" * 300,
+]
+FUNCTIONS = [
+    ("torch.storage", "_load_from_bytes"), ("torch._utils", "_rebuild_tensor_v2"), ("torch._utils", "_rebuild_parameter"), ("torch._utils", "torch"), ("_codecs", "encode"),
+    ("torch.jit._pickle", "build_intlist"), ("torch.jit._pickle", "restore_type_tag"), ("torch._tensor", "_rebuild_from_type_v2"), ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"), ("torch.serialization", "_get_layout"), ("array", "_array_reconstructor"), ("torch._utils", "_rebuild_parameter_with_state"),
+]
+CLASSES = [
+    ("collections", "OrderedDict"), ("collections", "Counter"), ("collections", "defaultdict"), ("collections", "deque"), ("builtins", "dict"), ("builtins", "list"), ("builtins", "tuple"),
+    ("builtins", "set"), ("builtins", "str"), ("builtins", "int"), ("builtins", "bytes"), ("builtins", "bytearray"), ("builtins", "range"), ("builtins", "object"), ("builtins", "type"),
+    ("torch", "Size"), ("torch", "device"), ("torch", "Tensor"), ("torch", "Generator"), ("torch.nn.parameter", "Parameter"), ("torch", "FloatTensor"), ("torch", "FloatStorage"),
+    ("torch.nn.parameter", "UninitializedParameter"), ("numpy", "ndarray"), ("numpy", "dtype"), ("datetime", "datetime"), ("uuid", "UUID"), ("builtins", "ValueError"), ("builtins", "KeyError"),
+    ("decimal", "Decimal"), ("fractions", "Fraction"), ("pathlib", "PosixPath"), ("torch.autograd.variable", "Variable"), ("builtins", "complex"), ("builtins", "slice"),
+]
+EVIL = [("posix", "mkdir"), ("builtins", "eval"), ("os", "putenv"), ("torch.return_types", "__setattr__"), ("builtins", "getattr"), ("a.b", "C"), ("torch", "hub"), ("torch.hub", "load")]
+CANARY = proto(2, b"cposix\nmkdir\n(" + files.text("/canary") + b"tR")
+INNERS = [MAGIC + VERSION + FACTS + CANARY + proto(2, b"]"), CANARY, MAGIC + CANARY]
+
+
+class Program:
+    def __init__(self, rng, kind, wrongs):
+        self.rng, self.kind, self.wrongs = rng, kind, wrongs
+        self.memo, self.count, self.storages, self.depth = {}, 0, {}, 0
+        self.protocol = rng.choice([2, 2, 2, 3, 4])
+
+    # ---- pieces: each leaves one value ----
+
+    def glob(self, module, name):
+        if self.protocol == 4 and self.rng.random() < 0.5:
+            return b"\x8c" + bytes([len(module)]) + module.encode() + b"\x8c" + bytes([len(name)]) + name.encode() + b"\x93"
+        return files.glob(module, name)
+
+    def int(self):
+        n = self.rng.choice([0, 0, 1, 1, 2, 3, 4, 7, -1, 255, 256, 65535, 1 << 30])
+        return b"K" + bytes([n]) if 0 <= n < 256 else b"J" + struct.pack("<i", n)
+
+    def small(self):
+        return b"K" + bytes([self.rng.choice([0, 1, 1, 2])])
+
+    def bool(self):
+        return self.rng.choice([b"\x88", b"\x89"])
+
+    def float(self):
+        return b"G" + struct.pack(">d", self.rng.choice([0.0, 1.5, -2.25, 1e300]))
+
+    def text(self):
+        return files.text(self.rng.choice(NAMES_OF_KEYS + ["cpu", "latin1", "utf-8", "f4", "C", "0", "12", "3/4", "1e9", "torch.strided", "torch.sparse_coo"]))
+
+    def key(self):
+        return files.text(self.rng.choice(NAMES_OF_KEYS)) if self.rng.random() < 0.9 else self.any()
+
+    def bytes(self):
+        data = self.rng.choice([b"", b"b", bytes(4), bytes(8), bytes(16), self.rng.choice(INNERS)])
+        return blob(data) if self.protocol >= 3 else self.glob("_codecs", "encode") + b"(" + files.text(data.decode("latin1")) + files.text(self.rng.choice(["latin1"] * 9 + ["utf-8"])) + b"tR"
+
+    def scalar(self):
+        return self.rng.choice([self.int, self.bool, self.float, self.text, lambda: b"N"])()
+
+    def tuple(self, *items):
+        return b"(" + b"".join(items) + b"t"
+
+    def list(self):
+        items = b"".join(self.any() for _ in range(self.rng.randrange(3)))
+        return b"](" + items + b"e" if items else b"]"
+
+    def dict(self):
+        pairs = b"".join(self.key() + self.any() for _ in range(self.rng.randrange(3)))
+        return b"}(" + pairs + b"u" if pairs else b"}"
+
+    def call(self, name, *arguments):
+        return self.glob(*name) + self.tuple(*(self.some(a) for a in arguments)) + (b"R" if self.rng.random() < 0.97 else b"\x81")
+
+    def storage(self):
+        if self.kind != STREAM:
+            return self.call(("torch.storage", "_load_from_bytes"), "bytes")
+        key = self.rng.choice("012")
+        self.storages.setdefault(key, "FloatStorage")
+        return b"(" + files.text("storage") + self.glob("torch", self.storages[key]) + files.text(key) + files.text("cpu") + b"K\x10" + b"NtQ"
+
+    def shape(self):
+        return self.rng.choice([b"(K\x02t", b"(K\x01K\x02t", b")", b"(K\x04t", b"(K\x02K\x02t", b"](K\x02e"]) if self.rng.random() < 0.9 else self.call(("torch", "Size"), "shape")
+
+    def hooks(self):
+        return self.rng.choice([self.glob("collections", "OrderedDict") + b")R"] * 5 + [b"N", b"}"])
+
+    def tensor(self):
+        way = self.rng.randrange(10)
+        if way < 5:
+            return self.call(("torch._utils", "_rebuild_tensor_v2"), "storage", "small", "shape", "shape", "bool", "hooks")
+        if way == 5:
+            return self.call(("torch._utils", "_rebuild_tensor"), "storage", "small", "shape", "shape")
+        if way == 6:
+            return self.call(("torch._utils", "_rebuild_parameter"), "tensor", "bool", "hooks")
+        if way == 7:
+            return self.call(("torch._utils", "_rebuild_meta_tensor_no_storage"), "dtype", "shape", "shape", "bool")
+        if way == 8:
+            return self.glob("torch", self.rng.choice(["FloatTensor", "Tensor"])) + b")R" + self.tuple(self.some("storage"), self.some("small"), self.some("shape"), self.some("shape")) + b"b"
+        return self.call(("torch._utils", "_rebuild_sparse_tensor"), "layout", "sparse")
+
+    def sparse(self):
+        return self.tuple(self.some("tensor"), self.some("tensor"), self.some("shape"))
+
+    def dressed(self):
+        if self.rng.random() < 0.5:
+            return self.call(("torch._utils", "_rebuild_parameter_with_state"), "tensor", "bool", "hooks", "attributes")
+        return (self.glob("torch._tensor", "_rebuild_from_type_v2") + b"(" + self.glob("torch._utils", "_rebuild_tensor_v2") + self.glob(*self.rng.choice([("torch", "Tensor"), ("torch.nn.parameter", "Parameter")]))
+                + self.tuple(*(self.some(a) for a in ("storage", "small", "shape", "shape", "bool", "hooks"))) + self.some("attributes") + b"tR")
+
+    def attributes(self):
+        names = [n for n in NAMES_OF_KEYS if self.rng.random() < 0.5 or not n.startswith("__")]
+        pairs = b"".join(files.text(self.rng.choice(names)) + self.any() for _ in range(self.rng.randrange(3)))
+        return (b"}(" + pairs + b"u" if pairs else b"}") if self.rng.random() < 0.9 else self.any()
+
+    def dtype(self):
+        return self.glob("torch", self.rng.choice(["float32", "int64", "bfloat16", "bool"]))
+
+    def layout(self):
+        return self.glob("torch", self.rng.choice(["strided", "sparse_coo"])) if self.rng.random() < 0.5 else self.call(("torch.serialization", "_get_layout"), "text")
+
+    def container(self):
+        name = self.rng.choice(["OrderedDict", "OrderedDict", "defaultdict", "Counter", "deque"])
+        if name == "deque":
+            out = self.glob("collections", "deque") + b")R"
+            return out + b"".join(self.any() + b"a" for _ in range(self.rng.randrange(3)))
+        out = self.glob("collections", name) + (b"(" + self.glob("builtins", self.rng.choice(["list", "dict", "int"])) + b"t" if name == "defaultdict" else b")") + b"R"
+        out += b"".join(self.key() + self.any() + b"s" for _ in range(self.rng.randrange(3)))
+        return out + (self.some("attributes") + b"b" if name == "OrderedDict" and self.rng.random() < 0.3 else b"")
+
+    def made_container(self):
+        name = self.rng.choice(["dict", "list", "tuple", "set", "frozenset", "str", "bytes", "bytearray", "complex", "int", "float", "bool", "slice", "range"])
+        return self.call(("builtins", name), *self.rng.choice([("list",), ("dict",), ("scalar",), ("shape",), ("int", "int"), ("bytes",), ()]))
+
+    def numpy_dtype(self):
+        out = self.call(("numpy", "dtype"), "dtype_text", "bool", "bool")
+        return out + (self.dtype_state() + b"b" if self.rng.random() < 0.8 else b"")
+
+    def dtype_text(self):
+        return files.text(self.rng.choice(["f4", "f8", "i8", "O", "S4", "U2", "V8", "O8", "?", "M8", "i4,f8"]))
+
+    def dtype_state(self):
+        size = self.rng.choice([b"J\xff\xff\xff\xff"] * 5 + [b"K\x08"])
+        return b"(K\x03" + files.text(self.rng.choice("<<<|>")) + b"NNN" + size + size + b"K" + bytes([self.rng.choice([0, 0, 0, 63, 8])]) + b"t"
+
+    def numpy_array(self):
+        dtype = self.put(self.numpy_dtype()) if self.rng.random() < 0.7 else self.some("numpy_dtype")
+        return (self.glob("numpy.core.multiarray", "_reconstruct") + b"(" + self.glob("numpy", "ndarray") + self.rng.choice([b"(K\x00t"] * 9 + [b"(K\x05t"]) + self.some("bytes") + b"tR"
+                + b"(K\x01" + self.shape() + dtype + b"\x89" + self.rng.choice([self.bytes, self.list])() + b"tb")
+
+    def numpy_scalar(self):
+        return self.call(("numpy.core.multiarray", "scalar"), "numpy_dtype", "bytes")
+
+    def other(self):
+        return self.rng.choice([
+            lambda: self.call(("datetime", "timedelta"), "small", "small", "small"),
+            lambda: self.call(("datetime", "datetime"), "int", "int", "int"),
+            lambda: self.call(("decimal", "Decimal"), "text"),
+            lambda: self.call(("fractions", "Fraction"), "text"),
+            lambda: self.call(("pathlib", "PosixPath"), "text"),
+            lambda: self.call(("builtins", self.rng.choice(["ValueError", "KeyError", "OSError"])), "any") + (self.some("attributes") + b"b" if self.rng.random() < 0.4 else b""),
+            lambda: self.call(("torch.return_types", self.rng.choice(["max", "min", "svd", "sort"])), "pair"),
+            lambda: self.call(("torch", "device"), "place"),
+            lambda: self.call(("torch", "Generator"), "place") + (b"(K\x05N" + self.some("tensor") + b"tb" if self.rng.random() < 0.5 else b""),
+            lambda: self.glob("uuid", "UUID") + b")\x81}" + files.text("int") + b"K\x07sb",
+            lambda: self.call(("array", "array"), "array_code", "list"),
+            lambda: self.call(("torch.jit._pickle", self.rng.choice(["build_intlist", "build_tensorlist"])), "list"),
+            lambda: self.call(("torch.jit._pickle", "restore_type_tag"), self.rng.choice(["list", "dict"]), "text"),
+            lambda: self.call(("torch.nn.parameter", self.rng.choice(["Parameter", "UninitializedParameter"])), *self.rng.choice([(), ("bool",), ("tensor", "bool")])),
+            lambda: self.call(("torch.storage", "_load_from_bytes"), "bytes"),
+            lambda: self.glob("builtins", "getattr") + self.tuple(self.glob("torch._utils", "torch"), files.text(self.rng.choice(["channels_last", "contiguous_format", "hub"]))) + b"R",
+            lambda: self.call(("builtins", "type"), "scalar"),
+        ])()
+
+    def pair(self):
+        return self.tuple(self.any(), self.any())
+
+    def place(self):
+        return files.text(self.rng.choice(["cpu", "cpu", "cuda:0", "meta", "x"]))
+
+    def array_code(self):
+        return files.text(self.rng.choice("bid"))
+
+    def any(self):
+        if self.depth > 3:
+            return self.scalar()
+        return getattr(self, self.rng.choice(
+            ["scalar"] * 6 + ["list", "dict", "dict", "tensor", "tensor", "container", "container", "made_container", "numpy_array", "numpy_scalar", "numpy_dtype", "dressed", "other", "other",
+                              "dtype", "bytes", "shape", "pair"]))()
+
+    # ---- what goes wrong ----
+
+    def put(self, opcodes):
+        """... and remember it."""
+        self.count += 1
+        self.memo[self.count % 200] = True
+        return opcodes + b"q" + bytes([self.count % 200])
+
+    def get(self):
+        return b"h" + bytes([self.rng.choice(sorted(self.memo))])
+
+    def wrong(self):
+        way = self.rng.randrange(12)
+        if way < 3:
+            return self.glob(*self.rng.choice(FUNCTIONS + CLASSES))
+        if way == 3:
+            return self.glob(*self.rng.choice(EVIL)) + (b")R" if self.rng.random() < 0.5 else b"")
+        if way < 6:
+            return self.glob(*self.rng.choice(CLASSES + FUNCTIONS)) + self.tuple(*(self.any() for _ in range(self.rng.randrange(3)))) + b"R"
+        if way < 8 and self.memo:
+            return self.get()
+        if way < 9:
+            return self.any() + self.any() + b"b"
+        if way < 10:
+            return self.any() + self.any() + b"a"
+        return self.any()
+
+    def some(self, kind):
+        """A value of KIND, or not."""
+        self.depth += 1
+        try:
+            if self.wrongs and self.rng.random() < self.wrongs:
+                out = self.wrong()
+            elif self.memo and self.rng.random() < 0.02:
+                out = self.get()
+            else:
+                out = getattr(self, kind)()
+            return self.put(out) if self.rng.random() < 0.2 else out
+        finally:
+            self.depth -= 1
+
+    def afterwards(self):
+        """Something is done to what was made before."""
+        target = self.get()
+        return target + self.rng.choice([
+            lambda: self.some("attributes") + b"b",
+            lambda: self.some("bytes") + b"b",
+            lambda: self.some("dtype_state") + b"b",
+            lambda: self.some("any") + b"a",
+            lambda: b"(" + self.some("any") + b"e",
+            lambda: self.key() + self.some("any") + b"s",
+            lambda: self.some("pair") + b"b",
+            lambda: self.some("pair") + b"R",
+        ])() + b"0"
+
+    def body(self):
+        out = b""
+        for _ in range(self.rng.randrange(1, 4)):
+            out += self.put(self.some("any")) + b"0"
+            if self.rng.random() < self.wrongs * 3:
+                out += self.afterwards()
+        return out + self.some("any")
+
+
+def mangle(rng, data):
+    data = bytearray(data)
+    for _ in range(rng.randrange(1, 4)):
+        at = rng.randrange(len(data))
+        way = rng.randrange(4)
+        if way == 0:
+            data[at] = rng.randrange(256)
+        elif way == 1:
+            del data[at:at + rng.randrange(1, 4)]
+        elif way == 2:
+            data[at:at] = data[rng.randrange(len(data)):][:rng.randrange(1, 12)]
+        else:
+            data[at:at] = bytes([rng.choice(b"bRas0\x81q(teu")])
+        if not data:
+            return b"."
+    return bytes(data)
+
+
+def make(seed):
+    """(bytes, BARE or STREAM)"""
+    rng = random.Random(seed)
+    kind = STREAM if rng.random() < 0.5 else BARE
+    program = Program(rng, kind, rng.choice([0, 0, 0.02, 0.05, 0.15]))
+    body = program.body()
+    if rng.random() < 0.1:
+        body = mangle(rng, body)
+    pickle = b"\x80" + bytes([program.protocol]) + body + b"."
+    if kind == BARE:
+        return pickle, kind
+    keys = sorted(program.storages)
+    stored = b"".join(struct.pack("<q", 16) + bytes(64) for _ in keys)
+    return MAGIC + VERSION + FACTS + pickle + proto(2, b"](" + b"".join(files.text(k) for k in keys) + b"e" if keys else b"]") + stored, kind

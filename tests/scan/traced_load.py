@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loads files that `ckpt scan` calls plain, and tells what they do beyond making data: traced_load.py < FILES
+
+From standard input: for each its kind (a line: "bare" or "stream", length), then its bytes. One line for each that does more than it may: its number, and
+what. Whatever an audit hook hears of is refused before it happens; modules and classes are compared afterwards. To be run in a process of its own,
+for a crash is a finding too. Never for files of others.
+"""
+
+import gc
+import io
+import os
+import pickle
+import resource
+import signal
+import sys
+import warnings
+
+warnings.simplefilter("ignore")
+
+import array  # noqa: E402,F401
+import collections  # noqa: E402
+import datetime  # noqa: E402,F401
+import decimal  # noqa: E402,F401
+import fractions  # noqa: E402,F401
+import pathlib  # noqa: E402,F401
+import uuid  # noqa: E402,F401
+
+import torch  # noqa: E402
+import torch.jit._pickle  # noqa: E402
+import torch.serialization  # noqa: E402
+
+try:
+    import numpy
+    import numpy.core.multiarray  # noqa: F401
+    import numpy.core.numeric  # noqa: F401
+except ImportError:
+    numpy = None
+
+MODULES = ("array", "builtins", "__builtin__", "collections", "_codecs", "datetime", "decimal", "fractions", "numpy", "numpy.core.multiarray", "numpy.core.numeric", "numpy._core.multiarray",
+           "numpy._core.numeric", "pathlib", "torch", "torch._C", "torch._tensor", "torch._utils", "torch.autograd.variable", "torch.jit._pickle", "torch.nn.parameter", "torch.return_types",
+           "torch.serialization", "torch.storage", "torch.torch_version", "torch.tensor", "uuid", "torch.distributed.tensor", "torch.cuda", "_io", "pickle")
+# of no consequence: looks at the stack, and what the collector and the allocator say
+HARMLESS = ("sys._getframe", "sys.unraisablehook", "gc.", "builtins.id", "array.__new__", "cpython._PySys", "object.__getattr__", "sys.monitoring")
+MOST_SECONDS = 20
+GROWTH = 400 << 10  # KiB, of a batch
+
+heard = []
+listening = False
+allowed = set()
+
+
+def hook(event, arguments):
+    if not listening or event.startswith(HARMLESS):
+        return
+    if event == "pickle.find_class":
+        if "%s.%s" % arguments[:2] in allowed:
+            return
+    elif event == "import" and arguments[0] in MODULES:
+        return
+    heard.append("%s%s" % (event, repr(arguments)[:200]))
+    raise RuntimeError("refused: " + event)
+
+
+def things():
+    """Modules and classes that nothing may change, by what is in them."""
+    found = [m for n, m in sorted(sys.modules.items()) if n in MODULES or n in ("os", "posix", "sys", "copyreg", "functools", "types", "torch.nn", "torch.functional")]
+    classes = [torch.Tensor, torch.nn.Parameter, collections.OrderedDict, collections.Counter, collections.defaultdict, collections.deque, pickle._Unpickler, torch.FloatStorage]
+    return {str(getattr(x, "__name__", x)): {k: id(v) for k, v in vars(x).items() if k not in ("__warningregistry__", "__builtins__", "_")} for x in found + classes}
+
+
+def load(kind, data):
+    if kind == "stream":
+        options = {"weights_only": False} if "weights_only" in torch.load.__code__.co_varnames else {}
+        torch.load(io.BytesIO(data), map_location="cpu", **options)
+        return
+    for unpickler in (pickle.Unpickler, pickle._Unpickler):
+        try:
+            unpickler(io.BytesIO(data)).load()
+        except Exception:
+            pass
+
+
+def guarded(kind, data):
+    global listening
+    heard.clear()
+    listening = True
+    try:
+        load(kind, data)
+    except Exception:  # that it does not load is no matter
+        pass
+    except BaseException as error:
+        heard.append("raises " + type(error).__name__)
+    finally:
+        listening = False
+    return list(heard)
+
+
+def read_all(stream):
+    samples = []
+    while True:
+        line = stream.readline()
+        if not line:
+            return samples
+        kind, length = line.decode().split()
+        samples.append((kind, stream.read(int(length))))
+
+
+def main():
+    samples = read_all(sys.stdin.buffer)
+    with open(sys.argv[1], encoding="utf-8") as names:
+        allowed.update(names.read().split())
+    torch.set_num_threads(1)
+    sys.addaudithook(hook)
+    sys.setrecursionlimit(5000)
+    for kind, data in samples[:20]:  # what is imported late is imported now
+        try:
+            load(kind, data)
+        except Exception:
+            pass
+    gc.collect()
+    before, most = things(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    for number, (kind, data) in enumerate(samples):
+        print("at", number, flush=number % 50 == 0)
+        signal.alarm(MOST_SECONDS)
+        for what in guarded(kind, data):
+            print("more", number, what, flush=True)
+    signal.alarm(0)
+    after = things()
+    for name in before:
+        if before[name] != after.get(name):
+            changed = sorted(k for k in set(before[name]) | set(after.get(name, {})) if before[name].get(k) != after.get(name, {}).get(k))
+            print("changed", name, changed[:10], flush=True)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most
+    if grown > GROWTH:
+        print("grown", grown, flush=True)
+    print("done", len(samples), flush=True)
+    os._exit(0)
+
+
+main()
