@@ -55,9 +55,10 @@ const struct command cmd_diff = {
 	.summary = "what is different between checkpoints: names, shapes, dtypes, values",
 	.details =
 		"A and each B may be of any two formats, files or directories. Tensors are compared by what they\n"
-		"show: strides, views and shared storages make no difference, nor does the order of keys. All of\n"
-		"them are read; with --trust-checksums not those of which torch recorded the same checksum, so\n"
-		"that copies of many gigabytes are compared at once, as they were when they were written.\n\n"
+		"show: strides, views and shared storages make no difference, nor does the order of keys. A key 0 has\n"
+		"the name of a key '0', which is said, and counts with --strict. All tensors are read; with\n"
+		"--trust-checksums not those of which torch recorded the same checksum, so that copies of many\n"
+		"gigabytes are compared at once, as they were when they were written.\n\n"
 		"change: norm(a - b) / max(norm(a), norm(b)), largest first; max rel: |a - b| / max(|a|, |b|) of one\n"
 		"pair; ulp: steps from one number of the dtype to the next. NaN is equal to NaN, and 0 to -0.\n"
 		"A tensor that has the same values under another name is renamed.\n\n"

@@ -151,9 +151,9 @@ static void end_json(FILE *out, int rc, const struct ckpt_verify_report *r,
 		fprintf(out,
 			",\"verdict\":\"%s\",\"tensors\":%" PRIu64 ",\"files\":%" PRIu64
 			",\"records\":%" PRIu64 ",\"checked\":%" PRIu64
-			",\"checked_nbytes\":%" PRIu64 ",\"indexes\":%" PRIu64,
+			",\"checked_nbytes\":%" PRIu64 ",\"indexes\":%" PRIu64 ",\"quick\":%s",
 			verdicts[r->verdict], r->tensors, r->files, r->records, r->checked,
-			r->bytes, r->indexes);
+			r->bytes, r->indexes, quick ? "true" : "false");
 	}
 	fputs("}", out);
 }

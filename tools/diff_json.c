@@ -146,6 +146,7 @@ static void put_report(FILE *out, const struct ckpt_diff_report *r, bool quick)
 	set_u64(o, "read_nbytes", r->read_nbytes);
 	set_u64(o, "other_bits", r->other_bits);
 	set_u64(o, "tolerated", r->tolerated);
+	set_u64(o, "other_keys", r->other_keys);
 	if (r->prefixed) {
 		json_object_set_new(o, "prefixed", json_string(r->prefixed == 'a' ? "a" : "b"));
 		json_set_name(o, "prefix", r->prefix);

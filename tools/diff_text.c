@@ -535,6 +535,8 @@ static void print_summary(const struct diff_text *t, const struct ckpt_diff_repo
 	put_part(&s, r->tolerated, "differ%s within the tolerance", r->tolerated == 1 ? "s" : "");
 	s = (struct sentence){ "; ", "tensor" };
 	put_part(&s, r->other_bits, "with equal numbers in other bits (0 and -0, or NaN)");
+	s = (struct sentence){ "; ", "dict" };
+	put_part(&s, r->other_keys, "with numbers for keys on one side and texts on the other (0 and '0')");
 	putchar('\n');
 }
 

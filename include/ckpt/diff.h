@@ -143,6 +143,7 @@ struct ckpt_diff_report {
 	char prefix[240];
 	uint64_t prefix_count;
 	const char *unmatched; /* the first pattern that nothing matched, as given; or NULL */
+	uint64_t other_keys; /* dicts that have numbers for keys on one side, and texts on the other: 0 and "0" */
 };
 #define CKPT_DIFF_REPORT_INIT \
 	{ \

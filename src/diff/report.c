@@ -129,7 +129,9 @@ static int tell_only(struct ckpt_differ *d, bool of_a, struct ckpt_error *err)
 
 		if (!is_below(e, above))
 			above = e->kind == CKPT_ENTRY_CONTAINER ? e : NULL;
-		if (is_told_below(e))
+		/* {"a.b": x} has the names of {"a": {"b": x}}, but for this one */
+		if (is_told_below(e) && (!ckpt_differ_has(d, CKPT_DIFF_STRICT) ||
+					 (i + 1 < count && is_below(list[i + 1], e))))
 			continue;
 		f.within = above && above != e ? above->name : NULL;
 		*(of_a ? &counts_of(d, e)->removed : &counts_of(d, e)->added) += 1;

@@ -254,6 +254,8 @@ static bool same_float(const struct ckpt_differ *d, double a, double b)
 {
 	if (isnan(a) || isnan(b))
 		return isnan(a) && isnan(b);
+	if (ckpt_differ_has(d, CKPT_DIFF_STRICT) && signbit(a) != signbit(b))
+		return false; /* 0 and -0 */
 	return a == b || fabs(a - b) <= d->options.atol + d->options.rtol * fabs(b);
 }
 
@@ -301,6 +303,17 @@ static int family(const struct ckpt_item *item)
 	return !strcmp(item->type, "list") || !strcmp(item->type, "tuple") ? 2 : 0;
 }
 
+/* How many keys are no texts: of the same names 0 and "0" differ in that. */
+static uint32_t other_keys(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(ckpt_model_now(model, v));
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
+		count += pairs->items[i]->kind != CKPT_STR && pairs->items[i]->kind != CKPT_PY2_STR;
+	return count;
+}
+
 int ckpt_compare_containers(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
 {
 	struct ckpt_describer da = { .model = d->a.model }, db = { .model = d->b.model };
@@ -313,6 +326,11 @@ int ckpt_compare_containers(struct ckpt_differ *d, struct ckpt_pair *pair, struc
 	if (rc == 0) {
 		same = !strcmp(a.type, b.type) || (!ckpt_differ_has(d, CKPT_DIFF_STRICT) &&
 						   family(&a) && family(&a) == family(&b));
+		if (same && a.mapping && b.mapping &&
+		    other_keys(d->a.model, pair->a->value) != other_keys(d->b.model, pair->b->value)) {
+			d->report.other_keys++;
+			same = !ckpt_differ_has(d, CKPT_DIFF_STRICT);
+		}
 		pair->what = same ? 0 : CKPT_DIFFERS_TYPE;
 		pair->state = same ? CKPT_PAIR_SAME : CKPT_PAIR_CHANGED;
 	}

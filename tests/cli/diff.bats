@@ -230,6 +230,26 @@ hint: did you mean 'optimizer'?"
 	[[ ${lines[2]} = *"another order"* ]]
 }
 
+@test "keys of other types, dots in names, and the sign of zero count with --strict" {
+	save a.pt 2 '{0: 1, "b": {"c": 0.0}}'
+	save b.pt 2 '{"0": 1, "b": {"c": 0.0}}'
+	save c.pt 2 '{0: 1, "b.c": 0.0}'
+	save d.pt 2 '{0: 1, "b": {"c": -0.0}}'
+	ckpt diff a.pt b.pt; want 0
+	[[ $output = *"1 dict with numbers for keys on one side and texts on the other (0 and '0')" ]]
+	ckpt diff c.pt a.pt; want 0
+	ckpt diff a.pt d.pt; want 0
+	for other in b c d; do
+		ckpt diff --strict a.pt $other.pt; [ "$status" = 1 ]
+		ckpt diff --strict $other.pt a.pt; [ "$status" = 1 ]
+		ckpt diff --strict $other.pt $other.pt; want 0
+	done
+	ckpt split ddp_trainer.pt r --ranks 2; want 0
+	ckpt merge r m.pt; want 0
+	ckpt diff ddp_trainer.pt m.pt; want 0
+	[[ $output = *"dict with numbers for keys on one side and texts on the other"* ]]
+}
+
 @test "several files: the worst counts" {
 	change ddp_model.pt b.pt data/0 5
 	ckpt diff ddp_model.pt ddp_model.pt b.pt; want 1
