@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct ckpt_landing {
 	const struct ckpt_manifest *m;
@@ -49,15 +50,43 @@ static char *path_of(const struct ckpt_landing *l, uint32_t file)
 	return path_below(l, l->folder ? ckpt_folder_temp_path(l->folder) : l->path, file);
 }
 
+/* What a folder that is made with MODE may be used by, less what the umask takes away, which only a folder shows. */
+static int add_mode(char *path, mode_t old, mode_t mode)
+{
+	char *probe;
+	struct stat st;
+	int rc;
+
+	if (asprintf(&probe, "%s.ckpt-mode", path) < 0)
+		return -1;
+	rc = mkdir(probe, mode) == 0 && stat(probe, &st) == 0 ? chmod(path, old | (st.st_mode & 0777)) : -1;
+	rmdir(probe);
+	free(probe);
+	return rc;
+}
+
+/* For who may read the file, whose mode says already who may enter the folders around it. */
+static int make_folder(char *path, mode_t file_mode)
+{
+	mode_t mode = 0700 | (file_mode & 0444) | (file_mode & 0444) >> 2;
+	struct stat st;
+
+	if (mkdir(path, mode) == 0)
+		return 0;
+	if (errno != EEXIST || stat(path, &st) < 0)
+		return -1;
+	return mode & ~st.st_mode & 0777 ? add_mode(path, st.st_mode & 0777, mode) : 0;
+}
+
 /* The folders around a file of a directory, below the one that is being made. */
-static int make_folders(const struct ckpt_landing *l, char *path, struct ckpt_error *err)
+static int make_folders(const struct ckpt_landing *l, char *path, unsigned mode, struct ckpt_error *err)
 {
 	char *slash = path + strlen(ckpt_folder_temp_path(l->folder));
 	int rc = 0;
 
 	while (rc == 0 && (slash = strchr(slash + 1, '/'))) {
 		*slash = '\0';
-		if (mkdir(path, 0777) < 0 && errno != EEXIST)
+		if (make_folder(path, mode) < 0)
 			rc = ckpt_error_at(err, ckpt_fail_errno(err, "cannot create the folder"),
 					   path, NULL, CKPT_NO_OFFSET);
 		*slash = '/';
@@ -73,7 +102,7 @@ static int open_file(struct ckpt_landing *l, uint32_t file, struct ckpt_error *e
 	int rc = path ? 0 : ckpt_fail_nomem(err);
 
 	if (rc == 0 && l->folder)
-		rc = make_folders(l, path, err);
+		rc = make_folders(l, path, l->m->files[file].mode, err);
 	if (rc == 0)
 		rc = ckpt_sink_open(path, size, l->folder ? 0 : size, sink_flags(l),
 				    l->m->files[file].mode, &l->sinks[file], err);

@@ -45,7 +45,27 @@ static const char *file_of(const char *line)
 	return at ? at + 1 : NULL;
 }
 
-static bool is_in_note(const char *note, const char *name)
+/* Is the file NAME below PATH still what LINE says that was written? It would be deleted, not replaced. */
+static bool is_as_written(const char *line, const char *path, const char *name)
+{
+	uint64_t size, ino;
+	int64_t seconds;
+	long nanoseconds;
+	struct stat st;
+	char *file;
+	int rc;
+
+	if (sscanf(line, "%" SCNu64 " %*u %*d.%*u -> %" SCNu64 " %" SCNi64 ".%ld ", &size, &ino,
+		   &seconds, &nanoseconds) != 4 ||
+	    asprintf(&file, "%s/%s", path, name) < 0)
+		return false;
+	rc = lstat(file, &st);
+	free(file);
+	return rc == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == size && st.st_ino == ino &&
+	       st.st_mtim.tv_sec == seconds && st.st_mtim.tv_nsec == nanoseconds;
+}
+
+static bool is_in_note(const char *note, const char *path, const char *name)
 {
 	FILE *file = fopen(note, "re");
 	char *line = NULL;
@@ -59,7 +79,7 @@ static bool is_in_note(const char *note, const char *name)
 		if (line[len - 1] == '\n')
 			line[len - 1] = '\0';
 		there = file_of(line);
-		found = there && !strcmp(there, name);
+		found = there && !strcmp(there, name) && is_as_written(line, path, name);
 	}
 	if (file)
 		fclose(file);
@@ -73,7 +93,7 @@ bool ckpt_staged_is_own(const void *manifest, const char *path, const char *name
 	char *note = note_path(m, path);
 	bool own = note && access(note, F_OK) == 0 &&
 		   (!strcmp(note + strlen(path) + 1, name) || is_in_manifest(m, name) ||
-		    is_in_note(note, name));
+		    is_in_note(note, path, name));
 
 	free(note);
 	return own;
@@ -151,13 +171,16 @@ int ckpt_staged_note(const struct ckpt_manifest *m, const char *path, const uint
 	struct ckpt_buf text = { 0 };
 	char *note = note_path(m, path);
 	int rc = note && describe(m, path, &text) ? 0 : CKPT_E_IO;
+	unsigned mode = 0666;
 
+	for (uint32_t i = 0; i < m->count; i++)
+		mode &= m->files[i].mode;
 	for (uint32_t i = 0; crcs && i < m->count; i++)
 		add_crc(&text, crcs[i]);
 	if (rc < 0 || text.bad)
 		rc = ckpt_fail(err, CKPT_E_IO, "what was written is not there any more");
 	if (rc == 0)
-		rc = ckpt_sink_open(note, 0, 0, CKPT_SINK_REPLACE | CKPT_SINK_NO_SYNC, 0666, &sink,
+		rc = ckpt_sink_open(note, 0, 0, CKPT_SINK_REPLACE | CKPT_SINK_NO_SYNC, mode, &sink,
 				    err);
 	if (rc == 0) {
 		rc = ckpt_sink_write(sink, 0, text.data, text.len, err);

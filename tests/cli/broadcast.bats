@@ -60,9 +60,15 @@ load common.bash
 	chmod 0750 tree; chmod 0700 tree/locked
 	ckpt broadcast -q tree out; want 0
 	[ "$(stat -c '%a %n' out out/a out/locked/b)" = $'750 out\n640 out/a\n600 out/locked/b' ]
+	[ "$(stat -c %a out/locked)" = 700 ]
 	chmod 0755 tree tree/locked
 	ckpt broadcast -q tree free; want 0
 	[ "$(stat -c '%a %n' free free/a free/locked/b)" = $'755 free\n644 free/a\n644 free/locked/b' ]
+	[ "$(stat -c %a free/locked)" = 755 ]
+	chmod 0600 tree/locked/b; echo c >tree/locked/c
+	ckpt broadcast -q tree mixed; want 0
+	[ "$(stat -c '%a %n' mixed/locked mixed/locked/b)" = $'755 mixed/locked\n600 mixed/locked/b' ]
+	[ -z "$(find mixed -name '*.ckpt-mode')" ]
 }
 
 @test "what came into a staged directory is never deleted with it" {
@@ -80,6 +86,18 @@ load common.bash
 	ckpt broadcast -q tree out
 	want 0
 	diff -r -x .ckpt-staged tree out
+}
+
+@test "a note that names somebody's file does not make it the copy's" {
+	mkdir tree mine && cp ddp_model.pt tree/a && echo user >mine/readme
+	printf 'staged by ckpt broadcast 1\n5 1 1.0 -> 2 2.0 readme\ncrc32 00000000\n' >mine/.ckpt-staged
+	ckpt broadcast tree $PWD/mine
+	want 4 "ckpt: broadcast: $PWD/mine: the output is a folder with 'readme' in it, and one is replaced only if it holds such a set and nothing else"
+	[ "$(cat mine/readme)" = user ]
+	echo b >tree/b; ckpt broadcast -q tree out; want 0
+	rm tree/b; echo more >>tree/a; echo edited >out/b
+	ckpt broadcast tree out; [ "$status" = 4 ]
+	[ "$(cat out/b)" = edited ]
 }
 
 @test "a directory that was staged and lost its note's words is known by the names it has to have" {
