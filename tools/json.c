@@ -14,6 +14,22 @@
 
 static const char *made; /* the file of json_open(), if it was not there before */
 
+static unsigned mode = 0666; /* of that file */
+
+void json_for(int argc, char *const *argv)
+{
+	struct stat st;
+
+	for (int i = 1; i < argc; i++) {
+		const char *inner = strstr(argv[i], "::");
+		char *path = inner ? strndup(argv[i], (size_t)(inner - argv[i])) : strdup(argv[i]);
+
+		if (path && stat(path, &st) == 0 && (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)))
+			mode &= S_ISDIR(st.st_mode) ? (st.st_mode & 0111) * 6 : st.st_mode;
+		free(path);
+	}
+}
+
 /* The number in "/dev/fd/3", or -1: what the shell has opened is there on purpose. */
 static int inherited(const char *target)
 {
@@ -38,7 +54,7 @@ static int open_target(const char *target)
 
 	if (fd >= 0)
 		return dup(fd);
-	fd = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	fd = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd >= 0)
 		made = target;
 	if (fd >= 0 || errno != EEXIST || stat(target, &st) < 0)

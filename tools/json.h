@@ -28,6 +28,9 @@ void json_put(FILE *out, json_t *value);
 /* Once, before anything else: a document is whole, or the command ends for want of memory. */
 void json_begin(void);
 
+/* Who may not read the inputs among the arguments ARGV may not read the file of json_open(). Before it. */
+void json_for(int argc, char *const *argv);
+
 /* Says so, and ends the command. */
 void no_memory(void) __attribute__((noreturn));
 

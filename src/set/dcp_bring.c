@@ -8,6 +8,7 @@
 #include "set/dcp_save.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
@@ -143,7 +144,7 @@ int ckpt_dcp_bring(struct ckpt_dcp_bringer *s, const char *name)
 	if (rc == 0)
 		rc = make_folders(s, from, to);
 	if (rc == 0 && s->o->flags & CKPT_SAVE_HARD_LINK)
-		rc = link(from, to) < 0
+		rc = linkat(AT_FDCWD, from, AT_FDCWD, to, AT_SYMLINK_FOLLOW) < 0
 			     ? ckpt_error_at(s->err, ckpt_fail_errno(s->err, "cannot be linked to"),
 					     from, NULL, CKPT_NO_OFFSET)
 			     : 0;

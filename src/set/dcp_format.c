@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
 #include "set/dcp.h"
 #include "set/dcp_save.h"
 #include "set/dcp_state.h"
@@ -54,6 +55,27 @@ static int check_edit(const struct ckpt_model *model, struct ckpt_error *err)
 			     ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }
 
+/* The index says each name twice, and has no checksum: what of it is not the same was damaged. */
+static int check_save(const struct ckpt_model *model, struct ckpt_error *err)
+{
+	const struct ckpt_dcp_index *x = &ckpt_dcp_of(model)->index;
+	char shown[160];
+
+	for (uint32_t i = 0; !model->doc->ignores_checksums && i < x->entry_count; i++) {
+		const struct ckpt_dcp_entry *e = &x->entries[i];
+
+		if (e->path && !ckpt_dcp_path_spells(e->path, e->fqn))
+			return ckpt_error_at(
+				err,
+				ckpt_fail(err, CKPT_E_DAMAGED,
+					  "its path says another name than '%s'",
+					  ckpt_escape(shown, sizeof(shown), e->fqn->u.bytes.ptr,
+						      e->fqn->u.bytes.len)),
+				ckpt_source_path(model->doc->source), NULL, e->path->pos);
+	}
+	return 0;
+}
+
 static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
 			 struct ckpt_save_report *report, struct ckpt_error *err)
 {
@@ -79,6 +101,7 @@ const struct ckpt_format ckpt_format_dcp = {
 	.name = "DCP directory",
 	.notes = ckpt_dcp_tell_state,
 	.save = save,
+	.check_save = check_save,
 	.save_in_place = save_in_place,
 	.describe = describe,
 };

@@ -6,6 +6,7 @@
 #include "tensor/shape.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -481,4 +482,32 @@ bool ckpt_dcp_chunk_is_empty(const struct ckpt_dcp_chunk *chunk, uint32_t ndim)
 		if (!chunk->shape[i])
 			return true;
 	return false;
+}
+
+bool ckpt_dcp_path_spells(const struct ckpt_value *path, const struct ckpt_value *fqn)
+{
+	const char *name = fqn->u.bytes.ptr;
+	uint64_t len = fqn->u.bytes.len;
+	char number[24];
+
+	for (uint32_t i = 0; i < path->u.seq.count; i++) {
+		const struct ckpt_value *part = path->u.seq.items[i];
+		const char *text = number;
+		size_t n;
+
+		if (part->kind == CKPT_STR) {
+			text = part->u.bytes.ptr;
+			n = part->u.bytes.len;
+		} else {
+			n = (size_t)snprintf(number, sizeof(number), "%lld",
+					     (long long)part->u.integer);
+		}
+		if (i && (!len || *name++ != '.' || !len--))
+			return false;
+		if (n > len || memcmp(name, text, n) != 0)
+			return false;
+		name += n;
+		len -= n;
+	}
+	return !len;
 }

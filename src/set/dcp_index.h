@@ -74,6 +74,9 @@ int ckpt_dcp_index_load(const struct ckpt_source *source, uint8_t **bytes,
 			struct ckpt_pickle *pickle, struct ckpt_dcp_index *out,
 			struct ckpt_error *err);
 
+/* Are the steps of PATH, an entry's, those of its name FQN, with dots between them? Else the index was damaged. */
+bool ckpt_dcp_path_spells(const struct ckpt_value *path, const struct ckpt_value *fqn);
+
 /* A chunk without items has no bytes, and need not be anywhere. */
 bool ckpt_dcp_chunk_is_empty(const struct ckpt_dcp_chunk *chunk, uint32_t ndim);
 

@@ -336,11 +336,18 @@ static unsigned mode_of(const char *path)
 	return stat(path, &st) == 0 ? ckpt_mode_for_new(&st) : 0777;
 }
 
-/* Who may read all data files may read the index. */
+/* Who may read all data files, and all that the index is made of, may read the index. */
 static unsigned mode_of_files(const struct reindexer *r)
 {
 	unsigned mode = 0666;
 	char *path;
+
+	for (size_t i = 0; i < r->listing.count; i++)
+		if (strstr(r->listing.items[i].name, ".metadata") &&
+		    asprintf(&path, "%s/%s", r->path, r->listing.items[i].name) >= 0) {
+			mode &= mode_of(path);
+			free(path);
+		}
 
 	for (uint32_t i = 0; i < r->out.file_count; i++)
 		if (asprintf(&path, "%s/%s", r->path, r->out.files[i]) >= 0) {

@@ -297,32 +297,6 @@ static int check_values(struct speller *s, struct ckpt_error *err)
 
 /* ---- names ---- */
 
-static bool spells(const struct ckpt_value *path, const char *name, size_t len)
-{
-	char number[24];
-
-	for (uint32_t i = 0; i < path->u.seq.count; i++) {
-		const struct ckpt_value *part = path->u.seq.items[i];
-		const char *text = number;
-		size_t n;
-
-		if (part->kind == CKPT_STR) {
-			text = part->u.bytes.ptr;
-			n = part->u.bytes.len;
-		} else {
-			n = (size_t)snprintf(number, sizeof(number), "%lld",
-					     (long long)part->u.integer);
-		}
-		if (i && (!len || *name++ != '.' || !len--))
-			return false;
-		if (n > len || memcmp(name, text, n) != 0)
-			return false;
-		name += n;
-		len -= n;
-	}
-	return !len;
-}
-
 /* No pickler writes a key twice. */
 static int check_keys(struct speller *s)
 {
@@ -351,7 +325,7 @@ static int check_paths(struct speller *s)
 		if (!e->path)
 			rc = find(s, CKPT_FINDING_DAMAGE, e->fqn, "there is no path for", name,
 				  e->fqn->u.bytes.len, "");
-		else if (!spells(e->path, name, e->fqn->u.bytes.len))
+		else if (!ckpt_dcp_path_spells(e->path, e->fqn))
 			rc = find(s, CKPT_FINDING_DAMAGE, e->path,
 				  "the path says another name than", name, e->fqn->u.bytes.len, "");
 	}

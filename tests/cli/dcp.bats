@@ -174,6 +174,36 @@ hint: -f edits it all the same"
 	done
 }
 
+@test "an index that says a name twice, and not the same, is damaged: nothing is made of it" {
+	ckpt split ddp_model.pt in --ranks 2; want 0
+	python3 - in/.metadata <<-'END'
+	import sys
+	data = bytearray(open(sys.argv[1], "rb").read())
+	at = data.rindex(b"module.stem.0.weight")
+	data[at + 11] ^= 1
+	open(sys.argv[1], "wb").write(data)
+	END
+	ckpt verify -q in; [ "$status" = 1 ]
+	for command in "strip-module in out" "cast bf16 in out" "merge in out.pt" "reshard in out --ranks 3" "convert in out.safetensors" "select --drop *bias in out" "strip-module -i in"; do
+		ckpt $command
+		[ "$status" = 2 ]; [[ $stderr = *"its path says another name than 'module.stem.0.weight'"* ]]
+		[ ! -e out ]; [ ! -e out.pt ]; [ ! -e out.safetensors ]
+	done
+}
+
+@test "who may not read the input may not read what is made of it, nor what is said of it" {
+	ckpt split ddp_model.pt in --ranks 2; want 0
+	chmod 0600 in/.metadata ddp_model.pt
+	ckpt reindex in out; want 0
+	[ "$(stat -c %a out/.metadata)" = 600 ]
+	ckpt cat ddp_model.pt module.head.bias --json=said.json; want 0
+	[ "$(stat -c %a said.json)" = 600 ]
+	ckpt verify --json=verdict.json ddp_model.pt ddp_trainer.pt; want 0
+	[ "$(stat -c %a verdict.json)" = 600 ]
+	ckpt ls --json=public.json ddp_trainer.pt; want 0
+	[ "$(stat -c %a public.json)" = 644 ]
+}
+
 @test "an output inside the input is not taken for something beside the shards" {
 	ckpt split ddp_model.pt in --ranks 2; want 0
 	mkdir in/edits; echo note >in/edits/note
