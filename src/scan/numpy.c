@@ -184,6 +184,18 @@ bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ck
 	       !(flags->u.integer & 0xFF & ~(TEXT_FLAGS | VOID_FLAGS | ALIGNED_FLAGS));
 }
 
+/* Are there COUNT items in an array of SHAPE? */
+static bool is_count(const struct ckpt_value *shape, int64_t count)
+{
+	int64_t n = 1;
+
+	for (uint32_t i = 0; i < shape->u.seq.count; i++)
+		if (!is_kind(item(shape, i), CKPT_INT) || item(shape, i)->u.integer < 0 ||
+		    __builtin_mul_overflow(n, item(shape, i)->u.integer, &n))
+			return false;
+	return n == count;
+}
+
 /* (1, (3, 4), dtype, False, bytes); of objects a list */
 bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 {
@@ -193,7 +205,7 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 	if (!letter || !data || state->u.seq.count != 5 || !is_kind(item(state, 1), CKPT_TUPLE))
 		return false;
 	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
-	if (letter == 'O')
-		return data->kind == CKPT_LIST;
+	if (letter == 'O') /* numpy 1 reads as many as the shape says */
+		return data->kind == CKPT_LIST && is_count(item(state, 1), data->u.seq.count);
 	return is_bytes(data);
 }

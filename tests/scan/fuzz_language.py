@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import language  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BATCH, LOADS = 4000, 1000
+BATCH, LOADS, MOST_FINDINGS = 4000, 4000, 10
 PLAIN = 0
 LEAST_PLAIN = 0.1
 
@@ -70,44 +70,50 @@ def find(command, work, samples):
     return found or [((b"", "%d together" % len(samples)), told)]
 
 
+class Loads:
+    """Plain programs, to be loaded when there are enough of them."""
+
+    def __init__(self, commands, work):
+        self.commands, self.work, self.waiting, self.done, self.findings = commands, work, [], 0, []
+
+    def add(self, samples, at_end):
+        self.waiting += samples
+        while len(self.waiting) >= LOADS or (at_end and self.waiting):
+            batch, self.waiting = self.waiting[:LOADS], self.waiting[LOADS:]
+            self.done += len(batch)
+            for command in self.commands:
+                for one in find(command, self.work, batch):
+                    self.findings.append((command, *one))
+                    print("%s, %s: %s\n%s" % (command, one[0][1], one[1], one[0][0].hex()), flush=True)
+
+
 def main():
     if not os.environ.get("CKPT_SCAN_MANY") or not os.environ.get("CKPT_PYTHON"):
         print("skipped: CKPT_SCAN_MANY or CKPT_PYTHON is not set, no real torch to load with")
         return 77
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 20000
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    commands = os.environ["CKPT_PYTHON"].split(";")
     base = os.environ.get("CKPT_TEST_DIR") or "."
     os.makedirs(base, exist_ok=True)
-    plain, total, findings = [], 0, []
     with tempfile.TemporaryDirectory(prefix="language-", dir=base) as work:
         os.chmod(work, 0o755)
         for script in glob.glob(os.path.join(HERE, "*.py")):
             shutil.copy(script, work)
         with open(os.path.join(work, "names.txt"), "w", encoding="utf-8") as names:
             names.write("\n".join(sorted(allowed_names())))
-        loaded = 0
+        loads = Loads(os.environ["CKPT_PYTHON"].split(";"), work)
         for start in range(first, first + count, BATCH):
             samples = [language.make(seed) for seed in range(start, min(start + BATCH, first + count))]
-            found = verdicts(samples, work)
-            plain += [s for s, verdict in zip(samples, found) if verdict == PLAIN]
-            total += len(samples)
-            while len(plain) - loaded >= LOADS or (total == count and loaded < len(plain)):
-                batch = plain[loaded:loaded + LOADS]
-                loaded += len(batch)
-                for command in commands:
-                    findings += [(command, *one) for one in find(command, work, batch)]
-            plain, loaded, done = plain[loaded:], 0, getattr(main, "done", 0) + loaded
-            main.done = done
-            if findings:
+            loads.add([s for s, verdict in zip(samples, verdicts(samples, work)) if verdict == PLAIN], start + BATCH >= first + count)
+            if len(loads.findings) >= MOST_FINDINGS:
+                count = start + BATCH - first
                 break
-    share = (main.done + len(plain)) / total
-    for command, (data, kind), told in findings[:10]:
-        print("%s, %s: %s\n%s" % (command, kind, told, data.hex()))
-    print("%d programs from seed %d, %d plain (%.1f%%), loaded by %d, %d findings" % (total, first, main.done, 100 * share, len(commands), len(findings)))
+    share = (loads.done + len(loads.waiting)) / count
+    print("%d programs from seed %d, %d of them plain (%.1f%%) and loaded by %d torches, %d findings"
+          % (count, first, loads.done, 100 * share, len(loads.commands), len(loads.findings)))
     if share < LEAST_PLAIN:
         print("fewer than one in ten are plain: little was tried")
-    return 1 if findings or share < LEAST_PLAIN else 0
+    return 1 if loads.findings or share < LEAST_PLAIN else 0
 
 
 if __name__ == "__main__":

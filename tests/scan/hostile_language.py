@@ -162,6 +162,12 @@ def numpys():
          "a dtype that changes inside of another")
     both("array_twice", fine + array + data + b"b" + data + b"b", "an array whose state is set twice")
     both("array_size", NAME("numpy.core.multiarray", "_reconstruct") + value((NAME("numpy", "ndarray"), (2**31 - 1,), blob(b"b"))) + b"R", "an array of two billion items, made before it has a state")
+    objects = reduce_("numpy", "dtype", "O8", False, True) + value((3, "|", None, None, None, -1, -1, 63)) + b"b"
+    for name, shape, items in (("fewer", (2,), [1]), ("none", (), []), ("more", (1,), [1, 2, 3]), ("negative", (-1,), [1]), ("huge", (2**31 - 1, 2**31 - 1, 4), [])):
+        both("array_of_objects_%s" % name, array + value((1, shape, objects, False, items)) + b"b", "an array of objects, with another number of them than it says: numpy 1 crashes")
+    for name, kind, state_of_it in (("time", "M8", (3, "<", None, None, None, -1, -1, 0)), ("text", "U2", (3, "<", None, None, None, -1, -1, 8)), ("bytes", "S4", (3, "|", None, None, None, 4000, 1, 0)),
+                                    ("number", "f4", (3, "<", None, None, None, 8, 8, 0)), ("order", "f4", (3, "x", None, None, None, -1, -1, 0))):
+        both("dtype_size_%s" % name, reduce_("numpy", "dtype", kind, False, True) + value(state_of_it) + b"b", "a dtype whose state says another size, or no unit: numpy crashes")
     both("dtype_text", reduce_("numpy", "dtype", "i4,f8", False, True), "a dtype that numpy would parse")
     for name, bad in {"dict": value({}), "text": value("x"), "short": value((1,)), "objects": value((1, 2, EMPTY)), "list": value([1, None, TENSOR]), "number": value(1),
                       "nothing": b"N", "ordered": EMPTY}.items():
