@@ -144,8 +144,11 @@ static bool is_unit(const struct ckpt_value *v)
 {
 	const struct ckpt_value *unit = v ? item(v, 1) : NULL;
 
-	if (!unit || v->u.seq.count != 2 || !is_kind(item(v, 0), CKPT_DICT) ||
-	    item(v, 0)->u.seq.count || unit->kind != CKPT_TUPLE || unit->u.seq.count != 4)
+	if (!unit || v->u.seq.count != 2 || unit->kind != CKPT_TUPLE || unit->u.seq.count != 4)
+		return false;
+	/* numpy 2 writes None */
+	if (!is_kind(item(v, 0), CKPT_NONE) &&
+	    (!is_kind(item(v, 0), CKPT_DICT) || item(v, 0)->u.seq.count))
 		return false;
 	for (uint32_t i = 1; i < 4; i++)
 		if (!is_kind(item(unit, i), CKPT_INT) || item(unit, i)->u.integer < 1 ||

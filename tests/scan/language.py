@@ -148,8 +148,17 @@ class Program:
         return self.call(("builtins", name), *self.rng.choice([("list",), ("dict",), ("scalar",), ("shape",), ("int", "int"), ("bytes",), ()]))
 
     def numpy_dtype(self):
+        if self.rng.random() < 0.15:
+            return self.time_dtype()
         out = self.call(("numpy", "dtype"), "dtype_text", "bool", "bool")
         return out + (self.dtype_state() + b"b" if self.rng.random() < 0.8 else b"")
+
+    def time_dtype(self):
+        unit = self.rng.choice([b"N", b"}"]) + b"(" + self.bytes_of(self.rng.choice([b"us", b"ns", b"D", b"", b"x"])) + self.small() + self.small() + self.small() + b"tt"
+        return (self.glob("numpy", "dtype") + b"(" + files.text(self.rng.choice(["M8", "m8"])) + b"\x89\x88tR(K\x04" + files.text("<") + b"NNN" + b"J\xff\xff\xff\xff" * 2 + b"K\x00" + b"(" + unit[:1] + unit[1:] + b"tb")
+
+    def bytes_of(self, data):
+        return blob(data) if self.protocol >= 3 else self.glob("_codecs", "encode") + b"(" + files.text(data.decode("latin1")) + files.text("latin1") + b"tR"
 
     def dtype_text(self):
         return files.text(self.rng.choice(["f4", "f8", "i8", "O", "S4", "U2", "V8", "O8", "?", "M8", "i4,f8"]))
