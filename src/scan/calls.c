@@ -413,6 +413,11 @@ static void check_data(struct call *c)
 	case CKPT_CALL_FROM_TYPE: check_from_type(c); return;
 	case CKPT_CALL_WITH_STATE: ckpt_scan_attributes(c->w, arg(c->args, 3)); return;
 	case CKPT_CALL_FROM_BYTES: ckpt_scan_nested_bytes(c->w, first); return;
+	case CKPT_CALL_TENSOR:
+		if (!ckpt_scan_is_in_storage(c->w, &c->args->u.seq, !strcmp(rule->name, "_rebuild_qtensor"),
+					     !strcmp(rule->name, "_rebuild_tensor_v3")))
+			say_not_understood(c, "which reaches out of its storage: torch would make that as large");
+		return;
 	case CKPT_CALL_NUMPY_SCALAR:
 	case CKPT_CALL_NUMPY_BUFFER:
 		first = arg(c->args, rule->call == CKPT_CALL_NUMPY_BUFFER);

@@ -31,8 +31,11 @@ void ckpt_scan_legacy(struct ckpt_scanner *s, struct ckpt_source *source, unsign
 		p.len = (size_t)at.len;
 		p.base = at.off;
 		ckpt_scan_one_pickle(s, &p);
-		if (i == 3) /* magic number, protocol, system, the object, keys of storages */
+		if (i == 3) { /* magic number, protocol, system, the object, keys of storages */
 			s->result = p.result;
+			s->result_nbytes = p.result_nbytes;
+			s->result_item = p.result_item;
+		}
 		if (rc < 0 || !p.stopped)
 			break;
 	}

@@ -444,9 +444,13 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	rc = w.m.arena ? run(&w, &err) : CKPT_E_NOMEM;
 	pickle->end = w.m.r.pos;
 	pickle->result = w.m.done ? ckpt_scan_type(&w, w.doc.root) : 0;
+	if (pickle->result == CKPT_TYPE_STORAGE &&
+	    !ckpt_scan_storage_nbytes(w.doc.root, &pickle->result_nbytes, &pickle->result_item))
+		pickle->result = 0;
 	pickle->stopped = w.m.op.code == CKPT_OP_STOP && !w.m.r.bad;
 	ckpt_scan_name_subjects(&w);
 	ckpt_machine_clear(&w.m);
+	ckpt_strmap_clear(&w.sizes);
 	ckpt_pickle_clear(&w.doc);
 	if (rc < 0 && rc != CKPT_E_NOMEM)
 		rc = ckpt_error_at(&err, rc, NULL, NULL, pickle->base + w.m.op.pos);

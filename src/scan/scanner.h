@@ -23,7 +23,9 @@ struct ckpt_scanner {
 	uint64_t pickle_budget; /* bytes of pickles that may still be looked at */
 	struct ckpt_strmap
 		*storages; /* keys of the storages that a pickle mentions; NULL: nobody asks */
-	uint64_t result;   /* CKPT_TYPE_* of what the last legacy stream holds */
+	uint64_t result;   /* CKPT_TYPE_* of what the last legacy stream holds; of a storage: */
+	uint64_t result_nbytes;
+	uint32_t result_item; /* bytes of one item */
 	bool weights;	   /* what is scanned is what torch.load reads */
 	uint8_t refused_opcodes[32]; /* bitmap */
 	unsigned refused;	     /* by versions, as in ckpt_scan_refusal */
@@ -87,7 +89,9 @@ struct ckpt_scan_pickle {
 	/* out: */
 	size_t end;   /* behind STOP, or where it broke off */
 	bool stopped; /* STOP was reached */
-	uint64_t result; /* CKPT_TYPE_* of what a load of it gives; 0: not known */
+	uint64_t result; /* CKPT_TYPE_* of what a load of it gives; 0: not known. Of a storage: */
+	uint64_t result_nbytes;
+	uint32_t result_item;
 };
 
 /* One pickle, as far as it goes. */

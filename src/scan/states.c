@@ -236,7 +236,8 @@ static bool is_tensor_state(struct ckpt_scan_walk *w, const struct ckpt_value *s
 		return false;
 	if (state->u.seq.count == 4)
 		return fits(w, state, 0, CKPT_TYPE_STORAGE) && fits(w, state, 1, number) &&
-		       fits(w, state, 2, CKPT_TYPE_SHAPE) && fits(w, state, 3, CKPT_TYPE_SHAPE);
+		       fits(w, state, 2, CKPT_TYPE_SHAPE) && fits(w, state, 3, CKPT_TYPE_SHAPE) &&
+		       ckpt_scan_is_in_storage(w, &state->u.seq, false, false);
 	if (state->u.seq.count == 5)
 		return fits(w, state, 0, CKPT_TYPE_TENSOR) && fits(w, state, 1, none | truth | number) &&
 		       fits(w, state, 2, CKPT_TYPE_HOOKS) && fits(w, state, 3, truth | number) &&
@@ -535,8 +536,13 @@ void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v
 	} else {
 		s->no_memory = true;
 	}
-	if (s->result == CKPT_TYPE_STORAGE)
+	if (s->result == CKPT_TYPE_STORAGE && s->result_nbytes < UINT64_MAX >> 8) {
+		bool there;
+
 		ckpt_scan_mark(v, CKPT_SCAN_HOLDS_STORAGE);
+		s->no_memory |= !ckpt_strmap_insert(&w->sizes, (const char *)ckpt_arena_copy(w->m.arena, &v, sizeof(v)),
+						    sizeof(v), s->result_nbytes << 8 | s->result_item, &there);
+	}
 	s->weights = weights;
 	s->depth--;
 	s->where = before;

@@ -71,12 +71,12 @@
 /* clang-format off */
 static const struct ckpt_scan_rule rows[] = {
 	/* tensors */
-	FUNC("torch._utils", "_rebuild_tensor", PLAIN, 4, 4, TENSOR, STORAGE, INT, SHAPE, SHAPE),
-	FUNC("torch._utils", "_rebuild_tensor_v2", PLAIN, 6, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, METADATA),
-	FUNC("torch._utils", "_rebuild_tensor_v3", PLAIN, 7, 8, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, DTYPE, METADATA),
+	FUNC("torch._utils", "_rebuild_tensor", TENSOR, 4, 4, TENSOR, STORAGE, INT, SHAPE, SHAPE),
+	FUNC("torch._utils", "_rebuild_tensor_v2", TENSOR, 6, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, METADATA),
+	FUNC("torch._utils", "_rebuild_tensor_v3", TENSOR, 7, 8, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, DTYPE, METADATA),
 	FUNC("torch._utils", "_rebuild_parameter", PLAIN, 3, 3, TENSOR, TENSOR, BOOL, HOOKS),
 	FUNC("torch._utils", "_rebuild_parameter_with_state", WITH_STATE, 4, 4, DRESSED, TENSOR, BOOL, HOOKS, ANY),
-	FUNC("torch._utils", "_rebuild_qtensor", PLAIN, 7, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, QUANTIZER, BOOL, HOOKS),
+	FUNC("torch._utils", "_rebuild_qtensor", TENSOR, 7, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, QUANTIZER, BOOL, HOOKS),
 	FUNC("torch._utils", "_rebuild_sparse_tensor", PLAIN, 2, 2, TENSOR, LAYOUT, SPARSE),
 	FUNC("torch._utils", "_rebuild_sparse_csr_tensor", PLAIN, 2, 2, TENSOR, LAYOUT, SPARSE),
 	FUNC("torch._utils", "_rebuild_nested_tensor", PLAIN, 4, 4, TENSOR, TENSOR),

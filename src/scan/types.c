@@ -2,6 +2,8 @@
 /* What the values of a pickle are, in the words of the table, and whether an argument is one that its row takes. */
 #include "scan/walk.h"
 
+#include "tensor/dtype.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -210,6 +212,97 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 		item(v, 0)->kind == CKPT_INT && item(v, 0)->u.integer == 0) ||
 	       (wanted & CKPT_TYPE_SMALL_BIGINT && v->kind == CKPT_BIGINT &&
 		v->u.bytes.len <= MOST_BIGINT);
+}
+
+/* ---- storages ---- */
+
+/* The numbers of a shape; false: too many. */
+static bool numbers_of(const struct ckpt_value *v, int64_t *out, uint32_t *count)
+{
+	if (v->kind == CKPT_CALL) /* torch.Size(...), whose argument is one */
+		v = v->u.call->args->u.seq.count ? v->u.call->args->u.seq.items[0]
+						 : &ckpt_value_empty_tuple;
+	if (!is_sequence(v) || v->u.seq.count > MOST_DIMENSIONS)
+		return false;
+	*count = v->u.seq.count;
+	for (uint32_t i = 0; i < *count; i++) {
+		if (v->u.seq.items[i]->kind != CKPT_INT)
+			return false;
+		out[i] = v->u.seq.items[i]->u.integer;
+	}
+	return true;
+}
+
+static enum ckpt_dtype dtype_of(const struct ckpt_value *cls)
+{
+	return cls->kind == CKPT_GLOBAL ? ckpt_dtype_of_storage(cls->u.global->name)
+					: CKPT_DTYPE_UNKNOWN;
+}
+
+/* ('storage', class, key, location, number of items, ...) */
+bool ckpt_scan_storage_nbytes(const struct ckpt_value *v, uint64_t *out, uint32_t *item_nbytes)
+{
+	const struct ckpt_value *pid = v->kind == CKPT_PERSID ? v->u.persid.pid : &ckpt_value_none;
+	const struct ckpt_value *count = item(pid, 4);
+	enum ckpt_dtype dtype;
+
+	if (pid->kind != CKPT_TUPLE || count->kind != CKPT_INT || count->u.integer < 0 ||
+	    count->u.integer > INT64_MAX / 64)
+		return false;
+	dtype = dtype_of(item(pid, 1));
+	*item_nbytes = dtype == CKPT_DTYPE_UNKNOWN ? 1 : ckpt_dtype_size(dtype);
+	*out = 1;
+	if (item(pid, 1)->kind == CKPT_GLOBAL && !strncmp(item(pid, 1)->u.global->name, "QUInt", 5) &&
+	    strchr(item(pid, 1)->u.global->name, 'x')) /* QUInt2x4Storage: up to four in a byte */
+		*out = 4;
+	return !__builtin_mul_overflow((uint64_t)count->u.integer * *out, *item_nbytes, out);
+}
+
+/* The same of a storage that is in bytes of the pickle, which were looked into. */
+static bool nbytes_of(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t *out, uint32_t *item_nbytes)
+{
+	const struct ckpt_value *bytes;
+	const uint64_t *found;
+
+	if (v->kind != CKPT_CALL)
+		return ckpt_scan_storage_nbytes(v, out, item_nbytes);
+	bytes = item(v->u.call->args, 0);
+	found = ckpt_strmap_find(&w->sizes, (const char *)&bytes, sizeof(bytes));
+	if (!found)
+		return false;
+	*item_nbytes = (uint32_t)(*found & 0xFF);
+	*out = *found >> 8;
+	return true;
+}
+
+bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *args, bool whole, bool has_dtype)
+{
+	int64_t size[MOST_DIMENSIONS], stride[MOST_DIMENSIONS], last = args->items[1]->u.integer, step, all = 1;
+	uint32_t sizes, strides, item_nbytes;
+	uint64_t room;
+
+	if (args->items[1]->kind != CKPT_INT || last < 0 || !numbers_of(args->items[2], size, &sizes) ||
+	    !numbers_of(args->items[3], stride, &strides) || sizes != strides ||
+	    !nbytes_of(w, args->items[0], &room, &item_nbytes))
+		return false;
+	if (has_dtype) {
+		const struct ckpt_global *g = args->items[6]->kind == CKPT_GLOBAL ? args->items[6]->u.global : NULL;
+
+		item_nbytes = g && ckpt_dtype_find(g->name) != CKPT_DTYPE_UNKNOWN
+				      ? ckpt_dtype_size(ckpt_dtype_find(g->name))
+				      : 16;
+	}
+	for (uint32_t i = 0; i < sizes; i++) {
+		if (size[i] < 0 || stride[i] < 0 || __builtin_mul_overflow(all, size[i], &all))
+			return false;
+		if (size[i] && (__builtin_mul_overflow(size[i] - 1, stride[i], &step) ||
+				__builtin_add_overflow(last, step, &last)))
+			return false;
+	}
+	if (whole && (uint64_t)all > room / item_nbytes)
+		return false;
+	return !all ? (uint64_t)args->items[1]->u.integer <= room / item_nbytes
+		    : (uint64_t)last < room / item_nbytes;
 }
 
 uint64_t ckpt_scan_wanted(const struct ckpt_scan_rule *rule, uint32_t i)

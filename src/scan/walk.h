@@ -21,6 +21,7 @@ struct ckpt_scan_walk {
 	size_t frame_end;		    /* of the last FRAME; 0: there was none */
 	uint64_t budget;		    /* bytes of memory */
 	const struct ckpt_value *nested;    /* that was looked into last */
+	struct ckpt_strmap sizes;	    /* of storages in bytes of the pickle, by the address of these */
 	bool broke;			    /* an opcode was refused, which was said */
 	bool tired;			    /* no more is looked at than may be, which was said */
 	struct ckpt_scan_subject *subjects; /* malloc */
@@ -54,6 +55,15 @@ uint64_t ckpt_scan_type(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 
 /* Is V one of what WANTED says? */
 bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted);
+
+/*
+ * Does a tensor of (storage, offset, size, stride, ...), whose types were looked at, lie in its storage? WHOLE: all its items are made, strides or
+ * not. HAS_DTYPE: its own is argument 6.
+ */
+bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *args, bool whole, bool has_dtype);
+
+/* Bytes of a storage as its persistent id says, and of one item; false: it is none. */
+bool ckpt_scan_storage_nbytes(const struct ckpt_value *v, uint64_t *out, uint32_t *item_nbytes);
 
 /* What argument I of a row may be. */
 uint64_t ckpt_scan_wanted(const struct ckpt_scan_rule *rule, uint32_t i);

@@ -26,6 +26,7 @@ enum {
 	SIG_LOCATOR = 0x07064B50,
 	Z16 = 0xFFFF,
 	UNICODE_NAME = 0x7075,
+	FOLDER_ATTRIBUTE = 0x10, /* of MS-DOS; miniz, mz_zip_reader_is_file_a_directory() */
 };
 static const uint32_t Z32 = 0xFFFFFFFF;
 static const uint64_t MOST_DIRECTORY = 256 << 20;
@@ -269,6 +270,7 @@ static void check_unicode_name(struct ckpt_loose_zip *zip, const struct ckpt_loo
 static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 {
 	struct ckpt_loose_entry e = { 0 };
+	uint32_t attributes;
 	uint16_t extra_len, comment_len;
 	const uint8_t *name, *extra;
 
@@ -284,7 +286,8 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 	e.name_len = ckpt_read_u16(r);
 	extra_len = ckpt_read_u16(r);
 	comment_len = ckpt_read_u16(r);
-	ckpt_read_u64(r);
+	ckpt_read_u32(r);
+	attributes = ckpt_read_u32(r);
 	e.header_off = ckpt_read_u32(r);
 	name = ckpt_read_bytes(r, e.name_len);
 	extra = ckpt_read_bytes(r, extra_len);
@@ -296,6 +299,10 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 	ckpt_zip_read_zip64(extra, extra_len, &e.usize, &e.csize, &e.header_off);
 	if (e.name)
 		check_unicode_name(zip, &e, extra, extra_len);
+	if (e.name && attributes & FOLDER_ATTRIBUTE && e.name_len && e.name[e.name_len - 1] != '/')
+		ckpt_loose_zip_odd(zip, &e, 0,
+				   "its attributes say that it is a folder: torch reads nothing of it, and takes "
+				   "for its bytes what its memory had before");
 	if (__builtin_add_overflow(e.header_off, zip->base, &e.header_off))
 		e.header_off = UINT64_MAX;
 	return e.name && ckpt_loose_zip_add(zip, &e);

@@ -26,6 +26,7 @@ enum {
 	ENCRYPTED = 1 << 0,
 	/* patches, strong encryption, a masked directory: torch looks at the flags in the directory, and refuses them */
 	REFUSED = 1 << 5 | 1 << 6 | 1 << 13,
+	FOLDER_ATTRIBUTE = 0x10, /* of MS-DOS; what miniz in torch goes by, mz_zip_reader_is_file_a_directory() */
 	Z16 = 0xFFFF,
 	TAG_ZIP64 = 1,
 };
@@ -202,6 +203,7 @@ int ckpt_zip_parse_entry(struct ckpt_reader *r, uint64_t start, struct ckpt_aren
 			 struct ckpt_zip_entry *e, struct ckpt_error *err)
 {
 	uint64_t off = start + r->pos;
+	uint32_t attributes;
 	uint16_t extra_len, comment_len;
 	const uint8_t *name, *extra_bytes;
 
@@ -217,7 +219,8 @@ int ckpt_zip_parse_entry(struct ckpt_reader *r, uint64_t start, struct ckpt_aren
 	e->name_len = ckpt_read_u16(r);
 	extra_len = ckpt_read_u16(r);
 	comment_len = ckpt_read_u16(r);
-	ckpt_read_u64(r); /* disk, attributes */
+	ckpt_read_u32(r); /* disk, attributes of its own */
+	attributes = ckpt_read_u32(r);
 	e->header_off = ckpt_read_u32(r);
 	name = ckpt_read_bytes(r, e->name_len);
 	extra_bytes = ckpt_read_bytes(r, extra_len);
@@ -226,6 +229,9 @@ int ckpt_zip_parse_entry(struct ckpt_reader *r, uint64_t start, struct ckpt_aren
 		return bad(err, off, "the central directory is cut short");
 	if (memchr(name, '\0', e->name_len))
 		return bad(err, off, "a record's name has a zero byte in it");
+	if (attributes & FOLDER_ATTRIBUTE && e->name_len && name[e->name_len - 1] != '/')
+		return bad(err, off,
+			   "a record has the attribute of a folder, of which torch reads nothing");
 	if (!ckpt_zip_read_zip64(extra_bytes, extra_len, &e->usize, &e->csize, &e->header_off))
 		return bad(err, off, "the zip64 field of a directory entry is cut short");
 	e->name = ckpt_arena_copy(arena, name, e->name_len);

@@ -86,6 +86,19 @@ def locators():
     sample("directory_longer.pt", directory + filler + end_of_zip(3, len(directory) - start + len(filler), start), "bytes in the directory behind its last record", NOT_PLAIN)
 
 
+def attributes():
+    good = torch_zip(GOOD)
+    for name, bits in (("folder", 0x10), ("folder_and_archive", 0x30), ("folder_of_unix", 0x41ED0010)):
+        data = bytearray(good)
+        at = data.index(b"PK\x01\x02")
+        data[at + 38:at + 42] = struct.pack("<I", bits)
+        sample("attribute_%s.pt" % name, bytes(data), "the pickle has the attribute of a folder: torch reads nothing, and takes what was in its memory", RUN_OR_DIFFER)
+    data = bytearray(good)
+    at = data.index(b"PK\x01\x02")
+    data[at + 38:at + 42] = struct.pack("<I", 0x81A40020)
+    sample("attribute_fine.pt", bytes(data), "attributes of a file", {"plain"})
+
+
 def tails():
     """An archive at the end of something else, whose directory lies far in front of the end."""
     for name, front in {"stream": legacy(), "pickle": proto(2, value([1])), "text": b"# a text\n" * 20, "numbers": struct.pack("<f", 1.5) * 1000}.items():
@@ -145,6 +158,7 @@ def storages():
 
 frames()
 locators()
+attributes()
 tails()
 tables()
 storages()

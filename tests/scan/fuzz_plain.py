@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `ckpt scan` calls plain does nothing but make data, in real torch and CPython: fuzz_language.py [COUNT] [FIRST SEED]
+"""What `ckpt scan` calls plain does nothing but make data, in real torch and CPython: fuzz_plain.py [COUNT] [FIRST SEED] [containers]
 
-language.py makes programs, scan_many reads them, and traced_load.py loads the plain ones, a thousand at a time in one process; where one of a batch does
+language.py makes programs, containers.py archives, streams and tars; scan_many reads them, and traced_load.py loads the plain ones, a thousand at a time in one process; where one of a batch does
 more than it may, halves of it find out which. The rate of plain ones is said: were it below one in ten, little would be tried.
 """
 
@@ -15,10 +15,11 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import containers  # noqa: E402
 import language  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-BATCH, LOADS, MOST_FINDINGS = 4000, 4000, 10
+BATCH, LOADS, MOST_FINDINGS, FEW = 4000, 4000, 10, 40
 PLAIN = 0
 LEAST_PLAIN = 0.1
 
@@ -39,7 +40,7 @@ def allowed_names():
 
 
 def verdicts(samples, work):
-    stream = b"".join(struct.pack("<IB", len(data), 0 if kind == language.STREAM else 1) + data for data, kind in samples)
+    stream = b"".join(struct.pack("<IB", len(data), 1 if kind == language.BARE else 0) + data for data, kind in samples)
     done = subprocess.run([os.environ["CKPT_SCAN_MANY"], work], input=stream, stdout=subprocess.PIPE, check=True)
     if len(done.stdout) != len(samples):
         raise RuntimeError("%d verdicts of %d" % (len(done.stdout), len(samples)))
@@ -67,6 +68,8 @@ def find(command, work, samples):
         return [(samples[0], told)]
     half = len(samples) // 2
     found = find(command, work, samples[:half]) + find(command, work, samples[half:])
+    if not found and len(samples) <= FEW:  # of one process: in the order that they were in
+        print("\n".join("%s %s" % (kind, data.hex()) for data, kind in samples))
     return found or [((b"", "%d together" % len(samples)), told)]
 
 
@@ -93,6 +96,7 @@ def main():
         return 77
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 20000
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    make = containers.make if sys.argv[3:] == ["containers"] else language.make
     base = os.environ.get("CKPT_TEST_DIR") or "."
     os.makedirs(base, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="language-", dir=base) as work:
@@ -103,13 +107,13 @@ def main():
             names.write("\n".join(sorted(allowed_names())))
         loads = Loads(os.environ["CKPT_PYTHON"].split(";"), work)
         for start in range(first, first + count, BATCH):
-            samples = [language.make(seed) for seed in range(start, min(start + BATCH, first + count))]
+            samples = [make(seed) for seed in range(start, min(start + BATCH, first + count))]
             loads.add([s for s, verdict in zip(samples, verdicts(samples, work)) if verdict == PLAIN], start + BATCH >= first + count)
             if len(loads.findings) >= MOST_FINDINGS:
                 count = start + BATCH - first
                 break
     share = (loads.done + len(loads.waiting)) / count
-    print("%d programs from seed %d, %d of them plain (%.1f%%) and loaded by %d torches, %d findings"
+    print("%d files from seed %d, %d of them plain (%.1f%%) and loaded by %d torches, %d findings"
           % (count, first, loads.done, 100 * share, len(loads.commands), len(loads.findings)))
     if share < LEAST_PLAIN:
         print("fewer than one in ten are plain: little was tried")

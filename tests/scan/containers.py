@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Archives, streams and tars in which a call of os.system lies somewhere, with fields and bytes changed at random: make(seed) -> bytes, how they are to be loaded.
+
+Most of them are odd. Those that `ckpt scan` calls plain are loaded by traced_load.py, in all ways that there are.
+"""
+
+import random
+import struct
+
+import assemble
+from assemble import BAD, FACTS, GOOD, KEYS, LEGACY_BODY, MAGIC, NO_KEYS, STORED, VERSION, files, frame, legacy, member, members_with, old_tar, proto, tar_of, torch_zip, value, zip_of
+
+CONTAINER = "container"
+MARKS = [b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06", b"PK\x06\x06", b"PK\x06\x07"]
+# where fields lie behind a mark, and how wide they are
+FIELDS = {
+    b"PK\x03\x04": [(4, 2), (6, 2), (8, 2), (10, 2), (12, 2), (14, 4), (18, 4), (22, 4), (26, 2), (28, 2)],
+    b"PK\x01\x02": [(4, 2), (6, 2), (8, 2), (10, 2), (12, 2), (14, 2), (16, 4), (20, 4), (24, 4), (28, 2), (30, 2), (32, 2), (34, 2), (36, 2), (38, 4), (42, 4)],
+    b"PK\x05\x06": [(4, 2), (6, 2), (8, 2), (10, 2), (12, 4), (16, 4), (20, 2)],
+    b"PK\x06\x06": [(4, 8), (12, 2), (14, 2), (16, 4), (20, 4), (24, 8), (32, 8), (40, 8), (48, 8)],
+    b"PK\x06\x07": [(4, 4), (8, 8), (16, 4)],
+}
+HARMLESS = {b"PK\x03\x04": [(4, 2), (10, 2), (12, 2)], b"PK\x01\x02": [(4, 2), (6, 2), (12, 2), (14, 2), (36, 2), (38, 4)]}
+
+
+def zip64(data):
+    plain = zip_of(data, end=b"")
+    start = plain.index(b"PK\x01\x02")
+    size, count = len(plain) - start, plain.count(b"PK\x01\x02")
+    return (plain + struct.pack("<IQHHIIQQQQ", 0x06064B50, 44, 45, 45, 0, 0, count, count, size, start) + struct.pack("<IIQI", 0x07064B50, 0, len(plain), 1)
+            + struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, 0xFFFF, 0xFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0))
+
+
+def base(rng):
+    """A file, in which the call is not, or is where no loader should meet it."""
+    way = rng.randrange(16)
+    if way < 3:
+        return torch_zip(GOOD)
+    if way == 3:
+        return zip64(members_with(member("data.pkl", GOOD)))
+    if way == 4:
+        return zip64(members_with(member("data.pkl", GOOD), member("data.pkl", BAD, hidden=True)))
+    if way == 5:
+        return zip_of(members_with(member("data.pkl", GOOD), member(rng.choice(["x.pkl", "data.pkl", "__main__.py"]), BAD, hidden=True)))
+    if way == 6:
+        return zip_of(members_with(member("data.pkl", GOOD)), comment=rng.choice([BAD, torch_zip(BAD), b"text"]))
+    if way == 7:
+        return zip_of(members_with(member("data.pkl", GOOD, method=8)))
+    if way == 8:
+        return torch_zip(BAD) + torch_zip(GOOD)
+    if way == 9:
+        return legacy() + rng.choice([b"", BAD, bytes(40)])
+    if way == 10:
+        return MAGIC + VERSION + FACTS + b"\x80\x04" + frame(LEGACY_BODY[2:]) + KEYS + STORED
+    if way == 11:
+        return MAGIC + VERSION + FACTS + b"\x80\x04" + frame(value({"a": 1}) + b".") + rng.choice([b"", BAD]) + NO_KEYS
+    if way == 12:
+        one = proto(2, b"K\x01")
+        stored = proto(2, value((1, "cpu", files.glob("torch", "FloatStorage")))) + struct.pack("<q", 40) + (BAD + bytes(160))[:160]
+        return tar_of(old_tar(storages=one + stored + proto(2, b"]")))
+    if way == 13:
+        return tar_of(old_tar() + ([("notes", BAD)] if rng.random() < 0.5 else []))
+    if way == 14:
+        return zip_of(members_with(member("data.pkl", GOOD), member("data/1", rng.choice([BAD, torch_zip(BAD), bytes(64)]))))
+    return proto(4, frame(value([1, 2, 3])) + b"")
+
+
+def places(data):
+    found = []
+    for mark in MARKS:
+        at = data.find(mark)
+        while at >= 0:
+            found.append((at, mark))
+            at = data.find(mark, at + 1)
+    return found
+
+
+def set_field(rng, data, fields):
+    there = [(at, mark) for at, mark in places(bytes(data)) if mark in fields]
+    if not there:
+        return
+    at, mark = rng.choice(there)
+    off, width = rng.choice(fields[mark])
+    old = int.from_bytes(data[at + off:at + off + width], "little")
+    new = rng.choice([old + 1, old - 1, 0, 1, 0xFFFF, 0xFFFFFFFF, rng.randrange(1 << 16), rng.choice(there)[0], len(data), old ^ 1 << rng.randrange(8 * width), 8])
+    data[at + off:at + off + width] = (new % (1 << (8 * width))).to_bytes(width, "little")
+
+
+def edit(rng, data):
+    way = rng.randrange(14)
+    at = rng.randrange(len(data))
+    if way < 4:
+        set_field(rng, data, FIELDS)
+    elif way < 7:
+        set_field(rng, data, HARMLESS)
+    elif way == 7:
+        data[at] ^= 1 << rng.randrange(8)
+    elif way == 8:
+        del data[at:at + rng.choice([1, 2, 4, 22, 30, 46, 512])]
+    elif way == 9:
+        data[at:at] = rng.choice([b"\0" * rng.choice([1, 22, 64, 512]), BAD, b"PK\x05\x06" + bytes(18), torch_zip(BAD)])
+    elif way == 10:
+        start = rng.randrange(len(data))
+        data[at:at] = data[start:start + rng.choice([4, 22, 46, 100, 512])]
+    elif way == 11:
+        data += rng.choice([b"\0" * 30, BAD, torch_zip(BAD), b"PK\x05\x06" + bytes(18), bytes(512)])
+    elif way == 12:
+        start = bytes(data).find(b"\x95")
+        if start >= 0 and start + 9 < len(data):
+            data[start + 1:start + 9] = struct.pack("<Q", rng.choice([0, 1, 5, len(data), len(data) - start, 1 << 17, rng.randrange(400)]))
+    elif len(data) > 600 and data[257:262] == b"ustar":
+        start = 512 * rng.randrange(len(data) // 512)
+        off = rng.choice([0, 100, 124, 148, 156, 157, 345])
+        data[start + off:start + off + 8] = rng.choice([b"pickle\0\0", b"0000644\0", b"storages", b"tensors\0", bytes(8), b"00000001", rng.randbytes(8)])
+        block = bytearray(data[start:start + 512])
+        block[148:156] = b" " * 8
+        data[start + 148:start + 156] = b"%06o\0 " % sum(block)
+
+
+def make(seed):
+    rng = random.Random(seed)
+    data = bytearray(base(rng))
+    for _ in range(rng.choice([0, 1, 1, 1, 2, 2, 3, 5])):
+        if data:
+            edit(rng, data)
+    return bytes(data) or b".", CONTAINER
+
+
+assert assemble
