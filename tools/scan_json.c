@@ -113,7 +113,9 @@ static void put_head(FILE *out, const char *path, enum ckpt_scan_verdict verdict
 
 void scan_json_begin(FILE *out)
 {
-	fprintf(out, "{\"ckpt_json\":%d,\"command\":\"scan\",\"version\":1,\"files\":[",
+	fprintf(out,
+		"{\"ckpt_json\":%d,\"command\":\"scan\",\"version\":1,\"loaders\":[\"torch.load 1.7 to 2.14\","
+		"\"torch.package\",\"pickle of CPython 3.9 to 3.14\",\"zipfile\",\"numpy.load\"],\"files\":[",
 		JSON_VERSION);
 }
 

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/scan.md has the rows of src/scan/table.c, and no others: language_page.py [SOURCE FOLDER]"""
+
+import os
+import re
+import sys
+
+ROW = re.compile(r'^\t(?:FUNC\(|TYPE\(|\{ )"([\w.]+)", "(\w+)", ', re.M)
+NAME = re.compile(r'^\tNAME\("([\w.]+)", "(\w+)", ', re.M)
+ON_PAGE = re.compile(r"^\| `([\w.]+\.\w+)` \|", re.M)
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    with open(os.path.join(root, "src", "scan", "table.c"), encoding="utf-8") as file:
+        table = file.read()
+    with open(os.path.join(root, "docs", "scan.md"), encoding="utf-8") as file:
+        page = file.read()
+    wanted = {"%s.%s" % row for row in ROW.findall(table) + NAME.findall(table)}
+    there = set(ON_PAGE.findall(page))
+    for name in sorted(wanted - there):
+        print("docs/scan.md has no row for %s" % name)
+    for name in sorted(there - wanted):
+        print("src/scan/table.c has no row for %s" % name)
+    print("%d rows" % len(wanted))
+    return 1 if wanted != there or len(wanted) < 90 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
