@@ -156,8 +156,6 @@ int ckpt_save_in_place(const struct ckpt_model *model, const struct ckpt_save_op
 	if (rc == 0 && (o.flags & ~(CKPT_SAVE_DRY_RUN | CKPT_SAVE_REPLACE)))
 		rc = ckpt_fail(err, CKPT_E_ARG,
 			       "an edit in place is always synced, and in the input's own form");
-	if (rc == 0 && model->doc->format->check_save)
-		rc = model->doc->format->check_save(model, err);
 	if (rc < 0)
 		return rc;
 	rc = model->doc->format->save_in_place(model, &o, &r, err);

@@ -79,8 +79,10 @@ static int check_save(const struct ckpt_model *model, struct ckpt_error *err)
 static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
 			 struct ckpt_save_report *report, struct ckpt_error *err)
 {
-	int rc = check_edit(model, err);
+	int rc = check_save(model, err);
 
+	if (rc == 0)
+		rc = check_edit(model, err);
 	return rc < 0 ? rc : ckpt_dcp_save_in_place(model, options, report, err);
 }
 
