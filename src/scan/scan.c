@@ -36,6 +36,14 @@ const char *ckpt_scan_kind_name(enum ckpt_scan_kind kind)
 
 /* ---- one file ---- */
 
+/* ".metadata", and "__0.metadata" of a rank */
+static bool is_index(const char *path)
+{
+	size_t len = strlen(path);
+
+	return len >= 9 && !strcmp(path + len - 9, ".metadata");
+}
+
 /* 0: there is a verdict, or it is of no kind to have one (s->file.format is "" then). */
 static int scan_one(struct ckpt_scanner *s, const char *path, struct ckpt_error *err)
 {
@@ -51,6 +59,8 @@ static int scan_one(struct ckpt_scanner *s, const char *path, struct ckpt_error 
 		return ckpt_fail_nomem(err);
 	}
 	s->is_one = ckpt_scan_source(s, source, CKPT_SCAN_TOP);
+	if (s->rc == 0 && is_index(path) && s->file.verdict < CKPT_SCAN_UNREADABLE)
+		ckpt_scan_dcp_index(s, source);
 	if (s->rc == 0 && s->file.is_torch && !s->is_dcp &&
 	    s->file.verdict < CKPT_SCAN_INCONSISTENT)
 		ckpt_scan_prove(s, source);

@@ -121,6 +121,9 @@ void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 void ckpt_scan_legacy(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags);
 void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source);
 
+/* The index of a DCP directory, which lies beside its data files: are its items what is looked into? (dcp.c) */
+void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source);
+
 /* Read it as a checkpoint: is all there that its pickle says? Of files that torch.load reads (proof.c). */
 void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source);
 

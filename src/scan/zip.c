@@ -26,6 +26,7 @@ enum {
 	SIG_LOCATOR = 0x07064B50,
 	Z16 = 0xFFFF,
 	UNICODE_NAME = 0x7075,
+	MOST_PADDING = 1 << 20,
 	FOLDER_ATTRIBUTE = 0x10, /* of MS-DOS; miniz, mz_zip_reader_is_file_a_directory() */
 };
 static const uint32_t Z32 = 0xFFFFFFFF;
@@ -191,6 +192,26 @@ static bool read_ends(struct ckpt_loose_zip *zip, struct ends *ends)
 	return true;
 }
 
+/* By the next archive, with zeros in front that fill up to where it begins. */
+static bool is_followed(struct ckpt_loose_zip *zip, uint64_t off)
+{
+	uint8_t block[512] = { 0 };
+	size_t zeros = 0;
+
+	for (unsigned n = 0; n < MOST_PADDING / sizeof(block); n++, off += zeros) {
+		uint64_t left = ckpt_source_size(zip->source) - off;
+		size_t len = left < sizeof(block) ? (size_t)left : sizeof(block);
+
+		if (!len || !read_at(zip, off, block, len))
+			return false;
+		for (zeros = 0; zeros < len && !block[zeros];)
+			zeros++;
+		if (zeros < len)
+			return has_signature(zip, off + zeros, SIG_LOCAL);
+	}
+	return false;
+}
+
 /* Does a directory at OFF have its end record, and nothing but records of its own between the start of the file and there? */
 static bool is_of_first(struct ckpt_loose_zip *zip, uint64_t off)
 {
@@ -203,7 +224,7 @@ static bool is_of_first(struct ckpt_loose_zip *zip, uint64_t off)
 		      (bytes[32] | (uint64_t)bytes[33] << 8);
 	if (has_signature(zip, at, SIG_END64))
 		at += END64_BYTES + LOCATOR_BYTES;
-	return has_signature(zip, at, SIG_END) && has_signature(zip, at + END_BYTES, SIG_LOCAL) &&
+	return has_signature(zip, at, SIG_END) && is_followed(zip, at + END_BYTES) &&
 	       read_at(zip, at, bytes, END_BYTES) && bytes[20] == 0 && bytes[21] == 0 &&
 	       (uint64_t)(bytes[16] | bytes[17] << 8 | bytes[18] << 16 | (uint32_t)bytes[19] << 24) == off;
 }

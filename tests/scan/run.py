@@ -6,12 +6,16 @@ Nothing is unpickled here. Of bare pickles, and of those in sound archives, anot
 
 import io
 import os
+import sys
 import zipfile
 
-import hostile
-import judge
-import scanned
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "dcp"))
+import dcp_build  # noqa: E402
+import hostile  # noqa: E402
+import judge  # noqa: E402
+import scanned  # noqa: E402
 
+ORDER = ("plain", "needs-objects", "unreadable", "inconsistent", "dangerous")
 HOSTILE_REAL = ("malicious", "bypass")
 FIXTURES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fixtures", "ddp")
 
@@ -92,6 +96,54 @@ def check_real(count, real):
     print("%d hostile real files, %d others" % (len(hostile_paths), len(others)))
 
 
+def verdicts_of(folder):
+    """The worst of the data files, and of the index."""
+    _, found = scanned.scan(folder)
+    data = {one["verdict"] for path, one in found.items() if path.endswith(".distcp")}
+    return max(data, key=ORDER.index), found[os.path.join(folder, ".metadata")]["verdict"]
+
+
+def check_dcp(count, folder):
+    """Items are what lies one behind the other in data files: an index that points elsewhere makes a load read what nobody looked into."""
+    evil = hostile.assemble.torch_zip(hostile.assemble.BAD)
+
+    def made(name):
+        directory = dcp_build.Directory(os.path.join(folder, name))
+        directory.tensor("a", dcp_build.numbered("float32", (4, 4)))
+        directory.value("b", {"x": 1})
+        return directory.tensor("c", dcp_build.numbered("int64", (5,)))
+
+    for padding in (0, 20):
+        fine = made("fine%d" % padding)
+        fine.padding = padding
+        fine.write_data()
+        path = os.path.join(fine.path, "__0_0.distcp")
+        with open(path, "rb") as stream:
+            data = stream.read().replace(b"\xaa" * 20, bytes(20))
+        with open(path, "wb") as stream:
+            stream.write(data)
+        fine.write_index()
+        count.expect(verdicts_of(fine.path) == ("plain", "needs-objects"), "a sound directory is %s" % (verdicts_of(fine.path),))
+    for name in ("tensor", "overlap", "gap"):
+        bad = made(name)
+        hidden = hostile.hostile_readers.stored(b"\1\2\3\4" * 20000 + evil + b"\5\6\7" * 30000)  # in the middle of a tensor's bytes
+        carrier = dcp_build.Item("b", None, None, "__0_0.distcp", hidden)
+        victim = next(item for item in bad.items if item.key == "b")
+        if name == "tensor":
+            bad.items.append(carrier)
+        bad.write_data()
+        if name == "tensor":
+            bad.items.remove(carrier)
+            victim.offset, victim.length = carrier.offset + hidden.index(evil), len(evil)
+        elif name == "overlap":
+            victim.offset += 1
+        else:
+            victim.length -= 1
+        bad.write_index()
+        verdict = verdicts_of(bad.path)[1]
+        count.expect(verdict in ("inconsistent", "dangerous"), "an index that points elsewhere (%s) is %s" % (name, verdict))
+
+
 def check_folder(count, folder):
     """What is in a folder beside files: links to files are followed, what cannot be looked at is said, nothing is waited for."""
     os.makedirs(os.path.join(folder, "a", "b"))
@@ -131,6 +183,8 @@ def main():
         check_hostile(count, folder)
     with scanned.Folder("folder") as folder:
         check_folder(count, folder)
+    with scanned.Folder("dcp") as folder:
+        check_dcp(count, folder)
     _, found = scanned.scan(FIXTURES)
     for path, one in found.items():
         count.expect(one["verdict"] == "plain", "%s is %s" % (path, one["verdict"]))
