@@ -9,12 +9,13 @@
 #include "base/text.h"
 
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Memory of a pickle: 64 MiB and 32 bytes for each of its own are promised for all that a scan takes. */
 static const uint64_t BUDGET_BASE = 32 << 20, BUDGET_NESTED = 2 << 20;
-enum { BUDGET_OF_BYTE = 30 };
+enum { BUDGET_OF_BYTE = 30, MOST_SPARSE_MEMO = 1 << 16 };
 static const struct ckpt_value unknown_id = { .kind = CKPT_STR, .u.bytes = { "?", 1 } };
 
 const struct ckpt_value *ckpt_scan_unknown(struct ckpt_scan_walk *w)
@@ -376,6 +377,21 @@ static void check_frames(struct ckpt_scan_walk *w)
 		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "frame", ckpt_scan_at(w), "%s", why);
 }
 
+/* CPython's memo is an array: it gets room for twice the highest number. Whoever writes pickles counts from 0. */
+static void check_memo(struct ckpt_scan_walk *w)
+{
+	uint64_t index = w->m.op.number;
+
+	if (w->m.op.code == CKPT_OP_PUT ? !loose_index(w->m.op.bytes, w->m.op.len, &index)
+					: w->m.op.code != CKPT_OP_LONG_BINPUT)
+		return;
+	if (index > w->in->len + MOST_SPARSE_MEMO)
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "pickle", ckpt_scan_at(w),
+			       "remembers a value as number %" PRIu64
+			       ", for which Python makes room in memory",
+			       index);
+}
+
 /* ---- the whole ---- */
 
 /* What the decoder keeps beside its arena counts as well. */
@@ -407,6 +423,7 @@ static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
 			return 0;
 		}
 		check_frames(w);
+		check_memo(w);
 		rc = step(w, err);
 		if (rc < 0)
 			return rc;

@@ -190,6 +190,8 @@ def bombs():
         both("bomb_fraction_%d" % number, reduce_("fractions", "Fraction", text), "Fraction('%.20s')" % text)
     both("bomb_int", reduce_("builtins", "int", "9" * 200000), "int() of 200,000 digits")
     both("bomb_slice", reduce_("builtins", "list", reduce_("builtins", "slice", 0, 1 << 30)), "list() of a slice")
+    for number, opcode in enumerate((b"r" + struct.pack("<I", 805400933), b"p805400933\n", b"r\xff\xff\xff\xff", b"p4000000000\n")):
+        both("bomb_memo_%d" % number, b"N" + opcode, "a memo of 12 GB, for one number")
     both("bomb_state", built(NAME("torch", "Tensor") + b")R", reduce_("builtins", "tuple", numbers)), "a state that is unfolded")
     stored = b"(" + value("storage") + NAME("torch", "FloatStorage") + value("0") + value("cpu") + b"K\x04tQ"
     nested = reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, stored), keys=proto(2, value(["0"])), stored=struct.pack("<q", 4) + bytes(16))))
