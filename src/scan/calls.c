@@ -273,19 +273,13 @@ static bool is_of_numpy_random(struct ckpt_scan_walk *w, uint32_t i, const struc
 	return i != 1 || !strcmp(g->name, "__bit_generator_ctor");
 }
 
-/* The argument of an object's row: data, but no function of which nobody knows what calls it. */
 static bool may_be(struct call *c, uint32_t i, const struct ckpt_value *v)
 {
+	uint64_t wanted = ckpt_scan_wanted(c->rule, i);
+
 	if (!strncmp(c->rule->module, "numpy.random", 12))
 		return is_of_numpy_random(c->w, i, v);
-	if (!strcmp(c->rule->name, "or_") && v->kind == CKPT_CALL)
-		return true; /* of flags: their class does it */
-	if (i < 2 && !strcmp(c->rule->name, "_mareconstruct") && v->kind == CKPT_GLOBAL)
-		return true;
-	return ckpt_scan_fits(c->w, v,
-			      c->rule->kind == CKPT_SCAN_DATA
-				      ? ckpt_scan_wanted(c->rule, i)
-				      : CKPT_TYPE_DATA | CKPT_TYPE_CLASS);
+	return ckpt_scan_fits(c->w, v, wanted ? wanted : CKPT_TYPE_DATA | CKPT_TYPE_CLASS);
 }
 
 static bool are_fitting(struct call *c)
@@ -414,8 +408,9 @@ static void check_data(struct call *c)
 	case CKPT_CALL_WITH_STATE: ckpt_scan_attributes(c->w, arg(c->args, 3)); return;
 	case CKPT_CALL_FROM_BYTES: ckpt_scan_nested_bytes(c->w, first); return;
 	case CKPT_CALL_TENSOR:
-		if (!ckpt_scan_is_in_storage(c->w, &c->args->u.seq, !strcmp(rule->name, "_rebuild_qtensor"),
-					     !strcmp(rule->name, "_rebuild_tensor_v3")))
+	case CKPT_CALL_TENSOR_OF_DTYPE:
+	case CKPT_CALL_TENSOR_WHOLE:
+		if (!ckpt_scan_is_in_storage(c->w, &c->args->u.seq, rule->call))
 			say_not_understood(c, "which reaches out of its storage: torch would make that as large");
 		return;
 	case CKPT_CALL_NUMPY_SCALAR:

@@ -8,10 +8,14 @@
 #include <string.h>
 
 /* Beyond the table: objects, of which it is known what a call of them has to look like. */
-#define OBJECT(m, n, how, from, to) \
+#define OBJECT(m, n, how, from, to, ...) \
 	{ \
-		.module = m, .name = n, .call = CKPT_CALL_##how, .least = from, .most = to, .kind = CKPT_SCAN_OBJECT \
+		.module = m, .name = n, .call = CKPT_CALL_##how, .least = from, .most = to, .kind = CKPT_SCAN_OBJECT, \
+		.args = { __VA_ARGS__ } \
 	}
+/* What an object's row does not say: data, but no function of which nobody knows what calls it. */
+#define DATA (CKPT_TYPE_DATA | CKPT_TYPE_CLASS)
+#define MEMBER (DATA | CKPT_TYPE_OBJECT | CKPT_TYPE_ATTRIBUTE) /* of an enumeration, whose class does it */
 /* ... but for what they do with one kind of argument */
 #define CODE(m, n, how, from, to) \
 	{ \
@@ -40,14 +44,14 @@ static const struct ckpt_scan_rule objects[] = {
 	CODE("builtins", "getattr", GETATTR, 2, 2),
 	CODE("operator", "getitem", GETITEM, 2, 2),
 	CODE("_operator", "getitem", GETITEM, 2, 2),
-	OBJECT("operator", "or_", PLAIN, 2, 2),
-	OBJECT("_operator", "or_", PLAIN, 2, 2),
+	OBJECT("operator", "or_", PLAIN, 2, 2, MEMBER),
+	OBJECT("_operator", "or_", PLAIN, 2, 2, MEMBER),
 	OBJECT("numpy.random._pickle", "__randomstate_ctor", PLAIN, 0, 2),
 	OBJECT("numpy.random._pickle", "__generator_ctor", PLAIN, 0, 2),
 	OBJECT("numpy.random._pickle", "__bit_generator_ctor", PLAIN, 0, 1),
 	OBJECT("numpy.random.bit_generator", "__pyx_unpickle_SeedSequence", PLAIN, 3, 3),
 	OBJECT("numpy.random", "__RandomState_ctor", PLAIN, 0, 0),
-	OBJECT("numpy.ma.core", "_mareconstruct", PLAIN, 4, 4),
+	OBJECT("numpy.ma.core", "_mareconstruct", PLAIN, 4, 4, CKPT_TYPE_ANY_CLASS, CKPT_TYPE_ANY_CLASS, DATA),
 	OBJECT("torch.nested._internal.nested_tensor", "_rebuild_njt", PLAIN, 1, 1),
 	OBJECT("torch.nn.backends.thnn", "_get_thnn_function_backend", PLAIN, 0, 0), /* modules until 1.2 keep it */
 	OBJECT("torch._dynamo.decorators", "_DimRange", PLAIN, 0, 3),

@@ -237,7 +237,7 @@ static bool is_tensor_state(struct ckpt_scan_walk *w, const struct ckpt_value *s
 	if (state->u.seq.count == 4)
 		return fits(w, state, 0, CKPT_TYPE_STORAGE) && fits(w, state, 1, number) &&
 		       fits(w, state, 2, CKPT_TYPE_SHAPE) && fits(w, state, 3, CKPT_TYPE_SHAPE) &&
-		       ckpt_scan_is_in_storage(w, &state->u.seq, false, false);
+		       ckpt_scan_is_in_storage(w, &state->u.seq, CKPT_CALL_TENSOR);
 	if (state->u.seq.count == 5)
 		return fits(w, state, 0, CKPT_TYPE_TENSOR) && fits(w, state, 1, none | truth | number) &&
 		       fits(w, state, 2, CKPT_TYPE_HOOKS) && fits(w, state, 3, truth | number) &&
@@ -285,7 +285,8 @@ static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_value *sta
 	for (uint32_t i = 0; i + 1 < pairs->count; i += 2)
 		if ((pairs->items[i]->kind != CKPT_STR && pairs->items[i]->kind != CKPT_PY2_STR) ||
 		    is_special(pairs->items[i]) ||
-		    !ckpt_scan_fits(w, pairs->items[i + 1], CKPT_TYPE_DATA | CKPT_TYPE_OBJECT | CKPT_TYPE_STRANGER))
+		    !ckpt_scan_fits(w, pairs->items[i + 1], CKPT_TYPE_DATA | CKPT_TYPE_OBJECT | CKPT_TYPE_STRANGER |
+					    CKPT_TYPE_ATTRIBUTE))
 			return false;
 	return true;
 }

@@ -27,6 +27,7 @@
 #define FUNCTION CKPT_TYPE_FUNCTION
 #define STRANGER CKPT_TYPE_STRANGER
 #define OBJECT CKPT_TYPE_OBJECT
+#define ANY_CLASS CKPT_TYPE_ANY_CLASS
 #define DTYPE CKPT_TYPE_DTYPE
 #define LAYOUT CKPT_TYPE_LAYOUT
 #define CONSTANT CKPT_TYPE_CONSTANT
@@ -73,10 +74,10 @@ static const struct ckpt_scan_rule rows[] = {
 	/* tensors */
 	FUNC("torch._utils", "_rebuild_tensor", TENSOR, 4, 4, TENSOR, STORAGE, INT, SHAPE, SHAPE),
 	FUNC("torch._utils", "_rebuild_tensor_v2", TENSOR, 6, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, METADATA),
-	FUNC("torch._utils", "_rebuild_tensor_v3", TENSOR, 7, 8, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, DTYPE, METADATA),
+	FUNC("torch._utils", "_rebuild_tensor_v3", TENSOR_OF_DTYPE, 7, 8, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, DTYPE, METADATA),
 	FUNC("torch._utils", "_rebuild_parameter", PLAIN, 3, 3, TENSOR, TENSOR, BOOL, HOOKS),
 	FUNC("torch._utils", "_rebuild_parameter_with_state", WITH_STATE, 4, 4, DRESSED, TENSOR, BOOL, HOOKS, ANY),
-	FUNC("torch._utils", "_rebuild_qtensor", TENSOR, 7, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, QUANTIZER, BOOL, HOOKS),
+	FUNC("torch._utils", "_rebuild_qtensor", TENSOR_WHOLE, 7, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, QUANTIZER, BOOL, HOOKS),
 	FUNC("torch._utils", "_rebuild_sparse_tensor", PLAIN, 2, 2, TENSOR, LAYOUT, SPARSE),
 	FUNC("torch._utils", "_rebuild_sparse_csr_tensor", PLAIN, 2, 2, TENSOR, LAYOUT, SPARSE),
 	FUNC("torch._utils", "_rebuild_nested_tensor", PLAIN, 4, 4, TENSOR, TENSOR),
@@ -85,10 +86,10 @@ static const struct ckpt_scan_rule rows[] = {
 	FUNC("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", PLAIN, 4, 4, TENSOR, TENSOR, DTYPE, TEXT | DEVICE, BOOL),
 	FUNC("torch._utils", "_rebuild_xla_tensor", PLAIN, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, TEXT | DEVICE, BOOL),
 	FUNC("torch._utils", "_rebuild_mlc_tensor", PLAIN, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, TEXT | DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_wrapper_subclass", PLAIN, 8, 8, DRESSED, CLASS | STRANGER, DTYPE, SHAPE, SHAPE, INT, LAYOUT, TEXT | DEVICE, BOOL),
-	FUNC("torch._tensor", "_rebuild_from_type_v2", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, CLASS | STRANGER, TUPLE, ANY),
-	FUNC("torch._tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, CLASS | STRANGER, TUPLE, ANY),
-	FUNC("torch.tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, CLASS | STRANGER, TUPLE, ANY),
+	FUNC("torch._utils", "_rebuild_wrapper_subclass", PLAIN, 8, 8, DRESSED, ANY_CLASS, DTYPE, SHAPE, SHAPE, INT, LAYOUT, TEXT | DEVICE, BOOL),
+	FUNC("torch._tensor", "_rebuild_from_type_v2", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
+	FUNC("torch._tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
+	FUNC("torch.tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
 	FUNC("torch.storage", "_load_from_bytes", FROM_BYTES, 1, 1, STORAGE, BYTES),
 	FUNC("torch.serialization", "_get_layout", PLAIN, 1, 1, LAYOUT, TEXT),
 	TYPE("torch", "Size", 0, 1, NOTHING, SIZE, SHAPE),
@@ -128,7 +129,7 @@ static const struct ckpt_scan_rule rows[] = {
 	FUNC("torch.jit._pickle", "build_tensor_from_id", PLAIN, 1, 1, VALUE, INT),
 	/* containers */
 	TYPE("collections", "OrderedDict", 0, 1, PAIRS, FILLED, PAIRS),
-	TYPE("collections", "defaultdict", 0, 2, PAIRS, FILLED, NONE | CLASS | STRANGER, PAIRS),
+	TYPE("collections", "defaultdict", 0, 2, PAIRS, FILLED, NONE | ANY_CLASS, PAIRS),
 	TYPE("collections", "Counter", 0, 1, PAIRS, HIDDEN, PAIRS),
 	TYPE("collections", "deque", 0, 2, ITEMS, VALUE, LIST | TUPLE, NONE | INT),
 	TYPE("builtins", "set", 0, 1, NOTHING, VALUE, LIST | TUPLE | SETS),
@@ -171,7 +172,7 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("pathlib", "WindowsPath", 0, -1, NOTHING, VALUE, TEXT),
 	TYPE("pathlib", "PureWindowsPath", 0, -1, NOTHING, VALUE, TEXT),
 	/* numpy: what its dtypes say is looked at in numpy.c */
-	{ "numpy.core.multiarray", "_reconstruct", CKPT_CALL_PLAIN, 3, 3, CKPT_SCAN_DATA, false, true, CKPT_THEN_NUMPY_ARRAY, NUMPY_ARRAY, { CLASS | STRANGER, ZERO, BYTES | TEXT } },
+	{ "numpy.core.multiarray", "_reconstruct", CKPT_CALL_PLAIN, 3, 3, CKPT_SCAN_DATA, false, true, CKPT_THEN_NUMPY_ARRAY, NUMPY_ARRAY, { ANY_CLASS, ZERO, BYTES | TEXT } },
 	FUNC("numpy.core.multiarray", "scalar", NUMPY_SCALAR, 2, 2, VALUE, NUMPY_DTYPE, BYTES),
 	FUNC("numpy.core.numeric", "_frombuffer", NUMPY_BUFFER, 4, 4, NUMPY_ARRAY, BYTES | BYTEARRAY, NUMPY_DTYPE, SHAPE, TEXT),
 	NAME("numpy", "ndarray", CLASS),

@@ -55,7 +55,7 @@ static uint64_t type_of_call(struct ckpt_scan_walk *w, const struct ckpt_value *
 						    : &ckpt_value_none,
 					    "torch._utils", "torch")
 			       ? CKPT_TYPE_CONSTANT
-			       : CKPT_TYPE_STRANGER;
+			       : CKPT_TYPE_ATTRIBUTE;
 	if (call->func->kind != CKPT_GLOBAL || rule->kind != CKPT_SCAN_DATA)
 		return CKPT_TYPE_OBJECT;
 	if (rule->result == CKPT_TYPE_FILLED && call->args->kind == CKPT_TUPLE &&
@@ -250,12 +250,13 @@ bool ckpt_scan_storage_nbytes(const struct ckpt_value *v, uint64_t *out, uint32_
 	    count->u.integer > INT64_MAX / 64)
 		return false;
 	dtype = dtype_of(item(pid, 1));
-	*item_nbytes = dtype == CKPT_DTYPE_UNKNOWN ? 1 : ckpt_dtype_size(dtype);
-	*out = 1;
-	if (item(pid, 1)->kind == CKPT_GLOBAL && !strncmp(item(pid, 1)->u.global->name, "QUInt", 5) &&
-	    strchr(item(pid, 1)->u.global->name, 'x')) /* QUInt2x4Storage: up to four in a byte */
-		*out = 4;
-	return !__builtin_mul_overflow((uint64_t)count->u.integer * *out, *item_nbytes, out);
+	*item_nbytes = 1;
+	*out = (uint64_t)count->u.integer;
+	if (dtype != CKPT_DTYPE_UNKNOWN) {
+		*item_nbytes = ckpt_dtype_size(dtype);
+		*out *= ckpt_dtype_packed(dtype); /* as if each item had a byte of its own */
+	}
+	return !__builtin_mul_overflow(*out, *item_nbytes, out);
 }
 
 /* The same of a storage that is in bytes of the pickle, which were looked into. */
@@ -275,7 +276,7 @@ static bool nbytes_of(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint
 	return true;
 }
 
-bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *args, bool whole, bool has_dtype)
+bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *args, enum ckpt_scan_call call)
 {
 	int64_t size[MOST_DIMENSIONS], stride[MOST_DIMENSIONS], last = args->items[1]->u.integer, step, all = 1;
 	uint32_t sizes, strides, item_nbytes;
@@ -285,7 +286,7 @@ bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *ar
 	    !numbers_of(args->items[3], stride, &strides) || sizes != strides ||
 	    !nbytes_of(w, args->items[0], &room, &item_nbytes))
 		return false;
-	if (has_dtype) {
+	if (call == CKPT_CALL_TENSOR_OF_DTYPE) {
 		const struct ckpt_global *g = args->items[6]->kind == CKPT_GLOBAL ? args->items[6]->u.global : NULL;
 
 		item_nbytes = g && ckpt_dtype_find(g->name) != CKPT_DTYPE_UNKNOWN
@@ -299,7 +300,7 @@ bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *ar
 				__builtin_add_overflow(last, step, &last)))
 			return false;
 	}
-	if (whole && (uint64_t)all > room / item_nbytes)
+	if (call == CKPT_CALL_TENSOR_WHOLE && (uint64_t)all > room / item_nbytes)
 		return false;
 	return !all ? (uint64_t)args->items[1]->u.integer <= room / item_nbytes
 		    : (uint64_t)last < room / item_nbytes;

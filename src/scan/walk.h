@@ -56,11 +56,8 @@ uint64_t ckpt_scan_type(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 /* Is V one of what WANTED says? */
 bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted);
 
-/*
- * Does a tensor of (storage, offset, size, stride, ...), whose types were looked at, lie in its storage? WHOLE: all its items are made, strides or
- * not. HAS_DTYPE: its own is argument 6.
- */
-bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *args, bool whole, bool has_dtype);
+/* Does a tensor lie in its storage? CALL: what made it, one of CKPT_CALL_TENSOR*; the types of ARGS were looked at. */
+bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *args, enum ckpt_scan_call call);
 
 /* Bytes of a storage as its persistent id says, and of one item; false: it is none. */
 bool ckpt_scan_storage_nbytes(const struct ckpt_value *v, uint64_t *out, uint32_t *item_nbytes);
