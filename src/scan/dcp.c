@@ -4,9 +4,9 @@
  * archives that lie in them one behind the other, so an item has to be one of these: elsewhere it could lie in the bytes of a tensor, which nobody
  * takes for a file.
  */
-#include "scan/scanner.h"
+#include "scan/zip.h"
 
-#include "base/text.h"
+#include "base/grow.h"
 #include "set/dcp_index.h"
 
 #include <inttypes.h>
@@ -14,119 +14,74 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { END_BYTES = 22, END64_BYTES = 56 + 20, MOST_PADDING = 1 << 20 };
+enum { MOST_ODD = 8 }; /* items that are looked into though they are none: the verdict stands after the first */
+
+struct extent {
+	uint64_t start, end;
+};
 
 /* The items of one data file. */
 struct data_file {
 	struct ckpt_scanner *s;
-	const struct ckpt_dcp_index *index;
+	const char *name;
+	const struct ckpt_dcp_chunk *const *chunks;
+	uint64_t chunk_count;
 	struct ckpt_source *source;
-	uint32_t number;
-	uint64_t *starts, *ends; /* of the archives in it, the last first; malloc */
-	uint64_t count, cap;
+	struct extent *archives; /* owned: those in the file, the last first */
+	uint32_t count, cap;
 };
 
-static bool read_at(const struct data_file *f, uint64_t off, void *buf, size_t len)
+static bool add_archive(struct data_file *f, uint64_t start, uint64_t end)
 {
-	uint64_t size = ckpt_source_size(f->source);
+	struct extent *grown = ckpt_grow(f->archives, f->count, &f->cap, sizeof(*grown));
 
-	return off <= size && len <= size - off && ckpt_source_read(f->source, off, buf, len, NULL) == 0;
+	f->s->no_memory |= !grown;
+	if (!grown)
+		return false;
+	f->archives = grown;
+	f->archives[f->count++] = (struct extent){ start, end };
+	return true;
 }
 
-static uint64_t little(const uint8_t *at, size_t len)
-{
-	uint64_t n = 0;
-
-	while (len--)
-		n = n << 8 | at[len];
-	return n;
-}
-
-/* Where the archive that ends at END begins; UINT64_MAX: none ends there. */
-static uint64_t start_of(const struct data_file *f, uint64_t end)
-{
-	uint8_t record[END_BYTES], wide[END64_BYTES];
-	uint64_t size, off, records = END_BYTES;
-
-	if (end < END_BYTES || !read_at(f, end - END_BYTES, record, END_BYTES) || memcmp(record, "PK\5\6", 4) != 0)
-		return UINT64_MAX;
-	size = little(record + 12, 4);
-	off = little(record + 16, 4);
-	if (end >= END_BYTES + END64_BYTES && read_at(f, end - END_BYTES - END64_BYTES, wide, END64_BYTES) &&
-	    !memcmp(wide, "PK\6\6", 4) && !memcmp(wide + 56, "PK\6\7", 4)) {
-		size = little(wide + 40, 8);
-		off = little(wide + 48, 8);
-		records += END64_BYTES;
-	}
-	if (size > end - records || off > end - records - size)
-		return UINT64_MAX;
-	return end - records - size - off;
-}
-
-/* Zeros that fill up to where the next archive begins are of none. */
-static uint64_t skip_padding(const struct data_file *f, uint64_t end)
-{
-	uint8_t block[512];
-	uint64_t left = MOST_PADDING;
-
-	while (end && left) {
-		size_t len = end < sizeof(block) ? (size_t)end : sizeof(block);
-
-		if (!read_at(f, end - len, block, len))
-			return end;
-		while (len && !block[len - 1])
-			len--, end--, left -= left > 0;
-		if (len)
-			return end;
-	}
-	return end;
-}
-
+/* What is odd of them is said as the scan of the data file would say it. */
 static bool list_archives(struct data_file *f)
 {
-	uint64_t end = skip_padding(f, ckpt_source_size(f->source));
+	uint64_t end = ckpt_source_size(f->source);
 
-	while (end) {
-		/* the end record's own zeros are no padding */
-		uint64_t start = UINT64_MAX, stop = end;
+	while (end && f->s->rc == 0 && (end = ckpt_loose_row_end(f->source, end)) > 0) {
+		struct ckpt_loose_zip zip = { .s = f->s, .in_row = true };
+		bool found;
 
-		for (; stop <= end + END_BYTES && start == UINT64_MAX; stop++)
-			start = start_of(f, stop);
-		stop--;
-		if (start == UINT64_MAX)
+		if (ckpt_scan_is_cancelled(f->s))
+			f->s->rc = CKPT_E_CANCELLED;
+		if (ckpt_source_slice(f->source, 0, end, &zip.source, NULL) < 0) {
+			f->s->no_memory = true;
 			return false;
-		if (f->count == f->cap) {
-			uint64_t cap = f->cap ? 2 * f->cap : 64;
-			uint64_t *starts = realloc(f->starts, cap * sizeof(*starts)),
-				 *ends = starts ? realloc(f->ends, cap * sizeof(*ends)) : NULL;
-
-			f->starts = starts ? starts : f->starts;
-			f->ends = ends ? ends : f->ends;
-			f->s->no_memory |= !ends;
-			if (!ends)
-				return false;
-			f->cap = cap;
 		}
-		f->starts[f->count] = start;
-		f->ends[f->count++] = stop;
-		end = skip_padding(f, start);
+		found = ckpt_loose_zip_find(&zip);
+		ckpt_source_unref(zip.source);
+		if (!found || !add_archive(f, zip.base, end))
+			return false;
+		end = zip.base;
+		if (!end)
+			return true;
 	}
-	return true;
+	return false;
 }
 
 static bool is_archive(const struct data_file *f, uint64_t off, uint64_t len)
 {
-	uint64_t low = 0, high = f->count;
+	uint32_t low = 0, high = f->count;
 
 	while (low < high) { /* the last first */
-		uint64_t middle = low + (high - low) / 2;
+		uint32_t middle = low + (high - low) / 2;
 
-		if (f->starts[middle] > off)
+		if (f->archives[middle].start > off)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low < f->count && f->starts[low] == off && f->ends[low] == off + len;
+	return low < f->count && f->archives[low].start == off && f->archives[low].end - off == len;
 }
 
 /* An item that is no archive of the row is looked into as what it is. */
@@ -138,8 +93,8 @@ static void look_at_item(struct data_file *f, const struct ckpt_dcp_chunk *chunk
 	const char *before;
 
 	ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "index", CKPT_NO_OFFSET,
-		       "an item at 0x%" PRIx64 " of '%.80s' is none of the archives that lie in it one behind the other",
-		       chunk->off, f->index->files[chunk->file]);
+		       "the item at 0x%" PRIx64 " is none of the archives that lie in this file one behind the other",
+		       chunk->off);
 	if (s->depth || ckpt_source_slice(f->source, chunk->off, chunk->len, &part, NULL) < 0)
 		return;
 	snprintf(place, sizeof(place), "@0x%" PRIx64, chunk->off);
@@ -151,49 +106,109 @@ static void look_at_item(struct data_file *f, const struct ckpt_dcp_chunk *chunk
 	ckpt_source_unref(part);
 }
 
-static void check_file(struct data_file *f, const char *path)
+/* In the order of the index's files. */
+static int by_file(const void *a, const void *b)
 {
-	bool listed;
+	const struct ckpt_dcp_chunk *x = *(const struct ckpt_dcp_chunk *const *)a, *y = *(const struct ckpt_dcp_chunk *const *)b;
 
-	if (ckpt_source_open(path, &f->source, NULL) < 0)
-		return; /* it is not there: nothing is loaded of it */
-	listed = list_archives(f);
-	for (uint64_t i = 0; i < f->index->chunk_count && f->s->rc == 0; i++) {
-		const struct ckpt_dcp_chunk *chunk = &f->index->chunks[i];
+	return (x->file > y->file) - (x->file < y->file);
+}
 
-		if (chunk->file == f->number && chunk->len && !chunk->transform &&
-		    !(listed && is_archive(f, chunk->off, chunk->len)))
+static void check_items(struct data_file *f)
+{
+	const char *before = ckpt_scan_enter(f->s, f->name, strlen(f->name));
+	bool listed = list_archives(f);
+	uint64_t odd = 0;
+
+	for (uint64_t i = 0; i < f->chunk_count && f->s->rc == 0; i++) {
+		const struct ckpt_dcp_chunk *chunk = f->chunks[i];
+
+		if (chunk->len && !chunk->transform && !(listed && is_archive(f, chunk->off, chunk->len)) && odd++ < MOST_ODD)
 			look_at_item(f, chunk);
 	}
-	ckpt_source_unref(f->source);
-	free(f->starts);
-	free(f->ends);
+	if (odd > MOST_ODD)
+		ckpt_scan_find(f->s, CKPT_SCAN_INCONSISTENT, "index", CKPT_NO_OFFSET,
+			       "so are %" PRIu64 " more items, which were not looked into", odd - MOST_ODD);
+	f->s->where = before;
+}
+
+static bool is_safetensors(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len > 12 && !strcmp(name + len - 12, ".safetensors");
+}
+
+/* FOLDER: where the index lies, with a slash behind, or "". */
+static void check_file(struct data_file *f, const char *folder, int folder_len)
+{
+	char *path;
+
+	if (is_safetensors(f->name)) /* numbers alone */
+		return;
+	if (asprintf(&path, "%.*s%s", folder_len, folder, f->name) < 0) {
+		f->s->no_memory = true;
+		return;
+	}
+	if (ckpt_source_open(path, &f->source, NULL) == 0) { /* else it is not there: nothing is loaded of it */
+		check_items(f);
+		ckpt_source_unref(f->source);
+	}
+	free(f->archives);
+	free(path);
+}
+
+static void check_files(struct ckpt_scanner *s, const struct ckpt_dcp_index *index)
+{
+	const struct ckpt_dcp_chunk **chunks = malloc((index->chunk_count + 1) * sizeof(*chunks));
+	const char *path = s->file.path, *slash = strrchr(path, '/');
+
+	s->no_memory |= !chunks;
+	if (!chunks)
+		return;
+	for (uint64_t i = 0; i < index->chunk_count; i++)
+		chunks[i] = &index->chunks[i];
+	qsort(chunks, index->chunk_count, sizeof(*chunks), by_file);
+	for (uint64_t i = 0, next; i < index->chunk_count && s->rc == 0 && !s->no_memory; i = next) {
+		struct data_file f = { .s = s, .chunks = chunks + i };
+
+		for (next = i; next < index->chunk_count && chunks[next]->file == chunks[i]->file;)
+			next++;
+		f.chunk_count = next - i;
+		if (chunks[i]->file == CKPT_DCP_NO_FILE)
+			continue;
+		f.name = index->files[chunks[i]->file];
+		check_file(&f, path, slash ? (int)(slash - path + 1) : 0);
+	}
+	free(chunks);
+}
+
+/* Does the pickle name the class of an index of torch, as far as its names are kept? */
+static bool names_metadata(const struct ckpt_scanner *s)
+{
+	for (uint32_t i = 0; i < s->global_count; i++)
+		if (!strcmp(s->globals[i].name, "torch.distributed.checkpoint.metadata.Metadata") ||
+		    !strcmp(s->globals[i].name, "torch.distributed._shard.checkpoint.metadata.Metadata"))
+			return true;
+	return s->file.left_out > 0;
 }
 
 void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
 {
-	const char *path = s->file.path, *slash = strrchr(path, '/');
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_dcp_index index = { 0 };
 	struct ckpt_pickle pickle = { 0 };
 	uint8_t *bytes = NULL;
-	char *data;
+	int rc;
 
-	if (ckpt_dcp_index_load(source, &bytes, &pickle, &index, &err) == 0)
-		for (uint32_t i = 0; i < index.file_count && s->rc == 0; i++) {
-			struct data_file f = { .s = s, .index = &index, .number = i };
-			size_t len = strlen(index.files[i]);
-
-			/* numbers alone: safetensors */
-			if (len > 12 && !strcmp(index.files[i] + len - 12, ".safetensors"))
-				continue;
-			if (asprintf(&data, "%.*s%s", slash ? (int)(slash - path + 1) : 0, path, index.files[i]) < 0) {
-				s->no_memory = true;
-				break;
-			}
-			check_file(&f, data);
-			free(data);
-		}
+	rc = ckpt_dcp_index_load(source, &bytes, &pickle, &index, &err);
+	if (rc == 0)
+		check_files(s, &index);
+	else if (rc == CKPT_E_NOMEM)
+		s->no_memory = true;
+	else if (names_metadata(s)) /* else it is called so, no more */
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET,
+			       "an index whose items cannot be found: %s", err.text);
 	ckpt_dcp_index_clear(&index);
 	ckpt_pickle_clear(&pickle);
 	free(bytes);

@@ -6,6 +6,7 @@
 #include "scan/kinds.h"
 #include "scan/scanner.h"
 
+#include "base/reader.h"
 #include "format/format.h"
 
 #include <stdio.h>
@@ -115,8 +116,8 @@ static bool is_there(struct look *l, uint64_t off, const char *mark)
 /* Is there a directory where the end record at OFF says, or one of zip64? */
 static bool has_directory(struct look *l, uint64_t off, const uint8_t *end)
 {
-	uint64_t size = end[12] | end[13] << 8 | end[14] << 16 | (uint32_t)end[15] << 24,
-		 start = end[16] | end[17] << 8 | end[18] << 16 | (uint32_t)end[19] << 24;
+	struct ckpt_reader r = { end, 20, 12, false };
+	uint64_t size = ckpt_read_u32(&r), start = ckpt_read_u32(&r);
 
 	return (off >= size && is_there(l, off - size, "PK\1\2")) || is_there(l, start, "PK\1\2") ||
 	       (off >= 20 && is_there(l, off - 20, "PK\6\7"));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scan/scanner.h"
 
+#include "base/reader.h"
 #include "base/text.h"
 #include "format/tar.h"
 #include "pickle/decode.h"
@@ -55,13 +56,11 @@ static bool skip(struct table *t, uint64_t len)
 	return true;
 }
 
-static uint64_t read_number(const struct table *t, size_t at, size_t len)
+static uint64_t read_number(const struct table *t, size_t len)
 {
-	uint64_t n = 0;
+	struct ckpt_reader r = { t->bytes + t->at, t->len - t->at, 0, false };
 
-	while (len--)
-		n = n << 8 | t->bytes[at + len];
-	return n;
+	return ckpt_read_le(&r, len);
 }
 
 static const struct ckpt_value *item(const struct table *t, uint32_t i)
@@ -84,7 +83,7 @@ static bool read_storage(struct table *t)
 	dtype = cls->kind == CKPT_GLOBAL ? ckpt_dtype_of_storage(cls->u.global->name)
 					 : CKPT_DTYPE_UNKNOWN;
 	return dtype != CKPT_DTYPE_UNKNOWN && t->len - t->at >= 8 &&
-	       !__builtin_mul_overflow(read_number(t, t->at, 8), ckpt_dtype_size(dtype), &nbytes) &&
+	       !__builtin_mul_overflow(read_number(t, 8), ckpt_dtype_size(dtype), &nbytes) &&
 	       skip(t, 8) && skip(t, nbytes);
 }
 
@@ -95,7 +94,7 @@ static bool read_tensor(struct table *t)
 
 	if (!next_pickle(t) || t->len - t->at < 8)
 		return false;
-	ndim = read_number(t, t->at, 4);
+	ndim = read_number(t, 4);
 	return skip(t, 8) && ndim <= 64 && skip(t, 16 * ndim + 8);
 }
 

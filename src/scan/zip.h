@@ -24,10 +24,12 @@ struct ckpt_loose_zip {
 	struct ckpt_scanner *s;
 	struct ckpt_source *source; /* borrowed */
 	unsigned flags;
+	bool in_row; /* archives lie in front of it: offsets of its locator do not count them */
 	struct ckpt_loose_entry *entries; /* owned */
 	uint32_t count, cap;
 	uint64_t base; /* bytes in front of the archive, which offsets do not count */
 	uint64_t directory_off, directory_end, ends_off, end; /* in the source */
+	uint64_t said;	 /* entries, by the end record */
 	size_t rest;	 /* behind the last entry that could be read, in the directory */
 	uint32_t *order; /* owned: the entries as they lie in the file */
 	char *folder;	 /* owned: of the first entry, which is the archive's name for torch */
@@ -37,6 +39,26 @@ struct ckpt_loose_zip {
 	struct ckpt_strmap storages; /* keys that its pickles mention */
 	bool without_crc;	     /* none is recorded */
 };
+
+/* Numbers of the format (APPNOTE.TXT 4.3) that more than one file needs. */
+enum {
+	CKPT_LOOSE_LOCAL = 0x04034B50,
+	CKPT_LOOSE_ENTRY = 0x02014B50,
+	CKPT_LOOSE_LOCAL_BYTES = 30,
+	CKPT_LOOSE_ENTRY_BYTES = 46,
+};
+
+/* LEN bytes at OFF; false: they are not there. */
+bool ckpt_loose_zip_at(struct ckpt_loose_zip *zip, uint64_t off, void *buf, size_t len);
+
+/* Find the last end record and the directory (zip_ends.c). False: there is none. */
+bool ckpt_loose_zip_find(struct ckpt_loose_zip *zip);
+
+/*
+ * Archives one behind the other, as in data files of DCP directories, zeros between them or not: where the one in front of END ends. 0: none ends
+ * there (zip_ends.c). It begins at the base that ckpt_loose_zip_find() says of the bytes up to there.
+ */
+uint64_t ckpt_loose_row_end(const struct ckpt_source *source, uint64_t end);
 
 /* Find the directory and read it. False: there is none that can be read; that was said. */
 bool ckpt_loose_zip_read(struct ckpt_loose_zip *zip);

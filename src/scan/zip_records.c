@@ -377,7 +377,7 @@ static void set_top(struct ckpt_loose_zip *zip)
 /* The last archive of SOURCE; returns how many bytes are in front of it. */
 static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
 {
-	struct ckpt_loose_zip zip = { .s = s, .source = source, .flags = flags };
+	struct ckpt_loose_zip zip = { .s = s, .source = source, .flags = flags, .in_row = s->is_dcp };
 	const char *before = s->where;
 	char place[32];
 
@@ -403,14 +403,6 @@ static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, un
 	return zip.base;
 }
 
-static bool ends_as_archive(struct ckpt_source *source, uint64_t len)
-{
-	uint8_t mark[4];
-
-	return len >= 22 && ckpt_source_read(source, len - 22, mark, 4, NULL) == 0 &&
-	       !memcmp(mark, "PK\5\6", 4);
-}
-
 /* torch.load reads the last archive, if any: the directory is what is loaded. */
 static void set_dcp(struct ckpt_scanner *s)
 {
@@ -423,7 +415,7 @@ void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 {
 	struct ckpt_source *part = ckpt_source_ref(source), *front;
 	bool in_row = true;
-	uint64_t base;
+	uint64_t base, end;
 
 	if (flags & CKPT_SCAN_TOP)
 		s->file.format = "zip archive";
@@ -434,9 +426,10 @@ void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "archive", 0,
 				       "%" PRIu64 " bytes in front of the archive", base);
 		flags = s->is_dcp ? flags : CKPT_SCAN_PART;
-		in_row = ends_as_archive(part, base);
+		end = ckpt_loose_row_end(part, base);
+		in_row = end > 0;
 		/* a slice of the whole, not of the last slice: there may be very many */
-		if (ckpt_source_slice(source, 0, base, &front, NULL) < 0)
+		if (ckpt_source_slice(source, 0, in_row ? end : base, &front, NULL) < 0)
 			front = NULL;
 		s->no_memory |= !front;
 		ckpt_source_unref(part);

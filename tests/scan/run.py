@@ -16,6 +16,7 @@ import judge  # noqa: E402
 import scanned  # noqa: E402
 
 ORDER = ("plain", "needs-objects", "unreadable", "inconsistent", "dangerous")
+ITEMS = 4000  # of a data file, few bytes each
 HOSTILE_REAL = ("malicious", "bypass")
 FIXTURES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fixtures", "ddp")
 
@@ -142,6 +143,28 @@ def check_dcp(count, folder):
         bad.write_index()
         verdict = verdicts_of(bad.path)[1]
         count.expect(verdict in ("inconsistent", "dangerous"), "an index that points elsewhere (%s) is %s" % (name, verdict))
+    lost = made("lost")
+    lost.write_data()
+    next(item for item in lost.items if item.key == "b").file = "../__0_0.distcp"
+    lost.write_index()
+    count.expect(verdicts_of(lost.path)[1] == "unreadable", "an index whose items cannot be found is %s" % (verdicts_of(lost.path),))
+
+
+def check_long_row(count, folder):
+    """Thousands of items, zeros between them: one after the other, not one in the other; and an index of which each item is odd."""
+    item = hostile.assemble.torch_zip(hostile.assemble.GOOD)
+    for name, padding, shift in (("row", 50, 0), ("odd", 0, 1)):
+        row = dcp_build.Directory(os.path.join(folder, name))
+        with open(os.path.join(row.path, "__0_0.distcp"), "wb") as stream:
+            stream.write((item + bytes(padding)) * ITEMS)
+        for number in range(ITEMS):
+            row.value("k%d" % number, None)
+            row.items[-1].offset, row.items[-1].length = number * (len(item) + padding) + shift, len(item) - shift
+        row.write_index()
+        _, found = scanned.scan(row.path)
+        verdicts = {os.path.basename(path): one["verdict"] for path, one in found.items()}
+        wanted = {"__0_0.distcp": "plain", ".metadata": "inconsistent" if shift else "needs-objects"}
+        count.expect(verdicts == wanted, "a long row (%s) is %s" % (name, verdicts))
 
 
 def check_folder(count, folder):
@@ -185,6 +208,7 @@ def main():
         check_folder(count, folder)
     with scanned.Folder("dcp") as folder:
         check_dcp(count, folder)
+        check_long_row(count, folder)
     _, found = scanned.scan(FIXTURES)
     for path, one in found.items():
         count.expect(one["verdict"] == "plain", "%s is %s" % (path, one["verdict"]))

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where an archive ends, and where its directory is: of one file, and of archives in a row. */
+#include "scan/zip.h"
+
+#include "base/reader.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	END_BYTES = 22,
+	END64_BYTES = 56,
+	LOCATOR_BYTES = 20,
+	WINDOW = 64 * 1024 + END_BYTES,
+	SIG_END64 = 0x06064B50,
+	SIG_END = 0x06054B50,
+	SIG_LOCATOR = 0x07064B50,
+	Z16 = 0xFFFF,
+	MOST_PADDING = 1 << 20,
+};
+static const uint32_t Z32 = 0xFFFFFFFF;
+
+struct ends {
+	uint64_t count, size, off; /* of the directory */
+	uint64_t at;		   /* the first of the end records */
+};
+
+bool ckpt_loose_zip_at(struct ckpt_loose_zip *zip, uint64_t off, void *buf, size_t len)
+{
+	return off <= ckpt_source_size(zip->source) && len <= ckpt_source_size(zip->source) - off &&
+	       ckpt_source_read(zip->source, off, buf, len, NULL) == 0;
+}
+
+static bool has_signature(struct ckpt_loose_zip *zip, uint64_t off, uint32_t signature)
+{
+	uint8_t bytes[4];
+	struct ckpt_reader r = { bytes, 4, 0, false };
+
+	return ckpt_loose_zip_at(zip, off, bytes, 4) && ckpt_read_u32(&r) == signature;
+}
+
+/* ---- the end records ---- */
+
+/* The last one, as all readers look for it. */
+static bool find_end(struct ckpt_loose_zip *zip, uint64_t *out)
+{
+	uint64_t size = ckpt_source_size(zip->source);
+	size_t len = size < WINDOW ? (size_t)size : WINDOW;
+	uint8_t *tail;
+	bool found = false;
+
+	if (size >= END_BYTES &&
+	    has_signature(zip, size - END_BYTES, SIG_END)) { /* nearly always */
+		*out = size - END_BYTES;
+		return true;
+	}
+	tail = malloc(len + 1);
+	if (!tail) {
+		zip->s->no_memory = true;
+		return false;
+	}
+	if (ckpt_loose_zip_at(zip, size - len, tail, len))
+		for (size_t i = len >= END_BYTES ? len - END_BYTES + 1 : 0; !found && i-- > 0;) {
+			found = !memcmp(tail + i, "PK\5\6", 4);
+			*out = size - len + i;
+		}
+	free(tail);
+	return found;
+}
+
+/* Where a zip64 end record is: right in front of its locator, whatever the locator says. */
+static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct ends *ends)
+{
+	uint8_t bytes[END64_BYTES];
+	struct ckpt_reader r = { bytes, LOCATOR_BYTES, 0, false };
+	uint64_t at, says, count, size, off, length;
+	uint32_t disk, disks;
+
+	if (end_off < LOCATOR_BYTES + END64_BYTES ||
+	    !has_signature(zip, end_off - LOCATOR_BYTES, SIG_LOCATOR))
+		return;
+	if (!ckpt_loose_zip_at(zip, end_off - LOCATOR_BYTES, bytes, LOCATOR_BYTES))
+		return;
+	ckpt_read_u32(&r);
+	disk = ckpt_read_u32(&r);
+	says = ckpt_read_u64(&r);
+	disks = ckpt_read_u32(&r);
+	at = end_off - LOCATOR_BYTES - END64_BYTES;
+	/* torch goes where it points, Python takes what lies in front, or goes there as well */
+	if (says != at && has_signature(zip, at, SIG_END64) && !zip->in_row)
+		ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES,
+				   "the zip64 locator points to 0x%" PRIx64
+				   ", the record in front of it lies at 0x%" PRIx64,
+				   says, at);
+	if (disk || disks > 1)
+		ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES,
+				   "the zip64 locator names another disk");
+	if (!has_signature(zip, at, SIG_END64)) {
+		if (says > end_off || !has_signature(zip, says, SIG_END64)) {
+			ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES,
+					   "the zip64 locator points to nothing");
+			return;
+		}
+		ckpt_loose_zip_odd(zip, NULL, says,
+				   "the zip64 end record does not lie in front of its locator");
+		at = says;
+	}
+	if (!ckpt_loose_zip_at(zip, at, bytes, END64_BYTES))
+		return;
+	r = (struct ckpt_reader){ bytes, END64_BYTES, 0, false };
+	ckpt_read_u32(&r);
+	length = ckpt_read_u64(&r);
+	ckpt_read_bytes(&r, 2 + 2 + 4 + 4 + 8);
+	count = ckpt_read_u64(&r);
+	size = ckpt_read_u64(&r);
+	off = ckpt_read_u64(&r);
+	if ((ends->count != Z16 && ends->count != count) ||
+	    (ends->size != Z32 && ends->size != size) || (ends->off != Z32 && ends->off != off))
+		ckpt_loose_zip_odd(zip, NULL, at,
+				   "the end records disagree: %" PRIu64
+				   " records, directory of %" PRIu64 " bytes at 0x%" PRIx64
+				   "; zip64: %" PRIu64 ", %" PRIu64 ", 0x%" PRIx64,
+				   ends->count, ends->size, ends->off, count, size, off);
+	if (length != END64_BYTES - 12)
+		ckpt_loose_zip_odd(zip, NULL, at, "a zip64 end record of another length");
+	*ends = (struct ends){ count, size, off, at };
+}
+
+static bool read_ends(struct ckpt_loose_zip *zip, struct ends *ends)
+{
+	uint8_t bytes[END_BYTES];
+	struct ckpt_reader r = { bytes, END_BYTES, 0, false };
+	uint64_t off;
+
+	if (!find_end(zip, &off) || !ckpt_loose_zip_at(zip, off, bytes, END_BYTES))
+		return false;
+	ckpt_read_u64(&r);
+	ckpt_read_u16(&r);
+	ends->count = ckpt_read_u16(&r);
+	ends->size = ckpt_read_u32(&r);
+	ends->off = ckpt_read_u32(&r);
+	ends->at = off;
+	zip->end = off + END_BYTES + ckpt_read_u16(&r);
+	zip->ends_off = off;
+	if (zip->end > ckpt_source_size(zip->source))
+		ckpt_loose_zip_odd(zip, NULL, off, "the comment of the archive is cut off");
+	read_end64(zip, off, ends);
+	zip->ends_off = ends->at;
+	return true;
+}
+
+/* By the next archive, with zeros in front that fill up to where it begins. */
+static bool is_followed(struct ckpt_loose_zip *zip, uint64_t off)
+{
+	uint8_t block[512] = { 0 };
+	size_t zeros = 0;
+
+	for (unsigned n = 0; n < MOST_PADDING / sizeof(block); n++, off += zeros) {
+		uint64_t left = ckpt_source_size(zip->source) - off;
+		size_t len = left < sizeof(block) ? (size_t)left : sizeof(block);
+
+		if (!len || !ckpt_loose_zip_at(zip, off, block, len))
+			return false;
+		for (zeros = 0; zeros < len && !block[zeros];)
+			zeros++;
+		if (zeros < len)
+			return has_signature(zip, off + zeros, CKPT_LOOSE_LOCAL);
+	}
+	return false;
+}
+
+/* Does a directory at OFF have its end record, and nothing but records of its own between the start of the file and there? */
+static bool is_of_first(struct ckpt_loose_zip *zip, uint64_t off)
+{
+	uint8_t bytes[CKPT_LOOSE_ENTRY_BYTES];
+	uint64_t at = off;
+
+	while (has_signature(zip, at, CKPT_LOOSE_ENTRY) && ckpt_loose_zip_at(zip, at, bytes, CKPT_LOOSE_ENTRY_BYTES))
+		at += CKPT_LOOSE_ENTRY_BYTES + (bytes[28] | (uint64_t)bytes[29] << 8) +
+		      (bytes[30] | (uint64_t)bytes[31] << 8) +
+		      (bytes[32] | (uint64_t)bytes[33] << 8);
+	if (has_signature(zip, at, SIG_END64))
+		at += END64_BYTES + LOCATOR_BYTES;
+	return has_signature(zip, at, SIG_END) && is_followed(zip, at + END_BYTES) &&
+	       ckpt_loose_zip_at(zip, at, bytes, END_BYTES) && bytes[20] == 0 && bytes[21] == 0 &&
+	       (uint64_t)(bytes[16] | bytes[17] << 8 | bytes[18] << 16 | (uint32_t)bytes[19] << 24) == off;
+}
+
+/* Offsets count from the start of the archive, which need not be that of the file. */
+static bool place_directory(struct ckpt_loose_zip *zip, const struct ends *ends)
+{
+	uint64_t straight = ends->off, behind = ends->at >= ends->size ? ends->at - ends->size : 0;
+	bool at_straight, at_behind;
+
+	zip->base = 0;
+	zip->directory_end = ends->at;
+	if (!ends->count && !ends->size) {
+		zip->directory_off = ends->at;
+		return true;
+	}
+	at_straight = straight < ends->at && has_signature(zip, straight, CKPT_LOOSE_ENTRY);
+	at_behind = ends->size <= ends->at && behind >= straight &&
+		    has_signature(zip, behind, CKPT_LOOSE_ENTRY);
+	/* of items one behind the other, the first may have a directory there: it is looked into in its turn */
+	if (at_straight && at_behind && straight != behind &&
+	    !(zip->in_row && is_of_first(zip, straight)))
+		ckpt_loose_zip_odd(zip, NULL, straight,
+				   "there are two directories, at 0x%" PRIx64 " and at 0x%" PRIx64,
+				   straight, behind);
+	if (!at_straight && !at_behind)
+		return false;
+	/* some count its size back from the end, and find another */
+	if (!at_behind)
+		ckpt_loose_zip_odd(zip, NULL, straight,
+				   "the directory is said to have %" PRIu64
+				   " bytes, up to its end there are %" PRIu64,
+				   ends->size, ends->at - straight);
+	/* what is in front is looked at by itself, and so is the other directory */
+	zip->directory_off = at_behind ? behind : straight;
+	zip->base = at_behind ? behind - straight : 0;
+	return true;
+}
+
+bool ckpt_loose_zip_find(struct ckpt_loose_zip *zip)
+{
+	struct ends ends = { 0 };
+
+	if (!read_ends(zip, &ends) || !place_directory(zip, &ends))
+		return false;
+	zip->said = ends.count;
+	return true;
+}
+
+/* ---- a row of archives ---- */
+
+/* Behind the last byte in front of END that is no zero; END, if these are very many. */
+static uint64_t behind_zeros(const struct ckpt_source *source, uint64_t end)
+{
+	uint8_t block[512];
+	uint64_t at = end;
+
+	while (at && end - at <= MOST_PADDING) {
+		size_t len = at < sizeof(block) ? (size_t)at : sizeof(block);
+
+		if (ckpt_source_read(source, at - len, block, len, NULL) < 0)
+			return end;
+		while (len && !block[len - 1])
+			len--, at--;
+		if (len)
+			return at;
+	}
+	return at ? end : 0;
+}
+
+uint64_t ckpt_loose_row_end(const struct ckpt_source *source, uint64_t end)
+{
+	uint64_t last = behind_zeros(source, end), at;
+	uint8_t bytes[2 * END_BYTES];
+	size_t len;
+
+	/* an end record may end in zeros of its own */
+	last = end - last < END_BYTES ? end : last + END_BYTES;
+	len = last < sizeof(bytes) ? (size_t)last : sizeof(bytes);
+	at = last - len;
+	if (ckpt_source_read(source, at, bytes, len, NULL) < 0)
+		return 0;
+	for (; len >= END_BYTES; len--)
+		if (!memcmp(bytes + len - END_BYTES, "PK\5\6", 4) && !bytes[len - 2] && !bytes[len - 1])
+			return at + len;
+	return 0;
+}
