@@ -8,7 +8,9 @@
 
 #include "base/reader.h"
 #include "format/format.h"
+#include "pickle/opcodes.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,24 +83,68 @@ static bool is_legacy(const struct look *l)
 	       (l->len >= 26 && !memcmp(l->head, "L119547037146038801333356L", 26));
 }
 
+/* "os.system": a name that Python can import. */
+static bool is_importable(const char *name)
+{
+	bool dot = false;
+
+	for (const char *at = name; *at; at++) {
+		if (*at == '.' && (at == name || at[-1] == '.'))
+			return false;
+		if (*at != '.' && *at != '_' && !isalnum((unsigned char)*at) && !((unsigned char)*at & 0x80))
+			return false;
+		dot |= *at == '.';
+	}
+	return dot;
+}
+
+/*
+ * Numbers begin like a pickle now and then: one file of random ones in some thousands. A program is what names something to import, or ends where
+ * the file does.
+ */
+static bool is_program(struct look *l, const uint8_t *bytes, size_t len)
+{
+	struct ckpt_scan_pickle p = { .bytes = bytes, .len = len, .flags = CKPT_SCAN_PROBED };
+	struct ckpt_scanner quiet;
+	bool is;
+
+	if (ckpt_scanner_init(&quiet, l->s->file.path) < 0 || ckpt_scanner_set_size(&quiet, len) < 0) {
+		l->s->no_memory = true;
+		ckpt_scanner_clear(&quiet);
+		return true;
+	}
+	quiet.cancel = l->s->cancel;
+	ckpt_scan_one_pickle(&quiet, &p);
+	is = quiet.no_memory || quiet.rc < 0 || (p.stopped && p.end == len && !l->s->in_fragment);
+	for (uint32_t i = 0; i < quiet.global_count && !is; i++)
+		is = is_importable(quiet.globals[i].name);
+	ckpt_scanner_clear(&quiet);
+	return is;
+}
+
+static bool has_signature(const struct look *l)
+{
+	return l->len >= 2 && l->head[0] == CKPT_OP_PROTO && l->head[1] <= 5;
+}
+
 /* Would an unpickler get anywhere? More of the file is read as long as its beginning is nothing but opcodes. */
 static bool is_pickle(struct look *l)
 {
+	uint64_t size = ckpt_source_size(l->source);
 	uint8_t *bytes;
-	bool is;
+	bool looks = ckpt_scan_looks_like_pickle(l->head, l->len), is;
 
-	if (ckpt_scan_looks_like_pickle(l->head, l->len))
+	if (looks && has_signature(l) && !l->s->in_fragment)
 		return true;
-	if (l->len == ckpt_source_size(l->source) || !ckpt_scan_may_go_on(l->head, l->len))
+	if (!looks && (l->len == size || !ckpt_scan_may_go_on(l->head, l->len)))
 		return false;
-	if (ckpt_source_size(l->source) > MOST_PICKLE) /* a text may be that long: that it is not looked into is said */
+	if (size > MOST_PICKLE) /* a text may be that long: that it is not looked into is said */
 		return true;
-	bytes = malloc((size_t)ckpt_source_size(l->source) + 1);
+	bytes = malloc((size_t)size + 1);
 	l->s->no_memory |= !bytes;
-	is = bytes &&
-	     ckpt_source_read(l->source, 0, bytes, (size_t)ckpt_source_size(l->source), NULL) ==
-		     0 &&
-	     ckpt_scan_looks_like_pickle(bytes, (size_t)ckpt_source_size(l->source));
+	is = bytes && ckpt_source_read(l->source, 0, bytes, (size_t)size, NULL) == 0 &&
+	     ckpt_scan_looks_like_pickle(bytes, (size_t)size) &&
+	     ((has_signature(l) && !l->s->in_fragment) || is_program(l, bytes, (size_t)size));
 	free(bytes);
 	return is;
 }

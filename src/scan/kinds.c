@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scan/kinds.h"
 
+#include "base/reader.h"
 #include "base/text.h"
 #include "format/format.h"
 #include "format/safetensors_header.h"
 
 #include <string.h>
 #include <strings.h>
+#include <zlib.h>
 
 enum { TAR_BLOCK = 512, TAR_CHECKSUM = 148, TAR_CHECKSUM_LEN = 8 };
 
@@ -92,13 +94,27 @@ bool ckpt_scan_is_text(const uint8_t *head, size_t len)
 	return len && (i == len || (len == CKPT_PROBE_BYTES && len - i < 4));
 }
 
+/* Two bytes, which begin one file of numbers in some thousands: those are followed by nothing that unpacks. */
+static bool is_zlib(const uint8_t *head, size_t len)
+{
+	uint8_t out[1024];
+	z_stream z = { .next_in = (uint8_t *)head, .avail_in = (unsigned)len, .next_out = out, .avail_out = sizeof(out) };
+	int rc;
+
+	if (len < 6 || head[0] != 0x78 || !head[1] || !strchr("\x01\x5e\x9c\xda", head[1]) || inflateInit(&z) != Z_OK)
+		return false;
+	rc = inflate(&z, Z_SYNC_FLUSH);
+	inflateEnd(&z);
+	return rc == Z_OK || rc == Z_STREAM_END || rc == Z_BUF_ERROR || rc == Z_NEED_DICT;
+}
+
 const char *ckpt_scan_packed_by(const uint8_t *head, size_t len)
 {
 	static const struct {
 		size_t len;
 		const char *bytes, *name;
 	} known[] = {
-		{ 2, "\x1f\x8b", "gzip" },
+		{ 3, "\x1f\x8b\x08", "gzip" },
 		{ 3, "BZh", "bzip2" },
 		{ 6,
 		  "\xfd"
@@ -109,17 +125,13 @@ const char *ckpt_scan_packed_by(const uint8_t *head, size_t len)
 		{ 4, "\x04\x22\x4d\x18", "lz4" },
 		{ 6, "7z\xbc\xaf\x27\x1c", "7-Zip" },
 		{ 4, "Rar!", "RAR" },
-		{ 2, "\x78\x01", "zlib" },
-		{ 2, "\x78\x5e", "zlib" },
-		{ 2, "\x78\x9c", "zlib" },
-		{ 2, "\x78\xda", "zlib" },
-		{ 2, "ZF", "an old joblib" },
+		{ 4, "ZF0x", "an old joblib" },
 	};
 
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
 		if (len >= known[i].len && !memcmp(head, known[i].bytes, known[i].len))
 			return known[i].name;
-	return NULL;
+	return is_zlib(head, len) ? "zlib" : NULL;
 }
 
 bool ckpt_scan_is_named_as_checkpoint(const char *path)
@@ -142,6 +154,15 @@ bool ckpt_scan_is_named_as_checkpoint(const char *path)
 	return false;
 }
 
+/* Of Windows, whose own header lies where the old one of MS-DOS says: two letters alone begin many numbers. */
+static bool is_windows_program(const uint8_t *head, size_t len)
+{
+	struct ckpt_reader r = { head, len, 60, false };
+	size_t start = ckpt_read_u32(&r);
+
+	return !r.bad && !memcmp(head, "MZ", 2) && len >= 4 && start <= len - 4 && !memcmp(head + start, "PE\0\0", 4);
+}
+
 bool ckpt_scan_is_program(const uint8_t *head, size_t len)
 {
 	return len >= 64 &&
@@ -149,6 +170,6 @@ bool ckpt_scan_is_program(const uint8_t *head, size_t len)
 			"\x7f"
 			"ELF",
 			4) ||
-		(!memcmp(head, "MZ", 2) && (head[60] | head[61])) ||
-		!memcmp(head, "\xcf\xfa\xed\xfe", 4) || !memcmp(head, "\xca\xfe\xba\xbe", 4));
+		is_windows_program(head, len) || !memcmp(head, "\xcf\xfa\xed\xfe", 4) ||
+		!memcmp(head, "\xca\xfe\xba\xbe", 4));
 }

@@ -209,16 +209,17 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 	bool weights = s->weights, in_fragment = s->in_fragment;
 	struct ckpt_source *part;
 
-	if (!is_archive(zip, e, head, len) && !ckpt_scan_looks_like_pickle(head, (size_t)len))
+	if (!is_archive(zip, e, head, len) && !ckpt_scan_looks_like_pickle(head, (size_t)len) &&
+	    (len == e->csize || !ckpt_scan_may_go_on(head, (size_t)len)))
 		return;
-	ckpt_scan_find(s, CKPT_SCAN_PLAIN, "hidden", 0,
-		       "the bytes of a tensor would be a file, were anybody to take them for one");
 	if (e->method || ckpt_source_slice(zip->source, e->data_off, e->csize, &part, NULL) < 0)
 		return;
 	s->depth++;
 	s->weights = false;
 	s->in_fragment = true;
-	ckpt_scan_source(s, part, CKPT_SCAN_PART);
+	if (ckpt_scan_source(s, part, CKPT_SCAN_PART))
+		ckpt_scan_find(s, CKPT_SCAN_PLAIN, "hidden", 0,
+			       "the bytes of a tensor would be a file, were anybody to take them for one");
 	s->in_fragment = in_fragment;
 	s->weights = weights;
 	s->depth--;
