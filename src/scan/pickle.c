@@ -175,11 +175,50 @@ static void look_at_kept(struct ckpt_scan_walk *w)
 	ckpt_scan_kept(w, w->m.stack + w->m.depth - count, count);
 }
 
+/* What the opcode puts into a dict or a set. */
+static void look_at_keys(struct ckpt_scan_walk *w)
+{
+	size_t floor = ckpt_machine_floor(&w->m);
+	const struct ckpt_value *container = NULL;
+	const struct ckpt_seq *old = NULL;
+	struct ckpt_scan_added_keys a = { .form = CKPT_KEYS_OF_PAIRS, .items = w->m.stack + floor, .count = w->m.depth - floor };
+
+	switch ((enum ckpt_opcode)w->m.op.code) {
+	case CKPT_OP_DICT: a.count /= 2; break;
+	case CKPT_OP_SETITEM:
+		if (!(container = top(w, 2)))
+			return;
+		a.items = w->m.stack + w->m.depth - 2;
+		a.count = 1;
+		break;
+	case CKPT_OP_SETITEMS:
+		container = below_mark(w);
+		a.count /= 2;
+		break;
+	case CKPT_OP_ADDITEMS:
+		container = below_mark(w);
+		a.form = CKPT_KEYS_ALL;
+		break;
+	case CKPT_OP_FROZENSET: a.form = CKPT_KEYS_ALL; break;
+	default: return;
+	}
+	if (container && (container->kind == CKPT_DICT || container->kind == CKPT_SET))
+		old = &container->u.seq;
+	else if (container && container->kind == CKPT_CALL)
+		old = a.form == CKPT_KEYS_ALL ? &container->u.call->items : &container->u.call->pairs;
+	if (old) {
+		a.old = old->items;
+		a.old_count = a.form == CKPT_KEYS_ALL ? old->count : old->count / 2;
+	}
+	ckpt_scan_keys_added(w, &a);
+}
+
 static void look(struct ckpt_scan_walk *w, const struct ckpt_value *global)
 {
 	const struct ckpt_value *a = top(w, 0), *b = top(w, 1), *c = top(w, 2);
 
 	look_at_kept(w);
+	look_at_keys(w);
 	switch ((enum ckpt_opcode)w->m.op.code) {
 	case CKPT_OP_REDUCE:
 		if (b)

@@ -51,6 +51,7 @@
 #define SPARSE CKPT_TYPE_SPARSE
 #define QUANTIZER CKPT_TYPE_QUANTIZER
 #define PAIRS CKPT_TYPE_PAIRS
+#define KEYS CKPT_TYPE_KEYS
 #define DIGITS CKPT_TYPE_DIGITS
 #define LATIN1 CKPT_TYPE_LATIN1
 #define ZERO CKPT_TYPE_ZERO
@@ -132,8 +133,8 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("collections", "defaultdict", 0, 2, PAIRS, FILLED, NONE | ANY_CLASS, PAIRS),
 	TYPE("collections", "Counter", 0, 1, PAIRS, HIDDEN, PAIRS),
 	TYPE("collections", "deque", 0, 2, ITEMS, VALUE, LIST | TUPLE, NONE | INT),
-	TYPE("builtins", "set", 0, 1, NOTHING, VALUE, LIST | TUPLE | SETS),
-	TYPE("builtins", "frozenset", 0, 1, NOTHING, VALUE, LIST | TUPLE | SETS),
+	TYPE("builtins", "set", 0, 1, NOTHING, VALUE, KEYS),
+	TYPE("builtins", "frozenset", 0, 1, NOTHING, VALUE, KEYS),
 	TYPE("builtins", "list", 0, 1, ITEMS, VALUE, LIST | TUPLE | SETS),
 	TYPE("builtins", "tuple", 0, 1, NOTHING, HIDDEN, LIST | TUPLE),
 	TYPE("builtins", "dict", 0, 1, PAIRS, HIDDEN, PAIRS),

@@ -174,7 +174,15 @@ static bool is_pairs(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 	for (uint32_t i = 0; i < v->u.seq.count; i++)
 		if (!is_sequence(v->u.seq.items[i]) || v->u.seq.items[i]->u.seq.count != 2)
 			return false;
+	ckpt_scan_keys_added(w, &(struct ckpt_scan_added_keys){ .form = CKPT_KEYS_IN_TUPLES, .items = v->u.seq.items, .count = v->u.seq.count });
 	return true;
+}
+
+static bool is_keys(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	if (is_sequence(v))
+		ckpt_scan_keys_added(w, &(struct ckpt_scan_added_keys){ .form = CKPT_KEYS_ALL, .items = v->u.seq.items, .count = v->u.seq.count });
+	return is_sequence(v) || v->kind == CKPT_SET || v->kind == CKPT_FROZENSET;
 }
 
 /* "-12", "0.5", "3/4", "nan": what takes no more time or memory than it has characters */
@@ -206,6 +214,7 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 	       (wanted & CKPT_TYPE_SPARSE && is_sparse(w, v)) ||
 	       (wanted & CKPT_TYPE_QUANTIZER && is_quantizer(w, v)) ||
 	       (wanted & CKPT_TYPE_PAIRS && is_pairs(w, v)) ||
+	       (wanted & CKPT_TYPE_KEYS && is_keys(w, v)) ||
 	       (wanted & CKPT_TYPE_DIGITS && is_digits(v)) ||
 	       (wanted & CKPT_TYPE_LATIN1 && is_latin1(v)) ||
 	       (wanted & CKPT_TYPE_ZERO && v->kind == CKPT_TUPLE && v->u.seq.count == 1 &&

@@ -68,6 +68,21 @@ uint64_t ckpt_scan_wanted(const struct ckpt_scan_rule *rule, uint32_t i);
 /* COUNT values are put into a container, or are the last: a function of the table is none. */
 void ckpt_scan_kept(struct ckpt_scan_walk *w, const struct ckpt_value *const *items, size_t count);
 
+/* ---- what Python hashes (keys.c) ---- */
+
+/* Where keys are among values: each is one, every other one is, or the first of each pair. */
+enum ckpt_scan_keys { CKPT_KEYS_ALL, CKPT_KEYS_OF_PAIRS, CKPT_KEYS_IN_TUPLES };
+
+/* Keys that a container gets, and those that it has; both counted without the values of pairs. */
+struct ckpt_scan_added_keys {
+	enum ckpt_scan_keys form;
+	const struct ckpt_value *const *old, *const *items;
+	size_t old_count, count;
+};
+
+/* Is hashing them more work than there are of them? Says so. */
+void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys *added);
+
 /* ---- what is named and called (calls.c) ---- */
 
 /* A global is imported. */

@@ -204,6 +204,63 @@ def bombs():
     sample("fine_nested.pkl", proto(2, reduce_("torch._utils", "_rebuild_tensor_v2", nested, 0, (4,), (1,), False, EMPTY)), "a tensor as pickle.dump writes it", {"plain"})
 
 
+def tuples_alike(count):
+    """Of two ints and one hash: what is behind the second follows from what is in front of it."""
+    first, second, fifth, whole = 11400714785074694791, 14029467366897019727, 2870177450012600261, (1 << 64) - 1
+    found, n = [], 0
+    while len(found) < count:
+        n += 1
+        lane = (fifth + n * second) & whole
+        lane = ((lane << 31 | lane >> 33) * first) & whole
+        other = (12345 - lane) * pow(second, -1, 1 << 64) & whole
+        other -= (1 << 64) * (other >> 63)
+        if abs(other) < (1 << 61) - 1:
+            found.append((n, other))
+    assert len({hash(one) for one in found}) == 1
+    return found
+
+
+def number(n):
+    return b"\x8a" + bytes([n.bit_length() // 8 + 1]) + n.to_bytes(n.bit_length() // 8 + 1, "little", signed=True)
+
+
+def pickled(keys):
+    return [b"".join(number(n) for n in one) + b"\x86" if isinstance(one, tuple) else number(one) for one in keys]
+
+
+def keys():
+    """Python hashes what becomes a key: all of it, however deep and however often, and holds those of one hash against each other."""
+    alike = pickled(n * ((1 << 61) - 1) for n in range(1, 5000))
+    tuples = pickled(tuples_alike(5000))
+    nan = [b"G\x7f\xf8" + bytes(6)] * 5000
+    made = [reduce_("builtins", "complex", (1000003 * n) % (1 << 30), -n) for n in range(6000)]
+    for name, some in (("ints", alike), ("tuples", tuples), ("nan", nan), ("made", made)):
+        pairs, items = b"".join(key + b"N" for key in some), b"".join(some)
+        both("keys_%s_dict" % name, b"}(" + pairs + b"u", "a dict of keys of one hash")
+        both("keys_%s_one_by_one" % name, b"}" + b"".join(key + b"Ns" for key in some), "the same, one by one")
+        both("keys_%s_batches" % name, b"}" + b"".join(b"(" + b"".join(key + b"N" for key in some[n : n + 500]) + b"u" for n in range(0, len(some), 500)), "the same, 500 at a time")
+        both("keys_%s_old" % name, b"(" + pairs + b"d", "the same with a mark")
+        both("keys_%s_items" % name, b"\x8f(" + items + b"\x90", "a set of them", protocol=4)
+        both("keys_%s_frozen_items" % name, b"(" + items + b"\x91", "a frozenset of them", protocol=4)
+        for kind in ("set", "frozenset"):
+            both("keys_%s_%s" % (name, kind), NAME("builtins", kind) + b"](" + items + b"e\x85R", "a %s of a list of them" % kind)
+        listed = b"](" + b"".join(key + b"N\x86" for key in some) + b"e"
+        for kind in ("OrderedDict", "Counter"):
+            both("keys_%s_%s" % (name, kind), NAME("collections", kind) + listed + b"\x85R", "a %s of a list of them" % kind)
+            both("keys_%s_%s_set" % (name, kind), NAME("collections", kind) + b")R(" + pairs + b"u", "a %s that gets them" % kind)
+    deep, wide = b")" + b"\x85" * 300000, b")" + b"2\x86" * 60
+    for name, key in (("deep", deep), ("wide", wide), ("frozen", b"(" + wide + b"\x91"), ("made", NAME("builtins", "tuple") + b"](" + wide + b"e\x85R")):
+        both("key_%s_dict" % name, b"}" + key + b"Ns", "a key of tuples in tuples", protocol=4)
+        both("key_%s_set" % name, b"\x8f(" + key + b"\x90", "an item of a set", protocol=4)
+        both("key_%s_called" % name, NAME("builtins", "set") + b"](" + key + b"e\x85R", "an item of what becomes a set", protocol=4)
+        both("key_%s_pairs" % name, NAME("collections", "OrderedDict") + b"](" + key + b"N\x86e\x85R", "a key of what becomes a dict", protocol=4)
+    sample("fine_keys_ids.pkl", proto(2, b"}(" + b"".join(number(140000000000000 + 64 * n) + b"N" for n in range(20000)) + b"u"), "ids of objects", {"plain"})
+    sample("fine_keys_pairs.pkl", proto(2, b"}(" + b"".join(value((n // 100, n % 100)) + b"N" for n in range(20000)) + b"u"), "rows and columns", {"plain"})
+    sample("fine_keys_texts.pkl", proto(2, b"}(" + b"".join(value(("a%d" % n, "b")) + b"N" for n in range(20000)) + b"u"), "pairs of texts", {"plain"})
+    sample("fine_keys_floats.pkl", proto(2, b"}(" + b"".join(b"G" + struct.pack(">d", n / 7) + b"N" for n in range(20000)) + b"u"), "floats", {"plain"})
+    sample("fine_keys_negative.pkl", proto(2, b"}(" + b"".join(value(n) + b"N" for n in range(-9999, 9999)) + b"u"), "ints around zero", {"plain"})
+
+
 def harmless():
     """What was called dangerous, and is not."""
     fine = {"plain", "needs-objects"}
@@ -222,4 +279,5 @@ states()
 values()
 numpys()
 bombs()
+keys()
 harmless()

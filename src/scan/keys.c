@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys of dicts and items of sets. Python hashes each of them as it is put in: into tuples in tuples, however often the same one is in there, and
+ * without a limit to how deep. Who chooses numbers of one hash makes a dict of which each new one is held against all before it. Hashes of texts and
+ * bytes nobody can choose, since each process has a secret of its own.
+ * Source: CPython 3.8 to 3.14, Objects/longobject.c, Objects/tupleobject.c (long_hash, tuple_hash), Python/pyhash.c (_Py_HashDouble).
+ */
+#include "scan/walk.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 16, MOST_IN_A_KEY = 4096, FEW = 1024, MOST_ALIKE = 1024, MOST_UNKNOWN = 4096, BITS = 61 };
+static const uint64_t MODULUS = ((uint64_t)1 << BITS) - 1;
+
+/* The hash of one key, as far as it can be known from the file. */
+struct key {
+	struct ckpt_scan_walk *w;
+	uint64_t nodes;
+	bool is_unknown; /* a call makes it, or part of it */
+	bool is_too_much;
+};
+
+static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned depth);
+
+static uint64_t with_sign(uint64_t rest, bool negative)
+{
+	uint64_t hash = negative ? 0 - rest : rest;
+
+	return hash == UINT64_MAX ? hash - 1 : hash;
+}
+
+static uint64_t hash_of_int(int64_t n)
+{
+	return with_sign((n < 0 ? 0 - (uint64_t)n : (uint64_t)n) % MODULUS, n < 0);
+}
+
+/* Two's complement, the last byte first. */
+static uint64_t hash_of_bigint(const uint8_t *bytes, uint64_t len)
+{
+	bool negative = len && bytes[len - 1] & 0x80;
+	uint64_t rest = 0;
+
+	for (uint64_t i = len; i-- > 0;)
+		rest = ((rest << 8 & MODULUS) | rest >> (BITS - 8)) + (uint8_t)(negative ? ~bytes[i] : bytes[i]);
+	return with_sign((rest + negative) % MODULUS, negative);
+}
+
+static uint64_t hash_of_float(double number)
+{
+	uint64_t rest = 0;
+	int exponent;
+	double left = frexp(fabs(number), &exponent);
+
+	if (isnan(number))
+		return 0; /* until 3.9 */
+	if (isinf(number))
+		return with_sign(314159, number < 0);
+	while (left > 0) {
+		uint64_t digits;
+
+		rest = (rest << 28 & MODULUS) | rest >> (BITS - 28);
+		left *= 268435456.0;
+		exponent -= 28;
+		digits = (uint64_t)left;
+		left -= (double)digits;
+		rest = (rest + digits) % MODULUS;
+	}
+	exponent = exponent >= 0 ? exponent % BITS : BITS - 1 - (-1 - exponent) % BITS;
+	return with_sign((rest << exponent & MODULUS) | rest >> (BITS - exponent), number < 0);
+}
+
+/* Of a text: no other has it, as for Python. */
+static uint64_t hash_of_text(const char *text, uint64_t len)
+{
+	uint64_t hash = 0xCBF29CE484222325;
+
+	for (uint64_t i = 0; i < len; i++)
+		hash = (hash ^ (uint8_t)text[i]) * 0x100000001B3;
+	return hash ^ hash >> 29;
+}
+
+static uint64_t hash_of_tuple(struct key *k, const struct ckpt_seq *items, unsigned depth)
+{
+	const uint64_t first = 11400714785074694791u, second = 14029467366897019727u, fifth = 2870177450012600261;
+	uint64_t hash = fifth;
+
+	for (uint32_t i = 0; i < items->count && !k->is_too_much; i++) {
+		hash += hash_of(k, items->items[i], depth) * second;
+		hash = (hash << 31 | hash >> 33) * first;
+	}
+	hash += items->count ^ (fifth ^ 3527539);
+	return hash == UINT64_MAX ? 1546275796 : hash;
+}
+
+static uint64_t hash_of_parts(struct key *k, const struct ckpt_seq *items, unsigned depth)
+{
+	for (uint32_t i = 0; i < items->count && !k->is_too_much; i++)
+		hash_of(k, items->items[i], depth);
+	k->is_unknown = true;
+	return 0;
+}
+
+/* Of numpy, in up to 8 bytes: no more than some tens of them have one hash. */
+static bool is_small_number(const struct ckpt_scan_rule *rule, const struct ckpt_value *args)
+{
+	return rule->call == CKPT_CALL_NUMPY_SCALAR && args->kind == CKPT_TUPLE && args->u.seq.count == 2 &&
+	       args->u.seq.items[1]->kind == CKPT_BYTES && args->u.seq.items[1]->u.bytes.len <= 8;
+}
+
+static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned depth)
+{
+	const struct ckpt_global *g;
+	const struct ckpt_scan_rule *rule;
+
+	if (++k->nodes > MOST_IN_A_KEY || depth > MOST_DEPTH) {
+		k->is_too_much = true;
+		return 0;
+	}
+	switch ((enum ckpt_value_kind)v->kind) {
+	case CKPT_BOOL:
+	case CKPT_INT: return hash_of_int(v->u.integer);
+	case CKPT_BIGINT: return hash_of_bigint((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len);
+	case CKPT_FLOAT: return hash_of_float(v->u.real);
+	case CKPT_STR:
+	case CKPT_PY2_STR:
+	case CKPT_BYTES: return hash_of_text(v->u.bytes.ptr, v->u.bytes.len);
+	case CKPT_TUPLE: return hash_of_tuple(k, &v->u.seq, depth + 1);
+	case CKPT_LIST: /* what a call was given */
+	case CKPT_SET:
+	case CKPT_FROZENSET: return hash_of_parts(k, &v->u.seq, depth + 1);
+	case CKPT_CALL:
+		g = ckpt_scan_callee(k->w, v->u.call->func);
+		rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
+		if (rule && rule->kind == CKPT_SCAN_DATA && !is_small_number(rule, v->u.call->args))
+			return hash_of(k, v->u.call->args, depth), k->is_unknown = true, 0;
+		break; /* an object: its class has its own way */
+	default: break;
+	}
+	return (uint64_t)(uintptr_t)v * 0x9E3779B97F4A7C15; /* by where it lies, which nobody can choose either */
+}
+
+static const struct ckpt_value *key_at(const struct ckpt_value *const *items, size_t i, enum ckpt_scan_keys form)
+{
+	const struct ckpt_value *v = form == CKPT_KEYS_OF_PAIRS ? items[2 * i] : items[i];
+
+	if (form == CKPT_KEYS_IN_TUPLES)
+		return (v->kind == CKPT_TUPLE || v->kind == CKPT_LIST) && v->u.seq.count ? v->u.seq.items[0] : &ckpt_value_none;
+	return v;
+}
+
+static int by_hash(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static size_t longest_run(uint64_t *hashes, size_t count)
+{
+	size_t longest = 0, run = 0;
+
+	qsort(hashes, count, sizeof(*hashes), by_hash);
+	for (size_t i = 0; i < count; i++) {
+		run = i && hashes[i] == hashes[i - 1] ? run + 1 : 1;
+		longest = run > longest ? run : longest;
+	}
+	return longest;
+}
+
+static void say(struct ckpt_scan_walk *w, size_t count, const char *what)
+{
+	ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "key", ckpt_scan_at(w), "%zu keys %s: a dict of them takes the square of that many steps", count, what);
+}
+
+/* All of them against each other. */
+static void compare(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys *a)
+{
+	size_t count = a->old_count + a->count, known = 0, unknown = 0;
+	uint64_t *hashes;
+
+	if (!ckpt_scan_may_look(w, count))
+		return;
+	hashes = malloc(count * sizeof(*hashes));
+	w->s->no_memory |= !hashes;
+	for (size_t i = 0; hashes && i < count; i++) {
+		struct key k = { .w = w };
+		const struct ckpt_value *v = i < a->old_count ? key_at(a->old, i, a->form)
+							      : key_at(a->items, i - a->old_count, a->form);
+
+		hashes[known] = hash_of(&k, v, 0);
+		known += !k.is_unknown;
+		unknown += k.is_unknown;
+	}
+	if (unknown >= MOST_UNKNOWN)
+		say(w, unknown, "whose hash can be chosen");
+	known = hashes ? longest_run(hashes, known) : 0;
+	if (known >= MOST_ALIKE)
+		say(w, known, "of one hash");
+	free(hashes);
+}
+
+/* Has the number grown to the next power of two? Then it is looked at again, which makes no more than twice the work in all. */
+static bool has_doubled(size_t before, size_t after)
+{
+	return after >= FEW && (before < FEW || 63 - __builtin_clzll(before) != 63 - __builtin_clzll(after));
+}
+
+void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys *a)
+{
+	uint64_t nodes = 0;
+
+	for (size_t i = 0; i < a->count; i++) {
+		const struct ckpt_value *v = key_at(a->items, i, a->form);
+		struct key k = { .w = w };
+
+		if (v->kind != CKPT_TUPLE && v->kind != CKPT_FROZENSET && v->kind != CKPT_CALL)
+			continue;
+		hash_of(&k, v, 0);
+		nodes += k.nodes;
+		if (k.is_too_much) {
+			ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "key", ckpt_scan_at(w),
+				       "a key of tuples in tuples, more than are looked into: Python goes into each of them as often as it is met");
+			return;
+		}
+	}
+	if (ckpt_scan_may_look(w, nodes) && has_doubled(a->old_count, a->old_count + a->count))
+		compare(w, a);
+}
