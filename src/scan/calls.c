@@ -407,9 +407,12 @@ static void check_data(struct call *c)
 	case CKPT_CALL_FROM_TYPE: check_from_type(c); return;
 	case CKPT_CALL_WITH_STATE: ckpt_scan_attributes(c->w, arg(c->args, 3)); return;
 	case CKPT_CALL_FROM_BYTES: ckpt_scan_nested_bytes(c->w, first); return;
+	case CKPT_CALL_OF_TENSORS: ckpt_scan_made(c->w, rule->call, c->args); return;
 	case CKPT_CALL_TENSOR:
 	case CKPT_CALL_TENSOR_OF_DTYPE:
 	case CKPT_CALL_TENSOR_WHOLE:
+		if (rule->call == CKPT_CALL_TENSOR_WHOLE)
+			ckpt_scan_made(c->w, rule->call, c->args);
 		if (!ckpt_scan_is_in_storage(c->w, &c->args->u.seq, rule->call))
 			say_not_understood(c, "which reaches out of its storage: torch would make that as large");
 		return;
@@ -432,6 +435,7 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 	struct ckpt_scan_global *entry;
 	char args[SHOWN_ARGS];
 
+	ckpt_scan_copied(c->w, c->args);
 	c->func = ckpt_scan_callee(c->w, func);
 	if (!c->func) {
 		ckpt_scan_find(c->w->s,

@@ -216,7 +216,7 @@ static bool scan_other(struct look *l)
 	if (text && !named && !is_nothing(err.text)) {
 		set_format(l, "text");
 		if (!l->s->in_folder)
-			find(l, CKPT_SCAN_PLAIN, "note", "text, in which there is nothing to run");
+			find(l, CKPT_SCAN_PLAIN, "note", "text, which no loader of checkpoints runs");
 		return false;
 	}
 	set_format(l, text ? "text" : "unknown");

@@ -344,6 +344,7 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 		say_no_object(w, object);
 		return;
 	}
+	ckpt_scan_copied(w, state);
 	ckpt_scan_attributes(w, state);
 	check_optimizer(w, object, state);
 	if (object->u.call->state || object->u.call->setter) /* which could have changed what is called now */

@@ -52,6 +52,7 @@
 #define QUANTIZER CKPT_TYPE_QUANTIZER
 #define PAIRS CKPT_TYPE_PAIRS
 #define KEYS CKPT_TYPE_KEYS
+#define LETTER_B CKPT_TYPE_LETTER_B
 #define DIGITS CKPT_TYPE_DIGITS
 #define LATIN1 CKPT_TYPE_LATIN1
 #define ZERO CKPT_TYPE_ZERO
@@ -79,14 +80,14 @@ static const struct ckpt_scan_rule rows[] = {
 	FUNC("torch._utils", "_rebuild_parameter", PLAIN, 3, 3, TENSOR, TENSOR, BOOL, HOOKS),
 	FUNC("torch._utils", "_rebuild_parameter_with_state", WITH_STATE, 4, 4, DRESSED, TENSOR, BOOL, HOOKS, ANY),
 	FUNC("torch._utils", "_rebuild_qtensor", TENSOR_WHOLE, 7, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, QUANTIZER, BOOL, HOOKS),
-	FUNC("torch._utils", "_rebuild_sparse_tensor", PLAIN, 2, 2, TENSOR, LAYOUT, SPARSE),
-	FUNC("torch._utils", "_rebuild_sparse_csr_tensor", PLAIN, 2, 2, TENSOR, LAYOUT, SPARSE),
-	FUNC("torch._utils", "_rebuild_nested_tensor", PLAIN, 4, 4, TENSOR, TENSOR),
+	FUNC("torch._utils", "_rebuild_sparse_tensor", OF_TENSORS, 2, 2, TENSOR, LAYOUT, SPARSE),
+	FUNC("torch._utils", "_rebuild_sparse_csr_tensor", OF_TENSORS, 2, 2, TENSOR, LAYOUT, SPARSE),
+	FUNC("torch._utils", "_rebuild_nested_tensor", OF_TENSORS, 4, 4, TENSOR, TENSOR),
 	FUNC("torch._utils", "_rebuild_meta_tensor_no_storage", PLAIN, 4, 4, TENSOR, DTYPE, SHAPE, SHAPE, BOOL),
-	FUNC("torch._utils", "_rebuild_device_tensor_from_numpy", PLAIN, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, TEXT | DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", PLAIN, 4, 4, TENSOR, TENSOR, DTYPE, TEXT | DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_xla_tensor", PLAIN, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, TEXT | DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_mlc_tensor", PLAIN, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, TEXT | DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_device_tensor_from_numpy", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, TEXT | DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", OF_TENSORS, 4, 4, TENSOR, TENSOR, DTYPE, TEXT | DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_xla_tensor", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, TEXT | DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_mlc_tensor", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, TEXT | DEVICE, BOOL),
 	FUNC("torch._utils", "_rebuild_wrapper_subclass", PLAIN, 8, 8, DRESSED, ANY_CLASS, DTYPE, SHAPE, SHAPE, INT, LAYOUT, TEXT | DEVICE, BOOL),
 	FUNC("torch._tensor", "_rebuild_from_type_v2", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
 	FUNC("torch._tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
@@ -173,7 +174,7 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("pathlib", "WindowsPath", 0, -1, NOTHING, VALUE, TEXT),
 	TYPE("pathlib", "PureWindowsPath", 0, -1, NOTHING, VALUE, TEXT),
 	/* numpy: what its dtypes say is looked at in numpy.c */
-	{ "numpy.core.multiarray", "_reconstruct", CKPT_CALL_PLAIN, 3, 3, CKPT_SCAN_DATA, false, true, CKPT_THEN_NUMPY_ARRAY, NUMPY_ARRAY, { ANY_CLASS, ZERO, BYTES | TEXT } },
+	{ "numpy.core.multiarray", "_reconstruct", CKPT_CALL_PLAIN, 3, 3, CKPT_SCAN_DATA, false, true, CKPT_THEN_NUMPY_ARRAY, NUMPY_ARRAY, { ANY_CLASS, ZERO, LETTER_B } },
 	FUNC("numpy.core.multiarray", "scalar", NUMPY_SCALAR, 2, 2, VALUE, NUMPY_DTYPE, BYTES),
 	FUNC("numpy.core.numeric", "_frombuffer", NUMPY_BUFFER, 4, 4, NUMPY_ARRAY, BYTES | BYTEARRAY, NUMPY_DTYPE, SHAPE, TEXT),
 	NAME("numpy", "ndarray", CLASS),
@@ -303,10 +304,7 @@ static const char *const exceptions[] = {
 	"TimeoutError",
 	"TypeError",
 	"UnboundLocalError",
-	"UnicodeDecodeError",
-	"UnicodeEncodeError",
 	"UnicodeError",
-	"UnicodeTranslateError",
 	"UnicodeWarning",
 	"UserWarning",
 	"ValueError",

@@ -204,6 +204,14 @@ static bool is_latin1(const struct ckpt_value *v)
 	return ckpt_value_is_str(v, "latin1") || ckpt_value_is_str(v, "latin-1");
 }
 
+/* b'b' as every protocol writes it, or 'b' */
+static bool is_letter_b(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	if (v->kind == CKPT_CALL && ckpt_scan_type(w, v) == CKPT_TYPE_CODED)
+		v = item(v->u.call->args, 0);
+	return (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR || v->kind == CKPT_BYTES) && v->u.bytes.len == 1 && *v->u.bytes.ptr == 'b';
+}
+
 bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted)
 {
 	if (ckpt_scan_type(w, v) & wanted)
@@ -215,6 +223,7 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 	       (wanted & CKPT_TYPE_QUANTIZER && is_quantizer(w, v)) ||
 	       (wanted & CKPT_TYPE_PAIRS && is_pairs(w, v)) ||
 	       (wanted & CKPT_TYPE_KEYS && is_keys(w, v)) ||
+	       (wanted & CKPT_TYPE_LETTER_B && is_letter_b(w, v)) ||
 	       (wanted & CKPT_TYPE_DIGITS && is_digits(v)) ||
 	       (wanted & CKPT_TYPE_LATIN1 && is_latin1(v)) ||
 	       (wanted & CKPT_TYPE_ZERO && v->kind == CKPT_TUPLE && v->u.seq.count == 1 &&

@@ -20,6 +20,7 @@ struct ckpt_scan_walk {
 	size_t depth, marks;		    /* of the stack, before the opcode */
 	size_t frame_end;		    /* of the last FRAME; 0: there was none */
 	uint64_t budget;		    /* bytes of memory */
+	uint64_t copied;		    /* items and bytes that calls were given */
 	const struct ckpt_value *nested;    /* that was looked into last */
 	struct ckpt_strmap sizes;	    /* of storages in bytes of the pickle, by the address of these */
 	bool broke;			    /* an opcode was refused, which was said */
@@ -82,6 +83,14 @@ struct ckpt_scan_added_keys {
 
 /* Is hashing them more work than there are of them? Says so. */
 void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys *added);
+
+/* ---- how much is made (amounts.c) ---- */
+
+/* VALUES, a tuple of them or one, are given to a call, or set as a state: is it too much by now? Says so. */
+void ckpt_scan_copied(struct ckpt_scan_walk *w, const struct ckpt_value *values);
+
+/* A call, of CKPT_CALL_TENSOR_WHOLE or CKPT_CALL_OF_TENSORS, makes a tensor as large as its arguments. */
+void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_value *args);
 
 /* ---- what is named and called (calls.c) ---- */
 

@@ -261,6 +261,40 @@ def keys():
     sample("fine_keys_negative.pkl", proto(2, b"}(" + b"".join(value(n) + b"N" for n in range(-9999, 9999)) + b"u"), "ints around zero", {"plain"})
 
 
+def amounts():
+    """The same values given to call after call, each of which copies them; tensors made of others, which are said to be large."""
+    number, text, raw = 100000, "a/" * 50000, bytes(100000)
+    numbers = b"](" + b"K\x01" * number + b"e"
+    pairs = b"}(" + b"".join(value(n) + b"N" for n in range(number // 6)) + b"u"
+    several = {
+        "list": ("builtins", "list", numbers), "tuple": ("builtins", "tuple", numbers), "deque": ("collections", "deque", numbers), "bytes": ("builtins", "bytes", numbers),
+        "bytearray": ("builtins", "bytearray", blob(raw)), "encode": ("_codecs", "encode", text, "latin1"), "dict": ("builtins", "dict", pairs), "counter": ("collections", "Counter", pairs),
+        "ordered": ("collections", "OrderedDict", pairs), "array": ("array", "array", "q", numbers), "path": ("pathlib", "PurePosixPath", text), "decimal": ("decimal", "Decimal", "1" * 4300),
+        "nested": ("torch.storage", "_load_from_bytes", blob(legacy(stored=struct.pack("<q", 4) + bytes(16)) + bytes(0))), "tuple_of_coded": ("builtins", "bytes", reduce_("_codecs", "encode", text, "latin1")),
+    }
+    for name, (module, function, *arguments) in several.items():
+        body = NAME(module, function) + b"q\x00" + value(arguments) + b"q\x010](" + b"h\x00h\x01R" * 20000 + b"e"
+        both("amount_%s" % name, body, "20,000 copies of what is there once")
+    state = value((1, (number,), reduce_("numpy", "dtype", "u1", False, True) + value((3, "|", None, None, None, -1, -1, 0)) + b"b", False, blob(raw)))
+    both("amount_arrays", state + b"q\x000](" + (reduce_("numpy.core.multiarray", "_reconstruct", NAME("numpy", "ndarray"), (0,), b"C\x01b") + b"h\x00b") * 3000 + b"e", "3,000 arrays of the same bytes", protocol=4)
+    stored = b"(" + value("storage") + NAME("torch", "FloatStorage") + value("0") + value("cpu") + b"K\x04tQ"
+    wide = reduce_("torch._utils", "_rebuild_tensor_v2", stored, 0, (1 << 20, 1 << 15), (0, 0), False, EMPTY)
+    index = reduce_("torch._utils", "_rebuild_tensor_v2", b"(" + value("storage") + NAME("torch", "LongStorage") + value("0") + value("cpu") + b"K\x02tQ", 0, (1, 1 << 30), (0, 0), False, EMPTY)
+    values = reduce_("torch._utils", "_rebuild_tensor_v2", stored, 0, (1 << 30,), (0,), False, EMPTY)
+    for name, body in (
+        ("device", reduce_("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", wide, NAME("torch", "float64"), "cpu", False)),
+        ("sparse", reduce_("torch._utils", "_rebuild_sparse_tensor", reduce_("torch.serialization", "_get_layout", "torch.sparse_coo"), (index, values, (1 << 20,)))),
+        ("csr", reduce_("torch._utils", "_rebuild_sparse_csr_tensor", reduce_("torch.serialization", "_get_layout", "torch.sparse_csr"), (values, values, values, (4, 4)))),
+        ("parameter", reduce_("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", reduce_("torch._utils", "_rebuild_parameter", wide, False, EMPTY), NAME("torch", "float64"), "cpu", False)),
+    ):
+        sample("amount_%s.pt" % name, torch_zip(proto(2, body)), "a tensor of a few numbers is made as large as it says it is", NOT_PLAIN)
+    sample("fine_amount.pkl", proto(2, b"](" + (NAME("builtins", "set") + value((["a", "b"],)) + b"R") * 3000 + b"e"), "many small sets", {"plain"})
+    for name in ("UnicodeDecodeError", "UnicodeEncodeError", "UnicodeTranslateError"):
+        sample("exception_%s.pkl" % name, proto(2, reduce_("builtins", name, "utf-8", blob(b"abc"), -(1 << 30), 1 - (1 << 30), "x")), "to be shown, CPython 3.9 and 3.11 read in front of the bytes", NOT_PLAIN | {"needs-objects"})
+    for name in ("1,9e9", "(1)i8", "i8,i8", "O", "1e9", "V1", "bb"):
+        both("letter_%s" % "".join(c if c.isalnum() else "_" for c in name), reduce_("numpy.core.multiarray", "_reconstruct", NAME("numpy", "ndarray"), (0,), name), "a text that numpy takes for a dtype, and parts of which it parses as Python")
+
+
 def harmless():
     """What was called dangerous, and is not."""
     fine = {"plain", "needs-objects"}
@@ -280,4 +314,5 @@ values()
 numpys()
 bombs()
 keys()
+amounts()
 harmless()

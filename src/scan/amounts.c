@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much calls make. A pickle may give the same list of 100 KB to ten thousand calls, each of which copies it; a tensor of one number may be said to
+ * have 2**40 of them, which is nothing until somebody makes another of it. What was written by anybody is given to one call, or a few.
+ */
+#include "scan/walk.h"
+
+#include <string.h>
+
+enum { COPIES_BASE = 1 << 20, MADE_BASE = 1 << 24, TIMES = 2, MOST_DEPTH = 4 };
+
+static const struct ckpt_value *item(const struct ckpt_value *v, uint32_t i)
+{
+	return (v->kind == CKPT_TUPLE || v->kind == CKPT_LIST) && i < v->u.seq.count ? v->u.seq.items[i] : &ckpt_value_none;
+}
+
+/* Items or bytes that a copy of V has. */
+static uint64_t size_of(const struct ckpt_value *v)
+{
+	for (unsigned depth = 0; v->kind == CKPT_CALL; depth++) { /* bytes that a call makes of text */
+		if (depth == MOST_DEPTH)
+			return UINT32_MAX;
+		v = item(v->u.call->args, 0);
+	}
+	switch ((enum ckpt_value_kind)v->kind) {
+	case CKPT_TUPLE:
+	case CKPT_LIST:
+	case CKPT_SET:
+	case CKPT_FROZENSET:
+	case CKPT_DICT: return v->u.seq.count;
+	case CKPT_BIGINT:
+	case CKPT_STR:
+	case CKPT_PY2_STR:
+	case CKPT_BYTES:
+	case CKPT_BYTEARRAY: return v->u.bytes.len;
+	default: return 0;
+	}
+}
+
+void ckpt_scan_copied(struct ckpt_scan_walk *w, const struct ckpt_value *values)
+{
+	bool before = w->copied > COPIES_BASE + TIMES * w->in->len;
+
+	if (values->kind == CKPT_TUPLE)
+		for (uint32_t i = 0; i < values->u.seq.count; i++)
+			w->copied += size_of(values->u.seq.items[i]);
+	else
+		w->copied += size_of(values);
+	if (!before && w->copied > COPIES_BASE + TIMES * w->in->len)
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
+			       "the same values are given to call after call: the copies are more than twice what the pickle has");
+}
+
+/* Of a shape. */
+static uint64_t product(const struct ckpt_value *sizes)
+{
+	uint64_t all = 1;
+
+	if (sizes->kind == CKPT_CALL) /* torch.Size */
+		sizes = item(sizes->u.call->args, 0);
+	for (uint32_t i = 0; item(sizes, i)->kind == CKPT_INT; i++)
+		if (__builtin_mul_overflow(all, (uint64_t)item(sizes, i)->u.integer, &all))
+			return UINT64_MAX / 2;
+	return all;
+}
+
+/* Numbers of a tensor, or bytes of an array; of the parts of a tuple all together. */
+static uint64_t content_of(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
+{
+	uint64_t type = ckpt_scan_type(w, v), all = 0;
+
+	if (depth > MOST_DEPTH)
+		return UINT64_MAX / 2;
+	if (v->kind == CKPT_TUPLE) {
+		for (uint32_t i = 0; i < v->u.seq.count && all < UINT64_MAX / 4; i++)
+			all += content_of(w, v->u.seq.items[i], depth + 1);
+		return all;
+	}
+	if (v->kind != CKPT_CALL)
+		return size_of(v);
+	if (type == CKPT_TYPE_NUMPY_ARRAY)
+		return v->u.call->state ? size_of(item(v->u.call->state, 4)) : size_of(item(v->u.call->args, 0));
+	if (type != CKPT_TYPE_TENSOR)
+		return 0;
+	if (v->u.call->state) /* of a Variable: (tensor, ...) */
+		return item(v->u.call->state, 2)->kind == CKPT_CALL || item(v->u.call->state, 2)->kind == CKPT_TUPLE
+			       ? product(item(v->u.call->state, 2))
+			       : content_of(w, item(v->u.call->state, 0), depth + 1);
+	if (ckpt_scan_type(w, item(v->u.call->args, 0)) == CKPT_TYPE_STORAGE)
+		return product(item(v->u.call->args, 2));
+	return content_of(w, item(v->u.call->args, 0), depth + 1) + content_of(w, item(v->u.call->args, 1), depth + 1);
+}
+
+void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_value *args)
+{
+	uint64_t most = MADE_BASE + TIMES * w->s->file.bytes, all = call == CKPT_CALL_TENSOR_WHOLE ? product(item(args, 2)) : content_of(w, args, 0);
+
+	if (w->s->made <= most && __builtin_add_overflow(w->s->made, all, &w->s->made))
+		w->s->made = UINT64_MAX;
+	if (w->s->made > most)
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
+			       "makes tensors of others again: they would have more than twice the numbers that the file has bytes");
+}
