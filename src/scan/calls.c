@@ -421,7 +421,15 @@ static void check_data(struct call *c)
 		first = arg(c->args, rule->call == CKPT_CALL_NUMPY_BUFFER);
 		if (!ckpt_scan_is_numbers_dtype(first))
 			say_not_understood(c, "wanted a dtype of numbers");
+		else if (!ckpt_scan_are_texts(c->w, first, arg(c->args, rule->call == CKPT_CALL_NUMPY_SCALAR)))
+			say_not_understood(c, "a text with what is no character");
 		ckpt_scan_mark(first, CKPT_SCAN_USED);
+		return;
+	case CKPT_CALL_DATE:
+	case CKPT_CALL_TIME:
+	case CKPT_CALL_DATETIME:
+		if (!ckpt_scan_is_date(c->w, rule->call, first))
+			say_not_understood(c, "wanted a date or time that there is");
 		return;
 	case CKPT_CALL_NUMPY_DTYPE:
 		if (!ckpt_scan_is_dtype_text(first))

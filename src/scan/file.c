@@ -99,10 +99,10 @@ static bool is_importable(const char *name)
 }
 
 /*
- * Numbers begin like a pickle now and then: one file of random ones in some thousands. A program is what names something to import, or ends where
- * the file does.
+ * Numbers begin like a pickle now and then: one file of random ones in some thousands. A program is what names something to import, ends where
+ * the file does, or would take a loader's time and memory. LOOKS: it calls what it names, by its opcodes alone.
  */
-static bool is_program(struct look *l, const uint8_t *bytes, size_t len)
+static bool is_program(struct look *l, const uint8_t *bytes, size_t len, bool looks)
 {
 	struct ckpt_scan_pickle p = { .bytes = bytes, .len = len, .flags = CKPT_SCAN_PROBED };
 	struct ckpt_scanner quiet;
@@ -115,9 +115,11 @@ static bool is_program(struct look *l, const uint8_t *bytes, size_t len)
 	}
 	quiet.cancel = l->s->cancel;
 	ckpt_scan_one_pickle(&quiet, &p);
-	is = quiet.no_memory || quiet.rc < 0 || (p.stopped && p.end == len && !l->s->in_fragment);
-	for (uint32_t i = 0; i < quiet.global_count && !is; i++)
+	is = quiet.no_memory || quiet.rc < 0 || (looks && p.stopped && p.end == len && !l->s->in_fragment);
+	for (uint32_t i = 0; i < quiet.global_count && looks && !is; i++)
 		is = is_importable(quiet.globals[i].name);
+	for (uint32_t i = 0; i < quiet.finding_count && !is && !l->s->in_fragment; i++)
+		is = !strcmp(quiet.findings[i].kind, "key") || !strcmp(quiet.findings[i].kind, "amount");
 	ckpt_scanner_clear(&quiet);
 	return is;
 }
@@ -136,15 +138,15 @@ static bool is_pickle(struct look *l)
 
 	if (looks && has_signature(l) && !l->s->in_fragment)
 		return true;
-	if (!looks && (l->len == size || !ckpt_scan_may_go_on(l->head, l->len)))
+	if (!looks && !ckpt_scan_may_go_on(l->head, l->len))
 		return false;
 	if (size > MOST_PICKLE) /* a text may be that long: that it is not looked into is said */
 		return true;
 	bytes = malloc((size_t)size + 1);
 	l->s->no_memory |= !bytes;
-	is = bytes && ckpt_source_read(l->source, 0, bytes, (size_t)size, NULL) == 0 &&
-	     ckpt_scan_looks_like_pickle(bytes, (size_t)size) &&
-	     ((has_signature(l) && !l->s->in_fragment) || is_program(l, bytes, (size_t)size));
+	is = bytes && ckpt_source_read(l->source, 0, bytes, (size_t)size, NULL) == 0;
+	looks = is && ckpt_scan_looks_like_pickle(bytes, (size_t)size);
+	is = is && ((looks && has_signature(l) && !l->s->in_fragment) || is_program(l, bytes, (size_t)size, looks));
 	free(bytes);
 	return is;
 }

@@ -26,6 +26,9 @@ enum ckpt_scan_call {
 	CKPT_CALL_TENSOR_OF_DTYPE, /* the same with a dtype of its own, argument 6 */
 	CKPT_CALL_TENSOR_WHOLE,	   /* the same, of which all items are made at once, strides or not */
 	CKPT_CALL_OF_TENSORS,	   /* makes a tensor of others, or of arrays, as large as these */
+	CKPT_CALL_DATE,		   /* date(bytes) and the like, or numbers */
+	CKPT_CALL_TIME,
+	CKPT_CALL_DATETIME,
 	CKPT_CALL_NUMPY_SCALAR, /* scalar(dtype, bytes) */
 	CKPT_CALL_NUMPY_BUFFER, /* _frombuffer(bytes, dtype, shape, order) */
 	CKPT_CALL_NUMPY_DTYPE,	/* dtype('f4', False, True) */

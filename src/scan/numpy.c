@@ -212,3 +212,99 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 		return data->kind == CKPT_LIST && is_count(item(state, 1), data->u.seq.count);
 	return is_bytes(data);
 }
+
+/* ---- texts in items ---- */
+
+enum { MOST_NESTING = 8 };
+
+/* Where in the data an item of a dtype lies, which may be in an item of another one. */
+struct place {
+	struct ckpt_scan_walk *w;
+	const struct ckpt_scan_numpy_data *data;
+	size_t off, step;
+	unsigned depth;
+};
+
+static bool has_text(struct ckpt_scan_walk *w, const struct ckpt_value *dtype, unsigned depth)
+{
+	const struct ckpt_value *state = dtype && dtype->kind == CKPT_CALL ? dtype->u.call->state : NULL, *fields;
+	char letter = dtype ? letter_of(dtype) : 0;
+
+	if (letter != 'V' || !state || depth == MOST_NESTING || !ckpt_scan_may_look(w, 1))
+		return letter == 'U' || depth == MOST_NESTING;
+	if (is_kind(item(state, 2), CKPT_TUPLE))
+		return has_text(w, item(item(state, 2), 0), depth + 1);
+	fields = item(state, 4);
+	for (uint32_t i = 1; is_kind(fields, CKPT_DICT) && i < fields->u.seq.count; i += 2)
+		if (has_text(w, item(fields->u.seq.items[i], 0), depth + 1))
+			return true;
+	return false;
+}
+
+bool ckpt_scan_numpy_has_text(struct ckpt_scan_walk *w, const struct ckpt_value *dtype)
+{
+	return has_text(w, dtype, 0);
+}
+
+static bool is_big(const struct ckpt_value *dtype)
+{
+	const struct ckpt_value *text = item(dtype->u.call->args, 0), *order = dtype->u.call->state ? item(dtype->u.call->state, 1) : text;
+
+	return order && order->u.bytes.len && order->u.bytes.ptr[0] == '>';
+}
+
+/* NBYTES at the place, and in each step behind it. */
+static bool are_characters(const struct place *at, size_t nbytes, bool big)
+{
+	for (size_t start = at->off; start < at->data->len && nbytes <= at->data->len - start; start += at->step) {
+		if (!ckpt_scan_may_look(at->w, 1 + nbytes / 4))
+			return true; /* which was said */
+		for (size_t i = 0; i + 4 <= nbytes; i += 4) {
+			const uint8_t *c = at->data->bytes + start + i;
+			uint32_t high = big ? (uint32_t)c[0] << 8 | c[1] : (uint32_t)c[3] << 8 | c[2];
+
+			if (high > 0x10) /* the last character is 0x10FFFF */
+				return false;
+		}
+		if (!at->step)
+			return true;
+	}
+	return true;
+}
+
+static bool are_texts(const struct ckpt_value *dtype, const struct place *at)
+{
+	const struct ckpt_value *state = dtype->u.call->state, *array = state ? item(state, 2) : NULL, *fields = state ? item(state, 4) : NULL;
+	size_t nbytes = (size_t)size_of(dtype);
+	struct place inner = *at;
+
+	if (letter_of(dtype) == 'U')
+		return are_characters(at, nbytes, is_big(dtype));
+	if (at->depth == MOST_NESTING || !ckpt_scan_may_look(at->w, 1))
+		return at->depth < MOST_NESTING;
+	inner.depth++;
+	if (is_kind(array, CKPT_TUPLE)) { /* items of an array lie one behind the other */
+		const struct ckpt_value *base = item(array, 0);
+		size_t step = (size_t)size_of(base);
+
+		if (letter_of(base) == 'U')
+			return are_characters(at, nbytes, is_big(base));
+		for (; step && inner.off < at->data->len && inner.off - at->off + step <= nbytes && has_text(at->w, base, inner.depth); inner.off += step)
+			if (!are_texts(base, &inner))
+				return false;
+		return true;
+	}
+	for (uint32_t i = 1; is_kind(fields, CKPT_DICT) && i < fields->u.seq.count; i += 2) {
+		inner.off = at->off + (size_t)item(fields->u.seq.items[i], 1)->u.integer;
+		if (!are_texts(item(fields->u.seq.items[i], 0), &inner))
+			return false;
+	}
+	return true;
+}
+
+bool ckpt_scan_numpy_are_texts(struct ckpt_scan_walk *w, const struct ckpt_value *dtype, const struct ckpt_scan_numpy_data *data)
+{
+	struct place whole = { .w = w, .data = data, .step = (size_t)size_of(dtype) };
+
+	return are_texts(dtype, &whole);
+}

@@ -425,7 +425,7 @@ static void check_memo(struct ckpt_scan_walk *w)
 					: w->m.op.code != CKPT_OP_LONG_BINPUT)
 		return;
 	if (index > w->in->len + MOST_SPARSE_MEMO)
-		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "pickle", ckpt_scan_at(w),
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", ckpt_scan_at(w),
 			       "remembers a value as number %" PRIu64
 			       ", for which Python makes room in memory",
 			       index);
@@ -439,6 +439,18 @@ static bool is_too_much(const struct ckpt_scan_walk *w)
 	return ckpt_arena_used(w->m.arena) +
 		       (w->m.stack_cap + w->m.mark_cap + w->m.memo_cap) * sizeof(void *) >
 	       w->budget;
+}
+
+/* Is there what the opcode takes? Without it each unpickler ends. */
+static bool has_operands(const struct ckpt_scan_walk *w)
+{
+	uint8_t code = w->m.op.code;
+
+	if (code == CKPT_OP_POP)
+		return w->m.depth || w->m.mark_count;
+	if (code == CKPT_OP_PUT || code == CKPT_OP_BINPUT || code == CKPT_OP_LONG_BINPUT || code == CKPT_OP_MEMOIZE || code == CKPT_OP_DUP)
+		return available(w) > 0;
+	return takes_mark(code) ? w->m.mark_count > 0 : operands(code) <= available(w);
 }
 
 static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
@@ -461,6 +473,8 @@ static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
 				ckpt_scan_weights_broken(w, err->text);
 			return 0;
 		}
+		if (w->in->flags & CKPT_SCAN_PROBED && !has_operands(w))
+			return 0;
 		check_frames(w);
 		check_memo(w);
 		rc = step(w, err);
@@ -607,5 +621,5 @@ bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len)
 
 	while (op.code != CKPT_OP_STOP && ckpt_op_read(&r, &op, NULL) == 0) {
 	}
-	return r.bad;
+	return r.bad || op.code == CKPT_OP_STOP || r.pos == len;
 }

@@ -104,7 +104,7 @@ void ckpt_scan_pickles(struct ckpt_scanner *s, const struct ckpt_scan_pickle *fi
 /* Do the bytes begin with a program that an unpickler would run? Sure without the signature of protocol 2 and later, if it imports or calls. */
 bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len);
 
-/* ... or are they cut off before that can be told? */
+/* ... or are they nothing but opcodes, to STOP or to where they are cut off? */
 bool ckpt_scan_may_go_on(const uint8_t *bytes, size_t len);
 
 /* ---- files (file.c and those of the formats) ---- */

@@ -310,9 +310,11 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 			       ? NULL
 			       : "the state of a dtype is none that numpy writes for numbers or objects";
 	case CKPT_THEN_NUMPY_ARRAY:
-		return ckpt_scan_check_array_state(state)
+		if (!ckpt_scan_check_array_state(state))
+			return "the state of an array is none that numpy writes for numbers or objects";
+		return ckpt_scan_are_texts(w, state->u.seq.items[2], state->u.seq.items[4])
 			       ? NULL
-			       : "the state of an array is none that numpy writes for numbers or objects";
+			       : "an array of texts with what is no character";
 	case CKPT_THEN_GENERATOR:
 		return is_generator_state(w, state) ? NULL
 						    : "the state of a generator is none that torch writes";

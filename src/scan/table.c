@@ -163,9 +163,9 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("array", "array", 2, 2, ATTRIBUTES, VALUE, TEXT, LIST),
 	FUNC("array", "_array_reconstructor", PLAIN, 4, 4, VALUE, CLASS, TEXT, INT, BYTES),
 	/* times, names of things */
-	TYPE("datetime", "datetime", 1, 8, NOTHING, VALUE, BYTES | TEXT | INT, INT | NONE | TIMEZONE | OBJECT),
-	TYPE("datetime", "date", 1, 3, NOTHING, VALUE, BYTES | TEXT | INT, INT),
-	TYPE("datetime", "time", 1, 5, NOTHING, VALUE, BYTES | TEXT | INT, INT | NONE | TIMEZONE | OBJECT),
+	{ "datetime", "datetime", CKPT_CALL_DATETIME, 1, 8, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { BYTES | TEXT | INT, INT | NONE | TIMEZONE | OBJECT } },
+	{ "datetime", "date", CKPT_CALL_DATE, 1, 3, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { BYTES | TEXT | INT, INT } },
+	{ "datetime", "time", CKPT_CALL_TIME, 1, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { BYTES | TEXT | INT, INT | NONE | TIMEZONE | OBJECT } },
 	TYPE("datetime", "timedelta", 0, 3, NOTHING, TIMEDELTA, INT),
 	TYPE("datetime", "timezone", 1, 2, NOTHING, TIMEZONE, TIMEDELTA, TEXT),
 	TYPE("uuid", "UUID", 0, 0, UUID, VALUE),

@@ -131,6 +131,23 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state);
 bool ckpt_scan_is_numbers_dtype(const struct ckpt_value *v);
 bool ckpt_scan_is_dtype_text(const struct ckpt_value *v);
 
+/* Items of a dtype, one behind the other. */
+struct ckpt_scan_numpy_data {
+	const uint8_t *bytes;
+	size_t len;
+};
+/* Is there text in an item, in fields and arrays, too? And is it made of characters, in all of them? */
+bool ckpt_scan_numpy_has_text(struct ckpt_scan_walk *w, const struct ckpt_value *dtype);
+bool ckpt_scan_numpy_are_texts(struct ckpt_scan_walk *w, const struct ckpt_value *dtype, const struct ckpt_scan_numpy_data *data);
+
+/* ---- contents that nobody else asks about (contents.c) ---- */
+
+/* Are DATA, bytes of items of DTYPE, characters wherever that has text? */
+bool ckpt_scan_are_texts(struct ckpt_scan_walk *w, const struct ckpt_value *dtype, const struct ckpt_value *data);
+
+/* Is FIRST, the first argument of a call of CKPT_CALL_DATE, TIME or DATETIME, a number, or bytes of a date that there is? */
+bool ckpt_scan_is_date(struct ckpt_scan_walk *w, enum ckpt_scan_call call, const struct ckpt_value *first);
+
 /* "('id', 3, os.system, ...)", escaped (show.c) */
 const char *ckpt_scan_show_args(const struct ckpt_value *args, char *buf, size_t size);
 

@@ -230,10 +230,10 @@ def pickled(keys):
 
 def keys():
     """Python hashes what becomes a key: all of it, however deep and however often, and holds those of one hash against each other."""
-    alike = pickled(n * ((1 << 61) - 1) for n in range(1, 5000))
-    tuples = pickled(tuples_alike(5000))
-    nan = [b"G\x7f\xf8" + bytes(6)] * 5000
-    made = [reduce_("builtins", "complex", (1000003 * n) % (1 << 30), -n) for n in range(6000)]
+    alike = pickled(n * ((1 << 61) - 1) for n in range(1, 2100))
+    tuples = pickled(tuples_alike(2100))
+    nan = [b"G\x7f\xf8" + bytes(6)] * 2100
+    made = [reduce_("builtins", "complex", (1000003 * n) % (1 << 30), -n) for n in range(4200)]
     for name, some in (("ints", alike), ("tuples", tuples), ("nan", nan), ("made", made)):
         pairs, items = b"".join(key + b"N" for key in some), b"".join(some)
         both("keys_%s_dict" % name, b"}(" + pairs + b"u", "a dict of keys of one hash")
@@ -254,6 +254,10 @@ def keys():
         both("key_%s_set" % name, b"\x8f(" + key + b"\x90", "an item of a set", protocol=4)
         both("key_%s_called" % name, NAME("builtins", "set") + b"](" + key + b"e\x85R", "an item of what becomes a set", protocol=4)
         both("key_%s_pairs" % name, NAME("collections", "OrderedDict") + b"](" + key + b"N\x86e\x85R", "a key of what becomes a dict", protocol=4)
+    nest = b"(" + b"(" * 300000 + b"t" * 300000 + b"I1\nd."
+    for name, data in (("end", nest), ("behind", nest + b"\n"), ("behind_much", nest + b"\nand more\n"), ("memo", b"Np999999999\n"), ("memo_end", b"Np999999999\n.\n")):
+        for suffix in ("pkl", "txt", "md"):
+            sample("text_%s.%s" % (name, suffix), data, "a text, which an unpickler reads as far as STOP: too deep, or a large memo", NOT_PLAIN)
     sample("fine_keys_ids.pkl", proto(2, b"}(" + b"".join(number(140000000000000 + 64 * n) + b"N" for n in range(20000)) + b"u"), "ids of objects", {"plain"})
     sample("fine_keys_pairs.pkl", proto(2, b"}(" + b"".join(value((n // 100, n % 100)) + b"N" for n in range(20000)) + b"u"), "rows and columns", {"plain"})
     sample("fine_keys_texts.pkl", proto(2, b"}(" + b"".join(value(("a%d" % n, "b")) + b"N" for n in range(20000)) + b"u"), "pairs of texts", {"plain"})
@@ -295,6 +299,55 @@ def amounts():
         both("letter_%s" % "".join(c if c.isalnum() else "_" for c in name), reduce_("numpy.core.multiarray", "_reconstruct", NAME("numpy", "ndarray"), (0,), name), "a text that numpy takes for a dtype, and parts of which it parses as Python")
 
 
+def contents():
+    """Bytes that become dates, or texts of numpy, which nobody has looked at."""
+    def text(data):
+        return reduce_("_codecs", "encode", data.decode("latin1"), "latin1")
+
+    good = {"date": b"\x07\xe8\x02\x1d", "datetime": b"\x07\xe8\x82\x1d\x17\x3b\x3b\x0f\x42\x3f", "time": b"\x97\x3b\x3b\x0f\x42\x3f"}
+    bad = {
+        "date": [b"\0\0\1\0", b"\0\1\0\1", b"\0\1\x0d\1", b"\x07\xe7\x02\x1d", b"\x07\xe8\x04\x1f", b"\x27\x10\1\1", b"\x07\xe8\x82\1", b"\0\1\1\xff"],
+        "datetime": [b"\0\0\1\0" + bytes(6), b"\0\1\1\1\x18" + bytes(5), b"\0\1\1\1\0\x3c" + bytes(4), b"\0\1\1\1\0\0\xff" + bytes(3), b"\0\1\1\1\0\0\0\x0f\x42\x40", b"\0\1\x80\1" + bytes(6)],
+        "time": [b"\x18" + bytes(5), b"\0\x3c" + bytes(4), b"\x98" + bytes(5), b"\0\0\0\xff\xff\xff"],
+    }
+    for name, data in good.items():
+        for way, made in (("bytes", blob(data)), ("text", text(data)), ("old", b"U" + bytes([len(data)]) + data)):
+            sample("fine_%s_%s.pkl" % (name, way), proto(2, reduce_("datetime", name, made)), "a %s as Python writes it" % name, {"plain"})
+    for name, some in bad.items():
+        for number, data in enumerate(some):
+            for way, made in (("bytes", blob(data)), ("text", text(data)), ("old", b"U" + bytes([len(data)]) + data), ("list", reduce_("builtins", "bytes", list(data)))):
+                both("%s_%d_%s" % (name, number, way), reduce_("datetime", name, made), "a %s that there is not, which crashes CPython when it is shown" % name)
+
+    def dtype(kind, state):
+        return reduce_("numpy", "dtype", kind, False, True) + value(state) + b"b"
+
+    def array(shape, kind, data):
+        return reduce_("numpy.core.multiarray", "_reconstruct", NAME("numpy", "ndarray"), (0,), blob(b"b")) + value((1, shape, kind, False, data)) + b"b"
+
+    def unicode(order="<"):
+        return dtype("U2", (3, order, None, None, None, 8, 4, 8))
+
+    fine, wrong = struct.pack("<II", 0x10FFFF, 97), struct.pack("<II", 97, 0x110000)
+    field = dtype("V12", (3, "|", None, ("a", "b"), {"a": (dtype("i4", (3, "<", None, None, None, -1, -1, 0)), 0), "b": (unicode(), 4)}, 12, 1, 24))
+    several = dtype("V16", (3, "|", (unicode(), (2,)), None, None, 16, 4, 8))
+    for name, kind, data in (
+        ("plain", unicode(), wrong), ("big", unicode(">"), fine[::-1][4:] + wrong[::-1][:4]), ("field", field, bytes(4) + wrong), ("several", several, fine + wrong), ("first", unicode(), wrong[::-1]),
+        ("surely", unicode(), b"\xff" * 8),
+    ):
+        for way, made in (("bytes", blob(data)), ("text", text(data))):
+            both("characters_%s_%s_scalar" % (name, way), reduce_("numpy.core.multiarray", "scalar", kind, made), "a text with what is no character")
+            both("characters_%s_%s_array" % (name, way), array((1,), kind, made), "an array of them")
+            both("characters_%s_%s_last" % (name, way), array((2,), kind, blob(bytes(len(data)) + data)), "the last of an array")
+        both("characters_%s_buffer" % name, reduce_("numpy.core.numeric", "_frombuffer", blob(data), kind, (1,), "C"), "in a buffer")
+    for name, kind, data in (("plain", unicode(), fine), ("big", unicode(">"), struct.pack(">II", 0x10FFFF, 97)), ("field", field, b"\xff" * 4 + fine), ("several", several, fine + fine)):
+        sample("fine_characters_%s.pkl" % name, proto(2, array((2,), kind, blob(data + data))), "texts", {"plain"})
+    shared = unicode() + b"q\x01" + b"0" + b"h\x01"
+    for level in range(30):
+        fields = b"}(" + b"".join(value("f%d" % n) + b"h" + bytes([1 + level]) + b"K\x00\x86" for n in range(8)) + b"u"
+        shared += b"0" + reduce_("numpy", "dtype", "V8", False, True) + b"(K\x03" + value("|") + b"N(" + b"".join(value("f%d" % n) for n in range(8)) + b"t" + fields + b"K\x08K\x01K\x18tbq" + bytes([2 + level]) + b"0h" + bytes([2 + level])
+    both("characters_unfolded", b"N" + shared + b"0" + reduce_("numpy.core.multiarray", "scalar", b"h\x1f", blob(fine)), "structures of the same structures, thirty deep")
+
+
 def harmless():
     """What was called dangerous, and is not."""
     fine = {"plain", "needs-objects"}
@@ -315,4 +368,5 @@ numpys()
 bombs()
 keys()
 amounts()
+contents()
 harmless()
