@@ -425,6 +425,10 @@ static void check_data(struct call *c)
 			say_not_understood(c, "a text with what is no character");
 		ckpt_scan_mark(first, CKPT_SCAN_USED);
 		return;
+	case CKPT_CALL_RANGE:
+		if (!ckpt_scan_is_range(c->args))
+			say_not_understood(c, "wanted a range that lies in the text");
+		return;
 	case CKPT_CALL_DATE:
 	case CKPT_CALL_TIME:
 	case CKPT_CALL_DATETIME:

@@ -99,6 +99,32 @@ bool ckpt_scan_is_date(struct ckpt_scan_walk *w, enum ckpt_scan_call call, const
 	return is;
 }
 
+/* ---- ranges ---- */
+
+/* Characters of a text, or bytes; -1: not known. */
+static int64_t length_of(const struct ckpt_value *v)
+{
+	int64_t n = 0;
+
+	if (v->kind == CKPT_CALL) /* encode(text, 'latin1') */
+		v = item(v->u.call->args, 0);
+	if (v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR)
+		return (int64_t)v->u.bytes.len;
+	if (v->kind != CKPT_STR)
+		return -1;
+	for (uint64_t i = 0; i < v->u.bytes.len; i++)
+		n += ((uint8_t)v->u.bytes.ptr[i] & 0xC0) != 0x80;
+	return n;
+}
+
+bool ckpt_scan_is_range(const struct ckpt_value *args)
+{
+	uint32_t count = args->u.seq.count;
+	const struct ckpt_value *start = item(args, count - 3), *end = item(args, count - 2);
+
+	return start->u.integer >= 0 && start->u.integer <= end->u.integer && end->u.integer <= length_of(item(args, count - 4));
+}
+
 /* ---- texts of numpy ---- */
 
 bool ckpt_scan_are_texts(struct ckpt_scan_walk *w, const struct ckpt_value *dtype, const struct ckpt_value *data)

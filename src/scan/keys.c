@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 16, MOST_IN_A_KEY = 4096, FEW = 1024, MOST_ALIKE = 1024, MOST_UNKNOWN = 4096, BITS = 61 };
+enum { MOST_DEPTH = 16, MOST_IN_A_KEY = 4096, FEW = 256, STEPS_BASE = 1 << 20, STEPS_OF_BYTE = 4, BITS = 61 };
 static const uint64_t MODULUS = ((uint64_t)1 << BITS) - 1;
 
 /* The hash of one key, as far as it can be known from the file. */
@@ -103,17 +103,150 @@ static uint64_t hash_of_parts(struct key *k, const struct ckpt_seq *items, unsig
 	return 0;
 }
 
-/* Of numpy, in up to 8 bytes: no more than some tens of them have one hash. */
-static bool is_small_number(const struct ckpt_scan_rule *rule, const struct ckpt_value *args)
+/* ---- hashes of what calls make ---- */
+
+/* How Python hashes what a row of the table makes. Others are not known. */
+enum way {
+	BY_TEXT,	   /* of the argument, with the secret */
+	BY_BYTES_ALONE,	   /* the same, if there is no second argument */
+	BY_DIGITS,	   /* of the number that the argument spells, or is */
+	BY_ITEMS,	   /* as a tuple of the items of the argument */
+	BY_PARTS,	   /* of a real and an imaginary number */
+	BY_NUMBER_OF_STATE, /* {'int': number} */
+	BY_SMALL_NUMBER,   /* scalar(dtype, bytes), up to 8 of them: no more than some tens have one hash */
+};
+static const struct {
+	const char *module, *name;
+	enum way way;
+} ways[] = {
+	{ "_codecs", "encode", BY_TEXT },
+	{ "builtins", "bytes", BY_TEXT },
+	{ "builtins", "complex", BY_PARTS },
+	{ "builtins", "float", BY_DIGITS },
+	{ "builtins", "int", BY_DIGITS },
+	{ "builtins", "str", BY_TEXT },
+	{ "builtins", "tuple", BY_ITEMS },
+	{ "datetime", "date", BY_TEXT },
+	{ "datetime", "datetime", BY_BYTES_ALONE },
+	{ "datetime", "time", BY_BYTES_ALONE },
+	{ "decimal", "Decimal", BY_DIGITS },
+	{ "fractions", "Fraction", BY_DIGITS },
+	{ "numpy.core.multiarray", "scalar", BY_SMALL_NUMBER },
+	{ "pathlib", "Path", BY_TEXT },
+	{ "pathlib", "PosixPath", BY_TEXT },
+	{ "pathlib", "PurePath", BY_TEXT },
+	{ "pathlib", "PurePosixPath", BY_TEXT },
+	{ "torch", "Size", BY_ITEMS },
+	{ "torch.torch_version", "TorchVersion", BY_TEXT },
+	{ "uuid", "UUID", BY_NUMBER_OF_STATE },
+};
+
+static const struct ckpt_value *argument(const struct ckpt_value *v, uint32_t i)
 {
-	return rule->call == CKPT_CALL_NUMPY_SCALAR && args->kind == CKPT_TUPLE && args->u.seq.count == 2 &&
-	       args->u.seq.items[1]->kind == CKPT_BYTES && args->u.seq.items[1]->u.bytes.len <= 8;
+	const struct ckpt_value *args = v->u.call->args;
+
+	return args->kind == CKPT_TUPLE && i < args->u.seq.count ? args->u.seq.items[i] : &ckpt_value_none;
+}
+
+static uint64_t multiplied(uint64_t a, uint64_t b)
+{
+	uint64_t high = a >> 32, low = a & UINT32_MAX, middle = high * (b & UINT32_MAX) + low * (b >> 32), rest;
+
+	/* a * b = (high * b' << 64) + (middle << 32) + low * b'', each of it in 61 bits */
+	rest = (high * (b >> 32) << 3) % MODULUS;
+	rest += (middle >> 29) + (middle << 32 & MODULUS);
+	return (rest % MODULUS + (low * (b & UINT32_MAX)) % MODULUS) % MODULUS;
+}
+
+/* Of the modulus, which is a prime: the power two below it is the inverse. */
+static uint64_t inverse_of(uint64_t n)
+{
+	uint64_t result = 1;
+
+	for (uint64_t power = MODULUS - 2; power; power >>= 1, n = multiplied(n, n))
+		if (power & 1)
+			result = multiplied(result, n);
+	return result;
+}
+
+/* "-12", "0.5", "3/4". False: it is no number. */
+static bool hash_of_digits(const char *text, uint64_t len, uint64_t *hash)
+{
+	uint64_t number = 0, below = 1, *part = &number;
+	bool negative = len && *text == '-', broken = false;
+
+	for (uint64_t i = negative || (len && *text == '+'); i < len; i++) {
+		if ((text[i] == '.' || text[i] == '/') && !broken) {
+			broken = true;
+			if (text[i] == '/')
+				below = 0, part = &below;
+		} else if (text[i] >= '0' && text[i] <= '9') {
+			*part = (multiplied(*part, 10) + (uint64_t)(text[i] - '0')) % MODULUS;
+			if (broken && part == &number)
+				below = multiplied(below, 10);
+		} else {
+			return false;
+		}
+	}
+	*hash = with_sign(below ? multiplied(number, inverse_of(below)) : 314159, negative);
+	return true;
+}
+
+static bool is_few_bytes(const struct ckpt_value *v)
+{
+	if (v->kind == CKPT_CALL) /* encode(text, 'latin1') */
+		v = argument(v, 0);
+	return (v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR || v->kind == CKPT_STR) && v->u.bytes.len <= 16;
+}
+
+/* Of a call of the table. False: it is not known, and who wrote the file may have chosen it. */
+static bool hash_of_call(struct key *k, const struct ckpt_scan_rule *rule, const struct ckpt_value *v, unsigned depth, uint64_t *hash)
+{
+	const struct ckpt_value *first = argument(v, 0);
+	const struct ckpt_seq *state;
+	size_t i = 0;
+
+	while (i < sizeof(ways) / sizeof(ways[0]) && (strcmp(ways[i].module, rule->module) != 0 || strcmp(ways[i].name, rule->name) != 0))
+		i++;
+	*hash = (uint64_t)(uintptr_t)v * 0x9E3779B97F4A7C15;
+	if (i == sizeof(ways) / sizeof(ways[0]))
+		return false;
+	switch (ways[i].way) {
+	case BY_TEXT: return true;
+	case BY_BYTES_ALONE: return v->u.call->args->kind == CKPT_TUPLE && v->u.call->args->u.seq.count == 1;
+	case BY_SMALL_NUMBER: return is_few_bytes(argument(v, 1));
+	case BY_DIGITS:
+		if (argument(v, 1) != &ckpt_value_none)
+			return false;
+		if (first->kind == CKPT_STR || first->kind == CKPT_PY2_STR)
+			return hash_of_digits(first->u.bytes.ptr, first->u.bytes.len, hash);
+		*hash = hash_of(k, first, depth + 1);
+		return first->kind == CKPT_INT || first->kind == CKPT_BOOL || first->kind == CKPT_BIGINT || first->kind == CKPT_FLOAT;
+	case BY_ITEMS:
+		if (first->kind != CKPT_TUPLE && first->kind != CKPT_LIST)
+			return false;
+		*hash = hash_of_tuple(k, &first->u.seq, depth + 1);
+		return true;
+	case BY_PARTS:
+		*hash = hash_of(k, first, depth + 1);
+		if (argument(v, 1) != &ckpt_value_none)
+			*hash += 1000003 * hash_of(k, argument(v, 1), depth + 1);
+		return true;
+	case BY_NUMBER_OF_STATE:
+		state = v->u.call->state && v->u.call->state->kind == CKPT_DICT ? &v->u.call->state->u.seq : NULL;
+		for (uint32_t n = 0; state && n + 1 < state->count; n += 2)
+			if (ckpt_value_is_str(state->items[n], "int"))
+				*hash = hash_of(k, state->items[n + 1], depth + 1);
+		return state;
+	}
+	return false;
 }
 
 static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned depth)
 {
 	const struct ckpt_global *g;
 	const struct ckpt_scan_rule *rule;
+	uint64_t hash;
 
 	if (++k->nodes > MOST_IN_A_KEY || depth > MOST_DEPTH) {
 		k->is_too_much = true;
@@ -134,9 +267,13 @@ static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned dept
 	case CKPT_CALL:
 		g = ckpt_scan_callee(k->w, v->u.call->func);
 		rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
-		if (rule && rule->kind == CKPT_SCAN_DATA && !is_small_number(rule, v->u.call->args))
-			return hash_of(k, v->u.call->args, depth), k->is_unknown = true, 0;
-		break; /* an object: its class has its own way */
+		if (!rule || rule->kind != CKPT_SCAN_DATA)
+			break; /* an object: its class has its own way */
+		if (!hash_of_call(k, rule, v, depth, &hash)) {
+			hash_of(k, v->u.call->args, depth);
+			k->is_unknown = true;
+		}
+		return hash;
 	default: break;
 	}
 	return (uint64_t)(uintptr_t)v * 0x9E3779B97F4A7C15; /* by where it lies, which nobody can choose either */
@@ -158,21 +295,17 @@ static int by_hash(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static size_t longest_run(uint64_t *hashes, size_t count)
+/* Comparisons that a dict of them takes. */
+static uint64_t steps_of(uint64_t *hashes, size_t count)
 {
-	size_t longest = 0, run = 0;
+	uint64_t steps = 0, run = 0;
 
 	qsort(hashes, count, sizeof(*hashes), by_hash);
 	for (size_t i = 0; i < count; i++) {
-		run = i && hashes[i] == hashes[i - 1] ? run + 1 : 1;
-		longest = run > longest ? run : longest;
+		run = i && hashes[i] == hashes[i - 1] ? run + 1 : 0;
+		steps += run;
 	}
-	return longest;
-}
-
-static void say(struct ckpt_scan_walk *w, size_t count, const char *what)
-{
-	ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "key", ckpt_scan_at(w), "%zu keys %s: a dict of them takes the square of that many steps", count, what);
+	return steps;
 }
 
 /* All of them against each other. */
@@ -194,11 +327,11 @@ static void compare(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys 
 		known += !k.is_unknown;
 		unknown += k.is_unknown;
 	}
-	if (unknown >= MOST_UNKNOWN)
-		say(w, unknown, "whose hash can be chosen");
-	known = hashes ? longest_run(hashes, known) : 0;
-	if (known >= MOST_ALIKE)
-		say(w, known, "of one hash");
+	if (hashes)
+		w->s->key_steps += steps_of(hashes, known) + (uint64_t)unknown * unknown / 2;
+	if (w->s->key_steps > STEPS_BASE + STEPS_OF_BYTE * w->s->file.bytes)
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "key", ckpt_scan_at(w),
+			       "keys of the same hash, or of one that can be chosen: Python holds each of them against all others");
 	free(hashes);
 }
 

@@ -52,6 +52,7 @@ static const struct ckpt_scan_rule objects[] = {
 	OBJECT("numpy.random.bit_generator", "__pyx_unpickle_SeedSequence", PLAIN, 3, 3),
 	OBJECT("numpy.random", "__RandomState_ctor", PLAIN, 0, 0),
 	OBJECT("numpy.ma.core", "_mareconstruct", PLAIN, 4, 4, CKPT_TYPE_ANY_CLASS, CKPT_TYPE_ANY_CLASS, DATA),
+	OBJECT("numpy.core._internal", "_convert_to_stringdtype_kwargs", PLAIN, 1, 2),
 	OBJECT("torch.nested._internal.nested_tensor", "_rebuild_njt", PLAIN, 1, 1),
 	OBJECT("torch.nn.backends.thnn", "_get_thnn_function_backend", PLAIN, 0, 0), /* modules until 1.2 keep it */
 	OBJECT("torch._dynamo.decorators", "_DimRange", PLAIN, 0, 3),

@@ -26,6 +26,7 @@ enum ckpt_scan_call {
 	CKPT_CALL_TENSOR_OF_DTYPE, /* the same with a dtype of its own, argument 6 */
 	CKPT_CALL_TENSOR_WHOLE,	   /* the same, of which all items are made at once, strides or not */
 	CKPT_CALL_OF_TENSORS,	   /* makes a tensor of others, or of arrays, as large as these */
+	CKPT_CALL_RANGE,	   /* (..., bytes or text, start, end, reason): the range lies in these */
 	CKPT_CALL_DATE,		   /* date(bytes) and the like, or numbers */
 	CKPT_CALL_TIME,
 	CKPT_CALL_DATETIME,

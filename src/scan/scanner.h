@@ -20,6 +20,7 @@ struct ckpt_scanner {
 	unsigned depth;		/* of files in files */
 	uint64_t nested_budget; /* bytes of pickles in pickles that may still be looked into */
 	uint64_t budget;	/* bytes that may still be unpacked, or scanned twice */
+	uint64_t key_steps;	/* comparisons of keys */
 	uint64_t made;		/* numbers of tensors that are made of others */
 	uint64_t pickle_budget; /* bytes of pickles that may still be looked at */
 	struct ckpt_strmap

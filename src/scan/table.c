@@ -163,6 +163,10 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("array", "array", 2, 2, ATTRIBUTES, VALUE, TEXT, LIST),
 	FUNC("array", "_array_reconstructor", PLAIN, 4, 4, VALUE, CLASS, TEXT, INT, BYTES),
 	/* times, names of things */
+	/* what the objects of these show is read without a look at where it lies */
+	{ "builtins", "UnicodeDecodeError", CKPT_CALL_RANGE, 5, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { TEXT, BYTES, INT, INT, TEXT } },
+	{ "builtins", "UnicodeEncodeError", CKPT_CALL_RANGE, 5, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { TEXT, TEXT, INT, INT, TEXT } },
+	{ "builtins", "UnicodeTranslateError", CKPT_CALL_RANGE, 4, 4, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { TEXT, INT, INT, TEXT } },
 	{ "datetime", "datetime", CKPT_CALL_DATETIME, 1, 8, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { BYTES | TEXT | INT, INT | NONE | TIMEZONE | OBJECT } },
 	{ "datetime", "date", CKPT_CALL_DATE, 1, 3, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { BYTES | TEXT | INT, INT } },
 	{ "datetime", "time", CKPT_CALL_TIME, 1, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { BYTES | TEXT | INT, INT | NONE | TIMEZONE | OBJECT } },

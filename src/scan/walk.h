@@ -145,6 +145,9 @@ bool ckpt_scan_numpy_are_texts(struct ckpt_scan_walk *w, const struct ckpt_value
 /* Are DATA, bytes of items of DTYPE, characters wherever that has text? */
 bool ckpt_scan_are_texts(struct ckpt_scan_walk *w, const struct ckpt_value *dtype, const struct ckpt_value *data);
 
+/* Do the numbers of ARGS, of a call of CKPT_CALL_RANGE, lie in what is in front of them? */
+bool ckpt_scan_is_range(const struct ckpt_value *args);
+
 /* Is FIRST, the first argument of a call of CKPT_CALL_DATE, TIME or DATETIME, a number, or bytes of a date that there is? */
 bool ckpt_scan_is_date(struct ckpt_scan_walk *w, enum ckpt_scan_call call, const struct ckpt_value *first);
 

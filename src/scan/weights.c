@@ -109,6 +109,17 @@ static bool is_parameter(const struct ckpt_value *v)
 	return ckpt_value_is_global(v, "torch.nn.parameter", "Parameter");
 }
 
+/* 1.13 makes no others than COO by this function. */
+static bool is_new_sparse(const struct ckpt_value *func, const struct ckpt_value *args)
+{
+	const struct ckpt_value *layout = args && args->kind == CKPT_TUPLE && args->u.seq.count ? args->u.seq.items[0] : NULL;
+
+	if (layout && layout->kind == CKPT_CALL && layout->u.call->args->kind == CKPT_TUPLE && layout->u.call->args->u.seq.count)
+		layout = layout->u.call->args->u.seq.items[0];
+	return ckpt_value_is_global(func, "torch._utils", "_rebuild_sparse_tensor") && layout && !ckpt_value_is_str(layout, "torch.sparse_coo") &&
+	       !ckpt_value_is_global(layout, "torch", "sparse_coo");
+}
+
 static void check_new(struct ckpt_scan_walk *w, const struct ckpt_value *cls)
 {
 	if (!is_global(cls))
@@ -177,6 +188,8 @@ void ckpt_scan_weights(struct ckpt_scan_walk *w)
 	case CKPT_OP_REDUCE:
 		if (b && !is_global(b))
 			refuse(w, ALL, "calls what is no function that it allows");
+		else if (b && is_new_sparse(b, a))
+			refuse(w, IN_1_13, "a sparse tensor of a layout that it does not make");
 		break;
 	case CKPT_OP_NEWOBJ:
 		if (b)

@@ -258,6 +258,17 @@ def keys():
     for name, data in (("end", nest), ("behind", nest + b"\n"), ("behind_much", nest + b"\nand more\n"), ("memo", b"Np999999999\n"), ("memo_end", b"Np999999999\n.\n")):
         for suffix in ("pkl", "txt", "md"):
             sample("text_%s.%s" % (name, suffix), data, "a text, which an unpickler reads as far as STOP: too deep, or a large memo", NOT_PLAIN)
+    for name, make in (("fractions", lambda n: reduce_("fractions", "Fraction", "%d/%d" % (n * ((1 << 61) - 1) + 1, 1))), ("ranges", lambda n: reduce_("builtins", "range", n)), ("decimals", lambda n: reduce_("decimal", "Decimal", str(n * ((1 << 61) - 1))))):
+        both("keys_%s_eight" % name, b"](" + b"".join(b"}(" + b"".join(make(8000 * d + n) + b"N" for n in range(1100)) + b"u" for d in range(8)) + b"e", "eight dicts of keys that Python compares slowly")
+    scalar = NAME("numpy.core.multiarray", "scalar") + b"q\x010" + reduce_("numpy", "dtype", "i8", False, True) + value((3, "<", None, None, None, -1, -1, 0)) + b"bq\x020"
+    for name, before, make in (
+        ("numpy", scalar, lambda n: b"h\x01h\x02" + reduce_("_codecs", "encode", struct.pack("<q", n).decode("latin1"), "latin1") + b"\x86R"),
+        ("dates", b"", lambda n: reduce_("datetime", "date", b"U\x04" + struct.pack(">HBB", 1000 + n // 28, 1, 1 + n % 28))),
+        ("decimal", b"", lambda n: reduce_("decimal", "Decimal", "%d.%02d" % (n, n % 100))), ("fraction", b"", lambda n: reduce_("fractions", "Fraction", "%d/7" % n)),
+        ("complex", b"", lambda n: reduce_("builtins", "complex", n, -n)), ("path", b"", lambda n: reduce_("pathlib", "PosixPath", "/", "a", str(n))), ("size", b"", lambda n: reduce_("torch", "Size", [n, 3])),
+        ("uuid", b"", lambda n: NAME("uuid", "UUID") + b")\x81" + value({"int": number(n * 0x9E3779B97F4A7C15F39CC0605CEDC835 % (1 << 127))}) + b"b"),
+    ):
+        sample("fine_keys_%s.pkl" % name, proto(2, before + b"}(" + b"".join(make(n) + b"N" for n in range(6000)) + b"u"), "6,000 keys of a kind", {"plain"})
     sample("fine_keys_ids.pkl", proto(2, b"}(" + b"".join(number(140000000000000 + 64 * n) + b"N" for n in range(20000)) + b"u"), "ids of objects", {"plain"})
     sample("fine_keys_pairs.pkl", proto(2, b"}(" + b"".join(value((n // 100, n % 100)) + b"N" for n in range(20000)) + b"u"), "rows and columns", {"plain"})
     sample("fine_keys_texts.pkl", proto(2, b"}(" + b"".join(value(("a%d" % n, "b")) + b"N" for n in range(20000)) + b"u"), "pairs of texts", {"plain"})
@@ -293,8 +304,6 @@ def amounts():
     ):
         sample("amount_%s.pt" % name, torch_zip(proto(2, body)), "a tensor of a few numbers is made as large as it says it is", NOT_PLAIN)
     sample("fine_amount.pkl", proto(2, b"](" + (NAME("builtins", "set") + value((["a", "b"],)) + b"R") * 3000 + b"e"), "many small sets", {"plain"})
-    for name in ("UnicodeDecodeError", "UnicodeEncodeError", "UnicodeTranslateError"):
-        sample("exception_%s.pkl" % name, proto(2, reduce_("builtins", name, "utf-8", blob(b"abc"), -(1 << 30), 1 - (1 << 30), "x")), "to be shown, CPython 3.9 and 3.11 read in front of the bytes", NOT_PLAIN | {"needs-objects"})
     for name in ("1,9e9", "(1)i8", "i8,i8", "O", "1e9", "V1", "bb"):
         both("letter_%s" % "".join(c if c.isalnum() else "_" for c in name), reduce_("numpy.core.multiarray", "_reconstruct", NAME("numpy", "ndarray"), (0,), name), "a text that numpy takes for a dtype, and parts of which it parses as Python")
 
@@ -348,6 +357,14 @@ def contents():
     both("characters_unfolded", b"N" + shared + b"0" + reduce_("numpy.core.multiarray", "scalar", b"h\x1f", blob(fine)), "structures of the same structures, thirty deep")
 
 
+def ranges():
+    for name, *arguments in (("UnicodeDecodeError", "utf-8", blob(b"abc")), ("UnicodeEncodeError", "utf-8", "abc"), ("UnicodeTranslateError", "abc")):
+        sample("fine_%s.pkl" % name, proto(2, reduce_("builtins", name, *arguments, 1, 2, "why")), "an error of Python as it is pickled", {"plain"})
+        for number_, (start, end) in enumerate(((-1, 0), (2, 1), (0, 4), (1 << 30, (1 << 30) + 1), (-(1 << 30), 1 - (1 << 30)))):
+            both("range_%s_%d" % (name, number_), reduce_("builtins", name, *arguments, start, end, "x"), "to be shown, CPython 3.9 and 3.11 read where there is nothing")
+        both("range_%s_state" % name, reduce_("builtins", name, *arguments, 0, 1, "x") + value({"start": -(1 << 30)}) + b"b", "the same by BUILD")
+
+
 def harmless():
     """What was called dangerous, and is not."""
     fine = {"plain", "needs-objects"}
@@ -369,4 +386,5 @@ bombs()
 keys()
 amounts()
 contents()
+ranges()
 harmless()
