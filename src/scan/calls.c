@@ -407,7 +407,11 @@ static void check_data(struct call *c)
 	case CKPT_CALL_FROM_TYPE: check_from_type(c); return;
 	case CKPT_CALL_WITH_STATE: ckpt_scan_attributes(c->w, arg(c->args, 3)); return;
 	case CKPT_CALL_FROM_BYTES: ckpt_scan_nested_bytes(c->w, first); return;
-	case CKPT_CALL_OF_TENSORS: ckpt_scan_made(c->w, rule->call, c->args); return;
+	case CKPT_CALL_OF_TENSORS:
+		if (ckpt_scan_wanted(rule, 1) == CKPT_TYPE_SPARSE)
+			ckpt_scan_has_places(c->w);
+		ckpt_scan_made(c->w, rule->call, c->args);
+		return;
 	case CKPT_CALL_TENSOR:
 	case CKPT_CALL_TENSOR_OF_DTYPE:
 	case CKPT_CALL_TENSOR_WHOLE:

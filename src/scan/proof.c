@@ -86,5 +86,9 @@ void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source)
 		check_sizes(s, model);
 	else if (model->doc->format == &ckpt_format_torch_legacy)
 		check_trailer(s, source, model);
+	if (s->has_places) {
+		s->has_places = false;
+		ckpt_scan_failed(s, ckpt_scan_check_indices(s, model, &err), &err);
+	}
 	ckpt_close(model);
 }

@@ -64,6 +64,9 @@ static int scan_one(struct ckpt_scanner *s, const char *path, struct ckpt_error 
 	if (s->rc == 0 && s->file.is_torch && !s->is_dcp &&
 	    s->file.verdict < CKPT_SCAN_INCONSISTENT)
 		ckpt_scan_prove(s, source);
+	if (s->has_places || s->has_places_inside)
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET,
+			       "a sparse tensor, or the state of a generator, in what is no checkpoint of its own: where its numbers point is not looked at");
 	ckpt_source_unref(source);
 	if (s->rc == 0 && s->no_memory && !ckpt_scan_is_full(s))
 		s->rc = CKPT_E_NOMEM;

@@ -36,6 +36,7 @@ struct ckpt_scanner {
 	bool in_fragment; /* what is looked at may begin in the middle of something */
 	bool is_dcp;	  /* it is called *.distcp: archives one behind the other */
 	bool is_one;	  /* of a kind that can hold code; else it is passed over on a walk */
+	bool has_places, has_places_inside; /* of torch.load's own pickle, and of others: numbers that are taken for places in memory (indices.c) */
 	bool no_memory;
 	const void *cancel;
 	struct ckpt_error *err; /* of the system; the first that was met */
@@ -128,6 +129,10 @@ void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source);
 
 /* Read it as a checkpoint: is all there that its pickle says? Of files that torch.load reads (proof.c). */
 void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source);
+
+/* Do indices of sparse tensors lie in these, and positions of generators in their states? 0, or what to give to ckpt_scan_failed() (indices.c) */
+struct ckpt_model;
+int ckpt_scan_check_indices(struct ckpt_scanner *s, const struct ckpt_model *model, struct ckpt_error *err);
 
 /* A step failed: what the system says ends it all, what the file is to blame for is a finding. */
 void ckpt_scan_failed(struct ckpt_scanner *s, int rc, const struct ckpt_error *err);

@@ -316,6 +316,7 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 			       ? NULL
 			       : "an array of texts with what is no character";
 	case CKPT_THEN_GENERATOR:
+		ckpt_scan_has_places(w);
 		return is_generator_state(w, state) ? NULL
 						    : "the state of a generator is none that torch writes";
 	case CKPT_THEN_UUID:

@@ -125,6 +125,12 @@ void ckpt_scan_partial_state(struct ckpt_scan_walk *w, const struct ckpt_value *
 /* The class or function that V is, also as an attribute of another; NULL: it cannot be known. In the arena of the pickle. */
 const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 
+/* Numbers that are taken for places in memory come out of storages: who has read these looks at them (indices.c). */
+static inline void ckpt_scan_has_places(struct ckpt_scan_walk *w)
+{
+	*(w->s->weights ? &w->s->has_places : &w->s->has_places_inside) = true;
+}
+
 /* Is it understood to its last byte? (numpy.c) WHY: what is not. */
 bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ckpt_value *state);
 bool ckpt_scan_check_array_state(const struct ckpt_value *state);

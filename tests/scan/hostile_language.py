@@ -357,6 +357,50 @@ def contents():
     both("characters_unfolded", b"N" + shared + b"0" + reduce_("numpy.core.multiarray", "scalar", b"h\x1f", blob(fine)), "structures of the same structures, thirty deep")
 
 
+def places():
+    """Indices of sparse tensors, and the position of a generator: numbers in storages that torch takes for places in memory."""
+    def tensor(kind, key, count, shape, offset=0):
+        strides, step = [], 1
+        for size in reversed(shape):
+            strides.insert(0, step)
+            step *= size
+        stored = b"(" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + b"J" + struct.pack("<i", count) + b"tQ"
+        return reduce_("torch._utils", "_rebuild_tensor_v2", stored, offset, shape, tuple(strides), False, EMPTY)
+
+    def files_of(name, body, storages, why, wanted):
+        first, *rest = storages
+        sample("%s.pt" % name, files.torch_file(proto(2, body), data=first, extra=[("data/%d" % (n + 1), data) for n, data in enumerate(rest)]), why, wanted)
+        counts = [len(data) // 8 if n < len(storages) - 1 else len(data) // 4 for n, data in enumerate(storages)] if len(storages) > 1 else [len(first)]
+        sample("%s_legacy.pt" % name, legacy(body=proto(2, body), keys=proto(2, value([str(n) for n in range(len(storages))])),
+                                             stored=b"".join(struct.pack("<q", n) + data for n, data in zip(counts, storages))), why, wanted)
+
+    def coo(rows, columns, values=3, count=3):
+        return [struct.pack("<6q", *rows, *columns), bytes(4 * values)], reduce_("torch._utils", "_rebuild_sparse_tensor", reduce_("torch.serialization", "_get_layout", "torch.sparse_coo"),
+                                                                               (tensor("Long", "0", 6, (2, count)), tensor("Float", "1", values, (values,)), (4, 5)))
+
+    def csr(starts, places, layout="csr"):
+        return [struct.pack("<%dq" % len(starts), *starts), struct.pack("<3q", *places), bytes(12)], reduce_(
+            "torch._utils", "_rebuild_sparse_tensor", reduce_("torch.serialization", "_get_layout", "torch.sparse_" + layout),
+            (tensor("Long", "0", len(starts), (len(starts),)), tensor("Long", "1", 3, (3,)), tensor("Float", "2", 3, (3,)), (4, 5)))
+
+    for name, (storages, body), wanted in (
+        ("fine_coo", coo((0, 1, 3), (0, 4, 2)), {"plain"}), ("row", coo((0, 1, 4), (0, 4, 2)), NOT_PLAIN), ("column", coo((0, 1, 3), (0, 5, 2)), NOT_PLAIN),
+        ("negative", coo((0, -1, 3), (0, 1, 2)), NOT_PLAIN), ("far", coo((0, 1 << 40, 3), (0, 1, 2)), NOT_PLAIN), ("values", coo((0, 1, 3), (0, 4, 2), values=2), NOT_PLAIN),
+        ("fine_csr", csr((0, 1, 1, 2, 3), (0, 4, 2)), {"plain"}), ("csr_place", csr((0, 1, 1, 2, 3), (0, 5, 2)), NOT_PLAIN), ("csr_start", csr((0, 1, 1 << 40, 2, 3), (0, 4, 2)), NOT_PLAIN),
+        ("csr_back", csr((0, 2, 1, 2, 3), (0, 4, 2)), NOT_PLAIN), ("csr_first", csr((1, 1, 1, 2, 3), (0, 4, 2)), NOT_PLAIN), ("csr_last", csr((0, 1, 1, 2, 2), (0, 4, 2)), NOT_PLAIN),
+        ("csr_few", csr((0, 1, 1, 3), (0, 4, 2)), NOT_PLAIN), ("csr_negative", csr((0, 1, 1, 2, 3), (0, -4, 2)), NOT_PLAIN),
+        ("fine_csc", csr((0, 1, 1, 2, 2, 3), (0, 3, 2), "csc"), {"plain"}), ("csc_place", csr((0, 1, 1, 2, 2, 3), (0, 4, 2), "csc"), NOT_PLAIN),
+    ):
+        for way, whole in (("", body), ("_in_list", value([{"a": (body,)}])), ("_in_parameter", reduce_("torch._utils", "_rebuild_parameter", body, False, EMPTY))):
+            if not (name.startswith("fine") and way == "_in_parameter"):
+                files_of("places_%s%s" % (name, way), whole, storages, "a sparse tensor", wanted)
+        if name.startswith("fine"):
+            sample("places_%s_bare.pkl" % name, proto(2, reduce_("torch.storage", "_load_from_bytes", blob(legacy())) + b"0" + body), "of storages that are not in the file", NOT_PLAIN)
+    for name, left, following, wanted in (("fine", 600, 25, {"plain"}), ("fine_new", 1, 0, {"plain"}), ("behind", 624, 600, NOT_PLAIN), ("end", 2, 624, NOT_PLAIN), ("far", 10, 1 << 33, NOT_PLAIN), ("none", 0, 0, NOT_PLAIN), ("negative", -5, 0, NOT_PLAIN)):
+        state = struct.pack("<QiiQ", 1, left, 1, following) + bytes(5056 - 24)
+        files_of("places_generator_%s" % name, NAME("torch", "Generator") + value(("cpu",)) + b"R" + value((1, None, tensor("Byte", "0", 5056, (5056,)))) + b"b", [state], "a generator and its state", wanted)
+
+
 def ranges():
     for name, *arguments in (("UnicodeDecodeError", "utf-8", blob(b"abc")), ("UnicodeEncodeError", "utf-8", "abc"), ("UnicodeTranslateError", "abc")):
         sample("fine_%s.pkl" % name, proto(2, reduce_("builtins", name, *arguments, 1, 2, "why")), "an error of Python as it is pickled", {"plain"})
@@ -387,4 +431,5 @@ keys()
 amounts()
 contents()
 ranges()
+places()
 harmless()

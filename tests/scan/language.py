@@ -182,6 +182,7 @@ class Program:
             lambda: self.call(("decimal", "Decimal"), "text"),
             lambda: self.call(("fractions", "Fraction"), "text"),
             lambda: self.call(("pathlib", "PosixPath"), "text"),
+            lambda: self.call(("builtins", self.rng.choice(["UnicodeDecodeError", "UnicodeEncodeError"])), "text", "text" if self.rng.random() < 0.5 else "bytes", "small", "small", "text"),
             lambda: self.call(("builtins", self.rng.choice(["ValueError", "KeyError", "OSError"])), "any") + (self.some("attributes") + b"b" if self.rng.random() < 0.4 else b""),
             lambda: self.call(("torch.return_types", self.rng.choice(["max", "min", "svd", "sort"])), "pair"),
             lambda: self.call(("torch", "device"), "place"),

@@ -53,6 +53,7 @@ SAMPLE = "sample.%d.bin" % os.getpid()
 GROWTH = 400 << 10  # KiB, of a batch
 
 heard = []
+made = []
 listening = False
 allowed = set()
 
@@ -89,7 +90,7 @@ def load_members(data):
             member = archive.read(info)
             if info.filename == "__main__.py":
                 heard.append("python FILE runs %s" % info.filename)
-            pickle.loads(member)
+            made.append(pickle.loads(member))
         except Exception:
             pass
 
@@ -103,7 +104,7 @@ def load(kind, data):
                 pass
     elif kind == "stream":
         options = {"weights_only": False} if "weights_only" in torch.load.__code__.co_varnames else {}
-        torch.load(io.BytesIO(data), map_location="cpu", **options)
+        made.append(torch.load(io.BytesIO(data), map_location="cpu", **options))
     else:
         load_bare(data)
 
@@ -111,15 +112,26 @@ def load(kind, data):
 def load_file(data):
     """Tars of torch 0.1 are only looked for in a file."""
     options = {"weights_only": False} if "weights_only" in torch.load.__code__.co_varnames else {}
-    torch.load(SAMPLE, map_location="cpu", **options)
+    made.append(torch.load(SAMPLE, map_location="cpu", **options))
 
 
 def load_bare(data):
     for unpickler in (pickle.Unpickler, pickle._Unpickler):
         try:
-            unpickler(io.BytesIO(data)).load()
+            made.append(unpickler(io.BytesIO(data)).load())
         except Exception:
             pass
+
+
+def use():
+    """What was made is shown, and hashed: what only looks like data crashes here."""
+    while made:
+        value = made.pop()
+        for way in (repr, str, hash):
+            try:
+                way(value)
+            except Exception:
+                pass
 
 
 def warm_up():
@@ -154,6 +166,10 @@ def guarded(kind, data):
         heard.append("raises " + type(error).__name__)
     finally:
         listening = False
+    try:
+        use()
+    except BaseException as error:
+        heard.append("raises %s when it is used" % type(error).__name__)
     return list(heard)
 
 

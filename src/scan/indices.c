@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers that torch takes for places in memory: indices of sparse tensors, which torch.load does not look at (2.14) or not in all of them, and the
+ * position in the state of a random generator, which nobody looks at. Who uses such a tensor reads, or writes, where they say.
+ * Source: torch 1.7 to 2.14, torch/_utils.py (_rebuild_sparse_tensor), aten/src/ATen/CPUGeneratorImpl.cpp and core/MT19937RNGEngine.h.
+ */
+#include "scan/scanner.h"
+
+#include "model/array.h"
+#include "model/model.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 8192, GENERATOR_BYTES = 5056, OLD_GENERATOR_BYTES = 5048, MT_ITEMS = 624 };
+
+struct proof {
+	struct ckpt_scanner *s;
+	const struct ckpt_model *model;
+	uint8_t *seen; /* owned: bits, by the values' ids */
+	const struct ckpt_value **stack; /* owned */
+	size_t depth, cap;
+};
+
+/* ---- one part of a sparse tensor ---- */
+
+struct part {
+	struct ckpt_array *array;
+	struct ckpt_array_info info;
+};
+
+static int open_part(const struct ckpt_array *whole, const char *name, struct part *out, struct ckpt_error *err)
+{
+	int rc = ckpt_array_part(whole, name, &out->array, err);
+
+	out->info = (struct ckpt_array_info)CKPT_ARRAY_INFO_INIT;
+	return rc < 0 ? rc : ckpt_array_get(out->array, &out->info);
+}
+
+static int64_t number_at(const uint8_t *at, uint32_t itemsize)
+{
+	int64_t wide;
+	int32_t narrow;
+
+	if (itemsize == sizeof(wide)) {
+		memcpy(&wide, at, sizeof(wide));
+		return wide;
+	}
+	memcpy(&narrow, at, sizeof(narrow));
+	return narrow;
+}
+
+/* Items FROM to TO of PART: is each at least LEAST, and below LIMIT? GROWS: and none below the one in front of it. 0, or <0. */
+static int check_range(const struct part *part, uint64_t from, uint64_t to, int64_t limit, bool grows, bool *out, struct ckpt_error *err)
+{
+	int64_t least = 0;
+	uint8_t *block;
+	int rc = 0;
+
+	*out = *out && (part->info.itemsize == 4 || part->info.itemsize == 8);
+	block = *out ? malloc((size_t)BLOCK * part->info.itemsize) : NULL;
+	if (!block)
+		return *out ? ckpt_fail_nomem(err) : 0;
+	for (uint64_t at = from; at < to && rc == 0 && *out;) {
+		uint64_t count = to - at < BLOCK ? to - at : BLOCK;
+
+		rc = ckpt_array_read(part->array, at, count, block, err);
+		for (uint64_t i = 0; rc == 0 && i < count && *out; i++) {
+			int64_t n = number_at(block + i * part->info.itemsize, part->info.itemsize);
+
+			*out = n >= least && n < limit;
+			least = grows ? n : 0;
+		}
+		at += count;
+	}
+	free(block);
+	return rc;
+}
+
+/* (dimensions that are sparse, values) */
+static int check_coo(const struct ckpt_array *whole, const struct ckpt_tensor *t, bool *out, struct ckpt_error *err)
+{
+	struct part indices = { 0 }, values = { 0 };
+	int rc = open_part(whole, "indices", &indices, err);
+
+	if (rc == 0)
+		rc = open_part(whole, "values", &values, err);
+	*out = rc == 0 && indices.info.ndim == 2 && indices.info.shape[0] <= t->ndim && values.info.ndim && values.info.shape[0] == indices.info.shape[1];
+	for (uint64_t d = 0; rc == 0 && *out && d < indices.info.shape[0]; d++)
+		rc = check_range(&indices, d * indices.info.shape[1], (d + 1) * indices.info.shape[1], (int64_t)t->shape[d], false, out, err);
+	ckpt_array_close(indices.array);
+	ckpt_array_close(values.array);
+	return rc;
+}
+
+static bool is_block(const char *layout)
+{
+	return !strcmp(layout, "sparse_bsr") || !strcmp(layout, "sparse_bsc");
+}
+
+/* How often the columns of each row begin, from 0 to the number of values; and these columns. */
+static int check_parts(const struct part *starts, const struct part *places, const struct part *values, const struct ckpt_tensor *t, bool *out,
+		       struct ckpt_error *err)
+{
+	bool by_rows = !strcmp(t->layout, "sparse_csr") || !strcmp(t->layout, "sparse_bsr"), blocks = is_block(t->layout);
+	uint32_t batch = starts->info.ndim - 1;
+	uint64_t lines, across, each, count, first, last;
+	int rc = 0;
+
+	*out = starts->info.ndim && places->info.ndim == batch + 1 && t->ndim >= batch + 2 && values->info.ndim >= batch + (blocks ? 3 : 1);
+	if (!*out)
+		return 0;
+	lines = t->shape[batch + !by_rows];
+	across = t->shape[batch + by_rows];
+	if (blocks) {
+		uint64_t high = values->info.shape[batch + 1 + !by_rows], wide = values->info.shape[batch + 1 + by_rows];
+
+		*out = high && wide && lines % high == 0 && across % wide == 0;
+		if (!*out)
+			return 0;
+		lines /= high;
+		across /= wide;
+	}
+	each = starts->info.shape[batch];
+	count = places->info.shape[batch];
+	*out = each == lines + 1 && values->info.shape[batch] == count && across <= INT64_MAX && count < INT64_MAX;
+	for (uint64_t n = 0; rc == 0 && *out && n < starts->info.numel / each; n++) {
+		uint8_t bytes[8];
+
+		rc = check_range(starts, n * each, (n + 1) * each, (int64_t)count + 1, true, out, err);
+		first = last = 0;
+		if (rc == 0 && *out && (rc = ckpt_array_read(starts->array, n * each, 1, bytes, err)) == 0)
+			first = (uint64_t)number_at(bytes, starts->info.itemsize);
+		if (rc == 0 && *out && (rc = ckpt_array_read(starts->array, (n + 1) * each - 1, 1, bytes, err)) == 0)
+			last = (uint64_t)number_at(bytes, starts->info.itemsize);
+		*out = *out && first == 0 && last == count;
+	}
+	return rc == 0 && *out ? check_range(places, 0, places->info.numel, (int64_t)across, false, out, err) : rc;
+}
+
+static int check_compressed(const struct ckpt_array *whole, const struct ckpt_tensor *t, bool *out, struct ckpt_error *err)
+{
+	bool by_rows = !strcmp(t->layout, "sparse_csr") || !strcmp(t->layout, "sparse_bsr");
+	struct part starts = { 0 }, places = { 0 }, values = { 0 };
+	int rc = open_part(whole, by_rows ? "crow_indices" : "ccol_indices", &starts, err);
+
+	if (rc == 0)
+		rc = open_part(whole, by_rows ? "col_indices" : "row_indices", &places, err);
+	if (rc == 0)
+		rc = open_part(whole, "values", &values, err);
+	if (rc == 0)
+		rc = check_parts(&starts, &places, &values, t, out, err);
+	ckpt_array_close(starts.array);
+	ckpt_array_close(places.array);
+	ckpt_array_close(values.array);
+	return rc;
+}
+
+static int check_sparse(struct proof *p, const struct ckpt_value *v, struct ckpt_error *err)
+{
+	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
+	struct ckpt_array *whole = NULL;
+	struct ckpt_tensor t = { 0 };
+	bool fine = true;
+	int rc = arena ? ckpt_tensor_parse(p->model, v, arena, &t, err) : ckpt_fail_nomem(err);
+
+	if (rc > 0 && t.layout && !strncmp(t.layout, "sparse_", 7)) {
+		rc = ckpt_array_open_value(p->model, v, "", 0, &whole, err);
+		if (rc == 0)
+			rc = !strcmp(t.layout, "sparse_coo") ? check_coo(whole, &t, &fine, err) : check_compressed(whole, &t, &fine, err);
+		ckpt_array_close(whole);
+	}
+	ckpt_arena_free(arena);
+	if (rc >= 0 && !fine)
+		ckpt_scan_find(p->s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET, "a sparse tensor whose indices lie outside of it: who uses it reads or writes there");
+	return rc < 0 ? rc : 0;
+}
+
+/* ---- generators ---- */
+
+/* A seed (8 bytes), numbers left (4), is it seeded (4), the next (8), 624 numbers of 8 bytes: the numbers that are left lie behind the next. */
+static int check_generator(struct proof *p, const struct ckpt_value *v, struct ckpt_error *err)
+{
+	const struct ckpt_value *state = v->u.call->state;
+	struct ckpt_array_info info = CKPT_ARRAY_INFO_INIT;
+	struct ckpt_array *array = NULL;
+	uint8_t head[24];
+	uint64_t next;
+	int32_t left;
+	int rc = 0;
+
+	if (state->kind == CKPT_TUPLE && state->u.seq.count == 3)
+		rc = ckpt_array_open_value(p->model, state->u.seq.items[2], "", 0, &array, err);
+	if (!array)
+		return rc;
+	if (ckpt_array_get(array, &info) == 0 && info.itemsize == 1 && (info.numel == GENERATOR_BYTES || info.numel == OLD_GENERATOR_BYTES)) {
+		rc = ckpt_array_read(array, 0, sizeof(head), head, err);
+		memcpy(&left, head + 8, sizeof(left));
+		memcpy(&next, head + 16, sizeof(next));
+		if (rc == 0 && (left < 1 || next > MT_ITEMS || (uint64_t)left + next > MT_ITEMS + 1))
+			ckpt_scan_find(p->s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET, "a random generator whose next number lies behind its state");
+	}
+	ckpt_array_close(array);
+	return rc;
+}
+
+/* ---- all of them ---- */
+
+static bool push(struct proof *p, const struct ckpt_value *v)
+{
+	if (!v || (v->id && p->seen[v->id / 8] & 1u << v->id % 8))
+		return true;
+	if (v->kind != CKPT_CALL && v->kind != CKPT_TUPLE && v->kind != CKPT_LIST && v->kind != CKPT_SET && v->kind != CKPT_FROZENSET && v->kind != CKPT_DICT)
+		return true;
+	if (v->id)
+		p->seen[v->id / 8] |= (uint8_t)(1u << v->id % 8);
+	if (p->depth == p->cap) {
+		size_t cap = p->cap ? 2 * p->cap : 256;
+		const struct ckpt_value **grown = realloc(p->stack, cap * sizeof(*grown));
+
+		if (!grown)
+			return false;
+		p->stack = grown;
+		p->cap = cap;
+	}
+	p->stack[p->depth++] = v;
+	return true;
+}
+
+static bool push_all(struct proof *p, const struct ckpt_seq *seq)
+{
+	for (uint32_t i = 0; i < seq->count; i++)
+		if (!push(p, seq->items[i]))
+			return false;
+	return true;
+}
+
+static int check_value(struct proof *p, const struct ckpt_value *v, struct ckpt_error *err)
+{
+	const struct ckpt_call *call = v->u.call;
+
+	if (v->kind != CKPT_CALL)
+		return push_all(p, &v->u.seq) ? 0 : ckpt_fail_nomem(err);
+	if (!push(p, call->func) || !push(p, call->args) || !push(p, call->kwargs) || !push(p, call->state) || !push_all(p, &call->items) || !push_all(p, &call->pairs))
+		return ckpt_fail_nomem(err);
+	if (ckpt_value_is_call_of(v, "torch._utils", "_rebuild_sparse_tensor") || ckpt_value_is_call_of(v, "torch._utils", "_rebuild_sparse_csr_tensor"))
+		return check_sparse(p, v, err);
+	if (call->state && (ckpt_value_is_call_of(v, "torch", "Generator") || ckpt_value_is_call_of(v, "torch._C", "Generator")))
+		return check_generator(p, v, err);
+	return 0;
+}
+
+int ckpt_scan_check_indices(struct ckpt_scanner *s, const struct ckpt_model *model, struct ckpt_error *err)
+{
+	const struct ckpt_pickle *pickle = &model->doc->pickle;
+	struct proof p = { .s = s, .model = model };
+	int rc = 0;
+
+	p.seen = calloc(1, pickle->next_id / 8 + 1);
+	if (!p.seen || !push(&p, pickle->root))
+		rc = ckpt_fail_nomem(err);
+	while (rc == 0 && p.depth) {
+		if (ckpt_scan_is_cancelled(s))
+			rc = CKPT_E_CANCELLED;
+		else
+			rc = check_value(&p, p.stack[--p.depth], err);
+	}
+	free(p.seen);
+	free(p.stack);
+	return rc;
+}
