@@ -251,13 +251,12 @@ static int proto(struct ckpt_machine *m)
 	return 0;
 }
 
-/* It only tells where to buffer. */
+/* It only tells where to buffer: CPython reads so many bytes at once, and refuses a pickle that has fewer. */
 static int frame(struct ckpt_machine *m)
 {
 	if (m->op.number > m->r.len - m->r.pos)
-		m->doc->frames_wrong = true;
-	else
-		m->frame_end = m->r.pos + (size_t)m->op.number;
+		return ckpt_fail(m->err, CKPT_E_FORMAT, "a frame of %" PRIu64 " bytes reaches past the end of the pickle", m->op.number);
+	m->frame_end = m->r.pos + (size_t)m->op.number;
 	return 0;
 }
 

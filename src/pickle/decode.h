@@ -12,7 +12,7 @@ struct ckpt_pickle {
 	uint32_t next_id;	       /* ids 1 .. next_id-1 are taken */
 	uint8_t protocol;	       /* highest PROTO seen; 0 or 1 if there was none */
 	bool python_batches; /* written by the pure-Python pickler: see ckpt_pickle_options */
-	bool frames_wrong;   /* one ends behind the end or in an opcode: Python refuses that */
+	bool frames_wrong;   /* one ends in an opcode: Python's unpickler in Python refuses that */
 	uint64_t nbytes;     /* up to and with STOP; what follows was not looked at */
 };
 

@@ -37,6 +37,8 @@ TABLE = [
      "+0x2: the operand of BINBYTES8 reaches past the end of the pickle"),
     ("huge bytearray", b"\x80\x05\x96" + struct.pack("<Q", 1 << 62) + b"abc.",
      "+0x2: the operand of BYTEARRAY8 reaches past the end of the pickle"),
+    ("frame longer than the file", b"\x80\x04\x95" + b"\xff" * 8 + b"}.",
+     "+0x2: a frame of 18446744073709551615 bytes reaches past the end of the pickle"),
     ("negative length", b"\x80\x02T\xff\xff\xff\xffabc.",
      "+0x2: the operand of BINSTRING reaches past the end of the pickle"),
     ("negative long", b"\x80\x02\x8b\xff\xff\xff\xffabc.",
@@ -51,7 +53,6 @@ TABLE = [
 
 # what the pickle may hold and still be listed
 SOUND = [
-    ("frame longer than the file", b"\x80\x04\x95" + b"\xff" * 8 + b"}."),
     ("frame of nothing", b"\x80\x04\x95" + bytes(8) + b"}."),
     ("huge memo index", b"\x80\x02}r\xff\xff\xff\xff."),
     ("list in itself", b"\x80\x02]q\0h\0a."),

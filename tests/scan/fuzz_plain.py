@@ -47,11 +47,11 @@ def verdicts(samples, work):
     return done.stdout
 
 
-def tripped(command, work, samples):
+def tripped(command, work, samples, *words):
     """What loading SAMPLES told, and '' if that is nothing."""
     stream = b"".join(b"%s %d\n" % (kind.encode(), len(data)) + data for data, kind in samples)
     # what would be made would be made in here
-    done = subprocess.run(command.split() + ["traced_load.py", "names.txt"], cwd=work, input=stream, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    done = subprocess.run(command.split() + ["traced_load.py", "names.txt", *words], cwd=work, input=stream, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
     lines = done.stdout.decode(errors="replace").splitlines()
     told = [line for line in lines if not line.startswith(("at ", "done "))]
     if "done %d" % len(samples) not in lines:
@@ -64,6 +64,10 @@ def find(command, work, samples):
     told = tripped(command, work, samples)
     if not told:
         return []
+    if all(line.startswith("changed ") for line in told.splitlines()):  # by loading it, or by what it takes to show it?
+        told = tripped(command, work, samples, "unused")
+        if not told:
+            return []
     if len(samples) == 1:
         return [(samples[0], told)]
     half = len(samples) // 2
