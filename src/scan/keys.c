@@ -18,7 +18,7 @@ static const uint64_t MODULUS = ((uint64_t)1 << BITS) - 1;
 /* The hash of one key, as far as it can be known from the file. */
 struct key {
 	struct ckpt_scan_walk *w;
-	uint64_t nodes;
+	uint64_t nodes, bytes; /* that were looked at */
 	bool is_unknown; /* a call makes it, or part of it */
 	bool is_too_much;
 };
@@ -218,6 +218,7 @@ static bool hash_of_call(struct key *k, const struct ckpt_scan_rule *rule, const
 	case BY_DIGITS:
 		if (argument(v, 1) != &ckpt_value_none)
 			return false;
+		k->bytes += first->kind == CKPT_STR || first->kind == CKPT_PY2_STR ? 16 * first->u.bytes.len : 0;
 		if (first->kind == CKPT_STR || first->kind == CKPT_PY2_STR)
 			return hash_of_digits(first->u.bytes.ptr, first->u.bytes.len, hash);
 		*hash = hash_of(k, first, depth + 1);
@@ -255,11 +256,15 @@ static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned dept
 	switch ((enum ckpt_value_kind)v->kind) {
 	case CKPT_BOOL:
 	case CKPT_INT: return hash_of_int(v->u.integer);
-	case CKPT_BIGINT: return hash_of_bigint((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len);
+	case CKPT_BIGINT:
+		k->bytes += v->u.bytes.len;
+		return hash_of_bigint((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len);
 	case CKPT_FLOAT: return hash_of_float(v->u.real);
 	case CKPT_STR:
 	case CKPT_PY2_STR:
-	case CKPT_BYTES: return hash_of_text(v->u.bytes.ptr, v->u.bytes.len);
+	case CKPT_BYTES:
+		k->bytes += v->u.bytes.len;
+		return hash_of_text(v->u.bytes.ptr, v->u.bytes.len);
 	case CKPT_TUPLE: return hash_of_tuple(k, &v->u.seq, depth + 1);
 	case CKPT_LIST: /* what a call was given */
 	case CKPT_SET:
@@ -308,6 +313,12 @@ static uint64_t steps_of(uint64_t *hashes, size_t count)
 	return steps;
 }
 
+/* The same key may be used very often, and be long. */
+static bool may_look(const struct key *k)
+{
+	return ckpt_scan_may_look(k->w, k->nodes + k->bytes / 16);
+}
+
 /* All of them against each other. */
 static void compare(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys *a)
 {
@@ -324,6 +335,10 @@ static void compare(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys 
 							      : key_at(a->items, i - a->old_count, a->form);
 
 		hashes[known] = hash_of(&k, v, 0);
+		if (!may_look(&k)) {
+			free(hashes);
+			return;
+		}
 		known += !k.is_unknown;
 		unknown += k.is_unknown;
 	}
@@ -343,8 +358,6 @@ static bool has_doubled(size_t before, size_t after)
 
 void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys *a)
 {
-	uint64_t nodes = 0;
-
 	for (size_t i = 0; i < a->count; i++) {
 		const struct ckpt_value *v = key_at(a->items, i, a->form);
 		struct key k = { .w = w };
@@ -352,13 +365,14 @@ void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added
 		if (v->kind != CKPT_TUPLE && v->kind != CKPT_FROZENSET && v->kind != CKPT_CALL)
 			continue;
 		hash_of(&k, v, 0);
-		nodes += k.nodes;
+		if (!may_look(&k))
+			return;
 		if (k.is_too_much) {
 			ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "key", ckpt_scan_at(w),
 				       "a key of tuples in tuples, more than are looked into: Python goes into each of them as often as it is met");
 			return;
 		}
 	}
-	if (ckpt_scan_may_look(w, nodes) && has_doubled(a->old_count, a->old_count + a->count))
+	if (has_doubled(a->old_count, a->old_count + a->count))
 		compare(w, a);
 }
