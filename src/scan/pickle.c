@@ -431,6 +431,31 @@ static void check_memo(struct ckpt_scan_walk *w)
 			       index);
 }
 
+/* "-12", as every pickler writes it; of INT also "00" and "01", which are False and True. */
+static bool is_usual_number(const struct ckpt_op *op)
+{
+	uint64_t len = op->len, i = 0;
+
+	if (op->code == CKPT_OP_LONG && len && op->bytes[len - 1] == 'L')
+		len--;
+	if (op->code == CKPT_OP_INT && len == 2 && op->bytes[0] == '0' && (op->bytes[1] == '0' || op->bytes[1] == '1'))
+		return true;
+	if (len && op->bytes[0] == '-')
+		i++;
+	if (i == len || (op->bytes[i] == '0' && (len > 1)))
+		return false;
+	while (i < len && isdigit((unsigned char)op->bytes[i]))
+		i++;
+	return i == len;
+}
+
+/* "+1" is True for CPython's unpickler in C and 1 for that in Python, "010" was 8 until 3.13 and is 10. */
+static void check_number(struct ckpt_scan_walk *w)
+{
+	if ((w->m.op.code == CKPT_OP_INT || w->m.op.code == CKPT_OP_LONG) && !is_usual_number(&w->m.op) && !(w->in->flags & CKPT_SCAN_PROBED))
+		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "pickle", ckpt_scan_at(w), "a number in text that unpicklers read in different ways");
+}
+
 /* ---- the whole ---- */
 
 /* What the decoder keeps beside its arena counts as well. */
@@ -477,6 +502,7 @@ static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
 			return 0;
 		check_frames(w);
 		check_memo(w);
+		check_number(w);
 		rc = step(w, err);
 		if (rc < 0)
 			return rc;

@@ -401,6 +401,14 @@ def places():
         files_of("places_generator_%s" % name, NAME("torch", "Generator") + value(("cpu",)) + b"R" + value((1, None, tensor("Byte", "0", 5056, (5056,)))) + b"b", [state], "a generator and its state", wanted)
 
 
+def numbers():
+    """Numbers in text that CPython's two unpicklers, or two of its versions, read in two ways."""
+    for text in ("I+1", "I-0", "I+0", "I010", "I+01", "I-01", "I0x1", "I1_0", "I 1", "I1 ", "I-1_0", "L010L", "L+1L", "L-0L", "L0_1L", "L 1L", "L1l", "I0o7", "I007"):
+        both("number_%s" % "".join(c if c.isalnum() else "%02x" % ord(c) for c in text), b"](" + text.encode() + b"\ne", "a number in text: %s" % text)
+    for text in ("I00", "I01", "I0", "I1", "I-1", "I12", "I-120", "L0L", "L12L", "L-120L", "L99999999999999999999L"):
+        sample("fine_number_%s.pkl" % text.replace("-", "m"), proto(2, b"](" + text.encode() + b"\ne"), "a number in text", {"plain"})
+
+
 def ranges():
     for name, *arguments in (("UnicodeDecodeError", "utf-8", blob(b"abc")), ("UnicodeEncodeError", "utf-8", "abc"), ("UnicodeTranslateError", "abc")):
         sample("fine_%s.pkl" % name, proto(2, reduce_("builtins", name, *arguments, 1, 2, "why")), "an error of Python as it is pickled", {"plain"})
@@ -432,4 +440,5 @@ amounts()
 contents()
 ranges()
 places()
+numbers()
 harmless()
