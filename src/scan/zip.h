@@ -30,6 +30,7 @@ struct ckpt_loose_zip {
 	uint64_t base; /* bytes in front of the archive, which offsets do not count */
 	uint64_t directory_off, directory_end, ends_off, end; /* in the source */
 	uint64_t said;	 /* entries, by the end record */
+	uint64_t narrow_off; /* where who knows no zip64 takes the directory to begin; 0: at its place, or nowhere */
 	size_t rest;	 /* behind the last entry that could be read, in the directory */
 	uint32_t *order; /* owned: the entries as they lie in the file */
 	char *folder;	 /* owned: of the first entry, which is the archive's name for torch */

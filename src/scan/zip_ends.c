@@ -122,6 +122,8 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct ends
 				   " records, directory of %" PRIu64 " bytes at 0x%" PRIx64
 				   "; zip64: %" PRIu64 ", %" PRIu64 ", 0x%" PRIx64,
 				   ends->count, ends->size, ends->off, count, size, off);
+	if (ends->size <= end_off)
+		zip->narrow_off = end_off - ends->size;
 	if (length != END64_BYTES - 12)
 		ckpt_loose_zip_odd(zip, NULL, at, "a zip64 end record of another length");
 	*ends = (struct ends){ count, size, off, at };

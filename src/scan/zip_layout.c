@@ -300,15 +300,23 @@ static int by_place(const void *a, const void *b, void *ctx)
 static uint64_t behind(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
 	uint64_t end = e->data_off + e->csize;
-	uint8_t mark[4];
+	uint8_t bytes[24] = { 0 };
+	struct ckpt_reader r = { bytes, sizeof(bytes), 8, false };
+	size_t room;
 	bool wide;
 
-	if (!e->data_off || !(e->flags & DESCRIPTOR) || end + 12 > zip->directory_off ||
-	    ckpt_source_read(zip->source, end, mark, sizeof(mark), NULL) < 0)
+	if (!e->data_off || !(e->flags & DESCRIPTOR) || end + 12 > zip->directory_off)
+		return end;
+	room = zip->directory_off - end < sizeof(bytes) ? (size_t)(zip->directory_off - end) : sizeof(bytes);
+	if (ckpt_source_read(zip->source, end, bytes, room, NULL) < 0)
 		return end;
 	wide = e->csize >= 0xFFFFFFFF || e->usize >= 0xFFFFFFFF || e->header_off >= 0xFFFFFFFF;
-	end += memcmp(mark, "PK\7\10", 4) ? 0 : 4;
-	return end + (wide ? 20 : 12);
+	if (memcmp(bytes, "PK\7\10", 4) != 0)
+		return end + (wide ? 20 : 12);
+	/* Python writes wide ones for small records, too, where it could not know how large they become */
+	wide |= room == sizeof(bytes) && (ckpt_read_u32(&r) != (uint32_t)e->csize || ckpt_read_u32(&r) != (uint32_t)e->usize) &&
+		(r.pos = 8, ckpt_read_u64(&r) == e->csize && ckpt_read_u64(&r) == e->usize);
+	return end + (wide ? 24 : 16);
 }
 
 static void check_places(struct ckpt_loose_zip *zip)

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that loaders read in different ways: frames, end records, tables of torch 0.1, archives in the bytes of tensors."""
 
+import io
 import struct
 import tarfile
+import zipfile
+import zlib
 
 from assemble import (
     BAD,
@@ -25,6 +28,7 @@ from assemble import (
     legacy,
     member,
     members_with,
+    npy,
     old_tar,
     proto,
     sample,
@@ -156,7 +160,65 @@ def storages():
     assert shift
 
 
+def shadows():
+    """zipimport, by which `python FILE` runs, knew no zip64 until 3.12 and can be told not to since: it counts the directory back from the end record."""
+    program = b"print('ran')\n"
+    hidden = struct.pack("<IHHHHHIIIHH", 0x04034B50, 20, 0, 0, 0, 0, zlib.crc32(program), len(program), len(program), 11, 0) + b"__main__.py" + program
+    sound = stored(b"\1\2\3\4" * 40 + hidden + b"\5\6\7" * 40)
+    start = struct.unpack_from("<I", sound, len(sound) - 6)[0]
+    ends = sound.index(b"PK\x06\x06")
+    entry = struct.pack("<IHHHHHHIIIHHHHHII", 0x02014B50, 0, 20, 0, 0, 0, 0, zlib.crc32(program), len(program), len(program), 11, 0, 0, 0, 0, 0, sound.index(hidden) - 76) + b"__main__.py"
+    name, extra = struct.unpack_from("<HH", sound, start + 28)
+    assert extra == 0 and name < 30
+
+    def with_more(comment, field, change=lambda record, end: (record, end)):
+        first = bytearray(sound[start : start + 46 + name])
+        more = bytes(30 - name - (4 if field else 0)) + comment
+        more = struct.pack("<HH", 0x7A7A, len(more)) + more if field else more
+        struct.pack_into("<H", first, 30 if field else 32, len(more))
+        record, locator, end = bytearray(sound[ends : ends + 56]), bytearray(sound[ends + 56 : ends + 76]), bytearray(sound[ends + 76 :])
+        size = ends - start + len(more)
+        struct.pack_into("<Q", record, 40, size)
+        struct.pack_into("<Q", locator, 8, ends + len(more))
+        struct.pack_into("<I", end, 12, size)
+        record, end = change(bytes(record), bytes(end))
+        return sound[:start] + bytes(first) + more + sound[start + 46 + name : ends] + record + bytes(locator) + end
+
+    for field in (False, True):
+        where = "field" if field else "comment"
+        sample("shadow_%s.pt" % where, with_more(entry, field), "a directory inside of a record of the directory, in a %s" % where, RUN_OR_DIFFER)
+        sample("shadow_%s_mark.pt" % where, with_more(entry, field, lambda record, end: (record[:12] + b"PK\6\6" + record[16:], end)), "... and a second mark of zip64, in the versions", RUN_OR_DIFFER)
+        sample("shadow_%s_behind.pt" % where, with_more(entry, field, lambda record, end: (record, end[:20] + b"\4\0PK\6\6")), "... and a second mark of zip64, in the comment", RUN_OR_DIFFER)
+        sample("shadow_%s_fine.pt" % where, with_more(bytes(40), field), "zeros in the same place", {"plain"})
+    # a name of 30 bytes: the second record of the directory begins 76 bytes behind the first
+    sample("shadow_fine_name.pt", files.archive(files.torch_records(files.state_dict(weight=files.tensor())), name="a" * 21), "a directory whose second record begins there", {"plain"})
+
+
+def descriptors():
+    """zipfile writes sizes of 8 bytes behind the data of small records if it cannot go back."""
+    class Pipe(io.RawIOBase):
+        def __init__(self):
+            self.data = b""
+
+        def writable(self):
+            return True
+
+        def write(self, data):
+            self.data += bytes(data)
+            return len(data)
+
+    for number, sizes in enumerate(((8,), (0,), (8, 0, 3), (100, 100))):
+        pipe = Pipe()
+        with zipfile.ZipFile(pipe, "w") as made:
+            for n, size in enumerate(sizes):
+                with made.open("a%d.npy" % n, "w", force_zip64=True) as member_:
+                    member_.write(npy("{'descr': '|u1', 'fortran_order': False, 'shape': (%d,), }" % size, bytes(range(size))))
+        sample("pipe_%d.npz" % number, pipe.data, "what numpy.savez writes to a pipe", {"plain"})
+
+
 frames()
+shadows()
+descriptors()
 locators()
 attributes()
 tails()
