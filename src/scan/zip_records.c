@@ -325,6 +325,8 @@ static void check_archive(struct ckpt_loose_zip *zip)
 			continue;
 		pickles += ends_with(e->name, "/data.pkl") || !strcasecmp(e->name, "data.pkl");
 		sources += role_of(zip, e) == ROLE_SOURCE;
+		if (!strcasecmp(e->name, "__main__.py") || !strcasecmp(e->name, "__main__.pyc"))
+			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' runs", e->name);
 		if (is_of_torch(zip) && !record_of(zip, e))
 			ckpt_loose_zip_odd(zip, e, 0, "it lies outside of the folder '%.80s/'",
 					   zip->folder);

@@ -15,6 +15,7 @@ from assemble import (
     KEYS,
     LEGACY_BODY,
     MAGIC,
+    Member,
     NOT_DECIDED,
     NO_KEYS,
     RUN,
@@ -216,7 +217,21 @@ def descriptors():
         sample("pipe_%d.npz" % number, pipe.data, "what numpy.savez writes to a pipe", {"plain"})
 
 
+def programs():
+    """Archives that `python FILE` runs."""
+    program = b"print('ran')\n"
+    for name in ("__main__.py", "__main__.pyc"):
+        main = Member(name, program)
+        packed = Member(name, program, method=8)
+        suffix = name.rpartition(".")[2]
+        sample("main_only_%s.zip" % suffix, zip_of([main]), "a program", RUN)
+        sample("main_packed_%s.npz" % suffix, zip_of([Member("a.npy", npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }", b"1234")), packed]), "an array, and a program", RUN)
+        sample("main_first_%s.pt" % suffix, zip_of([main, *members_with(member("data.pkl", GOOD))]), "a program in front of a checkpoint", RUN)
+        sample("main_last_%s.pt" % suffix, zip_of([*members_with(member("data.pkl", GOOD)), main]), "a program behind a checkpoint", RUN)
+
+
 frames()
+programs()
 shadows()
 descriptors()
 locators()
