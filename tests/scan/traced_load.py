@@ -29,6 +29,7 @@ import tarfile  # noqa: E402,F401
 import tempfile  # noqa: E402,F401
 import uuid  # noqa: E402,F401
 import zipfile  # noqa: E402
+import zipimport  # noqa: E402
 
 import torch  # noqa: E402
 import torch.jit._pickle  # noqa: E402
@@ -95,9 +96,18 @@ def load_members(data):
             pass
 
 
+def load_program(_):
+    """As `python FILE` finds what to run."""
+    zipimport._zip_directory_cache.clear()
+    archive = zipimport.zipimporter(SAMPLE)
+    found = archive.find_spec("__main__") if hasattr(archive, "find_spec") else archive.find_module("__main__")
+    if found:
+        heard.append("python FILE runs a program")
+
+
 def load(kind, data):
     if kind == "container":
-        for attempt in (load_members, load_bare, load_file):
+        for attempt in (load_members, load_bare, load_file, load_program):
             try:
                 attempt(data)
             except Exception:
