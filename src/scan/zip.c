@@ -105,10 +105,11 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 	ckpt_zip_read_zip64(extra, extra_len, &e.usize, &e.csize, &e.header_off);
 	if (e.name)
 		check_unicode_name(zip, &e, extra, extra_len);
-	if (e.name && attributes & FOLDER_ATTRIBUTE && e.name_len && e.name[e.name_len - 1] != '/')
+	if (e.name && e.name_len && (e.name[e.name_len - 1] == '/' ? e.usize > 0 : attributes & FOLDER_ATTRIBUTE))
 		ckpt_loose_zip_odd(zip, &e, 0,
-				   "its attributes say that it is a folder: torch reads nothing of it, and takes "
-				   "for its bytes what its memory had before");
+				   "its %s that it is a folder: torch reads nothing of it, and takes for its bytes what "
+				   "its memory had before",
+				   attributes & FOLDER_ATTRIBUTE ? "attributes say" : "name says");
 	if (__builtin_add_overflow(e.header_off, zip->base, &e.header_off))
 		e.header_off = UINT64_MAX;
 	return e.name && ckpt_loose_zip_add(zip, &e);

@@ -144,6 +144,13 @@ static bool is_known_mark(const uint8_t *bytes, uint64_t len)
 	return len < SMALL;
 }
 
+static bool is_of_big_endian(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, const uint8_t *bytes, uint64_t len)
+{
+	const char *record = record_of(zip, e);
+
+	return record && !strcasecmp(record, "byteorder") && len == 3 && !memcmp(bytes, "big", 3);
+}
+
 static void scan_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e,
 			const uint8_t *bytes, uint64_t len)
 {
@@ -209,6 +216,11 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 	bool weights = s->weights, in_fragment = s->in_fragment;
 	struct ckpt_source *part;
 
+	if (e->method && !zip->has_packed_storage) {
+		zip->has_packed_storage = true;
+		ckpt_scan_find(s, CKPT_SCAN_PLAIN, "note", CKPT_NO_OFFSET,
+			       "a compressed storage: torch.load(mmap=True) takes the compressed bytes for numbers");
+	}
 	if (!is_archive(zip, e, head, len) && !ckpt_scan_looks_like_pickle(head, (size_t)len) &&
 	    (len == e->csize || !ckpt_scan_may_go_on(head, (size_t)len)))
 		return;
@@ -236,6 +248,9 @@ static void look_at(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e
 	case ROLE_PICKLE: scan_pickle(zip, e, bytes, len); break;
 	case ROLE_STORAGE: scan_storage(zip, e, bytes, head); break;
 	case ROLE_MARK:
+		if (is_of_big_endian(zip, e, bytes, len))
+			ckpt_scan_find(zip->s, CKPT_SCAN_PLAIN, "note", CKPT_NO_OFFSET,
+				       "numbers of a big-endian machine: torch until 1.13 does not know of it, and reads others");
 		if (!is_known_mark(bytes, len))
 			ckpt_scan_find(
 				zip->s, CKPT_SCAN_INCONSISTENT, "hidden", 0,

@@ -234,6 +234,8 @@ int ckpt_zip_parse_entry(struct ckpt_reader *r, uint64_t start, struct ckpt_aren
 			   "a record has the attribute of a folder, of which torch reads nothing");
 	if (!ckpt_zip_read_zip64(extra_bytes, extra_len, &e->usize, &e->csize, &e->header_off))
 		return bad(err, off, "the zip64 field of a directory entry is cut short");
+	if (e->usize && e->name_len && name[e->name_len - 1] == '/')
+		return bad(err, off, "a record with bytes has the name of a folder, of which torch reads nothing");
 	e->name = ckpt_arena_copy(arena, name, e->name_len);
 	return e->name ? 0 : ckpt_arena_fail(arena, err);
 }

@@ -230,7 +230,18 @@ def programs():
         sample("main_last_%s.pt" % suffix, zip_of([*members_with(member("data.pkl", GOOD)), main]), "a program behind a checkpoint", RUN)
 
 
+def slashes():
+    for key in ("0/", "/", "x/", "0//"):
+        body = value({"w": files.glob("torch._utils", "_rebuild_tensor_v2") + b"((" + value("storage") + files.glob("torch", "FloatStorage") + value(key) + value("cpu") + b"K\x04tQK\x00(K\x04t(K\x01t\x89"
+                            + files.glob("collections", "OrderedDict") + b")RtR"})
+        name = "".join(c if c.isalnum() else "s" for c in key)
+        sample("slash_%s.pt" % name, files.archive([("data.pkl", proto(2, body)), ("data/" + key, files.FOUR_FLOATS), ("version", b"3\n")]), "a storage whose record has the name of a folder", RUN_OR_DIFFER)
+        sample("slash_%s_unused.pt" % name, files.torch_file(files.state_dict(weight=files.tensor()), extra=[("data/" + key, b"1234")]), "a record that has the name of a folder", RUN_OR_DIFFER)
+    sample("slash_fine.pt", files.torch_file(files.state_dict(weight=files.tensor()), extra=[("extra/", b"")]), "a folder", {"plain", "inconsistent"})
+
+
 frames()
+slashes()
 programs()
 shadows()
 descriptors()
