@@ -19,6 +19,11 @@ struct cursor {
 	const char *at, *end;
 };
 
+struct header {
+	uint64_t nbytes;
+	bool has_text, is_big; /* items are texts of 4 bytes a character, the highest first */
+};
+
 static bool take(struct cursor *c, const char *text)
 {
 	size_t len = strlen(text);
@@ -40,7 +45,7 @@ static bool take_number(struct cursor *c, uint64_t *out)
 }
 
 /* '<f4' -> 4; objects are none. */
-static bool take_type(struct cursor *c, uint64_t *itemsize)
+static bool take_type(struct cursor *c, uint64_t *itemsize, struct header *h)
 {
 	char letter;
 
@@ -48,6 +53,8 @@ static bool take_type(struct cursor *c, uint64_t *itemsize)
 	    !strchr("biufcmMSUV", c->at[1]))
 		return false;
 	letter = c->at[1];
+	h->has_text = letter == 'U';
+	h->is_big = c->at[0] == '>';
 	c->at += 2;
 	if (!take_number(c, itemsize))
 		return false;
@@ -79,18 +86,18 @@ static bool take_shape(struct cursor *c, uint64_t *count)
 }
 
 /* "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", blanks, a line feed */
-static bool read_header(struct cursor c, uint64_t *nbytes)
+static bool read_header(struct cursor c, struct header *h)
 {
 	uint64_t itemsize, count;
 
-	if (!take(&c, "{'descr': ") || !take_type(&c, &itemsize) ||
+	if (!take(&c, "{'descr': ") || !take_type(&c, &itemsize, h) ||
 	    !take(&c, ", 'fortran_order': ") || (!take(&c, "False") && !take(&c, "True")) ||
 	    !take(&c, ", 'shape': ") || !take_shape(&c, &count) || !take(&c, ", }"))
 		return false;
 	while (take(&c, " ")) {
 	}
 	take(&c, "\n");
-	return c.at == c.end && !__builtin_mul_overflow(itemsize, count, nbytes);
+	return c.at == c.end && !__builtin_mul_overflow(itemsize, count, &h->nbytes);
 }
 
 /* Behind a header that is not of numbers: a pickle, or nobody knows what. */
@@ -119,9 +126,28 @@ static void scan_objects(struct ckpt_scanner *s, struct ckpt_source *source, uin
 	free(bytes);
 }
 
+/* Characters that Python has. */
+static void check_texts(struct ckpt_scanner *s, struct ckpt_source *source, uint64_t off, const struct header *h)
+{
+	uint8_t block[4096];
+
+	for (uint64_t at = 0; at < h->nbytes; at += sizeof(block)) {
+		size_t len = h->nbytes - at < sizeof(block) ? (size_t)(h->nbytes - at) : sizeof(block);
+
+		if (ckpt_scan_is_cancelled(s) || ckpt_source_read(source, off + at, block, len, NULL) < 0)
+			return;
+		for (size_t i = 0; i + 4 <= len; i += 4)
+			if (h->is_big ? block[i] || block[i + 1] > 0x10 : block[i + 3] || block[i + 2] > 0x10) {
+				ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "arguments", off + at + i, "an array of texts with what is no character");
+				return;
+			}
+	}
+}
+
 void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source)
 {
-	uint64_t size = ckpt_source_size(source), start, nbytes;
+	uint64_t size = ckpt_source_size(source), start;
+	struct header h = { 0 };
 	uint8_t head[12];
 	char *text;
 	bool ok;
@@ -143,15 +169,17 @@ void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source)
 	text = malloc((size_t)start);
 	s->no_memory |= !text;
 	ok = text && ckpt_source_read(source, 0, text, (size_t)start, NULL) == 0 &&
-	     read_header((struct cursor){ text + (head[6] == 1 ? 10 : 12), text + start }, &nbytes);
+	     read_header((struct cursor){ text + (head[6] == 1 ? 10 : 12), text + start }, &h);
 	free(text);
 	if (!ok)
 		scan_objects(s, source, start);
-	else if (nbytes > size - start)
+	else if (h.nbytes > size - start)
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", size,
 			       "the array is cut off: %" PRIu64 " bytes, wanted %" PRIu64,
-			       size - start, nbytes);
-	else if (nbytes < size - start)
-		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "trailer", start + nbytes,
-			       "%" PRIu64 " bytes follow the array", size - start - nbytes);
+			       size - start, h.nbytes);
+	else if (h.nbytes < size - start)
+		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "trailer", start + h.nbytes,
+			       "%" PRIu64 " bytes follow the array", size - start - h.nbytes);
+	if (ok && h.has_text && h.nbytes <= size - start)
+		check_texts(s, source, start, &h);
 }

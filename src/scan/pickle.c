@@ -547,6 +547,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	ckpt_scan_name_subjects(&w);
 	ckpt_machine_clear(&w.m);
 	ckpt_strmap_clear(&w.sizes);
+	ckpt_strmap_clear(&w.said);
 	ckpt_pickle_clear(&w.doc);
 	if (rc < 0 && rc != CKPT_E_NOMEM)
 		rc = ckpt_error_at(&err, rc, NULL, NULL, pickle->base + w.m.op.pos);

@@ -461,6 +461,24 @@ static void note_storage(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 		w->s->no_memory = true;
 }
 
+/* torch makes one storage for a key, at its first mention. Streams may have views of it with another class, which 1.7 does not know. */
+static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
+{
+	const struct ckpt_value *key = id->items[2];
+	const char *cls = id->items[1]->kind == CKPT_GLOBAL ? id->items[1]->u.global->name : "";
+	uint64_t said = (uint64_t)id->items[4]->u.integer * 0x9E3779B97F4A7C15, *there;
+	bool was_there;
+
+	if (!is_text(key))
+		return;
+	while (*cls)
+		said = (said ^ (uint8_t)*cls++) * 0x100000001B3;
+	there = ckpt_strmap_insert(&w->said, key->u.bytes.ptr, (size_t)key->u.bytes.len, said, &was_there);
+	w->s->no_memory |= !there;
+	if (there && was_there && *there != said)
+		ckpt_scan_find(w->s, CKPT_SCAN_PLAIN, "note", ckpt_scan_at(w), "a storage that is said to be of two classes, or lengths");
+}
+
 void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid)
 {
 	const struct ckpt_seq *id = pid && pid->kind == CKPT_TUPLE ? &pid->u.seq : NULL;
@@ -477,8 +495,11 @@ void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid
 		check_package_call(w, id);
 	else if (!id || !is_storage(id))
 		not_understood(w, "a persistent id that torch does not write");
-	else if (w->s->storages)
-		note_storage(w, id->items[2]);
+	else {
+		compare_storage(w, id);
+		if (w->s->storages)
+			note_storage(w, id->items[2]);
+	}
 }
 
 /* ---- pickles in pickles ---- */

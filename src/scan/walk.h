@@ -22,6 +22,7 @@ struct ckpt_scan_walk {
 	uint64_t budget;		    /* bytes of memory */
 	uint64_t copied;		    /* items and bytes that calls were given */
 	const struct ckpt_value *nested;    /* that was looked into last */
+	struct ckpt_strmap said;	    /* of storages by their keys: class and length, hashed */
 	struct ckpt_strmap sizes;	    /* of storages in bytes of the pickle, by the address of these */
 	bool broke;			    /* an opcode was refused, which was said */
 	bool tired;			    /* no more is looked at than may be, which was said */

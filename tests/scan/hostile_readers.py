@@ -240,8 +240,25 @@ def slashes():
     sample("slash_fine.pt", files.torch_file(files.state_dict(weight=files.tensor()), extra=[("extra/", b"")]), "a folder", {"plain", "inconsistent"})
 
 
+def texts():
+    for order, pack in (("<", "<I"), (">", ">I")):
+        for name, code, wanted in (("fine", 0x10FFFF, {"plain"}), ("high", 0x110000, NOT_PLAIN), ("all", 0xFFFFFFFF, NOT_PLAIN)):
+            data = struct.pack(pack, 97) * 3000 + struct.pack(pack, code) + struct.pack(pack, 98)
+            array = npy("{'descr': '%sU2', 'fortran_order': False, 'shape': (1501,), }" % order, data)
+            label = "npy_text_%s_%s" % (name, "little" if order == "<" else "big")
+            sample(label + ".npy", array, "texts of numpy", wanted)
+            sample(label + ".npz", zip_of([Member("a.npy", array)]), "texts of numpy", wanted)
+
+
+def keys_of_streams():
+    for name, keys in (("none", []), ("other", ["8"]), ("case", ["7 "])):
+        sample("stream_keys_%s.pt" % name, legacy(keys=proto(2, value(keys)), stored=b"" if not keys else None), "a storage that is not in the list of keys", NOT_PLAIN)
+
+
 frames()
 slashes()
+texts()
+keys_of_streams()
 programs()
 shadows()
 descriptors()
