@@ -35,6 +35,7 @@ struct ckpt_loose_zip {
 	uint32_t *order; /* owned: the entries as they lie in the file */
 	char *folder;	 /* owned: of the first entry, which is the archive's name for torch */
 	bool has_packed_storage; /* which was said */
+	uint64_t unpacked;	 /* bytes of those, as tensors */
 	bool has_pickle; /* data.pkl in that folder */
 	bool is_script, is_package,
 		is_export;	     /* marks of TorchScript, torch.package, torch.export */

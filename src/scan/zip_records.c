@@ -216,6 +216,15 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 	bool weights = s->weights, in_fragment = s->in_fragment;
 	struct ckpt_source *part;
 
+	if (e->method && e->usize) {
+		uint64_t most = MOST_UNPACKED + MOST_RATIO * ckpt_source_size(zip->source), before_it = zip->unpacked;
+
+		if (__builtin_add_overflow(before_it, e->usize, &zip->unpacked))
+			zip->unpacked = UINT64_MAX;
+		if (before_it <= most && zip->unpacked > most)
+			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "amount", CKPT_NO_OFFSET,
+				       "compressed storages that unpack to more than %d times the archive", MOST_RATIO);
+	}
 	if (e->method && !zip->has_packed_storage) {
 		zip->has_packed_storage = true;
 		ckpt_scan_find(s, CKPT_SCAN_PLAIN, "note", CKPT_NO_OFFSET,

@@ -255,8 +255,17 @@ def keys_of_streams():
         sample("stream_keys_%s.pt" % name, legacy(keys=proto(2, value(keys)), stored=b"" if not keys else None), "a storage that is not in the list of keys", NOT_PLAIN)
 
 
+def packed():
+    """Zeros that are a thousand times as many as the file has bytes."""
+    for name, size, wanted in (("bomb", 48 << 20, NOT_PLAIN), ("fine", 2 << 20, {"plain"})):
+        body = value({"w": files.glob("torch._utils", "_rebuild_tensor_v2") + b"((" + value("storage") + files.glob("torch", "ByteStorage") + value("0") + value("cpu")
+                            + b"J" + struct.pack("<i", size) + b"tQK\x00(J" + struct.pack("<i", size) + b"t(K\x01t\x89" + files.glob("collections", "OrderedDict") + b")RtR"})
+        sample("packed_storage_%s.pt" % name, zip_of([member("data.pkl", proto(2, body)), member("data/0", bytes(size), method=8), member("version", b"3\n")]), "a storage of zeros, deflated", wanted)
+
+
 frames()
 slashes()
+packed()
 texts()
 keys_of_streams()
 programs()
