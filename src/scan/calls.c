@@ -501,4 +501,5 @@ void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_
 	    !ckpt_scan_may_look(w, args->u.seq.count))
 		c.args = &ckpt_value_none; /* nobody calls anything so */
 	check_call(&c, func);
+	ckpt_scan_made_of(w, c.args);
 }

@@ -244,16 +244,23 @@ static void look(struct ckpt_scan_walk *w, const struct ckpt_value *global)
 	case CKPT_OP_APPEND:
 		if (b)
 			ckpt_scan_added(w, b, false);
+		if (b && b->kind == CKPT_CALL)
+			ckpt_scan_put_into(w, &a, 1);
 		break;
 	case CKPT_OP_SETITEM:
 		if (c)
 			ckpt_scan_added(w, c, true);
+		if (c && c->kind == CKPT_CALL)
+			ckpt_scan_put_into(w, &a, 1);
 		break;
 	case CKPT_OP_APPENDS:
 	case CKPT_OP_ADDITEMS:
 	case CKPT_OP_SETITEMS:
-		if (below_mark(w))
-			ckpt_scan_added(w, below_mark(w), w->m.op.code == CKPT_OP_SETITEMS);
+		if (!below_mark(w))
+			break;
+		ckpt_scan_added(w, below_mark(w), w->m.op.code == CKPT_OP_SETITEMS);
+		if (below_mark(w)->kind == CKPT_CALL)
+			ckpt_scan_put_into(w, w->m.stack + ckpt_machine_floor(&w->m), available(w));
 		break;
 	case CKPT_OP_BINPERSID:
 		if (a)
@@ -545,6 +552,8 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 		pickle->result = 0;
 	pickle->stopped = w.m.op.code == CKPT_OP_STOP && !w.m.r.bad;
 	ckpt_scan_name_subjects(&w);
+	ckpt_scan_check_depth(&w);
+	free(w.inner);
 	ckpt_machine_clear(&w.m);
 	ckpt_strmap_clear(&w.sizes);
 	ckpt_strmap_clear(&w.said);

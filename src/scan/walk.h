@@ -22,6 +22,8 @@ struct ckpt_scan_walk {
 	uint64_t budget;		    /* bytes of memory */
 	uint64_t copied;		    /* items and bytes that calls were given */
 	const struct ckpt_value *nested;    /* that was looked into last */
+	const struct ckpt_value **inner;    /* malloc: objects that are in others */
+	uint32_t inner_count, inner_cap;
 	struct ckpt_strmap said;	    /* of storages by their keys: class and length, hashed */
 	struct ckpt_strmap sizes;	    /* of storages in bytes of the pickle, by the address of these */
 	bool broke;			    /* an opcode was refused, which was said */
@@ -84,6 +86,15 @@ struct ckpt_scan_added_keys {
 
 /* Is hashing them more work than there are of them? Says so. */
 void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys *added);
+
+/* ---- how deep objects lie in objects (depth.c) ---- */
+
+/* COUNT values become part of an object by APPENDS and the like; an object is made of ARGS, and of what is in these. */
+void ckpt_scan_put_into(struct ckpt_scan_walk *w, const struct ckpt_value *const *items, size_t count);
+void ckpt_scan_made_of(struct ckpt_scan_walk *w, const struct ckpt_value *args);
+
+/* Behind the last opcode: are they too deep to be freed? Says so. */
+void ckpt_scan_check_depth(struct ckpt_scan_walk *w);
 
 /* ---- how much is made (amounts.c) ---- */
 

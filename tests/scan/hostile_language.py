@@ -409,6 +409,23 @@ def numbers():
         sample("fine_number_%s.pkl" % text.replace("-", "m"), proto(2, b"](" + text.encode() + b"\ne"), "a number in text", {"plain"})
 
 
+def depths():
+    """Objects in objects: what CPython frees by going down."""
+    deque, default = NAME("collections", "deque"), NAME("collections", "defaultdict")
+    count = 100000
+    for name, body in (
+        ("inside_out", deque + b"q\x000" + b"h\x00)R" + b"q\x010" + b"h\x00)R" + b"h\x00)R" * count + b"a" * count),
+        ("outside_in", default + b"q\x000" + b"h\x00)R" + b"K\x01h\x00)R" * count + b"s" * count),
+        ("argument", deque + b"q\x000" + b"h\x00](" * count + b"N" + b"e\x85R" * count),
+        ("pairs", NAME("collections", "OrderedDict") + b"q\x000" + b"h\x00](K\x01" * count + b"N" + b"\x86e\x85R" * count),
+        ("freed", default + b"q\x000" + b"h\x00)R" + b"K\x01h\x00)R" * count + b"s" * count + b"0N"),
+        ("joined", deque + b"q\x000" + b"".join(b"h\x00)Rr" + struct.pack("<I", n) + b"0" for n in range(1, 6100)) + b"".join(b"j" + struct.pack("<II", n, 0)[:4] + b"j" + struct.pack("<I", n + 1) + b"a0" for n in sorted(range(1, 6099), key=lambda n: n * 7919 % 6098))),
+    ):
+        both("depth_%s" % name, body, "100,000 objects, each in the next")
+    sample("fine_depth.pkl", proto(2, deque + b"q\x000" + b"h\x00](" * 900 + b"N" + b"e\x85R" * 900), "900 objects, each in the next", {"plain"})
+    sample("fine_depth_many.pkl", proto(2, deque + b"q\x000" + b"h\x00)R(" + b"h\x00)R(NNNe" * 20000 + b"e"), "20,000 objects in one", {"plain"})
+
+
 def ranges():
     for name, *arguments in (("UnicodeDecodeError", "utf-8", blob(b"abc")), ("UnicodeEncodeError", "utf-8", "abc"), ("UnicodeTranslateError", "abc")):
         sample("fine_%s.pkl" % name, proto(2, reduce_("builtins", name, *arguments, 1, 2, "why")), "an error of Python as it is pickled", {"plain"})
@@ -441,4 +458,5 @@ contents()
 ranges()
 places()
 numbers()
+depths()
 harmless()
