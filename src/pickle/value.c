@@ -64,13 +64,10 @@ const struct ckpt_seq *ckpt_value_pairs(const struct ckpt_value *v)
 	return NULL;
 }
 
-bool ckpt_latin1_bytes(const char *text, uint64_t len, struct ckpt_arena *arena,
-		       const uint8_t **out, uint64_t *out_len)
+bool ckpt_latin1_narrow(const char *text, uint64_t len, uint8_t *out, uint64_t *out_len)
 {
-	uint8_t *bytes = ckpt_arena_alloc(arena, len + 1);
-
 	*out_len = 0;
-	for (uint64_t i = 0; bytes && i < len; i++) {
+	for (uint64_t i = 0; i < len; i++) {
 		uint8_t c = (uint8_t)text[i];
 
 		if (c >= 0x80) {
@@ -78,10 +75,19 @@ bool ckpt_latin1_bytes(const char *text, uint64_t len, struct ckpt_arena *arena,
 				return false;
 			c = (uint8_t)((c & 3) << 6 | ((uint8_t)text[++i] & 0x3F));
 		}
-		bytes[(*out_len)++] = c;
+		out[(*out_len)++] = c;
 	}
+	return true;
+}
+
+bool ckpt_latin1_bytes(const char *text, uint64_t len, struct ckpt_arena *arena,
+		       const uint8_t **out, uint64_t *out_len)
+{
+	uint8_t *bytes = ckpt_arena_alloc(arena, len + 1);
+
 	*out = bytes;
-	return bytes;
+	*out_len = 0;
+	return bytes && ckpt_latin1_narrow(text, len, bytes, out_len);
 }
 
 bool ckpt_seq_add_many(struct ckpt_arena *arena, struct ckpt_seq *seq,

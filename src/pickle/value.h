@@ -122,7 +122,10 @@ bool ckpt_value_is_call_of(const struct ckpt_value *v, const char *module, const
  */
 const struct ckpt_seq *ckpt_value_pairs(const struct ckpt_value *v);
 
-/* LEN bytes of UTF-8, each character a byte, as protocol 2 writes bytes: the bytes, in ARENA. False: they are none, or no memory. */
+/* LEN bytes of UTF-8, each character a byte, as protocol 2 writes bytes: the bytes, of which there are at most LEN, in OUT. False: they are none. */
+bool ckpt_latin1_narrow(const char *text, uint64_t len, uint8_t *out, uint64_t *out_len);
+
+/* The same in ARENA. False: they are none, or there is no memory: *OUT is NULL then. */
 bool ckpt_latin1_bytes(const char *text, uint64_t len, struct ckpt_arena *arena,
 		       const uint8_t **out, uint64_t *out_len);
 

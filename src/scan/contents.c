@@ -17,22 +17,6 @@ static const struct ckpt_value *item(const struct ckpt_value *v, uint32_t i)
 	return (v->kind == CKPT_TUPLE || v->kind == CKPT_LIST) && i < v->u.seq.count ? v->u.seq.items[i] : &ckpt_value_none;
 }
 
-/* Characters below 256, as _codecs.encode(text, 'latin1') has them. */
-static bool add_latin1(struct ckpt_buf *out, const char *text, uint64_t len)
-{
-	for (uint64_t i = 0; i < len; i++) {
-		uint8_t byte = (uint8_t)text[i];
-
-		if (byte >= 0x80) {
-			if (byte > 0xC3 || i + 1 == len)
-				return false;
-			byte = (uint8_t)(byte << 6 | ((uint8_t)text[++i] & 0x3F));
-		}
-		ckpt_buf_add(out, &byte, 1);
-	}
-	return true;
-}
-
 /* The bytes that V is, or that a call of bytes() or encode() makes; false: they are not known. */
 static bool add_bytes(struct ckpt_buf *out, const struct ckpt_value *v, unsigned depth)
 {
@@ -40,8 +24,15 @@ static bool add_bytes(struct ckpt_buf *out, const struct ckpt_value *v, unsigned
 		ckpt_buf_add(out, v->u.bytes.ptr, (size_t)v->u.bytes.len);
 		return true;
 	}
-	if (v->kind == CKPT_STR)
-		return add_latin1(out, v->u.bytes.ptr, v->u.bytes.len);
+	if (v->kind == CKPT_STR) { /* as _codecs.encode(text, 'latin1') has it */
+		uint8_t *room = ckpt_buf_grow(out, (size_t)v->u.bytes.len);
+		uint64_t len = 0;
+		bool is_bytes = room && ckpt_latin1_narrow(v->u.bytes.ptr, v->u.bytes.len, room, &len);
+
+		if (room)
+			out->len -= (size_t)(v->u.bytes.len - len);
+		return is_bytes;
+	}
 	if (v->kind == CKPT_LIST || v->kind == CKPT_TUPLE) {
 		for (uint32_t i = 0; i < v->u.seq.count; i++) {
 			uint8_t byte = (uint8_t)v->u.seq.items[i]->u.integer;

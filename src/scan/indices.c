@@ -6,6 +6,7 @@
  */
 #include "scan/scanner.h"
 
+#include "base/grow.h"
 #include "model/array.h"
 #include "model/model.h"
 
@@ -20,7 +21,7 @@ struct proof {
 	const struct ckpt_model *model;
 	uint8_t *seen; /* owned: bits, by the values' ids */
 	const struct ckpt_value **stack; /* owned */
-	size_t depth, cap;
+	uint32_t depth, cap;
 };
 
 /* ---- one part of a sparse tensor ---- */
@@ -209,21 +210,18 @@ static int check_generator(struct proof *p, const struct ckpt_value *v, struct c
 
 static bool push(struct proof *p, const struct ckpt_value *v)
 {
+	void *grown;
+
 	if (!v || (v->id && p->seen[v->id / 8] & 1u << v->id % 8))
 		return true;
 	if (v->kind != CKPT_CALL && v->kind != CKPT_TUPLE && v->kind != CKPT_LIST && v->kind != CKPT_SET && v->kind != CKPT_FROZENSET && v->kind != CKPT_DICT)
 		return true;
 	if (v->id)
 		p->seen[v->id / 8] |= (uint8_t)(1u << v->id % 8);
-	if (p->depth == p->cap) {
-		size_t cap = p->cap ? 2 * p->cap : 256;
-		const struct ckpt_value **grown = realloc(p->stack, cap * sizeof(*grown));
-
-		if (!grown)
-			return false;
-		p->stack = grown;
-		p->cap = cap;
-	}
+	grown = ckpt_grow(p->stack, p->depth, &p->cap, sizeof(*p->stack));
+	if (!grown)
+		return false;
+	p->stack = grown;
 	p->stack[p->depth++] = v;
 	return true;
 }

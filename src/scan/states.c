@@ -519,8 +519,12 @@ static bool bytes_of(struct ckpt_scan_walk *w, const struct ckpt_value *v, const
 	    !v->u.call->args->u.seq.count)
 		return false;
 	text = v->u.call->args->u.seq.items[0];
-	return text->kind == CKPT_STR &&
-	       ckpt_latin1_bytes(text->u.bytes.ptr, text->u.bytes.len, w->m.arena, out, len);
+	if (text->kind != CKPT_STR)
+		return false;
+	if (ckpt_latin1_bytes(text->u.bytes.ptr, text->u.bytes.len, w->m.arena, out, len))
+		return true;
+	w->s->no_memory |= !*out;
+	return false;
 }
 
 void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v)

@@ -115,14 +115,6 @@ static bool read_entry(struct ckpt_loose_zip *zip, struct ckpt_reader *r)
 	return e.name && ckpt_loose_zip_add(zip, &e);
 }
 
-static bool is_signature_at(struct ckpt_loose_zip *zip, uint64_t off, uint32_t signature)
-{
-	uint8_t bytes[4];
-	struct ckpt_reader r = { bytes, 4, 0, false };
-
-	return ckpt_loose_zip_at(zip, off, bytes, 4) && ckpt_read_u32(&r) == signature;
-}
-
 static void read_entries(struct ckpt_loose_zip *zip)
 {
 	struct ckpt_reader r = { .len = (size_t)(zip->directory_end - zip->directory_off) };
@@ -141,7 +133,7 @@ static void read_entries(struct ckpt_loose_zip *zip)
 		while (zip->rest = r.pos, begins_as_another |= zip->directory_off + r.pos == zip->narrow_off, read_entry(zip, &r)) {
 		}
 	/* zipimport of Python does not know zip64 until 3.12, and may be told not to since */
-	if (bytes && !begins_as_another && is_signature_at(zip, zip->narrow_off, CKPT_LOOSE_ENTRY))
+	if (bytes && !begins_as_another && ckpt_loose_zip_has(zip, zip->narrow_off, CKPT_LOOSE_ENTRY))
 		ckpt_loose_zip_odd(zip, NULL, zip->narrow_off, "who knows no zip64 finds another directory here, inside of a record of it");
 	if (bytes && zip->rest < r.len && zip->count == zip->said)
 		ckpt_loose_zip_odd(zip, NULL, zip->directory_off + zip->rest,

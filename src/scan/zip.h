@@ -54,6 +54,9 @@ enum {
 /* LEN bytes at OFF; false: they are not there. */
 bool ckpt_loose_zip_at(struct ckpt_loose_zip *zip, uint64_t off, void *buf, size_t len);
 
+/* Does a record of SIGNATURE begin at OFF? */
+bool ckpt_loose_zip_has(struct ckpt_loose_zip *zip, uint64_t off, uint32_t signature);
+
 /* Find the last end record and the directory (zip_ends.c). False: there is none. */
 bool ckpt_loose_zip_find(struct ckpt_loose_zip *zip);
 

@@ -32,7 +32,7 @@ bool ckpt_loose_zip_at(struct ckpt_loose_zip *zip, uint64_t off, void *buf, size
 	       ckpt_source_read(zip->source, off, buf, len, NULL) == 0;
 }
 
-static bool has_signature(struct ckpt_loose_zip *zip, uint64_t off, uint32_t signature)
+bool ckpt_loose_zip_has(struct ckpt_loose_zip *zip, uint64_t off, uint32_t signature)
 {
 	uint8_t bytes[4];
 	struct ckpt_reader r = { bytes, 4, 0, false };
@@ -51,7 +51,7 @@ static bool find_end(struct ckpt_loose_zip *zip, uint64_t *out)
 	bool found = false;
 
 	if (size >= END_BYTES &&
-	    has_signature(zip, size - END_BYTES, SIG_END)) { /* nearly always */
+	    ckpt_loose_zip_has(zip, size - END_BYTES, SIG_END)) { /* nearly always */
 		*out = size - END_BYTES;
 		return true;
 	}
@@ -78,7 +78,7 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct ends
 	uint32_t disk, disks;
 
 	if (end_off < LOCATOR_BYTES + END64_BYTES ||
-	    !has_signature(zip, end_off - LOCATOR_BYTES, SIG_LOCATOR))
+	    !ckpt_loose_zip_has(zip, end_off - LOCATOR_BYTES, SIG_LOCATOR))
 		return;
 	if (!ckpt_loose_zip_at(zip, end_off - LOCATOR_BYTES, bytes, LOCATOR_BYTES))
 		return;
@@ -88,7 +88,7 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct ends
 	disks = ckpt_read_u32(&r);
 	at = end_off - LOCATOR_BYTES - END64_BYTES;
 	/* torch goes where it points, Python takes what lies in front, or goes there as well */
-	if (says != at && has_signature(zip, at, SIG_END64) && !zip->in_row)
+	if (says != at && ckpt_loose_zip_has(zip, at, SIG_END64) && !zip->in_row)
 		ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES,
 				   "the zip64 locator points to 0x%" PRIx64
 				   ", the record in front of it lies at 0x%" PRIx64,
@@ -96,8 +96,8 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct ends
 	if (disk || disks > 1)
 		ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES,
 				   "the zip64 locator names another disk");
-	if (!has_signature(zip, at, SIG_END64)) {
-		if (says > end_off || !has_signature(zip, says, SIG_END64)) {
+	if (!ckpt_loose_zip_has(zip, at, SIG_END64)) {
+		if (says > end_off || !ckpt_loose_zip_has(zip, says, SIG_END64)) {
 			ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES,
 					   "the zip64 locator points to nothing");
 			return;
@@ -167,7 +167,7 @@ static bool is_followed(struct ckpt_loose_zip *zip, uint64_t off)
 		for (zeros = 0; zeros < len && !block[zeros];)
 			zeros++;
 		if (zeros < len)
-			return has_signature(zip, off + zeros, CKPT_LOOSE_LOCAL);
+			return ckpt_loose_zip_has(zip, off + zeros, CKPT_LOOSE_LOCAL);
 	}
 	return false;
 }
@@ -178,13 +178,13 @@ static bool is_of_first(struct ckpt_loose_zip *zip, uint64_t off)
 	uint8_t bytes[CKPT_LOOSE_ENTRY_BYTES];
 	uint64_t at = off;
 
-	while (has_signature(zip, at, CKPT_LOOSE_ENTRY) && ckpt_loose_zip_at(zip, at, bytes, CKPT_LOOSE_ENTRY_BYTES))
+	while (ckpt_loose_zip_has(zip, at, CKPT_LOOSE_ENTRY) && ckpt_loose_zip_at(zip, at, bytes, CKPT_LOOSE_ENTRY_BYTES))
 		at += CKPT_LOOSE_ENTRY_BYTES + (bytes[28] | (uint64_t)bytes[29] << 8) +
 		      (bytes[30] | (uint64_t)bytes[31] << 8) +
 		      (bytes[32] | (uint64_t)bytes[33] << 8);
-	if (has_signature(zip, at, SIG_END64))
+	if (ckpt_loose_zip_has(zip, at, SIG_END64))
 		at += END64_BYTES + LOCATOR_BYTES;
-	return has_signature(zip, at, SIG_END) && is_followed(zip, at + END_BYTES) &&
+	return ckpt_loose_zip_has(zip, at, SIG_END) && is_followed(zip, at + END_BYTES) &&
 	       ckpt_loose_zip_at(zip, at, bytes, END_BYTES) && bytes[20] == 0 && bytes[21] == 0 &&
 	       (uint64_t)(bytes[16] | bytes[17] << 8 | bytes[18] << 16 | (uint32_t)bytes[19] << 24) == off;
 }
@@ -201,9 +201,9 @@ static bool place_directory(struct ckpt_loose_zip *zip, const struct ends *ends)
 		zip->directory_off = ends->at;
 		return true;
 	}
-	at_straight = straight < ends->at && has_signature(zip, straight, CKPT_LOOSE_ENTRY);
+	at_straight = straight < ends->at && ckpt_loose_zip_has(zip, straight, CKPT_LOOSE_ENTRY);
 	at_behind = ends->size <= ends->at && behind >= straight &&
-		    has_signature(zip, behind, CKPT_LOOSE_ENTRY);
+		    ckpt_loose_zip_has(zip, behind, CKPT_LOOSE_ENTRY);
 	/* of items one behind the other, the first may have a directory there: it is looked into in its turn */
 	if (at_straight && at_behind && straight != behind &&
 	    !(zip->in_row && is_of_first(zip, straight)))
