@@ -34,7 +34,7 @@ const struct command cmd_scan = {
 		"only what is understood to its last opcode is called plain; there is no list of bad names to avoid.\n"
 		"Archives are looked into, and what they hide: zip, tar, pickles in pickles, numpy's arrays.\n\n"
 		"  plain          tensors, containers, numbers and texts: proven, nothing else can happen\n"
-		"  needs-objects  a load imports classes or functions, which are listed; are they yours?\n"
+		"  needs-objects  a load also imports classes, which are listed, and has them make their objects: are they yours?\n"
 		"  unreadable     not decided: damaged, cut off, or of a kind that is not looked into\n"
 		"  inconsistent   two readers would see two different files\n"
 		"  dangerous      a load runs code that the file chose\n\n"
@@ -232,11 +232,14 @@ static int scan(struct printing *p, const char *path, const struct ckpt_scan_opt
 	p->passed_over += report.passed_over;
 	if (rc == CKPT_E_CANCELLED)
 		return rc;
-	if (rc == 0 && (report.files || report.passed_over))
+	if (rc == 0 && report.files)
 		return rc;
-	if (rc == 0) { /* an empty folder is no folder of plain files */
+	if (rc == 0) { /* a folder without any is no folder of plain files */
 		snprintf(err.path, sizeof(err.path), "%.*s", (int)sizeof(err.path) - 1, path);
-		snprintf(err.text, sizeof(err.text), "holds no files");
+		if (report.passed_over)
+			snprintf(err.text, sizeof(err.text), "holds no checkpoints, only %" PRIu64 " other file%s", report.passed_over, report.passed_over == 1 ? "" : "s");
+		else
+			snprintf(err.text, sizeof(err.text), "holds no files");
 	}
 	p->verdicts[CKPT_SCAN_UNREADABLE]++;
 	p->files++;

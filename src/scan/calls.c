@@ -193,7 +193,8 @@ static void check_getattr(struct call *c)
 	     ckpt_value_is_str(name, "contiguous_format") ||
 	     ckpt_value_is_str(name, "preserve_format")))
 		mark_called(c, CKPT_SCAN_DATA);
-	else if (rule && rule->kind == CKPT_SCAN_OBJECT && !rule->call_runs_code &&
+	else if (((rule && rule->kind == CKPT_SCAN_OBJECT && !rule->call_runs_code) ||
+		  ckpt_value_is_global(of, "torch._C", "_VariableFunctionsClass")) && /* torch.relu, as a value */
 		 is_harmless_attribute(name))
 		mark_called(c, CKPT_SCAN_OBJECT);
 	else
@@ -365,7 +366,7 @@ static void check_from_type(struct call *c)
 	    !(rule->result & (CKPT_TYPE_TENSOR | CKPT_TYPE_DRESSED)))
 		say_not_understood(c, "wanted a function that makes a tensor");
 	check_inner(c, CKPT_CALL_REDUCE, func, arg(c->args, 2));
-	ckpt_scan_attributes(c->w, arg(c->args, 3));
+	ckpt_scan_tensor_attributes(c->w, arg(c->args, 3));
 }
 
 static void say_misfit(struct call *c)
@@ -405,7 +406,7 @@ static void check_data(struct call *c)
 	case CKPT_CALL_PARTIAL: check_partial(c); return;
 	case CKPT_CALL_NEW: check_new(c, first); return;
 	case CKPT_CALL_FROM_TYPE: check_from_type(c); return;
-	case CKPT_CALL_WITH_STATE: ckpt_scan_attributes(c->w, arg(c->args, 3)); return;
+	case CKPT_CALL_WITH_STATE: ckpt_scan_tensor_attributes(c->w, arg(c->args, 3)); return;
 	case CKPT_CALL_FROM_BYTES: ckpt_scan_nested_bytes(c->w, first); return;
 	case CKPT_CALL_OF_TENSORS:
 		if (ckpt_scan_wanted(rule, 1) == CKPT_TYPE_SPARSE)
@@ -446,6 +447,37 @@ static void check_data(struct call *c)
 	}
 }
 
+/* Those of the library that are made to be derived from: UserString has its text as an argument. */
+static bool is_user_container(const struct ckpt_global *g)
+{
+	return !strncmp(g->name, "User", 4) && (!strcmp(g->module, "collections") || !strcmp(g->module, g->name));
+}
+
+static size_t package_len(const struct ckpt_global *g)
+{
+	return strcspn(g->module, ".");
+}
+
+/* Is the first argument a class of the package that G is in, or an object of one? */
+static bool is_for_its_own(struct call *c, const struct ckpt_global *g)
+{
+	const struct ckpt_value *first = arg(c->args, 0);
+	const struct ckpt_global *of = first ? ckpt_scan_callee(c->w, first->kind == CKPT_CALL ? first->u.call->func : first) : NULL;
+
+	return of && package_len(of) == package_len(g) && !strncmp(of->module, g->module, package_len(g));
+}
+
+/*
+ * What a package writes to have its objects made again is a class, a function with a name of its own (_unpickle), or one that works on an object or
+ * class of the package. Other functions are called for what they do. Classes have names that begin with a capital, as Python's guide wants it.
+ */
+static bool is_called_for_what_it_does(struct call *c)
+{
+	const char *dot = strrchr(c->func->name, '.'), *last = dot ? dot + 1 : c->func->name;
+
+	return *last != '_' && !(*last >= 'A' && *last <= 'Z') && !is_for_its_own(c, c->func);
+}
+
 static void check_call(struct call *c, const struct ckpt_value *func)
 {
 	struct ckpt_scan_global *entry;
@@ -481,6 +513,15 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 	    (c->args->kind != CKPT_TUPLE || c->args->u.seq.count) &&
 	    !(has_enumerations(c->func->module) && are_scalars(c->args))) {
 		say_dangerous(c, ": torch writes such objects without calling their class");
+		return;
+	}
+	if (c->rule->call_runs_code && c->rule->kind == CKPT_SCAN_OBJECT && (c->kwargs || c->args->kind != CKPT_TUPLE || c->args->u.seq.count) &&
+	    !is_user_container(c->func)) {
+		say_dangerous(c, ": a class that makes no data, with arguments of the file");
+		return;
+	}
+	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && c->kind == CKPT_CALL_REDUCE && func->kind == CKPT_GLOBAL && is_called_for_what_it_does(c)) {
+		say_dangerous(c, ": a function of a package, with arguments of the file");
 		return;
 	}
 	if (c->rule->kind == CKPT_SCAN_OBJECT)

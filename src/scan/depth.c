@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How deep objects lie in objects. What CPython frees, it frees with what is in it: lists, tuples and dicts have a way to do that without end, but a
- * deque in a deque, or a defaultdict in a defaultdict, takes the stack until there is none. No pickler goes that deep by itself.
+ * deque in a deque, or a defaultdict in a defaultdict, takes the stack until there is none. A list between them breaks the row only where there are
+ * fifty of them, so that objects count on any way down. No pickler goes that deep by itself.
  * Source: CPython 3.9 to 3.14, Modules/_collectionsmodule.c (deque_dealloc, defdict_dealloc); Py_TRASHCAN_BEGIN.
  */
 #include "scan/walk.h"
@@ -14,7 +15,7 @@ enum { MOST_DEPTH = 5000, BEING_VISITED = 1, VISITED = 2 };
 
 static bool is_container(const struct ckpt_value *v)
 {
-	return v->kind == CKPT_LIST || v->kind == CKPT_TUPLE || v->kind == CKPT_DICT;
+	return v->kind == CKPT_LIST || v->kind == CKPT_TUPLE || v->kind == CKPT_DICT || v->kind == CKPT_SET || v->kind == CKPT_FROZENSET;
 }
 
 void ckpt_scan_put_into(struct ckpt_scan_walk *w, const struct ckpt_value *const *items, size_t count)
@@ -64,7 +65,7 @@ static bool meet(struct descent *d, const struct ckpt_value *v)
 {
 	const struct ckpt_value **grown;
 
-	if (v->kind != CKPT_CALL || !v->id)
+	if ((v->kind != CKPT_CALL && !is_container(v)) || !v->id)
 		return true;
 	if (!d->down) {
 		uint32_t height = d->heights[v->id] >= VISITED ? d->heights[v->id] - VISITED : 0;
@@ -93,25 +94,16 @@ static bool meet_all(struct descent *d, const struct ckpt_seq *seq)
 	return true;
 }
 
-/* What is directly in an object: items, and what it was made of. */
+/* What is directly in an object or container: items, the state, and what it was made of. */
 static bool meet_inner(struct descent *d, const struct ckpt_value *v)
 {
 	const struct ckpt_call *call = v->u.call;
 
-	if (!meet_all(d, &call->items) || !meet_all(d, &call->pairs))
+	if (v->kind != CKPT_CALL)
+		return meet_all(d, &v->u.seq);
+	if (!meet_all(d, &call->items) || !meet_all(d, &call->pairs) || (call->state && !meet(d, call->state)))
 		return false;
-	if (call->args->kind != CKPT_TUPLE)
-		return true;
-	for (uint32_t i = 0; i < call->args->u.seq.count; i++) {
-		const struct ckpt_value *arg = call->args->u.seq.items[i];
-
-		if (!meet(d, arg) || (is_container(arg) && !meet_all(d, &arg->u.seq)))
-			return false;
-		for (uint32_t n = 0; is_container(arg) && n < arg->u.seq.count; n++) /* pairs */
-			if (is_container(arg->u.seq.items[n]) && !meet_all(d, &arg->u.seq.items[n]->u.seq))
-				return false;
-	}
-	return true;
+	return call->args->kind != CKPT_TUPLE || meet_all(d, &call->args->u.seq);
 }
 
 static bool is_too_deep(struct descent *d, const struct ckpt_value *first)
@@ -134,7 +126,7 @@ static bool is_too_deep(struct descent *d, const struct ckpt_value *first)
 			return false;
 		if (d->down)
 			continue;
-		d->heights[v->id] = d->highest + 1 + VISITED;
+		d->heights[v->id] = d->highest + (v->kind == CKPT_CALL) + VISITED;
 		if (d->highest >= MOST_DEPTH)
 			return true;
 		d->depth--;

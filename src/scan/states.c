@@ -158,6 +158,43 @@ static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *
 	}
 }
 
+/*
+ * Names under which a tensor has parts of its own, in torch 1.7 to 2.14: setattr() with one of them writes into the tensor, or replaces what it is.
+ * Source: what has __set__ in the classes that torch.Tensor, Parameter and Buffer are made of (tests/scan/tensor_attributes.py finds them anew).
+ */
+static const char *const parts_of_tensors[] = {
+	"H", "T", "_backward_hooks", "_base", "_cdata", "_grad", "_grad_fn", "_has_symbolic_sizes_strides", "_post_accumulate_grad_hooks", "_python_dispatch",
+	"_version", "data", "device", "dtype", "grad", "grad_dtype", "grad_fn", "imag", "is_cpu", "is_cuda", "is_ipu", "is_leaf", "is_maia", "is_meta", "is_mkldnn",
+	"is_mps", "is_mtia", "is_nested", "is_ort", "is_quantized", "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu", "itemsize", "layout", "mH", "mT",
+	"name", "names", "nbytes", "ndim", "output_nr", "real", "requires_grad", "retains_grad", "shape", "volatile", NULL
+};
+
+static void check_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *dict)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(dict);
+	char shown[80];
+
+	if (!pairs || !ckpt_scan_may_look(w, pairs->count))
+		return;
+	for (uint32_t i = 0; i + 1 < pairs->count; i += 2) {
+		const struct ckpt_value *key = pairs->items[i];
+
+		if (is_one_of(key, parts_of_tensors) || is_special(key))
+			ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "state", ckpt_scan_at(w),
+				       "sets the attribute '%s' of a tensor, which is a part of it: that writes where it points, or makes another of it",
+				       ckpt_escape(shown, sizeof(shown), key->u.bytes.ptr, key->u.bytes.len));
+	}
+}
+
+void ckpt_scan_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state)
+{
+	ckpt_scan_attributes(w, state);
+	if (state->kind != CKPT_TUPLE)
+		check_tensor_attributes(w, state);
+	for (uint32_t i = 0; state->kind == CKPT_TUPLE && i < state->u.seq.count && i < 4; i++)
+		check_tensor_attributes(w, state->u.seq.items[i]);
+}
+
 /* Is not all that V holds in sight, because a call made it? */
 static bool is_hidden(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {

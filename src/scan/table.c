@@ -55,6 +55,7 @@
 #define LETTER_B CKPT_TYPE_LETTER_B
 #define DIGITS CKPT_TYPE_DIGITS
 #define LATIN1 CKPT_TYPE_LATIN1
+#define SHORT CKPT_TYPE_SHORT
 #define ZERO CKPT_TYPE_ZERO
 
 /* A function, a class, and what is nothing but a value. CALL: enum ckpt_scan_call; LEAST and MOST arguments. */
@@ -84,26 +85,27 @@ static const struct ckpt_scan_rule rows[] = {
 	FUNC("torch._utils", "_rebuild_sparse_csr_tensor", OF_TENSORS, 2, 2, TENSOR, LAYOUT, SPARSE),
 	FUNC("torch._utils", "_rebuild_nested_tensor", OF_TENSORS, 4, 4, TENSOR, TENSOR),
 	FUNC("torch._utils", "_rebuild_meta_tensor_no_storage", PLAIN, 4, 4, TENSOR, DTYPE, SHAPE, SHAPE, BOOL),
-	FUNC("torch._utils", "_rebuild_device_tensor_from_numpy", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, TEXT | DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", OF_TENSORS, 4, 4, TENSOR, TENSOR, DTYPE, TEXT | DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_xla_tensor", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, TEXT | DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_mlc_tensor", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, TEXT | DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_wrapper_subclass", PLAIN, 8, 8, DRESSED, ANY_CLASS, DTYPE, SHAPE, SHAPE, INT, LAYOUT, TEXT | DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_device_tensor_from_numpy", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, SHORT | DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", OF_TENSORS, 4, 4, TENSOR, TENSOR, DTYPE, SHORT | DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_xla_tensor", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, SHORT | DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_mlc_tensor", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, SHORT | DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_wrapper_subclass", PLAIN, 8, 8, DRESSED, ANY_CLASS, DTYPE, SHAPE, SHAPE, INT, LAYOUT, SHORT | DEVICE, BOOL),
 	FUNC("torch._tensor", "_rebuild_from_type_v2", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
 	FUNC("torch._tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
 	FUNC("torch.tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
 	FUNC("torch.storage", "_load_from_bytes", FROM_BYTES, 1, 1, STORAGE, BYTES),
 	FUNC("torch.serialization", "_get_layout", PLAIN, 1, 1, LAYOUT, TEXT),
+	TYPE("torch.serialization", "StorageType", 0, 0, ATTRIBUTES, VALUE),
 	TYPE("torch", "Size", 0, 1, NOTHING, SIZE, SHAPE),
-	TYPE("torch", "device", 1, 2, NOTHING, DEVICE, TEXT, INT),
+	TYPE("torch", "device", 1, 2, NOTHING, DEVICE, SHORT, INT),
 	TYPE("torch", "Tensor", 0, 0, TENSOR, TENSOR),
 	TYPE("torch.autograd.variable", "Variable", 0, 0, TENSOR, TENSOR),
 	TYPE("torch.nn.parameter", "Parameter", 0, 2, TENSOR, TENSOR, TENSOR, BOOL),
 	TYPE("torch.nn.parameter", "Buffer", 0, 2, TENSOR, TENSOR, TENSOR, BOOL),
 	TYPE("torch.nn.parameter", "UninitializedParameter", 0, 1, ATTRIBUTES, DRESSED, BOOL),
 	TYPE("torch.nn.parameter", "UninitializedBuffer", 0, 1, ATTRIBUTES, DRESSED, BOOL),
-	TYPE("torch", "Generator", 0, 1, GENERATOR, VALUE, TEXT | DEVICE),
-	TYPE("torch._C", "Generator", 0, 1, GENERATOR, VALUE, TEXT | DEVICE),
+	TYPE("torch", "Generator", 0, 1, GENERATOR, VALUE, SHORT | DEVICE),
+	TYPE("torch._C", "Generator", 0, 1, GENERATOR, VALUE, SHORT | DEVICE),
 	TYPE("torch.torch_version", "TorchVersion", 1, 1, ATTRIBUTES, VALUE, TEXT),
 	NAME("torch._utils", "torch", CKPT_TYPE_MODULE), /* see CKPT_CALL_GETATTR */
 	NAME("torch", "per_tensor_affine", QSCHEME),

@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST_DIMENSIONS = 64, MOST_DIGITS = 4300, MOST_BIGINT = 1786 /* bytes of 4300 digits */ };
+enum { MOST_SHORT = 64, MOST_DIMENSIONS = 64, MOST_DIGITS = 4300, MOST_BIGINT = 1786 /* bytes of 4300 digits */ };
 
 static const struct ckpt_scan_rule *rule_of(const struct ckpt_global *g)
 {
@@ -212,6 +212,11 @@ static bool is_letter_b(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 	return (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR || v->kind == CKPT_BYTES) && v->u.bytes.len == 1 && *v->u.bytes.ptr == 'b';
 }
 
+static bool is_short_text(const struct ckpt_value *v)
+{
+	return (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR) && v->u.bytes.len <= MOST_SHORT;
+}
+
 bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted)
 {
 	if (ckpt_scan_type(w, v) & wanted)
@@ -226,6 +231,7 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 	       (wanted & CKPT_TYPE_LETTER_B && is_letter_b(w, v)) ||
 	       (wanted & CKPT_TYPE_DIGITS && is_digits(v)) ||
 	       (wanted & CKPT_TYPE_LATIN1 && is_latin1(v)) ||
+	       (wanted & CKPT_TYPE_SHORT && is_short_text(v)) ||
 	       (wanted & CKPT_TYPE_ZERO && v->kind == CKPT_TUPLE && v->u.seq.count == 1 &&
 		item(v, 0)->kind == CKPT_INT && item(v, 0)->u.integer == 0) ||
 	       (wanted & CKPT_TYPE_SMALL_BIGINT && v->kind == CKPT_BIGINT &&

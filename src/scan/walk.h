@@ -131,6 +131,9 @@ void ckpt_scan_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *sta
 /* Bytes that are a file of torch themselves. */
 void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *bytes);
 
+/* The same of a tensor, on which each is set by its name: it has parts of its own under some. */
+void ckpt_scan_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *state);
+
 /* The state of a functools.partial: (function, arguments, keywords, attributes). */
 void ckpt_scan_partial_state(struct ckpt_scan_walk *w, const struct ckpt_value *state);
 

@@ -120,6 +120,19 @@ static bool is_new_sparse(const struct ckpt_value *func, const struct ckpt_value
 	       !ckpt_value_is_global(layout, "torch", "sparse_coo");
 }
 
+/* Arguments that torch has since 2.0: metadata (conj, neg) of a tensor, is_coalesced among the parts of a sparse one. */
+static bool has_new_arguments(const struct ckpt_value *func, const struct ckpt_value *args)
+{
+	const struct ckpt_value *parts;
+
+	if (args->kind != CKPT_TUPLE)
+		return false;
+	if (ckpt_value_is_global(func, "torch._utils", "_rebuild_tensor_v2"))
+		return args->u.seq.count > 6;
+	parts = args->u.seq.count == 2 ? args->u.seq.items[1] : NULL;
+	return ckpt_value_is_global(func, "torch._utils", "_rebuild_sparse_tensor") && parts && parts->kind == CKPT_TUPLE && parts->u.seq.count > 3;
+}
+
 static void check_new(struct ckpt_scan_walk *w, const struct ckpt_value *cls)
 {
 	if (!is_global(cls))
@@ -190,6 +203,8 @@ void ckpt_scan_weights(struct ckpt_scan_walk *w)
 			refuse(w, ALL, "calls what is no function that it allows");
 		else if (b && is_new_sparse(b, a))
 			refuse(w, IN_1_13, "a sparse tensor of a layout that it does not make");
+		else if (b && a && has_new_arguments(b, a))
+			refuse(w, IN_1_13, "a tensor with an argument that it does not know");
 		break;
 	case CKPT_OP_NEWOBJ:
 		if (b)

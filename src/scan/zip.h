@@ -3,6 +3,7 @@
 #define CKPT_SCAN_ZIP_H
 
 #include "scan/scanner.h"
+#include "scan/script.h"
 
 /*
  * A zip archive as a hostile one has to be read: what the directory says, what the headers in front of the records say, and what
@@ -39,6 +40,7 @@ struct ckpt_loose_zip {
 	bool has_pickle; /* data.pkl in that folder */
 	bool is_script, is_package,
 		is_export;	     /* marks of TorchScript, torch.package, torch.export */
+	struct ckpt_scan_script script; /* what its sources do */
 	struct ckpt_strmap storages; /* keys that its pickles mention */
 	bool without_crc;	     /* none is recorded */
 };

@@ -266,6 +266,10 @@ static void look_at(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e
 				"a mark of the archive that is no such text as torch writes");
 		break;
 	case ROLE_SOURCE:
+		if (zip->is_script)
+			ckpt_scan_script_source(&zip->script, bytes, (size_t)len);
+		scan_other(zip, bytes, len);
+		break;
 	case ROLE_OTHER: scan_other(zip, bytes, len); break;
 	}
 }
@@ -368,8 +372,8 @@ static void check_archive(struct ckpt_loose_zip *zip)
 		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
 			       "a program of torch.export, which a load evaluates");
 	else if (sources)
-		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
-			       "torch.package: %" PRIu32 " sources of Python, which a load runs",
+		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
+			       "torch.package: %" PRIu32 " sources of Python, which a load of its pickles runs",
 			       sources);
 }
 
@@ -383,6 +387,9 @@ void ckpt_loose_zip_records(struct ckpt_loose_zip *zip)
 		for (uint32_t i = 0; i < count && zip->s->rc == 0 && !zip->s->no_memory; i++)
 			if ((role_of(zip, &zip->entries[i]) == ROLE_PICKLE) == !round)
 				ckpt_loose_zip_record(zip, &zip->entries[i]);
+	if (zip->script.sets_states && *zip->script.outward)
+		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
+			       "TorchScript whose __setstate__ a load runs, in sources with '%s', which may reach out of the program", zip->script.outward);
 }
 
 /* torch.load of it: by the ordinary unpickler, or not at all. */
@@ -397,8 +404,8 @@ static void set_top(struct ckpt_loose_zip *zip)
 					   : "zip archive";
 	s->file.is_torch = zip->has_pickle || zip->is_script;
 	if (zip->is_script)
-		ckpt_scan_refuse(s, (1 << CKPT_SCAN_TORCH_COUNT) - 1, NULL, CKPT_NO_OFFSET,
-				 "TorchScript archives are not for weights_only");
+		ckpt_scan_refuse(s, ((1 << CKPT_SCAN_TORCH_COUNT) - 1) & ~(1 << CKPT_SCAN_TORCH_1_13), NULL, CKPT_NO_OFFSET,
+				 "TorchScript archives are not for weights_only"); /* 1.13 hands them to torch.jit.load all the same */
 }
 
 /* The last archive of SOURCE; returns how many bytes are in front of it. */

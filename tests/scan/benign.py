@@ -18,7 +18,7 @@ OBJECTS = re.compile(
     r"""(numpy_.*|random_(python|numpy|states).*|whole_.*|lightning_checkpoint|small_objects|return_types|torch_version_object|generators|memory_formats
     |children_.*|.*_child.*|chain_map.*|object_.*|ranges_and_slices|dates_and_times|numbers_of_the_library|paths|identifiers|enums|enum_.*|namespaces|dataclass_objects|named_tuples
     |objects_with_state.*|same_attribute_names|attribute_name.*|exceptions|partials|classes_and_functions.*|functions_of_torch|bound_methods|operators|patterns|shared_parts
-    |deque_.*|defaultdict_.*|dtensor.*|optimizer_whole|scheduler_.*|quantised_state_dict|nested_tensor_jagged|random_torch|parameter_uninitialised|parameter_list_and_dict|trainer_checkpoint.*|tensor_child.*|storage_like_a_descriptor)$""",
+    |found_.*|deque_.*|defaultdict_.*|dtensor.*|optimizer_whole|scheduler_.*|quantised_state_dict|nested_tensor_jagged|random_torch|parameter_uninitialised|parameter_list_and_dict|trainer_checkpoint.*|tensor_child.*|storage_like_a_descriptor)$""",
     re.X,
 )
 # They are functions that call or find others, or are made by such.
@@ -35,8 +35,8 @@ def wanted(name):
 
 
 def no_objects_wanted(name):
-    """Of TorchScript, whole modules, packages and programs."""
-    return FINE + ("dangerous",) if CALLERS.match(name) else FINE
+    """Of TorchScript, whole modules, packages (whose own modules a load runs) and programs."""
+    return FINE + ("dangerous",) if CALLERS.match(name) or name.endswith(".package") else FINE
 
 
 def check_files(folder, of):

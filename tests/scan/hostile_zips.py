@@ -459,7 +459,7 @@ def relatives():
         "package_source.pt",
         files.archive(package + [("net/__init__.py", b"import os\nos.system('true')\n")]),
         "torch.package with a source that calls os.system",
-        {"needs-objects", "dangerous", "inconsistent"},
+        RUN,
     )
     sample("package_pickle.pt", files.archive(package + [("net/model.pkl", BAD)]), "torch.package with a call in a pickle")
     inside = value(("reduce_package", 1, files.glob("os", "system"), (COMMAND,))) + b"Q"

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tricks with what is made: parts of a tensor that are set as attributes, classes that act where they are made, functions of packages, sources in archives."""
+
+from assemble import NOT_DECIDED, RUN, Member, blob, call, files, proto, reduce_, sample, torch_zip, value, zip_of
+
+NOT_PLAIN = RUN | NOT_DECIDED
+NAME = files.glob
+TENSOR = files.tensor()
+HOOKS = NAME("collections", "OrderedDict") + b")R"
+FINE = {"plain"}
+
+
+def both(name, body, why, wanted=NOT_PLAIN, protocol=2):
+    sample("%s.pkl" % name, proto(protocol, body), why, wanted)
+    sample("%s.pt" % name, torch_zip(proto(protocol, value({"w": TENSOR}) + b"0" + body)), why, wanted)
+
+
+def parts_of_tensors():
+    """setattr() of a name that a tensor has a part under: with `real` it writes into the bytes of another, behind all checks."""
+    names = ("real", "imag", "data", "grad", "_grad", "_backward_hooks", "_post_accumulate_grad_hooks", "_cdata", "_grad_fn", "names", "name", "requires_grad", "T", "shape",
+             "dtype", "device", "_version", "volatile", "__class__", "__dict__", "retains_grad", "grad_dtype")
+    rebuild = NAME("torch._utils", "_rebuild_tensor_v2")
+    for name in names:
+        for form, state in (("dict", value({name: TENSOR})), ("slots", value(None) + value({name: TENSOR}) + b"\x86"), ("first", value({name: TENSOR}) + value({}) + b"\x86")):
+            both("part_%s_%s" % (name, form), NAME("torch._utils", "_rebuild_parameter_with_state") + b"(" + TENSOR + value(False) + HOOKS + state + b"tR", "a part of a tensor as an attribute: %s" % name)
+            inner = TENSOR[len(rebuild):-1]
+            for module, function in (("torch._tensor", "_rebuild_from_type_v2"), ("torch._tensor", "_rebuild_from_type"), ("torch.tensor", "_rebuild_from_type")):
+                sample("part_%s_%s_%s_%s.pt" % (name, form, function, module), torch_zip(proto(2, NAME(module, function) + b"(" + rebuild + NAME("torch", "Tensor") + inner + state + b"tR")),
+                       "a part of a tensor as an attribute: %s" % name, NOT_PLAIN)
+    ordered = NAME("collections", "OrderedDict") + b")R" + value("real") + TENSOR + b"s"
+    both("part_real_ordered", NAME("torch._utils", "_rebuild_parameter_with_state") + b"(" + TENSOR + value(False) + HOOKS + ordered + b"tR", "a part of a tensor, in an OrderedDict")
+    both("part_real_later", NAME("torch._utils", "_rebuild_parameter_with_state") + b"(" + TENSOR + value(False) + HOOKS + b"}q\x05" + b"tR0h\x05" + value("real") + TENSOR + b"s", "put into the dict behind the call", NOT_PLAIN | FINE)
+    for name in ("tag", "partition_dim", "realm", "Data", "note", "tensor_model_parallel"):
+        sample("fine_attribute_%s.pt" % name, torch_zip(proto(2, value({"w": TENSOR}) + b"0" + NAME("torch._utils", "_rebuild_parameter_with_state") + b"(" + TENSOR + value(False) + HOOKS + value({name: 1}) + b"tR")),
+               "an attribute of a parameter", FINE)
+
+
+def made_with_arguments():
+    """Classes of the library and of numpy that open files where they are made, whatever opcode makes them."""
+    arguments = value(("out.py", "uint8", "w+", 0, (4,)))
+    for module in ("numpy", "numpy.core.memmap", "numpy._core.memmap"):
+        cls = NAME(module, "memmap")
+        both("memmap_newobj_%s" % module, cls + arguments + b"\x81", "numpy.memmap without a call")
+        both("memmap_newobj_ex_%s" % module, cls + arguments + b"}\x92", "numpy.memmap with keywords", protocol=4)
+        both("memmap_keywords_%s" % module, cls + b")" + value({"filename": "out.py", "mode": "w+"}) + b"\x92", "numpy.memmap with keywords", protocol=4)
+        both("memmap_new_%s" % module, NAME("copyreg", "__newobj__") + b"(" + cls + b"".join(value(a) for a in ("out.py", "uint8", "w+", 0, (4,))) + b"tR", "numpy.memmap by copyreg")
+        both("memmap_new_ex_%s" % module, NAME("copyreg", "__newobj_ex__") + b"(" + cls + arguments + b"}tR", "numpy.memmap by copyreg")
+        both("memmap_reduce_%s" % module, cls + arguments + b"R", "numpy.memmap, called")
+        both("memmap_reconstruct_%s" % module, NAME("numpy.core.multiarray", "_reconstruct") + b"(" + cls + value((0,)) + blob(b"b") + b"tR" + arguments + b"b", "numpy.memmap as the class of an array")
+    for module, name in (("logging", "FileHandler"), ("zipfile", "ZipFile"), ("tempfile", "NamedTemporaryFile"), ("http.client", "HTTPConnection"), ("socket", "socket"), ("mailbox", "mbox"),
+                         ("multiprocessing.shared_memory", "SharedMemory"), ("logging.handlers", "SocketHandler"), ("xml.sax.saxutils", "XMLGenerator"), ("string", "Formatter"), ("numpy", "DataSource"),
+                         ("numpy", "nditer"), ("torch", "PyTorchFileReader"), ("torch._C", "PyTorchFileWriter"), ("torch", "FileCheck"), ("ctypes", "CDLL"), ("threading", "Timer")):
+        both("made_%s_%s" % (module, name), NAME(module, name) + value(("out", "w")) + b"\x81", "a class of the library, with arguments")
+
+
+def functions_of_packages():
+    for module, name, *arguments in (("six", "exec_", "pass"), ("six.moves", "exec_", "pass"), ("hydra.utils", "instantiate", {"_target_": "os.system"}), ("hydra.utils", "call", {"_target_": "os.system"}),
+                                     ("click", "launch", "x"), ("click", "edit", "x"), ("nltk.data", "load", "x"), ("gensim.utils", "unpickle", "x"), ("networkx", "read_gpickle", "x"), ("transformers", "pipeline", "x"),
+                                     ("datasets", "load_dataset", "x"), ("spacy", "load", "x"), ("wandb", "init"), ("scipy.sparse", "load_npz", "x"), ("polars", "read_ipc", "x"), ("a.b.c", "anything", {"x": 1}), ("a.B", "c")):
+        both("package_%s_%s" % (module, name), reduce_(module, name, *arguments), "a function of a package, called")
+    for module, name, first in (("a.b", "_unpickle", 1), ("a", "Class", 1), ("a.b", "set_state", NAME("a.c", "Class") + b")\x81"), ("a.b", "make", NAME("a.c", "Class"))):
+        sample("fine_package_%s_%s.pkl" % (module, name), proto(2, call(NAME(module, name), first)), "what a package writes for its objects", {"needs-objects"})
+    sample("fine_user_string.pkl", proto(2, NAME("collections", "UserString") + value(("text",)) + b"\x81"), "a text that is an object", {"needs-objects"})
+    sample("fine_relu.pkl", proto(2, reduce_("__builtin__", "getattr", NAME("torch._C", "_VariableFunctionsClass"), "relu")), "torch.relu as a value", {"needs-objects"})
+
+
+def sources():
+    """Code in archives, which a load runs."""
+    good, none = proto(2, value({"w": 1})), proto(2, b")")
+
+    def script(name, text, why, wanted):
+        sample("script_%s.pt" % name, torch_zip(good, extra=[("constants.pkl", none), ("code/__torch__.py", text.encode())]), why, wanted)
+
+    head = "class M(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n    "
+    for name, body in (("from_file", "x = torch.from_file(\"out\", True, 10)"), ("spaced", "x = torch . from_file(\"out\", True, 10)"), ("save", "torch.save(state, \"out\")"),
+                       ("getattr", "x = getattr(torch, \"from_file\")(\"out\", True, 10)"), ("escaped", "x = getattr(torch, \"from\\137file\")(\"out\", True, 10)"), ("ops", "x = ops.image.write_file(\"out\", state)"),
+                       ("aten", "x = ops.aten.from_file(\"out\", True, 10)"), ("rpc", "x = rpc_async(\"w\", f, (state,))"), ("line", "x = torch.\\\n      from_file(\"out\", True, 10)")):
+        script(name, head + body + "\n    return None\n", "TorchScript whose __setstate__ reaches out", RUN)
+        script("%s_elsewhere" % name, "def f(state: Tensor) -> NoneType:\n    " + body + "\n    return None\n" + head + "return __torch__.f(state)\n", "the same, in a function that it calls", RUN)
+    script("fine_packed", head + "self.w = ops.quantized.linear_prepack(state, None)\n    return None\n", "TorchScript that packs its weights", {"needs-objects"})
+    script("fine_forward", "def forward(self, x: Tensor) -> Tensor:\n    return torch.from_file(\"x\")\n", "TorchScript that would open a file where it is run, not loaded", {"needs-objects"})
+    module = b"import os\nclass A: pass\n"
+    for number, name in enumerate(("evilmod.py", "evil/__init__.py", "evil/inner.py")):
+        members = [Member("pkg/" + name, module), Member("pkg/.data/extern_modules", b"torch\n"), Member("pkg/.data/version", b"6\n"), Member("pkg/.data/python_version", b"3.11\n"), Member("pkg/model/m.pkl", proto(2, NAME("evilmod", "A") + b")\x81"))]
+        sample("package_source_%d.pt" % number, zip_of(members), "a torch.package with a module of its own", NOT_PLAIN | {"inconsistent"})
+
+
+def long_texts():
+    for length in (100, 3000, 40000):
+        text = "x" * length
+        both("device_%d" % length, reduce_("torch", "device", text), "a device with a name of %d letters, which crashes torch 1.7" % length)
+        both("generator_%d" % length, reduce_("torch", "Generator", text), "the same of a generator")
+        both("device_digits_%d" % length, reduce_("torch", "device", "cuda:" + "1" * length), "a device with a number of %d digits" % length)
+    for text in ("cpu", "cuda", "cuda:15", "privateuseone:0", "meta"):
+        sample("fine_device_%s.pkl" % text.replace(":", "_"), proto(2, reduce_("torch", "device", text)), "a device", FINE)
+
+
+def depths():
+    """Rows of objects that a list joins later: the list does not end the row where they are freed."""
+    default, rows, length = NAME("collections", "defaultdict"), 55, 4900
+    lists = b"".join(b"]q" + bytes([10 + n]) + b"0" for n in range(rows))
+    for name, joint in (("append", b"a"), ("extend", b"e")):
+        body = default + b"q\x000" + lists
+        for n in range(rows):
+            body += b"h" + bytes([10 + n]) + (b"(" if joint == b"e" else b"")
+            body += b"h\x00)R" + b"K\x01h\x00)R" * length + b"K\x01" + (b"h" + bytes([11 + n]) if n + 1 < rows else b"N") + b"s" * (length + 1) + joint + b"0"
+        both("depth_rows_%s" % name, body + b"h\x0a", "%d rows of %d objects, joined by lists" % (rows, length))
+
+
+parts_of_tensors()
+made_with_arguments()
+functions_of_packages()
+sources()
+long_texts()
+depths()
