@@ -34,7 +34,7 @@ const struct command cmd_scan = {
 		"only what is understood to its last opcode is called plain; there is no list of bad names to avoid.\n"
 		"Archives are looked into, and what they hide: zip, tar, pickles in pickles, numpy's arrays.\n\n"
 		"  plain          tensors, containers, numbers and texts: proven, nothing else can happen\n"
-		"  needs-objects  a load also imports classes, which are listed, and has them make their objects: are they yours?\n"
+		"  needs-objects  a load also imports classes, which are listed, and has them make objects: do you trust them?\n"
 		"  unreadable     not decided: damaged, cut off, or of a kind that is not looked into\n"
 		"  inconsistent   two readers would see two different files\n"
 		"  dangerous      a load runs code that the file chose\n\n"

@@ -520,6 +520,10 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 		say_dangerous(c, ": a class that makes no data, with arguments of the file");
 		return;
 	}
+	if (c->rule->call_runs_code && c->rule->kind == CKPT_SCAN_OBJECT && !strncmp(c->func->module, "torch.", 6)) {
+		say_dangerous(c, ": a class of torch that is not written so");
+		return;
+	}
 	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && c->kind == CKPT_CALL_REDUCE && func->kind == CKPT_GLOBAL && is_called_for_what_it_does(c)) {
 		say_dangerous(c, ": a function of a package, with arguments of the file");
 		return;
@@ -533,6 +537,26 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 		check_data(c);
 }
 
+/* Tensors, and the dicts of hooks and metadata, that a call of torch is given: they stay as they are, or what was checked would not hold. */
+static void mark_used(struct ckpt_scan_walk *w, const struct ckpt_value *args, unsigned depth)
+{
+	const struct ckpt_scan_rule *rule;
+
+	for (uint32_t i = 0; args->kind == CKPT_TUPLE && i < args->u.seq.count && i < FEW_ARGS; i++) {
+		const struct ckpt_value *v = args->u.seq.items[i];
+
+		if (v->kind == CKPT_TUPLE && depth < 2)
+			mark_used(w, v, depth + 1);
+		if (v->kind == CKPT_DICT && v->id && !depth)
+			ckpt_scan_mark(v, CKPT_SCAN_USED);
+		if (v->kind != CKPT_CALL || v->u.call->func->kind != CKPT_GLOBAL)
+			continue;
+		rule = ckpt_scan_rule(v->u.call->func->u.global->module, v->u.call->func->u.global->name);
+		if (rule->then == CKPT_THEN_TENSOR || (!depth && ckpt_value_is_call_of(v, "collections", "OrderedDict")))
+			ckpt_scan_mark(v, CKPT_SCAN_USED);
+	}
+}
+
 void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_value *func,
 		      const struct ckpt_value *args, const struct ckpt_value *kwargs)
 {
@@ -542,5 +566,7 @@ void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_
 	    !ckpt_scan_may_look(w, args->u.seq.count))
 		c.args = &ckpt_value_none; /* nobody calls anything so */
 	check_call(&c, func);
+	if (c.func && c.rule && c.rule->kind == CKPT_SCAN_DATA && !strncmp(c.func->module, "torch", 5))
+		mark_used(w, c.args, 0);
 	ckpt_scan_made_of(w, c.args);
 }

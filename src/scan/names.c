@@ -232,6 +232,8 @@ static bool has_harmless_classes(const char *module)
 		"torch.cuda.amp",
 		"torch.masked",
 		"torch.nested",
+		"torch.utils.hooks",
+		"torch.distributed._mesh_layout",
 	};
 
 	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {

@@ -274,9 +274,14 @@ static bool are_characters(const struct place *at, size_t nbytes, bool big)
 
 static bool are_texts(const struct ckpt_value *dtype, const struct place *at)
 {
-	const struct ckpt_value *state = dtype->u.call->state, *array = state ? item(state, 2) : NULL, *fields = state ? item(state, 4) : NULL;
-	size_t nbytes = (size_t)size_of(dtype);
+	const struct ckpt_value *state = dtype && dtype->kind == CKPT_CALL ? dtype->u.call->state : NULL, *array = state ? item(state, 2) : NULL,
+				*fields = state ? item(state, 4) : NULL;
 	struct place inner = *at;
+	size_t nbytes;
+
+	if (!dtype || dtype->kind != CKPT_CALL)
+		return false; /* a field without a dtype, which was said */
+	nbytes = (size_t)size_of(dtype);
 
 	if (letter_of(dtype) == 'U')
 		return are_characters(at, nbytes, is_big(dtype));
@@ -285,8 +290,11 @@ static bool are_texts(const struct ckpt_value *dtype, const struct place *at)
 	inner.depth++;
 	if (is_kind(array, CKPT_TUPLE)) { /* items of an array lie one behind the other */
 		const struct ckpt_value *base = item(array, 0);
-		size_t step = (size_t)size_of(base);
+		size_t step;
 
+		if (!base || base->kind != CKPT_CALL)
+			return false;
+		step = (size_t)size_of(base);
 		if (letter_of(base) == 'U')
 			return are_characters(at, nbytes, is_big(base));
 		for (; step && inner.off < at->data->len && inner.off - at->off + step <= nbytes && has_text(at->w, base, inner.depth); inner.off += step)
@@ -295,7 +303,11 @@ static bool are_texts(const struct ckpt_value *dtype, const struct place *at)
 		return true;
 	}
 	for (uint32_t i = 1; is_kind(fields, CKPT_DICT) && i < fields->u.seq.count; i += 2) {
-		inner.off = at->off + (size_t)item(fields->u.seq.items[i], 1)->u.integer;
+		const struct ckpt_value *off = item(fields->u.seq.items[i], 1);
+
+		if (!off || off->kind != CKPT_INT)
+			return false;
+		inner.off = at->off + (size_t)off->u.integer;
 		if (!are_texts(item(fields->u.seq.items[i], 0), &inner))
 			return false;
 	}

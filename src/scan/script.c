@@ -56,6 +56,39 @@ static void say(struct ckpt_scan_script *script, const struct word *w, const cha
 	script->outward[len + rest] = '\0';
 }
 
+/* What torch's own __setstate__ of packed weights, and what that calls, are made of. */
+static bool is_of_packing(const struct word *w)
+{
+	static const char *const known[] = { "annotate", "uninitialized", "unchecked_cast", "set_weight_bias", "len", "int", "float", "bool", "str", "__is__", "__isnot__",
+					     "__not__",	 "eq",		  "ne",		    "_unwrap_optional", "get",	     "Exception", "AssertionError", "RaiseException", NULL };
+
+	return is_one_of(w, known) || memmem(w->at, w->len, "_prepack", 8);
+}
+
+/* The functions that a load runs: what they call, and whether they go in circles. */
+static void check_bodies(struct ckpt_scan_script *script, const uint8_t *text, size_t len)
+{
+	struct word w, before = { "", 0 };
+	bool inside = false;
+	size_t at = 0;
+
+	while (next_word(text, len, &at, &w)) {
+		size_t behind = at;
+
+		while (behind < len && (text[behind] == ' ' || text[behind] == '\t'))
+			behind++;
+		if (is(&before, "def"))
+			inside = is(&w, "__setstate__") || is(&w, "set_weight_bias");
+		else if (is(&w, "class"))
+			inside = false;
+		else if (inside && (is(&w, "while") || is(&w, "for")))
+			say(script, &w, "__setstate__: ");
+		else if (inside && behind < len && text[behind] == '(' && !is_of_packing(&w) && !is(&w, "if") && !is(&w, "return") && !is(&w, "and") && !is(&w, "or") && !is(&w, "not") && !is(&w, "raise"))
+			say(script, &w, "__setstate__: ");
+		before = w;
+	}
+}
+
 void ckpt_scan_script_source(struct ckpt_scan_script *script, const uint8_t *text, size_t len)
 {
 	static const char *const outward[] = { "from_file", "save", "load", "rpc_async", "rpc_sync", "rpc_remote", NULL };
@@ -73,6 +106,7 @@ void ckpt_scan_script_source(struct ckpt_scan_script *script, const uint8_t *tex
 			say(script, &w, "ops.");
 		before = w;
 	}
+	check_bodies(script, text, len);
 	/* a name that is spelled with escapes */
 	for (size_t i = 0; i + 9 < len; i++)
 		if (!memcmp(text + i, "getattr(", 8)) {

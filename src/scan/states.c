@@ -387,6 +387,8 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 	ckpt_scan_copied(w, state);
 	ckpt_scan_attributes(w, state);
 	check_optimizer(w, object, state);
+	if (object->flags & CKPT_SCAN_USED && rule->then == CKPT_THEN_TENSOR)
+		not_understood(w, "sets the state of a tensor that something was made with");
 	if (object->u.call->state || object->u.call->setter) /* which could have changed what is called now */
 		not_understood(w, "sets the state of an object a second time");
 	if (rule->call == CKPT_CALL_PARTIAL)
@@ -403,6 +405,8 @@ void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, 
 {
 	const struct ckpt_scan_rule *rule = rule_of(w, object);
 
+	if ((object->kind == CKPT_DICT || object->kind == CKPT_CALL) && object->flags & CKPT_SCAN_USED)
+		not_understood(w, "adds to what something was made with");
 	if (object->kind == CKPT_GLOBAL || (object->kind == CKPT_CALL && !rule)) {
 		ckpt_scan_find(w->s,
 			       w->in->flags & CKPT_SCAN_PROBED ? CKPT_SCAN_INCONSISTENT

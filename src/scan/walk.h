@@ -35,7 +35,7 @@ struct ckpt_scan_walk {
 /* Flags of values beside enum ckpt_value_flags. */
 enum ckpt_scan_value_flags {
 	CKPT_SCAN_HOLDS_STORAGE = 1 << 5, /* bytes: a file of torch, of which a load gives a storage */
-	CKPT_SCAN_USED = 1 << 6,	  /* a dtype that something is made with */
+	CKPT_SCAN_USED = 1 << 6,	  /* a dtype, tensor or dict that something is made with: it is not to change any more */
 };
 static inline void ckpt_scan_mark(const struct ckpt_value *v, enum ckpt_scan_value_flags flag)
 {

@@ -77,6 +77,9 @@ def sources():
                        ("aten", "x = ops.aten.from_file(\"out\", True, 10)"), ("rpc", "x = rpc_async(\"w\", f, (state,))"), ("line", "x = torch.\\\n      from_file(\"out\", True, 10)")):
         script(name, head + body + "\n    return None\n", "TorchScript whose __setstate__ reaches out", RUN)
         script("%s_elsewhere" % name, "def f(state: Tensor) -> NoneType:\n    " + body + "\n    return None\n" + head + "return __torch__.f(state)\n", "the same, in a function that it calls", RUN)
+    for name, body in (("loop", "while True:\n      pass"), ("for", "for i in range(10):\n      pass"), ("unsafe", "x = torch._sparse_coo_tensor_unsafe(state, state, [1])"), ("segments", "x = torch.segment_reduce(state, \"sum\")"), ("coalesced", "x = torch._coalesced_(state, True)")):
+        script(name, head + body + "\n    return None\n", "TorchScript whose __setstate__ hangs, or is not safe", RUN)
+        script("%s_helper" % name, "class N(Module):\n  def set_weight_bias(self, state: Tensor) -> NoneType:\n    " + body + "\n    return None\n" + head + "(self).set_weight_bias(state, )\n    return None\n", "the same, in a function that it calls", RUN)
     script("fine_packed", head + "self.w = ops.quantized.linear_prepack(state, None)\n    return None\n", "TorchScript that packs its weights", {"needs-objects"})
     script("fine_forward", "def forward(self, x: Tensor) -> Tensor:\n    return torch.from_file(\"x\")\n", "TorchScript that would open a file where it is run, not loaded", {"needs-objects"})
     module = b"import os\nclass A: pass\n"
@@ -107,6 +110,40 @@ def depths():
         both("depth_rows_%s" % name, body + b"h\x0a", "%d rows of %d objects, joined by lists" % (rows, length))
 
 
+def changed_later():
+    """What was checked as an argument, and changes behind the call."""
+    one = NAME("torch.nn.parameter", "Parameter") + b"(" + TENSOR + b"\x89tR"
+    for name, body in (
+        ("hooks", NAME("torch._utils", "_rebuild_parameter") + b"(" + TENSOR + b"\x89" + HOOKS + b"q\x05tR0h\x05" + value(0) + NAME("torch", "FloatStorage") + b"s"),
+        ("hooks_object", NAME("torch._utils", "_rebuild_parameter") + b"(" + TENSOR + b"\x89" + HOOKS + b"q\x05tR0h\x05" + value(0) + NAME("mypkg", "C") + b"s"),
+        ("hooks_dict", NAME("torch._utils", "_rebuild_parameter") + b"(" + TENSOR + b"\x89}q\x05tR0h\x05" + value(0) + NAME("torch", "FloatStorage") + b"s"),
+    ):
+        both("later_%s" % name, body, "hooks that are put in behind the call")
+    for function in ("_rebuild_nested_tensor", "_rebuild_sparse_tensor"):
+        arguments = {"_rebuild_nested_tensor": b"(" + TENSOR + one + b"q\x06" + TENSOR + TENSOR + b"tR", "_rebuild_sparse_tensor": b"(" + NAME("torch", "sparse_coo") + b"(" + one + b"q\x06" + TENSOR + value((9,)) + b"ttR"}[function]
+        both("later_state_%s" % function, NAME("torch._utils", function) + arguments + b"0h\x06(" + TENSOR + b"\x89" + HOOKS + b"\x89Ntb", "a tensor whose state is set after it was used")
+
+
+def objects_of_torch():
+    """Classes of torch that no checkpoint has, made without arguments: what they do when they are shown, compared or freed is no data."""
+    for module, name in (("torch.cuda.gds", "GdsFile"), ("torch._C", "ScriptObject"), ("torch._C", "TensorType"), ("torch._C._distributed_rpc", "PyRRef"), ("torch.storage", "UntypedStorage"), ("torch.multiprocessing.reductions", "StorageWeakRef"),
+                         ("torch._C", "ScriptModule"), ("torch.fx.node", "Node"), ("torch.hub", "_Faketqdm"), ("torch._dynamo.guards", "GuardBuilder")):
+        both("torch_%s_%s" % (module, name), NAME(module, name) + b")\x81" + value({"handle": None, "fd": 3}) + b"b", "a class of torch that does something where it is freed or shown")
+
+
+def broken_dtypes():
+    """Fields that are none, beside one of text: the scan must not look into them."""
+    for number, (first, second) in enumerate(((b"N", b""), (NAME("torch", "Tensor"), b""), (value(1), b""), (b")", b""), (value((1, 2)), b""))):
+        text = reduce_("numpy", "dtype", "U5", False, True) + value((3, "<", None, None, None, 20, 4, 8)) + b"b"
+        fields = b"}(" + value("a") + first + value("b") + b"(" + text + value(20) + b"tu"
+        dtype = reduce_("numpy", "dtype", "V40", False, True) + b"(" + value(3) + value("|") + b"N" + value(("a", "b")) + fields + value(40) + value(1) + value(16) + b"tb"
+        both("dtype_field_%d" % number, NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(b"x" * 40) + dtype + value((1,)) + value("C") + b"tR" + second, "a field of a dtype that is none")
+        both("dtype_field_state_%d" % number, NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + dtype + b"\x89" + blob(b"x" * 40) + b"tb", "the same in the state of an array")
+
+
+changed_later()
+objects_of_torch()
+broken_dtypes()
 parts_of_tensors()
 made_with_arguments()
 functions_of_packages()
