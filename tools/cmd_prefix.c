@@ -160,7 +160,7 @@ static int run_strip_prefix(int argc, char **argv);
 static int run_add_prefix(int argc, char **argv);
 
 #define STATE_DICTS \
-	"A state dict is a mapping in which a tensor, or a dict of tensors, stands under a string\n" \
+	"A state dict is a mapping in which a tensor, or a dict with a tensor in it, stands under a string\n" \
 	"key, wherever it is in the file. All of them are edited, or with --at those that are in the\n" \
 	"mapping of that name. Entries keep their place, _metadata and lists of parameter names\n" \
 	"follow. OUT is, byte for byte, what torch.load, the same change, and torch.save write.\n"

@@ -20,6 +20,7 @@ const struct ckpt_profile ckpt_profiles[CKPT_PROFILE_COUNT] = {
 	  .writers = "torch 1.13 to 2.0",
 	  .major = 1,
 	  .minor = 13,
+	  .differentiable = true,
 	  .python311 = true },
 	{ .since = "2.1",
 	  .writers = "torch 2.1 to 2.6",
@@ -29,6 +30,8 @@ const struct ckpt_profile ckpt_profiles[CKPT_PROFILE_COUNT] = {
 	  .serialization_id = true,
 	  .ascii_path_only = true,
 	  .is_coalesced = true,
+	  .differentiable = true,
+	  .empty_apart = true,
 	  .python313 = true },
 	{ .since = "2.7",
 	  .writers = "torch 2.7 or later",
@@ -40,6 +43,8 @@ const struct ckpt_profile ckpt_profiles[CKPT_PROFILE_COUNT] = {
 	  .numeric_order = true,
 	  .ascii_path_only = true,
 	  .is_coalesced = true,
+	  .differentiable = true,
+	  .empty_apart = true,
 	  .python313 = true },
 };
 const struct ckpt_profile *ckpt_profile_find(const char *version)

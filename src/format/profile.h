@@ -23,6 +23,8 @@ struct ckpt_profile {
 	bool format_version;   /* records `.format_version`, `.storage_alignment` */
 	bool ascii_path_only;  /* a path that is not ASCII gives "archive" */
 	bool is_coalesced;     /* sparse tensors carry the flag */
+	bool differentiable;   /* optimizers get this default where they have none */
+	bool empty_apart;      /* storages without bytes are never shared */
 	/* habits of the Python that the Debian releases with these versions have */
 	bool python311, python313;
 };

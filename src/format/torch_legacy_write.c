@@ -150,7 +150,10 @@ static int make_pickle(struct writer *w, const char *version, struct ckpt_error 
 		return ckpt_fail(err, CKPT_E_ARG, "profile '%.40s': no such version of torch",
 				 version);
 	options.python311 = profile->python311;
+	options.as_read = options.keep_keys && (!version || !strcmp(version, "same")); /* or the torch that wrote the stream could not load it */
 	options.is_coalesced = profile->is_coalesced;
+	options.differentiable = profile->differentiable && !options.as_read; /* who loads it adds that, or does not know it */
+	options.empty_apart = profile->empty_apart && !options.as_read;
 	options.python313 = profile->python313;
 	return ckpt_model_resave(w->model, &options, &w->resaved, err);
 }

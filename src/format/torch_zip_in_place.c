@@ -289,6 +289,7 @@ static int prepare(struct job *j, const char **why, struct ckpt_error *err)
 	int rc;
 
 	resave.keep_keys = true;
+	resave.empty_apart = false; /* the records stay as they are: torch reads an empty one as often as it is named */
 	rc = ckpt_model_resave(j->model, &resave, &j->resaved, err);
 	if (rc == 0) /* a record that reaches into another must not be wiped */
 		rc = ckpt_zip_locate_all(j->tz->zip, err);

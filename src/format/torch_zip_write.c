@@ -237,6 +237,8 @@ static struct ckpt_resave_options pickle_options(const struct ckpt_model *model,
 		.spell_keys = profile->address_keys,
 		.python311 = profile->python311,
 		.is_coalesced = profile->is_coalesced,
+		.empty_apart = profile->empty_apart,
+		.differentiable = profile->differentiable,
 		.python313 = profile->python313,
 		.python3_strings = canonical,
 	};

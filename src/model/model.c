@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STORAGE_KEY = 400 };
 static const uint64_t MODEL_BUDGET_BASE = 64 << 20;
 
 /* ---- document ---- */
@@ -141,10 +140,24 @@ const struct ckpt_value *ckpt_storage_key(const struct ckpt_value *persid)
 	return is_text(pid->u.seq.items[2]) ? pid->u.seq.items[2] : NULL;
 }
 
+enum ckpt_dtype ckpt_storage_dtype(const struct ckpt_model *model, int64_t index, const struct ckpt_value *persid)
+{
+	const struct ckpt_storage *s = &model->storages[index];
+	const struct ckpt_value *type, *pid = persid->u.persid.pid;
+	enum ckpt_dtype own = CKPT_DTYPE_UNKNOWN;
+
+	if (s->nbytes || s->retyped || pid->kind != CKPT_TUPLE || pid->u.seq.count < 5)
+		return s->dtype;
+	type = pid->u.seq.items[1];
+	if (type->kind == CKPT_GLOBAL)
+		own = ckpt_dtype_of_storage(type->u.global->name);
+	return own == CKPT_DTYPE_UNKNOWN ? s->dtype : own;
+}
+
 static int check_key(const struct ckpt_value *key, struct ckpt_error *err)
 {
 	if (is_text(key) && !has_nul(key) && key->u.bytes.len &&
-	    key->u.bytes.len <= MOST_STORAGE_KEY)
+	    key->u.bytes.len <= CKPT_MOST_STORAGE_KEY)
 		return 0;
 	return bad_persid(err, "a text as key", key);
 }
@@ -320,6 +333,20 @@ static struct ckpt_tensor *next_tensor(struct ckpt_model *m)
 	return &m->tensors[m->tensor_count];
 }
 
+/* The beginning of a name that is too long to be kept, as there may be very many below it. */
+static const char *shortened(struct ckpt_arena *arena, const char *name)
+{
+	enum { KEPT = 1000 };
+	char text[KEPT + 4];
+	size_t len = KEPT;
+
+	while (len && ((uint8_t)name[len] & 0xC0) == 0x80)
+		len--;
+	memcpy(text, name, len);
+	memcpy(text + len, "...", 3);
+	return ckpt_arena_copy(arena, text, len + 3);
+}
+
 static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
 		      struct ckpt_error *err)
 {
@@ -340,7 +367,8 @@ static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
 	}
 	if (rc <= 0)
 		return rc;
-	t->name = ckpt_arena_copy(m->arena, step->name, step->name_len);
+	t->name_is_cut = step->name_len > CKPT_MOST_TENSOR_NAME;
+	t->name = t->name_is_cut ? shortened(m->arena, step->name) : ckpt_arena_copy(m->arena, step->name, step->name_len);
 	if (!t->name)
 		return ckpt_arena_fail(m->arena, err);
 	t->value = step->value;

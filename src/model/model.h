@@ -15,6 +15,8 @@ struct ckpt_storage_view {
 	uint64_t offset; /* in elements */
 };
 
+enum { CKPT_MOST_STORAGE_KEY = 400 }; /* bytes */
+
 /* The bytes behind one or more tensors. */
 struct ckpt_storage {
 	const char *key; /* as in the file: the record is data/KEY */
@@ -43,10 +45,13 @@ enum ckpt_tensor_kind {
 
 enum { CKPT_MOST_DIMS = 64 };
 
+enum { CKPT_MOST_TENSOR_NAME = 16384 }; /* bytes of a name that are kept */
+
 /* What a rebuild call means. Strings and arrays live in the arena given to the parser. */
 struct ckpt_tensor {
 	const char *name; /* path in the checkpoint; NULL for inner tensors */
 	const struct ckpt_value *value;
+	bool name_is_cut; /* it is longer than CKPT_MOST_TENSOR_NAME: NAME is how it begins, and "...", and no other need differ */
 	enum ckpt_tensor_kind kind;
 	enum ckpt_dtype dtype;
 	uint32_t ndim;
@@ -245,6 +250,12 @@ const struct ckpt_value *ckpt_storage_key(const struct ckpt_value *persid);
 /* What such an id says of its storage. Strings are copied to ARENA. */
 int ckpt_storage_parse(const struct ckpt_value *persid, struct ckpt_arena *arena,
 		       struct ckpt_storage *out, struct ckpt_error *err);
+
+/*
+ * The dtype that torch gives to storage number INDEX where PERSID names it: that of the first mention, as the others share its bytes. Of an empty one, which
+ * is not shared, torch 2 makes a new one of PERSID's own class each time (torch/serialization.py, load_tensor() of _load()).
+ */
+enum ckpt_dtype ckpt_storage_dtype(const struct ckpt_model *model, int64_t index, const struct ckpt_value *persid);
 
 /* The storage that a persistent id names, or -1 for ids of another kind. */
 static inline int64_t ckpt_storage_of(const struct ckpt_value *persid)

@@ -150,7 +150,7 @@ static int parse_strided(struct parser *p, const struct ckpt_seq *args, struct c
 	if (rc < 0)
 		return rc;
 	if (t->dtype == CKPT_DTYPE_UNKNOWN || p->model->storages[t->storage].retyped)
-		t->dtype = p->model->storages[t->storage].dtype;
+		t->dtype = ckpt_storage_dtype(p->model, t->storage, storage);
 	t->device = p->model->storages[t->storage].location;
 	return check_extent(p, t);
 }

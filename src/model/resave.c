@@ -48,6 +48,19 @@ static const struct {
 	{ "_codecs", "encode", 2, 2, ckpt_resave_latin1_bytes },
 	{ "__builtin__", "bytes", 0, 0, ckpt_resave_empty_bytes },
 	{ "builtins", "bytes", 0, 0, ckpt_resave_empty_bytes },
+	{ "__builtin__", "set", 1, 1, ckpt_resave_set_call },
+	{ "builtins", "set", 1, 1, ckpt_resave_set_call },
+	{ "__builtin__", "frozenset", 1, 1, ckpt_resave_set_call },
+	{ "builtins", "frozenset", 1, 1, ckpt_resave_set_call },
+	{ "__builtin__", "bytearray", 1, 1, ckpt_resave_bytearray },
+	{ "builtins", "bytearray", 1, 1, ckpt_resave_bytearray },
+	{ "datetime", "datetime", 1, 2, ckpt_resave_time },
+	{ "datetime", "time", 1, 2, ckpt_resave_time },
+	{ "pathlib", "PosixPath", 0, UINT32_MAX, ckpt_resave_path },
+	{ "pathlib", "PurePosixPath", 0, UINT32_MAX, ckpt_resave_path },
+	{ "pathlib", "WindowsPath", 0, UINT32_MAX, ckpt_resave_path },
+	{ "pathlib", "PureWindowsPath", 0, UINT32_MAX, ckpt_resave_path },
+	{ "array", "_array_reconstructor", 4, 4, ckpt_resave_array },
 	{ "numpy.core.multiarray", "_reconstruct", 3, 3, ckpt_resave_numpy_array },
 	{ "numpy._core.multiarray", "_reconstruct", 3, 3, ckpt_resave_numpy_array },
 	{ "numpy.core.numeric", "_frombuffer", 4, 4, ckpt_resave_numpy_from_buffer },
@@ -126,6 +139,8 @@ static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
 		answer = ckpt_resave_storage(s, v, CKPT_DTYPE_UNKNOWN);
 	else if (v->kind == CKPT_CALL)
 		answer = ckpt_resave_resolve_call(s, v);
+	else if (v->kind == CKPT_SET || v->kind == CKPT_FROZENSET)
+		answer = ckpt_resave_set(s, v);
 	else if (v->kind == CKPT_GLOBAL)
 		answer = ckpt_resave_python2_global(s, v);
 	else if (v->kind == CKPT_PY2_STR && s->o->python3_strings)
@@ -179,7 +194,7 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 	struct ckpt_pickle_options pickle = {
 		.protocol = options->protocol,
 		.python_batches = options->python_batches,
-		.interned_letters_apart = options->python311,
+		.python311 = options->python311,
 		.python313_nested = options->python313,
 		.most_bytes = OUTPUT_BASE + OUTPUT_PER_BYTE * (uint64_t)model->doc->pickle_len,
 		.resolve = resolve,
@@ -193,6 +208,7 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 	set_constants(&s);
 	rc = ckpt_pickle_encode(model->root, &pickle, &out->pickle, err);
 	free(s.key_nodes);
+	free(s.state_ids);
 	ckpt_strmap_clear(&s.numpy_dtypes);
 	if (rc < 0)
 		ckpt_resaved_clear(out);

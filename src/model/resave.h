@@ -15,8 +15,11 @@ struct ckpt_resave_options {
 	bool python_batches;
 	bool keep_keys; /* storage keys stay; else they are 0, 1, 2 ... in order of first mention */
 	bool spell_keys;   /* torch up to 1.8 writes the key's text out at every mention */
-	bool python311;	   /* see ckpt_pickle_options.interned_letters_apart */
+	bool python311;	   /* see ckpt_pickle_options.python311 */
 	bool is_coalesced; /* torch 2.1+: sparse COO tensors carry the flag */
+	bool as_read; /* who wrote it is not known: sparse tensors have as many parts, and the function, as in the input */
+	bool differentiable; /* torch 1.13+: optimizers get this default where they have none */
+	bool empty_apart;  /* torch 2.1+: storages without bytes are read as ones of their own at every mention */
 	bool python313;	   /* see ckpt_pickle_options.python313_nested */
 	/*
 	 * As the legacy stream has them: storages with a sixth item, and the classes of a model that was saved whole with
@@ -32,7 +35,7 @@ enum { CKPT_WIDTHS_DIFFER = 0xFF };
 
 struct ckpt_resaved {
 	struct ckpt_buf pickle; /* owned */
-	uint32_t *order;	/* malloc: storages by index, in order of first mention */
+	uint32_t *order;	/* malloc: storages by index, in order of first mention; an empty one may stand there again */
 	const char **keys;	/* malloc: their new keys; the texts live in ARENA */
 	uint32_t count;
 	/* malloc: by storage index, how wide the numbers are that tensors show in it, see ckpt_byteswap_width() */

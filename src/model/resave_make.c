@@ -3,6 +3,7 @@
 
 #include "model/state_dict.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const struct ckpt_value *ckpt_resave_now(const struct ckpt_saver *s, const struct ckpt_value *v)
@@ -120,11 +121,52 @@ static bool has_key(const struct ckpt_saver *s, const struct ckpt_value *dict, c
 	return ckpt_attribute_find(s->model, dict, key) != NULL;
 }
 
-/* Modules and optimizers take their state with a dict update, which keeps the keys as they are. */
+/* Modules take their state with a dict update, which keeps the keys as they are. */
 static bool keeps_key_objects(const struct ckpt_saver *s, const struct ckpt_value *state)
 {
-	return (has_key(s, state, "_parameters") && has_key(s, state, "_modules")) ||
-	       (has_key(s, state, "param_groups") && has_key(s, state, "defaults"));
+	return has_key(s, state, "_parameters") && has_key(s, state, "_modules");
+}
+
+/* What __getstate__() of torch.optim.Optimizer returns. */
+static bool is_optimizer_state(const struct ckpt_saver *s, const struct ckpt_value *state)
+{
+	return state->u.seq.count == 6 && has_key(s, state, "defaults") && has_key(s, state, "state") && has_key(s, state, "param_groups");
+}
+
+/* __setstate__() of an optimizer, since torch 1.13: self.defaults.setdefault('differentiable', False) */
+static const struct ckpt_value *with_differentiable(struct ckpt_saver *s, const struct ckpt_value *defaults)
+{
+	struct ckpt_value *copy, *key;
+	const struct ckpt_value *items[2] = { NULL, &ckpt_value_false };
+
+	if (defaults->kind != CKPT_DICT || has_key(s, defaults, "differentiable"))
+		return defaults;
+	copy = ckpt_resave_make(s, CKPT_DICT);
+	key = ckpt_resave_make(s, CKPT_STR);
+	if (!copy || !key)
+		return NULL;
+	key->flags |= CKPT_VALUE_INTERNED;
+	key->u.bytes.ptr = "differentiable";
+	key->u.bytes.len = strlen(key->u.bytes.ptr);
+	items[0] = key;
+	copy->id = defaults->id;
+	return ckpt_seq_add_many(s->scratch, &copy->u.seq, defaults->u.seq.items, defaults->u.seq.count) &&
+			       ckpt_seq_add_many(s->scratch, &copy->u.seq, items, 2)
+		       ? copy
+		       : NULL;
+}
+
+static const struct ckpt_value *optimizer_state(struct ckpt_saver *s, const struct ckpt_value *state)
+{
+	const struct ckpt_value *made = ckpt_resave_attribute_dict(s, state);
+
+	for (uint32_t i = 0; made && s->o->differentiable && i < made->u.seq.count; i += 2)
+		if (ckpt_value_is_str(made->u.seq.items[i], "defaults")) {
+			made->u.seq.items[i + 1] = with_differentiable(s, ckpt_resave_now(s, made->u.seq.items[i + 1]));
+			if (!made->u.seq.items[i + 1])
+				return NULL;
+		}
+	return made;
 }
 
 /* What Python's object state looks like after a load: names of attributes are interned. */
@@ -133,6 +175,8 @@ const struct ckpt_value *ckpt_resave_attributes(struct ckpt_saver *s,
 {
 	const struct ckpt_value *items[2];
 
+	if (state->kind == CKPT_DICT && is_optimizer_state(s, state))
+		return optimizer_state(s, state);
 	if (state->kind == CKPT_DICT)
 		return keeps_key_objects(s, state) ? state : ckpt_resave_attribute_dict(s, state);
 	if (state->kind != CKPT_TUPLE || state->u.seq.count != 2)
@@ -142,10 +186,31 @@ const struct ckpt_value *ckpt_resave_attributes(struct ckpt_saver *s,
 		if (items[half]->kind != CKPT_DICT && (half == 1 || items[half]->kind != CKPT_NONE))
 			return state;
 	}
-	for (int half = 0; half < 2; half++)
-		if (items[half]->kind == CKPT_DICT)
-			items[half] = ckpt_resave_attribute_dict(s, items[half]);
+	for (int half = 0; half < 2; half++) {
+		const struct ckpt_value *made = items[half]->kind == CKPT_DICT ? ckpt_resave_attribute_dict(s, items[half]) : items[half];
+
+		if (made && made != items[half]) /* where it is a class's own state after all, and not slots, others may hold the dict */
+			((struct ckpt_value *)made)->id = items[half]->id;
+		items[half] = made;
+	}
 	return ckpt_resave_seq(s, CKPT_TUPLE, items, 2);
+}
+
+const struct ckpt_value *ckpt_resave_tensor_attributes(struct ckpt_saver *s, const struct ckpt_value *v,
+						       const struct ckpt_value *state)
+{
+	const struct ckpt_value *made = ckpt_resave_attributes(s, state);
+
+	if (!made || made == state || made->kind != CKPT_DICT || !v->id || v->id >= s->model->next_id)
+		return made;
+	if (!s->state_ids)
+		s->state_ids = calloc(s->model->next_id, sizeof(*s->state_ids));
+	if (!s->state_ids)
+		return NULL;
+	if (!s->state_ids[v->id])
+		s->state_ids[v->id] = s->next_id++;
+	((struct ckpt_value *)made)->id = s->state_ids[v->id]; /* attribute_dict() has made it */
+	return made;
 }
 
 /* Classes whose instances spell their attributes out for every save. */
@@ -163,7 +228,7 @@ const struct ckpt_value *ckpt_resave_with_attributes(struct ckpt_saver *s,
 				*made;
 	struct ckpt_value *copy;
 
-	if (!state || v->u.call->setter || makes_keys_anew(ckpt_resave_now(s, v->u.call->func)))
+	if (!state || makes_keys_anew(ckpt_resave_now(s, v->u.call->func)))
 		return v;
 	made = ckpt_resave_attributes(s, state);
 	if (!made || made == state)

@@ -123,7 +123,7 @@ const struct ckpt_value *ckpt_resave_numpy_from_buffer(struct ckpt_saver *s,
 	return made->u.call->state ? made : NULL;
 }
 
-/* Bytes per swapped unit of a big-endian dtype ("f8": 8, "c16": 8), or 0. */
+/* Bytes per swapped unit of a big-endian dtype ("f8": 8, "c16": 8, "U20": 4), or 0. */
 static uint64_t big_endian_unit(struct ckpt_saver *s, const struct ckpt_value *dtype)
 {
 	const struct ckpt_value *name, *state;
@@ -133,9 +133,12 @@ static uint64_t big_endian_unit(struct ckpt_saver *s, const struct ckpt_value *d
 		return 0;
 	name = ckpt_resave_arg(s, dtype, 0);
 	state = dtype->u.call->state;
-	if (!name || name->kind != CKPT_STR || name->u.bytes.len < 2 || name->u.bytes.len > 3 ||
-	    !state || state->kind != CKPT_TUPLE || state->u.seq.count < 2 ||
-	    !ckpt_value_is_str(state->u.seq.items[1], ">") || !strchr("iufc", name->u.bytes.ptr[0]))
+	if (!name || name->kind != CKPT_STR || name->u.bytes.len < 2 || !state || state->kind != CKPT_TUPLE ||
+	    state->u.seq.count < 2 || !ckpt_value_is_str(state->u.seq.items[1], ">"))
+		return 0;
+	if (name->u.bytes.ptr[0] == 'U')
+		return 4;
+	if (name->u.bytes.len > 3 || !strchr("iufcmM", name->u.bytes.ptr[0]))
 		return 0;
 	size = name->u.bytes.ptr[1] - (unsigned long)'0';
 	if (name->u.bytes.len == 3)
@@ -151,9 +154,7 @@ static const struct ckpt_value *swapped_bytes(struct ckpt_saver *s, const struct
 	struct ckpt_value *v = ckpt_resave_make(s, CKPT_BYTES);
 	char *out;
 
-	if (data->kind == CKPT_CALL)
-		data = ckpt_resave_latin1_bytes(s, data);
-	if (!v || !data)
+	if (!v)
 		return NULL;
 	if (data->kind != CKPT_BYTES || data->u.bytes.len % unit) {
 		ckpt_fail(s->err, CKPT_E_FORMAT,
@@ -189,7 +190,7 @@ const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const str
 {
 	const struct ckpt_value *state = v->u.call->state ? ckpt_resave_now(s, v->u.call->state)
 							  : NULL,
-				*items[5];
+				*items[5], *data;
 	struct ckpt_value *made;
 	uint64_t unit;
 
@@ -199,8 +200,15 @@ const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const str
 	unit = big_endian_unit(s, ckpt_resave_now(s, items[2]));
 	if (!unit)
 		return v;
+	data = ckpt_resave_now(s, items[4]);
+	if (data->kind == CKPT_CALL)
+		data = ckpt_resave_resolve_call(s, data);
+	if (!data)
+		return NULL;
+	if (!s->o->python311 && !s->o->python313 && data->kind == CKPT_BYTES && !data->u.bytes.len)
+		return v; /* numpy of those days leaves empty ones alone */
 	items[2] = little_endian_dtype(s, ckpt_resave_now(s, items[2]));
-	items[4] = swapped_bytes(s, ckpt_resave_now(s, items[4]), unit);
+	items[4] = swapped_bytes(s, data, unit);
 	made = (struct ckpt_value *)ckpt_resave_call(s, v, v->u.call->func, v->u.call->args);
 	if (!made)
 		return NULL;

@@ -12,7 +12,7 @@ const struct ckpt_value *ckpt_resave_latin1_bytes(struct ckpt_saver *s, const st
 	const struct ckpt_value *text = ckpt_resave_arg(s, v, 0), *codec = ckpt_resave_arg(s, v, 1);
 	struct ckpt_value *bytes;
 	uint64_t used = 0;
-	char *out;
+	uint8_t *out;
 
 	if (!text || !codec || text->kind != CKPT_STR || !ckpt_value_is_str(codec, "latin1"))
 		return v;
@@ -20,18 +20,10 @@ const struct ckpt_value *ckpt_resave_latin1_bytes(struct ckpt_saver *s, const st
 	bytes = ckpt_resave_make(s, CKPT_BYTES);
 	if (!out || !bytes)
 		return NULL;
-	for (uint64_t i = 0; i < text->u.bytes.len; i++) {
-		uint8_t c = (uint8_t)text->u.bytes.ptr[i];
-
-		if (c >= 0x80) {
-			if ((c & 0xFE) != 0xC2 || i + 1 == text->u.bytes.len)
-				return v; /* no Latin-1: such a call would fail */
-			c = (uint8_t)((c & 3) << 6 | ((uint8_t)text->u.bytes.ptr[++i] & 0x3F));
-		}
-		out[used++] = (char)c;
-	}
+	if (!ckpt_latin1_narrow(text->u.bytes.ptr, text->u.bytes.len, out, &used))
+		return v; /* such a call would fail */
 	bytes->id = v->id;
-	bytes->u.bytes.ptr = out;
+	bytes->u.bytes.ptr = (const char *)out;
 	bytes->u.bytes.len = used;
 	return bytes;
 }
@@ -50,10 +42,54 @@ const struct ckpt_value *ckpt_resave_empty_bytes(struct ckpt_saver *s, const str
 	return bytes;
 }
 
+/* bytearray(bytes), as protocols up to 4 have it: the bytes are made for it. */
+const struct ckpt_value *ckpt_resave_bytearray(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *bytes = ckpt_resave_arg(s, v, 0), *items[1];
+	struct ckpt_value *copy;
+
+	if (bytes->kind == CKPT_CALL)
+		bytes = ckpt_resave_resolve_call(s, bytes);
+	if (!bytes || bytes->kind != CKPT_BYTES)
+		return bytes ? v : NULL;
+	copy = ckpt_resave_make(s, CKPT_BYTES);
+	if (!copy)
+		return NULL;
+	copy->flags |= CKPT_VALUE_DISTINCT;
+	copy->u.bytes = bytes->u.bytes;
+	items[0] = copy;
+	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 1));
+}
+
 /* What no part of a class's name has. */
 static bool has_odd_byte(const char *text, uint64_t len)
 {
 	return !len || memchr(text, '\0', len) || memchr(text, '\n', len) || memchr(text, '.', len);
+}
+
+/* In modules written in C there are no classes inside of others, but methods that a class is asked for. */
+static bool has_methods_of_c(const char *module)
+{
+	static const char *const modules[] = { "__builtin__", "builtins", "datetime", "zoneinfo", "torch._C" };
+
+	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
+		if (!strcmp(module, modules[i]))
+			return true;
+	return false;
+}
+
+/* getattr(OBJECT, 'b') is a method, or the member of an enumeration: a method of C makes its name for every save, others have it interned. */
+static const struct ckpt_value *method(struct ckpt_saver *s, const struct ckpt_value *v, bool is_of_c)
+{
+	const struct ckpt_value *items[2] = { v->u.call->args->u.seq.items[0], NULL };
+	struct ckpt_value *name = ckpt_resave_make(s, CKPT_STR);
+
+	if (!name)
+		return NULL;
+	name->flags |= is_of_c ? CKPT_VALUE_DISTINCT : CKPT_VALUE_INTERNED;
+	name->u.bytes = ckpt_resave_arg(s, v, 1)->u.bytes;
+	items[1] = name;
+	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 2));
 }
 
 /* getattr(module.A, 'B') is how protocol 2 names the nested class module.A.B. */
@@ -69,9 +105,12 @@ const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s, const s
 				 "getattr"))
 		parent = ckpt_resave_resolve_call(s, parent);
 	if (!parent || !name || parent->kind != CKPT_GLOBAL || name->kind != CKPT_STR ||
-	    strstr(parent->u.global->module, "builtin") || /* dict.fromkeys: really a call */
 	    has_odd_byte(name->u.bytes.ptr, name->u.bytes.len) || name->u.bytes.len > 1000)
 		return v;
+	if (has_methods_of_c(parent->u.global->module))
+		return method(s, v, true);
+	if (s->model->doc->pickle.protocol >= 4) /* which has names with dots: it is really a call */
+		return method(s, v, false);
 	tail = ckpt_arena_copy(s->scratch, name->u.bytes.ptr, name->u.bytes.len);
 	made = tail ? ckpt_resave_global(s, parent->u.global->module, parent->u.global->name, tail)
 		    : NULL;

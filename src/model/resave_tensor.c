@@ -3,6 +3,7 @@
 
 #include "tensor/byteswap.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,23 +11,17 @@
 static bool grow_keys(struct ckpt_saver *s)
 {
 	uint32_t cap = s->model->storage_count;
-	void *nodes, *order, *keys, *widths;
+	void *nodes, *widths;
 
 	if (cap <= s->key_cap)
 		return true;
 	nodes = realloc(s->key_nodes, cap * sizeof(*s->key_nodes));
 	if (nodes)
 		s->key_nodes = nodes;
-	order = realloc(s->out->order, cap * sizeof(*s->out->order));
-	if (order)
-		s->out->order = order;
-	keys = realloc(s->out->keys, cap * sizeof(*s->out->keys));
-	if (keys)
-		s->out->keys = keys;
 	widths = realloc(s->out->widths, cap * sizeof(*s->out->widths));
 	if (widths)
 		s->out->widths = widths;
-	if (!nodes || !order || !keys || !widths)
+	if (!nodes || !widths)
 		return false;
 	memset(s->out->widths + s->key_cap, 0, cap - s->key_cap);
 	memset(s->key_nodes + s->key_cap, 0, (cap - s->key_cap) * sizeof(*s->key_nodes));
@@ -34,26 +29,66 @@ static bool grow_keys(struct ckpt_saver *s)
 	return true;
 }
 
-/* The key of a storage, numbered at its first mention. */
+static bool grow_order(struct ckpt_saver *s)
+{
+	uint32_t cap = s->order_cap ? 2 * s->order_cap : 64;
+	void *order, *keys;
+
+	if (s->out->count < s->order_cap)
+		return true;
+	order = realloc(s->out->order, cap * sizeof(*s->out->order));
+	if (order)
+		s->out->order = order;
+	keys = realloc(s->out->keys, cap * sizeof(*s->out->keys));
+	if (keys)
+		s->out->keys = keys;
+	if (!order || !keys)
+		return false;
+	s->order_cap = cap;
+	return true;
+}
+
+/* A key like KEY that the file does not have: of a further storage, which torch reads from the same place. */
+static const char *further_key(struct ckpt_saver *s, const char *key)
+{
+	char text[40 + CKPT_MOST_STORAGE_KEY];
+	int len;
+
+	do
+		len = snprintf(text, sizeof(text), "%s%" PRIu32, key, s->further++);
+	while (ckpt_strmap_find(&s->model->doc->storage_by_key, text, (size_t)len));
+	return ckpt_arena_copy(s->out->arena, text, (uint64_t)len);
+}
+
+static const char *key_text(struct ckpt_saver *s, const struct ckpt_storage *storage, bool again)
+{
+	char text[16];
+
+	if (s->o->keep_keys)
+		return again ? further_key(s, storage->key) : storage->key;
+	snprintf(text, sizeof(text), "%" PRIu32, s->out->count);
+	return ckpt_arena_copy(s->out->arena, text, strlen(text));
+}
+
+/* The key of a storage, numbered at its first mention; of an empty one at each, as it is never shared. */
 static const struct ckpt_value *key_node(struct ckpt_saver *s, int64_t index)
 {
 	const struct ckpt_storage *storage = &s->model->storages[index];
 	struct ckpt_value *node;
-	char text[16];
+	bool again;
 
-	if (!grow_keys(s))
+	if (!grow_keys(s) || !grow_order(s))
 		return NULL;
-	if (s->key_nodes[index])
+	again = s->key_nodes[index];
+	if (again && !(s->o->empty_apart && !storage->nbytes))
 		return s->key_nodes[index];
-	snprintf(text, sizeof(text), "%u", s->out->count);
 	node = ckpt_arena_calloc(s->out->arena, 1, sizeof(*node));
 	if (!node)
 		return NULL;
 	node->kind = CKPT_STR;
 	node->flags = CKPT_VALUE_FINAL | CKPT_VALUE_DISTINCT;
 	node->id = s->o->spell_keys ? 0 : s->next_id++;
-	node->u.bytes.ptr =
-		s->o->keep_keys ? storage->key : ckpt_arena_copy(s->out->arena, text, strlen(text));
+	node->u.bytes.ptr = key_text(s, storage, again);
 	if (!node->u.bytes.ptr)
 		return NULL;
 	node->u.bytes.len = strlen(node->u.bytes.ptr);
@@ -126,7 +161,7 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 		return NULL;
 	}
 	storage = &s->model->storages[index];
-	dtype = storage->dtype; /* whatever class a later mention has: torch.load takes that of the first */
+	dtype = s->o->empty_apart || s->o->keep_keys ? ckpt_storage_dtype(s->model, index, persid) : storage->dtype;
 	items[0] = &s->constants[CKPT_RESAVE_STR_STORAGE];
 	if (in_tensor_v3)
 		items[1] = &s->constants[CKPT_RESAVE_UNTYPED];
@@ -268,16 +303,17 @@ static const struct ckpt_value *anonymous(struct ckpt_saver *s, const struct ckp
 
 const struct ckpt_value *ckpt_resave_parameter(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *items[4], *state = ckpt_resave_arg(s, v, 3);
+	const struct ckpt_value *items[4], *state = ckpt_resave_arg(s, v, 3), *func = v->u.call->func;
 	uint32_t count = 3;
 
 	items[0] = anonymous(s, ckpt_resave_arg(s, v, 0));
 	items[1] = ckpt_resave_arg(s, v, 1);
 	items[2] = fresh_hooks(s);
-	if (state)
-		items[count++] = ckpt_resave_attributes(s, state);
-	return ckpt_resave_call(s, v, v->u.call->func,
-				ckpt_resave_seq(s, CKPT_TUPLE, items, count));
+	if (state && v->u.call->early)
+		func = &s->constants[CKPT_RESAVE_REBUILD_PARAMETER];
+	else if (state)
+		items[count++] = ckpt_resave_tensor_attributes(s, v, state);
+	return ckpt_resave_call(s, v, func, ckpt_resave_seq(s, CKPT_TUPLE, items, count));
 }
 
 /* A Variable is a tensor that may want a gradient, since 0.4. */
@@ -344,7 +380,7 @@ const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struc
 static const struct ckpt_value *sparse_data(struct ckpt_saver *s, const struct ckpt_value *data)
 {
 	const struct ckpt_value *items[4] = { NULL, NULL, NULL, &ckpt_value_false };
-	uint32_t count = s->o->is_coalesced ? 4 : 3;
+	uint32_t count = s->o->as_read ? data->u.seq.count < 4 ? 3 : 4 : s->o->is_coalesced ? 4 : 3;
 
 	for (uint32_t i = 0; i < 4 && i < data->u.seq.count; i++)
 		items[i] = data->u.seq.items[i];
@@ -363,7 +399,7 @@ const struct ckpt_value *ckpt_resave_sparse(struct ckpt_saver *s, const struct c
 	if (ckpt_value_is_str(name, "torch.sparse_coo") && items[1]->kind == CKPT_TUPLE &&
 	    items[1]->u.seq.count >= 3)
 		items[1] = sparse_data(s, items[1]);
-	if (s->o->is_coalesced)
+	if (s->o->is_coalesced && !s->o->as_read)
 		func = &s->constants[CKPT_RESAVE_REBUILD_SPARSE];
 	return ckpt_resave_call(s, v, func, ckpt_resave_seq(s, CKPT_TUPLE, items, 2));
 }
@@ -424,6 +460,8 @@ const struct ckpt_value *ckpt_resave_from_type(struct ckpt_saver *s, const struc
 	if (items[2]->kind != CKPT_TUPLE)
 		return v;
 	resolve_inner(s, &items[0], &items[2]);
-	items[3] = ckpt_resave_attributes(s, items[3]);
+	if (v->u.call->early && ckpt_value_is_global(items[1], "torch", "Tensor")) /* it was made without attributes */
+		return ckpt_resave_call(s, v, items[0], items[2]);
+	items[3] = ckpt_resave_tensor_attributes(s, v, items[3]);
 	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 4));
 }

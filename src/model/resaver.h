@@ -29,7 +29,9 @@ struct ckpt_saver {
 	const struct ckpt_resave_options *o;
 	struct ckpt_resaved *out;
 	const struct ckpt_value **key_nodes; /* by storage index; NULL: not met yet */
-	uint32_t key_cap;
+	uint32_t key_cap, order_cap;
+	uint32_t further; /* number of the next key that the file has not */
+	uint32_t *state_ids; /* owned: by the id of a tensor, that of the dict of its attributes; 0: not met yet. NULL: no tensor has any */
 	struct ckpt_strmap numpy_dtypes; /* "<f8" to the one dtype object of all scalars */
 	uint32_t next_id;
 	struct ckpt_value constants[CKPT_RESAVE_CONSTANT_COUNT],
@@ -59,6 +61,9 @@ const struct ckpt_value *ckpt_resave_attribute_dict(struct ckpt_saver *s,
 						    const struct ckpt_value *dict);
 const struct ckpt_value *ckpt_resave_attributes(struct ckpt_saver *s,
 						const struct ckpt_value *state);
+/* Those of tensor V, which are an argument of the call that makes it, and so may contain it: one dict, however often V is met inside. */
+const struct ckpt_value *ckpt_resave_tensor_attributes(struct ckpt_saver *s, const struct ckpt_value *v,
+						       const struct ckpt_value *state);
 const struct ckpt_value *ckpt_resave_with_attributes(struct ckpt_saver *s,
 						     const struct ckpt_value *v);
 
@@ -80,6 +85,7 @@ const struct ckpt_value *ckpt_resave_from_type(struct ckpt_saver *s, const struc
 
 const struct ckpt_value *ckpt_resave_latin1_bytes(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_empty_bytes(struct ckpt_saver *s, const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_bytearray(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s,
 						   const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_called_partial(struct ckpt_saver *s,
@@ -91,6 +97,17 @@ const struct ckpt_value *ckpt_resave_keyword_names(struct ckpt_saver *s,
 const struct ckpt_value *ckpt_resave_python2_str(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_python2_global(struct ckpt_saver *s,
 						    const struct ckpt_value *v);
+
+/* ---- Python's library (resave_library.c) ---- */
+
+const struct ckpt_value *ckpt_resave_time(struct ckpt_saver *s, const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_path(struct ckpt_saver *s, const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_array(struct ckpt_saver *s, const struct ckpt_value *v);
+
+/* ---- sets (resave_set.c) ---- */
+
+const struct ckpt_value *ckpt_resave_set(struct ckpt_saver *s, const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_set_call(struct ckpt_saver *s, const struct ckpt_value *v);
 
 /* ---- numpy (resave_numpy.c) ---- */
 

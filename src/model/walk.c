@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 100000, MOST_NAME = 16384 };
+enum { MOST_DEPTH = 100000 };
 
 /* The parts of a value that have children, in the order in which they are walked. */
 enum part {
@@ -234,6 +234,18 @@ static bool is_body_of_module(const struct ckpt_walker *w, const struct ckpt_val
 	       ckpt_module_attributes(w->model, top->v) == v && ckpt_is_module(w->model, top->v);
 }
 
+/* Names do not grow for ever: what is deeper, or has longer keys, is called as what it is in. */
+static void shorten(struct ckpt_buf *name)
+{
+	size_t len = CKPT_WALK_MOST_NAME;
+
+	if (name->len <= len)
+		return;
+	while (len && (name->data[len] & 0xC0) == 0x80)
+		len--;
+	name->len = len;
+}
+
 static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 		       const struct ckpt_value *key, uint32_t position)
 {
@@ -250,14 +262,12 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 		ckpt_value_key_text(key, &w->name);
 	else
 		put_decimal(&w->name, position);
+	shorten(&w->name);
 	level.name_len = w->name.len;
 	if (!level.unnamed) {
 		level.base_len = w->name.len;
 		level.bare = false;
 	}
-	if (w->name.len > MOST_NAME)
-		return ckpt_fail(w->err, CKPT_E_LIMIT, "a name is longer than %d bytes: '%.60s...'",
-				 MOST_NAME, (const char *)w->name.data);
 	return visit(w, &level);
 }
 

@@ -9,8 +9,10 @@
  * Every value of a checkpoint with its name: the path to it, dict keys as str() gives them,
  * positions in decimal, attributes by name, joined by dots. The mappings `_parameters`, `_buffers` and `_modules` of a
  * module are not in the names of what they hold. Depth first, in the order of the file; no recursion. Values reachable
- * on several ways are entered once.
+ * on several ways are entered once. A name has at most CKPT_WALK_MOST_NAME bytes: of a longer one, the first.
  */
+enum { CKPT_WALK_MOST_NAME = 1 << 18 };
+
 struct ckpt_walk_step {
 	const struct ckpt_value *value; /* as edited */
 	const char *name;		/* valid during the call */

@@ -161,7 +161,7 @@ uint32_t *ckpt_emit_slot(struct ckpt_emitter *e, const struct ckpt_value *v, boo
 		index = short_str_index(v);
 	if (index >= 0)
 		return &e->short_str[index];
-	if (v->kind == CKPT_BYTES && v->u.bytes.len <= 1)
+	if (v->kind == CKPT_BYTES && v->u.bytes.len <= 1 && !(v->flags & CKPT_VALUE_DISTINCT))
 		return &e->short_bytes[v->u.bytes.len ? (uint8_t)v->u.bytes.ptr[0] : 256];
 	if (v->kind == CKPT_GLOBAL)
 		slot = named_slot(e, 'g', v->u.global->module, v->u.global->module_len,
@@ -200,6 +200,32 @@ int ckpt_emit_memoize(struct ckpt_emitter *e, const struct ckpt_value *v)
 	else
 		ckpt_emit_op_le(e, CKPT_OP_LONG_BINPUT, index, 4);
 	return 0;
+}
+
+int ckpt_emit_name(struct ckpt_emitter *e, char owner, const char *text, size_t len)
+{
+	struct ckpt_value interned = { .kind = CKPT_STR, .flags = owner ? CKPT_VALUE_INTERNED : CKPT_VALUE_DISTINCT, .u.bytes = { text, len } };
+	bool is_own = owner && owner != 's';
+	uint32_t *slot = is_own ? named_slot(e, owner, text, len, "", 0) : NULL;
+	int rc = 0;
+
+	if (is_own && !slot)
+		return ckpt_fail_nomem(e->err);
+	ckpt_emit_boundary(e);
+	if (slot && *slot) {
+		ckpt_emit_get(e, *slot - 1);
+		return 0;
+	}
+	if (!is_own)
+		rc = ckpt_emit_get_if_memoized(e, &interned);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	rc = ckpt_emit_str(e, text, len);
+	if (rc == 0)
+		rc = ckpt_emit_memoize(e, is_own ? &(struct ckpt_value){ .kind = CKPT_STR, .flags = CKPT_VALUE_DISTINCT } : &interned);
+	if (rc == 0 && slot)
+		*slot = e->memo_count;
+	return rc;
 }
 
 /* 1: V was written before and is now referred to. */

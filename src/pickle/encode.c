@@ -3,6 +3,7 @@
 
 #include "pickle/emit.h"
 #include "pickle/older.h"
+#include "pickle/owners.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -102,8 +103,7 @@ static int save_nested_global(struct encoder *e, const struct ckpt_value *v)
 static int save_global(struct encoder *e, const struct ckpt_value *v)
 {
 	const struct ckpt_global *g = v->u.global;
-	struct ckpt_value name = { .kind = CKPT_STR, .flags = CKPT_VALUE_INTERNED };
-	int rc = 0;
+	int rc;
 
 	if (e->o->protocol < 4 && strchr(g->name, '.'))
 		return save_nested_global(e, v);
@@ -115,17 +115,9 @@ static int save_global(struct encoder *e, const struct ckpt_value *v)
 		ckpt_emit(&e->m, "\n", 1);
 		return ckpt_emit_memoize(&e->m, v);
 	}
-	for (int part = 0; rc >= 0 && part < 2; part++) {
-		name.u.bytes.ptr = part ? g->name : g->module;
-		name.u.bytes.len = part ? g->name_len : g->module_len;
-		ckpt_emit_boundary(&e->m);
-		rc = ckpt_emit_get_if_memoized(&e->m, &name);
-		if (rc == 0) {
-			rc = ckpt_emit_str(&e->m, name.u.bytes.ptr, name.u.bytes.len);
-			if (rc == 0)
-				rc = ckpt_emit_memoize(&e->m, &name);
-		}
-	}
+	rc = ckpt_emit_name(&e->m, ckpt_owner_of_module(g, e->o->python311, e->o->python313_nested), g->module, g->module_len);
+	if (rc >= 0)
+		rc = ckpt_emit_name(&e->m, ckpt_is_named_by_c(g) ? 0 : 's', g->name, g->name_len);
 	if (rc < 0)
 		return rc;
 	ckpt_emit_op(&e->m, CKPT_OP_STACK_GLOBAL);
@@ -568,7 +560,7 @@ int ckpt_pickle_encode(const struct ckpt_value *root, const struct ckpt_pickle_o
 	assert(options->protocol >= 1 && options->protocol <= 5);
 	e.err = err ? err : &local;
 	rc = ckpt_emitter_init(&e.m, options->protocol, out, e.err);
-	e.m.interned_letters_apart = options->interned_letters_apart;
+	e.m.interned_letters_apart = options->python311;
 	e.scratch = ckpt_arena_new(SCRATCH_BUDGET);
 	if (rc == 0 && !e.scratch)
 		rc = ckpt_fail_nomem(e.err);

@@ -26,7 +26,7 @@ struct ckpt_pickle_options {
 	 * Python 3.11: an interned string of one letter is not the object that the process otherwise
 	 * has for that letter.
 	 */
-	bool interned_letters_apart;
+	bool python311;
 	/*
 	 * Python 3.13: a nested class (module.A.B) is written as getattr of a GLOBAL that is not
 	 * memoised; before, as an ordinary call of getattr.

@@ -243,6 +243,11 @@ static int push_call(struct ckpt_machine *m, uint8_t kind, const struct ckpt_val
 	if (args->kind != CKPT_TUPLE)
 		return ckpt_fail(m->err, CKPT_E_FORMAT, "%s needs a tuple of arguments, found %s",
 				 ckpt_machine_op_name(m), ckpt_value_kind_name(args));
+	if (args->u.seq.count) {
+		const struct ckpt_value *last = args->u.seq.items[args->u.seq.count - 1];
+
+		call->early = last->kind == CKPT_DICT && !last->u.seq.count;
+	}
 	if (kind == CKPT_CALL_REDUCE && ckpt_value_is_global(func, "collections", "OrderedDict") &&
 	    !take_pairs(m, call))
 		return ckpt_machine_nomem(m);

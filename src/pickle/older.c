@@ -109,6 +109,7 @@ static const struct ckpt_value *bytearray_as_call(struct older *e, const struct 
 
 	if (!bytes)
 		return NULL;
+	bytes->flags |= CKPT_VALUE_DISTINCT; /* bytearray makes them for this, of one byte, too */
 	bytes->u.bytes = v->u.bytes;
 	return call_of(e, "bytearray", args, v->u.bytes.len ? 1 : 0);
 }

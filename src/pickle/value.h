@@ -43,10 +43,11 @@ enum ckpt_value_flags {
 	CKPT_VALUE_INTERNED = 1 << 1,
 	/* A PERSID in the place of a value that could not be read: its pid is a str that says why. */
 	CKPT_VALUE_MISSING = 1 << 3,
-	/* A string made by a conversion: never the same object as another, however short it is. */
+	/* A string, or bytes, made by a conversion: never the same object as another, however short it is. */
 	CKPT_VALUE_DISTINCT = 1 << 2,
 	/* A call that also takes what reads the archive it is in: it can be shown, but not be written. */
 	CKPT_VALUE_BOUND = 1 << 4,
+	/* Bits 5 and 6 are for who walks over the values: see scan/walk.h. */
 };
 
 /* Items of a dict (keys and values) that may be set as the state of one object a second time. */
@@ -79,6 +80,11 @@ struct ckpt_call {
 	const struct ckpt_value *state;	      /* BUILD; NULL: none */
 	const struct ckpt_value *setter;      /* called as setter(object, state) instead of BUILD */
 	uint8_t kind;			      /* enum ckpt_call_kind */
+	/*
+	 * The last argument was a dict without items when it was called, whatever was put into it afterwards: what is part of its own attributes is
+	 * made from such a one.
+	 */
+	bool early;
 };
 
 struct ckpt_value {

@@ -166,6 +166,8 @@ int ckpt_dcp_write_value(struct ckpt_dcp_item_writer *w, const struct ckpt_value
 	const struct ckpt_profile *profile = ckpt_profile_find("2.6");
 	struct ckpt_resave_options options = { .protocol = 2,
 					       .is_coalesced = profile->is_coalesced,
+					       .empty_apart = profile->empty_apart,
+					       .differentiable = profile->differentiable,
 					       .python313 = profile->python313,
 					       .python2_names =
 						       w->model->doc->pickle.protocol > 2 };

@@ -354,10 +354,14 @@ static int list_names(struct joiner *j)
 
 		if (!ckpt_model_has_tensors(m))
 			return ckpt_fail_nomem(j->err);
-		for (uint32_t i = 0; i < m->tensor_count; i++)
+		for (uint32_t i = 0; i < m->tensor_count; i++) {
+			if (m->tensors[i].name_is_cut)
+				return ckpt_fail(j->err, CKPT_E_LIMIT, "the name of a tensor is longer than %d bytes: '%.60s...'", CKPT_MOST_TENSOR_NAME,
+						 m->tensors[i].name);
 			if (!ckpt_strmap_insert(&j->names[r], m->tensors[i].name,
 						strlen(m->tensors[i].name), i, &there))
 				return ckpt_fail_nomem(j->err);
+		}
 	}
 	return 0;
 }

@@ -56,10 +56,10 @@ def drop(source):
 EDITS = {"remap": remap, "remap-all": remap_all, "extract": extract, "drop": drop}
 
 
-def save(edit, source, target, protocol):
+def save(edit, source, target, options):
     """Write what EDIT makes of SOURCE; returns ckpt's command for it, or "none"."""
     done = EDITS[edit](source)
     if done is None:
         return "none"
-    torch.save(done[0], target, pickle_protocol=protocol)
+    torch.save(done[0], target, **options)
     return done[1] + ([] if edit == "extract" else ["--if-present"])

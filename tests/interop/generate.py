@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write every interop object with the running torch.
 
-    python generate.py OUTDIR [NAME | every:N]
+    python generate.py OUTDIR [PATTERN | every:N | plans:FILE]
 
-NAME is one object, every:N every Nth. OUTDIR then holds
+PATTERN is of the names of objects, every:N every Nth, FILE a JSON list of plans of random_plans.py. OUTDIR then holds
     a/NAME.pt           the object as it was built
     c/NAME.pt           a/NAME.pt loaded and saved: what `ckpt convert` has to write
     s/NAME.pt           loaded, `module.` stripped, saved: `ckpt strip-module`
@@ -17,6 +17,7 @@ Every file is loaded in a process of its own, which has done nothing but import 
 strings are one object after a load also depends on what a process did before.
 """
 
+import fnmatch
 import json
 import os
 import sys
@@ -30,6 +31,8 @@ import torch  # noqa: E402
 import edits  # noqa: E402
 import fake_cuda  # noqa: E402
 import torch_files  # noqa: E402
+
+MANY_PARTS = 20         # of random objects, so that few are lost if one ends the process that builds them
 
 
 def in_child(function, *arguments):
@@ -63,16 +66,28 @@ def path_of(folder, part, name):
     return os.path.join(folder, name + ".pt")
 
 
-def build_all(folder, only):
-    """Make a/ and o/. Returns the facts of every object: made, skipped or in error."""
+def chosen(only):
+    """The entries that ONLY names."""
+    import registry
+
+    if only and only.startswith("plans:"):
+        import random_build
+
+        with open(only[len("plans:"):], encoding="utf-8") as stream:
+            return random_build.entries(json.load(stream))
     import objects  # noqa: F401
+
+    step = int(only[len("every:"):]) if only and only.startswith("every:") else 0
+    return [entry for number, entry in enumerate(registry.ITEMS.values())
+            if not (number % step if step else only and not fnmatch.fnmatchcase(entry.name, only))]
+
+
+def build_all(folder, only, part=0, parts=1):
+    """Make a/ and o/, of PARTS of the entries one. Returns the facts of every object: made, skipped or in error."""
     import registry
 
     facts = {}
-    step = int(only[len("every:"):]) if only and only.startswith("every:") else 0
-    for number, entry in enumerate(registry.ITEMS.values()):
-        if number % step if step else only and entry.name != only:
-            continue
+    for entry in chosen(only)[part::parts]:
         reason = registry.why_not(entry)
         try:
             facts[entry.name] = {"skip": reason} if reason else build(folder, entry)
@@ -89,12 +104,17 @@ def build(folder, entry):
     fake_cuda.clear()
     torch.manual_seed(0)
     source = path_of(folder, "a", entry.name)
-    torch.save(entry.build(), source, pickle_protocol=entry.protocol)
+    torch.save(entry.build(), source, **save_options(entry.protocol, entry.legacy))
     odd = list(odd_files.VARIANTS) if entry.name in odd_files.NAMES else []
     for variant in odd:
         target = path_of(folder, os.path.join("o", variant), entry.name)
         odd_files.VARIANTS[variant](source, target, torch_files.load(source))
-    return {"protocol": entry.protocol, "odd": odd}
+    return {"protocol": entry.protocol, "legacy": entry.legacy, "odd": odd}
+
+
+def save_options(protocol, legacy):
+    """How torch.save writes what is in a file of this kind."""
+    return dict({"_use_new_zipfile_serialization": False} if legacy else {}, pickle_protocol=protocol)
 
 
 def save_again(source, target):
@@ -102,7 +122,7 @@ def save_again(source, target):
     return "done"
 
 
-def save_stripped(source, target, protocol):
+def save_stripped(source, target, options):
     import prefixes
 
     obj = torch_files.load(source)
@@ -111,33 +131,34 @@ def save_stripped(source, target, protocol):
             return "nothing"
     except prefixes.Clash:
         return "clash"
-    torch.save(obj, target, pickle_protocol=protocol)
+    torch.save(obj, target, **options)
     return "done"
 
 
-def save_prefixed(source, target, protocol):
+def save_prefixed(source, target, options):
     import prefixes
 
     obj = torch_files.load(source)
     if not prefixes.may_add(obj):
         return "unclear"
     prefixes.add(obj)
-    torch.save(obj, target, pickle_protocol=protocol)
+    torch.save(obj, target, **options)
     return "done"
 
 
-def rewrite_all(folder, name, facts):
-    """Make c/, s/, add/ and all edits from a/NAME.pt; returns FACTS completed, or the error."""
+def rewrite_all(folder, name, facts, is_random):
+    """Make c/, s/, add/ and all edits from a/NAME.pt; returns FACTS completed, or the error. Of random objects torch need not manage all."""
     source = path_of(folder, "a", name)
+    options = save_options(facts["protocol"], facts["legacy"])
     facts["convert"] = in_child(guarded, save_again, source, path_of(folder, "c", name))
     facts["strip"] = in_child(guarded, save_stripped, source, path_of(folder, "s", name),
-                              facts["protocol"])
+                              options)
     facts["add"] = in_child(guarded, save_prefixed, source, path_of(folder, "add", name),
-                            facts["protocol"])
+                            options)
     facts["edits"] = {edit: in_child(guarded, edits.save, edit, source,
-                                     path_of(folder, edit, name), facts["protocol"])
+                                     path_of(folder, edit, name), options)
                       for edit in edits.EDITS}
-    for result in [facts["convert"], facts["strip"], facts["add"]] + list(facts["edits"].values()):
+    for result in [facts["convert"]] if is_random else [facts["convert"], facts["strip"], facts["add"]] + list(facts["edits"].values()):
         if isinstance(result, dict):
             return result
     return facts
@@ -162,10 +183,12 @@ def main():
     folder, only = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
     fake_cuda.install()
     torch.set_num_threads(1)
-    facts = in_child(build_all, folder, only)
+    facts, parts = {}, MANY_PARTS if only and only.startswith("plans:") else 1
+    for part in range(parts):
+        facts.update(in_child(build_all, folder, only, part, parts))
     for name in list(facts):
         if "protocol" in facts[name]:
-            facts[name] = rewrite_all(folder, name, facts[name])
+            facts[name] = rewrite_all(folder, name, facts[name], parts > 1)
     manifest = write_manifest(folder, facts)
     print("torch %s: %d objects, %d skipped, %d errors" % (
         manifest["torch"], len(manifest["objects"]), len(manifest["skipped"]),

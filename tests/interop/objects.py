@@ -2,6 +2,7 @@
 """All interop objects. Importing this module fills the registry."""
 
 import objects_containers  # noqa: F401
+import objects_found  # noqa: F401
 import objects_numpy  # noqa: F401
 import objects_python  # noqa: F401
 import objects_tensors  # noqa: F401

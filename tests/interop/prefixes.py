@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stripping and adding `module.` means: the reference that ckpt's commands are compared with.
 
-A state dict is a mapping in which a tensor, or a dict of tensors, stands under a string key,
-wherever it is among the dicts, lists, tuples and deques of an object. Every entry keeps its place.
+A state dict is a mapping in which a tensor, or a dict with a tensor in it, stands under a string key,
+wherever it is among the dicts, lists, tuples, deques and objects of an object, but for modules. Every entry keeps its place.
 """
 
 import collections
@@ -39,13 +39,13 @@ def is_only_tensors(value):
 
 def is_state_dict(value):
     return isinstance(value, dict) and any(
-        isinstance(key, str) and (isinstance(entry, torch.Tensor) or is_dict_of_tensors(entry))
+        isinstance(key, str) and (isinstance(entry, torch.Tensor) or is_dict_with_tensors(entry))
         for key, entry in value.items())
 
 
-def is_dict_of_tensors(value):
-    return isinstance(value, dict) and bool(value) and all(
-        isinstance(entry, torch.Tensor) for entry in value.values())
+def is_dict_with_tensors(value):
+    """Quantized layers have numbers beside theirs."""
+    return isinstance(value, dict) and any(isinstance(entry, torch.Tensor) for entry in value.values())
 
 
 def rename(obj, new_name, rename_metadata):
@@ -62,16 +62,36 @@ def rename(obj, new_name, rename_metadata):
 
 
 def containers_in(obj):
-    """Every dict, list, tuple and deque that is reached from OBJ through such ones, once."""
-    seen, found, waiting = set(), [], [obj]
+    """Every dict, list, tuple and deque that is reached from OBJ, through such ones and through what objects are made of, once."""
+    seen, found, waiting, kept = set(), [], [obj], []
     while waiting:
         value = waiting.pop()
-        if not isinstance(value, (dict, list, tuple, collections.deque)) or id(value) in seen:
+        if id(value) in seen:
             continue
         seen.add(id(value))
-        found.append(value)
-        waiting.extend(value.values() if isinstance(value, dict) else value)
+        kept.append(value)      # so that no other object gets its id
+        if isinstance(value, (dict, list, tuple, collections.deque)):
+            found.append(value)
+            waiting.extend(value.values() if isinstance(value, dict) else value)
+        waiting.extend(parts_of(value))
     return found
+
+
+def parts_of(value):
+    """What an object of a class was made of, and its attributes: as a pickler sees it. A module's names are its program's."""
+    plain = (str, bytes, bytearray, int, float, complex, bool, type(None), dict, list, tuple)
+    if type(value) in plain or isinstance(value, (type, type(len), torch.Tensor, torch.nn.Module)) or torch.is_storage(value):
+        return []
+    try:
+        parts = value.__reduce_ex__(2)
+    except Exception:
+        return []
+    if isinstance(parts, str):
+        return []
+    made = list(parts[1])
+    for state in parts[2] if len(parts) > 2 and isinstance(parts[2], tuple) else parts[2:3]:
+        made += state.values() if type(state) is dict else [state]
+    return made
 
 
 def rename_keys(mapping, new_name):

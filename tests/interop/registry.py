@@ -6,7 +6,7 @@ import re
 
 import torch
 
-Item = collections.namedtuple("Item", "name build since until protocol")
+Item = collections.namedtuple("Item", "name build since until protocol legacy", defaults=(False,))
 
 ITEMS = {}
 

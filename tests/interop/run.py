@@ -121,6 +121,13 @@ class Exceptions:
                 if line.strip() and not line.startswith("#"):
                     self.entries.append(line.split(None, 3))
 
+    def reason_of_any(self, torch, kinds, operation):
+        """Of a random object that has KINDS in it."""
+        for pattern, name, known, reason in self.entries:
+            if name.startswith("@") and name[1:] in kinds and fnmatch.fnmatchcase(torch, pattern) and fnmatch.fnmatchcase(operation, known):
+                return reason.strip()
+        return None
+
     def reason(self, case):
         for torch, name, operation, reason in self.entries:
             if fnmatch.fnmatchcase(case.torch, torch) and fnmatch.fnmatchcase(case.object, name) \

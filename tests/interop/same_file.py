@@ -79,6 +79,8 @@ def record_difference(name, wanted, found):
 
 
 def pickles_difference(wanted, found):
+    """What differs first, but for the lengths of frames, which follow from it."""
+    wanted, found = ([step for step in steps if step[0] != "FRAME"] for steps in (wanted, found))
     index = first_difference([step[2] for step in wanted], [step[2] for step in found])
     if index >= len(wanted) or index >= len(found):
         return "one pickle ends at operation %d" % index
@@ -159,3 +161,47 @@ def old_container(records):
     output += struct.pack("<IIQI", 0x07064B50, 0, end, 1)
     output += struct.pack("<IHHHHIIH", 0x06054B50, 0, 0, count, count, len(directory), start, 0)
     return bytes(output)
+
+
+# ---- legacy streams ----
+
+def read_stream(path):
+    """(the pickle's operations, {key: bytes of its storage}, the keys in order) of a legacy stream."""
+    data, at = read_bytes(path), 0
+    pickles = []
+    for _ in range(5):
+        end = at
+        for opcode, _, position in pickletools.genops(data[at:]):
+            end = at + position + 1
+        pickles.append(data[at:end])
+        at = end
+    steps = operations(pickles[3])
+    keys = [argument for name, argument, _, _ in operations(pickles[4]) if name in STRINGS]
+    return pickles[:3], steps, keys, data[at:]
+
+
+def difference_of_streams(wanted_path, found_path):
+    """"" if the streams are equal but for the keys of storages, which are addresses, and the order that those give them."""
+    wanted, found = numbered(*read_stream(wanted_path)), numbered(*read_stream(found_path))
+    if [step[2] for step in wanted[1]] != [step[2] for step in found[1]]:
+        return "object: " + pickles_difference(wanted[1], found[1])
+    return "" if wanted[::2] == found[::2] else "head, keys or storages differ"
+
+
+def numbered(head, steps, keys, data):
+    """The same with keys numbered by first mention. What the storages hold is for a load to compare."""
+    numbers = {}
+    for index, step in enumerate(steps):
+        if step[0] == "BINPERSID":
+            at = key_in_stream(steps, index)
+            if steps[at][0] in STRINGS:
+                key = numbers.setdefault(steps[at][1], "key %d" % len(numbers))
+                steps[at] = (steps[at][0], key, key.encode(), steps[at][3])
+    return head, steps, (sorted(numbers.get(key, key) for key in keys), len(data))
+
+
+def key_in_stream(steps, index):
+    """Where the key is pushed that the persistent id before INDEX has: its third item of six."""
+    for _ in range(5):      # the tuple's operation; what is viewed, if anything; the count, the location
+        index = before_memo(steps, index - 1)
+    return index

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What random objects (random_objects.py) were found to be written otherwise, as small as it gets."""
+import array
+import collections
+import datetime
+import pathlib
+
+import numpy as np
+import torch
+
+import objects_training
+import user_types
+from registry import add, item
+
+
+def found(**needs):
+    return lambda build: item("found_" + build.__name__, **needs)(build)
+
+
+# ---- storages without bytes ----
+
+@found()
+def empty_views():
+    base = torch.empty(0)
+    return [base, base[:0], base.view(0, 3)]
+
+
+@found(since=(1, 13))
+def empty_of_two_types():
+    base = torch.empty(0)
+    return [base, base.view(torch.int32)]
+
+
+@found(since=(1, 13))
+def empty_complex_and_its_real_part():
+    base = torch.empty(0, dtype=torch.complex64)
+    return [base, base.real]
+
+
+@found(since=(2, 6))
+def empty_and_its_untyped_storage():
+    base = torch.empty(0)
+    return [base, base.untyped_storage()]
+
+
+@found()
+def empty_tied_parameters():
+    weight = torch.nn.Parameter(torch.empty(0))
+    return collections.OrderedDict([("module.a", weight), ("module.b", torch.nn.Parameter(weight.data)), ("module.c", weight)])
+
+
+@found(since=(2, 6))
+def empty_uint16_and_bytes():
+    base = torch.empty(0, dtype=torch.uint16)
+    return {"a": base, "b": base.view(torch.uint8), "c": torch.ones(1)}
+
+
+# ---- tensors in their own attributes ----
+
+@found()
+def tensor_in_a_list_in_itself():
+    tensor = torch.ones(2)
+    tensor.note = [tensor]
+    return tensor
+
+
+@found()
+def tensor_in_itself():
+    tensor = torch.ones(2)
+    tensor.note = tensor
+    return [tensor, tensor]
+
+
+@found()
+def tensors_in_each_other():
+    one, other = torch.ones(1), torch.zeros(1)
+    one.note, other.note = other, one
+    return {"one": one, "other": other}
+
+
+@found()
+def parameter_in_itself():
+    parameter = torch.nn.Parameter(torch.ones(2))
+    parameter.note, parameter.other = [parameter], 1
+    return {"module.a": parameter}
+
+
+@found()
+def tensor_in_a_list_that_it_holds():
+    tensor = torch.ones(2)
+    tensor.note = [tensor]
+    return [tensor.note, tensor]
+
+
+# ---- names and depth ----
+
+@found()
+def key_of_20000_bytes():
+    return {"k" * 20000: torch.ones(1), "module." + "a." * 9000 + "b": torch.zeros(1)}
+
+
+@found()
+def keys_nested_to_30000_bytes():
+    result = {"tensor": torch.ones(1)}
+    for _ in range(100):
+        result = {"n" * 300: result}
+    return result
+
+
+# ---- numpy ----
+
+@found()
+def numpy_big_endian_empty():
+    return [np.zeros(0, dtype=">i4"), np.zeros((0, 2), dtype=">f8")]
+
+
+@found()
+def numpy_big_endian_text():
+    return [np.array(["ab", "é"], dtype=">U2"), np.dtype(">U2"), np.array("x", dtype=">U1")[()]]
+
+
+@found()
+def numpy_of_quantized():
+    return [torch.quantize_per_tensor(torch.ones(2), 0.5, 2, torch.qint8), np.float64(1.5), np.arange(2.0)]
+
+
+# ---- objects that are written twice, and that are one ----
+
+def group():
+    return {"state": {0: torch.ones(1)}, "param_groups": [{"lr": 0.1, "params": [0]}]}
+
+
+@found()
+def optimizer_and_a_dict_like_it():
+    return [objects_training.sgd(objects_training.linear().parameters()), group()]
+
+
+@found()
+def dict_like_an_optimizer_and_one():
+    return [group(), objects_training.sgd(objects_training.linear().parameters())]
+
+
+@found()
+def names_of_modules_as_texts():
+    return ["torch", "collections", "datetime", datetime.date(2024, 1, 2), collections.OrderedDict(), torch.ones(1), "numpy"]
+
+
+@found()
+def bytearrays():
+    return [bytearray(b"a"), bytearray(b"a"), bytearray(b""), bytearray(b"\xff\x00")]
+
+
+@found()
+def enum_members():
+    return [user_types.Color.RED, user_types.Level.LOW, user_types.Color.GREEN, "RED", user_types.Access(3)]
+
+
+@found()
+def paths():
+    return [pathlib.Path("/data/model"), pathlib.Path("data"), "data", "model"]
+
+
+@found()
+def sets_whose_hashes_collide():
+    return [{0, 8, 16, 24}, {32, 0, 64}, {-1, -2}, {2**61 - 1, 0}, {2**61, 1}, set(range(0, 80, 8)), {True, 9, 17}, frozenset([8, 0])]
+
+
+@found()
+def folds():
+    return [datetime.datetime(2024, 1, 2, fold=1), datetime.time(1, 2, fold=1)]
+
+
+@found()
+def arrays():
+    return [array.array("f", [1.0, 2.0]), array.array("b"), array.array("q", [1])]
+
+
+@found()
+def functions_of_c():
+    return [torch.relu, torch.add, torch.relu, torch.sum]
+
+
+@found()
+def storage_classes():
+    return [torch.FloatStorage, torch.ByteStorage, torch.FloatStorage, torch.ones(1)]
+
+
+def add_found_optimizers():
+    for kind in ("LBFGS", "AdamW", "Adagrad", "Adadelta", "Adamax", "Rprop", "ASGD", "RMSprop", "NAdam", "RAdam", "SGD", "Adam"):
+        for steps in (0, 2):
+            add("found_optimizer_%s_%d" % (kind, steps), lambda kind=kind, steps=steps: whole_optimizer(kind, steps))
+
+
+def whole_optimizer(kind, steps):
+    import random_build
+    return random_build.make_optimizer([kind, steps], None)
+
+
+add_found_optimizers()
+
+# ---- what is a state dict ----
+
+@found()
+def dicts_with_some_tensors():
+    return {"module.fc": {"weight": torch.ones(1), "bits": 4}, "module.head": {"scale": 1.0}, "epoch": 3}
+
+
+@found()
+def state_dicts_in_objects():
+    state = {"module.a": torch.ones(1)}
+    return [user_types.Plain(model=state), user_types.GetState([state, {"module.b": torch.ones(2)}]), user_types.Config(1, 0.1, {"module.d": torch.ones(4)})]
+
+
+for protocol in (3, 4, 5):
+    for build in (empty_views, names_of_modules_as_texts, bytearrays, enum_members, folds, arrays, functions_of_c, storage_classes, numpy_big_endian_text, paths, tensor_in_itself):
+        add("found_%s_p%d" % (build.__name__, protocol), build, protocol=protocol)
