@@ -426,6 +426,8 @@ static void check_data(struct call *c)
 		first = arg(c->args, rule->call == CKPT_CALL_NUMPY_BUFFER);
 		if (!ckpt_scan_is_numbers_dtype(first))
 			say_not_understood(c, "wanted a dtype of numbers");
+		else if (rule->call == CKPT_CALL_NUMPY_BUFFER && !ckpt_scan_is_short_shape(arg(c->args, 2)))
+			say_not_understood(c, "wanted up to 32 dimensions");
 		else if (!ckpt_scan_are_texts(c->w, first, arg(c->args, rule->call == CKPT_CALL_NUMPY_SCALAR)))
 			say_not_understood(c, "a text with what is no character");
 		ckpt_scan_mark(first, CKPT_SCAN_USED);

@@ -272,6 +272,9 @@ static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned dept
 	case CKPT_CALL:
 		g = ckpt_scan_callee(k->w, v->u.call->func);
 		rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
+		if (ckpt_value_is_call_of(v, "numpy", "dtype") && v->u.call->state && v->u.call->state->kind == CKPT_TUPLE && v->u.call->state->u.seq.count > 4 &&
+		    (v->u.call->state->u.seq.items[2]->kind != CKPT_NONE || v->u.call->state->u.seq.items[4]->kind != CKPT_NONE))
+			k->is_too_much = true; /* numpy goes into each field as often as it is met */
 		if (!rule || rule->kind != CKPT_SCAN_DATA)
 			break; /* an object: its class has its own way */
 		if (!hash_of_call(k, rule, v, depth, &hash)) {

@@ -115,6 +115,16 @@ static const char *present_name(const char *module)
 	return module;
 }
 
+bool ckpt_scan_is_of_python2(const char *module)
+{
+	static const char *const modules[] = { "__builtin__", "exceptions", "copy_reg", "UserDict", "UserList", "UserString" };
+
+	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
+		if (!strcmp(module, modules[i]))
+			return true;
+	return false;
+}
+
 static bool is_identifier_char(char c)
 {
 	return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;

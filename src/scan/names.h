@@ -51,6 +51,9 @@ struct ckpt_scan_rule {
 /* Names of Python 2 and of older numpy are taken for what they became. Static, never NULL. */
 const struct ckpt_scan_rule *ckpt_scan_rule(const char *module, const char *name);
 
+/* A module of Python 2 with another name today: the unpickler puts that in its place, in protocols up to 2. */
+bool ckpt_scan_is_of_python2(const char *module);
+
 /* Is it a name that Python could import? If not, *WHY says what is wrong. */
 bool ckpt_scan_is_name(const char *module, const char *name, const char **why);
 

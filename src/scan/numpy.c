@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { OBJECT_FLAGS = 63, TEXT_FLAGS = 8, VOID_FLAGS = 16, ALIGNED_FLAGS = 128 };
+enum { MOST_DIMENSIONS = 32, OBJECT_FLAGS = 63, TEXT_FLAGS = 8, VOID_FLAGS = 16, ALIGNED_FLAGS = 128 };
 
 static const struct ckpt_value *item(const struct ckpt_value *tuple, uint32_t i)
 {
@@ -82,11 +82,33 @@ static int64_t size_of(const struct ckpt_value *dtype)
 	return letter == 'U' ? 4 * n : n;
 }
 
+/* A dtype inside of another: it is made already, so it is none that contains this one. */
+static bool is_inner(const struct ckpt_value *dtype)
+{
+	return dtype && ckpt_scan_is_numbers_dtype(dtype) && (letter_of(dtype) != 'V' || dtype->u.call->state);
+}
+
+/* Up to 32 numbers: numpy until 1.26 has room for no more, and does not look. */
+bool ckpt_scan_is_short_shape(const struct ckpt_value *shape)
+{
+	if (!is_kind(shape, CKPT_TUPLE) || shape->u.seq.count > MOST_DIMENSIONS)
+		return false;
+	for (uint32_t i = 0; i < shape->u.seq.count; i++)
+		if (!is_kind(item(shape, i), CKPT_INT) || item(shape, i)->u.integer < 0)
+			return false;
+	return true;
+}
+
+static bool is_name(const struct ckpt_value *v)
+{
+	return is_kind(v, CKPT_STR) || is_kind(v, CKPT_PY2_STR);
+}
+
 static bool is_field(const struct ckpt_value *field, int64_t whole)
 {
 	const struct ckpt_value *dtype = item(field, 0), *off = item(field, 1);
 
-	if (!dtype || !ckpt_scan_is_numbers_dtype(dtype) || !is_kind(off, CKPT_INT))
+	if (!is_inner(dtype) || !is_kind(off, CKPT_INT))
 		return false;
 	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
 	return off->u.integer >= 0 && off->u.integer <= whole &&
@@ -103,8 +125,7 @@ static bool is_structure(const struct ckpt_value *state)
 	if (is_kind(array, CKPT_TUPLE) && is_kind(names, CKPT_NONE) && is_kind(fields, CKPT_NONE)) {
 		const struct ckpt_value *shape = item(array, 1);
 
-		if (array->u.seq.count != 2 || !ckpt_scan_is_numbers_dtype(item(array, 0)) ||
-		    !is_kind(shape, CKPT_TUPLE))
+		if (array->u.seq.count != 2 || !is_inner(item(array, 0)) || !ckpt_scan_is_short_shape(shape))
 			return false;
 		ckpt_scan_mark(item(array, 0), CKPT_SCAN_USED);
 		size = size_of(item(array, 0));
@@ -118,8 +139,9 @@ static bool is_structure(const struct ckpt_value *state)
 	    !is_kind(fields, CKPT_DICT) || fields->u.seq.count != 2 * names->u.seq.count)
 		return false;
 	for (uint32_t i = 1; i < fields->u.seq.count; i += 2)
-		if (!is_field(fields->u.seq.items[i], whole->u.integer))
+		if (!is_name(fields->u.seq.items[i - 1]) || !is_name(item(names, i / 2)) || !is_field(fields->u.seq.items[i], whole->u.integer))
 			return false;
+	ckpt_scan_mark(fields, CKPT_SCAN_USED); /* numpy keeps this very dict */
 	return true;
 }
 
@@ -150,6 +172,8 @@ static bool is_unit(const struct ckpt_value *v)
 	if (!is_kind(item(v, 0), CKPT_NONE) &&
 	    (!is_kind(item(v, 0), CKPT_DICT) || item(v, 0)->u.seq.count))
 		return false;
+	if (is_kind(item(v, 0), CKPT_DICT))
+		ckpt_scan_mark(item(v, 0), CKPT_SCAN_USED);
 	for (uint32_t i = 1; i < 4; i++)
 		if (!is_kind(item(unit, i), CKPT_INT) || item(unit, i)->u.integer < 1 ||
 		    item(unit, i)->u.integer > INT32_MAX)
@@ -205,7 +229,7 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 	const struct ckpt_value *dtype = item(state, 2), *data = item(state, 4);
 	char letter = dtype ? letter_of(dtype) : 0;
 
-	if (!letter || !data || state->u.seq.count != 5 || !is_kind(item(state, 1), CKPT_TUPLE))
+	if (!letter || !data || state->u.seq.count != 5 || !ckpt_scan_is_short_shape(item(state, 1)))
 		return false;
 	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
 	if (letter == 'O') /* numpy 1 reads as many as the shape says */

@@ -383,6 +383,9 @@ static int step(struct ckpt_scan_walk *w, struct ckpt_error *err)
 
 	w->depth = w->m.depth;
 	w->marks = w->m.mark_count;
+	if (global && w->doc.protocol >= 3 && ckpt_scan_is_of_python2(global->u.global->module))
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "name", ckpt_scan_at(w), "imports the module '%s' of Python 2, which protocol 3 and later have no other name for",
+			       global->u.global->module);
 	if (global)
 		ckpt_scan_named(w, global->u.global);
 	look(w, global);

@@ -389,6 +389,10 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 	check_optimizer(w, object, state);
 	if (object->flags & CKPT_SCAN_USED && rule->then == CKPT_THEN_TENSOR)
 		not_understood(w, "sets the state of a tensor that something was made with");
+	if (rule->then == CKPT_THEN_TENSOR)
+		for (uint32_t i = 0; state->kind == CKPT_TUPLE && i < state->u.seq.count; i++) /* hooks stay empty */
+			if (is_dict(state->u.seq.items[i]))
+				ckpt_scan_mark(state->u.seq.items[i], CKPT_SCAN_USED);
 	if (object->u.call->state || object->u.call->setter) /* which could have changed what is called now */
 		not_understood(w, "sets the state of an object a second time");
 	if (rule->call == CKPT_CALL_PARTIAL)

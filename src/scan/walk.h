@@ -150,6 +150,9 @@ static inline void ckpt_scan_has_places(struct ckpt_scan_walk *w)
 bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ckpt_value *state);
 bool ckpt_scan_check_array_state(const struct ckpt_value *state);
 bool ckpt_scan_is_numbers_dtype(const struct ckpt_value *v);
+
+/* The shape of an array of numpy: a literal tuple of up to 32 numbers, as more than that is too much for numpy until 1.26. */
+bool ckpt_scan_is_short_shape(const struct ckpt_value *shape);
 bool ckpt_scan_is_dtype_text(const struct ckpt_value *v);
 
 /* Items of a dtype, one behind the other. */

@@ -141,6 +141,46 @@ def broken_dtypes():
         both("dtype_field_state_%d" % number, NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + dtype + b"\x89" + blob(b"x" * 40) + b"tb", "the same in the state of an array")
 
 
+def numpy_dtype(size, fields, names=("a",), version=3):
+    """numpy.dtype('V...') with the state of a structure; FIELDS: opcodes of a dict."""
+    return reduce_("numpy", "dtype", "V%d" % size, False, True) + b"q\x20(" + value(version) + value("|") + b"N" + value(names) + fields + value(size) + value(1) + value(16) + b"tb"
+
+
+def structures():
+    """What numpy keeps of a dtype, and never looks at again."""
+    four = reduce_("numpy", "dtype", "i4", False, True) + value((3, "<", None, None, None, -1, -1, 0)) + b"b"
+    field = b"}q\x21" + value("a") + b"(" + four + value(0) + b"ts"
+    array = NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR("
+
+    def of(dtype):
+        return array + value(1) + value((5,)) + dtype + b"\x89" + blob(b"x" * 20) + b"tb"
+
+    good = numpy_dtype(4, field)
+    sample("fine_structure.pkl", proto(2, of(good)), "a structured array", FINE)
+    for number, (name, item) in enumerate((("a", b"(" + four + value(2**31 - 1) + b"t"), ("a", b"(h\x20" + value(0) + b"t"), ("b", b"(" + four + value(4) + b"t"), ("a", b"N"))):
+        both("structure_later_%d" % number, of(good) + b"0h\x21" + value(name) + item + b"s", "a field of a dtype changes behind its state")
+        both("structure_later_key_%d" % number, good + b"0h\x21" + value(name) + item + b"s0}h\x20K\x01s", "the same, and the dtype is a key")
+        both("structure_later_items_%d" % number, good + b"0h\x21(" + value(name) + item + b"u", "the same by SETITEMS")
+    inside = b"}q\x21" + value("a") + b"(h\x20" + value(0) + b"ts"
+    both("structure_itself", numpy_dtype(4, inside), "a dtype in its own field")
+    both("structure_itself_key", b"}" + numpy_dtype(4, inside) + b"K\x01s", "the same as a key, which is hashed without end")
+    both("structure_name_object", reduce_("numpy", "dtype", "V4", False, True) + b"q\x20(" + value(3) + value("|") + b"N(h\x20t}h\x20(" + four + value(0) + b"ts" + value(4) + value(1) + value(16) + b"tb", "a dtype as the name of its own field")
+    both("structure_name_number", numpy_dtype(4, b"}" + value(5) + b"(" + four + value(0) + b"ts", (5,)), "a name of a field that is a number")
+    both("structure_array_itself", reduce_("numpy", "dtype", "V4", False, True) + b"q\x20(" + value(3) + value("|") + b"(h\x20" + value((1,)) + b"tNN" + value(4) + value(1) + value(16) + b"tb", "a dtype that is an array of itself")
+    both("structure_key", b"}" + good + b"K\x01s", "a structure as a key: its fields are hashed as often as they are met")
+    for count in (33, 64, 100, 1000):
+        shape = (0,) + (0x4141,) * (count - 1)
+        both("dimensions_state_%d" % count, array + value(1) + value(shape) + four + b"\x89" + blob(b"") + b"tb", "an array of %d dimensions, for which numpy 1 has no room" % count)
+        both("dimensions_ones_%d" % count, array + value(1) + value((1,) * count) + four + b"\x89" + blob(b"x" * 4) + b"tb", "the same of ones")
+        both("dimensions_buffer_%d" % count, NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(b"x" * 4) + four + value((1,) * count) + value("C") + b"tR", "the same from a buffer")
+        both("dimensions_inner_%d" % count, reduce_("numpy", "dtype", "V4", False, True) + b"(" + value(3) + value("|") + b"(" + four + value((1,) * count) + b"tNN" + value(4) + value(1) + value(16) + b"tb", "a dtype of arrays with so many")
+    for number, state in enumerate((b"(" + TENSOR + b"\x89" + HOOKS + b"q\x22\x89\x89t", b"(\x89\x89" + HOOKS + b"q\x22t", b"(" + TENSOR + b"\x89}q\x22\x89\x89t")):
+        both("later_hooks_state_%d" % number, NAME("torch", "Tensor") + b")R" + state + b"b0h\x22K\x01K\x02s", "hooks of a state that are put in behind it")
+    for number, body in ((3, reduce_("__builtin__", "set", [1])), (4, reduce_("__builtin__", "bytearray", "a", "latin1")), (5, reduce_("exceptions", "ValueError", "x")), (3, NAME("__builtin__", "int"))):
+        both("python2_name_%d_%d" % (number, len(body)), body, "a name of Python 2, which no unpickler translates from protocol 3 on", protocol=number)
+
+
+structures()
 changed_later()
 objects_of_torch()
 broken_dtypes()
