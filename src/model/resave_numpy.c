@@ -185,6 +185,51 @@ static const struct ckpt_value *little_endian_dtype(struct ckpt_saver *s,
 	return copy;
 }
 
+/* Does an array of SHAPE whose numbers lie in the order of Fortran lie otherwise than one in the order of C? */
+static bool has_two_orders(struct ckpt_saver *s, const struct ckpt_value *shape)
+{
+	uint32_t wide = 0;
+
+	for (uint32_t i = 0; shape->kind == CKPT_TUPLE && i < shape->u.seq.count; i++) {
+		const struct ckpt_value *size = ckpt_resave_now(s, shape->u.seq.items[i]);
+
+		if (size->kind == CKPT_INT && !size->u.integer)
+			return false;
+		wide += size->kind != CKPT_INT || size->u.integer > 1;
+	}
+	return wide > 1;
+}
+
+/*
+ * _reconstruct and a state -> _frombuffer(bytes, dtype, shape, order): what protocol 5 has for every array that lies in one piece, as one that was loaded
+ * does. STATE: (version, shape, dtype, is in the order of Fortran, data).
+ */
+static const struct ckpt_value *as_buffer(struct ckpt_saver *s, const struct ckpt_value *v, const struct ckpt_value *const *state)
+{
+	const struct ckpt_value *data = ckpt_resave_now(s, state[4]), *cls = ckpt_resave_arg(s, v, 0), *args[4];
+	bool is_new = !strncmp(v->u.call->func->u.global->module, "numpy._core", 11);
+	struct ckpt_value *buffer = ckpt_resave_make(s, CKPT_BYTEARRAY), *order = ckpt_resave_make(s, CKPT_STR), *made;
+
+	if (data->kind == CKPT_CALL)
+		data = ckpt_resave_resolve_call(s, data);
+	if (!buffer || !order || !data)
+		return NULL;
+	if (data->kind != CKPT_BYTES || !data->u.bytes.len || !ckpt_value_is_global(cls, "numpy", "ndarray"))
+		return v;
+	buffer->u.bytes = data->u.bytes;
+	order->u.bytes.ptr = ckpt_resave_now(s, state[3])->u.integer && has_two_orders(s, ckpt_resave_now(s, state[1])) ? "F" : "C";
+	order->u.bytes.len = 1;
+	args[0] = buffer;
+	args[1] = state[2];
+	args[2] = ckpt_resave_fresh_tuple(s, ckpt_resave_now(s, state[1]));
+	args[3] = order;
+	made = (struct ckpt_value *)ckpt_resave_call(s, v, global_of(s, is_new ? "numpy._core.numeric" : "numpy.core.numeric", "_frombuffer"),
+						     ckpt_resave_seq(s, CKPT_TUPLE, args, 4));
+	if (made)
+		made->u.call->state = NULL;
+	return made;
+}
+
 /* numpy swaps a big-endian array when it loads it, and keeps it that way. */
 const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const struct ckpt_value *v)
 {
@@ -199,7 +244,7 @@ const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const str
 	memcpy(items, state->u.seq.items, sizeof(items));
 	unit = big_endian_unit(s, ckpt_resave_now(s, items[2]));
 	if (!unit)
-		return v;
+		return s->o->protocol >= 5 ? as_buffer(s, v, items) : v;
 	data = ckpt_resave_now(s, items[4]);
 	if (data->kind == CKPT_CALL)
 		data = ckpt_resave_resolve_call(s, data);
@@ -209,6 +254,8 @@ const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const str
 		return v; /* numpy of those days leaves empty ones alone */
 	items[2] = little_endian_dtype(s, ckpt_resave_now(s, items[2]));
 	items[4] = swapped_bytes(s, data, unit);
+	if (s->o->protocol >= 5 && items[2] && items[4])
+		return as_buffer(s, v, items);
 	made = (struct ckpt_value *)ckpt_resave_call(s, v, v->u.call->func, v->u.call->args);
 	if (!made)
 		return NULL;

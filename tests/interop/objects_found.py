@@ -120,6 +120,12 @@ def numpy_big_endian_text():
 
 
 @found()
+def numpy_not_in_one_piece():
+    base = np.arange(24, dtype="f4").reshape(2, 3, 4)
+    return [base[:, ::2], base.transpose(2, 0, 1), np.asfortranarray(base), base[0, 0, ::2], np.arange(6, dtype=">i4")[::2], np.zeros((0, 2))[::2], base[1], np.array(["a", "b", "c"])[::2], np.array([1, "x"], dtype=object)[::1]]
+
+
+@found()
 def numpy_of_quantized():
     return [torch.quantize_per_tensor(torch.ones(2), 0.5, 2, torch.qint8), np.float64(1.5), np.arange(2.0)]
 
@@ -212,5 +218,5 @@ def state_dicts_in_objects():
 
 
 for protocol in (3, 4, 5):
-    for build in (empty_views, names_of_modules_as_texts, bytearrays, enum_members, folds, arrays, functions_of_c, storage_classes, numpy_big_endian_text, paths, tensor_in_itself):
+    for build in (empty_views, names_of_modules_as_texts, bytearrays, enum_members, folds, arrays, functions_of_c, storage_classes, numpy_big_endian_text, paths, tensor_in_itself, numpy_not_in_one_piece):
         add("found_%s_p%d" % (build.__name__, protocol), build, protocol=protocol)
