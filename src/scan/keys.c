@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 16, MOST_IN_A_KEY = 4096, FEW = 256, STEPS_BASE = 1 << 20, STEPS_OF_BYTE = 4, BITS = 61 };
+enum { MOST_BIGINT = 1786 /* bytes of 4300 digits */, MOST_DEPTH = 16, MOST_IN_A_KEY = 4096, FEW = 256, STEPS_BASE = 1 << 20, STEPS_OF_BYTE = 4, BITS = 61 };
 static const uint64_t MODULUS = ((uint64_t)1 << BITS) - 1;
 
 /* The hash of one key, as far as it can be known from the file. */
@@ -258,6 +258,8 @@ static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned dept
 	case CKPT_INT: return hash_of_int(v->u.integer);
 	case CKPT_BIGINT:
 		k->bytes += v->u.bytes.len;
+		if (v->u.bytes.len > MOST_BIGINT)
+			k->is_too_much = true; /* held against a Decimal of the same hash it is turned into digits */
 		return hash_of_bigint((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len);
 	case CKPT_FLOAT: return hash_of_float(v->u.real);
 	case CKPT_STR:
@@ -272,6 +274,8 @@ static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned dept
 	case CKPT_CALL:
 		g = ckpt_scan_callee(k->w, v->u.call->func);
 		rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
+		if (ckpt_value_is_call_of(v, "torch.torch_version", "TorchVersion"))
+			k->is_too_much = true; /* to compare it, torch takes the text apart, by a package that it imports for that */
 		if (ckpt_value_is_call_of(v, "numpy", "dtype") && v->u.call->state && v->u.call->state->kind == CKPT_TUPLE && v->u.call->state->u.seq.count > 4 &&
 		    (v->u.call->state->u.seq.items[2]->kind != CKPT_NONE || v->u.call->state->u.seq.items[4]->kind != CKPT_NONE))
 			k->is_too_much = true; /* numpy goes into each field as often as it is met */
@@ -365,14 +369,14 @@ void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added
 		const struct ckpt_value *v = key_at(a->items, i, a->form);
 		struct key k = { .w = w };
 
-		if (v->kind != CKPT_TUPLE && v->kind != CKPT_FROZENSET && v->kind != CKPT_CALL)
+		if (v->kind != CKPT_TUPLE && v->kind != CKPT_FROZENSET && v->kind != CKPT_CALL && v->kind != CKPT_BIGINT)
 			continue;
 		hash_of(&k, v, 0);
 		if (!may_look(&k))
 			return;
 		if (k.is_too_much) {
 			ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "key", ckpt_scan_at(w),
-				       "a key of tuples in tuples, more than are looked into: Python goes into each of them as often as it is met");
+				       "a key that Python goes into for long, as often as it is met: tuples in tuples, an integer of very many digits, a structure or version");
 			return;
 		}
 	}

@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST_DIMENSIONS = 32, OBJECT_FLAGS = 63, TEXT_FLAGS = 8, VOID_FLAGS = 16, ALIGNED_FLAGS = 128 };
+enum { FEW_ITEMS = 4096, MOST_DIMENSIONS = 32, OBJECT_FLAGS = 63, TEXT_FLAGS = 8, VOID_FLAGS = 16, ALIGNED_FLAGS = 128 };
 
 static const struct ckpt_value *item(const struct ckpt_value *tuple, uint32_t i)
 {
@@ -223,6 +223,18 @@ static bool is_count(const struct ckpt_value *shape, int64_t count)
 	return n == count;
 }
 
+/* No more items than the data have bytes: of items without any, who goes over all of them would not come to an end. */
+static bool are_few(const struct ckpt_value *shape, const struct ckpt_value *data)
+{
+	const struct ckpt_value *text = data->kind == CKPT_CALL ? item(data->u.call->args, 0) : data;
+	uint64_t most = text && (text->kind == CKPT_STR || text->kind == CKPT_BYTES || text->kind == CKPT_BYTEARRAY || text->kind == CKPT_PY2_STR) ? text->u.bytes.len : 0, n = 1;
+
+	for (uint32_t i = 0; i < shape->u.seq.count; i++)
+		if (__builtin_mul_overflow(n, (uint64_t)item(shape, i)->u.integer, &n))
+			return false;
+	return n <= (most > FEW_ITEMS ? most : FEW_ITEMS);
+}
+
 /* (1, (3, 4), dtype, False, bytes); of objects a list */
 bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 {
@@ -234,7 +246,7 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
 	if (letter == 'O') /* numpy 1 reads as many as the shape says */
 		return data->kind == CKPT_LIST && is_count(item(state, 1), data->u.seq.count);
-	return is_bytes(data);
+	return is_bytes(data) && are_few(item(state, 1), data);
 }
 
 /* ---- texts in items ---- */

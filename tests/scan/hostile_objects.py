@@ -180,6 +180,25 @@ def structures():
         both("python2_name_%d_%d" % (number, len(body)), body, "a name of Python 2, which no unpickler translates from protocol 3 on", protocol=number)
 
 
+def costly():
+    """Keys whose comparison takes long, and arrays of very many items that have no bytes."""
+    prime = (1 << 61) - 1
+    huge = (prime * (1 << (8 * 200000)) + 1).to_bytes(200100, "little")
+    integer = b"\x8b" + len(huge).to_bytes(4, "little") + huge
+    decimal, version = reduce_("decimal", "Decimal", "1"), reduce_("torch.torch_version", "TorchVersion", "1.1")
+    for name, body in (("decimal", b"}(" + decimal + b"N" + integer + b"Nu"), ("decimal_swapped", b"}(" + integer + b"N" + decimal + b"Nu"), ("decimal_tuple", b"}(" + decimal + b"\x85N" + integer + b"\x85Nu"),
+                       ("decimal_set", reduce_("builtins", "set", b"](" + decimal + integer + b"e")), ("integer", b"}" + integer + b"Ns")):
+        both("costly_%s" % name, body, "an integer of very many digits as a key")
+    for name, body in (("dict", b"}(" + value("1.1") + b"N" + version + b"Nu"), ("tuple", b"}" + version + b"\x85Ns"), ("set", reduce_("builtins", "set", b"](" + value("1.1") + version + b"e"))):
+        both("version_%s" % name, body, "a version as a key: to compare it, torch imports a package")
+    array = NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR("
+    for letter in "SVU":
+        empty = reduce_("numpy", "dtype", letter + "0", False, True) + value((3, "|" if letter != "U" else "<", None, None, None, 0, 4 if letter == "U" else 1, 8 if letter == "U" else 0)) + b"b"
+        for number, shape in enumerate(((1 << 30,), (1 << 30, 1 << 30), (1 << 16, 1 << 14), (5000,))):
+            both("many_empty_%s_%d" % (letter, number), array + value(1) + value(shape) + empty + b"\x89" + blob(b"") + b"tb", "an array of very many items without bytes")
+
+
+costly()
 structures()
 changed_later()
 objects_of_torch()
