@@ -540,15 +540,17 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 }
 
 /* Tensors, and the dicts of hooks and metadata, that a call of torch is given: they stay as they are, or what was checked would not hold. */
-static void mark_used(struct ckpt_scan_walk *w, const struct ckpt_value *args, unsigned depth)
+static void mark_used(struct ckpt_scan_walk *w, const struct ckpt_value *args, unsigned depth, bool has_state)
 {
 	const struct ckpt_scan_rule *rule;
 
 	for (uint32_t i = 0; args->kind == CKPT_TUPLE && i < args->u.seq.count && i < FEW_ARGS; i++) {
 		const struct ckpt_value *v = args->u.seq.items[i];
 
+		if (has_state && i == 3)
+			continue; /* attributes were set as they were: a tensor that is its own attribute gets the others behind the call */
 		if (v->kind == CKPT_TUPLE && depth < 2)
-			mark_used(w, v, depth + 1);
+			mark_used(w, v, depth + 1, false);
 		if (v->kind == CKPT_DICT && v->id && !depth)
 			ckpt_scan_mark(v, CKPT_SCAN_USED);
 		if (v->kind != CKPT_CALL || v->u.call->func->kind != CKPT_GLOBAL)
@@ -569,6 +571,6 @@ void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_
 		c.args = &ckpt_value_none; /* nobody calls anything so */
 	check_call(&c, func);
 	if (c.func && c.rule && c.rule->kind == CKPT_SCAN_DATA && !strncmp(c.func->module, "torch", 5))
-		mark_used(w, c.args, 0);
+		mark_used(w, c.args, 0, c.rule->call == CKPT_CALL_WITH_STATE || c.rule->call == CKPT_CALL_FROM_TYPE);
 	ckpt_scan_made_of(w, c.args);
 }

@@ -19,7 +19,7 @@ import each_torch
 KNOWN = ("attribute_name_after_its_value", "attribute_name_that_no_program_has", "random_numpy", "numpy_masked",
          "random_numpy_generator", "classes_and_functions_p[45]", "whole_sequential", "whole_transformer")
 # An edit writes as the newest Python does: a stream does not say which one wrote it.
-OLD_PYTHON = ("classes_and_functions_p3", "objects_with_state_p[345]")
+OLD_PYTHON = ("found_arrays_p[45]", "classes_and_functions_p3", "objects_with_state_p[345]")
 
 
 def known(name, version):
