@@ -81,7 +81,7 @@ static bool has_methods_of_c(const char *module)
 /* getattr(OBJECT, 'b') is a method, or the member of an enumeration: a method of C makes its name for every save, others have it interned. */
 static const struct ckpt_value *method(struct ckpt_saver *s, const struct ckpt_value *v, bool is_of_c)
 {
-	const struct ckpt_value *items[2] = { v->u.call->args->u.seq.items[0], NULL };
+	const struct ckpt_value *items[2] = { ckpt_resave_now(s, v->u.call->args)->u.seq.items[0], NULL };
 	struct ckpt_value *name = ckpt_resave_make(s, CKPT_STR);
 
 	if (!name)

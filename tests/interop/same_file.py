@@ -114,16 +114,22 @@ def old_order(names):
 def without_addresses(records):
     """The pickle's operations and the other records, with keys numbered by first mention."""
     steps = [step for step in operations(dict(records)["data.pkl"]) if step[0] != "FRAME"]
-    numbers = {}
-    for index, step in enumerate(steps):
-        if step[0] == "BINPERSID":
-            at = key_position(steps, index)
-            if steps[at][0] in STRINGS:
-                key = numbers.setdefault(steps[at][1], "key %d" % len(numbers))
-                steps[at] = (steps[at][0], key, key.encode(), steps[at][3])
+    numbers = number_keys(steps, key_position)
     data = {name: data for name, data in records if name != "data.pkl"}
     return steps, {"data/" + numbers.get(name[5:], name) if name.startswith("data/") else name: data
                    for name, data in data.items()}
+
+
+def number_keys(steps, position):
+    """Put numbers, by first mention, in the place of the keys that POSITION finds. Returns {key: its number as text}."""
+    numbers = {}
+    for index, step in enumerate(steps):
+        if step[0] == "BINPERSID":
+            at = position(steps, index)
+            if steps[at][0] in STRINGS:
+                key = numbers.setdefault(steps[at][1], "key %d" % len(numbers))
+                steps[at] = (steps[at][0], key, key.encode(), steps[at][3])
+    return numbers
 
 
 def key_position(steps, index):
@@ -190,13 +196,7 @@ def difference_of_streams(wanted_path, found_path):
 
 def numbered(head, steps, keys, data):
     """The same with keys numbered by first mention. What the storages hold is for a load to compare."""
-    numbers = {}
-    for index, step in enumerate(steps):
-        if step[0] == "BINPERSID":
-            at = key_in_stream(steps, index)
-            if steps[at][0] in STRINGS:
-                key = numbers.setdefault(steps[at][1], "key %d" % len(numbers))
-                steps[at] = (steps[at][0], key, key.encode(), steps[at][3])
+    numbers = number_keys(steps, key_in_stream)
     return head, steps, (sorted(numbers.get(key, key) for key in keys), len(data))
 
 
