@@ -59,7 +59,8 @@ const struct ckpt_seq *ckpt_value_pairs(const struct ckpt_value *v)
 		return &v->u.seq;
 	if (v->kind == CKPT_CALL && v->u.call->pairs.count)
 		return &v->u.call->pairs;
-	if (ckpt_value_is_call_of(v, "collections", "OrderedDict"))
+	if (ckpt_value_is_call_of(v, "collections", "OrderedDict") ||
+	    ckpt_value_is_call_of(v, "collections", "defaultdict"))
 		return &v->u.call->pairs;
 	return NULL;
 }

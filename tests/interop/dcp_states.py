@@ -155,6 +155,7 @@ def containers(place):
     tensor = numbers((2, 2))
     return {"ordered": collections.OrderedDict([("z", tensor), ("a", 1)]),
             "default": collections.defaultdict(list, {"k": [1, tensor], "j": [2]}),
+            "hollow": {"ordered": collections.OrderedDict(), "default": collections.defaultdict(list), "dict": {}},
             "deep": [[tensor], [[{"x": 1}]]],
             "int keys": {0: {"a": tensor + 1}, 10: {"a": tensor + 2}, 2: {"a": 3}}}
 
