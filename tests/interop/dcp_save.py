@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made by torch: directories of torch.distributed.checkpoint, saved by one to four processes. dcp_save.py FOLDER [NAME...]
+"""Made by torch: directories of torch.distributed.checkpoint, saved by one to four processes. dcp_save.py FOLDER [NAME... | random:SEED:COUNT]
 
 FOLDER/NAME is a directory, FOLDER/NAME.torch.pt what dcp_to_torch_save makes of it. Beside some of them:
 NAME.int.pt has int keys below `state`, NAME.only.pt is the part `model`, as torch loads it, NAME.extract.pt what
@@ -32,6 +32,7 @@ from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import DTensor, Replicate, Shard  # noqa: E402
 
 import dcp_states  # noqa: E402
+import random_states  # noqa: E402
 import torch_files  # noqa: E402
 
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -167,19 +168,33 @@ def tidy(value):
     return value
 
 
-def reference_of_state(state, path):
+def saved_values(directory):
+    """{key: value} of what is in the data files as a whole, as torch saved it."""
+    found = {}
+    for index, place in dcp.FileSystemReader(directory).read_metadata().storage_data.items():
+        if index.offset is None:
+            with open(os.path.join(directory, place.relative_path), "rb") as stream:
+                stream.seek(place.offset)
+                found[index.fqn] = torch_files.load(io.BytesIO(stream.read(place.length)))
+    return found
+
+
+def reference_of_state(state, directory, path):
     """The converter cannot do these directories; what it would give if it could."""
     value = state.make(dcp_states.whole)
     if state.options.get("flatten", True):
         flat, paths = flattened(value)
     else:
-        flat, paths = value, {key: (key,) for key in value}
+        # torch leaves out empty dicts, and makes plain ones of other mappings
+        flat = dict(value, **saved_values(directory))
+        flat = {key: flat[key] for key, _, _ in index_of(directory)}
+        paths = {key: (key,) for key in flat}
     torch.save(unflattened({key: tidy(item) for key, item in flat.items()}, paths), path)
 
 
 def make_reference(state, directory, path):
     if not state.options.get("flatten", True) or not state.options.get("collectives", True):
-        return reference_of_state(state, path)
+        return reference_of_state(state, directory, path)
     with contextlib.redirect_stdout(io.StringIO()):
         format_utils.dcp_to_torch_save(directory, path)
 
@@ -245,11 +260,11 @@ def facts_of(state, folder):
     return facts
 
 
-def make_plain(name, folder):
+def make_plain(state, folder):
     """A file, and what torch's two converters make of it. Returns what is wrong, or None."""
-    plain = os.path.join(folder, "plain", name)
+    plain = os.path.join(folder, "plain", state.name)
     try:
-        torch.save(dcp_states.STATES[name].make(dcp_states.whole), plain + ".pt")
+        torch.save(state.make(dcp_states.whole), plain + ".pt")
         with contextlib.redirect_stdout(io.StringIO()):
             format_utils.torch_save_to_dcp(plain + ".pt", plain + ".dcp")
             format_utils.dcp_to_torch_save(plain + ".dcp", plain + ".torch.pt")
@@ -258,14 +273,24 @@ def make_plain(name, folder):
     return None
 
 
+def chosen(wanted):
+    """{name: State} of all that are WANTED, and the names of those that get a plain file, too."""
+    if wanted and wanted[0].startswith("random:"):
+        states = random_states.states(*map(int, wanted[0].split(":")[1:]))
+        return states, list(states)
+    return {name: state for name, state in dcp_states.STATES.items() if not wanted or name in wanted}, [
+        name for name in PLAIN if not wanted or name in wanted]
+
+
 def main():
-    folder, wanted = sys.argv[1], sys.argv[2:]
+    folder = sys.argv[1]
+    by_name, plain = chosen(sys.argv[2:])
     print("torch version", torch.__version__)
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     os.makedirs(os.path.join(folder, "plain"), exist_ok=True)
-    states = [state for name, state in dcp_states.STATES.items() if not wanted or name in wanted]
+    states = list(by_name.values())
     skipped = [state.name for state in states if VERSION < state.since]
     states = [state for state in states if VERSION >= state.since]
     errors = save_all(states, folder)
@@ -273,9 +298,8 @@ def main():
     for state in states:
         if state.name not in errors:
             manifest["states"][state.name] = facts_of(state, folder)
-    for name in PLAIN:
-        if not wanted or name in wanted:
-            manifest["plain"][name] = make_plain(name, folder)
+    for name in plain:
+        manifest["plain"][name] = make_plain(by_name[name], folder)
     with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as stream:
         json.dump(manifest, stream, indent=1)
 
