@@ -241,6 +241,30 @@ static void count_storage(struct remapper *r, const struct ckpt_value *persid)
 	r->report.storages_moved += r->to->storages[i].location != r->from->storages[i].location;
 }
 
+/*
+ * torch.Generator takes its state from a tensor on the CPU, and nowhere else, and makes a new one on the CPU when it is saved:
+ * (seed, offset, tensor).
+ */
+static void leave_generator_state(struct remapper *r, const struct ckpt_value *generator)
+{
+	const struct ckpt_value *state = generator->u.call->state, *tensor, *args, *persid;
+	int64_t i;
+
+	state = state ? ckpt_model_now(r->from, state) : NULL;
+	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count != 3)
+		return;
+	tensor = ckpt_model_now(r->from, state->u.seq.items[2]);
+	if (!ckpt_value_is_call_of(tensor, "torch._utils", "_rebuild_tensor_v2"))
+		return;
+	args = ckpt_model_now(r->from, tensor->u.call->args);
+	if (args->kind != CKPT_TUPLE || !args->u.seq.count)
+		return;
+	persid = ckpt_model_now(r->from, args->u.seq.items[0]);
+	i = persid->kind == CKPT_PERSID ? ckpt_storage_of(persid) : -1;
+	if (i >= 0)
+		r->to->storages[i].location = r->from->storages[i].location;
+}
+
 static bool is_rebuild_from_type(const struct ckpt_value *v)
 {
 	return ckpt_value_is_call_of(v, "torch._tensor", "_rebuild_from_type_v2") ||
@@ -258,6 +282,8 @@ static int move_devices(void *ctx, const struct ckpt_walk_step *step, struct ckp
 		count_storage(r, v);
 	if (v->kind != CKPT_CALL || step->seen)
 		return CKPT_WALK_ENTER;
+	if (ckpt_value_is_call_of(v, "torch._C", "Generator"))
+		leave_generator_state(r, v);
 	args = ckpt_model_now(r->from, v->u.call->args);
 	/* _rebuild_from_type_v2(func, class, args, state) calls FUNC with ARGS */
 	if (is_rebuild_from_type(v) && args->kind == CKPT_TUPLE && args->u.seq.count >= 4)
