@@ -16,6 +16,7 @@ static const struct {
 	const char *module, *name; /* module NULL: a string */
 } constants[CKPT_RESAVE_CONSTANT_COUNT] = {
 	[CKPT_RESAVE_STR_STORAGE] = { NULL, "storage" },
+	[CKPT_RESAVE_STR_MODULE] = { NULL, "module" },
 	[CKPT_RESAVE_STR_CPU] = { NULL, "cpu" },
 	[CKPT_RESAVE_STR_MPS] = { NULL, "mps" },
 	[CKPT_RESAVE_STR_META] = { NULL, "meta" },
@@ -114,20 +115,39 @@ const struct ckpt_value *ckpt_resave_resolve_call(struct ckpt_saver *s, const st
 	return answer;
 }
 
+/* A class with its source, ('module', class, file, source): torch makes such a tuple anew, around a text of its own. */
+static const struct ckpt_value *class_with_source(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *pid = v->u.persid.pid, **items;
+	struct ckpt_value *made;
+
+	if (pid->kind != CKPT_TUPLE || !pid->u.seq.count ||
+	    !ckpt_value_is_str(pid->u.seq.items[0], constants[CKPT_RESAVE_STR_MODULE].name))
+		return v;
+	made = ckpt_resave_make(s, CKPT_PERSID);
+	items = ckpt_arena_alloc(s->scratch, pid->u.seq.count * sizeof(*items));
+	if (!made || !items)
+		return NULL;
+	memcpy(items, pid->u.seq.items, pid->u.seq.count * sizeof(*items));
+	items[0] = &s->constants[CKPT_RESAVE_STR_MODULE];
+	made->u.persid.pid = ckpt_resave_seq(s, CKPT_TUPLE, items, pid->u.seq.count);
+	return made->u.persid.pid ? made : NULL;
+}
+
 static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
 					struct ckpt_arena *scratch, struct ckpt_error *err)
 {
 	struct ckpt_saver *s = ctx;
 	const struct ckpt_value *answer;
 
+	s->scratch = scratch;
+	s->err = err;
 	if (s->o->legacy_ids && v->kind == CKPT_PERSID && ckpt_storage_of(v) < 0 &&
-	    !(v->flags & CKPT_VALUE_MISSING))
-		return v; /* a class with its source */
+	    !(v->flags & (CKPT_VALUE_MISSING | CKPT_VALUE_FINAL)))
+		return class_with_source(s, v);
 	v = ckpt_resave_now(s, v);
 	if (v->flags & CKPT_VALUE_FINAL)
 		return v;
-	s->scratch = scratch;
-	s->err = err;
 	if (v->flags & CKPT_VALUE_BOUND) {
 		ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,

@@ -37,7 +37,7 @@ const struct ckpt_value *ckpt_resave_time(struct ckpt_saver *s, const struct ckp
 	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, items[1] ? 2 : 1));
 }
 
-/* Python up to 3.11 interns the parts of a path. */
+/* Python up to 3.11 interns the parts of a path, but for the one that it joins of a drive and a backslash. */
 const struct ckpt_value *ckpt_resave_path(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_seq *parts = &ckpt_resave_now(s, v->u.call->args)->u.seq;
@@ -56,7 +56,7 @@ const struct ckpt_value *ckpt_resave_path(struct ckpt_saver *s, const struct ckp
 		part = ckpt_resave_make(s, CKPT_STR);
 		if (!part)
 			return NULL;
-		part->flags |= CKPT_VALUE_INTERNED;
+		part->flags |= !i && was->u.bytes.len && was->u.bytes.ptr[was->u.bytes.len - 1] == '\\' ? CKPT_VALUE_DISTINCT : CKPT_VALUE_INTERNED;
 		part->u.bytes = was->u.bytes;
 		args->u.seq.items[i] = part;
 	}

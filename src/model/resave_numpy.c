@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/resaver.h"
 
+#include <stdio.h>
 #include <string.h>
+
+enum { MOST_FIELDS = 8 }; /* in fields */
 
 /* The byte order and name of a plain numpy dtype, "<f8"; false for structured and odd ones. */
 static bool numpy_dtype_text(struct ckpt_saver *s, const struct ckpt_value *dtype, char text[8])
@@ -50,23 +53,32 @@ static const struct ckpt_value *copy_dtype(struct ckpt_saver *s, const struct ck
 	return copy->u.call->state ? copy : NULL;
 }
 
-/* All scalars of a type share numpy's own dtype object, which no array out of a file has. */
+/* The identity of numpy's own dtype object called TEXT, "<f8"; false: no memory. */
+static bool own_dtype(struct ckpt_saver *s, const char *text, uint32_t *out)
+{
+	char *key = ckpt_arena_copy(s->out->arena, text, strlen(text));
+	bool there;
+	uint64_t *id = key ? ckpt_strmap_insert(&s->numpy_dtypes, key, strlen(key), s->next_id, &there) : NULL;
+
+	if (!id)
+		return false;
+	s->next_id += !there;
+	*out = (uint32_t)*id;
+	return true;
+}
+
+/* All scalars of a type share numpy's own dtype object, which no array out of a file has but one whose numbers were swapped. */
 const struct ckpt_value *ckpt_resave_numpy_scalar(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *items[2] = { ckpt_resave_arg(s, v, 0), ckpt_resave_arg(s, v, 1) };
-	uint64_t *id;
-	char text[8], *key;
-	bool there;
+	char text[8];
+	uint32_t id;
 
 	if (!items[0] || !items[1] || !numpy_dtype_text(s, items[0], text))
 		return v;
-	key = ckpt_arena_copy(s->out->arena, text, strlen(text));
-	id = key ? ckpt_strmap_insert(&s->numpy_dtypes, key, strlen(key), s->next_id, &there)
-		 : NULL;
-	if (!id)
+	if (!own_dtype(s, text, &id))
 		return NULL;
-	s->next_id += !there;
-	items[0] = copy_dtype(s, items[0], (uint32_t)*id);
+	items[0] = copy_dtype(s, items[0], id);
 	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 2));
 }
 
@@ -171,12 +183,19 @@ static const struct ckpt_value *swapped_bytes(struct ckpt_saver *s, const struct
 	return v;
 }
 
+/* Of numbers it is numpy's own; texts and dates have one of their own at every array (PyArray_DescrFromType in array_setstate). */
 static const struct ckpt_value *little_endian_dtype(struct ckpt_saver *s,
 						    const struct ckpt_value *dtype)
 {
-	const struct ckpt_value *copy = copy_dtype(s, dtype, 0);
+	const struct ckpt_value *copy, *name = ckpt_resave_arg(s, dtype, 0);
 	struct ckpt_value *order = ckpt_resave_make(s, CKPT_STR);
+	char text[8];
+	uint32_t id = 0;
 
+	snprintf(text, sizeof(text), "<%.*s", (int)(name->u.bytes.len < 4 ? name->u.bytes.len : 4), name->u.bytes.ptr);
+	if (strchr("iufc", text[1]) && !own_dtype(s, text, &id))
+		return NULL;
+	copy = copy_dtype(s, dtype, id);
 	if (!copy || !order)
 		return NULL;
 	order->u.bytes.ptr = "<";
@@ -201,6 +220,33 @@ static bool has_two_orders(struct ckpt_saver *s, const struct ckpt_value *shape)
 }
 
 /*
+ * Can numpy lend out items of DTYPE, as pickle.PickleBuffer asks it to? Dates and times it cannot, nor what has such fields, nor the
+ * types of other packages. DEPTH: levels of fields that are looked at.
+ */
+static bool lends_buffer(struct ckpt_saver *s, const struct ckpt_value *dtype, uint32_t depth)
+{
+	const struct ckpt_value *name, *state, *fields, *field;
+	const struct ckpt_seq *pairs;
+	bool lends = true;
+
+	if (!depth || !ckpt_value_is_call_of(dtype, "numpy", "dtype"))
+		return false;
+	name = ckpt_resave_arg(s, dtype, 0);
+	if (!name || name->kind != CKPT_STR || !name->u.bytes.len || !strchr("?biufcSUV", name->u.bytes.ptr[0]))
+		return false;
+	state = dtype->u.call->state ? ckpt_resave_now(s, dtype->u.call->state) : NULL;
+	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count < 5)
+		return true;
+	fields = ckpt_resave_now(s, state->u.seq.items[4]);
+	pairs = ckpt_value_pairs(fields);
+	for (uint32_t i = 1; lends && pairs && i < pairs->count; i += 2) { /* name: (dtype, offset) */
+		field = ckpt_resave_now(s, pairs->items[i]);
+		lends = field->kind == CKPT_TUPLE && field->u.seq.count && lends_buffer(s, ckpt_resave_now(s, field->u.seq.items[0]), depth - 1);
+	}
+	return lends;
+}
+
+/*
  * _reconstruct and a state -> _frombuffer(bytes, dtype, shape, order): what protocol 5 has for every array that lies in one piece, as one that was loaded
  * does. STATE: (version, shape, dtype, is in the order of Fortran, data).
  */
@@ -214,7 +260,8 @@ static const struct ckpt_value *as_buffer(struct ckpt_saver *s, const struct ckp
 		data = ckpt_resave_resolve_call(s, data);
 	if (!buffer || !order || !data)
 		return NULL;
-	if (data->kind != CKPT_BYTES || !data->u.bytes.len || !ckpt_value_is_global(cls, "numpy", "ndarray"))
+	if (data->kind != CKPT_BYTES || !data->u.bytes.len || !ckpt_value_is_global(cls, "numpy", "ndarray") ||
+	    !lends_buffer(s, ckpt_resave_now(s, state[2]), MOST_FIELDS))
 		return v;
 	buffer->u.bytes = data->u.bytes;
 	order->u.bytes.ptr = ckpt_resave_now(s, state[3])->u.integer && has_two_orders(s, ckpt_resave_now(s, state[1])) ? "F" : "C";

@@ -161,7 +161,7 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 		return NULL;
 	}
 	storage = &s->model->storages[index];
-	dtype = s->o->empty_apart || s->o->keep_keys ? ckpt_storage_dtype(s->model, index, persid) : storage->dtype;
+	dtype = s->o->empty_apart || s->o->as_read ? ckpt_storage_dtype(s->model, index, persid) : storage->dtype;
 	items[0] = &s->constants[CKPT_RESAVE_STR_STORAGE];
 	if (in_tensor_v3)
 		items[1] = &s->constants[CKPT_RESAVE_UNTYPED];

@@ -13,6 +13,7 @@
 /* What every tensor mentions: made once per save, with an identity. */
 enum ckpt_resave_constant {
 	CKPT_RESAVE_STR_STORAGE,
+	CKPT_RESAVE_STR_MODULE,
 	CKPT_RESAVE_STR_CPU,
 	CKPT_RESAVE_STR_MPS,
 	CKPT_RESAVE_STR_META,

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Storages tagged `cuda:N` on a machine without a GPU.
 
-The tag is kept beside the storage's address. Like torch's own tagger for CUDA, `tag` makes a new
+The tag is kept beside the storage's address, and with the storage itself, so that no other one gets that address. Like torch's own tagger for CUDA, `tag` makes a new
 string at every call, so that the pickler spells the tag out for every tensor.
 """
 
 import torch
 
-_letters_at = {}
+_letters_at = {}    # address: (letters of the tag, storage)
 
 
 def clear():
@@ -24,12 +24,12 @@ def mark(tensor, location):
 def put(storage, location):
     if not location.startswith("cuda"):
         return None
-    _letters_at[storage.data_ptr()] = list(location)
+    _letters_at[storage.data_ptr()] = list(location), storage
     return storage
 
 
 def tag(storage):
-    letters = _letters_at.get(storage.data_ptr())
+    letters, _ = _letters_at.get(storage.data_ptr(), (None, None))
     return "".join(letters) if letters else None
 
 

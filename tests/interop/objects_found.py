@@ -105,6 +105,19 @@ def numpy_big_endian_text():
 
 
 @found()
+def numpy_swapped_and_scalars():
+    swapped = np.array([1.0], dtype=">f4")
+    return [swapped, np.float32(2), np.arange(2, dtype=">f4"), swapped, np.float32(1), np.array([1], dtype=">i8"), np.int64(1), np.arange(2, dtype="f4")]
+
+
+@found()
+def numpy_dates():
+    """Not in one piece, so that the file has them in the form of protocol 2."""
+    dates, record = np.arange(6).astype("M8[D]"), np.zeros((4,), dtype=[("when", "M8[s]"), ("n", "<i4")])
+    return [dates[::2], np.arange(6).astype("m8[ns]")[::2], record[::2], np.zeros((4,), dtype=[("a", "<f8"), ("n", "<i4")])[::2]]
+
+
+@found()
 def numpy_not_in_one_piece():
     base = np.arange(24, dtype="f4").reshape(2, 3, 4)
     return [base[:, ::2], np.asfortranarray(base), base[0, 0, ::2], np.arange(6, dtype=">i4")[::2], np.zeros((0, 2))[::2], base[1], np.array(["a", "b", "c"])[::2], np.array([1, "x"], dtype=object)[::1]]
@@ -203,5 +216,5 @@ def state_dicts_in_objects():
 
 
 for protocol in (3, 4, 5):
-    for build in (empty_views, names_of_modules_as_texts, bytearrays, enum_members, folds, arrays, functions_of_c, storage_classes, numpy_big_endian_text, paths, tensor_in_itself, numpy_not_in_one_piece):
+    for build in (empty_views, names_of_modules_as_texts, bytearrays, enum_members, folds, arrays, functions_of_c, storage_classes, numpy_big_endian_text, paths, tensor_in_itself, numpy_not_in_one_piece, numpy_dates, numpy_swapped_and_scalars):
         add("found_%s_p%d" % (build.__name__, protocol), build, protocol=protocol)
