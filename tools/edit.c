@@ -143,6 +143,7 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 			(s->dry_run ? CKPT_SAVE_DRY_RUN : 0u) |
 			(s->hard_link && out ? CKPT_SAVE_HARD_LINK : 0u);
 	options.reflink = (enum ckpt_reflink)reflink_of(s);
+	options.profile = s->profile;
 	options.progress = show_progress;
 	options.cancel = catch_signals();
 	rc = out ? ckpt_save(model, out, &options, report, err)
@@ -333,6 +334,43 @@ int take_steps(const struct edit_settings *s, const struct edit_step *steps, siz
 	return code;
 }
 
+static bool may_combine(const struct edit_settings *s)
+{
+	const struct {
+		bool both;
+		const char *names, *why;
+	} pairs[] = {
+		{ s->in_place && s->reflink, "--in-place and --reflink", "there is no OUT" },
+		{ s->in_place && s->hard_link, "--in-place and --hard-link", "there is no OUT" },
+		{ s->in_place && s->no_sync, "--in-place and --no-sync",
+		  "it could not be undone" },
+		{ s->in_place && s->profile, "--in-place and --profile", "IN keeps its layout" },
+		{ s->reflink && s->profile, "--reflink and --profile",
+		  "blocks are shared in IN's layout" },
+	};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+		if (pairs[i].both) {
+			complain("%s exclude each other: %s", pairs[i].names, pairs[i].why);
+			return false;
+		}
+	return true;
+}
+
+/* Versions of torch differ in what they write with torch.save only. */
+static int check_profile(const struct edit_settings *s, const struct ckpt_model *model,
+			 const char *in)
+{
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+
+	ckpt_file_get(model, &info);
+	if (!s->profile || info.profile[0])
+		return EXIT_FINE;
+	complain("%s: --profile is of files that torch.save writes, and this is a %s", in,
+		 info.format);
+	return EXIT_ERROR;
+}
+
 int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_t count,
 	     char **paths)
 {
@@ -343,19 +381,8 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 	int code = refuse_names(in, out ? out : "OUT");
 
 	edit_input = count == 1 ? in : NULL;
-	if (s->in_place && s->reflink) {
-		complain("--in-place and --reflink exclude each other: there is no OUT");
-		return EXIT_USAGE;
-	}
-	if (s->in_place && s->hard_link) {
-		complain("--in-place and --hard-link exclude each other: there is no OUT");
-		return EXIT_USAGE;
-	}
-	if (s->in_place && s->no_sync) {
-		complain("--in-place and --no-sync exclude each other: it could not be undone");
-		return EXIT_USAGE;
-	}
-
+	if (code == EXIT_FINE && !may_combine(s))
+		code = EXIT_USAGE;
 	if (reflink_of(s) < 0) {
 		complain("--reflink %.40s: wanted 'never', 'auto' or 'always'", s->reflink);
 		return EXIT_USAGE;
@@ -366,6 +393,8 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 	if (!reports)
 		no_memory();
 	code = out ? check_format(model, in, out) : EXIT_FINE;
+	if (code == EXIT_FINE)
+		code = check_profile(s, model, in);
 	if (code == EXIT_FINE)
 		code = check_steps(model, in, steps, count);
 	if (code == EXIT_FINE)

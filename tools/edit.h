@@ -8,6 +8,7 @@
 struct edit_settings {
 	bool force, no_sync, dry_run, if_present, in_place, hard_link;
 	const char *reflink; /* "never", "auto", "always"; NULL: never */
+	const char *profile; /* torch that OUT is written as; NULL: that which wrote IN */
 };
 
 /* IN, as it was given, if there is one edit alone; set by run_edit(). */
@@ -26,6 +27,8 @@ extern bool ignore_damage;
 		OPT_FLAG( \
 			"force", 'f', &(s).force, \
 			"replace OUT if it exists; with -i, edit links and files with several names"), \
+		OPT_STR("profile", 0, &(s).profile, "VERSION", \
+			"as this torch writes; default: that of IN; for a legacy stream, the newest"), \
 		OPT_STR("reflink", 0, &(s).reflink, "WHEN", \
 			"auto, always: OUT shares IN's blocks; not torch's layout; default: never"), \
 		OPT_FLAG( \

@@ -99,6 +99,24 @@ hint: --if-present writes OUT unchanged instead, with exit code 0"
 	[ "$output" = "" ]
 }
 
+@test "an edit writes as the torch that --profile names does, and refuses it where there is no such choice" {
+	mkdir direct by_steps
+	for profile in 1.6 1.13 2.14; do
+		ckpt strip-module -q -f --profile $profile ddp_model.pt direct/out.pt; want 0
+		ckpt convert -q -f --profile $profile ddp_model.pt new.pt; want 0
+		ckpt strip-module -q -f new.pt by_steps/out.pt; want 0
+		cmp direct/out.pt by_steps/out.pt
+	done
+	ckpt strip-module --profile 9.9 ddp_model.pt no.pt
+	want 64 "ckpt: ddp_model.pt: profile '9.9': wanted 'same' or a torch version from 1.6 to 2.14"
+	ckpt strip-module -i --profile 2.6 ddp_model.pt; want 64 "ckpt: --in-place and --profile exclude each other: IN keeps its layout"
+	ckpt strip-module --reflink auto --profile 2.6 ddp_model.pt no.pt
+	want 64 "ckpt: --reflink and --profile exclude each other: blocks are shared in IN's layout"
+	ckpt split -q ddp_model.pt dcp --ranks 1; want 0
+	ckpt strip-module --profile 2.6 dcp no; want 2 "ckpt: dcp: --profile is of files that torch.save writes, and this is a DCP directory"
+	[ ! -e no.pt ] && [ ! -e no ]
+}
+
 @test "convert writes for every profile, and the file stays the same checkpoint" {
 	for profile in 1.6 1.9 1.13 2.1 2.7 2.14 same; do
 		ckpt convert -f --profile $profile ddp_trainer.pt out.pt; want 0

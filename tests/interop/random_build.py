@@ -425,7 +425,7 @@ def make_numpy_dtype(detail, _):
 
 def make_numpy_state(detail, _):
     state = np.random.RandomState(1)
-    return {"legacy": lambda: state.get_state(), "dict": lambda: state.get_state(legacy=False), "masked": lambda: np.ma.masked_array([1, 2], mask=[0, 1]), "matrix": lambda: np.matrix([[1, 2]])}[detail]()
+    return {"legacy": lambda: state.get_state(), "dict": lambda: state.get_state(legacy=False), "matrix": lambda: np.matrix([[1, 2]])}[detail]()
 
 
 def make_object_array(_, parts):

@@ -34,10 +34,11 @@ def operations(name, facts, torch):
     found = []
 
     def add(operation, arguments, wanted):
+        if facts["legacy"]:      # which does not say what torch wrote it
+            arguments = arguments[:1] + ["--profile", torch.version] + arguments[1:]
         found.append((operation, arguments, torch.path(wanted, name), torch.path("b" + wanted, name)))
 
-    convert = ["convert"] + (["--profile", torch.version] if facts["legacy"] else []) + [source]
-    add("convert", convert, "c")
+    add("convert", ["convert", source], "c")
     if facts["strip"] == "done":
         add("strip-module", ["strip-module", source], "s")
     if facts["add"] == "done":
@@ -162,15 +163,19 @@ def check_torch(torch, options):
     if options.verbose:
         for name, text in errors.items():
             print("  cannot:", text.strip().split("\n")[-1][:200])
-    groups, known = collections.defaultdict(list), 0
+    groups, known = collections.defaultdict(list), collections.Counter()
     exceptions = run.Exceptions(os.path.join(run.HERE, "exceptions.txt"))
     for outcome in outcomes:
         kinds = random_plans.kinds(by_name[outcome.name])
-        if outcome.kind != SAME and exceptions.reason_of_any(torch.version, kinds, outcome.operation):
-            known += 1
+        reason = exceptions.reason_of_any(torch.version, kinds, outcome.operation) if outcome.kind != SAME else None
+        if reason:
+            known[reason] += 1
+            if options.verbose:
+                print("  known: %s %s: %s" % (outcome.name, outcome.operation, outcome.text[-400:]))
         elif outcome.kind != SAME:
             groups[looks_like(outcome)].append(outcome)
-    print("  %d of them known, by exceptions.txt" % known, flush=True)
+    for reason, count in known.most_common():
+        print("  %d of them known: %s" % (count, reason), flush=True)
     wrong = []
     for number, (key, found) in enumerate(sorted(groups.items(), key=lambda item: (WORST.index(item[0][0]), -len(item[1])))):
         first = min(found, key=lambda outcome: random_plans.weight(by_name[outcome.name]))

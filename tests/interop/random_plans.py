@@ -19,7 +19,8 @@ NEW_DTYPES = {"float8_e5m2": (2, 6), "float8_e4m3fn": (2, 6), "float8_e4m3fnuz":
 SHAPES = ([], [0], [1], [2], [5], [2, 3], [1, 1], [3, 0], [2, 1, 2], [7, 3])
 VIEWS = ("same", "t", "row", "flat", "first", "empty", "expand", "detach", "step", "unsqueeze", "as_bytes", "as_int32", "real", "imag", "conj", "neg", "parameter", "data", "clone")
 NUMPY = ("bool", "i1", "u1", "i2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16", ">f4", ">i8", ">u2", "U2", ">U2", "S3", "O", "M8[D]", "m8[ns]", "record", "V4")
-GLOBALS = ("torch.nn.functional:relu", "torch:relu", "torch:add", "torch:sum", "torch:FloatStorage", "torch:Tensor", "torch.nn:Linear", "torch.optim:SGD", "builtins:int", "builtins:dict", "builtins:len",
+# storage classes and masked arrays are left out: exceptions.txt has them, and objects_found.py and objects_numpy.py try them
+GLOBALS = ("torch.nn.functional:relu", "torch:relu", "torch:add", "torch:sum", "torch:Tensor", "torch.nn:Linear", "torch.optim:SGD", "builtins:int", "builtins:dict", "builtins:len",
            "collections:OrderedDict", "datetime:datetime", "numpy:float32", "numpy:ndarray", "user_types:function", "user_types:Plain", "user_types:Outer.Inner", "math:sin", "operator:itemgetter",
            "torch:device", "torch:Size", "torch.nn:Parameter", "builtins:ValueError", "os.path:join", "functools:partial", "torch:save", "torch:dtype", "collections:defaultdict", "torch:nn")
 TORCH_VALUES = ("float32", "float16", "int64", "bool", "strided", "sparse_coo", "per_tensor_affine", "qint8", "complex64")
@@ -63,7 +64,7 @@ LEAVES = {
     "tensor": (22, tensor), "odd_tensor": (4, odd_tensor), "storage": (2, lambda r, t: [r.choice(DTYPES), r.choice((0, 1, 4))]), "torch_value": (3, lambda r, t: r.choice(TORCH_VALUES)),
     "size": (2, lambda r, t: r.choice(SHAPES)), "device": (1, lambda r, t: r.choice(("cpu", "cuda", "cuda:1"))), "generator": (1, lambda r, t: None), "torch_version": (1, lambda r, t: None),
     "numpy": (6, lambda r, t: [r.choice(NUMPY), r.choice(([], [0], [1], [4], [2, 3])), r.choice(("C", "F", "step"))]), "numpy_scalar": (3, lambda r, t: r.choice(NUMPY)),
-    "numpy_dtype": (2, lambda r, t: r.choice(NUMPY)), "numpy_state": (1, lambda r, t: r.choice(("legacy", "dict", "masked", "matrix"))), "global": (5, lambda r, t: r.choice(GLOBALS)),
+    "numpy_dtype": (2, lambda r, t: r.choice(NUMPY)), "numpy_state": (1, lambda r, t: r.choice(("legacy", "dict", "matrix"))), "global": (5, lambda r, t: r.choice(GLOBALS)),
     "time": (4, lambda r, t: r.choice(TIMES)), "stdlib": (6, lambda r, t: r.choice(STDLIB)), "enum": (3, lambda r, t: r.choice(ENUMS)), "module": (2, lambda r, t: r.choice(MODULES)),
     "state_dict": (6, lambda r, t: [r.choice(MODULES), r.choice(("", "module.")), r.choice(("ordered", "plain", "vars", "bare"))]),
     "optimizer": (2, lambda r, t: [r.choice(OPTIMIZERS), r.choice((0, 1, 2))]), "optimizer_state": (4, lambda r, t: [r.choice(OPTIMIZERS), r.choice((0, 1, 2))]),
