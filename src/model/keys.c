@@ -433,7 +433,7 @@ static int edit_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_er
 	if (!e->o.at_count && ckpt_is_module(e->from, v))
 		return CKPT_WALK_SKIP; /* its code looks its members up by their names */
 	if (!ckpt_value_pairs(v) || step->seen)
-		return ckpt_value_is_tensor(e->from, v) ? CKPT_WALK_SKIP : CKPT_WALK_ENTER;
+		return ckpt_value_is_tensor_object(e->from, v) ? CKPT_WALK_SKIP : CKPT_WALK_ENTER;
 	at = is_chosen(e, step, err);
 	if (at < 0)
 		return at;

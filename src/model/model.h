@@ -244,6 +244,9 @@ bool ckpt_tensor_stored(const struct ckpt_model *model, const struct ckpt_tensor
 /* Cheaper: does V look like a tensor, from the function that rebuilds it. */
 bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_value *v);
 
+/* True of whatever is a torch.Tensor in Python: also of a class that rebuilds itself in a way of its own, as nested tensors of layout jagged do. */
+bool ckpt_value_is_tensor_object(const struct ckpt_model *model, const struct ckpt_value *v);
+
 /* The key in a persistent id that names a storage; NULL: it names something else. */
 const struct ckpt_value *ckpt_storage_key(const struct ckpt_value *persid);
 

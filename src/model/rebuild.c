@@ -520,3 +520,15 @@ bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_valu
 	return args->kind == CKPT_TUPLE && args->u.seq.count > 0 &&
 	       is_rebuilder(ckpt_model_now(model, args->u.seq.items[0]));
 }
+
+bool ckpt_value_is_tensor_object(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	const struct ckpt_value *func;
+
+	if (ckpt_value_is_tensor(model, v))
+		return true;
+	if (v->kind != CKPT_CALL || v->u.call->kind != CKPT_CALL_REDUCE)
+		return false;
+	func = ckpt_model_now(model, v->u.call->func);
+	return is_rebuilder(func) && !strncmp(func->u.global->name, "_rebuild_from_type", 18);
+}

@@ -33,7 +33,7 @@ bool ckpt_holds_tensors(struct ckpt_state_dict_finder *finder, const struct ckpt
 	if (finder->answers[v->id])
 		return finder->answers[v->id] == 2;
 	for (uint32_t i = 1; !found && i < pairs->count; i += 2)
-		found = ckpt_value_is_tensor(model, ckpt_model_now(model, pairs->items[i]));
+		found = ckpt_value_is_tensor_object(model, ckpt_model_now(model, pairs->items[i]));
 	finder->answers[v->id] = found ? 2 : 1;
 	return found;
 }
@@ -48,7 +48,7 @@ bool ckpt_is_state_dict(struct ckpt_state_dict_finder *finder, const struct ckpt
 		const struct ckpt_value *value = ckpt_model_now(model, pairs->items[i + 1]);
 
 		if (is_str(key) &&
-		    (ckpt_value_is_tensor(model, value) || ckpt_holds_tensors(finder, value)))
+		    (ckpt_value_is_tensor_object(model, value) || ckpt_holds_tensors(finder, value)))
 			return true;
 	}
 	return false;
@@ -64,7 +64,7 @@ bool ckpt_is_module_state_dict(const struct ckpt_model *model, const struct ckpt
 		return true;
 	for (uint32_t i = 0; i + 1 < pairs->count; i += 2)
 		if (!is_str(ckpt_model_now(model, pairs->items[i])) ||
-		    !ckpt_value_is_tensor(model, ckpt_model_now(model, pairs->items[i + 1])))
+		    !ckpt_value_is_tensor_object(model, ckpt_model_now(model, pairs->items[i + 1])))
 			return false;
 	return true;
 }

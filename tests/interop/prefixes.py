@@ -91,7 +91,8 @@ def parts_of(value):
     made = list(parts[1])
     for state in parts[2] if len(parts) > 2 and isinstance(parts[2], tuple) else parts[2:3]:
         made += state.values() if type(state) is dict else [state]
-    return made
+    items, pairs = (list(parts[3:5]) + [None, None])[:2]
+    return made + list(items or []) + [value for _, value in pairs or []]
 
 
 def rename_keys(mapping, new_name):
