@@ -45,6 +45,7 @@ const struct ckpt_profile ckpt_profiles[CKPT_PROFILE_COUNT] = {
 	  .is_coalesced = true,
 	  .differentiable = true,
 	  .empty_apart = true,
+	  .heap_generator = true,
 	  .python313 = true },
 };
 const struct ckpt_profile *ckpt_profile_find(const char *version)

@@ -155,6 +155,7 @@ static int make_pickle(struct writer *w, const char *version, struct ckpt_error 
 	options.differentiable = profile->differentiable && !options.as_read; /* who loads it adds that, or does not know it */
 	options.empty_apart = profile->empty_apart && !options.as_read;
 	options.python313 = profile->python313;
+	options.heap_generator = profile->heap_generator;
 	return ckpt_model_resave(w->model, &options, &w->resaved, err);
 }
 

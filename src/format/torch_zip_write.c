@@ -240,6 +240,7 @@ static struct ckpt_resave_options pickle_options(const struct ckpt_model *model,
 		.empty_apart = profile->empty_apart,
 		.differentiable = profile->differentiable,
 		.python313 = profile->python313,
+		.heap_generator = profile->heap_generator,
 		.python3_strings = canonical,
 	};
 

@@ -216,6 +216,7 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 		.python_batches = options->python_batches,
 		.python311 = options->python311,
 		.python313_nested = options->python313,
+		.heap_generator = options->heap_generator,
 		.most_bytes = OUTPUT_BASE + OUTPUT_PER_BYTE * (uint64_t)model->doc->pickle_len,
 		.resolve = resolve,
 		.ctx = &s,
@@ -228,6 +229,7 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 	set_constants(&s);
 	rc = ckpt_pickle_encode(model->root, &pickle, &out->pickle, err);
 	free(s.key_nodes);
+	ckpt_strmap_clear(&s.empty_keys);
 	free(s.state_ids);
 	ckpt_strmap_clear(&s.numpy_dtypes);
 	if (rc < 0)

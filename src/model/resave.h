@@ -21,6 +21,7 @@ struct ckpt_resave_options {
 	bool differentiable; /* torch 1.13+: optimizers get this default where they have none */
 	bool empty_apart;  /* torch 2.1+: storages without bytes are read as ones of their own at every mention */
 	bool python313;	   /* see ckpt_pickle_options.python313_nested */
+	bool heap_generator; /* see ckpt_pickle_options.heap_generator */
 	/*
 	 * As the legacy stream has them: storages with a sixth item, and the classes of a model that was saved whole with
 	 * their source, where the input has it.

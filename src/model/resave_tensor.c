@@ -70,18 +70,16 @@ static const char *key_text(struct ckpt_saver *s, const struct ckpt_storage *sto
 	return ckpt_arena_copy(s->out->arena, text, strlen(text));
 }
 
-/* The key of a storage, numbered at its first mention; of an empty one at each, as it is never shared. */
-static const struct ckpt_value *key_node(struct ckpt_saver *s, int64_t index)
+/* A key for a storage that has none yet, or none for this mention of it. */
+static const struct ckpt_value *new_key_node(struct ckpt_saver *s, int64_t index)
 {
 	const struct ckpt_storage *storage = &s->model->storages[index];
 	struct ckpt_value *node;
 	bool again;
 
-	if (!grow_keys(s) || !grow_order(s))
+	if (!grow_order(s))
 		return NULL;
 	again = s->key_nodes[index];
-	if (again && !(s->o->empty_apart && !storage->nbytes))
-		return s->key_nodes[index];
 	node = ckpt_arena_calloc(s->out->arena, 1, sizeof(*node));
 	if (!node)
 		return NULL;
@@ -96,6 +94,31 @@ static const struct ckpt_value *key_node(struct ckpt_saver *s, int64_t index)
 	s->out->order[s->out->count] = (uint32_t)index;
 	s->out->keys[s->out->count++] = node->u.bytes.ptr;
 	return node;
+}
+
+/*
+ * The key of a storage without bytes: torch.load makes one at each mention. A mention is the same one again where its tensor is written again, because
+ * that is part of its own attributes.
+ */
+static const struct ckpt_value *empty_key_node(struct ckpt_saver *s, const struct ckpt_value *mention, int64_t index)
+{
+	const char *address = ckpt_arena_copy(s->out->arena, &mention, sizeof(mention));
+	bool there;
+	uint64_t *node = address ? ckpt_strmap_insert(&s->empty_keys, address, sizeof(mention), 0, &there) : NULL;
+
+	if (node && !there)
+		*node = (uintptr_t)new_key_node(s, index);
+	return node ? (const struct ckpt_value *)(uintptr_t)*node : NULL;
+}
+
+/* The key of a storage, numbered at its first mention. */
+static const struct ckpt_value *key_node(struct ckpt_saver *s, const struct ckpt_value *mention, int64_t index)
+{
+	if (!grow_keys(s))
+		return NULL;
+	if (s->o->empty_apart && !s->model->storages[index].nbytes)
+		return empty_key_node(s, mention, index);
+	return s->key_nodes[index] ? s->key_nodes[index] : new_key_node(s, index);
 }
 
 /* Tags that torch has as constants are one object; others are put together for every tensor. */
@@ -167,7 +190,7 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 		items[1] = &s->constants[CKPT_RESAVE_UNTYPED];
 	else /* a raw untyped storage is loaded as one of bytes */
 		items[1] = &s->classes[dtype];
-	items[2] = key_node(s, index);
+	items[2] = key_node(s, persid, index);
 	if (items[2])
 		note_width(s, index, in_tensor_v3 ? v3 : dtype);
 	items[3] = location_node(s, storage->location);

@@ -30,6 +30,7 @@ struct ckpt_saver {
 	const struct ckpt_resave_options *o;
 	struct ckpt_resaved *out;
 	const struct ckpt_value **key_nodes; /* by storage index; NULL: not met yet */
+	struct ckpt_strmap empty_keys; /* with empty_apart: address of a persistent id of a storage without bytes, to that of its key */
 	uint32_t key_cap, order_cap;
 	uint32_t further; /* number of the next key that the file has not */
 	uint32_t *state_ids; /* owned: by the id of a tensor, that of the dict of its attributes; 0: not met yet. NULL: no tensor has any */

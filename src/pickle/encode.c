@@ -103,6 +103,7 @@ static int save_nested_global(struct encoder *e, const struct ckpt_value *v)
 static int save_global(struct encoder *e, const struct ckpt_value *v)
 {
 	const struct ckpt_global *g = v->u.global;
+	char owner = ckpt_owner_of_module(g, e->o->python311, e->o->python313_nested);
 	int rc;
 
 	if (e->o->protocol < 4 && strchr(g->name, '.'))
@@ -115,7 +116,9 @@ static int save_global(struct encoder *e, const struct ckpt_value *v)
 		ckpt_emit(&e->m, "\n", 1);
 		return ckpt_emit_memoize(&e->m, v);
 	}
-	rc = ckpt_emit_name(&e->m, ckpt_owner_of_module(g, e->o->python311, e->o->python313_nested), g->module, g->module_len);
+	if (e->o->heap_generator && ckpt_value_is_global(v, "torch._C", "Generator"))
+		owner = 0;
+	rc = ckpt_emit_name(&e->m, owner, g->module, g->module_len);
 	if (rc >= 0)
 		rc = ckpt_emit_name(&e->m, ckpt_is_named_by_c(g) ? 0 : 's', g->name, g->name_len);
 	if (rc < 0)

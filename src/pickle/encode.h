@@ -32,6 +32,8 @@ struct ckpt_pickle_options {
 	 * memoised; before, as an ordinary call of getattr.
 	 */
 	bool python313_nested;
+	/* torch 2.14: torch._C.Generator is made when torch is loaded, and holds a string of its own as the name of its module. */
+	bool heap_generator;
 	uint64_t most_bytes;	      /* of output; 0: no limit. Beyond it CKPT_E_LIMIT */
 	ckpt_pickle_resolve *resolve; /* may be NULL */
 	void *ctx;

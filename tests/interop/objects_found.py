@@ -92,6 +92,28 @@ def tensor_in_a_list_that_it_holds():
     return [tensor.note, tensor]
 
 
+@found()
+def empty_tensor_in_itself():
+    tensor = torch.empty(0)
+    tensor.note = [tensor]
+    return [tensor, tensor[:0]]
+
+
+@found()
+def empty_tensor_in_the_dict_that_it_holds():
+    tensor, holder = torch.empty(0, dtype=torch.int32), collections.OrderedDict()
+    holder["k"], holder["other"] = tensor, [tensor]
+    tensor.note = holder
+    return holder
+
+
+# ---- generators ----
+
+@found(since=(2, 6), protocol=4)
+def generators_and_functions_p4():
+    return [torch.Generator().manual_seed(5), torch.relu, torch.Generator().manual_seed(6), torch.sum]
+
+
 # ---- numpy ----
 
 @found()
