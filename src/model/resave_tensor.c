@@ -399,6 +399,14 @@ const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struc
 	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 7));
 }
 
+/* What torch 2.1+ makes of a sparse tensor without a flag: one of less than two numbers cannot but be coalesced (SparseTensorImpl.h). */
+static bool is_coalesced_anyway(struct ckpt_saver *s, const struct ckpt_value *values)
+{
+	const struct ckpt_value *size = values->kind == CKPT_CALL && values->u.call->args->kind == CKPT_TUPLE ? ckpt_resave_arg(s, values, 2) : NULL;
+
+	return size && size->kind == CKPT_TUPLE && size->u.seq.count && size->u.seq.items[0]->kind == CKPT_INT && size->u.seq.items[0]->u.integer < 2;
+}
+
 /* (indices, values, size[, is_coalesced]): the flag came with torch 2.1. */
 static const struct ckpt_value *sparse_data(struct ckpt_saver *s, const struct ckpt_value *data)
 {
@@ -407,6 +415,8 @@ static const struct ckpt_value *sparse_data(struct ckpt_saver *s, const struct c
 
 	for (uint32_t i = 0; i < 4 && i < data->u.seq.count; i++)
 		items[i] = data->u.seq.items[i];
+	if (data->u.seq.count < 4 && is_coalesced_anyway(s, items[1]))
+		items[3] = &ckpt_value_true;
 	return ckpt_resave_seq(s, CKPT_TUPLE, items, count);
 }
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write every interop object with the running torch.
 
-    python generate.py OUTDIR [PATTERN | every:N | plans:FILE]
+    python generate.py OUTDIR [PATTERN | every:N | plans:FILE | only-build:plans:FILE]
 
-PATTERN is of the names of objects, every:N every Nth, FILE a JSON list of plans of random_plans.py. OUTDIR then holds
+PATTERN is of the names of objects, every:N every Nth, FILE a JSON list of plans of random_plans.py; only-build makes no more than a/. OUTDIR then holds
     a/NAME.pt           the object as it was built
     c/NAME.pt           a/NAME.pt loaded and saved: what `ckpt convert` has to write
     s/NAME.pt           loaded, `module.` stripped, saved: `ckpt strip-module`
@@ -181,13 +181,15 @@ def write_manifest(folder, facts):
 
 def main():
     folder, only = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    only_build = bool(only) and only.startswith("only-build:")
+    only = only[len("only-build:"):] if only_build else only
     fake_cuda.install()
     torch.set_num_threads(1)
     facts, parts = {}, MANY_PARTS if only and only.startswith("plans:") else 1
     for part in range(parts):
         facts.update(in_child(build_all, folder, only, part, parts))
     for name in list(facts):
-        if "protocol" in facts[name]:
+        if "protocol" in facts[name] and not only_build:
             facts[name] = rewrite_all(folder, name, facts[name], parts > 1)
     manifest = write_manifest(folder, facts)
     print("torch %s: %d objects, %d skipped, %d errors" % (

@@ -72,19 +72,13 @@ def check(torch, manifest):
     return outcomes
 
 
-def load_differing(torch, outcomes, manifest):
-    """OUTCOMES with VALUES where what was written loads otherwise."""
-    pairs = {}
-    for outcome in outcomes:
-        if outcome.kind == OTHER_BYTES or (outcome.kind == SAME and manifest["objects"][outcome.name]["legacy"]):
-            for operation, _, wanted, found in operations(outcome.name, manifest["objects"][outcome.name], torch):
-                if operation == outcome.operation:
-                    pairs[found] = (outcome, wanted)
+def load_pairs(torch, pairs):
+    """{found: what is wrong} of PAIRS, {found: wanted}: what TORCH does not load with equal values."""
     bad, rest = {}, list(pairs)
     while rest:
         listing, result = torch.folder + "/pairs.txt", torch.folder + "/loads.txt"
         with open(listing, "w", encoding="utf-8") as stream:
-            stream.writelines("%s\t%s\n" % (pairs[found][1], found) for found in rest)
+            stream.writelines("%s\t%s\n" % (pairs[found], found) for found in rest)
         torch.run("check_load.py", listing, result)
         last, done = None, False
         with open(result, encoding="utf-8") as stream:
@@ -94,11 +88,23 @@ def load_differing(torch, outcomes, manifest):
                 if kind == "at":
                     last = fields[0]
                 elif kind == "bad":
-                    bad.setdefault(pairs[fields[0]][0], fields[2])
+                    bad.setdefault(fields[0], fields[2])
         if done or last is None:
             break
-        bad[pairs[last][0]] = "torch stopped here"
+        bad[last] = "torch stopped here"
         rest = rest[rest.index(last) + 1:]
+    return bad
+
+
+def load_differing(torch, outcomes, manifest):
+    """OUTCOMES with VALUES where what was written loads otherwise."""
+    pairs, of_file = {}, {}
+    for outcome in outcomes:
+        if outcome.kind == OTHER_BYTES or (outcome.kind == SAME and manifest["objects"][outcome.name]["legacy"]):
+            for operation, _, wanted, found in operations(outcome.name, manifest["objects"][outcome.name], torch):
+                if operation == outcome.operation:
+                    pairs[found], of_file[found] = wanted, outcome
+    bad = {of_file[found]: text for found, text in load_pairs(torch, pairs).items()}
     return [outcome._replace(kind=VALUES, text=bad[outcome] + " | " + outcome.text) if outcome in bad else outcome for outcome in outcomes]
 
 

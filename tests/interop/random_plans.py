@@ -227,4 +227,6 @@ def kinds(plan):
         for part in detail if isinstance(detail, list) else [detail]:
             if isinstance(part, str) and kind != "str":
                 found.add("%s:%s" % (kind, part))
+    for into, _ in plan["late"]:
+        found.add("late:" + plan["nodes"][into][0])
     return found | {"p%d:%s" % (plan["protocol"], kind) for kind in found} | {"legacy:" + kind for kind in found if plan.get("legacy")}
