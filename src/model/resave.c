@@ -115,15 +115,51 @@ const struct ckpt_value *ckpt_resave_resolve_call(struct ckpt_saver *s, const st
 	return answer;
 }
 
-/* A class with its source, ('module', class, file, source): torch makes such a tuple anew, around a text of its own. */
+/* The class of ('module', class, file, source); NULL: V is no such persistent id. */
+static const struct ckpt_value *const *class_of_source(const struct ckpt_value *v)
+{
+	const struct ckpt_value *pid = v->u.persid.pid;
+	bool is_one = !(v->flags & (CKPT_VALUE_MISSING | CKPT_VALUE_FINAL)) && pid->kind == CKPT_TUPLE && pid->u.seq.count > 1 &&
+		      ckpt_value_is_str(pid->u.seq.items[0], constants[CKPT_RESAVE_STR_MODULE].name);
+
+	return is_one ? &pid->u.seq.items[1] : NULL;
+}
+
+/* Which classes the input has a source of. False: no memory. */
+static bool note_class_sources(struct ckpt_saver *s)
+{
+	const struct ckpt_seq *persids = &s->model->doc->pickle.persids;
+
+	for (uint32_t i = 0; i < persids->count; i++) {
+		const struct ckpt_value *v = persids->items[i], *const *class = ckpt_storage_of(v) < 0 ? class_of_source(v) : NULL;
+		bool there;
+
+		if (class && !ckpt_strmap_insert(&s->class_sources, (const char *)class, sizeof(*class), (uintptr_t)v, &there))
+			return false;
+	}
+	return true;
+}
+
+/* CLASS's source, if the input has one and it is not written yet: what had it before may have been taken away. */
+static const struct ckpt_value *source_of_class(struct ckpt_saver *s, const struct ckpt_value *class)
+{
+	uint64_t *v = s->class_sources.count ? ckpt_strmap_find(&s->class_sources, (const char *)&class, sizeof(class)) : NULL;
+
+	return v ? (const struct ckpt_value *)(uintptr_t)*v : NULL;
+}
+
+/* A class with its source: torch makes such a tuple anew, around a text of its own. */
 static const struct ckpt_value *class_with_source(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *pid = v->u.persid.pid, **items;
+	const struct ckpt_value *pid = v->u.persid.pid, *const *class = class_of_source(v), **items;
 	struct ckpt_value *made;
+	uint64_t *source;
 
-	if (pid->kind != CKPT_TUPLE || !pid->u.seq.count ||
-	    !ckpt_value_is_str(pid->u.seq.items[0], constants[CKPT_RESAVE_STR_MODULE].name))
+	if (!class)
 		return v;
+	source = ckpt_strmap_find(&s->class_sources, (const char *)class, sizeof(*class));
+	if (source)
+		*source = 0;
 	made = ckpt_resave_make(s, CKPT_PERSID);
 	items = ckpt_arena_alloc(s->scratch, pid->u.seq.count * sizeof(*items));
 	if (!made || !items)
@@ -145,6 +181,8 @@ static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
 	if (s->o->legacy_ids && v->kind == CKPT_PERSID && ckpt_storage_of(v) < 0 &&
 	    !(v->flags & (CKPT_VALUE_MISSING | CKPT_VALUE_FINAL)))
 		return class_with_source(s, v);
+	if (s->o->legacy_ids && v->kind == CKPT_GLOBAL && source_of_class(s, v))
+		return class_with_source(s, source_of_class(s, v));
 	v = ckpt_resave_now(s, v);
 	if (v->flags & CKPT_VALUE_FINAL)
 		return v;
@@ -227,9 +265,10 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 	if (!out->arena)
 		return ckpt_fail_nomem(err);
 	set_constants(&s);
-	rc = ckpt_pickle_encode(model->root, &pickle, &out->pickle, err);
+	rc = options->legacy_ids && !note_class_sources(&s) ? ckpt_fail_nomem(err) : ckpt_pickle_encode(model->root, &pickle, &out->pickle, err);
 	free(s.key_nodes);
 	ckpt_strmap_clear(&s.empty_keys);
+	ckpt_strmap_clear(&s.class_sources);
 	free(s.state_ids);
 	ckpt_strmap_clear(&s.numpy_dtypes);
 	if (rc < 0)

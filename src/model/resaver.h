@@ -30,6 +30,7 @@ struct ckpt_saver {
 	const struct ckpt_resave_options *o;
 	struct ckpt_resaved *out;
 	const struct ckpt_value **key_nodes; /* by storage index; NULL: not met yet */
+	struct ckpt_strmap class_sources; /* with legacy_ids: address of a class to that of a persistent id with its source; 0 once that was written */
 	struct ckpt_strmap empty_keys; /* with empty_apart: address of a persistent id of a storage without bytes, to that of its key */
 	uint32_t key_cap, order_cap;
 	uint32_t further; /* number of the next key that the file has not */
