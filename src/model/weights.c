@@ -64,13 +64,13 @@ static int consider(struct chooser *c, const struct ckpt_walk_step *step, struct
 	return c->name.bad ? ckpt_fail_nomem(err) : 0;
 }
 
-/* What an optimizer remembers is no weights, whatever its size. */
+/* What an optimizer remembers is no weights, whatever its size; what a nested tensor is made of is no state dict. */
 static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct chooser *c = ctx;
 	int rc = 0;
 
-	if (step->seen || ckpt_value_is_tensor(c->model, step->value) ||
+	if (step->seen || ckpt_value_is_tensor_object(c->model, step->value) ||
 	    ckpt_is_optimizer(c->model, step->value))
 		return CKPT_WALK_SKIP;
 	if (ckpt_is_module(c->model, step->value)) {

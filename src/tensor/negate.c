@@ -5,6 +5,38 @@
 
 #include <string.h>
 
+/* What torch negates as two's complement; bools and types of bits it does not negate at all. */
+static bool is_integer(enum ckpt_dtype dtype)
+{
+	switch (dtype) {
+	case CKPT_DTYPE_INT64:
+	case CKPT_DTYPE_INT32:
+	case CKPT_DTYPE_INT16:
+	case CKPT_DTYPE_INT8:
+	case CKPT_DTYPE_UINT64:
+	case CKPT_DTYPE_UINT32:
+	case CKPT_DTYPE_UINT16:
+	case CKPT_DTYPE_UINT8: return true;
+	default: return false;
+	}
+}
+
+static void apply_to_integers(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
+{
+	const uint8_t *from = in;
+	uint8_t *to = out;
+
+	(void)pos;
+	memcpy(out, in, len); /* of a last number that is cut short, too */
+	for (size_t i = 0; i + map->from <= len; i += map->from)
+		for (unsigned carry = 1, k = 0; k < map->from; k++) {
+			unsigned sum = (uint8_t)~from[i + k] + carry;
+
+			to[i + k] = (uint8_t)sum;
+			carry = sum >> 8;
+		}
+}
+
 /* The sign is in the last byte of a number. */
 static void apply(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
 {
@@ -25,7 +57,7 @@ struct ckpt_negate ckpt_negate_of(const struct ckpt_recipe *inner, enum ckpt_dty
 	uint32_t width = ckpt_byteswap_width(dtype);
 	bool is_complex = width != ckpt_dtype_size(dtype);
 
-	return (struct ckpt_negate){ .map = { *inner, width, width, apply },
+	return (struct ckpt_negate){ .map = { *inner, width, width, is_neg && is_integer(dtype) ? apply_to_integers : apply },
 				     .even = is_neg,
 				     .odd = is_neg != (is_complex && is_conj) };
 }

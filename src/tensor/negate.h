@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 /*
- * For ckpt_map_recipe(): the bytes of MAP.inner, little-endian numbers, with signs turned: what torch
+ * For ckpt_map_recipe(): the bytes of MAP.inner, little-endian numbers, with signs turned (of integers as two's complement): what torch
  * stores of a tensor with its negative or conjugate bit set are the values before that.
  */
 struct ckpt_negate {

@@ -75,6 +75,20 @@ static void halves_get_the_other_sign(void **state)
 	check(negate_of(CKPT_DTYPE_FLOAT8_E5M2, true, false), "\x38\xb8\x01", "\xb8\x38\x81", 3);
 }
 
+static void integers_become_their_two_s_complement(void **state)
+{
+	static const int32_t in[] = { 0, 1, -1, 256, INT32_MAX, INT32_MIN }, want[] = { 0, -1, 1, -256, -INT32_MAX, INT32_MIN };
+	static const int64_t in8[] = { 1LL << 32, -5 }, want8[] = { -(1LL << 32), 5 };
+
+	(void)state;
+	check(negate_of(CKPT_DTYPE_INT32, true, false), in, want, sizeof(in));
+	check(negate_of(CKPT_DTYPE_UINT32, true, false), in, want, sizeof(in));
+	check(negate_of(CKPT_DTYPE_INT64, true, false), in8, want8, sizeof(in8));
+	check(negate_of(CKPT_DTYPE_INT16, true, false), "\x01\x00\x00\x80", "\xff\xff\x00\x80", 4);
+	check(negate_of(CKPT_DTYPE_UINT8, true, false), "\x00\x01\x80\xff", "\x00\xff\x80\x01", 4);
+	check(negate_of(CKPT_DTYPE_INT8, false, false), "\x01", "\x01", 1);
+}
+
 static void of_a_conjugate_the_imaginary_parts_change(void **state)
 {
 	static float complex in[COUNT_OF_NUMBERS], want[COUNT_OF_NUMBERS];
@@ -124,6 +138,7 @@ UNIT_SUITE(test_negate)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(numbers_get_the_other_sign),
 		cmocka_unit_test(halves_get_the_other_sign),
+		cmocka_unit_test(integers_become_their_two_s_complement),
 		cmocka_unit_test(of_a_conjugate_the_imaginary_parts_change),
 		cmocka_unit_test(without_either_nothing_changes),
 		cmocka_unit_test(an_error_of_the_bytes_below_is_passed_on),
