@@ -4,6 +4,7 @@
 import argparse
 import filecmp
 import json
+import math
 import os
 import platform
 import shlex
@@ -21,7 +22,7 @@ import throttle  # noqa: E402
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(os.path.dirname(HERE), "tests", "broadcast"))
 MIB = 1024  # KiB
-CASES = ("sync", "nosync", "torch", "small", "storages", "look", "legacy", "verify", "stat", "scan", "diff", "memory",
+CASES = ("sync", "nosync", "torch", "small", "storages", "look", "scale", "legacy", "verify", "stat", "scan", "diff", "memory",
          "remap", "safetensors", "cast", "inplace", "reflink", "merge", "zero", "split", "split-safetensors", "dcp-large",
          "broadcast", "broadcast-hosts", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
@@ -362,6 +363,17 @@ class Bench:
                 else:
                     self.table.row((name, time_text(ours.median), "", "", "",
                                     peak.text(ours.kib, self.floor), ""), goal, ours.median < limit)
+
+    def case_scale(self):
+        """A million tensors of one number, or as many as --many says: the goals are of a million."""
+        count, other = self.options.many, os.path.join(self.out, "other.pt")
+        source = self.small(count)
+        for what, argv, limit, most in (("ls", ["ls", source], 2.4, 573), ("convert --no-sync", ["convert", "--no-sync", source, other], 2.1, 768),
+                                        ("diff, with itself", ["diff", source, source], 4.5, 1229)):
+            (ours,) = self.series(source, self.command(self.ckpt, *argv))
+            share = count / 1e6
+            self.time_row("%s %d tensors" % (what, count), ours, limit * share)
+            self.peak_row("  its memory, %d bytes a tensor" % (ours.kib * 1024 // count), ours.kib, math.ceil(most * share))
 
     def case_legacy(self):
         """The form of torch up to 1.5 has no checksums: to make a zip of it, all bytes have to be looked at."""
@@ -934,6 +946,7 @@ def main():
                         help="of the file that is edited in place (10G); another, all holes, has four times that")
     parser.add_argument("--small", type=int, default=100000, metavar="N",
                         help="tensors in the largest small-tensor file (100000)")
+    parser.add_argument("--many", type=int, default=1000000, metavar="N", help="tensors in the file of the case scale (1000000)")
     parser.add_argument("--storages", type=int, default=10000, metavar="N", help="(10000)")
     parser.add_argument("--holes", type=parse_size, default="100G",
                         help="of the directory of shards that is nearly all holes (100G)")
