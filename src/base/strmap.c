@@ -81,97 +81,129 @@ static uint64_t hash_small(const char *key, size_t len)
 	return mix(mix(h, tail ^ secret), secret);
 }
 
+/* What the table is asked for, and what an entry keeps of it. */
+static uint32_t folded(uint64_t hash)
+{
+	return (uint32_t)(hash ^ hash >> 32);
+}
+
+/* The place in the table from which on a key with HASH is looked for. */
+static size_t first_place(const struct ckpt_strmap *map, uint32_t hash)
+{
+	return hash & (map->cap - 1);
+}
+
 uint64_t *ckpt_strmap_find_small(const struct ckpt_strmap *map, const char *key, size_t len)
 {
-	uint64_t hash = hash_small(key, len);
+	uint32_t hash;
 
-	for (size_t i = hash; map->cap; i++) {
-		struct ckpt_strmap_slot *slot = &map->slots[i & (map->cap - 1)];
+	if (!map->cap)
+		return NULL;
+	hash = folded(hash_small(key, len));
+	for (size_t i = first_place(map, hash); map->table[i]; i = (i + 1) & (map->cap - 1)) {
+		struct ckpt_strmap_entry *e = &map->entries[map->table[i] - 1];
 
-		if (!slot->key)
-			return NULL;
-		if (slot->hash == hash && slot->len == len && same_small(slot->key, key, len))
-			return &slot->value;
+		if (e->hash == hash && e->len == len && same_small(e->key, key, len))
+			return &e->value;
 	}
 	return NULL;
 }
 
 void ckpt_strmap_clear(struct ckpt_strmap *map)
 {
-	free(map->slots);
+	free(map->entries);
+	free(map->table);
 	*map = (struct ckpt_strmap){ 0 };
 }
 
-static struct ckpt_strmap_slot *probe(const struct ckpt_strmap *map, const char *key, size_t len,
-				      uint64_t hash)
+/* Where in the table KEY is, or would be. */
+static uint32_t *probe(const struct ckpt_strmap *map, const char *key, size_t len, uint32_t hash)
 {
-	size_t i = hash & (map->cap - 1);
+	for (size_t i = first_place(map, hash);; i = (i + 1) & (map->cap - 1)) {
+		uint32_t *place = &map->table[i];
+		const struct ckpt_strmap_entry *e = *place ? &map->entries[*place - 1] : NULL;
 
-	for (;; i = (i + 1) & (map->cap - 1)) {
-		struct ckpt_strmap_slot *slot = &map->slots[i];
-
-		if (!slot->key)
-			return slot;
-		if (slot->hash == hash && slot->len == len && !memcmp(slot->key, key, len))
-			return slot;
+		if (!e || (e->hash == hash && e->len == len && !memcmp(e->key, key, len)))
+			return place;
 	}
 }
 
 uint64_t *ckpt_strmap_find(const struct ckpt_strmap *map, const char *key, size_t len)
 {
-	struct ckpt_strmap_slot *slot;
+	uint32_t *place;
 
 	if (!map->cap)
 		return NULL;
-	slot = probe(map, key, len, hash_bytes(key, len));
-	return slot->key ? &slot->value : NULL;
+	place = probe(map, key, len, folded(hash_bytes(key, len)));
+	return *place ? &map->entries[*place - 1].value : NULL;
 }
 
-static bool resize(struct ckpt_strmap *map, size_t cap)
+static bool make_room(struct ckpt_strmap *map, size_t room)
 {
-	struct ckpt_strmap bigger = { .cap = cap, .count = map->count };
+	struct ckpt_strmap_entry *grown = realloc(map->entries, room * sizeof(*grown));
 
-	bigger.slots = calloc(bigger.cap, sizeof(*bigger.slots));
-	if (!bigger.slots)
+	if (!grown)
 		return false;
-	for (size_t i = 0; i < map->cap; i++) {
-		const struct ckpt_strmap_slot *old = &map->slots[i];
-
-		if (old->key)
-			*probe(&bigger, old->key, old->len, old->hash) = *old;
-	}
-	free(map->slots);
-	*map = bigger;
+	map->entries = grown;
+	map->room = room;
 	return true;
 }
 
-static bool grow(struct ckpt_strmap *map)
+/* A table of CAP places, all keys in it. */
+static bool make_table(struct ckpt_strmap *map, size_t cap)
 {
-	return resize(map, map->cap ? map->cap * 2 : 16);
+	uint32_t *table = calloc(cap, sizeof(*table));
+
+	if (!table)
+		return false;
+	free(map->table);
+	map->table = table;
+	map->cap = cap;
+	for (size_t n = 0; n < map->count; n++) { /* no two are the same */
+		size_t i = first_place(map, map->entries[n].hash);
+
+		while (table[i])
+			i = (i + 1) & (cap - 1);
+		table[i] = (uint32_t)(n + 1);
+	}
+	return true;
 }
 
-bool ckpt_strmap_reserve(struct ckpt_strmap *map, size_t count)
+/* At most three quarters of the places are taken. */
+static size_t table_for(size_t count)
 {
 	size_t cap = 16;
 
 	while (cap < SIZE_MAX / 8 && count * 4 >= cap * 3)
 		cap *= 2;
-	return cap <= map->cap || resize(map, cap);
+	return cap;
+}
+
+bool ckpt_strmap_reserve(struct ckpt_strmap *map, size_t count)
+{
+	size_t cap = table_for(count);
+
+	if (count >= UINT32_MAX || (count > map->room && !make_room(map, count)))
+		return false;
+	return cap <= map->cap || make_table(map, cap);
 }
 
 uint64_t *ckpt_strmap_insert(struct ckpt_strmap *map, const char *key, size_t len, uint64_t value,
 			     bool *was_there)
 {
-	uint64_t hash = hash_bytes(key, len);
-	struct ckpt_strmap_slot *slot;
+	uint32_t hash = folded(hash_bytes(key, len)), *place;
 
-	if (map->count * 4 >= map->cap * 3 && !grow(map))
+	if (map->count == UINT32_MAX - 1 || len > UINT32_MAX)
 		return NULL;
-	slot = probe(map, key, len, hash);
-	*was_there = slot->key != NULL;
-	if (!slot->key) {
-		*slot = (struct ckpt_strmap_slot){ key, len, hash, value };
-		map->count++;
+	if (map->count * 4 >= map->cap * 3 && !make_table(map, map->cap ? map->cap * 2 : 16))
+		return NULL;
+	place = probe(map, key, len, hash);
+	*was_there = *place != 0;
+	if (!*place) {
+		if (map->count == map->room && !make_room(map, map->room ? map->room + map->room / 2 : 8))
+			return NULL;
+		map->entries[map->count++] = (struct ckpt_strmap_entry){ key, (uint32_t)len, hash, value };
+		*place = (uint32_t)map->count;
 	}
-	return &slot->value;
+	return &map->entries[*place - 1].value;
 }

@@ -9,16 +9,19 @@
 /*
  * Byte strings to numbers. Keys are borrowed and must outlive the map. The hash is seeded per
  * process, so that a file cannot be made to collide; nothing depends on the order of the table.
+ * For few bytes per key the entries lie side by side, and the table has numbers of them.
  */
-struct ckpt_strmap_slot {
+struct ckpt_strmap_entry {
 	const char *key;
-	size_t len;
-	uint64_t hash, value;
+	uint32_t len, hash;
+	uint64_t value;
 };
 
 struct ckpt_strmap {
-	struct ckpt_strmap_slot *slots;
-	size_t count, cap;
+	struct ckpt_strmap_entry *entries; /* in the order in which they came */
+	size_t count, room;
+	uint32_t *table; /* of a power of two: by hash, number of an entry + 1; 0: free */
+	size_t cap;
 };
 
 void ckpt_strmap_clear(struct ckpt_strmap *map);
@@ -34,7 +37,7 @@ uint64_t *ckpt_strmap_find_small(const struct ckpt_strmap *map, const char *key,
 
 /*
  * Pointer to the value of KEY, which is made with VALUE if it was absent. *WAS_THERE says which.
- * NULL if there is no memory.
+ * NULL if there is no memory, or no room for another number (4 GiB of them, or of a key).
  */
 uint64_t *ckpt_strmap_insert(struct ckpt_strmap *map, const char *key, size_t len, uint64_t value,
 			     bool *was_there);

@@ -184,21 +184,20 @@ static int add_missing_storages(struct builder *w)
 	const struct ckpt_strmap *sizes = &w->b->remains->sizes;
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < sizes->cap; i++) {
-		const struct ckpt_strmap_slot *slot = &sizes->slots[i];
+	for (size_t i = 0; rc == 0 && i < sizes->count; i++) {
+		const struct ckpt_strmap_entry *size = &sizes->entries[i];
 		char *name;
 
-		if (!slot->key || slot->len > MOST_KEY || !slot->len ||
-		    memchr(slot->key, '\0', slot->len))
+		if (size->len > MOST_KEY || !size->len || memchr(size->key, '\0', size->len))
 			continue;
-		name = ckpt_arena_alloc(w->arena, slot->len + 6);
+		name = ckpt_arena_alloc(w->arena, size->len + (uint64_t)6);
 		if (!name)
 			return ckpt_arena_fail(w->arena, w->err);
 		memcpy(name, "data/", 5);
-		memcpy(name + 5, slot->key, slot->len);
-		name[5 + slot->len] = '\0';
-		if (!ckpt_strmap_find(&w->done, name, slot->len + 5))
-			rc = add_zeros(w, name, slot->value);
+		memcpy(name + 5, size->key, size->len);
+		name[5 + size->len] = '\0';
+		if (!ckpt_strmap_find(&w->done, name, size->len + (size_t)5))
+			rc = add_zeros(w, name, size->value);
 	}
 	return rc;
 }

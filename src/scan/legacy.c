@@ -23,8 +23,8 @@ static void check_keys(struct ckpt_scanner *s, const struct ckpt_scan_pickle *p,
 		if (key->kind == CKPT_STR || key->kind == CKPT_PY2_STR)
 			s->no_memory |= !ckpt_strmap_insert(&listed, key->u.bytes.ptr, (size_t)key->u.bytes.len, 0, &there);
 	}
-	for (size_t i = 0; rc == 0 && !s->no_memory && i < mentioned->cap; i++)
-		if (mentioned->slots[i].key && !ckpt_strmap_find(&listed, mentioned->slots[i].key, mentioned->slots[i].len)) {
+	for (size_t i = 0; rc == 0 && !s->no_memory && i < mentioned->count; i++)
+		if (!ckpt_strmap_find(&listed, mentioned->entries[i].key, mentioned->entries[i].len)) {
 			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "size", p->base, "a storage that is mentioned is not in the list of those that follow");
 			break;
 		}
