@@ -44,18 +44,23 @@ static void note_batch(struct ckpt_machine *m, const struct ckpt_value *v, uint3
 static int append(struct ckpt_machine *m, const struct ckpt_value *const *items, uint32_t count)
 {
 	struct ckpt_value *v = NULL;
+	struct ckpt_call *call;
 	struct ckpt_seq *seq;
 	uint32_t before;
 	int rc = target(m, &v);
 
 	if (rc < 0)
 		return rc;
-	if (v->kind == CKPT_CALL && m->op.code != CKPT_OP_ADDITEMS)
-		seq = &v->u.call->items;
-	else if (v->kind == (m->op.code == CKPT_OP_ADDITEMS ? CKPT_SET : CKPT_LIST))
+	if (v->kind == CKPT_CALL && m->op.code != CKPT_OP_ADDITEMS) {
+		call = ckpt_machine_own_call(m, v);
+		if (!call)
+			return ckpt_machine_nomem(m);
+		seq = &call->items;
+	} else if (v->kind == (m->op.code == CKPT_OP_ADDITEMS ? CKPT_SET : CKPT_LIST)) {
 		seq = &v->u.seq;
-	else
+	} else {
 		return wrong_target(m, v);
+	}
 	before = seq->count;
 	if (!ckpt_seq_add_many(m->arena, seq, items, count))
 		return ckpt_machine_nomem(m);
@@ -66,6 +71,7 @@ static int append(struct ckpt_machine *m, const struct ckpt_value *const *items,
 static int set_items(struct ckpt_machine *m, const struct ckpt_value *const *items, uint32_t count)
 {
 	struct ckpt_value *v = NULL;
+	struct ckpt_call *call = NULL;
 	struct ckpt_seq *seq;
 	uint32_t before;
 	int rc = target(m, &v);
@@ -76,7 +82,12 @@ static int set_items(struct ckpt_machine *m, const struct ckpt_value *const *ite
 		return ckpt_fail(m->err, CKPT_E_FORMAT, "SETITEMS has a key without a value");
 	if (v->kind != CKPT_CALL && v->kind != CKPT_DICT)
 		return wrong_target(m, v);
-	seq = v->kind == CKPT_CALL ? &v->u.call->pairs : &v->u.seq;
+	if (v->kind == CKPT_CALL) {
+		call = ckpt_machine_own_call(m, v);
+		if (!call)
+			return ckpt_machine_nomem(m);
+	}
+	seq = call ? &call->pairs : &v->u.seq;
 	before = seq->count;
 	if (!ckpt_seq_add_many(m->arena, seq, items, count))
 		return ckpt_machine_nomem(m);
@@ -132,6 +143,7 @@ static bool is_same_state(const struct ckpt_value *a, const struct ckpt_value *b
 static int build(struct ckpt_machine *m)
 {
 	const struct ckpt_value *state;
+	struct ckpt_call *call;
 	struct ckpt_value *v = NULL;
 	int rc = ckpt_machine_need(m, 2);
 
@@ -147,7 +159,10 @@ static int build(struct ckpt_machine *m)
 	if (v->u.call->state && !is_same_state(v->u.call->state, state))
 		return ckpt_fail(m->err, CKPT_E_FORMAT,
 				 "BUILD of an object that has its state already");
-	v->u.call->state = state;
+	call = ckpt_machine_own_call(m, v);
+	if (!call)
+		return ckpt_machine_nomem(m);
+	call->state = state;
 	return 0;
 }
 
@@ -183,36 +198,43 @@ static int memo_line(struct ckpt_machine *m)
  * A state setter: setter(object, state) is called and its result dropped, which leaves the object
  * on the stack. It belongs to the object as BUILD does.
  */
-static void note_setter(struct ckpt_machine *m)
+static int note_setter(struct ckpt_machine *m)
 {
 	const struct ckpt_value *dropped = m->stack[m->depth - 1], *args;
 	struct ckpt_value *object;
+	struct ckpt_call *call;
 
 	if (dropped->kind != CKPT_CALL || m->depth - ckpt_machine_floor(m) < 2)
-		return;
+		return 0;
 	object = (struct ckpt_value *)m->stack[m->depth - 2];
 	args = dropped->u.call->args;
 	if (dropped->u.call->kind != CKPT_CALL_REDUCE || dropped->u.call->items.count ||
 	    dropped->u.call->pairs.count || dropped->u.call->state)
-		return;
+		return 0;
 	if (object->kind != CKPT_CALL || object->u.call->state || args->u.seq.count != 2 ||
 	    args->u.seq.items[0] != object || dropped == object)
-		return;
-	object->u.call->setter = dropped->u.call->func;
-	object->u.call->state = args->u.seq.items[1];
+		return 0;
+	call = ckpt_machine_own_call(m, object);
+	if (!call)
+		return ckpt_machine_nomem(m);
+	call->setter = dropped->u.call->func;
+	call->state = args->u.seq.items[1];
+	return 0;
 }
 
 static int pop(struct ckpt_machine *m)
 {
+	int rc;
+
 	if (m->mark_count && ckpt_machine_floor(m) == m->depth) {
 		m->mark_count--; /* Python's POP takes a mark, too, if it is on top */
 		return 0;
 	}
 	if (ckpt_machine_need(m, 1) < 0)
 		return CKPT_E_FORMAT;
-	note_setter(m);
+	rc = note_setter(m);
 	m->depth--;
-	return 0;
+	return rc;
 }
 
 static int pop_mark(struct ckpt_machine *m)

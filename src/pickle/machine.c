@@ -43,6 +43,20 @@ int ckpt_machine_grow(struct ckpt_machine *m)
 	return 0;
 }
 
+struct ckpt_call *ckpt_machine_own_call(struct ckpt_machine *m, struct ckpt_value *v)
+{
+	struct ckpt_call *own = v->u.call;
+
+	if (own != m->empty_ordered)
+		return own;
+	own = ckpt_arena_alloc(m->arena, sizeof(*own));
+	if (own) {
+		*own = *m->empty_ordered;
+		v->u.call = own;
+	}
+	return own;
+}
+
 int ckpt_machine_push_mark(struct ckpt_machine *m)
 {
 	if (m->mark_count == m->mark_cap) {

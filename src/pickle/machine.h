@@ -31,6 +31,7 @@ struct ckpt_machine {
 	struct ckpt_strmap sparse_memo; /* the others, by the bytes of the index */
 	struct ckpt_strmap globals;	/* "module\0name" to the one node of each */
 	const struct ckpt_value *small_ints[CKPT_MACHINE_SMALL_INTS];
+	struct ckpt_call *empty_ordered; /* of every OrderedDict() that nothing was put into: one for each tensor */
 	bool done;
 };
 
@@ -88,6 +89,9 @@ static inline struct ckpt_value *ckpt_machine_new(struct ckpt_machine *m, uint8_
 	}
 	return v;
 }
+
+/* The call of V, a CALL, to be changed: from now on V's own. NULL: no memory. */
+struct ckpt_call *ckpt_machine_own_call(struct ckpt_machine *m, struct ckpt_value *v);
 
 /* Remember the top of the stack under INDEX; push what is remembered there. */
 int ckpt_machine_memo_put(struct ckpt_machine *m, uint64_t index);

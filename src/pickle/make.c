@@ -225,11 +225,20 @@ static bool is_bytes(const struct ckpt_value *v)
 static int push_call(struct ckpt_machine *m, uint8_t kind, const struct ckpt_value *func,
 		     const struct ckpt_value *args, const struct ckpt_value *kwargs)
 {
+	bool ordered = kind == CKPT_CALL_REDUCE && ckpt_value_is_global(func, "collections", "OrderedDict");
+	bool empty = ordered && args == &ckpt_value_empty_tuple;
 	struct ckpt_value *v = ckpt_machine_new(m, CKPT_CALL);
-	struct ckpt_call *call = ckpt_arena_calloc(m->arena, 1, sizeof(*call));
+	struct ckpt_call *call;
 
+	if (v && empty && m->empty_ordered) {
+		v->u.call = m->empty_ordered;
+		return ckpt_machine_push(m, v);
+	}
+	call = ckpt_arena_calloc(m->arena, 1, sizeof(*call));
 	if (!v || !call)
 		return ckpt_machine_nomem(m);
+	if (empty)
+		m->empty_ordered = call;
 	call->kind = kind;
 	call->func = func;
 	call->args = args;
@@ -248,8 +257,7 @@ static int push_call(struct ckpt_machine *m, uint8_t kind, const struct ckpt_val
 
 		call->early = last->kind == CKPT_DICT && !last->u.seq.count;
 	}
-	if (kind == CKPT_CALL_REDUCE && ckpt_value_is_global(func, "collections", "OrderedDict") &&
-	    !take_pairs(m, call))
+	if (ordered && !take_pairs(m, call))
 		return ckpt_machine_nomem(m);
 	return ckpt_machine_push(m, v);
 }

@@ -71,7 +71,10 @@ enum ckpt_call_kind {
 	CKPT_CALL_NEWOBJ_EX, /* func.__new__(func, *args, **kwargs) */
 };
 
-/* What was called, and what was done to the result afterwards, in the order pickle does it. */
+/*
+ * What was called, and what was done to the result afterwards, in the order pickle does it. Calls of no arguments to which nothing was done may be
+ * one for several values.
+ */
 struct ckpt_call {
 	const struct ckpt_value *func, *args; /* args: a tuple, or anything a hostile file had */
 	const struct ckpt_value *kwargs;      /* NEWOBJ_EX only, else NULL */

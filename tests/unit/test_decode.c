@@ -585,9 +585,42 @@ static void long_operands_are_cut(void **state)
 	ckpt_buf_clear(&out);
 }
 
+/* torch makes one for each tensor, and the decoder one call for all of them: what is put into one is in no other. */
+static void empty_ordered_dicts_stay_apart(void **state)
+{
+	static const char program[] = "\x80\x02("
+				      "ccollections\nOrderedDict\nq\x00)R" /* nothing is done to it */
+				      "h\x00)RK\x01K\x02s"
+				      "h\x00)R}b"
+				      "h\x00)RK\x03" "a"
+				      "h\x00)R"
+				      "h\x00)R(K\x01K\x02u"
+				      "t.";
+	static const struct {
+		uint32_t pairs, items;
+		bool state;
+	} wanted[] = { { 0, 0, false }, { 2, 0, false }, { 0, 0, true }, { 0, 1, false }, { 0, 0, false }, { 2, 0, false } };
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_pickle pickle;
+
+	(void)state;
+	assert_int_equal(ckpt_pickle_decode(program, sizeof(program) - 1, 1 << 20, &pickle, &err), 0);
+	assert_int_equal(pickle.root->u.seq.count, 6);
+	for (uint32_t i = 0; i < 6; i++) {
+		const struct ckpt_value *v = pickle.root->u.seq.items[i];
+
+		assert_int_equal(v->kind, CKPT_CALL);
+		assert_int_equal(v->u.call->pairs.count, wanted[i].pairs);
+		assert_int_equal(v->u.call->items.count, wanted[i].items);
+		assert_int_equal(v->u.call->state != NULL, wanted[i].state);
+	}
+	ckpt_pickle_clear(&pickle);
+}
+
 UNIT_SUITE(test_decode)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(empty_ordered_dicts_stay_apart),
 		cmocka_unit_test(decode_names_the_place_of_every_error),
 		cmocka_unit_test(every_form_of_a_number_is_read),
 		cmocka_unit_test(every_form_of_a_float_is_read),
