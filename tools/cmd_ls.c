@@ -48,7 +48,7 @@ struct listing {
 	struct ckpt_model *model; /* owned */
 	struct ckpt_pattern **patterns;
 	size_t pattern_count;
-	struct ckpt_tensor_info *rows;
+	uint64_t *rows; /* numbers of tensors, in the order in which they are told; NULL: all, in the order of the file */
 	size_t count;
 	uint64_t *first_user;	/* by storage: row + 1 that showed it first */
 	uint64_t numel, nbytes; /* nbytes: of storages, each counted once */
@@ -73,49 +73,71 @@ static bool matches(struct listing *l, const char *name)
 	return !l->pattern_count;
 }
 
-static int by_name(const void *a, const void *b)
+static struct ckpt_tensor_info tensor_at(const struct listing *l, size_t row)
 {
-	const struct ckpt_tensor_info *x = a, *y = b;
+	struct ckpt_tensor_info t = CKPT_TENSOR_INFO_INIT;
 
-	return strcmp(x->name, y->name);
+	ckpt_tensor_get(l->model, l->rows ? l->rows[row] : row, &t);
+	return t;
 }
 
-static int by_size(const void *a, const void *b)
+static int by_name(const void *a, const void *b, void *model)
 {
-	const struct ckpt_tensor_info *x = a, *y = b;
+	struct ckpt_tensor_info x = CKPT_TENSOR_INFO_INIT, y = CKPT_TENSOR_INFO_INIT;
 
-	return (x->nbytes < y->nbytes) - (x->nbytes > y->nbytes);
+	ckpt_tensor_get(model, *(const uint64_t *)a, &x);
+	ckpt_tensor_get(model, *(const uint64_t *)b, &y);
+	return strcmp(x.name, y.name);
+}
+
+static int by_size(const void *a, const void *b, void *model)
+{
+	struct ckpt_tensor_info x = CKPT_TENSOR_INFO_INIT, y = CKPT_TENSOR_INFO_INIT;
+
+	ckpt_tensor_get(model, *(const uint64_t *)a, &x);
+	ckpt_tensor_get(model, *(const uint64_t *)b, &y);
+	return (x.nbytes < y.nbytes) - (x.nbytes > y.nbytes);
+}
+
+/* Those that match, in order. */
+static bool choose(struct listing *l)
+{
+	uint64_t all = ckpt_tensor_count(l->model);
+
+	l->rows = malloc((all + 1) * sizeof(*l->rows));
+	if (!l->rows)
+		return false;
+	for (uint64_t i = 0; i < all; i++) {
+		struct ckpt_tensor_info t = CKPT_TENSOR_INFO_INIT;
+
+		ckpt_tensor_get(l->model, i, &t);
+		l->rows[l->count] = i;
+		l->count += matches(l, t.name);
+	}
+	if (sort_by)
+		qsort_r(l->rows, l->count, sizeof(*l->rows), strcmp(sort_by, "name") ? by_size : by_name, l->model);
+	return true;
 }
 
 static bool collect(struct listing *l)
 {
-	uint64_t count = ckpt_tensor_count(l->model);
-
-	l->rows = malloc((count + 1) * sizeof(*l->rows));
 	l->first_user = calloc(ckpt_storage_count(l->model) + 1, sizeof(*l->first_user));
-	if (!l->rows || !l->first_user)
+	if (!l->first_user)
 		return false;
-	for (uint64_t i = 0; i < count; i++) {
-		struct ckpt_tensor_info *t = &l->rows[l->count];
-
-		t->size = sizeof(*t);
-		ckpt_tensor_get(l->model, i, t);
-		l->count += matches(l, t->name);
-	}
-	if (sort_by && !strcmp(sort_by, "name"))
-		qsort(l->rows, l->count, sizeof(*l->rows), by_name);
-	else if (sort_by)
-		qsort(l->rows, l->count, sizeof(*l->rows), by_size);
+	if (!l->pattern_count && !sort_by)
+		l->count = ckpt_tensor_count(l->model);
+	else if (!choose(l))
+		return false;
 	for (size_t i = 0; i < l->count; i++) {
-		const struct ckpt_tensor_info *t = &l->rows[i];
+		struct ckpt_tensor_info t = tensor_at(l, i);
 
-		if (t->storage < 0) {
-			l->numel = sum(l->numel, t->numel);
-			l->nbytes = sum(l->nbytes, t->nbytes);
-		} else if (!l->first_user[t->storage]) {
-			l->first_user[t->storage] = i + 1;
-			l->numel = sum(l->numel, t->numel);
-			l->nbytes = sum(l->nbytes, t->storage_nbytes);
+		if (t.storage < 0) {
+			l->numel = sum(l->numel, t.numel);
+			l->nbytes = sum(l->nbytes, t.nbytes);
+		} else if (!l->first_user[t.storage]) {
+			l->first_user[t.storage] = i + 1;
+			l->numel = sum(l->numel, t.numel);
+			l->nbytes = sum(l->nbytes, t.storage_nbytes);
 			l->storages++;
 		}
 	}
@@ -123,13 +145,12 @@ static bool collect(struct listing *l)
 }
 
 /* The tensor above that shows the same storage, or NULL. */
-static const char *shares_with(const struct listing *l, size_t row)
+static const char *shares_with(const struct listing *l, size_t row, int64_t storage)
 {
-	int64_t storage = l->rows[row].storage;
 
 	if (storage < 0 || l->first_user[storage] == row + 1)
 		return NULL;
-	return l->rows[l->first_user[storage] - 1].name;
+	return tensor_at(l, l->first_user[storage] - 1).name;
 }
 
 /* ---- table ---- */
@@ -144,13 +165,13 @@ static struct widths measure(const struct listing *l)
 	char text[1024];
 
 	for (size_t i = 0; i < l->count; i++) {
-		const struct ckpt_tensor_info *t = &l->rows[i];
+		struct ckpt_tensor_info t = tensor_at(l, i);
 
-		ckpt_escape(text, sizeof(text), t->name, strlen(t->name));
+		ckpt_escape(text, sizeof(text), t.name, strlen(t.name));
 		w.name = wider(w.name, text_columns(text), 60);
-		w.dtype = wider(w.dtype, strlen(t->dtype), 20);
-		w.shape = wider(w.shape, strlen(shape_text(t, text, sizeof(text))), 28);
-		w.device = wider(w.device, strlen(t->device), 12);
+		w.dtype = wider(w.dtype, strlen(t.dtype), 20);
+		w.shape = wider(w.shape, strlen(shape_text(&t, text, sizeof(text))), 28);
+		w.device = wider(w.device, strlen(t.device), 12);
 	}
 	return w;
 }
@@ -172,8 +193,8 @@ static void print_long(const struct ckpt_tensor_info *t)
 
 static void print_row(const struct listing *l, size_t i, const struct widths *w)
 {
-	const struct ckpt_tensor_info *t = &l->rows[i];
-	const char *shared = shares_with(l, i);
+	const struct ckpt_tensor_info row = tensor_at(l, i), *t = &row;
+	const char *shared = shares_with(l, i, t->storage);
 	char text[1024], size[32];
 
 	print_padded(ckpt_escape(text, sizeof(text), t->name, strlen(t->name)), w->name);
@@ -290,8 +311,8 @@ static int print_table(struct listing *l)
 
 static json_t *row_json(const struct listing *l, size_t i)
 {
-	const struct ckpt_tensor_info *t = &l->rows[i];
-	const char *shared = shares_with(l, i);
+	const struct ckpt_tensor_info row = tensor_at(l, i), *t = &row;
+	const char *shared = shares_with(l, i, t->storage);
 	json_t *o = json_object();
 
 	json_set_name(o, "name", t->name);
