@@ -29,6 +29,7 @@ enum {
 	FOLDER_ATTRIBUTE = 0x10, /* of MS-DOS; what miniz in torch goes by, mz_zip_reader_is_file_a_directory() */
 	Z16 = 0xFFFF,
 	TAG_ZIP64 = 1,
+	HEADER_WINDOW = 4096, /* of small records, which lie side by side, many headers are in one */
 };
 static const uint32_t Z32 = 0xFFFFFFFF;
 static const uint64_t MOST_DIRECTORY = 1 << 30;
@@ -397,6 +398,7 @@ void ckpt_zip_close(struct ckpt_zip *zip)
 		return;
 	ckpt_zip_inflater_free(zip->inflater);
 	pthread_mutex_destroy(&zip->lock);
+	ckpt_window_clear(&zip->headers);
 	ckpt_strmap_clear(&zip->by_name);
 	ckpt_arena_free(zip->arena);
 	ckpt_source_unref(zip->source);
@@ -503,16 +505,14 @@ static int locate(struct ckpt_zip *zip, struct ckpt_zip_entry *e, struct ckpt_wi
 
 int ckpt_zip_locate(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, struct ckpt_error *err)
 {
-	struct ckpt_window w = { 0 };
 	int rc = 0;
 
 	pthread_mutex_lock(&zip->lock);
-	if (!entry->data_off)
-		rc = ckpt_window_init(&w, zip->source, 512, err);
+	if (!entry->data_off && !zip->headers.cap)
+		rc = ckpt_window_init(&zip->headers, zip->source, HEADER_WINDOW, err);
 	if (rc == 0 && !entry->data_off)
-		rc = locate(zip, entry, &w, err);
+		rc = locate(zip, entry, &zip->headers, err);
 	pthread_mutex_unlock(&zip->lock);
-	ckpt_window_clear(&w);
 	return rc;
 }
 
@@ -520,7 +520,7 @@ int ckpt_zip_locate_all(struct ckpt_zip *zip, struct ckpt_error *err)
 {
 	struct ckpt_zip_entry **order = physical_order(zip);
 	struct ckpt_window w = { 0 };
-	int rc = order ? ckpt_window_init(&w, zip->source, 4096, err) : ckpt_fail_nomem(err);
+	int rc = order ? ckpt_window_init(&w, zip->source, HEADER_WINDOW, err) : ckpt_fail_nomem(err);
 
 	pthread_mutex_lock(&zip->lock);
 	for (uint32_t i = 0; rc == 0 && i < zip->count; i++) {

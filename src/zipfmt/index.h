@@ -35,6 +35,7 @@ struct ckpt_zip {
 	struct ckpt_strmap by_name; /* lower-case names */
 	uint64_t directory_off;
 	pthread_mutex_t lock;		/* of what reading adds: data offsets, the decompressor */
+	struct ckpt_window headers;	/* of local headers; CAP 0 until one is read */
 	struct ckpt_inflater *inflater; /* owned; NULL until a compressed record is read */
 };
 
