@@ -59,10 +59,20 @@ static bool is_time_for_line(double since, bool is_end)
 	return progress_in_lines && (since >= 2 || is_end);
 }
 
+/* Asked once: of small tensors there are very many steps. */
+static bool is_on_terminal(void)
+{
+	static int answer = -1;
+
+	if (answer < 0)
+		answer = isatty(STDERR_FILENO);
+	return answer;
+}
+
 static bool is_time_on_terminal(double since, double since_start)
 {
 	return !progress_in_lines && !quiet && since_start >= 1 && since >= 0.2 &&
-	       isatty(STDERR_FILENO);
+	       is_on_terminal();
 }
 
 /* One line, on a terminal only, and only for what takes longer than a second, if nothing else was wished. */
