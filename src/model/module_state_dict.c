@@ -136,15 +136,15 @@ static int add_mapping(struct maker *m, const struct ckpt_value *mapping,
 
 static int add_pickled(struct maker *m, struct level *level)
 {
-	const struct ckpt_value *module = level->module,
-				*attributes = ckpt_module_attributes(m->to, module);
-	int rc = add_mapping(m, ckpt_module_mapping(m->to, module, "_parameters"), NULL);
+	/* it is a module, so that the mappings are there: ckpt_module_mapping() would look for all three each time */
+	const struct ckpt_value *attributes = ckpt_module_attributes(m->to, level->module);
+	int rc = add_mapping(m, ckpt_attribute_find(m->to, attributes, "_parameters"), NULL);
 
 	if (rc == 0)
-		rc = add_mapping(m, ckpt_module_mapping(m->to, module, "_buffers"),
+		rc = add_mapping(m, ckpt_attribute_find(m->to, attributes, "_buffers"),
 				 ckpt_attribute_find(m->to, attributes,
 						     "_non_persistent_buffers_set"));
-	level->children = ckpt_value_pairs(ckpt_module_mapping(m->to, module, "_modules"));
+	level->children = ckpt_value_pairs(ckpt_attribute_find(m->to, attributes, "_modules"));
 	return rc;
 }
 
