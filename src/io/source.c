@@ -337,8 +337,13 @@ bool ckpt_source_identity(const struct ckpt_source *src, dev_t *dev, ino_t *ino)
 int ckpt_window_init(struct ckpt_window *w, const struct ckpt_source *src, size_t cap,
 		     struct ckpt_error *err)
 {
-	*w = (struct ckpt_window){ .src = src, .cap = cap, .bytes = malloc(cap) };
-	return w->bytes ? 0 : ckpt_fail_nomem(err);
+	uint8_t *bytes = malloc(cap);
+
+	*w = (struct ckpt_window){ 0 };
+	if (!bytes)
+		return ckpt_fail_nomem(err);
+	*w = (struct ckpt_window){ .src = src, .cap = cap, .bytes = bytes };
+	return 0;
 }
 
 void ckpt_window_clear(struct ckpt_window *w)

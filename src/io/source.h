@@ -92,6 +92,7 @@ bool ckpt_source_identity(const struct ckpt_source *src, dev_t *dev, ino_t *ino)
 
 /*
  * A small window for reading many pieces that lie one behind the other. Not thread-safe.
+ * Where there is no memory for it, it is all zero.
  */
 struct ckpt_window {
 	const struct ckpt_source *src;

@@ -376,7 +376,7 @@ int ckpt_zip_open(struct ckpt_source *source, struct ckpt_zip **out, struct ckpt
 		return ckpt_fail_nomem(err);
 	pthread_mutex_init(&zip->lock, NULL);
 	zip->source = ckpt_source_ref(source);
-	/* an entry takes 46 bytes of the file and about 150 here */
+	/* an entry takes 46 bytes of the file and about 80 here */
 	zip->arena = ckpt_arena_new(8 * ckpt_source_size(source) + (1 << 20));
 	rc = zip->arena ? 0 : ckpt_fail_nomem(err);
 	if (rc == 0)
