@@ -10,6 +10,11 @@
 
 int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
 {
+	return ckpt_open_with(path, 0, out, err);
+}
+
+int ckpt_open_with(const char *path, unsigned flags, struct ckpt_model **out, struct ckpt_error *err)
+{
 	struct ckpt_source *source;
 	bool inside;
 	int rc;
@@ -20,7 +25,7 @@ int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
 	rc = ckpt_container_open(path, &source, &inside, err);
 	if (rc < 0)
 		return rc;
-	rc = ckpt_format_open(source, out, err);
+	rc = flags & CKPT_OPEN_BRIEF ? ckpt_format_open_brief(source, out, err) : ckpt_format_open(source, out, err);
 	ckpt_source_unref(source); /* the model took its own reference */
 	if (rc == 0 && inside) {
 		(*out)->doc->inner_path = strdup(path);
@@ -89,6 +94,10 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 	format = format_of(model, &o, err);
 	if (!format)
 		return CKPT_E_ARG;
+	if (format != &ckpt_format_torch_zip || o.shard_size || o.ranks)
+		rc = ckpt_model_whole(&model, err);
+	if (rc < 0)
+		return rc;
 	if (model->doc->format->check_save)
 		rc = model->doc->format->check_save(model, err);
 	if (rc < 0)
@@ -103,24 +112,6 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 	return rc;
 }
 
-void ckpt_ignore_checksums(struct ckpt_model *model)
-{
-	struct ckpt_document *doc = model->doc;
-
-	doc->ignores_checksums = true;
-	for (uint32_t i = 0; i < doc->storage_count; i++)
-		doc->storages[i].has_crc = false;
-	for (uint32_t i = 0; i < model->storage_count; i++) {
-		struct ckpt_storage *s = &model->storages[i];
-
-		s->has_crc = false;
-		if (s->made)
-			ckpt_recipe_forget_crc((struct ckpt_recipe *)s->made);
-	}
-	if (doc->forget_checksums)
-		doc->forget_checksums(doc);
-}
-
 static bool is_of_several(const struct ckpt_model *model)
 {
 	bool is = !model->doc->format->save_in_place;
@@ -133,10 +124,12 @@ static bool is_of_several(const struct ckpt_model *model)
 int ckpt_save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
 		       struct ckpt_save_report *report, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
 	struct ckpt_save_report r = CKPT_SAVE_REPORT_INIT;
-	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
+	if (rc == 0)
+		rc = ckpt_sized_take(&o, sizeof(o), options, err);
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(r), err);
 	if (rc == 0 && model->doc->inner_path)

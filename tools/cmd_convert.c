@@ -201,8 +201,9 @@ static int convert(struct ckpt_save_options *options, const char *in, const char
 	struct ckpt_model *model;
 	double start = seconds();
 	int code = EXIT_FINE;
+	bool copies = !chain.count && !state_dict && !at && !options->shard_size && !strcmp(options->format, "torch");
 
-	if (!open_model(in, &model, &code))
+	if (!open_model_with(in, copies ? CKPT_OPEN_BRIEF : 0, &model, &code))
 		return code;
 	s.steps = make_steps(&chain, &s.step_count);
 	s.reports = calloc(s.step_count + 1, sizeof(*s.reports));

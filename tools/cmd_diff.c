@@ -124,7 +124,7 @@ static int open_side(const char *path, bool is_first, struct ckpt_model **out,
 		     struct ckpt_error *err)
 {
 	const char *own = is_first ? at_a : at_b, *name = own ? own : at;
-	int rc = ckpt_open(path, out, err), code;
+	int rc = ckpt_open_with(path, CKPT_OPEN_BRIEF, out, err), code;
 
 	if (rc < 0)
 		return fail(err);

@@ -499,7 +499,7 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	if (!open_model_or_archive(argv[first], &model, &is_archive, &code)) {
+	if (!open_model_or_archive(argv[first], 0, &model, &is_archive, &code)) {
 		if (is_archive)
 			return list_inner(argv[first], "info", false, json);
 		hint_json(json, argv[first]);

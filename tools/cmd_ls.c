@@ -50,7 +50,7 @@ struct listing {
 	size_t pattern_count;
 	uint64_t *rows; /* numbers of tensors, in the order in which they are told; NULL: all, in the order of the file */
 	size_t count;
-	uint64_t *first_user;	/* by storage: row + 1 that showed it first */
+	uint32_t *first_user;	/* by storage: row + 1 that showed it first */
 	uint64_t numel, nbytes; /* nbytes: of storages, each counted once */
 	size_t storages;
 	FILE *out;
@@ -135,7 +135,7 @@ static bool collect(struct listing *l)
 			l->numel = sum(l->numel, t.numel);
 			l->nbytes = sum(l->nbytes, t.nbytes);
 		} else if (!l->first_user[t.storage]) {
-			l->first_user[t.storage] = i + 1;
+			l->first_user[t.storage] = (uint32_t)i + 1;
 			l->numel = sum(l->numel, t.numel);
 			l->nbytes = sum(l->nbytes, t.storage_nbytes);
 			l->storages++;
@@ -391,7 +391,7 @@ static int list(const char *path, char **patterns, int count)
 	bool is_archive = false;
 	int code = make_patterns(&l, patterns, count);
 
-	if (code == EXIT_FINE && !open_model_or_archive(path, &model, &is_archive, &code) &&
+	if (code == EXIT_FINE && !open_model_or_archive(path, CKPT_OPEN_BRIEF, &model, &is_archive, &code) &&
 	    !is_archive)
 		hint_json(json, path);
 	l.model = model;

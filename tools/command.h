@@ -178,6 +178,9 @@ int refuse_other_name(const char *out);
 /* False: it said why, and *CODE is the exit code. */
 bool open_model(const char *in, struct ckpt_model **out, int *code);
 
+/* The same, with FLAGS of enum ckpt_open_flags. */
+bool open_model_with(const char *in, unsigned flags, struct ckpt_model **out, int *code);
+
 /* IN could not be opened: can it be repaired? */
 void hint_repair(const struct ckpt_error *err);
 

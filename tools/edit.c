@@ -91,12 +91,17 @@ static bool tell_damage(const char *in, int *code)
 
 bool open_model(const char *in, struct ckpt_model **out, int *code)
 {
+	return open_model_with(in, 0, out, code);
+}
+
+bool open_model_with(const char *in, unsigned flags, struct ckpt_model **out, int *code)
+{
 	struct ckpt_error err = CKPT_ERROR_INIT;
 
 	*code = refuse_names(in, "OUT");
 	if (*code != EXIT_FINE)
 		return false;
-	if (ckpt_open(in, out, &err) == 0) {
+	if (ckpt_open_with(in, flags, out, &err) == 0) {
 		if (!ignore_damage)
 			return true;
 		ckpt_ignore_checksums(*out);

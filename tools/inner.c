@@ -33,7 +33,7 @@ static int count(void *ctx, const struct ckpt_inner *inner)
 	return 0;
 }
 
-bool open_model_or_archive(const char *in, struct ckpt_model **out, bool *is_archive, int *code)
+bool open_model_or_archive(const char *in, unsigned flags, struct ckpt_model **out, bool *is_archive, int *code)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct rows r = { 0 };
@@ -42,7 +42,7 @@ bool open_model_or_archive(const char *in, struct ckpt_model **out, bool *is_arc
 	*code = refuse_names(in, "OUT");
 	if (*code != EXIT_FINE)
 		return false;
-	if (ckpt_open(in, out, &err) == 0)
+	if (ckpt_open_with(in, flags, out, &err) == 0)
 		return true;
 	if (err.status == CKPT_E_UNSUPPORTED && ckpt_each_inner(in, count, &r, NULL) == 0)
 		*is_archive = r.checkpoints || r.archives;

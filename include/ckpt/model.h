@@ -33,6 +33,18 @@ struct ckpt_model;
  */
 CKPT_API int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err);
 
+/*
+ * CKPT_OPEN_BRIEF: the model is to be listed, compared, or saved as a torch.save file, and no more. Of each tensor of a torch.save file little
+ * more than its name is kept then, which with very many tensors takes half of the memory and of the time. Everything else can be done with it as well, but opens
+ * the file once more, which may fail as ckpt_open() does.
+ */
+enum ckpt_open_flags {
+	CKPT_OPEN_BRIEF = 1 << 0,
+};
+
+/* ckpt_open(), with FLAGS of enum ckpt_open_flags. */
+CKPT_API int ckpt_open_with(const char *path, unsigned flags, struct ckpt_model **out, struct ckpt_error *err);
+
 /* The same for LEN bytes in memory, which must outlive the model. */
 CKPT_API int ckpt_open_memory(const void *bytes, size_t len, struct ckpt_model **out,
 			      struct ckpt_error *err);

@@ -46,15 +46,17 @@ static int add(struct lister *l, const struct ckpt_entry *entry, const char *nam
 	struct ckpt_entries *e = l->e;
 	struct ckpt_entry *grown = ckpt_grow(e->items, e->count, &e->cap, sizeof(*grown));
 	char *copy;
+	bool own; /* the tensor has that name already */
 
 	if (!grown)
 		return ckpt_fail_nomem(err);
 	e->items = grown;
-	copy = ckpt_arena_copy(e->arena, name, len);
-	if (!copy)
+	own = entry->t && entry->t->name && !strcmp(entry->t->name, name);
+	copy = own ? NULL : ckpt_arena_copy(e->arena, name, len);
+	if (!own && !copy)
 		return ckpt_arena_fail(e->arena, err);
 	e->items[e->count] = *entry;
-	e->items[e->count].name = copy;
+	e->items[e->count].name = own ? entry->t->name : copy;
 	e->items[e->count].name_len = (uint32_t)len;
 	e->items[e->count].number = e->count;
 	e->count++;

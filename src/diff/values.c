@@ -4,6 +4,7 @@
 #include "model/describe.h"
 #include "model/numpy_value.h"
 #include "model/plain_values.h"
+#include "pickle/fold.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -57,6 +58,8 @@ static uint8_t kind_of(const struct ckpt_model *model, const struct ckpt_value *
 
 	if (v->kind == CKPT_PY2_STR)
 		return CKPT_STR;
+	if (v->kind == CKPT_FOLDED)
+		return CKPT_CALL;
 	if (v->kind != CKPT_CALL)
 		return v->kind;
 	if (set_of_call(model, v))
@@ -176,6 +179,19 @@ static void write_call(struct writer *w, const struct ckpt_call *call, unsigned 
 		write_value(w, call->state, depth + 1);
 }
 
+/* What a FOLDED stands for. */
+static void write_folded(struct writer *w, const struct ckpt_value *v, unsigned depth)
+{
+	struct ckpt_arena *scratch = ckpt_arena_new(1 << 20);
+	const struct ckpt_value *unfolded = scratch ? ckpt_unfold(v, scratch) : NULL;
+
+	if (unfolded)
+		write_value(w, unfolded, depth);
+	else
+		w->out.bad = true;
+	ckpt_arena_free(scratch);
+}
+
 static void write_value(struct writer *w, const struct ckpt_value *v, unsigned depth)
 {
 	uint8_t kind;
@@ -184,6 +200,10 @@ static void write_value(struct writer *w, const struct ckpt_value *v, unsigned d
 	w->too_much |= depth > MOST_DEPTH || !*w->left;
 	if (w->too_much)
 		return;
+	if (v->kind == CKPT_FOLDED) {
+		write_folded(w, v, depth);
+		return;
+	}
 	--*w->left;
 	kind = kind_of(w->model, v);
 	ckpt_buf_add_u8(&w->out, kind);
@@ -222,6 +242,7 @@ static void write_value(struct writer *w, const struct ckpt_value *v, unsigned d
 		write_bytes(w, v->u.global->name, v->u.global->name_len);
 		break;
 	case CKPT_CALL: write_call(w, v->u.call, depth); break;
+	case CKPT_FOLDED: break; /* write_folded() */
 	case CKPT_PERSID: write_value(w, v->u.persid.pid, depth + 1); break;
 	}
 }

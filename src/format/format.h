@@ -16,6 +16,7 @@ struct ckpt_opening {
 	uint64_t size;
 	/* Of an archive: its directory, read once for all formats. NULL: none, or a damaged one. Who reads takes it. */
 	struct ckpt_zip *zip;
+	bool brief; /* tensors may be FOLDED (pickle/fold.h); a format that knows of none reads all */
 };
 
 /* One format. A format of single files is chosen by content, never by the file's name. */
@@ -67,6 +68,7 @@ enum { CKPT_PROBE_BYTES = 4096 };
 
 /* Whichever format SOURCE has. The model takes its own reference. */
 int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err);
+int ckpt_format_open_brief(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err);
 
 /* What a file is that no format reads. */
 enum ckpt_nature {

@@ -27,10 +27,10 @@ static int look_inside(struct ckpt_opening *opening, struct ckpt_error *err)
 	return rc;
 }
 
-int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
+static int open_source(struct ckpt_source *source, bool brief, struct ckpt_model **out, struct ckpt_error *err)
 {
 	uint8_t head[CKPT_PROBE_BYTES];
-	struct ckpt_opening opening = { .source = source, .head = head };
+	struct ckpt_opening opening = { .source = source, .head = head, .brief = brief };
 	const struct ckpt_format *format = NULL;
 	int rc;
 
@@ -50,4 +50,14 @@ int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct
 		    : ckpt_fail_unknown_file(source, head, opening.len, err);
 	ckpt_zip_close(opening.zip);
 	return rc;
+}
+
+int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
+{
+	return open_source(source, false, out, err);
+}
+
+int ckpt_format_open_brief(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
+{
+	return open_source(source, true, out, err);
 }

@@ -8,10 +8,16 @@
 enum { ID_BYTES = 40 };
 static const char id_record[] = ".data/serialization_id";
 
-/* One record, beside its place in the layout. */
+/*
+ * One record, beside its place in the layout. There may be very many, of which nearly all are stretches of a file: a recipe is four times as large
+ * as what those need.
+ */
 struct ckpt_torch_piece {
-	struct ckpt_recipe recipe;
-	bool crc_known;
+	struct ckpt_recipe *recipe; /* owned; NULL: an extent, of */
+	const struct ckpt_source *src;
+	uint64_t off;
+	uint32_t crc32;
+	bool has_crc, crc_known;
 };
 
 void ckpt_torch_archive_init(struct ckpt_torch_archive *a)
@@ -24,6 +30,8 @@ void ckpt_torch_archive_clear(struct ckpt_torch_archive *a)
 {
 	ckpt_serialization_id_clear(&a->id);
 	ckpt_buf_clear(&a->buf);
+	for (uint32_t i = 0; i < a->layout.count; i++)
+		free(a->pieces[i].recipe);
 	free(a->layout.records);
 	free(a->pieces);
 	*a = (struct ckpt_torch_archive){ 0 };
@@ -47,6 +55,31 @@ static int grow(struct ckpt_torch_archive *a, struct ckpt_error *err)
 	return 0;
 }
 
+static bool is_simple(const struct ckpt_recipe *recipe)
+{
+	return recipe->kind == CKPT_RECIPE_EXTENT && !recipe->whole.len && !recipe->checks_inner && !recipe->inner;
+}
+
+/* False: no memory. */
+static bool keep_recipe(struct ckpt_torch_piece *piece, const struct ckpt_recipe *recipe)
+{
+	*piece = (struct ckpt_torch_piece){ .src = recipe->src, .off = recipe->off, .crc32 = recipe->crc32, .has_crc = recipe->has_crc };
+	if (is_simple(recipe))
+		return true;
+	piece->recipe = malloc(sizeof(*piece->recipe));
+	if (piece->recipe)
+		*piece->recipe = *recipe;
+	return piece->recipe;
+}
+
+static struct ckpt_recipe extent_of(const struct ckpt_torch_archive *a, uint32_t i)
+{
+	const struct ckpt_torch_piece *piece = &a->pieces[i];
+
+	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT, .src = piece->src, .off = piece->off, .len = a->layout.records[i].size,
+				     .has_crc = piece->has_crc, .crc32 = piece->crc32 };
+}
+
 int ckpt_torch_archive_add(struct ckpt_torch_archive *a, const char *name,
 			   const struct ckpt_recipe *recipe, const uint32_t *crc,
 			   struct ckpt_error *err)
@@ -55,8 +88,10 @@ int ckpt_torch_archive_add(struct ckpt_torch_archive *a, const char *name,
 
 	if (i == a->cap && grow(a, err) < 0)
 		return CKPT_E_NOMEM;
+	if (!keep_recipe(&a->pieces[i], recipe))
+		return ckpt_fail_nomem(err);
 	a->layout.records[i] = (struct ckpt_zip_record){ .name = name, .size = recipe->len };
-	a->pieces[i] = (struct ckpt_torch_piece){ *recipe, crc != NULL };
+	a->pieces[i].crc_known = crc != NULL;
 	if (crc)
 		a->layout.records[i].crc32 = *crc;
 	a->layout.count++;
@@ -91,7 +126,7 @@ static int fill_id(struct ckpt_torch_archive *a, uint32_t i, char text[ID_BYTES 
 {
 	int rc = ckpt_serialization_id_format(&a->id, text, err);
 
-	a->pieces[i].recipe.memory = text;
+	a->pieces[i].recipe->memory = text; /* add_id() put a text there, which is no extent */
 	a->layout.records[i].crc32 = a->crc ? libdeflate_crc32(0, text, ID_BYTES) : 0;
 	return rc;
 }
@@ -113,6 +148,7 @@ static int move_record(struct ckpt_torch_archive *a, struct ckpt_mover *mover, u
 	struct ckpt_moved moved = { .want_crc = !piece->crc_known,
 				    .carried = piece->crc_known && a->crc,
 				    .want_head = true };
+	const struct ckpt_recipe extent = extent_of(a, i);
 	char id_text[ID_BYTES + 1];
 	bool is_id = !strcmp(r->name, id_record);
 	int rc = 0;
@@ -123,7 +159,7 @@ static int move_record(struct ckpt_torch_archive *a, struct ckpt_mover *mover, u
 	if (rc == 0)
 		rc = flush_buf(a, mover, err);
 	if (rc == 0)
-		rc = ckpt_mover_copy(mover, &piece->recipe, &moved, err);
+		rc = ckpt_mover_copy(mover, piece->recipe ? piece->recipe : &extent, &moved, err);
 	if (rc < 0)
 		return rc == CKPT_E_CANCELLED
 			       ? rc

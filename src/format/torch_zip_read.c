@@ -111,7 +111,7 @@ static int finish(struct ckpt_model *model, struct ckpt_error *err)
 {
 	struct ckpt_document *doc = model->doc;
 	struct ckpt_torch_zip *tz = doc->container;
-	const struct ckpt_zip_entry *pickle = ckpt_torch_zip_record(tz, "data.pkl");
+	const struct ckpt_zip_entry *pickle = ckpt_torch_zip_record(tz, "data.pkl"); /* entries stay where they are */
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < doc->storage_count; i++)
@@ -119,6 +119,8 @@ static int finish(struct ckpt_model *model, struct ckpt_error *err)
 	if (rc < 0)
 		return rc;
 	count_strangers(tz);
+	if (doc->pickle.has_folded)
+		ckpt_zip_forget_names(tz->zip);
 	tz->has_crc = pickle->crc32 != 0;
 	tz->profile = ckpt_profile_detect(tz->has_format_version, tz->has_serialization_id,
 					  tz->byteorder[0], !strcmp(tz->archive_name, "archive"),
@@ -145,9 +147,11 @@ int ckpt_torch_zip_read_pickle(struct ckpt_torch_zip *tz, uint32_t first_id, uin
 					     bytes, len, out, err);
 }
 
-int ckpt_torch_zip_read_pickle_of(struct ckpt_torch_zip *tz, struct ckpt_zip_entry *entry,
-				  uint32_t first_id, uint8_t **bytes, size_t *len,
-				  struct ckpt_pickle *out, struct ckpt_error *err)
+typedef int decode_pickle(uint32_t first_id, const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
+			  struct ckpt_error *err);
+
+static int read_pickle(struct ckpt_torch_zip *tz, struct ckpt_zip_entry *entry, decode_pickle *decode, uint32_t first_id,
+		       uint8_t **bytes, size_t *len, struct ckpt_pickle *out, struct ckpt_error *err)
 {
 	char shown[160];
 	uint64_t budget;
@@ -158,12 +162,19 @@ int ckpt_torch_zip_read_pickle_of(struct ckpt_torch_zip *tz, struct ckpt_zip_ent
 	budget = *len = entry->usize;
 	if (budget / 16 > entry->csize)
 		budget = 16 * entry->csize;
-	rc = ckpt_pickle_decode_from(first_id, *bytes, *len, BUDGET_BASE + 80 * budget, out, err);
+	rc = decode(first_id, *bytes, *len, BUDGET_BASE + 80 * budget, out, err);
 	return ckpt_error_at(err, rc, NULL,
 			     rc < 0 ? ckpt_escape(shown, sizeof(shown), entry->name,
 						  entry->name_len)
 				    : NULL,
 			     CKPT_NO_OFFSET);
+}
+
+int ckpt_torch_zip_read_pickle_of(struct ckpt_torch_zip *tz, struct ckpt_zip_entry *entry,
+				  uint32_t first_id, uint8_t **bytes, size_t *len,
+				  struct ckpt_pickle *out, struct ckpt_error *err)
+{
+	return read_pickle(tz, entry, ckpt_pickle_decode_from, first_id, bytes, len, out, err);
 }
 
 int ckpt_torch_zip_entry_bytes(struct ckpt_torch_zip *tz, struct ckpt_zip_entry *entry,
@@ -197,7 +208,7 @@ static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s
 	return ckpt_torch_zip_entry_bytes(tz, entry, s->nbytes, out, err);
 }
 
-static int read_metadata(struct ckpt_document *doc, struct ckpt_zip *zip, struct ckpt_error *err)
+static int read_metadata(struct ckpt_document *doc, struct ckpt_zip *zip, bool brief, struct ckpt_error *err)
 {
 	struct ckpt_torch_zip *tz;
 	int rc = ckpt_torch_zip_open(doc->source, zip, &tz, err);
@@ -207,8 +218,8 @@ static int read_metadata(struct ckpt_document *doc, struct ckpt_zip *zip, struct
 	doc->storage_bytes = storage_bytes;
 	doc->big_endian = tz && !strcmp(tz->byteorder, "big");
 	if (rc == 0)
-		rc = ckpt_torch_zip_read_pickle(tz, 1, &doc->pickle_bytes, &doc->pickle_len,
-						&doc->pickle, err);
+		rc = read_pickle(tz, ckpt_torch_zip_record(tz, "data.pkl"), brief ? ckpt_pickle_decode_folded : ckpt_pickle_decode_from, 1,
+				 &doc->pickle_bytes, &doc->pickle_len, &doc->pickle, err);
 	if (rc == 0)
 		doc->of_cpp = ckpt_pickle_is_of_cpp(doc->pickle_bytes, doc->pickle_len);
 	return rc;
@@ -228,7 +239,8 @@ static int read_torch_zip(struct ckpt_opening *opening, struct ckpt_model **out,
 	doc->refs = 1;
 	doc->source = ckpt_source_ref(opening->source);
 	doc->format = &ckpt_format_torch_zip;
-	rc = read_metadata(doc, opening->zip, err);
+	doc->read_whole = ckpt_torch_zip_read;
+	rc = read_metadata(doc, opening->zip, opening->brief, err);
 	opening->zip = NULL;
 	if (rc < 0) {
 		ckpt_document_unref(doc);

@@ -116,9 +116,11 @@ int ckpt_array_of_storage(const struct ckpt_model *model, int64_t storage, const
 int ckpt_array_find(const struct ckpt_model *model, const char *name, unsigned flags,
 		    struct ckpt_array **out, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	const struct ckpt_value *v;
-	int rc = ckpt_model_find(model, name, &v, err);
 
+	if (rc == 0)
+		rc = ckpt_model_find(model, name, &v, err);
 	*out = NULL;
 	if (rc == 0)
 		return ckpt_array_open_value(model, v, name, flags, out, err);
@@ -128,7 +130,11 @@ int ckpt_array_find(const struct ckpt_model *model, const char *name, unsigned f
 int ckpt_array_open(const struct ckpt_model *model, uint64_t i, unsigned flags,
 		    struct ckpt_array **out, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
+
 	*out = NULL;
+	if (rc < 0)
+		return rc;
 	if (i >= ckpt_tensor_count(model))
 		return ckpt_fail(err, CKPT_E_ARG, "there is no such tensor");
 	return ckpt_array_open_value(model, model->tensors[i].value, model->tensors[i].name, flags,

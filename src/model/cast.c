@@ -315,13 +315,15 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 	      const struct ckpt_edit_options *options, struct ckpt_model **out,
 	      struct ckpt_edit_report *report, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct caster c = { .from = model,
 			    .tensor_depth = SIZE_MAX,
 			    .o = CKPT_EDIT_OPTIONS_INIT,
 			    .report = CKPT_EDIT_REPORT_INIT };
 	const char *unmatched = NULL;
-	int rc = ckpt_sized_take(&c.o, sizeof(c.o), options, err);
 
+	if (rc == 0)
+		rc = ckpt_sized_take(&c.o, sizeof(c.o), options, err);
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(c.report), err);

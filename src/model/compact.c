@@ -433,9 +433,11 @@ static int used_bytes(const struct ckpt_model *model, uint64_t *out, struct ckpt
 int ckpt_compact(const struct ckpt_model *model, struct ckpt_model **out,
 		 struct ckpt_edit_report *report, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct compactor c = { .from = model, .report = CKPT_EDIT_REPORT_INIT };
-	int rc = ckpt_sized_check(report, sizeof(c.report), err);
 
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(c.report), err);
 	*out = NULL;
 	c.persids = calloc(model->storage_count + (size_t)1, sizeof(*c.persids));
 	c.uses = calloc(model->storage_count + (size_t)1, sizeof(*c.uses));

@@ -4,11 +4,13 @@
 #include "base/text.h"
 #include "model/module.h"
 #include "model/numpy_value.h"
+#include "pickle/fold.h"
 
 static void put_type(struct ckpt_describer *d, const struct ckpt_value *v)
 {
-	const struct ckpt_value *func =
-		v->kind == CKPT_CALL ? ckpt_model_now(d->model, v->u.call->func) : NULL;
+	const struct ckpt_value *func = v->kind == CKPT_CALL     ? ckpt_model_now(d->model, v->u.call->func)
+					: v->kind == CKPT_FOLDED ? v->u.folded.mold->func
+								 : NULL;
 	char shown[160];
 
 	d->type.len = 0;

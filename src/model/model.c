@@ -4,9 +4,12 @@
 #include "base/text.h"
 #include "model/cpp_calls.h"
 #include "model/walk.h"
+#include "pickle/fold.h"
 
 #include <ckpt/model.h>
+#include <ckpt/save.h>
 
+#include <assert.h>
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -119,8 +122,7 @@ int ckpt_storage_parse(const struct ckpt_value *persid, struct ckpt_arena *arena
 				 " bytes are more than any file holds",
 				 s->numel, size);
 	s->key = ckpt_arena_copy(arena, key->u.bytes.ptr, key->u.bytes.len);
-	s->location = ckpt_arena_copy(arena, location->u.bytes.ptr, location->u.bytes.len);
-	s->first = persid;
+	s->location = ckpt_value_is_str(location, "cpu") ? "cpu" : ckpt_arena_copy(arena, location->u.bytes.ptr, location->u.bytes.len);
 	return s->key && s->location ? 0 : ckpt_arena_fail(arena, err);
 }
 
@@ -283,18 +285,40 @@ static int refuse_text(const struct ckpt_value *persid, struct ckpt_error *err)
 		NULL, NULL, persid->pos);
 }
 
+/* The storage of a folded tensor. SCRATCH: for the time of the call. */
+static int register_folded(struct ckpt_document *doc, const struct ckpt_value *folded, struct ckpt_arena *scratch, struct ckpt_error *err)
+{
+	struct ckpt_arena_mark mark = ckpt_arena_mark(scratch);
+	const struct ckpt_value *tensor = ckpt_unfold(folded, scratch), *persid;
+	int rc;
+
+	if (!tensor)
+		return ckpt_arena_fail(scratch, err);
+	persid = tensor->u.call->args->u.seq.items[0];
+	rc = register_storage(doc, persid, err);
+	((struct ckpt_value *)folded)->u.folded.meaning = (uint32_t)persid->u.persid.meaning; /* see remember() */
+	ckpt_arena_release(scratch, mark);
+	return rc;
+}
+
 static int register_persids(struct ckpt_model *m, struct ckpt_error *err)
 {
 	const struct ckpt_seq *persids = &m->doc->pickle.persids;
-	int rc = 0;
+	struct ckpt_arena *scratch = ckpt_arena_new(1 << 20);
+	int rc = scratch ? 0 : ckpt_fail_nomem(err);
 
 	for (uint32_t i = 0; rc == 0 && i < persids->count; i++) {
+		if (persids->items[i]->kind == CKPT_FOLDED) {
+			rc = register_folded(m->doc, persids->items[i], scratch, err);
+			continue;
+		}
 		rc = refuse_text(persids->items[i], err);
 		if (rc == 0)
 			rc = register_storage(m->doc, persids->items[i], err);
 		if (rc == 0)
 			rc = register_class(m, persids->items[i], err);
 	}
+	ckpt_arena_free(scratch);
 	return rc;
 }
 
@@ -310,6 +334,7 @@ void ckpt_close(struct ckpt_model *model)
 		free(model->replaced);
 		free(model->tensors);
 		pthread_mutex_destroy(&model->listing);
+		ckpt_close(model->whole); /* which has none */
 		if (model->free_held)
 			model->free_held(model->held);
 		ckpt_arena_free(model->arena);
@@ -347,16 +372,13 @@ static const char *shortened(struct ckpt_arena *arena, const char *name)
 	return ckpt_arena_copy(arena, text, len + 3);
 }
 
-static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
-		      struct ckpt_error *err)
+/* 1: the value of STEP is a tensor, T; its arrays are in ARENA. */
+static int parse_tensor(const struct ckpt_model *m, const struct ckpt_walk_step *step, struct ckpt_arena *arena, struct ckpt_tensor *t,
+			struct ckpt_error *err)
 {
-	struct ckpt_tensor *t = next_tensor(m);
 	char shown[120];
-	int rc;
+	int rc = ckpt_tensor_parse(m, step->value, arena, t, err);
 
-	if (!t)
-		return ckpt_fail_nomem(err);
-	rc = ckpt_tensor_parse(m, step->value, m->arena, t, err);
 	if (rc < 0 && err && !strstr(err->text, "tensor '")) {
 		struct ckpt_error inner = *err;
 
@@ -365,6 +387,15 @@ static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
 			  inner.text);
 		err->offset = inner.offset;
 	}
+	return rc;
+}
+
+static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
+		      struct ckpt_error *err)
+{
+	struct ckpt_tensor *t = next_tensor(m);
+	int rc = t ? parse_tensor(m, step, m->arena, t, err) : ckpt_fail_nomem(err);
+
 	if (rc <= 0)
 		return rc;
 	t->name_is_cut = step->name_len > CKPT_MOST_TENSOR_NAME;
@@ -376,14 +407,16 @@ static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
 	return 1;
 }
 
+static bool may_be_tensor(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_CALL || v->kind == CKPT_FOLDED;
+}
+
 static int list_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct ckpt_model *m = ctx;
-	int rc;
+	int rc = may_be_tensor(step->value) ? add_tensor(m, step, err) : 0;
 
-	if (step->value->kind != CKPT_CALL)
-		return CKPT_WALK_ENTER;
-	rc = add_tensor(m, step, err);
 	if (rc <= 0)
 		return rc < 0 ? rc : CKPT_WALK_ENTER;
 	return CKPT_WALK_SKIP;
@@ -394,6 +427,34 @@ int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err)
 	int rc = ckpt_model_walk(model, list_one, model, err);
 
 	model->listed = rc == 0;
+	return rc;
+}
+
+struct checker {
+	const struct ckpt_model *model;
+	struct ckpt_arena *scratch;
+};
+
+static int check_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	struct checker *c = ctx;
+	struct ckpt_arena_mark mark = ckpt_arena_mark(c->scratch);
+	struct ckpt_tensor t;
+	int rc = may_be_tensor(step->value) ? parse_tensor(c->model, step, c->scratch, &t, err) : 0;
+
+	ckpt_arena_release(c->scratch, mark);
+	if (rc <= 0)
+		return rc < 0 ? rc : CKPT_WALK_ENTER;
+	return CKPT_WALK_SKIP;
+}
+
+/* What listing them would find, without a list: that may not be needed. */
+static int check_tensors(const struct ckpt_model *model, struct ckpt_error *err)
+{
+	struct checker c = { model, ckpt_arena_new(MODEL_BUDGET_BASE) };
+	int rc = c.scratch ? ckpt_model_walk(model, check_one, &c, err) : ckpt_fail_nomem(err);
+
+	ckpt_arena_free(c.scratch);
 	return rc;
 }
 
@@ -417,6 +478,17 @@ static struct ckpt_model *empty_model(struct ckpt_document *doc)
 	return m;
 }
 
+/* Who has FOLDED tensors wants to save memory, and does without edits, which make keys. Resave makes some for storages without bytes. */
+static void forget_keys(struct ckpt_document *doc)
+{
+	bool any_empty = false;
+
+	for (uint32_t i = 0; i < doc->storage_count; i++)
+		any_empty |= !doc->storages[i].nbytes;
+	if (doc->pickle.has_folded && !any_empty)
+		ckpt_strmap_clear(&doc->storage_by_key);
+}
+
 int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ckpt_error *err)
 {
 	struct ckpt_model *m = empty_model(doc);
@@ -427,12 +499,13 @@ int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ck
 	if (!m)
 		return ckpt_fail_nomem(err);
 	rc = register_persids(m, err);
+	forget_keys(m->doc);
 	m->storages = m->doc->storages;
 	m->storage_count = m->doc->storage_count;
 	if (rc == 0 && m->doc->of_cpp)
 		rc = ckpt_model_resolve_cpp_calls(m, err);
 	if (rc == 0)
-		rc = ckpt_model_list_tensors(m, err);
+		rc = doc->pickle.has_folded ? check_tensors(m, err) : ckpt_model_list_tensors(m, err);
 	if (rc < 0)
 		ckpt_close(m);
 	else
@@ -443,8 +516,10 @@ int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ck
 int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
 		      struct ckpt_error *err)
 {
-	struct ckpt_model *m = empty_model(from->doc);
+	struct ckpt_model *m;
 
+	assert(!from->doc->pickle.has_folded); /* ckpt_model_whole() comes first */
+	m = empty_model(from->doc);
 	*out = NULL;
 	if (!m)
 		return ckpt_fail_nomem(err);
@@ -466,6 +541,59 @@ int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
 	}
 	*out = m;
 	return 0;
+}
+
+void ckpt_ignore_checksums(struct ckpt_model *model)
+{
+	struct ckpt_document *doc = model->doc;
+
+	doc->ignores_checksums = true;
+	for (uint32_t i = 0; i < doc->storage_count; i++)
+		doc->storages[i].has_crc = false;
+	for (uint32_t i = 0; i < model->storage_count; i++) {
+		struct ckpt_storage *s = &model->storages[i];
+
+		s->has_crc = false;
+		if (s->made)
+			ckpt_recipe_forget_crc((struct ckpt_recipe *)s->made);
+	}
+	if (doc->forget_checksums)
+		doc->forget_checksums(doc);
+}
+
+static int read_whole(struct ckpt_model *model, struct ckpt_error *err)
+{
+	struct ckpt_document *doc = model->doc;
+	struct ckpt_model *whole = NULL;
+	int rc = doc->read_whole(doc->source, &whole, err);
+
+	if (rc == 0 && doc->inner_path) {
+		whole->doc->inner_path = strdup(doc->inner_path);
+		rc = whole->doc->inner_path ? 0 : ckpt_fail_nomem(err);
+	}
+	if (rc == 0 && doc->ignores_checksums)
+		ckpt_ignore_checksums(whole);
+	if (rc < 0)
+		ckpt_close(whole);
+	else
+		model->whole = whole;
+	return ckpt_error_at(err, rc, ckpt_document_path(doc), NULL, CKPT_NO_OFFSET);
+}
+
+int ckpt_model_whole(const struct ckpt_model **model, struct ckpt_error *err)
+{
+	struct ckpt_model *m = (struct ckpt_model *)*model; /* WHOLE is a cache */
+	int rc = 0;
+
+	if (!m->doc->pickle.has_folded)
+		return 0;
+	pthread_mutex_lock(&m->listing);
+	if (!m->whole)
+		rc = read_whole(m, err);
+	pthread_mutex_unlock(&m->listing);
+	if (rc == 0)
+		*model = m->whole;
+	return rc;
 }
 
 int ckpt_model_own_storages(struct ckpt_model *model, struct ckpt_error *err)

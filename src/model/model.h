@@ -9,6 +9,8 @@
 
 #include <pthread.h>
 
+struct ckpt_model;
+
 /* Files from before 0.4 may have storages that are a part of another one. */
 struct ckpt_storage_view {
 	uint32_t root;	 /* number of the other */
@@ -20,16 +22,15 @@ enum { CKPT_MOST_STORAGE_KEY = 400 }; /* bytes */
 /* The bytes behind one or more tensors. */
 struct ckpt_storage {
 	const char *key; /* as in the file: the record is data/KEY */
-	enum ckpt_dtype dtype;
+	enum ckpt_dtype dtype : 16;
+	bool has_crc;
+	bool retyped; /* DTYPE is that of its tensors, whatever their persistent ids and calls say */
+	uint32_t crc32;
 	uint64_t numel, nbytes;		      /* numel: in units of DTYPE */
 	const char *location;		      /* device tag, as in the file */
-	const struct ckpt_value *first;	      /* the persistent id that mentioned it first */
 	void *record;			      /* the format's own entry for it */
 	const struct ckpt_storage_view *view; /* NULL: it has bytes of its own */
 	const struct ckpt_recipe *made; /* bytes that an edit makes; NULL: those of the record */
-	uint32_t crc32;
-	bool has_crc;
-	bool retyped; /* DTYPE is that of its tensors, whatever their persistent ids and calls say */
 };
 
 enum ckpt_tensor_kind {
@@ -51,16 +52,16 @@ enum { CKPT_MOST_TENSOR_NAME = 16384 }; /* bytes of a name that are kept */
 struct ckpt_tensor {
 	const char *name; /* path in the checkpoint; NULL for inner tensors */
 	const struct ckpt_value *value;
-	bool name_is_cut; /* it is longer than CKPT_MOST_TENSOR_NAME: NAME is how it begins, and "...", and no other need differ */
-	enum ckpt_tensor_kind kind;
 	enum ckpt_dtype dtype;
 	uint32_t ndim;
+	uint8_t kind;	  /* enum ckpt_tensor_kind */
+	bool name_is_cut; /* it is longer than CKPT_MOST_TENSOR_NAME: NAME is how it begins, and "...", and no other need differ */
+	bool requires_grad, is_parameter, is_conj, is_neg;
 	const uint64_t *shape, *stride; /* stride: NULL where there is none */
 	uint64_t offset;		/* in elements */
 	int64_t storage;		/* index, or -1 */
 	const char *device, *layout;	/* layout: "sparse_coo", ... or NULL */
 	const char *class_name;		/* "Parameter", "DTensor", ... or NULL for a plain one */
-	bool requires_grad, is_parameter, is_conj, is_neg;
 	const struct ckpt_value *local; /* DTensor: its local tensor; sparse: its values */
 };
 
@@ -91,7 +92,7 @@ struct ckpt_document {
 	bool of_cpp; /* torch's C++ pickler wrote it, or may have: see model/cpp_calls.h */
 	struct ckpt_storage *storages; /* malloc, in order of first mention */
 	uint32_t storage_count, storage_cap;
-	struct ckpt_strmap storage_by_key;
+	struct ckpt_strmap storage_by_key; /* while it is being opened; afterwards where edits can be made */
 	void *container; /* the format's own state, e.g. the zip index */
 	void (*free_container)(void *container);
 	const struct ckpt_format *format;
@@ -107,6 +108,8 @@ struct ckpt_document {
 	bool ignores_checksums; /* see ckpt_ignore_checksums() */
 	/* The same of what is not in the list of storages; NULL: all is. */
 	void (*forget_checksums)(struct ckpt_document *doc);
+	/* Where tensors are FOLDED: the file, read with none. */
+	int (*read_whole)(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err);
 	bool big_endian; /* numbers in the records, which STORAGE_BYTES gives as they are */
 	/* Where the bytes of a storage are in the file. */
 	int (*storage_bytes)(struct ckpt_document *doc, const struct ckpt_storage *storage,
@@ -133,6 +136,7 @@ struct ckpt_model {
 	uint32_t tensor_count, tensor_cap;
 	bool listed;
 	pthread_mutex_t listing;
+	struct ckpt_model *whole; /* owned: see ckpt_model_whole(); NULL: nobody asked yet */
 	void *held; /* owned: what else the bytes of its storages need, or NULL */
 	void (*free_held)(void *held);
 	int (*held_files)(const void *held, ckpt_model_visit_file *visit, void *ctx); /* or NULL */
@@ -155,6 +159,12 @@ int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ck
  */
 int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
 		      struct ckpt_error *err);
+
+/*
+ * For all that looks into tensors, and does not know of FOLDED ones: *MODEL becomes one in which there are none, which lives as long. Thread-safe.
+ * Who does know: the walk, the list of tensors, descriptions, resave, diff, torch zip's writer.
+ */
+int ckpt_model_whole(const struct ckpt_model **model, struct ckpt_error *err);
 
 /* Storages of its own, to be changed in place. Only while a model is being made. */
 int ckpt_model_own_storages(struct ckpt_model *model, struct ckpt_error *err);
@@ -260,9 +270,11 @@ int ckpt_storage_parse(const struct ckpt_value *persid, struct ckpt_arena *arena
  */
 enum ckpt_dtype ckpt_storage_dtype(const struct ckpt_model *model, int64_t index, const struct ckpt_value *persid);
 
-/* The storage that a persistent id names, or -1 for ids of another kind. */
+/* The storage that a persistent id names, or the one of a FOLDED tensor; -1 for ids of another kind. */
 static inline int64_t ckpt_storage_of(const struct ckpt_value *persid)
 {
+	if (persid->kind == CKPT_FOLDED)
+		return (int64_t)persid->u.folded.meaning - 1;
 	return (int64_t)persid->u.persid.meaning - 1;
 }
 

@@ -89,10 +89,12 @@ static int visit(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error
 int ckpt_number_keys(const struct ckpt_model *model, struct ckpt_model **out,
 		     struct ckpt_edit_report *report, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct ckpt_edit_report r = CKPT_EDIT_REPORT_INIT;
 	struct numberer n = { 0 };
-	int rc = ckpt_sized_check(report, sizeof(r), err);
 
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(r), err);
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_model_derive(model, &n.to, err);

@@ -108,12 +108,14 @@ int ckpt_strip_prefix(const struct ckpt_model *model, const char *prefix,
 		      const struct ckpt_edit_options *options, struct ckpt_model **out,
 		      struct ckpt_edit_report *report, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct prefix p = { 0 };
 	struct ckpt_key_edit edit = { .rename = strip_key,
 				      .rename_module = strip_module_name,
 				      .ctx = &p };
-	int rc = make_prefix(prefix, options, &p, err);
 
+	if (rc == 0)
+		rc = make_prefix(prefix, options, &p, err);
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_model_edit_keys(model, &edit, options, out, report, err);
@@ -125,13 +127,15 @@ int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
 		    const struct ckpt_edit_options *options, struct ckpt_model **out,
 		    struct ckpt_edit_report *report, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct ckpt_edit_report local = CKPT_EDIT_REPORT_INIT;
 	struct prefix p = { 0 };
 	struct ckpt_key_edit edit = {
 		.rename = add_key, .rename_module = add_module_name, .only_modules = true, .ctx = &p
 	};
-	int rc = make_prefix(prefix, options, &p, err);
 
+	if (rc == 0)
+		rc = make_prefix(prefix, options, &p, err);
 	*out = NULL;
 	edit.new_roots = p.text;
 	if (rc == 0)
@@ -184,10 +188,12 @@ static int count_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_e
 int ckpt_count_prefix(const struct ckpt_model *model, const char *prefix,
 		      struct ckpt_prefix_count *out, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct ckpt_prefix_count count = CKPT_PREFIX_COUNT_INIT;
 	struct counter c = { .model = model, .out = &count };
-	int rc = ckpt_sized_check(out, sizeof(count), err);
 
+	if (rc == 0)
+		rc = ckpt_sized_check(out, sizeof(count), err);
 	if (rc == 0)
 		rc = make_prefix(prefix, NULL, &c.prefix, err);
 	if (rc == 0)

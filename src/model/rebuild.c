@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "model/old_tensor.h"
 #include "model/state_dict.h"
+#include "pickle/fold.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -466,10 +467,56 @@ static int parse_old(struct parser *p, const struct ckpt_old_tensor *old, struct
 	return rc < 0 ? rc : 1;
 }
 
+static int copy_dims(struct parser *p, const uint32_t *dims, uint32_t count, const uint64_t **out)
+{
+	static const uint64_t one[] = { 1 }; /* most strides of one dimension, and there may be very many */
+	uint64_t *copy;
+
+	*out = one;
+	if (count == 1 && dims[0] == 1)
+		return 0;
+	copy = ckpt_arena_alloc(p->arena, count * sizeof(*copy));
+	if (!copy)
+		return ckpt_arena_fail(p->arena, p->err);
+	for (uint32_t i = 0; i < count; i++)
+		copy[i] = dims[i];
+	*out = copy;
+	return 0;
+}
+
+/* parse_v2() of what a FOLDED stands for. */
+static int parse_folded(struct parser *p, const struct ckpt_value *v, struct ckpt_tensor *t)
+{
+	const struct ckpt_value *unfolded;
+	struct ckpt_fold f;
+	int rc;
+
+	t->storage = ckpt_storage_of(v);
+	if (t->dtype != CKPT_DTYPE_UNKNOWN || t->storage < 0 || !p->model->storages[t->storage].nbytes) { /* rare */
+		unfolded = ckpt_unfold(v, p->arena);
+		t->storage = -1;
+		return unfolded ? parse_value(p, unfolded, t) : ckpt_arena_fail(p->arena, p->err);
+	}
+	ckpt_fold_read(v, &f);
+	t->requires_grad = f.requires_grad;
+	t->offset = f.offset;
+	t->ndim = f.ndim;
+	t->dtype = p->model->storages[t->storage].dtype;
+	t->device = p->model->storages[t->storage].location;
+	rc = copy_dims(p, f.size, f.ndim, &t->shape);
+	if (rc == 0)
+		rc = copy_dims(p, f.stride, f.ndim, &t->stride);
+	if (rc == 0)
+		rc = check_extent(p, t);
+	return rc < 0 ? rc : 1;
+}
+
 static int parse_value(struct parser *p, const struct ckpt_value *v, struct ckpt_tensor *t)
 {
 	struct ckpt_old_tensor old;
 
+	if (v->kind == CKPT_FOLDED)
+		return parse_folded(p, v, t);
 	if (v->kind != CKPT_CALL)
 		return 0;
 	if (ckpt_old_tensor_is(p->model, v, &old))
@@ -504,6 +551,8 @@ bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_valu
 	const struct ckpt_value *func, *args;
 	struct ckpt_old_tensor old;
 
+	if (v->kind == CKPT_FOLDED)
+		return true;
 	if (v->kind != CKPT_CALL)
 		return false;
 	if (ckpt_old_tensor_is(model, v, &old))

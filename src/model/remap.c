@@ -299,13 +299,15 @@ int ckpt_remap(const struct ckpt_model *model, const struct ckpt_device_map *map
 	       const struct ckpt_edit_options *options, struct ckpt_model **out,
 	       struct ckpt_edit_report *report, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct remapper r = { .from = model,
 			      .maps = maps,
 			      .count = count,
 			      .o = CKPT_EDIT_OPTIONS_INIT,
 			      .report = CKPT_EDIT_REPORT_INIT };
-	int rc = ckpt_sized_take(&r.o, sizeof(r.o), options, err);
 
+	if (rc == 0)
+		rc = ckpt_sized_take(&r.o, sizeof(r.o), options, err);
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(r.report), err);

@@ -271,11 +271,11 @@ int ckpt_rename(const struct ckpt_model *model, const char *const *expressions, 
 		const struct ckpt_edit_options *options, struct ckpt_model **out,
 		struct ckpt_edit_report *report, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct renamer r = { .count = count };
 	struct ckpt_key_edit edit = {
 		.rename = rename_key, .rename_module = rename_module, .only_direct = true, .ctx = &r
 	};
-	int rc = 0;
 
 	*out = NULL;
 	r.expressions = calloc(count + 1, sizeof(*r.expressions));

@@ -3,6 +3,7 @@
 
 #include "model/resaver.h"
 #include "pickle/encode.h"
+#include "pickle/fold.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +185,9 @@ static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
 	if (s->o->legacy_ids && v->kind == CKPT_GLOBAL && source_of_class(s, v))
 		return class_with_source(s, source_of_class(s, v));
 	v = ckpt_resave_now(s, v);
-	if (v->flags & CKPT_VALUE_FINAL)
+	if (v->kind == CKPT_FOLDED)
+		v = ckpt_unfold(v, scratch);
+	if (!v || v->flags & CKPT_VALUE_FINAL)
 		return v;
 	if (v->flags & CKPT_VALUE_BOUND) {
 		ckpt_fail(

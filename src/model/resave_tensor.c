@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/resaver.h"
 
+#include "pickle/fold.h"
+
 #include "tensor/byteswap.h"
 
 #include <inttypes.h>
@@ -310,9 +312,14 @@ const struct ckpt_value *ckpt_resave_tensor_v3(struct ckpt_saver *s, const struc
 /* A tensor inside another is handed out anew for every save: nobody else holds it. */
 static const struct ckpt_value *anonymous(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *resolved =
-		v->kind == CKPT_CALL ? ckpt_resave_resolve_call(s, v) : v;
+	const struct ckpt_value *resolved;
 	struct ckpt_value *copy;
+
+	if (v->kind == CKPT_FOLDED)
+		v = ckpt_unfold(v, s->scratch);
+	if (!v)
+		return NULL;
+	resolved = v->kind == CKPT_CALL ? ckpt_resave_resolve_call(s, v) : v;
 
 	if (!resolved || resolved == v)
 		return resolved;

@@ -304,10 +304,12 @@ static int one_pass(struct sanitizer *s, struct ckpt_error *err)
 int ckpt_sanitize(const struct ckpt_model *model, struct ckpt_model **out,
 		  struct ckpt_edit_report *report, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
 	struct sanitizer s = { 0 };
-	int rc = ckpt_sized_check(report, sizeof(did), err);
 
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(did), err);
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_model_derive(model, &s.to, err);

@@ -21,10 +21,12 @@ static uint64_t tensors_fewer(const struct ckpt_model *before, const struct ckpt
 int ckpt_extract(const struct ckpt_model *model, const char *name, struct ckpt_model **out,
 		 struct ckpt_edit_report *report, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
 	const struct ckpt_value *found;
-	int rc = ckpt_sized_check(report, sizeof(did), err);
 
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(did), err);
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_model_find(model, name, &found, err);
@@ -346,13 +348,15 @@ int ckpt_select(const struct ckpt_model *model, const char *const *keep, size_t 
 		const char *const *drop, size_t drop_count, struct ckpt_model **out,
 		struct ckpt_edit_report *report, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct selector s = { .from = model,
 			      .kept_depth = SIZE_MAX,
 			      .dropped_depth = SIZE_MAX,
 			      .whole_depth = SIZE_MAX };
 	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
-	int rc = ckpt_sized_check(report, sizeof(did), err);
 
+	if (rc == 0)
+		rc = ckpt_sized_check(report, sizeof(did), err);
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_patterns_init(&s.keep, keep, keep_count, err);

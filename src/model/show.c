@@ -192,10 +192,12 @@ static int show(struct shower *s, const struct ckpt_value *v, unsigned depth)
 int ckpt_show(const struct ckpt_model *model, const char *name,
 	      int (*put)(void *ctx, const char *text), void *ctx, struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct shower s = { .model = model, .put = put, .ctx = ctx, .err = err };
 	const struct ckpt_value *v;
-	int rc = ckpt_model_find(model, name, &v, err);
 
+	if (rc == 0)
+		rc = ckpt_model_find(model, name, &v, err);
 	if (rc == 0)
 		rc = show(&s, v, 0);
 	if (rc == 0)

@@ -126,13 +126,15 @@ int ckpt_state_dict(const struct ckpt_model *model, const struct ckpt_edit_optio
 		    struct ckpt_model **out, struct ckpt_edit_report *report,
 		    struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct ckpt_edit_options o = CKPT_EDIT_OPTIONS_INIT;
 	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_module_report made = { 0 };
 	const struct ckpt_value *module = NULL;
 	struct ckpt_error local = CKPT_ERROR_INIT, *e = err ? err : &local;
-	int rc = ckpt_sized_take(&o, sizeof(o), options, e);
 
+	if (rc == 0)
+		rc = ckpt_sized_take(&o, sizeof(o), options, e);
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(did), e);

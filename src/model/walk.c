@@ -4,6 +4,7 @@
 #include "base/double.h"
 #include "base/text.h"
 #include "model/module.h"
+#include "pickle/fold.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -545,6 +546,11 @@ void ckpt_value_repr(const struct ckpt_value *v, struct ckpt_buf *out)
 		ckpt_buf_printf(out, v->flags & CKPT_VALUE_MISSING ? "<missing>" : "<storage>");
 		break;
 	case CKPT_EXT: ckpt_buf_printf(out, "<extension %" PRId64 ">", v->u.integer); break;
+	case CKPT_FOLDED:
+		ckpt_buf_printf(out, "<");
+		put_escaped(v->u.folded.mold->func->u.global->name, v->u.folded.mold->func->u.global->name_len, out);
+		ckpt_buf_printf(out, " object>");
+		break;
 	}
 }
 

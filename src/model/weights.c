@@ -159,11 +159,13 @@ int ckpt_take_weights(const struct ckpt_model *model, const struct ckpt_edit_opt
 		      struct ckpt_model **out, struct ckpt_edit_report *report,
 		      struct ckpt_error *err)
 {
+	int rc = ckpt_model_whole(&model, err);
 	struct ckpt_edit_options o = CKPT_EDIT_OPTIONS_INIT;
 	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
 	struct chooser c = { .model = model };
-	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
+	if (rc == 0)
+		rc = ckpt_sized_take(&o, sizeof(o), options, err);
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(did), err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pickle/decode.h"
 
+#include "pickle/fold.h"
 #include "pickle/make.h"
 
 #include <inttypes.h>
@@ -14,6 +15,8 @@ static int target(struct ckpt_machine *m, struct ckpt_value **out)
 	int rc = ckpt_machine_need(m, 1);
 
 	*out = NULL;
+	if (rc == 0)
+		rc = ckpt_machine_unfold(m, m->stack[m->depth - 1]);
 	if (rc == 0) /* the decoder made every value and may still change it */
 		*out = (struct ckpt_value *)m->stack[m->depth - 1];
 	return rc;
@@ -203,10 +206,14 @@ static int note_setter(struct ckpt_machine *m)
 	const struct ckpt_value *dropped = m->stack[m->depth - 1], *args;
 	struct ckpt_value *object;
 	struct ckpt_call *call;
+	int rc;
 
 	if (dropped->kind != CKPT_CALL || m->depth - ckpt_machine_floor(m) < 2)
 		return 0;
 	object = (struct ckpt_value *)m->stack[m->depth - 2];
+	rc = ckpt_machine_unfold(m, object);
+	if (rc < 0)
+		return rc;
 	args = dropped->u.call->args;
 	if (dropped->u.call->kind != CKPT_CALL_REDUCE || dropped->u.call->items.count ||
 	    dropped->u.call->pairs.count || dropped->u.call->state)
@@ -363,8 +370,13 @@ int ckpt_machine_step(struct ckpt_machine *m)
 static int run(struct ckpt_machine *m)
 {
 	while (!m->done) {
-		int rc = ckpt_op_read(&m->r, &m->op, m->err);
+		uint8_t code = m->folds && m->r.pos < m->r.len ? m->r.data[m->r.pos] : 0;
+		int rc = code == CKPT_OP_BINGET || code == CKPT_OP_LONG_BINGET ? ckpt_fold_next(m) : 0;
 
+		if (rc > 0)
+			continue;
+		if (rc == 0)
+			rc = ckpt_op_read(&m->r, &m->op, m->err);
 		if (rc == 0)
 			rc = ckpt_machine_step(m);
 		if (rc < 0)
@@ -387,6 +399,25 @@ int ckpt_pickle_decode_from(uint32_t first_id, const void *bytes, size_t len, ui
 	return ckpt_pickle_decode_with(NULL, first_id, bytes, len, budget, out, err);
 }
 
+static int decode(struct ckpt_machine *m, uint32_t first_id, uint64_t budget)
+{
+	struct ckpt_pickle *out = m->doc;
+	int rc;
+
+	*out = (struct ckpt_pickle){ .next_id = first_id };
+	if (m->r.len > UINT32_MAX - 16 - first_id) /* an id per byte at most */
+		return ckpt_fail(m->err, CKPT_E_LIMIT, "the pickle has %zu bytes, the limit is 4 GiB",
+				 m->r.len);
+	out->arena = m->arena = ckpt_arena_new(budget);
+	if (!m->arena)
+		return ckpt_fail_nomem(m->err);
+	rc = run(m);
+	ckpt_machine_clear(m);
+	if (rc < 0)
+		ckpt_pickle_clear(out);
+	return rc;
+}
+
 int ckpt_pickle_decode_with(const struct ckpt_persistent_load *persistent, uint32_t first_id,
 			    const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
 			    struct ckpt_error *err)
@@ -394,20 +425,16 @@ int ckpt_pickle_decode_with(const struct ckpt_persistent_load *persistent, uint3
 	struct ckpt_machine m = {
 		.r = { bytes, len, 0, false }, .doc = out, .persistent = persistent, .err = err
 	};
-	int rc;
 
-	*out = (struct ckpt_pickle){ .next_id = first_id };
-	if (len > UINT32_MAX - 16 - first_id) /* an id per byte at most */
-		return ckpt_fail(err, CKPT_E_LIMIT, "the pickle has %zu bytes, the limit is 4 GiB",
-				 len);
-	out->arena = m.arena = ckpt_arena_new(budget);
-	if (!m.arena)
-		return ckpt_fail_nomem(err);
-	rc = run(&m);
-	ckpt_machine_clear(&m);
-	if (rc < 0)
-		ckpt_pickle_clear(out);
-	return rc;
+	return decode(&m, first_id, budget);
+}
+
+int ckpt_pickle_decode_folded(uint32_t first_id, const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
+			      struct ckpt_error *err)
+{
+	struct ckpt_machine m = { .r = { bytes, len, 0, false }, .doc = out, .folds = true, .err = err };
+
+	return decode(&m, first_id, budget);
 }
 
 void ckpt_pickle_clear(struct ckpt_pickle *pickle)

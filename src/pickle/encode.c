@@ -172,6 +172,7 @@ static int save_atom(struct encoder *e, const struct ckpt_value *v)
 		return ckpt_fail(e->err, CKPT_E_UNSUPPORTED,
 				 "copyreg extension code %" PRId64 " cannot be written",
 				 v->u.integer);
+	case CKPT_FOLDED: return ckpt_fail(e->err, CKPT_E_UNSUPPORTED, "a folded tensor reached the pickler");
 	case CKPT_LIST:
 	case CKPT_SET:
 	case CKPT_FROZENSET:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "pickle/machine.h"
+#include "pickle/fold.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -107,6 +107,24 @@ static int sparse_put(struct ckpt_machine *m, uint64_t index, const struct ckpt_
 	return 0;
 }
 
+int ckpt_machine_memo_reserve(struct ckpt_machine *m, uint64_t index)
+{
+	size_t cap = m->memo_cap ? m->memo_cap : 64;
+	void *grown;
+
+	if (index < m->memo_cap)
+		return 0;
+	while (cap <= index)
+		cap *= 2;
+	grown = realloc(m->memo, cap * sizeof(*m->memo));
+	if (!grown)
+		return ckpt_fail_nomem(m->err);
+	m->memo = grown;
+	memset(m->memo + m->memo_cap, 0, (cap - m->memo_cap) * sizeof(*m->memo));
+	m->memo_cap = cap;
+	return 0;
+}
+
 int ckpt_machine_memo_put(struct ckpt_machine *m, uint64_t index)
 {
 	int rc = ckpt_machine_need(m, 1);
@@ -115,19 +133,9 @@ int ckpt_machine_memo_put(struct ckpt_machine *m, uint64_t index)
 		return rc;
 	if (index > m->r.len) /* cannot be dense: a PUT takes at least a byte */
 		return sparse_put(m, index, m->stack[m->depth - 1]);
-	if (index >= m->memo_cap) {
-		size_t cap = m->memo_cap ? m->memo_cap : 64;
-		void *grown;
-
-		while (cap <= index)
-			cap *= 2;
-		grown = realloc(m->memo, cap * sizeof(*m->memo));
-		if (!grown)
-			return ckpt_fail_nomem(m->err);
-		m->memo = grown;
-		memset(m->memo + m->memo_cap, 0, (cap - m->memo_cap) * sizeof(*m->memo));
-		m->memo_cap = cap;
-	}
+	rc = ckpt_machine_memo_reserve(m, index);
+	if (rc < 0)
+		return rc;
 	m->memo_count += !m->memo[index];
 	m->memo[index] = m->stack[m->depth - 1];
 	return 0;
@@ -139,6 +147,13 @@ int ckpt_machine_memo_get(struct ckpt_machine *m, uint64_t index)
 
 	if (index <= m->r.len) {
 		v = index < m->memo_cap ? m->memo[index] : NULL;
+		if (v && ckpt_is_inside_folded(v)) {
+			int rc = ckpt_machine_unfold_entry(m, index);
+
+			if (rc < 0)
+				return rc;
+			v = m->memo[index];
+		}
 	} else {
 		uint64_t *slot =
 			ckpt_strmap_find(&m->sparse_memo, (const char *)&index, sizeof(index));

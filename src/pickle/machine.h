@@ -32,6 +32,9 @@ struct ckpt_machine {
 	struct ckpt_strmap globals;	/* "module\0name" to the one node of each */
 	const struct ckpt_value *small_ints[CKPT_MACHINE_SMALL_INTS];
 	struct ckpt_call *empty_ordered; /* of every OrderedDict() that nothing was put into: one for each tensor */
+	bool folds; /* see pickle/fold.h */
+	struct ckpt_mold *mold; /* of the last tensor that was folded; others behind it */
+	unsigned mold_count;
 	bool done;
 };
 
@@ -92,6 +95,9 @@ static inline struct ckpt_value *ckpt_machine_new(struct ckpt_machine *m, uint8_
 
 /* The call of V, a CALL, to be changed: from now on V's own. NULL: no memory. */
 struct ckpt_call *ckpt_machine_own_call(struct ckpt_machine *m, struct ckpt_value *v);
+
+/* Room for INDEX, which is no higher than the pickle is long, in m->memo. */
+int ckpt_machine_memo_reserve(struct ckpt_machine *m, uint64_t index);
 
 /* Remember the top of the stack under INDEX; push what is remembered there. */
 int ckpt_machine_memo_put(struct ckpt_machine *m, uint64_t index);

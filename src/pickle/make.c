@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pickle/make.h"
 
+#include "pickle/fold.h"
 #include "pickle/literal.h"
 
 #include <string.h>
@@ -229,7 +230,10 @@ static int push_call(struct ckpt_machine *m, uint8_t kind, const struct ckpt_val
 	bool empty = ordered && args == &ckpt_value_empty_tuple;
 	struct ckpt_value *v = ckpt_machine_new(m, CKPT_CALL);
 	struct ckpt_call *call;
+	int rc = ckpt_machine_unfold(m, func);
 
+	if (rc < 0)
+		return rc;
 	if (v && empty && m->empty_ordered) {
 		v->u.call = m->empty_ordered;
 		return ckpt_machine_push(m, v);

@@ -29,6 +29,7 @@ const char *ckpt_value_kind_name(const struct ckpt_value *v)
 		[CKPT_CALL] = "object",
 		[CKPT_PERSID] = "storage",
 		[CKPT_EXT] = "extension",
+		[CKPT_FOLDED] = "object",
 	};
 
 	return names[v->kind];
@@ -91,6 +92,8 @@ bool ckpt_latin1_bytes(const char *text, uint64_t len, struct ckpt_arena *arena,
 	return bytes && ckpt_latin1_narrow(text, len, bytes, out_len);
 }
 
+enum { LONG = 1 << 17 };
+
 bool ckpt_seq_add_many(struct ckpt_arena *arena, struct ckpt_seq *seq,
 		       const struct ckpt_value *const *items, uint32_t count)
 {
@@ -99,8 +102,8 @@ bool ckpt_seq_add_many(struct ckpt_arena *arena, struct ckpt_seq *seq,
 	if (__builtin_add_overflow(seq->count, count, &need))
 		return false;
 	if (need > seq->cap) {
-		/* the first batch is usually the only one: exact; later ones double */
-		uint64_t cap = seq->cap ? 2 * (uint64_t)seq->cap : need;
+		/* the first batch is usually the only one: exact; later ones double, and very long ones leave less behind */
+		uint64_t cap = seq->cap ? (seq->cap < LONG ? 2 : 4) * (uint64_t)seq->cap : need;
 		const struct ckpt_value **grown;
 
 		if (cap < need)

@@ -31,6 +31,7 @@ enum ckpt_value_kind {
 	CKPT_CALL,	/* call: an object made by calling something */
 	CKPT_PERSID,	/* pid: something outside the pickle, a storage for torch */
 	CKPT_EXT,	/* integer: code of the copyreg extension registry */
+	CKPT_FOLDED,	/* folded: a CALL that rebuilds a tensor, of which only its place in the pickle is kept; only where the decoder was asked for such (pickle/fold.h) */
 };
 
 enum ckpt_value_flags {
@@ -108,6 +109,11 @@ struct ckpt_value {
 			const struct ckpt_value *pid;
 			uint64_t meaning; /* 0 until the model has found out what it names */
 		} persid;
+		struct {
+			const struct ckpt_mold *mold; /* what it has in common with others */
+			uint32_t start;		      /* offset of its first opcode; POS: of its REDUCE */
+			uint32_t meaning;	      /* of its storage's PERSID */
+		} folded;
 	} u;
 };
 

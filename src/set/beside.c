@@ -71,11 +71,13 @@ static int update_root(struct ckpt_model *to, const struct ckpt_seq *added, stru
 int ckpt_add_file(const struct ckpt_model *model, const char *path, struct ckpt_model **out,
 		  struct ckpt_error *err)
 {
-	struct ckpt_member *b = calloc(1, sizeof(*b));
+	int rc = ckpt_model_whole(&model, err);
+	struct ckpt_member *b = rc == 0 ? calloc(1, sizeof(*b)) : NULL;
 	struct ckpt_model *to = NULL;
-	int rc = b ? open_file(b, path, model->next_id, err) : ckpt_fail_nomem(err);
 
 	*out = NULL;
+	if (rc == 0)
+		rc = b ? open_file(b, path, model->next_id, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = ckpt_model_derive(model, &to, err);
 	if (rc < 0) {

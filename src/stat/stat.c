@@ -81,12 +81,12 @@ static int make(struct ckpt_stat *s, const struct ckpt_stat_options *options,
 int ckpt_stat_new(const struct ckpt_model *model, const struct ckpt_stat_options *options,
 		  struct ckpt_stat **out, struct ckpt_error *err)
 {
-	struct ckpt_stat *s = calloc(1, sizeof(*s));
-	int rc;
+	int rc = ckpt_model_whole(&model, err);
+	struct ckpt_stat *s = rc == 0 ? calloc(1, sizeof(*s)) : NULL;
 
 	*out = NULL;
 	if (!s)
-		return ckpt_fail_nomem(err);
+		return rc < 0 ? rc : ckpt_fail_nomem(err);
 	s->model = model;
 	s->options = (struct ckpt_stat_options)CKPT_STAT_OPTIONS_INIT;
 	rc = make(s, options, err);

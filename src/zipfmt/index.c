@@ -405,11 +405,34 @@ void ckpt_zip_close(struct ckpt_zip *zip)
 	free(zip);
 }
 
+static uint8_t small_letter(char c)
+{
+	return (uint8_t)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+}
+
+static bool same_but_for_case(const struct ckpt_zip_entry *e, const char *name, size_t len)
+{
+	size_t i = 0;
+
+	while (e->name_len == len && i < len && small_letter(e->name[i]) == small_letter(name[i]))
+		i++;
+	return e->name_len == len && i == len;
+}
+
 struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *name, size_t len)
 {
 	uint64_t *slot = ckpt_strmap_find_small(&zip->by_name, name, len);
 
+	for (uint32_t i = 0; zip->forgot_names && i < zip->count; i++)
+		if (same_but_for_case(&zip->entries[i], name, len))
+			return &zip->entries[i];
 	return slot ? &zip->entries[*slot] : NULL;
+}
+
+void ckpt_zip_forget_names(struct ckpt_zip *zip)
+{
+	ckpt_strmap_clear(&zip->by_name);
+	zip->forgot_names = true;
 }
 
 struct ckpt_record ckpt_zip_describe(const struct ckpt_zip_entry *entry, size_t skip)

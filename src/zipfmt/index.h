@@ -33,6 +33,7 @@ struct ckpt_zip {
 	struct ckpt_zip_entry *entries; /* in the order of the directory */
 	uint32_t count;
 	struct ckpt_strmap by_name; /* lower-case names */
+	bool forgot_names;	    /* BY_NAME is empty, and who looks for a name goes through ENTRIES */
 	uint64_t directory_off;
 	pthread_mutex_t lock;		/* of what reading adds: data offsets, the decompressor */
 	struct ckpt_window headers;	/* of local headers; CAP 0 until one is read */
@@ -65,6 +66,9 @@ bool ckpt_zip_read_zip64(const uint8_t *extra, size_t len, uint64_t *usize, uint
 
 /* By full name; ASCII case is ignored, as torch does. NULL: not there, or no memory. */
 struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *name, size_t len);
+
+/* All that will often be looked for is found: from now on names take no memory but their own, and finding one takes time. */
+void ckpt_zip_forget_names(struct ckpt_zip *zip);
 
 /* What the directory says of it, its name without the first SKIP bytes. The kind is for the format to say. */
 struct ckpt_record ckpt_zip_describe(const struct ckpt_zip_entry *entry, size_t skip);

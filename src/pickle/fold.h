@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_PICKLE_FOLD_H
+#define CKPT_PICKLE_FOLD_H
+
+#include "pickle/machine.h"
+
+/*
+ * Of each tensor in a dict torch.save writes the same opcodes, but for a key, a device and some numbers:
+ *
+ *	torch._utils._rebuild_tensor_v2(pid('storage', CLASS, KEY, DEVICE, numel), offset, size, stride, requires_grad, OrderedDict())
+ *
+ * As values that is ten objects and 480 bytes. FOLDED is one of 32, which says where these opcodes are, and can be made into the ten again.
+ * Only what is written to the last opcode as torch's protocol 2 writes it is folded, in a dict, and with bytes in its storage; so nobody needs to look
+ * into a folded tensor for anything unusual.
+ */
+enum { CKPT_FOLD_MOST_DIMS = 8 };
+
+/* What many tensors have in common: values that the pickle has elsewhere. */
+struct ckpt_mold {
+	const uint8_t *pickle;	/* its bytes */
+	size_t pickle_len;
+	const struct ckpt_value *func, *word, *storage_class, *hooks_class; /* WORD: 'storage' */
+	const struct ckpt_value *device; /* NULL: spelled out in each */
+	struct ckpt_call *hooks;	 /* that of every OrderedDict() */
+	struct ckpt_mold *next;
+};
+
+/* The numbers and texts of one tensor, which are checked when it is folded. */
+struct ckpt_fold {
+	const char *key, *device; /* DEVICE: NULL if it is that of the mold */
+	uint32_t key_len, device_len;
+	uint32_t numel, offset, ndim;
+	uint32_t size[CKPT_FOLD_MOST_DIMS], stride[CKPT_FOLD_MOST_DIMS];
+	bool requires_grad;
+	/* where which opcode is: of values that have an identity */
+	uint32_t key_pos, device_pos, pid_pos, persid_pos, size_pos, stride_pos, hooks_pos, args_pos, call_pos;
+	uint32_t end;					/* behind all of it */
+	uint32_t func, word, storage_class, device_get, hooks_class; /* indices into the memo; DEVICE_GET if DEVICE is NULL */
+	uint32_t first_put, put_count; /* indices that it takes in the memo; the last is that of the tensor */
+};
+
+/* What a FOLDED says. */
+void ckpt_fold_read(const struct ckpt_value *folded, struct ckpt_fold *out);
+
+/* The CALL that V, a FOLDED, stands for, with its id and position; NULL: no memory in ARENA. */
+struct ckpt_value *ckpt_unfold(const struct ckpt_value *v, struct ckpt_arena *arena);
+
+/* ---- inside of the decoder ---- */
+
+/* 1: the next opcodes were a tensor, which is on the stack now, folded. 0: they are to be carried out. <0: a failure. */
+int ckpt_fold_next(struct ckpt_machine *m);
+
+/* A value that the machine is about to look into, or to change, may be FOLDED: it is a CALL from now on. */
+int ckpt_machine_unfold(struct ckpt_machine *m, const struct ckpt_value *v);
+
+/* The same, since the memo has something inside of it under INDEX. */
+int ckpt_machine_unfold_entry(struct ckpt_machine *m, uint64_t index);
+
+/* Entries of the memo for what is inside of a folded tensor: not the address of a value. */
+static inline bool ckpt_is_inside_folded(const struct ckpt_value *entry)
+{
+	return (uintptr_t)entry & 1;
+}
+
+#endif
