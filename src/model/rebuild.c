@@ -285,6 +285,30 @@ static int copy_text(struct parser *p, const struct ckpt_value *v, const char **
 	return *out ? 0 : ckpt_arena_fail(p->arena, p->err);
 }
 
+/* torch.device('cuda', 1) -> "cuda:1" */
+static int parse_device(struct parser *p, const struct ckpt_value *v, const char **out)
+{
+	const struct ckpt_seq *args;
+	const struct ckpt_value *type;
+	char shown[80], text[112];
+
+	if (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR)
+		return copy_text(p, v, out);
+	if (!ckpt_value_is_call_of(v, "torch", "device"))
+		return wrong(p, "a device", v);
+	args = &v->u.call->args->u.seq;
+	type = args->count ? arg(p, args, 0) : v;
+	if (type->kind != CKPT_STR)
+		return wrong(p, "a device", type);
+	ckpt_escape(shown, sizeof(shown), type->u.bytes.ptr, type->u.bytes.len);
+	if (args->count > 1 && arg(p, args, 1)->kind == CKPT_INT)
+		snprintf(text, sizeof(text), "%s:%" PRId64, shown, arg(p, args, 1)->u.integer);
+	else
+		snprintf(text, sizeof(text), "%s", shown);
+	*out = ckpt_arena_copy(p->arena, text, strlen(text));
+	return *out ? 0 : ckpt_arena_fail(p->arena, p->err);
+}
+
 static int parse_from_numpy(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
 {
 	const struct ckpt_value *array = arg(p, args, 0), *state;
@@ -293,7 +317,7 @@ static int parse_from_numpy(struct parser *p, const struct ckpt_seq *args, struc
 	t->kind = CKPT_KIND_NUMPY;
 	t->requires_grad = is_true(arg(p, args, 3));
 	if (rc == 0)
-		rc = copy_text(p, arg(p, args, 2), &t->device);
+		rc = parse_device(p, arg(p, args, 2), &t->device);
 	if (rc < 0)
 		return rc;
 	state = array->kind == CKPT_CALL ? array->u.call->state : NULL;
@@ -309,33 +333,9 @@ static int parse_from_cpu(struct parser *p, const struct ckpt_seq *args, struct 
 	if (rc == 0)
 		rc = parse_dtype(p, arg(p, args, 1), &t->dtype);
 	if (rc == 0)
-		rc = copy_text(p, arg(p, args, 2), &t->device);
+		rc = parse_device(p, arg(p, args, 2), &t->device);
 	t->requires_grad = is_true(arg(p, args, 3));
 	return rc;
-}
-
-/* torch.device('cuda', 1) -> "cuda:1" */
-static int parse_device(struct parser *p, const struct ckpt_value *v, const char **out)
-{
-	const struct ckpt_seq *args;
-	const struct ckpt_value *type;
-	char shown[80], text[112];
-
-	if (v->kind == CKPT_STR)
-		return copy_text(p, v, out);
-	if (!ckpt_value_is_call_of(v, "torch", "device"))
-		return wrong(p, "a device", v);
-	args = &v->u.call->args->u.seq;
-	type = args->count ? arg(p, args, 0) : v;
-	if (type->kind != CKPT_STR)
-		return wrong(p, "a device", type);
-	ckpt_escape(shown, sizeof(shown), type->u.bytes.ptr, type->u.bytes.len);
-	if (args->count > 1 && arg(p, args, 1)->kind == CKPT_INT)
-		snprintf(text, sizeof(text), "%s:%" PRId64, shown, arg(p, args, 1)->u.integer);
-	else
-		snprintf(text, sizeof(text), "%s", shown);
-	*out = ckpt_arena_copy(p->arena, text, strlen(text));
-	return *out ? 0 : ckpt_arena_fail(p->arena, p->err);
 }
 
 static int parse_wrapper(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)

@@ -7,6 +7,7 @@
  */
 #include "scan/walk.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -113,7 +114,7 @@ enum way {
 	BY_ITEMS,	   /* as a tuple of the items of the argument */
 	BY_PARTS,	   /* of a real and an imaginary number */
 	BY_NUMBER_OF_STATE, /* {'int': number} */
-	BY_SMALL_NUMBER,   /* scalar(dtype, bytes), up to 8 of them: no more than some tens have one hash */
+	BY_SCALAR,	   /* scalar(dtype, bytes) */
 };
 static const struct {
 	const char *module, *name;
@@ -131,7 +132,7 @@ static const struct {
 	{ "datetime", "time", BY_BYTES_ALONE },
 	{ "decimal", "Decimal", BY_DIGITS },
 	{ "fractions", "Fraction", BY_DIGITS },
-	{ "numpy.core.multiarray", "scalar", BY_SMALL_NUMBER },
+	{ "numpy.core.multiarray", "scalar", BY_SCALAR },
 	{ "pathlib", "Path", BY_TEXT },
 	{ "pathlib", "PosixPath", BY_TEXT },
 	{ "pathlib", "PurePath", BY_TEXT },
@@ -192,11 +193,50 @@ static bool hash_of_digits(const char *text, uint64_t len, uint64_t *hash)
 	return true;
 }
 
+static uint64_t characters(const struct ckpt_value *text)
+{
+	uint64_t count = 0;
+
+	for (uint64_t i = 0; i < text->u.bytes.len; i++)
+		count += ((uint8_t)text->u.bytes.ptr[i] & 0xC0) != 0x80;
+	return count;
+}
+
+/* Bytes of a scalar of numpy, which protocol 2 writes as a text. */
 static bool is_few_bytes(const struct ckpt_value *v)
 {
-	if (v->kind == CKPT_CALL) /* encode(text, 'latin1') */
+	enum { MOST = 8 };
+
+	if (v->kind == CKPT_CALL && ckpt_value_is_call_of(v, "_codecs", "encode"))
 		v = argument(v, 0);
-	return (v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR || v->kind == CKPT_STR) && v->u.bytes.len <= 16;
+	if (v->kind == CKPT_STR)
+		return v->u.bytes.len <= 2 * MOST && characters(v) <= MOST;
+	return (v->kind == CKPT_BYTES || v->kind == CKPT_PY2_STR) && v->u.bytes.len <= MOST;
+}
+
+/*
+ * scalar(dtype, bytes). Of a real number of up to 8 bytes few others have the hash, but each complex one shares its with very many, and a longer one with
+ * all that are the same as a double. Texts have that of a Python text.
+ */
+static bool hash_of_scalar_is_known(const struct ckpt_value *v)
+{
+	const struct ckpt_value *dtype = argument(v, 0), *code = dtype->kind == CKPT_CALL ? argument(dtype, 0) : &ckpt_value_none;
+
+	if (code->kind != CKPT_STR && code->kind != CKPT_PY2_STR)
+		return false;
+	if (code->u.bytes.len < 2 || !isdigit((unsigned char)code->u.bytes.ptr[1]))
+		return false;
+	switch (*code->u.bytes.ptr) {
+	case 'U':
+	case 'S': return true;
+	case 'b':
+	case 'i':
+	case 'u':
+	case 'f':
+	case 'm':
+	case 'M': return is_few_bytes(argument(v, 1));
+	default: return false;
+	}
 }
 
 /* Of a call of the table. False: it is not known, and who wrote the file may have chosen it. */
@@ -214,7 +254,7 @@ static bool hash_of_call(struct key *k, const struct ckpt_scan_rule *rule, const
 	switch (ways[i].way) {
 	case BY_TEXT: return true;
 	case BY_BYTES_ALONE: return v->u.call->args->kind == CKPT_TUPLE && v->u.call->args->u.seq.count == 1;
-	case BY_SMALL_NUMBER: return is_few_bytes(argument(v, 1));
+	case BY_SCALAR: return hash_of_scalar_is_known(v);
 	case BY_DIGITS:
 		if (argument(v, 1) != &ckpt_value_none)
 			return false;

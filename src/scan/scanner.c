@@ -170,7 +170,7 @@ struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const stru
 	bool there = false;
 	char *key;
 
-	if (kind != CKPT_SCAN_DATA)
+	if (kind == CKPT_SCAN_OBJECT) /* of CODE it is told when it is known how it is used */
 		raise_verdict(s, CKPT_SCAN_NEEDS_OBJECTS);
 	ckpt_scan_show_global(g, shown, sizeof(shown));
 	name_len = strlen(shown);

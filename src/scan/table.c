@@ -56,6 +56,7 @@
 #define DIGITS CKPT_TYPE_DIGITS
 #define LATIN1 CKPT_TYPE_LATIN1
 #define SHORT CKPT_TYPE_SHORT
+#define ON_DEVICE CKPT_TYPE_ON_DEVICE
 #define ZERO CKPT_TYPE_ZERO
 
 /* A function, a class, and what is nothing but a value. CALL: enum ckpt_scan_call; LEAST and MOST arguments. */
@@ -85,11 +86,11 @@ static const struct ckpt_scan_rule rows[] = {
 	FUNC("torch._utils", "_rebuild_sparse_csr_tensor", OF_TENSORS, 2, 2, TENSOR, LAYOUT, SPARSE),
 	FUNC("torch._utils", "_rebuild_nested_tensor", OF_TENSORS, 4, 4, TENSOR, TENSOR),
 	FUNC("torch._utils", "_rebuild_meta_tensor_no_storage", PLAIN, 4, 4, TENSOR, DTYPE, SHAPE, SHAPE, BOOL),
-	FUNC("torch._utils", "_rebuild_device_tensor_from_numpy", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, SHORT | DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", OF_TENSORS, 4, 4, TENSOR, TENSOR, DTYPE, SHORT | DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_xla_tensor", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, SHORT | DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_mlc_tensor", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, SHORT | DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_wrapper_subclass", PLAIN, 8, 8, DRESSED, ANY_CLASS, DTYPE, SHAPE, SHAPE, INT, LAYOUT, SHORT | DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_device_tensor_from_numpy", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, ON_DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", OF_TENSORS, 4, 4, TENSOR, TENSOR, DTYPE, ON_DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_xla_tensor", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, ON_DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_mlc_tensor", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, ON_DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_wrapper_subclass", PLAIN, 8, 8, DRESSED, ANY_CLASS, DTYPE, SHAPE, SHAPE, INT, LAYOUT, ON_DEVICE, BOOL),
 	FUNC("torch._tensor", "_rebuild_from_type_v2", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
 	FUNC("torch._tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
 	FUNC("torch.tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
@@ -104,8 +105,8 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("torch.nn.parameter", "Buffer", 0, 2, TENSOR, TENSOR, TENSOR, BOOL),
 	TYPE("torch.nn.parameter", "UninitializedParameter", 0, 1, ATTRIBUTES, DRESSED, BOOL),
 	TYPE("torch.nn.parameter", "UninitializedBuffer", 0, 1, ATTRIBUTES, DRESSED, BOOL),
-	TYPE("torch", "Generator", 0, 1, GENERATOR, VALUE, SHORT | DEVICE),
-	TYPE("torch._C", "Generator", 0, 1, GENERATOR, VALUE, SHORT | DEVICE),
+	TYPE("torch", "Generator", 0, 1, GENERATOR, VALUE, ON_DEVICE),
+	TYPE("torch._C", "Generator", 0, 1, GENERATOR, VALUE, ON_DEVICE),
 	TYPE("torch.torch_version", "TorchVersion", 1, 1, ATTRIBUTES, VALUE, TEXT),
 	NAME("torch._utils", "torch", CKPT_TYPE_MODULE), /* see CKPT_CALL_GETATTR */
 	NAME("torch", "per_tensor_affine", QSCHEME),

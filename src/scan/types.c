@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST_SHORT = 64, MOST_DIMENSIONS = 64, MOST_DIGITS = 4300, MOST_BIGINT = 1786 /* bytes of 4300 digits */ };
+enum { MOST_SHORT = 64, MOST_DEVICE = 12, MOST_DIMENSIONS = 64, MOST_DIGITS = 4300, MOST_BIGINT = 1786 /* bytes of 4300 digits */ };
 
 static const struct ckpt_scan_rule *rule_of(const struct ckpt_global *g)
 {
@@ -18,6 +18,8 @@ static uint64_t type_of_global(const struct ckpt_value *v)
 {
 	const struct ckpt_scan_rule *rule = rule_of(v->u.global);
 
+	if (rule->call == CKPT_CALL_GETATTR || rule->call == CKPT_CALL_GETITEM)
+		return CKPT_TYPE_FUNCTION;
 	if (rule->kind != CKPT_SCAN_DATA)
 		return CKPT_TYPE_STRANGER;
 	if (rule->is_function)
@@ -217,6 +219,34 @@ static bool is_short_text(const struct ckpt_value *v)
 	return (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR) && v->u.bytes.len <= MOST_SHORT;
 }
 
+/*
+ * "cuda", "cuda:1". torch has names of devices that it was built without: to make a tensor on 'vulkan' or 'metal' ends the process, for others it imports a
+ * module of that name.
+ */
+static bool is_name_of_device(const struct ckpt_value *v)
+{
+	static const char *const names[] = { "cpu", "cuda", "hip", "ipu", "lazy", "maia", "meta", "mps", "mtia", "ort", "xla", "xpu" };
+	const char *text = v->u.bytes.ptr;
+	uint64_t len;
+
+	if ((v->kind != CKPT_STR && v->kind != CKPT_PY2_STR) || v->u.bytes.len > MOST_DEVICE)
+		return false;
+	for (len = v->u.bytes.len; len && isdigit((unsigned char)text[len - 1]);)
+		len--;
+	len = len && len < v->u.bytes.len && text[len - 1] == ':' ? len - 1 : v->u.bytes.len;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strlen(names[i]) == len && !memcmp(names[i], text, len))
+			return true;
+	return false;
+}
+
+static bool is_on_device(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	if (v->kind == CKPT_CALL && ckpt_scan_type(w, v) == CKPT_TYPE_DEVICE && v->u.call->args->kind == CKPT_TUPLE)
+		v = item(v->u.call->args, 0);
+	return is_name_of_device(v);
+}
+
 bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted)
 {
 	if (ckpt_scan_type(w, v) & wanted)
@@ -232,6 +262,7 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 	       (wanted & CKPT_TYPE_DIGITS && is_digits(v)) ||
 	       (wanted & CKPT_TYPE_LATIN1 && is_latin1(v)) ||
 	       (wanted & CKPT_TYPE_SHORT && is_short_text(v)) ||
+	       (wanted & CKPT_TYPE_ON_DEVICE && is_on_device(w, v)) ||
 	       (wanted & CKPT_TYPE_ZERO && v->kind == CKPT_TUPLE && v->u.seq.count == 1 &&
 		item(v, 0)->kind == CKPT_INT && item(v, 0)->u.integer == 0) ||
 	       (wanted & CKPT_TYPE_SMALL_BIGINT && v->kind == CKPT_BIGINT &&

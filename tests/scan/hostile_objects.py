@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tricks with what is made: parts of a tensor that are set as attributes, classes that act where they are made, functions of packages, sources in archives."""
 
+import struct
+
 from assemble import NOT_DECIDED, RUN, Member, blob, call, files, proto, reduce_, sample, torch_zip, value, zip_of
 
 NOT_PLAIN = RUN | NOT_DECIDED
@@ -198,6 +200,61 @@ def costly():
             both("many_empty_%s_%d" % (letter, number), array + value(1) + value(shape) + empty + b"\x89" + blob(b"") + b"tb", "an array of very many items without bytes")
 
 
+def numbers_of_one_hash():
+    """Scalars of numpy as keys: complex numbers share a hash at will, long doubles with all that round to the same double."""
+    def dtype(code, size):
+        return reduce_("numpy", "dtype", code, False, True) + value((3, "<", None, None, None, -1, -1, 0)) + b"b"
+
+    def keys(code, packed):
+        first = dtype(code, len(packed[0])) + b"q\x30"
+        scalar = NAME("numpy.core.multiarray", "scalar")
+        return b"}(" + b"".join(scalar + b"(" + (first if not n else b"h\x30") + blob(item) + b"tRN" for n, item in enumerate(packed)) + b"u"
+
+    complexes = [struct.pack("<dd", -1000003.0 * n, n) for n in range(1, 4201)]
+    ascii_only = [bytes(8) + struct.pack("<d", 0)[:6] + bytes([n & 127, n >> 7]) for n in range(4200)]
+    singles = [struct.pack("<ff", -1000003.0 * n * 2**m, n * 2.0**m) for n in range(1, 60) for m in range(1, 72)]
+    longs = [struct.pack("<QHxxxxxx", 1 << 63 | n, 16383) for n in range(4200)]
+    for name, code, packed in (("c16", "c16", complexes), ("c16_ascii", "c16", ascii_only), ("c8", "c8", singles), ("f16", "f16", longs), ("D", "D", complexes), ("c32", "c32", [c * 2 for c in complexes])):
+        both("scalar_keys_%s" % name, keys(code, packed), "scalars of numpy of one hash as keys")
+        both("scalar_items_%s" % name, keys(code, packed).replace(b"tRN", b"tR").replace(b"}(", b"\x8f(", 1)[:-1] + b"\x90", "the same in a set", protocol=4)
+    for code, packed in (("f8", [struct.pack("<d", n) for n in range(4200)]), ("i8", [struct.pack("<q", n) for n in range(4200)]), ("U4", [("%4d" % n).encode("utf-32-le") for n in range(4200)])):
+        size = reduce_("numpy", "dtype", code, False, True) + value((3, "<", None, None, None, 16 if code == "U4" else -1, 4 if code == "U4" else -1, 8 if code == "U4" else 0)) + b"b"
+        sample("fine_scalar_keys_%s.pkl" % code, proto(2, keys(code, packed).replace(dtype(code, 0), size)), "scalars of numpy as keys", FINE)
+
+
+def devices():
+    """To make a tensor on some devices that torch has names of ends the process, or imports a module of that name."""
+    array = NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + reduce_("numpy", "dtype", "f4", False, True) + \
+        value((3, "<", None, None, None, -1, -1, 0)) + b"b\x89" + blob(b"abcd") + b"tb"
+    float32 = NAME("torch", "float32")
+    rows = (("numpy", "_rebuild_device_tensor_from_numpy", array), ("cpu", "_rebuild_device_tensor_from_cpu_tensor", TENSOR), ("xla", "_rebuild_xla_tensor", array), ("mlc", "_rebuild_mlc_tensor", array))
+    for name in ("vulkan", "vulkan:0", "metal", "hpu", "privateuseone", "privateuseone:1", "opengl", "fpga", "mkldnn", "msnpu", "os", "", "cpu\0", "cuda:", ":0", "cudas", "CPU", "ve", "ideep"):
+        for row, function, what in rows:
+            for form, device in (("text", value(name)), ("device", reduce_("torch", "device", name)), ("index", reduce_("torch", "device", name, 0))):
+                both("on_%s_%s_%s" % (row, form, name.replace("\0", "0").replace(":", "_") or "none"), NAME("torch._utils", function) + b"(" + what + float32 + device + b"\x89tR", "a tensor on a device that crashes, or imports")
+        both("generator_on_%s" % (name.replace("\0", "0").replace(":", "_") or "none"), reduce_("torch", "Generator", name), "a generator on such a device")
+    for name in ("cpu", "cuda", "cuda:1", "cuda:15", "mps", "mps:0", "xla:0", "meta", "xpu:3"):
+        for row, function, what in rows:
+            for form, device in (("text", value(name)), ("device", reduce_("torch", "device", name))):
+                sample("fine_on_%s_%s_%s.pt" % (row, form, name.replace(":", "_")), torch_zip(proto(2, value({"w": TENSOR}) + b"0" + NAME("torch._utils", function) + b"(" + what + float32 + device + b"\x89tR")),
+                       "a tensor on a device", FINE)
+
+
+def formats_of_memory():
+    """torch.contiguous_format as torch 2 writes it: getattr() is called for that, and is no value."""
+    getattr_, torch_ = NAME("__builtin__", "getattr") + b"q\x31", NAME("torch._utils", "torch") + b"q\x32"
+    for name in ("channels_last", "channels_last_3d", "contiguous_format", "preserve_format"):
+        fine = getattr_ + torch_ + value(name) + b"\x86R"
+        sample("fine_getattr_%s.pkl" % name, proto(2, fine), "a format of memory", FINE)
+        for number, body in enumerate((b"(" + fine + b"h\x31t", b"](" + fine + b"h\x31e", fine + b"0}" + value("x") + b"h\x31s", fine + b"0" + NAME("collections", "defaultdict") + b"h\x31\x85R",
+                                       fine + b"0h\x31", fine + b"0h\x32", fine + b"0h\x31h\x32" + value("save") + b"\x86R", fine + b"0" + reduce_("functools", "partial", b"h\x31"),
+                                       NAME("operator", "getitem") + b"q\x33" + NAME("typing", "Optional") + NAME("builtins", "int") + b"\x86R0h\x33")):
+            both("getattr_%s_%d" % (name, number), body, "getattr() as a value, behind a harmless call of it")
+
+
+formats_of_memory()
+numbers_of_one_hash()
+devices()
 costly()
 structures()
 changed_later()
