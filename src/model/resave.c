@@ -56,6 +56,10 @@ static const struct {
 	{ "builtins", "frozenset", 1, 1, ckpt_resave_set_call },
 	{ "__builtin__", "bytearray", 1, 1, ckpt_resave_bytearray },
 	{ "builtins", "bytearray", 1, 1, ckpt_resave_bytearray },
+	{ "__builtin__", "iter", 1, 1, ckpt_resave_iterator },
+	{ "builtins", "iter", 1, 1, ckpt_resave_iterator },
+	{ "decimal", "Decimal", 1, 1, ckpt_resave_of_text },
+	{ "fractions", "Fraction", 1, 1, ckpt_resave_of_text },
 	{ "datetime", "datetime", 1, 2, ckpt_resave_time },
 	{ "datetime", "time", 1, 2, ckpt_resave_time },
 	{ "pathlib", "PosixPath", 0, UINT32_MAX, ckpt_resave_path },
@@ -70,6 +74,21 @@ static const struct {
 	{ "numpy.core.multiarray", "scalar", 2, 2, ckpt_resave_numpy_scalar },
 	{ "numpy._core.multiarray", "scalar", 2, 2, ckpt_resave_numpy_scalar },
 };
+
+/* ([...],), a list that nobody else has: what is derived of a set makes one for this. */
+static bool is_lone_list(const struct ckpt_value *args)
+{
+	return args->kind == CKPT_TUPLE && args->u.seq.count == 1 && args->u.seq.items[0]->kind == CKPT_LIST &&
+	       !(args->u.seq.items[0]->flags & CKPT_VALUE_SHARED);
+}
+
+/* ('x',), which nobody else has, although Python has one 'x' for all: what is derived of str makes a copy of itself. */
+static bool is_lone_letter(const struct ckpt_value *args)
+{
+	const struct ckpt_value *text = args->kind == CKPT_TUPLE && args->u.seq.count == 1 ? args->u.seq.items[0] : NULL;
+
+	return text && (text->kind == CKPT_STR || text->kind == CKPT_BYTES) && text->u.bytes.len <= 2 && !(text->flags & CKPT_VALUE_SHARED);
+}
 
 static const struct ckpt_value *dispatch(struct ckpt_saver *s, const struct ckpt_value *v)
 {
@@ -91,6 +110,8 @@ static const struct ckpt_value *dispatch(struct ckpt_saver *s, const struct ckpt
 		v = ckpt_resave_called_partial(s, v);
 		return v ? ckpt_resave_with_attributes(s, v) : NULL;
 	}
+	if (v->u.call->kind == CKPT_CALL_NEWOBJ && is_lone_letter(args))
+		return ckpt_resave_of_text(s, v);
 	if (func->kind != CKPT_GLOBAL || v->u.call->kind != CKPT_CALL_REDUCE)
 		return ckpt_resave_with_attributes(s, v);
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
@@ -100,7 +121,7 @@ static const struct ckpt_value *dispatch(struct ckpt_saver *s, const struct ckpt
 					       args->u.seq.count <= table[i].most_args
 				       ? table[i].resave(s, v)
 				       : v;
-	return ckpt_resave_with_attributes(s, v);
+	return is_lone_list(args) ? ckpt_resave_with_own_list(s, v) : ckpt_resave_with_attributes(s, v);
 }
 
 /* Calls inside of calls: what is nested deeper than any real object stays as it is. */
@@ -273,6 +294,7 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 	ckpt_strmap_clear(&s.empty_keys);
 	ckpt_strmap_clear(&s.class_sources);
 	free(s.state_ids);
+	free(s.times_written);
 	ckpt_strmap_clear(&s.numpy_dtypes);
 	if (rc < 0)
 		ckpt_resaved_clear(out);

@@ -92,6 +92,14 @@ static const struct ckpt_value *method(struct ckpt_saver *s, const struct ckpt_v
 	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 2));
 }
 
+/* An object whose methods are Python's own functions, as far as its class tells. */
+static bool is_of_python(const struct ckpt_value *v)
+{
+	const struct ckpt_value *cls = v->kind == CKPT_CALL ? v->u.call->func : NULL;
+
+	return cls && (cls->kind != CKPT_GLOBAL || !has_methods_of_c(cls->u.global->module));
+}
+
 /* getattr(module.A, 'B') is how protocol 2 names the nested class module.A.B. */
 const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s, const struct ckpt_value *v)
 {
@@ -104,6 +112,8 @@ const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s, const s
 	    ckpt_value_is_global(parent->u.call->func, v->u.call->func->u.global->module,
 				 "getattr"))
 		parent = ckpt_resave_resolve_call(s, parent);
+	if (parent && parent->kind != CKPT_GLOBAL && name && name->kind == CKPT_STR)
+		return method(s, v, !is_of_python(parent));
 	if (!parent || !name || parent->kind != CKPT_GLOBAL || name->kind != CKPT_STR ||
 	    has_odd_byte(name->u.bytes.ptr, name->u.bytes.len) || name->u.bytes.len > 1000)
 		return v;
@@ -117,6 +127,40 @@ const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s, const s
 	if (made)
 		made->id = v->id;
 	return made;
+}
+
+/* iter([...]): an iterator of a list, whatever it was of before, which says how far it is. */
+const struct ckpt_value *ckpt_resave_iterator(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *of = ckpt_resave_arg(s, v, 0);
+	struct ckpt_value *copy, *start;
+
+	if (v->u.call->state || !of || (of->kind != CKPT_LIST && of->kind != CKPT_TUPLE))
+		return v;
+	copy = (struct ckpt_value *)ckpt_resave_call(s, v, v->u.call->func, v->u.call->args);
+	start = ckpt_resave_make(s, CKPT_INT);
+	if (!copy || !start)
+		return NULL;
+	copy->u.call->state = start;
+	return copy;
+}
+
+/* An object that makes the text which it is made of for every save. */
+const struct ckpt_value *ckpt_resave_of_text(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *text = ckpt_resave_arg(s, v, 0), *items[1];
+	struct ckpt_value *own;
+
+	if (!text || (text->kind != CKPT_STR && text->kind != CKPT_BYTES))
+		return ckpt_resave_with_attributes(s, v);
+	own = ckpt_resave_make(s, text->kind);
+	if (!own)
+		return NULL;
+	own->flags |= CKPT_VALUE_DISTINCT;
+	own->u.bytes = text->u.bytes;
+	items[0] = own;
+	v = ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 1));
+	return v ? ckpt_resave_with_attributes(s, v) : NULL;
 }
 
 /* A functools.partial that is called at once: how protocol 2 passes keyword arguments. */

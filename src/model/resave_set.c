@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEAST_TABLE = 8, LINEAR_PROBES = 9, PERTURB_SHIFT = 5, HASH_BITS = 61, MANY = 50000, HASH_INFINITE = 314159 };
+enum { MOST_TUPLES = 4, MOST_IN_TUPLE = 64, LEAST_TABLE = 8, LINEAR_PROBES = 9, PERTURB_SHIFT = 5, HASH_BITS = 61, MANY = 50000, HASH_INFINITE = 314159 };
 static const uint64_t MODULUS = (UINT64_C(1) << HASH_BITS) - 1;
 
 /* Of an int: its remainder. */
@@ -65,10 +65,43 @@ static uint64_t hash_of_double(double v)
 	return signed_hash(x, negative);
 }
 
+static bool hash_of(const struct ckpt_saver *s, const struct ckpt_value *v, unsigned depth, uint64_t *out);
+
+/* Since Python 3.8: tuple_hash() in Objects/tupleobject.c. */
+static bool hash_of_tuple(const struct ckpt_saver *s, const struct ckpt_seq *items, unsigned depth, uint64_t *out)
+{
+	const uint64_t first = 11400714785074694791u, second = 14029467366897019727u, fifth = 2870177450012600261;
+	uint64_t hash = fifth, lane;
+
+	if (depth == MOST_TUPLES || items->count > MOST_IN_TUPLE)
+		return false;
+	for (uint32_t i = 0; i < items->count; i++) {
+		if (!hash_of(s, ckpt_resave_now(s, items->items[i]), depth + 1, &lane))
+			return false;
+		hash += lane * second;
+		hash = (hash << 31 | hash >> 33) * first;
+	}
+	hash += items->count ^ (fifth ^ 3527539);
+	*out = hash == UINT64_MAX ? 1546275796 : hash;
+	return true;
+}
+
+/* torch.Size((1, 2)) is a tuple. */
+static const struct ckpt_value *inside_of_size(const struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *items = ckpt_value_is_call_of(v, "torch", "Size") ? ckpt_resave_arg(s, v, 0) : NULL;
+
+	return items && items->kind == CKPT_TUPLE ? items : v;
+}
+
 /* False: it cannot be known. */
-static bool hash_of(const struct ckpt_value *v, uint64_t *out)
+static bool hash_of(const struct ckpt_saver *s, const struct ckpt_value *v, unsigned depth, uint64_t *out)
 {
 	uint8_t bytes[8];
+
+	v = inside_of_size(s, v);
+	if (v->kind == CKPT_TUPLE)
+		return hash_of_tuple(s, &v->u.seq, depth, out);
 
 	switch (v->kind) {
 	case CKPT_BOOL:
@@ -89,15 +122,27 @@ struct slot {
 };
 
 struct table {
+	const struct ckpt_saver *s;
 	struct slot *slots; /* malloc */
 	uint64_t mask, used;
 };
 
 /* Equal hashes are equal numbers here: those that are not lie a multiple of 2**61 - 1 apart, and are told apart by their kinds and values. */
-static bool is_same(const struct ckpt_value *a, const struct ckpt_value *b)
+static bool is_same(const struct ckpt_saver *s, const struct ckpt_value *a, const struct ckpt_value *b)
 {
-	bool whole_a = a->kind == CKPT_INT || a->kind == CKPT_BOOL, whole_b = b->kind == CKPT_INT || b->kind == CKPT_BOOL;
+	bool whole_a, whole_b;
 
+	a = inside_of_size(s, ckpt_resave_now(s, a));
+	b = inside_of_size(s, ckpt_resave_now(s, b));
+	whole_a = a->kind == CKPT_INT || a->kind == CKPT_BOOL;
+	whole_b = b->kind == CKPT_INT || b->kind == CKPT_BOOL;
+	if (a->kind == CKPT_TUPLE && b->kind == CKPT_TUPLE) { /* whose hash is known, and so no deeper than that goes */
+		bool same = a->u.seq.count == b->u.seq.count;
+
+		for (uint32_t i = 0; same && i < a->u.seq.count; i++)
+			same = is_same(s, a->u.seq.items[i], b->u.seq.items[i]);
+		return same;
+	}
 	if (whole_a && whole_b)
 		return a->u.integer == b->u.integer;
 	if (a->kind == CKPT_FLOAT && b->kind == CKPT_FLOAT)
@@ -121,7 +166,7 @@ static struct slot *find(const struct table *t, const struct ckpt_value *key, ui
 		for (uint64_t n = 0; n <= probes; n++) {
 			struct slot *slot = &t->slots[i + n];
 
-			if (!slot->key || (slot->hash == hash && is_same(slot->key, key)))
+			if (!slot->key || (slot->hash == hash && is_same(t->s, slot->key, key)))
 				return slot;
 		}
 		perturb >>= PERTURB_SHIFT;
@@ -131,7 +176,7 @@ static struct slot *find(const struct table *t, const struct ckpt_value *key, ui
 
 static bool resize(struct table *t, uint64_t least)
 {
-	struct table wider = { .mask = LEAST_TABLE, .used = t->used };
+	struct table wider = { .s = t->s, .mask = LEAST_TABLE, .used = t->used };
 
 	while (wider.mask <= least)
 		wider.mask <<= 1;
@@ -161,7 +206,7 @@ static bool add(struct table *t, const struct ckpt_value *key, uint64_t hash)
 /* SEQ as Python would write it again, in SCRATCH; *KNOWN false: it stays. False: no memory. */
 static bool in_order(struct ckpt_saver *s, const struct ckpt_seq *seq, struct ckpt_seq *out, bool *known)
 {
-	struct table t = { .slots = calloc(LEAST_TABLE, sizeof(*t.slots)), .mask = LEAST_TABLE - 1 };
+	struct table t = { .s = s, .slots = calloc(LEAST_TABLE, sizeof(*t.slots)), .mask = LEAST_TABLE - 1 };
 	bool fine = t.slots != NULL;
 	uint64_t hash;
 
@@ -169,7 +214,7 @@ static bool in_order(struct ckpt_saver *s, const struct ckpt_seq *seq, struct ck
 	for (uint32_t i = 0; fine && *known && i < seq->count; i++) {
 		const struct ckpt_value *v = ckpt_resave_now(s, seq->items[i]);
 
-		*known = hash_of(v, &hash);
+		*known = hash_of(s, v, 0, &hash);
 		fine = !*known || add(&t, seq->items[i], hash);
 	}
 	for (uint64_t i = 0; fine && *known && i <= t.mask; i++)
@@ -198,6 +243,38 @@ const struct ckpt_value *ckpt_resave_set(struct ckpt_saver *s, const struct ckpt
 	return copy;
 }
 
+/*
+ * A set that is met again inside of its own items, before it was made, is written once more, with a list of its own: as often as it has items, since each is
+ * written by then. Where that goes on, it is one that no Python has.
+ */
+static bool may_be_written_again(struct ckpt_saver *s, const struct ckpt_value *v, uint32_t count, bool *no_memory)
+{
+	*no_memory = false;
+	if (!v->id || v->id >= s->model->next_id)
+		return false;
+	if (!s->times_written)
+		s->times_written = calloc(s->model->next_id, sizeof(*s->times_written));
+	*no_memory = !s->times_written;
+	return s->times_written && s->times_written[v->id]++ <= count;
+}
+
+const struct ckpt_value *ckpt_resave_with_own_list(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *list = ckpt_resave_arg(s, v, 0), *items[1];
+	struct ckpt_value *copy;
+	bool no_memory;
+
+	if (!may_be_written_again(s, v, list->u.seq.count, &no_memory))
+		return no_memory ? NULL : ckpt_resave_with_attributes(s, v);
+	copy = ckpt_resave_make(s, CKPT_LIST);
+	if (!copy)
+		return NULL;
+	copy->u.seq = list->u.seq;
+	items[0] = copy;
+	v = ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 1));
+	return v ? ckpt_resave_with_attributes(s, v) : NULL;
+}
+
 /* set(list), as protocols up to 3 have it */
 const struct ckpt_value *ckpt_resave_set_call(struct ckpt_saver *s, const struct ckpt_value *v)
 {
@@ -211,7 +288,7 @@ const struct ckpt_value *ckpt_resave_set_call(struct ckpt_saver *s, const struct
 	if (!in_order(s, &list->u.seq, &seq, &known))
 		return NULL;
 	if (!known)
-		return ckpt_resave_with_attributes(s, v);
+		return ckpt_resave_with_own_list(s, v);
 	copy = ckpt_resave_make(s, CKPT_LIST);
 	if (!copy)
 		return NULL;

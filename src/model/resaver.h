@@ -35,6 +35,7 @@ struct ckpt_saver {
 	uint32_t key_cap, order_cap;
 	uint32_t further; /* number of the next key that the file has not */
 	uint32_t *state_ids; /* owned: by the id of a tensor, that of the dict of its attributes; 0: not met yet. NULL: no tensor has any */
+	uint32_t *times_written; /* owned: by the id of a call that is made of a list of its own; NULL: there is none yet */
 	struct ckpt_strmap numpy_dtypes; /* "<f8" to the one dtype object of all scalars */
 	uint32_t next_id;
 	struct ckpt_value constants[CKPT_RESAVE_CONSTANT_COUNT],
@@ -91,6 +92,8 @@ const struct ckpt_value *ckpt_resave_empty_bytes(struct ckpt_saver *s, const str
 const struct ckpt_value *ckpt_resave_bytearray(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s,
 						   const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_iterator(struct ckpt_saver *s, const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_of_text(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_called_partial(struct ckpt_saver *s,
 						    const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_new_with_keywords(struct ckpt_saver *s,
@@ -110,6 +113,8 @@ const struct ckpt_value *ckpt_resave_array(struct ckpt_saver *s, const struct ck
 /* ---- sets (resave_set.c) ---- */
 
 const struct ckpt_value *ckpt_resave_set(struct ckpt_saver *s, const struct ckpt_value *v);
+/* V, a call of a class with a list: one that it makes for this, as sets and what is derived of them do. */
+const struct ckpt_value *ckpt_resave_with_own_list(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_set_call(struct ckpt_saver *s, const struct ckpt_value *v);
 
 /* ---- numpy (resave_numpy.c) ---- */

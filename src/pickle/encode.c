@@ -413,29 +413,32 @@ enum call_phase {
 	CALL_DONE,
 };
 
+/* 1: go on with what is in it; 0: it was written before, inside of its own class or arguments, which is all that CPython's pickler in C writes then. */
 static int call_made(struct encoder *e, const struct frame *f)
 {
 	static const uint8_t ops[] = { CKPT_OP_REDUCE, CKPT_OP_NEWOBJ, CKPT_OP_NEWOBJ_EX };
 	const struct ckpt_call *call = f->v->u.call;
 	bool failed;
 	uint32_t *slot = ckpt_emit_slot(&e->m, f->self, &failed);
+	int rc;
 
 	if (failed)
 		return ckpt_fail_nomem(e->err);
 	ckpt_emit_op(&e->m, ops[f->v->u.call->kind]);
-	if (slot && *slot) { /* its class or arguments contain it: CPython writes all else twice */
-		if (call->items.count || call->pairs.count || call->setter ||
+	if (slot && *slot) { /* its class or arguments contain it: the pickler in Python writes all else twice */
+		if (e->o->python_batches && (call->items.count || call->pairs.count || call->setter ||
 		    (call->state && (call->state->kind != CKPT_DICT ||
-				     call->state->u.seq.count > CKPT_MOST_REPEATED_STATE)))
+				     call->state->u.seq.count > CKPT_MOST_REPEATED_STATE))))
 			return ckpt_fail(
 				e->err, CKPT_E_UNSUPPORTED,
 				"an object with contents of its own is part of what it is made "
 				"from");
 		ckpt_emit_op(&e->m, CKPT_OP_POP);
 		ckpt_emit_get(&e->m, *slot - 1);
-		return 0;
+		return e->o->python_batches;
 	}
-	return ckpt_emit_memoize(&e->m, f->self);
+	rc = ckpt_emit_memoize(&e->m, f->self);
+	return rc < 0 ? rc : 1;
 }
 
 static int save_phase(struct encoder *e, const struct ckpt_value *v)
@@ -477,7 +480,7 @@ static int step_call(struct encoder *e, struct frame *f)
 			return ckpt_fail(e->err, CKPT_E_UNSUPPORTED,
 					 "an object made with keyword arguments needs protocol 4");
 		return save_phase(e, call->kwargs);
-	case CALL_MADE: rc = call_made(e, f); return rc < 0 ? rc : 1;
+	case CALL_MADE: return call_made(e, f);
 	case CALL_ITEMS:
 		f->phase = CALL_ITEMS;
 		rc = step_batches(e, f, &call->items, list_style(e, true));

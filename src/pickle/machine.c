@@ -165,5 +165,7 @@ int ckpt_machine_memo_get(struct ckpt_machine *m, uint64_t index)
 		return ckpt_fail(m->err, CKPT_E_FORMAT,
 				 "%s of memo entry %" PRIu64 ", which is not set",
 				 ckpt_machine_op_name(m), index);
+	if (v->id) /* it is the decoder's own */
+		((struct ckpt_value *)v)->flags |= CKPT_VALUE_SHARED;
 	return ckpt_machine_push(m, v);
 }

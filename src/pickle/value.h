@@ -49,6 +49,8 @@ enum ckpt_value_flags {
 	/* A call that also takes what reads the archive it is in: it can be shown, but not be written. */
 	CKPT_VALUE_BOUND = 1 << 4,
 	/* Bits 5 and 6 are for who walks over the values: see scan/walk.h. */
+	/* The pickle takes it from the memo somewhere: it is one object in several places. */
+	CKPT_VALUE_SHARED = 1 << 7,
 };
 
 /* Items of a dict (keys and values) that may be set as the state of one object a second time. */

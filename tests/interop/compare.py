@@ -53,6 +53,10 @@ class Comparer:
                 self.sequence(left, right, where)
         elif kind in ATOMS:
             require(ATOMS[kind](left) == ATOMS[kind](right), where, "%s, %s", left, right)
+        elif isinstance(left, (set, frozenset)) and left != right:  # of objects, which are equal to nothing but themselves
+            if self.first_visit(left, right):
+                one, other = (sorted(items, key=lambda v: str(vars(v).get("number", v) if hasattr(v, "__dict__") else v)) for items in (left, right))
+                self.sequence(one, other, where)
         elif isinstance(left, EQUAL):
             require(left == right, where, "%s, %s", left, right)
         else:

@@ -3,6 +3,8 @@
 import array
 import collections
 import datetime
+import decimal
+import fractions
 import pathlib
 
 import numpy as np
@@ -224,6 +226,60 @@ def whole_optimizer(kind, steps):
 
 add_found_optimizers()
 
+# ---- sets, and what is derived of them, in their own items ----
+
+def set_of_objects(make, count):
+    nodes = [user_types.Plain(number=n) for n in range(count)]
+    made = make(nodes[:1]) if count == 1 else make(nodes)
+    for node in nodes:
+        node.peers = made
+    return {"group": made, "w": torch.ones(2)}
+
+
+@found()
+def set_in_its_item():
+    return set_of_objects(set, 1)
+
+
+@found()
+def frozenset_in_its_item():
+    return set_of_objects(frozenset, 1)
+
+
+@found()
+def set_child_in_its_item():
+    return set_of_objects(user_types.SetChild, 1)
+
+
+@found()
+def set_in_itself_by_a_list():
+    node = user_types.Plain(number=1)
+    node.all = [frozenset([node]), 1]
+    return node
+
+
+@found()
+def sets_of_tuples():
+    return [{(1, 2), (3, 4), (5,), ()}, {(-1,), (-2,)}, frozenset([(n, n * 1.5) for n in range(40)]), {((1, 2), (3,)), ((4,), 5)}, {torch.Size([8]), torch.Size([16]), torch.Size([0, 1])}]
+
+
+# ---- names of methods, copies of letters, iterators ----
+
+@found()
+def names_of_methods():
+    return ["method", user_types.Plain(a=1).method, {"method": user_types.Plain(a=2).method}, [1].append, "append"]
+
+
+@found()
+def letters():
+    return [user_types.StrChild("x"), "x", user_types.StrChild("x"), decimal.Decimal("5"), "5", fractions.Fraction(5), user_types.Plain(a=user_types.StrChild("y"), b="y")]
+
+
+@found()
+def iterators():
+    return [iter([1, 2]), iter({1: 2}), iter([]), iter((1, 2)), iter({3}), iter(collections.OrderedDict(a=1))]
+
+
 # ---- what is a state dict ----
 
 @found()
@@ -238,5 +294,5 @@ def state_dicts_in_objects():
 
 
 for protocol in (3, 4, 5):
-    for build in (empty_views, names_of_modules_as_texts, bytearrays, enum_members, folds, arrays, functions_of_c, storage_classes, numpy_big_endian_text, paths, tensor_in_itself, numpy_not_in_one_piece, numpy_dates, numpy_swapped_and_scalars):
+    for build in (empty_views, names_of_modules_as_texts, bytearrays, enum_members, folds, arrays, functions_of_c, storage_classes, numpy_big_endian_text, paths, tensor_in_itself, set_in_its_item, frozenset_in_its_item, letters, names_of_methods, numpy_not_in_one_piece, numpy_dates, numpy_swapped_and_scalars):
         add("found_%s_p%d" % (build.__name__, protocol), build, protocol=protocol)
