@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_HEADER = 1 << 20 };
+enum { MOST_HEADER = 1 << 20, MOST_DIMENSIONS = 32, FEW_ITEMS = 4096 /* as in numpy.c */ };
 static const uint64_t MOST_PICKLE = (uint64_t)1 << 30;
 
 struct cursor {
@@ -20,7 +20,8 @@ struct cursor {
 };
 
 struct header {
-	uint64_t nbytes;
+	uint64_t nbytes, count; /* COUNT: items */
+	unsigned ndim;
 	bool has_text, is_big; /* items are texts of 4 bytes a character, the highest first */
 };
 
@@ -69,15 +70,15 @@ static bool take_type(struct cursor *c, uint64_t *itemsize, struct header *h)
 	return take(c, "'");
 }
 
-static bool take_shape(struct cursor *c, uint64_t *count)
+static bool take_shape(struct cursor *c, struct header *h)
 {
 	uint64_t n;
 
-	*count = 1;
+	h->count = 1;
 	if (!take(c, "("))
 		return false;
-	while (!take(c, ")")) {
-		if (!take_number(c, &n) || __builtin_mul_overflow(*count, n, count))
+	for (; !take(c, ")"); h->ndim++) {
+		if (!take_number(c, &n) || __builtin_mul_overflow(h->count, n, &h->count))
 			return false;
 		if (!take(c, ", ") && !take(c, ",") && (c->at == c->end || *c->at != ')'))
 			return false;
@@ -88,16 +89,16 @@ static bool take_shape(struct cursor *c, uint64_t *count)
 /* "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", blanks, a line feed */
 static bool read_header(struct cursor c, struct header *h)
 {
-	uint64_t itemsize, count;
+	uint64_t itemsize;
 
 	if (!take(&c, "{'descr': ") || !take_type(&c, &itemsize, h) ||
 	    !take(&c, ", 'fortran_order': ") || (!take(&c, "False") && !take(&c, "True")) ||
-	    !take(&c, ", 'shape': ") || !take_shape(&c, &count) || !take(&c, ", }"))
+	    !take(&c, ", 'shape': ") || !take_shape(&c, h) || !take(&c, ", }"))
 		return false;
 	while (take(&c, " ")) {
 	}
 	take(&c, "\n");
-	return c.at == c.end && !__builtin_mul_overflow(itemsize, count, &h->nbytes);
+	return c.at == c.end && !__builtin_mul_overflow(itemsize, h->count, &h->nbytes);
 }
 
 /* Behind a header that is not of numbers: a pickle, or nobody knows what. */
@@ -180,6 +181,9 @@ void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source)
 	else if (h.nbytes < size - start)
 		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "trailer", start + h.nbytes,
 			       "%" PRIu64 " bytes follow the array", size - start - h.nbytes);
+	if (ok && (h.ndim > MOST_DIMENSIONS || (h.count > FEW_ITEMS && h.count > h.nbytes)))
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "arguments", 0,
+			       "an array of more than %d dimensions, or of very many items without bytes", MOST_DIMENSIONS);
 	if (ok && h.has_text && h.nbytes <= size - start)
 		check_texts(s, source, start, &h);
 }

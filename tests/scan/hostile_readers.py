@@ -250,6 +250,15 @@ def texts():
             sample(label + ".npz", zip_of([Member("a.npy", array)]), "texts of numpy", wanted)
 
 
+def many_items():
+    """Items without bytes, and dimensions that numpy 1 has no room for."""
+    for name, descr, shape, wanted in (("zero", "|S0", "(1000000000000,)", NOT_PLAIN), ("zeros", "<U0", "(100000, 100000)", NOT_PLAIN), ("void", "|V0", "(5000,)", NOT_PLAIN), ("dims", "<f4", "(%s)" % ("1, " * 40), NOT_PLAIN),
+                                       ("empty_dims", "<f4", "(0, %s)" % ("7, " * 32), NOT_PLAIN), ("few", "|S0", "(4000,)", {"plain"}), ("empty", "<f4", "(0, 1000000)", {"plain"}), ("deep", "<f4", "(%s)" % ("1, " * 32), {"plain"})):
+        array = npy("{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape.replace(", )", ")")), b"1234" if "dee" in name or name == "dims" else b"")
+        sample("npy_items_%s.npy" % name, array, "an array of items without bytes, or of many dimensions", wanted)
+        sample("npy_items_%s.npz" % name, zip_of([Member("a.npy", array)]), "an array of items without bytes, or of many dimensions", wanted)
+
+
 def keys_of_streams():
     for name, keys in (("none", []), ("other", ["8"]), ("case", ["7 "])):
         sample("stream_keys_%s.pt" % name, legacy(keys=proto(2, value(keys)), stored=b"" if not keys else None), "a storage that is not in the list of keys", NOT_PLAIN)
@@ -267,6 +276,7 @@ frames()
 slashes()
 packed()
 texts()
+many_items()
 keys_of_streams()
 programs()
 shadows()
