@@ -191,10 +191,30 @@ static int add_script(struct maker *m, struct level *level)
 
 /* ---- one after the other ---- */
 
+/* Quantized modules keep their weights packed, and unpack them by code of their own where a state dict is made. */
+static bool packs_its_weights(const struct ckpt_value *cls)
+{
+	static const char *const names[] = { "Linear", "Conv", "Embedding", "LSTM", "GRU", "RNN", "QFunctional", "PackedParameter" };
+
+	if (cls->kind != CKPT_GLOBAL || !strstr(cls->u.global->module, "nn.") || !strstr(cls->u.global->module, ".quantized") ||
+	    strncmp(cls->u.global->module, "torch.", 6) != 0)
+		return false;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strstr(cls->u.global->name, names[i]))
+			return true;
+	return false;
+}
+
 static int push(struct maker *m, const struct ckpt_value *module)
 {
+	const struct ckpt_value *cls = now(m, module->u.call->func);
 	struct level *level;
+	char shown[120];
 	void *grown;
+
+	if (packs_its_weights(cls))
+		return ckpt_fail(m->err, CKPT_E_UNSUPPORTED, "module '%s' is a quantized %.60s, which unpacks its weights by code of its own",
+				 shown_prefix(m, shown, sizeof(shown)), cls->u.global->name);
 
 	if (++m->report.modules > MOST_MODULES)
 		return ckpt_fail(m->err, CKPT_E_LIMIT, "more than %d modules hang in each other",

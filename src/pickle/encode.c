@@ -139,6 +139,22 @@ static int save_py2_str(struct encoder *e, const struct ckpt_value *v)
 	return ckpt_emit_memoize(&e->m, v);
 }
 
+/* A class by its number in copyreg's registry, which whoever loads the file has to have: never in the memo. */
+static int save_extension(struct encoder *e, const struct ckpt_value *v)
+{
+	uint32_t code = (uint32_t)v->u.integer;
+
+	if (e->o->protocol < 2)
+		return ckpt_fail(e->err, CKPT_E_UNSUPPORTED, "copyreg extension code %" PRId64 " needs protocol 2", v->u.integer);
+	if (code <= UINT8_MAX)
+		ckpt_emit_op_le(&e->m, CKPT_OP_EXT1, code, 1);
+	else if (code <= UINT16_MAX)
+		ckpt_emit_op_le(&e->m, CKPT_OP_EXT2, code, 2);
+	else
+		ckpt_emit_op_le(&e->m, CKPT_OP_EXT4, code, 4);
+	return 0;
+}
+
 /* Values without children. Returns 1 if V has some and a frame is needed. */
 static int save_atom(struct encoder *e, const struct ckpt_value *v)
 {
@@ -168,10 +184,7 @@ static int save_atom(struct encoder *e, const struct ckpt_value *v)
 		if (e->o->protocol >= 1)
 			ckpt_emit_op(&e->m, CKPT_OP_EMPTY_TUPLE);
 		return 0;
-	case CKPT_EXT:
-		return ckpt_fail(e->err, CKPT_E_UNSUPPORTED,
-				 "copyreg extension code %" PRId64 " cannot be written",
-				 v->u.integer);
+	case CKPT_EXT: return save_extension(e, v);
 	case CKPT_FOLDED: return ckpt_fail(e->err, CKPT_E_UNSUPPORTED, "a folded tensor reached the pickler");
 	case CKPT_LIST:
 	case CKPT_SET:
