@@ -175,6 +175,10 @@ static int look_at_entry(struct lister *l, const struct ckpt_value *key, const s
 		refuse(l, why);
 		return 0;
 	}
+	if (memchr(key->u.bytes.ptr, 0, key->u.bytes.len)) { /* which would be shown as another character */
+		refuse(l, "has a zero byte in its name");
+		return 0;
+	}
 	if (!ckpt_utf8_ok((const char *)l->key.data, l->key.len)) {
 		refuse(l, "has a name that is no UTF-8");
 		return 0;
