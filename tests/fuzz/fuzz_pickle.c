@@ -8,6 +8,7 @@
 #include "pickle/decode.h"
 #include "pickle/dis.h"
 #include "pickle/encode.h"
+#include "pickle/fold.h"
 
 #include <string.h>
 
@@ -71,6 +72,34 @@ static void round_trip(const struct ckpt_pickle *pickle, uint8_t protocol)
 	ckpt_buf_clear(&first);
 }
 
+static const struct ckpt_value *unfolded(void *ctx, const struct ckpt_value *v, struct ckpt_arena *scratch, struct ckpt_error *err)
+{
+	(void)ctx;
+	(void)err;
+	return v->kind == CKPT_FOLDED ? ckpt_unfold(v, scratch) : v;
+}
+
+/* Tensors that are kept as their place in the pickle stand for what PICKLE has. */
+static void check_folded(const struct ckpt_pickle *pickle, const uint8_t *data, size_t size)
+{
+	struct ckpt_pickle_options options = { .protocol = 2, .most_bytes = MOST_OUTPUT };
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_buf one = { 0 }, other = { 0 };
+	struct ckpt_pickle folded;
+	int rc;
+
+	REQUIRE(ckpt_pickle_decode_folded(1, data, size, 4 * BUDGET, &folded, &err) == 0);
+	if (folded.has_folded) {
+		rc = ckpt_pickle_encode(pickle->root, &options, &one, NULL);
+		options.resolve = unfolded;
+		REQUIRE(ckpt_pickle_encode(folded.root, &options, &other, NULL) == rc);
+		REQUIRE(rc < 0 || (one.len == other.len && !memcmp(one.data, other.data, one.len)));
+	}
+	ckpt_buf_clear(&one);
+	ckpt_buf_clear(&other);
+	ckpt_pickle_clear(&folded);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT, dis_err = CKPT_ERROR_INIT;
@@ -87,6 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(pickle.root && pickle.nbytes <= size);
 	for (uint8_t protocol = 1; protocol <= 5; protocol++)
 		round_trip(&pickle, protocol);
+	check_folded(&pickle, data, size);
 	ckpt_pickle_clear(&pickle);
 	return 0;
 }
