@@ -29,8 +29,10 @@ const struct command cmd_cast = {
 	.details =
 		"All floating tensors are cast, those of an optimizer too, unless --only or --except chooses\n"
 		"(patterns as for 'ckpt select'); integers, bool, complex and quantised tensors stay. Numbers are\n"
-		"rounded as Tensor.to() of torch does it, to the bit; tied tensors stay tied. bf16, fp16, fp32,\n"
-		"fp64 and fp8 (float8_e4m3fn) may be written for short.\n",
+		"rounded as Tensor.to() of torch does it, to the bit; tied tensors stay tied, and views stay views.\n"
+		"NaN stays NaN, in whatever bits. What is too large for fp8 becomes its largest number, as in torch\n"
+		"2.14; torch 2.6 made NaN of it. bf16, fp16, fp32, fp64 and fp8 (float8_e4m3fn) may be written for\n"
+		"short.\n",
 	.examples =
 		"  ckpt cast bf16 in.pt out.pt\n"
 		"  ckpt cast bf16 --except 'optimizer*' --except '*.norm.*' trainer.pt small.pt\n",

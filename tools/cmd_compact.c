@@ -15,7 +15,7 @@ const struct command cmd_compact = {
 	.summary = "views stop dragging their whole storage along",
 	.details =
 		"torch.save writes the whole storage of a view: big[:2] takes as much as big. Here every tensor\n"
-		"gets what it shows, as Tensor.clone() gives it; tensors that have bytes in common keep them in\n"
+		"gets what it shows, and no more: what expand() repeats is there once; tensors that have bytes in common keep them in\n"
 		"common, and tied weights stay tied. (What edits in place left behind is left out by every edit\n"
 		"that writes OUT.)\n",
 	.examples = "  ckpt compact in.pt out.pt\n",

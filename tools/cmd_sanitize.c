@@ -37,9 +37,10 @@ const struct command cmd_sanitize = {
 /* What a load would do beside making the checkpoint: calls whose results nothing holds. */
 static int tell_refusal(void *ctx, const struct ckpt_scan_refusal *r)
 {
+	unsigned promised = 1u << CKPT_SCAN_TORCH_2_6 | 1u << CKPT_SCAN_TORCH_2_14; /* OUT is for these */
 	char name[400];
 
-	if (r->name && (*(unsigned *)ctx)++ < MOST_TOLD)
+	if (r->versions & promised && r->name && (*(unsigned *)ctx)++ < MOST_TOLD)
 		complain("note: a load would also take %s, whose result is no part of the checkpoint: "
 			 "OUT is without it",
 			 ckpt_escape(name, sizeof(name), r->name, strlen(r->name)));

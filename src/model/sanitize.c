@@ -237,20 +237,97 @@ static int replace(struct sanitizer *s, const struct ckpt_walk_step *step,
 	return rc < 0 ? rc : 1;
 }
 
-/* Keys are not met on the walk. */
+enum { MOST_TUPLES = 32 };
+
+/* A key, and what is in it if it is a tuple: neither is met on the walk. */
+static int look_at_key(struct sanitizer *s, const struct ckpt_walk_step *step, const struct ckpt_value *key, unsigned depth, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	key = now(s, key);
+	if (is_refused(s, key))
+		rc = s->last ? refuse(s, step, key, err) : replace(s, step, key, true, err);
+	else if (key->kind == CKPT_TUPLE && depth < MOST_TUPLES)
+		for (uint32_t i = 0; rc >= 0 && i < key->u.seq.count; i++)
+			rc = look_at_key(s, step, key->u.seq.items[i], depth + 1, err);
+	return rc < 0 ? rc : 0;
+}
+
 static int look_at_keys(struct sanitizer *s, const struct ckpt_walk_step *step,
 			struct ckpt_error *err)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(step->value);
 	int rc = 0;
 
-	for (uint32_t i = 0; rc >= 0 && pairs && i < pairs->count; i += 2) {
-		const struct ckpt_value *key = now(s, pairs->items[i]);
+	for (uint32_t i = 0; rc == 0 && pairs && i < pairs->count; i += 2)
+		rc = look_at_key(s, step, pairs->items[i], 0, err);
+	return rc;
+}
 
-		if (is_refused(s, key))
-			rc = s->last ? refuse(s, step, key, err) : replace(s, step, key, true, err);
+/* What Python cannot hash in V, which becomes a key or an item of a set; NULL: it can. */
+static const struct ckpt_value *not_hashed(struct sanitizer *s, const struct ckpt_value *v, unsigned depth)
+{
+	const struct ckpt_value *found = NULL;
+
+	v = now(s, v);
+	if (v->kind == CKPT_TUPLE)
+		for (uint32_t i = 0; !found && depth < MOST_TUPLES && i < v->u.seq.count; i++)
+			found = not_hashed(s, v->u.seq.items[i], depth + 1);
+	if (v->kind == CKPT_BYTEARRAY || v->kind == CKPT_LIST || v->kind == CKPT_DICT || v->kind == CKPT_SET ||
+	    is_call(v, "builtins", "set") || is_call(v, "__builtin__", "set") || is_call(v, "builtins", "bytearray") ||
+	    is_call(v, "__builtin__", "bytearray") || (ckpt_value_pairs(v) && !ckpt_value_is_tensor(s->to, v)))
+		return v;
+	return found;
+}
+
+/* Texts that were different things: SEEN has those before KEY. 1: it is among them. */
+static int is_there_twice(struct ckpt_strmap *seen, const struct ckpt_value *key, struct ckpt_error *err)
+{
+	bool there = false;
+
+	if (key->kind == CKPT_STR && !ckpt_strmap_insert(seen, key->u.bytes.ptr, key->u.bytes.len, 0, &there))
+		return ckpt_fail_nomem(err);
+	return there;
+}
+
+/* Keys, or the items of a set, from I on and each STEP-th: what was made of them has to be different still, and what Python hashes. */
+static int check_hashed(struct sanitizer *s, const struct ckpt_walk_step *step, const struct ckpt_seq *seq, uint32_t every, struct ckpt_error *err)
+{
+	struct ckpt_strmap seen = { 0 };
+	bool any_replaced = false;
+	char shown[160], text[80];
+	int rc = 0;
+
+	for (uint32_t i = 0; i < seq->count; i += every)
+		any_replaced |= now(s, seq->items[i]) != seq->items[i] || seq->items[i]->kind >= CKPT_TUPLE;
+	ckpt_escape(shown, sizeof(shown), step->name, step->name_len);
+	for (uint32_t i = 0; rc == 0 && any_replaced && i < seq->count; i += every) {
+		const struct ckpt_value *key = now(s, seq->items[i]), *bad = not_hashed(s, key, 0);
+
+		if (bad)
+			rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%s' would have a %s as a key or in a set, which Python cannot hash", shown, type_of(s, bad));
+		else
+			rc = is_there_twice(&seen, key, err);
+		if (rc > 0)
+			rc = ckpt_fail(err, CKPT_E_CLASH, "'%s' would have '%s' twice", shown, ckpt_escape(text, sizeof(text), key->u.bytes.ptr, key->u.bytes.len));
 	}
-	return rc < 0 ? rc : 0;
+	ckpt_strmap_clear(&seen);
+	return rc;
+}
+
+/* Behind all passes: dicts and sets in which something was replaced. */
+static int check_keys(struct sanitizer *s, const struct ckpt_walk_step *step, struct ckpt_error *err)
+{
+	const struct ckpt_value *v = step->value, *list = NULL;
+	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
+
+	if (is_call(v, "builtins", "set") || is_call(v, "__builtin__", "set"))
+		list = ckpt_plain_arg(s->to, v, 0);
+	if (pairs)
+		return check_hashed(s, step, pairs, 2, err);
+	if (v->kind == CKPT_SET || (list && (list->kind == CKPT_LIST || list->kind == CKPT_TUPLE)))
+		return check_hashed(s, step, v->kind == CKPT_SET ? &v->u.seq : &list->u.seq, 1, err);
+	return 0;
 }
 
 static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
@@ -265,6 +342,8 @@ static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error 
 		s->tensor_depth = step->depth;
 	if (s->tensor_depth == SIZE_MAX && !step->seen)
 		rc = look_at_keys(s, step, err);
+	if (rc == 0 && s->last && s->count && s->tensor_depth == SIZE_MAX && !step->seen)
+		rc = check_keys(s, step, err);
 	if (rc < 0 || !is_refused(s, v))
 		return rc < 0 ? rc : CKPT_WALK_ENTER;
 	if (s->last)

@@ -58,3 +58,31 @@ hint: --if-present writes OUT without that, with exit code 0"
 		rm out.pt
 	done
 }
+
+@test "what becomes a key is what Python hashes, and no other's key" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	path = glob("pathlib", "PosixPath") + text("a") + b"\x85R"
+	frozen = lambda n: glob("__builtin__", "frozenset") + b"]" + number(n) + b"a\x85R"
+	frozen_class = glob("m", "Frozen") + b")\x81}" + text("x") + number(1) + b"sb"
+	made = lambda items: glob("__builtin__", "set") + b"](" + items + b"e\x85R"
+	for name, body in (("same_keys", b"}(" + path + number(1) + text("a") + number(2) + b"u"),
+	                   ("same_items", b"}" + text("s") + made(path + text("a")) + b"s"),
+	                   ("object", b"}" + text("s") + made(frozen_class) + b"s"),
+	                   ("frozen", b"}" + text("s") + made(frozen(1) + frozen(2)) + b"s"),
+	                   ("in_tuple", b"}(" + frozen(1) + number(2) + b"\x86" + number(3) + text("p") + path + b"u"),
+	                   ("fine", b"}(" + path + number(1) + text("b") + made(number(3)) + path + number(2) + b"\x86" + number(4) + b"u")):
+	    open(name + ".pt", "wb").write(torch_file(pickled(body)))
+	END
+	ckpt sanitize same_keys.pt out.pt; want 2 "ckpt: same_keys.pt: +0x2: '' would have 'a' twice"
+	ckpt sanitize same_items.pt out.pt; [ "$status" = 2 ]
+	[[ $stderr = *"'s' would have 'a' twice"* ]]
+	ckpt sanitize object.pt out.pt; [ "$status" = 2 ]
+	[[ $stderr = *"'s' would have a dict as a key or in a set, which Python cannot hash"* ]]
+	ckpt sanitize frozen.pt out.pt; [ "$status" = 2 ]
+	[[ $stderr = *"'s' would have a set as a key or in a set, which Python cannot hash"* ]]
+	ckpt sanitize in_tuple.pt out.pt; [ "$status" = 2 ]
+	[[ $stderr = *"cannot be told without calling __builtin__.frozenset"* ]]
+	[ ! -e out.pt ]
+	ckpt sanitize fine.pt out.pt; want 0
+}
