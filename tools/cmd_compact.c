@@ -15,9 +15,9 @@ const struct command cmd_compact = {
 	.summary = "views stop dragging their whole storage along",
 	.details =
 		"torch.save writes the whole storage of a view: big[:2] takes as much as big. Here every tensor\n"
-		"gets what it shows, and no more: what expand() repeats is there once; tensors that have bytes in common keep them in\n"
-		"common, and tied weights stay tied. (What edits in place left behind is left out by every edit\n"
-		"that writes OUT.)\n",
+		"gets what it shows, and no more: what expand() repeats is there once; tensors that have bytes in\n"
+		"common keep them in common, and tied weights stay tied. (What edits in place left behind is left\n"
+		"out by every edit that writes OUT.)\n",
 	.examples = "  ckpt compact in.pt out.pt\n",
 	.opts = opts,
 	.least = 2,
