@@ -418,6 +418,8 @@ static void check_data(struct call *c)
 	case CKPT_CALL_TENSOR_WHOLE:
 		if (rule->call == CKPT_CALL_TENSOR_WHOLE)
 			ckpt_scan_made(c->w, rule->call, c->args);
+		if (rule->call == CKPT_CALL_TENSOR_WHOLE && !ckpt_scan_is_quantized_so(c->w, c->args))
+			say_not_understood(c, "which torch has no numbers of this dtype with");
 		if (!ckpt_scan_is_in_storage(c->w, &c->args->u.seq, rule->call))
 			say_not_understood(c, "which reaches out of its storage: torch would make that as large");
 		return;

@@ -20,7 +20,7 @@ static const char *const code[] = {
 	"zipfile", "tarfile", "gzip", "bz2", "lzma", "py_compile", "compileall", "msvcrt", "winreg",
 	"_winreg", "winsound", "msilib", "_msi", "nis", "crypt", "_crypt", "getpass", "tracemalloc",
 	"modulefinder", "pyclbr", "tabnanny", "codecs.open", "codecs.StreamReaderWriter",
-	"argparse.FileType", "uu", "binhex", "mailcap", "mailbox", "netrc", "plistlib", "antigravity",
+	"argparse.FileType", "uu", "binhex", "mailcap", "mailbox", "netrc", "plistlib", "antigravity", "test.autotest",
 	"this", "_osx_support", "_aix_support", "_bootsubprocess", "_posixshmem", "nturl2path", "cgi",
 	"cgitb", "wsgiref", "sched", "shlex", "optparse", "getopt", "configparser", "ConfigParser",
 	"mimetypes.init", "mimetypes.read_mime_types", "logging.config", "logging.handlers",

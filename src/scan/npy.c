@@ -86,12 +86,35 @@ static bool take_shape(struct cursor *c, struct header *h)
 	return true;
 }
 
+/* [('a', '<f4'), ('b', '<i8', (3,))]: a structure of numbers, one behind the other, whose names need no escapes. */
+static bool take_structure(struct cursor *c, uint64_t *itemsize, struct header *h)
+{
+	struct header field = { 0 };
+	uint64_t one;
+
+	*itemsize = 0;
+	if (!take(c, "["))
+		return false;
+	for (bool first = true; !take(c, "]"); first = false) {
+		if ((!first && !take(c, ", ")) || !take(c, "('"))
+			return false;
+		while (c->at < c->end && (isalnum((unsigned char)*c->at) || *c->at == '_'))
+			c->at++;
+		field = (struct header){ .count = 1 };
+		if (!take(c, "', ") || !take_type(c, &one, &field) || field.has_text || (take(c, ", ") && !take_shape(c, &field)) || !take(c, ")") ||
+		    __builtin_mul_overflow(one, field.count, &one) || __builtin_add_overflow(*itemsize, one, itemsize) || field.ndim > MOST_DIMENSIONS || !one)
+			return false;
+	}
+	h->has_text = false;
+	return *itemsize != 0;
+}
+
 /* "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", blanks, a line feed */
 static bool read_header(struct cursor c, struct header *h)
 {
 	uint64_t itemsize;
 
-	if (!take(&c, "{'descr': ") || !take_type(&c, &itemsize, h) ||
+	if (!take(&c, "{'descr': ") || (!take_type(&c, &itemsize, h) && !take_structure(&c, &itemsize, h)) ||
 	    !take(&c, ", 'fortran_order': ") || (!take(&c, "False") && !take(&c, "True")) ||
 	    !take(&c, ", 'shape': ") || !take_shape(&c, h) || !take(&c, ", }"))
 		return false;

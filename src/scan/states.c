@@ -474,7 +474,7 @@ static void say_class_source(struct ckpt_scan_walk *w)
 {
 	ckpt_scan_find(
 		w->s, CKPT_SCAN_NEEDS_OBJECTS, "source", ckpt_scan_at(w),
-		"a class of a module, with the text of its source, which torch only compares");
+		"a class of a module, with the text of its source, which torch compares, and writes to a file if the class has dump_patches");
 }
 
 /* torch.package: ('reduce_package', [number,] function, arguments) */

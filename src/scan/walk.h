@@ -60,6 +60,9 @@ uint64_t ckpt_scan_type(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 /* Is V one of what WANTED says? */
 bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted);
 
+/* Does torch have numbers that are quantized so? ARGS: of _rebuild_qtensor(). */
+bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value *args);
+
 /* Does a tensor lie in its storage? CALL: what made it, one of CKPT_CALL_TENSOR*; the types of ARGS were looked at. */
 bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *args, enum ckpt_scan_call call);
 

@@ -240,6 +240,24 @@ def devices():
                        "a tensor on a device", FINE)
 
 
+def quantized():
+    """Zero points that torch believes: it crashes where those of 32-bit numbers are floats."""
+    def tensor(kind, key, numel, size):
+        return NAME("torch._utils", "_rebuild_tensor_v2") + b"((" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + value(numel) + b"tQK\x00" + value((size,)) + value((1,)) + b"\x89" + HOOKS + b"tR"
+
+    data = {"1": struct.pack("<4d", 1, 2, 3, 4), "2": struct.pack("<4q", 0, 1, 2, 3), "3": struct.pack("<4f", 1, 2, 3, 4)}
+    for kind, width in (("QInt32", 4), ("QUInt8", 1), ("QInt8", 1), ("QUInt4x2", 1)):
+        for scheme in ("per_channel_affine", "per_channel_symmetric", "per_channel_affine_float_qparams"):
+            floats = scheme.endswith("qparams")
+            for zero, points in (("Long", "2"), ("Float", "3"), ("Double", "1")):
+                fine = floats == (zero != "Long") and not (floats and kind in ("QInt32",))
+                body = value({"w": NAME("torch._utils", "_rebuild_qtensor") + b"((" + value("storage") + NAME("torch", kind + "Storage") + value("0") + value("cpu") + value(4 if kind != "QUInt4x2" else 8) + b"tQK\x00" + value((4,)) + value((1,))
+                              + b"(" + NAME("torch", scheme) + tensor("Float" if floats else "Double", "5" if floats else "4", 4, 4) + tensor(zero, points, 4, 4) + value(0) + b"t\x89" + HOOKS + b"tR"})
+                records = [(key, data[key]) for key in "123"] + [("4", data["1"]), ("5", data["3"]), ("0", bytes(range(4 * width if kind != "QUInt4x2" else 8)))]
+                sample("quantized_%s_%s_%s.pt" % (kind, scheme, zero), files.archive([("data.pkl", proto(2, body))] + [("data/" + key, item) for key, item in records if ("X" + "\1\0\0\0" + key).encode() in body] + [("version", b"3\n")]),
+                       "a tensor quantized with zero points of another dtype", FINE if fine else NOT_PLAIN)
+
+
 def formats_of_memory():
     """torch.contiguous_format as torch 2 writes it: getattr() is called for that, and is no value."""
     getattr_, torch_ = NAME("__builtin__", "getattr") + b"q\x31", NAME("torch._utils", "torch") + b"q\x32"
@@ -252,6 +270,7 @@ def formats_of_memory():
             both("getattr_%s_%d" % (name, number), body, "getattr() as a value, behind a harmless call of it")
 
 
+quantized()
 formats_of_memory()
 numbers_of_one_hash()
 devices()

@@ -259,6 +259,16 @@ def many_items():
         sample("npy_items_%s.npz" % name, zip_of([Member("a.npy", array)]), "an array of items without bytes, or of many dimensions", wanted)
 
 
+def structures_in_files():
+    shape = "'fortran_order': False, 'shape': (2,), }"
+    for number, (descr, size, wanted) in enumerate((("[('a', '<f4'), ('b', '<i8', (3,))]", 56, {"plain"}), ("[('x', '|u1')]", 2, {"plain"}), ("[('x', '|u1'), ('y', '|u1')]", 2, NOT_PLAIN), ("[('x', '|O')]", 16, NOT_PLAIN),
+                                                    ("[('x', '<U2')]", 16, NOT_PLAIN), ("[]", 0, NOT_PLAIN), ("[(('t', 'x'), '<f4')]", 8, NOT_PLAIN), ("[('x', '|V0')]", 0, NOT_PLAIN), ("[('x', [('y', '<f4')])]", 8, NOT_PLAIN),
+                                                    ("[('x', '<f4', (%s))]" % ("1, " * 40), 8, NOT_PLAIN), ("[('x', '<f4'),('y', '<f4')]", 16, NOT_PLAIN), ("[('x', '<f4', (1000000000000, 0))]", 0, NOT_PLAIN))):
+        array = npy("{'descr': %s, %s" % (descr, shape), bytes(size))
+        sample("npy_structure_%d.npy" % number, array, "a structured array: %s" % descr, wanted)
+        sample("npy_structure_%d.npz" % number, zip_of([Member("a.npy", array)]), "a structured array: %s" % descr, wanted)
+
+
 def keys_of_streams():
     for name, keys in (("none", []), ("other", ["8"]), ("case", ["7 "])):
         sample("stream_keys_%s.pt" % name, legacy(keys=proto(2, value(keys)), stored=b"" if not keys else None), "a storage that is not in the list of keys", NOT_PLAIN)
@@ -277,6 +287,7 @@ slashes()
 packed()
 texts()
 many_items()
+structures_in_files()
 keys_of_streams()
 programs()
 shadows()
