@@ -38,9 +38,25 @@ struct ckpt_zip_entry *ckpt_torch_zip_data(const struct ckpt_torch_zip *tz,
 	return storage->record ? storage->record : ckpt_torch_zip_find(tz, "/data/", storage->key);
 }
 
-static int attach(struct ckpt_torch_zip *tz, struct ckpt_storage *s, struct ckpt_error *err)
+/* Is E the record of storage S? */
+static bool is_record_of(const struct ckpt_torch_zip *tz, const struct ckpt_zip_entry *e, size_t name_len, const struct ckpt_storage *s)
 {
-	return ckpt_torch_zip_attach(tz, s, s->key, err);
+	static const char folder[] = "/data/";
+	size_t skip = name_len + sizeof(folder) - 1, len = strlen(s->key);
+
+	return e->name_len == skip + len && !memcmp(e->name + skip, s->key, len) && !memcmp(e->name, tz->archive_name, name_len) &&
+	       !memcmp(e->name + name_len, folder, sizeof(folder) - 1);
+}
+
+/* The records mostly come in the order of the storages: *NEXT is the one behind the last. */
+static int attach(struct ckpt_torch_zip *tz, size_t name_len, struct ckpt_storage *s, uint32_t *next, struct ckpt_error *err)
+{
+	struct ckpt_zip_entry *e = *next < tz->zip->count ? &tz->zip->entries[*next] : NULL;
+	int rc = e && is_record_of(tz, e, name_len, s) ? ckpt_torch_zip_attach_entry(tz, s, e, err) : ckpt_torch_zip_attach(tz, s, s->key, err);
+
+	if (rc == 0)
+		*next = (uint32_t)((struct ckpt_zip_entry *)s->record - tz->zip->entries) + 1;
+	return rc;
 }
 
 int ckpt_torch_zip_attach(struct ckpt_torch_zip *tz, struct ckpt_storage *s, const char *key,
@@ -81,18 +97,6 @@ int ckpt_torch_zip_attach_entry(struct ckpt_torch_zip *tz, struct ckpt_storage *
 	return 0;
 }
 
-static bool keys_are_sequential(const struct ckpt_document *doc)
-{
-	char text[16];
-
-	for (uint32_t i = 0; i < doc->storage_count; i++) {
-		snprintf(text, sizeof(text), "%" PRIu32, i);
-		if (strcmp(doc->storages[i].key, text))
-			return false;
-	}
-	return true;
-}
-
 static void count_strangers(struct ckpt_torch_zip *tz)
 {
 	for (uint32_t i = 0; i < tz->zip->count; i++) {
@@ -112,10 +116,12 @@ static int finish(struct ckpt_model *model, struct ckpt_error *err)
 	struct ckpt_document *doc = model->doc;
 	struct ckpt_torch_zip *tz = doc->container;
 	const struct ckpt_zip_entry *pickle = ckpt_torch_zip_record(tz, "data.pkl"); /* entries stay where they are */
+	size_t name_len = strlen(tz->archive_name);
+	uint32_t next = 0;
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < doc->storage_count; i++)
-		rc = attach(tz, &doc->storages[i], err);
+		rc = attach(tz, name_len, &doc->storages[i], &next, err);
 	if (rc < 0)
 		return rc;
 	count_strangers(tz);
@@ -124,7 +130,7 @@ static int finish(struct ckpt_model *model, struct ckpt_error *err)
 	tz->has_crc = pickle->crc32 != 0;
 	tz->profile = ckpt_profile_detect(tz->has_format_version, tz->has_serialization_id,
 					  tz->byteorder[0], !strcmp(tz->archive_name, "archive"),
-					  keys_are_sequential(doc));
+					  doc->keys_are_numbers);
 	return 0;
 }
 

@@ -60,11 +60,26 @@ static bool describe_numpy(struct ckpt_describer *d, const struct ckpt_value *v)
 	return true;
 }
 
+/* What the last value was, too. */
+static void tell_tensor(const struct ckpt_describer *d, struct ckpt_item *item)
+{
+	item->kind = CKPT_ITEM_TENSOR;
+	item->type = (const char *)d->type.data;
+	item->text = (const char *)d->text.data;
+	item->count = 0;
+	item->mapping = item->module = false;
+}
+
 int ckpt_describe(struct ckpt_describer *d, const struct ckpt_value *v, struct ckpt_item *item,
 		  struct ckpt_error *err)
 {
 	bool is_numpy;
 
+	if (v->kind == CKPT_FOLDED && d->folded == v->u.folded.mold->func) { /* they are all called the same, and there may be very many */
+		tell_tensor(d, item);
+		return 0;
+	}
+	d->folded = v->kind == CKPT_FOLDED ? v->u.folded.mold->func : NULL;
 	put_type(d, v);
 	d->text.len = 0;
 	is_numpy = describe_numpy(d, v);

@@ -10,6 +10,7 @@
 struct ckpt_describer {
 	const struct ckpt_model *model;
 	struct ckpt_buf text, type; /* of the last one */
+	const struct ckpt_value *folded; /* its function, if that was a FOLDED tensor */
 };
 
 /* Kind, type, text, count and the like of V. The texts live in DESCRIBER, until the next one. Returns 0, CKPT_E_NOMEM. */

@@ -164,22 +164,58 @@ static int check_key(const struct ckpt_value *key, struct ckpt_error *err)
 	return bad_persid(err, "a text as key", key);
 }
 
+/* "0", "17": UINT64_MAX if KEY is no number as torch writes it. */
+static uint64_t number_of_key(const struct ckpt_value *key)
+{
+	uint64_t number = 0;
+
+	if (key->u.bytes.len > 9 || (key->u.bytes.len > 1 && *key->u.bytes.ptr == '0'))
+		return UINT64_MAX;
+	for (uint64_t i = 0; i < key->u.bytes.len; i++) {
+		if (key->u.bytes.ptr[i] < '0' || key->u.bytes.ptr[i] > '9')
+			return UINT64_MAX;
+		number = number * 10 + (uint64_t)(key->u.bytes.ptr[i] - '0');
+	}
+	return number;
+}
+
+/* Until the first key that is not the number of its storage, as nearly all are, there is no map of them. */
+static int index_keys(struct ckpt_document *doc, struct ckpt_error *err)
+{
+	bool there;
+
+	for (uint32_t i = 0; !doc->keys_indexed && i < doc->storage_count; i++)
+		if (!ckpt_strmap_insert(&doc->storage_by_key, doc->storages[i].key, strlen(doc->storages[i].key), i, &there))
+			return ckpt_fail_nomem(err);
+	doc->keys_indexed = true;
+	return 0;
+}
+
 /* The number of the storage that PERSID describes under KEY; at its first mention it is registered. */
 static int find_or_add_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
 			       const struct ckpt_value *key, uint64_t *index, bool *there,
 			       struct ckpt_error *err)
 {
 	struct ckpt_storage *s;
-	uint64_t *slot;
+	uint64_t *slot = NULL;
 	int rc = check_key(key, err);
 
 	if (rc < 0)
 		return rc;
-	slot = ckpt_strmap_insert(&doc->storage_by_key, key->u.bytes.ptr, key->u.bytes.len,
-				  doc->storage_count, there);
-	if (!slot)
-		return ckpt_fail_nomem(err);
-	*index = *slot;
+	*index = number_of_key(key);
+	if (!doc->keys_indexed && *index > doc->storage_count)
+		rc = index_keys(doc, err);
+	if (rc < 0)
+		return rc;
+	if (doc->keys_indexed) {
+		slot = ckpt_strmap_insert(&doc->storage_by_key, key->u.bytes.ptr, key->u.bytes.len,
+					  doc->storage_count, there);
+		if (!slot)
+			return ckpt_fail_nomem(err);
+		*index = *slot;
+	} else {
+		*there = *index < doc->storage_count;
+	}
 	if (*there)
 		return 0;
 	s = add_storage(doc);
@@ -285,31 +321,28 @@ static int refuse_text(const struct ckpt_value *persid, struct ckpt_error *err)
 		NULL, NULL, persid->pos);
 }
 
-/* The storage of a folded tensor. SCRATCH: for the time of the call. */
-static int register_folded(struct ckpt_document *doc, const struct ckpt_value *folded, struct ckpt_arena *scratch, struct ckpt_error *err)
+/* The storage of a folded tensor. */
+static int register_folded(struct ckpt_document *doc, const struct ckpt_value *folded, struct ckpt_error *err)
 {
-	struct ckpt_arena_mark mark = ckpt_arena_mark(scratch);
-	const struct ckpt_value *tensor = ckpt_unfold(folded, scratch), *persid;
+	struct ckpt_folded_id id;
+	struct ckpt_fold f;
 	int rc;
 
-	if (!tensor)
-		return ckpt_arena_fail(scratch, err);
-	persid = tensor->u.call->args->u.seq.items[0];
-	rc = register_storage(doc, persid, err);
-	((struct ckpt_value *)folded)->u.folded.meaning = (uint32_t)persid->u.persid.meaning; /* see remember() */
-	ckpt_arena_release(scratch, mark);
+	ckpt_fold_read(folded, &f);
+	ckpt_unfold_id(folded->u.folded.mold, &f, &id);
+	rc = register_storage(doc, &id.persid, err);
+	((struct ckpt_value *)folded)->u.folded.meaning = (uint32_t)id.persid.u.persid.meaning; /* see remember() */
 	return rc;
 }
 
 static int register_persids(struct ckpt_model *m, struct ckpt_error *err)
 {
 	const struct ckpt_seq *persids = &m->doc->pickle.persids;
-	struct ckpt_arena *scratch = ckpt_arena_new(1 << 20);
-	int rc = scratch ? 0 : ckpt_fail_nomem(err);
+	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < persids->count; i++) {
 		if (persids->items[i]->kind == CKPT_FOLDED) {
-			rc = register_folded(m->doc, persids->items[i], scratch, err);
+			rc = register_folded(m->doc, persids->items[i], err);
 			continue;
 		}
 		rc = refuse_text(persids->items[i], err);
@@ -318,7 +351,6 @@ static int register_persids(struct ckpt_model *m, struct ckpt_error *err)
 		if (rc == 0)
 			rc = register_class(m, persids->items[i], err);
 	}
-	ckpt_arena_free(scratch);
 	return rc;
 }
 
@@ -479,14 +511,17 @@ static struct ckpt_model *empty_model(struct ckpt_document *doc)
 }
 
 /* Who has FOLDED tensors wants to save memory, and does without edits, which make keys. Resave makes some for storages without bytes. */
-static void forget_keys(struct ckpt_document *doc)
+static int keep_keys_if_wanted(struct ckpt_document *doc, struct ckpt_error *err)
 {
 	bool any_empty = false;
 
+	doc->keys_are_numbers = !doc->keys_indexed;
 	for (uint32_t i = 0; i < doc->storage_count; i++)
 		any_empty |= !doc->storages[i].nbytes;
-	if (doc->pickle.has_folded && !any_empty)
-		ckpt_strmap_clear(&doc->storage_by_key);
+	if (!doc->pickle.has_folded || any_empty)
+		return index_keys(doc, err);
+	ckpt_strmap_clear(&doc->storage_by_key);
+	return 0;
 }
 
 int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ckpt_error *err)
@@ -499,7 +534,8 @@ int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ck
 	if (!m)
 		return ckpt_fail_nomem(err);
 	rc = register_persids(m, err);
-	forget_keys(m->doc);
+	if (rc == 0)
+		rc = keep_keys_if_wanted(m->doc, err);
 	m->storages = m->doc->storages;
 	m->storage_count = m->doc->storage_count;
 	if (rc == 0 && m->doc->of_cpp)

@@ -92,7 +92,9 @@ struct ckpt_document {
 	bool of_cpp; /* torch's C++ pickler wrote it, or may have: see model/cpp_calls.h */
 	struct ckpt_storage *storages; /* malloc, in order of first mention */
 	uint32_t storage_count, storage_cap;
-	struct ckpt_strmap storage_by_key; /* while it is being opened; afterwards where edits can be made */
+	struct ckpt_strmap storage_by_key; /* where edits can be made */
+	bool keys_indexed;		   /* it has all keys; else they are the numbers of the storages, as text */
+	bool keys_are_numbers;		   /* they are, whatever it has */
 	void *container; /* the format's own state, e.g. the zip index */
 	void (*free_container)(void *container);
 	const struct ckpt_format *format;

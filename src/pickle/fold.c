@@ -179,9 +179,10 @@ static uint32_t identities(const struct ckpt_fold *f)
 /* ---- unfolding ---- */
 
 struct unfolded {
-	struct ckpt_value key, device, numel, offset, pid, persid, size, stride, hooks, args, call;
+	struct ckpt_folded_id id;
+	struct ckpt_value offset, size, stride, hooks, args, call;
 	struct ckpt_call made;
-	const struct ckpt_value *pid_items[5], *args_items[6], *dims[2 * CKPT_FOLD_MOST_DIMS];
+	const struct ckpt_value *args_items[6], *dims[2 * CKPT_FOLD_MOST_DIMS];
 	struct ckpt_value integers[]; /* of both tuples */
 };
 
@@ -195,6 +196,25 @@ static void set_items(struct ckpt_value *v, const struct ckpt_value **items, uin
 {
 	v->u.seq.items = items;
 	v->u.seq.count = v->u.seq.cap = count;
+}
+
+void ckpt_unfold_id(const struct ckpt_mold *mold, const struct ckpt_fold *f, struct ckpt_folded_id *out)
+{
+	out->key = (struct ckpt_value){ .kind = CKPT_STR, .pos = f->key_pos };
+	set_text(&out->key, f->key, f->key_len);
+	out->device = (struct ckpt_value){ .kind = CKPT_STR, .pos = f->device_pos };
+	if (f->device)
+		set_text(&out->device, f->device, f->device_len);
+	out->numel = (struct ckpt_value){ .kind = CKPT_INT, .pos = f->pid_pos, .u.integer = f->numel };
+	out->items[0] = mold->word;
+	out->items[1] = mold->storage_class;
+	out->items[2] = &out->key;
+	out->items[3] = f->device ? &out->device : mold->device;
+	out->items[4] = &out->numel;
+	out->pid = (struct ckpt_value){ .kind = CKPT_TUPLE, .pos = f->pid_pos };
+	set_items(&out->pid, out->items, 5);
+	out->persid = (struct ckpt_value){ .kind = CKPT_PERSID, .pos = f->persid_pos };
+	out->persid.u.persid.pid = &out->pid;
 }
 
 static const struct ckpt_value *set_dims(struct ckpt_value *tuple, const struct ckpt_value **items, struct ckpt_value *integers,
@@ -214,10 +234,10 @@ static const struct ckpt_value *entry_of(const struct unfolded *u, const struct 
 	const struct ckpt_value *in_order[9];
 	uint32_t count = 0;
 
-	in_order[count++] = &u->key;
+	in_order[count++] = &u->id.key;
 	if (f->device)
-		in_order[count++] = &u->device;
-	in_order[count++] = &u->pid;
+		in_order[count++] = &u->id.device;
+	in_order[count++] = &u->id.pid;
 	if (f->ndim) {
 		in_order[count++] = &u->size;
 		in_order[count++] = &u->stride;
@@ -239,24 +259,14 @@ static struct unfolded *unfold(const struct ckpt_value *v, struct ckpt_fold *f, 
 	if (!u)
 		return NULL;
 	id = v->id - identities(f) + 1;
-	u->key = (struct ckpt_value){ .kind = CKPT_STR, .id = id++, .pos = f->key_pos };
-	set_text(&u->key, f->key, f->key_len);
-	if (f->device) {
-		u->device = (struct ckpt_value){ .kind = CKPT_STR, .id = id++, .pos = f->device_pos };
-		set_text(&u->device, f->device, f->device_len);
-	}
-	u->numel = (struct ckpt_value){ .kind = CKPT_INT, .pos = f->pid_pos, .u.integer = f->numel };
+	ckpt_unfold_id(mold, f, &u->id);
+	u->id.key.id = id++;
+	if (f->device)
+		u->id.device.id = id++;
+	u->id.pid.id = id++;
+	u->id.persid.id = id++;
+	u->id.persid.u.persid.meaning = v->u.folded.meaning;
 	u->offset = (struct ckpt_value){ .kind = CKPT_INT, .pos = f->persid_pos + 1u, .u.integer = f->offset };
-	u->pid = (struct ckpt_value){ .kind = CKPT_TUPLE, .id = id++, .pos = f->pid_pos };
-	u->pid_items[0] = mold->word;
-	u->pid_items[1] = mold->storage_class;
-	u->pid_items[2] = &u->key;
-	u->pid_items[3] = f->device ? &u->device : mold->device;
-	u->pid_items[4] = &u->numel;
-	set_items(&u->pid, u->pid_items, 5);
-	u->persid = (struct ckpt_value){ .kind = CKPT_PERSID, .id = id++, .pos = f->persid_pos };
-	u->persid.u.persid.pid = &u->pid;
-	u->persid.u.persid.meaning = v->u.folded.meaning;
 	u->size = (struct ckpt_value){ .kind = CKPT_TUPLE, .pos = f->size_pos };
 	u->stride = (struct ckpt_value){ .kind = CKPT_TUPLE, .pos = f->stride_pos };
 	if (f->ndim) {
@@ -264,7 +274,7 @@ static struct unfolded *unfold(const struct ckpt_value *v, struct ckpt_fold *f, 
 		u->stride.id = id++;
 	}
 	u->hooks = (struct ckpt_value){ .kind = CKPT_CALL, .id = id++, .pos = f->hooks_pos, .u.call = mold->hooks };
-	u->args_items[0] = &u->persid;
+	u->args_items[0] = &u->id.persid;
 	u->args_items[1] = &u->offset;
 	u->args_items[2] = set_dims(&u->size, u->dims, u->integers, f->size, f->ndim);
 	u->args_items[3] = set_dims(&u->stride, u->dims + f->ndim, u->integers + f->ndim, f->stride, f->ndim);
@@ -398,7 +408,7 @@ int ckpt_machine_unfold(struct ckpt_machine *m, const struct ckpt_value *v)
 	u = unfold(v, &f, m->arena);
 	if (!u)
 		return ckpt_machine_nomem(m);
-	*listed(m, v) = &u->persid;
+	*listed(m, v) = &u->id.persid;
 	*in_place = u->call;
 	for (uint32_t i = 0; i + 1 < f.put_count; i++)
 		if (m->memo[f.first_put + i] == tag)

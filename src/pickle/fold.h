@@ -42,6 +42,13 @@ struct ckpt_fold {
 /* What a FOLDED says. */
 void ckpt_fold_read(const struct ckpt_value *folded, struct ckpt_fold *out);
 
+/* The persistent id of its storage alone. Values point into the struct. */
+struct ckpt_folded_id {
+	struct ckpt_value key, device, numel, pid, persid;
+	const struct ckpt_value *items[5];
+};
+void ckpt_unfold_id(const struct ckpt_mold *mold, const struct ckpt_fold *f, struct ckpt_folded_id *out);
+
 /* The CALL that V, a FOLDED, stands for, with its id and position; NULL: no memory in ARENA. */
 struct ckpt_value *ckpt_unfold(const struct ckpt_value *v, struct ckpt_arena *arena);
 
