@@ -367,7 +367,7 @@ class Bench:
     def case_scale(self):
         """A million tensors of one number, or as many as --many says: the goals are of a million."""
         count, other = self.options.many, os.path.join(self.out, "other.pt")
-        source = self.small(count)
+        source = self.input("storages", count, 4)
         for what, argv, limit, most in (("ls", ["ls", source], 2.4, 573), ("convert --no-sync", ["convert", "--no-sync", source, other], 2.1, 768),
                                         ("diff, with itself", ["diff", source, source], 4.5, 1229)):
             (ours,) = self.series(source, self.command(self.ckpt, *argv))
