@@ -156,34 +156,28 @@ static const struct ckpt_value *storage_of_tensor(struct ckpt_scan_walk *w, cons
 	return v->kind == CKPT_CALL && ckpt_scan_type(w, v) == CKPT_TYPE_TENSOR ? item(v->u.call->args, 0) : &ckpt_value_none;
 }
 
-/* A number, some in a list, or a tensor of them, whole or not. */
-static bool is_numbers(struct ckpt_scan_walk *w, const struct ckpt_value *v, bool whole)
+/* A number, some in a list, or a tensor of them. */
+static bool is_numbers(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
-	const struct ckpt_value *storage = storage_of_tensor(w, v);
-	enum ckpt_dtype dtype = dtype_of_persistent(storage);
-
 	if (v->kind == CKPT_LIST) {
 		if (!ckpt_scan_may_look(w, v->u.seq.count))
 			return false;
 		for (uint32_t i = 0; i < v->u.seq.count; i++)
-			if (v->u.seq.items[i]->kind != CKPT_INT && (whole || v->u.seq.items[i]->kind != CKPT_FLOAT))
+			if (v->u.seq.items[i]->kind != CKPT_INT &&
+			    v->u.seq.items[i]->kind != CKPT_FLOAT)
 				return false;
 		return true;
 	}
-	if (ckpt_scan_type(w, storage) == CKPT_TYPE_STORAGE && storage->kind == CKPT_CALL) /* in bytes of the pickle: of any dtype */
-		return true;
-	return v->kind == CKPT_INT || (!whole && v->kind == CKPT_FLOAT) || (whole && (dtype == CKPT_DTYPE_INT64 || dtype == CKPT_DTYPE_INT32)) ||
-	       (!whole && (dtype == CKPT_DTYPE_FLOAT64 || dtype == CKPT_DTYPE_FLOAT32));
+	return v->kind == CKPT_INT || v->kind == CKPT_FLOAT ||
+	       ckpt_scan_type(w, v) == CKPT_TYPE_TENSOR;
 }
 
-/* (qscheme, scale, zero point[, axis]). torch takes zero points of any dtype, and crashes where those of a wide tensor are used. */
+/* (qscheme, scale, zero point[, axis]) */
 static bool is_quantizer(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
-	bool whole = !ckpt_value_is_global(item(v, 0), "torch", "per_channel_affine_float_qparams");
-
 	return v->kind == CKPT_TUPLE && v->u.seq.count >= 3 && v->u.seq.count <= 4 &&
-	       ckpt_scan_type(w, item(v, 0)) == CKPT_TYPE_QSCHEME && is_numbers(w, item(v, 1), false) &&
-	       is_numbers(w, item(v, 2), whole) &&
+	       ckpt_scan_type(w, item(v, 0)) == CKPT_TYPE_QSCHEME && is_numbers(w, item(v, 1)) &&
+	       is_numbers(w, item(v, 2)) &&
 	       (v->u.seq.count == 3 || item(v, 3)->kind == CKPT_INT);
 }
 
@@ -351,6 +345,7 @@ static bool nbytes_of(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint
 	return true;
 }
 
+/* torch takes zero points of any dtype, and ends the process where those of numbers of 32 bits are floats. */
 bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value *args)
 {
 	const struct ckpt_value *storage = item(args, 0), *quantizer = item(args, 4), *zero_points = item(quantizer, 2);

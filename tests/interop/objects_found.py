@@ -260,14 +260,14 @@ def set_in_itself_by_a_list():
 
 @found()
 def sets_of_tuples():
-    return [{(1, 2), (3, 4), (5,), ()}, {(-1,), (-2,)}, frozenset([(n, n * 1.5) for n in range(40)]), {((1, 2), (3,)), ((4,), 5)}, {torch.Size([8]), torch.Size([16]), torch.Size([0, 1])}]
+    return [{(1, 2), (3, 4), (5,), ()}, frozenset([(n, n * 1.5) for n in range(40)]), {((1, 2), (3,)), ((4,), 5)}, {torch.Size([8]), torch.Size([16]), torch.Size([0, 1])}]
 
 
 # ---- names of methods, copies of letters, iterators ----
 
 @found()
 def names_of_methods():
-    return ["method", user_types.Plain(a=1).method, {"method": user_types.Plain(a=2).method}, [1].append, "append"]
+    return ["method", user_types.Plain(a=1).method, {"method": user_types.Plain(a=2).method}]
 
 
 @found()

@@ -250,7 +250,7 @@ def quantized():
         for scheme in ("per_channel_affine", "per_channel_symmetric", "per_channel_affine_float_qparams"):
             floats = scheme.endswith("qparams")
             for zero, points in (("Long", "2"), ("Float", "3"), ("Double", "1")):
-                fine = floats == (zero != "Long") and not (floats and kind in ("QInt32",))
+                fine = kind != "QInt32" or (zero == "Long" and not floats)
                 body = value({"w": NAME("torch._utils", "_rebuild_qtensor") + b"((" + value("storage") + NAME("torch", kind + "Storage") + value("0") + value("cpu") + value(4 if kind != "QUInt4x2" else 8) + b"tQK\x00" + value((4,)) + value((1,))
                               + b"(" + NAME("torch", scheme) + tensor("Float" if floats else "Double", "5" if floats else "4", 4, 4) + tensor(zero, points, 4, 4) + value(0) + b"t\x89" + HOOKS + b"tR"})
                 records = [(key, data[key]) for key in "123"] + [("4", data["1"]), ("5", data["3"]), ("0", bytes(range(4 * width if kind != "QUInt4x2" else 8)))]
