@@ -41,6 +41,7 @@ static const struct ckpt_scan_rule objects[] = {
 	OBJECT("ipaddress", "IPv6Address", PLAIN, 1, 1),
 	OBJECT("uuid", "SafeUUID", PLAIN, 1, 1),
 	OBJECT("signal", "Signals", PLAIN, 1, 1),
+	OBJECT("builtins", "iter", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_LIST) | CKPT_TYPE_LITERAL(CKPT_TUPLE)),
 	CODE("builtins", "getattr", GETATTR, 2, 2),
 	CODE("operator", "getitem", GETITEM, 2, 2),
 	CODE("_operator", "getitem", GETITEM, 2, 2),

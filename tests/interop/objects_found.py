@@ -260,7 +260,7 @@ def set_in_itself_by_a_list():
 
 @found()
 def sets_of_tuples():
-    return [{(1, 2), (3, 4), (5,), ()}, frozenset([(n, n * 1.5) for n in range(40)]), {((1, 2), (3,)), ((4,), 5)}, {torch.Size([8]), torch.Size([16]), torch.Size([0, 1])}]
+    return [{(1, 2), (3, 4), (5,)}, frozenset([(n, n * 1.5) for n in range(40)]), {((1, 2), (3,)), ((4,), 5)}, {torch.Size([8]), torch.Size([16]), torch.Size([0, 1])}]
 
 
 # ---- names of methods, copies of letters, iterators ----
