@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the records of an archive are, and what is in them. */
 #include "base/text.h"
+#include "scan/export.h"
 #include "scan/kinds.h"
 #include "scan/zip.h"
 
@@ -40,6 +41,20 @@ static bool has(const struct ckpt_loose_zip *zip, const char *record)
 
 		if (!e->is_hidden && !strncasecmp(e->name, zip->folder, len) &&
 		    e->name[len] == '/' && !strcasecmp(e->name + len + 1, record))
+			return true;
+	}
+	return false;
+}
+
+/* Of torch.export until 2.7, in no folder. */
+static bool has_program(const struct ckpt_loose_zip *zip)
+{
+	static const char name[] = "serialized_exported_program.json";
+
+	for (uint32_t i = 0; i < zip->count; i++) {
+		const char *slash = strrchr(zip->entries[i].name, '/');
+
+		if (!strcasecmp(slash ? slash + 1 : zip->entries[i].name, name))
 			return true;
 	}
 	return false;
@@ -247,6 +262,19 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 	ckpt_source_unref(part);
 }
 
+/* A program of torch.export, or what could be one. */
+static void scan_formulas(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_t len)
+{
+	char formula[CKPT_EXPORT_SHOWN], shown[2 * CKPT_EXPORT_SHOWN];
+	uint64_t at = 0;
+
+	while (at < len && (bytes[at] == ' ' || bytes[at] == '\t' || bytes[at] == '\n' || bytes[at] == '\r'))
+		at++;
+	if (at < len && bytes[at] == '{' && ckpt_scan_export_runs(bytes, (size_t)len, formula))
+		ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
+			       "a formula that torch does not write: '%s', which torch.export.load evaluates", ckpt_escape(shown, sizeof(shown), formula, strlen(formula)));
+}
+
 static void look_at(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, enum role role,
 		    const uint8_t *bytes, uint64_t len)
 {
@@ -270,7 +298,10 @@ static void look_at(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e
 			ckpt_scan_script_source(&zip->script, bytes, (size_t)len);
 		scan_other(zip, bytes, len);
 		break;
-	case ROLE_OTHER: scan_other(zip, bytes, len); break;
+	case ROLE_OTHER:
+		scan_formulas(zip, bytes, len);
+		scan_other(zip, bytes, len);
+		break;
 	}
 }
 
@@ -335,7 +366,7 @@ static void find_kind(struct ckpt_loose_zip *zip)
 	}
 	zip->has_pickle = has(zip, "data.pkl");
 	zip->is_script = has(zip, "constants.pkl");
-	zip->is_export = has(zip, "archive_format") || has(zip, "serialized_exported_program.json");
+	zip->is_export = has(zip, "archive_format") || has_program(zip);
 	zip->is_package = has(zip, ".data/extern_modules") || has(zip, ".data/python_version");
 	zip->without_crc = true;
 	for (uint32_t i = 0; i < zip->count; i++)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tricks with what is made: parts of a tensor that are set as attributes, classes that act where they are made, functions of packages, sources in archives."""
 
+import json
 import struct
 
 from assemble import NOT_DECIDED, RUN, Member, blob, call, files, proto, reduce_, sample, torch_zip, value, zip_of
@@ -240,6 +241,20 @@ def devices():
                        "a tensor on a device", FINE)
 
 
+def formulas():
+    """torch.export.load gives the text of sizes that vary to sympy, which lets Python evaluate it."""
+    fine = ("Symbol('s0', positive=True, integer=True)", "s0", "2*s0", "Max(1, s0 + u12)", "Mul(Integer(2), Symbol('s0', integer=True))", "Eq(s0, 4)", "(s0*s1)//4", "Pow(Symbol('s0', integer=True), Integer(2))", "s0**2 + 1.5",
+            "FloorDiv(s0, 2)", "OpaqueUnaryFn_sqrt(s0)", "", "Integer(9223372036854775807)")
+    bad = ("open('/w/x','w')", "[open('x','w'), Symbol('s0')][1]", "s0.__class__", "().__class__", "lambda: 1", "9**9**9**9", "Pow(9, Pow(9, 999999))", "2**99999999999", "exec('x')", "print(1)", "__import__('os')", "1e999999", "eval('1')",
+           "Symbol('s0');1", "{1}", "[1]", "S('x')", "factorial(99999)", "Symbol('open(1)')", "x:=1", "s0 if 1 else s1", "f'{s0}'", "a" * 5000, "1.__class__", "0x10", "s0\nimport os", "getattr", "\u00e9", "99999999999999999999999")
+    for number, text in enumerate(fine + bad):
+        escaped = json.dumps(text)
+        for form, key, record in (("old", '"expr_str"', "serialized_exported_program.json"), ("new", '"expr_str"', "m/models/model.json"), ("spelled", '"expr\\u005fstr"', "m/models/model.json"), ("blanks", '"expr_str" \n', "m/a/b/c.json")):
+            program = '{"graph_module": {"graph": {"tensor_values": {"a": {"sizes": [{"as_expr": {%s: %s, "hint": {"as_int": 2}}}]}}}}, "note": "expr_str: open()"}' % (key, escaped)
+            members = [Member(record, program.encode())] + ([Member("version", b"8.1")] if form == "old" else [Member("m/archive_format", b"pt2"), Member("m/version", b"3\n")])
+            sample("formula_%s_%d.pt2" % (form, number), zip_of(members), "a formula of torch.export: %s" % text[:40], {"needs-objects"} if number < len(fine) else RUN)
+
+
 def quantized():
     """Zero points that torch believes: it crashes where those of 32-bit numbers are floats."""
     def tensor(kind, key, numel, size):
@@ -270,6 +285,7 @@ def formats_of_memory():
             both("getattr_%s_%d" % (name, number), body, "getattr() as a value, behind a harmless call of it")
 
 
+formulas()
 quantized()
 formats_of_memory()
 numbers_of_one_hash()
