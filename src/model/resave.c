@@ -75,13 +75,6 @@ static const struct {
 	{ "numpy._core.multiarray", "scalar", 2, 2, ckpt_resave_numpy_scalar },
 };
 
-/* ([...],), a list that nobody else has: what is derived of a set makes one for this. */
-static bool is_lone_list(const struct ckpt_value *args)
-{
-	return args->kind == CKPT_TUPLE && args->u.seq.count == 1 && args->u.seq.items[0]->kind == CKPT_LIST &&
-	       !(args->u.seq.items[0]->flags & CKPT_VALUE_SHARED);
-}
-
 /* ('x',), which nobody else has, although Python has one 'x' for all: what is derived of str makes a copy of itself. */
 static bool is_lone_letter(const struct ckpt_value *args)
 {
@@ -113,7 +106,7 @@ static const struct ckpt_value *dispatch(struct ckpt_saver *s, const struct ckpt
 	if (v->u.call->kind == CKPT_CALL_NEWOBJ && is_lone_letter(args))
 		return ckpt_resave_of_text(s, v);
 	if (func->kind != CKPT_GLOBAL || v->u.call->kind != CKPT_CALL_REDUCE)
-		return ckpt_resave_with_attributes(s, v);
+		return ckpt_resave_with_own_args(s, v);
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		if (ckpt_value_is_global(func, table[i].module, table[i].name))
 			return args->kind == CKPT_TUPLE &&
@@ -121,7 +114,7 @@ static const struct ckpt_value *dispatch(struct ckpt_saver *s, const struct ckpt
 					       args->u.seq.count <= table[i].most_args
 				       ? table[i].resave(s, v)
 				       : v;
-	return is_lone_list(args) ? ckpt_resave_with_own_list(s, v) : ckpt_resave_with_attributes(s, v);
+	return ckpt_resave_with_own_args(s, v);
 }
 
 /* Calls inside of calls: what is nested deeper than any real object stays as it is. */

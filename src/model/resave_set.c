@@ -258,20 +258,37 @@ static bool may_be_written_again(struct ckpt_saver *s, const struct ckpt_value *
 	return s->times_written && s->times_written[v->id]++ <= count;
 }
 
-const struct ckpt_value *ckpt_resave_with_own_list(struct ckpt_saver *s, const struct ckpt_value *v)
+/* A list or tuple that stands at one place only. */
+static bool is_own(const struct ckpt_value *v)
 {
-	const struct ckpt_value *list = ckpt_resave_arg(s, v, 0), *items[1];
-	struct ckpt_value *copy;
-	bool no_memory;
+	return (v->kind == CKPT_LIST || v->kind == CKPT_TUPLE) && v->u.seq.count && !(v->flags & CKPT_VALUE_SHARED);
+}
 
-	if (!may_be_written_again(s, v, list->u.seq.count, &no_memory))
+const struct ckpt_value *ckpt_resave_with_own_args(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *args = ckpt_resave_now(s, v->u.call->args), **items;
+	uint32_t count = args->kind == CKPT_TUPLE ? args->u.seq.count : 0, most = 0;
+	bool no_memory = false;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (is_own(ckpt_resave_now(s, args->u.seq.items[i])))
+			most += ckpt_resave_now(s, args->u.seq.items[i])->u.seq.count;
+	if (!most || !may_be_written_again(s, v, most, &no_memory))
 		return no_memory ? NULL : ckpt_resave_with_attributes(s, v);
-	copy = ckpt_resave_make(s, CKPT_LIST);
-	if (!copy)
+	items = ckpt_arena_alloc(s->scratch, count * sizeof(*items));
+	if (!items)
 		return NULL;
-	copy->u.seq = list->u.seq;
-	items[0] = copy;
-	v = ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 1));
+	for (uint32_t i = 0; i < count; i++) {
+		const struct ckpt_value *arg = ckpt_resave_now(s, args->u.seq.items[i]);
+		struct ckpt_value *copy = is_own(arg) ? ckpt_resave_make(s, arg->kind) : NULL;
+
+		if (is_own(arg) && !copy)
+			return NULL;
+		if (copy)
+			copy->u.seq = arg->u.seq;
+		items[i] = copy ? copy : arg;
+	}
+	v = ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, count));
 	return v ? ckpt_resave_with_attributes(s, v) : NULL;
 }
 
@@ -288,7 +305,7 @@ const struct ckpt_value *ckpt_resave_set_call(struct ckpt_saver *s, const struct
 	if (!in_order(s, &list->u.seq, &seq, &known))
 		return NULL;
 	if (!known)
-		return ckpt_resave_with_own_list(s, v);
+		return ckpt_resave_with_own_args(s, v);
 	copy = ckpt_resave_make(s, CKPT_LIST);
 	if (!copy)
 		return NULL;

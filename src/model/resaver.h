@@ -113,8 +113,8 @@ const struct ckpt_value *ckpt_resave_array(struct ckpt_saver *s, const struct ck
 /* ---- sets (resave_set.c) ---- */
 
 const struct ckpt_value *ckpt_resave_set(struct ckpt_saver *s, const struct ckpt_value *v);
-/* V, a call of a class with a list: one that it makes for this, as sets and what is derived of them do. */
-const struct ckpt_value *ckpt_resave_with_own_list(struct ckpt_saver *s, const struct ckpt_value *v);
+/* V, a call of a class, with its attributes: lists and tuples among its arguments are made for it each time, as sets and what is derived of builtins do. */
+const struct ckpt_value *ckpt_resave_with_own_args(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_set_call(struct ckpt_saver *s, const struct ckpt_value *v);
 
 /* ---- numpy (resave_numpy.c) ---- */

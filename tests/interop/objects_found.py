@@ -259,6 +259,28 @@ def set_in_itself_by_a_list():
 
 
 @found()
+def tuple_child_in_its_item():
+    node = user_types.Plain()
+    node.pair = user_types.TupleChild(("x", {"all": [node]}))
+    return [node.pair, node]
+
+
+@found()
+def tuple_child_in_a_tensor_in_it():
+    tensor = torch.ones(1)
+    tensor.pair = user_types.TupleChild(("name", {"exp_avg": [tensor]}))
+    return ([[tensor.pair]], tensor)
+
+
+@found()
+def holder_of_tuple_in_it():
+    items = [1]
+    holder = user_types.HoldsItself(items)
+    items.append((holder, 2))
+    return [holder, items]
+
+
+@found()
 def sets_of_tuples():
     return [{(1, 2), (3, 4), (5,)}, frozenset([(n, n * 1.5) for n in range(40)]), {((1, 2), (3,)), ((4,), 5)}, {torch.Size([8]), torch.Size([16]), torch.Size([0, 1])}]
 
