@@ -183,14 +183,18 @@ static void check_files(struct ckpt_scanner *s, const struct ckpt_dcp_index *ind
 	free(chunks);
 }
 
-/* Does the pickle name the class of an index of torch, as far as its names are kept? */
-static bool names_metadata(const struct ckpt_scanner *s)
+/* Could it have attributes, which is all that torch asks of an index, whatever its class? A member of an enumeration has none of its own. */
+static bool may_be_index(const struct ckpt_value *root)
 {
-	for (uint32_t i = 0; i < s->global_count; i++)
-		if (!strcmp(s->globals[i].name, "torch.distributed.checkpoint.metadata.Metadata") ||
-		    !strcmp(s->globals[i].name, "torch.distributed._shard.checkpoint.metadata.Metadata"))
-			return true;
-	return s->file.left_out > 0;
+	const struct ckpt_value *args;
+	bool any = false;
+
+	if (!root || root->kind != CKPT_CALL)
+		return !root;
+	args = root->u.call->args;
+	for (uint32_t i = 0; args->kind == CKPT_TUPLE && i < args->u.seq.count; i++)
+		any |= args->u.seq.items[i]->kind >= CKPT_TUPLE;
+	return any || args->kind != CKPT_TUPLE || root->u.call->state || root->u.call->items.count || root->u.call->pairs.count || root->u.call->kwargs;
 }
 
 void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
@@ -206,7 +210,7 @@ void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
 		check_files(s, &index);
 	else if (rc == CKPT_E_NOMEM)
 		s->no_memory = true;
-	else if (names_metadata(s)) /* else it is called so, no more */
+	else if (s->file.verdict >= CKPT_SCAN_NEEDS_OBJECTS && may_be_index(pickle.root)) /* plain data has no keys that would do */
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET,
 			       "an index whose items cannot be found: %s", err.text);
 	ckpt_dcp_index_clear(&index);

@@ -89,6 +89,183 @@ static void check_bodies(struct ckpt_scan_script *script, const uint8_t *text, s
 	}
 }
 
+/* ---- what is evaluated where the source is compiled ---- */
+
+enum { MOST_NESTED = 200, MOST_ROW = 200 };
+
+/* A text in quotes, from *AT on. */
+static void skip_text(const uint8_t *text, size_t len, size_t *at)
+{
+	uint8_t quote = text[(*at)++];
+
+	while (*at < len && text[*at] != quote && text[*at] != '\n')
+		*at += text[*at] == '\\' && *at + 1 < len ? 2 : 1;
+	*at += *at < len;
+}
+
+static void note_evaluated(struct ckpt_scan_script *script, const uint8_t *text, size_t begin, size_t end)
+{
+	size_t n = 0;
+
+	if (*script->evaluated)
+		return;
+	for (size_t i = begin; i < end && n + 1 < sizeof(script->evaluated); i++)
+		script->evaluated[n++] = text[i] >= ' ' && text[i] < 0x7F ? (char)text[i] : '?';
+	script->evaluated[n] = '\0';
+	if (!n)
+		memcpy(script->evaluated, "?", 2);
+}
+
+static bool is_word_of_literals(const struct word *w)
+{
+	static const char *const known[] = { "True", "False", "None", "inf", "nan", "math", "CONSTANTS", "torch", "device", NULL };
+
+	return is_one_of(w, known) || (w->len && (isdigit((unsigned char)*w->at) || (*w->at == 'c' && w->len > 1 && isdigit((unsigned char)w->at[1]))));
+}
+
+/*
+ * The value behind a '=', up to END: numbers, texts, lists, tuples and dicts of them. *AT: where it ends, at a comma or bracket that is not its own, or at the
+ * end of its line. False: something is computed. IS_TYPE: any names, of which none is called. IS_ARGUMENT: an
+ * end of line is none.
+ */
+static bool is_literal(const uint8_t *text, size_t len, size_t *at, bool is_type, bool is_argument)
+{
+	unsigned depth = 0;
+	bool any = false;
+
+	while (*at < len) {
+		uint8_t c = text[*at];
+		struct word w;
+		size_t begin = *at;
+
+		if ((c == ',' || c == ')' || c == ']' || c == '}' || (c == '\n' && !is_argument)) && !depth)
+			return any;
+		any |= !strchr(" \t\r\n", c);
+		if (c == '\'' || c == '"') {
+			skip_text(text, len, at);
+		} else if (is_letter(c)) {
+			next_word(text, len, at, &w);
+			if ((!is_type && !is_word_of_literals(&w)) || (*at < len && text[*at] == '(' && !is(&w, "device")))
+				return false;
+		} else if (c == '(' || c == '[' || c == '{') {
+			depth++;
+			(*at)++;
+		} else if (c == ')' || c == ']' || c == '}') {
+			depth--;
+			(*at)++;
+		} else if (strchr(" \t\n\r,.:-", c) || (c == '+' && begin && (text[begin - 1] == 'e' || text[begin - 1] == 'E'))) {
+			(*at)++;
+		} else if (c == '#') {
+			while (*at < len && text[*at] != '\n')
+				(*at)++;
+		} else {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* The arguments of a function, from the '(' at AT on: behind the ')'. */
+static size_t check_arguments(struct ckpt_scan_script *script, const uint8_t *text, size_t len, size_t at)
+{
+	unsigned depth = 0;
+
+	while (at < len) {
+		uint8_t c = text[at];
+		size_t begin = at;
+
+		if (c == '\'' || c == '"') {
+			skip_text(text, len, &at);
+			continue;
+		}
+		depth += c == '(' || c == '[' || c == '{';
+		depth -= depth && (c == ')' || c == ']' || c == '}');
+		at++;
+		if (c == ')' && !depth)
+			return at;
+		if (c != '=')
+			continue;
+		if (is_literal(text, len, &at, false, true))
+			continue;
+		note_evaluated(script, text, begin, at + CKPT_SCRIPT_SHOWN < len ? at + CKPT_SCRIPT_SHOWN : len);
+		return at;
+	}
+	return at;
+}
+
+static size_t end_of_line(const uint8_t *text, size_t len, size_t at)
+{
+	const uint8_t *end = at < len ? memchr(text + at, '\n', len - at) : NULL;
+
+	return end ? (size_t)(end - text) : len;
+}
+
+/* Line by line: functions' heads, what is outside of their bodies; these are compiled, and not run. */
+static void check_evaluated(struct ckpt_scan_script *script, const uint8_t *text, size_t len)
+{
+	size_t body = SIZE_MAX; /* how far the head of the function is indented whose body this is */
+
+	for (size_t at = 0, end; at < len; at = end + 1) {
+		size_t begin = at, word_at;
+		struct word w = { "", 0 };
+
+		end = end_of_line(text, len, at);
+		while (at < end && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\f'))
+			at++;
+		if (at == end || text[at] == '#' || (body != SIZE_MAX && at - begin > body))
+			continue;
+		body = SIZE_MAX;
+		word_at = at;
+		next_word(text, end, &word_at, &w);
+		if (is(&w, "def")) {
+			const uint8_t *open = memchr(text + at, '(', len - at);
+
+			body = at - begin;
+			if (open)
+				at = check_arguments(script, text, len, (size_t)(open - text));
+			end = end_of_line(text, len, at < end ? end : at);
+			continue;
+		}
+		for (; at < end; at++) {
+			size_t value = at + 1;
+
+			if (text[at] == '\'' || text[at] == '"') {
+				skip_text(text, end, &at);
+				at--;
+			} else if (text[at] == '=' && !is_literal(text, len, &value, is(&w, "__annotations__"), false)) {
+				note_evaluated(script, text, begin, end);
+				break;
+			} else if (text[at] == '=') {
+				at = value - 1;
+				end = end_of_line(text, len, value < end ? end : value);
+			}
+		}
+	}
+}
+
+/* Brackets in brackets, and signs in a row: the parser calls itself for each. */
+static void check_depth(struct ckpt_scan_script *script, const uint8_t *text, size_t len)
+{
+	unsigned depth = 0, row = 0;
+
+	for (size_t at = 0; at < len; at++) {
+		uint8_t c = text[at];
+
+		if (c == '\'' || c == '"') {
+			skip_text(text, len, &at);
+			at--;
+			continue;
+		}
+		depth += c == '(' || c == '[' || c == '{';
+		depth -= depth && (c == ')' || c == ']' || c == '}');
+		if (c == '-' || c == '~' || c == '+' || (c == 'n' && len - at > 4 && !memcmp(text + at, "not ", 4)))
+			row++;
+		else if (!strchr(" \tot", c))
+			row = 0;
+		script->is_deep |= depth > MOST_NESTED || row > MOST_ROW;
+	}
+}
+
 void ckpt_scan_script_source(struct ckpt_scan_script *script, const uint8_t *text, size_t len)
 {
 	static const char *const outward[] = { "from_file", "save", "load", "rpc_async", "rpc_sync", "rpc_remote", NULL };
@@ -107,6 +284,8 @@ void ckpt_scan_script_source(struct ckpt_scan_script *script, const uint8_t *tex
 		before = w;
 	}
 	check_bodies(script, text, len);
+	check_evaluated(script, text, len);
+	check_depth(script, text, len);
 	/* a name that is spelled with escapes */
 	for (size_t i = 0; i + 9 < len; i++)
 		if (!memcmp(text + i, "getattr(", 8)) {

@@ -16,6 +16,8 @@ enum { CKPT_SCRIPT_SHOWN = 48 };
 struct ckpt_scan_script {
 	bool sets_states;
 	char outward[CKPT_SCRIPT_SHOWN]; /* the first name that reaches out; "": none */
+	char evaluated[CKPT_SCRIPT_SHOWN]; /* what a load computes although no __setstate__ does: the first default of an argument, or constant of a class, that is no literal */
+	bool is_deep;			 /* deeper than torch's parser, which goes into itself, may be sent */
 };
 
 void ckpt_scan_script_source(struct ckpt_scan_script *script, const uint8_t *text, size_t len);

@@ -57,6 +57,7 @@
 #define LATIN1 CKPT_TYPE_LATIN1
 #define SHORT CKPT_TYPE_SHORT
 #define ON_DEVICE CKPT_TYPE_ON_DEVICE
+#define TAG CKPT_TYPE_TAG
 #define ZERO CKPT_TYPE_ZERO
 
 /* A function, a class, and what is nothing but a value. CALL: enum ckpt_scan_call; LEAST and MOST arguments. */
@@ -130,7 +131,7 @@ static const struct ckpt_scan_rule rows[] = {
 	FUNC("torch.jit._pickle", "build_doublelist", PLAIN, 1, 1, VALUE, LIST),
 	FUNC("torch.jit._pickle", "build_boollist", PLAIN, 1, 1, VALUE, LIST),
 	FUNC("torch.jit._pickle", "build_tensorlist", PLAIN, 1, 1, VALUE, LIST),
-	FUNC("torch.jit._pickle", "restore_type_tag", PLAIN, 2, 2, HIDDEN, LIST | DICT, TEXT),
+	FUNC("torch.jit._pickle", "restore_type_tag", PLAIN, 2, 2, HIDDEN, LIST | DICT, TAG),
 	FUNC("torch.jit._pickle", "build_tensor_from_id", PLAIN, 1, 1, VALUE, INT),
 	/* containers */
 	TYPE("collections", "OrderedDict", 0, 1, PAIRS, FILLED, PAIRS),

@@ -56,6 +56,7 @@ enum { CKPT_TYPE_FIRST = CKPT_GLOBAL };
 #define CKPT_TYPE_LETTER_B CKPT_TYPE_BIT(35)  /* b'b' or 'b', the dtype of an array before its state is set */
 #define CKPT_TYPE_SHORT CKPT_TYPE_BIT(36)     /* a text of up to 64 bytes: torch 1.7 takes a long one of a device apart by a regular expression, until the stack ends */
 #define CKPT_TYPE_ON_DEVICE CKPT_TYPE_BIT(37) /* the name of a device for which torch makes tensors, or says that it is not there; or torch.device of one */
+#define CKPT_TYPE_TAG CKPT_TYPE_BIT(38)       /* the text of a type of TorchScript, no deeper than torch reads */
 #define CKPT_TYPE_ANY_CLASS (CKPT_TYPE_CLASS | CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE)
 
 /* Whatever is data: for arguments that are only kept. */

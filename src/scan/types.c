@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { MOST_SHORT = 64, MOST_DEVICE = 12, MOST_DIMENSIONS = 64, MOST_DIGITS = 4300, MOST_BIGINT = 1786 /* bytes of 4300 digits */ };
+enum { MOST_SHORT = 64, MOST_DEVICE = 12, MOST_TAG = 8192, MOST_TAGS = 64, MOST_DIMENSIONS = 64, MOST_DIGITS = 4300, MOST_BIGINT = 1786 /* bytes of 4300 digits */ };
 
 static const struct ckpt_scan_rule *rule_of(const struct ckpt_global *g)
 {
@@ -261,6 +261,21 @@ static bool is_on_device(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 	return is_name_of_device(v);
 }
 
+/* "Dict[str, List[int]]": torch goes into itself for each bracket. */
+static bool is_tag(const struct ckpt_value *v)
+{
+	unsigned depth = 0, deepest = 0;
+
+	if ((v->kind != CKPT_STR && v->kind != CKPT_PY2_STR) || v->u.bytes.len > MOST_TAG)
+		return false;
+	for (uint64_t i = 0; i < v->u.bytes.len; i++) {
+		depth += v->u.bytes.ptr[i] == '[' || v->u.bytes.ptr[i] == '(';
+		depth -= depth && (v->u.bytes.ptr[i] == ']' || v->u.bytes.ptr[i] == ')');
+		deepest = depth > deepest ? depth : deepest;
+	}
+	return deepest <= MOST_TAGS;
+}
+
 bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted)
 {
 	if (ckpt_scan_type(w, v) & wanted)
@@ -277,6 +292,7 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 	       (wanted & CKPT_TYPE_LATIN1 && is_latin1(v)) ||
 	       (wanted & CKPT_TYPE_SHORT && is_short_text(v)) ||
 	       (wanted & CKPT_TYPE_ON_DEVICE && is_on_device(w, v)) ||
+	       (wanted & CKPT_TYPE_TAG && is_tag(v)) ||
 	       (wanted & CKPT_TYPE_ZERO && v->kind == CKPT_TUPLE && v->u.seq.count == 1 &&
 		item(v, 0)->kind == CKPT_INT && item(v, 0)->u.integer == 0) ||
 	       (wanted & CKPT_TYPE_SMALL_BIGINT && v->kind == CKPT_BIGINT &&

@@ -89,8 +89,10 @@ def parts_of(value):
     if isinstance(parts, str):
         return []
     made = list(parts[1])
-    for state in parts[2] if len(parts) > 2 and isinstance(parts[2], tuple) else parts[2:3]:
-        made += state.values() if type(state) is dict else [state]
+    state = parts[2] if len(parts) > 2 else None
+    slots = type(state) is tuple and len(state) == 2 and type(state[1]) is dict and type(state[0]) in (dict, type(None))
+    for part in state if slots else [state]:
+        made += part.values() if type(part) is dict else [part]
     items, pairs = (list(parts[3:5]) + [None, None])[:2]
     return made + list(items or []) + [value for _, value in pairs or []]
 

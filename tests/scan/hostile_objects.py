@@ -85,6 +85,20 @@ def sources():
         script("%s_helper" % name, "class N(Module):\n  def set_weight_bias(self, state: Tensor) -> NoneType:\n    " + body + "\n    return None\n" + head + "(self).set_weight_bias(state, )\n    return None\n", "the same, in a function that it calls", RUN)
     script("fine_packed", head + "self.w = ops.quantized.linear_prepack(state, None)\n    return None\n", "TorchScript that packs its weights", {"needs-objects"})
     script("fine_forward", "def forward(self, x: Tensor) -> Tensor:\n    return torch.from_file(\"x\")\n", "TorchScript that would open a file where it is run, not loaded", {"needs-objects"})
+    method = "class M(Module):\n  weight : Tensor\n  def forward(self: __torch__.M,\n    x: Tensor, n: %s) -> Tensor:\n    y = torch.add(x, 1)\n    return y\n"
+    constant = "class M(Module):\n  __parameters__ = [\"weight\", ]\n  weight : Tensor\n  def forward(self, x: Tensor) -> Tensor:\n    return x\n  c : Final[%s]\n"
+    for form, text in (("default", method), ("constant", constant)):
+        for number, value_ in enumerate(("Tensor=torch.from_file(\"x\", True, 8)", "Tensor=ops.aten.from_file(\"x\", True, 8)", "List[int]=[i for i in range(1000000000000)]", "Tensor=torch.ones([20000, 20000])", "List[int]=[1] * 100000000000", "int=2 ** 3",
+                                         "int=print(\"x\")", "str=\"a\" + \"b\"", "Tuple[int, int]=(1, len([2]))", "bool=not True", "int=f", "Tensor=\n      torch.ones([3])")):
+            script("%s_%d" % (form, number), text % value_, "TorchScript that computes where it is loaded: %s" % value_, RUN)
+        for number, value_ in enumerate(("int=3", "float=-1.5", "float=1e+20", "str=\"a(b)\"", "List[int]=[1, 2]", "Optional[Tensor]=None", "Tuple[int, str]=(1, 'x')", "bool=True", "Dict[str, int]={\"a\": 1}", "float=inf", "Tensor=CONSTANTS.c0", "Device=torch.device(\"cpu\")")):
+            script("fine_%s_%d" % (form, number), text % value_, "TorchScript with a literal: %s" % value_, {"needs-objects"})
+    script("fine_annotations", "class M(Module):\n  __annotations__ = []\n  __annotations__[\"0\"] = __torch__.torch.nn.modules.M\n  __annotations__[\"1\"] = List[Tuple[int, Tensor]]\n", "types of members", {"needs-objects"})
+    script("annotations_call", "class M(Module):\n  __annotations__[\"0\"] = torch.ones([3])\n", "a call where a type stands", RUN)
+    for name, text in (("brackets", "    return " + "(" * 20000 + "3" + ")" * 20000), ("signs", "    return " + "-" * 50000 + "3"), ("type", "    x : " + "List[" * 20000 + "int" + "]" * 20000 + " = []"), ("nots", "    return " + "not " * 5000 + "True")):
+        script("deep_" + name, "def forward(self, x: Tensor) -> Tensor:\n" + text + "\n", "TorchScript too deep for torch's parser", NOT_PLAIN)
+    for depth, wanted in ((3, {"plain"}), (64, {"plain"}), (65, NOT_PLAIN), (20000, NOT_PLAIN)):
+        sample("tag_%d.pkl" % depth, proto(2, reduce_("torch.jit._pickle", "restore_type_tag", [1], "List[" * depth + "int" + "]" * depth)), "the text of a type, %d deep" % depth, wanted)
     module = b"import os\nclass A: pass\n"
     for number, name in enumerate(("evilmod.py", "evil/__init__.py", "evil/inner.py")):
         members = [Member("pkg/" + name, module), Member("pkg/.data/extern_modules", b"torch\n"), Member("pkg/.data/version", b"6\n"), Member("pkg/.data/python_version", b"3.11\n"), Member("pkg/model/m.pkl", proto(2, NAME("evilmod", "A") + b")\x81"))]
