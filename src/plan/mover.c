@@ -2,6 +2,7 @@
 #include "plan/mover.h"
 
 #include "plan/blocks.h"
+#include "plan/write_behind.h"
 
 #include <libdeflate.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@ enum {
 	KERNEL_STEP = 64 << 20, /* between two looks at the cancel flag */
 	MOST_WINDOWS = 32,
 	LONG_PART = 8 << 20, /* what keeps the threads busy by itself */
+	FEW_FULL = 4,	     /* gathered writes, before a thread is started for them */
 };
 
 struct ckpt_mover {
@@ -22,6 +24,9 @@ struct ckpt_mover {
 	uint64_t flushed; /* bytes in the sink */
 	uint8_t *gather;
 	size_t gathered;
+	unsigned full;	/* how often it was, one behind the other */
+	uint8_t *spare; /* the other of two, of which one is written while the other is filled; NULL: not needed yet */
+	struct ckpt_write_behind *behind;
 	struct ckpt_window windows[MOST_WINDOWS]; /* one per source: small pieces may alternate */
 	unsigned next_window;
 	uint8_t *block; /* for short streams */
@@ -70,7 +75,9 @@ void ckpt_mover_close(struct ckpt_mover *m)
 		return;
 	for (unsigned i = 0; i < MOST_WINDOWS; i++)
 		drop_window(&m->windows[i]);
+	ckpt_write_behind_free(m->behind); /* before what it writes */
 	free(m->gather);
+	free(m->spare);
 	free(m->block);
 	ckpt_workers_free(m->workers);
 	ckpt_checks_free(m->own_checks);
@@ -93,16 +100,58 @@ static int report(struct ckpt_mover *m, struct ckpt_error *err)
 	return 0;
 }
 
+/* Nobody writes: the sink may be used. */
+static int settle(struct ckpt_mover *m, struct ckpt_error *err)
+{
+	return m->behind ? ckpt_write_behind_wait(m->behind, err) : 0;
+}
+
 int ckpt_mover_flush(struct ckpt_mover *m, struct ckpt_error *err)
 {
-	int rc = ckpt_sink_write(m->sink, m->flushed, m->gather, m->gathered, err);
+	int rc = settle(m, err);
 
+	m->full = 0;
+	if (rc == 0)
+		rc = ckpt_sink_write(m->sink, m->flushed, m->gather, m->gathered, err);
 	if (rc == 0) {
 		m->flushed += m->gathered;
 		m->gathered = 0;
 		rc = report(m, err);
 	}
 	return rc;
+}
+
+/* Where one is full after the other, it is written while the next is filled. False: there is no memory for that. */
+static bool can_write_behind(struct ckpt_mover *m)
+{
+	if (m->full++ < FEW_FULL)
+		return false;
+	if (!m->spare)
+		m->spare = malloc(GATHER);
+	if (!m->behind)
+		m->behind = ckpt_write_behind_new(m->sink);
+	return m->spare && m->behind;
+}
+
+static int hand_over(struct ckpt_mover *m, struct ckpt_error *err)
+{
+	unsigned full = m->full;
+	uint8_t *filled = m->gather;
+	int rc;
+
+	if (!can_write_behind(m)) {
+		rc = ckpt_mover_flush(m, err);
+		m->full = full + 1;
+		return rc;
+	}
+	rc = ckpt_write_behind_put(m->behind, m->flushed, filled, m->gathered, err);
+	if (rc < 0)
+		return rc;
+	m->gather = m->spare;
+	m->spare = filled;
+	m->flushed += m->gathered;
+	m->gathered = 0;
+	return report(m, err);
 }
 
 int ckpt_mover_finish(struct ckpt_mover *m, struct ckpt_error *err)
@@ -124,7 +173,7 @@ int ckpt_mover_put(struct ckpt_mover *m, const void *bytes, size_t len, struct c
 		p += n;
 		len -= n;
 		if (m->gathered == GATHER) {
-			int rc = ckpt_mover_flush(m, err);
+			int rc = hand_over(m, err);
 
 			if (rc < 0)
 				return rc;
@@ -138,11 +187,13 @@ int ckpt_mover_patch(struct ckpt_mover *m, uint64_t at, const void *bytes, size_
 {
 	uint64_t there = at < m->flushed ? m->flushed - at : 0;
 	size_t written = there < len ? (size_t)there : len;
+	int rc;
 
 	if (written < len)
 		memcpy(m->gather + (at + written - m->flushed), (const uint8_t *)bytes + written,
 		       len - written);
-	return written ? ckpt_sink_write(m->sink, at, bytes, written, err) : 0;
+	rc = written ? settle(m, err) : 0;
+	return rc == 0 && written ? ckpt_sink_write(m->sink, at, bytes, written, err) : rc;
 }
 
 static void look(struct ckpt_moved *moved, const uint8_t *bytes, size_t len, bool first)

@@ -62,7 +62,7 @@ static int scan_one(struct ckpt_scanner *s, const char *path, struct ckpt_error 
 	if (s->rc == 0 && is_index(path) && s->file.verdict < CKPT_SCAN_UNREADABLE)
 		ckpt_scan_dcp_index(s, source);
 	if (s->rc == 0 && s->file.is_torch && !s->is_dcp &&
-	    s->file.verdict < CKPT_SCAN_INCONSISTENT)
+	    s->file.verdict < CKPT_SCAN_UNREADABLE) /* what is more than is looked into is not opened either */
 		ckpt_scan_prove(s, source);
 	if (s->has_places || s->has_places_inside)
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET,

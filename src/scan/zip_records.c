@@ -13,7 +13,7 @@
 #include <strings.h>
 
 enum { HEAD = 64 << 10, SMALL = 4096 };
-static const uint64_t MOST_WHOLE = (uint64_t)1 << 30, MOST_UNPACKED = 32 << 20;
+static const uint64_t MOST_WHOLE = (uint64_t)1 << 30, MOST_STORAGES = 32 << 20, MOST_UNPACKED = 3 << 20; /* of which an opcode a byte may become 17 bytes of stack */
 enum { MOST_RATIO = 24 }; /* packed records become no more than that many times as long */
 
 enum role {
@@ -232,7 +232,7 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 	struct ckpt_source *part;
 
 	if (e->method && e->usize) {
-		uint64_t most = MOST_UNPACKED + MOST_RATIO * ckpt_source_size(zip->source), before_it = zip->unpacked;
+		uint64_t most = MOST_STORAGES + MOST_RATIO * ckpt_source_size(zip->source), before_it = zip->unpacked;
 
 		if (__builtin_add_overflow(before_it, e->usize, &zip->unpacked))
 			zip->unpacked = UINT64_MAX;
