@@ -650,6 +650,74 @@ static void an_error_in_a_joined_part_stops_the_copy(void **state)
 	ckpt_source_unref(src);
 }
 
+static int no_threads(void *ctx, enum ckpt_io_op op)
+{
+	return op == CKPT_IO_THREAD ? EAGAIN : ctx ? inject(ctx, op) : 0;
+}
+
+/* Twelve megabytes of pieces of seven bytes, a large one among them, and the first bytes anew: with a thread that writes them, or without. */
+static int put_many(bool with_thread, struct fault *fault, struct ckpt_buf *want)
+{
+	struct ckpt_mover_options options = { 0 };
+	struct ckpt_mover *mover;
+	struct ckpt_source *src;
+	struct ckpt_sink *sink;
+	int rc = 0;
+
+	memset(&err, 0, sizeof(err));
+	assert_int_equal(ckpt_source_open(in, &src, &err), 0);
+	assert_int_equal(ckpt_sink_open(out, 0, 0, CKPT_SINK_REPLACE, 0666, &sink, &err), 0);
+	assert_int_equal(ckpt_mover_open(sink, &options, &mover, &err), 0);
+	ckpt_io_set_hook(with_thread ? inject : no_threads, fault);
+	for (uint32_t i = 0; rc == 0 && i < 12u << 20; i += 7) {
+		rc = ckpt_mover_put(mover, data + i % (SIZE - 7), 7, &err);
+		ckpt_buf_add(want, data + i % (SIZE - 7), 7);
+		if (rc == 0 && i / 7 == 1000000) {
+			struct ckpt_recipe large = { .kind = CKPT_RECIPE_EXTENT, .src = src, .len = SIZE };
+			struct ckpt_moved moved = { 0 };
+
+			rc = ckpt_mover_copy(mover, &large, &moved, &err);
+			ckpt_buf_add(want, data, SIZE);
+		}
+	}
+	if (rc == 0)
+		rc = ckpt_mover_patch(mover, 0, "anew", 4, &err);
+	memcpy(want->data, "anew", 4);
+	if (rc == 0)
+		rc = ckpt_mover_finish(mover, &err);
+	ckpt_io_set_hook(NULL, NULL);
+	ckpt_mover_close(mover);
+	if (rc == 0)
+		assert_int_equal(ckpt_sink_commit(sink, &err), 0);
+	else
+		ckpt_sink_discard(sink);
+	ckpt_source_unref(src);
+	return rc;
+}
+
+static void many_small_pieces_arrive_whoever_writes_them(void **state)
+{
+	(void)state;
+	for (unsigned with_thread = 0; with_thread < 2; with_thread++) {
+		struct fault none = { .op = CKPT_IO_WRITE };
+		struct ckpt_buf want = { 0 }, found;
+
+		assert_int_equal(put_many(with_thread, &none, &want), 0);
+		found = unit_read_file(out);
+		assert_int_equal(found.len, want.len);
+		assert_memory_equal(found.data, want.data, want.len);
+		ckpt_buf_clear(&found);
+		ckpt_buf_clear(&want);
+		for (unsigned at = 1; at <= none.seen; at++) {
+			struct fault fault = { .op = CKPT_IO_WRITE, .at = at };
+
+			assert_int_equal(put_many(with_thread, &fault, &want), CKPT_E_IO);
+			assert_non_null(strstr(unit_message(&err), "/out"));
+			ckpt_buf_clear(&want);
+		}
+	}
+}
+
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 UNIT_SUITE(test_mover)
@@ -665,6 +733,7 @@ UNIT_SUITE(test_mover)
 		WITH_FILE(joined_parts_arrive_with_the_checksum_of_all),
 		WITH_FILE(known_checksums_are_put_together_and_nothing_is_read_for_them),
 		WITH_FILE(an_error_in_a_joined_part_stops_the_copy),
+		WITH_FILE(many_small_pieces_arrive_whoever_writes_them),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
