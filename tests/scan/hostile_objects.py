@@ -269,6 +269,14 @@ def formulas():
             sample("formula_%s_%d.pt2" % (form, number), zip_of(members), "a formula of torch.export: %s" % text[:40], {"needs-objects"} if number < len(fine) else RUN)
 
 
+def indexes():
+    """dcp.load asks an index for its attributes, whatever its class is."""
+    state = value({"state_dict_metadata": {}, "planner_data": None, "storage_data": {}, "storage_meta": None})
+    for number, (module, name) in enumerate((("torch.distributed.checkpoint.metadata", "StorageMeta"), ("torch.nn.modules.container", "ModuleDict"), ("mypkg", "Foo"))):
+        for form, body in (("newobj", NAME(module, name) + b")\x81" + state + b"b"), ("slots", NAME(module, name) + b")\x81" + value(None) + state + b"\x86b"), ("arguments", NAME(module, name) + b"(" + value({}) + value(None) + value({}) + b"t\x81")):
+            sample("index_%s_%d.metadata" % (form, number), proto(2, body), "an index of another class", NOT_PLAIN)
+
+
 def quantized():
     """Zero points that torch believes: it crashes where those of 32-bit numbers are floats."""
     def tensor(kind, key, numel, size):
@@ -300,6 +308,7 @@ def formats_of_memory():
 
 
 formulas()
+indexes()
 quantized()
 formats_of_memory()
 numbers_of_one_hash()
