@@ -274,7 +274,7 @@ def indexes():
     state = value({"state_dict_metadata": {}, "planner_data": None, "storage_data": {}, "storage_meta": None})
     for number, (module, name) in enumerate((("torch.distributed.checkpoint.metadata", "StorageMeta"), ("torch.nn.modules.container", "ModuleDict"), ("mypkg", "Foo"))):
         for form, body in (("newobj", NAME(module, name) + b")\x81" + state + b"b"), ("slots", NAME(module, name) + b")\x81" + value(None) + state + b"\x86b"), ("arguments", NAME(module, name) + b"(" + value({}) + value(None) + value({}) + b"t\x81")):
-            sample("index_%s_%d.metadata" % (form, number), proto(2, body), "an index of another class", NOT_PLAIN)
+            sample("index_%s_%d.metadata" % (form, number), proto(2, body), "an index of another class, which is read, or not decided", NOT_PLAIN | ({"needs-objects"} if form == "newobj" else set()))
 
 
 def quantized():
