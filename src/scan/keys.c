@@ -218,8 +218,9 @@ static bool is_few_bytes(const struct ckpt_value *v)
  * scalar(dtype, bytes). Of a real number of up to 8 bytes few others have the hash, but each complex one shares its with very many, and a longer one with
  * all that are the same as a double. Texts have that of a Python text.
  */
-static bool hash_of_scalar_is_known(const struct ckpt_value *v)
+static bool hash_of_scalar(const struct ckpt_value *v, uint64_t *hash)
 {
+	const struct ckpt_value *number = argument(v, 1);
 	const struct ckpt_value *dtype = argument(v, 0), *code = dtype->kind == CKPT_CALL ? argument(dtype, 0) : &ckpt_value_none;
 
 	if (code->kind != CKPT_STR && code->kind != CKPT_PY2_STR)
@@ -232,9 +233,13 @@ static bool hash_of_scalar_is_known(const struct ckpt_value *v)
 	case 'b':
 	case 'i':
 	case 'u':
-	case 'f':
+	case 'f': return is_few_bytes(number);
 	case 'm':
-	case 'M': return is_few_bytes(argument(v, 1));
+	case 'M': /* numpy 1 hashes the number, whatever it counts */
+		if (number->kind == CKPT_CALL && ckpt_value_is_call_of(number, "_codecs", "encode"))
+			number = argument(number, 0);
+		*hash = is_few_bytes(number) ? hash_of_text(number->u.bytes.ptr, number->u.bytes.len) : 0;
+		return is_few_bytes(number);
 	default: return false;
 	}
 }
@@ -254,7 +259,7 @@ static bool hash_of_call(struct key *k, const struct ckpt_scan_rule *rule, const
 	switch (ways[i].way) {
 	case BY_TEXT: return true;
 	case BY_BYTES_ALONE: return v->u.call->args->kind == CKPT_TUPLE && v->u.call->args->u.seq.count == 1;
-	case BY_SCALAR: return hash_of_scalar_is_known(v);
+	case BY_SCALAR: return hash_of_scalar(v, hash);
 	case BY_DIGITS:
 		if (argument(v, 1) != &ckpt_value_none)
 			return false;

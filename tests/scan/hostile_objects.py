@@ -232,6 +232,10 @@ def numbers_of_one_hash():
     for name, code, packed in (("c16", "c16", complexes), ("c16_ascii", "c16", ascii_only), ("c8", "c8", singles), ("f16", "f16", longs), ("D", "D", complexes), ("c32", "c32", [c * 2 for c in complexes])):
         both("scalar_keys_%s" % name, keys(code, packed), "scalars of numpy of one hash as keys")
         both("scalar_items_%s" % name, keys(code, packed).replace(b"tRN", b"tR").replace(b"}(", b"\x8f(", 1)[:-1] + b"\x90", "the same in a set", protocol=4)
+    for code in ("m8", "M8"):
+        scalar = NAME("numpy.core.multiarray", "scalar")
+        unit = lambda n: reduce_("numpy", "dtype", code, False, True) + b"(" + value(4) + value("<") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00}(" + blob(b"s") + value(n) + value(1) + value(1) + b"ttb"
+        both("scalar_keys_%s_units" % code, b"}(" + b"".join(scalar + b"(" + unit(n + 1) + blob(struct.pack("<q", 7)) + b"tRN" for n in range(4200)) + b"u", "times of one number and many units as keys")
     for code, packed in (("f8", [struct.pack("<d", n) for n in range(4200)]), ("i8", [struct.pack("<q", n) for n in range(4200)]), ("U4", [("%4d" % n).encode("utf-32-le") for n in range(4200)])):
         size = reduce_("numpy", "dtype", code, False, True) + value((3, "<", None, None, None, 16 if code == "U4" else -1, 4 if code == "U4" else -1, 8 if code == "U4" else 0)) + b"b"
         sample("fine_scalar_keys_%s.pkl" % code, proto(2, keys(code, packed).replace(dtype(code, 0), size)), "scalars of numpy as keys", FINE)
