@@ -21,6 +21,12 @@
  */
 enum { MOST_PASSES = 40 };
 
+/* Values by their numbers: a tuple that is shared in tuples that are shared would be met 2 to the power of their depth times. */
+struct id_set {
+	uint8_t *bits; /* malloc */
+	size_t size;
+};
+
 struct sanitizer {
 	struct ckpt_model *to;
 	bool last;	     /* nothing is replaced any more: look what is left */
@@ -28,7 +34,33 @@ struct sanitizer {
 	uint64_t replaced;		  /* in this pass */
 	struct ckpt_edit_change *changes; /* malloc; texts in the arena of TO */
 	size_t count, cap;
+	struct id_set looked_at; /* tuples in keys, in this pass */
+	struct id_set hashed;	 /* tuples that were found to be good keys */
 };
+
+/* 1: V was not in SET, or has no number and is never shared; 0: it was; less: an error. */
+static int is_first(struct id_set *set, const struct ckpt_value *v, struct ckpt_error *err)
+{
+	size_t at = v->id / 8;
+	uint8_t bit = (uint8_t)(1u << v->id % 8);
+
+	if (!v->id)
+		return 1;
+	if (at >= set->size) {
+		size_t size = at * 2 + 64;
+		uint8_t *grown = realloc(set->bits, size);
+
+		if (!grown)
+			return ckpt_fail_nomem(err);
+		memset(grown + set->size, 0, size - set->size);
+		set->bits = grown;
+		set->size = size;
+	}
+	if (set->bits[at] & bit)
+		return 0;
+	set->bits[at] |= bit;
+	return 1;
+}
 
 static const struct ckpt_value *now(const struct sanitizer *s, const struct ckpt_value *v)
 {
@@ -247,7 +279,7 @@ static int look_at_key(struct sanitizer *s, const struct ckpt_walk_step *step, c
 	key = now(s, key);
 	if (is_refused(s, key))
 		rc = s->last ? refuse(s, step, key, err) : replace(s, step, key, true, err);
-	else if (key->kind == CKPT_TUPLE && depth < MOST_TUPLES)
+	else if (key->kind == CKPT_TUPLE && depth < MOST_TUPLES && (rc = is_first(&s->looked_at, key, err)) > 0)
 		for (uint32_t i = 0; rc >= 0 && i < key->u.seq.count; i++)
 			rc = look_at_key(s, step, key->u.seq.items[i], depth + 1, err);
 	return rc < 0 ? rc : 0;
@@ -264,20 +296,21 @@ static int look_at_keys(struct sanitizer *s, const struct ckpt_walk_step *step,
 	return rc;
 }
 
-/* What Python cannot hash in V, which becomes a key or an item of a set; NULL: it can. */
-static const struct ckpt_value *not_hashed(struct sanitizer *s, const struct ckpt_value *v, unsigned depth)
+/* *BAD: what Python cannot hash in V, which becomes a key or an item of a set, or as it was: it can. */
+static int find_not_hashed(struct sanitizer *s, const struct ckpt_value *v, unsigned depth, const struct ckpt_value **bad,
+			   struct ckpt_error *err)
 {
-	const struct ckpt_value *found = NULL;
+	int rc = 0;
 
 	v = now(s, v);
-	if (v->kind == CKPT_TUPLE)
-		for (uint32_t i = 0; !found && depth < MOST_TUPLES && i < v->u.seq.count; i++)
-			found = not_hashed(s, v->u.seq.items[i], depth + 1);
+	if (v->kind == CKPT_TUPLE && depth < MOST_TUPLES && (rc = is_first(&s->hashed, v, err)) > 0)
+		for (uint32_t i = 0; rc >= 0 && !*bad && i < v->u.seq.count; i++)
+			rc = find_not_hashed(s, v->u.seq.items[i], depth + 1, bad, err);
 	if (v->kind == CKPT_BYTEARRAY || v->kind == CKPT_LIST || v->kind == CKPT_DICT || v->kind == CKPT_SET ||
 	    is_call(v, "builtins", "set") || is_call(v, "__builtin__", "set") || is_call(v, "builtins", "bytearray") ||
 	    is_call(v, "__builtin__", "bytearray") || (ckpt_value_pairs(v) && !ckpt_value_is_tensor(s->to, v)))
-		return v;
-	return found;
+		*bad = v;
+	return rc < 0 ? rc : 0;
 }
 
 /* Texts that were different things: SEEN has those before KEY. 1: it is among them. */
@@ -302,8 +335,11 @@ static int check_hashed(struct sanitizer *s, const struct ckpt_walk_step *step, 
 		any_replaced |= now(s, seq->items[i]) != seq->items[i] || seq->items[i]->kind >= CKPT_TUPLE;
 	ckpt_escape(shown, sizeof(shown), step->name, step->name_len);
 	for (uint32_t i = 0; rc == 0 && any_replaced && i < seq->count; i += every) {
-		const struct ckpt_value *key = now(s, seq->items[i]), *bad = not_hashed(s, key, 0);
+		const struct ckpt_value *key = now(s, seq->items[i]), *bad = NULL;
 
+		rc = find_not_hashed(s, key, 0, &bad, err);
+		if (rc < 0)
+			break;
 		if (bad)
 			rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%s' would have a %s as a key or in a set, which Python cannot hash", shown, type_of(s, bad));
 		else
@@ -375,6 +411,8 @@ static int one_pass(struct sanitizer *s, struct ckpt_error *err)
 	}
 	s->replaced = 0;
 	s->tensor_depth = SIZE_MAX;
+	if (s->looked_at.size)
+		memset(s->looked_at.bits, 0, s->looked_at.size);
 	rc = ckpt_model_walk(before, look, s, err);
 	ckpt_close(before); /* the next one keeps it alive */
 	return rc;
@@ -406,6 +444,8 @@ int ckpt_sanitize(const struct ckpt_model *model, struct ckpt_model **out,
 	if (rc == 0 && s.count)
 		memcpy((void *)did.changes, s.changes, s.count * sizeof(*s.changes));
 	free(s.changes);
+	free(s.looked_at.bits);
+	free(s.hashed.bits);
 	if (rc < 0) {
 		ckpt_close(s.to);
 		return rc;
