@@ -6,10 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct ckpt_name_node {
-	uint64_t hash;
-	uint32_t next; /* index + 1 of the next in the one list, 0: end */
+/*
+ * The names as libstdc++'s unordered_set has them: one list, in which those of one bucket stand together. With a million names nearly every step
+ * misses the cache: so they are not linked one by one, when they come, but all at the end, with what the next ones need fetched ahead.
+ */
+struct name_list {
+	const uint64_t *hashes;
+	uint32_t *next;		       /* of each name: index + 1 of the one behind it, 0: end */
+	uint32_t *buckets;	       /* the name BEFORE the first one of each, + 1; 0: it is empty; AT_HEAD: that is the first of the list */
+	uint32_t bucket_count;
+	uint32_t head, head_bucket;    /* the first name, + 1, and its bucket */
 };
+
+enum { AHEAD = 16, RING = 32 };
+static const uint32_t AT_HEAD = UINT32_MAX;
 
 /* libstdc++ takes the first of its primes that holds twice the elements. */
 static const uint32_t primes[] = { 13,	      29,	59,	  127,	    257,       541,
@@ -60,87 +70,107 @@ void ckpt_serialization_id_init(struct ckpt_serialization_id *id)
 
 void ckpt_serialization_id_clear(struct ckpt_serialization_id *id)
 {
-	free(id->nodes);
-	free(id->buckets);
+	free(id->hashes);
 	*id = (struct ckpt_serialization_id){ 0 };
 }
 
-/*
- * A new name goes in front of the first listed name of its bucket, or to the head of the list.
- * BUCKETS holds, per bucket, the node BEFORE its first one (count + 1 stands for the list's head).
- */
-static void link_node(struct ckpt_serialization_id *id, uint32_t i)
+/* A new name goes in front of the first one of its bucket, or to the head of the list. */
+static void link_name(struct name_list *l, uint32_t i, uint32_t bucket)
 {
-	struct ckpt_name_node *nodes = id->nodes;
-	uint32_t bucket = (uint32_t)(nodes[i].hash % id->bucket_count);
-	uint32_t before = id->buckets[bucket];
+	uint32_t before = l->buckets[bucket];
 
-	if (before == 0) { /* empty bucket */
-		nodes[i].next = id->head;
-		id->head = i + 1;
-		if (nodes[i].next) {
-			uint64_t next_hash = nodes[nodes[i].next - 1].hash;
-
-			id->buckets[next_hash % id->bucket_count] = i + 1;
-		}
-		id->buckets[bucket] = UINT32_MAX; /* before it: the head */
-	} else if (before == UINT32_MAX) {
-		nodes[i].next = id->head;
-		id->head = i + 1;
-	} else {
-		nodes[i].next = nodes[before - 1].next;
-		nodes[before - 1].next = i + 1;
-	}
-}
-
-static void rehash(struct ckpt_serialization_id *id)
-{
-	uint32_t at = id->head, p = 0;
-
-	while (p + 1 < sizeof(primes) / sizeof(primes[0]) && primes[p] <= id->bucket_count)
-		p++;
-	id->bucket_count = primes[p];
-	free(id->buckets);
-	id->buckets = calloc(id->bucket_count, sizeof(*id->buckets));
-	if (!id->buckets) {
-		id->bad = true;
+	if (before && before != AT_HEAD) {
+		l->next[i] = l->next[before - 1];
+		l->next[before - 1] = i + 1;
 		return;
 	}
-	id->head = 0;
-	while (at) {
-		uint32_t next = id->nodes[at - 1].next;
+	if (!before && l->head)
+		l->buckets[l->head_bucket] = i + 1;
+	l->buckets[bucket] = AT_HEAD;
+	l->next[i] = l->head;
+	l->head = i + 1;
+	l->head_bucket = bucket;
+}
 
-		link_node(id, at - 1);
-		at = next;
+/* Names FROM to TO, or those that ORDER has there. */
+static void link_names(struct name_list *l, const uint32_t *order, uint32_t from, uint32_t to)
+{
+	uint32_t ring[RING];
+
+	for (uint64_t i = from; i < (uint64_t)to + AHEAD; i++) {
+		uint64_t k = i - AHEAD / 2, now = i - AHEAD; /* below FROM at first, or wrapped around */
+
+		if (i < to) {
+			ring[i % RING] = (uint32_t)(l->hashes[order ? order[i] : i] % l->bucket_count);
+			__builtin_prefetch(&l->buckets[ring[i % RING]], 1);
+		}
+		if (k >= from && k < to) {
+			uint32_t before = l->buckets[ring[k % RING]];
+
+			if (before && before != AT_HEAD)
+				__builtin_prefetch(&l->next[before - 1], 1);
+		}
+		if (now >= from && now < to)
+			link_name(l, order ? order[now] : (uint32_t)now, ring[now % RING]);
 	}
 }
 
-static bool reserve(struct ckpt_serialization_id *id)
+/* More buckets, into which the names go anew in the order of the list. False: no memory. */
+static bool rehash(struct name_list *l, uint32_t count)
 {
-	if (id->count == id->cap) {
-		uint32_t cap = id->cap ? id->cap * 2 : 64;
-		void *grown = realloc(id->nodes, cap * sizeof(*id->nodes));
+	uint32_t *order = malloc((count + (size_t)1) * sizeof(*order)), n = 0, p = 0;
 
-		if (!grown)
+	while (p + 1 < sizeof(primes) / sizeof(primes[0]) && primes[p] <= l->bucket_count)
+		p++;
+	l->bucket_count = primes[p];
+	free(l->buckets);
+	l->buckets = calloc(l->bucket_count, sizeof(*l->buckets));
+	if (!order || !l->buckets) {
+		free(order);
+		return false;
+	}
+	for (uint32_t at = l->head; at; at = l->next[at - 1])
+		order[n++] = at - 1;
+	l->head = 0;
+	link_names(l, order, 0, n);
+	free(order);
+	return true;
+}
+
+/* False: no memory. */
+static bool link_all(struct name_list *l, uint32_t count)
+{
+	uint32_t done = 0;
+
+	l->next = malloc((count + (size_t)1) * sizeof(*l->next));
+	if (!l->next)
+		return false;
+	while (done < count) {
+		uint32_t to;
+
+		if (!rehash(l, done))
 			return false;
-		id->nodes = grown;
-		id->cap = cap;
+		to = l->bucket_count > done && l->bucket_count < count ? l->bucket_count : count;
+		link_names(l, NULL, done, to);
+		done = to;
 	}
 	return true;
 }
 
 static void add_name(struct ckpt_serialization_id *id, const char *name)
 {
-	if (id->bad || !reserve(id)) {
-		id->bad = true;
-		return;
+	if (id->count == id->cap) {
+		uint32_t cap = id->cap ? id->cap * 2 : 64;
+		void *grown = realloc(id->hashes, cap * sizeof(*id->hashes));
+
+		if (!grown) {
+			id->bad = true;
+			return;
+		}
+		id->hashes = grown;
+		id->cap = cap;
 	}
-	if (id->count + 1 > id->bucket_count)
-		rehash(id);
-	if (id->bad)
-		return;
-	id->nodes[id->count] = (struct ckpt_name_node){ .hash = hash_name(name) };
-	link_node(id, id->count++);
+	id->hashes[id->count++] = hash_name(name);
 }
 
 void ckpt_serialization_id_add(struct ckpt_serialization_id *id, const char *name, uint64_t size,
@@ -160,12 +190,16 @@ void ckpt_serialization_id_add(struct ckpt_serialization_id *id, const char *nam
 int ckpt_serialization_id_format(const struct ckpt_serialization_id *id, char out[41],
 				 struct ckpt_error *err)
 {
+	struct name_list l = { .hashes = id->hashes };
+	bool fine = !id->bad && link_all(&l, id->count);
 	uint64_t names = 0;
 
-	if (id->bad)
+	for (uint32_t at = fine ? l.head : 0; at; at = l.next[at - 1])
+		names = combine(names, id->hashes[at - 1]);
+	free(l.next);
+	free(l.buckets);
+	if (!fine)
 		return ckpt_fail_nomem(err);
-	for (uint32_t at = id->head; at; at = id->nodes[at - 1].next)
-		names = combine(names, id->nodes[at - 1].hash);
 	snprintf(out, 41, "%020" PRIu64 "%020" PRIu64, names, id->data_hash);
 	return 0;
 }

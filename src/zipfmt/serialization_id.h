@@ -12,9 +12,8 @@
  * (Linux) write; the iteration order of its unordered_set is part of it.
  */
 struct ckpt_serialization_id {
-	struct ckpt_name_node *nodes;
-	uint32_t *buckets; /* first node of each, + 1 */
-	uint32_t count, cap, bucket_count, head;
+	uint64_t *hashes; /* of the names */
+	uint32_t count, cap;
 	uint64_t data_hash;
 	bool bad;
 };
