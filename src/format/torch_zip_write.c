@@ -5,12 +5,15 @@
 #include "format/turn.h"
 
 #include "base/text.h"
+#include "io/beside.h"
 #include "model/resave.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MANY_RECORDS = 10000 };
 
 struct writer {
 	const struct ckpt_model *model;
@@ -254,11 +257,30 @@ struct ckpt_resave_options ckpt_torch_zip_resave_options(const struct ckpt_model
 	return pickle_options(model, ckpt_torch_zip_of(model)->profile, false);
 }
 
+static int locate(void *ctx, struct ckpt_error *err)
+{
+	struct ckpt_zip *zip = ctx;
+
+	return zip ? ckpt_zip_locate_all(zip, err) : 0;
+}
+
+/* The pickle, and where the input has its records, which is looked up meanwhile if there are many. */
 static int make_pickle(struct writer *w, struct ckpt_error *err)
 {
 	struct ckpt_resave_options options = pickle_options(w->model, w->profile, w->canonical);
+	struct ckpt_beside locating = { .run = locate, .ctx = w->tz->zip };
+	struct ckpt_error other = CKPT_ERROR_INIT;
+	int rc, found;
 
-	return ckpt_model_resave(w->model, &options, &w->resaved, err);
+	if (w->tz->zip && w->tz->zip->count > MANY_RECORDS)
+		ckpt_beside_start(&locating);
+	rc = ckpt_model_resave(w->model, &options, &w->resaved, err);
+	if (rc < 0 && !locating.has_thread)
+		return rc;
+	found = ckpt_beside_end(&locating, &other);
+	if (rc == 0 && found < 0 && err)
+		*err = other;
+	return rc < 0 ? rc : found;
 }
 
 /* ---- writing ---- */
@@ -308,8 +330,6 @@ static int write_new(const struct ckpt_model *model, const char *path,
 		rc = choose(w, path, err);
 	if (rc == 0)
 		rc = make_pickle(w, err);
-	if (rc == 0 && w->tz->zip)
-		rc = ckpt_zip_locate_all(w->tz->zip, err);
 	if (rc == 0)
 		rc = add_records(w, err);
 	if (rc == 0)
