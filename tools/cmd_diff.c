@@ -4,14 +4,16 @@
 #include "json.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static bool quick, metadata_only, read_all, trust, strict, ignore_device, ignore_dtype, strip_module;
 static const char *json, *at, *at_a, *at_b, *tolerance, *atol_text, *rtol_text, *limit_text;
 static struct str_list renames, keep, drop;
 
-enum { SHOWN_ROWS = 25 };
+enum { SHOWN_ROWS = 25, OPENING_STACK = 8 << 20 };
 
 static const struct opt opts[] = {
 	OPT_STR("at", 0, &at, "NAME", "compare only what stands under NAME, in all files"),
@@ -119,13 +121,65 @@ static int rename_keys(struct ckpt_model **model, const char *path, struct ckpt_
 	return 0;
 }
 
-/* Returns the exit code; if that is not fine it said so. */
-static int open_side(const char *path, bool is_first, struct ckpt_model **out,
-		     struct ckpt_error *err)
-{
-	const char *own = is_first ? at_a : at_b, *name = own ? own : at;
-	int rc = ckpt_open_with(path, CKPT_OPEN_BRIEF, out, err), code;
+/* A file that is to be opened, by a thread of its own if need be: that is most of the time where files have very many tensors. */
+struct opening {
+	const char *path;
+	struct ckpt_model *model;
+	int rc;
+	struct ckpt_error err;
+	pthread_t thread;
+	bool has_thread;
+};
 
+static void *open_it(void *arg)
+{
+	struct opening *o = arg;
+
+	o->err = (struct ckpt_error)CKPT_ERROR_INIT;
+	o->rc = ckpt_open_with(o->path, CKPT_OPEN_BRIEF, &o->model, &o->err);
+	return NULL;
+}
+
+static bool is_file(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Open it while others do something else; but not what could keep a thread waiting, which is opened when its turn comes. */
+static void begin_opening(struct opening *o)
+{
+	pthread_attr_t attr;
+
+	if (!is_file(o->path) || pthread_attr_init(&attr) != 0)
+		return;
+	pthread_attr_setstacksize(&attr, OPENING_STACK);
+	o->has_thread = pthread_create(&o->thread, &attr, open_it, o) == 0;
+	pthread_attr_destroy(&attr);
+}
+
+static void end_opening(struct opening *o)
+{
+	if (o->has_thread)
+		pthread_join(o->thread, NULL);
+	o->has_thread = false;
+}
+
+/* The file as it is compared. Returns the exit code; if that is not fine it said so. */
+static int open_side(struct opening *o, bool is_first, struct ckpt_model **out, struct ckpt_error *err)
+{
+	const char *own = is_first ? at_a : at_b, *name = own ? own : at, *path = o->path;
+	int rc, code;
+
+	if (o->has_thread)
+		end_opening(o);
+	else
+		open_it(o);
+	rc = o->rc;
+	*out = o->model;
+	o->model = NULL;
+	*err = o->err;
 	if (rc < 0)
 		return fail(err);
 	rc = take_part(out, name, err);
@@ -245,13 +299,13 @@ static int compare(const struct ckpt_model *a, const struct ckpt_model *b,
 	return code_of(&report);
 }
 
-static int compare_with(const struct ckpt_model *a, const struct diff_names *names,
+static int compare_with(const struct ckpt_model *a, struct opening *opening, const struct diff_names *names,
 			const struct ckpt_diff_options *options, struct diff_json *document,
 			uint64_t limit, bool *stop)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *b;
-	int code = open_side(names->b, false, &b, &err);
+	int code = open_side(opening, false, &b, &err);
 
 	if (code == EXIT_FINE) {
 		code = compare(a, b, names, options, document, limit, stop);
@@ -334,19 +388,24 @@ static int compare_all(char **paths, int count, const struct ckpt_diff_options *
 		       struct diff_json *document, uint64_t limit)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct ckpt_model *a;
-	int code = open_side(paths[0], true, &a, &err);
+	struct opening first = { .path = paths[0] }, other = { .path = paths[1] };
+	struct ckpt_model *a = NULL;
 	bool stop = false;
+	int code;
 
-	if (code != EXIT_FINE)
-		return code;
-	for (int i = 1; i < count && !stop; i++) {
+	begin_opening(&other);
+	code = open_side(&first, true, &a, &err);
+	for (int i = 1; a && i < count && !stop; i++) {
 		struct diff_names names = { paths[0], paths[i] };
 
+		if (i > 1)
+			other.path = paths[i];
 		if (document->out)
 			diff_json_begin(document, paths[i], i == 1);
-		code = worse(code, compare_with(a, &names, options, document, limit, &stop));
+		code = worse(code, compare_with(a, &other, &names, options, document, limit, &stop));
 	}
+	end_opening(&other);
+	ckpt_close(other.model);
 	ckpt_close(a);
 	return code;
 }

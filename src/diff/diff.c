@@ -57,10 +57,32 @@ static bool is_passed_over(const struct ckpt_differ *d, const struct ckpt_entry 
 	return e->in_metadata && !ckpt_differ_has(d, CKPT_DIFF_STRICT);
 }
 
-/* Both are sorted by name; of one name the first belongs to the first. */
-static void join(struct ckpt_differ *d)
+/* Do both have the same names in the same order, as two files of one training do? Then what has the same number belongs together. */
+static bool is_same_order(const struct ckpt_differ *d)
+{
+	uint32_t i = 0;
+
+	while (i < d->a.count && i < d->b.count && !ckpt_entry_compare(&d->a.items[i], &d->b.items[i]))
+		i++;
+	return i == d->a.count && i == d->b.count;
+}
+
+static void join_in_order(struct ckpt_differ *d)
+{
+	while (d->pair_count < d->a.count) {
+		uint32_t i = d->pair_count++;
+
+		d->pairs[i] = (struct ckpt_pair){ .a = &d->a.items[i], .b = &d->b.items[i] };
+	}
+}
+
+/* Of one name the first belongs to the first. */
+static void join_by_name(struct ckpt_differ *d)
 {
 	uint32_t i = 0, k = 0;
+
+	ckpt_entries_sort(&d->a);
+	ckpt_entries_sort(&d->b);
 
 	while (i < d->a.count || k < d->b.count) {
 		const struct ckpt_entry *a = i < d->a.count ? &d->a.items[i] : NULL;
@@ -232,8 +254,12 @@ static int diff(struct ckpt_differ *d, const struct ckpt_model *a, const struct 
 	if (rc < 0)
 		return rc;
 	d->one_file = is_one_file(a, b);
-	join(d);
-	sort_lists(d);
+	if (is_same_order(d)) {
+		join_in_order(d);
+	} else {
+		join_by_name(d);
+		sort_lists(d);
+	}
 	rc = compare(d, err);
 	if (rc == 0)
 		rc = ckpt_model_check_unchanged(a, err);

@@ -277,12 +277,16 @@ int ckpt_entries_init(struct ckpt_entries *e, const struct ckpt_model *model,
 	end_levels(&l, 0);
 	if (rc == 0 && (keep->count || drop->count))
 		rc = filter(e, keep, drop, err);
-	if (rc == 0 && e->count)
-		qsort(e->items, e->count, sizeof(*e->items), by_name);
 	free(l.ranges);
 	free(l.levels);
 	ckpt_buf_clear(&l.name);
 	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
+}
+
+void ckpt_entries_sort(struct ckpt_entries *e)
+{
+	if (e->count)
+		qsort(e->items, e->count, sizeof(*e->items), by_name);
 }
 
 void ckpt_entries_clear(struct ckpt_entries *e)

@@ -37,10 +37,12 @@ struct ckpt_entries {
 	uint32_t count, cap;
 };
 
-/* To be cleared in any case. Sorted by name; those of one name in their order. */
+/* To be cleared in any case. In the order of the file. */
 int ckpt_entries_init(struct ckpt_entries *entries, const struct ckpt_model *model,
 		      struct ckpt_patterns *keep, struct ckpt_patterns *drop,
 		      struct ckpt_error *err);
+/* By name; those of one name in their order. */
+void ckpt_entries_sort(struct ckpt_entries *entries);
 void ckpt_entries_clear(struct ckpt_entries *entries);
 
 static inline bool ckpt_entry_has_numbers(const struct ckpt_entry *e)
