@@ -69,9 +69,11 @@ static int read_from_zip(struct ckpt_source *source, const char *record, uint8_t
 		return rc;
 	entry = find_record(zip, record);
 	if (!entry)
-		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "there is no record '%s'",
-			       ckpt_escape(shown, sizeof(shown), record ? record : "data.pkl",
-					   strlen(record ? record : "data.pkl")));
+		rc = ckpt_error_because(err,
+					ckpt_fail(err, CKPT_E_NOTFOUND, "there is no record '%s'",
+						  ckpt_escape(shown, sizeof(shown), record ? record : "data.pkl",
+							      strlen(record ? record : "data.pkl"))),
+					CKPT_REASON_NO_RECORD);
 	else
 		rc = read_record(zip, entry, bytes, len, err);
 	if (rc == 0)

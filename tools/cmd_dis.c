@@ -46,7 +46,7 @@ static int run(int argc, char **argv)
 		fail(&err);
 		if (err.status == CKPT_E_FORMAT && err.offset == 0 && !err.record[0])
 			hint("it is no pickle; 'ckpt info' says what it is");
-		else if (err.status == CKPT_E_NOTFOUND && strstr(err.text, "no record"))
+		else if (err.reason == CKPT_REASON_NO_RECORD)
 			hint("'ckpt ls --records' lists those that are there");
 		return EXIT_ERROR;
 	}

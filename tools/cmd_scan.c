@@ -221,7 +221,7 @@ static int scan(struct printing *p, const char *path, const struct ckpt_scan_opt
 {
 	struct ckpt_scan_report report = CKPT_SCAN_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	char text[1200];
+	char text[1200], shown[400];
 	int rc = ckpt_scan(path, options, take_file, p, &report, &err);
 
 	end_progress();
@@ -235,20 +235,21 @@ static int scan(struct printing *p, const char *path, const struct ckpt_scan_opt
 	if (rc == 0 && report.files)
 		return rc;
 	if (rc == 0) { /* a folder without any is no folder of plain files */
-		snprintf(err.path, sizeof(err.path), "%.*s", (int)sizeof(err.path) - 1, path);
+		ckpt_escape(shown, sizeof(shown), path, strlen(path));
 		if (report.passed_over)
-			snprintf(err.text, sizeof(err.text), "holds no checkpoints, only %" PRIu64 " other file%s", report.passed_over, report.passed_over == 1 ? "" : "s");
+			snprintf(text, sizeof(text), "%s: holds no checkpoints, only %" PRIu64 " other file%s", shown, report.passed_over, report.passed_over == 1 ? "" : "s");
 		else
-			snprintf(err.text, sizeof(err.text), "holds no files");
+			snprintf(text, sizeof(text), "%s: holds no files", shown);
+	} else {
+		ckpt_error_format(&err, text, sizeof(text));
 	}
 	p->verdicts[CKPT_SCAN_UNREADABLE]++;
 	p->files++;
 	if (p->json) {
-		scan_json_failed(p->json, path, ckpt_error_format(&err, text, sizeof(text)),
-				 p->first);
+		scan_json_failed(p->json, path, text, p->first);
 		p->first = false;
 	}
-	fail(&err);
+	complain("%s", text);
 	return rc;
 }
 

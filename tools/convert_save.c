@@ -43,10 +43,10 @@ static int tell_failure(const struct ckpt_save_options *options, const struct co
 		code = convert_tell_unfit(unfit, in, options->format);
 	else
 		code = save_failed(err, options->flags & CKPT_SAVE_REPLACE);
-	if (strstr(err->text, "share their bytes") && !options->ranks)
+	if (err->reason == CKPT_REASON_SAME_BYTES && !options->ranks)
 		hint("--shared clone writes each of them; --shared alias writes one, and the "
 		     "others' names");
-	else if (strstr(err->text, "share bytes") || strstr(err->text, "share their bytes"))
+	else if (err->reason == CKPT_REASON_COMMON_BYTES || err->reason == CKPT_REASON_SAME_BYTES)
 		hint("--shared clone writes each of them");
 	return code;
 }

@@ -47,17 +47,8 @@ int refuse_other_name(const char *out)
 
 void hint_repair(const struct ckpt_error *err)
 {
-	static const char *const texts[] = { "storages are whole", "the file ends in storage",
-					     "no zip64 end record where",
-					     "the central directory is cut short",
-					     "the central directory lies outside" };
-
-	for (size_t i = 0; err->status == CKPT_E_FORMAT && i < sizeof(texts) / sizeof(texts[0]);
-	     i++)
-		if (strstr(err->text, texts[i])) {
-			hint("'ckpt repair' saves what is whole");
-			return;
-		}
+	if (err->status == CKPT_E_FORMAT && (err->reason == CKPT_REASON_STORAGES_MISSING || err->reason == CKPT_REASON_ZIP_DIRECTORY))
+		hint("'ckpt repair' saves what is whole");
 }
 
 bool ignore_damage;

@@ -35,6 +35,22 @@ enum ckpt_status {
 	CKPT_E_DAMAGED = -15,	 /* bytes that do not have the checksum that is recorded for them */
 };
 
+/* What is behind a status, where a program can do something about it. */
+enum ckpt_reason {
+	CKPT_REASON_NONE = 0,		/* the status says all */
+	CKPT_REASON_TRUNCATED = 1,	/* FORMAT: the file ends too early */
+	CKPT_REASON_STORAGES_MISSING,	/* FORMAT: it ends behind some of its storages, which are whole: ckpt_repair() saves them */
+	CKPT_REASON_ZIP_DIRECTORY,	/* FORMAT: the directory of the archive is damaged or not there; records may be whole: ckpt_repair() */
+	CKPT_REASON_REPACKED,		/* FORMAT: the archive was unpacked and packed anew by another tool, as torch would not have it */
+	CKPT_REASON_DCP_NO_INDEX,	/* FORMAT: a DCP directory without .metadata, of which nothing can be made */
+	CKPT_REASON_DCP_REINDEX,	/* FORMAT: ... of which ckpt_reindex() makes one */
+	CKPT_REASON_DCP_OLD_INDEX,	/* FORMAT: ... whose .metadata is older than the indexes of ranks: ckpt_reindex() with from_ranks makes a new one */
+	CKPT_REASON_DCP_DATA_FILE,	/* UNSUPPORTED: a data file of a DCP directory; the directory is what can be opened */
+	CKPT_REASON_SAME_BYTES,		/* UNSUPPORTED: two tensors are the same bytes, which the format cannot say; see CKPT_SHARED_ALIAS */
+	CKPT_REASON_COMMON_BYTES,	/* UNSUPPORTED: two tensors have some bytes in common, and are not the same */
+	CKPT_REASON_NO_RECORD,		/* NOTFOUND: the archive has no record of that name */
+};
+
 #define CKPT_NO_OFFSET UINT64_MAX
 
 /*
@@ -52,7 +68,9 @@ struct ckpt_error {
 	char path[320];
 	char record[160];
 	char text[512];
-	char reserved[16];
+	int32_t reason; /* enum ckpt_reason: what a program may decide by; texts change */
+	uint8_t named;	/* for the library: TEXT begins with the name of what it is about */
+	char reserved[11];
 };
 
 #define CKPT_ERROR_INIT \

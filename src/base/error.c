@@ -20,6 +20,31 @@ static void start(struct ckpt_error *err, int status, int sys_errno)
 	err->offset = CKPT_NO_OFFSET;
 }
 
+#ifdef CKPT_SCRAMBLE_TEXTS
+/* A build in which no text says what it says until it is printed: what decides by the wording of one shows. Twice is as it was. */
+static void scramble(char *text)
+{
+	for (; *text; text++) {
+		char small = (char)(*text | 0x20), turned = (char)(small + (small < 'n' ? 13 : -13));
+
+		if (small >= 'a' && small <= 'z')
+			*text = (char)(turned ^ small ^ *text);
+	}
+}
+#else
+static void scramble(char *text)
+{
+	(void)text;
+}
+#endif
+
+/* A message is made of strings from files: whatever was not escaped is escaped here. */
+static void set_text(struct ckpt_error *err, const char *text)
+{
+	ckpt_escape_again(err->text, sizeof(err->text), text, strlen(text));
+	scramble(err->text);
+}
+
 int ckpt_fail(struct ckpt_error *err, int status, const char *fmt, ...)
 {
 	char text[sizeof(err->text)];
@@ -31,8 +56,7 @@ int ckpt_fail(struct ckpt_error *err, int status, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	start(err, status, 0);
-	/* a message is made of strings from files: whatever was not escaped is escaped here */
-	ckpt_escape_again(err->text, sizeof(err->text), text, strlen(text));
+	set_text(err, text);
 	return status;
 }
 
@@ -40,7 +64,6 @@ int ckpt_fail_errno(struct ckpt_error *err, const char *fmt, ...)
 {
 	char text[sizeof(err->text)];
 	int saved = errno;
-	size_t len;
 	va_list ap;
 
 	if (!err)
@@ -49,10 +72,54 @@ int ckpt_fail_errno(struct ckpt_error *err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	ckpt_escape_again(err->text, sizeof(err->text), text, strlen(text));
-	len = strlen(err->text);
-	snprintf(err->text + len, sizeof(err->text) - len, ": %s", strerror(saved));
+	set_text(err, text);
+	ckpt_error_append(err, ": %s", strerror(saved));
 	return CKPT_E_IO;
+}
+
+int ckpt_error_because(struct ckpt_error *err, int rc, enum ckpt_reason reason)
+{
+	if (rc < 0 && err)
+		err->reason = reason;
+	return rc;
+}
+
+int ckpt_error_prefix(struct ckpt_error *err, int rc, const char *fmt, ...)
+{
+	char text[2 * sizeof(err->text)];
+	size_t len;
+	va_list ap;
+
+	if (rc >= 0 || !err || rc == CKPT_E_NOMEM || rc == CKPT_E_CANCELLED)
+		return rc;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(err->text), fmt, ap);
+	va_end(ap);
+	len = strlen(text);
+	scramble(err->text);
+	memcpy(text + len, err->text, strlen(err->text) + 1);
+	set_text(err, text);
+	return rc;
+}
+
+void ckpt_error_append(struct ckpt_error *err, const char *fmt, ...)
+{
+	size_t len = err ? strlen(err->text) : 0;
+	va_list ap;
+
+	if (!err)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(err->text + len, sizeof(err->text) - len, fmt, ap);
+	va_end(ap);
+	scramble(err->text + len);
+}
+
+const char *ckpt_error_text(const struct ckpt_error *err, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s", err->text);
+	scramble(buf);
+	return buf;
 }
 
 int ckpt_fail_nomem(struct ckpt_error *err)
@@ -76,12 +143,14 @@ int ckpt_error_at(struct ckpt_error *err, int rc, const char *path, const char *
 
 char *ckpt_error_format(const struct ckpt_error *err, char *buf, size_t size)
 {
-	char where[32] = "";
+	char where[32] = "", text[sizeof(err->text)];
 	const char *record = err->record;
+
+	ckpt_error_text(err, text, sizeof(text));
 
 	if (err->offset != CKPT_NO_OFFSET)
 		snprintf(where, sizeof(where), "+0x%" PRIx64, err->offset);
 	snprintf(buf, size, "%s%s%s%s%s%s", err->path, err->path[0] ? ": " : "", record, where,
-		 record[0] || where[0] ? ": " : "", err->text);
+		 record[0] || where[0] ? ": " : "", text);
 	return buf;
 }

@@ -14,6 +14,22 @@ int ckpt_fail_errno(struct ckpt_error *err, const char *fmt, ...)
 
 int ckpt_fail_nomem(struct ckpt_error *err);
 
+/* Let REASON be why RC failed. Returns RC. */
+int ckpt_error_because(struct ckpt_error *err, int rc, enum ckpt_reason reason);
+
+/*
+ * Put what FMT says in front of the text of ERR: "'model.w': " and the like. All else stays. That memory ran out, or that somebody cancelled, is about
+ * nothing in particular and stays as it is. Returns RC and does nothing if it is no error.
+ */
+int ckpt_error_prefix(struct ckpt_error *err, int rc, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Add what FMT says behind the text. */
+void ckpt_error_append(struct ckpt_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The text alone, as it is printed, for what is said elsewhere: as much of it as fits in BUF, which is returned. */
+const char *ckpt_error_text(const struct ckpt_error *err, char *buf, size_t size);
+
 /*
  * Add where it happened: each of PATH, RECORD, OFFSET that is given and not yet set. Returns RC and
  * does nothing if RC is 0, so it can close every function.

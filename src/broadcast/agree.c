@@ -111,6 +111,7 @@ int ckpt_agree(struct ckpt_agreement *a, int code, const char *text)
 	uint32_t rank = a->transport->rank;
 	uint64_t worst = code ? (uint64_t)code << 32 | (UINT32_MAX - rank) : 0;
 	struct ckpt_error err = CKPT_ERROR_INIT;
+	char said[sizeof(err.text)];
 	int rc = a->broken ? CKPT_E_PEER : vote(a, &worst, 1, &err);
 
 	if (rc == 0 && !worst)
@@ -125,7 +126,7 @@ int ckpt_agree(struct ckpt_agreement *a, int code, const char *text)
 		return (int)(worst >> 32);
 	}
 	a->failed_rank = rank;
-	say_for_this_rank(a, code ? text : err.text);
+	say_for_this_rank(a, code ? text : ckpt_error_text(&err, said, sizeof(said)));
 	add_silent(a);
 	return code ? code : CKPT_BROADCAST_LOST;
 }

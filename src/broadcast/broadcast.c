@@ -59,7 +59,9 @@ static const unsigned NO_FILES = CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GP
 
 static void error_text(const struct ckpt_error *err, char *text, size_t size)
 {
-	snprintf(text, size, "%s%s%s", err->path, *err->path ? ": " : "", err->text);
+	char said[sizeof(err->text)];
+
+	snprintf(text, size, "%s%s%s", err->path, *err->path ? ": " : "", ckpt_error_text(err, said, sizeof(said)));
 }
 
 static bool writes(const struct ckpt_session *s)
@@ -743,7 +745,7 @@ static int outcome(struct ckpt_session *s, struct ckpt_error *err)
 	if (s->code == 0)
 		return 0;
 	if (s->agreement.transport && s->agreement.text[0] &&
-	    (s->agreement.failed_rank != s->world.rank || s->world.size > 1 || !s->err.text[0]))
+	    (s->agreement.failed_rank != s->world.rank || s->world.size > 1 || !s->err.status))
 		ckpt_fail(&s->err, CKPT_E_PEER, "%s", s->agreement.text);
 	if (s->code == CKPT_BROADCAST_LOST)
 		ckpt_session_add_silent(s);

@@ -129,8 +129,8 @@ static int decide_best(const struct ckpt_meet_hello *hellos, uint32_t count,
 {
 	struct ckpt_error no_mpi = CKPT_ERROR_INIT;
 	int rc = check_nccl(hellos, count, &plan->failed_rank, err);
+	char text[sizeof(no_mpi.text)];
 	uint32_t rank;
-	size_t len;
 
 	strcpy(plan->transport, "nccl");
 	if (rc == 0)
@@ -138,8 +138,7 @@ static int decide_best(const struct ckpt_meet_hello *hellos, uint32_t count,
 	strcpy(plan->transport, "mpi");
 	if (check_mpi(hellos, count, &rank, &no_mpi) == 0)
 		return 0;
-	len = strlen(err->text);
-	snprintf(err->text + len, sizeof(err->text) - len, "; %s", no_mpi.text);
+	ckpt_error_append(err, "; %s", ckpt_error_text(&no_mpi, text, sizeof(text)));
 	return rc;
 }
 
@@ -172,7 +171,7 @@ int ckpt_meet_decide(const struct ckpt_meet_hello *hellos, uint32_t count, const
 		plan->failed_rank = 0;
 		return 0;
 	}
-	snprintf(plan->text, sizeof(plan->text), "%.*s", (int)sizeof(plan->text) - 1, why.text);
+	ckpt_error_text(&why, plan->text, sizeof(plan->text));
 	if (err)
 		*err = why;
 	return plan->status;

@@ -96,7 +96,7 @@ static void try_gpu(struct ckpt_session *s, struct ckpt_meet_hello *h)
 	    ckpt_session_gpu(s, &ordinal) < 0 || ckpt_cuda_open(ordinal, &s->cuda, &err) == 0)
 		return;
 	h->cuda.gpu_count = 0;
-	snprintf(h->cuda.text, sizeof(h->cuda.text), "%.255s", err.text);
+	ckpt_error_text(&err, h->cuda.text, sizeof(h->cuda.text));
 }
 
 static void describe(struct ckpt_session *s, struct ckpt_meet_hello *h)
@@ -121,6 +121,7 @@ static void plan_here(struct ckpt_session *s, const uint8_t *bytes, struct ckpt_
 	uint32_t size = s->world.size;
 	struct ckpt_meet_hello *hellos = calloc(size, sizeof(*hellos));
 	struct ckpt_error err = CKPT_ERROR_INIT;
+	char text[sizeof(err.text)];
 	int rc = hellos ? 0 : ckpt_fail_nomem(&err);
 
 	*plan = (struct ckpt_meet_plan){ 0 };
@@ -133,7 +134,7 @@ static void plan_here(struct ckpt_session *s, const uint8_t *bytes, struct ckpt_
 	if (rc < 0 && plan->status == 0) {
 		plan->status = rc;
 		snprintf(plan->text, sizeof(plan->text), "rank 0 (%s): %.300s",
-			 hellos ? hellos[0].host : "?", err.text);
+			 hellos ? hellos[0].host : "?", ckpt_error_text(&err, text, sizeof(text)));
 	}
 	free(hellos);
 }
@@ -349,11 +350,10 @@ void ckpt_session_leave(struct ckpt_session *s)
 
 void ckpt_session_add_silent(struct ckpt_session *s)
 {
-	size_t len = strlen(s->err.text);
 	char text[300] = "";
 
 	if (s->rendezvous)
 		s->rendezvous->ops->silent(s->rendezvous, text, sizeof(text));
 	if (text[0])
-		snprintf(s->err.text + len, sizeof(s->err.text) - len, "; %s", text);
+		ckpt_error_append(&s->err, "; %s", text);
 }

@@ -122,7 +122,7 @@ static int add_array(struct lister *l, const struct ckpt_walk_step *step, struct
 	int rc = measure(l, step->value, name, &size, err);
 
 	if (rc == CKPT_E_UNSUPPORTED) {
-		memcpy(why, err->text, sizeof(why));
+		ckpt_error_text(err, why, sizeof(why));
 		*err = (struct ckpt_error)CKPT_ERROR_INIT;
 		add_other(l, step, why);
 		return CKPT_WALK_SKIP;

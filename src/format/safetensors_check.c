@@ -107,10 +107,12 @@ static int check_end(const struct ckpt_safetensors_header *h, uint64_t behind,
 	int rc = 0;
 
 	if (behind > h->data_len)
-		rc = ckpt_fail(err, CKPT_E_FORMAT,
-			       "the tensors take %" PRIu64 " bytes, the file has %" PRIu64
-			       " behind its header: it is cut short",
-			       behind, h->data_len);
+		rc = ckpt_error_because(err,
+					ckpt_fail(err, CKPT_E_FORMAT,
+						  "the tensors take %" PRIu64 " bytes, the file has %" PRIu64
+						  " behind its header: it is cut short",
+						  behind, h->data_len),
+					CKPT_REASON_TRUNCATED);
 	else if (behind < h->data_len)
 		rc = ckpt_fail(err, CKPT_E_FORMAT,
 			       "%" PRIu64 " bytes at the end of the file belong to no tensor",

@@ -393,10 +393,12 @@ static int read_length(const struct ckpt_source *source, uint64_t *len, struct c
 			       " bytes, at most %d are allowed",
 			       *len, CKPT_SAFETENSORS_MOST_JSON);
 	else if (*len > size - sizeof(bytes))
-		rc = ckpt_fail(err, CKPT_E_FORMAT,
-			       "the header is said to have %" PRIu64 " bytes, the file has %" PRIu64
-			       " behind their number: it is cut short",
-			       *len, size - sizeof(bytes));
+		rc = ckpt_error_because(err,
+					ckpt_fail(err, CKPT_E_FORMAT,
+						  "the header is said to have %" PRIu64 " bytes, the file has %" PRIu64
+						  " behind their number: it is cut short",
+						  *len, size - sizeof(bytes)),
+					CKPT_REASON_TRUNCATED);
 	return ckpt_error_at(err, rc, NULL, NULL, 0);
 }
 

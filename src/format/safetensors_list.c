@@ -162,7 +162,7 @@ static int look_at_entry(struct lister *l, const struct ckpt_value *key, const s
 			 struct ckpt_error *err)
 {
 	bool is_text = key->kind == CKPT_STR || key->kind == CKPT_PY2_STR;
-	char why[100];
+	char why[100], shown[160];
 	int rc;
 
 	l->key.len = 0;
@@ -188,15 +188,7 @@ static int look_at_entry(struct lister *l, const struct ckpt_value *key, const s
 		return 0;
 	}
 	rc = look_at_value(l, v, err);
-	if (rc < 0 && err) {
-		struct ckpt_error inner = *err;
-		char shown[160];
-
-		ckpt_escape(shown, sizeof(shown), (const char *)l->key.data, l->key.len);
-		ckpt_fail(err, rc, "'%s' %s", shown, inner.text);
-		err->offset = inner.offset;
-	}
-	return rc;
+	return ckpt_error_prefix(err, rc, "'%s' ", ckpt_escape(shown, sizeof(shown), (const char *)l->key.data, l->key.len));
 }
 
 /* ---- the whole ---- */

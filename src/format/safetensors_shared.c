@@ -151,13 +151,12 @@ static int settle(struct sharer *s, struct place *places, uint32_t count, uint32
 	case CKPT_SHARED_CLONE: s->list->cloned++; return 0;
 	case CKPT_SHARED_ALIAS:
 		if (!same)
-			return fail_shared(
-				s, "share bytes, and are not the same: there is no name for that",
-				err);
+			return ckpt_error_because(err, fail_shared(s, "share bytes, and are not the same: there is no name for that", err),
+						  CKPT_REASON_COMMON_BYTES);
 		places[at].item->same = same->item->same ? same->item->same : same->item;
 		s->list->aliased++;
 		return 0;
-	default: return fail_shared(s, "share their bytes", err);
+	default: return ckpt_error_because(err, fail_shared(s, "share their bytes", err), CKPT_REASON_SAME_BYTES);
 	}
 }
 

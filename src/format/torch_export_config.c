@@ -328,14 +328,11 @@ static int read_item(struct reader *r, const json_t *item, const struct ckpt_val
 
 static int in_item(struct ckpt_error *err, int rc, const char *name)
 {
-	struct ckpt_error inner;
 	char shown[SHOWN];
 
 	if (rc == 0 || !err || err->record[0])
 		return rc;
-	inner = *err;
-	return ckpt_fail(err, rc, "tensor '%s': %s",
-			 ckpt_escape(shown, sizeof(shown), name, strlen(name)), inner.text);
+	return ckpt_error_prefix(err, rc, "tensor '%s': ", ckpt_escape(shown, sizeof(shown), name, strlen(name)));
 }
 
 static int read_items(struct reader *r, json_t *config, struct ckpt_value *mapping)

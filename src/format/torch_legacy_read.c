@@ -131,13 +131,13 @@ struct placer {
 static int fail_cut(const struct placer *p, const struct ckpt_storage *s, uint32_t number,
 		    uint32_t count, uint64_t need)
 {
-	return ckpt_error_at(p->err,
-			     ckpt_fail(p->err, CKPT_E_FORMAT,
-				       "the file ends in storage '%.40s', number %" PRIu32
-				       " of %" PRIu32 ": %" PRIu64
-				       " bytes are missing of this one; it was cut off",
-				       s->key, number + 1, count, need - (p->size - p->at)),
-			     NULL, NULL, p->at);
+	int rc = ckpt_fail(p->err, CKPT_E_FORMAT,
+			   "the file ends in storage '%.40s', number %" PRIu32 " of %" PRIu32 ": %" PRIu64
+			   " bytes are missing of this one; it was cut off",
+			   s->key, number + 1, count, need - (p->size - p->at));
+
+	ckpt_error_because(p->err, rc, CKPT_REASON_STORAGES_MISSING);
+	return ckpt_error_at(p->err, rc, NULL, NULL, p->at);
 }
 
 static int check_count(const struct placer *p, const struct ckpt_storage *s, const uint8_t *bytes)

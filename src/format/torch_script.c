@@ -183,6 +183,14 @@ static void free_script(void *container)
 	free(script);
 }
 
+/* Offsets are those in the pickle that a value came from. */
+static const char *record_of(const char *name)
+{
+	static const char constants[] = "constants.";
+
+	return strncmp(name, constants, sizeof(constants) - 1) ? "data.pkl" : "constants.pkl";
+}
+
 static struct ckpt_document *new_document(struct ckpt_source *source)
 {
 	struct ckpt_document *doc =
@@ -193,6 +201,7 @@ static struct ckpt_document *new_document(struct ckpt_source *source)
 		return NULL;
 	doc->storage_bytes = storage_bytes;
 	doc->class_of = class_of;
+	doc->record_of = record_of;
 	return doc;
 }
 
@@ -235,15 +244,6 @@ static int read_pickles(struct ckpt_document *doc, struct ckpt_zip *zip, struct 
 	return rc;
 }
 
-/* Which pickle an error is about: offsets are those of the one a value came from. */
-static const char *pickle_of(const struct ckpt_error *err)
-{
-	static const char constant[] = "tensor 'constants.";
-
-	return err && !strncmp(err->text, constant, sizeof(constant) - 1) ? "constants.pkl"
-									  : "data.pkl";
-}
-
 static int read_script(struct ckpt_opening *opening, struct ckpt_model **out,
 		       struct ckpt_error *err)
 {
@@ -261,7 +261,7 @@ static int read_script(struct ckpt_opening *opening, struct ckpt_model **out,
 		return rc;
 	}
 	rc = ckpt_model_new(doc, &model, err);
-	rc = ckpt_error_at(err, rc, NULL, pickle_of(err), CKPT_NO_OFFSET);
+	rc = ckpt_error_at(err, rc, NULL, "data.pkl", CKPT_NO_OFFSET);
 	if (rc == 0)
 		rc = attach_all(doc, doc->container, err);
 	if (rc < 0)

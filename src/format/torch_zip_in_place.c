@@ -251,14 +251,7 @@ static int clean_up_and_sync(struct job *j, struct ckpt_error *err)
 
 static int wiped(int rc, struct ckpt_error *err)
 {
-	char text[200];
-
-	if (rc < 0 && err) {
-		snprintf(text, sizeof(text), "%.199s", err->text);
-		snprintf(err->text, sizeof(err->text),
-			 "the edit is done, but what it replaced could not be wiped: %s", text);
-	}
-	return rc;
+	return ckpt_error_prefix(err, rc, "the edit is done, but what it replaced could not be wiped: ");
 }
 
 static int patch(struct job *j, struct ckpt_error *err)

@@ -121,13 +121,13 @@ static int fail_other_zip(const struct ckpt_torch_zip *tz, struct ckpt_error *er
 		if (has_suffix(&zip->entries[i], "/data.pkl"))
 			inner = &zip->entries[i];
 	if (inner)
-		return ckpt_fail(
-			err, CKPT_E_FORMAT,
-			"the records are not in one folder: the archive begins with '%s', but the pickle "
-			"is '%s'; it was packed anew by another tool",
-			ckpt_escape(shown, sizeof(shown), zip->entries[0].name,
-				    zip->entries[0].name_len),
-			ckpt_escape(pickle, sizeof(pickle), inner->name, inner->name_len));
+		return ckpt_error_because(
+			err, ckpt_fail(err, CKPT_E_FORMAT,
+				       "the records are not in one folder: the archive begins with '%s', but the pickle "
+				       "is '%s'; it was packed anew by another tool",
+				       ckpt_escape(shown, sizeof(shown), zip->entries[0].name, zip->entries[0].name_len),
+				       ckpt_escape(pickle, sizeof(pickle), inner->name, inner->name_len)),
+			CKPT_REASON_REPACKED);
 	if (count_suffix(zip, ".npy") == zip->count)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "is a NumPy .npz archive, not a torch checkpoint");
@@ -164,12 +164,12 @@ static int check_kind(const struct ckpt_torch_zip *tz, struct ckpt_error *err)
 
 		if (e->name_len <= len || memcmp(e->name, tz->archive_name, len) ||
 		    e->name[len] != '/')
-			return ckpt_fail(
-				err, CKPT_E_FORMAT,
-				"'%s' is outside of the folder '%s/': the archive was packed anew by "
-				"another tool, and torch will not load it",
-				ckpt_escape(shown, sizeof(shown), e->name, e->name_len),
-				tz->archive_name);
+			return ckpt_error_because(
+				err, ckpt_fail(err, CKPT_E_FORMAT,
+					       "'%s' is outside of the folder '%s/': the archive was packed anew by "
+					       "another tool, and torch will not load it",
+					       ckpt_escape(shown, sizeof(shown), e->name, e->name_len), tz->archive_name),
+				CKPT_REASON_REPACKED);
 	}
 	return 0;
 }

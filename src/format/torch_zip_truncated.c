@@ -50,11 +50,12 @@ static int fail(const struct ckpt_remains *r, uint64_t size, struct ckpt_error *
 				 " bytes are there, not even the list of tensors is whole; "
 				 "download or copy it again",
 				 size);
-	return ckpt_fail(err, CKPT_E_FORMAT,
-			 "is truncated: %" PRIu64 " bytes are there, at least %" PRIu64
-			 " are missing; the list of tensors and the first %" PRIu32
-			 " of %zu storages are whole; download or copy it again",
-			 size, count_missing(r, size), count_whole(r), r->sizes.count);
+	ckpt_fail(err, CKPT_E_FORMAT,
+		  "is truncated: %" PRIu64 " bytes are there, at least %" PRIu64
+		  " are missing; the list of tensors and the first %" PRIu32
+		  " of %zu storages are whole; download or copy it again",
+		  size, count_missing(r, size), count_whole(r), r->sizes.count);
+	return ckpt_error_because(err, CKPT_E_FORMAT, CKPT_REASON_STORAGES_MISSING);
 }
 
 int ckpt_torch_zip_fail_truncated(struct ckpt_source *source, struct ckpt_error *err)

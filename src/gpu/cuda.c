@@ -258,7 +258,7 @@ void ckpt_cuda_look(struct ckpt_cuda_facts *out)
 	rc = ckpt_cuda_driver_get(&driver, &out->driver_version, &err);
 	out->has_driver = out->driver_version > 0;
 	if (rc < 0) {
-		snprintf(out->text, sizeof(out->text), "%.255s", err.text);
+		ckpt_error_text(&err, out->text, sizeof(out->text));
 		return;
 	}
 	driver->cuDeviceGetCount(&out->gpu_count);

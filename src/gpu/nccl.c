@@ -14,7 +14,7 @@ void ckpt_nccl_look(struct ckpt_nccl_facts *out)
 
 	*out = (struct ckpt_nccl_facts){ 0 };
 	if (ckpt_nccl_get(&nccl, &err) < 0) {
-		snprintf(out->text, sizeof(out->text), "%.255s", err.text);
+		ckpt_error_text(&err, out->text, sizeof(out->text));
 		return;
 	}
 	out->is_there = true;

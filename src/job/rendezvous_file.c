@@ -72,12 +72,12 @@ static void refuse(struct ckpt_meeting *m, const struct ckpt_error *why, uint64_
 {
 	uint64_t settle = ckpt_now_nsec() + SETTLE;
 	bool is_own = why->status != CKPT_E_PEER;
-	char text[940]; /* more than fits in an error */
+	char text[940] /* more than fits in an error */, said[sizeof(why->text)];
 
 	wait_until(m, look_again, NULL, settle < deadline ? settle : deadline, NULL);
 	snprintf(text, sizeof(text), "%s%s%s%s%s%s", is_own ? "rank 0 (" : "",
 		 is_own ? m->me.host : "", is_own ? "): " : "", why->path, why->path[0] ? ": " : "",
-		 why->text);
+		 ckpt_error_text(why, said, sizeof(said)));
 	m->seats = m->met;
 	m->seat_count = m->met_count;
 	m->met = NULL;

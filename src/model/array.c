@@ -47,20 +47,12 @@ void ckpt_array_close(struct ckpt_array *a)
 int ckpt_array_fail_named(const struct ckpt_model *model, const char *name, int rc,
 			  struct ckpt_error *err)
 {
-	struct ckpt_error inner;
 	char shown[160];
 
-	if (!err || rc == CKPT_E_NOMEM || !*name)
+	if (!err || err->named || rc == CKPT_E_NOMEM || !*name)
 		return rc;
-	inner = *err;
-	ckpt_escape(shown, sizeof(shown), name, strlen(name));
-	if (inner.text[0] == '\'' && !strncmp(inner.text + 1, shown, strlen(shown)))
-		return rc; /* it is named already */
-	ckpt_fail(err, rc, "'%s' %s", shown, inner.text);
-	err->offset = inner.offset;
-	err->sys_errno = inner.sys_errno;
-	memcpy(err->path, inner.path, sizeof(err->path));
-	memcpy(err->record, inner.record, sizeof(err->record));
+	ckpt_error_prefix(err, rc, "'%s' ", ckpt_escape(shown, sizeof(shown), name, strlen(name)));
+	err->named = true;
 	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }
 
@@ -219,7 +211,7 @@ int ckpt_array_part(const struct ckpt_array *a, const char *name, struct ckpt_ar
 			return 0;
 		}
 		ckpt_array_close(part);
-		rc = ckpt_array_fail_named(a->model, name, rc, err);
+		ckpt_error_prefix(err, rc, "'%s' ", a->parts[i].name);
 		return ckpt_array_fail_named(a->model, a->name, rc, err);
 	}
 	return ckpt_fail(err, CKPT_E_NOTFOUND, "it has no part '%s'",

@@ -411,15 +411,11 @@ static int parse_tensor(const struct ckpt_model *m, const struct ckpt_walk_step 
 	char shown[120];
 	int rc = ckpt_tensor_parse(m, step->value, arena, t, err);
 
-	if (rc < 0 && err && !strstr(err->text, "tensor '")) {
-		struct ckpt_error inner = *err;
-
-		ckpt_fail(err, rc, "tensor '%s': %s",
-			  ckpt_escape(shown, sizeof(shown), step->name, step->name_len),
-			  inner.text);
-		err->offset = inner.offset;
-	}
-	return rc;
+	if (rc >= 0)
+		return rc;
+	if (m->doc->record_of)
+		ckpt_error_at(err, rc, NULL, m->doc->record_of(step->name), CKPT_NO_OFFSET);
+	return ckpt_error_prefix(err, rc, "tensor '%s': ", ckpt_escape(shown, sizeof(shown), step->name, step->name_len));
 }
 
 static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,

@@ -107,6 +107,8 @@ struct ckpt_document {
 	/* TorchScript: what the source of a class says, the document's; NULL: no memory. See model/module.h. */
 	const struct ckpt_class *(*class_of)(struct ckpt_document *doc,
 					     const struct ckpt_global *cls);
+	/* Of several pickles: the record that the value NAME came from, for errors; NULL: there is one. */
+	const char *(*record_of)(const char *name);
 	bool ignores_checksums; /* see ckpt_ignore_checksums() */
 	/* The same of what is not in the list of storages; NULL: all is. */
 	void (*forget_checksums)(struct ckpt_document *doc);

@@ -284,7 +284,10 @@ static int proto(struct ckpt_machine *m)
 static int frame(struct ckpt_machine *m)
 {
 	if (m->op.number > m->r.len - m->r.pos)
-		return ckpt_fail(m->err, CKPT_E_FORMAT, "a frame of %" PRIu64 " bytes reaches past the end of the pickle", m->op.number);
+		return ckpt_error_because(m->err,
+					  ckpt_fail(m->err, CKPT_E_FORMAT, "a frame of %" PRIu64 " bytes reaches past the end of the pickle",
+						    m->op.number),
+					  CKPT_REASON_TRUNCATED);
 	m->frame_end = m->r.pos + (size_t)m->op.number;
 	return 0;
 }

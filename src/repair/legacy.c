@@ -47,6 +47,7 @@ static int decode(struct stream *s, int which, struct ckpt_pickle *out, struct c
 static int read_pickles(struct stream *s)
 {
 	struct ckpt_error inner = CKPT_ERROR_INIT;
+	char why[sizeof(inner.text)];
 	int rc = 0;
 
 	ckpt_pickle_stream_open(&s->s, s->r->file);
@@ -65,7 +66,7 @@ static int read_pickles(struct stream *s)
 	return ckpt_fail(s->err, CKPT_E_FORMAT,
 			 "nothing can be saved: the pickles in front of the stream are cut off or "
 			 "damaged, which alone tell the names, shapes and types of the tensors: %s",
-			 inner.text);
+			 ckpt_error_text(&inner, why, sizeof(why)));
 }
 
 static int take_sizes(struct stream *s)

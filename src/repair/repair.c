@@ -130,6 +130,7 @@ static int look_at_whole(struct ckpt_rescue *r, const char *path, unsigned flags
 {
 	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
 	struct ckpt_error opening = CKPT_ERROR_INIT;
+	char text[sizeof(opening.text)];
 	int rc;
 
 	options.flags = flags;
@@ -137,7 +138,7 @@ static int look_at_whole(struct ckpt_rescue *r, const char *path, unsigned flags
 	rc = ckpt_verify(path, &options, take_finding, r, NULL, &opening);
 	if (rc == CKPT_E_UNSUPPORTED || rc == CKPT_E_FORMAT || rc == CKPT_E_IO)
 		return ckpt_rescue_tell(r, CKPT_REPAIR_DAMAGE, NULL, CKPT_NO_OFFSET, "%s",
-					opening.text);
+					ckpt_error_text(&opening, text, sizeof(text)));
 	if (rc < 0 && err)
 		*err = opening;
 	return rc;

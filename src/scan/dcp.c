@@ -203,6 +203,7 @@ void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
 	struct ckpt_dcp_index index = { 0 };
 	struct ckpt_pickle pickle = { 0 };
 	uint8_t *bytes = NULL;
+	char text[sizeof(err.text)];
 	int rc;
 
 	rc = ckpt_dcp_index_load(source, &bytes, &pickle, &index, &err);
@@ -212,7 +213,7 @@ void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
 		s->no_memory = true;
 	else if (s->file.verdict >= CKPT_SCAN_NEEDS_OBJECTS && may_be_index(pickle.root)) /* plain data has no keys that would do */
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET,
-			       "an index whose items cannot be found: %s", err.text);
+			       "an index whose items cannot be found: %s", ckpt_error_text(&err, text, sizeof(text)));
 	ckpt_dcp_index_clear(&index);
 	ckpt_pickle_clear(&pickle);
 	free(bytes);

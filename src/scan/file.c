@@ -191,10 +191,13 @@ static bool ends_as_zip(struct look *l)
 	return is;
 }
 
-static bool is_nothing(const char *text)
+/* What stands in the place of a checkpoint. */
+static bool is_nothing(const struct look *l)
 {
-	return strstr(text, "HTML") || strstr(text, "XML") || strstr(text, "LFS") ||
-	       strstr(text, "empty") || strstr(text, "zero bytes");
+	struct ckpt_identity is;
+
+	ckpt_identify(l->source, l->head, l->len, &is);
+	return is.nature == CKPT_NATURE_MARKUP || is.nature == CKPT_NATURE_LFS || is.nature == CKPT_NATURE_EMPTY || is.nature == CKPT_NATURE_ZEROS;
 }
 
 /* Neither a pickle nor anything with one inside. */
@@ -205,6 +208,7 @@ static bool scan_other(struct look *l)
 	     named = ckpt_scan_is_named_as_checkpoint(l->s->file.path),
 	     text = ckpt_scan_is_text(l->head, l->len);
 	const char *packer = ckpt_scan_packed_by(l->head, l->len);
+	char said[sizeof(err.text)];
 
 	ckpt_fail_unknown_file(l->source, l->head, l->len, &err);
 	if (packer && (!l->s->in_folder || ckpt_source_size(l->source) > 16)) {
@@ -215,7 +219,7 @@ static bool scan_other(struct look *l)
 	}
 	if (!top)
 		return false;
-	if (text && !named && !is_nothing(err.text)) {
+	if (text && !named && !is_nothing(l)) {
 		set_format(l, "text");
 		if (!l->s->in_folder)
 			find(l, CKPT_SCAN_PLAIN, "note", "text, which no loader of checkpoints runs");
@@ -224,7 +228,7 @@ static bool scan_other(struct look *l)
 	set_format(l, text ? "text" : "unknown");
 	if (l->s->in_folder && !named)
 		return false;
-	ckpt_scan_find(l->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "%s", err.text);
+	ckpt_scan_find(l->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "%s", ckpt_error_text(&err, said, sizeof(said)));
 	return true;
 }
 

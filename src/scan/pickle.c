@@ -369,9 +369,10 @@ static int carry_on(struct ckpt_scan_walk *w, const struct ckpt_value *global)
 /* Said once for each pickle: what follows may come of it. */
 static void say_broken(struct ckpt_scan_walk *w, const struct ckpt_error *err)
 {
+	char text[sizeof(err->text)];
+
 	if (!w->broke && !(w->in->flags & CKPT_SCAN_PROBED))
-		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "pickle", ckpt_scan_at(w), "%s",
-			       err->text);
+		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "pickle", ckpt_scan_at(w), "%s", ckpt_error_text(err, text, sizeof(text)));
 	w->broke = true;
 }
 
@@ -490,6 +491,7 @@ static bool has_operands(const struct ckpt_scan_walk *w)
 
 static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
 {
+	char text[sizeof(err->text)];
 	uint32_t count = 0;
 
 	while (!w->m.done && w->m.op.code != CKPT_OP_STOP && w->s->rc == 0) {
@@ -505,7 +507,7 @@ static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
 		if (rc < 0) {
 			say_broken(w, err);
 			if (w->s->weights)
-				ckpt_scan_weights_broken(w, err->text);
+				ckpt_scan_weights_broken(w, ckpt_error_text(err, text, sizeof(text)));
 			return 0;
 		}
 		if (w->in->flags & CKPT_SCAN_PROBED && !has_operands(w))

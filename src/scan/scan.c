@@ -147,6 +147,7 @@ static int finish(struct ckpt_work *work, void *desk, struct ckpt_error *err)
 	struct scanning *g = (struct scanning *)work;
 	struct ckpt_scanner *s = malloc(sizeof(*s));
 	struct ckpt_error local = CKPT_ERROR_INIT;
+	char text[sizeof(local.text)];
 	uint32_t i = *(uint32_t *)desk;
 	int rc;
 
@@ -160,7 +161,7 @@ static int finish(struct ckpt_work *work, void *desk, struct ckpt_error *err)
 				       : scan_one(s, g->files.paths[i], &local);
 	if (rc < 0 && g->is_folder && rc != CKPT_E_NOMEM && rc != CKPT_E_CANCELLED) {
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", local.offset, "%s",
-			       local.text);
+			       ckpt_error_text(&local, text, sizeof(text)));
 		ckpt_scanner_finish(s);
 		rc = 0;
 	}

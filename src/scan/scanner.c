@@ -127,7 +127,7 @@ bool ckpt_scan_is_full(struct ckpt_scanner *s)
 
 void ckpt_scan_failed(struct ckpt_scanner *s, int rc, const struct ckpt_error *err)
 {
-	char place[200] = "";
+	char place[200] = "", text[sizeof(err->text)];
 
 	if (rc == 0 || s->rc < 0)
 		return;
@@ -138,7 +138,7 @@ void ckpt_scan_failed(struct ckpt_scanner *s, int rc, const struct ckpt_error *e
 	if (err->record[0])
 		snprintf(place, sizeof(place), "%.160s: ", err->record);
 	ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", err->offset, "%s%.512s", place,
-		       err->text);
+		       ckpt_error_text(err, text, sizeof(text)));
 }
 
 /* ---- globals ---- */

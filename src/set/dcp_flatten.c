@@ -129,15 +129,9 @@ static int opens(struct flattener *f, const struct ckpt_value *list, bool *out)
 
 static int fail_here(struct flattener *f, int rc)
 {
-	struct ckpt_error inner;
 	char shown[SHOWN];
 
-	if (!f->err)
-		return rc;
-	inner = *f->err;
-	return ckpt_fail(f->err, rc, "'%s': %s",
-			 ckpt_escape(shown, sizeof(shown), (char *)f->fqn.data, f->fqn.len),
-			 inner.text);
+	return ckpt_error_prefix(f->err, rc, "'%s': ", ckpt_escape(shown, sizeof(shown), (char *)f->fqn.data, f->fqn.len));
 }
 
 static int note_tensor(struct flattener *f, struct ckpt_dcp_out_entry *e)

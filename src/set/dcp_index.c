@@ -59,17 +59,9 @@ static struct ckpt_dcp_chunk *add_chunk(struct ckpt_dcp_index *x)
 
 static int fail_entry(struct reader *r, const struct ckpt_value *fqn, int rc)
 {
-	struct ckpt_error inner = { .offset = CKPT_NO_OFFSET };
 	char shown[SHOWN];
 
-	if (!r->err)
-		return rc;
-	inner = *r->err;
-	ckpt_fail(r->err, rc, "'%s': %s",
-		  ckpt_escape(shown, sizeof(shown), fqn->u.bytes.ptr, fqn->u.bytes.len),
-		  inner.text);
-	r->err->offset = inner.offset;
-	return rc;
+	return ckpt_error_prefix(r->err, rc, "'%s': ", ckpt_escape(shown, sizeof(shown), fqn->u.bytes.ptr, fqn->u.bytes.len));
 }
 
 /* ---- state_dict_metadata ---- */

@@ -103,20 +103,20 @@ static int fail_item(const struct ckpt_dcp *dcp, uint32_t entry, const struct ck
 		     int rc, struct ckpt_error *err)
 {
 	const struct ckpt_value *fqn = dcp->index.entries[entry].fqn;
-	struct ckpt_error inner;
 	char shown[SHOWN], file[SHOWN], where[SHOWN + 40] = "";
 
 	if (!err || rc == CKPT_E_NOMEM || rc == CKPT_E_CANCELLED)
 		return rc;
-	inner = *err;
 	ckpt_escape(shown, sizeof(shown), fqn->u.bytes.ptr, fqn->u.bytes.len);
 	if (chunk && chunk->file != CKPT_DCP_NO_FILE)
 		snprintf(where, sizeof(where), " in %s at %" PRIu64,
 			 ckpt_escape(file, sizeof(file), dcp->index.files[chunk->file],
 				     strlen(dcp->index.files[chunk->file])),
 			 chunk->off);
-	ckpt_fail(err, rc, "'%s'%s: %s", shown, where, inner.text);
-	err->sys_errno = inner.sys_errno;
+	ckpt_error_prefix(err, rc, "'%s'%s: ", shown, where);
+	err->path[0] = err->record[0] = '\0';
+	err->offset = CKPT_NO_OFFSET;
+	err->named = true;
 	return ckpt_error_at(err, rc, dcp->path, NULL, CKPT_NO_OFFSET);
 }
 

@@ -284,7 +284,7 @@ static int check_cover(struct reindexer *r, const struct ckpt_dcp_out_entry *out
 				    .chunk_count = out->chunk_count };
 	struct ckpt_dcp_index index = { .files = r->out.files };
 	struct ckpt_error why = CKPT_ERROR_INIT;
-	char shown[SHOWN];
+	char shown[SHOWN], text[sizeof(why.text)];
 	int rc;
 
 	index.chunks = calloc(out->chunk_count + 1, sizeof(*index.chunks));
@@ -305,7 +305,7 @@ static int check_cover(struct reindexer *r, const struct ckpt_dcp_out_entry *out
 	if (r->part_count < 2)
 		return 0; /* it is no worse than it was */
 	return ckpt_fail(r->err, rc, "'%s': %s: is the index of a rank missing?",
-			 ckpt_escape(shown, sizeof(shown), out->fqn, out->fqn_len), why.text);
+			 ckpt_escape(shown, sizeof(shown), out->fqn, out->fqn_len), ckpt_error_text(&why, text, sizeof(text)));
 }
 
 static int join(struct reindexer *r)

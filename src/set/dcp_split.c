@@ -188,7 +188,6 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 static int write_item(struct splitter *s, struct ckpt_dcp_item_writer *w, uint64_t chunk)
 {
 	const struct ckpt_dcp_out_entry *e = &s->out.entries[s->owners[chunk]];
-	struct ckpt_error inner;
 	char shown[SHOWN];
 	int rc;
 
@@ -196,13 +195,9 @@ static int write_item(struct splitter *s, struct ckpt_dcp_item_writer *w, uint64
 		rc = ckpt_dcp_write_tensor(w, &e->tensor, &s->out.chunks[chunk], s->err);
 	else
 		rc = ckpt_dcp_write_value(w, e->value, &s->out.chunks[chunk], s->err);
-	if (rc == 0 || !s->err || rc == CKPT_E_CANCELLED || s->err->path[0])
+	if (rc == 0 || !s->err || s->err->path[0])
 		return rc;
-	inner = *s->err;
-	ckpt_fail(s->err, rc, "'%s': %s", ckpt_escape(shown, sizeof(shown), e->fqn, e->fqn_len),
-		  inner.text);
-	s->err->sys_errno = inner.sys_errno;
-	return rc;
+	return ckpt_error_prefix(s->err, rc, "'%s': ", ckpt_escape(shown, sizeof(shown), e->fqn, e->fqn_len));
 }
 
 static int write_items(struct splitter *s, uint32_t file, struct ckpt_mover *mover, uint64_t *size)

@@ -139,7 +139,7 @@ static int tell_tensors(const struct teller *t, struct ckpt_error *err)
 	const struct ckpt_dcp_index *x = &t->dcp->index;
 	struct ckpt_error why = CKPT_ERROR_INIT;
 	uint64_t bad = 0;
-	char shown[SHOWN];
+	char shown[SHOWN], text[sizeof(why.text)];
 
 	for (uint32_t i = 0; i < x->entry_count; i++) {
 		const struct ckpt_dcp_entry *e = &x->entries[i];
@@ -151,7 +151,7 @@ static int tell_tensors(const struct teller *t, struct ckpt_error *err)
 		if (bad++ < MOST_OF_A_KIND)
 			tell(t, "'%s': %s",
 			     ckpt_escape(shown, SHOWN, e->fqn->u.bytes.ptr, e->fqn->u.bytes.len),
-			     why.text);
+			     ckpt_error_text(&why, text, sizeof(text)));
 	}
 	if (bad > MOST_OF_A_KIND)
 		tell(t, "... and %" PRIu64 " tensors more", bad - MOST_OF_A_KIND);

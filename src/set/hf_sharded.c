@@ -250,13 +250,8 @@ static int put_whole(struct joiner *j, uint32_t number)
 	char key[16], shown[SHOWN];
 	int rc = join_parts(j, w, &made);
 
-	if (rc < 0 && j->err && rc != CKPT_E_NOMEM) {
-		struct ckpt_error inner = *j->err;
-
-		return ckpt_fail(j->err, rc, "'%s': %s",
-				 ckpt_escape(shown, sizeof(shown), entry->name, entry->len),
-				 inner.text);
-	}
+	if (rc < 0)
+		return ckpt_error_prefix(j->err, rc, "'%s': ", ckpt_escape(shown, sizeof(shown), entry->name, entry->len));
 	if (rc == 0)
 		rc = keep_recipe(j, &made);
 	if (rc < 0)

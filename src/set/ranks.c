@@ -105,16 +105,10 @@ static int held_files(const void *ctx, ckpt_model_visit_file *visit, void *visit
 /* FILE: whose part of it is wrong; NULL: all of them together. */
 static int fail_tensor(struct joiner *j, const struct ckpt_tensor *t, const char *file, int rc)
 {
-	struct ckpt_error inner;
 	char shown[SHOWN], name[SHOWN];
 
-	if (!j->err || rc == CKPT_E_NOMEM)
-		return rc;
-	inner = *j->err;
-	ckpt_fail(j->err, rc, "'%s'%s%s: %s",
-		  ckpt_escape(shown, sizeof(shown), t->name, strlen(t->name)), file ? " in " : "",
-		  file ? ckpt_escape(name, sizeof(name), file, strlen(file)) : "", inner.text);
-	return rc;
+	return ckpt_error_prefix(j->err, rc, "'%s'%s%s: ", ckpt_escape(shown, sizeof(shown), t->name, strlen(t->name)),
+				 file ? " in " : "", file ? ckpt_escape(name, sizeof(name), file, strlen(file)) : "");
 }
 
 /* The tensor NAME of a rank, or NULL. */

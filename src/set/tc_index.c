@@ -26,14 +26,7 @@ const struct ckpt_value *ckpt_tc_field(const struct ckpt_value *v, const char *n
 
 static int fail_item(struct reader *r, uint32_t item, int rc)
 {
-	struct ckpt_error inner;
-
-	if (!r->err || rc == CKPT_E_NOMEM)
-		return rc;
-	inner = *r->err;
-	ckpt_fail(r->err, rc, "item '%s': %s", r->index->items[item].name, inner.text);
-	r->err->offset = inner.offset;
-	return rc;
+	return ckpt_error_prefix(r->err, rc, "item '%s': ", r->index->items[item].name);
 }
 
 /* ---- tables that grow ---- */

@@ -36,16 +36,10 @@ const char *ckpt_tc_name(struct ckpt_tc_joiner *j, const struct ckpt_tc_node *n,
 int ckpt_tc_fail_node(struct ckpt_tc_joiner *j, const struct ckpt_tc_node *n, uint32_t file, int rc)
 {
 	char name[CKPT_TC_SHOWN], shown[CKPT_TC_SHOWN] = "";
-	struct ckpt_error inner;
 
-	if (!j->err || rc == CKPT_E_NOMEM)
-		return rc;
-	inner = *j->err;
 	if (file != CKPT_TC_NONE)
 		ckpt_escape(shown, sizeof(shown), j->tc->names[file], strlen(j->tc->names[file]));
-	ckpt_fail(j->err, rc, "'%s'%s%s: %s", ckpt_tc_name(j, n, name), *shown ? " in " : "", shown,
-		  inner.text);
-	return rc;
+	return ckpt_error_prefix(j->err, rc, "'%s'%s%s: ", ckpt_tc_name(j, n, name), *shown ? " in " : "", shown);
 }
 
 void ckpt_tc_describe_absent(const struct ckpt_tc_index *x, uint32_t item, uint32_t rank,

@@ -247,14 +247,12 @@ static uint32_t find_absent(struct ckpt_tc_joiner *j, const struct ckpt_tc_node 
 static int fail_hole(struct ckpt_tc_joiner *j, const struct ckpt_tc_node *n, int rc)
 {
 	uint32_t item = j->tc->index.files[n->file].item, absent = find_absent(j, n);
-	struct ckpt_error inner;
 	char text[CKPT_TC_SHOWN + 80];
 
-	if (absent == UINT32_MAX || !j->err || rc != CKPT_E_FORMAT)
+	if (absent == UINT32_MAX || rc != CKPT_E_FORMAT)
 		return rc;
-	inner = *j->err;
 	ckpt_tc_describe_absent(&j->tc->index, item, absent, text, sizeof(text));
-	return ckpt_fail(j->err, rc, "%s: %s", text, inner.text);
+	return ckpt_error_prefix(j->err, rc, "%s: ", text);
 }
 
 /* The storage of what was joined, which another tensor may have been joined to before. */

@@ -199,14 +199,7 @@ int ckpt_zero_add_flat(struct ckpt_zero_reader *r, const struct ckpt_value *v,
 int ckpt_zero_fail_named(struct ckpt_zero_reader *r, int rc, const char *what, const char *name,
 			 size_t len)
 {
-	struct ckpt_error inner;
 	char shown[SHOWN];
 
-	if (rc == 0 || !r->err || rc == CKPT_E_NOMEM)
-		return rc;
-	inner = *r->err;
-	ckpt_fail(r->err, rc, "%s '%s': %s", what, ckpt_escape(shown, sizeof(shown), name, len),
-		  inner.text);
-	r->err->offset = inner.offset;
-	return rc;
+	return ckpt_error_prefix(r->err, rc, "%s '%s': ", what, ckpt_escape(shown, sizeof(shown), name, len));
 }

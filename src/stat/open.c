@@ -219,12 +219,13 @@ int ckpt_stat_open(struct ckpt_stat *s, struct ckpt_stat_job *job, struct ckpt_s
 {
 	struct ckpt_error local = CKPT_ERROR_INIT;
 	const struct ckpt_array *a;
+	char text[sizeof(local.text)];
 	int rc;
 
 	*o = (struct ckpt_stat_opened){ .job = job };
 	rc = open_array(s, o, &local);
 	if (rc == CKPT_E_UNSUPPORTED)
-		return refuse(s, job, local.text, true, err);
+		return refuse(s, job, ckpt_error_text(&local, text, sizeof(text)), true, err);
 	if (rc < 0) {
 		if (err)
 			*err = local;

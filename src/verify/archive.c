@@ -39,11 +39,13 @@ static int find(struct archive *a, enum ckpt_finding_kind kind, const struct ckp
 
 static int locate_each(struct archive *a, struct ckpt_error *err)
 {
+	char what[sizeof(err->text)];
 	uint32_t failed = 0;
 
 	for (uint32_t i = 0; i < a->zip->count; i++) {
 		struct ckpt_zip_entry *e = &a->zip->entries[i];
 		struct ckpt_error one = CKPT_ERROR_INIT;
+		char text[sizeof(one.text)];
 		int rc = ckpt_zip_locate(a->zip, e, &one);
 
 		if (rc == CKPT_E_NOMEM || rc == CKPT_E_IO) {
@@ -54,12 +56,12 @@ static int locate_each(struct archive *a, struct ckpt_error *err)
 			continue;
 		failed++;
 		e->data_off = 0;
-		rc = find(a, CKPT_FINDING_DAMAGE, e, e->header_off, one.text);
+		rc = find(a, CKPT_FINDING_DAMAGE, e, e->header_off, ckpt_error_text(&one, text, sizeof(text)));
 		if (rc < 0)
 			return rc;
 	}
 	/* else what is wrong shows only between records: they overlap */
-	return failed ? 0 : find(a, CKPT_FINDING_DAMAGE, NULL, err->offset, err->text);
+	return failed ? 0 : find(a, CKPT_FINDING_DAMAGE, NULL, err->offset, ckpt_error_text(err, what, sizeof(what)));
 }
 
 static int locate(struct archive *a, struct ckpt_error *err)

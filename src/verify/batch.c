@@ -128,11 +128,12 @@ static int failed(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
 {
 	struct ckpt_verifier *v = ctx;
 	struct ckpt_subject *s = &v->batch.subjects[i];
+	char text[sizeof(err->text)];
 
 	if (rc != CKPT_E_FORMAT && rc != CKPT_E_LIMIT && rc != CKPT_E_UNSUPPORTED)
 		return rc;
 	s->unreadable = true;
-	return in_place(v, s, CKPT_FINDING_DAMAGE, err->text);
+	return in_place(v, s, CKPT_FINDING_DAMAGE, ckpt_error_text(err, text, sizeof(text)));
 }
 
 /* ---- what was seen ---- */

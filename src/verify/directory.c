@@ -57,6 +57,7 @@ static int verify_item(struct ckpt_verifier *v, struct ckpt_dcp *dcp,
 		       struct ckpt_error *err)
 {
 	struct ckpt_error local = CKPT_ERROR_INIT;
+	char text[sizeof(local.text)];
 	struct ckpt_source *source;
 	struct ckpt_zip *zip;
 	char place[2 * SHOWN + 40];
@@ -82,7 +83,7 @@ static int verify_item(struct ckpt_verifier *v, struct ckpt_dcp *dcp,
 					  place, chunk->len);
 	if (rc == CKPT_E_FORMAT || rc == CKPT_E_LIMIT || rc == CKPT_E_NOTFOUND)
 		return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET, "%s: %s",
-					  place, local.text);
+					  place, ckpt_error_text(&local, text, sizeof(text)));
 	if (err)
 		*err = local;
 	return rc;
@@ -93,6 +94,7 @@ static int verify_tensor(struct ckpt_verifier *v, struct ckpt_dcp *dcp, uint32_t
 			 struct ckpt_error *err)
 {
 	struct ckpt_error local = CKPT_ERROR_INIT;
+	char text[sizeof(local.text)];
 	const struct ckpt_block *blocks;
 	uint64_t count;
 	int rc;
@@ -105,7 +107,7 @@ static int verify_tensor(struct ckpt_verifier *v, struct ckpt_dcp *dcp, uint32_t
 		return 0;
 	if (rc == CKPT_E_FORMAT || rc == CKPT_E_LIMIT || rc == CKPT_E_NOTFOUND)
 		return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET, "%s",
-					  local.text);
+					  ckpt_error_text(&local, text, sizeof(text)));
 	if (err)
 		*err = local;
 	return rc;

@@ -60,12 +60,14 @@ int ckpt_verifier_find(struct ckpt_verifier *v, enum ckpt_finding_kind kind, con
 
 int ckpt_verifier_take_error(struct ckpt_verifier *v, int rc, const struct ckpt_error *err)
 {
+	char text[sizeof(err->text)];
+
 	if (rc != CKPT_E_FORMAT && rc != CKPT_E_LIMIT && rc != CKPT_E_NOTFOUND)
 		return rc;
 	if (ckpt_strmap_find(&v->damaged, err->record, strlen(err->record)))
 		return 0; /* it was said what is wrong with that record */
 	return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, err->record[0] ? err->record : NULL,
-				  err->offset, "%s", err->text);
+				  err->offset, "%s", ckpt_error_text(err, text, sizeof(text)));
 }
 
 struct noting {

@@ -97,9 +97,7 @@ static bool tell_damage(struct ckpt_why *w, const char *what)
 /* A legacy stream has no end that could be missing; what is said of it begins with the place. */
 static bool is_cut_stream(const struct ckpt_facts *f)
 {
-	return f->first == 0x80 && (strstr(f->opening.text, "it was cut off") ||
-				    strstr(f->opening.text, "ends before STOP") ||
-				    strstr(f->opening.text, "reaches past the end"));
+	return f->first == 0x80 && (f->opening.reason == CKPT_REASON_TRUNCATED || f->opening.reason == CKPT_REASON_STORAGES_MISSING);
 }
 
 static void tell_layout(struct ckpt_why *w, const char *what)
@@ -131,7 +129,7 @@ static bool look_for_damage(struct ckpt_why *w, bool alone)
 bool ckpt_look_repacked(struct ckpt_why *w, const struct ckpt_said *said)
 {
 	(void)said;
-	if (!strstr(w->facts.opening.text, "packed anew"))
+	if (w->facts.opening.reason != CKPT_REASON_REPACKED)
 		return false;
 	if (ckpt_why_begin(
 		    w, "repacked", CKPT_CAUSE_CERTAIN,
@@ -153,11 +151,10 @@ static bool tell_unusable(struct ckpt_why *w)
 	char text[1100];
 
 	if (w->facts.cut || (is_cut_stream(&w->facts) && !err->record[0]) ||
-	    (w->facts.identity.nature == CKPT_NATURE_SAFETENSORS &&
-	     strstr(err->text, "it is cut short")))
+	    (w->facts.identity.nature == CKPT_NATURE_SAFETENSORS && err->reason == CKPT_REASON_TRUNCATED))
 		return tell_cut(w);
 	ckpt_error_format(err, text, sizeof(text));
-	if (strstr(err->text, "packed anew"))
+	if (err->reason == CKPT_REASON_REPACKED)
 		return ckpt_look_repacked(w, NULL);
 	return tell_damage(w, text);
 }

@@ -49,8 +49,9 @@ static bool tell_incomplete(struct ckpt_why *w)
 
 static bool tell_no_index(struct ckpt_why *w)
 {
-	const char *text = w->facts.opening.text;
-	bool mends = strstr(text, "'ckpt reindex"), from_ranks = strstr(text, "--from-ranks");
+	const struct ckpt_error *opening = &w->facts.opening;
+	bool from_ranks = opening->reason == CKPT_REASON_DCP_OLD_INDEX, mends = from_ranks || opening->reason == CKPT_REASON_DCP_REINDEX;
+	char text[sizeof(opening->text)];
 
 	if (ckpt_why_begin(
 		    w, "dcp_no_index", CKPT_CAUSE_CERTAIN,
@@ -58,7 +59,7 @@ static bool tell_no_index(struct ckpt_why *w)
 			    ? "the index (.metadata) of the sharded checkpoint is not that of its data"
 			    : "the index (.metadata) of the sharded checkpoint is missing: without it nobody "
 			      "knows what is in the data files")) {
-		ckpt_why_fact(w, "%s", text);
+		ckpt_why_fact(w, "%s", ckpt_error_text(opening, text, sizeof(text)));
 		if (mends)
 			ckpt_why_command(w, "ckpt reindex %s%s %s",
 					 from_ranks ? "--from-ranks " : "", ckpt_why_in(w),
@@ -160,6 +161,11 @@ static bool tell_sharded(struct ckpt_why *w)
 	return true;
 }
 
+static bool is_about_index(int32_t reason)
+{
+	return reason == CKPT_REASON_DCP_NO_INDEX || reason == CKPT_REASON_DCP_REINDEX || reason == CKPT_REASON_DCP_OLD_INDEX;
+}
+
 bool ckpt_look_shards(struct ckpt_why *w, const struct ckpt_said *said)
 {
 	(void)said;
@@ -167,9 +173,10 @@ bool ckpt_look_shards(struct ckpt_why *w, const struct ckpt_said *said)
 		return false;
 	if (w->facts.model)
 		return tell_incomplete(w);
+	if (is_about_index(w->facts.opening.reason))
+		return tell_no_index(w);
 	if (w->facts.opening.status == CKPT_E_FORMAT)
-		return strstr(w->facts.opening.text, ".metadata") ? tell_no_index(w)
-								  : tell_incomplete(w);
+		return tell_incomplete(w);
 	return tell_folder(w);
 }
 

@@ -280,7 +280,7 @@ bool ckpt_look_file(struct ckpt_why *w, const struct ckpt_said *said)
 		       tell_permission(w);
 	if (tell_nature(w))
 		return true;
-	if (strstr(f->opening.text, ".distcp"))
+	if (f->opening.reason == CKPT_REASON_DCP_DATA_FILE)
 		return tell_part(w);
 	if (ckpt_look_damage(w, said))
 		return true;
@@ -312,6 +312,7 @@ static bool can_be_converted(struct ckpt_why *w)
 {
 	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
+	char text[sizeof(err.text)];
 
 	if (!ckpt_tensor_count(w->facts.model)) {
 		ckpt_why_fact(w, "it holds no tensors that could be written as a state dict");
@@ -323,7 +324,7 @@ static bool can_be_converted(struct ckpt_why *w)
 	o.format = "torch";
 	if (ckpt_save(w->facts.model, ckpt_why_out(w), &o, NULL, &err) == 0)
 		return true;
-	ckpt_why_fact(w, "it %s", err.text);
+	ckpt_why_fact(w, "it %s", ckpt_error_text(&err, text, sizeof(text)));
 	return false;
 }
 

@@ -261,9 +261,10 @@ void ckpt_why_fact(struct ckpt_why *w, const char *fmt, ...)
 void ckpt_why_fact_opening(struct ckpt_why *w)
 {
 	static const char *const verbs[] = { "is ", "has ", "holds ", "begins ", "was " };
-	const char *text = w->facts.opening.text;
+	char text[sizeof(w->facts.opening.text)];
 	bool verb = false;
 
+	ckpt_error_text(&w->facts.opening, text, sizeof(text));
 	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		verb |= !strncmp(text, verbs[i], strlen(verbs[i]));
 	ckpt_why_fact(w, "%s%s", verb ? "it " : "", text);

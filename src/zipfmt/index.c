@@ -44,6 +44,12 @@ static int bad(struct ckpt_error *err, uint64_t off, const char *text)
 	return ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "%s", text), NULL, NULL, off);
 }
 
+/* Records may be whole all the same. */
+static int bad_directory(struct ckpt_error *err, uint64_t off, const char *text)
+{
+	return ckpt_error_because(err, bad(err, off, text), CKPT_REASON_ZIP_DIRECTORY);
+}
+
 /* The last end record in the last LEN bytes. CKPT_E_NOTFOUND, without a message: none. */
 static int look_for_end(struct ckpt_zip *zip, size_t len, uint64_t *out, struct ckpt_error *err)
 {
@@ -102,11 +108,12 @@ static int fail_no_end64(const struct ckpt_zip *zip, uint64_t locator_off, uint6
 
 	if (end64_off > off && has_signature(zip, end64_off, SIG_END64) &&
 	    has_signature(zip, end64_off - off, SIG_LOCAL) && has_signature(zip, 0, SIG_LOCAL))
-		return ckpt_fail(
-			err, CKPT_E_UNSUPPORTED,
-			"holds several archives, one behind the other, as data files (.distcp) "
-			"of a DCP directory do: name the directory it belongs to");
-	return bad(err, off, "no zip64 end record where the locator points: the file is damaged");
+		return ckpt_error_because(
+			err, ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				       "holds several archives, one behind the other, as data files (.distcp) "
+				       "of a DCP directory do: name the directory it belongs to"),
+			CKPT_REASON_DCP_DATA_FILE);
+	return bad_directory(err, off, "no zip64 end record where the locator points: the file is damaged");
 }
 
 static int read_end64(struct ckpt_zip *zip, uint64_t locator_off, struct ends *ends,
@@ -166,7 +173,7 @@ static int read_ends(struct ckpt_zip *zip, struct ends *ends, struct ckpt_error 
 		rc = read_end64(zip, off - LOCATOR64_BYTES, ends, err);
 	if (rc == 0 && (ends->directory_off > ends->end_off ||
 			ends->directory_size > ends->end_off - ends->directory_off))
-		rc = bad(err, off, "the central directory lies outside of the file");
+		rc = bad_directory(err, off, "the central directory lies outside of the file");
 	if (rc == 0 && ends->count > ends->directory_size / DIRECTORY_BYTES)
 		rc = ckpt_error_at(err,
 				   ckpt_fail(err, CKPT_E_FORMAT,
@@ -209,7 +216,7 @@ int ckpt_zip_parse_entry(struct ckpt_reader *r, uint64_t start, struct ckpt_aren
 	const uint8_t *name, *extra_bytes;
 
 	if (ckpt_read_u32(r) != SIG_DIRECTORY)
-		return bad(err, off, "the central directory is cut short or overwritten");
+		return bad_directory(err, off, "the central directory is cut short or overwritten");
 	ckpt_read_u32(r);
 	e->flags = ckpt_read_u16(r);
 	e->method = ckpt_read_u16(r);
@@ -227,7 +234,7 @@ int ckpt_zip_parse_entry(struct ckpt_reader *r, uint64_t start, struct ckpt_aren
 	extra_bytes = ckpt_read_bytes(r, extra_len);
 	ckpt_read_bytes(r, comment_len);
 	if (r->bad)
-		return bad(err, off, "the central directory is cut short");
+		return bad_directory(err, off, "the central directory is cut short");
 	if (memchr(name, '\0', e->name_len))
 		return bad(err, off, "a record's name has a zero byte in it");
 	if (attributes & FOLDER_ATTRIBUTE && e->name_len && name[e->name_len - 1] != '/')

@@ -146,7 +146,7 @@ void check_codes(const struct sim *sim, int code)
 {
 	for (uint32_t i = 0; i < sim->size; i++) {
 		if (ranks[i].report.code != code)
-			print_message("rank %u: %s\n", i, ranks[i].err.text);
+			print_message("rank %u: %s\n", i, unit_text(&ranks[i].err));
 		assert_int_equal(ranks[i].report.code, code);
 		assert_int_equal(ranks[i].rc == 0, code == 0);
 	}

@@ -464,13 +464,13 @@ static void a_hole_is_an_error(void **state)
 	(void)state;
 	assert_int_equal(ckpt_assemble(&left, 1, 2, zeros, whole, 1, arena, &recipe, &err),
 			 CKPT_E_FORMAT);
-	assert_string_equal(err.text, "its chunks hold 4 of 6 items");
+	assert_string_equal(unit_text(&err), "its chunks hold 4 of 6 items");
 	assert_int_equal(ckpt_assemble(NULL, 0, 2, zeros, whole, 1, arena, &recipe, &err),
 			 CKPT_E_FORMAT);
-	assert_string_equal(err.text, "its chunks hold 0 of 6 items");
+	assert_string_equal(unit_text(&err), "its chunks hold 0 of 6 items");
 	assert_int_equal(ckpt_assemble(NULL, 0, 0, zeros, zeros, 1, arena, &recipe, &err),
 			 CKPT_E_FORMAT);
-	assert_string_equal(err.text, "its chunks hold 0 of 1 items");
+	assert_string_equal(unit_text(&err), "its chunks hold 0 of 1 items");
 	/* outside of the box it does not matter */
 	assert_int_equal(ckpt_assemble(&left, 1, 2, zeros, left_shape, 1, arena, &recipe, &err), 0);
 	check_bytes(&recipe, (const uint8_t *)"abde", 4, 0);
@@ -557,11 +557,11 @@ static void of_compressed_blocks_only_stretches_are_taken(void **state)
 	check_bytes(&recipe, (const uint8_t *)"bcef", 4, 3);
 	assert_int_equal(ckpt_assemble(columns, 2, 2, zeros, whole, 1, arena, &recipe, &err),
 			 CKPT_E_UNSUPPORTED);
-	assert_string_equal(err.text, refused);
+	assert_string_equal(unit_text(&err), refused);
 	columns[0].stride = turned;
 	assert_int_equal(ckpt_assemble(columns, 1, 2, zeros, left_shape, 1, arena, &recipe, &err),
 			 CKPT_E_UNSUPPORTED);
-	assert_string_equal(err.text, refused);
+	assert_string_equal(unit_text(&err), refused);
 	ckpt_arena_free(arena);
 }
 

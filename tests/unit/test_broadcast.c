@@ -205,7 +205,7 @@ static void a_rank_that_dies_is_noticed(void **state)
 
 			assert_int_equal(ranks[r].report.code, CKPT_BROADCAST_LOST);
 			snprintf(want, sizeof(want), "; no answer from rank %u (sim)", sim.victim);
-			assert_true(r == sim.victim || strstr(ranks[r].err.text, want));
+			assert_true(r == sim.victim || strstr(unit_text(&ranks[r].err), want));
 		}
 		remove_outputs(3);
 	}
@@ -243,8 +243,8 @@ static void who_is_silent_is_told(void **state)
 	sim_clear(&sim);
 	check_codes(&sim, CKPT_BROADCAST_LOST);
 	assert_non_null(
-		strstr(ranks[0].err.text, "; rank 2 (nodeC, pid 812) was last heard of 71 s"));
-	assert_null(strstr(ranks[1].err.text, "nodeC"));
+		strstr(unit_text(&ranks[0].err), "; rank 2 (nodeC, pid 812) was last heard of 71 s"));
+	assert_null(strstr(unit_text(&ranks[1].err), "nodeC"));
 	assert_null(rendezvous.ops); /* it was closed */
 	remove_outputs(0);
 }

@@ -23,7 +23,7 @@ static void check_all_say(const struct sim *sim, int code, const char *text)
 {
 	check_codes(sim, code);
 	for (uint32_t r = 0; r < sim->size; r++)
-		assert_non_null(strstr(ranks[r].err.text, text));
+		assert_non_null(strstr(unit_text(&ranks[r].err), text));
 	remove_outputs(0);
 }
 
@@ -129,8 +129,8 @@ static void a_folder_that_is_missing_is_told_by_all(void **state)
 		char want[40];
 
 		snprintf(want, sizeof(want), "rank %u (", r);
-		assert_true(strstr(ranks[1].err.text, want) ||
-			    (r && strstr(ranks[1].err.text, " more"))); /* as many as fit */
+		assert_true(strstr(unit_text(&ranks[1].err), want) ||
+			    (r && strstr(unit_text(&ranks[1].err), " more"))); /* as many as fit */
 	}
 	check_all_say(&sim, CKPT_BROADCAST_DESTINATION, "/none': No such file or directory");
 	sim_clear(&sim);
@@ -238,7 +238,7 @@ static void what_the_disk_gives_back_is_looked_at(void **state)
 		remove_outputs(reread ? 0 : 3);
 	}
 	for (uint32_t r = 0; r < 3; r++) {
-		const char *text = ranks[r].err.text;
+		const char *text = unit_text(&ranks[r].err);
 		char want[40];
 
 		snprintf(want, sizeof(want), "wanted %08lx", crc32(0, data, SIZE));
@@ -264,7 +264,7 @@ static void check_no_room(uint64_t size, const char *want)
 	check_codes(&sim, CKPT_BROADCAST_DESTINATION);
 	assert_int_equal(reads, 0);
 	for (uint32_t r = 0; r < sim.size; r++) {
-		const char *text = ranks[r].err.text, *first = strstr(text, "rank 0 (");
+		const char *text = unit_text(&ranks[r].err), *first = strstr(text, "rank 0 (");
 
 		assert_non_null(first);
 		assert_non_null(strstr(text, "; rank 1 ("));
@@ -304,7 +304,7 @@ static void one_that_is_interrupted_stops_all(void **state)
 		check_codes(&sim, 128 + SIGTERM);
 		for (uint32_t r = 0; r < n; r++)
 			assert_non_null(
-				strstr(ranks[r].err.text, "interrupted, nothing was written"));
+				strstr(unit_text(&ranks[r].err), "interrupted, nothing was written"));
 		remove_outputs(0);
 		sim_clear(&sim);
 	}

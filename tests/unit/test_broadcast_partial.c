@@ -39,7 +39,7 @@ static void check_one_without(void)
 		assert_int_equal(ranks[r].report.code, CKPT_BROADCAST_PARTIAL);
 		assert_int_equal(ranks[r].report.failed_rank, failed);
 		assert_true(ranks[r].rc < 0);
-		assert_non_null(strstr(ranks[r].err.text, want));
+		assert_non_null(strstr(unit_text(&ranks[r].err), want));
 		assert_int_equal(exists(r), r != failed);
 		assert_int_equal(ranks[r].report.path[0] != 0, r != failed);
 		if (exists(r))
@@ -90,8 +90,8 @@ static void somebody_has_to_get_it(void **state)
 	broadcast(&sim, sources, 1, &o);
 	ckpt_io_set_hook(NULL, NULL);
 	check_codes(&sim, CKPT_BROADCAST_DESTINATION);
-	assert_non_null(strstr(ranks[1].err.text, "rank 0 ("));
-	assert_non_null(strstr(ranks[1].err.text, "; rank 2 ("));
+	assert_non_null(strstr(unit_text(&ranks[1].err), "rank 0 ("));
+	assert_non_null(strstr(unit_text(&ranks[1].err), "; rank 2 ("));
 	remove_outputs(0);
 	sim_clear(&sim);
 	sim_init(&sim, 3);
@@ -139,7 +139,7 @@ static void names_are_taken_back(void **state)
 		run_with(CKPT_BROADCAST_ALL_OR_NONE, &fault);
 		if (ranks[0].report.code) {
 			assert_int_equal(ranks[0].report.code, CKPT_BROADCAST_DESTINATION);
-			assert_non_null(strstr(ranks[1].err.text, "cannot name the output"));
+			assert_non_null(strstr(unit_text(&ranks[1].err), "cannot name the output"));
 			failed++;
 		}
 		remove_outputs(ranks[0].report.code ? 0 : 3);

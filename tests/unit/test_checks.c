@@ -69,7 +69,7 @@ static void a_whole_record_is_compared_at_once(void **state)
 	(void)state;
 	assert_int_equal(add(&sound, 0, SIZE), 0);
 	assert_int_equal(add(&damaged, 0, SIZE), CKPT_E_DAMAGED);
-	assert_non_null(strstr(err.text, "is damaged: its CRC-32 is "));
+	assert_non_null(strstr(unit_text(&err), "is damaged: its CRC-32 is "));
 	assert_string_equal(err.path, path);
 }
 

@@ -293,7 +293,7 @@ static void a_call_that_fails_everywhere_leaves_nothing(void **state)
 		assert_int_equal(ranks[i].rc, CKPT_E_PEER);
 		assert_int_equal(ranks[i].report.code, CKPT_BROADCAST_LOST);
 		assert_non_null(
-			strstr(ranks[i].err.text, "the program's own broadcast returned 5"));
+			strstr(unit_text(&ranks[i].err), "the program's own broadcast returned 5"));
 	}
 	assert_int_equal(unit_folder_count(folder), 1);
 }
@@ -309,7 +309,7 @@ static void what_is_missing_is_said(void **state)
 	(void)state;
 	o.collectives = &c;
 	assert_int_equal(ckpt_broadcast(sources, 1, wish, &o, &report, &err), CKPT_E_ARG);
-	assert_non_null(strstr(err.text, "wanted both functions"));
+	assert_non_null(strstr(unit_text(&err), "wanted both functions"));
 	c.allreduce_max = greatest;
 	c.rank = 2;
 	assert_int_equal(ckpt_broadcast(sources, 1, wish, &o, &report, &err), CKPT_E_ARG);

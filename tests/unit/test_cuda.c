@@ -25,7 +25,7 @@ static void check_open_fails(uint32_t ordinal, int status, const char *text)
 	snprintf(wanted, sizeof(wanted), text, host);
 	assert_int_equal(ckpt_cuda_open(ordinal, &cuda, &err), status);
 	assert_null(cuda);
-	assert_string_equal(err.text, wanted);
+	assert_string_equal(unit_text(&err), wanted);
 }
 
 /* The first that tests ask for: a driver that works is kept for good. */
@@ -54,8 +54,8 @@ static void a_library_that_is_not_there_is_named(void **state)
 	(void)state;
 	setenv("CKPT_CUDA_LIB", "/nowhere/libcuda.so.1", 1);
 	assert_int_equal(ckpt_cuda_open(0, &cuda, &err), CKPT_E_UNSUPPORTED);
-	assert_non_null(strstr(err.text, "cannot load the library that CKPT_CUDA_LIB names: "));
-	assert_non_null(strstr(err.text, "/nowhere/libcuda.so.1"));
+	assert_non_null(strstr(unit_text(&err), "cannot load the library that CKPT_CUDA_LIB names: "));
+	assert_non_null(strstr(unit_text(&err), "/nowhere/libcuda.so.1"));
 	unsetenv("CKPT_CUDA_LIB");
 }
 
@@ -88,8 +88,8 @@ static void the_stub_of_the_toolkit_is_named(void **state)
 		skip();
 	setenv("CKPT_CUDA_LIB", stub, 1);
 	assert_int_equal(ckpt_cuda_open(0, &cuda, &err), CKPT_E_UNSUPPORTED);
-	assert_non_null(strstr(err.text, "found the CUDA toolkit's stub library at "));
-	assert_non_null(strstr(err.text, stub));
+	assert_non_null(strstr(unit_text(&err), "found the CUDA toolkit's stub library at "));
+	assert_non_null(strstr(unit_text(&err), stub));
 	ckpt_cuda_look(&facts);
 	assert_false(facts.has_driver);
 	unsetenv("CKPT_CUDA_LIB");
@@ -124,8 +124,8 @@ static void a_driver_that_does_not_start_says_why(void **state)
 	setenv("FAKE_CUDA_FAIL", "cuInit:803", 1);
 	assert_int_equal(ckpt_cuda_open(0, &cuda, &err), CKPT_E_UNSUPPORTED);
 	assert_non_null(
-		strstr(err.text, "does not start: error 803, which the driver does not name"));
-	assert_non_null(strstr(err.text, getenv("CKPT_CUDA_LIB")));
+		strstr(unit_text(&err), "does not start: error 803, which the driver does not name"));
+	assert_non_null(strstr(unit_text(&err), getenv("CKPT_CUDA_LIB")));
 	unsetenv("FAKE_CUDA_FAIL");
 }
 
@@ -289,12 +289,12 @@ static void what_the_driver_refuses_is_told(void **state)
 	(void)state;
 	setenv("FAKE_CUDA_FAIL", "cuMemAlloc_v2:2:1", 1);
 	assert_int_equal(ckpt_cuda_alloc(cuda, 10, &address, &err), CKPT_E_GPU);
-	assert_string_equal(err.text,
+	assert_string_equal(unit_text(&err),
 			    "cuMemAlloc_v2 on GPU 0: CUDA_ERROR_OUT_OF_MEMORY (out of memory)");
 	assert_int_equal(address, 0);
 	setenv("FAKE_CUDA_FAIL", "cuCtxPushCurrent_v2:719:1", 1);
 	assert_int_equal(ckpt_cuda_alloc(cuda, 10, &address, &err), CKPT_E_GPU);
-	assert_non_null(strstr(err.text, "cuCtxPushCurrent on GPU 0: CUDA_ERROR_LAUNCH_FAILED"));
+	assert_non_null(strstr(unit_text(&err), "cuCtxPushCurrent on GPU 0: CUDA_ERROR_LAUNCH_FAILED"));
 	unsetenv("FAKE_CUDA_FAIL");
 	ckpt_cuda_close(cuda);
 }
@@ -327,7 +327,7 @@ static void every_call_may_fail(void **state)
 		if (rc >= 0)
 			continue;
 		assert_int_equal(rc, CKPT_E_GPU);
-		assert_non_null(strstr(err.text, "CUDA_ERROR_LAUNCH_FAILED"));
+		assert_non_null(strstr(unit_text(&err), "CUDA_ERROR_LAUNCH_FAILED"));
 		failed++;
 	}
 	assert_true(failed > 15);

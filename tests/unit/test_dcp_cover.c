@@ -126,7 +126,7 @@ static bool names_overlap(const struct cover_case *c)
 			spell_box(c->offsets[b], c->shapes[b], c->ndim, second);
 			snprintf(want, sizeof(want), "chunks overlap: %s in %s and %s in %s", first,
 				 files[a % 2], second, files[b % 2]);
-			if (!strcmp(want, err.text))
+			if (!strcmp(want, unit_text(&err)))
 				return true;
 		}
 	return false;
@@ -152,7 +152,7 @@ static bool names_hole(const struct cover_case *c, uint64_t sum)
 			 "its chunks hold %" PRIu64 " of %" PRIu64
 			 " items; the one at %s is in none of them",
 			 sum, volume(c->shape, c->ndim), box);
-		if (!strcmp(want, err.text))
+		if (!strcmp(want, unit_text(&err)))
 			return true;
 	}
 	return false;
@@ -165,12 +165,12 @@ static void judge(struct cover_case *c)
 
 	if (!t.overlap && !t.holes) {
 		if (rc < 0)
-			fail_msg("sound chunks: %s", err.text);
+			fail_msg("sound chunks: %s", unit_text(&err));
 		return;
 	}
 	assert_int_equal(rc, CKPT_E_FORMAT);
 	if (t.overlap ? !names_overlap(c) : !names_hole(c, t.sum))
-		fail_msg("not true: %s", err.text);
+		fail_msg("not true: %s", unit_text(&err));
 }
 
 /* ---- chunks ---- */
@@ -285,7 +285,7 @@ static void a_hole_between_chunks_that_stand_around_it_is_found(void **state)
 			memcpy(c.shapes[i], around[k][i][1], 2 * sizeof(uint64_t));
 		}
 		judge(&c);
-		assert_string_equal(err.text, "its chunks hold 8 of 9 items; the one at [1:2, 1:2] "
+		assert_string_equal(unit_text(&err), "its chunks hold 8 of 9 items; the one at [1:2, 1:2] "
 					      "is in none of them");
 	}
 }
@@ -317,11 +317,11 @@ static void scalars_have_one_chunk(void **state)
 	assert_int_equal(check(&c), 0);
 	c.count = 0;
 	assert_int_equal(check(&c), CKPT_E_FORMAT);
-	assert_string_equal(err.text,
+	assert_string_equal(unit_text(&err),
 			    "its chunks hold 0 of 1 items; the one at [] is in none of them");
 	c.count = 2;
 	assert_int_equal(check(&c), CKPT_E_FORMAT);
-	assert_string_equal(err.text, "a scalar in 2 chunks");
+	assert_string_equal(unit_text(&err), "a scalar in 2 chunks");
 }
 
 static void tensors_without_items_need_no_chunks(void **state)
@@ -346,7 +346,7 @@ static void a_chunk_without_a_place_is_named(void **state)
 	assert_int_equal(ckpt_dcp_check_cover(&c.index, &c.entry, &err), 0);
 	c.chunks[0].file = CKPT_DCP_NO_FILE;
 	assert_int_equal(ckpt_dcp_check_cover(&c.index, &c.entry, &err), CKPT_E_FORMAT);
-	assert_string_equal(err.text, "the index does not say where chunk [0:4] is");
+	assert_string_equal(unit_text(&err), "the index does not say where chunk [0:4] is");
 }
 
 /* ---- many ---- */
@@ -375,11 +375,11 @@ static void check_many(uint64_t rows, uint64_t columns)
 	assert_int_equal(ckpt_dcp_check_cover(&index, &entry, &err), CKPT_E_FORMAT);
 	snprintf(want, sizeof(want), "its chunks hold %" PRIu64 " of %" PRIu64 " items",
 		 15 * (count - 1), 15 * count);
-	assert_string_equal(err.text, want); /* looking for the hole would take too long */
+	assert_string_equal(unit_text(&err), want); /* looking for the hole would take too long */
 	entry.chunk_count++;
 	chunks[count / 2] = chunks[count / 3];
 	assert_int_equal(ckpt_dcp_check_cover(&index, &entry, &err), CKPT_E_FORMAT);
-	assert_int_equal(strncmp(err.text, "chunks overlap: [", 17), 0);
+	assert_int_equal(strncmp(unit_text(&err), "chunks overlap: [", 17), 0);
 	free(offsets);
 	free(chunks);
 }
@@ -410,7 +410,7 @@ static void long_names_and_boxes_are_cut(void **state)
 		shape[i] = 1;
 	shape[0] = (uint64_t)1 << 62;
 	assert_int_equal(ckpt_dcp_check_cover(&index, &entry, &err), CKPT_E_FORMAT);
-	assert_int_equal(strncmp(err.text, "chunks overlap: [0:4611686018427387904, 0:1", 43), 0);
+	assert_int_equal(strncmp(unit_text(&err), "chunks overlap: [0:4611686018427387904, 0:1", 43), 0);
 }
 
 UNIT_SUITE(test_dcp_cover)

@@ -192,7 +192,7 @@ static void check_fails(const char *state, int want, const char *text)
 
 	if (rc != want)
 		fail_msg("%s: returned %d", state, rc);
-	assert_string_equal(err.text, text);
+	assert_string_equal(unit_text(&err), text);
 	assert_null(out.arena);
 	ckpt_close(model);
 	ckpt_buf_clear(&file);

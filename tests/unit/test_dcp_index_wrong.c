@@ -196,13 +196,13 @@ static void check_wrong(size_t i)
 
 	read_changed(&r, &wrong[i].change, 1);
 	assert_int_equal(r.rc, wrong[i].rc);
-	assert_string_equal(r.err.text, wrong[i].text);
+	assert_string_equal(unit_text(&r.err), wrong[i].text);
 	if (wrong[i].at == AT_ROOT)
 		at = r.w.at[ROOT] + usual[ROOT].len - 1;
 	else if (wrong[i].at != NOWHERE)
 		at = r.w.at[wrong[i].change.part] + wrong[i].at;
 	if (r.err.offset != at)
-		fail_msg("%s: at %" PRIu64 ", wanted %" PRIu64, r.err.text, r.err.offset, at);
+		fail_msg("%s: at %" PRIu64 ", wanted %" PRIu64, unit_text(&r.err), r.err.offset, at);
 	assert_int_equal(r.index.entry_count, 0); /* nothing is left of it */
 	assert_null(r.index.arena);
 	clear(&r);
@@ -258,7 +258,7 @@ static void what_is_no_index_is_told(void **state)
 
 		whole(&r, table[i].bytes.bytes, table[i].bytes.len);
 		assert_int_equal(r.rc, table[i].rc);
-		assert_string_equal(r.err.text, table[i].text);
+		assert_string_equal(unit_text(&r.err), table[i].text);
 		clear(&r);
 	}
 }
@@ -286,7 +286,7 @@ static void what_is_wrong_in_a_key_is_escaped(void **state)
 	(void)state;
 	read_changed(&r, changes, COUNT(changes));
 	assert_int_equal(r.rc, CKPT_E_FORMAT);
-	for (const char *p = r.err.text; *p; p++)
+	for (const char *p = unit_text(&r.err); *p; p++)
 		assert_true(*p >= 0x20 && *p < 0x7F);
 	clear(&r);
 }

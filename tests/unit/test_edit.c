@@ -128,7 +128,7 @@ static void what_would_get_one_name_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(ckpt_strip_prefix(model, "module.", NULL, &out, NULL, &err), CKPT_E_CLASH);
-	assert_string_equal(err.text, "'module.a' and 'a' in the state dict would both be named 'a'");
+	assert_string_equal(unit_text(&err), "'module.a' and 'a' in the state dict would both be named 'a'");
 	assert_null(out);
 	ckpt_close(model);
 }
@@ -140,7 +140,7 @@ static void an_empty_prefix_is_refused(void **state)
 
 	(void)state;
 	assert_int_equal(ckpt_strip_prefix(model, "", NULL, &out, NULL, &err), CKPT_E_ARG);
-	assert_string_equal(err.text, "the prefix is empty");
+	assert_string_equal(unit_text(&err), "the prefix is empty");
 	assert_int_equal(ckpt_add_prefix(model, ".", NULL, &out, NULL, &err), CKPT_E_ARG);
 	ckpt_close(model);
 }
@@ -184,7 +184,7 @@ static void a_file_without_a_state_dict_gets_no_prefix(void **state)
 	ckpt_buf_printf(&pickle, "}");
 	model = open_pickle(&pickle, 0);
 	assert_int_equal(ckpt_add_prefix(model, "module.", NULL, &out, NULL, &err), CKPT_E_NOTFOUND);
-	assert_string_equal(err.text, "no state dict of a module was found");
+	assert_string_equal(unit_text(&err), "no state dict of a module was found");
 	assert_null(out);
 	ckpt_close(model);
 	ckpt_buf_clear(&pickle);
@@ -297,7 +297,7 @@ static void a_name_that_is_not_there_is_an_error(void **state)
 	options.at = at;
 	options.at_count = 2;
 	assert_int_equal(ckpt_strip_prefix(model, "module.", &options, &out, NULL, &err), CKPT_E_NOTFOUND);
-	assert_string_equal(err.text, "no mapping is named 'e'");
+	assert_string_equal(unit_text(&err), "no mapping is named 'e'");
 	assert_null(out);
 	ckpt_close(model);
 }
@@ -446,7 +446,7 @@ static void wrong_expressions_are_named(void **state)
 		struct ckpt_model *model = open_keys(keys, 1), *out;
 
 		assert_int_equal(ckpt_rename(model, &table[i].expression, 1, NULL, &out, NULL, &err), CKPT_E_ARG);
-		assert_string_equal(err.text, table[i].message);
+		assert_string_equal(unit_text(&err), table[i].message);
 		assert_null(out);
 		ckpt_close(model);
 	}
@@ -459,7 +459,7 @@ static void names_that_would_clash_are_refused_by_rename(void **state)
 
 	(void)state;
 	assert_int_equal(ckpt_rename(model, expression, 1, NULL, &out, NULL, &err), CKPT_E_CLASH);
-	assert_string_equal(err.text, "'a.x' and 'b.x' in the state dict would both be named 'n.x'");
+	assert_string_equal(unit_text(&err), "'a.x' and 'b.x' in the state dict would both be named 'n.x'");
 	ckpt_close(model);
 }
 

@@ -179,10 +179,10 @@ static void the_mode_is_that_of_any_new_folder(void **state)
 static void assert_refused(unsigned flags, int want, const char *text, unsigned count)
 {
 	assert_int_equal(ckpt_folder_check(out, &own, flags, &err), want);
-	assert_string_equal(err.text, text);
+	assert_string_equal(unit_text(&err), text);
 	assert_string_equal(err.path, out);
 	assert_int_equal(make_new(flags), want);
-	assert_string_equal(err.text, text);
+	assert_string_equal(unit_text(&err), text);
 	assert_string_equal(err.path, out);
 	assert_int_equal(unit_folder_count(base), count);
 }
@@ -301,11 +301,11 @@ static void the_folder_around_must_be_there(void **state)
 	assert_int_equal(ckpt_folder_check(out, &own, 0, &err), CKPT_E_IO);
 	assert_int_equal(err.sys_errno, ENOENT);
 	assert_int_equal(make_new(0), CKPT_E_IO);
-	assert_non_null(strstr(err.text, "/none'"));
+	assert_non_null(strstr(unit_text(&err), "/none'"));
 	out = name;
 	free(deep);
 	assert_int_equal(ckpt_folder_check("", &own, 0, &err), CKPT_E_OUTPUT);
-	assert_string_equal(err.text, "the output has no name");
+	assert_string_equal(unit_text(&err), "the output has no name");
 	assert_int_equal(unit_folder_count(base), 0);
 }
 
@@ -316,7 +316,7 @@ static void too_little_room_is_told_at_once(void **state)
 	(void)state;
 	assert_int_equal(ckpt_folder_open(out, &own, UINT64_MAX, 0, 0777, &folder, &err), CKPT_E_IO);
 	assert_int_equal(err.sys_errno, ENOSPC);
-	assert_non_null(strstr(err.text, "needs 18446744073709551615 bytes, "));
+	assert_non_null(strstr(unit_text(&err), "needs 18446744073709551615 bytes, "));
 	assert_int_equal(unit_folder_count(base), 0);
 }
 
@@ -335,7 +335,7 @@ static void a_folder_that_appears_meanwhile_is_not_replaced(void **state)
 	(void)state;
 	ckpt_io_set_hook(appear, NULL);
 	assert_int_equal(make_new(0), CKPT_E_EXISTS);
-	assert_string_equal(err.text, "the output exists already");
+	assert_string_equal(unit_text(&err), "the output exists already");
 	assert_int_equal(unit_folder_count(base), 1);
 	assert_true(holds(out, "data", "other"));
 }
@@ -376,7 +376,7 @@ static void what_comes_into_the_old_folder_meanwhile_stays(void **state)
 	make_folder("old");
 	ckpt_io_set_hook(put_foreign, &at);
 	assert_int_equal(make_new(CKPT_FOLDER_REPLACE), CKPT_E_OUTPUT);
-	assert_non_null(strstr(err.text, "'foreign' in it"));
+	assert_non_null(strstr(unit_text(&err), "'foreign' in it"));
 	assert_int_equal(unit_folder_count(base), 1);
 	assert_true(holds(out, "data", "old"));
 	assert_true(holds(out, "foreign", "late"));
@@ -400,7 +400,7 @@ static void what_came_into_the_old_folder_is_never_removed(void **state)
 	make_folder("old");
 	ckpt_io_set_hook(put_foreign_and_fail, &at);
 	assert_int_equal(make_new(CKPT_FOLDER_REPLACE), CKPT_E_OUTPUT);
-	assert_non_null(strstr(err.text, "which is now '"));
+	assert_non_null(strstr(unit_text(&err), "which is now '"));
 	assert_int_equal(unit_folder_count(base), 2);
 	assert_true(holds(out, "data", "new"));
 }
@@ -457,7 +457,7 @@ static void a_folder_around_that_cannot_be_synced_is_reported(void **state)
 		ckpt_io_set_hook(inject, &fault);
 		assert_int_equal(make_new(replace ? CKPT_FOLDER_REPLACE : 0), CKPT_E_IO);
 		ckpt_io_set_hook(NULL, NULL);
-		assert_non_null(strstr(err.text, "cannot be synced"));
+		assert_non_null(strstr(unit_text(&err), "cannot be synced"));
 		assert_new();
 		remove_tree(out);
 	}

@@ -133,7 +133,7 @@ static void whichever_call_fails_it_is_the_old_or_the_new_one(void **state)
 		as_before += is_as_before();
 		assert_true(is_as_before() == (n <= 5)); /* call 5 syncs the switch */
 		if (n > 5)
-			assert_non_null(strstr(err.text, "the edit is done"));
+			assert_non_null(strstr(unit_text(&err), "the edit is done"));
 	}
 	assert_true(failures > 8);
 	assert_true(as_before >= 4);

@@ -184,7 +184,7 @@ static void items_outside_of_their_bytes_are_refused(void **state)
 	assert_true(ckpt_items_are_dense(&items));
 	items.offset = 1;
 	assert_int_equal(ckpt_items_check(&items, &err), CKPT_E_FORMAT);
-	assert_string_equal(err.text, "its items reach beyond the 48 bytes that it has");
+	assert_string_equal(unit_text(&err), "its items reach beyond the 48 bytes that it has");
 	items.offset = 0;
 	items.stride = far;
 	assert_int_equal(ckpt_items_check(&items, &err), CKPT_E_FORMAT);

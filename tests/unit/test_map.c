@@ -84,7 +84,7 @@ static void damage_is_found_at_the_end(void **state)
 			assert_int_equal(read_all(&cast.map, pieces[i], out), 0);
 			cast.map.inner.crc32 ^= 1;
 			assert_int_equal(read_all(&cast.map, pieces[i], out), CKPT_E_DAMAGED);
-			assert_non_null(strstr(err.text, "is damaged"));
+			assert_non_null(strstr(unit_text(&err), "is damaged"));
 		}
 }
 

@@ -47,7 +47,7 @@ static void decides(const char *wish, const char *transport)
 	int rc = decide(wish);
 
 	if (rc < 0)
-		print_message("%s\n", err.text);
+		print_message("%s\n", unit_text(&err));
 	assert_int_equal(rc, 0);
 	assert_int_equal(plan.status, 0);
 	assert_string_equal(plan.transport, transport);
@@ -58,7 +58,7 @@ static void says(const char *wish, int status, uint32_t rank, const char *text)
 	assert_int_equal(decide(wish), status);
 	assert_int_equal(plan.status, status);
 	assert_int_equal(plan.failed_rank, rank);
-	assert_string_equal(err.text, text);
+	assert_string_equal(unit_text(&err), text);
 	assert_string_equal(plan.text, text);
 }
 
@@ -332,12 +332,12 @@ static void an_id_of_nccl_is_read_whole(void **state)
 	strcat(wish, "0");
 	assert_int_equal(ckpt_how_to_meet(wish, &w, look_up, (void *)none, &ways, &way, &err),
 			 CKPT_E_ARG);
-	assert_string_equal(err.text, "the id of NCCL behind id: has 257 hex digits, wanted 256");
+	assert_string_equal(unit_text(&err), "the id of NCCL behind id: has 257 hex digits, wanted 256");
 	strcpy(wish + 200, "xyz");
 	assert_int_equal(ckpt_how_to_meet(wish, &w, look_up, (void *)none, &ways, &way, &err),
 			 CKPT_E_ARG);
 	assert_string_equal(
-		err.text,
+		unit_text(&err),
 		"the id of NCCL behind id: has 197 hex digits and something else, wanted 256");
 }
 
@@ -352,18 +352,18 @@ static void no_way_to_meet_is_told(void **state)
 	assert_int_equal(ckpt_how_to_meet(NULL, &w, look_up, (void *)none, &ways, &way, &err),
 			 CKPT_E_UNSUPPORTED);
 	assert_string_equal(
-		err.text,
+		unit_text(&err),
 		"rank 1 of 2 (launcher k8s) has no way to meet the others: give all ranks "
 		"--rdzv file:DIR, a folder that all nodes see, or start them with mpirun or "
 		"srun --mpi=pmix");
 	w.launcher = "mpich";
 	assert_int_equal(ckpt_how_to_meet(NULL, &w, look_up, (void *)none, &ways, &way, &err),
 			 CKPT_E_UNSUPPORTED);
-	assert_non_null(strstr(err.text, ", as there is no ckpt-mpi.so, which talks to MPI: give"));
+	assert_non_null(strstr(unit_text(&err), ", as there is no ckpt-mpi.so, which talks to MPI: give"));
 	for (const char *const *p = (const char *const[]){ "file:", "smoke", "", NULL }; *p; p++) {
 		assert_int_equal(ckpt_how_to_meet(*p, &w, look_up, (void *)none, &ways, &way, &err),
 				 CKPT_E_ARG);
-		assert_non_null(strstr(err.text, "wanted auto, pmix, mpi, file:DIR or id:HEX"));
+		assert_non_null(strstr(unit_text(&err), "wanted auto, pmix, mpi, file:DIR or id:HEX"));
 	}
 	w.size = 1;
 	w.rank = 0;

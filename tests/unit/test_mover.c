@@ -392,7 +392,7 @@ static void check_damage(const struct ckpt_map *sound)
 
 	map.inner.crc32 ^= 1;
 	assert_int_equal(move_map(&map, true, &moved, &found), CKPT_E_DAMAGED);
-	assert_non_null(strstr(err.text, "is damaged"));
+	assert_non_null(strstr(unit_text(&err), "is damaged"));
 }
 
 /* Of every size class, from bytes that can be read anywhere and from some that cannot. */

@@ -16,9 +16,9 @@ static struct ckpt_error err;
 
 static bool err_has(const char *text)
 {
-	if (strstr(err.text, text))
+	if (strstr(unit_text(&err), text))
 		return true;
-	fprintf(stderr, "no '%s' in: %s\n", text, err.text);
+	fprintf(stderr, "no '%s' in: %s\n", text, unit_text(&err));
 	return false;
 }
 

@@ -167,7 +167,7 @@ static void an_error_of_a_part_is_passed_on(void **state)
 	assert_int_equal(ckpt_recipe_stream(&all, &stream, &err), 0);
 	assert_int_equal(stream->read(stream, buf, 5, &err), 0);
 	assert_int_equal(stream->read(stream, buf, 4, &err), CKPT_E_IO);
-	assert_string_equal(err.text, "it fails here");
+	assert_string_equal(unit_text(&err), "it fails here");
 	stream->close(stream);
 	assert_int_equal(open_now, 0);
 }

@@ -147,9 +147,9 @@ static void check_met(uint32_t size)
 static void check_text(uint32_t i, const char *text)
 {
 	assert_int_equal(ranks[i].rc, CKPT_E_PEER);
-	if (!strstr(ranks[i].err.text, text))
-		print_message("rank %u: %s\nwanted: %s\n", i, ranks[i].err.text, text);
-	assert_non_null(strstr(ranks[i].err.text, text));
+	if (!strstr(unit_text(&ranks[i].err), text))
+		print_message("rank %u: %s\nwanted: %s\n", i, unit_text(&ranks[i].err), text);
+	assert_non_null(strstr(unit_text(&ranks[i].err), text));
 }
 
 static void all_ranks_meet_and_leave_nothing(void **state)
@@ -278,9 +278,9 @@ static void one_rank_twice_is_told_to_all(void **state)
 			    (twice != 0 || i == 0 || i == 3)) /* of two ranks 0 others hear one */
 				check_text(i, text);
 		assert_int_equal(ranks[last].rc, CKPT_E_PEER);
-		assert_non_null(strstr(ranks[0].err.text, host));
+		assert_non_null(strstr(unit_text(&ranks[0].err), host));
 		snprintf(text, sizeof(text), "(pid %d) and", (int)getpid());
-		assert_non_null(strstr(ranks[0].err.text, text));
+		assert_non_null(strstr(unit_text(&ranks[0].err), text));
 	}
 }
 
@@ -343,7 +343,7 @@ static void a_meeting_can_be_cancelled(void **state)
 	assert_int_equal(ranks[0].rc, CKPT_E_CANCELLED);
 	assert_true(ranks[1].rc == CKPT_E_CANCELLED || ranks[1].rc == CKPT_E_PEER);
 	for (uint32_t i = 0; i < 2; i++)
-		assert_non_null(strstr(ranks[i].err.text, "interrupted while the ranks met"));
+		assert_non_null(strstr(unit_text(&ranks[i].err), "interrupted while the ranks met"));
 	assert_int_equal(unit_folder_count(folder), 0);
 }
 
@@ -502,7 +502,7 @@ static void folders_that_are_none_are_told(void **state)
 	assert_int_equal(open_in("/proc", "k", &err), CKPT_E_IO);
 	assert_non_null(strstr(unit_message(&err), "/proc/k: cannot make the folder: "));
 	assert_int_equal(open_in(folder, "", &err), CKPT_E_ARG);
-	assert_non_null(strstr(err.text, "give all ranks of each start a --job-key of its own"));
+	assert_non_null(strstr(unit_text(&err), "give all ranks of each start a --job-key of its own"));
 	new = unit_path(folder, "new");
 	assert_int_equal(open_in(new, "k", &err), 0); /* made, as only its parent has to be there */
 	assert_int_equal(unit_folder_count(new), 0);
@@ -558,7 +558,7 @@ static void calls_that_fail_are_told(void **state)
 			ckpt_io_set_hook(NULL, NULL);
 			for (uint32_t r = 0; r < 3; r++) {
 				failed += ranks[r].rc < 0;
-				told += strstr(ranks[r].err.text, "Input/output error") != NULL;
+				told += strstr(unit_text(&ranks[r].err), "Input/output error") != NULL;
 			}
 			assert_int_equal(unit_folder_count(folder), 0);
 			if (fault.seen < at) {

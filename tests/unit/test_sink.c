@@ -303,7 +303,7 @@ static void an_existing_file_is_not_replaced_unasked(void **state)
 	ckpt_buf_add(&old, "old", 3);
 	unit_write_file(out, "old", 3);
 	assert_int_equal(strip(0), CKPT_E_EXISTS);
-	assert_string_equal(err.text, "the output exists already");
+	assert_string_equal(unit_text(&err), "the output exists already");
 	assert_file(out, &old);
 	assert_int_equal(strip(CKPT_SAVE_REPLACE), 0);
 	ckpt_buf_clear(&old);
@@ -324,7 +324,7 @@ static void a_file_that_appears_meanwhile_is_not_replaced(void **state)
 	ckpt_buf_add(&other, "new", 3);
 	ckpt_io_set_hook(appear, out);
 	assert_int_equal(strip(0), CKPT_E_EXISTS);
-	assert_string_equal(err.text, "the output exists already");
+	assert_string_equal(unit_text(&err), "the output exists already");
 	assert_file(out, &other);
 	assert_int_equal(unit_folder_count(folder), 2);
 	ckpt_buf_clear(&other);
@@ -335,11 +335,11 @@ static void what_is_no_file_is_never_replaced(void **state)
 	(void)state;
 	assert_int_equal(mkdir(out, 0777), 0);
 	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_OUTPUT);
-	assert_string_equal(err.text, "the output is an existing folder, wanted a file name");
+	assert_string_equal(unit_text(&err), "the output is an existing folder, wanted a file name");
 	rmdir(out);
 	assert_int_equal(mkfifo(out, 0666), 0);
 	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_OUTPUT);
-	assert_string_equal(err.text, "the output is a device or a pipe, wanted a file name");
+	assert_string_equal(unit_text(&err), "the output is a device or a pipe, wanted a file name");
 }
 
 static void a_link_to_what_is_no_file_is_never_replaced(void **state)
@@ -354,7 +354,7 @@ static void a_link_to_what_is_no_file_is_never_replaced(void **state)
 	for (size_t i = 0; i < COUNT(refused); i++) {
 		assert_int_equal(symlink(refused[i].target, out), 0);
 		assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_OUTPUT);
-		assert_string_equal(err.text, refused[i].text);
+		assert_string_equal(unit_text(&err), refused[i].text);
 		assert_int_equal(lstat(out, &st), 0);
 		assert_true(S_ISLNK(st.st_mode));
 		unlink(out);
@@ -403,11 +403,11 @@ static void the_input_is_never_the_output(void **state)
 	(void)state;
 	assert_int_equal(link(in, out), 0);
 	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_OUTPUT);
-	assert_string_equal(err.text, "the output is the input itself; name another file");
+	assert_string_equal(unit_text(&err), "the output is the input itself; name another file");
 	unlink(out);
 	assert_int_equal(symlink("in.pt", out), 0);
 	assert_int_equal(strip(CKPT_SAVE_REPLACE), CKPT_E_OUTPUT);
-	assert_string_equal(err.text, "the output is the input itself; name another file");
+	assert_string_equal(unit_text(&err), "the output is the input itself; name another file");
 	assert_file(in, &input);
 	ckpt_buf_clear(&input);
 }
@@ -427,7 +427,7 @@ static void an_input_that_changes_meanwhile_is_an_error(void **state)
 	ckpt_io_set_hook(touch_input, in);
 	assert_int_equal(strip(0), CKPT_E_CHANGED);
 	assert_string_equal(err.path, in);
-	assert_string_equal(err.text, "was changed while it was being read");
+	assert_string_equal(unit_text(&err), "was changed while it was being read");
 	assert_false(unit_exists(out));
 	assert_int_equal(unit_folder_count(folder), 1);
 }
@@ -488,7 +488,7 @@ static void a_folder_that_is_not_there_is_named(void **state)
 	(void)state;
 	assert_int_equal(ckpt_sink_open(deep, 10, 0, 0, 0666, &sink, &err), CKPT_E_IO);
 	assert_string_equal(err.path, deep);
-	assert_non_null(strstr(err.text, "/none': No such file or directory"));
+	assert_non_null(strstr(unit_text(&err), "/none': No such file or directory"));
 	free(deep);
 }
 

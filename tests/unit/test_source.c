@@ -102,12 +102,12 @@ static void what_is_no_file_is_refused(void **state)
 	assert_int_equal(ckpt_source_open(none, &src, &err), CKPT_E_IO);
 	assert_int_equal(err.sys_errno, ENOENT);
 	assert_string_equal(err.path, none);
-	assert_string_equal(err.text, "cannot open: No such file or directory");
+	assert_string_equal(unit_text(&err), "cannot open: No such file or directory");
 	assert_int_equal(ckpt_source_open(folder, &src, &err), CKPT_E_UNSUPPORTED);
-	assert_string_equal(err.text, "is a directory, wanted a file");
+	assert_string_equal(unit_text(&err), "is a directory, wanted a file");
 	assert_int_equal(mkfifo(fifo, 0666), 0);
 	assert_int_equal(ckpt_source_open(fifo, &src, &err), CKPT_E_UNSUPPORTED); /* and does not wait */
-	assert_string_equal(err.text, "is not a regular file");
+	assert_string_equal(unit_text(&err), "is not a regular file");
 	assert_null(src);
 	free(none);
 	free(fifo);

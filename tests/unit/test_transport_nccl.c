@@ -179,7 +179,7 @@ static void check_all_have_it(uint32_t count, size_t size)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		if (ranks[i].rc < 0)
-			print_message("rank %u: %s\n", i, ranks[i].err.text);
+			print_message("rank %u: %s\n", i, unit_text(&ranks[i].err));
 		assert_int_equal(ranks[i].rc, 0);
 		assert_string_equal(ranks[i].report.transport, "nccl");
 		assert_true(take_file(i, size));
@@ -357,9 +357,9 @@ static bool fail_at(const char *variable, unsigned code, unsigned nth)
 	o.timeout_s = 1;
 	broadcast(1, &o, 1);
 	unsetenv(variable);
-	if (ranks[0].rc < 0 && !strstr(ranks[0].err.text, "CUDA_ERROR") &&
-	    !strstr(ranks[0].err.text, "(NCCL 2.28.9 at "))
-		fail_msg("%s", ranks[0].err.text);
+	if (ranks[0].rc < 0 && !strstr(unit_text(&ranks[0].err), "CUDA_ERROR") &&
+	    !strstr(unit_text(&ranks[0].err), "(NCCL 2.28.9 at "))
+		fail_msg("%s", unit_text(&ranks[0].err));
 	/* where the last vote fails a whole file is there */
 	assert_true(take_file(0, SMALL) || ranks[0].rc < 0);
 	check_nothing_is_left();
@@ -447,7 +447,7 @@ static void what_hangs_ends_with_patience(void **state)
 {
 	(void)state;
 	check_that_ends("STUB_NCCL_HANG", "ncclCommInitRankConfig", 1, false, CKPT_E_PEER);
-	assert_non_null(strstr(ranks[0].err.text, "NCCL did not find all 1 ranks in time"));
+	assert_non_null(strstr(unit_text(&ranks[0].err), "NCCL did not find all 1 ranks in time"));
 	for (unsigned nth = 1; nth <= unit_rounds(2, 4); nth++) {
 		check_that_ends("STUB_NCCL_HANG", "ncclAllReduce", nth, true, CKPT_E_PEER);
 		check_that_ends("STUB_NCCL_STALL", "ncclAllReduce", nth, true, CKPT_E_PEER);

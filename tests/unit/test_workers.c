@@ -142,7 +142,7 @@ static void check_failure(struct ckpt_workers *workers, struct job *j, int code)
 			continue;
 		assert_int_equal(rc, code);
 		assert_int_equal(err.status, code);
-		assert_string_equal(err.text, "on purpose");
+		assert_string_equal(unit_text(&err), "on purpose");
 		assert_true(again.all_done < MOST || j->tick_fails != NEVER);
 	}
 }

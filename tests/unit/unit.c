@@ -30,6 +30,15 @@ const char *unit_message(const struct ckpt_error *err)
 	return ckpt_error_format(err, text, sizeof(text));
 }
 
+const char *unit_text(const struct ckpt_error *err)
+{
+	static char texts[2][sizeof(err->text)];
+	static unsigned turn;
+
+	turn ^= 1;
+	return ckpt_error_text(err, texts[turn], sizeof(texts[turn]));
+}
+
 unsigned unit_rounds(unsigned some, unsigned many)
 {
 	const char *is_long = getenv("CKPT_TEST_LONG");

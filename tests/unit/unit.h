@@ -32,6 +32,9 @@ struct ckpt_buf unit_bytes(const char *hex);
 /* What ERR says, in a static buffer. */
 const char *unit_message(const struct ckpt_error *err);
 
+/* The text alone, in one of two. */
+const char *unit_text(const struct ckpt_error *err);
+
 /* How often something is tried: SOME, or MANY in a long run (CKPT_TEST_LONG=1). */
 unsigned unit_rounds(unsigned some, unsigned many);
 
