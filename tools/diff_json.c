@@ -5,7 +5,7 @@
 #include <math.h>
 
 const char *const diff_words[] = { "type",  "shape", "dtype",	"device", "layout", "quantizer",
-				   "value", "bits",  "strides", "class",  "order",  NULL };
+				   "value", "bits",  "strides", "class",  "order", "attributes", "keys", NULL };
 
 static json_t *real_json(double v)
 {

@@ -196,6 +196,8 @@ static void notes_text(const struct ckpt_difference *f, char *buf, size_t size)
 		else
 			add_note(buf, size, "requires_grad");
 	}
+	if (f->what & CKPT_DIFFERS_ATTRIBUTES)
+		add_note(buf, size, "other attributes");
 	if (f->what & CKPT_DIFFERS_QUANTIZER)
 		add_note(buf, size, "quantized in another way");
 	if (f->what & CKPT_DIFFERS_STRIDES)
@@ -362,7 +364,9 @@ static void add_value(struct diff_text *t, const struct ckpt_difference *f)
 			 f->what & CKPT_DIFFERS_ORDER ? ", in another order from here on" : "");
 	else
 		snprintf(text, sizeof(text), "%s -> %s", a, b);
-	if (!strcmp(f->a->type, f->b->type) && !strcmp(a, b))
+	if (f->what & CKPT_DIFFERS_KEYS)
+		snprintf(text, sizeof(text), "keys that are objects are different");
+	else if (!strcmp(f->a->type, f->b->type) && !strcmp(a, b))
 		snprintf(text, sizeof(text), "%s",
 			 f->what & CKPT_DIFFERS_VALUE ? a
 						      : "from here on keys stand in another order");

@@ -62,41 +62,82 @@ static bool is_same_order(const struct ckpt_differ *d)
 {
 	uint32_t i = 0;
 
-	while (i < d->a.count && i < d->b.count && !ckpt_entry_compare(&d->a.items[i], &d->b.items[i]))
+	while (i < d->a.count && i < d->b.count && d->a.items[i].way == d->b.items[i].way && !ckpt_entry_compare(&d->a.items[i], &d->b.items[i]))
 		i++;
 	return i == d->a.count && i == d->b.count;
 }
 
 static void join_in_order(struct ckpt_differ *d)
 {
-	while (d->pair_count < d->a.count) {
-		uint32_t i = d->pair_count++;
-
-		d->pairs[i] = (struct ckpt_pair){ .a = &d->a.items[i], .b = &d->b.items[i] };
-	}
+	for (uint32_t i = 0; i < d->a.count; i++)
+		d->pairs[d->pair_count++] = (struct ckpt_pair){ .a = &d->a.items[i], .b = &d->b.items[i] };
 }
 
-/* Of one name the first belongs to the first. */
+static void add_pair(struct ckpt_differ *d, const struct ckpt_entry *a, const struct ckpt_entry *b)
+{
+	d->pairs[d->pair_count++] = (struct ckpt_pair){ .a = a, .b = b };
+}
+
+/* Takes COUNT entries from FROM on out of a list, and of those behind them what is passed over. */
+static void take_out(const struct ckpt_differ *d, const struct ckpt_entry **list, uint32_t *list_count, uint32_t from, uint32_t count)
+{
+	uint32_t kept = from;
+
+	for (uint32_t i = from + count; i < *list_count; i++)
+		if (!is_passed_over(d, list[i]))
+			list[kept++] = list[i];
+	*list_count = kept;
+}
+
+/*
+ * Entries of one name, sorted by their way: 0 and "0", 'a.b' and b in a. Those of one way belong together, then the first to the first; what is left only one
+ * side has.
+ */
+static void join_one_name(struct ckpt_differ *d, uint32_t i, uint32_t end_a, uint32_t k, uint32_t end_b)
+{
+	uint32_t from_a = d->only_a_count, from_b = d->only_b_count, both;
+
+	while (i < end_a || k < end_b) {
+		const struct ckpt_entry *a = i < end_a ? &d->a.items[i] : NULL, *b = k < end_b ? &d->b.items[k] : NULL;
+
+		if (a && b && a->way == b->way)
+			add_pair(d, a, b);
+		else if (!b || (a && a->way < b->way))
+			d->only_a[d->only_a_count++] = a;
+		else
+			d->only_b[d->only_b_count++] = b;
+		i += a && (!b || a->way <= b->way);
+		k += b && (!a || b->way <= a->way);
+	}
+	both = d->only_a_count - from_a < d->only_b_count - from_b ? d->only_a_count - from_a : d->only_b_count - from_b;
+	for (uint32_t n = 0; n < both; n++)
+		add_pair(d, d->only_a[from_a + n], d->only_b[from_b + n]);
+	take_out(d, d->only_a, &d->only_a_count, from_a, both);
+	take_out(d, d->only_b, &d->only_b_count, from_b, both);
+}
+
+/* Behind the last entry from I on with the name of NAMED. */
+static uint32_t end_of_name(const struct ckpt_entries *e, uint32_t i, const struct ckpt_entry *named)
+{
+	while (i < e->count && !ckpt_entry_compare(&e->items[i], named))
+		i++;
+	return i;
+}
+
 static void join_by_name(struct ckpt_differ *d)
 {
 	uint32_t i = 0, k = 0;
 
 	ckpt_entries_sort(&d->a);
 	ckpt_entries_sort(&d->b);
-
 	while (i < d->a.count || k < d->b.count) {
-		const struct ckpt_entry *a = i < d->a.count ? &d->a.items[i] : NULL;
-		const struct ckpt_entry *b = k < d->b.count ? &d->b.items[k] : NULL;
-		int order = !a ? 1 : !b ? -1 : ckpt_entry_compare(a, b);
+		bool from_a = k == d->b.count || (i < d->a.count && ckpt_entry_compare(&d->a.items[i], &d->b.items[k]) <= 0);
+		const struct ckpt_entry *named = from_a ? &d->a.items[i] : &d->b.items[k];
+		uint32_t end_a = end_of_name(&d->a, i, named), end_b = end_of_name(&d->b, k, named);
 
-		if (order == 0)
-			d->pairs[d->pair_count++] = (struct ckpt_pair){ .a = a, .b = b };
-		else if (order < 0 && !is_passed_over(d, a))
-			d->only_a[d->only_a_count++] = a;
-		else if (order > 0 && !is_passed_over(d, b))
-			d->only_b[d->only_b_count++] = b;
-		i += order <= 0;
-		k += order >= 0;
+		join_one_name(d, i, end_a, k, end_b);
+		i = end_a;
+		k = end_b;
 	}
 }
 

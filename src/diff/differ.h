@@ -77,6 +77,12 @@ bool ckpt_known_crc(const struct ckpt_model *model, int64_t i, uint32_t *crc);
 
 int ckpt_compare_values(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err);
 
+/* np.ndarray, np.matrix ... */
+bool ckpt_same_class_of_numpy(const struct ckpt_differ *d, const struct ckpt_value *a, const struct ckpt_value *b);
+
+/* What programs set on two tensors. */
+int ckpt_compare_attributes(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err);
+
 /* The names of two types of container: may one stand for the other? */
 int ckpt_compare_containers(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err);
 

@@ -200,6 +200,7 @@ static int list_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_er
 	end_levels(l, step->depth);
 	rc = classify(l, step->value, &entry, err);
 	entry.in_metadata = is_metadata(l, step);
+	entry.way = step->way;
 	enter = entry.kind == CKPT_ENTRY_CONTAINER || entry.is_whole;
 	if (rc == 0)
 		rc = add(l, &entry, step->name, step->name_len, err);
@@ -257,6 +258,8 @@ static int by_name(const void *a, const void *b)
 	const struct ckpt_entry *x = a, *y = b;
 	int order = ckpt_entry_compare(x, y);
 
+	if (!order)
+		order = (x->way > y->way) - (x->way < y->way);
 	return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 

@@ -26,6 +26,7 @@ struct ckpt_entry {
 	bool is_renamed;  /* the other side has it under another name */
 	bool is_whole;	  /* a tensor that is compared by the entries below it */
 	uint32_t number;  /* in the order of the file */
+	uint32_t way;	  /* see ckpt_walk_step */
 	const struct ckpt_value *value;
 	const struct ckpt_tensor *t; /* of a tensor */
 };
@@ -41,7 +42,7 @@ struct ckpt_entries {
 int ckpt_entries_init(struct ckpt_entries *entries, const struct ckpt_model *model,
 		      struct ckpt_patterns *keep, struct ckpt_patterns *drop,
 		      struct ckpt_error *err);
-/* By name; those of one name in their order. */
+/* By name; those of one name by their way, and of one way in their order. */
 void ckpt_entries_sort(struct ckpt_entries *entries);
 void ckpt_entries_clear(struct ckpt_entries *entries);
 

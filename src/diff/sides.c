@@ -239,6 +239,21 @@ static bool is_to_be_read(const struct ckpt_differ *d, struct ckpt_pair *pair,
 	return !pair->by_checksum;
 }
 
+/* How numpy has them. */
+static void compare_arrays(struct ckpt_differ *d, struct ckpt_pair *pair)
+{
+	struct ckpt_numpy a, b;
+
+	if (ckpt_numpy_parse(d->a.model, pair->a->value, &a) <= 0 || ckpt_numpy_parse(d->b.model, pair->b->value, &b) <= 0)
+		return;
+	if (a.fortran != b.fortran && a.ndim > 1)
+		pair->what |= CKPT_DIFFERS_STRIDES;
+	if (a.big_endian != b.big_endian && ckpt_dtype_size(a.dtype) > 1)
+		pair->what |= CKPT_DIFFERS_BITS;
+	if (!ckpt_same_class_of_numpy(d, pair->a->value, pair->b->value))
+		pair->what |= CKPT_DIFFERS_CLASS;
+}
+
 int ckpt_compare_sides(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
 {
 	struct ckpt_arena_mark mark = ckpt_arena_mark(d->arena);
@@ -252,6 +267,12 @@ int ckpt_compare_sides(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckp
 		pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
 		if (is_to_be_read(d, pair, &a))
 			pair->state = CKPT_PAIR_TO_READ;
+		if (pair->a->t && pair->b->t && !is_wrapper(pair->a) && !is_wrapper(pair->b))
+			rc = ckpt_compare_attributes(d, pair, err);
+		if (rc == 0 && ckpt_differ_has(d, CKPT_DIFF_STRICT) && pair->a->kind == CKPT_ENTRY_ARRAY && pair->b->kind == CKPT_ENTRY_ARRAY)
+			compare_arrays(d, pair);
+		if (pair->what && pair->state == CKPT_PAIR_SAME)
+			pair->state = CKPT_PAIR_CHANGED;
 	}
 	ckpt_arena_release(d->arena, mark);
 	return rc;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diff/differ.h"
 
+#include "model/array.h"
 #include "model/describe.h"
 #include "model/numpy_value.h"
 #include "model/plain_values.h"
 #include "pickle/fold.h"
+#include "pickle/names.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +14,11 @@
 
 /* Values that are no tensors. Most hold nothing; sets and objects of numpy are compared as wholes. */
 
-enum { MOST_DEPTH = 32, MOST_WRITTEN = 1 << 24 }; /* values */
+enum {
+	MOST_DEPTH = 1000,
+	MOST_WRITTEN = 1 << 24, /* values */
+	MOST_NUMBERS = 1 << 28, /* bytes of tensors and arrays inside of them */
+};
 
 /* ---- what older protocols write as calls ---- */
 
@@ -50,7 +56,7 @@ bool ckpt_is_one_value(const struct ckpt_model *model, const struct ckpt_value *
 	       v->kind > CKPT_DICT;
 }
 
-enum { OF_NUMPY = 0x80 }; /* beside enum ckpt_value_kind */
+enum { OF_NUMPY = 0x80, OF_NUMBERS, OF_ITSELF }; /* beside enum ckpt_value_kind */
 
 static uint8_t kind_of(const struct ckpt_model *model, const struct ckpt_value *v)
 {
@@ -74,9 +80,26 @@ static uint8_t kind_of(const struct ckpt_model *model, const struct ckpt_value *
 struct writer {
 	const struct ckpt_model *model;
 	struct ckpt_buf out;
-	uint32_t *left; /* how many values may still be written */
+	struct writing *whole;
 	bool too_much;
 };
+
+/* What the writers of one value share. */
+struct writing {
+	uint32_t left;	/* how many values may still be written */
+	uint64_t bytes; /* of tensors and arrays */
+	const struct ckpt_value *path[MOST_DEPTH + 1]; /* what is being written, by depth */
+	const char *why; /* TOO_MUCH: what is; or NULL */
+};
+
+static const char TOO_LARGE[] = "holds too much to be compared as one value", NO_NUMBERS[] = "holds a tensor that cannot be compared inside of another value";
+
+static void give_up(struct writer *w, const char *why)
+{
+	w->too_much = true;
+	if (!w->whole->why)
+		w->whole->why = why;
+}
 
 static void write_value(struct writer *w, const struct ckpt_value *v, unsigned depth);
 
@@ -97,7 +120,7 @@ static int compare_pieces(const void *a, const void *b)
 static void write_unordered(struct writer *w, const struct ckpt_seq *seq, uint32_t step,
 			    unsigned depth)
 {
-	struct writer inner = { .model = w->model, .left = w->left };
+	struct writer inner = { .model = w->model, .whole = w->whole };
 	struct piece *pieces = calloc(seq->count + 1u, sizeof(*pieces));
 	uint32_t count = 0;
 
@@ -153,16 +176,126 @@ static void write_bytes_call(struct writer *w, const struct ckpt_value *v)
 	ckpt_arena_free(scratch);
 }
 
+/* ---- tensors and arrays inside of other values ---- */
+
+static void write_text(struct writer *w, const char *text)
+{
+	write_bytes(w, text, strlen(text));
+}
+
+static void write_items(struct writer *w, const struct ckpt_array *a)
+{
+	uint64_t count = ckpt_array_numel(a), size = ckpt_dtype_size(a->reads), len;
+	uint8_t *bytes;
+
+	if (__builtin_mul_overflow(count, size, &len) || len > w->whole->bytes) {
+		give_up(w, TOO_LARGE);
+		return;
+	}
+	w->whole->bytes -= len;
+	bytes = ckpt_buf_grow(&w->out, len);
+	if (bytes && ckpt_array_read(a, 0, count, bytes, NULL) < 0)
+		give_up(w, NO_NUMBERS);
+}
+
+/* All that makes the numbers what they are. Of an ARRAY that is made of several nobody can tell here. */
+static void write_array(struct writer *w, const struct ckpt_array *a)
+{
+	ckpt_buf_add_u8(&w->out, OF_NUMBERS);
+	write_text(w, a->kind ? a->kind : "");
+	write_text(w, a->dtype ? a->dtype : "");
+	ckpt_buf_add_u32(&w->out, a->t.ndim);
+	for (uint32_t i = 0; i < a->t.ndim; i++)
+		ckpt_buf_add_u64(&w->out, a->t.shape[i]);
+	if (a->why_not || (a->t.kind != CKPT_KIND_STRIDED && a->t.kind != CKPT_KIND_NUMPY))
+		give_up(w, NO_NUMBERS);
+	else
+		write_items(w, a);
+}
+
+static const struct ckpt_value *attributes_of(const struct ckpt_model *model, const struct ckpt_tensor *t);
+
+/* V: a tensor, or an array of numpy. */
+static void write_numbers(struct writer *w, const struct ckpt_value *v, unsigned depth)
+{
+	const struct ckpt_value *attributes = NULL;
+	struct ckpt_array *array;
+
+	if (ckpt_array_open_value(w->model, v, "", 0, &array, NULL) < 0) {
+		give_up(w, NO_NUMBERS);
+		return;
+	}
+	write_array(w, array);
+	if (array->t.value == v)
+		attributes = attributes_of(w->model, &array->t);
+	if (attributes)
+		write_value(w, attributes, depth + 1);
+	ckpt_array_close(array);
+}
+
+static void write_storage(struct writer *w, const struct ckpt_value *v)
+{
+	struct ckpt_array *array;
+
+	if (ckpt_array_of_storage(w->model, ckpt_storage_of(v), "", &array, NULL) < 0) {
+		give_up(w, NO_NUMBERS);
+		return;
+	}
+	write_array(w, array);
+	ckpt_array_close(array);
+}
+
+static bool is_dtype(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	return v->kind == CKPT_CALL && ckpt_value_is_global(ckpt_model_now(model, v->u.call->func), "numpy", "dtype");
+}
+
+/* The dtype among the arguments of an array, or in its state; NULL: there is none, or it is known by name. */
+static const struct ckpt_value *dtype_in(const struct ckpt_model *model, const struct ckpt_value *tuple)
+{
+	tuple = tuple ? ckpt_model_now(model, tuple) : NULL;
+	for (uint32_t i = 0; tuple && tuple->kind == CKPT_TUPLE && i < tuple->u.seq.count; i++) {
+		const struct ckpt_value *v = ckpt_model_now(model, tuple->u.seq.items[i]);
+
+		if (is_dtype(model, v))
+			return v;
+	}
+	return NULL;
+}
+
 /* dtype and shape, and the number or what the items are made of */
 static void write_numpy(struct writer *w, const struct ckpt_value *v, unsigned depth)
 {
+	const struct ckpt_value *dtype;
 	struct ckpt_numpy n;
 
 	if (!ckpt_numpy_parse(w->model, v, &n))
 		return;
+	if (n.dtype != CKPT_DTYPE_UNKNOWN && !n.is_scalar) {
+		write_numbers(w, v, depth);
+		return;
+	}
 	ckpt_numpy_text(w->model, &n, &w->out);
-	if (n.dtype == CKPT_DTYPE_UNKNOWN && n.data)
+	if (n.dtype != CKPT_DTYPE_UNKNOWN)
+		return;
+	dtype = dtype_in(w->model, v->u.call->args);
+	if (!dtype)
+		dtype = dtype_in(w->model, v->u.call->state);
+	if (dtype)
+		write_value(w, dtype, depth + 1);
+	if (n.data)
 		write_value(w, n.data, depth + 1);
+}
+
+/* ('M8', False, True): the others are the same in all that numpy writes, as truth values or as numbers. */
+static void write_dtype(struct writer *w, const struct ckpt_call *call, unsigned depth)
+{
+	const struct ckpt_value *args = ckpt_model_now(w->model, call->args);
+
+	if (args->kind == CKPT_TUPLE && args->u.seq.count)
+		write_value(w, args->u.seq.items[0], depth + 1);
+	if (call->state)
+		write_value(w, call->state, depth + 1);
 }
 
 static void write_call(struct writer *w, const struct ckpt_call *call, unsigned depth)
@@ -192,19 +325,49 @@ static void write_folded(struct writer *w, const struct ckpt_value *v, unsigned 
 	ckpt_arena_free(scratch);
 }
 
+/* It is written how far above it stands. */
+static bool is_inside_itself(struct writer *w, const struct ckpt_value *v, unsigned depth)
+{
+	w->whole->path[depth] = v;
+	for (unsigned i = 0; v->id && v->kind >= CKPT_TUPLE && i < depth; i++)
+		if (w->whole->path[i] == v) {
+			ckpt_buf_add_u8(&w->out, OF_ITSELF);
+			ckpt_buf_add_u32(&w->out, depth - i);
+			return true;
+		}
+	return false;
+}
+
+/* As Python 2 spells it, as protocol 2 does: range is xrange. */
+static void write_global(struct writer *w, const struct ckpt_global *g)
+{
+	const char *module, *name;
+
+	ckpt_python2_name(g->module, g->name, &module, &name);
+	write_text(w, module);
+	write_text(w, name);
+}
+
 static void write_value(struct writer *w, const struct ckpt_value *v, unsigned depth)
 {
 	uint8_t kind;
 
 	v = ckpt_model_now(w->model, v);
-	w->too_much |= depth > MOST_DEPTH || !*w->left;
+	if (depth > MOST_DEPTH || !w->whole->left)
+		give_up(w, TOO_LARGE);
 	if (w->too_much)
 		return;
 	if (v->kind == CKPT_FOLDED) {
 		write_folded(w, v, depth);
 		return;
 	}
-	--*w->left;
+	--w->whole->left;
+	if (is_inside_itself(w, v, depth))
+		return;
+	if (ckpt_value_is_tensor(w->model, v)) {
+		write_numbers(w, v, depth);
+		return;
+	}
 	kind = kind_of(w->model, v);
 	ckpt_buf_add_u8(&w->out, kind);
 	if (kind == OF_NUMPY) {
@@ -237,36 +400,76 @@ static void write_value(struct writer *w, const struct ckpt_value *v, unsigned d
 		ckpt_buf_add_u32(&w->out, v->u.seq.count);
 		write_unordered(w, &v->u.seq, 2, depth);
 		break;
-	case CKPT_GLOBAL:
-		write_bytes(w, v->u.global->module, v->u.global->module_len);
-		write_bytes(w, v->u.global->name, v->u.global->name_len);
+	case CKPT_GLOBAL: write_global(w, v->u.global); break;
+	case CKPT_CALL:
+		if (is_dtype(w->model, v))
+			write_dtype(w, v->u.call, depth);
+		else
+			write_call(w, v->u.call, depth);
 		break;
-	case CKPT_CALL: write_call(w, v->u.call, depth); break;
 	case CKPT_FOLDED: break; /* write_folded() */
-	case CKPT_PERSID: write_value(w, v->u.persid.pid, depth + 1); break;
+	case CKPT_PERSID:
+		if (ckpt_storage_of(v) >= 0)
+			write_storage(w, v);
+		else
+			write_value(w, v->u.persid.pid, depth + 1);
+		break;
 	}
+}
+
+/* The two sides of what is held against each other. */
+struct written {
+	struct writing whole[2];
+	struct writer a, b;
+};
+
+static struct written *begin_writing(const struct ckpt_differ *d, struct ckpt_error *err)
+{
+	struct written *both = calloc(1, sizeof(*both));
+
+	if (!both) {
+		ckpt_fail_nomem(err);
+		return NULL;
+	}
+	for (int i = 0; i < 2; i++) {
+		both->whole[i].left = MOST_WRITTEN;
+		both->whole[i].bytes = MOST_NUMBERS;
+	}
+	both->a = (struct writer){ .model = d->a.model, .whole = &both->whole[0] };
+	both->b = (struct writer){ .model = d->b.model, .whole = &both->whole[1] };
+	return both;
+}
+
+/* 1: they are equal; 0: they are not; CKPT_E_LIMIT: nobody can tell. Frees BOTH. */
+static int end_writing(struct written *both, struct ckpt_error *err)
+{
+	const struct ckpt_buf *a = &both->a.out, *b = &both->b.out;
+	const char *why = both->whole[0].why ? both->whole[0].why : both->whole[1].why;
+	int rc;
+
+	if (a->bad || b->bad)
+		rc = ckpt_fail_nomem(err);
+	else if (both->a.too_much || both->b.too_much)
+		rc = ckpt_fail(err, CKPT_E_LIMIT, "%s", why ? why : TOO_LARGE);
+	else
+		rc = a->len == b->len && (!a->len || !memcmp(a->data, b->data, a->len));
+	ckpt_buf_clear(&both->a.out);
+	ckpt_buf_clear(&both->b.out);
+	free(both);
+	return rc;
 }
 
 /* 1: they are equal; 0: they are not. */
 static int compare_written(const struct ckpt_differ *d, const struct ckpt_value *a,
 			   const struct ckpt_value *b, struct ckpt_error *err)
 {
-	uint32_t left_a = MOST_WRITTEN, left_b = MOST_WRITTEN;
-	struct writer wa = { .model = d->a.model, .left = &left_a };
-	struct writer wb = { .model = d->b.model, .left = &left_b };
-	int rc;
+	struct written *both = begin_writing(d, err);
 
-	write_value(&wa, a, 0);
-	write_value(&wb, b, 0);
-	if (wa.out.bad || wb.out.bad)
-		rc = ckpt_fail_nomem(err);
-	else if (wa.too_much || wb.too_much)
-		rc = ckpt_fail(err, CKPT_E_LIMIT, "holds too much to be compared as one value");
-	else
-		rc = wa.out.len == wb.out.len && !memcmp(wa.out.data, wb.out.data, wa.out.len);
-	ckpt_buf_clear(&wa.out);
-	ckpt_buf_clear(&wb.out);
-	return rc;
+	if (!both)
+		return CKPT_E_NOMEM;
+	write_value(&both->a, a, 0);
+	write_value(&both->b, b, 0);
+	return end_writing(both, err);
 }
 
 /* ---- comparing ---- */
@@ -296,6 +499,8 @@ static int unreadable(struct ckpt_differ *d, struct ckpt_pair *pair, const char 
 int ckpt_compare_values(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
 {
 	const struct ckpt_value *a = pair->a->value, *b = pair->b->value;
+	struct ckpt_error limit = CKPT_ERROR_INIT;
+	char text[sizeof(limit.text)];
 	int same;
 
 	if (is_missing(a) || is_missing(b))
@@ -306,14 +511,93 @@ int ckpt_compare_values(struct ckpt_differ *d, struct ckpt_pair *pair, struct ck
 		return 0;
 	}
 	same = a->kind == CKPT_FLOAT ? same_float(d, a->u.real, b->u.real)
-				     : compare_written(d, a, b, err);
+				     : compare_written(d, a, b, &limit);
 	if (same == CKPT_E_LIMIT)
-		return unreadable(d, pair, "holds too much to be compared as one value", err);
+		return unreadable(d, pair, ckpt_error_text(&limit, text, sizeof(text)), err);
 	if (same < 0)
-		return same;
+		return ckpt_fail_nomem(err);
 	pair->what = same ? 0 : CKPT_DIFFERS_VALUE;
 	pair->state = same ? CKPT_PAIR_SAME : CKPT_PAIR_CHANGED;
 	return 0;
+}
+
+/* ---- what hangs on tensors, and on keys ---- */
+
+static bool is_nothing(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	v = ckpt_model_now(model, v);
+	return v->kind == CKPT_NONE || (v->kind == CKPT_DICT && !v->u.seq.count);
+}
+
+/* NULL: there are none. */
+static const struct ckpt_value *attributes_of(const struct ckpt_model *model, const struct ckpt_tensor *t)
+{
+	const struct ckpt_value *v = t->attributes;
+	bool any = false;
+
+	if (!v || is_nothing(model, v))
+		return NULL;
+	for (uint32_t i = 0; v->kind == CKPT_TUPLE && i < v->u.seq.count; i++)
+		any |= !is_nothing(model, v->u.seq.items[i]);
+	return any || v->kind != CKPT_TUPLE ? v : NULL;
+}
+
+int ckpt_compare_attributes(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
+{
+	const struct ckpt_value *a = attributes_of(d->a.model, pair->a->t), *b = attributes_of(d->b.model, pair->b->t);
+	int same = !a && !b;
+
+	if (a && b)
+		same = compare_written(d, a, b, err);
+	if (same < 0 && same != CKPT_E_LIMIT)
+		return same;
+	if (same <= 0) /* what cannot be compared is not said to be the same */
+		pair->what |= CKPT_DIFFERS_ATTRIBUTES;
+	return 0;
+}
+
+bool ckpt_same_class_of_numpy(const struct ckpt_differ *d, const struct ckpt_value *a, const struct ckpt_value *b)
+{
+	const struct ckpt_value *class_a = ckpt_plain_arg_count(d->a.model, a) ? ckpt_plain_arg(d->a.model, a, 0) : NULL;
+	const struct ckpt_value *class_b = ckpt_plain_arg_count(d->b.model, b) ? ckpt_plain_arg(d->b.model, b, 0) : NULL;
+	bool is_class_a = class_a && class_a->kind == CKPT_GLOBAL && strcmp(class_a->u.global->name, "ndarray") != 0;
+	bool is_class_b = class_b && class_b->kind == CKPT_GLOBAL && strcmp(class_b->u.global->name, "ndarray") != 0;
+
+	return is_class_a == is_class_b && (!is_class_a || !strcmp(class_a->u.global->name, class_b->u.global->name));
+}
+
+/* A key that names say all of. */
+static bool is_plain_key(const struct ckpt_value *key)
+{
+	return key->kind < CKPT_TUPLE;
+}
+
+/* The others, in any order. */
+static void write_keys(struct writer *w, const struct ckpt_value *v)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(ckpt_model_now(w->model, v));
+	struct ckpt_seq keys = { 0 };
+
+	keys.items = pairs ? calloc(pairs->count / 2 + 1u, sizeof(*keys.items)) : NULL;
+	w->out.bad |= pairs && !keys.items;
+	for (uint32_t i = 0; keys.items && i + 1 < pairs->count; i += 2)
+		if (!is_plain_key(ckpt_model_now(w->model, pairs->items[i])))
+			keys.items[keys.count++] = pairs->items[i];
+	if (keys.count)
+		write_unordered(w, &keys, 1, 0);
+	free(keys.items);
+}
+
+/* 1: the keys that are no texts or numbers are the same. */
+static int compare_keys(const struct ckpt_differ *d, const struct ckpt_value *a, const struct ckpt_value *b, struct ckpt_error *err)
+{
+	struct written *both = begin_writing(d, err);
+
+	if (!both)
+		return CKPT_E_NOMEM;
+	write_keys(&both->a, a);
+	write_keys(&both->b, b);
+	return end_writing(both, err);
 }
 
 /* What Python uses in the same way. */
@@ -335,6 +619,33 @@ static uint32_t other_keys(const struct ckpt_model *model, const struct ckpt_val
 	return count;
 }
 
+/* Objects of one class, which Python 2 may spell otherwise. */
+static bool same_class(const struct ckpt_differ *d, const struct ckpt_pair *pair)
+{
+	const struct ckpt_value *a = ckpt_model_now(d->a.model, pair->a->value), *b = ckpt_model_now(d->b.model, pair->b->value);
+	const char *modules[2], *names[2];
+
+	if (a->kind != CKPT_CALL || b->kind != CKPT_CALL)
+		return false;
+	a = ckpt_model_now(d->a.model, a->u.call->func);
+	b = ckpt_model_now(d->b.model, b->u.call->func);
+	if (a->kind != CKPT_GLOBAL || b->kind != CKPT_GLOBAL)
+		return false;
+	ckpt_python2_name(a->u.global->module, a->u.global->name, &modules[0], &names[0]);
+	ckpt_python2_name(b->u.global->module, b->u.global->name, &modules[1], &names[1]);
+	return !strcmp(modules[0], modules[1]) && !strcmp(names[0], names[1]);
+}
+
+static bool has_other_keys(const struct ckpt_model *model, const struct ckpt_value *v)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(ckpt_model_now(model, v));
+	bool any = false;
+
+	for (uint32_t i = 0; pairs && !any && i + 1 < pairs->count; i += 2)
+		any = !is_plain_key(ckpt_model_now(model, pairs->items[i]));
+	return any;
+}
+
 int ckpt_compare_containers(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
 {
 	struct ckpt_describer da = { .model = d->a.model }, db = { .model = d->b.model };
@@ -345,7 +656,7 @@ int ckpt_compare_containers(struct ckpt_differ *d, struct ckpt_pair *pair, struc
 	if (rc == 0)
 		rc = ckpt_describe(&db, pair->b->value, &b, err);
 	if (rc == 0) {
-		same = !strcmp(a.type, b.type) || (!ckpt_differ_has(d, CKPT_DIFF_STRICT) &&
+		same = !strcmp(a.type, b.type) || same_class(d, pair) || (!ckpt_differ_has(d, CKPT_DIFF_STRICT) &&
 						   family(&a) && family(&a) == family(&b));
 		if (same && a.mapping && b.mapping &&
 		    other_keys(d->a.model, pair->a->value) != other_keys(d->b.model, pair->b->value)) {
@@ -353,8 +664,14 @@ int ckpt_compare_containers(struct ckpt_differ *d, struct ckpt_pair *pair, struc
 			same = !ckpt_differ_has(d, CKPT_DIFF_STRICT);
 		}
 		pair->what = same ? 0 : CKPT_DIFFERS_TYPE;
-		pair->state = same ? CKPT_PAIR_SAME : CKPT_PAIR_CHANGED;
 	}
+	if (rc == 0 && a.mapping && b.mapping && (has_other_keys(d->a.model, pair->a->value) || has_other_keys(d->b.model, pair->b->value))) {
+		rc = compare_keys(d, pair->a->value, pair->b->value, err);
+		if (rc == 0 || rc == CKPT_E_LIMIT)
+			pair->what |= CKPT_DIFFERS_KEYS;
+		rc = rc == CKPT_E_LIMIT || rc >= 0 ? 0 : rc;
+	}
+	pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
 	ckpt_describer_clear(&da);
 	ckpt_describer_clear(&db);
 	return rc;

@@ -63,6 +63,7 @@ struct ckpt_tensor {
 	const char *device, *layout;	/* layout: "sparse_coo", ... or NULL */
 	const char *class_name;		/* "Parameter", "DTensor", ... or NULL for a plain one */
 	const struct ckpt_value *local; /* DTensor: its local tensor; sparse: its values */
+	const struct ckpt_value *attributes; /* a dict, or (dict or None, dict of slots), of a tensor that has some; or NULL */
 };
 
 /* A file that a model consists of, whole or in part. */

@@ -220,6 +220,7 @@ static int parse_parameter(struct parser *p, const struct ckpt_seq *args, struct
 	t->is_parameter = true;
 	t->class_name = "Parameter";
 	t->requires_grad = is_true(arg(p, args, 1));
+	t->attributes = args->count > 3 ? arg(p, args, 3) : NULL;
 	return rc;
 }
 
@@ -373,6 +374,7 @@ static int parse_from_type(struct parser *p, const struct ckpt_seq *args, struct
 		return rc < 0 ? rc : NOT_A_TENSOR;
 	if (cls->kind == CKPT_GLOBAL && !ckpt_value_is_global(cls, "torch", "Tensor"))
 		t->class_name = cls->u.global->name;
+	t->attributes = arg(p, args, 3);
 	if (t->kind == CKPT_KIND_WRAPPER)
 		t->local = find_attribute(p, arg(p, args, 3), "_local_tensor");
 	return 0;
@@ -535,6 +537,8 @@ int ckpt_tensor_parse(const struct ckpt_model *model, const struct ckpt_value *v
 
 	*out = (struct ckpt_tensor){ .dtype = CKPT_DTYPE_UNKNOWN, .storage = -1, .value = v };
 	rc = parse_value(&p, v, out);
+	if (rc > 0 && v->kind == CKPT_CALL && v->u.call->state && !out->attributes)
+		out->attributes = ckpt_model_now(model, v->u.call->state);
 	return ckpt_error_at(err, rc, NULL, NULL, v->pos);
 }
 

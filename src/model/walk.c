@@ -34,6 +34,7 @@ struct level {
 	uint32_t i;
 	const struct ckpt_value *key; /* how it hangs in its parent: by key, or at a */
 	uint32_t position;
+	uint32_t way;
 	size_t name_len, base_len; /* of its name; of what the names below it begin with */
 	bool bare;		   /* with no dot behind that */
 	bool unnamed;		   /* the part of a module that names below pass over */
@@ -173,6 +174,7 @@ static int visit(struct ckpt_walker *w, const struct level *level)
 				       .name_len = w->name.len,
 				       .below_len = level->base_len,
 				       .depth = w->depth,
+				       .way = level->way,
 				       .seen = was_entered(w, v),
 				       .walker = w };
 	int rc = push(w, level); /* also for leaves: the exact name needs it */
@@ -254,6 +256,7 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 	struct level level = { .v = now(w, child), .key = key, .position = position };
 
 	level.unnamed = is_mapping_of_module(w, key, level.v) || is_body_of_module(w, key, level.v);
+	level.way = (top->way ^ (key ? key->kind == CKPT_PY2_STR ? CKPT_STR : key->kind : UINT8_MAX)) * 0x9E3779B1u + 1;
 	level.base_len = top->base_len;
 	level.bare = top->bare;
 	w->name.len = top->base_len;

@@ -111,11 +111,30 @@ def check_same(ckpt, out):
     return right, wrong
 
 
+def check_values(ckpt, out):
+    """What is no tensor by itself: 'the same' is said of nothing else."""
+    folder = os.path.join(out, "values")
+    wrong, right = [], 0
+    for name in sorted({file[:-5] for file in os.listdir(folder)}):
+        a, b = ("%s/%s-%s.pt" % (folder, name, side) for side in "ab")
+        kind = name.split("-")[0]
+        tries = [(0, [a, a])] + [(kind == "differ", both) for both in ([a, b], [b, a])]
+        if kind == "strict":
+            tries.append((1, ["--strict", a, b]))
+        for want, arguments in tries:
+            code, text, err = diff(ckpt, *arguments)
+            if code != want or err:
+                wrong.append("%s: exit status %d, want %d\n%s%s" % (name, code, want, text[:500], err))
+            right += code == want
+    return right, wrong
+
+
 def check_torch(ckpt, command, work):
     subprocess.run(command.split() + ["diff_files.py", "out"], cwd=work, check=True)
+    subprocess.run(command.split() + ["diff_values.py", "out/values"], cwd=work, check=True)
     out = os.path.join(work, "out")
     right, wrong = 0, []
-    for check in (check_numbers, check_close, check_same):
+    for check in (check_numbers, check_close, check_same, check_values):
         passed, failed = check(ckpt, out)
         right += passed
         wrong += failed
