@@ -83,6 +83,73 @@ static bool is_lone_letter(const struct ckpt_value *args)
 	return text && (text->kind == CKPT_STR || text->kind == CKPT_BYTES) && text->u.bytes.len <= 2 && !(text->flags & CKPT_VALUE_SHARED);
 }
 
+static bool is_among(const struct ckpt_saver *s, const struct ckpt_value *dict, const struct ckpt_value *args)
+{
+	dict = ckpt_resave_now(s, dict);
+	for (uint32_t i = 1; dict->kind == CKPT_DICT && i < dict->u.seq.count; i += 2)
+		if (ckpt_resave_now(s, dict->u.seq.items[i])->id == args->id)
+			return true;
+	return false;
+}
+
+/* "ValueError", "MyException": they have the tuple that they are made with, until Python 3.14. */
+static bool is_exception(const struct ckpt_value *func)
+{
+	static const char *const ends[] = { "Error", "Exception", "Warning", "Exit", "Interrupt", "StopIteration" };
+	size_t len = strlen(func->u.global->name);
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (len >= strlen(ends[i]) && !strcmp(func->u.global->name + len - strlen(ends[i]), ends[i]))
+			return true;
+	return false;
+}
+
+/*
+ * Is the tuple of arguments an object of which others know, still, when the object was loaded? __reduce__() gives an attribute of its own then, such as self.args,
+ * which is one of the state, too.
+ */
+static bool keeps_args(const struct ckpt_saver *s, const struct ckpt_value *v, const struct ckpt_value *func, const struct ckpt_value *args)
+{
+	const struct ckpt_value *state = v->u.call->state ? ckpt_resave_now(s, v->u.call->state) : NULL;
+	bool is = false;
+
+	if (!(args->flags & CKPT_VALUE_SHARED) || !args->id || args->kind != CKPT_TUPLE)
+		return false;
+	if (is_exception(func))
+		return true;
+	if (state && state->kind == CKPT_TUPLE)
+		for (uint32_t i = 0; !is && i < state->u.seq.count; i++)
+			is = is_among(s, state->u.seq.items[i], args);
+	return is || (state && is_among(s, state, args));
+}
+
+/* Exceptions of Python 3.14 make a tuple of their own of it, once. */
+static const struct ckpt_value *own_args(struct ckpt_saver *s, const struct ckpt_value *v, const struct ckpt_value *args)
+{
+	struct ckpt_value *copy = ckpt_resave_make(s, CKPT_TUPLE);
+
+	if (!s->args_ids)
+		s->args_ids = calloc(s->model->next_id, sizeof(*s->args_ids));
+	if (!copy || !s->args_ids)
+		return NULL;
+	if (!s->args_ids[v->id])
+		s->args_ids[v->id] = s->next_id++;
+	copy->id = s->args_ids[v->id];
+	copy->u.seq = args->u.seq;
+	return copy;
+}
+
+static const struct ckpt_value *with_kept_args(struct ckpt_saver *s, const struct ckpt_value *v, const struct ckpt_value *func, const struct ckpt_value *args)
+{
+	bool copies = is_exception(func) && s->o->heap_generator && v->id && v->id < s->model->next_id;
+	const struct ckpt_value *copy = ckpt_resave_call(s, v, v->u.call->func, copies ? own_args(s, v, args) : v->u.call->args);
+
+	if (!copy)
+		return NULL;
+	copy->u.call->keeps_args = true;
+	return ckpt_resave_with_attributes(s, copy);
+}
+
 static const struct ckpt_value *dispatch(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *func = ckpt_resave_now(s, v->u.call->func),
@@ -114,6 +181,8 @@ static const struct ckpt_value *dispatch(struct ckpt_saver *s, const struct ckpt
 					       args->u.seq.count <= table[i].most_args
 				       ? table[i].resave(s, v)
 				       : v;
+	if (keeps_args(s, v, func, args))
+		return with_kept_args(s, v, func, args);
 	return ckpt_resave_with_own_args(s, v);
 }
 
@@ -287,6 +356,7 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 	ckpt_strmap_clear(&s.empty_keys);
 	ckpt_strmap_clear(&s.class_sources);
 	free(s.state_ids);
+	free(s.args_ids);
 	free(s.times_written);
 	ckpt_strmap_clear(&s.numpy_dtypes);
 	if (rc < 0)

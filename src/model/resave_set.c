@@ -267,8 +267,8 @@ static bool is_own(const struct ckpt_value *v)
 const struct ckpt_value *ckpt_resave_with_own_args(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *args = ckpt_resave_now(s, v->u.call->args), **items;
-	uint32_t count = args->kind == CKPT_TUPLE ? args->u.seq.count : 0, most = 0;
-	bool no_memory = false;
+	bool is_shared = args->flags & CKPT_VALUE_SHARED, no_memory = false; /* SHARED: what is in it is somebody's, too */
+	uint32_t count = args->kind == CKPT_TUPLE && !is_shared ? args->u.seq.count : 0, most = 0;
 
 	for (uint32_t i = 0; i < count; i++)
 		if (is_own(ckpt_resave_now(s, args->u.seq.items[i])))

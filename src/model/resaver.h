@@ -35,6 +35,7 @@ struct ckpt_saver {
 	uint32_t key_cap, order_cap;
 	uint32_t further; /* number of the next key that the file has not */
 	uint32_t *state_ids; /* owned: by the id of a tensor, that of the dict of its attributes; 0: not met yet. NULL: no tensor has any */
+	uint32_t *args_ids; /* owned: by the id of an exception, that of its tuple of arguments; NULL: there is none yet */
 	uint32_t *times_written; /* owned: by the id of a call that is made of a list of its own; NULL: there is none yet */
 	struct ckpt_strmap numpy_dtypes; /* "<f8" to the one dtype object of all scalars */
 	uint32_t next_id;

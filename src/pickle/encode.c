@@ -461,12 +461,13 @@ static int save_phase(struct encoder *e, const struct ckpt_value *v)
 	return rc < 0 ? rc : 1;
 }
 
-/* Every save makes the tuple of arguments anew, so it is never an object written before. */
-static int save_args(struct encoder *e, const struct ckpt_value *args)
+/* Nearly every save makes the tuple of arguments anew, so it is never an object written before. */
+static int save_args(struct encoder *e, const struct ckpt_call *call)
 {
+	const struct ckpt_value *args = call->args;
 	struct ckpt_value *copy;
 
-	if (!args->id || args->kind != CKPT_TUPLE)
+	if (!args->id || args->kind != CKPT_TUPLE || call->keeps_args)
 		return save_phase(e, args);
 	copy = ckpt_arena_alloc(e->scratch, sizeof(*copy));
 	if (!copy)
@@ -485,7 +486,7 @@ static int step_call(struct encoder *e, struct frame *f)
 
 	switch ((enum call_phase)f->phase++) {
 	case CALL_FUNC: return save_phase(e, call->func);
-	case CALL_ARGS: return save_args(e, call->args);
+	case CALL_ARGS: return save_args(e, call);
 	case CALL_KWARGS:
 		if (!call->kwargs)
 			return 1;

@@ -5,10 +5,12 @@
 #include "base/text.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { MOST_DIGITS = 4300 }; /* CPython's own limit for text to integer */
 
@@ -117,6 +119,16 @@ int ckpt_literal_int(struct ckpt_arena *arena, const char *text, uint64_t len, b
 	return parse_bigint(arena, digits, count, negative, v, err);
 }
 
+/* What PyOS_string_to_double() takes, as CPython's unpickler in C does: no spaces, no hexadecimals, and none that is too large. */
+static bool is_float(const char *text, double value)
+{
+	const char *digits = text + (*text == '+' || *text == '-');
+
+	if (!strcasecmp(digits, "inf") || !strcasecmp(digits, "infinity") || !strcasecmp(digits, "nan"))
+		return true;
+	return !text[strspn(text, "0123456789.eE+-")] && isfinite(value);
+}
+
 int ckpt_literal_float(const char *text, uint64_t len, struct ckpt_value *v, struct ckpt_error *err)
 {
 	char copy[64], *end;
@@ -127,7 +139,7 @@ int ckpt_literal_float(const char *text, uint64_t len, struct ckpt_value *v, str
 	copy[len] = '\0';
 	v->kind = CKPT_FLOAT;
 	v->u.real = ckpt_double_parse(copy, &end);
-	return end != copy + len ? bad_literal(err, "a number", text, len) : 0;
+	return end != copy + len || !is_float(copy, v->u.real) ? bad_literal(err, "a number", text, len) : 0;
 }
 
 static int hex_digits(const char *text, uint64_t len, unsigned count, uint32_t *out)

@@ -91,6 +91,7 @@ struct ckpt_call {
 	 * made from such a one.
 	 */
 	bool early;
+	bool keeps_args; /* to be written: the tuple of its arguments is an object that stands elsewhere, too */
 };
 
 struct ckpt_value {

@@ -471,15 +471,30 @@ static bool is_for_its_own(struct call *c, const struct ckpt_global *g)
 	return of && package_len(of) == package_len(g) && !strncmp(of->module, g->module, package_len(g));
 }
 
+/* "_unpickle_block", "__pyx_unpickle_Enum", "_new_Index": for objects that are made again. Others do as well begin with a dash: _open, _eval, _import_module. */
+static bool is_named_for_objects(const char *name)
+{
+	static const char *const words[] = { "unpickle", "reconstruct", "rebuild", "restore", "new", "recreate", "unreduce", "deserialize" };
+
+	if (*name != '_')
+		return false;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcasestr(name, words[i]))
+			return true;
+	return false;
+}
+
 /*
- * What a package writes to have its objects made again is a class, a function with a name of its own (_unpickle), or one that works on an object or
+ * What a package writes to have its objects made again is a class, a function with a name of its own that says so (_unpickle), or one that works on an object or
  * class of the package. Other functions are called for what they do. Classes have names that begin with a capital, as Python's guide wants it.
  */
 static bool is_called_for_what_it_does(struct call *c)
 {
 	const char *dot = strrchr(c->func->name, '.'), *last = dot ? dot + 1 : c->func->name;
 
-	return *last != '_' && !(*last >= 'A' && *last <= 'Z') && !is_for_its_own(c, c->func);
+	while (*last == '_' && last[1] >= 'A' && last[1] <= 'Z')
+		last++; /* a class of the package's own */
+	return !is_named_for_objects(last) && !(*last >= 'A' && *last <= 'Z') && !is_for_its_own(c, c->func);
 }
 
 static void check_call(struct call *c, const struct ckpt_value *func)

@@ -35,6 +35,8 @@ static const struct ckpt_scan_rule objects[] = {
 	OBJECT("collections", "UserList", PLAIN, 0, 1),
 	OBJECT("random", "Random", PLAIN, 0, 1),
 	OBJECT("re", "_compile", PLAIN, 2, 2),
+	OBJECT("pytz", "_p", PLAIN, 0, 4),
+	OBJECT("pytz", "_UTC", PLAIN, 0, 0),
 	OBJECT("logging", "getLogger", PLAIN, 0, 1),
 	OBJECT("zoneinfo", "ZoneInfo._unpickle", PLAIN, 2, 2),
 	OBJECT("ipaddress", "IPv4Address", PLAIN, 1, 1),
@@ -285,7 +287,7 @@ const struct ckpt_scan_rule *ckpt_scan_rule(const char *module, const char *name
 		rule = rule_of_torch(module, name);
 	if (rule)
 		return rule;
-	if (ckpt_scan_runs_code(module, name) || !strncmp(name, "__", 2))
+	if (ckpt_scan_runs_code(module, name) || (!strncmp(name, "__", 2) && strncmp(name, "__pyx_unpickle_", 15))) /* which Cython writes for its classes */
 		return &runs_code;
 	if (strchr(name, '.') && !is_class_path(name))
 		return &runs_code;

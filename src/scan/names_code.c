@@ -208,6 +208,29 @@ static bool is_reached(const char *name, const char *module)
 	return !strncmp(name, module, len) && (!name[len] || name[len] == '.');
 }
 
+/*
+ * Classes and functions of Python's library under the name of a package that has them, too: gevent.subprocess.Popen, hypothesis.errors.io.FileIO. Of modules only
+ * those whose names no package has for something else.
+ */
+static bool is_of_library(const char *module, const char *name)
+{
+	static const char *const modules[] = { "subprocess", "socketserver", "ctypes", "importlib", "runpy", "moves", "backports", "builtins", "__builtin__", "__builtins__", "posix", "pickle" };
+	static const char *const names[] = { "Popen", "FileIO", "TextIOWrapper", "BufferedReader", "BufferedWriter", "BufferedRandom", "TCPServer", "UDPServer", "UnixStreamServer",
+					     "UnixDatagramServer", "ThreadingTCPServer", "ThreadingUDPServer", "ForkingTCPServer", "HTTPServer", "ThreadingHTTPServer", "CodeType",
+					     "FunctionType", "LambdaType", "MethodType", "ModuleType", "Unpickler", "Pickler", "ZipFile", "PyZipFile", "TarFile", "ExitStack", "AsyncExitStack",
+					     "CDLL", "PyDLL", "TemporaryDirectory", "SpooledTemporaryFile", "InteractiveInterpreter", "InteractiveConsole" };
+	const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(last, names[i]))
+			return true;
+	for (const char *part = module; *part; part += strcspn(part, "."), part += *part == '.')
+		for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
+			if (strcspn(part, ".") == strlen(modules[i]) && !strncmp(part, modules[i], strlen(modules[i])))
+				return true;
+	return false;
+}
+
 bool ckpt_scan_runs_code(const char *module, const char *name)
 {
 	char path[512];
@@ -224,5 +247,5 @@ bool ckpt_scan_runs_code(const char *module, const char *name)
 	for (size_t i = 0; i < sizeof(reached) / sizeof(reached[0]); i++)
 		if (is_reached(name, reached[i]))
 			return true;
-	return is_made_of_code(module, name);
+	return is_made_of_code(module, name) || is_of_library(module, name);
 }

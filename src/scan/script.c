@@ -91,7 +91,7 @@ static void check_bodies(struct ckpt_scan_script *script, const uint8_t *text, s
 
 /* ---- what is evaluated where the source is compiled ---- */
 
-enum { MOST_NESTED = 200, MOST_ROW = 200 };
+enum { MOST_NESTED = 200, MOST_ROW = 200, MOST_CHAIN = 1000, MOST_TUPLES = 16 };
 
 /* A text in quotes, from *AT on. */
 static void skip_text(const uint8_t *text, size_t len, size_t *at)
@@ -243,10 +243,26 @@ static void check_evaluated(struct ckpt_scan_script *script, const uint8_t *text
 	}
 }
 
-/* Brackets in brackets, and signs in a row: the parser calls itself for each. */
+static bool is_word_at(const uint8_t *text, size_t len, size_t at, const char *word)
+{
+	size_t n = strlen(word);
+
+	return len - at >= n && !memcmp(text + at, word, n);
+}
+
+/* a + b, (a).b(): one more of what the compiler has to go into for the first. A number with an exponent counts as one, too. */
+static bool is_link(const uint8_t *text, size_t len, size_t at)
+{
+	if (text[at] == '.')
+		return at && (text[at - 1] == ')' || text[at - 1] == ']');
+	return (text[at] && strchr("+-*/%<>|&^@", text[at])) || is_word_at(text, len, at, " and ") || is_word_at(text, len, at, " or ") || is_word_at(text, len, at, " if ");
+}
+
+/* Brackets in brackets, signs in a row, and long chains of operators or elif: the compiler calls itself for each. */
 static void check_depth(struct ckpt_scan_script *script, const uint8_t *text, size_t len)
 {
-	unsigned depth = 0, row = 0;
+	unsigned depth = 0, row = 0, branches = 0, tuples = 0, chains[MOST_NESTED + 1] = { 0 }, *chain = chains; /* by depth */
+	bool is_tuple[MOST_NESTED + 1] = { false }; /* by depth: of types, for each of which in another one torch takes twice as long */
 
 	for (size_t at = 0; at < len; at++) {
 		uint8_t c = text[at];
@@ -256,13 +272,29 @@ static void check_depth(struct ckpt_scan_script *script, const uint8_t *text, si
 			at--;
 			continue;
 		}
-		depth += c == '(' || c == '[' || c == '{';
-		depth -= depth && (c == ')' || c == ']' || c == '}');
+		if (c == '(' || c == '[' || c == '{') {
+			depth++;
+			chain = &chains[depth < MOST_NESTED ? depth : MOST_NESTED];
+			*chain = 0;
+			is_tuple[depth < MOST_NESTED ? depth : MOST_NESTED] = c == '[' && at >= 5 && is_word_at(text, len, at - 5, "Tuple");
+			tuples += is_tuple[depth < MOST_NESTED ? depth : MOST_NESTED];
+		} else if (depth && (c == ')' || c == ']' || c == '}')) {
+			tuples -= tuples && is_tuple[depth < MOST_NESTED ? depth : MOST_NESTED];
+			depth--;
+			chain = &chains[depth < MOST_NESTED ? depth : MOST_NESTED];
+		}
 		if (c == '-' || c == '~' || c == '+' || (c == 'n' && len - at > 4 && !memcmp(text + at, "not ", 4)))
 			row++;
 		else if (!strchr(" \tot", c))
 			row = 0;
-		script->is_deep |= depth > MOST_NESTED || row > MOST_ROW;
+		if (c == ',' || (c == '\n' && !depth))
+			*chain = 0;
+		else
+			*chain += is_link(text, len, at);
+		if (is_word_at(text, len, at, "def "))
+			branches = 0;
+		branches += is_word_at(text, len, at, "elif ");
+		script->is_deep |= depth > MOST_NESTED || row > MOST_ROW || *chain > MOST_CHAIN || branches > MOST_CHAIN || tuples > MOST_TUPLES;
 	}
 }
 

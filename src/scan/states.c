@@ -328,6 +328,17 @@ static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_value *sta
 	return true;
 }
 
+/* Objects of these have no __dict__: an empty state is an error for CPython's unpickler in C, and nothing for the one in Python. */
+static bool has_no_dict(const struct ckpt_scan_rule *rule)
+{
+	static const char *const names[] = { "list", "dict", "set", "bytearray", "deque", "defaultdict" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(rule->name, names[i]))
+			return true;
+	return false;
+}
+
 /* Is STATE what the table says may be set behind a call of RULE? */
 static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,
 			  const struct ckpt_value *object, const struct ckpt_value *state)
@@ -337,6 +348,8 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 	case CKPT_THEN_ATTRIBUTES:
 	case CKPT_THEN_ITEMS:
 	case CKPT_THEN_PAIRS:
+		if (state->kind != CKPT_NONE && has_no_dict(rule))
+			return "sets the state of a value that has none";
 		return is_data_state(w, state) ? NULL
 					       : "the state of a value is no dict of plain attributes";
 	case CKPT_THEN_TENSOR:
@@ -486,6 +499,7 @@ static void check_package_call(struct ckpt_scan_walk *w, const struct ckpt_seq *
 	}
 	ckpt_scan_called(w, CKPT_CALL_REDUCE, id->items[id->count - 2], id->items[id->count - 1],
 			 NULL);
+	ckpt_scan_find(w->s, CKPT_SCAN_NEEDS_OBJECTS, "call", ckpt_scan_at(w), "a call that torch.package makes with itself as the first argument");
 }
 
 /* Records of these names are numbers, for whoever loads the file. */

@@ -121,6 +121,10 @@ static const struct ckpt_scan_rule rows[] = {
 	NAME("torch", "channels_last", CONSTANT),
 	NAME("torch", "channels_last_3d", CONSTANT),
 	NAME("torch", "preserve_format", CONSTANT),
+	NAME("torch._utils", "torch.contiguous_format", CONSTANT), /* as protocols 4 and 5 have it */
+	NAME("torch._utils", "torch.channels_last", CONSTANT),
+	NAME("torch._utils", "torch.channels_last_3d", CONSTANT),
+	NAME("torch._utils", "torch.preserve_format", CONSTANT),
 	NAME("torch.storage", "UntypedStorage", CLASS),
 	NAME("torch.storage", "TypedStorage", CLASS),
 	NAME("torch.distributed.tensor", "DTensor", CLASS),

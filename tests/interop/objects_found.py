@@ -302,6 +302,30 @@ def iterators():
     return [iter([1, 2]), iter({1: 2}), iter([]), iter((1, 2)), iter({3}), iter(collections.OrderedDict(a=1))]
 
 
+# ---- arguments that others know ----
+
+@found()
+def exceptions_and_their_arguments():
+    one, two = ValueError(1, "x"), KeyError([1])
+    items = []
+    three = RuntimeError(items)
+    items.append(three)
+    two.saved = two.args
+    return [one, one.args, [two.args, two], three, OSError(2, "x")]
+
+
+@found()
+def arguments_in_the_state():
+    one, two = user_types.GivesItsArgs(1, "a"), user_types.GivesItsArgs([2], user_types.GivesItsArgs())
+    return [one, two, two.args, [user_types.GivesItsArgs(one)]]
+
+
+@found()
+def arguments_of_nobody():
+    one = user_types.GivesArgsAlone(1, 2)
+    return [one, one.args, user_types.GivesArgsAlone(one)]
+
+
 # ---- what is a state dict ----
 
 @found()
@@ -316,5 +340,5 @@ def state_dicts_in_objects():
 
 
 for protocol in (3, 4, 5):
-    for build in (empty_views, names_of_modules_as_texts, bytearrays, enum_members, folds, arrays, functions_of_c, storage_classes, numpy_big_endian_text, paths, tensor_in_itself, set_in_its_item, frozenset_in_its_item, letters, names_of_methods, numpy_not_in_one_piece, numpy_dates, numpy_swapped_and_scalars):
+    for build in (empty_views, names_of_modules_as_texts, bytearrays, enum_members, folds, arrays, functions_of_c, storage_classes, numpy_big_endian_text, paths, tensor_in_itself, set_in_its_item, frozenset_in_its_item, letters, names_of_methods, exceptions_and_their_arguments, arguments_in_the_state, numpy_not_in_one_piece, numpy_dates, numpy_swapped_and_scalars):
         add("found_%s_p%d" % (build.__name__, protocol), build, protocol=protocol)

@@ -217,3 +217,23 @@ class Net(torch.nn.Module):
 
     def forward(self, value):
         return self.norm(self.conv(value))
+
+
+class GivesItsArgs:
+    """__reduce__() with the tuple of arguments that is an attribute, too."""
+
+    def __init__(self, *args):
+        self.args = args
+
+    def __reduce__(self):
+        return GivesItsArgs, self.args, self.__dict__
+
+
+class GivesArgsAlone:
+    """... and without a state: who loads it gets another tuple."""
+
+    def __init__(self, *args):
+        self.args = args
+
+    def __reduce__(self):
+        return GivesArgsAlone, self.args

@@ -59,9 +59,12 @@ def made_with_arguments():
 def functions_of_packages():
     for module, name, *arguments in (("six", "exec_", "pass"), ("six.moves", "exec_", "pass"), ("hydra.utils", "instantiate", {"_target_": "os.system"}), ("hydra.utils", "call", {"_target_": "os.system"}),
                                      ("click", "launch", "x"), ("click", "edit", "x"), ("nltk.data", "load", "x"), ("gensim.utils", "unpickle", "x"), ("networkx", "read_gpickle", "x"), ("transformers", "pipeline", "x"),
-                                     ("datasets", "load_dataset", "x"), ("spacy", "load", "x"), ("wandb", "init"), ("scipy.sparse", "load_npz", "x"), ("polars", "read_ipc", "x"), ("a.b.c", "anything", {"x": 1}), ("a.B", "c")):
+                                     ("datasets", "load_dataset", "x"), ("attr._make", "_compile_and_eval", "pass", {}, {}, "x"), ("attr._make", "_make_method", "x", "pass", "x", {}),
+                                     ("six", "_import_module", "this"), ("filelock._async", "_capture_call", 1), ("future.backports.misc", "_check_output", ["x"]), ("filelock._soft", "_open", "x"),
+                                     ("future.moves.subprocess", "Popen", "x"), ("gevent.subprocess", "Popen", "x"), ("eventlet.green.subprocess", "Popen", "x"), ("tqdm.utils", "Popen", "x"),
+                                     ("hypothesis.errors.io", "FileIO", "x", "w"), ("future.moves.socketserver", "TCPServer", ("", 0), None), ("a.b", "CodeType", 1), ("six.moves", "Thing", 1), ("spacy", "load", "x"), ("wandb", "init"), ("scipy.sparse", "load_npz", "x"), ("polars", "read_ipc", "x"), ("a.b.c", "anything", {"x": 1}), ("a.B", "c")):
         both("package_%s_%s" % (module, name), reduce_(module, name, *arguments), "a function of a package, called")
-    for module, name, first in (("a.b", "_unpickle", 1), ("a", "Class", 1), ("a.b", "set_state", NAME("a.c", "Class") + b")\x81"), ("a.b", "make", NAME("a.c", "Class"))):
+    for module, name, first in (("a.b", "_unpickle", 1), ("a", "Class", 1), ("a", "_Class", 1), ("pandas.core.indexes.base", "_new_Index", 1), ("a", "__pyx_unpickle_Enum", 1), ("pytz", "_p", "UTC"), ("a.b", "set_state", NAME("a.c", "Class") + b")\x81"), ("a.b", "make", NAME("a.c", "Class"))):
         sample("fine_package_%s_%s.pkl" % (module, name), proto(2, call(NAME(module, name), first)), "what a package writes for its objects", {"needs-objects"})
     sample("fine_user_string.pkl", proto(2, NAME("collections", "UserString") + value(("text",)) + b"\x81"), "a text that is an object", {"needs-objects"})
     sample("fine_relu.pkl", proto(2, reduce_("__builtin__", "getattr", NAME("torch._C", "_VariableFunctionsClass"), "relu")), "torch.relu as a value", {"needs-objects"})
@@ -95,14 +98,28 @@ def sources():
             script("fine_%s_%d" % (form, number), text % value_, "TorchScript with a literal: %s" % value_, {"needs-objects"})
     script("fine_annotations", "class M(Module):\n  __annotations__ = []\n  __annotations__[\"0\"] = __torch__.torch.nn.modules.M\n  __annotations__[\"1\"] = List[Tuple[int, Tensor]]\n", "types of members", {"needs-objects"})
     script("annotations_call", "class M(Module):\n  __annotations__[\"0\"] = torch.ones([3])\n", "a call where a type stands", RUN)
-    for name, text in (("brackets", "    return " + "(" * 20000 + "3" + ")" * 20000), ("signs", "    return " + "-" * 50000 + "3"), ("type", "    x : " + "List[" * 20000 + "int" + "]" * 20000 + " = []"), ("nots", "    return " + "not " * 5000 + "True")):
+    for name, text in (("brackets", "    return " + "(" * 20000 + "3" + ")" * 20000), ("signs", "    return " + "-" * 50000 + "3"), ("type", "    x : " + "List[" * 20000 + "int" + "]" * 20000 + " = []"), ("nots", "    return " + "not " * 5000 + "True"),
+                       ("chain", "    return x" + " + x" * 5000), ("calls", "    return x" + ".a()" * 5000), ("powers", "    return (x" + " **\n x" * 5000 + ")"), ("sums", "    return f(x, x)" + " + f(x, x)" * 5000),
+                       ("ifs", "    return " + "x if x else " * 5000 + "x"), ("ands", "    return x" + " and x" * 5000), ("elifs", "    if x:\n      pass\n" + "    elif x:\n      pass\n" * 5000), ("tuples", "    x : " + "Tuple[" * 40 + "int" + ", int]" * 40 + " = y")):
         script("deep_" + name, "def forward(self, x: Tensor) -> Tensor:\n" + text + "\n", "TorchScript too deep for torch's parser", NOT_PLAIN)
-    for depth, wanted in ((3, {"plain"}), (64, {"plain"}), (65, NOT_PLAIN), (20000, NOT_PLAIN)):
+    for name, text in (("sum", "    return " + " + ".join(["x"] * 500)), ("list", "    return [" + ", ".join(["-1.5e-05"] * 5000) + "]"), ("lines", "    y = x - 1\n" * 5000 + "    return y"), ("types", "    x : " + "Tuple[int, " * 5 + "int" + "]" * 5 + " = y")):
+        script("fine_" + name, "def forward(self, x: Tensor) -> Tensor:\n" + text + "\n", "TorchScript that is long, not deep", {"needs-objects"})
+    for depth, wanted in ((3, {"plain"}), (16, {"plain"}), (17, NOT_PLAIN), (20000, NOT_PLAIN)):
         sample("tag_%d.pkl" % depth, proto(2, reduce_("torch.jit._pickle", "restore_type_tag", [1], "List[" * depth + "int" + "]" * depth)), "the text of a type, %d deep" % depth, wanted)
     module = b"import os\nclass A: pass\n"
     for number, name in enumerate(("evilmod.py", "evil/__init__.py", "evil/inner.py")):
         members = [Member("pkg/" + name, module), Member("pkg/.data/extern_modules", b"torch\n"), Member("pkg/.data/version", b"6\n"), Member("pkg/.data/python_version", b"3.11\n"), Member("pkg/model/m.pkl", proto(2, NAME("evilmod", "A") + b")\x81"))]
         sample("package_source_%d.pt" % number, zip_of(members), "a torch.package with a module of its own", NOT_PLAIN | {"inconsistent"})
+
+
+def unpicklers_that_differ():
+    """An error for CPython's unpickler in C, a value for the one in Python."""
+    for name, text in (("space", b" 1"), ("behind", b"1 "), ("large", b"1e400"), ("hex", b"0x1p3"), ("line", b"1_0")):
+        both("float_%s" % name, b"F" + text + b"\n", "a number in text that not all read")
+    for name, text in (("inf", b"inf"), ("nan", b"-nan"), ("small", b"1e-400"), ("exponent", b"1E+05")):
+        both("fine_float_%s" % name, b"F" + text + b"\n", "a number in text", {"plain"})
+    for module, name in (("builtins", "list"), ("builtins", "dict"), ("builtins", "set"), ("collections", "deque"), ("collections", "defaultdict")):
+        both("no_dict_%s" % name, reduce_(module, name) + b"}b", "an empty state of what has no attributes")
 
 
 def long_texts():
@@ -305,6 +322,7 @@ def formats_of_memory():
     for name in ("channels_last", "channels_last_3d", "contiguous_format", "preserve_format"):
         fine = getattr_ + torch_ + value(name) + b"\x86R"
         sample("fine_getattr_%s.pkl" % name, proto(2, fine), "a format of memory", FINE)
+        sample("fine_dotted_%s.pkl" % name, proto(4, value("torch._utils") + value("torch." + name) + b"\x93"), "a format of memory, as protocol 4 has it", FINE)
         for number, body in enumerate((b"(" + fine + b"h\x31t", b"](" + fine + b"h\x31e", fine + b"0}" + value("x") + b"h\x31s", fine + b"0" + NAME("collections", "defaultdict") + b"h\x31\x85R",
                                        fine + b"0h\x31", fine + b"0h\x32", fine + b"0h\x31h\x32" + value("save") + b"\x86R", fine + b"0" + reduce_("functools", "partial", b"h\x31"),
                                        NAME("operator", "getitem") + b"q\x33" + NAME("typing", "Optional") + NAME("builtins", "int") + b"\x86R0h\x33")):
@@ -326,5 +344,6 @@ parts_of_tensors()
 made_with_arguments()
 functions_of_packages()
 sources()
+unpicklers_that_differ()
 long_texts()
 depths()
