@@ -185,6 +185,15 @@ def make_object(detail, parts):
         return result
     if detail == "HoldsItself":
         return user_types.HoldsItself([one, two])
+    if detail == "GivesItsArgs":
+        return user_types.GivesItsArgs(one, two)
+    if detail == "GivesArgsAlone":
+        result = user_types.GivesArgsAlone(one, two)
+        return [result, result.args]
+    if detail.startswith("Error"):
+        result = ValueError(one, two)
+        result.saved = result.args if detail == "ErrorWithItsArgs" else three
+        return [result, result.args] if detail == "ErrorBesideItsArgs" else result
     if detail == "Config":
         return user_types.Config(one, two, three)
     if detail == "FrozenConfig":

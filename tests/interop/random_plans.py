@@ -31,7 +31,8 @@ MODULES = ("linear", "sequential", "norm", "conv", "relu", "embedding", "lstm", 
 OPTIMIZERS = ("SGD", "Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "RMSprop", "Rprop", "ASGD", "LBFGS", "NAdam", "RAdam", "SparseAdam")
 SCHEDULERS = ("StepLR", "MultiStepLR", "ExponentialLR", "CosineAnnealingLR", "LambdaLR", "CyclicLR", "OneCycleLR", "ReduceLROnPlateau", "LinearLR", "SequentialLR")
 ENUMS = ("Color.RED", "Color.GREEN", "Level.LOW", "Level.HIGH", "Access.READ", "Access.BOTH")
-OBJECTS = ("Plain", "Slots", "SlotsAndDict", "GetState", "NewArgs", "NewArgsEx", "ReduceAll", "HoldsItself", "Registered", "Inner", "Config", "FrozenConfig", "Point", "Pair")
+OBJECTS = ("Plain", "Slots", "SlotsAndDict", "GetState", "NewArgs", "NewArgsEx", "ReduceAll", "HoldsItself", "Registered", "Inner", "Config", "FrozenConfig", "Point", "Pair",
+           "GivesItsArgs", "GivesArgsAlone", "ErrorWithItsArgs", "ErrorBesideItsArgs")
 CHILDREN = ("IntChild", "StrChild", "FloatChild", "BytesChild", "TupleChild", "ListChild", "DictChild", "OrderedChild", "SetChild")
 
 
