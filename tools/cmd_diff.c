@@ -57,8 +57,9 @@ const struct command cmd_diff = {
 	.summary = "what is different between checkpoints: names, shapes, dtypes, values",
 	.details =
 		"A and each B may be of any two formats, files or directories. Tensors are compared by what they\n"
-		"show: strides, views and shared storages make no difference, nor does the order of keys. A key 0 has\n"
-		"the name of a key '0', which is said, and counts with --strict. All tensors are read; with\n"
+		"show: strides, views and shared storages make no difference, nor does the order of keys; what a program\n"
+		"set on a tensor (t.note = 1) does. A key 0 has the name of a key '0', which is said, and counts with\n"
+		"--strict; where a dict has both, each is held against its like. All tensors are read; with\n"
 		"--trust-checksums not those of which torch recorded the same checksum, so that copies of many\n"
 		"gigabytes are compared at once, as they were when they were written.\n\n"
 		"change: norm(a - b) / max(norm(a), norm(b)), largest first; max rel: |a - b| / max(|a|, |b|) of one\n"
