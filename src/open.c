@@ -165,6 +165,7 @@ int ckpt_file_get(const struct ckpt_model *model, struct ckpt_file_info *out)
 	info.file_nbytes = ckpt_source_size(model->doc->source);
 	info.pickle_nbytes = model->doc->pickle_len;
 	info.pickle_protocol = model->doc->pickle.protocol;
+	info.format_code = model->doc->format->code;
 	model->doc->format->describe(model, &info);
 	ckpt_sized_give(out, &info);
 	return 0;

@@ -272,7 +272,7 @@ static int check_format(const struct ckpt_model *model, const char *in, const ch
 	for (size_t i = 0; i < sizeof(pickles) / sizeof(pickles[0]); i++)
 		other = other || ends_with(out, pickles[i]);
 	ckpt_file_get(model, &info);
-	is = !strcmp(info.format, "safetensors");
+	is = info.format_code == CKPT_FORMAT_SAFETENSORS;
 	if (is ? !other : !named)
 		return EXIT_FINE;
 	complain("%s: an edit keeps the format, and %s %s a safetensors file", out, in,
@@ -288,7 +288,7 @@ static int check_steps(const struct ckpt_model *model, const char *in,
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
 
 	ckpt_file_get(model, &info);
-	for (size_t i = 0; i < count && !strcmp(info.format, "safetensors"); i++)
+	for (size_t i = 0; i < count && info.format_code == CKPT_FORMAT_SAFETENSORS; i++)
 		if (steps[i].kind == &kind_remap || steps[i].kind == &kind_remap_all) {
 			complain("%s: a safetensors file says nothing of devices", in);
 			hint("safetensors.torch.load_file(FILE, device=...) says where it goes");

@@ -149,6 +149,24 @@ CKPT_API int ckpt_find(const struct ckpt_model *model, const char *name,
 
 /* ---- the file ---- */
 
+enum ckpt_format_code {
+	CKPT_FORMAT_TORCH_ZIP = 1,
+	CKPT_FORMAT_TORCH_LEGACY,
+	CKPT_FORMAT_TORCH_TAR,
+	CKPT_FORMAT_TORCH_SCRIPT,
+	CKPT_FORMAT_TORCH_MOBILE,
+	CKPT_FORMAT_TORCH_EXPORT,
+	CKPT_FORMAT_TORCH_PACKAGE,
+	CKPT_FORMAT_SAFETENSORS,
+	CKPT_FORMAT_NPZ,	/* written only, as the next one */
+	CKPT_FORMAT_NPY_FOLDER,
+	CKPT_FORMAT_DCP,
+	CKPT_FORMAT_HUGGING_FACE,
+	CKPT_FORMAT_TORCH_CHECKPOINTING,
+	CKPT_FORMAT_DEEPSPEED,
+	CKPT_FORMAT_DCP_SAFETENSORS, /* shards of safetensors that DCP wrote */
+};
+
 struct ckpt_file_info {
 	size_t size;
 	const char *
@@ -170,6 +188,7 @@ struct ckpt_file_info {
 	uint32_t file_count;   /* data files of a directory; 0: it is a single file */
 	uint32_t version;      /* TorchScript: of its operators, the record 'version'; else 0 */
 	bool is_program; /* tensors are a part of it: ckpt_state_dict() takes what a checkpoint can hold */
+	enum ckpt_format_code format_code; /* the same as FORMAT */
 };
 #define CKPT_FILE_INFO_INIT \
 	{ \

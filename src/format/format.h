@@ -22,6 +22,7 @@ struct ckpt_opening {
 /* One format. A format of single files is chosen by content, never by the file's name. */
 struct ckpt_format {
 	const char *name;
+	enum ckpt_format_code code;
 	/* Does it look like this format? */
 	bool (*probe)(const struct ckpt_opening *opening);
 	/* Takes opening->zip, and leaves NULL, if it keeps the directory. */

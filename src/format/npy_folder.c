@@ -155,5 +155,6 @@ static int save(const struct ckpt_model *model, const char *path,
 
 const struct ckpt_format ckpt_format_npy = {
 	.name = "npy folder",
+	.code = CKPT_FORMAT_NPY_FOLDER,
 	.save = save,
 };

@@ -185,5 +185,6 @@ static int save(const struct ckpt_model *model, const char *path,
 
 const struct ckpt_format ckpt_format_npz = {
 	.name = "npz",
+	.code = CKPT_FORMAT_NPZ,
 	.save = save,
 };

@@ -233,6 +233,7 @@ static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const c
 
 const struct ckpt_format ckpt_format_safetensors = {
 	.name = "safetensors",
+	.code = CKPT_FORMAT_SAFETENSORS,
 	.probe = probe,
 	.read = read_safetensors,
 	.save = ckpt_safetensors_save,

@@ -247,6 +247,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 
 const struct ckpt_format ckpt_format_torch_export = {
 	.name = "torch export",
+	.code = CKPT_FORMAT_TORCH_EXPORT,
 	.probe = probe,
 	.read = read_export,
 	.save = ckpt_bundle_save,

@@ -395,6 +395,7 @@ static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const c
 
 const struct ckpt_format ckpt_format_torch_legacy = {
 	.name = "torch legacy stream",
+	.code = CKPT_FORMAT_TORCH_LEGACY,
 	.probe = probe,
 	.read = read_legacy,
 	.save = ckpt_torch_legacy_save,

@@ -313,6 +313,7 @@ static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_
 
 const struct ckpt_format ckpt_format_torch_mobile = {
 	.name = "torch mobile",
+	.code = CKPT_FORMAT_TORCH_MOBILE,
 	.probe = probe,
 	.read = read_mobile,
 	.save = save,

@@ -212,6 +212,7 @@ static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const c
 
 const struct ckpt_format ckpt_format_torch_package = {
 	.name = "torch package",
+	.code = CKPT_FORMAT_TORCH_PACKAGE,
 	.probe = probe,
 	.read = read_package,
 	.save = ckpt_bundle_save,

@@ -337,6 +337,7 @@ static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_
 
 const struct ckpt_format ckpt_format_torch_script = {
 	.name = "TorchScript",
+	.code = CKPT_FORMAT_TORCH_SCRIPT,
 	.probe = probe,
 	.read = read_script,
 	.check_save = check_save,

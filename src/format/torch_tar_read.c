@@ -344,6 +344,7 @@ static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_
 
 const struct ckpt_format ckpt_format_torch_tar = {
 	.name = "torch tar",
+	.code = CKPT_FORMAT_TORCH_TAR,
 	.probe = probe,
 	.read = read_torch_tar,
 	.save = save,

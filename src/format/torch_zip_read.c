@@ -330,6 +330,7 @@ static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const c
 
 const struct ckpt_format ckpt_format_torch_zip = {
 	.name = "torch zip",
+	.code = CKPT_FORMAT_TORCH_ZIP,
 	.probe = probe,
 	.read = read_torch_zip,
 	.save = ckpt_torch_zip_save,

@@ -101,6 +101,7 @@ static int save(const struct ckpt_model *model, const char *path,
 
 const struct ckpt_format ckpt_format_dcp = {
 	.name = "DCP directory",
+	.code = CKPT_FORMAT_DCP,
 	.notes = ckpt_dcp_tell_state,
 	.save = save,
 	.check_save = check_save,

@@ -16,6 +16,8 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	struct ckpt_file_info first = CKPT_FILE_INFO_INIT;
 
 	hf->shards[0]->doc->format->describe(hf->shards[0], &first);
+	if (hf->is_sharded)
+		out->format_code = CKPT_FORMAT_DCP_SAFETENSORS;
 	out->format = hf->is_sharded ? "DCP safetensors shards" : "Hugging Face shard set";
 	out->writer = hf->is_sharded ? "torch 2.8 or later" : first.writer;
 	out->profile = first.profile;
@@ -115,6 +117,7 @@ static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_
 
 const struct ckpt_format ckpt_format_hf = {
 	.name = "Hugging Face shard set",
+	.code = CKPT_FORMAT_HUGGING_FACE,
 	.notes = ckpt_hf_tell_state,
 	.save = ckpt_hf_save,
 	.save_in_place = save_in_place,

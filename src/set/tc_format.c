@@ -88,6 +88,7 @@ int ckpt_tc_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, c
 
 const struct ckpt_format ckpt_format_tc = {
 	.name = "torch_checkpointing directory",
+	.code = CKPT_FORMAT_TORCH_CHECKPOINTING,
 	.notes = ckpt_tc_tell_state,
 	.save = ckpt_torch_zip_save, /* there is no writing of such directories: what is made of one is one file */
 	.describe = describe,

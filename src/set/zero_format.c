@@ -61,6 +61,7 @@ int ckpt_zero_tell_state(const struct ckpt_model *model, void (*note)(void *ctx,
 
 const struct ckpt_format ckpt_format_zero = {
 	.name = "DeepSpeed directory",
+	.code = CKPT_FORMAT_DEEPSPEED,
 	.notes = ckpt_zero_tell_state,
 	.save = ckpt_torch_zip_save, /* there is no writing of such directories: what is made of one is one file */
 	.describe = describe,

@@ -119,7 +119,7 @@ static bool tell_folder(struct ckpt_why *w)
 
 static bool is_hugging_face(const struct ckpt_why *w)
 {
-	return !strcmp(w->facts.file.format, "Hugging Face shard set");
+	return w->facts.file.format_code == CKPT_FORMAT_HUGGING_FACE;
 }
 
 /* A directory around one file, config.json and the like. */
@@ -151,7 +151,7 @@ static bool tell_sharded(struct ckpt_why *w)
 			      w->facts.file.file_count);
 		ckpt_why_command(w, "ckpt merge %s %s", ckpt_why_in(w),
 				 ckpt_why_merged(w, w->facts.path));
-		if (!strcmp(w->facts.file.format, "DCP directory"))
+		if (w->facts.file.format_code == CKPT_FORMAT_DCP)
 			ckpt_why_python(
 				w,
 				"torch.distributed.checkpoint.load(state_dict, checkpoint_id=%s)",

@@ -290,19 +290,20 @@ bool ckpt_look_file(struct ckpt_why *w, const struct ckpt_said *said)
 /* ---- programs ---- */
 
 static const struct {
-	const char *format, *id, *text, *load;
+	enum ckpt_format_code format;
+	const char *id, *text, *load;
 } programs[] = {
-	{ "TorchScript", "torchscript",
+	{ CKPT_FORMAT_TORCH_SCRIPT, "torchscript",
 	  "it is a TorchScript program (torch.jit.save), not a dict of weights: torch.load with "
 	  "weights_only=True refuses it, and without gives a module",
 	  "torch.jit.load(%s)" },
-	{ "torch package", "torch_package",
+	{ CKPT_FORMAT_TORCH_PACKAGE, "torch_package",
 	  "it is an archive of torch.package, which torch.load does not read",
 	  "torch.package.PackageImporter(%s)" },
-	{ "torch export", "torch_export",
+	{ CKPT_FORMAT_TORCH_EXPORT, "torch_export",
 	  "it is a program of torch.export (.pt2), which torch.load does not read",
 	  "torch.export.load(%s)" },
-	{ "torch mobile", "torch_mobile",
+	{ CKPT_FORMAT_TORCH_MOBILE, "torch_mobile",
 	  "it is a model for phones (FlatBuffers), which torch.load does not read",
 	  "torch.jit.load(%s)" },
 };
@@ -318,7 +319,7 @@ static bool can_be_converted(struct ckpt_why *w)
 		ckpt_why_fact(w, "it holds no tensors that could be written as a state dict");
 		return false;
 	}
-	if (strcmp(w->facts.file.format, "torch package") != 0)
+	if (w->facts.file.format_code != CKPT_FORMAT_TORCH_PACKAGE)
 		return true; /* 'ckpt convert' takes the state dict */
 	o.flags = CKPT_SAVE_DRY_RUN | CKPT_SAVE_CANONICAL | CKPT_SAVE_REPLACE;
 	o.format = "torch";
@@ -334,7 +335,7 @@ bool ckpt_look_program(struct ckpt_why *w, const struct ckpt_said *said)
 	if (!w->facts.model)
 		return false;
 	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
-		if (strcmp(w->facts.file.format, programs[i].format))
+		if (w->facts.file.format_code != programs[i].format)
 			continue;
 		if (ckpt_why_begin(w, programs[i].id, CKPT_CAUSE_CERTAIN, "%s", programs[i].text)) {
 			const char *path = ckpt_why_python_text(w, w->facts.path);
