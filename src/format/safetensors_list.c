@@ -188,7 +188,7 @@ static int look_at_entry(struct lister *l, const struct ckpt_value *key, const s
 		return 0;
 	}
 	rc = look_at_value(l, v, err);
-	return ckpt_error_prefix(err, rc, "'%s' ", ckpt_escape(shown, sizeof(shown), (const char *)l->key.data, l->key.len));
+	return rc == 0 ? 0 : ckpt_error_prefix(err, rc, "'%s' ", ckpt_escape(shown, sizeof(shown), (const char *)l->key.data, l->key.len));
 }
 
 /* ---- the whole ---- */
