@@ -15,7 +15,7 @@
 /* Values that are no tensors. Most hold nothing; sets and objects of numpy are compared as wholes. */
 
 enum {
-	MOST_DEPTH = 1000,
+	MOST_DEPTH = 500,
 	MOST_WRITTEN = 1 << 24, /* values */
 	MOST_NUMBERS = 1 << 28, /* bytes of tensors and arrays inside of them */
 };
