@@ -88,6 +88,7 @@ struct writer {
 struct writing {
 	uint32_t left;	/* how many values may still be written */
 	uint64_t bytes; /* of tensors and arrays */
+	bool quick;	/* which are not read */
 	const struct ckpt_value *path[MOST_DEPTH + 1]; /* what is being written, by depth */
 	const char *why; /* TOO_MUCH: what is; or NULL */
 };
@@ -209,7 +210,7 @@ static void write_array(struct writer *w, const struct ckpt_array *a)
 		ckpt_buf_add_u64(&w->out, a->t.shape[i]);
 	if (a->why_not || (a->t.kind != CKPT_KIND_STRIDED && a->t.kind != CKPT_KIND_NUMPY))
 		give_up(w, NO_NUMBERS);
-	else
+	else if (!w->whole->quick)
 		write_items(w, a);
 }
 
@@ -434,6 +435,7 @@ static struct written *begin_writing(const struct ckpt_differ *d, struct ckpt_er
 	for (int i = 0; i < 2; i++) {
 		both->whole[i].left = MOST_WRITTEN;
 		both->whole[i].bytes = MOST_NUMBERS;
+		both->whole[i].quick = ckpt_differ_has(d, CKPT_DIFF_QUICK);
 	}
 	both->a = (struct writer){ .model = d->a.model, .whole = &both->whole[0] };
 	both->b = (struct writer){ .model = d->b.model, .whole = &both->whole[1] };
