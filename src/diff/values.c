@@ -17,6 +17,7 @@
 enum {
 	MOST_DEPTH = 500,
 	MOST_WRITTEN = 1 << 24, /* values */
+	LONG_KEY = 4096,	/* bytes */
 	MOST_NUMBERS = 1 << 28, /* bytes of tensors and arrays inside of them */
 };
 
@@ -162,7 +163,9 @@ static void write_set(struct writer *w, const struct ckpt_seq *items, unsigned d
 	write_unordered(w, items, 1, depth);
 }
 
-static void write_bytes_call(struct writer *w, const struct ckpt_value *v)
+static void write_call(struct writer *w, const struct ckpt_call *call, unsigned depth);
+
+static void write_bytes_call(struct writer *w, const struct ckpt_value *v, unsigned depth)
 {
 	struct ckpt_arena *scratch = ckpt_arena_new((uint64_t)1 << 32);
 	const uint8_t *bytes;
@@ -173,7 +176,7 @@ static void write_bytes_call(struct writer *w, const struct ckpt_value *v)
 	else if (ckpt_plain_bytes_in(w->model, v, scratch, &bytes, &len))
 		write_bytes(w, bytes, len);
 	else
-		w->too_much = true; /* it has an odd form */
+		write_call(w, v->u.call, depth); /* it has an odd form */
 	ckpt_arena_free(scratch);
 }
 
@@ -377,7 +380,7 @@ static void write_value(struct writer *w, const struct ckpt_value *v, unsigned d
 	}
 	if (v->kind == CKPT_CALL && kind != CKPT_CALL) {
 		if (kind == CKPT_BYTES)
-			write_bytes_call(w, v);
+			write_bytes_call(w, v, depth);
 		else
 			write_set(w, set_of_call(w->model, v), depth);
 		return;
@@ -568,10 +571,12 @@ bool ckpt_same_class_of_numpy(const struct ckpt_differ *d, const struct ckpt_val
 	return is_class_a == is_class_b && (!is_class_a || !strcmp(class_a->u.global->name, class_b->u.global->name));
 }
 
-/* A key that names say all of. */
+/* A key that names say all of, with more of them in front. */
 static bool is_plain_key(const struct ckpt_value *key)
 {
-	return key->kind < CKPT_TUPLE;
+	bool is_text = key->kind == CKPT_STR || key->kind == CKPT_PY2_STR || key->kind == CKPT_BYTES || key->kind == CKPT_BIGINT;
+
+	return key->kind < CKPT_TUPLE && (!is_text || key->u.bytes.len < LONG_KEY);
 }
 
 /* The others, in any order. */

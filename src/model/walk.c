@@ -249,6 +249,16 @@ static void shorten(struct ckpt_buf *name)
 	name->len = len;
 }
 
+/* Of two names that are cut the ways differ. */
+static uint32_t way_of_name(const struct ckpt_buf *name)
+{
+	uint32_t hash = 0x811C9DC5;
+
+	for (size_t i = 0; i < name->len; i++)
+		hash = (hash ^ name->data[i]) * 0x01000193u;
+	return hash;
+}
+
 static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 		       const struct ckpt_value *key, uint32_t position)
 {
@@ -266,6 +276,8 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 		ckpt_value_key_text(key, &w->name);
 	else
 		put_decimal(&w->name, position);
+	if (w->name.len > CKPT_WALK_MOST_NAME && !w->name.bad)
+		level.way ^= way_of_name(&w->name);
 	shorten(&w->name);
 	level.name_len = w->name.len;
 	if (!level.unnamed) {

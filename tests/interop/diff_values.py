@@ -15,6 +15,9 @@ import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
 
+LONG = "k" * 300000     # more than a name has
+
+
 class Key:
     """What can be a key, or in a set."""
 
@@ -26,6 +29,11 @@ class Key:
 
     def __hash__(self):
         return 7
+
+
+class MakesBytes:
+    def __reduce__(self):
+        return bytes, ("a", "latin1")
 
 
 def tensor(value, **attributes):
@@ -81,6 +89,10 @@ def pairs(with_attributes):
         "differ-key-dot": ({"a.b": one, "a": {"b": two}}, {"a.b": two, "a": {"b": one}}),
         "differ-key-less": ({0: one, "0": two}, {"0": two}),
         "differ-key-object": ({Key(1): 1}, {Key(2): 1}),
+        "differ-key-long": ({LONG + "a": 1, LONG + "b": 2}, {LONG + "a": 1, LONG + "c": 2}),
+        "differ-key-long-below": ({LONG + "a": {"z": one}, LONG + "b": {"z": two}}, {LONG + "b": {"z": one}, LONG + "a": {"z": two}}),
+        "same-key-long": ({LONG + "a": {"z": one}, LONG + "b": {"z": two}}, {LONG + "b": {"z": two}, LONG + "a": {"z": one}}),
+        "same-bytes-reduced": ([MakesBytes()], [MakesBytes()]),
         "differ-set-tensor": ({"a": {Key(one)}}, {"a": {Key(two)}}),
         "differ-set-storage": ({"a": {Key(one.storage())}}, {"a": {Key(two.storage())}}),
         "differ-objects-tensor": ({"a": objects(one, 1)}, {"a": objects(two, 1)}),
