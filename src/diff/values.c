@@ -202,7 +202,13 @@ static void write_items(struct writer *w, const struct ckpt_array *a)
 		give_up(w, NO_NUMBERS);
 }
 
-/* All that makes the numbers what they are. Of an ARRAY that is made of several nobody can tell here. */
+/* Is it one array that can be read? */
+static bool is_readable(const struct ckpt_array *a)
+{
+	return !a->why_not && (a->t.kind == CKPT_KIND_STRIDED || a->t.kind == CKPT_KIND_NUMPY);
+}
+
+/* All that makes the numbers what they are. */
 static void write_array(struct writer *w, const struct ckpt_array *a)
 {
 	ckpt_buf_add_u8(&w->out, OF_NUMBERS);
@@ -211,22 +217,22 @@ static void write_array(struct writer *w, const struct ckpt_array *a)
 	ckpt_buf_add_u32(&w->out, a->t.ndim);
 	for (uint32_t i = 0; i < a->t.ndim; i++)
 		ckpt_buf_add_u64(&w->out, a->t.shape[i]);
-	if (a->why_not || (a->t.kind != CKPT_KIND_STRIDED && a->t.kind != CKPT_KIND_NUMPY))
-		give_up(w, NO_NUMBERS);
-	else if (!w->whole->quick)
+	if (!w->whole->quick)
 		write_items(w, a);
 }
 
 static const struct ckpt_value *attributes_of(const struct ckpt_model *model, const struct ckpt_tensor *t);
 
-/* V: a tensor, or an array of numpy. */
+/* V: a tensor, or an array of numpy. One that is made of several, or of none, is written as it is put together. */
 static void write_numbers(struct writer *w, const struct ckpt_value *v, unsigned depth)
 {
 	const struct ckpt_value *attributes = NULL;
-	struct ckpt_array *array;
+	struct ckpt_array *array = NULL;
 
-	if (ckpt_array_open_value(w->model, v, "", 0, &array, NULL) < 0) {
-		give_up(w, NO_NUMBERS);
+	if (ckpt_array_open_value(w->model, v, "", 0, &array, NULL) < 0 || !is_readable(array)) {
+		ckpt_array_close(array);
+		ckpt_buf_add_u8(&w->out, CKPT_CALL);
+		write_call(w, v->u.call, depth);
 		return;
 	}
 	write_array(w, array);
@@ -550,13 +556,17 @@ static const struct ckpt_value *attributes_of(const struct ckpt_model *model, co
 int ckpt_compare_attributes(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
 {
 	const struct ckpt_value *a = attributes_of(d->a.model, pair->a->t), *b = attributes_of(d->b.model, pair->b->t);
+	struct ckpt_error limit = CKPT_ERROR_INIT;
+	char text[sizeof(limit.text)];
 	int same = !a && !b;
 
 	if (a && b)
-		same = compare_written(d, a, b, err);
-	if (same < 0 && same != CKPT_E_LIMIT)
-		return same;
-	if (same <= 0) /* what cannot be compared is not said to be the same */
+		same = compare_written(d, a, b, &limit);
+	if (same == CKPT_E_LIMIT)
+		return unreadable(d, pair, ckpt_error_text(&limit, text, sizeof(text)), err);
+	if (same < 0)
+		return ckpt_fail_nomem(err);
+	if (!same)
 		pair->what |= CKPT_DIFFERS_ATTRIBUTES;
 	return 0;
 }

@@ -50,6 +50,10 @@ def parameter(value, **attributes):
     return made
 
 
+def quantized(value):
+    return torch.quantize_per_tensor(torch.tensor([value]), .5, 0, torch.qint8)
+
+
 def objects(*items):
     array = np.empty(len(items), object)
     for i, item in enumerate(items):
@@ -121,6 +125,11 @@ def pairs(with_attributes):
             "differ-attribute-none": ({"a": tensor(1., foo=1)}, {"a": tensor(1.)}),
             "differ-attribute-tensor": ({"a": parameter(1., foo=one)}, {"a": parameter(1., foo=two)}),
             "same-attribute": ({"a": parameter(1., foo=[one])}, {"a": parameter(1., foo=[one.clone()])}),
+            "same-attribute-sparse": ({"a": parameter(1., foo=torch.ones(2).to_sparse())}, {"a": parameter(1., foo=torch.ones(2).to_sparse())}),
+            "same-attribute-quantized": ({"a": parameter(1., foo=quantized(1.))}, {"a": parameter(1., foo=quantized(1.))}),
+            "differ-attribute-sparse": ({"a": parameter(1., foo=torch.ones(2).to_sparse())}, {"a": parameter(1., foo=(2 * torch.ones(2)).to_sparse())}),
+            "differ-attribute-quantized": ({"a": parameter(1., foo=quantized(1.))}, {"a": parameter(1., foo=quantized(2.))}),
+            "same-attribute-meta": ({"a": parameter(1., foo=torch.ones(2, device="meta"))}, {"a": parameter(1., foo=torch.ones(2, device="meta"))}),
             "same-itself-tensor": ([inside_itself("tensor")], [inside_itself("tensor")]),
         })
     return found
