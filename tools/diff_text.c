@@ -196,6 +196,8 @@ static void notes_text(const struct ckpt_difference *f, char *buf, size_t size)
 		else
 			add_note(buf, size, "requires_grad");
 	}
+	if (f->what & CKPT_DIFFERS_KEYS)
+		add_note(buf, size, "another key of this name");
 	if (f->what & CKPT_DIFFERS_ATTRIBUTES)
 		add_note(buf, size, "other attributes");
 	if (f->what & CKPT_DIFFERS_QUANTIZER)
@@ -365,7 +367,7 @@ static void add_value(struct diff_text *t, const struct ckpt_difference *f)
 	else
 		snprintf(text, sizeof(text), "%s -> %s", a, b);
 	if (f->what & CKPT_DIFFERS_KEYS)
-		snprintf(text, sizeof(text), "keys that are objects are different");
+		snprintf(text, sizeof(text), "other keys, which names do not tell apart");
 	else if (!strcmp(f->a->type, f->b->type) && !strcmp(a, b))
 		snprintf(text, sizeof(text), "%s",
 			 f->what & CKPT_DIFFERS_VALUE ? a

@@ -64,7 +64,7 @@ enum ckpt_difference_what {
 	CKPT_DIFFERS_QUANTIZER = 1 << 5, /* scale, zero point ... */
 	CKPT_DIFFERS_VALUE = 1 << 6,
 	CKPT_DIFFERS_ATTRIBUTES = 1 << 11, /* of a tensor: what a program set on it */
-	CKPT_DIFFERS_KEYS = 1 << 12,	   /* of a mapping: keys that are objects, and have no name to be found by */
+	CKPT_DIFFERS_KEYS = 1 << 12,	   /* which names do not tell apart: objects, 0 and "0" in one dict, very long ones */
 	/* with CKPT_DIFF_STRICT only */
 	CKPT_DIFFERS_BITS = 1 << 7,
 	CKPT_DIFFERS_STRIDES = 1 << 8,

@@ -2,6 +2,7 @@
 #include "diff/differ.h"
 
 #include "base/sized.h"
+#include "model/walk.h"
 #include "plan/look.h"
 
 #include <math.h>
@@ -124,7 +125,7 @@ static uint32_t end_of_name(const struct ckpt_entries *e, uint32_t i, const stru
 	return i;
 }
 
-static void join_by_name(struct ckpt_differ *d)
+static int join_by_name(struct ckpt_differ *d, struct ckpt_error *err)
 {
 	uint32_t i = 0, k = 0;
 
@@ -134,11 +135,26 @@ static void join_by_name(struct ckpt_differ *d)
 		bool from_a = k == d->b.count || (i < d->a.count && ckpt_entry_compare(&d->a.items[i], &d->b.items[k]) <= 0);
 		const struct ckpt_entry *named = from_a ? &d->a.items[i] : &d->b.items[k];
 		uint32_t end_a = end_of_name(&d->a, i, named), end_b = end_of_name(&d->b, k, named);
+		bool there;
 
+		if ((end_a - i > 1 || end_b - k > 1) && !ckpt_strmap_insert(&d->ambiguous, named->name, named->name_len, 0, &there))
+			return ckpt_fail_nomem(err);
 		join_one_name(d, i, end_a, k, end_b);
 		i = end_a;
 		k = end_b;
 	}
+	return 0;
+}
+
+/* Are the ways of a pair to be the same? Below a key 0 beside a key '0', and where names are cut. */
+static bool is_ambiguous(const struct ckpt_differ *d, const struct ckpt_entry *e)
+{
+	if (e->name_len >= CKPT_WALK_MOST_NAME)
+		return true;
+	for (uint32_t len = 0; d->ambiguous.count && len <= e->name_len; len++)
+		if ((len == e->name_len || e->name[len] == '.') && ckpt_strmap_find(&d->ambiguous, e->name, len))
+			return true;
+	return false;
 }
 
 static int pairs_by_number(const void *x, const void *y)
@@ -211,6 +227,12 @@ static int compare(struct ckpt_differ *d, struct ckpt_error *err)
 
 	for (uint32_t i = 0; rc == 0 && i < d->pair_count; i++)
 		rc = compare_pair(d, &d->pairs[i], err);
+	for (uint32_t i = 0; rc == 0 && i < d->pair_count; i++)
+		if (d->pairs[i].a->way != d->pairs[i].b->way && is_ambiguous(d, d->pairs[i].a)) {
+			d->pairs[i].what |= CKPT_DIFFERS_KEYS;
+			if (d->pairs[i].state == CKPT_PAIR_SAME)
+				d->pairs[i].state = CKPT_PAIR_CHANGED;
+		}
 	if (rc == 0)
 		rc = ckpt_find_prefix(d, err);
 	if (rc == 0)
@@ -278,6 +300,7 @@ static void clear(struct ckpt_differ *d)
 	ckpt_workers_free(d->workers);
 	ckpt_entries_clear(&d->a);
 	ckpt_entries_clear(&d->b);
+	ckpt_strmap_clear(&d->ambiguous);
 	ckpt_arena_free(d->arena);
 	free(d->pairs);
 	free(d->renamed);
@@ -298,10 +321,11 @@ static int diff(struct ckpt_differ *d, const struct ckpt_model *a, const struct 
 	if (is_same_order(d)) {
 		join_in_order(d);
 	} else {
-		join_by_name(d);
+		rc = join_by_name(d, err);
 		sort_lists(d);
 	}
-	rc = compare(d, err);
+	if (rc == 0)
+		rc = compare(d, err);
 	if (rc == 0)
 		rc = ckpt_model_check_unchanged(a, err);
 	if (rc == 0)

@@ -2,6 +2,7 @@
 #ifndef CKPT_DIFF_DIFFER_H
 #define CKPT_DIFF_DIFFER_H
 
+#include "base/strmap.h"
 #include "diff/entries.h"
 #include "diff/numbers.h"
 #include "io/workers.h"
@@ -33,6 +34,7 @@ struct ckpt_differ {
 	void *ctx;
 	struct ckpt_diff_report report;
 	struct ckpt_entries a, b;
+	struct ckpt_strmap ambiguous; /* names that one of them has more than once */
 	bool one_file; /* both are */
 	struct ckpt_arena *arena;
 	struct ckpt_pair *pairs, *renamed; /* malloc */

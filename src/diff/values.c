@@ -584,37 +584,50 @@ bool ckpt_same_class_of_numpy(const struct ckpt_differ *d, const struct ckpt_val
 /* A key that names say all of, with more of them in front. */
 static bool is_plain_key(const struct ckpt_value *key)
 {
-	bool is_text = key->kind == CKPT_STR || key->kind == CKPT_PY2_STR || key->kind == CKPT_BYTES || key->kind == CKPT_BIGINT;
+	bool is_text = key->kind == CKPT_STR || key->kind == CKPT_PY2_STR || key->kind == CKPT_BYTES;
 
-	return key->kind < CKPT_TUPLE && (!is_text || key->u.bytes.len < LONG_KEY);
+	return key->kind < CKPT_TUPLE && key->kind != CKPT_BIGINT && (!is_text || key->u.bytes.len < LONG_KEY);
 }
 
-/* The others, in any order. */
-static void write_keys(struct writer *w, const struct ckpt_value *v)
+/* The others in their order, or WITH_VALUES: with what they stand for, in any order. */
+static void write_keys(struct writer *w, const struct ckpt_value *v, bool with_values)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(ckpt_model_now(w->model, v));
 	struct ckpt_seq keys = { 0 };
 
-	keys.items = pairs ? calloc(pairs->count / 2 + 1u, sizeof(*keys.items)) : NULL;
+	keys.items = pairs ? calloc(pairs->count + 1u, sizeof(*keys.items)) : NULL;
 	w->out.bad |= pairs && !keys.items;
 	for (uint32_t i = 0; keys.items && i + 1 < pairs->count; i += 2)
-		if (!is_plain_key(ckpt_model_now(w->model, pairs->items[i])))
+		if (!is_plain_key(ckpt_model_now(w->model, pairs->items[i]))) {
 			keys.items[keys.count++] = pairs->items[i];
-	if (keys.count)
-		write_unordered(w, &keys, 1, 0);
+			if (with_values)
+				keys.items[keys.count++] = pairs->items[i + 1];
+		}
+	if (with_values)
+		write_unordered(w, &keys, 2, 0);
+	else
+		write_seq(w, &keys, 0);
 	free(keys.items);
 }
 
-/* 1: the keys that are no texts or numbers are the same. */
+/*
+ * 1: the keys that are no texts or numbers are the same. In one order they are held against each other in that, and so is what they stand for; in
+ * another one names do not say what belongs together.
+ */
 static int compare_keys(const struct ckpt_differ *d, const struct ckpt_value *a, const struct ckpt_value *b, struct ckpt_error *err)
 {
-	struct written *both = begin_writing(d, err);
+	int rc = 0;
 
-	if (!both)
-		return CKPT_E_NOMEM;
-	write_keys(&both->a, a);
-	write_keys(&both->b, b);
-	return end_writing(both, err);
+	for (int with_values = 0; rc == 0 && with_values < 2; with_values++) {
+		struct written *both = begin_writing(d, err);
+
+		if (!both)
+			return CKPT_E_NOMEM;
+		write_keys(&both->a, a, with_values);
+		write_keys(&both->b, b, with_values);
+		rc = end_writing(both, err);
+	}
+	return rc;
 }
 
 /* What Python uses in the same way. */

@@ -266,7 +266,9 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 	struct level level = { .v = now(w, child), .key = key, .position = position };
 
 	level.unnamed = is_mapping_of_module(w, key, level.v) || is_body_of_module(w, key, level.v);
-	level.way = (top->way ^ (key ? key->kind == CKPT_PY2_STR ? CKPT_STR : key->kind : UINT8_MAX)) * 0x9E3779B1u + 1;
+	level.way = (top->way ^ (uint32_t)top->part << 8 ^ (key ? key->kind == CKPT_PY2_STR ? CKPT_STR : key->kind : UINT8_MAX)) * 0x9E3779B1u + 1;
+	if (key && key->kind >= CKPT_CALL) /* an object, which others are called the same as */
+		level.way += position * 0x85EBCA6Bu;
 	level.base_len = top->base_len;
 	level.bare = top->bare;
 	w->name.len = top->base_len;

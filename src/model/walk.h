@@ -19,7 +19,7 @@ struct ckpt_walk_step {
 	size_t name_len;
 	size_t below_len; /* what the names below it begin with: NAME, or less of it */
 	size_t depth;
-	uint32_t way; /* of one name: another number where the kinds of the keys on the way are other ones, or the parts of the name: 0 and "0", "a.b" and "b" in "a"; or what is cut off */
+	uint32_t way; /* of one name: another number where the kinds of the keys on the way are other ones, or the parts of the name: 0 and "0", a key and an attribute, "a.b" and "b" in "a"; or what is cut off */
 	bool seen; /* entered before under another name, or being entered: will not be descended */
 	const struct ckpt_walker *walker;
 };

@@ -54,6 +54,12 @@ def quantized(value):
     return torch.quantize_per_tensor(torch.tensor([value]), .5, 0, torch.qint8)
 
 
+def with_attribute(items, attribute):
+    made = collections.OrderedDict(items)
+    made.x = attribute
+    return made
+
+
 def objects(*items):
     array = np.empty(len(items), object)
     for i, item in enumerate(items):
@@ -93,6 +99,15 @@ def pairs(with_attributes):
         "differ-key-dot": ({"a.b": one, "a": {"b": two}}, {"a.b": two, "a": {"b": one}}),
         "differ-key-less": ({0: one, "0": two}, {"0": two}),
         "differ-key-object": ({Key(1): 1}, {Key(2): 1}),
+        "differ-key-object-values": ({Key(1): {"a": 1}, Key(2): {"b": 2}}, {Key(1): {"b": 2}, Key(2): {"a": 1}}),
+        "differ-key-0-below": ({0: {"a": 1}, "0": {"b": 2}}, {0: {"b": 2}, "0": {"a": 1}}),
+        "differ-key-0-empty": ({0: {}, "0": {"a": 1}}, {0: {"a": 1}, "0": {}}),
+        "differ-key-0-tensors": ({0: {"a": one}, "0": {"b": two}}, {0: {"b": two}, "0": {"a": one}}),
+        "differ-key-0-moved": ({0: {"a": 1}, "0": {"b": 2}}, {0: {"a": 1, "b": 2}, "0": {}}),
+        "differ-key-int": ({10 ** 100 + 1: 1}, {10 ** 100 + 3: 1}),
+        "differ-key-attribute": (with_attribute({"x": {"a": 1}}, {"b": 2}), with_attribute({"x": {"b": 2}}, {"a": 1})),
+        "same-key-objects": ({Key(1): {"a": 1}, Key(2): {"b": 2}}, {Key(1): {"a": 1}, Key(2): {"b": 2}}),
+        "same-key-0-below": ({0: {"a": 1}, "0": {"b": 2}}, {"0": {"b": 2}, 0: {"a": 1}}),
         "differ-key-long": ({LONG + "a": 1, LONG + "b": 2}, {LONG + "a": 1, LONG + "c": 2}),
         "differ-key-long-below": ({LONG + "a": {"z": one}, LONG + "b": {"z": two}}, {LONG + "b": {"z": one}, LONG + "a": {"z": two}}),
         "same-key-long": ({LONG + "a": {"z": one}, LONG + "b": {"z": two}}, {LONG + "b": {"z": two}, LONG + "a": {"z": one}}),
