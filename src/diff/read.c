@@ -15,6 +15,7 @@ enum {
 	BLOCK = 256 << 10,  /* of each side: both stay in a core's own cache */
 	MOST_BLOCKS = 4096, /* that are compared before they are put together */
 	TOGETHER = 1 << 20, /* waking threads for less costs more than it saves */
+	SMALL = 8 << 10,    /* ... and so it does for pairs of which opening them is most of the work, which one thread does at a time */
 };
 
 struct reading {
@@ -324,7 +325,7 @@ int ckpt_read_pairs(struct ckpt_differ *d, struct ckpt_pair *pairs, uint32_t cou
 		rc = ckpt_differ_workers(d, err);
 	pthread_mutex_init(&r.lock, NULL);
 	if (rc == 0)
-		rc = run(&r, nbytes >= TOGETHER, err);
+		rc = run(&r, nbytes >= TOGETHER && nbytes / to_read >= SMALL, err);
 	pthread_mutex_destroy(&r.lock);
 	d->report.read_nbytes += r.read;
 	free(r.parts);
