@@ -105,6 +105,14 @@ static void give_up(struct writer *w, const char *why)
 
 static void write_value(struct writer *w, const struct ckpt_value *v, unsigned depth);
 
+/* V, or that there is none: what follows cannot be taken for it. */
+static void write_optional(struct writer *w, const struct ckpt_value *v, unsigned depth)
+{
+	ckpt_buf_add_u8(&w->out, v != NULL);
+	if (v)
+		write_value(w, v, depth);
+}
+
 struct piece {
 	const uint8_t *bytes;
 	size_t off, len;
@@ -238,8 +246,7 @@ static void write_numbers(struct writer *w, const struct ckpt_value *v, unsigned
 	write_array(w, array);
 	if (array->t.value == v)
 		attributes = attributes_of(w->model, &array->t);
-	if (attributes)
-		write_value(w, attributes, depth + 1);
+	write_optional(w, attributes, depth + 1);
 	ckpt_array_close(array);
 }
 
@@ -291,10 +298,8 @@ static void write_numpy(struct writer *w, const struct ckpt_value *v, unsigned d
 	dtype = dtype_in(w->model, v->u.call->args);
 	if (!dtype)
 		dtype = dtype_in(w->model, v->u.call->state);
-	if (dtype)
-		write_value(w, dtype, depth + 1);
-	if (n.data)
-		write_value(w, n.data, depth + 1);
+	write_optional(w, dtype, depth + 1);
+	write_optional(w, n.data, depth + 1);
 }
 
 /* ('M8', False, True): the others are the same in all that numpy writes, as truth values or as numbers. */
@@ -304,8 +309,7 @@ static void write_dtype(struct writer *w, const struct ckpt_call *call, unsigned
 
 	if (args->kind == CKPT_TUPLE && args->u.seq.count)
 		write_value(w, args->u.seq.items[0], depth + 1);
-	if (call->state)
-		write_value(w, call->state, depth + 1);
+	write_optional(w, call->state, depth + 1);
 }
 
 static void write_call(struct writer *w, const struct ckpt_call *call, unsigned depth)
@@ -313,13 +317,11 @@ static void write_call(struct writer *w, const struct ckpt_call *call, unsigned 
 	ckpt_buf_add_u8(&w->out, call->kind);
 	write_value(w, call->func, depth + 1);
 	write_value(w, call->args, depth + 1);
-	if (call->kwargs)
-		write_value(w, call->kwargs, depth + 1);
+	write_optional(w, call->kwargs, depth + 1);
 	write_seq(w, &call->items, depth);
 	ckpt_buf_add_u32(&w->out, call->pairs.count);
 	write_unordered(w, &call->pairs, 2, depth);
-	if (call->state)
-		write_value(w, call->state, depth + 1);
+	write_optional(w, call->state, depth + 1);
 }
 
 /* What a FOLDED stands for. */

@@ -140,6 +140,7 @@ def pairs(with_attributes):
             "differ-attribute-none": ({"a": tensor(1., foo=1)}, {"a": tensor(1.)}),
             "differ-attribute-tensor": ({"a": parameter(1., foo=one)}, {"a": parameter(1., foo=two)}),
             "same-attribute": ({"a": parameter(1., foo=[one])}, {"a": parameter(1., foo=[one.clone()])}),
+            "differ-attribute-moved": ({"a": objects(tensor(1., x=1), tensor(2.), {"x": 1})}, {"a": objects(tensor(1.), {"x": 1}, tensor(2., x=1))}),
             "same-attribute-sparse": ({"a": parameter(1., foo=torch.ones(2).to_sparse())}, {"a": parameter(1., foo=torch.ones(2).to_sparse())}),
             "same-attribute-quantized": ({"a": parameter(1., foo=quantized(1.))}, {"a": parameter(1., foo=quantized(1.))}),
             "differ-attribute-sparse": ({"a": parameter(1., foo=torch.ones(2).to_sparse())}, {"a": parameter(1., foo=(2 * torch.ones(2)).to_sparse())}),
