@@ -249,13 +249,15 @@ static void shorten(struct ckpt_buf *name)
 	name->len = len;
 }
 
-/* Of two names that are cut the ways differ. */
-static uint32_t way_of_name(const struct ckpt_buf *name)
+/* Names do not grow for ever, but the ways of those that are cut differ. */
+static uint32_t shorten_way(struct ckpt_buf *name)
 {
-	uint32_t hash = 0x811C9DC5;
+	size_t whole = name->len;
+	uint32_t hash = 0;
 
-	for (size_t i = 0; i < name->len; i++)
-		hash = (hash ^ name->data[i]) * 0x01000193u;
+	shorten(name);
+	for (size_t i = name->len; i < whole; i++)
+		hash = (hash ^ name->data[i]) * 0x01000193u + 1;
 	return hash;
 }
 
@@ -278,9 +280,7 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 		ckpt_value_key_text(key, &w->name);
 	else
 		put_decimal(&w->name, position);
-	if (w->name.len > CKPT_WALK_MOST_NAME && !w->name.bad)
-		level.way ^= way_of_name(&w->name);
-	shorten(&w->name);
+	level.way ^= shorten_way(&w->name);
 	level.name_len = w->name.len;
 	if (!level.unnamed) {
 		level.base_len = w->name.len;
