@@ -494,7 +494,7 @@ static bool is_called_for_what_it_does(struct call *c)
 
 	while (*last == '_' && last[1] >= 'A' && last[1] <= 'Z')
 		last++; /* a class of the package's own */
-	return !is_named_for_objects(last) && !(*last >= 'A' && *last <= 'Z') && !is_for_its_own(c, c->func);
+	return !is_named_for_objects(last) && !(*last >= 'A' && *last <= 'Z') && !(is_for_its_own(c, c->func) && c->args->u.seq.count == 1);
 }
 
 static void check_call(struct call *c, const struct ckpt_value *func)

@@ -339,6 +339,17 @@ static bool has_no_dict(const struct ckpt_scan_rule *rule)
 	return false;
 }
 
+/* Python makes a tuple of what is set as the arguments of an exception, however many items that has; its pickler does not write them so. */
+static bool has_arguments(const struct ckpt_value *state)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
+
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
+		if (ckpt_value_is_str(pairs->items[i], "args") && pairs->items[i + 1]->kind != CKPT_TUPLE)
+			return true;
+	return false;
+}
+
 /* Is STATE what the table says may be set behind a call of RULE? */
 static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,
 			  const struct ckpt_value *object, const struct ckpt_value *state)
@@ -350,6 +361,8 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 	case CKPT_THEN_PAIRS:
 		if (state->kind != CKPT_NONE && has_no_dict(rule))
 			return "sets the state of a value that has none";
+		if (!strcmp(rule->module, "builtins") && has_arguments(state))
+			return "sets the arguments of an exception to what is no tuple";
 		return is_data_state(w, state) ? NULL
 					       : "the state of a value is no dict of plain attributes";
 	case CKPT_THEN_TENSOR:

@@ -140,7 +140,7 @@ static const struct ckpt_scan_rule rows[] = {
 	/* containers */
 	TYPE("collections", "OrderedDict", 0, 1, PAIRS, FILLED, PAIRS),
 	TYPE("collections", "defaultdict", 0, 2, PAIRS, FILLED, NONE | ANY_CLASS, PAIRS),
-	TYPE("collections", "Counter", 0, 1, PAIRS, HIDDEN, PAIRS),
+	TYPE("collections", "Counter", 0, 1, PAIRS, HIDDEN, DICT), /* of a list it hashes each item whole */
 	TYPE("collections", "deque", 0, 2, ITEMS, VALUE, LIST | TUPLE, NONE | INT),
 	TYPE("builtins", "set", 0, 1, NOTHING, VALUE, KEYS),
 	TYPE("builtins", "frozenset", 0, 1, NOTHING, VALUE, KEYS),
@@ -185,6 +185,10 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("pathlib", "PurePosixPath", 0, -1, NOTHING, VALUE, TEXT),
 	TYPE("pathlib", "WindowsPath", 0, -1, NOTHING, VALUE, TEXT),
 	TYPE("pathlib", "PureWindowsPath", 0, -1, NOTHING, VALUE, TEXT),
+	/* makes a tuple of what it gets, which may be far longer than the file */
+	TYPE("builtins", "SyntaxError", 0, 2, ATTRIBUTES, VALUE, ANY, TUPLE),
+	TYPE("builtins", "IndentationError", 0, 2, ATTRIBUTES, VALUE, ANY, TUPLE),
+	TYPE("builtins", "TabError", 0, 2, ATTRIBUTES, VALUE, ANY, TUPLE),
 	/* numpy: what its dtypes say is looked at in numpy.c */
 	{ "numpy.core.multiarray", "_reconstruct", CKPT_CALL_PLAIN, 3, 3, CKPT_SCAN_DATA, false, true, CKPT_THEN_NUMPY_ARRAY, NUMPY_ARRAY, { ANY_CLASS, ZERO, LETTER_B } },
 	FUNC("numpy.core.multiarray", "scalar", NUMPY_SCALAR, 2, 2, VALUE, NUMPY_DTYPE, BYTES),
@@ -283,7 +287,6 @@ static const char *const exceptions[] = {
 	"IOError",
 	"ImportError",
 	"ImportWarning",
-	"IndentationError",
 	"IndexError",
 	"InterruptedError",
 	"IsADirectoryError",
@@ -308,11 +311,9 @@ static const char *const exceptions[] = {
 	"StandardError",
 	"StopAsyncIteration",
 	"StopIteration",
-	"SyntaxError",
 	"SyntaxWarning",
 	"SystemError",
 	"SystemExit",
-	"TabError",
 	"TimeoutError",
 	"TypeError",
 	"UnboundLocalError",

@@ -183,6 +183,12 @@ def bombs():
         both("bomb_size_%s" % name, call(NAME("builtins", name), large), "%s(2**36)" % name)
     both("bomb_deque", call(NAME("collections", "deque"), numbers), "deque(range(2**36))")
     both("bomb_ordered", call(NAME("collections", "OrderedDict"), numbers), "OrderedDict(range(2**36))")
+    dag = b"NN\x86" + b"2\x86" * 60
+    both("bomb_counter_pair", call(NAME("collections", "Counter"), b"](K\x01" + dag + b"\x86e"), "Counter([(1, t)]) hashes all of t, which is 2^60 values")
+    for name in ("ValueError", "KeyError", "OSError"):
+        both("bomb_args_%s" % name, call(NAME("builtins", name)) + b"}" + value("args") + numbers + b"sb", "the arguments of an exception become a tuple: range(2**36)")
+    for name in ("SyntaxError", "IndentationError", "TabError"):
+        both("bomb_%s" % name, call(NAME("builtins", name), value("m"), numbers), "%s('m', range(2**36)) makes a tuple of it" % name)
     both("bomb_counter", call(NAME("collections", "Counter"), numbers), "Counter(range(2**36))")
     both("bomb_size", call(NAME("torch", "Size"), numbers), "torch.Size(range(2**36))")
     both("bomb_array", reduce_("array", "array", "q", numbers), "array('q', range(2**36))")
