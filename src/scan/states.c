@@ -547,8 +547,10 @@ static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
 		said = (said ^ (uint8_t)*cls++) * 0x100000001B3;
 	there = ckpt_strmap_insert(&w->said, key->u.bytes.ptr, (size_t)key->u.bytes.len, said, &was_there);
 	w->s->no_memory |= !there;
-	if (there && was_there && *there != said)
-		ckpt_scan_find(w->s, CKPT_SCAN_PLAIN, "note", ckpt_scan_at(w), "a storage that is said to be of two classes, or lengths");
+	if (!there || !was_there || *there == said)
+		return;
+	w->has_two_classes = true;
+	ckpt_scan_find(w->s, CKPT_SCAN_PLAIN, "note", ckpt_scan_at(w), "a storage that is said to be of two classes, or lengths");
 }
 
 void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid)

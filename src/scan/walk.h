@@ -28,6 +28,7 @@ struct ckpt_scan_walk {
 	struct ckpt_strmap sizes;	    /* of storages in bytes of the pickle, by the address of these */
 	bool broke;			    /* an opcode was refused, which was said */
 	bool tired;			    /* no more is looked at than may be, which was said */
+	bool has_two_classes; /* a storage was said to be of two: torch takes the first */
 	struct ckpt_scan_subject *subjects; /* malloc */
 	uint32_t subject_count, subject_cap;
 };
