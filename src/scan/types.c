@@ -371,7 +371,9 @@ bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value
 
 	if (!nbytes_of(w, storage, &nbytes, &width))
 		return false;
-	return width == 1 || (whole && !w->has_two_classes && !ckpt_value_is_global(item(quantizer, 0), "torch", "per_channel_affine_float_qparams"));
+	if (w->has_two_classes) /* the width may be another, too */
+		return false;
+	return width == 1 || (whole && !ckpt_value_is_global(item(quantizer, 0), "torch", "per_channel_affine_float_qparams"));
 }
 
 bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *args, enum ckpt_scan_call call)
