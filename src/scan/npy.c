@@ -42,7 +42,28 @@ static bool take_number(struct cursor *c, uint64_t *out)
 	*out = 0;
 	while (c->at < c->end && isdigit((unsigned char)*c->at) && *out < UINT64_MAX / 16)
 		*out = *out * 10 + (uint64_t)(*c->at++ - '0');
-	return c->at > start;
+	return c->at > start && (c->at == start + 1 || *start != '0'); /* Python takes no 02 */
+}
+
+/* Does numpy have numbers of LETTER with so many bytes? Of texts and raw bytes it has any. */
+static bool has_size(char letter, uint64_t itemsize)
+{
+	switch (letter) {
+	case 'b':
+		return itemsize == 1;
+	case 'i':
+	case 'u':
+		return itemsize == 1 || itemsize == 2 || itemsize == 4 || itemsize == 8;
+	case 'f':
+		return itemsize == 2 || itemsize == 4 || itemsize == 8 || itemsize == 12 || itemsize == 16;
+	case 'c':
+		return itemsize == 8 || itemsize == 16 || itemsize == 24 || itemsize == 32;
+	case 'm':
+	case 'M':
+		return itemsize == 8;
+	default:
+		return true;
+	}
 }
 
 /* '<f4' -> 4; objects are none. */
@@ -57,7 +78,7 @@ static bool take_type(struct cursor *c, uint64_t *itemsize, struct header *h)
 	h->has_text = letter == 'U';
 	h->is_big = c->at[0] == '>';
 	c->at += 2;
-	if (!take_number(c, itemsize))
+	if (!take_number(c, itemsize) || !has_size(letter, *itemsize))
 		return false;
 	if (letter == 'U')
 		*itemsize *= 4;
@@ -80,7 +101,7 @@ static bool take_shape(struct cursor *c, struct header *h)
 	for (; !take(c, ")"); h->ndim++) {
 		if (!take_number(c, &n) || __builtin_mul_overflow(h->count, n, &h->count))
 			return false;
-		if (!take(c, ", ") && !take(c, ",") && (c->at == c->end || *c->at != ')'))
+		if (!take(c, ", ") && !take(c, ",") && (c->at == c->end || *c->at != ')' || !h->ndim)) /* (2) is a number */
 			return false;
 	}
 	return true;
@@ -184,7 +205,7 @@ void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source)
 	start = head[6] == 1 ? 10u + (head[8] | head[9] << 8)
 			     : 12u + (uint64_t)(head[8] | head[9] << 8 | head[10] << 16) +
 				       ((uint64_t)head[11] << 24);
-	if (head[6] < 1 || head[6] > 3 || start > size || start > MOST_HEADER) {
+	if (head[6] < 1 || head[6] > 3 || head[7] || start > size || start > MOST_HEADER) {
 		ckpt_scan_find(
 			s, CKPT_SCAN_UNREADABLE, "unreadable", 0,
 			"the array is cut off in its header, or of a version that numpy does not have");
