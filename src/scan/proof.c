@@ -87,8 +87,11 @@ void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source)
 	else if (model->doc->format == &ckpt_format_torch_legacy)
 		check_trailer(s, source, model);
 	if (s->has_places) {
-		s->has_places = false;
 		ckpt_scan_failed(s, ckpt_scan_check_indices(s, model, &err), &err);
+		if (s->has_packed_storage)
+			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET,
+				       "a sparse tensor, or the state of a generator, beside compressed storages: torch.load(mmap=True) takes the compressed bytes for its numbers");
 	}
+	s->has_places = s->has_packed_storage = false;
 	ckpt_close(model);
 }

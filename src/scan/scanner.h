@@ -37,6 +37,7 @@ struct ckpt_scanner {
 	bool is_dcp;	  /* it is called *.distcp: archives one behind the other */
 	bool is_one;	  /* of a kind that can hold code; else it is passed over on a walk */
 	bool has_places, has_places_inside; /* of torch.load's own pickle, and of others: numbers that are taken for places in memory (indices.c) */
+	bool has_packed_storage; /* compressed: torch.load(mmap=True) takes the bytes as they are */
 	bool no_memory;
 	const void *cancel;
 	struct ckpt_error *err; /* of the system; the first that was met */

@@ -241,7 +241,7 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 				       "compressed storages that unpack to more than %d times the archive", MOST_RATIO);
 	}
 	if (e->method && !zip->has_packed_storage) {
-		zip->has_packed_storage = true;
+		zip->has_packed_storage = s->has_packed_storage = true;
 		ckpt_scan_find(s, CKPT_SCAN_PLAIN, "note", CKPT_NO_OFFSET,
 			       "a compressed storage: torch.load(mmap=True) takes the compressed bytes for numbers");
 	}

@@ -7,7 +7,7 @@ the language that they are not in.
 
 import struct
 
-from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SYSTEM, at_line, blob, call, files, legacy, proto, reduce_, sample, torch_zip, value
+from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SYSTEM, Member, at_line, blob, call, files, legacy, proto, reduce_, sample, torch_zip, value, zip_of
 
 NOT_PLAIN = RUN | DIFFER | NOT_DECIDED
 NAME = files.glob
@@ -401,6 +401,9 @@ def places():
             if not (name.startswith("fine") and way == "_in_parameter"):
                 files_of("places_%s%s" % (name, way), whole, storages, "a sparse tensor", wanted)
         if name.startswith("fine"):
+            for packed in range(len(storages)):
+                members = [Member("archive/data.pkl", proto(2, body))] + [Member("archive/data/%d" % n, data, 8 if n == packed else 0) for n, data in enumerate(storages)] + [Member("archive/version", b"3\n")]
+                sample("places_%s_packed_%d.pt" % (name, packed), zip_of(members), "a sparse tensor with a compressed part: mmap takes the compressed bytes for it", NOT_PLAIN)
             sample("places_%s_bare.pkl" % name, proto(2, reduce_("torch.storage", "_load_from_bytes", blob(legacy())) + b"0" + body), "of storages that are not in the file", NOT_PLAIN)
     for name, left, following, wanted in (("fine", 600, 25, {"plain"}), ("fine_new", 1, 0, {"plain"}), ("behind", 624, 600, NOT_PLAIN), ("end", 2, 624, NOT_PLAIN), ("far", 10, 1 << 33, NOT_PLAIN), ("none", 0, 0, NOT_PLAIN), ("negative", -5, 0, NOT_PLAIN)):
         state = struct.pack("<QiiQ", 1, left, 1, following) + bytes(5056 - 24)
