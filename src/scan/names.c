@@ -38,7 +38,7 @@ static const struct ckpt_scan_rule objects[] = {
 	OBJECT("pytz", "_p", PLAIN, 0, 4),
 	OBJECT("pytz", "_UTC", PLAIN, 0, 0),
 	OBJECT("logging", "getLogger", PLAIN, 0, 1),
-	OBJECT("zoneinfo", "ZoneInfo._unpickle", PLAIN, 2, 2),
+	OBJECT("zoneinfo", "ZoneInfo._unpickle", PLAIN, 2, 2, CKPT_TYPE_LITERAL(CKPT_STR), CKPT_TYPE_LITERAL(CKPT_INT) | CKPT_TYPE_LITERAL(CKPT_BOOL)),
 	OBJECT("ipaddress", "IPv4Address", PLAIN, 1, 1),
 	OBJECT("ipaddress", "IPv6Address", PLAIN, 1, 1),
 	OBJECT("uuid", "SafeUUID", PLAIN, 1, 1),

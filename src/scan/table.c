@@ -170,6 +170,7 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("fractions", "Fraction", 1, 2, NOTHING, VALUE, INTEGER | DIGITS),
 	TYPE("array", "array", 2, 2, ATTRIBUTES, VALUE, TEXT, LIST),
 	FUNC("array", "_array_reconstructor", PLAIN, 4, 4, VALUE, CLASS, TEXT, INT, BYTES),
+	TYPE("itertools", "count", 0, 2, NOTHING, VALUE, INTEGER | FLOAT),
 	/* times, names of things */
 	/* what the objects of these show is read without a look at where it lies */
 	{ "builtins", "UnicodeDecodeError", CKPT_CALL_RANGE, 5, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { TEXT, BYTES, INT, INT, TEXT } },
@@ -180,6 +181,7 @@ static const struct ckpt_scan_rule rows[] = {
 	{ "datetime", "time", CKPT_CALL_TIME, 1, 5, CKPT_SCAN_DATA, false, false, CKPT_THEN_NOTHING, VALUE, { BYTES | TEXT | INT, INT | NONE | TIMEZONE | OBJECT } },
 	TYPE("datetime", "timedelta", 0, 3, NOTHING, TIMEDELTA, INT),
 	TYPE("datetime", "timezone", 1, 2, NOTHING, TIMEZONE, TIMEDELTA, TEXT),
+	TYPE("time", "struct_time", 1, 2, NOTHING, VALUE, TUPLE, DICT),
 	TYPE("uuid", "UUID", 0, 0, UUID, VALUE),
 	TYPE("pathlib", "PosixPath", 0, -1, NOTHING, VALUE, TEXT),
 	TYPE("pathlib", "PurePosixPath", 0, -1, NOTHING, VALUE, TEXT),

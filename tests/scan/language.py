@@ -187,6 +187,8 @@ class Program:
             lambda: self.call(("torch.return_types", self.rng.choice(["max", "min", "svd", "sort"])), "pair"),
             lambda: self.call(("torch", "device"), "place"),
             lambda: self.call(("torch", "Generator"), "place") + (b"(K\x05N" + self.some("tensor") + b"tb" if self.rng.random() < 0.5 else b""),
+            lambda: self.glob("itertools", "count") + b"(" + self.int() + b"tR",
+            lambda: self.glob("time", "struct_time") + b"((" + b"".join(self.scalar() for _ in range(9)) + b"t}tR",
             lambda: self.glob("uuid", "UUID") + b")\x81}" + files.text("int") + b"K\x07sb",
             lambda: self.call(("array", "array"), "array_code", "list"),
             lambda: self.call(("torch.jit._pickle", self.rng.choice(["build_intlist", "build_tensorlist"])), "list"),
