@@ -193,6 +193,8 @@ static void check_getattr(struct call *c)
 	     ckpt_value_is_str(name, "contiguous_format") ||
 	     ckpt_value_is_str(name, "preserve_format")))
 		mark_called(c, CKPT_SCAN_DATA);
+	else if (ckpt_value_is_global(of, "zoneinfo", "ZoneInfo") && ckpt_value_is_str(name, "_unpickle"))
+		mark_called(c, CKPT_SCAN_OBJECT);
 	else if (((rule && rule->kind == CKPT_SCAN_OBJECT && !rule->call_runs_code) ||
 		  ckpt_value_is_global(of, "torch._C", "_VariableFunctionsClass")) && /* torch.relu, as a value */
 		 is_harmless_attribute(name))
@@ -543,7 +545,7 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 		say_dangerous(c, ": a class of torch that is not written so");
 		return;
 	}
-	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && c->kind == CKPT_CALL_REDUCE && func->kind == CKPT_GLOBAL && is_called_for_what_it_does(c)) {
+	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && c->kind == CKPT_CALL_REDUCE && is_called_for_what_it_does(c)) {
 		say_dangerous(c, ": a function of a package, with arguments of the file");
 		return;
 	}

@@ -4,7 +4,7 @@
 import json
 import struct
 
-from assemble import NOT_DECIDED, RUN, Member, blob, call, files, proto, reduce_, sample, torch_zip, value, zip_of
+from assemble import NOT_DECIDED, RUN, Member, blob, call, files, legacy, proto, reduce_, sample, torch_zip, value, zip_of
 
 NOT_PLAIN = RUN | NOT_DECIDED
 NAME = files.glob
@@ -64,6 +64,13 @@ def functions_of_packages():
                                      ("future.moves.subprocess", "Popen", "x"), ("gevent.subprocess", "Popen", "x"), ("eventlet.green.subprocess", "Popen", "x"), ("tqdm.utils", "Popen", "x"),
                                      ("hypothesis.errors.io", "FileIO", "x", "w"), ("future.moves.socketserver", "TCPServer", ("", 0), None), ("a.b", "CodeType", 1), ("six.moves", "Thing", 1), ("spacy", "load", "x"), ("wandb", "init"), ("scipy.sparse", "load_npz", "x"), ("polars", "read_ipc", "x"), ("a.b.c", "anything", {"x": 1}), ("a.B", "c")):
         both("package_%s_%s" % (module, name), reduce_(module, name, *arguments), "a function of a package, called")
+    for module, cls, name, *arguments in (("attr._make", "attr.exceptions:FrozenError", "attrs", {"f": 1}), ("attr._make", "attr.exceptions:FrozenError", "make_class", "x"), ("attr", "attr.exceptions:FrozenError", "s", {"f": 1}),
+                                          ("networkx", "networkx:Graph", "write_edgelist", "x"), ("networkx.readwrite.edgelist", "networkx.classes.graph:Graph", "write_edgelist", "x"), ("networkx", "networkx:Graph", "write_gml", "x"),
+                                          ("a.b", "a.c:Class", "save", "x"), ("a", "a:Class", "from_dict", 1), ("a", "a:Class", "make", 1, 2)):
+        of = NAME(*cls.split(":"))
+        for form, first in (("class", of), ("object", of + b")\x81"), ("made", of + b")R")):
+            both("package_own_%s_%s_%s" % (module, name, form), call(NAME(module, name), first, *arguments), "a function of a package, called with a class of it and more")
+        both("package_method_%s_%s" % (module, name), call(call(NAME("__builtin__", "getattr"), of, name), of, *arguments), "a method of a class of a package, called")
     for module, name, first in (("a.b", "_unpickle", 1), ("a", "Class", 1), ("a", "_Class", 1), ("pandas.core.indexes.base", "_new_Index", 1), ("a", "__pyx_unpickle_Enum", 1), ("pytz", "_p", "UTC"), ("a.b", "set_state", NAME("a.c", "Class") + b")\x81"), ("a.b", "make", NAME("a.c", "Class"))):
         sample("fine_package_%s_%s.pkl" % (module, name), proto(2, call(NAME(module, name), first)), "what a package writes for its objects", {"needs-objects"})
     sample("fine_user_string.pkl", proto(2, NAME("collections", "UserString") + value(("text",)) + b"\x81"), "a text that is an object", {"needs-objects"})
@@ -316,6 +323,45 @@ def quantized():
                        "a tensor quantized with zero points of another dtype", FINE if fine else NOT_PLAIN)
 
 
+def two_classes():
+    """A storage is of the class that it was first mentioned with, whatever a later mention says: zero points, and the width of the numbers, are not those of the mention at hand."""
+    def stored(kind, key, numel, view=b""):
+        view = value(("v", 0, numel)) if view == "whole" else view
+        return b"(" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + value(numel) + view + b"tQ"
+
+    def tensor(kind, key, numel, size, view=b""):
+        return NAME("torch._utils", "_rebuild_tensor_v2") + b"(" + stored(kind, key, numel, view) + b"K\x00" + value((size,)) + value((1,)) + b"\x89" + HOOKS + b"tR"
+
+    def quantized_so(kind, numel, zero, view, scheme="per_channel_affine"):
+        return (NAME("torch._utils", "_rebuild_qtensor") + b"(" + stored(kind, "0", numel, view) + b"K\x00" + value((2, 2)) + value((2, 1)) + b"(" + NAME("torch", scheme)
+                + tensor("Double", "2", 2, 2, view) + tensor(zero, "1", 2, 2, view) + value(0) + b"t\x89" + HOOKS + b"tR")
+
+    widths = {"Byte": 1, "Bool": 1, "QUInt8": 1, "QInt8": 1, "Half": 2, "Int": 4, "Float": 4, "QInt32": 4, "Double": 8, "Long": 8, "ComplexFloat": 8}
+
+    def both_forms(name, first, second, wanted, **classes):
+        counts = [(key, numel, numel * widths[classes.get("key" + key, "Double")]) for key, numel in (("0", 4), ("1", 2), ("2", 2))]
+        for form, view, whole in (("zip", b"", b""), ("stream", value(None), b""), ("views", "whole", b"")):
+            body = b"](" + first(whole or view) + second(view) + b"e"
+            if form == "zip":
+                records = [("data.pkl", proto(2, body))] + [("data/" + key, bytes(size)) for key, numel, size in counts] + [("version", b"3\n")]
+                sample("two_classes_%s.pt" % name, files.archive(records), "a storage of two classes", wanted)
+                continue
+            keys = proto(2, b"](" + b"".join(value(key) for key, numel, size in counts) + b"e")
+            sample("two_classes_%s_%s.pt" % (name, form), legacy(body=proto(2, body), keys=keys, stored=b"".join(struct.pack("<q", numel) + bytes(size) for key, numel, size in counts)), "a storage of two classes, in a stream", wanted)
+
+    for first in ("Float", "Double", "Half", "Int", "Byte", "Bool", "ComplexFloat"):
+        for scheme in ("per_channel_affine", "per_channel_symmetric"):
+            both_forms("zero_%s_%s" % (first, scheme), lambda view, first=first: tensor(first, "1", 2, 2, view), lambda view, scheme=scheme: quantized_so("QInt32", 4, "Long", view, scheme), NOT_PLAIN,
+                       key0="QInt32", key1=first)
+    for first in ("QInt32", "QUInt8", "Float"):
+        for then in ("QUInt8", "QInt8", "QInt32"):
+            for zero in ("Float", "Long"):
+                fine = first == then and (first != "QInt32" or zero == "Long")
+                both_forms("width_%s_%s_%s" % (first, then, zero), lambda view, first=first: tensor(first, "0", 4, 4, view) if first == "Float" else quantized_so(first, 4, zero, view),
+                           lambda view, then=then, zero=zero: quantized_so(then, 4, zero, view), FINE if fine else NOT_PLAIN,
+                           key0=first, key1=zero)
+
+
 def formats_of_memory():
     """torch.contiguous_format as torch 2 writes it: getattr() is called for that, and is no value."""
     getattr_, torch_ = NAME("__builtin__", "getattr") + b"q\x31", NAME("torch._utils", "torch") + b"q\x32"
@@ -332,6 +378,7 @@ def formats_of_memory():
 formulas()
 indexes()
 quantized()
+two_classes()
 formats_of_memory()
 numbers_of_one_hash()
 devices()
