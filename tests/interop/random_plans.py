@@ -223,8 +223,10 @@ def weight(plan):
 def kinds(plan):
     """{kind or kind:detail} of all nodes, for exceptions.txt."""
     found = set()
-    for kind, detail, _ in plan["nodes"]:
+    for kind, detail, parts in plan["nodes"]:
         found.add(kind)
+        if detail in ("NewArgs", "NewArgsEx") and any(plan["nodes"][part][0] == "storage" and not plan["nodes"][part][1][1] for part in parts[:2]):
+            found.add("empty_storage_repeated") # in the arguments, and in the state
         for part in detail if isinstance(detail, list) else [detail]:
             if isinstance(part, str) and kind != "str":
                 found.add("%s:%s" % (kind, part))
