@@ -11,7 +11,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
 def read_table(path):
-    """Folder -> set of folders it may include."""
+    """Row -> set of rows that its files may include: those that it names, what is around it, and what that may include."""
     table = {}
     with open(path, encoding="utf-8") as stream:
         for line in stream:
@@ -19,11 +19,34 @@ def read_table(path):
             if line:
                 name, below = line.split(":")
                 table[name.strip()] = set(below.split())
+    for name in sorted(table, key=len):
+        around = row_of(table, os.path.dirname(name)) if "/" in name else None
+        if around:
+            table[name] |= {around} | table[around]
     return table
 
 
+def row_of(table, path):
+    """The longest row that PATH, below src/, begins with, or None."""
+    parts = path.split("/")
+    names = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((name for name in names if name in table), "." if len(parts) == 1 else None)
+
+
+def problems_of(table, root):
+    """What is wrong with the table itself."""
+    for name, below in table.items():
+        for unknown in sorted(below - set(table)):
+            yield "'%s' uses '%s', which has no row" % (name, unknown)
+        if name not in ("include", "tools") and not os.path.exists(os.path.join(root, "src", name)):
+            yield "'%s' is not there, below src/" % name
+    loop = cycle_in(table)
+    if loop:
+        yield "'%s' is used by what it uses" % loop
+
+
 def cycle_in(table):
-    """A folder that is used by what it uses, or None."""
+    """A row that is used by what it uses, or None."""
     def reaches(start, end, seen):
         for below in table.get(start, ()):
             if below == end or (below not in seen and reaches(below, end, seen | {below})):
@@ -32,14 +55,15 @@ def cycle_in(table):
     return next((name for name in table if reaches(name, name, set())), None)
 
 
-def sources(root):
-    """Every C file below root, as (folder of the table, path)."""
+def sources(root, table):
+    """Every C file below root, as (its row of the table, path)."""
     for top in ("src", "include", "tools"):
         for folder, _, names in os.walk(os.path.join(root, top)):
-            below = os.path.relpath(folder, os.path.join(root, "src")).split(os.sep)[0]
             for name in sorted(names):
+                path = os.path.join(folder, name)
                 if name.endswith((".c", ".h")):
-                    yield below if top == "src" else top, os.path.join(folder, name)
+                    below = os.path.relpath(path, os.path.join(root, "src")).replace(os.sep, "/")
+                    yield row_of(table, below) if top == "src" else top, path
 
 
 def problem(table, layer, folder, quoted, target, root):
@@ -55,7 +79,8 @@ def problem(table, layer, folder, quoted, target, root):
             "is not <ckpt/*.h>"
     if not os.path.exists(os.path.join(root, "src", target)):
         return "is not there, below src/"
-    if first == layer or first in table[layer]:
+    row = row_of(table, target)
+    if row == layer or row in table[layer]:
         return None
     return "is above or beside '%s'" % layer
 
@@ -63,13 +88,10 @@ def problem(table, layer, folder, quoted, target, root):
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..")
     table = read_table(os.path.join(root, "src", "LAYERS"))
-    failures, count = [], 0
-    loop = cycle_in(table)
-    if loop:
-        failures.append("src/LAYERS: '%s' is used by what it uses" % loop)
-    for layer, path in sources(root):
+    failures, count = ["src/LAYERS: " + text for text in problems_of(table, root)], 0
+    for layer, path in sources(root, table):
         if layer not in table:
-            failures.append("%s: the folder '%s' is not in src/LAYERS" % (path, layer))
+            failures.append("%s: is of no folder that is in src/LAYERS" % path)
             continue
         with open(path, encoding="utf-8") as stream:
             for number, line in enumerate(stream, 1):
