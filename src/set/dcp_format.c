@@ -3,29 +3,29 @@
 #include "set/dcp.h"
 #include "set/dcp_save.h"
 #include "set/dcp_state.h"
-#include "set/dcp_values.h"
+#include "set/fields.h"
 
 #include <string.h>
 
 /* Which releases write such an index: the classes it names and the attributes it has. */
 static const char *writer_of(const struct ckpt_dcp *dcp)
 {
-	const struct ckpt_value *root = dcp->index.root, *state = ckpt_dcp_object_state(root);
+	const struct ckpt_value *root = dcp->index.root, *state = ckpt_fields_object_state(root);
 	const struct ckpt_value *properties = NULL, *entry;
 
 	if (root->u.call->func->kind == CKPT_GLOBAL &&
 	    !strncmp(root->u.call->func->u.global->module, "torch.distributed._shard.", 25))
 		return "torch 1.13";
 	for (uint32_t i = 0; i < dcp->index.entry_count && !properties; i++) {
-		entry = ckpt_dcp_object_state(dcp->index.entries[i].metadata);
-		properties = entry ? ckpt_dcp_field(entry, "properties") : NULL;
+		entry = ckpt_fields_object_state(dcp->index.entries[i].metadata);
+		properties = entry ? ckpt_fields_find(entry, "properties") : NULL;
 	}
 	if (properties && properties->u.call->func->kind == CKPT_GLOBAL &&
 	    !strncmp(properties->u.call->func->u.global->module, "torch.distributed._shard.", 25))
 		return "torch 2.0 to 2.2";
-	if (ckpt_dcp_field(state, "version"))
+	if (ckpt_fields_find(state, "version"))
 		return "torch 2.9 or later";
-	return ckpt_dcp_field(state, "storage_meta") ? "torch 2.4 to 2.8" : "torch 2.3";
+	return ckpt_fields_find(state, "storage_meta") ? "torch 2.4 to 2.8" : "torch 2.3";
 }
 
 static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)

@@ -2,7 +2,7 @@
 #include "set/dcp_index.h"
 
 #include "base/text.h"
-#include "set/dcp_values.h"
+#include "set/fields.h"
 #include "tensor/shape.h"
 
 #include <inttypes.h>
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const uint64_t MOST_INDEX = (uint64_t)4 << 30, BUDGET_BASE = 64 << 20;
-enum { BUDGET_PER_VALUE = 64, BUDGET_PER_BYTE = 80, SHOWN = 120, LEAST_CHUNK = 8 };
+static const uint64_t BUDGET_BASE = 64 << 20;
+enum { BUDGET_PER_VALUE = 64, SHOWN = 120, LEAST_CHUNK = 8 };
 
 struct reader {
 	struct ckpt_dcp_index *index;
@@ -69,7 +69,7 @@ static int fail_entry(struct reader *r, const struct ckpt_value *fqn, int rc)
 static int read_chunk(struct reader *r, const struct ckpt_dcp_entry *e,
 		      const struct ckpt_value *value)
 {
-	const struct ckpt_value *state = ckpt_dcp_state(value, "ChunkStorageMetadata");
+	const struct ckpt_value *state = ckpt_fields_state(value, "ChunkStorageMetadata");
 	struct ckpt_dcp_chunk *chunk;
 	uint32_t offsets, sizes;
 	int rc;
@@ -81,12 +81,12 @@ static int read_chunk(struct reader *r, const struct ckpt_dcp_entry *e,
 	if (!chunk)
 		return ckpt_fail_nomem(r->err);
 	if (!state)
-		return ckpt_dcp_wrong(r->err, "a ChunkStorageMetadata", value);
-	rc = ckpt_dcp_dims(ckpt_dcp_field(state, "offsets"), "offsets", r->index->arena,
-			   &chunk->offset, &offsets, r->err);
+		return ckpt_fields_wrong(r->err, "a ChunkStorageMetadata", value);
+	rc = ckpt_fields_dims(ckpt_fields_find(state, "offsets"), "offsets", r->index->arena,
+			      &chunk->offset, &offsets, r->err);
 	if (rc == 0)
-		rc = ckpt_dcp_dims(ckpt_dcp_field(state, "sizes"), "sizes", r->index->arena,
-				   &chunk->shape, &sizes, r->err);
+		rc = ckpt_fields_dims(ckpt_fields_find(state, "sizes"), "sizes", r->index->arena,
+				      &chunk->shape, &sizes, r->err);
 	if (rc < 0)
 		return rc;
 	if (offsets != e->ndim || sizes != e->ndim)
@@ -103,21 +103,47 @@ static int read_chunk(struct reader *r, const struct ckpt_dcp_entry *e,
 	return 0;
 }
 
+/* The dtype in a TensorProperties. */
+static int read_dtype(const struct ckpt_value *properties, enum ckpt_dtype *out,
+		      struct ckpt_error *err)
+{
+	const struct ckpt_value *state, *dtype;
+	char shown[160];
+
+	if (!properties || !ckpt_fields_is(properties, "TensorProperties"))
+		return ckpt_fields_wrong(err, "TensorProperties", properties);
+	state = properties->u.call->state;
+	if (state && state->kind == CKPT_TUPLE && state->u.seq.count)
+		dtype = state->u.seq.items[0];
+	else
+		dtype = state && state->kind == CKPT_DICT ? ckpt_fields_find(state, "dtype") : NULL;
+	if (!dtype || dtype->kind != CKPT_GLOBAL)
+		return ckpt_fields_wrong(err, "a dtype", dtype);
+	*out = ckpt_dtype_find(dtype->u.global->name);
+	if (*out != CKPT_DTYPE_UNKNOWN && !strcmp(dtype->u.global->module, "torch"))
+		return 0;
+	return ckpt_error_at(err,
+			     ckpt_fail(err, CKPT_E_UNSUPPORTED, "dtype '%s' is not known",
+				       ckpt_escape(shown, sizeof(shown), dtype->u.global->name,
+						   dtype->u.global->name_len)),
+			     NULL, NULL, dtype->pos);
+}
+
 static int read_tensor(struct reader *r, struct ckpt_dcp_entry *e, const struct ckpt_value *state)
 {
-	const struct ckpt_value *chunks = ckpt_dcp_field(state, "chunks");
-	int rc = ckpt_dcp_dtype(ckpt_dcp_field(state, "properties"), &e->dtype, r->err);
+	const struct ckpt_value *chunks = ckpt_fields_find(state, "chunks");
+	int rc = read_dtype(ckpt_fields_find(state, "properties"), &e->dtype, r->err);
 
 	e->is_tensor = true;
 	if (rc == 0)
-		rc = ckpt_dcp_dims(ckpt_dcp_field(state, "size"), "size", r->index->arena,
-				   &e->shape, &e->ndim, r->err);
+		rc = ckpt_fields_dims(ckpt_fields_find(state, "size"), "size", r->index->arena,
+				      &e->shape, &e->ndim, r->err);
 	if (rc == 0)
 		rc = ckpt_shape_check(e->shape, e->ndim, ckpt_dtype_size(e->dtype), r->err);
 	if (rc < 0)
 		return rc;
 	if (!chunks || (chunks->kind != CKPT_LIST && chunks->kind != CKPT_TUPLE))
-		return ckpt_dcp_wrong(r->err, "a list of chunks", chunks);
+		return ckpt_fields_wrong(r->err, "a list of chunks", chunks);
 	e->first_chunk = r->index->chunk_count;
 	for (uint32_t i = 0; rc == 0 && i < chunks->u.seq.count; i++)
 		rc = read_chunk(r, e, chunks->u.seq.items[i]);
@@ -128,13 +154,13 @@ static int read_tensor(struct reader *r, struct ckpt_dcp_entry *e, const struct 
 static int read_entry(struct reader *r, const struct ckpt_value *fqn, const struct ckpt_value *what)
 {
 	struct ckpt_dcp_index *x = r->index;
-	const struct ckpt_value *state = ckpt_dcp_state(what, "TensorStorageMetadata");
+	const struct ckpt_value *state = ckpt_fields_state(what, "TensorStorageMetadata");
 	struct ckpt_dcp_entry *e;
 	uint64_t *slot;
 	bool there;
 
 	if (fqn->kind != CKPT_STR)
-		return ckpt_dcp_wrong(r->err, "a str as key of state_dict_metadata", fqn);
+		return ckpt_fields_wrong(r->err, "a str as key of state_dict_metadata", fqn);
 	slot = ckpt_strmap_insert(&x->entry_by_fqn, fqn->u.bytes.ptr, fqn->u.bytes.len,
 				  x->entry_count, &there);
 	if (!slot)
@@ -145,9 +171,9 @@ static int read_entry(struct reader *r, const struct ckpt_value *fqn, const stru
 	*e = (struct ckpt_dcp_entry){ .fqn = fqn, .metadata = what, .dtype = CKPT_DTYPE_UNKNOWN };
 	if (state)
 		return read_tensor(r, e, state);
-	if (ckpt_dcp_is(what, "BytesStorageMetadata"))
+	if (ckpt_fields_is(what, "BytesStorageMetadata"))
 		return 0;
-	return ckpt_dcp_wrong(r->err, "a TensorStorageMetadata or BytesStorageMetadata", what);
+	return ckpt_fields_wrong(r->err, "a TensorStorageMetadata or BytesStorageMetadata", what);
 }
 
 static int read_entries(struct reader *r, const struct ckpt_value *dict)
@@ -155,7 +181,7 @@ static int read_entries(struct reader *r, const struct ckpt_value *dict)
 	int rc = 0;
 
 	if (!dict || !ckpt_value_pairs(dict))
-		return ckpt_dcp_wrong(r->err, "a dict as state_dict_metadata", dict);
+		return ckpt_fields_wrong(r->err, "a dict as state_dict_metadata", dict);
 	for (uint32_t i = 0; rc == 0 && i + 1 < ckpt_value_pairs(dict)->count; i += 2) {
 		const struct ckpt_value *const *item = ckpt_value_pairs(dict)->items + i;
 
@@ -245,7 +271,7 @@ static int read_file_name(struct reader *r, const struct ckpt_value *v, uint32_t
 	struct ckpt_dcp_index *x = r->index;
 	uint64_t *slot;
 	bool there;
-	int rc = ckpt_dcp_check_path(v, r->err);
+	int rc = ckpt_fields_check_path(v, r->err);
 
 	if (rc < 0)
 		return rc;
@@ -285,21 +311,21 @@ static int read_transform(struct reader *r, const struct ckpt_value *list, const
 
 static int read_info(struct reader *r, struct ckpt_dcp_chunk *chunk, const struct ckpt_value *info)
 {
-	const struct ckpt_value *state = ckpt_dcp_state(info, "_StorageInfo");
+	const struct ckpt_value *state = ckpt_fields_state(info, "_StorageInfo");
 	int rc;
 
 	if (!state)
-		return ckpt_dcp_wrong(r->err, "a _StorageInfo", info);
+		return ckpt_fields_wrong(r->err, "a _StorageInfo", info);
 	chunk->info = info;
-	rc = ckpt_dcp_number(ckpt_dcp_field(state, "offset"), "offset", &chunk->off, r->err);
+	rc = ckpt_fields_number(ckpt_fields_find(state, "offset"), "offset", &chunk->off, r->err);
 	if (rc == 0)
-		rc = ckpt_dcp_number(ckpt_dcp_field(state, "length"), "length", &chunk->len,
-				     r->err);
+		rc = ckpt_fields_number(ckpt_fields_find(state, "length"), "length", &chunk->len,
+					r->err);
 	if (rc == 0)
-		rc = read_transform(r, ckpt_dcp_field(state, "transform_descriptors"),
+		rc = read_transform(r, ckpt_fields_find(state, "transform_descriptors"),
 				    &chunk->transform);
 	if (rc == 0)
-		rc = read_file_name(r, ckpt_dcp_field(state, "relative_path"), &chunk->file);
+		rc = read_file_name(r, ckpt_fields_find(state, "relative_path"), &chunk->file);
 	return rc;
 }
 
@@ -307,7 +333,7 @@ static int read_info(struct reader *r, struct ckpt_dcp_chunk *chunk, const struc
 static int find_place(struct reader *r, const struct ckpt_value *state,
 		      const struct ckpt_value *fqn, struct ckpt_dcp_chunk **out)
 {
-	const struct ckpt_value *offset = ckpt_dcp_field(state, "offset");
+	const struct ckpt_value *offset = ckpt_fields_find(state, "offset");
 	struct ckpt_dcp_index *x = r->index;
 	const uint64_t *dims = NULL;
 	struct ckpt_dcp_entry *e;
@@ -333,7 +359,7 @@ static int find_place(struct reader *r, const struct ckpt_value *state,
 	}
 	if (!offset || offset->kind == CKPT_NONE)
 		return 0; /* torch does not find it either */
-	rc = ckpt_dcp_dims(offset, "offset", x->arena, &dims, &ndim, r->err);
+	rc = ckpt_fields_dims(offset, "offset", x->arena, &dims, &ndim, r->err);
 	if (rc < 0)
 		return rc;
 	key = place_key(r, *slot, dims, ndim, &len);
@@ -348,15 +374,15 @@ static int find_place(struct reader *r, const struct ckpt_value *state,
 static int read_place(struct reader *r, const struct ckpt_value *index,
 		      const struct ckpt_value *info)
 {
-	const struct ckpt_value *state = ckpt_dcp_state(index, "MetadataIndex"), *fqn;
+	const struct ckpt_value *state = ckpt_fields_state(index, "MetadataIndex"), *fqn;
 	struct ckpt_dcp_chunk *chunk;
 	int rc;
 
 	if (!state)
-		return ckpt_dcp_wrong(r->err, "a MetadataIndex as key of storage_data", index);
-	fqn = ckpt_dcp_field(state, "fqn");
+		return ckpt_fields_wrong(r->err, "a MetadataIndex as key of storage_data", index);
+	fqn = ckpt_fields_find(state, "fqn");
 	if (!fqn || fqn->kind != CKPT_STR)
-		return ckpt_dcp_wrong(r->err, "a str as fqn of a MetadataIndex", fqn);
+		return ckpt_fields_wrong(r->err, "a str as fqn of a MetadataIndex", fqn);
 	rc = find_place(r, state, fqn, &chunk);
 	if (rc == 0 && chunk) {
 		chunk->place = index;
@@ -373,7 +399,7 @@ static int read_places(struct reader *r, const struct ckpt_value *dict)
 	int rc = note_places(r);
 
 	if (rc == 0 && !pairs)
-		rc = ckpt_dcp_wrong(r->err, "a dict as storage_data", dict);
+		rc = ckpt_fields_wrong(r->err, "a dict as storage_data", dict);
 	for (uint32_t i = 0; rc == 0 && i + 1 < pairs->count; i += 2)
 		rc = read_place(r, pairs->items[i], pairs->items[i + 1]);
 	return rc;
@@ -388,24 +414,24 @@ static int fail_other(const struct ckpt_value *root, struct ckpt_error *err)
 	    !strncmp(root->u.call->func->u.global->module, "paddle", 6))
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "is an index of PaddlePaddle, not of PyTorch");
-	return ckpt_dcp_wrong(err, "torch.distributed.checkpoint's Metadata", root);
+	return ckpt_fields_wrong(err, "torch.distributed.checkpoint's Metadata", root);
 }
 
 static int read_all(struct reader *r)
 {
-	const struct ckpt_value *root = r->index->root, *state = ckpt_dcp_object_state(root);
+	const struct ckpt_value *root = r->index->root, *state = ckpt_fields_object_state(root);
 	int rc;
 
-	if (!state || !ckpt_dcp_field(state, "state_dict_metadata"))
+	if (!state || !ckpt_fields_find(state, "state_dict_metadata"))
 		return fail_other(root, r->err);
-	if (!ckpt_dcp_field(state, "storage_data"))
+	if (!ckpt_fields_find(state, "storage_data"))
 		return ckpt_fail(r->err, CKPT_E_UNSUPPORTED,
 				 "is an index of torch 1.12 or earlier, which has another form");
-	rc = read_entries(r, ckpt_dcp_field(state, "state_dict_metadata"));
+	rc = read_entries(r, ckpt_fields_find(state, "state_dict_metadata"));
 	if (rc == 0)
-		rc = read_paths(r, ckpt_dcp_field(state, "planner_data"));
+		rc = read_paths(r, ckpt_fields_find(state, "planner_data"));
 	if (rc == 0)
-		rc = read_places(r, ckpt_dcp_field(state, "storage_data"));
+		rc = read_places(r, ckpt_fields_find(state, "storage_data"));
 	return rc;
 }
 
@@ -437,31 +463,11 @@ void ckpt_dcp_index_clear(struct ckpt_dcp_index *x)
 	*x = (struct ckpt_dcp_index){ 0 };
 }
 
-int ckpt_dcp_pickle_load(const struct ckpt_source *source, uint8_t **bytes,
-			 struct ckpt_pickle *pickle, struct ckpt_error *err)
-{
-	uint64_t size = ckpt_source_size(source);
-	int rc = 0;
-
-	*bytes = NULL;
-	if (size > MOST_INDEX)
-		rc = ckpt_fail(err, CKPT_E_LIMIT,
-			       "the index has %" PRIu64 " bytes, the limit is 4 GiB", size);
-	if (rc == 0 && !(*bytes = malloc((size_t)size + 1)))
-		rc = ckpt_fail_nomem(err);
-	if (rc == 0)
-		rc = ckpt_source_read(source, 0, *bytes, (size_t)size, err);
-	if (rc == 0)
-		rc = ckpt_pickle_decode(*bytes, (size_t)size, BUDGET_BASE + BUDGET_PER_BYTE * size,
-					pickle, err);
-	return ckpt_error_at(err, rc, ckpt_source_path(source), NULL, CKPT_NO_OFFSET);
-}
-
 int ckpt_dcp_index_load(const struct ckpt_source *source, uint8_t **bytes,
 			struct ckpt_pickle *pickle, struct ckpt_dcp_index *out,
 			struct ckpt_error *err)
 {
-	int rc = ckpt_dcp_pickle_load(source, bytes, pickle, err);
+	int rc = ckpt_fields_load(source, bytes, pickle, err);
 
 	if (rc == 0)
 		rc = ckpt_dcp_index_read(pickle, out, err);

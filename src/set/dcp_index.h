@@ -60,14 +60,7 @@ int ckpt_dcp_index_read(const struct ckpt_pickle *pickle, struct ckpt_dcp_index 
 void ckpt_dcp_index_clear(struct ckpt_dcp_index *index);
 
 /*
- * Read and decode the whole of SOURCE, which is an index. *BYTES is to be freed, after PICKLE is cleared, both also
- * on failure; the path goes into the message.
- */
-int ckpt_dcp_pickle_load(const struct ckpt_source *source, uint8_t **bytes,
-			 struct ckpt_pickle *pickle, struct ckpt_error *err);
-
-/*
- * The same, and make the tables. *BYTES is to be freed, after PICKLE is cleared,
+ * ckpt_fields_load() of SOURCE, and make the tables. *BYTES is to be freed, after PICKLE is cleared,
  * both also on failure; the path goes into the message.
  */
 int ckpt_dcp_index_load(const struct ckpt_source *source, uint8_t **bytes,

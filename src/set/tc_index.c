@@ -4,7 +4,7 @@
 #include "base/grow.h"
 #include "base/text.h"
 #include "model/walk.h"
-#include "set/dcp_values.h"
+#include "set/fields.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@ struct reader {
 
 const struct ckpt_value *ckpt_tc_field(const struct ckpt_value *v, const char *name)
 {
-	return v && v->kind == CKPT_DICT ? ckpt_dcp_field(v, name) : NULL;
+	return v && v->kind == CKPT_DICT ? ckpt_fields_find(v, name) : NULL;
 }
 
 static int fail_item(struct reader *r, uint32_t item, int rc)
@@ -191,10 +191,10 @@ static int read_layout(struct reader *r, uint32_t item, uint32_t rank,
 	if (layout->kind == CKPT_NONE)
 		return 0;
 	if (!type || type->kind != CKPT_STR)
-		return ckpt_dcp_wrong(r->err, "a file_path and a serialization_format", layout);
+		return ckpt_fields_wrong(r->err, "a file_path and a serialization_format", layout);
 	if (!path || path->kind != CKPT_STR)
-		return ckpt_dcp_wrong(r->err, "a str as file_path", path);
-	rc = ckpt_dcp_check_path(path, r->err);
+		return ckpt_fields_wrong(r->err, "a str as file_path", path);
+	rc = ckpt_fields_check_path(path, r->err);
 	if (rc < 0)
 		return rc;
 	if (ckpt_value_is_str(type, "TorchSerialization"))
@@ -233,9 +233,9 @@ static int read_place(struct reader *r, const struct ckpt_value *text,
 {
 	*out = (struct ckpt_tc_place){ .text = text, .groups = groups };
 	if (text->kind != CKPT_STR)
-		return ckpt_dcp_wrong(r->err, "a path in JSON", text);
+		return ckpt_fields_wrong(r->err, "a path in JSON", text);
 	if (groups->kind != CKPT_LIST && groups->kind != CKPT_TUPLE)
-		return ckpt_dcp_wrong(r->err, "a list of groups of ranks", groups);
+		return ckpt_fields_wrong(r->err, "a list of groups of ranks", groups);
 	return ckpt_tc_path_parse(text, r->index->arena, &out->steps, &out->step_count, r->err);
 }
 
@@ -246,9 +246,9 @@ static int read_item(struct reader *r, uint32_t item, const struct ckpt_value *v
 	int rc = 0;
 
 	if (!places || places->kind != CKPT_DICT)
-		return ckpt_dcp_wrong(r->err, "a dict as nested_path_to_metadata", places);
+		return ckpt_fields_wrong(r->err, "a dict as nested_path_to_metadata", places);
 	if (!layouts || layouts->kind != CKPT_DICT)
-		return ckpt_dcp_wrong(r->err, "a dict as rank_to_layout_info", layouts);
+		return ckpt_fields_wrong(r->err, "a dict as rank_to_layout_info", layouts);
 	for (uint32_t i = 0; rc == 0 && i + 1 < places->u.seq.count; i += 2) {
 		struct ckpt_tc_place place;
 
@@ -275,7 +275,7 @@ static int read_items(struct reader *r, const struct ckpt_value *dict)
 		uint32_t item;
 
 		if (name->kind != CKPT_STR)
-			return ckpt_dcp_wrong(r->err, "the name of an item", name);
+			return ckpt_fields_wrong(r->err, "the name of an item", name);
 		rc = find_item(r, name->u.bytes.ptr, name->u.bytes.len, &item);
 		if (rc < 0)
 			return rc;
@@ -316,13 +316,13 @@ static int read_layouts_of_rank(struct reader *r, uint32_t rank, const struct ck
 	int rc = 0;
 
 	if (dict->kind != CKPT_DICT)
-		return ckpt_dcp_wrong(r->err, "a dict of items", dict);
+		return ckpt_fields_wrong(r->err, "a dict of items", dict);
 	for (uint32_t i = 0; rc == 0 && i + 1 < dict->u.seq.count; i += 2) {
 		const struct ckpt_value *name = dict->u.seq.items[i];
 		uint32_t item;
 
 		if (name->kind != CKPT_STR)
-			return ckpt_dcp_wrong(r->err, "the name of an item", name);
+			return ckpt_fields_wrong(r->err, "the name of an item", name);
 		rc = find_item(r, name->u.bytes.ptr, name->u.bytes.len, &item);
 		if (rc < 0)
 			return rc;
@@ -338,7 +338,7 @@ static int read_flat_layouts(struct reader *r, const struct ckpt_value *dict)
 	int rc = 0;
 
 	if (!dict || dict->kind != CKPT_DICT)
-		return ckpt_dcp_wrong(r->err, "a dict as rank_to_layout_info_mappings", dict);
+		return ckpt_fields_wrong(r->err, "a dict as rank_to_layout_info_mappings", dict);
 	for (uint32_t i = 0; rc == 0 && i + 1 < dict->u.seq.count; i += 2) {
 		uint32_t rank;
 
@@ -354,7 +354,7 @@ static int read_flat_layouts(struct reader *r, const struct ckpt_value *dict)
 static int read_world_size(struct reader *r, const struct ckpt_value *v)
 {
 	if (!v || v->kind != CKPT_INT)
-		return ckpt_dcp_wrong(r->err, "an int as world_size", v);
+		return ckpt_fields_wrong(r->err, "an int as world_size", v);
 	if (v->u.integer < 1)
 		return ckpt_fail(r->err, CKPT_E_FORMAT, "a world_size of %" PRId64, v->u.integer);
 	if (v->u.integer > MOST_RANKS)
@@ -373,10 +373,10 @@ static int read_all(struct reader *r, const struct ckpt_value *root)
 	int rc;
 
 	if (!metadata || metadata->kind != CKPT_DICT)
-		return ckpt_dcp_wrong(r->err, "a dict of torch_checkpointing with its metadata",
-				      root->kind == CKPT_DICT ? metadata : root);
+		return ckpt_fields_wrong(r->err, "a dict of torch_checkpointing with its metadata",
+					 root->kind == CKPT_DICT ? metadata : root);
 	if (version && version->kind != CKPT_STR)
-		return ckpt_dcp_wrong(r->err, "a str as version", version);
+		return ckpt_fields_wrong(r->err, "a str as version", version);
 	rc = read_world_size(r, ckpt_tc_field(root, "world_size"));
 	if (rc < 0)
 		return rc;

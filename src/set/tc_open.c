@@ -2,7 +2,7 @@
 #include "set/tc.h"
 
 #include "model/plain_values.h"
-#include "set/dcp_index.h"
+#include "set/fields.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,8 +36,7 @@ static void free_tc(void *container)
 static int read_index(struct opener *o, const struct ckpt_listing *l)
 {
 	struct ckpt_tc *tc = o->tc;
-	int rc = ckpt_dcp_pickle_load(o->doc->source, &o->doc->pickle_bytes, &o->doc->pickle,
-				      o->err);
+	int rc = ckpt_fields_load(o->doc->source, &o->doc->pickle_bytes, &o->doc->pickle, o->err);
 
 	if (rc == 0)
 		rc = ckpt_tc_index_read(&o->doc->pickle, &tc->index, o->err);

@@ -2,7 +2,7 @@
 #include "set/tc_spread.h"
 
 #include "base/text.h"
-#include "set/dcp_values.h"
+#include "set/fields.h"
 #include "set/tc_index.h"
 
 #include <inttypes.h>
@@ -41,7 +41,7 @@ static int read_ranks(struct ckpt_tc_spreads *s, const struct ckpt_value *list,
 		return ckpt_arena_fail(s->arena, err);
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t rank;
-		int rc = ckpt_dcp_number(list->u.seq.items[i], "a rank of the mesh", &rank, err);
+		int rc = ckpt_fields_number(list->u.seq.items[i], "a rank of the mesh", &rank, err);
 
 		if (rc < 0)
 			return rc;
@@ -71,7 +71,7 @@ static int find_mesh(struct ckpt_tc_spreads *s, const struct ckpt_value *list,
 	int rc;
 
 	if (!is_list(list))
-		return ckpt_dcp_wrong(err, "a list as mesh_data", list);
+		return ckpt_fields_wrong(err, "a list as mesh_data", list);
 	slot = ckpt_strmap_find(&s->meshes, (const char *)&list, sizeof(list));
 	if (slot) {
 		*out = (const struct ckpt_tc_mesh *)(uintptr_t)*slot;
@@ -100,14 +100,16 @@ static int read_mesh(struct ckpt_tc_spreads *s, const struct ckpt_value *spec,
 	int rc;
 
 	if (!is_list(shape))
-		return ckpt_dcp_wrong(err, "a mesh_spec with a mesh_shape", shape ? shape : spec);
+		return ckpt_fields_wrong(err, "a mesh_spec with a mesh_shape",
+					 shape ? shape : spec);
 	if (shape->u.seq.count > CKPT_MESH_MOST_DIMS)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "its mesh has %" PRIu32 " dimensions, the limit is %d",
 				 shape->u.seq.count, CKPT_MESH_MOST_DIMS);
 	out->mesh_ndim = shape->u.seq.count;
 	for (uint32_t i = 0; i < out->mesh_ndim; i++) {
-		rc = ckpt_dcp_number(shape->u.seq.items[i], "mesh_shape", &out->mesh_shape[i], err);
+		rc = ckpt_fields_number(shape->u.seq.items[i], "mesh_shape", &out->mesh_shape[i],
+					err);
 		if (rc < 0)
 			return rc;
 		if (!out->mesh_shape[i] || out->mesh_shape[i] > CKPT_MESH_MOST_RANKS)
@@ -138,7 +140,7 @@ static int read_placement(const struct ckpt_value *v, uint32_t ndim, struct ckpt
 
 	*out = (struct ckpt_placement){ .split = 1 };
 	if (!type || type->kind != CKPT_STR)
-		return ckpt_dcp_wrong(err, "a placement with a type", type ? type : v);
+		return ckpt_fields_wrong(err, "a placement with a type", type ? type : v);
 	out->replicated = ckpt_value_is_str(type, "Replicate");
 	if (out->replicated)
 		return 0;
@@ -146,14 +148,14 @@ static int read_placement(const struct ckpt_value *v, uint32_t ndim, struct ckpt
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is placed as '%s' over the ranks",
 				 ckpt_escape(shown, sizeof(shown), type->u.bytes.ptr,
 					     type->u.bytes.len));
-	rc = ckpt_dcp_number(ckpt_tc_field(v, "dim"), "the dim of a shard", &out->dim, err);
+	rc = ckpt_fields_number(ckpt_tc_field(v, "dim"), "the dim of a shard", &out->dim, err);
 	if (rc == 0 && out->dim >= ndim)
 		rc = ckpt_fail(err, CKPT_E_FORMAT,
 			       "is cut along dimension %" PRIu64 " and has %" PRIu32, out->dim,
 			       ndim);
 	if (rc == 0 && ckpt_value_is_str(type, "StridedShard"))
-		rc = ckpt_dcp_number(ckpt_tc_field(v, "split_factor"), "split_factor", &out->split,
-				     err);
+		rc = ckpt_fields_number(ckpt_tc_field(v, "split_factor"), "split_factor",
+					&out->split, err);
 	if (rc == 0 && (!out->split || out->split > CKPT_MESH_MOST_RANKS))
 		rc = ckpt_fail(err, CKPT_E_FORMAT, "a split_factor of %" PRIu64, out->split);
 	return rc;
@@ -208,7 +210,7 @@ static int read_corner(const struct ckpt_value *list, const char *what, uint32_t
 				 "%s without one number for each of %" PRIu32 " dimensions", what,
 				 ndim);
 	for (uint32_t i = 0; rc == 0 && i < ndim; i++)
-		rc = ckpt_dcp_number(list->u.seq.items[i], what, &out[i], err);
+		rc = ckpt_fields_number(list->u.seq.items[i], what, &out[i], err);
 	return rc;
 }
 
@@ -276,9 +278,10 @@ int ckpt_tc_spread_read(struct ckpt_tc_spreads *s, const struct ckpt_value *pack
 
 	*out = (struct ckpt_tc_spread){ .dtype = ckpt_tc_field(data, "dtype") };
 	if (!type || type->kind != CKPT_STR)
-		return ckpt_dcp_wrong(err, "sharding_metadata with a type", type ? type : packed);
-	rc = ckpt_dcp_dims(ckpt_tc_field(data, "global_shape"), "global_shape", s->arena,
-			   &out->shape, &out->ndim, err);
+		return ckpt_fields_wrong(err, "sharding_metadata with a type",
+					 type ? type : packed);
+	rc = ckpt_fields_dims(ckpt_tc_field(data, "global_shape"), "global_shape", s->arena,
+			      &out->shape, &out->ndim, err);
 	if (rc < 0)
 		return rc;
 	if (ckpt_value_is_str(type, "DTensorShardingMetadata"))

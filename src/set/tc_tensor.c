@@ -2,7 +2,7 @@
 #include "set/tc_join.h"
 
 #include "base/text.h"
-#include "set/dcp_values.h"
+#include "set/fields.h"
 #include "set/joined.h"
 #include "set/mesh.h"
 
@@ -32,7 +32,7 @@ static int note_group(struct ckpt_tc_joiner *j, const struct ckpt_value *ranks, 
 {
 	for (uint32_t i = 0; i < ranks->u.seq.count; i++) {
 		uint64_t rank;
-		int rc = ckpt_dcp_number(ranks->u.seq.items[i], "a rank", &rank, j->err);
+		int rc = ckpt_fields_number(ranks->u.seq.items[i], "a rank", &rank, j->err);
 
 		if (rc < 0)
 			return rc;
@@ -85,7 +85,7 @@ static int read_groups(struct ckpt_tc_joiner *j, struct described *d)
 					*ranks = ckpt_tc_ranks(group);
 
 		if (!ranks)
-			return ckpt_dcp_wrong(j->err, "a group with a tuple of ranks", group);
+			return ckpt_fields_wrong(j->err, "a group with a tuple of ranks", group);
 		rc = note_group(j, ranks, i, true);
 		if (rc == 0)
 			rc = ckpt_tc_spread_read(&j->spreads,
@@ -125,7 +125,7 @@ static int check_dtype(struct ckpt_tc_joiner *j, const struct ckpt_value *said,
 	char shown[CKPT_TC_SHOWN];
 
 	if (!said || said->kind != CKPT_STR)
-		return ckpt_dcp_wrong(j->err, "a str as dtype", said);
+		return ckpt_fields_wrong(j->err, "a str as dtype", said);
 	if (said->u.bytes.len > 6 && !memcmp(said->u.bytes.ptr, "torch.", 6) &&
 	    strlen(ckpt_dtype_name(t->dtype)) == said->u.bytes.len - 6 &&
 	    !memcmp(said->u.bytes.ptr + 6, ckpt_dtype_name(t->dtype), said->u.bytes.len - 6))

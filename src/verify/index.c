@@ -4,7 +4,7 @@
 #include "base/grow.h"
 #include "base/text.h"
 #include "set/dcp.h"
-#include "set/dcp_values.h"
+#include "set/fields.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -302,7 +302,7 @@ static int check_keys(struct speller *s)
 {
 	const struct ckpt_dcp_index *index = &s->dcp->index;
 	const struct ckpt_value *dict =
-		ckpt_dcp_field(ckpt_dcp_object_state(index->root), "state_dict_metadata");
+		ckpt_fields_find(ckpt_fields_object_state(index->root), "state_dict_metadata");
 	uint32_t names = ckpt_value_pairs(dict)->count / 2;
 
 	if (names == index->entry_count)

@@ -1,14 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/dcp_values.h"
+#include "set/fields.h"
 
 #include "base/text.h"
 #include "set/inside.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FIELDS = 64, MOST_DIMS = 64, SHOWN = 160 };
+static const uint64_t MOST_INDEX = (uint64_t)4 << 30, BUDGET_BASE = 64 << 20;
+enum { BUDGET_PER_BYTE = 80, MOST_FIELDS = 64, MOST_DIMS = 64, SHOWN = 160 };
 
-bool ckpt_dcp_is(const struct ckpt_value *v, const char *name)
+int ckpt_fields_load(const struct ckpt_source *source, uint8_t **bytes, struct ckpt_pickle *pickle,
+		     struct ckpt_error *err)
+{
+	uint64_t size = ckpt_source_size(source);
+	int rc = 0;
+
+	*bytes = NULL;
+	if (size > MOST_INDEX)
+		rc = ckpt_fail(err, CKPT_E_LIMIT,
+			       "the index has %" PRIu64 " bytes, the limit is 4 GiB", size);
+	if (rc == 0 && !(*bytes = malloc((size_t)size + 1)))
+		rc = ckpt_fail_nomem(err);
+	if (rc == 0)
+		rc = ckpt_source_read(source, 0, *bytes, (size_t)size, err);
+	if (rc == 0)
+		rc = ckpt_pickle_decode(*bytes, (size_t)size, BUDGET_BASE + BUDGET_PER_BYTE * size,
+					pickle, err);
+	return ckpt_error_at(err, rc, ckpt_source_path(source), NULL, CKPT_NO_OFFSET);
+}
+
+bool ckpt_fields_is(const struct ckpt_value *v, const char *name)
 {
 	const struct ckpt_value *func = v->kind == CKPT_CALL ? v->u.call->func : NULL;
 
@@ -16,19 +39,19 @@ bool ckpt_dcp_is(const struct ckpt_value *v, const char *name)
 	       !strncmp(func->u.global->module, "torch.distributed.", 18);
 }
 
-const struct ckpt_value *ckpt_dcp_object_state(const struct ckpt_value *v)
+const struct ckpt_value *ckpt_fields_object_state(const struct ckpt_value *v)
 {
 	const struct ckpt_value *state = v->kind == CKPT_CALL ? v->u.call->state : NULL;
 
 	return state && state->kind == CKPT_DICT ? state : NULL;
 }
 
-const struct ckpt_value *ckpt_dcp_state(const struct ckpt_value *v, const char *name)
+const struct ckpt_value *ckpt_fields_state(const struct ckpt_value *v, const char *name)
 {
-	return ckpt_dcp_is(v, name) ? ckpt_dcp_object_state(v) : NULL;
+	return ckpt_fields_is(v, name) ? ckpt_fields_object_state(v) : NULL;
 }
 
-const struct ckpt_value *ckpt_dcp_field(const struct ckpt_value *state, const char *name)
+const struct ckpt_value *ckpt_fields_find(const struct ckpt_value *state, const char *name)
 {
 	uint32_t count = state->u.seq.count < MOST_FIELDS ? state->u.seq.count : MOST_FIELDS;
 
@@ -38,7 +61,7 @@ const struct ckpt_value *ckpt_dcp_field(const struct ckpt_value *state, const ch
 	return NULL;
 }
 
-int ckpt_dcp_wrong(struct ckpt_error *err, const char *what, const struct ckpt_value *v)
+int ckpt_fields_wrong(struct ckpt_error *err, const char *what, const struct ckpt_value *v)
 {
 	const struct ckpt_value *func = v && v->kind == CKPT_CALL ? v->u.call->func : NULL;
 	char shown[SHOWN];
@@ -55,8 +78,8 @@ int ckpt_dcp_wrong(struct ckpt_error *err, const char *what, const struct ckpt_v
 	return ckpt_error_at(err, rc, NULL, NULL, v && (v->id || v->pos) ? v->pos : CKPT_NO_OFFSET);
 }
 
-int ckpt_dcp_dims(const struct ckpt_value *v, const char *what, struct ckpt_arena *arena,
-		  const uint64_t **out, uint32_t *count, struct ckpt_error *err)
+int ckpt_fields_dims(const struct ckpt_value *v, const char *what, struct ckpt_arena *arena,
+		     const uint64_t **out, uint32_t *count, struct ckpt_error *err)
 {
 	const struct ckpt_value *args;
 	uint64_t *dims;
@@ -66,7 +89,7 @@ int ckpt_dcp_dims(const struct ckpt_value *v, const char *what, struct ckpt_aren
 		v = args->kind == CKPT_TUPLE && args->u.seq.count == 1 ? args->u.seq.items[0] : v;
 	}
 	if (!v || (v->kind != CKPT_TUPLE && v->kind != CKPT_LIST))
-		return ckpt_dcp_wrong(err, what, v);
+		return ckpt_fields_wrong(err, what, v);
 	if (v->u.seq.count > MOST_DIMS)
 		return ckpt_error_at(err,
 				     ckpt_fail(err, CKPT_E_FORMAT,
@@ -77,7 +100,7 @@ int ckpt_dcp_dims(const struct ckpt_value *v, const char *what, struct ckpt_aren
 	if (!dims)
 		return ckpt_arena_fail(arena, err);
 	for (uint32_t i = 0; i < v->u.seq.count; i++) {
-		int rc = ckpt_dcp_number(v->u.seq.items[i], what, &dims[i], err);
+		int rc = ckpt_fields_number(v->u.seq.items[i], what, &dims[i], err);
 
 		if (rc < 0)
 			return rc;
@@ -87,11 +110,11 @@ int ckpt_dcp_dims(const struct ckpt_value *v, const char *what, struct ckpt_aren
 	return 0;
 }
 
-int ckpt_dcp_number(const struct ckpt_value *v, const char *what, uint64_t *out,
-		    struct ckpt_error *err)
+int ckpt_fields_number(const struct ckpt_value *v, const char *what, uint64_t *out,
+		       struct ckpt_error *err)
 {
 	if (!v || v->kind != CKPT_INT)
-		return ckpt_dcp_wrong(err, what, v);
+		return ckpt_fields_wrong(err, what, v);
 	if (v->u.integer < 0)
 		return ckpt_error_at(err,
 				     ckpt_fail(err, CKPT_E_FORMAT, "%s is %lld, wanted 0 or more",
@@ -101,32 +124,7 @@ int ckpt_dcp_number(const struct ckpt_value *v, const char *what, uint64_t *out,
 	return 0;
 }
 
-int ckpt_dcp_dtype(const struct ckpt_value *properties, enum ckpt_dtype *out,
-		   struct ckpt_error *err)
-{
-	const struct ckpt_value *state, *dtype;
-	char shown[SHOWN];
-
-	if (!properties || !ckpt_dcp_is(properties, "TensorProperties"))
-		return ckpt_dcp_wrong(err, "TensorProperties", properties);
-	state = properties->u.call->state;
-	if (state && state->kind == CKPT_TUPLE && state->u.seq.count)
-		dtype = state->u.seq.items[0];
-	else
-		dtype = state && state->kind == CKPT_DICT ? ckpt_dcp_field(state, "dtype") : NULL;
-	if (!dtype || dtype->kind != CKPT_GLOBAL)
-		return ckpt_dcp_wrong(err, "a dtype", dtype);
-	*out = ckpt_dtype_find(dtype->u.global->name);
-	if (*out != CKPT_DTYPE_UNKNOWN && !strcmp(dtype->u.global->module, "torch"))
-		return 0;
-	return ckpt_error_at(err,
-			     ckpt_fail(err, CKPT_E_UNSUPPORTED, "dtype '%s' is not known",
-				       ckpt_escape(shown, sizeof(shown), dtype->u.global->name,
-						   dtype->u.global->name_len)),
-			     NULL, NULL, dtype->pos);
-}
-
-int ckpt_dcp_check_path(const struct ckpt_value *v, struct ckpt_error *err)
+int ckpt_fields_check_path(const struct ckpt_value *v, struct ckpt_error *err)
 {
 	const char *path;
 	char shown[SHOWN];
@@ -134,7 +132,7 @@ int ckpt_dcp_check_path(const struct ckpt_value *v, struct ckpt_error *err)
 	bool odd;
 
 	if (!v || v->kind != CKPT_STR)
-		return ckpt_dcp_wrong(err, "a str as relative_path", v);
+		return ckpt_fields_wrong(err, "a str as relative_path", v);
 	path = v->u.bytes.ptr;
 	len = v->u.bytes.len;
 	odd = !ckpt_path_is_name(path, len);
