@@ -2,6 +2,7 @@
 #include "set/dcp_index.h"
 
 #include "base/text.h"
+#include "set/cover.h"
 #include "set/fields.h"
 #include "tensor/shape.h"
 
@@ -480,6 +481,26 @@ bool ckpt_dcp_chunk_is_empty(const struct ckpt_dcp_chunk *chunk, uint32_t ndim)
 		if (!chunk->shape[i])
 			return true;
 	return false;
+}
+
+int ckpt_dcp_check_cover(const struct ckpt_dcp_index *index, const struct ckpt_dcp_entry *entry,
+			 struct ckpt_error *err)
+{
+	struct ckpt_box *boxes = malloc((entry->chunk_count + 1) * sizeof(*boxes));
+	int rc;
+
+	if (!boxes)
+		return ckpt_fail_nomem(err);
+	for (uint64_t i = 0; i < entry->chunk_count; i++) {
+		const struct ckpt_dcp_chunk *chunk = &index->chunks[entry->first_chunk + i];
+		const char *file =
+			chunk->file == CKPT_DCP_NO_FILE ? NULL : index->files[chunk->file];
+
+		boxes[i] = (struct ckpt_box){ chunk->offset, chunk->shape, file };
+	}
+	rc = ckpt_cover_check(boxes, entry->chunk_count, entry->shape, entry->ndim, err);
+	free(boxes);
+	return rc;
 }
 
 bool ckpt_dcp_path_spells(const struct ckpt_value *path, const struct ckpt_value *fqn)

@@ -73,10 +73,7 @@ bool ckpt_dcp_path_spells(const struct ckpt_value *path, const struct ckpt_value
 /* A chunk without items has no bytes, and need not be anywhere. */
 bool ckpt_dcp_chunk_is_empty(const struct ckpt_dcp_chunk *chunk, uint32_t ndim);
 
-/*
- * Do the chunks of a tensor cover it, once, and nothing else? What is wrong goes to ERR: which box, and
- * in which file.
- */
+/* ckpt_cover_check() of the chunks of a tensor. */
 int ckpt_dcp_check_cover(const struct ckpt_dcp_index *index, const struct ckpt_dcp_entry *entry,
 			 struct ckpt_error *err);
 

@@ -3,6 +3,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "io/sink.h"
+#include "set/cover.h"
 #include "set/dcp_bring.h"
 #include "set/dcp_save.h"
 #include "set/listing.h"
@@ -274,31 +275,23 @@ static int join_entry(struct reindexer *r, struct ckpt_dcp_out_entry *out)
 	return rc;
 }
 
-/* By means of a table of its own, as the check wants one. */
 static int check_cover(struct reindexer *r, const struct ckpt_dcp_out_entry *out)
 {
-	struct ckpt_dcp_entry e = { .is_tensor = true,
-				    .dtype = out->tensor.dtype,
-				    .ndim = out->tensor.ndim,
-				    .shape = out->tensor.shape,
-				    .chunk_count = out->chunk_count };
-	struct ckpt_dcp_index index = { .files = r->out.files };
+	struct ckpt_box *boxes = malloc((out->chunk_count + 1) * sizeof(*boxes));
 	struct ckpt_error why = CKPT_ERROR_INIT;
 	char shown[SHOWN], text[sizeof(why.text)];
 	int rc;
 
-	index.chunks = calloc(out->chunk_count + 1, sizeof(*index.chunks));
-	if (!index.chunks)
+	if (!boxes)
 		return ckpt_fail_nomem(r->err);
 	for (uint64_t i = 0; i < out->chunk_count; i++) {
 		const struct ckpt_dcp_out_chunk *c = &r->out.chunks[out->first_chunk + i];
+		const char *file = c->file == CKPT_DCP_NO_FILE ? NULL : r->out.files[c->file];
 
-		index.chunks[i] = (struct ckpt_dcp_chunk){ .offset = c->offset,
-							   .shape = c->shape,
-							   .file = c->file };
+		boxes[i] = (struct ckpt_box){ c->offset, c->shape, file };
 	}
-	rc = ckpt_dcp_check_cover(&index, &e, &why);
-	free(index.chunks);
+	rc = ckpt_cover_check(boxes, out->chunk_count, out->tensor.shape, out->tensor.ndim, &why);
+	free(boxes);
 	if (rc == 0)
 		return 0;
 	r->report->uncovered++;

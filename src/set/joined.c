@@ -16,7 +16,7 @@ struct ckpt_joined ckpt_joined_of(struct ckpt_arena *arena, const char *const *f
 void ckpt_joined_clear(struct ckpt_joined *j)
 {
 	free(j->blocks);
-	free(j->chunks);
+	free(j->boxes);
 	ckpt_strmap_clear(&j->places);
 }
 
@@ -68,19 +68,19 @@ const struct ckpt_value *ckpt_joined_spec(const struct ckpt_model *m, const stru
 static bool grow(struct ckpt_joined *j)
 {
 	uint32_t cap = j->cap ? j->cap * 2 : 16;
-	void *blocks, *chunks;
+	void *blocks, *boxes;
 
 	if (j->count < j->cap)
 		return true;
 	blocks = realloc(j->blocks, cap * sizeof(*j->blocks));
 	if (blocks)
 		j->blocks = blocks;
-	chunks = realloc(j->chunks, cap * sizeof(*j->chunks));
-	if (chunks)
-		j->chunks = chunks;
-	if (blocks && chunks)
+	boxes = realloc(j->boxes, cap * sizeof(*j->boxes));
+	if (boxes)
+		j->boxes = boxes;
+	if (blocks && boxes)
 		j->cap = cap;
-	return blocks && chunks;
+	return blocks && boxes;
 }
 
 static bool is_empty(const uint64_t *shape, uint32_t ndim)
@@ -121,9 +121,7 @@ int ckpt_joined_add(struct ckpt_joined *j, uint32_t file, const struct ckpt_tens
 		block.first += local_offset[i] * local->stride[i];
 	block.offset = box;
 	block.shape = box + j->ndim;
-	j->chunks[j->count] = (struct ckpt_dcp_chunk){ .offset = block.offset,
-						       .shape = block.shape,
-						       .file = file };
+	j->boxes[j->count] = (struct ckpt_box){ block.offset, block.shape, j->files[file] };
 	j->blocks[j->count++] = block;
 	return 0;
 }
@@ -182,18 +180,10 @@ int ckpt_joined_bytes(const struct ckpt_joined *j, const uint64_t *shape, enum c
 		      struct ckpt_recipe *out, struct ckpt_error *err)
 {
 	static const uint64_t zeros[CKPT_MOST_DIMS];
-	const struct ckpt_dcp_index index = { .chunks = j->chunks,
-					      .chunk_count = j->count,
-					      .files = (const char **)j->files };
-	const struct ckpt_dcp_entry whole = { .is_tensor = true,
-					      .dtype = dtype,
-					      .ndim = j->ndim,
-					      .shape = shape,
-					      .chunk_count = j->count };
 	int rc = ckpt_shape_check(shape, j->ndim, ckpt_dtype_size(dtype), err);
 
 	if (rc == 0)
-		rc = ckpt_dcp_check_cover(&index, &whole, err);
+		rc = ckpt_cover_check(j->boxes, j->count, shape, j->ndim, err);
 	if (rc < 0)
 		return rc;
 	return ckpt_assemble(j->blocks, j->count, j->ndim, zeros, shape, ckpt_dtype_size(dtype),

@@ -2,8 +2,9 @@
 #ifndef CKPT_SET_JOINED_H
 #define CKPT_SET_JOINED_H
 
+#include "base/strmap.h"
 #include "model/model.h"
-#include "set/dcp_index.h"
+#include "set/cover.h"
 #include "set/placement.h"
 #include "tensor/assemble.h"
 
@@ -12,8 +13,8 @@ struct ckpt_joined {
 	struct ckpt_arena *arena; /* borrowed: of what is kept */
 	const char *const *files; /* for messages: where parts are, by their number */
 	uint32_t ndim;
-	struct ckpt_block *blocks;     /* malloc */
-	struct ckpt_dcp_chunk *chunks; /* malloc: the same boxes, to check what they cover */
+	struct ckpt_block *blocks; /* malloc */
+	struct ckpt_box *boxes;	   /* malloc: the same, to check what they cover */
 	uint32_t count, cap;
 	struct ckpt_strmap places; /* of which box there is a block */
 };

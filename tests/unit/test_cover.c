@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "set/dcp_index.h"
+#include "set/cover.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -26,9 +26,7 @@ static uint64_t below(uint64_t n)
 struct cover_case {
 	uint64_t shape[MOST_DIMS];
 	uint64_t offsets[MOST_CHUNKS][MOST_DIMS], shapes[MOST_CHUNKS][MOST_DIMS];
-	struct ckpt_dcp_chunk chunks[MOST_CHUNKS];
-	struct ckpt_dcp_entry entry;
-	struct ckpt_dcp_index index;
+	struct ckpt_box boxes[MOST_CHUNKS];
 	uint32_t ndim;
 	size_t count;
 };
@@ -36,17 +34,8 @@ struct cover_case {
 static int check(struct cover_case *c)
 {
 	for (size_t i = 0; i < c->count; i++)
-		c->chunks[i] = (struct ckpt_dcp_chunk){ .offset = c->offsets[i],
-							.shape = c->shapes[i],
-							.file = i % 2 };
-	c->index = (struct ckpt_dcp_index){ .chunks = c->chunks,
-					    .chunk_count = c->count,
-					    .files = files,
-					    .file_count = COUNT(files) };
-	c->entry = (struct ckpt_dcp_entry){
-		.is_tensor = true, .ndim = c->ndim, .shape = c->shape, .chunk_count = c->count
-	};
-	return ckpt_dcp_check_cover(&c->index, &c->entry, &err);
+		c->boxes[i] = (struct ckpt_box){ c->offsets[i], c->shapes[i], files[i % 2] };
+	return ckpt_cover_check(c->boxes, c->count, c->shape, c->ndim, &err);
 }
 
 /* ---- the reference ---- */
@@ -285,8 +274,9 @@ static void a_hole_between_chunks_that_stand_around_it_is_found(void **state)
 			memcpy(c.shapes[i], around[k][i][1], 2 * sizeof(uint64_t));
 		}
 		judge(&c);
-		assert_string_equal(unit_text(&err), "its chunks hold 8 of 9 items; the one at [1:2, 1:2] "
-					      "is in none of them");
+		assert_string_equal(unit_text(&err),
+				    "its chunks hold 8 of 9 items; the one at [1:2, 1:2] "
+				    "is in none of them");
 	}
 }
 
@@ -342,10 +332,10 @@ static void a_chunk_without_a_place_is_named(void **state)
 	c.shapes[0][0] = 4;
 	c.offsets[1][0] = 4;
 	assert_int_equal(check(&c), 0);
-	c.chunks[1].file = CKPT_DCP_NO_FILE; /* is empty: it may */
-	assert_int_equal(ckpt_dcp_check_cover(&c.index, &c.entry, &err), 0);
-	c.chunks[0].file = CKPT_DCP_NO_FILE;
-	assert_int_equal(ckpt_dcp_check_cover(&c.index, &c.entry, &err), CKPT_E_FORMAT);
+	c.boxes[1].file = NULL; /* is empty: it may */
+	assert_int_equal(ckpt_cover_check(c.boxes, c.count, c.shape, c.ndim, &err), 0);
+	c.boxes[0].file = NULL;
+	assert_int_equal(ckpt_cover_check(c.boxes, c.count, c.shape, c.ndim, &err), CKPT_E_FORMAT);
 	assert_string_equal(unit_text(&err), "the index does not say where chunk [0:4] is");
 }
 
@@ -355,33 +345,27 @@ static void check_many(uint64_t rows, uint64_t columns)
 {
 	uint64_t count = rows * columns, shape[2] = { 3 * rows, 5 * columns },
 		 (*offsets)[2] = calloc(count, sizeof(*offsets)), chunk[2] = { 3, 5 };
-	struct ckpt_dcp_chunk *chunks = calloc(count, sizeof(*chunks));
-	struct ckpt_dcp_entry entry = {
-		.is_tensor = true, .ndim = 2, .shape = shape, .chunk_count = count
-	};
-	struct ckpt_dcp_index index = { .chunks = chunks, .chunk_count = count, .files = files };
+	struct ckpt_box *boxes = calloc(count, sizeof(*boxes));
 	char want[TEXT];
 
-	assert_true(offsets && chunks);
+	assert_true(offsets && boxes);
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t n = i * 7919 % count; /* in no order */
 
 		offsets[n][0] = i / columns * 3;
 		offsets[n][1] = i % columns * 5;
-		chunks[n] = (struct ckpt_dcp_chunk){ .offset = offsets[n], .shape = chunk };
+		boxes[n] = (struct ckpt_box){ offsets[n], chunk, files[0] };
 	}
-	assert_int_equal(ckpt_dcp_check_cover(&index, &entry, &err), 0);
-	entry.chunk_count--;
-	assert_int_equal(ckpt_dcp_check_cover(&index, &entry, &err), CKPT_E_FORMAT);
+	assert_int_equal(ckpt_cover_check(boxes, count, shape, 2, &err), 0);
+	assert_int_equal(ckpt_cover_check(boxes, count - 1, shape, 2, &err), CKPT_E_FORMAT);
 	snprintf(want, sizeof(want), "its chunks hold %" PRIu64 " of %" PRIu64 " items",
 		 15 * (count - 1), 15 * count);
 	assert_string_equal(unit_text(&err), want); /* looking for the hole would take too long */
-	entry.chunk_count++;
-	chunks[count / 2] = chunks[count / 3];
-	assert_int_equal(ckpt_dcp_check_cover(&index, &entry, &err), CKPT_E_FORMAT);
+	boxes[count / 2] = boxes[count / 3];
+	assert_int_equal(ckpt_cover_check(boxes, count, shape, 2, &err), CKPT_E_FORMAT);
 	assert_int_equal(strncmp(unit_text(&err), "chunks overlap: [", 17), 0);
 	free(offsets);
-	free(chunks);
+	free(boxes);
 }
 
 static void many_chunks_take_no_time(void **state)
@@ -396,24 +380,20 @@ static void long_names_and_boxes_are_cut(void **state)
 {
 	uint64_t shape[64], zeros[64] = { 0 };
 	static char name[5000];
-	const char *long_files[] = { name };
-	struct ckpt_dcp_chunk chunks[2] = { { .offset = zeros, .shape = shape },
-					    { .offset = zeros, .shape = shape } };
-	struct ckpt_dcp_entry entry = {
-		.is_tensor = true, .ndim = 64, .shape = shape, .chunk_count = 2
-	};
-	struct ckpt_dcp_index index = { .chunks = chunks, .chunk_count = 2, .files = long_files };
+	struct ckpt_box boxes[2] = { { zeros, shape, name }, { zeros, shape, name } };
 
 	(void)state;
 	memset(name, 'n', sizeof(name) - 1);
 	for (size_t i = 0; i < 64; i++)
 		shape[i] = 1;
 	shape[0] = (uint64_t)1 << 62;
-	assert_int_equal(ckpt_dcp_check_cover(&index, &entry, &err), CKPT_E_FORMAT);
-	assert_int_equal(strncmp(unit_text(&err), "chunks overlap: [0:4611686018427387904, 0:1", 43), 0);
+	assert_int_equal(ckpt_cover_check(boxes, 2, shape, 64, &err), CKPT_E_FORMAT);
+	assert_int_equal(strncmp(unit_text(&err), "chunks overlap: [0:4611686018427387904, 0:1",
+				 43),
+			 0);
 }
 
-UNIT_SUITE(test_dcp_cover)
+UNIT_SUITE(test_cover)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(chunks_that_cover_a_tensor_once_are_sound),
