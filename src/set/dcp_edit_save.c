@@ -2,6 +2,7 @@
 #include "set/dcp_bring.h"
 #include "set/dcp_edit.h"
 #include "set/listing.h"
+#include "set/out.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +100,7 @@ static int write_index(struct saver *s, unsigned flags)
 	if (rc == 0)
 		rc = join(s, ".metadata", &path);
 	if (rc == 0)
-		rc = ckpt_dcp_write_file(s->b.folder, path, &index, flags,
+		rc = ckpt_set_write_file(s->b.folder, path, &index, flags,
 					 ckpt_source_mode(s->edit.model->doc->source), s->b.err);
 	s->b.written += index.len;
 	free(path);
@@ -152,9 +153,8 @@ static int save_folder(struct saver *s, const char *path)
 	const struct ckpt_folder_own own = { ckpt_dcp_is_brought, &s->b };
 	struct ckpt_folder *folder;
 	/* how much room it takes shows when blocks are shared, or not */
-	int rc = ckpt_folder_open(path, &own, 0, ckpt_dcp_folder_flags(s->b.o),
-				  ckpt_model_folder_mode(s->edit.model), &folder,
-				  s->b.err);
+	int rc = ckpt_folder_open(path, &own, 0, ckpt_set_folder_flags(s->b.o),
+				  ckpt_model_folder_mode(s->edit.model), &folder, s->b.err);
 
 	if (rc < 0)
 		return rc;

@@ -7,6 +7,7 @@
 #include "set/dcp_bring.h"
 #include "set/dcp_save.h"
 #include "set/listing.h"
+#include "set/out.h"
 
 #include <ckpt/dcp.h>
 
@@ -358,7 +359,7 @@ static int write_index(struct reindexer *r, struct ckpt_folder *folder, const ch
 
 	if (asprintf(&path, "%s/.metadata", in) < 0)
 		return ckpt_fail_nomem(r->err);
-	rc = ckpt_dcp_write_file(folder, path, index, flags, mode_of_files(r), r->err);
+	rc = ckpt_set_write_file(folder, path, index, flags, mode_of_files(r), r->err);
 	free(path);
 	return rc;
 }
@@ -402,7 +403,7 @@ static int write_folder(struct reindexer *r, const char *out, const struct ckpt_
 	int rc;
 
 	o.flags = r->o->flags;
-	rc = ckpt_folder_open(out, &own, 0, ckpt_dcp_folder_flags(&o), mode_of(r->path), &folder,
+	rc = ckpt_folder_open(out, &own, 0, ckpt_set_folder_flags(&o), mode_of(r->path), &folder,
 			      r->err);
 	if (rc < 0)
 		return rc;

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/dcp_save.h"
 
-#include <fnmatch.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
+#include "set/out.h"
 
-unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *o)
-{
-	return (o->flags & CKPT_SAVE_REPLACE ? CKPT_FOLDER_REPLACE : 0u) |
-	       (o->flags & CKPT_SAVE_NO_SYNC ? CKPT_FOLDER_NO_SYNC : 0u);
-}
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 
 int ckpt_dcp_check_no_link(const char *path, unsigned flags, struct ckpt_error *err)
 {
@@ -23,23 +17,6 @@ int ckpt_dcp_check_no_link(const char *path, unsigned flags, struct ckpt_error *
 			     ckpt_fail(err, CKPT_E_OUTPUT,
 				       "is a symbolic link: what it points to would be changed"),
 			     path, NULL, CKPT_NO_OFFSET);
-}
-
-int ckpt_set_fail_is_input(const char *path, struct ckpt_error *err)
-{
-	return ckpt_error_at(err,
-			     ckpt_fail(err, CKPT_E_OUTPUT,
-				       "the output is the input itself, or the folder it "
-				       "is in; name another"),
-			     path, NULL, CKPT_NO_OFFSET);
-}
-
-int ckpt_set_check_not_input(const struct ckpt_model *model, const char *path,
-			     struct ckpt_error *err)
-{
-	const char *which;
-
-	return ckpt_model_has_file_in(model, path, &which) ? ckpt_set_fail_is_input(path, err) : 0;
 }
 
 bool ckpt_dcp_is_own(const void *ctx, const char *path, const char *name)
@@ -61,19 +38,7 @@ int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
 {
 	int rc = ckpt_set_check_not_input(model, path, err);
 
-	return rc < 0 ? rc : ckpt_folder_check(path, own, ckpt_dcp_folder_flags(o), err);
-}
-
-int ckpt_dcp_write_file(struct ckpt_folder *folder, const char *path, const struct ckpt_buf *bytes,
-			unsigned flags, unsigned mode, struct ckpt_error *err)
-{
-	struct ckpt_sink *sink;
-	int rc = ckpt_sink_open(path, bytes->len, bytes->len, flags, mode, &sink, err);
-
-	if (rc < 0)
-		return rc;
-	rc = ckpt_sink_write(sink, 0, bytes->data, bytes->len, err);
-	return ckpt_folder_end_file(folder, sink, rc, err);
+	return rc < 0 ? rc : ckpt_folder_check(path, own, ckpt_set_folder_flags(o), err);
 }
 
 int ckpt_dcp_flatten_model(const struct ckpt_model *model, struct ckpt_dcp_out *out,

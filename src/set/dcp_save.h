@@ -33,25 +33,7 @@ int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
 			  const struct ckpt_folder_own *own,
 			  const struct ckpt_save_options *options, struct ckpt_error *err);
 
-/* CKPT_E_OUTPUT if replacing PATH would destroy the input: it is the input, or a folder around it. */
-int ckpt_set_check_not_input(const struct ckpt_model *model, const char *path,
-			     struct ckpt_error *err);
-
 /* CKPT_E_OUTPUT: the directory that is to be changed is named by a link, and FLAGS (enum ckpt_save_flags) do not allow that. */
 int ckpt_dcp_check_no_link(const char *path, unsigned flags, struct ckpt_error *err);
-
-int ckpt_set_fail_is_input(const char *path, struct ckpt_error *err);
-
-/* CKPT_E_UNSUPPORTED: its numbers would have to be turned around. */
-int ckpt_split_check_source(const struct ckpt_model *model, struct ckpt_error *err);
-
-unsigned ckpt_dcp_folder_flags(const struct ckpt_save_options *options);
-
-/*
- * Write BYTES to PATH, whole or not at all. FOLDER: the one being made that PATH is in, or NULL. FLAGS: enum
- * ckpt_sink_flags. MODE: as of ckpt_sink_open().
- */
-int ckpt_dcp_write_file(struct ckpt_folder *folder, const char *path, const struct ckpt_buf *bytes,
-			unsigned flags, unsigned mode, struct ckpt_error *err);
 
 #endif

@@ -5,6 +5,7 @@
 #include "set/cut.h"
 #include "set/dcp_bring.h"
 #include "set/dcp_item_writer.h"
+#include "set/out.h"
 #include "zipfmt/layout.h"
 
 #include <inttypes.h>
@@ -277,8 +278,7 @@ static int write_index(struct splitter *s, uint64_t *total)
 	if (rc == 0 && s->folder)
 		rc = in_folder(s, ".metadata", &path);
 	if (rc == 0 && s->folder)
-		rc = ckpt_dcp_write_file(s->folder, path, &index, sink_flags(s), s->mode,
-					 s->err);
+		rc = ckpt_set_write_file(s->folder, path, &index, sink_flags(s), s->mode, s->err);
 	free(path);
 	ckpt_buf_clear(&index);
 	return rc;
@@ -324,16 +324,6 @@ static void clear(struct splitter *s)
 	free(s->starts);
 }
 
-int ckpt_split_check_source(const struct ckpt_model *model, struct ckpt_error *err)
-{
-	if (model->doc->format == &ckpt_format_torch_zip &&
-	    !strcmp(ckpt_torch_zip_of(model)->byteorder, "big"))
-		return ckpt_fail(
-			err, CKPT_E_UNSUPPORTED,
-			"a big-endian file cannot be split; 'ckpt convert' turns it around");
-	return 0;
-}
-
 int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 			const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			struct ckpt_error *err)
@@ -345,7 +335,7 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 	const struct ckpt_dcp *dcp = model->doc->format == &ckpt_format_dcp ? ckpt_dcp_of(model) : NULL;
 	const struct ckpt_folder_own own = { dcp ? ckpt_dcp_is_brought : ckpt_dcp_is_own,
 					     &s.others };
-	unsigned flags = ckpt_dcp_folder_flags(options);
+	unsigned flags = ckpt_set_folder_flags(options);
 	uint64_t total = 0;
 	int rc;
 
@@ -355,7 +345,7 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 	}
 	rc = ckpt_dcp_check_target(model, path, &own, options, err);
 	if (rc == 0)
-		rc = ckpt_split_check_source(model, err);
+		rc = ckpt_set_check_source(model, err);
 	if (rc == 0)
 		rc = plan(&s);
 	rc = ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);

@@ -3,9 +3,9 @@
 
 #include "base/text.h"
 #include "format/torch_zip.h"
-#include "set/dcp_save.h"
 #include "set/hf.h"
 #include "set/hf_name.h"
+#include "set/out.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,7 +176,7 @@ static int write_index(struct saver *s, bool dry)
 	if (rc == 0 && dry)
 		s->total += text.len;
 	else if (rc == 0 && text.len)
-		rc = ckpt_dcp_write_file(s->folder, path, &text, flags,
+		rc = ckpt_set_write_file(s->folder, path, &text, flags,
 					 ckpt_model_mode(s->out.model), s->err);
 	free(path);
 	ckpt_buf_clear(&text);
@@ -235,7 +235,7 @@ static int save(struct saver *s, const char *path)
 {
 	const struct ckpt_save_options *o = s->out.o;
 	const struct ckpt_folder_own own = { is_own, &s->out };
-	unsigned flags = ckpt_dcp_folder_flags(o);
+	unsigned flags = ckpt_set_folder_flags(o);
 	int rc = ckpt_set_check_not_input(s->out.model, path, s->err);
 
 	if (rc == 0)

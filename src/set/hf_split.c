@@ -4,8 +4,8 @@
 #include "base/text.h"
 #include "set/cut.h"
 #include "set/dcp_item_writer.h"
-#include "set/dcp_save.h"
 #include "set/hf.h"
+#include "set/out.h"
 
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -266,7 +266,7 @@ static bool is_own(const void *ctx, const char *path, const char *name)
 static int save(struct splitter *s, const char *path)
 {
 	static const struct ckpt_folder_own own = { is_own, NULL };
-	unsigned flags = ckpt_dcp_folder_flags(&s->o);
+	unsigned flags = ckpt_set_folder_flags(&s->o);
 	int rc = ckpt_set_check_not_input(s->model, path, s->err);
 
 	if (rc == 0)
@@ -293,7 +293,7 @@ static int check_options(const struct splitter *s)
 				 "a size of files and a number of ranks: one of them is wanted");
 	if (s->o.shared == CKPT_SHARED_ALIAS)
 		return ckpt_fail(s->err, CKPT_E_ARG, "files of ranks have no place for aliases");
-	return ckpt_split_check_source(s->model, s->err);
+	return ckpt_set_check_source(s->model, s->err);
 }
 
 int ckpt_hf_save_split(const struct ckpt_model *model, const char *path,
