@@ -49,6 +49,13 @@ struct ckpt_format {
 	/* What is odd about the state of the files; NULL: nothing ever is. */
 	int (*notes)(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
 		     void *ctx, struct ckpt_error *err);
+	/*
+	 * The bytes of a box of a tensor, in C order, where the files have them apart from the rest of its
+	 * storage; 1: not of this one. They live as long as MODEL. NULL: of none.
+	 */
+	int (*box)(const struct ckpt_model *model, const struct ckpt_tensor *tensor,
+		   const uint64_t *offset, const uint64_t *shape, struct ckpt_recipe *out,
+		   struct ckpt_error *err);
 };
 
 extern const struct ckpt_format ckpt_format_torch_package;

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/cut.h"
 
+#include "format/format.h"
+#include "tensor/assemble.h"
+#include "tensor/negate.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -101,4 +105,39 @@ uint64_t ckpt_cut_part(const struct ckpt_cut *cut, uint32_t i, uint64_t *offset,
 		nbytes = shape[d] ? nbytes * shape[d] : 0;
 	}
 	return nbytes;
+}
+
+static int negate(const struct ckpt_tensor *t, struct ckpt_arena *arena, struct ckpt_recipe *bytes,
+		  struct ckpt_error *err)
+{
+	struct ckpt_negate *n = ckpt_arena_alloc(arena, sizeof(*n));
+
+	if (!n)
+		return ckpt_arena_fail(arena, err);
+	*n = ckpt_negate_of(bytes, t->dtype, t->is_neg, t->is_conj);
+	*bytes = ckpt_map_recipe(&n->map);
+	return 0;
+}
+
+int ckpt_cut_box(const struct ckpt_model *model, const struct ckpt_tensor *t,
+		 const uint64_t *offset, const uint64_t *shape, struct ckpt_arena *arena,
+		 struct ckpt_recipe *out, struct ckpt_error *err)
+{
+	static const uint64_t zeros[CKPT_MOST_DIMS];
+	const struct ckpt_storage *s = &model->storages[t->storage];
+	struct ckpt_block block = { .offset = zeros, .shape = t->shape, .stride = t->stride };
+	const struct ckpt_format *format = model->doc->format;
+	int rc = format->box ? format->box(model, t, offset, shape, out, err) : 1;
+
+	if (rc <= 0)
+		return rc;
+	rc = ckpt_model_storage_bytes(model, s, &block.bytes, err);
+	if (rc < 0)
+		return rc;
+	block.first = t->offset;
+	rc = ckpt_assemble(&block, 1, t->ndim, offset, shape, ckpt_dtype_size(t->dtype), arena, out,
+			   err);
+	if (rc == 0 && (t->is_neg || t->is_conj))
+		rc = negate(t, arena, out, err);
+	return rc;
 }

@@ -33,4 +33,9 @@ struct ckpt_cut ckpt_cutter_cut(struct ckpt_cutter *cutter, const struct ckpt_te
 /* Where part I begins, and how large it is: NDIM numbers each. Returns its bytes. */
 uint64_t ckpt_cut_part(const struct ckpt_cut *cut, uint32_t i, uint64_t *offset, uint64_t *shape);
 
+/* The bytes of a box of a strided tensor, in C order; what they need is kept in ARENA. */
+int ckpt_cut_box(const struct ckpt_model *model, const struct ckpt_tensor *tensor,
+		 const uint64_t *offset, const uint64_t *shape, struct ckpt_arena *arena,
+		 struct ckpt_recipe *out, struct ckpt_error *err);
+
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 #include "set/dcp.h"
+#include "set/dcp_item_writer.h"
 #include "set/dcp_save.h"
 #include "set/dcp_state.h"
 #include "set/fields.h"
@@ -107,4 +108,5 @@ const struct ckpt_format ckpt_format_dcp = {
 	.check_save = check_save,
 	.save_in_place = save_in_place,
 	.describe = describe,
+	.box = ckpt_dcp_box,
 };

@@ -3,16 +3,14 @@
 
 #include "format/torch_archive.h"
 #include "model/resave.h"
+#include "set/cut.h"
 #include "set/dcp.h"
-#include "tensor/negate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { KEY_ROOM = 6 }; /* "data/" and a NUL */
-
-/* ---- bytes of a box of a tensor ---- */
 
 bool ckpt_dcp_tensor_entry(const struct ckpt_model *model, const struct ckpt_tensor *t,
 			   uint32_t *entry)
@@ -36,39 +34,15 @@ bool ckpt_dcp_tensor_entry(const struct ckpt_model *model, const struct ckpt_ten
 	return !t->is_neg && !t->is_conj;
 }
 
-static int negate(const struct ckpt_tensor *t, struct ckpt_arena *arena, struct ckpt_recipe *bytes,
-		  struct ckpt_error *err)
+int ckpt_dcp_box(const struct ckpt_model *model, const struct ckpt_tensor *t,
+		 const uint64_t *offset, const uint64_t *shape, struct ckpt_recipe *out,
+		 struct ckpt_error *err)
 {
-	struct ckpt_negate *n = ckpt_arena_alloc(arena, sizeof(*n));
-
-	if (!n)
-		return ckpt_arena_fail(arena, err);
-	*n = ckpt_negate_of(bytes, t->dtype, t->is_neg, t->is_conj);
-	*bytes = ckpt_map_recipe(&n->map);
-	return 0;
-}
-
-int ckpt_dcp_tensor_box(const struct ckpt_model *model, const struct ckpt_tensor *t,
-			const uint64_t *offset, const uint64_t *shape, struct ckpt_arena *arena,
-			struct ckpt_recipe *out, struct ckpt_error *err)
-{
-	static const uint64_t zeros[CKPT_MOST_DIMS];
-	const struct ckpt_storage *s = &model->storages[t->storage];
-	struct ckpt_block block = { .offset = zeros, .shape = t->shape, .stride = t->stride };
 	uint32_t entry;
-	int rc;
 
-	if (ckpt_dcp_tensor_entry(model, t, &entry))
-		return ckpt_dcp_box_bytes(ckpt_dcp_of(model), entry, offset, shape, out, err);
-	rc = ckpt_model_storage_bytes(model, s, &block.bytes, err);
-	if (rc < 0)
-		return rc;
-	block.first = t->offset;
-	rc = ckpt_assemble(&block, 1, t->ndim, offset, shape, ckpt_dtype_size(t->dtype), arena, out,
-			   err);
-	if (rc == 0 && (t->is_neg || t->is_conj))
-		rc = negate(t, arena, out, err);
-	return rc;
+	if (!ckpt_dcp_tensor_entry(model, t, &entry))
+		return 1;
+	return ckpt_dcp_box_bytes(ckpt_dcp_of(model), entry, offset, shape, out, err);
 }
 
 /* ---- items ---- */
@@ -129,8 +103,7 @@ int ckpt_dcp_write_tensor(struct ckpt_dcp_item_writer *w, const struct ckpt_tens
 	if (rc == 0)
 		rc = ckpt_torch_archive_add_text(&a, "byteorder", "little", err);
 	if (rc == 0)
-		rc = ckpt_dcp_tensor_box(w->model, t, chunk->offset, chunk->shape, arena, &bytes,
-					 err);
+		rc = ckpt_cut_box(w->model, t, chunk->offset, chunk->shape, arena, &bytes, err);
 	if (rc == 0)
 		rc = ckpt_torch_archive_add(&a, "data/0", &bytes,
 					    bytes.has_crc ? &bytes.crc32 : NULL, err);

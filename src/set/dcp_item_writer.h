@@ -20,10 +20,10 @@ struct ckpt_dcp_item_writer {
 bool ckpt_dcp_tensor_entry(const struct ckpt_model *model, const struct ckpt_tensor *tensor,
 			   uint32_t *entry);
 
-/* The bytes of a box of a strided tensor, in C order; what they need is kept in ARENA. */
-int ckpt_dcp_tensor_box(const struct ckpt_model *model, const struct ckpt_tensor *tensor,
-			const uint64_t *offset, const uint64_t *shape, struct ckpt_arena *arena,
-			struct ckpt_recipe *out, struct ckpt_error *err);
+/* The box of such a tensor, only the chunks that it is in; of others 1. For struct ckpt_format. */
+int ckpt_dcp_box(const struct ckpt_model *model, const struct ckpt_tensor *tensor,
+		 const uint64_t *offset, const uint64_t *shape, struct ckpt_recipe *out,
+		 struct ckpt_error *err);
 
 /* The items' places are written to CHUNK. */
 int ckpt_dcp_write_tensor(struct ckpt_dcp_item_writer *writer, const struct ckpt_tensor *tensor,

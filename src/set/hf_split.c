@@ -2,8 +2,8 @@
 #include "set/hf_out.h"
 
 #include "base/text.h"
+#include "plan/checks.h"
 #include "set/cut.h"
-#include "set/dcp_item_writer.h"
 #include "set/hf.h"
 #include "set/out.h"
 
@@ -157,8 +157,7 @@ static int part_bytes(void *ctx, const struct ckpt_safetensors_item *item, struc
 	const struct splitter *s = ctx;
 	const struct part *part = (const struct part *)item;
 
-	return ckpt_dcp_tensor_box(s->model, part->whole, part->offset, item->t.shape, arena, out,
-				   err);
+	return ckpt_cut_box(s->model, part->whole, part->offset, item->t.shape, arena, out, err);
 }
 
 static void show_progress(void *ctx, uint64_t done, uint64_t total)
