@@ -6,6 +6,7 @@
 #include "format/torch_zip.h"
 #include "io/source.h"
 #include "pickle/dis.h"
+#include "set/listing.h"
 #include "set/set.h"
 #include "zipfmt/index.h"
 

@@ -2,8 +2,7 @@
 #include "base/sized.h"
 #include "format/container.h"
 #include "format/format.h"
-#include "set/dcp.h"
-#include "set/hf_out.h"
+#include "set/listing.h"
 #include "set/set.h"
 
 #include <string.h>
@@ -63,14 +62,14 @@ static const struct ckpt_format *format_of(const struct ckpt_model *model,
 		return &ckpt_format_torch_zip;
 	if (!strcmp(o->format, "torch-legacy"))
 		return &ckpt_format_torch_legacy;
-	if (!strcmp(o->format, "dcp"))
-		return &ckpt_format_dcp;
 	if (!strcmp(o->format, "safetensors"))
 		return &ckpt_format_safetensors;
 	if (!strcmp(o->format, "npz"))
 		return &ckpt_format_npz;
 	if (!strcmp(o->format, "npy"))
 		return &ckpt_format_npy;
+	if (ckpt_set_format(o->format))
+		return ckpt_set_format(o->format);
 	ckpt_fail(
 		err, CKPT_E_ARG,
 		"format '%.40s': wanted 'torch', 'torch-legacy', 'dcp', 'safetensors', 'npz' or 'npy'",
@@ -85,6 +84,7 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
 	struct ckpt_save_report r = CKPT_SAVE_REPORT_INIT;
 	const struct ckpt_format *format;
+	bool by_rank;
 	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
 	if (rc == 0)
@@ -98,14 +98,13 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 		rc = ckpt_model_whole(&model, err);
 	if (rc < 0)
 		return rc;
+	by_rank = o.ranks && o.format && format == &ckpt_format_safetensors;
 	if (model->doc->format->check_save)
 		rc = model->doc->format->check_save(model, err);
 	if (rc < 0)
 		return rc;
-	if (o.ranks && o.format && format == &ckpt_format_safetensors)
-		rc = ckpt_hf_save_split(model, path, &o, &r, err);
-	else if (o.shard_size)
-		rc = ckpt_hf_save(model, path, &o, &r, err);
+	if (by_rank || o.shard_size)
+		rc = ckpt_set_save_shards(model, path, by_rank, &o, &r, err);
 	else
 		rc = format->save(model, path, &o, &r, err);
 	ckpt_sized_give(report, &r);

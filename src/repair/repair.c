@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "format/container.h"
 #include "format/format.h"
-#include "set/set.h"
+#include "set/listing.h"
 
 #include <ckpt/verify.h>
 #include <stdarg.h>

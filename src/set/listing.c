@@ -42,6 +42,13 @@ static int by_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+bool ckpt_set_is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 int ckpt_listing_read(const char *path, struct ckpt_listing *out, struct ckpt_error *err)
 {
 	DIR *dir = opendir(path);

@@ -23,6 +23,8 @@ struct ckpt_listing {
 	size_t count, cap;
 };
 
+bool ckpt_set_is_folder(const char *path);
+
 int ckpt_listing_read(const char *path, struct ckpt_listing *out, struct ckpt_error *err);
 void ckpt_listing_clear(struct ckpt_listing *listing);
 

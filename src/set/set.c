@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "set/dcp.h"
 #include "set/hf.h"
+#include "set/hf_out.h"
 #include "set/listing.h"
 #include "set/ranks.h"
 #include "set/tc.h"
@@ -221,13 +222,6 @@ int ckpt_set_open(const char *path, struct ckpt_model **out, struct ckpt_error *
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
-bool ckpt_set_is_folder(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 static int open_item(struct ckpt_dcp *dcp, const char *name, struct ckpt_source **out,
 		     struct ckpt_error *err)
 {
@@ -294,4 +288,17 @@ int ckpt_set_open_pickle(const char *path, const char *name, struct ckpt_source 
 		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "has no items; name one of its files");
 	ckpt_close(model); /* the item holds its file */
 	return rc;
+}
+
+const struct ckpt_format *ckpt_set_format(const char *name)
+{
+	return !strcmp(name, "dcp") ? &ckpt_format_dcp : NULL;
+}
+
+int ckpt_set_save_shards(const struct ckpt_model *model, const char *path, bool by_rank,
+			 const struct ckpt_save_options *o, struct ckpt_save_report *report,
+			 struct ckpt_error *err)
+{
+	return by_rank ? ckpt_hf_save_split(model, path, o, report, err)
+		       : ckpt_hf_save(model, path, o, report, err);
 }

@@ -2,7 +2,6 @@
 #include "set/zero.h"
 
 #include "base/text.h"
-#include "set/set.h"
 
 #include <ctype.h>
 #include <fnmatch.h>

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "format/container.h"
 #include "format/format.h"
+#include "set/listing.h"
 #include "set/set.h"
 
 #include <inttypes.h>

@@ -7,6 +7,7 @@
 #include "model/module.h"
 #include "model/state_dict.h"
 #include "model/walk.h"
+#include "set/listing.h"
 #include "set/set.h"
 #include "zipfmt/index.h"
 
