@@ -8,7 +8,7 @@
 #include "set/listing.h"
 #include "set/ranks.h"
 #include "set/tc.h"
-#include "set/zero.h"
+#include "set/zero/zero.h"
 
 #include <fnmatch.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "set/hf.h"
 #include "set/listing.h"
 #include "set/set.h"
-#include "set/zero.h"
+#include "set/zero/zero.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_SET_ZERO_H
-#define CKPT_SET_ZERO_H
+#ifndef CKPT_SET_ZERO_ZERO_H
+#define CKPT_SET_ZERO_ZERO_H
 
 #include "format/format.h"
 #include "set/listing.h"
-#include "set/zero_stream.h"
+#include "set/zero/stream.h"
 
 #include <pthread.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/zero_read.h"
+#include "set/zero/read.h"
 
 #include <inttypes.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/zero_read.h"
+#include "set/zero/read.h"
 
 #include "base/text.h"
 #include "model/state_dict.h"

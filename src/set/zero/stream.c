@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/zero_stream.h"
+#include "set/zero/stream.h"
 
 #include "tensor/assemble.h"
 

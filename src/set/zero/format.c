@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/zero.h"
+#include "set/zero/zero.h"
 
 #include "format/torch_zip.h"
 

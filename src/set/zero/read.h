@@ -2,7 +2,7 @@
 #ifndef CKPT_SET_ZERO_READ_H
 #define CKPT_SET_ZERO_READ_H
 
-#include "set/zero.h"
+#include "set/zero/zero.h"
 
 /* While a directory of DeepSpeed is opened: what its files say, in values of their pickles. */
 struct ckpt_zero_reader {
