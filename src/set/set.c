@@ -7,7 +7,7 @@
 #include "set/hf_out.h"
 #include "set/listing.h"
 #include "set/ranks.h"
-#include "set/tc.h"
+#include "set/tc/tc.h"
 #include "set/zero/zero.h"
 
 #include <fnmatch.h>

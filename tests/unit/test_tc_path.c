@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/arena.h"
-#include "set/tc_path.h"
+#include "set/tc/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/tc_index.h"
+#include "set/tc/index.h"
 
 #include "base/grow.h"
 #include "base/text.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_SET_TC_H
-#define CKPT_SET_TC_H
+#ifndef CKPT_SET_TC_TC_H
+#define CKPT_SET_TC_TC_H
 
 #include "format/member.h"
-#include "set/tc_index.h"
-#include "set/tc_tree.h"
+#include "set/tc/index.h"
+#include "set/tc/tree.h"
 
 /*
  * Directories of torch_checkpointing ("DCP v2"): `metadata.pkl`, and for every item and rank a torch.save file

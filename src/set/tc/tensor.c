@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/tc_join.h"
+#include "set/tc/join.h"
 
 #include "base/text.h"
 #include "set/fields.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/tc_spread.h"
+#include "set/tc/spread.h"
 
 #include "base/text.h"
 #include "set/fields.h"
-#include "set/tc_index.h"
+#include "set/tc/index.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/tc_path.h"
+#include "set/tc/path.h"
 
 #include "base/text.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/tc.h"
+#include "set/tc/tc.h"
 
 #include "model/plain_values.h"
 #include "set/fields.h"

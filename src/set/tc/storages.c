@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/tc.h"
+#include "set/tc/tc.h"
 
 #include <stdlib.h>
 #include <string.h>

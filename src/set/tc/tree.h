@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "model/model.h"
-#include "set/tc_path.h"
+#include "set/tc/path.h"
 
 /*
  * What the ranks have of one item, laid over each other: a value of the lowest rank that has it stays as it is,

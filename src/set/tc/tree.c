@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/tc_tree.h"
+#include "set/tc/tree.h"
 
 #include "base/grow.h"
 #include "model/walk.h"

@@ -5,7 +5,7 @@
 #include "base/strmap.h"
 #include "pickle/decode.h"
 #include "set/listing.h"
-#include "set/tc_path.h"
+#include "set/tc/path.h"
 
 /*
  * What the `metadata.pkl` of a directory of torch_checkpointing ("DCP v2") says, as flat tables. Source of the

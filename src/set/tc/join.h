@@ -3,10 +3,10 @@
 #define CKPT_SET_TC_JOIN_H
 
 #include "set/mesh.h"
-#include "set/tc.h"
-#include "set/tc_spread.h"
+#include "set/tc/spread.h"
+#include "set/tc/tc.h"
 
-/* Inside of ckpt_tc_join(): one tensor after the other (tc_tensor.c). */
+/* Inside of ckpt_tc_join(): one tensor after the other (tensor.c). */
 
 enum { CKPT_TC_SHOWN = 200 };
 
