@@ -3,8 +3,8 @@
 
 #include "base/text.h"
 #include "set/dcp.h"
-#include "set/hf.h"
-#include "set/hf_out.h"
+#include "set/hf/hf.h"
+#include "set/hf/out.h"
 #include "set/listing.h"
 #include "set/ranks.h"
 #include "set/tc/tc.h"

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "set/dcp.h"
 #include "set/dcp_state.h"
-#include "set/hf.h"
+#include "set/hf/hf.h"
 #include "set/listing.h"
 #include "set/set.h"
 #include "set/zero/zero.h"

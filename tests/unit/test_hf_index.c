@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "set/hf_index.h"
-#include "set/hf_name.h"
+#include "set/hf/index.h"
+#include "set/hf/name.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "set/hf_pack.h"
+#include "set/hf/pack.h"
 
 #include <stdio.h>
 #include <string.h>

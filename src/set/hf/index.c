@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/hf_index.h"
+#include "set/hf/index.h"
 
 #include "base/grow.h"
 #include "base/text.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/hf.h"
+#include "set/hf/hf.h"
 
 #include "base/text.h"
-#include "set/hf_name.h"
+#include "set/hf/name.h"
 
 #include <fnmatch.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "format/safetensors_write.h"
-#include "set/hf_pack.h"
+#include "set/hf/pack.h"
 
 /* A shard set being made. */
 

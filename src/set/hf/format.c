@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/hf.h"
+#include "set/hf/hf.h"
 
 #include "base/text.h"
-#include "set/hf_out.h"
+#include "set/hf/out.h"
 
 #include <inttypes.h>
 #include <stdio.h>

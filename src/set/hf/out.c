@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/hf_out.h"
+#include "set/hf/out.h"
 
 #include "base/text.h"
-#include "set/hf.h"
-#include "set/hf_name.h"
+#include "set/hf/hf.h"
+#include "set/hf/name.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/hf_name.h"
+#include "set/hf/name.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/hf_out.h"
+#include "set/hf/out.h"
 
 #include "base/text.h"
 #include "format/torch_zip.h"
-#include "set/hf.h"
-#include "set/hf_name.h"
+#include "set/hf/hf.h"
+#include "set/hf/name.h"
 #include "set/out.h"
 
 #include <stdio.h>

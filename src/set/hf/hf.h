@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_SET_HF_H
-#define CKPT_SET_HF_H
+#ifndef CKPT_SET_HF_HF_H
+#define CKPT_SET_HF_HF_H
 
 #include "format/format.h"
-#include "set/hf_index.h"
+#include "set/hf/index.h"
 #include "set/listing.h"
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/hf.h"
+#include "set/hf/hf.h"
 
 #include "base/grow.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/hf_pack.h"
+#include "set/hf/pack.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/hf_out.h"
+#include "set/hf/out.h"
 
 #include "base/text.h"
 #include "plan/checks.h"
 #include "set/cut.h"
-#include "set/hf.h"
+#include "set/hf/hf.h"
 #include "set/out.h"
 
 #include <fnmatch.h>
@@ -14,7 +14,7 @@
 #include <string.h>
 
 /*
- * Files of single ranks with parts of tensors, as hf_sharded.c reads them: shard-00001-model-00001-of-00001.safetensors, whose
+ * Files of single ranks with parts of tensors, as sharded.c reads them: shard-00001-model-00001-of-00001.safetensors, whose
  * number is that of the rank and 1. Their metadata say where each part begins. There is no index. Source:
  * torch/distributed/checkpoint/hf_storage.py, _hf_utils.py and _write_files_from_queue() in filesystem.py, of 2.14.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/hf.h"
-#include "set/hf_name.h"
+#include "set/hf/hf.h"
+#include "set/hf/name.h"
 
 #include <fnmatch.h>
 #include <string.h>
