@@ -6,7 +6,7 @@
 #include "set/hf/hf.h"
 #include "set/hf/out.h"
 #include "set/listing.h"
-#include "set/ranks.h"
+#include "set/ranks/ranks.h"
 #include "set/tc/tc.h"
 #include "set/zero/zero.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_SET_RANKS_H
-#define CKPT_SET_RANKS_H
+#ifndef CKPT_SET_RANKS_RANKS_H
+#define CKPT_SET_RANKS_RANKS_H
 
-#include "set/listing.h"
 #include "model/model.h"
+#include "set/listing.h"
 
 /*
  * Files that every rank saved for itself with torch.save, with DTensors or ShardedTensors in them:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/ranks.h"
+#include "set/ranks/ranks.h"
 
 #include "base/text.h"
 #include "format/torch_zip.h"
