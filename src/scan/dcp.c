@@ -7,7 +7,7 @@
 #include "scan/zip.h"
 
 #include "base/grow.h"
-#include "set/dcp_index.h"
+#include "set/dcp/index.h"
 
 #include <inttypes.h>
 #include <stdio.h>

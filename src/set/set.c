@@ -2,7 +2,7 @@
 #include "set/set.h"
 
 #include "base/text.h"
-#include "set/dcp.h"
+#include "set/dcp/dcp.h"
 #include "set/hf/hf.h"
 #include "set/hf/out.h"
 #include "set/listing.h"

@@ -2,8 +2,8 @@
 #include "verify/verifier.h"
 
 #include "base/text.h"
-#include "set/dcp.h"
-#include "set/dcp_state.h"
+#include "set/dcp/dcp.h"
+#include "set/dcp/state.h"
 #include "set/hf/hf.h"
 #include "set/listing.h"
 #include "set/set.h"

@@ -3,7 +3,7 @@
 
 #include "base/grow.h"
 #include "base/text.h"
-#include "set/dcp.h"
+#include "set/dcp/dcp.h"
 #include "set/fields.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 
 #include "unit.h"
 
-#include "set/dcp_index.h"
+#include "set/dcp/index.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "set/dcp_index.h"
-#include "set/dcp_out.h"
+#include "set/dcp/index.h"
+#include "set/dcp/out.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "set/dcp_out.h"
+#include "set/dcp/out.h"
 
 #include <ckpt/model.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/dcp_save.h"
+#include "set/dcp/save.h"
 
 #include "set/out.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/dcp_bring.h"
-#include "set/dcp_edit.h"
+#include "set/dcp/bring.h"
+#include "set/dcp/edit.h"
 #include "set/listing.h"
 #include "set/out.h"
 

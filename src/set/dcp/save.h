@@ -3,8 +3,8 @@
 #define CKPT_SET_DCP_SAVE_H
 
 #include "io/folder.h"
-#include "set/dcp.h"
-#include "set/dcp_out.h"
+#include "set/dcp/dcp.h"
+#include "set/dcp/out.h"
 
 /* Is NAME, from a directory PATH on, what a DCP directory consists of? For ckpt_folder_own. */
 bool ckpt_dcp_is_own(const void *ctx, const char *path, const char *name);

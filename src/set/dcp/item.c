@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/dcp.h"
+#include "set/dcp/dcp.h"
 
 #include "base/text.h"
 #include "io/unzstd.h"

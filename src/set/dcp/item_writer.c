@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/dcp_item_writer.h"
+#include "set/dcp/item_writer.h"
 
 #include "format/torch_archive.h"
 #include "model/resave.h"
 #include "set/cut.h"
-#include "set/dcp.h"
+#include "set/dcp/dcp.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/sized.h"
 #include "base/paths.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "io/sink.h"
 #include "set/cover.h"
-#include "set/dcp_bring.h"
-#include "set/dcp_save.h"
+#include "set/dcp/bring.h"
+#include "set/dcp/save.h"
 #include "set/listing.h"
 #include "set/out.h"
 

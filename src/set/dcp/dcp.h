@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_SET_DCP_H
-#define CKPT_SET_DCP_H
+#ifndef CKPT_SET_DCP_DCP_H
+#define CKPT_SET_DCP_DCP_H
 
 #include "format/safetensors.h"
 #include "format/torch_zip.h"
-#include "set/dcp_index.h"
+#include "set/dcp/index.h"
 #include "tensor/assemble.h"
 
 #include <pthread.h>
@@ -85,7 +85,7 @@ static inline struct ckpt_dcp *ckpt_dcp_of(const struct ckpt_model *model)
 int ckpt_dcp_open_index(const char *path, struct ckpt_source *index, struct ckpt_model **out,
 			struct ckpt_error *err);
 
-/* ---- the nested state (dcp_nest.c) ---- */
+/* ---- the nested state (nest.c) ---- */
 
 /*
  * Put what stands for each entry, dcp->values, into nested dicts and lists as the planner data say:
@@ -94,7 +94,7 @@ int ckpt_dcp_open_index(const char *path, struct ckpt_source *index, struct ckpt
 int ckpt_dcp_nest(struct ckpt_dcp *dcp, uint32_t *next_id, const struct ckpt_value **root,
 		  struct ckpt_error *err);
 
-/* ---- items (dcp_item.c) ---- */
+/* ---- items (item.c) ---- */
 
 /* The bytes of a chunk as they are in the data file, which is opened and kept. */
 int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *entry,
@@ -104,7 +104,7 @@ int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *ent
 /* Under the lock, as all that opens files later. */
 int ckpt_dcp_open_file(struct ckpt_dcp_file *file, struct ckpt_error *err);
 
-/* ---- data files that are safetensors (dcp_safetensors.c) ---- */
+/* ---- data files that are safetensors (safetensors.c) ---- */
 
 /* Does such a file begin where the index has the item? Under the lock. */
 bool ckpt_dcp_chunk_is_safetensors(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/dcp_bring.h"
+#include "set/dcp/bring.h"
 
 #include "base/paths.h"
 #include "base/text.h"
 #include "io/tree.h"
 #include "plan/mover.h"
-#include "set/dcp_save.h"
+#include "set/dcp/save.h"
 
 #include <errno.h>
 #include <fcntl.h>

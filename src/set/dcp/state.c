@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/dcp_state.h"
+#include "set/dcp/state.h"
 
 #include "base/text.h"
 #include "set/listing.h"

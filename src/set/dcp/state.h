@@ -2,7 +2,7 @@
 #ifndef CKPT_SET_DCP_STATE_H
 #define CKPT_SET_DCP_STATE_H
 
-#include "set/dcp.h"
+#include "set/dcp/dcp.h"
 
 /* Call NOTE for everything that somebody who is about to use the directory should know. */
 int ckpt_dcp_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),

@@ -3,7 +3,7 @@
 #define CKPT_SET_DCP_EDIT_H
 
 #include "plan/mover.h"
-#include "set/dcp_save.h"
+#include "set/dcp/save.h"
 
 /* What an edited directory is made of: entries of the input under new names, and values written anew. */
 struct ckpt_dcp_edit {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/dcp_out.h"
+#include "set/dcp/out.h"
 
 #include "base/text.h"
 #include "model/state_dict.h"

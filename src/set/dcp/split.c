@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/dcp_save.h"
+#include "set/dcp/save.h"
 
 #include "base/text.h"
 #include "set/cut.h"
-#include "set/dcp_bring.h"
-#include "set/dcp_item_writer.h"
+#include "set/dcp/bring.h"
+#include "set/dcp/item_writer.h"
 #include "set/out.h"
 #include "zipfmt/layout.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/dcp_edit.h"
+#include "set/dcp/edit.h"
 
 #include "pickle/encode.h"
-#include "set/dcp_item_writer.h"
+#include "set/dcp/item_writer.h"
 #include "zipfmt/layout.h"
 
 #include <stdio.h>

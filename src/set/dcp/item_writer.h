@@ -3,7 +3,7 @@
 #define CKPT_SET_DCP_ITEM_WRITER_H
 
 #include "plan/mover.h"
-#include "set/dcp_out.h"
+#include "set/dcp/out.h"
 
 /*
  * One data file being made: items, each a torch.save file of its own, one behind the other at multiples

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
-#include "set/dcp.h"
-#include "set/dcp_item_writer.h"
-#include "set/dcp_save.h"
-#include "set/dcp_state.h"
+#include "set/dcp/dcp.h"
+#include "set/dcp/item_writer.h"
+#include "set/dcp/save.h"
+#include "set/dcp/state.h"
 #include "set/fields.h"
 
 #include <string.h>

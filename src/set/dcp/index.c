@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/dcp_index.h"
+#include "set/dcp/index.h"
 
 #include "base/text.h"
 #include "set/cover.h"
