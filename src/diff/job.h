@@ -2,8 +2,8 @@
 #ifndef CKPT_DIFF_JOB_H
 #define CKPT_DIFF_JOB_H
 
+#include "array/array.h"
 #include "diff/differ.h"
-#include "model/array.h"
 
 /* One side of a pair of arrays that is read. */
 struct ckpt_job_side {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diff/differ.h"
 
-#include "model/array.h"
+#include "array/array.h"
 #include "plan/look.h"
 
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #ifndef CKPT_FORMAT_NPY_H
 #define CKPT_FORMAT_NPY_H
 
+#include "array/array.h"
 #include "base/buf.h"
-#include "model/array.h"
 #include "plan/mover.h"
 
 /* A file of numpy.save(), or a member of one of numpy.savez(), that is about to be written. */

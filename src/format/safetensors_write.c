@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/safetensors_write.h"
 
+#include "array/array.h"
 #include "base/buf.h"
 #include "base/text.h"
 #include "format/output.h"
-#include "model/array.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  */
 #include "scan/scanner.h"
 
+#include "array/array.h"
 #include "base/grow.h"
-#include "model/array.h"
 #include "model/model.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #ifndef CKPT_STAT_VIEW_H
 #define CKPT_STAT_VIEW_H
 
-#include "model/array.h"
+#include "array/array.h"
 #include "stat/tally.h"
 
 /* How numbers of a dtype are counted. */

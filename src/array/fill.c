@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "array/array.h"
 #include "base/text.h"
-#include "model/array.h"
 
 #include <string.h>
 

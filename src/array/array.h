@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_MODEL_ARRAY_H
-#define CKPT_MODEL_ARRAY_H
+#ifndef CKPT_ARRAY_ARRAY_H
+#define CKPT_ARRAY_ARRAY_H
 
 #include "model/numpy_value.h"
 #include "tensor/byteswap.h"

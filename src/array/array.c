@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/array.h"
+#include "array/array.h"
 
 #include "base/sized.h"
 #include "base/text.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Values of tensors and of numpy's arrays, as others open them. What they are is in array_fill.c, how they are read in array_read.c. */
+/* Values of tensors and of numpy's arrays, as others open them. What they are is in fill.c, how they are read in read.c. */
 
 /* All that is in it is in proportion to the pickle, or to a storage whose numbers are packed. */
 static const uint64_t arena_budget = (uint64_t)1 << 34;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/array.h"
+#include "array/array.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
