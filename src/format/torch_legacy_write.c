@@ -4,8 +4,8 @@
 #include "format/output.h"
 #include "format/profile.h"
 #include "format/turn.h"
-#include "model/resave.h"
 #include "pickle/encode.h"
+#include "resave/resave.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

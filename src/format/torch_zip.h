@@ -5,7 +5,7 @@
 #include "format/format.h"
 #include "format/profile.h"
 #include "io/patch.h"
-#include "model/resave.h"
+#include "resave/resave.h"
 #include "zipfmt/index.h"
 
 /* What reading found out about the container; hangs on the document. */

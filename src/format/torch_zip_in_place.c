@@ -3,7 +3,7 @@
 
 #include "io/patch.h"
 #include "io/sink.h"
-#include "model/resave.h"
+#include "resave/resave.h"
 #include "zipfmt/serialization_id.h"
 #include "zipfmt/tail.h"
 

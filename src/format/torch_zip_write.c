@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "io/beside.h"
-#include "model/resave.h"
+#include "resave/resave.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #define CKPT_FORMAT_TURN_H
 
 #include "format/format.h"
-#include "model/resave.h"
+#include "resave/resave.h"
 
 /*
  * Byte order of the numbers in storages: whether a save has to turn them around, and how wide they are. torch turns storages

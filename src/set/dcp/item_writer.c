@@ -2,7 +2,7 @@
 #include "set/dcp/item_writer.h"
 
 #include "format/torch_archive.h"
-#include "model/resave.h"
+#include "resave/resave.h"
 #include "set/cut.h"
 #include "set/dcp/dcp.h"
 

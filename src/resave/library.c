@@ -3,7 +3,7 @@
  * Objects of Python's library that are written otherwise by protocol, or by Python.
  * Source: CPython 3.9 to 3.14, Modules/_datetimemodule.c and Modules/arraymodule.c, Lib/pathlib.
  */
-#include "model/resaver.h"
+#include "resave/resaver.h"
 
 #include <string.h>
 

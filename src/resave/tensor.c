@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/resaver.h"
+#include "resave/resaver.h"
 
 #include "pickle/fold.h"
 

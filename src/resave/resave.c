@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/resave.h"
+#include "resave/resave.h"
 
-#include "model/resaver.h"
 #include "pickle/encode.h"
 #include "pickle/fold.h"
+#include "resave/resaver.h"
 
 #include <stdlib.h>
 #include <string.h>

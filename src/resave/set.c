@@ -5,7 +5,7 @@
  * Source: CPython 3.9 to 3.14, Objects/setobject.c (set_add_entry, set_table_resize, set_insert_clean), Python/pyhash.c (_Py_HashDouble),
  * Objects/longobject.c (long_hash).
  */
-#include "model/resaver.h"
+#include "resave/resaver.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_MODEL_RESAVE_H
-#define CKPT_MODEL_RESAVE_H
+#ifndef CKPT_RESAVE_RESAVE_H
+#define CKPT_RESAVE_RESAVE_H
 
 #include "base/buf.h"
 #include "model/model.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_MODEL_RESAVER_H
-#define CKPT_MODEL_RESAVER_H
+#ifndef CKPT_RESAVE_RESAVER_H
+#define CKPT_RESAVE_RESAVER_H
 
 #include "model/old_tensor.h"
-#include "model/resave.h"
+#include "resave/resave.h"
 
 /*
  * Inside of resave: what the parts share. Every function returns the value to write in place of
@@ -49,7 +49,7 @@ struct ckpt_saver {
 	struct ckpt_error *err;
 };
 
-/* ---- making values (resave_make.c) ---- */
+/* ---- making values (make.c) ---- */
 
 const struct ckpt_value *ckpt_resave_now(const struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_arg(const struct ckpt_saver *s, const struct ckpt_value *call,
@@ -72,7 +72,7 @@ const struct ckpt_value *ckpt_resave_tensor_attributes(struct ckpt_saver *s, con
 const struct ckpt_value *ckpt_resave_with_attributes(struct ckpt_saver *s,
 						     const struct ckpt_value *v);
 
-/* ---- storages and tensors (resave_tensor.c) ---- */
+/* ---- storages and tensors (tensor.c) ---- */
 
 const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct ckpt_value *persid,
 					     enum ckpt_dtype v3);
@@ -86,7 +86,7 @@ const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struc
 const struct ckpt_value *ckpt_resave_sparse(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_from_type(struct ckpt_saver *s, const struct ckpt_value *v);
 
-/* ---- bytes, classes, keyword arguments (resave_object.c) ---- */
+/* ---- bytes, classes, keyword arguments (object.c) ---- */
 
 const struct ckpt_value *ckpt_resave_latin1_bytes(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_empty_bytes(struct ckpt_saver *s, const struct ckpt_value *v);
@@ -105,20 +105,20 @@ const struct ckpt_value *ckpt_resave_python2_str(struct ckpt_saver *s, const str
 const struct ckpt_value *ckpt_resave_python2_global(struct ckpt_saver *s,
 						    const struct ckpt_value *v);
 
-/* ---- Python's library (resave_library.c) ---- */
+/* ---- Python's library (library.c) ---- */
 
 const struct ckpt_value *ckpt_resave_time(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_path(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_array(struct ckpt_saver *s, const struct ckpt_value *v);
 
-/* ---- sets (resave_set.c) ---- */
+/* ---- sets (set.c) ---- */
 
 const struct ckpt_value *ckpt_resave_set(struct ckpt_saver *s, const struct ckpt_value *v);
 /* V, a call of a class, with its attributes: lists and tuples among its arguments are made for it each time, as sets and what is derived of builtins do. */
 const struct ckpt_value *ckpt_resave_with_own_args(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_set_call(struct ckpt_saver *s, const struct ckpt_value *v);
 
-/* ---- numpy (resave_numpy.c) ---- */
+/* ---- numpy (numpy.c) ---- */
 
 const struct ckpt_value *ckpt_resave_numpy_scalar(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_numpy_from_buffer(struct ckpt_saver *s,
