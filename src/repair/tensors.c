@@ -4,7 +4,7 @@
 
 #include "base/grow.h"
 #include "base/text.h"
-#include "model/entries.h"
+#include "edit/entries.h"
 #include "model/holders.h"
 #include "tensor/fill.h"
 

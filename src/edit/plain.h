@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_MODEL_PLAIN_H
-#define CKPT_MODEL_PLAIN_H
+#ifndef CKPT_EDIT_PLAIN_H
+#define CKPT_EDIT_PLAIN_H
 
 #include "model/model.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/plain.h"
+#include "edit/plain.h"
 #include "model/plain_values.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_MODEL_ENTRIES_H
-#define CKPT_MODEL_ENTRIES_H
+#ifndef CKPT_EDIT_ENTRIES_H
+#define CKPT_EDIT_ENTRIES_H
 
 #include "model/model.h"
 

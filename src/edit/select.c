@@ -2,7 +2,7 @@
 #include "base/grow.h"
 #include "base/sized.h"
 #include "base/text.h"
-#include "model/entries.h"
+#include "edit/entries.h"
 #include "model/find.h"
 #include "model/patterns.h"
 

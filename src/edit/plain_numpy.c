@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "edit/plain.h"
 #include "model/numpy_value.h"
-#include "model/plain.h"
 #include "model/plain_values.h"
 #include "tensor/cast.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/keys.h"
+#include "edit/keys.h"
 
 #include "base/sized.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "model/entries.h"
+#include "edit/entries.h"
 
 static struct ckpt_value *copy_of(struct ckpt_model *m, const struct ckpt_value *v)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sized.h"
 #include "base/text.h"
+#include "edit/plain.h"
 #include "model/module.h"
-#include "model/plain.h"
 #include "model/plain_values.h"
 #include "model/safe_globals.h"
 #include "model/walk.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_MODEL_KEYS_H
-#define CKPT_MODEL_KEYS_H
+#ifndef CKPT_EDIT_KEYS_H
+#define CKPT_EDIT_KEYS_H
 
 #include "base/buf.h"
 #include "model/model.h"

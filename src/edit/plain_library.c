@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
-#include "model/plain.h"
+#include "edit/plain.h"
 #include "model/plain_values.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/sized.h"
-#include "model/keys.h"
+#include "edit/keys.h"
 #include "model/module.h"
 #include "model/state_dict.h"
 #include "model/walk.h"
