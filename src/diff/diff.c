@@ -3,7 +3,7 @@
 
 #include "base/sized.h"
 #include "model/walk.h"
-#include "plan/look.h"
+#include "plan/read_blocks.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -35,9 +35,9 @@ int ckpt_differ_tick(struct ckpt_differ *d, uint64_t done, struct ckpt_error *er
 
 int ckpt_differ_workers(struct ckpt_differ *d, struct ckpt_error *err)
 {
-	size_t desk = ckpt_read_desk() > ckpt_look_desk() ? ckpt_read_desk() : ckpt_look_desk();
+	size_t of_pairs = ckpt_read_desk(), of_blocks = ckpt_block_buffer_size(0, 0);
 
-	return d->workers ? 0 : ckpt_workers_new(desk, &d->workers, err);
+	return d->workers ? 0 : ckpt_workers_new(of_pairs > of_blocks ? of_pairs : of_blocks, &d->workers, err);
 }
 
 /* ---- pairs ---- */

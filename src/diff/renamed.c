@@ -2,7 +2,7 @@
 #include "diff/differ.h"
 
 #include "array/array.h"
-#include "plan/look.h"
+#include "plan/read_blocks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -172,7 +172,7 @@ static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
 
 static int read_batch(struct batch *b, struct ckpt_error *err)
 {
-	struct ckpt_look look = { .recipes = b->recipes,
+	struct ckpt_block_reading reading = { .recipes = b->recipes,
 				  .count = b->count,
 				  .crc32 = b->crcs,
 				  .failed = failed,
@@ -181,7 +181,7 @@ static int read_batch(struct batch *b, struct ckpt_error *err)
 	int rc = b->count ? ckpt_differ_workers(b->d, err) : 0;
 
 	if (rc == 0 && b->count)
-		rc = ckpt_look_run(b->d->workers, &look, err);
+		rc = ckpt_read_blocks(b->d->workers, &reading, err);
 	for (uint32_t i = 0; i < b->count; i++) {
 		if (rc == 0 && b->of[i]) {
 			b->of[i]->crc = b->crcs[i];

@@ -3,7 +3,7 @@
 
 #include "base/arena.h"
 #include "base/strmap.h"
-#include "plan/look.h"
+#include "plan/read_blocks.h"
 #include "plan/moved.h"
 
 #include <stdlib.h>
@@ -253,21 +253,21 @@ static int check_cancel(void *ctx, uint64_t done, struct ckpt_error *err)
 static int read_again(const struct ckpt_recipe *records, uint64_t count, const atomic_int *cancel,
 		      struct ckpt_error *err)
 {
-	struct ckpt_look look = { .recipes = records,
+	struct ckpt_block_reading reading = { .recipes = records,
 				  .count = count,
 				  .crc32 = calloc(count, sizeof(uint32_t)),
 				  .tick = check_cancel,
 				  .ctx = (void *)cancel };
 	struct ckpt_workers *workers = NULL;
-	int rc = look.crc32 ? ckpt_workers_new(ckpt_look_desk(), &workers, err)
+	int rc = reading.crc32 ? ckpt_workers_new(ckpt_block_buffer_size(0, 0), &workers, err)
 			    : ckpt_fail_nomem(err);
 
 	if (rc == 0)
-		rc = ckpt_look_run(workers, &look, err);
+		rc = ckpt_read_blocks(workers, &reading, err);
 	for (uint64_t i = 0; rc == 0 && i < count; i++)
-		rc = ckpt_recipe_check(&records[i], look.crc32[i], err);
+		rc = ckpt_recipe_check(&records[i], reading.crc32[i], err);
 	ckpt_workers_free(workers);
-	free(look.crc32);
+	free(reading.crc32);
 	return rc;
 }
 

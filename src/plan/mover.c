@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/mover.h"
 
-#include "plan/blocks.h"
+#include "plan/copy_blocks.h"
 #include "plan/write_behind.h"
 
 #include <libdeflate.h>
@@ -58,7 +58,7 @@ int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *opt
 		ckpt_mover_close(m);
 		return ckpt_fail_nomem(err);
 	}
-	rc = ckpt_workers_new(ckpt_blocks_desk(), &m->workers, err);
+	rc = ckpt_workers_new(ckpt_copy_buffer_size(), &m->workers, err);
 	if (rc == 0 && !options->checks)
 		rc = ckpt_checks_new(&m->own_checks, err);
 	m->checks = options->checks ? options->checks : m->own_checks;
@@ -283,8 +283,7 @@ static int report_blocks(void *ctx, uint64_t done, struct ckpt_error *err)
 static int copy_in_blocks(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 			  struct ckpt_moved *moved, struct ckpt_error *err)
 {
-	struct ckpt_blocks_tick tick = { report_blocks, m };
-	int rc = ckpt_blocks_copy(m->workers, recipe, m->sink, m->flushed, &tick, moved, err);
+	int rc = ckpt_copy_blocks(m->workers, recipe, m->sink, m->flushed, report_blocks, m, moved, err);
 
 	if (rc == 0)
 		m->flushed += recipe->len;

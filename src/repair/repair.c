@@ -95,7 +95,7 @@ int ckpt_rescue_look(struct ckpt_rescue *r, const struct ckpt_recipe *recipes, u
 		     uint32_t *crc32, bool *readable, struct ckpt_error *err)
 {
 	struct looking l = { r, readable };
-	struct ckpt_look look = { .recipes = recipes,
+	struct ckpt_block_reading reading = { .recipes = recipes,
 				  .count = count,
 				  .crc32 = crc32,
 				  .failed = failed,
@@ -109,8 +109,8 @@ int ckpt_rescue_look(struct ckpt_rescue *r, const struct ckpt_recipe *recipes, u
 		r->total += recipes[i].len;
 	}
 	if (!r->workers)
-		rc = ckpt_workers_new(ckpt_look_desk(), &r->workers, err);
-	return rc == 0 ? ckpt_look_run(r->workers, &look, err) : rc;
+		rc = ckpt_workers_new(ckpt_block_buffer_size(0, 0), &r->workers, err);
+	return rc == 0 ? ckpt_read_blocks(r->workers, &reading, err) : rc;
 }
 
 /* ---- what is wrong with the file as such ---- */

@@ -6,7 +6,7 @@
 #include "base/strmap.h"
 #include "io/workers.h"
 #include "model/model.h"
-#include "plan/look.h"
+#include "plan/read_blocks.h"
 
 #include <ckpt/repair.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/grow.h"
-#include "plan/look.h"
+#include "plan/read_blocks.h"
 #include "stat/stat.h"
 
 #include <pthread.h>
@@ -106,7 +106,7 @@ static void end_rounds(struct subject *s)
 	ckpt_tally_repeat(&job->tally, job->repeat);
 }
 
-static void see_tally(struct run *r, const struct stretch *part, uint64_t pos, const uint8_t *bytes,
+static void add_block_to_tally(struct run *r, const struct stretch *part, uint64_t pos, const uint8_t *bytes,
 		      size_t len)
 {
 	struct subject *s = &r->subjects[part->subject];
@@ -115,7 +115,7 @@ static void see_tally(struct run *r, const struct stretch *part, uint64_t pos, c
 		ckpt_stat_tally(&s->opened.view, part->item + pos / size, bytes, len / size);
 
 	pthread_mutex_lock(&r->lock);
-	if (!add_round(s, part->block + pos / CKPT_LOOK_BLOCK, &tally))
+	if (!add_round(s, part->block + pos / CKPT_READ_BLOCK, &tally))
 		r->no_memory = true;
 	pthread_mutex_unlock(&r->lock);
 }
@@ -133,7 +133,7 @@ static void add_bins(struct ckpt_stat_bins *to, const uint64_t *counts, uint64_t
 	}
 }
 
-static void see_bins(struct run *r, const struct stretch *part, uint64_t pos, const uint8_t *bytes,
+static void add_block_to_bins(struct run *r, const struct stretch *part, uint64_t pos, const uint8_t *bytes,
 		     size_t len)
 {
 	const struct ckpt_stat_opened *o = &r->subjects[part->subject].opened;
@@ -153,16 +153,18 @@ static void see_bins(struct run *r, const struct stretch *part, uint64_t pos, co
 	}
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
-static void see(void *ctx, uint64_t i, uint64_t pos, const uint8_t *bytes, size_t len)
+static int add_block(void *ctx, const struct ckpt_block *block, struct ckpt_error *err)
 {
 	struct run *r = ctx;
 
+	(void)err;
 	if (r->bins)
-		see_bins(r, &r->stretches[i], pos, bytes, len);
+		add_block_to_bins(r, &r->stretches[block->i], block->pos, block->bytes, block->len);
 	else
-		see_tally(r, &r->stretches[i], pos, bytes, len);
+		add_block_to_tally(r, &r->stretches[block->i], block->pos, block->bytes, block->len);
+	return 0;
 }
 
 static int failed(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
@@ -187,11 +189,11 @@ static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
 	return 0;
 }
 
-static int look(struct run *r, struct ckpt_error *err)
+static int read_all(struct run *r, struct ckpt_error *err)
 {
-	struct ckpt_look look = { .recipes = r->recipes,
+	struct ckpt_block_reading reading = { .recipes = r->recipes,
 				  .count = r->count,
-				  .see = see,
+				  .use = add_block,
 				  .failed = failed,
 				  .tick = tick,
 				  .ctx = r };
@@ -199,7 +201,7 @@ static int look(struct run *r, struct ckpt_error *err)
 	int rc;
 
 	r->failed = UINT32_MAX;
-	rc = ckpt_look_run(r->workers, &look, &local);
+	rc = ckpt_read_blocks(r->workers, &reading, &local);
 	if (rc == 0)
 		return r->no_memory ? ckpt_fail_nomem(err) : 0;
 	if (r->failed < r->count)
@@ -230,7 +232,7 @@ static int add_recipe(struct run *r, const struct ckpt_recipe *recipe, uint64_t 
 	recipes[r->count] = *recipe;
 	stretches[r->count++] = (struct stretch){ r->subject_count, *item, *block };
 	*item += recipe->len / r->subjects[r->subject_count].opened.view.itemsize;
-	*block += recipe->len / CKPT_LOOK_BLOCK + (recipe->len % CKPT_LOOK_BLOCK != 0);
+	*block += recipe->len / CKPT_READ_BLOCK + (recipe->len % CKPT_READ_BLOCK != 0);
 	r->bytes += recipe->len;
 	return 0;
 }
@@ -295,12 +297,12 @@ static int run_all(struct run *r, struct ckpt_error *err)
 		if (is_wanted(r, i))
 			rc = add_subject(r, &r->stat->jobs[i], err);
 		if (rc == 0 && r->subject_count == TOGETHER) {
-			rc = look(r, err);
+			rc = read_all(r, err);
 			rc = end_subjects(r, rc);
 		}
 	}
 	if (rc == 0)
-		rc = look(r, err);
+		rc = read_all(r, err);
 	return end_subjects(r, rc);
 }
 
@@ -370,7 +372,7 @@ int ckpt_stat_run(struct ckpt_stat *s, struct ckpt_error *err)
 		r.total = UINT64_MAX;
 	pthread_mutex_init(&r.lock, NULL);
 	r.subjects = calloc(TOGETHER, sizeof(*r.subjects));
-	rc = r.subjects ? ckpt_workers_new(ckpt_look_desk(), &r.workers, err)
+	rc = r.subjects ? ckpt_workers_new(ckpt_block_buffer_size(0, 0), &r.workers, err)
 			: ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = run_all(&r, err);

@@ -2,7 +2,7 @@
 #include "verify/verifier.h"
 
 #include "base/text.h"
-#include "plan/look.h"
+#include "plan/read_blocks.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -81,28 +81,26 @@ void ckpt_batch_clear(struct ckpt_batch *b)
 	*b = (struct ckpt_batch){ 0 };
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
-static void see(void *ctx, uint64_t i, uint64_t pos, const uint8_t *bytes, size_t len)
+static int count_not_finite(void *ctx, const struct ckpt_block *block, struct ckpt_error *err)
 {
 	struct ckpt_verifier *v = ctx;
-	struct ckpt_subject *s = &v->batch.subjects[i];
-	uint64_t nans = 0, infinities = 0, end = pos + len;
-	uint64_t from = s->shown_from > pos ? s->shown_from : pos;
+	struct ckpt_subject *s = &v->batch.subjects[block->i];
+	uint64_t nans = 0, infinities = 0, end = block->pos + block->len;
+	uint64_t from = s->shown_from > block->pos ? s->shown_from : block->pos;
 
-	if (s->dtype == CKPT_DTYPE_UNKNOWN)
-		return;
+	(void)err;
 	if (end > s->shown_to)
 		end = s->shown_to;
-	if (from >= end)
-		return;
-	bytes += from - pos;
-	len = (size_t)(end - from);
-	ckpt_count_not_finite(s->dtype, s->swapped, bytes, len, &nans, &infinities);
+	if (s->dtype == CKPT_DTYPE_UNKNOWN || from >= end)
+		return 0;
+	ckpt_count_not_finite(s->dtype, s->swapped, block->bytes + (from - block->pos), (size_t)(end - from), &nans, &infinities);
 	if (nans)
 		s->nans += nans;
 	if (infinities)
 		s->infinities += infinities;
+	return 0;
 }
 
 static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
@@ -190,20 +188,20 @@ static int judge(struct ckpt_verifier *v, const uint32_t *crcs)
 int ckpt_batch_flush(struct ckpt_verifier *v, struct ckpt_error *err)
 {
 	struct ckpt_batch *b = &v->batch;
-	struct ckpt_look look = { .recipes = b->recipes,
+	struct ckpt_block_reading reading = { .recipes = b->recipes,
 				  .count = b->count,
-				  .see = v->options.flags & CKPT_VERIFY_FINITE ? see : NULL,
+				  .use = v->options.flags & CKPT_VERIFY_FINITE ? count_not_finite : NULL,
 				  .failed = failed,
 				  .tick = tick,
 				  .ctx = v };
 	uint32_t *crcs = malloc((b->count + 1) * sizeof(*crcs));
 	int rc = crcs ? 0 : ckpt_fail_nomem(err);
 
-	look.crc32 = crcs;
+	reading.crc32 = crcs;
 	if (rc == 0 && !v->workers)
-		rc = ckpt_workers_new(ckpt_look_desk(), &v->workers, err);
+		rc = ckpt_workers_new(ckpt_block_buffer_size(0, 0), &v->workers, err);
 	if (rc == 0 && b->count)
-		rc = ckpt_look_run(v->workers, &look, err);
+		rc = ckpt_read_blocks(v->workers, &reading, err);
 	if (rc == 0)
 		rc = judge(v, crcs);
 	v->done += b->bytes;

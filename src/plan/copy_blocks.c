@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The blocks of one long recipe, cast on the way if it is a map, and written. A map's blocks are as long as their larger side allows:
+ * what is read or written for a block never passes CKPT_READ_BLOCK_MAX, and is whole items on both sides.
+ */
+#include "plan/copy_blocks.h"
+
+#include "plan/read_blocks.h"
+#include "tensor/map.h"
+
+#include <libdeflate.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct copy {
+	const struct ckpt_map *map; /* NULL: bytes are written as they are read */
+	struct ckpt_sink *sink;
+	uint64_t at;
+	struct ckpt_moved *moved;
+	size_t block_len;
+	uint32_t *written_crcs; /* by block, of a map's output; NULL: not wanted */
+	int (*tick)(void *ctx, uint64_t done, struct ckpt_error *err);
+	void *tick_ctx;
+};
+
+size_t ckpt_copy_buffer_size(void)
+{
+	return ckpt_block_buffer_size(CKPT_READ_BLOCK_MAX, CKPT_READ_BLOCK_MAX);
+}
+
+/* How many bytes are written for READ whole items. */
+static uint64_t written_for(const struct copy *c, uint64_t read)
+{
+	return c->map && c->map->from != c->map->to ? read / c->map->from * c->map->to : read;
+}
+
+static int write_block(void *ctx, const struct ckpt_block *block, struct ckpt_error *err)
+{
+	struct copy *c = ctx;
+	size_t len = (size_t)written_for(c, block->len);
+	const uint8_t *bytes = block->bytes;
+
+	if (c->map) {
+		c->map->apply(c->map, block->pos, block->bytes, block->len, block->spare);
+		bytes = block->spare;
+	}
+	if (c->written_crcs)
+		c->written_crcs[block->pos / c->block_len] = libdeflate_crc32(0, bytes, len);
+	if (block->pos == 0 && len >= sizeof(c->moved->head)) {
+		memcpy(c->moved->head, bytes, sizeof(c->moved->head));
+		c->moved->has_head = true;
+	}
+	return ckpt_sink_write(c->sink, c->at + written_for(c, block->pos), bytes, len, err);
+}
+
+static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
+{
+	struct copy *c = ctx;
+
+	return c->tick(c->tick_ctx, written_for(c, done), err);
+}
+
+static uint32_t join_written(const struct copy *c, uint64_t len)
+{
+	uint32_t all = 0;
+
+	for (uint64_t pos = 0; pos < len; pos += c->block_len)
+		all = ckpt_join_crc(all, c->written_crcs[pos / c->block_len],
+				    written_for(c, len - pos < c->block_len ? len - pos : c->block_len));
+	return all;
+}
+
+int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *recipe, struct ckpt_sink *sink, uint64_t at,
+		     int (*ticks)(void *ctx, uint64_t done, struct ckpt_error *err), void *tick_ctx, struct ckpt_moved *moved,
+		     struct ckpt_error *err)
+{
+	const struct ckpt_map *map = recipe->kind == CKPT_RECIPE_MAP ? ckpt_recipe_map(recipe) : NULL;
+	const struct ckpt_recipe *from = map ? &map->inner : recipe;
+	size_t block_len = map && map->to > map->from ? CKPT_READ_BLOCK_MAX / map->to * map->from : CKPT_READ_BLOCK_MAX;
+	struct copy c = { map, sink, at, moved, block_len, NULL, ticks, tick_ctx };
+	uint32_t crc = 0;
+	struct ckpt_block_reading reading = { .recipes = from,
+					      .count = 1,
+					      .block_len = block_len,
+					      .crc32 = (map ? map->inner.has_crc : moved->want_crc) ? &crc : NULL,
+					      .use = write_block,
+					      .tick = tick,
+					      .ctx = &c };
+	int rc;
+
+	if (map && moved->want_crc) {
+		c.written_crcs = calloc(from->len / block_len + 1, sizeof(*c.written_crcs));
+		if (!c.written_crcs)
+			return ckpt_fail_nomem(err);
+	}
+	rc = ckpt_read_blocks(workers, &reading, err);
+	moved->crc32 = map ? 0 : crc;
+	if (rc == 0 && c.written_crcs)
+		moved->crc32 = join_written(&c, from->len);
+	free(c.written_crcs);
+	return rc == 0 && map ? ckpt_recipe_check(&map->inner, crc, err) : rc;
+}
