@@ -66,6 +66,12 @@ int ckpt_torch_tar_find(struct ckpt_source *source, struct ckpt_torch_tar *out,
 bool ckpt_torch_tar_is_one(const struct ckpt_torch_tar *tt);
 void ckpt_torch_tar_clear(struct ckpt_torch_tar *tt);
 
+/*
+ * Does every tensor of the table lie in its storage, those that the object does not have, too? torch makes each, and a storage larger for it.
+ * 0, or CKPT_E_FORMAT.
+ */
+int ckpt_torch_tar_check_tensors(const struct ckpt_model *model, struct ckpt_error *err);
+
 /* Both tables, of a file in which all members were found. Ids of values from *NEXT_ID on. */
 int ckpt_torch_tar_read_tables(struct ckpt_torch_tar *tt, struct ckpt_source *source,
 			       uint32_t *next_id, struct ckpt_error *err);

@@ -249,6 +249,26 @@ static int read_torch_tar(struct ckpt_opening *opening, struct ckpt_model **out,
 	return 0;
 }
 
+int ckpt_torch_tar_check_tensors(const struct ckpt_model *model, struct ckpt_error *err)
+{
+	const struct ckpt_torch_tar *tt = tar_of(model);
+	struct ckpt_arena *arena = ckpt_arena_new(UINT64_MAX >> 1);
+	struct ckpt_arena_mark empty;
+	struct ckpt_tensor t;
+	int rc = arena ? 0 : ckpt_fail_nomem(err);
+
+	if (rc == 0)
+		empty = ckpt_arena_mark(arena);
+	for (uint32_t i = 0; i < tt->count && rc >= 0; i++) {
+		if (tt->entries[i].type || !tt->entries[i].value)
+			continue;
+		rc = ckpt_tensor_parse(model, tt->entries[i].value, arena, &t, err);
+		ckpt_arena_release(arena, empty);
+	}
+	ckpt_arena_free(arena);
+	return rc < 0 ? ckpt_error_at(err, rc, NULL, names[CKPT_TAR_TENSORS], CKPT_NO_OFFSET) : 0;
+}
+
 static bool probe(const struct ckpt_opening *opening)
 {
 	struct ckpt_torch_tar tt = { 0 };

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "format/format.h"
 #include "format/torch_legacy.h"
+#include "format/torch_tar.h"
 #include "format/torch_zip.h"
 
 #include <inttypes.h>
@@ -86,6 +87,8 @@ void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source)
 		check_sizes(s, model);
 	else if (model->doc->format == &ckpt_format_torch_legacy)
 		check_trailer(s, source, model);
+	else if (model->doc->format == &ckpt_format_torch_tar)
+		ckpt_scan_failed(s, ckpt_torch_tar_check_tensors(model, &err), &err);
 	if (s->has_places) {
 		ckpt_scan_failed(s, ckpt_scan_check_indices(s, model, &err), &err);
 		if (s->has_packed_storage)

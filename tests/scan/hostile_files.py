@@ -140,7 +140,20 @@ def streams():
     sample("legacy_cut_after_keys.pth", MAGIC + VERSION + FACTS + proto(2, value({"a": 1})) + BAD, "the fifth pickle is the call")
 
 
+def tensors_of_tars():
+    """torch makes every tensor of the table, and its storage as large as the tensor wants it, whether the object has it or not."""
+    storages = proto(2, b"K\x01") + proto(2, b"(K\x01" + value("cpu") + files.glob("torch", "FloatStorage") + b"t") + struct.pack("<q", 4) + bytes(16) + proto(2, b"]")
+    for name, sizes, strides, offset, wanted in (("fine", (4,), (1,), 0, {"plain"}), ("empty", (0,), (1,), 0, {"plain"}), ("size", (5,), (1,), 0, NOT_DECIDED), ("many", (1 << 30,), (1,), 0, NOT_DECIDED), ("stride", (2, 2), (1 << 40, 1), 0, NOT_DECIDED),
+                                                 ("offset", (1,), (1,), 4, NOT_DECIDED), ("no_end", (1 << 62, 2), (1 << 62, 1), 0, NOT_DECIDED), ("row", (2, 2), (2, 1), 0, {"plain"})):
+        one = proto(2, b"(K\x02K\x01" + files.glob("torch", "FloatTensor") + b"t") + struct.pack("<ii", len(sizes), 0) + struct.pack("<%dq" % (2 * len(sizes) + 1), *sizes, *strides, offset)
+        for use, body in (("none", value({"a": 1})), ("key", b"}(U\x012QK\x01u"), ("value", b"}(" + value("w") + b"U\x012Qu"), ("second", b"](U\x013QU\x012Qe")):
+            more = (proto(2, b"(K\x03K\x01" + files.glob("torch", "FloatTensor") + b"t") + struct.pack("<iiqqq", 1, 0, 4, 1, 0)) if use == "second" else b""
+            table = proto(2, b"K" + bytes([1 + bool(more)])) + one + more
+            sample("tar_tensor_%s_%s.pt" % (name, use), tar_of(old_tar(proto(2, body), storages, table)), "a tensor of a tar that is not in its storage", wanted)
+
+
 def tars():
+    tensors_of_tars()
     sample("tar_pickle.pt", tar_of(old_tar(BAD)), "a file of torch 0.1 whose object is a call")
     sample("tar_storages.pt", tar_of(old_tar(storages=BAD)), "the call is in the table of storages")
     sample("tar_storages_second.pt", tar_of(old_tar(storages=proto(2, b"K\x00") + BAD)), "the call is in the list of views")
