@@ -139,6 +139,23 @@ static bool is_safetensors(const char *name)
 	return len > 12 && !strcmp(name + len - 12, ".safetensors");
 }
 
+/* On a walk through the folder the data file has its turn; who names the index alone means what it leads to. */
+static void scan_whole(struct data_file *f)
+{
+	struct ckpt_scanner *s = f->s;
+	const char *before = ckpt_scan_enter(s, f->name, strlen(f->name));
+	bool is_dcp = s->is_dcp, weights = s->weights;
+
+	s->is_dcp = true;
+	s->weights = false;
+	s->depth++;
+	ckpt_scan_source(s, f->source, CKPT_SCAN_PART);
+	s->depth--;
+	s->weights = weights;
+	s->is_dcp = is_dcp;
+	s->where = before;
+}
+
 /* FOLDER: where the index lies, with a slash behind, or "". */
 static void check_file(struct data_file *f, const char *folder, int folder_len)
 {
@@ -152,6 +169,8 @@ static void check_file(struct data_file *f, const char *folder, int folder_len)
 	}
 	if (ckpt_source_open(path, &f->source, NULL) == 0) { /* else it is not there: nothing is loaded of it */
 		check_items(f);
+		if (!f->s->in_folder)
+			scan_whole(f);
 		ckpt_source_unref(f->source);
 	}
 	free(f->archives);

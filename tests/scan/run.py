@@ -104,6 +104,15 @@ def verdicts_of(folder):
     return max(data, key=ORDER.index), found[os.path.join(folder, ".metadata")]["verdict"]
 
 
+def check_index_alone(count, path):
+    """Who names the index means what it leads to: the verdict is no better than that of the folder."""
+    _, of_folder = scanned.scan(path)
+    _, alone = scanned.scan(os.path.join(path, ".metadata"))
+    wanted = max((one["verdict"] for one in of_folder.values()), key=ORDER.index)
+    found = [one["verdict"] for one in alone.values()]
+    count.expect(found and ORDER.index(found[0]) >= ORDER.index(wanted), "%s is %s, its index alone %s" % (path, wanted, found))
+
+
 def check_dcp(count, folder):
     """Items are what lies one behind the other in data files: an index that points elsewhere makes a load read what nobody looked into."""
     evil = hostile.assemble.torch_zip(hostile.assemble.BAD)
@@ -143,11 +152,22 @@ def check_dcp(count, folder):
         bad.write_index()
         verdict = verdicts_of(bad.path)[1]
         count.expect(verdict in ("inconsistent", "dangerous"), "an index that points elsewhere (%s) is %s" % (name, verdict))
+    for number, name in enumerate(("__0_0.distcp", "__1_0.distcp", "e.txt", ".hidden", "e", "below/e.bin", "e.json", "e.md")):
+        led = made("led%d" % number)
+        carrier = dcp_build.Item("b", None, None, name, evil)
+        led.items = [item for item in led.items if item.key != "b"] + [carrier]
+        os.makedirs(os.path.dirname(os.path.join(led.path, name)), exist_ok=True)
+        led.write_data()
+        led.write_index()
+        _, alone = scanned.scan(os.path.join(led.path, ".metadata"))
+        count.expect([one["verdict"] for one in alone.values()] == ["dangerous"], "an index that leads to a call in %s is %s" % (name, alone))
     lost = made("lost")
     lost.write_data()
     next(item for item in lost.items if item.key == "b").file = "../__0_0.distcp"
     lost.write_index()
     count.expect(verdicts_of(lost.path)[1] == "unreadable", "an index whose items cannot be found is %s" % (verdicts_of(lost.path),))
+    for name in sorted(os.listdir(folder)):
+        check_index_alone(count, os.path.join(folder, name))
 
 
 def check_long_row(count, folder):
