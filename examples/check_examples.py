@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the examples of the README and compare: check_readme.py [--update] README.md CKPT FIXTURES
+"""Run the examples of a page and compare: check_examples.py [--update] PAGE.md CKPT FIXTURES
 
 Every ```console block is one session: lines that begin with '$ ' are commands, what follows is what
-they print, on both streams. All run in one new folder that has the fixtures. The times of a run
-('in 0.01 s') may differ. --update writes what is printed now into the file.
+they print, on both streams. All blocks of a page run in one new folder that has the fixtures. The
+times of a run ('in 0.01 s') may differ. --update writes what is printed now into the page.
 """
 import os
 import re
@@ -34,8 +34,8 @@ def replay(block, folder, environment):
 def main():
     arguments = sys.argv[1:]
     update = "--update" in arguments
-    readme, ckpt, fixtures = [os.path.abspath(a) for a in arguments if a != "--update"]
-    with open(readme, encoding="utf-8") as file:
+    page, ckpt, fixtures = [os.path.abspath(a) for a in arguments if a != "--update"]
+    with open(page, encoding="utf-8") as file:
         text = file.read()
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(os.path.join(folder, "bin"))
@@ -49,12 +49,12 @@ def main():
         def check(match):
             now = without_times(replay(match[1], work, environment))
             if now != without_times(match[1]):
-                wrong.append("the README says:\n%s\nckpt says:\n%s" % (match[1], now))
+                wrong.append("%s says:\n%s\nckpt says:\n%s" % (os.path.basename(page), match[1], now))
             return "```console\n%s```" % now
 
         new = BLOCK.sub(check, text)
     if update:
-        with open(readme, "w", encoding="utf-8") as file:
+        with open(page, "w", encoding="utf-8") as file:
             file.write(new)
     elif wrong:
         sys.exit("\n".join(wrong))
