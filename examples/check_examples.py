@@ -43,7 +43,7 @@ def main():
         work = os.path.join(folder, "work")
         shutil.copytree(fixtures, work)
         environment = dict(os.environ, LC_ALL="C.UTF-8",
-                           PATH=os.path.join(folder, "bin") + ":" + os.environ["PATH"])
+                           PATH=os.pathsep.join([os.path.join(folder, "bin"), os.path.dirname(sys.executable), os.environ["PATH"]]))
         wrong = []
 
         def check(match):
