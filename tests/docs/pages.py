@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every relative link in the documents leads to a file, and to a heading of it; every guide is in docs/guide/README.md; README is short."""
+"""Links lead to files and headings; README has every command, docs/guide/README.md every guide; pages that have to be short are."""
 
 import glob
 import os
 import re
+import subprocess
 import sys
 
 SOURCE = os.environ["CKPT_SOURCE_DIR"]
-LINES = {"CONTRIBUTING.md": 250}   # at most; who wants to write more has a page below docs/
+LINES = {"README.md": 220, "CONTRIBUTING.md": 250}   # at most; who wants to write more has a page below docs/
 wrong = []
 
 
@@ -35,11 +36,22 @@ def check(page):
             wrong.append("%s: no heading %s" % (os.path.relpath(page, SOURCE), link))
 
 
+def commands():
+    """The table of README, and `ckpt help`."""
+    help_text = subprocess.run([os.environ["CKPT"], "help"], capture_output=True, text=True, check=True).stdout
+    there = set(re.findall(r"^  ([a-z-]+)  ", help_text, re.M))
+    table = re.findall(r"^\| (`ckpt .*?) \|", read(os.path.join(SOURCE, "README.md")), re.M)
+    listed = {name.replace("ckpt ", "") for cell in table for name in re.findall(r"`(.*?)`", cell)}
+    for name in sorted(there ^ listed):
+        wrong.append("README.md %s 'ckpt %s'" % ("lacks" if name in there else "has no such command as", name))
+
+
 def main():
     pages = [path for pattern in ("*.md", "docs/*.md", "docs/guide/*.md", "bench/*.md", "tests/*.md", "tests/*/*.md")
              for path in glob.glob(os.path.join(SOURCE, pattern))]
     for page in pages:
         check(page)
+    commands()
     listed = read(os.path.join(SOURCE, "docs", "guide", "README.md"))
     for page in glob.glob(os.path.join(SOURCE, "docs", "guide", "*.md")):
         name = os.path.basename(page)
