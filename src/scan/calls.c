@@ -464,11 +464,15 @@ static size_t package_len(const struct ckpt_global *g)
 	return strcspn(g->module, ".");
 }
 
-/* Is the first argument a class of the package that G is in, or an object of one? */
+/* Is the first argument a class of the package that G is in, or a bare object of one, in which nothing is of the file's choice? */
 static bool is_for_its_own(struct call *c, const struct ckpt_global *g)
 {
 	const struct ckpt_value *first = arg(c->args, 0);
-	const struct ckpt_global *of = first ? ckpt_scan_callee(c->w, first->kind == CKPT_CALL ? first->u.call->func : first) : NULL;
+	const struct ckpt_call *made = first && first->kind == CKPT_CALL ? first->u.call : NULL;
+	const struct ckpt_global *of = first ? ckpt_scan_callee(c->w, made ? made->func : first) : NULL;
+
+	if (made && (made->kwargs || made->state || made->args->kind != CKPT_TUPLE || made->args->u.seq.count || made->items.count || made->pairs.count))
+		return false;
 
 	return of && package_len(of) == package_len(g) && !strncmp(of->module, g->module, package_len(g));
 }

@@ -90,6 +90,10 @@ static const char *const code[] = {
 	/* memory, and other languages */
 	"ctypes", "_ctypes", "cffi", "_cffi_backend", "numba", "llvmlite", "cupy", "pycuda", "Cython",
 	"cython", "pyximport", "jnius", "jpype", "rpy2", "java", "org.python", "clr",
+	/* locks: files that are made, or removed where the lock is freed */
+	"filelock", "fasteners", "portalocker", "lockfile",
+	/* what opens files or connections where its objects are made */
+	"adlfs", "h5py.File", "h5py._hl.files.File", "lmdb", "diskcache", "tinydb", "sqlalchemy", "peewee", "zarr", "netCDF4", "tables", "pymongo", "redis",
 	/* installers, shells, consoles, media */
 	"pip", "_pip", "ensurepip", "venv", "virtualenv", "distutils", "setuptools", "_distutils_hack",
 	"wheel", "easy_install", "IPython", "ipykernel", "jupyter", "jupyter_client", "jupyter_core",

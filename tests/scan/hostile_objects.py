@@ -64,6 +64,13 @@ def functions_of_packages():
                                      ("future.moves.subprocess", "Popen", "x"), ("gevent.subprocess", "Popen", "x"), ("eventlet.green.subprocess", "Popen", "x"), ("tqdm.utils", "Popen", "x"),
                                      ("hypothesis.errors.io", "FileIO", "x", "w"), ("future.moves.socketserver", "TCPServer", ("", 0), None), ("a.b", "CodeType", 1), ("six.moves", "Thing", 1), ("spacy", "load", "x"), ("wandb", "init"), ("scipy.sparse", "load_npz", "x"), ("polars", "read_ipc", "x"), ("a.b.c", "anything", {"x": 1}), ("a.B", "c")):
         both("package_%s_%s" % (module, name), reduce_(module, name, *arguments), "a function of a package, called")
+    for module, name, made in (("typing_extensions", "get_type_hints", call(NAME("typing_extensions", "TypedDict"), "X", {"a": "f()"})), ("typing_extensions", "get_type_hints", call(NAME("typing_extensions", "NamedTuple"), "X", [("a", "f()")])),
+                               ("a", "resolve", NAME("a.b", "Class") + value(("x",)) + b"\x81"), ("a", "resolve", NAME("a.b", "Class") + b")\x81" + value({"x": 1}) + b"b"), ("a", "resolve", NAME("a.b", "Class") + b")\x81](K\x01e" + b"0" + NAME("a.b", "Class") + b")\x81K\x01K\x02s"),
+                               ("a", "resolve", NAME("a.b", "Class") + b")" + value({"x": 1}) + b"\x92")):
+        both("package_full_%s_%d" % (name, len(made)), call(NAME(module, name), made), "a function of a package, called with an object that the file fills", protocol=4)
+    for module, name, *arguments in (("filelock", "ReadWriteLock", "x.db"), ("filelock._read_write", "ReadWriteLock", "x.db"), ("filelock", "SoftFileLock", "x"), ("filelock._soft", "SoftFileLock"), ("filelock._unix", "UnixFileLock")):
+        both("filelock_%s_%s" % (module, name), call(NAME(module, name), *arguments), "a lock, which makes a file, or removes one where it is freed")
+        both("filelock_new_%s_%s" % (module, name), NAME(module, name) + b")\x81" + value({"_context": 1}) + b"b", "a lock, which makes a file, or removes one where it is freed")
     for module, cls, name, *arguments in (("attr._make", "attr.exceptions:FrozenError", "attrs", {"f": 1}), ("attr._make", "attr.exceptions:FrozenError", "make_class", "x"), ("attr", "attr.exceptions:FrozenError", "s", {"f": 1}),
                                           ("networkx", "networkx:Graph", "write_edgelist", "x"), ("networkx.readwrite.edgelist", "networkx.classes.graph:Graph", "write_edgelist", "x"), ("networkx", "networkx:Graph", "write_gml", "x"),
                                           ("a.b", "a.c:Class", "save", "x"), ("a", "a:Class", "from_dict", 1), ("a", "a:Class", "make", 1, 2)):
