@@ -2,6 +2,7 @@
 #include "base/sized.h"
 #include "format/container.h"
 #include "format/format.h"
+#include "numpy/numpy.h"
 #include "set/listing.h"
 #include "set/set.h"
 

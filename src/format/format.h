@@ -67,10 +67,6 @@ extern const struct ckpt_format ckpt_format_torch_mobile;
 extern const struct ckpt_format ckpt_format_torch_tar;
 extern const struct ckpt_format ckpt_format_safetensors;
 
-/* Written, and not read. */
-extern const struct ckpt_format ckpt_format_npz;
-extern const struct ckpt_format ckpt_format_npy;
-
 /* The most that there is of opening->head. */
 enum { CKPT_PROBE_BYTES = 4096 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "format/numpy_names.h"
+#include "numpy/names.h"
 
 #include <string.h>
 

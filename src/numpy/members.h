@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_FORMAT_NUMPY_MEMBERS_H
-#define CKPT_FORMAT_NUMPY_MEMBERS_H
+#ifndef CKPT_NUMPY_MEMBERS_H
+#define CKPT_NUMPY_MEMBERS_H
 
 #include "format/format.h"
-#include "format/npy.h"
+#include "numpy/npy.h"
 
 /*
  * What of a checkpoint files of numpy can hold: its tensors, and the arrays and scalars of numpy in it, in the order of the file.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/numpy_members.h"
-#include "format/numpy_names.h"
 #include "format/output.h"
+#include "numpy/members.h"
+#include "numpy/names.h"
+#include "numpy/numpy.h"
 #include "zipfmt/python_zip.h"
 
 #include "base/text.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_FORMAT_NPY_H
-#define CKPT_FORMAT_NPY_H
+#ifndef CKPT_NUMPY_NPY_H
+#define CKPT_NUMPY_NPY_H
 
 #include "array/array.h"
 #include "base/buf.h"

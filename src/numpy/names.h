@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_FORMAT_NUMPY_NAMES_H
-#define CKPT_FORMAT_NUMPY_NAMES_H
+#ifndef CKPT_NUMPY_NAMES_H
+#define CKPT_NUMPY_NAMES_H
 
 #include "base/error.h"
 

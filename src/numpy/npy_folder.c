@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/numpy_members.h"
-#include "format/numpy_names.h"
+#include "numpy/members.h"
+#include "numpy/names.h"
+#include "numpy/numpy.h"
 
 #include "io/folder.h"
 

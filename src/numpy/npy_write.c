@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/npy.h"
+#include "numpy/npy.h"
 
 #include "base/sized.h"
 #include "format/output.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/numpy_members.h"
+#include "numpy/members.h"
 
 #include "base/grow.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/numpy_names.h"
+#include "numpy/names.h"
 
 #include "base/text.h"
 
