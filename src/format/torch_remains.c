@@ -507,35 +507,19 @@ static int find_start(struct ckpt_remains *r, struct ckpt_source *source, struct
 	return rc;
 }
 
-static void look_at_rest(struct ckpt_remains *r, uint64_t at)
+int ckpt_remains_walk(struct ckpt_source *source, unsigned flags, const void *cancel,
+		      struct ckpt_remains *r, uint64_t *end, struct ckpt_error *err)
 {
-	uint32_t mark;
-
-	r->follows = ckpt_source_size(r->source) - at;
-	r->another = r->follows && stands_at(r, at, &mark) && mark == CKPT_ZIP_MARK_LOCAL;
-}
-
-int ckpt_remains_read(struct ckpt_source *source, unsigned flags, const void *cancel,
-		      struct ckpt_remains *r, struct ckpt_error *err)
-{
-	uint64_t at = 0;
 	int rc;
 
+	*end = 0;
 	*r = (struct ckpt_remains){ .pickle_at = -1,
 				    .alignment = CKPT_ZIP_ALIGNMENT,
 				    .quick = flags & CKPT_REMAINS_QUICK,
 				    .cancel = cancel };
 	r->arena = ckpt_arena_new(8 * ckpt_source_size(source) + (1 << 20));
 	rc = r->arena ? find_start(r, source, err) : ckpt_fail_nomem(err);
-	if (rc == 0)
-		rc = walk(r, &at, err);
-	if (rc == 0 && !r->quick)
-		rc = ckpt_remains_take_directory(r, at, &at, err);
-	for (uint32_t i = 0; rc == 0 && r->zip && i < r->zip->count; i++)
-		rc = ckpt_remains_take_entry(r, &r->zip->entries[i], err);
-	if (rc == 0 && !r->zip)
-		look_at_rest(r, at);
-	return rc;
+	return rc == 0 ? walk(r, end, err) : rc;
 }
 
 void ckpt_remains_clear(struct ckpt_remains *r)

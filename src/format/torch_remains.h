@@ -8,8 +8,9 @@
 #include "zipfmt/salvage.h"
 
 /*
- * What is left of a damaged torch.save archive: its records, found by the headers in front of them, by the directory if there is
- * any of it, and by the sizes that the pickle tells. Nothing here has looked at the bytes of a record, so nothing is proven yet.
+ * What is left of a damaged torch.save archive: its records, found by the headers in front of them
+ * and by the sizes that the pickle tells (repair/remains.h adds what is left of the directory).
+ * Nothing here has looked at the bytes of a record, so nothing is proven yet.
  */
 struct ckpt_remnant {
 	const char *name; /* full, in the arena */
@@ -44,10 +45,11 @@ struct ckpt_remains {
 	struct ckpt_strmap by_name; /* the first of each name */
 	char *folder;		    /* arena; NULL: not even that is known */
 	uint32_t alignment;
+	/* by ckpt_remains_read() alone: */
 	bool has_directory; /* at least a part of it */
 	uint64_t follows;   /* behind the end of the archive: that many bytes */
 	bool another;	    /* which are another archive */
-	/* The list of tensors: decoded from record PICKLE_AT; -1: there is none, or it cannot be decoded. */
+	/* the list of tensors: decoded from record PICKLE_AT; -1: there is none, or it cannot be decoded. */
 	int64_t pickle_at;
 	struct ckpt_pickle pickle;
 	uint8_t *pickle_bytes;
@@ -65,11 +67,12 @@ enum ckpt_remains_flags {
 };
 
 /*
- * Finds what there is in SOURCE, which may be nothing. CANCEL: const atomic_int *, or NULL. Returns 0, CKPT_E_NOMEM, CKPT_E_LIMIT or
+ * Finds the records in SOURCE, from one to the next; there may be none. *END: where the last one
+ * ends. CANCEL: const atomic_int *, or NULL. Returns 0, CKPT_E_NOMEM, CKPT_E_LIMIT or
  * CKPT_E_CANCELLED. OUT is to be cleared in any case.
  */
-int ckpt_remains_read(struct ckpt_source *source, unsigned flags, const void *cancel,
-		      struct ckpt_remains *out, struct ckpt_error *err);
+int ckpt_remains_walk(struct ckpt_source *source, unsigned flags, const void *cancel,
+		      struct ckpt_remains *out, uint64_t *end, struct ckpt_error *err);
 void ckpt_remains_clear(struct ckpt_remains *remains);
 
 /* NAME is without the folder. NULL: not there. */
@@ -107,12 +110,6 @@ bool ckpt_remains_expects(const struct ckpt_remains *remains, const char *name, 
 
 /* Record I is data.pkl: if its size is not known, find it; if it can be decoded, keep it. (torch_remains_pickle.c) */
 int ckpt_remains_take_pickle(struct ckpt_remains *remains, uint32_t i, struct ckpt_error *err);
-
-/* The directory, of which a part may be damaged, begins at AT. *END: behind it. (torch_remains_directory.c) */
-int ckpt_remains_take_directory(struct ckpt_remains *remains, uint64_t at, uint64_t *end,
-				struct ckpt_error *err);
-int ckpt_remains_take_entry(struct ckpt_remains *remains, const struct ckpt_zip_entry *entry,
-			    struct ckpt_error *err);
 
 /* 0, or CKPT_E_CANCELLED. */
 int ckpt_remains_check_cancel(const struct ckpt_remains *remains, struct ckpt_error *err);

@@ -61,7 +61,8 @@ static int fail(const struct ckpt_remains *r, uint64_t size, struct ckpt_error *
 int ckpt_torch_zip_fail_truncated(struct ckpt_source *source, struct ckpt_error *err)
 {
 	struct ckpt_remains remains;
-	int rc = ckpt_remains_read(source, CKPT_REMAINS_QUICK, NULL, &remains, err);
+	uint64_t end;
+	int rc = ckpt_remains_walk(source, CKPT_REMAINS_QUICK, NULL, &remains, &end, err);
 
 	if (rc == 0)
 		rc = fail(&remains, ckpt_source_size(source), err);

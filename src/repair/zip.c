@@ -3,10 +3,10 @@
 #include "repair/rescue.h"
 
 #include "base/text.h"
-#include "format/torch_remains.h"
 #include "format/torch_zip.h"
 #include "repair/order.h"
 #include "repair/rebuild.h"
+#include "repair/remains.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -415,7 +415,7 @@ int ckpt_rescue_zip(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_
 {
 	struct ckpt_remains remains;
 	struct ckpt_rebuild b = { .remains = &remains };
-	int rc = ckpt_remains_read(r->file, 0, r->o.cancel, &remains, err);
+	int rc = ckpt_remains_read(r->file, r->o.cancel, &remains, err);
 
 	if (rc == 0) {
 		b.fates = calloc(remains.count + (size_t)1, sizeof(*b.fates));

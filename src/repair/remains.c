@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the directory of a damaged archive still tells of its records. */
-#include "format/torch_remains.h"
+/*
+ * What the directory of a damaged archive still tells of its records. They were found before
+ * without it, so an entry is held against them: it may have the name that a header lost, the size
+ * of a record without an end, a checksum more. An entry that is no record's makes one of its own.
+ */
+#include "repair/remains.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +92,7 @@ static int is_misnamed(struct ckpt_remains *r, const struct ckpt_zip_entry *e, b
 	return 0;
 }
 
-int ckpt_remains_take_entry(struct ckpt_remains *r, const struct ckpt_zip_entry *e,
+static int take_entry(struct ckpt_remains *r, const struct ckpt_zip_entry *e,
 			    struct ckpt_error *err)
 {
 	struct ckpt_remnant *record;
@@ -181,7 +185,8 @@ static int next_entry(struct ckpt_remains *r, struct ckpt_window *w, uint64_t *a
 	return rc;
 }
 
-int ckpt_remains_take_directory(struct ckpt_remains *r, uint64_t at, uint64_t *end,
+/* It begins at AT, and a part of it may be damaged. *END: behind it. */
+static int take_directory(struct ckpt_remains *r, uint64_t at, uint64_t *end,
 				struct ckpt_error *err)
 {
 	uint64_t size = ckpt_source_size(r->source);
@@ -192,7 +197,7 @@ int ckpt_remains_take_directory(struct ckpt_remains *r, uint64_t at, uint64_t *e
 	int rc = ckpt_window_init(&w, r->source, WINDOW, err);
 
 	while (rc == 0 && (rc = next_entry(r, &w, &at, &e, &there, err)) > 0)
-		rc = there ? ckpt_remains_take_entry(r, &e, err) : 0;
+		rc = there ? take_entry(r, &e, err) : 0;
 	ckpt_window_clear(&w);
 	*end = at < size ? at : size;
 	if (rc < 0 || size - *end < END_BYTES ||
@@ -203,4 +208,31 @@ int ckpt_remains_take_directory(struct ckpt_remains *r, uint64_t at, uint64_t *e
 	if (size - *end >= (bytes[20] | (uint64_t)bytes[21] << 8))
 		*end += bytes[20] | (uint64_t)bytes[21] << 8;
 	return 0;
+}
+
+/* ---- the whole ---- */
+
+static void look_at_rest(struct ckpt_remains *r, uint64_t at)
+{
+	uint8_t mark[4];
+
+	r->follows = ckpt_source_size(r->source) - at;
+	r->another = r->follows &&
+		     ckpt_source_read(r->source, at, mark, sizeof(mark), NULL) == 0 &&
+		     !memcmp(mark, "PK\3\4", 4);
+}
+
+int ckpt_remains_read(struct ckpt_source *source, const void *cancel, struct ckpt_remains *r,
+		      struct ckpt_error *err)
+{
+	uint64_t at;
+	int rc = ckpt_remains_walk(source, 0, cancel, r, &at, err);
+
+	if (rc == 0)
+		rc = take_directory(r, at, &at, err);
+	for (uint32_t i = 0; rc == 0 && r->zip && i < r->zip->count; i++)
+		rc = take_entry(r, &r->zip->entries[i], err);
+	if (rc == 0 && !r->zip)
+		look_at_rest(r, at);
+	return rc;
 }
