@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/ascii.h"
 #include "format/container.h"
 #include "format/format.h"
 
 #include <ckpt/container.h>
 
 #include <string.h>
-#include <strings.h>
 
 /* What is compressed is unpacked only if its name promises a checkpoint. */
 static bool is_promising(const struct ckpt_zip_entry *entry)
@@ -19,7 +19,7 @@ static bool is_promising(const struct ckpt_zip_entry *entry)
 		size_t len = strlen(suffixes[i]);
 
 		if (entry->name_len >= len &&
-		    !strcasecmp(entry->name + entry->name_len - len, suffixes[i]))
+		    !ckpt_strcasecmp(entry->name + entry->name_len - len, suffixes[i]))
 			return true;
 	}
 	return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 
+#include "base/c_locale.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -73,7 +74,7 @@ int ckpt_fail_errno(struct ckpt_error *err, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	set_text(err, text);
-	ckpt_error_append(err, ": %s", strerror(saved));
+	ckpt_error_append(err, ": %s", ckpt_errno_text(saved));
 	return CKPT_E_IO;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/plugin.h"
 
+#include "base/c_locale.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +76,7 @@ int ckpt_plugin_load(const struct ckpt_plugin *p, void **out, struct ckpt_error 
 	lib = dlopen(path, RTLD_NOW | RTLD_GLOBAL); /* Open MPI loads parts that look for it */
 	if (!lib)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "cannot load %s: %s", p->talks_to,
-				 dlerror());
+				 ckpt_dlerror());
 	*out = dlsym(lib, p->entry);
 	if (*out)
 		return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/room.h"
 
+#include "base/c_locale.h"
 #include "job/memory.h"
 
 #include <errno.h>
@@ -106,12 +107,15 @@ static int add_others(struct ckpt_agreement *a, const struct room *mine, uint64_
 
 static const char *size_text(uint64_t nbytes, bool exact, char *out, size_t size)
 {
+	locale_t before = ckpt_c_locale_enter();
+
 	if (exact || nbytes < 1 << 20)
 		snprintf(out, size, "%llu bytes", (unsigned long long)nbytes);
 	else if (nbytes < 1 << 30)
 		snprintf(out, size, "%.1f MiB", (double)nbytes / (1 << 20));
 	else
 		snprintf(out, size, "%.1f GiB", (double)nbytes / (1 << 30));
+	ckpt_c_locale_leave(before);
 	return out;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/c_locale.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/model.h"
@@ -7,7 +8,6 @@
 
 #include <ckpt/edit.h>
 
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static const char *mapped(const struct remapper *r, const char *tag)
 			return r->tags[i];
 	for (size_t i = 0; i < r->count; i++)
 		if (!r->maps[i].from ||
-		    (is_wildcard(r->maps[i].from) && !fnmatch(r->maps[i].from, tag, 0)))
+		    (is_wildcard(r->maps[i].from) && ckpt_glob_matches(r->maps[i].from, tag, 0)))
 			return r->tags[i];
 	return NULL;
 }

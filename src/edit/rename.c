@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit/keys.h"
 
+#include "base/ascii.h"
 #include "base/text.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,9 +70,9 @@ static char *translate_replacement(const char *python)
 	for (const char *p = python; *p; p++) {
 		if (*p == '$') {
 			ckpt_buf_add(&out, "$$", 2);
-		} else if (*p == '\\' && isdigit((unsigned char)p[1])) {
+		} else if (*p == '\\' && ckpt_is_digit((unsigned char)p[1])) {
 			ckpt_buf_printf(&out, "${%c", *++p);
-			if (isdigit((unsigned char)p[1]))
+			if (ckpt_is_digit((unsigned char)p[1]))
 				ckpt_buf_add_u8(&out, (uint8_t) * ++p);
 			ckpt_buf_add_u8(&out, '}');
 		} else if (*p == '\\' && p[1] == 'g' && p[2] == '<' && strchr(p, '>')) {
@@ -123,7 +123,7 @@ static int check_groups(const struct expression *e, struct ckpt_error *err)
 		}
 		if (sscanf(p, "${%63[^}]}", name) != 1)
 			continue;
-		if (isdigit((unsigned char)name[0])
+		if (ckpt_is_digit((unsigned char)name[0])
 			    ? strtoul(name, NULL, 10) <= groups
 			    : pcre2_substring_number_from_name(e->code, (PCRE2_SPTR)name) > 0)
 			continue;
@@ -145,7 +145,7 @@ static int compile(struct expression *e, const char *text, struct ckpt_error *er
 	int code, rc;
 
 	e->text = text;
-	if (text[0] != 's' || !text[1] || isalnum((unsigned char)text[1]))
+	if (text[0] != 's' || !text[1] || ckpt_is_alnum((unsigned char)text[1]))
 		return bad_expression(text, "wanted s/PATTERN/REPLACEMENT/", err);
 	middle = part_end(text + 2, text[1]);
 	end = middle ? part_end(middle + 1, text[1]) : NULL;

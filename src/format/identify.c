@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/ascii.h"
 #include "format/format.h"
 
 #include "base/text.h"
@@ -6,12 +7,10 @@
 #include "pickle/op.h"
 #include "pickle/opcodes.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 static const char DCP_MODULE[] = "torch.distributed.checkpoint.metadata";
 enum { LEAST_MESSAGE = 8, MOST_MESSAGE = 400 };
@@ -94,7 +93,7 @@ static bool is_all_zero(const uint8_t *head, size_t len)
 
 static bool starts_with(const char *text, size_t len, const char *what)
 {
-	return len >= strlen(what) && !strncasecmp(text, what, strlen(what));
+	return len >= strlen(what) && !ckpt_strncasecmp(text, what, strlen(what));
 }
 
 /* Past a byte order mark and blanks. */
@@ -104,7 +103,7 @@ static const char *text_of(const uint8_t *head, size_t *len)
 		head += 3;
 		*len -= 3;
 	}
-	for (; *len && isspace(*head); head++)
+	for (; *len && ckpt_is_space(*head); head++)
 		--*len;
 	return (const char *)head;
 }
@@ -136,9 +135,9 @@ static bool is_short_text(const uint8_t *head, size_t len, uint64_t size)
 	if (size < LEAST_MESSAGE || size > MOST_MESSAGE)
 		return false;
 	for (size_t i = 0; i < len; i++) {
-		if (!isprint(head[i]) && !isspace(head[i]))
+		if (!ckpt_is_print(head[i]) && !ckpt_is_space(head[i]))
 			return false;
-		letters |= isalpha(head[i]) != 0;
+		letters |= ckpt_is_alpha(head[i]) != 0;
 	}
 	return letters;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The archive of a torch.save file: whether it is one, what it says of itself, its records. torch_zip_read.c reads what is in them. */
+#include "base/ascii.h"
 #include "format/torch_zip.h"
 
 #include "base/text.h"
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 void ckpt_torch_zip_free(void *container)
 {
@@ -275,12 +275,12 @@ bool ckpt_torch_zip_knows(const struct ckpt_torch_zip *tz, const struct ckpt_zip
 	*key = NULL;
 	if (entry->name_len && entry->name[entry->name_len - 1] == '/')
 		return true; /* folders that other tools add */
-	if (!strncasecmp(record, "data/", 5)) {
+	if (!ckpt_strncasecmp(record, "data/", 5)) {
 		*key = record + 5;
 		return true;
 	}
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcasecmp(record, names[i]))
+		if (!ckpt_strcasecmp(record, names[i]))
 			return true;
 	return false;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/cuda_driver.h"
 
+#include "base/c_locale.h"
+
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -81,7 +83,7 @@ static int load(struct ckpt_cuda_driver *d, struct ckpt_error *err)
 	given = given && *given ? given : NULL;
 	lib = dlopen(given ? given : LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (!lib)
-		return fail_load(given, dlerror(), err);
+		return fail_load(given, ckpt_dlerror(), err);
 	missing = find_symbols(lib, d);
 	snprintf(d->path, sizeof(d->path), "%s",
 		 d->cuInit && dladdr((void *)d->cuInit, &info) ? info.dli_fname : LIBRARY);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/nccl_library.h"
 
+#include "base/c_locale.h"
 #include "gpu/cuda_driver.h"
 #include "gpu/elf_text.h"
 
@@ -74,7 +75,7 @@ static void *open_library(struct ckpt_error *err)
 	gethostname(host, sizeof(host) - 1);
 	if (given)
 		ckpt_fail(err, CKPT_E_UNSUPPORTED,
-			  "cannot load the library that CKPT_NCCL_LIB names: %.300s", dlerror());
+			  "cannot load the library that CKPT_NCCL_LIB names: %.300s", ckpt_dlerror());
 	else
 		ckpt_fail(err, CKPT_E_UNSUPPORTED,
 			  "no NCCL on %s (" LIBRARY

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/folder.h"
 
+#include "base/c_locale.h"
 #include "base/text.h"
 #include "io/fault.h"
 #include "io/temp.h"
@@ -8,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
@@ -55,7 +55,7 @@ static char *around_of(const char *path)
 /* What was left behind by a run that was killed. */
 static bool is_leftover(const char *name)
 {
-	return !fnmatch(CKPT_TEMP_PATTERN, name, 0);
+	return ckpt_glob_matches(CKPT_TEMP_PATTERN, name, 0);
 }
 
 struct foreign {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/c_locale.h"
 #include "job/meeting.h"
 
 #include "io/fault.h"
@@ -49,7 +50,7 @@ int ckpt_beat_start(struct ckpt_meeting *m, struct ckpt_error *err)
 		return 0;
 	pthread_cond_destroy(&m->stop);
 	pthread_mutex_destroy(&m->lock);
-	return ckpt_fail(err, CKPT_E_NOMEM, "cannot start a thread: %s", strerror(code));
+	return ckpt_fail(err, CKPT_E_NOMEM, "cannot start a thread: %s", ckpt_errno_text(code));
 }
 
 void ckpt_beat_stop(struct ckpt_meeting *m)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/model.h"
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "model/cpp_calls.h"
 #include "model/walk.h"
@@ -10,7 +11,6 @@
 #include <ckpt/save.h>
 
 #include <assert.h>
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <pthread.h>
@@ -653,7 +653,7 @@ const char *ckpt_model_new_key(struct ckpt_model *model, char letter)
 	snprintf(key, sizeof(key), "%c%u", letter, model->storage_count);
 	for (unsigned salt = 0;; salt++) {
 		for (size_t i = 0; i < sizeof(key); i++)
-			upper[i] = (char)toupper((unsigned char)key[i]);
+			upper[i] = (char)ckpt_to_upper((unsigned char)key[i]);
 		if (!ckpt_strmap_find(taken, key, strlen(key)) &&
 		    !ckpt_strmap_find(taken, upper, strlen(upper)))
 			return ckpt_arena_copy(model->arena, key, strlen(key));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/c_locale.h"
 #include "base/error.h"
 #include "base/text.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include <fnmatch.h>
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,8 +85,8 @@ int ckpt_pattern_matches(struct ckpt_pattern *p, const char *name, struct ckpt_e
 	int code;
 
 	if (p->glob)
-		return !strcmp(p->glob, name) || !fnmatch(p->glob, name, 0) ||
-		       !fnmatch(p->subtree, name, 0);
+		return !strcmp(p->glob, name) || ckpt_glob_matches(p->glob, name, 0) ||
+		       ckpt_glob_matches(p->subtree, name, 0);
 	code = pcre2_match(p->code, (PCRE2_SPTR)name, PCRE2_ZERO_TERMINATED, 0, 0, p->match,
 			   p->limits);
 	if (code >= 0 || code == PCRE2_ERROR_NOMATCH)

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pickle/literal.h"
 
+#include "base/ascii.h"
 #include "base/double.h"
 #include "base/text.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum { MOST_DIGITS = 4300 }; /* CPython's own limit for text to integer */
 
@@ -114,7 +113,7 @@ int ckpt_literal_int(struct ckpt_arena *arena, const char *text, uint64_t len, b
 	if (!count || count > MOST_DIGITS)
 		return bad_literal(err, "an integer", text, len);
 	for (uint64_t i = 0; i < count; i++)
-		if (!isdigit((unsigned char)digits[i]))
+		if (!ckpt_is_digit((unsigned char)digits[i]))
 			return bad_literal(err, "an integer", text, len);
 	return parse_bigint(arena, digits, count, negative, v, err);
 }
@@ -124,7 +123,7 @@ static bool is_float(const char *text, double value)
 {
 	const char *digits = text + (*text == '+' || *text == '-');
 
-	if (!strcasecmp(digits, "inf") || !strcasecmp(digits, "infinity") || !strcasecmp(digits, "nan"))
+	if (!ckpt_strcasecmp(digits, "inf") || !ckpt_strcasecmp(digits, "infinity") || !ckpt_strcasecmp(digits, "nan"))
 		return true;
 	return !text[strspn(text, "0123456789.eE+-")] && isfinite(value);
 }
@@ -148,9 +147,9 @@ static int hex_digits(const char *text, uint64_t len, unsigned count, uint32_t *
 	if (len < count)
 		return -1;
 	for (unsigned i = 0; i < count; i++) {
-		int c = tolower((unsigned char)text[i]);
+		int c = ckpt_to_lower((unsigned char)text[i]);
 
-		if (!isxdigit(c))
+		if (!ckpt_is_hex_digit(c))
 			return -1;
 		*out = *out << 4 | (uint32_t)(c <= '9' ? c - '0' : c - 'a' + 10);
 	}

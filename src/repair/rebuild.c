@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "repair/rebuild.h"
 
+#include "base/ascii.h"
 #include "base/grow.h"
 #include "base/text.h"
 #include "zipfmt/rebuild.h"
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum { MOST_KEY = 400, MOST_MARK = 64 };
 
@@ -145,11 +145,11 @@ static bool reads_well(const struct ckpt_remains *remains, const struct ckpt_rem
 static bool is_misspelled(const char *inner)
 {
 	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-		if (!strcasecmp(inner, marks[i].name))
+		if (!ckpt_strcasecmp(inner, marks[i].name))
 			return strcmp(inner, marks[i].name) != 0;
-	if (!strcasecmp(inner, "data.pkl"))
+	if (!ckpt_strcasecmp(inner, "data.pkl"))
 		return strcmp(inner, "data.pkl") != 0;
-	return !strncasecmp(inner, "data/", 5) && strncmp(inner, "data/", 5) != 0;
+	return !ckpt_strncasecmp(inner, "data/", 5) && strncmp(inner, "data/", 5) != 0;
 }
 
 static int add_record(struct builder *w, uint32_t i)

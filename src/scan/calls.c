@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a load would import and call. */
+#include "base/ascii.h"
 #include "scan/walk.h"
 
 #include "base/text.h"
@@ -485,7 +486,7 @@ static bool is_named_for_objects(const char *name)
 	if (*name != '_')
 		return false;
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strcasestr(name, words[i]))
+		if (ckpt_has_word(name, words[i]))
 			return true;
 	return false;
 }

@@ -3,6 +3,7 @@
  * What a file is, by its bytes, and who looks into it. Loaders ask less than that: torch.load tries tar first and by a checksum, then
  * takes any bytes for a pickle; so does pickle.load. What a file is for one of them it is, whatever else it may be.
  */
+#include "base/ascii.h"
 #include "scan/kinds.h"
 #include "scan/scanner.h"
 
@@ -10,7 +11,6 @@
 #include "format/format.h"
 #include "pickle/opcodes.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,7 +91,7 @@ static bool is_importable(const char *name)
 	for (const char *at = name; *at; at++) {
 		if (*at == '.' && (at == name || at[-1] == '.'))
 			return false;
-		if (*at != '.' && *at != '_' && !isalnum((unsigned char)*at) && !((unsigned char)*at & 0x80))
+		if (*at != '.' && *at != '_' && !ckpt_is_alnum((unsigned char)*at) && !((unsigned char)*at & 0x80))
 			return false;
 		dot |= *at == '.';
 	}

@@ -5,9 +5,9 @@
  * bytes nobody can choose, since each process has a secret of its own.
  * Source: CPython 3.8 to 3.14, Objects/longobject.c, Objects/tupleobject.c (long_hash, tuple_hash), Python/pyhash.c (_Py_HashDouble).
  */
+#include "base/ascii.h"
 #include "scan/walk.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -225,7 +225,7 @@ static bool hash_of_scalar(const struct ckpt_value *v, uint64_t *hash)
 
 	if (code->kind != CKPT_STR && code->kind != CKPT_PY2_STR)
 		return false;
-	if (code->u.bytes.len < 2 || !isdigit((unsigned char)code->u.bytes.ptr[1]))
+	if (code->u.bytes.len < 2 || !ckpt_is_digit((unsigned char)code->u.bytes.ptr[1]))
 		return false;
 	switch (*code->u.bytes.ptr) {
 	case 'U':

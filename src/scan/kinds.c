@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scan/kinds.h"
 
+#include "base/ascii.h"
 #include "base/reader.h"
 #include "base/text.h"
 #include "format/format.h"
 #include "format/safetensors_header.h"
 
 #include <string.h>
-#include <strings.h>
 #include <zlib.h>
 
 enum { TAR_BLOCK = 512, TAR_CHECKSUM = 148, TAR_CHECKSUM_LEN = 8 };
@@ -148,7 +148,7 @@ bool ckpt_scan_is_named_as_checkpoint(const char *path)
 	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
 		size_t n = strlen(endings[i]);
 
-		if (len >= n && !strcasecmp(path + len - n, endings[i]))
+		if (len >= n && !ckpt_strcasecmp(path + len - n, endings[i]))
 			return true;
 	}
 	return false;

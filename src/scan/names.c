@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scan/names.h"
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "tensor/dtype.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /* Beyond the table: objects, of which it is known what a call of them has to look like. */
@@ -130,7 +130,7 @@ bool ckpt_scan_is_of_python2(const char *module)
 
 static bool is_identifier_char(char c)
 {
-	return isalnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
+	return ckpt_is_alnum((unsigned char)c) || c == '_' || (unsigned char)c >= 0x80;
 }
 
 /* Parts of identifiers, with single dots between them. */
@@ -143,7 +143,7 @@ static bool is_dotted(const char *text)
 	for (; *text; text++) {
 		if (*text == '.' ? empty
 				 : !is_identifier_char(*text) ||
-					   (empty && isdigit((unsigned char)*text)))
+					   (empty && ckpt_is_digit((unsigned char)*text)))
 			return false;
 		empty = *text == '.';
 	}
@@ -166,7 +166,7 @@ static bool is_class_path(const char *name)
 	while (*name) {
 		while (*name == '_')
 			name++;
-		if (!isupper((unsigned char)*name))
+		if (!ckpt_is_upper((unsigned char)*name))
 			return false;
 		name += strcspn(name, ".");
 		name += *name == '.';

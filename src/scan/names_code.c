@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names that run code or reach the system. The list only makes a verdict worse: what is not on it is not harmless for that. */
+#include "base/ascii.h"
 #include "scan/names.h"
 
 #include <string.h>
-#include <strings.h>
 
 /* Modules, with all that is below them, and single names in modules: "os" is os.system and os.path.join. */
 /* clang-format off */
@@ -202,7 +202,7 @@ static bool is_below(const char *path, const char *module)
 {
 	size_t len = strlen(module);
 
-	return !strncasecmp(path, module, len) && (!path[len] || path[len] == '.');
+	return !ckpt_strncasecmp(path, module, len) && (!path[len] || path[len] == '.');
 }
 
 static bool is_reached(const char *name, const char *module)

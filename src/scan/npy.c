@@ -3,11 +3,11 @@
  * numpy's format: a header in Python's syntax, then numbers, or a pickle if the items are objects. The header is read as numpy
  * writes it and in no other way: of another one it cannot be told what numpy would make of it.
  */
+#include "base/ascii.h"
 #include "scan/kinds.h"
 
 #include "base/text.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static bool take_number(struct cursor *c, uint64_t *out)
 	const char *start = c->at;
 
 	*out = 0;
-	while (c->at < c->end && isdigit((unsigned char)*c->at) && *out < UINT64_MAX / 16)
+	while (c->at < c->end && ckpt_is_digit((unsigned char)*c->at) && *out < UINT64_MAX / 16)
 		*out = *out * 10 + (uint64_t)(*c->at++ - '0');
 	return c->at > start && (c->at == start + 1 || *start != '0'); /* Python takes no 02 */
 }
@@ -83,7 +83,7 @@ static bool take_type(struct cursor *c, uint64_t *itemsize, struct header *h)
 	if (letter == 'U')
 		*itemsize *= 4;
 	if ((letter == 'm' || letter == 'M') && take(c, "[")) {
-		while (c->at < c->end && isalnum((unsigned char)*c->at))
+		while (c->at < c->end && ckpt_is_alnum((unsigned char)*c->at))
 			c->at++;
 		if (!take(c, "]"))
 			return false;
@@ -119,7 +119,7 @@ static bool take_structure(struct cursor *c, uint64_t *itemsize, struct header *
 	for (bool first = true; !take(c, "]"); first = false) {
 		if ((!first && !take(c, ", ")) || !take(c, "('"))
 			return false;
-		while (c->at < c->end && (isalnum((unsigned char)*c->at) || *c->at == '_'))
+		while (c->at < c->end && (ckpt_is_alnum((unsigned char)*c->at) || *c->at == '_'))
 			c->at++;
 		field = (struct header){ .count = 1 };
 		if (!take(c, "', ") || !take_type(c, &one, &field) || field.has_text || (take(c, ", ") && !take_shape(c, &field)) || !take(c, ")") ||

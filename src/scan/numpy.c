@@ -3,9 +3,9 @@
  * What numpy's arrays are made of. numpy believes the state of a dtype: one that says of objects that they are bytes, or the
  * other way round, makes pointers of numbers in the file. So only what numpy writes itself is understood.
  */
+#include "base/ascii.h"
 #include "scan/walk.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { FEW_ITEMS = 4096, MOST_DIMENSIONS = 32, OBJECT_FLAGS = 63, TEXT_FLAGS = 8, VOID_FLAGS = 16, ALIGNED_FLAGS = 128 };
@@ -45,7 +45,7 @@ static char letter_of_text(const struct ckpt_value *text)
 	if (!len || len > 8 || !strchr("biufcmMSUVO?", *at))
 		return 0;
 	for (uint64_t i = 1; i < len; i++)
-		if (!isdigit((unsigned char)at[i]))
+		if (!ckpt_is_digit((unsigned char)at[i]))
 			return 0;
 	return *at;
 }
@@ -77,7 +77,7 @@ static int64_t size_of(const struct ckpt_value *dtype)
 	int64_t n = 0;
 
 	for (uint64_t i = 0; i < text->u.bytes.len; i++)
-		if (isdigit((unsigned char)text->u.bytes.ptr[i]))
+		if (ckpt_is_digit((unsigned char)text->u.bytes.ptr[i]))
 			n = n * 10 + (text->u.bytes.ptr[i] - '0');
 	return letter == 'U' ? 4 * n : n;
 }

@@ -4,11 +4,11 @@
  * up, CPython may go on, and what an unpickler did before it failed it has done: so the walk goes on, too, with values that
  * are not known, as far as there are opcodes.
  */
+#include "base/ascii.h"
 #include "scan/walk.h"
 
 #include "base/text.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -283,7 +283,7 @@ static bool loose_index(const char *text, uint64_t len, uint64_t *out)
 
 	*out = 0;
 	for (uint64_t i = 0; i < len; i++) {
-		if (isdigit((unsigned char)text[i]) && *out < UINT32_MAX) {
+		if (ckpt_is_digit((unsigned char)text[i]) && *out < UINT32_MAX) {
 			*out = *out * 10 + (uint64_t)(text[i] - '0');
 			any = true;
 		} else if (!strchr("_+ \t\r\f\v", text[i])) {
@@ -455,7 +455,7 @@ static bool is_usual_number(const struct ckpt_op *op)
 		i++;
 	if (i == len || (op->bytes[i] == '0' && (len > 1)))
 		return false;
-	while (i < len && isdigit((unsigned char)op->bytes[i]))
+	while (i < len && ckpt_is_digit((unsigned char)op->bytes[i]))
 		i++;
 	return i == len;
 }

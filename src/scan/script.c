@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scan/script.h"
 
-#include <ctype.h>
+#include "base/ascii.h"
+
 #include <string.h>
 
 /* A word: what an identifier is made of. Those in texts and comments count, too: getattr() takes a name as a text. */
@@ -12,7 +13,7 @@ struct word {
 
 static bool is_letter(uint8_t c)
 {
-	return isalnum(c) || c == '_' || c >= 0x80;
+	return ckpt_is_alnum(c) || c == '_' || c >= 0x80;
 }
 
 /* The next word from *AT on; false: there is none. */
@@ -120,7 +121,7 @@ static bool is_word_of_literals(const struct word *w)
 {
 	static const char *const known[] = { "True", "False", "None", "inf", "nan", "math", "CONSTANTS", "torch", "device", NULL };
 
-	return is_one_of(w, known) || (w->len && (isdigit((unsigned char)*w->at) || (*w->at == 'c' && w->len > 1 && isdigit((unsigned char)w->at[1]))));
+	return is_one_of(w, known) || (w->len && (ckpt_is_digit((unsigned char)*w->at) || (*w->at == 'c' && w->len > 1 && ckpt_is_digit((unsigned char)w->at[1]))));
 }
 
 /*

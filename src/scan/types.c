@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the values of a pickle are, in the words of the table, and whether an argument is one that its row takes. */
+#include "base/ascii.h"
 #include "scan/walk.h"
 
 #include "tensor/dtype.h"
 
-#include <ctype.h>
 #include <string.h>
 
 enum { MOST_SHORT = 64, MOST_DEVICE = 12, MOST_TAG = 8192, MOST_TAGS = 16 /* of tuples in tuples torch takes twice as long for each */, MOST_DIMENSIONS = 64, MOST_DIGITS = 4300, MOST_BIGINT = 1786 /* bytes of 4300 digits */ };
@@ -209,7 +209,7 @@ static bool is_digits(const struct ckpt_value *v)
 	if (ckpt_value_is_str(v, "nan") || ckpt_value_is_str(v, "inf") || ckpt_value_is_str(v, "-inf"))
 		return true;
 	for (uint64_t i = 0; i < v->u.bytes.len; i++)
-		if (!isdigit((unsigned char)v->u.bytes.ptr[i]) &&
+		if (!ckpt_is_digit((unsigned char)v->u.bytes.ptr[i]) &&
 		    (!v->u.bytes.ptr[i] || !strchr("+-./", v->u.bytes.ptr[i])))
 			return false;
 	return v->u.bytes.len;
@@ -245,7 +245,7 @@ static bool is_name_of_device(const struct ckpt_value *v)
 
 	if ((v->kind != CKPT_STR && v->kind != CKPT_PY2_STR) || v->u.bytes.len > MOST_DEVICE)
 		return false;
-	for (len = v->u.bytes.len; len && isdigit((unsigned char)text[len - 1]);)
+	for (len = v->u.bytes.len; len && ckpt_is_digit((unsigned char)text[len - 1]);)
 		len--;
 	len = len && len < v->u.bytes.len && text[len - 1] == ':' ? len - 1 : v->u.bytes.len;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Of an archive: the directory against the headers, and what lies between the records. */
+#include "base/ascii.h"
 #include "scan/zip.h"
 
 #include "base/reader.h"
@@ -8,7 +9,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum {
 	ENCRYPTED = 1 << 0,
@@ -47,7 +47,7 @@ static int by_name(const void *a, const void *b)
 	const struct ckpt_loose_entry *x = *(const struct ckpt_loose_entry *const *)a,
 				      *y = *(const struct ckpt_loose_entry *const *)b;
 
-	return strcasecmp(x->name, y->name);
+	return ckpt_strcasecmp(x->name, y->name);
 }
 
 static void check_doubles(struct ckpt_loose_zip *zip)
@@ -61,7 +61,7 @@ static void check_doubles(struct ckpt_loose_zip *zip)
 		sorted[i] = &zip->entries[i];
 	qsort(sorted, zip->count, sizeof(*sorted), by_name);
 	for (uint32_t i = 1; i < zip->count; i++)
-		if (!strcasecmp(sorted[i - 1]->name, sorted[i]->name))
+		if (!ckpt_strcasecmp(sorted[i - 1]->name, sorted[i]->name))
 			ckpt_loose_zip_odd(
 				zip, sorted[i], 0,
 				"two records have this name: which one counts depends on the reader");

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the records of an archive are, and what is in them. */
+#include "base/ascii.h"
 #include "base/text.h"
 #include "scan/export.h"
 #include "scan/kinds.h"
 #include "scan/zip.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 enum { HEAD = 64 << 10, SMALL = 4096 };
 static const uint64_t MOST_WHOLE = (uint64_t)1 << 30, MOST_STORAGES = 32 << 20, MOST_UNPACKED = 3 << 20; /* of which an opcode a byte may become 17 bytes of stack */
@@ -29,7 +28,7 @@ static bool ends_with(const char *text, const char *end)
 {
 	size_t len = strlen(text), n = strlen(end);
 
-	return len >= n && !strcasecmp(text + len - n, end);
+	return len >= n && !ckpt_strcasecmp(text + len - n, end);
 }
 
 static bool has(const struct ckpt_loose_zip *zip, const char *record)
@@ -39,8 +38,8 @@ static bool has(const struct ckpt_loose_zip *zip, const char *record)
 	for (uint32_t i = 0; i < zip->count; i++) {
 		const struct ckpt_loose_entry *e = &zip->entries[i];
 
-		if (!e->is_hidden && !strncasecmp(e->name, zip->folder, len) &&
-		    e->name[len] == '/' && !strcasecmp(e->name + len + 1, record))
+		if (!e->is_hidden && !ckpt_strncasecmp(e->name, zip->folder, len) &&
+		    e->name[len] == '/' && !ckpt_strcasecmp(e->name + len + 1, record))
 			return true;
 	}
 	return false;
@@ -54,7 +53,7 @@ static bool has_program(const struct ckpt_loose_zip *zip)
 	for (uint32_t i = 0; i < zip->count; i++) {
 		const char *slash = strrchr(zip->entries[i].name, '/');
 
-		if (!strcasecmp(slash ? slash + 1 : zip->entries[i].name, name))
+		if (!ckpt_strcasecmp(slash ? slash + 1 : zip->entries[i].name, name))
 			return true;
 	}
 	return false;
@@ -84,7 +83,7 @@ static const char *key_of(const char *record, size_t *len)
 		size_t n = strlen(folders[i]);
 
 		*len = strlen(record) - (strlen(record) < n ? 0 : n);
-		if (!strncasecmp(record, folders[i], n))
+		if (!ckpt_strncasecmp(record, folders[i], n))
 			return record + n;
 	}
 	*len = strlen(record) < 14 ? 0 : strlen(record) - 14;
@@ -108,7 +107,7 @@ static bool is_mark(const char *record)
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcasecmp(record, names[i]))
+		if (!ckpt_strcasecmp(record, names[i]))
 			return true;
 	return false;
 }
@@ -154,7 +153,7 @@ static void check_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entr
 static bool is_known_mark(const uint8_t *bytes, uint64_t len)
 {
 	for (uint64_t i = 0; i < len && i < SMALL; i++)
-		if (!isalnum(bytes[i]) && !strchr("\r\n -._", bytes[i]))
+		if (!ckpt_is_alnum(bytes[i]) && !strchr("\r\n -._", bytes[i]))
 			return false;
 	return len < SMALL;
 }
@@ -163,7 +162,7 @@ static bool is_of_big_endian(const struct ckpt_loose_zip *zip, const struct ckpt
 {
 	const char *record = record_of(zip, e);
 
-	return record && !strcasecmp(record, "byteorder") && len == 3 && !memcmp(bytes, "big", 3);
+	return record && !ckpt_strcasecmp(record, "byteorder") && len == 3 && !memcmp(bytes, "big", 3);
 }
 
 static void scan_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e,
@@ -174,7 +173,7 @@ static void scan_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entr
 				      .flags = CKPT_SCAN_STORAGES };
 	const char *record = record_of(zip, e);
 	bool main_pickle = zip->flags & CKPT_SCAN_TOP && !e->is_hidden && record &&
-			   !strcasecmp(record, "data.pkl");
+			   !ckpt_strcasecmp(record, "data.pkl");
 	bool weights = zip->s->weights;
 
 	zip->s->weights = main_pickle;
@@ -382,9 +381,9 @@ static void check_archive(struct ckpt_loose_zip *zip)
 
 		if (e->is_hidden)
 			continue;
-		pickles += ends_with(e->name, "/data.pkl") || !strcasecmp(e->name, "data.pkl");
+		pickles += ends_with(e->name, "/data.pkl") || !ckpt_strcasecmp(e->name, "data.pkl");
 		sources += role_of(zip, e) == ROLE_SOURCE;
-		if (!strcasecmp(e->name, "__main__.py") || !strcasecmp(e->name, "__main__.pyc"))
+		if (!ckpt_strcasecmp(e->name, "__main__.py") || !ckpt_strcasecmp(e->name, "__main__.pyc"))
 			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' runs", e->name);
 		if (is_of_torch(zip) && !record_of(zip, e))
 			ckpt_loose_zip_odd(zip, e, 0, "it lies outside of the folder '%.80s/'",

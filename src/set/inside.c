@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/inside.h"
 
-#include <ctype.h>
+#include "base/ascii.h"
+
 #include <string.h>
 
 enum { MOST_PATH = 4096 };
@@ -12,7 +13,7 @@ bool ckpt_path_leads_out(const char *path, size_t len)
 
 	if (len && (path[0] == '/' || path[0] == '\\'))
 		return true;
-	if (len > 1 && isalpha((unsigned char)path[0]) && path[1] == ':')
+	if (len > 1 && ckpt_is_alpha((unsigned char)path[0]) && path[1] == ':')
 		return true;
 	for (size_t i = 0; i <= len; i++) {
 		if (i < len && path[i] != '/' && path[i] != '\\')

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/listing.h"
 
+#include "base/c_locale.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -96,7 +97,7 @@ size_t ckpt_listing_count(const struct ckpt_listing *l, const char *pattern,
 	size_t count = 0;
 
 	for (size_t i = 0; i < l->count; i++)
-		if (!l->items[i].is_folder && !fnmatch(pattern, l->items[i].name, 0)) {
+		if (!l->items[i].is_folder && ckpt_glob_matches(pattern, l->items[i].name, 0)) {
 			if (!count++ && first)
 				*first = &l->items[i];
 		}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/set.h"
 
+#include "base/c_locale.h"
 #include "base/text.h"
 #include "set/dcp/dcp.h"
 #include "set/hf/hf.h"
@@ -10,7 +11,6 @@
 #include "set/tc/tc.h"
 #include "set/zero/zero.h"
 
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +114,7 @@ static int open_dcp(const char *path, struct ckpt_model **out, struct ckpt_error
 static bool is_stale(const struct ckpt_listing *l, const struct ckpt_listed *index)
 {
 	for (size_t i = 0; i < l->count; i++)
-		if (!fnmatch("__[0-9]*.metadata", l->items[i].name, 0) &&
+		if (ckpt_glob_matches("__[0-9]*.metadata", l->items[i].name, 0) &&
 		    ckpt_listed_newer(&l->items[i].mtime, &index->mtime))
 			return true;
 	return false;

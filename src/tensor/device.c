@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/device.h"
 
-#include <ctype.h>
+#include "base/ascii.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,7 @@ int ckpt_device_tag(const char *text, bool any_type, char out[CKPT_MOST_DEVICE_T
 	const char *index = text[len] ? text + len + 1 : "";
 
 	for (size_t i = 0; i < strlen(text); i++)
-		if (!isgraph((unsigned char)text[i]) || strlen(text) >= CKPT_MOST_DEVICE_TAG - 2)
+		if (text[i] == ' ' || !ckpt_is_print((unsigned char)text[i]) || strlen(text) >= CKPT_MOST_DEVICE_TAG - 2)
 			return ckpt_fail(err, CKPT_E_ARG, "'%.40s' is no device", text);
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
 		if (strlen(types[i].type) != len || strncmp(types[i].type, text, len))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/ascii.h"
 #include "why/why.h"
 
 #include "base/error.h"
@@ -11,7 +12,6 @@
 #include "set/set.h"
 #include "zipfmt/index.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static bool refuses(const uint8_t *head, size_t len)
 	if (len > CKPT_PROBE_BYTES)
 		len = CKPT_PROBE_BYTES;
 	for (size_t i = 0; i < len; i++)
-		text[i] = head[i] ? (char)tolower(head[i]) : ' ';
+		text[i] = head[i] ? (char)ckpt_to_lower(head[i]) : ' ';
 	text[len] = '\0';
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
 		if (strstr(text, words[i]))

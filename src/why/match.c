@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "why/match.h"
 
+#include "base/ascii.h"
+
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include <ctype.h>
 #include <pcre2.h>
 #include <string.h>
 
@@ -67,9 +68,9 @@ static size_t colour_at(const char *text, size_t len)
 
 	if (len < 3 || text[0] != 0x1b || text[1] != '[')
 		return 0;
-	while (n < len && n < 16 && (isdigit((unsigned char)text[n]) || text[n] == ';'))
+	while (n < len && n < 16 && (ckpt_is_digit((unsigned char)text[n]) || text[n] == ';'))
 		n++;
-	return n < len && isalpha((unsigned char)text[n]) ? n + 1 : 0;
+	return n < len && ckpt_is_alpha((unsigned char)text[n]) ? n + 1 : 0;
 }
 
 /* "[rank0]:" and "[rank12]: ", as torch prints it before lines of a job. */
@@ -79,7 +80,7 @@ static size_t rank_at(const char *line, size_t len)
 
 	if (len < 8 || memcmp(line, "[rank", 5) != 0)
 		return 0;
-	while (n < len && isdigit((unsigned char)line[n]))
+	while (n < len && ckpt_is_digit((unsigned char)line[n]))
 		n++;
 	if (n + 1 >= len || line[n] != ']' || line[n + 1] != ':')
 		return 0;
@@ -109,7 +110,7 @@ static bool is_notebook_line(const char *line, size_t len)
 
 	while (n < len && (line[n] == '-' || line[n] == '>' || line[n] == ' '))
 		n++;
-	while (n + digits < len && isdigit((unsigned char)line[n + digits]))
+	while (n + digits < len && ckpt_is_digit((unsigned char)line[n + digits]))
 		digits++;
 	return n >= 4 && digits && (n + digits == len || line[n + digits] == ' ');
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/ascii.h"
 #include "why/match.h"
 #include "why/why.h"
 
-#include <ctype.h>
 #include <string.h>
 
 /*
@@ -357,9 +357,9 @@ static const struct message messages[] = {
 static const char *word_at(struct ckpt_why *w, const char *text, const char *at, size_t *len)
 {
 	*len = 0;
-	if (at > text && isalnum((unsigned char)at[-1]))
+	if (at > text && ckpt_is_alnum((unsigned char)at[-1]))
 		return NULL;
-	while (isalnum((unsigned char)at[*len]))
+	while (ckpt_is_alnum((unsigned char)at[*len]))
 		++*len;
 	if (*len == 2 && !memcmp(at, "IN", 2))
 		return ckpt_why_in(w);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "why/rule.h"
 
-#include <ctype.h>
+#include "base/ascii.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -138,7 +139,7 @@ static const char *literal(struct ckpt_why *w, const char *text)
 	size_t n = 0;
 
 	for (; *text && n + 2 < sizeof(out); text++) {
-		if (ispunct((unsigned char)*text) && *text != '_')
+		if (ckpt_is_punct((unsigned char)*text) && *text != '_')
 			out[n++] = '\\';
 		out[n++] = *text;
 	}

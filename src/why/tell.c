@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/text.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,6 +3,8 @@
 
 #include "set/dcp/out.h"
 
+#include "base/double.h"
+
 #include <ckpt/model.h>
 
 #include <inttypes.h>
@@ -40,7 +42,7 @@ static void put_text(struct writer *w)
 static void put_number(struct writer *w)
 {
 	char *end;
-	double number = strtod(w->at, &end);
+	double number = ckpt_double_parse(w->at, &end);
 
 	if (memchr(w->at, '.', (size_t)(end - w->at)))
 		ckpt_buf_printf(&w->out, "F%.*s\n", (int)(end - w->at), w->at);

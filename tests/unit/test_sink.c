@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
+#include "base/c_locale.h"
 #include "io/fault.h"
 #include "io/sink.h"
 
@@ -145,7 +146,7 @@ static unsigned fail_each(enum ckpt_io_op op, int code, bool replace, const stru
 		assert_int_equal(rc, CKPT_E_IO);
 		assert_int_equal(err.sys_errno, code);
 		assert_string_equal(err.path, op == CKPT_IO_READ ? in : out);
-		assert_non_null(strstr(unit_message(&err), strerror(code)));
+		assert_non_null(strstr(unit_message(&err), ckpt_errno_text(code)));
 		assert_int_equal(unit_folder_count(folder), replace ? 2 : 1);
 		if (replace)
 			assert_file(out, &old);

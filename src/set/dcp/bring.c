@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/dcp/bring.h"
 
+#include "base/c_locale.h"
 #include "base/paths.h"
 #include "base/text.h"
 #include "io/tree.h"
@@ -167,7 +168,7 @@ static bool stays_behind(const struct ckpt_dcp_bringer *s, const char *name)
 						"*.distcp",	"integrity.json" };
 
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
-		if (!fnmatch(patterns[i], name, FNM_PATHNAME))
+		if (ckpt_glob_matches(patterns[i], name, FNM_PATHNAME))
 			return true;
 	return ckpt_strmap_find(s->data_files, name, strlen(name));
 }

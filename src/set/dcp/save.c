@@ -3,6 +3,8 @@
 
 #include "set/out.h"
 
+#include "base/c_locale.h"
+
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -27,9 +29,9 @@ bool ckpt_dcp_is_own(const void *ctx, const char *path, const char *name)
 	(void)ctx;
 	(void)path;
 	for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
-		if (!fnmatch(patterns[i], name, FNM_PATHNAME))
+		if (ckpt_glob_matches(patterns[i], name, FNM_PATHNAME))
 			return true;
-	return !fnmatch("*.distcp", name, 0); /* in folders, too */
+	return ckpt_glob_matches("*.distcp", name, 0); /* in folders, too */
 }
 
 int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,

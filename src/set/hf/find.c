@@ -2,7 +2,8 @@
 #include "set/hf/hf.h"
 #include "set/hf/name.h"
 
-#include <fnmatch.h>
+#include "base/c_locale.h"
+
 #include <string.h>
 
 /*
@@ -26,7 +27,7 @@ static bool is_weights(const char *name)
 bool ckpt_hf_is_index_name(const char *name)
 {
 	return is_weights(name) &&
-	       (!fnmatch("*.index.json", name, 0) || !fnmatch("*.index.*.json", name, 0));
+	       (ckpt_glob_matches("*.index.json", name, 0) || ckpt_glob_matches("*.index.*.json", name, 0));
 }
 
 /* "model.fp16.safetensors", "model.safetensors.index.fp16.json" */
@@ -34,7 +35,7 @@ static bool is_variant(const char *name)
 {
 	size_t stem = strcspn(name, ".");
 
-	return !fnmatch("*.index.*.json", name, 0) ||
+	return ckpt_glob_matches("*.index.*.json", name, 0) ||
 	       (strncmp(name + stem, ".safetensors", 12) && strncmp(name + stem, ".bin", 4));
 }
 
@@ -61,7 +62,7 @@ static bool is_single(const char *name)
 
 	struct ckpt_hf_name parts;
 
-	if ((fnmatch("*.safetensors", name, 0) && fnmatch("*.bin", name, 0)) ||
+	if ((!ckpt_glob_matches("*.safetensors", name, 0) && !ckpt_glob_matches("*.bin", name, 0)) ||
 	    ckpt_hf_name_parse(name, &parts))
 		return false;
 	for (size_t i = 0; i < sizeof(stems) / sizeof(stems[0]); i++)
@@ -100,7 +101,7 @@ static const char *best(const struct ckpt_listing *l, bool (*is_one)(const char 
 
 static bool is_part(const char *name)
 {
-	return !fnmatch("shard-*-model-*-of-*.safetensors", name, 0);
+	return ckpt_glob_matches("shard-*-model-*-of-*.safetensors", name, 0);
 }
 
 bool ckpt_hf_find(const struct ckpt_listing *l, struct ckpt_hf_found *out)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/hf/name.h"
 
-#include <ctype.h>
+#include "base/ascii.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,7 @@ static bool read_number(const char *text, uint32_t *out, const char **end)
 {
 	size_t digits = 0;
 
-	while (isdigit((unsigned char)text[digits]))
+	while (ckpt_is_digit((unsigned char)text[digits]))
 		digits++;
 	if (!digits || digits > MOST_DIGITS)
 		return false;
@@ -29,7 +30,7 @@ bool ckpt_hf_name_parse(const char *name, struct ckpt_hf_name *out)
 		of = at; /* the last one: "state-of-the-art-00001-of-00002.bin" */
 	if (!of || !read_number(of + strlen("-of-"), &out->count, &out->rest))
 		return false;
-	for (start = of; start > name && isdigit((unsigned char)start[-1]);)
+	for (start = of; start > name && ckpt_is_digit((unsigned char)start[-1]);)
 		start--;
 	if (start == name || start[-1] != '-' || !read_number(start, &out->number, &end) ||
 	    end != of)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/hf/out.h"
 
+#include "base/c_locale.h"
 #include "base/text.h"
 #include "plan/checks.h"
 #include "set/cut.h"
 #include "set/hf/hf.h"
 #include "set/out.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -259,7 +259,7 @@ static bool is_own(const void *ctx, const char *path, const char *name)
 {
 	(void)ctx;
 	(void)path;
-	return !fnmatch(ANY_NAME, name, 0);
+	return ckpt_glob_matches(ANY_NAME, name, 0);
 }
 
 static int save(struct splitter *s, const char *path)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/ranks/ranks.h"
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "format/torch_zip.h"
 #include "model/state_dict.h"
 #include "set/joined.h"
 #include "set/mesh.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static int64_t rank_of(const char *name, size_t *stem, size_t *digits)
 		return -1;
 	at += strlen("_rank");
 	at += *at == '_';
-	if (!isdigit((unsigned char)*at))
+	if (!ckpt_is_digit((unsigned char)*at))
 		return -1;
 	rank = strtoul(at, &end, 10);
 	if (rank >= MOST_RANKS ||

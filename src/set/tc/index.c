@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/tc/index.h"
 
+#include "base/ascii.h"
 #include "base/grow.h"
 #include "base/text.h"
 #include "model/walk.h"
 #include "set/fields.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static int fail_item(struct reader *r, uint32_t item, int rc)
 static bool is_item_name(const char *name, uint64_t len)
 {
 	for (uint64_t i = 0; i < len; i++)
-		if (!isalnum((unsigned char)name[i]) && name[i] != '_' && name[i] != '-')
+		if (!ckpt_is_alnum((unsigned char)name[i]) && name[i] != '_' && name[i] != '-')
 			return false;
 	return len && len <= MOST_NAME;
 }
@@ -135,7 +135,7 @@ static uint64_t number_of(const struct ckpt_value *v)
 	if (v->kind != CKPT_STR || !v->u.bytes.len || v->u.bytes.len > 9)
 		return UINT64_MAX;
 	for (uint64_t i = 0; i < v->u.bytes.len; i++) {
-		if (!isdigit((unsigned char)v->u.bytes.ptr[i]))
+		if (!ckpt_is_digit((unsigned char)v->u.bytes.ptr[i]))
 			return UINT64_MAX;
 		n = n * 10 + (uint64_t)(v->u.bytes.ptr[i] - '0');
 	}
@@ -428,7 +428,7 @@ static bool parse_name(const char *name, uint32_t world_size, size_t *len, uint3
 	unsigned long n;
 	char *end;
 
-	if (!at || !isdigit((unsigned char)at[1]) || (at[1] == '0' && at[2] != '.'))
+	if (!at || !ckpt_is_digit((unsigned char)at[1]) || (at[1] == '0' && at[2] != '.'))
 		return false;
 	n = strtoul(at + 1, &end, 10);
 	if (n >= world_size || strcmp(end, ".pt") != 0)

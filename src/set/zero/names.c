@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/zero/zero.h"
 
+#include "base/ascii.h"
+#include "base/c_locale.h"
 #include "base/text.h"
 
-#include <ctype.h>
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +32,9 @@ static int64_t take_number(const char **at)
 {
 	int64_t number = 0;
 
-	if (!isdigit((unsigned char)**at))
+	if (!ckpt_is_digit((unsigned char)**at))
 		return -1;
-	for (; isdigit((unsigned char)**at); (*at)++) {
+	for (; ckpt_is_digit((unsigned char)**at); (*at)++) {
 		number = number * 10 + (**at - '0');
 		if (number >= MOST_RANKS)
 			return -1;
@@ -87,7 +87,7 @@ static bool looks_like_one(const struct ckpt_listing *l)
 		const char *name = l->items[i].name;
 
 		if (!l->items[i].is_folder &&
-		    (parse(name).kind != OTHER || !fnmatch("layer_*-model_states.pt", name, 0)))
+		    (parse(name).kind != OTHER || ckpt_glob_matches("layer_*-model_states.pt", name, 0)))
 			return true;
 	}
 	return false;
@@ -248,7 +248,7 @@ static const char *last_folder(const struct ckpt_listing *l, const char *pattern
 	const char *last = NULL;
 
 	for (size_t i = 0; i < l->count; i++)
-		if (l->items[i].is_folder && !fnmatch(pattern, l->items[i].name, 0))
+		if (l->items[i].is_folder && ckpt_glob_matches(pattern, l->items[i].name, 0))
 			last = l->items[i].name;
 	return last;
 }
@@ -271,9 +271,9 @@ static int read_latest(const char *path, char tag[MOST_TAG + 1], struct ckpt_err
 		return ckpt_error_at(err, rc, name, NULL, CKPT_NO_OFFSET);
 	tag[len] = '\0';
 	len = strlen(tag);
-	while (len && isspace((unsigned char)tag[len - 1]))
+	while (len && ckpt_is_space((unsigned char)tag[len - 1]))
 		tag[--len] = '\0';
-	while (isspace((unsigned char)*start))
+	while (ckpt_is_space((unsigned char)*start))
 		start++;
 	memmove(tag, start, strlen(start) + 1);
 	return *tag != '\0';
