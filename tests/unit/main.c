@@ -61,7 +61,7 @@ int main(int argc, char **argv)
 		return 64;
 	}
 	set_folders();
-	/* as programs do that draw windows; tests/unit/comma_locale.py */
+	/* as programs do that draw windows; tests/locale/run.py */
 	if (getenv("CKPT_TEST_LOCALE") &&
 	    (!setlocale(LC_ALL, "") || strcmp(localeconv()->decimal_point, ",") != 0)) {
 		fprintf(stderr, "unit_tests: the locale has no comma\n");

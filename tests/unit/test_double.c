@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Numbers as text; once more in another locale, see comma_locale.py. */
+/* Numbers as text; once more in another locale, see tests/locale/run.py. */
 
 static void numbers_are_written_with_a_dot(void **state)
 {
