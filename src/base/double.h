@@ -6,7 +6,7 @@
 
 /* Numbers as text, with a '.' whatever the locale of the program has: GTK, Qt, R and others set one. */
 
-/* As printf's "%.*g". */
+/* As printf() with %.*g. */
 void ckpt_double_format(char *buf, size_t size, int digits, double v);
 
 /* As strtod(). */
