@@ -2,6 +2,7 @@
 #include "broadcast/undo.h"
 
 #include "io/fault.h"
+#include "io/temp.h"
 #include "io/tree.h"
 
 #include <errno.h>
@@ -33,16 +34,22 @@ void ckpt_undo_close(struct ckpt_undo *undo)
 /* It has another name first: nobody is to see a part of it. */
 static int remove_tree(const char *path)
 {
-	char *hidden;
 	const char *slash = strrchr(path, '/');
-	int head = slash ? (int)(slash - path + 1) : 0, rc;
+	char *around = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
+	char *hidden = NULL;
+	int rc = -1;
 
-	if (asprintf(&hidden, "%.*s.%s.%ld.ckpt-tmp", head, path, path + head, (long)getpid()) < 0)
-		return -1;
-	rc = ckpt_io_rename(path, hidden, false);
+	for (int i = 0; around && rc < 0 && i < CKPT_TEMP_TRIES; i++) {
+		free(hidden);
+		hidden = ckpt_temp_name(around, path);
+		rc = hidden ? ckpt_io_rename(path, hidden, false) : -1;
+		if (rc < 0 && errno != EEXIST && errno != ENOTEMPTY)
+			break;
+	}
 	if (rc == 0)
 		rc = ckpt_tree_remove(hidden);
 	free(hidden);
+	free(around);
 	return rc;
 }
 
