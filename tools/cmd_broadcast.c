@@ -60,7 +60,7 @@ static int run(int argc, char **argv);
 const struct command cmd_broadcast = {
 	.name = "broadcast",
 	.operands = "SRC... DST",
-	.summary = "read once, bring to every node of a job, all or nothing",
+	.summary = "read a file once and copy it to every node of a job, all or nothing",
 	.details =
 		"Started once on every node (or once per rank), by srun, mpirun, torchrun or by hand. Rank 0 reads SRC,\n"
 		"a file, several, or a directory, once; every node gets a copy with the same bytes, checked by\n"

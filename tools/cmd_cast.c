@@ -25,7 +25,7 @@ static int run(int argc, char **argv);
 const struct command cmd_cast = {
 	.name = "cast",
 	.operands = "DTYPE IN OUT",
-	.summary = "floating tensors to another dtype: bfloat16, float16, float8_e4m3fn",
+	.summary = "cast floating tensors to another dtype: bfloat16, float16, float8_e4m3fn",
 	.details =
 		"All floating tensors are cast, those of an optimizer too, unless --only or --except chooses\n"
 		"(patterns as for 'ckpt select'); integers, bool, complex and quantised tensors stay. Numbers are\n"

@@ -12,7 +12,7 @@ static int run(int argc, char **argv);
 const struct command cmd_compact = {
 	.name = "compact",
 	.operands = "IN OUT",
-	.summary = "views stop dragging their whole storage along",
+	.summary = "drop the bytes of storages that no tensor shows",
 	.details =
 		"torch.save writes the whole storage of a view: big[:2] takes as much as big. Here every tensor\n"
 		"gets what it shows, and no more: what expand() repeats is there once; tensors that have bytes in\n"

@@ -49,7 +49,7 @@ static int run(int argc, char **argv);
 const struct command cmd_convert = {
 	.name = "convert",
 	.operands = "IN OUT",
-	.summary = "write a checkpoint anew, as torch.load and torch.save of a given torch would",
+	.summary = "rewrite a checkpoint: in another format, or as another torch saves it",
 	.details =
 		"Mends files that other tools packed anew, makes files for older torch versions, and one file of\n"
 		"a sharded checkpoint, as 'ckpt merge' does:\n"

@@ -54,7 +54,7 @@ static int run(int argc, char **argv);
 const struct command cmd_diff = {
 	.name = "diff",
 	.operands = "A B [B...]",
-	.summary = "what is different between checkpoints: names, shapes, dtypes, values",
+	.summary = "compare checkpoints: names, shapes, dtypes, values",
 	.details =
 		"A and each B may be of any two formats, files or directories. Tensors are compared by what they\n"
 		"show: strides, views and shared storages make no difference, nor does the order of keys; what a program\n"

@@ -9,7 +9,7 @@ static int run(int argc, char **argv);
 const struct command cmd_dis = {
 	.name = "dis",
 	.operands = "IN [RECORD]",
-	.summary = "print the pickle, disassembled, with offsets",
+	.summary = "print the disassembled pickle with offsets",
 	.details =
 		"RECORD is a record of the archive, data.pkl if none is named ('ckpt ls --records' lists them); of one\n"
 		"that is an archive itself its data.pkl. Of a legacy stream it is the number of the pickle, from 1 to 5; 4,\n"

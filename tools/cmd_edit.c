@@ -16,7 +16,7 @@ static int run(int argc, char **argv);
 const struct command cmd_edit = {
 	.name = "edit",
 	.operands = "IN OUT",
-	.summary = "several edits in one pass, in the order given",
+	.summary = "run several edits in one pass, in the order given",
 	.details =
 		"Every step sees what the one before it made; bytes are moved once, at the end. Several\n"
 		"--keep, --drop or --remap in a row are one step.\n",

@@ -21,7 +21,7 @@ static int run(int argc, char **argv);
 const struct command cmd_info = {
 	.name = "info",
 	.operands = "IN",
-	.summary = "one screen: what it is, who wrote it, how much is in it, on which devices",
+	.summary = "show a file on one screen: format, writer, sizes, dtypes, devices, contents",
 	.details = "Reads the metadata only, whatever the size of the file.\n",
 	.examples = "  ckpt info model.pt\n",
 	.opts = opts,

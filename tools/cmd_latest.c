@@ -21,7 +21,7 @@ const struct command cmd_latest = {
 	.name = "latest",
 	.operands = "DIR",
 	.summary =
-		"print the newest checkpoint in a folder that verifies: for scripts that start a job again",
+		"print the newest checkpoint in a folder that verifies: for scripts that restart a job",
 	.details =
 		"Files and directories in DIR are tried, the one that was changed last first; what is no checkpoint\n"
 		"is passed over, and what is damaged or unfinished with a word on stderr. One without checksums is taken if\n"

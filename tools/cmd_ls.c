@@ -27,7 +27,7 @@ const struct command cmd_ls = {
 	.name = "ls",
 	.operands = "IN [PATTERN...]",
 	.summary =
-		"list the tensors, and what is numpy's: name, dtype, shape, device, bytes, shared storages",
+		"list tensors and numpy arrays: name, dtype, shape, device, bytes, shared storages",
 	.details =
 		"A PATTERN is a glob over the whole name, in which '*' crosses dots; a name also stands\n"
 		"for everything below it; 're:' starts a regular expression.\n"

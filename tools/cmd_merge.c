@@ -33,7 +33,7 @@ const struct command cmd_merge = {
 	.name = "merge",
 	.operands = "DIR OUT",
 	.summary =
-		"one torch.save file of a sharded checkpoint (DCP, DeepSpeed), without torch and its memory",
+		"merge a sharded checkpoint (DCP, DeepSpeed) into one torch.save file, without torch",
 	.details =
 		"DIR is a directory that torch.distributed.checkpoint (DCP) wrote: FSDP, DTensor, torchtitan,\n"
 		"Lightning, Megatron torch_dist. OUT holds what torch's own dcp_to_torch_save makes of it: the\n"

@@ -168,7 +168,7 @@ static int run_add_prefix(int argc, char **argv);
 const struct command cmd_strip_module = {
 	.name = "strip-module",
 	.operands = "IN OUT",
-	.summary = "take off the 'module.' that DistributedDataParallel put before every key",
+	.summary = "remove the 'module.' that DistributedDataParallel puts before every key",
 	.details = STATE_DICTS,
 	.examples = "  ckpt strip-module ddp.pt plain.pt\n"
 		    "  ckpt strip-module --at model trainer.pt plain.pt\n",
@@ -182,7 +182,7 @@ const struct command cmd_strip_module = {
 const struct command cmd_add_module = {
 	.name = "add-module",
 	.operands = "IN OUT",
-	.summary = "put 'module.' before every key, as DistributedDataParallel wants them",
+	.summary = "put 'module.' before every key, as DistributedDataParallel expects",
 	.details =
 		"Edits the state dicts of modules: those with _metadata, and those that hold nothing but\n"
 		"tensors; an optimizer's are left alone. --at names others. OUT has the entries that\n"
@@ -198,7 +198,7 @@ const struct command cmd_add_module = {
 const struct command cmd_strip_prefix = {
 	.name = "strip-prefix",
 	.operands = "PREFIX IN OUT",
-	.summary = "take any prefix off the keys: _orig_mod., model., _forward_module.",
+	.summary = "remove any prefix from keys: _orig_mod., model., _forward_module.",
 	.details =
 		"Only whole components match; a missing dot at the end of PREFIX is added.\n" STATE_DICTS,
 	.examples = "  ckpt strip-prefix _orig_mod. compiled.pt plain.pt\n"
@@ -213,7 +213,7 @@ const struct command cmd_strip_prefix = {
 const struct command cmd_add_prefix = {
 	.name = "add-prefix",
 	.operands = "PREFIX IN OUT",
-	.summary = "put any prefix before the keys",
+	.summary = "put any prefix before keys",
 	.details =
 		"Edits the state dicts of modules: those with _metadata, and those that hold nothing but\n"
 		"tensors; an optimizer's are left alone. --at names others.\n",

@@ -27,7 +27,7 @@ static int run(int argc, char **argv);
 const struct command cmd_reindex = {
 	.name = "reindex",
 	.operands = "DIR OUT",
-	.summary = "the index of a sharded checkpoint anew: for other versions, or after a crash",
+	.summary = "rebuild the index of a sharded checkpoint: for other versions, or after a crash",
 	.details =
 		"The new index loads in every torch from 2.0 on and every Python from 3.8 on, whatever wrote\n"
 		"the old one. If a save was interrupted when it had written all but the name of its index, the\n"

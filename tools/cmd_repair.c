@@ -34,7 +34,7 @@ static int run(int argc, char **argv);
 const struct command cmd_repair = {
 	.name = "repair",
 	.operands = "IN OUT",
-	.summary = "what a truncated or damaged file still holds, as a file that loads",
+	.summary = "save what a truncated or damaged file still holds as a file that loads",
 	.details =
 		"IN is a torch.save file that broke off, was overwritten in parts, has lost its directory or has junk\n"
 		"in front. Its records are found by what stands around each of them and by the list of tensors;\n"

@@ -20,7 +20,7 @@ static int run(int argc, char **argv);
 const struct command cmd_sanitize = {
 	.name = "sanitize",
 	.operands = "IN OUT",
-	.summary = "make it load with weights_only=True: objects become plain data",
+	.summary = "make a file load with weights_only=True: turn objects into plain data",
 	.details =
 		"Namespaces, dataclasses and omegaconf containers become dicts, numpy arrays tensors and numpy\n"
 		"numbers numbers, defaultdicts dicts, paths and dates strings, modules their state dicts. Every\n"

@@ -28,7 +28,7 @@ static int run(int argc, char **argv);
 const struct command cmd_scan = {
 	.name = "scan",
 	.operands = "IN [IN...]",
-	.summary = "what a load would import and run, decided without loading it",
+	.summary = "report what a load would import and run, without loading",
 	.details =
 		"IN is a file, or a folder with files in it. Each is read by a decoder that executes nothing, and\n"
 		"only what is understood to its last opcode is called plain; there is no list of bad names to avoid.\n"

@@ -24,7 +24,7 @@ static int run_select(int argc, char **argv);
 const struct command cmd_extract = {
 	.name = "extract",
 	.operands = "NAME IN OUT",
-	.summary = "a part becomes the whole: the state dict out of a trainer's file",
+	.summary = "make a part the whole: take the state dict out of a trainer's file",
 	.details =
 		"NAME is a path as 'ckpt ls' and 'ckpt info' print it: model, optimizer.state.0; or the exact\n"
 		"form, for keys with dots: [\"state_dict\"][\"net.0.weight\"]. OUT is, byte for byte, what\n"

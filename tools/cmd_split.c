@@ -48,7 +48,7 @@ static int run_reshard(int argc, char **argv);
 const struct command cmd_split = {
 	.name = "split",
 	.operands = "IN OUT",
-	.summary = "a sharded checkpoint (DCP) for N ranks of a torch.save file",
+	.summary = "split a torch.save file into a sharded checkpoint (DCP) for N ranks",
 	.details = WHAT_IT_WRITES
 	"Nested dicts become keys with dots, as torch does it; tied weights share their bytes.\n",
 	.examples = "  ckpt split model.pt shards/ --ranks 8\n"
@@ -62,7 +62,7 @@ const struct command cmd_split = {
 const struct command cmd_reshard = {
 	.name = "reshard",
 	.operands = "DIR OUT",
-	.summary = "a sharded checkpoint (DCP) for another number of ranks",
+	.summary = "rewrite a sharded checkpoint (DCP) for another number of ranks",
 	.details = WHAT_IT_WRITES,
 	.examples = "  ckpt reshard step-500/ step-500-for-16/ --ranks 16\n",
 	.opts = split_opts,

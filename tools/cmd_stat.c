@@ -28,7 +28,7 @@ static int run(int argc, char **argv);
 const struct command cmd_stat = {
 	.name = "stat",
 	.operands = "IN [PATTERN...]",
-	.summary = "what is in the values: min, max, mean, std, how many are zero, NaN, infinite",
+	.summary = "print statistics of values: min, max, mean, std, zeros, NaN, infinities",
 	.details =
 		"Of every tensor, of each dtype, and of all: values as torch.load would show them. Counts are exact. min,\n"
 		"max, mean and std (of the population, ddof=0) are those of the finite values; of complex numbers those of\n"

@@ -22,7 +22,7 @@ static int run(int argc, char **argv);
 const struct command cmd_verify = {
 	.name = "verify",
 	.operands = "IN [IN...]",
-	.summary = "is it as it was written: every checksum, size and reference",
+	.summary = "check that a file is as it was written: every checksum, size and reference",
 	.details =
 		"torch records a checksum for every tensor and never looks at it. This does, at the speed at which\n"
 		"the file can be read, and checks whatever else can be checked: the directory against the records,\n"

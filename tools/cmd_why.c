@@ -20,7 +20,7 @@ static int run(int argc, char **argv);
 const struct command cmd_why = {
 	.name = "why",
 	.operands = "[IN]",
-	.summary = "why it does not load, in plain words, and the command that mends it",
+	.summary = "explain why a file does not load, and print the command that fixes it",
 	.details =
 		"IN is a file, or a directory of shards. Alone, it is looked at for whatever makes a load fail, the\n"
 		"most likely first: cut off, a web page, another format, prefixes of wrappers, devices, objects that\n"
