@@ -2,6 +2,7 @@
 #include "diff/entries.h"
 
 #include "base/grow.h"
+#include "diff/kinds.h"
 #include "model/numpy_value.h"
 #include "model/walk.h"
 

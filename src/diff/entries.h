@@ -51,9 +51,6 @@ static inline bool ckpt_entry_has_numbers(const struct ckpt_entry *e)
 	return e->kind <= CKPT_ENTRY_STORAGE;
 }
 
-/* Does V hold nothing that has a name? Sets do not, whose order says nothing, nor what is written as a call for want of better. */
-bool ckpt_is_one_value(const struct ckpt_model *model, const struct ckpt_value *v);
-
 /* By name. */
 int ckpt_entry_compare(const struct ckpt_entry *a, const struct ckpt_entry *b);
 

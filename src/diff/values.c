@@ -2,6 +2,7 @@
 #include "diff/differ.h"
 
 #include "array/array.h"
+#include "diff/kinds.h"
 #include "model/describe.h"
 #include "model/numpy_value.h"
 #include "model/plain_values.h"
@@ -21,60 +22,7 @@ enum {
 	MOST_NUMBERS = 1 << 28, /* bytes of tensors and arrays inside of them */
 };
 
-/* ---- what older protocols write as calls ---- */
-
-static bool is_builtin(const struct ckpt_value *v, const char *name)
-{
-	return ckpt_value_is_call_of(v, "builtins", name) ||
-	       ckpt_value_is_call_of(v, "__builtin__", name);
-}
-
-/* The items of a set that is made of a list; NULL: V is none. */
-static const struct ckpt_seq *set_of_call(const struct ckpt_model *model,
-					  const struct ckpt_value *v)
-{
-	const struct ckpt_value *items;
-
-	if (!is_builtin(v, "set") && !is_builtin(v, "frozenset"))
-		return NULL;
-	items = ckpt_plain_arg_count(model, v) == 1 ? ckpt_plain_arg(model, v, 0) : NULL;
-	return items && (items->kind == CKPT_LIST || items->kind == CKPT_TUPLE) ? &items->u.seq
-										: NULL;
-}
-
-static bool is_bytes_call(const struct ckpt_value *v)
-{
-	return ckpt_value_is_call_of(v, "_codecs", "encode") || is_builtin(v, "bytes");
-}
-
-bool ckpt_is_one_value(const struct ckpt_model *model, const struct ckpt_value *v)
-{
-	struct ckpt_numpy n;
-
-	if (v->kind == CKPT_CALL)
-		return set_of_call(model, v) || is_bytes_call(v) || ckpt_numpy_parse(model, v, &n);
-	return v->kind < CKPT_TUPLE || v->kind == CKPT_SET || v->kind == CKPT_FROZENSET ||
-	       v->kind > CKPT_DICT;
-}
-
-enum { OF_NUMPY = 0x80, OF_NUMBERS, OF_ITSELF }; /* beside enum ckpt_value_kind */
-
-static uint8_t kind_of(const struct ckpt_model *model, const struct ckpt_value *v)
-{
-	struct ckpt_numpy n;
-
-	if (v->kind == CKPT_PY2_STR)
-		return CKPT_STR;
-	if (v->kind == CKPT_FOLDED)
-		return CKPT_CALL;
-	if (v->kind != CKPT_CALL)
-		return v->kind;
-	if (set_of_call(model, v))
-		return is_builtin(v, "set") ? CKPT_SET : CKPT_FROZENSET;
-	if (is_bytes_call(v))
-		return CKPT_BYTES;
-	return ckpt_numpy_parse(model, v, &n) ? OF_NUMPY : CKPT_CALL;
-}
+enum { OF_NUMBERS = CKPT_OF_NUMPY + 1, OF_ITSELF }; /* beside what ckpt_value_kind_of() returns */
 
 /* ---- a value as bytes that are the same for equal values ---- */
 
@@ -380,9 +328,9 @@ static void write_value(struct writer *w, const struct ckpt_value *v, unsigned d
 		write_numbers(w, v, depth);
 		return;
 	}
-	kind = kind_of(w->model, v);
+	kind = ckpt_value_kind_of(w->model, v);
 	ckpt_buf_add_u8(&w->out, kind);
-	if (kind == OF_NUMPY) {
+	if (kind == CKPT_OF_NUMPY) {
 		write_numpy(w, v, depth);
 		return;
 	}
@@ -390,7 +338,7 @@ static void write_value(struct writer *w, const struct ckpt_value *v, unsigned d
 		if (kind == CKPT_BYTES)
 			write_bytes_call(w, v, depth);
 		else
-			write_set(w, set_of_call(w->model, v), depth);
+			write_set(w, ckpt_set_of_call(w->model, v), depth);
 		return;
 	}
 	switch ((enum ckpt_value_kind)kind) {
@@ -518,7 +466,7 @@ int ckpt_compare_values(struct ckpt_differ *d, struct ckpt_pair *pair, struct ck
 
 	if (is_missing(a) || is_missing(b))
 		return unreadable(d, pair, "could not be read when the checkpoint was opened", err);
-	if (kind_of(d->a.model, a) != kind_of(d->b.model, b)) {
+	if (ckpt_value_kind_of(d->a.model, a) != ckpt_value_kind_of(d->b.model, b)) {
 		pair->what = CKPT_DIFFERS_TYPE | CKPT_DIFFERS_VALUE;
 		pair->state = CKPT_PAIR_CHANGED;
 		return 0;
