@@ -2,60 +2,29 @@
 #include "diff/differ.h"
 
 #include "base/sized.h"
+#include "diff/sides.h"
+#include "diff/values.h"
 #include "model/walk.h"
-#include "plan/read_blocks.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-
-/* ---- what all parts need ---- */
-
-bool ckpt_differ_has(const struct ckpt_differ *d, enum ckpt_diff_flags flag)
-{
-	return d->options.flags & flag;
-}
-
-bool ckpt_differ_trusts(const struct ckpt_differ *d)
-{
-	return ckpt_differ_has(d, CKPT_DIFF_TRUST_CHECKSUMS) && !ckpt_differ_has(d, CKPT_DIFF_READ);
-}
-
-int ckpt_differ_tick(struct ckpt_differ *d, uint64_t done, struct ckpt_error *err)
-{
-	uint64_t all = d->done + done;
-
-	if (d->options.cancel && *(const atomic_int *)d->options.cancel)
-		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted");
-	if (d->options.progress)
-		d->options.progress(d->options.progress_ctx, all < d->total ? all : d->total,
-				    d->total);
-	return 0;
-}
-
-int ckpt_differ_workers(struct ckpt_differ *d, struct ckpt_error *err)
-{
-	size_t of_pairs = ckpt_read_desk(), of_blocks = ckpt_block_buffer_size(0, 0);
-
-	return d->workers ? 0 : ckpt_workers_new(of_pairs > of_blocks ? of_pairs : of_blocks, &d->workers, err);
-}
 
 /* ---- pairs ---- */
 
 static int make_lists(struct ckpt_differ *d, struct ckpt_error *err)
 {
-	uint32_t least = d->a.count < d->b.count ? d->a.count : d->b.count;
+	uint32_t least = d->c.a.count < d->c.b.count ? d->c.a.count : d->c.b.count;
 
 	d->pairs = calloc(least + 1u, sizeof(*d->pairs));
-	d->only_a = calloc(d->a.count + 1u, sizeof(*d->only_a));
-	d->only_b = calloc(d->b.count + 1u, sizeof(*d->only_b));
+	d->only_a = calloc(d->c.a.count + 1u, sizeof(*d->only_a));
+	d->only_b = calloc(d->c.b.count + 1u, sizeof(*d->only_b));
 	return d->pairs && d->only_a && d->only_b ? 0 : ckpt_fail_nomem(err);
 }
 
 /* `_metadata` comes and goes with the format. */
 static bool is_passed_over(const struct ckpt_differ *d, const struct ckpt_entry *e)
 {
-	return e->in_metadata && !ckpt_differ_has(d, CKPT_DIFF_STRICT);
+	return e->in_metadata && !ckpt_comparison_has(&d->c, CKPT_DIFF_STRICT);
 }
 
 /* Do both have the same names in the same order, as two files of one training do? Then what has the same number belongs together. */
@@ -63,15 +32,17 @@ static bool is_same_order(const struct ckpt_differ *d)
 {
 	uint32_t i = 0;
 
-	while (i < d->a.count && i < d->b.count && d->a.items[i].way == d->b.items[i].way && !ckpt_entry_compare(&d->a.items[i], &d->b.items[i]))
+	while (i < d->c.a.count && i < d->c.b.count && d->c.a.items[i].way == d->c.b.items[i].way &&
+	       !ckpt_entry_compare(&d->c.a.items[i], &d->c.b.items[i]))
 		i++;
-	return i == d->a.count && i == d->b.count;
+	return i == d->c.a.count && i == d->c.b.count;
 }
 
 static void join_in_order(struct ckpt_differ *d)
 {
-	for (uint32_t i = 0; i < d->a.count; i++)
-		d->pairs[d->pair_count++] = (struct ckpt_pair){ .a = &d->a.items[i], .b = &d->b.items[i] };
+	for (uint32_t i = 0; i < d->c.a.count; i++)
+		d->pairs[d->pair_count++] =
+			(struct ckpt_pair){ .a = &d->c.a.items[i], .b = &d->c.b.items[i] };
 }
 
 static void add_pair(struct ckpt_differ *d, const struct ckpt_entry *a, const struct ckpt_entry *b)
@@ -99,7 +70,8 @@ static void join_one_name(struct ckpt_differ *d, uint32_t i, uint32_t end_a, uin
 	uint32_t from_a = d->only_a_count, from_b = d->only_b_count, both;
 
 	while (i < end_a || k < end_b) {
-		const struct ckpt_entry *a = i < end_a ? &d->a.items[i] : NULL, *b = k < end_b ? &d->b.items[k] : NULL;
+		const struct ckpt_entry *a = i < end_a ? &d->c.a.items[i] : NULL,
+					*b = k < end_b ? &d->c.b.items[k] : NULL;
 
 		if (a && b && a->way == b->way)
 			add_pair(d, a, b);
@@ -129,12 +101,15 @@ static int join_by_name(struct ckpt_differ *d, struct ckpt_error *err)
 {
 	uint32_t i = 0, k = 0;
 
-	ckpt_entries_sort(&d->a);
-	ckpt_entries_sort(&d->b);
-	while (i < d->a.count || k < d->b.count) {
-		bool from_a = k == d->b.count || (i < d->a.count && ckpt_entry_compare(&d->a.items[i], &d->b.items[k]) <= 0);
-		const struct ckpt_entry *named = from_a ? &d->a.items[i] : &d->b.items[k];
-		uint32_t end_a = end_of_name(&d->a, i, named), end_b = end_of_name(&d->b, k, named);
+	ckpt_entries_sort(&d->c.a);
+	ckpt_entries_sort(&d->c.b);
+	while (i < d->c.a.count || k < d->c.b.count) {
+		bool from_a = k == d->c.b.count ||
+			      (i < d->c.a.count &&
+			       ckpt_entry_compare(&d->c.a.items[i], &d->c.b.items[k]) <= 0);
+		const struct ckpt_entry *named = from_a ? &d->c.a.items[i] : &d->c.b.items[k];
+		uint32_t end_a = end_of_name(&d->c.a, i, named),
+			 end_b = end_of_name(&d->c.b, k, named);
 		bool there;
 
 		if ((end_a - i > 1 || end_b - k > 1) && !ckpt_strmap_insert(&d->ambiguous, named->name, named->name_len, 0, &there))
@@ -193,14 +168,14 @@ static void set_other_kind(struct ckpt_pair *pair)
 static int compare_pair(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
 {
 	if (ckpt_entry_has_numbers(pair->a) && ckpt_entry_has_numbers(pair->b))
-		return ckpt_compare_sides(d, pair, err);
+		return ckpt_compare_sides(&d->c, pair, err);
 	if (pair->a->kind != pair->b->kind) {
 		set_other_kind(pair);
 		return 0;
 	}
 	if (pair->a->kind == CKPT_ENTRY_CONTAINER)
-		return ckpt_compare_containers(d, pair, err);
-	return ckpt_compare_values(d, pair, err);
+		return ckpt_compare_containers(&d->c, pair, err);
+	return ckpt_compare_values(&d->c, pair, err);
 }
 
 /* Keys that both have, in another order: the first of them is told of. */
@@ -236,10 +211,10 @@ static int compare(struct ckpt_differ *d, struct ckpt_error *err)
 	if (rc == 0)
 		rc = ckpt_find_prefix(d, err);
 	if (rc == 0)
-		rc = ckpt_read_pairs(d, d->pairs, d->pair_count, err);
+		rc = ckpt_read_pairs(&d->reading, d->pairs, d->pair_count, err);
 	if (rc == 0)
 		rc = ckpt_find_renamed(d, err);
-	if (rc == 0 && ckpt_differ_has(d, CKPT_DIFF_STRICT))
+	if (rc == 0 && ckpt_comparison_has(&d->c, CKPT_DIFF_STRICT))
 		compare_order(d);
 	return rc;
 }
@@ -249,21 +224,21 @@ static int compare(struct ckpt_differ *d, struct ckpt_error *err)
 static int list(struct ckpt_differ *d, const struct ckpt_model *a, const struct ckpt_model *b,
 		struct ckpt_error *err)
 {
-	const struct ckpt_diff_options *o = &d->options;
+	const struct ckpt_diff_options *o = &d->c.options;
 	struct ckpt_patterns keep, drop = { 0 };
 	int rc = ckpt_patterns_init(&keep, o->keep, o->keep_count, err);
 
 	if (rc == 0)
 		rc = ckpt_patterns_init(&drop, o->drop, o->drop_count, err);
 	if (rc == 0)
-		rc = ckpt_entries_init(&d->a, a, &keep, &drop, err);
+		rc = ckpt_entries_init(&d->c.a, a, &keep, &drop, err);
 	if (rc == 0)
-		rc = ckpt_entries_init(&d->b, b, &keep, &drop, err);
+		rc = ckpt_entries_init(&d->c.b, b, &keep, &drop, err);
 	if (rc == 0) {
 		d->report.unmatched = ckpt_patterns_unmatched(&keep);
 		if (!d->report.unmatched)
 			d->report.unmatched = ckpt_patterns_unmatched(&drop);
-		if ((o->keep_count || o->drop_count) && !d->a.count && !d->b.count)
+		if ((o->keep_count || o->drop_count) && !d->c.a.count && !d->c.b.count)
 			rc = ckpt_fail(err, CKPT_E_NOTFOUND,
 				       o->drop_count ? "the patterns leave nothing to compare"
 						     : "no name matches");
@@ -297,11 +272,11 @@ static int check_options(const struct ckpt_diff_options *o, struct ckpt_error *e
 
 static void clear(struct ckpt_differ *d)
 {
-	ckpt_workers_free(d->workers);
-	ckpt_entries_clear(&d->a);
-	ckpt_entries_clear(&d->b);
+	ckpt_workers_free(d->reading.workers);
+	ckpt_entries_clear(&d->c.a);
+	ckpt_entries_clear(&d->c.b);
 	ckpt_strmap_clear(&d->ambiguous);
-	ckpt_arena_free(d->arena);
+	ckpt_arena_free(d->c.arena);
 	free(d->pairs);
 	free(d->renamed);
 	free(d->only_a);
@@ -317,7 +292,7 @@ static int diff(struct ckpt_differ *d, const struct ckpt_model *a, const struct 
 		rc = make_lists(d, err);
 	if (rc < 0)
 		return rc;
-	d->one_file = is_one_file(a, b);
+	d->c.one_file = is_one_file(a, b);
 	if (is_same_order(d)) {
 		join_in_order(d);
 	} else {
@@ -330,6 +305,7 @@ static int diff(struct ckpt_differ *d, const struct ckpt_model *a, const struct 
 		rc = ckpt_model_check_unchanged(a, err);
 	if (rc == 0)
 		rc = ckpt_model_check_unchanged(b, err);
+	d->report.read_nbytes = d->reading.nbytes;
 	return rc == 0 ? ckpt_tell_differences(d, err) : rc;
 }
 
@@ -338,21 +314,22 @@ int ckpt_diff(const struct ckpt_model *a, const struct ckpt_model *b,
 	      int (*found)(void *ctx, const struct ckpt_difference *difference), void *ctx,
 	      struct ckpt_diff_report *report, struct ckpt_error *err)
 {
-	struct ckpt_differ d = { .options = CKPT_DIFF_OPTIONS_INIT,
+	struct ckpt_differ d = { .c.options = CKPT_DIFF_OPTIONS_INIT,
 				 .report = CKPT_DIFF_REPORT_INIT,
 				 .found = found,
 				 .ctx = ctx };
 	struct ckpt_error own =
 		CKPT_ERROR_INIT; /* of tensors that cannot be read it is no error of the whole */
-	int rc = ckpt_sized_take(&d.options, sizeof(d.options), options, &own);
+	int rc = ckpt_sized_take(&d.c.options, sizeof(d.c.options), options, &own);
 
+	d.reading.c = &d.c;
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(d.report), &own);
 	if (rc == 0)
-		rc = check_options(&d.options, &own);
+		rc = check_options(&d.c.options, &own);
 	if (rc == 0) {
-		d.arena = ckpt_arena_new(UINT64_MAX / 2); /* in proportion to the entries */
-		rc = d.arena ? diff(&d, a, b, &own) : ckpt_fail_nomem(&own);
+		d.c.arena = ckpt_arena_new(UINT64_MAX / 2); /* in proportion to the entries */
+		rc = d.c.arena ? diff(&d, a, b, &own) : ckpt_fail_nomem(&own);
 	}
 	if (rc == 0)
 		ckpt_sized_give(report, &d.report);

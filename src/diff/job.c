@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diff/job.h"
 
+#include "diff/sides.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- failures ---- */
 
 /* What is wrong with a file, or is missing, is its own affair; what the system says ends it all. */
-bool ckpt_differ_goes_on(int rc, const struct ckpt_error *err)
+bool ckpt_diff_goes_on(int rc, const struct ckpt_error *err)
 {
 	switch (rc) {
 	case CKPT_E_FORMAT:
@@ -20,16 +22,16 @@ bool ckpt_differ_goes_on(int rc, const struct ckpt_error *err)
 	}
 }
 
-int ckpt_pair_failed(struct ckpt_differ *d, struct ckpt_pair *pair, int rc,
+int ckpt_pair_failed(const struct ckpt_comparison *c, struct ckpt_pair *pair, int rc,
 		     const struct ckpt_error *err)
 {
 	char text[1200];
 
-	if (!ckpt_differ_goes_on(rc, err))
+	if (!ckpt_diff_goes_on(rc, err))
 		return rc;
 	ckpt_error_format(err, text, sizeof(text));
 	pair->state = CKPT_PAIR_UNREADABLE;
-	pair->why = ckpt_arena_copy(d->arena, text, strlen(text));
+	pair->why = ckpt_arena_copy(c->arena, text, strlen(text));
 	return pair->why ? 0 : CKPT_E_NOMEM;
 }
 
@@ -275,7 +277,7 @@ static bool same_shape(const struct ckpt_array *a, const struct ckpt_array *b)
 }
 
 /* Quantizers are compared, too: with other scales the same integers are other numbers. */
-static int is_known_same(const struct ckpt_differ *d, const struct ckpt_job *job,
+static int is_known_same(const struct ckpt_comparison *c, const struct ckpt_job *job,
 			 struct ckpt_error *err)
 {
 	const struct ckpt_array *a = job->a.array, *b = job->b.array;
@@ -290,13 +292,14 @@ static int is_known_same(const struct ckpt_differ *d, const struct ckpt_job *job
 	} else if (a->t.kind != CKPT_KIND_STRIDED) {
 		return 0;
 	}
-	if (rc <= 0 || !ckpt_differ_trusts(d))
+	if (rc <= 0 || !ckpt_comparison_trusts(c))
 		return rc < 0 ? rc : 0;
-	return ckpt_same_bytes(d, &a->t, &b->t);
+	return ckpt_same_bytes(c, &a->t, &b->t);
 }
 
 /* Both arrays are open: 1: there is something to be read. */
-static int look_at_both(struct ckpt_differ *d, struct ckpt_job *job, struct ckpt_error *err)
+static int look_at_both(const struct ckpt_comparison *c, struct ckpt_job *job,
+			struct ckpt_error *err)
 {
 	struct ckpt_array *a = job->a.array, *b = job->b.array;
 	int rc;
@@ -312,7 +315,7 @@ static int look_at_both(struct ckpt_differ *d, struct ckpt_job *job, struct ckpt
 		job->pair->what |= CKPT_DIFFERS_SHAPE;
 		return 0;
 	}
-	rc = is_known_same(d, job, err);
+	rc = is_known_same(c, job, err);
 	if (rc != 0) {
 		job->pair->by_checksum = rc > 0;
 		return rc < 0 ? rc : 0;
@@ -322,7 +325,8 @@ static int look_at_both(struct ckpt_differ *d, struct ckpt_job *job, struct ckpt
 	return rc < 0 ? rc : 1;
 }
 
-static int settle(struct ckpt_differ *d, struct ckpt_job *job, size_t block, struct ckpt_error *err)
+static int settle(const struct ckpt_comparison *c, struct ckpt_job *job, size_t block,
+		  struct ckpt_error *err)
 {
 	struct ckpt_array *a = job->a.array, *b = job->b.array;
 	uint32_t size;
@@ -332,8 +336,8 @@ static int settle(struct ckpt_differ *d, struct ckpt_job *job, size_t block, str
 		job->pair->what |= CKPT_DIFFERS_SHAPE;
 		return 0;
 	}
-	if (!ckpt_measure_init(&job->measure, a->reads, b->reads, d->options.atol,
-			       d->options.rtol)) {
+	if (!ckpt_measure_init(&job->measure, a->reads, b->reads, c->options.atol,
+			       c->options.rtol)) {
 		job->pair->what |= CKPT_DIFFERS_VALUE;
 		return 0;
 	}
@@ -349,19 +353,19 @@ static int settle(struct ckpt_differ *d, struct ckpt_job *job, size_t block, str
 	return rc < 0 ? rc : job->count > 0;
 }
 
-int ckpt_job_open(struct ckpt_differ *d, struct ckpt_pair *pair, size_t block, struct ckpt_job *job,
-		  struct ckpt_error *err)
+int ckpt_job_open(const struct ckpt_comparison *c, struct ckpt_pair *pair, size_t block,
+		  struct ckpt_job *job, struct ckpt_error *err)
 {
 	int rc;
 
 	*job = (struct ckpt_job){ .pair = pair };
-	rc = open_array(&d->a, pair->a, &job->a.array, err);
+	rc = open_array(&c->a, pair->a, &job->a.array, err);
 	if (rc == 0)
-		rc = open_array(&d->b, pair->b, &job->b.array, err);
+		rc = open_array(&c->b, pair->b, &job->b.array, err);
 	if (rc == 0)
-		rc = look_at_both(d, job, err);
+		rc = look_at_both(c, job, err);
 	if (rc > 0)
-		rc = settle(d, job, block, err);
+		rc = settle(c, job, block, err);
 	if (rc == 0)
 		pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
 	return rc;

@@ -3,7 +3,7 @@
 #define CKPT_DIFF_JOB_H
 
 #include "array/array.h"
-#include "diff/differ.h"
+#include "diff/pair.h"
 
 /* One side of a pair of arrays that is read. */
 struct ckpt_job_side {
@@ -32,13 +32,16 @@ struct ckpt_job {
  * Open both sides of PAIR. 1: there is something to be read; 0: there is not, PAIR says what is known. To be closed in
  * any case. BLOCK: bytes of a block, of either side.
  */
-int ckpt_job_open(struct ckpt_differ *d, struct ckpt_pair *pair, size_t block, struct ckpt_job *job,
-		  struct ckpt_error *err);
+int ckpt_job_open(const struct ckpt_comparison *c, struct ckpt_pair *pair, size_t block,
+		  struct ckpt_job *job, struct ckpt_error *err);
 void ckpt_job_end_reading(struct ckpt_job *job); /* closes streams: all was taken from them */
 void ckpt_job_close(struct ckpt_job *job);
 
+/* Can the others still be compared when one fails so? */
+bool ckpt_diff_goes_on(int rc, const struct ckpt_error *err);
+
 /* PAIR cannot be read. 0, or RC if that ends it all. */
-int ckpt_pair_failed(struct ckpt_differ *d, struct ckpt_pair *pair, int rc,
+int ckpt_pair_failed(const struct ckpt_comparison *c, struct ckpt_pair *pair, int rc,
 		     const struct ckpt_error *err);
 
 #endif

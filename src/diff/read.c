@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "diff/read.h"
+
 #include "diff/job.h"
+#include "diff/sides.h"
+#include "plan/read_blocks.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -20,7 +24,8 @@ enum {
 
 struct reading {
 	struct ckpt_work work;
-	struct ckpt_differ *d;
+	struct ckpt_diff_reading *whole;
+	const struct ckpt_comparison *c; /* WHOLE's */
 	struct ckpt_pair *pairs;
 	uint32_t count, next;
 	struct ckpt_job *current; /* blocks of it are taken; NULL: the next pair's */
@@ -47,7 +52,7 @@ static int fail_job(struct reading *r, struct ckpt_job *job, int rc, const struc
 {
 	pthread_mutex_lock(&r->lock);
 	if (!job->failed)
-		rc = ckpt_pair_failed(r->d, job->pair, rc, err);
+		rc = ckpt_pair_failed(r->c, job->pair, rc, err);
 	else
 		rc = 0;
 	job->failed = true;
@@ -78,8 +83,8 @@ static int settle_unread(struct reading *r, struct ckpt_pair *pair, int rc,
 {
 	pthread_mutex_lock(&r->lock);
 	if (rc < 0)
-		rc = ckpt_pair_failed(r->d, pair, rc, err);
-	r->done += ckpt_bytes_of_pair(r->d, pair);
+		rc = ckpt_pair_failed(r->c, pair, rc, err);
+	r->done += ckpt_bytes_of_pair(r->c, pair);
 	pthread_mutex_unlock(&r->lock);
 	return rc;
 }
@@ -97,7 +102,7 @@ static int next_job(struct reading *r, struct ckpt_error *err)
 		job = malloc(sizeof(*job));
 		if (!job)
 			return ckpt_fail_nomem(err);
-		rc = ckpt_job_open(r->d, pair, BLOCK, job, err);
+		rc = ckpt_job_open(r->c, pair, BLOCK, job, err);
 		if (rc > 0) {
 			r->current = job;
 			add_job(r, job);
@@ -200,12 +205,12 @@ static int tick(struct ckpt_work *work, struct ckpt_error *err)
 {
 	struct reading *r = (struct reading *)work;
 
-	return ckpt_differ_tick(r->d, r->done, err);
+	return ckpt_reading_tick(r->whole, r->done, err);
 }
 
 /* ---- putting together ---- */
 
-static int end_job(struct ckpt_differ *d, struct ckpt_job *job, struct ckpt_error *err)
+static int end_job(const struct ckpt_comparison *c, struct ckpt_job *job, struct ckpt_error *err)
 {
 	struct ckpt_numbers *n = &job->sum;
 	struct ckpt_pair *pair = job->pair;
@@ -217,16 +222,16 @@ static int end_job(struct ckpt_differ *d, struct ckpt_job *job, struct ckpt_erro
 	n->finite += job->zeros * job->measure.parts;
 	if (n->outside)
 		pair->what |= CKPT_DIFFERS_VALUE;
-	if (n->other_bits && ckpt_differ_has(d, CKPT_DIFF_STRICT))
+	if (n->other_bits && ckpt_comparison_has(c, CKPT_DIFF_STRICT))
 		pair->what |= CKPT_DIFFERS_BITS;
 	pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
 	pair->has_numbers = job->measure.has_numbers;
 	pair->has_ulp = job->measure.has_ulp;
 	if (!pair->what && !n->differing && !n->other_bits)
 		return 0;
-	kept = ckpt_arena_alloc(d->arena, sizeof(*kept));
+	kept = ckpt_arena_alloc(c->arena, sizeof(*kept));
 	if (!kept)
-		return ckpt_arena_fail(d->arena, err);
+		return ckpt_arena_fail(c->arena, err);
 	*kept = *n;
 	pair->numbers = kept;
 	return 0;
@@ -247,7 +252,7 @@ static int put_together(struct reading *r, struct ckpt_error *err)
 		if (job == r->current)
 			r->current = NULL;
 		if (rc == 0)
-			rc = end_job(r->d, job, err);
+			rc = end_job(r->c, job, err);
 		ckpt_job_close(job);
 		free(job);
 	}
@@ -265,31 +270,12 @@ static void give_up(struct reading *r)
 	}
 }
 
-uint64_t ckpt_bytes_of_pair(const struct ckpt_differ *d, const struct ckpt_pair *pair)
-{
-	struct ckpt_arena_mark mark = ckpt_arena_mark(d->arena);
-	struct ckpt_diff_side a, b;
-	uint64_t nbytes = 0;
-
-	if (ckpt_side_of(&d->a, pair->a, d->arena, &a, NULL) == 0 &&
-	    ckpt_side_of(&d->b, pair->b, d->arena, &b, NULL) == 0 &&
-	    __builtin_add_overflow(a.nbytes, b.nbytes, &nbytes))
-		nbytes = UINT64_MAX;
-	ckpt_arena_release(d->arena, mark);
-	return nbytes;
-}
-
-size_t ckpt_read_desk(void)
-{
-	return sizeof(struct desk);
-}
-
 static int run(struct reading *r, bool together, struct ckpt_error *err)
 {
 	int rc;
 
 	do {
-		rc = ckpt_workers_run(r->d->workers, &r->work, together, err);
+		rc = ckpt_workers_run(r->whole->workers, &r->work, together, err);
 		if (rc == 0)
 			rc = put_together(r, err);
 	} while (rc == 0 && (r->current || r->next < r->count));
@@ -298,36 +284,59 @@ static int run(struct reading *r, bool together, struct ckpt_error *err)
 	return rc;
 }
 
-int ckpt_read_pairs(struct ckpt_differ *d, struct ckpt_pair *pairs, uint32_t count,
+int ckpt_reading_tick(struct ckpt_diff_reading *whole, uint64_t done, struct ckpt_error *err)
+{
+	const struct ckpt_diff_options *o = &whole->c->options;
+	uint64_t all = whole->done + done;
+
+	if (o->cancel && *(const atomic_int *)o->cancel)
+		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted");
+	if (o->progress)
+		o->progress(o->progress_ctx, all < whole->total ? all : whole->total, whole->total);
+	return 0;
+}
+
+int ckpt_reading_workers(struct ckpt_diff_reading *whole, struct ckpt_error *err)
+{
+	size_t of_pairs = sizeof(struct desk), of_blocks = ckpt_block_buffer_size(0, 0);
+
+	return whole->workers ? 0
+			      : ckpt_workers_new(of_pairs > of_blocks ? of_pairs : of_blocks,
+						 &whole->workers, err);
+}
+
+int ckpt_read_pairs(struct ckpt_diff_reading *whole, struct ckpt_pair *pairs, uint32_t count,
 		    struct ckpt_error *err)
 {
-	struct reading r = {
-		.work = { take, finish, tick }, .d = d, .pairs = pairs, .count = count
-	};
-	uint64_t before = d->total, nbytes = 0;
+	struct reading r = { .work = { take, finish, tick },
+			     .whole = whole,
+			     .c = whole->c,
+			     .pairs = pairs,
+			     .count = count };
+	uint64_t before = whole->total, nbytes = 0;
 	uint32_t to_read = 0;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < count; i++)
 		if (pairs[i].state == CKPT_PAIR_TO_READ) {
-			nbytes += ckpt_bytes_of_pair(d, &pairs[i]);
+			nbytes += ckpt_bytes_of_pair(whole->c, &pairs[i]);
 			to_read++;
 		}
 	if (!to_read)
 		return 0;
-	d->done = before;
-	d->total = before + nbytes;
+	whole->done = before;
+	whole->total = before + nbytes;
 	r.parts = malloc(MOST_BLOCKS * sizeof(*r.parts));
 	r.jobs = malloc((MOST_BLOCKS + 1) * sizeof(struct ckpt_job *));
 	if (!r.parts || !r.jobs)
 		rc = ckpt_fail_nomem(err);
 	if (rc == 0)
-		rc = ckpt_differ_workers(d, err);
+		rc = ckpt_reading_workers(whole, err);
 	pthread_mutex_init(&r.lock, NULL);
 	if (rc == 0)
 		rc = run(&r, nbytes >= TOGETHER && nbytes / to_read >= SMALL, err);
 	pthread_mutex_destroy(&r.lock);
-	d->report.read_nbytes += r.read;
+	whole->nbytes += r.read;
 	free(r.parts);
 	free(r.jobs);
 	return rc;

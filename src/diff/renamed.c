@@ -2,6 +2,8 @@
 #include "diff/differ.h"
 
 #include "array/array.h"
+#include "diff/job.h"
+#include "diff/sides.h"
 #include "plan/read_blocks.h"
 
 #include <stdlib.h>
@@ -145,7 +147,7 @@ static void keep_common(struct candidates *a, struct candidates *b)
 /* ---- checksums of those that have none ---- */
 
 struct batch {
-	struct ckpt_differ *d;
+	struct ckpt_diff_reading *reading;
 	struct candidate *of[AT_ONCE];
 	struct ckpt_array *arrays[AT_ONCE];
 	struct ckpt_recipe recipes[AT_ONCE];
@@ -157,7 +159,7 @@ static int failed(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
 {
 	struct batch *b = ctx;
 
-	if (!ckpt_differ_goes_on(rc, err))
+	if (!ckpt_diff_goes_on(rc, err))
 		return rc;
 	b->of[i] = NULL;
 	return 0;
@@ -167,7 +169,7 @@ static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
 {
 	struct batch *b = ctx;
 
-	return ckpt_differ_tick(b->d, done, err);
+	return ckpt_reading_tick(b->reading, done, err);
 }
 
 static int read_batch(struct batch *b, struct ckpt_error *err)
@@ -178,16 +180,16 @@ static int read_batch(struct batch *b, struct ckpt_error *err)
 				  .failed = failed,
 				  .tick = tick,
 				  .ctx = b };
-	int rc = b->count ? ckpt_differ_workers(b->d, err) : 0;
+	int rc = b->count ? ckpt_reading_workers(b->reading, err) : 0;
 
 	if (rc == 0 && b->count)
-		rc = ckpt_read_blocks(b->d->workers, &reading, err);
+		rc = ckpt_read_blocks(b->reading->workers, &reading, err);
 	for (uint32_t i = 0; i < b->count; i++) {
 		if (rc == 0 && b->of[i]) {
 			b->of[i]->crc = b->crcs[i];
 			b->of[i]->known = true;
-			b->d->report.read_nbytes += b->recipes[i].len;
-			b->d->done += b->recipes[i].len;
+			b->reading->nbytes += b->recipes[i].len;
+			b->reading->done += b->recipes[i].len;
 		}
 		ckpt_array_close(b->arrays[i]);
 	}
@@ -207,7 +209,7 @@ static int open_candidate(struct batch *b, const struct ckpt_entries *entries, s
 			ckpt_array_close(array);
 	}
 	if (rc < 0)
-		return ckpt_differ_goes_on(rc, err) ? 0 : rc;
+		return ckpt_diff_goes_on(rc, err) ? 0 : rc;
 	b->of[b->count] = c;
 	b->arrays[b->count++] = array;
 	return 0;
@@ -260,7 +262,7 @@ static int add_pair(struct ckpt_differ *d, struct candidate *a, struct candidate
 
 	*pair = (struct ckpt_pair){ .a = a->e, .b = b->e };
 	a->taken = b->taken = true;
-	rc = ckpt_compare_sides(d, pair, err);
+	rc = ckpt_compare_sides(&d->c, pair, err);
 	if (rc < 0)
 		return rc;
 	pair->by_checksum = a->recorded && b->recorded;
@@ -386,10 +388,10 @@ static int find(struct ckpt_differ *d, struct candidates *a, struct candidates *
 		qsort(b->items, b->count, sizeof(*b->items), compare);
 	}
 	keep_common(a, b);
-	d->done = d->total;
-	d->total += bytes_to_read(a) + bytes_to_read(b);
+	d->reading.done = d->reading.total;
+	d->reading.total += bytes_to_read(a) + bytes_to_read(b);
 	if (rc == 0) {
-		batch->d = d;
+		batch->reading = &d->reading;
 		rc = find_crcs(batch, a, err);
 	}
 	if (rc == 0)
@@ -410,25 +412,25 @@ int ckpt_find_renamed(struct ckpt_differ *d, struct ckpt_error *err)
 	struct candidates a = { 0 }, b = { 0 };
 	int rc;
 
-	if (!d->only_a_count || !d->only_b_count || ckpt_differ_has(d, CKPT_DIFF_QUICK))
+	if (!d->only_a_count || !d->only_b_count || ckpt_comparison_has(&d->c, CKPT_DIFF_QUICK))
 		return 0;
-	rc = init_candidates(&a, &d->a, d->only_a, d->only_a_count, ckpt_differ_trusts(d), d->arena,
-			     err);
+	rc = init_candidates(&a, &d->c.a, d->only_a, d->only_a_count, ckpt_comparison_trusts(&d->c),
+			     d->c.arena, err);
 	if (rc == 0)
-		rc = init_candidates(&b, &d->b, d->only_b, d->only_b_count, ckpt_differ_trusts(d),
-				     d->arena, err);
+		rc = init_candidates(&b, &d->c.b, d->only_b, d->only_b_count,
+				     ckpt_comparison_trusts(&d->c), d->c.arena, err);
 	if (rc == 0)
 		rc = find(d, &a, &b, err);
 	if (rc == 0)
-		rc = ckpt_read_pairs(d, d->renamed, d->renamed_count, err);
+		rc = ckpt_read_pairs(&d->reading, d->renamed, d->renamed_count, err);
 	free(a.items);
 	free(b.items);
 	if (rc < 0)
 		return rc;
 	keep_same(d);
 	for (uint32_t i = 0; i < d->renamed_count; i++) {
-		mark(&d->a, d->renamed[i].a);
-		mark(&d->b, d->renamed[i].b);
+		mark(&d->c.a, d->renamed[i].a);
+		mark(&d->c.b, d->renamed[i].b);
 	}
 	d->only_a_count = drop_marked(d->only_a, d->only_a_count);
 	d->only_b_count = drop_marked(d->only_b, d->only_b_count);

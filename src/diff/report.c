@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diff/differ.h"
 
+#include "diff/sides.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +86,7 @@ static struct ckpt_diff_counts *counts_of(struct ckpt_differ *d, const struct ck
 static int tell(struct ckpt_differ *d, struct ckpt_difference *f, const struct ckpt_entry *a,
 		const struct ckpt_entry *b, struct ckpt_error *err)
 {
-	struct ckpt_arena_mark mark = ckpt_arena_mark(d->arena);
+	struct ckpt_arena_mark mark = ckpt_arena_mark(d->c.arena);
 	struct ckpt_diff_side side_a, side_b;
 	int rc = 0;
 
@@ -93,14 +95,14 @@ static int tell(struct ckpt_differ *d, struct ckpt_difference *f, const struct c
 	if (!d->found)
 		return 0;
 	if (a)
-		rc = ckpt_side_of(&d->a, a, d->arena, &side_a, err);
+		rc = ckpt_side_of(&d->c.a, a, d->c.arena, &side_a, err);
 	if (rc == 0 && b)
-		rc = ckpt_side_of(&d->b, b, d->arena, &side_b, err);
+		rc = ckpt_side_of(&d->c.b, b, d->c.arena, &side_b, err);
 	f->a = a ? &side_a : NULL;
 	f->b = b ? &side_b : NULL;
 	if (rc == 0)
 		rc = d->found(d->ctx, f);
-	ckpt_arena_release(d->arena, mark);
+	ckpt_arena_release(d->c.arena, mark);
 	return rc;
 }
 
@@ -130,7 +132,7 @@ static int tell_only(struct ckpt_differ *d, bool of_a, struct ckpt_error *err)
 		if (!is_below(e, above))
 			above = e->kind == CKPT_ENTRY_CONTAINER ? e : NULL;
 		/* {"a.b": x} has the names of {"a": {"b": x}}, but for this one */
-		if (is_told_below(e) && (!ckpt_differ_has(d, CKPT_DIFF_STRICT) ||
+		if (is_told_below(e) && (!ckpt_comparison_has(&d->c, CKPT_DIFF_STRICT) ||
 					 (i + 1 < count && is_below(list[i + 1], e))))
 			continue;
 		f.within = above && above != e ? above->name : NULL;
@@ -185,6 +187,7 @@ static void count_pair(struct ckpt_differ *d, const struct ckpt_pair *pair)
 		is_of_tensors(pair) ? &d->report.tensors : &d->report.values;
 	struct ckpt_diff_side side;
 
+	d->report.other_keys += pair->other_keys;
 	if (pair->numbers && pair->numbers->other_bits)
 		d->report.other_bits++;
 	if (pair->numbers && pair->numbers->differing && !pair->numbers->outside)
@@ -198,7 +201,7 @@ static void count_pair(struct ckpt_differ *d, const struct ckpt_pair *pair)
 	if (pair->state != CKPT_PAIR_SAME || !pair->by_checksum)
 		return;
 	d->report.by_checksum++;
-	if (ckpt_side_of(&d->a, pair->a, d->arena, &side, NULL) == 0)
+	if (ckpt_side_of(&d->c.a, pair->a, d->c.arena, &side, NULL) == 0)
 		d->report.by_checksum_nbytes += side.nbytes;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "diff/differ.h"
+#include "diff/sides.h"
 
+#include "diff/values.h"
 #include "model/describe.h"
 #include "model/numpy_value.h"
 
@@ -101,6 +102,20 @@ int ckpt_side_of(const struct ckpt_entries *entries, const struct ckpt_entry *e,
 	return describe(entries, e, arena, out, err);
 }
 
+uint64_t ckpt_bytes_of_pair(const struct ckpt_comparison *c, const struct ckpt_pair *pair)
+{
+	struct ckpt_arena_mark mark = ckpt_arena_mark(c->arena);
+	struct ckpt_diff_side a, b;
+	uint64_t nbytes = 0;
+
+	if (ckpt_side_of(&c->a, pair->a, c->arena, &a, NULL) == 0 &&
+	    ckpt_side_of(&c->b, pair->b, c->arena, &b, NULL) == 0 &&
+	    __builtin_add_overflow(a.nbytes, b.nbytes, &nbytes))
+		nbytes = UINT64_MAX;
+	ckpt_arena_release(c->arena, mark);
+	return nbytes;
+}
+
 /* ---- checksums ---- */
 
 bool ckpt_known_crc(const struct ckpt_model *model, int64_t i, uint32_t *crc)
@@ -130,17 +145,17 @@ static bool same_view(const struct ckpt_tensor *a, const struct ckpt_tensor *b)
 }
 
 /* A record of one file that both models are of. */
-static bool same_record(const struct ckpt_differ *d, const struct ckpt_storage *a,
+static bool same_record(const struct ckpt_comparison *c, const struct ckpt_storage *a,
 			const struct ckpt_storage *b)
 {
-	return d->one_file && !a->made && !b->made && !a->view && !b->view &&
+	return c->one_file && !a->made && !b->made && !a->view && !b->view &&
 	       !strcmp(a->key, b->key);
 }
 
-bool ckpt_same_bytes(const struct ckpt_differ *d, const struct ckpt_tensor *ta,
+bool ckpt_same_bytes(const struct ckpt_comparison *c, const struct ckpt_tensor *ta,
 		     const struct ckpt_tensor *tb)
 {
-	const struct ckpt_model *ma = d->a.model, *mb = d->b.model;
+	const struct ckpt_model *ma = c->a.model, *mb = c->b.model;
 	const struct ckpt_storage *a, *b;
 	uint32_t crc_a, crc_b;
 
@@ -151,7 +166,7 @@ bool ckpt_same_bytes(const struct ckpt_differ *d, const struct ckpt_tensor *ta,
 	b = &mb->storages[tb->storage];
 	if (a->nbytes != b->nbytes)
 		return false;
-	return same_record(d, a, b) || (ckpt_known_crc(ma, ta->storage, &crc_a) &&
+	return same_record(c, a, b) || (ckpt_known_crc(ma, ta->storage, &crc_a) &&
 					ckpt_known_crc(mb, tb->storage, &crc_b) && crc_a == crc_b);
 }
 
@@ -190,7 +205,7 @@ static bool is_wrapper(const struct ckpt_entry *e)
 	return e->t && e->t->kind == CKPT_KIND_WRAPPER;
 }
 
-static uint32_t differences(const struct ckpt_differ *d, const struct ckpt_pair *pair,
+static uint32_t differences(const struct ckpt_comparison *c, const struct ckpt_pair *pair,
 			    const struct ckpt_diff_side *a, const struct ckpt_diff_side *b)
 {
 	const struct ckpt_tensor *ta = pair->a->t, *tb = pair->b->t;
@@ -202,14 +217,14 @@ static uint32_t differences(const struct ckpt_differ *d, const struct ckpt_pair 
 		what |= CKPT_DIFFERS_TYPE;
 	if (!same_shape(a, b))
 		what |= CKPT_DIFFERS_SHAPE;
-	if (strcmp(a->dtype, b->dtype) != 0 && !ckpt_differ_has(d, CKPT_DIFF_IGNORE_DTYPE))
+	if (strcmp(a->dtype, b->dtype) != 0 && !ckpt_comparison_has(c, CKPT_DIFF_IGNORE_DTYPE))
 		what |= CKPT_DIFFERS_DTYPE;
 	if (*a->device && *b->device && strcmp(a->device, b->device) != 0 &&
-	    !ckpt_differ_has(d, CKPT_DIFF_IGNORE_DEVICE))
+	    !ckpt_comparison_has(c, CKPT_DIFF_IGNORE_DEVICE))
 		what |= CKPT_DIFFERS_DEVICE;
 	if (!wrapped && strcmp(a->layout, b->layout) != 0)
 		what |= CKPT_DIFFERS_LAYOUT;
-	if (!ckpt_differ_has(d, CKPT_DIFF_STRICT))
+	if (!ckpt_comparison_has(c, CKPT_DIFF_STRICT))
 		return what;
 	if (!(what & CKPT_DIFFERS_SHAPE) && !same_strides(ta, tb))
 		what |= CKPT_DIFFERS_STRIDES;
@@ -225,55 +240,58 @@ static bool has_items(const struct ckpt_diff_side *side)
 }
 
 /* Are there numbers to be compared, which nothing tells of yet? */
-static bool is_to_be_read(const struct ckpt_differ *d, struct ckpt_pair *pair,
+static bool is_to_be_read(const struct ckpt_comparison *c, struct ckpt_pair *pair,
 			  const struct ckpt_diff_side *side)
 {
 	const struct ckpt_tensor *ta = pair->a->t, *tb = pair->b->t;
 
-	if (ckpt_differ_has(d, CKPT_DIFF_QUICK) || pair->what & CKPT_DIFFERS_SHAPE ||
+	if (ckpt_comparison_has(c, CKPT_DIFF_QUICK) || pair->what & CKPT_DIFFERS_SHAPE ||
 	    pair->a->is_whole || pair->b->is_whole || !has_items(side))
 		return false;
-	if (!ckpt_differ_trusts(d) || !ta || !tb || ta->kind != CKPT_KIND_STRIDED)
+	if (!ckpt_comparison_trusts(c) || !ta || !tb || ta->kind != CKPT_KIND_STRIDED)
 		return true;
-	pair->by_checksum = ckpt_same_bytes(d, ta, tb);
+	pair->by_checksum = ckpt_same_bytes(c, ta, tb);
 	return !pair->by_checksum;
 }
 
 /* How numpy has them. */
-static void compare_arrays(struct ckpt_differ *d, struct ckpt_pair *pair)
+static void compare_arrays(const struct ckpt_comparison *c, struct ckpt_pair *pair)
 {
 	struct ckpt_numpy a, b;
 
-	if (ckpt_numpy_parse(d->a.model, pair->a->value, &a) <= 0 || ckpt_numpy_parse(d->b.model, pair->b->value, &b) <= 0)
+	if (ckpt_numpy_parse(c->a.model, pair->a->value, &a) <= 0 ||
+	    ckpt_numpy_parse(c->b.model, pair->b->value, &b) <= 0)
 		return;
 	if (a.fortran != b.fortran && a.ndim > 1)
 		pair->what |= CKPT_DIFFERS_STRIDES;
 	if (a.big_endian != b.big_endian && ckpt_dtype_size(a.dtype) > 1)
 		pair->what |= CKPT_DIFFERS_BITS;
-	if (!ckpt_same_class_of_numpy(d, pair->a->value, pair->b->value))
+	if (!ckpt_same_class_of_numpy(c, pair->a->value, pair->b->value))
 		pair->what |= CKPT_DIFFERS_CLASS;
 }
 
-int ckpt_compare_sides(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
+int ckpt_compare_sides(const struct ckpt_comparison *c, struct ckpt_pair *pair,
+		       struct ckpt_error *err)
 {
-	struct ckpt_arena_mark mark = ckpt_arena_mark(d->arena);
+	struct ckpt_arena_mark mark = ckpt_arena_mark(c->arena);
 	struct ckpt_diff_side a, b;
-	int rc = ckpt_side_of(&d->a, pair->a, d->arena, &a, err);
+	int rc = ckpt_side_of(&c->a, pair->a, c->arena, &a, err);
 
 	if (rc == 0)
-		rc = ckpt_side_of(&d->b, pair->b, d->arena, &b, err);
+		rc = ckpt_side_of(&c->b, pair->b, c->arena, &b, err);
 	if (rc == 0) {
-		pair->what = differences(d, pair, &a, &b);
+		pair->what = differences(c, pair, &a, &b);
 		pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
-		if (is_to_be_read(d, pair, &a))
+		if (is_to_be_read(c, pair, &a))
 			pair->state = CKPT_PAIR_TO_READ;
 		if (pair->a->t && pair->b->t && !is_wrapper(pair->a) && !is_wrapper(pair->b))
-			rc = ckpt_compare_attributes(d, pair, err);
-		if (rc == 0 && ckpt_differ_has(d, CKPT_DIFF_STRICT) && pair->a->kind == CKPT_ENTRY_ARRAY && pair->b->kind == CKPT_ENTRY_ARRAY)
-			compare_arrays(d, pair);
+			rc = ckpt_compare_attributes(c, pair, err);
+		if (rc == 0 && ckpt_comparison_has(c, CKPT_DIFF_STRICT) &&
+		    pair->a->kind == CKPT_ENTRY_ARRAY && pair->b->kind == CKPT_ENTRY_ARRAY)
+			compare_arrays(c, pair);
 		if (pair->what && pair->state == CKPT_PAIR_SAME)
 			pair->state = CKPT_PAIR_CHANGED;
 	}
-	ckpt_arena_release(d->arena, mark);
+	ckpt_arena_release(c->arena, mark);
 	return rc;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "diff/differ.h"
+#include "diff/values.h"
 
 #include "array/array.h"
 #include "diff/kinds.h"
@@ -383,7 +383,7 @@ struct written {
 	struct writer a, b;
 };
 
-static struct written *begin_writing(const struct ckpt_differ *d, struct ckpt_error *err)
+static struct written *begin_writing(const struct ckpt_comparison *c, struct ckpt_error *err)
 {
 	struct written *both = calloc(1, sizeof(*both));
 
@@ -394,10 +394,10 @@ static struct written *begin_writing(const struct ckpt_differ *d, struct ckpt_er
 	for (int i = 0; i < 2; i++) {
 		both->whole[i].left = MOST_WRITTEN;
 		both->whole[i].bytes = MOST_NUMBERS;
-		both->whole[i].quick = ckpt_differ_has(d, CKPT_DIFF_QUICK);
+		both->whole[i].quick = ckpt_comparison_has(c, CKPT_DIFF_QUICK);
 	}
-	both->a = (struct writer){ .model = d->a.model, .whole = &both->whole[0] };
-	both->b = (struct writer){ .model = d->b.model, .whole = &both->whole[1] };
+	both->a = (struct writer){ .model = c->a.model, .whole = &both->whole[0] };
+	both->b = (struct writer){ .model = c->b.model, .whole = &both->whole[1] };
 	return both;
 }
 
@@ -421,10 +421,10 @@ static int end_writing(struct written *both, struct ckpt_error *err)
 }
 
 /* 1: they are equal; 0: they are not. */
-static int compare_written(const struct ckpt_differ *d, const struct ckpt_value *a,
+static int compare_written(const struct ckpt_comparison *c, const struct ckpt_value *a,
 			   const struct ckpt_value *b, struct ckpt_error *err)
 {
-	struct written *both = begin_writing(d, err);
+	struct written *both = begin_writing(c, err);
 
 	if (!both)
 		return CKPT_E_NOMEM;
@@ -435,13 +435,13 @@ static int compare_written(const struct ckpt_differ *d, const struct ckpt_value 
 
 /* ---- comparing ---- */
 
-static bool same_float(const struct ckpt_differ *d, double a, double b)
+static bool same_float(const struct ckpt_comparison *c, double a, double b)
 {
 	if (isnan(a) || isnan(b))
 		return isnan(a) && isnan(b);
-	if (ckpt_differ_has(d, CKPT_DIFF_STRICT) && signbit(a) != signbit(b))
+	if (ckpt_comparison_has(c, CKPT_DIFF_STRICT) && signbit(a) != signbit(b))
 		return false; /* 0 and -0 */
-	return a == b || fabs(a - b) <= d->options.atol + d->options.rtol * fabs(b);
+	return a == b || fabs(a - b) <= c->options.atol + c->options.rtol * fabs(b);
 }
 
 static bool is_missing(const struct ckpt_value *v)
@@ -449,15 +449,16 @@ static bool is_missing(const struct ckpt_value *v)
 	return v->kind == CKPT_PERSID && v->flags & CKPT_VALUE_MISSING;
 }
 
-static int unreadable(struct ckpt_differ *d, struct ckpt_pair *pair, const char *why,
+static int unreadable(const struct ckpt_comparison *c, struct ckpt_pair *pair, const char *why,
 		      struct ckpt_error *err)
 {
 	pair->state = CKPT_PAIR_UNREADABLE;
-	pair->why = ckpt_arena_copy(d->arena, why, strlen(why));
-	return pair->why ? 0 : ckpt_arena_fail(d->arena, err);
+	pair->why = ckpt_arena_copy(c->arena, why, strlen(why));
+	return pair->why ? 0 : ckpt_arena_fail(c->arena, err);
 }
 
-int ckpt_compare_values(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
+int ckpt_compare_values(const struct ckpt_comparison *c, struct ckpt_pair *pair,
+			struct ckpt_error *err)
 {
 	const struct ckpt_value *a = pair->a->value, *b = pair->b->value;
 	struct ckpt_error limit = CKPT_ERROR_INIT;
@@ -465,16 +466,16 @@ int ckpt_compare_values(struct ckpt_differ *d, struct ckpt_pair *pair, struct ck
 	int same;
 
 	if (is_missing(a) || is_missing(b))
-		return unreadable(d, pair, "could not be read when the checkpoint was opened", err);
-	if (ckpt_value_kind_of(d->a.model, a) != ckpt_value_kind_of(d->b.model, b)) {
+		return unreadable(c, pair, "could not be read when the checkpoint was opened", err);
+	if (ckpt_value_kind_of(c->a.model, a) != ckpt_value_kind_of(c->b.model, b)) {
 		pair->what = CKPT_DIFFERS_TYPE | CKPT_DIFFERS_VALUE;
 		pair->state = CKPT_PAIR_CHANGED;
 		return 0;
 	}
-	same = a->kind == CKPT_FLOAT ? same_float(d, a->u.real, b->u.real)
-				     : compare_written(d, a, b, &limit);
+	same = a->kind == CKPT_FLOAT ? same_float(c, a->u.real, b->u.real)
+				     : compare_written(c, a, b, &limit);
 	if (same == CKPT_E_LIMIT)
-		return unreadable(d, pair, ckpt_error_text(&limit, text, sizeof(text)), err);
+		return unreadable(c, pair, ckpt_error_text(&limit, text, sizeof(text)), err);
 	if (same < 0)
 		return ckpt_fail_nomem(err);
 	pair->what = same ? 0 : CKPT_DIFFERS_VALUE;
@@ -503,17 +504,19 @@ static const struct ckpt_value *attributes_of(const struct ckpt_model *model, co
 	return any || v->kind != CKPT_TUPLE ? v : NULL;
 }
 
-int ckpt_compare_attributes(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
+int ckpt_compare_attributes(const struct ckpt_comparison *c, struct ckpt_pair *pair,
+			    struct ckpt_error *err)
 {
-	const struct ckpt_value *a = attributes_of(d->a.model, pair->a->t), *b = attributes_of(d->b.model, pair->b->t);
+	const struct ckpt_value *a = attributes_of(c->a.model, pair->a->t),
+				*b = attributes_of(c->b.model, pair->b->t);
 	struct ckpt_error limit = CKPT_ERROR_INIT;
 	char text[sizeof(limit.text)];
 	int same = !a && !b;
 
 	if (a && b)
-		same = compare_written(d, a, b, &limit);
+		same = compare_written(c, a, b, &limit);
 	if (same == CKPT_E_LIMIT)
-		return unreadable(d, pair, ckpt_error_text(&limit, text, sizeof(text)), err);
+		return unreadable(c, pair, ckpt_error_text(&limit, text, sizeof(text)), err);
 	if (same < 0)
 		return ckpt_fail_nomem(err);
 	if (!same)
@@ -521,10 +524,13 @@ int ckpt_compare_attributes(struct ckpt_differ *d, struct ckpt_pair *pair, struc
 	return 0;
 }
 
-bool ckpt_same_class_of_numpy(const struct ckpt_differ *d, const struct ckpt_value *a, const struct ckpt_value *b)
+bool ckpt_same_class_of_numpy(const struct ckpt_comparison *c, const struct ckpt_value *a,
+			      const struct ckpt_value *b)
 {
-	const struct ckpt_value *class_a = ckpt_plain_arg_count(d->a.model, a) ? ckpt_plain_arg(d->a.model, a, 0) : NULL;
-	const struct ckpt_value *class_b = ckpt_plain_arg_count(d->b.model, b) ? ckpt_plain_arg(d->b.model, b, 0) : NULL;
+	const struct ckpt_value *class_a =
+		ckpt_plain_arg_count(c->a.model, a) ? ckpt_plain_arg(c->a.model, a, 0) : NULL;
+	const struct ckpt_value *class_b =
+		ckpt_plain_arg_count(c->b.model, b) ? ckpt_plain_arg(c->b.model, b, 0) : NULL;
 	bool is_class_a = class_a && class_a->kind == CKPT_GLOBAL && strcmp(class_a->u.global->name, "ndarray") != 0;
 	bool is_class_b = class_b && class_b->kind == CKPT_GLOBAL && strcmp(class_b->u.global->name, "ndarray") != 0;
 
@@ -564,12 +570,13 @@ static void write_keys(struct writer *w, const struct ckpt_value *v, bool with_v
  * 1: the keys that are no texts or numbers are the same. In one order they are held against each other in that, and so is what they stand for; in
  * another one names do not say what belongs together.
  */
-static int compare_keys(const struct ckpt_differ *d, const struct ckpt_value *a, const struct ckpt_value *b, struct ckpt_error *err)
+static int compare_keys(const struct ckpt_comparison *c, const struct ckpt_value *a,
+			const struct ckpt_value *b, struct ckpt_error *err)
 {
 	int rc = 0;
 
 	for (int with_values = 0; rc == 0 && with_values < 2; with_values++) {
-		struct written *both = begin_writing(d, err);
+		struct written *both = begin_writing(c, err);
 
 		if (!both)
 			return CKPT_E_NOMEM;
@@ -600,15 +607,16 @@ static uint32_t other_keys(const struct ckpt_model *model, const struct ckpt_val
 }
 
 /* Objects of one class, which Python 2 may spell otherwise. */
-static bool same_class(const struct ckpt_differ *d, const struct ckpt_pair *pair)
+static bool same_class(const struct ckpt_comparison *c, const struct ckpt_pair *pair)
 {
-	const struct ckpt_value *a = ckpt_model_now(d->a.model, pair->a->value), *b = ckpt_model_now(d->b.model, pair->b->value);
+	const struct ckpt_value *a = ckpt_model_now(c->a.model, pair->a->value),
+				*b = ckpt_model_now(c->b.model, pair->b->value);
 	const char *modules[2], *names[2];
 
 	if (a->kind != CKPT_CALL || b->kind != CKPT_CALL)
 		return false;
-	a = ckpt_model_now(d->a.model, a->u.call->func);
-	b = ckpt_model_now(d->b.model, b->u.call->func);
+	a = ckpt_model_now(c->a.model, a->u.call->func);
+	b = ckpt_model_now(c->b.model, b->u.call->func);
 	if (a->kind != CKPT_GLOBAL || b->kind != CKPT_GLOBAL)
 		return false;
 	ckpt_python2_name(a->u.global->module, a->u.global->name, &modules[0], &names[0]);
@@ -626,9 +634,10 @@ static bool has_other_keys(const struct ckpt_model *model, const struct ckpt_val
 	return any;
 }
 
-int ckpt_compare_containers(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
+int ckpt_compare_containers(const struct ckpt_comparison *c, struct ckpt_pair *pair,
+			    struct ckpt_error *err)
 {
-	struct ckpt_describer da = { .model = d->a.model }, db = { .model = d->b.model };
+	struct ckpt_describer da = { .model = c->a.model }, db = { .model = c->b.model };
 	struct ckpt_item a = { .size = sizeof(a) }, b = { .size = sizeof(b) };
 	bool same;
 	int rc = ckpt_describe(&da, pair->a->value, &a, err);
@@ -636,17 +645,21 @@ int ckpt_compare_containers(struct ckpt_differ *d, struct ckpt_pair *pair, struc
 	if (rc == 0)
 		rc = ckpt_describe(&db, pair->b->value, &b, err);
 	if (rc == 0) {
-		same = !strcmp(a.type, b.type) || same_class(d, pair) || (!ckpt_differ_has(d, CKPT_DIFF_STRICT) &&
-						   family(&a) && family(&a) == family(&b));
+		same = !strcmp(a.type, b.type) || same_class(c, pair) ||
+		       (!ckpt_comparison_has(c, CKPT_DIFF_STRICT) && family(&a) &&
+			family(&a) == family(&b));
 		if (same && a.mapping && b.mapping &&
-		    other_keys(d->a.model, pair->a->value) != other_keys(d->b.model, pair->b->value)) {
-			d->report.other_keys++;
-			same = !ckpt_differ_has(d, CKPT_DIFF_STRICT);
+		    other_keys(c->a.model, pair->a->value) !=
+			    other_keys(c->b.model, pair->b->value)) {
+			pair->other_keys = true;
+			same = !ckpt_comparison_has(c, CKPT_DIFF_STRICT);
 		}
 		pair->what = same ? 0 : CKPT_DIFFERS_TYPE;
 	}
-	if (rc == 0 && a.mapping && b.mapping && (has_other_keys(d->a.model, pair->a->value) || has_other_keys(d->b.model, pair->b->value))) {
-		rc = compare_keys(d, pair->a->value, pair->b->value, err);
+	if (rc == 0 && a.mapping && b.mapping &&
+	    (has_other_keys(c->a.model, pair->a->value) ||
+	     has_other_keys(c->b.model, pair->b->value))) {
+		rc = compare_keys(c, pair->a->value, pair->b->value, err);
 		if (rc == 0 || rc == CKPT_E_LIMIT)
 			pair->what |= CKPT_DIFFERS_KEYS;
 		rc = rc == CKPT_E_LIMIT || rc >= 0 ? 0 : rc;
