@@ -22,7 +22,4 @@ void ckpt_session_add_silent(struct ckpt_session *s);
 struct ckpt_watchdog *ckpt_session_watch(const struct ckpt_session *s, double seconds, int code,
 					 const char *what);
 
-/* All that has to be the same on all ranks, in one number. */
-uint64_t ckpt_session_wishes(const struct ckpt_session *s);
-
 #endif

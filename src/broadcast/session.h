@@ -49,8 +49,10 @@ int ckpt_session_init(struct ckpt_session *session, const char *const *sources, 
 /* The number of this process's GPU. */
 int ckpt_session_gpu(struct ckpt_session *session, uint32_t *ordinal);
 
-/* All steps, over TRANSPORT, which is closed in the end, as is the session. For tests with other transports. */
-int ckpt_broadcast_over(struct ckpt_session *session, struct ckpt_transport *transport,
-			struct ckpt_broadcast_report *report, struct ckpt_error *err);
+/* All that has to be the same on all ranks, in one number. */
+uint64_t ckpt_session_wishes(const struct ckpt_session *s);
+
+/* How large chunks are, and how many of them, where nobody has asked for it. */
+void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu);
 
 #endif

@@ -2,7 +2,7 @@
 #ifndef CKPT_TESTS_SIM_RANKS_H
 #define CKPT_TESTS_SIM_RANKS_H
 
-#include "broadcast/session.h"
+#include "broadcast/broadcast.h"
 #include "io/fault.h"
 #include "sim_transport.h"
 

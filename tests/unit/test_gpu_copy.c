@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit.h"
 
-#include "broadcast/session.h"
+#include "broadcast/broadcast.h"
 #include "gpu_doubles.h"
 #include "sim_transport.h"
 

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/clock.h"
-#include "broadcast/session.h"
+#include "broadcast/broadcast.h"
 #include "broadcast/transport_nccl.h"
 #include "gpu/nccl_comm.h"
 #include "gpu_doubles.h"

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/session.h"
+
+#include "base/sized.h"
+#include "broadcast/transport_user.h"
+
+#include <libdeflate.h>
+#include <string.h>
+
+enum {
+	CHUNK = 1 << 20,      /* some of them stay in a cache between processes of a node */
+	GPU_CHUNK = 64 << 20, /* the start of a broadcast on the GPU costs as much as some MB */
+	MOST_CHUNK = 1 << 30,
+	LEAST_DEPTH = 4,
+	MEMORY = 16 << 20,	/* of all chunks, where the least depth allows it */
+	GPU_MEMORY = 384 << 20, /* all threads can read while chunks are on their way */
+	THREADS = 4,
+	MOST_THREADS = 64,
+	PATIENCE_S = 60,
+};
+
+static uint64_t or_else(uint64_t value, uint64_t standard)
+{
+	return value ? value : standard;
+}
+
+void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu)
+{
+	uint64_t depth;
+
+	if (s->standard_chunk)
+		s->o.chunk = on_gpu ? GPU_CHUNK : CHUNK;
+	depth = (on_gpu ? GPU_MEMORY : MEMORY) / s->o.chunk;
+	if (depth < LEAST_DEPTH)
+		depth = LEAST_DEPTH;
+	if (s->standard_depth)
+		s->o.depth = depth < CKPT_MOST_FLYING ? (uint32_t)depth : CKPT_MOST_FLYING;
+}
+
+static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_options *given)
+{
+	static const struct ckpt_broadcast_options standard = CKPT_BROADCAST_OPTIONS_INIT;
+	struct ckpt_broadcast_options *o = &s->o;
+
+	int rc;
+
+	*o = standard;
+	rc = ckpt_sized_take(o, sizeof(*o), given, &s->err);
+	if (rc < 0)
+		return rc;
+	s->standard_chunk = !o->chunk;
+	s->standard_depth = !o->depth;
+	ckpt_session_choose_chunks(s, false);
+	o->threads = (uint32_t)or_else(o->threads, THREADS);
+	o->readers = (uint32_t)or_else(o->readers, 1);
+	if (o->timeout_s <= 0)
+		o->timeout_s = PATIENCE_S;
+	if (o->chunk < 4096 || o->chunk > MOST_CHUNK || o->chunk % 4096)
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "chunks are whole pages (4 KiB) of up to 1 GiB");
+	if (o->flags & CKPT_BROADCAST_REREAD &&
+	    o->flags & (CKPT_BROADCAST_NO_SYNC | CKPT_BROADCAST_NO_VERIFY))
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "what was written can be read again from the disk if it is waited "
+				 "for, and its checksum known");
+	if (o->flags & CKPT_BROADCAST_KEEP_GOING && o->flags & CKPT_BROADCAST_ALL_OR_NONE)
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "to keep going and all or none are two different wishes");
+	if (o->has_expected && o->flags & CKPT_BROADCAST_NO_VERIFY)
+		return ckpt_fail(&s->err, CKPT_E_ARG,
+				 "a checksum is expected, but none is to be made");
+	if (o->depth > CKPT_MOST_FLYING || o->threads > MOST_THREADS)
+		return ckpt_fail(&s->err, CKPT_E_ARG, "at most %d chunks in memory and %d threads",
+				 CKPT_MOST_FLYING, MOST_THREADS);
+	return 0;
+}
+
+int ckpt_session_init(struct ckpt_session *s, const char *const *sources, size_t count,
+		      const char *destination, const struct ckpt_broadcast_options *options)
+{
+	int rc;
+
+	*s = (struct ckpt_session){ .sources = sources,
+				    .source_count = count,
+				    .wish = destination ? destination : "",
+				    .err = CKPT_ERROR_INIT };
+	rc = read_options(s, options);
+	if (rc == 0 && s->o.collectives)
+		rc = ckpt_collectives_take(s->o.collectives, &s->collectives, &s->err);
+	return rc;
+}
+
+uint64_t ckpt_session_wishes(const struct ckpt_session *s)
+{
+	uint64_t numbers[] = {
+		2 /* of this protocol: over MPI chunks go from rank to rank */,
+		s->o.chunk,
+		s->o.depth,
+		s->o.readers,
+		s->o.flags,
+		s->source_count,
+		s->world.size,
+		s->o.has_expected,
+		s->o.expected_crc32,
+	};
+
+	return (uint64_t)libdeflate_crc32(0, numbers, sizeof(numbers)) << 32 |
+	       libdeflate_crc32(1, s->wish, strlen(s->wish));
+}
+
+int ckpt_session_gpu(struct ckpt_session *s, uint32_t *ordinal)
+{
+	struct ckpt_cuda_facts facts;
+
+	if (s->o.gpu < 0) {
+		ckpt_cuda_look(&facts);
+		if (facts.gpu_count > 0) /* each process may be shown its own GPU only */
+			*ordinal = s->world.local_rank % (uint32_t)facts.gpu_count;
+		else
+			*ordinal = 0; /* opening it says what is wrong */
+		return 0;
+	}
+	if (s->o.gpu > INT32_MAX)
+		return ckpt_fail(&s->err, CKPT_E_ARG, "there is no GPU %lld", (long long)s->o.gpu);
+	*ordinal = (uint32_t)s->o.gpu;
+	return 0;
+}

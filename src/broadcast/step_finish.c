@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/steps.h"
+
+#include "broadcast/destination.h"
+#include "broadcast/reread.h"
+#include "broadcast/undo.h"
+#include "broadcast/votes.h"
+
+#include <inttypes.h>
+#include <libdeflate.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/* All bytes have come: are they the same everywhere, and on the disk? Then they get their names. */
+
+/*
+ * The first rank says what came by there, and everybody has to have seen the same. Who does not write any more has
+ * not looked at everything.
+ */
+static int compare_crcs(struct ckpt_session *s)
+{
+	uint32_t *crcs, mine, firsts, first = 0;
+	int rc = 0;
+
+	if (s->o.flags & CKPT_BROADCAST_NO_VERIFY)
+		return 0;
+	s->crcs = crcs = calloc(s->manifest.count, sizeof(*crcs));
+	if (crcs)
+		ckpt_ring_crcs(s->ring, crcs);
+	else
+		rc = ckpt_fail_nomem(&s->err);
+	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_SETUP))
+		return s->code;
+	mine = firsts = libdeflate_crc32(0, crcs, s->manifest.count * sizeof(*crcs));
+	rc = ckpt_agree_first(&s->agreement, !s->dropped, &first, &s->err);
+	if (rc == 0)
+		rc = ckpt_agree_send(&s->agreement, &firsts, sizeof(firsts), first, &s->err);
+	if (rc == 0 && mine != firsts && !s->dropped)
+		rc = ckpt_fail(&s->err, CKPT_E_FORMAT,
+			       "other bytes came than rank %u has: memory or network is broken",
+			       first);
+	if (rc == 0 && s->o.has_expected && crcs[0] != s->o.expected_crc32 && !s->dropped)
+		rc = ckpt_error_at(&s->err,
+				   ckpt_fail(&s->err, CKPT_E_FORMAT,
+					     "has crc32 %08" PRIx32 ", wanted %08" PRIx32, crcs[0],
+					     s->o.expected_crc32),
+				   s->sources[0], NULL, CKPT_NO_OFFSET);
+	return ckpt_session_agree(s, rc, CKPT_BROADCAST_DAMAGED);
+}
+
+/* Who read looks whether the sources are still what they were. */
+static int check_sources(struct ckpt_session *s)
+{
+	for (uint32_t i = 0; s->world.rank < s->o.readers && i < s->manifest.count; i++) {
+		const struct ckpt_manifest_file *f = &s->manifest.files[i];
+		struct stat st;
+
+		if (stat(s->paths[i], &st) == 0 && (uint64_t)st.st_size == f->size &&
+		    st.st_ino == f->ino && st.st_mtim.tv_sec == f->mtime_sec &&
+		    (uint32_t)st.st_mtim.tv_nsec == f->mtime_nsec)
+			continue;
+		return ckpt_error_at(&s->err,
+				     ckpt_fail(&s->err, CKPT_E_CHANGED,
+					       "was changed during the broadcast"),
+				     s->paths[i], NULL, CKPT_NO_OFFSET);
+	}
+	return 0;
+}
+
+/* One stretch of it, a part of what the others wait for. */
+static int reread_some(struct ckpt_session *s, struct ckpt_reread *reread, bool *done, int *code)
+{
+	int rc = ckpt_reread_go(reread, s->agreement.patience_nsec / 4, done, &s->err);
+
+	*code = rc == CKPT_E_FORMAT && !(s->o.flags & CKPT_BROADCAST_KEEP_GOING)
+			? CKPT_BROADCAST_DAMAGED
+			: CKPT_BROADCAST_DESTINATION;
+	return rc;
+}
+
+static int reread(struct ckpt_session *s)
+{
+	int rc = 0, code = CKPT_BROADCAST_DESTINATION;
+	bool is_here = s->landing && !s->dropped, done = !is_here, all = false;
+	struct ckpt_reread reread;
+
+	if (!(s->o.flags & CKPT_BROADCAST_REREAD))
+		return 0;
+	if (!done)
+		rc = ckpt_reread_open(&reread, s->landing, &s->manifest, s->crcs, &s->err);
+	while (ckpt_session_agree(s, rc, code) == 0 && !all) {
+		int lost;
+
+		if (s->dropped) {
+			done = true;
+			rc = 0;
+		}
+		if (!done)
+			rc = reread_some(s, &reread, &done, &code);
+		lost = ckpt_agree_all(&s->agreement, done, &all, rc ? NULL : &s->err);
+		rc = rc ? rc : lost;
+	}
+	if (is_here)
+		ckpt_reread_close(&reread);
+	return s->code;
+}
+
+int ckpt_step_finish(struct ckpt_session *s)
+{
+	int rc = 0;
+
+	if (ckpt_session_check_left(s))
+		return s->code;
+	if (s->landing && !s->dropped)
+		rc = ckpt_landing_finish(s->landing, &s->err);
+	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_DESTINATION) || compare_crcs(s) || reread(s))
+		return s->code;
+	rc = check_sources(s);
+	return ckpt_session_agree(s, rc, CKPT_BROADCAST_SOURCE) || ckpt_session_check_left(s);
+}
+
+/* Some of the ranks could not give the names. */
+static int take_back(struct ckpt_session *s, const struct ckpt_undo *undo)
+{
+	int code = s->code, rc = 0;
+
+	if (undo->made) {
+		ckpt_staged_forget(&s->manifest, s->path);
+		rc = ckpt_undo_names(undo, s->path, &s->err);
+	}
+	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_DESTINATION) == 0)
+		s->code = code;
+	return s->code;
+}
+
+/* A node that dies between its name and this vote leaves a whole, checked file. */
+int ckpt_step_names(struct ckpt_session *s)
+{
+	bool all_or_none = s->o.flags & CKPT_BROADCAST_ALL_OR_NONE;
+	struct ckpt_undo undo = { 0 };
+	int rc = 0;
+
+	s->named = true;
+	if (s->landing && all_or_none)
+		rc = ckpt_undo_open(&undo, s->landing, &s->manifest, &s->err);
+	if (s->landing && rc == 0 && !s->dropped) {
+		struct ckpt_landing *landing = s->landing;
+
+		s->landing = NULL;
+		ckpt_staged_forget(&s->manifest, s->path);
+		rc = ckpt_landing_commit(landing, s->crcs, &s->err);
+		/* without it a file is there all the same, and is staged anew next time */
+		if (rc == 0 && !s->manifest.is_directory)
+			ckpt_staged_note(&s->manifest, s->path, s->crcs, NULL);
+	}
+	if (ckpt_session_agree_listing(s, rc, CKPT_BROADCAST_DESTINATION) && all_or_none)
+		take_back(s, &undo);
+	ckpt_undo_close(&undo);
+	return s->code ? s->code : ckpt_session_check_left(s);
+}

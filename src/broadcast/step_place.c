@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/steps.h"
+
+#include "base/paths.h"
+#include "broadcast/destination.h"
+#include "broadcast/parents.h"
+#include "broadcast/room.h"
+#include "broadcast/votes.h"
+
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Where it goes on this rank: is it there already, is there room, and what has to be made first? */
+
+static const unsigned NO_FILES = CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU;
+
+static int fail_own_source(struct ckpt_session *s)
+{
+	return ckpt_error_at(&s->err,
+			     ckpt_fail(&s->err, CKPT_E_OUTPUT,
+				       "is the source itself, wanted another destination"),
+			     s->path, NULL, CKPT_NO_OFFSET);
+}
+
+/* Is the destination the directory that is broadcast, or in it? It need not be there yet. */
+static bool is_in_source(const struct ckpt_session *s)
+{
+	char *path = strdup(s->path);
+	bool is_in =
+		path && (ckpt_is_below(path, s->sources[0]) ||
+			 (access(path, F_OK) < 0 && ckpt_is_below(dirname(path), s->sources[0])));
+
+	free(path);
+	return is_in;
+}
+
+static int refuse_own_source(struct ckpt_session *s)
+{
+	struct stat st;
+
+	if (s->manifest.is_directory && s->world.rank == 0 && is_in_source(s))
+		return fail_own_source(s);
+	for (uint32_t i = 0; i < s->manifest.count; i++) {
+		const struct ckpt_manifest_file *f = &s->manifest.files[i];
+
+		if (!s->manifest.is_directory && s->world.rank == 0 && stat(s->path, &st) == 0 &&
+		    st.st_dev == f->dev && st.st_ino == f->ino)
+			return fail_own_source(s);
+	}
+	return 0;
+}
+
+/* The destination of several files is a folder itself. */
+static int make_parents(struct ckpt_session *s)
+{
+	const char *slash = strrchr(s->path, '/');
+
+	if (!s->manifest.is_directory && s->manifest.count > 1)
+		s->folder = strdup(s->path);
+	else if (slash && slash > s->path)
+		s->folder = strndup(s->path, (size_t)(slash - s->path));
+	else
+		return 0;
+	return s->folder ? ckpt_parents_make(s->folder, &s->made, &s->err)
+			 : ckpt_fail_nomem(&s->err);
+}
+
+static int open_landing(struct ckpt_session *s)
+{
+	unsigned flags = (s->o.flags & CKPT_BROADCAST_NEW ? 0u : CKPT_LANDING_REPLACE) |
+			 (s->o.flags & CKPT_BROADCAST_NO_SYNC ? CKPT_LANDING_NO_SYNC : 0u);
+	int rc = refuse_own_source(s);
+
+	if (rc == 0 && s->o.flags & CKPT_BROADCAST_MKDIR)
+		rc = make_parents(s);
+	return rc < 0 ? rc : ckpt_landing_open(&s->manifest, s->path, flags, &s->landing, &s->err);
+}
+
+/* Room for all bytes on this rank's GPU. */
+static int open_gpu(struct ckpt_session *s)
+{
+	uint32_t count = s->manifest.count, ordinal = 0;
+	const char **paths = calloc(count + (size_t)1, sizeof(*paths));
+	uint64_t *sizes = calloc(count + (size_t)1, sizeof(*sizes));
+	int rc = paths && sizes ? ckpt_session_gpu(s, &ordinal) : ckpt_fail_nomem(&s->err);
+
+	for (uint32_t i = 0; rc == 0 && i < count; i++) {
+		paths[i] = s->manifest.files[i].path;
+		sizes[i] = s->manifest.files[i].size;
+	}
+	if (rc == 0)
+		rc = ckpt_gpu_copy_new(ordinal, paths, sizes, count, s->manifest.is_directory,
+				       &s->gpu, &s->err);
+	free(paths);
+	free(sizes);
+	return rc;
+}
+
+int ckpt_step_place(struct ckpt_session *s)
+{
+	bool reuses = !(s->o.flags & (CKPT_BROADCAST_NEW | CKPT_BROADCAST_REPLACE)), has = false;
+	int rc = 0, room;
+
+	if (s->o.flags & CKPT_BROADCAST_TO_GPU) {
+		rc = open_gpu(s);
+		return ckpt_session_agree(s, rc,
+					  rc == CKPT_E_UNSUPPORTED ? CKPT_BROADCAST_NO_TRANSPORT
+								   : CKPT_BROADCAST_DESTINATION);
+	}
+	if (ckpt_session_writes(s))
+		rc = ckpt_destination(s->wish, &s->world, s->sources[0], s->source_count, &s->path,
+				      &s->err);
+	if (rc == 0 && s->path && reuses)
+		has = ckpt_staged_is_same(&s->manifest, s->path,
+					  s->o.has_expected ? &s->o.expected_crc32 : NULL);
+	room = ckpt_room_check(&s->agreement, &s->manifest, rc == 0 && !has ? s->path : NULL,
+			       ckpt_destination_is_per_rank(s->wish), s->o.depth * s->o.chunk,
+			       rc == 0 ? &s->err : NULL);
+	rc = rc == 0 ? room : rc;
+	if (rc == 0 && s->path && !has)
+		rc = open_landing(s);
+	if (ckpt_session_agree_listing(s, rc, CKPT_BROADCAST_DESTINATION) ||
+	    ckpt_session_check_left(s))
+		return s->code;
+	rc = 0;
+	if (!(s->o.flags & NO_FILES))
+		rc = ckpt_agree_all(&s->agreement, has || !ckpt_session_writes(s) || s->dropped,
+				    &s->reused, &s->err);
+	return rc < 0 ? ckpt_session_agree(s, rc, CKPT_BROADCAST_LOST) : 0;
+}
+
+/* Where several ranks of a node made folders in each other's the outer ones are empty when all have removed theirs. */
+void ckpt_step_remove_folders(struct ckpt_session *s)
+{
+	bool all;
+
+	if (!(s->o.flags & CKPT_BROADCAST_MKDIR) || s->agreement.broken)
+		return;
+	ckpt_landing_discard(s->landing);
+	s->landing = NULL;
+	for (unsigned i = 0; i < 2; i++) {
+		if (s->made)
+			ckpt_parents_remove(s->folder, s->made);
+		ckpt_agree_all(&s->agreement, true, &all, NULL);
+	}
+}
