@@ -6,12 +6,13 @@
 #include <stdlib.h>
 
 /*
- * Room for one more item behind the COUNT items of SIZE bytes in a malloc()ed array, of which *CAP fit. Returns
- * the array, which may have moved, or NULL: no memory, and the old one stays as it is.
+ * Make room for one more item in a malloc()ed array that holds COUNT items of SIZE bytes and has
+ * room for *CAP. Returns the array, which may have moved, or NULL if there is no memory; the old
+ * array then stays as it is.
  */
 static inline void *ckpt_grow(void *items, uint32_t count, uint32_t *cap, size_t size)
 {
-	uint32_t wider = *cap ? *cap * 2 : 256;
+	uint32_t wider = *cap ? *cap * 2 : 8; /* some tables have one array for each row */
 	void *grown;
 
 	if (count < *cap)
