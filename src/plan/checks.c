@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A table of records, found by where their bytes come from. A record was compared already
+ * (CHECKED), or has the checksums of its parts, which are joined at the end if they make up the
+ * whole, or is INCOMPLETE and is read again at the end.
+ *
+ * What must stay true: a record leaves ckpt_checks_finish() compared, whatever was reported of
+ * it in which order. Parts are only a way to avoid reading it twice; when in doubt they are
+ * dropped.
+ */
 #include "plan/checks.h"
 
 #include "base/arena.h"
+#include "base/grow.h"
 #include "base/strmap.h"
 #include "plan/read_blocks.h"
 #include "plan/moved.h"
@@ -9,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PARTS = 4096 }; /* of a record that are remembered; one with more is read again */
+enum { MOST_PARTS = 4096 }; /* per record; one with more is read again */
 
 struct part {
 	uint64_t off, len; /* in the record */
@@ -17,13 +27,13 @@ struct part {
 };
 
 struct record {
-	struct ckpt_recipe all;
+	struct ckpt_recipe whole;
 	struct part *parts; /* malloc */
-	size_t part_count, part_cap;
-	bool checked, incomplete; /* incomplete: bytes were read that no part has */
+	uint32_t part_count, part_cap;
+	bool checked, incomplete; /* INCOMPLETE: bytes were read that are in none of the parts */
 };
 
-/* What tells records apart. */
+/* Identifies a record. Compared as bytes: no padding. */
 struct key {
 	const void *from;
 	uint64_t off, kind;
@@ -33,7 +43,7 @@ struct ckpt_checks {
 	struct ckpt_arena *arena; /* keys */
 	struct ckpt_strmap by_key;
 	struct record *records; /* malloc */
-	size_t count, cap;
+	uint32_t count, cap;
 };
 
 int ckpt_checks_new(struct ckpt_checks **out, struct ckpt_error *err)
@@ -43,7 +53,7 @@ int ckpt_checks_new(struct ckpt_checks **out, struct ckpt_error *err)
 	*out = c;
 	if (!c)
 		return ckpt_fail_nomem(err);
-	c->arena = ckpt_arena_new(UINT64_MAX >> 1); /* in proportion to the records */
+	c->arena = ckpt_arena_new(UINT64_MAX >> 1); /* grows with what is reported */
 	if (c->arena)
 		return 0;
 	ckpt_checks_free(c);
@@ -55,7 +65,7 @@ void ckpt_checks_free(struct ckpt_checks *c)
 {
 	if (!c)
 		return;
-	for (size_t i = 0; i < c->count; i++)
+	for (uint32_t i = 0; i < c->count; i++)
 		free(c->records[i].parts);
 	free(c->records);
 	ckpt_strmap_clear(&c->by_key);
@@ -65,47 +75,30 @@ void ckpt_checks_free(struct ckpt_checks *c)
 
 /* ---- records ---- */
 
-static struct key *make_key(struct ckpt_checks *c, const struct ckpt_recipe *all)
+/* The entry of the record WHOLE, a recipe with a checksum; a new one if it has none. */
+static int find_record(struct ckpt_checks *c, const struct ckpt_recipe *whole, struct record **out,
+		       struct ckpt_error *err)
 {
-	struct key *key = ckpt_arena_calloc(c->arena, 1, sizeof(*key));
+	void *grown = ckpt_grow(c->records, c->count, &c->cap, sizeof(*c->records));
+	struct key *key;
+	uint64_t *index;
+	bool exists;
 
-	if (key)
-		*key = (struct key){ all->kind == CKPT_RECIPE_EXTENT ? (const void *)all->src
-								     : all->ctx,
-				     all->off, all->kind };
-	return key;
-}
-
-static bool grow(struct ckpt_checks *c)
-{
-	size_t cap = c->cap ? c->cap * 2 : 64;
-	struct record *grown;
-
-	if (c->count < c->cap)
-		return true;
-	grown = realloc(c->records, cap * sizeof(*grown));
 	if (!grown)
-		return false;
-	c->records = grown;
-	c->cap = cap;
-	return true;
-}
-
-/* ALL: a recipe with a checksum. */
-static int find(struct ckpt_checks *c, const struct ckpt_recipe *all, struct record **out,
-		struct ckpt_error *err)
-{
-	struct key *key = make_key(c, all);
-	bool there;
-	uint64_t *at = key && grow(c) ? ckpt_strmap_insert(&c->by_key, (const char *)key,
-							   sizeof(*key), c->count, &there)
-				      : NULL;
-
-	if (!at)
 		return ckpt_fail_nomem(err);
-	if (!there)
-		c->records[c->count++] = (struct record){ .all = *all };
-	*out = &c->records[*at];
+	c->records = grown;
+	key = ckpt_arena_calloc(c->arena, 1, sizeof(*key));
+	if (!key)
+		return ckpt_fail_nomem(err);
+	key->from = whole->kind == CKPT_RECIPE_EXTENT ? (const void *)whole->src : whole->ctx;
+	key->off = whole->off;
+	key->kind = whole->kind;
+	index = ckpt_strmap_insert(&c->by_key, (const char *)key, sizeof(*key), c->count, &exists);
+	if (!index)
+		return ckpt_fail_nomem(err);
+	if (!exists)
+		c->records[c->count++] = (struct record){ .whole = *whole };
+	*out = &c->records[*index];
 	return 0;
 }
 
@@ -132,21 +125,18 @@ static void forget_parts(struct record *r)
 
 static int add_part(struct record *r, struct part part, struct ckpt_error *err)
 {
+	void *grown;
+
 	if (r->checked || r->incomplete)
 		return 0;
 	if (r->part_count == MOST_PARTS) {
 		forget_parts(r);
 		return 0;
 	}
-	if (r->part_count == r->part_cap) {
-		size_t cap = r->part_cap ? r->part_cap * 2 : 4;
-		struct part *grown = realloc(r->parts, cap * sizeof(*grown));
-
-		if (!grown)
-			return ckpt_fail_nomem(err);
-		r->parts = grown;
-		r->part_cap = cap;
-	}
+	grown = ckpt_grow(r->parts, r->part_count, &r->part_cap, sizeof(part));
+	if (!grown)
+		return ckpt_fail_nomem(err);
+	r->parts = grown;
 	r->parts[r->part_count++] = part;
 	return 0;
 }
@@ -154,14 +144,14 @@ static int add_part(struct record *r, struct part part, struct ckpt_error *err)
 int ckpt_checks_add(struct ckpt_checks *c, const struct ckpt_recipe *recipe, uint32_t crc32,
 		    struct ckpt_error *err)
 {
-	struct ckpt_recipe all;
+	struct ckpt_recipe whole;
 	struct record *r = NULL;
 	int rc;
 
 	if (!recipe->has_crc && !recipe->whole.len)
 		return 0;
-	all = recipe->has_crc ? *recipe : whole_of(recipe);
-	rc = find(c, &all, &r, err);
+	whole = recipe->has_crc ? *recipe : whole_of(recipe);
+	rc = find_record(c, &whole, &r, err);
 	if (rc == 0 && recipe->has_crc) {
 		r->checked = true;
 		rc = ckpt_recipe_check(recipe, crc32, err);
@@ -173,10 +163,11 @@ int ckpt_checks_add(struct ckpt_checks *c, const struct ckpt_recipe *recipe, uin
 	return rc;
 }
 
-static int want_record(struct ckpt_checks *c, const struct ckpt_recipe *all, struct ckpt_error *err)
+static int want_record(struct ckpt_checks *c, const struct ckpt_recipe *whole,
+		       struct ckpt_error *err)
 {
 	struct record *r = NULL;
-	int rc = find(c, all, &r, err);
+	int rc = find_record(c, whole, &r, err);
 
 	if (rc == 0 && !r->checked)
 		forget_parts(r);
@@ -187,15 +178,15 @@ int ckpt_checks_want(struct ckpt_checks *c, const struct ckpt_recipe *recipe,
 		     struct ckpt_error *err)
 {
 	const struct ckpt_recipe *inner;
-	struct ckpt_recipe all;
+	struct ckpt_recipe whole;
 	int rc = 0;
 
 	if (recipe->has_crc && recipe->kind != CKPT_RECIPE_MEMORY &&
 	    recipe->kind != CKPT_RECIPE_JOINED)
 		return want_record(c, recipe, err);
 	if (recipe->kind == CKPT_RECIPE_EXTENT && recipe->whole.len) {
-		all = whole_of(recipe);
-		return want_record(c, &all, err);
+		whole = whole_of(recipe);
+		return want_record(c, &whole, err);
 	}
 	for (size_t i = 0; rc == 0 && recipe->kind == CKPT_RECIPE_JOINED && i < recipe->part_count;
 	     i++)
@@ -215,7 +206,7 @@ static int by_place(const void *a, const void *b)
 	return (x->off > y->off) - (x->off < y->off);
 }
 
-/* Do the parts make the whole? Some may be there twice. */
+/* Do the parts make up the whole record, without a gap? Some may be there twice. */
 static bool join_parts(struct record *r, uint32_t *crc32)
 {
 	uint64_t pos = 0;
@@ -224,7 +215,7 @@ static bool join_parts(struct record *r, uint32_t *crc32)
 	if (r->incomplete)
 		return false;
 	qsort(r->parts, r->part_count, sizeof(*r->parts), by_place);
-	for (size_t i = 0; i < r->part_count; i++) {
+	for (uint32_t i = 0; i < r->part_count; i++) {
 		const struct part *p = &r->parts[i];
 
 		if (p->off > pos)
@@ -236,7 +227,7 @@ static bool join_parts(struct record *r, uint32_t *crc32)
 		*crc32 = ckpt_join_crc(*crc32, p->crc32, p->len);
 		pos += p->len;
 	}
-	return pos == r->all.len;
+	return pos == r->whole.len;
 }
 
 static int check_cancel(void *ctx, uint64_t done, struct ckpt_error *err)
@@ -249,7 +240,7 @@ static int check_cancel(void *ctx, uint64_t done, struct ckpt_error *err)
 		       : 0;
 }
 
-/* Read COUNT records once more. */
+/* Read and compare COUNT records. */
 static int read_again(const struct ckpt_recipe *records, uint64_t count, const atomic_int *cancel,
 		      struct ckpt_error *err)
 {
@@ -273,21 +264,21 @@ static int read_again(const struct ckpt_recipe *records, uint64_t count, const a
 
 int ckpt_checks_finish(struct ckpt_checks *c, const atomic_int *cancel, struct ckpt_error *err)
 {
-	struct ckpt_recipe *again = malloc((c->count + 1) * sizeof(*again));
+	struct ckpt_recipe *again = malloc(((size_t)c->count + 1) * sizeof(*again));
 	uint64_t count = 0;
 	uint32_t crc32;
 	int rc = again ? 0 : ckpt_fail_nomem(err);
 
-	for (size_t i = 0; rc == 0 && i < c->count; i++) {
+	for (uint32_t i = 0; rc == 0 && i < c->count; i++) {
 		struct record *r = &c->records[i];
 
 		if (r->checked)
 			continue;
 		r->checked = true;
 		if (join_parts(r, &crc32))
-			rc = ckpt_recipe_check(&r->all, crc32, err);
+			rc = ckpt_recipe_check(&r->whole, crc32, err);
 		else
-			again[count++] = r->all;
+			again[count++] = r->whole;
 	}
 	if (rc == 0 && count)
 		rc = read_again(again, count, cancel, err);

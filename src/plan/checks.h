@@ -7,11 +7,13 @@
 #include <stdatomic.h>
 
 /*
- * The recorded checksums of what is written under other checksums, or none: each is compared, so that damage does not get a checksum that
- * says nothing of it. Where the mover reads a record front to back, whole or cut in parts, it knows the checksums on the way;
- * what it took apart otherwise is read once more at the end. For one thread.
+ * Compares the recorded checksums of records whose bytes are written under other checksums, or
+ * none. Otherwise damaged bytes would get a checksum that hides the damage. Where the mover
+ * reads a record front to back, whole or in parts, it computes checksums on the way; any other
+ * record is read once more at the end. For one thread.
  *
- * A record whose recorded checksum is written with its bytes needs no check: verify finds the damage in the output.
+ * A record whose recorded checksum is written with its bytes needs no check: verify finds the
+ * damage in the output.
  */
 struct ckpt_checks;
 
@@ -19,17 +21,23 @@ int ckpt_checks_new(struct ckpt_checks **out, struct ckpt_error *err);
 void ckpt_checks_free(struct ckpt_checks *checks);
 
 /*
- * All bytes of RECIPE were read, CRC32 is theirs. It is an EXTENT, or has a checksum of its own. CKPT_E_DAMAGED: it is a whole record, and
- * damaged.
+ * All bytes of RECIPE were read; CRC32 is their checksum. RECIPE is an EXTENT, or has a recorded
+ * checksum. CKPT_E_DAMAGED if it is a whole record and damaged.
  */
 int ckpt_checks_add(struct ckpt_checks *checks, const struct ckpt_recipe *recipe, uint32_t crc32,
 		    struct ckpt_error *err);
 
-/* Some bytes of RECIPE were read, or of what it takes them from. Recipes of kind STREAM below it have to live until the end. */
+/*
+ * Some bytes of RECIPE, or of the recipes it is made of, were read, and no checksum was
+ * computed. STREAM recipes among these have to live until ckpt_checks_finish().
+ */
 int ckpt_checks_want(struct ckpt_checks *checks, const struct ckpt_recipe *recipe,
 		     struct ckpt_error *err);
 
-/* Compare what is left. CANCEL: see ckpt_mover_options. CKPT_E_DAMAGED: a record is damaged. */
+/*
+ * Compare all that was not compared yet. CANCEL: see ckpt_mover_options. CKPT_E_DAMAGED if one
+ * differs.
+ */
 int ckpt_checks_finish(struct ckpt_checks *checks, const atomic_int *cancel,
 		       struct ckpt_error *err);
 
