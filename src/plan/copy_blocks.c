@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The blocks of one long recipe, cast on the way if it is a map, and written. A map's blocks are as long as their larger side allows:
- * what is read or written for a block never passes CKPT_READ_BLOCK_MAX, and is whole items on both sides.
+ * Reads the blocks of one long recipe, changes their bytes if it is a map, and writes them.
+ * Neither what is read for a block nor what is written for it may pass CKPT_READ_BLOCK_MAX, the
+ * size of a worker's two buffers, and both are whole items: a map that makes its bytes more
+ * reads shorter blocks.
  */
 #include "plan/copy_blocks.h"
 
@@ -18,7 +20,7 @@ struct copy {
 	uint64_t at;
 	struct ckpt_moved *moved;
 	size_t block_len;
-	uint32_t *written_crcs; /* by block, of a map's output; NULL: not wanted */
+	uint32_t *written_crcs; /* by block, of a map's output; malloc; NULL: not wanted */
 	int (*tick)(void *ctx, uint64_t done, struct ckpt_error *err);
 	void *tick_ctx;
 };
@@ -28,7 +30,7 @@ size_t ckpt_copy_buffer_size(void)
 	return ckpt_block_buffer_size(CKPT_READ_BLOCK_MAX, CKPT_READ_BLOCK_MAX);
 }
 
-/* How many bytes are written for READ whole items. */
+/* How many bytes are written for READ bytes, which are whole items. */
 static uint64_t written_for(const struct copy *c, uint64_t read)
 {
 	return c->map && c->map->from != c->map->to ? read / c->map->from * c->map->to : read;
@@ -53,14 +55,14 @@ static int write_block(void *ctx, const struct ckpt_block *block, struct ckpt_er
 	return ckpt_sink_write(c->sink, c->at + written_for(c, block->pos), bytes, len, err);
 }
 
-static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
+static int report_written(void *ctx, uint64_t done, struct ckpt_error *err)
 {
 	struct copy *c = ctx;
 
 	return c->tick(c->tick_ctx, written_for(c, done), err);
 }
 
-static uint32_t join_written(const struct copy *c, uint64_t len)
+static uint32_t join_written_crcs(const struct copy *c, uint64_t len)
 {
 	uint32_t all = 0;
 
@@ -70,21 +72,25 @@ static uint32_t join_written(const struct copy *c, uint64_t len)
 	return all;
 }
 
-int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *recipe, struct ckpt_sink *sink, uint64_t at,
-		     int (*ticks)(void *ctx, uint64_t done, struct ckpt_error *err), void *tick_ctx, struct ckpt_moved *moved,
-		     struct ckpt_error *err)
+int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *recipe,
+		     struct ckpt_sink *sink, uint64_t at,
+		     int (*tick)(void *ctx, uint64_t done, struct ckpt_error *err), void *tick_ctx,
+		     struct ckpt_moved *moved, struct ckpt_error *err)
 {
-	const struct ckpt_map *map = recipe->kind == CKPT_RECIPE_MAP ? ckpt_recipe_map(recipe) : NULL;
+	const struct ckpt_map *map =
+		recipe->kind == CKPT_RECIPE_MAP ? ckpt_recipe_map(recipe) : NULL;
 	const struct ckpt_recipe *from = map ? &map->inner : recipe;
-	size_t block_len = map && map->to > map->from ? CKPT_READ_BLOCK_MAX / map->to * map->from : CKPT_READ_BLOCK_MAX;
-	struct copy c = { map, sink, at, moved, block_len, NULL, ticks, tick_ctx };
+	bool want_crc = map ? map->inner.has_crc : moved->want_crc; /* of what is read */
+	size_t block_len = map && map->to > map->from ? CKPT_READ_BLOCK_MAX / map->to * map->from
+						      : CKPT_READ_BLOCK_MAX;
+	struct copy c = { map, sink, at, moved, block_len, NULL, tick, tick_ctx };
 	uint32_t crc = 0;
 	struct ckpt_block_reading reading = { .recipes = from,
 					      .count = 1,
 					      .block_len = block_len,
-					      .crc32 = (map ? map->inner.has_crc : moved->want_crc) ? &crc : NULL,
+					      .crc32 = want_crc ? &crc : NULL,
 					      .use = write_block,
-					      .tick = tick,
+					      .tick = report_written,
 					      .ctx = &c };
 	int rc;
 
@@ -96,7 +102,7 @@ int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *rec
 	rc = ckpt_read_blocks(workers, &reading, err);
 	moved->crc32 = map ? 0 : crc;
 	if (rc == 0 && c.written_crcs)
-		moved->crc32 = join_written(&c, from->len);
+		moved->crc32 = join_written_crcs(&c, from->len);
 	free(c.written_crcs);
 	return rc == 0 && map ? ckpt_recipe_check(&map->inner, crc, err) : rc;
 }

@@ -7,16 +7,18 @@
 #include "plan/moved.h"
 #include "tensor/recipe.h"
 
-/* Memory that each of the workers needs. */
+/* Memory that a worker needs. */
 size_t ckpt_copy_buffer_size(void);
 
 /*
- * Copy the bytes of RECIPE to AT of SINK through memory, in blocks that some threads read, cast if the recipe says so, check and write side by
- * side (read_blocks.h). TICK: by the caller's thread, behind some blocks: DONE bytes are written. An error of reading names the
- * file that was read. Where the recorded checksum of what is read is known, it is compared (ckpt_recipe_check).
+ * Copy the bytes of RECIPE to AT of SINK through memory, in blocks that several threads read,
+ * change if RECIPE is a map, checksum and write in parallel (read_blocks.h). TICK is called by
+ * the caller's thread after some blocks: DONE bytes are written. An error of reading names the
+ * file that was read. The recorded checksum of what a map reads is compared (ckpt_recipe_check).
  */
-int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *recipe, struct ckpt_sink *sink, uint64_t at,
-		     int (*tick)(void *ctx, uint64_t done, struct ckpt_error *err), void *tick_ctx, struct ckpt_moved *moved,
-		     struct ckpt_error *err);
+int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *recipe,
+		     struct ckpt_sink *sink, uint64_t at,
+		     int (*tick)(void *ctx, uint64_t done, struct ckpt_error *err), void *tick_ctx,
+		     struct ckpt_moved *moved, struct ckpt_error *err);
 
 #endif

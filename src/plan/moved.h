@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What was seen of a recipe's bytes on the way. */
+/* What the mover is asked to find out about a recipe's bytes, and what it found. */
 struct ckpt_moved {
 	bool want_crc;	 /* in: compute CRC32, which means to read every byte */
 	bool carried;	 /* in: the recorded checksum is written with the bytes, damaged or not */
@@ -15,7 +15,10 @@ struct ckpt_moved {
 	uint8_t head[8]; /* out: the first of them */
 };
 
-/* The checksum of bytes whose first part has FIRST, and whose second, of LEN bytes, SECOND. */
+/*
+ * The checksum of bytes whose first part has checksum FIRST, and whose last LEN bytes have
+ * SECOND.
+ */
 uint32_t ckpt_join_crc(uint32_t first, uint32_t second, uint64_t len);
 
 #endif

@@ -1,4 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Appends recipes to a sink. The output position is FLUSHED + GATHERED: bytes before FLUSHED are
+ * in the sink, or the writer thread (write_behind.h) has them; the next GATHERED bytes are in
+ * memory. Small pieces are gathered, long extents are copied by the kernel, everything else goes
+ * through blocks (copy_blocks.h).
+ *
+ * What must stay true:
+ *  - Whoever writes to the sink directly calls ckpt_mover_flush() first. It ends the gathering
+ *    and waits for the writer thread, so that FLUSHED is where the sink goes on.
+ *  - A hole is never written: FLUSHED moves over it. It reads as zeros only because the sink is
+ *    new, and the output is long enough only because ckpt_sink_reach() is told its end.
+ *  - Bytes that get a new checksum, or none, are reported to CHECKS (ckpt_mover_copy), or damage
+ *    in the input would get a valid checksum in the output.
+ */
 #include "plan/mover.h"
 
 #include "plan/copy_blocks.h"
@@ -12,21 +26,21 @@ enum {
 	GATHER = 1 << 20,	/* size of a gathered write */
 	SMALL = 64 << 10,	/* pieces up to here go through memory */
 	WINDOW = 256 << 10,	/* small pieces are read in windows of this size */
-	KERNEL_STEP = 64 << 20, /* between two looks at the cancel flag */
+	KERNEL_STEP = 64 << 20, /* the cancel flag is checked after each */
 	MOST_WINDOWS = 32,
-	LONG_PART = 8 << 20, /* what keeps the threads busy by itself */
-	FEW_FULL = 4,	     /* gathered writes, before a thread is started for them */
+	LONG_PART = 8 << 20, /* long enough to keep the threads busy by itself */
+	FEW_FULL = 4,	     /* full buffers in a row, before a thread is started to write them */
 };
 
 struct ckpt_mover {
 	struct ckpt_sink *sink;
 	struct ckpt_mover_options o;
-	uint64_t flushed; /* bytes in the sink */
+	uint64_t flushed; /* bytes in the sink, or handed to BEHIND */
 	uint8_t *gather;
-	size_t gathered;
-	unsigned full;	/* how often it was, one behind the other */
-	uint8_t *spare; /* the other of two, of which one is written while the other is filled; NULL: not needed yet */
-	struct ckpt_write_behind *behind;
+	size_t gathered; /* bytes of GATHER in use */
+	unsigned full;	 /* how often GATHER filled up in a row */
+	uint8_t *spare;	 /* BEHIND writes one buffer while the other fills; may be NULL */
+	struct ckpt_write_behind *behind;	  /* NULL: not needed yet */
 	struct ckpt_window windows[MOST_WINDOWS]; /* one per source: small pieces may alternate */
 	unsigned next_window;
 	uint8_t *block; /* for short streams */
@@ -34,8 +48,8 @@ struct ckpt_mover {
 	struct ckpt_checks *checks, *own_checks; /* the caller's, or the mover's own */
 };
 
-/* It keeps its source, or another one at the same address would be taken for it. */
-static void drop_window(struct ckpt_window *w)
+/* A window holds a reference: a later source at the same address must not pass for this one. */
+static void release_window(struct ckpt_window *w)
 {
 	ckpt_source_unref((struct ckpt_source *)w->src);
 	ckpt_window_clear(w);
@@ -74,8 +88,8 @@ void ckpt_mover_close(struct ckpt_mover *m)
 	if (!m)
 		return;
 	for (unsigned i = 0; i < MOST_WINDOWS; i++)
-		drop_window(&m->windows[i]);
-	ckpt_write_behind_free(m->behind); /* before what it writes */
+		release_window(&m->windows[i]);
+	ckpt_write_behind_free(m->behind); /* first: it still reads one of the buffers */
 	free(m->gather);
 	free(m->spare);
 	free(m->block);
@@ -91,7 +105,7 @@ int ckpt_mover_check_cancel(const struct ckpt_mover *m, struct ckpt_error *err)
 	return 0;
 }
 
-static int report(struct ckpt_mover *m, struct ckpt_error *err)
+static int report_progress(struct ckpt_mover *m, struct ckpt_error *err)
 {
 	if (ckpt_mover_check_cancel(m, err) < 0)
 		return CKPT_E_CANCELLED;
@@ -100,15 +114,15 @@ static int report(struct ckpt_mover *m, struct ckpt_error *err)
 	return 0;
 }
 
-/* Nobody writes: the sink may be used. */
-static int settle(struct ckpt_mover *m, struct ckpt_error *err)
+/* After this nobody else writes to the sink. */
+static int wait_for_writer(struct ckpt_mover *m, struct ckpt_error *err)
 {
 	return m->behind ? ckpt_write_behind_wait(m->behind, err) : 0;
 }
 
 int ckpt_mover_flush(struct ckpt_mover *m, struct ckpt_error *err)
 {
-	int rc = settle(m, err);
+	int rc = wait_for_writer(m, err);
 
 	m->full = 0;
 	if (rc == 0)
@@ -116,12 +130,15 @@ int ckpt_mover_flush(struct ckpt_mover *m, struct ckpt_error *err)
 	if (rc == 0) {
 		m->flushed += m->gathered;
 		m->gathered = 0;
-		rc = report(m, err);
+		rc = report_progress(m, err);
 	}
 	return rc;
 }
 
-/* Where one is full after the other, it is written while the next is filled. False: there is no memory for that. */
+/*
+ * If buffers fill up in a row, a thread writes one while the next is filled. False: they do not, or
+ * there is no memory for it.
+ */
 static bool can_write_behind(struct ckpt_mover *m)
 {
 	if (m->full++ < FEW_FULL)
@@ -133,7 +150,7 @@ static bool can_write_behind(struct ckpt_mover *m)
 	return m->spare && m->behind;
 }
 
-static int hand_over(struct ckpt_mover *m, struct ckpt_error *err)
+static int write_full_buffer(struct ckpt_mover *m, struct ckpt_error *err)
 {
 	unsigned full = m->full;
 	uint8_t *filled = m->gather;
@@ -151,7 +168,7 @@ static int hand_over(struct ckpt_mover *m, struct ckpt_error *err)
 	m->spare = filled;
 	m->flushed += m->gathered;
 	m->gathered = 0;
-	return report(m, err);
+	return report_progress(m, err);
 }
 
 int ckpt_mover_finish(struct ckpt_mover *m, struct ckpt_error *err)
@@ -173,7 +190,7 @@ int ckpt_mover_put(struct ckpt_mover *m, const void *bytes, size_t len, struct c
 		p += n;
 		len -= n;
 		if (m->gathered == GATHER) {
-			int rc = hand_over(m, err);
+			int rc = write_full_buffer(m, err);
 
 			if (rc < 0)
 				return rc;
@@ -185,31 +202,27 @@ int ckpt_mover_put(struct ckpt_mover *m, const void *bytes, size_t len, struct c
 int ckpt_mover_patch(struct ckpt_mover *m, uint64_t at, const void *bytes, size_t len,
 		     struct ckpt_error *err)
 {
-	uint64_t there = at < m->flushed ? m->flushed - at : 0;
-	size_t written = there < len ? (size_t)there : len;
+	uint64_t in_sink = at < m->flushed ? m->flushed - at : 0;
+	size_t written = in_sink < len ? (size_t)in_sink : len;
 	int rc;
 
 	if (written < len)
 		memcpy(m->gather + (at + written - m->flushed), (const uint8_t *)bytes + written,
 		       len - written);
-	rc = written ? settle(m, err) : 0;
+	rc = written ? wait_for_writer(m, err) : 0;
 	return rc == 0 && written ? ckpt_sink_write(m->sink, at, bytes, written, err) : rc;
 }
 
-static void look(struct ckpt_moved *moved, const uint8_t *bytes, size_t len, bool first)
+/* All bytes of a recipe, which are in memory. */
+static int put_recipe_bytes(struct ckpt_mover *m, const uint8_t *bytes, size_t len,
+			    struct ckpt_moved *moved, struct ckpt_error *err)
 {
 	if (moved->want_crc)
 		moved->crc32 = libdeflate_crc32(moved->crc32, bytes, len);
-	if (first && len >= sizeof(moved->head)) {
+	if (len >= sizeof(moved->head)) {
 		memcpy(moved->head, bytes, sizeof(moved->head));
 		moved->has_head = true;
 	}
-}
-
-static int put_seen(struct ckpt_mover *m, const uint8_t *bytes, size_t len, bool first,
-		    struct ckpt_moved *moved, struct ckpt_error *err)
-{
-	look(moved, bytes, len, first);
 	return ckpt_mover_put(m, bytes, len, err);
 }
 
@@ -225,7 +238,7 @@ static int find_window(struct ckpt_mover *m, const struct ckpt_source *src,
 			return 0;
 		}
 	*out = w = &m->windows[m->next_window++ % MOST_WINDOWS];
-	drop_window(w);
+	release_window(w);
 	rc = ckpt_window_init(w, src, WINDOW, err);
 	if (rc == 0)
 		ckpt_source_ref((struct ckpt_source *)src);
@@ -244,11 +257,11 @@ static int copy_small(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 	if (rc == 0)
 		rc = ckpt_window_read(window, recipe->off, recipe->len, &bytes, err);
 	if (rc == 0)
-		rc = put_seen(m, bytes, recipe->len, true, moved, err);
+		rc = put_recipe_bytes(m, bytes, recipe->len, moved, err);
 	return rc;
 }
 
-/* Up to LEN bytes; fewer, and no error, where the kernel will not do it. */
+/* *DONE is less than LEN, without an error, where the kernel does not copy. */
 static int copy_in_kernel(struct ckpt_mover *m, const struct ckpt_source *src, uint64_t off,
 			  uint64_t len, uint64_t *done, struct ckpt_error *err)
 {
@@ -261,7 +274,7 @@ static int copy_in_kernel(struct ckpt_mover *m, const struct ckpt_source *src, u
 		*done += got;
 		m->flushed += got;
 		if (rc == 0)
-			rc = report(m, err);
+			rc = report_progress(m, err);
 		if (got < n)
 			break;
 	}
@@ -279,30 +292,23 @@ static int report_blocks(void *ctx, uint64_t done, struct ckpt_error *err)
 	return 0;
 }
 
-/* Nothing may be gathered. */
+/* Writes to the sink itself: the caller has flushed. */
 static int copy_in_blocks(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 			  struct ckpt_moved *moved, struct ckpt_error *err)
 {
-	int rc = ckpt_copy_blocks(m->workers, recipe, m->sink, m->flushed, report_blocks, m, moved, err);
+	int rc = ckpt_copy_blocks(m->workers, recipe, m->sink, m->flushed, report_blocks, m, moved,
+				  err);
 
 	if (rc == 0)
 		m->flushed += recipe->len;
-	return rc < 0 ? rc : report(m, err);
+	return rc < 0 ? rc : report_progress(m, err);
 }
 
-/* What the kernel did not do of an extent. */
-static int copy_rest(struct ckpt_mover *m, const struct ckpt_source *src, uint64_t off,
-		     uint64_t len, struct ckpt_error *err)
-{
-	struct ckpt_recipe rest = {
-		.kind = CKPT_RECIPE_EXTENT, .src = src, .off = off, .len = len
-	};
-	struct ckpt_moved unseen = { 0 };
-
-	return copy_in_blocks(m, &rest, &unseen, err);
-}
-
-/* The holes of an extent stay holes, unless its checksum is wanted: zeros count there. */
+/*
+ * The holes of an extent stay holes: FLUSHED moves over them, and the sink has to be told the
+ * end, as the last one may be a hole. If the checksum is wanted, zeros are read and written like
+ * all bytes.
+ */
 static int copy_extent(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 		       struct ckpt_moved *moved, struct ckpt_error *err)
 {
@@ -321,38 +327,38 @@ static int copy_extent(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 		m->flushed = start + (off - recipe->off);
 		rc = copy_in_kernel(m, src, off, data_end - off, &done, err);
 		off += done;
-		if (rc == 0 && off < data_end)
-			rc = copy_rest(m, src, off, data_end - off, err);
+		if (rc == 0 && off < data_end) {
+			struct ckpt_recipe rest = { .kind = CKPT_RECIPE_EXTENT,
+						    .src = src,
+						    .off = off,
+						    .len = data_end - off };
+			struct ckpt_moved unchecked = { 0 };
+
+			rc = copy_in_blocks(m, &rest, &unchecked, err);
+		}
 		off = data_end;
 	}
 	m->flushed = start + recipe->len;
 	ckpt_sink_reach(m->sink, m->flushed);
-	return rc < 0 ? rc : report(m, err);
-}
-
-static int copy_short_stream(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
-			     struct ckpt_moved *moved, struct ckpt_error *err)
-{
-	size_t len = (size_t)recipe->len;
-	struct ckpt_stream *stream;
-	int rc = ckpt_recipe_stream(recipe, &stream, err);
-
-	if (rc < 0)
-		return rc;
-	rc = len ? stream->read(stream, m->block, len, err) : 0;
-	stream->close(stream);
-	return rc < 0 ? rc : put_seen(m, m->block, len, true, moved, err);
+	return rc < 0 ? rc : report_progress(m, err);
 }
 
 static int copy_stream(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 		       struct ckpt_moved *moved, struct ckpt_error *err)
 {
+	struct ckpt_stream *stream;
 	int rc;
 
-	if (recipe->len <= GATHER)
-		return copy_short_stream(m, recipe, moved, err);
-	rc = ckpt_mover_flush(m, err);
-	return rc < 0 ? rc : copy_in_blocks(m, recipe, moved, err);
+	if (recipe->len > GATHER) {
+		rc = ckpt_mover_flush(m, err);
+		return rc < 0 ? rc : copy_in_blocks(m, recipe, moved, err);
+	}
+	rc = ckpt_recipe_stream(recipe, &stream, err);
+	if (rc < 0)
+		return rc;
+	rc = recipe->len ? stream->read(stream, m->block, (size_t)recipe->len, err) : 0;
+	stream->close(stream);
+	return rc < 0 ? rc : put_recipe_bytes(m, m->block, (size_t)recipe->len, moved, err);
 }
 
 /* The first bytes may come from several parts. */
@@ -374,10 +380,10 @@ static int read_head(const struct ckpt_recipe *recipe, struct ckpt_moved *moved,
 }
 
 /*
- * Many parts of which each has to be read: one stretch, for threads to share, which they would not do with short parts. As such
- * it is also read without windows, of which there are fewer than parts may have sources.
+ * True if all parts have to be read and are short: as one stream, threads share the work, and
+ * parts of many sources do not compete for the few windows.
  */
-static bool is_one_stretch(const struct ckpt_recipe *recipe, const struct ckpt_moved *moved)
+static bool is_read_as_stream(const struct ckpt_recipe *recipe, const struct ckpt_moved *moved)
 {
 	if (!moved->want_crc || recipe->len / LONG_PART >= recipe->part_count ||
 	    (recipe->len <= GATHER && recipe->part_count <= MOST_WINDOWS))
@@ -388,29 +394,29 @@ static bool is_one_stretch(const struct ckpt_recipe *recipe, const struct ckpt_m
 	return true;
 }
 
-/* The parts of a joined recipe that know their checksum are not looked at for it. */
+/* Parts with a recorded checksum are not read for it. */
 static int copy_joined(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 		       struct ckpt_moved *moved, struct ckpt_error *err)
 {
 	int rc;
 
-	if (is_one_stretch(recipe, moved)) {
+	if (is_read_as_stream(recipe, moved)) {
 		rc = copy_stream(m, recipe, moved, err);
 		return rc < 0 ? rc : ckpt_checks_want(m->checks, recipe, err);
 	}
 	rc = moved->want_head ? read_head(recipe, moved, err) : 0;
 	for (size_t i = 0; rc == 0 && i < recipe->part_count; i++) {
 		const struct ckpt_recipe *part = &recipe->parts[i];
-		struct ckpt_moved seen = { .want_crc = moved->want_crc && !part->has_crc };
+		struct ckpt_moved part_moved = { .want_crc = moved->want_crc && !part->has_crc };
 
 		/* its recorded checksum becomes a part of the one that is written */
-		seen.carried = moved->carried || (moved->want_crc && part->has_crc);
+		part_moved.carried = moved->carried || (moved->want_crc && part->has_crc);
 
-		rc = ckpt_mover_copy(m, part, &seen, err);
+		rc = ckpt_mover_copy(m, part, &part_moved, err);
 		if (moved->want_crc)
-			moved->crc32 =
-				ckpt_join_crc(moved->crc32,
-					      part->has_crc ? part->crc32 : seen.crc32, part->len);
+			moved->crc32 = ckpt_join_crc(moved->crc32,
+						     part->has_crc ? part->crc32 : part_moved.crc32,
+						     part->len);
 	}
 	return rc;
 }
@@ -419,7 +425,8 @@ static int copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe, struct c
 		struct ckpt_error *err)
 {
 	switch (recipe->kind) {
-	case CKPT_RECIPE_MEMORY: return put_seen(m, recipe->memory, recipe->len, true, moved, err);
+	case CKPT_RECIPE_MEMORY:
+		return put_recipe_bytes(m, recipe->memory, recipe->len, moved, err);
 	case CKPT_RECIPE_MAP:
 	case CKPT_RECIPE_STREAM: return copy_stream(m, recipe, moved, err);
 	case CKPT_RECIPE_JOINED: return copy_joined(m, recipe, moved, err);
@@ -430,8 +437,11 @@ static int copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe, struct c
 	return copy_extent(m, recipe, moved, err);
 }
 
-/* Is a record copied, or a part of one, whose checksum can be compared with what goes by? */
-static bool sees_record(const struct ckpt_recipe *recipe)
+/*
+ * Is it a record, or a part of one, whose recorded checksum can be compared with the copied
+ * bytes?
+ */
+static bool has_checksum(const struct ckpt_recipe *recipe)
 {
 	return (recipe->kind == CKPT_RECIPE_EXTENT && recipe->whole.len) ||
 	       (recipe->has_crc && recipe->kind != CKPT_RECIPE_MEMORY);
@@ -442,15 +452,15 @@ int ckpt_mover_copy(struct ckpt_mover *m, const struct ckpt_recipe *recipe,
 {
 	bool wanted = moved->want_crc;
 	bool carried = moved->carried;
-	bool sees = !carried && recipe->kind != CKPT_RECIPE_JOINED && sees_record(recipe);
+	bool compare = !carried && recipe->kind != CKPT_RECIPE_JOINED && has_checksum(recipe);
 	int rc;
 
 	moved->crc32 = 0;
 	moved->has_head = false;
-	moved->want_crc |= sees;
+	moved->want_crc |= compare;
 	rc = copy(m, recipe, moved, err);
 	moved->want_crc = wanted;
-	if (rc == 0 && sees)
+	if (rc == 0 && compare)
 		rc = ckpt_checks_add(m->checks, recipe, moved->crc32, err);
 	else if (rc == 0 && !carried && recipe->kind != CKPT_RECIPE_JOINED)
 		rc = ckpt_checks_want(m->checks, recipe, err);

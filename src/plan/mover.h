@@ -10,9 +10,9 @@
 #include <stdatomic.h>
 
 /*
- * The one engine that moves bytes: appends pieces to a sink, front to back. Small pieces are
- * gathered into large writes; large ones are copied inside the kernel, or in blocks. Memory is a few MiB
- * whatever the size of the checkpoint.
+ * The one engine that moves bytes: it appends pieces to a sink, front to back. It gathers small
+ * pieces into large writes, and copies large ones inside the kernel or in blocks. It needs a few
+ * MiB of memory whatever the size of the checkpoint.
  */
 struct ckpt_mover;
 
@@ -21,7 +21,10 @@ struct ckpt_mover_options {
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *ctx;
 	const atomic_int *cancel; /* not 0: stop with CKPT_E_CANCELLED; may be NULL */
-	/* Recorded checksums that are not carried along, for the caller to finish. NULL: the mover does it. */
+	/*
+	 * Collects the recorded checksums that are not carried along; the caller finishes it. NULL:
+	 * ckpt_mover_finish() compares them.
+	 */
 	struct ckpt_checks *checks;
 };
 
@@ -34,18 +37,19 @@ int ckpt_mover_put(struct ckpt_mover *mover, const void *bytes, size_t len, stru
 int ckpt_mover_copy(struct ckpt_mover *mover, const struct ckpt_recipe *recipe,
 		    struct ckpt_moved *moved, struct ckpt_error *err);
 
-/* Bytes that were put, as they are known only later: LEN of them at AT, counted from the first that the mover put. */
+/* Overwrite LEN bytes that were put before they were known. AT: bytes put before them, of all. */
 int ckpt_mover_patch(struct ckpt_mover *mover, uint64_t at, const void *bytes, size_t len,
 		     struct ckpt_error *err);
 
 /* CKPT_E_CANCELLED if the cancel flag is up. */
 int ckpt_mover_check_cancel(const struct ckpt_mover *mover, struct ckpt_error *err);
 
-/* Write what is still gathered. The sink is then complete up to the last piece. */
+/* Write what is gathered. The sink then has everything up to the last piece. */
 int ckpt_mover_flush(struct ckpt_mover *mover, struct ckpt_error *err);
 
 /*
- * The end: flush, and compare the recorded checksums of what was copied, unless that is the caller's. CKPT_E_DAMAGED.
+ * Flush, and compare the recorded checksums of what was copied, unless the caller does that
+ * (CHECKS). CKPT_E_DAMAGED if one differs.
  */
 int ckpt_mover_finish(struct ckpt_mover *mover, struct ckpt_error *err);
 

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads recipes block by block, with some threads. A recipe that is an extent of a file is read at any place by whichever thread has the
- * block (in finish()); any other, and any source that has no places, is a stream, which is read front to back while the block is taken
- * (in take()), by one thread at a time. Checksums are those of blocks, joined in order at the end.
+ * Reads recipes block by block, with several threads (io/workers.h). An extent of a random
+ * source is read in finish_block(), by many threads at once. Everything else is a stream, read
+ * front to back in take_block(), which one thread runs at a time. Checksums are those of blocks,
+ * joined in order at the end.
+ *
+ * What must stay true: each block of each recipe is taken exactly once, whole but for the last
+ * of its recipe, so that CRCS has one entry for each; NEXT, POS and STREAM change in
+ * take_block() alone; a recipe that failed is reported once, whichever of its blocks failed
+ * first.
  */
 #include "plan/read_blocks.h"
 
@@ -20,29 +26,29 @@ struct reading {
 	struct ckpt_work work;
 	const struct ckpt_block_reading *r;
 	size_t block_len;
-	uint64_t *first;	    /* by recipe: number of its first block among all */
+	uint64_t *first;	    /* by recipe: number of its first block among all blocks */
 	uint32_t *crcs;		    /* by block; NULL: not wanted */
-	uint64_t next, pos;	    /* what is taken next: that recipe, from there on */
-	struct ckpt_stream *stream; /* of it, if it cannot be read at any place */
+	uint64_t next, pos;	    /* the next block is at POS of recipe NEXT */
+	struct ckpt_stream *stream; /* of recipe NEXT, if it is one; NULL: not open */
 	pthread_mutex_t lock;	    /* of FAILED */
 	uint8_t *failed;	    /* bitmap by recipe */
-	atomic_uint_fast64_t done;
+	atomic_uint_fast64_t done;  /* bytes */
 };
 
-/* A thread's own: BYTES has room for a block, and behind it for what the user of blocks asked for. */
+/* One for each thread. BYTES has room for a block and then for its SPARE. */
 struct buffer {
 	struct ckpt_block block;
 	uint8_t bytes[];
 };
 
-static size_t usual(size_t block_len)
+static size_t block_len_or_default(size_t block_len)
 {
 	return block_len ? block_len : CKPT_READ_BLOCK;
 }
 
 size_t ckpt_block_buffer_size(size_t block_len, size_t spare)
 {
-	return sizeof(struct buffer) + usual(block_len) + spare;
+	return sizeof(struct buffer) + block_len_or_default(block_len) + spare;
 }
 
 uint32_t ckpt_join_crc(uint32_t first, uint32_t second, uint64_t len)
@@ -52,22 +58,16 @@ uint32_t ckpt_join_crc(uint32_t first, uint32_t second, uint64_t len)
 
 /* ---- failures ---- */
 
-static bool set_failed(struct reading *l, uint64_t i)
+/* Recipe I cannot be read. The user of the blocks decides whether that ends the reading of all. */
+static int fail_recipe(struct reading *l, uint64_t i, int rc, const struct ckpt_error *err)
 {
-	uint8_t bit = (uint8_t)(1 << (i & 7)), *byte = &l->failed[i >> 3];
-	bool was = *byte & bit;
+	uint8_t bit = (uint8_t)(1 << (i & 7));
 
-	*byte |= bit;
-	return !was;
-}
-
-/* One recipe cannot be read, which need not end it all. */
-static int give_up(struct reading *l, uint64_t i, int rc, const struct ckpt_error *err)
-{
 	if (!l->r->failed || rc == CKPT_E_NOMEM)
 		return rc;
 	pthread_mutex_lock(&l->lock);
-	rc = set_failed(l, i) ? l->r->failed(l->r->ctx, i, rc, err) : 0;
+	rc = l->failed[i >> 3] & bit ? 0 : l->r->failed(l->r->ctx, i, rc, err);
+	l->failed[i >> 3] |= bit;
 	pthread_mutex_unlock(&l->lock);
 	return rc;
 }
@@ -93,14 +93,15 @@ static void next_recipe(struct reading *l)
 	l->pos = 0;
 }
 
-static int read_streamed(struct reading *l, const struct ckpt_recipe *recipe, struct ckpt_block *block, struct ckpt_error *err)
+static int read_from_stream(struct reading *l, const struct ckpt_recipe *recipe,
+			    struct ckpt_block *block, struct ckpt_error *err)
 {
 	int rc = l->stream ? 0 : ckpt_recipe_stream(recipe, &l->stream, err);
 
 	return rc < 0 ? rc : l->stream->read(l->stream, block->bytes, block->len, err);
 }
 
-static int take(struct ckpt_work *work, void *thread, struct ckpt_error *err)
+static int take_block(struct ckpt_work *work, void *thread, struct ckpt_error *err)
 {
 	struct reading *l = (struct reading *)work;
 	struct buffer *buffer = thread;
@@ -120,11 +121,11 @@ static int take(struct ckpt_work *work, void *thread, struct ckpt_error *err)
 					      .len = left < l->block_len ? (size_t)left : l->block_len,
 					      .bytes = buffer->bytes,
 					      .spare = buffer->bytes + l->block_len };
-		rc = is_streamed(recipe) ? read_streamed(l, recipe, block, err) : 0;
+		rc = is_streamed(recipe) ? read_from_stream(l, recipe, block, err) : 0;
 		l->pos += block->len;
 		if (rc == 0)
 			return 1;
-		rc = give_up(l, l->next, rc, err);
+		rc = fail_recipe(l, l->next, rc, err);
 		if (rc < 0)
 			return rc;
 		next_recipe(l);
@@ -132,7 +133,7 @@ static int take(struct ckpt_work *work, void *thread, struct ckpt_error *err)
 	return 0;
 }
 
-static int finish(struct ckpt_work *work, void *thread, struct ckpt_error *err)
+static int finish_block(struct ckpt_work *work, void *thread, struct ckpt_error *err)
 {
 	struct reading *l = (struct reading *)work;
 	struct ckpt_block *block = &((struct buffer *)thread)->block;
@@ -140,20 +141,23 @@ static int finish(struct ckpt_work *work, void *thread, struct ckpt_error *err)
 	int rc = 0;
 
 	if (!is_streamed(recipe))
-		rc = ckpt_source_read(recipe->src, recipe->off + block->pos, block->bytes, block->len, err);
+		rc = ckpt_source_read(recipe->src, recipe->off + block->pos, block->bytes,
+				      block->len, err);
 	if (rc < 0) {
 		l->done += block->len;
-		return give_up(l, block->i, ckpt_error_at(err, rc, ckpt_source_path(recipe->src), NULL, CKPT_NO_OFFSET), err);
+		ckpt_error_at(err, rc, ckpt_source_path(recipe->src), NULL, CKPT_NO_OFFSET);
+		return fail_recipe(l, block->i, rc, err);
 	}
 	if (l->crcs)
-		l->crcs[l->first[block->i] + block->pos / l->block_len] = libdeflate_crc32(0, block->bytes, block->len);
+		l->crcs[l->first[block->i] + block->pos / l->block_len] =
+			libdeflate_crc32(0, block->bytes, block->len);
 	if (l->r->use)
 		rc = l->r->use(l->r->ctx, block, err);
 	l->done += block->len;
 	return rc;
 }
 
-static int tick(struct ckpt_work *work, struct ckpt_error *err)
+static int report_done(struct ckpt_work *work, struct ckpt_error *err)
 {
 	struct reading *l = (struct reading *)work;
 
@@ -170,13 +174,14 @@ static void join_crcs(const struct reading *l)
 		uint32_t all = 0;
 
 		for (uint64_t pos = 0; pos < len; pos += l->block_len, crc++)
-			all = ckpt_join_crc(all, *crc, len - pos < l->block_len ? len - pos : l->block_len);
+			all = ckpt_join_crc(all, *crc,
+					    len - pos < l->block_len ? len - pos : l->block_len);
 		l->r->crc32[i] = all;
 	}
 }
 
-/* *BYTES: of all recipes. */
-static int prepare(struct reading *l, uint64_t *bytes, struct ckpt_error *err)
+/* *BYTES: the length of all recipes together. */
+static int number_blocks(struct reading *l, uint64_t *bytes, struct ckpt_error *err)
 {
 	uint64_t blocks = 0, count = l->r->count;
 
@@ -198,12 +203,15 @@ static int prepare(struct reading *l, uint64_t *bytes, struct ckpt_error *err)
 	return l->crcs ? 0 : ckpt_fail_nomem(err);
 }
 
-int ckpt_read_blocks(struct ckpt_workers *workers, const struct ckpt_block_reading *reading, struct ckpt_error *err)
+int ckpt_read_blocks(struct ckpt_workers *workers, const struct ckpt_block_reading *reading,
+		     struct ckpt_error *err)
 {
-	struct reading l = { .work = { take, finish, tick }, .r = reading, .block_len = usual(reading->block_len) };
+	struct reading l = { .work = { take_block, finish_block, report_done },
+			     .r = reading,
+			     .block_len = block_len_or_default(reading->block_len) };
 	struct ckpt_error local = CKPT_ERROR_INIT;
 	uint64_t bytes;
-	int rc = prepare(&l, &bytes, err);
+	int rc = number_blocks(&l, &bytes, err);
 
 	pthread_mutex_init(&l.lock, NULL);
 	if (rc == 0)

@@ -5,7 +5,7 @@
 #include "io/workers.h"
 #include "tensor/recipe.h"
 
-/* The usual block is half of what a core's own cache has today. */
+/* The default block is half of the size that a core's own cache has today. */
 enum { CKPT_READ_BLOCK = 256 << 10, CKPT_READ_BLOCK_MAX = 512 << 10 };
 
 /* LEN bytes at POS of recipe I. POS is a multiple of the length of a block. */
@@ -17,9 +17,10 @@ struct ckpt_block {
 };
 
 /*
- * The one loop that takes bytes through memory: many recipes, in blocks that some threads read side by side, check, and hand to whoever
- * uses them (verify, stat, diff, a copy that casts). A block stays in a processor's own cache meanwhile. What must stay true: each block is
- * handed over once, and no two threads have the same block.
+ * The one loop that takes bytes through memory. Several threads read the blocks of many recipes
+ * in parallel, compute checksums, and hand each block to its user (verify, stat, diff, a copy
+ * that casts), while it is in the cache of a core. Each block is handed over once, by one
+ * thread.
  */
 struct ckpt_block_reading {
 	const struct ckpt_recipe *recipes;
@@ -27,24 +28,29 @@ struct ckpt_block_reading {
 	size_t block_len; /* up to CKPT_READ_BLOCK_MAX; 0: CKPT_READ_BLOCK */
 	uint32_t *crc32;  /* out: the checksum of each recipe, COUNT of them; NULL: not wanted */
 	/*
-	 * By many threads at once, in any order, once for each block. An error ends it all.
-	 * NULL: only checksums are wanted.
+	 * Called by many threads at once, in any order, once for each block. An error ends the
+	 * reading. NULL: only checksums are wanted.
 	 */
 	int (*use)(void *ctx, const struct ckpt_block *block, struct ckpt_error *err);
 	/*
-	 * Recipe I cannot be read. 0: go on with the others; its checksum means nothing. By one thread at a time, once for
-	 * each. NULL: the first failure ends it.
+	 * Recipe I cannot be read. Return 0 to go on with the others; its checksum then means
+	 * nothing. Called by one thread at a time, once for each recipe. NULL: the first failure
+	 * ends the reading.
 	 */
 	int (*failed)(void *ctx, uint64_t i, int rc, const struct ckpt_error *err);
-	/* By the caller's thread, now and then: DONE bytes were read and used. A negative status ends it. NULL is allowed. */
+	/*
+	 * Called by the caller's thread, now and then: DONE bytes were read and used. A negative
+	 * status ends the reading. May be NULL.
+	 */
 	int (*tick)(void *ctx, uint64_t done, struct ckpt_error *err);
 	void *ctx;
 };
 
-/* Memory that each of the workers needs for blocks of BLOCK_LEN bytes (0: CKPT_READ_BLOCK) and SPARE more. */
+/* Memory that a worker needs for a block of BLOCK_LEN bytes (0: CKPT_READ_BLOCK) and SPARE more. */
 size_t ckpt_block_buffer_size(size_t block_len, size_t spare);
 
 /* An error of reading names the file that was read. */
-int ckpt_read_blocks(struct ckpt_workers *workers, const struct ckpt_block_reading *reading, struct ckpt_error *err);
+int ckpt_read_blocks(struct ckpt_workers *workers, const struct ckpt_block_reading *reading,
+		     struct ckpt_error *err);
 
 #endif

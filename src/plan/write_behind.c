@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One slot, guarded by LOCK: the caller fills it and sets BUSY, the thread empties it and clears
+ * BUSY. The result of a write waits in RC and ERR for the caller's next call; a failed write
+ * stays failed.
+ */
 #include "plan/write_behind.h"
 
 #include "io/fault.h"
@@ -9,18 +14,18 @@
 struct ckpt_write_behind {
 	struct ckpt_sink *sink;
 	pthread_t thread;
-	bool started, without; /* WITHOUT: there can be no thread */
-	pthread_mutex_t lock;  /* for all that follows */
+	bool started, no_thread; /* NO_THREAD: it could not be started, the caller writes */
+	pthread_mutex_t lock;	 /* for all that follows */
 	pthread_cond_t changed;
 	bool busy, quit;
 	uint64_t off;
 	const void *bytes;
 	size_t len;
-	int rc; /* of the last write, until somebody has heard of it */
+	int rc; /* of the last write */
 	struct ckpt_error err;
 };
 
-static void *write_them(void *arg)
+static void *writer_thread(void *arg)
 {
 	struct ckpt_write_behind *w = arg;
 
@@ -89,14 +94,15 @@ int ckpt_write_behind_wait(struct ckpt_write_behind *w, struct ckpt_error *err)
 	return rc;
 }
 
-int ckpt_write_behind_put(struct ckpt_write_behind *w, uint64_t off, const void *bytes, size_t len, struct ckpt_error *err)
+int ckpt_write_behind_put(struct ckpt_write_behind *w, uint64_t off, const void *bytes, size_t len,
+			  struct ckpt_error *err)
 {
 	int rc;
 
-	if (!w->started && !w->without)
-		w->started = ckpt_io_thread(&w->thread, write_them, w) == 0;
-	w->without = !w->started;
-	if (w->without)
+	if (!w->started && !w->no_thread)
+		w->started = ckpt_io_thread(&w->thread, writer_thread, w) == 0;
+	w->no_thread = !w->started;
+	if (w->no_thread)
 		return ckpt_sink_write(w->sink, off, bytes, len, err);
 	rc = ckpt_write_behind_wait(w, err);
 	if (rc < 0)
