@@ -5,14 +5,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static bool is_it(const char *path, const struct stat *folder)
+static bool is_same_folder(const char *path, const struct stat *folder)
 {
 	struct stat st;
 
 	return stat(path, &st) == 0 && st.st_dev == folder->st_dev && st.st_ino == folder->st_ino;
 }
 
-/* By what the folders are, not by what they are called: a bind mount gives a folder a second name. */
+/* By device and inode, not by name: a bind mount gives a folder a second name. */
 bool ckpt_is_below(const char *path, const char *folder)
 {
 	char *real = realpath(path, NULL), *slash;
@@ -20,13 +20,22 @@ bool ckpt_is_below(const char *path, const char *folder)
 	bool below = false;
 
 	if (real && stat(folder, &st) == 0) {
-		below = is_it(real, &st);
+		below = is_same_folder(real, &st);
 		while (!below && (slash = strrchr(real, '/')) && slash > real) {
 			*slash = '\0';
-			below = is_it(real, &st);
+			below = is_same_folder(real, &st);
 		}
-		below = below || is_it("/", &st);
+		below = below || is_same_folder("/", &st);
 	}
 	free(real);
 	return below;
+}
+
+char *ckpt_path_parent(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!slash)
+		return strdup(".");
+	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }

@@ -4,7 +4,13 @@
 
 #include <stdbool.h>
 
-/* Is PATH the folder FOLDER, by whatever name, or somewhere below it, once all links are followed? False where one of them is not there. */
+/*
+ * Is PATH the folder FOLDER, by whatever name, or somewhere below it, with all links followed?
+ * False if one of them does not exist.
+ */
 bool ckpt_is_below(const char *path, const char *folder);
+
+/* The folder that PATH is in: "." of a name alone. To be freed. NULL: no memory. */
+char *ckpt_path_parent(const char *path);
 
 #endif

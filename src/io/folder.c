@@ -2,6 +2,7 @@
 #include "io/folder.h"
 
 #include "base/c_locale.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "io/fault.h"
 #include "io/temp.h"
@@ -23,7 +24,7 @@
 enum { MOST_UNSYNCED = 16 };
 
 struct ckpt_folder {
-	char *path, *around, *temp; /* owned; AROUND: the folder that PATH is in */
+	char *path, *parent, *temp; /* owned; PARENT: the folder that PATH is in */
 	struct ckpt_folder_own own;
 	unsigned flags;
 	mode_t mode;
@@ -41,15 +42,6 @@ static char *trimmed(const char *path)
 	while (len > 1 && path[len - 1] == '/')
 		len--;
 	return strndup(path, len);
-}
-
-static char *around_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	if (!slash)
-		return strdup(".");
-	return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
 /* What was left behind by a run that was killed. */
@@ -95,7 +87,7 @@ static int check_own(const struct ckpt_folder_own *own, const char *path, struct
 			 ckpt_escape(shown, sizeof(shown), f.name, strlen(f.name)));
 }
 
-static int check_target(const char *path, const char *around, const struct ckpt_folder_own *own,
+static int check_target(const char *path, const char *parent, const struct ckpt_folder_own *own,
 			unsigned flags, struct ckpt_error *err)
 {
 	struct stat st;
@@ -105,8 +97,8 @@ static int check_target(const char *path, const char *around, const struct ckpt_
 	if (lstat(path, &st) < 0) {
 		if (errno != ENOENT)
 			return ckpt_fail_errno(err, "cannot look at the output");
-		if (access(around, W_OK | X_OK) < 0)
-			return ckpt_fail_errno(err, "cannot create a folder in '%s'", around);
+		if (access(parent, W_OK | X_OK) < 0)
+			return ckpt_fail_errno(err, "cannot create a folder in '%s'", parent);
 		return 0;
 	}
 	if (!S_ISDIR(st.st_mode))
@@ -126,11 +118,11 @@ static int check_target(const char *path, const char *around, const struct ckpt_
 int ckpt_folder_check(const char *path, const struct ckpt_folder_own *own, unsigned flags,
 		      struct ckpt_error *err)
 {
-	char *target = trimmed(path), *around = target ? around_of(target) : NULL;
-	int rc = around ? check_target(target, around, own, flags, err) : ckpt_fail_nomem(err);
+	char *target = trimmed(path), *parent = target ? ckpt_path_parent(target) : NULL;
+	int rc = parent ? check_target(target, parent, own, flags, err) : ckpt_fail_nomem(err);
 
 	free(target);
-	free(around);
+	free(parent);
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
@@ -138,7 +130,7 @@ int ckpt_folder_check(const char *path, const struct ckpt_folder_own *own, unsig
 static int make_folder(struct ckpt_folder *f, struct ckpt_error *err)
 {
 	for (int i = 0; i < CKPT_TEMP_TRIES; i++) {
-		f->temp = ckpt_temp_name(f->around, f->path);
+		f->temp = ckpt_temp_name(f->parent, f->path);
 		if (!f->temp)
 			return ckpt_fail_nomem(err);
 		f->made = mkdir(f->temp, f->mode | S_IRWXU) == 0;
@@ -149,7 +141,7 @@ static int make_folder(struct ckpt_folder *f, struct ckpt_error *err)
 		if (errno != EEXIST)
 			break;
 	}
-	return ckpt_fail_errno(err, "cannot create a folder in '%s'", f->around);
+	return ckpt_fail_errno(err, "cannot create a folder in '%s'", f->parent);
 }
 
 static int make_temp(struct ckpt_folder *f, uint64_t need, struct ckpt_error *err)
@@ -159,12 +151,12 @@ static int make_temp(struct ckpt_folder *f, uint64_t need, struct ckpt_error *er
 	uint64_t free_bytes;
 	int rc;
 
-	if (statvfs(f->around, &fs) == 0 && fs.f_blocks &&
+	if (statvfs(f->parent, &fs) == 0 && fs.f_blocks &&
 	    !__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &free_bytes) &&
 	    free_bytes < need) {
 		errno = ENOSPC;
 		return ckpt_fail_errno(err, "needs %" PRIu64 " bytes, %" PRIu64 " are free in '%s'",
-				       need, free_bytes, f->around);
+				       need, free_bytes, f->parent);
 	}
 	rc = make_folder(f, err);
 	if (rc == 0 && lstat(f->path, &old) == 0 && chmod(f->temp, (old.st_mode & 0777) | S_IRWXU) < 0)
@@ -205,8 +197,8 @@ int ckpt_folder_open(const char *path, const struct ckpt_folder_own *own, uint64
 	if (own)
 		f->own = *own;
 	f->path = trimmed(path);
-	f->around = f->path ? around_of(f->path) : NULL;
-	rc = f->around ? check_target(f->path, f->around, own, flags, err) : ckpt_fail_nomem(err);
+	f->parent = f->path ? ckpt_path_parent(f->path) : NULL;
+	rc = f->parent ? check_target(f->path, f->parent, own, flags, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = make_temp(f, need, err);
 	if (rc < 0)
@@ -312,7 +304,7 @@ int ckpt_folder_sync(struct ckpt_folder *f, struct ckpt_error *err)
  */
 static int exchange(struct ckpt_folder *f, struct ckpt_error *err)
 {
-	int rc = check_target(f->path, f->around, &f->own, f->flags, err);
+	int rc = check_target(f->path, f->parent, &f->own, f->flags, err);
 
 	if (rc < 0)
 		return rc;
@@ -353,7 +345,7 @@ int ckpt_folder_commit(struct ckpt_folder *f, struct ckpt_error *err)
 	if (rc == 0)
 		rc = give_name(f, err);
 	if (rc == 0 && sync)
-		rc = sync_folder(f->around, err);
+		rc = sync_folder(f->parent, err);
 	rc = ckpt_error_at(err, rc, f->path, NULL, CKPT_NO_OFFSET);
 	ckpt_folder_discard(f);
 	return rc;
@@ -369,7 +361,7 @@ void ckpt_folder_discard(struct ckpt_folder *f)
 	if (f->made)
 		ckpt_tree_remove(f->temp);
 	free(f->path);
-	free(f->around);
+	free(f->parent);
 	free(f->temp);
 	free(f);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "io/sink.h"
 
+#include "base/paths.h"
 #include "io/fault.h"
 #include "io/temp.h"
 
@@ -46,15 +47,6 @@ void ckpt_sink_discard(struct ckpt_sink *sink)
 	if (sink->temp)
 		unlink(sink->temp);
 	free_sink(sink);
-}
-
-static char *dir_of(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	if (!slash)
-		return strdup(".");
-	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
 }
 
 /* A name that nothing has: TAKE makes the file, or fails with EEXIST. */
@@ -170,7 +162,9 @@ static int end_hole(struct ckpt_sink *sink, struct ckpt_error *err)
 
 int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err)
 {
-	struct ckpt_sink sink = { .flags = flags, .path = (char *)path, .dir = dir_of(path) };
+	struct ckpt_sink sink = { .flags = flags,
+				  .path = (char *)path,
+				  .dir = ckpt_path_parent(path) };
 	int rc = sink.dir ? check_target(&sink, err) : ckpt_fail_nomem(err);
 
 	if (rc == 0 && access(sink.dir, W_OK | X_OK) < 0)
@@ -193,7 +187,7 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 	sink->new_mode = mode & 0777;
 	sink->kernel_copy = true;
 	sink->path = strdup(path);
-	sink->dir = dir_of(path);
+	sink->dir = ckpt_path_parent(path);
 	rc = sink->path && sink->dir ? check_target(sink, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = create(sink, err);
