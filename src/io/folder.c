@@ -5,12 +5,12 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "io/fault.h"
+#include "io/space.h"
 #include "io/temp.h"
 #include "io/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { MOST_UNSYNCED = 16 };
@@ -148,17 +147,12 @@ static int make_temp(struct ckpt_folder *f, uint64_t need, struct ckpt_error *er
 {
 	struct statvfs fs;
 	struct stat old;
-	uint64_t free_bytes;
-	int rc;
+	int rc = 0;
 
-	if (statvfs(f->parent, &fs) == 0 && fs.f_blocks &&
-	    !__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &free_bytes) &&
-	    free_bytes < need) {
-		errno = ENOSPC;
-		return ckpt_fail_errno(err, "needs %" PRIu64 " bytes, %" PRIu64 " are free in '%s'",
-				       need, free_bytes, f->parent);
-	}
-	rc = make_folder(f, err);
+	if (statvfs(f->parent, &fs) == 0)
+		rc = ckpt_space_check(&fs, need, f->parent, err);
+	if (rc == 0)
+		rc = make_folder(f, err);
 	if (rc == 0 && lstat(f->path, &old) == 0 && chmod(f->temp, (old.st_mode & 0777) | S_IRWXU) < 0)
 		rc = ckpt_fail_errno(err, "cannot set the mode of the new folder");
 	return rc;

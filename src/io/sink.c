@@ -3,6 +3,7 @@
 
 #include "base/paths.h"
 #include "io/fault.h"
+#include "io/space.h"
 #include "io/temp.h"
 
 #include <errno.h>
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 enum { PAGE = 4096, WRITE_BEHIND = 8 << 20 };
@@ -117,22 +117,6 @@ static int check_target(struct ckpt_sink *sink, struct ckpt_error *err)
 	return 0;
 }
 
-/* Blocks reserved by fallocate() would be written twice on some systems, so only asks. */
-static int check_space(const struct ckpt_sink *sink, uint64_t need, struct ckpt_error *err)
-{
-	struct statvfs fs;
-	uint64_t free_bytes;
-
-	if (fstatvfs(sink->fd, &fs) == 0 && fs.f_blocks &&
-	    !__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &free_bytes) &&
-	    free_bytes < need) {
-		errno = ENOSPC;
-		return ckpt_fail_errno(err, "needs %" PRIu64 " bytes, %" PRIu64 " are free in '%s'",
-				       need, free_bytes, sink->dir);
-	}
-	return 0;
-}
-
 /* ext4 writes all of a file back at its close that was ever cut to nothing, even a new one. */
 static int set_size(struct ckpt_sink *sink, uint64_t size, struct ckpt_error *err)
 {
@@ -177,6 +161,7 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 		   struct ckpt_sink **out, struct ckpt_error *err)
 {
 	struct ckpt_sink *sink = calloc(1, sizeof(*sink));
+	struct statvfs fs;
 	int rc;
 
 	*out = NULL;
@@ -199,8 +184,8 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 	if (rc == 0 && sink->keep_mode && fchmod(sink->fd, sink->mode) < 0 && errno != EPERM &&
 	    errno != EOPNOTSUPP)
 		rc = ckpt_fail_errno(err, "cannot set the mode of the output");
-	if (rc == 0)
-		rc = check_space(sink, need, err);
+	if (rc == 0 && fstatvfs(sink->fd, &fs) == 0)
+		rc = ckpt_space_check(&fs, need, sink->dir, err);
 	ckpt_sink_reach(sink, size);
 	if (rc == 0 && size)
 		rc = set_size(sink, size, err);
