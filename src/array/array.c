@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening the values of a tensor, of one of numpy's arrays, or of a bare storage: the public
+ * functions of <ckpt/read.h> but those that read. fill.c finds out where the items are and which
+ * steps make values of them; read.c reads.
+ *
+ * An array holds a reference to its model and owns an arena. Everything in it points into one of
+ * the two, so nothing here is freed on its own, and the model may be closed before the array. A
+ * part (the indices of a sparse tensor, say) is an array of its own: it outlives the one it was
+ * asked of.
+ */
 #include "array/array.h"
 
 #include "base/sized.h"
@@ -7,8 +17,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Values of tensors and of numpy's arrays, as others open them. What they are is in fill.c, how they are read in read.c. */
 
 /* All that is in it is in proportion to the pickle, or to a storage whose numbers are packed. */
 static const uint64_t arena_budget = (uint64_t)1 << 34;

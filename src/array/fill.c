@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the values of a tensor or of a numpy array are: where the stored items lie (`items`) and
+ * the steps that turn them into values (`steps`).
+ *
+ * The order of the steps is fixed: byte order first, then negation or conjugation, then the cast
+ * to what the caller reads. Each step's output is the next one's input, and ckpt_array_recipe()
+ * chains them in the same order. At most CKPT_ARRAY_MOST_STEPS of them come together: count again
+ * before you add a kind. What cannot be read has the reason in `why_not` and is no error here,
+ * since its shape and dtype can still be shown.
+ */
 #include "array/array.h"
 #include "base/text.h"
 
 #include <string.h>
-
-/* Which values a tensor has, or an array of numpy: where their items are, and what is to be done to them. */
 
 enum { MOST_WRAPPERS = 8 };
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Quantized tensors: integers, and how they stand for numbers. Source: torch/_utils.py,
+ * _rebuild_qtensor(); aten/src/ATen/native/quantized/AffineQuantizerBase.cpp, dequantize_val().
+ *
+ * The numbers must be torch's to the last bit, so each rounding to float is where torch has it.
+ * Types with several integers to a byte (quint4x2, quint2x4) are unpacked whole into memory,
+ * since a view may begin inside a byte; all others stay in their file until they are read.
+ */
 #include "array/array.h"
 
 #include <string.h>
-
-/*
- * Quantized tensors: integers, and how they stand for numbers. Source: torch/_utils.py, _rebuild_qtensor();
- * aten/src/ATen/native/quantized/AffineQuantizerBase.cpp, dequantize_val().
- */
 
 static enum ckpt_dtype integers_of(enum ckpt_dtype dtype)
 {

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads values of an array: any stretch of them, only the edges that numpy prints, or all of them
+ * as a recipe for the mover. Stored items go through the steps of fill.c, PIECE items at a time,
+ * between two buffers.
+ *
+ * Steps map items one by one and never look at a neighbor, so a stretch may begin anywhere; a
+ * buffer has 16 bytes for each item, the widest of any dtype. A sparse tensor has no items of its
+ * own: it is made dense in memory (sparse.c), and has neither edges nor a recipe.
+ */
 #include "array/array.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Values of an array, read: stored items through the steps that make values of them. */
 
 enum { PIECE = 64 << 10 };
 

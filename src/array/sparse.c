@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The dense array that a sparse tensor stands for: COO, CSR, CSC, BSR and BSC. All parts are read
+ * into memory, then the values are added into an array of zeros.
+ *
+ * Indices come from the file, and each is checked against its dimension before it addresses
+ * anything. The array and each part have at most `most_nbytes`; the shapes of the parts are
+ * checked against the shape of the tensor first, so that products of them cannot overflow.
+ * Source: aten/src/ATen/native/sparse, to_dense().
+ */
 #include "array/array.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The dense array that a sparse tensor stands for. */
 
 static const uint64_t most_nbytes = (uint64_t)1 << 34;
 
