@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making values for the answers of resave, and attributes of objects as they are after a load:
+ * Python interns the names of attributes (load_build() in Modules/_pickle.c), and
+ * so they are one object with each other but not with equal texts elsewhere.
+ *
+ * All values are made in `scratch`, are final (no replacement applies to them any more) and have
+ * id 0 unless the caller gives them one. A copy of a call keeps id and place of the original: it
+ * is still that object.
+ */
 #include "resave/resaver.h"
 
 #include "model/state_dict.h"

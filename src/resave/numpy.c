@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrays, scalars and dtypes of numpy, as numpy pickles them after it has loaded them: arrays in
+ * the machine's byte order, with numpy's own dtype objects, and from protocol 5 on as a buffer.
+ * Source: numpy, _core/src/multiarray/methods.c (array_reduce, array_reduce_ex_picklebuffer,
+ * array_setstate) and scalartypes.c.src (gentype_reduce).
+ *
+ * All dtypes of one name that numpy has as a constant must get one id (`numpy_dtypes`), all
+ * others one each; otherwise memo references go to the wrong object.
+ */
 #include "resave/resaver.h"
 
 #include <stdio.h>

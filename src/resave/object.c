@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Objects of Python's core that a protocol or a Python version writes otherwise than the file has
+ * them: bytes, bytearray, methods, nested classes, iterators, keyword arguments, text of Python
+ * 2. Source: CPython 3.9 to 3.14, Lib/pickle.py, Lib/copyreg.py, Objects/bytearrayobject.c,
+ * Objects/methodobject.c, Objects/classobject.c.
+ *
+ * A text that Python makes for each save is DISTINCT (written out at every place), one that the
+ * interpreter interns is INTERNED (one object wherever it stands): this flag decides whether the
+ * encoder writes the text or a memo reference.
+ */
 #include "resave/resaver.h"
 
 #include "base/text.h"

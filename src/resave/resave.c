@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes the pickle of a model: the encoder asks resolve() for the value to write in place of
+ * each one that it meets, and `table` says what a known function's call becomes.
+ *
+ * Which values are one object decides what the encoder writes as a memo reference, so a value
+ * that is made here needs the right id: that of the object it stands for, a new one (`next_id`)
+ * if torch makes an object that is met again, 0 if nobody else holds it. Values made for one
+ * answer live in `scratch` and are gone after it; keys of storages live in `out->arena`. A call
+ * that torch could not carry out stays as it is. The result must be byte for byte what torch.save
+ * writes of what torch.load has read (tests/interop).
+ */
 #include "resave/resave.h"
 
 #include "pickle/encode.h"

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of a set's items: Python puts them into a table by their hashes, in the order of the file, and writes them as they stand there. Hashes of
- * numbers are known; those of texts differ in every process, and of objects are addresses: such a set stays as it is in the file.
- * Source: CPython 3.9 to 3.14, Objects/setobject.c (set_add_entry, set_table_resize, set_insert_clean), Python/pyhash.c (_Py_HashDouble),
- * Objects/longobject.c (long_hash).
+ * The order of a set's items. Python puts them into a table by their hashes, in the order of the
+ * file, and writes them as they stand there. Hashes of numbers are known; those of texts differ in
+ * every process, and those of objects are addresses: a set with such items stays as it is in the
+ * file. Probing, growth and hashes must stay those of CPython, step by step, or the order is wrong.
+ * Source: CPython 3.9 to 3.14, Objects/setobject.c (set_add_entry, set_table_resize,
+ * set_insert_clean), Python/pyhash.c (_Py_HashDouble), Objects/longobject.c (long_hash).
  */
 #include "resave/resaver.h"
 
@@ -11,7 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_TUPLES = 4, MOST_IN_TUPLE = 64, LEAST_TABLE = 8, LINEAR_PROBES = 9, PERTURB_SHIFT = 5, HASH_BITS = 61, MANY = 50000, HASH_INFINITE = 314159 };
+enum {
+	MOST_TUPLES = 4,
+	MOST_IN_TUPLE = 64,
+	LEAST_TABLE = 8,
+	LINEAR_PROBES = 9,
+	PERTURB_SHIFT = 5,
+	HASH_BITS = 61,
+	MANY = 50000,
+	HASH_INFINITE = 314159
+};
 static const uint64_t MODULUS = (UINT64_C(1) << HASH_BITS) - 1;
 
 /* Of an int: its remainder. */

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Storages and tensors, as torch pickles them: each call is made anew from its arguments, since
+ * torch makes tuples, hooks and flags for every tensor it saves. Source: torch/serialization.py
+ * (persistent_id), torch/_tensor.py (__reduce_ex__, _reduce_ex_internal).
+ *
+ * Storages get their keys in the order in which they are first mentioned; `order` and `keys` of
+ * the result have that order, and the writer places records by it. `widths` says how wide the
+ * numbers in a storage are, for the byte order: it is set at every mention, and differing
+ * mentions must leave CKPT_WIDTHS_DIFFER.
+ */
 #include "resave/resaver.h"
 
 #include "pickle/fold.h"
