@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The public questions about tensors and storages, and the public walk: <ckpt/model.h> over the
+ * model. It fills in what callers see and decides nothing.
+ *
+ * Each `info` and `item` begins with the caller's size (base/sized.h): a new member goes to the
+ * end of its struct. Texts point into the model, or into buffers that last until the next call of
+ * the visitor.
+ */
 #include "base/sized.h"
 #include "model/describe.h"
 #include "model/find.h"

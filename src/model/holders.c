@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What needs the bytes of which storages: each tensor, with all that is inside of it, or a
+ * storage that stands on its own. `ckpt repair` asks this to find what a damaged storage takes
+ * along.
+ *
+ * The walk does not descend into tensors, so what is inside of one is gathered here, with a list
+ * of what is still to do and one stamp for each id. Values that many tensors share are met again
+ * for each of them; `met` limits that, since a hostile file may share many values among many
+ * tensors.
+ */
 #include "model/holders.h"
 
 #include "base/grow.h"

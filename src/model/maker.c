@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values that nobody pickled, for checkpoints that describe their tensors in another way
+ * (safetensors, DCP, DeepSpeed, mobile models, torch.export ...): the calls that torch.save would
+ * have written for them.
+ *
+ * Every value gets an id of the document's, so that edits, the walk and resave treat it as one
+ * from a file. Each class or function is one value (`globals`), and so are the words "storage"
+ * and "cpu": Python has one object of each, and the pickler writes references to it. NULL is
+ * passed through, so that one check at the end is enough.
+ */
 #include "model/maker.h"
 
 #include "base/buf.h"

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A document (what a file says) and the models over it: counting references, registering
+ * storages, listing tensors, replacing values.
+ *
+ * Opening is the only time when values change: register_persids() notes in each persistent id
+ * which storage it names. After that, everything that a document or a model holds is constant,
+ * and models in several threads may share it; the exceptions are caches under `listing` (the list
+ * of tensors, `whole`) and the counts of references. A model keeps alive what it was edited from
+ * (`base`), since its values point there. Storages are numbered in the order of first mention,
+ * and that number is `meaning` - 1 of every id that names one.
+ */
 #include "model/model.h"
 
 #include "base/ascii.h"

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state dict of a module, as nn.Module.state_dict() makes it (torch/nn/modules/module.py):
+ * parameters, then buffers that are saved, then the same of the modules below. A module that
+ * hangs in several places has entries under each name.
+ *
+ * Files may hold modules that contain themselves, and few modules may stand for very many. So
+ * there is no recursion, and three limits end it: the length of a name, the number of modules,
+ * and `work`, the number of names that were looked at. Every loop over names of a file has to
+ * count its work.
+ */
 #include "base/buf.h"
 #include "base/grow.h"
 #include "base/text.h"
@@ -9,11 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * The state dict of a module, as nn.Module.state_dict() makes it (torch/nn/modules/module.py): a module that hangs
- * in several places has entries under each name. Files may hold modules that contain themselves: then names
- * grow without end, and few modules may stand for very many; both are limited.
- */
 enum { MOST_NAME = 16384, MOST_MODULES = 1000000, MOST_WORK = 200000000 };
 
 struct level {

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrays and scalars as numpy pickles them: recognizing them, their bytes, and a line of text for
+ * each. numpy 2 moved its inner modules, and protocol 5 has a call of its own for arrays. Source:
+ * numpy/_core/src/multiarray, __reduce__() of ndarray, generic and dtype.
+ *
+ * `dtype` is UNKNOWN for what torch has no dtype for (texts, dates, records); such an array is
+ * still recognized, but has no bytes to read. Shape and data come from the file:
+ * ckpt_numpy_bytes() returns data only if they are exactly as long as the shape says.
+ */
 #include "model/numpy_value.h"
 
 #include "base/text.h"

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values that edits make: numbers, calls, and tensors with storages of their own, in the arena of
+ * the new model. (maker.c makes those of a document that is being opened.) And the reverse:
+ * arguments and bytes of calls that others made.
+ *
+ * A new storage has its bytes in memory, as a recipe, and a key that no storage of the file has.
+ * Adding one moves the model's array of storages, so a pointer into that array is not valid
+ * afterwards.
+ */
 #include "model/plain_values.h"
 
 #include <stdio.h>

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the calls that rebuild tensors mean: `table` has torch._utils and friends, with the
+ * argument lists of torch 0.2 to 2.14, seen in files. A new kind of tensor is a row of it and a
+ * function.
+ *
+ * The functions get as many arguments as `least_args` says and check the kind of each. A strided
+ * tensor is accepted only if its last byte lies inside its storage (check_extent()): everything
+ * that reads relies on it. Tensors inside tensors are limited in depth, across all functions, by
+ * `nesting`. `least_args` and the names in `table` are also what makes a value a tensor for the
+ * walk, so both must agree with what torch can load.
+ */
 #include "model/model.h"
 
 #include "base/text.h"
@@ -10,10 +21,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * What the calls that rebuild tensors mean, torch._utils and friends. The argument lists are those
- * of torch 0.2 to 2.14, seen in files.
- */
 enum { MOST_NESTING = 16, NOT_A_TENSOR = 1 };
 
 struct parser {

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which classes and functions torch.load(weights_only=True) accepts, by version: a table of
+ * names, and rules for the families (dtypes, tensor and storage classes, exceptions). Source:
+ * torch/_weights_only_unpickler.py (_get_allowed_globals) of 1.13, 2.6 and 2.14, and
+ * add_safe_globals() calls below torch/.
+ *
+ * A name must never be accepted for a version that refuses it: `ckpt scan` and `ckpt sanitize`
+ * promise what torch will load. Compare a new version's table by running it, not by reading.
+ */
 #include "model/safe_globals.h"
 
 #include "tensor/dtype.h"

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A value as Python's repr() shows it, in full, for `ckpt cat`. Text goes to the caller whenever
+ * 4 KiB have gathered, so a long value needs little memory.
+ *
+ * Values form a graph that may share or contain itself. Depth is limited to MOST_DEPTH, which
+ * also bounds the recursion of show(), and the number of containers shown to MOST_SHOWN.
+ */
 #include "base/text.h"
 #include "model/find.h"
 #include "model/numpy_value.h"
@@ -7,8 +14,6 @@
 
 #include <inttypes.h>
 #include <string.h>
-
-/* A value as Python's repr() shows it, in full. */
 
 enum { MOST_DEPTH = 8, MOST_ITEMS = 10000, MOST_SHOWN = 1000000, FLUSH = 4096 };
 

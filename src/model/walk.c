@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every value of a checkpoint with its name, depth first and without recursion: the one order and
+ * the one naming that lists, edits, diff and messages share. walk.h has the form of names.
+ *
+ * A level of the stack is a value that is being walked, with the part of it that is next; each
+ * visit happens with its own level on the stack, which the exact name is read from. A value is
+ * entered once (`entered`, by id), and so are arguments and states that several objects share.
+ * `name` is one buffer: a level remembers how much of it is its own name and how much the names
+ * below begin with. Those two differ where a module's mappings are left out.
+ *
+ * Names are not unique. `way` tells apart two values of one name; it must not depend on anything
+ * but the path, since diff compares it between files.
+ */
 #include "model/walk.h"
 
 #include "base/double.h"
