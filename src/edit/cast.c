@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt cast`: the bytes belong to storages, so storages are cast, each as a whole, and tensors
+ * that share one still do afterwards. A storage is cast only if all its tensors are of one dtype
+ * and all are wanted; anything else is an error, not a copy.
+ *
+ * One walk parses all tensors and notes, for each storage, how it is used (note_use()). On the
+ * way it changes what else names the dtype of a wanted tensor: arguments of some rebuild calls,
+ * the spec of a DTensor. Then cast_storages() gives each wanted storage a recipe that casts while
+ * the bytes are moved; nothing is read here. Tensors inside a tensor have the verdict of the
+ * outermost one.
+ */
 #include "tensor/cast.h"
 
 #include "base/sized.h"
@@ -11,11 +22,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/*
- * Casts. The bytes belong to storages, so these are cast, each as a whole: tensors that share one
- * still do afterwards.
- */
 
 /* What is known of one storage after a look at all tensors. */
 struct use {

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt compact`: views stop dragging their whole storage along. The tensors of a storage fall
+ * into groups that have bytes in common; every group gets a storage of its own with what lies
+ * between its first and its last item. A tensor with gaps that shares with nobody but its equals
+ * is gathered, as Tensor.clone() does it.
+ *
+ * Tensors that shared bytes must share them afterwards: a group is closed only where no later
+ * view begins before its end. A storage stays as it is if it is also mentioned outside of
+ * tensors, or seen with several item sizes, since offsets count items. The new arguments are
+ * replacements; the walked model does not change.
+ */
 #include "base/sized.h"
 #include "model/model.h"
 #include "model/walk.h"
@@ -11,11 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Views stop dragging their whole storage along. The tensors of a storage fall into groups that have bytes in
- * common; every group gets a storage of its own with what lies between its first and its last item. A tensor
- * with gaps that shares with nobody but its equals is gathered, as Tensor.clone() does it.
- */
 struct view {
 	const struct ckpt_value
 		*args; /* (storage, offset, size, stride, ...) of its rebuild call */

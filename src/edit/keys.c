@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine behind rename, strip-prefix and add-prefix: it finds the state dicts of a
+ * checkpoint, renames their keys with a function that it is given, and follows in `_metadata` and
+ * in an optimizer's lists of parameter names.
+ *
+ * A container is edited once, under the first name it is met by, and only in a copy with its id
+ * (copy_container()); the walked model `from` stays as it is, so that names and verdicts are
+ * those from before the edit. After the edit no two keys of a mapping may be equal
+ * (check_clashes()): an edit that loses a tensor is an error. Modules that were pickled whole are
+ * left alone, since their code looks members up by name.
+ */
 #include "edit/keys.h"
 
 #include "base/sized.h"

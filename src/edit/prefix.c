@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * strip-prefix and add-prefix: the functions that make new keys, for keys.c, and counting keys
+ * with a prefix.
+ *
+ * The prefix ends with a dot inside of this file, whatever the caller gave. `_metadata` names
+ * modules, without that dot and with '' for the root, so each edit has a second function for it:
+ * the two must agree on what a name becomes.
+ */
 #include "base/sized.h"
 #include "edit/keys.h"
 #include "model/module.h"

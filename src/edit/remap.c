@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt remap`: device tags, as torch.load(map_location=...) followed by torch.save would leave
+ * them. Storages have the tag in the model; some rebuild calls name a device in an argument, too,
+ * and objects torch.device may stand anywhere (those only with `device_objects`).
+ *
+ * The walk reads `from` and replaces in `to`. Several calls may share one tuple of arguments,
+ * which is changed for the first of them: move_argument() compares both models for that. Which
+ * device is meant is decided by the original tag only, so that a map of a to b and b to a swaps
+ * them.
+ */
 #include "base/c_locale.h"
 #include "base/sized.h"
 #include "base/text.h"
@@ -12,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Device tags, as torch.load(map_location=...) followed by torch.save would leave them. */
 struct remapper {
 	const struct ckpt_model *from;
 	struct ckpt_model *to;

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt rename`: expressions s/PATTERN/REPLACEMENT/flags, written as Python's re.sub() has them
+ * and carried out by PCRE2, over the keys of state dicts (keys.c).
+ *
+ * Replacements are translated once, and groups that the pattern does not have are refused then,
+ * not when the first key matches. Expressions apply one after the other, each to the result of
+ * the one before. Matching is limited in steps (MATCH_LIMIT), since both the expression and the
+ * keys may be hostile.
+ */
 #include "edit/keys.h"
 
 #include "base/ascii.h"

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt sanitize`: what torch.load(weights_only=True) refuses becomes plain data, as far as its
+ * meaning can be told without calling anything. plain_*.c know what an object means;
+ * model/safe_globals.c knows what torch refuses.
+ *
+ * One pass replaces the outermost values that need it; what was inside of them is met in the next
+ * one. A model that is walked does not change: each pass makes the next model. In the last pass
+ * nothing is replaced, and what is still refused is an error, so that a result without an error
+ * is one that torch loads. Keys and items of sets are not met by the walk: they are looked at
+ * with their container, must stay hashable, and must stay different from each other. What is
+ * inside a tensor belongs to it and stays.
+ */
 #include "base/sized.h"
 #include "base/text.h"
 #include "edit/plain.h"
@@ -14,11 +26,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * What torch.load(weights_only=True) refuses becomes plain data, as far as its meaning can be told without
- * calling anything. One pass replaces the outermost values that need it; what was inside of them is met in
- * the next one. In the last pass nothing is replaced, and what is still refused is an error.
- */
 enum { MOST_PASSES = 40 };
 
 /* Values by their numbers: a tuple that is shared in tuples that are shared would be met 2 to the power of their depth times. */

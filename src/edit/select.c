@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt extract`, `ckpt select` and `ckpt drop`: parts of a checkpoint.
+ *
+ * select gives a verdict on every entry of a mapping or list during one walk, and carries all out
+ * afterwards, sorted by container. An entry is kept if it or something below matches a pattern,
+ * or if it is below what matches; what is part of a tuple or of an object stays or goes with it.
+ * The walk meets a shared container once: if it is met again where everything is kept, the
+ * entries that the first place would have lost are kept after all (keep_again()). `above` holds,
+ * by depth, the verdict that the walk is in, and must be set for every step that is entered.
+ */
 #include "base/grow.h"
 #include "base/sized.h"
 #include "base/text.h"

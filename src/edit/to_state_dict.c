@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt convert --state-dict`: the state dict of the one module of a checkpoint, or of the one
+ * that is named; of a program (torch.export), the mapping that it says itself is its state dict.
+ * What a module is and what its state dict holds is in model/module.h.
+ *
+ * The new model has the state dict as its root; everything else of the checkpoint is left behind.
+ */
 #include "base/buf.h"
 #include "base/sized.h"
 #include "base/text.h"

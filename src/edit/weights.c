@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one state dict of a checkpoint that a file of nothing but tensors is made of: the one that
+ * is named, or the largest by the bytes of its tensors, or, where there is none, that of the
+ * module.
+ *
+ * What an optimizer remembers is no weights, whatever its size. The report names what was chosen
+ * and how many there were, since the choice is a guess.
+ */
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/find.h"
@@ -9,8 +17,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* The one state dict of a checkpoint that a file of nothing but tensors is made of. */
 
 struct chooser {
 	const struct ckpt_model *model;
