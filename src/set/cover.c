@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Do boxes cover a tensor once, and nothing else? If none overlap and their volumes add up to
+ * that of the tensor, they do: so only overlaps are searched for, in a sweep along the dimension
+ * in which the boxes are shortest, and the sum is compared.
+ *
+ * The boxes lie inside the tensor, whose volume fits into 64 bits: who calls has checked that
+ * (tensor/shape.h). A hole is looked for only for the message, in a bounded number of boxes.
+ */
 #include "set/cover.h"
 
 #include <inttypes.h>

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tensor that is put together from the parts that ranks have of it, as blocks for
+ * tensor/assemble.c: what DTensors, ShardedTensors and boxes in metadata have in common. Bytes
+ * are described here, never read.
+ *
+ * Replicas are found by their box (`places`), and the first one stays: `blocks` and `boxes` have
+ * the same entries in the same order, without doubles, or ckpt_cover_check() reports an overlap.
+ * Offsets, shapes and strides of blocks live in the arena, which must outlive the recipe.
+ */
 #include "set/joined.h"
 
 #include "model/plain_values.h"

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a rank stands in the mesh that a DTensorSpec names, and which part of a tensor that gives
+ * it. A mesh is a list or tensor of ranks with a layout; the objects differ between releases and
+ * are read by their attributes. Source: torch/distributed/device_mesh.py of 2.6 and 2.14,
+ * torch/distributed/_mesh_layout.py of 2.14.
+ *
+ * Tensors share meshes, and a hostile file may let a million of them share one of a million
+ * ranks. So each mesh is read once for a rank (`read`), and every step through a list of ranks is
+ * paid for (spend()): a new loop over ranks has to pay as well.
+ */
 #include "set/mesh.h"
 
 #include "model/state_dict.h"

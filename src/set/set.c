@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which kind of set a directory is, and opening it: the one place that knows all kinds. It goes
+ * by names alone, in a fixed order: a `.metadata` (DCP), traces of an interrupted DCP save,
+ * `metadata.pkl` (torch_checkpointing), DeepSpeed, files of ranks, Hugging Face.
+ *
+ * The order matters where a directory has the files of several kinds: an index comes before files
+ * that only look like parts, and what is left of an interrupted save must be reported, never
+ * opened as something else. What cannot be opened gets a reason that says what can be done.
+ */
 #include "set/set.h"
 
 #include "base/c_locale.h"

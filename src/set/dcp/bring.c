@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Takes the files of one DCP directory into another: clones, hard-links or copies data files
+ * under the names that the index gives them, and carries along what else lies there.
+ *
+ * Names of data files come from the index, which was checked to stay inside (fields.c); the
+ * folders they need are made with the modes of those in the input. What an edit makes untrue
+ * (indexes, data files that the index does not name, integrity.json) stays behind: stays_behind()
+ * must know every such name. Links to files become files, so that the result does not depend on
+ * the input.
+ */
 #include "set/dcp/bring.h"
 
 #include "base/c_locale.h"

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An edited directory is a new index over the old data files: items hold no names. What the index
+ * says beside the entries (version, id of the save, attributes of other tools) stays, and so does
+ * the dialect it is written in. Values that changed themselves go into a new data file.
+ *
+ * An entry of the output is recognized as one of the input by the id of its value, so that id
+ * must survive every edit. A value is written anew if anything that can be reached from it was
+ * replaced or a storage of it changed; tensors cannot be written here (`new_data`). In the new
+ * index one node is a key in all three dicts, as the pickler would write one object.
+ */
 #include "set/dcp/edit.h"
 
 #include "pickle/encode.h"
@@ -8,12 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/*
- * An edited directory is a new index over the old data files: items hold no names. What the index says
- * beside the entries (version, id of the save, attributes of other tools) stays, and so does the dialect
- * it is written in. Values that changed themselves go into a new data file.
- */
 
 /* ---- which entry of the input is it ---- */
 

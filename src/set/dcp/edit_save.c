@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Saves an edited DCP directory: into a new folder, with the data files that its entries still
+ * need, or in place, where only the index and a file of new values are written.
+ *
+ * The index is written last in both cases, since it is what makes the rest count: in place it is
+ * replaced in one step, and before that the directory is as it was, but for one data file that no
+ * index names. If that step fails, the new file is removed again, unless the new index is already
+ * there. Values in it are written before the input is looked at for changes.
+ */
 #include "set/dcp/bring.h"
 #include "set/dcp/edit.h"
 #include "set/listing.h"

@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes the index of a new DCP directory, and the pickle of a tensor's item, opcode by opcode. A
+ * small dialect: protocol 4 without frames, opcodes that every Python reads, memo entries for
+ * what is said often (names of classes and attributes, keys).
+ *
+ * Memo numbers are fixed by position: classes, dtypes, words, then one for each key, so that what
+ * refers to them needs no table. put_global() and put_word() write a thing out at its first
+ * mention and refer to it afterwards (`said`). The classes are those of torch 2.0, which every
+ * later release still loads; the item's pickle is byte for byte what torch.save writes
+ * (tests/dcp).
+ */
 #include "set/dcp/out.h"
 
 #include "pickle/opcodes.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/*
- * Pickles in a small dialect: protocol 4 without frames, opcodes that every Python reads, memo entries
- * for what is said often (names of classes and attributes, keys, file names).
- */
 
 #define METADATA "torch.distributed.checkpoint.metadata"
 #define OLD_PROPERTIES "torch.distributed._shard.sharded_tensor.metadata"
@@ -62,7 +68,7 @@ static const char *const words[WORD_COUNT] = {
 	"relative_path", "length", "properties", "size",  "chunks",
 };
 
-/* Memo numbers: classes, dtypes, words, then the keys of the entries, then the files. */
+/* Memo numbers: classes, dtypes, words, then the keys of the entries. */
 enum { FIRST_WORD = CLASS_COUNT + CKPT_DTYPE_COUNT, FIRST_KEY = FIRST_WORD + WORD_COUNT };
 
 struct emitter {

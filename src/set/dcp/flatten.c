@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Turns the nested state of a model into the flat entries of a DCP directory, as torch's planner
+ * does: mappings are always opened, lists only if a tensor or a mapping is somewhere below,
+ * everything else is one entry. Source: torch/distributed/checkpoint/_traverse.py and
+ * _nested_dict.py, from torch 2.4 on, checked with 2.6 and 2.14.
+ *
+ * A key is the path joined by dots; two paths that join to one key are an error, since the second
+ * would be lost. There is no recursion, depth is limited, and so is the number of steps in all
+ * paths together (`left`): values that stand in many places are an entry in each.
+ */
 #include "set/dcp/out.h"
 
 #include "base/text.h"

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads `.metadata`, the pickle that is the index of a DCP directory, into tables of entries,
+ * chunks and files. It is read as values, nothing is called, and nobody vouches for it: each
+ * field is checked for its type, each chunk to lie inside its tensor, each path to stay inside
+ * the directory.
+ *
+ * The three dicts are read in order: state_dict_metadata makes entries and their chunks,
+ * planner_data gives paths to entries, storage_data says where a chunk is. A chunk is found by
+ * entry and offsets (`places`). Chunks of an entry are consecutive, so no other chunk may be
+ * added between the first and the last of a tensor. The number of chunks is limited by the size
+ * of the pickle, as objects can be shared.
+ */
 #include "set/dcp/index.h"
 
 #include "base/text.h"

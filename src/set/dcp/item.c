@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Items of a DCP directory: stretches of data files that are torch.save files of their own. Of a
+ * tensor, only where its bytes are is kept, after the item was checked against the index; of
+ * another value, the decoded pickle.
+ *
+ * Data files are opened when they are first needed, under the lock of the directory, and stay
+ * open. A recipe points into the data file itself, so that the item can be closed; only what has
+ * to be unpacked stays open (`unpacked`). What has to be done with the bytes after they were read
+ * (byte order, negation) is done once for the joined tensor if all chunks agree, else to each.
+ */
 #include "set/dcp/dcp.h"
 
 #include "base/text.h"

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes items of new DCP data files: a tensor's part, or another value, each as a small
+ * torch.save archive that begins at a multiple of the alignment.
+ *
+ * With no mover nothing is written and only `off` moves on: a dry run and a real one must come to
+ * the same offsets, which the index then has. An item is that of torch 2.6, whatever wrote the
+ * input.
+ */
 #include "set/dcp/item_writer.h"
 
 #include "format/torch_archive.h"

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts the values of a DCP directory into nested dicts and lists, as their paths in planner_data
+ * say. Source: set_element() in torch/distributed/checkpoint/_traverse.py, as torch's own
+ * converter uses it.
+ *
+ * Paths come from the file and may contradict each other: a value whose way is blocked goes to
+ * the root under its whole key, so that no value is lost. Only containers that were made here are
+ * extended, never ones that an item brought along (is_made_here()). A position in a list is
+ * limited by the number of entries.
+ */
 #include "set/dcp/dcp.h"
 
 #include <stdint.h>

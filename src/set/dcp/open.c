@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens a DCP directory as a model: reads the index, looks which data files are there, makes a
+ * tensor for each entry that is one, and decodes the items of all others.
+ *
+ * The model's pickle is made here and was never in a file: a tensor's storage has the key "e" and
+ * the number of its entry, a storage inside of an item "i", the item's number and its own key;
+ * place_storages() reads them back. Entries whose chunks are the same bytes are one tensor under
+ * two names. Opening reads no tensor: missing or torn data files are only counted, and an
+ * unreadable value becomes a placeholder that can be shown and not written.
+ */
 #include "set/dcp/dcp.h"
 
 #include "base/text.h"

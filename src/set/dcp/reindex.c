@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt reindex`: makes the `.metadata` of a DCP directory, from the indexes of single ranks,
+ * from a `.metadata.tmp`, or from the old one, in the form that another torch loads.
+ *
+ * Chunks of all parts are joined by key; replicas are left out, and every tensor has to be
+ * covered once its parts are joined, as a rank's index may be missing. Data files are not read.
+ * In place the index replaces the old one in one step; into a new folder the data files are
+ * brought along. Values that are written are borrowed from the parts, which stay open until the
+ * end.
+ */
 #include "base/paths.h"
 #include "base/sized.h"
 #include "base/text.h"

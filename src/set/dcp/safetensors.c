@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Data files that are safetensors (serialization_format=SerializationFormat.SAFETENSORS of torch
+ * 2.8 and later): items of tensors are found by name in the file's header. What the index has as
+ * their offset is where the file begins, behind items of other values, and their length is none.
+ * Source: torch/distributed/checkpoint/filesystem.py, of 2.14.
+ *
+ * A header is read once for each file and kept, under the lock of the directory. Such a file
+ * knows one part of each name, so an index that has two parts of a tensor in one file is refused:
+ * torch would have lost one.
+ */
 #include "set/dcp/dcp.h"
 
 #include <inttypes.h>
 
 enum { HEAD = 16 };
-
-/*
- * Data files that are safetensors (serialization_format=SerializationFormat.SAFETENSORS of torch 2.8 and later): items of tensors are
- * found by name in the file's header, what the index has as their offset is where the file begins, behind items of other
- * values, and their length is none. Source: torch/distributed/checkpoint/filesystem.py, of 2.14.
- */
 
 bool ckpt_dcp_chunk_is_safetensors(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk)
 {

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes a new DCP directory for a number of ranks: a dimension of every tensor is cut as
+ * torch.chunk() does it, and rank r's part goes to __r_0.distcp, so that r ranks with such shards
+ * open only their own file. Small tensors and scalars go as they are to the rank that has least so
+ * far (set/cut.c); other values stand in the first file.
+ *
+ * Entries with the very same tensor share its chunks (`alias_of`). Chunks are numbered entry by
+ * entry; `order` and `starts` list them file by file. The index is written after all data files,
+ * since only writing an item says where it is and how long: a dry run does the same without a file.
+ */
 #include "set/dcp/save.h"
 
 #include "base/text.h"
@@ -13,11 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * A new directory for a number of ranks: dimension 0 of every tensor, or another, is cut as torch.chunk
- * does it, and rank r's part goes to __r_0.distcp, so that r ranks with such shards open only their own
- * file. Scalars are dealt to the files in turn; other values stand in the first.
- */
 enum { SHOWN = 120 };
 static const uint64_t ITEM_ROOM = 2048; /* what an item takes beside its data, about */
 

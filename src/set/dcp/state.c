@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is wrong, or may be, with a DCP directory that has an index: files that are not there or
+ * do not fit, tensors that are not covered, traces of other saves. Each finding is one line of
+ * text for the user.
+ *
+ * It looks at names, sizes, times and the index, and reads no data. Of many findings of a kind
+ * the first few are shown and the others counted.
+ */
 #include "set/dcp/state.h"
 
 #include "base/text.h"
@@ -10,10 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * What is wrong, or may be, with a directory that has an index: files that are not there or do not fit,
- * tensors that are not covered, traces of other saves.
- */
 enum { MOST_OF_A_KIND = 8, SHOWN = 120, NOTE = 700 };
 
 struct teller {

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is a shard set complete? By the numbers in the names of its files, by the files that the index
+ * names, and by the tensors that the index expects in them.
+ *
+ * Files are sorted by name with numbers compared as numbers (index.c), so those of one set are
+ * consecutive; the loops rely on it. Two files of one set may have the same number only where an
+ * index says what is in which.
+ */
 #include "set/hf/hf.h"
 
 #include "base/text.h"

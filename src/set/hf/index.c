@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads `*.index.json` of a shard set into tables: files, tensors with the number of their file,
+ * and other names of tensors (aliases in its metadata). Also filled without an index, from the
+ * files themselves.
+ *
+ * The text comes from anywhere: it has a limit, duplicates of keys are refused, and names of
+ * files must stay inside the directory. Files are sorted before entries refer to them by number;
+ * after that the order must not change.
+ */
 #include "set/hf/index.h"
 
 #include "base/grow.h"

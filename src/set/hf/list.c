@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists the tensors that a shard set will hold, with what each counts when they are dealt out to
+ * files. The hub library counts a tensor as its whole storage, once for all tensors in it, and
+ * takes all storages without bytes for one: their addresses are the same. Source:
+ * get_torch_storage_id() and get_torch_storage_size() in huggingface_hub/serialization/_torch.py,
+ * of 2.4.
+ *
+ * Which file a tensor goes to must be the hub library's choice (pack.c), so what is counted has
+ * to be exactly what the library counts, even where it counts too much. `tensors` and `items`
+ * have the same numbers.
+ */
 #include "set/hf/out.h"
 
 #include "base/grow.h"
@@ -10,11 +21,6 @@
 
 enum { SHOWN = 120, SCRATCH_BUDGET = 1 << 24, NONE = UINT32_MAX };
 
-/*
- * The hub library counts a tensor as its whole storage, once for all tensors in it, and takes all storages without bytes for
- * one: their addresses are the same. Source: get_torch_storage_id() and get_torch_storage_size() in
- * huggingface_hub/serialization/_torch.py, of 2.4.
- */
 struct counter {
 	struct ckpt_hf_out *out;
 	uint32_t *first;	    /* malloc: by storage, the first tensor in it */

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens a shard set as one model: finds the files, opens each as a checkpoint of its own, and has
+ * their tensors put into one state dict (values.c), or their parts joined (sharded.c).
+ *
+ * The shards stay open as models of their own: bytes come from them, and so do their checksums. A
+ * storage of the document has a place (`places`), by the same number, that says which storage of
+ * which shard it is; ckpt_model_new() registers storages in the order in which the places were
+ * made.
+ */
 #include "set/hf/hf.h"
 
 #include "base/c_locale.h"

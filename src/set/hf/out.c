@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of the files of a shard set that is written, and its index, byte for byte as Python's
+ * json.dump(indent=2) writes it. Source: save_torch_state_dict() in
+ * huggingface_hub/serialization/_torch.py, of 2.4.
+ *
+ * A set that is edited keeps the names of the input. JSON is in ASCII alone, with surrogate
+ * pairs, since json.dump() escapes everything else; the names are sound UTF-8 when they get here.
+ */
 #include "set/hf/out.h"
 
 #include "base/text.h"

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes a model as a shard set: safetensors files or pickles of at most a given size, dealt out
+ * as the hub library does it (pack.c), and an index if there is more than one.
+ *
+ * Everything is done twice, first without writing: what cannot be written is found before there
+ * is a byte of it, and the sizes are known for progress and free space. The folder gets its name
+ * at the very end. Shards are always in canonical form, whatever the input was.
+ */
 #include "set/hf/out.h"
 
 #include "base/text.h"

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of single ranks with parts of tensors: shard-00001-model-00001-of-00001.safetensors. The
+ * metadata of each say where its parts begin: {"DCP_SHARDING_INFO": "{NAME: {\"saved_offsets\":
+ * [...]}}"}. No file says how large a tensor is: as large as the parts reach. Source:
+ * torch/distributed/checkpoint/hf_storage.py and _hf_utils.py, of 2.14.
+ *
+ * A tensor has the number of its name in the index (`wholes`, by that number), and its parts form
+ * a list in the order of the files. Only after all files were read are shapes known: until then
+ * nothing may be joined. The parts must cover each tensor, which finds a missing file, but not a
+ * missing last one.
+ */
 #include "set/hf/hf.h"
 
 #include "base/grow.h"
@@ -14,12 +25,6 @@
 #include <string.h>
 
 enum { SHOWN = 120, NONE = UINT32_MAX };
-
-/*
- * Files of single ranks with parts of tensors: shard-00001-model-00001-of-00001.safetensors. The metadata of each say where
- * its parts begin: {"DCP_SHARDING_INFO": "{NAME: {\"saved_offsets\": [...]}}"}. No file says how large a tensor is: as large as
- * the parts reach. Source: torch/distributed/checkpoint/hf_storage.py and _hf_utils.py, of 2.14.
- */
 
 /* What one file has of a tensor. */
 struct part {

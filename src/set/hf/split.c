@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of single ranks with parts of tensors, as sharded.c reads them:
+ * shard-00001-model-00001-of-00001.safetensors, whose number is that of the rank and 1. Their
+ * metadata say where each part begins. There is no index. Source:
+ * torch/distributed/checkpoint/hf_storage.py, _hf_utils.py and _write_files_from_queue() in
+ * filesystem.py, of 2.14.
+ *
+ * Parts are counted by rank, then put in place (`starts`, `parts`): both passes must cut the same
+ * way, so the cuts are kept. All files are laid out once without writing, as in save.c. A struct
+ * part begins with its item, because the writer of safetensors gives the item back and the part
+ * is found from it.
+ */
 #include "set/hf/out.h"
 
 #include "base/c_locale.h"
@@ -12,12 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/*
- * Files of single ranks with parts of tensors, as sharded.c reads them: shard-00001-model-00001-of-00001.safetensors, whose
- * number is that of the rank and 1. Their metadata say where each part begins. There is no index. Source:
- * torch/distributed/checkpoint/hf_storage.py, _hf_utils.py and _write_files_from_queue() in filesystem.py, of 2.14.
- */
 
 #define ANY_NAME "shard-[0-9]*-model-[0-9]*-of-[0-9]*.safetensors"
 enum { SHOWN = 120, NAME_ROOM = 64 };

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The tensors of all files of a shard set become those of one OrderedDict, in the order of the
+ * files and in theirs: made anew, for each file's own values have numbers that others have as
+ * well.
+ *
+ * With an index each tensor must be in the file that the index names, once; without one no two
+ * files may have it. What was found is noted in the index's entries (`found`), so that a tensor
+ * which is nowhere can be reported. A storage gets its place and its persistent id together, at
+ * its first mention: places are by storage of the document.
+ */
 #include "set/hf/hf.h"
 
 #include "base/grow.h"
@@ -12,10 +22,6 @@
 
 enum { SHOWN = 120, SCRATCH_BUDGET = 1 << 24 };
 
-/*
- * The tensors of all files become those of one OrderedDict, in the order of the files and in theirs: made anew, for each
- * file's own values have numbers that others have as well.
- */
 struct reader {
 	struct ckpt_document *doc;
 	struct ckpt_hf *hf;

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files that every rank saved for itself with torch.save: which files of a directory are a set,
+ * and one model of them all. Tensors that are spread over the ranks, DTensors and ShardedTensors,
+ * are put together (set/joined.c); all others are rank 0's, and the other ranks' must only be
+ * alike.
+ *
+ * The model is one derived from rank 0's, so its names, order and format are those of rank 0. The
+ * other ranks' models stay open with it (`held`), as bytes come from them. Names of files decide
+ * which rank one is of: two files of one rank, and a rank without one, are errors.
+ */
 #include "set/ranks/ranks.h"
 
 #include "base/ascii.h"

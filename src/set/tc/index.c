@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads `metadata.pkl`, the index of a directory of torch_checkpointing, into tables of items,
+ * places and files: version 2.0 by item, version 1.0 by path and by rank. Then adds the files
+ * that go by their names alone, <item>_<rank>.pt.
+ *
+ * Names of items are parts of file names, and paths of files come from the pickle: both are
+ * checked before they are used. Files are sorted by item and rank at the end, and numbers of
+ * files are valid from then on; each rank has one file of an item at most.
+ */
 #include "set/tc/index.h"
 
 #include "base/ascii.h"

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts the tensors of a torch_checkpointing directory together, one after the other (tensor.c
+ * does one): gives each described place its node of the tree, then joins what has parts.
+ *
+ * Tensors can share the lists that describe them, so reading those is paid for (`left`), and
+ * meshes are read once. A node whose value was replaced already is one tensor under two names and
+ * is skipped. Messages name a tensor by the item and its path with dots.
+ */
 #include "set/tc/join.h"
 
 #include "base/text.h"

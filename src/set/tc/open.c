@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens a directory of torch_checkpointing as a model: reads the index, opens every file of every
+ * item and rank, lays the values of the ranks over each other (tree.c), and joins tensors that
+ * are spread over ranks (join.c).
+ *
+ * The document's own pickle is the index, which has no tensors: an empty model is made of it, and
+ * the result is derived from that one, with storages of its own. Ids of all files follow each
+ * other, so that values of different files never have the same. Storages of parts that were
+ * joined away are dropped at the end.
+ */
 #include "set/tc/tc.h"
 
 #include "model/plain_values.h"

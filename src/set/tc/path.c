@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A path in the metadata of torch_checkpointing: a list of strings and integers in JSON, as
+ * Python's json.dumps() writes it.
+ *
+ * Written by hand, and not with jansson, because Python writes a lone surrogate as \uD800, which
+ * jansson refuses and a key may have. A surrogate becomes three bytes, as it is in a decoded
+ * pickle (surrogatepass). Decoded text is never longer than its JSON, so one buffer of that
+ * length has room for all steps.
+ */
 #include "set/tc/path.h"
 
 #include "base/text.h"

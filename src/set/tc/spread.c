@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the sharding metadata of torch_checkpointing say of one tensor: who has which part, as a
+ * DTensor's mesh and placements, or as boxes (default_tensor_v1). Source: torch_checkpointing
+ * 0.1.1, distributed_metadata.py.
+ *
+ * Many tensors name one mesh, so a mesh is read once and sorted by rank. Every number is checked
+ * where it is read: ranks against the world size, boxes against the tensor and against the rank's
+ * part. The tables point into the index's pickle.
+ */
 #include "set/tc/spread.h"
 
 #include "base/text.h"

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Joins one tensor of a torch_checkpointing directory: from the groups of ranks that the metadata
+ * give for it, or, where they give none, from what a DTensor says of itself.
+ *
+ * `group` has one number for each rank and belongs to the tensor at hand: it is filled anew for
+ * each. A tensor that every rank has in full is the lowest rank's, untouched; all others get a
+ * storage that is made of the parts. `key` spells what a tensor was joined of, so that two names
+ * of the same parts get one storage: everything that tells parts apart has to go into it.
+ */
 #include "set/tc/join.h"
 
 #include "base/text.h"

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lays what the ranks have of an item over each other: containers and tensors become nodes, found
+ * by parent and key, and each tensor lists its parts in the order of ranks. Files must be added
+ * from the lowest rank on, since the first one's values stay.
+ *
+ * Values of files are never changed: what higher ranks have beyond the first is collected
+ * (`extra`) and put into copies at the end. A container is entered once, under its first name; a
+ * path that leads through another name of it is `shared`. No recursion: frames are on a stack
+ * with a limit. Pointers to nodes are not valid after a node was added.
+ */
 #include "set/tc/tree.h"
 
 #include "base/grow.h"

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Entries and names of the result of a DeepSpeed directory, in the order in which zero_to_fp32.py
+ * would have them, and the dtype of each entry.
+ *
+ * An entry may have several names, and a name that is given anew keeps its place, as in a dict of
+ * Python. Entries are pointers into the arena: the table may move, they do not.
+ */
 #include "set/zero/read.h"
 
 #include <inttypes.h>

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the model states of DeepSpeed: names of buffers, frozen parameters, shared ones, and
+ * where the shapes of the optimizer's parameters are. The order of reading is the order of the
+ * result: buffers, frozen parameters, parameters, then other names of shared ones. Source:
+ * utils/zero_to_fp32.py of DeepSpeed 0.3.16 to 0.19.8.
+ *
+ * In stage 3 rank 0's file gives names and shapes of frozen parameters, and each rank's file
+ * gives its share of them, in the same order: add_share() checks that the names agree. Models
+ * that are cut in other ways than by ZeRO are refused (check_kind()), since their parts would be
+ * put together wrongly.
+ */
 #include "set/zero/read.h"
 
 #include "base/text.h"

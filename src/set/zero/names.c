@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the files of a DeepSpeed checkpoint by their names: the folder that `latest` names, or
+ * the directory itself, and in it which file each rank has of model and optimizer states. Source:
+ * runtime/engine.py (_get_ckpt_name, _get_zero_ckpt_name) of DeepSpeed 0.3.16 to 0.19.8.
+ *
+ * Kinds of DeepSpeed checkpoints that cannot be put together are refused here, by name. So is
+ * every set in which a rank is missing or has two files: nothing says which of two runs is valid.
+ * A text in `latest` must not lead out of the directory.
+ */
 #include "set/zero/zero.h"
 
 #include "base/ascii.h"

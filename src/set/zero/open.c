@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens a DeepSpeed directory as the state dict that zero_to_fp32.py would make: reads the
+ * optimizers of all ranks, then the model states, and makes one tensor for each entry.
+ *
+ * Rank 0's files stay open until all was read, the others are closed as soon as their values are
+ * known, so that memory is that of a few pickles. Bytes are stretches of files; a file whose
+ * bytes have to be made (compressed, of another kind) stays open (`is_needed`). Recipes are made
+ * when they are first asked for, under the lock. The key of a storage is the number of its entry.
+ */
 #include "set/zero/read.h"
 
 #include "model/maker.h"

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads what an optimizer file of DeepSpeed says: ZeRO stage, number of ranks, and the flat
+ * vectors with the weights in full precision. Source: runtime/zero/stage_1_and_2.py,
+ * runtime/zero/stage3.py and runtime/bf16_optimizer.py of DeepSpeed 0.3.16 to 0.19.8.
+ *
+ * In stages 1 and 2 a stream is a group of parameters, put together of all ranks' shares; in
+ * stage 3 it is a rank, with all its groups one behind the other. Rank 0 goes first and sets what
+ * the others must agree with.
+ */
 #include "set/zero/read.h"
 
 #include <inttypes.h>

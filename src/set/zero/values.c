@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading a DeepSpeed file: opening it, and taking lists, numbers, shapes and plain tensors out
+ * of its values, each with a message that names the field.
+ *
+ * `left` limits how many items may be read of a file: its lists can be shared, and a small file
+ * must not mean very many. Every function that goes over a list takes it from here
+ * (ckpt_zero_list(), ckpt_zero_mapping()), which pay for it.
+ */
 #include "set/zero/read.h"
 
 #include "base/text.h"
