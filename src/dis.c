@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ckpt_disassemble(): finds the pickle that a name asks for, in any kind of file (bare, legacy
+ * stream, tar, zip, archive in an archive, index of a directory), and hands its bytes to
+ * pickle/dis.c.
+ *
+ * Nothing is decoded, and the file need not be a checkpoint that opens: this is what one looks at
+ * damage with. Only the size of the pickle is limited.
+ */
 #include "base/text.h"
 #include "format/container.h"
 #include "format/pickle_stream.h"

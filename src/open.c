@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening and saving: the public functions that choose by path, content and options, and leave
+ * the work to src/format (one file) and src/set (a directory). Nothing here knows a format's
+ * bytes.
+ *
+ * Reports and infos are filled in a local struct and given to the caller at the end
+ * (base/sized.h), so that callers built against older headers work. Who passes a model to a
+ * format that looks into tensors calls ckpt_model_whole() first.
+ */
 #include "base/sized.h"
 #include "format/container.h"
 #include "format/format.h"
