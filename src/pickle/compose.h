@@ -5,8 +5,8 @@
 #include "pickle/value.h"
 
 /*
- * Values that no pickle spells out, made before there is a model. They live in ARENA, their ids come from *NEXT_ID. NULL: no
- * memory; a value that is made of others is NULL if one of these is.
+ * Values that no pickle spells out, made before there is a model. They live in ARENA, their ids
+ * come from *NEXT_ID. NULL: no memory; a value that is made of others is NULL if one of these is.
  */
 struct ckpt_composer {
 	struct ckpt_arena *arena;

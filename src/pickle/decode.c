@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loop over the opcodes, and those that change a value, move the stack or use the memo; make.c
+ * has those that make a value. What CPython's unpickler (load_* in Modules/_pickle.c) would call
+ * becomes a node that says so. Relies on op.c, which checks that every operand lies inside the
+ * pickle.
+ *
+ * What must stay true: nothing is imported or called. The work of an opcode is bounded by its
+ * bytes and by the values it takes off the stack, so that the run time is linear. A value may be
+ * FOLDED until ckpt_machine_unfold() has seen it: an opcode that looks into a value, or changes
+ * one, calls that first.
+ */
 #include "pickle/decode.h"
 
 #include "pickle/fold.h"
@@ -280,7 +291,7 @@ static int proto(struct ckpt_machine *m)
 	return 0;
 }
 
-/* It only tells where to buffer: CPython reads so many bytes at once, and refuses a pickle that has fewer. */
+/* Only a hint for buffers, but CPython refuses a pickle with fewer bytes than a frame announces. */
 static int frame(struct ckpt_machine *m)
 {
 	if (m->op.number > m->r.len - m->r.pos)

@@ -31,8 +31,8 @@ int ckpt_pickle_decode_from(uint32_t first_id, const void *bytes, size_t len, ui
 			    struct ckpt_pickle *out, struct ckpt_error *err);
 
 /*
- * As an unpickler's persistent_load(): *OUT is what a persistent id stands for, a value that the caller made; NULL: a PERSID
- * that says the id, as without it. Returns 0 or a negative status.
+ * As an unpickler's persistent_load(): *OUT is what a persistent id stands for, a value that the
+ * caller made; NULL: a PERSID that says the id, as without it. Returns 0 or a negative status.
  */
 struct ckpt_persistent_load {
 	int (*load)(void *ctx, const struct ckpt_value *pid, const struct ckpt_value **out,
@@ -45,7 +45,10 @@ int ckpt_pickle_decode_with(const struct ckpt_persistent_load *persistent, uint3
 			    const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
 			    struct ckpt_error *err);
 
-/* The same, in which tensors may be FOLDED, which takes a fifth of the memory: for whoever looks at each only once, or not at all. */
+/*
+ * The same, in which tensors may be FOLDED, which takes a fifth of the memory: for whoever looks at
+ * each only once, or not at all.
+ */
 int ckpt_pickle_decode_folded(uint32_t first_id, const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
 			      struct ckpt_error *err);
 void ckpt_pickle_clear(struct ckpt_pickle *pickle);

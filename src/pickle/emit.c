@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opcodes, frames and the memo of a pickle that is written: the bytes of CPython's pickler in C
+ * (_Pickler_Write, _Pickler_OpcodeBoundary and memo_put in Modules/_pickle.c).
+ *
+ * What must stay true: memo indices are given in the order of the calls of ckpt_emit_memoize(),
+ * and what is one object in CPython (globals, interned strings, strings of one character) is found
+ * by content. The header of a frame is reserved when the frame opens and filled when it closes; a
+ * frame of less than 4 bytes gets none, and its bytes move up. So no offset into the output is
+ * final while a frame is open.
+ */
 #include "pickle/emit.h"
 
 #include <stdlib.h>
@@ -143,10 +153,6 @@ static uint32_t *named_slot(struct ckpt_emitter *e, char tag, const char *a, siz
 	return index ? grown_slot(&e->named_memo, &e->named_cap, *index) : NULL;
 }
 
-/*
- * Where the memo index of V is kept: by identity, or by content for what CPython has only one
- * object of. NULL with *FAILED unset: V is never memoised by identity (id 0).
- */
 uint32_t *ckpt_emit_slot(struct ckpt_emitter *e, const struct ckpt_value *v, bool *failed)
 {
 	uint32_t *slot = NULL;
@@ -155,7 +161,7 @@ uint32_t *ckpt_emit_slot(struct ckpt_emitter *e, const struct ckpt_value *v, boo
 
 	*failed = false;
 	if (by_name && v->id && v->id < e->memo_cap && e->memo[v->id])
-		return &e->memo[v->id]; /* its name was looked up before */
+		return &e->memo[v->id]; /* found by its name before */
 	if (v->kind == CKPT_STR && !(v->flags & CKPT_VALUE_DISTINCT) &&
 	    !((v->flags & CKPT_VALUE_INTERNED) && e->interned_letters_apart))
 		index = short_str_index(v);
@@ -228,7 +234,6 @@ int ckpt_emit_name(struct ckpt_emitter *e, char owner, const char *text, size_t 
 	return rc;
 }
 
-/* 1: V was written before and is now referred to. */
 int ckpt_emit_get_if_memoized(struct ckpt_emitter *e, const struct ckpt_value *v)
 {
 	bool failed;
@@ -240,8 +245,7 @@ int ckpt_emit_get_if_memoized(struct ckpt_emitter *e, const struct ckpt_value *v
 		return 0;
 	index = *slot;
 	if (v->id &&
-	    (v->kind == CKPT_GLOBAL ||
-	     (v->flags & CKPT_VALUE_INTERNED))) { /* next time without a look at the name */
+	    (v->kind == CKPT_GLOBAL || (v->flags & CKPT_VALUE_INTERNED))) { /* next time by id */
 		own = grown_slot(&e->memo, &e->memo_cap, v->id);
 		if (own)
 			*own = index;

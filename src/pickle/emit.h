@@ -59,14 +59,15 @@ void ckpt_emit_bytes(struct ckpt_emitter *e, const char *bytes, uint64_t len);
 /* ---- memo ---- */
 
 /*
- * The name of a module, class or function: written, or referred to. OWNER tells whose string it is: 's' the interned one, which all Python code shares;
- * 0 one that is made for every save; any other letter one string of that owner, which is not the interned one.
+ * The name of a module, class or function: written, or referred to. OWNER tells whose string it is:
+ * 's' the interned one, which all Python code shares; 0 one that is made for every save; any other
+ * letter one string of that owner, which is not the interned one.
  */
 int ckpt_emit_name(struct ckpt_emitter *e, char owner, const char *text, size_t len);
 
 /*
- * Where the memo index of V is kept: by identity, or by content for what CPython has only one
- * object of. NULL with *FAILED unset: V is never memoised by identity (id 0).
+ * Where the memo index of V is kept: by identity, or by content if CPython has only one such
+ * object. NULL: V has no identity (id 0), or, with *FAILED set, there is no memory.
  */
 uint32_t *ckpt_emit_slot(struct ckpt_emitter *e, const struct ckpt_value *v, bool *failed);
 

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order of a pickle: save() of CPython's pickler in C (Modules/_pickle.c) as a walk with a
+ * stack of its own, since a file controls the depth. A frame is one value that is being written;
+ * PHASE and I say what of it comes next. emit.c writes the opcodes, older.c says what a value
+ * looks like in an older protocol.
+ *
+ * What must stay true: save() may move the frames, so a step does not use its frame after calling
+ * it. A frame releases the scratch memory that was taken since it was pushed: the order is that of
+ * the stack. The identity of a value is that of SELF, which the form of an older protocol does not
+ * change.
+ */
 #include "pickle/encode.h"
 
 #include "pickle/emit.h"
@@ -18,7 +29,7 @@ static const uint64_t SCRATCH_BUDGET = (uint64_t)1 << 40;
 /* One value being written: what comes next is in PHASE and I. */
 struct frame {
 	const struct ckpt_value *v;
-	const struct ckpt_value *self; /* whose identity it has: V before the protocol's disguise */
+	const struct ckpt_value *self; /* whose identity it has: V in the newest protocol */
 	uint8_t phase;
 	bool single, resolved;
 	uint32_t i, batch_end, batch_size;
@@ -139,7 +150,7 @@ static int save_py2_str(struct encoder *e, const struct ckpt_value *v)
 	return ckpt_emit_memoize(&e->m, v);
 }
 
-/* A class by its number in copyreg's registry, which whoever loads the file has to have: never in the memo. */
+/* A class by its number in copyreg's registry, which the loader must have. Never in the memo. */
 static int save_extension(struct encoder *e, const struct ckpt_value *v)
 {
 	uint32_t code = (uint32_t)v->u.integer;
@@ -219,7 +230,7 @@ static int save(struct encoder *e, const struct ckpt_value *original)
 				 " MiB, which is the limit",
 				 e->o->most_bytes >> 20);
 	if (original->id && original->id < e->m.memo_cap && e->m.memo[original->id] &&
-	    original->kind != CKPT_PERSID) { /* written before: no need to think about it again */
+	    original->kind != CKPT_PERSID) { /* written before */
 		ckpt_emit_boundary(&e->m);
 		ckpt_emit_get(&e->m, e->m.memo[original->id] - 1);
 		return 0;
@@ -292,9 +303,7 @@ struct batch_style {
 	bool empty_after_full; /* a full batch is followed by another, be it empty */
 };
 
-/*
- * Items in batches of 1000. Returns 1 after a child, 0 when all are written.
- */
+/* Items in batches of 1000. Returns 1 after a child, 0 when all are written. */
 static int step_batches(struct encoder *e, struct frame *f, const struct ckpt_seq *seq,
 			const struct batch_style *style)
 {
@@ -426,7 +435,10 @@ enum call_phase {
 	CALL_DONE,
 };
 
-/* 1: go on with what is in it; 0: it was written before, inside of its own class or arguments, which is all that CPython's pickler in C writes then. */
+/*
+ * 1: continue with its contents. 0: it was written before, inside its own class or arguments, and
+ * CPython's pickler in C writes no more of it.
+ */
 static int call_made(struct encoder *e, const struct frame *f)
 {
 	static const uint8_t ops[] = { CKPT_OP_REDUCE, CKPT_OP_NEWOBJ, CKPT_OP_NEWOBJ_EX };
@@ -438,7 +450,8 @@ static int call_made(struct encoder *e, const struct frame *f)
 	if (failed)
 		return ckpt_fail_nomem(e->err);
 	ckpt_emit_op(&e->m, ops[f->v->u.call->kind]);
-	if (slot && *slot) { /* its class or arguments contain it: the pickler in Python writes all else twice */
+	/* its class or arguments contain it; the pickler in Python writes the rest twice */
+	if (slot && *slot) {
 		if (e->o->python_batches && (call->items.count || call->pairs.count || call->setter ||
 		    (call->state && (call->state->kind != CKPT_DICT ||
 				     call->state->u.seq.count > CKPT_MOST_REPEATED_STATE))))
@@ -461,7 +474,7 @@ static int save_phase(struct encoder *e, const struct ckpt_value *v)
 	return rc < 0 ? rc : 1;
 }
 
-/* Nearly every save makes the tuple of arguments anew, so it is never an object written before. */
+/* Nearly every object makes its tuple of arguments anew, so the memo does not know it. */
 static int save_args(struct encoder *e, const struct ckpt_call *call)
 {
 	const struct ckpt_value *args = call->args;

@@ -19,12 +19,13 @@ struct ckpt_pickle_options {
 	uint8_t protocol; /* 1 to 5; torch.save writes 2 */
 	/*
 	 * The pure-Python pickler writes the last batch of long lists and dicts in another way than
-	 * the C pickler: a batch of one has no MARK, a full dict batch is not followed by an empty one.
+	 * the C pickler: a batch of one has no MARK, a full dict batch is not followed by an empty
+	 * one.
 	 */
 	bool python_batches;
 	/*
-	 * Python 3.11: an interned string of one letter is not the object that the process otherwise
-	 * has for that letter.
+	 * Python 3.11: an interned string of one letter is not the object that the process
+	 * otherwise has for that letter.
 	 */
 	bool python311;
 	/*
@@ -32,7 +33,10 @@ struct ckpt_pickle_options {
 	 * memoised; before, as an ordinary call of getattr.
 	 */
 	bool python313_nested;
-	/* torch 2.14: torch._C.Generator is made when torch is loaded, and holds a string of its own as the name of its module. */
+	/*
+	 * torch 2.14: torch._C.Generator is made when torch is loaded, and holds a string of its
+	 * own as the name of its module.
+	 */
 	bool heap_generator;
 	uint64_t most_bytes;	      /* of output; 0: no limit. Beyond it CKPT_E_LIMIT */
 	ckpt_pickle_resolve *resolve; /* may be NULL */

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensors kept as their place in the pickle. The decoder tries it at each BINGET in front of which the stack has a text, a key. What must stay true: a
- * FOLDED stands for exactly the values that the machine would have made of the same opcodes (but for ids, which are as unique), whoever asks: an
- * unfolded tensor is made of a second reading of these opcodes, and of the mold.
+ * Tensors kept as their place in the pickle. The decoder tries it at each BINGET in front of which
+ * the stack has a text, a key.
+ *
+ * What must stay true: whoever asks, a FOLDED stands for exactly the values that the machine would
+ * have made of the same opcodes (but for ids, which are as unique). An unfolded tensor is made
+ * from a second reading of these opcodes and from the mold, so read_tensor() must accept nothing
+ * that the two do not determine.
  */
 #include "pickle/fold.h"
 
@@ -167,7 +171,8 @@ void ckpt_fold_read(const struct ckpt_value *folded, struct ckpt_fold *out)
 {
 	const struct ckpt_mold *mold = folded->u.folded.mold;
 
-	read_tensor(mold->pickle, mold->pickle_len, folded->u.folded.start, out); /* as when it was folded */
+	/* as when it was folded */
+	read_tensor(mold->pickle, mold->pickle_len, folded->u.folded.start, out);
 }
 
 /* How many of its values have an identity. */
@@ -305,7 +310,10 @@ static const struct ckpt_value *remembered(const struct ckpt_machine *m, uint32_
 	return v && !ckpt_is_inside_folded(v) && v->kind == kind ? v : NULL;
 }
 
-/* Many tensors have the same; nobody has many. NULL: this one fits none, or there is no memory for it. */
+/*
+ * Many tensors have the same; nobody has many. NULL: this one fits none, or there is no memory for
+ * it.
+ */
 static const struct ckpt_mold *find_mold(struct ckpt_machine *m, const struct ckpt_fold *f)
 {
 	enum { MOST_MOLDS = 64 };
@@ -398,7 +406,8 @@ static const struct ckpt_value **listed(const struct ckpt_machine *m, const stru
 
 int ckpt_machine_unfold(struct ckpt_machine *m, const struct ckpt_value *v)
 {
-	struct ckpt_value *in_place = (struct ckpt_value *)v; /* the decoder made every value and may still change it */
+	/* the decoder made every value and may still change it */
+	struct ckpt_value *in_place = (struct ckpt_value *)v;
 	const struct ckpt_value *tag = (const struct ckpt_value *)((uintptr_t)v | 1);
 	struct unfolded *u;
 	struct ckpt_fold f;

@@ -5,13 +5,15 @@
 #include "pickle/machine.h"
 
 /*
- * Of each tensor in a dict torch.save writes the same opcodes, but for a key, a device and some numbers:
+ * torch.save writes the same opcodes for each tensor in a dict, but for a key, a device and some
+ * numbers:
  *
  *	torch._utils._rebuild_tensor_v2(pid('storage', CLASS, KEY, DEVICE, numel), offset, size, stride, requires_grad, OrderedDict())
  *
- * As values that is ten objects and 480 bytes. FOLDED is one of 32, which says where these opcodes are, and can be made into the ten again.
- * Only what is written to the last opcode as torch's protocol 2 writes it is folded, in a dict, and with bytes in its storage; so nobody needs to look
- * into a folded tensor for anything unusual.
+ * As values that is ten objects and 480 bytes. FOLDED is one of 32 bytes, which says where these
+ * opcodes are, and can be made into the ten again. A tensor is folded only in a dict, if its storage
+ * has bytes, and if every opcode is the one that torch writes in protocol 2; so a folded tensor
+ * never hides anything unusual.
  */
 enum { CKPT_FOLD_MOST_DIMS = 8 };
 
@@ -35,8 +37,10 @@ struct ckpt_fold {
 	/* where which opcode is: of values that have an identity */
 	uint32_t key_pos, device_pos, pid_pos, persid_pos, size_pos, stride_pos, hooks_pos, args_pos, call_pos;
 	uint32_t end;					/* behind all of it */
-	uint32_t func, word, storage_class, device_get, hooks_class; /* indices into the memo; DEVICE_GET if DEVICE is NULL */
-	uint32_t first_put, put_count; /* indices that it takes in the memo; the last is that of the tensor */
+	/* indices into the memo; DEVICE_GET if DEVICE is NULL */
+	uint32_t func, word, storage_class, device_get, hooks_class;
+	/* indices that it takes in the memo; the last is that of the tensor */
+	uint32_t first_put, put_count;
 };
 
 /* What a FOLDED says. */
@@ -54,13 +58,16 @@ struct ckpt_value *ckpt_unfold(const struct ckpt_value *v, struct ckpt_arena *ar
 
 /* ---- inside of the decoder ---- */
 
-/* 1: the next opcodes were a tensor, which is on the stack now, folded. 0: they are to be carried out. <0: a failure. */
+/*
+ * 1: the next opcodes were a tensor, which is on the stack now, folded. 0: the machine has to carry
+ * them out. <0: a failure.
+ */
 int ckpt_fold_next(struct ckpt_machine *m);
 
-/* A value that the machine is about to look into, or to change, may be FOLDED: it is a CALL from now on. */
+/* Turn V, if it is FOLDED, into a CALL: called before the machine looks into a value or changes it. */
 int ckpt_machine_unfold(struct ckpt_machine *m, const struct ckpt_value *v);
 
-/* The same, since the memo has something inside of it under INDEX. */
+/* The same for the value that entry INDEX of the memo lies inside of. */
 int ckpt_machine_unfold_entry(struct ckpt_machine *m, uint64_t index);
 
 /* Entries of the memo for what is inside of a folded tensor: not the address of a value. */

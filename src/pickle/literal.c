@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers and strings that a pickle spells out as text (protocols 0 and 1), and integers of any
+ * size, read as CPython's unpickler in C reads them; what it refuses fails here, too.
+ *
+ * What must stay true: the cost is bounded whatever the text says. Decimal digits are limited,
+ * since the conversion is quadratic, and no string becomes longer than twice its text.
+ */
 #include "pickle/literal.h"
 
 #include "base/ascii.h"
@@ -118,7 +125,10 @@ int ckpt_literal_int(struct ckpt_arena *arena, const char *text, uint64_t len, b
 	return parse_bigint(arena, digits, count, negative, v, err);
 }
 
-/* What PyOS_string_to_double() takes, as CPython's unpickler in C does: no spaces, no hexadecimals, and none that is too large. */
+/*
+ * What PyOS_string_to_double() takes, as CPython's unpickler in C does: no spaces, no hexadecimals,
+ * and none that is too large.
+ */
 static bool is_float(const char *text, double value)
 {
 	const char *digits = text + (*text == '+' || *text == '-');

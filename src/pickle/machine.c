@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stack, the marks and the memo of the decoder.
+ *
+ * What must stay true: memory is bounded by the length of the pickle, so an index into the memo
+ * that is higher goes to a map instead of the array. Entries of the array may be tagged pointers
+ * to a FOLDED (ckpt_is_inside_folded()): only ckpt_machine_memo_get() and fold.c read them. All
+ * empty OrderedDict()s share one call, so whoever changes a call takes it from
+ * ckpt_machine_own_call(). The scan adds the capacities to what the arena uses, and stops at its
+ * own limit: another rule of growth would move that.
+ */
 #include "pickle/fold.h"
 
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #include "pickle/op.h"
 
 /*
- * Inside of the decoder: the machine that a pickle is a program for. A stack of values with marks,
+ * The decoder's inside: the machine whose program a pickle is. It has a stack of values with marks,
  * and the memo. Functions return 0, or a negative status with the message in m->err.
  */
 enum { CKPT_MACHINE_SMALL_INTS = 256 };
@@ -31,14 +31,18 @@ struct ckpt_machine {
 	struct ckpt_strmap sparse_memo; /* the others, by the bytes of the index */
 	struct ckpt_strmap globals;	/* "module\0name" to the one node of each */
 	const struct ckpt_value *small_ints[CKPT_MACHINE_SMALL_INTS];
-	struct ckpt_call *empty_ordered; /* of every OrderedDict() that nothing was put into: one for each tensor */
+	/* of every OrderedDict() that nothing was put into: one for each tensor */
+	struct ckpt_call *empty_ordered;
 	bool folds; /* see pickle/fold.h */
 	struct ckpt_mold *mold; /* of the last tensor that was folded; others behind it */
 	unsigned mold_count;
 	bool done;
 };
 
-/* Carry out m->op, which was read from m->r. After a failure the stack is that of an opcode that was half done. */
+/*
+ * Carry out m->op, which was read from m->r. After a failure the opcode may have taken values off
+ * the stack.
+ */
 int ckpt_machine_step(struct ckpt_machine *m);
 
 /* Release the stack and the maps; the values stay with DOC. */

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The opcodes that push a new value.
+ *
+ * What must stay true: what later code relies on is checked here. The arguments of every call are
+ * a tuple, no number or string is called, and names of globals hold neither NUL nor newline. What
+ * has no identity in a pickle (None, booleans, numbers, the empty tuple) has id 0. Memory stays
+ * small: small integers, globals and the calls of empty OrderedDict()s are one object each.
+ */
 #include "pickle/make.h"
 
 #include "pickle/fold.h"

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which name of Python 2 a class or function of Python 3 has, for protocols before 3. Source: the
+ * tables of CPython's _compat_pickle, the same from 3.8 on but for details.
+ *
+ * What must stay true: as in CPython, a pair of module and name goes before the module alone.
+ */
 #include "pickle/names.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/*
- * Which name of Python 2 a class or function of Python 3 has. Pairs go before modules. Source: the
- * tables of CPython's _compat_pickle, the same from 3.8 on but for details.
- */
 static const struct {
 	const char *module, *name, *old_module, *old_name;
 } pairs[] = {

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values that an older protocol has no opcode for, as the calls that CPython's pickler writes
+ * instead (save_bytes, save_set and save_global in Modules/_pickle.c).
+ *
+ * What must stay true: what is made here lives in SCRATCH, is FINAL, so that the resolver is not
+ * asked about it, and has no id, so that the memo does not keep it by identity.
+ */
 #include "pickle/older.h"
 
 #include <string.h>

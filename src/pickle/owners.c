@@ -11,7 +11,7 @@ static bool is_one_of(const char *name, const char *const *names)
 	return false;
 }
 
-/* torch.float32 and the like: values, which say themselves how they are called. */
+/* torch.float32 and the like: values that carry their own names. */
 static bool is_dtype(const struct ckpt_global *g)
 {
 	static const char *const begin[] = { "float", "int", "uint", "complex", "bfloat", "bcomplex", "qint", "quint", "bits", NULL };

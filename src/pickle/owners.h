@@ -5,9 +5,10 @@
 #include "pickle/value.h"
 
 /*
- * Protocols 4 and 5 write the names of a class or function as strings, which go into the memo: equal ones are one object or several, by who made them.
- * Source: CPython 3.9 to 3.14, Objects/typeobject.c (type_module, type_qualname), Objects/moduleobject.c, Modules/_pickle.c (save_global);
- * torch/csrc/Dtype.cpp.
+ * Protocols 4 and 5 write the names of a class or function as strings, which go into the memo:
+ * equal ones are one object or several, by who made them. Source: CPython 3.9 to 3.14,
+ * Objects/typeobject.c (type_module, type_qualname), Objects/moduleobject.c, Modules/_pickle.c
+ * (save_global); torch/csrc/Dtype.cpp.
  */
 
 /* Whose string G's module is, for ckpt_emit_name(). */

@@ -102,7 +102,10 @@ bool ckpt_seq_add_many(struct ckpt_arena *arena, struct ckpt_seq *seq,
 	if (__builtin_add_overflow(seq->count, count, &need))
 		return false;
 	if (need > seq->cap) {
-		/* the first batch is usually the only one: exact; later ones double, and very long ones leave less behind */
+		/*
+		 * the first batch is usually the only one: exact; later ones double, and very long
+		 * ones leave less behind
+		 */
 		uint64_t cap = seq->cap ? (seq->cap < LONG ? 2 : 4) * (uint64_t)seq->cap : need;
 		const struct ckpt_value **grown;
 

@@ -31,22 +31,35 @@ enum ckpt_value_kind {
 	CKPT_CALL,	/* call: an object made by calling something */
 	CKPT_PERSID,	/* pid: something outside the pickle, a storage for torch */
 	CKPT_EXT,	/* integer: code of the copyreg extension registry */
-	CKPT_FOLDED,	/* folded: a CALL that rebuilds a tensor, of which only its place in the pickle is kept; only where the decoder was asked for such (pickle/fold.h) */
+	/*
+	 * folded: a CALL that rebuilds a tensor, of which only its place in the pickle is kept;
+	 * only where the decoder was asked for such (pickle/fold.h)
+	 */
+	CKPT_FOLDED,
 };
 
 enum ckpt_value_flags {
 	/* The value is exactly what a pickler should write: do not ask the resolver about it. */
 	CKPT_VALUE_FINAL = 1 << 0,
 	/*
-	 * A string that running Python code has as one interned object: attribute names, module names,
-	 * constants. Equal ones are one object, distinct from equal strings that came out of a file.
+	 * A string that running Python code has as one interned object: attribute names, module
+	 * names, constants. Equal ones are one object, distinct from equal strings that came out of
+	 * a file.
 	 */
 	CKPT_VALUE_INTERNED = 1 << 1,
-	/* A PERSID in the place of a value that could not be read: its pid is a str that says why. */
+	/*
+	 * A PERSID in the place of a value that could not be read: its pid is a str that says why.
+	 */
 	CKPT_VALUE_MISSING = 1 << 3,
-	/* A string, or bytes, made by a conversion: never the same object as another, however short it is. */
+	/*
+	 * A string, or bytes, made by a conversion: never the same object as another, however short
+	 * it is.
+	 */
 	CKPT_VALUE_DISTINCT = 1 << 2,
-	/* A call that also takes what reads the archive it is in: it can be shown, but not be written. */
+	/*
+	 * A call that also takes the reader of the archive it is in: it can be shown, but not
+	 * written.
+	 */
 	CKPT_VALUE_BOUND = 1 << 4,
 	/* Bits 5 and 6 are for who walks over the values: see scan/walk.h. */
 	/* The pickle takes it from the memo somewhere: it is one object in several places. */
@@ -75,11 +88,11 @@ enum ckpt_call_kind {
 };
 
 /*
- * What was called, and what was done to the result afterwards, in the order pickle does it. Calls of no arguments to which nothing was done may be
- * one for several values.
+ * What was called, and what was done to the result afterwards, in the order pickle does it. Calls
+ * of no arguments to which nothing was done may be one for several values.
  */
 struct ckpt_call {
-	const struct ckpt_value *func, *args; /* args: a tuple, or anything a hostile file had */
+	const struct ckpt_value *func, *args; /* args: a tuple; make.c refuses all else */
 	const struct ckpt_value *kwargs;      /* NEWOBJ_EX only, else NULL */
 	struct ckpt_seq items;		      /* APPEND(S), ADDITEMS */
 	struct ckpt_seq pairs;		      /* SETITEM(S): key, value, ... */
@@ -87,11 +100,12 @@ struct ckpt_call {
 	const struct ckpt_value *setter;      /* called as setter(object, state) instead of BUILD */
 	uint8_t kind;			      /* enum ckpt_call_kind */
 	/*
-	 * The last argument was a dict without items when it was called, whatever was put into it afterwards: what is part of its own attributes is
-	 * made from such a one.
+	 * The last argument was an empty dict at the time of the call, whatever was added to it
+	 * afterwards: an object that is part of its own attributes is made from such a dict.
 	 */
 	bool early;
-	bool keeps_args; /* to be written: the tuple of its arguments is an object that stands elsewhere, too */
+	/* for the encoder: the tuple of arguments is an object that stands elsewhere, too */
+	bool keeps_args;
 };
 
 struct ckpt_value {
@@ -114,7 +128,8 @@ struct ckpt_value {
 		} persid;
 		struct {
 			const struct ckpt_mold *mold; /* what it has in common with others */
-			uint32_t start;		      /* offset of its first opcode; POS: of its REDUCE */
+			/* offset of its first opcode; POS: of its REDUCE */
+			uint32_t start;
 			uint32_t meaning;	      /* of its storage's PERSID */
 		} folded;
 	} u;
@@ -140,10 +155,13 @@ bool ckpt_value_is_call_of(const struct ckpt_value *v, const char *module, const
  */
 const struct ckpt_seq *ckpt_value_pairs(const struct ckpt_value *v);
 
-/* LEN bytes of UTF-8, each character a byte, as protocol 2 writes bytes: the bytes, of which there are at most LEN, in OUT. False: they are none. */
+/*
+ * Read LEN bytes of UTF-8 as protocol 2 writes bytes, a character for each byte. OUT takes the
+ * bytes, at most LEN. False: a character is no byte.
+ */
 bool ckpt_latin1_narrow(const char *text, uint64_t len, uint8_t *out, uint64_t *out_len);
 
-/* The same in ARENA. False: they are none, or there is no memory: *OUT is NULL then. */
+/* The same in ARENA. False with *OUT NULL: there is no memory. */
 bool ckpt_latin1_bytes(const char *text, uint64_t len, struct ckpt_arena *arena,
 		       const uint8_t **out, uint64_t *out_len);
 
