@@ -18,4 +18,13 @@ size_t ckpt_utf8_len(const char *text, size_t len);
 
 bool ckpt_utf8_ok(const char *text, size_t len);
 
+/*
+ * Write code point CP, at most 0x10FFFF, to OUT as UTF-8; returns its length, 1 to 4. Surrogates
+ * become three bytes each, as with Python's "surrogatepass".
+ */
+size_t ckpt_utf8_put(uint32_t cp, char *out);
+
+/* Is NAME one of NAMES, which end with NULL? */
+bool ckpt_is_one_of(const char *name, const char *const *names);
+
 #endif

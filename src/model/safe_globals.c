@@ -10,6 +10,7 @@
  */
 #include "model/safe_globals.h"
 
+#include "base/text.h"
 #include "tensor/dtype.h"
 
 #include <string.h>
@@ -85,20 +86,12 @@ static const char *const new_exceptions[] = {
 };
 /* clang-format on */
 
-static bool is_one_of(const char *name, const char *const *names)
-{
-	for (; *names; names++)
-		if (!strcmp(*names, name))
-			return true;
-	return false;
-}
-
 static bool is_exception(const char *module, const char *name)
 {
 	if (!strcmp(module, "exceptions"))
-		return !strcmp(name, "StandardError") || is_one_of(name, old_exceptions);
+		return !strcmp(name, "StandardError") || ckpt_is_one_of(name, old_exceptions);
 	return !strcmp(module, "builtins") &&
-	       (is_one_of(name, old_exceptions) || is_one_of(name, new_exceptions));
+	       (ckpt_is_one_of(name, old_exceptions) || ckpt_is_one_of(name, new_exceptions));
 }
 
 static unsigned dtype_in(const char *name)

@@ -224,31 +224,6 @@ int ckpt_literal_py2_str(struct ckpt_arena *arena, const char *text, uint64_t le
 	return 0;
 }
 
-/* Surrogates are kept as three bytes each, as Python's "surrogatepass" does. */
-static unsigned put_utf8(uint32_t cp, char *out)
-{
-	if (cp < 0x80) {
-		out[0] = (char)cp;
-		return 1;
-	}
-	if (cp < 0x800) {
-		out[0] = (char)(0xC0 | cp >> 6);
-		out[1] = (char)(0x80 | (cp & 0x3F));
-		return 2;
-	}
-	if (cp < 0x10000) {
-		out[0] = (char)(0xE0 | cp >> 12);
-		out[1] = (char)(0x80 | (cp >> 6 & 0x3F));
-		out[2] = (char)(0x80 | (cp & 0x3F));
-		return 3;
-	}
-	out[0] = (char)(0xF0 | cp >> 18);
-	out[1] = (char)(0x80 | (cp >> 12 & 0x3F));
-	out[2] = (char)(0x80 | (cp >> 6 & 0x3F));
-	out[3] = (char)(0x80 | (cp & 0x3F));
-	return 4;
-}
-
 int ckpt_literal_unicode(struct ckpt_arena *arena, const char *text, uint64_t len,
 			 struct ckpt_value *v, struct ckpt_error *err)
 {
@@ -271,7 +246,7 @@ int ckpt_literal_unicode(struct ckpt_arena *arena, const char *text, uint64_t le
 			out[used++] = '\\';
 			cp = (uint8_t)text[++i];
 		}
-		used += put_utf8(cp, out + used);
+		used += ckpt_utf8_put(cp, out + used);
 		i += width ? 2 + width : 1;
 	}
 	v->kind = CKPT_STR;

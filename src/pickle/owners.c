@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pickle/owners.h"
 
-#include <string.h>
+#include "base/text.h"
 
-static bool is_one_of(const char *name, const char *const *names)
-{
-	for (; *names; names++)
-		if (!strcmp(*names, name))
-			return true;
-	return false;
-}
+#include <string.h>
 
 /* torch.float32 and the like: values that carry their own names. */
 static bool is_dtype(const struct ckpt_global *g)
@@ -35,13 +29,13 @@ char ckpt_owner_of_module(const struct ckpt_global *g, bool python311, bool pyth
 	/* classes that are made when their module is loaded have a string each */
 	static const char *const collections[] = { "defaultdict", "deque", NULL };
 
-	if (!strcmp(g->module, "builtins") && is_one_of(g->name, functions))
+	if (!strcmp(g->module, "builtins") && ckpt_is_one_of(g->name, functions))
 		return 'b';
 	if ((python311 || python313) && is_dtype(g))
 		return 'd';
 	if ((python311 || python313) && (!strcmp(g->module, "operator") || (!strcmp(g->module, "array") && !strcmp(g->name, "array")) || (!strcmp(g->module, "functools") && !strcmp(g->name, "partial"))))
 		return 0;
-	return python313 && !strcmp(g->module, "collections") && is_one_of(g->name, collections) ? 0 : 's';
+	return python313 && !strcmp(g->module, "collections") && ckpt_is_one_of(g->name, collections) ? 0 : 's';
 }
 
 bool ckpt_is_named_by_c(const struct ckpt_global *g)
@@ -51,6 +45,6 @@ bool ckpt_is_named_by_c(const struct ckpt_global *g)
 	static const char *const collections[] = { "OrderedDict", "defaultdict", "deque", NULL };
 	static const char *const torch[] = { "Size", "device", "dtype", "Generator", "layout", "memory_format", "qscheme", "finfo", "iinfo", NULL };
 
-	return is_one_of(g->module, modules) || (!strcmp(g->module, "collections") && is_one_of(g->name, collections)) ||
-	       (!strcmp(g->module, "functools") && !strcmp(g->name, "partial")) || (!strcmp(g->module, "torch") && (is_one_of(g->name, torch) || is_dtype(g)));
+	return ckpt_is_one_of(g->module, modules) || (!strcmp(g->module, "collections") && ckpt_is_one_of(g->name, collections)) ||
+	       (!strcmp(g->module, "functools") && !strcmp(g->name, "partial")) || (!strcmp(g->module, "torch") && (ckpt_is_one_of(g->name, torch) || is_dtype(g)));
 }

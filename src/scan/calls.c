@@ -252,14 +252,6 @@ static const struct ckpt_value *rest_of(struct call *c, uint32_t first)
 	return v;
 }
 
-static bool is_one_of(const char *name, const char *const *names)
-{
-	for (; *names; names++)
-		if (!strcmp(*names, name))
-			return true;
-	return false;
-}
-
 /* numpy's generators are made of each other, by functions that call what they are given. */
 static bool is_of_numpy_random(struct ckpt_scan_walk *w, uint32_t i, const struct ckpt_value *v)
 {
@@ -272,7 +264,7 @@ static bool is_of_numpy_random(struct ckpt_scan_walk *w, uint32_t i, const struc
 
 	if (v->kind < CKPT_GLOBAL)
 		return true;
-	if (!g || strncmp(g->module, "numpy.random", 12) != 0 || !is_one_of(g->name, classes))
+	if (!g || strncmp(g->module, "numpy.random", 12) != 0 || !ckpt_is_one_of(g->name, classes))
 		return false;
 	return i != 1 || !strcmp(g->name, "__bit_generator_ctor");
 }
@@ -315,7 +307,7 @@ static bool has_enumerations(const char *module)
 					       "torch.ao.quantization.qconfig_mapping",
 					       NULL };
 
-	return is_one_of(module, modules);
+	return ckpt_is_one_of(module, modules);
 }
 
 static bool are_scalars(const struct ckpt_value *args)

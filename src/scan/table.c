@@ -4,6 +4,7 @@
  * 2.7 to 3.14, seen in files and in their sources; docs/scan.md says the same in words, and tests/scan/language.py holds it against
  * the real ones.
  */
+#include "base/text.h"
 #include "scan/names.h"
 
 #include <string.h>
@@ -258,7 +259,7 @@ static const char *const return_types[] = {
 	"svd",
 	"symeig",
 	"topk",
-	"triangular_solve",
+	"triangular_solve", NULL,
 };
 
 /* Python's own, of 2.7 to 3.14: their classes keep what they are given. */
@@ -324,27 +325,17 @@ static const char *const exceptions[] = {
 	"UserWarning",
 	"ValueError",
 	"Warning",
-	"ZeroDivisionError",
+	"ZeroDivisionError", NULL,
 };
-
-static bool is_one_of(const char *name, const char *const *names, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(names[i], name))
-			return true;
-	return false;
-}
 
 const struct ckpt_scan_rule *ckpt_scan_find_row(const char *module, const char *name)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (!strcmp(rows[i].name, name) && !strcmp(rows[i].module, module))
 			return &rows[i];
-	if (!strcmp(module, "torch.return_types") &&
-	    is_one_of(name, return_types, sizeof(return_types) / sizeof(return_types[0])))
+	if (!strcmp(module, "torch.return_types") && ckpt_is_one_of(name, return_types))
 		return &return_type;
-	if (!strcmp(module, "builtins") &&
-	    is_one_of(name, exceptions, sizeof(exceptions) / sizeof(exceptions[0])))
+	if (!strcmp(module, "builtins") && ckpt_is_one_of(name, exceptions))
 		return &exception;
 	return NULL;
 }

@@ -92,6 +92,26 @@ static void utf8_is_judged_strictly(void **state)
 	assert_int_equal(ckpt_utf8_len("\xf4\x8f\xbf\xbf", 3), 0);
 }
 
+static void code_points_become_utf8(void **state)
+{
+	static const struct {
+		uint32_t cp;
+		const char *utf8;
+	} cases[] = {
+		{ 0x7F, "\x7f" },	   { 0x80, "\xc2\x80" },
+		{ 0x7FF, "\xdf\xbf" },	   { 0x800, "\xe0\xa0\x80" },
+		{ 0xD800, "\xed\xa0\x80" }, { 0x10000, "\xf0\x90\x80\x80" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char out[4];
+
+		assert_int_equal(ckpt_utf8_put(cases[i].cp, out), strlen(cases[i].utf8));
+		assert_memory_equal(out, cases[i].utf8, strlen(cases[i].utf8));
+	}
+}
+
 UNIT_SUITE(test_text)
 {
 	const struct CMUnitTest tests[] = {
@@ -99,6 +119,7 @@ UNIT_SUITE(test_text)
 		cmocka_unit_test(what_does_not_fit_ends_in_dots),
 		cmocka_unit_test(a_small_buffer_never_overflows),
 		cmocka_unit_test(utf8_is_judged_strictly),
+		cmocka_unit_test(code_points_become_utf8),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,27 +69,6 @@ static bool read_unicode(struct json *j, uint32_t *c)
 	return true;
 }
 
-static char *put_utf8(char *to, uint32_t c)
-{
-	if (c < 0x80) {
-		*to++ = (char)c;
-		return to;
-	}
-	if (c < 0x800) {
-		*to++ = (char)(0xC0 | c >> 6);
-	} else {
-		if (c < 0x10000) {
-			*to++ = (char)(0xE0 | c >> 12);
-		} else {
-			*to++ = (char)(0xF0 | c >> 18);
-			*to++ = (char)(0x80 | (c >> 12 & 0x3F));
-		}
-		*to++ = (char)(0x80 | (c >> 6 & 0x3F));
-	}
-	*to++ = (char)(0x80 | (c & 0x3F));
-	return to;
-}
-
 static bool read_escape(struct json *j, uint32_t *c)
 {
 	static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
@@ -120,7 +99,7 @@ static bool read_text(struct json *j, struct ckpt_tc_step *step)
 		j->at++;
 		if (!read_escape(j, &c))
 			return false;
-		j->text = put_utf8(j->text, c);
+		j->text += ckpt_utf8_put(c, j->text);
 	}
 	step->len = (size_t)(j->text - step->key);
 	return next_is(j, '"');
