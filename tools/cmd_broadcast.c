@@ -142,7 +142,7 @@ static int take_seconds(const char *name, const char *text, double *out)
 {
 	char *end;
 
-	*out = text ? strtod(text, &end) : 0;
+	*out = text ? number_of(text, &end) : 0;
 	if (text && (*end || end == text || !(*out > 0) || *out > 1e6))
 		return wrong_usage(&cmd_broadcast, "%s: wanted seconds",
 				   option_said(&cmd_broadcast, name, text));
@@ -219,7 +219,7 @@ static int take_options(struct ckpt_broadcast_options *o)
 
 static void tell_done(const struct ckpt_broadcast_report *r)
 {
-	char size[16], rate[16], files[32];
+	char size[16], time[32], rate[16], files[32];
 	double s = r->seconds > 0 ? r->seconds : 1e-9;
 
 	if (r->rank != 0 || quiet)
@@ -233,8 +233,8 @@ static void tell_done(const struct ckpt_broadcast_report *r)
 			r->world_size, r->world_size == 1 ? "" : "s", r->path);
 		return;
 	}
-	fprintf(stderr, "%s to %u rank%s in %.2f s, %s/s", size_phrase(r->nbytes, size),
-		r->world_size, r->world_size == 1 ? "" : "s", s,
+	fprintf(stderr, "%s to %u rank%s in %s, %s/s", size_phrase(r->nbytes, size),
+		r->world_size, r->world_size == 1 ? "" : "s", seconds_phrase(s, time),
 		human_size((uint64_t)((double)r->nbytes / s), rate));
 	if (r->has_crc)
 		fprintf(stderr, ", crc32 %08x", r->crc32);

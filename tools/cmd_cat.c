@@ -193,7 +193,7 @@ static int write_file(const char *name, const struct ckpt_array *array, struct c
 	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_array_info info = CKPT_ARRAY_INFO_INIT;
-	char size[16], shown[200];
+	char size[16], time[32], shown[200];
 	double began = seconds();
 	int rc;
 
@@ -216,8 +216,8 @@ static int write_file(const char *name, const struct ckpt_array *array, struct c
 		complain("note: numpy has no %s: written as %s, with the same values", info.dtype,
 			 info.reads);
 	if (!quiet)
-		printf("%s written in %.2f s\n", size_phrase(report.nbytes, size),
-		       seconds() - began);
+		printf("%s written in %s\n", size_phrase(report.nbytes, size),
+		       seconds_phrase(seconds() - began, time));
 	return 0;
 }
 

@@ -325,7 +325,7 @@ static bool parse_number(const char *text, double *out, const char **end)
 {
 	char *stop;
 
-	*out = strtod(text, &stop);
+	*out = number_of(text, &stop);
 	*end = stop;
 	return stop != text && isfinite(*out) && *out >= 0;
 }

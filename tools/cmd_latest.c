@@ -113,7 +113,7 @@ static int list(const char *folder, struct candidates *out)
 	bool ok = true;
 
 	if (!dir) {
-		complain("%s: %s", folder, strerror(errno));
+		complain("%s: %s", folder, errno_text(errno));
 		return EXIT_ERROR;
 	}
 	while (ok && (errno = 0, entry = readdir(dir)))
@@ -122,7 +122,7 @@ static int list(const char *folder, struct candidates *out)
 	if (!ok) {
 		complain("out of memory");
 	} else if (errno) {
-		complain("%s: %s", folder, strerror(errno));
+		complain("%s: %s", folder, errno_text(errno));
 		ok = false;
 	}
 	closedir(dir);

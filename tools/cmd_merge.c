@@ -134,7 +134,7 @@ static int save(const struct ckpt_model *model, const char *out, struct ckpt_sav
 static void tell(const struct ckpt_model *model, const struct ckpt_edit_report *numbers,
 		 uint64_t nbytes, double start)
 {
-	char size[16], number[32];
+	char size[16], time[32], number[32];
 	uint64_t count = ckpt_tensor_count(model);
 
 	if (quiet)
@@ -145,7 +145,7 @@ static void tell(const struct ckpt_model *model, const struct ckpt_edit_report *
 	if (dry_run)
 		printf("%s would be written (dry run)\n", size_phrase(nbytes, size));
 	else
-		printf("%s written in %.2f s\n", size_phrase(nbytes, size), seconds() - start);
+		printf("%s written in %s\n", size_phrase(nbytes, size), seconds_phrase(seconds() - start, time));
 }
 
 static int merge(const char *in, const char *out)

@@ -189,7 +189,7 @@ static void end_json(FILE *out, const struct ckpt_repair_report *r,
 static void print_summary(const struct ckpt_repair_report *r, const struct ckpt_save_report *saved,
 			  double start)
 {
-	char one[32], all[32], size[16];
+	char one[32], all[32], size[16], time[32];
 
 	printf("%s of %s tensor%s recovered", grouped(r->proven + r->unproven, one),
 	       grouped(r->tensors, all), plural(r->tensors));
@@ -208,8 +208,8 @@ static void print_summary(const struct ckpt_repair_report *r, const struct ckpt_
 	if (dry_run)
 		printf(", %s would be written (dry run)\n", size_phrase(saved->written, size));
 	else
-		printf(", %s written in %.2f s\n", size_phrase(saved->written, size),
-		       seconds() - start);
+		printf(", %s written in %s\n", size_phrase(saved->written, size),
+		       seconds_phrase(seconds() - start, time));
 }
 
 static void hint_failed(const struct ckpt_error *err, const struct ckpt_repair_report *r,

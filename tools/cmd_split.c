@@ -74,7 +74,7 @@ const struct command cmd_reshard = {
 static void tell(const struct ckpt_save_options *options, const struct ckpt_edit_report *did,
 		 uint64_t tensors, const struct ckpt_save_report *report, double start)
 {
-	char size[16], number[32];
+	char size[16], time[32], number[32];
 
 	convert_tell_weights(did);
 	printf("%s tensor%s for %u rank%s, ", grouped(tensors, number), tensors == 1 ? "" : "s",
@@ -85,8 +85,8 @@ static void tell(const struct ckpt_save_options *options, const struct ckpt_edit
 	if (dry_run)
 		printf("%s would be written (dry run)\n", size_phrase(report->nbytes, size));
 	else
-		printf("%s written in %.2f s\n", size_phrase(report->nbytes, size),
-		       seconds() - start);
+		printf("%s written in %s\n", size_phrase(report->nbytes, size),
+		       seconds_phrase(seconds() - start, time));
 }
 
 static int split(struct ckpt_save_options *options, const char *in, const char *out)

@@ -88,7 +88,7 @@ static int read_error(struct text *out)
 		in = fopen(what, "rb");
 	ok = in && read_stream(in, out);
 	if (!ok)
-		complain("%s: cannot read the error: %s", what, strerror(errno));
+		complain("%s: cannot read the error: %s", what, errno_text(errno));
 	if (in && named)
 		fclose(in);
 	return ok ? EXIT_FINE : EXIT_ERROR;

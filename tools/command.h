@@ -126,6 +126,17 @@ void print_man_page(const struct command *cmd, FILE *out);
 const char *human_size(uint64_t nbytes, char *buf);
 /* The same for a sentence: "1.5G", "747 bytes"; BUF has 16 bytes. */
 const char *size_phrase(uint64_t nbytes, char *buf);
+
+/* "1.52 s"; BUF has 32 bytes. */
+const char *seconds_phrase(double s, char *buf);
+
+/* As snprintf(), strtod(), strtof(), with a '.' in every locale. number_text() returns BUF. */
+char *number_text(char *buf, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+double number_of(const char *text, char **end);
+float float_of(const char *text);
+
+/* As strerror(), in English. */
+const char *errno_text(int code);
 /* A + B, or UINT64_MAX: files may claim any size. */
 uint64_t sum(uint64_t a, uint64_t b);
 /* 11689512 -> "11,689,512"; BUF has 32 bytes. */

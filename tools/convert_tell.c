@@ -84,7 +84,7 @@ static void tell_count(uint64_t count, const char *one, const char *more)
 void convert_tell(const struct convert_summary *s, const struct ckpt_save_report *report,
 		  bool dry_run, double start)
 {
-	char size[16];
+	char size[16], time[32];
 
 	if (s->taken.extracted)
 		tell_taken(&s->taken);
@@ -108,8 +108,8 @@ void convert_tell(const struct convert_summary *s, const struct ckpt_save_report
 	if (dry_run)
 		printf("%s would be written (dry run)\n", size_phrase(report->nbytes, size));
 	else
-		printf("%s written in %.2f s\n", size_phrase(report->nbytes, size),
-		       seconds() - start);
+		printf("%s written in %s\n", size_phrase(report->nbytes, size),
+		       seconds_phrase(seconds() - start, time));
 }
 
 static bool is_weights_name(const char *name)

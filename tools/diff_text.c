@@ -217,7 +217,7 @@ static void set_number(struct diff_text *t, struct row *row, int i, double v, co
 	if (isnan(v))
 		snprintf(text, sizeof(text), "-");
 	else
-		snprintf(text, sizeof(text), fmt, v);
+		number_text(text, sizeof(text), fmt, v);
 	set_cell(t, row, i, text);
 }
 
@@ -230,7 +230,7 @@ static void set_ulp(struct diff_text *t, struct row *row, int i, const struct ck
 	else if (n->max_ulp < 10000000)
 		snprintf(text, sizeof(text), "%" PRIu64, n->max_ulp);
 	else
-		snprintf(text, sizeof(text), "%.2g", (double)n->max_ulp);
+		number_text(text, sizeof(text), "%.2g", (double)n->max_ulp);
 	set_cell(t, row, i, text);
 }
 

@@ -180,7 +180,7 @@ static int save_and_tell(const struct edit_settings *s, const struct ckpt_model 
 {
 	struct ckpt_save_report saved = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	char size[16];
+	char size[16], time[32];
 
 	if (!out && !any_changed(reports, count)) {
 		if (!quiet)
@@ -205,8 +205,8 @@ static int save_and_tell(const struct edit_settings *s, const struct ckpt_model 
 	if (s->dry_run)
 		printf("%s would be written (dry run)\n", size_phrase(saved.written, size));
 	else
-		printf("%s written in %.2f s\n", size_phrase(saved.written, size),
-		       seconds() - start);
+		printf("%s written in %s\n", size_phrase(saved.written, size),
+		       seconds_phrase(seconds() - start, time));
 	return EXIT_FINE;
 }
 

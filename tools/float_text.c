@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "float_text.h"
 
+#include "command.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -45,8 +47,8 @@ double float_rounded(double v, enum float_kind kind)
 static bool reads_back(const char *text, double v, enum float_kind kind)
 {
 	if (kind == FLOAT_SINGLE)
-		return strtof(text, NULL) == (float)v;
-	return float_rounded(strtod(text, NULL), kind) == v;
+		return float_of(text) == (float)v;
+	return float_rounded(number_of(text, NULL), kind) == v;
 }
 
 /* "9.99e+05" with one more in the last digit: "1.00e+06" */
@@ -86,7 +88,7 @@ struct float_digits float_shortest(double v, enum float_kind kind)
 	char text[40];
 
 	for (int count = 0; count < FLOAT_MOST_DIGITS; count++) {
-		snprintf(text, sizeof(text), "%.*e", count, v);
+		number_text(text, sizeof(text), "%.*e", count, v);
 		if (reads_back(text, v, kind))
 			break;
 		/* below a power of two the neighbours are closer than above: the next digit may do where the nearest does not */
@@ -112,7 +114,7 @@ char *float_positional(char *buf, double v, enum float_kind kind, int precision)
 	char *p = buf;
 
 	if (behind > precision) {
-		snprintf(buf, FLOAT_MOST_TEXT, "%#.*f", precision, v);
+		number_text(buf, FLOAT_MOST_TEXT, "%#.*f", precision, v);
 		trim_zeros(buf);
 		return buf;
 	}
@@ -140,7 +142,7 @@ char *float_scientific(char *buf, double v, enum float_kind kind, int precision,
 	if (d.count - 1 > precision || (min_digits && d.count - 1 < min_digits)) {
 		char text[64];
 
-		snprintf(text, sizeof(text), "%.*e", min_digits ? min_digits : precision, v);
+		number_text(text, sizeof(text), "%.*e", min_digits ? min_digits : precision, v);
 		d = digits_of(text);
 	}
 	*p++ = d.digits[0];

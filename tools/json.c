@@ -79,7 +79,7 @@ FILE *json_open(const char *target)
 	if (out)
 		return out;
 	complain("%s: cannot write JSON to it: %s", target,
-		 errno == EEXIST ? "it exists already" : strerror(errno));
+		 errno == EEXIST ? "it exists already" : errno_text(errno));
 	if (fd >= 0)
 		close(fd);
 	if (made)
@@ -101,7 +101,7 @@ int json_close(FILE *out, bool whole)
 		return finish_output(EXIT_FINE);
 	bad = ferror(out);
 	if ((fclose(out) != 0 || bad) && whole) {
-		complain("cannot write the JSON file: %s", strerror(errno));
+		complain("cannot write the JSON file: %s", errno_text(errno));
 		whole = false;
 	}
 	if (!whole && made)

@@ -45,8 +45,7 @@ static const char *real_text(double v, char *buf)
 {
 	if (isnan(v))
 		return "-";
-	snprintf(buf, 32, "%.4g", v);
-	return buf;
+	return number_text(buf, 32, "%.4g", v);
 }
 
 /* Integers exactly, as far as there is room. */

@@ -22,7 +22,7 @@ const char *human_size(uint64_t nbytes, char *buf)
 	if (!unit)
 		snprintf(buf, 16, "%" PRIu64, nbytes);
 	else
-		snprintf(buf, 16, v < 9.95 ? "%.1f%c" : "%.0f%c", v, units[unit]);
+		number_text(buf, 16, v < 9.95 ? "%.1f%c" : "%.0f%c", v, units[unit]);
 	return buf;
 }
 
@@ -86,7 +86,7 @@ int finish_output(int code)
 	if (fflush(stdout) != 0 || bad) {
 		if (errno == EPIPE)
 			return code; /* "ckpt ls x | head": the reader had enough */
-		complain("cannot write to standard output: %s", strerror(errno));
+		complain("cannot write to standard output: %s", errno_text(errno));
 		return EXIT_ERROR;
 	}
 	return code == EXIT_FINE && said_no ? EXIT_NO : code;
@@ -137,7 +137,7 @@ bool parse_decimal_size(const char *text, uint64_t *out)
 {
 	static const char units[] = "KMGT";
 	char *end;
-	double n = strtod(text, &end);
+	double n = number_of(text, &end);
 	const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
 
 	if (text + strspn(text, "0123456789.") != end || !isdigit((unsigned char)*text))

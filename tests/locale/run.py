@@ -45,7 +45,7 @@ def cli(folder, bats, set_locale, tests):
     """The shell and other programs of a test keep their own locale."""
     command = os.path.join(folder, "ckpt")
     with open(command, "w", encoding="utf-8") as stream:
-        stream.write('#!/bin/sh\nexport LOCPATH="%s" LC_ALL=%s LD_PRELOAD="%s"\n'
+        stream.write('#!/bin/sh\nexport LOCPATH="%s" CKPT_TEST_LOCALE=%s LD_PRELOAD="%s"\n'
                      'export ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0"\nexec "%s" "$@"\n'
                      % (folder, COMMA, set_locale, os.environ["CKPT"]))
     os.chmod(command, 0o755)
