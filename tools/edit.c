@@ -281,17 +281,31 @@ static int check_format(const struct ckpt_model *model, const char *in, const ch
 	return EXIT_ERROR;
 }
 
-/* What a file of tensors alone has no place for. */
+/* A format that has no place for devices, in words and with what loads it; or NULL. */
+static const char *without_devices(const struct ckpt_file_info *info, const char **load)
+{
+	*load = "safetensors.torch.load_file(FILE, device=...) says where it goes";
+	if (info->format_code == CKPT_FORMAT_SAFETENSORS)
+		return "a safetensors file says";
+	if (info->format_code == CKPT_FORMAT_DCP_SAFETENSORS || (info->format_code == CKPT_FORMAT_HUGGING_FACE && !*info->profile))
+		return "safetensors files say";
+	*load = "torch.distributed.checkpoint.load() fills tensors where they are";
+	return info->format_code == CKPT_FORMAT_DCP ? "a DCP directory says" : NULL;
+}
+
+/* Devices cannot be written where there is no place for them. */
 static int check_steps(const struct ckpt_model *model, const char *in,
 		       const struct edit_step *steps, size_t count)
 {
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+	const char *who, *load;
 
 	ckpt_file_get(model, &info);
-	for (size_t i = 0; i < count && info.format_code == CKPT_FORMAT_SAFETENSORS; i++)
+	who = without_devices(&info, &load);
+	for (size_t i = 0; i < count && who; i++)
 		if (steps[i].kind == &kind_remap || steps[i].kind == &kind_remap_all) {
-			complain("%s: a safetensors file says nothing of devices", in);
-			hint("safetensors.torch.load_file(FILE, device=...) says where it goes");
+			complain("%s: %s nothing of devices", in, who);
+			hint("%s", load);
 			return EXIT_ERROR;
 		}
 	return EXIT_FINE;

@@ -209,6 +209,18 @@ hint: safetensors.torch.load_file(FILE, device=...) says where it goes"
 	want_files model.safetensors out.pt
 }
 
+@test "nor of a set of them, nor of a DCP directory's" {
+	"$CKPT" convert -q ddp_model.pt set --to safetensors --shard-size 2K
+	"$CKPT" split -q ddp_model.pt dcp --ranks 2
+	"$CKPT" split -q ddp_model.pt ranks --ranks 2 --to safetensors
+	for kind in set dcp ranks; do
+		ckpt remap --all cuda:0 $kind out; [ "$status" = 2 ]; [ ! -e out ]
+		[[ $stderr = "ckpt: $kind: "*" nothing of devices"* ]]
+		ckpt remap -i cpu=cuda:0 $kind; [ "$status" = 2 ]
+		ckpt edit --add-module --remap-all cuda:0 $kind out; [ "$status" = 2 ]; [ ! -e out ]
+	done
+}
+
 @test "a merge of shards is no safetensors file" {
 	ckpt split --ranks 2 ddp_trainer.pt shards; want 0
 	ckpt merge shards out.safetensors
