@@ -239,6 +239,8 @@ static bool scan_named_kind(struct look *l)
 	if (is_legacy(l)) {
 		set_format(l, "torch legacy stream");
 		ckpt_scan_legacy(l->s, l->source, l->flags);
+		if (!(l->flags & CKPT_SCAN_TOP))
+			ckpt_scan_prove_part(l->s, l->source);
 	} else if (ckpt_scan_is_npy(l->head, l->len)) {
 		set_format(l, "numpy array");
 		ckpt_scan_npy(l->s, l->source);
@@ -251,7 +253,7 @@ static bool scan_named_kind(struct look *l)
 		if (l->flags & CKPT_SCAN_TOP) {
 			find(l, CKPT_SCAN_PLAIN, "note",
 			     "safetensors, in which there is nothing to run");
-			ckpt_scan_prove(l->s, l->source);
+			ckpt_scan_prove(l->s, l->source, CKPT_SCAN_TOP);
 		}
 	} else {
 		return false;

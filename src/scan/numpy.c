@@ -191,7 +191,8 @@ bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ck
 	if (!letter || dtype->flags & CKPT_SCAN_USED || state->kind != CKPT_TUPLE ||
 	    state->u.seq.count < 8 || state->u.seq.count > 9)
 		return false;
-	if (!is_kind(item(state, 0), CKPT_INT) || !is_kind(item(state, 5), CKPT_INT) ||
+	/* of earlier versions numpy 1.19 looks for fields that are not there */
+	if (!is_kind(item(state, 0), CKPT_INT) || item(state, 0)->u.integer != (state->u.seq.count == 9 ? 4 : 3) || !is_kind(item(state, 5), CKPT_INT) ||
 	    !is_kind(item(state, 6), CKPT_INT) || !is_kind(flags, CKPT_INT))
 		return false;
 	simple = is_kind(item(state, 2), CKPT_NONE) && is_kind(item(state, 3), CKPT_NONE) &&

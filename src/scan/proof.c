@@ -72,7 +72,27 @@ static void check_trailer(struct ckpt_scanner *s, struct ckpt_source *source,
 	ckpt_source_unref(rest);
 }
 
-void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source)
+void ckpt_scan_prove_part(struct ckpt_scanner *s, struct ckpt_source *source)
+{
+	if (s->rc == 0 && !s->in_fragment && s->file.verdict < CKPT_SCAN_UNREADABLE)
+		ckpt_scan_prove(s, source, CKPT_SCAN_PART);
+}
+
+/* Of what is no checkpoint of its own indices are not looked at, which scan_one() says. */
+static void check_indices(struct ckpt_scanner *s, const struct ckpt_model *model)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+
+	if (s->has_places) {
+		ckpt_scan_failed(s, ckpt_scan_check_indices(s, model, &err), &err);
+		if (s->has_packed_storage)
+			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET,
+				       "a sparse tensor, or the state of a generator, beside compressed storages: torch.load(mmap=True) takes the compressed bytes for its numbers");
+	}
+	s->has_places = s->has_packed_storage = false;
+}
+
+void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *model;
@@ -89,12 +109,7 @@ void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source)
 		check_trailer(s, source, model);
 	else if (model->doc->format == &ckpt_format_torch_tar)
 		ckpt_scan_failed(s, ckpt_torch_tar_check_tensors(model, &err), &err);
-	if (s->has_places) {
-		ckpt_scan_failed(s, ckpt_scan_check_indices(s, model, &err), &err);
-		if (s->has_packed_storage)
-			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET,
-				       "a sparse tensor, or the state of a generator, beside compressed storages: torch.load(mmap=True) takes the compressed bytes for its numbers");
-	}
-	s->has_places = s->has_packed_storage = false;
+	if (flags & CKPT_SCAN_TOP)
+		check_indices(s, model);
 	ckpt_close(model);
 }

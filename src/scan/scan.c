@@ -63,7 +63,7 @@ static int scan_one(struct ckpt_scanner *s, const char *path, struct ckpt_error 
 		ckpt_scan_dcp_index(s, source);
 	if (s->rc == 0 && s->file.is_torch && !s->is_dcp &&
 	    s->file.verdict < CKPT_SCAN_UNREADABLE) /* what is more than is looked into is not opened either */
-		ckpt_scan_prove(s, source);
+		ckpt_scan_prove(s, source, CKPT_SCAN_TOP);
 	if (s->has_places || s->has_places_inside)
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET,
 			       "a sparse tensor, or the state of a generator, in what is no checkpoint of its own: where its numbers point is not looked at");

@@ -128,8 +128,12 @@ void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source);
 /* The index of a DCP directory, which lies beside its data files: are its items what is looked into? (dcp.c) */
 void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source);
 
-/* Read it as a checkpoint: is all there that its pickle says? Of files that torch.load reads (proof.c). */
-void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source);
+/*
+ * Read it as a checkpoint: is all there that its pickle says? Of files that torch.load reads, and of archives of torch.package
+ * (proof.c). FLAGS: CKPT_SCAN_TOP or CKPT_SCAN_PART. The second is for what is inside of something, if nothing speaks against it yet.
+ */
+void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags);
+void ckpt_scan_prove_part(struct ckpt_scanner *s, struct ckpt_source *source);
 
 /* Do indices of sparse tensors lie in these, and positions of generators in their states? 0, or what to give to ckpt_scan_failed() (indices.c) */
 struct ckpt_model;

@@ -231,4 +231,6 @@ void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 		ckpt_scan_failed(s, rc, &err);
 	else
 		check_end(s, source, tar.at);
+	if (tables >= 3 && !(flags & CKPT_SCAN_TOP))
+		ckpt_scan_prove_part(s, source);
 }

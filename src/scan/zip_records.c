@@ -174,12 +174,14 @@ static void scan_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entr
 	const char *record = record_of(zip, e);
 	bool main_pickle = zip->flags & CKPT_SCAN_TOP && !e->is_hidden && record &&
 			   !ckpt_strcasecmp(record, "data.pkl");
-	bool weights = zip->s->weights;
+	bool weights = zip->s->weights, in_package = zip->s->in_package;
 
 	zip->s->weights = main_pickle;
+	zip->s->in_package = zip->is_package;
 	zip->s->storages = &zip->storages;
 	ckpt_scan_pickles(zip->s, &p, 1);
 	zip->s->storages = NULL;
+	zip->s->in_package = in_package;
 	zip->s->weights = weights;
 }
 
@@ -443,6 +445,23 @@ static void set_top(struct ckpt_loose_zip *zip)
 				 "TorchScript archives are not for weights_only"); /* 1.13 hands them to torch.jit.load all the same */
 }
 
+/* A checkpoint inside of something, or one of a row: who loads it believes what its pickle says of its storages. */
+static void prove_zip(const struct ckpt_loose_zip *zip)
+{
+	struct ckpt_scanner *s = zip->s;
+	struct ckpt_source *part;
+	bool is_top = zip->flags & CKPT_SCAN_TOP && !s->is_dcp && (zip->has_pickle || zip->is_script); /* scan_one() does it */
+
+	if (is_top || !(zip->has_pickle || zip->is_script || zip->is_package) || s->rc < 0)
+		return;
+	if (ckpt_source_slice(zip->source, zip->base, ckpt_source_size(zip->source) - zip->base, &part, NULL) < 0) {
+		s->no_memory = true;
+		return;
+	}
+	ckpt_scan_prove_part(s, part);
+	ckpt_source_unref(part);
+}
+
 /* The last archive of SOURCE; returns how many bytes are in front of it. */
 static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
 {
@@ -462,6 +481,7 @@ static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, un
 		if (zip.folder) {
 			ckpt_loose_zip_compare(&zip);
 			ckpt_loose_zip_records(&zip);
+			prove_zip(&zip);
 		}
 	}
 	s->where = before;

@@ -4,7 +4,7 @@
 import json
 import struct
 
-from assemble import NOT_DECIDED, RUN, Member, blob, call, files, legacy, proto, reduce_, sample, torch_zip, value, zip_of
+from assemble import NOT_DECIDED, RUN, Member, blob, call, files, legacy, proto, reduce_, sample, tar_of, torch_zip, value, zip_of
 
 NOT_PLAIN = RUN | NOT_DECIDED
 NAME = files.glob
@@ -187,6 +187,39 @@ def broken_dtypes():
         dtype = reduce_("numpy", "dtype", "V40", False, True) + b"(" + value(3) + value("|") + b"N" + value(("a", "b")) + fields + value(40) + value(1) + value(16) + b"tb"
         both("dtype_field_%d" % number, NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(b"x" * 40) + dtype + value((1,)) + value("C") + b"tR" + second, "a field of a dtype that is none")
         both("dtype_field_state_%d" % number, NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + dtype + b"\x89" + blob(b"x" * 40) + b"tb", "the same in the state of an array")
+
+
+def versions_of_dtypes():
+    """numpy 1.19 follows a pointer to fields that are not there, where the state is of an older version."""
+    for text, size, flags in (("U2", 8, 8), ("S8", 8, 0), ("V4", 4, 16), ("f4", -1, 0)):
+        for version in (0, 1, 2, 3, 4, 5, -1):
+            dtype = reduce_("numpy", "dtype", text, False, True) + value((version, "<" if text[0] in "Uf" else "|", None, None, None, size, -1 if size < 0 else 4 if text[0] == "U" else 1, flags)) + b"b"
+            for name, body in (("scalar", NAME("numpy.core.multiarray", "scalar") + b"(" + dtype + blob(bytes(8 if text != "V4" and text != "f4" else 4)) + b"tR"),
+                               ("buffer", NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(bytes(8 if text != "V4" and text != "f4" else 4)) + dtype + value((1,)) + value("C") + b"tR")):
+                both("dtype_version_%s_%s_%d" % (name, text, version), body, "the state of a dtype of version %d" % version, FINE if version == 3 else NOT_PLAIN)
+
+
+def lies_about_storages():
+    """Whoever loads a checkpoint, wherever it lies, believes what its pickle says of its storages: torch until 2.6 looks at no record's size."""
+    honest, lying = (proto(2, value({"w": files.tensor(numel=count, shape=(count,))})) for count in (4, 1 << 20))
+    missing = proto(2, value({"w": files.tensor(key="9")}))
+    for name, body, wanted in (("honest", honest, FINE), ("lying", lying, NOT_PLAIN), ("missing", missing, NOT_PLAIN | {"inconsistent"})):
+        zipped = torch_zip(body, data=files.FOUR_FLOATS)
+        stream = legacy(body=body, keys=proto(2, value(["0"])), stored=struct.pack("<q", 4) + files.FOUR_FLOATS)
+        sample("storages_%s.pt" % name, zipped, "a checkpoint of which the pickle says more than the records", wanted)
+        sample("storages_%s.distcp" % name, zipped, "the same as an item of a DCP directory", wanted)
+        sample("storages_%s_first.distcp" % name, zipped + torch_zip(proto(2, value({"a": 1}))), "the same as the first of two items", wanted)
+        sample("storages_%s_last.distcp" % name, torch_zip(proto(2, value({"a": 1}))) + zipped, "the same as the last of two items", wanted)
+        sample("storages_%s_inside.zip" % name, zip_of([Member("policy.pth", zipped), Member("data.json", b"{}")]), "the same in a zip archive", wanted)
+        sample("storages_%s_stream_inside.zip" % name, zip_of([Member("policy.pth", stream)]), "a stream in a zip archive", wanted)
+        sample("storages_%s_twice.zip" % name, zip_of([Member("a.zip", zip_of([Member("policy.pth", zipped)]))]), "the same in an archive in an archive", wanted)
+        sample("storages_%s_inside.tar" % name, tar_of([("model.pth", stream), ("note.txt", b"hello")]), "the same in a tar", wanted)
+        package = [(".data/0.storage", files.FOUR_FLOATS), ("m/o.pkl", body), (".data/extern_modules", b"_codecs\n"), (".data/python_version", b"3.9.2"), (".data/version", b"6\n")]
+        sample("storages_%s_package.pt" % name, files.archive(package), "the same in an archive of torch.package", wanted)
+    for first, then, count in (("Float", "Double", 4), ("Byte", "Float", 4), ("Float", "Float", 3)):
+        body = proto(2, b"](" + files.tensor(kind=first) + files.tensor(kind=then, numel=count, shape=(count,)) + b"e")
+        package = [(".data/0.storage", bytes(32)), ("m/o.pkl", body), (".data/extern_modules", b"_codecs\n"), (".data/python_version", b"3.9.2"), (".data/version", b"6\n")]
+        sample("storages_two_%s_%s_package.pt" % (first, then), files.archive(package), "a storage of a package that is of two classes, or lengths", NOT_PLAIN)
 
 
 def numpy_dtype(size, fields, names=("a",), version=3):
@@ -394,6 +427,8 @@ structures()
 changed_later()
 objects_of_torch()
 broken_dtypes()
+versions_of_dtypes()
+lies_about_storages()
 parts_of_tensors()
 made_with_arguments()
 functions_of_packages()
