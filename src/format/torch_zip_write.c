@@ -5,7 +5,7 @@
 #include "format/turn.h"
 
 #include "base/text.h"
-#include "io/beside.h"
+#include "io/background.h"
 #include "resave/resave.h"
 
 #include <inttypes.h>
@@ -268,16 +268,16 @@ static int locate(void *ctx, struct ckpt_error *err)
 static int make_pickle(struct writer *w, struct ckpt_error *err)
 {
 	struct ckpt_resave_options options = pickle_options(w->model, w->profile, w->canonical);
-	struct ckpt_beside locating = { .run = locate, .ctx = w->tz->zip };
+	struct ckpt_background locating = { .call = locate, .ctx = w->tz->zip };
 	struct ckpt_error other = CKPT_ERROR_INIT;
 	int rc, found;
 
 	if (w->tz->zip && w->tz->zip->count > MANY_RECORDS)
-		ckpt_beside_start(&locating);
+		ckpt_background_start(&locating);
 	rc = ckpt_model_resave(w->model, &options, &w->resaved, err);
 	if (rc < 0 && !locating.has_thread)
 		return rc;
-	found = ckpt_beside_end(&locating, &other);
+	found = ckpt_background_wait(&locating, &other);
 	if (rc == 0 && found < 0 && err)
 		*err = other;
 	return rc < 0 ? rc : found;
