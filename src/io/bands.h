@@ -4,15 +4,18 @@
 
 #include "io/stream.h"
 
-/* The front of a stream whose bytes are made some at a time: the band that was made last, and how much of it was taken. */
+/*
+ * For a stream whose bytes are made in bands, one after the other: the band that was made last,
+ * and how much of it was read.
+ */
 struct ckpt_bands {
 	uint8_t *bytes; /* malloc, owned by the stream */
 	size_t len, taken;
 };
 
 /*
- * LEN bytes to BUF, from one band after the other: NEXT makes the next one, which is not empty, sets its LEN, and TAKEN to 0.
- * Not beyond the last one.
+ * Read LEN bytes to BUF, from as many bands as that takes. NEXT makes the next band, which is
+ * not empty, sets LEN and sets TAKEN to 0. Never reads beyond the last band.
  */
 int ckpt_bands_read(struct ckpt_bands *bands, struct ckpt_stream *stream,
 		    int (*next)(struct ckpt_stream *stream, struct ckpt_error *err), void *buf,

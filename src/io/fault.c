@@ -9,7 +9,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { STACK = 1 << 20 }; /* libraries for GPUs are called on it, too */
+enum { STACK = 1 << 20 }; /* GPU libraries run on it, too */
 
 static ckpt_io_hook *the_hook;
 static void *the_ctx;
@@ -28,13 +28,13 @@ void ckpt_io_set_log(ckpt_io_log *log, void *ctx)
 	log_ctx = ctx;
 }
 
-static void tell(enum ckpt_io_op op, off_t off, const void *bytes, ssize_t len)
+static void log_call(enum ckpt_io_op op, off_t off, const void *bytes, ssize_t len)
 {
 	if (the_log && len >= 0)
 		the_log(log_ctx, op, (uint64_t)off, bytes, (size_t)len);
 }
 
-static bool fails(enum ckpt_io_op op)
+static bool hook_fails(enum ckpt_io_op op)
 {
 	int code = the_hook ? the_hook(the_ctx, op) : 0;
 
@@ -45,64 +45,64 @@ static bool fails(enum ckpt_io_op op)
 
 ssize_t ckpt_io_pread(int fd, void *buf, size_t len, off_t off)
 {
-	return fails(CKPT_IO_READ) ? -1 : pread(fd, buf, len, off);
+	return hook_fails(CKPT_IO_READ) ? -1 : pread(fd, buf, len, off);
 }
 
 ssize_t ckpt_io_pwrite(int fd, const void *buf, size_t len, off_t off)
 {
-	ssize_t n = fails(CKPT_IO_WRITE) ? -1 : pwrite(fd, buf, len, off);
+	ssize_t n = hook_fails(CKPT_IO_WRITE) ? -1 : pwrite(fd, buf, len, off);
 
-	tell(CKPT_IO_WRITE, off, buf, n);
+	log_call(CKPT_IO_WRITE, off, buf, n);
 	return n;
 }
 
 ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t len)
 {
-	return fails(CKPT_IO_COPY) ? -1 : copy_file_range(in, &in_off, out, &out_off, len, 0);
+	return hook_fails(CKPT_IO_COPY) ? -1 : copy_file_range(in, &in_off, out, &out_off, len, 0);
 }
 
 int ckpt_io_clone(int in, int out)
 {
-	return fails(CKPT_IO_CLONE) ? -1 : ioctl(out, FICLONE, in);
+	return hook_fails(CKPT_IO_CLONE) ? -1 : ioctl(out, FICLONE, in);
 }
 
 int ckpt_io_truncate(int fd, off_t size)
 {
-	int rc = fails(CKPT_IO_TRUNCATE) ? -1 : ftruncate(fd, size);
+	int rc = hook_fails(CKPT_IO_TRUNCATE) ? -1 : ftruncate(fd, size);
 
-	tell(CKPT_IO_TRUNCATE, size, NULL, rc);
+	log_call(CKPT_IO_TRUNCATE, size, NULL, rc);
 	return rc;
 }
 
 int ckpt_io_sync(int fd)
 {
-	int rc = fails(CKPT_IO_SYNC) ? -1 : fsync(fd);
+	int rc = hook_fails(CKPT_IO_SYNC) ? -1 : fsync(fd);
 
-	tell(CKPT_IO_SYNC, 0, NULL, rc);
+	log_call(CKPT_IO_SYNC, 0, NULL, rc);
 	return rc;
 }
 
 int ckpt_io_sync_dir(int fd)
 {
-	return fails(CKPT_IO_SYNC_DIR) ? -1 : fsync(fd);
+	return hook_fails(CKPT_IO_SYNC_DIR) ? -1 : fsync(fd);
 }
 
 int ckpt_io_linkat(int old_dir, const char *old_path, int new_dir, const char *new_path, int flags)
 {
-	return fails(CKPT_IO_LINK) ? -1 : linkat(old_dir, old_path, new_dir, new_path, flags);
+	return hook_fails(CKPT_IO_LINK) ? -1 : linkat(old_dir, old_path, new_dir, new_path, flags);
 }
 
 int ckpt_io_rename(const char *from, const char *to, bool replace)
 {
 	int rc;
 
-	if (fails(CKPT_IO_RENAME))
+	if (hook_fails(CKPT_IO_RENAME))
 		return -1;
 	if (replace)
 		return rename(from, to);
 	rc = renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
 	if (rc < 0 && (errno == EINVAL || errno == ENOSYS)) {
-		/* file systems without the flag: a link never replaces either */
+		/* file systems without the flag: link() never replaces a file either */
 		rc = link(from, to);
 		if (rc == 0)
 			unlink(from);
@@ -112,14 +112,15 @@ int ckpt_io_rename(const char *from, const char *to, bool replace)
 
 int ckpt_io_exchange(const char *a, const char *b)
 {
-	return fails(CKPT_IO_RENAME) ? -1 : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
+	return hook_fails(CKPT_IO_RENAME) ? -1
+					  : renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE);
 }
 
 int ckpt_io_thread(pthread_t *thread, void *(*run)(void *), void *arg)
 {
 	pthread_attr_t attr;
 	sigset_t all, before;
-	int code = fails(CKPT_IO_THREAD) ? errno : pthread_attr_init(&attr);
+	int code = hook_fails(CKPT_IO_THREAD) ? errno : pthread_attr_init(&attr);
 
 	if (code)
 		return code;

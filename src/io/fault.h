@@ -9,8 +9,8 @@
 #include <sys/types.h>
 
 /*
- * The calls that touch files or start a thread, behind one hook, so that tests can make any of them fail or
- * end the process there. Without a hook they are the plain calls.
+ * The system calls that touch files or start a thread, behind one hook, so that tests can make
+ * any of them fail or end the process there. Without a hook they are the plain calls.
  */
 enum ckpt_io_op {
 	CKPT_IO_READ,
@@ -26,13 +26,16 @@ enum ckpt_io_op {
 };
 
 /*
- * Returns 0 to go on, or an errno to fail with. Reads and writes may ask from several threads at once. Set before
- * other threads use the library.
+ * Returns 0 to go on, or an errno to fail with. Several threads may call it at once. Set it
+ * before other threads use the library.
  */
 typedef int ckpt_io_hook(void *ctx, enum ckpt_io_op op);
 void ckpt_io_set_hook(ckpt_io_hook *hook, void *ctx);
 
-/* Hears of every write (BYTES at OFF), cut (to OFF bytes) and sync that was done; for tests of crashes. */
+/*
+ * Called after every write (BYTES at OFF), truncation (to OFF bytes) and sync; for tests of
+ * crashes.
+ */
 typedef void ckpt_io_log(void *ctx, enum ckpt_io_op op, uint64_t off, const void *bytes,
 			 size_t len);
 void ckpt_io_set_log(ckpt_io_log *log, void *ctx);
@@ -49,8 +52,8 @@ int ckpt_io_rename(const char *from, const char *to, bool replace);
 int ckpt_io_exchange(const char *a, const char *b);
 
 /*
- * A thread with a small stack that takes no signals: these stay with the threads of the program that uses the
- * library. 0, or an errno.
+ * Start a thread with a small stack. It takes no signals, which are for the threads of the
+ * program that uses the library. Returns 0, or an errno.
  */
 int ckpt_io_thread(pthread_t *thread, void *(*run)(void *), void *arg);
 

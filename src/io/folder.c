@@ -1,4 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A folder is made under a hidden name beside its final one (TEMP), and renamed when it is
+ * complete. If one of the final name exists, the two exchange their names (RENAME_EXCHANGE), and
+ * the old one is removed.
+ *
+ * What must stay true:
+ *  - A folder is replaced only if ckpt_folder_own knows everything in it. That is checked before
+ *    the work, before the exchange, and once more after it, as somebody may put a file there
+ *    meanwhile; then the names are exchanged back. Nothing that is not ours is ever removed.
+ *  - On commit all files are on the disk, then all folders in TEMP, then TEMP, before the
+ *    rename; the parent folder after it.
+ *  - MADE says that TEMP is ours to remove. It is cleared where TEMP no longer names the new
+ *    folder or the checked old one.
+ */
 #include "io/folder.h"
 
 #include "base/c_locale.h"
@@ -27,14 +41,13 @@ struct ckpt_folder {
 	struct ckpt_folder_own own;
 	unsigned flags;
 	mode_t mode;
-	bool made;
-	struct ckpt_sink *unsynced[MOST_UNSYNCED]; /* a ring: the next to go is the oldest */
+	bool made; /* TEMP exists, and is to be removed at the end */
+	struct ckpt_sink *unsynced[MOST_UNSYNCED]; /* a ring: NEXT is the oldest */
 	unsigned next;
 	pthread_mutex_t lock; /* for UNSYNCED and NEXT */
 };
 
-/* PATH without slashes at its end. */
-static char *trimmed(const char *path)
+static char *without_end_slashes(const char *path)
 {
 	size_t len = strlen(path);
 
@@ -43,19 +56,19 @@ static char *trimmed(const char *path)
 	return strndup(path, len);
 }
 
-/* What was left behind by a run that was killed. */
+/* A killed run left it behind. */
 static bool is_leftover(const char *name)
 {
 	return ckpt_glob_matches(CKPT_TEMP_PATTERN, name, 0);
 }
 
+/* The first entry by name that no output of this kind has. */
 struct foreign {
 	const struct ckpt_folder_own *own;
 	const char *folder;
-	char name[PATH_MAX]; /* that of those found which sorts first; "": none */
+	char name[PATH_MAX]; /* "": none */
 };
 
-/* Is it what no output of this kind has? */
 static int find_foreign(void *ctx, const struct ckpt_tree_entry *e)
 {
 	struct foreign *f = ctx;
@@ -117,7 +130,8 @@ static int check_target(const char *path, const char *parent, const struct ckpt_
 int ckpt_folder_check(const char *path, const struct ckpt_folder_own *own, unsigned flags,
 		      struct ckpt_error *err)
 {
-	char *target = trimmed(path), *parent = target ? ckpt_path_parent(target) : NULL;
+	char *target = without_end_slashes(path),
+	     *parent = target ? ckpt_path_parent(target) : NULL;
 	int rc = parent ? check_target(target, parent, own, flags, err) : ckpt_fail_nomem(err);
 
 	free(target);
@@ -125,8 +139,8 @@ int ckpt_folder_check(const char *path, const struct ckpt_folder_own *own, unsig
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
-/* It has to be written to, whatever its mode will be. */
-static int make_folder(struct ckpt_folder *f, struct ckpt_error *err)
+/* Its owner can write to it until commit, whatever its mode is then. */
+static int make_temp(struct ckpt_folder *f, struct ckpt_error *err)
 {
 	for (int i = 0; i < CKPT_TEMP_TRIES; i++) {
 		f->temp = ckpt_temp_name(f->parent, f->path);
@@ -143,7 +157,7 @@ static int make_folder(struct ckpt_folder *f, struct ckpt_error *err)
 	return ckpt_fail_errno(err, "cannot create a folder in '%s'", f->parent);
 }
 
-static int make_temp(struct ckpt_folder *f, uint64_t need, struct ckpt_error *err)
+static int prepare_temp(struct ckpt_folder *f, uint64_t need, struct ckpt_error *err)
 {
 	struct statvfs fs;
 	struct stat old;
@@ -152,13 +166,13 @@ static int make_temp(struct ckpt_folder *f, uint64_t need, struct ckpt_error *er
 	if (statvfs(f->parent, &fs) == 0)
 		rc = ckpt_space_check(&fs, need, f->parent, err);
 	if (rc == 0)
-		rc = make_folder(f, err);
+		rc = make_temp(f, err);
 	if (rc == 0 && lstat(f->path, &old) == 0 && chmod(f->temp, (old.st_mode & 0777) | S_IRWXU) < 0)
 		rc = ckpt_fail_errno(err, "cannot set the mode of the new folder");
 	return rc;
 }
 
-/* Its owner may do no more than was asked for. */
+/* The final permissions: those of the old folder or of TEMP, within those that were asked for. */
 static int set_mode(const struct ckpt_folder *f, struct ckpt_error *err)
 {
 	struct stat st;
@@ -190,11 +204,11 @@ int ckpt_folder_open(const char *path, const struct ckpt_folder_own *own, uint64
 	f->mode = mode & 0777;
 	if (own)
 		f->own = *own;
-	f->path = trimmed(path);
+	f->path = without_end_slashes(path);
 	f->parent = f->path ? ckpt_path_parent(f->path) : NULL;
 	rc = f->parent ? check_target(f->path, f->parent, own, flags, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
-		rc = make_temp(f, need, err);
+		rc = prepare_temp(f, need, err);
 	if (rc < 0)
 		ckpt_folder_discard(f);
 	else
@@ -212,7 +226,7 @@ const char *ckpt_folder_temp_path(const struct ckpt_folder *f)
 	return f->temp;
 }
 
-/* Wait for the oldest file, and leave its place to FRESH, which may be NULL. */
+/* Sync the oldest file, and put FRESH in its place, which may be NULL. */
 static int sync_oldest(struct ckpt_folder *f, struct ckpt_sink *fresh, struct ckpt_error *err)
 {
 	struct ckpt_sink *oldest;
@@ -274,7 +288,7 @@ static int sync_entry(void *ctx, const struct ckpt_tree_entry *e)
 	return rc;
 }
 
-/* PATH and all folders in it. */
+/* PATH and all folders below it. */
 static int sync_folders(const char *path, struct ckpt_error *err)
 {
 	int rc = ckpt_tree_walk(path, sync_entry, err, err);
@@ -294,9 +308,11 @@ int ckpt_folder_sync(struct ckpt_folder *f, struct ckpt_error *err)
 }
 
 /*
- * The old folder then has the temporary name, and goes away with it; but not if something came into it meanwhile.
+ * After the exchange the old folder has the temporary name, and is removed as such. If something
+ * came into it meanwhile, it is exchanged back, or, where that fails, left alone under that
+ * name.
  */
-static int exchange(struct ckpt_folder *f, struct ckpt_error *err)
+static int replace_old_folder(struct ckpt_folder *f, struct ckpt_error *err)
 {
 	int rc = check_target(f->path, f->parent, &f->own, f->flags, err);
 
@@ -320,7 +336,7 @@ static int give_name(struct ckpt_folder *f, struct ckpt_error *err)
 	struct stat st;
 
 	if (lstat(f->path, &st) == 0)
-		return exchange(f, err);
+		return replace_old_folder(f, err);
 	if (ckpt_io_rename(f->temp, f->path, false) < 0)
 		return errno == EEXIST
 			       ? ckpt_fail(err, CKPT_E_EXISTS, "the output exists already")

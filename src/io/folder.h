@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * A folder being made: files are written into a hidden one beside it, which gets the final name in one
- * step when all of them are there. Whatever ends the process, PATH is the old folder, the new one, or
- * not there.
+ * A folder being made. Its files are written into a hidden folder beside it, which gets the
+ * final name in one step when all are complete. Whatever ends the process, PATH is the old
+ * folder, the new one, or does not exist.
  */
 struct ckpt_folder;
 
@@ -19,48 +19,50 @@ enum ckpt_folder_flags {
 };
 
 /*
- * An existing folder is replaced only if each file in it, or in a folder in it, and each empty folder is one that this output writes.
- * NAME: the path of one, from the existing folder PATH on. Whatever else is there is refused by its name and stays.
+ * An existing folder is replaced only if this output writes each file and each empty folder in
+ * it, at any depth. NAME: the path of one, relative to the existing folder PATH. If there is
+ * anything else the output is refused, with the name of what was found.
  */
 struct ckpt_folder_own {
 	bool (*is_own)(const void *ctx, const char *path, const char *name);
 	const void *ctx;
 };
 
-/* Could PATH be made, as far as one can tell? OWN NULL: no folder is replaced. */
+/* Check whether PATH can be made, as far as one can tell. OWN NULL: no folder is replaced. */
 int ckpt_folder_check(const char *path, const struct ckpt_folder_own *own, unsigned flags,
 		      struct ckpt_error *err);
 
 /*
- * NEED: bytes that it will take; less free space is an error at once. MODE: who may use it, less what the umask takes away, unless it
- * replaces one. What OWN points to has to live as long as the folder that is made.
+ * NEED: bytes that it will take; less free space is an error at once. MODE: its permissions,
+ * less the umask; a folder that replaces another has at most that one's. What OWN points to has
+ * to live until commit or discard.
  */
 int ckpt_folder_open(const char *path, const struct ckpt_folder_own *own, uint64_t need,
 		     unsigned flags, unsigned mode, struct ckpt_folder **out,
 		     struct ckpt_error *err);
 
-/* Where to write its files. Borrowed. */
+/* The hidden folder, to write files into. Borrowed. */
 const char *ckpt_folder_temp_path(const struct ckpt_folder *folder);
 
-/* The name that it will have. Borrowed. */
+/* The final name. Borrowed. */
 const char *ckpt_folder_path(const struct ckpt_folder *folder);
 
 /*
- * The end of a file that was written with result RC: dropped if that is an error. Else it gets its name at
- * once, and is on the disk when the folder is committed: a few files are waited for together, so that the
- * disk always has work. Without a folder (NULL) the file is synced and committed. By several threads at
- * once. The sink is closed in any case.
+ * End a file whose writing gave RC. If that is an error the file is dropped. Otherwise it gets
+ * its name at once, and is synced later, at the latest on commit: several files are written back
+ * at a time, so that the disk always has work. Without a folder (NULL) the file is synced and
+ * committed. Several threads may call this at once. Closes the sink in any case.
  */
 int ckpt_folder_end_file(struct ckpt_folder *folder, struct ckpt_sink *sink, int rc,
 			 struct ckpt_error *err);
 
-/* Wait until all files that were ended are on the disk; a commit does it too. */
+/* Wait until all files that were ended are on the disk. Commit does so too. */
 int ckpt_folder_sync(struct ckpt_folder *folder, struct ckpt_error *err);
 
-/* Give it its name and sync the folder around it. The folder is closed in any case. */
+/* Give the folder its name and sync its parent. Closes the folder in any case. */
 int ckpt_folder_commit(struct ckpt_folder *folder, struct ckpt_error *err);
 
-/* Drop it with all files in it. NULL is allowed. */
+/* Remove it with all files in it. NULL is allowed. */
 void ckpt_folder_discard(struct ckpt_folder *folder);
 
 #endif

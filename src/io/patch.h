@@ -5,19 +5,23 @@
 #include "io/source.h"
 
 /*
- * An existing file that is changed in place. Writes may reach the disk in any order up to the next
- * sync; a write that does not cross a 512-byte sector happens as a whole or not at all.
+ * An existing file that is changed in place. Up to the next sync, writes may reach the disk in any
+ * order; a write that does not cross a 512-byte sector happens as a whole or not at all.
  */
 struct ckpt_patch;
 
 enum ckpt_patch_flags {
-	/* Also through a symbolic link, and if the file has other names: they see the change, too. */
+	/*
+	 * Allow symbolic links and files with other names (hard links), which see the change,
+	 * too.
+	 */
 	CKPT_PATCH_ANY_NAMES = 1 << 0,
 };
 
 /*
- * Open PATH for writing; it has to be the very file that SOURCE reads, and nobody else may be patching
- * it (flock). CKPT_E_OUTPUT if it is a link or has several names; CKPT_E_CHANGED; CKPT_E_IO.
+ * Open PATH for writing. It has to be the very file that SOURCE reads, and nobody else may be
+ * patching it (flock). CKPT_E_OUTPUT if it is a link or has several names; CKPT_E_CHANGED;
+ * CKPT_E_IO.
  */
 int ckpt_patch_open(const char *path, const struct ckpt_source *source, unsigned flags,
 		    struct ckpt_patch **out, struct ckpt_error *err);
@@ -27,7 +31,7 @@ int ckpt_patch_write(struct ckpt_patch *patch, uint64_t off, const void *bytes, 
 int ckpt_patch_truncate(struct ckpt_patch *patch, uint64_t size, struct ckpt_error *err);
 int ckpt_patch_sync(struct ckpt_patch *patch, struct ckpt_error *err);
 
-/* CKPT_E_CHANGED if PATH names another file by now: somebody saved under that name meanwhile. */
+/* CKPT_E_CHANGED if PATH names another file now: somebody saved under that name meanwhile. */
 int ckpt_patch_check(const struct ckpt_patch *patch, const char *path, struct ckpt_error *err);
 
 /* NULL is allowed. */

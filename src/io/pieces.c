@@ -9,7 +9,7 @@
 enum piece_kind { EXTENT, MEMORY, ZEROS };
 
 struct piece {
-	uint64_t end; /* behind it, in the whole */
+	uint64_t end; /* in the whole source */
 	uint64_t off; /* in the base, or in BYTES */
 	enum piece_kind kind;
 };
@@ -46,7 +46,7 @@ static uint64_t size_of(const struct ckpt_pieces *p)
 	return p->count ? p->items[p->count - 1].end : 0;
 }
 
-static void add(struct ckpt_pieces *p, enum piece_kind kind, uint64_t off, uint64_t len)
+static void add_piece(struct ckpt_pieces *p, enum piece_kind kind, uint64_t off, uint64_t len)
 {
 	struct piece piece = { .kind = kind, .off = off };
 	void *grown;
@@ -68,23 +68,23 @@ static void add(struct ckpt_pieces *p, enum piece_kind kind, uint64_t off, uint6
 
 void ckpt_pieces_add_extent(struct ckpt_pieces *p, uint64_t off, uint64_t len)
 {
-	add(p, EXTENT, off, len);
+	add_piece(p, EXTENT, off, len);
 }
 
 void ckpt_pieces_add_memory(struct ckpt_pieces *p, const void *bytes, size_t len)
 {
 	if (!p)
 		return;
-	add(p, MEMORY, p->bytes.len, len);
+	add_piece(p, MEMORY, p->bytes.len, len);
 	ckpt_buf_add(&p->bytes, bytes, len);
 }
 
 void ckpt_pieces_add_zeros(struct ckpt_pieces *p, uint64_t len)
 {
-	add(p, ZEROS, 0, len);
+	add_piece(p, ZEROS, 0, len);
 }
 
-/* The piece with byte OFF, which is inside of the whole. */
+/* The piece that has byte OFF of the whole. */
 static uint32_t piece_at(const struct ckpt_pieces *p, uint64_t off)
 {
 	uint32_t low = 0, high = p->count;

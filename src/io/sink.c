@@ -1,4 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A new file: unnamed (O_TMPFILE) until it is complete, or, on file systems without that, under
+ * a hidden name beside the final one. An unnamed file gets its final name by linkat(); to
+ * replace another file it is linked to a hidden name and renamed.
+ *
+ * What must stay true:
+ *  - Nothing has the final name before give_name(), and nothing is replaced without
+ *    CKPT_SINK_REPLACE, not even if somebody makes a file of that name after check_target().
+ *  - Bytes that nobody writes are holes: the file is created empty, and before it is synced or
+ *    named it gets at least LEAST_SIZE bytes, as ftruncate() alone makes the last hole.
+ *  - Its mode is never wider than the caller's, not for a moment. A file that replaces another
+ *    gets no wider mode than that one's, where the file system can change it.
+ *  - ckpt_sink_write() and ckpt_sink_reach() run in several threads: what they change is atomic.
+ */
 #include "io/sink.h"
 
 #include "base/paths.h"
@@ -16,18 +30,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, WRITE_BEHIND = 8 << 20 };
+enum {
+	PAGE = 4096,
+	WRITE_BACK = 8 << 20, /* written back at a time */
+};
 
 struct ckpt_sink {
 	int fd;
 	unsigned flags;
-	char *path, *dir, *temp; /* temp: NULL as long as the file has no name */
-	bool kernel_copy, keep_mode;
-	mode_t new_mode, mode; /* of a new file; of the one that is replaced */
+	char *path, *dir, *temp; /* TEMP: the hidden name; NULL: the file has none */
+	bool kernel_copy;	 /* false once the kernel refused it */
+	bool keep_mode;		 /* a file is replaced: keep MODE, OWNER and GROUP */
+	mode_t new_mode, mode;	 /* of a new file; of the one that is replaced */
 	uid_t owner;
 	gid_t group;
 	_Atomic uint64_t started;   /* write-back was asked for up to here */
-	_Atomic uint64_t least_size; /* what is not written of it is a hole */
+	_Atomic uint64_t least_size; /* see ckpt_sink_reach() */
 };
 
 static void free_sink(struct ckpt_sink *sink)
@@ -49,9 +67,9 @@ void ckpt_sink_discard(struct ckpt_sink *sink)
 	free_sink(sink);
 }
 
-/* A name that nothing has: TAKE makes the file, or fails with EEXIST. */
-static int take_temp_name(struct ckpt_sink *sink, int (*take)(struct ckpt_sink *sink),
-			  const char *doing, struct ckpt_error *err)
+/* MAKE makes a file called TEMP, or fails with EEXIST: then the next name is tried. */
+static int make_temp(struct ckpt_sink *sink, int (*make)(struct ckpt_sink *sink),
+		     const char *failure, struct ckpt_error *err)
 {
 	for (int i = 0; i < CKPT_TEMP_TRIES; i++) {
 		int rc;
@@ -59,11 +77,11 @@ static int take_temp_name(struct ckpt_sink *sink, int (*take)(struct ckpt_sink *
 		sink->temp = ckpt_temp_name(sink->dir, sink->path);
 		if (!sink->temp)
 			return ckpt_fail_nomem(err);
-		if (take(sink) == 0)
+		if (make(sink) == 0)
 			return 0;
 		rc = errno == EEXIST && i + 1 < CKPT_TEMP_TRIES
 			     ? 0
-			     : ckpt_fail_errno(err, "%s in '%s'", doing, sink->dir);
+			     : ckpt_fail_errno(err, "%s in '%s'", failure, sink->dir);
 		free(sink->temp);
 		sink->temp = NULL;
 		if (rc < 0)
@@ -80,19 +98,19 @@ static int create_named(struct ckpt_sink *sink)
 
 static int create(struct ckpt_sink *sink, struct ckpt_error *err)
 {
-	if (access("/proc/self/fd", X_OK) == 0) { /* else it could never be given a name */
+	if (access("/proc/self/fd", X_OK) == 0) { /* needed later to link it to a name */
 		sink->fd = open(sink->dir, O_TMPFILE | O_RDWR | O_CLOEXEC, sink->new_mode);
 		if (sink->fd >= 0)
 			return 0;
 		if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
 			return ckpt_fail_errno(err, "cannot create a file in '%s'", sink->dir);
 	}
-	return take_temp_name(sink, create_named, "cannot create a file", err);
+	return make_temp(sink, create_named, "cannot create a file", err);
 }
 
 /*
- * A target that cannot be replaced is refused before the work, not after it. A link to a file is
- * itself what is replaced: what it points to may be shared (hub caches are made of such links).
+ * Refuses a target that cannot be replaced before the work, not after it. A symbolic link is
+ * replaced itself: the file that it points to may be shared (hub caches are made of such links).
  */
 static int check_target(struct ckpt_sink *sink, struct ckpt_error *err)
 {
@@ -117,7 +135,7 @@ static int check_target(struct ckpt_sink *sink, struct ckpt_error *err)
 	return 0;
 }
 
-/* ext4 writes all of a file back at its close that was ever cut to nothing, even a new one. */
+/* SIZE is not 0: ext4 writes back at close every file that was ever truncated to nothing. */
 static int set_size(struct ckpt_sink *sink, uint64_t size, struct ckpt_error *err)
 {
 	if (ckpt_io_truncate(sink->fd, (off_t)size) < 0)
@@ -134,8 +152,8 @@ void ckpt_sink_reach(struct ckpt_sink *sink, uint64_t size)
 		;
 }
 
-/* A file that ends in a hole is as long as it has to be. */
-static int end_hole(struct ckpt_sink *sink, struct ckpt_error *err)
+/* Make the hole that the file ends in: nothing was written there. */
+static int extend_to_least_size(struct ckpt_sink *sink, struct ckpt_error *err)
 {
 	struct stat st;
 
@@ -176,7 +194,8 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 	rc = sink->path && sink->dir ? check_target(sink, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = create(sink, err);
-	sink->mode &= sink->new_mode; /* what was public does not make the new one so */
+	sink->mode &=
+		sink->new_mode; /* a private input stays private where the output was public */
 	if (rc == 0 && sink->keep_mode && geteuid() == 0 &&
 	    fchown(sink->fd, sink->owner, sink->group) < 0 && errno != EPERM &&
 	    errno != EOPNOTSUPP && errno != EINVAL)
@@ -200,11 +219,11 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
  * Begin to write back early, so that the disk works while bytes are still being copied and the
  * final sync finds little left to do.
  */
-static void write_behind(struct ckpt_sink *sink, uint64_t end)
+static void start_write_back(struct ckpt_sink *sink, uint64_t end)
 {
 	uint64_t start = sink->started;
 
-	if ((sink->flags & CKPT_SINK_NO_SYNC) || end < start + WRITE_BEHIND)
+	if ((sink->flags & CKPT_SINK_NO_SYNC) || end < start + WRITE_BACK)
 		return;
 	if (atomic_compare_exchange_strong(&sink->started, &start, end))
 		sync_file_range(sink->fd, (off_t)start, (off_t)(end - start),
@@ -233,11 +252,11 @@ int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, siz
 		off += (uint64_t)n;
 		len -= (size_t)n;
 	}
-	write_behind(sink, off);
+	start_write_back(sink, off);
 	return 0;
 }
 
-/* Not an error of the disk but a "not here": other file systems, old kernels, sandboxes. */
+/* Not a failure of the disk: other file systems, old kernels and sandboxes do not have the call. */
 static bool kernel_copy_unsupported(int code)
 {
 	return code == EXDEV || code == ENOSYS || code == EINVAL || code == EOPNOTSUPP ||
@@ -252,13 +271,13 @@ int ckpt_sink_copy(struct ckpt_sink *sink, uint64_t off, const struct ckpt_sourc
 
 	*done = 0;
 	/*
-	 * Where the pages of both files do not line up, nothing can be shared, and the kernel splits
-	 * every page in two: a buffer that stays in the cache is faster.
+	 * If the pages of both files do not line up, no block can be shared and the kernel splits
+	 * every page in two. A buffer that stays in the cache is faster.
 	 */
 	if (fd < 0 || !sink->kernel_copy || (file_off + src_off) % PAGE != off % PAGE)
 		return 0;
 	while (*done < len) {
-		uint64_t n = len - *done < WRITE_BEHIND ? len - *done : WRITE_BEHIND;
+		uint64_t n = len - *done < WRITE_BACK ? len - *done : WRITE_BACK;
 		ssize_t got = ckpt_io_copy_range(fd, (off_t)(file_off + src_off + *done), sink->fd,
 						 (off_t)(off + *done), n);
 
@@ -272,7 +291,7 @@ int ckpt_sink_copy(struct ckpt_sink *sink, uint64_t off, const struct ckpt_sourc
 			return ckpt_error_at(err, ckpt_fail_errno(err, "cannot write"), sink->path,
 					     NULL, CKPT_NO_OFFSET);
 		*done += (uint64_t)got;
-		write_behind(sink, off + *done);
+		start_write_back(sink, off + *done);
 	}
 	return 0;
 }
@@ -284,7 +303,7 @@ int ckpt_sink_clone(struct ckpt_sink *sink, const struct ckpt_source *src, bool 
 	int fd = ckpt_source_fd(src, &off);
 
 	*done = false;
-	/* with a size of its own the last block could not be shared */
+	/* if the output is longer than the input, its last block cannot be shared */
 	if (fd < 0 || off || (sink->least_size && ckpt_io_truncate(sink->fd, 0) < 0))
 		return 0;
 	*done = ckpt_io_clone(fd, sink->fd) == 0;
@@ -322,11 +341,14 @@ static int link_temp(struct ckpt_sink *sink)
 	return link_to(sink, sink->temp);
 }
 
-/* An unnamed file gets the final name at once, or a temporary one if it has to replace another. */
+/*
+ * An unnamed file gets the final name at once, or, as a link cannot replace a file, a temporary
+ * one that is renamed.
+ */
 static int give_name(struct ckpt_sink *sink, struct ckpt_error *err)
 {
 	bool replace = sink->flags & CKPT_SINK_REPLACE;
-	int rc = end_hole(sink, err);
+	int rc = extend_to_least_size(sink, err);
 
 	if (rc == 0 && !sink->temp) {
 		if (link_to(sink, sink->path) == 0)
@@ -335,7 +357,7 @@ static int give_name(struct ckpt_sink *sink, struct ckpt_error *err)
 			return ckpt_fail(err, CKPT_E_EXISTS, "the output exists already");
 		if (errno != EEXIST)
 			return ckpt_fail_errno(err, "cannot name the output");
-		rc = take_temp_name(sink, link_temp, "cannot name the output", err);
+		rc = make_temp(sink, link_temp, "cannot name the output", err);
 	}
 	if (rc < 0)
 		return rc;
@@ -366,7 +388,7 @@ int ckpt_sink_name(struct ckpt_sink *sink, struct ckpt_error *err)
 
 int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err)
 {
-	int rc = end_hole(sink, err);
+	int rc = extend_to_least_size(sink, err);
 
 	if (rc == 0 && !(sink->flags & CKPT_SINK_NO_SYNC) && ckpt_io_sync(sink->fd) < 0)
 		rc = ckpt_fail_errno(err, "cannot sync the output");

@@ -5,9 +5,9 @@
 #include "io/source.h"
 
 /*
- * A file being made. It has no name until ckpt_sink_commit() (or, on file systems without unnamed
- * files, a temporary one beside the final one), so that nothing half-written is ever seen under
- * the final name, whatever ends the process.
+ * A file being made. It has no name until ckpt_sink_commit() or, on file systems without unnamed
+ * files, a temporary one beside the final one. So nobody ever sees a half-written file under the
+ * final name, whatever ends the process.
  */
 struct ckpt_sink;
 
@@ -17,39 +17,40 @@ enum ckpt_sink_flags {
 };
 
 /*
- * Could PATH be made, as far as one can tell without making it? An existing file without
- * CKPT_SINK_REPLACE, a folder, or a missing folder in front of it are found before the work.
+ * Check before the work whether PATH can be made, as far as one can tell without making it: an
+ * existing file without CKPT_SINK_REPLACE, a folder of that name and a missing parent folder are
+ * errors.
  */
 int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err);
 
 /*
- * SIZE is known from the layout, or 0: it grows. NEED is what it will take on disk, holes left out: less free space
- * is an error at once. MODE: who may read and write a new file, less what the umask takes away: what is made of a private file is
- * private from the beginning.
+ * SIZE is known from the layout; 0: the file grows. NEED: bytes that it will take on disk,
+ * without holes; less free space is an error at once. MODE: permissions of a new file, less the
+ * umask, from the moment that it exists, so that what is made of a private file is private.
  */
 int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flags, unsigned mode,
 		   struct ckpt_sink **out, struct ckpt_error *err);
 
-/* By several threads at once, if they write to different places. */
+/* Several threads may write at once, to different places. */
 int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, size_t len,
 		    struct ckpt_error *err);
 
 /*
- * The file will have SIZE bytes at least. What is not written of them is a hole: it takes no room, and is read as zeros. By
- * several threads at once.
+ * The file will have at least SIZE bytes. Those that nobody writes are a hole: it takes no space
+ * on disk and reads as zeros. Several threads may call this at once.
  */
 void ckpt_sink_reach(struct ckpt_sink *sink, uint64_t size);
 
 /*
- * Copy inside the kernel. *DONE says how many bytes: fewer than LEN, often 0, means that the kernel
- * will not do it or would be slower at it than the caller, who has to write the rest.
+ * Copy inside the kernel. *DONE says how many bytes. Fewer than LEN, often 0, means that the kernel
+ * cannot do it or would be slower than the caller, who has to write the rest.
  */
 int ckpt_sink_copy(struct ckpt_sink *sink, uint64_t off, const struct ckpt_source *src,
 		   uint64_t src_off, uint64_t len, uint64_t *done, struct ckpt_error *err);
 
 /*
- * Let the whole of SRC, a file, be the beginning of the output by sharing its blocks (FICLONE: XFS, Btrfs).
- * *DONE is false if the file systems cannot do it.
+ * Make the output begin with all of SRC, a file, by sharing its blocks (FICLONE: XFS, Btrfs).
+ * *DONE is false if the file systems cannot do that.
  */
 int ckpt_sink_clone(struct ckpt_sink *sink, const struct ckpt_source *src, bool *done,
 		    struct ckpt_error *err);
@@ -57,19 +58,19 @@ int ckpt_sink_clone(struct ckpt_sink *sink, const struct ckpt_source *src, bool 
 /* Wait until the bytes are on the disk; nothing with CKPT_SINK_NO_SYNC. */
 int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err);
 
-/* To read by what was written. Borrowed. */
+/* For reading what was written. Borrowed. */
 int ckpt_sink_fd(const struct ckpt_sink *sink);
 
-/* Begin to write back what is left, and do not wait for it. */
+/* Begin to write back what is not on the disk yet, without waiting for it. */
 void ckpt_sink_start_sync(struct ckpt_sink *sink);
 
-/* Give it its name, and sync nothing: for files of a folder that is synced as a whole. */
+/* Give the file its name without any sync: for files of a folder that is synced as a whole. */
 int ckpt_sink_name(struct ckpt_sink *sink, struct ckpt_error *err);
 
-/* Give it its name and sync the folder. The sink is closed in any case. */
+/* Give the file its name and sync the folder. Closes the sink in any case. */
 int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err);
 
-/* Drop it: nothing remains, unless it has got its name. NULL is allowed. */
+/* Close the sink; nothing remains of the file unless it has its name. NULL is allowed. */
 void ckpt_sink_discard(struct ckpt_sink *sink);
 
 #endif

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A source is one of four kinds: a file (FD), memory (MEMORY), a slice of another source (BASE),
+ * or made by callbacks (MAKER). Slices and made sources hold references down to a root, which
+ * answers for path, permissions and changes. Windows, at the end, are buffers for many small
+ * reads.
+ *
+ * What must stay true: nothing in a source changes once it is made but its reference count, and
+ * files are read with pread(), so that many threads can read one; ckpt_source_read() checks the
+ * range against the outermost slice, which its creation checked against the rest.
+ */
 #include "io/source.h"
 
 #include "io/fault.h"
@@ -21,11 +31,11 @@ struct ckpt_source {
 	const struct ckpt_source_maker *maker;
 	void *ctx;		    /* owned, for MAKER */
 	struct ckpt_source *origin; /* owned reference, for MAKER */
-	uint64_t off, size;	    /* off: in base */
-	uint8_t *edges; /* owned: the first EDGE bytes and the last, one behind the other */
+	uint64_t off, size;	    /* OFF: in BASE */
+	uint8_t *edges; /* owned: the first EDGE bytes of a slice, then its last EDGE bytes */
 	size_t edge;
-	char *path;
-	struct stat st;
+	char *path;	/* owned, of a file */
+	struct stat st; /* of a file, when it was opened */
 };
 
 static struct ckpt_source *new_source(uint64_t size)
@@ -116,7 +126,7 @@ static int read_edges(struct ckpt_source *src, size_t edge, struct ckpt_error *e
 	rc = ckpt_source_read(src, 0, edges, whole ? (size_t)src->size : edge, err);
 	if (rc == 0 && !whole)
 		rc = ckpt_source_read(src, src->size - edge, edges + edge, edge, err);
-	if (whole) /* all of it is the first edge */
+	if (whole) /* the first edge has all of it */
 		edge = (size_t)src->size;
 	src->edges = edges;
 	src->edge = edge;
@@ -153,8 +163,8 @@ int ckpt_source_make(const struct ckpt_source_maker *maker, void *ctx, struct ck
 	return 0;
 }
 
-/* The LEN bytes at OFF if they are among the edges, else NULL. */
-static const uint8_t *in_edges(const struct ckpt_source *src, uint64_t off, size_t len)
+/* The LEN bytes at OFF, or NULL if they are not in one of the edges. */
+static const uint8_t *find_in_edges(const struct ckpt_source *src, uint64_t off, size_t len)
 {
 	if (!src->edges)
 		return NULL;
@@ -231,7 +241,7 @@ int ckpt_source_read(const struct ckpt_source *src, uint64_t off, void *buf, siz
 				 "wanted %zu bytes at %" PRIu64 ", the file has %" PRIu64, len, off,
 				 src->size);
 	for (; src->base; src = src->base) {
-		const uint8_t *edge = in_edges(src, off, len);
+		const uint8_t *edge = find_in_edges(src, off, len);
 
 		if (edge) {
 			memcpy(buf, edge, len);
@@ -278,7 +288,7 @@ bool ckpt_source_next_data(const struct ckpt_source *src, uint64_t *off, uint64_
 		return true;
 	data = lseek(fd, (off_t)(start + *off), SEEK_DATA);
 	if (data < 0)
-		return errno != ENXIO; /* ENXIO: no more data; else: cannot tell */
+		return errno != ENXIO; /* ENXIO: no data is left; other errors: all is data */
 	if ((uint64_t)data - start >= end)
 		return false;
 	hole = lseek(fd, data, SEEK_HOLE);
@@ -292,7 +302,7 @@ unsigned ckpt_mode_for_new(const struct stat *st)
 {
 	unsigned mode = st->st_mode & 0777;
 
-	/* the bits of a group are worth nothing to another one */
+	/* group permissions are for the input's group; another one gets those of everybody */
 	return st->st_gid == getegid() ? mode : (mode & ~070u) | (mode & 070 & (mode & 7) << 3);
 }
 

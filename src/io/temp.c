@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A number of the process alone would not do: in a container it is the same at each start. */
+/* The process id would not do: in a container it is the same at each start. */
 char *ckpt_temp_name(const char *dir, const char *path)
 {
 	static _Atomic uint32_t counter;

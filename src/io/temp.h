@@ -4,12 +4,12 @@
 
 enum { CKPT_TEMP_TRIES = 100 };
 
-/* What a run that was killed leaves behind has such a name. For fnmatch(). */
+/* What a killed run leaves behind has such a name. For fnmatch(). */
 #define CKPT_TEMP_PATTERN ".*.ckpt-tmp"
 
 /*
- * A hidden name beside PATH, in the folder DIR, that nothing has, as far as chance goes: whoever makes it has to try again where it
- * is taken (EEXIST), CKPT_TEMP_TRIES times. Freed by the caller. NULL: no memory.
+ * A random hidden name for PATH, in the folder DIR. It may exist by chance: whoever makes the
+ * file tries again on EEXIST, CKPT_TEMP_TRIES times. To be freed. NULL: no memory.
  */
 char *ckpt_temp_name(const char *dir, const char *path);
 

@@ -22,7 +22,7 @@ struct tree {
 
 static int walk_folder(struct tree *t, int folder, uint64_t *children);
 
-static int walk_below(struct tree *t, int folder, const char *name, uint64_t *children)
+static int walk_subfolder(struct tree *t, int folder, const char *name, uint64_t *children)
 {
 	int fd, rc;
 
@@ -54,7 +54,7 @@ static int walk_entry(struct tree *t, int folder, const char *name)
 	if (fstatat(folder, name, &entry.st, AT_SYMLINK_NOFOLLOW) < 0)
 		rc = errno == ENOENT ? 0 : ckpt_fail_errno(t->err, "cannot look at '%.200s'", t->path);
 	else if (S_ISDIR(entry.st.st_mode))
-		rc = walk_below(t, folder, name, &entry.children);
+		rc = walk_subfolder(t, folder, name, &entry.children);
 	if (rc == 0 && entry.st.st_mode)
 		rc = t->visit(t->ctx, &entry);
 	t->len = before;
@@ -62,7 +62,7 @@ static int walk_entry(struct tree *t, int folder, const char *name)
 	return rc;
 }
 
-/* As the kernel gives them: <dirent.h> would ask for memory. */
+/* As the kernel gives it: <dirent.h> would allocate memory. */
 struct raw_entry {
 	uint64_t ino;
 	int64_t off;
@@ -123,7 +123,7 @@ static int remove_entry(void *ctx, const struct ckpt_tree_entry *entry)
 	return 0;
 }
 
-/* Some file systems pass entries over while others are removed: again, as long as that helps. */
+/* Some file systems skip entries while others are removed: repeat it as long as that helps. */
 int ckpt_tree_remove(const char *path)
 {
 	struct removal r;

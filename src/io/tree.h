@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 
 /*
- * All that is in a folder, links not followed. No memory is asked for: what was begun has to be removed above all where there is none left.
+ * Walks all that is in a folder, without following links. It allocates no memory: unfinished
+ * outputs have to be removed above all when memory ran out.
  */
 struct ckpt_tree_entry {
 	int folder;	   /* descriptor of the folder that it is in */
@@ -18,13 +19,19 @@ struct ckpt_tree_entry {
 	uint64_t children; /* of a folder: how many entries it has */
 };
 
-/* Called for a folder behind all that is in it. Not 0 ends it, and is returned. */
+/*
+ * Called for a folder after all that is in it. A result other than 0 ends the walk and is
+ * returned.
+ */
 typedef int ckpt_tree_visit(void *ctx, const struct ckpt_tree_entry *entry);
 
-/* 0; what VISIT returned; CKPT_E_IO; CKPT_E_LIMIT: nested deeper than 200 folders, or a path of 4096 bytes and more. */
+/*
+ * Returns 0, what VISIT returned, CKPT_E_IO, or CKPT_E_LIMIT (more than 200 folders inside each
+ * other, or a path of 4096 bytes or more).
+ */
 int ckpt_tree_walk(const char *path, ckpt_tree_visit *visit, void *ctx, struct ckpt_error *err);
 
-/* Remove PATH with all that is in it, as far as that goes. -1 and errno if something stays. */
+/* Remove PATH with all that is in it, as much as possible. -1 and errno if something stays. */
 int ckpt_tree_remove(const char *path);
 
 #endif

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads zstd frames as a source. A frame can only be unpacked front to back, so one decoder
+ * stands at POS, and a read before it begins anew. Opening unpacks everything once: a frame need
+ * not record its size, and what one records is not to be trusted.
+ *
+ * What must stay true: all fields but BASE belong to whoever has the lock; after an error the
+ * decoder is dropped, as nobody knows where it stands; memory does not grow with what is
+ * unpacked.
+ */
 #include "io/unzstd.h"
 
 #include <inttypes.h>
@@ -8,16 +17,16 @@
 
 enum {
 	PACKED = 64 << 10,  /* read at a time */
-	SKIPPED = 64 << 10, /* unpacked at a time where it is not wanted */
+	SKIPPED = 64 << 10, /* unpacked at a time where the bytes are not wanted */
 };
 
 struct unzstd {
 	struct ckpt_source *base;
 	pthread_mutex_t lock; /* for all that follows */
-	ZSTD_DCtx *context;   /* NULL: nothing was begun */
-	uint64_t pos;	      /* of what comes next */
-	uint64_t read;	      /* bytes of BASE */
-	bool inside;	      /* of a frame */
+	ZSTD_DCtx *context;   /* NULL: at the beginning */
+	uint64_t pos;	      /* unpacked bytes so far */
+	uint64_t read;	      /* bytes of BASE so far */
+	bool inside;	      /* a frame has begun and not ended */
 	ZSTD_inBuffer in;
 	uint8_t packed[PACKED], skipped[SKIPPED];
 };
@@ -42,8 +51,8 @@ static int refill(struct unzstd *u, struct ckpt_error *err)
 	return rc;
 }
 
-/* One step of the decoder, which may give nothing yet. */
-static int step(struct unzstd *u, ZSTD_outBuffer *out, struct ckpt_error *err)
+/* May give no bytes yet. */
+static int decompress_some(struct unzstd *u, ZSTD_outBuffer *out, struct ckpt_error *err)
 {
 	size_t left = ZSTD_decompressStream(u->context, out, &u->in);
 
@@ -60,7 +69,7 @@ static bool is_all_read(const struct unzstd *u)
 	return u->in.pos == u->in.size && u->read == ckpt_source_size(u->base);
 }
 
-/* Up to LEN bytes to BUF; *DONE are fewer only at the end of all frames. */
+/* Up to LEN bytes to BUF. *DONE is less only at the end of all frames. */
 static int unpack(struct unzstd *u, void *buf, size_t len, size_t *done, struct ckpt_error *err)
 {
 	ZSTD_outBuffer out = { buf, len, 0 };
@@ -77,7 +86,7 @@ static int unpack(struct unzstd *u, void *buf, size_t len, size_t *done, struct 
 		if (u->in.pos == u->in.size && !was_all)
 			rc = refill(u, err);
 		if (rc == 0)
-			rc = step(u, &out, err);
+			rc = decompress_some(u, &out, err);
 		if (was_all && out.pos == before)
 			break;
 	}
@@ -88,8 +97,8 @@ static int unpack(struct unzstd *u, void *buf, size_t len, size_t *done, struct 
 	return rc;
 }
 
-/* To be called with the lock. */
-static int go_to(struct unzstd *u, uint64_t off, struct ckpt_error *err)
+/* The caller has the lock. */
+static int seek_to(struct unzstd *u, uint64_t off, struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -114,7 +123,7 @@ static int read_unpacked(void *ctx, uint64_t off, void *buf, size_t len, struct 
 	int rc;
 
 	pthread_mutex_lock(&u->lock);
-	rc = go_to(u, off, err);
+	rc = seek_to(u, off, err);
 	if (rc == 0)
 		rc = unpack(u, buf, len, &done, err);
 	if (rc == 0 && done < len)
@@ -135,6 +144,7 @@ static void free_unzstd(void *ctx)
 	free(u);
 }
 
+/* Unpack everything, up to MOST bytes: POS is then its size. */
 static int measure(struct unzstd *u, uint64_t most, struct ckpt_error *err)
 {
 	size_t done = 1;

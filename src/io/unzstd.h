@@ -5,9 +5,9 @@
 #include "io/source.h"
 
 /*
- * What the zstd frames of BASE hold, one behind the other. All of it is unpacked once to learn its size;
- * the first and the last EDGE bytes of it are kept. More than MOST bytes are CKPT_E_LIMIT. Reading front to
- * back unpacks once more; going back begins anew.
+ * A source of what the zstd frames of BASE hold. Opening unpacks all of it once, to know its
+ * size, and keeps the first and the last EDGE bytes. More than MOST bytes are CKPT_E_LIMIT.
+ * Reading front to back unpacks once more; going back begins anew.
  */
 int ckpt_source_unzstd(struct ckpt_source *base, uint64_t most, size_t edge,
 		       struct ckpt_source **out, struct ckpt_error *err);

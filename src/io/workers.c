@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The caller and up to MOST_HELPERS threads take blocks of one work until none is left. Helpers
+ * start with the first work that is worth it, and then wait for the next one until
+ * ckpt_workers_free().
+ *
+ * What must stay true:
+ *  - One thread at a time is in take(), and after a failure nobody takes a block any more.
+ *  - ckpt_workers_run() returns when no helper touches the work any more: WORK is NULL, so none
+ *    joins, and BUSY is 0. The work lives on the caller's stack.
+ *  - A helper that saw the end of a work does not join it again (BEGUN), or it would spin.
+ */
 #include "io/workers.h"
 
 #include "io/fault.h"
@@ -9,33 +20,33 @@
 #include <stdlib.h>
 
 enum {
-	MOST_HELPERS = 3, /* beside the caller: the page cache gains little by more */
+	MOST_HELPERS = 3, /* besides the caller: more gain little, as the page cache is the limit */
 };
 
 struct ckpt_workers {
 	pthread_mutex_t taking; /* held while a block is taken */
 
-	pthread_mutex_t lock; /* for all that follows */
+	pthread_mutex_t lock; /* for all up to ERR */
 	pthread_cond_t changed;
-	struct ckpt_work *work; /* that may be joined; NULL: none */
-	unsigned long begun; /* works so far: who has seen one to its end does not join it again */
-	unsigned busy;	     /* helpers at work */
+	struct ckpt_work *work; /* which helpers may join; NULL: none */
+	unsigned long begun;	/* number of works so far */
+	unsigned busy;		/* helpers at work */
 	bool quit;
-	int rc;
+	int rc; /* the first failure of this work */
 	struct ckpt_error err;
 
 	pthread_t helpers[MOST_HELPERS];
 	unsigned helper_count;
-	bool started;
-	size_t desk;
-	void *callers_desk;
+	bool started; /* it was tried to start the helpers */
+	size_t buffer_size;
+	void *callers_buffer;
 };
 
 static unsigned helpers_wanted(void)
 {
 	int cpus = 2;
 
-	for (int most = 1024; most <= 1 << 20; most *= 4) { /* fails where the machine has more */
+	for (int most = 1024; most <= 1 << 20; most *= 4) { /* EINVAL: the machine has more CPUs */
 		size_t size = CPU_ALLOC_SIZE(most);
 		cpu_set_t *set = CPU_ALLOC(most);
 		bool known = set && sched_getaffinity(0, size, set) == 0;
@@ -60,7 +71,7 @@ static bool has_failed(struct ckpt_workers *w)
 	return failed;
 }
 
-static void fail(struct ckpt_workers *w, int rc, const struct ckpt_error *err)
+static void set_failure(struct ckpt_workers *w, int rc, const struct ckpt_error *err)
 {
 	pthread_mutex_lock(&w->lock);
 	if (w->rc == 0) {
@@ -70,27 +81,28 @@ static void fail(struct ckpt_workers *w, int rc, const struct ckpt_error *err)
 	pthread_mutex_unlock(&w->lock);
 }
 
-static int do_block(struct ckpt_workers *w, struct ckpt_work *work, void *desk,
+/* 1: a block was done; 0: none is left; or an error. */
+static int do_block(struct ckpt_workers *w, struct ckpt_work *work, void *buffer,
 		    struct ckpt_error *err)
 {
 	int rc;
 
 	pthread_mutex_lock(&w->taking);
-	rc = has_failed(w) ? 0 : work->take(work, desk, err);
+	rc = has_failed(w) ? 0 : work->take(work, buffer, err);
 	pthread_mutex_unlock(&w->taking);
 	if (rc <= 0)
 		return rc;
-	rc = work->finish(work, desk, err);
+	rc = work->finish(work, buffer, err);
 	return rc < 0 ? rc : 1;
 }
 
-static void do_blocks(struct ckpt_workers *w, struct ckpt_work *work, void *desk, bool is_caller)
+static void do_blocks(struct ckpt_workers *w, struct ckpt_work *work, void *buffer, bool is_caller)
 {
 	struct ckpt_error err = { 0 };
 	int rc;
 
 	do {
-		rc = do_block(w, work, desk, &err);
+		rc = do_block(w, work, buffer, &err);
 		if (rc > 0 && is_caller && work->tick) {
 			int stop = work->tick(work, &err);
 
@@ -98,46 +110,46 @@ static void do_blocks(struct ckpt_workers *w, struct ckpt_work *work, void *desk
 		}
 	} while (rc > 0);
 	if (rc < 0)
-		fail(w, rc, &err);
+		set_failure(w, rc, &err);
 }
 
-static void *help(void *arg)
+static void *helper_thread(void *arg)
 {
 	struct ckpt_workers *w = arg;
-	void *desk = malloc(w->desk); /* without one there is one helper less */
+	void *buffer = malloc(w->buffer_size); /* without one there is one helper less */
 	unsigned long seen = 0;
 
 	pthread_mutex_lock(&w->lock);
 	while (!w->quit) {
 		struct ckpt_work *work = w->work;
 
-		if (!work || !desk || seen == w->begun) {
+		if (!work || !buffer || seen == w->begun) {
 			pthread_cond_wait(&w->changed, &w->lock);
 			continue;
 		}
 		seen = w->begun;
 		w->busy++;
 		pthread_mutex_unlock(&w->lock);
-		do_blocks(w, work, desk, false);
+		do_blocks(w, work, buffer, false);
 		pthread_mutex_lock(&w->lock);
 		w->busy--;
 		pthread_cond_broadcast(&w->changed);
 	}
 	pthread_mutex_unlock(&w->lock);
-	free(desk);
+	free(buffer);
 	return NULL;
 }
 
-int ckpt_workers_new(size_t desk, struct ckpt_workers **out, struct ckpt_error *err)
+int ckpt_workers_new(size_t buffer_size, struct ckpt_workers **out, struct ckpt_error *err)
 {
 	struct ckpt_workers *w = calloc(1, sizeof(*w));
 
 	*out = NULL;
-	if (!w || !(w->callers_desk = malloc(desk))) {
+	if (!w || !(w->callers_buffer = malloc(buffer_size))) {
 		free(w);
 		return ckpt_fail_nomem(err);
 	}
-	w->desk = desk;
+	w->buffer_size = buffer_size;
 	pthread_mutex_init(&w->taking, NULL);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
@@ -158,7 +170,7 @@ void ckpt_workers_free(struct ckpt_workers *w)
 	pthread_cond_destroy(&w->changed);
 	pthread_mutex_destroy(&w->lock);
 	pthread_mutex_destroy(&w->taking);
-	free(w->callers_desk);
+	free(w->callers_buffer);
 	free(w);
 }
 
@@ -168,11 +180,11 @@ static void start_helpers(struct ckpt_workers *w)
 
 	w->started = true;
 	while (w->helper_count < wanted &&
-	       ckpt_io_thread(&w->helpers[w->helper_count], help, w) == 0)
+	       ckpt_io_thread(&w->helpers[w->helper_count], helper_thread, w) == 0)
 		w->helper_count++;
 }
 
-static void offer(struct ckpt_workers *w, struct ckpt_work *work)
+static void offer_to_helpers(struct ckpt_workers *w, struct ckpt_work *work)
 {
 	pthread_mutex_lock(&w->lock);
 	w->work = work;
@@ -197,8 +209,8 @@ int ckpt_workers_run(struct ckpt_workers *w, struct ckpt_work *work, bool togeth
 	if (together && !w->started)
 		start_helpers(w);
 	if (together)
-		offer(w, work);
-	do_blocks(w, work, w->callers_desk, true);
+		offer_to_helpers(w, work);
+	do_blocks(w, work, w->callers_buffer, true);
 	if (together)
 		wait_for_helpers(w);
 	if (w->rc < 0 && err)
