@@ -61,6 +61,15 @@ static inline int ckpt_to_upper(int c)
 	return ckpt_is_alpha(c) && !ckpt_is_upper(c) ? c - ('a' - 'A') : c;
 }
 
+/* Is TEXT plain ASCII? */
+static inline bool ckpt_is_ascii(const char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text >= 0x80)
+			return false;
+	return true;
+}
+
 /* As strncasecmp(). */
 static inline int ckpt_strncasecmp(const char *a, const char *b, size_t len)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/profile.h"
 
+#include "base/ascii.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,21 +83,13 @@ const struct ckpt_profile *ckpt_profile_detect(bool format_version, bool seriali
 	return sequential_keys ? &ckpt_profiles[1] : &ckpt_profiles[0];
 }
 
-static bool is_ascii(const char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text >= 0x80)
-			return false;
-	return true;
-}
-
 int ckpt_profile_archive_name(const struct ckpt_profile *profile, const char *path, char *name,
 			      size_t size, struct ckpt_error *err)
 {
 	const char *base = path, *dot;
 	size_t len;
 
-	if (profile->always_archive || (profile->ascii_path_only && !is_ascii(path))) {
+	if (profile->always_archive || (profile->ascii_path_only && !ckpt_is_ascii(path))) {
 		base = "archive";
 		len = strlen(base);
 	} else {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "zipfmt/python_zip.h"
 
+#include "base/ascii.h"
+
 #include <string.h>
 
 enum { LOCAL_BYTES = 30, ENTRY_BYTES = 46, END_BYTES = 22, ZIP64_ENDS_BYTES = 76 };
@@ -11,17 +13,9 @@ static const uint32_t Z32 = 0xFFFFFFFF, READ_AND_WRITE = (uint32_t)0600 << 16;
 /* From here on zipfile takes the long forms, though the short ones have room for twice as much. */
 static const uint64_t LIMIT = ((uint64_t)1 << 31) - 1;
 
-static bool is_ascii(const char *text)
-{
-	for (; *text; text++)
-		if ((unsigned char)*text >= 0x80)
-			return false;
-	return true;
-}
-
 static uint16_t flags_of(const struct ckpt_python_zip_member *m)
 {
-	return is_ascii(m->name) ? 0 : FLAG_UTF8;
+	return ckpt_is_ascii(m->name) ? 0 : FLAG_UTF8;
 }
 
 /* Of the zip64 part of an entry: 8 for each number that is in it. */
