@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stack of chunks, each twice as large as the one before it, up to LARGEST_CHUNK. Memory comes
+ * from the top one; a piece larger than that gets a chunk of its own.
+ *
+ * What must stay true: pieces never move; the budget counts the bytes that are handed out and
+ * not the chunks, so that the same file meets the limit at the same place everywhere;
+ * ckpt_arena_release() frees whole chunks, so nothing that was made before a mark may be in a
+ * chunk above it.
+ */
 #include "base/arena.h"
 
 #include <inttypes.h>
@@ -8,8 +17,8 @@
 #include <sys/mman.h>
 
 /*
- * Under AddressSanitizer only what was handed out may be touched, with a gap behind each piece, so
- * that reading past an array in an arena is found as it is on the heap.
+ * AddressSanitizer allows access only to what was handed out, with a gap after each piece, so
+ * that it finds reads past the end of an array in an arena as it does on the heap.
  */
 #ifndef __has_feature
 #define __has_feature(name) 0
@@ -23,7 +32,10 @@ enum { GAP = 8 };
 enum { GAP = 0 };
 #endif
 
-/* From HUGE on a chunk is made of huge pages, where the system has them: far fewer page faults. */
+/*
+ * Chunks of HUGE bytes and more use huge pages, where the system has them: far fewer page
+ * faults.
+ */
 enum { FIRST_CHUNK = 4096, HUGE = 2 << 20, LARGEST_CHUNK = 8 << 20 };
 
 struct chunk {
@@ -65,13 +77,13 @@ void ckpt_arena_free(struct ckpt_arena *arena)
 	free(arena);
 }
 
-/* *SIZE: bytes behind the header, of which there may be more then. */
+/* *SIZE: bytes after the header; the chunk may get more. */
 static struct chunk *new_chunk(size_t *size)
 {
 	size_t whole = sizeof(struct chunk) + *size;
 	struct chunk *chunk;
 
-	if (GAP) /* gcc 14 takes poisoning for reading */
+	if (GAP) /* gcc 14 warns that poisoning reads what malloc() did not set */
 		return calloc(1, whole);
 	if (whole < HUGE || whole > SIZE_MAX - HUGE)
 		return malloc(whole);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes that grow at the end. After the first failed allocation BAD stays set and nothing is added. */
+/* A byte array that grows. After the first failed allocation BAD stays set and nothing is added. */
 struct ckpt_buf {
 	uint8_t *data;
 	size_t len, cap;
@@ -16,7 +16,7 @@ struct ckpt_buf {
 
 void ckpt_buf_clear(struct ckpt_buf *buf);
 
-/* Room for LEN more bytes at the end; NULL (and bad) if there is no memory. */
+/* Append LEN bytes, for the caller to fill. NULL, and BAD is set, if there is no memory. */
 uint8_t *ckpt_buf_grow(struct ckpt_buf *buf, size_t len);
 
 static inline void ckpt_buf_add(struct ckpt_buf *buf, const void *bytes, size_t len)
@@ -24,7 +24,7 @@ static inline void ckpt_buf_add(struct ckpt_buf *buf, const void *bytes, size_t 
 	uint8_t *p;
 
 	if (!len)
-		return; /* there may be no data to add nothing to */
+		return;				       /* DATA may be NULL */
 	if (!buf->bad && len <= buf->cap - buf->len) { /* nearly always */
 		p = buf->data + buf->len;
 		buf->len += len;

@@ -13,7 +13,10 @@ static void make_locale(void)
 	c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* Without memory for one, which glibc needs none for, the thread keeps its own: uselocale(0) changes nothing. */
+/*
+ * Without memory for the locale the thread keeps its own, as uselocale(0) changes nothing. With
+ * glibc this does not happen: it needs no memory for "C".
+ */
 locale_t ckpt_c_locale_enter(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;

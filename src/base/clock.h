@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds of CLOCK_MONOTONIC: for how long something takes, and for deadlines. */
+/* Nanoseconds of CLOCK_MONOTONIC, for durations and deadlines. */
 static inline uint64_t ckpt_now_nsec(void)
 {
 	struct timespec t;

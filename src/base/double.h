@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Numbers as text, with a '.' whatever the locale of the program has: GTK, Qt, R and others set one. */
+/* Numbers as text, with a '.' in any locale of the program: GTK, Qt, R and others set one. */
 
 /* As printf() with %.*g. */
 void ckpt_double_format(char *buf, size_t size, int digits, double v);

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What must stay true: an error is 1024 bytes without pointers, so that it can be copied and
+ * needs no memory when there is none; its strings are printable text, whatever names a file has,
+ * as everything that goes in is escaped here; no text is read back to decide anything
+ * (CKPT_SCRAMBLE_TEXTS shows where one is).
+ */
 #include "base/error.h"
 
 #include "base/c_locale.h"
@@ -13,7 +19,7 @@
 
 static_assert(sizeof(struct ckpt_error) == 1024, "the size of ckpt_error is part of the ABI");
 
-static void start(struct ckpt_error *err, int status, int sys_errno)
+static void start_error(struct ckpt_error *err, int status, int sys_errno)
 {
 	memset(err, 0, sizeof(*err));
 	err->status = status;
@@ -22,14 +28,18 @@ static void start(struct ckpt_error *err, int status, int sys_errno)
 }
 
 #ifdef CKPT_SCRAMBLE_TEXTS
-/* A build in which no text says what it says until it is printed: what decides by the wording of one shows. Twice is as it was. */
+/*
+ * ROT13, which undoes itself. In this build texts are scrambled until they are printed, and
+ * tests fail where code decides by the wording of one.
+ */
 static void scramble(char *text)
 {
 	for (; *text; text++) {
-		char small = (char)(*text | 0x20), turned = (char)(small + (small < 'n' ? 13 : -13));
+		char small = (char)(*text | 0x20),
+		     rotated = (char)(small + (small < 'n' ? 13 : -13));
 
 		if (small >= 'a' && small <= 'z')
-			*text = (char)(turned ^ small ^ *text);
+			*text = (char)(rotated ^ small ^ *text);
 	}
 }
 #else
@@ -39,7 +49,7 @@ static void scramble(char *text)
 }
 #endif
 
-/* A message is made of strings from files: whatever was not escaped is escaped here. */
+/* A message has strings from files in it. What was not escaped yet is escaped here. */
 static void set_text(struct ckpt_error *err, const char *text)
 {
 	ckpt_escape_again(err->text, sizeof(err->text), text, strlen(text));
@@ -56,7 +66,7 @@ int ckpt_fail(struct ckpt_error *err, int status, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	start(err, status, 0);
+	start_error(err, status, 0);
 	set_text(err, text);
 	return status;
 }
@@ -69,7 +79,7 @@ int ckpt_fail_errno(struct ckpt_error *err, const char *fmt, ...)
 
 	if (!err)
 		return CKPT_E_IO;
-	start(err, CKPT_E_IO, saved);
+	start_error(err, CKPT_E_IO, saved);
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);

@@ -4,30 +4,32 @@
 
 #include <ckpt/error.h>
 
-/* Say what went wrong. Returns STATUS. Only for the deepest level: it starts ERR anew. */
+/* Say what went wrong. Returns STATUS. Only for the deepest level: it overwrites ERR. */
 int ckpt_fail(struct ckpt_error *err, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* As ckpt_fail(CKPT_E_IO), for a failed system call: appends the text of errno. */
+/* As ckpt_fail() with CKPT_E_IO, for a failed system call: appends the text of errno. */
 int ckpt_fail_errno(struct ckpt_error *err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 int ckpt_fail_nomem(struct ckpt_error *err);
 
-/* Let REASON be why RC failed. Returns RC. */
+/* Set the reason of the error RC. Returns RC. */
 int ckpt_error_because(struct ckpt_error *err, int rc, enum ckpt_reason reason);
 
 /*
- * Put what FMT says in front of the text of ERR: "'model.w': " and the like. All else stays. That memory ran out, or that somebody cancelled, is about
- * nothing in particular and stays as it is. Returns RC and does nothing if it is no error.
+ * Put what FMT says in front of the text of ERR, such as "'model.w': ". The rest of ERR stays.
+ * Does nothing if RC is no error, or one that is about no particular thing (out of memory,
+ * cancelled). Returns RC.
  */
 int ckpt_error_prefix(struct ckpt_error *err, int rc, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Add what FMT says behind the text. */
-void ckpt_error_append(struct ckpt_error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Append what FMT says to the text. */
+void ckpt_error_append(struct ckpt_error *err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 
-/* The text alone, as it is printed, for what is said elsewhere: as much of it as fits in BUF, which is returned. */
+/* Copy the text alone, as it is printed, to BUF, as much as fits. Returns BUF. */
 const char *ckpt_error_text(const struct ckpt_error *err, char *buf, size_t size);
 
 /*

@@ -11,7 +11,7 @@
 
 enum { MOST_PATH = 4096 };
 
-/* The folder of the library or program that this function is in. */
+/* The folder of the library or program that has this function. */
 static bool own_folder(char *out, size_t size)
 {
 	Dl_info info;
@@ -34,7 +34,7 @@ static bool own_folder(char *out, size_t size)
 	return slash != NULL;
 }
 
-static bool find(const struct ckpt_plugin *p, char *out, size_t size)
+static bool find_file(const struct ckpt_plugin *p, char *out, size_t size)
 {
 	static const char *const places[] = { "", "/ckpt", "/../lib/ckpt" };
 	const char *given = getenv(p->variable);
@@ -59,7 +59,7 @@ bool ckpt_plugin_is_there(const struct ckpt_plugin *p)
 {
 	char path[MOST_PATH];
 
-	return find(p, path, sizeof(path));
+	return find_file(p, path, sizeof(path));
 }
 
 int ckpt_plugin_load(const struct ckpt_plugin *p, void **out, struct ckpt_error *err)
@@ -68,7 +68,7 @@ int ckpt_plugin_load(const struct ckpt_plugin *p, void **out, struct ckpt_error 
 	void *lib;
 
 	*out = NULL;
-	if (!find(p, path, sizeof(path)))
+	if (!find_file(p, path, sizeof(path)))
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "there is no %s, which talks to %s: build ckpt where %s is "
 				 "found, or set %s",

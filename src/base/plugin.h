@@ -7,22 +7,25 @@
 #include <stdbool.h>
 
 /*
- * Libraries of our own that are loaded only when they are wanted, since what they talk to is not on every
- * machine. Looked for in this order: where VARIABLE says; beside the library or program that this is part of; where
- * it was installed.
+ * Shared libraries of this project that are loaded only when they are needed, as what they use
+ * is not on every machine. Searched in this order: the path in VARIABLE, the folder of the
+ * library or program that has this code, the folder of the installation.
  */
 struct ckpt_plugin {
 	const char *file;     /* "ckpt-mpi.so" */
-	const char *variable; /* of the environment: "CKPT_MPI_PLUGIN" */
-	const char *entry;    /* the one function in it */
+	const char *variable; /* environment variable: "CKPT_MPI_PLUGIN" */
+	const char *entry;    /* its one function */
 	const char *talks_to; /* for messages: "MPI" */
-	const char *needs;    /* to be built: "mpicc" */
+	const char *needs;    /* what building it takes: "mpicc" */
 };
 
-/* Is there one to be loaded? */
+/* Is the file found? */
 bool ckpt_plugin_is_there(const struct ckpt_plugin *plugin);
 
-/* *OUT becomes the function. CKPT_E_UNSUPPORTED if there is none, or it cannot be loaded. It is never unloaded. */
+/*
+ * Load it, and set *OUT to the function. CKPT_E_UNSUPPORTED if it is not found or cannot be
+ * loaded. It is never unloaded.
+ */
 int ckpt_plugin_load(const struct ckpt_plugin *plugin, void **out, struct ckpt_error *err);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ckpt_fail() for plug-ins, which have nothing of the library in them. What they say comes from no file. */
+/* ckpt_fail() for plug-ins, which do not link the library. Their texts hold nothing from a file. */
 __attribute__((format(printf, 3, 4))) static inline int ckpt_plugin_fail(struct ckpt_error *err,
 									 int status,
 									 const char *fmt, ...)

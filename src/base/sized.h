@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * Structs of the public API begin with `size_t size`: a caller that was built with an older ckpt has
- * a shorter one. Nothing else looks at it. GIVEN may be NULL everywhere.
+ * Structs of the public API begin with `size_t size`: a caller that was built with an older ckpt
+ * has a shorter one. Only this file uses it. GIVEN may be NULL everywhere.
  */
 
 static inline int ckpt_sized_check(const void *given, size_t local_size, struct ckpt_error *err)
@@ -24,7 +24,7 @@ static inline int ckpt_sized_check(const void *given, size_t local_size, struct 
 			 local_size);
 }
 
-/* Options: put what the caller gave over LOCAL, which holds the defaults. */
+/* Options: LOCAL holds the defaults; copy over it what the caller gave. */
 static inline int ckpt_sized_take(void *local, size_t local_size, const void *given,
 				  struct ckpt_error *err)
 {
@@ -39,7 +39,7 @@ static inline int ckpt_sized_take(void *local, size_t local_size, const void *gi
 	return 0;
 }
 
-/* Reports: as much of LOCAL as the caller has room for. GIVEN was checked. */
+/* Reports: copy as much of LOCAL as the caller's struct holds. GIVEN was checked. */
 static inline void ckpt_sized_give(void *given, const void *local)
 {
 	size_t size;

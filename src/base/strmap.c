@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A hash table with linear probing. TABLE has numbers of ENTRIES (plus 1), which stay in the
+ * order of insertion; an entry keeps 32 bits of its hash, so that a lookup seldom compares keys
+ * and growing hashes none again.
+ *
+ * What must stay true: TABLE always has a free place, or a probe for an absent key never ends
+ * (table_for(), three quarters); the hash is seeded per process, so that no file can be made to
+ * collide; hash_small() of any key is hash_bytes() of the key in small letters.
+ */
 #include "base/strmap.h"
 
 #include <stdatomic.h>
@@ -59,7 +68,7 @@ static uint64_t hash_bytes(const char *key, size_t len)
 	return mix(mix(h, tail ^ secret), secret);
 }
 
-/* That of KEY in small letters. */
+/* The hash of KEY in small letters. */
 static uint64_t hash_small(const char *key, size_t len)
 {
 	uint64_t h = seed() ^ len, tail = 0;
@@ -81,13 +90,13 @@ static uint64_t hash_small(const char *key, size_t len)
 	return mix(mix(h, tail ^ secret), secret);
 }
 
-/* What the table is asked for, and what an entry keeps of it. */
-static uint32_t folded(uint64_t hash)
+/* The part of a hash that picks the place in the table, and that an entry keeps. */
+static uint32_t fold_hash(uint64_t hash)
 {
 	return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* The place in the table from which on a key with HASH is looked for. */
+/* Where in the table the search for a key with HASH begins. */
 static size_t first_place(const struct ckpt_strmap *map, uint32_t hash)
 {
 	return hash & (map->cap - 1);
@@ -99,7 +108,7 @@ uint64_t *ckpt_strmap_find_small(const struct ckpt_strmap *map, const char *key,
 
 	if (!map->cap)
 		return NULL;
-	hash = folded(hash_small(key, len));
+	hash = fold_hash(hash_small(key, len));
 	for (size_t i = first_place(map, hash); map->table[i]; i = (i + 1) & (map->cap - 1)) {
 		struct ckpt_strmap_entry *e = &map->entries[map->table[i] - 1];
 
@@ -116,7 +125,7 @@ void ckpt_strmap_clear(struct ckpt_strmap *map)
 	*map = (struct ckpt_strmap){ 0 };
 }
 
-/* Where in the table KEY is, or would be. */
+/* The place of KEY in the table, or the free one where it would be. */
 static uint32_t *probe(const struct ckpt_strmap *map, const char *key, size_t len, uint32_t hash)
 {
 	for (size_t i = first_place(map, hash);; i = (i + 1) & (map->cap - 1)) {
@@ -134,11 +143,11 @@ uint64_t *ckpt_strmap_find(const struct ckpt_strmap *map, const char *key, size_
 
 	if (!map->cap)
 		return NULL;
-	place = probe(map, key, len, folded(hash_bytes(key, len)));
+	place = probe(map, key, len, fold_hash(hash_bytes(key, len)));
 	return *place ? &map->entries[*place - 1].value : NULL;
 }
 
-static bool make_room(struct ckpt_strmap *map, size_t room)
+static bool resize_entries(struct ckpt_strmap *map, size_t room)
 {
 	struct ckpt_strmap_entry *grown = realloc(map->entries, room * sizeof(*grown));
 
@@ -149,8 +158,8 @@ static bool make_room(struct ckpt_strmap *map, size_t room)
 	return true;
 }
 
-/* A table of CAP places, all keys in it. */
-static bool make_table(struct ckpt_strmap *map, size_t cap)
+/* Make a table of CAP places, with all keys in it. */
+static bool resize_table(struct ckpt_strmap *map, size_t cap)
 {
 	uint32_t *table = calloc(cap, sizeof(*table));
 
@@ -159,7 +168,7 @@ static bool make_table(struct ckpt_strmap *map, size_t cap)
 	free(map->table);
 	map->table = table;
 	map->cap = cap;
-	for (size_t n = 0; n < map->count; n++) { /* no two are the same */
+	for (size_t n = 0; n < map->count; n++) { /* no two keys are the same */
 		size_t i = first_place(map, map->entries[n].hash);
 
 		while (table[i])
@@ -169,7 +178,7 @@ static bool make_table(struct ckpt_strmap *map, size_t cap)
 	return true;
 }
 
-/* At most three quarters of the places are taken. */
+/* The size of a table in which COUNT keys take at most three quarters of the places. */
 static size_t table_for(size_t count)
 {
 	size_t cap = 16;
@@ -183,26 +192,28 @@ bool ckpt_strmap_reserve(struct ckpt_strmap *map, size_t count)
 {
 	size_t cap = table_for(count);
 
-	if (count >= UINT32_MAX || (count > map->room && !make_room(map, count)))
+	if (count >= UINT32_MAX || (count > map->room && !resize_entries(map, count)))
 		return false;
-	return cap <= map->cap || make_table(map, cap);
+	return cap <= map->cap || resize_table(map, cap);
 }
 
 uint64_t *ckpt_strmap_insert(struct ckpt_strmap *map, const char *key, size_t len, uint64_t value,
 			     bool *was_there)
 {
-	uint32_t hash = folded(hash_bytes(key, len)), *place;
+	uint32_t hash = fold_hash(hash_bytes(key, len)), *place;
 
 	if (map->count == UINT32_MAX - 1 || len > UINT32_MAX)
 		return NULL;
-	if (map->count * 4 >= map->cap * 3 && !make_table(map, map->cap ? map->cap * 2 : 16))
+	if (map->count * 4 >= map->cap * 3 && !resize_table(map, map->cap ? map->cap * 2 : 16))
 		return NULL;
 	place = probe(map, key, len, hash);
 	*was_there = *place != 0;
 	if (!*place) {
-		if (map->count == map->room && !make_room(map, map->room ? map->room + map->room / 2 : 8))
+		if (map->count == map->room &&
+		    !resize_entries(map, map->room ? map->room + map->room / 2 : 8))
 			return NULL;
-		map->entries[map->count++] = (struct ckpt_strmap_entry){ key, (uint32_t)len, hash, value };
+		map->entries[map->count++] =
+			(struct ckpt_strmap_entry){ key, (uint32_t)len, hash, value };
 		*place = (uint32_t)map->count;
 	}
 	return &map->entries[*place - 1].value;

@@ -7,9 +7,8 @@
 #include <stdint.h>
 
 /*
- * Byte strings to numbers. Keys are borrowed and must outlive the map. The hash is seeded per
- * process, so that a file cannot be made to collide; nothing depends on the order of the table.
- * For few bytes per key the entries lie side by side, and the table has numbers of them.
+ * Maps byte strings to numbers. Keys are borrowed and have to outlive the map. The hash is seeded
+ * per process, so that a file cannot be made to collide; nothing depends on the order of the table.
  */
 struct ckpt_strmap_entry {
 	const char *key;
@@ -18,26 +17,29 @@ struct ckpt_strmap_entry {
 };
 
 struct ckpt_strmap {
-	struct ckpt_strmap_entry *entries; /* in the order in which they came */
-	size_t count, room;
-	uint32_t *table; /* of a power of two: by hash, number of an entry + 1; 0: free */
-	size_t cap;
+	struct ckpt_strmap_entry *entries; /* in the order of insertion */
+	size_t count, room;		   /* ROOM: for so many */
+	uint32_t *table; /* CAP places: by hash, the number of an entry + 1; 0: free */
+	size_t cap;	 /* a power of two */
 };
 
 void ckpt_strmap_clear(struct ckpt_strmap *map);
 
-/* Room for COUNT keys at once, so that the table need not grow on the way. False: no memory. */
+/*
+ * Make room for COUNT keys at once, so that the table need not grow step by step. False: no
+ * memory.
+ */
 bool ckpt_strmap_reserve(struct ckpt_strmap *map, size_t count);
 
-/* Pointer to the value of KEY, or NULL. Valid until the next insertion. */
+/* The value of KEY, or NULL. Valid until the next insertion. */
 uint64_t *ckpt_strmap_find(const struct ckpt_strmap *map, const char *key, size_t len);
 
-/* The same for a map whose keys have no capitals of ASCII: those of KEY count as small letters. */
+/* The same for a map whose keys have no ASCII capitals: capitals in KEY count as small letters. */
 uint64_t *ckpt_strmap_find_small(const struct ckpt_strmap *map, const char *key, size_t len);
 
 /*
- * Pointer to the value of KEY, which is made with VALUE if it was absent. *WAS_THERE says which.
- * NULL if there is no memory, or no room for another number (4 GiB of them, or of a key).
+ * The value of KEY, which is inserted with VALUE if it is absent; *WAS_THERE: it was not. NULL:
+ * no memory, or a limit is reached (4 Gi keys, or 4 GiB of one key).
  */
 uint64_t *ckpt_strmap_insert(struct ckpt_strmap *map, const char *key, size_t len, uint64_t value,
 			     bool *was_there);

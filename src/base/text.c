@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes names and texts from files printable. What must stay true: the result holds no control
+ * character, no mark that reorders or hides text, and only whole UTF-8 sequences, so that a file
+ * can forge neither the output of a command nor a terminal's state; it fits in the buffer with
+ * its NUL, and "..." shows where it was cut.
+ */
 #include "base/text.h"
 
 #include <stdio.h>
@@ -74,7 +80,7 @@ bool ckpt_is_one_of(const char *name, const char *const *names)
 	return false;
 }
 
-/* C1 controls, and the marks that reorder or hide text */
+/* C1 controls, and marks that reorder or hide text. */
 static bool is_unsafe(const char *text, size_t n)
 {
 	static const char *const marks[] = { "\u061C", "\u200B", "\u200C", "\u200D", "\u200E",
@@ -90,8 +96,8 @@ static bool is_unsafe(const char *text, size_t n)
 	return false;
 }
 
-/* How many bytes at the start of TEXT need no escape and no thought. */
-static size_t plain_run(const char *text, size_t len, bool backslash)
+/* How many bytes at the start of TEXT are ASCII that needs no escape. */
+static size_t count_plain(const char *text, size_t len, bool backslash)
 {
 	size_t n = 0;
 
@@ -135,8 +141,8 @@ static char *escape(char *buf, size_t size, const char *text, size_t len, bool b
 
 	if (!size)
 		return buf;
-	used = plain_run(text, len, backslash);
-	if (used + 5 > size) /* near the end every character is looked at */
+	used = count_plain(text, len, backslash);
+	if (used + 5 > size) /* near the end of BUF go character by character */
 		used = size > 5 ? size - 5 : 0;
 	memcpy(buf, text, used);
 	room_for_dots = used;

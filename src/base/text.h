@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The same, but backslashes stay: for text of which parts were escaped before. */
+/* ckpt_escape(), but backslashes stay: for text that has escaped parts. */
 char *ckpt_escape_again(char *buf, size_t size, const char *text, size_t len);
 
 /*
