@@ -10,6 +10,8 @@
  */
 #include "base/strmap.h"
 
+#include "base/ascii.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,15 +39,15 @@ static uint64_t mix(uint64_t h, uint64_t v)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static char small(char c)
+static char lower(char c)
 {
-	return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+	return (char)ckpt_to_lower(c);
 }
 
-static bool same_small(const char *small_key, const char *key, size_t len)
+static bool equals_in_lower_case(const char *lower_key, const char *key, size_t len)
 {
-	while (len && *small_key == small(*key)) {
-		small_key++;
+	while (len && *lower_key == lower(*key)) {
+		lower_key++;
 		key++;
 		len--;
 	}
@@ -79,12 +81,12 @@ static uint64_t hash_small(const char *key, size_t len)
 		uint64_t v;
 
 		for (int i = 0; i < 8; i++)
-			part[i] = small(key[i]);
+			part[i] = lower(key[i]);
 		memcpy(&v, part, 8);
 		h = mix(h, v ^ secret);
 	}
 	for (size_t i = 0; i < len; i++)
-		part[i] = small(key[i]);
+		part[i] = lower(key[i]);
 	if (len)
 		memcpy(&tail, part, len);
 	return mix(mix(h, tail ^ secret), secret);
@@ -112,7 +114,7 @@ uint64_t *ckpt_strmap_find_small(const struct ckpt_strmap *map, const char *key,
 	for (size_t i = first_place(map, hash); map->table[i]; i = (i + 1) & (map->cap - 1)) {
 		struct ckpt_strmap_entry *e = &map->entries[map->table[i] - 1];
 
-		if (e->hash == hash && e->len == len && same_small(e->key, key, len))
+		if (e->hash == hash && e->len == len && equals_in_lower_case(e->key, key, len))
 			return &e->value;
 	}
 	return NULL;

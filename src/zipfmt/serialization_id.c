@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Computes what PyTorchStreamWriter::writeSerializationId() of torch does (caffe2/serialize/
+ * inline_container.cc): one hash over the names of the records, in the order in which
+ * libstdc++'s unordered_set iterates, and one over their CRCs, in the order of writing.
+ *
+ * What must stay true: hash_name(), the primes, when buckets are added and where in the list a
+ * name goes are those of libstdc++, or the digits are not those of torch
+ * (serialization_id_cases.h has real ones).
+ */
 #include "zipfmt/serialization_id.h"
+
+#include "base/grow.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,21 +18,23 @@
 #include <string.h>
 
 /*
- * The names as libstdc++'s unordered_set has them: one list, in which those of one bucket stand together. With a million names nearly every step
- * misses the cache: so they are not linked one by one, when they come, but all at the end, with what the next ones need fetched ahead.
+ * The names as libstdc++'s unordered_set keeps them: one list, in which the names of a bucket
+ * are neighbors. With a million names nearly every step misses the cache. So the names are not
+ * linked one by one as they come, but all at the end, with prefetches for the next ones.
  */
 struct name_list {
 	const uint64_t *hashes;
-	uint32_t *next;		       /* of each name: index + 1 of the one behind it, 0: end */
-	uint32_t *buckets;	       /* the name BEFORE the first one of each, + 1; 0: it is empty; AT_HEAD: that is the first of the list */
+	uint32_t *next; /* by name: the index + 1 of the one after it; 0: end */
+	/* by bucket: the index + 1 of the name BEFORE its first one; AT_HEAD: none is; 0: empty */
+	uint32_t *buckets;
 	uint32_t bucket_count;
-	uint32_t head, head_bucket;    /* the first name, + 1, and its bucket */
+	uint32_t head, head_bucket; /* the index + 1 of the first name, and its bucket */
 };
 
 enum { AHEAD = 16, RING = 32 };
 static const uint32_t AT_HEAD = UINT32_MAX;
 
-/* libstdc++ takes the first of its primes that holds twice the elements. */
+/* The numbers of buckets of libstdc++: each is the first of its primes above twice the last. */
 static const uint32_t primes[] = { 13,	      29,	59,	  127,	    257,       541,
 				   1109,      2357,	5087,	  10273,    20753,     42043,
 				   85229,     172933,	351061,	  712697,   1447153,   2938679,
@@ -74,7 +87,10 @@ void ckpt_serialization_id_clear(struct ckpt_serialization_id *id)
 	*id = (struct ckpt_serialization_id){ 0 };
 }
 
-/* A new name goes in front of the first one of its bucket, or to the head of the list. */
+/*
+ * A new name goes before the first one of its bucket, or, if that is empty, to the head of the
+ * list.
+ */
 static void link_name(struct name_list *l, uint32_t i, uint32_t bucket)
 {
 	uint32_t before = l->buckets[bucket];
@@ -92,13 +108,13 @@ static void link_name(struct name_list *l, uint32_t i, uint32_t bucket)
 	l->head_bucket = bucket;
 }
 
-/* Names FROM to TO, or those that ORDER has there. */
+/* Link the names FROM to TO, or those that ORDER has there. */
 static void link_names(struct name_list *l, const uint32_t *order, uint32_t from, uint32_t to)
 {
 	uint32_t ring[RING];
 
 	for (uint64_t i = from; i < (uint64_t)to + AHEAD; i++) {
-		uint64_t k = i - AHEAD / 2, now = i - AHEAD; /* below FROM at first, or wrapped around */
+		uint64_t k = i - AHEAD / 2, now = i - AHEAD; /* below FROM at first, or wrapped */
 
 		if (i < to) {
 			ring[i % RING] = (uint32_t)(l->hashes[order ? order[i] : i] % l->bucket_count);
@@ -115,7 +131,7 @@ static void link_names(struct name_list *l, const uint32_t *order, uint32_t from
 	}
 }
 
-/* More buckets, into which the names go anew in the order of the list. False: no memory. */
+/* Add buckets, and link the names anew in the order of the list. False: no memory. */
 static bool rehash(struct name_list *l, uint32_t count)
 {
 	uint32_t *order = malloc((count + (size_t)1) * sizeof(*order)), n = 0, p = 0;
@@ -157,28 +173,18 @@ static bool link_all(struct name_list *l, uint32_t count)
 	return true;
 }
 
-static void add_name(struct ckpt_serialization_id *id, const char *name)
-{
-	if (id->count == id->cap) {
-		uint32_t cap = id->cap ? id->cap * 2 : 64;
-		void *grown = realloc(id->hashes, cap * sizeof(*id->hashes));
-
-		if (!grown) {
-			id->bad = true;
-			return;
-		}
-		id->hashes = grown;
-		id->cap = cap;
-	}
-	id->hashes[id->count++] = hash_name(name);
-}
-
 void ckpt_serialization_id_add(struct ckpt_serialization_id *id, const char *name, uint64_t size,
 			       uint32_t crc32, const uint8_t *head)
 {
 	static const uint8_t descriptor[4] = { 'P', 'K', 7, 8 };
+	void *grown = ckpt_grow(id->hashes, id->count, &id->cap, sizeof(*id->hashes));
 
-	add_name(id, name);
+	if (grown) {
+		id->hashes = grown;
+		id->hashes[id->count++] = hash_name(name);
+	} else {
+		id->bad = true;
+	}
 	if (head && !memcmp(head, descriptor, 4))
 		id->data_hash = combine(id->data_hash, (uint32_t)head[4] | (uint32_t)head[5] << 8 |
 							       (uint32_t)head[6] << 16 |
