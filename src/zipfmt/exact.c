@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For each record makes the bytes that layout.h would write at its place, and compares them with
+ * the file: first headers, descriptors and the gaps between records, in the order of the file,
+ * then the directory, then the end records. What must stay true: everything but the data of the
+ * records is compared or reported as a gap, except the headers of other writers, whose bytes are
+ * not known; a difference is no error here, as a file that ckpt_zip_open() accepts can be read.
+ */
 #include "zipfmt/exact.h"
 
 #include "zipfmt/layout.h"
@@ -6,9 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* the longest header: 30 bytes, a name and padding of 65,535 each */
 enum {
-	WINDOW = 136 << 10,
+	WINDOW = 136 << 10, /* the longest header: 30 bytes, a name and padding of 65,535 each */
 	ENDS = 98,
 	HEADER_VERSION = 4,
 	HEADER_METHOD = 8,
@@ -22,22 +28,22 @@ struct comparer {
 	uint32_t alignment;
 	struct ckpt_zip_comparison *c;
 	struct ckpt_window window;
-	struct ckpt_buf wanted;
+	struct ckpt_buf wanted; /* what torch would write */
 	struct ckpt_zip_record record;
-	struct ckpt_zip_layout one; /* of RECORD */
+	struct ckpt_zip_layout one; /* of RECORD alone */
 	char *folder;		    /* name of the archive */
 	struct ckpt_error *err;
 };
 
 /* ---- what torch would write ---- */
 
-/* RECORD becomes ENTRY; its data begin where torch would begin them. */
-static int take_entry(struct comparer *c, const struct ckpt_zip_entry *e)
+/* Lay out entry E as torch would at its offset. False: torch writes no such record. */
+static bool lay_out_entry(struct comparer *c, const struct ckpt_zip_entry *e)
 {
 	size_t folder = strlen(c->folder);
 
 	if (e->name_len <= folder || memcmp(e->name, c->folder, folder) || e->name[folder] != '/')
-		return 0;
+		return false;
 	c->record = (struct ckpt_zip_record){ .name = e->name + folder + 1,
 					      .size = e->usize,
 					      .crc32 = e->crc32 };
@@ -53,7 +59,7 @@ static void set_u16(struct comparer *c, size_t at, uint16_t v)
 	}
 }
 
-/* TorchScript's code is deflated, which the layout of torch.save does not have. */
+/* TorchScript deflates its code, and layout.h knows stored records only. */
 static void make_deflated(struct comparer *c, const struct ckpt_zip_entry *e, size_t version,
 			  size_t method)
 {
@@ -63,20 +69,20 @@ static void make_deflated(struct comparer *c, const struct ckpt_zip_entry *e, si
 	set_u16(c, method, CKPT_ZIP_DEFLATED);
 }
 
-static void put_csize(struct comparer *c, const struct ckpt_zip_entry *e, size_t at)
+static void set_csize(struct comparer *c, const struct ckpt_zip_entry *e, size_t at)
 {
 	for (int i = 0; i < 4; i += 2)
 		set_u16(c, at + (size_t)i, (uint16_t)(e->csize >> (8 * i)));
 }
 
-/* ---- against what is there ---- */
+/* ---- comparing it with the file ---- */
 
-static int tell(struct comparer *c, const struct ckpt_zip_difference *d)
+static int report(struct comparer *c, const struct ckpt_zip_difference *d)
 {
 	return c->c->differs(c->c->ctx, d);
 }
 
-/* LEN bytes at OFF against c->wanted. 1: the same, 0: it said how they differ. */
+/* Compare LEN bytes at OFF with c->wanted. 1: they are the same, 0: the difference was reported. */
 static int compare(struct comparer *c, enum ckpt_zip_part part, const struct ckpt_zip_entry *e,
 		   uint64_t off, uint64_t len)
 {
@@ -103,7 +109,7 @@ static int compare(struct comparer *c, enum ckpt_zip_part part, const struct ckp
 		d.found = found[i];
 	if (i < wanted->len)
 		d.wanted = wanted->data[i];
-	rc = tell(c, &d);
+	rc = report(c, &d);
 	return rc < 0 ? rc : 0;
 }
 
@@ -119,7 +125,7 @@ static int compare_header(struct comparer *c, const struct ckpt_zip_entry *e)
 	return rc < 0 ? rc : 0;
 }
 
-/* *END: behind the record. */
+/* *END: where the record ends. */
 static int compare_descriptor(struct comparer *c, const struct ckpt_zip_entry *e, uint64_t *end)
 {
 	int rc;
@@ -128,7 +134,7 @@ static int compare_descriptor(struct comparer *c, const struct ckpt_zip_entry *e
 	c->wanted.len = 0;
 	ckpt_zip_put_descriptor(&c->one, 0, &c->wanted);
 	if (e->method == CKPT_ZIP_DEFLATED)
-		put_csize(c, e, 8);
+		set_csize(c, e, 8);
 	if (c->wanted.len > c->zip->directory_off - *end)
 		return 0;
 	rc = compare(c, CKPT_ZIP_DESCRIPTOR, e, *end, c->wanted.len);
@@ -136,12 +142,12 @@ static int compare_descriptor(struct comparer *c, const struct ckpt_zip_entry *e
 	return rc < 0 ? rc : 0;
 }
 
-static int tell_gap(struct comparer *c, const struct ckpt_zip_entry *before, uint64_t from,
-		    uint64_t to)
+static int report_gap(struct comparer *c, const struct ckpt_zip_entry *before, uint64_t from,
+		      uint64_t to)
 {
 	struct ckpt_zip_difference d = { CKPT_ZIP_GAP, before, from, to - from, -1, -1 };
 
-	return to > from ? tell(c, &d) : 0;
+	return to > from ? report(c, &d) : 0;
 }
 
 static int by_offset(const void *a, const void *b)
@@ -163,19 +169,18 @@ static int compare_records(struct comparer *c, const struct ckpt_zip_entry **sor
 	for (uint32_t i = 0; rc == 0 && i < c->zip->count; i++) {
 		const struct ckpt_zip_entry *e = sorted[i];
 
-		rc = tell_gap(c, e, end, e->header_off);
-		if (rc < 0 ||
-		    !e->data_off) /* it could not be located, which was said: what it covers is not known */
+		rc = report_gap(c, e, end, e->header_off);
+		if (rc < 0 || !e->data_off) /* not located: its end is not known */
 			end = UINT64_MAX;
-		else if (!take_entry(c, e))
+		else if (!lay_out_entry(c, e))
 			end = e->data_off + e->csize;
 		else if ((rc = compare_header(c, e)) == 0)
 			rc = compare_descriptor(c, e, &end);
 	}
-	return rc < 0 ? rc : tell_gap(c, NULL, end, c->zip->directory_off);
+	return rc < 0 ? rc : report_gap(c, NULL, end, c->zip->directory_off);
 }
 
-/* *END: behind the directory. */
+/* *END: where the directory ends. 0: that is not known, as an entry is not torch's. */
 static int compare_directory(struct comparer *c, uint64_t *end)
 {
 	int rc = 0;
@@ -184,14 +189,14 @@ static int compare_directory(struct comparer *c, uint64_t *end)
 	for (uint32_t i = 0; rc >= 0 && i < c->zip->count; i++) {
 		const struct ckpt_zip_entry *e = &c->zip->entries[i];
 
-		if (!take_entry(c, e))
-			return 0; /* how long the entry is cannot be known, and it is not torch's */
+		if (!lay_out_entry(c, e))
+			return 0;
 		c->record.header_off = e->header_off;
 		c->wanted.len = 0;
 		ckpt_zip_put_directory_entry(&c->one, 0, &c->wanted);
 		make_deflated(c, e, ENTRY_VERSION, ENTRY_METHOD);
 		if (e->method == CKPT_ZIP_DEFLATED)
-			put_csize(c, e, 20);
+			set_csize(c, e, 20);
 		rc = compare(c, CKPT_ZIP_DIRECTORY, e, *end, c->wanted.len);
 		c->c->same_entries += rc == 1;
 		*end += c->wanted.len;
@@ -199,7 +204,7 @@ static int compare_directory(struct comparer *c, uint64_t *end)
 	return rc < 0 ? rc : 1;
 }
 
-/* An edit in place leaves some room in front of the end records, and they are the end of the file. */
+/* An edit in place may leave a gap before the end records, which then end the file. */
 static int compare_ends(struct comparer *c, uint64_t directory_end)
 {
 	struct ckpt_zip_layout all = { .count = c->zip->count,
@@ -218,16 +223,16 @@ static int compare_ends(struct comparer *c, uint64_t directory_end)
 	c->wanted.len = 0;
 	ckpt_zip_put_ends(&all, &c->wanted);
 	if (memcmp(found, "PK\6\6", 4) != 0 && size - ENDS > at && size - ENDS - at < 1024) {
-		rc = tell_gap(c, NULL, at, size - ENDS);
+		rc = report_gap(c, NULL, at, size - ENDS);
 		at = size - ENDS;
-		for (int i = 0; i < 8; i += 2) /* where the locator says they are */
+		for (int i = 0; i < 8; i += 2) /* the offset in the locator */
 			set_u16(c, 64 + (size_t)i, (uint16_t)(at >> (8 * i)));
 	}
 	if (rc == 0)
 		rc = compare(c, CKPT_ZIP_ENDS, NULL, at, ENDS);
 	trailer.off = at + ENDS;
 	trailer.len = size - trailer.off;
-	return rc < 0 || !trailer.len ? rc : tell(c, &trailer);
+	return rc < 0 || !trailer.len ? rc : report(c, &trailer);
 }
 
 int ckpt_zip_compare(struct ckpt_zip *zip, uint32_t alignment,

@@ -1,6 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the directory of an archive as torch does (caffe2/serialize/inline_container.cc over
+ * miniz): the last end record in the last 64 KiB, zip64 records where there is a locator, and
+ * names that are found whatever the case of their letters.
+ *
+ * What must stay true: an archive that two readers would see differently is refused, here or
+ * when a record is located, since ckpt writes and judges what torch would read. So no two
+ * records have one name or overlap, and a local header says the same as the directory. HEADER_OFF,
+ * CSIZE and DATA_OFF that passed cannot overflow later: they lie before the directory, which is
+ * in the file.
+ */
 #include "zipfmt/index.h"
 
+#include "base/ascii.h"
 #include "base/reader.h"
 #include "base/text.h"
 #include "zipfmt/inflate.h"
@@ -24,19 +36,20 @@ enum {
 	LOCATOR64_BYTES = 20,
 	END_WINDOW = 64 * 1024 + END_BYTES, /* a comment of 65,535 bytes */
 	ENCRYPTED = 1 << 0,
-	/* patches, strong encryption, a masked directory: torch looks at the flags in the directory, and refuses them */
+	/* patches, strong encryption, a masked directory: torch refuses these flags */
 	REFUSED = 1 << 5 | 1 << 6 | 1 << 13,
-	FOLDER_ATTRIBUTE = 0x10, /* of MS-DOS; what miniz in torch goes by, mz_zip_reader_is_file_a_directory() */
+	/* of MS-DOS; source: mz_zip_reader_is_file_a_directory() of miniz in torch */
+	FOLDER_ATTRIBUTE = 0x10,
 	Z16 = 0xFFFF,
 	TAG_ZIP64 = 1,
-	HEADER_WINDOW = 4096, /* of small records, which lie side by side, many headers are in one */
+	HEADER_WINDOW = 4096, /* holds the headers of many small records */
 };
 static const uint32_t Z32 = 0xFFFFFFFF;
 static const uint64_t MOST_DIRECTORY = 1 << 30;
 
 struct ends {
 	uint64_t count, directory_size, directory_off;
-	uint64_t end_off; /* where the first of the end records starts */
+	uint64_t end_off; /* of the first end record */
 };
 
 static int bad(struct ckpt_error *err, uint64_t off, const char *text)
@@ -44,14 +57,14 @@ static int bad(struct ckpt_error *err, uint64_t off, const char *text)
 	return ckpt_error_at(err, ckpt_fail(err, CKPT_E_FORMAT, "%s", text), NULL, NULL, off);
 }
 
-/* Records may be whole all the same. */
+/* The directory alone is bad: records may be whole, and repair can find them. */
 static int bad_directory(struct ckpt_error *err, uint64_t off, const char *text)
 {
 	return ckpt_error_because(err, bad(err, off, text), CKPT_REASON_ZIP_DIRECTORY);
 }
 
-/* The last end record in the last LEN bytes. CKPT_E_NOTFOUND, without a message: none. */
-static int look_for_end(struct ckpt_zip *zip, size_t len, uint64_t *out, struct ckpt_error *err)
+/* Find the last end record in the last LEN bytes. CKPT_E_NOTFOUND, without a message: none. */
+static int find_end_in_tail(struct ckpt_zip *zip, size_t len, uint64_t *out, struct ckpt_error *err)
 {
 	static const uint8_t sig[4] = { 0x50, 0x4B, 0x05, 0x06 };
 	uint64_t size = ckpt_source_size(zip->source);
@@ -74,16 +87,16 @@ static int look_for_end(struct ckpt_zip *zip, size_t len, uint64_t *out, struct 
 	return rc;
 }
 
-/* Offset of the last end record, looking backwards as far as torch does. */
+/* The offset of the last end record, searched backwards as far as torch does. */
 static int find_end(struct ckpt_zip *zip, uint64_t *out, struct ckpt_error *err)
 {
 	uint64_t size = ckpt_source_size(zip->source);
 	int rc = CKPT_E_NOTFOUND;
 
-	if (size >= END_BYTES) /* nearly always it is the very last thing */
-		rc = look_for_end(zip, END_BYTES, out, err);
+	if (size >= END_BYTES) /* nearly always it ends the file */
+		rc = find_end_in_tail(zip, END_BYTES, out, err);
 	if (rc == CKPT_E_NOTFOUND)
-		rc = look_for_end(zip, size < END_WINDOW ? (size_t)size : END_WINDOW, out, err);
+		rc = find_end_in_tail(zip, size < END_WINDOW ? (size_t)size : END_WINDOW, out, err);
 	if (rc == CKPT_E_NOTFOUND)
 		ckpt_fail(err, rc,
 			  "no end of central directory record found: the file is "
@@ -100,7 +113,10 @@ static bool has_signature(const struct ckpt_zip *zip, uint64_t off, uint32_t sig
 	       ckpt_read_u32(&r) == signature;
 }
 
-/* The offset counts from the start of the archive, which need not be that of the file. */
+/*
+ * OFF counts from the start of an archive, and several archives may follow one another in a
+ * file.
+ */
 static int fail_no_end64(const struct ckpt_zip *zip, uint64_t locator_off, uint64_t off,
 			 struct ckpt_error *err)
 {
@@ -248,19 +264,18 @@ int ckpt_zip_parse_entry(struct ckpt_reader *r, uint64_t start, struct ckpt_aren
 	return e->name ? 0 : ckpt_arena_fail(arena, err);
 }
 
+/* NAME in lower case; a copy only if it has capitals. NULL: no memory. */
 static char *lower(struct ckpt_arena *arena, char *name, size_t len)
 {
 	char *copy = name; /* nearly always */
 	size_t upper = 0;
 
-	while (upper < len && !(name[upper] >= 'A' && name[upper] <= 'Z'))
+	while (upper < len && !ckpt_is_upper(name[upper]))
 		upper++;
 	if (upper < len)
 		copy = ckpt_arena_copy(arena, name, len);
-
 	for (size_t i = upper; copy && i < len; i++)
-		if (copy[i] >= 'A' && copy[i] <= 'Z')
-			copy[i] = (char)(copy[i] - 'A' + 'a');
+		copy[i] = (char)ckpt_to_lower(copy[i]);
 	return copy;
 }
 
@@ -290,11 +305,11 @@ static int by_header_off(const void *a, const void *b)
 	return (x->header_off > y->header_off) - (x->header_off < y->header_off);
 }
 
-/* The entries in the order in which they lie in the file; to be freed. */
-static struct ckpt_zip_entry **physical_order(const struct ckpt_zip *zip)
+/* The entries sorted by their offsets in the file; to be freed. NULL: no memory. */
+static struct ckpt_zip_entry **sort_by_offset(const struct ckpt_zip *zip)
 {
 	struct ckpt_zip_entry **order = malloc((zip->count + (size_t)1) * sizeof(*order));
-	bool sorted = true; /* as every writer leaves it */
+	bool sorted = true; /* as every writer leaves them */
 
 	for (uint32_t i = 0; order && i < zip->count; i++) {
 		order[i] = &zip->entries[i];
@@ -305,10 +320,13 @@ static struct ckpt_zip_entry **physical_order(const struct ckpt_zip *zip)
 	return order;
 }
 
-/* Every record must end before the next one, or the directory, begins. */
+/*
+ * Every record has to end before the next one, or the directory, begins. Extra fields of local
+ * headers are not known yet: ckpt_zip_locate_all() checks again with them.
+ */
 static int check_overlaps(const struct ckpt_zip *zip, struct ckpt_error *err)
 {
-	struct ckpt_zip_entry **order = physical_order(zip);
+	struct ckpt_zip_entry **order = sort_by_offset(zip);
 	char shown[128];
 	int rc = order ? 0 : ckpt_fail_nomem(err);
 
@@ -412,26 +430,13 @@ void ckpt_zip_close(struct ckpt_zip *zip)
 	free(zip);
 }
 
-static uint8_t small_letter(char c)
-{
-	return (uint8_t)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-}
-
-static bool same_but_for_case(const struct ckpt_zip_entry *e, const char *name, size_t len)
-{
-	size_t i = 0;
-
-	while (e->name_len == len && i < len && small_letter(e->name[i]) == small_letter(name[i]))
-		i++;
-	return e->name_len == len && i == len;
-}
-
 struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *name, size_t len)
 {
 	uint64_t *slot = ckpt_strmap_find_small(&zip->by_name, name, len);
 
 	for (uint32_t i = 0; zip->forgot_names && i < zip->count; i++)
-		if (same_but_for_case(&zip->entries[i], name, len))
+		if (zip->entries[i].name_len == len &&
+		    !ckpt_strncasecmp(zip->entries[i].name, name, len))
 			return &zip->entries[i];
 	return slot ? &zip->entries[*slot] : NULL;
 }
@@ -548,7 +553,7 @@ int ckpt_zip_locate(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, struct c
 
 int ckpt_zip_locate_all(struct ckpt_zip *zip, struct ckpt_error *err)
 {
-	struct ckpt_zip_entry **order = physical_order(zip);
+	struct ckpt_zip_entry **order = sort_by_offset(zip);
 	struct ckpt_window w = { 0 };
 	int rc = order ? ckpt_window_init(&w, zip->source, HEADER_WINDOW, err) : ckpt_fail_nomem(err);
 

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compressed records, unpacked by libzip, which reads the archive through callbacks.
+ *
+ * What must stay true: libzip allows several open files but no threads, so every call of it has
+ * the lock of the archive; libzip has read the directory itself, so check_same_entry() makes
+ * sure that a number means the same record to both; the last read of a stream meets the end of
+ * the record, as only that compares its CRC.
+ */
 #include "zipfmt/inflate.h"
 
 #include <errno.h>
@@ -16,13 +24,12 @@ struct ckpt_inflater {
 
 struct inflate_stream {
 	struct ckpt_stream base;
-	struct ckpt_zip
-		*zip; /* locked in every call: libzip knows several open files, and no threads */
+	struct ckpt_zip *zip;
 	zip_file_t *file;
-	uint64_t left;
+	uint64_t left; /* bytes that were not read yet */
 };
 
-static zip_int64_t read_some(struct ckpt_inflater *s, void *data, uint64_t len)
+static zip_int64_t read_source(struct ckpt_inflater *s, void *data, uint64_t len)
 {
 	uint64_t left = ckpt_source_size(s->source) - s->pos;
 
@@ -36,7 +43,7 @@ static zip_int64_t read_some(struct ckpt_inflater *s, void *data, uint64_t len)
 	return (zip_int64_t)len;
 }
 
-static zip_int64_t seek_to(struct ckpt_inflater *s, void *data, uint64_t len)
+static zip_int64_t seek_source(struct ckpt_inflater *s, void *data, uint64_t len)
 {
 	zip_int64_t to = zip_source_seek_compute_offset(s->pos, ckpt_source_size(s->source), data,
 							len, &s->error);
@@ -46,7 +53,7 @@ static zip_int64_t seek_to(struct ckpt_inflater *s, void *data, uint64_t len)
 	return to < 0 ? -1 : 0;
 }
 
-static zip_int64_t tell_size(struct ckpt_inflater *s, void *data, uint64_t len)
+static zip_int64_t stat_source(struct ckpt_inflater *s, void *data, uint64_t len)
 {
 	zip_stat_t st;
 
@@ -60,18 +67,18 @@ static zip_int64_t tell_size(struct ckpt_inflater *s, void *data, uint64_t len)
 }
 
 /* libzip reads through this, so that slices and memory work as files do. */
-static zip_int64_t callback(void *ctx, void *data, zip_uint64_t len, zip_source_cmd_t cmd)
+static zip_int64_t do_command(void *ctx, void *data, zip_uint64_t len, zip_source_cmd_t cmd)
 {
 	struct ckpt_inflater *s = ctx;
 
 	switch (cmd) {
 	case ZIP_SOURCE_OPEN: s->pos = 0; return 0;
-	case ZIP_SOURCE_READ: return read_some(s, data, len);
+	case ZIP_SOURCE_READ: return read_source(s, data, len);
 	case ZIP_SOURCE_CLOSE: return 0;
-	case ZIP_SOURCE_STAT: return tell_size(s, data, len);
+	case ZIP_SOURCE_STAT: return stat_source(s, data, len);
 	case ZIP_SOURCE_ERROR: return zip_error_to_data(&s->error, data, len);
 	case ZIP_SOURCE_FREE: return 0;
-	case ZIP_SOURCE_SEEK: return seek_to(s, data, len);
+	case ZIP_SOURCE_SEEK: return seek_source(s, data, len);
 	case ZIP_SOURCE_TELL: return (zip_int64_t)s->pos;
 	case ZIP_SOURCE_SUPPORTS:
 		return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ,
@@ -103,7 +110,7 @@ static void close_stream(struct ckpt_stream *stream)
 	free(s);
 }
 
-/* Only the read that finds the end compares the checksum. */
+/* Only the read that meets the end compares the checksum. */
 static int check_end(struct inflate_stream *s, struct ckpt_error *err)
 {
 	uint8_t more;
@@ -160,7 +167,7 @@ static int new_inflater(const struct ckpt_source *src, struct ckpt_inflater **ou
 	inflater->source = src;
 	zip_error_init(&inflater->error);
 	zip_error_init(&why);
-	source = zip_source_function_create(callback, inflater, &why);
+	source = zip_source_function_create(do_command, inflater, &why);
 	inflater->archive = source ? zip_open_from_source(source, ZIP_RDONLY, &why) : NULL;
 	if (!inflater->archive) {
 		rc = ckpt_fail(err, CKPT_E_FORMAT, "libzip: %s", zip_error_strerror(&why));
@@ -174,7 +181,7 @@ static int new_inflater(const struct ckpt_source *src, struct ckpt_inflater **ou
 	return rc;
 }
 
-/* libzip has a directory of its own: it must mean the same record by the same number. */
+/* libzip has read the directory itself: does number INDEX mean the same record to it? */
 static int check_same_entry(const struct ckpt_zip *zip, uint64_t index, struct ckpt_error *err)
 {
 	const struct ckpt_zip_entry *e = &zip->entries[index];

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes headers as caffe2/serialize/inline_container.cc of torch does through its patched
+ * miniz, quirks included: the compressed size is 0 in the zip64 field of a local header, empty
+ * records have no descriptor, and a descriptor is long also if only the offset is.
+ *
+ * What must stay true: the bytes are those of torch, for every size and offset (test_layout.c
+ * has numbers from files of torch); the length of a header depends on its own record and offset
+ * and on nothing after it, so that one pass places everything before anything is written.
+ */
 #include "zipfmt/layout.h"
 
 #include <inttypes.h>
@@ -8,12 +17,12 @@ enum { LOCAL_BYTES = 30, DIRECTORY_BYTES = 46, ENDS_BYTES = 98, Z16 = 0xFFFF };
 enum { FLAG_DESCRIPTOR = 0x0008, FLAG_UTF8 = 0x0800, TAG_ZIP64 = 0x0001, TAG_PADDING = 0x4246 };
 static const uint32_t Z32 = 0xFFFFFFFF;
 
-static bool big_size(const struct ckpt_zip_record *r)
+static bool has_big_size(const struct ckpt_zip_record *r)
 {
 	return r->size >= Z32;
 }
 
-static bool big_off(const struct ckpt_zip_record *r)
+static bool has_big_off(const struct ckpt_zip_record *r)
 {
 	return r->header_off >= Z32;
 }
@@ -23,15 +32,15 @@ static uint16_t name_len(const struct ckpt_zip_layout *layout, uint32_t i)
 	return (uint16_t)(strlen(layout->archive_name) + 1 + strlen(layout->records[i].name));
 }
 
-/* Body of the zip64 extra field: only what does not fit in 32 bits is in it. */
+/* The length of the zip64 field's body: it only has what does not fit in 32 bits. */
 static uint16_t zip64_len(const struct ckpt_zip_record *r)
 {
-	return (uint16_t)((big_size(r) ? 16 : 0) + (big_off(r) ? 8 : 0));
+	return (uint16_t)((has_big_size(r) ? 16 : 0) + (has_big_off(r) ? 8 : 0));
 }
 
 static uint64_t descriptor_len(const struct ckpt_zip_record *r)
 {
-	return !r->size ? 0 : big_size(r) || big_off(r) ? 24 : 16;
+	return !r->size ? 0 : has_big_size(r) || has_big_off(r) ? 24 : 16;
 }
 
 static uint64_t header_end(const struct ckpt_zip_layout *layout, uint32_t i)
@@ -99,11 +108,11 @@ static void put_zip64(const struct ckpt_zip_record *r, uint64_t csize, struct ck
 		return;
 	ckpt_buf_add_u16(out, TAG_ZIP64);
 	ckpt_buf_add_u16(out, zip64_len(r));
-	if (big_size(r)) {
+	if (has_big_size(r)) {
 		ckpt_buf_add_u64(out, r->size);
 		ckpt_buf_add_u64(out, csize);
 	}
-	if (big_off(r))
+	if (has_big_off(r))
 		ckpt_buf_add_u64(out, r->header_off);
 }
 
@@ -124,7 +133,7 @@ void ckpt_zip_put_local_header(const struct ckpt_zip_layout *layout, uint32_t i,
 	ckpt_buf_add_u16(out, flags_of(r));
 	ckpt_buf_add_u16(out, 0); /* stored */
 	ckpt_buf_add_u32(out, 0); /* time, date */
-	ckpt_buf_add_u32(out, 0); /* CRC and sizes come behind the data */
+	ckpt_buf_add_u32(out, 0); /* CRC and sizes follow the data */
 	ckpt_buf_add_u32(out, 0);
 	ckpt_buf_add_u32(out, 0);
 	ckpt_buf_add_u16(out, name_len(layout, i));

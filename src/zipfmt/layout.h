@@ -6,9 +6,9 @@
 #include "base/error.h"
 
 /*
- * Where every byte of an archive goes, as torch's writer (miniz with its patches) lays it out: all
- * records stored, data aligned by padding in the local header, sizes in a descriptor behind the
- * data, zip64 end records always. Source of the rules: files written by torch 1.7 to 2.14.
+ * The place of every byte of an archive, as torch's writer (miniz with its patches) lays it out:
+ * all records stored, data aligned by padding in the local header, sizes in a descriptor after
+ * the data, always zip64 end records. Source of the rules: files written by torch 1.7 to 2.14.
  */
 struct ckpt_zip_record {
 	const char *name; /* without the archive name: "data/0" */
@@ -33,7 +33,7 @@ int ckpt_zip_layout_compute(struct ckpt_zip_layout *layout, struct ckpt_error *e
 /* The same for records that are appended to a file of START bytes. */
 int ckpt_zip_layout_append(struct ckpt_zip_layout *layout, uint64_t start, struct ckpt_error *err);
 
-/* Append the local header of record I, padding included: ends where its data start. */
+/* Append the local header of record I with its padding, up to where its data start. */
 void ckpt_zip_put_local_header(const struct ckpt_zip_layout *layout, uint32_t i,
 			       struct ckpt_buf *out);
 
@@ -45,7 +45,7 @@ void ckpt_zip_put_descriptor(const struct ckpt_zip_layout *layout, uint32_t i,
 void ckpt_zip_put_directory_entry(const struct ckpt_zip_layout *layout, uint32_t i,
 				  struct ckpt_buf *out);
 
-/* How many bytes that takes. */
+/* The length of that entry. */
 uint64_t ckpt_zip_directory_entry_size(const struct ckpt_zip_layout *layout, uint32_t i);
 
 /* Append the three end records: 98 bytes. */

@@ -5,9 +5,9 @@
 #include "base/buf.h"
 
 /*
- * Parts of an archive as Python's zipfile writes it for numpy.savez(): stored members, each with room for zip64 sizes
- * in front of it, the date 1980-01-01, and a checksum that is put in place when the data are there. Source:
- * Lib/zipfile of CPython 3.12 and later, with force_zip64.
+ * Parts of an archive as Python's zipfile writes it for numpy.savez(): stored members, zip64
+ * sizes in every local header, the date 1980-01-01, and a checksum that is patched in when the
+ * data are written. Source: Lib/zipfile of CPython 3.12 and later, with force_zip64.
  */
 struct ckpt_python_zip_member {
 	const char *name; /* UTF-8, at most 65,535 bytes */
@@ -15,17 +15,17 @@ struct ckpt_python_zip_member {
 	uint32_t crc32;
 };
 
-/* How long the two headers of M are. */
+/* The lengths of the two headers of M. */
 uint64_t ckpt_python_zip_local_size(const struct ckpt_python_zip_member *m);
 uint64_t ckpt_python_zip_entry_size(const struct ckpt_python_zip_member *m);
 
-/* Append what stands before the data of M. */
+/* Append the local header of M, which precedes its data. */
 void ckpt_python_zip_put_local(const struct ckpt_python_zip_member *m, struct ckpt_buf *out);
 
-/* Append its entry in the directory. */
+/* Append the directory entry of M. */
 void ckpt_python_zip_put_entry(const struct ckpt_python_zip_member *m, struct ckpt_buf *out);
 
-/* Append what stands behind a directory of COUNT entries and SIZE bytes at OFF; and how long that is. */
+/* Append the end records of a directory of COUNT entries and SIZE bytes at OFF; their length. */
 void ckpt_python_zip_put_ends(uint64_t count, uint64_t off, uint64_t size, struct ckpt_buf *out);
 uint64_t ckpt_python_zip_ends_size(uint64_t count, uint64_t off, uint64_t size);
 

@@ -6,10 +6,10 @@
 
 #include <stdlib.h>
 
-/* The layout has stored records only: what of a header differs for a deflated one. */
+/* layout.h knows stored records only; these fields differ for a deflated one. */
 enum { HEADER_METHOD = 8, ENTRY_METHOD = 10, ENTRY_USIZE = 24 };
 
-static void put(struct ckpt_buf *buf, size_t at, uint64_t v, size_t len)
+static void set_le(struct ckpt_buf *buf, size_t at, uint64_t v, size_t len)
 {
 	for (size_t i = 0; !buf->bad && i < len; i++)
 		buf->data[at + i] = (uint8_t)(v >> 8 * i);
@@ -20,7 +20,7 @@ static void add_record(struct ckpt_pieces *pieces, const struct ckpt_zip_layout 
 {
 	buf->len = 0;
 	ckpt_zip_put_local_header(layout, i, buf);
-	put(buf, HEADER_METHOD, r->method, 2);
+	set_le(buf, HEADER_METHOD, r->method, 2);
 	ckpt_pieces_add_memory(pieces, buf->data, buf->len);
 	if (r->from == CKPT_ZIP_FROM_FILE)
 		ckpt_pieces_add_extent(pieces, r->off, r->csize);
@@ -41,8 +41,8 @@ static void add_entry(const struct ckpt_zip_layout *layout, uint32_t i,
 	ckpt_zip_put_directory_entry(layout, i, buf);
 	if (r->method == CKPT_ZIP_STORED)
 		return;
-	put(buf, at + ENTRY_METHOD, r->method, 2);
-	put(buf, at + ENTRY_USIZE, r->usize, 4);
+	set_le(buf, at + ENTRY_METHOD, r->method, 2);
+	set_le(buf, at + ENTRY_USIZE, r->usize, 4);
 }
 
 static int lay_out(struct ckpt_zip_layout *layout, const struct ckpt_zip_rebuilt *records,

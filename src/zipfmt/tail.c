@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the bytes that an edit in place appends (format/torch_zip_in_place.c has the order of
+ * the writes). What must stay true: the end records, old and new, fit the same 98 bytes of one
+ * sector, so that one write switches from the old directory to the new one; old entries are
+ * copied as they are, in the order of the old directory.
+ */
 #include "zipfmt/tail.h"
 
 #include "base/reader.h"
@@ -47,7 +53,7 @@ bool ckpt_zip_has_plain_ends(struct ckpt_zip *zip)
 
 /* ---- the directory ---- */
 
-/* The old entries that are kept, as they are. They stand in the order of ZIP's. */
+/* Append the old entries that are kept, as they are. They are in the order of ZIP's entries. */
 static int put_old_entries(struct ckpt_zip *zip, const bool *keep, uint64_t len,
 			   struct ckpt_buf *out, struct ckpt_error *err)
 {
@@ -72,18 +78,6 @@ static int put_old_entries(struct ckpt_zip *zip, const bool *keep, uint64_t len,
 	}
 	free(bytes);
 	return rc == 0 && out->bad ? ckpt_fail_nomem(err) : rc;
-}
-
-/* ---- places ---- */
-
-/* Lay the new records out behind START; returns where they end. */
-static int place_records(struct ckpt_zip_layout *layout, uint64_t start, uint64_t *end,
-			 struct ckpt_error *err)
-{
-	int rc = ckpt_zip_layout_append(layout, start, err);
-
-	*end = layout->directory_off;
-	return rc;
 }
 
 static void put_records(const struct ckpt_zip_layout *layout, const void *const *bytes,
@@ -130,11 +124,12 @@ int ckpt_zip_tail_make(struct ckpt_zip *zip, const bool *keep, struct ckpt_zip_l
 	for (uint32_t i = 0; i < zip->count; i++)
 		count += keep[i];
 	rc = put_old_entries(zip, keep, get64(tail->old_ends + 40), &directory, err);
-	/* the end records must lie in one sector: that is the moment of the switch */
+	/* the end records have to be in one sector, so that writing them is the switch */
 	for (tail->start = tail->off; rc == 0; tail->start += 8) {
 		uint64_t most = directory.len;
 
-		rc = place_records(layout, tail->start, &end, err);
+		rc = ckpt_zip_layout_append(layout, tail->start, err);
+		end = layout->directory_off;
 		for (uint32_t i = 0; rc == 0 && i < layout->count; i++)
 			most += ckpt_zip_directory_entry_size(layout, i);
 		tail->ends_off = end + most;
