@@ -101,8 +101,8 @@ int ckpt_array_of_storage(const struct ckpt_model *model, int64_t storage, const
 						  .stride = dims + 1,
 						  .storage = storage,
 						  .device = s->location };
-		rc = ckpt_array_place(*out, &(*out)->t, err);
-		ckpt_array_settle(*out, s->dtype);
+		rc = ckpt_array_set_items(*out, &(*out)->t, err);
+		ckpt_array_choose_dtype(*out, s->dtype);
 	} else {
 		rc = ckpt_arena_fail((*out)->arena, err);
 	}
@@ -142,7 +142,7 @@ int ckpt_array_open(const struct ckpt_model *model, uint64_t i, unsigned flags,
 }
 
 /* A list of numbers stands where older torch had no tensor. */
-static int open_list(const struct ckpt_array *a, const struct ckpt_value *v,
+static int fill_list(const struct ckpt_array *a, const struct ckpt_value *v,
 		     struct ckpt_array *part, struct ckpt_error *err)
 {
 	uint64_t *dims = ckpt_arena_calloc(part->arena, 2, sizeof(*dims));
@@ -174,11 +174,11 @@ static int open_list(const struct ckpt_array *a, const struct ckpt_value *v,
 					   .ndim = 1,
 					   .shape = dims,
 					   .stride = dims + 1 };
-	ckpt_array_settle(part, CKPT_DTYPE_FLOAT64);
+	ckpt_array_choose_dtype(part, CKPT_DTYPE_FLOAT64);
 	return ckpt_items_check(&part->items, err);
 }
 
-static int fill_part(const struct ckpt_array *a, const struct ckpt_array_part *which,
+static int fill_part(const struct ckpt_array *a, const struct ckpt_array_part_value *which,
 		     struct ckpt_array *part, struct ckpt_error *err)
 {
 	int rc;
@@ -192,7 +192,7 @@ static int fill_part(const struct ckpt_array *a, const struct ckpt_array_part *w
 					    err);
 	}
 	if (which->value->kind == CKPT_LIST || which->value->kind == CKPT_TUPLE)
-		return open_list(a, which->value, part, err);
+		return fill_list(a, which->value, part, err);
 	rc = ckpt_array_fill(part, which->value, err);
 	if (rc == 0 && part->t.kind != CKPT_KIND_STRIDED)
 		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "is no plain tensor");

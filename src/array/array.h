@@ -30,7 +30,7 @@ union ckpt_array_step {
 
 enum { CKPT_ARRAY_MOST_STEPS = 4 };
 
-struct ckpt_array_part {
+struct ckpt_array_part_value {
 	const char *name;
 	const struct ckpt_value *value; /* a tensor, or a list of numbers */
 };
@@ -47,7 +47,7 @@ struct ckpt_array {
 	struct ckpt_items items;
 	union ckpt_array_step steps[CKPT_ARRAY_MOST_STEPS];
 	uint32_t step_count;
-	struct ckpt_array_part parts[CKPT_ARRAY_MOST_PARTS];
+	struct ckpt_array_part_value parts[CKPT_ARRAY_MOST_PARTS];
 	uint32_t part_count;
 	const char *qscheme;
 	double scale;
@@ -63,13 +63,14 @@ int ckpt_array_new(const struct ckpt_model *model, const char *name, unsigned fl
 int ckpt_array_fill(struct ckpt_array *array, const struct ckpt_value *v, struct ckpt_error *err);
 
 /* Let ITEMS be those of a strided tensor, as they are stored. */
-int ckpt_array_place(struct ckpt_array *array, const struct ckpt_tensor *t, struct ckpt_error *err);
+int ckpt_array_set_items(struct ckpt_array *array, const struct ckpt_tensor *t,
+			 struct ckpt_error *err);
 
 /* A new step at the end, to be filled. */
 union ckpt_array_step *ckpt_array_add_step(struct ckpt_array *array);
 
 /* Numbers that numpy does not have become others, if that was asked for. Sets READS. */
-void ckpt_array_settle(struct ckpt_array *array, enum ckpt_dtype dtype);
+void ckpt_array_choose_dtype(struct ckpt_array *array, enum ckpt_dtype dtype);
 
 /* Of T, a quantized one: what its integers mean, and how to get at them. RAW: they themselves. */
 int ckpt_array_quantized(struct ckpt_array *array, const struct ckpt_seq *args, bool raw,
@@ -89,13 +90,13 @@ int ckpt_array_doubles(const struct ckpt_array *array, double *out, uint64_t cou
 uint64_t ckpt_array_numel(const struct ckpt_array *array);
 
 /* Items between steps: IN and OUT have room for 16 bytes each. */
-struct ckpt_array_bench {
+struct ckpt_array_buffers {
 	uint8_t *in, *out;
 };
 
 /* Do the steps to COUNT items in B->in, the first of them item FIRST. What they are then is in B->in again. */
-void ckpt_array_do_steps(const struct ckpt_array *array, struct ckpt_array_bench *b, uint64_t first,
-			 size_t count);
+void ckpt_array_do_steps(const struct ckpt_array *array, struct ckpt_array_buffers *b,
+			 uint64_t first, size_t count);
 
 /* "'NAME' what ERR says", in place of what ERR says. Returns RC. */
 int ckpt_array_fail_named(const struct ckpt_model *model, const char *name, int rc,

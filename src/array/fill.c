@@ -48,7 +48,7 @@ static enum ckpt_dtype for_numpy(enum ckpt_dtype dtype)
 	}
 }
 
-void ckpt_array_settle(struct ckpt_array *a, enum ckpt_dtype dtype)
+void ckpt_array_choose_dtype(struct ckpt_array *a, enum ckpt_dtype dtype)
 {
 	a->reads = a->flags & CKPT_ARRAY_FOR_NUMPY ? for_numpy(dtype) : dtype;
 	if (a->reads == dtype)
@@ -83,7 +83,7 @@ static int add_swap(struct ckpt_array *a, const struct ckpt_storage *s, enum ckp
 	return 0;
 }
 
-int ckpt_array_place(struct ckpt_array *a, const struct ckpt_tensor *t, struct ckpt_error *err)
+int ckpt_array_set_items(struct ckpt_array *a, const struct ckpt_tensor *t, struct ckpt_error *err)
 {
 	const struct ckpt_storage *s;
 	int rc;
@@ -109,14 +109,14 @@ int ckpt_array_place(struct ckpt_array *a, const struct ckpt_tensor *t, struct c
 static int fill_strided(struct ckpt_array *a, struct ckpt_error *err)
 {
 	const struct ckpt_tensor *t = &a->t;
-	int rc = ckpt_array_place(a, t, err);
+	int rc = ckpt_array_set_items(a, t, err);
 
 	if (rc < 0)
 		return rc;
 	if (t->is_neg || t->is_conj)
 		ckpt_array_add_step(a)->negate =
 			ckpt_negate_of(&(struct ckpt_recipe){ 0 }, t->dtype, t->is_neg, t->is_conj);
-	ckpt_array_settle(a, t->dtype);
+	ckpt_array_choose_dtype(a, t->dtype);
 	return 0;
 }
 
@@ -136,7 +136,7 @@ static const uint64_t *numpy_strides(struct ckpt_array *a, const struct ckpt_num
 	return stride;
 }
 
-static int place_numpy(struct ckpt_array *a, const struct ckpt_numpy *n, struct ckpt_error *err)
+static int set_numpy_items(struct ckpt_array *a, const struct ckpt_numpy *n, struct ckpt_error *err)
 {
 	uint64_t *shape = ckpt_arena_calloc(a->arena, n->ndim + 1u, sizeof(*shape));
 	const uint64_t *stride = numpy_strides(a, n);
@@ -172,7 +172,7 @@ static int fill_numpy(struct ckpt_array *a, const struct ckpt_numpy *n, struct c
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "holds no numbers: its dtype in numpy is '%s'",
 				 ckpt_escape(shown, sizeof(shown), n->code, n->code_len));
-	rc = place_numpy(a, n, err);
+	rc = set_numpy_items(a, n, err);
 	if (rc < 0)
 		return rc;
 	a->kind = n->is_scalar ? "scalar" : "ndarray";
@@ -182,7 +182,7 @@ static int fill_numpy(struct ckpt_array *a, const struct ckpt_numpy *n, struct c
 				     .shape = a->items.shape,
 				     .storage = -1,
 				     .device = "" };
-	ckpt_array_settle(a, n->dtype);
+	ckpt_array_choose_dtype(a, n->dtype);
 	return 0;
 }
 
@@ -200,11 +200,11 @@ static int fill_from_numpy(struct ckpt_array *a, const struct ckpt_seq *args,
 	if (n.dtype != dtype && !ckpt_cast_known(n.dtype, dtype))
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is %s made of %s",
 				 ckpt_dtype_name(dtype), ckpt_dtype_name(n.dtype));
-	rc = place_numpy(a, &n, err);
+	rc = set_numpy_items(a, &n, err);
 	if (rc == 0 && n.dtype != dtype)
 		add_cast(a, n.dtype, dtype);
 	if (rc == 0)
-		ckpt_array_settle(a, dtype);
+		ckpt_array_choose_dtype(a, dtype);
 	a->t.ndim = a->items.ndim;
 	a->t.shape = a->items.shape;
 	return rc;
@@ -241,7 +241,8 @@ const struct ckpt_seq *ckpt_tensor_args(const struct ckpt_model *model, const st
 
 static void add_part(struct ckpt_array *a, const char *name, const struct ckpt_value *v)
 {
-	a->parts[a->part_count++] = (struct ckpt_array_part){ name, ckpt_model_now(a->model, v) };
+	a->parts[a->part_count++] =
+		(struct ckpt_array_part_value){ name, ckpt_model_now(a->model, v) };
 }
 
 static int fill_sparse(struct ckpt_array *a, const struct ckpt_seq *args, struct ckpt_error *err)
@@ -255,7 +256,7 @@ static int fill_sparse(struct ckpt_array *a, const struct ckpt_seq *args, struct
 	if (!data || data->kind != CKPT_TUPLE || data->u.seq.count < (coo ? 3 : 4))
 		return ckpt_fail(err, CKPT_E_FORMAT, "has no indices and values");
 	items = data->u.seq.items;
-	ckpt_array_settle(a, a->t.dtype);
+	ckpt_array_choose_dtype(a, a->t.dtype);
 	a->step_count = 0; /* its values do that */
 	if (coo) {
 		add_part(a, "indices", items[0]);
@@ -277,7 +278,7 @@ static int fill_nested(struct ckpt_array *a, const struct ckpt_seq *args, struct
 	for (int i = 0; i < 4; i++)
 		add_part(a, names[i], args->items[i]);
 	a->why_not = "is nested: the tensors in it have shapes of their own";
-	ckpt_array_settle(a, a->t.dtype);
+	ckpt_array_choose_dtype(a, a->t.dtype);
 	return 0;
 }
 

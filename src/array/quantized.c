@@ -51,7 +51,8 @@ static float dequantize(const struct ckpt_dequantize *d, double integer, uint64_
 	return (float)(integer - zero_point) * (float)scale;
 }
 
-static void apply(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
+static void dequantize_items(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len,
+			     void *out)
 {
 	const struct ckpt_dequantize *d = (const struct ckpt_dequantize *)map;
 	const uint8_t *p = in;
@@ -68,7 +69,7 @@ static void apply(const struct ckpt_map *map, uint64_t pos, const void *in, size
 /* ---- several numbers to a byte ---- */
 
 /* Element I is in the lower bits of its byte if it comes first. Source: c10/util/quint4x2.h, seen in results. */
-static int unpack(struct ckpt_array *a, uint32_t packed, struct ckpt_error *err)
+static int unpack_items(struct ckpt_array *a, uint32_t packed, struct ckpt_error *err)
 {
 	const struct ckpt_storage *s = &a->model->storages[a->t.storage];
 	uint8_t *bytes = ckpt_arena_alloc(a->arena, s->nbytes + 1),
@@ -103,7 +104,7 @@ static int unpack(struct ckpt_array *a, uint32_t packed, struct ckpt_error *err)
 }
 
 /* torch gives the bytes of such a tensor in one row. */
-static int place_packed(struct ckpt_array *a, uint32_t packed, struct ckpt_error *err)
+static int set_packed_items(struct ckpt_array *a, uint32_t packed, struct ckpt_error *err)
 {
 	uint64_t *dims = ckpt_arena_calloc(a->arena, 2, sizeof(*dims)), numel = ckpt_array_numel(a);
 
@@ -115,7 +116,7 @@ static int place_packed(struct ckpt_array *a, uint32_t packed, struct ckpt_error
 	a->t.shape = dims;
 	a->t.stride = dims + 1;
 	a->t.offset /= packed;
-	return ckpt_array_place(a, &a->t, err);
+	return ckpt_array_set_items(a, &a->t, err);
 }
 
 /* ---- the quantizer ---- */
@@ -133,7 +134,7 @@ static int read_doubles(const struct ckpt_array *a, const char *part, double *ou
 	return rc;
 }
 
-static bool number_of(const struct ckpt_value *v, double *out)
+static bool read_number(const struct ckpt_value *v, double *out)
 {
 	if (v->kind != CKPT_INT && v->kind != CKPT_FLOAT)
 		return false;
@@ -142,12 +143,12 @@ static bool number_of(const struct ckpt_value *v, double *out)
 }
 
 /* ('per_tensor_affine', scale, zero point) */
-static int per_tensor(struct ckpt_array *a, const struct ckpt_value *const *items, double *numbers,
-		      struct ckpt_error *err)
+static int read_per_tensor(struct ckpt_array *a, const struct ckpt_value *const *items,
+			   double *numbers, struct ckpt_error *err)
 {
 	const struct ckpt_value *zero = ckpt_model_now(a->model, items[2]);
 
-	if (!number_of(ckpt_model_now(a->model, items[1]), &numbers[0]) || zero->kind != CKPT_INT)
+	if (!read_number(ckpt_model_now(a->model, items[1]), &numbers[0]) || zero->kind != CKPT_INT)
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "has a quantizer without scale and zero point");
 	numbers[1] = (double)zero->u.integer;
@@ -157,8 +158,8 @@ static int per_tensor(struct ckpt_array *a, const struct ckpt_value *const *item
 }
 
 /* (qscheme, scales, zero points, axis) */
-static int per_channel(struct ckpt_array *a, const struct ckpt_value *const *items,
-		       struct ckpt_dequantize *d, double *numbers, struct ckpt_error *err)
+static int read_per_channel(struct ckpt_array *a, const struct ckpt_value *const *items,
+			    struct ckpt_dequantize *d, double *numbers, struct ckpt_error *err)
 {
 	const struct ckpt_value *axis = ckpt_model_now(a->model, items[3]);
 	struct ckpt_array *zeros;
@@ -167,9 +168,9 @@ static int per_channel(struct ckpt_array *a, const struct ckpt_value *const *ite
 	a->axis = (uint32_t)axis->u.integer;
 	d->per_channel = true;
 	a->parts[a->part_count++] =
-		(struct ckpt_array_part){ "scales", ckpt_model_now(a->model, items[1]) };
+		(struct ckpt_array_part_value){ "scales", ckpt_model_now(a->model, items[1]) };
 	a->parts[a->part_count++] =
-		(struct ckpt_array_part){ "zero_points", ckpt_model_now(a->model, items[2]) };
+		(struct ckpt_array_part_value){ "zero_points", ckpt_model_now(a->model, items[2]) };
 	rc = ckpt_array_part(a, "zero_points", &zeros, err);
 	if (rc < 0)
 		return rc;
@@ -210,7 +211,8 @@ static int fill_quantizer(struct ckpt_array *a, const struct ckpt_value *params,
 		return ckpt_arena_fail(a->arena, err);
 	d->scales = numbers;
 	d->zero_points = numbers + d->channels;
-	return tensor ? per_tensor(a, items, numbers, err) : per_channel(a, items, d, numbers, err);
+	return tensor ? read_per_tensor(a, items, numbers, err)
+		      : read_per_channel(a, items, d, numbers, err);
 }
 
 int ckpt_array_quantized(struct ckpt_array *a, const struct ckpt_seq *args, bool raw,
@@ -218,7 +220,8 @@ int ckpt_array_quantized(struct ckpt_array *a, const struct ckpt_seq *args, bool
 {
 	enum ckpt_dtype from = integers_of(a->t.dtype);
 	uint32_t packed = ckpt_dtype_packed(a->t.dtype);
-	struct ckpt_dequantize d = { .map = { .to = sizeof(float), .apply = apply }, .from = from };
+	struct ckpt_dequantize d = { .map = { .to = sizeof(float), .apply = dequantize_items },
+				     .from = from };
 	int rc;
 
 	if (from == CKPT_DTYPE_UNKNOWN)
@@ -229,13 +232,14 @@ int ckpt_array_quantized(struct ckpt_array *a, const struct ckpt_seq *args, bool
 	if (raw) {
 		a->t.kind = CKPT_KIND_STRIDED;
 		a->dtype = ckpt_dtype_name(from);
-		rc = packed > 1 ? place_packed(a, packed, err) : ckpt_array_place(a, &a->t, err);
-		ckpt_array_settle(a, from);
+		rc = packed > 1 ? set_packed_items(a, packed, err)
+				: ckpt_array_set_items(a, &a->t, err);
+		ckpt_array_choose_dtype(a, from);
 		return rc;
 	}
-	a->parts[a->part_count++] = (struct ckpt_array_part){ "int_repr", a->t.value };
-	rc = packed > 1 && ckpt_array_numel(a) ? unpack(a, packed, err)
-					       : ckpt_array_place(a, &a->t, err);
+	a->parts[a->part_count++] = (struct ckpt_array_part_value){ "int_repr", a->t.value };
+	rc = packed > 1 && ckpt_array_numel(a) ? unpack_items(a, packed, err)
+					       : ckpt_array_set_items(a, &a->t, err);
 	if (rc == 0)
 		rc = fill_quantizer(a, ckpt_model_now(a->model, args->items[4]), &d, err);
 	d.map.from = a->items.itemsize;

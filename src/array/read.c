@@ -16,7 +16,7 @@
 
 enum { PIECE = 64 << 10 };
 
-void ckpt_array_do_steps(const struct ckpt_array *a, struct ckpt_array_bench *b, uint64_t first,
+void ckpt_array_do_steps(const struct ckpt_array *a, struct ckpt_array_buffers *b, uint64_t first,
 			 size_t count)
 {
 	uint64_t pos = first * a->items.itemsize;
@@ -39,7 +39,7 @@ static int read_in_pieces(const struct ckpt_array *a, struct ckpt_items_reader *
 {
 	uint32_t size = ckpt_dtype_size(a->reads);
 	uint8_t *both = malloc(2 * PIECE * (size_t)16);
-	struct ckpt_array_bench b = { both, both ? both + PIECE * (size_t)16 : NULL };
+	struct ckpt_array_buffers b = { both, both ? both + PIECE * (size_t)16 : NULL };
 	int rc = both ? 0 : ckpt_fail_nomem(err);
 
 	while (rc == 0 && count) {
@@ -71,7 +71,7 @@ static int fail_unreadable(const struct ckpt_array *a, struct ckpt_error *err)
 			     ckpt_document_path(a->model->doc), NULL, CKPT_NO_OFFSET);
 }
 
-static int end_read(const struct ckpt_array *a, int rc, struct ckpt_error *err)
+static int add_path(const struct ckpt_array *a, int rc, struct ckpt_error *err)
 {
 	return ckpt_error_at(err, rc, ckpt_document_path(a->model->doc), NULL, CKPT_NO_OFFSET);
 }
@@ -98,12 +98,12 @@ int ckpt_array_read(const struct ckpt_array *a, uint64_t first, uint64_t count, 
 			memcpy(buf, dense + first * ckpt_dtype_size(a->reads),
 			       count * ckpt_dtype_size(a->reads));
 		free(dense);
-		return end_read(a, rc, err);
+		return add_path(a, rc, err);
 	}
 	ckpt_items_open(&a->items, &reader);
 	rc = read_items(a, &reader, first, count, buf, err);
 	ckpt_items_close(&reader);
-	return end_read(a, rc, err);
+	return add_path(a, rc, err);
 }
 
 /* ---- edges ---- */
@@ -152,7 +152,7 @@ static int read_rows(const struct ckpt_array *a, uint64_t edge, const uint64_t *
 			at[i - 1] = 0;
 	} while (rc == 0 && i > 0);
 	ckpt_items_close(&reader);
-	return end_read(a, rc, err);
+	return add_path(a, rc, err);
 }
 
 int ckpt_array_read_edges(const struct ckpt_array *a, uint64_t edge, uint64_t *shape, void *buf,

@@ -16,7 +16,7 @@
 
 static const uint64_t most_nbytes = (uint64_t)1 << 34;
 
-struct maker {
+struct dense {
 	const struct ckpt_array *a;
 	enum ckpt_dtype dtype;
 	uint32_t size; /* of an item */
@@ -33,7 +33,7 @@ struct maker {
 
 /* ---- parts ---- */
 
-static int load(struct maker *m, const struct ckpt_array *part, uint8_t **out)
+static int read_part(struct dense *m, const struct ckpt_array *part, uint8_t **out)
 {
 	uint64_t numel = ckpt_array_numel(part), nbytes;
 
@@ -48,7 +48,7 @@ static int load(struct maker *m, const struct ckpt_array *part, uint8_t **out)
 	return ckpt_array_read(part, 0, numel, *out, m->err);
 }
 
-static int load_indices(struct maker *m, int which)
+static int read_indices(struct dense *m, int which)
 {
 	struct ckpt_array *part;
 	uint8_t *bytes = NULL;
@@ -60,7 +60,7 @@ static int load_indices(struct maker *m, int which)
 		rc = ckpt_fail(m->err, CKPT_E_FORMAT, "has indices of dtype %s",
 			       ckpt_dtype_name(part->reads));
 	if (rc == 0)
-		rc = load(m, part, &bytes);
+		rc = read_part(m, part, &bytes);
 	m->counts[which] = ckpt_array_numel(part);
 	m->dims[which] = part->t.ndim;
 	if (part->t.ndim)
@@ -84,23 +84,23 @@ static int load_indices(struct maker *m, int which)
 	return rc == 0 && !bytes ? ckpt_fail_nomem(m->err) : rc;
 }
 
-static int load_parts(struct maker *m)
+static int read_parts(struct dense *m)
 {
 	bool coo = m->a->part_count == 2;
-	int rc = load_indices(m, 0);
+	int rc = read_indices(m, 0);
 
 	if (rc == 0 && !coo)
-		rc = load_indices(m, 1);
+		rc = read_indices(m, 1);
 	if (rc == 0)
 		rc = ckpt_array_part(m->a, "values", &m->values, m->err);
 	if (rc == 0)
-		rc = load(m, m->values, &m->value_bytes);
+		rc = read_part(m, m->values, &m->value_bytes);
 	if (rc == 0 && m->values->reads != m->dtype)
 		rc = ckpt_fail(m->err, CKPT_E_FORMAT, "has values of another dtype");
 	return rc;
 }
 
-static void release(struct maker *m)
+static void clear_parts(struct dense *m)
 {
 	ckpt_array_close(m->values);
 	free(m->value_bytes);
@@ -108,13 +108,13 @@ static void release(struct maker *m)
 	free(m->indices[1]);
 }
 
-static int wrong_shape(struct maker *m)
+static int fail_shapes(struct dense *m)
 {
 	return ckpt_fail(m->err, CKPT_E_FORMAT,
 			 "has indices and values of shapes that do not belong together");
 }
 
-static int outside(struct maker *m, int64_t index, uint64_t end)
+static int fail_index(struct dense *m, int64_t index, uint64_t end)
 {
 	return ckpt_fail(m->err, CKPT_E_FORMAT,
 			 "has index %" PRId64 " where %" PRIu64 " is the length", index, end);
@@ -143,7 +143,7 @@ static void add_integer(uint32_t size, uint8_t *to, const uint8_t *from)
 }
 
 /* Indices that stand twice: their values are summed up. */
-static void add(const struct maker *m, uint8_t *to, const uint8_t *from)
+static void add_item(const struct dense *m, uint8_t *to, const uint8_t *from)
 {
 	enum ckpt_dtype half = m->dtype == CKPT_DTYPE_COMPLEX128  ? CKPT_DTYPE_FLOAT64
 			       : m->dtype == CKPT_DTYPE_COMPLEX64 ? CKPT_DTYPE_FLOAT32
@@ -166,32 +166,32 @@ static void add(const struct maker *m, uint8_t *to, const uint8_t *from)
  * COUNT values, the first of them VALUE, to item TO and those behind it. Where no index stands twice torch adds, too: what is
  * -0.0 becomes 0.0.
  */
-static void put(const struct maker *m, uint64_t to, uint64_t value, uint64_t count)
+static void add_items(const struct dense *m, uint64_t to, uint64_t value, uint64_t count)
 {
 	uint8_t *out = m->dense + to * m->size;
 	const uint8_t *in = m->value_bytes + value * m->size;
 
 	for (uint64_t i = 0; i < count; i++)
-		add(m, out + i * m->size, in + i * m->size);
+		add_item(m, out + i * m->size, in + i * m->size);
 }
 
 /* ---- COO ---- */
 
 /* indices [sparse dimensions, nnz], values [nnz, dense dimensions] */
-static int fill_coo(struct maker *m)
+static int fill_coo(struct dense *m)
 {
 	const struct ckpt_tensor *t = &m->a->t, *v = &m->values->t;
 	uint64_t sparse, nnz, row = 1;
 
 	if (m->dims[0] != 2 || !v->ndim)
-		return wrong_shape(m);
+		return fail_shapes(m);
 	sparse = m->shapes[0][0];
 	nnz = m->shapes[0][1];
 	if (sparse > t->ndim || v->ndim != t->ndim - sparse + 1 || v->shape[0] != nnz)
-		return wrong_shape(m);
+		return fail_shapes(m);
 	for (uint64_t i = sparse; i < t->ndim; i++) {
 		if (v->shape[i - sparse + 1] != t->shape[i])
-			return wrong_shape(m);
+			return fail_shapes(m);
 		row *= t->shape[i];
 	}
 	for (uint64_t k = 0; row && k < nnz; k++) {
@@ -201,10 +201,10 @@ static int fill_coo(struct maker *m)
 			int64_t index = m->indices[0][i * nnz + k];
 
 			if (index < 0 || (uint64_t)index >= t->shape[i])
-				return outside(m, index, t->shape[i]);
+				return fail_index(m, index, t->shape[i]);
 			at = at * t->shape[i] + (uint64_t)index;
 		}
-		put(m, at * row, k * row, row);
+		add_items(m, at * row, k * row, row);
 	}
 	return 0;
 }
@@ -220,32 +220,32 @@ struct compressed {
 	uint64_t dense;		/* items of the dense dimensions */
 };
 
-static int measure(struct maker *m, struct compressed *c)
+static int check_compressed(struct dense *m, struct compressed *c)
 {
 	const struct ckpt_tensor *t = &m->a->t, *v = &m->values->t;
 	bool blocks = !strncmp(t->layout, "sparse_b", 8);
 	uint32_t least = blocks ? 3 : 1;
 
 	if (!m->dims[0] || m->dims[1] != m->dims[0] || t->ndim < m->dims[0] + 1)
-		return wrong_shape(m);
+		return fail_shapes(m);
 	c->batch_dims = m->dims[0] - 1;
 	c->dense_dims = t->ndim - c->batch_dims - 2;
 	if (v->ndim != c->batch_dims + least + c->dense_dims)
-		return wrong_shape(m);
+		return fail_shapes(m);
 	c->columns = !strcmp(t->layout, "sparse_csc") || !strcmp(t->layout, "sparse_bsc");
 	c->batches = c->dense = 1;
 	c->nnz = v->shape[c->batch_dims];
 	for (uint32_t i = 0; i < c->batch_dims; i++) {
 		if (v->shape[i] != t->shape[i] || m->shapes[0][i] != t->shape[i] ||
 		    m->shapes[1][i] != t->shape[i])
-			return wrong_shape(m);
+			return fail_shapes(m);
 		c->batches *= t->shape[i];
 	}
 	for (uint32_t i = 0; i < c->dense_dims; i++) {
 		uint64_t len = t->shape[c->batch_dims + 2 + i];
 
 		if (v->shape[c->batch_dims + least + i] != len)
-			return wrong_shape(m);
+			return fail_shapes(m);
 		c->dense *= len;
 	}
 	c->rows = t->shape[c->batch_dims];
@@ -253,27 +253,27 @@ static int measure(struct maker *m, struct compressed *c)
 	c->height = blocks ? v->shape[c->batch_dims + 1] : 1;
 	c->width = blocks ? v->shape[c->batch_dims + 2] : 1;
 	if (!c->height || !c->width || c->rows % c->height || c->cols % c->width)
-		return wrong_shape(m);
+		return fail_shapes(m);
 	if (m->shapes[0][c->batch_dims] !=
 		    (c->columns ? c->cols / c->width : c->rows / c->height) + 1 ||
 	    m->shapes[1][c->batch_dims] != c->nnz)
-		return wrong_shape(m);
+		return fail_shapes(m);
 	return 0;
 }
 
 /* Block number K of the values to the place of block (ROW, COL). */
-static void put_block(const struct maker *m, const struct compressed *c, uint64_t batch,
+static void add_block(const struct dense *m, const struct compressed *c, uint64_t batch,
 		      uint64_t row, uint64_t col, uint64_t k)
 {
 	for (uint64_t i = 0; i < c->height; i++) {
 		uint64_t to = (batch * c->rows + row * c->height + i) * c->cols + col * c->width,
 			 from = ((batch * c->nnz + k) * c->height + i) * c->width;
 
-		put(m, to * c->dense, from * c->dense, c->width * c->dense);
+		add_items(m, to * c->dense, from * c->dense, c->width * c->dense);
 	}
 }
 
-static int fill_batch(struct maker *m, const struct compressed *c, uint64_t batch)
+static int fill_batch(struct dense *m, const struct compressed *c, uint64_t batch)
 {
 	uint64_t lines = c->columns ? c->cols / c->width : c->rows / c->height,
 		 others = c->columns ? c->rows / c->height : c->cols / c->width;
@@ -283,21 +283,21 @@ static int fill_batch(struct maker *m, const struct compressed *c, uint64_t batc
 	for (uint64_t line = 0; line < lines; line++) {
 		if (ends[line] < 0 || ends[line + 1] < ends[line] ||
 		    (uint64_t)ends[line + 1] > c->nnz)
-			return outside(m, ends[line + 1], c->nnz);
+			return fail_index(m, ends[line + 1], c->nnz);
 		for (uint64_t k = (uint64_t)ends[line]; k < (uint64_t)ends[line + 1]; k++) {
 			if (plain[k] < 0 || (uint64_t)plain[k] >= others)
-				return outside(m, plain[k], others);
-			put_block(m, c, batch, c->columns ? (uint64_t)plain[k] : line,
+				return fail_index(m, plain[k], others);
+			add_block(m, c, batch, c->columns ? (uint64_t)plain[k] : line,
 				  c->columns ? line : (uint64_t)plain[k], k);
 		}
 	}
 	return 0;
 }
 
-static int fill_compressed(struct maker *m)
+static int fill_compressed(struct dense *m)
 {
 	struct compressed c = { 0 };
-	int rc = measure(m, &c);
+	int rc = check_compressed(m, &c);
 
 	for (uint64_t batch = 0; rc == 0 && batch < c.batches; batch++)
 		rc = fill_batch(m, &c, batch);
@@ -308,7 +308,7 @@ static int fill_compressed(struct maker *m)
 
 int ckpt_array_dense(const struct ckpt_array *a, uint8_t **out, struct ckpt_error *err)
 {
-	struct maker m = {
+	struct dense m = {
 		.a = a, .dtype = a->reads, .size = ckpt_dtype_size(a->reads), .err = err
 	};
 	uint64_t numel = ckpt_array_numel(a), nbytes;
@@ -323,10 +323,10 @@ int ckpt_array_dense(const struct ckpt_array *a, uint8_t **out, struct ckpt_erro
 	m.dense = calloc((size_t)nbytes + 1, 1);
 	if (!m.dense)
 		return ckpt_fail_nomem(err);
-	rc = load_parts(&m);
+	rc = read_parts(&m);
 	if (rc == 0 && numel)
 		rc = a->part_count == 2 ? fill_coo(&m) : fill_compressed(&m);
-	release(&m);
+	clear_parts(&m);
 	if (rc < 0)
 		free(m.dense);
 	else

@@ -133,7 +133,7 @@ static void to_doubles(const struct ckpt_stat_view *view, const uint8_t *in, siz
 static void take_piece(struct piece *p, const uint8_t *bytes)
 {
 	const struct ckpt_stat_view *view = p->view;
-	struct ckpt_array_bench bench = { p->bench[0], p->bench[1] };
+	struct ckpt_array_buffers bench = { p->bench[0], p->bench[1] };
 
 	p->values = bytes;
 	if (!view->steps)
