@@ -94,7 +94,7 @@ struct ckpt_value *ckpt_resave_global(struct ckpt_saver *s, const char *module, 
 	return v;
 }
 
-static const struct ckpt_value *interned(struct ckpt_saver *s, const struct ckpt_value *key)
+static const struct ckpt_value *make_interned(struct ckpt_saver *s, const struct ckpt_value *key)
 {
 	struct ckpt_value *v;
 
@@ -118,7 +118,7 @@ const struct ckpt_value *ckpt_resave_attribute_dict(struct ckpt_saver *s,
 	if (!v || !ckpt_seq_add_many(s->scratch, &v->u.seq, dict->u.seq.items, count))
 		return NULL;
 	for (uint32_t i = 0; i < count; i += 2) {
-		v->u.seq.items[i] = interned(s, ckpt_resave_now(s, dict->u.seq.items[i]));
+		v->u.seq.items[i] = make_interned(s, ckpt_resave_now(s, dict->u.seq.items[i]));
 		if (!v->u.seq.items[i])
 			return NULL;
 	}
@@ -165,7 +165,8 @@ static const struct ckpt_value *with_differentiable(struct ckpt_saver *s, const 
 		       : NULL;
 }
 
-static const struct ckpt_value *optimizer_state(struct ckpt_saver *s, const struct ckpt_value *state)
+static const struct ckpt_value *make_optimizer_state(struct ckpt_saver *s,
+						     const struct ckpt_value *state)
 {
 	const struct ckpt_value *made = ckpt_resave_attribute_dict(s, state);
 
@@ -185,7 +186,7 @@ const struct ckpt_value *ckpt_resave_attributes(struct ckpt_saver *s,
 	const struct ckpt_value *items[2];
 
 	if (state->kind == CKPT_DICT && is_optimizer_state(s, state))
-		return optimizer_state(s, state);
+		return make_optimizer_state(s, state);
 	if (state->kind == CKPT_DICT)
 		return keeps_key_objects(s, state) ? state : ckpt_resave_attribute_dict(s, state);
 	if (state->kind != CKPT_TUPLE || state->u.seq.count != 2)

@@ -63,7 +63,7 @@ static const struct ckpt_value *copy_dtype(struct ckpt_saver *s, const struct ck
 }
 
 /* The identity of numpy's own dtype object called TEXT, "<f8"; false: no memory. */
-static bool own_dtype(struct ckpt_saver *s, const char *text, uint32_t *out)
+static bool numpy_dtype_id(struct ckpt_saver *s, const char *text, uint32_t *out)
 {
 	char *key = ckpt_arena_copy(s->out->arena, text, strlen(text));
 	bool there;
@@ -85,14 +85,14 @@ const struct ckpt_value *ckpt_resave_numpy_scalar(struct ckpt_saver *s, const st
 
 	if (!items[0] || !items[1] || !numpy_dtype_text(s, items[0], text))
 		return v;
-	if (!own_dtype(s, text, &id))
+	if (!numpy_dtype_id(s, text, &id))
 		return NULL;
 	items[0] = copy_dtype(s, items[0], id);
 	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 2));
 }
 
-static const struct ckpt_value *global_of(struct ckpt_saver *s, const char *module,
-					  const char *name)
+static const struct ckpt_value *make_global(struct ckpt_saver *s, const char *module,
+					    const char *name)
 {
 	return ckpt_resave_global(s, module, name, "");
 }
@@ -126,7 +126,7 @@ const struct ckpt_value *ckpt_resave_numpy_from_buffer(struct ckpt_saver *s,
 	b->u.bytes.ptr = "b";
 	b->u.bytes.len = 1;
 	data->u.bytes = buffer->u.bytes;
-	args[0] = global_of(s, "numpy", "ndarray");
+	args[0] = make_global(s, "numpy", "ndarray");
 	args[1] = ckpt_resave_seq(s, CKPT_TUPLE, items, 1);
 	args[2] = b;
 	state[0] = one;
@@ -135,8 +135,8 @@ const struct ckpt_value *ckpt_resave_numpy_from_buffer(struct ckpt_saver *s,
 	state[3] = ckpt_value_is_str(order, "F") ? &ckpt_value_true : &ckpt_value_false;
 	state[4] = data;
 	made = (struct ckpt_value *)ckpt_resave_call(s, v,
-						     global_of(s, numpy_multiarray(v),
-							       "_reconstruct"),
+						     make_global(s, numpy_multiarray(v),
+								 "_reconstruct"),
 						     ckpt_resave_seq(s, CKPT_TUPLE, args, 3));
 	if (!made)
 		return NULL;
@@ -169,8 +169,8 @@ static uint64_t big_endian_unit(struct ckpt_saver *s, const struct ckpt_value *d
 	return size == 2 || size == 4 || size == 8 ? size : 0;
 }
 
-static const struct ckpt_value *swapped_bytes(struct ckpt_saver *s, const struct ckpt_value *data,
-					      uint64_t unit)
+static const struct ckpt_value *make_swapped_bytes(struct ckpt_saver *s,
+						   const struct ckpt_value *data, uint64_t unit)
 {
 	struct ckpt_value *v = ckpt_resave_make(s, CKPT_BYTES);
 	char *out;
@@ -193,8 +193,8 @@ static const struct ckpt_value *swapped_bytes(struct ckpt_saver *s, const struct
 }
 
 /* Of numbers it is numpy's own; texts and dates have one of their own at every array (PyArray_DescrFromType in array_setstate). */
-static const struct ckpt_value *little_endian_dtype(struct ckpt_saver *s,
-						    const struct ckpt_value *dtype)
+static const struct ckpt_value *make_little_endian_dtype(struct ckpt_saver *s,
+							 const struct ckpt_value *dtype)
 {
 	const struct ckpt_value *copy, *name = ckpt_resave_arg(s, dtype, 0);
 	struct ckpt_value *order = ckpt_resave_make(s, CKPT_STR);
@@ -202,7 +202,7 @@ static const struct ckpt_value *little_endian_dtype(struct ckpt_saver *s,
 	uint32_t id = 0;
 
 	snprintf(text, sizeof(text), "<%.*s", (int)(name->u.bytes.len < 4 ? name->u.bytes.len : 4), name->u.bytes.ptr);
-	if (strchr("iufc", text[1]) && !own_dtype(s, text, &id))
+	if (strchr("iufc", text[1]) && !numpy_dtype_id(s, text, &id))
 		return NULL;
 	copy = copy_dtype(s, dtype, id);
 	if (!copy || !order)
@@ -232,7 +232,7 @@ static bool has_two_orders(struct ckpt_saver *s, const struct ckpt_value *shape)
  * Can numpy lend out items of DTYPE, as pickle.PickleBuffer asks it to? Dates and times it cannot, nor what has such fields, nor the
  * types of other packages. DEPTH: levels of fields that are looked at.
  */
-static bool lends_buffer(struct ckpt_saver *s, const struct ckpt_value *dtype, uint32_t depth)
+static bool has_buffer(struct ckpt_saver *s, const struct ckpt_value *dtype, uint32_t depth)
 {
 	const struct ckpt_value *name, *state, *fields, *field;
 	const struct ckpt_seq *pairs;
@@ -250,7 +250,8 @@ static bool lends_buffer(struct ckpt_saver *s, const struct ckpt_value *dtype, u
 	pairs = ckpt_value_pairs(fields);
 	for (uint32_t i = 1; lends && pairs && i < pairs->count; i += 2) { /* name: (dtype, offset) */
 		field = ckpt_resave_now(s, pairs->items[i]);
-		lends = field->kind == CKPT_TUPLE && field->u.seq.count && lends_buffer(s, ckpt_resave_now(s, field->u.seq.items[0]), depth - 1);
+		lends = field->kind == CKPT_TUPLE && field->u.seq.count &&
+			has_buffer(s, ckpt_resave_now(s, field->u.seq.items[0]), depth - 1);
 	}
 	return lends;
 }
@@ -259,7 +260,8 @@ static bool lends_buffer(struct ckpt_saver *s, const struct ckpt_value *dtype, u
  * _reconstruct and a state -> _frombuffer(bytes, dtype, shape, order): what protocol 5 has for every array that lies in one piece, as one that was loaded
  * does. STATE: (version, shape, dtype, is in the order of Fortran, data).
  */
-static const struct ckpt_value *as_buffer(struct ckpt_saver *s, const struct ckpt_value *v, const struct ckpt_value *const *state)
+static const struct ckpt_value *make_frombuffer(struct ckpt_saver *s, const struct ckpt_value *v,
+						const struct ckpt_value *const *state)
 {
 	const struct ckpt_value *data = ckpt_resave_now(s, state[4]), *cls = ckpt_resave_arg(s, v, 0), *args[4];
 	bool is_new = !strncmp(v->u.call->func->u.global->module, "numpy._core", 11);
@@ -269,8 +271,9 @@ static const struct ckpt_value *as_buffer(struct ckpt_saver *s, const struct ckp
 		data = ckpt_resave_resolve_call(s, data);
 	if (!buffer || !order || !data)
 		return NULL;
-	if (data->kind != CKPT_BYTES || !data->u.bytes.len || !ckpt_value_is_global(cls, "numpy", "ndarray") ||
-	    !lends_buffer(s, ckpt_resave_now(s, state[2]), MOST_FIELDS))
+	if (data->kind != CKPT_BYTES || !data->u.bytes.len ||
+	    !ckpt_value_is_global(cls, "numpy", "ndarray") ||
+	    !has_buffer(s, ckpt_resave_now(s, state[2]), MOST_FIELDS))
 		return v;
 	buffer->u.bytes = data->u.bytes;
 	order->u.bytes.ptr = ckpt_resave_now(s, state[3])->u.integer && has_two_orders(s, ckpt_resave_now(s, state[1])) ? "F" : "C";
@@ -279,7 +282,11 @@ static const struct ckpt_value *as_buffer(struct ckpt_saver *s, const struct ckp
 	args[1] = state[2];
 	args[2] = ckpt_resave_fresh_tuple(s, ckpt_resave_now(s, state[1]));
 	args[3] = order;
-	made = (struct ckpt_value *)ckpt_resave_call(s, v, global_of(s, is_new ? "numpy._core.numeric" : "numpy.core.numeric", "_frombuffer"),
+	made = (struct ckpt_value *)ckpt_resave_call(s, v,
+						     make_global(s,
+								 is_new ? "numpy._core.numeric"
+									: "numpy.core.numeric",
+								 "_frombuffer"),
 						     ckpt_resave_seq(s, CKPT_TUPLE, args, 4));
 	if (made)
 		made->u.call->state = NULL;
@@ -300,7 +307,7 @@ const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const str
 	memcpy(items, state->u.seq.items, sizeof(items));
 	unit = big_endian_unit(s, ckpt_resave_now(s, items[2]));
 	if (!unit)
-		return s->o->protocol >= 5 ? as_buffer(s, v, items) : v;
+		return s->o->protocol >= 5 ? make_frombuffer(s, v, items) : v;
 	data = ckpt_resave_now(s, items[4]);
 	if (data->kind == CKPT_CALL)
 		data = ckpt_resave_resolve_call(s, data);
@@ -308,10 +315,10 @@ const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const str
 		return NULL;
 	if (!s->o->python311 && !s->o->python313 && data->kind == CKPT_BYTES && !data->u.bytes.len)
 		return v; /* numpy of those days leaves empty ones alone */
-	items[2] = little_endian_dtype(s, ckpt_resave_now(s, items[2]));
-	items[4] = swapped_bytes(s, data, unit);
+	items[2] = make_little_endian_dtype(s, ckpt_resave_now(s, items[2]));
+	items[4] = make_swapped_bytes(s, data, unit);
 	if (s->o->protocol >= 5 && items[2] && items[4])
-		return as_buffer(s, v, items);
+		return make_frombuffer(s, v, items);
 	made = (struct ckpt_value *)ckpt_resave_call(s, v, v->u.call->func, v->u.call->args);
 	if (!made)
 		return NULL;

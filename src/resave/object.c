@@ -89,7 +89,8 @@ static bool has_methods_of_c(const char *module)
 }
 
 /* getattr(OBJECT, 'b') is a method, or the member of an enumeration: a method of C makes its name for every save, others have it interned. */
-static const struct ckpt_value *method(struct ckpt_saver *s, const struct ckpt_value *v, bool is_of_c)
+static const struct ckpt_value *make_getattr(struct ckpt_saver *s, const struct ckpt_value *v,
+					     bool is_of_c)
 {
 	const struct ckpt_value *items[2] = { ckpt_resave_now(s, v->u.call->args)->u.seq.items[0], NULL };
 	struct ckpt_value *name = ckpt_resave_make(s, CKPT_STR);
@@ -103,7 +104,7 @@ static const struct ckpt_value *method(struct ckpt_saver *s, const struct ckpt_v
 }
 
 /* An object whose methods are Python's own functions, as far as its class tells. */
-static bool is_of_python(const struct ckpt_value *v)
+static bool has_python_methods(const struct ckpt_value *v)
 {
 	const struct ckpt_value *cls = v->kind == CKPT_CALL ? v->u.call->func : NULL;
 
@@ -123,14 +124,14 @@ const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s, const s
 				 "getattr"))
 		parent = ckpt_resave_resolve_call(s, parent);
 	if (parent && parent->kind != CKPT_GLOBAL && name && name->kind == CKPT_STR)
-		return method(s, v, !is_of_python(parent));
+		return make_getattr(s, v, !has_python_methods(parent));
 	if (!parent || !name || parent->kind != CKPT_GLOBAL || name->kind != CKPT_STR ||
 	    has_odd_byte(name->u.bytes.ptr, name->u.bytes.len) || name->u.bytes.len > 1000)
 		return v;
 	if (has_methods_of_c(parent->u.global->module))
-		return method(s, v, true);
+		return make_getattr(s, v, true);
 	if (s->model->doc->pickle.protocol >= 4) /* which has names with dots: it is really a call */
-		return method(s, v, false);
+		return make_getattr(s, v, false);
 	tail = ckpt_arena_copy(s->scratch, name->u.bytes.ptr, name->u.bytes.len);
 	made = tail ? ckpt_resave_global(s, parent->u.global->module, parent->u.global->name, tail)
 		    : NULL;

@@ -94,7 +94,8 @@ static bool is_lone_letter(const struct ckpt_value *args)
 	return text && (text->kind == CKPT_STR || text->kind == CKPT_BYTES) && text->u.bytes.len <= 2 && !(text->flags & CKPT_VALUE_SHARED);
 }
 
-static bool is_among(const struct ckpt_saver *s, const struct ckpt_value *dict, const struct ckpt_value *args)
+static bool holds_value(const struct ckpt_saver *s, const struct ckpt_value *dict,
+			const struct ckpt_value *args)
 {
 	dict = ckpt_resave_now(s, dict);
 	for (uint32_t i = 1; dict->kind == CKPT_DICT && i < dict->u.seq.count; i += 2)
@@ -130,12 +131,14 @@ static bool keeps_args(const struct ckpt_saver *s, const struct ckpt_value *v, c
 		return true;
 	if (state && state->kind == CKPT_TUPLE)
 		for (uint32_t i = 0; !is && i < state->u.seq.count; i++)
-			is = is_among(s, state->u.seq.items[i], args);
-	return is || (state && is_among(s, state, args));
+			is = holds_value(s, state->u.seq.items[i], args);
+	return is || (state && holds_value(s, state, args));
 }
 
 /* Exceptions of Python 3.14 make a tuple of their own of it, once. */
-static const struct ckpt_value *own_args(struct ckpt_saver *s, const struct ckpt_value *v, const struct ckpt_value *args)
+static const struct ckpt_value *copy_exception_args(struct ckpt_saver *s,
+						    const struct ckpt_value *v,
+						    const struct ckpt_value *args)
 {
 	struct ckpt_value *copy = ckpt_resave_make(s, CKPT_TUPLE);
 
@@ -153,7 +156,9 @@ static const struct ckpt_value *own_args(struct ckpt_saver *s, const struct ckpt
 static const struct ckpt_value *with_kept_args(struct ckpt_saver *s, const struct ckpt_value *v, const struct ckpt_value *func, const struct ckpt_value *args)
 {
 	bool copies = is_exception(func) && s->o->heap_generator && v->id && v->id < s->model->next_id;
-	const struct ckpt_value *copy = ckpt_resave_call(s, v, v->u.call->func, copies ? own_args(s, v, args) : v->u.call->args);
+	const struct ckpt_value *copy =
+		ckpt_resave_call(s, v, v->u.call->func,
+				 copies ? copy_exception_args(s, v, args) : v->u.call->args);
 
 	if (!copy)
 		return NULL;
@@ -265,8 +270,8 @@ static const struct ckpt_value *class_with_source(struct ckpt_saver *s, const st
 	return made->u.persid.pid ? made : NULL;
 }
 
-static const struct ckpt_value *resolve(void *ctx, const struct ckpt_value *v,
-					struct ckpt_arena *scratch, struct ckpt_error *err)
+static const struct ckpt_value *resolve_value(void *ctx, const struct ckpt_value *v,
+					      struct ckpt_arena *scratch, struct ckpt_error *err)
 {
 	struct ckpt_saver *s = ctx;
 	const struct ckpt_value *answer;
@@ -353,7 +358,7 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 		.python313_nested = options->python313,
 		.heap_generator = options->heap_generator,
 		.most_bytes = OUTPUT_BASE + OUTPUT_PER_BYTE * (uint64_t)model->doc->pickle_len,
-		.resolve = resolve,
+		.resolve = resolve_value,
 		.ctx = &s,
 	};
 	int rc;

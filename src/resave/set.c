@@ -132,7 +132,7 @@ struct slot {
 	uint64_t hash;
 };
 
-struct table {
+struct set_table {
 	const struct ckpt_saver *s;
 	struct slot *slots; /* malloc */
 	uint64_t mask, used;
@@ -167,7 +167,8 @@ static bool is_same(const struct ckpt_saver *s, const struct ckpt_value *a, cons
 }
 
 /* Where KEY is, or is to be. */
-static struct slot *find(const struct table *t, const struct ckpt_value *key, uint64_t hash)
+static struct slot *find_slot(const struct set_table *t, const struct ckpt_value *key,
+			      uint64_t hash)
 {
 	uint64_t perturb = hash, i = hash & t->mask;
 
@@ -185,9 +186,9 @@ static struct slot *find(const struct table *t, const struct ckpt_value *key, ui
 	}
 }
 
-static bool resize(struct table *t, uint64_t least)
+static bool resize_table(struct set_table *t, uint64_t least)
 {
-	struct table wider = { .s = t->s, .mask = LEAST_TABLE, .used = t->used };
+	struct set_table wider = { .s = t->s, .mask = LEAST_TABLE, .used = t->used };
 
 	while (wider.mask <= least)
 		wider.mask <<= 1;
@@ -197,27 +198,31 @@ static bool resize(struct table *t, uint64_t least)
 	wider.mask--;
 	for (uint64_t i = 0; i <= t->mask; i++)
 		if (t->slots[i].key)
-			*find(&wider, t->slots[i].key, t->slots[i].hash) = t->slots[i];
+			*find_slot(&wider, t->slots[i].key, t->slots[i].hash) = t->slots[i];
 	free(t->slots);
 	*t = wider;
 	return true;
 }
 
-static bool add(struct table *t, const struct ckpt_value *key, uint64_t hash)
+static bool add_key(struct set_table *t, const struct ckpt_value *key, uint64_t hash)
 {
-	struct slot *slot = find(t, key, hash);
+	struct slot *slot = find_slot(t, key, hash);
 
 	if (slot->key)
 		return true;
 	*slot = (struct slot){ key, hash };
 	t->used++;
-	return t->used * 5 < t->mask * 3 || resize(t, t->used > MANY ? t->used * 2 : t->used * 4);
+	return t->used * 5 < t->mask * 3 ||
+	       resize_table(t, t->used > MANY ? t->used * 2 : t->used * 4);
 }
 
 /* SEQ as Python would write it again, in SCRATCH; *KNOWN false: it stays. False: no memory. */
-static bool in_order(struct ckpt_saver *s, const struct ckpt_seq *seq, struct ckpt_seq *out, bool *known)
+static bool order_items(struct ckpt_saver *s, const struct ckpt_seq *seq, struct ckpt_seq *out,
+			bool *known)
 {
-	struct table t = { .s = s, .slots = calloc(LEAST_TABLE, sizeof(*t.slots)), .mask = LEAST_TABLE - 1 };
+	struct set_table t = { .s = s,
+			       .slots = calloc(LEAST_TABLE, sizeof(*t.slots)),
+			       .mask = LEAST_TABLE - 1 };
 	bool fine = t.slots != NULL;
 	uint64_t hash;
 
@@ -226,7 +231,7 @@ static bool in_order(struct ckpt_saver *s, const struct ckpt_seq *seq, struct ck
 		const struct ckpt_value *v = ckpt_resave_now(s, seq->items[i]);
 
 		*known = hash_of(s, v, 0, &hash);
-		fine = !*known || add(&t, seq->items[i], hash);
+		fine = !*known || add_key(&t, seq->items[i], hash);
 	}
 	for (uint64_t i = 0; fine && *known && i <= t.mask; i++)
 		if (t.slots[i].key)
@@ -241,7 +246,7 @@ const struct ckpt_value *ckpt_resave_set(struct ckpt_saver *s, const struct ckpt
 	struct ckpt_value *copy;
 	bool known;
 
-	if (!in_order(s, &v->u.seq, &seq, &known))
+	if (!order_items(s, &v->u.seq, &seq, &known))
 		return NULL;
 	if (!known)
 		return v;
@@ -270,7 +275,7 @@ static bool may_be_written_again(struct ckpt_saver *s, const struct ckpt_value *
 }
 
 /* A list or tuple that stands at one place only. */
-static bool is_own(const struct ckpt_value *v)
+static bool is_unshared_seq(const struct ckpt_value *v)
 {
 	return (v->kind == CKPT_LIST || v->kind == CKPT_TUPLE) && v->u.seq.count && !(v->flags & CKPT_VALUE_SHARED);
 }
@@ -282,7 +287,7 @@ const struct ckpt_value *ckpt_resave_with_own_args(struct ckpt_saver *s, const s
 	uint32_t count = args->kind == CKPT_TUPLE && !is_shared ? args->u.seq.count : 0, most = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		if (is_own(ckpt_resave_now(s, args->u.seq.items[i])))
+		if (is_unshared_seq(ckpt_resave_now(s, args->u.seq.items[i])))
 			most += ckpt_resave_now(s, args->u.seq.items[i])->u.seq.count;
 	if (!most || !may_be_written_again(s, v, most, &no_memory))
 		return no_memory ? NULL : ckpt_resave_with_attributes(s, v);
@@ -291,9 +296,10 @@ const struct ckpt_value *ckpt_resave_with_own_args(struct ckpt_saver *s, const s
 		return NULL;
 	for (uint32_t i = 0; i < count; i++) {
 		const struct ckpt_value *arg = ckpt_resave_now(s, args->u.seq.items[i]);
-		struct ckpt_value *copy = is_own(arg) ? ckpt_resave_make(s, arg->kind) : NULL;
+		struct ckpt_value *copy =
+			is_unshared_seq(arg) ? ckpt_resave_make(s, arg->kind) : NULL;
 
-		if (is_own(arg) && !copy)
+		if (is_unshared_seq(arg) && !copy)
 			return NULL;
 		if (copy)
 			copy->u.seq = arg->u.seq;
@@ -313,7 +319,7 @@ const struct ckpt_value *ckpt_resave_set_call(struct ckpt_saver *s, const struct
 
 	if (list->kind != CKPT_LIST)
 		return ckpt_resave_with_attributes(s, v);
-	if (!in_order(s, &list->u.seq, &seq, &known))
+	if (!order_items(s, &list->u.seq, &seq, &known))
 		return NULL;
 	if (!known)
 		return ckpt_resave_with_own_args(s, v);

@@ -247,8 +247,8 @@ static const struct ckpt_value *bits_dict(struct ckpt_saver *s, const struct ckp
 }
 
 /* Storage, offset, size and stride: what the arguments of every strided tensor begin with. */
-static void place_items(struct ckpt_saver *s, const struct ckpt_value *v, enum ckpt_dtype v3,
-			const struct ckpt_value *items[4])
+static void make_strided_args(struct ckpt_saver *s, const struct ckpt_value *v, enum ckpt_dtype v3,
+			      const struct ckpt_value *items[4])
 {
 	items[0] = ckpt_resave_storage(s, ckpt_resave_arg(s, v, 0), v3);
 	items[1] = ckpt_resave_arg(s, v, 1);
@@ -257,8 +257,8 @@ static void place_items(struct ckpt_saver *s, const struct ckpt_value *v, enum c
 }
 
 /* The storage of a tensor if an edit gave it another dtype, else NULL. */
-static const struct ckpt_storage *retyped(const struct ckpt_saver *s,
-					  const struct ckpt_value *persid)
+static const struct ckpt_storage *retyped_storage(const struct ckpt_saver *s,
+						  const struct ckpt_value *persid)
 {
 	int64_t index = ckpt_storage_of(persid);
 
@@ -281,7 +281,7 @@ static enum ckpt_dtype v3_dtype(const struct ckpt_saver *s, const struct ckpt_va
 }
 
 /* WAS_V3: the call that was read names the dtype, as it has no typed storage. */
-static const struct ckpt_value *plain_tensor(struct ckpt_saver *s, const struct ckpt_value *v,
+static const struct ckpt_value *make_strided(struct ckpt_saver *s, const struct ckpt_value *v,
 					     bool was_v3)
 {
 	const struct ckpt_value *items[8], *metadata = ckpt_resave_arg(s, v, was_v3 ? 7 : 6);
@@ -293,11 +293,11 @@ static const struct ckpt_value *plain_tensor(struct ckpt_saver *s, const struct 
 
 	if (persid->kind != CKPT_PERSID)
 		return v;
-	storage = retyped(s, persid);
+	storage = retyped_storage(s, persid);
 	if (storage)
 		v3 = !*ckpt_dtype_storage_class(storage->dtype);
 	count = v3 ? 7 : 6;
-	place_items(s, v, v3 ? v3_dtype(s, v, storage) : CKPT_DTYPE_UNKNOWN, items);
+	make_strided_args(s, v, v3 ? v3_dtype(s, v, storage) : CKPT_DTYPE_UNKNOWN, items);
 	items[4] = requires_grad ? requires_grad : &ckpt_value_false;
 	items[5] = fresh_hooks(s);
 	if (v3)
@@ -311,16 +311,16 @@ static const struct ckpt_value *plain_tensor(struct ckpt_saver *s, const struct 
 
 const struct ckpt_value *ckpt_resave_tensor_v2(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	return plain_tensor(s, v, false);
+	return make_strided(s, v, false);
 }
 
 const struct ckpt_value *ckpt_resave_tensor_v3(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	return plain_tensor(s, v, true);
+	return make_strided(s, v, true);
 }
 
 /* A tensor inside another is handed out anew for every save: nobody else holds it. */
-static const struct ckpt_value *anonymous(struct ckpt_saver *s, const struct ckpt_value *v)
+static const struct ckpt_value *make_without_id(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *resolved;
 	struct ckpt_value *copy;
@@ -346,7 +346,7 @@ const struct ckpt_value *ckpt_resave_parameter(struct ckpt_saver *s, const struc
 	const struct ckpt_value *items[4], *state = ckpt_resave_arg(s, v, 3), *func = v->u.call->func;
 	uint32_t count = 3;
 
-	items[0] = anonymous(s, ckpt_resave_arg(s, v, 0));
+	items[0] = make_without_id(s, ckpt_resave_arg(s, v, 0));
 	items[1] = ckpt_resave_arg(s, v, 1);
 	items[2] = fresh_hooks(s);
 	if (state && v->u.call->early)
@@ -357,10 +357,10 @@ const struct ckpt_value *ckpt_resave_parameter(struct ckpt_saver *s, const struc
 }
 
 /* A Variable is a tensor that may want a gradient, since 0.4. */
-static const struct ckpt_value *variable(struct ckpt_saver *s, const struct ckpt_value *v,
-					 const struct ckpt_old_tensor *old)
+static const struct ckpt_value *make_variable(struct ckpt_saver *s, const struct ckpt_value *v,
+					      const struct ckpt_old_tensor *old)
 {
-	const struct ckpt_value *data = anonymous(s, old->data), *items[8];
+	const struct ckpt_value *data = make_without_id(s, old->data), *items[8];
 	struct ckpt_value *made;
 	const struct ckpt_seq *args;
 
@@ -388,11 +388,11 @@ const struct ckpt_value *ckpt_resave_old_tensor(struct ckpt_saver *s, const stru
 	struct ckpt_value *made;
 
 	if (old->kind == CKPT_OLD_VARIABLE)
-		return variable(s, v, old);
+		return make_variable(s, v, old);
 	func = &s->constants[old->kind == CKPT_OLD_TENSOR ? CKPT_RESAVE_REBUILD_V2
 							  : CKPT_RESAVE_REBUILD_PARAMETER];
 	if (old->kind == CKPT_OLD_PARAMETER) {
-		items[0] = anonymous(s, old->data);
+		items[0] = make_without_id(s, old->data);
 		items[1] = old->requires_grad;
 		items[2] = fresh_hooks(s);
 		args = ckpt_resave_seq(s, CKPT_TUPLE, items, 3);
@@ -409,7 +409,7 @@ const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struc
 
 	if (ckpt_resave_arg(s, v, 0)->kind != CKPT_PERSID)
 		return v;
-	place_items(s, v, CKPT_DTYPE_UNKNOWN, items);
+	make_strided_args(s, v, CKPT_DTYPE_UNKNOWN, items);
 	items[4] = ckpt_resave_arg(s, v, 4);
 	items[5] = ckpt_resave_arg(s, v, 5);
 	items[6] = fresh_hooks(s);
