@@ -37,7 +37,7 @@ static void tensor_side(const struct ckpt_model *model, const struct ckpt_tensor
 {
 	struct ckpt_tensor_info info;
 
-	ckpt_tensor_tell(model, t, &info);
+	ckpt_tensor_describe(model, t, &info);
 	out->type = "tensor";
 	out->dtype = info.dtype;
 	out->device = info.device;

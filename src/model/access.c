@@ -80,8 +80,8 @@ static uint64_t nbytes_of(const struct ckpt_model *model, const struct ckpt_tens
 	return nbytes_of_items(t, numel);
 }
 
-void ckpt_tensor_tell(const struct ckpt_model *model, const struct ckpt_tensor *t,
-		      struct ckpt_tensor_info *out)
+void ckpt_tensor_describe(const struct ckpt_model *model, const struct ckpt_tensor *t,
+			  struct ckpt_tensor_info *out)
 {
 	*out = (struct ckpt_tensor_info)CKPT_TENSOR_INFO_INIT;
 	out->name = t->name;
@@ -110,7 +110,7 @@ int ckpt_tensor_get(const struct ckpt_model *model, uint64_t i, struct ckpt_tens
 	if (!ckpt_model_has_tensors(model) || i >= model->tensor_count ||
 	    ckpt_sized_check(out, sizeof(info), NULL) < 0)
 		return CKPT_E_ARG;
-	ckpt_tensor_tell(model, &model->tensors[i], &info);
+	ckpt_tensor_describe(model, &model->tensors[i], &info);
 	ckpt_sized_give(out, &info);
 	return 0;
 }

@@ -27,7 +27,7 @@ bool ckpt_pickle_is_of_cpp(const void *bytes, size_t len)
 }
 
 /* What V gives; NULL: it is no such call. */
-static const struct ckpt_value *given_by(const struct ckpt_value *v)
+static const struct ckpt_value *returned_by(const struct ckpt_value *v)
 {
 	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
 
@@ -41,24 +41,24 @@ static const struct ckpt_value *given_by(const struct ckpt_value *v)
 	return NULL;
 }
 
-static int resolve(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int replace_cpp_call(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
-	const struct ckpt_value *given = given_by(step->value), *inner;
+	const struct ckpt_value *given = returned_by(step->value), *inner;
 	int rc;
 
-	if (step->value->kind == CKPT_CALL && given_by(step->value->u.call->func))
+	if (step->value->kind == CKPT_CALL && returned_by(step->value->u.call->func))
 		return ckpt_fail(err, CKPT_E_FORMAT, "calls what %s gives, which is no function",
 				 step->value->u.call->func->u.call->func->u.global->name);
 	if (!given)
 		return CKPT_WALK_ENTER;
 	/* arguments are older than the call, which has the larger id: this ends */
-	while ((inner = given_by(given)))
+	while ((inner = returned_by(given)))
 		given = inner;
-	rc = ckpt_model_put(ctx, step->value->id, given, err);
+	rc = ckpt_model_replace_id(ctx, step->value->id, given, err);
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
 
 int ckpt_model_resolve_cpp_calls(struct ckpt_model *model, struct ckpt_error *err)
 {
-	return ckpt_model_walk(model, resolve, model, err);
+	return ckpt_model_walk(model, replace_cpp_call, model, err);
 }

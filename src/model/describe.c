@@ -61,7 +61,7 @@ static bool describe_numpy(struct ckpt_describer *d, const struct ckpt_value *v)
 }
 
 /* What the last value was, too. */
-static void tell_tensor(const struct ckpt_describer *d, struct ckpt_item *item)
+static void describe_tensor(const struct ckpt_describer *d, struct ckpt_item *item)
 {
 	item->kind = CKPT_ITEM_TENSOR;
 	item->type = (const char *)d->type.data;
@@ -76,7 +76,7 @@ int ckpt_describe(struct ckpt_describer *d, const struct ckpt_value *v, struct c
 	bool is_numpy;
 
 	if (v->kind == CKPT_FOLDED && d->folded == v->u.folded.mold->func) { /* they are all called the same, and there may be very many */
-		tell_tensor(d, item);
+		describe_tensor(d, item);
 		return 0;
 	}
 	d->folded = v->kind == CKPT_FOLDED ? v->u.folded.mold->func : NULL;

@@ -19,7 +19,7 @@ int ckpt_describe(struct ckpt_describer *describer, const struct ckpt_value *v,
 void ckpt_describer_clear(struct ckpt_describer *describer);
 
 /* What the public struct says of T. */
-void ckpt_tensor_tell(const struct ckpt_model *model, const struct ckpt_tensor *t,
-		      struct ckpt_tensor_info *out);
+void ckpt_tensor_describe(const struct ckpt_model *model, const struct ckpt_tensor *t,
+			  struct ckpt_tensor_info *out);
 
 #endif

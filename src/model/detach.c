@@ -63,7 +63,8 @@ static const struct ckpt_value *new_call(struct ckpt_model *to, const struct ckp
 }
 
 /* The tensor inside of a Parameter of any age; NULL: it is none. */
-static const struct ckpt_value *inside(const struct ckpt_model *model, const struct ckpt_value *v)
+static const struct ckpt_value *inner_tensor(const struct ckpt_model *model,
+					     const struct ckpt_value *v)
 {
 	const struct ckpt_value *inner = NULL;
 	struct ckpt_old_tensor old;
@@ -101,7 +102,7 @@ const struct ckpt_value *ckpt_tensor_detached(struct ckpt_model *to, const struc
 {
 	const struct ckpt_value *func, *inner;
 
-	for (int i = 0; i < MOST_WRAPPERS && (inner = inside(to, v)); i++)
+	for (int i = 0; i < MOST_WRAPPERS && (inner = inner_tensor(to, v)); i++)
 		v = inner;
 	func = ckpt_model_now(to, v->u.call->func);
 	if (func->kind == CKPT_GLOBAL && !strncmp(func->u.global->name, "_rebuild_from_type", 18))

@@ -35,7 +35,7 @@ int ckpt_model_each_file(const struct ckpt_model *model, ckpt_model_visit_file *
 	return rc;
 }
 
-static int check_one(void *ctx, const struct ckpt_model_file *file)
+static int check_file_unchanged(void *ctx, const struct ckpt_model_file *file)
 {
 	struct ckpt_error *err = ctx;
 
@@ -47,14 +47,14 @@ static int check_one(void *ctx, const struct ckpt_model_file *file)
 
 int ckpt_model_check_unchanged(const struct ckpt_model *model, struct ckpt_error *err)
 {
-	return ckpt_model_each_file(model, check_one, err);
+	return ckpt_model_each_file(model, check_file_unchanged, err);
 }
 
 struct sum {
 	uint64_t nbytes, on_disk;
 };
 
-static int add_one(void *ctx, const struct ckpt_model_file *file)
+static int add_file_size(void *ctx, const struct ckpt_model_file *file)
 {
 	struct sum *sum = ctx;
 
@@ -67,7 +67,7 @@ uint64_t ckpt_model_disk_bytes(const struct ckpt_model *model, uint64_t *nbytes)
 {
 	struct sum sum = { 0, 0 };
 
-	ckpt_model_each_file(model, add_one, &sum);
+	ckpt_model_each_file(model, add_file_size, &sum);
 	*nbytes = sum.nbytes;
 	return sum.on_disk;
 }
@@ -105,7 +105,7 @@ unsigned ckpt_model_folder_mode(const struct ckpt_model *model)
 	return (mode | (mode & 0444) >> 2) & mode_of_directory(model);
 }
 
-static int is_same(void *ctx, const struct ckpt_model_file *file)
+static int is_same_file(void *ctx, const struct ckpt_model_file *file)
 {
 	const struct stat *st = ctx;
 
@@ -116,7 +116,7 @@ bool ckpt_model_has_file(const struct ckpt_model *model, const char *path)
 {
 	struct stat st;
 
-	return stat(path, &st) == 0 && ckpt_model_each_file(model, is_same, &st);
+	return stat(path, &st) == 0 && ckpt_model_each_file(model, is_same_file, &st);
 }
 
 struct below {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-struct finder {
+struct name_finder {
 	const struct ckpt_model *model;
 	const char *wanted;
 	size_t len;
@@ -15,7 +15,8 @@ struct finder {
 };
 
 /* What stands under a key or in a list goes before arguments and attributes of the same name. */
-static int note(struct finder *f, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int add_match(struct name_finder *f, const struct ckpt_walk_step *step,
+		     struct ckpt_error *err)
 {
 	const struct ckpt_value *parent;
 	uint32_t index;
@@ -36,9 +37,9 @@ static int note(struct finder *f, const struct ckpt_walk_step *step, struct ckpt
 	return 0;
 }
 
-static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
-	struct finder *f = ctx;
+	struct name_finder *f = ctx;
 	bool exact = f->wanted[0] == '[';
 	const char *name = step->name;
 	size_t len = step->name_len, below = step->below_len;
@@ -55,7 +56,7 @@ static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error 
 	if (below > f->len || memcmp(name, f->wanted, below))
 		return CKPT_WALK_SKIP;
 	if (len == f->len && !memcmp(name, f->wanted, len))
-		rc = note(f, step, err);
+		rc = add_match(f, step, err);
 	if (rc < 0)
 		return rc;
 	if (ckpt_value_is_tensor(f->model, step->value)) /* its parts have no names in Python */
@@ -68,12 +69,12 @@ static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error 
 int ckpt_model_find(const struct ckpt_model *model, const char *name, const struct ckpt_value **out,
 		    struct ckpt_error *err)
 {
-	struct finder f = { .model = model, .wanted = name, .len = strlen(name) };
+	struct name_finder f = { .model = model, .wanted = name, .len = strlen(name) };
 	char shown[160];
 	int rc = 0;
 
 	if (f.len)
-		rc = ckpt_model_walk(model, look, &f, err);
+		rc = ckpt_model_walk(model, visit_value, &f, err);
 	else
 		f.found = ckpt_model_now(model, model->root);
 	*out = f.found;

@@ -19,7 +19,7 @@
 /* Values inside of tensors are few, and a hostile file may share many among many. */
 static const uint64_t BASE_VALUES = 1 << 24, MOST_VALUES_EACH = 64;
 
-struct finder {
+struct holder_finder {
 	const struct ckpt_model *model;
 	const struct ckpt_holders *h;
 	struct ckpt_arena *arena;
@@ -36,7 +36,7 @@ struct finder {
 
 /* ---- what a tensor is made of ---- */
 
-static bool push(struct finder *f, const struct ckpt_value *v)
+static bool push_value(struct holder_finder *f, const struct ckpt_value *v)
 {
 	void *grown;
 
@@ -50,16 +50,16 @@ static bool push(struct finder *f, const struct ckpt_value *v)
 	return true;
 }
 
-static bool push_seq(struct finder *f, const struct ckpt_seq *seq)
+static bool push_seq(struct holder_finder *f, const struct ckpt_seq *seq)
 {
 	bool ok = true;
 
 	for (uint32_t i = 0; ok && i < seq->count; i++)
-		ok = push(f, seq->items[i]);
+		ok = push_value(f, seq->items[i]);
 	return ok;
 }
 
-static bool push_parts(struct finder *f, const struct ckpt_value *v)
+static bool push_children(struct holder_finder *f, const struct ckpt_value *v)
 {
 	const struct ckpt_call *call;
 
@@ -68,13 +68,14 @@ static bool push_parts(struct finder *f, const struct ckpt_value *v)
 	if (v->kind != CKPT_CALL)
 		return true;
 	call = v->u.call;
-	return push(f, call->func) && push(f, call->args) && push(f, call->kwargs) &&
-	       push(f, call->state) && push(f, call->setter) && push_seq(f, &call->items) &&
+	return push_value(f, call->func) && push_value(f, call->args) &&
+	       push_value(f, call->kwargs) && push_value(f, call->state) &&
+	       push_value(f, call->setter) && push_seq(f, &call->items) &&
 	       push_seq(f, &call->pairs);
 }
 
-static void take_storage(struct finder *f, const struct ckpt_value *persid,
-			 struct ckpt_holder *holder)
+static void add_storage(struct holder_finder *f, const struct ckpt_value *persid,
+			struct ckpt_holder *holder)
 {
 	int64_t number = ckpt_storage_of(persid);
 	const struct ckpt_tensor *t =
@@ -91,13 +92,13 @@ static void take_storage(struct finder *f, const struct ckpt_value *persid,
 		f->h->storage(f->h->ctx, (uint32_t)number, t);
 }
 
-static int take_storages(struct finder *f, struct ckpt_holder *holder, struct ckpt_error *err)
+static int add_storages(struct holder_finder *f, struct ckpt_holder *holder, struct ckpt_error *err)
 {
 	uint64_t most = BASE_VALUES + MOST_VALUES_EACH * f->model->next_id;
 
 	f->stamp++;
 	f->todo_count = 0;
-	if (!push(f, holder->step->value))
+	if (!push_value(f, holder->step->value))
 		return ckpt_fail_nomem(err);
 	while (f->todo_count) {
 		const struct ckpt_value *v = ckpt_model_now(f->model, f->todo[--f->todo_count]);
@@ -110,8 +111,8 @@ static int take_storages(struct finder *f, struct ckpt_holder *holder, struct ck
 			return ckpt_fail(err, CKPT_E_LIMIT,
 					 "too many values are inside of more than one tensor");
 		if (v->kind == CKPT_PERSID)
-			take_storage(f, v, holder);
-		else if (!push_parts(f, v))
+			add_storage(f, v, holder);
+		else if (!push_children(f, v))
 			return ckpt_fail_nomem(err);
 	}
 	return 0;
@@ -128,7 +129,7 @@ static bool has_key(const struct ckpt_seq *pairs, const char *key)
 }
 
 /* The state dict of an optimizer: its tensors are of use together only. */
-static void note_optimizer(struct finder *f, const struct ckpt_walk_step *step)
+static void note_optimizer(struct holder_finder *f, const struct ckpt_walk_step *step)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(step->value);
 
@@ -141,7 +142,7 @@ static void note_optimizer(struct finder *f, const struct ckpt_walk_step *step)
 	ckpt_buf_printf(&f->optimizer, "%sstate.", step->name_len ? "." : "");
 }
 
-static void leave(struct finder *f, size_t depth)
+static void leave_depth(struct holder_finder *f, size_t depth)
 {
 	size_t *const depths[] = { &f->object_depth, &f->optimizer_depth };
 
@@ -150,7 +151,7 @@ static void leave(struct finder *f, size_t depth)
 			*depths[i] = SIZE_MAX;
 }
 
-static void find_place(struct finder *f, const struct ckpt_walk_step *step,
+static void find_place(struct holder_finder *f, const struct ckpt_walk_step *step,
 		       struct ckpt_holder *holder)
 {
 	const struct ckpt_value *parent = NULL;
@@ -168,14 +169,14 @@ static void find_place(struct finder *f, const struct ckpt_walk_step *step,
 			       !memcmp(step->name, f->optimizer.data, f->optimizer.len);
 }
 
-static int see(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
-	struct finder *f = ctx;
+	struct holder_finder *f = ctx;
 	struct ckpt_holder holder = { .step = step };
 	struct ckpt_tensor t;
 	int is_tensor = 0, rc;
 
-	leave(f, step->depth);
+	leave_depth(f, step->depth);
 	find_place(f, step, &holder);
 	if (step->value->kind == CKPT_CALL) {
 		is_tensor = ckpt_tensor_parse(f->model, step->value, f->arena, &t, err);
@@ -188,7 +189,7 @@ static int see(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *
 	}
 	if (is_tensor)
 		holder.tensor = &t;
-	rc = take_storages(f, &holder, err);
+	rc = add_storages(f, &holder, err);
 	if (rc == 0)
 		rc = f->h->holder(f->h->ctx, &holder, err);
 	return rc < 0 ? rc : CKPT_WALK_SKIP;
@@ -197,14 +198,15 @@ static int see(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *
 int ckpt_model_each_holder(const struct ckpt_model *model, const struct ckpt_holders *holders,
 			   struct ckpt_error *err)
 {
-	struct finder f = {
+	struct holder_finder f = {
 		.model = model, .h = holders, .object_depth = SIZE_MAX, .optimizer_depth = SIZE_MAX
 	};
 	int rc;
 
 	f.stamps = calloc(model->next_id + (size_t)1, sizeof(*f.stamps));
 	f.arena = ckpt_arena_new((64 << 20) + 64 * (uint64_t)model->doc->pickle_len);
-	rc = f.stamps && f.arena ? ckpt_model_walk(model, see, &f, err) : ckpt_fail_nomem(err);
+	rc = f.stamps && f.arena ? ckpt_model_walk(model, visit_value, &f, err)
+				 : ckpt_fail_nomem(err);
 	ckpt_buf_clear(&f.optimizer);
 	ckpt_arena_free(f.arena);
 	free(f.stamps);

@@ -74,7 +74,7 @@ const char *ckpt_document_path(const struct ckpt_document *doc)
 	return doc->path ? doc->path : ckpt_source_path(doc->source);
 }
 
-static int bad_persid(struct ckpt_error *err, const char *what, const struct ckpt_value *found)
+static int fail_persid(struct ckpt_error *err, const char *what, const struct ckpt_value *found)
 {
 	return ckpt_fail(err, CKPT_E_FORMAT, "storage id: wanted %s, found %s", what,
 			 found ? ckpt_value_kind_name(found) : "nothing");
@@ -115,16 +115,16 @@ int ckpt_storage_parse(const struct ckpt_value *persid, struct ckpt_arena *arena
 
 	*s = (struct ckpt_storage){ 0 };
 	if (type->kind != CKPT_GLOBAL)
-		return bad_persid(err, "a storage class", type);
+		return fail_persid(err, "a storage class", type);
 	s->dtype = ckpt_dtype_of_storage(type->u.global->name);
 	if (s->dtype == CKPT_DTYPE_UNKNOWN)
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "storage id: '%.60s.%.60s' is no storage class of torch",
 				 type->u.global->module, type->u.global->name);
 	if (!is_text(location) || has_nul(location))
-		return bad_persid(err, "the text of a device", location);
+		return fail_persid(err, "the text of a device", location);
 	if (numel->kind != CKPT_INT || numel->u.integer < 0)
-		return bad_persid(err, "a number of elements", numel);
+		return fail_persid(err, "a number of elements", numel);
 	size = ckpt_dtype_size(s->dtype);
 	s->numel = (uint64_t)numel->u.integer;
 	if (__builtin_mul_overflow(s->numel, (uint64_t)size, &s->nbytes) || s->nbytes > INT64_MAX)
@@ -138,7 +138,7 @@ int ckpt_storage_parse(const struct ckpt_value *persid, struct ckpt_arena *arena
 }
 
 /* The one thing that is noted on a value after it was made: all of it while the file is opened. */
-static void remember(const struct ckpt_value *persid, int64_t index)
+static void set_storage_number(const struct ckpt_value *persid, int64_t index)
 {
 	((struct ckpt_value *)persid)->u.persid.meaning = (uint64_t)index + 1;
 }
@@ -172,7 +172,7 @@ static int check_key(const struct ckpt_value *key, struct ckpt_error *err)
 	if (is_text(key) && !has_nul(key) && key->u.bytes.len &&
 	    key->u.bytes.len <= CKPT_MOST_STORAGE_KEY)
 		return 0;
-	return bad_persid(err, "a text as key", key);
+	return fail_persid(err, "a text as key", key);
 }
 
 /* "0", "17": UINT64_MAX if KEY is no number as torch writes it. */
@@ -251,7 +251,7 @@ static int register_view(struct ckpt_document *doc, const struct ckpt_value *per
 
 	if (metadata->u.seq.count != 3 || item[1]->kind != CKPT_INT || item[2]->kind != CKPT_INT ||
 	    item[1]->u.integer < 0 || item[2]->u.integer < 0)
-		return bad_persid(err, "key, offset and size of a view", metadata);
+		return fail_persid(err, "key, offset and size of a view", metadata);
 	offset = (uint64_t)item[1]->u.integer;
 	size = (uint64_t)item[2]->u.integer;
 	if (offset > whole->numel || size > whole->numel - offset)
@@ -290,7 +290,7 @@ static int register_storage(struct ckpt_document *doc, const struct ckpt_value *
 	if (rc == 0 && pid->u.seq.count > 5 && pid->u.seq.items[5]->kind == CKPT_TUPLE)
 		rc = register_view(doc, persid, pid->u.seq.items[5], index, &index, err);
 	if (rc == 0)
-		remember(persid, (int64_t)index);
+		set_storage_number(persid, (int64_t)index);
 	return ckpt_error_at(err, rc, NULL, NULL, persid->pos);
 }
 
@@ -313,7 +313,7 @@ static int register_class(struct ckpt_model *m, const struct ckpt_value *persid,
 	if (pid->kind != CKPT_TUPLE || pid->u.seq.count < 2 ||
 	    !ckpt_value_is_str(pid->u.seq.items[0], "module") || !is_class(pid->u.seq.items[1]))
 		return 0;
-	return ckpt_model_put(m, persid->id, pid->u.seq.items[1], err);
+	return ckpt_model_replace_id(m, persid->id, pid->u.seq.items[1], err);
 }
 
 /* Protocol 0 writes str(id) in the place of a persistent id: torch cannot load that, nor is a type to be known from it. */
@@ -342,7 +342,8 @@ static int register_folded(struct ckpt_document *doc, const struct ckpt_value *f
 	ckpt_fold_read(folded, &f);
 	ckpt_unfold_id(folded->u.folded.mold, &f, &id);
 	rc = register_storage(doc, &id.persid, err);
-	((struct ckpt_value *)folded)->u.folded.meaning = (uint32_t)id.persid.u.persid.meaning; /* see remember() */
+	((struct ckpt_value *)folded)->u.folded.meaning =
+		(uint32_t)id.persid.u.persid.meaning; /* see set_storage_number() */
 	return rc;
 }
 
@@ -402,7 +403,7 @@ static struct ckpt_tensor *next_tensor(struct ckpt_model *m)
 }
 
 /* The beginning of a name that is too long to be kept, as there may be very many below it. */
-static const char *shortened(struct ckpt_arena *arena, const char *name)
+static const char *copy_shortened(struct ckpt_arena *arena, const char *name)
 {
 	enum { KEPT = 1000 };
 	char text[KEPT + 4];
@@ -438,7 +439,8 @@ static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
 	if (rc <= 0)
 		return rc;
 	t->name_is_cut = step->name_len > CKPT_MOST_TENSOR_NAME;
-	t->name = t->name_is_cut ? shortened(m->arena, step->name) : ckpt_arena_copy(m->arena, step->name, step->name_len);
+	t->name = t->name_is_cut ? copy_shortened(m->arena, step->name)
+				 : ckpt_arena_copy(m->arena, step->name, step->name_len);
 	if (!t->name)
 		return ckpt_arena_fail(m->arena, err);
 	t->value = step->value;
@@ -451,7 +453,7 @@ static bool may_be_tensor(const struct ckpt_value *v)
 	return v->kind == CKPT_CALL || v->kind == CKPT_FOLDED;
 }
 
-static int list_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int list_if_tensor(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct ckpt_model *m = ctx;
 	int rc = may_be_tensor(step->value) ? add_tensor(m, step, err) : 0;
@@ -463,7 +465,7 @@ static int list_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_er
 
 int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err)
 {
-	int rc = ckpt_model_walk(model, list_one, model, err);
+	int rc = ckpt_model_walk(model, list_if_tensor, model, err);
 
 	model->listed = rc == 0;
 	return rc;
@@ -474,7 +476,7 @@ struct checker {
 	struct ckpt_arena *scratch;
 };
 
-static int check_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int check_if_tensor(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct checker *c = ctx;
 	struct ckpt_arena_mark mark = ckpt_arena_mark(c->scratch);
@@ -491,7 +493,8 @@ static int check_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_e
 static int check_tensors(const struct ckpt_model *model, struct ckpt_error *err)
 {
 	struct checker c = { model, ckpt_arena_new(MODEL_BUDGET_BASE) };
-	int rc = c.scratch ? ckpt_model_walk(model, check_one, &c, err) : ckpt_fail_nomem(err);
+	int rc =
+		c.scratch ? ckpt_model_walk(model, check_if_tensor, &c, err) : ckpt_fail_nomem(err);
 
 	ckpt_arena_free(c.scratch);
 	return rc;
@@ -709,11 +712,11 @@ bool ckpt_model_has_tensors(const struct ckpt_model *model)
 int ckpt_model_replace(struct ckpt_model *model, const struct ckpt_value *with,
 		       struct ckpt_error *err)
 {
-	return ckpt_model_put(model, with->id, with, err);
+	return ckpt_model_replace_id(model, with->id, with, err);
 }
 
-int ckpt_model_put(struct ckpt_model *model, uint32_t id, const struct ckpt_value *with,
-		   struct ckpt_error *err)
+int ckpt_model_replace_id(struct ckpt_model *model, uint32_t id, const struct ckpt_value *with,
+			  struct ckpt_error *err)
 {
 	if (id >= model->replaced_cap) {
 		uint32_t cap = model->next_id;

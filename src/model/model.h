@@ -235,8 +235,8 @@ int ckpt_model_replace(struct ckpt_model *model, const struct ckpt_value *with,
 		       struct ckpt_error *err);
 
 /* The same for any value WITH, in place of the one with ID. */
-int ckpt_model_put(struct ckpt_model *model, uint32_t id, const struct ckpt_value *with,
-		   struct ckpt_error *err);
+int ckpt_model_replace_id(struct ckpt_model *model, uint32_t id, const struct ckpt_value *with,
+			  struct ckpt_error *err);
 
 /* A new node of the model's own arena, with an id of its own. NULL: no memory. */
 struct ckpt_value *ckpt_model_new_value(struct ckpt_model *model, uint8_t kind);

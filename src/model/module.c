@@ -37,8 +37,8 @@ const struct ckpt_value *ckpt_module_attributes(const struct ckpt_model *model,
 	return state->kind == CKPT_DICT ? state : NULL;
 }
 
-static const struct ckpt_value *mapping(const struct ckpt_model *model,
-					const struct ckpt_value *dict, const char *name)
+static const struct ckpt_value *find_mapping(const struct ckpt_model *model,
+					     const struct ckpt_value *dict, const char *name)
 {
 	const struct ckpt_value *found = ckpt_attribute_find(model, dict, name);
 
@@ -49,15 +49,16 @@ static bool is_pickled_module(const struct ckpt_model *model, const struct ckpt_
 {
 	const struct ckpt_value *dict = ckpt_module_attributes(model, v);
 
-	return dict && mapping(model, dict, "_parameters") && mapping(model, dict, "_modules") &&
-	       mapping(model, dict, "_buffers");
+	return dict && find_mapping(model, dict, "_parameters") &&
+	       find_mapping(model, dict, "_modules") && find_mapping(model, dict, "_buffers");
 }
 
 const struct ckpt_value *ckpt_module_mapping(const struct ckpt_model *model,
 					     const struct ckpt_value *v, const char *name)
 {
-	return is_pickled_module(model, v) ? mapping(model, ckpt_module_attributes(model, v), name)
-					   : NULL;
+	return is_pickled_module(model, v)
+		       ? find_mapping(model, ckpt_module_attributes(model, v), name)
+		       : NULL;
 }
 
 bool ckpt_is_script_object(const struct ckpt_model *model, const struct ckpt_value *v)

@@ -21,7 +21,7 @@
 
 enum { MOST_NAME = 16384, MOST_MODULES = 1000000, MOST_WORK = 200000000 };
 
-struct level {
+struct module_level {
 	const struct ckpt_value *module;
 	const struct ckpt_seq
 		*children; /* where the modules below are looked for, key and value in turn */
@@ -30,18 +30,18 @@ struct level {
 	bool script;
 };
 
-struct maker {
+struct state_dict_maker {
 	struct ckpt_model *to;
 	struct ckpt_value *made; /* the OrderedDict */
 	struct ckpt_buf prefix;
-	struct level *levels;
+	struct module_level *levels;
 	uint32_t depth, cap;
 	uint64_t work; /* names that were looked at */
 	struct ckpt_module_report report;
 	struct ckpt_error *err;
 };
 
-static const struct ckpt_value *now(const struct maker *m, const struct ckpt_value *v)
+static const struct ckpt_value *now(const struct state_dict_maker *m, const struct ckpt_value *v)
 {
 	return ckpt_model_now(m->to, v);
 }
@@ -53,13 +53,13 @@ static bool is_text(const struct ckpt_value *v)
 
 /* ---- entries ---- */
 
-static const char *shown_prefix(const struct maker *m, char *buf, size_t size)
+static const char *shown_prefix(const struct state_dict_maker *m, char *buf, size_t size)
 {
 	return ckpt_escape(buf, size, m->prefix.len ? (const char *)m->prefix.data : "",
 			   m->prefix.len);
 }
 
-static int extend_prefix(struct maker *m, const struct ckpt_value *key)
+static int extend_prefix(struct state_dict_maker *m, const struct ckpt_value *key)
 {
 	char shown[120];
 
@@ -74,7 +74,8 @@ static int extend_prefix(struct maker *m, const struct ckpt_value *key)
 	return m->prefix.bad ? ckpt_fail_nomem(m->err) : 0;
 }
 
-static int add_entry(struct maker *m, const struct ckpt_value *key, const struct ckpt_value *value)
+static int add_entry(struct state_dict_maker *m, const struct ckpt_value *key,
+		     const struct ckpt_value *value)
 {
 	struct ckpt_seq *pairs = &m->made->u.call->pairs;
 	size_t len = m->prefix.len;
@@ -96,7 +97,8 @@ static int add_entry(struct maker *m, const struct ckpt_value *key, const struct
 /* ---- a module that was pickled ---- */
 
 /* A set is a SET, or at protocol 2 a call with a list. */
-static bool set_has(struct maker *m, const struct ckpt_value *set, const struct ckpt_value *name)
+static bool set_has(struct state_dict_maker *m, const struct ckpt_value *set,
+		    const struct ckpt_value *name)
 {
 	const struct ckpt_value *items = set;
 
@@ -114,7 +116,7 @@ static bool set_has(struct maker *m, const struct ckpt_value *set, const struct 
 	return false;
 }
 
-static int check_work(struct maker *m, uint64_t names)
+static int check_work(struct state_dict_maker *m, uint64_t names)
 {
 	m->work += names;
 	if (m->work <= MOST_WORK)
@@ -123,7 +125,7 @@ static int check_work(struct maker *m, uint64_t names)
 }
 
 /* UNSAVED: names that are left out, or NULL. */
-static int add_mapping(struct maker *m, const struct ckpt_value *mapping,
+static int add_mapping(struct state_dict_maker *m, const struct ckpt_value *mapping,
 		       const struct ckpt_value *unsaved)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(mapping);
@@ -139,7 +141,7 @@ static int add_mapping(struct maker *m, const struct ckpt_value *mapping,
 	return rc < 0 ? rc : check_work(m, 0);
 }
 
-static int add_pickled(struct maker *m, struct level *level)
+static int add_pickled(struct state_dict_maker *m, struct module_level *level)
 {
 	/* it is a module, so that the mappings are there: ckpt_module_mapping() would look for all three each time */
 	const struct ckpt_value *attributes = ckpt_module_attributes(m->to, level->module);
@@ -166,8 +168,8 @@ static enum ckpt_member role_of(const struct ckpt_class *cls, const struct ckpt_
 	return role ? (enum ckpt_member) * role : CKPT_MEMBER_NONE;
 }
 
-static int add_role(struct maker *m, const struct level *level, const struct ckpt_class *cls,
-		    enum ckpt_member role)
+static int add_role(struct state_dict_maker *m, const struct module_level *level,
+		    const struct ckpt_class *cls, enum ckpt_member role)
 {
 	int rc = check_work(m, level->children->count);
 
@@ -181,7 +183,7 @@ static int add_role(struct maker *m, const struct level *level, const struct ckp
 	return rc;
 }
 
-static int add_script(struct maker *m, struct level *level)
+static int add_script(struct state_dict_maker *m, struct module_level *level)
 {
 	const struct ckpt_value *func = now(m, level->module->u.call->func);
 	const struct ckpt_class *cls = m->to->doc->class_of(m->to->doc, func->u.global);
@@ -210,10 +212,10 @@ static bool packs_its_weights(const struct ckpt_value *cls)
 	return false;
 }
 
-static int push(struct maker *m, const struct ckpt_value *module)
+static int push_module(struct state_dict_maker *m, const struct ckpt_value *module)
 {
 	const struct ckpt_value *cls = now(m, module->u.call->func);
-	struct level *level;
+	struct module_level *level;
 	char shown[120];
 	void *grown;
 
@@ -229,11 +231,11 @@ static int push(struct maker *m, const struct ckpt_value *module)
 		return ckpt_fail_nomem(m->err);
 	m->levels = grown;
 	level = &m->levels[m->depth++];
-	*level = (struct level){ .module = module, .prefix_len = m->prefix.len };
+	*level = (struct module_level){ .module = module, .prefix_len = m->prefix.len };
 	return ckpt_is_script_object(m->to, module) ? add_script(m, level) : add_pickled(m, level);
 }
 
-static int refuse_child(struct maker *m, const struct ckpt_value *child)
+static int refuse_child(struct state_dict_maker *m, const struct ckpt_value *child)
 {
 	const struct ckpt_value *func =
 		child->kind == CKPT_CALL ? now(m, child->u.call->func) : NULL;
@@ -251,7 +253,7 @@ static int refuse_child(struct maker *m, const struct ckpt_value *child)
 		ckpt_escape(name, sizeof(name), (const char *)m->prefix.data, m->prefix.len), type);
 }
 
-static int next_child(struct maker *m, struct level *top)
+static int visit_child(struct state_dict_maker *m, struct module_level *top)
 {
 	const struct ckpt_value *key = now(m, top->children->items[top->next]),
 				*child = now(m, top->children->items[top->next + 1]);
@@ -268,18 +270,18 @@ static int next_child(struct maker *m, struct level *top)
 	if (rc < 0)
 		return rc;
 	ckpt_buf_add_u8(&m->prefix, '.');
-	return m->prefix.bad ? ckpt_fail_nomem(m->err) : push(m, child);
+	return m->prefix.bad ? ckpt_fail_nomem(m->err) : push_module(m, child);
 }
 
-static int make(struct maker *m, const struct ckpt_value *module)
+static int make_entries(struct state_dict_maker *m, const struct ckpt_value *module)
 {
-	int rc = push(m, module);
+	int rc = push_module(m, module);
 
 	while (rc == 0 && m->depth) {
-		struct level *top = &m->levels[m->depth - 1];
+		struct module_level *top = &m->levels[m->depth - 1];
 
 		if (top->next + 1 < top->children->count)
-			rc = next_child(m, top);
+			rc = visit_child(m, top);
 		else
 			m->depth--;
 	}
@@ -291,11 +293,11 @@ const struct ckpt_value *ckpt_module_state_dict(struct ckpt_model *to,
 						struct ckpt_module_report *report,
 						struct ckpt_error *err)
 {
-	struct maker m = { .to = to, .err = err };
+	struct state_dict_maker m = { .to = to, .err = err };
 	int rc;
 
 	m.made = ckpt_plain_call(to, "collections", "OrderedDict", NULL, 0);
-	rc = m.made ? make(&m, module) : ckpt_arena_fail(to->arena, err);
+	rc = m.made ? make_entries(&m, module) : ckpt_arena_fail(to->arena, err);
 	free(m.levels);
 	ckpt_buf_clear(&m.prefix);
 	if (report)

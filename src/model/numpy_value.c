@@ -121,7 +121,7 @@ static bool parse_scalar(const struct ckpt_model *model, const struct ckpt_value
 	return dtype && out->data && parse_dtype(model, dtype, out);
 }
 
-static bool is_numpy(const struct ckpt_value *v, const char *module, const char *name)
+static bool is_numpy_function(const struct ckpt_value *v, const char *module, const char *name)
 {
 	char old[60], fresh[60];
 
@@ -137,11 +137,11 @@ int ckpt_numpy_parse(const struct ckpt_model *model, const struct ckpt_value *v,
 	    strncmp(v->u.call->func->u.global->module, "numpy.", 6) != 0)
 		return 0;
 	*out = (struct ckpt_numpy){ .dtype = CKPT_DTYPE_UNKNOWN };
-	if (is_numpy(v, "multiarray", "scalar"))
+	if (is_numpy_function(v, "multiarray", "scalar"))
 		return parse_scalar(model, v, out);
-	if (is_numpy(v, "multiarray", "_reconstruct"))
+	if (is_numpy_function(v, "multiarray", "_reconstruct"))
 		return parse_array(model, v, out);
-	return is_numpy(v, "numeric", "_frombuffer") && parse_buffer(model, v, out);
+	return is_numpy_function(v, "numeric", "_frombuffer") && parse_buffer(model, v, out);
 }
 
 /* Protocol 5 writes what may be written to as a bytearray. */

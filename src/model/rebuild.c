@@ -41,7 +41,7 @@ static const struct ckpt_value *arg(const struct parser *p, const struct ckpt_se
 	return ckpt_model_now(p->model, args->items[i]);
 }
 
-static int wrong(struct parser *p, const char *what, const struct ckpt_value *found)
+static int fail_kind(struct parser *p, const char *what, const struct ckpt_value *found)
 {
 	return ckpt_fail(p->err, CKPT_E_FORMAT, "wanted %s, found %s", what,
 			 ckpt_value_kind_name(found));
@@ -65,7 +65,7 @@ static int parse_dims(struct parser *p, const struct ckpt_value *v, const char *
 
 	v = unwrap_size(p, v);
 	if (v->kind != CKPT_TUPLE && v->kind != CKPT_LIST)
-		return wrong(p, what, v);
+		return fail_kind(p, what, v);
 	if (v->u.seq.count > CKPT_MOST_DIMS)
 		return ckpt_fail(p->err, CKPT_E_FORMAT,
 				 "%s has %" PRIu32 " dimensions, torch has at most %d", what,
@@ -77,7 +77,7 @@ static int parse_dims(struct parser *p, const struct ckpt_value *v, const char *
 		const struct ckpt_value *item = arg(p, &v->u.seq, i);
 
 		if (item->kind != CKPT_INT || item->u.integer < 0)
-			return wrong(p, what, item);
+			return fail_kind(p, what, item);
 		dims[i] = (uint64_t)item->u.integer;
 	}
 	*out = dims;
@@ -88,7 +88,7 @@ static int parse_dims(struct parser *p, const struct ckpt_value *v, const char *
 static int parse_dtype(struct parser *p, const struct ckpt_value *v, enum ckpt_dtype *out)
 {
 	if (v->kind != CKPT_GLOBAL)
-		return wrong(p, "a dtype", v);
+		return fail_kind(p, "a dtype", v);
 	*out = ckpt_dtype_find(v->u.global->name);
 	if (*out == CKPT_DTYPE_UNKNOWN)
 		return ckpt_fail(p->err, CKPT_E_UNSUPPORTED, "dtype '%.60s' is not known",
@@ -147,12 +147,12 @@ static int parse_strided(struct parser *p, const struct ckpt_seq *args, struct c
 	int rc;
 
 	if (storage->kind != CKPT_PERSID)
-		return wrong(p, "a storage", storage);
+		return fail_kind(p, "a storage", storage);
 	t->storage = ckpt_storage_of(storage);
 	if (t->storage < 0)
-		return wrong(p, "a storage", storage);
+		return fail_kind(p, "a storage", storage);
 	if (offset->kind != CKPT_INT || offset->u.integer < 0)
-		return wrong(p, "an offset", offset);
+		return fail_kind(p, "an offset", offset);
 	t->offset = (uint64_t)offset->u.integer;
 	rc = parse_size_and_stride(p, args, 2, t);
 	if (rc < 0)
@@ -217,7 +217,7 @@ static int parse_inner(struct parser *p, const struct ckpt_value *v, struct ckpt
 {
 	int rc = parse_value(p, v, t);
 
-	return rc == 0 ? wrong(p, "a tensor", v) : rc < 0 ? rc : 0;
+	return rc == 0 ? fail_kind(p, "a tensor", v) : rc < 0 ? rc : 0;
 }
 
 static int parse_parameter(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
@@ -242,13 +242,13 @@ static int parse_sparse(struct parser *p, const struct ckpt_seq *args, struct ck
 	    layout->u.call->args->u.seq.count == 1)
 		layout = arg(p, &layout->u.call->args->u.seq, 0);
 	if (layout->kind != CKPT_STR || layout->u.bytes.len < 7)
-		return wrong(p, "a layout", layout);
+		return fail_kind(p, "a layout", layout);
 	t->layout = ckpt_arena_copy(p->arena, layout->u.bytes.ptr + 6, layout->u.bytes.len - 6);
 	if (!t->layout)
 		return ckpt_arena_fail(p->arena, p->err);
 	coo = !strcmp(t->layout, "sparse_coo");
 	if (data->kind != CKPT_TUPLE || data->u.seq.count < (coo ? 3 : 4))
-		return wrong(p, "indices, values and a size", data);
+		return fail_kind(p, "indices, values and a size", data);
 	values = arg(p, &data->u.seq, coo ? 1 : 2);
 	inner = (struct ckpt_tensor){ .dtype = CKPT_DTYPE_UNKNOWN, .storage = -1 };
 	rc = parse_inner(p, values, &inner);
@@ -288,7 +288,7 @@ static int parse_meta(struct parser *p, const struct ckpt_seq *args, struct ckpt
 static int copy_text(struct parser *p, const struct ckpt_value *v, const char **out)
 {
 	if (v->kind != CKPT_STR && v->kind != CKPT_PY2_STR)
-		return wrong(p, "the text of a device", v);
+		return fail_kind(p, "the text of a device", v);
 	*out = ckpt_arena_copy(p->arena, v->u.bytes.ptr, v->u.bytes.len);
 	return *out ? 0 : ckpt_arena_fail(p->arena, p->err);
 }
@@ -303,11 +303,11 @@ static int parse_device(struct parser *p, const struct ckpt_value *v, const char
 	if (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR)
 		return copy_text(p, v, out);
 	if (!ckpt_value_is_call_of(v, "torch", "device"))
-		return wrong(p, "a device", v);
+		return fail_kind(p, "a device", v);
 	args = &v->u.call->args->u.seq;
 	type = args->count ? arg(p, args, 0) : v;
 	if (type->kind != CKPT_STR)
-		return wrong(p, "a device", type);
+		return fail_kind(p, "a device", type);
 	ckpt_escape(shown, sizeof(shown), type->u.bytes.ptr, type->u.bytes.len);
 	if (args->count > 1 && arg(p, args, 1)->kind == CKPT_INT)
 		snprintf(text, sizeof(text), "%s:%" PRId64, shown, arg(p, args, 1)->u.integer);
@@ -330,7 +330,7 @@ static int parse_from_numpy(struct parser *p, const struct ckpt_seq *args, struc
 		return rc;
 	state = array->kind == CKPT_CALL ? array->u.call->state : NULL;
 	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count < 2)
-		return wrong(p, "a numpy array", array);
+		return fail_kind(p, "a numpy array", array);
 	return parse_dims(p, arg(p, &state->u.seq, 1), "a shape", &t->shape, &t->ndim);
 }
 

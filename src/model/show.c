@@ -17,7 +17,7 @@
 
 enum { MOST_DEPTH = 8, MOST_ITEMS = 10000, MOST_SHOWN = 1000000, FLUSH = 4096 };
 
-struct shower {
+struct value_printer {
 	const struct ckpt_model *model;
 	int (*put)(void *ctx, const char *text);
 	void *ctx;
@@ -26,10 +26,10 @@ struct shower {
 	struct ckpt_error *err;
 };
 
-static int show(struct shower *s, const struct ckpt_value *v, unsigned depth);
+static int show_value(struct value_printer *s, const struct ckpt_value *v, unsigned depth);
 
 /* Give away what there is, once it is enough. */
-static int flush(struct shower *s, size_t least)
+static int flush(struct value_printer *s, size_t least)
 {
 	int rc;
 
@@ -45,7 +45,7 @@ static int flush(struct shower *s, size_t least)
 	return rc;
 }
 
-static int show_text(struct shower *s, const struct ckpt_value *v)
+static int show_text(struct value_printer *s, const struct ckpt_value *v)
 {
 	bool as_bytes = v->kind == CKPT_BYTES || v->kind == CKPT_BYTEARRAY;
 	const char *text = v->u.bytes.ptr;
@@ -71,7 +71,7 @@ static int show_text(struct shower *s, const struct ckpt_value *v)
 }
 
 /* dtype and shape; false: it is none. */
-static bool show_tensor(struct shower *s, const struct ckpt_value *v)
+static bool show_tensor(struct value_printer *s, const struct ckpt_value *v)
 {
 	struct ckpt_arena *scratch;
 	struct ckpt_tensor t;
@@ -92,8 +92,8 @@ static bool show_tensor(struct shower *s, const struct ckpt_value *v)
 }
 
 /* Keys and values, or items, between OPEN and CLOSE. */
-static int show_items(struct shower *s, const struct ckpt_seq *seq, bool keyed, unsigned depth,
-		      const char *close)
+static int show_items(struct value_printer *s, const struct ckpt_seq *seq, bool keyed,
+		      unsigned depth, const char *close)
 {
 	uint32_t step = keyed ? 2 : 1;
 	int rc = 0;
@@ -106,10 +106,10 @@ static int show_items(struct shower *s, const struct ckpt_seq *seq, bool keyed, 
 					seq->count / step - MOST_ITEMS);
 			break;
 		}
-		rc = show(s, seq->items[i], depth + 1);
+		rc = show_value(s, seq->items[i], depth + 1);
 		if (rc == 0 && keyed) {
 			ckpt_buf_printf(&s->text, ": ");
-			rc = show(s, seq->items[i + 1], depth + 1);
+			rc = show_value(s, seq->items[i + 1], depth + 1);
 		}
 		if (rc == 0)
 			rc = flush(s, FLUSH);
@@ -118,7 +118,7 @@ static int show_items(struct shower *s, const struct ckpt_seq *seq, bool keyed, 
 	return rc;
 }
 
-static int show_container(struct shower *s, const struct ckpt_value *v, unsigned depth)
+static int show_container(struct value_printer *s, const struct ckpt_value *v, unsigned depth)
 {
 	static const char *const open[] = { "(", "[", "{", "frozenset({", "{" };
 	static const char *const close[] = { ")", "]", "}", "})", "}" };
@@ -134,7 +134,7 @@ static int show_container(struct shower *s, const struct ckpt_value *v, unsigned
 }
 
 /* What was called, with what, and what was put into it: OrderedDict({...}). */
-static int show_call(struct shower *s, const struct ckpt_value *v, unsigned depth)
+static int show_call(struct value_printer *s, const struct ckpt_value *v, unsigned depth)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
 	const struct ckpt_value *func = ckpt_model_now(s->model, v->u.call->func),
@@ -162,13 +162,13 @@ static int show_call(struct shower *s, const struct ckpt_value *v, unsigned dept
 	if (rc == 0 && v->u.call->state) {
 		ckpt_buf_printf(&s->text,
 				args->kind == CKPT_TUPLE && args->u.seq.count ? ", " : "");
-		rc = show(s, v->u.call->state, depth + 1);
+		rc = show_value(s, v->u.call->state, depth + 1);
 	}
 	ckpt_buf_add_u8(&s->text, ')');
 	return rc;
 }
 
-static int show(struct shower *s, const struct ckpt_value *v, unsigned depth)
+static int show_value(struct value_printer *s, const struct ckpt_value *v, unsigned depth)
 {
 	struct ckpt_numpy n;
 
@@ -198,13 +198,13 @@ int ckpt_show(const struct ckpt_model *model, const char *name,
 	      int (*put)(void *ctx, const char *text), void *ctx, struct ckpt_error *err)
 {
 	int rc = ckpt_model_whole(&model, err);
-	struct shower s = { .model = model, .put = put, .ctx = ctx, .err = err };
+	struct value_printer s = { .model = model, .put = put, .ctx = ctx, .err = err };
 	const struct ckpt_value *v;
 
 	if (rc == 0)
 		rc = ckpt_model_find(model, name, &v, err);
 	if (rc == 0)
-		rc = show(&s, v, 0);
+		rc = show_value(&s, v, 0);
 	if (rc == 0)
 		rc = flush(&s, 1);
 	ckpt_buf_clear(&s.text);

@@ -41,7 +41,7 @@ enum part {
 	PART_COUNT,
 };
 
-struct level {
+struct walk_level {
 	const struct ckpt_value *v;
 	uint8_t part;
 	uint32_t i;
@@ -59,7 +59,7 @@ struct ckpt_walker {
 	void *ctx;
 	struct ckpt_error *err;
 	struct ckpt_buf name;
-	struct level *levels;
+	struct walk_level *levels;
 	size_t depth, cap;
 	uint8_t *entered; /* bitmap by id */
 	const struct ckpt_value *lone[2];
@@ -162,7 +162,7 @@ static bool was_entered(const struct ckpt_walker *w, const struct ckpt_value *v)
 	return v->id && (w->entered[v->id >> 3] >> (v->id & 7) & 1);
 }
 
-static int push(struct ckpt_walker *w, const struct level *level)
+static int push(struct ckpt_walker *w, const struct walk_level *level)
 {
 	if (w->depth == MOST_DEPTH)
 		return ckpt_fail(w->err, CKPT_E_LIMIT, "values are nested deeper than %d levels",
@@ -180,7 +180,7 @@ static int push(struct ckpt_walker *w, const struct level *level)
 	return 0;
 }
 
-static int visit(struct ckpt_walker *w, const struct level *level)
+static int visit(struct ckpt_walker *w, const struct walk_level *level)
 {
 	const struct ckpt_value *v = level->v;
 	struct ckpt_walk_step step = { .value = v,
@@ -228,7 +228,7 @@ static bool is_mapping_of_module(const struct ckpt_walker *w, const struct ckpt_
 				 const struct ckpt_value *v)
 {
 	static const char *const names[] = { "_parameters", "_buffers", "_modules" };
-	const struct level *top = &w->levels[w->depth - 1];
+	const struct walk_level *top = &w->levels[w->depth - 1];
 
 	if (!key || key->kind != CKPT_STR || !key->u.bytes.len || key->u.bytes.ptr[0] != '_')
 		return false;
@@ -244,7 +244,7 @@ static bool is_mapping_of_module(const struct ckpt_walker *w, const struct ckpt_
 static bool is_body_of_module(const struct ckpt_walker *w, const struct ckpt_value *key,
 			      const struct ckpt_value *v)
 {
-	const struct level *top = &w->levels[w->depth - 1];
+	const struct walk_level *top = &w->levels[w->depth - 1];
 
 	return !key && v->kind == CKPT_DICT && top->part == PART_ARGS &&
 	       ckpt_module_attributes(w->model, top->v) == v && ckpt_is_module(w->model, top->v);
@@ -277,8 +277,8 @@ static uint32_t shorten_way(struct ckpt_buf *name)
 static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 		       const struct ckpt_value *key, uint32_t position)
 {
-	const struct level *top = &w->levels[w->depth - 1];
-	struct level level = { .v = now(w, child), .key = key, .position = position };
+	const struct walk_level *top = &w->levels[w->depth - 1];
+	struct walk_level level = { .v = now(w, child), .key = key, .position = position };
 
 	level.unnamed = is_mapping_of_module(w, key, level.v) || is_body_of_module(w, key, level.v);
 	level.way = (top->way ^ (uint32_t)top->part << 8 ^ (key ? key->kind == CKPT_PY2_STR ? CKPT_STR : key->kind : UINT8_MAX)) * 0x9E3779B1u + 1;
@@ -331,7 +331,7 @@ static bool first_visit_of_part(struct ckpt_walker *w, const struct ckpt_value *
 
 static int advance(struct ckpt_walker *w)
 {
-	struct level *top = &w->levels[w->depth - 1];
+	struct walk_level *top = &w->levels[w->depth - 1];
 	const struct ckpt_seq *seq;
 	bool keyed;
 	uint32_t i;
@@ -357,7 +357,7 @@ int ckpt_model_walk(const struct ckpt_model *model, ckpt_walk_visit *visit_fn, v
 {
 	struct ckpt_error local = CKPT_ERROR_INIT;
 	struct ckpt_walker w = { .model = model, .visit = visit_fn, .ctx = ctx };
-	struct level root = { .bare = true };
+	struct walk_level root = { .bare = true };
 	int rc;
 
 	w.err = err ? err : &local;
@@ -402,7 +402,7 @@ void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *ou
 	const struct ckpt_walker *w = step->walker;
 
 	for (size_t i = 1; i < w->depth; i++) {
-		const struct level *level = &w->levels[i];
+		const struct walk_level *level = &w->levels[i];
 
 		ckpt_buf_add_u8(out, '[');
 		if (level->key)
@@ -429,7 +429,7 @@ bool ckpt_walk_is_entry(const struct ckpt_walk_step *step, const struct ckpt_val
 			uint32_t *index)
 {
 	const struct ckpt_walker *w = step->walker;
-	const struct level *above;
+	const struct walk_level *above;
 
 	if (w->depth < 2)
 		return false;
