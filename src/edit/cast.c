@@ -39,7 +39,7 @@ struct caster {
 	struct ckpt_patterns only, except;
 	struct use *uses; /* by storage */
 	uint8_t *
-		tellers; /* by id: objects that tell the dtype of chosen (1) or other (2) tensors */
+		dtype_holders; /* by id: objects that tell the dtype of chosen (1) or other (2) tensors */
 	size_t tensor_depth; /* inside a tensor as long as the walk is deeper */
 	bool chosen;	     /* that tensor */
 	char *tensor_name;
@@ -176,7 +176,7 @@ static int begin_tensor(struct caster *c, const struct ckpt_walk_step *step,
 }
 
 /* What DTensors say of their dtype may be one object for several of them. */
-static bool tells_a_dtype(const struct ckpt_value *v)
+static bool has_dtype(const struct ckpt_value *v)
 {
 	const struct ckpt_value *func = v->u.call->func;
 
@@ -190,17 +190,17 @@ static int check_shared(struct caster *c, const struct ckpt_walk_step *step, str
 	char shown[160];
 	uint8_t is = c->chosen ? 1 : 2;
 
-	if (c->tensor_depth == SIZE_MAX || !v->id || v->id >= c->from->next_id || !tells_a_dtype(v))
+	if (c->tensor_depth == SIZE_MAX || !v->id || v->id >= c->from->next_id || !has_dtype(v))
 		return 0;
-	if (c->tellers[v->id] && c->tellers[v->id] != is)
+	if (c->dtype_holders[v->id] && c->dtype_holders[v->id] != is)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "'%s' is shared by tensors of which only some are to be cast",
 				 ckpt_escape(shown, sizeof(shown), step->name, step->name_len));
-	c->tellers[v->id] = is;
+	c->dtype_holders[v->id] = is;
 	return 0;
 }
 
-static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct caster *c = ctx;
 	struct ckpt_tensor t;
@@ -230,8 +230,8 @@ static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error 
 
 /* ---- storages ---- */
 
-static int shares(const struct caster *c, const struct use *use, const char *what,
-		  struct ckpt_error *err)
+static int fail_shared(const struct caster *c, const struct use *use, const char *what,
+		       struct ckpt_error *err)
 {
 	char shown[160];
 
@@ -276,11 +276,11 @@ static int cast_storages(struct caster *c, struct ckpt_error *err)
 		if (!use->wanted)
 			continue;
 		if (use->alone)
-			return shares(c, use, "a storage that stands by itself", err);
+			return fail_shared(c, use, "a storage that stands by itself", err);
 		if (use->mixed)
-			return shares(c, use, "a tensor of another dtype", err);
+			return fail_shared(c, use, "a tensor of another dtype", err);
 		if (use->unwanted)
-			return shares(c, use, "a tensor that is not to be cast", err);
+			return fail_shared(c, use, "a tensor that is not to be cast", err);
 		rc = ckpt_model_own_storages(c->to, err);
 		if (rc == 0)
 			rc = cast_storage(c, &c->to->storages[i], use, err);
@@ -340,13 +340,13 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 	if (rc == 0)
 		rc = ckpt_patterns_init(&c.except, c.o.except, c.o.except_count, err);
 	c.uses = calloc(model->storage_count + (size_t)1, sizeof(*c.uses));
-	c.tellers = calloc(model->next_id + (size_t)1, sizeof(*c.tellers));
-	if (rc == 0 && (!c.uses || !c.tellers))
+	c.dtype_holders = calloc(model->next_id + (size_t)1, sizeof(*c.dtype_holders));
+	if (rc == 0 && (!c.uses || !c.dtype_holders))
 		rc = ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = ckpt_model_derive(model, &c.to, err);
 	if (rc == 0)
-		rc = ckpt_model_walk(model, look, &c, err);
+		rc = ckpt_model_walk(model, visit_value, &c, err);
 	if (rc == 0)
 		rc = cast_storages(&c, err);
 	if (rc == 0)
@@ -354,7 +354,7 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 	if (rc == 0 && !unmatched)
 		unmatched = ckpt_patterns_unmatched(&c.except);
 	free(c.uses);
-	free(c.tellers);
+	free(c.dtype_holders);
 	ckpt_patterns_clear(&c.only);
 	ckpt_patterns_clear(&c.except);
 	if (rc < 0) {

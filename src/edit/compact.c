@@ -60,7 +60,7 @@ static const struct ckpt_value *place_args(const struct compactor *c, const stru
 	return first->kind == CKPT_PERSID ? args : NULL;
 }
 
-static void measure(struct view *view)
+static void set_extent(struct view *view)
 {
 	uint64_t last = view->offset;
 
@@ -101,12 +101,12 @@ static int add_view(struct compactor *c, const struct ckpt_tensor *t, const stru
 			       .stride = t->stride,
 			       .offset = t->offset,
 			       .order = c->count };
-	measure(view);
+	set_extent(view);
 	c->count++;
 	return 0;
 }
 
-static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct compactor *c = ctx;
 	const struct ckpt_value *v = step->value, *args;
@@ -222,8 +222,8 @@ static void dense_order(const struct view *view, uint32_t order[CKPT_GATHER_MOST
 }
 
 /* The recipe for a view with gaps, and the strides that it has afterwards. */
-static struct ckpt_recipe *gather(struct compactor *c, const struct view *view,
-				  const struct ckpt_recipe *inner, uint64_t *stride)
+static struct ckpt_recipe *make_gather(struct compactor *c, const struct view *view,
+				       const struct ckpt_recipe *inner, uint64_t *stride)
 {
 	struct ckpt_gather *g = ckpt_arena_calloc(c->to->arena, 1, sizeof(*g));
 	struct ckpt_recipe *made = ckpt_arena_calloc(c->to->arena, 1, sizeof(*made));
@@ -287,8 +287,8 @@ static const struct ckpt_value *new_ints(struct compactor *c, const uint64_t *in
 }
 
 /* Let VIEW be OFFSET items into STORAGE; STRIDE: NULL if they stay. */
-static int place(struct compactor *c, const struct view *view, uint32_t storage, uint64_t offset,
-		 const uint64_t *stride, struct ckpt_error *err)
+static int replace_args(struct compactor *c, const struct view *view, uint32_t storage,
+			uint64_t offset, const uint64_t *stride, struct ckpt_error *err)
 {
 	struct ckpt_value *copy = ckpt_arena_alloc(c->to->arena, sizeof(*copy));
 	const struct ckpt_value **items;
@@ -339,7 +339,7 @@ static int compact_group(struct compactor *c, const struct view *views, uint32_t
 	}
 	if (gaps) {
 		stride = ckpt_arena_calloc(c->to->arena, views->ndim + 1, sizeof(*stride));
-		made = stride ? gather(c, views, &inner, stride) : NULL;
+		made = stride ? make_gather(c, views, &inner, stride) : NULL;
 	} else {
 		made = ckpt_arena_calloc(c->to->arena, 1, sizeof(*made));
 		if (made)
@@ -353,7 +353,8 @@ static int compact_group(struct compactor *c, const struct view *views, uint32_t
 	s->made = made;
 	c->report.storages_made++;
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
-		rc = place(c, &views[i], storage, gaps ? 0 : views[i].offset - first, stride, err);
+		rc = replace_args(c, &views[i], storage, gaps ? 0 : views[i].offset - first, stride,
+				  err);
 	return rc;
 }
 
@@ -452,7 +453,7 @@ int ckpt_compact(const struct ckpt_model *model, struct ckpt_model **out,
 	if (rc == 0)
 		rc = ckpt_model_derive(model, &c.to, err);
 	if (rc == 0)
-		rc = ckpt_model_walk(model, look, &c, err);
+		rc = ckpt_model_walk(model, visit_value, &c, err);
 	if (rc == 0)
 		rc = compact_all(&c, err);
 	if (rc == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit/entries.h"
 
-static struct ckpt_value *copy_of(struct ckpt_model *m, const struct ckpt_value *v)
+static struct ckpt_value *copy_container(struct ckpt_model *m, const struct ckpt_value *v)
 {
 	struct ckpt_value *copy = ckpt_arena_alloc(m->arena, sizeof(*copy));
 	struct ckpt_call *call;
@@ -32,7 +32,7 @@ static struct ckpt_seq *entries_of(const struct ckpt_value *v)
 int ckpt_fewer_entries_begin(struct ckpt_model *m, const struct ckpt_value *container,
 			     struct ckpt_fewer_entries *out, struct ckpt_error *err)
 {
-	out->copy = copy_of(m, container);
+	out->copy = copy_container(m, container);
 	if (!out->copy)
 		return ckpt_arena_fail(m->arena, err);
 	out->width = ckpt_value_pairs(container) ? 2 : 1;

@@ -36,7 +36,7 @@ struct editor {
 	struct ckpt_buf text;
 	char **at_found; /* by index in o->at: exact form of what it names, or NULL */
 	struct ckpt_state_dict_finder finder;
-	uint8_t *looked_at; /* bitmap by id: lists, groups and metadata that need no second look */
+	uint8_t *visited; /* bitmap by id: lists, groups and metadata that need no second look */
 	size_t optimizer_depth; /* inside an optimizer as long as the walk is deeper */
 	const struct ckpt_value *version_key;
 };
@@ -57,16 +57,16 @@ static bool was_edited(const struct editor *e, const struct ckpt_value *v)
 }
 
 /* True once per value: what hangs in many places is edited once. */
-static bool first_look(struct editor *e, const struct ckpt_value *v)
+static bool is_first_visit(struct editor *e, const struct ckpt_value *v)
 {
 	uint8_t bit = (uint8_t)(1 << (v->id & 7));
 	bool first;
 
 	if (v->id >= e->from->next_id) /* made by this edit */
 		return false;
-	first = !(e->looked_at[v->id >> 3] & bit);
+	first = !(e->visited[v->id >> 3] & bit);
 	if (v->id)
-		e->looked_at[v->id >> 3] |= bit;
+		e->visited[v->id >> 3] |= bit;
 	return first;
 }
 
@@ -121,8 +121,9 @@ static const struct ckpt_value *new_key(struct editor *e, const struct ckpt_valu
 
 /* ---- renaming ---- */
 
-static int clash(const char *where, const struct ckpt_value *first, const struct ckpt_value *second,
-		 const struct ckpt_value *key, struct ckpt_error *err)
+static int fail_clash(const char *where, const struct ckpt_value *first,
+		      const struct ckpt_value *second, const struct ckpt_value *key,
+		      struct ckpt_error *err)
 {
 	char name[100], place[100], one[100], other[100];
 
@@ -154,7 +155,7 @@ static int check_clashes(struct editor *e, const struct ckpt_seq *pairs,
 		if (!first)
 			rc = ckpt_fail_nomem(err);
 		else if (there)
-			rc = clash(where, before->items[*first], before->items[i], key, err);
+			rc = fail_clash(where, before->items[*first], before->items[i], key, err);
 	}
 	ckpt_strmap_clear(&names);
 	return rc;
@@ -267,7 +268,7 @@ static int edit_metadata(struct editor *e, const struct ckpt_value *state_dict,
 	uint64_t renamed = 0;
 	int rc;
 
-	if (!metadata || was_edited(e, metadata) || !first_look(e, metadata))
+	if (!metadata || was_edited(e, metadata) || !is_first_visit(e, metadata))
 		return 0;
 	copy = copy_container(e, metadata, 0);
 	if (!copy)
@@ -292,7 +293,7 @@ static int edit_name_list(struct editor *e, const struct ckpt_value *list, struc
 	struct ckpt_value *copy;
 	uint64_t renamed = 0;
 
-	if (!list || list->kind != CKPT_LIST || was_edited(e, list) || !first_look(e, list))
+	if (!list || list->kind != CKPT_LIST || was_edited(e, list) || !is_first_visit(e, list))
 		return 0;
 	copy = copy_container(e, list, 0);
 	if (!copy)
@@ -328,7 +329,7 @@ static int edit_param_groups(struct editor *e, const struct ckpt_value *optimize
 		const struct ckpt_value *group = now(e, groups->u.seq.items[i]);
 		int rc;
 
-		if (!first_look(e, group))
+		if (!is_first_visit(e, group))
 			continue;
 		rc = edit_name_list(e, ckpt_mapping_find(e->to, group, "params"), err);
 
@@ -432,7 +433,7 @@ static int is_chosen(struct editor *e, const struct ckpt_walk_step *step, struct
 	return chosen;
 }
 
-static int edit_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct editor *e = ctx;
 	const struct ckpt_value *v = step->value;
@@ -507,18 +508,18 @@ int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_e
 	if (rc < 0)
 		return rc;
 	e.at_found = calloc(e.o.at_count + 1, sizeof(*e.at_found));
-	e.looked_at = calloc((size_t)model->next_id / 8 + 1, 1);
+	e.visited = calloc((size_t)model->next_id / 8 + 1, 1);
 	rc = ckpt_state_dict_finder_init(&e.finder, model, err);
-	if (rc == 0 && (!e.at_found || !e.looked_at))
+	if (rc == 0 && (!e.at_found || !e.visited))
 		rc = ckpt_fail_nomem(err);
 	if (rc == 0)
-		rc = ckpt_model_walk(model, edit_one, &e, err);
+		rc = ckpt_model_walk(model, visit_value, &e, err);
 	if (rc == 0)
 		rc = check_at(&e, err);
 	for (size_t i = 0; e.at_found && i < e.o.at_count; i++)
 		free(e.at_found[i]);
 	free(e.at_found);
-	free(e.looked_at);
+	free(e.visited);
 	ckpt_state_dict_finder_clear(&e.finder);
 	ckpt_buf_clear(&e.text);
 	e.report.places = e.places;

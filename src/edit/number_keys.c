@@ -51,7 +51,7 @@ static bool is_called_state(const struct ckpt_walk_step *step)
 	       (step->name_len == len || step->name[step->name_len - len - 1] == '.');
 }
 
-static int number(struct numberer *n, const struct ckpt_value *dict, struct ckpt_error *err)
+static int number_dict(struct numberer *n, const struct ckpt_value *dict, struct ckpt_error *err)
 {
 	struct ckpt_arena *arena = n->to->arena;
 	struct ckpt_value *copy = ckpt_arena_calloc(arena, 1, sizeof(*copy));
@@ -75,14 +75,14 @@ static int number(struct numberer *n, const struct ckpt_value *dict, struct ckpt
 	return ckpt_model_replace(n->to, copy, err);
 }
 
-static int visit(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct numberer *n = ctx;
 	int rc = 0;
 
 	if (step->value->kind == CKPT_DICT && !step->seen && is_called_state(step) &&
 	    all_numbers(n->to, step->value))
-		rc = number(n, step->value, err);
+		rc = number_dict(n, step->value, err);
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
 
@@ -99,7 +99,7 @@ int ckpt_number_keys(const struct ckpt_model *model, struct ckpt_model **out,
 	if (rc == 0)
 		rc = ckpt_model_derive(model, &n.to, err);
 	if (rc == 0)
-		rc = ckpt_model_walk(model, visit, &n, err);
+		rc = ckpt_model_walk(model, visit_value, &n, err);
 	if (rc < 0) {
 		ckpt_close(n.to);
 		return rc;

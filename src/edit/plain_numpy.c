@@ -8,8 +8,8 @@
 
 /* Scalars and arrays of numpy out of their pickled bytes. */
 
-static const struct ckpt_value *number(struct ckpt_model *to, enum ckpt_dtype dtype,
-				       const uint8_t *bytes)
+static const struct ckpt_value *make_number(struct ckpt_model *to, enum ckpt_dtype dtype,
+					    const uint8_t *bytes)
 {
 	const struct ckpt_value *parts[2];
 	struct ckpt_value *flag;
@@ -54,7 +54,7 @@ const struct ckpt_value *ckpt_plain_from_numpy(struct ckpt_model *to, const stru
 	    !ckpt_numpy_bytes(to, &n, to->arena, &bytes))
 		return NULL;
 	if (n.is_scalar)
-		return number(to, n.dtype, bytes);
+		return make_number(to, n.dtype, bytes);
 	return ckpt_plain_tensor(to, n.dtype, n.shape, n.ndim, n.fortran, bytes,
 				 n.numel * ckpt_dtype_size(n.dtype), err);
 }

@@ -161,16 +161,16 @@ int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
 	return rc;
 }
 
-struct counter {
+struct prefix_counter {
 	const struct ckpt_model *model;
 	struct ckpt_state_dict_finder finder;
 	struct prefix prefix;
 	struct ckpt_prefix_count *out;
 };
 
-static int count_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
-	struct counter *c = ctx;
+	struct prefix_counter *c = ctx;
 	const struct ckpt_seq *pairs = ckpt_value_pairs(step->value);
 	uint64_t with = 0;
 
@@ -198,7 +198,7 @@ int ckpt_count_prefix(const struct ckpt_model *model, const char *prefix,
 {
 	int rc = ckpt_model_whole(&model, err);
 	struct ckpt_prefix_count count = CKPT_PREFIX_COUNT_INIT;
-	struct counter c = { .model = model, .out = &count };
+	struct prefix_counter c = { .model = model, .out = &count };
 
 	if (rc == 0)
 		rc = ckpt_sized_check(out, sizeof(count), err);
@@ -207,7 +207,7 @@ int ckpt_count_prefix(const struct ckpt_model *model, const char *prefix,
 	if (rc == 0)
 		rc = ckpt_state_dict_finder_init(&c.finder, model, err);
 	if (rc == 0)
-		rc = ckpt_model_walk(model, count_one, &c, err);
+		rc = ckpt_model_walk(model, visit_value, &c, err);
 	ckpt_state_dict_finder_clear(&c.finder);
 	free(c.prefix.text);
 	if (rc == 0)

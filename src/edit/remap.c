@@ -39,7 +39,7 @@ static bool is_wildcard(const char *text)
 }
 
 /* The tag that stands for TAG, or NULL. Exact texts first, as in a dict; then wildcards in order. */
-static const char *mapped(const struct remapper *r, const char *tag)
+static const char *mapped_tag(const struct remapper *r, const char *tag)
 {
 	for (size_t i = 0; i < r->count; i++)
 		if (r->maps[i].from && !strcmp(r->maps[i].from, tag))
@@ -78,7 +78,7 @@ static int check_maps(struct remapper *r, struct ckpt_error *err)
 static int move_storages(struct remapper *r, struct ckpt_error *err)
 {
 	for (uint32_t i = 0; i < r->to->storage_count; i++) {
-		const char *tag = mapped(r, r->to->storages[i].location);
+		const char *tag = mapped_tag(r, r->to->storages[i].location);
 
 		if (!tag || !strcmp(tag, r->to->storages[i].location))
 			continue;
@@ -191,7 +191,7 @@ static int move_argument(struct remapper *r, const struct ckpt_value *original, 
 		snprintf(text, sizeof(text), "%.*s", (int)device->u.bytes.len, device->u.bytes.ptr);
 	else if (!device_text(r, device, text))
 		return 0;
-	tag = mapped(r, text);
+	tag = mapped_tag(r, text);
 	if (!tag || !strcmp(tag, text))
 		return 0;
 	fresh = device->kind == CKPT_STR ? ckpt_model_new_str(r->to, tag, strlen(tag))
@@ -199,7 +199,8 @@ static int move_argument(struct remapper *r, const struct ckpt_value *original, 
 	return replace_argument(r, args, i, fresh, err);
 }
 
-static int move_object(struct remapper *r, const struct ckpt_value *device, struct ckpt_error *err)
+static int move_device_object(struct remapper *r, const struct ckpt_value *device,
+			      struct ckpt_error *err)
 {
 	char text[CKPT_MOST_DEVICE_TAG];
 	const struct ckpt_value *fresh;
@@ -207,7 +208,7 @@ static int move_object(struct remapper *r, const struct ckpt_value *device, stru
 
 	if (!device_text(r, device, text))
 		return 0;
-	tag = mapped(r, text);
+	tag = mapped_tag(r, text);
 	if (!tag || !strcmp(tag, text))
 		return 0;
 	fresh = new_device(r, device, tag, true);
@@ -281,7 +282,7 @@ static bool is_rebuild_from_type(const struct ckpt_value *v)
 	       ckpt_value_is_call_of(v, "torch.tensor", "_rebuild_from_type");
 }
 
-static int move_devices(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct remapper *r = ctx;
 	const struct ckpt_value *v = step->value, *args;
@@ -300,7 +301,7 @@ static int move_devices(void *ctx, const struct ckpt_walk_step *step, struct ckp
 	else
 		rc = move_arguments_of(r, v->u.call->func, v->u.call->args, err);
 	if (rc == 0 && r->o.device_objects)
-		rc = move_object(r, v, err);
+		rc = move_device_object(r, v, err);
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
 
@@ -331,7 +332,7 @@ int ckpt_remap(const struct ckpt_model *model, const struct ckpt_device_map *map
 	if (rc == 0)
 		rc = move_storages(&r, err);
 	if (rc == 0)
-		rc = ckpt_model_walk(model, move_devices, &r, err);
+		rc = ckpt_model_walk(model, visit_value, &r, err);
 	free(r.tags);
 	free(r.counted);
 	if (rc < 0) {

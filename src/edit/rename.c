@@ -37,7 +37,7 @@ struct renamer {
 	struct ckpt_buf work, next;
 };
 
-static int bad_expression(const char *text, const char *why, struct ckpt_error *err)
+static int fail_expression(const char *text, const char *why, struct ckpt_error *err)
 {
 	char shown[160];
 
@@ -113,7 +113,7 @@ static int parse_flags(struct expression *e, const char *flags, uint32_t *option
 		else if (*flags == 'i')
 			*options |= PCRE2_CASELESS;
 		else
-			return bad_expression(e->text, "only the flags g and i are known", err);
+			return fail_expression(e->text, "only the flags g and i are known", err);
 	}
 	return 0;
 }
@@ -140,12 +140,12 @@ static int check_groups(const struct expression *e, struct ckpt_error *err)
 			 "the replacement names group '%s', the pattern has none of "
 			 "that name",
 			 name);
-		return bad_expression(e->text, message, err);
+		return fail_expression(e->text, message, err);
 	}
 	return 0;
 }
 
-static int compile(struct expression *e, const char *text, struct ckpt_error *err)
+static int compile_expression(struct expression *e, const char *text, struct ckpt_error *err)
 {
 	const char *middle, *end;
 	char *pattern, *replacement, message[120];
@@ -155,12 +155,13 @@ static int compile(struct expression *e, const char *text, struct ckpt_error *er
 
 	e->text = text;
 	if (text[0] != 's' || !text[1] || ckpt_is_alnum((unsigned char)text[1]))
-		return bad_expression(text, "wanted s/PATTERN/REPLACEMENT/", err);
+		return fail_expression(text, "wanted s/PATTERN/REPLACEMENT/", err);
 	middle = part_end(text + 2, text[1]);
 	end = middle ? part_end(middle + 1, text[1]) : NULL;
 	if (!end)
-		return bad_expression(text, "wanted s/PATTERN/REPLACEMENT/, a delimiter is missing",
-				      err);
+		return fail_expression(text,
+				       "wanted s/PATTERN/REPLACEMENT/, a delimiter is missing",
+				       err);
 	rc = parse_flags(e, end + 1, &options, err);
 	if (rc < 0)
 		return rc;
@@ -178,7 +179,7 @@ static int compile(struct expression *e, const char *text, struct ckpt_error *er
 	if (e->code)
 		return check_groups(e, err);
 	pcre2_get_error_message(code, (PCRE2_UCHAR *)message, sizeof(message));
-	return bad_expression(text, message, err);
+	return fail_expression(text, message, err);
 }
 
 /* One expression over WORK; the result is in NEXT. 1: it matched. */
@@ -202,7 +203,7 @@ static int substitute(struct renamer *r, const struct expression *e, struct ckpt
 	}
 	if (rc < 0) {
 		pcre2_get_error_message(rc, (PCRE2_UCHAR *)message, sizeof(message));
-		return bad_expression(e->text, message, err);
+		return fail_expression(e->text, message, err);
 	}
 	r->next.len = len;
 	return rc > 0;
@@ -263,7 +264,7 @@ static int rename_module(void *ctx, const char *key, size_t len, struct ckpt_buf
 	return 0;
 }
 
-static void clear(struct renamer *r)
+static void clear_renamer(struct renamer *r)
 {
 	for (size_t i = 0; r->expressions && i < r->count; i++) {
 		pcre2_code_free(r->expressions[i].code);
@@ -293,11 +294,11 @@ int ckpt_rename(const struct ckpt_model *model, const char *const *expressions, 
 	if (!r.expressions || !r.match || !r.limits)
 		rc = ckpt_fail_nomem(err);
 	for (size_t i = 0; rc == 0 && i < count; i++)
-		rc = compile(&r.expressions[i], expressions[i], err);
+		rc = compile_expression(&r.expressions[i], expressions[i], err);
 	if (rc == 0) {
 		pcre2_set_match_limit(r.limits, MATCH_LIMIT);
 		rc = ckpt_model_edit_keys(model, &edit, options, out, report, err);
 	}
-	clear(&r);
+	clear_renamer(&r);
 	return rc;
 }

@@ -41,7 +41,7 @@ struct sanitizer {
 	uint64_t replaced;		  /* in this pass */
 	struct ckpt_edit_change *changes; /* malloc; texts in the arena of TO */
 	size_t count, cap;
-	struct id_set looked_at; /* tuples in keys, in this pass */
+	struct id_set visited;	 /* tuples in keys, in this pass */
 	struct id_set hashed;	 /* tuples that were found to be good keys */
 };
 
@@ -74,11 +74,6 @@ static const struct ckpt_value *now(const struct sanitizer *s, const struct ckpt
 	return ckpt_model_now(s->to, v);
 }
 
-static bool is_call(const struct ckpt_value *v, const char *module, const char *name)
-{
-	return ckpt_value_is_call_of(v, module, name);
-}
-
 static const struct ckpt_value *new_text(struct sanitizer *s, const char *text)
 {
 	return ckpt_model_new_str(s->to, text, strlen(text));
@@ -106,8 +101,8 @@ static bool is_empty_bytes(struct sanitizer *s, const struct ckpt_value *v)
 	       ckpt_plain_bytes(s->to, v, &bytes, &len) && !len;
 }
 
-static const struct ckpt_value *plain(struct sanitizer *s, const struct ckpt_value *v,
-				      struct ckpt_error *err)
+static const struct ckpt_value *make_plain(struct sanitizer *s, const struct ckpt_value *v,
+					   struct ckpt_error *err)
 {
 	const struct ckpt_value *func = now(s, v->u.call->func), *made;
 
@@ -148,8 +143,8 @@ static bool is_refused(struct sanitizer *s, const struct ckpt_value *v)
 }
 
 /* A value with the id of OLD, to stand in its place. */
-static const struct ckpt_value *in_place_of(struct sanitizer *s, const struct ckpt_value *old,
-					    const struct ckpt_value *fresh)
+static const struct ckpt_value *copy_with_id(struct sanitizer *s, const struct ckpt_value *old,
+					     const struct ckpt_value *fresh)
 {
 	struct ckpt_value *copy = ckpt_arena_alloc(s->to->arena, sizeof(*copy));
 
@@ -201,8 +196,8 @@ static int note_change(struct sanitizer *s, const struct ckpt_walk_step *step,
 }
 
 /* V is what hangs at the step, or a key in it. */
-static int refuse(struct sanitizer *s, const struct ckpt_walk_step *step,
-		  const struct ckpt_value *v, struct ckpt_error *err)
+static int fail_refused(struct sanitizer *s, const struct ckpt_walk_step *step,
+			const struct ckpt_value *v, struct ckpt_error *err)
 {
 	const struct ckpt_value *func = v->kind == CKPT_CALL ? now(s, v->u.call->func) : v;
 	char shown[160], module[100] = "?", name[100] = "?";
@@ -232,11 +227,11 @@ static const struct ckpt_value *class_name(struct sanitizer *s, const struct ckp
 }
 
 /* What stands for V, or NULL: it is not known, or no memory. */
-static const struct ckpt_value *replacement(struct sanitizer *s, const struct ckpt_value *v,
-					    struct ckpt_error *err)
+static const struct ckpt_value *make_replacement(struct sanitizer *s, const struct ckpt_value *v,
+						 struct ckpt_error *err)
 {
 	switch (v->kind) {
-	case CKPT_CALL: return plain(s, v, err);
+	case CKPT_CALL: return make_plain(s, v, err);
 	case CKPT_GLOBAL: return class_name(s, v);
 	case CKPT_FROZENSET: return ckpt_plain_seq(s->to, CKPT_SET, v->u.seq.items, v->u.seq.count);
 	case CKPT_BYTES: return empty_bytes(s);
@@ -247,13 +242,13 @@ static const struct ckpt_value *replacement(struct sanitizer *s, const struct ck
 /* What may be a key: Python hashes no dicts, lists and sets. */
 static bool can_be_key(const struct ckpt_value *v)
 {
-	return v->kind < CKPT_TUPLE || is_call(v, "builtins", "complex") ||
-	       is_call(v, "_codecs", "encode");
+	return v->kind < CKPT_TUPLE || ckpt_value_is_call_of(v, "builtins", "complex") ||
+	       ckpt_value_is_call_of(v, "_codecs", "encode");
 }
 
 /* 1: V was replaced. */
-static int replace(struct sanitizer *s, const struct ckpt_walk_step *step,
-		   const struct ckpt_value *v, bool is_key, struct ckpt_error *err)
+static int replace_value(struct sanitizer *s, const struct ckpt_walk_step *step,
+			 const struct ckpt_value *v, bool is_key, struct ckpt_error *err)
 {
 	struct ckpt_error reason =
 		CKPT_ERROR_INIT; /* why nothing can stand for it, which need not be told yet */
@@ -262,13 +257,13 @@ static int replace(struct sanitizer *s, const struct ckpt_walk_step *step,
 
 	if (v->id && now(s, v) != v) /* met again under another name */
 		return 1;
-	fresh = v->id ? replacement(s, v, &reason) : NULL;
+	fresh = v->id ? make_replacement(s, v, &reason) : NULL;
 	if (!fresh && reason.status == CKPT_E_NOMEM)
 		return ckpt_fail_nomem(err);
 	if (!fresh || (is_key && !can_be_key(fresh)))
 		return 0; /* the last pass says so, if it is still there */
 	rc = note_change(s, step, v, fresh, err);
-	fresh = rc == 0 ? in_place_of(s, v, fresh) : NULL;
+	fresh = rc == 0 ? copy_with_id(s, v, fresh) : NULL;
 	if (rc == 0 && !fresh)
 		rc = ckpt_arena_fail(s->to->arena, err);
 	if (rc == 0)
@@ -279,27 +274,30 @@ static int replace(struct sanitizer *s, const struct ckpt_walk_step *step,
 enum { MOST_TUPLES = 32 };
 
 /* A key, and what is in it if it is a tuple: neither is met on the walk. */
-static int look_at_key(struct sanitizer *s, const struct ckpt_walk_step *step, const struct ckpt_value *key, unsigned depth, struct ckpt_error *err)
+static int sanitize_key(struct sanitizer *s, const struct ckpt_walk_step *step,
+			const struct ckpt_value *key, unsigned depth, struct ckpt_error *err)
 {
 	int rc = 0;
 
 	key = now(s, key);
 	if (is_refused(s, key))
-		rc = s->last ? refuse(s, step, key, err) : replace(s, step, key, true, err);
-	else if (key->kind == CKPT_TUPLE && depth < MOST_TUPLES && (rc = is_first(&s->looked_at, key, err)) > 0)
+		rc = s->last ? fail_refused(s, step, key, err)
+			     : replace_value(s, step, key, true, err);
+	else if (key->kind == CKPT_TUPLE && depth < MOST_TUPLES &&
+		 (rc = is_first(&s->visited, key, err)) > 0)
 		for (uint32_t i = 0; rc >= 0 && i < key->u.seq.count; i++)
-			rc = look_at_key(s, step, key->u.seq.items[i], depth + 1, err);
+			rc = sanitize_key(s, step, key->u.seq.items[i], depth + 1, err);
 	return rc < 0 ? rc : 0;
 }
 
-static int look_at_keys(struct sanitizer *s, const struct ckpt_walk_step *step,
-			struct ckpt_error *err)
+static int sanitize_keys(struct sanitizer *s, const struct ckpt_walk_step *step,
+			 struct ckpt_error *err)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(step->value);
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && pairs && i < pairs->count; i += 2)
-		rc = look_at_key(s, step, pairs->items[i], 0, err);
+		rc = sanitize_key(s, step, pairs->items[i], 0, err);
 	return rc;
 }
 
@@ -313,9 +311,12 @@ static int find_not_hashed(struct sanitizer *s, const struct ckpt_value *v, unsi
 	if (v->kind == CKPT_TUPLE && depth < MOST_TUPLES && (rc = is_first(&s->hashed, v, err)) > 0)
 		for (uint32_t i = 0; rc >= 0 && !*bad && i < v->u.seq.count; i++)
 			rc = find_not_hashed(s, v->u.seq.items[i], depth + 1, bad, err);
-	if (v->kind == CKPT_BYTEARRAY || v->kind == CKPT_LIST || v->kind == CKPT_DICT || v->kind == CKPT_SET ||
-	    is_call(v, "builtins", "set") || is_call(v, "__builtin__", "set") || is_call(v, "builtins", "bytearray") ||
-	    is_call(v, "__builtin__", "bytearray") || (ckpt_value_pairs(v) && !ckpt_value_is_tensor(s->to, v)))
+	if (v->kind == CKPT_BYTEARRAY || v->kind == CKPT_LIST || v->kind == CKPT_DICT ||
+	    v->kind == CKPT_SET || ckpt_value_is_call_of(v, "builtins", "set") ||
+	    ckpt_value_is_call_of(v, "__builtin__", "set") ||
+	    ckpt_value_is_call_of(v, "builtins", "bytearray") ||
+	    ckpt_value_is_call_of(v, "__builtin__", "bytearray") ||
+	    (ckpt_value_pairs(v) && !ckpt_value_is_tensor(s->to, v)))
 		*bad = v;
 	return rc < 0 ? rc : 0;
 }
@@ -364,7 +365,8 @@ static int check_keys(struct sanitizer *s, const struct ckpt_walk_step *step, st
 	const struct ckpt_value *v = step->value, *list = NULL;
 	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
 
-	if (is_call(v, "builtins", "set") || is_call(v, "__builtin__", "set"))
+	if (ckpt_value_is_call_of(v, "builtins", "set") ||
+	    ckpt_value_is_call_of(v, "__builtin__", "set"))
 		list = ckpt_plain_arg(s->to, v, 0);
 	if (pairs)
 		return check_hashed(s, step, pairs, 2, err);
@@ -373,7 +375,7 @@ static int check_keys(struct sanitizer *s, const struct ckpt_walk_step *step, st
 	return 0;
 }
 
-static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct sanitizer *s = ctx;
 	const struct ckpt_value *v = step->value;
@@ -384,16 +386,16 @@ static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error 
 	if (s->tensor_depth == SIZE_MAX && ckpt_value_is_tensor(s->to, v))
 		s->tensor_depth = step->depth;
 	if (s->tensor_depth == SIZE_MAX && !step->seen)
-		rc = look_at_keys(s, step, err);
+		rc = sanitize_keys(s, step, err);
 	if (rc == 0 && s->last && s->count && s->tensor_depth == SIZE_MAX && !step->seen)
 		rc = check_keys(s, step, err);
 	if (rc < 0 || !is_refused(s, v))
 		return rc < 0 ? rc : CKPT_WALK_ENTER;
 	if (s->last)
-		return refuse(s, step, v, err);
+		return fail_refused(s, step, v, err);
 	if (s->tensor_depth != SIZE_MAX)
 		return CKPT_WALK_ENTER; /* the last pass says so */
-	rc = replace(s, step, v, false, err);
+	rc = replace_value(s, step, v, false, err);
 	return rc < 0 ? rc : rc > 0 ? CKPT_WALK_SKIP : CKPT_WALK_ENTER;
 }
 
@@ -407,7 +409,7 @@ static void choose_protocol(struct sanitizer *s)
 }
 
 /* A model that is walked does not change: what is replaced is in the next one. */
-static int one_pass(struct sanitizer *s, struct ckpt_error *err)
+static int make_pass(struct sanitizer *s, struct ckpt_error *err)
 {
 	struct ckpt_model *before = s->to;
 	int rc = ckpt_model_derive(before, &s->to, err);
@@ -418,9 +420,9 @@ static int one_pass(struct sanitizer *s, struct ckpt_error *err)
 	}
 	s->replaced = 0;
 	s->tensor_depth = SIZE_MAX;
-	if (s->looked_at.size)
-		memset(s->looked_at.bits, 0, s->looked_at.size);
-	rc = ckpt_model_walk(before, look, s, err);
+	if (s->visited.size)
+		memset(s->visited.bits, 0, s->visited.size);
+	rc = ckpt_model_walk(before, visit_value, s, err);
 	ckpt_close(before); /* the next one keeps it alive */
 	return rc;
 }
@@ -439,7 +441,7 @@ int ckpt_sanitize(const struct ckpt_model *model, struct ckpt_model **out,
 		rc = ckpt_model_derive(model, &s.to, err);
 	for (int pass = 0; rc == 0 && !s.last && pass <= MOST_PASSES; pass++) {
 		s.last = pass > 0 && (!s.replaced || pass == MOST_PASSES);
-		rc = one_pass(&s, err);
+		rc = make_pass(&s, err);
 	}
 	if (rc == 0) {
 		did.protocol_changed = s.to->doc->pickle.protocol != 2 && s.to->protocol != 2;
@@ -451,7 +453,7 @@ int ckpt_sanitize(const struct ckpt_model *model, struct ckpt_model **out,
 	if (rc == 0 && s.count)
 		memcpy((void *)did.changes, s.changes, s.count * sizeof(*s.changes));
 	free(s.changes);
-	free(s.looked_at.bits);
+	free(s.visited.bits);
 	free(s.hashed.bits);
 	if (rc < 0) {
 		ckpt_close(s.to);

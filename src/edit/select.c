@@ -6,7 +6,7 @@
  * afterwards, sorted by container. An entry is kept if it or something below matches a pattern,
  * or if it is below what matches; what is part of a tuple or of an object stays or goes with it.
  * The walk meets a shared container once: if it is met again where everything is kept, the
- * entries that the first place would have lost are kept after all (keep_again()). `above` holds,
+ * entries that the first place would have lost are kept after all (keep_met_again()). `above` holds,
  * by depth, the verdict that the walk is in, and must be set for every step that is entered.
  */
 #include "base/grow.h"
@@ -105,7 +105,7 @@ static bool add_verdict(struct selector *s, const struct verdict *verdict)
 	return true;
 }
 
-static int note_again(struct selector *s, const struct ckpt_value *v, struct ckpt_error *err)
+static int add_met_again(struct selector *s, const struct ckpt_value *v, struct ckpt_error *err)
 {
 	void *grown = ckpt_grow(s->again, s->again_count, &s->again_cap, sizeof(*s->again));
 
@@ -117,7 +117,7 @@ static int note_again(struct selector *s, const struct ckpt_value *v, struct ckp
 }
 
 /* The walk is at DEPTH now: leave what it has come out of. */
-static void leave(struct selector *s, size_t depth)
+static void leave_depth(struct selector *s, size_t depth)
 {
 	size_t *const depths[] = { &s->kept_depth, &s->dropped_depth, &s->whole_depth };
 
@@ -126,7 +126,7 @@ static void leave(struct selector *s, size_t depth)
 			*depths[i] = SIZE_MAX;
 }
 
-static void keep_way_to(struct selector *s, size_t depth)
+static void keep_ancestors(struct selector *s, size_t depth)
 {
 	if (s->kept_depth == SIZE_MAX)
 		s->kept_depth = depth;
@@ -135,27 +135,26 @@ static void keep_way_to(struct selector *s, size_t depth)
 			s->verdicts[s->above[i]].keep = true;
 }
 
-static int look_at_keep(struct selector *s, const struct ckpt_walk_step *step,
-			struct ckpt_error *err)
+static int match_keep(struct selector *s, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	int hit = s->keep.count ? ckpt_patterns_match(&s->keep, step->name, err) : 0;
 
 	if (hit > 0)
-		keep_way_to(s, step->depth);
+		keep_ancestors(s, step->depth);
 	if (hit >= 0 && step->seen && s->kept_depth != SIZE_MAX)
-		hit = note_again(s, step->value, err);
+		hit = add_met_again(s, step->value, err);
 	return hit < 0 ? hit : 0;
 }
 
 /* What is part of a tuple or of an object stays with it. */
-static int judge_part(struct selector *s, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_part(struct selector *s, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	int rc, hit = 0;
 
 	if (s->whole_depth == SIZE_MAX)
 		s->whole_depth = step->depth - 1;
 	s->above[step->depth] = NO_VERDICT;
-	rc = look_at_keep(s, step, err);
+	rc = match_keep(s, step, err);
 	if (rc == 0 && !s->part_matched)
 		for (size_t i = 0; hit == 0 && i < s->drop.count; i++)
 			if (!s->drop.matched[i])
@@ -168,7 +167,7 @@ static int judge_part(struct selector *s, const struct ckpt_walk_step *step, str
 	return rc < 0 ? rc : hit < 0 ? hit : CKPT_WALK_ENTER;
 }
 
-static int judge_entry(struct selector *s, const struct ckpt_walk_step *step,
+static int visit_entry(struct selector *s, const struct ckpt_walk_step *step,
 		       const struct verdict *verdict, struct ckpt_error *err)
 {
 	int rc, drop;
@@ -184,7 +183,7 @@ static int judge_entry(struct selector *s, const struct ckpt_walk_step *step,
 		s->verdicts[s->above[step->depth]].dropped = true;
 		s->dropped_depth = step->depth;
 	} else {
-		rc = look_at_keep(s, step, err);
+		rc = match_keep(s, step, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -198,7 +197,7 @@ static bool has_entries(const struct ckpt_value *v)
 }
 
 /* Below what is dropped only the patterns are looked at: one that names a part of it is no error. */
-static int judge_dropped(struct selector *s, const struct ckpt_walk_step *step,
+static int visit_dropped(struct selector *s, const struct ckpt_walk_step *step,
 			 struct ckpt_error *err)
 {
 	int rc = ckpt_patterns_match(&s->drop, step->name, err);
@@ -209,7 +208,7 @@ static int judge_dropped(struct selector *s, const struct ckpt_walk_step *step,
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
 
-static int judge(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct selector *s = ctx;
 	struct verdict verdict = { .value = step->value };
@@ -219,19 +218,19 @@ static int judge(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error
 		return CKPT_WALK_ENTER;
 	if (!grow_above(s, step->depth))
 		return ckpt_fail_nomem(err);
-	leave(s, step->depth);
+	leave_depth(s, step->depth);
 	if (s->dropped_depth != SIZE_MAX)
-		return judge_dropped(s, step, err);
+		return visit_dropped(s, step, err);
 	entry = ckpt_walk_is_entry(step, &verdict.parent, &verdict.index);
 	if (s->whole_depth != SIZE_MAX)
-		return judge_part(s, step, err);
+		return visit_part(s, step, err);
 	if (!entry && has_entries(verdict.parent))
 		return CKPT_WALK_SKIP;
 	if (!entry)
-		return judge_part(s, step, err);
+		return visit_part(s, step, err);
 	verdict.keep = !s->keep.count || s->kept_depth != SIZE_MAX;
 	verdict.above = step->depth > 1 ? s->above[step->depth - 1] : NO_VERDICT;
-	return judge_entry(s, step, &verdict, err);
+	return visit_entry(s, step, &verdict, err);
 }
 
 /* ---- carrying it out ---- */
@@ -269,7 +268,7 @@ static struct verdict *verdicts_on(const struct selector *s, const struct ckpt_v
 }
 
 /* What was met again in a place where all is kept had its verdicts from the first place. */
-static int keep_again(struct selector *s, struct ckpt_error *err)
+static int keep_met_again(struct selector *s, struct ckpt_error *err)
 {
 	for (uint32_t i = 0; i < s->again_count; i++) {
 		uint32_t count;
@@ -279,7 +278,7 @@ static int keep_again(struct selector *s, struct ckpt_error *err)
 			if (v[k].whole || v[k].dropped)
 				continue;
 			v[k].whole = v[k].keep = true;
-			if (note_again(s, v[k].value, err) < 0)
+			if (add_met_again(s, v[k].value, err) < 0)
 				return CKPT_E_NOMEM;
 		}
 	}
@@ -287,8 +286,8 @@ static int keep_again(struct selector *s, struct ckpt_error *err)
 }
 
 /* VERDICTS are those on all entries of one container. */
-static int filter(struct selector *s, const struct verdict *verdicts, uint32_t count,
-		  struct ckpt_error *err)
+static int remove_entries(struct selector *s, const struct verdict *verdicts, uint32_t count,
+			  struct ckpt_error *err)
 {
 	struct ckpt_fewer_entries fewer;
 	int rc = ckpt_fewer_entries_begin(s->to, verdicts->parent, &fewer, err);
@@ -310,14 +309,14 @@ static void count_dropped(struct selector *s)
 	}
 }
 
-static int filter_all(struct selector *s, struct ckpt_error *err)
+static int remove_all_entries(struct selector *s, struct ckpt_error *err)
 {
 	int rc;
 
 	count_dropped(s);
 	if (s->count)
 		qsort(s->verdicts, s->count, sizeof(*s->verdicts), by_parent);
-	rc = keep_again(s, err);
+	rc = keep_met_again(s, err);
 	for (uint32_t i = 0, end; rc == 0 && i < s->count; i = end) {
 		bool any = false;
 
@@ -325,7 +324,7 @@ static int filter_all(struct selector *s, struct ckpt_error *err)
 		     end++)
 			any |= !s->verdicts[end].keep;
 		if (any)
-			rc = filter(s, &s->verdicts[i], end - i, err);
+			rc = remove_entries(s, &s->verdicts[i], end - i, err);
 	}
 	return rc;
 }
@@ -375,11 +374,11 @@ int ckpt_select(const struct ckpt_model *model, const char *const *keep, size_t 
 	if (rc == 0)
 		rc = ckpt_model_derive(model, &s.to, err);
 	if (rc == 0)
-		rc = ckpt_model_walk(model, judge, &s, err);
+		rc = ckpt_model_walk(model, visit_value, &s, err);
 	if (rc == 0)
 		rc = check_patterns(&s, &did, err);
 	if (rc == 0)
-		rc = filter_all(&s, err);
+		rc = remove_all_entries(&s, err);
 	ckpt_patterns_clear(&s.keep);
 	ckpt_patterns_clear(&s.drop);
 	free(s.verdicts);

@@ -39,7 +39,7 @@ struct modules {
 	struct ckpt_buf names; /* of some, for a message */
 };
 
-static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct modules *m = ctx;
 	char shown[80];
@@ -62,7 +62,7 @@ static int find_only(const struct ckpt_model *model, const struct ckpt_value **o
 		     struct ckpt_error *err)
 {
 	struct modules m = { .model = model };
-	int rc = ckpt_model_walk(model, look, &m, err);
+	int rc = ckpt_model_walk(model, visit_value, &m, err);
 
 	*out = m.first;
 	if (rc == 0 && !m.count)
@@ -116,8 +116,10 @@ static const struct ckpt_value *detach_all(struct ckpt_model *to, const struct c
 	return made;
 }
 
-static const struct ckpt_value *take(struct ckpt_model *to, const struct ckpt_value *from,
-				     struct ckpt_module_report *report, struct ckpt_error *err)
+static const struct ckpt_value *make_state_dict(struct ckpt_model *to,
+						const struct ckpt_value *from,
+						struct ckpt_module_report *report,
+						struct ckpt_error *err)
 {
 	const struct ckpt_value *made;
 
@@ -150,7 +152,7 @@ int ckpt_state_dict(const struct ckpt_model *model, const struct ckpt_edit_optio
 	if (rc == 0)
 		rc = ckpt_model_derive(model, out, e);
 	if (rc == 0) {
-		(*out)->root = take(*out, module, &made, e);
+		(*out)->root = make_state_dict(*out, module, &made, e);
 		rc = (*out)->root ? 0 : e->status;
 	}
 	if (rc < 0) {

@@ -55,7 +55,8 @@ static int count_bytes(const struct ckpt_model *model, const struct ckpt_value *
 	return rc < 0 ? rc : 0;
 }
 
-static int consider(struct chooser *c, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int compare_size(struct chooser *c, const struct ckpt_walk_step *step,
+			struct ckpt_error *err)
 {
 	uint64_t nbytes;
 	int rc = count_bytes(c->model, step->value, &nbytes, err);
@@ -71,7 +72,7 @@ static int consider(struct chooser *c, const struct ckpt_walk_step *step, struct
 }
 
 /* What an optimizer remembers is no weights, whatever its size; what a nested tensor is made of is no state dict. */
-static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct chooser *c = ctx;
 	int rc = 0;
@@ -84,16 +85,16 @@ static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error 
 		return CKPT_WALK_SKIP;
 	}
 	if (ckpt_holds_tensors(&c->finder, step->value))
-		rc = consider(c, step, err);
+		rc = compare_size(c, step, err);
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
 
-static int choose(struct chooser *c, struct ckpt_error *err)
+static int choose_largest(struct chooser *c, struct ckpt_error *err)
 {
 	int rc = ckpt_state_dict_finder_init(&c->finder, c->model, err);
 
 	if (rc == 0)
-		rc = ckpt_model_walk(c->model, look, c, err);
+		rc = ckpt_model_walk(c->model, visit_value, c, err);
 	ckpt_state_dict_finder_clear(&c->finder);
 	if (rc == 0 && !c->best && !c->has_module)
 		rc = ckpt_fail(err, CKPT_E_NOTFOUND, "holds no state dict");
@@ -128,8 +129,8 @@ static uint64_t tensors_fewer(const struct ckpt_model *before, const struct ckpt
 	return was > is ? was - is : 0;
 }
 
-static int become(const struct chooser *c, struct ckpt_model **out, struct ckpt_edit_report *did,
-		  struct ckpt_error *err)
+static int make_model(const struct chooser *c, struct ckpt_model **out,
+		      struct ckpt_edit_report *did, struct ckpt_error *err)
 {
 	struct ckpt_edit_place *place;
 	int rc = ckpt_model_derive(c->model, out, err);
@@ -181,13 +182,13 @@ int ckpt_take_weights(const struct ckpt_model *model, const struct ckpt_edit_opt
 	if (rc == 0 && is_program(model))
 		return ckpt_state_dict(model, &o, out, report, err);
 	if (rc == 0)
-		rc = o.at_count ? find_named(&c, o.at[0], err) : choose(&c, err);
+		rc = o.at_count ? find_named(&c, o.at[0], err) : choose_largest(&c, err);
 	if (rc >= 0 && (o.at_count ? rc == 0 : !c.best)) {
 		ckpt_buf_clear(&c.name);
 		return ckpt_state_dict(model, &o, out, report, err);
 	}
 	if (rc >= 0)
-		rc = become(&c, out, &did, err);
+		rc = make_model(&c, out, &did, err);
 	ckpt_buf_clear(&c.name);
 	if (rc == 0)
 		ckpt_sized_give(report, &did);
