@@ -139,7 +139,7 @@ struct lines {
 	void *ctx;
 };
 
-static int disassemble_one(void *ctx, const uint8_t *bytes, size_t len, struct ckpt_error *err)
+static int disassemble_pickle(void *ctx, const uint8_t *bytes, size_t len, struct ckpt_error *err)
 {
 	const struct lines *to = ctx;
 
@@ -157,7 +157,7 @@ static int disassemble_tar(struct ckpt_source *source, const char *record,
 
 	if (!record)
 		record = ckpt_torch_tar_name(CKPT_TAR_PICKLE);
-	rc = ckpt_torch_tar_each_pickle(source, record, disassemble_one, &to, err);
+	rc = ckpt_torch_tar_each_pickle(source, record, disassemble_pickle, &to, err);
 	ckpt_escape(shown, sizeof(shown), record, strlen(record));
 	return ckpt_error_at(err, rc, NULL, shown, CKPT_NO_OFFSET);
 }

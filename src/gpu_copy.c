@@ -37,7 +37,7 @@ int ckpt_gpu_open(const struct ckpt_gpu_copy *copy, uint32_t file, struct ckpt_m
 			     copy->paths[file], NULL, CKPT_NO_OFFSET);
 }
 
-static int fail_not_there(const struct ckpt_tensor *t, const char *why, struct ckpt_error *err)
+static int fail_no_address(const struct ckpt_tensor *t, const char *why, struct ckpt_error *err)
 {
 	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%.120s' has no address on the GPU: %s",
 			 t->name ? t->name : "", why);
@@ -68,17 +68,17 @@ int ckpt_gpu_tensor_address(const struct ckpt_gpu_copy *copy, const struct ckpt_
 				 "no such tensor, or a model that is not of this copy");
 	t = &model->tensors[i];
 	if (t->kind != CKPT_KIND_STRIDED || t->storage < 0)
-		return fail_not_there(t, "it is not a plain tensor", err);
+		return fail_no_address(t, "it is not a plain tensor", err);
 	rc = ckpt_model_storage_bytes(model, &model->storages[t->storage], &bytes, err);
 	if (rc < 0)
 		return rc;
 	if (bytes.kind != CKPT_RECIPE_EXTENT || bytes.src != copy->sources[file])
-		return bytes.len
-			       ? fail_not_there(t, "its bytes are not in the file as they are", err)
-			       : 0;
+		return bytes.len ? fail_no_address(t, "its bytes are not in the file as they are",
+						   err)
+				 : 0;
 	ckpt_file_get(model, &info);
 	if (info.byteorder[0] == 'b' && ckpt_dtype_size(t->dtype) > 1)
-		return fail_not_there(t, "the file is big-endian", err);
+		return fail_no_address(t, "the file is big-endian", err);
 	*out = ckpt_slab_address(copy->slab, file,
 				 bytes.off + t->offset * ckpt_dtype_size(t->dtype));
 	return 0;

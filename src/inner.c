@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* What is compressed is unpacked only if its name promises a checkpoint. */
-static bool is_promising(const struct ckpt_zip_entry *entry)
+static bool has_checkpoint_name(const struct ckpt_zip_entry *entry)
 {
 	static const char *const suffixes[] = { ".pt",	".pth", ".ckpt", ".bin",
 						".pkl", ".tar", ".zip",	 ".model" };
@@ -36,13 +36,13 @@ static bool is_zip(struct ckpt_source *source)
 }
 
 /* What cannot be read has no kind. */
-static void look_into(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, struct ckpt_source *root,
-		      struct ckpt_inner *inner)
+static void describe_entry(struct ckpt_zip *zip, struct ckpt_zip_entry *entry,
+			   struct ckpt_source *root, struct ckpt_inner *inner)
 {
 	struct ckpt_source *source;
 	struct ckpt_model *model = NULL;
 
-	if (!is_promising(entry) || ckpt_container_take(zip, entry, root, &source, NULL) < 0)
+	if (!has_checkpoint_name(entry) || ckpt_container_take(zip, entry, root, &source, NULL) < 0)
 		return;
 	if (ckpt_format_open(source, &model, NULL) == 0) {
 		inner->kind = model->doc->format->name;
@@ -54,8 +54,8 @@ static void look_into(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, struct
 	ckpt_source_unref(source);
 }
 
-static int visit_all(struct ckpt_zip *zip, struct ckpt_source *root,
-		     int (*visit)(void *ctx, const struct ckpt_inner *inner), void *ctx)
+static int visit_entries(struct ckpt_zip *zip, struct ckpt_source *root,
+			 int (*visit)(void *ctx, const struct ckpt_inner *inner), void *ctx)
 {
 	int rc = 0;
 
@@ -68,7 +68,7 @@ static int visit_all(struct ckpt_zip *zip, struct ckpt_source *root,
 
 		if (e->name_len && e->name[e->name_len - 1] == '/')
 			continue;
-		look_into(zip, e, root, &inner);
+		describe_entry(zip, e, root, &inner);
 		rc = visit(ctx, &inner);
 	}
 	return rc < 0 ? rc : 0;
@@ -88,7 +88,7 @@ int ckpt_each_inner(const char *path, int (*visit)(void *ctx, const struct ckpt_
 	if (rc == CKPT_E_NOTFOUND)
 		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "is no zip archive");
 	if (rc == 0) {
-		rc = visit_all(zip, source, visit, ctx);
+		rc = visit_entries(zip, source, visit, ctx);
 		ckpt_zip_close(zip);
 	}
 	ckpt_source_unref(source);

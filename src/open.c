@@ -121,7 +121,7 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 	return rc;
 }
 
-static bool is_of_several(const struct ckpt_model *model)
+static bool has_several_files(const struct ckpt_model *model)
 {
 	bool is = !model->doc->format->save_in_place;
 
@@ -150,7 +150,7 @@ int ckpt_save_in_place(const struct ckpt_model *model, const struct ckpt_save_op
 			model->doc->inner_path, NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && !ckpt_source_path(model->doc->source))
 		rc = ckpt_fail(err, CKPT_E_ARG, "a model from memory has no file to be edited");
-	if (rc == 0 && is_of_several(model))
+	if (rc == 0 && has_several_files(model))
 		rc = ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
 			"is made of several files, none of which could take its place: name an "
