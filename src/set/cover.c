@@ -48,7 +48,7 @@ static const char *box_text(const uint64_t *offset, const uint64_t *shape, uint3
 	return text;
 }
 
-static bool overlap(const struct cover *c, const struct ckpt_box *a, const struct ckpt_box *b)
+static bool boxes_overlap(const struct cover *c, const struct ckpt_box *a, const struct ckpt_box *b)
 {
 	for (uint32_t i = 0; i < c->ndim; i++)
 		if (a->offset[i] >= b->offset[i] + b->shape[i] ||
@@ -77,7 +77,7 @@ static int by_start(const void *x, const void *y, void *dim)
 }
 
 /* Along the dimension in which boxes are shortest, few of them stand side by side. */
-static void sort(struct cover *c)
+static void sort_boxes(struct cover *c)
 {
 	double least = 0;
 
@@ -112,7 +112,7 @@ static int check_overlap(struct cover *c, struct ckpt_error *err)
 			if (open[k]->offset[c->dim] + open[k]->shape[c->dim] <= box->offset[c->dim])
 				continue;
 			open[kept++] = open[k];
-			if (rc == 0 && overlap(c, open[k], box))
+			if (rc == 0 && boxes_overlap(c, open[k], box))
 				rc = fail_overlap(c, open[k], box, err);
 		}
 		open[kept++] = box;
@@ -174,8 +174,8 @@ static int fail_hole(const struct cover *c, uint64_t covered, uint64_t wanted,
 			 covered, wanted);
 }
 
-static int check(struct cover *c, const struct ckpt_box *boxes, uint64_t count,
-		 struct ckpt_error *err)
+static int check_boxes(struct cover *c, const struct ckpt_box *boxes, uint64_t count,
+		       struct ckpt_error *err)
 {
 	uint64_t covered = 0, wanted = volume(c->shape, c->ndim);
 	char text[BOX_TEXT];
@@ -198,7 +198,7 @@ static int check(struct cover *c, const struct ckpt_box *boxes, uint64_t count,
 		return covered == wanted ? 0 : fail_hole(c, covered, wanted, err);
 	if (!c->ndim)
 		return ckpt_fail(err, CKPT_E_FORMAT, "a scalar in %" PRIu64 " chunks", c->count);
-	sort(c);
+	sort_boxes(c);
 	rc = check_overlap(c, err);
 	return rc == 0 && covered != wanted ? fail_hole(c, covered, wanted, err) : rc;
 }
@@ -212,7 +212,7 @@ int ckpt_cover_check(const struct ckpt_box *boxes, uint64_t count, const uint64_
 	c.boxes = malloc((count + 1) * sizeof(struct ckpt_box *));
 	if (!c.boxes)
 		return ckpt_fail_nomem(err);
-	rc = check(&c, boxes, count, err);
+	rc = check_boxes(&c, boxes, count, err);
 	free(c.boxes);
 	return rc;
 }

@@ -29,7 +29,7 @@ void ckpt_cutter_clear(struct ckpt_cutter *c)
 	c->loads = NULL;
 }
 
-static uint32_t lightest(const struct ckpt_cutter *c)
+static uint32_t least_loaded_rank(const struct ckpt_cutter *c)
 {
 	uint32_t best = 0;
 
@@ -39,7 +39,7 @@ static uint32_t lightest(const struct ckpt_cutter *c)
 	return best;
 }
 
-static uint32_t dim_of(const struct ckpt_cutter *c, const struct ckpt_tensor *t)
+static uint32_t choose_dim(const struct ckpt_cutter *c, const struct ckpt_tensor *t)
 {
 	uint32_t longest = 0;
 
@@ -74,12 +74,12 @@ struct ckpt_cut ckpt_cutter_cut(struct ckpt_cutter *c, const struct ckpt_tensor 
 
 	c->total += nbytes;
 	if (!t->ndim || !nbytes || nbytes < c->least) {
-		cut.first_rank = lightest(c);
+		cut.first_rank = least_loaded_rank(c);
 		cut.piece = t->ndim ? t->shape[0] : 0;
 		c->loads[cut.first_rank] += nbytes;
 		return cut;
 	}
-	cut.dim = dim_of(c, t);
+	cut.dim = choose_dim(c, t);
 	n = t->shape[cut.dim];
 	cut.piece = n / c->ranks + (n % c->ranks > 0);
 	cut.count = (uint32_t)(n / cut.piece + (n % cut.piece > 0));

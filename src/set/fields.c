@@ -2,7 +2,7 @@
 #include "set/fields.h"
 
 #include "base/text.h"
-#include "set/inside.h"
+#include "set/safe_path.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -146,7 +146,7 @@ static bool has_shape(const struct ckpt_tensor *local, const struct ckpt_mesh_ex
 }
 
 /* The next choice of one stretch per dimension; false: that was the last. */
-static bool advance(uint32_t *at, const struct ckpt_mesh_extent *extents, uint32_t ndim)
+static bool next_choice(uint32_t *at, const struct ckpt_mesh_extent *extents, uint32_t ndim)
 {
 	for (uint32_t i = ndim; i-- > 0; at[i] = 0)
 		if (++at[i] < extents[i].count)
@@ -179,7 +179,7 @@ int ckpt_joined_add_extents(struct ckpt_joined *j, uint32_t file, const struct c
 			shape[i] = extents[i].len[at[i]];
 		}
 		rc = ckpt_joined_add(j, file, local, bytes, inside, offset, shape, err);
-	} while (rc == 0 && advance(at, extents, j->ndim));
+	} while (rc == 0 && next_choice(at, extents, j->ndim));
 	return rc;
 }
 
@@ -222,7 +222,7 @@ int ckpt_joined_store(struct ckpt_model *to, enum ckpt_dtype dtype, const char *
 	return 0;
 }
 
-static const struct ckpt_value *storage_value(struct ckpt_model *to, uint32_t storage)
+static const struct ckpt_value *make_storage_id(struct ckpt_model *to, uint32_t storage)
 {
 	const struct ckpt_storage *s = &to->storages[storage];
 	const char *class = ckpt_dtype_storage_class(s->dtype);
@@ -243,8 +243,8 @@ static const struct ckpt_value *storage_value(struct ckpt_model *to, uint32_t st
 	return v->u.persid.pid ? v : NULL;
 }
 
-static const struct ckpt_value *dims_value(struct ckpt_model *to, const uint64_t *dims,
-					   uint32_t ndim)
+static const struct ckpt_value *make_dims(struct ckpt_model *to, const uint64_t *dims,
+					  uint32_t ndim)
 {
 	const struct ckpt_value *items[CKPT_MOST_DIMS];
 
@@ -264,10 +264,10 @@ int ckpt_joined_replace(struct ckpt_model *to, const struct ckpt_tensor *t, cons
 
 	for (uint32_t i = ndim; i-- > 0; step *= shape[i] ? shape[i] : 1)
 		stride[i] = step;
-	items[0] = storage_value(to, storage);
+	items[0] = make_storage_id(to, storage);
 	items[1] = ckpt_plain_int(to, 0);
-	items[2] = dims_value(to, shape, ndim);
-	items[3] = dims_value(to, stride, ndim);
+	items[2] = make_dims(to, shape, ndim);
+	items[3] = make_dims(to, stride, ndim);
 	items[4] = t->requires_grad ? &ckpt_value_true : &ckpt_value_false;
 	items[5] = ckpt_plain_call(to, "collections", "OrderedDict", NULL, 0);
 	items[6] = typed ? NULL : ckpt_plain_global(to, "torch", ckpt_dtype_name(dtype));

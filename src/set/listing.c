@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int add(struct ckpt_listing *l, int dir, const char *name, struct ckpt_error *err)
+static int add_name(struct ckpt_listing *l, int dir, const char *name, struct ckpt_error *err)
 {
 	struct ckpt_listed *item;
 	struct stat st = { 0 };
@@ -62,7 +62,7 @@ int ckpt_listing_read(const char *path, struct ckpt_listing *out, struct ckpt_er
 	errno = 0;
 	while (rc == 0 && (entry = readdir(dir))) {
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-			rc = add(out, dirfd(dir), entry->d_name, err);
+			rc = add_name(out, dirfd(dir), entry->d_name, err);
 		errno = 0;
 	}
 	if (rc == 0 && errno)

@@ -13,8 +13,8 @@ uint64_t ckpt_extent_len(const struct ckpt_mesh_extent *e)
 }
 
 /* Append items [FIRST, FIRST + LEN) of FROM, counted through all its stretches. */
-static bool take(const struct ckpt_mesh_extent *from, uint64_t first, uint64_t len,
-		 struct ckpt_mesh_extent *to)
+static bool append_items(const struct ckpt_mesh_extent *from, uint64_t first, uint64_t len,
+			 struct ckpt_mesh_extent *to)
 {
 	for (uint32_t i = 0; i < from->count && len; i++) {
 		uint64_t n;
@@ -40,7 +40,7 @@ static bool take(const struct ckpt_mesh_extent *from, uint64_t first, uint64_t l
 }
 
 /* Cut in SPLIT * COUNT pieces as torch.chunk does; number AT gets its piece of each of the SPLIT rounds. */
-static bool cut(struct ckpt_mesh_extent *e, uint64_t count, uint64_t at, uint64_t split)
+static bool cut_extent(struct ckpt_mesh_extent *e, uint64_t count, uint64_t at, uint64_t split)
 {
 	uint64_t n = ckpt_extent_len(e), pieces = count * split,
 		 piece = n / pieces + (n % pieces > 0);
@@ -53,7 +53,7 @@ static bool cut(struct ckpt_mesh_extent *e, uint64_t count, uint64_t at, uint64_
 
 		if (first >= n)
 			break;
-		if (!take(e, first, n - first < piece ? n - first : piece, &out))
+		if (!append_items(e, first, n - first < piece ? n - first : piece, &out))
 			return false;
 	}
 	*e = out;
@@ -78,7 +78,7 @@ int ckpt_extents_place(struct ckpt_mesh_extent *extents, uint32_t ndim,
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "is cut along dimension %" PRIu64 " and has %" PRIu32,
 				 placement->dim, ndim);
-	if (!cut(&extents[placement->dim], count, at, placement->split))
+	if (!cut_extent(&extents[placement->dim], count, at, placement->split))
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is cut in too many pieces");
 	return 0;
 }

@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "set/dcp/dcp.h"
-#include "set/dcp/state.h"
+#include "set/dcp/check_directory.h"
 #include "set/hf/hf.h"
 #include "set/listing.h"
 #include "set/set.h"
@@ -148,7 +148,7 @@ static int tell_missing(struct ckpt_verifier *v, const struct ckpt_dcp *dcp)
 	if (rc == 0 && dcp->unreadable_items)
 		rc = ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET,
 					"%" PRIu32 " values cannot be read: %s",
-					dcp->unreadable_items, dcp->first_trouble);
+					dcp->unreadable_items, dcp->first_unreadable);
 	return rc;
 }
 

@@ -71,7 +71,7 @@ struct ckpt_dcp {
 	size_t unpacked_count, unpacked_cap;
 	uint32_t missing_files, unreadable_items;
 	bool ignores_checksums; /* of what is opened from now on */
-	char first_trouble[512]; /* why the first of them could not be read */
+	char first_unreadable[512]; /* why the first of them could not be read */
 };
 
 extern const struct ckpt_format ckpt_format_dcp;

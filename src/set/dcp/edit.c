@@ -49,7 +49,7 @@ static int map_entries(struct ckpt_dcp_edit *d, struct ckpt_error *err)
 }
 
 /* Was anything below V replaced, or a storage moved? With a stack of its own. */
-struct looker {
+struct change_finder {
 	const struct ckpt_model *model;
 	uint8_t *seen; /* by id */
 	const struct ckpt_value **stack;
@@ -57,7 +57,7 @@ struct looker {
 	bool failed, changed;
 };
 
-static void look_later(struct looker *l, const struct ckpt_value *v)
+static void push_value(struct change_finder *l, const struct ckpt_value *v)
 {
 	if (!v || (v->id && l->seen[v->id]))
 		return;
@@ -77,13 +77,13 @@ static void look_later(struct looker *l, const struct ckpt_value *v)
 	l->stack[l->depth++] = v;
 }
 
-static void look_at_seq(struct looker *l, const struct ckpt_seq *seq)
+static void push_items(struct change_finder *l, const struct ckpt_seq *seq)
 {
 	for (uint32_t i = 0; i < seq->count; i++)
-		look_later(l, seq->items[i]);
+		push_value(l, seq->items[i]);
 }
 
-static void look_at(struct looker *l, const struct ckpt_value *v)
+static void visit_value(struct change_finder *l, const struct ckpt_value *v)
 {
 	const struct ckpt_model *m = l->model;
 	int64_t storage;
@@ -95,14 +95,14 @@ static void look_at(struct looker *l, const struct ckpt_value *v)
 	case CKPT_LIST:
 	case CKPT_SET:
 	case CKPT_FROZENSET:
-	case CKPT_DICT: look_at_seq(l, &v->u.seq); break;
+	case CKPT_DICT: push_items(l, &v->u.seq); break;
 	case CKPT_CALL:
-		look_later(l, v->u.call->func);
-		look_later(l, v->u.call->args);
-		look_later(l, v->u.call->kwargs);
-		look_later(l, v->u.call->state);
-		look_at_seq(l, &v->u.call->items);
-		look_at_seq(l, &v->u.call->pairs);
+		push_value(l, v->u.call->func);
+		push_value(l, v->u.call->args);
+		push_value(l, v->u.call->kwargs);
+		push_value(l, v->u.call->state);
+		push_items(l, &v->u.call->items);
+		push_items(l, &v->u.call->pairs);
 		break;
 	case CKPT_PERSID:
 		storage = ckpt_storage_of(v);
@@ -114,14 +114,14 @@ static void look_at(struct looker *l, const struct ckpt_value *v)
 	}
 }
 
-static int is_changed(const struct ckpt_model *model, struct looker *l, const struct ckpt_value *v,
-		      bool *out, struct ckpt_error *err)
+static int is_changed(const struct ckpt_model *model, struct change_finder *l,
+		      const struct ckpt_value *v, bool *out, struct ckpt_error *err)
 {
 	l->model = model;
 	l->changed = false;
-	look_later(l, v);
+	push_value(l, v);
 	while (l->depth && !l->failed)
-		look_at(l, l->stack[--l->depth]);
+		visit_value(l, l->stack[--l->depth]);
 	*out = l->changed;
 	return l->failed ? ckpt_fail_nomem(err) : 0;
 }
@@ -139,7 +139,7 @@ static bool is_whole(const struct ckpt_dcp_edit *d, uint32_t entry)
 static int find_changes(struct ckpt_dcp_edit *d, struct ckpt_error *err)
 {
 	const struct ckpt_model *m = d->model;
-	struct looker l = { .seen = calloc(m->next_id, 1) };
+	struct change_finder l = { .seen = calloc(m->next_id, 1) };
 	int rc = 0;
 
 	d->rewrite = calloc(d->out.entry_count + (size_t)1, 1);
@@ -223,7 +223,7 @@ struct indexer {
 	bool failed;
 };
 
-static struct ckpt_value *make(struct indexer *x, uint8_t kind)
+static struct ckpt_value *new_node(struct indexer *x, uint8_t kind)
 {
 	struct ckpt_value *v = ckpt_arena_calloc(x->arena, 1, sizeof(*v));
 
@@ -236,9 +236,9 @@ static struct ckpt_value *make(struct indexer *x, uint8_t kind)
 	return v;
 }
 
-static const struct ckpt_value *make_str(struct indexer *x, const char *text, size_t len)
+static const struct ckpt_value *new_str(struct indexer *x, const char *text, size_t len)
 {
-	struct ckpt_value *v = make(x, CKPT_STR);
+	struct ckpt_value *v = new_node(x, CKPT_STR);
 
 	if (v) {
 		v->u.bytes.ptr = text;
@@ -247,9 +247,9 @@ static const struct ckpt_value *make_str(struct indexer *x, const char *text, si
 	return v;
 }
 
-static const struct ckpt_value *make_int(struct indexer *x, uint64_t n)
+static const struct ckpt_value *new_int(struct indexer *x, uint64_t n)
 {
-	struct ckpt_value *v = make(x, CKPT_INT);
+	struct ckpt_value *v = new_node(x, CKPT_INT);
 
 	if (v)
 		v->u.integer = (int64_t)n;
@@ -268,7 +268,7 @@ static void add_pair(struct indexer *x, struct ckpt_seq *seq, const struct ckpt_
 /* A copy of a dict or of an object, whose items or state can be changed. */
 static struct ckpt_value *copy_dict(struct indexer *x, const struct ckpt_value *dict)
 {
-	struct ckpt_value *v = make(x, CKPT_DICT);
+	struct ckpt_value *v = new_node(x, CKPT_DICT);
 
 	if (v && !ckpt_seq_add_many(x->arena, &v->u.seq, dict->u.seq.items, dict->u.seq.count))
 		x->failed = true;
@@ -291,7 +291,7 @@ static void set_field(struct indexer *x, struct ckpt_value *dict, const char *na
 static struct ckpt_value *copy_object(struct indexer *x, const struct ckpt_value *object,
 				      struct ckpt_value **state)
 {
-	struct ckpt_value *v = make(x, CKPT_CALL);
+	struct ckpt_value *v = new_node(x, CKPT_CALL);
 	struct ckpt_call *call = ckpt_arena_alloc(x->arena, sizeof(*call));
 
 	*state = copy_dict(x, object->u.call->state);
@@ -306,7 +306,7 @@ static struct ckpt_value *copy_object(struct indexer *x, const struct ckpt_value
 }
 
 /* The entry of the input that ENTRY is, or is described like. */
-static const struct ckpt_dcp_entry *source_of(const struct indexer *x, uint32_t entry)
+static const struct ckpt_dcp_entry *source_entry(const struct indexer *x, uint32_t entry)
 {
 	uint32_t from = x->d->from[entry];
 
@@ -316,20 +316,20 @@ static const struct ckpt_dcp_entry *source_of(const struct indexer *x, uint32_t 
 static bool is_named_as_before(const struct indexer *x, uint32_t entry)
 {
 	const struct ckpt_dcp_out_entry *e = &x->d->out.entries[entry];
-	const struct ckpt_value *fqn = source_of(x, entry)->fqn;
+	const struct ckpt_value *fqn = source_entry(x, entry)->fqn;
 
 	return x->d->from[entry] != UINT32_MAX && fqn->u.bytes.len == e->fqn_len &&
 	       !memcmp(fqn->u.bytes.ptr, e->fqn, e->fqn_len);
 }
 
-static const struct ckpt_value *path_of(struct indexer *x, const struct ckpt_dcp_out_entry *e)
+static const struct ckpt_value *make_path(struct indexer *x, const struct ckpt_dcp_out_entry *e)
 {
-	struct ckpt_value *v = make(x, CKPT_TUPLE);
+	struct ckpt_value *v = new_node(x, CKPT_TUPLE);
 
 	for (uint32_t i = 0; v && i < e->depth; i++) {
 		const struct ckpt_value *step =
-			e->path[i].text ? make_str(x, e->path[i].text, e->path[i].len)
-					: make_int(x, e->path[i].position);
+			e->path[i].text ? new_str(x, e->path[i].text, e->path[i].len)
+					: new_int(x, e->path[i].position);
 
 		if (!step || !ckpt_seq_add(x->arena, &v->u.seq, step))
 			x->failed = true;
@@ -355,17 +355,17 @@ static bool needs_paths(const struct indexer *x)
 
 static const struct ckpt_value *entries_dict(struct indexer *x)
 {
-	struct ckpt_value *dict = make(x, CKPT_DICT);
+	struct ckpt_value *dict = new_node(x, CKPT_DICT);
 
 	for (uint32_t i = 0; dict && i < x->d->out.entry_count; i++) {
-		add_pair(x, &dict->u.seq, x->keys[i], source_of(x, i)->metadata);
+		add_pair(x, &dict->u.seq, x->keys[i], source_entry(x, i)->metadata);
 	}
 	return dict;
 }
 
 static const struct ckpt_value *paths_dict(struct indexer *x)
 {
-	struct ckpt_value *dict = make(x, CKPT_DICT);
+	struct ckpt_value *dict = new_node(x, CKPT_DICT);
 
 	for (uint32_t i = 0; dict && i < x->d->out.entry_count; i++) {
 		uint32_t from = x->d->from[i];
@@ -374,14 +374,14 @@ static const struct ckpt_value *paths_dict(struct indexer *x)
 		if (is_named_as_before(x, i))
 			path = x->dcp->index.entries[from].path;
 		add_pair(x, &dict->u.seq, x->keys[i],
-			 path ? path : path_of(x, &x->d->out.entries[i]));
+			 path ? path : make_path(x, &x->d->out.entries[i]));
 	}
 	return dict;
 }
 
 /* Where a value is that was written anew: like the entry that was there, but for the place. */
-static const struct ckpt_value *new_info(struct indexer *x, const struct ckpt_value *like,
-					 const struct ckpt_dcp_out_chunk *chunk)
+static const struct ckpt_value *make_info(struct indexer *x, const struct ckpt_value *like,
+					  const struct ckpt_dcp_out_chunk *chunk)
 {
 	struct ckpt_value *state, *v = copy_object(x, like, &state);
 	struct ckpt_seq kept = { 0 };
@@ -392,16 +392,16 @@ static const struct ckpt_value *new_info(struct indexer *x, const struct ckpt_va
 	if (!v)
 		return NULL;
 	state->u.seq = kept;
-	set_field(x, state, "relative_path", make_str(x, x->new_file, strlen(x->new_file)));
-	set_field(x, state, "offset", make_int(x, chunk->off));
-	set_field(x, state, "length", make_int(x, chunk->len));
+	set_field(x, state, "relative_path", new_str(x, x->new_file, strlen(x->new_file)));
+	set_field(x, state, "offset", new_int(x, chunk->off));
+	set_field(x, state, "length", new_int(x, chunk->len));
 	return v;
 }
 
 static void add_places(struct indexer *x, struct ckpt_value *dict, uint32_t entry)
 {
 	const struct ckpt_dcp_out_entry *e = &x->d->out.entries[entry];
-	const struct ckpt_dcp_entry *source = source_of(x, entry);
+	const struct ckpt_dcp_entry *source = source_entry(x, entry);
 
 	for (uint64_t i = 0; i < source->chunk_count; i++) {
 		const struct ckpt_dcp_chunk *chunk = &x->dcp->index.chunks[source->first_chunk + i];
@@ -415,14 +415,14 @@ static void add_places(struct indexer *x, struct ckpt_value *dict, uint32_t entr
 			set_field(x, state, "fqn", x->keys[entry]);
 		}
 		if (x->d->rewrite[entry])
-			info = new_info(x, chunk->info, &x->d->out.chunks[e->first_chunk]);
+			info = make_info(x, chunk->info, &x->d->out.chunks[e->first_chunk]);
 		add_pair(x, &dict->u.seq, place, info);
 	}
 }
 
 static const struct ckpt_value *places_dict(struct indexer *x)
 {
-	struct ckpt_value *dict = make(x, CKPT_DICT);
+	struct ckpt_value *dict = new_node(x, CKPT_DICT);
 
 	for (uint32_t i = 0; dict && i < x->d->out.entry_count; i++)
 		add_places(x, dict, i);
@@ -438,7 +438,7 @@ static bool make_keys(struct indexer *x)
 		const struct ckpt_dcp_out_entry *e = &x->d->out.entries[i];
 
 		x->keys[i] = is_named_as_before(x, i) ? x->dcp->index.entries[x->d->from[i]].fqn
-						      : make_str(x, e->fqn, e->fqn_len);
+						      : new_str(x, e->fqn, e->fqn_len);
 	}
 	return x->keys && !x->failed;
 }

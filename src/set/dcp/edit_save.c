@@ -8,7 +8,7 @@
  * index names. If that step fails, the new file is removed again, unless the new index is already
  * there. Values in it are written before the input is looked at for changes.
  */
-#include "set/dcp/bring.h"
+#include "set/dcp/copy_files.h"
 #include "set/dcp/edit.h"
 #include "set/listing.h"
 #include "set/out.h"
@@ -18,15 +18,15 @@
 #include <string.h>
 #include <unistd.h>
 
-struct saver {
+struct dcp_saver {
 	struct ckpt_dcp_edit edit;
 	struct ckpt_dcp *dcp;
-	struct ckpt_dcp_bringer b;
+	struct ckpt_dcp_copier b;
 	char new_file[40];
 };
 
 /* The data files that the entries which are left need. */
-static int note_files(struct saver *s, uint8_t **out)
+static int find_needed_files(struct dcp_saver *s, uint8_t **out)
 {
 	const struct ckpt_dcp_index *x = &s->dcp->index;
 	uint8_t *used = calloc(x->file_count + (size_t)1, 1);
@@ -47,26 +47,26 @@ static int note_files(struct saver *s, uint8_t **out)
 	return 0;
 }
 
-static int bring_data_files(struct saver *s)
+static int copy_data_files(struct dcp_saver *s)
 {
 	uint8_t *used;
-	int rc = note_files(s, &used);
+	int rc = find_needed_files(s, &used);
 
 	for (uint32_t i = 0; rc == 0 && i < s->dcp->index.file_count; i++)
 		if (used[i])
-			rc = ckpt_dcp_bring(&s->b, s->dcp->files[i].name);
+			rc = ckpt_dcp_copy_data_file(&s->b, s->dcp->files[i].name);
 	free(used);
 	return rc;
 }
 
 /* ---- what is new ---- */
 
-static unsigned sink_flags(const struct saver *s)
+static unsigned sink_flags(const struct dcp_saver *s)
 {
 	return s->b.o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
 }
 
-static int join(struct saver *s, const char *name, char **out)
+static int join(struct dcp_saver *s, const char *name, char **out)
 {
 	if (asprintf(out, "%s/%s", s->b.to, name) < 0) {
 		*out = NULL;
@@ -75,7 +75,7 @@ static int join(struct saver *s, const char *name, char **out)
 	return 0;
 }
 
-static int write_values(struct saver *s)
+static int write_values(struct dcp_saver *s)
 {
 	struct ckpt_mover_options options = { .cancel = s->b.o->cancel };
 	struct ckpt_mover *mover = NULL;
@@ -100,7 +100,7 @@ static int write_values(struct saver *s)
 	return rc;
 }
 
-static int write_index(struct saver *s, unsigned flags)
+static int write_index(struct dcp_saver *s, unsigned flags)
 {
 	struct ckpt_buf index = { 0 };
 	char *path = NULL;
@@ -118,7 +118,7 @@ static int write_index(struct saver *s, unsigned flags)
 }
 
 /* A name that no file of the directory has. */
-static int name_new_file(struct saver *s)
+static int name_new_file(struct dcp_saver *s)
 {
 	struct ckpt_listing listing;
 	int rc = ckpt_listing_read(s->dcp->path, &listing, s->b.err);
@@ -136,7 +136,7 @@ static int name_new_file(struct saver *s)
 
 /* ---- the whole ---- */
 
-static int plan(struct saver *s, const struct ckpt_model *model)
+static int plan(struct dcp_saver *s, const struct ckpt_model *model)
 {
 	int rc = ckpt_dcp_edit_plan(model, &s->edit, s->b.err);
 
@@ -146,20 +146,20 @@ static int plan(struct saver *s, const struct ckpt_model *model)
 	return rc;
 }
 
-static int write_all(struct saver *s)
+static int write_all(struct dcp_saver *s)
 {
-	int rc = bring_data_files(s);
+	int rc = copy_data_files(s);
 
 	if (rc == 0)
-		rc = ckpt_dcp_bring_others(&s->b);
+		rc = ckpt_dcp_copy_others(&s->b);
 	if (rc == 0 && s->edit.rewrite_count)
 		rc = write_values(s);
 	return rc == 0 ? write_index(s, sink_flags(s)) : rc;
 }
 
-static int save_folder(struct saver *s, const char *path)
+static int save_folder(struct dcp_saver *s, const char *path)
 {
-	const struct ckpt_folder_own own = { ckpt_dcp_is_brought, &s->b };
+	const struct ckpt_folder_own own = { ckpt_dcp_is_copied, &s->b };
 	struct ckpt_folder *folder;
 	/* how much room it takes shows when blocks are shared, or not */
 	int rc = ckpt_folder_open(path, &own, 0, ckpt_set_folder_flags(s->b.o),
@@ -180,9 +180,9 @@ static int save_folder(struct saver *s, const char *path)
 }
 
 /* Tensors changed: as many new data files as there were. */
-static int save_anew(const struct ckpt_model *model, const char *path,
-		     const struct ckpt_save_options *options, struct ckpt_save_report *report,
-		     struct ckpt_error *err)
+static int split_anew(const struct ckpt_model *model, const char *path,
+		      const struct ckpt_save_options *options, struct ckpt_save_report *report,
+		      struct ckpt_error *err)
 {
 	struct ckpt_save_options o = *options;
 
@@ -194,8 +194,8 @@ int ckpt_dcp_save_edited(const struct ckpt_model *model, const char *path,
 			 const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			 struct ckpt_error *err)
 {
-	struct saver s = { .dcp = ckpt_dcp_of(model), .b = { .o = options, .err = err } };
-	const struct ckpt_folder_own own = { ckpt_dcp_is_brought, &s.b };
+	struct dcp_saver s = { .dcp = ckpt_dcp_of(model), .b = { .o = options, .err = err } };
+	const struct ckpt_folder_own own = { ckpt_dcp_is_copied, &s.b };
 	bool anew = false;
 	int rc;
 
@@ -213,11 +213,11 @@ int ckpt_dcp_save_edited(const struct ckpt_model *model, const char *path,
 	report->written = s.b.written;
 	report->reflinked = s.b.reflinked;
 	ckpt_dcp_edit_clear(&s.edit);
-	return rc == 0 && anew ? save_anew(model, path, options, report, err) : rc;
+	return rc == 0 && anew ? split_anew(model, path, options, report, err) : rc;
 }
 
 /* Does the directory still have the index that was opened? */
-static bool has_old_index(struct saver *s)
+static bool has_old_index(struct dcp_saver *s)
 {
 	struct ckpt_source *now;
 	dev_t old_dev, dev;
@@ -237,7 +237,7 @@ static bool has_old_index(struct saver *s)
 }
 
 /* The new values are of no use without the new index. */
-static void drop_values(struct saver *s)
+static void drop_values(struct dcp_saver *s)
 {
 	struct ckpt_error kept;
 	char *path;
@@ -252,7 +252,7 @@ static void drop_values(struct saver *s)
 		*s->b.err = kept;
 }
 
-static int replace_index(struct saver *s)
+static int replace_index(struct dcp_saver *s)
 {
 	int rc = s->edit.rewrite_count ? write_values(s) : 0;
 
@@ -268,7 +268,7 @@ static int replace_index(struct saver *s)
 int ckpt_dcp_save_in_place(const struct ckpt_model *model, const struct ckpt_save_options *options,
 			   struct ckpt_save_report *report, struct ckpt_error *err)
 {
-	struct saver s = { .dcp = ckpt_dcp_of(model), .b = { .o = options, .err = err } };
+	struct dcp_saver s = { .dcp = ckpt_dcp_of(model), .b = { .o = options, .err = err } };
 
 	int rc;
 

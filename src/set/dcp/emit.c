@@ -6,7 +6,7 @@
  *
  * Memo numbers are fixed by position: classes, dtypes, words, then one for each key, so that what
  * refers to them needs no table. put_global() and put_word() write a thing out at its first
- * mention and refer to it afterwards (`said`). The classes are those of torch 2.0, which every
+ * mention and refer to it afterwards (`written`). The classes are those of torch 2.0, which every
  * later release still loads; the item's pickle is byte for byte what torch.save writes
  * (tests/dcp).
  */
@@ -74,12 +74,12 @@ enum { FIRST_WORD = CLASS_COUNT + CKPT_DTYPE_COUNT, FIRST_KEY = FIRST_WORD + WOR
 struct emitter {
 	const struct ckpt_dcp_out *out;
 	struct ckpt_buf *buf;
-	bool said[FIRST_KEY]; /* classes, dtypes and words that have their memo entry */
+	bool written[FIRST_KEY]; /* classes, dtypes and words that have their memo entry */
 };
 
 /* ---- opcodes ---- */
 
-static void op(struct emitter *e, enum ckpt_opcode code)
+static void put_op(struct emitter *e, enum ckpt_opcode code)
 {
 	ckpt_buf_add_u8(e->buf, (uint8_t)code);
 }
@@ -87,10 +87,10 @@ static void op(struct emitter *e, enum ckpt_opcode code)
 static void put_str(struct emitter *e, const char *text, size_t len)
 {
 	if (len < 256) {
-		op(e, CKPT_OP_SHORT_BINUNICODE);
+		put_op(e, CKPT_OP_SHORT_BINUNICODE);
 		ckpt_buf_add_u8(e->buf, (uint8_t)len);
 	} else {
-		op(e, CKPT_OP_BINUNICODE);
+		put_op(e, CKPT_OP_BINUNICODE);
 		ckpt_buf_add_u32(e->buf, (uint32_t)len);
 	}
 	ckpt_buf_add(e->buf, text, len);
@@ -102,19 +102,19 @@ static void put_int(struct emitter *e, uint64_t v)
 	unsigned len = 0;
 
 	if (v < 256) {
-		op(e, CKPT_OP_BININT1);
+		put_op(e, CKPT_OP_BININT1);
 		ckpt_buf_add_u8(e->buf, (uint8_t)v);
 	} else if (v < 65536) {
-		op(e, CKPT_OP_BININT2);
+		put_op(e, CKPT_OP_BININT2);
 		ckpt_buf_add_u16(e->buf, (uint16_t)v);
 	} else if (v <= INT32_MAX) {
-		op(e, CKPT_OP_BININT);
+		put_op(e, CKPT_OP_BININT);
 		ckpt_buf_add_u32(e->buf, (uint32_t)v);
 	} else {
 		for (uint64_t rest = v; rest; rest >>= 8)
 			bytes[len++] = (uint8_t)rest;
 		len += bytes[len - 1] >> 7; /* the sign is the top bit */
-		op(e, CKPT_OP_LONG1);
+		put_op(e, CKPT_OP_LONG1);
 		ckpt_buf_add_u8(e->buf, (uint8_t)len);
 		ckpt_buf_add(e->buf, bytes, len);
 	}
@@ -122,7 +122,7 @@ static void put_int(struct emitter *e, uint64_t v)
 
 static void put_memo(struct emitter *e, uint32_t number)
 {
-	op(e, number < 256 ? CKPT_OP_BINPUT : CKPT_OP_LONG_BINPUT);
+	put_op(e, number < 256 ? CKPT_OP_BINPUT : CKPT_OP_LONG_BINPUT);
 	if (number < 256)
 		ckpt_buf_add_u8(e->buf, (uint8_t)number);
 	else
@@ -131,7 +131,7 @@ static void put_memo(struct emitter *e, uint32_t number)
 
 static void get_memo(struct emitter *e, uint32_t number)
 {
-	op(e, number < 256 ? CKPT_OP_BINGET : CKPT_OP_LONG_BINGET);
+	put_op(e, number < 256 ? CKPT_OP_BINGET : CKPT_OP_LONG_BINGET);
 	if (number < 256)
 		ckpt_buf_add_u8(e->buf, (uint8_t)number);
 	else
@@ -140,15 +140,15 @@ static void get_memo(struct emitter *e, uint32_t number)
 
 static void put_global(struct emitter *e, uint32_t number, const char *module, const char *name)
 {
-	if (e->said[number]) {
+	if (e->written[number]) {
 		get_memo(e, number);
 		return;
 	}
 	put_str(e, module, strlen(module));
 	put_str(e, name, strlen(name));
-	op(e, CKPT_OP_STACK_GLOBAL);
+	put_op(e, CKPT_OP_STACK_GLOBAL);
 	put_memo(e, number);
-	e->said[number] = true;
+	e->written[number] = true;
 }
 
 static void put_class(struct emitter *e, enum class class)
@@ -166,51 +166,51 @@ static void put_word(struct emitter *e, enum word word)
 {
 	uint32_t number = FIRST_WORD + word;
 
-	if (e->said[number]) {
+	if (e->written[number]) {
 		get_memo(e, number);
 		return;
 	}
 	put_str(e, words[word], strlen(words[word]));
 	put_memo(e, number);
-	e->said[number] = true;
+	e->written[number] = true;
 }
 
 /* An instance without attributes yet; those follow between begin_state and end_state. */
 static void new_object(struct emitter *e, enum class class)
 {
 	put_class(e, class);
-	op(e, CKPT_OP_EMPTY_TUPLE);
-	op(e, CKPT_OP_NEWOBJ);
+	put_op(e, CKPT_OP_EMPTY_TUPLE);
+	put_op(e, CKPT_OP_NEWOBJ);
 }
 
 static void begin_state(struct emitter *e)
 {
-	op(e, CKPT_OP_EMPTY_DICT);
-	op(e, CKPT_OP_MARK);
+	put_op(e, CKPT_OP_EMPTY_DICT);
+	put_op(e, CKPT_OP_MARK);
 }
 
 static void end_state(struct emitter *e)
 {
-	op(e, CKPT_OP_SETITEMS);
-	op(e, CKPT_OP_BUILD);
+	put_op(e, CKPT_OP_SETITEMS);
+	put_op(e, CKPT_OP_BUILD);
 }
 
 static void put_size(struct emitter *e, const uint64_t *dims, uint32_t ndim)
 {
 	put_class(e, CLASS_SIZE);
 	if (ndim > 3)
-		op(e, CKPT_OP_MARK);
+		put_op(e, CKPT_OP_MARK);
 	for (uint32_t i = 0; i < ndim; i++)
 		put_int(e, dims[i]);
 	switch (ndim) {
-	case 0: op(e, CKPT_OP_EMPTY_TUPLE); break;
-	case 1: op(e, CKPT_OP_TUPLE1); break;
-	case 2: op(e, CKPT_OP_TUPLE2); break;
-	case 3: op(e, CKPT_OP_TUPLE3); break;
-	default: op(e, CKPT_OP_TUPLE);
+	case 0: put_op(e, CKPT_OP_EMPTY_TUPLE); break;
+	case 1: put_op(e, CKPT_OP_TUPLE1); break;
+	case 2: put_op(e, CKPT_OP_TUPLE2); break;
+	case 3: put_op(e, CKPT_OP_TUPLE3); break;
+	default: put_op(e, CKPT_OP_TUPLE);
 	}
-	op(e, CKPT_OP_TUPLE1);
-	op(e, CKPT_OP_REDUCE);
+	put_op(e, CKPT_OP_TUPLE1);
+	put_op(e, CKPT_OP_REDUCE);
 }
 
 /* ---- state_dict_metadata ---- */
@@ -234,20 +234,20 @@ static void put_properties(struct emitter *e, enum ckpt_dtype dtype)
 	static const char strided[] = "torch.strided";
 
 	new_object(e, CLASS_PROPERTIES);
-	op(e, CKPT_OP_MARK);
+	put_op(e, CKPT_OP_MARK);
 	put_global(e, CLASS_COUNT + (uint32_t)dtype, "torch", ckpt_dtype_name(dtype));
 	put_class(e, CLASS_LAYOUT);
 	put_str(e, strided, strlen(strided));
-	op(e, CKPT_OP_TUPLE1);
-	op(e, CKPT_OP_REDUCE);
-	op(e, CKPT_OP_NEWFALSE); /* requires_grad */
+	put_op(e, CKPT_OP_TUPLE1);
+	put_op(e, CKPT_OP_REDUCE);
+	put_op(e, CKPT_OP_NEWFALSE); /* requires_grad */
 	put_class(e, CLASS_MEMORY_FORMAT);
 	put_int(e, 0); /* contiguous */
-	op(e, CKPT_OP_TUPLE1);
-	op(e, CKPT_OP_REDUCE);
-	op(e, CKPT_OP_NEWFALSE); /* pin_memory */
-	op(e, CKPT_OP_TUPLE);
-	op(e, CKPT_OP_BUILD);
+	put_op(e, CKPT_OP_TUPLE1);
+	put_op(e, CKPT_OP_REDUCE);
+	put_op(e, CKPT_OP_NEWFALSE); /* pin_memory */
+	put_op(e, CKPT_OP_TUPLE);
+	put_op(e, CKPT_OP_BUILD);
 }
 
 static void put_chunk(struct emitter *e, const struct ckpt_dcp_out_chunk *chunk, uint32_t ndim)
@@ -262,7 +262,7 @@ static void put_chunk(struct emitter *e, const struct ckpt_dcp_out_chunk *chunk,
 }
 
 /* The entry whose chunks hold the bytes. */
-static const struct ckpt_dcp_out_entry *holder(const struct emitter *e, uint32_t entry)
+static const struct ckpt_dcp_out_entry *chunk_holder(const struct emitter *e, uint32_t entry)
 {
 	const struct ckpt_dcp_out_entry *en = &e->out->entries[entry];
 
@@ -271,7 +271,7 @@ static const struct ckpt_dcp_out_entry *holder(const struct emitter *e, uint32_t
 
 static void put_tensor(struct emitter *e, uint32_t entry)
 {
-	const struct ckpt_dcp_out_entry *en = &e->out->entries[entry], *of = holder(e, entry);
+	const struct ckpt_dcp_out_entry *en = &e->out->entries[entry], *of = chunk_holder(e, entry);
 
 	new_object(e, CLASS_TENSOR);
 	begin_state(e);
@@ -280,11 +280,11 @@ static void put_tensor(struct emitter *e, uint32_t entry)
 	put_word(e, WORD_SIZE);
 	put_size(e, en->tensor.shape, en->tensor.ndim);
 	put_word(e, WORD_CHUNKS);
-	op(e, CKPT_OP_EMPTY_LIST);
-	op(e, CKPT_OP_MARK);
+	put_op(e, CKPT_OP_EMPTY_LIST);
+	put_op(e, CKPT_OP_MARK);
 	for (uint64_t i = 0; i < of->chunk_count; i++)
 		put_chunk(e, &e->out->chunks[of->first_chunk + i], en->tensor.ndim);
-	op(e, CKPT_OP_APPENDS);
+	put_op(e, CKPT_OP_APPENDS);
 	end_state(e);
 }
 
@@ -301,20 +301,20 @@ static void put_entries(struct emitter *e)
 		else
 			new_object(e, CLASS_BYTES);
 	}
-	op(e, CKPT_OP_SETITEMS);
+	put_op(e, CKPT_OP_SETITEMS);
 }
 
 /* ---- planner_data ---- */
 
 static void put_path(struct emitter *e, const struct ckpt_dcp_out_entry *en)
 {
-	op(e, CKPT_OP_MARK);
+	put_op(e, CKPT_OP_MARK);
 	for (uint32_t i = 0; i < en->depth; i++)
 		if (en->path[i].text)
 			put_str(e, en->path[i].text, en->path[i].len);
 		else
 			put_int(e, en->path[i].position);
-	op(e, CKPT_OP_TUPLE);
+	put_op(e, CKPT_OP_TUPLE);
 }
 
 static void put_paths(struct emitter *e)
@@ -327,7 +327,7 @@ static void put_paths(struct emitter *e)
 		get_key(e, i);
 		put_path(e, &e->out->entries[i]);
 	}
-	op(e, CKPT_OP_SETITEMS);
+	put_op(e, CKPT_OP_SETITEMS);
 }
 
 /* ---- storage_data ---- */
@@ -347,7 +347,7 @@ static void put_place(struct emitter *e, uint32_t entry, const struct ckpt_dcp_o
 		put_word(e, WORD_OFFSET);
 		put_size(e, chunk->offset, en->tensor.ndim);
 	} else {
-		op(e, CKPT_OP_NONE);
+		put_op(e, CKPT_OP_NONE);
 	}
 	end_state(e);
 	new_object(e, CLASS_INFO);
@@ -360,9 +360,9 @@ static void put_place(struct emitter *e, uint32_t entry, const struct ckpt_dcp_o
 	put_int(e, chunk->len);
 	if (chunk->transform) {
 		put_str(e, "transform_descriptors", strlen("transform_descriptors"));
-		op(e, CKPT_OP_EMPTY_LIST);
+		put_op(e, CKPT_OP_EMPTY_LIST);
 		put_str(e, chunk->transform, strlen(chunk->transform));
-		op(e, CKPT_OP_APPEND);
+		put_op(e, CKPT_OP_APPEND);
 	}
 	end_state(e);
 }
@@ -374,12 +374,12 @@ static void put_places(struct emitter *e)
 	put_str(e, name, strlen(name));
 	begin_state(e);
 	for (uint32_t n = 0; n < e->out->entry_count; n++) {
-		const struct ckpt_dcp_out_entry *of = holder(e, n);
+		const struct ckpt_dcp_out_entry *of = chunk_holder(e, n);
 
 		for (uint64_t i = 0; i < of->chunk_count; i++)
 			put_place(e, n, &e->out->chunks[of->first_chunk + i], i);
 	}
-	op(e, CKPT_OP_SETITEMS);
+	put_op(e, CKPT_OP_SETITEMS);
 }
 
 int ckpt_dcp_emit_index(const struct ckpt_dcp_out *out, struct ckpt_buf *buf,
@@ -387,7 +387,7 @@ int ckpt_dcp_emit_index(const struct ckpt_dcp_out *out, struct ckpt_buf *buf,
 {
 	struct emitter e = { .out = out, .buf = buf };
 
-	op(&e, CKPT_OP_PROTO);
+	put_op(&e, CKPT_OP_PROTO);
 	ckpt_buf_add_u8(buf, 4);
 	new_object(&e, CLASS_METADATA);
 	begin_state(&e);
@@ -395,25 +395,25 @@ int ckpt_dcp_emit_index(const struct ckpt_dcp_out *out, struct ckpt_buf *buf,
 	put_paths(&e);
 	put_places(&e);
 	end_state(&e);
-	op(&e, CKPT_OP_STOP);
+	put_op(&e, CKPT_OP_STOP);
 	return buf->bad ? ckpt_fail_nomem(err) : 0;
 }
 
 /* ---- the pickle of a tensor item ---- */
 
-static void text_global(struct ckpt_buf *buf, const char *module, const char *name)
+static void put_text_global(struct ckpt_buf *buf, const char *module, const char *name)
 {
 	ckpt_buf_printf(buf, "c%s\n%s\n", module, name);
 }
 
-static void text_str(struct ckpt_buf *buf, const char *text)
+static void put_text_str(struct ckpt_buf *buf, const char *text)
 {
 	ckpt_buf_add_u8(buf, CKPT_OP_BINUNICODE);
 	ckpt_buf_add_u32(buf, (uint32_t)strlen(text));
 	ckpt_buf_add(buf, text, strlen(text));
 }
 
-static void binput(struct ckpt_buf *buf, uint8_t *memo)
+static void put_text_memo(struct ckpt_buf *buf, uint8_t *memo)
 {
 	ckpt_buf_add_u8(buf, CKPT_OP_BINPUT);
 	ckpt_buf_add_u8(buf, (*memo)++);
@@ -426,12 +426,12 @@ static void put_numbers(struct emitter *e, const uint64_t *numbers, uint32_t cou
 						 CKPT_OP_TUPLE2, CKPT_OP_TUPLE3 };
 
 	if (count > 3)
-		op(e, CKPT_OP_MARK);
+		put_op(e, CKPT_OP_MARK);
 	for (uint32_t i = 0; i < count; i++)
 		put_int(e, numbers[i]);
-	op(e, count > 3 ? CKPT_OP_TUPLE : ends[count]);
+	put_op(e, count > 3 ? CKPT_OP_TUPLE : ends[count]);
 	if (count)
-		binput(e->buf, memo);
+		put_text_memo(e->buf, memo);
 }
 
 void ckpt_dcp_emit_tensor(enum ckpt_dtype dtype, const uint64_t *shape, uint32_t ndim,
@@ -449,37 +449,37 @@ void ckpt_dcp_emit_tensor(enum ckpt_dtype dtype, const uint64_t *shape, uint32_t
 		numel *= shape[i];
 	}
 	ckpt_buf_add(buf, "\x80\x02", 2);
-	text_global(buf, "torch._utils", typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3");
-	binput(buf, &memo);
+	put_text_global(buf, "torch._utils", typed ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3");
+	put_text_memo(buf, &memo);
 	ckpt_buf_add(buf, "((", 2);
-	text_str(buf, "storage");
-	binput(buf, &memo);
-	text_global(buf, typed ? "torch" : "torch.storage", typed ? class : "UntypedStorage");
-	binput(buf, &memo);
-	text_str(buf, "0");
-	binput(buf, &memo);
-	text_str(buf, "cpu");
-	binput(buf, &memo);
+	put_text_str(buf, "storage");
+	put_text_memo(buf, &memo);
+	put_text_global(buf, typed ? "torch" : "torch.storage", typed ? class : "UntypedStorage");
+	put_text_memo(buf, &memo);
+	put_text_str(buf, "0");
+	put_text_memo(buf, &memo);
+	put_text_str(buf, "cpu");
+	put_text_memo(buf, &memo);
 	put_int(&e, typed ? numel : numel * ckpt_dtype_size(dtype));
-	op(&e, CKPT_OP_TUPLE);
-	binput(buf, &memo);
-	op(&e, CKPT_OP_BINPERSID);
+	put_op(&e, CKPT_OP_TUPLE);
+	put_text_memo(buf, &memo);
+	put_op(&e, CKPT_OP_BINPERSID);
 	put_int(&e, 0);
 	put_numbers(&e, shape, ndim, &memo);
 	put_numbers(&e, stride, ndim, &memo);
-	op(&e, CKPT_OP_NEWFALSE);
-	text_global(buf, "collections", "OrderedDict");
-	binput(buf, &memo);
-	op(&e, CKPT_OP_EMPTY_TUPLE);
-	op(&e, CKPT_OP_REDUCE);
-	binput(buf, &memo);
+	put_op(&e, CKPT_OP_NEWFALSE);
+	put_text_global(buf, "collections", "OrderedDict");
+	put_text_memo(buf, &memo);
+	put_op(&e, CKPT_OP_EMPTY_TUPLE);
+	put_op(&e, CKPT_OP_REDUCE);
+	put_text_memo(buf, &memo);
 	if (!typed) {
-		text_global(buf, "torch", ckpt_dtype_name(dtype));
-		binput(buf, &memo);
+		put_text_global(buf, "torch", ckpt_dtype_name(dtype));
+		put_text_memo(buf, &memo);
 	}
-	op(&e, CKPT_OP_TUPLE);
-	binput(buf, &memo);
-	op(&e, CKPT_OP_REDUCE);
-	binput(buf, &memo);
-	op(&e, CKPT_OP_STOP);
+	put_op(&e, CKPT_OP_TUPLE);
+	put_text_memo(buf, &memo);
+	put_op(&e, CKPT_OP_REDUCE);
+	put_text_memo(buf, &memo);
+	put_op(&e, CKPT_OP_STOP);
 }

@@ -24,7 +24,7 @@ enum { MOST_DEPTH = 1000, SHOWN = 120 };
 enum answer { ANSWER_UNKNOWN, ANSWER_LEAF, ANSWER_OPEN, ANSWER_BUSY };
 
 /* A container on the way down. */
-struct level {
+struct flatten_level {
 	const struct ckpt_value *value;
 	const struct ckpt_seq *pairs; /* of a mapping; NULL: a list */
 	uint32_t next;
@@ -39,7 +39,7 @@ struct flattener {
 	const uint8_t *leaf;
 	uint32_t leaf_cap;
 	uint8_t *answers; /* by id: is a list opened */
-	struct level *levels;
+	struct flatten_level *levels;
 	uint32_t depth;
 	struct ckpt_buf fqn;
 	struct ckpt_strmap names;
@@ -91,7 +91,7 @@ static const struct ckpt_seq *mapping_of(const struct flattener *f, const struct
  * A list is opened if it holds a tensor, a mapping, or a list that is opened. Looked at depth first,
  * with a stack of its own: lists may be nested as deep as a file likes, and may hold themselves.
  */
-static int opens(struct flattener *f, const struct ckpt_value *list, bool *out)
+static int is_list_opened(struct flattener *f, const struct ckpt_value *list, bool *out)
 {
 	const struct ckpt_value **stack = malloc(MOST_DEPTH * sizeof(*stack));
 	uint32_t *next = calloc(MOST_DEPTH, sizeof(*next)), depth = 0;
@@ -137,7 +137,7 @@ static int opens(struct flattener *f, const struct ckpt_value *list, bool *out)
 
 /* ---- entries ---- */
 
-static int fail_here(struct flattener *f, int rc)
+static int fail_entry(struct flattener *f, int rc)
 {
 	char shown[SHOWN];
 
@@ -149,19 +149,19 @@ static int note_tensor(struct flattener *f, struct ckpt_dcp_out_entry *e)
 	int rc = ckpt_tensor_parse(f->model, e->value, f->out->arena, &e->tensor, f->err);
 
 	if (rc < 0)
-		return fail_here(f, rc);
+		return fail_entry(f, rc);
 	e->is_tensor = rc == 1;
 	if (rc == 1 && e->tensor.kind != CKPT_KIND_STRIDED) {
 		ckpt_fail(f->err, CKPT_E_UNSUPPORTED,
 			  "is a tensor that is not plain (quantised, sparse, meta, a subclass), "
 			  "which such a directory cannot hold");
-		return fail_here(f, CKPT_E_UNSUPPORTED);
+		return fail_entry(f, CKPT_E_UNSUPPORTED);
 	}
 	if (rc == 0)
 		return 0;
 	rc = ckpt_shape_check(e->tensor.shape, e->tensor.ndim, ckpt_dtype_size(e->tensor.dtype),
 			      f->err);
-	return rc < 0 ? fail_here(f, rc) : 0;
+	return rc < 0 ? fail_entry(f, rc) : 0;
 }
 
 static int keep_path(struct flattener *f, const struct ckpt_dcp_step *last,
@@ -211,7 +211,7 @@ static int add_entry(struct flattener *f, const struct ckpt_value *v,
 	if (there) {
 		ckpt_fail(f->err, CKPT_E_CLASH,
 			  "two values would have this key, which joins their paths by dots");
-		return fail_here(f, CKPT_E_CLASH);
+		return fail_entry(f, CKPT_E_CLASH);
 	}
 	out->entry_count++;
 	return 0;
@@ -228,12 +228,12 @@ static int enter(struct flattener *f, const struct ckpt_value *v, const struct c
 	if (f->depth == MOST_DEPTH)
 		return ckpt_fail(f->err, CKPT_E_LIMIT, "nested deeper than %d levels", MOST_DEPTH);
 	f->levels[f->depth++] =
-		(struct level){ v, pairs, 0, *step, f->fqn.len, f->out->entry_count };
+		(struct flatten_level){ v, pairs, 0, *step, f->fqn.len, f->out->entry_count };
 	return 0;
 }
 
 /* str(key); of a str the bytes as they are. */
-static void spell_key(const struct ckpt_value *key, struct ckpt_buf *out)
+static void add_key_text(const struct ckpt_value *key, struct ckpt_buf *out)
 {
 	if (key->kind == CKPT_STR || key->kind == CKPT_PY2_STR)
 		ckpt_buf_add(out, key->u.bytes.ptr, key->u.bytes.len);
@@ -247,7 +247,7 @@ static void spell_key(const struct ckpt_value *key, struct ckpt_buf *out)
  */
 static const uint64_t LEAST_STEPS = 1 << 22, STEPS_A_VALUE = 64;
 
-static int spend(struct flattener *f)
+static int count_steps(struct flattener *f)
 {
 	if (f->left < f->depth)
 		return ckpt_fail(f->err, CKPT_E_LIMIT,
@@ -258,8 +258,8 @@ static int spend(struct flattener *f)
 }
 
 /* Append the step to the key. */
-static int spell(struct flattener *f, const struct level *level, uint32_t item,
-		 struct ckpt_dcp_step *step)
+static int extend_key(struct flattener *f, const struct flatten_level *level, uint32_t item,
+		      struct ckpt_dcp_step *step)
 {
 	size_t start;
 	char *text;
@@ -273,7 +273,7 @@ static int spell(struct flattener *f, const struct level *level, uint32_t item,
 		return f->fqn.bad ? ckpt_fail_nomem(f->err) : 0;
 	}
 	start = f->fqn.len;
-	spell_key(now(f, level->pairs->items[2 * item]), &f->fqn);
+	add_key_text(now(f, level->pairs->items[2 * item]), &f->fqn);
 	text = f->fqn.bad ? NULL
 			  : ckpt_arena_copy(f->out->arena, f->fqn.data + start, f->fqn.len - start);
 	step->text = text;
@@ -281,7 +281,8 @@ static int spell(struct flattener *f, const struct level *level, uint32_t item,
 	return text ? 0 : ckpt_fail_nomem(f->err);
 }
 
-static int visit(struct flattener *f, const struct ckpt_value *v, const struct ckpt_dcp_step *step)
+static int visit_value(struct flattener *f, const struct ckpt_value *v,
+		       const struct ckpt_dcp_step *step)
 {
 	const struct ckpt_seq *pairs = mapping_of(f, v);
 	bool open = false;
@@ -291,7 +292,7 @@ static int visit(struct flattener *f, const struct ckpt_value *v, const struct c
 		return enter(f, v, pairs, step);
 	if (v->kind == CKPT_LIST && !is_marked_leaf(f, v) && v->id < f->model->next_id) {
 		if (f->answers[v->id] == ANSWER_UNKNOWN)
-			rc = opens(f, v, &open);
+			rc = is_list_opened(f, v, &open);
 		else
 			open = f->answers[v->id] == ANSWER_OPEN;
 	}
@@ -306,7 +307,7 @@ static int visit(struct flattener *f, const struct ckpt_value *v, const struct c
  */
 static int leave(struct flattener *f)
 {
-	const struct level *level = &f->levels[--f->depth];
+	const struct flatten_level *level = &f->levels[--f->depth];
 	bool empty = level->first_entry == f->out->entry_count;
 
 	if (!empty || !f->depth || f->levels[f->depth - 1].pairs)
@@ -314,15 +315,15 @@ static int leave(struct flattener *f)
 	f->fqn.len = level->fqn_len;
 	ckpt_fail(f->err, CKPT_E_UNSUPPORTED,
 		  "is an empty dict in a list, which a DCP directory cannot hold");
-	return fail_here(f, CKPT_E_UNSUPPORTED);
+	return fail_entry(f, CKPT_E_UNSUPPORTED);
 }
 
-static int walk(struct flattener *f)
+static int flatten_all(struct flattener *f)
 {
 	int rc = 0;
 
 	while (rc == 0 && f->depth) {
-		struct level *level = &f->levels[f->depth - 1];
+		struct flatten_level *level = &f->levels[f->depth - 1];
 		uint32_t count = level->pairs ? level->pairs->count / 2 : level->value->u.seq.count;
 		uint32_t item = level->next++;
 		struct ckpt_dcp_step step;
@@ -331,14 +332,14 @@ static int walk(struct flattener *f)
 			rc = leave(f);
 			continue;
 		}
-		rc = spend(f);
+		rc = count_steps(f);
 		if (rc == 0)
-			rc = spell(f, level, item, &step);
+			rc = extend_key(f, level, item, &step);
 		if (rc == 0)
-			rc = visit(f,
-				   now(f, level->pairs ? level->pairs->items[2 * item + 1]
-						       : level->value->u.seq.items[item]),
-				   &step);
+			rc = visit_value(f,
+					 now(f, level->pairs ? level->pairs->items[2 * item + 1]
+							     : level->value->u.seq.items[item]),
+					 &step);
 	}
 	return rc;
 }
@@ -369,7 +370,7 @@ int ckpt_dcp_flatten(const struct ckpt_model *model, const uint8_t *leaf, uint32
 	if (rc == 0)
 		rc = enter(&f, root, mapping_of(&f, root), &none);
 	if (rc == 0)
-		rc = walk(&f);
+		rc = flatten_all(&f);
 	free(f.answers);
 	free(f.levels);
 	ckpt_buf_clear(&f.fqn);

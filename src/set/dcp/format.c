@@ -3,7 +3,7 @@
 #include "set/dcp/dcp.h"
 #include "set/dcp/item_writer.h"
 #include "set/dcp/save.h"
-#include "set/dcp/state.h"
+#include "set/dcp/check_directory.h"
 #include "set/fields.h"
 
 #include <string.h>
@@ -103,7 +103,7 @@ static int save(const struct ckpt_model *model, const char *path,
 const struct ckpt_format ckpt_format_dcp = {
 	.name = "DCP directory",
 	.code = CKPT_FORMAT_DCP,
-	.notes = ckpt_dcp_tell_state,
+	.notes = ckpt_dcp_check_directory,
 	.save = save,
 	.check_save = check_save,
 	.save_in_place = save_in_place,

@@ -26,7 +26,7 @@
 static const uint64_t BUDGET_BASE = 64 << 20;
 enum { BUDGET_PER_VALUE = 64, SHOWN = 120, LEAST_CHUNK = 8 };
 
-struct reader {
+struct index_reader {
 	struct ckpt_dcp_index *index;
 	uint64_t most_chunks;
 	struct ckpt_strmap places; /* entry number and offsets of a chunk, to its number */
@@ -70,7 +70,7 @@ static struct ckpt_dcp_chunk *add_chunk(struct ckpt_dcp_index *x)
 	return &x->chunks[x->chunk_count++];
 }
 
-static int fail_entry(struct reader *r, const struct ckpt_value *fqn, int rc)
+static int fail_entry(struct index_reader *r, const struct ckpt_value *fqn, int rc)
 {
 	char shown[SHOWN];
 
@@ -79,7 +79,7 @@ static int fail_entry(struct reader *r, const struct ckpt_value *fqn, int rc)
 
 /* ---- state_dict_metadata ---- */
 
-static int read_chunk(struct reader *r, const struct ckpt_dcp_entry *e,
+static int read_chunk(struct index_reader *r, const struct ckpt_dcp_entry *e,
 		      const struct ckpt_value *value)
 {
 	const struct ckpt_value *state = ckpt_fields_state(value, "ChunkStorageMetadata");
@@ -142,7 +142,8 @@ static int read_dtype(const struct ckpt_value *properties, enum ckpt_dtype *out,
 			     NULL, NULL, dtype->pos);
 }
 
-static int read_tensor(struct reader *r, struct ckpt_dcp_entry *e, const struct ckpt_value *state)
+static int read_tensor(struct index_reader *r, struct ckpt_dcp_entry *e,
+		       const struct ckpt_value *state)
 {
 	const struct ckpt_value *chunks = ckpt_fields_find(state, "chunks");
 	int rc = read_dtype(ckpt_fields_find(state, "properties"), &e->dtype, r->err);
@@ -164,7 +165,8 @@ static int read_tensor(struct reader *r, struct ckpt_dcp_entry *e, const struct 
 	return rc;
 }
 
-static int read_entry(struct reader *r, const struct ckpt_value *fqn, const struct ckpt_value *what)
+static int read_entry(struct index_reader *r, const struct ckpt_value *fqn,
+		      const struct ckpt_value *what)
 {
 	struct ckpt_dcp_index *x = r->index;
 	const struct ckpt_value *state = ckpt_fields_state(what, "TensorStorageMetadata");
@@ -189,7 +191,7 @@ static int read_entry(struct reader *r, const struct ckpt_value *fqn, const stru
 	return ckpt_fields_wrong(r->err, "a TensorStorageMetadata or BytesStorageMetadata", what);
 }
 
-static int read_entries(struct reader *r, const struct ckpt_value *dict)
+static int read_entries(struct index_reader *r, const struct ckpt_value *dict)
 {
 	int rc = 0;
 
@@ -219,7 +221,7 @@ static bool is_path(const struct ckpt_value *v)
 	return ok && v->u.seq.items[0]->kind == CKPT_STR;
 }
 
-static int read_paths(struct reader *r, const struct ckpt_value *dict)
+static int read_paths(struct index_reader *r, const struct ckpt_value *dict)
 {
 	const struct ckpt_seq *pairs = dict ? ckpt_value_pairs(dict) : NULL;
 	struct ckpt_dcp_index *x = r->index;
@@ -245,8 +247,8 @@ static int read_paths(struct reader *r, const struct ckpt_value *dict)
 /* ---- storage_data ---- */
 
 /* The bytes that a chunk is found by: entry number and offsets. */
-static char *place_key(struct reader *r, uint64_t entry, const uint64_t *offset, uint32_t ndim,
-		       size_t *len)
+static char *place_key(struct index_reader *r, uint64_t entry, const uint64_t *offset,
+		       uint32_t ndim, size_t *len)
 {
 	char *key;
 
@@ -260,7 +262,7 @@ static char *place_key(struct reader *r, uint64_t entry, const uint64_t *offset,
 	return key;
 }
 
-static int note_places(struct reader *r)
+static int note_places(struct index_reader *r)
 {
 	struct ckpt_dcp_index *x = r->index;
 
@@ -279,7 +281,7 @@ static int note_places(struct reader *r)
 	return 0;
 }
 
-static int read_file_name(struct reader *r, const struct ckpt_value *v, uint32_t *out)
+static int read_file_name(struct index_reader *r, const struct ckpt_value *v, uint32_t *out)
 {
 	struct ckpt_dcp_index *x = r->index;
 	uint64_t *slot;
@@ -308,7 +310,7 @@ static int read_file_name(struct reader *r, const struct ckpt_value *v, uint32_t
 	return x->files[x->file_count++] ? 0 : ckpt_arena_fail(x->arena, r->err);
 }
 
-static int read_transform(struct reader *r, const struct ckpt_value *list, const char **out)
+static int read_transform(struct index_reader *r, const struct ckpt_value *list, const char **out)
 {
 	const struct ckpt_value *first;
 
@@ -322,7 +324,8 @@ static int read_transform(struct reader *r, const struct ckpt_value *list, const
 	return *out ? 0 : ckpt_arena_fail(r->index->arena, r->err);
 }
 
-static int read_info(struct reader *r, struct ckpt_dcp_chunk *chunk, const struct ckpt_value *info)
+static int read_info(struct index_reader *r, struct ckpt_dcp_chunk *chunk,
+		     const struct ckpt_value *info)
 {
 	const struct ckpt_value *state = ckpt_fields_state(info, "_StorageInfo");
 	int rc;
@@ -343,7 +346,7 @@ static int read_info(struct reader *r, struct ckpt_dcp_chunk *chunk, const struc
 }
 
 /* The chunk that a MetadataIndex means. *OUT NULL: there is none. */
-static int find_place(struct reader *r, const struct ckpt_value *state,
+static int find_place(struct index_reader *r, const struct ckpt_value *state,
 		      const struct ckpt_value *fqn, struct ckpt_dcp_chunk **out)
 {
 	const struct ckpt_value *offset = ckpt_fields_find(state, "offset");
@@ -384,7 +387,7 @@ static int find_place(struct reader *r, const struct ckpt_value *state,
 	return 0;
 }
 
-static int read_place(struct reader *r, const struct ckpt_value *index,
+static int read_place(struct index_reader *r, const struct ckpt_value *index,
 		      const struct ckpt_value *info)
 {
 	const struct ckpt_value *state = ckpt_fields_state(index, "MetadataIndex"), *fqn;
@@ -406,7 +409,7 @@ static int read_place(struct reader *r, const struct ckpt_value *index,
 	return rc < 0 ? fail_entry(r, fqn, rc) : 0;
 }
 
-static int read_places(struct reader *r, const struct ckpt_value *dict)
+static int read_places(struct index_reader *r, const struct ckpt_value *dict)
 {
 	const struct ckpt_seq *pairs = dict ? ckpt_value_pairs(dict) : NULL;
 	int rc = note_places(r);
@@ -430,7 +433,7 @@ static int fail_other(const struct ckpt_value *root, struct ckpt_error *err)
 	return ckpt_fields_wrong(err, "torch.distributed.checkpoint's Metadata", root);
 }
 
-static int read_all(struct reader *r)
+static int read_all(struct index_reader *r)
 {
 	const struct ckpt_value *root = r->index->root, *state = ckpt_fields_object_state(root);
 	int rc;
@@ -451,9 +454,9 @@ static int read_all(struct reader *r)
 int ckpt_dcp_index_read(const struct ckpt_pickle *pickle, struct ckpt_dcp_index *out,
 			struct ckpt_error *err)
 {
-	struct reader r = { .index = out,
-			    .most_chunks = pickle->nbytes / LEAST_CHUNK + 1,
-			    .err = err };
+	struct index_reader r = { .index = out,
+				  .most_chunks = pickle->nbytes / LEAST_CHUNK + 1,
+				  .err = err };
 	int rc;
 
 	*out = (struct ckpt_dcp_index){ .root = pickle->root };

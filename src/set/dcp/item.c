@@ -66,9 +66,9 @@ static uint64_t most_unpacked(const struct ckpt_dcp_entry *e)
 	return SOME_MORE + bytes;
 }
 
-static int unpack(struct ckpt_source *file, const struct ckpt_dcp_entry *e,
-		  const struct ckpt_dcp_chunk *chunk, struct ckpt_source **out,
-		  struct ckpt_error *err)
+static int open_unpacked(struct ckpt_source *file, const struct ckpt_dcp_entry *e,
+			 const struct ckpt_dcp_chunk *chunk, struct ckpt_source **out,
+			 struct ckpt_error *err)
 {
 	struct ckpt_source *packed;
 	int rc = ckpt_source_slice(file, chunk->off, chunk->len, &packed, err);
@@ -100,7 +100,7 @@ int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *ent
 	if (rc == 0)
 		rc = check_range(chunk, ckpt_source_size(file->source), err);
 	if (rc == 0)
-		rc = chunk->transform ? unpack(file->source, entry, chunk, out, err)
+		rc = chunk->transform ? open_unpacked(file->source, entry, chunk, out, err)
 				      : ckpt_source_slice_edges(file->source, chunk->off,
 								chunk->len, EDGE, out, err);
 	return rc < 0 && file->source ? ckpt_error_at(err, rc, ckpt_source_path(file->source), NULL,
@@ -132,8 +132,8 @@ static int fail_item(const struct ckpt_dcp *dcp, uint32_t entry, const struct ck
 
 /* ---- tensors ---- */
 
-static int keep_bytes(struct ckpt_dcp *dcp, const void *what, size_t size, const void **out,
-		      struct ckpt_error *err)
+static int copy_to_arena(struct ckpt_dcp *dcp, const void *what, size_t size, const void **out,
+			 struct ckpt_error *err)
 {
 	void *kept = ckpt_arena_alloc(dcp->arena, size);
 
@@ -155,8 +155,8 @@ static struct ckpt_dcp_finish finish_of(const struct ckpt_tensor *t, bool big_en
 }
 
 /* What has to be done with stored bytes before they are the values. */
-static int finish(struct ckpt_dcp *dcp, const struct ckpt_dcp_finish *f, struct ckpt_recipe *bytes,
-		  struct ckpt_error *err)
+static int apply_finish(struct ckpt_dcp *dcp, const struct ckpt_dcp_finish *f,
+			struct ckpt_recipe *bytes, struct ckpt_error *err)
 {
 	const void *kept = NULL;
 	int rc = 0;
@@ -164,14 +164,14 @@ static int finish(struct ckpt_dcp *dcp, const struct ckpt_dcp_finish *f, struct 
 	if (f->swap) {
 		struct ckpt_byteswap swap = ckpt_byteswap_of(bytes, f->swap);
 
-		rc = keep_bytes(dcp, &swap, sizeof(swap), &kept, err);
+		rc = copy_to_arena(dcp, &swap, sizeof(swap), &kept, err);
 		if (rc == 0)
 			*bytes = ckpt_map_recipe(kept);
 	}
 	if (rc == 0 && (f->is_neg || f->is_conj)) {
 		struct ckpt_negate negate = ckpt_negate_of(bytes, f->dtype, f->is_neg, f->is_conj);
 
-		rc = keep_bytes(dcp, &negate, sizeof(negate), &kept, err);
+		rc = copy_to_arena(dcp, &negate, sizeof(negate), &kept, err);
 		if (rc == 0)
 			*bytes = ckpt_map_recipe(kept);
 	}
@@ -202,7 +202,7 @@ static int check_tensor(const struct ckpt_dcp_entry *e, const struct ckpt_dcp_ch
 }
 
 /* ITEM, whose bytes are made when they are read, is wanted as long as DCP. */
-static int keep_open(struct ckpt_dcp *dcp, struct ckpt_source *item, struct ckpt_error *err)
+static int keep_source(struct ckpt_dcp *dcp, struct ckpt_source *item, struct ckpt_error *err)
 {
 	struct ckpt_source **kept = dcp->unpacked;
 
@@ -218,14 +218,15 @@ static int keep_open(struct ckpt_dcp *dcp, struct ckpt_source *item, struct ckpt
 }
 
 /* The extent in the data file itself: then the item need not stay open. */
-static int in_file(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
-		   struct ckpt_source *item, struct ckpt_recipe *bytes, struct ckpt_error *err)
+static int set_file_extent(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
+			   struct ckpt_source *item, struct ckpt_recipe *bytes,
+			   struct ckpt_error *err)
 {
 	if (bytes->kind != CKPT_RECIPE_EXTENT)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "its bytes are compressed");
 	if (ckpt_source_is_sequential(item)) {
 		bytes->src = item;
-		return keep_open(dcp, item, err);
+		return keep_source(dcp, item, err);
 	}
 	bytes->src = dcp->files[chunk->file].source;
 	bytes->off += chunk->off;
@@ -245,9 +246,9 @@ static int fill_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
 	if (dcp->ignores_checksums)
 		ckpt_recipe_forget_crc(&out->bytes);
 	if (rc == 0)
-		rc = in_file(dcp, chunk, source, &out->bytes, err);
+		rc = set_file_extent(dcp, chunk, source, &out->bytes, err);
 	if (rc == 0)
-		rc = keep_bytes(dcp, t->stride, t->ndim * sizeof(*t->stride), &stride, err);
+		rc = copy_to_arena(dcp, t->stride, t->ndim * sizeof(*t->stride), &stride, err);
 	if (rc < 0)
 		return rc;
 	out->offset = chunk->offset;
@@ -282,7 +283,7 @@ static int open_block(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_dc
 }
 
 /* The same for all blocks is done when they are joined; else to each of them. */
-static int settle_finish(struct ckpt_dcp *dcp, uint32_t entry, struct ckpt_block *blocks,
+static int choose_finish(struct ckpt_dcp *dcp, uint32_t entry, struct ckpt_block *blocks,
 			 const struct ckpt_dcp_finish *after, uint64_t count,
 			 struct ckpt_error *err)
 {
@@ -295,7 +296,7 @@ static int settle_finish(struct ckpt_dcp *dcp, uint32_t entry, struct ckpt_block
 	if (same && count)
 		dcp->finish[entry] = *after;
 	for (uint64_t i = 0; rc == 0 && !same && i < count; i++)
-		rc = finish(dcp, &after[i], &blocks[i].bytes, err);
+		rc = apply_finish(dcp, &after[i], &blocks[i].bytes, err);
 	return rc;
 }
 
@@ -331,7 +332,7 @@ int ckpt_dcp_blocks(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_bloc
 		n++;
 	}
 	if (rc == 0)
-		rc = settle_finish(dcp, entry, blocks, after, *count, err);
+		rc = choose_finish(dcp, entry, blocks, after, *count, err);
 	free(after);
 	if (rc == 0)
 		*out = dcp->blocks[entry] = blocks;
@@ -352,7 +353,7 @@ int ckpt_dcp_box_bytes(struct ckpt_dcp *dcp, uint32_t entry, const uint64_t *off
 		rc = ckpt_assemble(blocks, count, e->ndim, offset, shape, ckpt_dtype_size(e->dtype),
 				   dcp->arena, out, err);
 		if (rc == 0 && out->len)
-			rc = finish(dcp, &dcp->finish[entry], out, err);
+			rc = apply_finish(dcp, &dcp->finish[entry], out, err);
 		if (rc < 0)
 			fail_item(dcp, entry, NULL, rc, err);
 	}
@@ -370,8 +371,9 @@ void ckpt_dcp_item_forget_file(struct ckpt_dcp_item *item)
 	item->source = NULL;
 }
 
-static int decode(struct ckpt_dcp *dcp, struct ckpt_dcp_item *item,
-		  const struct ckpt_dcp_chunk *chunk, uint32_t first_id, struct ckpt_error *err)
+static int decode_item(struct ckpt_dcp *dcp, struct ckpt_dcp_item *item,
+		       const struct ckpt_dcp_chunk *chunk, uint32_t first_id,
+		       struct ckpt_error *err)
 {
 	size_t len;
 	int rc = ckpt_dcp_chunk_source(dcp, &dcp->index.entries[item->entry], chunk, &item->source,
@@ -395,7 +397,7 @@ int ckpt_dcp_read_item(struct ckpt_dcp *dcp, struct ckpt_dcp_item *item, uint32_
 	if (e->chunk_count)
 		chunk = &dcp->index.chunks[e->first_chunk];
 	if (chunk)
-		rc = decode(dcp, item, chunk, *next_id, err);
+		rc = decode_item(dcp, item, chunk, *next_id, err);
 	else
 		rc = ckpt_fail(err, CKPT_E_FORMAT, "the index does not say where its bytes are");
 	if (rc < 0)

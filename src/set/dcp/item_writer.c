@@ -65,8 +65,8 @@ static int put_padding(struct ckpt_dcp_item_writer *w, struct ckpt_error *err)
 }
 
 /* Add the last records, lay the archive out, write it. */
-static int finish(struct ckpt_dcp_item_writer *w, struct ckpt_torch_archive *a,
-		  struct ckpt_dcp_out_chunk *chunk, struct ckpt_error *err)
+static int finish_item(struct ckpt_dcp_item_writer *w, struct ckpt_torch_archive *a,
+		       struct ckpt_dcp_out_chunk *chunk, struct ckpt_error *err)
 {
 	int rc = ckpt_torch_archive_add_text(a, "version", "3\n", err);
 
@@ -84,7 +84,7 @@ static int finish(struct ckpt_dcp_item_writer *w, struct ckpt_torch_archive *a,
 	return rc;
 }
 
-static void begin(struct ckpt_torch_archive *a)
+static void begin_archive(struct ckpt_torch_archive *a)
 {
 	ckpt_torch_archive_init(a);
 	a->layout.archive_name = "archive";
@@ -103,7 +103,7 @@ int ckpt_dcp_write_tensor(struct ckpt_dcp_item_writer *w, const struct ckpt_tens
 
 	if (!arena)
 		return ckpt_fail_nomem(err);
-	begin(&a);
+	begin_archive(&a);
 	ckpt_dcp_emit_tensor(t->dtype, chunk->shape, t->ndim, &pickle);
 	rc = pickle.bad
 		     ? ckpt_fail_nomem(err)
@@ -116,7 +116,7 @@ int ckpt_dcp_write_tensor(struct ckpt_dcp_item_writer *w, const struct ckpt_tens
 		rc = ckpt_torch_archive_add(&a, "data/0", &bytes,
 					    bytes.has_crc ? &bytes.crc32 : NULL, err);
 	if (rc == 0)
-		rc = finish(w, &a, chunk, err);
+		rc = finish_item(w, &a, chunk, err);
 	ckpt_torch_archive_clear(&a);
 	ckpt_buf_clear(&pickle);
 	ckpt_arena_free(arena);
@@ -161,7 +161,7 @@ int ckpt_dcp_write_value(struct ckpt_dcp_item_writer *w, const struct ckpt_value
 	rc = ckpt_model_resave(&view, &options, &resaved, err);
 	if (rc < 0)
 		return rc;
-	begin(&a);
+	begin_archive(&a);
 	rc = ckpt_torch_archive_add_memory(&a, "data.pkl", resaved.pickle.data, resaved.pickle.len,
 					   err);
 	if (rc == 0)
@@ -169,7 +169,7 @@ int ckpt_dcp_write_value(struct ckpt_dcp_item_writer *w, const struct ckpt_value
 	for (uint32_t i = 0; rc == 0 && i < resaved.count; i++)
 		rc = add_storage(w->model, &resaved, i, &a, err);
 	if (rc == 0)
-		rc = finish(w, &a, chunk, err);
+		rc = finish_item(w, &a, chunk, err);
 	ckpt_torch_archive_clear(&a);
 	ckpt_resaved_clear(&resaved);
 	return rc;

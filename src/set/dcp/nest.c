@@ -35,7 +35,7 @@ static struct ckpt_value *new_container(struct nest *n, uint8_t kind)
 	return v;
 }
 
-static void spell_key(struct nest *n, const struct ckpt_value *in, const struct ckpt_value *key)
+static void make_map_key(struct nest *n, const struct ckpt_value *in, const struct ckpt_value *key)
 {
 	n->key.len = 0;
 	ckpt_buf_add(&n->key, &in->id, sizeof(in->id));
@@ -47,7 +47,7 @@ static size_t find_key(struct nest *n, const struct ckpt_value *in, const struct
 {
 	uint64_t *slot;
 
-	spell_key(n, in, key);
+	make_map_key(n, in, key);
 	slot = ckpt_strmap_find(&n->children, (char *)n->key.data, n->key.len);
 	return slot ? (size_t)*slot : SIZE_MAX;
 }
@@ -60,7 +60,7 @@ static int add_key(struct nest *n, struct ckpt_value *in, const struct ckpt_valu
 	char *copy;
 	bool there;
 
-	spell_key(n, in, key);
+	make_map_key(n, in, key);
 	copy = n->key.bad ? NULL : ckpt_arena_copy(n->dcp->arena, n->key.data, n->key.len);
 	if (!copy || !ckpt_strmap_insert(&n->children, copy, n->key.len, place, &there) ||
 	    !ckpt_seq_add_many(n->dcp->arena, &in->u.seq, pair, 2))
@@ -80,8 +80,8 @@ static bool is_index_of(const struct nest *n, const struct ckpt_value *in,
  * Where the value of KEY is in IN, which is extended if need be: None is there until a value is put.
  * *OUT NULL: IN cannot have such a key.
  */
-static int slot_of(struct nest *n, struct ckpt_value *in, const struct ckpt_value *key,
-		   const struct ckpt_value ***out)
+static int slot_for_key(struct nest *n, struct ckpt_value *in, const struct ckpt_value *key,
+			const struct ckpt_value ***out)
 {
 	size_t place;
 
@@ -111,10 +111,10 @@ static bool is_made_here(const struct nest *n, const struct ckpt_value *v)
 }
 
 /* Follow PATH; *OUT NULL: something else stands in the way. */
-static int follow(struct nest *n, const struct ckpt_value *path, const struct ckpt_value ***out)
+static int find_slot(struct nest *n, const struct ckpt_value *path, const struct ckpt_value ***out)
 {
 	struct ckpt_value *in = n->root;
-	int rc = slot_of(n, in, path->u.seq.items[0], out);
+	int rc = slot_for_key(n, in, path->u.seq.items[0], out);
 
 	for (uint32_t i = 1; rc == 0 && *out && i < path->u.seq.count; i++) {
 		const struct ckpt_value *key = path->u.seq.items[i];
@@ -130,7 +130,7 @@ static int follow(struct nest *n, const struct ckpt_value *path, const struct ck
 			return 0;
 		}
 		in = (struct ckpt_value *)**out; /* one of ours */
-		rc = slot_of(n, in, key, out);
+		rc = slot_for_key(n, in, key, out);
 	}
 	if (rc == 0 && *out && (**out)->kind != CKPT_NONE)
 		*out = NULL; /* two entries with one path */
@@ -147,10 +147,10 @@ static int put_flat(struct nest *n, uint32_t entry)
 	return add_key(n, n->root, fqn, n->dcp->values[entry]);
 }
 
-static int put(struct nest *n, uint32_t entry)
+static int put_entry(struct nest *n, uint32_t entry)
 {
 	const struct ckpt_value *path = n->dcp->index.entries[entry].path, **slot = NULL;
-	int rc = path ? follow(n, path, &slot) : 0;
+	int rc = path ? find_slot(n, path, &slot) : 0;
 
 	if (rc < 0)
 		return rc;
@@ -170,7 +170,7 @@ int ckpt_dcp_nest(struct ckpt_dcp *dcp, uint32_t *next_id, const struct ckpt_val
 	if (!n.root)
 		return ckpt_fail_nomem(err);
 	for (uint32_t i = 0; rc == 0 && i < dcp->index.entry_count; i++)
-		rc = put(&n, i);
+		rc = put_entry(&n, i);
 	*root = n.root;
 	ckpt_strmap_clear(&n.children);
 	ckpt_buf_clear(&n.key);

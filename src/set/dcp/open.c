@@ -20,7 +20,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct opener {
+struct dcp_opener {
 	struct ckpt_dcp *dcp;
 	struct ckpt_document *doc;
 	struct ckpt_strmap ties; /* where the chunks of a tensor are, to the first entry there */
@@ -33,7 +33,7 @@ struct opener {
 
 /* ---- tensors ---- */
 
-static const struct ckpt_value *storage_id(struct opener *o, uint32_t entry)
+static const struct ckpt_value *make_storage_id(struct dcp_opener *o, uint32_t entry)
 {
 	const struct ckpt_dcp_entry *e = &o->dcp->index.entries[entry];
 	uint64_t numel = 1;
@@ -49,7 +49,7 @@ static const struct ckpt_value *storage_id(struct opener *o, uint32_t entry)
 }
 
 /* As torch.empty() makes it. */
-static const struct ckpt_value *tensor(struct opener *o, uint32_t entry)
+static const struct ckpt_value *make_plain_tensor(struct dcp_opener *o, uint32_t entry)
 {
 	const struct ckpt_dcp_entry *e = &o->dcp->index.entries[entry];
 	struct ckpt_maker_view view = { .dtype = e->dtype, .ndim = e->ndim, .shape = e->shape };
@@ -58,7 +58,7 @@ static const struct ckpt_value *tensor(struct opener *o, uint32_t entry)
 }
 
 /* Two entries of one shape whose chunks are the same bytes are one tensor under two names. */
-static int find_tie(struct opener *o, uint32_t entry, uint32_t *first)
+static int find_tie(struct dcp_opener *o, uint32_t entry, uint32_t *first)
 {
 	const struct ckpt_dcp_index *x = &o->dcp->index;
 	const struct ckpt_dcp_entry *e = &x->entries[entry];
@@ -94,32 +94,33 @@ static int find_tie(struct opener *o, uint32_t entry, uint32_t *first)
 	return 0;
 }
 
-static int make_tensor(struct opener *o, uint32_t entry)
+static int make_tensor(struct dcp_opener *o, uint32_t entry)
 {
 	uint32_t first;
 	int rc = find_tie(o, entry, &first);
 
 	if (rc < 0)
 		return rc;
-	o->storage_ids[entry] = first == entry ? storage_id(o, entry) : o->storage_ids[first];
+	o->storage_ids[entry] = first == entry ? make_storage_id(o, entry) : o->storage_ids[first];
 	if (o->storage_ids[entry])
-		o->dcp->values[entry] = tensor(o, entry);
+		o->dcp->values[entry] = make_plain_tensor(o, entry);
 	return o->dcp->values[entry] ? 0 : ckpt_fail_nomem(o->err);
 }
 
 /* ---- other values ---- */
 
 /* Stands for a value that could not be read; the text of ERR says why. */
-static int make_missing(struct opener *o, uint32_t entry, const struct ckpt_error *why)
+static int make_missing(struct dcp_opener *o, uint32_t entry, const struct ckpt_error *why)
 {
 	if (!o->dcp->unreadable_items++)
-		snprintf(o->dcp->first_trouble, sizeof(o->dcp->first_trouble), "%s", why->text);
+		snprintf(o->dcp->first_unreadable, sizeof(o->dcp->first_unreadable), "%s",
+			 why->text);
 	o->dcp->values[entry] = ckpt_maker_missing(&o->maker, why->text);
 	return o->dcp->values[entry] ? 0 : ckpt_fail_nomem(o->err);
 }
 
 /* None, True and so on have no identity: that of their entry lets an edit know it again. */
-static const struct ckpt_value *own_node(struct opener *o, const struct ckpt_value *v)
+static const struct ckpt_value *with_identity(struct dcp_opener *o, const struct ckpt_value *v)
 {
 	struct ckpt_value *own;
 	uint32_t id;
@@ -135,7 +136,7 @@ static const struct ckpt_value *own_node(struct opener *o, const struct ckpt_val
 	return own;
 }
 
-static int make_item(struct opener *o, uint32_t entry)
+static int make_item(struct dcp_opener *o, uint32_t entry)
 {
 	struct ckpt_dcp_item *item = &o->dcp->items[o->dcp->item_count];
 	struct ckpt_error why = CKPT_ERROR_INIT;
@@ -152,7 +153,7 @@ static int make_item(struct opener *o, uint32_t entry)
 		return make_missing(o, entry, &why);
 	}
 	o->doc->pickle_len += item->pickle.nbytes;
-	o->dcp->values[entry] = own_node(o, item->root);
+	o->dcp->values[entry] = with_identity(o, item->root);
 	if (!o->dcp->values[entry])
 		return ckpt_fail_nomem(o->err);
 	/* storages of different items may have the same key */
@@ -162,7 +163,7 @@ static int make_item(struct opener *o, uint32_t entry)
 
 /* ---- files ---- */
 
-static int look_at_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct ckpt_error *err)
+static int stat_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct ckpt_error *err)
 {
 	struct stat st;
 	char *path;
@@ -187,7 +188,7 @@ static int look_at_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct
 	return 0;
 }
 
-static int look_at_files(struct ckpt_dcp *dcp, struct ckpt_error *err)
+static int stat_files(struct ckpt_dcp *dcp, struct ckpt_error *err)
 {
 	uint32_t count = dcp->index.file_count;
 	int rc = 0;
@@ -197,7 +198,7 @@ static int look_at_files(struct ckpt_dcp *dcp, struct ckpt_error *err)
 		return ckpt_fail_nomem(err);
 	for (uint32_t i = 0; rc == 0 && i < count; i++) {
 		dcp->files[i].name = dcp->index.files[i];
-		rc = look_at_file(dcp, &dcp->files[i], err);
+		rc = stat_file(dcp, &dcp->files[i], err);
 	}
 	return rc;
 }
@@ -295,7 +296,7 @@ static void free_dcp(void *container)
 	free(dcp);
 }
 
-static int make_values(struct opener *o)
+static int make_values(struct dcp_opener *o)
 {
 	const struct ckpt_dcp_index *x = &o->dcp->index;
 	size_t room = x->entry_count + (size_t)1;
@@ -335,7 +336,7 @@ static int place_in_item(struct ckpt_dcp *dcp, struct ckpt_storage *s, struct ck
 	return ckpt_error_at(err, rc, ckpt_source_path(item->source), NULL, CKPT_NO_OFFSET);
 }
 
-static int place_storages(struct opener *o, struct ckpt_model *model)
+static int place_storages(struct dcp_opener *o, struct ckpt_model *model)
 {
 	struct ckpt_document *doc = model->doc;
 	struct ckpt_dcp *dcp = o->dcp;
@@ -356,12 +357,12 @@ static int place_storages(struct opener *o, struct ckpt_model *model)
 	return rc;
 }
 
-static int read_directory(struct opener *o, struct ckpt_model **out)
+static int read_directory(struct dcp_opener *o, struct ckpt_model **out)
 {
 	int rc = read_index(o->doc, o->err);
 
 	if (rc == 0)
-		rc = look_at_files(o->dcp, o->err);
+		rc = stat_files(o->dcp, o->err);
 	if (rc == 0)
 		rc = make_values(o);
 	if (rc < 0) {
@@ -411,7 +412,7 @@ static struct ckpt_document *new_document(const char *path, struct ckpt_source *
 int ckpt_dcp_open_index(const char *path, struct ckpt_source *index, struct ckpt_model **out,
 			struct ckpt_error *err)
 {
-	struct opener o = { .doc = new_document(path, index), .err = err };
+	struct dcp_opener o = { .doc = new_document(path, index), .err = err };
 	int rc;
 
 	*out = NULL;

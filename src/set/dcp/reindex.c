@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "io/sink.h"
 #include "set/cover.h"
-#include "set/dcp/bring.h"
+#include "set/dcp/copy_files.h"
 #include "set/dcp/save.h"
 #include "set/listing.h"
 #include "set/out.h"
@@ -31,7 +31,7 @@
 enum { SHOWN = 120 };
 
 /* One index file. */
-struct part {
+struct index_part {
 	uint8_t *bytes;
 	struct ckpt_pickle pickle;
 	struct ckpt_dcp_index index;
@@ -42,7 +42,7 @@ struct reindexer {
 	const struct ckpt_reindex_options *o;
 	struct ckpt_reindex_report *report;
 	struct ckpt_listing listing;
-	struct part *parts;
+	struct index_part *parts;
 	uint32_t part_count;
 	struct ckpt_dcp_out out;
 	struct ckpt_strmap entries, files; /* of OUT: key to entry, name to file */
@@ -54,7 +54,7 @@ struct reindexer {
 
 static int read_part(struct reindexer *r, const char *name)
 {
-	struct part *parts = realloc(r->parts, (r->part_count + (size_t)1) * sizeof(*parts));
+	struct index_part *parts = realloc(r->parts, (r->part_count + (size_t)1) * sizeof(*parts));
 	struct ckpt_source *source;
 	char *path;
 	int rc;
@@ -62,12 +62,12 @@ static int read_part(struct reindexer *r, const char *name)
 	if (!parts)
 		return ckpt_fail_nomem(r->err);
 	r->parts = parts;
-	parts[r->part_count] = (struct part){ 0 };
+	parts[r->part_count] = (struct index_part){ 0 };
 	if (asprintf(&path, "%s/%s", r->path, name) < 0)
 		return ckpt_fail_nomem(r->err);
 	rc = ckpt_source_open(path, &source, r->err);
 	if (rc == 0) {
-		struct part *p = &r->parts[r->part_count++];
+		struct index_part *p = &r->parts[r->part_count++];
 
 		rc = ckpt_dcp_index_load(source, &p->bytes, &p->pickle, &p->index, r->err);
 		ckpt_source_unref(source);
@@ -172,8 +172,8 @@ static int add_chunk(struct reindexer *r, const struct ckpt_dcp_index *x,
 	return rc < 0 ? rc : ckpt_dcp_out_add_chunk(&r->out, &chunk, r->err);
 }
 
-static int path_of(struct reindexer *r, const struct ckpt_dcp_entry *e,
-		   struct ckpt_dcp_out_entry *out)
+static int set_path(struct reindexer *r, const struct ckpt_dcp_entry *e,
+		    struct ckpt_dcp_out_entry *out)
 {
 	uint32_t depth = e->path ? e->path->u.seq.count : 1;
 	struct ckpt_dcp_step *path = ckpt_arena_calloc(r->out.arena, depth, sizeof(*path));
@@ -215,7 +215,7 @@ static int add_entry(struct reindexer *r, const struct ckpt_dcp_entry *e)
 	out->tensor.dtype = e->dtype;
 	out->tensor.shape = e->shape;
 	out->tensor.ndim = e->ndim;
-	return path_of(r, e, out);
+	return set_path(r, e, out);
 }
 
 /* All entries, in the order in which the parts name them first. */
@@ -240,7 +240,7 @@ static int list_entries(struct reindexer *r)
 	return rc;
 }
 
-static bool agree(const struct ckpt_dcp_out_entry *a, const struct ckpt_dcp_entry *b)
+static bool is_alike(const struct ckpt_dcp_out_entry *a, const struct ckpt_dcp_entry *b)
 {
 	bool same = a->is_tensor == b->is_tensor && a->tensor.dtype == b->dtype &&
 		    a->tensor.ndim == b->ndim;
@@ -251,8 +251,8 @@ static bool agree(const struct ckpt_dcp_out_entry *a, const struct ckpt_dcp_entr
 }
 
 /* Has another rank written the same block, or value, already? Every rank keeps what is replicated. */
-static bool is_there(const struct reindexer *r, const struct ckpt_dcp_out_entry *out,
-		     const struct ckpt_dcp_chunk *c)
+static bool has_chunk(const struct reindexer *r, const struct ckpt_dcp_out_entry *out,
+		      const struct ckpt_dcp_chunk *c)
 {
 	for (uint64_t i = out->first_chunk; i < r->out.chunk_count; i++)
 		if (!out->is_tensor || !memcmp(r->out.chunks[i].offset, c->offset,
@@ -272,13 +272,13 @@ static int join_entry(struct reindexer *r, struct ckpt_dcp_out_entry *out)
 		uint64_t *slot = ckpt_strmap_find(&x->entry_by_fqn, out->fqn, out->fqn_len);
 		const struct ckpt_dcp_entry *e = slot ? &x->entries[*slot] : NULL;
 
-		if (e && !agree(out, e))
+		if (e && !is_alike(out, e))
 			return fail_entry(r, e,
 					  "is of another shape or dtype in another rank's index");
 		for (uint64_t i = 0; rc == 0 && e && i < e->chunk_count; i++) {
 			const struct ckpt_dcp_chunk *c = &x->chunks[e->first_chunk + i];
 
-			if (r->part_count == 1 || !is_there(r, out, c))
+			if (r->part_count == 1 || !has_chunk(r, out, c))
 				rc = add_chunk(r, x, e, c);
 		}
 	}
@@ -312,7 +312,7 @@ static int check_cover(struct reindexer *r, const struct ckpt_dcp_out_entry *out
 			 ckpt_escape(shown, sizeof(shown), out->fqn, out->fqn_len), ckpt_error_text(&why, text, sizeof(text)));
 }
 
-static int join(struct reindexer *r)
+static int join_parts(struct reindexer *r)
 {
 	int rc;
 
@@ -405,10 +405,10 @@ static int check_not_input(struct reindexer *r, const char *out)
 static int write_folder(struct reindexer *r, const char *out, const struct ckpt_buf *index)
 {
 	struct ckpt_save_options o = CKPT_SAVE_OPTIONS_INIT;
-	struct ckpt_dcp_bringer b = {
+	struct ckpt_dcp_copier b = {
 		.from = r->path, .data_files = &r->files, .o = &o, .err = r->err
 	};
-	const struct ckpt_folder_own own = { ckpt_dcp_is_brought, &b };
+	const struct ckpt_folder_own own = { ckpt_dcp_is_copied, &b };
 	struct ckpt_folder *folder;
 	int rc;
 
@@ -420,9 +420,9 @@ static int write_folder(struct reindexer *r, const char *out, const struct ckpt_
 	b.folder = folder;
 	b.to = ckpt_folder_temp_path(folder);
 	for (uint32_t i = 0; rc == 0 && i < r->out.file_count; i++)
-		rc = ckpt_dcp_bring(&b, r->out.files[i]);
+		rc = ckpt_dcp_copy_data_file(&b, r->out.files[i]);
 	if (rc == 0)
-		rc = ckpt_dcp_bring_others(&b);
+		rc = ckpt_dcp_copy_others(&b);
 	if (rc == 0)
 		rc = write_index(r, folder, b.to, index, sink_flags(r));
 	if (rc == 0)
@@ -469,7 +469,7 @@ static int choose_form(struct reindexer *r)
 	return 0;
 }
 
-static void clear(struct reindexer *r)
+static void clear_reindexer(struct reindexer *r)
 {
 	for (uint32_t i = 0; i < r->part_count; i++) {
 		ckpt_dcp_index_clear(&r->parts[i].index);
@@ -493,7 +493,7 @@ static int reindex(struct reindexer *r, const char *out)
 	if (rc == 0)
 		rc = read_sources(r);
 	if (rc == 0)
-		rc = join(r);
+		rc = join_parts(r);
 	return rc == 0 ? write_out(r, out) : rc;
 }
 
@@ -503,8 +503,8 @@ int ckpt_reindex(const char *path, const char *out, const struct ckpt_reindex_op
 	struct ckpt_reindex_options o = CKPT_REINDEX_OPTIONS_INIT;
 	struct ckpt_reindex_report local = CKPT_REINDEX_REPORT_INIT;
 	struct reindexer r = { .o = &o, .report = &local, .err = err };
-	struct ckpt_dcp_bringer b = { .data_files = &r.files, .err = err };
-	const struct ckpt_folder_own own = { ckpt_dcp_is_brought, &b };
+	struct ckpt_dcp_copier b = { .data_files = &r.files, .err = err };
+	const struct ckpt_folder_own own = { ckpt_dcp_is_copied, &b };
 	size_t len = strlen(path);
 	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
@@ -524,6 +524,6 @@ int ckpt_reindex(const char *path, const char *out, const struct ckpt_reindex_op
 	rc = ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 	if (rc == 0)
 		ckpt_sized_give(report, &local);
-	clear(&r);
+	clear_reindexer(&r);
 	return rc;
 }

@@ -89,8 +89,8 @@ static bool has_shape(const struct ckpt_safetensors_tensor *t, const struct ckpt
 }
 
 /* Such a file knows one part of each name; a rank that has two of a tensor loses one. */
-static bool is_alone(const struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *e,
-		     const struct ckpt_dcp_chunk *chunk)
+static bool is_only_part(const struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *e,
+			 const struct ckpt_dcp_chunk *chunk)
 {
 	for (uint64_t i = 0; i < e->chunk_count; i++) {
 		const struct ckpt_dcp_chunk *other = &dcp->index.chunks[e->first_chunk + i];
@@ -117,7 +117,7 @@ static int find_tensor(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *e,
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "the file, of safetensors, has no such tensor");
 	*out = &file->header.tensors[*slot];
-	if (!is_alone(dcp, e, chunk))
+	if (!is_only_part(dcp, e, chunk))
 		return ckpt_fail(
 			err, CKPT_E_FORMAT,
 			"the index has several parts of it in one file, of safetensors, which "

@@ -13,7 +13,7 @@
 
 #include "base/text.h"
 #include "set/cut.h"
-#include "set/dcp/bring.h"
+#include "set/dcp/copy_files.h"
 #include "set/dcp/item_writer.h"
 #include "set/out.h"
 #include "zipfmt/layout.h"
@@ -26,7 +26,7 @@
 enum { SHOWN = 120 };
 static const uint64_t ITEM_ROOM = 2048; /* what an item takes beside its data, about */
 
-struct splitter {
+struct dcp_splitter {
 	const struct ckpt_model *model;
 	const struct ckpt_save_options *o;
 	struct ckpt_dcp_out out;
@@ -35,7 +35,7 @@ struct splitter {
 	uint64_t *order, *starts; /* chunks by file, and where each file's begin */
 	uint32_t *owners;	  /* entry of each chunk */
 	struct ckpt_folder *folder;
-	struct ckpt_dcp_bringer others; /* FROM NULL: the model is no directory */
+	struct ckpt_dcp_copier others; /* FROM NULL: the model is no directory */
 	struct ckpt_checks *checks;
 	uint64_t done; /* bytes of finished files */
 	unsigned mode; /* of the files */
@@ -52,7 +52,7 @@ static bool is_empty(const struct ckpt_tensor *t)
 	return false;
 }
 
-static int add_part(struct splitter *s, const struct ckpt_cut *cut, uint32_t i)
+static int add_part(struct dcp_splitter *s, const struct ckpt_cut *cut, uint32_t i)
 {
 	uint32_t ndim = cut->tensor->ndim;
 	uint64_t *offset = ckpt_arena_calloc(s->out.arena, ndim + (uint64_t)1, sizeof(*offset));
@@ -68,7 +68,7 @@ static int add_part(struct splitter *s, const struct ckpt_cut *cut, uint32_t i)
 }
 
 /* The first entry with this very tensor, or UINT32_MAX: this is the first. */
-static int find_tie(struct splitter *s, uint32_t entry, uint32_t *out)
+static int find_tie(struct dcp_splitter *s, uint32_t entry, uint32_t *out)
 {
 	const struct ckpt_tensor *t = &s->out.entries[entry].tensor;
 	size_t dims = t->ndim * sizeof(uint64_t), len = 4 * sizeof(uint64_t) + 2 * dims;
@@ -95,7 +95,7 @@ static int find_tie(struct splitter *s, uint32_t entry, uint32_t *out)
 	return 0;
 }
 
-static int place_tensor(struct splitter *s, uint32_t entry)
+static int place_tensor(struct dcp_splitter *s, uint32_t entry)
 {
 	struct ckpt_dcp_out_entry *e = &s->out.entries[entry];
 	const struct ckpt_tensor *t = &e->tensor;
@@ -118,7 +118,7 @@ static int place_tensor(struct splitter *s, uint32_t entry)
 	return rc;
 }
 
-static int place_value(struct splitter *s, uint32_t entry)
+static int place_value(struct dcp_splitter *s, uint32_t entry)
 {
 	struct ckpt_dcp_out_chunk chunk = { .file = 0 };
 
@@ -127,7 +127,7 @@ static int place_value(struct splitter *s, uint32_t entry)
 	return ckpt_dcp_out_add_chunk(&s->out, &chunk, s->err);
 }
 
-static int place_all(struct splitter *s)
+static int place_all(struct dcp_splitter *s)
 {
 	int rc = 0;
 
@@ -137,7 +137,7 @@ static int place_all(struct splitter *s)
 }
 
 /* The chunks of each file: values that are no tensors first, as torch writes them. */
-static int sort_by_file(struct splitter *s)
+static int sort_by_file(struct dcp_splitter *s)
 {
 	uint32_t files = s->out.file_count;
 	uint64_t count = s->out.chunk_count;
@@ -161,7 +161,7 @@ static int sort_by_file(struct splitter *s)
 	return 0;
 }
 
-static int name_files(struct splitter *s)
+static int name_files(struct dcp_splitter *s)
 {
 	uint32_t ranks = s->cutter.ranks;
 
@@ -184,14 +184,14 @@ static int name_files(struct splitter *s)
 
 static void show_progress(void *ctx, uint64_t done, uint64_t total)
 {
-	const struct splitter *s = ctx;
+	const struct dcp_splitter *s = ctx;
 
 	(void)total;
 	if (s->o->progress)
 		s->o->progress(s->o->progress_ctx, s->done + done, s->cutter.total);
 }
 
-static int write_item(struct splitter *s, struct ckpt_dcp_item_writer *w, uint64_t chunk)
+static int write_item(struct dcp_splitter *s, struct ckpt_dcp_item_writer *w, uint64_t chunk)
 {
 	const struct ckpt_dcp_out_entry *e = &s->out.entries[s->owners[chunk]];
 	char shown[SHOWN];
@@ -206,7 +206,8 @@ static int write_item(struct splitter *s, struct ckpt_dcp_item_writer *w, uint64
 	return ckpt_error_prefix(s->err, rc, "'%s': ", ckpt_escape(shown, sizeof(shown), e->fqn, e->fqn_len));
 }
 
-static int write_items(struct splitter *s, uint32_t file, struct ckpt_mover *mover, uint64_t *size)
+static int write_items(struct dcp_splitter *s, uint32_t file, struct ckpt_mover *mover,
+		       uint64_t *size)
 {
 	struct ckpt_dcp_item_writer w = { s->model, mover,
 					  s->o->alignment ? s->o->alignment : CKPT_ZIP_ALIGNMENT,
@@ -222,12 +223,12 @@ static int write_items(struct splitter *s, uint32_t file, struct ckpt_mover *mov
 	return rc;
 }
 
-static unsigned sink_flags(const struct splitter *s)
+static unsigned sink_flags(const struct dcp_splitter *s)
 {
 	return s->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
 }
 
-static int in_folder(struct splitter *s, const char *name, char **out)
+static int join_path(struct dcp_splitter *s, const char *name, char **out)
 {
 	if (asprintf(out, "%s/%s", ckpt_folder_temp_path(s->folder), name) < 0) {
 		*out = NULL;
@@ -236,7 +237,7 @@ static int in_folder(struct splitter *s, const char *name, char **out)
 	return 0;
 }
 
-static int write_data_file(struct splitter *s, uint32_t file, uint64_t *size)
+static int write_data_file(struct dcp_splitter *s, uint32_t file, uint64_t *size)
 {
 	struct ckpt_mover_options options = { .progress = show_progress,
 					      .ctx = s,
@@ -245,7 +246,7 @@ static int write_data_file(struct splitter *s, uint32_t file, uint64_t *size)
 	struct ckpt_mover *mover = NULL;
 	struct ckpt_sink *sink = NULL;
 	char *path;
-	int rc = in_folder(s, s->out.files[file], &path);
+	int rc = join_path(s, s->out.files[file], &path);
 
 	if (rc == 0)
 		rc = ckpt_sink_open(path, 0, 0, sink_flags(s), s->mode, &sink, s->err);
@@ -259,7 +260,7 @@ static int write_data_file(struct splitter *s, uint32_t file, uint64_t *size)
 	return rc;
 }
 
-static int write_files(struct splitter *s, uint64_t *total)
+static int write_files(struct dcp_splitter *s, uint64_t *total)
 {
 	int rc = ckpt_checks_new(&s->checks, s->err);
 
@@ -273,7 +274,7 @@ static int write_files(struct splitter *s, uint64_t *total)
 	return rc < 0 ? rc : ckpt_checks_finish(s->checks, s->o->cancel, s->err);
 }
 
-static int write_index(struct splitter *s, uint64_t *total)
+static int write_index(struct dcp_splitter *s, uint64_t *total)
 {
 	struct ckpt_buf index = { 0 };
 	char *path = NULL;
@@ -281,7 +282,7 @@ static int write_index(struct splitter *s, uint64_t *total)
 
 	*total += index.len;
 	if (rc == 0 && s->folder)
-		rc = in_folder(s, ".metadata", &path);
+		rc = join_path(s, ".metadata", &path);
 	if (rc == 0 && s->folder)
 		rc = ckpt_set_write_file(s->folder, path, &index, sink_flags(s), s->mode, s->err);
 	free(path);
@@ -290,7 +291,7 @@ static int write_index(struct splitter *s, uint64_t *total)
 }
 
 /* A directory that is cut anew keeps what lies in it beside its shards. */
-static int write_others(struct splitter *s, uint64_t *total)
+static int write_others(struct dcp_splitter *s, uint64_t *total)
 {
 	int rc;
 
@@ -299,12 +300,12 @@ static int write_others(struct splitter *s, uint64_t *total)
 	s->others.folder = s->folder;
 	s->others.to = ckpt_folder_temp_path(s->folder);
 	s->others.done = s->others.total = s->done;
-	rc = ckpt_dcp_bring_others(&s->others);
+	rc = ckpt_dcp_copy_others(&s->others);
 	*total += s->others.written;
 	return rc;
 }
 
-static int plan(struct splitter *s)
+static int plan(struct dcp_splitter *s)
 {
 	int rc = ckpt_dcp_flatten_model(s->model, &s->out, s->err);
 
@@ -317,7 +318,7 @@ static int plan(struct splitter *s)
 	return rc == 0 ? sort_by_file(s) : rc;
 }
 
-static void clear(struct splitter *s)
+static void clear_splitter(struct dcp_splitter *s)
 {
 	ckpt_folder_discard(s->folder);
 	ckpt_checks_free(s->checks);
@@ -333,12 +334,13 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 			const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			struct ckpt_error *err)
 {
-	struct splitter s = {
-		.model = model, .o = options, .mode = ckpt_model_mode(model), .err = err,
-		.others = { .o = options, .err = err }
-	};
+	struct dcp_splitter s = { .model = model,
+				  .o = options,
+				  .mode = ckpt_model_mode(model),
+				  .err = err,
+				  .others = { .o = options, .err = err } };
 	const struct ckpt_dcp *dcp = model->doc->format == &ckpt_format_dcp ? ckpt_dcp_of(model) : NULL;
-	const struct ckpt_folder_own own = { dcp ? ckpt_dcp_is_brought : ckpt_dcp_is_own,
+	const struct ckpt_folder_own own = { dcp ? ckpt_dcp_is_copied : ckpt_dcp_is_own,
 					     &s.others };
 	unsigned flags = ckpt_set_folder_flags(options);
 	uint64_t total = 0;
@@ -372,6 +374,6 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 		s.folder = NULL;
 	}
 	report->nbytes = report->written = total;
-	clear(&s);
+	clear_splitter(&s);
 	return rc;
 }

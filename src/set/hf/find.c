@@ -45,7 +45,7 @@ static bool has_stem(const char *name, const char *stem)
 }
 
 /* The less the better. */
-static int rank_of(const char *name)
+static int preference_of(const char *name)
 {
 	int rank = (is_pickle(name) ? PICKLE : 0) | (ckpt_hf_is_index_name(name) ? INDEX : 0);
 
@@ -83,7 +83,7 @@ static bool is_numbered(const char *name)
 	return is_weights(name) && ckpt_hf_name_parse(name, &parts);
 }
 
-static const char *best(const struct ckpt_listing *l, bool (*is_one)(const char *name))
+static const char *find_best(const struct ckpt_listing *l, bool (*is_one)(const char *name))
 {
 	const char *found = NULL;
 	int rank = NO_CHOICE;
@@ -91,10 +91,10 @@ static const char *best(const struct ckpt_listing *l, bool (*is_one)(const char 
 	for (size_t i = 0; i < l->count; i++) {
 		const char *name = l->items[i].name;
 
-		if (l->items[i].is_folder || !is_one(name) || rank_of(name) >= rank)
+		if (l->items[i].is_folder || !is_one(name) || preference_of(name) >= rank)
 			continue;
 		found = name;
-		rank = rank_of(name);
+		rank = preference_of(name);
 	}
 	return found;
 }
@@ -106,7 +106,7 @@ static bool is_part(const char *name)
 
 bool ckpt_hf_find(const struct ckpt_listing *l, struct ckpt_hf_found *out)
 {
-	const char *model = best(l, ckpt_hf_is_model_name);
+	const char *model = find_best(l, ckpt_hf_is_model_name);
 	const struct ckpt_listed *only;
 
 	*out = (struct ckpt_hf_found){ 0 };
@@ -114,8 +114,8 @@ bool ckpt_hf_find(const struct ckpt_listing *l, struct ckpt_hf_found *out)
 		out->index = model;
 	else if (model)
 		out->single = model;
-	else if (!(out->sharded = best(l, is_part)))
-		out->numbered = best(l, is_numbered);
+	else if (!(out->sharded = find_best(l, is_part)))
+		out->numbered = find_best(l, is_numbered);
 	if (!model && !out->sharded && !out->numbered &&
 	    ckpt_listing_count(l, "*.safetensors", &only) == 1)
 		out->single = only->name;

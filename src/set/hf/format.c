@@ -33,7 +33,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 
 /* ---- notes ---- */
 
-static void tell_unnamed(const struct ckpt_hf *hf, void (*note)(void *ctx, const char *text),
+static void note_unnamed(const struct ckpt_hf *hf, void (*note)(void *ctx, const char *text),
 			 void *ctx)
 {
 	char text[NOTE];
@@ -48,7 +48,7 @@ static void tell_unnamed(const struct ckpt_hf *hf, void (*note)(void *ctx, const
 }
 
 /* Writers count storages, or tensors; both are right where none is shared. */
-static void tell_total(const struct ckpt_hf *hf, void (*note)(void *ctx, const char *text),
+static void note_total(const struct ckpt_hf *hf, void (*note)(void *ctx, const char *text),
 		       void *ctx)
 {
 	char text[NOTE];
@@ -63,7 +63,7 @@ static void tell_total(const struct ckpt_hf *hf, void (*note)(void *ctx, const c
 }
 
 /* Other indexes and whole models: of several, one is taken. */
-static int tell_others(const struct ckpt_hf *hf, void (*note)(void *ctx, const char *text),
+static int note_others(const struct ckpt_hf *hf, void (*note)(void *ctx, const char *text),
 		       void *ctx, struct ckpt_error *err)
 {
 	struct ckpt_listing l;
@@ -85,8 +85,9 @@ static int tell_others(const struct ckpt_hf *hf, void (*note)(void *ctx, const c
 	return rc;
 }
 
-int ckpt_hf_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
-		       void *ctx, struct ckpt_error *err)
+int ckpt_hf_check_directory(const struct ckpt_model *model,
+			    void (*note)(void *ctx, const char *text), void *ctx,
+			    struct ckpt_error *err)
 {
 	const struct ckpt_hf *hf = ckpt_hf_of(model);
 
@@ -96,9 +97,9 @@ int ckpt_hf_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, c
 	else if (!hf->index_name)
 		note(ctx, "has no index, which transformers needs; which tensor is where the files "
 			  "say themselves");
-	tell_unnamed(hf, note, ctx);
-	tell_total(hf, note, ctx);
-	return tell_others(hf, note, ctx, err);
+	note_unnamed(hf, note, ctx);
+	note_total(hf, note, ctx);
+	return note_others(hf, note, ctx, err);
 }
 
 /* ---- writing ---- */
@@ -118,7 +119,7 @@ static int save_in_place(const struct ckpt_model *model, const struct ckpt_save_
 const struct ckpt_format ckpt_format_hf = {
 	.name = "Hugging Face shard set",
 	.code = CKPT_FORMAT_HUGGING_FACE,
-	.notes = ckpt_hf_tell_state,
+	.notes = ckpt_hf_check_directory,
 	.save = ckpt_hf_save,
 	.save_in_place = save_in_place,
 	.describe = describe,

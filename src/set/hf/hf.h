@@ -75,7 +75,8 @@ int ckpt_hf_make_values(struct ckpt_document *doc, struct ckpt_error *err);
 int ckpt_hf_join_values(struct ckpt_document *doc, struct ckpt_error *err);
 
 /* What is odd about the directory (ckpt_format.notes). */
-int ckpt_hf_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
-		       void *ctx, struct ckpt_error *err);
+int ckpt_hf_check_directory(const struct ckpt_model *model,
+			    void (*note)(void *ctx, const char *text), void *ctx,
+			    struct ckpt_error *err);
 
 #endif

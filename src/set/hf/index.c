@@ -12,7 +12,7 @@
 
 #include "base/grow.h"
 #include "base/text.h"
-#include "set/inside.h"
+#include "set/safe_path.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -21,7 +21,7 @@
 
 enum { SHOWN = 120, SCRATCH_BUDGET = 1 << 24, NONE = UINT32_MAX };
 
-struct counter {
+struct hf_lister {
 	struct ckpt_hf_out *out;
 	uint32_t *first;	    /* malloc: by storage, the first tensor in it */
 	struct ckpt_strmap nothing; /* by device, the first tensor in a storage without bytes */
@@ -30,8 +30,8 @@ struct counter {
 	struct ckpt_error *err;
 };
 
-static int add(struct counter *c, const struct ckpt_hf_tensor *tensor, uint64_t nbytes,
-	       uint32_t first)
+static int add_tensor(struct hf_lister *c, const struct ckpt_hf_tensor *tensor, uint64_t nbytes,
+		      uint32_t first)
 {
 	struct ckpt_hf_out *out = c->out;
 	uint32_t cap = out->cap;
@@ -52,7 +52,7 @@ static int add(struct counter *c, const struct ckpt_hf_tensor *tensor, uint64_t 
 }
 
 /* A tensor whose bytes are those of a storage, which it may share. */
-static int add_stored(struct counter *c, const struct ckpt_hf_tensor *tensor, int64_t storage)
+static int add_stored(struct hf_lister *c, const struct ckpt_hf_tensor *tensor, int64_t storage)
 {
 	const struct ckpt_storage *s = &c->out->model->storages[storage];
 	uint32_t first = c->first[storage];
@@ -64,11 +64,11 @@ static int add_stored(struct counter *c, const struct ckpt_hf_tensor *tensor, in
 					  c->out->count, &there);
 		if (!slot)
 			return ckpt_fail_nomem(c->err);
-		return add(c, tensor, 0, (uint32_t)*slot);
+		return add_tensor(c, tensor, 0, (uint32_t)*slot);
 	}
 	if (first == NONE)
 		c->first[storage] = c->out->count;
-	return add(c, tensor, s->nbytes, first);
+	return add_tensor(c, tensor, s->nbytes, first);
 }
 
 /* ---- safetensors ---- */
@@ -93,7 +93,7 @@ static bool keeps_storage(const struct ckpt_hf_out *out, const struct ckpt_safet
 	       t->storage >= 0 && !t->is_conj && !t->is_neg && (!item->nbytes || is_contiguous(t));
 }
 
-static int list_safetensors(struct counter *c)
+static int list_safetensors(struct hf_lister *c)
 {
 	struct ckpt_hf_out *out = c->out;
 	int rc = ckpt_safetensors_list_make(out->model, out->o, &out->list, c->err);
@@ -108,7 +108,7 @@ static int list_safetensors(struct counter *c)
 		if (item->same)
 			continue; /* the index says which one it is */
 		rc = keeps_storage(out, item) ? add_stored(c, &tensor, item->t.storage)
-					      : add(c, &tensor, item->nbytes, NONE);
+					      : add_tensor(c, &tensor, item->nbytes, NONE);
 	}
 	return rc;
 }
@@ -116,7 +116,7 @@ static int list_safetensors(struct counter *c)
 /* ---- pickles ---- */
 
 /* An error later on, when all are known, if they are not to be left out. */
-static int refuse(struct counter *c, const struct ckpt_value *key, const char *why)
+static int note_unfit(struct hf_lister *c, const struct ckpt_value *key, const char *why)
 {
 	bool is_text = key->kind == CKPT_STR;
 	char shown[SHOWN];
@@ -130,7 +130,7 @@ static int refuse(struct counter *c, const struct ckpt_value *key, const char *w
 	return 0;
 }
 
-static int list_entry(struct counter *c, const struct ckpt_value *key,
+static int list_entry(struct hf_lister *c, const struct ckpt_value *key,
 		      const struct ckpt_value *value)
 {
 	struct ckpt_hf_tensor tensor = { .key = key, .value = value };
@@ -140,17 +140,17 @@ static int list_entry(struct counter *c, const struct ckpt_value *key,
 	if (rc < 0)
 		return rc;
 	if (key->kind != CKPT_STR || !ckpt_utf8_ok(key->u.bytes.ptr, key->u.bytes.len))
-		return refuse(c, key, "is no name of a tensor, wanted a str");
+		return note_unfit(c, key, "is no name of a tensor, wanted a str");
 	if (rc == 0)
-		return refuse(c, key, "is no tensor");
+		return note_unfit(c, key, "is no tensor");
 	if (t.storage < 0)
-		return refuse(c, key, "is a tensor without a storage of its own");
+		return note_unfit(c, key, "is a tensor without a storage of its own");
 	tensor.name = key->u.bytes.ptr;
 	tensor.len = key->u.bytes.len;
 	return add_stored(c, &tensor, t.storage);
 }
 
-static int list_pickles(struct counter *c)
+static int list_pickles(struct hf_lister *c)
 {
 	const struct ckpt_model *m = c->out->model;
 	const struct ckpt_seq *pairs = ckpt_value_pairs(ckpt_model_now(m, m->root));
@@ -176,11 +176,11 @@ static int list_pickles(struct counter *c)
 
 int ckpt_hf_out_list(struct ckpt_hf_out *out, struct ckpt_error *err)
 {
-	struct counter c = { .out = out,
-			     .first = malloc((out->model->storage_count + (size_t)1) *
-					     sizeof(*c.first)),
-			     .scratch = ckpt_arena_new(SCRATCH_BUDGET),
-			     .err = err };
+	struct hf_lister c = { .out = out,
+			       .first = malloc((out->model->storage_count + (size_t)1) *
+					       sizeof(*c.first)),
+			       .scratch = ckpt_arena_new(SCRATCH_BUDGET),
+			       .err = err };
 	int rc = c.first && c.scratch ? 0 : ckpt_fail_nomem(err);
 
 	for (uint32_t i = 0; c.first && i < out->model->storage_count; i++)

@@ -42,7 +42,7 @@ char *ckpt_hf_out_name(const struct ckpt_hf_out *out, uint32_t shard)
 }
 
 /* The names of the input go on, "diffusion_pytorch_model" or "model.fp16". */
-static bool take_names(struct ckpt_hf_out *out, const char *kind)
+static bool keep_input_names(struct ckpt_hf_out *out, const char *kind)
 {
 	const struct ckpt_hf *hf;
 	struct ckpt_hf_name parts;
@@ -67,7 +67,7 @@ void ckpt_hf_out_choose_names(struct ckpt_hf_out *out)
 {
 	const char *kind = out->safetensors ? ".safetensors" : ".bin";
 
-	if (!take_names(out, kind)) {
+	if (!keep_input_names(out, kind)) {
 		snprintf(out->stem, sizeof(out->stem), "%s",
 			 out->safetensors ? "model" : "pytorch_model");
 		snprintf(out->rest, sizeof(out->rest), "%s", kind);
@@ -113,7 +113,7 @@ static void add_escape(struct ckpt_buf *text, uint32_t code)
 }
 
 /* The character at AT, which is sound UTF-8 of LEN bytes. */
-static uint32_t decode(const char *at, size_t len)
+static uint32_t decode_utf8(const char *at, size_t len)
 {
 	uint32_t code = (uint8_t)*at;
 
@@ -132,7 +132,7 @@ void ckpt_hf_add_string(struct ckpt_buf *text, const char *s, size_t len)
 
 		step = ckpt_utf8_len(s + i, len - i);
 		step = step ? step : 1;
-		code = decode(s + i, step);
+		code = decode_utf8(s + i, step);
 		if (code >= 0x20 && code < 0x7F && code != '"' && code != '\\')
 			ckpt_buf_add_u8(text, (uint8_t)code);
 		else

@@ -23,7 +23,7 @@ void ckpt_hf_packing_clear(struct ckpt_hf_packing *p)
 	*p = (struct ckpt_hf_packing){ 0 };
 }
 
-static void follow(struct packer *p, uint32_t item, uint32_t first)
+static void chain_item(struct packer *p, uint32_t item, uint32_t first)
 {
 	p->next[p->last[first]] = item;
 	p->last[first] = item;
@@ -38,7 +38,7 @@ static void close_shard(struct packer *p, uint32_t from, uint32_t to, uint32_t *
 	++*number;
 }
 
-static int deal(struct packer *p, struct ckpt_error *err)
+static int assign_shards(struct packer *p, struct ckpt_error *err)
 {
 	uint32_t from = 0, shards = 0;
 	uint64_t filled = 0;
@@ -50,7 +50,7 @@ static int deal(struct packer *p, struct ckpt_error *err)
 		p->shard[i] = p->next[i] = NONE;
 		p->last[i] = i;
 		if (item->first != i) {
-			follow(p, i, item->first);
+			chain_item(p, i, item->first);
 			continue;
 		}
 		if (__builtin_add_overflow(p->out->nbytes, item->nbytes, &p->out->nbytes))
@@ -75,7 +75,7 @@ static int deal(struct packer *p, struct ckpt_error *err)
 }
 
 /* Count, sum up, and put in place: those that are the first of a storage, then what follows them. */
-static void arrange(struct packer *p)
+static void order_items(struct packer *p)
 {
 	uint64_t *starts = p->out->starts;
 
@@ -109,11 +109,11 @@ int ckpt_hf_pack(const struct ckpt_hf_item *items, uint32_t count, uint64_t limi
 	if (!p.shard || !p.next || !p.last || !out->order)
 		rc = ckpt_fail_nomem(err);
 	else
-		rc = deal(&p, err);
+		rc = assign_shards(&p, err);
 	if (rc == 0) {
 		out->starts = calloc(out->shard_count + (size_t)2, sizeof(*out->starts));
 		if (out->starts)
-			arrange(&p);
+			order_items(&p);
 		else
 			rc = ckpt_fail_nomem(err);
 	}

@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct saver {
+struct hf_saver {
 	struct ckpt_hf_out out;
 	struct ckpt_save_options o;
 	struct ckpt_folder *folder;
@@ -51,13 +51,13 @@ static bool is_own(const void *ctx, const char *path, const char *name)
 
 static void show_progress(void *ctx, uint64_t done, uint64_t total)
 {
-	const struct saver *s = ctx;
+	const struct hf_saver *s = ctx;
 
 	(void)total;
 	s->out.o->progress(s->out.o->progress_ctx, s->done + done, s->total);
 }
 
-static int write_tensors(struct saver *s, uint32_t shard, const char *path,
+static int write_tensors(struct hf_saver *s, uint32_t shard, const char *path,
 			 const struct ckpt_save_options *o, struct ckpt_save_report *report)
 {
 	static const struct ckpt_safetensors_pair format = { "format", "pt", 6, 2 };
@@ -89,7 +89,7 @@ static int write_tensors(struct saver *s, uint32_t shard, const char *path,
 }
 
 /* The tensors of a shard, in a dict of their own. */
-static int make_part(struct saver *s, uint32_t shard, struct ckpt_model **out)
+static int make_part(struct hf_saver *s, uint32_t shard, struct ckpt_model **out)
 {
 	const struct ckpt_hf_packing *p = &s->out.packing;
 	struct ckpt_value *root;
@@ -112,7 +112,7 @@ static int make_part(struct saver *s, uint32_t shard, struct ckpt_model **out)
 	return ckpt_arena_fail(s->out.model->arena, s->err);
 }
 
-static int write_pickle(struct saver *s, uint32_t shard, const char *path,
+static int write_pickle(struct hf_saver *s, uint32_t shard, const char *path,
 			const struct ckpt_save_options *o, struct ckpt_save_report *report)
 {
 	struct ckpt_model *part;
@@ -125,7 +125,7 @@ static int write_pickle(struct saver *s, uint32_t shard, const char *path,
 	return rc;
 }
 
-static int write_shard(struct saver *s, uint32_t shard, bool dry, uint64_t *nbytes)
+static int write_shard(struct hf_saver *s, uint32_t shard, bool dry, uint64_t *nbytes)
 {
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_save_options o = *s->out.o;
@@ -151,7 +151,7 @@ static int write_shard(struct saver *s, uint32_t shard, bool dry, uint64_t *nbyt
 
 /* ---- all of them ---- */
 
-static int write_shards(struct saver *s, bool dry)
+static int write_shards(struct hf_saver *s, bool dry)
 {
 	int rc = 0;
 
@@ -167,7 +167,7 @@ static int write_shards(struct saver *s, bool dry)
 	return rc;
 }
 
-static int write_index(struct saver *s, bool dry)
+static int write_index(struct hf_saver *s, bool dry)
 {
 	unsigned flags = s->out.o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
 	struct ckpt_buf text = { 0 };
@@ -192,7 +192,7 @@ static int write_index(struct saver *s, bool dry)
 }
 
 /* Once without writing: what cannot be written is found before there is a byte of it. */
-static int write_all(struct saver *s)
+static int write_all(struct hf_saver *s)
 {
 	int rc = write_shards(s, true);
 
@@ -208,7 +208,7 @@ static int write_all(struct saver *s)
 
 /* ---- choices ---- */
 
-static int choose_kind(struct saver *s)
+static int choose_kind(struct hf_saver *s)
 {
 	const struct ckpt_model *model = s->out.model;
 	const char *format = s->out.o->format;
@@ -225,7 +225,7 @@ static int choose_kind(struct saver *s)
 	return 0;
 }
 
-static int plan(struct saver *s)
+static int plan(struct hf_saver *s)
 {
 	const struct ckpt_model *model = s->out.model;
 	uint64_t limit = s->out.o->shard_size;
@@ -239,7 +239,7 @@ static int plan(struct saver *s)
 	return ckpt_error_at(s->err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }
 
-static int save(struct saver *s, const char *path)
+static int save_set(struct hf_saver *s, const char *path)
 {
 	const struct ckpt_save_options *o = s->out.o;
 	const struct ckpt_folder_own own = { is_own, &s->out };
@@ -266,7 +266,7 @@ int ckpt_hf_save(const struct ckpt_model *model, const char *path,
 		 const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		 struct ckpt_error *err)
 {
-	struct saver s = { .out = { .model = model, .o = &s.o }, .o = *options, .err = err };
+	struct hf_saver s = { .out = { .model = model, .o = &s.o }, .o = *options, .err = err };
 	int rc = choose_kind(&s);
 
 	/* what shared its bytes goes on to */
@@ -275,7 +275,7 @@ int ckpt_hf_save(const struct ckpt_model *model, const char *path,
 		s.o.shared = CKPT_SHARED_ALIAS;
 	if (rc == 0) {
 		ckpt_hf_out_choose_names(&s.out);
-		rc = save(&s, path);
+		rc = save_set(&s, path);
 	}
 	report->nbytes = report->written = s.total;
 	report->others = s.out.others;

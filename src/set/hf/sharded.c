@@ -27,7 +27,7 @@
 enum { SHOWN = 120, NONE = UINT32_MAX };
 
 /* What one file has of a tensor. */
-struct part {
+struct file_part {
 	uint32_t shard, next; /* NEXT: another one of it, or NONE */
 	const struct ckpt_value *value;
 	uint64_t *offset;
@@ -41,7 +41,7 @@ struct whole {
 	uint64_t *shape;
 };
 
-struct joiner {
+struct part_joiner {
 	struct ckpt_document *doc;
 	struct ckpt_hf *hf;
 	struct ckpt_arena *arena; /* the document's */
@@ -49,15 +49,15 @@ struct joiner {
 	struct ckpt_value *root;
 	uint32_t shard;	      /* that is read, and: */
 	json_t *offsets;      /* what it says of its parts */
-	struct part *parts;   /* malloc */
+	struct file_part *parts; /* malloc */
 	struct whole *wholes; /* malloc */
 	const char **files;   /* malloc: names, for messages */
 	uint32_t part_count, part_cap, whole_count, whole_cap;
 	struct ckpt_error *err;
 };
 
-static int fail_tensor(struct joiner *j, const char *name, size_t len, uint32_t shard, int status,
-		       const char *what)
+static int fail_tensor(struct part_joiner *j, const char *name, size_t len, uint32_t shard,
+		       int status, const char *what)
 {
 	char shown[SHOWN], file[SHOWN];
 
@@ -69,7 +69,7 @@ static int fail_tensor(struct joiner *j, const char *name, size_t len, uint32_t 
 
 /* ---- what a file says ---- */
 
-static int read_offsets(struct joiner *j)
+static int read_offsets(struct part_joiner *j)
 {
 	const struct ckpt_safetensors *st = ckpt_safetensors_of(j->hf->shards[j->shard]);
 	const struct ckpt_safetensors_pair *found = NULL;
@@ -96,8 +96,8 @@ static int read_offsets(struct joiner *j)
 }
 
 /* Where the part NAME begins, NDIM numbers. */
-static int find_offset(struct joiner *j, const struct ckpt_value *name, const struct ckpt_tensor *t,
-		       uint64_t *out)
+static int find_offset(struct part_joiner *j, const struct ckpt_value *name,
+		       const struct ckpt_tensor *t, uint64_t *out)
 {
 	const json_t *info = NULL, *list;
 
@@ -125,8 +125,8 @@ static int find_offset(struct joiner *j, const struct ckpt_value *name, const st
 /* ---- parts ---- */
 
 /* The tensor NAME, which may be new. */
-static struct whole *take_whole(struct joiner *j, const struct ckpt_value *name,
-				const struct ckpt_tensor *t)
+static struct whole *find_or_add_whole(struct part_joiner *j, const struct ckpt_value *name,
+				       const struct ckpt_tensor *t)
 {
 	struct ckpt_hf_entry *entry =
 		ckpt_hf_index_find(&j->hf->index, name->u.bytes.ptr, (size_t)name->u.bytes.len);
@@ -148,15 +148,15 @@ static struct whole *take_whole(struct joiner *j, const struct ckpt_value *name,
 	return w;
 }
 
-static int link_part(struct joiner *j, struct whole *w, const struct ckpt_value *value,
+static int link_part(struct part_joiner *j, struct whole *w, const struct ckpt_value *value,
 		     uint64_t *offset)
 {
-	struct part *grown = ckpt_grow(j->parts, j->part_count, &j->part_cap, sizeof(*grown));
+	struct file_part *grown = ckpt_grow(j->parts, j->part_count, &j->part_cap, sizeof(*grown));
 
 	if (!grown)
 		return ckpt_fail_nomem(j->err);
 	j->parts = grown;
-	grown[j->part_count] = (struct part){ j->shard, NONE, value, offset };
+	grown[j->part_count] = (struct file_part){ j->shard, NONE, value, offset };
 	if (w->last == NONE)
 		w->first = j->part_count;
 	else
@@ -165,7 +165,8 @@ static int link_part(struct joiner *j, struct whole *w, const struct ckpt_value 
 	return 0;
 }
 
-static int add_part(struct joiner *j, const struct ckpt_value *name, const struct ckpt_value *value)
+static int add_part(struct part_joiner *j, const struct ckpt_value *name,
+		    const struct ckpt_value *value)
 {
 	const struct ckpt_model *m = j->hf->shards[j->shard];
 	struct ckpt_tensor t;
@@ -179,7 +180,7 @@ static int add_part(struct joiner *j, const struct ckpt_value *name, const struc
 		return fail_tensor(j, name->u.bytes.ptr, name->u.bytes.len, j->shard,
 				   CKPT_E_UNSUPPORTED, "is no tensor that torch could have");
 	offset = ckpt_arena_calloc(j->arena, t.ndim + (uint64_t)1, sizeof(*offset));
-	w = offset ? take_whole(j, name, &t) : NULL;
+	w = offset ? find_or_add_whole(j, name, &t) : NULL;
 	if (!w)
 		return ckpt_fail_nomem(j->err);
 	if (w->dtype != t.dtype || w->ndim != t.ndim)
@@ -193,7 +194,7 @@ static int add_part(struct joiner *j, const struct ckpt_value *name, const struc
 	return rc == 0 ? link_part(j, w, value, offset) : rc;
 }
 
-static int add_file(struct joiner *j)
+static int add_file(struct part_joiner *j)
 {
 	const struct ckpt_model *m = j->hf->shards[j->shard];
 	const struct ckpt_seq *pairs = ckpt_value_pairs(ckpt_model_now(m, m->root));
@@ -206,13 +207,13 @@ static int add_file(struct joiner *j)
 
 /* ---- wholes ---- */
 
-static int join_parts(struct joiner *j, const struct whole *w, struct ckpt_recipe *out)
+static int join_parts(struct part_joiner *j, const struct whole *w, struct ckpt_recipe *out)
 {
 	struct ckpt_joined joined = ckpt_joined_of(j->arena, j->files, w->ndim);
 	int rc = 0;
 
 	for (uint32_t i = w->first; rc == 0 && i != NONE; i = j->parts[i].next) {
-		const struct part *part = &j->parts[i];
+		const struct file_part *part = &j->parts[i];
 		struct ckpt_tensor local;
 		struct ckpt_recipe bytes;
 
@@ -228,7 +229,7 @@ static int join_parts(struct joiner *j, const struct whole *w, struct ckpt_recip
 	return rc;
 }
 
-static int keep_recipe(struct joiner *j, const struct ckpt_recipe *made)
+static int add_made_place(struct part_joiner *j, const struct ckpt_recipe *made)
 {
 	struct ckpt_hf *hf = j->hf;
 	struct ckpt_hf_place *grown =
@@ -246,7 +247,7 @@ static int keep_recipe(struct joiner *j, const struct ckpt_recipe *made)
 	return 0;
 }
 
-static int put_whole(struct joiner *j, uint32_t number)
+static int add_whole(struct part_joiner *j, uint32_t number)
 {
 	const struct ckpt_hf_entry *entry = &j->hf->index.entries[number];
 	const struct whole *w = &j->wholes[number];
@@ -258,7 +259,7 @@ static int put_whole(struct joiner *j, uint32_t number)
 	if (rc < 0)
 		return ckpt_error_prefix(j->err, rc, "'%s': ", ckpt_escape(shown, sizeof(shown), entry->name, entry->len));
 	if (rc == 0)
-		rc = keep_recipe(j, &made);
+		rc = add_made_place(j, &made);
 	if (rc < 0)
 		return rc;
 	snprintf(key, sizeof(key), "%" PRIu32, number);
@@ -272,7 +273,7 @@ static int put_whole(struct joiner *j, uint32_t number)
 	return 0;
 }
 
-static int join_all(struct joiner *j)
+static int join_all(struct part_joiner *j)
 {
 	int rc = 0;
 
@@ -285,18 +286,18 @@ static int join_all(struct joiner *j)
 	for (; rc == 0 && j->shard < j->hf->index.file_count; j->shard++)
 		rc = add_file(j);
 	for (uint32_t i = 0; rc == 0 && i < j->whole_count; i++)
-		rc = put_whole(j, i);
+		rc = add_whole(j, i);
 	j->doc->pickle.root = j->root;
 	return rc;
 }
 
 int ckpt_hf_join_values(struct ckpt_document *doc, struct ckpt_error *err)
 {
-	struct joiner j = { .doc = doc,
-			    .hf = doc->container,
-			    .arena = doc->pickle.arena,
-			    .maker = { .arena = doc->pickle.arena, .pickle = &doc->pickle },
-			    .err = err };
+	struct part_joiner j = { .doc = doc,
+				 .hf = doc->container,
+				 .arena = doc->pickle.arena,
+				 .maker = { .arena = doc->pickle.arena, .pickle = &doc->pickle },
+				 .err = err };
 	int rc = join_all(&j);
 
 	ckpt_maker_clear(&j.maker);

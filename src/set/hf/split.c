@@ -29,19 +29,19 @@
 enum { SHOWN = 120, NAME_ROOM = 64 };
 
 /* What is written of a tensor: ITEM has the shape of the part. */
-struct part {
+struct rank_part {
 	struct ckpt_safetensors_item item; /* goes first: the writer gives it back */
 	const struct ckpt_tensor *whole;
 	const uint64_t *offset;
 };
 
-struct splitter {
+struct hf_splitter {
 	const struct ckpt_model *model;
 	struct ckpt_save_options o;
 	struct ckpt_safetensors_list list;
 	struct ckpt_cutter cutter;
 	struct ckpt_arena *arena; /* owned: of parts */
-	struct part **parts;	  /* malloc: by rank, and in the order of the model */
+	struct rank_part **parts; /* malloc: by rank, and in the order of the model */
 	uint64_t *starts;	  /* malloc: by rank, where its own begin; one more for the end */
 	struct ckpt_folder *folder;
 	struct ckpt_checks *checks;
@@ -52,7 +52,7 @@ struct splitter {
 
 /* ---- where everything goes ---- */
 
-static int fail_whole(struct splitter *s, const struct ckpt_safetensors_item *item)
+static int fail_whole(struct hf_splitter *s, const struct ckpt_safetensors_item *item)
 {
 	char shown[SHOWN];
 
@@ -61,7 +61,7 @@ static int fail_whole(struct splitter *s, const struct ckpt_safetensors_item *it
 }
 
 /* How every tensor is cut, to be freed; *COUNT parts in all, those of each rank counted in STARTS. */
-static struct ckpt_cut *cut_all(struct splitter *s, uint64_t *count)
+static struct ckpt_cut *cut_all(struct hf_splitter *s, uint64_t *count)
 {
 	struct ckpt_cut *cuts = calloc(s->list.count + (size_t)1, sizeof(*cuts));
 
@@ -77,24 +77,24 @@ static struct ckpt_cut *cut_all(struct splitter *s, uint64_t *count)
 	return cuts;
 }
 
-static int add_part(struct splitter *s, const struct ckpt_safetensors_item *item,
+static int add_part(struct hf_splitter *s, const struct ckpt_safetensors_item *item,
 		    const struct ckpt_cut *cut, uint32_t i)
 {
 	uint32_t ndim = item->t.ndim;
-	struct part *part = ckpt_arena_alloc(s->arena, sizeof(*part));
+	struct rank_part *part = ckpt_arena_alloc(s->arena, sizeof(*part));
 	uint64_t *offset = ckpt_arena_calloc(s->arena, ndim + (uint64_t)1, sizeof(*offset));
 	uint64_t *shape = ckpt_arena_calloc(s->arena, ndim + (uint64_t)1, sizeof(*shape));
 
 	if (!part || !offset || !shape)
 		return ckpt_arena_fail(s->arena, s->err);
-	*part = (struct part){ .item = *item, .whole = &item->t, .offset = offset };
+	*part = (struct rank_part){ .item = *item, .whole = &item->t, .offset = offset };
 	part->item.nbytes = ckpt_cut_part(cut, i, offset, shape);
 	part->item.t.shape = shape;
 	s->parts[s->starts[cut->first_rank + i + 1]++] = part;
 	return 0;
 }
 
-static int check_items(struct splitter *s)
+static int check_items(struct hf_splitter *s)
 {
 	for (uint32_t i = 0; i < s->list.count; i++)
 		if (s->list.items[i].t.storage < 0 ||
@@ -103,7 +103,7 @@ static int check_items(struct splitter *s)
 	return s->list.count ? 0 : ckpt_fail(s->err, CKPT_E_UNSUPPORTED, "holds no tensor");
 }
 
-static int deal_all(struct splitter *s)
+static int assign_parts(struct hf_splitter *s)
 {
 	struct ckpt_cut *cuts;
 	uint64_t count = 0;
@@ -112,7 +112,7 @@ static int deal_all(struct splitter *s)
 	s->arena = ckpt_arena_new(UINT64_MAX >> 1); /* in proportion to tensors and ranks */
 	s->starts = calloc(s->cutter.ranks + (size_t)2, sizeof(*s->starts));
 	cuts = s->starts ? cut_all(s, &count) : NULL;
-	s->parts = malloc((count + 1) * sizeof(struct part *));
+	s->parts = malloc((count + 1) * sizeof(struct rank_part *));
 	if (!s->arena || !cuts || !s->parts)
 		rc = ckpt_fail_nomem(s->err);
 	for (uint32_t i = 0; rc == 0 && i < s->list.count; i++)
@@ -122,7 +122,7 @@ static int deal_all(struct splitter *s)
 	return rc;
 }
 
-static int plan(struct splitter *s)
+static int plan(struct hf_splitter *s)
 {
 	int rc = ckpt_safetensors_list_make(s->model, &s->o, &s->list, s->err);
 
@@ -130,14 +130,14 @@ static int plan(struct splitter *s)
 		rc = check_items(s);
 	if (rc == 0)
 		rc = ckpt_cutter_init(&s->cutter, &s->o, s->err);
-	return rc == 0 ? deal_all(s) : rc;
+	return rc == 0 ? assign_parts(s) : rc;
 }
 
 /* ---- one file ---- */
 
 /* {"a.weight": {"saved_offsets": [0, 0]}, ...}, as json.dumps() writes it. */
-static int say_offsets(struct splitter *s, struct part *const *parts, uint64_t count,
-		       struct ckpt_buf *text)
+static int write_offsets(struct hf_splitter *s, struct rank_part *const *parts, uint64_t count,
+			 struct ckpt_buf *text)
 {
 	ckpt_buf_printf(text, "{");
 	for (uint64_t i = 0; i < count; i++) {
@@ -160,28 +160,28 @@ static int say_offsets(struct splitter *s, struct part *const *parts, uint64_t c
 static int part_bytes(void *ctx, const struct ckpt_safetensors_item *item, struct ckpt_arena *arena,
 		      struct ckpt_recipe *out, struct ckpt_error *err)
 {
-	const struct splitter *s = ctx;
-	const struct part *part = (const struct part *)item;
+	const struct hf_splitter *s = ctx;
+	const struct rank_part *part = (const struct rank_part *)item;
 
 	return ckpt_cut_box(s->model, part->whole, part->offset, item->t.shape, arena, out, err);
 }
 
 static void show_progress(void *ctx, uint64_t done, uint64_t total)
 {
-	const struct splitter *s = ctx;
+	const struct hf_splitter *s = ctx;
 
 	(void)total;
 	s->o.progress(s->o.progress_ctx, s->done + done, s->total);
 }
 
-static int write_parts(struct splitter *s, struct part *const *parts, uint64_t count,
+static int write_parts(struct hf_splitter *s, struct rank_part *const *parts, uint64_t count,
 		       const char *path, bool dry, uint64_t *nbytes)
 {
 	struct ckpt_buf offsets = { 0 };
 	struct ckpt_safetensors_item **items = malloc((count + 1) * sizeof(*items));
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_save_options o = s->o;
-	int rc = items ? say_offsets(s, parts, count, &offsets) : ckpt_fail_nomem(s->err);
+	int rc = items ? write_offsets(s, parts, count, &offsets) : ckpt_fail_nomem(s->err);
 
 	for (uint64_t i = 0; rc == 0 && i < count; i++)
 		items[i] = &parts[i]->item;
@@ -214,13 +214,13 @@ static int write_parts(struct splitter *s, struct part *const *parts, uint64_t c
 	return rc;
 }
 
-static void name_of(uint32_t rank, char name[NAME_ROOM])
+static void make_name(uint32_t rank, char name[NAME_ROOM])
 {
 	snprintf(name, NAME_ROOM, "shard-%05" PRIu32 "-model-00001-of-00001.safetensors", rank + 1);
 }
 
 /* A rank that has no part of anything gets no file, as of torch. */
-static int write_rank(struct splitter *s, uint32_t rank, bool dry)
+static int write_rank(struct hf_splitter *s, uint32_t rank, bool dry)
 {
 	uint64_t start = rank ? s->starts[rank] : 0, count = s->starts[rank + 1] - start, nbytes;
 	char name[NAME_ROOM], *path;
@@ -228,7 +228,7 @@ static int write_rank(struct splitter *s, uint32_t rank, bool dry)
 
 	if (!count)
 		return 0;
-	name_of(rank, name);
+	make_name(rank, name);
 	if (asprintf(&path, "%s/%s", ckpt_folder_temp_path(s->folder), name) < 0)
 		return ckpt_fail_nomem(s->err);
 	rc = write_parts(s, s->parts + start, count, path, dry, &nbytes);
@@ -245,7 +245,7 @@ static int write_rank(struct splitter *s, uint32_t rank, bool dry)
 /* ---- all of them ---- */
 
 /* Once without writing: what cannot be written is found before there is a byte of it. */
-static int write_all(struct splitter *s)
+static int write_all(struct hf_splitter *s)
 {
 	int rc = 0;
 
@@ -268,7 +268,7 @@ static bool is_own(const void *ctx, const char *path, const char *name)
 	return ckpt_glob_matches(ANY_NAME, name, 0);
 }
 
-static int save(struct splitter *s, const char *path)
+static int save_set(struct hf_splitter *s, const char *path)
 {
 	static const struct ckpt_folder_own own = { is_own, NULL };
 	unsigned flags = ckpt_set_folder_flags(&s->o);
@@ -291,7 +291,7 @@ static int save(struct splitter *s, const char *path)
 	return rc;
 }
 
-static int check_options(const struct splitter *s)
+static int check_options(const struct hf_splitter *s)
 {
 	if (s->o.shard_size)
 		return ckpt_fail(s->err, CKPT_E_ARG,
@@ -305,13 +305,13 @@ int ckpt_hf_save_split(const struct ckpt_model *model, const char *path,
 		       const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		       struct ckpt_error *err)
 {
-	struct splitter s = { .model = model, .o = *options, .err = err };
+	struct hf_splitter s = { .model = model, .o = *options, .err = err };
 	int rc = check_options(&s);
 
 	if (s.o.shared == CKPT_SHARED_DEFAULT)
 		s.o.shared = CKPT_SHARED_ERROR;
 	if (rc == 0)
-		rc = save(&s, path);
+		rc = save_set(&s, path);
 	report->nbytes = report->written = s.total;
 	report->others = s.list.others;
 	report->cloned = s.list.cloned;

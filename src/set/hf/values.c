@@ -22,7 +22,7 @@
 
 enum { SHOWN = 120, SCRATCH_BUDGET = 1 << 24 };
 
-struct reader {
+struct shard_reader {
 	struct ckpt_document *doc;
 	struct ckpt_hf *hf;
 	struct ckpt_maker maker;
@@ -34,7 +34,8 @@ struct reader {
 };
 
 /* "'a.weight' in 'model-00001-of-00002.safetensors' ...": what is wrong with it. */
-static int fail_entry(struct reader *r, const struct ckpt_value *key, int status, const char *what)
+static int fail_entry(struct shard_reader *r, const struct ckpt_value *key, int status,
+		      const char *what)
 {
 	const char *file = r->hf->index.files[r->shard].name;
 	char name[SHOWN], shown[SHOWN];
@@ -46,7 +47,7 @@ static int fail_entry(struct reader *r, const struct ckpt_value *key, int status
 
 /* ---- names ---- */
 
-static int fail_elsewhere(struct reader *r, const struct ckpt_value *key,
+static int fail_elsewhere(struct shard_reader *r, const struct ckpt_value *key,
 			  const struct ckpt_hf_entry *entry)
 {
 	const char *other = r->hf->index.files[entry->file].name;
@@ -61,7 +62,7 @@ static int fail_elsewhere(struct reader *r, const struct ckpt_value *key,
 	return fail_entry(r, key, CKPT_E_FORMAT, text);
 }
 
-static int note_unnamed(struct reader *r, const struct ckpt_value *key)
+static int note_unnamed(struct shard_reader *r, const struct ckpt_value *key)
 {
 	struct ckpt_hf *hf = r->hf;
 
@@ -72,7 +73,7 @@ static int note_unnamed(struct reader *r, const struct ckpt_value *key)
 				       r->err);
 }
 
-static int take_name(struct reader *r, const struct ckpt_value *key, uint32_t *number)
+static int claim_name(struct shard_reader *r, const struct ckpt_value *key, uint32_t *number)
 {
 	struct ckpt_hf_index *x = &r->hf->index;
 	struct ckpt_hf_entry *entry = ckpt_hf_index_find(x, key->u.bytes.ptr, key->u.bytes.len);
@@ -93,7 +94,7 @@ static int take_name(struct reader *r, const struct ckpt_value *key, uint32_t *n
 
 /* ---- tensors ---- */
 
-static int add_place(struct reader *r, uint32_t storage)
+static int add_place(struct shard_reader *r, uint32_t storage)
 {
 	struct ckpt_hf *hf = r->hf;
 	struct ckpt_hf_place *grown =
@@ -108,7 +109,8 @@ static int add_place(struct reader *r, uint32_t storage)
 }
 
 /* The persistent id of a storage of the file. */
-static int storage_id(struct reader *r, const struct ckpt_tensor *t, const struct ckpt_value **out)
+static int storage_id(struct shard_reader *r, const struct ckpt_tensor *t,
+		      const struct ckpt_value **out)
 {
 	const struct ckpt_storage *s = &r->hf->shards[r->shard]->storages[t->storage];
 	enum ckpt_dtype dtype = *ckpt_dtype_storage_class(t->dtype) ? s->dtype : t->dtype;
@@ -138,7 +140,8 @@ static uint64_t nbytes_of(const struct ckpt_tensor *t)
 	return n;
 }
 
-static int make_tensor(struct reader *r, const struct ckpt_tensor *t, const struct ckpt_value **out)
+static int make_tensor(struct shard_reader *r, const struct ckpt_tensor *t,
+		       const struct ckpt_value **out)
 {
 	struct ckpt_maker_view view = { .dtype = t->dtype,
 					.ndim = t->ndim,
@@ -163,7 +166,8 @@ static bool is_plain(const struct ckpt_tensor *t)
 	return t->kind == CKPT_KIND_STRIDED && t->storage >= 0 && !t->is_conj && !t->is_neg;
 }
 
-static int put(struct reader *r, const char *name, size_t len, const struct ckpt_value *made)
+static int add_value(struct shard_reader *r, const char *name, size_t len,
+		     const struct ckpt_value *made)
 {
 	return ckpt_maker_put(&r->maker, r->root, ckpt_maker_text(&r->maker, name, len), made)
 		       ? 0
@@ -171,7 +175,7 @@ static int put(struct reader *r, const char *name, size_t len, const struct ckpt
 }
 
 /* The other names of an entry, whose tensor is T, show the same storage. */
-static int add_aliases(struct reader *r, uint32_t number, const struct ckpt_tensor *t)
+static int add_aliases(struct shard_reader *r, uint32_t number, const struct ckpt_tensor *t)
 {
 	struct ckpt_hf_index *x = &r->hf->index;
 	uint32_t next = x->entries[number].alias;
@@ -190,27 +194,28 @@ static int add_aliases(struct reader *r, uint32_t number, const struct ckpt_tens
 		x->entries[x->entry_count - 1].found = true;
 		rc = make_tensor(r, t, &made);
 		if (rc == 0)
-			rc = put(r, alias->name, alias->len, made);
+			rc = add_value(r, alias->name, alias->len, made);
 	}
 	return rc;
 }
 
 /* What torch has no tensor for stays what it is: it can be shown, but not be written. */
-static int add_missing(struct reader *r, const struct ckpt_value *key,
+static int add_missing(struct shard_reader *r, const struct ckpt_value *key,
 		       const struct ckpt_value *value)
 {
 	const struct ckpt_value *why = value->u.persid.pid;
 	char text[SHOWN];
 	uint32_t number;
-	int rc = take_name(r, key, &number);
+	int rc = claim_name(r, key, &number);
 
 	snprintf(text, sizeof(text), "%s", why->kind == CKPT_STR ? why->u.bytes.ptr : "");
-	return rc == 0 ? put(r, key->u.bytes.ptr, key->u.bytes.len,
-			     ckpt_maker_missing(&r->maker, text))
+	return rc == 0 ? add_value(r, key->u.bytes.ptr, key->u.bytes.len,
+				   ckpt_maker_missing(&r->maker, text))
 		       : rc;
 }
 
-static int add_entry(struct reader *r, const struct ckpt_value *key, const struct ckpt_value *value)
+static int add_entry(struct shard_reader *r, const struct ckpt_value *key,
+		     const struct ckpt_value *value)
 {
 	const struct ckpt_model *m = r->hf->shards[r->shard];
 	const struct ckpt_value *made = NULL;
@@ -227,17 +232,17 @@ static int add_entry(struct reader *r, const struct ckpt_value *key, const struc
 	if (!is_plain(&t) || m->storages[t.storage].view)
 		return fail_entry(r, key, CKPT_E_UNSUPPORTED,
 				  "is no plain tensor, which is all that a set can hold");
-	rc = take_name(r, key, &number);
+	rc = claim_name(r, key, &number);
 	if (rc == 0)
 		rc = make_tensor(r, &t, &made);
 	if (rc == 0)
-		rc = put(r, key->u.bytes.ptr, key->u.bytes.len, made);
+		rc = add_value(r, key->u.bytes.ptr, key->u.bytes.len, made);
 	return rc == 0 ? add_aliases(r, number, &t) : rc;
 }
 
 /* ---- files ---- */
 
-static int add_entries(struct reader *r, const struct ckpt_seq *pairs)
+static int add_entries(struct shard_reader *r, const struct ckpt_seq *pairs)
 {
 	const struct ckpt_model *m = r->hf->shards[r->shard];
 	int rc = 0;
@@ -257,7 +262,7 @@ static int add_entries(struct reader *r, const struct ckpt_seq *pairs)
 	return rc;
 }
 
-static int add_shard(struct reader *r)
+static int add_shard(struct shard_reader *r)
 {
 	const struct ckpt_model *m = r->hf->shards[r->shard];
 	const struct ckpt_seq *pairs = ckpt_value_pairs(ckpt_model_now(m, m->root));
@@ -279,11 +284,11 @@ static int add_shard(struct reader *r)
 
 int ckpt_hf_make_values(struct ckpt_document *doc, struct ckpt_error *err)
 {
-	struct reader r = { .doc = doc,
-			    .hf = doc->container,
-			    .maker = { .arena = doc->pickle.arena, .pickle = &doc->pickle },
-			    .scratch = ckpt_arena_new(SCRATCH_BUDGET),
-			    .err = err };
+	struct shard_reader r = { .doc = doc,
+				  .hf = doc->container,
+				  .maker = { .arena = doc->pickle.arena, .pickle = &doc->pickle },
+				  .scratch = ckpt_arena_new(SCRATCH_BUDGET),
+				  .err = err };
 	int rc = 0;
 
 	r.root = ckpt_maker_ordered_dict(&r.maker);

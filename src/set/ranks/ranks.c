@@ -28,7 +28,7 @@ enum { MOST_RANKS = 65536, SHOWN = 120 };
 /* ---- which files ---- */
 
 /* "model_world_size_8_rank_3.pt": the rank, and how long the name is in front of it. -1: no such name. */
-static int64_t rank_of(const char *name, size_t *stem, size_t *digits)
+static int64_t parse_file_name(const char *name, size_t *stem, size_t *digits)
 {
 	const char *at = strstr(name, "_rank");
 	unsigned long rank;
@@ -57,7 +57,7 @@ bool ckpt_ranks_find(const struct ckpt_listing *l, char *stem, size_t size)
 		const char *name = l->items[i].name;
 		size_t len, digits;
 
-		if (rank_of(name, &len, &digits) != 0 || len >= size)
+		if (parse_file_name(name, &len, &digits) != 0 || len >= size)
 			continue;
 		/* of several sets the model's: optimizers and other states are files of their own */
 		if (found && strncmp(name, "model_", 6) && strncmp(name, "pytorch_model", 13))
@@ -70,14 +70,14 @@ bool ckpt_ranks_find(const struct ckpt_listing *l, char *stem, size_t size)
 
 /* ---- the set ---- */
 
-struct held {
+struct rank_models {
 	struct ckpt_model **models; /* by rank, and: */
 	char **names;		    /* their files */
 	uint32_t count;
 };
 
-struct joiner {
-	struct held *held;
+struct rank_joiner {
+	struct rank_models *held;
 	const struct ckpt_model *first;
 	struct ckpt_model *to;
 	struct ckpt_strmap *names; /* by rank: names of tensors to their numbers */
@@ -85,9 +85,9 @@ struct joiner {
 	struct ckpt_error *err;
 };
 
-static void free_held(void *ctx)
+static void free_rank_models(void *ctx)
 {
-	struct held *h = ctx;
+	struct rank_models *h = ctx;
 
 	for (uint32_t i = 0; h && i < h->count; i++) {
 		if (h->models)
@@ -102,9 +102,9 @@ static void free_held(void *ctx)
 	free(h);
 }
 
-static int held_files(const void *ctx, ckpt_model_visit_file *visit, void *visit_ctx)
+static int visit_rank_files(const void *ctx, ckpt_model_visit_file *visit, void *visit_ctx)
 {
-	const struct held *h = ctx;
+	const struct rank_models *h = ctx;
 	int rc = 0;
 
 	for (uint32_t i = 1; rc == 0 && i < h->count; i++) /* the first is the model's own */
@@ -113,7 +113,7 @@ static int held_files(const void *ctx, ckpt_model_visit_file *visit, void *visit
 }
 
 /* FILE: whose part of it is wrong; NULL: all of them together. */
-static int fail_tensor(struct joiner *j, const struct ckpt_tensor *t, const char *file, int rc)
+static int fail_tensor(struct rank_joiner *j, const struct ckpt_tensor *t, const char *file, int rc)
 {
 	char shown[SHOWN], name[SHOWN];
 
@@ -122,7 +122,8 @@ static int fail_tensor(struct joiner *j, const struct ckpt_tensor *t, const char
 }
 
 /* The tensor NAME of a rank, or NULL. */
-static const struct ckpt_tensor *tensor_of(const struct joiner *j, uint32_t rank, const char *name)
+static const struct ckpt_tensor *tensor_of(const struct rank_joiner *j, uint32_t rank,
+					   const char *name)
 {
 	uint64_t *slot = ckpt_strmap_find(&j->names[rank], name, strlen(name));
 
@@ -131,7 +132,7 @@ static const struct ckpt_tensor *tensor_of(const struct joiner *j, uint32_t rank
 
 /* ---- the parts of ranks ---- */
 
-static int add_dtensor(struct joiner *j, struct ckpt_joined *joined, uint32_t rank,
+static int add_dtensor(struct rank_joiner *j, struct ckpt_joined *joined, uint32_t rank,
 		       const struct ckpt_tensor *t)
 {
 	struct ckpt_mesh_extent *extents = calloc(t->ndim + (size_t)1, sizeof(*extents));
@@ -177,8 +178,8 @@ static const struct ckpt_value *field_of(const struct ckpt_model *m,
 	return found;
 }
 
-static int read_numbers(struct joiner *j, const struct ckpt_model *m, const struct ckpt_value *list,
-			uint32_t count, uint64_t *out)
+static int read_numbers(struct rank_joiner *j, const struct ckpt_model *m,
+			const struct ckpt_value *list, uint32_t count, uint64_t *out)
 {
 	list = list ? ckpt_model_now(m, list) : NULL;
 	if (!list || (list->kind != CKPT_LIST && list->kind != CKPT_TUPLE) ||
@@ -194,7 +195,7 @@ static int read_numbers(struct joiner *j, const struct ckpt_model *m, const stru
 	return 0;
 }
 
-static int add_shard(struct joiner *j, struct ckpt_joined *joined, uint32_t rank,
+static int add_shard(struct rank_joiner *j, struct ckpt_joined *joined, uint32_t rank,
 		     const struct ckpt_tensor *t, const struct ckpt_value *shard)
 {
 	const struct ckpt_model *m = j->held->models[rank];
@@ -220,7 +221,7 @@ static int add_shard(struct joiner *j, struct ckpt_joined *joined, uint32_t rank
 }
 
 /* The state of a ShardedTensor begins with the list of its local shards. */
-static int add_sharded(struct joiner *j, struct ckpt_joined *joined, uint32_t rank,
+static int add_sharded(struct rank_joiner *j, struct ckpt_joined *joined, uint32_t rank,
 		       const struct ckpt_tensor *t)
 {
 	const struct ckpt_model *m = j->held->models[rank];
@@ -252,7 +253,7 @@ static bool same_dims(const struct ckpt_tensor *a, const struct ckpt_tensor *b)
 }
 
 /* The device of rank 0's local part: "cuda:0", where the DTensor itself says "cuda". */
-static const char *location_of(struct joiner *j, const struct ckpt_tensor *t)
+static const char *location_of(struct rank_joiner *j, const struct ckpt_tensor *t)
 {
 	struct ckpt_tensor local;
 
@@ -264,7 +265,7 @@ static const char *location_of(struct joiner *j, const struct ckpt_tensor *t)
 	return t->device;
 }
 
-static int make_whole(struct joiner *j, const struct ckpt_joined *joined,
+static int make_whole(struct rank_joiner *j, const struct ckpt_joined *joined,
 		      const struct ckpt_tensor *t)
 {
 	struct ckpt_recipe made;
@@ -279,7 +280,7 @@ static int make_whole(struct joiner *j, const struct ckpt_joined *joined,
 	return rc;
 }
 
-static int join_tensor(struct joiner *j, const struct ckpt_tensor *t)
+static int join_tensor(struct rank_joiner *j, const struct ckpt_tensor *t)
 {
 	struct ckpt_joined joined =
 		ckpt_joined_of(j->to->arena, (const char *const *)j->held->names, t->ndim);
@@ -309,7 +310,7 @@ static int join_tensor(struct joiner *j, const struct ckpt_tensor *t)
 	return rc;
 }
 
-static int check_replica(struct joiner *j, const struct ckpt_tensor *t)
+static int check_replica(struct rank_joiner *j, const struct ckpt_tensor *t)
 {
 	for (uint32_t r = 1; r < j->held->count; r++) {
 		const struct ckpt_tensor *of = tensor_of(j, r, t->name);
@@ -324,7 +325,7 @@ static int check_replica(struct joiner *j, const struct ckpt_tensor *t)
 	return 0;
 }
 
-static int join_all(struct joiner *j)
+static int join_all(struct rank_joiner *j)
 {
 	const struct ckpt_model *first = j->held->models[0];
 	int rc = ckpt_model_derive(first, &j->to, j->err);
@@ -347,7 +348,7 @@ static int join_all(struct joiner *j)
 	return rc;
 }
 
-static int list_names(struct joiner *j)
+static int list_names(struct rank_joiner *j)
 {
 	j->names = calloc(j->held->count, sizeof(*j->names));
 	if (!j->names)
@@ -403,7 +404,7 @@ static uint64_t world_size(const char *stem)
 static int64_t rank_in_set(const char *name, const char *stem)
 {
 	size_t len, digits;
-	int64_t rank = rank_of(name, &len, &digits);
+	int64_t rank = parse_file_name(name, &len, &digits);
 
 	return rank >= 0 && len == strlen(stem) && !strncmp(name, stem, len) ? rank : -1;
 }
@@ -431,7 +432,7 @@ static int fail_double(int64_t rank, const char *a, const char *b, struct ckpt_e
 }
 
 /* One file for each rank, none of them twice. */
-static int name_files(const struct ckpt_listing *l, const char *stem, struct held *held,
+static int name_files(const struct ckpt_listing *l, const char *stem, struct rank_models *held,
 		      struct ckpt_error *err)
 {
 	char shown[SHOWN];
@@ -457,7 +458,7 @@ static int name_files(const struct ckpt_listing *l, const char *stem, struct hel
 }
 
 static int open_all(const char *path, const struct ckpt_listing *l, const char *stem,
-		    struct held *held, struct ckpt_error *err)
+		    struct rank_models *held, struct ckpt_error *err)
 {
 	int rc;
 
@@ -473,7 +474,7 @@ static int open_all(const char *path, const struct ckpt_listing *l, const char *
 int ckpt_ranks_open(const char *path, const struct ckpt_listing *listing, const char *stem,
 		    struct ckpt_model **out, struct ckpt_error *err)
 {
-	struct joiner j = { .held = calloc(1, sizeof(struct held)), .err = err };
+	struct rank_joiner j = { .held = calloc(1, sizeof(struct rank_models)), .err = err };
 	int rc = j.held ? open_all(path, listing, stem, j.held, err) : ckpt_fail_nomem(err);
 
 	*out = NULL;
@@ -487,13 +488,13 @@ int ckpt_ranks_open(const char *path, const struct ckpt_listing *listing, const 
 	ckpt_meshes_clear(&j.meshes);
 	if (rc < 0) {
 		ckpt_close(j.to);
-		free_held(j.held);
+		free_rank_models(j.held);
 		return rc;
 	}
 	j.to->held =
 		j.held; /* the other ranks' files stay open as long as the bytes may be wanted */
-	j.to->free_held = free_held;
-	j.to->held_files = held_files;
+	j.to->free_held = free_rank_models;
+	j.to->held_files = visit_rank_files;
 	*out = j.to;
 	return 0;
 }

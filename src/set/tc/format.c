@@ -25,7 +25,7 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 }
 
 /* Files that the metadata do not name and whose names say nothing. */
-static int tell_others(const struct ckpt_tc *tc, void (*note)(void *ctx, const char *text),
+static int note_others(const struct ckpt_tc *tc, void (*note)(void *ctx, const char *text),
 		       void *ctx, struct ckpt_error *err)
 {
 	struct ckpt_listing l;
@@ -57,8 +57,9 @@ static int tell_others(const struct ckpt_tc *tc, void (*note)(void *ctx, const c
 	return rc;
 }
 
-int ckpt_tc_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
-		       void *ctx, struct ckpt_error *err)
+int ckpt_tc_check_directory(const struct ckpt_model *model,
+			    void (*note)(void *ctx, const char *text), void *ctx,
+			    struct ckpt_error *err)
 {
 	const struct ckpt_tc *tc = model->doc->container;
 	char text[NOTE];
@@ -83,13 +84,13 @@ int ckpt_tc_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, c
 			 tc->index.left_out);
 		note(ctx, text);
 	}
-	return tell_others(tc, note, ctx, err);
+	return note_others(tc, note, ctx, err);
 }
 
 const struct ckpt_format ckpt_format_tc = {
 	.name = "torch_checkpointing directory",
 	.code = CKPT_FORMAT_TORCH_CHECKPOINTING,
-	.notes = ckpt_tc_tell_state,
+	.notes = ckpt_tc_check_directory,
 	.save = ckpt_torch_zip_save, /* there is no writing of such directories: what is made of one is one file */
 	.describe = describe,
 };

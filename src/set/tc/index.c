@@ -23,7 +23,7 @@
 enum { MOST_RANKS = 65536, MOST_NAME = 200, BUDGET_PER_BYTE = 96, SHOWN = 120 };
 static const uint64_t BUDGET_BASE = 64 << 20;
 
-struct reader {
+struct tc_reader {
 	struct ckpt_tc_index *index;
 	struct ckpt_error *err;
 };
@@ -33,7 +33,7 @@ const struct ckpt_value *ckpt_tc_field(const struct ckpt_value *v, const char *n
 	return v && v->kind == CKPT_DICT ? ckpt_fields_find(v, name) : NULL;
 }
 
-static int fail_item(struct reader *r, uint32_t item, int rc)
+static int fail_item(struct tc_reader *r, uint32_t item, int rc)
 {
 	return ckpt_error_prefix(r->err, rc, "item '%s': ", r->index->items[item].name);
 }
@@ -49,7 +49,7 @@ static bool is_item_name(const char *name, uint64_t len)
 	return len && len <= MOST_NAME;
 }
 
-static int find_item(struct reader *r, const char *name, uint64_t len, uint32_t *out)
+static int find_or_add_item(struct tc_reader *r, const char *name, uint64_t len, uint32_t *out)
 {
 	struct ckpt_tc_index *x = r->index;
 	char shown[SHOWN];
@@ -93,7 +93,7 @@ uint32_t ckpt_tc_index_file(const struct ckpt_tc_index *x, uint32_t item, uint32
 	return slot ? (uint32_t)*slot : UINT32_MAX;
 }
 
-static int note_rank(struct reader *r, uint32_t file)
+static int note_rank(struct tc_reader *r, uint32_t file)
 {
 	struct ckpt_tc_index *x = r->index;
 	uint64_t *key = ckpt_arena_alloc(x->arena, sizeof(*key));
@@ -111,7 +111,7 @@ static int note_rank(struct reader *r, uint32_t file)
 }
 
 /* NAME: in the arena, NULL if that is full. */
-static int add_file(struct reader *r, uint32_t item, uint32_t rank, const char *name)
+static int add_file(struct tc_reader *r, uint32_t item, uint32_t rank, const char *name)
 {
 	struct ckpt_tc_index *x = r->index;
 	void *files = ckpt_grow(x->files, x->file_count, &x->file_cap, sizeof(*x->files));
@@ -135,7 +135,7 @@ static int add_file(struct reader *r, uint32_t item, uint32_t rank, const char *
 /* ---- where files are ---- */
 
 /* The key of a rank: an int, or its digits. UINT64_MAX: it is none. */
-static uint64_t number_of(const struct ckpt_value *v)
+static uint64_t rank_number(const struct ckpt_value *v)
 {
 	uint64_t n = 0;
 
@@ -151,9 +151,9 @@ static uint64_t number_of(const struct ckpt_value *v)
 	return n;
 }
 
-static int read_rank(struct reader *r, const struct ckpt_value *v, uint32_t *out)
+static int read_rank(struct tc_reader *r, const struct ckpt_value *v, uint32_t *out)
 {
-	uint64_t rank = number_of(v);
+	uint64_t rank = rank_number(v);
 	struct ckpt_buf shown = { 0 };
 
 	*out = (uint32_t)rank;
@@ -188,7 +188,7 @@ static const char *tidy_path(struct ckpt_arena *arena, const char *path, uint64_
 }
 
 /* None: the file has the name that files have. */
-static int read_layout(struct reader *r, uint32_t item, uint32_t rank,
+static int read_layout(struct tc_reader *r, uint32_t item, uint32_t rank,
 		       const struct ckpt_value *layout)
 {
 	const struct ckpt_value *path = ckpt_tc_field(layout, "file_path"),
@@ -223,7 +223,7 @@ static int read_layout(struct reader *r, uint32_t item, uint32_t rank,
 
 /* ---- version 2.0: by item ---- */
 
-static int add_place(struct reader *r, uint32_t item, struct ckpt_tc_place place)
+static int add_place(struct tc_reader *r, uint32_t item, struct ckpt_tc_place place)
 {
 	struct ckpt_tc_index *x = r->index;
 	void *places = ckpt_grow(x->places, x->place_count, &x->place_cap, sizeof(*x->places));
@@ -237,7 +237,7 @@ static int add_place(struct reader *r, uint32_t item, struct ckpt_tc_place place
 	return 0;
 }
 
-static int read_place(struct reader *r, const struct ckpt_value *text,
+static int read_place(struct tc_reader *r, const struct ckpt_value *text,
 		      const struct ckpt_value *groups, struct ckpt_tc_place *out)
 {
 	*out = (struct ckpt_tc_place){ .text = text, .groups = groups };
@@ -248,7 +248,7 @@ static int read_place(struct reader *r, const struct ckpt_value *text,
 	return ckpt_tc_path_parse(text, r->index->arena, &out->steps, &out->step_count, r->err);
 }
 
-static int read_item(struct reader *r, uint32_t item, const struct ckpt_value *value)
+static int read_item(struct tc_reader *r, uint32_t item, const struct ckpt_value *value)
 {
 	const struct ckpt_value *places = ckpt_tc_field(value, "nested_path_to_metadata"),
 				*layouts = ckpt_tc_field(value, "rank_to_layout_info");
@@ -275,7 +275,7 @@ static int read_item(struct reader *r, uint32_t item, const struct ckpt_value *v
 	return rc;
 }
 
-static int read_items(struct reader *r, const struct ckpt_value *dict)
+static int read_items(struct tc_reader *r, const struct ckpt_value *dict)
 {
 	int rc = 0;
 
@@ -285,7 +285,7 @@ static int read_items(struct reader *r, const struct ckpt_value *dict)
 
 		if (name->kind != CKPT_STR)
 			return ckpt_fields_wrong(r->err, "the name of an item", name);
-		rc = find_item(r, name->u.bytes.ptr, name->u.bytes.len, &item);
+		rc = find_or_add_item(r, name->u.bytes.ptr, name->u.bytes.len, &item);
 		if (rc < 0)
 			return rc;
 		rc = read_item(r, item, dict->u.seq.items[i + 1]);
@@ -297,7 +297,7 @@ static int read_items(struct reader *r, const struct ckpt_value *dict)
 
 /* ---- version 1.0: by path, which begins with the item ---- */
 
-static int read_flat_places(struct reader *r, const struct ckpt_value *dict)
+static int read_flat_places(struct tc_reader *r, const struct ckpt_value *dict)
 {
 	int rc = 0;
 
@@ -310,7 +310,7 @@ static int read_flat_places(struct reader *r, const struct ckpt_value *dict)
 			rc = ckpt_fail(r->err, CKPT_E_FORMAT,
 				       "a path does not begin with the name of an item");
 		if (rc == 0)
-			rc = find_item(r, place.steps->key, place.steps->len, &item);
+			rc = find_or_add_item(r, place.steps->key, place.steps->len, &item);
 		if (rc < 0)
 			return rc;
 		place.steps++;
@@ -320,7 +320,7 @@ static int read_flat_places(struct reader *r, const struct ckpt_value *dict)
 	return rc;
 }
 
-static int read_layouts_of_rank(struct reader *r, uint32_t rank, const struct ckpt_value *dict)
+static int read_layouts_of_rank(struct tc_reader *r, uint32_t rank, const struct ckpt_value *dict)
 {
 	int rc = 0;
 
@@ -332,7 +332,7 @@ static int read_layouts_of_rank(struct reader *r, uint32_t rank, const struct ck
 
 		if (name->kind != CKPT_STR)
 			return ckpt_fields_wrong(r->err, "the name of an item", name);
-		rc = find_item(r, name->u.bytes.ptr, name->u.bytes.len, &item);
+		rc = find_or_add_item(r, name->u.bytes.ptr, name->u.bytes.len, &item);
 		if (rc < 0)
 			return rc;
 		rc = read_layout(r, item, rank, dict->u.seq.items[i + 1]);
@@ -342,7 +342,7 @@ static int read_layouts_of_rank(struct reader *r, uint32_t rank, const struct ck
 	return rc;
 }
 
-static int read_flat_layouts(struct reader *r, const struct ckpt_value *dict)
+static int read_flat_layouts(struct tc_reader *r, const struct ckpt_value *dict)
 {
 	int rc = 0;
 
@@ -360,7 +360,7 @@ static int read_flat_layouts(struct reader *r, const struct ckpt_value *dict)
 
 /* ---- the whole ---- */
 
-static int read_world_size(struct reader *r, const struct ckpt_value *v)
+static int read_world_size(struct tc_reader *r, const struct ckpt_value *v)
 {
 	if (!v || v->kind != CKPT_INT)
 		return ckpt_fields_wrong(r->err, "an int as world_size", v);
@@ -374,7 +374,7 @@ static int read_world_size(struct reader *r, const struct ckpt_value *v)
 	return 0;
 }
 
-static int read_all(struct reader *r, const struct ckpt_value *root)
+static int read_all(struct tc_reader *r, const struct ckpt_value *root)
 {
 	const struct ckpt_value *version = ckpt_tc_field(root, "version"),
 				*metadata = ckpt_tc_field(root, "metadata");
@@ -409,7 +409,7 @@ static int read_all(struct reader *r, const struct ckpt_value *root)
 int ckpt_tc_index_read(const struct ckpt_pickle *pickle, struct ckpt_tc_index *out,
 		       struct ckpt_error *err)
 {
-	struct reader r = { .index = out, .err = err };
+	struct tc_reader r = { .index = out, .err = err };
 
 	*out = (struct ckpt_tc_index){ .arena = ckpt_arena_new(BUDGET_BASE +
 							       BUDGET_PER_BYTE * pickle->nbytes) };
@@ -455,7 +455,7 @@ static int by_item_and_rank(const void *a, const void *b)
 	return (one > other) - (one < other);
 }
 
-static int sort_files(struct reader *r)
+static int sort_files(struct tc_reader *r)
 {
 	struct ckpt_tc_index *x = r->index;
 	int rc = 0;
@@ -471,7 +471,7 @@ static int sort_files(struct reader *r)
 int ckpt_tc_index_add_listed(struct ckpt_tc_index *x, const struct ckpt_listing *l,
 			     struct ckpt_error *err)
 {
-	struct reader r = { .index = x, .err = err };
+	struct tc_reader r = { .index = x, .err = err };
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < l->count; i++) {
@@ -482,7 +482,7 @@ int ckpt_tc_index_add_listed(struct ckpt_tc_index *x, const struct ckpt_listing 
 		if (l->items[i].is_folder || !parse_name(name, x->world_size, &len, &rank) ||
 		    ckpt_strmap_find(&x->file_by_name, name, strlen(name)))
 			continue;
-		rc = find_item(&r, name, len, &item);
+		rc = find_or_add_item(&r, name, len, &item);
 		if (rc == 0 && ckpt_tc_index_file(x, item, rank) == UINT32_MAX)
 			rc = add_file(&r, item, rank,
 				      ckpt_arena_copy(x->arena, name, strlen(name)));

@@ -147,8 +147,8 @@ int ckpt_tc_join(struct ckpt_tc *tc, struct ckpt_tc_tree *tree, const uint32_t *
 	struct ckpt_tc_joiner j = { .tc = tc,
 				    .tree = tree,
 				    .roots = roots,
-				    .spreads = { .arena = tc->index.arena,
-						 .world_size = tc->index.world_size },
+				    .shardings = { .arena = tc->index.arena,
+						   .world_size = tc->index.world_size },
 				    .group = calloc(tc->index.world_size, sizeof(*j.group)),
 				    .left = LISTED_BASE + LISTED_PER_BYTE * index_size,
 				    .err = err };
@@ -159,7 +159,7 @@ int ckpt_tc_join(struct ckpt_tc *tc, struct ckpt_tc_tree *tree, const uint32_t *
 	if (rc == 0)
 		rc = join_all(&j);
 	ckpt_meshes_clear(&j.meshes);
-	ckpt_tc_spreads_clear(&j.spreads);
+	ckpt_tc_shardings_clear(&j.shardings);
 	ckpt_strmap_clear(&j.ties);
 	ckpt_buf_clear(&j.key);
 	ckpt_buf_clear(&j.name);

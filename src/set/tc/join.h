@@ -3,7 +3,7 @@
 #define CKPT_SET_TC_JOIN_H
 
 #include "set/mesh.h"
-#include "set/tc/spread.h"
+#include "set/tc/sharding.h"
 #include "set/tc/tc.h"
 
 /* Inside of ckpt_tc_join(): one tensor after the other (tensor.c). */
@@ -14,7 +14,7 @@ struct ckpt_tc_joiner {
 	struct ckpt_tc *tc;
 	struct ckpt_tc_tree *tree;
 	const uint32_t *roots;
-	struct ckpt_tc_spreads spreads; /* what the metadata say of meshes, and: */
+	struct ckpt_tc_shardings shardings; /* what the metadata say of meshes, and: */
 	struct ckpt_meshes meshes;	/* what DTensors say themselves */
 	uint32_t *group; /* malloc: by rank, that of the tensor at hand plus 1; 0: in none */
 	uint64_t left;	 /* groups and boxes that may be read: tensors can share their lists */

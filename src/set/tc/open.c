@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct opener {
+struct tc_opener {
 	struct ckpt_tc *tc;
 	struct ckpt_document *doc;
 	struct ckpt_model *to; /* the result */
@@ -43,7 +43,7 @@ static void free_tc(void *container)
 
 /* ---- the files ---- */
 
-static int read_index(struct opener *o, const struct ckpt_listing *l)
+static int read_index(struct tc_opener *o, const struct ckpt_listing *l)
 {
 	struct ckpt_tc *tc = o->tc;
 	int rc = ckpt_fields_load(o->doc->source, &o->doc->pickle_bytes, &o->doc->pickle, o->err);
@@ -56,7 +56,7 @@ static int read_index(struct opener *o, const struct ckpt_listing *l)
 	return ckpt_tc_index_add_listed(&tc->index, l, o->err);
 }
 
-static int open_member(struct opener *o, uint32_t i)
+static int open_member(struct tc_opener *o, uint32_t i)
 {
 	struct ckpt_tc *tc = o->tc;
 	char *path;
@@ -75,7 +75,7 @@ static int open_member(struct opener *o, uint32_t i)
 }
 
 /* An item that is described has to have a file; which ranks may do without is found out tensor by tensor. */
-static int check_items(struct opener *o)
+static int check_items(struct tc_opener *o)
 {
 	const struct ckpt_tc_index *x = &o->tc->index;
 
@@ -92,7 +92,7 @@ static int check_items(struct opener *o)
 	return 0;
 }
 
-static int open_members(struct opener *o)
+static int open_members(struct tc_opener *o)
 {
 	struct ckpt_tc *tc = o->tc;
 	size_t room = tc->index.file_count + (size_t)1;
@@ -111,7 +111,7 @@ static int open_members(struct opener *o)
 
 /* ---- the values ---- */
 
-static int add_values(struct opener *o)
+static int add_values(struct tc_opener *o)
 {
 	struct ckpt_tc *tc = o->tc;
 	int rc = ckpt_tc_tree_init(&o->tree, o->to, o->err);
@@ -131,7 +131,7 @@ static int add_values(struct opener *o)
 }
 
 /* {item: value} */
-static int make_root(struct opener *o)
+static int make_root(struct tc_opener *o)
 {
 	struct ckpt_value *root = ckpt_model_new_value(o->to, CKPT_DICT);
 	const struct ckpt_tc_index *x = &o->tc->index;
@@ -199,7 +199,7 @@ static struct ckpt_document *new_document(const char *path, struct ckpt_source *
 }
 
 /* An empty model of the document, and over it the one that shows the values of the files. */
-static int make_models(struct opener *o)
+static int make_models(struct tc_opener *o)
 {
 	struct ckpt_model *empty;
 	uint32_t next_id = o->doc->pickle.next_id;
@@ -218,7 +218,7 @@ static int make_models(struct opener *o)
 	return ckpt_model_own_storages(o->to, o->err);
 }
 
-static int read_directory(struct opener *o, const struct ckpt_listing *l)
+static int read_directory(struct tc_opener *o, const struct ckpt_listing *l)
 {
 	int rc = read_index(o, l);
 
@@ -240,7 +240,7 @@ static int read_directory(struct opener *o, const struct ckpt_listing *l)
 int ckpt_tc_open(const char *path, const struct ckpt_listing *l, struct ckpt_model **out,
 		 struct ckpt_error *err)
 {
-	struct opener o = { .err = err };
+	struct tc_opener o = { .err = err };
 	struct ckpt_source *index;
 	char *index_path;
 	int rc;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Every value that can be reached, keys of dicts and all, for whatever is written has to have its storage. */
-struct reach {
+struct reached {
 	struct ckpt_model *to;
 	uint8_t *seen;			/* malloc: bitmap by id */
 	const struct ckpt_value **todo; /* malloc */
@@ -16,7 +16,7 @@ struct reach {
 	bool failed; /* no memory */
 };
 
-static void *grow(struct reach *r, void *items, size_t count, size_t *cap)
+static void *grow(struct reached *r, void *items, size_t count, size_t *cap)
 {
 	void *grown = items;
 
@@ -28,7 +28,7 @@ static void *grow(struct reach *r, void *items, size_t count, size_t *cap)
 	return grown ? grown : items;
 }
 
-static void reach(struct reach *r, const struct ckpt_value *v)
+static void push_value(struct reached *r, const struct ckpt_value *v)
 {
 	uint8_t bit, *byte;
 
@@ -45,32 +45,32 @@ static void reach(struct reach *r, const struct ckpt_value *v)
 		r->todo[r->todo_count++] = v;
 }
 
-static void reach_all(struct reach *r, const struct ckpt_seq *seq)
+static void push_items(struct reached *r, const struct ckpt_seq *seq)
 {
 	for (uint32_t i = 0; i < seq->count && !r->failed; i++)
-		reach(r, seq->items[i]);
+		push_value(r, seq->items[i]);
 }
 
-static void look_into(struct reach *r, const struct ckpt_value *v)
+static void visit_value(struct reached *r, const struct ckpt_value *v)
 {
 	if (v->kind == CKPT_PERSID) {
 		r->persids = grow(r, r->persids, r->persid_count, &r->persid_cap);
 		if (!r->failed) /* made by the decoder for nobody else, or by us */
 			r->persids[r->persid_count++] = (struct ckpt_value *)v;
 	} else if (v->kind == CKPT_CALL) {
-		reach(r, v->u.call->func);
-		reach(r, v->u.call->args);
-		reach(r, v->u.call->kwargs);
-		reach(r, v->u.call->state);
-		reach(r, v->u.call->setter);
-		reach_all(r, &v->u.call->items);
-		reach_all(r, &v->u.call->pairs);
+		push_value(r, v->u.call->func);
+		push_value(r, v->u.call->args);
+		push_value(r, v->u.call->kwargs);
+		push_value(r, v->u.call->state);
+		push_value(r, v->u.call->setter);
+		push_items(r, &v->u.call->items);
+		push_items(r, &v->u.call->pairs);
 	} else if (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT) {
-		reach_all(r, &v->u.seq);
+		push_items(r, &v->u.seq);
 	}
 }
 
-static int keep(struct reach *r, struct ckpt_error *err)
+static int keep_reached(struct reached *r, struct ckpt_error *err)
 {
 	struct ckpt_model *to = r->to;
 	struct ckpt_storage *kept = malloc((to->storage_count + (size_t)1) * sizeof(*kept));
@@ -99,16 +99,16 @@ static int keep(struct reach *r, struct ckpt_error *err)
 
 int ckpt_tc_drop_storages(struct ckpt_model *to, struct ckpt_error *err)
 {
-	struct reach r = { .to = to };
+	struct reached r = { .to = to };
 	int rc;
 
 	r.seen = calloc((size_t)to->next_id / 8 + 1, 1);
 	if (!r.seen)
 		return ckpt_fail_nomem(err);
-	reach(&r, to->root);
+	push_value(&r, to->root);
 	while (r.todo_count && !r.failed)
-		look_into(&r, r.todo[--r.todo_count]);
-	rc = r.failed ? ckpt_fail_nomem(err) : keep(&r, err);
+		visit_value(&r, r.todo[--r.todo_count]);
+	rc = r.failed ? ckpt_fail_nomem(err) : keep_reached(&r, err);
 	free(r.seen);
 	free(r.todo);
 	free(r.persids);

@@ -38,7 +38,8 @@ int ckpt_tc_join(struct ckpt_tc *tc, struct ckpt_tc_tree *tree, const uint32_t *
 int ckpt_tc_drop_storages(struct ckpt_model *to, struct ckpt_error *err);
 
 /* What is odd about the directory (ckpt_format.notes). */
-int ckpt_tc_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
-		       void *ctx, struct ckpt_error *err);
+int ckpt_tc_check_directory(const struct ckpt_model *model,
+			    void (*note)(void *ctx, const char *text), void *ctx,
+			    struct ckpt_error *err);
 
 #endif

@@ -24,12 +24,12 @@
 struct described {
 	const struct ckpt_tc_node *node;
 	const struct ckpt_value *list;	/* of groups */
-	struct ckpt_tc_spread *spreads; /* malloc: one for each */
+	struct ckpt_tc_sharding *shardings; /* malloc: one for each */
 	struct ckpt_tensor first;	/* what the lowest rank has, and: */
 	struct ckpt_tensor local;	/* the local part of it */
 };
 
-static uint32_t rank_of(const struct ckpt_tc_joiner *j, uint32_t file)
+static uint32_t rank_of_file(const struct ckpt_tc_joiner *j, uint32_t file)
 {
 	return j->tc->index.files[file].rank;
 }
@@ -56,18 +56,18 @@ static int note_group(struct ckpt_tc_joiner *j, const struct ckpt_value *ranks, 
 	return 0;
 }
 
-static bool same_shape(const struct ckpt_tc_spread *a, const struct ckpt_tc_spread *b)
+static bool same_shape(const struct ckpt_tc_sharding *a, const struct ckpt_tc_sharding *b)
 {
 	return a->ndim == b->ndim &&
 	       (!a->ndim || !memcmp(a->shape, b->shape, a->ndim * sizeof(*a->shape)));
 }
 
-static uint32_t box_count(const struct ckpt_tc_spread *spread)
+static uint32_t box_count(const struct ckpt_tc_sharding *sharding)
 {
-	return spread->mesh ? 0 : spread->local_sizes->u.seq.count;
+	return sharding->mesh ? 0 : sharding->local_sizes->u.seq.count;
 }
 
-static int spend(struct ckpt_tc_joiner *j, uint32_t count)
+static int count_items(struct ckpt_tc_joiner *j, uint32_t count)
 {
 	if (count > j->left)
 		return ckpt_fail(j->err, CKPT_E_LIMIT,
@@ -79,12 +79,12 @@ static int spend(struct ckpt_tc_joiner *j, uint32_t count)
 static int read_groups(struct ckpt_tc_joiner *j, struct described *d)
 {
 	uint32_t count = d->list->u.seq.count;
-	int rc = spend(j, count);
+	int rc = count_items(j, count);
 
 	if (rc < 0)
 		return rc;
-	d->spreads = calloc(count + (size_t)1, sizeof(*d->spreads));
-	if (!d->spreads)
+	d->shardings = calloc(count + (size_t)1, sizeof(*d->shardings));
+	if (!d->shardings)
 		return ckpt_fail_nomem(j->err);
 	if (!count)
 		return ckpt_fail(j->err, CKPT_E_FORMAT, "the metadata name no ranks that have it");
@@ -97,10 +97,10 @@ static int read_groups(struct ckpt_tc_joiner *j, struct described *d)
 			return ckpt_fields_wrong(j->err, "a group with a tuple of ranks", group);
 		rc = note_group(j, ranks, i, true);
 		if (rc == 0)
-			rc = ckpt_tc_spread_read(&j->spreads,
-						 ckpt_tc_field(group, "sharding_metadata"),
-						 &d->spreads[i], j->err);
-		if (rc == 0 && !same_shape(&d->spreads[i], d->spreads))
+			rc = ckpt_tc_sharding_read(&j->shardings,
+						   ckpt_tc_field(group, "sharding_metadata"),
+						   &d->shardings[i], j->err);
+		if (rc == 0 && !same_shape(&d->shardings[i], d->shardings))
 			rc = ckpt_fail(j->err, CKPT_E_FORMAT,
 				       "the metadata give it two global shapes");
 	}
@@ -144,12 +144,12 @@ static int check_dtype(struct ckpt_tc_joiner *j, const struct ckpt_value *said,
 			 ckpt_escape(shown, sizeof(shown), said->u.bytes.ptr, said->u.bytes.len));
 }
 
-static bool is_whole(const struct ckpt_tc_spread *spread, const struct ckpt_tensor *t)
+static bool is_whole(const struct ckpt_tc_sharding *sharding, const struct ckpt_tensor *t)
 {
-	bool same = t->ndim == spread->ndim;
+	bool same = t->ndim == sharding->ndim;
 
 	for (uint32_t i = 0; same && i < t->ndim; i++)
-		same = t->shape[i] == spread->shape[i];
+		same = t->shape[i] == sharding->shape[i];
 	return same;
 }
 
@@ -190,7 +190,7 @@ static int keep_first(struct ckpt_tc_joiner *j, struct described *d)
 		struct ckpt_tensor t, local;
 		int rc = parse_part(j, part->value, &t, &local);
 
-		if (rc == 0 && (local.dtype != d->local.dtype || !is_whole(d->spreads, &local)))
+		if (rc == 0 && (local.dtype != d->local.dtype || !is_whole(d->shardings, &local)))
 			rc = ckpt_fail(j->err, CKPT_E_FORMAT,
 				       "is of another shape or dtype than the metadata say of a "
 				       "tensor that every rank has");
@@ -202,7 +202,7 @@ static int keep_first(struct ckpt_tc_joiner *j, struct described *d)
 }
 
 /* What makes two joined tensors one under two names: the same parts of the same storages. */
-static void spell_part(struct ckpt_tc_joiner *j, uint32_t file, const struct ckpt_tensor *local)
+static void add_to_key(struct ckpt_tc_joiner *j, uint32_t file, const struct ckpt_tensor *local)
 {
 	ckpt_buf_add_u32(&j->key, file);
 	ckpt_buf_add_u64(&j->key, (uint64_t)local->storage);
@@ -216,7 +216,7 @@ static void spell_part(struct ckpt_tc_joiner *j, uint32_t file, const struct ckp
 static int add_part(struct ckpt_tc_joiner *j, struct described *d, const struct ckpt_tc_part *part,
 		    struct ckpt_joined *joined)
 {
-	uint32_t rank = rank_of(j, part->file), group = j->group[rank];
+	uint32_t rank = rank_of_file(j, part->file), group = j->group[rank];
 	struct ckpt_model *to = j->tree->to;
 	struct ckpt_tensor t, local;
 	struct ckpt_recipe bytes;
@@ -233,11 +233,11 @@ static int add_part(struct ckpt_tc_joiner *j, struct described *d, const struct 
 		rc = ckpt_joined_local(to, local.value, to->arena, &local, &bytes, j->err);
 	if (rc < 0)
 		return rc;
-	spell_part(j, part->file, &local);
-	rc = spend(j, box_count(&d->spreads[group - 1]));
+	add_to_key(j, part->file, &local);
+	rc = count_items(j, box_count(&d->shardings[group - 1]));
 	return rc < 0 ? rc
-		      : ckpt_tc_spread_add(&d->spreads[group - 1], rank, part->file, &local, &bytes,
-					   joined, j->err);
+		      : ckpt_tc_sharding_add_part(&d->shardings[group - 1], rank, part->file,
+						  &local, &bytes, joined, j->err);
 }
 
 /* The first rank that the metadata name and that has no part: UINT32_MAX if there is none. */
@@ -246,7 +246,7 @@ static uint32_t find_absent(struct ckpt_tc_joiner *j, const struct ckpt_tc_node 
 	uint32_t absent = UINT32_MAX;
 
 	for (uint32_t p = n->first_part; p != CKPT_TC_NONE; p = j->tree->parts[p].next)
-		j->group[rank_of(j, j->tree->parts[p].file)] = 0;
+		j->group[rank_of_file(j, j->tree->parts[p].file)] = 0;
 	for (uint32_t r = 0; absent == UINT32_MAX && r < j->tc->index.world_size; r++)
 		if (j->group[r])
 			absent = r;
@@ -265,8 +265,8 @@ static int fail_hole(struct ckpt_tc_joiner *j, const struct ckpt_tc_node *n, int
 }
 
 /* The storage of what was joined, which another tensor may have been joined to before. */
-static int store(struct ckpt_tc_joiner *j, const struct ckpt_joined *joined,
-		 const struct described *d, uint32_t *storage)
+static int make_storage(struct ckpt_tc_joiner *j, const struct ckpt_joined *joined,
+			const struct described *d, uint32_t *storage)
 {
 	struct ckpt_model *to = j->tree->to;
 	uint64_t *slot = ckpt_strmap_find(&j->ties, (char *)j->key.data, j->key.len);
@@ -279,7 +279,7 @@ static int store(struct ckpt_tc_joiner *j, const struct ckpt_joined *joined,
 		*storage = (uint32_t)*slot;
 		return 0;
 	}
-	rc = ckpt_joined_bytes(joined, d->spreads->shape, d->local.dtype, &bytes, j->err);
+	rc = ckpt_joined_bytes(joined, d->shardings->shape, d->local.dtype, &bytes, j->err);
 	if (rc < 0)
 		return fail_hole(j, d->node, rc);
 	rc = ckpt_joined_store(to, d->local.dtype,
@@ -300,18 +300,19 @@ static void begin_key(struct ckpt_tc_joiner *j, const struct described *d)
 {
 	j->key.len = 0;
 	ckpt_buf_add_u32(&j->key, d->local.dtype);
-	ckpt_buf_add(&j->key, d->spreads->shape, d->spreads->ndim * sizeof(*d->spreads->shape));
+	ckpt_buf_add(&j->key, d->shardings->shape,
+		     d->shardings->ndim * sizeof(*d->shardings->shape));
 }
 
 /* RC: whether all parts could be added. */
 static int end_join(struct ckpt_tc_joiner *j, const struct described *d, struct ckpt_joined *joined,
 		    int rc)
 {
-	const struct ckpt_tc_spread *whole = d->spreads;
+	const struct ckpt_tc_sharding *whole = d->shardings;
 	uint32_t storage;
 
 	if (rc == 0) {
-		rc = store(j, joined, d, &storage);
+		rc = make_storage(j, joined, d, &storage);
 		if (rc == 0)
 			rc = ckpt_joined_replace(j->tree->to, &d->first, whole->shape, whole->ndim,
 						 storage, j->err);
@@ -325,7 +326,7 @@ static int end_join(struct ckpt_tc_joiner *j, const struct described *d, struct 
 static int join_parts(struct ckpt_tc_joiner *j, struct described *d)
 {
 	struct ckpt_joined joined =
-		ckpt_joined_of(j->tree->to->arena, j->tc->names, d->spreads->ndim);
+		ckpt_joined_of(j->tree->to->arena, j->tc->names, d->shardings->ndim);
 	int rc = 0;
 
 	begin_key(j, d);
@@ -342,12 +343,13 @@ static int join_parts(struct ckpt_tc_joiner *j, struct described *d)
  * Is a part there on all ranks that the metadata name? If not, but the tensor is whole, that is worth a note; not so of
  * plain tensors, which are described for all ranks wherever they are.
  */
-static void look_for_absent(struct ckpt_tc_joiner *j, const struct described *d)
+static void note_absent(struct ckpt_tc_joiner *j, const struct described *d)
 {
 	uint32_t item = j->tc->index.files[d->node->file].item, absent = find_absent(j, d->node);
 	char shown[CKPT_TC_SHOWN], text[CKPT_TC_SHOWN + 80];
 
-	if (absent == UINT32_MAX || d->spreads[j->group[absent] - 1].replicated || j->tc->absent++)
+	if (absent == UINT32_MAX || d->shardings[j->group[absent] - 1].replicated ||
+	    j->tc->absent++)
 		return;
 	ckpt_tc_describe_absent(&j->tc->index, item, absent, text, sizeof(text));
 	snprintf(j->tc->first_absent, sizeof(j->tc->first_absent), "%.120s of '%.100s'", text,
@@ -356,13 +358,13 @@ static void look_for_absent(struct ckpt_tc_joiner *j, const struct described *d)
 
 static int join_group(struct ckpt_tc_joiner *j, struct described *d)
 {
-	uint32_t group = j->group[rank_of(j, d->node->file)];
+	uint32_t group = j->group[rank_of_file(j, d->node->file)];
 	bool as_it_is =
-		group && d->spreads[group - 1].replicated && d->first.kind != CKPT_KIND_WRAPPER;
+		group && d->shardings[group - 1].replicated && d->first.kind != CKPT_KIND_WRAPPER;
 	int rc = as_it_is ? keep_first(j, d) : join_parts(j, d);
 
 	if (rc == 0)
-		look_for_absent(j, d);
+		note_absent(j, d);
 	return rc;
 }
 
@@ -375,20 +377,20 @@ int ckpt_tc_join_described(struct ckpt_tc_joiner *j, const struct ckpt_tc_node *
 		return ckpt_tc_fail_node(j, n, n->file, rc);
 	rc = read_groups(j, &d);
 	if (rc == 0)
-		rc = check_dtype(j, d.spreads->dtype, &d.local);
+		rc = check_dtype(j, d.shardings->dtype, &d.local);
 	if (rc < 0)
 		ckpt_tc_fail_node(j, n, CKPT_TC_NONE, rc);
 	else
 		rc = join_group(j, &d);
-	free(d.spreads);
+	free(d.shardings);
 	return rc;
 }
 
 /* ---- DTensors that the metadata do not describe: they describe themselves ---- */
 
-static int add_own_part(struct ckpt_tc_joiner *j, const struct ckpt_tc_part *part,
-			const struct ckpt_tensor *first, struct ckpt_mesh_extent *extents,
-			struct ckpt_joined *joined)
+static int add_part_by_own_spec(struct ckpt_tc_joiner *j, const struct ckpt_tc_part *part,
+				const struct ckpt_tensor *first, struct ckpt_mesh_extent *extents,
+				struct ckpt_joined *joined)
 {
 	struct ckpt_model *to = j->tree->to;
 	const struct ckpt_value *spec;
@@ -405,30 +407,30 @@ static int add_own_part(struct ckpt_tc_joiner *j, const struct ckpt_tc_part *par
 	if (t.ndim != first->ndim || t.dtype != first->dtype ||
 	    (t.ndim && memcmp(t.shape, first->shape, t.ndim * sizeof(*t.shape)) != 0))
 		return ckpt_fail(j->err, CKPT_E_FORMAT, "is of another shape or dtype");
-	rc = ckpt_mesh_extents(&j->meshes, to, spec, rank_of(j, part->file), t.shape, t.ndim,
+	rc = ckpt_mesh_extents(&j->meshes, to, spec, rank_of_file(j, part->file), t.shape, t.ndim,
 			       extents, &has, j->err);
 	if (rc < 0 || !has)
 		return rc;
 	rc = ckpt_joined_local(to, t.local, to->arena, &local, &bytes, j->err);
 	if (rc < 0)
 		return rc;
-	spell_part(j, part->file, &local);
+	add_to_key(j, part->file, &local);
 	return ckpt_joined_add_extents(joined, part->file, &local, &bytes, extents, j->err);
 }
 
-static int join_own(struct ckpt_tc_joiner *j, struct described *d)
+static int join_by_own_spec(struct ckpt_tc_joiner *j, struct described *d)
 {
 	struct ckpt_mesh_extent *extents = calloc(d->first.ndim + (size_t)1, sizeof(*extents));
 	struct ckpt_joined joined = ckpt_joined_of(j->tree->to->arena, j->tc->names, d->first.ndim);
-	struct ckpt_tc_spread whole = { .shape = d->first.shape, .ndim = d->first.ndim };
+	struct ckpt_tc_sharding whole = { .shape = d->first.shape, .ndim = d->first.ndim };
 	int rc = extents ? 0 : ckpt_fail_nomem(j->err);
 
-	d->spreads = &whole;
+	d->shardings = &whole;
 	begin_key(j, d);
 	memset(j->group, 0, j->tc->index.world_size * sizeof(*j->group));
 	for (uint32_t p = d->node->first_part; rc == 0 && p != CKPT_TC_NONE;
 	     p = j->tree->parts[p].next) {
-		rc = add_own_part(j, &j->tree->parts[p], &d->first, extents, &joined);
+		rc = add_part_by_own_spec(j, &j->tree->parts[p], &d->first, extents, &joined);
 		if (rc < 0)
 			ckpt_tc_fail_node(j, d->node, j->tree->parts[p].file, rc);
 	}
@@ -443,5 +445,5 @@ int ckpt_tc_join_undescribed(struct ckpt_tc_joiner *j, const struct ckpt_tc_node
 
 	if (rc < 0)
 		return ckpt_tc_fail_node(j, n, n->file, rc);
-	return d.first.kind == CKPT_KIND_WRAPPER ? join_own(j, &d) : 0;
+	return d.first.kind == CKPT_KIND_WRAPPER ? join_by_own_spec(j, &d) : 0;
 }

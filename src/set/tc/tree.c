@@ -21,7 +21,7 @@
 /* In the map of children: a value that is neither container nor tensor. */
 enum { LEAF = CKPT_TC_NONE - 1, MOST_DEPTH = 100000 };
 
-struct frame {
+struct tree_frame {
 	const struct ckpt_value *value; /* a container of the file that is added */
 	uint32_t node, i;
 };
@@ -29,7 +29,7 @@ struct frame {
 struct adder {
 	struct ckpt_tc_tree *tree;
 	uint32_t file;
-	struct frame *frames; /* malloc */
+	struct tree_frame *frames; /* malloc */
 	size_t depth, cap;
 	struct ckpt_error *err;
 };
@@ -118,8 +118,8 @@ static const struct ckpt_seq *items_of(const struct ckpt_value *v, bool *keyed)
 }
 
 /* The bytes that a child is found by; *TEXT: where its key begins in them. False: it cannot be told. */
-static bool spell(struct ckpt_tc_tree *t, uint32_t node, const struct ckpt_value *key, uint32_t i,
-		  size_t *text)
+static bool make_child_key(struct ckpt_tc_tree *t, uint32_t node, const struct ckpt_value *key,
+			   uint32_t i, size_t *text)
 {
 	t->key.len = 0;
 	ckpt_buf_add_u32(&t->key, node);
@@ -211,7 +211,7 @@ static int push(struct adder *a, uint32_t node, const struct ckpt_value *value)
 		a->frames = grown;
 		a->cap = cap;
 	}
-	a->frames[a->depth++] = (struct frame){ value, node, 0 };
+	a->frames[a->depth++] = (struct tree_frame){ value, node, 0 };
 	return 0;
 }
 
@@ -244,7 +244,7 @@ static int visit_child(struct adder *a, uint32_t node, const struct ckpt_value *
 	size_t text;
 	int rc = 0;
 
-	if (!spell(a->tree, node, key, i, &text))
+	if (!make_child_key(a->tree, node, key, i, &text))
 		return 0;
 	child = find_child(a->tree);
 	if (child == CKPT_TC_NONE && !is_first) {
@@ -261,7 +261,7 @@ static int visit_child(struct adder *a, uint32_t node, const struct ckpt_value *
 
 static int advance(struct adder *a)
 {
-	struct frame *top = &a->frames[a->depth - 1];
+	struct tree_frame *top = &a->frames[a->depth - 1];
 	bool keyed;
 	const struct ckpt_seq *items = items_of(top->value, &keyed);
 	uint32_t i = top->i;

@@ -35,7 +35,7 @@ struct ckpt_zero_entry *ckpt_zero_new_entry(struct ckpt_zero_reader *r, uint32_t
 	return e;
 }
 
-int ckpt_zero_put_name(struct ckpt_zero_reader *r, const struct ckpt_value *key, uint32_t entry)
+int ckpt_zero_set_name(struct ckpt_zero_reader *r, const struct ckpt_value *key, uint32_t entry)
 {
 	struct ckpt_zero *z = r->zero;
 	size_t len = key->u.bytes.len;
@@ -89,7 +89,7 @@ static uint64_t share_of(const struct ckpt_zero *z, uint64_t numel)
 	return numel / ranks + (numel % ranks != 0);
 }
 
-int ckpt_zero_put_cut(struct ckpt_zero_reader *r, const struct ckpt_value *key,
+int ckpt_zero_add_cut(struct ckpt_zero_reader *r, const struct ckpt_value *key,
 		      const struct ckpt_zero_cut *cut, uint64_t *first)
 {
 	uint32_t number;
@@ -105,7 +105,7 @@ int ckpt_zero_put_cut(struct ckpt_zero_reader *r, const struct ckpt_value *key,
 				       .first = *first };
 	e->share = cut->stream_count > 1 ? share_of(r->zero, cut->numel) : cut->numel;
 	*first += e->share;
-	return ckpt_zero_put_name(r, key, number);
+	return ckpt_zero_set_name(r, key, number);
 }
 
 static const char *name_of(const struct ckpt_zero *z, uint32_t entry, size_t *len)
@@ -120,7 +120,7 @@ static const char *name_of(const struct ckpt_zero *z, uint32_t entry, size_t *le
 }
 
 /* All items of an entry have one dtype; torch.cat would look for one that holds them all. */
-static int settle(struct ckpt_zero_reader *r, struct ckpt_zero_entry *e)
+static int choose_dtype(struct ckpt_zero_reader *r, struct ckpt_zero_entry *e)
 {
 	uint64_t left = e->numel;
 
@@ -139,7 +139,7 @@ static int settle(struct ckpt_zero_reader *r, struct ckpt_zero_entry *e)
 	return 0;
 }
 
-int ckpt_zero_settle(struct ckpt_zero_reader *r)
+int ckpt_zero_choose_dtypes(struct ckpt_zero_reader *r)
 {
 	struct ckpt_zero *z = r->zero;
 	int rc = 0;
@@ -151,7 +151,7 @@ int ckpt_zero_settle(struct ckpt_zero_reader *r)
 
 		if (!e->stream_count)
 			continue;
-		rc = settle(r, e);
+		rc = choose_dtype(r, e);
 		if (rc == 0 && e->streams == z->frozen && e->dtype != CKPT_DTYPE_FLOAT32 &&
 		    !z->frozen_narrow++)
 			z->frozen_dtype = e->dtype;

@@ -26,8 +26,9 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->file_count = z->file_count;
 }
 
-int ckpt_zero_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
-			 void *ctx, struct ckpt_error *err)
+int ckpt_zero_check_directory(const struct ckpt_model *model,
+			      void (*note)(void *ctx, const char *text), void *ctx,
+			      struct ckpt_error *err)
 {
 	const struct ckpt_zero *z = model->doc->container;
 	char text[NOTE];
@@ -62,7 +63,7 @@ int ckpt_zero_tell_state(const struct ckpt_model *model, void (*note)(void *ctx,
 const struct ckpt_format ckpt_format_zero = {
 	.name = "DeepSpeed directory",
 	.code = CKPT_FORMAT_DEEPSPEED,
-	.notes = ckpt_zero_tell_state,
+	.notes = ckpt_zero_check_directory,
 	.save = ckpt_torch_zip_save, /* there is no writing of such directories: what is made of one is one file */
 	.describe = describe,
 };

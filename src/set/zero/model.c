@@ -21,15 +21,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int fail_at(struct ckpt_zero_reader *r, int rc, const char *what,
-		   const struct ckpt_value *key)
+static int fail_key(struct ckpt_zero_reader *r, int rc, const char *what,
+		    const struct ckpt_value *key)
 {
 	return ckpt_zero_fail_named(r, rc, what, key->u.bytes.ptr, key->u.bytes.len);
 }
 
 /* ---- tensors that are there as a whole ---- */
 
-static int put_whole(struct ckpt_zero_reader *r, const struct ckpt_value *key,
+static int add_whole(struct ckpt_zero_reader *r, const struct ckpt_value *key,
 		     const struct ckpt_value *v, bool widen)
 {
 	uint32_t number;
@@ -46,7 +46,7 @@ static int put_whole(struct ckpt_zero_reader *r, const struct ckpt_value *key,
 	e->dtype = e->whole.dtype;
 	if (widen && ckpt_dtype_is_floating(e->dtype))
 		e->dtype = CKPT_DTYPE_FLOAT32;
-	return ckpt_zero_put_name(r, key, number);
+	return ckpt_zero_set_name(r, key, number);
 }
 
 /* ---- buffers ---- */
@@ -90,9 +90,9 @@ static int read_buffers(struct ckpt_zero_reader *r, const struct ckpt_seq *modul
 		if (!slot)
 			rc = ckpt_fail_nomem(r->err);
 		else
-			rc = there ? ckpt_zero_put_name(r, key, (uint32_t)*slot)
-				   : put_whole(r, key, v, true);
-		fail_at(r, rc, "buffer", key);
+			rc = there ? ckpt_zero_set_name(r, key, (uint32_t)*slot)
+				   : add_whole(r, key, v, true);
+		fail_key(r, rc, "buffer", key);
 	}
 	ckpt_strmap_clear(&seen);
 	return rc;
@@ -119,7 +119,7 @@ static void note_narrow(struct ckpt_zero *z, enum ckpt_dtype dtype)
 }
 
 /* Stages 1 and 2 have it as it is; in stage 3 every rank has a share, in the order of 'frozen_param_shapes'. */
-static int put_frozen(struct ckpt_zero_reader *r, const struct ckpt_value *key,
+static int add_frozen(struct ckpt_zero_reader *r, const struct ckpt_value *key,
 		      const struct ckpt_value *shape, const struct ckpt_value *whole,
 		      uint64_t *first)
 {
@@ -130,8 +130,8 @@ static int put_frozen(struct ckpt_zero_reader *r, const struct ckpt_value *key,
 	if (rc < 0)
 		return rc;
 	if (z->stage == 3)
-		return ckpt_zero_put_cut(r, key, &cut, first);
-	rc = put_whole(r, key, whole, false);
+		return ckpt_zero_add_cut(r, key, &cut, first);
+	rc = add_whole(r, key, whole, false);
 	if (rc < 0)
 		return rc;
 	note_narrow(z, z->entries[z->entry_count - 1]->dtype);
@@ -181,9 +181,9 @@ static int read_frozen(struct ckpt_zero_reader *r, const struct ckpt_value *root
 			rc = ckpt_fail(r->err, CKPT_E_FORMAT,
 				       "has another place in 'frozen_param_fragments'");
 		else
-			rc = put_frozen(r, key, ckpt_model_now(r->model, names->items[i + 1]),
+			rc = add_frozen(r, key, ckpt_model_now(r->model, names->items[i + 1]),
 					ckpt_model_now(r->model, parts->items[i + 1]), &first);
-		fail_at(r, rc, "frozen parameter", key);
+		fail_key(r, rc, "frozen parameter", key);
 	}
 	return rc;
 }
@@ -204,7 +204,7 @@ static int add_share(struct ckpt_zero_reader *r, struct ckpt_zero_stream *s, uin
 		rc = ckpt_fail(r->err, CKPT_E_FORMAT,
 			       "has %" PRIu64 " items, where a share of %" PRIu64 " is %" PRIu64,
 			       s->pieces[s->count - 1].numel, e->numel, e->share);
-	return fail_at(r, rc, "frozen parameter", key);
+	return fail_key(r, rc, "frozen parameter", key);
 }
 
 int ckpt_zero_read_frozen(struct ckpt_zero_reader *r, uint32_t rank)
@@ -252,7 +252,7 @@ static int read_shared(struct ckpt_zero_reader *r, const struct ckpt_value *root
 
 		rc = ckpt_zero_check_key(r, alias, "shared_params");
 		if (rc == 0 && source)
-			rc = ckpt_zero_put_name(r, alias, source->entry);
+			rc = ckpt_zero_set_name(r, alias, source->entry);
 	}
 	return rc;
 }
@@ -337,13 +337,13 @@ static int read_params(struct ckpt_zero_reader *r, const struct ckpt_value *root
 
 	if (shapes)
 		return ckpt_zero_read_params(r, shapes);
-	ckpt_zero_turn_to(r, optim);
+	ckpt_zero_select_file(r, optim);
 	shapes = ckpt_zero_field(r, ckpt_model_now(r->model, r->model->root), "param_shapes");
 	rc = shapes ? ckpt_error_at(r->err, ckpt_zero_read_params(r, shapes),
 				    ckpt_source_path(r->zero->files[optim].source), NULL,
 				    CKPT_NO_OFFSET)
 		    : 0;
-	ckpt_zero_turn_to(r, 0);
+	ckpt_zero_select_file(r, 0);
 	return shapes ? rc : ckpt_zero_read_params(r, NULL);
 }
 

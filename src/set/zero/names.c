@@ -37,7 +37,7 @@ void ckpt_zero_names_clear(struct ckpt_zero_names *n)
 /* ---- the names of files ---- */
 
 /* A decimal number at *AT, which is moved behind it; -1: there is none, or a larger one than of any rank. */
-static int64_t take_number(const char **at)
+static int64_t parse_number(const char **at)
 {
 	int64_t number = 0;
 
@@ -51,7 +51,7 @@ static int64_t take_number(const char **at)
 	return number;
 }
 
-static bool take_text(const char **at, const char *text)
+static bool parse_text(const char **at, const char *text)
 {
 	size_t len = strlen(text);
 
@@ -69,16 +69,16 @@ struct parsed {
 };
 
 /* [bf16_|fp16_][zero_pp_rank_D_]mp_rank_MM_{model,optim}_states.pt */
-static struct parsed parse(const char *name)
+static struct parsed parse_name(const char *name)
 {
 	struct parsed p = { .kind = OTHER };
-	bool typed = take_text(&name, "bf16_") || take_text(&name, "fp16_");
-	bool ranked = take_text(&name, "zero_pp_rank_");
-	int64_t rank = ranked ? take_number(&name) : 0, mp_rank;
+	bool typed = parse_text(&name, "bf16_") || parse_text(&name, "fp16_");
+	bool ranked = parse_text(&name, "zero_pp_rank_");
+	int64_t rank = ranked ? parse_number(&name) : 0, mp_rank;
 
-	if (rank < 0 || (ranked && !take_text(&name, "_")) || !take_text(&name, "mp_rank_"))
+	if (rank < 0 || (ranked && !parse_text(&name, "_")) || !parse_text(&name, "mp_rank_"))
 		return p;
-	mp_rank = take_number(&name);
+	mp_rank = parse_number(&name);
 	if (mp_rank < 0)
 		return p;
 	p.rank = (uint32_t)rank;
@@ -90,13 +90,14 @@ static struct parsed parse(const char *name)
 	return p;
 }
 
-static bool looks_like_one(const struct ckpt_listing *l)
+static bool has_deepspeed_files(const struct ckpt_listing *l)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		const char *name = l->items[i].name;
 
 		if (!l->items[i].is_folder &&
-		    (parse(name).kind != OTHER || ckpt_glob_matches("layer_*-model_states.pt", name, 0)))
+		    (parse_name(name).kind != OTHER ||
+		     ckpt_glob_matches("layer_*-model_states.pt", name, 0)))
 			return true;
 	}
 	return false;
@@ -131,7 +132,7 @@ static int refuse_kinds(const struct ckpt_listing *l, struct ckpt_error *err)
 			"is a universal checkpoint of DeepSpeed, which cannot be read; the "
 			"files in its folder 'zero' can");
 	for (size_t i = 0; i < l->count; i++) {
-		struct parsed p = parse(l->items[i].name);
+		struct parsed p = parse_name(l->items[i].name);
 
 		if (p.kind != OTHER && p.mp_rank)
 			return ckpt_fail(
@@ -146,7 +147,7 @@ static int refuse_kinds(const struct ckpt_listing *l, struct ckpt_error *err)
 
 /* ---- which file each rank has ---- */
 
-static int put_name(char ***names, uint32_t *count, uint32_t rank, const char *name,
+static int set_file(char ***names, uint32_t *count, uint32_t rank, const char *name,
 		    struct ckpt_error *err)
 {
 	if (rank >= *count) {
@@ -166,7 +167,7 @@ static int put_name(char ***names, uint32_t *count, uint32_t rank, const char *n
 	return (*names)[rank] ? 0 : ckpt_fail_nomem(err);
 }
 
-static int put_names(struct ckpt_zero_names *n, const struct ckpt_listing *l,
+static int set_files(struct ckpt_zero_names *n, const struct ckpt_listing *l,
 		     struct ckpt_error *err)
 {
 	bool whole = false;
@@ -174,7 +175,7 @@ static int put_names(struct ckpt_zero_names *n, const struct ckpt_listing *l,
 
 	for (size_t i = 0; rc == 0 && i < l->count; i++) {
 		const char *name = l->items[i].name;
-		struct parsed p = parse(name);
+		struct parsed p = parse_name(name);
 
 		if (l->items[i].is_folder || p.kind == OTHER)
 			continue;
@@ -187,9 +188,9 @@ static int put_names(struct ckpt_zero_names *n, const struct ckpt_listing *l,
 				"ZeRO stage 3 and of another one",
 				name);
 		if (p.kind == OPTIM)
-			rc = put_name(&n->optim_states, &n->optim_count, p.rank, name, err);
+			rc = set_file(&n->optim_states, &n->optim_count, p.rank, name, err);
 		else
-			rc = put_name(&n->model_states, &n->model_count, p.rank, name, err);
+			rc = set_file(&n->model_states, &n->model_count, p.rank, name, err);
 	}
 	return rc;
 }
@@ -304,7 +305,7 @@ bool ckpt_zero_is_folder(const char *path, const char *tag)
 	if (asprintf(&folder, "%s/%s", path, tag) < 0)
 		return false;
 	if (ckpt_set_is_folder(folder) && ckpt_listing_read(folder, &l, NULL) == 0)
-		is_one = looks_like_one(&l);
+		is_one = has_deepspeed_files(&l);
 	ckpt_listing_clear(&l);
 	free(folder);
 	return is_one;
@@ -352,7 +353,7 @@ static int read_folder(char *folder, const struct ckpt_listing *l, struct ckpt_z
 
 	names->folder = folder;
 	if (rc == 0)
-		rc = put_names(names, l, err);
+		rc = set_files(names, l, err);
 	if (rc == 0)
 		rc = check_names(names, err);
 	if (rc < 0) {
@@ -390,7 +391,7 @@ int ckpt_zero_find(const char *path, const struct ckpt_listing *l, struct ckpt_z
 	char *folder;
 
 	*names = (struct ckpt_zero_names){ 0 };
-	if (!looks_like_one(l))
+	if (!has_deepspeed_files(l))
 		return find_latest(path, l, names, err);
 	folder = strdup(path);
 	return folder ? read_folder(folder, l, names, err) : ckpt_fail_nomem(err);

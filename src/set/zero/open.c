@@ -61,7 +61,7 @@ static int read_optims(struct ckpt_zero_reader *r)
 					   ckpt_source_path(r->zero->files[file].source), NULL,
 					   CKPT_NO_OFFSET);
 		if (rc == 0 && i)
-			ckpt_zero_let_go(r, file);
+			ckpt_zero_release_file(r, file);
 	}
 	return rc;
 }
@@ -74,7 +74,7 @@ static int read_models(struct ckpt_zero_reader *r)
 	for (uint32_t i = 0; rc == 0 && i < n->model_count; i++) {
 		rc = i ? ckpt_zero_open_file(r, i, n->model_states[i]) : 0;
 		if (!i)
-			ckpt_zero_turn_to(r, 0);
+			ckpt_zero_select_file(r, 0);
 		if (rc == 0 && !i)
 			rc = ckpt_zero_read_model(r);
 		if (rc == 0)
@@ -83,11 +83,11 @@ static int read_models(struct ckpt_zero_reader *r)
 			ckpt_error_at(r->err, rc, ckpt_source_path(r->zero->files[i].source), NULL,
 				      CKPT_NO_OFFSET);
 		if (rc == 0)
-			ckpt_zero_let_go(r, i);
+			ckpt_zero_release_file(r, i);
 	}
 	if (rc == 0)
-		ckpt_zero_let_go(r, n->model_count);
-	return rc == 0 ? ckpt_zero_settle(r) : rc;
+		ckpt_zero_release_file(r, n->model_count);
+	return rc == 0 ? ckpt_zero_choose_dtypes(r) : rc;
 }
 
 /* ---- the values ---- */
@@ -263,7 +263,7 @@ static struct ckpt_zero *new_zero(const char *path, struct ckpt_zero_names *name
 /* ---- without ZeRO ---- */
 
 /* `module` of the only file there is. It cannot be edited in place: what else is in the file would be lost. */
-static int take_module(struct ckpt_zero_reader *r, struct ckpt_model **out)
+static int open_module(struct ckpt_zero_reader *r, struct ckpt_model **out)
 {
 	const struct ckpt_model *model = r->model;
 	const struct ckpt_value *root = ckpt_model_now(model, model->root),
@@ -298,7 +298,7 @@ int ckpt_zero_open(const char *path, struct ckpt_zero_names *names, struct ckpt_
 
 	*out = NULL;
 	if (rc == 0 && !r.zero->names.optim_count) {
-		rc = ckpt_error_at(err, take_module(&r, out),
+		rc = ckpt_error_at(err, open_module(&r, out),
 				   ckpt_source_path(r.zero->files[0].source), NULL, CKPT_NO_OFFSET);
 		if (rc < 0)
 			free_zero(r.zero);

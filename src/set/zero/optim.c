@@ -212,8 +212,8 @@ static int read_paddings(struct ckpt_zero_reader *r, const struct ckpt_value *st
 /* ---- one file ---- */
 
 /* What all ranks say alike; STAGE and COUNT of this one. */
-static int compare(struct ckpt_zero_reader *r, uint32_t rank, int stage, bool is_bf16,
-		   uint64_t count)
+static int check_alike(struct ckpt_zero_reader *r, uint32_t rank, int stage, bool is_bf16,
+		       uint64_t count)
 {
 	struct ckpt_zero *z = r->zero;
 
@@ -258,7 +258,7 @@ int ckpt_zero_read_optim(struct ckpt_zero_reader *r, uint32_t rank)
 	if (rc == 0)
 		rc = read_partition_count(r, state, &count);
 	if (rc == 0)
-		rc = compare(r, rank, stage, is_bf16, count);
+		rc = check_alike(r, rank, stage, is_bf16, count);
 	if (rc == 0)
 		rc = read_vectors(r, state, rank);
 	return rc == 0 && !rank ? read_paddings(r, state) : rc;

@@ -20,7 +20,7 @@ static int read_param(struct ckpt_zero_reader *r, struct group *g, const struct 
 	int rc = ckpt_zero_shape(r, shape, &cut);
 
 	if (rc == 0)
-		rc = ckpt_zero_put_cut(r, key, &cut, &g->at);
+		rc = ckpt_zero_add_cut(r, key, &cut, &g->at);
 	if (rc == 0 && g->at > have)
 		rc = ckpt_fail(r->err, CKPT_E_FORMAT,
 			       "ends behind the %" PRIu64 " items that there are%s", have,
@@ -52,7 +52,7 @@ static int read_group(struct ckpt_zero_reader *r, struct group *g, const struct 
 	return rc;
 }
 
-static uint64_t align(uint64_t n, uint64_t to)
+static uint64_t divide_up(uint64_t n, uint64_t to)
 {
 	return n / to + (n % to != 0);
 }
@@ -65,7 +65,7 @@ static int check_group(struct ckpt_zero_reader *r, const struct group *g, uint32
 {
 	uint64_t to = 2 * (uint64_t)r->zero->names.optim_count, have = g->streams->numel;
 
-	if (align(g->at, to) == align(have, to))
+	if (divide_up(g->at, to) == divide_up(have, to))
 		return 0;
 	return ckpt_fail(r->err, CKPT_E_FORMAT,
 			 "group %" PRIu32 ": its parameters have %" PRIu64

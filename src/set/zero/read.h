@@ -16,10 +16,10 @@ struct ckpt_zero_reader {
 int ckpt_zero_open_file(struct ckpt_zero_reader *reader, uint32_t i, const char *name);
 
 /* Take file I, which is open, to hand again. */
-void ckpt_zero_turn_to(struct ckpt_zero_reader *reader, uint32_t i);
+void ckpt_zero_select_file(struct ckpt_zero_reader *reader, uint32_t i);
 
 /* All that its pickle says was read. It stays open if its bytes are not simply stretches of the file. */
-void ckpt_zero_let_go(struct ckpt_zero_reader *reader, uint32_t i);
+void ckpt_zero_release_file(struct ckpt_zero_reader *reader, uint32_t i);
 
 /* The value under KEY of a mapping; NULL: there is none, or it is None. */
 const struct ckpt_value *ckpt_zero_field(const struct ckpt_zero_reader *reader,
@@ -63,7 +63,7 @@ int ckpt_zero_fail_named(struct ckpt_zero_reader *reader, int rc, const char *wh
 struct ckpt_zero_entry *ckpt_zero_new_entry(struct ckpt_zero_reader *reader, uint32_t *number);
 
 /* Let a name, a str of the file, stand for ENTRY. As in a dict of Python, one that is there keeps its place. */
-int ckpt_zero_put_name(struct ckpt_zero_reader *reader, const struct ckpt_value *key,
+int ckpt_zero_set_name(struct ckpt_zero_reader *reader, const struct ckpt_value *key,
 		       uint32_t entry);
 const struct ckpt_zero_name *ckpt_zero_find_name(const struct ckpt_zero *zero,
 						 const struct ckpt_value *key);
@@ -73,7 +73,7 @@ int ckpt_zero_check_key(struct ckpt_zero_reader *reader, const struct ckpt_value
 			const char *what);
 
 /* An entry that begins at item *FIRST of each of the streams, and *FIRST moved behind it. */
-int ckpt_zero_put_cut(struct ckpt_zero_reader *reader, const struct ckpt_value *key,
+int ckpt_zero_add_cut(struct ckpt_zero_reader *reader, const struct ckpt_value *key,
 		      const struct ckpt_zero_cut *cut, uint64_t *first);
 
 /* Stage, number of ranks and vectors of the optimizer of RANK, whose file is at hand; rank 0 goes first. */
@@ -92,6 +92,6 @@ int ckpt_zero_read_params(struct ckpt_zero_reader *reader, const struct ckpt_val
 int ckpt_zero_read_frozen(struct ckpt_zero_reader *reader, uint32_t rank);
 
 /* The vectors are all there: find out which dtype each entry has. */
-int ckpt_zero_settle(struct ckpt_zero_reader *reader);
+int ckpt_zero_choose_dtypes(struct ckpt_zero_reader *reader);
 
 #endif

@@ -53,17 +53,17 @@ int ckpt_zero_open_file(struct ckpt_zero_reader *r, uint32_t i, const char *name
 	rc = ckpt_error_at(r->err, open_path(path, file, r->err), path, NULL, CKPT_NO_OFFSET);
 	free(path);
 	if (rc == 0)
-		ckpt_zero_turn_to(r, i);
+		ckpt_zero_select_file(r, i);
 	return rc;
 }
 
-void ckpt_zero_turn_to(struct ckpt_zero_reader *r, uint32_t i)
+void ckpt_zero_select_file(struct ckpt_zero_reader *r, uint32_t i)
 {
 	r->model = r->zero->files[i].model;
 	r->left = LEAST_ITEMS + r->zero->files[i].pickle_nbytes;
 }
 
-void ckpt_zero_let_go(struct ckpt_zero_reader *r, uint32_t i)
+void ckpt_zero_release_file(struct ckpt_zero_reader *r, uint32_t i)
 {
 	struct ckpt_zero_file *file = &r->zero->files[i];
 
@@ -75,8 +75,8 @@ void ckpt_zero_let_go(struct ckpt_zero_reader *r, uint32_t i)
 
 /* ---- values ---- */
 
-static int wrong(struct ckpt_zero_reader *r, const char *what, const char *wanted,
-		 const struct ckpt_value *found)
+static int fail_kind(struct ckpt_zero_reader *r, const char *what, const char *wanted,
+		     const struct ckpt_value *found)
 {
 	return ckpt_fail(r->err, CKPT_E_FORMAT, "'%s' is %s, wanted %s", what,
 			 found ? ckpt_value_kind_name(found) : "not there", wanted);
@@ -103,7 +103,7 @@ int ckpt_zero_list(struct ckpt_zero_reader *r, const struct ckpt_value *v, const
 		   const struct ckpt_seq **out)
 {
 	if (!v || (v->kind != CKPT_LIST && v->kind != CKPT_TUPLE))
-		return wrong(r, what, "a list", v);
+		return fail_kind(r, what, "a list", v);
 	*out = &v->u.seq;
 	return count_items(r, what, *out);
 }
@@ -112,14 +112,14 @@ int ckpt_zero_mapping(struct ckpt_zero_reader *r, const struct ckpt_value *v, co
 		      const struct ckpt_seq **out)
 {
 	*out = v ? ckpt_value_pairs(v) : NULL;
-	return *out ? count_items(r, what, *out) : wrong(r, what, "a dict", v);
+	return *out ? count_items(r, what, *out) : fail_kind(r, what, "a dict", v);
 }
 
 int ckpt_zero_number(struct ckpt_zero_reader *r, const struct ckpt_value *v, const char *what,
 		     uint64_t *out)
 {
 	if (!v || v->kind != CKPT_INT)
-		return wrong(r, what, "a number", v);
+		return fail_kind(r, what, "a number", v);
 	if (v->u.integer < 0)
 		return ckpt_fail(r->err, CKPT_E_FORMAT, "'%s' is %" PRId64 ", wanted 0 or more",
 				 what, v->u.integer);

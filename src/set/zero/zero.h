@@ -113,7 +113,8 @@ int ckpt_zero_open(const char *path, struct ckpt_zero_names *names, struct ckpt_
 		   struct ckpt_error *err);
 
 /* What is odd about the directory (ckpt_format.notes). */
-int ckpt_zero_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
-			 void *ctx, struct ckpt_error *err);
+int ckpt_zero_check_directory(const struct ckpt_model *model,
+			      void (*note)(void *ctx, const char *text), void *ctx,
+			      struct ckpt_error *err);
 
 #endif

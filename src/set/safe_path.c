@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "set/inside.h"
+#include "set/safe_path.h"
 
 #include "base/ascii.h"
 

@@ -9,7 +9,7 @@
  * must know every such name. Links to files become files, so that the result does not depend on
  * the input.
  */
-#include "set/dcp/bring.h"
+#include "set/dcp/copy_files.h"
 
 #include "base/c_locale.h"
 #include "base/paths.h"
@@ -30,7 +30,7 @@
 
 static void show_progress(void *ctx, uint64_t done, uint64_t total)
 {
-	const struct ckpt_dcp_bringer *s = ctx;
+	const struct ckpt_dcp_copier *s = ctx;
 
 	(void)total;
 	done += s->done;
@@ -38,7 +38,7 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 		s->o->progress(s->o->progress_ctx, done < s->total ? done : s->total, s->total);
 }
 
-static int join(const struct ckpt_dcp_bringer *s, const char *folder, const char *name, char **out)
+static int join(const struct ckpt_dcp_copier *s, const char *folder, const char *name, char **out)
 {
 	if (asprintf(out, "%s/%s", folder, name) < 0) {
 		*out = NULL;
@@ -47,7 +47,7 @@ static int join(const struct ckpt_dcp_bringer *s, const char *folder, const char
 	return 0;
 }
 
-static unsigned sink_flags(const struct ckpt_dcp_bringer *s)
+static unsigned sink_flags(const struct ckpt_dcp_copier *s)
 {
 	return s->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
 }
@@ -55,7 +55,7 @@ static unsigned sink_flags(const struct ckpt_dcp_bringer *s)
 /* ---- data files ---- */
 
 /* The folders in front of NAME, such as "sub/x/" of "sub/x/__0_0.distcp", with the modes of those in the input. */
-static int make_folders(struct ckpt_dcp_bringer *s, char *from, char *to)
+static int make_folders(struct ckpt_dcp_copier *s, char *from, char *to)
 {
 	size_t at_from = strlen(s->from), at_to = strlen(s->to);
 	char *slash;
@@ -66,7 +66,8 @@ static int make_folders(struct ckpt_dcp_bringer *s, char *from, char *to)
 		int rc = 0;
 
 		*slash = from[at_from + step] = '\0';
-		if (mkdir(to, stat(from, &st) == 0 ? ckpt_mode_for_new(&st) | S_IRWXU : S_IRWXU) < 0 &&
+		if (mkdir(to, stat(from, &st) == 0 ? ckpt_mode_for_new(&st) | S_IRWXU : S_IRWXU) <
+			    0 &&
 		    errno != EEXIST)
 			rc = ckpt_fail_errno(s->err, "cannot create a folder for it");
 		*slash = from[at_from + step] = '/';
@@ -78,7 +79,7 @@ static int make_folders(struct ckpt_dcp_bringer *s, char *from, char *to)
 	return 0;
 }
 
-static int copy_bytes(struct ckpt_dcp_bringer *s, const struct ckpt_source *source,
+static int copy_bytes(struct ckpt_dcp_copier *s, const struct ckpt_source *source,
 		      struct ckpt_sink *sink)
 {
 	struct ckpt_recipe all = { .kind = CKPT_RECIPE_EXTENT,
@@ -110,7 +111,7 @@ static int copy_bytes(struct ckpt_dcp_bringer *s, const struct ckpt_source *sour
 	return rc;
 }
 
-static int copy_file(struct ckpt_dcp_bringer *s, const char *from, const char *to)
+static int copy_file(struct ckpt_dcp_copier *s, const char *from, const char *to)
 {
 	struct ckpt_source *source;
 	struct ckpt_sink *sink;
@@ -145,7 +146,7 @@ static void escape_path(struct ckpt_error *err)
 		       sizeof(shown));
 }
 
-int ckpt_dcp_bring(struct ckpt_dcp_bringer *s, const char *name)
+int ckpt_dcp_copy_data_file(struct ckpt_dcp_copier *s, const char *name)
 {
 	char *from = NULL, *to = NULL;
 	int rc = join(s, s->from, name, &from);
@@ -171,7 +172,7 @@ int ckpt_dcp_bring(struct ckpt_dcp_bringer *s, const char *name)
 /* ---- all else ---- */
 
 /* What an edit makes untrue, and what it writes itself. NAME: from the input on. */
-static bool stays_behind(const struct ckpt_dcp_bringer *s, const char *name)
+static bool is_left_out(const struct ckpt_dcp_copier *s, const char *name)
 {
 	static const char *const patterns[] = { ".metadata",	".metadata.tmp",
 						"__*.metadata", "__*.metadata.tmp",
@@ -183,9 +184,9 @@ static bool stays_behind(const struct ckpt_dcp_bringer *s, const char *name)
 	return ckpt_strmap_find(s->data_files, name, strlen(name));
 }
 
-bool ckpt_dcp_is_brought(const void *bringer, const char *path, const char *name)
+bool ckpt_dcp_is_copied(const void *copier, const char *path, const char *name)
 {
-	const struct ckpt_dcp_bringer *s = bringer;
+	const struct ckpt_dcp_copier *s = copier;
 	struct stat st;
 	char *from;
 	bool there;
@@ -201,7 +202,8 @@ bool ckpt_dcp_is_brought(const void *bringer, const char *path, const char *name
 }
 
 /* A link to a folder, or to nothing, stays one. */
-static int copy_link(struct ckpt_dcp_bringer *s, const struct ckpt_tree_entry *entry, char *from, char *to)
+static int copy_link(struct ckpt_dcp_copier *s, const struct ckpt_tree_entry *entry, char *from,
+		     char *to)
 {
 	char target[PATH_MAX];
 	ssize_t len = readlinkat(entry->folder, entry->name, target, sizeof(target) - 1);
@@ -219,7 +221,7 @@ static int copy_link(struct ckpt_dcp_bringer *s, const struct ckpt_tree_entry *e
 }
 
 /* Is it what is being made, or gives way to that? An output may lie in the input. */
-static bool is_output(const struct ckpt_dcp_bringer *s, const char *name)
+static bool is_output(const struct ckpt_dcp_copier *s, const char *name)
 {
 	char *path;
 	bool is;
@@ -231,9 +233,9 @@ static bool is_output(const struct ckpt_dcp_bringer *s, const char *name)
 	return is;
 }
 
-static int bring_entry(void *ctx, const struct ckpt_tree_entry *entry)
+static int copy_other(void *ctx, const struct ckpt_tree_entry *entry)
 {
-	struct ckpt_dcp_bringer *s = ctx;
+	struct ckpt_dcp_copier *s = ctx;
 	bool is_folder = S_ISDIR(entry->st.st_mode), is_link = S_ISLNK(entry->st.st_mode);
 	struct stat st = entry->st;
 	char *from, *to = NULL;
@@ -241,12 +243,12 @@ static int bring_entry(void *ctx, const struct ckpt_tree_entry *entry)
 
 	if (is_link && (fstatat(entry->folder, entry->name, &st, 0) < 0 || S_ISDIR(st.st_mode)))
 		st = entry->st;
-	if (is_folder ? entry->children != 0 : stays_behind(s, entry->path))
+	if (is_folder ? entry->children != 0 : is_left_out(s, entry->path))
 		return 0; /* what is in a folder makes it */
 	if (is_output(s, entry->path))
 		return 0;
 	if (S_ISREG(st.st_mode))
-		return ckpt_dcp_bring(s, entry->path);
+		return ckpt_dcp_copy_data_file(s, entry->path);
 	/* the slash at its end makes a folder without files, too */
 	if (asprintf(&from, "%s/%s%s", s->from, entry->path, is_folder ? "/" : "") < 0)
 		return ckpt_fail_nomem(s->err);
@@ -259,17 +261,18 @@ static int bring_entry(void *ctx, const struct ckpt_tree_entry *entry)
 	else if (is_link)
 		rc = copy_link(s, entry, from, to);
 	else
-		rc = ckpt_error_at(s->err,
-				   ckpt_fail(s->err, CKPT_E_UNSUPPORTED,
-					     "lies beside the shards, and is neither a file nor a folder"),
-				   from, NULL, CKPT_NO_OFFSET);
+		rc = ckpt_error_at(
+			s->err,
+			ckpt_fail(s->err, CKPT_E_UNSUPPORTED,
+				  "lies beside the shards, and is neither a file nor a folder"),
+			from, NULL, CKPT_NO_OFFSET);
 	free(from);
 	free(to);
 	return rc;
 }
 
-int ckpt_dcp_bring_others(struct ckpt_dcp_bringer *s)
+int ckpt_dcp_copy_others(struct ckpt_dcp_copier *s)
 {
 	s->output_inside = ckpt_is_below(s->to, s->from);
-	return ckpt_tree_walk(s->from, bring_entry, s, s->err);
+	return ckpt_tree_walk(s->from, copy_other, s, s->err);
 }

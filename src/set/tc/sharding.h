@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_SET_TC_SPREAD_H
-#define CKPT_SET_TC_SPREAD_H
+#ifndef CKPT_SET_TC_SHARDING_H
+#define CKPT_SET_TC_SHARDING_H
 
 #include "set/joined.h"
 #include "set/placement.h"
@@ -21,15 +21,15 @@ struct ckpt_tc_mesh {
 };
 
 /* What was read of meshes: tensors share them. */
-struct ckpt_tc_spreads {
+struct ckpt_tc_shardings {
 	struct ckpt_arena *arena;
 	uint32_t world_size;
 	struct ckpt_strmap meshes; /* the value with the ranks, to a struct ckpt_tc_mesh */
 };
 
-void ckpt_tc_spreads_clear(struct ckpt_tc_spreads *spreads);
+void ckpt_tc_shardings_clear(struct ckpt_tc_shardings *shardings);
 
-struct ckpt_tc_spread {
+struct ckpt_tc_sharding {
 	const uint64_t *shape; /* of the whole */
 	uint32_t ndim;
 	const struct ckpt_value *dtype; /* a str: "torch.float32" */
@@ -44,12 +44,12 @@ struct ckpt_tc_spread {
 };
 
 /* Read {"type": ..., "data": ...}. CKPT_E_UNSUPPORTED: another type of metadata, or of placement. */
-int ckpt_tc_spread_read(struct ckpt_tc_spreads *spreads, const struct ckpt_value *packed,
-			struct ckpt_tc_spread *out, struct ckpt_error *err);
+int ckpt_tc_sharding_read(struct ckpt_tc_shardings *shardings, const struct ckpt_value *packed,
+			  struct ckpt_tc_sharding *out, struct ckpt_error *err);
 
 /* Add the part of a rank, which has LOCAL of it. */
-int ckpt_tc_spread_add(const struct ckpt_tc_spread *spread, uint32_t rank, uint32_t file,
-		       const struct ckpt_tensor *local, const struct ckpt_recipe *bytes,
-		       struct ckpt_joined *joined, struct ckpt_error *err);
+int ckpt_tc_sharding_add_part(const struct ckpt_tc_sharding *sharding, uint32_t rank, uint32_t file,
+			      const struct ckpt_tensor *local, const struct ckpt_recipe *bytes,
+			      struct ckpt_joined *joined, struct ckpt_error *err);
 
 #endif

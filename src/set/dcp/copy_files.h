@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_SET_DCP_BRING_H
-#define CKPT_SET_DCP_BRING_H
+#ifndef CKPT_SET_DCP_COPY_FILES_H
+#define CKPT_SET_DCP_COPY_FILES_H
 
 #include "base/error.h"
 #include "base/strmap.h"
@@ -9,7 +9,7 @@
 #include <ckpt/save.h>
 
 /* Takes files of one directory into another: shares their blocks where it can, links or copies them. */
-struct ckpt_dcp_bringer {
+struct ckpt_dcp_copier {
 	const char *from, *to;
 	struct ckpt_folder
 		*folder; /* being made; TO is its path for now; NULL: edited where it is */
@@ -22,15 +22,15 @@ struct ckpt_dcp_bringer {
 };
 
 /* The file NAME, which may have folders in front. */
-int ckpt_dcp_bring(struct ckpt_dcp_bringer *bringer, const char *name);
+int ckpt_dcp_copy_data_file(struct ckpt_dcp_copier *copier, const char *name);
 
 /*
  * All else that lies in the directory, folders too, but not what an edit makes untrue: indexes, data files that no index mentions,
  * integrity.json. A link to a file becomes the file, any other stays a link.
  */
-int ckpt_dcp_bring_others(struct ckpt_dcp_bringer *bringer);
+int ckpt_dcp_copy_others(struct ckpt_dcp_copier *copier);
 
-/* Is NAME what a directory of such files consists of? For ckpt_folder_own; CTX: the bringer. */
-bool ckpt_dcp_is_brought(const void *bringer, const char *path, const char *name);
+/* Is NAME what a directory of such files consists of? For ckpt_folder_own; CTX: the copier. */
+bool ckpt_dcp_is_copied(const void *copier, const char *path, const char *name);
 
 #endif

@@ -8,7 +8,7 @@
  * where it is read: ranks against the world size, boxes against the tensor and against the rank's
  * part. The tables point into the index's pickle.
  */
-#include "set/tc/spread.h"
+#include "set/tc/sharding.h"
 
 #include "base/text.h"
 #include "set/fields.h"
@@ -20,7 +20,7 @@
 
 enum { SHOWN = 80 };
 
-void ckpt_tc_spreads_clear(struct ckpt_tc_spreads *s)
+void ckpt_tc_shardings_clear(struct ckpt_tc_shardings *s)
 {
 	ckpt_strmap_clear(&s->meshes);
 }
@@ -39,7 +39,7 @@ static int by_rank(const void *a, const void *b)
 	return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-static int read_ranks(struct ckpt_tc_spreads *s, const struct ckpt_value *list,
+static int read_ranks(struct ckpt_tc_shardings *s, const struct ckpt_value *list,
 		      struct ckpt_tc_mesh *out, struct ckpt_error *err)
 {
 	uint32_t count = list->u.seq.count;
@@ -70,7 +70,7 @@ static int read_ranks(struct ckpt_tc_spreads *s, const struct ckpt_value *list,
 	return 0;
 }
 
-static int find_mesh(struct ckpt_tc_spreads *s, const struct ckpt_value *list,
+static int find_mesh(struct ckpt_tc_shardings *s, const struct ckpt_value *list,
 		     const struct ckpt_tc_mesh **out, struct ckpt_error *err)
 {
 	const struct ckpt_value **key;
@@ -101,8 +101,8 @@ static int find_mesh(struct ckpt_tc_spreads *s, const struct ckpt_value *list,
 	return 0;
 }
 
-static int read_mesh(struct ckpt_tc_spreads *s, const struct ckpt_value *spec,
-		     struct ckpt_tc_spread *out, struct ckpt_error *err)
+static int read_mesh(struct ckpt_tc_shardings *s, const struct ckpt_value *spec,
+		     struct ckpt_tc_sharding *out, struct ckpt_error *err)
 {
 	const struct ckpt_value *shape = ckpt_tc_field(spec, "mesh_shape");
 	uint64_t count = 1;
@@ -170,8 +170,8 @@ static int read_placement(const struct ckpt_value *v, uint32_t ndim, struct ckpt
 	return rc;
 }
 
-static int read_dtensor(struct ckpt_tc_spreads *s, const struct ckpt_value *data,
-			struct ckpt_tc_spread *out, struct ckpt_error *err)
+static int read_dtensor(struct ckpt_tc_shardings *s, const struct ckpt_value *data,
+			struct ckpt_tc_sharding *out, struct ckpt_error *err)
 {
 	const struct ckpt_value *list = ckpt_tc_field(data, "placements");
 	int rc = read_mesh(s, ckpt_tc_field(data, "mesh_spec"), out, err);
@@ -193,7 +193,7 @@ static int read_dtensor(struct ckpt_tc_spreads *s, const struct ckpt_value *data
 
 /* ---- boxes ---- */
 
-static int read_boxes(const struct ckpt_value *data, struct ckpt_tc_spread *out,
+static int read_boxes(const struct ckpt_value *data, struct ckpt_tc_sharding *out,
 		      struct ckpt_error *err)
 {
 	out->global_offsets = ckpt_tc_field(data, "global_offsets");
@@ -236,23 +236,23 @@ static int check_inside(const uint64_t *offset, const uint64_t *size, const uint
 	return 0;
 }
 
-static int add_box(const struct ckpt_tc_spread *spread, uint32_t i, uint32_t file,
+static int add_box(const struct ckpt_tc_sharding *sharding, uint32_t i, uint32_t file,
 		   const struct ckpt_tensor *local, const struct ckpt_recipe *bytes,
 		   struct ckpt_joined *joined, struct ckpt_error *err)
 {
 	uint64_t offset[CKPT_MOST_DIMS], inside[CKPT_MOST_DIMS], size[CKPT_MOST_DIMS];
-	uint32_t ndim = spread->ndim;
-	int rc = read_corner(spread->global_offsets->u.seq.items[i], "global_offsets", ndim, offset,
-			     err);
+	uint32_t ndim = sharding->ndim;
+	int rc = read_corner(sharding->global_offsets->u.seq.items[i], "global_offsets", ndim,
+			     offset, err);
 
 	if (rc == 0)
-		rc = read_corner(spread->local_offsets->u.seq.items[i], "local_offsets", ndim,
+		rc = read_corner(sharding->local_offsets->u.seq.items[i], "local_offsets", ndim,
 				 inside, err);
 	if (rc == 0)
-		rc = read_corner(spread->local_sizes->u.seq.items[i], "local_sizes", ndim, size,
+		rc = read_corner(sharding->local_sizes->u.seq.items[i], "local_sizes", ndim, size,
 				 err);
 	if (rc == 0)
-		rc = check_inside(offset, size, spread->shape, ndim, "the tensor", err);
+		rc = check_inside(offset, size, sharding->shape, ndim, "the tensor", err);
 	if (rc == 0)
 		rc = check_inside(inside, size, local->shape, ndim, "the rank's part", err);
 	if (rc == 0)
@@ -260,32 +260,32 @@ static int add_box(const struct ckpt_tc_spread *spread, uint32_t i, uint32_t fil
 	return rc;
 }
 
-static int add_boxes(const struct ckpt_tc_spread *spread, uint32_t file,
+static int add_boxes(const struct ckpt_tc_sharding *sharding, uint32_t file,
 		     const struct ckpt_tensor *local, const struct ckpt_recipe *bytes,
 		     struct ckpt_joined *joined, struct ckpt_error *err)
 {
 	int rc = 0;
 
-	if (local->ndim != spread->ndim)
+	if (local->ndim != sharding->ndim)
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "has %" PRIu32 " dimensions, the metadata says %" PRIu32,
-				 local->ndim, spread->ndim);
-	for (uint32_t i = 0; rc == 0 && i < spread->local_sizes->u.seq.count; i++)
-		rc = add_box(spread, i, file, local, bytes, joined, err);
+				 local->ndim, sharding->ndim);
+	for (uint32_t i = 0; rc == 0 && i < sharding->local_sizes->u.seq.count; i++)
+		rc = add_box(sharding, i, file, local, bytes, joined, err);
 	return rc;
 }
 
 /* ---- both ---- */
 
-int ckpt_tc_spread_read(struct ckpt_tc_spreads *s, const struct ckpt_value *packed,
-			struct ckpt_tc_spread *out, struct ckpt_error *err)
+int ckpt_tc_sharding_read(struct ckpt_tc_shardings *s, const struct ckpt_value *packed,
+			  struct ckpt_tc_sharding *out, struct ckpt_error *err)
 {
 	const struct ckpt_value *type = ckpt_tc_field(packed, "type"),
 				*data = ckpt_tc_field(packed, "data");
 	char shown[SHOWN];
 	int rc;
 
-	*out = (struct ckpt_tc_spread){ .dtype = ckpt_tc_field(data, "dtype") };
+	*out = (struct ckpt_tc_sharding){ .dtype = ckpt_tc_field(data, "dtype") };
 	if (!type || type->kind != CKPT_STR)
 		return ckpt_fields_wrong(err, "sharding_metadata with a type",
 					 type ? type : packed);
@@ -301,39 +301,39 @@ int ckpt_tc_spread_read(struct ckpt_tc_spreads *s, const struct ckpt_value *pack
 			 ckpt_escape(shown, sizeof(shown), type->u.bytes.ptr, type->u.bytes.len));
 }
 
-static int add_dtensor(const struct ckpt_tc_spread *spread, uint32_t rank, uint32_t file,
+static int add_dtensor(const struct ckpt_tc_sharding *sharding, uint32_t rank, uint32_t file,
 		       const struct ckpt_tensor *local, const struct ckpt_recipe *bytes,
 		       struct ckpt_joined *joined, struct ckpt_error *err)
 {
 	const struct ckpt_tc_rank_place wanted = { rank, 0 },
-					*found = bsearch(&wanted, spread->mesh->ranks,
-							 spread->mesh->count, sizeof(wanted),
+					*found = bsearch(&wanted, sharding->mesh->ranks,
+							 sharding->mesh->count, sizeof(wanted),
 							 by_rank);
-	struct ckpt_mesh_extent *extents = calloc(spread->ndim + (size_t)1, sizeof(*extents));
+	struct ckpt_mesh_extent *extents = calloc(sharding->ndim + (size_t)1, sizeof(*extents));
 	uint64_t at[CKPT_MESH_MOST_DIMS], rest = found ? found->place : 0;
 	int rc = extents ? 0 : ckpt_fail_nomem(err);
 
 	if (rc == 0 && !found)
 		rc = ckpt_fail(err, CKPT_E_FORMAT, "its mesh does not have rank %" PRIu32, rank);
-	for (uint32_t i = spread->mesh_ndim; i-- > 0;) {
-		at[i] = rest % spread->mesh_shape[i];
-		rest /= spread->mesh_shape[i];
+	for (uint32_t i = sharding->mesh_ndim; i-- > 0;) {
+		at[i] = rest % sharding->mesh_shape[i];
+		rest /= sharding->mesh_shape[i];
 	}
 	if (rc == 0)
-		ckpt_extents_init(extents, spread->shape, spread->ndim);
-	for (uint32_t i = 0; rc == 0 && i < spread->mesh_ndim; i++)
-		rc = ckpt_extents_place(extents, spread->ndim, &spread->placements[i],
-					spread->mesh_shape[i], at[i], err);
+		ckpt_extents_init(extents, sharding->shape, sharding->ndim);
+	for (uint32_t i = 0; rc == 0 && i < sharding->mesh_ndim; i++)
+		rc = ckpt_extents_place(extents, sharding->ndim, &sharding->placements[i],
+					sharding->mesh_shape[i], at[i], err);
 	if (rc == 0)
 		rc = ckpt_joined_add_extents(joined, file, local, bytes, extents, err);
 	free(extents);
 	return rc;
 }
 
-int ckpt_tc_spread_add(const struct ckpt_tc_spread *spread, uint32_t rank, uint32_t file,
-		       const struct ckpt_tensor *local, const struct ckpt_recipe *bytes,
-		       struct ckpt_joined *joined, struct ckpt_error *err)
+int ckpt_tc_sharding_add_part(const struct ckpt_tc_sharding *sharding, uint32_t rank, uint32_t file,
+			      const struct ckpt_tensor *local, const struct ckpt_recipe *bytes,
+			      struct ckpt_joined *joined, struct ckpt_error *err)
 {
-	return spread->mesh ? add_dtensor(spread, rank, file, local, bytes, joined, err)
-			    : add_boxes(spread, file, local, bytes, joined, err);
+	return sharding->mesh ? add_dtensor(sharding, rank, file, local, bytes, joined, err)
+			      : add_boxes(sharding, file, local, bytes, joined, err);
 }

@@ -7,7 +7,7 @@
  * It looks at names, sizes, times and the index, and reads no data. Of many findings of a kind
  * the first few are shown and the others counted.
  */
-#include "set/dcp/state.h"
+#include "set/dcp/check_directory.h"
 
 #include "base/text.h"
 #include "set/listing.h"
@@ -20,7 +20,7 @@
 
 enum { MOST_OF_A_KIND = 8, SHOWN = 120, NOTE = 700 };
 
-struct teller {
+struct directory_check {
 	struct ckpt_dcp *dcp;
 	void (*note)(void *ctx, const char *text);
 	void *ctx;
@@ -28,7 +28,8 @@ struct teller {
 	uint64_t *items, *cut; /* by file: items in it, and those that reach beyond its end */
 };
 
-static void __attribute__((format(printf, 2, 3))) tell(const struct teller *t, const char *fmt, ...)
+static void __attribute__((format(printf, 2, 3)))
+add_note(const struct directory_check *t, const char *fmt, ...)
 {
 	char text[NOTE];
 	va_list args;
@@ -44,7 +45,7 @@ static const char *escaped(const char *name, char shown[SHOWN])
 	return ckpt_escape(shown, SHOWN, name, strlen(name));
 }
 
-static void count_items(struct teller *t)
+static void count_items(struct directory_check *t)
 {
 	const struct ckpt_dcp_index *x = &t->dcp->index;
 
@@ -61,7 +62,7 @@ static void count_items(struct teller *t)
 	}
 }
 
-static void tell_files(const struct teller *t)
+static void note_bad_files(const struct directory_check *t)
 {
 	uint32_t told = 0, more = 0;
 	char shown[SHOWN];
@@ -74,35 +75,37 @@ static void tell_files(const struct teller *t)
 		if (told++ >= MOST_OF_A_KIND)
 			more++;
 		else if (file->missing)
-			tell(t, "'%s' is missing, which holds %" PRIu64 " of the items",
-			     escaped(file->name, shown), t->items[i]);
+			add_note(t, "'%s' is missing, which holds %" PRIu64 " of the items",
+				 escaped(file->name, shown), t->items[i]);
 		else
-			tell(t,
-			     "'%s' is too short for %" PRIu64 " of its %" PRIu64
-			     " items: it was cut, or written anew after the index",
-			     escaped(file->name, shown), t->cut[i], t->items[i]);
+			add_note(t,
+				 "'%s' is too short for %" PRIu64 " of its %" PRIu64
+				 " items: it was cut, or written anew after the index",
+				 escaped(file->name, shown), t->cut[i], t->items[i]);
 	}
 	if (more)
-		tell(t, "... and %u files more", more);
+		add_note(t, "... and %u files more", more);
 }
 
-static void tell_stale(const struct teller *t)
+static void note_stale_files(const struct directory_check *t)
 {
 	const struct ckpt_listed *index = ckpt_listing_find(&t->listing, ".metadata");
 	char shown[SHOWN];
 
 	if (ckpt_listing_find(&t->listing, ".metadata.tmp"))
-		tell(t,
-		     "'.metadata.tmp' lies beside: a later save into the directory was interrupted");
+		add_note(
+			t,
+			"'.metadata.tmp' lies beside: a later save into the directory was interrupted");
 	for (uint32_t i = 0; index && i < t->dcp->index.file_count; i++) {
 		const struct ckpt_dcp_file *file = &t->dcp->files[i];
 
 		if (file->missing || !ckpt_listed_newer(&file->mtime, &index->mtime))
 			continue;
-		tell(t,
-		     "'%s' was changed after the index: a later save into the directory did not finish, "
-		     "or the files were copied one by one",
-		     escaped(file->name, shown));
+		add_note(
+			t,
+			"'%s' was changed after the index: a later save into the directory did not finish, "
+			"or the files were copied one by one",
+			escaped(file->name, shown));
 		return;
 	}
 }
@@ -115,7 +118,7 @@ bool ckpt_dcp_is_unused_data(const struct ckpt_dcp *dcp, const char *name)
 	       !ckpt_strmap_find(&dcp->index.file_by_name, name, len);
 }
 
-static void tell_unused(const struct teller *t)
+static void note_unused_files(const struct directory_check *t)
 {
 	const char *first = NULL;
 	uint64_t count = 0, nbytes = 0;
@@ -131,14 +134,14 @@ static void tell_unused(const struct teller *t)
 		nbytes += file->size;
 	}
 	if (count)
-		tell(t,
-		     "%" PRIu64 " data file%s of %" PRIu64
-		     " bytes that the index does not mention (%s): of "
-		     "an earlier save with more ranks, or of an edit in place",
-		     count, count == 1 ? "" : "s", nbytes, escaped(first, shown));
+		add_note(t,
+			 "%" PRIu64 " data file%s of %" PRIu64
+			 " bytes that the index does not mention (%s): of "
+			 "an earlier save with more ranks, or of an edit in place",
+			 count, count == 1 ? "" : "s", nbytes, escaped(first, shown));
 }
 
-static int tell_tensors(const struct teller *t, struct ckpt_error *err)
+static int note_uncovered(const struct directory_check *t, struct ckpt_error *err)
 {
 	const struct ckpt_dcp_index *x = &t->dcp->index;
 	struct ckpt_error why = CKPT_ERROR_INIT;
@@ -153,24 +156,26 @@ static int tell_tensors(const struct teller *t, struct ckpt_error *err)
 		if (why.status == CKPT_E_NOMEM)
 			return ckpt_fail_nomem(err);
 		if (bad++ < MOST_OF_A_KIND)
-			tell(t, "'%s': %s",
-			     ckpt_escape(shown, SHOWN, e->fqn->u.bytes.ptr, e->fqn->u.bytes.len),
-			     ckpt_error_text(&why, text, sizeof(text)));
+			add_note(t, "'%s': %s",
+				 ckpt_escape(shown, SHOWN, e->fqn->u.bytes.ptr,
+					     e->fqn->u.bytes.len),
+				 ckpt_error_text(&why, text, sizeof(text)));
 	}
 	if (bad > MOST_OF_A_KIND)
-		tell(t, "... and %" PRIu64 " tensors more", bad - MOST_OF_A_KIND);
+		add_note(t, "... and %" PRIu64 " tensors more", bad - MOST_OF_A_KIND);
 	if (x->unplaced)
-		tell(t, "%u places in the index belong to no tensor and no value", x->unplaced);
+		add_note(t, "%u places in the index belong to no tensor and no value", x->unplaced);
 	if (t->dcp->unreadable_items)
-		tell(t, "%u value%s cannot be read: %s", t->dcp->unreadable_items,
-		     t->dcp->unreadable_items == 1 ? "" : "s", t->dcp->first_trouble);
+		add_note(t, "%u value%s cannot be read: %s", t->dcp->unreadable_items,
+			 t->dcp->unreadable_items == 1 ? "" : "s", t->dcp->first_unreadable);
 	return 0;
 }
 
-int ckpt_dcp_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
-			void *ctx, struct ckpt_error *err)
+int ckpt_dcp_check_directory(const struct ckpt_model *model,
+			     void (*note)(void *ctx, const char *text), void *ctx,
+			     struct ckpt_error *err)
 {
-	struct teller t = { .dcp = ckpt_dcp_of(model), .note = note, .ctx = ctx };
+	struct directory_check t = { .dcp = ckpt_dcp_of(model), .note = note, .ctx = ctx };
 	size_t room = t.dcp->index.file_count + (size_t)1;
 	int rc = ckpt_listing_read(t.dcp->path, &t.listing, err);
 
@@ -180,10 +185,10 @@ int ckpt_dcp_tell_state(const struct ckpt_model *model, void (*note)(void *ctx, 
 		rc = ckpt_fail_nomem(err);
 	if (rc == 0) {
 		count_items(&t);
-		tell_files(&t);
-		tell_stale(&t);
-		rc = tell_tensors(&t, err);
-		tell_unused(&t);
+		note_bad_files(&t);
+		note_stale_files(&t);
+		rc = note_uncovered(&t, err);
+		note_unused_files(&t);
 	}
 	ckpt_listing_clear(&t.listing);
 	free(t.items);

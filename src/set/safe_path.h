@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_SET_INSIDE_H
-#define CKPT_SET_INSIDE_H
+#ifndef CKPT_SET_SAFE_PATH_H
+#define CKPT_SET_SAFE_PATH_H
 
 #include <stdbool.h>
 #include <stddef.h>
