@@ -21,7 +21,7 @@
 enum { BATCH = 1000 };
 
 /* What items and pairs are added to, on top of the stack after they are popped. */
-static int target(struct ckpt_machine *m, struct ckpt_value **out)
+static int find_addition_target(struct ckpt_machine *m, struct ckpt_value **out)
 {
 	int rc = ckpt_machine_need(m, 1);
 
@@ -40,7 +40,7 @@ static int wrong_target(struct ckpt_machine *m, const struct ckpt_value *v)
 }
 
 /* Which of CPython's two picklers wrote this shows in the last batch of a long container. */
-static void note_batch(struct ckpt_machine *m, const struct ckpt_value *v, uint32_t before,
+static void detect_python_batches(struct ckpt_machine *m, const struct ckpt_value *v, uint32_t before,
 		       uint32_t added)
 {
 	bool single = m->op.code == CKPT_OP_APPEND || m->op.code == CKPT_OP_SETITEM;
@@ -61,7 +61,7 @@ static int append(struct ckpt_machine *m, const struct ckpt_value *const *items,
 	struct ckpt_call *call;
 	struct ckpt_seq *seq;
 	uint32_t before;
-	int rc = target(m, &v);
+	int rc = find_addition_target(m, &v);
 
 	if (rc < 0)
 		return rc;
@@ -78,7 +78,7 @@ static int append(struct ckpt_machine *m, const struct ckpt_value *const *items,
 	before = seq->count;
 	if (!ckpt_seq_add_many(m->arena, seq, items, count))
 		return ckpt_machine_nomem(m);
-	note_batch(m, v, before, count);
+	detect_python_batches(m, v, before, count);
 	return 0;
 }
 
@@ -88,7 +88,7 @@ static int set_items(struct ckpt_machine *m, const struct ckpt_value *const *ite
 	struct ckpt_call *call = NULL;
 	struct ckpt_seq *seq;
 	uint32_t before;
-	int rc = target(m, &v);
+	int rc = find_addition_target(m, &v);
 
 	if (rc < 0)
 		return rc;
@@ -105,7 +105,7 @@ static int set_items(struct ckpt_machine *m, const struct ckpt_value *const *ite
 	before = seq->count;
 	if (!ckpt_seq_add_many(m->arena, seq, items, count))
 		return ckpt_machine_nomem(m);
-	note_batch(m, v, before, count);
+	detect_python_batches(m, v, before, count);
 	return 0;
 }
 
@@ -164,7 +164,7 @@ static int build(struct ckpt_machine *m)
 	if (rc < 0)
 		return rc;
 	state = m->stack[--m->depth];
-	rc = target(m, &v);
+	rc = find_addition_target(m, &v);
 	if (rc < 0)
 		return rc;
 	if (v->kind != CKPT_CALL)
@@ -212,7 +212,7 @@ static int memo_line(struct ckpt_machine *m)
  * A state setter: setter(object, state) is called and its result dropped, which leaves the object
  * on the stack. It belongs to the object as BUILD does.
  */
-static int note_setter(struct ckpt_machine *m)
+static int record_state_setter(struct ckpt_machine *m)
 {
 	const struct ckpt_value *dropped = m->stack[m->depth - 1], *args;
 	struct ckpt_value *object;
@@ -250,7 +250,7 @@ static int pop(struct ckpt_machine *m)
 	}
 	if (ckpt_machine_need(m, 1) < 0)
 		return CKPT_E_FORMAT;
-	rc = note_setter(m);
+	rc = record_state_setter(m);
 	m->depth--;
 	return rc;
 }
@@ -381,7 +381,7 @@ int ckpt_machine_step(struct ckpt_machine *m)
 			 ckpt_machine_op_name(m));
 }
 
-static int run(struct ckpt_machine *m)
+static int decode_opcodes(struct ckpt_machine *m)
 {
 	while (!m->done) {
 		uint8_t code = m->folds && m->r.pos < m->r.len ? m->r.data[m->r.pos] : 0;
@@ -425,7 +425,7 @@ static int decode(struct ckpt_machine *m, uint32_t first_id, uint64_t budget)
 	out->arena = m->arena = ckpt_arena_new(budget);
 	if (!m->arena)
 		return ckpt_fail_nomem(m->err);
-	rc = run(m);
+	rc = decode_opcodes(m);
 	ckpt_machine_clear(m);
 	if (rc < 0)
 		ckpt_pickle_clear(out);

@@ -91,11 +91,6 @@ void ckpt_emit_payload(struct ckpt_emitter *e, enum ckpt_opcode op, unsigned wid
 	e->framing = framing;
 }
 
-static void put_text(struct ckpt_emitter *e, const char *text)
-{
-	ckpt_emit(e, text, strlen(text));
-}
-
 /* ---- memo ---- */
 
 /* Entry I of an array that grows with zeros. */
@@ -257,7 +252,7 @@ int ckpt_emit_get_if_memoized(struct ckpt_emitter *e, const struct ckpt_value *v
 /* ---- numbers and strings ---- */
 
 /* Two's complement, little-endian -> decimal text, by repeated division. For protocol 1. */
-static int put_long_text(struct ckpt_emitter *e, const uint8_t *bytes, size_t len)
+static int emit_long_text(struct ckpt_emitter *e, const uint8_t *bytes, size_t len)
 {
 	uint8_t work[MOST_LONG_TEXT], digits[3 * MOST_LONG_TEXT];
 	bool negative = bytes[len - 1] >= 0x80;
@@ -296,7 +291,7 @@ static int put_long_text(struct ckpt_emitter *e, const uint8_t *bytes, size_t le
 int ckpt_emit_long(struct ckpt_emitter *e, const uint8_t *bytes, size_t len)
 {
 	if (e->protocol < 2)
-		return put_long_text(e, bytes, len);
+		return emit_long_text(e, bytes, len);
 	if (len < 256)
 		ckpt_emit_op_le(e, CKPT_OP_LONG1, len, 1);
 	else
@@ -340,7 +335,7 @@ void ckpt_emit_bool(struct ckpt_emitter *e, bool v)
 	if (e->protocol >= 2)
 		ckpt_emit_op(e, v ? CKPT_OP_NEWTRUE : CKPT_OP_NEWFALSE);
 	else
-		put_text(e, v ? "I01\n" : "I00\n");
+		ckpt_emit(e, v ? "I01\n" : "I00\n", 4);
 }
 
 int ckpt_emit_str(struct ckpt_emitter *e, const char *text, uint64_t len)

@@ -439,7 +439,7 @@ enum call_phase {
  * 1: continue with its contents. 0: it was written before, inside its own class or arguments, and
  * CPython's pickler in C writes no more of it.
  */
-static int call_made(struct encoder *e, const struct frame *f)
+static int write_call_opcode(struct encoder *e, const struct frame *f)
 {
 	static const uint8_t ops[] = { CKPT_OP_REDUCE, CKPT_OP_NEWOBJ, CKPT_OP_NEWOBJ_EX };
 	const struct ckpt_call *call = f->v->u.call;
@@ -507,7 +507,7 @@ static int step_call(struct encoder *e, struct frame *f)
 			return ckpt_fail(e->err, CKPT_E_UNSUPPORTED,
 					 "an object made with keyword arguments needs protocol 4");
 		return save_phase(e, call->kwargs);
-	case CALL_MADE: return call_made(e, f);
+	case CALL_MADE: return write_call_opcode(e, f);
 	case CALL_ITEMS:
 		f->phase = CALL_ITEMS;
 		rc = step_batches(e, f, &call->items, list_style(e, true));
@@ -550,7 +550,7 @@ static int step_call(struct encoder *e, struct frame *f)
 	return 0;
 }
 
-static int step(struct encoder *e)
+static int step_frame(struct encoder *e)
 {
 	struct frame *f = &e->frames[e->depth - 1];
 
@@ -565,12 +565,12 @@ static int step(struct encoder *e)
 	}
 }
 
-static int run(struct encoder *e, const struct ckpt_value *root)
+static int encode_graph(struct encoder *e, const struct ckpt_value *root)
 {
 	int rc = save(e, root);
 
 	while (rc >= 0 && e->depth) {
-		rc = step(e);
+		rc = step_frame(e);
 		if (rc == 0)
 			pop_frame(e);
 	}
@@ -602,7 +602,7 @@ int ckpt_pickle_encode(const struct ckpt_value *root, const struct ckpt_pickle_o
 		if (options->protocol >= 2)
 			ckpt_emit_op_le(&e.m, CKPT_OP_PROTO, options->protocol, 1);
 		e.m.framing = options->protocol >= 4;
-		rc = run(&e, root);
+		rc = encode_graph(&e, root);
 		ckpt_emit_op(&e.m, CKPT_OP_STOP);
 		ckpt_emit_close_frame(&e.m);
 	}

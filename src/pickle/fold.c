@@ -20,7 +20,7 @@ struct cursor {
 	bool bad;
 };
 
-static uint8_t next(struct cursor *c)
+static uint8_t next_byte(struct cursor *c)
 {
 	if (c->at < c->end)
 		return *c->at++;
@@ -30,32 +30,32 @@ static uint8_t next(struct cursor *c)
 
 static void expect(struct cursor *c, uint8_t opcode)
 {
-	c->bad |= next(c) != opcode;
+	c->bad |= next_byte(c) != opcode;
 }
 
-static uint32_t little_endian(struct cursor *c, unsigned nbytes)
+static uint32_t read_little_endian(struct cursor *c, unsigned nbytes)
 {
 	uint32_t v = 0;
 
 	for (unsigned i = 0; i < nbytes; i++)
-		v |= (uint32_t)next(c) << 8 * i;
+		v |= (uint32_t)next_byte(c) << 8 * i;
 	return v;
 }
 
 /* BINGET or LONG_BINGET: the index. */
-static uint32_t get(struct cursor *c)
+static uint32_t read_get(struct cursor *c)
 {
-	uint8_t opcode = next(c);
+	uint8_t opcode = next_byte(c);
 
 	c->bad |= opcode != CKPT_OP_BINGET && opcode != CKPT_OP_LONG_BINGET;
-	return little_endian(c, opcode == CKPT_OP_BINGET ? 1 : 4);
+	return read_little_endian(c, opcode == CKPT_OP_BINGET ? 1 : 4);
 }
 
 /* BINPUT or LONG_BINPUT of the index behind the last one. */
-static void put(struct cursor *c)
+static void read_put(struct cursor *c)
 {
-	uint8_t opcode = next(c);
-	uint32_t index = little_endian(c, opcode == CKPT_OP_BINPUT ? 1 : 4);
+	uint8_t opcode = next_byte(c);
+	uint32_t index = read_little_endian(c, opcode == CKPT_OP_BINPUT ? 1 : 4);
 
 	c->bad |= opcode != CKPT_OP_BINPUT && opcode != CKPT_OP_LONG_BINPUT;
 	if (!c->f->put_count)
@@ -69,26 +69,26 @@ static uint32_t position(const struct cursor *c, const uint8_t *pickle)
 }
 
 /* BINUNICODE, with its PUT. */
-static const char *text(struct cursor *c, uint32_t *len)
+static const char *read_text(struct cursor *c, uint32_t *len)
 {
 	const char *bytes;
 
 	expect(c, CKPT_OP_BINUNICODE);
-	*len = little_endian(c, 4);
+	*len = read_little_endian(c, 4);
 	if (c->bad || *len > (size_t)(c->end - c->at)) {
 		c->bad = true;
 		return NULL;
 	}
 	bytes = (const char *)c->at;
 	c->at += *len;
-	put(c);
+	read_put(c);
 	return bytes;
 }
 
-static uint32_t integer(struct cursor *c)
+static uint32_t read_integer(struct cursor *c)
 {
-	uint8_t opcode = next(c);
-	uint32_t v = little_endian(c, opcode == CKPT_OP_BININT1 ? 1 : opcode == CKPT_OP_BININT2 ? 2 : 4);
+	uint8_t opcode = next_byte(c);
+	uint32_t v = read_little_endian(c, opcode == CKPT_OP_BININT1 ? 1 : opcode == CKPT_OP_BININT2 ? 2 : 4);
 
 	c->bad |= opcode != CKPT_OP_BININT1 && opcode != CKPT_OP_BININT2 && opcode != CKPT_OP_BININT;
 	c->bad |= v > INT32_MAX;
@@ -101,7 +101,7 @@ static bool is_integer(uint8_t opcode)
 }
 
 /* A tuple of integers, with its PUT: how many there are. *POS: of the opcode that makes it. */
-static uint32_t dims(struct cursor *c, uint32_t out[CKPT_FOLD_MOST_DIMS], const uint8_t *pickle, uint32_t *pos)
+static uint32_t read_dims(struct cursor *c, uint32_t out[CKPT_FOLD_MOST_DIMS], const uint8_t *pickle, uint32_t *pos)
 {
 	static const uint8_t closing[] = { CKPT_OP_EMPTY_TUPLE, CKPT_OP_TUPLE1, CKPT_OP_TUPLE2, CKPT_OP_TUPLE3 };
 	bool marked = c->at < c->end && *c->at == CKPT_OP_MARK;
@@ -109,12 +109,12 @@ static uint32_t dims(struct cursor *c, uint32_t out[CKPT_FOLD_MOST_DIMS], const 
 
 	c->at += marked;
 	while (count < CKPT_FOLD_MOST_DIMS && c->at < c->end && is_integer(*c->at))
-		out[count++] = integer(c);
+		out[count++] = read_integer(c);
 	*pos = position(c, pickle);
 	c->bad |= marked != (count > 3);
 	expect(c, marked ? CKPT_OP_TUPLE : closing[count > 3 ? 0 : count]);
 	if (count)
-		put(c);
+		read_put(c);
 	return count;
 }
 
@@ -125,44 +125,44 @@ static bool read_tensor(const uint8_t *pickle, size_t len, size_t start, struct 
 	uint8_t opcode;
 
 	f->put_count = 0;
-	f->func = get(&c);
+	f->func = read_get(&c);
 	expect(&c, CKPT_OP_MARK);
 	expect(&c, CKPT_OP_MARK);
 	if (c.bad)
 		return false;
-	f->word = get(&c);
-	f->storage_class = get(&c);
+	f->word = read_get(&c);
+	f->storage_class = read_get(&c);
 	f->key_pos = position(&c, pickle);
-	f->key = text(&c, &f->key_len);
+	f->key = read_text(&c, &f->key_len);
 	f->device_pos = position(&c, pickle);
 	f->device = NULL;
 	if (c.at < c.end && *c.at == CKPT_OP_BINUNICODE)
-		f->device = text(&c, &f->device_len);
+		f->device = read_text(&c, &f->device_len);
 	else
-		f->device_get = get(&c);
-	f->numel = integer(&c);
+		f->device_get = read_get(&c);
+	f->numel = read_integer(&c);
 	f->pid_pos = position(&c, pickle);
 	expect(&c, CKPT_OP_TUPLE);
-	put(&c);
+	read_put(&c);
 	f->persid_pos = position(&c, pickle);
 	expect(&c, CKPT_OP_BINPERSID);
-	f->offset = integer(&c);
-	f->ndim = dims(&c, f->size, pickle, &f->size_pos);
-	c.bad |= dims(&c, f->stride, pickle, &f->stride_pos) != f->ndim;
-	opcode = next(&c);
+	f->offset = read_integer(&c);
+	f->ndim = read_dims(&c, f->size, pickle, &f->size_pos);
+	c.bad |= read_dims(&c, f->stride, pickle, &f->stride_pos) != f->ndim;
+	opcode = next_byte(&c);
 	c.bad |= opcode != CKPT_OP_NEWTRUE && opcode != CKPT_OP_NEWFALSE;
 	f->requires_grad = opcode == CKPT_OP_NEWTRUE;
-	f->hooks_class = get(&c);
+	f->hooks_class = read_get(&c);
 	expect(&c, CKPT_OP_EMPTY_TUPLE);
 	f->hooks_pos = position(&c, pickle);
 	expect(&c, CKPT_OP_REDUCE);
-	put(&c);
+	read_put(&c);
 	f->args_pos = position(&c, pickle);
 	expect(&c, CKPT_OP_TUPLE);
-	put(&c);
+	read_put(&c);
 	f->call_pos = position(&c, pickle);
 	expect(&c, CKPT_OP_REDUCE);
-	put(&c);
+	read_put(&c);
 	f->end = position(&c, pickle);
 	return !c.bad;
 }
@@ -176,7 +176,7 @@ void ckpt_fold_read(const struct ckpt_value *folded, struct ckpt_fold *out)
 }
 
 /* How many of its values have an identity. */
-static uint32_t identities(const struct ckpt_fold *f)
+static uint32_t count_identities(const struct ckpt_fold *f)
 {
 	return 6 + (f->device != NULL) + (f->ndim ? 2 : 0);
 }
@@ -234,7 +234,7 @@ static const struct ckpt_value *set_dims(struct ckpt_value *tuple, const struct 
 }
 
 /* The value that the memo has under F's entry I. */
-static const struct ckpt_value *entry_of(const struct unfolded *u, const struct ckpt_fold *f, uint32_t i)
+static const struct ckpt_value *find_entry_value(const struct unfolded *u, const struct ckpt_fold *f, uint32_t i)
 {
 	const struct ckpt_value *in_order[9];
 	uint32_t count = 0;
@@ -263,7 +263,7 @@ static struct unfolded *unfold(const struct ckpt_value *v, struct ckpt_fold *f, 
 	u = ckpt_arena_alloc(arena, sizeof(*u) + 2 * f->ndim * sizeof(*u->integers));
 	if (!u)
 		return NULL;
-	id = v->id - identities(f) + 1;
+	id = v->id - count_identities(f) + 1;
 	ckpt_unfold_id(mold, f, &u->id);
 	u->id.key.id = id++;
 	if (f->device)
@@ -303,7 +303,7 @@ struct ckpt_value *ckpt_unfold(const struct ckpt_value *v, struct ckpt_arena *ar
 
 /* ---- in the decoder ---- */
 
-static const struct ckpt_value *remembered(const struct ckpt_machine *m, uint32_t index, uint8_t kind)
+static const struct ckpt_value *find_remembered(const struct ckpt_machine *m, uint32_t index, uint8_t kind)
 {
 	const struct ckpt_value *v = index < m->memo_cap ? m->memo[index] : NULL;
 
@@ -319,11 +319,11 @@ static const struct ckpt_mold *find_mold(struct ckpt_machine *m, const struct ck
 	enum { MOST_MOLDS = 64 };
 	struct ckpt_mold want = { .pickle = m->r.data, .pickle_len = m->r.len };
 
-	want.func = remembered(m, f->func, CKPT_GLOBAL);
-	want.word = remembered(m, f->word, CKPT_STR);
-	want.storage_class = remembered(m, f->storage_class, CKPT_GLOBAL);
-	want.hooks_class = remembered(m, f->hooks_class, CKPT_GLOBAL);
-	want.device = f->device ? NULL : remembered(m, f->device_get, CKPT_STR);
+	want.func = find_remembered(m, f->func, CKPT_GLOBAL);
+	want.word = find_remembered(m, f->word, CKPT_STR);
+	want.storage_class = find_remembered(m, f->storage_class, CKPT_GLOBAL);
+	want.hooks_class = find_remembered(m, f->hooks_class, CKPT_GLOBAL);
+	want.device = f->device ? NULL : find_remembered(m, f->device_get, CKPT_STR);
 	want.hooks = m->empty_ordered;
 	if (!want.func || !want.word || !want.storage_class || !want.hooks_class || !want.hooks || (!f->device && !want.device))
 		return NULL;
@@ -372,7 +372,7 @@ int ckpt_fold_next(struct ckpt_machine *m)
 	if (!mold)
 		return 0;
 	m->op = (struct ckpt_op){ .pos = f.call_pos, .code = CKPT_OP_REDUCE };
-	m->doc->next_id += identities(&f) - 1;
+	m->doc->next_id += count_identities(&f) - 1;
 	v = ckpt_machine_new(m, CKPT_FOLDED);
 	if (!v || !ckpt_seq_add(m->arena, &m->doc->persids, v))
 		return ckpt_machine_nomem(m);
@@ -388,7 +388,7 @@ int ckpt_fold_next(struct ckpt_machine *m)
 }
 
 /* Where V is in the list of persistent ids, which is in the order of the stream. */
-static const struct ckpt_value **listed(const struct ckpt_machine *m, const struct ckpt_value *v)
+static const struct ckpt_value **find_persid(const struct ckpt_machine *m, const struct ckpt_value *v)
 {
 	const struct ckpt_value **items = m->doc->persids.items;
 	uint32_t from = 0, to = m->doc->persids.count;
@@ -417,11 +417,11 @@ int ckpt_machine_unfold(struct ckpt_machine *m, const struct ckpt_value *v)
 	u = unfold(v, &f, m->arena);
 	if (!u)
 		return ckpt_machine_nomem(m);
-	*listed(m, v) = &u->id.persid;
+	*find_persid(m, v) = &u->id.persid;
 	*in_place = u->call;
 	for (uint32_t i = 0; i + 1 < f.put_count; i++)
 		if (m->memo[f.first_put + i] == tag)
-			m->memo[f.first_put + i] = entry_of(u, &f, i);
+			m->memo[f.first_put + i] = find_entry_value(u, &f, i);
 	return 0;
 }
 

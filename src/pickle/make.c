@@ -196,7 +196,7 @@ int ckpt_make_stack_global(struct ckpt_machine *m)
  * both become the latter. What is no list of pairs stays an argument. Memory is taken before the
  * list is looked at, and kept: the budget then limits how often a list can be shared.
  */
-static bool take_pairs(struct ckpt_machine *m, struct ckpt_call *call)
+static bool fill_from_pairs(struct ckpt_machine *m, struct ckpt_call *call)
 {
 	const struct ckpt_seq *args = &call->args->u.seq, *list;
 	struct ckpt_seq pairs = { 0 };
@@ -269,7 +269,7 @@ static int push_call(struct ckpt_machine *m, uint8_t kind, const struct ckpt_val
 
 		call->early = last->kind == CKPT_DICT && !last->u.seq.count;
 	}
-	if (ordered && !take_pairs(m, call))
+	if (ordered && !fill_from_pairs(m, call))
 		return ckpt_machine_nomem(m);
 	return ckpt_machine_push(m, v);
 }
@@ -313,19 +313,11 @@ int ckpt_make_instance(struct ckpt_machine *m)
 	return push_call(m, count ? CKPT_CALL_REDUCE : CKPT_CALL_NEWOBJ, func, args, NULL);
 }
 
-/* What PID stands for, if somebody knows. */
-static int load_persistent(struct ckpt_machine *m, const struct ckpt_value *pid,
-			   const struct ckpt_value **out)
-{
-	*out = NULL;
-	return m->persistent ? m->persistent->load(m->persistent->ctx, pid, out, m->err) : 0;
-}
-
 int ckpt_make_persid(struct ckpt_machine *m)
 {
-	const struct ckpt_value *pid, *known;
+	const struct ckpt_value *pid, *known = NULL;
 	struct ckpt_value *v, *text;
-	int rc;
+	int rc = 0;
 
 	if (m->op.code == CKPT_OP_PERSID) {
 		text = ckpt_machine_new(m, CKPT_STR);
@@ -340,7 +332,8 @@ int ckpt_make_persid(struct ckpt_machine *m)
 			return rc;
 		pid = m->stack[--m->depth];
 	}
-	rc = load_persistent(m, pid, &known);
+	if (m->persistent)
+		rc = m->persistent->load(m->persistent->ctx, pid, &known, m->err);
 	if (rc < 0 || known)
 		return rc < 0 ? rc : ckpt_machine_push(m, known);
 	v = ckpt_machine_new(m, CKPT_PERSID);

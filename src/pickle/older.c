@@ -51,11 +51,6 @@ const struct ckpt_value *ckpt_value_builtin(const char *name, uint8_t protocol,
 	return v;
 }
 
-static const struct ckpt_value *builtin(struct older *e, const char *name)
-{
-	return ckpt_value_builtin(name, e->protocol, e->scratch);
-}
-
 static const struct ckpt_value *call_of(struct older *e, const char *func,
 					const struct ckpt_value *const *args, uint32_t count)
 {
@@ -64,7 +59,7 @@ static const struct ckpt_value *call_of(struct older *e, const char *func,
 
 	if (!v || !tuple || !call || !ckpt_seq_add_many(e->scratch, &tuple->u.seq, args, count))
 		return NULL;
-	call->func = builtin(e, func);
+	call->func = ckpt_value_builtin(func, e->protocol, e->scratch);
 	call->args = count ? tuple : &ckpt_value_empty_tuple;
 	v->u.call = call;
 	return call->func ? v : NULL;
