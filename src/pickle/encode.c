@@ -12,6 +12,7 @@
  */
 #include "pickle/encode.h"
 
+#include "base/grow.h"
 #include "pickle/emit.h"
 #include "pickle/older.h"
 #include "pickle/owners.h"
@@ -43,7 +44,7 @@ struct encoder {
 	struct ckpt_arena
 		*scratch; /* owned: values made while writing, given back with their frame */
 	struct frame *frames;
-	size_t depth, cap;
+	uint32_t depth, cap;
 };
 
 /* ---- the walk ---- */
@@ -59,17 +60,12 @@ static struct frame *push_frame(struct encoder *e, const struct ckpt_value *v,
 			  MOST_DEPTH);
 		return NULL;
 	}
-	if (e->depth == e->cap) {
-		size_t cap = e->cap ? e->cap * 2 : 64;
-		struct frame *grown = realloc(e->frames, cap * sizeof(*grown));
-
-		if (!grown) {
-			ckpt_fail_nomem(e->err);
-			return NULL;
-		}
-		e->frames = grown;
-		e->cap = cap;
+	f = ckpt_grow(e->frames, e->depth, &e->cap, sizeof(*f));
+	if (!f) {
+		ckpt_fail_nomem(e->err);
+		return NULL;
 	}
+	e->frames = f;
 	f = &e->frames[e->depth++];
 	*f = (struct frame){ .v = v, .self = self, .resolved = resolved, .mark = mark };
 	return f;
