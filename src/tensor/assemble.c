@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A box of a tensor as one recipe over the blocks that cover it. Each block that meets the box
+ * gives a tile. If every tile is a run of the box, the tiles are joined, in the cheapest form
+ * each: the bytes as they are, a part, or a gather. If not, they become a mosaic.
+ *
+ * What must stay true: the tiles cover the box without a gap and without overlap. The gap is found
+ * by counting items, which is right only because the caller has refused blocks that overlap. Bytes
+ * that come front to back only are never read at any place: fail_stream() says so instead.
+ */
 #include "tensor/assemble.h"
 
 #include "tensor/gather.h"

@@ -6,9 +6,9 @@
 #include "tensor/map.h"
 
 /*
- * For ckpt_map_recipe(): the bytes of MAP.inner with every number of WIDTH bytes (1, 2, 4 or 8) turned
- * around, as torch.load does with a file of the other byte order. A remainder that is no whole number
- * stays as it is.
+ * For ckpt_map_recipe(): the bytes of MAP.inner with every number of WIDTH bytes (1, 2, 4 or 8)
+ * turned around, as torch.load does with a file of the other byte order. A remainder that is no
+ * whole number stays as it is.
  */
 struct ckpt_byteswap {
 	struct ckpt_map map;

@@ -17,7 +17,10 @@
  * number in float8_e4m3fn (so since a torch between 2.6 and 2.14; older ones give NaN).
  */
 
-/* float64, float32, float16, bfloat16, float8_*: what can be cast, and to what without a loss of kind. */
+/*
+ * float64, float32, float16, bfloat16, float8_*: what can be cast, and to what without a loss of
+ * kind.
+ */
 bool ckpt_dtype_is_floating(enum ckpt_dtype dtype);
 
 /* Is there a way from FROM, a floating type, to TO: any floating type, integer or bool? */

@@ -7,7 +7,8 @@
 
 /*
  * Inside of cast: the conversions that are worth SIMD. Numbers are passed as their bits, so that no
- * signalling NaN is made quiet on the way. Pointers need no alignment. Every set does the same, to the bit.
+ * signalling NaN is made quiet on the way. Pointers need no alignment. Every set does the same, to
+ * the bit.
  */
 struct ckpt_cast_kernels {
 	void (*float16_to_float32)(const uint16_t *in, uint32_t *out, size_t count);

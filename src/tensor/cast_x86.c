@@ -87,7 +87,7 @@ static bool has_f16c(void)
 	return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
-/* Asked once: in a virtual machine the question takes as long as the cast of some ten thousand numbers. */
+/* Asked once: in a virtual machine, CPUID takes as long as the cast of ten thousand numbers. */
 const struct ckpt_cast_kernels *ckpt_cast_best(void)
 {
 	static const struct ckpt_cast_kernels *_Atomic best;

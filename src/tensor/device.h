@@ -16,7 +16,8 @@ enum { CKPT_MOST_DEVICE_TAG = 64 };
  * CKPT_E_ARG with the right spelling in the text for what no torch accepts ("cpu:0", "gpu:1"). With
  * ANY_TYPE, types that only a backend outside of torch knows are taken as they are.
  *
- * Source: torch/serialization.py, the location_tag functions and _deserialize functions of 1.7 to 2.14.
+ * Source: torch/serialization.py, the location_tag functions and _deserialize functions of 1.7 to
+ * 2.14.
  */
 int ckpt_device_tag(const char *text, bool any_type, char out[CKPT_MOST_DEVICE_TAG],
 		    struct ckpt_error *err);

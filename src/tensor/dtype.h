@@ -6,8 +6,8 @@
 
 /*
  * Every dtype that a torch file can hold: name as torch prints it, bytes per item, name of the
- * typed storage class or "" for the dtypes that came after that list was frozen and are kept in
- * an UntypedStorage. Source: torch/storage.py, torch/serialization.py; checked with torch 1.7 to 2.14.
+ * typed storage class or "" for the dtypes that came after that list was frozen and are kept in an
+ * UntypedStorage. Source: torch/storage.py, torch/serialization.py; checked with torch 1.7 to 2.14.
  */
 #define CKPT_DTYPES(X)                               \
 	X(FLOAT64, "float64", 8, "DoubleStorage")        \

@@ -15,7 +15,9 @@ struct ckpt_fill {
 /* LEN zeros. */
 struct ckpt_fill ckpt_fill_zeros(uint64_t len);
 
-/* LEN bytes of NaN, turned around if SWAPPED. False: numbers of DTYPE are never NaN, OUT is zeros. */
+/*
+ * LEN bytes of NaN, turned around if SWAPPED. False: numbers of DTYPE are never NaN, OUT is zeros.
+ */
 bool ckpt_fill_nan(enum ckpt_dtype dtype, bool swapped, uint64_t len, struct ckpt_fill *out);
 
 /* Borrows FILL, which has to live as long as the recipe. */

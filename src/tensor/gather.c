@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Items of a strided view in C order, read as runs: the items of the last dimension if they lie
+ * side by side, else one item at a time. A window over the source keeps the reads large.
+ *
+ * What must stay true: a permutation of all bytes of INNER gets a new checksum, so the recorded
+ * one is compared first (check_inner()), or damage would get a checksum that says it is sound. A
+ * gather of a part has no such check; whoever wants one reads the whole.
+ */
 #include "tensor/gather.h"
 
 #include <assert.h>
@@ -60,8 +68,8 @@ static int read_inner(struct gather_stream *s, uint64_t off, uint8_t *out, size_
 }
 
 /*
- * Items that are put in another order get a new checksum, so the one that all of them had is checked
- * first, which means to read them twice.
+ * Items that are put in another order get a new checksum, so the one that all of them had is
+ * checked first, which means to read them twice.
  */
 static int check_inner(const struct ckpt_recipe *inner, struct ckpt_error *err)
 {

@@ -7,8 +7,8 @@
 enum { CKPT_GATHER_MOST_DIMS = 64 };
 
 /*
- * The items of a strided view of INNER, one behind the other, the last dimension fastest. Lengths and
- * strides in items of ITEMSIZE bytes; OFFSET is the first of them.
+ * The items of a strided view of INNER, one behind the other, the last dimension fastest. Lengths
+ * and strides in items of ITEMSIZE bytes; OFFSET is the first of them.
  */
 struct ckpt_gather {
 	struct ckpt_recipe inner;

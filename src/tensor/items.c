@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Any stretch of the items of a strided view. The stretch is cut into boxes: whole rows, rows of
+ * rows and so on. Of a box everything is read at once whose bytes lie close together, so the
+ * columns of a matrix are read row by row, not number by number.
+ *
+ * What must stay true: ckpt_items_check() has proven that every item lies inside BYTES; no
+ * function below it checks again. A span is at most SPAN bytes, so memory is bounded whatever the
+ * strides are. A stream without seek is read from its beginning when the reader goes back.
+ */
 #include "tensor/items.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * A stretch of items is cut into boxes, and of a box everything is read at once whose bytes lie close together: the
- * columns of a matrix are read row by row, not number by number.
- */
 enum {
 	SPAN = 8 << 20,	       /* read at once at most */
 	NEAR = 64 << 10,       /* stretches up to here are always read at once */
@@ -134,8 +139,8 @@ static int read_bytes(struct ckpt_items_reader *r, uint64_t off, void *buf, size
 /* ---- boxes ---- */
 
 /*
- * The largest box of whole rows, of rows of rows and so on, that begins with item FIRST and has no more than COUNT
- * items: *TAKEN of them.
+ * The largest box of whole rows, of rows of rows and so on, that begins with item FIRST and has no
+ * more than COUNT items: *TAKEN of them.
  */
 static void cut_box(const struct ckpt_items *items, uint64_t first, uint64_t count, struct box *box,
 		    uint64_t *taken)
@@ -167,7 +172,10 @@ static void cut_box(const struct ckpt_items *items, uint64_t first, uint64_t cou
 	}
 }
 
-/* The longest stride first; dimensions that repeat what they show are where they need fewest reads: inside. */
+/*
+ * The longest stride first; dimensions that repeat what they show are where they need fewest reads:
+ * inside.
+ */
 static void sort_box(struct box *box)
 {
 	for (uint32_t i = 1; i < box->ndim; i++)

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A tensor in C order, made of tiles that cover it, in bands: some rows of the first dimension
+ * whose rows are not too long, within one index of each dimension before it. Of every tile a band
+ * takes a box (a piece), whose bytes are read in one stretch where they lie close together.
+ *
+ * What must stay true: the tiles cover the whole without overlap (assemble.c counts them), since a
+ * band is not cleared before they are placed. The bytes get a new checksum, so the recorded one of
+ * a tile is compared on the way, if its bytes are read front to back; a seek ends that.
+ */
 #include "tensor/mosaic.h"
 
 #include "io/bands.h"
@@ -8,11 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * The whole is made in bands: some rows of the first dimension whose rows are not too long, within
- * one index of each dimension before it. Of every tile a band takes a box, whose bytes are read in one
- * stretch where they lie close together.
- */
 enum {
 	BAND = 1 << 20,
 	SPAN = 8 << 20,	       /* read at once at most */
@@ -82,7 +86,9 @@ static uint64_t run_items(const struct mosaic_stream *s, const struct piece *p)
 	return p->tile->stride[last] == 1 || p->shape[last] == 1 ? p->shape[last] : 1;
 }
 
-/* Put the runs of a piece in their places; SPAN holds the bytes from its first item on, or is NULL. */
+/*
+ * Put the runs of a piece in their places; SPAN holds the bytes from its first item on, or is NULL.
+ */
 static int place_runs(struct mosaic_stream *s, const struct piece *p, const uint8_t *span,
 		      struct ckpt_error *err)
 {
@@ -125,7 +131,9 @@ static uint8_t *span_buffer(struct mosaic_stream *s, size_t len)
 	return s->span;
 }
 
-/* Bytes that are put elsewhere get a new checksum, so the one that they had is checked on the way. */
+/*
+ * Bytes that are put elsewhere get a new checksum, so the one that they had is checked on the way.
+ */
 static int check(struct mosaic_stream *s, const struct piece *p, const uint8_t *bytes, size_t len,
 		 struct ckpt_error *err)
 {

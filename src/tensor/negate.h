@@ -8,8 +8,9 @@
 #include <stdbool.h>
 
 /*
- * For ckpt_map_recipe(): the bytes of MAP.inner, little-endian numbers, with signs turned (of integers as two's complement): what torch
- * stores of a tensor with its negative or conjugate bit set are the values before that.
+ * For ckpt_map_recipe(): the bytes of MAP.inner, little-endian numbers, with signs turned (integers
+ * as two's complement). Torch stores a tensor with its negative or conjugate bit set as it was
+ * before the bit was set.
  */
 struct ckpt_negate {
 	struct ckpt_map map;

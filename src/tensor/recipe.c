@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recipes opened as streams: plain ones (a source or memory), joined ones (part after part), and
+ * what lies behind skipped bytes. Streams and maps open themselves.
+ *
+ * What must stay true: nothing is read before the first read() of the stream, except by a skip. A
+ * part of an extent keeps the checksum of the whole record in WHOLE, so that the mover can still
+ * find damage; a part itself has none. Parts of a joined recipe are not joined, so that the
+ * recursion ends.
+ */
 #include "tensor/recipe.h"
 
 #include <assert.h>

@@ -19,7 +19,6 @@ enum ckpt_recipe_kind {
 	CKPT_RECIPE_MAP,    /* the bytes of another, changed: tensor/map.h */
 };
 
-
 /* The record that bytes are a part of, if it has a checksum. LEN 0: none, or they are all of it. */
 struct ckpt_recipe_whole {
 	uint64_t off, len; /* in SRC */
@@ -40,18 +39,25 @@ struct ckpt_recipe {
 	bool has_crc; /* CRC32 of all the bytes is recorded; they may be damaged all the same */
 	uint32_t crc32;
 	struct ckpt_recipe_whole whole; /* of an EXTENT */
-	bool checks_inner; /* whoever reads all of it finds damage in INNER, where that has a checksum */
-	/* Of a STREAM or MAP: number I of what it takes its bytes from; NULL: there are no more. NULL: there are none. */
+	/* reading all of it compares the checksums that INNER has */
+	bool checks_inner;
+	/*
+	 * Of a STREAM or MAP: recipe I of those it takes its bytes from, NULL behind the last. The
+	 * pointer is NULL if there are none.
+	 */
 	const struct ckpt_recipe *(*inner)(const struct ckpt_recipe *recipe, size_t i);
 };
 
-/* CRC32 is that of all its bytes: CKPT_E_DAMAGED if another is recorded. */
+/* Compare CRC32, of all bytes, with the recorded one, if any: CKPT_E_DAMAGED if they differ. */
 int ckpt_recipe_check(const struct ckpt_recipe *recipe, uint32_t crc32, struct ckpt_error *err);
 
-/* Forget the recorded checksums of RECIPE and all that it takes its bytes from, which nobody reads yet. */
+/*
+ * Forget the recorded checksums of RECIPE and all that it takes its bytes from, which nobody reads
+ * yet.
+ */
 void ckpt_recipe_forget_crc(struct ckpt_recipe *recipe);
 
-/* Can it be read at any place, as one stretch? Streams cannot, and joined parts lie apart. */
+/* Can it be read at any offset, as one stretch? Streams cannot, and joined parts lie apart. */
 bool ckpt_recipe_is_random(const struct ckpt_recipe *recipe);
 
 /* LEN bytes at OFF of RECIPE, which must be random. */
@@ -63,7 +69,10 @@ struct ckpt_skip {
 	uint64_t off, len;
 };
 
-/* As a stream that reads what is before OFF, too. Borrows SKIP, which has to live as long as the recipe. */
+/*
+ * As a stream that reads and drops what is before OFF. Borrows SKIP, which must live as long as the
+ * recipe.
+ */
 struct ckpt_recipe ckpt_skip_recipe(const struct ckpt_skip *skip);
 
 /* The bytes of any recipe as a stream, to be closed by the caller. Borrows RECIPE. */

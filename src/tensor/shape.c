@@ -3,7 +3,9 @@
 
 #include <stdbool.h>
 
-/* As torch multiplies, from left to right: behind a dimension without items nothing is too large. */
+/*
+ * As torch multiplies, from left to right: behind a dimension without items nothing is too large.
+ */
 static bool bytes_fit(const uint64_t *shape, uint32_t ndim, uint32_t itemsize)
 {
 	uint64_t n = 1;

@@ -7,9 +7,10 @@
 #include <stdint.h>
 
 /*
- * Can torch.empty() make a tensor of SHAPE, NDIM numbers, with items of ITEMSIZE bytes? Its bytes and its strides
- * have to fit, the strides of a tensor without items as well. Source: empty_generic() and
- * empty_tensor_restride() of c10, as 2.14 has them. Returns 0, or CKPT_E_FORMAT with what is too large.
+ * Can torch.empty() make a tensor of SHAPE, NDIM numbers, with items of ITEMSIZE bytes? Its bytes
+ * and its strides have to fit, the strides of a tensor without items as well. Source:
+ * empty_generic() and empty_tensor_restride() of c10, as 2.14 has them. Returns 0, or CKPT_E_FORMAT
+ * with what is too large.
  */
 int ckpt_shape_check(const uint64_t *shape, uint32_t ndim, uint32_t itemsize,
 		     struct ckpt_error *err);
