@@ -9,6 +9,8 @@
  */
 #include "set/cover.h"
 
+#include "tensor/shape.h"
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,15 +26,6 @@ struct cover {
 	uint64_t count;
 	uint32_t dim; /* they are sorted along */
 };
-
-static uint64_t volume(const uint64_t *shape, uint32_t ndim)
-{
-	uint64_t n = 1;
-
-	for (uint32_t i = 0; i < ndim; i++)
-		n *= shape[i];
-	return n;
-}
 
 /* "[0:3, 2:4]", as Python would slice it out. */
 static const char *box_text(const uint64_t *offset, const uint64_t *shape, uint32_t ndim,
@@ -177,21 +170,21 @@ static int fail_hole(const struct cover *c, uint64_t covered, uint64_t wanted,
 static int check_boxes(struct cover *c, const struct ckpt_box *boxes, uint64_t count,
 		       struct ckpt_error *err)
 {
-	uint64_t covered = 0, wanted = volume(c->shape, c->ndim);
+	uint64_t covered = 0, wanted = ckpt_shape_count(c->shape, c->ndim);
 	char text[BOX_TEXT];
 	int rc;
 
 	for (uint64_t i = 0; i < count; i++) {
 		const struct ckpt_box *box = &boxes[i];
 
-		if (!volume(box->shape, c->ndim))
+		if (!ckpt_shape_count(box->shape, c->ndim))
 			continue;
 		if (!box->file)
 			return ckpt_fail(err, CKPT_E_FORMAT,
 					 "the index does not say where chunk %.200s is",
 					 box_text(box->offset, box->shape, c->ndim, text));
 		c->boxes[c->count++] = box;
-		if (__builtin_add_overflow(covered, volume(box->shape, c->ndim), &covered))
+		if (__builtin_add_overflow(covered, ckpt_shape_count(box->shape, c->ndim), &covered))
 			covered = UINT64_MAX;
 	}
 	if (c->count < 2)

@@ -12,6 +12,7 @@
 
 #include "tensor/gather.h"
 #include "tensor/mosaic.h"
+#include "tensor/shape.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,15 +25,6 @@ struct box {
 	struct ckpt_arena *arena;
 	struct ckpt_error *err;
 };
-
-static uint64_t volume(const uint64_t *shape, uint32_t ndim)
-{
-	uint64_t n = 1;
-
-	for (uint32_t i = 0; i < ndim; i++)
-		n *= shape[i];
-	return n;
-}
 
 /* What a block and the box have in common, in coordinates of the box. False: nothing. */
 static bool meet(const struct box *b, const struct ckpt_block *block, struct ckpt_mosaic_tile *tile)
@@ -127,7 +119,7 @@ static int skip_to(const struct box *b, const struct ckpt_mosaic_tile *t, uint64
 static int tile_recipe(const struct box *b, const struct ckpt_mosaic_tile *t,
 		       struct ckpt_recipe *out)
 {
-	uint64_t first = t->first * b->itemsize, len = volume(t->shape, b->ndim) * b->itemsize;
+	uint64_t first = t->first * b->itemsize, len = ckpt_shape_count(t->shape, b->ndim) * b->itemsize;
 
 	if (is_side_by_side(b, t) && first == 0 && len == t->bytes.len) {
 		*out = t->bytes;
@@ -196,7 +188,7 @@ static int put_together(const struct box *b, struct ckpt_mosaic_tile *tiles, siz
 			struct ckpt_recipe *out)
 {
 	struct ckpt_mosaic_tile **sorted = malloc((count + 1) * sizeof(struct ckpt_mosaic_tile *));
-	uint64_t covered = 0, wanted = volume(b->shape, b->ndim);
+	uint64_t covered = 0, wanted = ckpt_shape_count(b->shape, b->ndim);
 	bool runs = true;
 	int rc;
 
@@ -204,7 +196,7 @@ static int put_together(const struct box *b, struct ckpt_mosaic_tile *tiles, siz
 		return ckpt_fail_nomem(b->err);
 	for (size_t i = 0; i < count; i++) {
 		sorted[i] = &tiles[i];
-		covered += volume(tiles[i].shape, b->ndim);
+		covered += ckpt_shape_count(tiles[i].shape, b->ndim);
 		runs &= is_run(b, &tiles[i], &tiles[i].start);
 	}
 	qsort(sorted, count, sizeof(struct ckpt_mosaic_tile *), by_start);
@@ -227,7 +219,7 @@ int ckpt_assemble(const struct ckpt_block *blocks, size_t count, uint32_t ndim,
 	int rc;
 
 	*out = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = "" };
-	if (!volume(shape, ndim))
+	if (!ckpt_shape_count(shape, ndim))
 		return 0;
 	tiles = malloc((count + 1) * sizeof(*tiles));
 	if (!tiles)

@@ -9,6 +9,8 @@
  */
 #include "tensor/gather.h"
 
+#include "tensor/shape.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <libdeflate.h>
@@ -175,11 +177,9 @@ static const struct ckpt_recipe *inner_of_gather(const struct ckpt_recipe *recip
 
 struct ckpt_recipe ckpt_gather_recipe(const struct ckpt_gather *gather)
 {
-	uint64_t len = gather->itemsize;
+	uint64_t len = ckpt_shape_count(gather->shape, gather->ndim) * gather->itemsize;
 
 	assert(ckpt_recipe_is_random(&gather->inner));
-	for (uint32_t i = 0; i < gather->ndim; i++)
-		len *= gather->shape[i];
 	return (struct ckpt_recipe){
 		.kind = CKPT_RECIPE_STREAM,
 		.len = len,

@@ -5,7 +5,7 @@
  * columns of a matrix are read row by row, not number by number.
  *
  * What must stay true: ckpt_items_check() has proven that every item lies inside BYTES; no
- * function below it checks again. A span is at most SPAN bytes, so memory is bounded whatever the
+ * function below it checks again. Memory is bounded by CKPT_SPAN_MOST, whatever the
  * strides are. A stream without seek is read from its beginning when the reader goes back.
  */
 #include "tensor/items.h"
@@ -13,13 +13,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-	SPAN = 8 << 20,	       /* read at once at most */
-	NEAR = 64 << 10,       /* stretches up to here are always read at once */
-	MOST_WASTE_FACTOR = 4, /* ... longer ones if this part of them is wanted */
-	SKIPPED_AT_ONCE = 64 << 10,
-};
 
 /* Dimensions of a box, the one with the longest stride first. */
 struct box {
@@ -74,27 +67,11 @@ void ckpt_items_close(struct ckpt_items_reader *r)
 {
 	if (r->stream)
 		r->stream->close(r->stream);
-	free(r->span);
+	free(r->span.bytes);
 	*r = (struct ckpt_items_reader){ .items = r->items };
 }
 
 /* ---- bytes ---- */
-
-static int skip(struct ckpt_items_reader *r, uint64_t len, struct ckpt_error *err)
-{
-	uint8_t *buf = malloc(SKIPPED_AT_ONCE);
-	int rc = buf ? 0 : ckpt_fail_nomem(err);
-
-	while (rc == 0 && len) {
-		size_t n = len < SKIPPED_AT_ONCE ? (size_t)len : SKIPPED_AT_ONCE;
-
-		rc = r->stream->read(r->stream, buf, n, err);
-		r->pos += n;
-		len -= n;
-	}
-	free(buf);
-	return rc;
-}
 
 /* Let the stream be at OFF. */
 static int go_to(struct ckpt_items_reader *r, uint64_t off, struct ckpt_error *err)
@@ -111,10 +88,10 @@ static int go_to(struct ckpt_items_reader *r, uint64_t off, struct ckpt_error *e
 	}
 	if (rc < 0 || off == r->pos)
 		return rc;
-	if (!r->stream->seek)
-		return skip(r, off - r->pos, err);
+	rc = r->stream->seek ? r->stream->seek(r->stream, off, err)
+			     : ckpt_stream_skip(r->stream, off - r->pos, err);
 	r->pos = off;
-	return r->stream->seek(r->stream, off, err);
+	return rc;
 }
 
 static int read_bytes(struct ckpt_items_reader *r, uint64_t off, void *buf, size_t len,
@@ -123,12 +100,8 @@ static int read_bytes(struct ckpt_items_reader *r, uint64_t off, void *buf, size
 	const struct ckpt_recipe *bytes = &r->items->bytes;
 	int rc;
 
-	if (bytes->kind == CKPT_RECIPE_EXTENT)
-		return ckpt_source_read(bytes->src, bytes->off + off, buf, len, err);
-	if (bytes->kind == CKPT_RECIPE_MEMORY) {
-		memcpy(buf, (const uint8_t *)bytes->memory + off, len);
-		return 0;
-	}
+	if (ckpt_recipe_is_random(bytes))
+		return ckpt_recipe_read(bytes, off, buf, len, err);
 	rc = go_to(r, off, err);
 	if (rc == 0)
 		rc = r->stream->read(r->stream, buf, len, err);
@@ -254,11 +227,11 @@ static uint32_t choose_inner(const struct box *box, uint32_t size, uint64_t *spa
 		uint64_t bytes;
 
 		if (__builtin_mul_overflow(box->count[i] - 1, box->stride[i], &bytes) ||
-		    __builtin_add_overflow(reach, bytes, &reach) || reach > SPAN / size - 1)
+		    __builtin_add_overflow(reach, bytes, &reach) || reach > CKPT_SPAN_MOST / size - 1)
 			return inner;
 		distinct *= box->stride[i] ? box->count[i] : 1;
 		bytes = (reach + 1) * size;
-		if (bytes <= NEAR || bytes / MOST_WASTE_FACTOR <= distinct * size) {
+		if (ckpt_span_is_worth(bytes, distinct * size)) {
 			inner = i;
 			*span = bytes;
 		}
@@ -274,16 +247,6 @@ static bool is_run(const struct box *box)
 	return true;
 }
 
-static uint8_t *span_buffer(struct ckpt_items_reader *r, size_t len)
-{
-	if (len > r->span_cap) {
-		free(r->span);
-		r->span = malloc(len);
-		r->span_cap = r->span ? len : 0;
-	}
-	return r->span;
-}
-
 static int read_box(struct ckpt_items_reader *r, struct box *box, uint64_t taken, uint8_t *out,
 		    struct ckpt_error *err)
 {
@@ -295,7 +258,7 @@ static int read_box(struct ckpt_items_reader *r, struct box *box, uint64_t taken
 		return read_bytes(r, box->first * size, out, taken * size, err);
 	sort_box(box);
 	inner = choose_inner(box, size, &span);
-	if (inner < box->ndim && !span_buffer(r, (size_t)span))
+	if (inner < box->ndim && !ckpt_span_reserve(&r->span, (size_t)span))
 		return ckpt_fail_nomem(err);
 	do {
 		uint64_t from = box->first + place(box->stride, at, 0, inner);
@@ -304,9 +267,9 @@ static int read_box(struct ckpt_items_reader *r, struct box *box, uint64_t taken
 		if (inner == box->ndim)
 			rc = read_bytes(r, from * size, to, size, err);
 		else
-			rc = read_bytes(r, from * size, r->span, (size_t)span, err);
+			rc = read_bytes(r, from * size, r->span.bytes, (size_t)span, err);
 		if (rc == 0 && inner < box->ndim)
-			scatter(box, inner, size, r->span, to);
+			scatter(box, inner, size, r->span.bytes, to);
 	} while (rc == 0 && next_index(box, 0, inner, at));
 	return rc;
 }

@@ -3,6 +3,7 @@
 #define CKPT_TENSOR_ITEMS_H
 
 #include "tensor/recipe.h"
+#include "tensor/span.h"
 
 enum { CKPT_ITEMS_MOST_DIMS = 64 };
 
@@ -31,8 +32,7 @@ struct ckpt_items_reader {
 	const struct ckpt_items *items;
 	struct ckpt_stream *stream;
 	uint64_t pos; /* of STREAM */
-	uint8_t *span;
-	size_t span_cap;
+	struct ckpt_span span;
 };
 
 void ckpt_items_open(const struct ckpt_items *items, struct ckpt_items_reader *reader);

@@ -11,18 +11,15 @@
 #include "tensor/mosaic.h"
 
 #include "io/bands.h"
+#include "tensor/shape.h"
+#include "tensor/span.h"
 
 #include <inttypes.h>
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-	BAND = 1 << 20,
-	SPAN = 8 << 20,	       /* read at once at most */
-	NEAR = 64 << 10,       /* stretches up to here are always read at once */
-	MOST_WASTE_FACTOR = 4, /* ... longer ones if this part of them is wanted */
-};
+enum { BAND = 1 << 20 };
 
 /* How far a tile was read in one go from its beginning, and the checksum of that. */
 struct progress {
@@ -39,8 +36,7 @@ struct mosaic_stream {
 	uint64_t at[CKPT_ASSEMBLE_MOST_DIMS]; /* first row of the next band */
 	struct progress *progress;	      /* by tile */
 	struct ckpt_bands bands;
-	uint8_t *span;
-	size_t span_cap;
+	struct ckpt_span span;
 };
 
 /* The box of one tile in one band. */
@@ -62,20 +58,7 @@ static uint64_t last_item(const struct mosaic_stream *s, const struct piece *p)
 
 static uint64_t items_of(const struct mosaic_stream *s, const struct piece *p)
 {
-	uint64_t n = 1;
-
-	for (uint32_t i = s->dim; i < s->m->ndim; i++)
-		n *= p->shape[i];
-	return n;
-}
-
-static int read_bytes(const struct ckpt_recipe *bytes, uint64_t off, void *buf, size_t len,
-		      struct ckpt_error *err)
-{
-	if (bytes->kind == CKPT_RECIPE_EXTENT)
-		return ckpt_source_read(bytes->src, bytes->off + off, buf, len, err);
-	memcpy(buf, (const uint8_t *)bytes->memory + off, len);
-	return 0;
+	return ckpt_shape_count(p->shape + s->dim, s->m->ndim - s->dim);
 }
 
 /* Items of the last dimension that lie side by side, here and there. */
@@ -109,7 +92,7 @@ static int place_runs(struct mosaic_stream *s, const struct piece *p, const uint
 		if (span)
 			memcpy(s->bands.bytes + to * itemsize, span + from * itemsize, len);
 		else
-			rc = read_bytes(&p->tile->bytes, (p->from + from) * itemsize,
+			rc = ckpt_recipe_read(&p->tile->bytes, (p->from + from) * itemsize,
 					s->bands.bytes + to * itemsize, len, err);
 		for (uint32_t i = ndim; i-- > s->dim;) {
 			at[i] += i == ndim - 1 ? run : 1;
@@ -119,16 +102,6 @@ static int place_runs(struct mosaic_stream *s, const struct piece *p, const uint
 		}
 	}
 	return rc;
-}
-
-static uint8_t *span_buffer(struct mosaic_stream *s, size_t len)
-{
-	if (len > s->span_cap) {
-		free(s->span);
-		s->span = malloc(len);
-		s->span_cap = s->span ? len : 0;
-	}
-	return s->span;
 }
 
 /*
@@ -165,12 +138,12 @@ static int place(struct mosaic_stream *s, const struct piece *p, struct ckpt_err
 	uint8_t *buf;
 	int rc;
 
-	if (span > NEAR && (span > SPAN || span / MOST_WASTE_FACTOR > wanted))
+	if (!ckpt_span_is_worth(span, wanted))
 		return place_runs(s, p, NULL, err);
-	buf = span_buffer(s, (size_t)span);
+	buf = ckpt_span_reserve(&s->span, (size_t)span);
 	if (!buf)
 		return ckpt_fail_nomem(err);
-	rc = read_bytes(&p->tile->bytes, p->from * itemsize, buf, (size_t)span, err);
+	rc = ckpt_recipe_read(&p->tile->bytes, p->from * itemsize, buf, (size_t)span, err);
 	if (rc == 0 && p->tile->bytes.has_crc)
 		rc = check(s, p, buf, (size_t)span, err);
 	return rc < 0 ? rc : place_runs(s, p, buf, err);
@@ -237,7 +210,7 @@ static void close_mosaic(struct ckpt_stream *stream)
 	struct mosaic_stream *s = (struct mosaic_stream *)stream;
 
 	free(s->bands.bytes);
-	free(s->span);
+	free(s->span.bytes);
 	free(s->progress);
 	free(s);
 }
@@ -304,13 +277,9 @@ static const struct ckpt_recipe *inner_of_mosaic(const struct ckpt_recipe *recip
 
 struct ckpt_recipe ckpt_mosaic_recipe(const struct ckpt_mosaic *m)
 {
-	uint64_t len = m->itemsize;
-
-	for (uint32_t i = 0; i < m->ndim; i++)
-		len *= m->shape[i];
 	return (struct ckpt_recipe){
 		.kind = CKPT_RECIPE_STREAM,
-		.len = len,
+		.len = ckpt_shape_count(m->shape, m->ndim) * m->itemsize,
 		.open = open_mosaic,
 		.inner = inner_of_mosaic,
 		.ctx = (void *)m,

@@ -26,14 +26,10 @@ struct plain_stream {
 static int read_plain(struct ckpt_stream *stream, void *buf, size_t len, struct ckpt_error *err)
 {
 	struct plain_stream *s = (struct plain_stream *)stream;
-	const struct ckpt_recipe *r = s->recipe;
 	uint64_t pos = s->pos;
 
 	s->pos += len;
-	if (r->kind == CKPT_RECIPE_EXTENT)
-		return ckpt_source_read(r->src, r->off + pos, buf, len, err);
-	memcpy(buf, (const uint8_t *)r->memory + pos, len);
-	return 0;
+	return ckpt_recipe_read(s->recipe, pos, buf, len, err);
 }
 
 static void close_plain(struct ckpt_stream *stream)
@@ -87,27 +83,6 @@ static int read_joined(struct ckpt_stream *stream, void *buf, size_t len, struct
 	return rc;
 }
 
-/* OFF bytes into a part that was just opened. */
-static int skip_in_part(struct ckpt_stream *part, uint64_t off, struct ckpt_error *err)
-{
-	uint8_t *buf;
-	int rc = 0;
-
-	if (part->seek)
-		return part->seek(part, off, err);
-	buf = malloc(SKIPPED_AT_ONCE);
-	if (!buf)
-		return ckpt_fail_nomem(err);
-	while (rc == 0 && off) {
-		size_t n = off < SKIPPED_AT_ONCE ? (size_t)off : SKIPPED_AT_ONCE;
-
-		rc = part->read(part, buf, n, err);
-		off -= n;
-	}
-	free(buf);
-	return rc;
-}
-
 static int seek_joined(struct ckpt_stream *stream, uint64_t off, struct ckpt_error *err)
 {
 	struct joined_stream *s = (struct joined_stream *)stream;
@@ -121,7 +96,8 @@ static int seek_joined(struct ckpt_stream *stream, uint64_t off, struct ckpt_err
 		return 0;
 	rc = next_part(s, err);
 	if (rc == 0 && off)
-		rc = skip_in_part(s->part, off, err);
+		rc = s->part->seek ? s->part->seek(s->part, off, err)
+				   : ckpt_stream_skip(s->part, off, err);
 	s->left -= off;
 	return rc;
 }
@@ -198,6 +174,31 @@ struct ckpt_recipe ckpt_recipe_part(const struct ckpt_recipe *recipe, uint64_t o
 	return part;
 }
 
+int ckpt_recipe_read(const struct ckpt_recipe *recipe, uint64_t off, void *buf, size_t len,
+		     struct ckpt_error *err)
+{
+	assert(ckpt_recipe_is_random(recipe));
+	if (recipe->kind == CKPT_RECIPE_EXTENT)
+		return ckpt_source_read(recipe->src, recipe->off + off, buf, len, err);
+	memcpy(buf, (const uint8_t *)recipe->memory + off, len);
+	return 0;
+}
+
+int ckpt_stream_skip(struct ckpt_stream *stream, uint64_t nbytes, struct ckpt_error *err)
+{
+	uint8_t *buf = malloc(SKIPPED_AT_ONCE);
+	int rc = buf ? 0 : ckpt_fail_nomem(err);
+
+	while (rc == 0 && nbytes) {
+		size_t n = nbytes < SKIPPED_AT_ONCE ? (size_t)nbytes : SKIPPED_AT_ONCE;
+
+		rc = stream->read(stream, buf, n, err);
+		nbytes -= n;
+	}
+	free(buf);
+	return rc;
+}
+
 int ckpt_recipe_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 		       struct ckpt_error *err)
 {
@@ -222,21 +223,13 @@ static int open_skipped(const struct ckpt_recipe *recipe, struct ckpt_stream **o
 			struct ckpt_error *err)
 {
 	const struct ckpt_skip *skip = recipe->ctx;
-	uint8_t *buf = malloc(SKIPPED_AT_ONCE);
-	int rc = buf ? ckpt_recipe_stream(&skip->inner, out, err) : ckpt_fail_nomem(err);
+	int rc = ckpt_recipe_stream(&skip->inner, out, err);
 
 	if (rc < 0) {
-		free(buf);
 		*out = NULL;
 		return rc;
 	}
-	for (uint64_t left = skip->off; rc == 0 && left;) {
-		size_t n = left < SKIPPED_AT_ONCE ? (size_t)left : SKIPPED_AT_ONCE;
-
-		rc = (*out)->read(*out, buf, n, err);
-		left -= n;
-	}
-	free(buf);
+	rc = ckpt_stream_skip(*out, skip->off, err);
 	(*out)->seek = NULL; /* it would count from the beginning of INNER */
 	if (rc < 0) {
 		(*out)->close(*out);

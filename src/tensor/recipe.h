@@ -63,6 +63,10 @@ bool ckpt_recipe_is_random(const struct ckpt_recipe *recipe);
 /* LEN bytes at OFF of RECIPE, which must be random. */
 struct ckpt_recipe ckpt_recipe_part(const struct ckpt_recipe *recipe, uint64_t off, uint64_t len);
 
+/* Read LEN bytes at OFF of RECIPE, which must be random. */
+int ckpt_recipe_read(const struct ckpt_recipe *recipe, uint64_t off, void *buf, size_t len,
+		     struct ckpt_error *err);
+
 /* LEN bytes at OFF of any recipe. */
 struct ckpt_skip {
 	struct ckpt_recipe inner;
@@ -78,5 +82,8 @@ struct ckpt_recipe ckpt_skip_recipe(const struct ckpt_skip *skip);
 /* The bytes of any recipe as a stream, to be closed by the caller. Borrows RECIPE. */
 int ckpt_recipe_stream(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 		       struct ckpt_error *err);
+
+/* Read and drop NBYTES of STREAM. */
+int ckpt_stream_skip(struct ckpt_stream *stream, uint64_t nbytes, struct ckpt_error *err);
 
 #endif

@@ -15,4 +15,14 @@
 int ckpt_shape_check(const uint64_t *shape, uint32_t ndim, uint32_t itemsize,
 		     struct ckpt_error *err);
 
+/* Items of SHAPE, NDIM numbers, whose product the caller knows to fit. 1 if NDIM is 0. */
+static inline uint64_t ckpt_shape_count(const uint64_t *shape, uint32_t ndim)
+{
+	uint64_t n = 1;
+
+	for (uint32_t i = 0; i < ndim; i++)
+		n *= shape[i];
+	return n;
+}
+
 #endif
