@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The box that is put together, and what its recipe is made with. */
 struct box {
 	uint32_t ndim;
 	const uint64_t *offset, *shape;
@@ -27,7 +28,7 @@ struct box {
 };
 
 /* What a block and the box have in common, in coordinates of the box. False: nothing. */
-static bool meet(const struct box *b, const struct ckpt_block *block, struct ckpt_mosaic_tile *tile)
+static bool intersect_block(const struct box *b, const struct ckpt_block *block, struct ckpt_mosaic_tile *tile)
 {
 	uint64_t first = block->first;
 
@@ -50,7 +51,7 @@ static bool meet(const struct box *b, const struct ckpt_block *block, struct ckp
 }
 
 /* Do the tile's items follow each other in the box? START: the item of the box it begins at. */
-static bool is_run(const struct box *b, const struct ckpt_mosaic_tile *t, uint64_t *start)
+static bool is_run_of_box(const struct box *b, const struct ckpt_mosaic_tile *t, uint64_t *start)
 {
 	bool whole = true; /* all dimensions behind this one are there in full */
 	bool run = true;
@@ -66,7 +67,7 @@ static bool is_run(const struct box *b, const struct ckpt_mosaic_tile *t, uint64
 	return run;
 }
 
-static bool is_side_by_side(const struct box *b, const struct ckpt_mosaic_tile *t)
+static bool is_dense(const struct box *b, const struct ckpt_mosaic_tile *t)
 {
 	uint64_t step = 1;
 
@@ -78,7 +79,7 @@ static bool is_side_by_side(const struct box *b, const struct ckpt_mosaic_tile *
 	return true;
 }
 
-static int gather(const struct box *b, const struct ckpt_mosaic_tile *t, struct ckpt_recipe *out)
+static int gather_tile(const struct box *b, const struct ckpt_mosaic_tile *t, struct ckpt_recipe *out)
 {
 	struct ckpt_gather *g = ckpt_arena_alloc(b->arena, sizeof(*g));
 
@@ -103,7 +104,7 @@ static int fail_stream(const struct box *b)
 }
 
 /* A stretch of bytes that come front to back only: what is before it is read, and dropped. */
-static int skip_to(const struct box *b, const struct ckpt_mosaic_tile *t, uint64_t first,
+static int skip_to_tile(const struct box *b, const struct ckpt_mosaic_tile *t, uint64_t first,
 		   uint64_t len, struct ckpt_recipe *out)
 {
 	struct ckpt_skip *skip = ckpt_arena_alloc(b->arena, sizeof(*skip));
@@ -121,19 +122,19 @@ static int tile_recipe(const struct box *b, const struct ckpt_mosaic_tile *t,
 {
 	uint64_t first = t->first * b->itemsize, len = ckpt_shape_count(t->shape, b->ndim) * b->itemsize;
 
-	if (is_side_by_side(b, t) && first == 0 && len == t->bytes.len) {
+	if (is_dense(b, t) && first == 0 && len == t->bytes.len) {
 		*out = t->bytes;
 		return 0;
 	}
 	if (!ckpt_recipe_is_random(&t->bytes))
-		return is_side_by_side(b, t) ? skip_to(b, t, first, len, out) : fail_stream(b);
-	if (!is_side_by_side(b, t))
-		return gather(b, t, out);
+		return is_dense(b, t) ? skip_to_tile(b, t, first, len, out) : fail_stream(b);
+	if (!is_dense(b, t))
+		return gather_tile(b, t, out);
 	*out = ckpt_recipe_part(&t->bytes, first, len);
 	return 0;
 }
 
-static int by_start(const void *a, const void *b)
+static int compare_starts(const void *a, const void *b)
 {
 	const struct ckpt_mosaic_tile *const *x = a, *const *y = b;
 
@@ -141,7 +142,7 @@ static int by_start(const void *a, const void *b)
 }
 
 /* All tiles are runs and sorted. */
-static int join(const struct box *b, struct ckpt_mosaic_tile *const *tiles, size_t count,
+static int join_tiles(const struct box *b, struct ckpt_mosaic_tile *const *tiles, size_t count,
 		struct ckpt_recipe *out)
 {
 	struct ckpt_recipe *parts;
@@ -163,7 +164,7 @@ static int join(const struct box *b, struct ckpt_mosaic_tile *const *tiles, size
 	return rc;
 }
 
-static int lay_mosaic(const struct box *b, struct ckpt_mosaic_tile **tiles, size_t count,
+static int make_mosaic(const struct box *b, struct ckpt_mosaic_tile **tiles, size_t count,
 		      struct ckpt_recipe *out)
 {
 	struct ckpt_mosaic *m = ckpt_arena_alloc(b->arena, sizeof(*m));
@@ -184,49 +185,42 @@ static int lay_mosaic(const struct box *b, struct ckpt_mosaic_tile **tiles, size
 	return 0;
 }
 
-static int put_together(const struct box *b, struct ckpt_mosaic_tile *tiles, size_t count,
-			struct ckpt_recipe *out)
-{
-	struct ckpt_mosaic_tile **sorted = malloc((count + 1) * sizeof(struct ckpt_mosaic_tile *));
-	uint64_t covered = 0, wanted = ckpt_shape_count(b->shape, b->ndim);
-	bool runs = true;
-	int rc;
-
-	if (!sorted)
-		return ckpt_fail_nomem(b->err);
-	for (size_t i = 0; i < count; i++) {
-		sorted[i] = &tiles[i];
-		covered += ckpt_shape_count(tiles[i].shape, b->ndim);
-		runs &= is_run(b, &tiles[i], &tiles[i].start);
-	}
-	qsort(sorted, count, sizeof(struct ckpt_mosaic_tile *), by_start);
-	if (covered != wanted)
-		rc = ckpt_fail(b->err, CKPT_E_FORMAT,
-			       "its chunks hold %" PRIu64 " of %" PRIu64 " items", covered, wanted);
-	else
-		rc = runs ? join(b, sorted, count, out) : lay_mosaic(b, sorted, count, out);
-	free(sorted);
-	return rc;
-}
-
 int ckpt_assemble(const struct ckpt_block *blocks, size_t count, uint32_t ndim,
 		  const uint64_t *offset, const uint64_t *shape, uint32_t itemsize,
 		  struct ckpt_arena *arena, struct ckpt_recipe *out, struct ckpt_error *err)
 {
 	struct box box = { ndim, offset, shape, itemsize, arena, err };
-	struct ckpt_mosaic_tile *tiles;
-	size_t met = 0;
+	uint64_t covered = 0, wanted = ckpt_shape_count(shape, ndim);
+	struct ckpt_mosaic_tile *tiles, **sorted;
+	size_t tile_count = 0;
+	bool runs = true;
 	int rc;
 
 	*out = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = "" };
-	if (!ckpt_shape_count(shape, ndim))
+	if (!wanted)
 		return 0;
 	tiles = malloc((count + 1) * sizeof(*tiles));
-	if (!tiles)
-		return ckpt_fail_nomem(err);
-	for (size_t i = 0; i < count; i++)
-		met += meet(&box, &blocks[i], &tiles[met]);
-	rc = put_together(&box, tiles, met, out);
+	sorted = malloc((count + 1) * sizeof(struct ckpt_mosaic_tile *));
+	for (size_t i = 0; tiles && sorted && i < count; i++) {
+		struct ckpt_mosaic_tile *tile = &tiles[tile_count];
+
+		if (!intersect_block(&box, &blocks[i], tile))
+			continue;
+		sorted[tile_count++] = tile;
+		covered += ckpt_shape_count(tile->shape, ndim);
+		runs &= is_run_of_box(&box, tile, &tile->start);
+	}
+	if (!tiles || !sorted) {
+		rc = ckpt_fail_nomem(err);
+	} else if (covered != wanted) {
+		rc = ckpt_fail(err, CKPT_E_FORMAT,
+			       "its chunks hold %" PRIu64 " of %" PRIu64 " items", covered, wanted);
+	} else {
+		qsort(sorted, tile_count, sizeof(struct ckpt_mosaic_tile *), compare_starts);
+		rc = runs ? join_tiles(&box, sorted, tile_count, out)
+			  : make_mosaic(&box, sorted, tile_count, out);
+	}
+	free(sorted);
 	free(tiles);
 	return rc;
 }

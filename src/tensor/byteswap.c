@@ -42,7 +42,7 @@ static void swap8(uint8_t *bytes)
 	memcpy(bytes, &v, 8);
 }
 
-static void apply(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
+static void byteswap_piece(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
 {
 	uint32_t width = map->from;
 	uint8_t *bytes = out;
@@ -59,5 +59,5 @@ static void apply(const struct ckpt_map *map, uint64_t pos, const void *in, size
 
 struct ckpt_byteswap ckpt_byteswap_of(const struct ckpt_recipe *inner, uint32_t width)
 {
-	return (struct ckpt_byteswap){ { *inner, width, width, apply } };
+	return (struct ckpt_byteswap){ { *inner, width, width, byteswap_piece } };
 }

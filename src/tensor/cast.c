@@ -126,7 +126,7 @@ static int64_t truncate(double v, double limit, int64_t least)
 	return v > -limit - 1 && v < limit ? (int64_t)v : least;
 }
 
-static void put_integer(enum ckpt_dtype to, double v, uint8_t *out)
+static void store_integer(enum ckpt_dtype to, double v, uint8_t *out)
 {
 	int64_t wide = truncate(v, 0x1p63, INT64_MIN);
 	int32_t middle = (int32_t)truncate(v, 0x1p31, INT32_MIN);
@@ -149,7 +149,7 @@ static void from_doubles(enum ckpt_dtype to, const double *in, uint8_t *out, siz
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
-		put_integer(to, in[i], out + i * size);
+		store_integer(to, in[i], out + i * size);
 }
 
 /* ---- all of it ---- */
@@ -199,7 +199,7 @@ void ckpt_cast_items_plain(enum ckpt_dtype from, enum ckpt_dtype to, const void 
 
 /* ---- as a recipe ---- */
 
-static void apply(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
+static void cast_piece(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
 {
 	const struct ckpt_cast *cast = (const struct ckpt_cast *)map;
 
@@ -210,7 +210,7 @@ static void apply(const struct ckpt_map *map, uint64_t pos, const void *in, size
 struct ckpt_cast ckpt_cast_of(const struct ckpt_recipe *inner, enum ckpt_dtype from,
 			      enum ckpt_dtype to)
 {
-	return (struct ckpt_cast){ { *inner, ckpt_dtype_size(from), ckpt_dtype_size(to), apply },
+	return (struct ckpt_cast){ { *inner, ckpt_dtype_size(from), ckpt_dtype_size(to), cast_piece },
 				   from,
 				   to };
 }

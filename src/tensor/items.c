@@ -74,7 +74,7 @@ void ckpt_items_close(struct ckpt_items_reader *r)
 /* ---- bytes ---- */
 
 /* Let the stream be at OFF. */
-static int go_to(struct ckpt_items_reader *r, uint64_t off, struct ckpt_error *err)
+static int seek_or_skip(struct ckpt_items_reader *r, uint64_t off, struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -102,7 +102,7 @@ static int read_bytes(struct ckpt_items_reader *r, uint64_t off, void *buf, size
 
 	if (ckpt_recipe_is_random(bytes))
 		return ckpt_recipe_read(bytes, off, buf, len, err);
-	rc = go_to(r, off, err);
+	rc = seek_or_skip(r, off, err);
 	if (rc == 0)
 		rc = r->stream->read(r->stream, buf, len, err);
 	r->pos += len;
@@ -186,7 +186,7 @@ static bool next_index(const struct box *box, uint32_t from, uint32_t end, uint6
 	return false;
 }
 
-static uint64_t place(const uint64_t *step, const uint64_t *at, uint32_t from, uint32_t end)
+static uint64_t sum_steps(const uint64_t *step, const uint64_t *at, uint32_t from, uint32_t end)
 {
 	uint64_t n = 0;
 
@@ -203,8 +203,8 @@ static void scatter(const struct box *box, uint32_t inner, uint32_t size, const 
 	uint32_t last = box->ndim - 1;
 
 	do {
-		const uint8_t *from = span + place(box->stride, at, inner, last) * size;
-		uint8_t *to = out + place(box->to, at, inner, last) * size;
+		const uint8_t *from = span + sum_steps(box->stride, at, inner, last) * size;
+		uint8_t *to = out + sum_steps(box->to, at, inner, last) * size;
 		uint64_t step = box->stride[last] * size, to_step = box->to[last] * size;
 
 		if (box->stride[last] == 1 && box->to[last] == 1) {
@@ -239,7 +239,7 @@ static uint32_t choose_inner(const struct box *box, uint32_t size, uint64_t *spa
 	return inner;
 }
 
-static bool is_run(const struct box *box)
+static bool lies_in_order(const struct box *box)
 {
 	for (uint32_t i = 0; i < box->ndim; i++)
 		if (box->stride[i] != box->to[i])
@@ -254,15 +254,15 @@ static int read_box(struct ckpt_items_reader *r, struct box *box, uint64_t taken
 	uint32_t size = r->items->itemsize, inner;
 	int rc = 0;
 
-	if (is_run(box))
+	if (lies_in_order(box))
 		return read_bytes(r, box->first * size, out, taken * size, err);
 	sort_box(box);
 	inner = choose_inner(box, size, &span);
 	if (inner < box->ndim && !ckpt_span_reserve(&r->span, (size_t)span))
 		return ckpt_fail_nomem(err);
 	do {
-		uint64_t from = box->first + place(box->stride, at, 0, inner);
-		uint8_t *to = out + place(box->to, at, 0, inner) * size;
+		uint64_t from = box->first + sum_steps(box->stride, at, 0, inner);
+		uint8_t *to = out + sum_steps(box->to, at, 0, inner) * size;
 
 		if (inner == box->ndim)
 			rc = read_bytes(r, from * size, to, size, err);

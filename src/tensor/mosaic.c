@@ -107,7 +107,7 @@ static int place_runs(struct mosaic_stream *s, const struct piece *p, const uint
 /*
  * Bytes that are put elsewhere get a new checksum, so the one that they had is checked on the way.
  */
-static int check(struct mosaic_stream *s, const struct piece *p, const uint8_t *bytes, size_t len,
+static int check_tile_crc(struct mosaic_stream *s, const struct piece *p, const uint8_t *bytes, size_t len,
 		 struct ckpt_error *err)
 {
 	const struct ckpt_recipe *all = &p->tile->bytes;
@@ -131,7 +131,7 @@ static int check(struct mosaic_stream *s, const struct piece *p, const uint8_t *
 			     NULL, CKPT_NO_OFFSET);
 }
 
-static int place(struct mosaic_stream *s, const struct piece *p, struct ckpt_error *err)
+static int place_piece(struct mosaic_stream *s, const struct piece *p, struct ckpt_error *err)
 {
 	uint64_t itemsize = s->m->itemsize, span = (last_item(s, p) + 1) * itemsize,
 		 wanted = items_of(s, p) * itemsize;
@@ -145,12 +145,12 @@ static int place(struct mosaic_stream *s, const struct piece *p, struct ckpt_err
 		return ckpt_fail_nomem(err);
 	rc = ckpt_recipe_read(&p->tile->bytes, p->from * itemsize, buf, (size_t)span, err);
 	if (rc == 0 && p->tile->bytes.has_crc)
-		rc = check(s, p, buf, (size_t)span, err);
+		rc = check_tile_crc(s, p, buf, (size_t)span, err);
 	return rc < 0 ? rc : place_runs(s, p, buf, err);
 }
 
 /* What TILE has of the band of ROWS rows at s->at. */
-static bool cut(const struct mosaic_stream *s, const struct ckpt_mosaic_tile *tile, uint64_t rows,
+static bool cut_piece(const struct mosaic_stream *s, const struct ckpt_mosaic_tile *tile, uint64_t rows,
 		struct piece *p)
 {
 	uint64_t band_start = s->at[s->dim], start = tile->offset[s->dim],
@@ -186,8 +186,8 @@ static int next_band(struct ckpt_stream *stream, struct ckpt_error *err)
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < s->m->tile_count; i++)
-		if (cut(s, &s->m->tiles[i], rows, &piece))
-			rc = place(s, &piece, err);
+		if (cut_piece(s, &s->m->tiles[i], rows, &piece))
+			rc = place_piece(s, &piece, err);
 	s->bands.len = (size_t)(rows * s->row_items * s->m->itemsize);
 	s->bands.taken = 0;
 	s->at[s->dim] += rows;

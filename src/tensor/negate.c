@@ -38,7 +38,7 @@ static void apply_to_integers(const struct ckpt_map *map, uint64_t pos, const vo
 }
 
 /* The sign is in the last byte of a number. */
-static void apply(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
+static void negate_piece(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
 {
 	const struct ckpt_negate *negate = (const struct ckpt_negate *)map;
 	uint32_t width = map->from;
@@ -57,7 +57,7 @@ struct ckpt_negate ckpt_negate_of(const struct ckpt_recipe *inner, enum ckpt_dty
 	uint32_t width = ckpt_byteswap_width(dtype);
 	bool is_complex = width != ckpt_dtype_size(dtype);
 
-	return (struct ckpt_negate){ .map = { *inner, width, width, is_neg && is_integer(dtype) ? apply_to_integers : apply },
+	return (struct ckpt_negate){ .map = { *inner, width, width, is_neg && is_integer(dtype) ? apply_to_integers : negate_piece },
 				     .even = is_neg,
 				     .odd = is_neg != (is_complex && is_conj) };
 }
