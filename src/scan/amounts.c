@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much calls make. A pickle may give the same list of 100 KB to ten thousand calls, each of which copies it; a tensor of one number may be said to
- * have 2**40 of them, which is nothing until somebody makes another of it. What was written by anybody is given to one call, or a few.
+ * How much calls make. A pickle may give the same list of 100 KB to ten thousand calls, each of
+ * which copies it; a tensor of one number may be said to have 2**40 of them, which is nothing until
+ * somebody makes another of it. What was written by anybody is given to one call, or a few.
  */
 #include "scan/walk.h"
 
@@ -17,7 +18,8 @@ static const struct ckpt_value *item(const struct ckpt_value *v, uint32_t i)
 /* Items or bytes that a copy of V has. */
 static uint64_t size_of(const struct ckpt_value *v)
 {
-	for (unsigned depth = 0; v->kind == CKPT_CALL; depth++) { /* bytes that a call makes of text */
+	/* bytes that a call makes of text */
+	for (unsigned depth = 0; v->kind == CKPT_CALL; depth++) {
 		if (depth == MOST_DEPTH)
 			return UINT32_MAX;
 		v = item(v->u.call->args, 0);

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a load would import and call. */
+/*
+ * What a load would import and call. ckpt_scan_rule() says what is known of a name; here its
+ * arguments are held against that, and calls that are made by calls (copyreg, partial, getattr,
+ * _rebuild_from_type_v2) are followed a few levels down.
+ *
+ * What must stay true: everything is asked before the opcode is carried out, with the values as
+ * they are then; what was checked must not change later, so the arguments of torch's calls are
+ * marked as used (mark_used()). A call that no row allows is never plain: every way through
+ * check_call() either finds something or records the global as called.
+ */
 #include "base/ascii.h"
 #include "scan/walk.h"
 
@@ -83,7 +92,10 @@ static bool is_getattr(const struct ckpt_value *v)
 			       ->call == CKPT_CALL_GETATTR;
 }
 
-/* What a legacy file, or one of torch 0.1, has instead of a class: ('module', class, file, source), or the last three. */
+/*
+ * What a legacy file, or one of torch 0.1, has instead of a class: ('module', class, file, source),
+ * or the last three.
+ */
 static const struct ckpt_global *class_of(const struct ckpt_value *pid)
 {
 	const struct ckpt_value *cls = arg(pid, ckpt_value_is_str(arg(pid, 0), "module") ? 1 : 0);
@@ -160,7 +172,10 @@ static void say_not_understood(struct call *c, const char *why)
 
 /* ---- functions of which the arguments count ---- */
 
-/* "NAME" of an enumeration, "Inner" of a class, a method: nothing of Python's own, no module that can be reached through another. */
+/*
+ * "NAME" of an enumeration, "Inner" of a class, a method: nothing of Python's own, no module that
+ * can be reached through another.
+ */
 static bool is_harmless_attribute(const struct ckpt_value *name)
 {
 	char text[128];
@@ -172,7 +187,10 @@ static bool is_harmless_attribute(const struct ckpt_value *name)
 	return strncmp(text, "__", 2) != 0 && !strchr(text, '.') && !ckpt_scan_runs_code("", text);
 }
 
-/* getattr(torch._utils.torch, 'channels_last') of torch, getattr(Outer, 'Inner') of CPython at protocol 2 */
+/*
+ * getattr(torch._utils.torch, 'channels_last') of torch, getattr(Outer, 'Inner') of CPython at
+ * protocol 2
+ */
 static void check_getattr(struct call *c)
 {
 	const struct ckpt_value *of = arg(c->args, 0), *name = arg(c->args, 1);
@@ -197,7 +215,8 @@ static void check_getattr(struct call *c)
 	else if (ckpt_value_is_global(of, "zoneinfo", "ZoneInfo") && ckpt_value_is_str(name, "_unpickle"))
 		mark_called(c, CKPT_SCAN_OBJECT);
 	else if (((rule && rule->kind == CKPT_SCAN_OBJECT && !rule->call_runs_code) ||
-		  ckpt_value_is_global(of, "torch._C", "_VariableFunctionsClass")) && /* torch.relu, as a value */
+		  /* torch.relu, as a value */
+		  ckpt_value_is_global(of, "torch._C", "_VariableFunctionsClass")) &&
 		 is_harmless_attribute(name))
 		mark_called(c, CKPT_SCAN_OBJECT);
 	else
@@ -288,7 +307,10 @@ static bool are_fitting(struct call *c)
 	return true;
 }
 
-/* Modules of torch with enumerations and the like, which are written as calls with a number or a text. */
+/*
+ * Modules of torch with enumerations and the like, which are written as calls with a number or a
+ * text.
+ */
 static bool has_enumerations(const char *module)
 {
 	static const char *const modules[] = { "torch.distributed.checkpoint.metadata",
@@ -332,7 +354,10 @@ static void check_inner(struct call *c, uint8_t kind, const struct ckpt_value *f
 
 /* ---- calls ---- */
 
-/* copyreg._reconstructor(class, base, state) also calls base.__init__(object, state), but of object itself. */
+/*
+ * copyreg._reconstructor(class, base, state) also calls base.__init__(object, state), but of object
+ * itself.
+ */
 static void check_new(struct call *c, const struct ckpt_value *cls)
 {
 	const struct ckpt_value *base = arg(c->args, 1);
@@ -457,7 +482,10 @@ static size_t package_len(const struct ckpt_global *g)
 	return strcspn(g->module, ".");
 }
 
-/* Is the first argument a class of the package that G is in, or a bare object of one, in which nothing is of the file's choice? */
+/*
+ * Is the first argument a class of the package that G is in, or a bare object of one, in which
+ * nothing is of the file's choice?
+ */
 static bool is_for_its_own(struct call *c, const struct ckpt_global *g)
 {
 	const struct ckpt_value *first = arg(c->args, 0);
@@ -470,7 +498,10 @@ static bool is_for_its_own(struct call *c, const struct ckpt_global *g)
 	return of && package_len(of) == package_len(g) && !strncmp(of->module, g->module, package_len(g));
 }
 
-/* "_unpickle_block", "__pyx_unpickle_Enum", "_new_Index": for objects that are made again. Others do as well begin with a dash: _open, _eval, _import_module. */
+/*
+ * "_unpickle_block", "__pyx_unpickle_Enum", "_new_Index": for objects that are made again. Others
+ * do as well begin with a dash: _open, _eval, _import_module.
+ */
 static bool is_named_for_objects(const char *name)
 {
 	static const char *const words[] = { "unpickle", "reconstruct", "rebuild", "restore", "new", "recreate", "unreduce", "deserialize" };
@@ -484,8 +515,10 @@ static bool is_named_for_objects(const char *name)
 }
 
 /*
- * What a package writes to have its objects made again is a class, a function with a name of its own that says so (_unpickle), or one that works on an object or
- * class of the package. Other functions are called for what they do. Classes have names that begin with a capital, as Python's guide wants it.
+ * What a package writes to have its objects made again is a class, a function with a name of its
+ * own that says so (_unpickle), or one that works on an object or class of the package. Other
+ * functions are called for what they do. Classes have names that begin with a capital, as Python's
+ * guide wants it.
  */
 static bool is_called_for_what_it_does(struct call *c)
 {
@@ -555,7 +588,10 @@ static void check_call(struct call *c, const struct ckpt_value *func)
 		check_data(c);
 }
 
-/* Tensors, and the dicts of hooks and metadata, that a call of torch is given: they stay as they are, or what was checked would not hold. */
+/*
+ * Tensors, and the dicts of hooks and metadata, that a call of torch is given: they stay as they
+ * are, or what was checked would not hold.
+ */
 static void mark_used(struct ckpt_scan_walk *w, const struct ckpt_value *args, unsigned depth, bool has_state)
 {
 	const struct ckpt_scan_rule *rule;
@@ -564,7 +600,11 @@ static void mark_used(struct ckpt_scan_walk *w, const struct ckpt_value *args, u
 		const struct ckpt_value *v = args->u.seq.items[i];
 
 		if (has_state && i == 3)
-			continue; /* attributes were set as they were: a tensor that is its own attribute gets the others behind the call */
+			/*
+			 * attributes were set as they were: a tensor that is its own attribute gets
+			 * the others behind the call
+			 */
+			continue;
 		if (v->kind == CKPT_TUPLE && depth < 2)
 			mark_used(w, v, depth + 1, false);
 		if (v->kind == CKPT_DICT && v->id && !depth)

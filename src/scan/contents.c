@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes that become dates, or texts of numpy, without anybody asking whether there are such. A date of month 1, day 0 crashes CPython when it is
- * shown; a text of numpy with a character beyond Unicode is one that Python must not have.
- * Source: CPython 3.9 to 3.14, Modules/_datetimemodule.c (date_new, datetime_new, time_new); numpy 1.19 to 2.3, scalartypes and arraytypes.
+ * Bytes that become dates, or texts of numpy, without anybody asking whether there are such. A date
+ * of month 1, day 0 crashes CPython when it is shown; a text of numpy with a character beyond
+ * Unicode is one that Python must not have. Source: CPython 3.9 to 3.14, Modules/_datetimemodule.c
+ * (date_new, datetime_new, time_new); numpy 1.19 to 2.3, scalartypes and arraytypes.
  */
 #include "scan/walk.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The index of a DCP directory: torch loads the bytes that it points to, each item as a file of its own. Data files are looked into as the
- * archives that lie in them one behind the other, so an item has to be one of these: elsewhere it could lie in the bytes of a tensor, which nobody
- * takes for a file.
+ * The index of a DCP directory: torch loads the bytes that it points to, each item as a file of its
+ * own. Data files are looked into as the archives that lie in them one behind the other, so an item
+ * has to be one of these: elsewhere it could lie in the bytes of a tensor, which nobody takes for a
+ * file.
  */
 #include "scan/zip.h"
 
@@ -14,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ODD = 8 }; /* items that are looked into though they are none: the verdict stands after the first */
+/* items that are looked into though they are none: the verdict stands after the first */
+enum { MOST_ODD = 8 };
 
 struct extent {
 	uint64_t start, end;
@@ -139,7 +141,10 @@ static bool is_safetensors(const char *name)
 	return len > 12 && !strcmp(name + len - 12, ".safetensors");
 }
 
-/* On a walk through the folder the data file has its turn; who names the index alone means what it leads to. */
+/*
+ * On a walk through the folder the data file has its turn; who names the index alone means what it
+ * leads to.
+ */
 static void scan_whole(struct data_file *f)
 {
 	struct ckpt_scanner *s = f->s;
@@ -167,7 +172,8 @@ static void check_file(struct data_file *f, const char *folder, int folder_len)
 		f->s->no_memory = true;
 		return;
 	}
-	if (ckpt_source_open(path, &f->source, NULL) == 0) { /* else it is not there: nothing is loaded of it */
+	/* else it is not there: nothing is loaded of it */
+	if (ckpt_source_open(path, &f->source, NULL) == 0) {
 		check_items(f);
 		if (!f->s->in_folder)
 			scan_whole(f);
@@ -202,7 +208,10 @@ static void check_files(struct ckpt_scanner *s, const struct ckpt_dcp_index *ind
 	free(chunks);
 }
 
-/* Could it have attributes, which is all that torch asks of an index, whatever its class? A member of an enumeration has none of its own. */
+/*
+ * Could it have attributes, which is all that torch asks of an index, whatever its class? A member
+ * of an enumeration has none of its own.
+ */
 static bool may_be_index(const struct ckpt_value *root)
 {
 	const struct ckpt_value *args;
@@ -230,7 +239,8 @@ void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source)
 		check_files(s, &index);
 	else if (rc == CKPT_E_NOMEM)
 		s->no_memory = true;
-	else if (s->file.verdict >= CKPT_SCAN_NEEDS_OBJECTS && may_be_index(pickle.root)) /* plain data has no keys that would do */
+	/* plain data has no keys that would do */
+	else if (s->file.verdict >= CKPT_SCAN_NEEDS_OBJECTS && may_be_index(pickle.root))
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET,
 			       "an index whose items cannot be found: %s", ckpt_error_text(&err, text, sizeof(text)));
 	ckpt_dcp_index_clear(&index);

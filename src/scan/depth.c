@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How deep objects lie in objects. What CPython frees, it frees with what is in it: lists, tuples and dicts have a way to do that without end, but a
- * deque in a deque, or a defaultdict in a defaultdict, takes the stack until there is none. A list between them breaks the row only where there are
- * fifty of them, so that objects count on any way down. No pickler goes that deep by itself.
- * Source: CPython 3.9 to 3.14, Modules/_collectionsmodule.c (deque_dealloc, defdict_dealloc); Py_TRASHCAN_BEGIN.
+ * How deep objects lie in objects. What CPython frees, it frees with what is in it: lists, tuples
+ * and dicts have a way to do that without end, but a deque in a deque, or a defaultdict in a
+ * defaultdict, takes the stack until there is none. A list between them breaks the row only where
+ * there are fifty of them, so that objects count on any way down. No pickler goes that deep by
+ * itself. Source: CPython 3.9 to 3.14, Modules/_collectionsmodule.c (deque_dealloc,
+ * defdict_dealloc); Py_TRASHCAN_BEGIN.
  */
 #include "scan/walk.h"
 

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Formulas in programs of torch.export (see the header). A text is plain only if it is made of
+ * names, numbers and operators that torch writes.
+ *
+ * What must stay true: texts are found without a JSON parser, by their key alone, so that a broken
+ * file or a repeated key hides none. Powers are limited, since sympy computes them.
+ */
 #include "scan/export.h"
 
 #include <stdlib.h>

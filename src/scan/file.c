@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a file is, by its bytes, and who looks into it. Loaders ask less than that: torch.load tries tar first and by a checksum, then
- * takes any bytes for a pickle; so does pickle.load. What a file is for one of them it is, whatever else it may be.
+ * What a file is, by its bytes, and who looks into it. Loaders ask less than that: torch.load tries
+ * tar first and by a checksum, then takes any bytes for a pickle; so does pickle.load. What a file
+ * is for one of them it is, whatever else it may be.
  */
 #include "base/ascii.h"
 #include "scan/kinds.h"
@@ -99,8 +100,9 @@ static bool is_importable(const char *name)
 }
 
 /*
- * Numbers begin like a pickle now and then: one file of random ones in some thousands. A program is what names something to import, ends where
- * the file does, or would take a loader's time and memory. LOOKS: it calls what it names, by its opcodes alone.
+ * Numbers begin like a pickle now and then: one file of random ones in some thousands. A program is
+ * what names something to import, ends where the file does, or would take a loader's time and
+ * memory. LOOKS: it calls what it names, by its opcodes alone.
  */
 static bool is_program(struct look *l, const uint8_t *bytes, size_t len, bool looks)
 {
@@ -129,7 +131,10 @@ static bool has_signature(const struct look *l)
 	return l->len >= 2 && l->head[0] == CKPT_OP_PROTO && l->head[1] <= 5;
 }
 
-/* Would an unpickler get anywhere? More of the file is read as long as its beginning is nothing but opcodes. */
+/*
+ * Would an unpickler get anywhere? More of the file is read as long as its beginning is nothing but
+ * opcodes.
+ */
 static bool is_pickle(struct look *l)
 {
 	uint64_t size = ckpt_source_size(l->source);
@@ -171,7 +176,9 @@ static bool has_directory(struct look *l, uint64_t off, const uint8_t *end)
 	       (off >= 20 && is_there(l, off - 20, "PK\6\7"));
 }
 
-/* An archive at the end of a file that is none: unzip, Python's zipfile and `python FILE` read it. */
+/*
+ * An archive at the end of a file that is none: unzip, Python's zipfile and `python FILE` read it.
+ */
 static bool ends_as_zip(struct look *l)
 {
 	enum { END_BYTES = 22, WINDOW = 65535 + END_BYTES };

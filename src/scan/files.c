@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files below a folder, sorted by path, each to be scanned.
+ *
+ * What must stay true: nothing is left out in silence. What cannot be listed or is no file becomes
+ * an entry all the same, and opening it says why. A link to a folder below the root is skipped
+ * only because that folder is listed under its own name.
+ */
 #include "scan/files.h"
 
 #include "base/grow.h"
@@ -48,9 +55,10 @@ static const char *join(struct ckpt_scan_files *f, const char *folder, const cha
 }
 
 /*
- * Folders are put into FOLDERS, files into F; of links what they lead to, as a snapshot of a hub is nothing but links. A link to a
- * folder is one more name of what is below ROOT, or else an entry of F, as is all that is no file: opening it says why it cannot be
- * looked at, and nothing is left out in silence.
+ * Folders are put into FOLDERS, files into F; of links what they lead to, as a snapshot of a hub is
+ * nothing but links. A link to a folder is one more name of what is below ROOT, or else an entry of
+ * F, as is all that is no file: opening it says why it cannot be looked at, and nothing is left out
+ * in silence.
  */
 static int list_entry(struct ckpt_scan_files *f, struct ckpt_scan_files *folders, const char *root,
 		      const char *path, struct ckpt_error *err)

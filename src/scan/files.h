@@ -7,7 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The files of a folder and of those below it, in the order of their names, and all else that is there and is no folder. */
+/*
+ * The files of a folder and of those below it, in the order of their names, and all else that is
+ * there and is no folder.
+ */
 struct ckpt_scan_files {
 	struct ckpt_arena *arena; /* owned: the paths */
 	const char **paths;	  /* owned */

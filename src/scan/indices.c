@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers that torch takes for places in memory: indices of sparse tensors, which torch.load does not look at (2.14) or not in all of them, and the
- * position in the state of a random generator, which nobody looks at. Who uses such a tensor reads, or writes, where they say.
- * Source: torch 1.7 to 2.14, torch/_utils.py (_rebuild_sparse_tensor), aten/src/ATen/CPUGeneratorImpl.cpp and core/MT19937RNGEngine.h.
+ * Numbers that torch takes for places in memory: indices of sparse tensors, which torch.load does
+ * not look at (2.14) or not in all of them, and the position in the state of a random generator,
+ * which nobody looks at. Who uses such a tensor reads, or writes, where they say. Source: torch 1.7
+ * to 2.14, torch/_utils.py (_rebuild_sparse_tensor), aten/src/ATen/CPUGeneratorImpl.cpp and
+ * core/MT19937RNGEngine.h.
  */
 #include "scan/scanner.h"
 
@@ -52,7 +54,10 @@ static int64_t number_at(const uint8_t *at, uint32_t itemsize)
 	return narrow;
 }
 
-/* Items FROM to TO of PART: is each at least LEAST, and below LIMIT? GROWS: and none below the one in front of it. 0, or <0. */
+/*
+ * Items FROM to TO of PART: is each at least LEAST, and below LIMIT? GROWS: and none below the one
+ * in front of it. 0, or <0.
+ */
 static int check_range(const struct part *part, uint64_t from, uint64_t to, int64_t limit, bool grows, bool *out, struct ckpt_error *err)
 {
 	int64_t least = 0;
@@ -180,7 +185,10 @@ static int check_sparse(struct proof *p, const struct ckpt_value *v, struct ckpt
 
 /* ---- generators ---- */
 
-/* A seed (8 bytes), numbers left (4), is it seeded (4), the next (8), 624 numbers of 8 bytes: the numbers that are left lie behind the next. */
+/*
+ * A seed (8 bytes), numbers left (4), is it seeded (4), the next (8), 624 numbers of 8 bytes: the
+ * numbers that are left lie behind the next.
+ */
 static int check_generator(struct proof *p, const struct ckpt_value *v, struct ckpt_error *err)
 {
 	const struct ckpt_value *state = v->u.call->state;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of dicts and items of sets. Python hashes each of them as it is put in: into tuples in tuples, however often the same one is in there, and
- * without a limit to how deep. Who chooses numbers of one hash makes a dict of which each new one is held against all before it. Hashes of texts and
- * bytes nobody can choose, since each process has a secret of its own.
- * Source: CPython 3.8 to 3.14, Objects/longobject.c, Objects/tupleobject.c (long_hash, tuple_hash), Python/pyhash.c (_Py_HashDouble).
+ * Keys of dicts and items of sets. Python hashes each of them as it is put in: into tuples in
+ * tuples, however often the same one is in there, and without a limit to how deep. Who chooses
+ * numbers of one hash makes a dict of which each new one is held against all before it. Hashes of
+ * texts and bytes nobody can choose, since each process has a secret of its own. Source: CPython
+ * 3.8 to 3.14, Objects/longobject.c, Objects/tupleobject.c (long_hash, tuple_hash), Python/pyhash.c
+ * (_Py_HashDouble).
  */
 #include "base/ascii.h"
 #include "scan/walk.h"
@@ -215,8 +217,9 @@ static bool is_few_bytes(const struct ckpt_value *v)
 }
 
 /*
- * scalar(dtype, bytes). Of a real number of up to 8 bytes few others have the hash, but each complex one shares its with very many, and a longer one with
- * all that are the same as a double. Texts have that of a Python text.
+ * scalar(dtype, bytes). Of a real number of up to 8 bytes few others have the hash, but each
+ * complex one shares its with very many, and a longer one with all that are the same as a double.
+ * Texts have that of a Python text.
  */
 static bool hash_of_scalar(const struct ckpt_value *v, uint64_t *hash)
 {
@@ -304,7 +307,8 @@ static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned dept
 	case CKPT_BIGINT:
 		k->bytes += v->u.bytes.len;
 		if (v->u.bytes.len > MOST_BIGINT)
-			k->is_too_much = true; /* held against a Decimal of the same hash it is turned into digits */
+			/* held against a Decimal of the same hash it is turned into digits */
+			k->is_too_much = true;
 		return hash_of_bigint((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len);
 	case CKPT_FLOAT: return hash_of_float(v->u.real);
 	case CKPT_STR:
@@ -320,10 +324,15 @@ static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned dept
 		g = ckpt_scan_callee(k->w, v->u.call->func);
 		rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
 		if (ckpt_value_is_call_of(v, "torch.torch_version", "TorchVersion"))
-			k->is_too_much = true; /* to compare it, torch takes the text apart, by a package that it imports for that */
+			/*
+			 * to compare it, torch takes the text apart, by a package that it imports
+			 * for that
+			 */
+			k->is_too_much = true;
 		if (ckpt_value_is_call_of(v, "numpy", "dtype") && v->u.call->state && v->u.call->state->kind == CKPT_TUPLE && v->u.call->state->u.seq.count > 4 &&
 		    (v->u.call->state->u.seq.items[2]->kind != CKPT_NONE || v->u.call->state->u.seq.items[4]->kind != CKPT_NONE))
-			k->is_too_much = true; /* numpy goes into each field as often as it is met */
+			/* numpy goes into each field as often as it is met */
+			k->is_too_much = true;
 		if (!rule || rule->kind != CKPT_SCAN_DATA)
 			break; /* an object: its class has its own way */
 		if (!hash_of_call(k, rule, v, depth, &hash)) {
@@ -333,7 +342,8 @@ static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned dept
 		return hash;
 	default: break;
 	}
-	return (uint64_t)(uintptr_t)v * 0x9E3779B97F4A7C15; /* by where it lies, which nobody can choose either */
+	/* by where it lies, which nobody can choose either */
+	return (uint64_t)(uintptr_t)v * 0x9E3779B97F4A7C15;
 }
 
 static const struct ckpt_value *key_at(const struct ckpt_value *const *items, size_t i, enum ckpt_scan_keys form)
@@ -402,7 +412,10 @@ static void compare(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys 
 	free(hashes);
 }
 
-/* Has the number grown to the next power of two? Then it is looked at again, which makes no more than twice the work in all. */
+/*
+ * Has the number grown to the next power of two? Then it is looked at again, which makes no more
+ * than twice the work in all.
+ */
 static bool has_doubled(size_t before, size_t after)
 {
 	return after >= FEW && (before < FEW || 63 - __builtin_clzll(before) != 63 - __builtin_clzll(after));

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kinds of files by their first bytes, decided as the loader in question decides: tar as Python's
+ * tarfile does (its checksum, read like int(text, 8)), compressed files by their signatures.
+ *
+ * What must stay true: what a loader would take must be taken here. A stricter test (a tar without
+ * its magic, say) hides a file from the scan that torch.load would read.
+ */
 #include "scan/kinds.h"
 
 #include "base/ascii.h"
@@ -94,7 +101,10 @@ bool ckpt_scan_is_text(const uint8_t *head, size_t len)
 	return len && (i == len || (len == CKPT_PROBE_BYTES && len - i < 4));
 }
 
-/* Two bytes, which begin one file of numbers in some thousands: those are followed by nothing that unpacks. */
+/*
+ * Two bytes, which begin one file of numbers in some thousands: those are followed by nothing that
+ * unpacks.
+ */
 static bool is_zlib(const uint8_t *head, size_t len)
 {
 	uint8_t out[1024];
@@ -154,7 +164,10 @@ bool ckpt_scan_is_named_as_checkpoint(const char *path)
 	return false;
 }
 
-/* Of Windows, whose own header lies where the old one of MS-DOS says: two letters alone begin many numbers. */
+/*
+ * Of Windows, whose own header lies where the old one of MS-DOS says: two letters alone begin many
+ * numbers.
+ */
 static bool is_windows_program(const uint8_t *head, size_t len)
 {
 	struct ckpt_reader r = { head, len, 60, false };

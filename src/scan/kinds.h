@@ -6,7 +6,10 @@
 
 /* What the bytes of a file that is no archive of torch's say it is. HEAD: its first LEN bytes. */
 
-/* A header of a tar archive as Python's tarfile, which torch.load asks first, takes one: by its checksum alone. */
+/*
+ * A header of a tar archive as Python's tarfile, which torch.load asks first, takes one: by its
+ * checksum alone.
+ */
 bool ckpt_scan_is_tar(const uint8_t *head, size_t len);
 
 /* numbers in numpy's format, or objects, which are a pickle (npy.c) */

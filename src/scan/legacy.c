@@ -8,7 +8,10 @@
 
 static const uint64_t MOST_KEYS = (uint64_t)64 << 20; /* memory for them */
 
-/* The fifth pickle, a list of the keys of storages that follow: each that is mentioned? Of others torch makes what its memory had before. */
+/*
+ * The fifth pickle, a list of the keys of storages that follow: each that is mentioned? Of others
+ * torch makes what its memory had before.
+ */
 static void check_keys(struct ckpt_scanner *s, const struct ckpt_scan_pickle *p, const struct ckpt_strmap *mentioned)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is known of a class or function by its name: the table of plain data first (table.c), then
+ * objects that are understood (OBJECTS here), then the many names of torch's dtypes, storages and
+ * tensors, then the lists of what runs code.
+ *
+ * What must stay true: the order in ckpt_scan_rule(). A name that nothing here knows is an object
+ * (STRANGER) or a function, never data.
+ */
 #include "scan/names.h"
 
 #include "base/ascii.h"
@@ -15,7 +23,8 @@
 	}
 /* What an object's row does not say: data, but no function of which nobody knows what calls it. */
 #define DATA (CKPT_TYPE_DATA | CKPT_TYPE_CLASS)
-#define MEMBER (DATA | CKPT_TYPE_OBJECT | CKPT_TYPE_ATTRIBUTE) /* of an enumeration, whose class does it */
+/* of an enumeration, whose class does it */
+#define MEMBER (DATA | CKPT_TYPE_OBJECT | CKPT_TYPE_ATTRIBUTE)
 /* ... but for what they do with one kind of argument */
 #define CODE(m, n, how, from, to) \
 	{ \
@@ -57,7 +66,8 @@ static const struct ckpt_scan_rule objects[] = {
 	OBJECT("numpy.ma.core", "_mareconstruct", PLAIN, 4, 4, CKPT_TYPE_ANY_CLASS, CKPT_TYPE_ANY_CLASS, DATA),
 	OBJECT("numpy.core._internal", "_convert_to_stringdtype_kwargs", PLAIN, 1, 2),
 	OBJECT("torch.nested._internal.nested_tensor", "_rebuild_njt", PLAIN, 1, 1),
-	OBJECT("torch.nn.backends.thnn", "_get_thnn_function_backend", PLAIN, 0, 0), /* modules until 1.2 keep it */
+	/* modules until 1.2 keep it */
+	OBJECT("torch.nn.backends.thnn", "_get_thnn_function_backend", PLAIN, 0, 0),
 	OBJECT("torch._dynamo.decorators", "_DimRange", PLAIN, 0, 3),
 	OBJECT("torch.distributed.checkpoint.filesystem", "_StorageInfo", PLAIN, 0, 0),
 	OBJECT("torch.distributed.checkpoint.filesystem", "_StoragePrefix", PLAIN, 0, 0),
@@ -160,7 +170,10 @@ bool ckpt_scan_is_name(const char *module, const char *name, const char **why)
 	return !*why;
 }
 
-/* "Outer.Inner", as nested classes are called, but not "Outer.method", "os.system" or "Outer.__dict__". */
+/*
+ * "Outer.Inner", as nested classes are called, but not "Outer.method", "os.system" or
+ * "Outer.__dict__".
+ */
 static bool is_class_path(const char *name)
 {
 	while (*name) {
@@ -287,7 +300,8 @@ const struct ckpt_scan_rule *ckpt_scan_rule(const char *module, const char *name
 		rule = rule_of_torch(module, name);
 	if (rule)
 		return rule;
-	if (ckpt_scan_runs_code(module, name) || (!strncmp(name, "__", 2) && strncmp(name, "__pyx_unpickle_", 15))) /* which Cython writes for its classes */
+	/* which Cython writes for its classes */
+	if (ckpt_scan_runs_code(module, name) || (!strncmp(name, "__", 2) && strncmp(name, "__pyx_unpickle_", 15)))
 		return &runs_code;
 	if (strchr(name, '.') && !is_class_path(name))
 		return &runs_code;

@@ -7,8 +7,8 @@
 #include <ckpt/scan.h>
 
 /*
- * What is known of a class or function by its name alone. Harmless is only what is listed as harmless; of everything else the
- * question is only how bad it may be.
+ * What is known of a class or function by its name alone. Harmless is only what is listed as
+ * harmless; of everything else the question is only how bad it may be.
  */
 
 /* What a call of a harmless one has to look like, to be understood. */
@@ -22,11 +22,16 @@ enum ckpt_scan_call {
 	CKPT_CALL_FROM_TYPE,   /* _rebuild_from_type_v2(function, class, arguments, state): calls */
 	CKPT_CALL_WITH_STATE,  /* _rebuild_parameter_with_state(tensor, bool, hooks, state) */
 	CKPT_CALL_FROM_BYTES,  /* _load_from_bytes(bytes): a file of torch */
-	CKPT_CALL_TENSOR,      /* (storage, offset, size, stride, ...): it lies in the storage, or torch makes that larger */
+	/*
+	 * (storage, offset, size, stride, ...): it lies in the storage, or torch makes that larger
+	 */
+	CKPT_CALL_TENSOR,
 	CKPT_CALL_TENSOR_OF_DTYPE, /* the same with a dtype of its own, argument 6 */
-	CKPT_CALL_TENSOR_WHOLE,	   /* the same, of which all items are made at once, strides or not */
+	/* the same, of which all items are made at once, strides or not */
+	CKPT_CALL_TENSOR_WHOLE,
 	CKPT_CALL_OF_TENSORS,	   /* makes a tensor of others, or of arrays, as large as these */
-	CKPT_CALL_RANGE,	   /* (..., bytes or text, start, end, reason): the range lies in these */
+	/* (..., bytes or text, start, end, reason): the range lies in these */
+	CKPT_CALL_RANGE,
 	CKPT_CALL_DATE,		   /* date(bytes) and the like, or numbers */
 	CKPT_CALL_TIME,
 	CKPT_CALL_DATETIME,
@@ -40,7 +45,8 @@ struct ckpt_scan_rule {
 	uint8_t call;	    /* enum ckpt_scan_call */
 	int8_t least, most; /* arguments; most -1: any number */
 	uint8_t kind;	    /* enum ckpt_scan_kind */
-	bool call_runs_code; /* of an OBJECT: it is a function of which nobody knows that it may be called */
+	/* of an OBJECT: it is a function of which nobody knows that it may be called */
+	bool call_runs_code;
 	/* of DATA: */
 	bool is_function;
 	uint8_t then;	 /* enum ckpt_scan_then */
@@ -51,7 +57,10 @@ struct ckpt_scan_rule {
 /* Names of Python 2 and of older numpy are taken for what they became. Static, never NULL. */
 const struct ckpt_scan_rule *ckpt_scan_rule(const char *module, const char *name);
 
-/* A module of Python 2 with another name today: the unpickler puts that in its place, in protocols up to 2. */
+/*
+ * A module of Python 2 with another name today: the unpickler puts that in its place, in protocols
+ * up to 2.
+ */
 bool ckpt_scan_is_of_python2(const char *module);
 
 /* Is it a name that Python could import? If not, *WHY says what is wrong. */

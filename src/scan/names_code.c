@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names that run code or reach the system. The list only makes a verdict worse: what is not on it is not harmless for that. */
+/*
+ * Names that run code or reach the system: modules, with all that is below them, and single names
+ * in modules.
+ *
+ * What must stay true: the list only makes a verdict worse. What is not on it is not harmless for
+ * that; names.c decides what is.
+ */
 #include "base/ascii.h"
 #include "scan/names.h"
 
 #include <string.h>
 
-/* Modules, with all that is below them, and single names in modules: "os" is os.system and os.path.join. */
+/*
+ * Modules, with all that is below them, and single names in modules: "os" is os.system and
+ * os.path.join.
+ */
 /* clang-format off */
 static const char *const code[] = {
 	/* processes, files, the interpreter itself */
@@ -213,8 +222,9 @@ static bool is_reached(const char *name, const char *module)
 }
 
 /*
- * Classes and functions of Python's library under the name of a package that has them, too: gevent.subprocess.Popen, hypothesis.errors.io.FileIO. Of modules only
- * those whose names no package has for something else.
+ * Classes and functions of Python's library under the name of a package that has them, too:
+ * gevent.subprocess.Popen, hypothesis.errors.io.FileIO. Of modules only those whose names no
+ * package has for something else.
  */
 static bool is_of_library(const char *module, const char *name)
 {

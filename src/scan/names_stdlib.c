@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Top-level modules of Python 2.7 to 3.14; sorted. Source: sys.stdlib_module_names, and the documentation of 2.7. */
+/*
+ * Top-level modules of Python 2.7 to 3.14; sorted. Source: sys.stdlib_module_names, and the
+ * documentation of 2.7.
+ */
 /* clang-format off */
 static const char *const modules[] = {
 	"BaseHTTPServer", "Bastion", "CGIHTTPServer", "ConfigParser", "Cookie", "DocXMLRPCServer",

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * numpy's format: a header in Python's syntax, then numbers, or a pickle if the items are objects. The header is read as numpy
- * writes it and in no other way: of another one it cannot be told what numpy would make of it.
+ * numpy's format: a header in Python's syntax, then numbers, or a pickle if the items are objects.
+ * The header is read as numpy writes it and in no other way: of another one it cannot be told what
+ * numpy would make of it.
  */
 #include "base/ascii.h"
 #include "scan/kinds.h"
@@ -101,13 +102,17 @@ static bool take_shape(struct cursor *c, struct header *h)
 	for (; !take(c, ")"); h->ndim++) {
 		if (!take_number(c, &n) || __builtin_mul_overflow(h->count, n, &h->count))
 			return false;
-		if (!take(c, ", ") && !take(c, ",") && (c->at == c->end || *c->at != ')' || !h->ndim)) /* (2) is a number */
+		/* (2) is a number */
+		if (!take(c, ", ") && !take(c, ",") && (c->at == c->end || *c->at != ')' || !h->ndim))
 			return false;
 	}
 	return true;
 }
 
-/* [('a', '<f4'), ('b', '<i8', (3,))]: a structure of numbers, one behind the other, whose names need no escapes. */
+/*
+ * [('a', '<f4'), ('b', '<i8', (3,))]: a structure of numbers, one behind the other, whose names
+ * need no escapes.
+ */
 static bool take_structure(struct cursor *c, uint64_t *itemsize, struct header *h)
 {
 	struct header field = { 0 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What numpy's arrays are made of. numpy believes the state of a dtype: one that says of objects that they are bytes, or the
- * other way round, makes pointers of numbers in the file. So only what numpy writes itself is understood.
+ * What numpy's arrays are made of. numpy believes the state of a dtype: one that says of objects
+ * that they are bytes, or the other way round, makes pointers of numbers in the file. So only what
+ * numpy writes itself is understood.
  */
 #include "base/ascii.h"
 #include "scan/walk.h"
@@ -224,7 +225,10 @@ static bool is_count(const struct ckpt_value *shape, int64_t count)
 	return n == count;
 }
 
-/* No more items than the data have bytes: of items without any, who goes over all of them would not come to an end. */
+/*
+ * No more items than the data have bytes: of items without any, who goes over all of them would not
+ * come to an end.
+ */
 static bool are_few(const struct ckpt_value *shape, const struct ckpt_value *data)
 {
 	const struct ckpt_value *text = data->kind == CKPT_CALL ? item(data->u.call->args, 0) : data;

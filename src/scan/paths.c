@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where in the checkpoint the objects hang that findings are about. While the pickle runs, a
+ * finding notes the value on top of the stack; when all of it is put together, a walk from the
+ * root gives these values their names.
+ *
+ * What must stay true: findings are named by their number in the scanner's list, so the list is
+ * not sorted before ckpt_scan_name_subjects(). The walk has its own stack and meets each value
+ * once, as values may be shared and may go in circles.
+ */
 #include "scan/walk.h"
 
 #include "base/buf.h"
@@ -9,7 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where in the checkpoint the objects hang that findings are about: known only when all of it is put together. */
+/*
+ * Where in the checkpoint the objects hang that findings are about: known only when all of it is
+ * put together.
+ */
 
 enum { SHOWN = 300, MOST_NAME = 4096 };
 
@@ -77,7 +89,10 @@ static const struct ckpt_value *pair_part(struct search *f, const struct ckpt_se
 	return pairs->items[i];
 }
 
-/* What was called, with what, and what became of it: only items and attributes have names of their own. */
+/*
+ * What was called, with what, and what became of it: only items and attributes have names of their
+ * own.
+ */
 static const struct ckpt_value *call_part(struct search *f, const struct ckpt_call *c, uint32_t i)
 {
 	const struct ckpt_value *const parts[] = { c->func, c->args, c->kwargs, c->state,

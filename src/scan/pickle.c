@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pickle on its way through the decoder, with every import and call looked at before it would happen. Where the decoder gives
- * up, CPython may go on, and what an unpickler did before it failed it has done: so the walk goes on, too, with values that
- * are not known, as far as there are opcodes.
+ * A pickle on its way through the decoder, with every import and call looked at before it would
+ * happen. Where the decoder gives up, CPython may go on, and what an unpickler did before it failed
+ * it has done: so the walk goes on, too, with values that are not known, as far as there are
+ * opcodes.
  */
 #include "base/ascii.h"
 #include "scan/walk.h"
@@ -13,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory of a pickle: 64 MiB and 32 bytes for each of its own are promised for all that a scan takes. */
+/*
+ * Memory of a pickle: 64 MiB and 32 bytes for each of its own are promised for all that a scan
+ * takes.
+ */
 static const uint64_t BUDGET_BASE = 32 << 20, BUDGET_NESTED = 2 << 20;
 enum { BUDGET_OF_BYTE = 30, MOST_SPARSE_MEMO = 1 << 16 };
 static const struct ckpt_value unknown_id = { .kind = CKPT_STR, .u.bytes = { "?", 1 } };
@@ -404,9 +408,10 @@ static int step(struct ckpt_scan_walk *w, struct ckpt_error *err)
 /* ---- frames ---- */
 
 /*
- * CPython's unpickler in C takes a frame for no more than a hint of what to read at once, the one in Python ends with it, and who
- * reads the next pickle from the same file finds it behind the frame, or behind STOP: that depends on buffers. They all agree where
- * frames end between opcodes, and the last one behind STOP.
+ * CPython's unpickler in C takes a frame for no more than a hint of what to read at once, the one
+ * in Python ends with it, and who reads the next pickle from the same file finds it behind the
+ * frame, or behind STOP: that depends on buffers. They all agree where frames end between opcodes,
+ * and the last one behind STOP.
  */
 static void check_frames(struct ckpt_scan_walk *w)
 {
@@ -427,7 +432,10 @@ static void check_frames(struct ckpt_scan_walk *w)
 		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "frame", ckpt_scan_at(w), "%s", why);
 }
 
-/* CPython's memo is an array: it gets room for twice the highest number. Whoever writes pickles counts from 0. */
+/*
+ * CPython's memo is an array: it gets room for twice the highest number. Whoever writes pickles
+ * counts from 0.
+ */
 static void check_memo(struct ckpt_scan_walk *w)
 {
 	uint64_t index = w->m.op.number;
@@ -460,7 +468,10 @@ static bool is_usual_number(const struct ckpt_op *op)
 	return i == len;
 }
 
-/* "+1" is True for CPython's unpickler in C and 1 for that in Python, "010" was 8 until 3.13 and is 10. */
+/*
+ * "+1" is True for CPython's unpickler in C and 1 for that in Python, "010" was 8 until 3.13 and is
+ * 10.
+ */
 static void check_number(struct ckpt_scan_walk *w)
 {
 	if ((w->m.op.code == CKPT_OP_INT || w->m.op.code == CKPT_OP_LONG) && !is_usual_number(&w->m.op) && !(w->in->flags & CKPT_SCAN_PROBED))

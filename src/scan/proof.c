@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What reads checkpoints has to be able to read it: every tensor inside of its storage, every storage there. */
+/*
+ * What reads checkpoints has to be able to read it: every tensor inside of its storage, every
+ * storage there.
+ */
 #include "scan/scanner.h"
 
 #include "base/text.h"
@@ -46,7 +49,10 @@ static bool is_zero(struct ckpt_source *source, uint64_t from)
 	return true;
 }
 
-/* What follows the last storage of a stream: torch would read it as the next, if it were asked again. */
+/*
+ * What follows the last storage of a stream: torch would read it as the next, if it were asked
+ * again.
+ */
 static void check_trailer(struct ckpt_scanner *s, struct ckpt_source *source,
 			  const struct ckpt_model *model)
 {

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One file, or all files of a folder by several threads. Each file has a scanner of its own;
+ * results go to the caller in the order of the paths, whichever file is done first.
+ *
+ * What must stay true: a scanner belongs to one thread until deliver_results() takes it under the
+ * lock. In a folder, a file that cannot be read is a finding, not an error, so that one file
+ * cannot hide the others; only lack of memory, cancelling and the caller's own function end the
+ * run.
+ */
 #include "scan/scanner.h"
 
 #include "base/sized.h"

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was found in one file: findings, names of globals, refusals of weights_only, each list with
+ * a limit; and the verdict, the worst of all.
+ *
+ * What must stay true: the verdict is raised before a limit drops the finding, so no number of
+ * harmless findings hides a bad one, and the file says how many were left out. Texts of the file
+ * are escaped before they are kept. Lack of memory is remembered in the scanner and ends the file;
+ * it never makes it plain.
+ */
 #include "scan/scanner.h"
 
 #include "base/grow.h"

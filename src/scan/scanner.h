@@ -6,7 +6,10 @@
 #include "io/source.h"
 #include "scan/names.h"
 
-/* One file that is being scanned, and what was found. No memory is remembered in the scanner, not returned. */
+/*
+ * One file that is being scanned, and what was found. No memory is remembered in the scanner, not
+ * returned.
+ */
 struct ckpt_scanner {
 	struct ckpt_scan_file file; /* the lists are those below when it is done */
 	struct ckpt_arena *arena;   /* owned: texts */
@@ -36,7 +39,11 @@ struct ckpt_scanner {
 	bool in_fragment; /* what is looked at may begin in the middle of something */
 	bool is_dcp;	  /* it is called *.distcp: archives one behind the other */
 	bool is_one;	  /* of a kind that can hold code; else it is passed over on a walk */
-	bool has_places, has_places_inside; /* of torch.load's own pickle, and of others: numbers that are taken for places in memory (indices.c) */
+	/*
+	 * of torch.load's own pickle, and of others: numbers that are taken for places in memory
+	 * (indices.c)
+	 */
+	bool has_places, has_places_inside;
 	bool has_packed_storage; /* compressed: torch.load(mmap=True) takes the bytes as they are */
 	bool no_memory;
 	const void *cancel;
@@ -60,7 +67,10 @@ void ckpt_scan_find(struct ckpt_scanner *s, enum ckpt_scan_verdict verdict, cons
 /* What ended it was no lack of memory but the limit of what is kept of a file: says so. */
 bool ckpt_scan_is_full(struct ckpt_scanner *s);
 
-/* A global is named at OFFSET of s->where. Returns its entry, to be marked, which may move with the next; NULL: no room. */
+/*
+ * A global is named at OFFSET of s->where. Returns its entry, to be marked, which may move with the
+ * next; NULL: no room.
+ */
 struct ckpt_scan_global *ckpt_scan_add_global(struct ckpt_scanner *s, const struct ckpt_global *g,
 					      uint64_t offset, enum ckpt_scan_kind kind);
 
@@ -101,10 +111,16 @@ struct ckpt_scan_pickle {
 /* One pickle, as far as it goes. */
 void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickle);
 
-/* Pickles one behind the other, and what is behind the last. MOST: as many are expected; more are a finding. */
+/*
+ * Pickles one behind the other, and what is behind the last. MOST: as many are expected; more are a
+ * finding.
+ */
 void ckpt_scan_pickles(struct ckpt_scanner *s, const struct ckpt_scan_pickle *first, unsigned most);
 
-/* Do the bytes begin with a program that an unpickler would run? Sure without the signature of protocol 2 and later, if it imports or calls. */
+/*
+ * Do the bytes begin with a program that an unpickler would run? Sure without the signature of
+ * protocol 2 and later, if it imports or calls.
+ */
 bool ckpt_scan_looks_like_pickle(const uint8_t *bytes, size_t len);
 
 /* ... or are they nothing but opcodes, to STOP or to where they are cut off? */
@@ -125,7 +141,10 @@ void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 void ckpt_scan_legacy(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags);
 void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source);
 
-/* The index of a DCP directory, which lies beside its data files: are its items what is looked into? (dcp.c) */
+/*
+ * The index of a DCP directory, which lies beside its data files: are its items what is looked
+ * into? (dcp.c)
+ */
 void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source);
 
 /*
@@ -135,7 +154,10 @@ void ckpt_scan_dcp_index(struct ckpt_scanner *s, struct ckpt_source *source);
 void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags);
 void ckpt_scan_prove_part(struct ckpt_scanner *s, struct ckpt_source *source);
 
-/* Do indices of sparse tensors lie in these, and positions of generators in their states? 0, or what to give to ckpt_scan_failed() (indices.c) */
+/*
+ * Do indices of sparse tensors lie in these, and positions of generators in their states? 0, or
+ * what to give to ckpt_scan_failed() (indices.c)
+ */
 struct ckpt_model;
 int ckpt_scan_check_indices(struct ckpt_scanner *s, const struct ckpt_model *model, struct ckpt_error *err);
 

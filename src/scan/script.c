@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sources of TorchScript, word by word: what a load would run (__setstate__ and what it calls),
+ * what the compiler would evaluate (defaults and constants), and nesting that would end torch's
+ * parser.
+ *
+ * What must stay true: this is no parser. Every rule has to err towards a finding: words in
+ * strings and comments count too, and what is not known to be a literal is computed.
+ */
 #include "scan/script.h"
 
 #include "base/ascii.h"
 
 #include <string.h>
 
-/* A word: what an identifier is made of. Those in texts and comments count, too: getattr() takes a name as a text. */
+/*
+ * A word: what an identifier is made of. Those in texts and comments count, too: getattr() takes a
+ * name as a text.
+ */
 struct word {
 	const char *at;
 	size_t len;
@@ -125,9 +136,9 @@ static bool is_word_of_literals(const struct word *w)
 }
 
 /*
- * The value behind a '=', up to END: numbers, texts, lists, tuples and dicts of them. *AT: where it ends, at a comma or bracket that is not its own, or at the
- * end of its line. False: something is computed. IS_TYPE: any names, of which none is called. IS_ARGUMENT: an
- * end of line is none.
+ * The value behind a '=', up to END: numbers, texts, lists, tuples and dicts of them. *AT: where it
+ * ends, at a comma or bracket that is not its own, or at the end of its line. False: something is
+ * computed. IS_TYPE: any names, of which none is called. IS_ARGUMENT: an end of line is none.
  */
 static bool is_literal(const uint8_t *text, size_t len, size_t *at, bool is_type, bool is_argument)
 {
@@ -201,10 +212,13 @@ static size_t end_of_line(const uint8_t *text, size_t len, size_t at)
 	return end ? (size_t)(end - text) : len;
 }
 
-/* Line by line: functions' heads, what is outside of their bodies; these are compiled, and not run. */
+/*
+ * Line by line: functions' heads, what is outside of their bodies; these are compiled, and not run.
+ */
 static void check_evaluated(struct ckpt_scan_script *script, const uint8_t *text, size_t len)
 {
-	size_t body = SIZE_MAX; /* how far the head of the function is indented whose body this is */
+	/* how far the head of the function is indented whose body this is */
+	size_t body = SIZE_MAX;
 
 	for (size_t at = 0, end; at < len; at = end + 1) {
 		size_t begin = at, word_at;
@@ -251,7 +265,10 @@ static bool is_word_at(const uint8_t *text, size_t len, size_t at, const char *w
 	return len - at >= n && !memcmp(text + at, word, n);
 }
 
-/* a + b, (a).b(): one more of what the compiler has to go into for the first. A number with an exponent counts as one, too. */
+/*
+ * a + b, (a).b(): one more of what the compiler has to go into for the first. A number with an
+ * exponent counts as one, too.
+ */
 static bool is_link(const uint8_t *text, size_t len, size_t at)
 {
 	if (text[at] == '.')
@@ -259,11 +276,16 @@ static bool is_link(const uint8_t *text, size_t len, size_t at)
 	return (text[at] && strchr("+-*/%<>|&^@", text[at])) || is_word_at(text, len, at, " and ") || is_word_at(text, len, at, " or ") || is_word_at(text, len, at, " if ");
 }
 
-/* Brackets in brackets, signs in a row, and long chains of operators or elif: the compiler calls itself for each. */
+/*
+ * Brackets in brackets, signs in a row, and long chains of operators or elif: the compiler calls
+ * itself for each.
+ */
 static void check_depth(struct ckpt_scan_script *script, const uint8_t *text, size_t len)
 {
-	unsigned depth = 0, row = 0, branches = 0, tuples = 0, chains[MOST_NESTED + 1] = { 0 }, *chain = chains; /* by depth */
-	bool is_tuple[MOST_NESTED + 1] = { false }; /* by depth: of types, for each of which in another one torch takes twice as long */
+	/* by depth */
+	unsigned depth = 0, row = 0, branches = 0, tuples = 0, chains[MOST_NESTED + 1] = { 0 }, *chain = chains;
+	/* by depth: of types, for each of which in another one torch takes twice as long */
+	bool is_tuple[MOST_NESTED + 1] = { false };
 
 	for (size_t at = 0; at < len; at++) {
 		uint8_t c = text[at];

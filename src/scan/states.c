@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done to objects after they were made, what lies outside of the pickle, and pickles in pickles. */
+/*
+ * What is done to objects after they were made (BUILD, APPEND, SETITEM), what lies outside the
+ * pickle (persistent ids), and files of torch inside bytes of the pickle.
+ *
+ * What must stay true: a second state, and items that are added after the state or after the
+ * object was used, are findings, since they could change what a later opcode calls. Values that
+ * many calls share are looked at within one budget (ckpt_scan_may_look()), or a small file could
+ * keep the scan busy for ever.
+ */
 #include "scan/walk.h"
 
 #include "base/text.h"
@@ -78,7 +86,10 @@ static bool is_special(const struct ckpt_value *name)
 	       !memcmp(name->u.bytes.ptr + name->u.bytes.len - 2, "__", 2);
 }
 
-/* Unpicklers, and what rebuilds objects for them, look these up on an object, where a value that was set would be found and called. */
+/*
+ * Unpicklers, and what rebuilds objects for them, look these up on an object, where a value that
+ * was set would be found and called.
+ */
 static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *dict)
 {
 	static const char *const by_unpickler[] = { "__setstate__",
@@ -159,8 +170,9 @@ static void check_attributes(struct ckpt_scan_walk *w, const struct ckpt_value *
 }
 
 /*
- * Names under which a tensor has parts of its own, in torch 1.7 to 2.14: setattr() with one of them writes into the tensor, or replaces what it is.
- * Source: what has __set__ in the classes that torch.Tensor, Parameter and Buffer are made of (tests/scan/tensor_attributes.py finds them anew).
+ * Names under which a tensor has parts of its own, in torch 1.7 to 2.14: setattr() with one of them
+ * writes into the tensor, or replaces what it is. Source: what has __set__ in the classes that
+ * torch.Tensor, Parameter and Buffer are made of (tests/scan/tensor_attributes.py finds them anew).
  */
 static const char *const parts_of_tensors[] = {
 	"H", "T", "_backward_hooks", "_base", "_cdata", "_grad", "_grad_fn", "_has_symbolic_sizes_strides", "_post_accumulate_grad_hooks", "_python_dispatch",
@@ -263,7 +275,10 @@ static bool fits(struct ckpt_scan_walk *w, const struct ckpt_value *tuple, uint3
 	return i < tuple->u.seq.count && ckpt_scan_fits(w, tuple->u.seq.items[i], wanted);
 }
 
-/* (storage, offset, size, stride) of a tensor; (data, ..., hooks, requires gradient, ...) of what was a Variable */
+/*
+ * (storage, offset, size, stride) of a tensor; (data, ..., hooks, requires gradient, ...) of what
+ * was a Variable
+ */
 static bool is_tensor_state(struct ckpt_scan_walk *w, const struct ckpt_value *state)
 {
 	const uint64_t none = CKPT_TYPE_LITERAL(CKPT_NONE), number = CKPT_TYPE_LITERAL(CKPT_INT),
@@ -328,7 +343,10 @@ static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_value *sta
 	return true;
 }
 
-/* Objects of these have no __dict__: an empty state is an error for CPython's unpickler in C, and nothing for the one in Python. */
+/*
+ * Objects of these have no __dict__: an empty state is an error for CPython's unpickler in C, and
+ * nothing for the one in Python.
+ */
 static bool has_no_dict(const struct ckpt_scan_rule *rule)
 {
 	static const char *const names[] = { "list", "dict", "set", "bytearray", "deque", "defaultdict" };
@@ -339,7 +357,10 @@ static bool has_no_dict(const struct ckpt_scan_rule *rule)
 	return false;
 }
 
-/* Python makes a tuple of what is set as the arguments of an exception, however many items that has; its pickler does not write them so. */
+/*
+ * Python makes a tuple of what is set as the arguments of an exception, however many items that
+ * has; its pickler does not write them so.
+ */
 static bool has_arguments(const struct ckpt_value *state)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
@@ -416,10 +437,12 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 	if (object->flags & CKPT_SCAN_USED && rule->then == CKPT_THEN_TENSOR)
 		not_understood(w, "sets the state of a tensor that something was made with");
 	if (rule->then == CKPT_THEN_TENSOR)
-		for (uint32_t i = 0; state->kind == CKPT_TUPLE && i < state->u.seq.count; i++) /* hooks stay empty */
+		/* hooks stay empty */
+		for (uint32_t i = 0; state->kind == CKPT_TUPLE && i < state->u.seq.count; i++)
 			if (is_dict(state->u.seq.items[i]))
 				ckpt_scan_mark(state->u.seq.items[i], CKPT_SCAN_USED);
-	if (object->u.call->state || object->u.call->setter) /* which could have changed what is called now */
+	/* which could have changed what is called now */
+	if (object->u.call->state || object->u.call->setter)
 		not_understood(w, "sets the state of an object a second time");
 	if (rule->call == CKPT_CALL_PARTIAL)
 		ckpt_scan_partial_state(w, state);
@@ -533,7 +556,10 @@ static void note_storage(struct ckpt_scan_walk *w, const struct ckpt_value *key)
 		w->s->no_memory = true;
 }
 
-/* torch makes one storage for a key, at its first mention. Streams may have views of it with another class, which 1.7 does not know. */
+/*
+ * torch makes one storage for a key, at its first mention. Streams may have views of it with
+ * another class, which 1.7 does not know.
+ */
 static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
 {
 	const struct ckpt_value *key = id->items[2];

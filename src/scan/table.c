@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What torch, numpy and Python's own types write for data. The arguments are those of torch 0.1 to 2.14, numpy 1 and 2 and CPython
- * 2.7 to 3.14, seen in files and in their sources; docs/scan.md says the same in words, and tests/scan/language.py holds it against
- * the real ones.
+ * What torch, numpy and Python's own types write for data. The arguments are those of torch 0.1 to
+ * 2.14, numpy 1 and 2 and CPython 2.7 to 3.14, seen in files and in their sources; docs/scan.md
+ * says the same in words, and tests/scan/language.py holds it against the real ones.
  */
 #include "base/text.h"
 #include "scan/names.h"
@@ -61,7 +61,10 @@
 #define TAG CKPT_TYPE_TAG
 #define ZERO CKPT_TYPE_ZERO
 
-/* A function, a class, and what is nothing but a value. CALL: enum ckpt_scan_call; LEAST and MOST arguments. */
+/*
+ * A function, a class, and what is nothing but a value. CALL: enum ckpt_scan_call; LEAST and MOST
+ * arguments.
+ */
 #define FUNC(module, name, call, least, most, result, ...) \
 	{ \
 		module, name, CKPT_CALL_##call, least, most, CKPT_SCAN_DATA, false, true, CKPT_THEN_NOTHING, result, { __VA_ARGS__ } \
@@ -122,7 +125,8 @@ static const struct ckpt_scan_rule rows[] = {
 	NAME("torch", "channels_last", CONSTANT),
 	NAME("torch", "channels_last_3d", CONSTANT),
 	NAME("torch", "preserve_format", CONSTANT),
-	NAME("torch._utils", "torch.contiguous_format", CONSTANT), /* as protocols 4 and 5 have it */
+	/* as protocols 4 and 5 have it */
+	NAME("torch._utils", "torch.contiguous_format", CONSTANT),
 	NAME("torch._utils", "torch.channels_last", CONSTANT),
 	NAME("torch._utils", "torch.channels_last_3d", CONSTANT),
 	NAME("torch._utils", "torch.preserve_format", CONSTANT),
@@ -131,7 +135,10 @@ static const struct ckpt_scan_rule rows[] = {
 	NAME("torch.distributed.tensor", "DTensor", CLASS),
 	NAME("torch.distributed._tensor", "DTensor", CLASS),
 	NAME("torch.distributed._tensor.api", "DTensor", CLASS),
-	/* what C++ writes for its lists, and for dicts that have a type: they give back what they are given */
+	/*
+	 * what C++ writes for its lists, and for dicts that have a type: they give back what they
+	 * are given
+	 */
 	FUNC("torch.jit._pickle", "build_intlist", PLAIN, 1, 1, VALUE, LIST),
 	FUNC("torch.jit._pickle", "build_doublelist", PLAIN, 1, 1, VALUE, LIST),
 	FUNC("torch.jit._pickle", "build_boollist", PLAIN, 1, 1, VALUE, LIST),
@@ -141,7 +148,8 @@ static const struct ckpt_scan_rule rows[] = {
 	/* containers */
 	TYPE("collections", "OrderedDict", 0, 1, PAIRS, FILLED, PAIRS),
 	TYPE("collections", "defaultdict", 0, 2, PAIRS, FILLED, NONE | ANY_CLASS, PAIRS),
-	TYPE("collections", "Counter", 0, 1, PAIRS, HIDDEN, DICT), /* of a list it hashes each item whole */
+	/* of a list it hashes each item whole */
+	TYPE("collections", "Counter", 0, 1, PAIRS, HIDDEN, DICT),
 	TYPE("collections", "deque", 0, 2, ITEMS, VALUE, LIST | TUPLE, NONE | INT),
 	TYPE("builtins", "set", 0, 1, NOTHING, VALUE, KEYS),
 	TYPE("builtins", "frozenset", 0, 1, NOTHING, VALUE, KEYS),

@@ -8,17 +8,22 @@
 #include <stdint.h>
 
 /*
- * The language of files that are `plain`, which docs/scan.md defines: values have types, and each operation that a pickle may do
- * (call, BUILD, append, set items) is a row here. What is in no row is not plain. There are no wildcards.
+ * The language of files that are `plain`, which docs/scan.md defines: values have types, and each
+ * operation that a pickle may do (call, BUILD, append, set items) is a row here. What is in no row
+ * is not plain. There are no wildcards.
  */
 
-/* What a value is, a bit each. Those of literals, which opcodes make and nothing was called for, are 1 << enum ckpt_value_kind. */
+/*
+ * What a value is, a bit each. Those of literals, which opcodes make and nothing was called for,
+ * are 1 << enum ckpt_value_kind.
+ */
 #define CKPT_TYPE_LITERAL(kind) (UINT64_C(1) << (kind))
 enum { CKPT_TYPE_FIRST = CKPT_GLOBAL };
 #define CKPT_TYPE_BIT(n) (UINT64_C(1) << (CKPT_TYPE_FIRST + (n)))
 
 #define CKPT_TYPE_CLASS CKPT_TYPE_BIT(0)      /* a class of the table */
-#define CKPT_TYPE_FUNCTION CKPT_TYPE_BIT(1)   /* a function of it, which is never a value but where a row says so */
+/* a function of it, which is never a value but where a row says so */
+#define CKPT_TYPE_FUNCTION CKPT_TYPE_BIT(1)
 #define CKPT_TYPE_STRANGER CKPT_TYPE_BIT(2)   /* a class or function that is not in the table */
 #define CKPT_TYPE_OBJECT CKPT_TYPE_BIT(3)     /* what a stranger makes */
 #define CKPT_TYPE_UNKNOWN CKPT_TYPE_BIT(4)    /* only running the file would show it */
@@ -27,36 +32,56 @@ enum { CKPT_TYPE_FIRST = CKPT_GLOBAL };
 #define CKPT_TYPE_CONSTANT CKPT_TYPE_BIT(7)   /* torch.contiguous_format, Ellipsis */
 #define CKPT_TYPE_QSCHEME CKPT_TYPE_BIT(8)
 #define CKPT_TYPE_STORAGE CKPT_TYPE_BIT(9)
-#define CKPT_TYPE_TENSOR CKPT_TYPE_BIT(10)    /* torch.Tensor or Parameter itself, without attributes */
+/* torch.Tensor or Parameter itself, without attributes */
+#define CKPT_TYPE_TENSOR CKPT_TYPE_BIT(10)
 #define CKPT_TYPE_DRESSED CKPT_TYPE_BIT(11)   /* a tensor with attributes, or of another class */
 #define CKPT_TYPE_SIZE CKPT_TYPE_BIT(12)
 #define CKPT_TYPE_DEVICE CKPT_TYPE_BIT(13)
-#define CKPT_TYPE_FILLED CKPT_TYPE_BIT(14)    /* OrderedDict, defaultdict: all that is in it was set by opcodes */
-#define CKPT_TYPE_HIDDEN CKPT_TYPE_BIT(15)    /* a dict or tuple that a call makes: nobody looks into it */
+/* OrderedDict, defaultdict: all that is in it was set by opcodes */
+#define CKPT_TYPE_FILLED CKPT_TYPE_BIT(14)
+/* a dict or tuple that a call makes: nobody looks into it */
+#define CKPT_TYPE_HIDDEN CKPT_TYPE_BIT(15)
 #define CKPT_TYPE_CODED CKPT_TYPE_BIT(16)     /* bytes, as protocol 2 has them */
 #define CKPT_TYPE_NUMPY_DTYPE CKPT_TYPE_BIT(17)
 #define CKPT_TYPE_NUMPY_ARRAY CKPT_TYPE_BIT(18)
 #define CKPT_TYPE_TIMEDELTA CKPT_TYPE_BIT(19)
 #define CKPT_TYPE_TIMEZONE CKPT_TYPE_BIT(20)
-#define CKPT_TYPE_VALUE CKPT_TYPE_BIT(21)     /* sets, numbers, dates, paths, ranges ...: no row takes one */
+/* sets, numbers, dates, paths, ranges ...: no row takes one */
+#define CKPT_TYPE_VALUE CKPT_TYPE_BIT(21)
 /* shapes of arguments that are looked into */
-#define CKPT_TYPE_SHAPE CKPT_TYPE_BIT(22)     /* up to 64 integers in a literal tuple or list, or torch.Size of them */
+/* up to 64 integers in a literal tuple or list, or torch.Size of them */
+#define CKPT_TYPE_SHAPE CKPT_TYPE_BIT(22)
 #define CKPT_TYPE_HOOKS CKPT_TYPE_BIT(23)     /* None, or an empty dict */
-#define CKPT_TYPE_METADATA CKPT_TYPE_BIT(24)  /* None, or texts and truth values in a literal dict */
+/* None, or texts and truth values in a literal dict */
+#define CKPT_TYPE_METADATA CKPT_TYPE_BIT(24)
 #define CKPT_TYPE_SPARSE CKPT_TYPE_BIT(25)    /* (tensor, ..., shape[, bool]) */
 #define CKPT_TYPE_QUANTIZER CKPT_TYPE_BIT(26) /* (qscheme, numbers or tensors ...) */
-#define CKPT_TYPE_PAIRS CKPT_TYPE_BIT(27)     /* a literal dict, or a literal list or tuple of literal pairs */
-#define CKPT_TYPE_DIGITS CKPT_TYPE_BIT(28)    /* a text of a number, of up to 4300 characters, without an exponent */
+/* a literal dict, or a literal list or tuple of literal pairs */
+#define CKPT_TYPE_PAIRS CKPT_TYPE_BIT(27)
+/* a text of a number, of up to 4300 characters, without an exponent */
+#define CKPT_TYPE_DIGITS CKPT_TYPE_BIT(28)
 #define CKPT_TYPE_LATIN1 CKPT_TYPE_BIT(29)    /* 'latin1', and nothing else that means the same */
 #define CKPT_TYPE_ZERO CKPT_TYPE_BIT(30)      /* (0,) */
 #define CKPT_TYPE_SMALL_BIGINT CKPT_TYPE_BIT(31) /* an integer of up to 4300 digits */
 #define CKPT_TYPE_MODULE CKPT_TYPE_BIT(32)    /* torch._utils.torch */
-#define CKPT_TYPE_ATTRIBUTE CKPT_TYPE_BIT(33) /* what getattr gives of a stranger: a class in a class, a member of an enumeration */
-#define CKPT_TYPE_KEYS CKPT_TYPE_BIT(34)      /* a literal tuple, list or set: each item is hashed */
-#define CKPT_TYPE_LETTER_B CKPT_TYPE_BIT(35)  /* b'b' or 'b', the dtype of an array before its state is set */
-#define CKPT_TYPE_SHORT CKPT_TYPE_BIT(36)     /* a text of up to 64 bytes: torch 1.7 takes a long one of a device apart by a regular expression, until the stack ends */
-#define CKPT_TYPE_ON_DEVICE CKPT_TYPE_BIT(37) /* the name of a device for which torch makes tensors, or says that it is not there; or torch.device of one */
-#define CKPT_TYPE_TAG CKPT_TYPE_BIT(38)       /* the text of a type of TorchScript, no deeper than torch reads */
+/* what getattr gives of a stranger: a class in a class, a member of an enumeration */
+#define CKPT_TYPE_ATTRIBUTE CKPT_TYPE_BIT(33)
+/* a literal tuple, list or set: each item is hashed */
+#define CKPT_TYPE_KEYS CKPT_TYPE_BIT(34)
+/* b'b' or 'b', the dtype of an array before its state is set */
+#define CKPT_TYPE_LETTER_B CKPT_TYPE_BIT(35)
+/*
+ * a text of up to 64 bytes: torch 1.7 takes a long one of a device apart by a regular expression,
+ * until the stack ends
+ */
+#define CKPT_TYPE_SHORT CKPT_TYPE_BIT(36)
+/*
+ * the name of a device for which torch makes tensors, or says that it is not there; or torch.device
+ * of one
+ */
+#define CKPT_TYPE_ON_DEVICE CKPT_TYPE_BIT(37)
+/* the text of a type of TorchScript, no deeper than torch reads */
+#define CKPT_TYPE_TAG CKPT_TYPE_BIT(38)
 #define CKPT_TYPE_ANY_CLASS (CKPT_TYPE_CLASS | CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE)
 
 /* Whatever is data: for arguments that are only kept. */

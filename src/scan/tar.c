@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tar archives: those of torch 0.1 (legacy_load() of torch/serialization.py), whose tables are
+ * pickles with bytes of tensors in between, and others, whose members are scanned as files.
+ *
+ * What must stay true: a table counts as read only if torch's own order of pickles and bytes
+ * reaches its last byte. If not, the rest is searched for pickles, since these have no signature
+ * that says where they are.
+ */
 #include "scan/scanner.h"
 
 #include "base/reader.h"
@@ -14,14 +22,20 @@
 enum { MOST_MEMBERS = 100000, MOST_VALUE = 1 << 20, TYPE = 156, FOLDER = '5' };
 static const uint64_t MOST_WHOLE = (uint64_t)1 << 30;
 
-/* Of torch 0.1: pickles with bytes of tensors in between, of which the pickles have no signature that tells where they are. */
+/*
+ * Of torch 0.1: pickles with bytes of tensors in between, of which the pickles have no signature
+ * that tells where they are.
+ */
 static bool is_table(const char *name)
 {
 	return !strcmp(name, "storages") || !strcmp(name, "tensors") || !strcmp(name, "sys_info") ||
 	       !strcmp(name, "pickle");
 }
 
-/* One of torch's tables on its way, as legacy_load() of torch/serialization.py reads it: 0.1 to 2.14. */
+/*
+ * One of torch's tables on its way, as legacy_load() of torch/serialization.py reads it: 0.1 to
+ * 2.14.
+ */
 struct table {
 	struct ckpt_scanner *s;
 	const uint8_t *bytes;
@@ -87,7 +101,9 @@ static bool read_storage(struct table *t)
 	       skip(t, 8) && skip(t, nbytes);
 }
 
-/* (key, storage, class of tensor), the number of dimensions in 8 bytes, sizes, strides, the offset */
+/*
+ * (key, storage, class of tensor), the number of dimensions in 8 bytes, sizes, strides, the offset
+ */
 static bool read_tensor(struct table *t)
 {
 	uint64_t ndim;

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the values of a pickle are, in the words of the table, and whether an argument is one that its row takes. */
+/*
+ * What the values of a pickle are, in the words of the table (CKPT_TYPE_*), and whether an
+ * argument is one that its row takes.
+ *
+ * What must stay true: a type holds for the value as it is now. What a load would make of it must
+ * follow from the opcodes alone; where it does not, the type is HIDDEN or UNKNOWN, which no row of
+ * plain data takes. Sizes come from the file, so every product is checked.
+ */
 #include "base/ascii.h"
 #include "scan/walk.h"
 
@@ -51,7 +58,8 @@ static uint64_t type_of_call(struct ckpt_scan_walk *w, const struct ckpt_value *
 
 	if (!rule)
 		return CKPT_TYPE_UNKNOWN;
-	if (rule->call == CKPT_CALL_GETATTR) /* of torch._utils.torch: all else is an object, or was found dangerous */
+	/* of torch._utils.torch: all else is an object, or was found dangerous */
+	if (rule->call == CKPT_CALL_GETATTR)
 		return ckpt_value_is_global(call->args->kind == CKPT_TUPLE && call->args->u.seq.count
 						    ? call->args->u.seq.items[0]
 						    : &ckpt_value_none,
@@ -234,8 +242,8 @@ static bool is_short_text(const struct ckpt_value *v)
 }
 
 /*
- * "cuda", "cuda:1". torch has names of devices that it was built without: to make a tensor on 'vulkan' or 'metal' ends the process, for others it imports a
- * module of that name.
+ * "cuda", "cuda:1". torch has names of devices that it was built without: to make a tensor on
+ * 'vulkan' or 'metal' ends the process, for others it imports a module of that name.
  */
 static bool is_name_of_device(const struct ckpt_value *v)
 {
@@ -361,7 +369,10 @@ static bool nbytes_of(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint
 	return true;
 }
 
-/* torch takes zero points of any dtype, and ends the process where those of numbers of 32 bits are floats. */
+/*
+ * torch takes zero points of any dtype, and ends the process where those of numbers of 32 bits are
+ * floats.
+ */
 bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value *args)
 {
 	const struct ckpt_value *storage = item(args, 0), *quantizer = item(args, 4), *zero_points = item(quantizer, 2);

@@ -11,7 +11,10 @@ struct ckpt_scan_subject {
 	const struct ckpt_value *value;
 };
 
-/* One pickle on its way through the decoder. What is asked here is asked before the opcode is carried out. */
+/*
+ * One pickle on its way through the decoder. What is asked here is asked before the opcode is
+ * carried out.
+ */
 struct ckpt_scan_walk {
 	struct ckpt_scanner *s;
 	struct ckpt_machine m;
@@ -24,8 +27,10 @@ struct ckpt_scan_walk {
 	const struct ckpt_value *nested;    /* that was looked into last */
 	const struct ckpt_value **inner;    /* malloc: objects that are in others */
 	uint32_t inner_count, inner_cap;
-	struct ckpt_strmap said;	    /* of storages by their keys: class and length, hashed */
-	struct ckpt_strmap sizes;	    /* of storages in bytes of the pickle, by the address of these */
+	/* of storages by their keys: class and length, hashed */
+	struct ckpt_strmap said;
+	/* of storages in bytes of the pickle, by the address of these */
+	struct ckpt_strmap sizes;
 	bool broke;			    /* an opcode was refused, which was said */
 	bool tired;			    /* no more is looked at than may be, which was said */
 	bool has_two_classes; /* a storage was said to be of two: torch takes the first */
@@ -35,12 +40,15 @@ struct ckpt_scan_walk {
 
 /* Flags of values beside enum ckpt_value_flags. */
 enum ckpt_scan_value_flags {
-	CKPT_SCAN_HOLDS_STORAGE = 1 << 5, /* bytes: a file of torch, of which a load gives a storage */
-	CKPT_SCAN_USED = 1 << 6,	  /* a dtype, tensor or dict that something is made with: it is not to change any more */
+	/* bytes: a file of torch, of which a load gives a storage */
+	CKPT_SCAN_HOLDS_STORAGE = 1 << 5,
+	/* a dtype, tensor or dict that something is made with: it is not to change any more */
+	CKPT_SCAN_USED = 1 << 6,
 };
 static inline void ckpt_scan_mark(const struct ckpt_value *v, enum ckpt_scan_value_flags flag)
 {
-	((struct ckpt_value *)v)->flags |= flag; /* of the arena, as every value that is not a singleton */
+	/* of the arena, as every value that is not a singleton */
+	((struct ckpt_value *)v)->flags |= flag;
 }
 
 /* Offset of the opcode, for findings. */
@@ -64,7 +72,10 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 /* Does torch have numbers that are quantized so? ARGS: of _rebuild_qtensor(). */
 bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value *args);
 
-/* Does a tensor lie in its storage? CALL: what made it, one of CKPT_CALL_TENSOR*; the types of ARGS were looked at. */
+/*
+ * Does a tensor lie in its storage? CALL: what made it, one of CKPT_CALL_TENSOR*; the types of ARGS
+ * were looked at.
+ */
 bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *args, enum ckpt_scan_call call);
 
 /* Bytes of a storage as its persistent id says, and of one item; false: it is none. */
@@ -93,7 +104,10 @@ void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added
 
 /* ---- how deep objects lie in objects (depth.c) ---- */
 
-/* COUNT values become part of an object by APPENDS and the like; an object is made of ARGS, and of what is in these. */
+/*
+ * COUNT values become part of an object by APPENDS and the like; an object is made of ARGS, and of
+ * what is in these.
+ */
 void ckpt_scan_put_into(struct ckpt_scan_walk *w, const struct ckpt_value *const *items, size_t count);
 void ckpt_scan_made_of(struct ckpt_scan_walk *w, const struct ckpt_value *args);
 
@@ -102,10 +116,16 @@ void ckpt_scan_check_depth(struct ckpt_scan_walk *w);
 
 /* ---- how much is made (amounts.c) ---- */
 
-/* VALUES, a tuple of them or one, are given to a call, or set as a state: is it too much by now? Says so. */
+/*
+ * VALUES, a tuple of them or one, are given to a call, or set as a state: is it too much by now?
+ * Says so.
+ */
 void ckpt_scan_copied(struct ckpt_scan_walk *w, const struct ckpt_value *values);
 
-/* A call, of CKPT_CALL_TENSOR_WHOLE or CKPT_CALL_OF_TENSORS, makes a tensor as large as its arguments. */
+/*
+ * A call, of CKPT_CALL_TENSOR_WHOLE or CKPT_CALL_OF_TENSORS, makes a tensor as large as its
+ * arguments.
+ */
 void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_value *args);
 
 /* ---- what is named and called (calls.c) ---- */
@@ -113,7 +133,10 @@ void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_va
 /* A global is imported. */
 void ckpt_scan_named(struct ckpt_scan_walk *w, const struct ckpt_global *g);
 
-/* FUNC is called with ARGS, or an instance made of it: KIND is enum ckpt_call_kind. KWARGS may be NULL. */
+/*
+ * FUNC is called with ARGS, or an instance made of it: KIND is enum ckpt_call_kind. KWARGS may be
+ * NULL.
+ */
 void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_value *func,
 		      const struct ckpt_value *args, const struct ckpt_value *kwargs);
 
@@ -124,8 +147,8 @@ void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, 
 void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid);
 
 /*
- * COUNT values are to be looked at, which may have been before: what many calls have in common could take for ever. False: enough, which
- * was said.
+ * COUNT values are to be looked at, which may have been before: what many calls have in common
+ * could take for ever. False: enough, which was said.
  */
 bool ckpt_scan_may_look(struct ckpt_scan_walk *w, uint64_t count);
 
@@ -141,10 +164,16 @@ void ckpt_scan_tensor_attributes(struct ckpt_scan_walk *w, const struct ckpt_val
 /* The state of a functools.partial: (function, arguments, keywords, attributes). */
 void ckpt_scan_partial_state(struct ckpt_scan_walk *w, const struct ckpt_value *state);
 
-/* The class or function that V is, also as an attribute of another; NULL: it cannot be known. In the arena of the pickle. */
+/*
+ * The class or function that V is, also as an attribute of another; NULL: it cannot be known. In
+ * the arena of the pickle.
+ */
 const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 
-/* Numbers that are taken for places in memory come out of storages: who has read these looks at them (indices.c). */
+/*
+ * Numbers that are taken for places in memory come out of storages: who has read these looks at
+ * them (indices.c).
+ */
 static inline void ckpt_scan_has_places(struct ckpt_scan_walk *w)
 {
 	*(w->s->weights ? &w->s->has_places : &w->s->has_places_inside) = true;
@@ -155,7 +184,10 @@ bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ck
 bool ckpt_scan_check_array_state(const struct ckpt_value *state);
 bool ckpt_scan_is_numbers_dtype(const struct ckpt_value *v);
 
-/* The shape of an array of numpy: a literal tuple of up to 32 numbers, as more than that is too much for numpy until 1.26. */
+/*
+ * The shape of an array of numpy: a literal tuple of up to 32 numbers, as more than that is too
+ * much for numpy until 1.26.
+ */
 bool ckpt_scan_is_short_shape(const struct ckpt_value *shape);
 bool ckpt_scan_is_dtype_text(const struct ckpt_value *v);
 
@@ -164,7 +196,10 @@ struct ckpt_scan_numpy_data {
 	const uint8_t *bytes;
 	size_t len;
 };
-/* Is there text in an item, in fields and arrays, too? And is it made of characters, in all of them? */
+/*
+ * Is there text in an item, in fields and arrays, too? And is it made of characters, in all of
+ * them?
+ */
 bool ckpt_scan_numpy_has_text(struct ckpt_scan_walk *w, const struct ckpt_value *dtype);
 bool ckpt_scan_numpy_are_texts(struct ckpt_scan_walk *w, const struct ckpt_value *dtype, const struct ckpt_scan_numpy_data *data);
 
@@ -176,7 +211,10 @@ bool ckpt_scan_are_texts(struct ckpt_scan_walk *w, const struct ckpt_value *dtyp
 /* Do the numbers of ARGS, of a call of CKPT_CALL_RANGE, lie in what is in front of them? */
 bool ckpt_scan_is_range(const struct ckpt_value *args);
 
-/* Is FIRST, the first argument of a call of CKPT_CALL_DATE, TIME or DATETIME, a number, or bytes of a date that there is? */
+/*
+ * Is FIRST, the first argument of a call of CKPT_CALL_DATE, TIME or DATETIME, a number, or bytes of
+ * a date that there is?
+ */
 bool ckpt_scan_is_date(struct ckpt_scan_walk *w, enum ckpt_scan_call call, const struct ckpt_value *first);
 
 /* "('id', 3, os.system, ...)", escaped (show.c) */
@@ -184,7 +222,10 @@ const char *ckpt_scan_show_args(const struct ckpt_value *args, char *buf, size_t
 
 /* ---- where it is in the checkpoint (paths.c) ---- */
 
-/* Behind an opcode: findings since number FIRST are about the value that it left on top of the stack. */
+/*
+ * Behind an opcode: findings since number FIRST are about the value that it left on top of the
+ * stack.
+ */
 void ckpt_scan_note_subjects(struct ckpt_scan_walk *w, uint32_t first);
 
 /* Behind the last: give those findings their paths. */

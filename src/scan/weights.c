@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unpickler of torch.load(weights_only=True), by rules and without it. Source: torch/_weights_only_unpickler.py of 1.13, 2.6
- * and 2.14; held against the running programs by tests/interop/scan.py.
+ * The unpickler of torch.load(weights_only=True), by rules and without it. Source:
+ * torch/_weights_only_unpickler.py of 1.13, 2.6 and 2.14; held against the running programs by
+ * tests/interop/scan.py.
  */
 #include "model/safe_globals.h"
 #include "scan/walk.h"
@@ -120,7 +121,10 @@ static bool is_new_sparse(const struct ckpt_value *func, const struct ckpt_value
 	       !ckpt_value_is_global(layout, "torch", "sparse_coo");
 }
 
-/* Arguments that torch has since 2.0: metadata (conj, neg) of a tensor, is_coalesced among the parts of a sparse one. */
+/*
+ * Arguments that torch has since 2.0: metadata (conj, neg) of a tensor, is_coalesced among the
+ * parts of a sparse one.
+ */
 static bool has_new_arguments(const struct ckpt_value *func, const struct ckpt_value *args)
 {
 	const struct ckpt_value *parts;

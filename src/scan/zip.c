@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The directory of an archive, entry by entry, with the zip64 fields that the sizes ask for; zip.h
+ * says how the parts of this reader fit together.
+ *
+ * What must stay true: an odd archive is a finding, and is read on. Nothing here decides that an
+ * archive is fine: zip_layout.c compares the directory with the headers, zip_records.c looks into
+ * the records.
+ */
 #include "scan/zip.h"
 
 #include "base/grow.h"

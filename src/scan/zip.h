@@ -6,8 +6,9 @@
 #include "scan/script.h"
 
 /*
- * A zip archive as a hostile one has to be read: what the directory says, what the headers in front of the records say, and what
- * lies where nobody points. zipfmt/index.h refuses such archives; here they are looked into, and said to be what they are.
+ * A zip archive as a hostile one has to be read: what the directory says, what the headers in front
+ * of the records say, and what lies where nobody points. zipfmt/index.h refuses such archives; here
+ * they are looked into, and said to be what they are.
  */
 struct ckpt_loose_entry {
 	const char *name; /* arena of the scanner, with a NUL behind */
@@ -31,7 +32,8 @@ struct ckpt_loose_zip {
 	uint64_t base; /* bytes in front of the archive, which offsets do not count */
 	uint64_t directory_off, directory_end, ends_off, end; /* in the source */
 	uint64_t said;	 /* entries, by the end record */
-	uint64_t narrow_off; /* where who knows no zip64 takes the directory to begin; 0: at its place, or nowhere */
+	/* where who knows no zip64 takes the directory to begin; 0: at its place, or nowhere */
+	uint64_t narrow_off;
 	size_t rest;	 /* behind the last entry that could be read, in the directory */
 	uint32_t *order; /* owned: the entries as they lie in the file */
 	char *folder;	 /* owned: of the first entry, which is the archive's name for torch */
@@ -63,8 +65,9 @@ bool ckpt_loose_zip_has(struct ckpt_loose_zip *zip, uint64_t off, uint32_t signa
 bool ckpt_loose_zip_find(struct ckpt_loose_zip *zip);
 
 /*
- * Archives one behind the other, as in data files of DCP directories, zeros between them or not: where the one in front of END ends. 0: none ends
- * there (zip_ends.c). It begins at the base that ckpt_loose_zip_find() says of the bytes up to there.
+ * Archives one behind the other, as in data files of DCP directories, zeros between them or not:
+ * where the one in front of END ends. 0: none ends there (zip_ends.c). It begins at the base that
+ * ckpt_loose_zip_find() says of the bytes up to there.
  */
 uint64_t ckpt_loose_row_end(const struct ckpt_source *source, uint64_t end);
 
@@ -87,7 +90,10 @@ bool ckpt_loose_zip_add(struct ckpt_loose_zip *zip, const struct ckpt_loose_entr
 void ckpt_loose_zip_odd(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, uint64_t off,
 			const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* The record's bytes, at most MOST of them, unpacked, to be freed; the checksum of all of them. NULL: they cannot be unpacked. */
+/*
+ * The record's bytes, at most MOST of them, unpacked, to be freed; the checksum of all of them.
+ * NULL: they cannot be unpacked.
+ */
 uint8_t *ckpt_loose_zip_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e,
 			      uint64_t most, uint64_t *len, uint32_t *crc32);
 

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where an archive ends, and where its directory is: of one file, and of archives in a row. */
+/*
+ * Where an archive ends, and where its directory is: of one file, and of archives one behind the
+ * other (data files of DCP directories).
+ *
+ * What must stay true: readers disagree about the end record, the zip64 locator and the start of
+ * the directory. Where two of them could find different directories, that is a finding; which one
+ * is read here matters less.
+ */
 #include "scan/zip.h"
 
 #include "base/reader.h"
@@ -172,7 +179,10 @@ static bool is_followed(struct ckpt_loose_zip *zip, uint64_t off)
 	return false;
 }
 
-/* Does a directory at OFF have its end record, and nothing but records of its own between the start of the file and there? */
+/*
+ * Does a directory at OFF have its end record, and nothing but records of its own between the start
+ * of the file and there?
+ */
 static bool is_of_first(struct ckpt_loose_zip *zip, uint64_t off)
 {
 	uint8_t bytes[CKPT_LOOSE_ENTRY_BYTES];
@@ -204,7 +214,10 @@ static bool place_directory(struct ckpt_loose_zip *zip, const struct ends *ends)
 	at_straight = straight < ends->at && ckpt_loose_zip_has(zip, straight, CKPT_LOOSE_ENTRY);
 	at_behind = ends->size <= ends->at && behind >= straight &&
 		    ckpt_loose_zip_has(zip, behind, CKPT_LOOSE_ENTRY);
-	/* of items one behind the other, the first may have a directory there: it is looked into in its turn */
+	/*
+	 * of items one behind the other, the first may have a directory there: it is looked into in
+	 * its turn
+	 */
 	if (at_straight && at_behind && straight != behind &&
 	    !(zip->in_row && is_of_first(zip, straight)))
 		ckpt_loose_zip_odd(zip, NULL, straight,

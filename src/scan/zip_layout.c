@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Of an archive: the directory against the headers, and what lies between the records. */
+/*
+ * Of an archive: the directory against the headers in front of the records, and the bytes that
+ * belong to no record.
+ *
+ * What must stay true: after compare_header(), the data of an entry that has a header end in front
+ * of the directory, which the later steps rely on. Every byte of the file is in a record, in the
+ * directory, zero, part of an old directory, or a finding; what can be read of it is looked into
+ * as a file of its own.
+ */
 #include "base/ascii.h"
 #include "scan/zip.h"
 
@@ -176,7 +184,10 @@ static bool is_mark(const uint8_t *at)
 	return !memcmp(at, "PK\7\10", 4) || !memcmp(at, "PK\3\4", 4) || !memcmp(at, "PK\1\2", 4);
 }
 
-/* Where the data of a record end whose header does not say it. No further than that is looked: there may be very many. */
+/*
+ * Where the data of a record end whose header does not say it. No further than that is looked:
+ * there may be very many.
+ */
 static uint64_t data_end(const struct gap *g, uint64_t data)
 {
 	const uint8_t *end = g->bytes + g->len, *at = g->bytes + data;
@@ -313,7 +324,10 @@ static uint64_t behind(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 	wide = e->csize >= 0xFFFFFFFF || e->usize >= 0xFFFFFFFF || e->header_off >= 0xFFFFFFFF;
 	if (memcmp(bytes, "PK\7\10", 4) != 0)
 		return end + (wide ? 20 : 12);
-	/* Python writes wide ones for small records, too, where it could not know how large they become */
+	/*
+	 * Python writes wide ones for small records, too, where it could not know how large they
+	 * become
+	 */
 	wide |= room == sizeof(bytes) && (ckpt_read_u32(&r) != (uint32_t)e->csize || ckpt_read_u32(&r) != (uint32_t)e->usize) &&
 		(r.pos = 8, ckpt_read_u64(&r) == e->csize && ckpt_read_u64(&r) == e->usize);
 	return end + (wide ? 24 : 16);

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the records of an archive are, and what is in them. */
+/*
+ * What the records of an archive are (by the names that torch and torch.package give them), and
+ * what is in them.
+ *
+ * What must stay true: pickles go first, since they say which records are storages; a record
+ * counts as numbers only if a pickle mentions it. What unpacks is limited by the size of the file.
+ * Names are compared without regard to case, as torch's reader of archives (miniz) does.
+ */
 #include "base/ascii.h"
 #include "base/text.h"
 #include "scan/export.h"
@@ -12,7 +19,8 @@
 #include <string.h>
 
 enum { HEAD = 64 << 10, SMALL = 4096 };
-static const uint64_t MOST_WHOLE = (uint64_t)1 << 30, MOST_STORAGES = 32 << 20, MOST_UNPACKED = 3 << 20; /* of which an opcode a byte may become 17 bytes of stack */
+/* of which an opcode a byte may become 17 bytes of stack */
+static const uint64_t MOST_WHOLE = (uint64_t)1 << 30, MOST_STORAGES = 32 << 20, MOST_UNPACKED = 3 << 20;
 enum { MOST_RATIO = 24 }; /* packed records become no more than that many times as long */
 
 enum role {
@@ -224,7 +232,10 @@ static bool is_archive(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 		!memcmp(mark, "PK\5\6", 4));
 }
 
-/* Numbers, for whoever loads the checkpoint. Who asks for the record by its name may take it for a file. */
+/*
+ * Numbers, for whoever loads the checkpoint. Who asks for the record by its name may take it for a
+ * file.
+ */
 static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e,
 			 const uint8_t *head, uint64_t len)
 {
@@ -442,7 +453,8 @@ static void set_top(struct ckpt_loose_zip *zip)
 	s->file.is_torch = zip->has_pickle || zip->is_script;
 	if (zip->is_script)
 		ckpt_scan_refuse(s, ((1 << CKPT_SCAN_TORCH_COUNT) - 1) & ~(1 << CKPT_SCAN_TORCH_1_13), NULL, CKPT_NO_OFFSET,
-				 "TorchScript archives are not for weights_only"); /* 1.13 hands them to torch.jit.load all the same */
+				 /* 1.13 hands them to torch.jit.load all the same */
+				 "TorchScript archives are not for weights_only");
 }
 
 /* A checkpoint inside of something, or one of a row: who loads it believes what its pickle says of its storages. */
@@ -499,7 +511,10 @@ static void set_dcp(struct ckpt_scanner *s)
 	s->file.is_torch = false;
 }
 
-/* Data files of DCP directories are archives one behind the other. What else has something in front of it is two files in one. */
+/*
+ * Data files of DCP directories are archives one behind the other. What else has something in front
+ * of it is two files in one.
+ */
 void ckpt_scan_zip(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
 {
 	struct ckpt_source *part = ckpt_source_ref(source), *front;
