@@ -63,7 +63,7 @@ struct descent {
 	bool down; /* push those that were not visited; else find the highest */
 };
 
-static bool meet(struct descent *d, const struct ckpt_value *v)
+static bool visit(struct descent *d, const struct ckpt_value *v)
 {
 	const struct ckpt_value **grown;
 
@@ -86,32 +86,32 @@ static bool meet(struct descent *d, const struct ckpt_value *v)
 	return true;
 }
 
-static bool meet_all(struct descent *d, const struct ckpt_seq *seq)
+static bool visit_all(struct descent *d, const struct ckpt_seq *seq)
 {
 	if (!ckpt_scan_may_look(d->w, seq->count))
 		return false;
 	for (uint32_t i = 0; i < seq->count; i++)
-		if (!meet(d, seq->items[i]))
+		if (!visit(d, seq->items[i]))
 			return false;
 	return true;
 }
 
 /* What is directly in an object or container: items, the state, and what it was made of. */
-static bool meet_inner(struct descent *d, const struct ckpt_value *v)
+static bool visit_inner(struct descent *d, const struct ckpt_value *v)
 {
 	const struct ckpt_call *call = v->u.call;
 
 	if (v->kind != CKPT_CALL)
-		return meet_all(d, &v->u.seq);
-	if (!meet_all(d, &call->items) || !meet_all(d, &call->pairs) || (call->state && !meet(d, call->state)))
+		return visit_all(d, &v->u.seq);
+	if (!visit_all(d, &call->items) || !visit_all(d, &call->pairs) || (call->state && !visit(d, call->state)))
 		return false;
-	return call->args->kind != CKPT_TUPLE || meet_all(d, &call->args->u.seq);
+	return call->args->kind != CKPT_TUPLE || visit_all(d, &call->args->u.seq);
 }
 
 static bool is_too_deep(struct descent *d, const struct ckpt_value *first)
 {
 	d->down = true;
-	if (!meet(d, first))
+	if (!visit(d, first))
 		return false;
 	while (d->depth) {
 		const struct ckpt_value *v = d->stack[d->depth - 1];
@@ -124,7 +124,7 @@ static bool is_too_deep(struct descent *d, const struct ckpt_value *first)
 		d->highest = 0;
 		if (d->down)
 			d->heights[v->id] = BEING_VISITED;
-		if (!meet_inner(d, v))
+		if (!visit_inner(d, v))
 			return false;
 		if (d->down)
 			continue;

@@ -116,7 +116,7 @@ static int hex(uint8_t c)
 }
 
 /* Behind "\u": what is no ASCII becomes '?', which no formula has. */
-static char take_escaped(struct cursor *c)
+static char read_escaped(struct cursor *c)
 {
 	int v = 0;
 
@@ -132,7 +132,7 @@ static char take_escaped(struct cursor *c)
 }
 
 /* A text, behind its first quote: how long it is, of which OUT gets the first MOST_TEXT. */
-static size_t take_text(struct cursor *c, char out[MOST_TEXT + 1])
+static size_t read_text(struct cursor *c, char out[MOST_TEXT + 1])
 {
 	size_t len = 0;
 
@@ -141,7 +141,7 @@ static size_t take_text(struct cursor *c, char out[MOST_TEXT + 1])
 
 		if (next == '\\' && c->at < c->end) {
 			next = (char)*c->at++;
-			next = next == 'u' ? take_escaped(c) : next == 'n' || next == 't' || next == 'r' || next == 'b' || next == 'f' ? '?' : next;
+			next = next == 'u' ? read_escaped(c) : next == 'n' || next == 't' || next == 'r' || next == 'b' || next == 'f' ? '?' : next;
 		}
 		if (len < MOST_TEXT)
 			out[len] = next ? next : '?';
@@ -158,7 +158,7 @@ static void skip_blanks(struct cursor *c)
 		c->at++;
 }
 
-static bool take(struct cursor *c, uint8_t byte)
+static bool skip_byte(struct cursor *c, uint8_t byte)
 {
 	skip_blanks(c);
 	if (c->at == c->end || *c->at != byte)
@@ -176,10 +176,10 @@ bool ckpt_scan_export_runs(const uint8_t *json, size_t len, char shown[CKPT_EXPO
 		size_t n;
 
 		c.at++;
-		n = take_text(&c, text);
-		if (n != 8 || memcmp(text, "expr_str", 8) != 0 || !take(&c, ':') || !take(&c, '"'))
+		n = read_text(&c, text);
+		if (n != 8 || memcmp(text, "expr_str", 8) != 0 || !skip_byte(&c, ':') || !skip_byte(&c, '"'))
 			continue;
-		n = take_text(&c, text);
+		n = read_text(&c, text);
 		if (n <= MOST_TEXT && is_formula(text, n))
 			continue;
 		text[n < CKPT_EXPORT_SHOWN ? n : CKPT_EXPORT_SHOWN - 1] = '\0';

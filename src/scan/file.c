@@ -20,7 +20,7 @@ enum { MOST_DEPTH = 8 };
 static const uint64_t MOST_PICKLE = (uint64_t)2 << 30;
 
 /* How a file is seen, which may be in several ways at once. */
-struct look {
+struct viewed_file {
 	struct ckpt_scanner *s;
 	struct ckpt_source *source;
 	unsigned flags;
@@ -28,13 +28,13 @@ struct look {
 	size_t len;
 };
 
-static void set_format(struct look *l, const char *format)
+static void set_format(struct viewed_file *l, const char *format)
 {
 	if (l->flags & CKPT_SCAN_TOP)
 		l->s->file.format = format;
 }
 
-static void find(struct look *l, enum ckpt_scan_verdict verdict, const char *kind, const char *text)
+static void add_finding(struct viewed_file *l, enum ckpt_scan_verdict verdict, const char *kind, const char *text)
 {
 	ckpt_scan_find(l->s, verdict, kind, CKPT_NO_OFFSET, "%s", text);
 }
@@ -42,7 +42,7 @@ static void find(struct look *l, enum ckpt_scan_verdict verdict, const char *kin
 /* ---- pickles ---- */
 
 /* The whole file in memory; NULL: said why. */
-static uint8_t *read_whole(struct look *l)
+static uint8_t *read_whole(struct viewed_file *l)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	uint64_t size = ckpt_source_size(l->source);
@@ -50,7 +50,7 @@ static uint8_t *read_whole(struct look *l)
 	int rc;
 
 	if (size > MOST_PICKLE) {
-		find(l, CKPT_SCAN_UNREADABLE, "unreadable",
+		add_finding(l, CKPT_SCAN_UNREADABLE, "unreadable",
 		     "a pickle of more than 2 GiB is not looked into");
 		return NULL;
 	}
@@ -63,7 +63,7 @@ static uint8_t *read_whole(struct look *l)
 	return NULL;
 }
 
-static void scan_bare(struct look *l)
+static void scan_bare(struct viewed_file *l)
 {
 	struct ckpt_scan_pickle p = { .bytes = read_whole(l),
 				      .len = (size_t)ckpt_source_size(l->source),
@@ -75,7 +75,7 @@ static void scan_bare(struct look *l)
 	free((void *)p.bytes);
 }
 
-static bool is_legacy(const struct look *l)
+static bool is_legacy(const struct viewed_file *l)
 {
 	static const uint8_t magic[] = { 0x8A, 0x0A, 0x6C, 0xFC, 0x9C, 0x46,
 					 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19 };
@@ -104,7 +104,7 @@ static bool is_importable(const char *name)
  * what names something to import, ends where the file does, or would take a loader's time and
  * memory. LOOKS: it calls what it names, by its opcodes alone.
  */
-static bool is_program(struct look *l, const uint8_t *bytes, size_t len, bool looks)
+static bool is_program(struct viewed_file *l, const uint8_t *bytes, size_t len, bool looks)
 {
 	struct ckpt_scan_pickle p = { .bytes = bytes, .len = len, .flags = CKPT_SCAN_PROBED };
 	struct ckpt_scanner quiet;
@@ -126,7 +126,7 @@ static bool is_program(struct look *l, const uint8_t *bytes, size_t len, bool lo
 	return is;
 }
 
-static bool has_signature(const struct look *l)
+static bool has_signature(const struct viewed_file *l)
 {
 	return l->len >= 2 && l->head[0] == CKPT_OP_PROTO && l->head[1] <= 5;
 }
@@ -135,7 +135,7 @@ static bool has_signature(const struct look *l)
  * Would an unpickler get anywhere? More of the file is read as long as its beginning is nothing but
  * opcodes.
  */
-static bool is_pickle(struct look *l)
+static bool is_pickle(struct viewed_file *l)
 {
 	uint64_t size = ckpt_source_size(l->source);
 	uint8_t *bytes;
@@ -158,7 +158,7 @@ static bool is_pickle(struct look *l)
 
 /* ---- what holds no code ---- */
 
-static bool is_there(struct look *l, uint64_t off, const char *mark)
+static bool is_there(struct viewed_file *l, uint64_t off, const char *mark)
 {
 	uint8_t bytes[4];
 
@@ -167,7 +167,7 @@ static bool is_there(struct look *l, uint64_t off, const char *mark)
 }
 
 /* Is there a directory where the end record at OFF says, or one of zip64? */
-static bool has_directory(struct look *l, uint64_t off, const uint8_t *end)
+static bool has_directory(struct viewed_file *l, uint64_t off, const uint8_t *end)
 {
 	struct ckpt_reader r = { end, 20, 12, false };
 	uint64_t size = ckpt_read_u32(&r), start = ckpt_read_u32(&r);
@@ -179,7 +179,7 @@ static bool has_directory(struct look *l, uint64_t off, const uint8_t *end)
 /*
  * An archive at the end of a file that is none: unzip, Python's zipfile and `python FILE` read it.
  */
-static bool ends_as_zip(struct look *l)
+static bool ends_as_zip(struct viewed_file *l)
 {
 	enum { END_BYTES = 22, WINDOW = 65535 + END_BYTES };
 	uint64_t size = ckpt_source_size(l->source);
@@ -199,7 +199,7 @@ static bool ends_as_zip(struct look *l)
 }
 
 /* What stands in the place of a checkpoint. */
-static bool is_nothing(const struct look *l)
+static bool is_nothing(const struct viewed_file *l)
 {
 	struct ckpt_identity is;
 
@@ -208,7 +208,7 @@ static bool is_nothing(const struct look *l)
 }
 
 /* Neither a pickle nor anything with one inside. */
-static bool scan_other(struct look *l)
+static bool scan_other(struct viewed_file *l)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	bool top = l->flags & CKPT_SCAN_TOP,
@@ -229,7 +229,7 @@ static bool scan_other(struct look *l)
 	if (text && !named && !is_nothing(l)) {
 		set_format(l, "text");
 		if (!l->s->in_folder)
-			find(l, CKPT_SCAN_PLAIN, "note", "text, which no loader of checkpoints runs");
+			add_finding(l, CKPT_SCAN_PLAIN, "note", "text, which no loader of checkpoints runs");
 		return false;
 	}
 	set_format(l, text ? "text" : "unknown");
@@ -241,7 +241,7 @@ static bool scan_other(struct look *l)
 
 /* ---- all ways to see it ---- */
 
-static bool scan_named_kind(struct look *l)
+static bool scan_named_kind(struct viewed_file *l)
 {
 	if (is_legacy(l)) {
 		set_format(l, "torch legacy stream");
@@ -253,12 +253,12 @@ static bool scan_named_kind(struct look *l)
 		ckpt_scan_npy(l->s, l->source);
 	} else if (l->len >= 8 && !memcmp(l->head + 4, "PTMF", 4)) {
 		set_format(l, "torch mobile");
-		find(l, CKPT_SCAN_NEEDS_OBJECTS, "source",
+		add_finding(l, CKPT_SCAN_NEEDS_OBJECTS, "source",
 		     "a mobile model: a program, which torch.jit.load makes ready to run");
 	} else if (ckpt_scan_is_safetensors(l->source, l->head, l->len)) {
 		set_format(l, "safetensors");
 		if (l->flags & CKPT_SCAN_TOP) {
-			find(l, CKPT_SCAN_PLAIN, "note",
+			add_finding(l, CKPT_SCAN_PLAIN, "note",
 			     "safetensors, in which there is nothing to run");
 			ckpt_scan_prove(l->s, l->source, CKPT_SCAN_TOP);
 		}
@@ -268,7 +268,7 @@ static bool scan_named_kind(struct look *l)
 	return true;
 }
 
-static bool scan_all_ways(struct look *l)
+static bool scan_all_ways(struct viewed_file *l)
 {
 	bool tar = ckpt_scan_is_tar(l->head, l->len), named, pickle;
 
@@ -286,13 +286,13 @@ static bool scan_all_ways(struct look *l)
 	if (tar)
 		ckpt_scan_tar(l->s, l->source, named || pickle ? CKPT_SCAN_PART : l->flags);
 	if (named + pickle + tar > 1)
-		find(l, CKPT_SCAN_INCONSISTENT, "kind",
+		add_finding(l, CKPT_SCAN_INCONSISTENT, "kind",
 		     pickle ? "it can be read as a pickle, too"
 			    : "it can be read as a tar archive, too");
 	if (ends_as_zip(l)) {
 		if (!named && !pickle && !tar)
 			set_format(l, "zip archive behind other bytes");
-		find(l, CKPT_SCAN_INCONSISTENT, "kind", "a zip archive lies at its end");
+		add_finding(l, CKPT_SCAN_INCONSISTENT, "kind", "a zip archive lies at its end");
 		ckpt_scan_zip(l->s, l->source, CKPT_SCAN_PART);
 		return true;
 	}
@@ -304,7 +304,7 @@ bool ckpt_scan_source(struct ckpt_scanner *s, struct ckpt_source *source, unsign
 	uint8_t head[CKPT_PROBE_BYTES];
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	uint64_t size = ckpt_source_size(source);
-	struct look l = { .s = s, .source = source, .flags = flags, .head = head };
+	struct viewed_file l = { .s = s, .source = source, .flags = flags, .head = head };
 	int rc;
 
 	l.len = size < sizeof(head) ? (size_t)size : sizeof(head);

@@ -20,7 +20,7 @@
 enum { MOST_FOLDERS = 1 << 20 };
 static const uint64_t PATHS = (uint64_t)1 << 30;
 
-static int add(struct ckpt_scan_files *f, const char *path, uint64_t size, struct ckpt_error *err)
+static int add_file(struct ckpt_scan_files *f, const char *path, uint64_t size, struct ckpt_error *err)
 {
 	const char **paths = ckpt_grow(f->paths, f->count, &f->cap, sizeof(*paths));
 	uint64_t *sizes;
@@ -38,7 +38,7 @@ static int add(struct ckpt_scan_files *f, const char *path, uint64_t size, struc
 	return 0;
 }
 
-static const char *join(struct ckpt_scan_files *f, const char *folder, const char *name)
+static const char *join_path(struct ckpt_scan_files *f, const char *folder, const char *name)
 {
 	size_t first = strlen(folder), second = strlen(name);
 	char *path;
@@ -66,12 +66,12 @@ static int list_entry(struct ckpt_scan_files *f, struct ckpt_scan_files *folders
 	struct stat st, to;
 
 	if (lstat(path, &st) < 0 || stat(path, &to) < 0)
-		return add(f, path, 0, err);
+		return add_file(f, path, 0, err);
 	if (S_ISDIR(st.st_mode))
-		return add(folders, path, 0, err);
+		return add_file(folders, path, 0, err);
 	if (S_ISDIR(to.st_mode) && ckpt_is_below(path, root))
 		return 0;
-	return add(f, path, S_ISREG(to.st_mode) ? (uint64_t)to.st_size : 0, err);
+	return add_file(f, path, S_ISREG(to.st_mode) ? (uint64_t)to.st_size : 0, err);
 }
 
 static int list_one(struct ckpt_scan_files *f, struct ckpt_scan_files *folders, const char *folder,
@@ -86,13 +86,13 @@ static int list_one(struct ckpt_scan_files *f, struct ckpt_scan_files *folders, 
 
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
 			continue;
-		path = join(f, folder, e->d_name);
+		path = join_path(f, folder, e->d_name);
 		rc = path ? list_entry(f, folders, folders->paths[0], path, err)
 			  : ckpt_arena_fail(f->arena, err);
 	}
 	if (rc == 0 && (!dir || errno)) { /* opening it says why */
 		f->unreadable_folders++;
-		rc = add(f, folder, 0, err);
+		rc = add_file(f, folder, 0, err);
 	}
 	if (dir)
 		closedir(dir);
@@ -104,12 +104,12 @@ struct listed {
 	uint64_t size;
 };
 
-static int by_path(const void *a, const void *b)
+static int compare_paths(const void *a, const void *b)
 {
 	return strcmp(((const struct listed *)a)->path, ((const struct listed *)b)->path);
 }
 
-static int sort(struct ckpt_scan_files *f, struct ckpt_error *err)
+static int sort_files(struct ckpt_scan_files *f, struct ckpt_error *err)
 {
 	struct listed *all = malloc((f->count + (size_t)1) * sizeof(*all));
 
@@ -117,7 +117,7 @@ static int sort(struct ckpt_scan_files *f, struct ckpt_error *err)
 		return ckpt_fail_nomem(err);
 	for (uint32_t i = 0; i < f->count; i++)
 		all[i] = (struct listed){ f->paths[i], f->sizes[i] };
-	qsort(all, f->count, sizeof(*all), by_path);
+	qsort(all, f->count, sizeof(*all), compare_paths);
 	for (uint32_t i = 0; i < f->count; i++) {
 		f->paths[i] = all[i].path;
 		f->sizes[i] = all[i].size;
@@ -129,7 +129,7 @@ static int sort(struct ckpt_scan_files *f, struct ckpt_error *err)
 static int list_all(struct ckpt_scan_files *f, const char *path, struct ckpt_error *err)
 {
 	struct ckpt_scan_files folders = { .arena = f->arena };
-	int rc = add(&folders, path, 0, err);
+	int rc = add_file(&folders, path, 0, err);
 
 	for (uint32_t i = 0; rc == 0 && i < folders.count; i++)
 		rc = i < MOST_FOLDERS ? list_one(f, &folders, folders.paths[i], err)
@@ -137,7 +137,7 @@ static int list_all(struct ckpt_scan_files *f, const char *path, struct ckpt_err
 						  "holds more than %d folders", MOST_FOLDERS);
 	free(folders.paths);
 	free(folders.sizes);
-	return rc < 0 ? rc : sort(f, err);
+	return rc < 0 ? rc : sort_files(f, err);
 }
 
 int ckpt_scan_list_files(const char *path, struct ckpt_scan_files *out, struct ckpt_error *err)
@@ -149,7 +149,7 @@ int ckpt_scan_list_files(const char *path, struct ckpt_scan_files *out, struct c
 		return ckpt_fail_nomem(err);
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		return list_all(out, path, err);
-	return add(out, path, 0, err);
+	return add_file(out, path, 0, err);
 }
 
 void ckpt_scan_files_clear(struct ckpt_scan_files *f)

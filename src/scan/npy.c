@@ -26,7 +26,7 @@ struct header {
 	bool has_text, is_big; /* items are texts of 4 bytes a character, the highest first */
 };
 
-static bool take(struct cursor *c, const char *text)
+static bool skip_text(struct cursor *c, const char *text)
 {
 	size_t len = strlen(text);
 
@@ -36,7 +36,7 @@ static bool take(struct cursor *c, const char *text)
 	return true;
 }
 
-static bool take_number(struct cursor *c, uint64_t *out)
+static bool read_number(struct cursor *c, uint64_t *out)
 {
 	const char *start = c->at;
 
@@ -68,42 +68,42 @@ static bool has_size(char letter, uint64_t itemsize)
 }
 
 /* '<f4' -> 4; objects are none. */
-static bool take_type(struct cursor *c, uint64_t *itemsize, struct header *h)
+static bool read_type(struct cursor *c, uint64_t *itemsize, struct header *h)
 {
 	char letter;
 
-	if (!take(c, "'") || c->end - c->at < 3 || !strchr("<>|=", c->at[0]) ||
+	if (!skip_text(c, "'") || c->end - c->at < 3 || !strchr("<>|=", c->at[0]) ||
 	    !strchr("biufcmMSUV", c->at[1]))
 		return false;
 	letter = c->at[1];
 	h->has_text = letter == 'U';
 	h->is_big = c->at[0] == '>';
 	c->at += 2;
-	if (!take_number(c, itemsize) || !has_size(letter, *itemsize))
+	if (!read_number(c, itemsize) || !has_size(letter, *itemsize))
 		return false;
 	if (letter == 'U')
 		*itemsize *= 4;
-	if ((letter == 'm' || letter == 'M') && take(c, "[")) {
+	if ((letter == 'm' || letter == 'M') && skip_text(c, "[")) {
 		while (c->at < c->end && ckpt_is_alnum((unsigned char)*c->at))
 			c->at++;
-		if (!take(c, "]"))
+		if (!skip_text(c, "]"))
 			return false;
 	}
-	return take(c, "'");
+	return skip_text(c, "'");
 }
 
-static bool take_shape(struct cursor *c, struct header *h)
+static bool read_shape(struct cursor *c, struct header *h)
 {
 	uint64_t n;
 
 	h->count = 1;
-	if (!take(c, "("))
+	if (!skip_text(c, "("))
 		return false;
-	for (; !take(c, ")"); h->ndim++) {
-		if (!take_number(c, &n) || __builtin_mul_overflow(h->count, n, &h->count))
+	for (; !skip_text(c, ")"); h->ndim++) {
+		if (!read_number(c, &n) || __builtin_mul_overflow(h->count, n, &h->count))
 			return false;
 		/* (2) is a number */
-		if (!take(c, ", ") && !take(c, ",") && (c->at == c->end || *c->at != ')' || !h->ndim))
+		if (!skip_text(c, ", ") && !skip_text(c, ",") && (c->at == c->end || *c->at != ')' || !h->ndim))
 			return false;
 	}
 	return true;
@@ -113,21 +113,21 @@ static bool take_shape(struct cursor *c, struct header *h)
  * [('a', '<f4'), ('b', '<i8', (3,))]: a structure of numbers, one behind the other, whose names
  * need no escapes.
  */
-static bool take_structure(struct cursor *c, uint64_t *itemsize, struct header *h)
+static bool read_structure(struct cursor *c, uint64_t *itemsize, struct header *h)
 {
 	struct header field = { 0 };
 	uint64_t one;
 
 	*itemsize = 0;
-	if (!take(c, "["))
+	if (!skip_text(c, "["))
 		return false;
-	for (bool first = true; !take(c, "]"); first = false) {
-		if ((!first && !take(c, ", ")) || !take(c, "('"))
+	for (bool first = true; !skip_text(c, "]"); first = false) {
+		if ((!first && !skip_text(c, ", ")) || !skip_text(c, "('"))
 			return false;
 		while (c->at < c->end && (ckpt_is_alnum((unsigned char)*c->at) || *c->at == '_'))
 			c->at++;
 		field = (struct header){ .count = 1 };
-		if (!take(c, "', ") || !take_type(c, &one, &field) || field.has_text || (take(c, ", ") && !take_shape(c, &field)) || !take(c, ")") ||
+		if (!skip_text(c, "', ") || !read_type(c, &one, &field) || field.has_text || (skip_text(c, ", ") && !read_shape(c, &field)) || !skip_text(c, ")") ||
 		    __builtin_mul_overflow(one, field.count, &one) || __builtin_add_overflow(*itemsize, one, itemsize) || field.ndim > MOST_DIMENSIONS || !one)
 			return false;
 	}
@@ -140,13 +140,13 @@ static bool read_header(struct cursor c, struct header *h)
 {
 	uint64_t itemsize;
 
-	if (!take(&c, "{'descr': ") || (!take_type(&c, &itemsize, h) && !take_structure(&c, &itemsize, h)) ||
-	    !take(&c, ", 'fortran_order': ") || (!take(&c, "False") && !take(&c, "True")) ||
-	    !take(&c, ", 'shape': ") || !take_shape(&c, h) || !take(&c, ", }"))
+	if (!skip_text(&c, "{'descr': ") || (!read_type(&c, &itemsize, h) && !read_structure(&c, &itemsize, h)) ||
+	    !skip_text(&c, ", 'fortran_order': ") || (!skip_text(&c, "False") && !skip_text(&c, "True")) ||
+	    !skip_text(&c, ", 'shape': ") || !read_shape(&c, h) || !skip_text(&c, ", }"))
 		return false;
-	while (take(&c, " ")) {
+	while (skip_text(&c, " ")) {
 	}
-	take(&c, "\n");
+	skip_text(&c, "\n");
 	return c.at == c.end && !__builtin_mul_overflow(itemsize, h->count, &h->nbytes);
 }
 

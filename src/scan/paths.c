@@ -161,7 +161,7 @@ static void set_bit(uint8_t *bits, uint32_t id)
 }
 
 /* Once for each; those without an identity hold nothing. */
-static bool enter(struct search *f, const struct ckpt_value *v)
+static bool enter_value(struct search *f, const struct ckpt_value *v)
 {
 	struct level *grown;
 
@@ -180,7 +180,7 @@ static bool enter(struct search *f, const struct ckpt_value *v)
 
 static bool search(struct search *f, const struct ckpt_value *root)
 {
-	bool ok = enter(f, root);
+	bool ok = enter_value(f, root);
 
 	while (ok && f->depth && f->left) {
 		struct level *top = &f->levels[f->depth - 1];
@@ -191,12 +191,12 @@ static bool search(struct search *f, const struct ckpt_value *root)
 		if (!part)
 			f->depth--;
 		else
-			ok = enter(f, part);
+			ok = enter_value(f, part);
 	}
 	return ok && !f->name.bad;
 }
 
-static bool prepare(struct search *f)
+static bool mark_wanted(struct search *f)
 {
 	size_t size = f->w->doc.next_id / 8 + 1u;
 
@@ -214,7 +214,7 @@ void ckpt_scan_name_subjects(struct ckpt_scan_walk *w)
 	struct search f = { .w = w, .left = w->subject_count };
 
 	if (w->subject_count && w->doc.root)
-		w->s->no_memory |= !prepare(&f) || !search(&f, w->doc.root);
+		w->s->no_memory |= !mark_wanted(&f) || !search(&f, w->doc.root);
 	free(f.seen);
 	free(f.levels);
 	ckpt_buf_clear(&f.name);

@@ -54,7 +54,7 @@ static bool is_index(const char *path)
 }
 
 /* 0: there is a verdict, or it is of no kind to have one (s->file.format is "" then). */
-static int scan_one(struct ckpt_scanner *s, const char *path, struct ckpt_error *err)
+static int scan_file(struct ckpt_scanner *s, const char *path, struct ckpt_error *err)
 {
 	struct ckpt_source *source;
 	bool inside;
@@ -112,7 +112,7 @@ static void free_scanner(struct ckpt_scanner *s)
 	free(s);
 }
 
-static int tell(struct scanning *g, const struct ckpt_scanner *s)
+static int report_file(struct scanning *g, const struct ckpt_scanner *s)
 {
 	if (g->is_folder && !s->is_one && s->file.verdict == CKPT_SCAN_PLAIN) {
 		g->report.passed_over++;
@@ -125,14 +125,14 @@ static int tell(struct scanning *g, const struct ckpt_scanner *s)
 }
 
 /* In the order of the names, whichever is done first. */
-static int put(struct scanning *g, uint32_t i, struct ckpt_scanner *s)
+static int deliver_results(struct scanning *g, uint32_t i, struct ckpt_scanner *s)
 {
 	int rc = 0;
 
 	pthread_mutex_lock(&g->lock);
 	g->done[i] = s;
 	for (; rc >= 0 && g->told < g->files.count && g->done[g->told]; g->told++) {
-		rc = tell(g, g->done[g->told]);
+		rc = report_file(g, g->done[g->told]);
 		free_scanner(g->done[g->told]);
 		g->done[g->told] = NULL;
 	}
@@ -140,7 +140,7 @@ static int put(struct scanning *g, uint32_t i, struct ckpt_scanner *s)
 	return rc < 0 ? rc : 0;
 }
 
-static int take(struct ckpt_work *work, void *desk, struct ckpt_error *err)
+static int take_file(struct ckpt_work *work, void *desk, struct ckpt_error *err)
 {
 	struct scanning *g = (struct scanning *)work;
 
@@ -151,7 +151,7 @@ static int take(struct ckpt_work *work, void *desk, struct ckpt_error *err)
 	return 1;
 }
 
-static int finish(struct ckpt_work *work, void *desk, struct ckpt_error *err)
+static int scan_taken_file(struct ckpt_work *work, void *desk, struct ckpt_error *err)
 {
 	struct scanning *g = (struct scanning *)work;
 	struct ckpt_scanner *s = malloc(sizeof(*s));
@@ -167,7 +167,7 @@ static int finish(struct ckpt_work *work, void *desk, struct ckpt_error *err)
 	s->cancel = g->options->cancel;
 	s->in_folder = g->is_folder;
 	rc = ckpt_scan_is_cancelled(s) ? ckpt_fail(&local, CKPT_E_CANCELLED, "cancelled")
-				       : scan_one(s, g->files.paths[i], &local);
+				       : scan_file(s, g->files.paths[i], &local);
 	if (rc < 0 && g->is_folder && rc != CKPT_E_NOMEM && rc != CKPT_E_CANCELLED) {
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", local.offset, "%s",
 			       ckpt_error_text(&local, text, sizeof(text)));
@@ -176,14 +176,14 @@ static int finish(struct ckpt_work *work, void *desk, struct ckpt_error *err)
 	}
 	g->bytes += g->files.sizes[i];
 	if (rc == 0)
-		return put(g, i, s);
+		return deliver_results(g, i, s);
 	free_scanner(s);
 	if (err)
 		*err = local;
 	return rc;
 }
 
-static int tick(struct ckpt_work *work, struct ckpt_error *err)
+static int report_progress(struct ckpt_work *work, struct ckpt_error *err)
 {
 	struct scanning *g = (struct scanning *)work;
 
@@ -216,7 +216,7 @@ int ckpt_scan(const char *path, const struct ckpt_scan_options *options,
 	      struct ckpt_scan_report *report, struct ckpt_error *err)
 {
 	struct ckpt_scan_options o = CKPT_SCAN_OPTIONS_INIT;
-	struct scanning g = { .work = { take, finish, tick },
+	struct scanning g = { .work = { take_file, scan_taken_file, report_progress },
 			      .options = &o,
 			      .file = file,
 			      .ctx = ctx,
@@ -248,7 +248,7 @@ int ckpt_scan_weights_only(const char *path, bool *accepts,
 
 	if (rc < 0)
 		return ckpt_fail_nomem(err);
-	rc = scan_one(&s, path, err);
+	rc = scan_file(&s, path, err);
 	if (rc == 0 && !s.file.is_torch)
 		rc = ckpt_error_at(err,
 				   ckpt_fail(err, CKPT_E_UNSUPPORTED,

@@ -63,7 +63,7 @@ bool ckpt_scan_is_cancelled(const struct ckpt_scanner *s)
 }
 
 /* Whatever of a file is in it: nothing that a terminal would obey. */
-static const char *keep(struct ckpt_scanner *s, const char *text)
+static const char *copy_text(struct ckpt_scanner *s, const char *text)
 {
 	char shown[4 * MOST_TEXT];
 	const char *copy;
@@ -103,7 +103,7 @@ void ckpt_scan_find(struct ckpt_scanner *s, enum ckpt_scan_verdict verdict, cons
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	f.text = keep(s, text);
+	f.text = copy_text(s, text);
 	grown = ckpt_grow(s->findings, s->finding_count, &s->finding_cap, sizeof(*grown));
 	s->no_memory |= !grown;
 	if (!grown)
@@ -232,9 +232,9 @@ void ckpt_scan_refuse(struct ckpt_scanner *s, unsigned versions, const struct ck
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	r.text = keep(s, text);
+	r.text = copy_text(s, text);
 	if (global) {
-		r.name = keep(s, ckpt_scan_show_global(global, text, sizeof(text)));
+		r.name = copy_text(s, ckpt_scan_show_global(global, text, sizeof(text)));
 		r.can_be_allowed = true;
 	}
 	grown = ckpt_grow(s->refusals, s->refusal_count, &s->refusal_cap, sizeof(*grown));
@@ -270,7 +270,7 @@ struct ranked {
 	uint32_t number;
 };
 
-static int by_verdict(const void *a, const void *b)
+static int compare_verdicts(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
 
@@ -288,14 +288,14 @@ static void sort_findings(struct ckpt_scanner *s)
 		return;
 	for (uint32_t i = 0; i < s->finding_count; i++)
 		ranked[i] = (struct ranked){ s->findings[i], i };
-	qsort(ranked, s->finding_count, sizeof(*ranked), by_verdict);
+	qsort(ranked, s->finding_count, sizeof(*ranked), compare_verdicts);
 	for (uint32_t i = 0; i < s->finding_count; i++)
 		s->findings[i] = ranked[i].finding;
 	free(ranked);
 }
 
 /* What runs code is not there for nothing, even if this pickle does not call it. */
-static void say_named(struct ckpt_scanner *s)
+static void find_uncalled(struct ckpt_scanner *s)
 {
 	for (uint32_t i = 0; i < s->global_count; i++) {
 		if (s->globals[i].kind != CKPT_SCAN_CODE || s->globals[i].called)
@@ -309,7 +309,7 @@ static void say_named(struct ckpt_scanner *s)
 
 void ckpt_scanner_finish(struct ckpt_scanner *s)
 {
-	say_named(s);
+	find_uncalled(s);
 	sort_findings(s);
 	s->file.globals = s->globals;
 	s->file.global_count = s->global_count;

@@ -49,12 +49,12 @@ static bool is_one_of(const struct word *w, const char *const *names)
 	return false;
 }
 
-static bool is(const struct word *w, const char *name)
+static bool is_word(const struct word *w, const char *name)
 {
 	return w->len == strlen(name) && !memcmp(w->at, name, w->len);
 }
 
-static void say(struct ckpt_scan_script *script, const struct word *w, const char *prefix)
+static void record_outward(struct ckpt_scan_script *script, const struct word *w, const char *prefix)
 {
 	size_t len = strlen(prefix), rest = w->len;
 
@@ -89,14 +89,14 @@ static void check_bodies(struct ckpt_scan_script *script, const uint8_t *text, s
 
 		while (behind < len && (text[behind] == ' ' || text[behind] == '\t'))
 			behind++;
-		if (is(&before, "def"))
-			inside = is(&w, "__setstate__") || is(&w, "set_weight_bias");
-		else if (is(&w, "class"))
+		if (is_word(&before, "def"))
+			inside = is_word(&w, "__setstate__") || is_word(&w, "set_weight_bias");
+		else if (is_word(&w, "class"))
 			inside = false;
-		else if (inside && (is(&w, "while") || is(&w, "for")))
-			say(script, &w, "__setstate__: ");
-		else if (inside && behind < len && text[behind] == '(' && !is_of_packing(&w) && !is(&w, "if") && !is(&w, "return") && !is(&w, "and") && !is(&w, "or") && !is(&w, "not") && !is(&w, "raise"))
-			say(script, &w, "__setstate__: ");
+		else if (inside && (is_word(&w, "while") || is_word(&w, "for")))
+			record_outward(script, &w, "__setstate__: ");
+		else if (inside && behind < len && text[behind] == '(' && !is_of_packing(&w) && !is_word(&w, "if") && !is_word(&w, "return") && !is_word(&w, "and") && !is_word(&w, "or") && !is_word(&w, "not") && !is_word(&w, "raise"))
+			record_outward(script, &w, "__setstate__: ");
 		before = w;
 	}
 }
@@ -115,7 +115,7 @@ static void skip_text(const uint8_t *text, size_t len, size_t *at)
 	*at += *at < len;
 }
 
-static void note_evaluated(struct ckpt_scan_script *script, const uint8_t *text, size_t begin, size_t end)
+static void record_evaluated(struct ckpt_scan_script *script, const uint8_t *text, size_t begin, size_t end)
 {
 	size_t n = 0;
 
@@ -157,7 +157,7 @@ static bool is_literal(const uint8_t *text, size_t len, size_t *at, bool is_type
 			skip_text(text, len, at);
 		} else if (is_letter(c)) {
 			next_word(text, len, at, &w);
-			if ((!is_type && !is_word_of_literals(&w)) || (*at < len && text[*at] == '(' && !is(&w, "device")))
+			if ((!is_type && !is_word_of_literals(&w)) || (*at < len && text[*at] == '(' && !is_word(&w, "device")))
 				return false;
 		} else if (c == '(' || c == '[' || c == '{') {
 			depth++;
@@ -199,7 +199,7 @@ static size_t check_arguments(struct ckpt_scan_script *script, const uint8_t *te
 			continue;
 		if (is_literal(text, len, &at, false, true))
 			continue;
-		note_evaluated(script, text, begin, at + CKPT_SCRIPT_SHOWN < len ? at + CKPT_SCRIPT_SHOWN : len);
+		record_evaluated(script, text, begin, at + CKPT_SCRIPT_SHOWN < len ? at + CKPT_SCRIPT_SHOWN : len);
 		return at;
 	}
 	return at;
@@ -232,7 +232,7 @@ static void check_evaluated(struct ckpt_scan_script *script, const uint8_t *text
 		body = SIZE_MAX;
 		word_at = at;
 		next_word(text, end, &word_at, &w);
-		if (is(&w, "def")) {
+		if (is_word(&w, "def")) {
 			const uint8_t *open = memchr(text + at, '(', len - at);
 
 			body = at - begin;
@@ -247,8 +247,8 @@ static void check_evaluated(struct ckpt_scan_script *script, const uint8_t *text
 			if (text[at] == '\'' || text[at] == '"') {
 				skip_text(text, end, &at);
 				at--;
-			} else if (text[at] == '=' && !is_literal(text, len, &value, is(&w, "__annotations__"), false)) {
-				note_evaluated(script, text, begin, end);
+			} else if (text[at] == '=' && !is_literal(text, len, &value, is_word(&w, "__annotations__"), false)) {
+				record_evaluated(script, text, begin, end);
 				break;
 			} else if (text[at] == '=') {
 				at = value - 1;
@@ -331,11 +331,11 @@ void ckpt_scan_script_source(struct ckpt_scan_script *script, const uint8_t *tex
 	size_t at = 0;
 
 	while (next_word(text, len, &at, &w)) {
-		script->sets_states |= is(&w, "__setstate__");
+		script->sets_states |= is_word(&w, "__setstate__");
 		if (is_one_of(&w, outward))
-			say(script, &w, "");
-		else if (is(&before, "ops") && !is_one_of(&w, known))
-			say(script, &w, "ops.");
+			record_outward(script, &w, "");
+		else if (is_word(&before, "ops") && !is_one_of(&w, known))
+			record_outward(script, &w, "ops.");
 		before = w;
 	}
 	check_bodies(script, text, len);
@@ -348,6 +348,6 @@ void ckpt_scan_script_source(struct ckpt_scan_script *script, const uint8_t *tex
 			size_t line = end ? (size_t)(end - text) - i : len - i;
 
 			if (memchr(text + i, '\\', line))
-				say(script, &(struct word){ "getattr", 7 }, "");
+				record_outward(script, &(struct word){ "getattr", 7 }, "");
 		}
 }

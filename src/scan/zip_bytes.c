@@ -19,7 +19,7 @@ struct output {
 };
 
 /* False: it becomes too much, or there is no memory. */
-static bool put(struct output *o, const uint8_t *bytes, size_t len)
+static bool add_output(struct output *o, const uint8_t *bytes, size_t len)
 {
 	struct ckpt_scanner *s = o->zip->s;
 	size_t keep = o->kept.len < o->most ? len : 0;
@@ -36,13 +36,13 @@ static bool put(struct output *o, const uint8_t *bytes, size_t len)
 	return !o->kept.bad;
 }
 
-static bool copy(struct output *o, const struct ckpt_loose_entry *e, uint8_t *block)
+static bool copy_stored(struct output *o, const struct ckpt_loose_entry *e, uint8_t *block)
 {
 	for (uint64_t at = 0; at < e->csize;) {
 		size_t len = e->csize - at < BLOCK ? (size_t)(e->csize - at) : BLOCK;
 
 		if (ckpt_source_read(o->zip->source, e->data_off + at, block, len, NULL) < 0 ||
-		    !put(o, block, len))
+		    !add_output(o, block, len))
 			return false;
 		at += len;
 	}
@@ -69,13 +69,13 @@ static bool inflate_all(struct output *o, const struct ckpt_loose_entry *e, uint
 		z->next_out = out;
 		z->avail_out = BLOCK;
 		rc = inflate(z, Z_NO_FLUSH);
-		if (!put(o, out, BLOCK - z->avail_out))
+		if (!add_output(o, out, BLOCK - z->avail_out))
 			return false;
 	}
 	return rc == Z_STREAM_END;
 }
 
-static bool unpack(struct output *o, const struct ckpt_loose_entry *e, uint8_t *in, uint8_t *out)
+static bool unpack_record(struct output *o, const struct ckpt_loose_entry *e, uint8_t *in, uint8_t *out)
 {
 	z_stream z = { 0 };
 	bool ok;
@@ -98,7 +98,7 @@ uint8_t *ckpt_loose_zip_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loos
 
 	zip->s->no_memory |= !blocks;
 	ok = blocks &&
-	     (e->method == DEFLATED ? unpack(&o, e, blocks, blocks + BLOCK) : copy(&o, e, blocks));
+	     (e->method == DEFLATED ? unpack_record(&o, e, blocks, blocks + BLOCK) : copy_stored(&o, e, blocks));
 	free(blocks);
 	if (ok && !o.kept.data)
 		ckpt_buf_grow(&o.kept, 1);

@@ -28,7 +28,7 @@ enum {
 
 /* ---- names ---- */
 
-static bool climbs(const char *name, size_t len)
+static bool has_parent_step(const char *name, size_t len)
 {
 	for (size_t i = 0; i + 1 < len; i++)
 		if (name[i] == '.' && name[i + 1] == '.' &&
@@ -44,13 +44,13 @@ static void check_name(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 		ckpt_loose_zip_odd(zip, e, 0,
 				   "the name has a zero byte in it, where some readers end it");
 	else if (!e->name_len || e->name[0] == '/' || e->name[0] == '\\' ||
-		 climbs(e->name, e->name_len) || (e->name_len > 1 && e->name[1] == ':'))
+		 has_parent_step(e->name, e->name_len) || (e->name_len > 1 && e->name[1] == ':'))
 		ckpt_loose_zip_odd(zip, e, 0, "the name leads out of the archive");
 	else if (!ckpt_utf8_ok(e->name, e->name_len))
 		ckpt_loose_zip_odd(zip, e, 0, "the name is no UTF-8");
 }
 
-static int by_name(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	const struct ckpt_loose_entry *x = *(const struct ckpt_loose_entry *const *)a,
 				      *y = *(const struct ckpt_loose_entry *const *)b;
@@ -67,7 +67,7 @@ static void check_doubles(struct ckpt_loose_zip *zip)
 		return;
 	for (uint32_t i = 0; i < zip->count; i++)
 		sorted[i] = &zip->entries[i];
-	qsort(sorted, zip->count, sizeof(*sorted), by_name);
+	qsort(sorted, zip->count, sizeof(*sorted), compare_names);
 	for (uint32_t i = 1; i < zip->count; i++)
 		if (!ckpt_strcasecmp(sorted[i - 1]->name, sorted[i]->name))
 			ckpt_loose_zip_odd(
@@ -210,7 +210,7 @@ static bool is_digits(const uint8_t *bytes, size_t len)
 }
 
 /* A record that is not in the directory. Others that it leaves are wiped. False: there is none. */
-static bool look_at_hidden(struct gap *g)
+static bool scan_hidden(struct gap *g)
 {
 	struct ckpt_loose_entry e;
 	uint64_t data, end;
@@ -257,7 +257,7 @@ static bool skip_directory(struct gap *g)
 	return skip;
 }
 
-static void look_at_strays(struct gap *g)
+static void scan_stray_bytes(struct gap *g)
 {
 	uint64_t off = g->off + g->at, len = g->len - g->at;
 	struct ckpt_source *part;
@@ -275,7 +275,7 @@ static void look_at_strays(struct gap *g)
 }
 
 /* LEN bytes at OFF that belong to nothing. */
-static void look_at_gap(struct ckpt_loose_zip *zip, uint64_t off, uint64_t len)
+static void scan_gap(struct ckpt_loose_zip *zip, uint64_t off, uint64_t len)
 {
 	struct gap g = { .zip = zip, .off = off, .len = len };
 	uint8_t *bytes = len <= MOST_GAP ? malloc((size_t)len + 1) : NULL;
@@ -293,12 +293,12 @@ static void look_at_gap(struct ckpt_loose_zip *zip, uint64_t off, uint64_t len)
 			g.at++;
 		else if (ckpt_scan_is_cancelled(zip->s))
 			zip->s->rc = CKPT_E_CANCELLED;
-		else if (!look_at_hidden(&g) && !skip_directory(&g))
-			look_at_strays(&g);
+		else if (!scan_hidden(&g) && !skip_directory(&g))
+			scan_stray_bytes(&g);
 	free(bytes);
 }
 
-static int by_place(const void *a, const void *b, void *ctx)
+static int compare_header_offsets(const void *a, const void *b, void *ctx)
 {
 	const struct ckpt_loose_zip *zip = ctx;
 	const struct ckpt_loose_entry *x = &zip->entries[*(const uint32_t *)a],
@@ -308,7 +308,7 @@ static int by_place(const void *a, const void *b, void *ctx)
 }
 
 /* Behind a record there may be a descriptor, with a signature or without, wide or narrow. */
-static uint64_t behind(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
+static uint64_t end_of_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
 	uint64_t end = e->data_off + e->csize;
 	uint8_t bytes[24] = { 0 };
@@ -349,11 +349,11 @@ static void check_places(struct ckpt_loose_zip *zip)
 		if (e.header_off < at)
 			ckpt_loose_zip_odd(zip, &e, 0, "it overlaps the record in front of it");
 		else if (e.header_off > at)
-			look_at_gap(zip, at, e.header_off - at);
-		at = behind(zip, &e) > at ? behind(zip, &e) : at;
+			scan_gap(zip, at, e.header_off - at);
+		at = end_of_record(zip, &e) > at ? end_of_record(zip, &e) : at;
 	}
 	if (zip->directory_off > at)
-		look_at_gap(zip, at, zip->directory_off - at);
+		scan_gap(zip, at, zip->directory_off - at);
 }
 
 /* ---- the directory itself, and behind it ---- */
@@ -420,7 +420,7 @@ void ckpt_loose_zip_compare(struct ckpt_loose_zip *zip)
 		check_name(zip, &zip->entries[i]);
 		compare_header(zip, &zip->entries[i]);
 	}
-	qsort_r(zip->order, zip->count, sizeof(*zip->order), by_place, zip);
+	qsort_r(zip->order, zip->count, sizeof(*zip->order), compare_header_offsets, zip);
 	check_doubles(zip);
 	check_places(zip);
 	check_directory(zip);

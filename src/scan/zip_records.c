@@ -39,7 +39,7 @@ static bool ends_with(const char *text, const char *end)
 	return len >= n && !ckpt_strcasecmp(text + len - n, end);
 }
 
-static bool has(const struct ckpt_loose_zip *zip, const char *record)
+static bool has_record(const struct ckpt_loose_zip *zip, const char *record)
 {
 	size_t len = strlen(zip->folder);
 
@@ -68,7 +68,7 @@ static bool has_program(const struct ckpt_loose_zip *zip)
 }
 
 /* Behind the archive's own folder; NULL: it is not in that. */
-static const char *record_of(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
+static const char *name_in_folder(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
 	size_t len = strlen(zip->folder);
 
@@ -122,7 +122,7 @@ static bool is_mark(const char *record)
 
 static enum role role_of(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
-	const char *record = record_of(zip, e);
+	const char *record = name_in_folder(zip, e);
 
 	if (e->name_len && e->name[e->name_len - 1] == '/' && !e->csize && !e->usize)
 		return ROLE_FOLDER;
@@ -168,7 +168,7 @@ static bool is_known_mark(const uint8_t *bytes, uint64_t len)
 
 static bool is_of_big_endian(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, const uint8_t *bytes, uint64_t len)
 {
-	const char *record = record_of(zip, e);
+	const char *record = name_in_folder(zip, e);
 
 	return record && !ckpt_strcasecmp(record, "byteorder") && len == 3 && !memcmp(bytes, "big", 3);
 }
@@ -179,7 +179,7 @@ static void scan_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entr
 	struct ckpt_scan_pickle p = { .bytes = bytes,
 				      .len = (size_t)len,
 				      .flags = CKPT_SCAN_STORAGES };
-	const char *record = record_of(zip, e);
+	const char *record = name_in_folder(zip, e);
 	bool main_pickle = zip->flags & CKPT_SCAN_TOP && !e->is_hidden && record &&
 			   !ckpt_strcasecmp(record, "data.pkl");
 	bool weights = zip->s->weights, in_package = zip->s->in_package;
@@ -287,7 +287,7 @@ static void scan_formulas(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint
 			       "a formula that torch does not write: '%s', which torch.export.load evaluates", ckpt_escape(shown, sizeof(shown), formula, strlen(formula)));
 }
 
-static void look_at(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, enum role role,
+static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, enum role role,
 		    const uint8_t *bytes, uint64_t len)
 {
 	uint64_t head = len < HEAD ? len : HEAD;
@@ -317,7 +317,7 @@ static void look_at(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e
 	}
 }
 
-static uint64_t most_of(const struct ckpt_loose_entry *e)
+static uint64_t most_unpacked(const struct ckpt_loose_entry *e)
 {
 	uint64_t most = MOST_UNPACKED + MOST_RATIO * (e->csize < MOST_WHOLE ? e->csize : MOST_WHOLE);
 
@@ -327,7 +327,7 @@ static uint64_t most_of(const struct ckpt_loose_entry *e)
 void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
 	enum role role = role_of(zip, e);
-	uint64_t most = role == ROLE_STORAGE ? HEAD : most_of(e), len;
+	uint64_t most = role == ROLE_STORAGE ? HEAD : most_unpacked(e), len;
 	const char *before;
 	uint32_t crc32;
 	uint8_t *bytes;
@@ -357,7 +357,7 @@ void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_e
 			ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET,
 				       "more than %" PRIu64 " MiB of it is not looked into",
 				       most >> 20);
-		look_at(zip, e, role, bytes, len < most ? len : most);
+		scan_bytes(zip, e, role, bytes, len < most ? len : most);
 	}
 	free(bytes);
 	zip->s->where = before;
@@ -376,10 +376,10 @@ static void find_kind(struct ckpt_loose_zip *zip)
 		zip->s->no_memory = true;
 		return;
 	}
-	zip->has_pickle = has(zip, "data.pkl");
-	zip->is_script = has(zip, "constants.pkl");
-	zip->is_export = has(zip, "archive_format") || has_program(zip);
-	zip->is_package = has(zip, ".data/extern_modules") || has(zip, ".data/python_version");
+	zip->has_pickle = has_record(zip, "data.pkl");
+	zip->is_script = has_record(zip, "constants.pkl");
+	zip->is_export = has_record(zip, "archive_format") || has_program(zip);
+	zip->is_package = has_record(zip, ".data/extern_modules") || has_record(zip, ".data/python_version");
 	zip->without_crc = true;
 	for (uint32_t i = 0; i < zip->count; i++)
 		zip->without_crc &= !zip->entries[i].crc32;
@@ -398,7 +398,7 @@ static void check_archive(struct ckpt_loose_zip *zip)
 		sources += role_of(zip, e) == ROLE_SOURCE;
 		if (!ckpt_strcasecmp(e->name, "__main__.py") || !ckpt_strcasecmp(e->name, "__main__.pyc"))
 			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' runs", e->name);
-		if (is_of_torch(zip) && !record_of(zip, e))
+		if (is_of_torch(zip) && !name_in_folder(zip, e))
 			ckpt_loose_zip_odd(zip, e, 0, "it lies outside of the folder '%.80s/'",
 					   zip->folder);
 	}
