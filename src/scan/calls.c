@@ -80,11 +80,6 @@ static const struct ckpt_value *arg(const struct ckpt_value *args, uint32_t i)
 	return args->kind == CKPT_TUPLE && i < args->u.seq.count ? args->u.seq.items[i] : NULL;
 }
 
-static bool is_text(const struct ckpt_value *v)
-{
-	return v && (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR);
-}
-
 static bool is_getattr(const struct ckpt_value *v)
 {
 	return v->kind == CKPT_CALL && v->u.call->func->kind == CKPT_GLOBAL &&
@@ -118,7 +113,7 @@ const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struc
 		return NULL;
 	of = arg(v->u.call->args, 0);
 	name = arg(v->u.call->args, 1);
-	if (!of || of->kind != CKPT_GLOBAL || !is_text(name) || name->u.bytes.len > MOST_ATTRIBUTE)
+	if (!of || of->kind != CKPT_GLOBAL || !ckpt_scan_is_text(name) || name->u.bytes.len > MOST_ATTRIBUTE)
 		return NULL;
 	size = of->u.global->name_len + name->u.bytes.len + 2;
 	path = ckpt_arena_alloc(w->m.arena, size);
@@ -180,7 +175,7 @@ static bool is_harmless_attribute(const struct ckpt_value *name)
 {
 	char text[128];
 
-	if (!is_text(name) || !name->u.bytes.len || name->u.bytes.len >= sizeof(text))
+	if (!ckpt_scan_is_text(name) || !name->u.bytes.len || name->u.bytes.len >= sizeof(text))
 		return false;
 	memcpy(text, name->u.bytes.ptr, name->u.bytes.len);
 	text[name->u.bytes.len] = '\0';

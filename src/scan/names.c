@@ -130,12 +130,11 @@ static const char *present_name(const char *module)
 
 bool ckpt_scan_is_of_python2(const char *module)
 {
-	static const char *const modules[] = { "__builtin__", "exceptions", "copy_reg", "UserDict", "UserList", "UserString" };
+	static const char *const modules[] = { "__builtin__", "exceptions", "copy_reg",
+					       "UserDict",    "UserList",   "UserString",
+					       NULL };
 
-	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
-		if (!strcmp(module, modules[i]))
-			return true;
-	return false;
+	return ckpt_is_one_of(module, modules);
 }
 
 static bool is_identifier_char(char c)

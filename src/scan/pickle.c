@@ -90,11 +90,6 @@ static void call_marked(struct ckpt_scan_walk *w, const struct ckpt_value *func)
 
 /* ---- names ---- */
 
-static bool is_text(const struct ckpt_value *v)
-{
-	return v && (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR);
-}
-
 /* A global by its two texts, whatever is in them. */
 static const struct ckpt_value *make_global(struct ckpt_scan_walk *w, const char *module,
 					    uint64_t module_len, const char *name,
@@ -113,7 +108,7 @@ static const struct ckpt_value *make_global(struct ckpt_scan_walk *w, const char
 }
 
 /* What the opcode names; NULL: it names nothing, or what cannot be known. */
-static const struct ckpt_value *named(struct ckpt_scan_walk *w)
+static const struct ckpt_value *read_named_global(struct ckpt_scan_walk *w)
 {
 	const struct ckpt_op *op = &w->m.op;
 	const struct ckpt_value *module = top(w, 1), *name = top(w, 0);
@@ -122,7 +117,7 @@ static const struct ckpt_value *named(struct ckpt_scan_walk *w)
 		return make_global(w, op->bytes, op->len, op->second, op->second_len);
 	if (op->code != CKPT_OP_STACK_GLOBAL || !module || !name)
 		return NULL;
-	if (is_text(module) && is_text(name))
+	if (ckpt_scan_is_text(module) && ckpt_scan_is_text(name))
 		return make_global(w, module->u.bytes.ptr, module->u.bytes.len, name->u.bytes.ptr,
 				   name->u.bytes.len);
 	ckpt_scan_find(w->s, CKPT_SCAN_DANGEROUS, "name", ckpt_scan_at(w),
@@ -131,7 +126,7 @@ static const struct ckpt_value *named(struct ckpt_scan_walk *w)
 	return NULL;
 }
 
-static void look_at_extension(struct ckpt_scan_walk *w)
+static void find_extension(struct ckpt_scan_walk *w)
 {
 	ckpt_scan_find(
 		w->s, CKPT_SCAN_INCONSISTENT, "name", ckpt_scan_at(w),
@@ -151,7 +146,7 @@ static bool is_function_for_call(const struct ckpt_value *const *items, size_t c
 }
 
 /* What the opcode puts into a container, or ends with. */
-static void look_at_kept(struct ckpt_scan_walk *w)
+static void check_kept(struct ckpt_scan_walk *w)
 {
 	size_t floor = ckpt_machine_floor(&w->m), count = 0;
 
@@ -180,7 +175,7 @@ static void look_at_kept(struct ckpt_scan_walk *w)
 }
 
 /* What the opcode puts into a dict or a set. */
-static void look_at_keys(struct ckpt_scan_walk *w)
+static void check_keys(struct ckpt_scan_walk *w)
 {
 	size_t floor = ckpt_machine_floor(&w->m);
 	const struct ckpt_value *container = NULL;
@@ -217,12 +212,12 @@ static void look_at_keys(struct ckpt_scan_walk *w)
 	ckpt_scan_keys_added(w, &a);
 }
 
-static void look(struct ckpt_scan_walk *w, const struct ckpt_value *global)
+static void check_opcode(struct ckpt_scan_walk *w, const struct ckpt_value *global)
 {
 	const struct ckpt_value *a = top(w, 0), *b = top(w, 1), *c = top(w, 2);
 
-	look_at_kept(w);
-	look_at_keys(w);
+	check_kept(w);
+	check_keys(w);
 	switch ((enum ckpt_opcode)w->m.op.code) {
 	case CKPT_OP_REDUCE:
 		if (b)
@@ -273,7 +268,7 @@ static void look(struct ckpt_scan_walk *w, const struct ckpt_value *global)
 	case CKPT_OP_PERSID: ckpt_scan_persistent(w, NULL); break;
 	case CKPT_OP_EXT1:
 	case CKPT_OP_EXT2:
-	case CKPT_OP_EXT4: look_at_extension(w); break;
+	case CKPT_OP_EXT4: find_extension(w); break;
 	default: break;
 	}
 }
@@ -348,7 +343,7 @@ static bool leaves_nothing(uint8_t code)
 }
 
 /* The stack as it would be had the opcode gone well; GLOBAL is what it names. */
-static int carry_on(struct ckpt_scan_walk *w, const struct ckpt_value *global)
+static int step_past_failure(struct ckpt_scan_walk *w, const struct ckpt_value *global)
 {
 	uint8_t code = w->m.op.code;
 	uint64_t index;
@@ -371,7 +366,7 @@ static int carry_on(struct ckpt_scan_walk *w, const struct ckpt_value *global)
 }
 
 /* Said once for each pickle: what follows may come of it. */
-static void say_broken(struct ckpt_scan_walk *w, const struct ckpt_error *err)
+static void find_broken(struct ckpt_scan_walk *w, const struct ckpt_error *err)
 {
 	char text[sizeof(err->text)];
 
@@ -380,10 +375,10 @@ static void say_broken(struct ckpt_scan_walk *w, const struct ckpt_error *err)
 	w->broke = true;
 }
 
-static int step(struct ckpt_scan_walk *w, struct ckpt_error *err)
+static int step_opcode(struct ckpt_scan_walk *w, struct ckpt_error *err)
 {
 	uint32_t before = w->s->finding_count;
-	const struct ckpt_value *global = named(w);
+	const struct ckpt_value *global = read_named_global(w);
 	int rc;
 
 	w->depth = w->m.depth;
@@ -393,7 +388,7 @@ static int step(struct ckpt_scan_walk *w, struct ckpt_error *err)
 			       global->u.global->module);
 	if (global)
 		ckpt_scan_named(w, global->u.global);
-	look(w, global);
+	check_opcode(w, global);
 	if (w->s->weights)
 		ckpt_scan_weights(w);
 	rc = ckpt_machine_step(&w->m);
@@ -401,8 +396,8 @@ static int step(struct ckpt_scan_walk *w, struct ckpt_error *err)
 		ckpt_scan_note_subjects(w, before);
 	if (rc != CKPT_E_FORMAT)
 		return rc;
-	say_broken(w, err);
-	return carry_on(w, global);
+	find_broken(w, err);
+	return step_past_failure(w, global);
 }
 
 /* ---- frames ---- */
@@ -500,7 +495,7 @@ static bool has_operands(const struct ckpt_scan_walk *w)
 	return takes_mark(code) ? w->m.mark_count > 0 : operands(code) <= available(w);
 }
 
-static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
+static int run_opcodes(struct ckpt_scan_walk *w, struct ckpt_error *err)
 {
 	char text[sizeof(err->text)];
 	uint32_t count = 0;
@@ -516,7 +511,7 @@ static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
 		rc = ckpt_op_read(&w->m.r, &w->m.op, err);
 
 		if (rc < 0) {
-			say_broken(w, err);
+			find_broken(w, err);
 			if (w->s->weights)
 				ckpt_scan_weights_broken(w, ckpt_error_text(err, text, sizeof(text)));
 			return 0;
@@ -526,7 +521,7 @@ static int run(struct ckpt_scan_walk *w, struct ckpt_error *err)
 		check_frames(w);
 		check_memo(w);
 		check_number(w);
-		rc = step(w, err);
+		rc = step_opcode(w, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -560,7 +555,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	w.budget = (s->depth ? BUDGET_NESTED : BUDGET_BASE) +
 		   BUDGET_OF_BYTE * (pickle->len < s->file.bytes ? pickle->len : s->file.bytes);
 	w.doc.arena = w.m.arena = ckpt_arena_new(w.budget);
-	rc = w.m.arena ? run(&w, &err) : CKPT_E_NOMEM;
+	rc = w.m.arena ? run_opcodes(&w, &err) : CKPT_E_NOMEM;
 	pickle->end = w.m.r.pos;
 	pickle->result = w.m.done ? ckpt_scan_type(&w, w.doc.root) : 0;
 	if (pickle->result == CKPT_TYPE_STORAGE &&

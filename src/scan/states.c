@@ -349,12 +349,10 @@ static bool is_data_state(struct ckpt_scan_walk *w, const struct ckpt_value *sta
  */
 static bool has_no_dict(const struct ckpt_scan_rule *rule)
 {
-	static const char *const names[] = { "list", "dict", "set", "bytearray", "deque", "defaultdict" };
+	static const char *const names[] = { "list",  "dict",	     "set", "bytearray",
+					     "deque", "defaultdict", NULL };
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strcmp(rule->name, names[i]))
-			return true;
-	return false;
+	return ckpt_is_one_of(rule->name, names);
 }
 
 /*
@@ -504,19 +502,14 @@ static bool is_storage_class(const struct ckpt_value *v)
 	return rule->kind == CKPT_SCAN_DATA && strstr(v->u.global->name, "Storage");
 }
 
-static bool is_text(const struct ckpt_value *v)
-{
-	return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR;
-}
-
 /* ('storage', class, key, location, number of items[, view]) */
 static bool is_storage(const struct ckpt_seq *id)
 {
 	const struct ckpt_value *const *at = id->items;
 
 	return (id->count == 5 || id->count == 6) && ckpt_value_is_str(at[0], "storage") &&
-	       is_storage_class(at[1]) && (is_text(at[2]) || at[2]->kind == CKPT_INT) &&
-	       is_text(at[3]) && at[4]->kind == CKPT_INT;
+	       is_storage_class(at[1]) && (ckpt_scan_is_text(at[2]) || at[2]->kind == CKPT_INT) &&
+	       ckpt_scan_is_text(at[3]) && at[4]->kind == CKPT_INT;
 }
 
 static void say_class_source(struct ckpt_scan_walk *w)
@@ -567,7 +560,7 @@ static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
 	uint64_t said = (uint64_t)id->items[4]->u.integer * 0x9E3779B97F4A7C15, *there;
 	bool was_there;
 
-	if (!is_text(key))
+	if (!ckpt_scan_is_text(key))
 		return;
 	while (*cls)
 		said = (said ^ (uint8_t)*cls++) * 0x100000001B3;
@@ -588,7 +581,7 @@ void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid
 
 	if (!(w->in->flags & CKPT_SCAN_STORAGES))
 		not_understood(w, "a persistent id, which only a program of its own can load");
-	else if (w->in->flags & CKPT_SCAN_TAR_IDS && (!pid || is_text(pid)))
+	else if (w->in->flags & CKPT_SCAN_TAR_IDS && (!pid || ckpt_scan_is_text(pid)))
 		return; /* the number of a tensor */
 	else if (id && id->count == 3 && w->in->flags & CKPT_SCAN_TAR_IDS)
 		say_class_source(w);

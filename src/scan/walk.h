@@ -57,6 +57,12 @@ static inline uint64_t ckpt_scan_at(const struct ckpt_scan_walk *w)
 	return w->in->base + w->m.op.pos;
 }
 
+/* Is V a string of either Python? V may be NULL. */
+static inline bool ckpt_scan_is_text(const struct ckpt_value *v)
+{
+	return v && (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR);
+}
+
 /* A value in the place of one that cannot be known. */
 const struct ckpt_value *ckpt_scan_unknown(struct ckpt_scan_walk *w);
 bool ckpt_scan_is_unknown(const struct ckpt_value *v);
