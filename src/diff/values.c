@@ -38,6 +38,7 @@ struct writing {
 	uint32_t left;	/* how many values may still be written */
 	uint64_t bytes; /* of tensors and arrays */
 	bool quick;	/* which are not read */
+	bool strict;	/* classes, strides and orders are written, too, and numbers and containers as they are */
 	const struct ckpt_value *path[MOST_DEPTH + 1]; /* what is being written, by depth */
 	const char *why; /* TOO_MUCH: what is; or NULL */
 };
@@ -113,6 +114,17 @@ static void write_bytes(struct writer *w, const void *bytes, uint64_t len)
 	ckpt_buf_add(&w->out, bytes, len);
 }
 
+/* Keys and their values: in their order where that counts. */
+static void write_pairs(struct writer *w, const struct ckpt_seq *pairs, unsigned depth)
+{
+	if (w->whole->strict) {
+		write_seq(w, pairs, depth);
+		return;
+	}
+	ckpt_buf_add_u32(&w->out, pairs->count);
+	write_unordered(w, pairs, 2, depth);
+}
+
 static void write_set(struct writer *w, const struct ckpt_seq *items, unsigned depth)
 {
 	ckpt_buf_add_u32(&w->out, items->count);
@@ -177,6 +189,24 @@ static void write_array(struct writer *w, const struct ckpt_array *a)
 		write_items(w, a);
 }
 
+/* Of what class it is and how it lies, which only a strict comparison asks. */
+static void write_form(struct writer *w, const struct ckpt_value *v, const struct ckpt_array *a)
+{
+	const struct ckpt_tensor *t = &a->t;
+	struct ckpt_numpy n;
+
+	write_text(w, t->class_name ? t->class_name : "");
+	ckpt_buf_add_u8(&w->out, (uint8_t)(t->is_parameter | t->requires_grad << 1));
+	for (uint32_t i = 0; i < t->ndim; i++)
+		ckpt_buf_add_u64(&w->out, t->stride && t->shape[i] > 1 ? t->stride[i] : 0);
+	if (ckpt_numpy_parse(w->model, v, &n) > 0) {
+		const struct ckpt_value *cls = ckpt_plain_arg_count(w->model, v) ? ckpt_plain_arg(w->model, v, 0) : NULL;
+
+		write_text(w, cls && cls->kind == CKPT_GLOBAL ? cls->u.global->name : "");
+		ckpt_buf_add_u8(&w->out, (uint8_t)((n.fortran && n.ndim > 1) | (n.big_endian && ckpt_dtype_size(n.dtype) > 1) << 1));
+	}
+}
+
 static const struct ckpt_value *attributes_of(const struct ckpt_model *model, const struct ckpt_tensor *t);
 
 /* V: a tensor, or an array of numpy. One that is made of several, or of none, is written as it is put together. */
@@ -192,6 +222,8 @@ static void write_numbers(struct writer *w, const struct ckpt_value *v, unsigned
 		return;
 	}
 	write_array(w, array);
+	if (w->whole->strict)
+		write_form(w, v, array);
 	if (array->t.value == v)
 		attributes = attributes_of(w->model, &array->t);
 	write_optional(w, attributes, depth + 1);
@@ -267,8 +299,7 @@ static void write_call(struct writer *w, const struct ckpt_call *call, unsigned 
 	write_value(w, call->args, depth + 1);
 	write_optional(w, call->kwargs, depth + 1);
 	write_seq(w, &call->items, depth);
-	ckpt_buf_add_u32(&w->out, call->pairs.count);
-	write_unordered(w, &call->pairs, 2, depth);
+	write_pairs(w, &call->pairs, depth);
 	write_optional(w, call->state, depth + 1);
 }
 
@@ -308,6 +339,16 @@ static void write_global(struct writer *w, const struct ckpt_global *g)
 	write_text(w, name);
 }
 
+/* 0 and -0 are equal, and what is no number is: a strict comparison tells the zeros apart. */
+static void write_float(struct writer *w, double number)
+{
+	if (isnan(number))
+		number = NAN;
+	else if (number == 0 && !w->whole->strict)
+		number = 0;
+	ckpt_buf_add(&w->out, &number, sizeof(number));
+}
+
 static void write_value(struct writer *w, const struct ckpt_value *v, unsigned depth)
 {
 	uint8_t kind;
@@ -329,7 +370,7 @@ static void write_value(struct writer *w, const struct ckpt_value *v, unsigned d
 		return;
 	}
 	kind = ckpt_value_kind_of(w->model, v);
-	ckpt_buf_add_u8(&w->out, kind);
+	ckpt_buf_add_u8(&w->out, kind == CKPT_TUPLE && !w->whole->strict ? CKPT_LIST : kind);
 	if (kind == CKPT_OF_NUMPY) {
 		write_numpy(w, v, depth);
 		return;
@@ -346,7 +387,7 @@ static void write_value(struct writer *w, const struct ckpt_value *v, unsigned d
 	case CKPT_BOOL:
 	case CKPT_INT:
 	case CKPT_EXT: ckpt_buf_add_u64(&w->out, (uint64_t)v->u.integer); break;
-	case CKPT_FLOAT: ckpt_buf_add(&w->out, &v->u.real, sizeof(v->u.real)); break;
+	case CKPT_FLOAT: write_float(w, v->u.real); break;
 	case CKPT_BIGINT:
 	case CKPT_STR:
 	case CKPT_PY2_STR:
@@ -356,10 +397,7 @@ static void write_value(struct writer *w, const struct ckpt_value *v, unsigned d
 	case CKPT_LIST: write_seq(w, &v->u.seq, depth); break;
 	case CKPT_SET:
 	case CKPT_FROZENSET: write_set(w, &v->u.seq, depth); break;
-	case CKPT_DICT:
-		ckpt_buf_add_u32(&w->out, v->u.seq.count);
-		write_unordered(w, &v->u.seq, 2, depth);
-		break;
+	case CKPT_DICT: write_pairs(w, &v->u.seq, depth); break;
 	case CKPT_GLOBAL: write_global(w, v->u.global); break;
 	case CKPT_CALL:
 		if (is_dtype(w->model, v))
@@ -395,6 +433,7 @@ static struct written *begin_writing(const struct ckpt_comparison *c, struct ckp
 		both->whole[i].left = MOST_WRITTEN;
 		both->whole[i].bytes = MOST_NUMBERS;
 		both->whole[i].quick = ckpt_comparison_has(c, CKPT_DIFF_QUICK);
+		both->whole[i].strict = ckpt_comparison_has(c, CKPT_DIFF_STRICT);
 	}
 	both->a = (struct writer){ .model = c->a.model, .whole = &both->whole[0] };
 	both->b = (struct writer){ .model = c->b.model, .whole = &both->whole[1] };
@@ -624,6 +663,18 @@ static bool same_class(const struct ckpt_comparison *c, const struct ckpt_pair *
 	return !strcmp(modules[0], modules[1]) && !strcmp(names[0], names[1]);
 }
 
+/* Does one object have as items what the other has as pairs, under the numbers of the items? */
+static bool same_contents(const struct ckpt_comparison *c, const struct ckpt_pair *pair)
+{
+	const struct ckpt_value *a = ckpt_model_now(c->a.model, pair->a->value),
+				*b = ckpt_model_now(c->b.model, pair->b->value);
+
+	if (a->kind != CKPT_CALL || b->kind != CKPT_CALL)
+		return true;
+	return !(a->u.call->items.count && !a->u.call->pairs.count && b->u.call->pairs.count && !b->u.call->items.count) &&
+	       !(b->u.call->items.count && !b->u.call->pairs.count && a->u.call->pairs.count && !a->u.call->items.count);
+}
+
 static bool has_other_keys(const struct ckpt_model *model, const struct ckpt_value *v)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(ckpt_model_now(model, v));
@@ -645,7 +696,7 @@ int ckpt_compare_containers(const struct ckpt_comparison *c, struct ckpt_pair *p
 	if (rc == 0)
 		rc = ckpt_describe(&db, pair->b->value, &b, err);
 	if (rc == 0) {
-		same = !strcmp(a.type, b.type) || same_class(c, pair) ||
+		same = ((!strcmp(a.type, b.type) || same_class(c, pair)) && same_contents(c, pair)) ||
 		       (!ckpt_comparison_has(c, CKPT_DIFF_STRICT) && family(&a) &&
 			family(&a) == family(&b));
 		if (same && a.mapping && b.mapping &&

@@ -151,9 +151,49 @@ def pairs(with_attributes):
     return found
 
 
+class Listed:
+    """Its items come as those of a list, or of a dict."""
+
+    def __init__(self, items=(), pairs=()):
+        self.items, self.pairs = list(items), dict(pairs)
+
+    def append(self, item):
+        self.items.append(item)
+
+    def extend(self, items):
+        self.items.extend(items)
+
+    def __setitem__(self, key, value):
+        self.pairs[key] = value
+
+    def __reduce__(self):
+        return Listed, (), None, iter(self.items) if self.items else None, iter(self.pairs.items()) if self.pairs else None
+
+
+def in_places(with_attributes):
+    """What a strict comparison tells apart, inside of what is compared as a whole."""
+    flat = torch.arange(4.)
+    small = {
+        "class": (torch.ones(1), nn.Parameter(torch.ones(1), requires_grad=False)), "grad": (torch.ones(1), torch.ones(1, requires_grad=True)),
+        "strides": (flat.view(2, 2), flat.view(2, 2).t().contiguous().t()), "matrix": (np.matrix("1 2"), np.array([[1, 2]])), "fortran": (np.asfortranarray(np.arange(6).reshape(2, 3)), np.arange(6).reshape(2, 3)),
+        "endian": (np.arange(3, dtype=">i4"), np.arange(3, dtype="<i4")), "order": ({"a": 1, "b": 2}, {"b": 2, "a": 1}), "list": ([1, 2], (1, 2)), "zero": (0., -0.),
+        "ordered": (collections.OrderedDict([("a", 1), ("b", 2)]), collections.OrderedDict([("b", 2), ("a", 1)])),
+    }
+    places = {"array": objects, "set": lambda value: {Key(value)}, "key": lambda value: {Key(value): 1}}
+    if with_attributes:
+        places.update({"tensor": lambda value: tensor(1., x=value), "parameter": lambda value: parameter(1., x=value)})
+    for place, put in places.items():
+        for name, (one, other) in small.items():
+            yield "strict-%s-in-%s" % (name, place), ({"a": put(one)}, {"a": put(other)})
+        for name, value in (("nan", float("nan")), ("tensor", torch.ones(2))):
+            yield "same-%s-in-%s" % (name, place), ({"a": put(value)}, {"a": put(value)})
+    yield "differ-items-or-pairs", (Listed([1]), Listed((), {0: 1}))
+    yield "same-items", (Listed([1], {0: 1}), Listed([1], {0: 1}))
+
+
 def main(out):
     os.makedirs(out, exist_ok=True)
-    for name, both in pairs(keeps_attributes(torch.save)).items():
+    for name, both in list(pairs(keeps_attributes(torch.save)).items()) + list(in_places(keeps_attributes(torch.save))):
         for side, value in zip("ab", both):
             torch.save(value, "%s/%s-%s.pt" % (out, name, side))
     names = [range(3), list, int, str, collections.defaultdict(list), torch.optim.Adam([parameter(1.)]), b"hi", np.array(["a", "bc"]), np.array([1], "M8[D]")]
