@@ -170,7 +170,7 @@ void answer_is_no(void);
 /* ---- signals and progress ---- */
 
 /* Catch what ends a command from outside, Ctrl-C and the signals of batch systems; returns the flag for ckpt_save_options.cancel. */
-const void *catch_signals(void);
+const volatile int *catch_signals(void);
 /* If a signal came: end as it would have, so that the caller sees 128+n. */
 void end_by_signal(void);
 void show_progress(void *ctx, uint64_t done, uint64_t total);

@@ -2,20 +2,19 @@
 #include "command.h"
 
 #include <signal.h>
-#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
-static atomic_int caught;
+static volatile sig_atomic_t caught;
 static bool shown;
 bool progress_in_lines;
 
 static void on_signal(int number)
 {
-	atomic_store(&caught, number);
+	caught = number;
 }
 
-const void *catch_signals(void)
+const volatile int *catch_signals(void)
 {
 	static const int numbers[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
 				       SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM };
@@ -33,7 +32,7 @@ const void *catch_signals(void)
 
 void end_by_signal(void)
 {
-	int number = atomic_load(&caught);
+	int number = caught;
 
 	if (!number)
 		return;

@@ -88,8 +88,7 @@ struct ckpt_broadcast_options {
 	/* On rank 0 alone: the others are as far. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
-	const void
-		*cancel; /* const atomic_int *: not 0 stops all ranks; safe from a signal handler */
+	const volatile int *cancel; /* not 0: all ranks end; see "Threads" in ckpt.h */
 	int64_t gpu; /* number of this process's GPU; -1: the local rank, counted round the GPUs there are */
 	const struct ckpt_collectives *collectives; /* NULL: transports of ckpt's own */
 	/*

@@ -1,6 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libckpt: PyTorch checkpoints without Python. Start with ckpt_open() in model.h.
+ *
+ * Threads
+ *
+ * Any number of threads may use the library at the same time. What several may do with one object is
+ * said with it; with a model all but close it.
+ *
+ * Some calls start threads, which take no signals and end before the call does. `progress` is called
+ * by the thread that made the call, other callbacks too unless they say something else.
+ *
+ * `cancel` in a struct of options points to an int of the caller's, NULL where there is none. Another
+ * thread or a signal handler may set it at any time; a call that finds it not 0 stops soon, leaves
+ * nothing behind and returns CKPT_E_CANCELLED. The library reads it as an atomic number and never
+ * writes to it. It has to be there until the call returns.
+ *
+ * Manners
+ *
+ * The library prints nothing, ends nothing and starts no program. It does not touch the environment,
+ * the locale, the umask, the working folder, signals and random numbers of the process. It reads the
+ * environment for broadcasts, GPUs and plug-ins alone. Numbers and messages are the same in every
+ * locale. The one exception: CKPT_BROADCAST_MAY_EXIT.
  */
 #ifndef CKPT_CKPT_H
 #define CKPT_CKPT_H

@@ -46,7 +46,7 @@ struct ckpt_repair_options {
 	enum ckpt_repair_fill fill;
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
-	const void *cancel; /* const atomic_int *: not 0 ends it; safe from a signal handler */
+	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
 };
 #define CKPT_REPAIR_OPTIONS_INIT \
 	{ \

@@ -64,8 +64,7 @@ struct ckpt_save_options {
 	int crc;	    /* 1: all records get checksums, 0: none, -1: as in the input, or all */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
-	const void
-		*cancel; /* const atomic_int *: not 0 stops the save; safe from a signal handler */
+	const volatile int *cancel; /* not 0: the save ends; see "Threads" in ckpt.h */
 	/*
 	 * Let the output share the input's blocks (XFS, Btrfs), and append what is new: any size in
 	 * milliseconds. It holds the same checkpoint, but is not laid out as torch would: it has the

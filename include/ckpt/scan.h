@@ -102,7 +102,7 @@ struct ckpt_scan_options {
 	size_t size;
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
-	const void *cancel; /* const atomic_int *: not 0 ends it; safe from a signal handler */
+	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
 };
 #define CKPT_SCAN_OPTIONS_INIT \
 	{ \

@@ -35,7 +35,7 @@ struct ckpt_stat_options {
 		bins; /* of the histograms, at most 4096; 0: none. They are counted when all is read for a second time. */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
-	const void *cancel; /* const atomic_int *: not 0 ends it; safe from a signal handler */
+	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
 };
 #define CKPT_STAT_OPTIONS_INIT \
 	{ \

@@ -43,7 +43,7 @@ struct ckpt_verify_options {
 	unsigned flags;
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
-	const void *cancel; /* const atomic_int *: not 0 ends it; safe from a signal handler */
+	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
 };
 #define CKPT_VERIFY_OPTIONS_INIT \
 	{ \

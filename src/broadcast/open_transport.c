@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/open_transport.h"
 
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "broadcast/how_to_meet.h"
 #include "broadcast/meet.h"
@@ -12,7 +13,6 @@
 #include <ckpt/version.h>
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -329,7 +329,7 @@ int ckpt_session_open_transport(struct ckpt_session *s, struct ckpt_transport **
 	if (rc == CKPT_E_UNSUPPORTED)
 		s->code = CKPT_BROADCAST_NO_TRANSPORT;
 	else if (rc == CKPT_E_CANCELLED)
-		s->code = CKPT_BROADCAST_CANCELLED + *(const atomic_int *)s->o.cancel;
+		s->code = CKPT_BROADCAST_CANCELLED + ckpt_cancelled(s->o.cancel);
 	else if (rc == CKPT_E_PEER && s->agreement.broken)
 		s->code = CKPT_BROADCAST_LOST;
 	else if (rc < 0)

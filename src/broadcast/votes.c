@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/votes.h"
 
+#include "base/cancel.h"
 #include "broadcast/destination.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
 
 static void error_text(const struct ckpt_error *err, char *text, size_t size)
@@ -38,7 +38,7 @@ typedef int vote_fn(struct ckpt_agreement *agreement, int code, const char *text
 static int agree_by(vote_fn *vote, struct ckpt_session *s, int rc, int code)
 {
 	char text[900] = "";
-	int cancelled = s->o.cancel ? *(const atomic_int *)s->o.cancel : 0;
+	int cancelled = ckpt_cancelled(s->o.cancel);
 
 	if (rc == CKPT_E_PEER)
 		code = CKPT_BROADCAST_LOST;

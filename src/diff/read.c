@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "diff/read.h"
 
+#include "base/cancel.h"
 #include "diff/job.h"
 #include "diff/sides.h"
 #include "plan/read_blocks.h"
@@ -289,7 +290,7 @@ int ckpt_reading_tick(struct ckpt_diff_reading *whole, uint64_t done, struct ckp
 	const struct ckpt_diff_options *o = &whole->c->options;
 	uint64_t all = whole->done + done;
 
-	if (o->cancel && *(const atomic_int *)o->cancel)
+	if (ckpt_cancelled(o->cancel))
 		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted");
 	if (o->progress)
 		o->progress(o->progress_ctx, all < whole->total ? all : whole->total, whole->total);

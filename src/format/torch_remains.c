@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/torch_remains.h"
 
+#include "base/cancel.h"
 #include "base/grow.h"
 #include "zipfmt/layout.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ static const uint32_t Z32 = 0xFFFFFFFF;
 
 int ckpt_remains_check_cancel(const struct ckpt_remains *r, struct ckpt_error *err)
 {
-	if (r->cancel && *(const atomic_int *)r->cancel)
+	if (ckpt_cancelled(r->cancel))
 		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted");
 	return 0;
 }
@@ -507,7 +507,7 @@ static int find_start(struct ckpt_remains *r, struct ckpt_source *source, struct
 	return rc;
 }
 
-int ckpt_remains_walk(struct ckpt_source *source, unsigned flags, const void *cancel,
+int ckpt_remains_walk(struct ckpt_source *source, unsigned flags, const volatile int *cancel,
 		      struct ckpt_remains *r, uint64_t *end, struct ckpt_error *err)
 {
 	int rc;

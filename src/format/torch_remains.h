@@ -2,6 +2,7 @@
 #ifndef CKPT_FORMAT_TORCH_REMAINS_H
 #define CKPT_FORMAT_TORCH_REMAINS_H
 
+#include "base/cancel.h"
 #include "base/strmap.h"
 #include "pickle/decode.h"
 #include "zipfmt/index.h"
@@ -58,7 +59,7 @@ struct ckpt_remains {
 	/* while it is read */
 	struct ckpt_zip *zip;
 	bool quick;
-	const void *cancel;
+	const volatile int *cancel;
 };
 
 enum ckpt_remains_flags {
@@ -68,10 +69,10 @@ enum ckpt_remains_flags {
 
 /*
  * Finds the records in SOURCE, from one to the next; there may be none. *END: where the last one
- * ends. CANCEL: const atomic_int *, or NULL. Returns 0, CKPT_E_NOMEM, CKPT_E_LIMIT or
+ * ends. CANCEL: see ckpt_save_options. Returns 0, CKPT_E_NOMEM, CKPT_E_LIMIT or
  * CKPT_E_CANCELLED. OUT is to be cleared in any case.
  */
-int ckpt_remains_walk(struct ckpt_source *source, unsigned flags, const void *cancel,
+int ckpt_remains_walk(struct ckpt_source *source, unsigned flags, const volatile int *cancel,
 		      struct ckpt_remains *out, uint64_t *end, struct ckpt_error *err);
 void ckpt_remains_clear(struct ckpt_remains *remains);
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cancel.h"
 #include "format/torch_zip.h"
 
 #include "io/patch.h"
@@ -168,7 +169,7 @@ static int make_tail(struct job *j, struct ckpt_error *err)
 
 static bool is_cancelled(const struct job *j)
 {
-	return j->o->cancel && *(const volatile int *)j->o->cancel;
+	return ckpt_cancelled(j->o->cancel);
 }
 
 /* Steps 1 to 3. */

@@ -43,8 +43,7 @@ struct ckpt_rendezvous_ops {
 struct ckpt_rendezvous {
 	const struct ckpt_rendezvous_ops *ops;
 	struct ckpt_world world;
-	const void *
-		cancel; /* const atomic_int *, may be set by whoever opened it: not 0 ends the waiting */
+	const volatile int *cancel; /* may be set by whoever opened it: not 0 ends the waiting */
 };
 
 /*

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cancel.h"
 #include "job/meeting.h"
 
 #include "base/clock.h"
@@ -7,7 +8,6 @@
 #include <inttypes.h>
 #include <libdeflate.h>
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,12 +36,12 @@ static int wait_until(struct ckpt_meeting *m,
 	long pause = FIRST_PAUSE;
 
 	for (;;) {
-		const atomic_int *cancel = m->base.cancel;
+		const volatile int *cancel = m->base.cancel;
 		int rc = step(m, ctx, err);
 
 		if (rc != 0)
 			return rc;
-		if (cancel && *cancel)
+		if (ckpt_cancelled(cancel))
 			return ckpt_fail(err, CKPT_E_CANCELLED,
 					 "interrupted while the ranks met, nothing was written");
 		if (ckpt_now_nsec() > deadline)

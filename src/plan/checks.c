@@ -11,6 +11,7 @@
 #include "plan/checks.h"
 
 #include "base/arena.h"
+#include "base/cancel.h"
 #include "base/grow.h"
 #include "base/strmap.h"
 #include "plan/read_blocks.h"
@@ -232,16 +233,16 @@ static bool join_parts(struct record *r, uint32_t *crc32)
 
 static int check_cancel(void *ctx, uint64_t done, struct ckpt_error *err)
 {
-	const atomic_int *cancel = ctx;
+	const volatile int *cancel = ctx;
 
 	(void)done;
-	return cancel && atomic_load_explicit(cancel, memory_order_relaxed)
+	return ckpt_cancelled(cancel)
 		       ? ckpt_fail(err, CKPT_E_CANCELLED, "interrupted, nothing was written")
 		       : 0;
 }
 
 /* Read and compare COUNT records. */
-static int read_again(const struct ckpt_recipe *records, uint64_t count, const atomic_int *cancel,
+static int read_again(const struct ckpt_recipe *records, uint64_t count, const volatile int *cancel,
 		      struct ckpt_error *err)
 {
 	struct ckpt_block_reading reading = { .recipes = records,
@@ -262,7 +263,7 @@ static int read_again(const struct ckpt_recipe *records, uint64_t count, const a
 	return rc;
 }
 
-int ckpt_checks_finish(struct ckpt_checks *c, const atomic_int *cancel, struct ckpt_error *err)
+int ckpt_checks_finish(struct ckpt_checks *c, const volatile int *cancel, struct ckpt_error *err)
 {
 	struct ckpt_recipe *again = malloc(((size_t)c->count + 1) * sizeof(*again));
 	uint64_t count = 0;

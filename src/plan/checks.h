@@ -4,7 +4,6 @@
 
 #include "tensor/recipe.h"
 
-#include <stdatomic.h>
 
 /*
  * Compares the recorded checksums of records whose bytes are written under other checksums, or
@@ -38,7 +37,7 @@ int ckpt_checks_want(struct ckpt_checks *checks, const struct ckpt_recipe *recip
  * Compare all that was not compared yet. CANCEL: see ckpt_mover_options. CKPT_E_DAMAGED if one
  * differs.
  */
-int ckpt_checks_finish(struct ckpt_checks *checks, const atomic_int *cancel,
+int ckpt_checks_finish(struct ckpt_checks *checks, const volatile int *cancel,
 		       struct ckpt_error *err);
 
 #endif

@@ -15,6 +15,7 @@
  */
 #include "plan/mover.h"
 
+#include "base/cancel.h"
 #include "plan/copy_blocks.h"
 #include "plan/write_behind.h"
 
@@ -100,7 +101,7 @@ void ckpt_mover_close(struct ckpt_mover *m)
 
 int ckpt_mover_check_cancel(const struct ckpt_mover *m, struct ckpt_error *err)
 {
-	if (m->o.cancel && atomic_load_explicit(m->o.cancel, memory_order_relaxed))
+	if (ckpt_cancelled(m->o.cancel))
 		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted, nothing was written");
 	return 0;
 }

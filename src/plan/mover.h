@@ -7,7 +7,6 @@
 #include "plan/moved.h"
 #include "tensor/recipe.h"
 
-#include <stdatomic.h>
 
 /*
  * The one engine that moves bytes: it appends pieces to a sink, front to back. It gathers small
@@ -20,7 +19,7 @@ struct ckpt_mover_options {
 	uint64_t total; /* for PROGRESS */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *ctx;
-	const atomic_int *cancel; /* not 0: stop with CKPT_E_CANCELLED; may be NULL */
+	const volatile int *cancel; /* not 0: stop with CKPT_E_CANCELLED; may be NULL */
 	/*
 	 * Collects the recorded checksums that are not carried along; the caller finishes it. NULL:
 	 * ckpt_mover_finish() compares them.

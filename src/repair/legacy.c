@@ -3,6 +3,7 @@
  * A damaged legacy stream. What is where follows from the pickles alone; there are no checksums, but each storage has the
  * number of its elements in front, which tells if it is where it should be.
  */
+#include "base/cancel.h"
 #include "repair/rescue.h"
 
 #include "base/reader.h"
@@ -11,7 +12,6 @@
 #include "io/pieces.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -214,7 +214,7 @@ static int take_storages(struct stream *s)
 	s->pieces = ckpt_pieces_new(s->r->file);
 	ckpt_pieces_add_extent(s->pieces, 0, s->at);
 	for (uint32_t i = 0; rc == 0 && i < s->keys.root->u.seq.count; i++) {
-		if (s->r->o.cancel && *(const atomic_int *)s->r->o.cancel)
+		if (ckpt_cancelled(s->r->o.cancel))
 			return ckpt_fail(s->err, CKPT_E_CANCELLED, "interrupted");
 		rc = take_storage(s, i);
 	}

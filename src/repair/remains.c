@@ -222,7 +222,7 @@ static void look_at_rest(struct ckpt_remains *r, uint64_t at)
 		     !memcmp(mark, "PK\3\4", 4);
 }
 
-int ckpt_remains_read(struct ckpt_source *source, const void *cancel, struct ckpt_remains *r,
+int ckpt_remains_read(struct ckpt_source *source, const volatile int *cancel, struct ckpt_remains *r,
 		      struct ckpt_error *err)
 {
 	uint64_t at;

@@ -8,7 +8,7 @@
  * Finds what there is in SOURCE, which may be nothing: ckpt_remains_walk(), and then what the
  * directory tells, of which a part may be damaged. CANCEL, errors and OUT are as there.
  */
-int ckpt_remains_read(struct ckpt_source *source, const void *cancel, struct ckpt_remains *out,
+int ckpt_remains_read(struct ckpt_source *source, const volatile int *cancel, struct ckpt_remains *out,
 		      struct ckpt_error *err);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cancel.h"
 #include "repair/rescue.h"
 
 #include "base/grow.h"
@@ -10,7 +11,6 @@
 
 #include <ckpt/verify.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
 {
 	const struct ckpt_rescue *r = ((struct looking *)ctx)->r;
 
-	if (r->o.cancel && *(const atomic_int *)r->o.cancel)
+	if (ckpt_cancelled(r->o.cancel))
 		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted");
 	if (r->o.progress)
 		r->o.progress(r->o.progress_ctx, done, r->total);

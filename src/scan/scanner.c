@@ -10,11 +10,11 @@
  */
 #include "scan/scanner.h"
 
+#include "base/cancel.h"
 #include "base/grow.h"
 #include "base/text.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,7 +59,7 @@ void ckpt_scanner_clear(struct ckpt_scanner *s)
 
 bool ckpt_scan_is_cancelled(const struct ckpt_scanner *s)
 {
-	return s->cancel && atomic_load((const atomic_int *)s->cancel) != 0;
+	return ckpt_cancelled(s->cancel) != 0;
 }
 
 /* Whatever of a file is in it: nothing that a terminal would obey. */

@@ -46,7 +46,7 @@ struct ckpt_scanner {
 	bool has_places, has_places_inside;
 	bool has_packed_storage; /* compressed: torch.load(mmap=True) takes the bytes as they are */
 	bool no_memory;
-	const void *cancel;
+	const volatile int *cancel;
 	struct ckpt_error *err; /* of the system; the first that was met */
 	int rc;
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cancel.h"
 #include "base/grow.h"
 #include "plan/read_blocks.h"
 #include "stat/stat.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,7 +181,7 @@ static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
 	const struct run *r = ctx;
 	const struct ckpt_stat_options *o = &r->stat->options;
 
-	if (o->cancel && *(const atomic_int *)o->cancel)
+	if (ckpt_cancelled(o->cancel))
 		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted");
 	done += r->done;
 	if (o->progress)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/cancel.h"
 #include "verify/verifier.h"
 
 #include "base/text.h"
@@ -107,7 +108,7 @@ static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
 {
 	struct ckpt_verifier *v = ctx;
 
-	if (v->options.cancel && *(const atomic_int *)v->options.cancel)
+	if (ckpt_cancelled(v->options.cancel))
 		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted");
 	if (v->options.progress)
 		v->options.progress(v->options.progress_ctx, v->done + done, v->total);

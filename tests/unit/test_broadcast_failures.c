@@ -292,7 +292,7 @@ static void one_that_is_interrupted_stops_all(void **state)
 {
 	struct ckpt_broadcast_options o = options_for_tests();
 	const char *const sources[] = { source };
-	atomic_int cancel = SIGTERM;
+	int cancel = SIGTERM;
 
 	(void)state;
 	o.cancel = &cancel;
@@ -311,7 +311,7 @@ static void one_that_is_interrupted_stops_all(void **state)
 }
 
 /* In the middle of writing, by a signal to one of them. */
-static atomic_int signalled;
+static volatile int signalled;
 
 static void raise_flag(void)
 {

@@ -168,7 +168,7 @@ static void what_was_taken_apart_is_read_again(void **state)
 static void what_has_no_checksum_is_not_read(void **state)
 {
 	struct ckpt_recipe none = { .kind = CKPT_RECIPE_EXTENT, .src = src, .off = SIZE, .len = 2 * SIZE };
-	atomic_int cancel = 1;
+	int cancel = 1;
 
 	(void)state;
 	assert_int_equal(ckpt_checks_add(checks, &none, 0, &err), 0);
@@ -179,7 +179,7 @@ static void what_has_no_checksum_is_not_read(void **state)
 static void reading_again_can_be_cancelled(void **state)
 {
 	struct ckpt_recipe all = record(0, true);
-	atomic_int cancel = 1;
+	int cancel = 1;
 
 	(void)state;
 	assert_int_equal(ckpt_checks_want(checks, &all, &err), 0);

@@ -35,14 +35,14 @@ struct rank {
 
 static char *folder;
 static struct rank ranks[MOST_RANKS];
-static atomic_int cancel;
+static volatile int cancel;
 static uint64_t began; /* of all ranks, however long a busy machine takes to start them */
 
 static int setup(void **state)
 {
 	(void)state;
 	folder = unit_folder_new();
-	cancel = 0;
+	__atomic_store_n(&cancel, 0, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -338,7 +338,7 @@ static void a_meeting_can_be_cancelled(void **state)
 {
 	(void)state;
 	make_ranks(3, 60);
-	cancel = 2;
+	__atomic_store_n(&cancel, 2, __ATOMIC_RELAXED);
 	run(2);
 	assert_int_equal(ranks[0].rc, CKPT_E_CANCELLED);
 	assert_true(ranks[1].rc == CKPT_E_CANCELLED || ranks[1].rc == CKPT_E_PEER);

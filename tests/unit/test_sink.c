@@ -454,7 +454,7 @@ static void a_dry_run_writes_nothing(void **state)
 
 static void a_raised_flag_cancels(void **state)
 {
-	static _Atomic int flag = 1;
+	static int flag = 1;
 	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
 	struct ckpt_model *model;
 

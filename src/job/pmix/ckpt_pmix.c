@@ -7,13 +7,13 @@
  * that return at once, and what waits is here. What was not done when the time was over is never freed: PMIx
  * may still read and write it.
  */
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/plugin_fail.h"
 #include "job/pmix_plugin.h"
 
 #include <pmix.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 struct meeting {
@@ -89,7 +89,7 @@ static void value_is_there(pmix_status_t status, pmix_value_t *value, void *ctx)
 }
 
 /* 0; TOO_LATE, or CKPT_E_CANCELLED: C belongs to PMIx now. */
-static int wait_for(struct call *c, const atomic_int *cancel, uint64_t deadline)
+static int wait_for(struct call *c, const volatile int *cancel, uint64_t deadline)
 {
 	int rc = 0;
 
@@ -104,7 +104,7 @@ static int wait_for(struct call *c, const atomic_int *cancel, uint64_t deadline)
 		pthread_cond_timedwait(&c->changed, &c->lock, &until);
 		if (!c->done && ckpt_now_nsec() > deadline)
 			rc = TOO_LATE;
-		if (!c->done && cancel && *cancel)
+		if (!c->done && ckpt_cancelled(cancel))
 			rc = CKPT_E_CANCELLED;
 	}
 	pthread_mutex_unlock(&c->lock);
