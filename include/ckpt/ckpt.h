@@ -7,8 +7,11 @@
  * Any number of threads may use the library at the same time. What several may do with one object is
  * said with it; with a model all but close it.
  *
- * Some calls start threads, which take no signals and end before the call does. `progress` is called
- * by the thread that made the call, other callbacks too unless they say something else.
+ * Some calls start threads, which take no signals and end before the call does. `threads` in a struct
+ * of options says how many work at once, the caller's among them: 1 starts none; 0 is as many as there
+ * are processors that the process may use, at most 4; more than 64 are 64. What is written and found
+ * does not depend on it. `progress` is called by the thread that made the call, other callbacks too
+ * unless they say something else.
  *
  * `cancel` in a struct of options points to an int of the caller's, NULL where there is none. Another
  * thread or a signal handler may set it at any time; a call that finds it not 0 stops soon, leaves

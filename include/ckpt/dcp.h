@@ -19,7 +19,8 @@ struct ckpt_reindex_options {
 	 * gives that of 1.13, which no other loads. NULL: "2.0".
 	 */
 	const char *for_torch;
-	bool from_ranks; /* from the indexes of single ranks, although there is a .metadata */
+	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
+	bool from_ranks;  /* from the indexes of single ranks, although there is a .metadata */
 };
 #define CKPT_REINDEX_OPTIONS_INIT \
 	{ \

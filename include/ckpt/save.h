@@ -65,6 +65,7 @@ struct ckpt_save_options {
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: the save ends; see "Threads" in ckpt.h */
+	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 	/*
 	 * Let the output share the input's blocks (XFS, Btrfs), and append what is new: any size in
 	 * milliseconds. It holds the same checkpoint, but is not laid out as torch would: it has the

@@ -36,6 +36,7 @@ struct ckpt_stat_options {
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
+	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 };
 #define CKPT_STAT_OPTIONS_INIT \
 	{ \

@@ -46,6 +46,7 @@ struct ckpt_why_options {
 	const char *
 		error; /* what was printed when the load failed: a message, a whole traceback; any bytes. NULL: unknown */
 	size_t error_len; /* up to CKPT_WHY_MOST_ERROR */
+	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 };
 #define CKPT_WHY_OPTIONS_INIT \
 	{ \

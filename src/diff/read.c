@@ -303,7 +303,7 @@ int ckpt_reading_workers(struct ckpt_diff_reading *whole, struct ckpt_error *err
 
 	return whole->workers ? 0
 			      : ckpt_workers_new(of_pairs > of_blocks ? of_pairs : of_blocks,
-						 &whole->workers, err);
+						 whole->c->options.threads, &whole->workers, err);
 }
 
 int ckpt_read_pairs(struct ckpt_diff_reading *whole, struct ckpt_pair *pairs, uint32_t count,

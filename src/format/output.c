@@ -35,6 +35,7 @@ static int write_to(const struct ckpt_output *o, const char *path, struct ckpt_s
 					      .progress = o->options->progress,
 					      .ctx = o->options->progress_ctx,
 					      .cancel = o->options->cancel,
+					      .threads = o->options->threads,
 					      .checks = o->checks };
 	struct ckpt_mover *mover = NULL;
 	int rc = ckpt_mover_open(sink, &options, &mover, err);

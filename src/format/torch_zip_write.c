@@ -272,7 +272,7 @@ static int make_pickle(struct writer *w, struct ckpt_error *err)
 	struct ckpt_error other = CKPT_ERROR_INIT;
 	int rc, found;
 
-	if (w->tz->zip && w->tz->zip->count > MANY_RECORDS)
+	if (w->tz->zip && w->tz->zip->count > MANY_RECORDS && w->o->threads != 1)
 		ckpt_background_start(&locating);
 	rc = ckpt_model_resave(w->model, &options, &w->resaved, err);
 	if (rc < 0 && !locating.has_thread)

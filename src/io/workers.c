@@ -20,7 +20,8 @@
 #include <stdlib.h>
 
 enum {
-	MOST_HELPERS = 3, /* besides the caller: more gain little, as the page cache is the limit */
+	USUAL_HELPERS = 3, /* besides the caller: more gain little, as the page cache is the limit */
+	MOST_HELPERS = 63, /* where the caller asks for them */
 };
 
 struct ckpt_workers {
@@ -37,12 +38,13 @@ struct ckpt_workers {
 
 	pthread_t helpers[MOST_HELPERS];
 	unsigned helper_count;
+	uint32_t threads; /* as the caller asked for */
 	bool started; /* it was tried to start the helpers */
 	size_t buffer_size;
 	void *callers_buffer;
 };
 
-static unsigned helpers_wanted(void)
+static unsigned usual_helpers(void)
 {
 	int cpus = 2;
 
@@ -58,7 +60,14 @@ static unsigned helpers_wanted(void)
 		if (known || errno != EINVAL)
 			break;
 	}
-	return cpus - 1 < MOST_HELPERS ? (unsigned)(cpus - 1) : MOST_HELPERS;
+	return cpus - 1 < USUAL_HELPERS ? (unsigned)(cpus - 1) : USUAL_HELPERS;
+}
+
+static unsigned helpers_wanted(uint32_t threads)
+{
+	if (!threads)
+		return usual_helpers();
+	return threads - 1 < MOST_HELPERS ? threads - 1 : MOST_HELPERS;
 }
 
 static bool has_failed(struct ckpt_workers *w)
@@ -140,7 +149,8 @@ static void *helper_thread(void *arg)
 	return NULL;
 }
 
-int ckpt_workers_new(size_t buffer_size, struct ckpt_workers **out, struct ckpt_error *err)
+int ckpt_workers_new(size_t buffer_size, uint32_t threads, struct ckpt_workers **out,
+		     struct ckpt_error *err)
 {
 	struct ckpt_workers *w = calloc(1, sizeof(*w));
 
@@ -150,6 +160,7 @@ int ckpt_workers_new(size_t buffer_size, struct ckpt_workers **out, struct ckpt_
 		return ckpt_fail_nomem(err);
 	}
 	w->buffer_size = buffer_size;
+	w->threads = threads;
 	pthread_mutex_init(&w->taking, NULL);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
@@ -176,7 +187,7 @@ void ckpt_workers_free(struct ckpt_workers *w)
 
 static void start_helpers(struct ckpt_workers *w)
 {
-	unsigned wanted = helpers_wanted();
+	unsigned wanted = helpers_wanted(w->threads);
 
 	w->started = true;
 	while (w->helper_count < wanted &&

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * A few threads that share one long piece of work with their caller, block by block: while one
@@ -32,8 +33,12 @@ struct ckpt_work {
 	int (*tick)(struct ckpt_work *work, struct ckpt_error *err);
 };
 
-/* BUFFER_SIZE: bytes of memory for each thread. */
-int ckpt_workers_new(size_t buffer_size, struct ckpt_workers **out, struct ckpt_error *err);
+/*
+ * BUFFER_SIZE: bytes of memory for each thread. THREADS: how many work at once, the caller's among
+ * them; 0: as many as there are processors, at most 4.
+ */
+int ckpt_workers_new(size_t buffer_size, uint32_t threads, struct ckpt_workers **out,
+		     struct ckpt_error *err);
 
 /* End the threads. NULL is allowed. */
 void ckpt_workers_free(struct ckpt_workers *workers);

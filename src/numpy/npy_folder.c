@@ -49,6 +49,7 @@ static int write_to(struct tree *t, const struct ckpt_npy *npy, struct ckpt_sink
 	struct ckpt_mover_options options = { .progress = t->options->progress ? show : NULL,
 					      .ctx = t,
 					      .cancel = t->options->cancel,
+					      .threads = t->options->threads,
 					      .checks = t->checks };
 	struct ckpt_moved moved = { 0 };
 	struct ckpt_mover *mover;
@@ -121,7 +122,7 @@ static int write_folder(struct tree *t, const char *path, struct ckpt_error *err
 	if (rc == 0)
 		rc = write_files(t, err);
 	if (rc == 0)
-		rc = ckpt_checks_finish(t->checks, t->options->cancel, err);
+		rc = ckpt_checks_finish(t->checks, t->options->cancel, t->options->threads, err);
 	ckpt_checks_free(t->checks);
 	if (rc == 0)
 		rc = ckpt_model_check_unchanged(t->members.model, err);

@@ -243,7 +243,7 @@ static int check_cancel(void *ctx, uint64_t done, struct ckpt_error *err)
 
 /* Read and compare COUNT records. */
 static int read_again(const struct ckpt_recipe *records, uint64_t count, const volatile int *cancel,
-		      struct ckpt_error *err)
+		      uint32_t threads, struct ckpt_error *err)
 {
 	struct ckpt_block_reading reading = { .recipes = records,
 				  .count = count,
@@ -251,7 +251,7 @@ static int read_again(const struct ckpt_recipe *records, uint64_t count, const v
 				  .tick = check_cancel,
 				  .ctx = (void *)cancel };
 	struct ckpt_workers *workers = NULL;
-	int rc = reading.crc32 ? ckpt_workers_new(ckpt_block_buffer_size(0, 0), &workers, err)
+	int rc = reading.crc32 ? ckpt_workers_new(ckpt_block_buffer_size(0, 0), threads, &workers, err)
 			    : ckpt_fail_nomem(err);
 
 	if (rc == 0)
@@ -263,7 +263,8 @@ static int read_again(const struct ckpt_recipe *records, uint64_t count, const v
 	return rc;
 }
 
-int ckpt_checks_finish(struct ckpt_checks *c, const volatile int *cancel, struct ckpt_error *err)
+int ckpt_checks_finish(struct ckpt_checks *c, const volatile int *cancel, uint32_t threads,
+		       struct ckpt_error *err)
 {
 	struct ckpt_recipe *again = malloc(((size_t)c->count + 1) * sizeof(*again));
 	uint64_t count = 0;
@@ -282,7 +283,7 @@ int ckpt_checks_finish(struct ckpt_checks *c, const volatile int *cancel, struct
 			again[count++] = r->whole;
 	}
 	if (rc == 0 && count)
-		rc = read_again(again, count, cancel, err);
+		rc = read_again(again, count, cancel, threads, err);
 	free(again);
 	return rc;
 }

@@ -34,10 +34,10 @@ int ckpt_checks_want(struct ckpt_checks *checks, const struct ckpt_recipe *recip
 		     struct ckpt_error *err);
 
 /*
- * Compare all that was not compared yet. CANCEL: see ckpt_mover_options. CKPT_E_DAMAGED if one
- * differs.
+ * Compare all that was not compared yet. CANCEL, THREADS: see ckpt_mover_options.
+ * CKPT_E_DAMAGED if one differs.
  */
-int ckpt_checks_finish(struct ckpt_checks *checks, const volatile int *cancel,
+int ckpt_checks_finish(struct ckpt_checks *checks, const volatile int *cancel, uint32_t threads,
 		       struct ckpt_error *err);
 
 #endif

@@ -73,7 +73,7 @@ int ckpt_mover_open(struct ckpt_sink *sink, const struct ckpt_mover_options *opt
 		ckpt_mover_close(m);
 		return ckpt_fail_nomem(err);
 	}
-	rc = ckpt_workers_new(ckpt_copy_buffer_size(), &m->workers, err);
+	rc = ckpt_workers_new(ckpt_copy_buffer_size(), options->threads, &m->workers, err);
 	if (rc == 0 && !options->checks)
 		rc = ckpt_checks_new(&m->own_checks, err);
 	m->checks = options->checks ? options->checks : m->own_checks;
@@ -142,7 +142,7 @@ int ckpt_mover_flush(struct ckpt_mover *m, struct ckpt_error *err)
  */
 static bool can_write_behind(struct ckpt_mover *m)
 {
-	if (m->full++ < FEW_FULL)
+	if (m->full++ < FEW_FULL || m->o.threads == 1)
 		return false;
 	if (!m->spare)
 		m->spare = malloc(GATHER);
@@ -176,7 +176,9 @@ int ckpt_mover_finish(struct ckpt_mover *m, struct ckpt_error *err)
 {
 	int rc = ckpt_mover_flush(m, err);
 
-	return rc == 0 && m->own_checks ? ckpt_checks_finish(m->own_checks, m->o.cancel, err) : rc;
+	if (rc == 0 && m->own_checks)
+		rc = ckpt_checks_finish(m->own_checks, m->o.cancel, m->o.threads, err);
+	return rc;
 }
 
 int ckpt_mover_put(struct ckpt_mover *m, const void *bytes, size_t len, struct ckpt_error *err)

@@ -19,6 +19,7 @@ struct ckpt_mover_options {
 	uint64_t total; /* for PROGRESS */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total);
 	void *ctx;
+	uint32_t threads;	    /* as in ckpt_save_options */
 	const volatile int *cancel; /* not 0: stop with CKPT_E_CANCELLED; may be NULL */
 	/*
 	 * Collects the recorded checksums that are not carried along; the caller finishes it. NULL:

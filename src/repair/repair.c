@@ -109,7 +109,7 @@ int ckpt_rescue_look(struct ckpt_rescue *r, const struct ckpt_recipe *recipes, u
 		r->total += recipes[i].len;
 	}
 	if (!r->workers)
-		rc = ckpt_workers_new(ckpt_block_buffer_size(0, 0), &r->workers, err);
+		rc = ckpt_workers_new(ckpt_block_buffer_size(0, 0), r->o.threads, &r->workers, err);
 	return rc == 0 ? ckpt_read_blocks(r->workers, &reading, err) : rc;
 }
 
@@ -135,6 +135,7 @@ static int look_at_whole(struct ckpt_rescue *r, const char *path, unsigned flags
 
 	options.flags = flags;
 	options.cancel = r->o.cancel;
+	options.threads = r->o.threads;
 	rc = ckpt_verify(path, &options, take_finding, r, NULL, &opening);
 	if (rc == CKPT_E_UNSUPPORTED || rc == CKPT_E_FORMAT || rc == CKPT_E_IO)
 		return ckpt_rescue_tell(r, CKPT_REPAIR_DAMAGE, NULL, CKPT_NO_OFFSET, "%s",

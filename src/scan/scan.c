@@ -197,7 +197,7 @@ static int scan_all(struct scanning *g, struct ckpt_error *err)
 {
 	struct ckpt_error local = CKPT_ERROR_INIT;
 	struct ckpt_workers *workers;
-	int rc = ckpt_workers_new(sizeof(uint32_t), &workers, err);
+	int rc = ckpt_workers_new(sizeof(uint32_t), g->options->threads, &workers, err);
 
 	if (rc < 0)
 		return rc;

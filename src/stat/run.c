@@ -372,7 +372,7 @@ int ckpt_stat_run(struct ckpt_stat *s, struct ckpt_error *err)
 		r.total = UINT64_MAX;
 	pthread_mutex_init(&r.lock, NULL);
 	r.subjects = calloc(TOGETHER, sizeof(*r.subjects));
-	rc = r.subjects ? ckpt_workers_new(ckpt_block_buffer_size(0, 0), &r.workers, err)
+	rc = r.subjects ? ckpt_workers_new(ckpt_block_buffer_size(0, 0), s->options.threads, &r.workers, err)
 			: ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = run_all(&r, err);

@@ -200,7 +200,7 @@ int ckpt_batch_flush(struct ckpt_verifier *v, struct ckpt_error *err)
 
 	reading.crc32 = crcs;
 	if (rc == 0 && !v->workers)
-		rc = ckpt_workers_new(ckpt_block_buffer_size(0, 0), &v->workers, err);
+		rc = ckpt_workers_new(ckpt_block_buffer_size(0, 0), v->options.threads, &v->workers, err);
 	if (rc == 0 && b->count)
 		rc = ckpt_read_blocks(v->workers, &reading, err);
 	if (rc == 0)

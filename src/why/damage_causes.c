@@ -119,6 +119,7 @@ static bool look_for_damage(struct ckpt_why *w, bool alone)
 	struct damage d = { .w = w };
 
 	options.flags = CKPT_VERIFY_QUICK;
+	options.threads = w->options.threads;
 	if (ckpt_verify(w->facts.path, &options, note_damage, &d, NULL, NULL) < 0)
 		return false;
 	if (!d.count && d.layout && alone)

@@ -29,6 +29,7 @@ static bool tell_incomplete(struct ckpt_why *w)
 	struct state s = { .w = w };
 
 	options.flags = CKPT_VERIFY_QUICK;
+	options.threads = w->options.threads;
 	if (ckpt_verify(w->facts.path, &options, note, &s, NULL, NULL) < 0 || !s.count)
 		return false;
 	if (ckpt_why_begin(

@@ -323,6 +323,7 @@ static bool can_be_converted(struct ckpt_why *w)
 		return true; /* 'ckpt convert' takes the state dict */
 	o.flags = CKPT_SAVE_DRY_RUN | CKPT_SAVE_CANONICAL | CKPT_SAVE_REPLACE;
 	o.format = "torch";
+	o.threads = w->options.threads;
 	if (ckpt_save(w->facts.model, ckpt_why_out(w), &o, NULL, &err) == 0)
 		return true;
 	ckpt_why_fact(w, "it %s", ckpt_error_text(&err, text, sizeof(text)));

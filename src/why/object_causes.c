@@ -30,11 +30,13 @@ static int note_danger(void *ctx, const struct ckpt_scan_file *file)
 
 bool ckpt_look_danger(struct ckpt_why *w, const struct ckpt_said *said)
 {
+	struct ckpt_scan_options options = CKPT_SCAN_OPTIONS_INIT;
 	struct danger d = { .w = w };
 
 	(void)said;
+	options.threads = w->options.threads;
 	if (!w->facts.path || w->facts.folder || !ckpt_why_is_small(w) ||
-	    ckpt_scan(w->facts.path, NULL, note_danger, &d, NULL, NULL) < 0 || !d.count)
+	    ckpt_scan(w->facts.path, &options, note_danger, &d, NULL, NULL) < 0 || !d.count)
 		return false;
 	if (ckpt_why_begin(
 		    w, "dangerous", CKPT_CAUSE_CERTAIN,

@@ -104,7 +104,7 @@ static void parts_are_put_together_in_any_order(void **state)
 					rc = add(&other, 10 * k, 10);
 			}
 			if (rc == 0)
-				rc = ckpt_checks_finish(checks, NULL, &err);
+				rc = ckpt_checks_finish(checks, NULL, 0, &err);
 			assert_int_equal(rc, sound ? 0 : CKPT_E_DAMAGED);
 		}
 }
@@ -117,7 +117,7 @@ static void parts_with_other_bytes_than_the_file_are_damage(void **state)
 	assert_int_equal(add(&all, 0, 500), 0);
 	part = ckpt_recipe_part(&all, 500, 500);
 	assert_int_equal(ckpt_checks_add(checks, &part, crc(500, 500) ^ 1, &err), 0);
-	assert_int_equal(ckpt_checks_finish(checks, NULL, &err), CKPT_E_DAMAGED);
+	assert_int_equal(ckpt_checks_finish(checks, NULL, 0, &err), CKPT_E_DAMAGED);
 }
 
 static void very_many_parts_are_not_remembered(void **state)
@@ -128,7 +128,7 @@ static void very_many_parts_are_not_remembered(void **state)
 
 		for (int i = 0; i < 10000; i++)
 			assert_int_equal(add(&all, (uint64_t)i % SIZE, 1), 0);
-		assert_int_equal(ckpt_checks_finish(checks, NULL, &err), sound ? 0 : CKPT_E_DAMAGED);
+		assert_int_equal(ckpt_checks_finish(checks, NULL, 0, &err), sound ? 0 : CKPT_E_DAMAGED);
 		ckpt_checks_free(checks);
 		assert_int_equal(ckpt_checks_new(&checks, &err), 0);
 	}
@@ -158,7 +158,7 @@ static void what_was_taken_apart_is_read_again(void **state)
 
 			assert_int_equal(
 				ckpt_checks_want(checks, joined ? &both : &stream, &err), 0);
-			assert_int_equal(ckpt_checks_finish(checks, NULL, &err),
+			assert_int_equal(ckpt_checks_finish(checks, NULL, 0, &err),
 					 sound ? 0 : CKPT_E_DAMAGED);
 			ckpt_checks_free(checks);
 			assert_int_equal(ckpt_checks_new(&checks, &err), 0);
@@ -173,7 +173,7 @@ static void what_has_no_checksum_is_not_read(void **state)
 	(void)state;
 	assert_int_equal(ckpt_checks_add(checks, &none, 0, &err), 0);
 	assert_int_equal(ckpt_checks_want(checks, &none, &err), 0);
-	assert_int_equal(ckpt_checks_finish(checks, &cancel, &err), 0);
+	assert_int_equal(ckpt_checks_finish(checks, &cancel, 0, &err), 0);
 }
 
 static void reading_again_can_be_cancelled(void **state)
@@ -183,7 +183,7 @@ static void reading_again_can_be_cancelled(void **state)
 
 	(void)state;
 	assert_int_equal(ckpt_checks_want(checks, &all, &err), 0);
-	assert_int_equal(ckpt_checks_finish(checks, &cancel, &err), CKPT_E_CANCELLED);
+	assert_int_equal(ckpt_checks_finish(checks, &cancel, 0, &err), CKPT_E_CANCELLED);
 }
 
 #define WITH_CHECKS(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -6,7 +6,11 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Every block is done once, whichever thread does it. */
 
@@ -95,7 +99,7 @@ static struct ckpt_workers *new_workers(void)
 {
 	struct ckpt_workers *workers;
 
-	assert_int_equal(ckpt_workers_new(64, &workers, NULL), 0);
+	assert_int_equal(ckpt_workers_new(64, 0, &workers, NULL), 0);
 	return workers;
 }
 
@@ -166,12 +170,80 @@ static void an_error_ends_it(void **state)
 	ckpt_workers_free(workers);
 }
 
+/* What the system answers below: MASK_CPUS in a mask that has to have room for MASK_ROOM. 0: the truth. */
+static int mask_cpus, mask_room;
+
+int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
+{
+	if (!mask_room) {
+		long rc = syscall(SYS_sched_getaffinity, pid, size, set);
+
+		memset((char *)set + (rc > 0 ? rc : 0), 0, size - (size_t)(rc > 0 ? rc : 0));
+		return rc < 0 ? -1 : 0;
+	}
+	if (size * 8 < (size_t)mask_room) {
+		errno = EINVAL;
+		return -1;
+	}
+	CPU_ZERO_S(size, set);
+	for (int i = 0; i < mask_cpus; i++)
+		CPU_SET_S((size_t)(mask_room - 1 - i), size, set);
+	return 0;
+}
+
+static int count_threads(void *ctx, enum ckpt_io_op op)
+{
+	*(atomic_uint *)ctx += op == CKPT_IO_THREAD;
+	return 0;
+}
+
+static unsigned helpers_for(uint32_t threads)
+{
+	struct ckpt_workers *workers;
+	struct job j = job(10);
+	atomic_uint started = 0;
+
+	ckpt_io_set_hook(count_threads, &started);
+	assert_int_equal(ckpt_workers_new(64, threads, &workers, NULL), 0);
+	assert_int_equal(ckpt_workers_run(workers, &j.work, true, NULL), 0);
+	ckpt_workers_free(workers);
+	ckpt_io_set_hook(NULL, NULL);
+	return started;
+}
+
+static void there_are_as_many_threads_as_are_wanted(void **state)
+{
+	static const struct {
+		int cpus, room;
+		uint32_t threads, helpers;
+	} table[] = {
+		{ 1, 64, 0, 0 },     { 2, 64, 0, 1 },	  { 3, 1024, 0, 2 },  { 200, 1024, 0, 3 },
+		{ 1, 1025, 0, 0 },   { 3, 2048, 0, 2 },	  { 1, 4097, 0, 0 },  { 3, 100000, 0, 2 },
+		{ 1, 1 << 20, 0, 0 }, { 64, 1 << 20, 0, 3 }, { 64, 64, 1, 0 }, { 1, 64, 2, 1 },
+		{ 1, 64, 9, 8 },     { 1, 64, 64, 63 },	  { 1, 64, 65, 63 }, { 1, 64, UINT32_MAX, 63 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(table); i++) {
+		unsigned helpers;
+
+		mask_cpus = table[i].cpus;
+		mask_room = table[i].room;
+		helpers = helpers_for(table[i].threads);
+		if (helpers != table[i].helpers)
+			fail_msg("%d processors of %d, %u threads: %u helpers", mask_cpus, mask_room,
+				 table[i].threads, helpers);
+	}
+	mask_room = 0;
+}
+
 UNIT_SUITE(test_workers)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_block_is_done_once),
 		cmocka_unit_test(without_threads_the_caller_does_it),
 		cmocka_unit_test(an_error_ends_it),
+		cmocka_unit_test(there_are_as_many_threads_as_are_wanted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

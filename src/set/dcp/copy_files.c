@@ -87,7 +87,8 @@ static int copy_bytes(struct ckpt_dcp_copier *s, const struct ckpt_source *sourc
 				   .len = ckpt_source_size(source) };
 	struct ckpt_mover_options options = { .progress = show_progress,
 					      .ctx = s,
-					      .cancel = s->o->cancel };
+					      .cancel = s->o->cancel,
+					      .threads = s->o->threads };
 	struct ckpt_moved moved = { 0 };
 	struct ckpt_mover *mover;
 	bool cloned = false;

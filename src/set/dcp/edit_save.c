@@ -77,7 +77,8 @@ static int join(struct dcp_saver *s, const char *name, char **out)
 
 static int write_values(struct dcp_saver *s)
 {
-	struct ckpt_mover_options options = { .cancel = s->b.o->cancel };
+	struct ckpt_mover_options options = { .cancel = s->b.o->cancel,
+					      .threads = s->b.o->threads };
 	struct ckpt_mover *mover = NULL;
 	struct ckpt_sink *sink = NULL;
 	uint64_t size = 0;

@@ -413,6 +413,7 @@ static int write_folder(struct reindexer *r, const char *out, const struct ckpt_
 	int rc;
 
 	o.flags = r->o->flags;
+	o.threads = r->o->threads;
 	rc = ckpt_folder_open(out, &own, 0, ckpt_set_folder_flags(&o), mode_of(r->path), &folder,
 			      r->err);
 	if (rc < 0)

@@ -242,6 +242,7 @@ static int write_data_file(struct dcp_splitter *s, uint32_t file, uint64_t *size
 	struct ckpt_mover_options options = { .progress = show_progress,
 					      .ctx = s,
 					      .cancel = s->o->cancel,
+					      .threads = s->o->threads,
 					      .checks = s->checks };
 	struct ckpt_mover *mover = NULL;
 	struct ckpt_sink *sink = NULL;
@@ -271,7 +272,7 @@ static int write_files(struct dcp_splitter *s, uint64_t *total)
 		*total += size;
 		s->done += size;
 	}
-	return rc < 0 ? rc : ckpt_checks_finish(s->checks, s->o->cancel, s->err);
+	return rc < 0 ? rc : ckpt_checks_finish(s->checks, s->o->cancel, s->o->threads, s->err);
 }
 
 static int write_index(struct dcp_splitter *s, uint64_t *total)

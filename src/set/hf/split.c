@@ -257,7 +257,7 @@ static int write_all(struct hf_splitter *s)
 	for (uint32_t i = 0; rc == 0 && i < s->cutter.ranks; i++)
 		rc = write_rank(s, i, false);
 	if (rc == 0)
-		rc = ckpt_checks_finish(s->checks, s->o.cancel, s->err);
+		rc = ckpt_checks_finish(s->checks, s->o.cancel, s->o.threads, s->err);
 	return rc == 0 ? ckpt_model_check_unchanged(s->model, s->err) : rc;
 }
 
