@@ -19,7 +19,7 @@ int ckpt_gpu_file_get(const struct ckpt_gpu_copy *copy, uint32_t file, struct ck
 	f.path = copy->paths[file];
 	f.address = ckpt_slab_address(copy->slab, file, 0);
 	f.nbytes = copy->sizes[file];
-	ckpt_sized_give(out, &f);
+	ckpt_sized_give(out, &f, sizeof(f));
 	return 0;
 }
 

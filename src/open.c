@@ -8,6 +8,7 @@
  * (base/sized.h), so that callers built against older headers work. Who passes a model to a
  * format that looks into tensors calls ckpt_model_whole() first.
  */
+#include "base/flags.h"
 #include "base/sized.h"
 #include "format/container.h"
 #include "format/format.h"
@@ -29,6 +30,9 @@ int ckpt_open_with(const char *path, unsigned flags, struct ckpt_model **out, st
 	int rc;
 
 	*out = NULL;
+	rc = ckpt_flags_check(flags, CKPT_OPEN_BRIEF, err);
+	if (rc < 0)
+		return rc;
 	if (ckpt_set_is_folder(path) || ckpt_set_is_index(path))
 		return ckpt_set_open(path, out, err);
 	rc = ckpt_container_open(path, &source, &inside, err);
@@ -98,6 +102,8 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
 	if (rc == 0)
+		rc = ckpt_flags_check(o.flags, CKPT_SAVE_FLAGS, err);
+	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(r), err);
 	if (rc < 0)
 		return rc;
@@ -117,7 +123,7 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 		rc = ckpt_set_save_shards(model, path, by_rank, &o, &r, err);
 	else
 		rc = format->save(model, path, &o, &r, err);
-	ckpt_sized_give(report, &r);
+	ckpt_sized_give(report, &r, sizeof(r));
 	return rc;
 }
 
@@ -161,7 +167,7 @@ int ckpt_save_in_place(const struct ckpt_model *model, const struct ckpt_save_op
 	if (rc < 0)
 		return rc;
 	rc = model->doc->format->save_in_place(model, &o, &r, err);
-	ckpt_sized_give(report, &r);
+	ckpt_sized_give(report, &r, sizeof(r));
 	return rc;
 }
 
@@ -176,7 +182,7 @@ int ckpt_file_get(const struct ckpt_model *model, struct ckpt_file_info *out)
 	info.pickle_protocol = model->doc->pickle.protocol;
 	info.format_code = model->doc->format->code;
 	model->doc->format->describe(model, &info);
-	ckpt_sized_give(out, &info);
+	ckpt_sized_give(out, &info, sizeof(info));
 	return 0;
 }
 

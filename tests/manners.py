@@ -3,6 +3,7 @@
 
 manners.py calls SOURCE LIBRARY.a MODULE.so...
 manners.py exports SOURCE LIBRARY.so
+manners.py structs SOURCE                     every public struct is in src/abi.c, and every flag and sized struct in a test
 """
 
 import os
@@ -122,4 +123,30 @@ def exports(source, library):
     return 1 if found or len(declared) < 50 else 0
 
 
-sys.exit({"calls": calls, "exports": exports}[sys.argv[1]](*sys.argv[2:]))
+def structs(source):
+    """The rules of <ckpt/ckpt.h> are held by src/abi.c and tests/unit/test_abi.c: is one of them left out?"""
+    def read(*path):
+        with open(os.path.join(source, *path), encoding="utf-8") as stream:
+            return stream.read()
+
+    headers = "\n".join(read("include", "ckpt", name) for name in sorted(os.listdir(os.path.join(source, "include", "ckpt"))))
+    headers = re.sub(r"/\*.*?\*/", "", headers, flags=re.S)
+    rules, test, found = read("src", "abi.c"), read("tests", "unit", "test_abi.c"), []
+    every = re.findall(r"^struct (ckpt_\w+) \{\n(.*?)^\};", headers, re.S | re.M)
+    for name, body in every:
+        row = ("SIZED(%s, " if body.lstrip().startswith("size_t size") else "FIXED(%s, ") % name
+        if row not in rules:
+            found.append("struct %s: src/abi.c has no %s...)" % (name, row))
+        if "#define %s_INIT" % name.upper() in headers and not re.search(r"\b%s\b" % name, test):
+            found.append("struct %s is not tried in test_abi.c" % name)
+    for name in re.findall(r"^CKPT_API [^;{]*?\b(\w+)\([^;]*\bunsigned flags\b", headers, re.M):
+        if name not in test:
+            found.append("%s() takes flags, and is not tried in test_abi.c" % name)
+    for name, body in every:
+        if "_options" in name and re.search(r"\bunsigned flags;", body) and "X(%s, " % name not in test:
+            found.append("the flags of %s are not tried in test_abi.c" % name)
+    print("\n".join(found + ["%d structs" % len(every)]))
+    return 1 if found or len(every) < 30 else 0
+
+
+sys.exit({"calls": calls, "exports": exports, "structs": structs}[sys.argv[1]](*sys.argv[2:]))

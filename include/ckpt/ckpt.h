@@ -18,6 +18,23 @@
  * nothing behind and returns CKPT_E_CANCELLED. The library reads it as an atomic number and never
  * writes to it. It has to be there until the call returns.
  *
+ * Structs and versions
+ *
+ * A struct that begins with `size_t size` may grow at its end; initialize it with its CKPT_..._INIT, or
+ * with sizeof() where there is none. So a program may be older or newer than the library that it runs with:
+ *
+ *   - An older program has a shorter struct. Options that it does not have are at their defaults, and of
+ *     a report it gets what it has room for.
+ *   - A newer program has a longer struct. The library takes options whose unknown end is all 0, which
+ *     is the default of every new member; anything else is CKPT_E_ARG. The unknown end of a report
+ *     becomes 0. So do `reserved` members, which have to be 0 in options.
+ *   - A flag that the library does not know is CKPT_E_ARG.
+ *   - Of a struct that the library gives to a callback, `size` says what it has.
+ *
+ * Members keep their place and meaning. New ones come last, or take bytes of `reserved`: there is no
+ * padding at the end of such a struct, which an older program would leave undefined. Other structs,
+ * struct ckpt_error among them, do not change any more, and enums only get new values.
+ *
  * Manners
  *
  * The library prints nothing, ends nothing and starts no program. It does not touch the environment,

@@ -14,13 +14,14 @@ struct ckpt_reindex_options {
 	size_t size;
 	/* CKPT_SAVE_REPLACE, CKPT_SAVE_NO_SYNC, CKPT_SAVE_DRY_RUN, CKPT_SAVE_HARD_LINK */
 	unsigned flags;
+	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 	/*
 	 * The oldest torch that has to load it: "2.0" or later gives the form that all of them load; "1.13"
 	 * gives that of 1.13, which no other loads. NULL: "2.0".
 	 */
 	const char *for_torch;
-	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
-	bool from_ranks;  /* from the indexes of single ranks, although there is a .metadata */
+	bool from_ranks; /* from the indexes of single ranks, although there is a .metadata */
+	uint8_t reserved[7]; /* 0 */
 };
 #define CKPT_REINDEX_OPTIONS_INIT \
 	{ \

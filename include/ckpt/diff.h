@@ -33,6 +33,7 @@ enum ckpt_diff_flags {
 struct ckpt_diff_options {
 	size_t size;
 	unsigned flags;
+	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 	const char *const *keep, *const *drop; /* patterns over names; NULL: all, none */
 	size_t keep_count, drop_count;
 	double atol,
@@ -40,7 +41,6 @@ struct ckpt_diff_options {
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
-	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 };
 #define CKPT_DIFF_OPTIONS_INIT \
 	{ \
@@ -95,6 +95,7 @@ struct ckpt_diff_numbers {
 		max_ulp; /* most steps from a number of the dtype to the next that lie between a and b */
 	bool has_ulp; /* both are of one floating dtype */
 	bool has_numbers; /* false: bits, which have no value (bits8, float4_e2m1fn_x2): of them only COUNT to OUTSIDE */
+	uint8_t reserved[6];
 };
 
 /* One side of a difference. Strings and arrays are valid during the call. */
@@ -122,6 +123,7 @@ struct ckpt_difference {
 	const struct ckpt_diff_numbers *numbers; /* CHANGED, and they were compared; or NULL */
 	const char *text;			 /* UNREADABLE: why, escaped */
 	bool by_checksum;			 /* RENAMED: not read */
+	uint8_t reserved[7];
 };
 
 /* Of values of one kind. */

@@ -26,7 +26,8 @@ struct ckpt_edit_options {
 	bool any_device;     /* remap: take device types that torch itself does not know */
 	const char *const *only, *const *except; /* cast: patterns over names of tensors, or NULL */
 	size_t only_count, except_count;
-	bool to_integer; /* cast: cutting fractions off is meant */
+	bool to_integer;     /* cast: cutting fractions off is meant */
+	uint8_t reserved[7]; /* 0 */
 };
 #define CKPT_EDIT_OPTIONS_INIT \
 	{ \

@@ -84,6 +84,7 @@ struct ckpt_tensor_info {
 	const char *layout;	/* "strided", "quantized", "sparse_coo", "nested", "wrapper", ... */
 	const char *class_name; /* "Parameter", "DTensor", ...; NULL for a plain tensor */
 	unsigned flags;		/* enum ckpt_tensor_flags */
+	uint32_t reserved;
 };
 #define CKPT_TENSOR_INFO_INIT \
 	{ \
@@ -127,6 +128,7 @@ struct ckpt_item {
 	bool mapping;	  /* a container with keys: a dict, an OrderedDict, a state dict */
 	bool seen;	  /* a container that was walked before under another name */
 	bool module; /* a container that is a torch.nn.Module, or an object of TorchScript: see ckpt_state_dict() */
+	uint8_t reserved[5];
 };
 
 /*

@@ -80,6 +80,7 @@ struct ckpt_array_info {
 	double scale;	     /* per_tensor_affine */
 	int64_t zero_point;
 	uint32_t axis; /* per_channel_affine */
+	uint32_t reserved;
 };
 #define CKPT_ARRAY_INFO_INIT \
 	{ \

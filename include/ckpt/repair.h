@@ -48,6 +48,7 @@ struct ckpt_repair_options {
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
 	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
+	uint32_t reserved; /* 0 */
 };
 #define CKPT_REPAIR_OPTIONS_INIT \
 	{ \

@@ -100,10 +100,11 @@ struct ckpt_scan_file {
 
 struct ckpt_scan_options {
 	size_t size;
+	unsigned flags;	  /* there are none yet: 0 */
+	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
-	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 };
 #define CKPT_SCAN_OPTIONS_INIT \
 	{ \

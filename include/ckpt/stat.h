@@ -33,10 +33,10 @@ struct ckpt_stat_options {
 	size_t pattern_count;
 	uint32_t
 		bins; /* of the histograms, at most 4096; 0: none. They are counted when all is read for a second time. */
+	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
-	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 };
 #define CKPT_STAT_OPTIONS_INIT \
 	{ \
@@ -89,6 +89,7 @@ struct ckpt_stat_item {
 	bool unreadable; /* it has values (unlike meta and uninitialized ones), and they could not be read */
 	bool is_magnitude; /* of complex numbers */
 	bool counted; /* in the totals; false: another one shows all of its values, too (tied weights, a view) */
+	uint8_t reserved[5];
 };
 #define CKPT_STAT_ITEM_INIT \
 	{ \

@@ -41,10 +41,10 @@ enum ckpt_verify_flags {
 struct ckpt_verify_options {
 	size_t size;
 	unsigned flags;
+	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
-	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 };
 #define CKPT_VERIFY_OPTIONS_INIT \
 	{ \

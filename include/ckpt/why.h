@@ -43,10 +43,11 @@ struct ckpt_cause {
 
 struct ckpt_why_options {
 	size_t size;
+	unsigned flags;	  /* there are none yet: 0 */
+	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 	const char *
 		error; /* what was printed when the load failed: a message, a whole traceback; any bytes. NULL: unknown */
 	size_t error_len; /* up to CKPT_WHY_MOST_ERROR */
-	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 };
 #define CKPT_WHY_OPTIONS_INIT \
 	{ \
@@ -59,6 +60,7 @@ struct ckpt_why_report {
 	uint32_t causes;   /* how many were told */
 	uint32_t messages; /* kinds of messages that were recognised in the error */
 	bool opened;	   /* the checkpoint could be opened: its names and values were looked at */
+	uint8_t reserved[7];
 };
 #define CKPT_WHY_REPORT_INIT \
 	{ \

@@ -11,6 +11,7 @@
  */
 #include "array/array.h"
 
+#include "base/flags.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/find.h"
@@ -116,9 +117,11 @@ int ckpt_array_of_storage(const struct ckpt_model *model, int64_t storage, const
 int ckpt_array_find(const struct ckpt_model *model, const char *name, unsigned flags,
 		    struct ckpt_array **out, struct ckpt_error *err)
 {
-	int rc = ckpt_model_whole(&model, err);
+	int rc = ckpt_flags_check(flags, CKPT_ARRAY_FOR_NUMPY, err);
 	const struct ckpt_value *v;
 
+	if (rc == 0)
+		rc = ckpt_model_whole(&model, err);
 	if (rc == 0)
 		rc = ckpt_model_find(model, name, &v, err);
 	*out = NULL;
@@ -130,8 +133,10 @@ int ckpt_array_find(const struct ckpt_model *model, const char *name, unsigned f
 int ckpt_array_open(const struct ckpt_model *model, uint64_t i, unsigned flags,
 		    struct ckpt_array **out, struct ckpt_error *err)
 {
-	int rc = ckpt_model_whole(&model, err);
+	int rc = ckpt_flags_check(flags, CKPT_ARRAY_FOR_NUMPY, err);
 
+	if (rc == 0)
+		rc = ckpt_model_whole(&model, err);
 	*out = NULL;
 	if (rc < 0)
 		return rc;
@@ -277,6 +282,6 @@ int ckpt_array_get(const struct ckpt_array *a, struct ckpt_array_info *out)
 	info.scale = a->scale;
 	info.zero_point = a->zero_point;
 	info.axis = a->axis;
-	ckpt_sized_give(out, &info);
+	ckpt_sized_give(out, &info, sizeof(info));
 	return 0;
 }

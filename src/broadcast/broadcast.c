@@ -70,7 +70,7 @@ static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *re
 	}
 	if (s->path && (s->code == 0 || s->code == CKPT_BROADCAST_PARTIAL) && !s->dropped)
 		snprintf(r.path, sizeof(r.path), "%s", s->path);
-	ckpt_sized_give(report, &r);
+	ckpt_sized_give(report, &r, sizeof(r));
 }
 
 static void clear(struct ckpt_session *s)

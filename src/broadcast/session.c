@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/session.h"
 
+#include "base/flags.h"
 #include "base/sized.h"
 #include "broadcast/transport_user.h"
 
@@ -18,6 +19,12 @@ enum {
 	MOST_THREADS = 64,
 	PATIENCE_S = 60,
 };
+
+static const unsigned KNOWN_FLAGS =
+	CKPT_BROADCAST_NO_SYNC | CKPT_BROADCAST_NO_VERIFY | CKPT_BROADCAST_NO_TARGET |
+	CKPT_BROADCAST_REPLACE | CKPT_BROADCAST_NEW | CKPT_BROADCAST_MAY_EXIT |
+	CKPT_BROADCAST_TO_GPU | CKPT_BROADCAST_REREAD | CKPT_BROADCAST_MKDIR |
+	CKPT_BROADCAST_KEEP_GOING | CKPT_BROADCAST_ALL_OR_NONE;
 
 static uint64_t or_else(uint64_t value, uint64_t standard)
 {
@@ -46,6 +53,8 @@ static int read_options(struct ckpt_session *s, const struct ckpt_broadcast_opti
 
 	*o = standard;
 	rc = ckpt_sized_take(o, sizeof(*o), given, &s->err);
+	if (rc == 0)
+		rc = ckpt_flags_check(o->flags, KNOWN_FLAGS, &s->err);
 	if (rc < 0)
 		return rc;
 	s->standard_chunk = !o->chunk;

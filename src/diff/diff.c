@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/flags.h"
 #include "diff/differ.h"
 
 #include "base/sized.h"
@@ -263,6 +264,10 @@ static bool is_one_file(const struct ckpt_model *a, const struct ckpt_model *b)
 	       ino_a == ino_b;
 }
 
+static const unsigned KNOWN_FLAGS = CKPT_DIFF_QUICK | CKPT_DIFF_READ | CKPT_DIFF_STRICT |
+				    CKPT_DIFF_IGNORE_DEVICE | CKPT_DIFF_IGNORE_DTYPE |
+				    CKPT_DIFF_TRUST_CHECKSUMS;
+
 static int check_options(const struct ckpt_diff_options *o, struct ckpt_error *err)
 {
 	if (o->atol >= 0 && o->rtol >= 0 && isfinite(o->atol) && isfinite(o->rtol))
@@ -324,6 +329,8 @@ int ckpt_diff(const struct ckpt_model *a, const struct ckpt_model *b,
 
 	d.reading.c = &d.c;
 	if (rc == 0)
+		rc = ckpt_flags_check(d.c.options.flags, KNOWN_FLAGS, &own);
+	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(d.report), &own);
 	if (rc == 0)
 		rc = check_options(&d.c.options, &own);
@@ -332,7 +339,7 @@ int ckpt_diff(const struct ckpt_model *a, const struct ckpt_model *b,
 		rc = d.c.arena ? diff(&d, a, b, &own) : ckpt_fail_nomem(&own);
 	}
 	if (rc == 0)
-		ckpt_sized_give(report, &d.report);
+		ckpt_sized_give(report, &d.report, sizeof(d.report));
 	else if (err)
 		*err = own;
 	clear(&d);

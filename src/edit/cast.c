@@ -362,7 +362,7 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 		return rc;
 	}
 	c.report.unmatched = unmatched;
-	ckpt_sized_give(report, &c.report);
+	ckpt_sized_give(report, &c.report, sizeof(c.report));
 	*out = c.to;
 	return 0;
 }

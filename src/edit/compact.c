@@ -467,7 +467,7 @@ int ckpt_compact(const struct ckpt_model *model, struct ckpt_model **out,
 		ckpt_close(c.to);
 		return rc;
 	}
-	ckpt_sized_give(report, &c.report);
+	ckpt_sized_give(report, &c.report, sizeof(c.report));
 	*out = c.to;
 	return 0;
 }

@@ -524,7 +524,7 @@ int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_e
 	ckpt_buf_clear(&e.text);
 	e.report.places = e.places;
 	e.report.place_count = e.place_count;
-	ckpt_sized_give(report, &e.report);
+	ckpt_sized_give(report, &e.report, sizeof(e.report));
 	if (rc == CKPT_E_ARG && err)
 		err->offset =
 			CKPT_NO_OFFSET; /* it is about what was asked for, not about the file */

@@ -106,7 +106,7 @@ int ckpt_number_keys(const struct ckpt_model *model, struct ckpt_model **out,
 	}
 	r.renamed = n.keys;
 	r.state_dicts = n.dicts;
-	ckpt_sized_give(report, &r);
+	ckpt_sized_give(report, &r, sizeof(r));
 	*out = n.to;
 	return 0;
 }

@@ -152,7 +152,7 @@ int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
 		rc = ckpt_model_edit_keys(model, &edit, options, out, &local, err);
 	free(p.text);
 	if (rc == 0)
-		ckpt_sized_give(report, &local);
+		ckpt_sized_give(report, &local, sizeof(local));
 	if (rc == 0 && !local.renamed) {
 		ckpt_close(*out);
 		*out = NULL;
@@ -211,6 +211,6 @@ int ckpt_count_prefix(const struct ckpt_model *model, const char *prefix,
 	ckpt_state_dict_finder_clear(&c.finder);
 	free(c.prefix.text);
 	if (rc == 0)
-		ckpt_sized_give(out, &count);
+		ckpt_sized_give(out, &count, sizeof(count));
 	return rc;
 }

@@ -339,7 +339,7 @@ int ckpt_remap(const struct ckpt_model *model, const struct ckpt_device_map *map
 		ckpt_close(r.to);
 		return rc;
 	}
-	ckpt_sized_give(report, &r.report);
+	ckpt_sized_give(report, &r.report, sizeof(r.report));
 	*out = r.to;
 	return 0;
 }

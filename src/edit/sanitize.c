@@ -459,7 +459,7 @@ int ckpt_sanitize(const struct ckpt_model *model, struct ckpt_model **out,
 		ckpt_close(s.to);
 		return rc;
 	}
-	ckpt_sized_give(report, &did);
+	ckpt_sized_give(report, &did, sizeof(did));
 	*out = s.to;
 	return 0;
 }

@@ -47,7 +47,7 @@ int ckpt_extract(const struct ckpt_model *model, const char *name, struct ckpt_m
 	(*out)->root = found;
 	did.extracted = true;
 	did.tensors_dropped = tensors_fewer(model, *out);
-	ckpt_sized_give(report, &did);
+	ckpt_sized_give(report, &did, sizeof(did));
 	return 0;
 }
 
@@ -390,7 +390,7 @@ int ckpt_select(const struct ckpt_model *model, const char *const *keep, size_t 
 	}
 	did.entries_dropped = s.entries_dropped;
 	did.tensors_dropped = tensors_fewer(model, s.to);
-	ckpt_sized_give(report, &did);
+	ckpt_sized_give(report, &did, sizeof(did));
 	*out = s.to;
 	return 0;
 }

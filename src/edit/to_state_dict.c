@@ -163,6 +163,6 @@ int ckpt_state_dict(const struct ckpt_model *model, const struct ckpt_edit_optio
 	did.extracted = true;
 	did.tensors_taken = made.entries;
 	did.modules_guessed = made.guessed;
-	ckpt_sized_give(report, &did);
+	ckpt_sized_give(report, &did, sizeof(did));
 	return 0;
 }

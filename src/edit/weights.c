@@ -191,6 +191,6 @@ int ckpt_take_weights(const struct ckpt_model *model, const struct ckpt_edit_opt
 		rc = make_model(&c, out, &did, err);
 	ckpt_buf_clear(&c.name);
 	if (rc == 0)
-		ckpt_sized_give(report, &did);
+		ckpt_sized_give(report, &did, sizeof(did));
 	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }

@@ -111,7 +111,7 @@ int ckpt_tensor_get(const struct ckpt_model *model, uint64_t i, struct ckpt_tens
 	    ckpt_sized_check(out, sizeof(info), NULL) < 0)
 		return CKPT_E_ARG;
 	ckpt_tensor_describe(model, &model->tensors[i], &info);
-	ckpt_sized_give(out, &info);
+	ckpt_sized_give(out, &info, sizeof(info));
 	return 0;
 }
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/flags.h"
 #include "numpy/npy.h"
 
 #include "base/sized.h"
@@ -188,10 +189,12 @@ int ckpt_array_save_npy(const struct ckpt_array *a, const char *path,
 	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
 	if (rc == 0)
+		rc = ckpt_flags_check(o.flags, CKPT_SAVE_FLAGS, err);
+	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(done), err);
 	if (rc == 0)
 		rc = save(a, path, &o, &done, err);
 	if (rc == 0)
-		ckpt_sized_give(report, &done);
+		ckpt_sized_give(report, &done, sizeof(done));
 	return rc;
 }

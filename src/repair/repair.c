@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cancel.h"
+#include "base/flags.h"
 #include "repair/rescue.h"
 
 #include "base/grow.h"
@@ -211,6 +212,10 @@ int ckpt_repair_open(const char *path, const struct ckpt_repair_options *options
 
 	*out = NULL;
 	if (rc == 0)
+		rc = ckpt_flags_check(r.o.flags, CKPT_REPAIR_PROVEN_ONLY, err);
+	if (rc == 0)
+		rc = ckpt_unused_check(&r.o.reserved, sizeof(r.o.reserved), err);
+	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(r.report), err);
 	if (rc == 0 && ckpt_set_is_folder(path))
 		rc = refuse_folder(path, err);
@@ -226,7 +231,7 @@ int ckpt_repair_open(const char *path, const struct ckpt_repair_options *options
 		ckpt_close(*out);
 		*out = NULL;
 	}
-	ckpt_sized_give(report, &r.report);
+	ckpt_sized_give(report, &r.report, sizeof(r.report));
 	clear(&r);
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }

@@ -8,6 +8,7 @@
  * cannot hide the others; only lack of memory, cancelling and the caller's own function end the
  * run.
  */
+#include "base/flags.h"
 #include "scan/scanner.h"
 
 #include "base/sized.h"
@@ -225,6 +226,8 @@ int ckpt_scan(const char *path, const struct ckpt_scan_options *options,
 	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
 	if (rc == 0)
+		rc = ckpt_flags_check(o.flags, 0, err);
+	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(g.report), err);
 	if (rc < 0)
 		return rc;
@@ -235,7 +238,7 @@ int ckpt_scan(const char *path, const struct ckpt_scan_options *options,
 		rc = scan_all(&g, err);
 	ckpt_scan_files_clear(&g.files);
 	pthread_mutex_destroy(&g.lock);
-	ckpt_sized_give(report, &g.report);
+	ckpt_sized_give(report, &g.report, sizeof(g.report));
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 

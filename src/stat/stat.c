@@ -165,7 +165,7 @@ static void give_values(const struct ckpt_tally *t, enum ckpt_dtype numbers,
 		v.low = bins->low;
 		v.high = bins->high;
 	}
-	ckpt_sized_give(out, &v);
+	ckpt_sized_give(out, &v, sizeof(v));
 }
 
 int ckpt_stat_get(const struct ckpt_stat *s, uint64_t i, struct ckpt_stat_item *item,
@@ -193,7 +193,7 @@ int ckpt_stat_get(const struct ckpt_stat *s, uint64_t i, struct ckpt_stat_item *
 	out.is_magnitude = job->numbers != CKPT_DTYPE_UNKNOWN &&
 			   ckpt_stat_kind_of(job->numbers) == CKPT_STAT_COMPLEX;
 	out.counted = job->counted;
-	ckpt_sized_give(item, &out);
+	ckpt_sized_give(item, &out, sizeof(out));
 	give_values(&job->tally, job->numbers, &job->bins, values);
 	return 0;
 }
@@ -208,7 +208,7 @@ int ckpt_stat_total_get(const struct ckpt_stat *s, uint64_t i, struct ckpt_stat_
 		return CKPT_E_ARG;
 	out.dtype = s->sums[i].dtype;
 	out.items = s->sums[i].items;
-	ckpt_sized_give(total, &out);
+	ckpt_sized_give(total, &out, sizeof(out));
 	give_values(&s->sums[i].tally, s->sums[i].numbers, &s->sums[i].bins, values);
 	return 0;
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/flags.h"
 #include "verify/verifier.h"
 
 #include "base/sized.h"
@@ -143,6 +144,8 @@ int ckpt_verify(const char *path, const struct ckpt_verify_options *options,
 	int rc = ckpt_sized_take(&v.options, sizeof(v.options), options, err);
 
 	if (rc == 0)
+		rc = ckpt_flags_check(v.options.flags, CKPT_VERIFY_QUICK | CKPT_VERIFY_FINITE, err);
+	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(v.report), err);
 	if (rc == 0 && (ckpt_set_is_folder(path) || ckpt_set_is_index(path)))
 		rc = ckpt_verify_directory(&v, path, err);
@@ -152,7 +155,7 @@ int ckpt_verify(const char *path, const struct ckpt_verify_options *options,
 		rc = tell_unproven(&v);
 	if (rc == 0) {
 		v.report.verdict = verdict_of(&v.report);
-		ckpt_sized_give(report, &v.report);
+		ckpt_sized_give(report, &v.report, sizeof(v.report));
 	}
 	ckpt_batch_clear(&v.batch);
 	ckpt_workers_free(v.workers);

@@ -2,6 +2,7 @@
 #include "why/why.h"
 
 #include "base/error.h"
+#include "base/flags.h"
 #include "base/sized.h"
 #include "why/match.h"
 
@@ -63,6 +64,8 @@ int ckpt_why(const char *path, const struct ckpt_why_options *options,
 	int rc = ckpt_sized_take(&w.options, sizeof(w.options), options, err);
 
 	if (rc == 0)
+		rc = ckpt_flags_check(w.options.flags, 0, err);
+	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(w.report), err);
 	if (rc == 0)
 		rc = check(path, &w.options, err);
@@ -82,7 +85,7 @@ int ckpt_why(const char *path, const struct ckpt_why_options *options,
 	if (rc == 0)
 		rc = check_there(&w, err);
 	if (rc == 0)
-		ckpt_sized_give(report, &w.report);
+		ckpt_sized_give(report, &w.report, sizeof(w.report));
 	ckpt_facts_clear(&w.facts);
 	ckpt_arena_free(w.arena);
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);

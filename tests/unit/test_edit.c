@@ -343,7 +343,7 @@ static void a_struct_of_another_size_is_refused(void **state)
 	struct ckpt_save_options save = CKPT_SAVE_OPTIONS_INIT;
 	struct ckpt_prefix_count count = CKPT_PREFIX_COUNT_INIT;
 	struct ckpt_model *model = open_keys(ddp, 6), *out;
-	static const size_t sizes[] = { 0, 7, 4096 };
+	static const size_t sizes[] = { 0, 7, 4097 };
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(sizes); i++) {

@@ -9,6 +9,7 @@
  * brought along. Values that are written are borrowed from the parts, which stay open until the
  * end.
  */
+#include "base/flags.h"
 #include "base/paths.h"
 #include "base/sized.h"
 #include "base/text.h"
@@ -510,6 +511,10 @@ int ckpt_reindex(const char *path, const char *out, const struct ckpt_reindex_op
 	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
 	if (rc == 0)
+		rc = ckpt_flags_check(o.flags, CKPT_SAVE_FLAGS, err);
+	if (rc == 0)
+		rc = ckpt_unused_check(&o.reserved, sizeof(o.reserved), err);
+	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(local), err);
 	while (len > 1 && path[len - 1] == '/')
 		len--;
@@ -524,7 +529,7 @@ int ckpt_reindex(const char *path, const char *out, const struct ckpt_reindex_op
 		rc = reindex(&r, out);
 	rc = ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 	if (rc == 0)
-		ckpt_sized_give(report, &local);
+		ckpt_sized_give(report, &local, sizeof(local));
 	clear_reindexer(&r);
 	return rc;
 }

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The sizes of all public structs, which programs that are compiled already count on: the rules are in
+ * <ckpt/ckpt.h>. A struct that ends in padding does not compile, and one that changes its size only
+ * together with its row here: a sized one may grow, with the version that its row gets then; the others
+ * never change. tests/manners.py looks that none is missing.
+ */
+#include <ckpt/ckpt.h>
+
+#include <assert.h>
+#include <stddef.h>
+
+#if __SIZEOF_POINTER__ == 8
+#define HAS_SIZE(type, size) static_assert(sizeof(struct type) == (size), #type " has another size");
+#else
+#define HAS_SIZE(type, size)
+#endif
+
+/* Struct, its last member, its size with pointers of 64 bits. */
+#define SIZED(type, last, bytes) \
+	static_assert(offsetof(struct type, size) == 0, #type " does not begin with its size"); \
+	static_assert(offsetof(struct type, last) + sizeof(((struct type *)0)->last) == \
+			      sizeof(struct type), \
+		      #type " ends in padding"); \
+	HAS_SIZE(type, bytes)
+
+#define FIXED(type, bytes) HAS_SIZE(type, bytes)
+
+SIZED(ckpt_collectives, ctx, 48)
+SIZED(ckpt_broadcast_options, expected_crc32, 176)
+SIZED(ckpt_broadcast_report, gpu, 1176)
+SIZED(ckpt_inner, tensors, 48)
+SIZED(ckpt_reindex_options, reserved, 32)
+SIZED(ckpt_reindex_report, nbytes, 56)
+SIZED(ckpt_diff_options, cancel, 88)
+SIZED(ckpt_diff_numbers, reserved, 136)
+SIZED(ckpt_difference, reserved, 88)
+SIZED(ckpt_diff_report, other_keys, 424)
+SIZED(ckpt_edit_options, reserved, 72)
+SIZED(ckpt_edit_report, modules_guessed, 216)
+SIZED(ckpt_prefix_count, keys, 24)
+SIZED(ckpt_gpu_file, nbytes, 32)
+SIZED(ckpt_tensor_info, reserved, 120)
+SIZED(ckpt_item, reserved, 56)
+SIZED(ckpt_file_info, format_code, 112)
+SIZED(ckpt_record, stored, 40)
+SIZED(ckpt_array_info, reserved, 176)
+SIZED(ckpt_repair_finding, text, 64)
+SIZED(ckpt_repair_options, reserved, 48)
+SIZED(ckpt_repair_report, optimizer_lost, 96)
+SIZED(ckpt_save_options, unfit_ctx, 136)
+SIZED(ckpt_save_report, arrays, 96)
+SIZED(ckpt_scan_global, kind, 40)
+SIZED(ckpt_scan_finding, text, 56)
+SIZED(ckpt_scan_refusal, text, 48)
+SIZED(ckpt_scan_file, left_out, 104)
+SIZED(ckpt_scan_options, cancel, 40)
+SIZED(ckpt_scan_report, passed_over, 72)
+SIZED(ckpt_stat_options, cancel, 56)
+SIZED(ckpt_stat_values, high, 128)
+SIZED(ckpt_stat_item, reserved, 104)
+SIZED(ckpt_stat_total, items, 24)
+SIZED(ckpt_finding, text, 48)
+SIZED(ckpt_verify_options, cancel, 40)
+SIZED(ckpt_verify_report, indexes, 96)
+SIZED(ckpt_cause, mend_count, 64)
+SIZED(ckpt_why_options, error_len, 32)
+SIZED(ckpt_why_report, reserved, 24)
+
+FIXED(ckpt_diff_side, 80)
+FIXED(ckpt_diff_counts, 48)
+FIXED(ckpt_edit_place, 16)
+FIXED(ckpt_edit_change, 24)
+FIXED(ckpt_device_map, 16)
+FIXED(ckpt_error, 1024)
+FIXED(ckpt_mend, 16)
