@@ -46,7 +46,7 @@ const struct command cmd_cast = {
 static int cast(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
 		struct ckpt_edit_report *report, struct ckpt_error *err)
 {
-	return ckpt_cast(in, step->args.items[0], &step->options, out, report, err);
+	return ckpt_cast(in, step->args.items[0], step->cast, out, report, err);
 }
 
 static void hint_integer(const struct ckpt_model *in, const struct edit_step *step,
@@ -67,7 +67,7 @@ static const char *nothing_to_cast(const struct ckpt_model *in, const struct edi
 {
 	(void)in;
 	snprintf(why, MOST_REASON, "no floating tensor%s has another dtype than %.40s",
-		 step->options.only_count || step->options.except_count ? " that was chosen" : "",
+		 step->cast && (step->cast->only_count || step->cast->except_count) ? " that was chosen" : "",
 		 step->args.items[0]);
 	return HINT_IF_PRESENT;
 }
@@ -82,15 +82,16 @@ const struct edit_kind kind_cast = {
 static int run(int argc, char **argv)
 {
 	int first = parse_options(&cmd_cast, argc, argv);
-	struct edit_step step = { &kind_cast, .options = CKPT_EDIT_OPTIONS_INIT };
+	struct ckpt_cast_options options = CKPT_CAST_OPTIONS_INIT;
+	struct edit_step step = { .kind = &kind_cast, .cast = &options };
 
 	if (first < 0)
 		return -1 - first;
 	step.args = (struct str_list){ (const char **)&argv[first], 1 };
-	step.options.only = only.items;
-	step.options.only_count = only.count;
-	step.options.except = except.items;
-	step.options.except_count = except.count;
-	step.options.to_integer = to_integer;
+	options.only = only.items;
+	options.only_count = only.count;
+	options.except = except.items;
+	options.except_count = except.count;
+	options.flags = to_integer ? CKPT_CAST_TO_INTEGER : 0;
 	return run_edit(&s, &step, 1, &argv[first + 1]);
 }

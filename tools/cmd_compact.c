@@ -51,7 +51,7 @@ const struct edit_kind kind_compact = {
 static int run(int argc, char **argv)
 {
 	int first = parse_options(&cmd_compact, argc, argv);
-	struct edit_step step = { &kind_compact, .options = CKPT_EDIT_OPTIONS_INIT };
+	struct edit_step step = { .kind = &kind_compact };
 
 	if (first < 0)
 		return -1 - first;

@@ -122,13 +122,12 @@ static bool is_program(const struct ckpt_model *model)
 /* *MODEL becomes what its module's state_dict() holds. Returns the exit code. */
 static int take_state_dict(struct ckpt_model **model, struct ckpt_edit_report *did)
 {
-	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_take_options options = CKPT_TAKE_OPTIONS_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *taken;
 	int code;
 
-	options.at = at ? &at : NULL;
-	options.at_count = at != NULL;
+	options.at = at;
 	if (ckpt_state_dict(*model, &options, &taken, did, &err) < 0) {
 		code = fail(&err);
 		if (err.status == CKPT_E_ARG && !at)

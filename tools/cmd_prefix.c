@@ -26,13 +26,13 @@ static const char *prefix_of(const struct edit_step *step)
 static int strip(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
 		 struct ckpt_edit_report *report, struct ckpt_error *err)
 {
-	return ckpt_strip_prefix(in, prefix_of(step), &step->options, out, report, err);
+	return ckpt_strip_prefix(in, prefix_of(step), step->keys, out, report, err);
 }
 
 static int add(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
 	       struct ckpt_edit_report *report, struct ckpt_error *err)
 {
-	return ckpt_add_prefix(in, prefix_of(step), &step->options, out, report, err);
+	return ckpt_add_prefix(in, prefix_of(step), step->keys, out, report, err);
 }
 
 enum { MOST_DEPTH = 64 };
@@ -139,7 +139,8 @@ const struct edit_kind kind_add_prefix = {
 static int run(const struct command *cmd, const struct edit_kind *kind, int argc, char **argv)
 {
 	int first = parse_options(cmd, argc, argv);
-	struct edit_step step = { kind, .options = CKPT_EDIT_OPTIONS_INIT };
+	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
+	struct edit_step step = { .kind = kind, .keys = &options };
 	const char *prefix;
 
 	if (first < 0)
@@ -148,9 +149,9 @@ static int run(const struct command *cmd, const struct edit_kind *kind, int argc
 		prefix = argv[first++];
 		step.args = (struct str_list){ &prefix, 1 };
 	}
-	step.options.at = at.items;
-	step.options.at_count = at.count;
-	step.options.anywhere = anywhere;
+	options.at = at.items;
+	options.at_count = at.count;
+	options.flags = anywhere ? CKPT_KEY_ANYWHERE : 0;
 	return run_edit(&s, &step, 1, &argv[first]);
 }
 

@@ -87,7 +87,7 @@ static int remap(const struct ckpt_model *in, const struct edit_step *step, stru
 	if (text && maps) {
 		count = parse_maps(text, maps, most, err);
 		rc = count < 0 ? CKPT_E_ARG
-			       : ckpt_remap(in, maps, (size_t)count, &step->options, out, report,
+			       : ckpt_remap(in, maps, (size_t)count, step->remap, out, report,
 					    err);
 	}
 	free(maps);
@@ -101,7 +101,7 @@ static int remap_all(const struct ckpt_model *in, const struct edit_step *step,
 {
 	struct ckpt_device_map map = { NULL, step->args.items[0] };
 
-	return ckpt_remap(in, &map, 1, &step->options, out, report, err);
+	return ckpt_remap(in, &map, 1, step->remap, out, report, err);
 }
 
 enum { MOST_DEVICES = 4 };
@@ -164,7 +164,8 @@ static int run(int argc, char **argv)
 {
 	int first = parse_options(&cmd_remap, argc, argv), paths = s.in_place ? 1 : 2;
 	int maps = argc - first - paths;
-	struct edit_step step = { &kind_remap, .options = CKPT_EDIT_OPTIONS_INIT };
+	struct ckpt_remap_options options = CKPT_REMAP_OPTIONS_INIT;
+	struct edit_step step = { .kind = &kind_remap, .remap = &options };
 
 	if (first < 0)
 		return -1 - first;
@@ -182,7 +183,7 @@ static int run(int argc, char **argv)
 		step.kind = &kind_remap_all;
 		step.args = (struct str_list){ &all, 1 };
 	}
-	step.options.device_objects = device_objects;
-	step.options.any_device = any_device;
+	options.flags = (device_objects ? CKPT_REMAP_DEVICE_OBJECTS : 0) |
+			(any_device ? CKPT_REMAP_ANY_DEVICE : 0);
 	return run_edit(&s, &step, 1, &argv[argc - paths]);
 }

@@ -19,7 +19,7 @@ static int rename_keys(const struct ckpt_model *in, const struct edit_step *step
 		       struct ckpt_model **out, struct ckpt_edit_report *report,
 		       struct ckpt_error *err)
 {
-	return ckpt_rename(in, step->args.items, step->args.count, &step->options, out, report,
+	return ckpt_rename(in, step->args.items, step->args.count, step->keys, out, report,
 			   err);
 }
 
@@ -61,14 +61,15 @@ const struct command cmd_rename = {
 static int run(int argc, char **argv)
 {
 	int first = parse_options(&cmd_rename, argc, argv);
-	struct edit_step step = { &kind_rename, .options = CKPT_EDIT_OPTIONS_INIT };
+	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
+	struct edit_step step = { .kind = &kind_rename, .keys = &options };
 
 	if (first < 0)
 		return -1 - first;
 	if (!expressions.count)
 		return wrong_usage(&cmd_rename, "rename: no expression, wanted -e 's/A/B/'");
 	step.args = expressions;
-	step.options.at = at.items;
-	step.options.at_count = at.count;
+	options.at = at.items;
+	options.at_count = at.count;
 	return run_edit(&s, &step, 1, &argv[first]);
 }

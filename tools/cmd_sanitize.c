@@ -95,7 +95,7 @@ const struct edit_kind kind_sanitize = {
 static int run(int argc, char **argv)
 {
 	int first = parse_options(&cmd_sanitize, argc, argv);
-	struct edit_step step = { &kind_sanitize, .options = CKPT_EDIT_OPTIONS_INIT };
+	struct edit_step step = { .kind = &kind_sanitize };
 
 	if (first < 0)
 		return -1 - first;

@@ -126,7 +126,7 @@ const struct edit_kind kind_drop = {
 static int run_extract(int argc, char **argv)
 {
 	int first = parse_options(&cmd_extract, argc, argv);
-	struct edit_step step = { &kind_extract, .options = CKPT_EDIT_OPTIONS_INIT };
+	struct edit_step step = { .kind = &kind_extract };
 
 	if (first < 0)
 		return -1 - first;
@@ -137,7 +137,7 @@ static int run_extract(int argc, char **argv)
 static int run_select(int argc, char **argv)
 {
 	int first = parse_options(&cmd_select, argc, argv);
-	struct edit_step step = { &kind_select, .options = CKPT_EDIT_OPTIONS_INIT };
+	struct edit_step step = { .kind = &kind_select };
 
 	if (first < 0)
 		return -1 - first;

@@ -5,13 +5,12 @@
 
 int convert_take_weights(struct ckpt_model **model, const char *name, struct ckpt_edit_report *did)
 {
-	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_take_options options = CKPT_TAKE_OPTIONS_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *taken;
 	int code;
 
-	options.at = &name;
-	options.at_count = name != NULL;
+	options.at = name;
 	if (ckpt_take_weights(*model, &options, &taken, did, &err) < 0) {
 		code = fail(&err);
 		if (err.status == CKPT_E_NOTFOUND && name)

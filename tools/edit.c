@@ -317,7 +317,7 @@ static int take_step(const struct edit_settings *s, const struct edit_step *step
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *edited;
-	int code = check_at(*model, in, &step->options);
+	int code = check_at(*model, in, step->keys);
 
 	if (code != EXIT_FINE)
 		return code;

@@ -66,7 +66,9 @@ enum { MOST_REASON = 240 };
 struct edit_step {
 	const struct edit_kind *kind;
 	struct str_list args; /* prefix, expressions, maps, patterns ... */
-	struct ckpt_edit_options options;
+	const struct ckpt_key_options *keys; /* the options of its kind; NULL: none */
+	const struct ckpt_remap_options *remap;
+	const struct ckpt_cast_options *cast;
 };
 
 struct edit_kind {
@@ -121,8 +123,7 @@ void list_changes(const struct ckpt_edit_report *report);
  * Is every --at a mapping? If not: say so for each, with what was probably meant. Returns the exit
  * code.
  */
-int check_at(const struct ckpt_model *model, const char *in,
-	     const struct ckpt_edit_options *options);
+int check_at(const struct ckpt_model *model, const char *in, const struct ckpt_key_options *options);
 
 /* Nothing is called NAME: what was probably meant. */
 void hint_name(const struct ckpt_model *model, const char *name);

@@ -85,12 +85,11 @@ static int check_one(const struct ckpt_model *model, const char *in, const char 
 	return EXIT_ERROR;
 }
 
-int check_at(const struct ckpt_model *model, const char *in,
-	     const struct ckpt_edit_options *options)
+int check_at(const struct ckpt_model *model, const char *in, const struct ckpt_key_options *options)
 {
 	int code = EXIT_FINE;
 
-	for (size_t i = 0; i < options->at_count; i++) {
+	for (size_t i = 0; options && i < options->at_count; i++) {
 		int one = check_one(model, in, options->at[i]);
 
 		code = one != EXIT_FINE ? one : code;

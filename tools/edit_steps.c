@@ -36,7 +36,7 @@ struct edit_step *make_steps(const struct step_list *chain, size_t *count)
 
 		if (!last || last->kind != kind || !kind->merges) {
 			last = &steps[(*count)++];
-			*last = (struct edit_step){ kind, { values, 0 }, CKPT_EDIT_OPTIONS_INIT };
+			*last = (struct edit_step){ .kind = kind, .args = { values, 0 } };
 		}
 		if (chain->items[i].value)
 			last->args.items[last->args.count++] = *values++ = chain->items[i].value;

@@ -16,23 +16,6 @@ extern "C" {
  * All edits return 0, also if there was nothing to do (see the report), and CKPT_E_ARG or
  * CKPT_E_NOMEM; what else they return is said with each. OPTIONS and REPORT may be NULL.
  */
-struct ckpt_edit_options {
-	size_t size;
-	const char *const
-		*at; /* names: edit only these mappings and what is below them; NULL: all */
-	size_t at_count;
-	bool anywhere;	     /* strip: also inside a name, after a dot ("net.module.conv") */
-	bool device_objects; /* remap: also torch.device values, which torch.load leaves alone */
-	bool any_device;     /* remap: take device types that torch itself does not know */
-	const char *const *only, *const *except; /* cast: patterns over names of tensors, or NULL */
-	size_t only_count, except_count;
-	bool to_integer;     /* cast: cutting fractions off is meant */
-	uint8_t reserved[7]; /* 0 */
-};
-#define CKPT_EDIT_OPTIONS_INIT \
-	{ \
-		.size = sizeof(struct ckpt_edit_options) \
-	}
 
 /* What one state dict got. */
 struct ckpt_edit_place {
@@ -88,6 +71,22 @@ struct ckpt_edit_report {
  * lists of parameter names under `param_groups` (`params`, `param_names`).
  */
 
+enum ckpt_key_flags {
+	CKPT_KEY_ANYWHERE = 1 << 0, /* strip: also inside a name, after a dot ("net.module.conv") */
+};
+
+struct ckpt_key_options {
+	size_t size;
+	unsigned flags;
+	uint32_t reserved; /* 0 */
+	const char *const *at; /* names: edit only these mappings and what is below them; NULL: all */
+	size_t at_count;
+};
+#define CKPT_KEY_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_key_options) \
+	}
+
 /*
  * Take PREFIX ("module.", "_orig_mod.") off every key that begins with it. A prefix ends with a
  * dot; it is added where it is missing, so that only whole components match. In `_metadata`, ''
@@ -98,7 +97,7 @@ struct ckpt_edit_report {
  * mapping is called as AT says.
  */
 CKPT_API int ckpt_strip_prefix(const struct ckpt_model *model, const char *prefix,
-			       const struct ckpt_edit_options *options, struct ckpt_model **out,
+			       const struct ckpt_key_options *options, struct ckpt_model **out,
 			       struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
@@ -110,7 +109,7 @@ CKPT_API int ckpt_strip_prefix(const struct ckpt_model *model, const char *prefi
  * entry '' and the old one becomes "module". CKPT_E_NOTFOUND if no state dict was found.
  */
 CKPT_API int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
-			     const struct ckpt_edit_options *options, struct ckpt_model **out,
+			     const struct ckpt_key_options *options, struct ckpt_model **out,
 			     struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
@@ -121,7 +120,7 @@ CKPT_API int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
  * replacement mean what they mean in Python's re.sub.
  */
 CKPT_API int ckpt_rename(const struct ckpt_model *model, const char *const *expressions,
-			 size_t count, const struct ckpt_edit_options *options,
+			 size_t count, const struct ckpt_key_options *options,
 			 struct ckpt_model **out, struct ckpt_edit_report *report,
 			 struct ckpt_error *err);
 
@@ -152,6 +151,21 @@ struct ckpt_device_map {
 	const char *to;	  /* a device as torch spells it; "cuda" means "cuda:0" */
 };
 
+enum ckpt_remap_flags {
+	CKPT_REMAP_DEVICE_OBJECTS = 1 << 0, /* also torch.device values, which torch.load leaves alone */
+	CKPT_REMAP_ANY_DEVICE = 1 << 1,	    /* take device types that torch itself does not know */
+};
+
+struct ckpt_remap_options {
+	size_t size;
+	unsigned flags;
+	uint32_t reserved; /* 0 */
+};
+#define CKPT_REMAP_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_remap_options) \
+	}
+
 /*
  * Change the devices that tensors will be loaded to, as torch.load(map_location=...) followed by
  * torch.save does on a machine that has these devices: a tag is looked up by its exact text, all
@@ -162,10 +176,10 @@ struct ckpt_device_map {
  * device only.
  *
  * CKPT_E_ARG if torch accepts no device of the name TO; CKPT_E_UNSUPPORTED for "meta", where no data
- * would be left. AT has no meaning here.
+ * would be left.
  */
 CKPT_API int ckpt_remap(const struct ckpt_model *model, const struct ckpt_device_map *maps,
-			size_t count, const struct ckpt_edit_options *options,
+			size_t count, const struct ckpt_remap_options *options,
 			struct ckpt_model **out, struct ckpt_edit_report *report,
 			struct ckpt_error *err);
 
@@ -177,6 +191,15 @@ CKPT_API int ckpt_remap(const struct ckpt_model *model, const struct ckpt_device
  */
 CKPT_API int ckpt_extract(const struct ckpt_model *model, const char *name, struct ckpt_model **out,
 			  struct ckpt_edit_report *report, struct ckpt_error *err);
+
+struct ckpt_take_options {
+	size_t size;
+	const char *at; /* name of what is taken; NULL: what there is */
+};
+#define CKPT_TAKE_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_take_options) \
+	}
 
 /*
  * The state dict of a module becomes the whole checkpoint: of one that was saved as a whole (torch.save(model)), or of
@@ -193,7 +216,7 @@ CKPT_API int ckpt_extract(const struct ckpt_model *model, const char *name, stru
  * Report: tensors_taken, modules_guessed.
  */
 CKPT_API int ckpt_state_dict(const struct ckpt_model *model,
-			     const struct ckpt_edit_options *options, struct ckpt_model **out,
+			     const struct ckpt_take_options *options, struct ckpt_model **out,
 			     struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
@@ -206,7 +229,7 @@ CKPT_API int ckpt_state_dict(const struct ckpt_model *model,
  * state_dicts (how many there were to choose from, 0: it is a module's), places (its name; place_count is 1 or 0).
  */
 CKPT_API int ckpt_take_weights(const struct ckpt_model *model,
-			       const struct ckpt_edit_options *options, struct ckpt_model **out,
+			       const struct ckpt_take_options *options, struct ckpt_model **out,
 			       struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
@@ -225,6 +248,22 @@ CKPT_API int ckpt_select(const struct ckpt_model *model, const char *const *keep
 
 /* ---- numbers ---- */
 
+enum ckpt_cast_flags {
+	CKPT_CAST_TO_INTEGER = 1 << 0, /* cutting fractions off is meant */
+};
+
+struct ckpt_cast_options {
+	size_t size;
+	unsigned flags;
+	uint32_t reserved; /* 0 */
+	const char *const *only, *const *except; /* patterns over names of tensors, or NULL */
+	size_t only_count, except_count;
+};
+#define CKPT_CAST_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_cast_options) \
+	}
+
 /*
  * Cast the floating tensors to DTYPE (as torch names it; bf16, fp16, fp32 for short), as Tensor.to()
  * of torch 2.14 does it, to the bit. Integers, bool, complex and quantised tensors stay. ONLY and
@@ -232,11 +271,11 @@ CKPT_API int ckpt_select(const struct ckpt_model *model, const char *const *keep
  * recorded it is compared while the numbers are read.
  *
  * The numbers are cast while the result is saved. CKPT_E_ARG if there is no such cast, or it is one
- * to integers without TO_INTEGER; CKPT_E_UNSUPPORTED if a storage is shared by tensors of which only
+ * to integers without CKPT_CAST_TO_INTEGER; CKPT_E_UNSUPPORTED if a storage is shared by tensors of which only
  * some are to be cast.
  */
 CKPT_API int ckpt_cast(const struct ckpt_model *model, const char *dtype,
-		       const struct ckpt_edit_options *options, struct ckpt_model **out,
+		       const struct ckpt_cast_options *options, struct ckpt_model **out,
 		       struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*

@@ -10,6 +10,7 @@
  * the bytes are moved; nothing is read here. Tensors inside a tensor have the verdict of the
  * outermost one.
  */
+#include "base/flags.h"
 #include "tensor/cast.h"
 
 #include "base/sized.h"
@@ -35,7 +36,7 @@ struct caster {
 	const struct ckpt_model *from;
 	struct ckpt_model *to;
 	enum ckpt_dtype dtype;
-	struct ckpt_edit_options o;
+	struct ckpt_cast_options o;
 	struct ckpt_patterns only, except;
 	struct use *uses; /* by storage */
 	uint8_t *
@@ -309,7 +310,7 @@ static int check_target(struct caster *c, const char *dtype, struct ckpt_error *
 			"there is no cast to '%s', wanted float64, float32, float16, bfloat16, float8_e4m3fn, "
 			"float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz or float8_e8m0fnu",
 			ckpt_escape(shown, sizeof(shown), dtype, strlen(dtype)));
-	if (!ckpt_dtype_is_floating(c->dtype) && !c->o.to_integer)
+	if (!ckpt_dtype_is_floating(c->dtype) && !(c->o.flags & CKPT_CAST_TO_INTEGER))
 		return ckpt_fail(
 			err, CKPT_E_ARG,
 			"a cast to %s cuts every fraction off; it has to be asked for twice",
@@ -318,18 +319,22 @@ static int check_target(struct caster *c, const char *dtype, struct ckpt_error *
 }
 
 int ckpt_cast(const struct ckpt_model *model, const char *dtype,
-	      const struct ckpt_edit_options *options, struct ckpt_model **out,
+	      const struct ckpt_cast_options *options, struct ckpt_model **out,
 	      struct ckpt_edit_report *report, struct ckpt_error *err)
 {
 	int rc = ckpt_model_whole(&model, err);
 	struct caster c = { .from = model,
 			    .tensor_depth = SIZE_MAX,
-			    .o = CKPT_EDIT_OPTIONS_INIT,
+			    .o = CKPT_CAST_OPTIONS_INIT,
 			    .report = CKPT_EDIT_REPORT_INIT };
 	const char *unmatched = NULL;
 
 	if (rc == 0)
 		rc = ckpt_sized_take(&c.o, sizeof(c.o), options, err);
+	if (rc == 0)
+		rc = ckpt_flags_check(c.o.flags, CKPT_CAST_TO_INTEGER, err);
+	if (rc == 0)
+		rc = ckpt_unused_check(&c.o.reserved, sizeof(c.o.reserved), err);
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(c.report), err);

@@ -12,6 +12,7 @@
  */
 #include "edit/keys.h"
 
+#include "base/flags.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/module.h"
@@ -29,7 +30,7 @@ struct editor {
 	const struct ckpt_model *from;
 	struct ckpt_model *to;
 	const struct ckpt_key_edit *edit;
-	struct ckpt_edit_options o;
+	struct ckpt_key_options o;
 	struct ckpt_edit_report report;
 	struct ckpt_edit_place *places; /* arena of TO */
 	size_t place_count, place_cap;
@@ -465,7 +466,7 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
 
-static int refuse_module(const struct ckpt_model *model, const struct ckpt_edit_options *o,
+static int refuse_module(const struct ckpt_model *model, const struct ckpt_key_options *o,
 			 struct ckpt_error *err)
 {
 	if (o->at_count || !ckpt_is_module(model, ckpt_model_now(model, model->root)))
@@ -487,16 +488,26 @@ static int check_at(struct editor *e, struct ckpt_error *err)
 	return 0;
 }
 
+int ckpt_key_options_take(struct ckpt_key_options *out, const struct ckpt_key_options *given,
+			  struct ckpt_error *err)
+{
+	int rc = ckpt_sized_take(out, sizeof(*out), given, err);
+
+	if (rc == 0)
+		rc = ckpt_flags_check(out->flags, CKPT_KEY_ANYWHERE, err);
+	return rc == 0 ? ckpt_unused_check(&out->reserved, sizeof(out->reserved), err) : rc;
+}
+
 int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_edit *edit,
-			 const struct ckpt_edit_options *options, struct ckpt_model **out,
+			 const struct ckpt_key_options *options, struct ckpt_model **out,
 			 struct ckpt_edit_report *report, struct ckpt_error *err)
 {
 	struct editor e = { .from = model,
 			    .edit = edit,
-			    .o = CKPT_EDIT_OPTIONS_INIT,
+			    .o = CKPT_KEY_OPTIONS_INIT,
 			    .report = CKPT_EDIT_REPORT_INIT,
 			    .optimizer_depth = SIZE_MAX };
-	int rc = ckpt_sized_take(&e.o, sizeof(e.o), options, err);
+	int rc = ckpt_key_options_take(&e.o, options, err);
 
 	*out = NULL;
 	if (rc == 0)

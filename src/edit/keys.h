@@ -23,8 +23,12 @@ struct ckpt_key_edit {
 	void *ctx;
 };
 
+/* The options of a caller, or the defaults. */
+int ckpt_key_options_take(struct ckpt_key_options *out, const struct ckpt_key_options *given,
+			  struct ckpt_error *err);
+
 int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_edit *edit,
-			 const struct ckpt_edit_options *options, struct ckpt_model **out,
+			 const struct ckpt_key_options *options, struct ckpt_model **out,
 			 struct ckpt_edit_report *report, struct ckpt_error *err);
 
 #endif

@@ -22,12 +22,12 @@ struct prefix {
 	bool anywhere;
 };
 
-static int make_prefix(const char *text, const struct ckpt_edit_options *options,
+static int make_prefix(const char *text, const struct ckpt_key_options *options,
 		       struct prefix *out, struct ckpt_error *err)
 {
-	struct ckpt_edit_options o = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_key_options o = CKPT_KEY_OPTIONS_INIT;
 	size_t len = strlen(text);
-	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
+	int rc = ckpt_key_options_take(&o, options, err);
 
 	if (rc < 0)
 		return rc;
@@ -39,7 +39,7 @@ static int make_prefix(const char *text, const struct ckpt_edit_options *options
 	memcpy(out->text, text, len + 1);
 	if (text[len - 1] != '.')
 		memcpy(out->text + out->len++, ".", 2);
-	out->anywhere = o.anywhere;
+	out->anywhere = (o.flags & CKPT_KEY_ANYWHERE) != 0;
 	return 0;
 }
 
@@ -113,7 +113,7 @@ static int add_module_name(void *ctx, const char *key, size_t len, struct ckpt_b
 }
 
 int ckpt_strip_prefix(const struct ckpt_model *model, const char *prefix,
-		      const struct ckpt_edit_options *options, struct ckpt_model **out,
+		      const struct ckpt_key_options *options, struct ckpt_model **out,
 		      struct ckpt_edit_report *report, struct ckpt_error *err)
 {
 	int rc = ckpt_model_whole(&model, err);
@@ -132,7 +132,7 @@ int ckpt_strip_prefix(const struct ckpt_model *model, const char *prefix,
 }
 
 int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
-		    const struct ckpt_edit_options *options, struct ckpt_model **out,
+		    const struct ckpt_key_options *options, struct ckpt_model **out,
 		    struct ckpt_edit_report *report, struct ckpt_error *err)
 {
 	int rc = ckpt_model_whole(&model, err);

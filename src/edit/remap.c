@@ -2,7 +2,7 @@
 /*
  * `ckpt remap`: device tags, as torch.load(map_location=...) followed by torch.save would leave
  * them. Storages have the tag in the model; some rebuild calls name a device in an argument, too,
- * and objects torch.device may stand anywhere (those only with `device_objects`).
+ * and objects torch.device may stand anywhere (those only with CKPT_REMAP_DEVICE_OBJECTS).
  *
  * The walk reads `from` and replaces in `to`. Several calls may share one tuple of arguments,
  * which is changed for the first of them: move_argument() compares both models for that. Which
@@ -10,6 +10,7 @@
  * them.
  */
 #include "base/c_locale.h"
+#include "base/flags.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/model.h"
@@ -29,7 +30,7 @@ struct remapper {
 	size_t count;
 	char (*tags)[CKPT_MOST_DEVICE_TAG]; /* what each map's TO is in a file */
 	bool *counted;			    /* by storage: met on the walk */
-	struct ckpt_edit_options o;
+	struct ckpt_remap_options o;
 	struct ckpt_edit_report report;
 };
 
@@ -58,7 +59,7 @@ static int check_maps(struct remapper *r, struct ckpt_error *err)
 	for (size_t i = 0; rc == 0 && i < r->count; i++) {
 		const char *from = r->maps[i].from;
 
-		rc = ckpt_device_tag(r->maps[i].to, r->o.any_device, r->tags[i], err);
+		rc = ckpt_device_tag(r->maps[i].to, r->o.flags & CKPT_REMAP_ANY_DEVICE, r->tags[i], err);
 		if (rc == 0 && !strcmp(r->tags[i], "meta"))
 			rc = ckpt_fail(
 				err, CKPT_E_UNSUPPORTED,
@@ -185,7 +186,7 @@ static int move_argument(struct remapper *r, const struct ckpt_value *original, 
 	if (args->kind != CKPT_TUPLE || args->u.seq.count <= i)
 		return 0;
 	device = ckpt_model_now(r->from, args->u.seq.items[i]);
-	if (device->kind != CKPT_STR && r->o.device_objects) /* it is moved where it is met */
+	if (device->kind != CKPT_STR && r->o.flags & CKPT_REMAP_DEVICE_OBJECTS) /* it is moved where it is met */
 		return 0;
 	if (device->kind == CKPT_STR && device->u.bytes.len < sizeof(text))
 		snprintf(text, sizeof(text), "%.*s", (int)device->u.bytes.len, device->u.bytes.ptr);
@@ -300,24 +301,28 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 		rc = move_arguments_of(r, args->u.seq.items[0], args->u.seq.items[2], err);
 	else
 		rc = move_arguments_of(r, v->u.call->func, v->u.call->args, err);
-	if (rc == 0 && r->o.device_objects)
+	if (rc == 0 && r->o.flags & CKPT_REMAP_DEVICE_OBJECTS)
 		rc = move_device_object(r, v, err);
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
 
 int ckpt_remap(const struct ckpt_model *model, const struct ckpt_device_map *maps, size_t count,
-	       const struct ckpt_edit_options *options, struct ckpt_model **out,
+	       const struct ckpt_remap_options *options, struct ckpt_model **out,
 	       struct ckpt_edit_report *report, struct ckpt_error *err)
 {
 	int rc = ckpt_model_whole(&model, err);
 	struct remapper r = { .from = model,
 			      .maps = maps,
 			      .count = count,
-			      .o = CKPT_EDIT_OPTIONS_INIT,
+			      .o = CKPT_REMAP_OPTIONS_INIT,
 			      .report = CKPT_EDIT_REPORT_INIT };
 
 	if (rc == 0)
 		rc = ckpt_sized_take(&r.o, sizeof(r.o), options, err);
+	if (rc == 0)
+		rc = ckpt_flags_check(r.o.flags, CKPT_REMAP_DEVICE_OBJECTS | CKPT_REMAP_ANY_DEVICE, err);
+	if (rc == 0)
+		rc = ckpt_unused_check(&r.o.reserved, sizeof(r.o.reserved), err);
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(r.report), err);

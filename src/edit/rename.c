@@ -278,7 +278,7 @@ static void clear_renamer(struct renamer *r)
 }
 
 int ckpt_rename(const struct ckpt_model *model, const char *const *expressions, size_t count,
-		const struct ckpt_edit_options *options, struct ckpt_model **out,
+		const struct ckpt_key_options *options, struct ckpt_model **out,
 		struct ckpt_edit_report *report, struct ckpt_error *err)
 {
 	int rc = ckpt_model_whole(&model, err);

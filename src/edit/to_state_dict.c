@@ -76,19 +76,16 @@ static int find_only(const struct ckpt_model *model, const struct ckpt_value **o
 	return rc;
 }
 
-static int find_named(const struct ckpt_model *model, const struct ckpt_edit_options *o,
-		      const struct ckpt_value **out, struct ckpt_error *err)
+static int find_named(const struct ckpt_model *model, const char *at, const struct ckpt_value **out,
+		      struct ckpt_error *err)
 {
 	char shown[160];
 	int rc;
 
-	if (o->at_count > 1)
-		return ckpt_fail(err, CKPT_E_ARG, "%zu names are given, wanted that of one module",
-				 o->at_count);
-	rc = ckpt_model_find(model, o->at[0], out, err);
+	rc = ckpt_model_find(model, at, out, err);
 	if (rc < 0 || is_source(model, *out))
 		return rc;
-	ckpt_escape(shown, sizeof(shown), o->at[0], strlen(o->at[0]));
+	ckpt_escape(shown, sizeof(shown), at, strlen(at));
 	if (model->doc->state_dicts.count)
 		return ckpt_fail(err, CKPT_E_NOTFOUND, "'%s' is not the state dict of a program",
 				 shown);
@@ -131,12 +128,12 @@ static const struct ckpt_value *make_state_dict(struct ckpt_model *to,
 	return made;
 }
 
-int ckpt_state_dict(const struct ckpt_model *model, const struct ckpt_edit_options *options,
+int ckpt_state_dict(const struct ckpt_model *model, const struct ckpt_take_options *options,
 		    struct ckpt_model **out, struct ckpt_edit_report *report,
 		    struct ckpt_error *err)
 {
 	int rc = ckpt_model_whole(&model, err);
-	struct ckpt_edit_options o = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_take_options o = CKPT_TAKE_OPTIONS_INIT;
 	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_module_report made = { 0 };
 	const struct ckpt_value *module = NULL;
@@ -148,7 +145,7 @@ int ckpt_state_dict(const struct ckpt_model *model, const struct ckpt_edit_optio
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(did), e);
 	if (rc == 0)
-		rc = o.at_count ? find_named(model, &o, &module, e) : find_only(model, &module, e);
+		rc = o.at ? find_named(model, o.at, &module, e) : find_only(model, &module, e);
 	if (rc == 0)
 		rc = ckpt_model_derive(model, out, e);
 	if (rc == 0) {

@@ -162,12 +162,12 @@ static bool is_program(const struct ckpt_model *model)
 	return model->doc->state_dicts.count && model->root == model->doc->pickle.root;
 }
 
-int ckpt_take_weights(const struct ckpt_model *model, const struct ckpt_edit_options *options,
+int ckpt_take_weights(const struct ckpt_model *model, const struct ckpt_take_options *options,
 		      struct ckpt_model **out, struct ckpt_edit_report *report,
 		      struct ckpt_error *err)
 {
 	int rc = ckpt_model_whole(&model, err);
-	struct ckpt_edit_options o = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_take_options o = CKPT_TAKE_OPTIONS_INIT;
 	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
 	struct chooser c = { .model = model };
 
@@ -176,14 +176,11 @@ int ckpt_take_weights(const struct ckpt_model *model, const struct ckpt_edit_opt
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(did), err);
-	if (rc == 0 && o.at_count > 1)
-		rc = ckpt_fail(err, CKPT_E_ARG,
-			       "%zu names are given, wanted that of one state dict", o.at_count);
 	if (rc == 0 && is_program(model))
 		return ckpt_state_dict(model, &o, out, report, err);
 	if (rc == 0)
-		rc = o.at_count ? find_named(&c, o.at[0], err) : choose_largest(&c, err);
-	if (rc >= 0 && (o.at_count ? rc == 0 : !c.best)) {
+		rc = o.at ? find_named(&c, o.at, err) : choose_largest(&c, err);
+	if (rc >= 0 && (o.at ? rc == 0 : !c.best)) {
 		ckpt_buf_clear(&c.name);
 		return ckpt_state_dict(model, &o, out, report, err);
 	}

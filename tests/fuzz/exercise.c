@@ -231,7 +231,7 @@ static void finish_edit(int rc, struct ckpt_model *edited, const struct ckpt_edi
 static void edit(const struct ckpt_model *model)
 {
 	static const char *const expressions[] = { "s/^(\\w+)\\.(.*)/\\2.\\1/", "s,a,bb,g" };
-	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
 
 	for (int anywhere = 0; anywhere < 2; anywhere++) {
 		struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
@@ -239,7 +239,7 @@ static void edit(const struct ckpt_model *model)
 		struct ckpt_model *edited;
 		int rc;
 
-		options.anywhere = anywhere;
+		options.flags = anywhere ? CKPT_KEY_ANYWHERE : 0;
 		rc = ckpt_strip_prefix(model, "module.", &options, &edited, &report, &err);
 		finish_edit(rc, edited, &report, &err);
 	}
@@ -254,16 +254,15 @@ static void edit(const struct ckpt_model *model)
 	}
 }
 
-/* Of the only module, or of the one called *AT. */
-static int state_dict(const struct ckpt_model *model, const char *const *at,
+/* Of the only module, or of the one called AT. */
+static int state_dict(const struct ckpt_model *model, const char *at,
 		      struct ckpt_model **out, struct ckpt_edit_report *report,
 		      struct ckpt_error *err)
 {
-	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_take_options options = CKPT_TAKE_OPTIONS_INIT;
 	int rc;
 
 	options.at = at;
-	options.at_count = at != NULL;
 	rc = ckpt_state_dict(model, &options, out, report, err);
 	if (rc == 0)
 		save_and_open(*out, "2.14", CKPT_SAVE_CANONICAL);
@@ -278,9 +277,9 @@ static void edit_more(const struct ckpt_model *model)
 	static const char *const keep[] = { "*a*", "re:[0-9]" }, *const drop[] = { "*b*", "0" };
 	static const char *const dtypes[] = { "bfloat16", "float8_e4m3fn", "float64" };
 	static const char *const names[] = { "a", "model", "0", "module.a", "[\"a\"]" };
-	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_remap_options options = CKPT_REMAP_OPTIONS_INIT;
 
-	options.device_objects = true;
+	options.flags = CKPT_REMAP_DEVICE_OBJECTS;
 	for (int how = 0; how < 15; how++) {
 		struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 		struct ckpt_error err = CKPT_ERROR_INIT;
@@ -301,7 +300,7 @@ static void edit_more(const struct ckpt_model *model)
 		else if (how < 13)
 			rc = ckpt_extract(model, names[how - 8], &edited, &report, &err);
 		else
-			rc = state_dict(model, how == 13 ? NULL : names, &edited, &report, &err);
+			rc = state_dict(model, how == 13 ? NULL : names[0], &edited, &report, &err);
 		finish_edit(rc, edited, &report, &err);
 	}
 }

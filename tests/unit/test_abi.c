@@ -83,7 +83,7 @@ static int drop(int rc, struct ckpt_model *made)
 	static int name(const void *options, void *report) \
 	{ \
 		struct ckpt_model *made = NULL; \
-		const struct ckpt_edit_options *o = options; \
+		const void *o = options; \
 		struct ckpt_edit_report *r = report; \
 \
 		(void)o; \
@@ -259,13 +259,13 @@ struct row {
 };
 
 static const struct row options[] = {
-	ROW(strip_prefix, ckpt_edit_options, CKPT_EDIT_OPTIONS_INIT),
-	ROW(add_prefix, ckpt_edit_options, CKPT_EDIT_OPTIONS_INIT),
-	ROW(rename_keys, ckpt_edit_options, CKPT_EDIT_OPTIONS_INIT),
-	ROW(remap, ckpt_edit_options, CKPT_EDIT_OPTIONS_INIT),
-	ROW(state_dict, ckpt_edit_options, CKPT_EDIT_OPTIONS_INIT),
-	ROW(take_weights, ckpt_edit_options, CKPT_EDIT_OPTIONS_INIT),
-	ROW(cast, ckpt_edit_options, CKPT_EDIT_OPTIONS_INIT),
+	ROW(strip_prefix, ckpt_key_options, CKPT_KEY_OPTIONS_INIT),
+	ROW(add_prefix, ckpt_key_options, CKPT_KEY_OPTIONS_INIT),
+	ROW(rename_keys, ckpt_key_options, CKPT_KEY_OPTIONS_INIT),
+	ROW(remap, ckpt_remap_options, CKPT_REMAP_OPTIONS_INIT),
+	ROW(state_dict, ckpt_take_options, CKPT_TAKE_OPTIONS_INIT),
+	ROW(take_weights, ckpt_take_options, CKPT_TAKE_OPTIONS_INIT),
+	ROW(cast, ckpt_cast_options, CKPT_CAST_OPTIONS_INIT),
 	ROW(save, ckpt_save_options, CKPT_SAVE_OPTIONS_INIT),
 	ROW(save_in_place, ckpt_save_options, CKPT_SAVE_OPTIONS_INIT),
 	ROW(save_npy, ckpt_save_options, CKPT_SAVE_OPTIONS_INIT),
@@ -393,10 +393,18 @@ static void reports_of_other_versions(void **state)
 
 static void unused_bytes_have_to_be_0(void **state)
 {
+	struct ckpt_key_options of_keys = CKPT_KEY_OPTIONS_INIT;
+	struct ckpt_remap_options of_remap = CKPT_REMAP_OPTIONS_INIT;
+	struct ckpt_cast_options of_cast = CKPT_CAST_OPTIONS_INIT;
 	struct ckpt_reindex_options of_reindex = CKPT_REINDEX_OPTIONS_INIT;
 	struct ckpt_repair_options of_repair = CKPT_REPAIR_OPTIONS_INIT;
 
 	(void)state;
+	of_keys.reserved = of_remap.reserved = of_cast.reserved = 1;
+	assert_int_equal(strip_prefix(&of_keys, NULL), CKPT_E_ARG);
+	assert_int_equal(rename_keys(&of_keys, NULL), CKPT_E_ARG);
+	assert_int_equal(remap(&of_remap, NULL), CKPT_E_ARG);
+	assert_int_equal(cast(&of_cast, NULL), CKPT_E_ARG);
 	of_reindex.reserved[6] = 1;
 	assert_int_equal(reindex(&of_reindex, NULL), CKPT_E_ARG);
 	of_repair.reserved = 1;
@@ -426,6 +434,12 @@ static void unused_bytes_have_to_be_0(void **state)
 	  CKPT_DIFF_OPTIONS_INIT) \
 	X(ckpt_repair_options, repair, CKPT_REPAIR_PROVEN_ONLY, CKPT_REPAIR_OPTIONS_INIT) \
 	X(ckpt_verify_options, verify, CKPT_VERIFY_QUICK | CKPT_VERIFY_FINITE, CKPT_VERIFY_OPTIONS_INIT) \
+	X(ckpt_key_options, strip_prefix, CKPT_KEY_ANYWHERE, CKPT_KEY_OPTIONS_INIT) \
+	X(ckpt_key_options, add_prefix, CKPT_KEY_ANYWHERE, CKPT_KEY_OPTIONS_INIT) \
+	X(ckpt_key_options, rename_keys, CKPT_KEY_ANYWHERE, CKPT_KEY_OPTIONS_INIT) \
+	X(ckpt_remap_options, remap, CKPT_REMAP_DEVICE_OBJECTS | CKPT_REMAP_ANY_DEVICE, \
+	  CKPT_REMAP_OPTIONS_INIT) \
+	X(ckpt_cast_options, cast, CKPT_CAST_TO_INTEGER, CKPT_CAST_OPTIONS_INIT) \
 	X(ckpt_scan_options, scan, 0, CKPT_SCAN_OPTIONS_INIT) \
 	X(ckpt_why_options, why, 0, CKPT_WHY_OPTIONS_INIT) \
 	X(ckpt_broadcast_options, broadcast, \

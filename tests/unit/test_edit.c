@@ -63,7 +63,7 @@ static const char *names(const struct ckpt_model *model)
 }
 
 static struct ckpt_model *strip(const struct ckpt_model *model, const char *prefix,
-				const struct ckpt_edit_options *options, struct ckpt_edit_report *report)
+				const struct ckpt_key_options *options, struct ckpt_edit_report *report)
 {
 	struct ckpt_model *out;
 
@@ -75,10 +75,10 @@ static struct ckpt_model *strip(const struct ckpt_model *model, const char *pref
 static void assert_stripped(const char *const *keys, size_t count, const char *prefix, bool anywhere,
 			    const char *want)
 {
-	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
 	struct ckpt_model *model = open_keys(keys, count), *out;
 
-	options.anywhere = anywhere;
+	options.flags = anywhere ? CKPT_KEY_ANYWHERE : 0;
 	out = strip(model, prefix, &options, NULL);
 	ckpt_close(model); /* in any order */
 	assert_string_equal(names(out), want);
@@ -275,7 +275,7 @@ static void at_limits_the_edit(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(table); i++) {
-		struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+		struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
 		struct ckpt_model *model = open_trainer(), *out;
 
 		options.at = &table[i].at;
@@ -290,7 +290,7 @@ static void at_limits_the_edit(void **state)
 static void a_name_that_is_not_there_is_an_error(void **state)
 {
 	static const char *const at[] = { "model", "e" }; /* a part of the key 'e.ma' */
-	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
 	struct ckpt_model *model = open_trainer(), *out;
 
 	(void)state;
@@ -338,7 +338,7 @@ static void prefixes_are_counted(void **state)
 
 static void a_struct_of_another_size_is_refused(void **state)
 {
-	struct ckpt_edit_options options = CKPT_EDIT_OPTIONS_INIT;
+	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
 	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_save_options save = CKPT_SAVE_OPTIONS_INIT;
 	struct ckpt_prefix_count count = CKPT_PREFIX_COUNT_INIT;
