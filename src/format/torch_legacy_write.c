@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The stream as torch.save(..., _use_new_zipfile_serialization=False) writes it. Its keys are addresses of the process
+ * that saved: those of the input stay; where it has none, the numbers of the storages stand for them.
+ */
 #include "format/torch_legacy.h"
 
 #include "format/output.h"
 #include "format/profile.h"
-#include "format/turn.h"
+#include "format/storage_byteswap.h"
 #include "pickle/encode.h"
 #include "resave/resave.h"
 
@@ -11,10 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * The stream as torch.save(..., _use_new_zipfile_serialization=False) writes it. Its keys are addresses of the process
- * that saved: those of the input stay; where it has none, the numbers of the storages stand for them.
- */
 enum { COUNT_BYTES = 8 };
 #define NEWEST "2.6"
 
@@ -22,7 +22,7 @@ struct writer {
 	const struct ckpt_model *model;
 	bool canonical; /* as torch.load and torch.save of a file of today */
 	uint8_t protocol;
-	struct ckpt_turn turn;
+	struct ckpt_storage_byteswap byteswap;
 	struct ckpt_resaved resaved;
 	struct ckpt_buf head; /* all pickles */
 	uint32_t *places;     /* of the resaved storages, in the order of the file */
@@ -192,12 +192,13 @@ static int put_storage(struct writer *w, uint32_t place, struct ckpt_mover *move
 	struct ckpt_moved moved = { 0 };
 	struct ckpt_recipe recipe;
 	uint8_t count[COUNT_BYTES];
-	bool turned;
+	bool swapped;
 	int rc = ckpt_model_storage_bytes(w->model, s, &recipe, err);
 
 	if (rc == 0)
-		rc = ckpt_turn_recipe(&w->turn, w->model, &w->resaved,
-				      w->resaved.order[w->places[place]], &recipe, &turned, err);
+		rc = ckpt_storage_byteswap_recipe(&w->byteswap, w->model, &w->resaved,
+						  w->resaved.order[w->places[place]], &recipe,
+						  &swapped, err);
 	for (int i = 0; i < COUNT_BYTES; i++)
 		count[i] = (uint8_t)(numel >> 8 * i);
 	if (rc == 0)
@@ -230,10 +231,10 @@ static int choose_order(struct writer *w, const struct ckpt_save_options *o, str
 	int rc;
 
 	ckpt_file_get(w->model, &info);
-	rc = ckpt_turn_choose(o, info.byteorder, &w->turn, err);
-	if (rc == 0 && w->turn.to_big)
+	rc = ckpt_storage_byteswap_choose(o, info.byteorder, &w->byteswap, err);
+	if (rc == 0 && w->byteswap.to_big)
 		return ckpt_fail(err, CKPT_E_ARG, "a legacy stream is little-endian always");
-	if (rc == 0 && w->turn.from_big && !(o->flags & CKPT_SAVE_CANONICAL))
+	if (rc == 0 && w->byteswap.from_big && !(o->flags & CKPT_SAVE_CANONICAL))
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
 			"a big-endian file cannot become a legacy stream; 'ckpt convert' turns it "
@@ -276,7 +277,7 @@ static int save(const struct ckpt_model *model, const char *path, const struct c
 	if (rc == 0 && !(o->flags & CKPT_SAVE_DRY_RUN))
 		rc = ckpt_output_write(&output, path, err);
 	report->nbytes = report->written = w.size;
-	report->turned_alone = w.turn.alone;
+	report->turned_alone = w.byteswap.not_by_torch;
 	clear(&w);
 	return rc;
 }

@@ -2,7 +2,7 @@
 #include "format/output.h"
 #include "format/torch_archive.h"
 #include "format/torch_zip.h"
-#include "format/turn.h"
+#include "format/storage_byteswap.h"
 
 #include "base/text.h"
 #include "io/background.h"
@@ -22,7 +22,7 @@ struct writer {
 	const struct ckpt_save_options *o;
 	bool canonical;
 	const struct ckpt_patch *held; /* in place: the input, or NULL */
-	struct ckpt_turn turn;
+	struct ckpt_storage_byteswap byteswap;
 	struct ckpt_resaved resaved;
 	struct ckpt_torch_archive archive;
 	char archive_name[4096], alignment_text[16];
@@ -37,9 +37,9 @@ static bool is_foreign(const struct ckpt_model *model)
 /* ---- what is written ---- */
 
 /* An edit leaves a checksum that was not recorded unrecorded; who asks for them gets all. */
-static bool knows_crc(const struct writer *w, const struct ckpt_storage *s, bool turned)
+static bool knows_crc(const struct writer *w, const struct ckpt_storage *s, bool swapped)
 {
-	if (turned || w->model->doc->ignores_checksums)
+	if (swapped || w->model->doc->ignores_checksums)
 		return false;
 	return s->has_crc || (!w->canonical && w->o->crc < 0 &&
 			      ckpt_torch_zip_data(w->tz, s)->usize == s->nbytes);
@@ -49,7 +49,7 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 {
 	uint32_t number = w->resaved.order[place];
 	const struct ckpt_storage *s = &w->model->storages[number];
-	bool turned = false, made = s->made;
+	bool swapped = false, made = s->made;
 	static const uint32_t none = 0;
 	size_t len = strlen(w->resaved.keys[place]);
 	struct ckpt_recipe recipe;
@@ -57,8 +57,8 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 	char *name;
 
 	if (rc == 0)
-		rc = ckpt_turn_recipe(&w->turn, w->model, &w->resaved, number, &recipe, &turned,
-				      err);
+		rc = ckpt_storage_byteswap_recipe(&w->byteswap, w->model, &w->resaved, number,
+						  &recipe, &swapped, err);
 	if (rc < 0)
 		return rc;
 	name = ckpt_arena_alloc(w->resaved.arena, len + 6);
@@ -72,7 +72,7 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 		return ckpt_torch_archive_add(&w->archive, name, &recipe,
 					      recipe.has_crc ? &recipe.crc32 : NULL, err);
 	return ckpt_torch_archive_add(&w->archive, name, &recipe,
-				      !made && knows_crc(w, s, turned) ? &s->crc32 : NULL, err);
+				      !made && knows_crc(w, s, swapped) ? &s->crc32 : NULL, err);
 }
 
 static int by_key_text(const void *a, const void *b, void *keys)
@@ -130,7 +130,7 @@ static bool wants(const struct writer *w, bool in_profile, bool in_source)
 static const char *byteorder(const struct writer *w)
 {
 	if (w->canonical)
-		return w->turn.to_big ? "big" : "little";
+		return w->byteswap.to_big ? "big" : "little";
 	return w->tz->byteorder[0] ? w->tz->byteorder : "little";
 }
 
@@ -207,9 +207,9 @@ static int choose(struct writer *w, const char *path, struct ckpt_error *err)
 	int rc;
 
 	w->canonical = w->o->flags & CKPT_SAVE_CANONICAL || is_foreign(w->model);
-	rc = ckpt_turn_choose(w->o, w->tz->byteorder, &w->turn, err);
+	rc = ckpt_storage_byteswap_choose(w->o, w->tz->byteorder, &w->byteswap, err);
 	if (rc == 0 && !w->canonical)
-		w->turn.to_big = w->turn.from_big; /* an edit leaves them as they are */
+		w->byteswap.to_big = w->byteswap.from_big; /* an edit leaves them as they are */
 	if (rc == 0)
 		rc = choose_profile(w, err);
 	if (rc < 0)
@@ -340,7 +340,7 @@ static int write_new(const struct ckpt_model *model, const char *path,
 		rc = ckpt_output_write(&output, path, err);
 	report->nbytes = report->written = w->archive.layout.file_size;
 	report->dropped = count_dropped(w);
-	report->turned_alone = w->turn.alone;
+	report->turned_alone = w->byteswap.not_by_torch;
 	clear(w);
 	free(w);
 	return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/turn.h"
+#include "format/storage_byteswap.h"
 
 #include "tensor/byteswap.h"
 
@@ -13,12 +13,12 @@ static int read_order(const char *option, const char *text, bool *is_big, struct
 	return ckpt_fail(err, CKPT_E_ARG, "%s '%.40s': wanted 'little' or 'big'", option, text);
 }
 
-int ckpt_turn_choose(const struct ckpt_save_options *options, const char *found,
-		     struct ckpt_turn *out, struct ckpt_error *err)
+int ckpt_storage_byteswap_choose(const struct ckpt_save_options *options, const char *found,
+				 struct ckpt_storage_byteswap *out, struct ckpt_error *err)
 {
 	int rc = 0;
 
-	*out = (struct ckpt_turn){ .from_big = !strcmp(found, "big") };
+	*out = (struct ckpt_storage_byteswap){ .from_big = !strcmp(found, "big") };
 	if ((options->byteorder || options->from_byteorder) &&
 	    !(options->flags & CKPT_SAVE_CANONICAL))
 		return ckpt_fail(err, CKPT_E_ARG,
@@ -30,33 +30,33 @@ int ckpt_turn_choose(const struct ckpt_save_options *options, const char *found,
 	return rc;
 }
 
-int ckpt_turn_recipe(struct ckpt_turn *turn, const struct ckpt_model *model,
-		     const struct ckpt_resaved *resaved, uint32_t number,
-		     struct ckpt_recipe *recipe, bool *turned, struct ckpt_error *err)
+int ckpt_storage_byteswap_recipe(struct ckpt_storage_byteswap *swap, const struct ckpt_model *model,
+				 const struct ckpt_resaved *resaved, uint32_t number,
+				 struct ckpt_recipe *recipe, bool *swapped, struct ckpt_error *err)
 {
 	const struct ckpt_storage *s = &model->storages[number];
 	uint32_t width = resaved->widths[number];
-	struct ckpt_byteswap *swap;
+	struct ckpt_byteswap *map;
 
-	*turned = false;
-	if (turn->from_big && s->made &&
+	*swapped = false;
+	if (swap->from_big && s->made &&
 	    s->retyped) /* made of numbers in the order of this machine */
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
 			"a big-endian file cannot be cast; 'ckpt convert' turns it around");
-	if (!ckpt_turn_any(turn) || width < 2)
+	if (!ckpt_storage_byteswap_any(swap) || width < 2)
 		return 0;
 	if (width == CKPT_WIDTHS_DIFFER)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "tensors see numbers of several widths in storage '%.200s': no "
 				 "order of its bytes is the other byte order for all of them",
 				 s->key);
-	swap = ckpt_arena_alloc(resaved->arena, sizeof(*swap));
-	if (!swap)
+	map = ckpt_arena_alloc(resaved->arena, sizeof(*map));
+	if (!map)
 		return ckpt_fail_nomem(err);
-	*swap = ckpt_byteswap_of(recipe, width);
-	*recipe = ckpt_map_recipe(&swap->map);
-	turn->alone += ckpt_byteswap_width(s->dtype) != width;
-	*turned = true;
+	*map = ckpt_byteswap_of(recipe, width);
+	*recipe = ckpt_map_recipe(&map->map);
+	swap->not_by_torch += ckpt_byteswap_width(s->dtype) != width;
+	*swapped = true;
 	return 0;
 }
