@@ -42,7 +42,8 @@ static void describe_entry(struct ckpt_zip *zip, struct ckpt_zip_entry *entry,
 	struct ckpt_source *source;
 	struct ckpt_model *model = NULL;
 
-	if (!has_checkpoint_name(entry) || ckpt_container_take(zip, entry, root, &source, NULL) < 0)
+	if (!has_checkpoint_name(entry) ||
+	    ckpt_container_open_entry(zip, entry, root, &source, NULL) < 0)
 		return;
 	if (ckpt_format_open(source, &model, NULL) == 0) {
 		inner->kind = model->doc->format->name;

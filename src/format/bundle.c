@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Archives of several things (torch.package, torch.export) as one document: values of all
+ * pickles get ids of one sequence, and storages keys of one name space. The format reads record
+ * by record; ckpt_bundle_finish() then finds the record of each storage.
+ *
+ * What must stay true: members never move to another document and live as long as this one, as
+ * their values point into their bytes; the key of a storage of member 3 is "#3/" and its key
+ * there, which a pickle may also spell itself, so place_in_member() checks it like any input;
+ * such an archive is never written.
+ */
 #include "format/bundle.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -8,13 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys of storages: those of member 3 are "#3/" and the key that it has there, others belong to the archive itself. */
 enum { KEY_MEMBER = '#', MOST_RECORD = 512, MOST_TEXT = 4096, SHOWN = 160 };
 
 /* ---- records ---- */
 
-static struct ckpt_zip_entry *find(const struct ckpt_zip *zip, const char *folder,
-				   size_t folder_len, const char *record)
+static struct ckpt_zip_entry *find_record(const struct ckpt_zip *zip, const char *folder,
+					  size_t folder_len, const char *record)
 {
 	char name[MOST_RECORD];
 	int len = snprintf(name, sizeof(name), "%.*s%s%s", (int)folder_len, folder,
@@ -32,14 +42,14 @@ bool ckpt_bundle_has(const struct ckpt_zip *zip, const char *record)
 	if (!zip->count)
 		return false;
 	slash = memchr(first->name, '/', first->name_len);
-	return find(zip, first->name, slash ? (size_t)(slash - first->name) : 0, record);
+	return find_record(zip, first->name, slash ? (size_t)(slash - first->name) : 0, record);
 }
 
 struct ckpt_zip_entry *ckpt_bundle_record(const struct ckpt_bundle *bundle, const char *record)
 {
 	const char *folder = bundle->tz->archive_name;
 
-	return find(bundle->tz->zip, folder, strlen(folder), record);
+	return find_record(bundle->tz->zip, folder, strlen(folder), record);
 }
 
 const char *ckpt_bundle_name(const struct ckpt_bundle *bundle, const struct ckpt_zip_entry *entry)
@@ -125,7 +135,7 @@ static struct ckpt_document *new_document(const struct ckpt_bundle_format *forma
 	if (!doc)
 		return NULL;
 	doc->storage_bytes = storage_bytes;
-	/* all that is made of values is in proportion to pickles and texts that were read, which are limited */
+	/* no limit of its own: it grows with the pickles and texts that are read, which have one */
 	doc->pickle.arena = ckpt_arena_new(UINT64_MAX >> 1);
 	doc->pickle.next_id = 1;
 	b->format = format;
@@ -165,24 +175,20 @@ int ckpt_bundle_open(const struct ckpt_bundle_format *format, struct ckpt_openin
 
 /* ---- pickles and archives in it ---- */
 
-static struct ckpt_member *next_member(struct ckpt_bundle *b)
+static struct ckpt_member *add_member(struct ckpt_bundle *b)
 {
-	if (b->member_count == b->member_cap) {
-		uint32_t cap = b->member_cap ? b->member_cap * 2 : 8;
-		struct ckpt_member *grown = realloc(b->members, cap * sizeof(*grown));
+	void *grown = ckpt_grow(b->members, b->member_count, &b->member_cap, sizeof(*b->members));
 
-		if (!grown)
-			return NULL;
-		b->members = grown;
-		b->member_cap = cap;
-	}
+	if (!grown)
+		return NULL;
+	b->members = grown;
 	b->members[b->member_count] = (struct ckpt_member){ 0 };
 	return &b->members[b->member_count++];
 }
 
-/* The values of M, which was just read, become the document's. */
-static int adopt(struct ckpt_document *doc, struct ckpt_member *m, const char *prefix,
-		 const struct ckpt_value **root, struct ckpt_error *err)
+/* Add the values of M, which was just read, to the document. */
+static int adopt_values(struct ckpt_document *doc, struct ckpt_member *m, const char *prefix,
+			const struct ckpt_value **root, struct ckpt_error *err)
 {
 	struct ckpt_bundle *b = doc->container;
 
@@ -198,7 +204,7 @@ int ckpt_bundle_pickle(struct ckpt_document *doc, struct ckpt_zip_entry *entry,
 		       const struct ckpt_value **root, struct ckpt_error *err)
 {
 	struct ckpt_bundle *b = doc->container;
-	struct ckpt_member *m = next_member(b);
+	struct ckpt_member *m = add_member(b);
 	size_t len;
 	int rc;
 
@@ -207,7 +213,7 @@ int ckpt_bundle_pickle(struct ckpt_document *doc, struct ckpt_zip_entry *entry,
 	rc = ckpt_torch_zip_read_pickle_of(b->tz, entry, doc->pickle.next_id, &m->bytes, &len,
 					   &m->pickle, err);
 	entry->used = true;
-	return rc < 0 ? rc : adopt(doc, m, "", root, err);
+	return rc < 0 ? rc : adopt_values(doc, m, "", root, err);
 }
 
 static int open_slice(struct ckpt_bundle *b, struct ckpt_zip_entry *entry, struct ckpt_source **out,
@@ -225,7 +231,7 @@ static int open_slice(struct ckpt_bundle *b, struct ckpt_zip_entry *entry, struc
 	return ckpt_source_slice(b->tz->zip->source, recipe.off, recipe.len, out, err);
 }
 
-/* What is wrong inside of an inner archive is in this record of the outer one. */
+/* Put the record of the outer archive in front of the place inside the inner one. */
 static int at_record(struct ckpt_error *err, int rc, const struct ckpt_zip_entry *entry)
 {
 	char shown[SHOWN], both[2 * SHOWN + 8];
@@ -242,7 +248,7 @@ int ckpt_bundle_archive(struct ckpt_document *doc, struct ckpt_zip_entry *entry,
 			const struct ckpt_value **root, struct ckpt_error *err)
 {
 	struct ckpt_bundle *b = doc->container;
-	struct ckpt_member *m = next_member(b);
+	struct ckpt_member *m = add_member(b);
 	struct ckpt_source *slice = NULL;
 	char prefix[16];
 	int rc;
@@ -255,7 +261,7 @@ int ckpt_bundle_archive(struct ckpt_document *doc, struct ckpt_zip_entry *entry,
 		rc = ckpt_member_read(m, slice, doc->pickle.next_id, err);
 	ckpt_source_unref(slice);
 	entry->used = true;
-	return rc < 0 ? at_record(err, rc, entry) : adopt(doc, m, prefix, root, err);
+	return rc < 0 ? at_record(err, rc, entry) : adopt_values(doc, m, prefix, root, err);
 }
 
 /* ---- storages ---- */
@@ -266,7 +272,7 @@ static int place_in_member(struct ckpt_bundle *b, struct ckpt_storage *s,
 	char *key;
 	unsigned long number = strtoul(s->key + 1, &key, 10);
 
-	/* keys are made here, but a pickle's own key may have been any */
+	/* made by ckpt_bundle_archive(), or by a pickle that has any key it likes */
 	if (*key != '/' || number >= b->member_count || !b->members[number].tz)
 		return ckpt_fail(err, CKPT_E_FORMAT, "a storage of no archive: '%.60s'", s->key);
 	*tz = b->members[number].tz;
@@ -326,7 +332,7 @@ int ckpt_bundle_finish(struct ckpt_document *doc, const struct ckpt_value *root,
 	return rc;
 }
 
-/* ---- what is told of it ---- */
+/* ---- for struct ckpt_format ---- */
 
 void ckpt_bundle_describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
@@ -399,7 +405,7 @@ int ckpt_bundle_save(const struct ckpt_model *model, const char *path,
 		     const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		     struct ckpt_error *err)
 {
-	/* what was taken out of it is no such archive any more */
+	/* a part of it that an edit took out can be saved as a torch.save file */
 	if (path && model->root != model->doc->pickle.root)
 		return ckpt_torch_zip_save(model, path, options, report, err);
 	return ckpt_error_at(err, refuse(model, err), ckpt_document_path(model->doc), NULL,

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A path is split at "::" only where what stands before it is a file and the whole path is not,
+ * so that a file whose own name has "::" in it is opened as it is. Then each archive is opened
+ * in turn.
+ *
+ * What must stay true: stored entries are slices of the file, and nothing is copied; what is
+ * compressed is unpacked to memory, and hostile archives cannot make that much: it is in
+ * proportion to the outermost file, and the depth of archives is limited.
+ */
 #include "format/container.h"
 
 #include "base/buf.h"
@@ -11,12 +20,12 @@
 
 enum { MOST_DEPTH = 8, SHOWN_NAMES = 6, SHOWN = 80 };
 
-/* What may be unpacked: real weights hardly shrink, and what does is small. */
+/* Bytes unpacked for each byte of the file: real weights hardly shrink, and what does is small. */
 enum { MOST_RATIO = 128 };
 static const uint64_t UNPACKED_BASE = 64 << 20, MOST_UNPACKED = (uint64_t)2 << 30;
 static const char separator[] = "::";
 
-/* ---- the bytes of one ---- */
+/* ---- the bytes of an entry ---- */
 
 struct unpacked {
 	uint8_t *bytes; /* owned */
@@ -62,8 +71,9 @@ static int unpack(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, struct ckp
 	return ckpt_source_make(&unpacked_maker, u, root, entry->usize, out, err);
 }
 
-int ckpt_container_take(struct ckpt_zip *zip, struct ckpt_zip_entry *entry,
-			struct ckpt_source *root, struct ckpt_source **out, struct ckpt_error *err)
+int ckpt_container_open_entry(struct ckpt_zip *zip, struct ckpt_zip_entry *entry,
+			      struct ckpt_source *root, struct ckpt_source **out,
+			      struct ckpt_error *err)
 {
 	int rc = ckpt_zip_locate(zip, entry, err);
 
@@ -109,7 +119,10 @@ static int fail_absent(const struct ckpt_zip *zip, const char *name, struct ckpt
 	return CKPT_E_NOTFOUND;
 }
 
-/* The entry that NAME begins with, which ends there or at a separator; *REST is what follows. */
+/*
+ * The entry that is NAME, or NAME up to a separator; *REST is what follows the separator, or
+ * NULL.
+ */
 static struct ckpt_zip_entry *find_entry(const struct ckpt_zip *zip, const char *name,
 					 const char **rest)
 {
@@ -124,9 +137,12 @@ static struct ckpt_zip_entry *find_entry(const struct ckpt_zip *zip, const char 
 	return entry && is_folder(entry) ? NULL : entry;
 }
 
-/* One archive further: *SOURCE becomes what NAME begins with, and NAME what follows, NULL if nothing does. */
-static int enter(struct ckpt_source **source, const char **name, struct ckpt_source *root,
-		 struct ckpt_error *err)
+/*
+ * Replace *SOURCE, an archive, by the entry that *NAME begins with, and *NAME by what follows,
+ * or NULL.
+ */
+static int open_next(struct ckpt_source **source, const char **name, struct ckpt_source *root,
+		     struct ckpt_error *err)
 {
 	struct ckpt_source *inner = NULL;
 	struct ckpt_zip_entry *entry;
@@ -142,7 +158,7 @@ static int enter(struct ckpt_source **source, const char **name, struct ckpt_sou
 	if (rc < 0)
 		return rc;
 	entry = find_entry(zip, *name, &rest);
-	rc = entry ? ckpt_container_take(zip, entry, root, &inner, err)
+	rc = entry ? ckpt_container_open_entry(zip, entry, root, &inner, err)
 		   : fail_absent(zip, *name, err);
 	ckpt_zip_close(zip);
 	if (rc < 0)
@@ -160,8 +176,11 @@ static bool is_file(const char *path)
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Where the name inside of a file begins in PATH, which is cut off before; NULL: it names a file itself, or nothing. */
-static const char *split(char *path)
+/*
+ * Cut PATH after the name of a file, and return the name inside it. NULL: PATH is a file, or
+ * nothing.
+ */
+static const char *split_path(char *path)
 {
 	struct stat st;
 
@@ -180,7 +199,7 @@ int ckpt_container_open(const char *path, struct ckpt_source **out, bool *inside
 			struct ckpt_error *err)
 {
 	char *outer = strdup(path);
-	const char *name = outer ? split(outer) : NULL;
+	const char *name = outer ? split_path(outer) : NULL;
 	struct ckpt_source *root = NULL, *source = NULL;
 	int rc = outer ? ckpt_source_open(outer, &root, err) : ckpt_fail_nomem(err);
 
@@ -189,7 +208,7 @@ int ckpt_container_open(const char *path, struct ckpt_source **out, bool *inside
 		source = ckpt_source_ref(root);
 	for (int depth = 0; rc == 0 && name; depth++)
 		rc = depth < MOST_DEPTH
-			     ? enter(&source, &name, root, err)
+			     ? open_next(&source, &name, root, err)
 			     : ckpt_fail(err, CKPT_E_LIMIT,
 					 "archives in archives, more than %d deep", MOST_DEPTH);
 	ckpt_source_unref(root);

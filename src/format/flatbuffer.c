@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads a FlatBuffers file through a small cache of blocks, as tables and vectors are small and
+ * far apart.
+ *
+ * What must stay true: every place is checked against the size of the file before it is read,
+ * offsets are added in 64 bits, and after the first failure (RC) nothing is read and all results
+ * are 0 or NULL; what a caller reads in proportion to is paid for by spend(), as tables may
+ * point to each other and so make a small file look large.
+ */
 #include "format/flatbuffer.h"
 
 #include <stdlib.h>
@@ -13,7 +22,7 @@ int ckpt_flatbuffer_open(struct ckpt_flatbuffer *fb, const struct ckpt_source *s
 	*fb = (struct ckpt_flatbuffer){ .source = source,
 					.size = ckpt_source_size(source),
 					.err = err };
-	/* writers share equal texts, but no vectors */
+	/* a text may be read several times, as writers share equal ones; vectors are not shared */
 	if (__builtin_mul_overflow(fb->size, (uint64_t)4, &fb->budget))
 		fb->budget = fb->size;
 	fb->budget += BUDGET_BASE;
@@ -42,7 +51,7 @@ int ckpt_flatbuffer_fail(struct ckpt_flatbuffer *fb, int status, uint64_t at, co
 
 /* ---- bytes ---- */
 
-static const uint8_t *block(struct ckpt_flatbuffer *fb, uint64_t number)
+static const uint8_t *read_block(struct ckpt_flatbuffer *fb, uint64_t number)
 {
 	size_t place = (size_t)(number % BLOCKS);
 	uint8_t *bytes = fb->blocks + place * BLOCK;
@@ -76,7 +85,7 @@ uint64_t ckpt_flatbuffer_number(struct ckpt_flatbuffer *fb, uint64_t at, unsigne
 	if (!is_inside(fb, at, width))
 		return 0;
 	for (unsigned i = 0; i < width; i++) {
-		const uint8_t *bytes = block(fb, (at + i) / BLOCK);
+		const uint8_t *bytes = read_block(fb, (at + i) / BLOCK);
 
 		if (!bytes)
 			return 0;
@@ -85,8 +94,8 @@ uint64_t ckpt_flatbuffer_number(struct ckpt_flatbuffer *fb, uint64_t at, unsigne
 	return v;
 }
 
-/* What the offset at AT points to. 0: fb->rc. */
-static uint64_t follow(struct ckpt_flatbuffer *fb, uint64_t at)
+/* The place that the offset at AT points to. 0: it failed, fb->rc. */
+static uint64_t follow_offset(struct ckpt_flatbuffer *fb, uint64_t at)
 {
 	uint64_t off = ckpt_flatbuffer_number(fb, at, 4);
 
@@ -121,10 +130,10 @@ static struct ckpt_flatbuffer_table table_at(struct ckpt_flatbuffer *fb, uint64_
 
 struct ckpt_flatbuffer_table ckpt_flatbuffer_root(struct ckpt_flatbuffer *fb)
 {
-	return table_at(fb, follow(fb, 0));
+	return table_at(fb, follow_offset(fb, 0));
 }
 
-/* Where FIELD of WIDTH bytes is; 0: absent, or fb->rc. */
+/* The place of FIELD, of WIDTH bytes; 0: it is absent, or fb->rc. */
 static uint64_t field_at(struct ckpt_flatbuffer *fb, const struct ckpt_flatbuffer_table *t,
 			 unsigned field, unsigned width)
 {
@@ -151,7 +160,7 @@ uint64_t ckpt_flatbuffer_struct(struct ckpt_flatbuffer *fb, const struct ckpt_fl
 {
 	uint64_t at = field_at(fb, t, field, 4);
 
-	return at ? follow(fb, at) : 0;
+	return at ? follow_offset(fb, at) : 0;
 }
 
 struct ckpt_flatbuffer_table ckpt_flatbuffer_table(struct ckpt_flatbuffer *fb,
@@ -184,8 +193,8 @@ struct ckpt_flatbuffer_vector ckpt_flatbuffer_vector(struct ckpt_flatbuffer *fb,
 	struct ckpt_flatbuffer_vector v = { 0 };
 
 	if (at)
-		v = vector_at(fb, follow(fb, at), width);
-	/* of bytes that are not read here there may be any number */
+		v = vector_at(fb, follow_offset(fb, at), width);
+	/* a vector of bytes is not read here */
 	return spend(fb, width == 1 ? 1 : v.count, at) ? v : (struct ckpt_flatbuffer_vector){ 0 };
 }
 
@@ -193,7 +202,7 @@ struct ckpt_flatbuffer_table ckpt_flatbuffer_item(struct ckpt_flatbuffer *fb,
 						  const struct ckpt_flatbuffer_vector *v,
 						  uint32_t i)
 {
-	uint64_t at = follow(fb, v->at + 4 * (uint64_t)i);
+	uint64_t at = follow_offset(fb, v->at + 4 * (uint64_t)i);
 
 	return fb->rc == 0 ? table_at(fb, at) : (struct ckpt_flatbuffer_table){ 0 };
 }
@@ -226,7 +235,7 @@ const char *ckpt_flatbuffer_text(struct ckpt_flatbuffer *fb, const struct ckpt_f
 
 	*len = 0;
 	if (at)
-		at = follow(fb, at);
+		at = follow_offset(fb, at);
 	if (fb->rc < 0)
 		return NULL;
 	return at ? text_at(fb, at, arena, len) : "";
@@ -236,7 +245,7 @@ const char *ckpt_flatbuffer_text_item(struct ckpt_flatbuffer *fb,
 				      const struct ckpt_flatbuffer_vector *v, uint32_t i,
 				      struct ckpt_arena *arena, uint32_t *len)
 {
-	uint64_t at = follow(fb, v->at + 4 * (uint64_t)i);
+	uint64_t at = follow_offset(fb, v->at + 4 * (uint64_t)i);
 
 	*len = 0;
 	return fb->rc < 0 ? NULL : text_at(fb, at, arena, len);

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/ascii.h"
+/*
+ * Says what a file is that no format reads, from its first bytes (and, for TensorFlow, its last
+ * ones). What must stay true: strong signs come before weak ones, as a text or a pickle of
+ * protocol 0 may be nearly anything; nothing here decides whether a checkpoint is read, so that
+ * a wrong guess costs a wrong message and no more.
+ */
 #include "format/format.h"
 
+#include "base/ascii.h"
 #include "base/text.h"
 #include "format/safetensors_header.h"
 #include "pickle/op.h"
@@ -15,7 +21,7 @@
 static const char DCP_MODULE[] = "torch.distributed.checkpoint.metadata";
 enum { LEAST_MESSAGE = 8, MOST_MESSAGE = 400 };
 
-/* Files that people take for checkpoints, by the bytes at OFF. */
+/* Files that people mistake for checkpoints, by the bytes at OFF. */
 static const struct {
 	size_t off, len;
 	const char *bytes, *what;
@@ -45,7 +51,10 @@ static const struct {
 	{ 0, 4, "PK\x07\x08", "one part of a zip archive that was split; join the parts first" },
 };
 
-/* What packs files, and the command that unpacks one to standard output; NULL: it may hold several. */
+/*
+ * Compressors, and the command that unpacks to standard output; NULL: an archive of several
+ * files.
+ */
 static const struct {
 	size_t len;
 	const char *bytes, *what, *unpack;
@@ -96,8 +105,8 @@ static bool starts_with(const char *text, size_t len, const char *what)
 	return len >= strlen(what) && !ckpt_strncasecmp(text, what, strlen(what));
 }
 
-/* Past a byte order mark and blanks. */
-static const char *text_of(const uint8_t *head, size_t *len)
+/* HEAD after a byte order mark and blanks. */
+static const char *skip_blanks(const uint8_t *head, size_t *len)
 {
 	if (*len >= 3 && !memcmp(head, "\xEF\xBB\xBF", 3)) {
 		head += 3;
@@ -108,10 +117,10 @@ static const char *text_of(const uint8_t *head, size_t *len)
 	return (const char *)head;
 }
 
-/* An error page that was saved where a model was expected. */
+/* An error page that was saved in place of a model. */
 static const char *find_markup(const uint8_t *head, size_t len)
 {
-	const char *text = text_of(head, &len);
+	const char *text = skip_blanks(head, &len);
 
 	if (starts_with(text, len, "<!doctype html") || starts_with(text, len, "<html"))
 		return "an HTML page: the server sent a web page (an error, a login) instead of the model";
@@ -122,12 +131,12 @@ static const char *find_markup(const uint8_t *head, size_t len)
 
 static bool is_json(const uint8_t *head, size_t len)
 {
-	const char *text = text_of(head, &len);
+	const char *text = skip_blanks(head, &len);
 
 	return len && (*text == '{' || *text == '[');
 }
 
-/* A message of a few words ("Not Found", "Invalid credentials") that was saved where a model was expected. */
+/* A few words ("Not Found", "Invalid credentials") that were saved in place of a model. */
 static bool is_short_text(const uint8_t *head, size_t len, uint64_t size)
 {
 	bool letters = false;
@@ -142,7 +151,7 @@ static bool is_short_text(const uint8_t *head, size_t len, uint64_t size)
 	return letters;
 }
 
-/* What a clone of a git-annex repository has in the place of a file that was not fetched: where it would be. */
+/* A clone of a git-annex repository has a path in place of each file that was not fetched. */
 static bool is_annex_pointer(const uint8_t *head, size_t len)
 {
 	const char *text = (const char *)head;
@@ -186,7 +195,7 @@ static const char *find_pickle(const uint8_t *head, size_t len)
 	return "a bare pickle, made by pickle.dump, not by torch.save; 'ckpt dis' shows what is in it";
 }
 
-/* Protocols 0 and 1 have no signature: opcodes up to STOP, and nothing behind it. */
+/* Protocols 0 and 1 have no signature: are these opcodes up to STOP, and nothing after it? */
 static bool is_old_pickle(const uint8_t *head, size_t len, uint64_t size)
 {
 	struct ckpt_reader r = { .data = head, .len = len };
@@ -198,9 +207,10 @@ static bool is_old_pickle(const uint8_t *head, size_t len, uint64_t size)
 		if (op.code == CKPT_OP_STOP)
 			return count > 2 && r.pos == size;
 	}
-	return r.bad && len < size && count > 100; /* more than the head */
+	return r.bad && len < size && count > 100; /* it goes on after the head */
 }
 
+/* False, and OUT unchanged, if WHAT is NULL. */
 static bool set(struct ckpt_identity *out, enum ckpt_nature nature, const char *what)
 {
 	if (what)
@@ -251,7 +261,7 @@ static bool find_other(const uint8_t *head, size_t len, uint64_t size, struct ck
 	       set(out, CKPT_NATURE_TEXT, "a short text, not a checkpoint");
 }
 
-/* TensorFlow's tables are known by their last bytes. */
+/* TensorFlow's tables have their signature at the end. */
 static bool is_tensorflow(const struct ckpt_source *source)
 {
 	static const uint8_t magic[8] = { 0x57, 0xFB, 0x80, 0x8B, 0x24, 0x75, 0x47, 0xDB };

@@ -94,7 +94,7 @@ int ckpt_member_add_storages(struct ckpt_member *m, struct ckpt_model *to, char 
 	int rc = ckpt_model_own_storages(to, err);
 
 	for (uint32_t i = 0; rc == 0 && i < m->pickle.persids.count; i++) {
-		/* the decoder made it for nobody else */
+		/* not const: the decoder made it for this pickle alone */
 		struct ckpt_value *v = (struct ckpt_value *)m->pickle.persids.items[i];
 		const struct ckpt_value *key = ckpt_storage_key(v);
 		uint64_t *slot;

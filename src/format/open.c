@@ -3,15 +3,18 @@
 
 #include <string.h>
 
-/* torch zip is the last of the archives: it says what is wrong with those that no other takes. */
+/*
+ * torch zip is the last of the archives, and says what is wrong with those that no other format
+ * reads.
+ */
 static const struct ckpt_format *const formats[] = {
 	&ckpt_format_safetensors,  &ckpt_format_torch_package, &ckpt_format_torch_export,
 	&ckpt_format_torch_script, &ckpt_format_torch_zip,     &ckpt_format_torch_legacy,
 	&ckpt_format_torch_tar,	   &ckpt_format_torch_mobile
 };
 
-/* A directory that cannot be read is no error here: the format says what is wrong with it. */
-static int look_inside(struct ckpt_opening *opening, struct ckpt_error *err)
+/* A damaged directory is no error here: the format says what is wrong with it. */
+static int read_zip_directory(struct ckpt_opening *opening, struct ckpt_error *err)
 {
 	struct ckpt_error local = CKPT_ERROR_INIT;
 	int rc = opening->len >= 4 && !memcmp(opening->head, "PK\x03\x04", 4)
@@ -27,7 +30,8 @@ static int look_inside(struct ckpt_opening *opening, struct ckpt_error *err)
 	return rc;
 }
 
-static int open_source(struct ckpt_source *source, bool brief, struct ckpt_model **out, struct ckpt_error *err)
+static int open_source(struct ckpt_source *source, bool brief, struct ckpt_model **out,
+		       struct ckpt_error *err)
 {
 	uint8_t head[CKPT_PROBE_BYTES];
 	struct ckpt_opening opening = { .source = source, .head = head, .brief = brief };
@@ -40,7 +44,7 @@ static int open_source(struct ckpt_source *source, bool brief, struct ckpt_model
 	rc = ckpt_source_read(source, 0, head, opening.len, err);
 	if (rc < 0)
 		return rc;
-	rc = look_inside(&opening, err);
+	rc = read_zip_directory(&opening, err);
 	if (rc < 0)
 		return rc;
 	for (size_t i = 0; !format && i < sizeof(formats) / sizeof(formats[0]); i++)
@@ -57,7 +61,8 @@ int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct
 	return open_source(source, false, out, err);
 }
 
-int ckpt_format_open_brief(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err)
+int ckpt_format_open_brief(struct ckpt_source *source, struct ckpt_model **out,
+			   struct ckpt_error *err)
 {
 	return open_source(source, true, out, err);
 }

@@ -70,7 +70,7 @@ int ckpt_output_write(const struct ckpt_output *o, const char *path, struct ckpt
 	if (rc < 0)
 		return rc;
 	rc = write_to(o, path, sink, err);
-	/* what fails from the sink knows its path already; the rest is about the input */
+	/* errors of the sink have its path already; all others are about the input */
 	rc = ckpt_error_at(err, rc, ckpt_document_path(o->model->doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0)
 		return ckpt_sink_commit(sink, err);

@@ -6,27 +6,27 @@
 #include "io/patch.h"
 #include "plan/mover.h"
 
-/* A single file that is made of a model: what all formats do around its bytes. */
+/* A single file that is made of a model: what all formats have to do besides making its bytes. */
 struct ckpt_output {
 	const struct ckpt_model *model;
 	const struct ckpt_save_options *options;
 	const struct ckpt_patch *held; /* the input, which the file replaces; NULL: it does not */
 	uint64_t size;		       /* bytes of the file */
 	struct ckpt_checks *checks;    /* see ckpt_mover_options */
-	/* Put all SIZE bytes. */
+	/* Pass all SIZE bytes to MOVER. */
 	int (*put)(void *ctx, struct ckpt_mover *mover, struct ckpt_error *err);
 	void *ctx;
 };
 
 /*
- * Could PATH be made? Not if it is the input itself (unless that is held), or is there and not to be
- * replaced.
+ * Check before the work whether PATH can be made: it may not be the input (unless HELD), nor
+ * exist already if it is not to be replaced.
  */
 int ckpt_output_check(const struct ckpt_output *output, const char *path, struct ckpt_error *err);
 
 /*
- * Write it, whole or not at all: the input must still be what it was at the end, and have the name PATH if it is
- * held.
+ * Write the file, as a whole or not at all. At the end the input must be unchanged, and still
+ * have the name PATH if it is HELD.
  */
 int ckpt_output_write(const struct ckpt_output *output, const char *path, struct ckpt_error *err);
 
@@ -36,8 +36,8 @@ typedef int ckpt_output_save(const struct ckpt_model *model, const char *path,
 			     struct ckpt_save_report *report, struct ckpt_error *err);
 
 /*
- * For formats in which there is no place for anything longer, WHY says so: SAVE writes the input's file anew, under a name of its own
- * until it is whole.
+ * For formats that have no room for a longer pickle (WHY says so): SAVE writes the file anew in
+ * place of the input, under another name until it is complete.
  */
 int ckpt_output_write_anew(const struct ckpt_model *model, ckpt_output_save *save, const char *why,
 			   const struct ckpt_save_options *options, struct ckpt_save_report *report,

@@ -19,8 +19,8 @@ void ckpt_pickle_stream_clear(struct ckpt_pickle_stream *s)
 	s->bytes = NULL;
 }
 
-/* Twice as many bytes; not GROWN: the file has no more. */
-static int grow(struct ckpt_pickle_stream *s, bool *grown, struct ckpt_error *err)
+/* Read twice as many bytes as so far. *GROWN: false at the end of the file. */
+static int read_more(struct ckpt_pickle_stream *s, bool *grown, struct ckpt_error *err)
 {
 	uint64_t size = ckpt_source_size(s->source),
 		 cap = s->cap ? (uint64_t)s->cap * 2 : FIRST_READ;
@@ -48,8 +48,8 @@ static int grow(struct ckpt_pickle_stream *s, bool *grown, struct ckpt_error *er
 	return 0;
 }
 
-/* Read the opcode at POS, which moves behind it: more of the file is read if it is cut off. */
-static int next_op(struct ckpt_pickle_stream *s, size_t *pos, struct ckpt_op *op,
+/* Read the opcode at *POS, and more of the file if it is cut off. *POS moves to the next one. */
+static int read_op(struct ckpt_pickle_stream *s, size_t *pos, struct ckpt_op *op,
 		   struct ckpt_error *err)
 {
 	for (;;) {
@@ -62,7 +62,7 @@ static int next_op(struct ckpt_pickle_stream *s, size_t *pos, struct ckpt_op *op
 			*pos = r.pos;
 			return 0;
 		}
-		more = r.bad ? grow(s, &grown, err) : 0;
+		more = r.bad ? read_more(s, &grown, err) : 0;
 		if (more < 0)
 			return more;
 		if (grown)
@@ -81,7 +81,7 @@ int ckpt_pickle_stream_next(struct ckpt_pickle_stream *s, struct ckpt_pickle_ext
 	int rc;
 
 	do
-		rc = next_op(s, &pos, &op, err);
+		rc = read_op(s, &pos, &op, err);
 	while (rc == 0 && op.code != CKPT_OP_STOP);
 	if (rc < 0)
 		return rc;

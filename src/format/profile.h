@@ -35,17 +35,20 @@ enum { CKPT_PROFILE_COUNT = 5, CKPT_PROFILE_NEWEST = CKPT_PROFILE_COUNT - 1 };
 /* Oldest first. */
 extern const struct ckpt_profile ckpt_profiles[CKPT_PROFILE_COUNT];
 
-/* "2.6" -> the profile that holds for it; NULL if torch has no such version or no zip form yet. */
+/*
+ * The profile of a version, such as "2.6". NULL: torch has no such version, or it had no zip
+ * form yet.
+ */
 const struct ckpt_profile *ckpt_profile_find(const char *version);
 
-/* What a file's records tell about its writer. */
+/* The profile of a file's writer, judging by its records. */
 const struct ckpt_profile *ckpt_profile_detect(bool format_version, bool serialization_id,
 					       bool byteorder, bool named_archive,
 					       bool sequential_keys);
 
 /*
- * The archive name that torch derives from PATH: the part behind the last slash or backslash, cut
- * at its last dot. NAME has room for SIZE bytes. CKPT_E_ARG if nothing is left (".pt").
+ * The archive name that torch derives from PATH: the part after the last slash or backslash, cut
+ * at its last dot. NAME has room for SIZE bytes. CKPT_E_OUTPUT if nothing is left (".pt").
  */
 int ckpt_profile_archive_name(const struct ckpt_profile *profile, const char *path, char *name,
 			      size_t size, struct ckpt_error *err);

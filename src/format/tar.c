@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks a tar archive header by header; tar.h has the sources. What must stay true: it reads
+ * what tarfile of Python reads, with which torch opens such files, and refuses the rest, so that
+ * there is one way to read a file. Sizes are checked against the file before AT moves by them,
+ * and every step moves it by a block at least, so that the walk ends.
+ */
 #include "format/tar.h"
 
 #include "base/text.h"
@@ -21,10 +27,10 @@ enum {
 	PREFIX = 345,
 };
 
-/* Of the records before one header; and for the name of one member: no tar of torch has more than some 100 bytes. */
+/* Bytes of one extended header: those in a tar of torch have some 100. */
 static const uint64_t MOST_EXTENDED = 1 << 20;
 
-/* What headers in front of a member's own say of it. */
+/* What the extended headers before a member's own say about it. */
 struct extended {
 	char name[CKPT_TAR_MOST_NAME + 1];
 	bool has_name, has_size, is_sparse;
@@ -58,7 +64,7 @@ static bool read_octal(const uint8_t *field, size_t len, uint64_t *out)
 	return i == len;
 }
 
-/* GNU tar's form of numbers above 8 GiB: a byte 0x80, then the number, most significant byte first. */
+/* GNU tar's form of numbers above 8 GiB: a byte 0x80, then the number in big-endian order. */
 static bool read_base256(const uint8_t *field, size_t len, uint64_t *out)
 {
 	*out = 0;
@@ -75,7 +81,7 @@ static bool read_number(const uint8_t *field, size_t len, uint64_t *out)
 	return field[0] & 0x80 ? read_base256(field, len, out) : read_octal(field, len, out);
 }
 
-/* The sum of all bytes, its own field taken as blanks; some old writers added them up as signed ones. */
+/* The sum of all bytes, with blanks in its own field. Some old writers added signed bytes. */
 static bool is_checksum_right(const uint8_t *header)
 {
 	uint64_t wanted;
@@ -92,7 +98,7 @@ static bool is_checksum_right(const uint8_t *header)
 	return wanted == (uint64_t)plain || wanted == (uint64_t)of_signed;
 }
 
-/* ---- headers in front of a member's own ---- */
+/* ---- extended headers ---- */
 
 static void set_name(struct extended *x, const char *name, size_t len)
 {
@@ -113,9 +119,9 @@ static bool read_decimal(const char *text, size_t len, uint64_t *out)
 	return len > 0;
 }
 
-/* KEY of LEN bytes is one that begins with, or is, what is looked for. */
-static bool take_pax(struct extended *x, const char *key, size_t key_len, const char *value,
-		     size_t len)
+/* One pair of a pax header. False: its value is damaged. */
+static bool read_pax_pair(struct extended *x, const char *key, size_t key_len, const char *value,
+			  size_t len)
 {
 	if (key_len == 4 && !memcmp(key, "path", 4))
 		set_name(x, value, len);
@@ -140,8 +146,8 @@ static bool read_pax(struct extended *x, const char *text, size_t len)
 			return false;
 		end = text + record - 1;
 		equals = memchr(blank + 1, '=', (size_t)(end - blank - 1));
-		if (!equals || !take_pax(x, blank + 1, (size_t)(equals - blank - 1), equals + 1,
-					 (size_t)(end - equals - 1)))
+		if (!equals || !read_pax_pair(x, blank + 1, (size_t)(equals - blank - 1),
+					      equals + 1, (size_t)(end - equals - 1)))
 			return false;
 		len -= record;
 		text += record;
@@ -186,22 +192,22 @@ static bool is_extended(char type)
 	return type && strchr("xgXLK", type);
 }
 
-/* What HEADER says of a member whose bytes begin at OFF. */
-static void describe(const uint8_t *header, const struct extended *x, struct ckpt_tar_member *out)
+/* The name and kind of the member with HEADER. */
+static void set_member(const uint8_t *header, const struct extended *x, struct ckpt_tar_member *out)
 {
 	char type = (char)header[TYPE];
 
 	out->is_file = (!type || type == '0' || type == '7') && !x->is_sparse;
 	if (x->has_name)
 		memcpy(out->name, x->name, sizeof(out->name));
-	else if (!header[PREFIX]) /* behind a prefix no name is a plain one */
+	else if (!header[PREFIX]) /* with a prefix it has a folder, and is none of torch's */
 		snprintf(out->name, sizeof(out->name), "%.*s", NAME_LEN,
 			 (const char *)header + NAME);
 	else
 		out->name[0] = '\0';
 }
 
-/* A header and its size, checked against the file; 0: there is none. */
+/* Read and check the header at tar->at. 1: there is one; 0: this is the end. */
 static int read_header(struct ckpt_tar *tar, uint8_t header[CKPT_TAR_BLOCK], uint64_t *size,
 		       struct ckpt_error *err)
 {
@@ -242,8 +248,11 @@ static int fail_cut(const struct ckpt_tar *tar, const char *name, uint64_t len,
 			     NULL, NULL, tar->at);
 }
 
-/* Behind LEN bytes, filled up to a whole block; the file may end right behind them. */
-static void go_on(struct ckpt_tar *tar, uint64_t len)
+/*
+ * Move past a header and LEN bytes, padded to a whole block; the padding may be missing at the
+ * end.
+ */
+static void skip_member(struct ckpt_tar *tar, uint64_t len)
 {
 	tar->at += CKPT_TAR_BLOCK + (len + CKPT_TAR_BLOCK - 1) / CKPT_TAR_BLOCK * CKPT_TAR_BLOCK;
 }
@@ -265,7 +274,7 @@ int ckpt_tar_next(struct ckpt_tar *tar, struct ckpt_tar_member *out, struct ckpt
 			size = 0;
 		else if (!is_extended(type) && x.has_size)
 			size = x.size;
-		describe(header, &x, out);
+		set_member(header, &x, out);
 		if (size > ckpt_source_size(tar->source) - tar->at - CKPT_TAR_BLOCK)
 			return fail_cut(tar, out->name, size, err);
 		out->header = tar->at;
@@ -276,7 +285,7 @@ int ckpt_tar_next(struct ckpt_tar *tar, struct ckpt_tar_member *out, struct ckpt
 			if (rc < 0)
 				return rc;
 		}
-		go_on(tar, size);
+		skip_member(tar, size);
 		if (!is_extended(type))
 			return 1;
 	}

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes an archive as torch does: all records with their descriptors, then the directory and
+ * the end records. What must stay true: the layout is computed before the first byte, from sizes
+ * alone, so checksums may be set while records are moved (descriptors and directory come after
+ * the data); .data/serialization_id depends on the names, checksums and first bytes of all
+ * records before it, in the order of writing.
+ */
 #include "format/torch_archive.h"
+
+#include "base/grow.h"
 
 #include <libdeflate.h>
 #include <stdlib.h>
@@ -9,15 +18,16 @@ enum { ID_BYTES = 40 };
 static const char id_record[] = ".data/serialization_id";
 
 /*
- * One record, beside its place in the layout. There may be very many, of which nearly all are stretches of a file: a recipe is four times as large
- * as what those need.
+ * The bytes of one record of the layout. There may be very many, nearly all of them plain
+ * extents, which need a quarter of the memory of a recipe.
  */
 struct ckpt_torch_piece {
-	struct ckpt_recipe *recipe; /* owned; NULL: an extent, of */
+	struct ckpt_recipe *recipe; /* owned; NULL: it is the extent at OFF of SRC */
 	const struct ckpt_source *src;
 	uint64_t off;
 	uint32_t crc32;
-	bool has_crc, crc_known;
+	bool has_crc;	/* of the extent: CRC32 is recorded for it */
+	bool crc_known; /* the record's checksum is in the layout already */
 };
 
 void ckpt_torch_archive_init(struct ckpt_torch_archive *a)
@@ -39,31 +49,35 @@ void ckpt_torch_archive_clear(struct ckpt_torch_archive *a)
 
 /* ---- what is written ---- */
 
+/* Make room for one more record. CAP is that of both arrays: it grows with the second one. */
 static int grow(struct ckpt_torch_archive *a, struct ckpt_error *err)
 {
-	uint32_t cap = a->cap ? a->cap * 2 : 8;
-	void *records = realloc(a->layout.records, cap * sizeof(*a->layout.records)), *pieces;
+	uint32_t count = a->layout.count, cap = a->cap;
+	void *grown = ckpt_grow(a->layout.records, count, &cap, sizeof(*a->layout.records));
 
-	if (records)
-		a->layout.records = records;
-	pieces = realloc(a->pieces, cap * sizeof(*a->pieces));
-	if (pieces)
-		a->pieces = pieces;
-	if (!records || !pieces)
+	if (!grown)
 		return ckpt_fail_nomem(err);
-	a->cap = cap;
+	a->layout.records = grown;
+	grown = ckpt_grow(a->pieces, count, &a->cap, sizeof(*a->pieces));
+	if (!grown)
+		return ckpt_fail_nomem(err);
+	a->pieces = grown;
 	return 0;
 }
 
 static bool is_simple(const struct ckpt_recipe *recipe)
 {
-	return recipe->kind == CKPT_RECIPE_EXTENT && !recipe->whole.len && !recipe->checks_inner && !recipe->inner;
+	return recipe->kind == CKPT_RECIPE_EXTENT && !recipe->whole.len && !recipe->checks_inner &&
+	       !recipe->inner;
 }
 
 /* False: no memory. */
 static bool keep_recipe(struct ckpt_torch_piece *piece, const struct ckpt_recipe *recipe)
 {
-	*piece = (struct ckpt_torch_piece){ .src = recipe->src, .off = recipe->off, .crc32 = recipe->crc32, .has_crc = recipe->has_crc };
+	*piece = (struct ckpt_torch_piece){ .src = recipe->src,
+					    .off = recipe->off,
+					    .crc32 = recipe->crc32,
+					    .has_crc = recipe->has_crc };
 	if (is_simple(recipe))
 		return true;
 	piece->recipe = malloc(sizeof(*piece->recipe));
@@ -76,8 +90,12 @@ static struct ckpt_recipe extent_of(const struct ckpt_torch_archive *a, uint32_t
 {
 	const struct ckpt_torch_piece *piece = &a->pieces[i];
 
-	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT, .src = piece->src, .off = piece->off, .len = a->layout.records[i].size,
-				     .has_crc = piece->has_crc, .crc32 = piece->crc32 };
+	return (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT,
+				     .src = piece->src,
+				     .off = piece->off,
+				     .len = a->layout.records[i].size,
+				     .has_crc = piece->has_crc,
+				     .crc32 = piece->crc32 };
 }
 
 int ckpt_torch_archive_add(struct ckpt_torch_archive *a, const char *name,
@@ -86,7 +104,7 @@ int ckpt_torch_archive_add(struct ckpt_torch_archive *a, const char *name,
 {
 	uint32_t i = a->layout.count;
 
-	if (i == a->cap && grow(a, err) < 0)
+	if (grow(a, err) < 0)
 		return CKPT_E_NOMEM;
 	if (!keep_recipe(&a->pieces[i], recipe))
 		return ckpt_fail_nomem(err);
@@ -126,7 +144,8 @@ static int fill_id(struct ckpt_torch_archive *a, uint32_t i, char text[ID_BYTES 
 {
 	int rc = ckpt_serialization_id_format(&a->id, text, err);
 
-	a->pieces[i].recipe->memory = text; /* add_id() put a text there, which is no extent */
+	a->pieces[i].recipe->memory =
+		text; /* not NULL: ckpt_torch_archive_add_id() gave it a text */
 	a->layout.records[i].crc32 = a->crc ? libdeflate_crc32(0, text, ID_BYTES) : 0;
 	return rc;
 }
