@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs of torch.export (.pt2). From torch 2.7 on the archive is one of torch's writer, with
+ * a folder, records of raw bytes and JSON texts that describe them (torch/export/pt2_archive/).
+ * Before, it was an ordinary zip of four files, three of them torch.save files
+ * (torch/export/__init__.py). 2.7 and 2.8 have torch.save files inside the new archive.
+ *
+ * The model has, like an ExportedProgram, `state_dict`, `constants` and `example_inputs`.
+ * Archives of several programs have these for each, under its name.
+ */
 #include "format/torch_export.h"
 
 #include "base/text.h"
@@ -7,14 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Programs of torch.export (.pt2). From torch 2.7 on the archive is one of torch's writer, with a folder, records of raw
- * bytes and JSON texts that say what they are (torch/export/pt2_archive/); before it is an ordinary zip of four files, of
- * which three are torch.save files (torch/export/__init__.py). 2.7 and 2.8 have torch.save files inside of the new archive.
- *
- * The model has, as the ExportedProgram, `state_dict`, `constants` and `example_inputs`; archives of several programs
- * have them for each, under its name.
- */
 enum { MOST_NAME = 200, MOST_RECORD = 300 };
 
 static const struct ckpt_bundle_kind kinds[] = {
@@ -53,8 +54,8 @@ static bool probe(const struct ckpt_opening *opening)
 				ckpt_bundle_has(opening->zip, old_program));
 }
 
-static int put(struct ckpt_document *doc, struct ckpt_value *program, const char *name,
-	       const struct ckpt_value *value, struct ckpt_error *err)
+static int add_value(struct ckpt_document *doc, struct ckpt_value *program, const char *name,
+		     const struct ckpt_value *value, struct ckpt_error *err)
 {
 	struct ckpt_maker *maker = &ckpt_bundle_of(doc)->maker;
 
@@ -65,8 +66,11 @@ static int put(struct ckpt_document *doc, struct ckpt_value *program, const char
 	return 0;
 }
 
-/* A torch.save file as NAME of the program. *FOUND: it is there, and not empty, as torch writes it for None. */
-static int put_archive(struct ckpt_document *doc, struct ckpt_value *program, const char *name,
+/*
+ * A torch.save file as NAME of the program. *FOUND: it is there, and not empty, as torch writes
+ * it for None.
+ */
+static int add_archive(struct ckpt_document *doc, struct ckpt_value *program, const char *name,
 		       const char *record, bool *found, struct ckpt_error *err)
 {
 	struct ckpt_zip_entry *entry = ckpt_bundle_record(ckpt_bundle_of(doc), record);
@@ -77,14 +81,14 @@ static int put_archive(struct ckpt_document *doc, struct ckpt_value *program, co
 	if (!*found)
 		return 0;
 	rc = ckpt_bundle_archive(doc, entry, &value, err);
-	return rc < 0 ? rc : put(doc, program, name, value, err);
+	return rc < 0 ? rc : add_value(doc, program, name, value, err);
 }
 
 /* ---- torch 2.1 to 2.6 ---- */
 
 static int read_old(struct ckpt_document *doc, struct ckpt_value *program, struct ckpt_error *err)
 {
-	/* torch 2.1 has the same files under the name of another kind */
+	/* torch 2.1 has the same files under other names */
 	static const struct {
 		const char *name, *record, *older;
 	} parts[] = {
@@ -97,17 +101,20 @@ static int read_old(struct ckpt_document *doc, struct ckpt_value *program, struc
 	for (size_t i = 0; rc == 0 && i < sizeof(parts) / sizeof(parts[0]); i++) {
 		bool found;
 
-		rc = put_archive(doc, program, parts[i].name, parts[i].record, &found, err);
+		rc = add_archive(doc, program, parts[i].name, parts[i].record, &found, err);
 		if (rc == 0 && !found)
-			rc = put_archive(doc, program, parts[i].name, parts[i].older, &found, err);
+			rc = add_archive(doc, program, parts[i].name, parts[i].older, &found, err);
 	}
 	return rc;
 }
 
 /* ---- torch 2.7 and later ---- */
 
-/* Of constants and weights there is either one torch.save file, or a text that says where each is. */
-static int put_payloads(struct ckpt_document *doc, struct ckpt_value *program, const char *model,
+/*
+ * Of constants and weights there is either one torch.save file, or a text that says where each
+ * is.
+ */
+static int add_payloads(struct ckpt_document *doc, struct ckpt_value *program, const char *model,
 			const char *name, const char *kind, struct ckpt_error *err)
 {
 	struct ckpt_bundle *b = ckpt_bundle_of(doc);
@@ -119,7 +126,7 @@ static int put_payloads(struct ckpt_document *doc, struct ckpt_value *program, c
 
 	snprintf(folder, sizeof(folder), "data/%s/", kind);
 	snprintf(record, sizeof(record), "%s%s.pt", folder, model);
-	rc = put_archive(doc, program, name, record, &found, err);
+	rc = add_archive(doc, program, name, record, &found, err);
 	if (rc < 0 || found)
 		return rc;
 	snprintf(record, sizeof(record), "%s%s_%s_config.json", folder, model, kind);
@@ -132,7 +139,7 @@ static int put_payloads(struct ckpt_document *doc, struct ckpt_value *program, c
 	if (!mapping)
 		return ckpt_fail_nomem(err);
 	rc = ckpt_export_read_config(doc, config, folder, mapping, err);
-	return rc < 0 ? rc : put(doc, program, name, mapping, err);
+	return rc < 0 ? rc : add_value(doc, program, name, mapping, err);
 }
 
 static int read_program(struct ckpt_document *doc, const char *model, struct ckpt_value **out,
@@ -146,11 +153,11 @@ static int read_program(struct ckpt_document *doc, const char *model, struct ckp
 	*out = program;
 	if (!program)
 		return ckpt_fail_nomem(err);
-	rc = put_payloads(doc, program, model, state_dict, "weights", err);
+	rc = add_payloads(doc, program, model, state_dict, "weights", err);
 	if (rc == 0)
-		rc = put_payloads(doc, program, model, "constants", "constants", err);
+		rc = add_payloads(doc, program, model, "constants", "constants", err);
 	snprintf(record, sizeof(record), "data/sample_inputs/%s.pt", model);
-	return rc < 0 ? rc : put_archive(doc, program, "example_inputs", record, &found, err);
+	return rc < 0 ? rc : add_archive(doc, program, "example_inputs", record, &found, err);
 }
 
 /* "models/NAME.json": NAME, else "". */
@@ -179,7 +186,7 @@ static int read_new(struct ckpt_document *doc, struct ckpt_value **root, struct 
 			continue;
 		rc = read_program(doc, name, &only, err);
 		if (rc == 0)
-			rc = put(doc, *root, name, only, err);
+			rc = add_value(doc, *root, name, only, err);
 		else if (err && !err->record[0])
 			ckpt_error_at(err, rc, NULL,
 				      ckpt_escape(shown, sizeof(shown), name, strlen(name)),
@@ -236,7 +243,7 @@ static int read_export(struct ckpt_opening *opening, struct ckpt_model **out,
 	return rc;
 }
 
-static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
+static void describe_export(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	out->format = "torch export";
 	out->writer = ckpt_bundle_of(model->doc)->writer;
@@ -252,6 +259,6 @@ const struct ckpt_format ckpt_format_torch_export = {
 	.read = read_export,
 	.save = ckpt_bundle_save,
 	.save_in_place = ckpt_bundle_save_in_place,
-	.describe = describe,
+	.describe = describe_export,
 	.records = ckpt_bundle_records,
 };

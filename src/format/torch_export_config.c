@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the JSON texts that describe weights and constants of an exported program: {"config":
+ * {name: {"path_name": ..., "is_param": ..., "use_pickle": ..., "tensor_meta": {...}}}}. Source:
+ * PayloadConfig and TensorMeta in torch/_export/serde/schema.py, _load_state_dict() in
+ * torch/export/pt2_archive/_package.py.
+ *
+ * What must stay true: a path names a record in FOLDER and nowhere else; all tensors over one
+ * record have one dtype, as torch reads them; the length of the text is limited, as jansson
+ * takes about thirty times its memory.
+ */
 #include "format/torch_export.h"
 
 #include "base/text.h"
@@ -9,12 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * {"config": {name: {"path_name": ..., "is_param": ..., "use_pickle": ..., "tensor_meta": {...}}}}. Source: PayloadConfig and
- * TensorMeta in torch/_export/serde/schema.py, _load_state_dict() in torch/export/pt2_archive/_package.py.
- *
- * jansson takes a text in memory of about thirty times its length, and goes no deeper than 2048 levels.
- */
 enum { MOST_PATH = 200, MOST_DEVICE = 40, SHOWN = 120, STRIDED = 7 };
 static const uint64_t MOST_TEXT = (uint64_t)256 << 20, MOST_UNPACKED = 8 << 20;
 

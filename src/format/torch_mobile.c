@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files for the lite interpreter (.ff, .ptl) that are no archives but one FlatBuffers table,
+ * since torch 1.12: storages, values and classes like those of a TorchScript archive, and its
+ * sources, which tell the parameters. torch_mobile_values.c reads what is the pickle in such an
+ * archive.
+ *
+ * What must stay true: what is read is counted by flatbuffer.h, which is the only limit on
+ * memory; such a file is never written.
+ */
 #include "format/torch_mobile.h"
 
 #include "format/format.h"
@@ -9,11 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Files for the lite interpreter (.ff, .ptl) that are no archives but one FlatBuffers table, since torch 1.12: storages,
- * values and classes as a TorchScript archive has them, and its sources, which say what is a parameter. What was torch.jit's
- * pickle is torch_mobile_values.c.
- */
 enum { EXTRA_NAME, EXTRA_CONTENT };
 enum { MOST_SOURCE = 64 << 20 };
 
@@ -22,7 +26,7 @@ static bool probe(const struct ckpt_opening *opening)
 	return opening->len >= 8 && !memcmp(opening->head + 4, "PTMF", 4);
 }
 
-/* ---- bytes in it ---- */
+/* ---- storages and files in it ---- */
 
 static struct ckpt_mobile_place *new_places(struct ckpt_document *doc, struct ckpt_flatbuffer *fb,
 					    uint32_t count)
@@ -164,7 +168,7 @@ static void place_storages(struct ckpt_document *doc)
 			&mobile->storages[strtoul(doc->storages[i].key, NULL, 10)];
 }
 
-/* All but the storages: what memory is in proportion to. */
+/* The size of all but the storages: limits of memory are in proportion to it. */
 static uint64_t metadata_bytes(const struct ckpt_document *doc)
 {
 	const struct ckpt_mobile *mobile = doc->container;
@@ -224,7 +228,7 @@ static int read_mobile(struct ckpt_opening *opening, struct ckpt_model **out,
 	return rc;
 }
 
-/* ---- what is told of it ---- */
+/* ---- for struct ckpt_format ---- */
 
 static int visit_places(const struct ckpt_mobile_place *places, uint32_t count,
 			enum ckpt_record_kind kind,
@@ -263,7 +267,7 @@ static int records(const struct ckpt_model *model,
 	return rc < 0 ? rc : 0;
 }
 
-static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
+static void describe_mobile(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	const struct ckpt_mobile *mobile = model->doc->container;
 
@@ -294,7 +298,7 @@ static int refuse(const struct ckpt_model *model, struct ckpt_error *err)
 		ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }
 
-/* What was taken out of it has no code. */
+/* A part that an edit took out has no code, and can be saved. */
 static int save(const struct ckpt_model *model, const char *path,
 		const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		struct ckpt_error *err)
@@ -318,6 +322,6 @@ const struct ckpt_format ckpt_format_torch_mobile = {
 	.read = read_mobile,
 	.save = save,
 	.save_in_place = save_in_place,
-	.describe = describe,
+	.describe = describe_mobile,
 	.records = records,
 };

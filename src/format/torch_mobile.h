@@ -7,8 +7,9 @@
 #include "format/torch_script.h"
 
 /*
- * Mobile models in a FlatBuffers file. The schema is torch/csrc/jit/serialization/mobile_bytecode.fbs: below are the
- * numbers of the fields in its tables.
+ * Mobile models in a FlatBuffers file. The schema is
+ * torch/csrc/jit/serialization/mobile_bytecode.fbs: below are the numbers of the fields in its
+ * tables.
  */
 enum {
 	MODULE_BYTECODE_VERSION = 0,
@@ -22,13 +23,13 @@ enum {
 	MODULE_OPERATOR_VERSION = 10,
 };
 
-/* The bytes of a storage, or of a file inside of the model. */
+/* The bytes of a storage, or of a file inside the model. */
 struct ckpt_mobile_place {
 	const char *name;
 	uint64_t off, len;
 };
 
-/* Hangs on the document. */
+/* What reading found out about the file; the document owns it. */
 struct ckpt_mobile {
 	struct ckpt_mobile_place *storages, *sources, *extras; /* the document's arena */
 	uint32_t storage_count, source_count, extra_count;
@@ -38,13 +39,13 @@ struct ckpt_mobile {
 	char writer[80];
 };
 
-/* What a storage is, as far as tensors have said. */
+/* A storage, once a tensor has told its dtype. */
 struct ckpt_mobile_storage {
 	const struct ckpt_value *value;
 	enum ckpt_dtype dtype;
 };
 
-/* What reading values needs everywhere. */
+/* What all functions that read values need. */
 struct ckpt_mobile_reader {
 	struct ckpt_document *doc;
 	struct ckpt_maker *maker;
@@ -52,11 +53,11 @@ struct ckpt_mobile_reader {
 	struct ckpt_mobile_storage *storages; /* malloc */
 };
 
-/* Always NULL: fb->rc and the error say why. */
+/* Fail: sets fb->rc and the error. Returns NULL. */
 const struct ckpt_value *ckpt_mobile_fail(struct ckpt_mobile_reader *reader, int status,
 					  uint64_t at, const char *what);
 
-/* V, or NULL with the reason why it is not: no memory, or what went wrong before. */
+/* Returns V if all went well so far. NULL: fb->rc says why; if V is NULL there was no memory. */
 const struct ckpt_value *ckpt_mobile_made(struct ckpt_mobile_reader *reader,
 					  const struct ckpt_value *v);
 
@@ -65,7 +66,10 @@ const struct ckpt_value *ckpt_mobile_float(struct ckpt_mobile_reader *reader, ui
 const struct ckpt_value *ckpt_mobile_read_tensor(struct ckpt_mobile_reader *reader,
 						 const struct ckpt_flatbuffer_table *t);
 
-/* The object of the model, with its constants: ckpt_mobile's storages are known. */
+/*
+ * Read the object of the model, with its constants. The storages of ckpt_mobile are read
+ * already.
+ */
 int ckpt_mobile_read_values(struct ckpt_document *doc, struct ckpt_maker *maker,
 			    struct ckpt_flatbuffer *fb, const struct ckpt_flatbuffer_table *module,
 			    const struct ckpt_value **root);

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors of mobile models, TensorMetadata of the schema: what a call that rebuilds a tensor
+ * says, and the parameters of quantized ones. Source: parseTensor() in
+ * torch/csrc/jit/mobile/flatbuffer_loader.cpp.
+ *
+ * What must stay true: the result is the call that torch.save would write for the tensor, so
+ * that all that reads rebuilt tensors works here; a scale or zero point is no quantized tensor
+ * itself, or this would recurse as deep as a file likes.
+ */
 #include "format/torch_mobile.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/*
- * Tensors of mobile models, TensorMetadata of the schema: what a call that rebuilds a tensor says, and for quantised ones the
- * parameters. Source: parseTensor() in torch/csrc/jit/mobile/flatbuffer_loader.cpp.
- */
 enum {
 	TENSOR_STORAGE,
 	TENSOR_DTYPE,
@@ -130,7 +135,7 @@ static const struct ckpt_value *read_quantizer(struct ckpt_mobile_reader *r,
 		items[2] = ckpt_maker_int(r->maker, (uint64_t)(int64_t)(int32_t)zero);
 		return ckpt_mobile_made(r, ckpt_maker_tuple(r->maker, items, 3));
 	}
-	/* tensors of numbers: those of a tensor of numbers are not looked for */
+	/* these are plain tensors: quantized ones would be read recursively */
 	if (ckpt_flatbuffer_table(r->fb, &scales, TENSOR_QUANTIZED).at ||
 	    ckpt_flatbuffer_table(r->fb, &zeros, TENSOR_QUANTIZED).at || !zeros.at)
 		return ckpt_mobile_fail(r, CKPT_E_FORMAT, q->at,
@@ -141,10 +146,13 @@ static const struct ckpt_value *read_quantizer(struct ckpt_mobile_reader *r,
 	return ckpt_mobile_made(r, ckpt_maker_tuple(r->maker, items, 4));
 }
 
-/* _rebuild_qtensor(storage, offset, size, stride, quantizer, requires_grad, hooks) of what was made for a plain tensor */
-static const struct ckpt_value *quantized(struct ckpt_mobile_reader *r,
-					  const struct ckpt_value *plain,
-					  const struct ckpt_flatbuffer_table *q)
+/*
+ * _rebuild_qtensor(storage, offset, size, stride, quantizer, requires_grad, hooks) of what was
+ * made for a plain tensor
+ */
+static const struct ckpt_value *make_quantized(struct ckpt_mobile_reader *r,
+					       const struct ckpt_value *plain,
+					       const struct ckpt_flatbuffer_table *q)
 {
 	const struct ckpt_seq *args = &plain->u.call->args->u.seq;
 	const struct ckpt_value *items[7] = { args->items[0], args->items[1],	    args->items[2],
@@ -182,5 +190,5 @@ const struct ckpt_value *ckpt_mobile_read_tensor(struct ckpt_mobile_reader *r,
 	view.dtype = dtypes[dtype];
 	v = find_storage(r, storage, view.dtype, t->at);
 	v = v ? ckpt_mobile_made(r, ckpt_maker_tensor(r->maker, v, &view)) : NULL;
-	return v && q.at ? quantized(r, v, &q) : v;
+	return v && q.at ? make_quantized(r, v, &q) : v;
 }

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the values of a mobile model. They are in one list, in which later ones refer to earlier
+ * ones by number. An object becomes what a TorchScript archive has for it: an instance of its
+ * class with its attributes as state. Source: torch/csrc/jit/serialization/mobile_bytecode.fbs;
+ * torch/csrc/jit/mobile/flatbuffer_loader.cpp, FlatbufferLoader::parseModule() and the functions
+ * below it.
+ *
+ * What must stay true: a value refers only to values before it (value_at()), so that there are
+ * no cycles and no recursion.
+ */
 #include "format/torch_mobile.h"
 
 #include "base/text.h"
@@ -7,11 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * All values of a model are in one list, in which later ones refer to earlier ones by their numbers. An object becomes what a
- * TorchScript archive has for it: an instance of its class with the attributes as state. Source:
- * torch/csrc/jit/mobile/flatbuffer_loader.cpp, FlatbufferLoader::parseModule() and the functions below it.
- */
 enum ivalue_kind {
 	IVALUE_NONE,
 	IVALUE_INT,
@@ -77,7 +82,10 @@ static const struct ckpt_value *make_bool(uint64_t v)
 	return v ? &ckpt_value_true : &ckpt_value_false;
 }
 
-/* A value that was read before: so there are no circles, and nothing is deeper than the list is long. */
+/*
+ * A value that was read before: so there are no circles, and nothing is deeper than the list is
+ * long.
+ */
 static const struct ckpt_value *value_at(struct reader *r, uint64_t number, uint64_t at)
 {
 	if (number < r->value_count)
@@ -369,7 +377,10 @@ static int read_all(struct reader *r, const struct ckpt_flatbuffer_table *module
 	return r->common.fb->rc;
 }
 
-/* Tensors that only code uses hang on the object as "constants", as those of a TorchScript archive do. */
+/*
+ * Tensors that only code uses hang on the object as "constants", as those of a TorchScript
+ * archive do.
+ */
 static int add_constants(struct reader *r, const struct ckpt_flatbuffer_table *module,
 			 const struct ckpt_value *root)
 {

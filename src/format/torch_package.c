@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Archives of torch.package: sources, resources and pickles of a user under package paths,
+ * storages as `.data/<number>.storage`. Source: torch/package/package_exporter.py,
+ * package_importer.py; checked with torch 1.13 to 2.14. The model is a dict from the path of a
+ * pickle to what was pickled.
+ */
 #include "format/bundle.h"
 
 #include "base/text.h"
@@ -7,11 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * Archives of torch.package: sources, resources and pickles of a user under package paths, storages as
- * `.data/<number>.storage`. Source: torch/package/package_exporter.py, package_importer.py; checked with torch 1.13 to
- * 2.14. The model is a dict: the path of a pickle to what was pickled.
- */
 enum { LEAST_PICKLE = 3 };
 
 static const struct ckpt_bundle_kind kinds[] = {
@@ -51,8 +52,9 @@ static bool may_be_pickle(const char *name, const struct ckpt_zip_entry *e)
 }
 
 /*
- * Nothing tells pickles from other resources: they may have any name. PackageExporter writes protocol 3 or 4; what a user
- * pickled and put in as bytes has 2 to 5. Of a compressed record nothing can be said without unpacking it.
+ * Nothing tells pickles from other resources: they may have any name. PackageExporter writes
+ * protocol 3 or 4; what a user pickled and put in as bytes has 2 to 5. Of a compressed record
+ * nothing can be said without unpacking it.
  */
 static int looks_like_pickle(const struct ckpt_bundle *b, struct ckpt_zip_entry *e, bool *is,
 			     struct ckpt_error *err)
@@ -79,10 +81,12 @@ static int looks_like_pickle(const struct ckpt_bundle *b, struct ckpt_zip_entry 
 /* ---- ids ---- */
 
 /*
- * ('reduce_package', id, func, args), without the id up to torch 1.10: func(importer, *args) makes the object. It is shown as
- * a call without the importer, which cannot be written: nothing but an importer can make it.
+ * ('reduce_package', id, func, args), without the id up to torch 1.10: func(importer, *args)
+ * makes the object. It is shown as a call without the importer, which cannot be written: nothing
+ * but an importer can make it.
  */
-static int show_reduced(struct ckpt_maker *maker, struct ckpt_value *v, struct ckpt_error *err)
+static int make_call_of_reduced(struct ckpt_maker *maker, struct ckpt_value *v,
+				struct ckpt_error *err)
 {
 	const struct ckpt_seq *pid = &v->u.persid.pid->u.seq;
 	const struct ckpt_value *const *last = pid->items + pid->count - 2;
@@ -99,20 +103,20 @@ static int show_reduced(struct ckpt_maker *maker, struct ckpt_value *v, struct c
 	return 0;
 }
 
-static int show_all_reduced(struct ckpt_document *doc, struct ckpt_error *err)
+static int make_calls_of_reduced(struct ckpt_document *doc, struct ckpt_error *err)
 {
 	struct ckpt_bundle *b = doc->container;
 	struct ckpt_seq *ids = &doc->pickle.persids, storages = { 0 };
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < ids->count; i++) {
-		/* the decoder made it for nobody else */
+		/* not const: the decoder made it for this pickle alone */
 		struct ckpt_value *v = (struct ckpt_value *)ids->items[i];
 		const struct ckpt_value *pid = v->u.persid.pid;
 
 		if (pid->kind == CKPT_TUPLE && (pid->u.seq.count == 3 || pid->u.seq.count == 4) &&
 		    ckpt_value_is_str(pid->u.seq.items[0], "reduce_package"))
-			rc = show_reduced(&b->maker, v, err);
+			rc = make_call_of_reduced(&b->maker, v, err);
 		else if (!ckpt_seq_add(doc->pickle.arena, &storages, v))
 			rc = ckpt_fail_nomem(err);
 	}
@@ -170,14 +174,14 @@ static int read_package(struct ckpt_opening *opening, struct ckpt_model **out,
 	for (uint32_t i = 0; rc == 0 && i < b->tz->zip->count; i++)
 		rc = read_record(doc, root, &b->tz->zip->entries[i], err);
 	if (rc == 0)
-		rc = show_all_reduced(doc, err);
+		rc = make_calls_of_reduced(doc, err);
 	if (rc == 0)
 		return ckpt_bundle_finish(doc, root, out, err);
 	ckpt_document_unref(doc);
 	return rc;
 }
 
-static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
+static void describe_package(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	out->format = "torch package";
 	out->writer = ckpt_bundle_of(model->doc)->writer;
@@ -186,8 +190,8 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 }
 
 /* ScriptModules have pickles of their own kind, beside the package's. */
-static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
-		 void *ctx, struct ckpt_error *err)
+static int note_oddities(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+			 void *ctx, struct ckpt_error *err)
 {
 	const struct ckpt_bundle *b = ckpt_bundle_of(model->doc);
 	uint32_t count = 0;
@@ -217,7 +221,7 @@ const struct ckpt_format ckpt_format_torch_package = {
 	.read = read_package,
 	.save = ckpt_bundle_save,
 	.save_in_place = ckpt_bundle_save_in_place,
-	.describe = describe,
+	.describe = describe_package,
 	.records = ckpt_bundle_records,
-	.notes = notes,
+	.notes = note_oddities,
 };

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What torch.jit.save() writes: a module as data.pkl, tensors that its code uses as
+ * constants.pkl, and the code. Each pickle counts its storages from 0, in a folder of its own
+ * name. Source: torch/csrc/jit/serialization/export_module.cpp, import.cpp.
+ *
+ * Both pickles become one graph: the constants are an attribute of the root, and their storages
+ * are named like their records, "constants/0". What must stay true: a key with a slash is the
+ * name of a record, as attach_all() takes it; values change only while the file is being opened;
+ * an object with code is never written (refuse_program), as only torch can write the code.
+ */
 #include "format/torch_script.h"
 
 #include "base/text.h"
@@ -9,13 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/*
- * What torch.jit.save() writes: a module as data.pkl, tensors that its code uses as constants.pkl, and the code.
- * Every pickle counts its storages from 0, in a folder of its own name. Both become one graph; the constants
- * hang on the root, and their storages are called as their records are. Source:
- * torch/csrc/jit/serialization/export_module.cpp, import.cpp.
- */
 
 enum { MOST_PATH = 4096 };
 
@@ -69,9 +72,9 @@ static struct ckpt_value *new_value(struct ckpt_pickle *pickle, const struct ckp
 	return v;
 }
 
-/* A root like the one there is, with one attribute more. */
-static int hang_on_root(struct ckpt_pickle *pickle, const char *name,
-			const struct ckpt_value *value, struct ckpt_error *err)
+/* Replace the root by one that has one attribute more. */
+static int add_to_root(struct ckpt_pickle *pickle, const char *name, const struct ckpt_value *value,
+		       struct ckpt_error *err)
 {
 	static const struct ckpt_value text = { .kind = CKPT_STR, .pos = CKPT_NO_OFFSET };
 	const struct ckpt_value *old = pickle->root, *state;
@@ -80,7 +83,7 @@ static int hang_on_root(struct ckpt_pickle *pickle, const char *name,
 
 	state = old->kind == CKPT_CALL ? old->u.call->state : NULL;
 	if (!state || state->kind != CKPT_DICT)
-		return 0; /* whatever it is, it is no module */
+		return 0; /* it is no module */
 	dict = new_value(pickle, state);
 	if (!call || !root || !dict || !key)
 		return ckpt_arena_fail(pickle->arena, err);
@@ -123,7 +126,7 @@ static int read_constants(struct ckpt_document *doc, struct ckpt_torch_script *s
 		rc = ckpt_arena_fail(doc->pickle.arena, err);
 	if (rc < 0 || constants->root->kind != CKPT_TUPLE || !constants->root->u.seq.count)
 		return rc;
-	return hang_on_root(&doc->pickle, "constants", constants->root, err);
+	return add_to_root(&doc->pickle, "constants", constants->root, err);
 }
 
 /* ---- storages ---- */
@@ -294,7 +297,7 @@ static bool probe(const struct ckpt_opening *opening)
 	return true;
 }
 
-/* ---- saving: of what was taken out of it ---- */
+/* ---- saving: a part that an edit took out ---- */
 
 static int refuse_program(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {

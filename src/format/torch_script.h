@@ -6,13 +6,13 @@
 #include "model/module.h"
 
 /*
- * The source text of a module ("__torch__.a.b"), to be freed; false: it has none that can be read. May be called by several
- * threads, one at a time.
+ * Read the source text of a module ("__torch__.a.b"), to be freed. False: there is none that can
+ * be read. Called by several threads, one at a time.
  */
 typedef bool ckpt_script_source(void *ctx, const struct ckpt_global *cls, uint8_t **text,
 				size_t *len);
 
-/* What the sources below code/ say of their classes; read when it is asked for. */
+/* What the sources in code/ say about their classes. Each is read when it is needed. */
 struct ckpt_script_code {
 	ckpt_script_source *source;
 	void *ctx;
@@ -27,7 +27,10 @@ void ckpt_script_code_init(struct ckpt_script_code *code, ckpt_script_source *so
 			   uint64_t size);
 void ckpt_script_code_clear(struct ckpt_script_code *code);
 
-/* NULL: no memory, or more classes than an archive of this size can have. May be called from several threads. */
+/*
+ * NULL: no memory, or more classes than an archive of this size can have. May be called from
+ * several threads.
+ */
 const struct ckpt_class *ckpt_script_code_class(struct ckpt_script_code *code,
 						const struct ckpt_global *cls);
 

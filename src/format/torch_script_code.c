@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds out which attributes of a class are parameters and buffers, from its source. Of a class
+ * __torch__.a.b.Name, code/__torch__/a/b.py has the source, with these lines; everything else is
+ * skipped:
+ *
+ *     class Name(Module):
+ *       __parameters__ = ["weight", "bias", ]
+ *       __buffers__ = []
+ *
+ * Source: torch/csrc/jit/serialization/python_print.cpp, printNamedType(), printClass(). What
+ * must stay true: a source is read once, under LOCK; one that is damaged or missing says nothing
+ * and is no error.
+ */
 #include "format/torch_script.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Of a class __torch__.a.b.Name, code/__torch__/a/b.py has the source, in which these lines tell what its attributes
- * are; everything else is passed over:
- *
- *     class Name(Module):
- *       __parameters__ = ["weight", "bias", ]
- *       __buffers__ = []
- *
- * Source: torch/csrc/jit/serialization/python_print.cpp, printNamedType(), printClass().
- */
 static const uint64_t CODE_BUDGET = 64 << 20;
 enum { MOST_PATH = 4096 };
 
@@ -153,7 +156,7 @@ static bool parse(struct ckpt_script_code *code, const struct ckpt_global *modul
 
 /* ---- finding it ---- */
 
-/* Once for each module; what is damaged or not there says nothing. */
+/* Reads each module once. One that is damaged or missing says nothing. */
 static bool read_module(struct ckpt_script_code *code, const struct ckpt_global *cls)
 {
 	uint8_t *bytes;
@@ -169,7 +172,8 @@ static bool read_module(struct ckpt_script_code *code, const struct ckpt_global 
 	return fine;
 }
 
-static const struct ckpt_class *find(struct ckpt_script_code *code, const struct ckpt_global *cls)
+static const struct ckpt_class *find_class(struct ckpt_script_code *code,
+					   const struct ckpt_global *cls)
 {
 	char name[MOST_PATH];
 	const uint64_t *slot;
@@ -194,7 +198,7 @@ const struct ckpt_class *ckpt_script_code_class(struct ckpt_script_code *code,
 	if (!code->arena)
 		code->arena = ckpt_arena_new(CODE_BUDGET + 2 * code->size);
 	if (code->arena)
-		found = find(code, cls);
+		found = find_class(code, cls);
 	pthread_mutex_unlock(&code->lock);
 	return found;
 }

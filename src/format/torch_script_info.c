@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What ckpt_format asks about a TorchScript archive: facts, records and notes. */
 #include "format/torch_script.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* What a TorchScript archive says of itself. */
 
 static bool begins_with(const char *text, const char *with)
 {

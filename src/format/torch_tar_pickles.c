@@ -37,26 +37,27 @@ int ckpt_torch_tar_pickle(struct ckpt_source *source, uint64_t *at, uint64_t end
 	return rc;
 }
 
-/* ---- all of a member, for who wants to see them ---- */
+/* ---- all pickles of a member ---- */
 
-struct shower {
+struct pickle_visit {
 	const struct ckpt_tar_member *member;
 	int (*visit)(void *ctx, const uint8_t *bytes, size_t len, struct ckpt_error *err);
 	void *ctx;
 };
 
-static int show_one(void *ctx, uint64_t off, const uint8_t *bytes, size_t len,
-		    struct ckpt_error *err)
+static int visit_table_pickle(void *ctx, uint64_t off, const uint8_t *bytes, size_t len,
+			      struct ckpt_error *err)
 {
-	const struct shower *s = ctx;
+	const struct pickle_visit *s = ctx;
 
 	if (off < s->member->off || off - s->member->off >= s->member->len)
 		return 0;
 	return s->visit(s->ctx, bytes, len, err);
 }
 
-/* Also what is no pickle to its end. */
-static int show_whole(const struct shower *s, struct ckpt_source *source, struct ckpt_error *err)
+/* A member that is one pickle, also if it is damaged. */
+static int visit_whole_member(const struct pickle_visit *s, struct ckpt_source *source,
+			      struct ckpt_error *err)
 {
 	uint8_t *bytes;
 	int rc;
@@ -80,7 +81,7 @@ int ckpt_torch_tar_each_pickle(struct ckpt_source *source, const char *name,
 			       void *ctx, struct ckpt_error *err)
 {
 	struct ckpt_torch_tar tt = { 0 };
-	struct shower s = { .visit = visit, .ctx = ctx };
+	struct pickle_visit s = { .visit = visit, .ctx = ctx };
 	struct ckpt_error damage =
 		CKPT_ERROR_INIT; /* no matter, if it is not where the pickle is */
 	uint32_t next_id = 1;
@@ -90,7 +91,7 @@ int ckpt_torch_tar_each_pickle(struct ckpt_source *source, const char *name,
 		which++;
 	if (which < CKPT_TAR_TENSORS && tt.has[which]) {
 		s.member = &tt.members[which];
-		return show_whole(&s, source, err);
+		return visit_whole_member(&s, source, err);
 	}
 	if (rc < 0) {
 		if (err)
@@ -100,7 +101,7 @@ int ckpt_torch_tar_each_pickle(struct ckpt_source *source, const char *name,
 	if (which == CKPT_TAR_MEMBER_COUNT || !tt.has[which])
 		return ckpt_fail(err, CKPT_E_NOTFOUND, "there is no member '%.40s' of torch", name);
 	s.member = &tt.members[which];
-	tt.visit = show_one;
+	tt.visit = visit_table_pickle;
 	tt.ctx = &s;
 	rc = ckpt_torch_tar_read_tables(&tt, source, &next_id, err);
 	ckpt_torch_tar_clear(&tt);

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the tar archives of torch before 0.1.10; torch_tar.h has the members. The tables come
+ * first (torch_tar_tables.c), and the persistent ids of the object are resolved while it is
+ * decoded (load_persistent), so that the graph is the one that a torch.save file of today would
+ * give.
+ *
+ * What must stay true: a tar has no index, so that looking for four members passes over others,
+ * but not over any number of them; places are numbered as the model numbers the storages.
+ */
 #include "format/torch_tar.h"
 
 #include "base/text.h"
@@ -8,7 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tar has no directory: who looks for four members passes over others, but not over any number of them. */
+/*
+ * A tar has no directory: who looks for four members passes over others, but not over any number
+ * of them.
+ */
 enum { MOST_MEMBERS = 64, SHOWN = 120 };
 static const uint64_t BUDGET_BASE = 64 << 20;
 static const uint64_t MOST_PICKLE = (uint64_t)512 << 20;
@@ -43,8 +55,8 @@ static void free_tar(void *container)
 
 /* ---- members ---- */
 
-static int take_member(struct ckpt_torch_tar *tt, const struct ckpt_tar_member *member,
-		       struct ckpt_error *err)
+static int add_member(struct ckpt_torch_tar *tt, const struct ckpt_tar_member *member,
+		      struct ckpt_error *err)
 {
 	const char *what = NULL;
 	int i = 0;
@@ -81,7 +93,7 @@ int ckpt_torch_tar_find(struct ckpt_source *source, struct ckpt_torch_tar *out,
 					 "is a tar archive of more than %d members, torch wrote %d",
 					 MOST_MEMBERS, CKPT_TAR_MEMBER_COUNT);
 		rc = ckpt_tar_next(&tar, &member, err);
-		if (rc == 1 && take_member(out, &member, err) < 0)
+		if (rc == 1 && add_member(out, &member, err) < 0)
 			return CKPT_E_FORMAT;
 	}
 	return rc;
@@ -94,7 +106,7 @@ bool ckpt_torch_tar_is_one(const struct ckpt_torch_tar *tt)
 	       (tt->has[CKPT_TAR_SYS_INFO] && tt->has[CKPT_TAR_PICKLE]);
 }
 
-/* Of the facts of the machine one is of interest; a file may do without them. */
+/* Only the byte order is of interest; a file may lack this member. */
 static void read_facts(struct ckpt_torch_tar *tt, struct ckpt_source *source)
 {
 	const struct ckpt_tar_member *member = &tt->members[CKPT_TAR_SYS_INFO];
@@ -279,7 +291,7 @@ static bool probe(const struct ckpt_opening *opening)
 	return ckpt_torch_tar_is_one(&tt);
 }
 
-/* ---- what is told of it ---- */
+/* ---- for struct ckpt_format ---- */
 
 static uint32_t count_members(const struct ckpt_torch_tar *tt)
 {
@@ -290,7 +302,7 @@ static uint32_t count_members(const struct ckpt_torch_tar *tt)
 	return count;
 }
 
-static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
+static void describe_tar(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	const struct ckpt_torch_tar *tt = tar_of(model);
 
@@ -327,8 +339,8 @@ static int records(const struct ckpt_model *model,
 	return rc < 0 ? rc : 0;
 }
 
-static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
-		 void *ctx, struct ckpt_error *err)
+static int note_oddities(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+			 void *ctx, struct ckpt_error *err)
 {
 	(void)err;
 	if (tar_of(model)->says_big_endian)
@@ -369,7 +381,7 @@ const struct ckpt_format ckpt_format_torch_tar = {
 	.read = read_torch_tar,
 	.save = save,
 	.save_in_place = save_in_place,
-	.describe = describe,
+	.describe = describe_tar,
 	.records = records,
-	.notes = notes,
+	.notes = note_oddities,
 };

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of storages and of views into them. Each becomes the persistent id that torch.save
+ * writes today. What must stay true: places are added in the order of the ids (add_storage), as
+ * the model numbers storages by them; entries move when one is added, so a pointer to one does
+ * not survive ckpt_tar_add_entry(); counts and offsets are checked against the member before
+ * they are multiplied.
+ */
 #include "format/torch_tar_tables.h"
+
+#include "base/grow.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,21 +31,19 @@ static int add_storage(struct ckpt_tar_reader *r, const struct ckpt_value *id,
 {
 	struct ckpt_torch_tar *tt = r->tt;
 	uint32_t count = tt->storages.count;
+	void *grown = ckpt_grow(tt->places, count, &tt->place_cap, sizeof(*tt->places));
 
-	if (count == tt->place_cap) {
-		uint32_t cap = count ? count * 2 : 64;
-		void *grown = cap > count ? realloc(tt->places, cap * sizeof(*tt->places)) : NULL;
-
-		if (!grown)
-			return ckpt_fail_nomem(r->err);
-		tt->places = grown;
-		tt->place_cap = cap;
-	}
+	if (!grown)
+		return ckpt_fail_nomem(r->err);
+	tt->places = grown;
 	tt->places[count] = *place;
 	return ckpt_seq_add(tt->arena, &tt->storages, id) ? 0 : ckpt_arena_fail(tt->arena, r->err);
 }
 
-/* ('storage', class, key, location, numel), as in a file of today; of a view with what it is a part of behind. */
+/*
+ * ('storage', class, key, location, numel), as in a file of today; of a view with what it is a
+ * part of behind.
+ */
 static int make_storage(struct ckpt_tar_reader *r, struct ckpt_torch_tar_entry *e,
 			const struct ckpt_torch_tar_entry *root, const struct ckpt_value *view)
 {
@@ -60,8 +67,11 @@ static int make_storage(struct ckpt_tar_reader *r, struct ckpt_torch_tar_entry *
 	return add_storage(r, v, &e->place);
 }
 
-/* The class of a dtype, as torch calls it today; NULL: NAME is no class of storages that have one. */
-static const char *class_named(const char *name)
+/*
+ * The class of a dtype, as torch calls it today; NULL: NAME is no class of storages that have
+ * one.
+ */
+static const char *storage_class(const char *name)
 {
 	enum ckpt_dtype dtype = ckpt_dtype_of_storage(name);
 	const char *class = dtype == CKPT_DTYPE_UNKNOWN ? "" : ckpt_dtype_storage_class(dtype);
@@ -69,11 +79,11 @@ static const char *class_named(const char *name)
 	return *class ? class : NULL;
 }
 
-static int take_type(struct ckpt_tar_reader *r, const struct ckpt_value *type, const char **out)
+static int read_type(struct ckpt_tar_reader *r, const struct ckpt_value *type, const char **out)
 {
 	if (type->kind != CKPT_GLOBAL)
 		return ckpt_tar_wrong(r, "a storage class", type);
-	*out = class_named(type->u.global->name);
+	*out = storage_class(type->u.global->name);
 	if (!*out)
 		return ckpt_fail(r->err, CKPT_E_FORMAT,
 				 "'%.60s.%.60s' is no storage class of torch",
@@ -86,8 +96,8 @@ static uint64_t item_size(const struct ckpt_torch_tar_entry *e)
 	return ckpt_dtype_size(ckpt_dtype_of_storage(e->type));
 }
 
-/* The number of elements and, behind it, the elements. */
-static int take_data(struct ckpt_tar_reader *r, struct ckpt_torch_tar_entry *e)
+/* The number of elements, then the elements. */
+static int read_data(struct ckpt_tar_reader *r, struct ckpt_torch_tar_entry *e)
 {
 	uint8_t count[COUNT_BYTES];
 	int rc = ckpt_tar_read_bytes(r, count, sizeof(count));
@@ -115,7 +125,7 @@ int ckpt_tar_read_storage(struct ckpt_tar_reader *r)
 				     &items);
 
 	if (rc == 0)
-		rc = take_type(r, items[2], &type);
+		rc = read_type(r, items[2], &type);
 	if (rc == 0 && items[1]->kind != CKPT_STR && items[1]->kind != CKPT_PY2_STR)
 		rc = ckpt_tar_wrong(r, "the text of a device", items[1]);
 	if (rc == 0)
@@ -127,7 +137,7 @@ int ckpt_tar_read_storage(struct ckpt_tar_reader *r)
 	e->location = ckpt_compose_str(&r->compose, items[1]->u.bytes.ptr, items[1]->u.bytes.len);
 	if (!e->key || !e->location)
 		return ckpt_arena_fail(r->tt->arena, r->err);
-	rc = take_data(r, e);
+	rc = read_data(r, e);
 	return rc < 0 ? rc : make_storage(r, e, NULL, NULL);
 }
 
@@ -197,7 +207,7 @@ int ckpt_tar_empty_storage(struct ckpt_tar_reader *r, int64_t key, const struct 
 		return ckpt_arena_fail(r->tt->arena, r->err);
 	if (len > 0 && len < 40 && !strcmp(type->u.global->name + len, "Tensor"))
 		snprintf(name, sizeof(name), "%.*sStorage", len, type->u.global->name);
-	e->type = class_named(name);
+	e->type = storage_class(name);
 	if (!e->type)
 		return ckpt_tar_wrong(r, "the class of a tensor", type);
 	e->key = decimal(r, "t", key);

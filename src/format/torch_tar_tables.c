@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the tables `storages` and `tensors`: a count, then so many entries, each a pickle and
+ * raw bytes after it. What must stay true: everything is read at AT and before END of the
+ * member, and AT moves past all that was read; values live in the arena of the archive, as the
+ * last pickle is gone with the next one; keys are unique over both tables.
+ */
 #include "format/torch_tar_tables.h"
+
+#include "base/grow.h"
 
 #include "base/reader.h"
 
@@ -89,27 +97,13 @@ struct ckpt_torch_tar_entry *ckpt_tar_find_entry(const struct ckpt_tar_reader *r
 	return slot ? &r->tt->entries[*slot] : NULL;
 }
 
-static bool grow_entries(struct ckpt_torch_tar *tt)
-{
-	uint32_t cap = tt->cap ? tt->cap * 2 : 64;
-	void *grown;
-
-	if (tt->count < tt->cap)
-		return true;
-	grown = cap > tt->cap ? realloc(tt->entries, cap * sizeof(*tt->entries)) : NULL;
-	if (!grown)
-		return false;
-	tt->entries = grown;
-	tt->cap = cap;
-	return true;
-}
-
 /* A new entry under KEY; *OUT is valid until the next one. */
 int ckpt_tar_add_entry(struct ckpt_tar_reader *r, const struct ckpt_value *key,
 		       struct ckpt_torch_tar_entry **out)
 {
 	struct ckpt_torch_tar *tt = r->tt;
 	const char *copy;
+	void *grown;
 	bool there;
 
 	if (key->kind != CKPT_INT)
@@ -117,8 +111,11 @@ int ckpt_tar_add_entry(struct ckpt_tar_reader *r, const struct ckpt_value *key,
 	copy = ckpt_arena_copy(tt->arena, &key->u.integer, sizeof(key->u.integer));
 	if (!copy)
 		return ckpt_arena_fail(tt->arena, r->err);
-	if (!grow_entries(tt) ||
-	    !ckpt_strmap_insert(&tt->by_key, copy, sizeof(key->u.integer), tt->count, &there))
+	grown = ckpt_grow(tt->entries, tt->count, &tt->cap, sizeof(*tt->entries));
+	if (!grown)
+		return ckpt_fail_nomem(r->err);
+	tt->entries = grown;
+	if (!ckpt_strmap_insert(&tt->by_key, copy, sizeof(key->u.integer), tt->count, &there))
 		return ckpt_fail_nomem(r->err);
 	if (there)
 		return ckpt_fail(r->err, CKPT_E_FORMAT,

@@ -4,7 +4,10 @@
 
 #include "format/torch_tar.h"
 
-/* Inside of the reader of the two tables: what its parts share. Functions return 0 or a negative status, the message in r->err. */
+/*
+ * What the parts of the reader of the two tables share. Functions return 0 or a negative status,
+ * with the message in r->err.
+ */
 struct ckpt_tar_reader {
 	struct ckpt_torch_tar *tt;
 	struct ckpt_source *source;
@@ -18,17 +21,20 @@ struct ckpt_tar_reader {
 
 /* ---- torch_tar_tables.c ---- */
 
-/* WHAT was wanted, FOUND was there. */
+/* Fail: WHAT was wanted, FOUND was found. */
 int ckpt_tar_wrong(struct ckpt_tar_reader *r, const char *what, const struct ckpt_value *found);
 
-/* The next pickle, in r->pickle until the one after it; of a tuple with COUNT items these. */
+/*
+ * Read the next pickle to r->pickle, where it stays until the one after it; a tuple of COUNT
+ * items.
+ */
 int ckpt_tar_next_pickle(struct ckpt_tar_reader *r);
 int ckpt_tar_next_tuple(struct ckpt_tar_reader *r, uint32_t count, const char *what,
 			const struct ckpt_value *const **items);
 int ckpt_tar_read_bytes(struct ckpt_tar_reader *r, void *out, size_t len);
 uint64_t ckpt_tar_little_endian(const uint8_t *bytes, size_t len);
 
-/* What has the key KEY, or NULL; a new entry under it. Both are valid until the next new one. */
+/* Find the entry with KEY, or NULL; add one. Both results are valid until the next one is added. */
 struct ckpt_torch_tar_entry *ckpt_tar_find_entry(const struct ckpt_tar_reader *r,
 						 const struct ckpt_value *key);
 int ckpt_tar_add_entry(struct ckpt_tar_reader *r, const struct ckpt_value *key,
@@ -39,7 +45,7 @@ int ckpt_tar_add_entry(struct ckpt_tar_reader *r, const struct ckpt_value *key,
 int ckpt_tar_read_storage(struct ckpt_tar_reader *r);
 int ckpt_tar_read_views(struct ckpt_tar_reader *r);
 
-/* A storage without elements for tensor KEY of class TYPE, under no key. */
+/* Make a storage without elements, under no key, for tensor KEY of class TYPE. */
 int ckpt_tar_empty_storage(struct ckpt_tar_reader *r, int64_t key, const struct ckpt_value *type,
 			   const struct ckpt_torch_tar_entry **out);
 

@@ -17,7 +17,10 @@ static const struct ckpt_value *dims(struct ckpt_tar_reader *r, const uint8_t *b
 	return ckpt_compose_tuple(&r->compose, items, ndim);
 }
 
-/* As torch.save writes it today. SHAPE: NDIM sizes, NDIM strides, the offset in the storage; 8 bytes each. */
+/*
+ * As torch.save writes it today. SHAPE: NDIM sizes, NDIM strides, the offset in the storage; 8
+ * bytes each.
+ */
 static const struct ckpt_value *make_tensor(struct ckpt_tar_reader *r,
 					    const struct ckpt_value *storage, const uint8_t *shape,
 					    uint32_t ndim)
@@ -36,7 +39,7 @@ static const struct ckpt_value *make_tensor(struct ckpt_tar_reader *r,
 }
 
 /* Number of dimensions, four bytes of no meaning, sizes, strides, offset. */
-static int take_shape(struct ckpt_tar_reader *r, const struct ckpt_torch_tar_entry *storage,
+static int read_shape(struct ckpt_tar_reader *r, const struct ckpt_torch_tar_entry *storage,
 		      const struct ckpt_value **out)
 {
 	static const uint8_t empty[24] = { [8] = 1 }; /* size 0, stride 1, offset 0 */
@@ -60,7 +63,7 @@ static int take_shape(struct ckpt_tar_reader *r, const struct ckpt_torch_tar_ent
 					 i == 2 * ndim ? "offset"
 					 : i < ndim    ? "size"
 						       : "stride");
-	/* torch had no numbers then: what has no dimensions has no elements */
+	/* torch had no scalars then: a tensor without dimensions has no elements */
 	if (!ndim && !storage->numel)
 		*out = make_tensor(r, storage->value, empty, 1);
 	else
@@ -89,7 +92,7 @@ int ckpt_tar_read_tensor(struct ckpt_tar_reader *r)
 			       "tensor %" PRId64 " is one of a storage that is not there",
 			       items[0]->u.integer);
 	if (rc == 0)
-		rc = take_shape(r, storage, &value);
+		rc = read_shape(r, storage, &value);
 	if (rc == 0)
 		rc = ckpt_tar_add_entry(r, items[0], &e);
 	if (rc == 0)
