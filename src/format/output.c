@@ -23,7 +23,7 @@ static int check_not_input(const struct ckpt_model *model, const char *path, str
 
 int ckpt_output_check(const struct ckpt_output *o, const char *path, struct ckpt_error *err)
 {
-	int rc = o->held ? 0 : check_not_input(o->model, path, err);
+	int rc = o->replaced ? 0 : check_not_input(o->model, path, err);
 
 	return rc < 0 ? rc : ckpt_sink_check(path, sink_flags(o->options), err);
 }
@@ -48,8 +48,8 @@ static int write_to(const struct ckpt_output *o, const char *path, struct ckpt_s
 		rc = ckpt_model_check_unchanged(o->model, err);
 	if (rc == 0)
 		rc = ckpt_sink_sync(sink, err);
-	if (rc == 0 && o->held)
-		rc = ckpt_patch_check(o->held, path, err);
+	if (rc == 0 && o->replaced)
+		rc = ckpt_patch_check(o->replaced, path, err);
 	if (rc == 0)
 		rc = ckpt_mover_check_cancel(mover, err);
 	ckpt_mover_close(mover);
@@ -85,16 +85,16 @@ int ckpt_output_write_anew(const struct ckpt_model *model, ckpt_output_save *sav
 	const char *path = ckpt_source_path(model->doc->source);
 	unsigned flags = options->flags & CKPT_SAVE_REPLACE ? CKPT_PATCH_ANY_NAMES : 0u;
 	struct ckpt_save_options o = *options;
-	struct ckpt_patch *held;
+	struct ckpt_patch *replaced;
 	char *target = realpath(path, NULL);
-	int rc = target ? ckpt_patch_open(path, model->doc->source, flags, &held, err)
+	int rc = target ? ckpt_patch_open(path, model->doc->source, flags, &replaced, err)
 			: ckpt_fail_errno(err, "cannot be resolved");
 
 	if (rc == 0) {
 		o.flags |= CKPT_SAVE_REPLACE;
 		report->rewritten = why;
-		rc = save(model, target, held, &o, report, err);
-		ckpt_patch_close(held);
+		rc = save(model, target, replaced, &o, report, err);
+		ckpt_patch_close(replaced);
 	}
 	free(target);
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);

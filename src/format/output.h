@@ -10,7 +10,8 @@
 struct ckpt_output {
 	const struct ckpt_model *model;
 	const struct ckpt_save_options *options;
-	const struct ckpt_patch *held; /* the input, which the file replaces; NULL: it does not */
+	const struct ckpt_patch
+		*replaced;	       /* the input, which the file replaces; NULL: it does not */
 	uint64_t size;		       /* bytes of the file */
 	struct ckpt_checks *checks;    /* see ckpt_mover_options */
 	/* Pass all SIZE bytes to MOVER. */
@@ -19,20 +20,21 @@ struct ckpt_output {
 };
 
 /*
- * Check before the work whether PATH can be made: it may not be the input (unless HELD), nor
+ * Check before the work whether PATH can be made: it may not be the input (unless REPLACED), nor
  * exist already if it is not to be replaced.
  */
 int ckpt_output_check(const struct ckpt_output *output, const char *path, struct ckpt_error *err);
 
 /*
  * Write the file, as a whole or not at all. At the end the input must be unchanged, and still
- * have the name PATH if it is HELD.
+ * have the name PATH if it is REPLACED.
  */
 int ckpt_output_write(const struct ckpt_output *output, const char *path, struct ckpt_error *err);
 
-/* Write MODEL to PATH; HELD is the input, which PATH replaces, or NULL. */
+/* Write MODEL to PATH; REPLACED is the input, which PATH replaces, or NULL. */
 typedef int ckpt_output_save(const struct ckpt_model *model, const char *path,
-			     const struct ckpt_patch *held, const struct ckpt_save_options *options,
+			     const struct ckpt_patch *replaced,
+			     const struct ckpt_save_options *options,
 			     struct ckpt_save_report *report, struct ckpt_error *err);
 
 /*

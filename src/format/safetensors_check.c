@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rules of the format about names and places, once the header is a table. Source:
+ * Metadata::validate() in safetensors/src/tensor.rs; where the package is laxer (two entries of
+ * one name), the difference is said at the check.
+ *
+ * What must stay true: a header that passes has each name once, and its tensors cover the data
+ * from the first byte to the last without a gap or an overlap. Readers of the table add offsets
+ * without further checks.
+ */
 #include "format/safetensors_header.h"
 
 #include "base/strmap.h"
@@ -7,8 +16,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* What the format says of names and places, once the header is a table. */
 
 static int fail_tensor(const struct ckpt_safetensors_tensor *t, const char *what,
 		       struct ckpt_error *err)
@@ -21,7 +28,7 @@ static int fail_tensor(const struct ckpt_safetensors_tensor *t, const char *what
 }
 
 /* A text like "F32 [2, 3]". */
-static void describe(const struct ckpt_safetensors_tensor *t, char *out, size_t size)
+static void format_shape(const struct ckpt_safetensors_tensor *t, char *out, size_t size)
 {
 	size_t len = (size_t)snprintf(out, size, "%s [", ckpt_safetensors_dtype_name(t->dtype));
 
@@ -31,7 +38,7 @@ static void describe(const struct ckpt_safetensors_tensor *t, char *out, size_t 
 	snprintf(out + len, size - len, "%s]", len < size - 32 ? "" : " ...");
 }
 
-/* The product is taken from the first to the last size, zeros or not, as the package takes it. */
+/* Multiplies from the first to the last size, zeros or not, as the package does. */
 static int check_size(const struct ckpt_safetensors_tensor *t, struct ckpt_error *err)
 {
 	uint64_t bits = 1;
@@ -44,7 +51,7 @@ static int check_size(const struct ckpt_safetensors_tensor *t, struct ckpt_error
 				       &bits);
 	if (!over && bits % 8 == 0 && bits / 8 == t->end - t->begin)
 		return 0;
-	describe(t, shape, sizeof(shape));
+	format_shape(t, shape, sizeof(shape));
 	if (over)
 		snprintf(what, sizeof(what), "%s is more than can be counted", shape);
 	else if (bits % 8)
@@ -70,7 +77,7 @@ static int by_place(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* BEHIND: where the data of LAST end, the one before T; NULL: T is the first. */
+/* BEHIND: the end of the data of LAST, the tensor before T; NULL: T is the first. */
 static int check_place(const struct ckpt_safetensors_tensor *t,
 		       const struct ckpt_safetensors_tensor *last, uint64_t behind,
 		       struct ckpt_error *err)
@@ -145,7 +152,7 @@ static int check_places(const struct ckpt_safetensors_header *h, struct ckpt_err
 	return rc < 0 ? rc : check_end(h, behind, err);
 }
 
-/* The package takes the last of two entries with one name, without a word. */
+/* The package silently takes the last of two entries of one name. */
 static int check_names(const struct ckpt_safetensors_header *h, struct ckpt_error *err)
 {
 	struct ckpt_strmap names = { 0 };

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses the JSON header of a safetensors file into a flat table. The code here walks the
+ * objects, and jansson reads every key and value at its place: a tree of the whole header takes
+ * thirty times the memory of its text.
+ *
+ * What must stay true: what the package safetensors refuses is refused (a test compares the
+ * two), also where jansson is laxer than serde ("-0", depth); two fields or entries of one name
+ * are refused as well; the length of the JSON is limited before it is read.
+ */
 #include "format/safetensors_header.h"
 
 #include "base/grow.h"
@@ -10,10 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * The objects of the header are walked here, and jansson reads every key and every value from its place: a tree of the whole
- * takes thirty times the memory of the text.
- */
 enum { MOST_DEPTH = 127 }; /* as deep as the package goes */
 
 struct cursor {
@@ -437,7 +442,10 @@ bool ckpt_safetensors_probe(const uint8_t *head, size_t len, uint64_t size)
 	uint64_t n = ckpt_read_u64(&r);
 	const uint8_t *text = head + CKPT_SAFETENSORS_BEFORE_JSON;
 
-	/* one that was cut in its header is still one; other files begin with a number that is out of reach */
+	/*
+	 * one that was cut in its header is still one; other files begin with a number that is
+	 * out of reach
+	 */
 	if (len < CKPT_SAFETENSORS_BEFORE_JSON + 2 || n < 2 ||
 	    (n > CKPT_SAFETENSORS_MOST_JSON && n > size - CKPT_SAFETENSORS_BEFORE_JSON))
 		return false;

@@ -7,14 +7,14 @@
 #include "tensor/dtype.h"
 
 /*
- * The header of a safetensors file, as a flat table. Source: the README of the format, and what the package of that name
- * refuses, against which every rule here is held by a test.
+ * The header of a safetensors file, as a flat table. Source: the README of the format, and what
+ * the package of that name refuses; a test compares every rule with the package.
  *
- * A file is the length of the JSON (8 bytes, little-endian), the JSON, and the bytes of the tensors, which lie one behind the
- * other from the first to the last byte. Nothing is aligned.
+ * A file is the length of the JSON (8 bytes, little-endian), the JSON, and the bytes of the
+ * tensors, which follow one another without gaps and are not aligned.
  */
 
-/* In the order of the format's own writer, which puts the last ones first: name, bits, dtype in torch. */
+/* Name, bits, dtype in torch. The format's own writer writes tensors of the last ones first. */
 #define CKPT_SAFETENSORS_DTYPES(X) \
 	X(BOOL, 8, BOOL) \
 	X(F4, 4, FLOAT4_E2M1FN_X2) \
@@ -52,10 +52,10 @@ const char *ckpt_safetensors_dtype_name(enum ckpt_safetensors_dtype dtype);
 /* Bits of an item: of F4, which torch packs in pairs, those of one of the two. */
 uint32_t ckpt_safetensors_dtype_bits(enum ckpt_safetensors_dtype dtype);
 
-/* In torch; CKPT_DTYPE_UNKNOWN if it has none. */
+/* The dtype in torch; CKPT_DTYPE_UNKNOWN if torch has none. */
 enum ckpt_dtype ckpt_safetensors_dtype_torch(enum ckpt_safetensors_dtype dtype);
 
-/* UNKNOWN if the format has none for it. */
+/* The dtype in the format; UNKNOWN if it has none. */
 enum ckpt_safetensors_dtype ckpt_safetensors_dtype_of(enum ckpt_dtype dtype);
 
 enum {
@@ -63,14 +63,14 @@ enum {
 	CKPT_SAFETENSORS_MOST_JSON = 100000000,
 };
 
-/* Strings are UTF-8 with a NUL behind; they may have some inside. */
+/* Strings are UTF-8 with a NUL after them, and may have NULs in them. */
 struct ckpt_safetensors_tensor {
 	const char *name;
 	uint32_t name_len, ndim;
 	enum ckpt_safetensors_dtype dtype;
-	uint32_t at; /* where in the file its entry begins, for messages */
-	const uint64_t *
-		shape; /* of F4: in items, two of which torch counts as one; each fits an int64_t */
+	uint32_t at; /* offset of its entry in the file, for messages */
+	/* each size fits an int64_t; of F4 it counts single numbers, of which torch counts pairs */
+	const uint64_t *shape;
 	uint64_t begin, end; /* of its bytes, from DATA_OFF */
 };
 
@@ -89,10 +89,12 @@ struct ckpt_safetensors_header {
 };
 
 /*
- * Parse LEN bytes of JSON, which DATA_LEN bytes of tensors follow, and check all rules. Names, shapes and metadata live in
- * ARENA; OUT is to be cleared, also on failure. Offsets in errors count from the beginning of the file.
+ * Parse LEN bytes of JSON, followed by DATA_LEN bytes of tensors in the file, and check all
+ * rules. Names, shapes and metadata live in ARENA; OUT is to be cleared, also on failure.
+ * Offsets in errors count from the beginning of the file.
  *
- * CKPT_E_FORMAT: a rule is broken, by the tensor that the text names; CKPT_E_LIMIT or CKPT_E_NOMEM.
+ * CKPT_E_FORMAT: a rule is broken, by the tensor that the text names; CKPT_E_LIMIT or
+ * CKPT_E_NOMEM.
  */
 int ckpt_safetensors_header_parse(const uint8_t *json, size_t len, uint64_t data_len,
 				  struct ckpt_arena *arena, struct ckpt_safetensors_header *out,
@@ -104,7 +106,10 @@ int ckpt_safetensors_header_read(const struct ckpt_source *source, struct ckpt_a
 
 void ckpt_safetensors_header_clear(struct ckpt_safetensors_header *header);
 
-/* The part of parsing that looks at names and places: each name once, and all bytes covered once. */
+/*
+ * The part of parsing that checks names and places: each name is there once, and the tensors
+ * cover every byte once.
+ */
 int ckpt_safetensors_header_check(const struct ckpt_safetensors_header *header,
 				  struct ckpt_error *err);
 

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists the entries of a state dict that a safetensors file can hold, and says of the others why
+ * not. What must stay true: an entry is either in the list or reported (CKPT_SAVE_DROP_OTHERS
+ * decides whether that is an error), so that nothing is lost silently; a name in the list is
+ * UTF-8 without a NUL, once, and not "__metadata__".
+ */
 #include "format/safetensors_write.h"
 
 #include "base/buf.h"
@@ -11,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which entries of a state dict a file of tensors can hold, and why not the others. */
-
 struct lister {
 	const struct ckpt_model *model;
 	const struct ckpt_save_options *o;
@@ -20,7 +24,7 @@ struct lister {
 	struct ckpt_strmap names;
 	struct ckpt_describer describer;
 	struct ckpt_buf key;
-	char first[160], first_why[160]; /* of those that cannot be written */
+	char first[160], first_why[160]; /* the first entry that cannot be written */
 };
 
 /* ---- what cannot be written ---- */
@@ -58,7 +62,7 @@ static int refuse_value(struct lister *l, const struct ckpt_value *v, struct ckp
 	return 0;
 }
 
-/* A tensor of a kind or a dtype that the format does not have; NULL: it has. */
+/* Why the format cannot hold T; NULL: it can. */
 static const char *why_not(const struct ckpt_tensor *t, enum ckpt_safetensors_dtype dtype,
 			   char why[160])
 {
@@ -138,7 +142,7 @@ static int add_tensor(struct lister *l, const struct ckpt_value *v, const struct
 	return rc;
 }
 
-static int look_at_value(struct lister *l, const struct ckpt_value *v, struct ckpt_error *err)
+static int list_value(struct lister *l, const struct ckpt_value *v, struct ckpt_error *err)
 {
 	struct ckpt_arena_mark mark = ckpt_arena_mark(l->list->arena);
 	enum ckpt_safetensors_dtype dtype;
@@ -158,8 +162,8 @@ static int look_at_value(struct lister *l, const struct ckpt_value *v, struct ck
 	return 0;
 }
 
-static int look_at_entry(struct lister *l, const struct ckpt_value *key, const struct ckpt_value *v,
-			 struct ckpt_error *err)
+static int list_entry(struct lister *l, const struct ckpt_value *key, const struct ckpt_value *v,
+		      struct ckpt_error *err)
 {
 	bool is_text = key->kind == CKPT_STR || key->kind == CKPT_PY2_STR;
 	char why[100], shown[160];
@@ -175,7 +179,7 @@ static int look_at_entry(struct lister *l, const struct ckpt_value *key, const s
 		refuse(l, why);
 		return 0;
 	}
-	if (memchr(key->u.bytes.ptr, 0, key->u.bytes.len)) { /* which would be shown as another character */
+	if (memchr(key->u.bytes.ptr, 0, key->u.bytes.len)) { /* the key's text shows it otherwise */
 		refuse(l, "has a zero byte in its name");
 		return 0;
 	}
@@ -187,8 +191,11 @@ static int look_at_entry(struct lister *l, const struct ckpt_value *key, const s
 		refuse(l, "has the name that the format keeps for its metadata");
 		return 0;
 	}
-	rc = look_at_value(l, v, err);
-	return rc == 0 ? 0 : ckpt_error_prefix(err, rc, "'%s' ", ckpt_escape(shown, sizeof(shown), (const char *)l->key.data, l->key.len));
+	rc = list_value(l, v, err);
+	if (rc == 0)
+		return 0;
+	ckpt_escape(shown, sizeof(shown), (const char *)l->key.data, l->key.len);
+	return ckpt_error_prefix(err, rc, "'%s' ", shown);
 }
 
 /* ---- the whole ---- */
@@ -212,12 +219,13 @@ static int list_root(struct lister *l, struct ckpt_error *err)
 					  item.type);
 	}
 	for (uint32_t i = 0; rc == 0 && i + 1 < pairs->count; i += 2)
-		rc = look_at_entry(l, ckpt_model_now(l->model, pairs->items[i]),
-				   ckpt_model_now(l->model, pairs->items[i + 1]), err);
+		rc = list_entry(l, ckpt_model_now(l->model, pairs->items[i]),
+				ckpt_model_now(l->model, pairs->items[i + 1]), err);
 	return rc;
 }
 
-static int settle_others(const struct lister *l, struct ckpt_error *err)
+/* Entries that cannot be written are an error, unless they are to be dropped. */
+static int check_others(const struct lister *l, struct ckpt_error *err)
 {
 	uint64_t more = l->list->others - 1;
 	char and_more[60] = "";
@@ -242,7 +250,7 @@ int ckpt_safetensors_list_make(const struct ckpt_model *model,
 	*out = (struct ckpt_safetensors_list){ .arena = ckpt_arena_new(UINT64_MAX >> 1) };
 	rc = out->arena ? list_root(&l, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
-		rc = settle_others(&l, err);
+		rc = check_others(&l, err);
 	if (rc == 0)
 		rc = ckpt_safetensors_list_share(model, options->shared, out, err);
 	ckpt_describer_clear(&l.describer);

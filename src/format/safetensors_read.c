@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A safetensors file as a checkpoint: an OrderedDict of tensors in the order of the header, each
+ * with a storage of its own, whose key is the number of its tensor. Tensors that shared their
+ * memory when they were saved, as the metadata tell, share a storage again.
+ */
 #include "format/safetensors.h"
 #include "format/safetensors_write.h"
 
@@ -6,11 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/*
- * A safetensors file as a checkpoint: an OrderedDict of tensors in the order of the header, each with a storage of its own.
- * Tensors that shared their memory, of which the metadata tell, share a storage again.
- */
 
 const struct ckpt_safetensors *ckpt_safetensors_of(const struct ckpt_model *model)
 {
@@ -48,7 +48,7 @@ static void free_safetensors(void *container)
 	free(st);
 }
 
-/* JSON_LEN: as the file says, which is not checked yet. */
+/* JSON_LEN: what the file says, not checked yet. */
 static struct ckpt_document *new_document(struct ckpt_source *source, uint64_t json_len)
 {
 	struct ckpt_document *doc =
@@ -60,7 +60,7 @@ static struct ckpt_document *new_document(struct ckpt_source *source, uint64_t j
 	if (json_len > CKPT_SAFETENSORS_MOST_JSON)
 		json_len = 0;
 	doc->storage_bytes = storage_bytes;
-	doc->pickle_len = json_len; /* what memory is in proportion to */
+	doc->pickle_len = json_len; /* limits of memory are in proportion to it */
 	doc->pickle.arena = ckpt_arena_new(ckpt_safetensors_budget(json_len));
 	doc->pickle.next_id = 1;
 	if (doc->pickle.arena)
@@ -78,7 +78,7 @@ struct values {
 	const struct ckpt_value **storages; /* by tensor */
 };
 
-static bool put_tensors(struct values *v)
+static bool add_tensors(struct values *v)
 {
 	char key[16];
 
@@ -94,7 +94,7 @@ static bool put_tensors(struct values *v)
 	return true;
 }
 
-static bool put_aliases(struct values *v)
+static bool add_aliases(struct values *v)
 {
 	const struct ckpt_safetensors_header *h = &v->st->header;
 	struct ckpt_strmap names = { 0 };
@@ -127,8 +127,8 @@ static int make_values(struct ckpt_document *doc, struct ckpt_error *err)
 
 	v.storages = calloc(v.st->header.count + (size_t)1, sizeof(*v.storages));
 	v.root = ckpt_maker_ordered_dict(&v.maker);
-	fine = v.storages && v.root && put_tensors(&v) &&
-	       (!v.st->header.metadata_count || put_aliases(&v));
+	fine = v.storages && v.root && add_tensors(&v) &&
+	       (!v.st->header.metadata_count || add_aliases(&v));
 	doc->pickle.root = v.root;
 	ckpt_maker_clear(&v.maker);
 	free(v.storages);
@@ -172,7 +172,7 @@ static int read_safetensors(struct ckpt_opening *opening, struct ckpt_model **ou
 	return rc;
 }
 
-/* ---- what is told of it ---- */
+/* ---- for struct ckpt_format ---- */
 
 static bool is_aligned(const struct ckpt_safetensors_header *h)
 {
@@ -185,7 +185,7 @@ static bool is_aligned(const struct ckpt_safetensors_header *h)
 	return true;
 }
 
-static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
+static void describe_safetensors(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	const struct ckpt_safetensors *st = ckpt_safetensors_of(model);
 
@@ -212,8 +212,8 @@ static int metadata(const struct ckpt_model *model,
 	return rc < 0 ? rc : 0;
 }
 
-static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
-		 void *ctx, struct ckpt_error *err)
+static int note_oddities(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+			 void *ctx, struct ckpt_error *err)
 {
 	const struct ckpt_safetensors_header *h = &ckpt_safetensors_of(model)->header;
 	uint32_t foreign = 0;
@@ -238,7 +238,7 @@ const struct ckpt_format ckpt_format_safetensors = {
 	.read = read_safetensors,
 	.save = ckpt_safetensors_save,
 	.save_in_place = ckpt_safetensors_save_in_place,
-	.describe = describe,
+	.describe = describe_safetensors,
 	.metadata = metadata,
-	.notes = notes,
+	.notes = note_oddities,
 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Saves a checkpoint as one safetensors file: the list of its tensors and the metadata. */
 #include "format/safetensors_write.h"
 
 #include "base/text.h"
@@ -6,8 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/* A checkpoint as one file of tensors: which ones, and what is said beside them. */
 
 /* ---- metadata ---- */
 
@@ -20,7 +19,10 @@ static bool has_key(const struct ckpt_safetensors_pair *pairs, uint32_t count, c
 	return false;
 }
 
-/* Those of the input that say which tensor another name means are told anew: an edit may have renamed both. */
+/*
+ * Those of the input that say which tensor another name means are told anew: an edit may have
+ * renamed both.
+ */
 static int keep_pairs(const struct ckpt_safetensors *st, struct ckpt_safetensors_pair *out,
 		      uint32_t *count, struct ckpt_error *err)
 {
@@ -92,12 +94,12 @@ int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safete
 /* ---- the file ---- */
 
 static int write_list(const struct ckpt_model *model, struct ckpt_safetensors_list *list,
-		      const char *path, const struct ckpt_patch *held,
+		      const char *path, const struct ckpt_patch *replaced,
 		      const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		      struct ckpt_error *err)
 {
 	struct ckpt_safetensors_item **items = calloc(list->count + (size_t)1, sizeof(*items));
-	struct ckpt_safetensors_out out = { .model = model, .items = items, .held = held };
+	struct ckpt_safetensors_out out = { .model = model, .items = items, .replaced = replaced };
 	struct ckpt_safetensors_pair *metadata;
 	int rc;
 
@@ -115,7 +117,7 @@ static int write_list(const struct ckpt_model *model, struct ckpt_safetensors_li
 	return rc;
 }
 
-static int save(const struct ckpt_model *model, const char *path, const struct ckpt_patch *held,
+static int save(const struct ckpt_model *model, const char *path, const struct ckpt_patch *replaced,
 		const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		struct ckpt_error *err)
 {
@@ -123,7 +125,7 @@ static int save(const struct ckpt_model *model, const char *path, const struct c
 	int rc = ckpt_safetensors_list_make(model, options, &list, err);
 
 	if (rc == 0)
-		rc = write_list(model, &list, path, held, options, report, err);
+		rc = write_list(model, &list, path, replaced, options, report, err);
 	report->others = list.others;
 	report->cloned = list.cloned;
 	report->aliased = list.aliased;

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors that have bytes in common. The format cannot express that: depending on the option
+ * they are refused, written several times, or, if they are identical, written once, with the
+ * other names in the metadata.
+ *
+ * What must stay true: which name is written and which are aliases depends on the names alone,
+ * not on the order of the dict, as in save_model() of the package; bytes that differ are never
+ * taken for the same: tensors are compared by place, shape and strides.
+ */
 #include "format/safetensors_write.h"
 
 #include "base/text.h"
@@ -7,16 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Tensors that have bytes in common. The format has no word for it: they are refused, written several times, or, if they are
- * the same, written once, and the metadata say under which name.
- */
-enum { MOST_COMPARED = 64 }; /* tensors of a group of which each is held against each */
+enum { MOST_COMPARED = 64 }; /* in larger groups each tensor is compared with the first one alone */
 
 struct place {
 	struct ckpt_safetensors_item *item;
 	int64_t storage;
-	uint64_t first, end; /* bytes of it: of the first item, behind the last */
+	uint64_t first, end; /* bytes in it: of the first item, after the last item */
 };
 
 struct sharer {
@@ -86,7 +91,10 @@ static bool is_same(const struct place *a, const struct place *b)
 	return true;
 }
 
-/* Bytes that T reaches over within a row of STEP items, if its other steps are whole rows; 0: they are not. */
+/*
+ * Bytes that T reaches over within a row of STEP items, if its other steps are whole rows; 0:
+ * they are not.
+ */
 static uint64_t reach_in_row(const struct ckpt_tensor *t, uint64_t step)
 {
 	uint64_t last = 0;
@@ -131,8 +139,8 @@ static int fail_shared(const struct sharer *s, const char *what, struct ckpt_err
 }
 
 /* PLACES, sorted by name, of which each reaches into another one: what becomes of the one at AT. */
-static int settle(struct sharer *s, struct place *places, uint32_t count, uint32_t at,
-		  struct ckpt_error *err)
+static int resolve_place(struct sharer *s, struct place *places, uint32_t count, uint32_t at,
+			 struct ckpt_error *err)
 {
 	uint32_t others = count > MOST_COMPARED ? 1 : at;
 	const struct place *same = NULL, *other = NULL;
@@ -151,17 +159,24 @@ static int settle(struct sharer *s, struct place *places, uint32_t count, uint32
 	case CKPT_SHARED_CLONE: s->list->cloned++; return 0;
 	case CKPT_SHARED_ALIAS:
 		if (!same)
-			return ckpt_error_because(err, fail_shared(s, "share bytes, and are not the same: there is no name for that", err),
-						  CKPT_REASON_COMMON_BYTES);
+			return ckpt_error_because(
+				err,
+				fail_shared(s,
+					    "share bytes, and are not the same: there is no name "
+					    "for that",
+					    err),
+				CKPT_REASON_COMMON_BYTES);
 		places[at].item->same = same->item->same ? same->item->same : same->item;
 		s->list->aliased++;
 		return 0;
-	default: return ckpt_error_because(err, fail_shared(s, "share their bytes", err), CKPT_REASON_SAME_BYTES);
+	default:
+		return ckpt_error_because(err, fail_shared(s, "share their bytes", err),
+					  CKPT_REASON_SAME_BYTES);
 	}
 }
 
-static int settle_group(struct sharer *s, struct place *places, uint32_t count,
-			struct ckpt_error *err)
+static int resolve_group(struct sharer *s, struct place *places, uint32_t count,
+			 struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -169,11 +184,11 @@ static int settle_group(struct sharer *s, struct place *places, uint32_t count,
 		return 0;
 	qsort(places, count, sizeof(*places), by_name);
 	for (uint32_t i = 1; rc == 0 && i < count; i++)
-		rc = settle(s, places, count, i, err);
+		rc = resolve_place(s, places, count, i, err);
 	return rc;
 }
 
-static int settle_all(struct sharer *s, struct ckpt_error *err)
+static int resolve_all(struct sharer *s, struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -188,7 +203,7 @@ static int settle_all(struct sharer *s, struct ckpt_error *err)
 		     next++)
 			if (s->places[next].end > behind)
 				behind = s->places[next].end;
-		rc = settle_group(s, s->places + i, next - i, err);
+		rc = resolve_group(s, s->places + i, next - i, err);
 	}
 	return rc;
 }
@@ -207,7 +222,7 @@ int ckpt_safetensors_list_share(const struct ckpt_model *model, enum ckpt_shared
 		return ckpt_fail_nomem(err);
 	for (uint32_t i = 0; i < list->count; i++)
 		s.count += find_place(model, &list->items[i], &s.places[s.count]);
-	rc = settle_all(&s, err);
+	rc = resolve_all(&s, err);
 	free(s.places);
 	return rc;
 }

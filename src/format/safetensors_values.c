@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the values of a header's entries: what torch.save would write for such tensors. */
 #include "format/safetensors.h"
 
 #include "base/text.h"
@@ -7,9 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Values that say the same as entries of a header: what torch.save would write for the tensors. */
-
-/* Of what torch cannot hold, the reason; NULL otherwise. */
+/* Why torch cannot hold T; NULL: it can. */
 static const char *why_not(const struct ckpt_safetensors_tensor *t)
 {
 	uint64_t step = 1;
@@ -72,7 +71,10 @@ uint64_t ckpt_safetensors_budget(uint64_t json_len)
 {
 	static const uint64_t base = 64 << 20;
 
-	/* a size of a tensor with as many as torch allows takes two bytes there, and about eighty here */
+	/*
+	 * a size of a tensor with as many as torch allows takes two bytes there, and about
+	 * eighty here
+	 */
 	return base + 96 * json_len;
 }
 

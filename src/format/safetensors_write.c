@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes one file, byte for byte as save_file() of the package does: tensors of wide dtypes
+ * first, then by name, and a header without blanks but for those at its end that make its length
+ * a multiple of 8. Source: safetensors/src/tensor.rs, prepare().
+ *
+ * What must stay true: every tensor was opened once, without writing, before the output is
+ * created (check_all), so that what cannot be written fails early; SCRATCH is released after
+ * each tensor, so that memory does not grow with their number.
+ */
 #include "format/safetensors_write.h"
 
 #include "array/array.h"
@@ -10,10 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * One file, byte for byte as save_file() of the package writes it: tensors of wide dtypes first, then by name, and a header
- * without blanks, but for those at its end that make it a multiple of 8. Source: safetensors/src/tensor.rs, prepare().
- */
 enum { HEADER_ALIGNMENT = 8 };
 
 struct writer {
@@ -110,7 +115,7 @@ static int make_header(struct writer *w, struct ckpt_error *err)
 
 /* ---- order ---- */
 
-static int canonical(const void *a, const void *b)
+static int by_dtype_and_name(const void *a, const void *b)
 {
 	const struct ckpt_safetensors_item *x = *(struct ckpt_safetensors_item *const *)a,
 					   *y = *(struct ckpt_safetensors_item *const *)b;
@@ -132,7 +137,7 @@ static int place_items(struct writer *w, struct ckpt_error *err)
 		return ckpt_fail_nomem(err);
 	if (count)
 		memcpy(w->order, w->out->items, count * sizeof(struct ckpt_safetensors_item *));
-	qsort(w->order, count, sizeof(struct ckpt_safetensors_item *), canonical);
+	qsort(w->order, count, sizeof(struct ckpt_safetensors_item *), by_dtype_and_name);
 	for (uint32_t i = 0; i < count; i++) {
 		w->order[i]->begin = w->data_len;
 		if (__builtin_add_overflow(w->data_len, w->order[i]->nbytes, &w->data_len) ||
@@ -144,7 +149,7 @@ static int place_items(struct writer *w, struct ckpt_error *err)
 
 /* ---- bytes ---- */
 
-/* RECIPE by MOVER; NULL: only whether it could be moved. */
+/* Copy RECIPE to MOVER; NULL: only check that it could be. */
 static int move(const struct ckpt_safetensors_item *item, const struct ckpt_recipe *recipe,
 		struct ckpt_mover *mover, struct ckpt_error *err)
 {
@@ -239,7 +244,7 @@ int ckpt_safetensors_write(const struct ckpt_safetensors_out *out, const char *p
 	struct ckpt_output output = { .model = out->model,
 				      .checks = out->checks,
 				      .options = options,
-				      .held = out->held,
+				      .replaced = out->replaced,
 				      .put = put_all,
 				      .ctx = &w };
 	int rc = ckpt_output_check(&output, path, err);

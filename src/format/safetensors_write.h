@@ -7,13 +7,13 @@
 
 /* A tensor that is to be written. */
 struct ckpt_safetensors_item {
-	const char *name;	  /* UTF-8, with a NUL behind */
-	uint32_t name_len, order; /* order: of the model */
+	const char *name;	  /* UTF-8, with a NUL after it */
+	uint32_t name_len, order; /* ORDER: its place in the model */
 	enum ckpt_safetensors_dtype dtype;
 	const struct ckpt_value *value; /* of the model */
-	struct ckpt_tensor t; /* what it is; of one made of numpy's numbers without a storage */
-	uint64_t nbytes;      /* of its items, in the file */
-	uint64_t begin;	      /* of them, from the first byte of data: set when it is placed */
+	struct ckpt_tensor t;		/* one made of numpy's numbers has no storage */
+	uint64_t nbytes;		/* in the file */
+	uint64_t begin;			/* in the data of the file; set when it is placed */
 	const struct ckpt_safetensors_item
 		*same; /* the one that is written for both; NULL: itself */
 };
@@ -28,8 +28,8 @@ struct ckpt_safetensors_list {
 };
 
 /*
- * List the entries of MODEL's root, and settle with OPTIONS what becomes of those that cannot be written, and of tensors that
- * share bytes. To be cleared, also on failure.
+ * List the entries of MODEL's root. OPTIONS say what becomes of those that cannot be written,
+ * and of tensors that share bytes. OUT is to be cleared, also on failure.
  *
  * CKPT_E_UNSUPPORTED: the root is no mapping, or has what cannot be written, or shared tensors.
  */
@@ -38,7 +38,7 @@ int ckpt_safetensors_list_make(const struct ckpt_model *model,
 			       struct ckpt_safetensors_list *out, struct ckpt_error *err);
 void ckpt_safetensors_list_clear(struct ckpt_safetensors_list *list);
 
-/* The second part of it, in safetensors_shared.c. */
+/* The part of that for tensors that share bytes, in safetensors_shared.c. */
 int ckpt_safetensors_list_share(const struct ckpt_model *model, enum ckpt_shared shared,
 				struct ckpt_safetensors_list *list, struct ckpt_error *err);
 
@@ -50,22 +50,29 @@ struct ckpt_safetensors_out {
 	const struct ckpt_safetensors_pair *metadata;
 	uint32_t metadata_count;
 	bool has_metadata;
-	const struct ckpt_patch *held; /* the input, which the file replaces; NULL: it does not */
-	/* The bytes of an item, if they are others than those of its value; what they need is kept in ARENA. Or NULL. */
+	const struct ckpt_patch
+		*replaced; /* the input, which the file replaces; NULL: it does not */
+	/*
+	 * The bytes of an item if they are not those of its value; what they need lives in
+	 * ARENA. May be NULL.
+	 */
 	int (*bytes)(void *ctx, const struct ckpt_safetensors_item *item, struct ckpt_arena *arena,
 		     struct ckpt_recipe *out, struct ckpt_error *err);
 	void *ctx;
 	struct ckpt_checks *checks; /* see ckpt_mover_options */
 };
 
-/* Write it to PATH, as save_file() of the package lays it out. OPTIONS: the flags, progress and cancel. */
+/*
+ * Write the file to PATH as save_file() of the package does. Of OPTIONS it uses flags, progress and
+ * cancel.
+ */
 int ckpt_safetensors_write(const struct ckpt_safetensors_out *out, const char *path,
 			   const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			   struct ckpt_error *err);
 
 /*
- * What the metadata of a file made of MODEL hold: those of its input, or that it is torch's, and the names of LIST that other
- * tensors stand for. Lives in LIST's arena.
+ * The metadata of a file made of MODEL, in LIST's arena: those of the input, or that it is
+ * torch's, and the aliases of LIST.
  */
 int ckpt_safetensors_metadata(const struct ckpt_model *model, struct ckpt_safetensors_list *list,
 			      struct ckpt_safetensors_pair **out, uint32_t *count,

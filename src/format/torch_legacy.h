@@ -6,9 +6,10 @@
 #include "format/pickle_stream.h"
 
 /*
- * The stream that torch.save wrote until 1.5, and writes on request: five pickles (a magic number, a version, facts of
- * the machine, the object, the keys of its storages), then the storages: 8 bytes for the number of elements, the bytes.
- * Source: torch/serialization.py, _legacy_save and _legacy_load; checked with 1.7, 1.13 and 2.14.
+ * The stream that torch.save wrote until 1.5, and writes on request: five pickles (a magic
+ * number, a version, facts of the machine, the object, the keys of its storages), then the
+ * storages: 8 bytes for the number of elements, the bytes. Source: torch/serialization.py,
+ * _legacy_save and _legacy_load; checked with 1.7, 1.13 and 2.14.
  */
 
 /* Where the bytes of one storage are. */
@@ -16,17 +17,17 @@ struct ckpt_legacy_place {
 	uint64_t off, nbytes;
 };
 
-/* What reading found out about the container; hangs on the document. */
+/* What reading found out about the container; the document owns it. */
 struct ckpt_torch_legacy {
 	struct ckpt_pickle_extent pickles[5];
 	struct ckpt_legacy_place
-		*places;      /* owned: by number of the storage; off 0: it is not in the file */
-	uint64_t end;	      /* of the last storage: what follows is not the checkpoint's */
+		*places;      /* owned: by number of the storage; OFF 0: not in the file */
+	uint64_t end;	      /* of the last storage; what follows is something else */
 	uint32_t missing;     /* storages without bytes */
-	bool says_big_endian; /* in the facts; torch does not heed it, the bytes are little-endian */
+	bool says_big_endian; /* in the facts; torch ignores it: the bytes are little-endian */
 };
 
-/* A stream of any model. */
+/* Write any model as a stream. */
 int ckpt_torch_legacy_save(const struct ckpt_model *model, const char *path,
 			   const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			   struct ckpt_error *err);

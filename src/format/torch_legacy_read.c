@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the stream of torch.save before 1.6; torch_legacy.h has its parts. The storages have no
+ * index: each is found by walking from the one before it, in the order of the list of keys at
+ * the end of the pickles.
+ *
+ * What must stay true: the walk checks the count of each storage against the pickle, as one
+ * wrong length moves all that follow; a storage that is in the list but in no tensor is an
+ * error, since its item size is not known. Views of storages (old files) take their place from
+ * their root.
+ */
 #include "format/torch_legacy.h"
 
 #include "base/text.h"
@@ -66,7 +76,7 @@ static int check_version(const struct ckpt_value *v, struct ckpt_error *err)
 			 ckpt_value_kind_name(v), VERSION_NUMBER);
 }
 
-static void take_facts(struct ckpt_torch_legacy *l, const struct ckpt_value *v)
+static void read_facts(struct ckpt_torch_legacy *l, const struct ckpt_value *v)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
 
@@ -83,7 +93,7 @@ static int check_small(struct ckpt_torch_legacy *l, int which, const struct ckpt
 		return check_magic(v, err);
 	if (which == VERSION)
 		return check_version(v, err);
-	take_facts(l, v);
+	read_facts(l, v);
 	return 0;
 }
 
@@ -162,7 +172,7 @@ static int check_count(const struct placer *p, const struct ckpt_storage *s, con
 			     NULL, NULL, p->at);
 }
 
-/* The bytes of S, whose turn it is. */
+/* Find the bytes of S, the next storage in the file. */
 static int place_next(struct placer *p, const struct ckpt_storage *s, uint32_t number,
 		      uint32_t count)
 {
@@ -286,7 +296,7 @@ static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s
 
 /* ---- the whole ---- */
 
-/* All five pickles; of the last one, the keys, *BYTES is a copy, and *OUT what it says. */
+/* Read all five pickles; KEYS is the last one. */
 static int read_pickles(struct ckpt_document *doc, struct ckpt_pickle_stream *s,
 			struct ckpt_pickle *keys, struct ckpt_error *err)
 {
@@ -353,7 +363,7 @@ static bool probe(const struct ckpt_opening *opening)
 	       (len >= 11 && !memcmp(head, "L1195470371", 11)); /* protocols 0 and 1 */
 }
 
-static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
+static void describe_legacy(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	const struct ckpt_torch_legacy *l = ckpt_torch_legacy_of(model);
 
@@ -365,8 +375,8 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->record_count = model->doc->storage_count - l->missing;
 }
 
-static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
-		 void *ctx, struct ckpt_error *err)
+static int note_oddities(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+			 void *ctx, struct ckpt_error *err)
 {
 	const struct ckpt_torch_legacy *l = ckpt_torch_legacy_of(model);
 	uint64_t rest = ckpt_source_size(model->doc->source) - l->end;
@@ -400,6 +410,6 @@ const struct ckpt_format ckpt_format_torch_legacy = {
 	.read = read_legacy,
 	.save = ckpt_torch_legacy_save,
 	.save_in_place = ckpt_torch_legacy_save_in_place,
-	.describe = describe,
-	.notes = notes,
+	.describe = describe_legacy,
+	.notes = note_oddities,
 };

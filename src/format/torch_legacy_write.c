@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stream as torch.save(..., _use_new_zipfile_serialization=False) writes it. Its keys are addresses of the process
- * that saved: those of the input stay; where it has none, the numbers of the storages stand for them.
+ * Writes the stream as torch.save(..., _use_new_zipfile_serialization=False) does. Its keys are
+ * addresses in the process that saved: those of the input stay, and a model of another format
+ * uses the numbers of its storages.
+ *
+ * What must stay true: storages come in the order of their keys as text, as torch sorts them;
+ * the size of the file is known before the first byte is written; all numbers are little-endian,
+ * whatever the input was.
  */
 #include "format/torch_legacy.h"
 
@@ -56,7 +61,10 @@ static int put_magic(struct writer *w, const struct ckpt_pickle_options *o, stru
 	return rc < 0 ? rc : ckpt_pickle_encode(&version, o, &w->head, err);
 }
 
-/* {'protocol_version': 1001, 'little_endian': True, 'type_sizes': {'short': 2, 'int': 4, 'long': 4}} */
+/*
+ * {'protocol_version': 1001, 'little_endian': True, 'type_sizes': {'short': 2, 'int': 4, 'long':
+ * 4}}
+ */
 static int put_facts(struct writer *w, const struct ckpt_pickle_options *o, struct ckpt_error *err)
 {
 	struct ckpt_value texts[6] = { TEXT("protocol_version"),
@@ -129,7 +137,10 @@ static const struct ckpt_storage *storage_at(const struct writer *w, uint32_t pl
 	return &w->model->storages[w->resaved.order[w->places[place]]];
 }
 
-/* A stream does not say which torch wrote it: the newest stands for it, unless another is asked for. */
+/*
+ * A stream does not say which torch wrote it: the newest stands for it, unless another is asked
+ * for.
+ */
 static int make_pickle(struct writer *w, const char *version, struct ckpt_error *err)
 {
 	const struct ckpt_pickle *from = &w->model->doc->pickle;
@@ -150,9 +161,11 @@ static int make_pickle(struct writer *w, const char *version, struct ckpt_error 
 		return ckpt_fail(err, CKPT_E_ARG, "profile '%.40s': no such version of torch",
 				 version);
 	options.python311 = profile->python311;
-	options.as_read = options.keep_keys && (!version || !strcmp(version, "same")); /* or the torch that wrote the stream could not load it */
+	/* keep what was read, or the torch that wrote the stream could not load it */
+	options.as_read = options.keep_keys && (!version || !strcmp(version, "same"));
 	options.is_coalesced = profile->is_coalesced;
-	options.differentiable = profile->differentiable && !options.as_read; /* who loads it adds that, or does not know it */
+	/* the torch that loads it adds this default, or does not know it */
+	options.differentiable = profile->differentiable && !options.as_read;
 	options.empty_apart = profile->empty_apart && !options.as_read;
 	options.python313 = profile->python313;
 	options.heap_generator = profile->heap_generator;
@@ -251,7 +264,7 @@ static uint8_t protocol_for(const struct ckpt_model *model, bool canonical)
 	return model->protocol ? model->protocol : found;
 }
 
-static int save(const struct ckpt_model *model, const char *path, const struct ckpt_patch *held,
+static int save(const struct ckpt_model *model, const char *path, const struct ckpt_patch *replaced,
 		const struct ckpt_save_options *o, struct ckpt_save_report *report,
 		struct ckpt_error *err)
 {
@@ -261,7 +274,7 @@ static int save(const struct ckpt_model *model, const char *path, const struct c
 			    .canonical = canonical,
 			    .protocol = protocol_for(model, canonical) };
 	struct ckpt_output output = {
-		.model = model, .options = o, .held = held, .put = put_all, .ctx = &w
+		.model = model, .options = o, .replaced = replaced, .put = put_all, .ctx = &w
 	};
 	int rc = ckpt_output_check(&output, path, err);
 

@@ -1,4 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Edits of metadata without moving a byte of tensors, crash-safe without a journal. At every
+ * moment the file is the old checkpoint or the new one, whatever part of the writes between two
+ * syncs is on the disk:
+ *
+ *   1. Write 98 bytes after the end of the file, in one sector: a copy of the old end records.
+ *   2. Write the new data.pkl and a directory with it between the old end and the copy.
+ *   3. Switch: write the new end records over the copy.
+ *   4. Mark and wipe what nobody refers to any more.
+ *
+ * What must stay true: there is a sync between any two of these steps; nothing before the old end
+ * of the file is written before step 3 is on the disk; a record is wiped only if the new directory
+ * does not have it and no other record reaches into it (ckpt_zip_locate_all).
+ *
+ * After 1 the copy ends the file, and readers find the old directory through it. (A tail of
+ * zeros, which extending the file first would leave, is not read by torch past 64 KiB.)
+ */
 #include "base/cancel.h"
 #include "format/torch_zip.h"
 
@@ -13,18 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Edits of metadata without moving a byte of tensors, crash-safe without a journal. At every moment the
- * file is the old checkpoint or the new one, whatever part of the writes between two syncs is on the disk:
- *
- *   1. One write of 98 bytes behind the end of the file: a copy of the old end records, in one sector.
- *   2. Between the old end and the copy: the new data.pkl and a directory with it.
- *   3. The switch: the new end records over the copy.
- *   4. What nobody refers to any more is marked and wiped.
- *
- * After 1 the copy ends the file, and readers find the old directory through it. (A tail of zeros, which
- * extending the file first would leave, is not read by torch past 64 KiB.)
- */
 enum { MOST_NEW = 2, ID_BYTES = 40, WIPE = 64 << 10 };
 
 struct job {
@@ -42,7 +47,8 @@ struct job {
 	struct ckpt_sink *sink;	  /* ... a clone of it, which nobody sees yet */
 };
 
-static int put(struct job *j, uint64_t off, const void *bytes, size_t len, struct ckpt_error *err)
+static int write_at(struct job *j, uint64_t off, const void *bytes, size_t len,
+		    struct ckpt_error *err)
 {
 	return j->patch ? ckpt_patch_write(j->patch, off, bytes, len, err)
 			: ckpt_sink_write(j->sink, off, bytes, len, err);
@@ -61,7 +67,7 @@ static const char *why_rewrite(const struct job *j)
 
 /* ---- the new directory ---- */
 
-static void drop(struct job *j, const char *record)
+static void drop_record(struct job *j, const char *record)
 {
 	struct ckpt_zip_entry *e = ckpt_torch_zip_record(j->tz, record);
 
@@ -108,11 +114,11 @@ static int choose_kept(struct job *j, struct ckpt_error *err)
 					 s->key);
 		j->keep[e - zip->entries] = true;
 	}
-	drop(j, "data.pkl");
-	drop(j, ".data/serialization_id");
+	drop_record(j, "data.pkl");
+	drop_record(j, ".data/serialization_id");
 	if (!is_sequential(j)) {
-		drop(j, ".format_version");
-		drop(j, ".storage_alignment");
+		drop_record(j, ".format_version");
+		drop_record(j, ".storage_alignment");
 	}
 	return 0;
 }
@@ -126,7 +132,10 @@ static void add_new(struct job *j, const char *name, const void *bytes, size_t l
 	j->bytes[i] = bytes;
 }
 
-/* Made of the names and checksums that there will be; the records' first bytes are not looked at. */
+/*
+ * Made of the names and checksums that there will be; the records' first bytes are not looked
+ * at.
+ */
 static int make_id(struct job *j, struct ckpt_error *err)
 {
 	size_t skip = strlen(j->tz->archive_name) + 1;
@@ -191,8 +200,8 @@ static int write_tail(struct job *j, struct ckpt_error *err)
 	return rc == 0 ? ckpt_patch_sync(j->patch, err) : rc;
 }
 
-/* Back to what it was: nothing before the old end was touched, and the old end records are there. */
-static void take_back(struct job *j)
+/* Cut the file back to what it was: nothing before the old end changed. */
+static void undo_tail(struct job *j)
 {
 	if (ckpt_patch_truncate(j->patch, j->tail.off, NULL) == 0)
 		ckpt_patch_sync(j->patch, NULL);
@@ -205,12 +214,15 @@ static int wipe(struct job *j, uint64_t off, uint64_t len, struct ckpt_error *er
 
 	for (uint64_t n; rc == 0 && len; off += n, len -= n) {
 		n = len < WIPE ? len : WIPE;
-		rc = put(j, off, zeros, n, err);
+		rc = write_at(j, off, zeros, n, err);
 	}
 	return rc;
 }
 
-/* "data.pkl" -> "dead.pkl", ".format_version" -> ".deadat_version": whoever reads local headers sees it. */
+/*
+ * "data.pkl" -> "dead.pkl", ".format_version" -> ".deadat_version": whoever reads local headers
+ * sees it.
+ */
 static int mark_dead(struct job *j, struct ckpt_zip_entry *e, struct ckpt_error *err)
 {
 	size_t skip = strlen(j->tz->archive_name) + 1;
@@ -222,7 +234,7 @@ static int mark_dead(struct job *j, struct ckpt_zip_entry *e, struct ckpt_error 
 	skip += e->name[skip] == '.';
 	name = e->data_off ? e->header_off + 30 + skip : 0;
 	if (e->name_len >= skip + 4)
-		rc = put(j, name, "dead", 4, err);
+		rc = write_at(j, name, "dead", 4, err);
 	return rc;
 }
 
@@ -243,18 +255,6 @@ static int clean_up(struct job *j, struct ckpt_error *err)
 	return rc;
 }
 
-static int clean_up_and_sync(struct job *j, struct ckpt_error *err)
-{
-	int rc = clean_up(j, err);
-
-	return rc == 0 ? ckpt_patch_sync(j->patch, err) : rc;
-}
-
-static int wiped(int rc, struct ckpt_error *err)
-{
-	return ckpt_error_prefix(err, rc, "the edit is done, but what it replaced could not be wiped: ");
-}
-
 static int patch(struct job *j, struct ckpt_error *err)
 {
 	int rc;
@@ -262,11 +262,15 @@ static int patch(struct job *j, struct ckpt_error *err)
 	if (j->o->flags & CKPT_SAVE_DRY_RUN)
 		return 0;
 	rc = write_tail(j, err);
-	if (rc < 0)
-		take_back(j);
-	else
-		rc = wiped(clean_up_and_sync(j, err), err);
-	return rc;
+	if (rc < 0) {
+		undo_tail(j);
+		return rc;
+	}
+	rc = clean_up(j, err);
+	if (rc == 0)
+		rc = ckpt_patch_sync(j->patch, err);
+	return ckpt_error_prefix(err, rc,
+				 "the edit is done, but what it replaced could not be wiped: ");
 }
 
 static void clear(struct job *j)
@@ -283,7 +287,7 @@ static int prepare(struct job *j, const char **why, struct ckpt_error *err)
 	int rc;
 
 	resave.keep_keys = true;
-	resave.empty_apart = false; /* the records stay as they are: torch reads an empty one as often as it is named */
+	resave.empty_apart = false; /* the records stay: torch reads an empty one several times */
 	rc = ckpt_model_resave(j->model, &resave, &j->resaved, err);
 	if (rc == 0) /* a record that reaches into another must not be wiped */
 		rc = ckpt_zip_locate_all(j->tz->zip, err);
@@ -329,9 +333,9 @@ static int write_clone(struct job *j, bool *done, struct ckpt_error *err)
 
 	if (rc < 0 || !*done)
 		return rc;
-	rc = put(j, t->start, t->body.data, t->body.len, err);
+	rc = write_at(j, t->start, t->body.data, t->body.len, err);
 	if (rc == 0)
-		rc = put(j, t->ends_off, t->new_ends, sizeof(t->new_ends), err);
+		rc = write_at(j, t->ends_off, t->new_ends, sizeof(t->new_ends), err);
 	if (rc == 0)
 		rc = clean_up(j, err);
 	if (rc == 0)

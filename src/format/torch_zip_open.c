@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The archive of a torch.save file: whether it is one, what it says of itself, its records. torch_zip_read.c reads what is in them. */
+/*
+ * The archive of a torch.save file: whether it is one, what its small records say, what its
+ * records are. torch_zip_read.c reads the pickle and the storages. What must stay true: torch
+ * would load what is accepted here (folder, version, byte order), and what it would not is said
+ * in words that name what the file is instead.
+ */
 #include "base/ascii.h"
 #include "format/torch_zip.h"
 
@@ -25,7 +30,8 @@ struct ckpt_zip_entry *ckpt_torch_zip_find(const struct ckpt_torch_zip *tz, cons
 					   const char *record)
 {
 	size_t first = strlen(tz->archive_name), second = strlen(folder), third = strlen(record);
-	char small[1024]; /* so that there is no "not found" for want of memory, but of names that torch does not make */
+	char small
+		[1024]; /* enough for all names of torch, so that no memory does not mean "not found" */
 	char *name = first + second + third < sizeof(small) ? small
 							    : malloc(first + second + third + 1);
 	struct ckpt_zip_entry *entry;
@@ -48,7 +54,7 @@ struct ckpt_zip_entry *ckpt_torch_zip_record(const struct ckpt_torch_zip *tz, co
 
 /* ---- which kind of archive is it ---- */
 
-/* torch takes the folder of the first entry, and wants every other one in it. */
+/* torch takes the folder of the first entry, and requires every other one to be in it. */
 static int find_archive_name(struct ckpt_torch_zip *tz, struct ckpt_error *err)
 {
 	const struct ckpt_zip_entry *first = tz->zip->entries;
@@ -77,15 +83,21 @@ static uint32_t count_suffix(const struct ckpt_zip *zip, const char *suffix)
 	return count;
 }
 
-/* Of SB3's tensors.pth, policy.pth and policy.optimizer.pth the second has the weights. */
-static bool is_more_of_a_model(const struct ckpt_zip_entry *a, const struct ckpt_zip_entry *b)
+/*
+ * Of Stable-Baselines3's tensors.pth, policy.pth and policy.optimizer.pth the second has the
+ * weights.
+ */
+static bool is_rather_the_model(const struct ckpt_zip_entry *a, const struct ckpt_zip_entry *b)
 {
 	bool a_is_other = strstr(a->name, "optim"), b_is_other = strstr(b->name, "optim");
 
 	return a_is_other != b_is_other ? b_is_other : a->usize > b->usize;
 }
 
-/* The record that is a file of its own, by its name, and most likely the model. */
+/*
+ * The record that is most likely the model, judging by its name and size. NULL: none looks like
+ * one.
+ */
 static const struct ckpt_zip_entry *find_model_file(const struct ckpt_zip *zip)
 {
 	static const char *const suffixes[] = { ".pt", ".pth", ".bin", ".ckpt", ".safetensors" };
@@ -95,7 +107,7 @@ static const struct ckpt_zip_entry *find_model_file(const struct ckpt_zip *zip)
 	for (size_t k = 0; !best && k < sizeof(suffixes) / sizeof(suffixes[0]); k++)
 		for (uint32_t i = 0; i < zip->count; i++)
 			if (has_suffix(&zip->entries[i], suffixes[k]) &&
-			    (!best || is_more_of_a_model(&zip->entries[i], best)))
+			    (!best || is_rather_the_model(&zip->entries[i], best)))
 				best = &zip->entries[i];
 	return best;
 }

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the pickle of a torch.save file and finds the records of its storages; torch_zip_open.c
+ * has the archive around them.
+ *
+ * What must stay true: each storage has one record, long enough, which no other storage has; a
+ * checksum counts only if the record is as long as the storage; memory is in proportion to the
+ * bytes of the pickle in the file, compressed or not; in a brief model (ckpt_opening.brief)
+ * tensors are folded, and names of records are forgotten once all storages have theirs.
+ */
 #include "format/torch_zip.h"
 
 #include "base/text.h"
@@ -38,21 +47,25 @@ struct ckpt_zip_entry *ckpt_torch_zip_data(const struct ckpt_torch_zip *tz,
 	return storage->record ? storage->record : ckpt_torch_zip_find(tz, "/data/", storage->key);
 }
 
-/* Is E the record of storage S? */
-static bool is_record_of(const struct ckpt_torch_zip *tz, const struct ckpt_zip_entry *e, size_t name_len, const struct ckpt_storage *s)
+/* Is E the record of storage S? NAME_LEN: the length of the archive name. */
+static bool is_record_of(const struct ckpt_torch_zip *tz, const struct ckpt_zip_entry *e,
+			 size_t name_len, const struct ckpt_storage *s)
 {
 	static const char folder[] = "/data/";
 	size_t skip = name_len + sizeof(folder) - 1, len = strlen(s->key);
 
-	return e->name_len == skip + len && !memcmp(e->name + skip, s->key, len) && !memcmp(e->name, tz->archive_name, name_len) &&
+	return e->name_len == skip + len && !memcmp(e->name + skip, s->key, len) &&
+	       !memcmp(e->name, tz->archive_name, name_len) &&
 	       !memcmp(e->name + name_len, folder, sizeof(folder) - 1);
 }
 
-/* The records mostly come in the order of the storages: *NEXT is the one behind the last. */
-static int attach(struct ckpt_torch_zip *tz, size_t name_len, struct ckpt_storage *s, uint32_t *next, struct ckpt_error *err)
+/* Records mostly come in the order of the storages, so it tries *NEXT, the one after the last. */
+static int attach(struct ckpt_torch_zip *tz, size_t name_len, struct ckpt_storage *s,
+		  uint32_t *next, struct ckpt_error *err)
 {
 	struct ckpt_zip_entry *e = *next < tz->zip->count ? &tz->zip->entries[*next] : NULL;
-	int rc = e && is_record_of(tz, e, name_len, s) ? ckpt_torch_zip_attach_entry(tz, s, e, err) : ckpt_torch_zip_attach(tz, s, s->key, err);
+	int rc = e && is_record_of(tz, e, name_len, s) ? ckpt_torch_zip_attach_entry(tz, s, e, err)
+						       : ckpt_torch_zip_attach(tz, s, s->key, err);
 
 	if (rc == 0)
 		*next = (uint32_t)((struct ckpt_zip_entry *)s->record - tz->zip->entries) + 1;
@@ -91,13 +104,13 @@ int ckpt_torch_zip_attach_entry(struct ckpt_torch_zip *tz, struct ckpt_storage *
 	s->record = entry;
 	entry->used = true;
 	tz->compressed += entry->method != CKPT_ZIP_STORED;
-	/* a record that is too long is cut, which its checksum does not cover */
+	/* of a record that is too long only a part is used: its checksum is that of all */
 	s->has_crc = entry->usize == s->nbytes && (entry->crc32 || !s->nbytes);
 	s->crc32 = entry->crc32;
 	return 0;
 }
 
-static void count_strangers(struct ckpt_torch_zip *tz)
+static void count_unused(struct ckpt_torch_zip *tz)
 {
 	for (uint32_t i = 0; i < tz->zip->count; i++) {
 		const char *key;
@@ -111,11 +124,12 @@ static void count_strangers(struct ckpt_torch_zip *tz)
 	}
 }
 
-static int finish(struct ckpt_model *model, struct ckpt_error *err)
+static int attach_storages(struct ckpt_model *model, struct ckpt_error *err)
 {
 	struct ckpt_document *doc = model->doc;
 	struct ckpt_torch_zip *tz = doc->container;
-	const struct ckpt_zip_entry *pickle = ckpt_torch_zip_record(tz, "data.pkl"); /* entries stay where they are */
+	const struct ckpt_zip_entry *pickle =
+		ckpt_torch_zip_record(tz, "data.pkl"); /* never NULL */
 	size_t name_len = strlen(tz->archive_name);
 	uint32_t next = 0;
 	int rc = 0;
@@ -124,7 +138,7 @@ static int finish(struct ckpt_model *model, struct ckpt_error *err)
 		rc = attach(tz, name_len, &doc->storages[i], &next, err);
 	if (rc < 0)
 		return rc;
-	count_strangers(tz);
+	count_unused(tz);
 	if (doc->pickle.has_folded)
 		ckpt_zip_forget_names(tz->zip);
 	tz->has_crc = pickle->crc32 != 0;
@@ -153,11 +167,12 @@ int ckpt_torch_zip_read_pickle(struct ckpt_torch_zip *tz, uint32_t first_id, uin
 					     bytes, len, out, err);
 }
 
-typedef int decode_pickle(uint32_t first_id, const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
-			  struct ckpt_error *err);
+typedef int decode_pickle(uint32_t first_id, const void *bytes, size_t len, uint64_t budget,
+			  struct ckpt_pickle *out, struct ckpt_error *err);
 
-static int read_pickle(struct ckpt_torch_zip *tz, struct ckpt_zip_entry *entry, decode_pickle *decode, uint32_t first_id,
-		       uint8_t **bytes, size_t *len, struct ckpt_pickle *out, struct ckpt_error *err)
+static int read_pickle(struct ckpt_torch_zip *tz, struct ckpt_zip_entry *entry,
+		       decode_pickle *decode, uint32_t first_id, uint8_t **bytes, size_t *len,
+		       struct ckpt_pickle *out, struct ckpt_error *err)
 {
 	char shown[160];
 	uint64_t budget;
@@ -195,7 +210,7 @@ int ckpt_torch_zip_entry_bytes(struct ckpt_torch_zip *tz, struct ckpt_zip_entry 
 		return ckpt_fail(err, CKPT_E_FORMAT, "the record '%.200s' is too short",
 				 entry->name);
 	if (out->kind == CKPT_RECIPE_EXTENT)
-		out->len = nbytes; /* what lies behind belongs to no tensor */
+		out->len = nbytes; /* what follows belongs to no tensor */
 	else if (out->len != nbytes)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "the compressed record '%.200s' is longer than its storage",
@@ -214,7 +229,8 @@ static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s
 	return ckpt_torch_zip_entry_bytes(tz, entry, s->nbytes, out, err);
 }
 
-static int read_metadata(struct ckpt_document *doc, struct ckpt_zip *zip, bool brief, struct ckpt_error *err)
+static int read_metadata(struct ckpt_document *doc, struct ckpt_zip *zip, bool brief,
+			 struct ckpt_error *err)
 {
 	struct ckpt_torch_zip *tz;
 	int rc = ckpt_torch_zip_open(doc->source, zip, &tz, err);
@@ -224,7 +240,8 @@ static int read_metadata(struct ckpt_document *doc, struct ckpt_zip *zip, bool b
 	doc->storage_bytes = storage_bytes;
 	doc->big_endian = tz && !strcmp(tz->byteorder, "big");
 	if (rc == 0)
-		rc = read_pickle(tz, ckpt_torch_zip_record(tz, "data.pkl"), brief ? ckpt_pickle_decode_folded : ckpt_pickle_decode_from, 1,
+		rc = read_pickle(tz, ckpt_torch_zip_record(tz, "data.pkl"),
+				 brief ? ckpt_pickle_decode_folded : ckpt_pickle_decode_from, 1,
 				 &doc->pickle_bytes, &doc->pickle_len, &doc->pickle, err);
 	if (rc == 0)
 		doc->of_cpp = ckpt_pickle_is_of_cpp(doc->pickle_bytes, doc->pickle_len);
@@ -257,7 +274,7 @@ static int read_torch_zip(struct ckpt_opening *opening, struct ckpt_model **out,
 	rc = ckpt_model_new(doc, &model, err);
 	if (rc < 0)
 		return ckpt_error_at(err, rc, NULL, record, CKPT_NO_OFFSET);
-	rc = finish(model, err);
+	rc = attach_storages(model, err);
 	if (rc < 0)
 		ckpt_close(model);
 	else
@@ -277,7 +294,7 @@ static bool probe(const struct ckpt_opening *opening)
 	return opening->len >= 4 && !memcmp(opening->head, "PK\x03\x04", 4);
 }
 
-static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
+static void describe_zip(const struct ckpt_model *model, struct ckpt_file_info *out)
 {
 	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
 	const struct ckpt_zip_entry *pickle = ckpt_torch_zip_record(tz, "data.pkl");
@@ -295,8 +312,8 @@ static void describe(const struct ckpt_model *model, struct ckpt_file_info *out)
 	out->foreign = tz->foreign;
 }
 
-/* Tensors of dtypes that have no class of storages, and numbers of more than a byte. */
-static uint64_t count_not_turned(const struct ckpt_model *model)
+/* Tensors of dtypes that have no storage class, and numbers of more than a byte. */
+static uint64_t count_not_swapped(const struct ckpt_model *model)
 {
 	uint64_t count = 0;
 
@@ -309,11 +326,11 @@ static uint64_t count_not_turned(const struct ckpt_model *model)
 	return count;
 }
 
-static int notes(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
-		 void *ctx, struct ckpt_error *err)
+static int note_oddities(const struct ckpt_model *model, void (*note)(void *ctx, const char *text),
+			 void *ctx, struct ckpt_error *err)
 {
 	uint64_t count =
-		strcmp(ckpt_torch_zip_of(model)->byteorder, "big") ? 0 : count_not_turned(model);
+		strcmp(ckpt_torch_zip_of(model)->byteorder, "big") ? 0 : count_not_swapped(model);
 	char text[200];
 
 	(void)err;
@@ -335,7 +352,7 @@ const struct ckpt_format ckpt_format_torch_zip = {
 	.read = read_torch_zip,
 	.save = ckpt_torch_zip_save,
 	.save_in_place = ckpt_torch_zip_save_in_place,
-	.describe = describe,
+	.describe = describe_zip,
 	.records = ckpt_torch_zip_records,
-	.notes = notes,
+	.notes = note_oddities,
 };

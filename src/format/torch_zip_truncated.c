@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Says how much of a broken download there is. The directory is missing, but a local header
+ * precedes every record, and the pickle, which is the first record, tells how large each storage
+ * has to be.
+ */
 #include "format/torch_zip.h"
 
 #include "format/torch_remains.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-/*
- * A download that broke off: the directory is missing, but local headers stand in front of every
- * record, and the pickle (the first record) tells how large each storage has to be.
- */
 
 /* Bytes that are missing at least: of the tensors, or of the directory. */
 static uint64_t count_missing(const struct ckpt_remains *r, uint64_t size)

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes a model as a torch.save file, in one of two ways. An edit of such a file keeps what is
+ * not edited: the profile of its torch, small records, foreign records, checksums that were not
+ * recorded. A conversion (CANONICAL, or a model of another format) writes what the torch of the
+ * profile would.
+ *
+ * What must stay true: the order of the records is torch's, for each profile; the layout is
+ * complete before the output is created; a record that passes unchanged keeps its checksum
+ * unread, and one whose bytes change gets a new one (knows_crc).
+ */
 #include "format/output.h"
 #include "format/torch_archive.h"
 #include "format/torch_zip.h"
@@ -21,14 +31,14 @@ struct writer {
 	const struct ckpt_profile *profile;
 	const struct ckpt_save_options *o;
 	bool canonical;
-	const struct ckpt_patch *held; /* in place: the input, or NULL */
+	const struct ckpt_patch *replaced; /* in place: the input, or NULL */
 	struct ckpt_storage_byteswap byteswap;
 	struct ckpt_resaved resaved;
 	struct ckpt_torch_archive archive;
 	char archive_name[4096], alignment_text[16];
 };
 
-/* Not from a torch.save file: everything is made anew. */
+/* Is it no torch.save file? Then everything is made anew. */
 static bool is_foreign(const struct ckpt_model *model)
 {
 	return model->doc->format != &ckpt_format_torch_zip;
@@ -36,7 +46,7 @@ static bool is_foreign(const struct ckpt_model *model)
 
 /* ---- what is written ---- */
 
-/* An edit leaves a checksum that was not recorded unrecorded; who asks for them gets all. */
+/* An edit does not add checksums that were not recorded, unless they are asked for. */
 static bool knows_crc(const struct writer *w, const struct ckpt_storage *s, bool swapped)
 {
 	if (swapped || w->model->doc->ignores_checksums)
@@ -101,7 +111,7 @@ static int add_storages(struct writer *w, struct ckpt_error *err)
 	return rc;
 }
 
-/* Records that somebody added: an edit keeps them. */
+/* Keep records that somebody added. */
 static int add_foreign(struct writer *w, struct ckpt_error *err)
 {
 	size_t skip = strlen(w->tz->archive_name) + 1;
@@ -187,12 +197,12 @@ static int choose_profile(struct writer *w, struct ckpt_error *err)
 
 static int choose_archive_name(struct writer *w, const char *path, struct ckpt_error *err)
 {
-	/* a file that was saved to a buffer has no name to follow, unless torch would make a new one */
+	/* a file that was saved to a buffer is called "archive", and an edit keeps that */
 	if (!w->canonical && !strcmp(w->tz->archive_name, "archive")) {
 		strcpy(w->archive_name, "archive");
 		return 0;
 	}
-	if (w->held && strlen(w->tz->archive_name) < sizeof(w->archive_name)) {
+	if (w->replaced && strlen(w->tz->archive_name) < sizeof(w->archive_name)) {
 		strcpy(w->archive_name, w->tz->archive_name);
 		return 0;
 	}
@@ -209,7 +219,7 @@ static int choose(struct writer *w, const char *path, struct ckpt_error *err)
 	w->canonical = w->o->flags & CKPT_SAVE_CANONICAL || is_foreign(w->model);
 	rc = ckpt_storage_byteswap_choose(w->o, w->tz->byteorder, &w->byteswap, err);
 	if (rc == 0 && !w->canonical)
-		w->byteswap.to_big = w->byteswap.from_big; /* an edit leaves them as they are */
+		w->byteswap.to_big = w->byteswap.from_big; /* an edit keeps the byte order */
 	if (rc == 0)
 		rc = choose_profile(w, err);
 	if (rc < 0)
@@ -264,7 +274,7 @@ static int locate(void *ctx, struct ckpt_error *err)
 	return zip ? ckpt_zip_locate_all(zip, err) : 0;
 }
 
-/* The pickle, and where the input has its records, which is looked up meanwhile if there are many. */
+/* Make the pickle, and locate the records of the input, in the background if there are many. */
 static int make_pickle(struct writer *w, struct ckpt_error *err)
 {
 	struct ckpt_resave_options options = pickle_options(w->model, w->profile, w->canonical);
@@ -308,12 +318,12 @@ static uint32_t count_dropped(const struct writer *w)
 }
 
 static int write_new(const struct ckpt_model *model, const char *path,
-		     const struct ckpt_patch *held, const struct ckpt_save_options *options,
+		     const struct ckpt_patch *replaced, const struct ckpt_save_options *options,
 		     struct ckpt_save_report *report, struct ckpt_error *err)
 {
 	struct writer *w = calloc(1, sizeof(*w));
 	struct ckpt_output output = {
-		.model = model, .options = options, .held = held, .put = put_archive
+		.model = model, .options = options, .replaced = replaced, .put = put_archive
 	};
 	int rc;
 
@@ -322,7 +332,7 @@ static int write_new(const struct ckpt_model *model, const char *path,
 	w->model = model;
 	w->tz = ckpt_torch_zip_of(model);
 	w->o = options;
-	w->held = held;
+	w->replaced = replaced;
 	output.ctx = &w->archive;
 	ckpt_torch_archive_init(&w->archive);
 	rc = ckpt_output_check(&output, path, err);
@@ -369,8 +379,9 @@ int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 }
 
 int ckpt_torch_zip_rewrite(const struct ckpt_model *model, const char *path,
-			   const struct ckpt_patch *held, const struct ckpt_save_options *options,
-			   struct ckpt_save_report *report, struct ckpt_error *err)
+			   const struct ckpt_patch *replaced,
+			   const struct ckpt_save_options *options, struct ckpt_save_report *report,
+			   struct ckpt_error *err)
 {
 	struct ckpt_save_options o = *options;
 	char *target = realpath(path, NULL);
@@ -380,7 +391,7 @@ int ckpt_torch_zip_rewrite(const struct ckpt_model *model, const char *path,
 		return ckpt_error_at(err, ckpt_fail_errno(err, "cannot be resolved"), path, NULL,
 				     CKPT_NO_OFFSET);
 	o.flags |= CKPT_SAVE_REPLACE;
-	rc = write_new(model, target, held, &o, report, err);
+	rc = write_new(model, target, replaced, &o, report, err);
 	free(target);
 	return rc;
 }
