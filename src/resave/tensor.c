@@ -13,6 +13,7 @@
 
 #include "pickle/fold.h"
 
+#include "base/grow.h"
 #include "tensor/byteswap.h"
 
 #include <inttypes.h>
@@ -43,21 +44,16 @@ static bool grow_keys(struct ckpt_saver *s)
 
 static bool grow_order(struct ckpt_saver *s)
 {
-	uint32_t cap = s->order_cap ? 2 * s->order_cap : 64;
-	void *order, *keys;
+	uint32_t cap = s->order_cap;
+	void *order = ckpt_grow(s->out->order, s->out->count, &cap, sizeof(*s->out->order)), *keys;
 
-	if (s->out->count < s->order_cap)
-		return true;
-	order = realloc(s->out->order, cap * sizeof(*s->out->order));
-	if (order)
-		s->out->order = order;
-	keys = realloc(s->out->keys, cap * sizeof(*s->out->keys));
+	if (!order)
+		return false;
+	s->out->order = order;
+	keys = ckpt_grow(s->out->keys, s->out->count, &s->order_cap, sizeof(*s->out->keys));
 	if (keys)
 		s->out->keys = keys;
-	if (!order || !keys)
-		return false;
-	s->order_cap = cap;
-	return true;
+	return keys;
 }
 
 /* A key like KEY that the file does not have: of a further storage, which torch reads from the same place. */
