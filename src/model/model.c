@@ -13,6 +13,7 @@
 #include "model/model.h"
 
 #include "base/ascii.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "model/cpp_calls.h"
 #include "model/walk.h"
@@ -82,15 +83,12 @@ static int fail_persid(struct ckpt_error *err, const char *what, const struct ck
 
 static struct ckpt_storage *add_storage(struct ckpt_document *doc)
 {
-	if (doc->storage_count == doc->storage_cap) {
-		uint32_t cap = doc->storage_cap ? doc->storage_cap * 2 : 64;
-		struct ckpt_storage *grown = realloc(doc->storages, cap * sizeof(*grown));
+	struct ckpt_storage *grown =
+		ckpt_grow(doc->storages, doc->storage_count, &doc->storage_cap, sizeof(*grown));
 
-		if (!grown)
-			return NULL;
-		doc->storages = grown;
-		doc->storage_cap = cap;
-	}
+	if (!grown)
+		return NULL;
+	doc->storages = grown;
 	doc->storages[doc->storage_count] = (struct ckpt_storage){ 0 };
 	return &doc->storages[doc->storage_count];
 }
@@ -390,15 +388,12 @@ void ckpt_close(struct ckpt_model *model)
 
 static struct ckpt_tensor *next_tensor(struct ckpt_model *m)
 {
-	if (m->tensor_count == m->tensor_cap) {
-		uint32_t cap = m->tensor_cap ? m->tensor_cap * 2 : 64;
-		struct ckpt_tensor *grown = realloc(m->tensors, cap * sizeof(*grown));
+	struct ckpt_tensor *grown =
+		ckpt_grow(m->tensors, m->tensor_count, &m->tensor_cap, sizeof(*grown));
 
-		if (!grown)
-			return NULL;
-		m->tensors = grown;
-		m->tensor_cap = cap;
-	}
+	if (!grown)
+		return NULL;
+	m->tensors = grown;
 	return &m->tensors[m->tensor_count];
 }
 

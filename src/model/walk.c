@@ -15,6 +15,7 @@
 #include "model/walk.h"
 
 #include "base/double.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "model/module.h"
 #include "pickle/fold.h"
@@ -60,7 +61,7 @@ struct ckpt_walker {
 	struct ckpt_error *err;
 	struct ckpt_buf name;
 	struct walk_level *levels;
-	size_t depth, cap;
+	uint32_t depth, cap;
 	uint8_t *entered; /* bitmap by id */
 	const struct ckpt_value *lone[2];
 	struct ckpt_seq lone_seq;
@@ -164,18 +165,15 @@ static bool was_entered(const struct ckpt_walker *w, const struct ckpt_value *v)
 
 static int push(struct ckpt_walker *w, const struct walk_level *level)
 {
+	void *grown;
+
 	if (w->depth == MOST_DEPTH)
 		return ckpt_fail(w->err, CKPT_E_LIMIT, "values are nested deeper than %d levels",
 				 MOST_DEPTH);
-	if (w->depth == w->cap) {
-		size_t cap = w->cap ? w->cap * 2 : 32;
-		void *grown = realloc(w->levels, cap * sizeof(*w->levels));
-
-		if (!grown)
-			return ckpt_fail_nomem(w->err);
-		w->levels = grown;
-		w->cap = cap;
-	}
+	grown = ckpt_grow(w->levels, w->depth, &w->cap, sizeof(*w->levels));
+	if (!grown)
+		return ckpt_fail_nomem(w->err);
+	w->levels = grown;
 	w->levels[w->depth++] = *level;
 	return 0;
 }
@@ -401,7 +399,7 @@ void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *ou
 {
 	const struct ckpt_walker *w = step->walker;
 
-	for (size_t i = 1; i < w->depth; i++) {
+	for (uint32_t i = 1; i < w->depth; i++) {
 		const struct walk_level *level = &w->levels[i];
 
 		ckpt_buf_add_u8(out, '[');
