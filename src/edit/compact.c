@@ -10,6 +10,7 @@
  * tensors, or seen with several item sizes, since offsets count items. The new arguments are
  * replacements; the walked model does not change.
  */
+#include "base/grow.h"
 #include "base/sized.h"
 #include "model/model.h"
 #include "model/walk.h"
@@ -80,17 +81,11 @@ static void set_extent(struct view *view)
 static int add_view(struct compactor *c, const struct ckpt_tensor *t, const struct ckpt_value *args,
 		    struct ckpt_error *err)
 {
-	struct view *view;
+	struct view *view = ckpt_grow(c->views, c->count, &c->cap, sizeof(*view));
 
-	if (c->count == c->cap) {
-		uint32_t cap = c->cap ? c->cap * 2 : 256;
-		struct view *grown = realloc(c->views, cap * sizeof(*grown));
-
-		if (!grown)
-			return ckpt_fail_nomem(err);
-		c->views = grown;
-		c->cap = cap;
-	}
+	if (!view)
+		return ckpt_fail_nomem(err);
+	c->views = view;
 	view = &c->views[c->count];
 	*view = (struct view){ .args = args,
 			       .storage = (uint32_t)t->storage,
@@ -159,18 +154,13 @@ static struct ckpt_storage *new_storage(struct compactor *c, uint32_t like, uint
 					uint32_t *index)
 {
 	struct ckpt_model *to = c->to;
-	struct ckpt_storage *s;
 	const char *key = ckpt_model_new_key(to, 'v');
+	struct ckpt_storage *s =
+		ckpt_grow(to->storages, to->storage_count, &c->storage_cap, sizeof(*s));
 
-	if (to->storage_count == c->storage_cap) {
-		uint32_t cap = c->storage_cap * 2 + 64;
-		struct ckpt_storage *grown = realloc(to->storages, cap * sizeof(*grown));
-
-		if (!grown)
-			return NULL;
-		to->storages = grown;
-		c->storage_cap = cap;
-	}
+	if (!s)
+		return NULL;
+	to->storages = s;
 	*index = to->storage_count;
 	s = &to->storages[to->storage_count++];
 	*s = to->storages[like];

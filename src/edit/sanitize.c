@@ -11,6 +11,7 @@
  * with their container, must stay hashable, and must stay different from each other. What is
  * inside a tensor belongs to it and stays.
  */
+#include "base/grow.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "edit/plain.h"
@@ -40,7 +41,7 @@ struct sanitizer {
 	size_t tensor_depth; /* inside a tensor as long as the walk is deeper: its parts are its own */
 	uint64_t replaced;		  /* in this pass */
 	struct ckpt_edit_change *changes; /* malloc; texts in the arena of TO */
-	size_t count, cap;
+	uint32_t count, cap;
 	struct id_set visited;	 /* tuples in keys, in this pass */
 	struct id_set hashed;	 /* tuples that were found to be good keys */
 };
@@ -176,17 +177,11 @@ static int note_change(struct sanitizer *s, const struct ckpt_walk_step *step,
 		       const struct ckpt_value *was, const struct ckpt_value *fresh,
 		       struct ckpt_error *err)
 {
-	struct ckpt_edit_change *change;
+	struct ckpt_edit_change *change = ckpt_grow(s->changes, s->count, &s->cap, sizeof(*change));
 
-	if (s->count == s->cap) {
-		size_t cap = s->cap ? s->cap * 2 : 64;
-		struct ckpt_edit_change *grown = realloc(s->changes, cap * sizeof(*grown));
-
-		if (!grown)
-			return ckpt_fail_nomem(err);
-		s->changes = grown;
-		s->cap = cap;
-	}
+	if (!change)
+		return ckpt_fail_nomem(err);
+	s->changes = change;
 	change = &s->changes[s->count++];
 	change->name = ckpt_arena_copy(s->to->arena, step->name, step->name_len);
 	change->was = type_of(s, was);
@@ -446,7 +441,8 @@ int ckpt_sanitize(const struct ckpt_model *model, struct ckpt_model **out,
 	if (rc == 0) {
 		did.protocol_changed = s.to->doc->pickle.protocol != 2 && s.to->protocol != 2;
 		choose_protocol(&s);
-		did.changes = ckpt_arena_alloc(s.to->arena, (s.count + 1) * sizeof(*s.changes));
+		did.changes =
+			ckpt_arena_alloc(s.to->arena, (s.count + (uint64_t)1) * sizeof(*s.changes));
 		did.change_count = s.count;
 		rc = did.changes ? 0 : ckpt_arena_fail(s.to->arena, err);
 	}
