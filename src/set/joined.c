@@ -10,6 +10,7 @@
  */
 #include "set/joined.h"
 
+#include "base/grow.h"
 #include "model/plain_values.h"
 #include "model/state_dict.h"
 #include "tensor/shape.h"
@@ -76,20 +77,16 @@ const struct ckpt_value *ckpt_joined_spec(const struct ckpt_model *m, const stru
 
 static bool grow(struct ckpt_joined *j)
 {
-	uint32_t cap = j->cap ? j->cap * 2 : 16;
-	void *blocks, *boxes;
+	uint32_t cap = j->cap;
+	void *blocks = ckpt_grow(j->blocks, j->count, &cap, sizeof(*j->blocks)), *boxes;
 
-	if (j->count < j->cap)
-		return true;
-	blocks = realloc(j->blocks, cap * sizeof(*j->blocks));
-	if (blocks)
-		j->blocks = blocks;
-	boxes = realloc(j->boxes, cap * sizeof(*j->boxes));
+	if (!blocks)
+		return false;
+	j->blocks = blocks;
+	boxes = ckpt_grow(j->boxes, j->count, &j->cap, sizeof(*j->boxes));
 	if (boxes)
 		j->boxes = boxes;
-	if (blocks && boxes)
-		j->cap = cap;
-	return blocks && boxes;
+	return boxes;
 }
 
 static bool is_empty(const uint64_t *shape, uint32_t ndim)

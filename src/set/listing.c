@@ -2,6 +2,7 @@
 #include "set/listing.h"
 
 #include "base/c_locale.h"
+#include "base/grow.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,15 +16,10 @@ static int add_name(struct ckpt_listing *l, int dir, const char *name, struct ck
 	struct ckpt_listed *item;
 	struct stat st = { 0 };
 
-	if (l->count == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 64;
-		void *items = realloc(l->items, cap * sizeof(*l->items));
-
-		if (!items)
-			return ckpt_fail_nomem(err);
-		l->items = items;
-		l->cap = cap;
-	}
+	item = ckpt_grow(l->items, (uint32_t)l->count, &l->cap, sizeof(*l->items));
+	if (!item)
+		return ckpt_fail_nomem(err);
+	l->items = item;
 	fstatat(dir, name, &st, 0); /* a link that leads nowhere has no size */
 	item = &l->items[l->count];
 	*item = (struct ckpt_listed){ .name = strdup(name),

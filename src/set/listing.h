@@ -20,7 +20,8 @@ struct ckpt_listed {
 /* The names in a directory, sorted, without "." and "..". */
 struct ckpt_listing {
 	struct ckpt_listed *items; /* malloc */
-	size_t count, cap;
+	size_t count;
+	uint32_t cap;
 };
 
 bool ckpt_set_is_folder(const char *path);

@@ -68,7 +68,7 @@ struct ckpt_dcp {
 	pthread_mutex_t lock;	       /* of what is opened later: sources, blocks, recipes */
 	struct ckpt_source *
 		*unpacked; /* malloc, owned: compressed items of tensors that were opened */
-	size_t unpacked_count, unpacked_cap;
+	uint32_t unpacked_count, unpacked_cap;
 	uint32_t missing_files, unreadable_items;
 	bool ignores_checksums; /* of what is opened from now on */
 	char first_unreadable[512]; /* why the first of them could not be read */

@@ -11,6 +11,7 @@
  */
 #include "set/dcp/edit.h"
 
+#include "base/grow.h"
 #include "pickle/encode.h"
 #include "set/dcp/item_writer.h"
 #include "zipfmt/layout.h"
@@ -53,27 +54,24 @@ struct change_finder {
 	const struct ckpt_model *model;
 	uint8_t *seen; /* by id */
 	const struct ckpt_value **stack;
-	size_t depth, cap;
+	uint32_t depth, cap;
 	bool failed, changed;
 };
 
 static void push_value(struct change_finder *l, const struct ckpt_value *v)
 {
+	void *grown;
+
 	if (!v || (v->id && l->seen[v->id]))
 		return;
 	if (v->id)
 		l->seen[v->id] = 1;
-	if (l->depth == l->cap) {
-		size_t cap = l->cap ? l->cap * 2 : 256;
-		void *grown = realloc(l->stack, cap * sizeof(struct ckpt_value *));
-
-		if (!grown) {
-			l->failed = true;
-			return;
-		}
-		l->stack = grown;
-		l->cap = cap;
+	grown = ckpt_grow(l->stack, l->depth, &l->cap, sizeof(*l->stack));
+	if (!grown) {
+		l->failed = true;
+		return;
 	}
+	l->stack = grown;
 	l->stack[l->depth++] = v;
 }
 

@@ -11,6 +11,7 @@
  */
 #include "set/dcp/out.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 #include "model/state_dict.h"
 #include "model/walk.h"
@@ -186,19 +187,14 @@ static int add_entry(struct flattener *f, const struct ckpt_value *v,
 		     const struct ckpt_dcp_step *step)
 {
 	struct ckpt_dcp_out *out = f->out;
-	struct ckpt_dcp_out_entry *e;
+	struct ckpt_dcp_out_entry *e =
+		ckpt_grow(out->entries, out->entry_count, &out->entry_cap, sizeof(*e));
 	bool there;
 	int rc;
 
-	if (out->entry_count == out->entry_cap) {
-		uint32_t cap = out->entry_cap ? out->entry_cap * 2 : 64;
-		void *items = realloc(out->entries, cap * sizeof(*out->entries));
-
-		if (!items)
-			return ckpt_fail_nomem(f->err);
-		out->entries = items;
-		out->entry_cap = cap;
-	}
+	if (!e)
+		return ckpt_fail_nomem(f->err);
+	out->entries = e;
 	e = &out->entries[out->entry_count];
 	*e = (struct ckpt_dcp_out_entry){ .value = v, .alias_of = UINT32_MAX };
 	rc = keep_path(f, step, e);
@@ -383,15 +379,12 @@ int ckpt_dcp_flatten(const struct ckpt_model *model, const uint8_t *leaf, uint32
 int ckpt_dcp_out_add_chunk(struct ckpt_dcp_out *out, const struct ckpt_dcp_out_chunk *chunk,
 			   struct ckpt_error *err)
 {
-	if (out->chunk_count == out->chunk_cap) {
-		uint64_t cap = out->chunk_cap ? out->chunk_cap * 2 : 64;
-		void *items = realloc(out->chunks, cap * sizeof(*out->chunks));
+	void *grown = ckpt_grow(out->chunks, (uint32_t)out->chunk_count, &out->chunk_cap,
+				sizeof(*out->chunks));
 
-		if (!items)
-			return ckpt_fail_nomem(err);
-		out->chunks = items;
-		out->chunk_cap = cap;
-	}
+	if (!grown)
+		return ckpt_fail_nomem(err);
+	out->chunks = grown;
 	out->chunks[out->chunk_count++] = *chunk;
 	return 0;
 }

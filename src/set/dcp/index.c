@@ -13,6 +13,7 @@
  */
 #include "set/dcp/index.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 #include "set/cover.h"
 #include "set/fields.h"
@@ -35,37 +36,25 @@ struct index_reader {
 
 /* ---- tables that grow ---- */
 
-static void *grown(void *items, uint64_t cap, size_t size)
-{
-	return cap > SIZE_MAX / size ? NULL : realloc(items, cap * size);
-}
-
 static struct ckpt_dcp_entry *add_entry(struct ckpt_dcp_index *x)
 {
-	if (x->entry_count == x->entry_cap) {
-		uint32_t cap = x->entry_cap ? x->entry_cap * 2 : 64;
-		void *items = grown(x->entries, cap, sizeof(*x->entries));
+	void *grown = ckpt_grow(x->entries, x->entry_count, &x->entry_cap, sizeof(*x->entries));
 
-		if (!items)
-			return NULL;
-		x->entries = items;
-		x->entry_cap = cap;
-	}
+	if (!grown)
+		return NULL;
+	x->entries = grown;
 	x->entries[x->entry_count] = (struct ckpt_dcp_entry){ .dtype = CKPT_DTYPE_UNKNOWN };
 	return &x->entries[x->entry_count++];
 }
 
 static struct ckpt_dcp_chunk *add_chunk(struct ckpt_dcp_index *x)
 {
-	if (x->chunk_count == x->chunk_cap) {
-		uint64_t cap = x->chunk_cap ? x->chunk_cap * 2 : 64;
-		void *items = grown(x->chunks, cap, sizeof(*x->chunks));
+	void *grown =
+		ckpt_grow(x->chunks, (uint32_t)x->chunk_count, &x->chunk_cap, sizeof(*x->chunks));
 
-		if (!items)
-			return NULL;
-		x->chunks = items;
-		x->chunk_cap = cap;
-	}
+	if (!grown)
+		return NULL;
+	x->chunks = grown;
 	x->chunks[x->chunk_count] = (struct ckpt_dcp_chunk){ .file = CKPT_DCP_NO_FILE };
 	return &x->chunks[x->chunk_count++];
 }
@@ -285,6 +274,7 @@ static int read_file_name(struct index_reader *r, const struct ckpt_value *v, ui
 {
 	struct ckpt_dcp_index *x = r->index;
 	uint64_t *slot;
+	void *grown;
 	bool there;
 	int rc = ckpt_fields_check_path(v, r->err);
 
@@ -297,15 +287,10 @@ static int read_file_name(struct index_reader *r, const struct ckpt_value *v, ui
 	*out = (uint32_t)*slot;
 	if (there)
 		return 0;
-	if (x->file_count == x->file_cap) {
-		uint32_t cap = x->file_cap ? x->file_cap * 2 : 16;
-		void *items = grown(x->files, cap, sizeof(*x->files));
-
-		if (!items)
-			return ckpt_fail_nomem(r->err);
-		x->files = items;
-		x->file_cap = cap;
-	}
+	grown = ckpt_grow(x->files, x->file_count, &x->file_cap, sizeof(*x->files));
+	if (!grown)
+		return ckpt_fail_nomem(r->err);
+	x->files = grown;
 	x->files[x->file_count] = ckpt_arena_copy(x->arena, v->u.bytes.ptr, v->u.bytes.len);
 	return x->files[x->file_count++] ? 0 : ckpt_arena_fail(x->arena, r->err);
 }

@@ -43,7 +43,8 @@ struct ckpt_dcp_index {
 	struct ckpt_dcp_entry *entries; /* malloc, in the order of the file */
 	uint32_t entry_count, entry_cap;
 	struct ckpt_dcp_chunk *chunks; /* malloc */
-	uint64_t chunk_count, chunk_cap;
+	uint64_t chunk_count;
+	uint32_t chunk_cap;
 	const char **files; /* malloc; paths relative to the directory, checked to stay inside */
 	uint32_t file_count, file_cap;
 	struct ckpt_strmap entry_by_fqn, file_by_name;

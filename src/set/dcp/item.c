@@ -11,6 +11,7 @@
  */
 #include "set/dcp/dcp.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 #include "io/unzstd.h"
 #include "tensor/byteswap.h"
@@ -204,12 +205,9 @@ static int check_tensor(const struct ckpt_dcp_entry *e, const struct ckpt_dcp_ch
 /* ITEM, whose bytes are made when they are read, is wanted as long as DCP. */
 static int keep_source(struct ckpt_dcp *dcp, struct ckpt_source *item, struct ckpt_error *err)
 {
-	struct ckpt_source **kept = dcp->unpacked;
+	struct ckpt_source **kept =
+		ckpt_grow(dcp->unpacked, dcp->unpacked_count, &dcp->unpacked_cap, sizeof(*kept));
 
-	if (dcp->unpacked_count == dcp->unpacked_cap) {
-		dcp->unpacked_cap = 2 * dcp->unpacked_cap + 8;
-		kept = realloc(kept, dcp->unpacked_cap * sizeof(struct ckpt_source *));
-	}
 	if (!kept)
 		return ckpt_fail_nomem(err);
 	dcp->unpacked = kept;

@@ -280,7 +280,7 @@ static void free_dcp(void *container)
 		ckpt_safetensors_header_clear(&dcp->files[i].header);
 		ckpt_strmap_clear(&dcp->files[i].names);
 	}
-	for (size_t i = 0; i < dcp->unpacked_count; i++)
+	for (uint32_t i = 0; i < dcp->unpacked_count; i++)
 		ckpt_source_unref(dcp->unpacked[i]);
 	free(dcp->unpacked);
 	free(dcp->items);

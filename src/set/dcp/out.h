@@ -43,7 +43,8 @@ struct ckpt_dcp_out {
 	struct ckpt_dcp_out_entry *entries;
 	uint32_t entry_count, entry_cap;
 	struct ckpt_dcp_out_chunk *chunks;
-	uint64_t chunk_count, chunk_cap;
+	uint64_t chunk_count;
+	uint32_t chunk_cap;
 	const char **files; /* their names; the caller's */
 	uint32_t file_count;
 	bool torch_1_13; /* the index has the module names of 1.13, which no later release loads */

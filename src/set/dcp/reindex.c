@@ -10,6 +10,7 @@
  * end.
  */
 #include "base/flags.h"
+#include "base/grow.h"
 #include "base/paths.h"
 #include "base/sized.h"
 #include "base/text.h"
@@ -196,17 +197,12 @@ static int set_path(struct reindexer *r, const struct ckpt_dcp_entry *e,
 
 static int add_entry(struct reindexer *r, const struct ckpt_dcp_entry *e)
 {
-	struct ckpt_dcp_out_entry *out;
+	struct ckpt_dcp_out_entry *out =
+		ckpt_grow(r->out.entries, r->out.entry_count, &r->out.entry_cap, sizeof(*out));
 
-	if (r->out.entry_count == r->out.entry_cap) {
-		uint32_t cap = r->out.entry_cap ? r->out.entry_cap * 2 : 64;
-		void *items = realloc(r->out.entries, cap * sizeof(*r->out.entries));
-
-		if (!items)
-			return ckpt_fail_nomem(r->err);
-		r->out.entries = items;
-		r->out.entry_cap = cap;
-	}
+	if (!out)
+		return ckpt_fail_nomem(r->err);
+	r->out.entries = out;
 	out = &r->out.entries[r->out.entry_count++];
 	*out = (struct ckpt_dcp_out_entry){ .fqn = e->fqn->u.bytes.ptr,
 					    .fqn_len = e->fqn->u.bytes.len,

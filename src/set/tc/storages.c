@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/tc/tc.h"
 
+#include "base/grow.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,27 +12,16 @@ struct reached {
 	uint8_t *seen;			/* malloc: bitmap by id */
 	const struct ckpt_value **todo; /* malloc */
 	struct ckpt_value **persids;	/* malloc: those that were found */
-	size_t todo_count, todo_cap, persid_count, persid_cap;
+	uint32_t todo_count, todo_cap, persid_count, persid_cap;
 	uint32_t *numbers; /* malloc: by storage, its new number plus 1 */
 	uint32_t kept;
 	bool failed; /* no memory */
 };
 
-static void *grow(struct reached *r, void *items, size_t count, size_t *cap)
-{
-	void *grown = items;
-
-	if (count < *cap)
-		return items;
-	*cap = *cap ? *cap * 2 : 1024;
-	grown = realloc(items, *cap * sizeof(void *));
-	r->failed |= !grown;
-	return grown ? grown : items;
-}
-
 static void push_value(struct reached *r, const struct ckpt_value *v)
 {
 	uint8_t bit, *byte;
+	void *grown;
 
 	if (!v)
 		return;
@@ -40,9 +31,13 @@ static void push_value(struct reached *r, const struct ckpt_value *v)
 	if (v->id && *byte & bit)
 		return;
 	*byte |= bit;
-	r->todo = grow(r, r->todo, r->todo_count, &r->todo_cap);
-	if (!r->failed)
-		r->todo[r->todo_count++] = v;
+	grown = ckpt_grow(r->todo, r->todo_count, &r->todo_cap, sizeof(*r->todo));
+	if (!grown) {
+		r->failed = true;
+		return;
+	}
+	r->todo = grown;
+	r->todo[r->todo_count++] = v;
 }
 
 static void push_items(struct reached *r, const struct ckpt_seq *seq)
@@ -53,10 +48,16 @@ static void push_items(struct reached *r, const struct ckpt_seq *seq)
 
 static void visit_value(struct reached *r, const struct ckpt_value *v)
 {
+	void *grown;
+
 	if (v->kind == CKPT_PERSID) {
-		r->persids = grow(r, r->persids, r->persid_count, &r->persid_cap);
-		if (!r->failed) /* made by the decoder for nobody else, or by us */
-			r->persids[r->persid_count++] = (struct ckpt_value *)v;
+		grown = ckpt_grow(r->persids, r->persid_count, &r->persid_cap, sizeof(*r->persids));
+		if (!grown) {
+			r->failed = true;
+			return;
+		}
+		r->persids = grown; /* made by the decoder for nobody else, or by us */
+		r->persids[r->persid_count++] = (struct ckpt_value *)v;
 	} else if (v->kind == CKPT_CALL) {
 		push_value(r, v->u.call->func);
 		push_value(r, v->u.call->args);
@@ -80,7 +81,7 @@ static int keep_reached(struct reached *r, struct ckpt_error *err)
 		free(kept);
 		return ckpt_fail_nomem(err);
 	}
-	for (size_t i = 0; i < r->persid_count; i++) {
+	for (uint32_t i = 0; i < r->persid_count; i++) {
 		int64_t storage = ckpt_storage_of(r->persids[i]);
 
 		if (storage < 0)

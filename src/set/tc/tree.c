@@ -30,7 +30,7 @@ struct adder {
 	struct ckpt_tc_tree *tree;
 	uint32_t file;
 	struct tree_frame *frames; /* malloc */
-	size_t depth, cap;
+	uint32_t depth, cap;
 	struct ckpt_error *err;
 };
 
@@ -199,18 +199,15 @@ static int extend(struct adder *a, uint32_t node, const struct ckpt_value *key,
 
 static int push(struct adder *a, uint32_t node, const struct ckpt_value *value)
 {
+	void *grown;
+
 	if (a->depth == MOST_DEPTH)
 		return ckpt_fail(a->err, CKPT_E_LIMIT, "values are nested deeper than %d levels",
 				 MOST_DEPTH);
-	if (a->depth == a->cap) {
-		size_t cap = a->cap ? a->cap * 2 : 32;
-		void *grown = realloc(a->frames, cap * sizeof(*a->frames));
-
-		if (!grown)
-			return ckpt_fail_nomem(a->err);
-		a->frames = grown;
-		a->cap = cap;
-	}
+	grown = ckpt_grow(a->frames, a->depth, &a->cap, sizeof(*a->frames));
+	if (!grown)
+		return ckpt_fail_nomem(a->err);
+	a->frames = grown;
 	a->frames[a->depth++] = (struct tree_frame){ value, node, 0 };
 	return 0;
 }

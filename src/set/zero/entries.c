@@ -8,6 +8,8 @@
  */
 #include "set/zero/read.h"
 
+#include "base/grow.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,17 +20,11 @@ struct ckpt_zero_entry *ckpt_zero_new_entry(struct ckpt_zero_reader *r, uint32_t
 {
 	struct ckpt_zero *z = r->zero;
 	struct ckpt_zero_entry *e = ckpt_arena_calloc(z->arena, 1, sizeof(*e));
+	void *grown = ckpt_grow(z->entries, z->entry_count, &z->entry_cap, sizeof(*z->entries));
 
-	if (z->entry_count == z->entry_cap) {
-		uint32_t cap = z->entry_cap ? z->entry_cap * 2 : 256;
-		void *grown = realloc(z->entries, cap * sizeof(struct ckpt_zero_entry *));
-
-		if (!grown)
-			return NULL;
+	if (grown)
 		z->entries = grown;
-		z->entry_cap = cap;
-	}
-	if (!e)
+	if (!grown || !e)
 		return NULL;
 	*number = z->entry_count;
 	z->entries[z->entry_count++] = e;
@@ -40,18 +36,13 @@ int ckpt_zero_set_name(struct ckpt_zero_reader *r, const struct ckpt_value *key,
 	struct ckpt_zero *z = r->zero;
 	size_t len = key->u.bytes.len;
 	const char *text = ckpt_arena_copy(z->arena, key->u.bytes.ptr, len);
+	void *grown = ckpt_grow(z->order, z->name_count, &z->name_cap, sizeof(*z->order));
 	uint64_t *slot;
 	bool there;
 
-	if (z->name_count == z->name_cap) {
-		uint32_t cap = z->name_cap ? z->name_cap * 2 : 256;
-		void *grown = realloc(z->order, cap * sizeof(*z->order));
-
-		if (!grown)
-			return ckpt_fail_nomem(r->err);
-		z->order = grown;
-		z->name_cap = cap;
-	}
+	if (!grown)
+		return ckpt_fail_nomem(r->err);
+	z->order = grown;
 	slot = text ? ckpt_strmap_insert(&z->by_name, text, len, z->name_count, &there) : NULL;
 	if (!slot)
 		return ckpt_fail_nomem(r->err);

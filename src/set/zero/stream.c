@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "set/zero/stream.h"
 
+#include "base/grow.h"
 #include "tensor/assemble.h"
 
 #include <stdlib.h>
@@ -15,18 +16,14 @@ int ckpt_zero_stream_add(struct ckpt_zero_stream *s, const struct ckpt_tensor *f
 			 const struct ckpt_recipe *bytes, struct ckpt_error *err)
 {
 	uint64_t numel = flat->shape[0], end;
+	void *grown;
 
 	if (__builtin_add_overflow(s->numel, numel, &end) || end > INT64_MAX)
 		return ckpt_fail(err, CKPT_E_FORMAT, "its vectors have more items than any file");
-	if (s->count == s->cap) {
-		uint32_t cap = s->cap ? s->cap * 2 : 8;
-		void *grown = realloc(s->pieces, cap * sizeof(*s->pieces));
-
-		if (!grown)
-			return ckpt_fail_nomem(err);
-		s->pieces = grown;
-		s->cap = cap;
-	}
+	grown = ckpt_grow(s->pieces, s->count, &s->cap, sizeof(*s->pieces));
+	if (!grown)
+		return ckpt_fail_nomem(err);
+	s->pieces = grown;
 	s->pieces[s->count++] = (struct ckpt_zero_piece){ .bytes = *bytes,
 							  .offset = flat->offset,
 							  .start = s->numel,
@@ -76,7 +73,7 @@ uint64_t ckpt_zero_stream_alike(const struct ckpt_zero_stream *s, uint64_t first
 /* Blocks of one tensor in one dimension; their numbers are in the arena. */
 struct cutter {
 	struct ckpt_block *blocks; /* malloc */
-	size_t count, cap;
+	uint32_t count, cap;
 	struct ckpt_arena *arena;
 	struct ckpt_error *err;
 };
@@ -86,18 +83,14 @@ static int add_block(struct cutter *c, const struct ckpt_zero_piece *p, uint64_t
 {
 	static const uint64_t one = 1;
 	uint64_t *box = ckpt_arena_calloc(c->arena, 2, sizeof(*box));
+	void *grown;
 
 	if (!box)
 		return ckpt_arena_fail(c->arena, c->err);
-	if (c->count == c->cap) {
-		size_t cap = c->cap ? c->cap * 2 : 16;
-		void *grown = realloc(c->blocks, cap * sizeof(*c->blocks));
-
-		if (!grown)
-			return ckpt_fail_nomem(c->err);
-		c->blocks = grown;
-		c->cap = cap;
-	}
+	grown = ckpt_grow(c->blocks, c->count, &c->cap, sizeof(*c->blocks));
+	if (!grown)
+		return ckpt_fail_nomem(c->err);
+	c->blocks = grown;
 	box[0] = at;
 	box[1] = len;
 	c->blocks[c->count++] = (struct ckpt_block){ .offset = &box[0],
