@@ -42,11 +42,6 @@ struct editor {
 	const struct ckpt_value *version_key;
 };
 
-static bool is_str(const struct ckpt_value *v)
-{
-	return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR;
-}
-
 static const struct ckpt_value *now(const struct editor *e, const struct ckpt_value *v)
 {
 	return ckpt_model_now(e->to, v);
@@ -150,7 +145,7 @@ static int check_clashes(struct editor *e, const struct ckpt_seq *pairs,
 		const struct ckpt_value *key = now(e, pairs->items[i]);
 		uint64_t *first;
 
-		if (!is_str(key))
+		if (!ckpt_value_is_text(key))
 			continue;
 		first = ckpt_strmap_insert(&names, key->u.bytes.ptr, key->u.bytes.len, i, &there);
 		if (!first)
@@ -170,7 +165,7 @@ static int rename_keys(struct editor *e, struct ckpt_seq *pairs, rename_fn *rena
 		const struct ckpt_value *key = now(e, pairs->items[i]), *fresh;
 		int rc;
 
-		if (!is_str(key))
+		if (!ckpt_value_is_text(key))
 			continue;
 		e->text.len = 0;
 		rc = rename(e->edit->ctx, key->u.bytes.ptr, key->u.bytes.len, &e->text, err);
@@ -303,7 +298,7 @@ static int edit_name_list(struct editor *e, const struct ckpt_value *list, struc
 		const struct ckpt_value *name = now(e, copy->u.seq.items[i]);
 		int rc;
 
-		if (!is_str(name))
+		if (!ckpt_value_is_text(name))
 			continue;
 		e->text.len = 0;
 		rc = e->edit->rename(e->edit->ctx, name->u.bytes.ptr, name->u.bytes.len, &e->text,

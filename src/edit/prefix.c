@@ -182,8 +182,7 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 	for (uint32_t i = 0; i < pairs->count; i += 2) {
 		const struct ckpt_value *key = ckpt_model_now(c->model, pairs->items[i]);
 
-		with += (key->kind == CKPT_STR || key->kind == CKPT_PY2_STR) &&
-			key->u.bytes.len >= c->prefix.len &&
+		with += ckpt_value_is_text(key) && key->u.bytes.len >= c->prefix.len &&
 			!memcmp(key->u.bytes.ptr, c->prefix.text, c->prefix.len);
 	}
 	if (with) {

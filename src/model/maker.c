@@ -238,7 +238,7 @@ static const struct ckpt_value *prefixed(struct ckpt_maker *maker, const struct 
 	buf->len = 0;
 	ckpt_buf_add(buf, prefix, strlen(prefix));
 	*is_key = true;
-	if (key->kind == CKPT_STR || key->kind == CKPT_PY2_STR)
+	if (ckpt_value_is_text(key))
 		ckpt_buf_add(buf, key->u.bytes.ptr, key->u.bytes.len);
 	else if (key->kind == CKPT_INT)
 		ckpt_buf_printf(buf, "%" PRId64, key->u.integer);

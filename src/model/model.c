@@ -98,11 +98,6 @@ static bool has_nul(const struct ckpt_value *str)
 	return memchr(str->u.bytes.ptr, '\0', str->u.bytes.len) != NULL;
 }
 
-static bool is_text(const struct ckpt_value *v)
-{
-	return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR;
-}
-
 int ckpt_storage_parse(const struct ckpt_value *persid, struct ckpt_arena *arena,
 		       struct ckpt_storage *s, struct ckpt_error *err)
 {
@@ -119,7 +114,7 @@ int ckpt_storage_parse(const struct ckpt_value *persid, struct ckpt_arena *arena
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "storage id: '%.60s.%.60s' is no storage class of torch",
 				 type->u.global->module, type->u.global->name);
-	if (!is_text(location) || has_nul(location))
+	if (!ckpt_value_is_text(location) || has_nul(location))
 		return fail_persid(err, "the text of a device", location);
 	if (numel->kind != CKPT_INT || numel->u.integer < 0)
 		return fail_persid(err, "a number of elements", numel);
@@ -148,7 +143,7 @@ const struct ckpt_value *ckpt_storage_key(const struct ckpt_value *persid)
 	if (pid->kind != CKPT_TUPLE || pid->u.seq.count < 5 ||
 	    !ckpt_value_is_str(pid->u.seq.items[0], "storage"))
 		return NULL;
-	return is_text(pid->u.seq.items[2]) ? pid->u.seq.items[2] : NULL;
+	return ckpt_value_is_text(pid->u.seq.items[2]) ? pid->u.seq.items[2] : NULL;
 }
 
 enum ckpt_dtype ckpt_storage_dtype(const struct ckpt_model *model, int64_t index, const struct ckpt_value *persid)
@@ -167,7 +162,7 @@ enum ckpt_dtype ckpt_storage_dtype(const struct ckpt_model *model, int64_t index
 
 static int check_key(const struct ckpt_value *key, struct ckpt_error *err)
 {
-	if (is_text(key) && !has_nul(key) && key->u.bytes.len &&
+	if (ckpt_value_is_text(key) && !has_nul(key) && key->u.bytes.len &&
 	    key->u.bytes.len <= CKPT_MOST_STORAGE_KEY)
 		return 0;
 	return fail_persid(err, "a text as key", key);
@@ -319,8 +314,8 @@ static int refuse_text(const struct ckpt_value *persid, struct ckpt_error *err)
 {
 	const struct ckpt_value *pid = persid->u.persid.pid;
 
-	if (persid->flags & CKPT_VALUE_MISSING || !is_text(pid) || pid->u.bytes.len < 10 ||
-	    memcmp(pid->u.bytes.ptr, "('storage'", 10) != 0)
+	if (persid->flags & CKPT_VALUE_MISSING || !ckpt_value_is_text(pid) ||
+	    pid->u.bytes.len < 10 || memcmp(pid->u.bytes.ptr, "('storage'", 10) != 0)
 		return 0;
 	return ckpt_error_at(
 		err,

@@ -46,11 +46,6 @@ static const struct ckpt_value *now(const struct state_dict_maker *m, const stru
 	return ckpt_model_now(m->to, v);
 }
 
-static bool is_text(const struct ckpt_value *v)
-{
-	return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR;
-}
-
 /* ---- entries ---- */
 
 static const char *shown_prefix(const struct state_dict_maker *m, char *buf, size_t size)
@@ -63,7 +58,7 @@ static int extend_prefix(struct state_dict_maker *m, const struct ckpt_value *ke
 {
 	char shown[120];
 
-	if (!is_text(key))
+	if (!ckpt_value_is_text(key))
 		return ckpt_fail(m->err, CKPT_E_UNSUPPORTED,
 				 "a member of module '%s' is named by %s, wanted a text",
 				 shown_prefix(m, shown, sizeof(shown)), ckpt_value_kind_name(key));
@@ -104,12 +99,13 @@ static bool set_has(struct state_dict_maker *m, const struct ckpt_value *set,
 
 	if (set && set->kind == CKPT_CALL)
 		items = ckpt_plain_arg(m->to, set, 0);
-	if (!items || items->kind < CKPT_TUPLE || items->kind > CKPT_FROZENSET || !is_text(name))
+	if (!items || items->kind < CKPT_TUPLE || items->kind > CKPT_FROZENSET ||
+	    !ckpt_value_is_text(name))
 		return false;
 	for (uint32_t i = 0; i < items->u.seq.count && m->work <= MOST_WORK; i++, m->work++) {
 		const struct ckpt_value *item = now(m, items->u.seq.items[i]);
 
-		if (is_text(item) && item->u.bytes.len == name->u.bytes.len &&
+		if (ckpt_value_is_text(item) && item->u.bytes.len == name->u.bytes.len &&
 		    !memcmp(item->u.bytes.ptr, name->u.bytes.ptr, item->u.bytes.len))
 			return true;
 	}
@@ -163,8 +159,9 @@ static enum ckpt_member role_of(const struct ckpt_class *cls, const struct ckpt_
 
 	if (!cls || !cls->known)
 		return CKPT_MEMBER_PARAMETER;
-	role = is_text(key) ? ckpt_strmap_find(&cls->members, key->u.bytes.ptr, key->u.bytes.len)
-			    : NULL;
+	role = ckpt_value_is_text(key)
+		       ? ckpt_strmap_find(&cls->members, key->u.bytes.ptr, key->u.bytes.len)
+		       : NULL;
 	return role ? (enum ckpt_member) * role : CKPT_MEMBER_NONE;
 }
 

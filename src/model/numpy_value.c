@@ -46,7 +46,7 @@ static bool parse_dtype(const struct ckpt_model *model, const struct ckpt_value 
 	if (!ckpt_value_is_call_of(v, "numpy", "dtype"))
 		return false;
 	code = ckpt_plain_arg(model, v, 0);
-	if (!code || (code->kind != CKPT_STR && code->kind != CKPT_PY2_STR))
+	if (!code || !ckpt_value_is_text(code))
 		return false;
 	out->code = code->u.bytes.ptr;
 	out->code_len = code->u.bytes.len;

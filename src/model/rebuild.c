@@ -287,7 +287,7 @@ static int parse_meta(struct parser *p, const struct ckpt_seq *args, struct ckpt
 
 static int copy_text(struct parser *p, const struct ckpt_value *v, const char **out)
 {
-	if (v->kind != CKPT_STR && v->kind != CKPT_PY2_STR)
+	if (!ckpt_value_is_text(v))
 		return fail_kind(p, "the text of a device", v);
 	*out = ckpt_arena_copy(p->arena, v->u.bytes.ptr, v->u.bytes.len);
 	return *out ? 0 : ckpt_arena_fail(p->arena, p->err);
@@ -300,7 +300,7 @@ static int parse_device(struct parser *p, const struct ckpt_value *v, const char
 	const struct ckpt_value *type;
 	char shown[80], text[112];
 
-	if (v->kind == CKPT_STR || v->kind == CKPT_PY2_STR)
+	if (ckpt_value_is_text(v))
 		return copy_text(p, v, out);
 	if (!ckpt_value_is_call_of(v, "torch", "device"))
 		return fail_kind(p, "a device", v);

@@ -3,11 +3,6 @@
 
 #include <stdlib.h>
 
-static bool is_str(const struct ckpt_value *v)
-{
-	return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR;
-}
-
 int ckpt_state_dict_finder_init(struct ckpt_state_dict_finder *finder,
 				const struct ckpt_model *model, struct ckpt_error *err)
 {
@@ -47,8 +42,8 @@ bool ckpt_is_state_dict(struct ckpt_state_dict_finder *finder, const struct ckpt
 		const struct ckpt_value *key = ckpt_model_now(model, pairs->items[i]);
 		const struct ckpt_value *value = ckpt_model_now(model, pairs->items[i + 1]);
 
-		if (is_str(key) &&
-		    (ckpt_value_is_tensor_object(model, value) || ckpt_holds_tensors(finder, value)))
+		if (ckpt_value_is_text(key) && (ckpt_value_is_tensor_object(model, value) ||
+						ckpt_holds_tensors(finder, value)))
 			return true;
 	}
 	return false;
@@ -63,7 +58,7 @@ bool ckpt_is_module_state_dict(const struct ckpt_model *model, const struct ckpt
 	if (ckpt_state_dict_metadata(model, v))
 		return true;
 	for (uint32_t i = 0; i + 1 < pairs->count; i += 2)
-		if (!is_str(ckpt_model_now(model, pairs->items[i])) ||
+		if (!ckpt_value_is_text(ckpt_model_now(model, pairs->items[i])) ||
 		    !ckpt_value_is_tensor_object(model, ckpt_model_now(model, pairs->items[i + 1])))
 			return false;
 	return true;

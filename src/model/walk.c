@@ -377,7 +377,7 @@ static void put_exact_key(const struct ckpt_value *key, struct ckpt_buf *out)
 {
 	char one[24];
 
-	if (key->kind != CKPT_STR && key->kind != CKPT_PY2_STR) {
+	if (!ckpt_value_is_text(key)) {
 		ckpt_value_repr(key, out);
 		return;
 	}
@@ -591,7 +591,7 @@ void ckpt_value_key_text(const struct ckpt_value *key, struct ckpt_buf *out)
 	const char *text = key->u.bytes.ptr, *nul;
 	uint64_t len = key->u.bytes.len;
 
-	if (key->kind != CKPT_STR && key->kind != CKPT_PY2_STR) {
+	if (!ckpt_value_is_text(key)) {
 		ckpt_value_repr(key, out);
 		return;
 	}

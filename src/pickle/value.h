@@ -143,6 +143,13 @@ extern const struct ckpt_value ckpt_value_none, ckpt_value_true, ckpt_value_fals
 const char *ckpt_value_kind_name(const struct ckpt_value *v);
 
 bool ckpt_value_is_str(const struct ckpt_value *v, const char *text);
+
+/* A str of Python 3, or one of Python 2, which torch.load makes a text of. */
+static inline bool ckpt_value_is_text(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_STR || v->kind == CKPT_PY2_STR;
+}
+
 bool ckpt_value_is_global(const struct ckpt_value *v, const char *module, const char *name);
 
 /* True if V is an object made by calling (or instantiating) MODULE.NAME. */

@@ -231,7 +231,7 @@ static int enter(struct flattener *f, const struct ckpt_value *v, const struct c
 /* str(key); of a str the bytes as they are. */
 static void add_key_text(const struct ckpt_value *key, struct ckpt_buf *out)
 {
-	if (key->kind == CKPT_STR || key->kind == CKPT_PY2_STR)
+	if (ckpt_value_is_text(key))
 		ckpt_buf_add(out, key->u.bytes.ptr, key->u.bytes.len);
 	else
 		ckpt_value_key_text(key, out);
