@@ -359,19 +359,6 @@ static int parse_wrapper(struct parser *p, const struct ckpt_seq *args, struct c
 	return rc;
 }
 
-/* The value under NAME in a state that is a dict or a pair (dict or None, slots dict). */
-static const struct ckpt_value *find_attribute(const struct parser *p,
-					       const struct ckpt_value *state, const char *name)
-{
-	const struct ckpt_value *found = NULL;
-
-	if (state->kind != CKPT_TUPLE)
-		return ckpt_attribute_find(p->model, state, name);
-	for (uint32_t half = 0; !found && half < 2 && half < state->u.seq.count; half++)
-		found = ckpt_attribute_find(p->model, arg(p, &state->u.seq, half), name);
-	return found;
-}
-
 static int parse_from_type(struct parser *p, const struct ckpt_seq *args, struct ckpt_tensor *t)
 {
 	const struct ckpt_value *cls = arg(p, args, 1);
@@ -383,7 +370,7 @@ static int parse_from_type(struct parser *p, const struct ckpt_seq *args, struct
 		t->class_name = cls->u.global->name;
 	t->attributes = arg(p, args, 3);
 	if (t->kind == CKPT_KIND_WRAPPER)
-		t->local = find_attribute(p, arg(p, args, 3), "_local_tensor");
+		t->local = ckpt_state_find(p->model, arg(p, args, 3), "_local_tensor");
 	return 0;
 }
 

@@ -95,6 +95,19 @@ const struct ckpt_value *ckpt_attribute_find(const struct ckpt_model *model,
 			name);
 }
 
+const struct ckpt_value *ckpt_state_find(const struct ckpt_model *model,
+					 const struct ckpt_value *state, const char *name)
+{
+	const struct ckpt_value *found = NULL;
+
+	if (state->kind != CKPT_TUPLE)
+		return ckpt_attribute_find(model, state, name);
+	for (uint32_t half = 0; !found && half < 2 && half < state->u.seq.count; half++)
+		found = ckpt_attribute_find(model, ckpt_model_now(model, state->u.seq.items[half]),
+					    name);
+	return found;
+}
+
 const struct ckpt_value *ckpt_state_dict_metadata(const struct ckpt_model *model,
 						  const struct ckpt_value *v)
 {

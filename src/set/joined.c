@@ -53,24 +53,12 @@ int ckpt_joined_local(const struct ckpt_model *model, const struct ckpt_value *v
 
 const struct ckpt_value *ckpt_joined_spec(const struct ckpt_model *m, const struct ckpt_tensor *t)
 {
-	const struct ckpt_value *args = t->value->kind == CKPT_CALL
-						? ckpt_model_now(m, t->value->u.call->args)
-						: NULL,
-				*state, *found = NULL;
+	const struct ckpt_value *args =
+		t->value->kind == CKPT_CALL ? ckpt_model_now(m, t->value->u.call->args) : NULL;
 
 	if (!args || args->kind != CKPT_TUPLE || args->u.seq.count < 4)
 		return NULL;
-	state = ckpt_model_now(m, args->u.seq.items[3]);
-	if (state->kind == CKPT_DICT)
-		return ckpt_attribute_find(m, state, "_spec");
-	for (uint32_t i = 0; state->kind == CKPT_TUPLE && !found && i < 2 && i < state->u.seq.count;
-	     i++) {
-		const struct ckpt_value *half = ckpt_model_now(m, state->u.seq.items[i]);
-
-		if (half->kind == CKPT_DICT)
-			found = ckpt_attribute_find(m, half, "_spec");
-	}
-	return found;
+	return ckpt_state_find(m, ckpt_model_now(m, args->u.seq.items[3]), "_spec");
 }
 
 /* ---- blocks ---- */

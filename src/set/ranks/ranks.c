@@ -160,22 +160,10 @@ static int add_dtensor(struct rank_joiner *j, struct ckpt_joined *joined, uint32
 static const struct ckpt_value *field_of(const struct ckpt_model *m,
 					 const struct ckpt_value *object, const char *name)
 {
-	const struct ckpt_value *state, *found = NULL;
-
 	object = object ? ckpt_model_now(m, object) : NULL;
 	if (!object || object->kind != CKPT_CALL || !object->u.call->state)
 		return NULL;
-	state = ckpt_model_now(m, object->u.call->state);
-	if (state->kind == CKPT_DICT)
-		return ckpt_attribute_find(m, state, name);
-	for (uint32_t i = 0; state->kind == CKPT_TUPLE && !found && i < 2 && i < state->u.seq.count;
-	     i++) {
-		const struct ckpt_value *half = ckpt_model_now(m, state->u.seq.items[i]);
-
-		if (half->kind == CKPT_DICT)
-			found = ckpt_attribute_find(m, half, name);
-	}
-	return found;
+	return ckpt_state_find(m, ckpt_model_now(m, object->u.call->state), name);
 }
 
 static int read_numbers(struct rank_joiner *j, const struct ckpt_model *m,
