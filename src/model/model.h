@@ -256,6 +256,10 @@ int ckpt_tensor_parse(const struct ckpt_model *model, const struct ckpt_value *v
 bool ckpt_tensor_stored(const struct ckpt_model *model, const struct ckpt_tensor *t,
 			struct ckpt_arena *arena, struct ckpt_tensor *out);
 
+/* torch.Size((2, 3)) -> (2, 3); V itself if it is no torch.Size. */
+const struct ckpt_value *ckpt_value_unwrap_size(const struct ckpt_model *model,
+						const struct ckpt_value *v);
+
 /* Cheaper: does V look like a tensor, from the function that rebuilds it. */
 bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_value *v);
 

@@ -47,15 +47,17 @@ static int fail_kind(struct parser *p, const char *what, const struct ckpt_value
 			 ckpt_value_kind_name(found));
 }
 
-/* torch.Size((2, 3)) -> (2, 3) */
-static const struct ckpt_value *unwrap_size(const struct parser *p, const struct ckpt_value *v)
+const struct ckpt_value *ckpt_value_unwrap_size(const struct ckpt_model *model,
+						const struct ckpt_value *v)
 {
 	const struct ckpt_value *args;
 
 	if (!ckpt_value_is_call_of(v, "torch", "Size"))
 		return v;
-	args = ckpt_model_now(p->model, v->u.call->args);
-	return args->kind == CKPT_TUPLE && args->u.seq.count == 1 ? arg(p, &args->u.seq, 0) : v;
+	args = ckpt_model_now(model, v->u.call->args);
+	return args->kind == CKPT_TUPLE && args->u.seq.count == 1
+		       ? ckpt_model_now(model, args->u.seq.items[0])
+		       : v;
 }
 
 static int parse_dims(struct parser *p, const struct ckpt_value *v, const char *what,
@@ -63,7 +65,7 @@ static int parse_dims(struct parser *p, const struct ckpt_value *v, const char *
 {
 	uint64_t *dims;
 
-	v = unwrap_size(p, v);
+	v = ckpt_value_unwrap_size(p->model, v);
 	if (v->kind != CKPT_TUPLE && v->kind != CKPT_LIST)
 		return fail_kind(p, what, v);
 	if (v->u.seq.count > CKPT_MOST_DIMS)

@@ -127,26 +127,12 @@ int ckpt_zero_number(struct ckpt_zero_reader *r, const struct ckpt_value *v, con
 	return 0;
 }
 
-/* torch.Size((2, 3)) -> (2, 3) */
-static const struct ckpt_value *unwrap_size(const struct ckpt_zero_reader *r,
-					    const struct ckpt_value *v)
-{
-	const struct ckpt_value *args;
-
-	if (!ckpt_value_is_call_of(v, "torch", "Size"))
-		return v;
-	args = ckpt_model_now(r->model, v->u.call->args);
-	return args->kind == CKPT_TUPLE && args->u.seq.count == 1
-		       ? ckpt_model_now(r->model, args->u.seq.items[0])
-		       : v;
-}
-
 int ckpt_zero_shape(struct ckpt_zero_reader *r, const struct ckpt_value *v,
 		    struct ckpt_zero_cut *out)
 {
 	const struct ckpt_seq *seq = NULL;
 	uint64_t *dims;
-	int rc = ckpt_zero_list(r, unwrap_size(r, v), "shape", &seq);
+	int rc = ckpt_zero_list(r, ckpt_value_unwrap_size(r->model, v), "shape", &seq);
 
 	if (rc < 0)
 		return rc;
