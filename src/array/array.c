@@ -15,6 +15,7 @@
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/find.h"
+#include "tensor/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -245,15 +246,7 @@ static const char *layout_of(const struct ckpt_array *a)
 
 uint64_t ckpt_array_numel(const struct ckpt_array *a)
 {
-	uint64_t numel = 1;
-
-	for (uint32_t i = 0; i < a->t.ndim; i++)
-		if (!a->t.shape[i])
-			return 0;
-	for (uint32_t i = 0; i < a->t.ndim; i++)
-		if (__builtin_mul_overflow(numel, a->t.shape[i], &numel))
-			return UINT64_MAX;
-	return numel;
+	return ckpt_shape_numel(a->t.shape, a->t.ndim);
 }
 
 int ckpt_array_get(const struct ckpt_array *a, struct ckpt_array_info *out)

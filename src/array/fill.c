@@ -11,6 +11,7 @@
  */
 #include "array/array.h"
 #include "base/text.h"
+#include "tensor/shape.h"
 
 #include <string.h>
 
@@ -94,9 +95,8 @@ int ckpt_array_set_items(struct ckpt_array *a, const struct ckpt_tensor *t, stru
 					.offset = t->offset,
 					.shape = t->shape,
 					.stride = t->stride };
-	for (uint32_t i = 0; i < t->ndim; i++)
-		if (!t->shape[i])
-			return 0; /* its record may be missing */
+	if (ckpt_shape_is_empty(t->shape, t->ndim))
+		return 0; /* its record may be missing */
 	if (t->storage < 0 || !t->stride)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "has no storage");
 	s = &a->model->storages[t->storage];

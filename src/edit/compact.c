@@ -15,6 +15,7 @@
 #include "model/model.h"
 #include "model/walk.h"
 #include "tensor/gather.h"
+#include "tensor/shape.h"
 
 #include <ckpt/edit.h>
 
@@ -66,13 +67,10 @@ static void set_extent(struct view *view)
 	uint64_t last = view->offset;
 
 	view->end = view->offset;
-	for (uint32_t i = 0; i < view->ndim; i++)
-		if (!view->shape[i])
-			return;
-	view->numel = 1;
-	for (uint32_t i = 0; i < view->ndim && view->numel != UINT64_MAX; i++)
-		if (__builtin_mul_overflow(view->numel, view->shape[i], &view->numel))
-			view->numel = UINT64_MAX; /* what is expanded may have very many */
+	/* what is expanded may have more than can be counted */
+	view->numel = ckpt_shape_numel(view->shape, view->ndim);
+	if (!view->numel)
+		return;
 	for (uint32_t i = 0; i < view->ndim; i++)
 		last += (view->shape[i] - 1) * view->stride[i];
 	view->end = last + 1;

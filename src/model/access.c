@@ -10,6 +10,7 @@
 #include "base/sized.h"
 #include "model/describe.h"
 #include "model/find.h"
+#include "tensor/shape.h"
 
 #include <ckpt/model.h>
 
@@ -38,17 +39,7 @@ static const char *layout_of(const struct ckpt_tensor *t)
 
 static uint64_t numel_of(const struct ckpt_tensor *t)
 {
-	uint64_t numel = 1;
-
-	if (t->kind == CKPT_KIND_UNINITIALIZED)
-		return 0;
-	for (uint32_t i = 0; i < t->ndim; i++)
-		if (!t->shape[i])
-			return 0;
-	for (uint32_t i = 0; i < t->ndim; i++)
-		if (__builtin_mul_overflow(numel, t->shape[i], &numel))
-			return UINT64_MAX;
-	return numel;
+	return t->kind == CKPT_KIND_UNINITIALIZED ? 0 : ckpt_shape_numel(t->shape, t->ndim);
 }
 
 static uint64_t nbytes_of_items(const struct ckpt_tensor *t, uint64_t numel)

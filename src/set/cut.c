@@ -4,6 +4,7 @@
 #include "format/format.h"
 #include "tensor/assemble.h"
 #include "tensor/negate.h"
+#include "tensor/shape.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -59,12 +60,7 @@ static uint64_t nbytes_of(const struct ckpt_tensor *t)
 {
 	uint64_t n = ckpt_dtype_size(t->dtype);
 
-	for (uint32_t i = 0; i < t->ndim; i++)
-		if (!t->shape[i])
-			return 0;
-	for (uint32_t i = 0; i < t->ndim; i++)
-		n *= t->shape[i];
-	return n;
+	return ckpt_shape_is_empty(t->shape, t->ndim) ? 0 : n * ckpt_shape_count(t->shape, t->ndim);
 }
 
 struct ckpt_cut ckpt_cutter_cut(struct ckpt_cutter *c, const struct ckpt_tensor *t)

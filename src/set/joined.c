@@ -77,14 +77,6 @@ static bool grow(struct ckpt_joined *j)
 	return boxes;
 }
 
-static bool is_empty(const uint64_t *shape, uint32_t ndim)
-{
-	for (uint32_t i = 0; i < ndim; i++)
-		if (!shape[i])
-			return true;
-	return false;
-}
-
 int ckpt_joined_add(struct ckpt_joined *j, uint32_t file, const struct ckpt_tensor *local,
 		    const struct ckpt_recipe *bytes, const uint64_t *local_offset,
 		    const uint64_t *offset, const uint64_t *shape, struct ckpt_error *err)
@@ -96,7 +88,7 @@ int ckpt_joined_add(struct ckpt_joined *j, uint32_t file, const struct ckpt_tens
 	uint64_t *box;
 	bool there;
 
-	if (is_empty(shape, j->ndim))
+	if (ckpt_shape_is_empty(shape, j->ndim))
 		return 0;
 	box = ckpt_arena_calloc(j->arena, 2 * (uint64_t)j->ndim + 1, sizeof(*box));
 	if (!box)
@@ -151,7 +143,7 @@ int ckpt_joined_add_extents(struct ckpt_joined *j, uint32_t file, const struct c
 			err, CKPT_E_FORMAT,
 			"its local part is of another shape than its place in the mesh has: is the "
 			"file's number not the rank's?");
-	if (is_empty(local->shape, j->ndim))
+	if (ckpt_shape_is_empty(local->shape, j->ndim))
 		return 0;
 	do {
 		uint64_t inside[CKPT_MOST_DIMS], offset[CKPT_MOST_DIMS], shape[CKPT_MOST_DIMS];

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -14,6 +15,28 @@
  */
 int ckpt_shape_check(const uint64_t *shape, uint32_t ndim, uint32_t itemsize,
 		     struct ckpt_error *err);
+
+/* Has a tensor of SHAPE, NDIM numbers, no items? */
+static inline bool ckpt_shape_is_empty(const uint64_t *shape, uint32_t ndim)
+{
+	for (uint32_t i = 0; i < ndim; i++)
+		if (!shape[i])
+			return true;
+	return false;
+}
+
+/* Items of SHAPE, NDIM numbers, of any file; UINT64_MAX if they are too many to be counted. */
+static inline uint64_t ckpt_shape_numel(const uint64_t *shape, uint32_t ndim)
+{
+	uint64_t n = 1;
+
+	if (ckpt_shape_is_empty(shape, ndim))
+		return 0;
+	for (uint32_t i = 0; i < ndim; i++)
+		if (__builtin_mul_overflow(n, shape[i], &n))
+			return UINT64_MAX;
+	return n;
+}
 
 /* Items of SHAPE, NDIM numbers, whose product the caller knows to fit. 1 if NDIM is 0. */
 static inline uint64_t ckpt_shape_count(const uint64_t *shape, uint32_t ndim)

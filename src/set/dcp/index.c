@@ -477,10 +477,7 @@ int ckpt_dcp_index_load(const struct ckpt_source *source, uint8_t **bytes,
 
 bool ckpt_dcp_chunk_is_empty(const struct ckpt_dcp_chunk *chunk, uint32_t ndim)
 {
-	for (uint32_t i = 0; chunk->shape && i < ndim; i++)
-		if (!chunk->shape[i])
-			return true;
-	return false;
+	return chunk->shape && ckpt_shape_is_empty(chunk->shape, ndim);
 }
 
 int ckpt_dcp_check_cover(const struct ckpt_dcp_index *index, const struct ckpt_dcp_entry *entry,

@@ -16,6 +16,7 @@
 #include "set/dcp/copy_files.h"
 #include "set/dcp/item_writer.h"
 #include "set/out.h"
+#include "tensor/shape.h"
 #include "zipfmt/layout.h"
 
 #include <inttypes.h>
@@ -43,14 +44,6 @@ struct dcp_splitter {
 };
 
 /* ---- where everything goes ---- */
-
-static bool is_empty(const struct ckpt_tensor *t)
-{
-	for (uint32_t i = 0; i < t->ndim; i++)
-		if (!t->shape[i])
-			return true;
-	return false;
-}
 
 static int add_part(struct dcp_splitter *s, const struct ckpt_cut *cut, uint32_t i)
 {
@@ -100,7 +93,7 @@ static int place_tensor(struct dcp_splitter *s, uint32_t entry)
 	struct ckpt_dcp_out_entry *e = &s->out.entries[entry];
 	const struct ckpt_tensor *t = &e->tensor;
 	struct ckpt_cut cut;
-	bool empty = is_empty(t);
+	bool empty = ckpt_shape_is_empty(t->shape, t->ndim);
 	int rc = 0;
 
 	if (ckpt_dtype_packed(t->dtype) > 1 || t->storage < 0)
