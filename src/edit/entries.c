@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit/entries.h"
 
+#include <ckpt/model.h>
+
 static struct ckpt_value *copy_container(struct ckpt_model *m, const struct ckpt_value *v)
 {
 	struct ckpt_value *copy = ckpt_arena_alloc(m->arena, sizeof(*copy));
@@ -48,4 +50,11 @@ int ckpt_fewer_entries_keep(struct ckpt_model *m, struct ckpt_fewer_entries *few
 	if (ckpt_seq_add_many(m->arena, fewer->entries, fewer->were->items + index, fewer->width))
 		return 0;
 	return ckpt_arena_fail(m->arena, err);
+}
+
+uint64_t ckpt_tensors_dropped(const struct ckpt_model *before, const struct ckpt_model *after)
+{
+	uint64_t was = ckpt_tensor_count(before), is = ckpt_tensor_count(after);
+
+	return was > is ? was - is : 0;
 }

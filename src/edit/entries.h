@@ -20,4 +20,7 @@ int ckpt_fewer_entries_begin(struct ckpt_model *model, const struct ckpt_value *
 int ckpt_fewer_entries_keep(struct ckpt_model *model, struct ckpt_fewer_entries *fewer,
 			    uint32_t index, struct ckpt_error *err);
 
+/* How many tensors AFTER has less than BEFORE, which it was made of. */
+uint64_t ckpt_tensors_dropped(const struct ckpt_model *before, const struct ckpt_model *after);
+
 #endif

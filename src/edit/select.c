@@ -21,13 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t tensors_fewer(const struct ckpt_model *before, const struct ckpt_model *after)
-{
-	uint64_t was = ckpt_tensor_count(before), is = ckpt_tensor_count(after);
-
-	return was > is ? was - is : 0;
-}
-
 int ckpt_extract(const struct ckpt_model *model, const char *name, struct ckpt_model **out,
 		 struct ckpt_edit_report *report, struct ckpt_error *err)
 {
@@ -46,7 +39,7 @@ int ckpt_extract(const struct ckpt_model *model, const char *name, struct ckpt_m
 		return rc;
 	(*out)->root = found;
 	did.extracted = true;
-	did.tensors_dropped = tensors_fewer(model, *out);
+	did.tensors_dropped = ckpt_tensors_dropped(model, *out);
 	ckpt_sized_give(report, &did, sizeof(did));
 	return 0;
 }
@@ -389,7 +382,7 @@ int ckpt_select(const struct ckpt_model *model, const char *const *keep, size_t 
 		return rc;
 	}
 	did.entries_dropped = s.entries_dropped;
-	did.tensors_dropped = tensors_fewer(model, s.to);
+	did.tensors_dropped = ckpt_tensors_dropped(model, s.to);
 	ckpt_sized_give(report, &did, sizeof(did));
 	*out = s.to;
 	return 0;

@@ -9,6 +9,7 @@
  */
 #include "base/sized.h"
 #include "base/text.h"
+#include "edit/entries.h"
 #include "model/find.h"
 #include "model/module.h"
 #include "model/state_dict.h"
@@ -122,13 +123,6 @@ static int find_named(struct chooser *c, const char *name, struct ckpt_error *er
 			 strchr("aeiou", *what) ? "an" : "a", what);
 }
 
-static uint64_t tensors_fewer(const struct ckpt_model *before, const struct ckpt_model *after)
-{
-	uint64_t was = ckpt_tensor_count(before), is = ckpt_tensor_count(after);
-
-	return was > is ? was - is : 0;
-}
-
 static int make_model(const struct chooser *c, struct ckpt_model **out,
 		      struct ckpt_edit_report *did, struct ckpt_error *err)
 {
@@ -151,7 +145,7 @@ static int make_model(const struct chooser *c, struct ckpt_model **out,
 	did->state_dicts = c->count;
 	did->places = place;
 	did->place_count = 1;
-	did->tensors_dropped = tensors_fewer(c->model, *out);
+	did->tensors_dropped = ckpt_tensors_dropped(c->model, *out);
 	did->tensors_taken = ckpt_tensor_count(*out);
 	return 0;
 }
