@@ -13,6 +13,7 @@
 
 #include "base/text.h"
 #include "model/maker.h"
+#include "tensor/shape.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,16 +37,11 @@ struct dcp_opener {
 static const struct ckpt_value *make_storage_id(struct dcp_opener *o, uint32_t entry)
 {
 	const struct ckpt_dcp_entry *e = &o->dcp->index.entries[entry];
-	uint64_t numel = 1;
 	char key[16];
 
-	for (uint32_t i = 0; i < e->ndim; i++)
-		numel = e->shape[i] ? numel * e->shape[i] : 0;
-	for (uint32_t i = 0; i < e->ndim; i++)
-		if (!e->shape[i])
-			numel = 0;
 	snprintf(key, sizeof(key), "e%" PRIu32, entry);
-	return ckpt_maker_storage(&o->maker, e->dtype, key, NULL, numel);
+	return ckpt_maker_storage(&o->maker, e->dtype, key, NULL,
+				  ckpt_shape_count(e->shape, e->ndim));
 }
 
 /* As torch.empty() makes it. */
@@ -381,23 +377,17 @@ static int read_directory(struct dcp_opener *o, struct ckpt_model **out)
 
 static struct ckpt_document *new_document(const char *path, struct ckpt_source *index)
 {
-	struct ckpt_document *doc = calloc(1, sizeof(*doc));
-	struct ckpt_dcp *dcp = calloc(1, sizeof(*dcp));
+	struct ckpt_document *doc =
+		ckpt_document_new(index, &ckpt_format_dcp, sizeof(struct ckpt_dcp), free_dcp);
+	struct ckpt_dcp *dcp;
 
-	if (!doc || !dcp) {
-		free(doc);
-		free(dcp);
+	if (!doc)
 		return NULL;
-	}
+	dcp = doc->container;
 	pthread_mutex_init(&dcp->lock, NULL);
 	dcp->path = strdup(path);
 	dcp->arena =
 		ckpt_arena_new(UINT64_MAX >> 1); /* in proportion to the index, which is limited */
-	doc->refs = 1;
-	doc->source = ckpt_source_ref(index);
-	doc->format = &ckpt_format_dcp;
-	doc->container = dcp;
-	doc->free_container = free_dcp;
 	doc->storage_bytes = storage_bytes;
 	doc->each_file = each_file;
 	doc->forget_checksums = forget_checksums;

@@ -176,26 +176,21 @@ static int storage_bytes(struct ckpt_document *doc, const struct ckpt_storage *s
 
 static struct ckpt_document *new_document(const char *path, struct ckpt_source *index)
 {
-	struct ckpt_document *doc = calloc(1, sizeof(*doc));
-	struct ckpt_tc *tc = calloc(1, sizeof(*tc));
-	char *copy = strdup(path);
+	struct ckpt_document *doc =
+		ckpt_document_new(index, &ckpt_format_tc, sizeof(struct ckpt_tc), free_tc);
+	struct ckpt_tc *tc;
 
-	if (!doc || !tc || !copy) {
-		free(doc);
-		free(tc);
-		free(copy);
+	if (!doc)
 		return NULL;
-	}
-	tc->path = copy;
-	doc->refs = 1;
-	doc->source = ckpt_source_ref(index);
-	doc->format = &ckpt_format_tc;
-	doc->container = tc;
-	doc->free_container = free_tc;
+	tc = doc->container;
+	tc->path = strdup(path);
 	doc->storage_bytes = storage_bytes;
 	doc->each_file = each_file;
 	doc->path = tc->path;
-	return doc;
+	if (tc->path)
+		return doc;
+	ckpt_document_unref(doc);
+	return NULL;
 }
 
 /* An empty model of the document, and over it the one that shows the values of the files. */
