@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/paths.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,4 +39,12 @@ char *ckpt_path_parent(const char *path)
 	if (!slash)
 		return strdup(".");
 	return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+int ckpt_path_join(const char *folder, const char *name, char **out, struct ckpt_error *err)
+{
+	if (asprintf(out, "%s/%s", folder, name) >= 0)
+		return 0;
+	*out = NULL;
+	return ckpt_fail_nomem(err);
 }

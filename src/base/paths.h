@@ -2,6 +2,8 @@
 #ifndef CKPT_BASE_PATHS_H
 #define CKPT_BASE_PATHS_H
 
+#include "base/error.h"
+
 #include <stdbool.h>
 
 /*
@@ -12,5 +14,8 @@ bool ckpt_is_below(const char *path, const char *folder);
 
 /* The folder that PATH is in: "." of a name alone. To be freed. NULL: no memory. */
 char *ckpt_path_parent(const char *path);
+
+/* *OUT: "FOLDER/NAME", to be freed. CKPT_E_NOMEM: *OUT is NULL. */
+int ckpt_path_join(const char *folder, const char *name, char **out, struct ckpt_error *err);
 
 #endif

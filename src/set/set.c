@@ -11,6 +11,7 @@
 #include "set/set.h"
 
 #include "base/c_locale.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "set/dcp/dcp.h"
 #include "set/hf/hf.h"
@@ -252,8 +253,8 @@ static int open_index(const char *path, const char *name, struct ckpt_source **o
 	char *index_path;
 	int rc;
 
-	if (asprintf(&index_path, "%s/%s", path, name) < 0)
-		return ckpt_fail_nomem(err);
+	if (ckpt_path_join(path, name, &index_path, err) < 0)
+		return CKPT_E_NOMEM;
 	rc = ckpt_source_open(index_path, out, err);
 	free(index_path);
 	return rc;

@@ -38,15 +38,6 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 		s->o->progress(s->o->progress_ctx, done < s->total ? done : s->total, s->total);
 }
 
-static int join(const struct ckpt_dcp_copier *s, const char *folder, const char *name, char **out)
-{
-	if (asprintf(out, "%s/%s", folder, name) < 0) {
-		*out = NULL;
-		return ckpt_fail_nomem(s->err);
-	}
-	return 0;
-}
-
 static unsigned sink_flags(const struct ckpt_dcp_copier *s)
 {
 	return s->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
@@ -150,10 +141,10 @@ static void escape_path(struct ckpt_error *err)
 int ckpt_dcp_copy_data_file(struct ckpt_dcp_copier *s, const char *name)
 {
 	char *from = NULL, *to = NULL;
-	int rc = join(s, s->from, name, &from);
+	int rc = ckpt_path_join(s->from, name, &from, s->err);
 
 	if (rc == 0)
-		rc = join(s, s->to, name, &to);
+		rc = ckpt_path_join(s->to, name, &to, s->err);
 	if (rc == 0)
 		rc = make_folders(s, from, to);
 	if (rc == 0 && s->o->flags & CKPT_SAVE_HARD_LINK)
@@ -195,7 +186,7 @@ bool ckpt_dcp_is_copied(const void *copier, const char *path, const char *name)
 	if (ckpt_dcp_is_own(NULL, path, name) ||
 	    ckpt_strmap_find(s->data_files, name, strlen(name)))
 		return true;
-	if (join(s, s->from, name, &from) < 0)
+	if (ckpt_path_join(s->from, name, &from, NULL) < 0)
 		return false;
 	there = lstat(from, &st) == 0;
 	free(from);
@@ -227,7 +218,7 @@ static bool is_output(const struct ckpt_dcp_copier *s, const char *name)
 	char *path;
 	bool is;
 
-	if (!s->output_inside || join(s, s->from, name, &path) < 0)
+	if (!s->output_inside || ckpt_path_join(s->from, name, &path, NULL) < 0)
 		return false;
 	is = ckpt_is_below(path, s->to) || ckpt_is_below(path, ckpt_folder_path(s->folder));
 	free(path);

@@ -8,6 +8,7 @@
  * index names. If that step fails, the new file is removed again, unless the new index is already
  * there. Values in it are written before the input is looked at for changes.
  */
+#include "base/paths.h"
 #include "set/dcp/copy_files.h"
 #include "set/dcp/edit.h"
 #include "set/listing.h"
@@ -66,15 +67,6 @@ static unsigned sink_flags(const struct dcp_saver *s)
 	return s->b.o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
 }
 
-static int join(struct dcp_saver *s, const char *name, char **out)
-{
-	if (asprintf(out, "%s/%s", s->b.to, name) < 0) {
-		*out = NULL;
-		return ckpt_fail_nomem(s->b.err);
-	}
-	return 0;
-}
-
 static int write_values(struct dcp_saver *s)
 {
 	struct ckpt_mover_options options = { .cancel = s->b.o->cancel,
@@ -83,7 +75,7 @@ static int write_values(struct dcp_saver *s)
 	struct ckpt_sink *sink = NULL;
 	uint64_t size = 0;
 	char *path;
-	int rc = join(s, s->new_file, &path);
+	int rc = ckpt_path_join(s->b.to, s->new_file, &path, s->b.err);
 
 	if (rc == 0)
 		rc = ckpt_sink_open(path, 0, 0, sink_flags(s), ckpt_model_mode(s->edit.model),
@@ -108,7 +100,7 @@ static int write_index(struct dcp_saver *s, unsigned flags)
 	int rc = ckpt_dcp_edit_index(&s->edit, s->new_file, &index, s->b.err);
 
 	if (rc == 0)
-		rc = join(s, ".metadata", &path);
+		rc = ckpt_path_join(s->b.to, ".metadata", &path, s->b.err);
 	if (rc == 0)
 		rc = ckpt_set_write_file(s->b.folder, path, &index, flags,
 					 ckpt_source_mode(s->edit.model->doc->source), s->b.err);
@@ -226,7 +218,7 @@ static bool has_old_index(struct dcp_saver *s)
 	char *path;
 	bool same = false;
 
-	if (join(s, ".metadata", &path) < 0)
+	if (ckpt_path_join(s->b.to, ".metadata", &path, NULL) < 0)
 		return false;
 	if (ckpt_source_open(path, &now, NULL) == 0) {
 		same = ckpt_source_identity(s->edit.model->doc->source, &old_dev, &old_ino) &&
@@ -245,7 +237,7 @@ static void drop_values(struct dcp_saver *s)
 
 	if (s->b.err)
 		kept = *s->b.err;
-	if (has_old_index(s) && join(s, s->new_file, &path) == 0) {
+	if (has_old_index(s) && ckpt_path_join(s->b.to, s->new_file, &path, s->b.err) == 0) {
 		unlink(path);
 		free(path);
 	}

@@ -11,6 +11,7 @@
  */
 #include "set/dcp/dcp.h"
 
+#include "base/paths.h"
 #include "base/text.h"
 #include "model/maker.h"
 #include "tensor/shape.h"
@@ -164,8 +165,8 @@ static int stat_file(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, struct ck
 	struct stat st;
 	char *path;
 
-	if (asprintf(&path, "%s/%s", dcp->path, file->name) < 0)
-		return ckpt_fail_nomem(err);
+	if (ckpt_path_join(dcp->path, file->name, &path, err) < 0)
+		return CKPT_E_NOMEM;
 	file->path = ckpt_arena_copy(dcp->arena, path, strlen(path));
 	free(path);
 	if (!file->path)

@@ -65,8 +65,8 @@ static int read_part(struct reindexer *r, const char *name)
 		return ckpt_fail_nomem(r->err);
 	r->parts = parts;
 	parts[r->part_count] = (struct index_part){ 0 };
-	if (asprintf(&path, "%s/%s", r->path, name) < 0)
-		return ckpt_fail_nomem(r->err);
+	if (ckpt_path_join(r->path, name, &path, r->err) < 0)
+		return CKPT_E_NOMEM;
 	rc = ckpt_source_open(path, &source, r->err);
 	if (rc == 0) {
 		struct index_part *p = &r->parts[r->part_count++];
@@ -345,13 +345,13 @@ static unsigned mode_of_files(const struct reindexer *r)
 
 	for (size_t i = 0; i < r->listing.count; i++)
 		if (strstr(r->listing.items[i].name, ".metadata") &&
-		    asprintf(&path, "%s/%s", r->path, r->listing.items[i].name) >= 0) {
+		    ckpt_path_join(r->path, r->listing.items[i].name, &path, NULL) == 0) {
 			mode &= mode_of(path);
 			free(path);
 		}
 
 	for (uint32_t i = 0; i < r->out.file_count; i++)
-		if (asprintf(&path, "%s/%s", r->path, r->out.files[i]) >= 0) {
+		if (ckpt_path_join(r->path, r->out.files[i], &path, NULL) == 0) {
 			mode &= mode_of(path);
 			free(path);
 		}
@@ -364,8 +364,8 @@ static int write_index(struct reindexer *r, struct ckpt_folder *folder, const ch
 	char *path;
 	int rc;
 
-	if (asprintf(&path, "%s/.metadata", in) < 0)
-		return ckpt_fail_nomem(r->err);
+	if (ckpt_path_join(in, ".metadata", &path, r->err) < 0)
+		return CKPT_E_NOMEM;
 	rc = ckpt_set_write_file(folder, path, index, flags, mode_of_files(r), r->err);
 	free(path);
 	return rc;
@@ -377,7 +377,7 @@ static int write_in_place(struct reindexer *r, const struct ckpt_buf *index)
 	char *path;
 
 	if (rc == 0 && !strcmp(r->report->source, ".metadata.tmp") &&
-	    asprintf(&path, "%s/.metadata.tmp", r->path) >= 0) {
+	    ckpt_path_join(r->path, ".metadata.tmp", &path, NULL) == 0) {
 		unlink(path); /* it has done its work */
 		free(path);
 	}
@@ -391,8 +391,8 @@ static int check_not_input(struct reindexer *r, const char *out)
 	char *path;
 
 	for (uint32_t i = 0; !is_input && i < r->out.file_count; i++) {
-		if (asprintf(&path, "%s/%s", r->path, r->out.files[i]) < 0)
-			return ckpt_fail_nomem(r->err);
+		if (ckpt_path_join(r->path, r->out.files[i], &path, r->err) < 0)
+			return CKPT_E_NOMEM;
 		is_input = ckpt_is_below(path, out);
 		free(path);
 	}

@@ -11,6 +11,7 @@
  */
 #include "set/dcp/save.h"
 
+#include "base/paths.h"
 #include "base/text.h"
 #include "set/cut.h"
 #include "set/dcp/copy_files.h"
@@ -221,15 +222,6 @@ static unsigned sink_flags(const struct dcp_splitter *s)
 	return s->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
 }
 
-static int join_path(struct dcp_splitter *s, const char *name, char **out)
-{
-	if (asprintf(out, "%s/%s", ckpt_folder_temp_path(s->folder), name) < 0) {
-		*out = NULL;
-		return ckpt_fail_nomem(s->err);
-	}
-	return 0;
-}
-
 static int write_data_file(struct dcp_splitter *s, uint32_t file, uint64_t *size)
 {
 	struct ckpt_mover_options options = { .progress = show_progress,
@@ -240,7 +232,8 @@ static int write_data_file(struct dcp_splitter *s, uint32_t file, uint64_t *size
 	struct ckpt_mover *mover = NULL;
 	struct ckpt_sink *sink = NULL;
 	char *path;
-	int rc = join_path(s, s->out.files[file], &path);
+	int rc =
+		ckpt_path_join(ckpt_folder_temp_path(s->folder), s->out.files[file], &path, s->err);
 
 	if (rc == 0)
 		rc = ckpt_sink_open(path, 0, 0, sink_flags(s), s->mode, &sink, s->err);
@@ -276,7 +269,7 @@ static int write_index(struct dcp_splitter *s, uint64_t *total)
 
 	*total += index.len;
 	if (rc == 0 && s->folder)
-		rc = join_path(s, ".metadata", &path);
+		rc = ckpt_path_join(ckpt_folder_temp_path(s->folder), ".metadata", &path, s->err);
 	if (rc == 0 && s->folder)
 		rc = ckpt_set_write_file(s->folder, path, &index, sink_flags(s), s->mode, s->err);
 	free(path);

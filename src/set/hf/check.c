@@ -9,6 +9,7 @@
  */
 #include "set/hf/hf.h"
 
+#include "base/paths.h"
 #include "base/text.h"
 #include "set/hf/name.h"
 
@@ -147,7 +148,7 @@ static bool is_missing(const char *folder, const char *name)
 	char *path;
 	bool missing = false;
 
-	if (asprintf(&path, "%s/%s", folder, name) >= 0) {
+	if (ckpt_path_join(folder, name, &path, NULL) == 0) {
 		missing = stat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
 		free(path);
 	}

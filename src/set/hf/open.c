@@ -11,6 +11,7 @@
 #include "set/hf/hf.h"
 
 #include "base/c_locale.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "set/hf/name.h"
 
@@ -139,8 +140,8 @@ static int open_file(const char *folder, const char *name, struct ckpt_model **o
 	char *path;
 	int rc;
 
-	if (asprintf(&path, "%s/%s", folder, name) < 0)
-		return ckpt_fail_nomem(err);
+	if (ckpt_path_join(folder, name, &path, err) < 0)
+		return CKPT_E_NOMEM;
 	rc = ckpt_source_open(path, &source, err);
 	if (rc == 0) {
 		rc = ckpt_format_open(source, out, err);
@@ -220,8 +221,8 @@ static int open_set(const char *path, const struct ckpt_listing *l,
 	char *file;
 	int rc;
 
-	if (asprintf(&file, "%s/%s", path, name) < 0)
-		return ckpt_fail_nomem(err);
+	if (ckpt_path_join(path, name, &file, err) < 0)
+		return CKPT_E_NOMEM;
 	rc = ckpt_source_open(file, &source, err);
 	free(file);
 	if (rc < 0)

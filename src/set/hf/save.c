@@ -9,6 +9,7 @@
  */
 #include "set/hf/out.h"
 
+#include "base/paths.h"
 #include "base/text.h"
 #include "format/torch_zip.h"
 #include "set/hf/hf.h"
@@ -130,10 +131,9 @@ static int write_shard(struct hf_saver *s, uint32_t shard, bool dry, uint64_t *n
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_save_options o = *s->out.o;
 	char *name = ckpt_hf_out_name(&s->out, shard), *path = NULL;
-	int rc = 0;
+	int rc = name ? ckpt_path_join(ckpt_folder_temp_path(s->folder), name, &path, s->err)
+		      : ckpt_fail_nomem(s->err);
 
-	if (!name || asprintf(&path, "%s/%s", ckpt_folder_temp_path(s->folder), name) < 0)
-		rc = ckpt_fail_nomem(s->err);
 	o.flags = (o.flags & CKPT_SAVE_NO_SYNC) | CKPT_SAVE_CANONICAL |
 		  (dry ? CKPT_SAVE_DRY_RUN : 0u);
 	o.reflink = CKPT_REFLINK_NEVER;
@@ -176,11 +176,9 @@ static int write_index(struct hf_saver *s, bool dry)
 
 	if (s->out.packing.shard_count > 1)
 		rc = ckpt_hf_out_index(&s->out, &text, s->err);
-	if (rc == 0 &&
-	    asprintf(&path, "%s/%s", ckpt_folder_temp_path(s->folder), s->out.index_name) < 0) {
-		path = NULL;
-		rc = ckpt_fail_nomem(s->err);
-	}
+	if (rc == 0)
+		rc = ckpt_path_join(ckpt_folder_temp_path(s->folder), s->out.index_name, &path,
+				    s->err);
 	if (rc == 0 && dry)
 		s->total += text.len;
 	else if (rc == 0 && text.len)

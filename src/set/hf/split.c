@@ -14,6 +14,7 @@
 #include "set/hf/out.h"
 
 #include "base/c_locale.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "plan/checks.h"
 #include "set/cut.h"
@@ -229,8 +230,8 @@ static int write_rank(struct hf_splitter *s, uint32_t rank, bool dry)
 	if (!count)
 		return 0;
 	make_name(rank, name);
-	if (asprintf(&path, "%s/%s", ckpt_folder_temp_path(s->folder), name) < 0)
-		return ckpt_fail_nomem(s->err);
+	if (ckpt_path_join(ckpt_folder_temp_path(s->folder), name, &path, s->err) < 0)
+		return CKPT_E_NOMEM;
 	rc = write_parts(s, s->parts + start, count, path, dry, &nbytes);
 	free(path);
 	if (dry) {

@@ -12,6 +12,7 @@
 #include "set/ranks/ranks.h"
 
 #include "base/ascii.h"
+#include "base/paths.h"
 #include "base/text.h"
 #include "format/torch_zip.h"
 #include "model/state_dict.h"
@@ -368,8 +369,8 @@ static int open_rank(const char *path, const char *name, struct ckpt_model **out
 	char *file;
 	int rc;
 
-	if (asprintf(&file, "%s/%s", path, name) < 0)
-		return ckpt_fail_nomem(err);
+	if (ckpt_path_join(path, name, &file, err) < 0)
+		return CKPT_E_NOMEM;
 	rc = ckpt_source_open(file, &source, err);
 	if (rc == 0) {
 		rc = ckpt_torch_zip_read(source, out, err);

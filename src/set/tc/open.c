@@ -11,6 +11,7 @@
  */
 #include "set/tc/tc.h"
 
+#include "base/paths.h"
 #include "model/plain_values.h"
 #include "set/fields.h"
 
@@ -63,8 +64,8 @@ static int open_member(struct tc_opener *o, uint32_t i)
 	int rc;
 
 	tc->names[i] = tc->index.files[i].name;
-	if (asprintf(&path, "%s/%s", tc->path, tc->names[i]) < 0)
-		return ckpt_fail_nomem(o->err);
+	if (ckpt_path_join(tc->path, tc->names[i], &path, o->err) < 0)
+		return CKPT_E_NOMEM;
 	rc = ckpt_member_open(&tc->members[i], path, o->doc->pickle.next_id, o->err);
 	free(path);
 	if (rc < 0)
@@ -241,8 +242,8 @@ int ckpt_tc_open(const char *path, const struct ckpt_listing *l, struct ckpt_mod
 	int rc;
 
 	*out = NULL;
-	if (asprintf(&index_path, "%s/" CKPT_TC_INDEX, path) < 0)
-		return ckpt_fail_nomem(err);
+	if (ckpt_path_join(path, CKPT_TC_INDEX, &index_path, err) < 0)
+		return CKPT_E_NOMEM;
 	rc = ckpt_source_open(index_path, &index, err);
 	free(index_path);
 	if (rc < 0)

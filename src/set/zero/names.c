@@ -12,6 +12,7 @@
 
 #include "base/ascii.h"
 #include "base/c_locale.h"
+#include "base/paths.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -302,7 +303,7 @@ bool ckpt_zero_is_folder(const char *path, const char *tag)
 	char *folder;
 	bool is_one = false;
 
-	if (asprintf(&folder, "%s/%s", path, tag) < 0)
+	if (ckpt_path_join(path, tag, &folder, NULL) < 0)
 		return false;
 	if (ckpt_set_is_folder(folder) && ckpt_listing_read(folder, &l, NULL) == 0)
 		is_one = has_deepspeed_files(&l);
@@ -374,8 +375,8 @@ static int find_latest(const char *path, const struct ckpt_listing *l,
 		return rc < 0 ? rc : fail_unnamed(l, err);
 	if (leads_out(tag) || !ckpt_zero_is_folder(path, tag))
 		return fail_latest(l, tag, err);
-	if (asprintf(&folder, "%s/%s", path, tag) < 0)
-		return ckpt_fail_nomem(err);
+	if (ckpt_path_join(path, tag, &folder, err) < 0)
+		return CKPT_E_NOMEM;
 	rc = ckpt_listing_read(folder, &inside, err);
 	if (rc == 0)
 		rc = read_folder(folder, &inside, names, err);

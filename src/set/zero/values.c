@@ -9,6 +9,7 @@
  */
 #include "set/zero/read.h"
 
+#include "base/paths.h"
 #include "base/text.h"
 #include "model/state_dict.h"
 #include "set/joined.h"
@@ -48,8 +49,8 @@ int ckpt_zero_open_file(struct ckpt_zero_reader *r, uint32_t i, const char *name
 	int rc;
 
 	file->name = name;
-	if (asprintf(&path, "%s/%s", r->zero->names.folder, name) < 0)
-		return ckpt_fail_nomem(r->err);
+	if (ckpt_path_join(r->zero->names.folder, name, &path, r->err) < 0)
+		return CKPT_E_NOMEM;
 	rc = ckpt_error_at(r->err, open_path(path, file, r->err), path, NULL, CKPT_NO_OFFSET);
 	free(path);
 	if (rc == 0)
