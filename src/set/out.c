@@ -11,6 +11,11 @@ unsigned ckpt_set_folder_flags(const struct ckpt_save_options *o)
 	       (o->flags & CKPT_SAVE_NO_SYNC ? CKPT_FOLDER_NO_SYNC : 0u);
 }
 
+unsigned ckpt_set_sink_flags(unsigned save_flags)
+{
+	return save_flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
+}
+
 int ckpt_set_fail_is_input(const char *path, struct ckpt_error *err)
 {
 	return ckpt_error_at(err,

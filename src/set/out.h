@@ -13,6 +13,9 @@
 /* Of what OPTIONS say: enum ckpt_folder_flags. */
 unsigned ckpt_set_folder_flags(const struct ckpt_save_options *options);
 
+/* Of SAVE_FLAGS, enum ckpt_save_flags: enum ckpt_sink_flags of a new file. */
+unsigned ckpt_set_sink_flags(unsigned save_flags);
+
 /* CKPT_E_OUTPUT if replacing PATH would destroy the input: it is the input, or a folder around it. */
 int ckpt_set_check_not_input(const struct ckpt_model *model, const char *path,
 			     struct ckpt_error *err);

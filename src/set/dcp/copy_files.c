@@ -17,6 +17,7 @@
 #include "io/tree.h"
 #include "plan/mover.h"
 #include "set/dcp/save.h"
+#include "set/out.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -36,11 +37,6 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 	done += s->done;
 	if (s->o->progress)
 		s->o->progress(s->o->progress_ctx, done < s->total ? done : s->total, s->total);
-}
-
-static unsigned sink_flags(const struct ckpt_dcp_copier *s)
-{
-	return s->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
 }
 
 /* ---- data files ---- */
@@ -113,7 +109,8 @@ static int copy_file(struct ckpt_dcp_copier *s, const char *from, const char *to
 	if (rc < 0)
 		return rc;
 	size = ckpt_source_size(source);
-	rc = ckpt_sink_open(to, size, 0, sink_flags(s), ckpt_source_mode(source), &sink, s->err);
+	rc = ckpt_sink_open(to, size, 0, ckpt_set_sink_flags(s->o->flags), ckpt_source_mode(source),
+			    &sink, s->err);
 	if (rc < 0) {
 		ckpt_source_unref(source);
 		return rc;

@@ -62,11 +62,6 @@ static int copy_data_files(struct dcp_saver *s)
 
 /* ---- what is new ---- */
 
-static unsigned sink_flags(const struct dcp_saver *s)
-{
-	return s->b.o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
-}
-
 static int write_values(struct dcp_saver *s)
 {
 	struct ckpt_mover_options options = { .cancel = s->b.o->cancel,
@@ -78,8 +73,8 @@ static int write_values(struct dcp_saver *s)
 	int rc = ckpt_path_join(s->b.to, s->new_file, &path, s->b.err);
 
 	if (rc == 0)
-		rc = ckpt_sink_open(path, 0, 0, sink_flags(s), ckpt_model_mode(s->edit.model),
-				    &sink, s->b.err);
+		rc = ckpt_sink_open(path, 0, 0, ckpt_set_sink_flags(s->b.o->flags),
+				    ckpt_model_mode(s->edit.model), &sink, s->b.err);
 	if (rc == 0)
 		rc = ckpt_mover_open(sink, &options, &mover, s->b.err);
 	if (rc == 0)
@@ -147,7 +142,7 @@ static int write_all(struct dcp_saver *s)
 		rc = ckpt_dcp_copy_others(&s->b);
 	if (rc == 0 && s->edit.rewrite_count)
 		rc = write_values(s);
-	return rc == 0 ? write_index(s, sink_flags(s)) : rc;
+	return rc == 0 ? write_index(s, ckpt_set_sink_flags(s->b.o->flags)) : rc;
 }
 
 static int save_folder(struct dcp_saver *s, const char *path)

@@ -325,11 +325,6 @@ static int join_parts(struct reindexer *r)
 
 /* ---- writing ---- */
 
-static unsigned sink_flags(const struct reindexer *r)
-{
-	return r->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
-}
-
 static unsigned mode_of(const char *path)
 {
 	struct stat st;
@@ -422,7 +417,7 @@ static int write_folder(struct reindexer *r, const char *out, const struct ckpt_
 	if (rc == 0)
 		rc = ckpt_dcp_copy_others(&b);
 	if (rc == 0)
-		rc = write_index(r, folder, b.to, index, sink_flags(r));
+		rc = write_index(r, folder, b.to, index, ckpt_set_sink_flags(r->o->flags));
 	if (rc == 0)
 		return ckpt_folder_commit(folder, r->err);
 	ckpt_folder_discard(folder);

@@ -217,11 +217,6 @@ static int write_items(struct dcp_splitter *s, uint32_t file, struct ckpt_mover 
 	return rc;
 }
 
-static unsigned sink_flags(const struct dcp_splitter *s)
-{
-	return s->o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
-}
-
 static int write_data_file(struct dcp_splitter *s, uint32_t file, uint64_t *size)
 {
 	struct ckpt_mover_options options = { .progress = show_progress,
@@ -236,7 +231,8 @@ static int write_data_file(struct dcp_splitter *s, uint32_t file, uint64_t *size
 		ckpt_path_join(ckpt_folder_temp_path(s->folder), s->out.files[file], &path, s->err);
 
 	if (rc == 0)
-		rc = ckpt_sink_open(path, 0, 0, sink_flags(s), s->mode, &sink, s->err);
+		rc = ckpt_sink_open(path, 0, 0, ckpt_set_sink_flags(s->o->flags), s->mode, &sink,
+				    s->err);
 	if (rc == 0)
 		rc = ckpt_mover_open(sink, &options, &mover, s->err);
 	if (rc == 0)
@@ -271,7 +267,8 @@ static int write_index(struct dcp_splitter *s, uint64_t *total)
 	if (rc == 0 && s->folder)
 		rc = ckpt_path_join(ckpt_folder_temp_path(s->folder), ".metadata", &path, s->err);
 	if (rc == 0 && s->folder)
-		rc = ckpt_set_write_file(s->folder, path, &index, sink_flags(s), s->mode, s->err);
+		rc = ckpt_set_write_file(s->folder, path, &index, ckpt_set_sink_flags(s->o->flags),
+					 s->mode, s->err);
 	free(path);
 	ckpt_buf_clear(&index);
 	return rc;

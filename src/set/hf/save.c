@@ -169,7 +169,7 @@ static int write_shards(struct hf_saver *s, bool dry)
 
 static int write_index(struct hf_saver *s, bool dry)
 {
-	unsigned flags = s->out.o->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0u;
+	unsigned flags = ckpt_set_sink_flags(s->out.o->flags);
 	struct ckpt_buf text = { 0 };
 	char *path = NULL;
 	int rc = 0;
