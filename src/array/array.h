@@ -94,7 +94,10 @@ struct ckpt_array_buffers {
 	uint8_t *in, *out;
 };
 
-/* Do the steps to COUNT items in B->in, the first of them item FIRST. What they are then is in B->in again. */
+/*
+ * Do the steps to COUNT items in B->in, the first of them item FIRST. What they are then is in
+ * B->in again.
+ */
 void ckpt_array_do_steps(const struct ckpt_array *array, struct ckpt_array_buffers *b,
 			 uint64_t first, size_t count);
 

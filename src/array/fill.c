@@ -65,8 +65,8 @@ void ckpt_array_choose_dtype(struct ckpt_array *a, enum ckpt_dtype dtype)
 /* ---- strided tensors ---- */
 
 /*
- * Numbers are turned around by the dtype of the tensor. torch takes that of the storage, which is wrong for those that
- * have no storage class of their own (uint16, complex32 ...).
+ * Numbers are turned around by the dtype of the tensor. torch takes that of the storage, which is
+ * wrong for those that have no storage class of their own (uint16, complex32 ...).
  */
 static int add_swap(struct ckpt_array *a, const struct ckpt_storage *s, enum ckpt_dtype dtype,
 		    struct ckpt_error *err)
@@ -186,7 +186,9 @@ static int fill_numpy(struct ckpt_array *a, const struct ckpt_numpy *n, struct c
 	return 0;
 }
 
-/* A tensor of a device that torch cannot read from: its numbers are an array inside of the pickle. */
+/*
+ * A tensor of a device that torch cannot read from: its numbers are an array inside of the pickle.
+ */
 static int fill_from_numpy(struct ckpt_array *a, const struct ckpt_seq *args,
 			   struct ckpt_error *err)
 {

@@ -37,8 +37,9 @@ static double integer_at(enum ckpt_dtype from, const uint8_t *in)
 }
 
 /*
- * Every step is rounded as torch rounds it: the scale of a whole tensor is a float32, that of a channel a double; with zero
- * points that are floats themselves all numbers are. So since torch 1.13 at the latest; 1.7 took a double for a tensor, too.
+ * Every step is rounded as torch rounds it: the scale of a whole tensor is a float32, that of a
+ * channel a double; with zero points that are floats themselves all numbers are. So since torch
+ * 1.13 at the latest; 1.7 took a double for a tensor, too.
  */
 static float dequantize(const struct ckpt_dequantize *d, double integer, uint64_t channel)
 {
@@ -68,7 +69,10 @@ static void dequantize_items(const struct ckpt_map *map, uint64_t pos, const voi
 
 /* ---- several numbers to a byte ---- */
 
-/* Element I is in the lower bits of its byte if it comes first. Source: c10/util/quint4x2.h, seen in results. */
+/*
+ * Element I is in the lower bits of its byte if it comes first. Source: c10/util/quint4x2.h, seen
+ * in results.
+ */
 static int unpack_items(struct ckpt_array *a, uint32_t packed, struct ckpt_error *err)
 {
 	const struct ckpt_storage *s = &a->model->storages[a->t.storage];

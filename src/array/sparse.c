@@ -163,8 +163,8 @@ static void add_item(const struct dense *m, uint8_t *to, const uint8_t *from)
 }
 
 /*
- * COUNT values, the first of them VALUE, to item TO and those behind it. Where no index stands twice torch adds, too: what is
- * -0.0 becomes 0.0.
+ * COUNT values, the first of them VALUE, to item TO and those behind it. Where no index stands
+ * twice torch adds, too: what is -0.0 becomes 0.0.
  */
 static void add_items(const struct dense *m, uint64_t to, uint64_t value, uint64_t count)
 {
