@@ -16,15 +16,20 @@ static const struct ckpt_value *as_bytes(struct ckpt_saver *s, const struct ckpt
 	return v && v->kind == CKPT_BYTES ? v : NULL;
 }
 
-/* The second of two equal hours (fold=1) is a bit of the month, or of the hour of a time, which only protocol 4 and later write. */
+/*
+ * The second of two equal hours (fold=1) is a bit of the month, or of the hour of a time, which
+ * only protocol 4 and later write.
+ */
 const struct ckpt_value *ckpt_resave_time(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *data = as_bytes(s, ckpt_resave_arg(s, v, 0)), *items[2] = { NULL, ckpt_resave_arg(s, v, 1) };
+	const struct ckpt_value *data = as_bytes(s, ckpt_resave_arg(s, v, 0)),
+				*items[2] = { NULL, ckpt_resave_arg(s, v, 1) };
 	size_t at = !strcmp(v->u.call->func->u.global->name, "time") ? 0 : 2;
 	struct ckpt_value *copy;
 	char *text;
 
-	if (s->o->protocol >= 4 || !data || data->u.bytes.len <= at || !(data->u.bytes.ptr[at] & 0x80))
+	if (s->o->protocol >= 4 || !data || data->u.bytes.len <= at ||
+	    !(data->u.bytes.ptr[at] & 0x80))
 		return ckpt_resave_with_attributes(s, v);
 	copy = ckpt_resave_make(s, CKPT_BYTES);
 	text = ckpt_arena_copy(s->scratch, data->u.bytes.ptr, data->u.bytes.len);
@@ -34,10 +39,14 @@ const struct ckpt_value *ckpt_resave_time(struct ckpt_saver *s, const struct ckp
 	copy->u.bytes.ptr = text;
 	copy->u.bytes.len = data->u.bytes.len;
 	items[0] = copy;
-	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, items[1] ? 2 : 1));
+	return ckpt_resave_call(s, v, v->u.call->func,
+				ckpt_resave_seq(s, CKPT_TUPLE, items, items[1] ? 2 : 1));
 }
 
-/* Python up to 3.11 interns the parts of a path, but for the one that it joins of a drive and a backslash. */
+/*
+ * Python up to 3.11 interns the parts of a path, but for the one that it joins of a drive and a
+ * backslash.
+ */
 const struct ckpt_value *ckpt_resave_path(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_seq *parts = &ckpt_resave_now(s, v->u.call->args)->u.seq;
@@ -56,7 +65,10 @@ const struct ckpt_value *ckpt_resave_path(struct ckpt_saver *s, const struct ckp
 		part = ckpt_resave_make(s, CKPT_STR);
 		if (!part)
 			return NULL;
-		part->flags |= !i && was->u.bytes.len && was->u.bytes.ptr[was->u.bytes.len - 1] == '\\' ? CKPT_VALUE_DISTINCT : CKPT_VALUE_INTERNED;
+		part->flags |=
+			!i && was->u.bytes.len && was->u.bytes.ptr[was->u.bytes.len - 1] == '\\'
+				? CKPT_VALUE_DISTINCT
+				: CKPT_VALUE_INTERNED;
 		part->u.bytes = was->u.bytes;
 		args->u.seq.items[i] = part;
 	}
@@ -65,16 +77,21 @@ const struct ckpt_value *ckpt_resave_path(struct ckpt_saver *s, const struct ckp
 
 /* ---- array.array ---- */
 
-/* What the third argument of _array_reconstructor() says of the items, those of the byte order that is common. */
+/*
+ * What the third argument of _array_reconstructor() says of the items, those of the byte order that
+ * is common.
+ */
 static const struct {
 	char kind; /* 'u' unsigned, 'i' signed, 'f' float; 0: none that is known here */
 	uint8_t width;
 } machine_formats[] = {
-	[0] = { 'u', 1 },  [1] = { 'i', 1 },  [2] = { 'u', 2 },	 [4] = { 'i', 2 }, [6] = { 'u', 4 }, [8] = { 'i', 4 },
-	[10] = { 'u', 8 }, [12] = { 'i', 8 }, [14] = { 'f', 4 }, [16] = { 'f', 8 },
+	[0] = { 'u', 1 },  [1] = { 'i', 1 },  [2] = { 'u', 2 },	 [4] = { 'i', 2 },
+	[6] = { 'u', 4 },  [8] = { 'i', 4 },  [10] = { 'u', 8 }, [12] = { 'i', 8 },
+	[14] = { 'f', 4 }, [16] = { 'f', 8 },
 };
 
-static const struct ckpt_value *array_item(struct ckpt_saver *s, char kind, uint8_t width, const char *at)
+static const struct ckpt_value *array_item(struct ckpt_saver *s, char kind, uint8_t width,
+					   const char *at)
 {
 	struct ckpt_value *v = ckpt_resave_make(s, kind == 'f' ? CKPT_FLOAT : CKPT_INT);
 	uint64_t bits = 0;
@@ -109,17 +126,22 @@ static const struct ckpt_value *array_item(struct ckpt_saver *s, char kind, uint
 	return v;
 }
 
-/* _array_reconstructor(class, 'f', format, bytes) -> class('f', list), as protocols up to 2 have it */
+/*
+ * _array_reconstructor(class, 'f', format, bytes) -> class('f', list), as protocols up to 2 have it
+ */
 const struct ckpt_value *ckpt_resave_array(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *format = ckpt_resave_arg(s, v, 2), *data = as_bytes(s, ckpt_resave_arg(s, v, 3));
-	const struct ckpt_value *items[2] = { ckpt_resave_arg(s, v, 1), NULL }, *cls = ckpt_resave_arg(s, v, 0);
+	const struct ckpt_value *format = ckpt_resave_arg(s, v, 2),
+				*data = as_bytes(s, ckpt_resave_arg(s, v, 3));
+	const struct ckpt_value *items[2] = { ckpt_resave_arg(s, v, 1), NULL },
+				*cls = ckpt_resave_arg(s, v, 0);
 	struct ckpt_value *list;
 	uint64_t known = sizeof(machine_formats) / sizeof(machine_formats[0]);
 	uint8_t width;
 	char kind;
 
-	if (s->o->protocol > 2 || !data || cls->kind != CKPT_GLOBAL || format->kind != CKPT_INT || (uint64_t)format->u.integer >= known)
+	if (s->o->protocol > 2 || !data || cls->kind != CKPT_GLOBAL || format->kind != CKPT_INT ||
+	    (uint64_t)format->u.integer >= known)
 		return ckpt_resave_with_attributes(s, v);
 	kind = machine_formats[format->u.integer].kind;
 	width = machine_formats[format->u.integer].width;

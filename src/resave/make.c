@@ -139,11 +139,16 @@ static bool keeps_key_objects(const struct ckpt_saver *s, const struct ckpt_valu
 /* What __getstate__() of torch.optim.Optimizer returns. */
 static bool is_optimizer_state(const struct ckpt_saver *s, const struct ckpt_value *state)
 {
-	return state->u.seq.count == 6 && has_key(s, state, "defaults") && has_key(s, state, "state") && has_key(s, state, "param_groups");
+	return state->u.seq.count == 6 && has_key(s, state, "defaults") &&
+	       has_key(s, state, "state") && has_key(s, state, "param_groups");
 }
 
-/* __setstate__() of an optimizer, since torch 1.13: self.defaults.setdefault('differentiable', False) */
-static const struct ckpt_value *with_differentiable(struct ckpt_saver *s, const struct ckpt_value *defaults)
+/*
+ * __setstate__() of an optimizer, since torch 1.13: self.defaults.setdefault('differentiable',
+ * False)
+ */
+static const struct ckpt_value *with_differentiable(struct ckpt_saver *s,
+						    const struct ckpt_value *defaults)
 {
 	struct ckpt_value *copy, *key;
 	const struct ckpt_value *items[2] = { NULL, &ckpt_value_false };
@@ -159,7 +164,8 @@ static const struct ckpt_value *with_differentiable(struct ckpt_saver *s, const 
 	key->u.bytes.len = strlen(key->u.bytes.ptr);
 	items[0] = key;
 	copy->id = defaults->id;
-	return ckpt_seq_add_many(s->scratch, &copy->u.seq, defaults->u.seq.items, defaults->u.seq.count) &&
+	return ckpt_seq_add_many(s->scratch, &copy->u.seq, defaults->u.seq.items,
+				 defaults->u.seq.count) &&
 			       ckpt_seq_add_many(s->scratch, &copy->u.seq, items, 2)
 		       ? copy
 		       : NULL;
@@ -172,7 +178,9 @@ static const struct ckpt_value *make_optimizer_state(struct ckpt_saver *s,
 
 	for (uint32_t i = 0; made && s->o->differentiable && i < made->u.seq.count; i += 2)
 		if (ckpt_value_is_str(made->u.seq.items[i], "defaults")) {
-			made->u.seq.items[i + 1] = with_differentiable(s, ckpt_resave_now(s, made->u.seq.items[i + 1]));
+			made->u.seq.items[i + 1] =
+				with_differentiable(s,
+						    ckpt_resave_now(s, made->u.seq.items[i + 1]));
 			if (!made->u.seq.items[i + 1])
 				return NULL;
 		}
@@ -197,21 +205,29 @@ const struct ckpt_value *ckpt_resave_attributes(struct ckpt_saver *s,
 			return state;
 	}
 	for (int half = 0; half < 2; half++) {
-		const struct ckpt_value *made = items[half]->kind == CKPT_DICT ? ckpt_resave_attribute_dict(s, items[half]) : items[half];
+		const struct ckpt_value *made = items[half]->kind == CKPT_DICT
+							? ckpt_resave_attribute_dict(s, items[half])
+							: items[half];
 
-		if (made && made != items[half]) /* where it is a class's own state after all, and not slots, others may hold the dict */
+		/*
+		 * where it is a class's own state after all, and not slots, others may hold the
+		 * dict
+		 */
+		if (made && made != items[half])
 			((struct ckpt_value *)made)->id = items[half]->id;
 		items[half] = made;
 	}
 	return ckpt_resave_seq(s, CKPT_TUPLE, items, 2);
 }
 
-const struct ckpt_value *ckpt_resave_tensor_attributes(struct ckpt_saver *s, const struct ckpt_value *v,
+const struct ckpt_value *ckpt_resave_tensor_attributes(struct ckpt_saver *s,
+						       const struct ckpt_value *v,
 						       const struct ckpt_value *state)
 {
 	const struct ckpt_value *made = ckpt_resave_attributes(s, state);
 
-	if (!made || made == state || made->kind != CKPT_DICT || !v->id || v->id >= s->model->next_id)
+	if (!made || made == state || made->kind != CKPT_DICT || !v->id ||
+	    v->id >= s->model->next_id)
 		return made;
 	if (!s->state_ids)
 		s->state_ids = calloc(s->model->next_id, sizeof(*s->state_ids));

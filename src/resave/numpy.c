@@ -67,7 +67,9 @@ static bool numpy_dtype_id(struct ckpt_saver *s, const char *text, uint32_t *out
 {
 	char *key = ckpt_arena_copy(s->out->arena, text, strlen(text));
 	bool there;
-	uint64_t *id = key ? ckpt_strmap_insert(&s->numpy_dtypes, key, strlen(key), s->next_id, &there) : NULL;
+	uint64_t *id =
+		key ? ckpt_strmap_insert(&s->numpy_dtypes, key, strlen(key), s->next_id, &there)
+		    : NULL;
 
 	if (!id)
 		return false;
@@ -76,7 +78,10 @@ static bool numpy_dtype_id(struct ckpt_saver *s, const char *text, uint32_t *out
 	return true;
 }
 
-/* All scalars of a type share numpy's own dtype object, which no array out of a file has but one whose numbers were swapped. */
+/*
+ * All scalars of a type share numpy's own dtype object, which no array out of a file has but one
+ * whose numbers were swapped.
+ */
 const struct ckpt_value *ckpt_resave_numpy_scalar(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *items[2] = { ckpt_resave_arg(s, v, 0), ckpt_resave_arg(s, v, 1) };
@@ -154,8 +159,9 @@ static uint64_t big_endian_unit(struct ckpt_saver *s, const struct ckpt_value *d
 		return 0;
 	name = ckpt_resave_arg(s, dtype, 0);
 	state = dtype->u.call->state;
-	if (!name || name->kind != CKPT_STR || name->u.bytes.len < 2 || !state || state->kind != CKPT_TUPLE ||
-	    state->u.seq.count < 2 || !ckpt_value_is_str(state->u.seq.items[1], ">"))
+	if (!name || name->kind != CKPT_STR || name->u.bytes.len < 2 || !state ||
+	    state->kind != CKPT_TUPLE || state->u.seq.count < 2 ||
+	    !ckpt_value_is_str(state->u.seq.items[1], ">"))
 		return 0;
 	if (name->u.bytes.ptr[0] == 'U')
 		return 4;
@@ -192,7 +198,10 @@ static const struct ckpt_value *make_swapped_bytes(struct ckpt_saver *s,
 	return v;
 }
 
-/* Of numbers it is numpy's own; texts and dates have one of their own at every array (PyArray_DescrFromType in array_setstate). */
+/*
+ * Of numbers it is numpy's own; texts and dates have one of their own at every array
+ * (PyArray_DescrFromType in array_setstate).
+ */
 static const struct ckpt_value *make_little_endian_dtype(struct ckpt_saver *s,
 							 const struct ckpt_value *dtype)
 {
@@ -201,7 +210,8 @@ static const struct ckpt_value *make_little_endian_dtype(struct ckpt_saver *s,
 	char text[8];
 	uint32_t id = 0;
 
-	snprintf(text, sizeof(text), "<%.*s", (int)(name->u.bytes.len < 4 ? name->u.bytes.len : 4), name->u.bytes.ptr);
+	snprintf(text, sizeof(text), "<%.*s", (int)(name->u.bytes.len < 4 ? name->u.bytes.len : 4),
+		 name->u.bytes.ptr);
 	if (strchr("iufc", text[1]) && !numpy_dtype_id(s, text, &id))
 		return NULL;
 	copy = copy_dtype(s, dtype, id);
@@ -213,7 +223,10 @@ static const struct ckpt_value *make_little_endian_dtype(struct ckpt_saver *s,
 	return copy;
 }
 
-/* Does an array of SHAPE whose numbers lie in the order of Fortran lie otherwise than one in the order of C? */
+/*
+ * Does an array of SHAPE whose numbers lie in the order of Fortran lie otherwise than one in the
+ * order of C?
+ */
 static bool has_two_orders(struct ckpt_saver *s, const struct ckpt_value *shape)
 {
 	uint32_t wide = 0;
@@ -229,8 +242,9 @@ static bool has_two_orders(struct ckpt_saver *s, const struct ckpt_value *shape)
 }
 
 /*
- * Can numpy lend out items of DTYPE, as pickle.PickleBuffer asks it to? Dates and times it cannot, nor what has such fields, nor the
- * types of other packages. DEPTH: levels of fields that are looked at.
+ * Can numpy lend out items of DTYPE, as pickle.PickleBuffer asks it to? Dates and times it cannot,
+ * nor what has such fields, nor the types of other packages. DEPTH: levels of fields that are
+ * looked at.
  */
 static bool has_buffer(struct ckpt_saver *s, const struct ckpt_value *dtype, uint32_t depth)
 {
@@ -241,14 +255,16 @@ static bool has_buffer(struct ckpt_saver *s, const struct ckpt_value *dtype, uin
 	if (!depth || !ckpt_value_is_call_of(dtype, "numpy", "dtype"))
 		return false;
 	name = ckpt_resave_arg(s, dtype, 0);
-	if (!name || name->kind != CKPT_STR || !name->u.bytes.len || !strchr("?biufcSUV", name->u.bytes.ptr[0]))
+	if (!name || name->kind != CKPT_STR || !name->u.bytes.len ||
+	    !strchr("?biufcSUV", name->u.bytes.ptr[0]))
 		return false;
 	state = dtype->u.call->state ? ckpt_resave_now(s, dtype->u.call->state) : NULL;
 	if (!state || state->kind != CKPT_TUPLE || state->u.seq.count < 5)
 		return true;
 	fields = ckpt_resave_now(s, state->u.seq.items[4]);
 	pairs = ckpt_value_pairs(fields);
-	for (uint32_t i = 1; lends && pairs && i < pairs->count; i += 2) { /* name: (dtype, offset) */
+	/* name: (dtype, offset) */
+	for (uint32_t i = 1; lends && pairs && i < pairs->count; i += 2) {
 		field = ckpt_resave_now(s, pairs->items[i]);
 		lends = field->kind == CKPT_TUPLE && field->u.seq.count &&
 			has_buffer(s, ckpt_resave_now(s, field->u.seq.items[0]), depth - 1);
@@ -257,15 +273,18 @@ static bool has_buffer(struct ckpt_saver *s, const struct ckpt_value *dtype, uin
 }
 
 /*
- * _reconstruct and a state -> _frombuffer(bytes, dtype, shape, order): what protocol 5 has for every array that lies in one piece, as one that was loaded
- * does. STATE: (version, shape, dtype, is in the order of Fortran, data).
+ * _reconstruct and a state -> _frombuffer(bytes, dtype, shape, order): what protocol 5 has for
+ * every array that lies in one piece, as one that was loaded does. STATE: (version, shape, dtype,
+ * is in the order of Fortran, data).
  */
 static const struct ckpt_value *make_frombuffer(struct ckpt_saver *s, const struct ckpt_value *v,
 						const struct ckpt_value *const *state)
 {
-	const struct ckpt_value *data = ckpt_resave_now(s, state[4]), *cls = ckpt_resave_arg(s, v, 0), *args[4];
+	const struct ckpt_value *data = ckpt_resave_now(s, state[4]),
+				*cls = ckpt_resave_arg(s, v, 0), *args[4];
 	bool is_new = !strncmp(v->u.call->func->u.global->module, "numpy._core", 11);
-	struct ckpt_value *buffer = ckpt_resave_make(s, CKPT_BYTEARRAY), *order = ckpt_resave_make(s, CKPT_STR), *made;
+	struct ckpt_value *buffer = ckpt_resave_make(s, CKPT_BYTEARRAY),
+			  *order = ckpt_resave_make(s, CKPT_STR), *made;
 
 	if (data->kind == CKPT_CALL)
 		data = ckpt_resave_resolve_call(s, data);
@@ -276,7 +295,10 @@ static const struct ckpt_value *make_frombuffer(struct ckpt_saver *s, const stru
 	    !has_buffer(s, ckpt_resave_now(s, state[2]), MOST_FIELDS))
 		return v;
 	buffer->u.bytes = data->u.bytes;
-	order->u.bytes.ptr = ckpt_resave_now(s, state[3])->u.integer && has_two_orders(s, ckpt_resave_now(s, state[1])) ? "F" : "C";
+	order->u.bytes.ptr = ckpt_resave_now(s, state[3])->u.integer &&
+					     has_two_orders(s, ckpt_resave_now(s, state[1]))
+				     ? "F"
+				     : "C";
 	order->u.bytes.len = 1;
 	args[0] = buffer;
 	args[1] = state[2];

@@ -77,10 +77,14 @@ static bool has_odd_byte(const char *text, uint64_t len)
 	return !len || memchr(text, '\0', len) || memchr(text, '\n', len) || memchr(text, '.', len);
 }
 
-/* In modules written in C there are no classes inside of others, but methods that a class is asked for. */
+/*
+ * In modules written in C there are no classes inside of others, but methods that a class is asked
+ * for.
+ */
 static bool has_methods_of_c(const char *module)
 {
-	static const char *const modules[] = { "__builtin__", "builtins", "datetime", "zoneinfo", "torch._C" };
+	static const char *const modules[] = { "__builtin__", "builtins", "datetime", "zoneinfo",
+					       "torch._C" };
 
 	for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
 		if (!strcmp(module, modules[i]))
@@ -88,11 +92,15 @@ static bool has_methods_of_c(const char *module)
 	return false;
 }
 
-/* getattr(OBJECT, 'b') is a method, or the member of an enumeration: a method of C makes its name for every save, others have it interned. */
+/*
+ * getattr(OBJECT, 'b') is a method, or the member of an enumeration: a method of C makes its name
+ * for every save, others have it interned.
+ */
 static const struct ckpt_value *make_getattr(struct ckpt_saver *s, const struct ckpt_value *v,
 					     bool is_of_c)
 {
-	const struct ckpt_value *items[2] = { ckpt_resave_now(s, v->u.call->args)->u.seq.items[0], NULL };
+	const struct ckpt_value *items[2] = { ckpt_resave_now(s, v->u.call->args)->u.seq.items[0],
+					      NULL };
 	struct ckpt_value *name = ckpt_resave_make(s, CKPT_STR);
 
 	if (!name)
@@ -130,7 +138,8 @@ const struct ckpt_value *ckpt_resave_nested_global(struct ckpt_saver *s, const s
 		return v;
 	if (has_methods_of_c(parent->u.global->module))
 		return make_getattr(s, v, true);
-	if (s->model->doc->pickle.protocol >= 4) /* which has names with dots: it is really a call */
+	/* which has names with dots: it is really a call */
+	if (s->model->doc->pickle.protocol >= 4)
 		return make_getattr(s, v, false);
 	tail = ckpt_arena_copy(s->scratch, name->u.bytes.ptr, name->u.bytes.len);
 	made = tail ? ckpt_resave_global(s, parent->u.global->module, parent->u.global->name, tail)

@@ -86,12 +86,17 @@ static const struct {
 	{ "numpy._core.multiarray", "scalar", 2, 2, ckpt_resave_numpy_scalar },
 };
 
-/* ('x',), which nobody else has, although Python has one 'x' for all: what is derived of str makes a copy of itself. */
+/*
+ * ('x',), which nobody else has, although Python has one 'x' for all: what is derived of str makes
+ * a copy of itself.
+ */
 static bool is_lone_letter(const struct ckpt_value *args)
 {
-	const struct ckpt_value *text = args->kind == CKPT_TUPLE && args->u.seq.count == 1 ? args->u.seq.items[0] : NULL;
+	const struct ckpt_value *text =
+		args->kind == CKPT_TUPLE && args->u.seq.count == 1 ? args->u.seq.items[0] : NULL;
 
-	return text && (text->kind == CKPT_STR || text->kind == CKPT_BYTES) && text->u.bytes.len <= 2 && !(text->flags & CKPT_VALUE_SHARED);
+	return text && (text->kind == CKPT_STR || text->kind == CKPT_BYTES) &&
+	       text->u.bytes.len <= 2 && !(text->flags & CKPT_VALUE_SHARED);
 }
 
 static bool holds_value(const struct ckpt_saver *s, const struct ckpt_value *dict,
@@ -107,22 +112,27 @@ static bool holds_value(const struct ckpt_saver *s, const struct ckpt_value *dic
 /* "ValueError", "MyException": they have the tuple that they are made with, until Python 3.14. */
 static bool is_exception(const struct ckpt_value *func)
 {
-	static const char *const ends[] = { "Error", "Exception", "Warning", "Exit", "Interrupt", "StopIteration" };
+	static const char *const ends[] = { "Error", "Exception", "Warning",
+					    "Exit",  "Interrupt", "StopIteration" };
 	size_t len = strlen(func->u.global->name);
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (len >= strlen(ends[i]) && !strcmp(func->u.global->name + len - strlen(ends[i]), ends[i]))
+		if (len >= strlen(ends[i]) &&
+		    !strcmp(func->u.global->name + len - strlen(ends[i]), ends[i]))
 			return true;
 	return false;
 }
 
 /*
- * Is the tuple of arguments an object of which others know, still, when the object was loaded? __reduce__() gives an attribute of its own then, such as self.args,
- * which is one of the state, too.
+ * Is the tuple of arguments an object of which others know, still, when the object was loaded?
+ * __reduce__() gives an attribute of its own then, such as self.args, which is one of the state,
+ * too.
  */
-static bool keeps_args(const struct ckpt_saver *s, const struct ckpt_value *v, const struct ckpt_value *func, const struct ckpt_value *args)
+static bool keeps_args(const struct ckpt_saver *s, const struct ckpt_value *v,
+		       const struct ckpt_value *func, const struct ckpt_value *args)
 {
-	const struct ckpt_value *state = v->u.call->state ? ckpt_resave_now(s, v->u.call->state) : NULL;
+	const struct ckpt_value *state =
+		v->u.call->state ? ckpt_resave_now(s, v->u.call->state) : NULL;
 	bool is = false;
 
 	if (!(args->flags & CKPT_VALUE_SHARED) || !args->id || args->kind != CKPT_TUPLE)
@@ -153,9 +163,12 @@ static const struct ckpt_value *copy_exception_args(struct ckpt_saver *s,
 	return copy;
 }
 
-static const struct ckpt_value *with_kept_args(struct ckpt_saver *s, const struct ckpt_value *v, const struct ckpt_value *func, const struct ckpt_value *args)
+static const struct ckpt_value *with_kept_args(struct ckpt_saver *s, const struct ckpt_value *v,
+					       const struct ckpt_value *func,
+					       const struct ckpt_value *args)
 {
-	bool copies = is_exception(func) && s->o->heap_generator && v->id && v->id < s->model->next_id;
+	bool copies =
+		is_exception(func) && s->o->heap_generator && v->id && v->id < s->model->next_id;
 	const struct ckpt_value *copy =
 		ckpt_resave_call(s, v, v->u.call->func,
 				 copies ? copy_exception_args(s, v, args) : v->u.call->args);
@@ -219,8 +232,10 @@ const struct ckpt_value *ckpt_resave_resolve_call(struct ckpt_saver *s, const st
 static const struct ckpt_value *const *class_of_source(const struct ckpt_value *v)
 {
 	const struct ckpt_value *pid = v->u.persid.pid;
-	bool is_one = !(v->flags & (CKPT_VALUE_MISSING | CKPT_VALUE_FINAL)) && pid->kind == CKPT_TUPLE && pid->u.seq.count > 1 &&
-		      ckpt_value_is_str(pid->u.seq.items[0], constants[CKPT_RESAVE_STR_MODULE].name);
+	bool is_one =
+		!(v->flags & (CKPT_VALUE_MISSING | CKPT_VALUE_FINAL)) && pid->kind == CKPT_TUPLE &&
+		pid->u.seq.count > 1 &&
+		ckpt_value_is_str(pid->u.seq.items[0], constants[CKPT_RESAVE_STR_MODULE].name);
 
 	return is_one ? &pid->u.seq.items[1] : NULL;
 }
@@ -231,19 +246,29 @@ static bool note_class_sources(struct ckpt_saver *s)
 	const struct ckpt_seq *persids = &s->model->doc->pickle.persids;
 
 	for (uint32_t i = 0; i < persids->count; i++) {
-		const struct ckpt_value *v = persids->items[i], *const *class = ckpt_storage_of(v) < 0 ? class_of_source(v) : NULL;
+		const struct ckpt_value *v = persids->items[i], *const *class =
+									ckpt_storage_of(v) < 0
+										? class_of_source(v)
+										: NULL;
 		bool there;
 
-		if (class && !ckpt_strmap_insert(&s->class_sources, (const char *)class, sizeof(*class), (uintptr_t)v, &there))
+		if (class && !ckpt_strmap_insert(&s->class_sources, (const char *)class,
+						 sizeof(*class), (uintptr_t)v, &there))
 			return false;
 	}
 	return true;
 }
 
-/* CLASS's source, if the input has one and it is not written yet: what had it before may have been taken away. */
-static const struct ckpt_value *source_of_class(struct ckpt_saver *s, const struct ckpt_value *class)
+/*
+ * CLASS's source, if the input has one and it is not written yet: what had it before may have been
+ * taken away.
+ */
+static const struct ckpt_value *source_of_class(struct ckpt_saver *s,
+						const struct ckpt_value *class)
 {
-	uint64_t *v = s->class_sources.count ? ckpt_strmap_find(&s->class_sources, (const char *)&class, sizeof(class)) : NULL;
+	uint64_t *v = s->class_sources.count ? ckpt_strmap_find(&s->class_sources,
+								(const char *)&class, sizeof(class))
+					     : NULL;
 
 	return v ? (const struct ckpt_value *)(uintptr_t)*v : NULL;
 }
@@ -367,7 +392,9 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 	if (!out->arena)
 		return ckpt_fail_nomem(err);
 	set_constants(&s);
-	rc = options->legacy_ids && !note_class_sources(&s) ? ckpt_fail_nomem(err) : ckpt_pickle_encode(model->root, &pickle, &out->pickle, err);
+	rc = options->legacy_ids && !note_class_sources(&s)
+		     ? ckpt_fail_nomem(err)
+		     : ckpt_pickle_encode(model->root, &pickle, &out->pickle, err);
 	free(s.key_nodes);
 	ckpt_strmap_clear(&s.empty_keys);
 	ckpt_strmap_clear(&s.class_sources);

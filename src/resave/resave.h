@@ -17,17 +17,23 @@ struct ckpt_resave_options {
 	bool spell_keys;   /* torch up to 1.8 writes the key's text out at every mention */
 	bool python311;	   /* see ckpt_pickle_options.python311 */
 	bool is_coalesced; /* torch 2.1+: sparse COO tensors carry the flag */
-	bool as_read; /* who wrote it is not known: sparse tensors have as many parts, and the function, as in the input */
+	/*
+	 * who wrote it is not known: sparse tensors have as many parts, and the function, as in the
+	 * input
+	 */
+	bool as_read;
 	bool differentiable; /* torch 1.13+: optimizers get this default where they have none */
-	bool empty_apart;  /* torch 2.1+: storages without bytes are read as ones of their own at every mention */
+	/* torch 2.1+: storages without bytes are read as ones of their own at every mention */
+	bool empty_apart;
 	bool python313;	   /* see ckpt_pickle_options.python313_nested */
 	bool heap_generator; /* see ckpt_pickle_options.heap_generator */
 	/*
-	 * As the legacy stream has them: storages with a sixth item, and the classes of a model that was saved whole with
-	 * their source, where the input has it.
+	 * As the legacy stream has them: storages with a sixth item, and the classes of a model
+	 * that was saved whole with their source, where the input has it.
 	 */
 	bool legacy_ids;
-	bool python3_strings; /* those of Python 2 become what torch.load makes of them: UTF-8, as text */
+	/* those of Python 2 become what torch.load makes of them: UTF-8, as text */
+	bool python3_strings;
 	bool python2_names; /* the source has the names of Python 3, protocol 2 wants those of 2 */
 };
 
@@ -36,10 +42,16 @@ enum { CKPT_WIDTHS_DIFFER = 0xFF };
 
 struct ckpt_resaved {
 	struct ckpt_buf pickle; /* owned */
-	uint32_t *order;	/* malloc: storages by index, in order of first mention; an empty one may stand there again */
+	/*
+	 * malloc: storages by index, in order of first mention; an empty one may stand there again
+	 */
+	uint32_t *order;
 	const char **keys;	/* malloc: their new keys; the texts live in ARENA */
 	uint32_t count;
-	/* malloc: by storage index, how wide the numbers are that tensors show in it, see ckpt_byteswap_width() */
+	/*
+	 * malloc: by storage index, how wide the numbers are that tensors show in it, see
+	 * ckpt_byteswap_width()
+	 */
 	uint8_t *widths;
 	struct ckpt_arena *arena; /* owned */
 };

@@ -30,13 +30,29 @@ struct ckpt_saver {
 	const struct ckpt_resave_options *o;
 	struct ckpt_resaved *out;
 	const struct ckpt_value **key_nodes; /* by storage index; NULL: not met yet */
-	struct ckpt_strmap class_sources; /* with legacy_ids: address of a class to that of a persistent id with its source; 0 once that was written */
-	struct ckpt_strmap empty_keys; /* with empty_apart: address of a persistent id of a storage without bytes, to that of its key */
+	/*
+	 * with legacy_ids: address of a class to that of a persistent id with its source; 0 once
+	 * that was written
+	 */
+	struct ckpt_strmap class_sources;
+	/*
+	 * with empty_apart: address of a persistent id of a storage without bytes, to that of its
+	 * key
+	 */
+	struct ckpt_strmap empty_keys;
 	uint32_t key_cap, order_cap;
 	uint32_t further; /* number of the next key that the file has not */
-	uint32_t *state_ids; /* owned: by the id of a tensor, that of the dict of its attributes; 0: not met yet. NULL: no tensor has any */
-	uint32_t *args_ids; /* owned: by the id of an exception, that of its tuple of arguments; NULL: there is none yet */
-	uint32_t *times_written; /* owned: by the id of a call that is made of a list of its own; NULL: there is none yet */
+	/*
+	 * owned: by the id of a tensor, that of the dict of its attributes; 0: not met yet. NULL:
+	 * no tensor has any
+	 */
+	uint32_t *state_ids;
+	/*
+	 * owned: by the id of an exception, that of its tuple of arguments; NULL: there is none yet
+	 */
+	uint32_t *args_ids;
+	/* owned: by the id of a call that is made of a list of its own; NULL: there is none yet */
+	uint32_t *times_written;
 	struct ckpt_strmap numpy_dtypes; /* "<f8" to the one dtype object of all scalars */
 	uint32_t next_id;
 	struct ckpt_value constants[CKPT_RESAVE_CONSTANT_COUNT],
@@ -66,8 +82,12 @@ const struct ckpt_value *ckpt_resave_attribute_dict(struct ckpt_saver *s,
 						    const struct ckpt_value *dict);
 const struct ckpt_value *ckpt_resave_attributes(struct ckpt_saver *s,
 						const struct ckpt_value *state);
-/* Those of tensor V, which are an argument of the call that makes it, and so may contain it: one dict, however often V is met inside. */
-const struct ckpt_value *ckpt_resave_tensor_attributes(struct ckpt_saver *s, const struct ckpt_value *v,
+/*
+ * Those of tensor V, which are an argument of the call that makes it, and so may contain it: one
+ * dict, however often V is met inside.
+ */
+const struct ckpt_value *ckpt_resave_tensor_attributes(struct ckpt_saver *s,
+						       const struct ckpt_value *v,
 						       const struct ckpt_value *state);
 const struct ckpt_value *ckpt_resave_with_attributes(struct ckpt_saver *s,
 						     const struct ckpt_value *v);
@@ -114,8 +134,12 @@ const struct ckpt_value *ckpt_resave_array(struct ckpt_saver *s, const struct ck
 /* ---- sets (set.c) ---- */
 
 const struct ckpt_value *ckpt_resave_set(struct ckpt_saver *s, const struct ckpt_value *v);
-/* V, a call of a class, with its attributes: lists and tuples among its arguments are made for it each time, as sets and what is derived of builtins do. */
-const struct ckpt_value *ckpt_resave_with_own_args(struct ckpt_saver *s, const struct ckpt_value *v);
+/*
+ * V, a call of a class, with its attributes: lists and tuples among its arguments are made for it
+ * each time, as sets and what is derived of builtins do.
+ */
+const struct ckpt_value *ckpt_resave_with_own_args(struct ckpt_saver *s,
+						   const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_set_call(struct ckpt_saver *s, const struct ckpt_value *v);
 
 /* ---- numpy (numpy.c) ---- */

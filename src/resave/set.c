@@ -71,17 +71,21 @@ static uint64_t hash_of_double(double v)
 		if (x >= MODULUS)
 			x -= MODULUS;
 	}
-	exponent = exponent >= 0 ? exponent % HASH_BITS : HASH_BITS - 1 - ((-1 - exponent) % HASH_BITS);
+	exponent = exponent >= 0 ? exponent % HASH_BITS
+				 : HASH_BITS - 1 - ((-1 - exponent) % HASH_BITS);
 	x = ((x << exponent) & MODULUS) | x >> (HASH_BITS - exponent);
 	return signed_hash(x, negative);
 }
 
-static bool hash_of(const struct ckpt_saver *s, const struct ckpt_value *v, unsigned depth, uint64_t *out);
+static bool hash_of(const struct ckpt_saver *s, const struct ckpt_value *v, unsigned depth,
+		    uint64_t *out);
 
 /* Since Python 3.8: tuple_hash() in Objects/tupleobject.c. */
-static bool hash_of_tuple(const struct ckpt_saver *s, const struct ckpt_seq *items, unsigned depth, uint64_t *out)
+static bool hash_of_tuple(const struct ckpt_saver *s, const struct ckpt_seq *items, unsigned depth,
+			  uint64_t *out)
 {
-	const uint64_t first = 11400714785074694791u, second = 14029467366897019727u, fifth = 2870177450012600261;
+	const uint64_t first = 11400714785074694791u, second = 14029467366897019727u,
+		       fifth = 2870177450012600261;
 	uint64_t hash = fifth, lane;
 
 	if (depth == MOST_TUPLES || items->count > MOST_IN_TUPLE)
@@ -98,15 +102,18 @@ static bool hash_of_tuple(const struct ckpt_saver *s, const struct ckpt_seq *ite
 }
 
 /* torch.Size((1, 2)) is a tuple. */
-static const struct ckpt_value *inside_of_size(const struct ckpt_saver *s, const struct ckpt_value *v)
+static const struct ckpt_value *inside_of_size(const struct ckpt_saver *s,
+					       const struct ckpt_value *v)
 {
-	const struct ckpt_value *items = ckpt_value_is_call_of(v, "torch", "Size") ? ckpt_resave_arg(s, v, 0) : NULL;
+	const struct ckpt_value *items =
+		ckpt_value_is_call_of(v, "torch", "Size") ? ckpt_resave_arg(s, v, 0) : NULL;
 
 	return items && items->kind == CKPT_TUPLE ? items : v;
 }
 
 /* False: it cannot be known. */
-static bool hash_of(const struct ckpt_saver *s, const struct ckpt_value *v, unsigned depth, uint64_t *out)
+static bool hash_of(const struct ckpt_saver *s, const struct ckpt_value *v, unsigned depth,
+		    uint64_t *out)
 {
 	uint8_t bytes[8];
 
@@ -121,8 +128,12 @@ static bool hash_of(const struct ckpt_saver *s, const struct ckpt_value *v, unsi
 			bytes[i] = (uint8_t)((uint64_t)v->u.integer >> 8 * i);
 		*out = hash_of_bytes(bytes, sizeof(bytes));
 		return true;
-	case CKPT_BIGINT: *out = hash_of_bytes((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len); return true;
-	case CKPT_FLOAT: *out = isnan(v->u.real) ? 0 : hash_of_double(v->u.real); return !isnan(v->u.real);
+	case CKPT_BIGINT:
+		*out = hash_of_bytes((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len);
+		return true;
+	case CKPT_FLOAT:
+		*out = isnan(v->u.real) ? 0 : hash_of_double(v->u.real);
+		return !isnan(v->u.real);
 	default: return false;
 	}
 }
@@ -138,8 +149,12 @@ struct set_table {
 	uint64_t mask, used;
 };
 
-/* Equal hashes are equal numbers here: those that are not lie a multiple of 2**61 - 1 apart, and are told apart by their kinds and values. */
-static bool is_same(const struct ckpt_saver *s, const struct ckpt_value *a, const struct ckpt_value *b)
+/*
+ * Equal hashes are equal numbers here: those that are not lie a multiple of 2**61 - 1 apart, and
+ * are told apart by their kinds and values.
+ */
+static bool is_same(const struct ckpt_saver *s, const struct ckpt_value *a,
+		    const struct ckpt_value *b)
 {
 	bool whole_a, whole_b;
 
@@ -147,7 +162,8 @@ static bool is_same(const struct ckpt_saver *s, const struct ckpt_value *a, cons
 	b = inside_of_size(s, ckpt_resave_now(s, b));
 	whole_a = a->kind == CKPT_INT || a->kind == CKPT_BOOL;
 	whole_b = b->kind == CKPT_INT || b->kind == CKPT_BOOL;
-	if (a->kind == CKPT_TUPLE && b->kind == CKPT_TUPLE) { /* whose hash is known, and so no deeper than that goes */
+	/* whose hash is known, and so no deeper than that goes */
+	if (a->kind == CKPT_TUPLE && b->kind == CKPT_TUPLE) {
 		bool same = a->u.seq.count == b->u.seq.count;
 
 		for (uint32_t i = 0; same && i < a->u.seq.count; i++)
@@ -162,7 +178,8 @@ static bool is_same(const struct ckpt_saver *s, const struct ckpt_value *a, cons
 		return a->u.real == (double)b->u.integer;
 	if (whole_a && b->kind == CKPT_FLOAT)
 		return b->u.real == (double)a->u.integer;
-	return a->kind == CKPT_BIGINT && b->kind == CKPT_BIGINT && a->u.bytes.len == b->u.bytes.len &&
+	return a->kind == CKPT_BIGINT && b->kind == CKPT_BIGINT &&
+	       a->u.bytes.len == b->u.bytes.len &&
 	       !memcmp(a->u.bytes.ptr, b->u.bytes.ptr, a->u.bytes.len);
 }
 
@@ -260,10 +277,12 @@ const struct ckpt_value *ckpt_resave_set(struct ckpt_saver *s, const struct ckpt
 }
 
 /*
- * A set that is met again inside of its own items, before it was made, is written once more, with a list of its own: as often as it has items, since each is
- * written by then. Where that goes on, it is one that no Python has.
+ * A set that is met again inside of its own items, before it was made, is written once more, with a
+ * list of its own: as often as it has items, since each is written by then. Where that goes on, it
+ * is one that no Python has.
  */
-static bool may_be_written_again(struct ckpt_saver *s, const struct ckpt_value *v, uint32_t count, bool *no_memory)
+static bool may_be_written_again(struct ckpt_saver *s, const struct ckpt_value *v, uint32_t count,
+				 bool *no_memory)
 {
 	*no_memory = false;
 	if (!v->id || v->id >= s->model->next_id)
@@ -277,13 +296,15 @@ static bool may_be_written_again(struct ckpt_saver *s, const struct ckpt_value *
 /* A list or tuple that stands at one place only. */
 static bool is_unshared_seq(const struct ckpt_value *v)
 {
-	return (v->kind == CKPT_LIST || v->kind == CKPT_TUPLE) && v->u.seq.count && !(v->flags & CKPT_VALUE_SHARED);
+	return (v->kind == CKPT_LIST || v->kind == CKPT_TUPLE) && v->u.seq.count &&
+	       !(v->flags & CKPT_VALUE_SHARED);
 }
 
 const struct ckpt_value *ckpt_resave_with_own_args(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *args = ckpt_resave_now(s, v->u.call->args), **items;
-	bool is_shared = args->flags & CKPT_VALUE_SHARED, no_memory = false; /* SHARED: what is in it is somebody's, too */
+	/* SHARED: what is in it is somebody's, too */
+	bool is_shared = args->flags & CKPT_VALUE_SHARED, no_memory = false;
 	uint32_t count = args->kind == CKPT_TUPLE && !is_shared ? args->u.seq.count : 0, most = 0;
 
 	for (uint32_t i = 0; i < count; i++)

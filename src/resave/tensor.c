@@ -56,7 +56,10 @@ static bool grow_order(struct ckpt_saver *s)
 	return keys;
 }
 
-/* A key like KEY that the file does not have: of a further storage, which torch reads from the same place. */
+/*
+ * A key like KEY that the file does not have: of a further storage, which torch reads from the same
+ * place.
+ */
 static const char *further_key(struct ckpt_saver *s, const char *key)
 {
 	char text[40 + CKPT_MOST_STORAGE_KEY];
@@ -105,14 +108,17 @@ static const struct ckpt_value *new_key_node(struct ckpt_saver *s, int64_t index
 }
 
 /*
- * The key of a storage without bytes: torch.load makes one at each mention. A mention is the same one again where its tensor is written again, because
- * that is part of its own attributes.
+ * The key of a storage without bytes: torch.load makes one at each mention. A mention is the same
+ * one again where its tensor is written again, because that is part of its own attributes.
  */
-static const struct ckpt_value *empty_key_node(struct ckpt_saver *s, const struct ckpt_value *mention, int64_t index)
+static const struct ckpt_value *empty_key_node(struct ckpt_saver *s,
+					       const struct ckpt_value *mention, int64_t index)
 {
 	const char *address = ckpt_arena_copy(s->out->arena, &mention, sizeof(mention));
 	bool there;
-	uint64_t *node = address ? ckpt_strmap_insert(&s->empty_keys, address, sizeof(mention), 0, &there) : NULL;
+	uint64_t *node =
+		address ? ckpt_strmap_insert(&s->empty_keys, address, sizeof(mention), 0, &there)
+			: NULL;
 
 	if (node && !there)
 		*node = (uintptr_t)new_key_node(s, index);
@@ -120,7 +126,8 @@ static const struct ckpt_value *empty_key_node(struct ckpt_saver *s, const struc
 }
 
 /* The key of a storage, numbered at its first mention. */
-static const struct ckpt_value *key_node(struct ckpt_saver *s, const struct ckpt_value *mention, int64_t index)
+static const struct ckpt_value *key_node(struct ckpt_saver *s, const struct ckpt_value *mention,
+					 int64_t index)
 {
 	if (!grow_keys(s))
 		return NULL;
@@ -165,7 +172,10 @@ static void note_width(struct ckpt_saver *s, int64_t index, enum ckpt_dtype dtyp
 	*known = *known && *known != width ? CKPT_WIDTHS_DIFFER : width;
 }
 
-/* ('storage', class, key, location, numel); V3: in a tensor of a dtype that has no class, the storage stays untyped. */
+/*
+ * ('storage', class, key, location, numel); V3: in a tensor of a dtype that has no class, the
+ * storage stays untyped.
+ */
 const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct ckpt_value *persid,
 					     enum ckpt_dtype v3)
 {
@@ -184,7 +194,10 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 	if (index < 0)
 		return persid;
 	if (in_tensor_v3 && s->o->legacy_ids) {
-		/* torch 2.6 to 2.14 write it, and fail where they read it: UntypedStorage has no dtype (torch/serialization.py) */
+		/*
+		 * torch 2.6 to 2.14 write it, and fail where they read it: UntypedStorage has no
+		 * dtype (torch/serialization.py)
+		 */
 		ckpt_fail(s->err, CKPT_E_UNSUPPORTED,
 			  "holds a tensor of %s, which no torch can load from a legacy stream; "
 			  "'ckpt convert --to torch' writes a file of today",
@@ -192,7 +205,8 @@ const struct ckpt_value *ckpt_resave_storage(struct ckpt_saver *s, const struct 
 		return NULL;
 	}
 	storage = &s->model->storages[index];
-	dtype = s->o->empty_apart || s->o->as_read ? ckpt_storage_dtype(s->model, index, persid) : storage->dtype;
+	dtype = s->o->empty_apart || s->o->as_read ? ckpt_storage_dtype(s->model, index, persid)
+						   : storage->dtype;
 	items[0] = &s->constants[CKPT_RESAVE_STR_STORAGE];
 	if (in_tensor_v3)
 		items[1] = &s->constants[CKPT_RESAVE_UNTYPED];
@@ -339,7 +353,8 @@ static const struct ckpt_value *make_without_id(struct ckpt_saver *s, const stru
 
 const struct ckpt_value *ckpt_resave_parameter(struct ckpt_saver *s, const struct ckpt_value *v)
 {
-	const struct ckpt_value *items[4], *state = ckpt_resave_arg(s, v, 3), *func = v->u.call->func;
+	const struct ckpt_value *items[4], *state = ckpt_resave_arg(s, v, 3),
+					   *func = v->u.call->func;
 	uint32_t count = 3;
 
 	items[0] = make_without_id(s, ckpt_resave_arg(s, v, 0));
@@ -412,12 +427,19 @@ const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struc
 	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 7));
 }
 
-/* What torch 2.1+ makes of a sparse tensor without a flag: one of less than two numbers cannot but be coalesced (SparseTensorImpl.h). */
+/*
+ * What torch 2.1+ makes of a sparse tensor without a flag: one of less than two numbers cannot but
+ * be coalesced (SparseTensorImpl.h).
+ */
 static bool is_coalesced_anyway(struct ckpt_saver *s, const struct ckpt_value *values)
 {
-	const struct ckpt_value *size = values->kind == CKPT_CALL && values->u.call->args->kind == CKPT_TUPLE ? ckpt_resave_arg(s, values, 2) : NULL;
+	const struct ckpt_value *size =
+		values->kind == CKPT_CALL && values->u.call->args->kind == CKPT_TUPLE
+			? ckpt_resave_arg(s, values, 2)
+			: NULL;
 
-	return size && size->kind == CKPT_TUPLE && size->u.seq.count && size->u.seq.items[0]->kind == CKPT_INT && size->u.seq.items[0]->u.integer < 2;
+	return size && size->kind == CKPT_TUPLE && size->u.seq.count &&
+	       size->u.seq.items[0]->kind == CKPT_INT && size->u.seq.items[0]->u.integer < 2;
 }
 
 /* (indices, values, size[, is_coalesced]): the flag came with torch 2.1. */
@@ -506,7 +528,8 @@ const struct ckpt_value *ckpt_resave_from_type(struct ckpt_saver *s, const struc
 	if (items[2]->kind != CKPT_TUPLE)
 		return v;
 	resolve_inner(s, &items[0], &items[2]);
-	if (v->u.call->early && ckpt_value_is_global(items[1], "torch", "Tensor")) /* it was made without attributes */
+	/* it was made without attributes */
+	if (v->u.call->early && ckpt_value_is_global(items[1], "torch", "Tensor"))
 		return ckpt_resave_call(s, v, items[0], items[2]);
 	items[3] = ckpt_resave_tensor_attributes(s, v, items[3]);
 	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 4));
