@@ -6,9 +6,9 @@
 #include <string.h>
 
 /*
- * torch's C++ pickler writes a list of numbers as a call that gives back its argument, and a container with the
- * type it has in TorchScript as a call that gives back the first of two. For all that reads, the value is what the
- * call gives. Source: torch/jit/_pickle.py.
+ * torch's C++ pickler writes a list of numbers as a call that gives back its argument, and a
+ * container with the type it has in TorchScript as a call that gives back the first of two. For all
+ * that reads, the value is what the call gives. Source: torch/jit/_pickle.py.
  */
 static const char jit_pickle[] = "torch.jit._pickle", complex_number[] = "cbuiltins\ncomplex\n";
 

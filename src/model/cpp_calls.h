@@ -5,8 +5,8 @@
 #include "model/model.h"
 
 /*
- * Does a pickle have what only torch's C++ pickler writes: calls of its functions, Python 3's name of complex numbers
- * at protocol 2? A look at the bytes; that it is so by chance does no harm.
+ * Does a pickle have what only torch's C++ pickler writes: calls of its functions, Python 3's name
+ * of complex numbers at protocol 2? A look at the bytes; that it is so by chance does no harm.
  */
 bool ckpt_pickle_is_of_cpp(const void *bytes, size_t len);
 

@@ -8,7 +8,8 @@
 
 static void put_type(struct ckpt_describer *d, const struct ckpt_value *v)
 {
-	const struct ckpt_value *func = v->kind == CKPT_CALL     ? ckpt_model_now(d->model, v->u.call->func)
+	const struct ckpt_value *func = v->kind == CKPT_CALL
+						? ckpt_model_now(d->model, v->u.call->func)
 					: v->kind == CKPT_FOLDED ? v->u.folded.mold->func
 								 : NULL;
 	char shown[160];
@@ -75,7 +76,8 @@ int ckpt_describe(struct ckpt_describer *d, const struct ckpt_value *v, struct c
 {
 	bool is_numpy;
 
-	if (v->kind == CKPT_FOLDED && d->folded == v->u.folded.mold->func) { /* they are all called the same, and there may be very many */
+	/* they are all called the same, and there may be very many */
+	if (v->kind == CKPT_FOLDED && d->folded == v->u.folded.mold->func) {
 		describe_tensor(d, item);
 		return 0;
 	}

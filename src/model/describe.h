@@ -13,7 +13,10 @@ struct ckpt_describer {
 	const struct ckpt_value *folded; /* its function, if that was a FOLDED tensor */
 };
 
-/* Kind, type, text, count and the like of V. The texts live in DESCRIBER, until the next one. Returns 0, CKPT_E_NOMEM. */
+/*
+ * Kind, type, text, count and the like of V. The texts live in DESCRIBER, until the next one.
+ * Returns 0, CKPT_E_NOMEM.
+ */
 int ckpt_describe(struct ckpt_describer *describer, const struct ckpt_value *v,
 		  struct ckpt_item *item, struct ckpt_error *err);
 void ckpt_describer_clear(struct ckpt_describer *describer);

@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * A state dict holds what detach() gives: a new tensor over the same storage, without the Parameter around it,
- * without attributes, and without a gradient.
+ * A state dict holds what detach() gives: a new tensor over the same storage, without the Parameter
+ * around it, without attributes, and without a gradient.
  */
 enum { MOST_WRAPPERS = 16 };
 

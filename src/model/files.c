@@ -7,7 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Which files a model consists of: they must not change while it is saved, and no output may replace one. */
+/*
+ * Which files a model consists of: they must not change while it is saved, and no output may
+ * replace one.
+ */
 
 int ckpt_model_visit_source(const struct ckpt_source *source, const char *path,
 			    ckpt_model_visit_file *visit, void *ctx)

@@ -231,7 +231,10 @@ const struct ckpt_value *ckpt_maker_missing(struct ckpt_maker *maker, const char
 
 /* ---- other pickles ---- */
 
-/* The text of a storage's key with PREFIX in front; NULL: no memory. *IS_KEY: it is one that torch knows. */
+/*
+ * The text of a storage's key with PREFIX in front; NULL: no memory. *IS_KEY: it is one that torch
+ * knows.
+ */
 static const struct ckpt_value *prefixed(struct ckpt_maker *maker, const struct ckpt_value *key,
 					 const char *prefix, struct ckpt_buf *buf, bool *is_key)
 {

@@ -7,14 +7,15 @@
 #include "tensor/dtype.h"
 
 /*
- * Values that nobody pickled, for checkpoints that say in another way what is in them: the calls that torch.save
- * would write. Only while a document is being made. Functions return NULL where there is no memory, and take a NULL
- * among what they are given for the same, so that one check at the end is enough.
+ * Values that nobody pickled, for checkpoints that say in another way what is in them: the calls
+ * that torch.save would write. Only while a document is being made. Functions return NULL where
+ * there is no memory, and take a NULL among what they are given for the same, so that one check at
+ * the end is enough.
  */
 struct ckpt_maker {
 	struct ckpt_arena *arena; /* borrowed: of the values */
-	struct ckpt_pickle
-		*pickle; /* borrowed: the document's, whose ids and persistent ids they are */
+	/* borrowed: the document's, whose ids and persistent ids they are */
+	struct ckpt_pickle *pickle;
 	struct ckpt_strmap globals;
 	const struct ckpt_value *word_storage, *word_cpu;
 };
@@ -39,7 +40,10 @@ const struct ckpt_value *ckpt_maker_global(struct ckpt_maker *maker, const char 
 /* collections.OrderedDict(), empty. */
 struct ckpt_value *ckpt_maker_ordered_dict(struct ckpt_maker *maker);
 
-/* Another item of a CKPT_DICT or an OrderedDict that was made here. False: no memory, or KEY or VALUE is NULL. */
+/*
+ * Another item of a CKPT_DICT or an OrderedDict that was made here. False: no memory, or KEY or
+ * VALUE is NULL.
+ */
 bool ckpt_maker_put(struct ckpt_maker *maker, struct ckpt_value *mapping,
 		    const struct ckpt_value *key, const struct ckpt_value *value);
 
@@ -65,12 +69,16 @@ const struct ckpt_value *ckpt_maker_tensor(struct ckpt_maker *maker,
 const struct ckpt_value *ckpt_maker_parameter(struct ckpt_maker *maker,
 					      const struct ckpt_value *tensor, bool requires_grad);
 
-/* Stands for a value that could not be read, WHY says why: what it is part of can be shown, but not be written. */
+/*
+ * Stands for a value that could not be read, WHY says why: what it is part of can be shown, but not
+ * be written.
+ */
 const struct ckpt_value *ckpt_maker_missing(struct ckpt_maker *maker, const char *why);
 
 /*
- * The values of PART, a pickle that was decoded with ids up to maker->pickle->next_id, become the document's: its storages
- * get PREFIX in front of their keys, as other parts have storages of the same keys. Keys that are numbers become texts.
+ * The values of PART, a pickle that was decoded with ids up to maker->pickle->next_id, become the
+ * document's: its storages get PREFIX in front of their keys, as other parts have storages of the
+ * same keys. Keys that are numbers become texts.
  */
 int ckpt_maker_adopt(struct ckpt_maker *maker, struct ckpt_pickle *part, const char *prefix,
 		     struct ckpt_error *err);

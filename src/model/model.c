@@ -126,7 +126,10 @@ int ckpt_storage_parse(const struct ckpt_value *persid, struct ckpt_arena *arena
 				 " bytes are more than any file holds",
 				 s->numel, size);
 	s->key = ckpt_arena_copy(arena, key->u.bytes.ptr, key->u.bytes.len);
-	s->location = ckpt_value_is_str(location, "cpu") ? "cpu" : ckpt_arena_copy(arena, location->u.bytes.ptr, location->u.bytes.len);
+	s->location =
+		ckpt_value_is_str(location, "cpu")
+			? "cpu"
+			: ckpt_arena_copy(arena, location->u.bytes.ptr, location->u.bytes.len);
 	return s->key && s->location ? 0 : ckpt_arena_fail(arena, err);
 }
 
@@ -146,7 +149,8 @@ const struct ckpt_value *ckpt_storage_key(const struct ckpt_value *persid)
 	return ckpt_value_is_text(pid->u.seq.items[2]) ? pid->u.seq.items[2] : NULL;
 }
 
-enum ckpt_dtype ckpt_storage_dtype(const struct ckpt_model *model, int64_t index, const struct ckpt_value *persid)
+enum ckpt_dtype ckpt_storage_dtype(const struct ckpt_model *model, int64_t index,
+				   const struct ckpt_value *persid)
 {
 	const struct ckpt_storage *s = &model->storages[index];
 	const struct ckpt_value *type, *pid = persid->u.persid.pid;
@@ -183,19 +187,25 @@ static uint64_t number_of_key(const struct ckpt_value *key)
 	return number;
 }
 
-/* Until the first key that is not the number of its storage, as nearly all are, there is no map of them. */
+/*
+ * Until the first key that is not the number of its storage, as nearly all are, there is no map of
+ * them.
+ */
 static int index_keys(struct ckpt_document *doc, struct ckpt_error *err)
 {
 	bool there;
 
 	for (uint32_t i = 0; !doc->keys_indexed && i < doc->storage_count; i++)
-		if (!ckpt_strmap_insert(&doc->storage_by_key, doc->storages[i].key, strlen(doc->storages[i].key), i, &there))
+		if (!ckpt_strmap_insert(&doc->storage_by_key, doc->storages[i].key,
+					strlen(doc->storages[i].key), i, &there))
 			return ckpt_fail_nomem(err);
 	doc->keys_indexed = true;
 	return 0;
 }
 
-/* The number of the storage that PERSID describes under KEY; at its first mention it is registered. */
+/*
+ * The number of the storage that PERSID describes under KEY; at its first mention it is registered.
+ */
 static int find_or_add_storage(struct ckpt_document *doc, const struct ckpt_value *persid,
 			       const struct ckpt_value *key, uint64_t *index, bool *there,
 			       struct ckpt_error *err)
@@ -295,8 +305,9 @@ static bool is_class(const struct ckpt_value *v)
 }
 
 /*
- * A class of a model that was saved whole comes with its source text, as ('module', class, file, source): for all that
- * reads, the value is the class. Source: torch/serialization.py, persistent_load() of _legacy_load().
+ * A class of a model that was saved whole comes with its source text, as ('module', class, file,
+ * source): for all that reads, the value is the class. Source: torch/serialization.py,
+ * persistent_load() of _legacy_load().
  */
 static int register_class(struct ckpt_model *m, const struct ckpt_value *persid,
 			  struct ckpt_error *err)
@@ -309,7 +320,10 @@ static int register_class(struct ckpt_model *m, const struct ckpt_value *persid,
 	return ckpt_model_replace_id(m, persid->id, pid->u.seq.items[1], err);
 }
 
-/* Protocol 0 writes str(id) in the place of a persistent id: torch cannot load that, nor is a type to be known from it. */
+/*
+ * Protocol 0 writes str(id) in the place of a persistent id: torch cannot load that, nor is a type
+ * to be known from it.
+ */
 static int refuse_text(const struct ckpt_value *persid, struct ckpt_error *err)
 {
 	const struct ckpt_value *pid = persid->u.persid.pid;
@@ -326,7 +340,8 @@ static int refuse_text(const struct ckpt_value *persid, struct ckpt_error *err)
 }
 
 /* The storage of a folded tensor. */
-static int register_folded(struct ckpt_document *doc, const struct ckpt_value *folded, struct ckpt_error *err)
+static int register_folded(struct ckpt_document *doc, const struct ckpt_value *folded,
+			   struct ckpt_error *err)
 {
 	struct ckpt_folded_id id;
 	struct ckpt_fold f;
@@ -407,8 +422,8 @@ static const char *copy_shortened(struct ckpt_arena *arena, const char *name)
 }
 
 /* 1: the value of STEP is a tensor, T; its arrays are in ARENA. */
-static int parse_tensor(const struct ckpt_model *m, const struct ckpt_walk_step *step, struct ckpt_arena *arena, struct ckpt_tensor *t,
-			struct ckpt_error *err)
+static int parse_tensor(const struct ckpt_model *m, const struct ckpt_walk_step *step,
+			struct ckpt_arena *arena, struct ckpt_tensor *t, struct ckpt_error *err)
 {
 	char shown[120];
 	int rc = ckpt_tensor_parse(m, step->value, arena, t, err);
@@ -417,7 +432,8 @@ static int parse_tensor(const struct ckpt_model *m, const struct ckpt_walk_step 
 		return rc;
 	if (m->doc->record_of)
 		ckpt_error_at(err, rc, NULL, m->doc->record_of(step->name), CKPT_NO_OFFSET);
-	return ckpt_error_prefix(err, rc, "tensor '%s': ", ckpt_escape(shown, sizeof(shown), step->name, step->name_len));
+	return ckpt_error_prefix(err, rc, "tensor '%s': ",
+				 ckpt_escape(shown, sizeof(shown), step->name, step->name_len));
 }
 
 static int add_tensor(struct ckpt_model *m, const struct ckpt_walk_step *step,
@@ -510,7 +526,10 @@ static struct ckpt_model *empty_model(struct ckpt_document *doc)
 	return m;
 }
 
-/* Who has FOLDED tensors wants to save memory, and does without edits, which make keys. Resave makes some for storages without bytes. */
+/*
+ * Who has FOLDED tensors wants to save memory, and does without edits, which make keys. Resave
+ * makes some for storages without bytes.
+ */
 static int keep_keys_if_wanted(struct ckpt_document *doc, struct ckpt_error *err)
 {
 	bool any_empty = false;
@@ -541,7 +560,8 @@ int ckpt_model_new(struct ckpt_document *doc, struct ckpt_model **out, struct ck
 	if (rc == 0 && m->doc->of_cpp)
 		rc = ckpt_model_resolve_cpp_calls(m, err);
 	if (rc == 0)
-		rc = doc->pickle.has_folded ? check_tensors(m, err) : ckpt_model_list_tensors(m, err);
+		rc = doc->pickle.has_folded ? check_tensors(m, err)
+					    : ckpt_model_list_tensors(m, err);
 	if (rc < 0)
 		ckpt_close(m);
 	else
@@ -653,7 +673,10 @@ const char *ckpt_model_new_key(struct ckpt_model *model, char letter)
 	struct ckpt_strmap *taken = &model->doc->storage_by_key;
 	char key[40], upper[40];
 
-	/* the number is new in this chain of edits; a file that was written with such keys may have it */
+	/*
+	 * the number is new in this chain of edits; a file that was written with such keys may have
+	 * it
+	 */
 	snprintf(key, sizeof(key), "%c%u", letter, model->storage_count);
 	for (unsigned salt = 0;; salt++) {
 		for (size_t i = 0; i < sizeof(key); i++)
@@ -675,7 +698,8 @@ int ckpt_model_storage_bytes(const struct ckpt_model *model, const struct ckpt_s
 		return 0;
 	}
 	rc = model->doc->storage_bytes(model->doc, storage, out, err);
-	if (rc == 0 && storage->has_crc) { /* else the format may know more than one of the storage */
+	/* else the format may know more than one of the storage */
+	if (rc == 0 && storage->has_crc) {
 		out->has_crc = true;
 		out->crc32 = storage->crc32;
 	}

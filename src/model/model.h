@@ -24,7 +24,8 @@ struct ckpt_storage {
 	const char *key; /* as in the file: the record is data/KEY */
 	enum ckpt_dtype dtype : 16;
 	bool has_crc;
-	bool retyped; /* DTYPE is that of its tensors, whatever their persistent ids and calls say */
+	/* DTYPE is that of its tensors, whatever their persistent ids and calls say */
+	bool retyped;
 	uint32_t crc32;
 	uint64_t numel, nbytes;		      /* numel: in units of DTYPE */
 	const char *location;		      /* device tag, as in the file */
@@ -55,7 +56,11 @@ struct ckpt_tensor {
 	enum ckpt_dtype dtype;
 	uint32_t ndim;
 	uint8_t kind;	  /* enum ckpt_tensor_kind */
-	bool name_is_cut; /* it is longer than CKPT_MOST_TENSOR_NAME: NAME is how it begins, and "...", and no other need differ */
+	/*
+	 * it is longer than CKPT_MOST_TENSOR_NAME: NAME is how it begins, and "...", and no other
+	 * need differ
+	 */
+	bool name_is_cut;
 	bool requires_grad, is_parameter, is_conj, is_neg;
 	const uint64_t *shape, *stride; /* stride: NULL where there is none */
 	uint64_t offset;		/* in elements */
@@ -63,7 +68,8 @@ struct ckpt_tensor {
 	const char *device, *layout;	/* layout: "sparse_coo", ... or NULL */
 	const char *class_name;		/* "Parameter", "DTensor", ... or NULL for a plain one */
 	const struct ckpt_value *local; /* DTensor: its local tensor; sparse: its values */
-	const struct ckpt_value *attributes; /* a dict, or (dict or None, dict of slots), of a tensor that has some; or NULL */
+	/* a dict, or (dict or None, dict of slots), of a tensor that has some; or NULL */
+	const struct ckpt_value *attributes;
 };
 
 /* A file that a model consists of, whole or in part. */
@@ -94,7 +100,8 @@ struct ckpt_document {
 	struct ckpt_storage *storages; /* malloc, in order of first mention */
 	uint32_t storage_count, storage_cap;
 	struct ckpt_strmap storage_by_key; /* where edits can be made */
-	bool keys_indexed;		   /* it has all keys; else they are the numbers of the storages, as text */
+	/* it has all keys; else they are the numbers of the storages, as text */
+	bool keys_indexed;
 	bool keys_are_numbers;		   /* they are, whatever it has */
 	void *container; /* the format's own state, e.g. the zip index */
 	void (*free_container)(void *container);
@@ -103,18 +110,28 @@ struct ckpt_document {
 	const char *path;
 	char *inner_path; /* owned: of a file inside of an archive, as it was named; NULL: a file */
 	int (*each_file)(const struct ckpt_document *doc, ckpt_model_visit_file *visit, void *ctx);
-	/* Of programs, in which a state dict is one part: those parts. None: whatever the values are. */
+	/*
+	 * Of programs, in which a state dict is one part: those parts. None: whatever the values
+	 * are.
+	 */
 	struct ckpt_seq state_dicts;
-	/* TorchScript: what the source of a class says, the document's; NULL: no memory. See model/module.h. */
+	/*
+	 * TorchScript: what the source of a class says, the document's; NULL: no memory. See
+	 * model/module.h.
+	 */
 	const struct ckpt_class *(*class_of)(struct ckpt_document *doc,
 					     const struct ckpt_global *cls);
-	/* Of several pickles: the record that the value NAME came from, for errors; NULL: there is one. */
+	/*
+	 * Of several pickles: the record that the value NAME came from, for errors; NULL: there is
+	 * one.
+	 */
 	const char *(*record_of)(const char *name);
 	bool ignores_checksums; /* see ckpt_ignore_checksums() */
 	/* The same of what is not in the list of storages; NULL: all is. */
 	void (*forget_checksums)(struct ckpt_document *doc);
 	/* Where tensors are FOLDED: the file, read with none. */
-	int (*read_whole)(struct ckpt_source *source, struct ckpt_model **out, struct ckpt_error *err);
+	int (*read_whole)(struct ckpt_source *source, struct ckpt_model **out,
+			  struct ckpt_error *err);
 	bool big_endian; /* numbers in the records, which STORAGE_BYTES gives as they are */
 	/* Where the bytes of a storage are in the file. */
 	int (*storage_bytes)(struct ckpt_document *doc, const struct ckpt_storage *storage,
@@ -148,8 +165,8 @@ struct ckpt_model {
 };
 
 /*
- * A document over SOURCE with one reference, and a container of SIZE zero bytes, which FREE_CONTAINER clears and frees with
- * it. NULL: no memory.
+ * A document over SOURCE with one reference, and a container of SIZE zero bytes, which
+ * FREE_CONTAINER clears and frees with it. NULL: no memory.
  */
 struct ckpt_document *ckpt_document_new(struct ckpt_source *source,
 					const struct ckpt_format *format, size_t size,
@@ -166,8 +183,9 @@ int ckpt_model_derive(const struct ckpt_model *from, struct ckpt_model **out,
 		      struct ckpt_error *err);
 
 /*
- * For all that looks into tensors, and does not know of FOLDED ones: *MODEL becomes one in which there are none, which lives as long. Thread-safe.
- * Who does know: the walk, the list of tensors, descriptions, resave, diff, torch zip's writer.
+ * For all that looks into tensors, and does not know of FOLDED ones: *MODEL becomes one in which
+ * there are none, which lives as long. Thread-safe. Who does know: the walk, the list of tensors,
+ * descriptions, resave, diff, torch zip's writer.
  */
 int ckpt_model_whole(const struct ckpt_model **model, struct ckpt_error *err);
 
@@ -176,12 +194,15 @@ int ckpt_model_own_storages(struct ckpt_model *model, struct ckpt_error *err);
 int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err);
 
 /*
- * A key for a storage that an edit makes, which no storage of the file has; LETTER tells the edits apart.
- * NULL: no memory.
+ * A key for a storage that an edit makes, which no storage of the file has; LETTER tells the edits
+ * apart. NULL: no memory.
  */
 const char *ckpt_model_new_key(struct ckpt_model *model, char letter);
 
-/* How to get the bytes of a storage: those in the file, with their recorded checksum, or what an edit makes of them. */
+/*
+ * How to get the bytes of a storage: those in the file, with their recorded checksum, or what an
+ * edit makes of them.
+ */
 int ckpt_model_storage_bytes(const struct ckpt_model *model, const struct ckpt_storage *storage,
 			     struct ckpt_recipe *out, struct ckpt_error *err);
 
@@ -194,8 +215,8 @@ void ckpt_document_unref(struct ckpt_document *doc);
 const char *ckpt_document_path(const struct ckpt_document *doc);
 
 /*
- * All files that MODEL, or what it was edited from, takes values from: the one, all of a directory with its index, what was
- * joined to it. Some may be told twice.
+ * All files that MODEL, or what it was edited from, takes values from: the one, all of a directory
+ * with its index, what was joined to it. Some may be told twice.
  */
 int ckpt_model_each_file(const struct ckpt_model *model, ckpt_model_visit_file *visit, void *ctx);
 
@@ -206,7 +227,9 @@ int ckpt_model_visit_source(const struct ckpt_source *source, const char *path,
 /* CKPT_E_CHANGED if one of them is not what it was when it was opened. */
 int ckpt_model_check_unchanged(const struct ckpt_model *model, struct ckpt_error *err);
 
-/* What all of them take on disk, and *NBYTES: how long they are, which is more if they have holes. */
+/*
+ * What all of them take on disk, and *NBYTES: how long they are, which is more if they have holes.
+ */
 uint64_t ckpt_model_disk_bytes(const struct ckpt_model *model, uint64_t *nbytes);
 
 /* Who may use what is made of it: those who may use all of its files. */
@@ -218,7 +241,10 @@ unsigned ckpt_model_folder_mode(const struct ckpt_model *model);
 /* Is the file, or the file that the link leads to, one of them? */
 bool ckpt_model_has_file(const struct ckpt_model *model, const char *path);
 
-/* Does one of them lie in FOLDER, or below? *WHICH: the path it was opened by, valid as long as the model. */
+/*
+ * Does one of them lie in FOLDER, or below? *WHICH: the path it was opened by, valid as long as the
+ * model.
+ */
 bool ckpt_model_has_file_in(const struct ckpt_model *model, const char *folder, const char **which);
 
 /* What stands where V stood in the file. */
@@ -250,8 +276,8 @@ int ckpt_tensor_parse(const struct ckpt_model *model, const struct ckpt_value *v
 		      struct ckpt_arena *arena, struct ckpt_tensor *out, struct ckpt_error *err);
 
 /*
- * The strided tensor whose items are what is stored of T: T itself, the values of a sparse one, the local tensor of a wrapper;
- * with the name of T. False: there is none.
+ * The strided tensor whose items are what is stored of T: T itself, the values of a sparse one, the
+ * local tensor of a wrapper; with the name of T. False: there is none.
  */
 bool ckpt_tensor_stored(const struct ckpt_model *model, const struct ckpt_tensor *t,
 			struct ckpt_arena *arena, struct ckpt_tensor *out);
@@ -263,7 +289,10 @@ const struct ckpt_value *ckpt_value_unwrap_size(const struct ckpt_model *model,
 /* Cheaper: does V look like a tensor, from the function that rebuilds it. */
 bool ckpt_value_is_tensor(const struct ckpt_model *model, const struct ckpt_value *v);
 
-/* True of whatever is a torch.Tensor in Python: also of a class that rebuilds itself in a way of its own, as nested tensors of layout jagged do. */
+/*
+ * True of whatever is a torch.Tensor in Python: also of a class that rebuilds itself in a way of
+ * its own, as nested tensors of layout jagged do.
+ */
 bool ckpt_value_is_tensor_object(const struct ckpt_model *model, const struct ckpt_value *v);
 
 /* The key in a persistent id that names a storage; NULL: it names something else. */
@@ -274,12 +303,17 @@ int ckpt_storage_parse(const struct ckpt_value *persid, struct ckpt_arena *arena
 		       struct ckpt_storage *out, struct ckpt_error *err);
 
 /*
- * The dtype that torch gives to storage number INDEX where PERSID names it: that of the first mention, as the others share its bytes. Of an empty one, which
- * is not shared, torch 2 makes a new one of PERSID's own class each time (torch/serialization.py, load_tensor() of _load()).
+ * The dtype that torch gives to storage number INDEX where PERSID names it: that of the first
+ * mention, as the others share its bytes. Of an empty one, which is not shared, torch 2 makes a new
+ * one of PERSID's own class each time (torch/serialization.py, load_tensor() of _load()).
  */
-enum ckpt_dtype ckpt_storage_dtype(const struct ckpt_model *model, int64_t index, const struct ckpt_value *persid);
+enum ckpt_dtype ckpt_storage_dtype(const struct ckpt_model *model, int64_t index,
+				   const struct ckpt_value *persid);
 
-/* The storage that a persistent id names, or the one of a FOLDED tensor; -1 for ids of another kind. */
+/*
+ * The storage that a persistent id names, or the one of a FOLDED tensor; -1 for ids of another
+ * kind.
+ */
 static inline int64_t ckpt_storage_of(const struct ckpt_value *persid)
 {
 	if (persid->kind == CKPT_FOLDED)

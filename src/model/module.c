@@ -6,8 +6,8 @@
 #include <string.h>
 
 /*
- * A module that torch.fx made is rebuilt by a function out of its attributes and the source of its forward().
- * Source: torch/fx/graph_module.py, GraphModule.__reduce__().
+ * A module that torch.fx made is rebuilt by a function out of its attributes and the source of its
+ * forward(). Source: torch/fx/graph_module.py, GraphModule.__reduce__().
  */
 static const struct ckpt_value *body_of_graph_module(const struct ckpt_model *model,
 						     const struct ckpt_value *v)
@@ -21,7 +21,10 @@ static const struct ckpt_value *body_of_graph_module(const struct ckpt_model *mo
 	return body->kind == CKPT_DICT ? body : NULL;
 }
 
-/* The state of an object that keeps its attributes in a dict, with or without slots beside; NULL: it does not. */
+/*
+ * The state of an object that keeps its attributes in a dict, with or without slots beside; NULL:
+ * it does not.
+ */
 const struct ckpt_value *ckpt_module_attributes(const struct ckpt_model *model,
 						const struct ckpt_value *v)
 {

@@ -23,8 +23,8 @@ enum { MOST_NAME = 16384, MOST_MODULES = 1000000, MOST_WORK = 200000000 };
 
 struct module_level {
 	const struct ckpt_value *module;
-	const struct ckpt_seq
-		*children; /* where the modules below are looked for, key and value in turn */
+	/* where the modules below are looked for, key and value in turn */
+	const struct ckpt_seq *children;
 	uint32_t next;
 	size_t prefix_len;
 	bool script;
@@ -139,7 +139,10 @@ static int add_mapping(struct state_dict_maker *m, const struct ckpt_value *mapp
 
 static int add_pickled(struct state_dict_maker *m, struct module_level *level)
 {
-	/* it is a module, so that the mappings are there: ckpt_module_mapping() would look for all three each time */
+	/*
+	 * it is a module, so that the mappings are there: ckpt_module_mapping() would look for all
+	 * three each time
+	 */
 	const struct ckpt_value *attributes = ckpt_module_attributes(m->to, level->module);
 	int rc = add_mapping(m, ckpt_attribute_find(m->to, attributes, "_parameters"), NULL);
 
@@ -195,12 +198,17 @@ static int add_script(struct state_dict_maker *m, struct module_level *level)
 
 /* ---- one after the other ---- */
 
-/* Quantized modules keep their weights packed, and unpack them by code of their own where a state dict is made. */
+/*
+ * Quantized modules keep their weights packed, and unpack them by code of their own where a state
+ * dict is made.
+ */
 static bool packs_its_weights(const struct ckpt_value *cls)
 {
-	static const char *const names[] = { "Linear", "Conv", "Embedding", "LSTM", "GRU", "RNN", "QFunctional", "PackedParameter" };
+	static const char *const names[] = { "Linear", "Conv", "Embedding",   "LSTM",
+					     "GRU",    "RNN",  "QFunctional", "PackedParameter" };
 
-	if (cls->kind != CKPT_GLOBAL || !strstr(cls->u.global->module, "nn.") || !strstr(cls->u.global->module, ".quantized") ||
+	if (cls->kind != CKPT_GLOBAL || !strstr(cls->u.global->module, "nn.") ||
+	    !strstr(cls->u.global->module, ".quantized") ||
 	    strncmp(cls->u.global->module, "torch.", 6) != 0)
 		return false;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -217,8 +225,10 @@ static int push_module(struct state_dict_maker *m, const struct ckpt_value *modu
 	void *grown;
 
 	if (packs_its_weights(cls))
-		return ckpt_fail(m->err, CKPT_E_UNSUPPORTED, "module '%s' is a quantized %.60s, which unpacks its weights by code of its own",
-				 shown_prefix(m, shown, sizeof(shown)), cls->u.global->name);
+		return ckpt_fail(
+			m->err, CKPT_E_UNSUPPORTED,
+			"module '%s' is a quantized %.60s, which unpacks its weights by code of its own",
+			shown_prefix(m, shown, sizeof(shown)), cls->u.global->name);
 
 	if (++m->report.modules > MOST_MODULES)
 		return ckpt_fail(m->err, CKPT_E_LIMIT, "more than %d modules hang in each other",

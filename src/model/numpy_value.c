@@ -21,8 +21,9 @@
 #include <string.h>
 
 /*
- * Arrays and scalars as numpy pickles them: __reduce__() of ndarray, generic and dtype in numpy/_core/src/multiarray.
- * numpy 2 moved its inner modules, and protocol 5 has a way of its own for arrays.
+ * Arrays and scalars as numpy pickles them: __reduce__() of ndarray, generic and dtype in
+ * numpy/_core/src/multiarray. numpy 2 moved its inner modules, and protocol 5 has a way of its own
+ * for arrays.
  */
 static const struct {
 	const char *code;

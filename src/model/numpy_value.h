@@ -10,8 +10,8 @@ struct ckpt_numpy {
 	bool is_scalar, fortran;
 	enum ckpt_dtype dtype; /* UNKNOWN: text, records, objects, times */
 	bool big_endian;
-	const char *
-		code; /* numpy's own name of the dtype, "f8", in the pickle; UTF-8 of CODE_LEN bytes */
+	/* numpy's own name of the dtype, "f8", in the pickle; UTF-8 of CODE_LEN bytes */
+	const char *code;
 	size_t code_len;
 	uint32_t ndim;
 	uint64_t shape[CKPT_MOST_DIMS], numel;
@@ -23,8 +23,9 @@ int ckpt_numpy_parse(const struct ckpt_model *model, const struct ckpt_value *v,
 		     struct ckpt_numpy *out);
 
 /*
- * The items, as they are in the pickle: in the order of its dimensions (the first one fastest if FORTRAN), of its byte order.
- * False: there are not as many bytes as there should be, or no memory. They live as long as ARENA and the model.
+ * The items, as they are in the pickle: in the order of its dimensions (the first one fastest if
+ * FORTRAN), of its byte order. False: there are not as many bytes as there should be, or no memory.
+ * They live as long as ARENA and the model.
  */
 bool ckpt_numpy_bytes(const struct ckpt_model *model, const struct ckpt_numpy *numpy,
 		      struct ckpt_arena *arena, const uint8_t **out);

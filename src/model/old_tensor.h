@@ -5,8 +5,8 @@
 #include "model/model.h"
 
 /*
- * What torch up to 0.3 pickled as objects with a state, where calls that rebuild a tensor came later. torch of today takes
- * such states: torch/_tensor.py, Tensor.__setstate__().
+ * What torch up to 0.3 pickled as objects with a state, where calls that rebuild a tensor came
+ * later. torch of today takes such states: torch/_tensor.py, Tensor.__setstate__().
  */
 enum ckpt_old_kind {
 	CKPT_OLD_NONE,

@@ -200,5 +200,6 @@ bool ckpt_plain_bytes_in(const struct ckpt_model *model, const struct ckpt_value
 		return ckpt_plain_arg_count(model, v) == 0;
 	}
 	text = ckpt_value_is_call_of(v, "_codecs", "encode") ? ckpt_plain_arg(model, v, 0) : NULL;
-	return text && text->kind == CKPT_STR && ckpt_latin1_bytes(text->u.bytes.ptr, text->u.bytes.len, arena, out, len);
+	return text && text->kind == CKPT_STR &&
+	       ckpt_latin1_bytes(text->u.bytes.ptr, text->u.bytes.len, arena, out, len);
 }

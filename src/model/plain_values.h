@@ -5,8 +5,8 @@
 #include "model/model.h"
 
 /*
- * Values that an edit makes, in the arena of the model that is being made; NULL: no memory. And what
- * others mean, as far as it can be told without calling anything.
+ * Values that an edit makes, in the arena of the model that is being made; NULL: no memory. And
+ * what others mean, as far as it can be told without calling anything.
  */
 const struct ckpt_value *ckpt_plain_int(struct ckpt_model *model, int64_t integer);
 const struct ckpt_value *ckpt_plain_float(struct ckpt_model *model, double real);
@@ -19,14 +19,17 @@ struct ckpt_value *ckpt_plain_seq(struct ckpt_model *model, uint8_t kind,
 struct ckpt_value *ckpt_plain_call(struct ckpt_model *model, const char *module, const char *name,
 				   const struct ckpt_value *const *items, uint32_t count);
 
-/* A dense tensor of LEN bytes, which are borrowed, on the CPU; the last dimension fastest unless FORTRAN. */
+/*
+ * A dense tensor of LEN bytes, which are borrowed, on the CPU; the last dimension fastest unless
+ * FORTRAN.
+ */
 struct ckpt_value *ckpt_plain_tensor(struct ckpt_model *model, enum ckpt_dtype dtype,
 				     const uint64_t *shape, uint32_t ndim, bool fortran,
 				     const void *bytes, uint64_t len, struct ckpt_error *err);
 
 /*
- * The bytes of a bytes object, also of one that protocol 2 wrote as a call; false if it is none. *OUT lives
- * as long as the model.
+ * The bytes of a bytes object, also of one that protocol 2 wrote as a call; false if it is none.
+ * *OUT lives as long as the model.
  */
 bool ckpt_plain_bytes(struct ckpt_model *model, const struct ckpt_value *v, const uint8_t **out,
 		      uint64_t *len);

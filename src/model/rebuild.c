@@ -467,7 +467,8 @@ static int parse_old(struct parser *p, const struct ckpt_old_tensor *old, struct
 
 static int copy_dims(struct parser *p, const uint32_t *dims, uint32_t count, const uint64_t **out)
 {
-	static const uint64_t one[] = { 1 }; /* most strides of one dimension, and there may be very many */
+	/* most strides of one dimension, and there may be very many */
+	static const uint64_t one[] = { 1 };
 	uint64_t *copy;
 
 	*out = one;
@@ -490,7 +491,9 @@ static int parse_folded(struct parser *p, const struct ckpt_value *v, struct ckp
 	int rc;
 
 	t->storage = ckpt_storage_of(v);
-	if (t->dtype != CKPT_DTYPE_UNKNOWN || t->storage < 0 || !p->model->storages[t->storage].nbytes) { /* rare */
+	/* rare */
+	if (t->dtype != CKPT_DTYPE_UNKNOWN || t->storage < 0 ||
+	    !p->model->storages[t->storage].nbytes) {
 		unfolded = ckpt_unfold(v, p->arena);
 		t->storage = -1;
 		return unfolded ? parse_value(p, unfolded, t) : ckpt_arena_fail(p->arena, p->err);

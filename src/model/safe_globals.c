@@ -62,7 +62,10 @@ static const struct {
 	{ "torch.storage", "TypedStorage", ALL },
 };
 
-/* Exceptions, which importing torch 2.14 allows: those that Python 2 had as well, and those of Python 3.14. */
+/*
+ * Exceptions, which importing torch 2.14 allows: those that Python 2 had as well, and those of
+ * Python 3.14.
+ */
 /* clang-format off */
 static const char *const old_exceptions[] = {
 	"ArithmeticError", "AssertionError", "AttributeError", "BaseException", "BufferError",

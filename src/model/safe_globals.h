@@ -12,8 +12,9 @@ enum ckpt_safe_in {
 };
 
 /*
- * What torch.load(weights_only=True) takes without being told to: classes and functions by name, from 2.6 on also in the
- * spelling of Python 2. The versions that do. Source: torch/_weights_only_unpickler.py, listed from running torch 1.13, 2.6 and 2.14.
+ * What torch.load(weights_only=True) takes without being told to: classes and functions by name,
+ * from 2.6 on also in the spelling of Python 2. The versions that do. Source:
+ * torch/_weights_only_unpickler.py, listed from running torch 1.13, 2.6 and 2.14.
  */
 unsigned ckpt_safe_global_in(const char *module, const char *name);
 

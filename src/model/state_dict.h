@@ -47,7 +47,9 @@ enum { CKPT_MOST_ATTRIBUTES = 256 };
 const struct ckpt_value *ckpt_attribute_find(const struct ckpt_model *model,
 					     const struct ckpt_value *dict, const char *name);
 
-/* The same in the STATE of an object: a dict, or a pair of one (or None) and the dict of its slots. */
+/*
+ * The same in the STATE of an object: a dict, or a pair of one (or None) and the dict of its slots.
+ */
 const struct ckpt_value *ckpt_state_find(const struct ckpt_model *model,
 					 const struct ckpt_value *state, const char *name);
 

@@ -279,7 +279,10 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 	struct walk_level level = { .v = now(w, child), .key = key, .position = position };
 
 	level.unnamed = is_mapping_of_module(w, key, level.v) || is_body_of_module(w, key, level.v);
-	level.way = (top->way ^ (uint32_t)top->part << 8 ^ (key ? key->kind == CKPT_PY2_STR ? CKPT_STR : key->kind : UINT8_MAX)) * 0x9E3779B1u + 1;
+	level.way = (top->way ^ (uint32_t)top->part << 8 ^
+		     (key ? key->kind == CKPT_PY2_STR ? CKPT_STR : key->kind : UINT8_MAX)) *
+			    0x9E3779B1u +
+		    1;
 	if (key && key->kind >= CKPT_CALL) /* an object, which others are called the same as */
 		level.way += position * 0x85EBCA6Bu;
 	level.base_len = top->base_len;
@@ -576,14 +579,16 @@ void ckpt_value_repr(const struct ckpt_value *v, struct ckpt_buf *out)
 	case CKPT_EXT: ckpt_buf_printf(out, "<extension %" PRId64 ">", v->u.integer); break;
 	case CKPT_FOLDED:
 		ckpt_buf_printf(out, "<");
-		put_escaped(v->u.folded.mold->func->u.global->name, v->u.folded.mold->func->u.global->name_len, out);
+		put_escaped(v->u.folded.mold->func->u.global->name,
+			    v->u.folded.mold->func->u.global->name_len, out);
 		ckpt_buf_printf(out, " object>");
 		break;
 	}
 }
 
 /*
- * Names are C strings: a zero byte in a key is shown as its symbol, or "a\0b" would be taken for "a".
+ * Names are C strings: a zero byte in a key is shown as its symbol, or "a\0b" would be taken for
+ * "a".
  */
 void ckpt_value_key_text(const struct ckpt_value *key, struct ckpt_buf *out)
 {

@@ -7,9 +7,10 @@
 
 /*
  * Every value of a checkpoint with its name: the path to it, dict keys as str() gives them,
- * positions in decimal, attributes by name, joined by dots. The mappings `_parameters`, `_buffers` and `_modules` of a
- * module are not in the names of what they hold. Depth first, in the order of the file; no recursion. Values reachable
- * on several ways are entered once. A name has at most CKPT_WALK_MOST_NAME bytes: of a longer one, the first.
+ * positions in decimal, attributes by name, joined by dots. The mappings `_parameters`, `_buffers`
+ * and `_modules` of a module are not in the names of what they hold. Depth first, in the order of
+ * the file; no recursion. Values reachable on several ways are entered once. A name has at most
+ * CKPT_WALK_MOST_NAME bytes: of a longer one, the first.
  */
 enum { CKPT_WALK_MOST_NAME = 1 << 18 };
 
@@ -19,7 +20,12 @@ struct ckpt_walk_step {
 	size_t name_len;
 	size_t below_len; /* what the names below it begin with: NAME, or less of it */
 	size_t depth;
-	uint32_t way; /* of one name: another number where the kinds of the keys on the way are other ones, or the parts of the name: 0 and "0", a key and an attribute, "a.b" and "b" in "a"; or what is cut off */
+	/*
+	 * of one name: another number where the kinds of the keys on the way are other ones, or the
+	 * parts of the name: 0 and "0", a key and an attribute, "a.b" and "b" in "a"; or what is
+	 * cut off
+	 */
+	uint32_t way;
 	bool seen; /* entered before under another name, or being entered: will not be descended */
 	const struct ckpt_walker *walker;
 };
@@ -32,12 +38,15 @@ typedef int ckpt_walk_visit(void *ctx, const struct ckpt_walk_step *step, struct
 int ckpt_model_walk(const struct ckpt_model *model, ckpt_walk_visit *visit, void *ctx,
 		    struct ckpt_error *err);
 
-/* The exact form of the current name: ["model"]["a.b"][0], with nothing left out. Only during a visit. */
+/*
+ * The exact form of the current name: ["model"]["a.b"][0], with nothing left out. Only during a
+ * visit.
+ */
 void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *out);
 
 /*
- * Where the current value hangs, below the root: *PARENT (as edited), and *INDEX among the entries of
- * a dict (its key; the value is one further) or a list. False if it is no entry: part of a
+ * Where the current value hangs, below the root: *PARENT (as edited), and *INDEX among the entries
+ * of a dict (its key; the value is one further) or a list. False if it is no entry: part of a
  * tuple, an argument, an attribute. Only during a visit.
  */
 bool ckpt_walk_is_entry(const struct ckpt_walk_step *step, const struct ckpt_value **parent,
