@@ -39,8 +39,8 @@ struct caster {
 	struct ckpt_cast_options o;
 	struct ckpt_patterns only, except;
 	struct use *uses; /* by storage */
-	uint8_t *
-		dtype_holders; /* by id: objects that tell the dtype of chosen (1) or other (2) tensors */
+	/* by id: objects that tell the dtype of chosen (1) or other (2) tensors */
+	uint8_t *dtype_holders;
 	size_t tensor_depth; /* inside a tensor as long as the walk is deeper */
 	bool chosen;	     /* that tensor */
 	char *tensor_name;
@@ -135,7 +135,10 @@ static int change_dtypes_of(struct caster *c, const struct ckpt_value *v, struct
 
 /* ---- a look at all tensors ---- */
 
-/* Of what other classes than DTensor make of their parts nothing is known; numpy data are no storage. */
+/*
+ * Of what other classes than DTensor make of their parts nothing is known; numpy data are no
+ * storage.
+ */
 static bool is_castable(const struct ckpt_tensor *t)
 {
 	if (t->kind == CKPT_KIND_WRAPPER)

@@ -25,8 +25,8 @@
 #include <string.h>
 
 struct view {
-	const struct ckpt_value
-		*args; /* (storage, offset, size, stride, ...) of its rebuild call */
+	/* (storage, offset, size, stride, ...) of its rebuild call */
+	const struct ckpt_value *args;
 	uint32_t storage, itemsize, packed, ndim;
 	const uint64_t *shape, *stride;
 	uint64_t offset, end,
@@ -40,8 +40,8 @@ struct compactor {
 	struct view *views;
 	uint32_t count, cap;
 	uint32_t *persids; /* by storage: how often it was met on the walk ... */
-	uint32_t *
-		uses; /* ... and by how many tensors it is used; the rest are storages on their own */
+	/* ... and by how many tensors it is used; the rest are storages on their own */
+	uint32_t *uses;
 	uint32_t storage_cap;
 	struct ckpt_edit_report report;
 };
@@ -181,8 +181,9 @@ static int is_outside(const struct view *view, uint32_t a, uint32_t b)
 }
 
 /*
- * The dimensions that Tensor.clone() gives a tensor with gaps, the outermost first: an insertion sort in which
- * some pairs cannot be compared. Source: infer_dense_strides() in aten/src/ATen/ExpandUtils.cpp, seen in results.
+ * The dimensions that Tensor.clone() gives a tensor with gaps, the outermost first: an insertion
+ * sort in which some pairs cannot be compared. Source: infer_dense_strides() in
+ * aten/src/ATen/ExpandUtils.cpp, seen in results.
  */
 static void dense_order(const struct view *view, uint32_t order[CKPT_GATHER_MOST_DIMS])
 {

@@ -12,7 +12,10 @@ struct ckpt_fewer_entries {
 	uint32_t width; /* items of an entry: 2 of a mapping, key and value, 1 of a list */
 };
 
-/* Only while MODEL is being made; ckpt_model_replace() then puts the copy in place. Returns 0, CKPT_E_NOMEM or CKPT_E_LIMIT. */
+/*
+ * Only while MODEL is being made; ckpt_model_replace() then puts the copy in place. Returns 0,
+ * CKPT_E_NOMEM or CKPT_E_LIMIT.
+ */
 int ckpt_fewer_entries_begin(struct ckpt_model *model, const struct ckpt_value *container,
 			     struct ckpt_fewer_entries *out, struct ckpt_error *err);
 

@@ -466,9 +466,10 @@ static int refuse_module(const struct ckpt_model *model, const struct ckpt_key_o
 {
 	if (o->at_count || !ckpt_is_module(model, ckpt_model_now(model, model->root)))
 		return 0;
-	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-			 "is one module, saved whole: its code looks its members up by their names, "
-			 "which stay; 'ckpt convert --state-dict' takes its state dict out");
+	return ckpt_fail(
+		err, CKPT_E_UNSUPPORTED,
+		"is one module, saved whole: its code looks its members up by their names, "
+		"which stay; 'ckpt convert --state-dict' takes its state dict out");
 }
 
 static int check_at(struct editor *e, struct ckpt_error *err)

@@ -5,8 +5,9 @@
 #include "model/model.h"
 
 /*
- * Inside of sanitize: the plain value that an object, a CALL, stands for. NULL: it is none of the kind, or its
- * meaning cannot be told without calling something, or there is no memory. New values are in the arena of TO.
+ * Inside of sanitize: the plain value that an object, a CALL, stands for. NULL: it is none of the
+ * kind, or its meaning cannot be told without calling something, or there is no memory. New values
+ * are in the arena of TO.
  */
 
 /* Namespaces, dataclasses, slots: a dict of attributes. */

@@ -13,7 +13,9 @@ static bool add_attributes(struct ckpt_model *to, struct ckpt_value *dict,
 	       ckpt_seq_add_many(to->arena, &dict->u.seq, state->u.seq.items, state->u.seq.count);
 }
 
-/* An instance of a class without arguments, whose state is a dict, or a dict (or None) and slots. */
+/*
+ * An instance of a class without arguments, whose state is a dict, or a dict (or None) and slots.
+ */
 const struct ckpt_value *ckpt_plain_from_object(struct ckpt_model *to, const struct ckpt_value *v)
 {
 	const struct ckpt_call *call = v->u.call;

@@ -175,7 +175,8 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 	uint64_t with = 0;
 
 	(void)err;
-	if (ckpt_value_is_tensor_object(c->model, step->value) || ckpt_is_module(c->model, step->value))
+	if (ckpt_value_is_tensor_object(c->model, step->value) ||
+	    ckpt_is_module(c->model, step->value))
 		return CKPT_WALK_SKIP;
 	if (!pairs || step->seen || !ckpt_is_state_dict(&c->finder, step->value))
 		return CKPT_WALK_ENTER;

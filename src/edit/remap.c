@@ -39,7 +39,9 @@ static bool is_wildcard(const char *text)
 	return text[strcspn(text, "*?[")] != '\0';
 }
 
-/* The tag that stands for TAG, or NULL. Exact texts first, as in a dict; then wildcards in order. */
+/*
+ * The tag that stands for TAG, or NULL. Exact texts first, as in a dict; then wildcards in order.
+ */
 static const char *mapped_tag(const struct remapper *r, const char *tag)
 {
 	for (size_t i = 0; i < r->count; i++)
@@ -253,8 +255,8 @@ static void count_storage(struct remapper *r, const struct ckpt_value *persid)
 }
 
 /*
- * torch.Generator takes its state from a tensor on the CPU, and nowhere else, and makes a new one on the CPU when it is saved:
- * (seed, offset, tensor).
+ * torch.Generator takes its state from a tensor on the CPU, and nowhere else, and makes a new one
+ * on the CPU when it is saved: (seed, offset, tensor).
  */
 static void leave_generator_state(struct remapper *r, const struct ckpt_value *generator)
 {

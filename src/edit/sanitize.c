@@ -29,7 +29,10 @@
 
 enum { MOST_PASSES = 40 };
 
-/* Values by their numbers: a tuple that is shared in tuples that are shared would be met 2 to the power of their depth times. */
+/*
+ * Values by their numbers: a tuple that is shared in tuples that are shared would be met 2 to the
+ * power of their depth times.
+ */
 struct id_set {
 	uint8_t *bits; /* malloc */
 	size_t size;
@@ -38,7 +41,8 @@ struct id_set {
 struct sanitizer {
 	struct ckpt_model *to;
 	bool last;	     /* nothing is replaced any more: look what is left */
-	size_t tensor_depth; /* inside a tensor as long as the walk is deeper: its parts are its own */
+	/* inside a tensor as long as the walk is deeper: its parts are its own */
+	size_t tensor_depth;
 	uint64_t replaced;		  /* in this pass */
 	struct ckpt_edit_change *changes; /* malloc; texts in the arena of TO */
 	uint32_t count, cap;
@@ -82,7 +86,10 @@ static const struct ckpt_value *new_text(struct sanitizer *s, const char *text)
 
 /* ---- which, and what ---- */
 
-/* _codecs.encode('', 'latin1'): the form of empty bytes that is allowed, and is not to be written otherwise. */
+/*
+ * _codecs.encode('', 'latin1'): the form of empty bytes that is allowed, and is not to be written
+ * otherwise.
+ */
 static const struct ckpt_value *empty_bytes(struct sanitizer *s)
 {
 	const struct ckpt_value *items[2] = { new_text(s, ""), new_text(s, "latin1") };
@@ -296,9 +303,12 @@ static int sanitize_keys(struct sanitizer *s, const struct ckpt_walk_step *step,
 	return rc;
 }
 
-/* *BAD: what Python cannot hash in V, which becomes a key or an item of a set, or as it was: it can. */
-static int find_not_hashed(struct sanitizer *s, const struct ckpt_value *v, unsigned depth, const struct ckpt_value **bad,
-			   struct ckpt_error *err)
+/*
+ * *BAD: what Python cannot hash in V, which becomes a key or an item of a set, or as it was: it
+ * can.
+ */
+static int find_not_hashed(struct sanitizer *s, const struct ckpt_value *v, unsigned depth,
+			   const struct ckpt_value **bad, struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -317,17 +327,23 @@ static int find_not_hashed(struct sanitizer *s, const struct ckpt_value *v, unsi
 }
 
 /* Texts that were different things: SEEN has those before KEY. 1: it is among them. */
-static int is_there_twice(struct ckpt_strmap *seen, const struct ckpt_value *key, struct ckpt_error *err)
+static int is_there_twice(struct ckpt_strmap *seen, const struct ckpt_value *key,
+			  struct ckpt_error *err)
 {
 	bool there = false;
 
-	if (key->kind == CKPT_STR && !ckpt_strmap_insert(seen, key->u.bytes.ptr, key->u.bytes.len, 0, &there))
+	if (key->kind == CKPT_STR &&
+	    !ckpt_strmap_insert(seen, key->u.bytes.ptr, key->u.bytes.len, 0, &there))
 		return ckpt_fail_nomem(err);
 	return there;
 }
 
-/* Keys, or the items of a set, from I on and each STEP-th: what was made of them has to be different still, and what Python hashes. */
-static int check_hashed(struct sanitizer *s, const struct ckpt_walk_step *step, const struct ckpt_seq *seq, uint32_t every, struct ckpt_error *err)
+/*
+ * Keys, or the items of a set, from I on and each STEP-th: what was made of them has to be
+ * different still, and what Python hashes.
+ */
+static int check_hashed(struct sanitizer *s, const struct ckpt_walk_step *step,
+			const struct ckpt_seq *seq, uint32_t every, struct ckpt_error *err)
 {
 	struct ckpt_strmap seen = { 0 };
 	bool any_replaced = false;
@@ -335,7 +351,8 @@ static int check_hashed(struct sanitizer *s, const struct ckpt_walk_step *step, 
 	int rc = 0;
 
 	for (uint32_t i = 0; i < seq->count; i += every)
-		any_replaced |= now(s, seq->items[i]) != seq->items[i] || seq->items[i]->kind >= CKPT_TUPLE;
+		any_replaced |=
+			now(s, seq->items[i]) != seq->items[i] || seq->items[i]->kind >= CKPT_TUPLE;
 	ckpt_escape(shown, sizeof(shown), step->name, step->name_len);
 	for (uint32_t i = 0; rc == 0 && any_replaced && i < seq->count; i += every) {
 		const struct ckpt_value *key = now(s, seq->items[i]), *bad = NULL;
@@ -344,18 +361,24 @@ static int check_hashed(struct sanitizer *s, const struct ckpt_walk_step *step, 
 		if (rc < 0)
 			break;
 		if (bad)
-			rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%s' would have a %s as a key or in a set, which Python cannot hash", shown, type_of(s, bad));
+			rc = ckpt_fail(
+				err, CKPT_E_UNSUPPORTED,
+				"'%s' would have a %s as a key or in a set, which Python cannot hash",
+				shown, type_of(s, bad));
 		else
 			rc = is_there_twice(&seen, key, err);
 		if (rc > 0)
-			rc = ckpt_fail(err, CKPT_E_CLASH, "'%s' would have '%s' twice", shown, ckpt_escape(text, sizeof(text), key->u.bytes.ptr, key->u.bytes.len));
+			rc = ckpt_fail(err, CKPT_E_CLASH, "'%s' would have '%s' twice", shown,
+				       ckpt_escape(text, sizeof(text), key->u.bytes.ptr,
+						   key->u.bytes.len));
 	}
 	ckpt_strmap_clear(&seen);
 	return rc;
 }
 
 /* Behind all passes: dicts and sets in which something was replaced. */
-static int check_keys(struct sanitizer *s, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int check_keys(struct sanitizer *s, const struct ckpt_walk_step *step,
+		      struct ckpt_error *err)
 {
 	const struct ckpt_value *v = step->value, *list = NULL;
 	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
@@ -366,7 +389,8 @@ static int check_keys(struct sanitizer *s, const struct ckpt_walk_step *step, st
 	if (pairs)
 		return check_hashed(s, step, pairs, 2, err);
 	if (v->kind == CKPT_SET || (list && (list->kind == CKPT_LIST || list->kind == CKPT_TUPLE)))
-		return check_hashed(s, step, v->kind == CKPT_SET ? &v->u.seq : &list->u.seq, 1, err);
+		return check_hashed(s, step, v->kind == CKPT_SET ? &v->u.seq : &list->u.seq, 1,
+				    err);
 	return 0;
 }
 

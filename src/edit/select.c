@@ -3,11 +3,11 @@
  * `ckpt extract`, `ckpt select` and `ckpt drop`: parts of a checkpoint.
  *
  * select gives a verdict on every entry of a mapping or list during one walk, and carries all out
- * afterwards, sorted by container. An entry is kept if it or something below matches a pattern,
- * or if it is below what matches; what is part of a tuple or of an object stays or goes with it.
- * The walk meets a shared container once: if it is met again where everything is kept, the
- * entries that the first place would have lost are kept after all (keep_met_again()). `above` holds,
- * by depth, the verdict that the walk is in, and must be set for every step that is entered.
+ * afterwards, sorted by container. An entry is kept if it or something below matches a pattern, or
+ * if it is below what matches; what is part of a tuple or of an object stays or goes with it. The
+ * walk meets a shared container once: if it is met again where everything is kept, the entries that
+ * the first place would have lost are kept after all (keep_met_again()). `above` holds, by depth,
+ * the verdict that the walk is in, and must be set for every step that is entered.
  */
 #include "base/grow.h"
 #include "base/sized.h"
@@ -189,7 +189,9 @@ static bool has_entries(const struct ckpt_value *v)
 	return ckpt_value_pairs(v) || (v->kind == CKPT_CALL && v->u.call->items.count);
 }
 
-/* Below what is dropped only the patterns are looked at: one that names a part of it is no error. */
+/*
+ * Below what is dropped only the patterns are looked at: one that names a part of it is no error.
+ */
 static int visit_dropped(struct selector *s, const struct ckpt_walk_step *step,
 			 struct ckpt_error *err)
 {

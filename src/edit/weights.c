@@ -72,7 +72,10 @@ static int compare_size(struct chooser *c, const struct ckpt_walk_step *step,
 	return c->name.bad ? ckpt_fail_nomem(err) : 0;
 }
 
-/* What an optimizer remembers is no weights, whatever its size; what a nested tensor is made of is no state dict. */
+/*
+ * What an optimizer remembers is no weights, whatever its size; what a nested tensor is made of is
+ * no state dict.
+ */
 static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct chooser *c = ctx;
@@ -102,7 +105,10 @@ static int choose_largest(struct chooser *c, struct ckpt_error *err)
 	return rc;
 }
 
-/* 1: it is a mapping, which becomes the whole; 0: a module, of which another function takes the state dict. */
+/*
+ * 1: it is a mapping, which becomes the whole; 0: a module, of which another function takes the
+ * state dict.
+ */
 static int find_named(struct chooser *c, const char *name, struct ckpt_error *err)
 {
 	int rc = ckpt_model_find(c->model, name, &c->best, err);
