@@ -184,7 +184,8 @@ static int check_boxes(struct cover *c, const struct ckpt_box *boxes, uint64_t c
 					 "the index does not say where chunk %.200s is",
 					 box_text(box->offset, box->shape, c->ndim, text));
 		c->boxes[c->count++] = box;
-		if (__builtin_add_overflow(covered, ckpt_shape_count(box->shape, c->ndim), &covered))
+		if (__builtin_add_overflow(covered, ckpt_shape_count(box->shape, c->ndim),
+					   &covered))
 			covered = UINT64_MAX;
 	}
 	if (c->count < 2)

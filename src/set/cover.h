@@ -13,8 +13,9 @@ struct ckpt_box {
 };
 
 /*
- * Do COUNT boxes cover a tensor of SHAPE, once, and nothing else? They lie inside of it. What is wrong
- * goes to ERR, CKPT_E_FORMAT: which box, and in which file. A box without items need not be anywhere.
+ * Do COUNT boxes cover a tensor of SHAPE, once, and nothing else? They lie inside of it. What is
+ * wrong goes to ERR, CKPT_E_FORMAT: which box, and in which file. A box without items need not be
+ * anywhere.
  */
 int ckpt_cover_check(const struct ckpt_box *boxes, uint64_t count, const uint64_t *shape,
 		     uint32_t ndim, struct ckpt_error *err);

@@ -6,7 +6,10 @@
 
 #include <ckpt/save.h>
 
-/* How tensors are cut among ranks: one dimension as torch.chunk() and FSDP2 cut it. Small ones and scalars go as they are to the rank that has least so far. */
+/*
+ * How tensors are cut among ranks: one dimension as torch.chunk() and FSDP2 cut it. Small ones and
+ * scalars go as they are to the rank that has least so far.
+ */
 struct ckpt_cutter {
 	uint32_t ranks;
 	int dim;	/* that is cut; -1: the first that all ranks share evenly, or the longest */

@@ -39,7 +39,10 @@ int ckpt_fields_dims(const struct ckpt_value *v, const char *what, struct ckpt_a
 int ckpt_fields_number(const struct ckpt_value *v, const char *what, uint64_t *out,
 		       struct ckpt_error *err);
 
-/* Does a relative path stay inside of the directory? Refused: absolute ones, `..`, drive letters, NULs. */
+/*
+ * Does a relative path stay inside of the directory? Refused: absolute ones, `..`, drive letters,
+ * NULs.
+ */
 int ckpt_fields_check_path(const struct ckpt_value *v, struct ckpt_error *err);
 
 #endif

@@ -25,16 +25,17 @@ struct ckpt_joined ckpt_joined_of(struct ckpt_arena *arena, const char *const *f
 void ckpt_joined_clear(struct ckpt_joined *joined);
 
 /*
- * A plain tensor of MODEL, the local part of a rank, and its bytes. Returns 0; CKPT_E_UNSUPPORTED if it is none;
- * what ckpt_tensor_parse() returns.
+ * A plain tensor of MODEL, the local part of a rank, and its bytes. Returns 0; CKPT_E_UNSUPPORTED
+ * if it is none; what ckpt_tensor_parse() returns.
  */
 int ckpt_joined_local(const struct ckpt_model *model, const struct ckpt_value *value,
 		      struct ckpt_arena *arena, struct ckpt_tensor *out, struct ckpt_recipe *bytes,
 		      struct ckpt_error *err);
 
 /*
- * The part of LOCAL that begins at LOCAL_OFFSET, NULL: at its first item, as the box of SHAPE at OFFSET in the
- * whole. A replica of a block that is there is left out, and so is a box without items.
+ * The part of LOCAL that begins at LOCAL_OFFSET, NULL: at its first item, as the box of SHAPE at
+ * OFFSET in the whole. A replica of a block that is there is left out, and so is a box without
+ * items.
  */
 int ckpt_joined_add(struct ckpt_joined *joined, uint32_t file, const struct ckpt_tensor *local,
 		    const struct ckpt_recipe *bytes, const uint64_t *local_offset,
@@ -45,7 +46,9 @@ int ckpt_joined_add_extents(struct ckpt_joined *joined, uint32_t file,
 			    const struct ckpt_tensor *local, const struct ckpt_recipe *bytes,
 			    const struct ckpt_mesh_extent *extents, struct ckpt_error *err);
 
-/* The bytes of the whole, in C order. CKPT_E_FORMAT: the blocks leave a hole in SHAPE, or overlap. */
+/*
+ * The bytes of the whole, in C order. CKPT_E_FORMAT: the blocks leave a hole in SHAPE, or overlap.
+ */
 int ckpt_joined_bytes(const struct ckpt_joined *joined, const uint64_t *shape,
 		      enum ckpt_dtype dtype, struct ckpt_recipe *out, struct ckpt_error *err);
 
@@ -53,7 +56,9 @@ int ckpt_joined_bytes(const struct ckpt_joined *joined, const uint64_t *shape,
 int ckpt_joined_store(struct ckpt_model *to, enum ckpt_dtype dtype, const char *location,
 		      const struct ckpt_recipe *made, uint32_t *storage, struct ckpt_error *err);
 
-/* Let a contiguous tensor of SHAPE over such a storage stand for T's value; the rest is as T says. */
+/*
+ * Let a contiguous tensor of SHAPE over such a storage stand for T's value; the rest is as T says.
+ */
 int ckpt_joined_replace(struct ckpt_model *to, const struct ckpt_tensor *t, const uint64_t *shape,
 			uint32_t ndim, uint32_t storage, struct ckpt_error *err);
 

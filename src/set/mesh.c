@@ -17,7 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A step takes some nanoseconds: what is too much is found within a tenth of a second and some per MB. */
+/*
+ * A step takes some nanoseconds: what is too much is found within a tenth of a second and some per
+ * MB.
+ */
 enum { STEPS_PER_BYTE = 16, MEMORY_PER_BYTE = 64 };
 static const uint64_t STEPS_BASE = 16 << 20, MEMORY_BASE = 1 << 20;
 
@@ -123,7 +126,10 @@ static bool add_axis(struct mesh *m, const struct ckpt_value *axis)
 	       add_dim(m, (uint64_t)n->u.integer, (uint64_t)step->u.integer);
 }
 
-/* A layout has shape and stride, one number per dimension, or in later releases axes that have them. */
+/*
+ * A layout has shape and stride, one number per dimension, or in later releases axes that have
+ * them.
+ */
 static bool read_layout(struct mesh *m, const struct ckpt_value *layout)
 {
 	const struct ckpt_value *axes = find_attribute(m, layout, "axes");

@@ -7,9 +7,9 @@
 #include "set/placement.h"
 
 /*
- * Where the local part of a DTensor lies in the whole: from its DTensorSpec, which names the mesh of
- * ranks and one placement per dimension of the mesh. Source: torch/distributed/tensor/, files written by
- * 2.6 and 2.14.
+ * Where the local part of a DTensor lies in the whole: from its DTensorSpec, which names the mesh
+ * of ranks and one placement per dimension of the mesh. Source: torch/distributed/tensor/, files
+ * written by 2.6 and 2.14.
  */
 
 /* What was read of meshes while a checkpoint is opened: tensors share them. */
@@ -24,9 +24,9 @@ int ckpt_meshes_init(struct ckpt_meshes *meshes, uint64_t nbytes, struct ckpt_er
 void ckpt_meshes_clear(struct ckpt_meshes *meshes);
 
 /*
- * The extents of RANK, NDIM of them, for a tensor of SHAPE. *HAS: is the rank part of the mesh. Returns 0;
- * CKPT_E_UNSUPPORTED (partial sums, more dimensions than above); CKPT_E_FORMAT; CKPT_E_LIMIT:
- * too many steps for files of this size; CKPT_E_NOMEM.
+ * The extents of RANK, NDIM of them, for a tensor of SHAPE. *HAS: is the rank part of the mesh.
+ * Returns 0; CKPT_E_UNSUPPORTED (partial sums, more dimensions than above); CKPT_E_FORMAT;
+ * CKPT_E_LIMIT: too many steps for files of this size; CKPT_E_NOMEM.
  */
 int ckpt_mesh_extents(struct ckpt_meshes *meshes, const struct ckpt_model *model,
 		      const struct ckpt_value *spec, uint64_t rank, const uint64_t *shape,

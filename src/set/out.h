@@ -16,7 +16,9 @@ unsigned ckpt_set_folder_flags(const struct ckpt_save_options *options);
 /* Of SAVE_FLAGS, enum ckpt_save_flags: enum ckpt_sink_flags of a new file. */
 unsigned ckpt_set_sink_flags(unsigned save_flags);
 
-/* CKPT_E_OUTPUT if replacing PATH would destroy the input: it is the input, or a folder around it. */
+/*
+ * CKPT_E_OUTPUT if replacing PATH would destroy the input: it is the input, or a folder around it.
+ */
 int ckpt_set_check_not_input(const struct ckpt_model *model, const char *path,
 			     struct ckpt_error *err);
 
@@ -27,8 +29,8 @@ int ckpt_set_fail_is_input(const char *path, struct ckpt_error *err);
 int ckpt_set_check_source(const struct ckpt_model *model, struct ckpt_error *err);
 
 /*
- * Write BYTES to PATH, whole or not at all. FOLDER: the one being made that PATH is in, or NULL. FLAGS:
- * enum ckpt_sink_flags. MODE: as of ckpt_sink_open().
+ * Write BYTES to PATH, whole or not at all. FOLDER: the one being made that PATH is in, or NULL.
+ * FLAGS: enum ckpt_sink_flags. MODE: as of ckpt_sink_open().
  */
 int ckpt_set_write_file(struct ckpt_folder *folder, const char *path, const struct ckpt_buf *bytes,
 			unsigned flags, unsigned mode, struct ckpt_error *err);

@@ -39,7 +39,10 @@ static bool append_items(const struct ckpt_mesh_extent *from, uint64_t first, ui
 	return true;
 }
 
-/* Cut in SPLIT * COUNT pieces as torch.chunk does; number AT gets its piece of each of the SPLIT rounds. */
+/*
+ * Cut in SPLIT * COUNT pieces as torch.chunk does; number AT gets its piece of each of the SPLIT
+ * rounds.
+ */
 static bool cut_extent(struct ckpt_mesh_extent *e, uint64_t count, uint64_t at, uint64_t split)
 {
 	uint64_t n = ckpt_extent_len(e), pieces = count * split,

@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /*
- * Which part of a tensor a rank has: what DTensor's placements mean, one per dimension of a mesh of ranks.
- * Source: torch/distributed/tensor/placement_types.py, of 2.6 and 2.14.
+ * Which part of a tensor a rank has: what DTensor's placements mean, one per dimension of a mesh of
+ * ranks. Source: torch/distributed/tensor/placement_types.py, of 2.6 and 2.14.
  */
 
 enum {
@@ -37,9 +37,10 @@ uint64_t ckpt_extent_len(const struct ckpt_mesh_extent *extent);
 void ckpt_extents_init(struct ckpt_mesh_extent *extents, const uint64_t *shape, uint32_t ndim);
 
 /*
- * What is left of it for number AT of the COUNT ranks along one dimension of the mesh; dimensions of the mesh
- * are to be given from left to right. COUNT and SPLIT: 1 to CKPT_MESH_MOST_RANKS. Returns 0; CKPT_E_FORMAT for
- * a dimension that the tensor does not have; CKPT_E_UNSUPPORTED for too many stretches.
+ * What is left of it for number AT of the COUNT ranks along one dimension of the mesh; dimensions
+ * of the mesh are to be given from left to right. COUNT and SPLIT: 1 to CKPT_MESH_MOST_RANKS.
+ * Returns 0; CKPT_E_FORMAT for a dimension that the tensor does not have; CKPT_E_UNSUPPORTED for
+ * too many stretches.
  */
 int ckpt_extents_place(struct ckpt_mesh_extent *extents, uint32_t ndim,
 		       const struct ckpt_placement *placement, uint64_t count, uint64_t at,

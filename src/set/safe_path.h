@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /*
- * Names of files that an index gives, relative to its directory. Is PATH one that leads out of it on any system:
- * absolute, with a drive, or by way of ".."?
+ * Names of files that an index gives, relative to its directory. Is PATH one that leads out of it
+ * on any system: absolute, with a drive, or by way of ".."?
  */
 bool ckpt_path_leads_out(const char *path, size_t len);
 

@@ -50,16 +50,20 @@ static int fail_no_index(const char *folder, const struct ckpt_listing *l, size_
 
 	if (local)
 		return ckpt_error_because(
-			err, ckpt_fail(err, CKPT_E_FORMAT,
-				       "has no .metadata, but %zu indexes of single ranks (%s ...), as a save with "
-				       "use_collectives=False leaves them; 'ckpt reindex' makes one index of them",
-				       local, first->name),
+			err,
+			ckpt_fail(
+				err, CKPT_E_FORMAT,
+				"has no .metadata, but %zu indexes of single ranks (%s ...), as a save with "
+				"use_collectives=False leaves them; 'ckpt reindex' makes one index of them",
+				local, first->name),
 			CKPT_REASON_DCP_REINDEX);
 	if (temporary && is_whole_pickle(folder, temporary))
 		return ckpt_error_because(
-			err, ckpt_fail(err, CKPT_E_FORMAT,
-				       "has no .metadata, but a whole .metadata.tmp: the save was interrupted at "
-				       "its last step; 'ckpt reindex' completes it"),
+			err,
+			ckpt_fail(
+				err, CKPT_E_FORMAT,
+				"has no .metadata, but a whole .metadata.tmp: the save was interrupted at "
+				"its last step; 'ckpt reindex' completes it"),
 			CKPT_REASON_DCP_REINDEX);
 	if (temporary)
 		ckpt_fail(err, CKPT_E_FORMAT,
@@ -67,10 +71,11 @@ static int fail_no_index(const char *folder, const struct ckpt_listing *l, size_
 			  "interrupted, and which tensors the %zu data files hold is lost",
 			  data_files);
 	else
-		ckpt_fail(err, CKPT_E_FORMAT,
-			  "has %zu data files (.distcp), but no .metadata: the save was interrupted, or the "
-			  "index was left behind when the files were copied, for its name is hidden",
-			  data_files);
+		ckpt_fail(
+			err, CKPT_E_FORMAT,
+			"has %zu data files (.distcp), but no .metadata: the save was interrupted, or the "
+			"index was left behind when the files were copied, for its name is hidden",
+			data_files);
 	return ckpt_error_because(err, CKPT_E_FORMAT, CKPT_REASON_DCP_NO_INDEX);
 }
 
@@ -159,10 +164,12 @@ static int open_listed(const char *path, const struct ckpt_listing *l, struct ck
 
 	if (index && is_stale(l, index))
 		return ckpt_error_because(
-			err, ckpt_fail(err, CKPT_E_FORMAT,
-				       "has a .metadata that is older than the indexes of single ranks beside it: "
-				       "a later save with use_collectives=False wrote new data, which torch would "
-				       "read through the old index; 'ckpt reindex --from-ranks' makes a new one"),
+			err,
+			ckpt_fail(
+				err, CKPT_E_FORMAT,
+				"has a .metadata that is older than the indexes of single ranks beside it: "
+				"a later save with use_collectives=False wrote new data, which torch would "
+				"read through the old index; 'ckpt reindex --from-ranks' makes a new one"),
 			CKPT_REASON_DCP_OLD_INDEX);
 	if (index)
 		return open_dcp(path, out, err);

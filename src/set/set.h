@@ -7,17 +7,21 @@
 #include <ckpt/save.h>
 
 /*
- * A checkpoint of many files: open the directory PATH, whatever kind it is. What it is that cannot be
- * opened, and what state it is in, goes to ERR: CKPT_E_UNSUPPORTED, or CKPT_E_FORMAT for an incomplete one.
+ * A checkpoint of many files: open the directory PATH, whatever kind it is. What it is that cannot
+ * be opened, and what state it is in, goes to ERR: CKPT_E_UNSUPPORTED, or CKPT_E_FORMAT for an
+ * incomplete one.
  */
 int ckpt_set_open(const char *path, struct ckpt_model **out, struct ckpt_error *err);
 
-/* Is it the index of a shard set (model.safetensors.index.json), which ckpt_set_open() takes as well? */
+/*
+ * Is it the index of a shard set (model.safetensors.index.json), which ckpt_set_open() takes as
+ * well?
+ */
 bool ckpt_set_is_index(const char *path);
 
 /*
- * The pickle of the directory's index (NAME NULL), or the item of the value or tensor NAME: of a tensor its
- * first chunk, as a torch.save file. *OUT is the caller's.
+ * The pickle of the directory's index (NAME NULL), or the item of the value or tensor NAME: of a
+ * tensor its first chunk, as a torch.save file. *OUT is the caller's.
  */
 int ckpt_set_open_pickle(const char *path, const char *name, struct ckpt_source **out,
 			 struct ckpt_error *err);
@@ -25,7 +29,10 @@ int ckpt_set_open_pickle(const char *path, const char *name, struct ckpt_source 
 /* The format of directories that NAME, of ckpt_save_options, stands for; NULL: none. */
 const struct ckpt_format *ckpt_set_format(const char *name);
 
-/* A shard set: files of at most options->shard_size bytes, or BY_RANK one for each of options->ranks. */
+/*
+ * A shard set: files of at most options->shard_size bytes, or BY_RANK one for each of
+ * options->ranks.
+ */
 int ckpt_set_save_shards(const struct ckpt_model *model, const char *path, bool by_rank,
 			 const struct ckpt_save_options *options, struct ckpt_save_report *report,
 			 struct ckpt_error *err);

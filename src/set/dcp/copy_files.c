@@ -41,7 +41,10 @@ static void show_progress(void *ctx, uint64_t done, uint64_t total)
 
 /* ---- data files ---- */
 
-/* The folders in front of NAME, such as "sub/x/" of "sub/x/__0_0.distcp", with the modes of those in the input. */
+/*
+ * The folders in front of NAME, such as "sub/x/" of "sub/x/__0_0.distcp", with the modes of those
+ * in the input.
+ */
 static int make_folders(struct ckpt_dcp_copier *s, char *from, char *to)
 {
 	size_t at_from = strlen(s->from), at_to = strlen(s->to);

@@ -8,11 +8,14 @@
 
 #include <ckpt/save.h>
 
-/* Takes files of one directory into another: shares their blocks where it can, links or copies them. */
+/*
+ * Takes files of one directory into another: shares their blocks where it can, links or copies
+ * them.
+ */
 struct ckpt_dcp_copier {
 	const char *from, *to;
-	struct ckpt_folder
-		*folder; /* being made; TO is its path for now; NULL: edited where it is */
+	/* being made; TO is its path for now; NULL: edited where it is */
+	struct ckpt_folder *folder;
 	const struct ckpt_strmap *data_files; /* names that the index mentions: no others */
 	const struct ckpt_save_options *o;
 	struct ckpt_error *err;
@@ -25,8 +28,9 @@ struct ckpt_dcp_copier {
 int ckpt_dcp_copy_data_file(struct ckpt_dcp_copier *copier, const char *name);
 
 /*
- * All else that lies in the directory, folders too, but not what an edit makes untrue: indexes, data files that no index mentions,
- * integrity.json. A link to a file becomes the file, any other stays a link.
+ * All else that lies in the directory, folders too, but not what an edit makes untrue: indexes,
+ * data files that no index mentions, integrity.json. A link to a file becomes the file, any other
+ * stays a link.
  */
 int ckpt_dcp_copy_others(struct ckpt_dcp_copier *copier);
 

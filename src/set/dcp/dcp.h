@@ -59,15 +59,18 @@ struct ckpt_dcp {
 	struct ckpt_dcp_item *items; /* malloc */
 	uint32_t item_count;
 	struct ckpt_arena *arena; /* owned: values that were made, blocks */
-	/* by entry, malloc: what stands for it in the nested state; blocks of tensors that were opened */
+	/*
+	 * by entry, malloc: what stands for it in the nested state; blocks of tensors that were
+	 * opened
+	 */
 	const struct ckpt_value **values;
 	const struct ckpt_block **blocks;
-	struct ckpt_dcp_finish
-		*finish; /* malloc: by entry, what is left to do when its blocks are joined */
+	/* malloc: by entry, what is left to do when its blocks are joined */
+	struct ckpt_dcp_finish *finish;
 	struct ckpt_dcp_place *places; /* malloc, by storage of the document */
 	pthread_mutex_t lock;	       /* of what is opened later: sources, blocks, recipes */
-	struct ckpt_source *
-		*unpacked; /* malloc, owned: compressed items of tensors that were opened */
+	/* malloc, owned: compressed items of tensors that were opened */
+	struct ckpt_source **unpacked;
 	uint32_t unpacked_count, unpacked_cap;
 	uint32_t missing_files, unreadable_items;
 	bool ignores_checksums; /* of what is opened from now on */

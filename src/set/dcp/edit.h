@@ -5,15 +5,18 @@
 #include "plan/mover.h"
 #include "set/dcp/save.h"
 
-/* What an edited directory is made of: entries of the input under new names, and values written anew. */
+/*
+ * What an edited directory is made of: entries of the input under new names, and values written
+ * anew.
+ */
 struct ckpt_dcp_edit {
 	const struct ckpt_model *model;
 	struct ckpt_dcp_out out;
 	uint32_t *from;	  /* malloc: by entry, that of the input; UINT32_MAX: an edit made it */
 	uint8_t *rewrite; /* malloc: by entry, is it to be written anew */
 	uint32_t rewrite_count;
-	uint32_t
-		like; /* an entry of the input that is no tensor: how such are described; or UINT32_MAX */
+	/* an entry of the input that is no tensor: how such are described; or UINT32_MAX */
+	uint32_t like;
 	bool new_data; /* tensors changed: a new index is not enough */
 };
 

@@ -58,7 +58,10 @@ static bool is_marked_leaf(const struct flattener *f, const struct ckpt_value *v
 	return f->leaf && v->id < f->leaf_cap && f->leaf[v->id];
 }
 
-/* The dict that a Counter is made from, Counter({key: number}), or that a UserDict keeps its items in. */
+/*
+ * The dict that a Counter is made from, Counter({key: number}), or that a UserDict keeps its items
+ * in.
+ */
 static const struct ckpt_value *inner_dict(const struct flattener *f, const struct ckpt_value *v)
 {
 	const struct ckpt_value *args, *state;
@@ -89,8 +92,9 @@ static const struct ckpt_seq *mapping_of(const struct flattener *f, const struct
 }
 
 /*
- * A list is opened if it holds a tensor, a mapping, or a list that is opened. Looked at depth first,
- * with a stack of its own: lists may be nested as deep as a file likes, and may hold themselves.
+ * A list is opened if it holds a tensor, a mapping, or a list that is opened. Looked at depth
+ * first, with a stack of its own: lists may be nested as deep as a file likes, and may hold
+ * themselves.
  */
 static int is_list_opened(struct flattener *f, const struct ckpt_value *list, bool *out)
 {
@@ -142,7 +146,9 @@ static int fail_entry(struct flattener *f, int rc)
 {
 	char shown[SHOWN];
 
-	return ckpt_error_prefix(f->err, rc, "'%s': ", ckpt_escape(shown, sizeof(shown), (char *)f->fqn.data, f->fqn.len));
+	return ckpt_error_prefix(f->err, rc, "'%s': ",
+				 ckpt_escape(shown, sizeof(shown), (char *)f->fqn.data,
+					     f->fqn.len));
 }
 
 static int note_tensor(struct flattener *f, struct ckpt_dcp_out_entry *e)
@@ -238,17 +244,19 @@ static void add_key_text(const struct ckpt_value *key, struct ckpt_buf *out)
 }
 
 /*
- * What stands in many places is an entry in each: a few containers that hold each other twice are 2^40 of them. Paths may take so many
- * steps in all, which is far from what a checkpoint needs whose values are mostly in one place.
+ * What stands in many places is an entry in each: a few containers that hold each other twice are
+ * 2^40 of them. Paths may take so many steps in all, which is far from what a checkpoint needs
+ * whose values are mostly in one place.
  */
 static const uint64_t LEAST_STEPS = 1 << 22, STEPS_A_VALUE = 64;
 
 static int count_steps(struct flattener *f)
 {
 	if (f->left < f->depth)
-		return ckpt_fail(f->err, CKPT_E_LIMIT,
-				 "values that stand in many places would be more entries than a file of "
-				 "this size can mean");
+		return ckpt_fail(
+			f->err, CKPT_E_LIMIT,
+			"values that stand in many places would be more entries than a file of "
+			"this size can mean");
 	f->left -= f->depth;
 	return 0;
 }
@@ -298,8 +306,8 @@ static int visit_value(struct flattener *f, const struct ckpt_value *v,
 }
 
 /*
- * A mapping without entries leaves no trace. In a list that moves nothing: torch's converter then looks
- * for an entry that is not there, so such a list cannot be saved.
+ * A mapping without entries leaves no trace. In a list that moves nothing: torch's converter then
+ * looks for an entry that is not there, so such a list cannot be saved.
  */
 static int leave(struct flattener *f)
 {

@@ -63,7 +63,9 @@ static int fail_entry(struct index_reader *r, const struct ckpt_value *fqn, int 
 {
 	char shown[SHOWN];
 
-	return ckpt_error_prefix(r->err, rc, "'%s': ", ckpt_escape(shown, sizeof(shown), fqn->u.bytes.ptr, fqn->u.bytes.len));
+	return ckpt_error_prefix(r->err, rc, "'%s': ",
+				 ckpt_escape(shown, sizeof(shown), fqn->u.bytes.ptr,
+					     fqn->u.bytes.len));
 }
 
 /* ---- state_dict_metadata ---- */

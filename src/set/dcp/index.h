@@ -8,8 +8,8 @@
 #include "tensor/dtype.h"
 
 /*
- * What the `.metadata` pickle of a DCP directory says, as flat tables. Source of the format: indexes
- * written by torch 1.13, 2.6 and 2.14, and torch/distributed/checkpoint/metadata.py.
+ * What the `.metadata` pickle of a DCP directory says, as flat tables. Source of the format:
+ * indexes written by torch 1.13, 2.6 and 2.14, and torch/distributed/checkpoint/metadata.py.
  */
 
 enum { CKPT_DCP_NO_FILE = UINT32_MAX };
@@ -53,22 +53,25 @@ struct ckpt_dcp_index {
 };
 
 /*
- * PICKLE must outlive OUT. Returns 0; CKPT_E_UNSUPPORTED for indexes of other tools and of torch 1.12;
- * CKPT_E_FORMAT with the name of the entry; CKPT_E_LIMIT; CKPT_E_NOMEM.
+ * PICKLE must outlive OUT. Returns 0; CKPT_E_UNSUPPORTED for indexes of other tools and of torch
+ * 1.12; CKPT_E_FORMAT with the name of the entry; CKPT_E_LIMIT; CKPT_E_NOMEM.
  */
 int ckpt_dcp_index_read(const struct ckpt_pickle *pickle, struct ckpt_dcp_index *out,
 			struct ckpt_error *err);
 void ckpt_dcp_index_clear(struct ckpt_dcp_index *index);
 
 /*
- * ckpt_fields_load() of SOURCE, and make the tables. *BYTES is to be freed, after PICKLE is cleared,
- * both also on failure; the path goes into the message.
+ * ckpt_fields_load() of SOURCE, and make the tables. *BYTES is to be freed, after PICKLE is
+ * cleared, both also on failure; the path goes into the message.
  */
 int ckpt_dcp_index_load(const struct ckpt_source *source, uint8_t **bytes,
 			struct ckpt_pickle *pickle, struct ckpt_dcp_index *out,
 			struct ckpt_error *err);
 
-/* Are the steps of PATH, an entry's, those of its name FQN, with dots between them? Else the index was damaged. */
+/*
+ * Are the steps of PATH, an entry's, those of its name FQN, with dots between them? Else the index
+ * was damaged.
+ */
 bool ckpt_dcp_path_spells(const struct ckpt_value *path, const struct ckpt_value *fqn);
 
 /* A chunk without items has no bytes, and need not be anywhere. */

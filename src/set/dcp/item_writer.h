@@ -6,8 +6,8 @@
 #include "set/dcp/out.h"
 
 /*
- * One data file being made: items, each a torch.save file of its own, one behind the other at multiples
- * of ALIGNMENT bytes.
+ * One data file being made: items, each a torch.save file of its own, one behind the other at
+ * multiples of ALIGNMENT bytes.
  */
 struct ckpt_dcp_item_writer {
 	const struct ckpt_model *model;

@@ -17,8 +17,8 @@ struct nest {
 	struct ckpt_dcp *dcp;
 	uint32_t *next_id;
 	struct ckpt_value *root;
-	struct ckpt_strmap
-		children; /* container's id, then the key: to the place among its items */
+	/* container's id, then the key: to the place among its items */
+	struct ckpt_strmap children;
 	struct ckpt_buf key;
 	struct ckpt_error *err;
 };
@@ -77,8 +77,8 @@ static bool is_index_of(const struct nest *n, const struct ckpt_value *in,
 }
 
 /*
- * Where the value of KEY is in IN, which is extended if need be: None is there until a value is put.
- * *OUT NULL: IN cannot have such a key.
+ * Where the value of KEY is in IN, which is extended if need be: None is there until a value is
+ * put. *OUT NULL: IN cannot have such a key.
  */
 static int slot_for_key(struct nest *n, struct ckpt_value *in, const struct ckpt_value *key,
 			const struct ckpt_value ***out)

@@ -27,8 +27,8 @@ struct dcp_opener {
 	struct ckpt_document *doc;
 	struct ckpt_strmap ties; /* where the chunks of a tensor are, to the first entry there */
 	struct ckpt_maker maker;
-	const struct ckpt_value *
-		*storage_ids; /* malloc: by entry, the persistent id of its storage */
+	/* malloc: by entry, the persistent id of its storage */
+	const struct ckpt_value **storage_ids;
 	struct ckpt_buf key;
 	struct ckpt_error *err;
 };

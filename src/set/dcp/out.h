@@ -7,9 +7,9 @@
 #include "model/model.h"
 
 /*
- * A DCP directory being made, as flat tables: what is saved under which key, and where its bytes go.
- * Source of the rules of flattening: torch/distributed/checkpoint/_traverse.py from torch 2.4 on, checked
- * with 2.6 and 2.14.
+ * A DCP directory being made, as flat tables: what is saved under which key, and where its bytes
+ * go. Source of the rules of flattening: torch/distributed/checkpoint/_traverse.py from torch 2.4
+ * on, checked with 2.6 and 2.14.
  */
 
 /* One step of a path in the nested state: the key of a mapping as str() gives it, or a position. */
@@ -52,8 +52,8 @@ struct ckpt_dcp_out {
 
 /*
  * The entries of MODEL, whose root must be a mapping. LEAF, by id, says which values are one entry
- * although they are containers; it may be NULL. CKPT_E_UNSUPPORTED for tensors that DCP cannot hold;
- * CKPT_E_CLASH for two paths that join to one key.
+ * although they are containers; it may be NULL. CKPT_E_UNSUPPORTED for tensors that DCP cannot
+ * hold; CKPT_E_CLASH for two paths that join to one key.
  */
 int ckpt_dcp_flatten(const struct ckpt_model *model, const uint8_t *leaf, uint32_t leaf_cap,
 		     struct ckpt_dcp_out *out, struct ckpt_error *err);

@@ -247,7 +247,9 @@ static bool is_alike(const struct ckpt_dcp_out_entry *a, const struct ckpt_dcp_e
 	return same;
 }
 
-/* Has another rank written the same block, or value, already? Every rank keeps what is replicated. */
+/*
+ * Has another rank written the same block, or value, already? Every rank keeps what is replicated.
+ */
 static bool has_chunk(const struct reindexer *r, const struct ckpt_dcp_out_entry *out,
 		      const struct ckpt_dcp_chunk *c)
 {
@@ -306,7 +308,8 @@ static int check_cover(struct reindexer *r, const struct ckpt_dcp_out_entry *out
 	if (r->part_count < 2)
 		return 0; /* it is no worse than it was */
 	return ckpt_fail(r->err, rc, "'%s': %s: is the index of a rank missing?",
-			 ckpt_escape(shown, sizeof(shown), out->fqn, out->fqn_len), ckpt_error_text(&why, text, sizeof(text)));
+			 ckpt_escape(shown, sizeof(shown), out->fqn, out->fqn_len),
+			 ckpt_error_text(&why, text, sizeof(text)));
 }
 
 static int join_parts(struct reindexer *r)

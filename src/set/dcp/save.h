@@ -15,8 +15,8 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 			struct ckpt_error *err);
 
 /*
- * An edited directory: the data files of the input, shared, linked or copied, under a new index. Where
- * tensors changed, new data files.
+ * An edited directory: the data files of the input, shared, linked or copied, under a new index.
+ * Where tensors changed, new data files.
  */
 int ckpt_dcp_save_edited(const struct ckpt_model *model, const char *path,
 			 const struct ckpt_save_options *options, struct ckpt_save_report *report,
@@ -33,7 +33,10 @@ int ckpt_dcp_check_target(const struct ckpt_model *model, const char *path,
 			  const struct ckpt_folder_own *own,
 			  const struct ckpt_save_options *options, struct ckpt_error *err);
 
-/* CKPT_E_OUTPUT: the directory that is to be changed is named by a link, and FLAGS (enum ckpt_save_flags) do not allow that. */
+/*
+ * CKPT_E_OUTPUT: the directory that is to be changed is named by a link, and FLAGS (enum
+ * ckpt_save_flags) do not allow that.
+ */
 int ckpt_dcp_check_no_link(const char *path, unsigned flags, struct ckpt_error *err);
 
 #endif

@@ -197,7 +197,8 @@ static int write_item(struct dcp_splitter *s, struct ckpt_dcp_item_writer *w, ui
 		rc = ckpt_dcp_write_value(w, e->value, &s->out.chunks[chunk], s->err);
 	if (rc == 0 || !s->err || s->err->path[0])
 		return rc;
-	return ckpt_error_prefix(s->err, rc, "'%s': ", ckpt_escape(shown, sizeof(shown), e->fqn, e->fqn_len));
+	return ckpt_error_prefix(s->err, rc,
+				 "'%s': ", ckpt_escape(shown, sizeof(shown), e->fqn, e->fqn_len));
 }
 
 static int write_items(struct dcp_splitter *s, uint32_t file, struct ckpt_mover *mover,
@@ -323,7 +324,8 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 				  .mode = ckpt_model_mode(model),
 				  .err = err,
 				  .others = { .o = options, .err = err } };
-	const struct ckpt_dcp *dcp = model->doc->format == &ckpt_format_dcp ? ckpt_dcp_of(model) : NULL;
+	const struct ckpt_dcp *dcp =
+		model->doc->format == &ckpt_format_dcp ? ckpt_dcp_of(model) : NULL;
 	const struct ckpt_folder_own own = { dcp ? ckpt_dcp_is_copied : ckpt_dcp_is_own,
 					     &s.others };
 	unsigned flags = ckpt_set_folder_flags(options);

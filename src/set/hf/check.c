@@ -95,7 +95,8 @@ static int check_one_set(const struct ckpt_hf_index *x, uint32_t first, uint32_t
 	struct ckpt_hf_name parts, begin;
 	char shown[SHOWN];
 
-	int rc = x->entry_count ? 0 : check_distinct(x, first, end, err); /* an index says what is where */
+	/* an index says what is where */
+	int rc = x->entry_count ? 0 : check_distinct(x, first, end, err);
 
 	if (rc < 0)
 		return rc;

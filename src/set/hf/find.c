@@ -7,9 +7,10 @@
 #include <string.h>
 
 /*
- * Which of the files in a directory is the model: transformers takes safetensors before pickles, one file before several,
- * and a variant (model.fp16.safetensors) only if it is asked for. Source: _get_resolved_checkpoint_files() in
- * transformers/modeling_utils.py, of 4.57; diffusers and peft have other stems.
+ * Which of the files in a directory is the model: transformers takes safetensors before pickles,
+ * one file before several, and a variant (model.fp16.safetensors) only if it is asked for. Source:
+ * _get_resolved_checkpoint_files() in transformers/modeling_utils.py, of 4.57; diffusers and peft
+ * have other stems.
  */
 
 enum { NO_CHOICE = 1000, INDEX = 1, PICKLE = 2, OTHER_STEM = 4, VARIANT = 8 };
@@ -26,8 +27,8 @@ static bool is_weights(const char *name)
 
 bool ckpt_hf_is_index_name(const char *name)
 {
-	return is_weights(name) &&
-	       (ckpt_glob_matches("*.index.json", name, 0) || ckpt_glob_matches("*.index.*.json", name, 0));
+	return is_weights(name) && (ckpt_glob_matches("*.index.json", name, 0) ||
+				    ckpt_glob_matches("*.index.*.json", name, 0));
 }
 
 /* "model.fp16.safetensors", "model.safetensors.index.fp16.json" */
@@ -62,7 +63,8 @@ static bool is_single(const char *name)
 
 	struct ckpt_hf_name parts;
 
-	if ((!ckpt_glob_matches("*.safetensors", name, 0) && !ckpt_glob_matches("*.bin", name, 0)) ||
+	if ((!ckpt_glob_matches("*.safetensors", name, 0) &&
+	     !ckpt_glob_matches("*.bin", name, 0)) ||
 	    ckpt_hf_name_parse(name, &parts))
 		return false;
 	for (size_t i = 0; i < sizeof(stems) / sizeof(stems[0]); i++)

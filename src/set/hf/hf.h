@@ -7,8 +7,9 @@
 #include "set/listing.h"
 
 /*
- * Shard sets as Hugging Face's libraries write them: model-00001-of-00003.safetensors or pytorch_model-00001-of-00003.bin,
- * and an index that says which tensor is in which file. One state dict is spread over the files.
+ * Shard sets as Hugging Face's libraries write them: model-00001-of-00003.safetensors or
+ * pytorch_model-00001-of-00003.bin, and an index that says which tensor is in which file. One state
+ * dict is spread over the files.
  */
 
 /* Where the bytes of a storage are: that storage of that file, or what is made of several. */

@@ -7,8 +7,9 @@
 #include "io/source.h"
 
 /*
- * What `model.safetensors.index.json` says: {"metadata": {"total_size": 123, ...}, "weight_map": {NAME: FILE, ...}}.
- * Source: save_torch_state_dict() and _load_sharded_checkpoint() in huggingface_hub/serialization/_torch.py, of 2.4.
+ * What `model.safetensors.index.json` says: {"metadata": {"total_size": 123, ...}, "weight_map":
+ * {NAME: FILE, ...}}. Source: save_torch_state_dict() and _load_sharded_checkpoint() in
+ * huggingface_hub/serialization/_torch.py, of 2.4.
  */
 
 /* A tensor, and the number of the file it is in. */
@@ -21,8 +22,8 @@ struct ckpt_hf_entry {
 };
 
 /*
- * A name that shares the bytes of an entry, which alone is in a file: metadata say {NAME: that of the entry}, as
- * save_torch_state_dict() leaves it.
+ * A name that shares the bytes of an entry, which alone is in a file: metadata say {NAME: that of
+ * the entry}, as save_torch_state_dict() leaves it.
  */
 struct ckpt_hf_alias {
 	const char *name;
@@ -47,8 +48,8 @@ struct ckpt_hf_index {
 };
 
 /*
- * To be cleared also on failure. Returns 0; CKPT_E_FORMAT with the place in the text; CKPT_E_LIMIT; CKPT_E_IO;
- * CKPT_E_NOMEM.
+ * To be cleared also on failure. Returns 0; CKPT_E_FORMAT with the place in the text; CKPT_E_LIMIT;
+ * CKPT_E_IO; CKPT_E_NOMEM.
  */
 int ckpt_hf_index_read(const struct ckpt_source *source, struct ckpt_hf_index *out,
 		       struct ckpt_error *err);

@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * The name of one of several files: "model-00001-of-00003.safetensors", "pytorch_model.fp16-00001-of-00003.bin",
- * "model-00001-of-00003.fp16.safetensors".
+ * The name of one of several files: "model-00001-of-00003.safetensors",
+ * "pytorch_model.fp16-00001-of-00003.bin", "model-00001-of-00003.fp16.safetensors".
  */
 struct ckpt_hf_name {
 	size_t stem_len;	/* of what is in front of the numbers: "model" */

@@ -112,7 +112,8 @@ static int list_sharded(struct ckpt_hf *hf, const struct ckpt_listing *l, struct
 
 	hf->is_sharded = true;
 	for (size_t i = 0; rc == 0 && i < l->count; i++)
-		if (!l->items[i].is_folder && ckpt_glob_matches("*.safetensors", l->items[i].name, 0))
+		if (!l->items[i].is_folder &&
+		    ckpt_glob_matches("*.safetensors", l->items[i].name, 0))
 			rc = ckpt_hf_index_add_file(&hf->index, l->items[i].name, err);
 	return rc;
 }

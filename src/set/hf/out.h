@@ -36,7 +36,10 @@ char *ckpt_hf_out_name(const struct ckpt_hf_out *out, uint32_t shard);
 /* Names as the hub library gives them, or those of the input, if that is a set of the same kind. */
 void ckpt_hf_out_choose_names(struct ckpt_hf_out *out);
 
-/* The limit for a set that is edited: what is in the largest file of the input, single tensors left out. */
+/*
+ * The limit for a set that is edited: what is in the largest file of the input, single tensors left
+ * out.
+ */
 uint64_t ckpt_hf_out_limit(const struct ckpt_model *model);
 
 /* List the tensors of the model's root, and what they count when they are dealt out. */
@@ -51,15 +54,16 @@ void ckpt_hf_add_string(struct ckpt_buf *text, const char *s, size_t len);
 void ckpt_hf_out_clear(struct ckpt_hf_out *out);
 
 /*
- * ckpt_save() with options->shard_size, or of a set; ckpt_format.save. REPORT: bytes of all files together.
+ * ckpt_save() with options->shard_size, or of a set; ckpt_format.save. REPORT: bytes of all files
+ * together.
  */
 int ckpt_hf_save(const struct ckpt_model *model, const char *path,
 		 const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		 struct ckpt_error *err);
 
 /*
- * The same with options->ranks: a file for every rank that has a part of a tensor, as HuggingFaceStorageWriter of torch leaves
- * them. Tensors are cut as in a new DCP directory.
+ * The same with options->ranks: a file for every rank that has a part of a tensor, as
+ * HuggingFaceStorageWriter of torch leaves them. Tensors are cut as in a new DCP directory.
  */
 int ckpt_hf_save_split(const struct ckpt_model *model, const char *path,
 		       const struct ckpt_save_options *options, struct ckpt_save_report *report,

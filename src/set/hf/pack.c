@@ -29,7 +29,9 @@ static void chain_item(struct packer *p, uint32_t item, uint32_t first)
 	p->last[first] = item;
 }
 
-/* A shard that is being filled gets its number when it is full: larger tensors have overtaken it. */
+/*
+ * A shard that is being filled gets its number when it is full: larger tensors have overtaken it.
+ */
 static void close_shard(struct packer *p, uint32_t from, uint32_t to, uint32_t *number)
 {
 	for (uint32_t i = from; i < to; i++)
@@ -74,7 +76,9 @@ static int assign_shards(struct packer *p, struct ckpt_error *err)
 	return 0;
 }
 
-/* Count, sum up, and put in place: those that are the first of a storage, then what follows them. */
+/*
+ * Count, sum up, and put in place: those that are the first of a storage, then what follows them.
+ */
 static void order_items(struct packer *p)
 {
 	uint64_t *starts = p->out->starts;

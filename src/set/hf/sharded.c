@@ -257,7 +257,9 @@ static int add_whole(struct part_joiner *j, uint32_t number)
 	int rc = join_parts(j, w, &made);
 
 	if (rc < 0)
-		return ckpt_error_prefix(j->err, rc, "'%s': ", ckpt_escape(shown, sizeof(shown), entry->name, entry->len));
+		return ckpt_error_prefix(j->err, rc, "'%s': ",
+					 ckpt_escape(shown, sizeof(shown), entry->name,
+						     entry->len));
 	if (rc == 0)
 		rc = add_made_place(j, &made);
 	if (rc < 0)

@@ -61,7 +61,9 @@ static int fail_whole(struct hf_splitter *s, const struct ckpt_safetensors_item 
 			 ckpt_escape(shown, sizeof(shown), item->name, item->name_len));
 }
 
-/* How every tensor is cut, to be freed; *COUNT parts in all, those of each rank counted in STARTS. */
+/*
+ * How every tensor is cut, to be freed; *COUNT parts in all, those of each rank counted in STARTS.
+ */
 static struct ckpt_cut *cut_all(struct hf_splitter *s, uint64_t *count)
 {
 	struct ckpt_cut *cuts = calloc(s->list.count + (size_t)1, sizeof(*cuts));

@@ -28,7 +28,10 @@ enum { MOST_RANKS = 65536, SHOWN = 120 };
 
 /* ---- which files ---- */
 
-/* "model_world_size_8_rank_3.pt": the rank, and how long the name is in front of it. -1: no such name. */
+/*
+ * "model_world_size_8_rank_3.pt": the rank, and how long the name is in front of it. -1: no such
+ * name.
+ */
 static int64_t parse_file_name(const char *name, size_t *stem, size_t *digits)
 {
 	const char *at = strstr(name, "_rank");
@@ -60,7 +63,9 @@ bool ckpt_ranks_find(const struct ckpt_listing *l, char *stem, size_t size)
 
 		if (parse_file_name(name, &len, &digits) != 0 || len >= size)
 			continue;
-		/* of several sets the model's: optimizers and other states are files of their own */
+		/*
+		 * of several sets the model's: optimizers and other states are files of their own
+		 */
 		if (found && strncmp(name, "model_", 6) && strncmp(name, "pytorch_model", 13))
 			continue;
 		snprintf(stem, size, "%.*s", (int)len, name);
@@ -118,8 +123,10 @@ static int fail_tensor(struct rank_joiner *j, const struct ckpt_tensor *t, const
 {
 	char shown[SHOWN], name[SHOWN];
 
-	return ckpt_error_prefix(j->err, rc, "'%s'%s%s: ", ckpt_escape(shown, sizeof(shown), t->name, strlen(t->name)),
-				 file ? " in " : "", file ? ckpt_escape(name, sizeof(name), file, strlen(file)) : "");
+	return ckpt_error_prefix(j->err, rc, "'%s'%s%s: ",
+				 ckpt_escape(shown, sizeof(shown), t->name, strlen(t->name)),
+				 file ? " in " : "",
+				 file ? ckpt_escape(name, sizeof(name), file, strlen(file)) : "");
 }
 
 /* The tensor NAME of a rank, or NULL. */
@@ -157,7 +164,10 @@ static int add_dtensor(struct rank_joiner *j, struct ckpt_joined *joined, uint32
 	return rc;
 }
 
-/* An attribute of an object whose state is a dict, or a pair of one or none and the dict of its slots. */
+/*
+ * An attribute of an object whose state is a dict, or a pair of one or none and the dict of its
+ * slots.
+ */
 static const struct ckpt_value *field_of(const struct ckpt_model *m,
 					 const struct ckpt_value *object, const char *name)
 {
@@ -350,8 +360,10 @@ static int list_names(struct rank_joiner *j)
 			return ckpt_fail_nomem(j->err);
 		for (uint32_t i = 0; i < m->tensor_count; i++) {
 			if (m->tensors[i].name_is_cut)
-				return ckpt_fail(j->err, CKPT_E_LIMIT, "the name of a tensor is longer than %d bytes: '%.60s...'", CKPT_MOST_TENSOR_NAME,
-						 m->tensors[i].name);
+				return ckpt_fail(
+					j->err, CKPT_E_LIMIT,
+					"the name of a tensor is longer than %d bytes: '%.60s...'",
+					CKPT_MOST_TENSOR_NAME, m->tensors[i].name);
 			if (!ckpt_strmap_insert(&j->names[r], m->tensors[i].name,
 						strlen(m->tensors[i].name), i, &there))
 				return ckpt_fail_nomem(j->err);

@@ -91,6 +91,7 @@ const struct ckpt_format ckpt_format_tc = {
 	.name = "torch_checkpointing directory",
 	.code = CKPT_FORMAT_TORCH_CHECKPOINTING,
 	.notes = ckpt_tc_check_directory,
-	.save = ckpt_torch_zip_save, /* there is no writing of such directories: what is made of one is one file */
+	/* there is no writing of such directories: what is made of one is one file */
+	.save = ckpt_torch_zip_save,
 	.describe = describe,
 };

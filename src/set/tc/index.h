@@ -8,9 +8,9 @@
 #include "set/tc/path.h"
 
 /*
- * What the `metadata.pkl` of a directory of torch_checkpointing ("DCP v2") says, as flat tables. Source of the
- * format: torch_checkpointing 0.1.1, distributed_metadata.py, and what it writes. The pickle consists of
- * builtins only.
+ * What the `metadata.pkl` of a directory of torch_checkpointing ("DCP v2") says, as flat tables.
+ * Source of the format: torch_checkpointing 0.1.1, distributed_metadata.py, and what it writes. The
+ * pickle consists of builtins only.
  */
 
 #define CKPT_TC_INDEX "metadata.pkl"
@@ -51,8 +51,9 @@ struct ckpt_tc_index {
 };
 
 /*
- * PICKLE must outlive OUT. To be cleared also on failure. Returns 0; CKPT_E_UNSUPPORTED for other versions, and
- * for tensors that are not in torch.save files; CKPT_E_FORMAT; CKPT_E_LIMIT; CKPT_E_NOMEM.
+ * PICKLE must outlive OUT. To be cleared also on failure. Returns 0; CKPT_E_UNSUPPORTED for other
+ * versions, and for tensors that are not in torch.save files; CKPT_E_FORMAT; CKPT_E_LIMIT;
+ * CKPT_E_NOMEM.
  */
 int ckpt_tc_index_read(const struct ckpt_pickle *pickle, struct ckpt_tc_index *out,
 		       struct ckpt_error *err);

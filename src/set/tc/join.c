@@ -47,7 +47,8 @@ int ckpt_tc_fail_node(struct ckpt_tc_joiner *j, const struct ckpt_tc_node *n, ui
 
 	if (file != CKPT_TC_NONE)
 		ckpt_escape(shown, sizeof(shown), j->tc->names[file], strlen(j->tc->names[file]));
-	return ckpt_error_prefix(j->err, rc, "'%s'%s%s: ", ckpt_tc_name(j, n, name), *shown ? " in " : "", shown);
+	return ckpt_error_prefix(j->err, rc, "'%s'%s%s: ", ckpt_tc_name(j, n, name),
+				 *shown ? " in " : "", shown);
 }
 
 void ckpt_tc_describe_absent(const struct ckpt_tc_index *x, uint32_t item, uint32_t rank,

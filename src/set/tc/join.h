@@ -31,7 +31,10 @@ const char *ckpt_tc_name(struct ckpt_tc_joiner *j, const struct ckpt_tc_node *n,
 int ckpt_tc_fail_node(struct ckpt_tc_joiner *j, const struct ckpt_tc_node *n, uint32_t file,
 		      int rc);
 
-/* Of a rank that should have a part and does not: "'model_2.pt' is missing, which has rank 2's part". */
+/*
+ * Of a rank that should have a part and does not: "'model_2.pt' is missing, which has rank 2's
+ * part".
+ */
 void ckpt_tc_describe_absent(const struct ckpt_tc_index *index, uint32_t item, uint32_t rank,
 			     char *text, size_t size);
 

@@ -75,7 +75,10 @@ static int open_member(struct tc_opener *o, uint32_t i)
 	return 0;
 }
 
-/* An item that is described has to have a file; which ranks may do without is found out tensor by tensor. */
+/*
+ * An item that is described has to have a file; which ranks may do without is found out tensor by
+ * tensor.
+ */
 static int check_items(struct tc_opener *o)
 {
 	const struct ckpt_tc_index *x = &o->tc->index;

@@ -6,8 +6,8 @@
 #include "set/placement.h"
 
 /*
- * The sharding metadata of one tensor, for a group of ranks: DTensorShardingMetadata or default_tensor_v1 of
- * torch_checkpointing.
+ * The sharding metadata of one tensor, for a group of ranks: DTensorShardingMetadata or
+ * default_tensor_v1 of torch_checkpointing.
  */
 
 struct ckpt_tc_rank_place {
@@ -43,7 +43,9 @@ struct ckpt_tc_sharding {
 	const struct ckpt_value *global_offsets, *local_offsets, *local_sizes;
 };
 
-/* Read {"type": ..., "data": ...}. CKPT_E_UNSUPPORTED: another type of metadata, or of placement. */
+/*
+ * Read {"type": ..., "data": ...}. CKPT_E_UNSUPPORTED: another type of metadata, or of placement.
+ */
 int ckpt_tc_sharding_read(struct ckpt_tc_shardings *shardings, const struct ckpt_value *packed,
 			  struct ckpt_tc_sharding *out, struct ckpt_error *err);
 

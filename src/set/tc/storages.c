@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every value that can be reached, keys of dicts and all, for whatever is written has to have its storage. */
+/*
+ * Every value that can be reached, keys of dicts and all, for whatever is written has to have its
+ * storage.
+ */
 struct reached {
 	struct ckpt_model *to;
 	uint8_t *seen;			/* malloc: bitmap by id */

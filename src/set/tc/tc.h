@@ -7,8 +7,8 @@
 #include "set/tc/tree.h"
 
 /*
- * Directories of torch_checkpointing ("DCP v2"): `metadata.pkl`, and for every item and rank a torch.save file
- * with the rank's part of it.
+ * Directories of torch_checkpointing ("DCP v2"): `metadata.pkl`, and for every item and rank a
+ * torch.save file with the rank's part of it.
  */
 
 /* Hangs on the document; models over it keep it. */
@@ -34,7 +34,10 @@ int ckpt_tc_open(const char *path, const struct ckpt_listing *listing, struct ck
 int ckpt_tc_join(struct ckpt_tc *tc, struct ckpt_tc_tree *tree, const uint32_t *roots,
 		 struct ckpt_error *err);
 
-/* Keep those storages of TO, which are its own, that its values mention: not those of parts that were joined. */
+/*
+ * Keep those storages of TO, which are its own, that its values mention: not those of parts that
+ * were joined.
+ */
 int ckpt_tc_drop_storages(struct ckpt_model *to, struct ckpt_error *err);
 
 /* What is odd about the directory (ckpt_format.notes). */

@@ -340,8 +340,8 @@ static int join_parts(struct ckpt_tc_joiner *j, struct described *d)
 }
 
 /*
- * Is a part there on all ranks that the metadata name? If not, but the tensor is whole, that is worth a note; not so of
- * plain tensors, which are described for all ranks wherever they are.
+ * Is a part there on all ranks that the metadata name? If not, but the tensor is whole, that is
+ * worth a note; not so of plain tensors, which are described for all ranks wherever they are.
  */
 static void note_absent(struct ckpt_tc_joiner *j, const struct described *d)
 {

@@ -117,7 +117,10 @@ static const struct ckpt_seq *items_of(const struct ckpt_value *v, bool *keyed)
 	return v->kind == CKPT_CALL && v->u.call->items.count ? &v->u.call->items : NULL;
 }
 
-/* The bytes that a child is found by; *TEXT: where its key begins in them. False: it cannot be told. */
+/*
+ * The bytes that a child is found by; *TEXT: where its key begins in them. False: it cannot be
+ * told.
+ */
 static bool make_child_key(struct ckpt_tc_tree *t, uint32_t node, const struct ckpt_value *key,
 			   uint32_t i, size_t *text)
 {
@@ -175,7 +178,9 @@ static int add_child(struct adder *a, uint32_t node, const struct ckpt_value *va
 	return rc;
 }
 
-/* Item I of a container of this file, which the first file's does not have: may it be added there? */
+/*
+ * Item I of a container of this file, which the first file's does not have: may it be added there?
+ */
 static bool can_extend(const struct ckpt_tc_node *n, bool keyed, uint32_t i)
 {
 	bool of_pairs;

@@ -7,9 +7,10 @@
 #include "set/tc/path.h"
 
 /*
- * What the ranks have of one item, laid over each other: a value of the lowest rank that has it stays as it is,
- * dicts and lists get what other ranks have beyond it, and of every tensor all ranks' parts are noted. Paths go
- * as torch_checkpointing's: through dicts, lists, tuples and what is filled like them.
+ * What the ranks have of one item, laid over each other: a value of the lowest rank that has it
+ * stays as it is, dicts and lists get what other ranks have beyond it, and of every tensor all
+ * ranks' parts are noted. Paths go as torch_checkpointing's: through dicts, lists, tuples and what
+ * is filled like them.
  */
 
 enum { CKPT_TC_NONE = UINT32_MAX };
@@ -48,14 +49,20 @@ struct ckpt_tc_tree {
 int ckpt_tc_tree_init(struct ckpt_tc_tree *tree, struct ckpt_model *to, struct ckpt_error *err);
 void ckpt_tc_tree_clear(struct ckpt_tc_tree *tree);
 
-/* Lay VALUE, the root of FILE, over node *ROOT, which is made if it is CKPT_TC_NONE. Lower ranks go first. */
+/*
+ * Lay VALUE, the root of FILE, over node *ROOT, which is made if it is CKPT_TC_NONE. Lower ranks go
+ * first.
+ */
 int ckpt_tc_tree_add(struct ckpt_tc_tree *tree, uint32_t *root, uint32_t file,
 		     const struct ckpt_value *value, struct ckpt_error *err);
 
 /* Put what files have beyond the first one into containers that stand for the first one's. */
 int ckpt_tc_tree_finish(struct ckpt_tc_tree *tree, struct ckpt_error *err);
 
-/* The node at the end of a path, or CKPT_TC_NONE. *SHARED: the way leads through a value of two names. */
+/*
+ * The node at the end of a path, or CKPT_TC_NONE. *SHARED: the way leads through a value of two
+ * names.
+ */
 uint32_t ckpt_tc_tree_find(struct ckpt_tc_tree *tree, uint32_t root,
 			   const struct ckpt_tc_step *steps, uint32_t count, bool *shared);
 

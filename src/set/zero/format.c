@@ -64,6 +64,7 @@ const struct ckpt_format ckpt_format_zero = {
 	.name = "DeepSpeed directory",
 	.code = CKPT_FORMAT_DEEPSPEED,
 	.notes = ckpt_zero_check_directory,
-	.save = ckpt_torch_zip_save, /* there is no writing of such directories: what is made of one is one file */
+	/* there is no writing of such directories: what is made of one is one file */
+	.save = ckpt_torch_zip_save,
 	.describe = describe,
 };

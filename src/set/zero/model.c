@@ -69,7 +69,10 @@ static int list_buffers(struct ckpt_zero_reader *r, const struct ckpt_value *roo
 	return rc;
 }
 
-/* What `module` has under the names of buffers, floating ones as float32. The same object twice stays one. */
+/*
+ * What `module` has under the names of buffers, floating ones as float32. The same object twice
+ * stays one.
+ */
 static int read_buffers(struct ckpt_zero_reader *r, const struct ckpt_seq *module,
 			const struct ckpt_strmap *names)
 {
@@ -118,7 +121,10 @@ static void note_narrow(struct ckpt_zero *z, enum ckpt_dtype dtype)
 		z->frozen_dtype = dtype;
 }
 
-/* Stages 1 and 2 have it as it is; in stage 3 every rank has a share, in the order of 'frozen_param_shapes'. */
+/*
+ * Stages 1 and 2 have it as it is; in stage 3 every rank has a share, in the order of
+ * 'frozen_param_shapes'.
+ */
 static int add_frozen(struct ckpt_zero_reader *r, const struct ckpt_value *key,
 		      const struct ckpt_value *shape, const struct ckpt_value *whole,
 		      uint64_t *first)

@@ -37,7 +37,10 @@ void ckpt_zero_names_clear(struct ckpt_zero_names *n)
 
 /* ---- the names of files ---- */
 
-/* A decimal number at *AT, which is moved behind it; -1: there is none, or a larger one than of any rank. */
+/*
+ * A decimal number at *AT, which is moved behind it; -1: there is none, or a larger one than of any
+ * rank.
+ */
 static int64_t parse_number(const char **at)
 {
 	int64_t number = 0;

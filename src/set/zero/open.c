@@ -262,7 +262,10 @@ static struct ckpt_zero *new_zero(const char *path, struct ckpt_zero_names *name
 
 /* ---- without ZeRO ---- */
 
-/* `module` of the only file there is. It cannot be edited in place: what else is in the file would be lost. */
+/*
+ * `module` of the only file there is. It cannot be edited in place: what else is in the file would
+ * be lost.
+ */
 static int open_module(struct ckpt_zero_reader *r, struct ckpt_model **out)
 {
 	const struct ckpt_model *model = r->model;

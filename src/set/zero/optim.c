@@ -17,7 +17,10 @@
 
 /* ---- stage and number of ranks ---- */
 
-/* ZeroStageEnum: Class(2), or by name, as some releases of Python write it; or the plain number. -1: none of them. */
+/*
+ * ZeroStageEnum: Class(2), or by name, as some releases of Python write it; or the plain number.
+ * -1: none of them.
+ */
 static int64_t stage_of(const struct ckpt_zero_reader *r, const struct ckpt_value *v)
 {
 	static const char *const names[] = { "disabled", "optimizer_states", "gradients",
@@ -38,7 +41,10 @@ static int64_t stage_of(const struct ckpt_zero_reader *r, const struct ckpt_valu
 	return v->kind == CKPT_INT ? v->u.integer : -1;
 }
 
-/* BF16_Optimizer does not say a stage. It cuts vectors as stage 1 does, and leaves the padding at their end. */
+/*
+ * BF16_Optimizer does not say a stage. It cuts vectors as stage 1 does, and leaves the padding at
+ * their end.
+ */
 static int read_stage(struct ckpt_zero_reader *r, const struct ckpt_value *state, int *stage,
 		      bool *is_bf16)
 {

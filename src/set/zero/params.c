@@ -3,7 +3,10 @@
 
 #include <inttypes.h>
 
-/* The parameters of the optimizer, whose vectors were read, as 'param_shapes' names them: a dict per group, in the order of the items. */
+/*
+ * The parameters of the optimizer, whose vectors were read, as 'param_shapes' names them: a dict
+ * per group, in the order of the items.
+ */
 
 struct group {
 	const struct ckpt_zero_stream *streams;
@@ -58,8 +61,9 @@ static uint64_t divide_up(uint64_t n, uint64_t to)
 }
 
 /*
- * Stages 1 and 2: the vector of a group is as long as its parameters, but both were rounded to a multiple of twice the number of
- * ranks at some time, and what of that is in the files depends on the release: the same rule as zero_to_fp32.py's.
+ * Stages 1 and 2: the vector of a group is as long as its parameters, but both were rounded to a
+ * multiple of twice the number of ranks at some time, and what of that is in the files depends on
+ * the release: the same rule as zero_to_fp32.py's.
  */
 static int check_group(struct ckpt_zero_reader *r, const struct group *g, uint32_t number)
 {
@@ -96,7 +100,10 @@ static int read_groups(struct ckpt_zero_reader *r, const struct ckpt_value *cons
 	return rc;
 }
 
-/* Stage 3: every rank has a share of each parameter, all of them in one stream, wherever groups end. */
+/*
+ * Stage 3: every rank has a share of each parameter, all of them in one stream, wherever groups
+ * end.
+ */
 static int read_shares(struct ckpt_zero_reader *r, const struct ckpt_value *const *groups,
 		       uint32_t count)
 {

@@ -196,5 +196,7 @@ int ckpt_zero_fail_named(struct ckpt_zero_reader *r, int rc, const char *what, c
 {
 	char shown[SHOWN];
 
-	return rc == 0 ? 0 : ckpt_error_prefix(r->err, rc, "%s '%s': ", what, ckpt_escape(shown, sizeof(shown), name, len));
+	return rc == 0 ? 0
+		       : ckpt_error_prefix(r->err, rc, "%s '%s': ", what,
+					   ckpt_escape(shown, sizeof(shown), name, len));
 }

@@ -9,11 +9,13 @@
 #include <pthread.h>
 
 /*
- * Directories of DeepSpeed: `latest` names a folder, and in this there is a torch.save file of model states, in ZeRO
- * stage 3 one per rank, and one of the optimizer's states per rank. The optimizer has the weights in full precision, as
- * flat vectors that are cut among the ranks; the model states say which names and shapes they have. The checkpoint is the
- * state dict that DeepSpeed's own zero_to_fp32.py makes of them. Sources: of DeepSpeed 0.3.16 to 0.19.8
- * runtime/engine.py, runtime/bf16_optimizer.py, runtime/zero/stage_1_and_2.py, runtime/zero/stage3.py, utils/zero_to_fp32.py.
+ * Directories of DeepSpeed: `latest` names a folder, and in this there is a torch.save file of
+ * model states, in ZeRO stage 3 one per rank, and one of the optimizer's states per rank. The
+ * optimizer has the weights in full precision, as flat vectors that are cut among the ranks; the
+ * model states say which names and shapes they have. The checkpoint is the state dict that
+ * DeepSpeed's own zero_to_fp32.py makes of them. Sources: of DeepSpeed 0.3.16 to 0.19.8
+ * runtime/engine.py, runtime/bf16_optimizer.py, runtime/zero/stage_1_and_2.py,
+ * runtime/zero/stage3.py, utils/zero_to_fp32.py.
  */
 
 /* What the names of the files say. */
@@ -39,7 +41,9 @@ struct ckpt_zero_entry {
 	uint32_t ndim;
 	const uint64_t *shape;
 	uint64_t numel;
-	/* A parameter that was cut: SHARE items from FIRST on of each stream, one behind the other. */
+	/*
+	 * A parameter that was cut: SHARE items from FIRST on of each stream, one behind the other.
+	 */
 	const struct ckpt_zero_stream *streams;
 	uint32_t stream_count;
 	uint64_t first, share;
@@ -95,8 +99,9 @@ struct ckpt_zero {
 extern const struct ckpt_format ckpt_format_zero;
 
 /*
- * Is PATH, or the folder that its `latest` names, such a directory? 1: NAMES is filled, to be cleared by the caller. 0: no.
- * CKPT_E_FORMAT, CKPT_E_UNSUPPORTED: it is one in a state, or of a kind, that cannot be read.
+ * Is PATH, or the folder that its `latest` names, such a directory? 1: NAMES is filled, to be
+ * cleared by the caller. 0: no. CKPT_E_FORMAT, CKPT_E_UNSUPPORTED: it is one in a state, or of a
+ * kind, that cannot be read.
  */
 int ckpt_zero_find(const char *path, const struct ckpt_listing *listing,
 		   struct ckpt_zero_names *names, struct ckpt_error *err);
