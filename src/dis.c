@@ -41,7 +41,10 @@ static struct ckpt_zip_entry *find_record(const struct ckpt_zip *zip, const char
 	return entry;
 }
 
-/* The record as a pickle, or, if it is an archive itself (those of torch.export have such), the one in that. */
+/*
+ * The record as a pickle, or, if it is an archive itself (those of torch.export have such), the one
+ * in that.
+ */
 static int read_record(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, uint8_t **bytes,
 		       size_t *len, struct ckpt_error *err)
 {
@@ -78,11 +81,12 @@ static int read_from_zip(struct ckpt_source *source, const char *record, uint8_t
 		return rc;
 	entry = find_record(zip, record);
 	if (!entry)
-		rc = ckpt_error_because(err,
-					ckpt_fail(err, CKPT_E_NOTFOUND, "there is no record '%s'",
-						  ckpt_escape(shown, sizeof(shown), record ? record : "data.pkl",
-							      strlen(record ? record : "data.pkl"))),
-					CKPT_REASON_NO_RECORD);
+		rc = ckpt_error_because(
+			err,
+			ckpt_fail(err, CKPT_E_NOTFOUND, "there is no record '%s'",
+				  ckpt_escape(shown, sizeof(shown), record ? record : "data.pkl",
+					      strlen(record ? record : "data.pkl"))),
+			CKPT_REASON_NO_RECORD);
 	else
 		rc = read_record(zip, entry, bytes, len, err);
 	if (rc == 0)

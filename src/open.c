@@ -23,7 +23,8 @@ int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
 	return ckpt_open_with(path, 0, out, err);
 }
 
-int ckpt_open_with(const char *path, unsigned flags, struct ckpt_model **out, struct ckpt_error *err)
+int ckpt_open_with(const char *path, unsigned flags, struct ckpt_model **out,
+		   struct ckpt_error *err)
 {
 	struct ckpt_source *source;
 	bool inside;
@@ -38,7 +39,8 @@ int ckpt_open_with(const char *path, unsigned flags, struct ckpt_model **out, st
 	rc = ckpt_container_open(path, &source, &inside, err);
 	if (rc < 0)
 		return rc;
-	rc = flags & CKPT_OPEN_BRIEF ? ckpt_format_open_brief(source, out, err) : ckpt_format_open(source, out, err);
+	rc = flags & CKPT_OPEN_BRIEF ? ckpt_format_open_brief(source, out, err)
+				     : ckpt_format_open(source, out, err);
 	ckpt_source_unref(source); /* the model took its own reference */
 	if (rc == 0 && inside) {
 		(*out)->doc->inner_path = strdup(path);
