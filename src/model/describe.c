@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "model/module.h"
 #include "model/numpy_value.h"
+#include "model/repr.h"
 #include "pickle/fold.h"
 
 static void put_type(struct ckpt_describer *d, const struct ckpt_value *v)

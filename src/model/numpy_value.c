@@ -12,7 +12,7 @@
 
 #include "base/text.h"
 #include "model/plain_values.h"
-#include "model/walk.h"
+#include "model/repr.h"
 #include "tensor/byteswap.h"
 #include "tensor/cast.h"
 

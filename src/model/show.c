@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "model/find.h"
 #include "model/numpy_value.h"
+#include "model/repr.h"
 
 #include <ckpt/read.h>
 

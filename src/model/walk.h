@@ -52,12 +52,6 @@ void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *ou
 bool ckpt_walk_is_entry(const struct ckpt_walk_step *step, const struct ckpt_value **parent,
 			uint32_t *index);
 
-/*
- * A value as Python's repr() would show it: numbers and strings in full, other things shortly.
- * Unsafe characters are escaped.
- */
-void ckpt_value_repr(const struct ckpt_value *v, struct ckpt_buf *out);
-
 /* str() of a dict key, raw bytes. */
 void ckpt_value_key_text(const struct ckpt_value *key, struct ckpt_buf *out);
 

@@ -13,7 +13,7 @@
 #include "base/ascii.h"
 #include "base/grow.h"
 #include "base/text.h"
-#include "model/walk.h"
+#include "model/repr.h"
 #include "set/fields.h"
 
 #include <inttypes.h>

@@ -12,7 +12,7 @@
 #include "set/tc/tree.h"
 
 #include "base/grow.h"
-#include "model/walk.h"
+#include "model/repr.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
