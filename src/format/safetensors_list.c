@@ -11,6 +11,7 @@
 #include "base/grow.h"
 #include "base/text.h"
 #include "model/describe.h"
+#include "model/path.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -170,7 +171,7 @@ static int list_entry(struct lister *l, const struct ckpt_value *key, const stru
 	int rc;
 
 	l->key.len = 0;
-	ckpt_value_key_text(key, &l->key);
+	ckpt_path_add_key(&l->key, key);
 	if (l->key.bad)
 		return ckpt_fail_nomem(err);
 	if (!is_text) {

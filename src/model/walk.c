@@ -15,11 +15,9 @@
 #include "model/walk.h"
 
 #include "base/grow.h"
-#include "base/text.h"
 #include "model/module.h"
-#include "model/repr.h"
+#include "model/path.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,19 +200,6 @@ static int visit(struct ckpt_walker *w, const struct walk_level *level)
 	return 0;
 }
 
-/* Long lists have very many positions: no printf. */
-static void put_decimal(struct ckpt_buf *out, uint32_t v)
-{
-	char digits[10];
-	size_t n = sizeof(digits);
-
-	do {
-		digits[--n] = (char)('0' + v % 10);
-		v /= 10;
-	} while (v);
-	ckpt_buf_add(out, digits + n, sizeof(digits) - n);
-}
-
 /*
  * What is in the mappings of a module is called as its state_dict() calls it: `conv.weight`, not
  * `_modules.conv._parameters.weight`. Is V, under KEY, such a mapping?
@@ -288,9 +273,9 @@ static int visit_child(struct ckpt_walker *w, const struct ckpt_value *child,
 	if (!top->bare)
 		ckpt_buf_add_u8(&w->name, '.');
 	if (key)
-		ckpt_value_key_text(key, &w->name);
+		ckpt_path_add_key(&w->name, key);
 	else
-		put_decimal(&w->name, position);
+		ckpt_path_add_position(&w->name, position);
 	level.way ^= shorten_way(&w->name);
 	level.name_len = w->name.len;
 	if (!level.unnamed) {
@@ -372,29 +357,6 @@ int ckpt_model_walk(const struct ckpt_model *model, ckpt_walk_visit *visit_fn, v
 	return rc < 0 ? rc : 0;
 }
 
-/* A key in the exact form: strings as JSON writes them, in full. */
-static void put_exact_key(const struct ckpt_value *key, struct ckpt_buf *out)
-{
-	char one[24];
-
-	if (!ckpt_value_is_text(key)) {
-		ckpt_value_repr(key, out);
-		return;
-	}
-	ckpt_buf_add_u8(out, '"');
-	for (uint64_t i = 0; i < key->u.bytes.len;) {
-		const char *at = key->u.bytes.ptr + i;
-		size_t n = ckpt_utf8_len(at, key->u.bytes.len - i);
-
-		if (*at == '"')
-			ckpt_buf_add_u8(out, '\\');
-		ckpt_escape(one, sizeof(one), at, n ? n : 1);
-		ckpt_buf_add(out, one, strlen(one));
-		i += n ? n : 1;
-	}
-	ckpt_buf_add_u8(out, '"');
-}
-
 void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *out)
 {
 	const struct ckpt_walker *w = step->walker;
@@ -404,9 +366,9 @@ void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *ou
 
 		ckpt_buf_add_u8(out, '[');
 		if (level->key)
-			put_exact_key(level->key, out);
+			ckpt_path_add_exact_key(out, level->key);
 		else
-			ckpt_buf_printf(out, "%" PRIu32, level->position);
+			ckpt_path_add_position(out, level->position);
 		ckpt_buf_add_u8(out, ']');
 	}
 	ckpt_buf_add_u8(out, '\0');
@@ -435,27 +397,4 @@ bool ckpt_walk_is_entry(const struct ckpt_walk_step *step, const struct ckpt_val
 	*parent = above->v;
 	*index = above->i - (w->levels[w->depth - 1].key ? 2 : 1);
 	return is_entry_part(above->v, above->part);
-}
-
-/*
- * Names are C strings: a zero byte in a key is shown as its symbol, or "a\0b" would be taken for
- * "a".
- */
-void ckpt_value_key_text(const struct ckpt_value *key, struct ckpt_buf *out)
-{
-	static const char symbol[] = "\u2400";
-	const char *text = key->u.bytes.ptr, *nul;
-	uint64_t len = key->u.bytes.len;
-
-	if (!ckpt_value_is_text(key)) {
-		ckpt_value_repr(key, out);
-		return;
-	}
-	while (len && (nul = memchr(text, 0, len))) {
-		ckpt_buf_add(out, text, (size_t)(nul - text));
-		ckpt_buf_add(out, symbol, strlen(symbol));
-		len -= (uint64_t)(nul + 1 - text);
-		text = nul + 1;
-	}
-	ckpt_buf_add(out, text, len);
 }

@@ -52,7 +52,4 @@ void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *ou
 bool ckpt_walk_is_entry(const struct ckpt_walk_step *step, const struct ckpt_value **parent,
 			uint32_t *index);
 
-/* str() of a dict key, raw bytes. */
-void ckpt_value_key_text(const struct ckpt_value *key, struct ckpt_buf *out);
-
 #endif

@@ -13,8 +13,8 @@
 
 #include "base/grow.h"
 #include "base/text.h"
+#include "model/path.h"
 #include "model/state_dict.h"
-#include "model/walk.h"
 #include "tensor/shape.h"
 
 #include <stdlib.h>
@@ -234,15 +234,6 @@ static int enter(struct flattener *f, const struct ckpt_value *v, const struct c
 	return 0;
 }
 
-/* str(key); of a str the bytes as they are. */
-static void add_key_text(const struct ckpt_value *key, struct ckpt_buf *out)
-{
-	if (ckpt_value_is_text(key))
-		ckpt_buf_add(out, key->u.bytes.ptr, key->u.bytes.len);
-	else
-		ckpt_value_key_text(key, out);
-}
-
 /*
  * What stands in many places is an entry in each: a few containers that hold each other twice are
  * 2^40 of them. Paths may take so many steps in all, which is far from what a checkpoint needs
@@ -273,11 +264,11 @@ static int extend_key(struct flattener *f, const struct flatten_level *level, ui
 		ckpt_buf_add_u8(&f->fqn, '.');
 	*step = (struct ckpt_dcp_step){ .position = item };
 	if (!level->pairs) {
-		ckpt_buf_printf(&f->fqn, "%u", item);
+		ckpt_path_add_position(&f->fqn, item);
 		return f->fqn.bad ? ckpt_fail_nomem(f->err) : 0;
 	}
 	start = f->fqn.len;
-	add_key_text(now(f, level->pairs->items[2 * item]), &f->fqn);
+	ckpt_path_add_raw_key(&f->fqn, now(f, level->pairs->items[2 * item]));
 	text = f->fqn.bad ? NULL
 			  : ckpt_arena_copy(f->out->arena, f->fqn.data + start, f->fqn.len - start);
 	step->text = text;
