@@ -245,7 +245,7 @@ static int read_place(struct tc_reader *r, const struct ckpt_value *text,
 		return ckpt_fields_wrong(r->err, "a path in JSON", text);
 	if (groups->kind != CKPT_LIST && groups->kind != CKPT_TUPLE)
 		return ckpt_fields_wrong(r->err, "a list of groups of ranks", groups);
-	return ckpt_tc_path_parse(text, r->index->arena, &out->steps, &out->step_count, r->err);
+	return ckpt_path_parse_json(text, r->index->arena, &out->steps, &out->step_count, r->err);
 }
 
 static int read_item(struct tc_reader *r, uint32_t item, const struct ckpt_value *value)

@@ -3,9 +3,9 @@
 #define CKPT_SET_TC_INDEX_H
 
 #include "base/strmap.h"
+#include "model/path.h"
 #include "pickle/decode.h"
 #include "set/listing.h"
-#include "set/tc/path.h"
 
 /*
  * What the `metadata.pkl` of a directory of torch_checkpointing ("DCP v2") says, as flat tables.
@@ -25,7 +25,7 @@ struct ckpt_tc_file {
 struct ckpt_tc_place {
 	uint32_t item;
 	const struct ckpt_value *text; /* the path as it is written, and its steps */
-	const struct ckpt_tc_step *steps;
+	const struct ckpt_path_step *steps;
 	uint32_t step_count;
 	const struct ckpt_value *groups; /* list of {"sharding_metadata": ..., "ranks": ...} */
 };

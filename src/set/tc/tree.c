@@ -333,7 +333,7 @@ int ckpt_tc_tree_finish(struct ckpt_tc_tree *t, struct ckpt_error *err)
 	return rc;
 }
 
-uint32_t ckpt_tc_tree_find(struct ckpt_tc_tree *t, uint32_t root, const struct ckpt_tc_step *steps,
+uint32_t ckpt_tc_tree_find(struct ckpt_tc_tree *t, uint32_t root, const struct ckpt_path_step *steps,
 			   uint32_t count, bool *shared)
 {
 	uint32_t node = root;

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "model/model.h"
-#include "set/tc/path.h"
+#include "model/path.h"
 
 /*
  * What the ranks have of one item, laid over each other: a value of the lowest rank that has it
@@ -64,6 +64,6 @@ int ckpt_tc_tree_finish(struct ckpt_tc_tree *tree, struct ckpt_error *err);
  * names.
  */
 uint32_t ckpt_tc_tree_find(struct ckpt_tc_tree *tree, uint32_t root,
-			   const struct ckpt_tc_step *steps, uint32_t count, bool *shared);
+			   const struct ckpt_path_step *steps, uint32_t count, bool *shared);
 
 #endif

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/arena.h"
-#include "set/tc/path.h"
+#include "model/path.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +14,10 @@ static int parse(const char *json, char out[200])
 	struct ckpt_value text = { .kind = CKPT_STR, .u.bytes = { json, strlen(json) } };
 	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	const struct ckpt_tc_step *steps;
+	const struct ckpt_path_step *steps;
 	uint32_t count;
 	size_t len = 0;
-	int rc = ckpt_tc_path_parse(&text, arena, &steps, &count, &err);
+	int rc = ckpt_path_parse_json(&text, arena, &steps, &count, &err);
 
 	out[0] = '\0';
 	for (uint32_t i = 0; rc == 0 && i < count && len < 200; i++)
@@ -116,7 +116,7 @@ static void long_paths_need_memory_in_proportion(void **state)
 	assert_int_equal(parse_long(1000, 1100), CKPT_E_LIMIT);
 }
 
-UNIT_SUITE(test_tc_path)
+UNIT_SUITE(test_path)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_json_dumps_writes_is_read),
