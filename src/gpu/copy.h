@@ -16,7 +16,8 @@ struct ckpt_gpu_copy {
 };
 
 /*
- * Room for COUNT files of these sizes on GPU number ORDINAL. PATHS are copied. On failure there is none.
+ * Room for COUNT files of these sizes on GPU number ORDINAL. PATHS are copied. On failure there is
+ * none.
  */
 int ckpt_gpu_copy_new(uint32_t ordinal, const char *const *paths, const uint64_t *sizes,
 		      uint32_t count, bool is_directory, struct ckpt_gpu_copy **out,

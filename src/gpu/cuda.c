@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A GPU with its primary context, memory, copies and events, by calls of the CUDA driver
+ * (cuda_driver.h has the table).
+ *
+ * What must stay true: every call runs between enter() and leave(), so the program that uses this
+ * library keeps the context that its thread had. What waits for a copy waits for our own stream
+ * only, which does not synchronize with the program's default stream. Releasing never reports an
+ * error, since it also runs after one.
+ */
 #include "gpu/cuda_driver.h"
 
 #include <stdio.h>
@@ -152,8 +161,8 @@ void ckpt_cuda_free_host(struct ckpt_cuda *cuda, void *memory)
 /* ---- copies ---- */
 
 /*
- * Not cuMemcpyHtoD: that may return before the GPU has the bytes, and waits for whatever the program does in the
- * stream that it uses by default.
+ * Not cuMemcpyHtoD: that may return before the GPU has the bytes, and waits for whatever the
+ * program does in the stream that it uses by default.
  */
 int ckpt_cuda_upload(struct ckpt_cuda *cuda, ckpt_cuda_address to, const void *from, size_t nbytes,
 		     struct ckpt_error *err)

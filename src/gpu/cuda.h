@@ -9,11 +9,15 @@
 #include <stdint.h>
 
 /*
- * The CUDA driver, loaded at run time (libcuda.so.1), so that one build serves machines with and without it. Only what
- * carrying bytes needs. Source of the calls: cuda.h of CUDA 12 and 13, "Driver API".
+ * The CUDA driver, loaded at run time (libcuda.so.1), so that one build serves machines with and
+ * without it. Only what carrying bytes needs. Source of the calls: cuda.h of CUDA 12 and 13,
+ * "Driver API".
  */
 
-/* A GPU of this process, with its primary context: the one that a program's own CUDA calls use, too. */
+/*
+ * A GPU of this process, with its primary context: the one that a program's own CUDA calls use,
+ * too.
+ */
 struct ckpt_cuda;
 
 typedef uint64_t ckpt_cuda_address;	      /* CUdeviceptr; 0 is none */
@@ -21,8 +25,8 @@ typedef struct CUstream_st *ckpt_cuda_stream; /* CUstream, which is cudaStream_t
 typedef struct CUevent_st *ckpt_cuda_event;
 
 /*
- * ORDINAL: as the driver counts behind CUDA_VISIBLE_DEVICES. CKPT_E_UNSUPPORTED, in a sentence that names the host:
- * no driver, the toolkit's stub library in its place, no GPU, no such GPU.
+ * ORDINAL: as the driver counts behind CUDA_VISIBLE_DEVICES. CKPT_E_UNSUPPORTED, in a sentence that
+ * names the host: no driver, the toolkit's stub library in its place, no GPU, no such GPU.
  */
 int ckpt_cuda_open(uint32_t ordinal, struct ckpt_cuda **out, struct ckpt_error *err);
 void ckpt_cuda_close(struct ckpt_cuda *cuda);
@@ -31,8 +35,8 @@ void ckpt_cuda_close(struct ckpt_cuda *cuda);
 int ckpt_cuda_driver_version(const struct ckpt_cuda *cuda);
 
 /*
- * All that follows may be called by any thread. Errors are CKPT_E_GPU with the driver's name of it: after one of
- * them the GPU is as a rule of no more use to the process.
+ * All that follows may be called by any thread. Errors are CKPT_E_GPU with the driver's name of it:
+ * after one of them the GPU is as a rule of no more use to the process.
  */
 int ckpt_cuda_alloc(struct ckpt_cuda *cuda, size_t nbytes, ckpt_cuda_address *out,
 		    struct ckpt_error *err);

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA driver of this machine, loaded once for the process and never unloaded.
+ *
+ * What must stay true: a failure is not remembered, so that a later call can succeed (a module
+ * that was loaded in between), and each failure says what to do: no driver, the toolkit's stub, no
+ * GPU, a driver that is too old. Nothing but ckpt_cuda_driver_get() writes the table, under the
+ * lock.
+ */
 #include "gpu/cuda_driver.h"
 
 #include "base/c_locale.h"

@@ -7,9 +7,9 @@
 struct CUctx_st;
 
 /*
- * What is taken from libcuda.so.1: symbols as cuda.h of CUDA 11 to 13 has them behind its macros (cuMemAlloc is
- * cuMemAlloc_v2), with their arguments. Every one returns a CUresult. tests/unit/test_gpu_headers.c holds the table
- * against the real header.
+ * What is taken from libcuda.so.1: symbols as cuda.h of CUDA 11 to 13 has them behind its macros
+ * (cuMemAlloc is cuMemAlloc_v2), with their arguments. Every one returns a CUresult.
+ * tests/unit/test_gpu_headers.c holds the table against the real header.
  */
 #define CKPT_CUDA_CALLS(X) \
 	X(cuInit, unsigned flags) \
@@ -60,8 +60,9 @@ struct ckpt_cuda_driver {
 };
 
 /*
- * The driver, made ready; the same for the whole process once there is one. $CKPT_CUDA_LIB: the library to take.
- * VERSION is set as soon as it is known, else 0, for a driver that is there but of no use as well.
+ * The driver, made ready; the same for the whole process once there is one. $CKPT_CUDA_LIB: the
+ * library to take. VERSION is set as soon as it is known, else 0, for a driver that is there but of
+ * no use as well.
  */
 int ckpt_cuda_driver_get(const struct ckpt_cuda_driver **out, int *version, struct ckpt_error *err);
 
@@ -73,8 +74,8 @@ const char *ckpt_cuda_code_text(const struct ckpt_cuda_driver *driver, unsigned 
 				char buf[200]);
 
 /*
- * CUDA's context becomes the calling thread's, behind which the one that it had waits for leave(). CODE: what CALL
- * returned meanwhile; not 0 is an error.
+ * CUDA's context becomes the calling thread's, behind which the one that it had waits for leave().
+ * CODE: what CALL returned meanwhile; not 0 is an error.
  */
 int ckpt_cuda_enter(struct ckpt_cuda *cuda, struct ckpt_error *err);
 int ckpt_cuda_leave(struct ckpt_cuda *cuda, const char *call, unsigned code,

@@ -6,8 +6,9 @@
 #include <stddef.h>
 
 /*
- * Look for a string that begins with START among the constants (.rodata) of the 64-bit library in the file PATH, of
- * which nothing else is read. The first one, cut to SIZE, in OUT; false if there is none.
+ * Look for a string that begins with START among the constants (.rodata) of the 64-bit library in
+ * the file PATH, of which nothing else is read. The first one, cut to SIZE, in OUT; false if there
+ * is none.
  */
 bool ckpt_elf_find_text(const char *path, const char *start, char *out, size_t size);
 

@@ -7,10 +7,10 @@
 #include <stdbool.h>
 
 /*
- * NCCL, loaded at run time. Any libnccl.so.2 from 2.14 on. Source: nccl.h of 2.28 and its documentation.
- * Looked for in this order: $CKPT_NCCL_LIB; what the process has loaded already; the virtual environment
- * ($VIRTUAL_ENV, $CONDA_PREFIX: lib/python3.x/site-packages/nvidia/nccl/lib); libnccl.so.2 as the system finds
- * it; /usr/local/cuda/lib64.
+ * NCCL, loaded at run time. Any libnccl.so.2 from 2.14 on. Source: nccl.h of 2.28 and its
+ * documentation. Looked for in this order: $CKPT_NCCL_LIB; what the process has loaded already; the
+ * virtual environment ($VIRTUAL_ENV, $CONDA_PREFIX: lib/python3.x/site-packages/nvidia/nccl/lib);
+ * libnccl.so.2 as the system finds it; /usr/local/cuda/lib64.
  */
 
 struct ckpt_nccl_facts {

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A communicator in NCCL's non-blocking mode: what is asked for is in its stream once
+ * ckpt_nccl_comm_ready() says so.
+ *
+ * What must stay true: no call waits for a peer without an end. NCCL's own abort may hang, so it
+ * runs in a thread that gets a grace period; if it does not come back, the communicator, CUDA and
+ * all memory that NCCL was given are left alone (false), and never freed.
+ */
 #include "gpu/nccl_comm.h"
 
 #include "base/clock.h"

@@ -10,15 +10,15 @@
 #include <stdint.h>
 
 /*
- * A communicator of NCCL that lets nobody wait: what is asked for may get into its stream a while later, and nothing
- * more may be asked for before. NCCL does not notice a peer that is silent; that is the caller's. For one thread at a
- * time. Errors are those of ckpt_nccl_fail().
+ * A communicator of NCCL that lets nobody wait: what is asked for may get into its stream a while
+ * later, and nothing more may be asked for before. NCCL does not notice a peer that is silent; that
+ * is the caller's. For one thread at a time. Errors are those of ckpt_nccl_fail().
  */
 struct ckpt_nccl_comm;
 
 /*
- * How long close() waits for the others to end it with us, and abort() for NCCL to come back: 10 s. For tests, which
- * change it before there is any communicator.
+ * How long close() waits for the others to end it with us, and abort() for NCCL to come back: 10 s.
+ * For tests, which change it before there is any communicator.
  */
 extern uint64_t ckpt_nccl_grace_nsec;
 
@@ -27,7 +27,9 @@ int ckpt_nccl_comm_open(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *id, u
 			uint32_t size, uint64_t deadline, struct ckpt_nccl_comm **out,
 			struct ckpt_error *err);
 
-/* 1: what was asked for is in its stream, 0: not yet. Never waits; hears of what has failed since. */
+/*
+ * 1: what was asked for is in its stream, 0: not yet. Never waits; hears of what has failed since.
+ */
 int ckpt_nccl_comm_ready(struct ckpt_nccl_comm *comm, struct ckpt_error *err);
 
 /* NBYTES at ADDRESS of rank ROOT to the same place of all. */
@@ -40,8 +42,8 @@ int ckpt_nccl_comm_greatest(struct ckpt_nccl_comm *comm, ckpt_cuda_stream stream
 			    ckpt_cuda_address address, size_t count, struct ckpt_error *err);
 
 /*
- * Stop what hangs. False: NCCL did not even come back from that, and may still use all memory that it was given: the
- * communicator, CUDA and that memory have to be left alone for good.
+ * Stop what hangs. False: NCCL did not even come back from that, and may still use all memory that
+ * it was given: the communicator, CUDA and that memory have to be left alone for good.
  */
 bool ckpt_nccl_comm_abort(struct ckpt_nccl_comm *comm);
 

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * NCCL, loaded once for the process; nccl.h says where it is looked for. A library that the
+ * process has loaded already is taken first, so that the process has one.
+ *
+ * What must stay true: the CUDA version that the build is for comes from its constants
+ * (elf_text.c), since no call tells it; 0 means not known, and must not refuse anything.
+ */
 #include "gpu/nccl_library.h"
 
 #include "base/c_locale.h"

@@ -9,7 +9,10 @@
 struct ncclComm;
 struct CUstream_st;
 
-/* ncclConfig_t as of 2.14. Later libraries take what it lacks from their own standards, as VERSION says how old it is. */
+/*
+ * ncclConfig_t as of 2.14. Later libraries take what it lacks from their own standards, as VERSION
+ * says how old it is.
+ */
 struct ckpt_nccl_config {
 	size_t size;
 	unsigned magic, version;
@@ -21,8 +24,8 @@ struct ckpt_nccl_config {
 	}
 
 /*
- * What is taken from libnccl.so.2: symbols of nccl.h from 2.14 on, what they return and their arguments.
- * tests/unit/test_gpu_headers.c holds the table against the real header.
+ * What is taken from libnccl.so.2: symbols of nccl.h from 2.14 on, what they return and their
+ * arguments. tests/unit/test_gpu_headers.c holds the table against the real header.
  */
 #define CKPT_NCCL_CALLS(X) \
 	X(unsigned, ncclGetVersion, int *version) \
@@ -59,10 +62,10 @@ struct ckpt_nccl {
 };
 
 /*
- * The library, the same for the whole process once there is one. CKPT_E_UNSUPPORTED: there is none, or it lacks
- * something. Unless the program uses NCCL already, NCCL's variables are set here that nobody has set: messages go to
- * standard error, and what a broadcast does not use stays away. So it is called before other threads look at the
- * environment.
+ * The library, the same for the whole process once there is one. CKPT_E_UNSUPPORTED: there is none,
+ * or it lacks something. Unless the program uses NCCL already, NCCL's variables are set here that
+ * nobody has set: messages go to standard error, and what a broadcast does not use stays away. So
+ * it is called before other threads look at the environment.
  */
 int ckpt_nccl_get(const struct ckpt_nccl **out, struct ckpt_error *err);
 
@@ -70,8 +73,9 @@ int ckpt_nccl_get(const struct ckpt_nccl **out, struct ckpt_error *err);
 const char *ckpt_nccl_version_text(int version, char buf[16]);
 
 /*
- * CALL returned CODE: what NCCL says about it, which library it is, and DRIVER_VERSION (0: left out). CKPT_E_GPU,
- * CKPT_E_UNSUPPORTED for what should not have been asked, such as ranks with different versions, else CKPT_E_PEER.
+ * CALL returned CODE: what NCCL says about it, which library it is, and DRIVER_VERSION (0: left
+ * out). CKPT_E_GPU, CKPT_E_UNSUPPORTED for what should not have been asked, such as ranks with
+ * different versions, else CKPT_E_PEER.
  */
 int ckpt_nccl_fail(const struct ckpt_nccl *nccl, const char *call, unsigned code,
 		   int driver_version, struct ckpt_error *err);

@@ -6,12 +6,16 @@
 #include "io/source.h"
 
 /*
- * Files in one stretch of the GPU's memory. Each begins at a multiple of 256 bytes, as memory of the driver does: what is
- * aligned in the file is aligned on the GPU. Writing and reading may be done by several threads at once.
+ * Files in one stretch of the GPU's memory. Each begins at a multiple of 256 bytes, as memory of
+ * the driver does: what is aligned in the file is aligned on the GPU. Writing and reading may be
+ * done by several threads at once.
  */
 struct ckpt_slab;
 
-/* CUDA is borrowed and must outlive the slab. SIZES in bytes. CKPT_E_GPU if the GPU has not so much memory left. */
+/*
+ * CUDA is borrowed and must outlive the slab. SIZES in bytes. CKPT_E_GPU if the GPU has not so much
+ * memory left.
+ */
 int ckpt_slab_open(struct ckpt_cuda *cuda, const uint64_t *sizes, uint32_t count,
 		   struct ckpt_slab **out, struct ckpt_error *err);
 void ckpt_slab_free(struct ckpt_slab *slab);
