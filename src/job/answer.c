@@ -7,7 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What rank 0 leaves for the others: whether it refuses them, who it is for, and the bytes, or the reason. */
+/*
+ * What rank 0 leaves for the others: whether it refuses them, who it is for, and the bytes, or the
+ * reason.
+ */
 
 int ckpt_answer_write(struct ckpt_meeting *m, bool refused, const struct ckpt_seat *seats,
 		      uint32_t count, const void *bytes, size_t len, struct ckpt_error *err)

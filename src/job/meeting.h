@@ -8,29 +8,33 @@
 #include <pthread.h>
 
 /*
- * How ranks meet in a folder. The key ought to be new with every start, but it is not always: a job is started again
- * by hand, a requeued one has the name of the first. So the folder may hold files of starts that died, at any step, and
- * of ranks that were killed while a start went on. No file is ever read as one of this start because of its name, its
- * time or its place; what counts is an answer to a number that only this start can know. Every process has a nonce,
- * 64 random bits, and writes only files that have it in their names:
+ * How ranks meet in a folder. The key ought to be new with every start, but it is not always: a job
+ * is started again by hand, a requeued one has the name of the first. So the folder may hold files
+ * of starts that died, at any step, and of ranks that were killed while a start went on. No file is
+ * ever read as one of this start because of its name, its time or its place; what counts is an
+ * answer to a number that only this start can know. Every process has a nonce, 64 random bits, and
+ * writes only files that have it in their names:
  *
  *   hello.RANK.NONCE        written by every rank when it comes: who it is, and its hello
  *   seen.FIRST.RANK.NONCE   empty; written by every process for every hello of a rank 0, of nonce FIRST, that it finds
  *   answer.FIRST            written by that rank 0: the answer, and the ranks and nonces that it is for
  *
- * Rank 0 takes a hello only if there is a file that says that its process has seen rank 0. Who wrote that was alive
- * behind rank 0's start: what a dead process left never names a nonce that was drawn later. A rank takes an answer only
- * if its own nonce is in it: who wrote that has read its hello. So whatever else lies in the folder, both sides are of
- * processes that ran at the same time; nothing is ever written over, and no order of events has to be thought of. Two
- * processes that say that they are one rank have files of their own: rank 0 sees both, and tells all. So do two
- * ranks 0, which see each other.
+ * Rank 0 takes a hello only if there is a file that says that its process has seen rank 0. Who
+ * wrote that was alive behind rank 0's start: what a dead process left never names a nonce that was
+ * drawn later. A rank takes an answer only if its own nonce is in it: who wrote that has read its
+ * hello. So whatever else lies in the folder, both sides are of processes that ran at the same
+ * time; nothing is ever written over, and no order of events has to be thought of. Two processes
+ * that say that they are one rank have files of their own: rank 0 sees both, and tells all. So do
+ * two ranks 0, which see each other.
  *
- * A rank that has the answer removes what it wrote for rank 0, and rank 0 waits for that before it takes the answer
- * away. Every process removes its own files, and the one that finds the folder empty the folder. Processes that
- * were killed leave theirs; they are some hundred bytes, and harm nobody.
+ * A rank that has the answer removes what it wrote for rank 0, and rank 0 waits for that before it
+ * takes the answer away. Every process removes its own files, and the one that finds the folder
+ * empty the folder. Processes that were killed leave theirs; they are some hundred bytes, and harm
+ * nobody.
  *
- * All of this asks of the file system only that a renamed file is there as a whole, and that a folder which is
- * opened anew sooner or later shows it (NFS: when its cache of attributes has run out, seconds).
+ * All of this asks of the file system only that a renamed file is there as a whole, and that a
+ * folder which is opened anew sooner or later shows it (NFS: when its cache of attributes has run
+ * out, seconds).
  */
 struct ckpt_seat {
 	uint32_t rank;
@@ -104,8 +108,8 @@ void ckpt_meeting_remove(const struct ckpt_meeting *m, const char *name);
 /* ---- who is there: rank 0 ---- */
 
 /*
- * One look. 1: all ranks are there, and their hellos in m->all; 0: not yet; CKPT_E_PEER: there are processes that
- * cannot be of one start.
+ * One look. 1: all ranks are there, and their hellos in m->all; 0: not yet; CKPT_E_PEER: there are
+ * processes that cannot be of one start.
  */
 int ckpt_roll_call(struct ckpt_meeting *m, struct ckpt_error *err);
 
@@ -116,15 +120,18 @@ int ckpt_answer_write(struct ckpt_meeting *m, bool refused, const struct ckpt_se
 		      uint32_t count, const void *bytes, size_t len, struct ckpt_error *err);
 
 /*
- * On other ranks: that of the rank 0 of nonce FIRST. 1: BYTES are filled; 0: there is none, or not for this process;
- * CKPT_E_PEER: it refuses, and says why.
+ * On other ranks: that of the rank 0 of nonce FIRST. 1: BYTES are filled; 0: there is none, or not
+ * for this process; CKPT_E_PEER: it refuses, and says why.
  */
 int ckpt_answer_take(struct ckpt_meeting *m, uint64_t first, void *bytes, size_t len,
 		     struct ckpt_error *err);
 
 /* ---- who is missing, or silent ---- */
 
-/* Not on rank 0: who is there now has come, even if it gives up a little earlier than this process does. */
+/*
+ * Not on rank 0: who is there now has come, even if it gives up a little earlier than this process
+ * does.
+ */
 int ckpt_meeting_note_who_came(struct ckpt_meeting *m, struct ckpt_error *err);
 
 /* CKPT_E_PEER, with the ranks that did not come. On any rank. */

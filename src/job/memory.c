@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the job may still take of memory: the smallest rest of all memory cgroups around this
+ * process, of version 2 and 1 (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of
+ * Linux).
+ *
+ * What must stay true: whatever cannot be read means no limit, never an error. Page cache that the
+ * kernel could drop counts as free, so the answer is an upper bound, not a promise.
+ */
 #include "job/memory.h"
 
 #include <inttypes.h>

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * Who did not come. Only for what is said when the time is over: here times of files are good enough, all of them by the
- * one clock of the file server.
+ * Who did not come. Only for what is said when the time is over: here times of files are good
+ * enough, all of them by the one clock of the file server.
  */
 
 enum { FRESH_S = 15, MOST_NAMED = 8 };

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small files with a header and a checksum, written under a hidden name and renamed. The format:
+ * magic 8, version 4, rank 4, size 4, pid 4, nonce 8, host 64, length 4, bytes, CRC-32 of all
+ * before 4; little-endian, as ranks may run on different machines.
+ *
+ * What must stay true: a reader takes only files of the wanted user, opens no link and no device,
+ * and never trusts a length that the file does not have. A file that disappears while it is read
+ * is none (NONE), not an error: other nodes remove theirs at any time.
+ */
 #include "job/note.h"
 
 #include "base/buf.h"
@@ -15,10 +24,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/*
- * magic 8, version 4, rank 4, size 4, pid 4, nonce 8, host 64, length 4, bytes, CRC-32 of all before 4. Little-endian,
- * as ranks may be of different machines.
- */
 static const char magic[8] = "ckptnote";
 
 enum { VERSION = 1, AROUND = 104 };
@@ -145,7 +150,10 @@ static ssize_t read_all(int fd, uint8_t *out, size_t len)
 	return (ssize_t)done;
 }
 
-/* Opening asks the server: what is cached of a file on NFS may be a minute old. -1 if there is none of UID. */
+/*
+ * Opening asks the server: what is cached of a file on NFS may be a minute old. -1 if there is none
+ * of UID.
+ */
 static int open_note(const char *folder, const char *name, uid_t uid, struct stat *st)
 {
 	char path[PATH_MAX];

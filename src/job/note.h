@@ -7,7 +7,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What processes leave for each other in a folder: small files that appear as a whole and carry a checksum. */
+/*
+ * What processes leave for each other in a folder: small files that appear as a whole and carry a
+ * checksum.
+ */
 struct ckpt_note {
 	uint32_t rank, size; /* who wrote it: its place in the world as it sees it */
 	uint32_t pid;
@@ -34,7 +37,10 @@ int ckpt_note_read(const char *folder, const char *name, uid_t uid, struct ckpt_
 		   struct ckpt_error *err);
 void ckpt_note_clear(struct ckpt_note *note);
 
-/* When it was written or touched last, by the clock of the file server, in nanoseconds; -1: it is not there. */
+/*
+ * When it was written or touched last, by the clock of the file server, in nanoseconds; -1: it is
+ * not there.
+ */
 int64_t ckpt_note_mtime(const char *folder, const char *name, uid_t uid);
 void ckpt_note_touch(const char *folder, const char *name);
 

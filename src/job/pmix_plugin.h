@@ -4,7 +4,10 @@
 
 #include "job/rendezvous.h"
 
-/* libpmix is not everywhere: what talks to it is a library of its own, ckpt-pmix.so. This is all that it has. */
+/*
+ * libpmix is not everywhere: what talks to it is a library of its own, ckpt-pmix.so. This is all
+ * that it has.
+ */
 enum { CKPT_PMIX_PLUGIN_VERSION = 1 };
 
 /* VERSION: the one above, of who calls. */

@@ -7,20 +7,20 @@
 #include <stddef.h>
 
 /*
- * How the ranks of a job hear of each other before they can carry anything: every rank leaves a few bytes (its
- * hello), rank 0 reads them all and leaves an answer for everybody. All ranks make the same calls in the same
- * order: gather, then share, once each.
+ * How the ranks of a job hear of each other before they can carry anything: every rank leaves a few
+ * bytes (its hello), rank 0 reads them all and leaves an answer for everybody. All ranks make the
+ * same calls in the same order: gather, then share, once each.
  */
 struct ckpt_rendezvous;
 
 enum { CKPT_MOST_HELLO = 4096 }; /* bytes; of an answer as well */
 
 /*
- * DEADLINE, here as below, in nanoseconds of CLOCK_MONOTONIC: behind it the error is CKPT_E_PEER and says which
- * ranks are missing ("waiting for ranks 5, 9 of 64").
+ * DEADLINE, here as below, in nanoseconds of CLOCK_MONOTONIC: behind it the error is CKPT_E_PEER
+ * and says which ranks are missing ("waiting for ranks 5, 9 of 64").
  *
- * HELLO of LEN bytes, the same LEN on all ranks. ALL, of world.size * LEN bytes, is filled on rank 0, in the
- * order of ranks, and is not touched on others.
+ * HELLO of LEN bytes, the same LEN on all ranks. ALL, of world.size * LEN bytes, is filled on rank
+ * 0, in the order of ranks, and is not touched on others.
  */
 struct ckpt_rendezvous_ops {
 	const char *name; /* "file", "pmix" */
@@ -32,8 +32,9 @@ struct ckpt_rendezvous_ops {
 		     struct ckpt_error *err);
 
 	/*
-	 * Which ranks were heard of last, and when, for the message when one of them does not answer any more: TEXT
-	 * becomes "rank 3 (nodeB, pid 812) was last heard of 71 s ago", or "" if nothing is known.
+	 * Which ranks were heard of last, and when, for the message when one of them does not
+	 * answer any more: TEXT becomes "rank 3 (nodeB, pid 812) was last heard of 71 s ago", or ""
+	 * if nothing is known.
 	 */
 	void (*silent)(struct ckpt_rendezvous *r, char *text, size_t size);
 
@@ -47,10 +48,11 @@ struct ckpt_rendezvous {
 };
 
 /*
- * Files in FOLDER, which all ranks see: any shared file system. Its parent has to be there. Needs a key in WORLD
- * (CKPT_E_ARG if there is none) that no other start has at the same time. Files of starts that are over, whatever
- * their key, and however they ended, are never taken for ours; meeting.h says why. Of two processes that say that
- * they are the same rank, and of ranks with different ideas of how many there are, all hear, with hosts and pids.
+ * Files in FOLDER, which all ranks see: any shared file system. Its parent has to be there. Needs a
+ * key in WORLD (CKPT_E_ARG if there is none) that no other start has at the same time. Files of
+ * starts that are over, whatever their key, and however they ended, are never taken for ours;
+ * meeting.h says why. Of two processes that say that they are the same rank, and of ranks with
+ * different ideas of how many there are, all hear, with hosts and pids.
  */
 int ckpt_rendezvous_open_file(const char *folder, const struct ckpt_world *world,
 			      struct ckpt_rendezvous **out, struct ckpt_error *err);

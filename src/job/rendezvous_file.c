@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rendezvous in a folder: gather hellos on rank 0, share its answer, clean up. meeting.h says
+ * how, and why that is right.
+ *
+ * What must stay true: every wait ends at the deadline or when it is cancelled, and then says who
+ * is missing. If rank 0 fails, it still writes an answer that refuses, so that the others hear why
+ * instead of waiting. Every process removes its own files, also after a failure.
+ */
 #include "base/cancel.h"
 #include "job/meeting.h"
 
@@ -15,14 +23,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Ranks meet in a folder. meeting.h says how, and why that is right. */
-
 enum {
 	FIRST_PAUSE = 5000000, /* ns; grows up to */
 	LAST_PAUSE = 250000000,
 	MOST_KEY = 180, /* of a file name */
 	SETTLE =
-		1000000000, /* ns that rank 0 goes on looking when it refuses, so that all hear of it */
+		/* ns that rank 0 goes on looking when it refuses, so that all hear of it */
+		1000000000,
 	MOST_TRIES = 20,
 };
 
@@ -223,7 +230,10 @@ static int take_answer(struct ckpt_meeting *m, void *bytes, size_t len, uint64_t
 	return rc < 0 ? rc : 0;
 }
 
-/* What says that rank 0 was seen is removed by who has its answer. Others than those that it is for do not count. */
+/*
+ * What says that rank 0 was seen is removed by who has its answer. Others than those that it is for
+ * do not count.
+ */
 static int count_waiting(void *ctx, const struct ckpt_sighting *s)
 {
 	struct ckpt_meeting *m = ctx;
@@ -278,7 +288,10 @@ static void silent(struct ckpt_rendezvous *r, char *text, size_t size)
 
 /* ---- open and close ---- */
 
-/* The last one that the answer was for takes it away, and whoever finds the folder empty the folder. */
+/*
+ * The last one that the answer was for takes it away, and whoever finds the folder empty the
+ * folder.
+ */
 static void clean_up(struct ckpt_meeting *m)
 {
 	char name[64];
@@ -313,7 +326,10 @@ static void close_file(struct ckpt_rendezvous *r)
 	free(m);
 }
 
-/* A key as a file name: what is no letter or digit becomes %XX, and a long one ends with its checksum. */
+/*
+ * A key as a file name: what is no letter or digit becomes %XX, and a long one ends with its
+ * checksum.
+ */
 static void escape_key(const char *key, char out[MOST_KEY + 12])
 {
 	size_t len = 0;

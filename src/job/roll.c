@@ -12,7 +12,11 @@
 struct look {
 	struct ckpt_meeting *m;
 	struct ckpt_error *err;
-	int rc; /* the first thing that is wrong; the look goes on, so that all are met who are to hear of it */
+	/*
+	 * the first thing that is wrong; the look goes on, so that all are met who are to hear of
+	 * it
+	 */
+	int rc;
 };
 
 static int fail_twice(struct ckpt_meeting *m, uint32_t rank, const char *host, uint32_t pid,
@@ -46,7 +50,10 @@ static int compare(struct ckpt_meeting *m, const struct ckpt_note *note, struct 
 	return 0;
 }
 
-/* Who has left has removed its hello: another process may come in its place, as when a pod is started again. */
+/*
+ * Who has left has removed its hello: another process may come in its place, as when a pod is
+ * started again.
+ */
 static int compare_with_roll(struct ckpt_meeting *m, const struct ckpt_note *note,
 			     struct ckpt_error *err)
 {

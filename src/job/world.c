@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which process of a job this is: a table of launchers and their variables, innermost first. What
+ * the user says wins over all of them.
+ *
+ * What must stay true: variables that contradict each other are an error, never a guess. The key
+ * names this start of the job, not only the job.
+ */
 #include "job/world.h"
 
 #include <errno.h>
@@ -156,7 +163,10 @@ static int read_launcher(const struct finder *f, const struct launcher *l, struc
 	}
 	out->launcher = l->name;
 	find_key(f, l->key, out);
-	/* without --rdzv-id it calls all its runs that, but each has a port of its own while it goes on */
+	/*
+	 * without --rdzv-id it calls all its runs that, but each has a port of its own while it
+	 * goes on
+	 */
 	if (!strcmp(l->name, "torchrun") && !strcmp(value_of(f, l->sign), "none"))
 		find_key(f, "MASTER_ADDR MASTER_PORT", out);
 	return rc;
@@ -184,8 +194,8 @@ static int pick(const struct finder *f, const struct launcher **out)
 }
 
 /*
- * One launcher may run inside of another, with a whole number of processes for each of its tasks. Other pairs
- * come of variables that were left behind.
+ * One launcher may run inside of another, with a whole number of processes for each of its tasks.
+ * Other pairs come of variables that were left behind.
  */
 static int check_others(const struct finder *f, const struct launcher *chosen, uint32_t size)
 {

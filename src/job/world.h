@@ -8,14 +8,15 @@
 #include <stdint.h>
 
 /*
- * Which process of a job this one is, from the variables that launchers set. Sources of the names: torchrun
- * of torch 2.14, Open MPI 4.1, PMIx 4.2, MPICH 4, Slurm 23, Kubernetes Indexed Jobs.
+ * Which process of a job this one is, from the variables that launchers set. Sources of the names:
+ * torchrun of torch 2.14, Open MPI 4.1, PMIx 4.2, MPICH 4, Slurm 23, Kubernetes Indexed Jobs.
  */
 struct ckpt_world {
 	uint32_t rank, size;
 	uint32_t local_rank, local_size; /* LOCAL_SIZE is 0 where it is not known */
 	const char *launcher; /* static: what it was found by; "none" for a process alone */
-	char key[160]; /* what all processes of one start of the job have in common; "" if nothing says it */
+	/* what all processes of one start of the job have in common; "" if nothing says it */
+	char key[160];
 	bool has_node; /* few launchers say it */
 	uint32_t node;
 };
@@ -31,8 +32,8 @@ struct ckpt_world_wish {
 typedef const char *ckpt_lookup(void *ctx, const char *name);
 
 /*
- * CKPT_E_ARG: an unknown launcher, or one that is not there. CKPT_E_FORMAT: a variable that is no number, or two
- * launchers that cannot both be right.
+ * CKPT_E_ARG: an unknown launcher, or one that is not there. CKPT_E_FORMAT: a variable that is no
+ * number, or two launchers that cannot both be right.
  */
 int ckpt_world_find(const struct ckpt_world_wish *wish, ckpt_lookup *lookup, void *ctx,
 		    struct ckpt_world *out, struct ckpt_error *err);

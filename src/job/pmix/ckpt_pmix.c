@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ckpt-pmix.so: ranks meet through the PMIx server of their launcher. Has nothing of libckpt in it but a few
- * declarations, and is called by one thread.
+ * ckpt-pmix.so: ranks meet through the PMIx server of their launcher. Has nothing of libckpt in it
+ * but a few declarations, and is called by one thread.
  *
- * A fence waits for all ranks and brings what each has put; PMIx bounds none of it reliably, so all calls are those
- * that return at once, and what waits is here. What was not done when the time was over is never freed: PMIx
- * may still read and write it.
+ * A fence waits for all ranks and brings what each has put; PMIx bounds none of it reliably, so all
+ * calls are those that return at once, and what waits is here. What was not done when the time was
+ * over is never freed: PMIx may still read and write it.
  */
 #include "base/cancel.h"
 #include "base/clock.h"
@@ -22,7 +22,10 @@ struct meeting {
 	unsigned turn; /* of this process: keys are put once */
 };
 
-/* A call that has not returned yet, with what PMIx has been told: it keeps the addresses until then. */
+/*
+ * A call that has not returned yet, with what PMIx has been told: it keeps the addresses until
+ * then.
+ */
 struct call {
 	pmix_proc_t who;
 	pmix_key_t key;
@@ -184,7 +187,9 @@ static int fence(struct meeting *m, uint64_t deadline, struct ckpt_error *err)
 	call_free(c);
 	if (status == PMIX_ERR_TIMEOUT)
 		return TOO_LATE;
-	/* part of it is when a rank has left, which it may; what it ought to have put is asked for */
+	/*
+	 * part of it is when a rank has left, which it may; what it ought to have put is asked for
+	 */
 	return status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED ||
 			       status == PMIX_ERR_PARTIAL_SUCCESS
 		       ? 0
@@ -322,8 +327,8 @@ static void leave(void)
 }
 
 /*
- * Once for the process, until it ends: who leaves and comes again between two meetings is taken out of the fence in
- * which others wait for it already, and the ranks lose each other.
+ * Once for the process, until it ends: who leaves and comes again between two meetings is taken out
+ * of the fence in which others wait for it already, and the ranks lose each other.
  */
 static int join(pmix_proc_t *me, struct ckpt_error *err)
 {
