@@ -30,8 +30,8 @@ void ckpt_version_details(void (*emit)(void *ctx, const char *name, const char *
 	emit(ctx, "libdeflate", LIBDEFLATE_VERSION_STRING);
 	pcre2_config(PCRE2_CONFIG_VERSION, text);
 	emit(ctx, "pcre2", text);
-	ckpt_cuda_look(&cuda);
+	ckpt_cuda_find_facts(&cuda);
 	emit(ctx, "cuda", cuda.text);
-	ckpt_nccl_look(&nccl);
+	ckpt_nccl_find_facts(&nccl);
 	emit(ctx, "nccl", nccl.text);
 }

@@ -89,8 +89,8 @@ static void try_gpu(struct ckpt_session *s, struct ckpt_meet_hello *h)
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	uint32_t ordinal;
 
-	ckpt_cuda_look(&h->cuda);
-	ckpt_nccl_look(&h->nccl);
+	ckpt_cuda_find_facts(&h->cuda);
+	ckpt_nccl_find_facts(&h->nccl);
 	h->gpu = s->o.gpu;
 	if (!h->nccl.is_there || h->cuda.gpu_count <= 0 || h->gpu >= h->cuda.gpu_count ||
 	    ckpt_session_gpu(s, &ordinal) < 0 || ckpt_cuda_open(ordinal, &s->cuda, &err) == 0)

@@ -122,7 +122,7 @@ int ckpt_session_gpu(struct ckpt_session *s, uint32_t *ordinal)
 	struct ckpt_cuda_facts facts;
 
 	if (s->o.gpu < 0) {
-		ckpt_cuda_look(&facts);
+		ckpt_cuda_find_facts(&facts);
 		if (facts.gpu_count > 0) /* each process may be shown its own GPU only */
 			*ordinal = s->world.local_rank % (uint32_t)facts.gpu_count;
 		else

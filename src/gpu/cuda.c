@@ -12,7 +12,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 struct ckpt_cuda {
 	const struct ckpt_cuda_driver *driver;
@@ -60,7 +59,7 @@ int ckpt_cuda_leave(struct ckpt_cuda *cuda, const char *call, unsigned code, str
 static int find_device(struct ckpt_cuda *cuda, struct ckpt_error *err)
 {
 	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-	char host[65] = "this host";
+	char host[65];
 	int count = 0;
 	unsigned code = cuda->driver->cuDeviceGetCount(&count);
 
@@ -70,14 +69,13 @@ static int find_device(struct ckpt_cuda *cuda, struct ckpt_error *err)
 		code = cuda->driver->cuDeviceGet(&cuda->device, (int)cuda->ordinal);
 		return code ? fail_call(cuda, "cuDeviceGet", code, err) : 0;
 	}
-	gethostname(host, sizeof(host) - 1);
 	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 			 "there is no GPU %u on %s: the driver counts %d, from 0%s%.60s%s",
-			 cuda->ordinal, host, count, visible ? "; CUDA_VISIBLE_DEVICES is '" : "",
+			 cuda->ordinal, ckpt_cuda_host_name(host), count, visible ? "; CUDA_VISIBLE_DEVICES is '" : "",
 			 visible ? visible : "", visible ? "'" : "");
 }
 
-static int retain(struct ckpt_cuda *cuda, struct ckpt_error *err)
+static int retain_context(struct ckpt_cuda *cuda, struct ckpt_error *err)
 {
 	unsigned code = cuda->driver->cuDevicePrimaryCtxRetain(&cuda->context, cuda->device);
 
@@ -100,7 +98,7 @@ int ckpt_cuda_open(uint32_t ordinal, struct ckpt_cuda **out, struct ckpt_error *
 	if (rc == 0)
 		rc = find_device(cuda, err);
 	if (rc == 0)
-		rc = retain(cuda, err);
+		rc = retain_context(cuda, err);
 	if (rc == 0)
 		rc = ckpt_cuda_stream_new(cuda, &cuda->copies, err);
 	if (rc < 0)
@@ -256,7 +254,7 @@ int ckpt_cuda_stream_wait(struct ckpt_cuda *cuda, ckpt_cuda_stream stream, ckpt_
 
 /* ---- what there is ---- */
 
-void ckpt_cuda_look(struct ckpt_cuda_facts *out)
+void ckpt_cuda_find_facts(struct ckpt_cuda_facts *out)
 {
 	const struct ckpt_cuda_driver *driver;
 	struct ckpt_error err = CKPT_ERROR_INIT;

@@ -79,6 +79,6 @@ struct ckpt_cuda_facts {
 	int gpu_count;
 	char text[256]; /* the version and the GPUs, or why there are none */
 };
-void ckpt_cuda_look(struct ckpt_cuda_facts *out);
+void ckpt_cuda_find_facts(struct ckpt_cuda_facts *out);
 
 #endif

@@ -43,7 +43,7 @@ const char *ckpt_cuda_code_text(const struct ckpt_cuda_driver *driver, unsigned 
 	return buf;
 }
 
-static const char *host_name(char buf[65])
+const char *ckpt_cuda_host_name(char buf[65])
 {
 	buf[64] = '\0';
 	if (gethostname(buf, 64) < 0)
@@ -62,9 +62,9 @@ static int fail_load(const char *given, const char *why, struct ckpt_error *err)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "no NVIDIA driver on %s (" LIBRARY " not found): run on a GPU "
 				 "node, or bring files with --transport mpi",
-				 host_name(host));
+				 ckpt_cuda_host_name(host));
 	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "cannot load the NVIDIA driver of %s: %.300s",
-			 host_name(host), why);
+			 ckpt_cuda_host_name(host), why);
 }
 
 /* The name of a symbol that LIB does not have, or NULL. */
@@ -102,7 +102,7 @@ static int load(struct ckpt_cuda_driver *d, struct ckpt_error *err)
 	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 			 "the NVIDIA driver of %s (%.200s, for CUDA %s) is too old: it has no %s, "
 			 "wanted one for CUDA 11 or later",
-			 host_name(host), d->path, ckpt_cuda_version_text(d->version, version),
+			 ckpt_cuda_host_name(host), d->path, ckpt_cuda_version_text(d->version, version),
 			 missing);
 }
 
@@ -121,12 +121,12 @@ static int fail_init(const struct ckpt_cuda_driver *d, unsigned code, struct ckp
 	if (code == CKPT_CU_NO_DEVICE)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "the NVIDIA driver of %s (for CUDA %s) finds no GPU%s%.60s%s",
-				 host_name(host), version,
+				 ckpt_cuda_host_name(host), version,
 				 visible ? ": CUDA_VISIBLE_DEVICES is '" : "",
 				 visible ? visible : "", visible ? "'" : "");
 	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 			 "the NVIDIA driver of %s (%.200s, for CUDA %s) does not start: %s",
-			 host_name(host), d->path, version, ckpt_cuda_code_text(d, code, text));
+			 ckpt_cuda_host_name(host), d->path, version, ckpt_cuda_code_text(d, code, text));
 }
 
 static int get_locked(int *version, struct ckpt_error *err)

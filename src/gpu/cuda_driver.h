@@ -66,6 +66,9 @@ struct ckpt_cuda_driver {
  */
 int ckpt_cuda_driver_get(const struct ckpt_cuda_driver **out, int *version, struct ckpt_error *err);
 
+/* The name of this host, or "this host". */
+const char *ckpt_cuda_host_name(char buf[65]);
+
 /* "12.4" */
 const char *ckpt_cuda_version_text(int version, char buf[16]);
 

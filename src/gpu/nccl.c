@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void ckpt_nccl_look(struct ckpt_nccl_facts *out)
+void ckpt_nccl_find_facts(struct ckpt_nccl_facts *out)
 {
 	const struct ckpt_nccl *nccl;
 	struct ckpt_error err = CKPT_ERROR_INIT;

@@ -20,7 +20,7 @@ struct ckpt_nccl_facts {
 	char path[512]; /* of the file */
 	char text[256]; /* "2.28.9", or why there is none */
 };
-void ckpt_nccl_look(struct ckpt_nccl_facts *out);
+void ckpt_nccl_find_facts(struct ckpt_nccl_facts *out);
 
 /* What rank 0 makes and all ranks open the communicator with: an ncclUniqueId. */
 struct ckpt_nccl_id {

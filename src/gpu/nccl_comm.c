@@ -28,8 +28,8 @@ struct ckpt_nccl_comm {
 	struct ncclComm *handle; /* NULL: there is none any more */
 };
 
-/* CODE is what CALL of NCCL returned between enter() and leave(). To be still at it is no error. */
-static int leave(struct ckpt_nccl_comm *comm, const char *call, unsigned code,
+/* CODE is what CALL of NCCL returned between enter() and leave_cuda(). To be still at it is no error. */
+static int leave_cuda(struct ckpt_nccl_comm *comm, const char *call, unsigned code,
 		 struct ckpt_error *err)
 {
 	ckpt_cuda_leave(comm->cuda, call, 0, NULL);
@@ -41,7 +41,7 @@ static int leave(struct ckpt_nccl_comm *comm, const char *call, unsigned code,
 #define CALL(comm, err, name, ...) \
 	(ckpt_cuda_enter((comm)->cuda, err) < 0 \
 		 ? CKPT_E_GPU \
-		 : leave(comm, #name, (comm)->nccl->name(__VA_ARGS__), err))
+		 : leave_cuda(comm, #name, (comm)->nccl->name(__VA_ARGS__), err))
 
 /* ---- work ---- */
 
@@ -154,7 +154,7 @@ static int check_fit(const struct ckpt_nccl *nccl, struct ckpt_cuda *cuda, struc
 			 nccl->cuda_major, ckpt_cuda_version_text(driver, number), driver / 1000);
 }
 
-static int start(struct ckpt_nccl_comm *comm, const struct ckpt_nccl_id *id, uint32_t rank,
+static int init_communicator(struct ckpt_nccl_comm *comm, const struct ckpt_nccl_id *id, uint32_t rank,
 		 uint32_t size, uint64_t deadline, struct ckpt_error *err)
 {
 	struct ckpt_nccl_config config = CKPT_NCCL_CONFIG_INIT;
@@ -187,7 +187,7 @@ int ckpt_nccl_comm_open(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *id, u
 	if (rc == 0)
 		rc = check_fit(comm->nccl, cuda, err);
 	if (rc == 0)
-		rc = start(comm, id, rank, size, deadline, err);
+		rc = init_communicator(comm, id, rank, size, deadline, err);
 	if (rc == 0)
 		*out = comm;
 	else if (ckpt_nccl_comm_abort(comm))

@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define LIBRARY "libnccl.so.2"
 
@@ -69,7 +68,7 @@ static void *open_anywhere(void)
 static void *open_library(struct ckpt_error *err)
 {
 	const char *given = getenv("CKPT_NCCL_LIB");
-	char host[65] = "this host";
+	char host[65];
 	void *lib;
 
 	given = given && *given ? given : NULL;
@@ -79,7 +78,6 @@ static void *open_library(struct ckpt_error *err)
 	lib = given ? dlopen(given, RTLD_NOW | RTLD_LOCAL) : open_anywhere();
 	if (lib)
 		return lib;
-	gethostname(host, sizeof(host) - 1);
 	if (given)
 		ckpt_fail(err, CKPT_E_UNSUPPORTED,
 			  "cannot load the library that CKPT_NCCL_LIB names: %.300s", ckpt_dlerror());
@@ -88,7 +86,7 @@ static void *open_library(struct ckpt_error *err)
 			  "no NCCL on %s (" LIBRARY
 			  " not found): set CKPT_NCCL_LIB to it, or bring files with "
 			  "--transport mpi",
-			  host);
+			  ckpt_cuda_host_name(host));
 	return NULL;
 }
 

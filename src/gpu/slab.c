@@ -16,12 +16,12 @@ struct ckpt_slab {
 };
 
 /* A source of one file. */
-struct reader {
+struct file_reader {
 	const struct ckpt_slab *slab;
 	uint32_t file;
 };
 
-static int place(struct ckpt_slab *slab, const uint64_t *sizes, struct ckpt_error *err)
+static int lay_out_files(struct ckpt_slab *slab, const uint64_t *sizes, struct ckpt_error *err)
 {
 	slab->starts = calloc(slab->count + (size_t)1, sizeof(*slab->starts));
 	slab->sizes = calloc(slab->count + (size_t)1, sizeof(*slab->sizes));
@@ -53,7 +53,7 @@ int ckpt_slab_open(struct ckpt_cuda *cuda, const uint64_t *sizes, uint32_t count
 		return ckpt_fail_nomem(err);
 	slab->cuda = cuda;
 	slab->count = count;
-	rc = place(slab, sizes, err);
+	rc = lay_out_files(slab, sizes, err);
 	if (rc == 0 && slab->nbytes)
 		rc = ckpt_cuda_alloc(cuda, (size_t)slab->nbytes, &slab->memory, err);
 	if (rc < 0)
@@ -100,7 +100,7 @@ int ckpt_slab_read(const struct ckpt_slab *slab, ckpt_cuda_address address, void
 
 static int read_file(void *ctx, uint64_t off, void *buf, size_t len, struct ckpt_error *err)
 {
-	const struct reader *r = ctx;
+	const struct file_reader *r = ctx;
 
 	return ckpt_slab_read(r->slab, ckpt_slab_address(r->slab, r->file, off), buf, len, err);
 }
@@ -109,11 +109,11 @@ int ckpt_slab_source(struct ckpt_slab *slab, uint32_t file, struct ckpt_source *
 		     struct ckpt_error *err)
 {
 	static const struct ckpt_source_maker maker = { read_file, free, true };
-	struct reader *r = malloc(sizeof(*r));
+	struct file_reader *r = malloc(sizeof(*r));
 
 	*out = NULL;
 	if (!r)
 		return ckpt_fail_nomem(err);
-	*r = (struct reader){ slab, file };
+	*r = (struct file_reader){ slab, file };
 	return ckpt_source_make(&maker, r, NULL, slab->sizes[file], out, err);
 }

@@ -40,7 +40,7 @@ static void a_machine_without_a_driver_says_so(void **state)
 	check_open_fails(0, CKPT_E_UNSUPPORTED,
 			 "no NVIDIA driver on %s (libcuda.so.1 not found): run on a GPU node, or "
 			 "bring files with --transport mpi");
-	ckpt_cuda_look(&facts);
+	ckpt_cuda_find_facts(&facts);
 	assert_false(facts.has_driver);
 	assert_int_equal(facts.gpu_count, 0);
 	assert_non_null(strstr(facts.text, "no NVIDIA driver on "));
@@ -90,7 +90,7 @@ static void the_stub_of_the_toolkit_is_named(void **state)
 	assert_int_equal(ckpt_cuda_open(0, &cuda, &err), CKPT_E_UNSUPPORTED);
 	assert_non_null(strstr(unit_text(&err), "found the CUDA toolkit's stub library at "));
 	assert_non_null(strstr(unit_text(&err), stub));
-	ckpt_cuda_look(&facts);
+	ckpt_cuda_find_facts(&facts);
 	assert_false(facts.has_driver);
 	unsetenv("CKPT_CUDA_LIB");
 }
@@ -109,7 +109,7 @@ static void a_driver_without_a_gpu_says_so(void **state)
 			 "the NVIDIA driver of %s (for CUDA 12.4) finds no GPU: "
 			 "CUDA_VISIBLE_DEVICES is ''");
 	unsetenv("CUDA_VISIBLE_DEVICES");
-	ckpt_cuda_look(&facts);
+	ckpt_cuda_find_facts(&facts);
 	assert_true(facts.has_driver);
 	assert_int_equal(facts.driver_version, 12040);
 	unsetenv("FAKE_CUDA_GPUS");
@@ -143,7 +143,7 @@ static void what_there_is_is_told(void **state)
 	struct ckpt_cuda_facts facts;
 
 	(void)state;
-	ckpt_cuda_look(&facts);
+	ckpt_cuda_find_facts(&facts);
 	assert_true(facts.has_driver);
 	assert_int_equal(facts.gpu_count, 1);
 	assert_string_equal(facts.text, "driver for CUDA 12.4, 1 GPU");

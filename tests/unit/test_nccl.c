@@ -42,7 +42,7 @@ static void a_library_that_is_not_there_is_named(void **state)
 	assert_int_equal(get(), CKPT_E_UNSUPPORTED);
 	assert_true(err_has("cannot load the library that CKPT_NCCL_LIB names: "));
 	assert_true(err_has("/nowhere/libnccl.so.2"));
-	ckpt_nccl_look(&facts);
+	ckpt_nccl_find_facts(&facts);
 	assert_false(facts.is_there);
 	assert_non_null(strstr(facts.text, "cannot load"));
 }
@@ -72,7 +72,7 @@ static bool finds_one_in_an_environment(void)
 	found = system(command) == 0;
 	setenv("VIRTUAL_ENV", "/nowhere", 1);
 	setenv("CONDA_PREFIX", folder, 1);
-	ckpt_nccl_look(&facts);
+	ckpt_nccl_find_facts(&facts);
 	found &= facts.is_there && strncmp(facts.path, folder, strlen(folder)) == 0;
 	snprintf(command, sizeof(command), "rm -r '%s'", folder);
 	return found && system(command) == 0;
@@ -106,7 +106,7 @@ static void what_there_is_is_told(void **state)
 	struct ckpt_nccl_facts facts;
 
 	(void)state;
-	ckpt_nccl_look(&facts);
+	ckpt_nccl_find_facts(&facts);
 	assert_true(facts.is_there);
 	assert_int_equal(facts.version, 22809);
 	assert_int_equal(facts.cuda_major, 12);
@@ -163,7 +163,7 @@ static bool real_tells_versions_and_makes_ids(void)
 	struct ckpt_nccl_id id;
 
 	setenv("CKPT_NCCL_LIB", real_library(), 1);
-	ckpt_nccl_look(&facts);
+	ckpt_nccl_find_facts(&facts);
 	return facts.is_there && facts.version >= 21400 && facts.cuda_major >= 11 &&
 	       facts.cuda_major < 20 && ckpt_nccl_make_id(&id, &err) == 0 && id.bytes[0];
 }
