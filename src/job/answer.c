@@ -38,7 +38,7 @@ int ckpt_answer_write(struct ckpt_meeting *m, bool refused, const struct ckpt_se
 	return rc;
 }
 
-static int keep_seats(struct ckpt_meeting *m, struct ckpt_reader *r, bool *is_for_us,
+static int read_seats(struct ckpt_meeting *m, struct ckpt_reader *r, bool *is_for_us,
 		      struct ckpt_error *err)
 {
 	uint32_t count = ckpt_read_u32(r);
@@ -64,14 +64,14 @@ static int keep_seats(struct ckpt_meeting *m, struct ckpt_reader *r, bool *is_fo
 	return 0;
 }
 
-static int take(struct ckpt_meeting *m, const struct ckpt_note *note, void *bytes, size_t len,
-		struct ckpt_error *err)
+static int read_answer(struct ckpt_meeting *m, const struct ckpt_note *note, void *bytes,
+		       size_t len, struct ckpt_error *err)
 {
 	struct ckpt_reader r = { note->bytes, note->len, 0, false };
 	uint32_t refused = ckpt_read_u32(&r), given;
 	bool is_for_us;
 	const void *p;
-	int rc = keep_seats(m, &r, &is_for_us, err);
+	int rc = read_seats(m, &r, &is_for_us, err);
 
 	if (rc < 0 || !is_for_us)
 		return rc;
@@ -91,7 +91,7 @@ static int take(struct ckpt_meeting *m, const struct ckpt_note *note, void *byte
 	return 1;
 }
 
-int ckpt_answer_take(struct ckpt_meeting *m, uint64_t first, void *bytes, size_t len,
+int ckpt_answer_read(struct ckpt_meeting *m, uint64_t first, void *bytes, size_t len,
 		     struct ckpt_error *err)
 {
 	struct ckpt_note note;
@@ -102,7 +102,7 @@ int ckpt_answer_take(struct ckpt_meeting *m, uint64_t first, void *bytes, size_t
 	rc = ckpt_note_read(m->folder, name, m->uid, &note, err);
 	if (rc != CKPT_NOTE_WHOLE)
 		return rc < 0 ? rc : 0;
-	rc = note.nonce == first ? take(m, &note, bytes, len, err) : 0;
+	rc = note.nonce == first ? read_answer(m, &note, bytes, len, err) : 0;
 	ckpt_note_clear(&note);
 	return rc;
 }

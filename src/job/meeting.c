@@ -29,7 +29,7 @@ void ckpt_answer_name(char out[64], uint64_t first)
 	snprintf(out, 64, "answer.%016" PRIx64, first);
 }
 
-static bool parse(const char *name, struct ckpt_sighting *s)
+static bool parse_name(const char *name, struct ckpt_sighting *s)
 {
 	int used = 0;
 
@@ -46,7 +46,7 @@ static bool parse(const char *name, struct ckpt_sighting *s)
 	return used && !name[used];
 }
 
-int ckpt_meeting_look(const char *folder, int (*visit)(void *ctx, const struct ckpt_sighting *s),
+int ckpt_meeting_list(const char *folder, int (*visit)(void *ctx, const struct ckpt_sighting *s),
 		      void *ctx, struct ckpt_error *err)
 {
 	DIR *dir = opendir(folder); /* anew each time, so that NFS asks the server */
@@ -55,7 +55,7 @@ int ckpt_meeting_look(const char *folder, int (*visit)(void *ctx, const struct c
 	int rc = 0;
 
 	while (dir && rc == 0 && (errno = 0, entry = readdir(dir)))
-		if (parse(entry->d_name, &s))
+		if (parse_name(entry->d_name, &s))
 			rc = visit(ctx, &s);
 	if (rc == 0 && (!dir || errno))
 		rc = ckpt_error_at(err, ckpt_fail_errno(err, "cannot look into the folder"), folder,
@@ -73,7 +73,7 @@ static bool has_seen(const struct ckpt_meeting *m, uint64_t first)
 	return false;
 }
 
-int ckpt_meeting_see(struct ckpt_meeting *m, uint64_t first, struct ckpt_error *err)
+int ckpt_meeting_acknowledge(struct ckpt_meeting *m, uint64_t first, struct ckpt_error *err)
 {
 	char name[64], path[PATH_MAX];
 	uint64_t *grown;

@@ -44,7 +44,7 @@ struct ckpt_seat {
 /* What rank 0 knows of a rank. */
 struct ckpt_roll_entry {
 	uint64_t nonce; /* 0: it has never come */
-	uint64_t look;	/* the last look at which it was there */
+	uint64_t last_round; /* at which it was there */
 	uint32_t pid;
 	char host[64];
 };
@@ -65,7 +65,7 @@ struct ckpt_meeting {
 
 	/* On rank 0. */
 	struct ckpt_roll_entry *roll; /* owned; by rank */
-	uint64_t looks;
+	uint64_t round;		      /* of the roll call */
 	uint8_t *all;	       /* borrowed: hellos by rank */
 	struct ckpt_seat *met; /* owned: who has seen this rank 0, even if it cannot be taken */
 	uint32_t met_count, met_cap;
@@ -75,7 +75,7 @@ struct ckpt_meeting {
 	struct ckpt_seat *seats; /* owned */
 	uint32_t seat_count;
 	uint64_t answered_by; /* nonce of rank 0; 0: there is no answer yet */
-	uint32_t waiting;     /* at the last look: how many of them have not taken it */
+	uint32_t waiting;     /* how many of them had not taken it when last counted */
 
 	pthread_t thread; /* that touches the hello */
 	pthread_mutex_t lock;
@@ -94,7 +94,7 @@ struct ckpt_sighting {
 };
 
 /* Calls VISIT for every file of a meeting in FOLDER, until it returns an error. */
-int ckpt_meeting_look(const char *folder, int (*visit)(void *ctx, const struct ckpt_sighting *s),
+int ckpt_meeting_list(const char *folder, int (*visit)(void *ctx, const struct ckpt_sighting *s),
 		      void *ctx, struct ckpt_error *err);
 
 void ckpt_hello_name(char out[64], uint32_t rank, uint64_t nonce);
@@ -102,13 +102,13 @@ void ckpt_seen_name(char out[64], uint64_t first, uint32_t rank, uint64_t nonce)
 void ckpt_answer_name(char out[64], uint64_t first);
 
 /* Tell the rank 0 of nonce FIRST that this process has seen it. */
-int ckpt_meeting_see(struct ckpt_meeting *m, uint64_t first, struct ckpt_error *err);
+int ckpt_meeting_acknowledge(struct ckpt_meeting *m, uint64_t first, struct ckpt_error *err);
 void ckpt_meeting_remove(const struct ckpt_meeting *m, const char *name);
 
 /* ---- who is there: rank 0 ---- */
 
 /*
- * One look. 1: all ranks are there, and their hellos in m->all; 0: not yet; CKPT_E_PEER: there are
+ * One round. 1: all ranks are there, and their hellos in m->all; 0: not yet; CKPT_E_PEER: there are
  * processes that cannot be of one start.
  */
 int ckpt_roll_call(struct ckpt_meeting *m, struct ckpt_error *err);
@@ -123,7 +123,7 @@ int ckpt_answer_write(struct ckpt_meeting *m, bool refused, const struct ckpt_se
  * On other ranks: that of the rank 0 of nonce FIRST. 1: BYTES are filled; 0: there is none, or not
  * for this process; CKPT_E_PEER: it refuses, and says why.
  */
-int ckpt_answer_take(struct ckpt_meeting *m, uint64_t first, void *bytes, size_t len,
+int ckpt_answer_read(struct ckpt_meeting *m, uint64_t first, void *bytes, size_t len,
 		     struct ckpt_error *err);
 
 /* ---- who is missing, or silent ---- */
@@ -132,13 +132,13 @@ int ckpt_answer_take(struct ckpt_meeting *m, uint64_t first, void *bytes, size_t
  * Not on rank 0: who is there now has come, even if it gives up a little earlier than this process
  * does.
  */
-int ckpt_meeting_note_who_came(struct ckpt_meeting *m, struct ckpt_error *err);
+int ckpt_meeting_record_who_came(struct ckpt_meeting *m, struct ckpt_error *err);
 
 /* CKPT_E_PEER, with the ranks that did not come. On any rank. */
 int ckpt_meeting_fail_missing(struct ckpt_meeting *m, struct ckpt_error *err);
 
-int ckpt_beat_start(struct ckpt_meeting *m, struct ckpt_error *err);
-void ckpt_beat_stop(struct ckpt_meeting *m);
-void ckpt_beat_silent(struct ckpt_meeting *m, char *text, size_t size);
+int ckpt_heartbeat_start(struct ckpt_meeting *m, struct ckpt_error *err);
+void ckpt_heartbeat_stop(struct ckpt_meeting *m);
+void ckpt_heartbeat_describe_silent(struct ckpt_meeting *m, char *text, size_t size);
 
 #endif

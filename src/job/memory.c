@@ -125,7 +125,8 @@ static uint64_t count_droppable(const char *folder, const struct version *v)
 }
 
 /* The tighter of OUT, if FOUND, and what FOLDER says. */
-static bool look(const char *folder, const struct version *v, bool found, struct ckpt_memory *out)
+static bool take_tighter_limit(const char *folder, const struct version *v, bool found,
+			       struct ckpt_memory *out)
 {
 	uint64_t limit, used, droppable;
 
@@ -159,7 +160,7 @@ bool ckpt_memory_find(const char *root, struct ckpt_memory *out)
 		least = (size_t)snprintf(folder, sizeof(folder), "%s%s", root, mount);
 		snprintf(folder + least, sizeof(folder) - least, "%s", group + skip);
 		for (;;) {
-			found = look(folder, v, found, out);
+			found = take_tighter_limit(folder, v, found, out);
 			if (strlen(folder) <= least)
 				break;
 			*strrchr(folder, '/') = '\0';

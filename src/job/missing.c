@@ -19,7 +19,7 @@ struct census {
 	struct ckpt_note twin; /* another process that says it is this rank */
 };
 
-static int visit(void *ctx, const struct ckpt_sighting *s)
+static int count_hello(void *ctx, const struct ckpt_sighting *s)
 {
 	struct census *c = ctx;
 	struct ckpt_meeting *m = c->m;
@@ -50,10 +50,10 @@ static int take_census(struct census *c, struct ckpt_error *err)
 	m->came[m->me.rank] = true;
 	for (uint32_t i = 0; m->me.rank == 0 && i < m->me.size; i++) /* it knows better */
 		m->came[i] = m->roll[i].nonce != 0;
-	return ckpt_meeting_look(m->folder, visit, c, err);
+	return ckpt_meeting_list(m->folder, count_hello, c, err);
 }
 
-int ckpt_meeting_note_who_came(struct ckpt_meeting *m, struct ckpt_error *err)
+int ckpt_meeting_record_who_came(struct ckpt_meeting *m, struct ckpt_error *err)
 {
 	struct census c = { .m = m };
 
@@ -61,7 +61,7 @@ int ckpt_meeting_note_who_came(struct ckpt_meeting *m, struct ckpt_error *err)
 }
 
 /* "ranks 5, 9 of 64"; how many they are. */
-static uint32_t list(const bool *there, uint32_t size, char *text, size_t room)
+static uint32_t list_missing(const bool *there, uint32_t size, char *text, size_t room)
 {
 	uint32_t missing = 0, named = 0;
 	size_t len;
@@ -86,7 +86,7 @@ static bool describe_who_left(const struct ckpt_meeting *m, char *text, size_t s
 	for (uint32_t i = 0; m->me.rank == 0 && i < m->me.size; i++) {
 		const struct ckpt_roll_entry *e = &m->roll[i];
 
-		if (!e->nonce || e->look == m->looks)
+		if (!e->nonce || e->last_round == m->round)
 			continue;
 		snprintf(text, size, "rank %" PRIu32 " (%s, pid %" PRIu32 ") came and left", i,
 			 e->host, e->pid);
@@ -111,7 +111,7 @@ static int fail_missing(const struct ckpt_meeting *m, struct ckpt_error *err)
 	char ranks[160], left[120] = "";
 	bool has_left = describe_who_left(m, left, sizeof(left));
 
-	if (list(m->came, m->me.size, ranks, sizeof(ranks)))
+	if (list_missing(m->came, m->me.size, ranks, sizeof(ranks)))
 		return ckpt_fail(
 			err, CKPT_E_PEER,
 			"waiting for %s in '%.200s': start them, or give all ranks the same "

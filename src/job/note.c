@@ -39,7 +39,7 @@ static int path_of(char *out, size_t size, const char *folder, const char *dot, 
 	return -1;
 }
 
-static void put_together(const struct ckpt_note *n, struct ckpt_buf *out)
+static void encode_note(const struct ckpt_note *n, struct ckpt_buf *out)
 {
 	ckpt_buf_add(out, magic, sizeof(magic));
 	ckpt_buf_add_u32(out, VERSION);
@@ -89,7 +89,7 @@ int ckpt_note_write(const char *folder, const char *name, const struct ckpt_note
 	struct ckpt_buf b = { 0 };
 	int rc = path_of(path, sizeof(path), folder, "", name);
 
-	put_together(note, &b);
+	encode_note(note, &b);
 	if (b.bad) {
 		ckpt_buf_clear(&b);
 		return ckpt_fail_nomem(err);
@@ -108,8 +108,8 @@ int ckpt_note_write(const char *folder, const char *name, const struct ckpt_note
 	return rc;
 }
 
-static int take_apart(const uint8_t *bytes, size_t len, struct ckpt_note *out,
-		      struct ckpt_error *err)
+static int decode_note(const uint8_t *bytes, size_t len, struct ckpt_note *out,
+		       struct ckpt_error *err)
 {
 	struct ckpt_reader r = { bytes, len, 0, false };
 	const uint8_t *p = ckpt_read_bytes(&r, sizeof(magic));
@@ -191,7 +191,7 @@ int ckpt_note_read(const char *folder, const char *name, uid_t uid, struct ckpt_
 			rc = ckpt_error_at(err, ckpt_fail_errno(err, "cannot read '%s'", name),
 					   folder, NULL, CKPT_NO_OFFSET);
 		else if (n == st.st_size)
-			rc = take_apart(bytes, (size_t)n, out, err);
+			rc = decode_note(bytes, (size_t)n, out, err);
 	}
 	free(bytes);
 	close(fd);

@@ -33,7 +33,7 @@ enum {
 	MOST_TRIES = 20,
 };
 
-#define A_WHILE UINT64_C(15000000000) /* ns */
+#define CENSUS_AHEAD UINT64_C(15000000000) /* ns */
 
 /* STEP until it returns 1, or an error. 0: the time is over. */
 static int wait_until(struct ckpt_meeting *m,
@@ -60,13 +60,13 @@ static int wait_until(struct ckpt_meeting *m,
 
 /* ---- gather ---- */
 
-static int call(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
+static int call_roll(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
 {
 	(void)ctx;
 	return ckpt_roll_call(m, err);
 }
 
-static int look_again(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
+static int repeat_roll_call(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
 {
 	(void)ctx;
 	(void)err;
@@ -81,7 +81,7 @@ static void refuse(struct ckpt_meeting *m, const struct ckpt_error *why, uint64_
 	bool is_own = why->status != CKPT_E_PEER;
 	char text[940] /* more than fits in an error */, said[sizeof(why->text)];
 
-	wait_until(m, look_again, NULL, settle < deadline ? settle : deadline, NULL);
+	wait_until(m, repeat_roll_call, NULL, settle < deadline ? settle : deadline, NULL);
 	snprintf(text, sizeof(text), "%s%s%s%s%s%s", is_own ? "rank 0 (" : "",
 		 is_own ? m->me.host : "", is_own ? "): " : "", why->path, why->path[0] ? ": " : "",
 		 ckpt_error_text(why, said, sizeof(said)));
@@ -91,7 +91,7 @@ static void refuse(struct ckpt_meeting *m, const struct ckpt_error *why, uint64_
 	ckpt_answer_write(m, true, m->seats, m->seat_count, text, strlen(text), NULL);
 }
 
-static int keep_seats(struct ckpt_meeting *m, struct ckpt_error *err)
+static int record_seats(struct ckpt_meeting *m, struct ckpt_error *err)
 {
 	m->seats = calloc(m->me.size, sizeof(*m->seats));
 	if (!m->seats)
@@ -102,7 +102,7 @@ static int keep_seats(struct ckpt_meeting *m, struct ckpt_error *err)
 	return 0;
 }
 
-static int gather_here(struct ckpt_meeting *m, uint64_t deadline, struct ckpt_error *err)
+static int gather_on_rank0(struct ckpt_meeting *m, uint64_t deadline, struct ckpt_error *err)
 {
 	struct ckpt_error why = CKPT_ERROR_INIT;
 	int rc;
@@ -112,11 +112,11 @@ static int gather_here(struct ckpt_meeting *m, uint64_t deadline, struct ckpt_er
 		return ckpt_fail_nomem(err);
 	m->roll[0].nonce = m->me.nonce;
 	memcpy(m->all, m->me.bytes, m->me.len);
-	rc = wait_until(m, call, NULL, deadline, &why);
+	rc = wait_until(m, call_roll, NULL, deadline, &why);
 	if (rc == 0)
 		rc = ckpt_meeting_fail_missing(m, &why);
 	if (rc > 0)
-		rc = keep_seats(m, &why);
+		rc = record_seats(m, &why);
 	if (rc < 0)
 		refuse(m, &why, deadline);
 	if (rc < 0 && err)
@@ -140,7 +140,7 @@ static int write_hello(struct ckpt_meeting *m, struct ckpt_error *err)
 	return rc;
 }
 
-static int come(struct ckpt_meeting *m, struct ckpt_error *err)
+static int announce_process(struct ckpt_meeting *m, struct ckpt_error *err)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -154,7 +154,7 @@ static int come(struct ckpt_meeting *m, struct ckpt_error *err)
 		return ckpt_error_at(err, ckpt_fail_errno(err, "is not there any more"), path, NULL,
 				     CKPT_NO_OFFSET);
 	m->uid = st.st_uid; /* a file server may have another idea of who we are */
-	return ckpt_beat_start(m, err);
+	return ckpt_heartbeat_start(m, err);
 }
 
 static int gather(struct ckpt_rendezvous *r, const void *hello, size_t len, void *all,
@@ -166,9 +166,9 @@ static int gather(struct ckpt_rendezvous *r, const void *hello, size_t len, void
 	m->me.bytes = (uint8_t *)hello;
 	m->me.len = len;
 	m->all = all;
-	rc = come(m, err);
+	rc = announce_process(m, err);
 	if (rc == 0 && m->me.rank == 0)
-		rc = gather_here(m, deadline, err);
+		rc = gather_on_rank0(m, deadline, err);
 	m->me.bytes = NULL; /* they were borrowed */
 	m->all = NULL;
 	return rc;
@@ -176,49 +176,49 @@ static int gather(struct ckpt_rendezvous *r, const void *hello, size_t len, void
 
 /* ---- share ---- */
 
-struct wanted {
+struct answer_request {
 	struct ckpt_meeting *m;
 	struct ckpt_error *err;
 	void *bytes;
 	size_t len;
 };
 
-static int visit(void *ctx, const struct ckpt_sighting *s)
+static int acknowledge_rank0(void *ctx, const struct ckpt_sighting *s)
 {
-	struct wanted *w = ctx;
+	struct answer_request *w = ctx;
 
 	return s->kind == CKPT_SIGHT_HELLO && s->rank == 0
-		       ? ckpt_meeting_see(w->m, s->nonce, w->err)
+		       ? ckpt_meeting_acknowledge(w->m, s->nonce, w->err)
 		       : 0;
 }
 
 static int look_for_answer(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
 {
-	struct wanted *w = ctx;
-	int rc = ckpt_meeting_look(m->folder, visit, w, err);
+	struct answer_request *w = ctx;
+	int rc = ckpt_meeting_list(m->folder, acknowledge_rank0, w, err);
 
 	for (uint32_t i = 0; rc == 0 && i < m->first_count; i++)
-		rc = ckpt_answer_take(m, m->firsts[i], w->bytes, w->len, err);
+		rc = ckpt_answer_read(m, m->firsts[i], w->bytes, w->len, err);
 	return rc;
 }
 
 /* Others give up about when this process does: who is there is looked at a while before. */
-static uint64_t before(uint64_t deadline)
+static uint64_t start_of_census(uint64_t deadline)
 {
 	uint64_t now = ckpt_now_nsec(), left = deadline > now ? deadline - now : 0;
 
-	return deadline - (left / 4 < A_WHILE ? left / 4 : A_WHILE);
+	return deadline - (left / 4 < CENSUS_AHEAD ? left / 4 : CENSUS_AHEAD);
 }
 
-static int take_answer(struct ckpt_meeting *m, void *bytes, size_t len, uint64_t deadline,
-		       struct ckpt_error *err)
+static int receive_answer(struct ckpt_meeting *m, void *bytes, size_t len, uint64_t deadline,
+			  struct ckpt_error *err)
 {
-	struct wanted w = { m, err, bytes, len };
+	struct answer_request w = { m, err, bytes, len };
 	char name[64];
-	int rc = wait_until(m, look_for_answer, &w, before(deadline), err);
+	int rc = wait_until(m, look_for_answer, &w, start_of_census(deadline), err);
 
 	if (rc == 0) {
-		rc = ckpt_meeting_note_who_came(m, err);
+		rc = ckpt_meeting_record_who_came(m, err);
 		if (rc == 0)
 			rc = wait_until(m, look_for_answer, &w, deadline, err);
 	}
@@ -244,32 +244,32 @@ static int count_waiting(void *ctx, const struct ckpt_sighting *s)
 	return 0;
 }
 
-static int nobody_waits(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
+static int is_answer_taken(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
 {
 	int rc;
 
 	(void)ctx;
 	m->waiting = 0;
-	rc = ckpt_meeting_look(m->folder, count_waiting, m, err);
+	rc = ckpt_meeting_list(m->folder, count_waiting, m, err);
 	return rc < 0 ? rc : m->waiting == 0;
 }
 
-static int give_answer(struct ckpt_meeting *m, const void *bytes, size_t len, uint64_t deadline,
+static int send_answer(struct ckpt_meeting *m, const void *bytes, size_t len, uint64_t deadline,
 		       struct ckpt_error *err)
 {
 	int rc = ckpt_answer_write(m, false, m->seats, m->seat_count, bytes, len, err);
-	char silent[300];
+	char text[300];
 
 	if (rc < 0)
 		return rc;
-	rc = wait_until(m, nobody_waits, NULL, deadline, err);
+	rc = wait_until(m, is_answer_taken, NULL, deadline, err);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
-	ckpt_beat_silent(m, silent, sizeof(silent));
+	ckpt_heartbeat_describe_silent(m, text, sizeof(text));
 	return ckpt_fail(err, CKPT_E_PEER,
 			 "all %" PRIu32 " ranks came, but %" PRIu32
 			 " did not take rank 0's answer%s%s",
-			 m->me.size, m->waiting, silent[0] ? ": " : "", silent);
+			 m->me.size, m->waiting, text[0] ? ": " : "", text);
 }
 
 static int share(struct ckpt_rendezvous *r, void *bytes, size_t len, uint64_t deadline,
@@ -277,13 +277,13 @@ static int share(struct ckpt_rendezvous *r, void *bytes, size_t len, uint64_t de
 {
 	struct ckpt_meeting *m = (struct ckpt_meeting *)r;
 
-	return m->me.rank == 0 ? give_answer(m, bytes, len, deadline, err)
-			       : take_answer(m, bytes, len, deadline, err);
+	return m->me.rank == 0 ? send_answer(m, bytes, len, deadline, err)
+			       : receive_answer(m, bytes, len, deadline, err);
 }
 
-static void silent(struct ckpt_rendezvous *r, char *text, size_t size)
+static void describe_silent(struct ckpt_rendezvous *r, char *text, size_t size)
 {
-	ckpt_beat_silent((struct ckpt_meeting *)r, text, size);
+	ckpt_heartbeat_describe_silent((struct ckpt_meeting *)r, text, size);
 }
 
 /* ---- open and close ---- */
@@ -301,9 +301,9 @@ static void clean_up(struct ckpt_meeting *m)
 		ckpt_seen_name(name, m->firsts[i], m->me.rank, m->me.nonce);
 		ckpt_meeting_remove(m, name);
 		if (!m->answered_by) /* it may have come while this process gave up */
-			ckpt_answer_take(m, m->firsts[i], NULL, 0, NULL);
+			ckpt_answer_read(m, m->firsts[i], NULL, 0, NULL);
 	}
-	if (m->answered_by && nobody_waits(m, NULL, NULL) == 1) {
+	if (m->answered_by && is_answer_taken(m, NULL, NULL) == 1) {
 		ckpt_answer_name(name, m->answered_by);
 		ckpt_meeting_remove(m, name);
 	}
@@ -314,7 +314,7 @@ static void close_file(struct ckpt_rendezvous *r)
 {
 	struct ckpt_meeting *m = (struct ckpt_meeting *)r;
 
-	ckpt_beat_stop(m);
+	ckpt_heartbeat_stop(m);
 	if (m->is_there)
 		clean_up(m);
 	free(m->folder);
@@ -363,7 +363,8 @@ static int name_this_process(struct ckpt_meeting *m, struct ckpt_error *err)
 int ckpt_rendezvous_open_file(const char *folder, const struct ckpt_world *world,
 			      struct ckpt_rendezvous **out, struct ckpt_error *err)
 {
-	static const struct ckpt_rendezvous_ops ops = { "file", gather, share, silent, close_file };
+	static const struct ckpt_rendezvous_ops ops = { "file", gather, share, describe_silent,
+							close_file };
 	struct ckpt_meeting *m;
 	char key[MOST_KEY + 12];
 	int rc;

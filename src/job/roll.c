@@ -9,11 +9,11 @@
 
 /* Rank 0's list of who is there. meeting.h says whose hello counts. */
 
-struct look {
+struct roll_round {
 	struct ckpt_meeting *m;
 	struct ckpt_error *err;
 	/*
-	 * the first thing that is wrong; the look goes on, so that all are met who are to hear of
+	 * the first thing that is wrong; the round goes on, so that all are met who are to hear of
 	 * it
 	 */
 	int rc;
@@ -30,7 +30,8 @@ static int fail_twice(struct ckpt_meeting *m, uint32_t rank, const char *host, u
 			 rank, m->base.world.key, host, pid, other->host, other->pid);
 }
 
-static int compare(struct ckpt_meeting *m, const struct ckpt_note *note, struct ckpt_error *err)
+static int compare_with_us(struct ckpt_meeting *m, const struct ckpt_note *note,
+			   struct ckpt_error *err)
 {
 	if (note->size != m->me.size)
 		return ckpt_fail(err, CKPT_E_PEER,
@@ -66,19 +67,20 @@ static int compare_with_roll(struct ckpt_meeting *m, const struct ckpt_note *not
 	return 0;
 }
 
-static void enter(struct ckpt_meeting *m, const struct ckpt_note *note)
+static void record_hello(struct ckpt_meeting *m, const struct ckpt_note *note)
 {
 	struct ckpt_roll_entry *e = &m->roll[note->rank];
 
 	e->nonce = note->nonce;
-	e->look = m->looks;
+	e->last_round = m->round;
 	e->pid = note->pid;
 	memcpy(e->host, note->host, sizeof(e->host));
 	memcpy(m->all + note->rank * note->len, note->bytes, note->len);
 }
 
 /* Once for every process. */
-static int meet(struct ckpt_meeting *m, const struct ckpt_sighting *s, struct ckpt_error *err)
+static int meet_process(struct ckpt_meeting *m, const struct ckpt_sighting *s,
+			struct ckpt_error *err)
 {
 	struct ckpt_seat *grown;
 	struct ckpt_note note;
@@ -100,11 +102,11 @@ static int meet(struct ckpt_meeting *m, const struct ckpt_sighting *s, struct ck
 	if (rc == 0 && (note.rank != s->rank || note.nonce != s->nonce || note.rank >= note.size))
 		rc = ckpt_fail(err, CKPT_E_PEER, "'%s' is not what its name says", name);
 	if (rc == 0)
-		rc = compare(m, &note, err);
+		rc = compare_with_us(m, &note, err);
 	if (rc == 0)
 		rc = compare_with_roll(m, &note, err);
 	if (rc == 0)
-		enter(m, &note);
+		record_hello(m, &note);
 	ckpt_note_clear(&note);
 	return rc;
 }
@@ -117,40 +119,41 @@ static bool was_met(const struct ckpt_meeting *m, const struct ckpt_sighting *s)
 	return false;
 }
 
-static int visit(void *ctx, const struct ckpt_sighting *s)
+static int visit_sighting(void *ctx, const struct ckpt_sighting *s)
 {
-	struct look *look = ctx;
-	struct ckpt_meeting *m = look->m;
-	struct ckpt_error *err = look->rc == 0 ? look->err : NULL;
+	struct roll_round *round = ctx;
+	struct ckpt_meeting *m = round->m;
+	struct ckpt_error *err = round->rc == 0 ? round->err : NULL;
 	struct ckpt_roll_entry *e;
 	int rc = 0;
 
 	if (s->kind == CKPT_SIGHT_HELLO && s->rank == 0 && s->nonce != m->me.nonce)
-		rc = ckpt_meeting_see(m, s->nonce, err); /* it may be alive, and ask as we do */
+		rc = ckpt_meeting_acknowledge(m, s->nonce,
+					      err); /* it may be alive, and ask as we do */
 	if (s->kind == CKPT_SIGHT_SEEN && s->first == m->me.nonce) {
 		e = s->rank < m->me.size ? &m->roll[s->rank] : NULL;
 		if (e && e->nonce == s->nonce)
-			e->look = m->looks;
+			e->last_round = m->round;
 		else if (!was_met(m, s))
-			rc = meet(m, s, err);
+			rc = meet_process(m, s, err);
 	}
-	if (look->rc == 0)
-		look->rc = rc;
+	if (round->rc == 0)
+		round->rc = rc;
 	return 0;
 }
 
 int ckpt_roll_call(struct ckpt_meeting *m, struct ckpt_error *err)
 {
-	struct look look = { m, err, 0 };
+	struct roll_round round = { m, err, 0 };
 	uint32_t there = 0;
 	int rc;
 
-	m->looks++;
-	m->roll[0].look = m->looks;
-	rc = ckpt_meeting_look(m->folder, visit, &look, err);
-	if (rc < 0 || look.rc < 0)
-		return look.rc < 0 ? look.rc : rc;
+	m->round++;
+	m->roll[0].last_round = m->round;
+	rc = ckpt_meeting_list(m->folder, visit_sighting, &round, err);
+	if (rc < 0 || round.rc < 0)
+		return round.rc < 0 ? round.rc : rc;
 	for (uint32_t i = 0; i < m->me.size; i++)
-		there += m->roll[i].look == m->looks;
+		there += m->roll[i].last_round == m->round;
 	return there == m->me.size;
 }

@@ -87,7 +87,8 @@ static int number_of(const struct finder *f, const char *name, uint32_t *out)
 	return text ? parse(f, name, text, out) : 0;
 }
 
-static int need(const struct finder *f, const struct launcher *l, const char *name, uint32_t *out)
+static int require_number(const struct finder *f, const struct launcher *l, const char *name,
+			  uint32_t *out)
 {
 	if (value_of(f, name))
 		return number_of(f, name, out);
@@ -146,10 +147,10 @@ static int read_launcher(const struct finder *f, const struct launcher *l, struc
 {
 	const char *tasks = value_of(f, "SLURM_STEP_TASKS_PER_NODE");
 	uint32_t node;
-	int rc = need(f, l, l->rank, &out->rank);
+	int rc = require_number(f, l, l->rank, &out->rank);
 
 	if (rc == 0)
-		rc = need(f, l, l->size, &out->size);
+		rc = require_number(f, l, l->size, &out->size);
 	if (rc == 0)
 		rc = number_of(f, l->local_rank, &out->local_rank);
 	if (rc == 0)
@@ -172,7 +173,7 @@ static int read_launcher(const struct finder *f, const struct launcher *l, struc
 	return rc;
 }
 
-static int pick(const struct finder *f, const struct launcher **out)
+static int choose_launcher(const struct finder *f, const struct launcher **out)
 {
 	const char *name = f->wish->launcher;
 
@@ -237,7 +238,7 @@ int ckpt_world_find(const struct ckpt_world_wish *wish, ckpt_lookup *lookup, voi
 
 	*out = (struct ckpt_world){ .size = 1, .launcher = "none" };
 	if (wish->rank < 0 || wish->size < 0 || wish->launcher)
-		rc = pick(&f, &l);
+		rc = choose_launcher(&f, &l);
 	if (rc == 0 && l)
 		rc = read_launcher(&f, l, out);
 	if (rc == 0 && l && !wish->launcher && wish->size < 0)

@@ -455,7 +455,7 @@ static void a_damaged_hello_is_named(void **state)
 				m.me = note;
 				m.me.rank = 1;
 				m.me.nonce = 77;
-				assert_int_equal(ckpt_meeting_see(&m, nonce, NULL), 0);
+				assert_int_equal(ckpt_meeting_acknowledge(&m, nonce, NULL), 0);
 			}
 		closedir(dir);
 	}

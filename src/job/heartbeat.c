@@ -13,7 +13,7 @@
 
 enum { BEAT_S = 5, SILENT_S = 8, MOST_NAMED = 4 };
 
-static void *beat(void *arg)
+static void *touch_hello(void *arg)
 {
 	struct ckpt_meeting *m = arg;
 	struct timespec next;
@@ -34,7 +34,7 @@ static void *beat(void *arg)
 	return NULL;
 }
 
-int ckpt_beat_start(struct ckpt_meeting *m, struct ckpt_error *err)
+int ckpt_heartbeat_start(struct ckpt_meeting *m, struct ckpt_error *err)
 {
 	pthread_condattr_t attr;
 	int code;
@@ -44,7 +44,7 @@ int ckpt_beat_start(struct ckpt_meeting *m, struct ckpt_error *err)
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->stop, &attr);
 	pthread_condattr_destroy(&attr);
-	code = ckpt_io_thread(&m->thread, beat, m);
+	code = ckpt_io_thread(&m->thread, touch_hello, m);
 	m->beats = code == 0;
 	if (m->beats)
 		return 0;
@@ -53,7 +53,7 @@ int ckpt_beat_start(struct ckpt_meeting *m, struct ckpt_error *err)
 	return ckpt_fail(err, CKPT_E_NOMEM, "cannot start a thread: %s", ckpt_errno_text(code));
 }
 
-void ckpt_beat_stop(struct ckpt_meeting *m)
+void ckpt_heartbeat_stop(struct ckpt_meeting *m)
 {
 	if (!m->beats)
 		return;
@@ -68,7 +68,8 @@ void ckpt_beat_stop(struct ckpt_meeting *m)
 }
 
 /* Seconds that the rank in SEAT is behind NOW, or 0 if that is not known. */
-static int64_t silence(const struct ckpt_meeting *m, const struct ckpt_seat *seat, int64_t now)
+static int64_t seconds_silent(const struct ckpt_meeting *m, const struct ckpt_seat *seat,
+			      int64_t now)
 {
 	char name[64];
 	int64_t mtime;
@@ -78,8 +79,8 @@ static int64_t silence(const struct ckpt_meeting *m, const struct ckpt_seat *sea
 	return mtime < 0 ? 0 : (now - mtime) / 1000000000;
 }
 
-static bool describe(const struct ckpt_meeting *m, const struct ckpt_seat *seat, int64_t sec,
-		     char *text, size_t size)
+static bool describe_seat(const struct ckpt_meeting *m, const struct ckpt_seat *seat, int64_t sec,
+			  char *text, size_t size)
 {
 	struct ckpt_note note;
 	char name[64];
@@ -94,7 +95,7 @@ static bool describe(const struct ckpt_meeting *m, const struct ckpt_seat *seat,
 	return true;
 }
 
-void ckpt_beat_silent(struct ckpt_meeting *m, char *text, size_t size)
+void ckpt_heartbeat_describe_silent(struct ckpt_meeting *m, char *text, size_t size)
 {
 	unsigned named = 0;
 	size_t len = 0;
@@ -106,9 +107,9 @@ void ckpt_beat_silent(struct ckpt_meeting *m, char *text, size_t size)
 	now = ckpt_note_mtime(m->folder, m->own, m->uid);
 	for (uint32_t i = 0; now >= 0 && i < m->seat_count && named < MOST_NAMED; i++) {
 		const struct ckpt_seat *seat = &m->seats[i];
-		int64_t sec = seat->rank == m->me.rank ? 0 : silence(m, seat, now);
+		int64_t sec = seat->rank == m->me.rank ? 0 : seconds_silent(m, seat, now);
 
-		if (sec <= SILENT_S || !describe(m, seat, sec, one, sizeof(one)) ||
+		if (sec <= SILENT_S || !describe_seat(m, seat, sec, one, sizeof(one)) ||
 		    len + strlen(one) + 3 > size)
 			continue;
 		len += (size_t)snprintf(text + len, size - len, "%s%s", named ? ", " : "", one);
