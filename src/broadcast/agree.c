@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the ranks come to one decision: votes (the greatest number of all), and texts that one rank
+ * sends to the others.
+ *
+ * What must stay true: every rank makes the same calls in the same order, whatever failed on it; a
+ * rank that returned early would leave the others waiting. Once the transport fails (BROKEN), no
+ * rank is asked again, and each says what it knows by itself.
+ */
 #include "broadcast/agree.h"
 
 #include "base/clock.h"
@@ -152,7 +160,10 @@ int ckpt_agree_gather(struct ckpt_agreement *a, const uint64_t *numbers, size_t 
 	return rc;
 }
 
-/* What rank ROOT says, behind what is in the text already. False: there was no room, or it was not heard. */
+/*
+ * What rank ROOT says, behind what is in the text already. False: there was no room, or it was not
+ * heard.
+ */
 static bool add_line(struct ckpt_agreement *a, uint32_t root, const char *text)
 {
 	size_t len = strlen(a->text);
@@ -169,7 +180,10 @@ static bool add_line(struct ckpt_agreement *a, uint32_t root, const char *text)
 	return true;
 }
 
-/* The ranks from FIRST on, some of them: who of them says the same kind of thing? FITS, MORE: see below. */
+/*
+ * The ranks from FIRST on, some of them: who of them says the same kind of thing? FITS, MORE: see
+ * below.
+ */
 static void list_some(struct ckpt_agreement *a, uint32_t first, bool mine, const char *text,
 		      bool *fits, uint32_t *more)
 {

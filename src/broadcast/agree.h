@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 /*
- * How the ranks come to one mind. Every rank calls the same functions in the same order; a rank that has
- * failed says so with its code and goes on.
+ * How the ranks come to one mind. Every rank calls the same functions in the same order; a rank
+ * that has failed says so with its code and goes on.
  */
 struct ckpt_agreement {
 	struct ckpt_transport *transport;
@@ -26,13 +26,16 @@ int ckpt_agreement_open(struct ckpt_agreement *out, struct ckpt_transport *trans
 void ckpt_agreement_close(struct ckpt_agreement *agreement);
 
 /*
- * CODE: 0, or what kind of thing failed on this rank, said by TEXT. Returns the greatest code of all ranks;
- * TEXT of the lowest rank that has it is in AGREEMENT then. If the ranks cannot be asked that is a code, too:
- * CKPT_BROADCAST_LOST.
+ * CODE: 0, or what kind of thing failed on this rank, said by TEXT. Returns the greatest code of
+ * all ranks; TEXT of the lowest rank that has it is in AGREEMENT then. If the ranks cannot be asked
+ * that is a code, too: CKPT_BROADCAST_LOST.
  */
 int ckpt_agree(struct ckpt_agreement *agreement, int code, const char *text);
 
-/* The same, but AGREEMENT has what all ranks with that code say, or as many as there is room for, and how many more. */
+/*
+ * The same, but AGREEMENT has what all ranks with that code say, or as many as there is room for,
+ * and how many more.
+ */
 int ckpt_agree_listing(struct ckpt_agreement *agreement, int code, const char *text);
 
 /* COUNT numbers of each rank in ALL, in the order of ranks; NULL: this rank does not want them. */

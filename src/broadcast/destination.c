@@ -78,7 +78,10 @@ static bool is_folder(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* cp's rule, with one exception: a directory that was staged there before is that destination again. */
+/*
+ * cp's rule, with one exception: a directory that was staged there before is that destination
+ * again.
+ */
 static void add_name(struct ckpt_buf *out, const char *source)
 {
 	size_t len;

@@ -6,9 +6,9 @@
 #include "job/world.h"
 
 /*
- * The path on this node from what the user wrote: %h host, %n number of the node, %r rank, %l local rank, %j job key, %u user,
- * %b the name of SOURCE, %%. A folder, or a path that ends with '/', gets the source's name behind it, where
- * it is one file or directory. Caller frees *OUT.
+ * The path on this node from what the user wrote: %h host, %n number of the node, %r rank, %l local
+ * rank, %j job key, %u user, %b the name of SOURCE, %%. A folder, or a path that ends with '/',
+ * gets the source's name behind it, where it is one file or directory. Caller frees *OUT.
  */
 int ckpt_destination(const char *wish, const struct ckpt_world *world, const char *source,
 		     size_t source_count, char **out, struct ckpt_error *err);
@@ -17,16 +17,16 @@ int ckpt_destination(const char *wish, const struct ckpt_world *world, const cha
 bool ckpt_destination_is_per_rank(const char *wish);
 
 /*
- * What was staged is known by a file beside it, or in it if it is a directory: which files of the source it is a
- * copy of, by size, inode and time, and which files it consists of. True if all of that is as it was, and the one
- * file had CRC, if that is not NULL.
+ * What was staged is known by a file beside it, or in it if it is a directory: which files of the
+ * source it is a copy of, by size, inode and time, and which files it consists of. True if all of
+ * that is as it was, and the one file had CRC, if that is not NULL.
  */
 bool ckpt_staged_is_same(const struct ckpt_manifest *manifest, const char *path,
 			 const uint32_t *crc);
 
 /*
- * Was NAME, in the directory PATH, staged there, or is it in the MANIFEST of what takes its place? For ckpt_folder_own. A directory that
- * was not staged has nothing that is.
+ * Was NAME, in the directory PATH, staged there, or is it in the MANIFEST of what takes its place?
+ * For ckpt_folder_own. A directory that was not staged has nothing that is.
  */
 bool ckpt_staged_is_own(const void *manifest, const char *path, const char *name);
 

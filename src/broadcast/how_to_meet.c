@@ -12,7 +12,10 @@ static const char *value_of(ckpt_lookup *lookup, void *ctx, const char *name)
 	return value && *value ? value : NULL;
 }
 
-/* A launcher inside of another, as torchrun in srun --mpi=pmix, has ranks of its own, which the outer does not know. */
+/*
+ * A launcher inside of another, as torchrun in srun --mpi=pmix, has ranks of its own, which the
+ * outer does not know.
+ */
 static bool is_served_by_pmix(const struct ckpt_world *w, ckpt_lookup *lookup, void *ctx)
 {
 	return value_of(lookup, ctx, "PMIX_NAMESPACE") &&

@@ -15,8 +15,9 @@ struct ckpt_ways {
 };
 
 /*
- * WISH: "mpi", "pmix", "file:DIR", "id:HEX"; NULL or "auto": what the launcher offers, MPI before PMIx before a folder, which is
- * $CKPT_RDZV_DIR or else $SLURM_SUBMIT_DIR/.ckpt. One rank is alone. CKPT_E_ARG: an unknown wish; CKPT_E_UNSUPPORTED: there is no way.
+ * WISH: "mpi", "pmix", "file:DIR", "id:HEX"; NULL or "auto": what the launcher offers, MPI before
+ * PMIx before a folder, which is $CKPT_RDZV_DIR or else $SLURM_SUBMIT_DIR/.ckpt. One rank is alone.
+ * CKPT_E_ARG: an unknown wish; CKPT_E_UNSUPPORTED: there is no way.
  */
 int ckpt_how_to_meet(const char *wish, const struct ckpt_world *world, ckpt_lookup *lookup,
 		     void *ctx, struct ckpt_ways *ways, enum ckpt_way *out, struct ckpt_error *err);

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The files that this rank writes. A single file is a sink, which has no name yet; a directory is
+ * written under a hidden name, and its files are opened when their first bytes come and closed
+ * behind their last.
+ *
+ * What must stay true: nothing gets its final name before ckpt_landing_commit(), when all ranks
+ * have everything. The sinks belong to LOCK, since several threads write; every byte is written
+ * once, because LEFT counts bytes and not which ones.
+ */
 #include "broadcast/landing.h"
 
 #include "broadcast/destination.h"
@@ -50,7 +59,10 @@ static char *path_of(const struct ckpt_landing *l, uint32_t file)
 	return path_below(l, l->folder ? ckpt_folder_temp_path(l->folder) : l->path, file);
 }
 
-/* What a folder that is made with MODE may be used by, less what the umask takes away, which only a folder shows. */
+/*
+ * What a folder that is made with MODE may be used by, less what the umask takes away, which only a
+ * folder shows.
+ */
 static int add_mode(char *path, mode_t old, mode_t mode)
 {
 	char *probe;

@@ -18,8 +18,8 @@ enum ckpt_landing_flags {
 };
 
 /*
- * PATH: the name of the one file, or the folder for several, or the new folder for a directory. Free space is
- * asked for; missing folders, and names that are taken, are errors.
+ * PATH: the name of the one file, or the folder for several, or the new folder for a directory.
+ * Free space is asked for; missing folders, and names that are taken, are errors.
  */
 int ckpt_landing_open(const struct ckpt_manifest *manifest, const char *path, unsigned flags,
 		      struct ckpt_landing **out, struct ckpt_error *err);
@@ -44,8 +44,8 @@ int ckpt_landing_identity(const struct ckpt_landing *landing, uint32_t file, str
 			  struct ckpt_error *err);
 
 /*
- * Give everything its name. A directory has the note in it by then by which it is known as staged, see ckpt_staged_note(), for which
- * CRCS are. The landing is closed in any case.
+ * Give everything its name. A directory has the note in it by then by which it is known as staged,
+ * see ckpt_staged_note(), for which CRCS are. The landing is closed in any case.
  */
 int ckpt_landing_commit(struct ckpt_landing *landing, const uint32_t *crcs, struct ckpt_error *err);
 

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The list of files that rank 0 makes from the disk and sends to the others, and places in the
+ * stream that their bytes form.
+ *
+ * What must stay true: a list that comes from another rank is checked like a file of unknown
+ * origin: no path may lead out of the destination, and no sum may overflow. The files of a
+ * directory are sorted with its index last, so whoever sees the index sees the rest.
+ */
 #include "broadcast/manifest.h"
 
 #include "base/reader.h"
@@ -75,7 +83,8 @@ static _Thread_local struct walk {
 	struct ckpt_manifest *m;
 	struct ckpt_error *err;
 	size_t root_len;
-	unsigned enter[MOST_DEPTH]; /* by depth: the bits of a mode that all folders from the root to there leave */
+	/* by depth: the bits of a mode that all folders from the root to there leave */
+	unsigned enter[MOST_DEPTH];
 	int rc;
 } walk;
 

@@ -11,8 +11,9 @@
 #include <time.h>
 
 /*
- * What is to be brought: some files as one stream of bytes, one behind the other. Rank 0 makes it, all
- * others get it as bytes. The index of a directory of shards is the last file: who sees it sees the rest.
+ * What is to be brought: some files as one stream of bytes, one behind the other. Rank 0 makes it,
+ * all others get it as bytes. The index of a directory of shards is the last file: who sees it sees
+ * the rest.
  */
 struct ckpt_manifest_file {
 	char *path;	/* owned; relative to the destination, checked to stay inside */
@@ -40,7 +41,10 @@ void ckpt_manifest_clear(struct ckpt_manifest *manifest);
 int ckpt_manifest_write(const struct ckpt_manifest *manifest, struct ckpt_buf *out,
 			struct ckpt_error *err);
 
-/* From another rank, that is, of the same program; but checked like anything that comes from elsewhere. */
+/*
+ * From another rank, that is, of the same program; but checked like anything that comes from
+ * elsewhere.
+ */
 int ckpt_manifest_read(const uint8_t *bytes, size_t len, struct ckpt_manifest *out,
 		       struct ckpt_error *err);
 

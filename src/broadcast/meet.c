@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which transport carries, decided by rank 0 from the hellos of all: what of a hello does not fit
+ * the first one, or what a rank lacks, in one sentence with the rank it is about.
+ *
+ * What must stay true: this is a function of the hellos alone, and every rank obeys its result. A
+ * rank that decided for itself would wait in one library for others that wait in another.
+ */
 #include "broadcast/meet.h"
 
 #include "gpu/cuda_driver.h"
@@ -8,7 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What of the first hello does not fit, or what a rank lacks: one sentence, with the rank it is about. */
+/*
+ * What of the first hello does not fit, or what a rank lacks: one sentence, with the rank it is
+ * about.
+ */
 
 #define WHO "rank %" PRIu32 " (%s)"
 

@@ -3,7 +3,10 @@
 
 #include <string.h>
 
-/* Hellos and plans as bytes. Writing and reading are one list of fields, so that they cannot come apart. */
+/*
+ * Hellos and plans as bytes. Writing and reading are one list of fields, so that they cannot come
+ * apart.
+ */
 
 struct cursor {
 	uint8_t *out;	   /* NULL: reading */

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 /*
- * MPI has no common binary interface: what talks to it is a library of its own, ckpt-mpi.so, built with the
- * site's mpicc and loaded only when it is wanted. This is all that it has.
+ * MPI has no common binary interface: what talks to it is a library of its own, ckpt-mpi.so, built
+ * with the site's mpicc and loaded only when it is wanted. This is all that it has.
  */
 enum { CKPT_MPI_PLUGIN_VERSION = 3 };
 
@@ -17,8 +17,8 @@ typedef int ckpt_mpi_open(int version, struct ckpt_transport **out, struct ckpt_
 #define CKPT_MPI_OPEN_NAME "ckpt_mpi_open"
 
 /*
- * Load it (base/plugin.h says from where; $CKPT_MPI_PLUGIN wins) and open it. CKPT_E_UNSUPPORTED if it is not there or
- * cannot be loaded.
+ * Load it (base/plugin.h says from where; $CKPT_MPI_PLUGIN wins) and open it. CKPT_E_UNSUPPORTED if
+ * it is not there or cannot be loaded.
  */
 int ckpt_transport_open_mpi(struct ckpt_transport **out, struct ckpt_error *err);
 

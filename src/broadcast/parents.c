@@ -16,7 +16,10 @@ static int make_one(const char *path, char **first, struct ckpt_error *err)
 			*first = strdup(path);
 		return *first ? 0 : ckpt_fail_nomem(err);
 	}
-	/* of several ranks on a node another may have been faster; what is no folder is found when it is used as one */
+	/*
+	 * of several ranks on a node another may have been faster; what is no folder is found when
+	 * it is used as one
+	 */
 	if (errno == EEXIST || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
 		return 0;
 	return ckpt_error_at(err, ckpt_fail_errno(err, "cannot create the folder"), path, NULL,

@@ -4,7 +4,10 @@
 
 #include "base/error.h"
 
-/* Make FOLDER, and those around it that are missing. *FIRST, for the caller to free: the outermost that was made, or NULL. */
+/*
+ * Make FOLDER, and those around it that are missing. *FIRST, for the caller to free: the outermost
+ * that was made, or NULL.
+ */
 int ckpt_parents_make(const char *folder, char **first, struct ckpt_error *err);
 
 /* Remove them again, as far as nothing is in them. FIRST may be NULL. */

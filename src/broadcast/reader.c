@@ -71,7 +71,10 @@ static void keep_open(struct ckpt_reader *r, uint32_t file, struct ckpt_source *
 	ckpt_source_unref(before);
 }
 
-/* On the file system of a cluster every open is a question to a server. OUT is set behind an error, too. */
+/*
+ * On the file system of a cluster every open is a question to a server. OUT is set behind an error,
+ * too.
+ */
 static int open_file(struct ckpt_reader *r, uint32_t file, struct ckpt_source **out,
 		     struct ckpt_error *err)
 {

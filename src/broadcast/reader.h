@@ -4,7 +4,10 @@
 
 #include "broadcast/manifest.h"
 
-/* Reads pieces of the files of a manifest, by several threads at once. The file that was read last stays open. */
+/*
+ * Reads pieces of the files of a manifest, by several threads at once. The file that was read last
+ * stays open.
+ */
 struct ckpt_reader;
 
 /* Both borrowed. PATHS, by file, may be NULL on ranks that read nothing. */
@@ -13,8 +16,8 @@ int ckpt_reader_new(const struct ckpt_manifest *manifest, const char *const *pat
 void ckpt_reader_free(struct ckpt_reader *reader);
 
 /*
- * The bytes of PIECE into TO. CRC, if not NULL, goes on over them: the CRC-32 of what was before. CKPT_E_CHANGED: the file
- * is not the one of the manifest any more.
+ * The bytes of PIECE into TO. CRC, if not NULL, goes on over them: the CRC-32 of what was before.
+ * CKPT_E_CHANGED: the file is not the one of the manifest any more.
  */
 int ckpt_reader_read(struct ckpt_reader *reader, const struct ckpt_manifest_piece *piece,
 		     uint8_t *to, uint32_t *crc, struct ckpt_error *err);

@@ -5,9 +5,9 @@
 #include "broadcast/landing.h"
 
 /*
- * What was written is read again, from the disk and not from memory, and held against the checksums of what came.
- * It may take as long as the writing, so it is done in stretches: the ranks tell each other between them
- * that they are at it.
+ * What was written is read again, from the disk and not from memory, and held against the checksums
+ * of what came. It may take as long as the writing, so it is done in stretches: the ranks tell each
+ * other between them that they are at it.
  */
 struct ckpt_reread {
 	struct ckpt_landing *landing;
@@ -25,7 +25,10 @@ int ckpt_reread_open(struct ckpt_reread *out, struct ckpt_landing *landing,
 		     struct ckpt_error *err);
 void ckpt_reread_close(struct ckpt_reread *reread);
 
-/* Go on until all is read (*DONE) or about NSEC have passed. CKPT_E_FORMAT: the disk gave other bytes back. */
+/*
+ * Go on until all is read (*DONE) or about NSEC have passed. CKPT_E_FORMAT: the disk gave other
+ * bytes back.
+ */
 int ckpt_reread_go(struct ckpt_reread *reread, uint64_t nsec, bool *done, struct ckpt_error *err);
 
 #endif

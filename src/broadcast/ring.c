@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Chunks on their way: threads read this rank's chunks and write all that came, the caller's
+ * thread gives them to the transport, in order. A chunk has a slot, whose states (slots.h) say who
+ * may touch its memory.
+ *
+ * What must stay true: the transport sees the same chunks in the same order on all ranks, so a
+ * chunk that cannot be read is carried all the same, and failures are only recorded until the next
+ * vote. States change under LOCK; memory is touched without it, by the one whose state it is. Only
+ * the caller's thread calls the transport, and only while it is asked do bytes move.
+ */
 #include "broadcast/ring.h"
 
 #include "base/clock.h"
@@ -21,7 +31,8 @@ enum {
 	POLL_NSEC = 20000,
 	SPIN_NSEC = 20000000,
 	WAIT_NSEC = 20000000,
-	ASKED = 3, /* chunks that the transport has at a time: one comes, one goes on, one is to come next */
+	/* chunks that the transport has at a time: one comes, one goes on, one is to come next */
+	ASKED = 3,
 	ASKED_OF_GPU = 4, /* it has to bring them to the GPU and back as well */
 };
 
@@ -146,8 +157,8 @@ static int write_piece(struct ckpt_ring *r, const struct ckpt_manifest_piece *p,
 }
 
 /*
- * A chunk that cannot be read is carried all the same: all ranks wait for it. What it holds then does not
- * matter, as nothing that came is kept.
+ * A chunk that cannot be read is carried all the same: all ranks wait for it. What it holds then
+ * does not matter, as nothing that came is kept.
  */
 static void read_chunk(struct ckpt_ring *r, const struct ckpt_slot *slot)
 {
@@ -170,7 +181,10 @@ static void read_chunk(struct ckpt_ring *r, const struct ckpt_slot *slot)
 	}
 }
 
-/* What this rank read itself was looked at then: on its way through the transport it must not have changed. */
+/*
+ * What this rank read itself was looked at then: on its way through the transport it must not have
+ * changed.
+ */
 static int keep_crc(struct ckpt_ring *r, const struct ckpt_slot *slot, uint64_t piece, uint32_t crc,
 		    struct ckpt_error *err)
 {
@@ -484,8 +498,9 @@ static void wait_for_threads(struct ckpt_ring *r)
 }
 
 /*
- * A transport moves bytes only while it is asked, and a chunk takes less time than the shortest sleep: the
- * processor is only left to others at first, and slept upon when nothing has come for a while.
+ * A transport moves bytes only while it is asked, and a chunk takes less time than the shortest
+ * sleep: the processor is only left to others at first, and slept upon when nothing has come for a
+ * while.
  */
 static void pause_poll(uint64_t idle_nsec)
 {
@@ -495,7 +510,9 @@ static void pause_poll(uint64_t idle_nsec)
 		nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
 }
 
-/* READY is asked with the lock. What is in the air has to be asked for, threads tell of themselves. */
+/*
+ * READY is asked with the lock. What is in the air has to be asked for, threads tell of themselves.
+ */
 static int wait_for(struct ckpt_ring *r, bool (*ready)(struct ckpt_ring *, uint64_t),
 		    uint64_t chunk, struct ckpt_error *err)
 {

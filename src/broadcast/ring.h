@@ -8,12 +8,13 @@
 #include "gpu/slab.h"
 
 /*
- * The stream of bytes through all ranks, in chunks: some threads read what this rank has to read, one thread
- * (the caller's) lets the transport carry chunk after chunk, and the first threads write what came. A chunk
- * has a slot of memory on its way; there are a few, and each holds every so many chunks one.
+ * The stream of bytes through all ranks, in chunks: some threads read what this rank has to read,
+ * one thread (the caller's) lets the transport carry chunk after chunk, and the first threads write
+ * what came. A chunk has a slot of memory on its way; there are a few, and each holds every so many
+ * chunks one.
  *
- * What fails on a rank, reading or writing, does not stop it from carrying: it is noted, and told at the
- * next vote, so that all ranks always do the same in the same order.
+ * What fails on a rank, reading or writing, does not stop it from carrying: it is noted, and told
+ * at the next vote, so that all ranks always do the same in the same order.
  */
 struct ckpt_ring;
 
@@ -30,7 +31,10 @@ struct ckpt_ring_options {
 	uint64_t stall_nsec;
 	uint64_t vote_every; /* chunks */
 
-	/* Between two chunks, every so often, on all ranks: not 0 ends the work here, on all of them. */
+	/*
+	 * Between two chunks, every so often, on all ranks: not 0 ends the work here, on all of
+	 * them.
+	 */
 	int (*vote)(void *ctx);
 	/* Now and then: DONE bytes have come. */
 	void (*progress)(void *ctx, uint64_t done);
@@ -45,8 +49,8 @@ void ckpt_ring_free(struct ckpt_ring *ring);
 int ckpt_ring_failed(struct ckpt_ring *ring, bool read, struct ckpt_error *err);
 
 /*
- * Carry everything. 0: all was carried, or the ranks agreed to stop. An error is one of the transport, or of
- * a peer that does not answer: nothing more can be agreed upon.
+ * Carry everything. 0: all was carried, or the ranks agreed to stop. An error is one of the
+ * transport, or of a peer that does not answer: nothing more can be agreed upon.
  */
 int ckpt_ring_run(struct ckpt_ring *ring, struct ckpt_error *err);
 

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Free space for what a rank is to write: of the file system, and of the memory that the job may
+ * take if that is a tmpfs. Ranks with the same KEY share one place, so that what they need is
+ * added up.
+ *
+ * What must stay true: all ranks take part in the vote, also those that write nothing or know
+ * nothing; only then may one refuse. What a file system does not tell is no reason to refuse.
+ */
 #include "broadcast/room.h"
 
 #include "base/c_locale.h"

@@ -6,9 +6,9 @@
 #include "broadcast/manifest.h"
 
 /*
- * Is there room for all that this rank is to write at PATH? NULL: it writes nothing. To be called by all ranks. With
- * TOGETHER several ranks may write to one disk, or to the memory of one job, and need room for all of them.
- * BUFFERS: bytes of memory that the work itself takes.
+ * Is there room for all that this rank is to write at PATH? NULL: it writes nothing. To be called
+ * by all ranks. With TOGETHER several ranks may write to one disk, or to the memory of one job, and
+ * need room for all of them. BUFFERS: bytes of memory that the work itself takes.
  *
  * What is asked: the file system, and for a tmpfs the memory that the job's cgroup may still take.
  */

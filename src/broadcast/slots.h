@@ -6,9 +6,10 @@
 #include <stdint.h>
 
 /*
- * The chunks that are in memory: a few slots, each of which holds a chunk from the time when it is read, or asked
- * for, until it is written. The first slot that is free is taken, so that those that were used last are used again:
- * what stays in the processor's cache is carried 1.4 times as fast over MPI within a host. No locks: the caller's.
+ * The chunks that are in memory: a few slots, each of which holds a chunk from the time when it is
+ * read, or asked for, until it is written. The first slot that is free is taken, so that those that
+ * were used last are used again: what stays in the processor's cache is carried 1.4 times as fast
+ * over MPI within a host. No locks: the caller's.
  */
 enum ckpt_slot_state {
 	CKPT_SLOT_FREE,
@@ -37,8 +38,8 @@ struct ckpt_slots {
 bool ckpt_slots_init(struct ckpt_slots *s, unsigned count);
 
 /*
- * A free slot that may hold CHUNK now; NULL if there is none. There is none either while a chunk COUNT places before
- * it is not done: so those before CHUNK that have no slot yet find one.
+ * A free slot that may hold CHUNK now; NULL if there is none. There is none either while a chunk
+ * COUNT places before it is not done: so those before CHUNK that have no slot yet find one.
  */
 struct ckpt_slot *ckpt_slots_free_for(const struct ckpt_slots *s, uint64_t chunk);
 
@@ -54,8 +55,9 @@ bool ckpt_slots_may_read(const struct ckpt_slots *s);
 void ckpt_slots_read_further(struct ckpt_slots *s);
 
 /*
- * CHUNK, the next one, is given to the transport; IS_READ: this rank has read it. After many that were read in time
- * less is read ahead again: one hiccup of the source does not cost the cache for the rest of the way.
+ * CHUNK, the next one, is given to the transport; IS_READ: this rank has read it. After many that
+ * were read in time less is read ahead again: one hiccup of the source does not cost the cache for
+ * the rest of the way.
  */
 void ckpt_slots_carry(struct ckpt_slots *s, uint64_t chunk, bool is_read);
 

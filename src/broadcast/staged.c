@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The note that a broadcast leaves beside what it wrote, by which a later one knows the copy as
+ * its own. Its lines have size, inode and time of each source, and of the copy.
+ *
+ * What must stay true: only what the note proves may be replaced or removed. A file that somebody
+ * has changed since (another size, inode or time) is not ours any more; when in doubt the answer
+ * is no.
+ */
 #include "broadcast/destination.h"
 #include "io/sink.h"
 #include "io/source.h"
@@ -45,7 +53,10 @@ static const char *file_of(const char *line)
 	return at ? at + 1 : NULL;
 }
 
-/* Is the file NAME below PATH still what LINE says that was written? It would be deleted, not replaced. */
+/*
+ * Is the file NAME below PATH still what LINE says that was written? It would be deleted, not
+ * replaced.
+ */
 static bool is_as_written(const char *line, const char *path, const char *name)
 {
 	uint64_t size, ino;
@@ -99,7 +110,10 @@ bool ckpt_staged_is_own(const void *manifest, const char *path, const char *name
 	return own;
 }
 
-/* One line for each file: whose copy it is, and what the copy looks like. False: something is not there. */
+/*
+ * One line for each file: whose copy it is, and what the copy looks like. False: something is not
+ * there.
+ */
 static bool describe(const struct ckpt_manifest *m, const char *path, struct ckpt_buf *out)
 {
 	bool alone = !m->is_directory && m->count == 1;

@@ -12,7 +12,10 @@
 /* Everybody wishes for the same, and knows from rank 0 what there is. */
 int ckpt_step_offer(struct ckpt_session *s);
 
-/* Is it there on all nodes? Then it is REUSED, and nothing is left to do. Where it is there nothing is written. */
+/*
+ * Is it there on all nodes? Then it is REUSED, and nothing is left to do. Where it is there nothing
+ * is written.
+ */
 int ckpt_step_place(struct ckpt_session *s);
 
 /* The bytes. */

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /*
- * What carries bytes between the ranks of a job: everything the rest needs. All ranks make the same calls of
- * begin() and vote() in the same order. For one thread at a time.
+ * What carries bytes between the ranks of a job: everything the rest needs. All ranks make the same
+ * calls of begin() and vote() in the same order. For one thread at a time.
  */
 struct ckpt_transport;
 
@@ -29,8 +29,8 @@ struct ckpt_transport_chunk {
 	size_t nbytes;
 	uint32_t root;
 	/*
-	 * For transports that carry from GPU to GPU: where the bytes are wanted there. Others leave it out, and
-	 * who asked has to see to it. The same must not be assumed of other ranks.
+	 * For transports that carry from GPU to GPU: where the bytes are wanted there. Others leave
+	 * it out, and who asked has to see to it. The same must not be assumed of other ranks.
 	 */
 	const struct ckpt_transport_copy *copies;
 	size_t copy_count;
@@ -45,7 +45,10 @@ struct ckpt_transport_ops {
 	int (*alloc)(struct ckpt_transport *t, size_t nbytes, void **out, struct ckpt_error *err);
 	void (*release)(struct ckpt_transport *t, void *buffer);
 
-	/* Begin to carry CHUNK, which may go, not its buffer. TICKET, below CKPT_MOST_FLYING, names it for test(). */
+	/*
+	 * Begin to carry CHUNK, which may go, not its buffer. TICKET, below CKPT_MOST_FLYING, names
+	 * it for test().
+	 */
 	int (*begin)(struct ckpt_transport *t, const struct ckpt_transport_chunk *chunk,
 		     unsigned ticket, struct ckpt_error *err);
 
@@ -53,8 +56,9 @@ struct ckpt_transport_ops {
 	int (*test)(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *err);
 
 	/*
-	 * Each of the COUNT numbers becomes the greatest that any rank has in its place. CKPT_E_PEER behind
-	 * DEADLINE, in nanoseconds of CLOCK_MONOTONIC: the transport is of no use any more.
+	 * Each of the COUNT numbers becomes the greatest that any rank has in its place.
+	 * CKPT_E_PEER behind DEADLINE, in nanoseconds of CLOCK_MONOTONIC: the transport is of no
+	 * use any more.
 	 */
 	int (*vote)(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint64_t deadline,
 		    struct ckpt_error *err);
@@ -64,8 +68,9 @@ struct ckpt_transport_ops {
 	void (*close)(struct ckpt_transport *t);
 
 	/*
-	 * Behind an error, by all ranks that still can, for up to NSEC: who does not answer any more? TEXT becomes
-	 * "rank 3 (nodeB)", or of several some, or "" if that cannot be found out. May be NULL.
+	 * Behind an error, by all ranks that still can, for up to NSEC: who does not answer any
+	 * more? TEXT becomes "rank 3 (nodeB)", or of several some, or "" if that cannot be found
+	 * out. May be NULL.
 	 */
 	void (*find_silent)(struct ckpt_transport *t, uint64_t nsec, char *text, size_t size);
 };
@@ -73,7 +78,8 @@ struct ckpt_transport_ops {
 struct ckpt_transport {
 	const struct ckpt_transport_ops *ops;
 	uint32_t rank, size;
-	bool hangs; /* abort() did not help: what was given to it, and its GPU, are to be left alone */
+	/* abort() did not help: what was given to it, and its GPU, are to be left alone */
+	bool hangs;
 };
 
 /* alloc() and release() of transports that want nothing special: whole pages of memory. */

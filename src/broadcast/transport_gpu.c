@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A transport over GPUs: a chunk goes up from the root's host memory, across by the carrier (NCCL,
+ * or functions of the program), and down again, in three streams that events put in order.
+ *
+ * What must stay true: the carrier takes one thing at a time, and the same in the same order on
+ * all ranks, hence the queue. A ticket's memory is used again only when its last event is done. No
+ * call waits without a deadline, and what hangs keeps its memory: to free it would be to wait for
+ * it.
+ */
 #include "broadcast/transport_gpu.h"
 
 #include "base/clock.h"
@@ -28,7 +37,10 @@ enum stage {
 	FLYING,
 };
 
-/* A buffer is used again only when its chunk is done: no stream has to wait for what used its memory before. */
+/*
+ * A buffer is used again only when its chunk is done: no stream has to wait for what used its
+ * memory before.
+ */
 struct ticket {
 	enum stage stage;
 	struct ckpt_transport_chunk chunk;

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A transport by functions of the program (struct ckpt_collectives), on the host or on GPUs.
+ *
+ * What must stay true: they block, so there is nothing to test, and no deadline that could be
+ * kept. What hangs in a stream of the program belongs to the program: abort() says so, and nothing
+ * is freed under it.
+ */
 #include "broadcast/transport_user.h"
 
 #include "base/sized.h"

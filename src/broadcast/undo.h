@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 /*
- * Names that were given can be taken back: what has the name is removed if it still is what this rank made. What was
- * replaced by it does not come back.
+ * Names that were given can be taken back: what has the name is removed if it still is what this
+ * rank made. What was replaced by it does not come back.
  */
 struct ckpt_undo {
 	const struct ckpt_manifest *manifest;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ckpt-mpi.so: ckpt broadcast over MPI. Built with the site's mpicc; has nothing of libckpt in it but a few
- * declarations, and is called by one thread.
+ * ckpt-mpi.so: ckpt broadcast over MPI. Built with the site's mpicc; has nothing of libckpt in it
+ * but a few declarations, and is called by one thread.
  */
 #include "base/clock.h"
 #include "base/plugin_fail.h"
@@ -74,8 +74,9 @@ static int hand_on(struct mpi *m, unsigned ticket, struct ckpt_error *err)
 }
 
 /*
- * From its root every rank hands a chunk on to the next one as soon as it has it: each sends and receives every byte
- * once, however many there are. MPI_Ibcast of a few ranks sends from the root to each of them.
+ * From its root every rank hands a chunk on to the next one as soon as it has it: each sends and
+ * receives every byte once, however many there are. MPI_Ibcast of a few ranks sends from the root
+ * to each of them.
  */
 static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *chunk,
 		 unsigned ticket, struct ckpt_error *err)
@@ -187,8 +188,8 @@ static void collect(struct mpi *m, uint64_t deadline, int *missing)
 }
 
 /*
- * Those who live come here when their patience ends, which is not at the same time. Over messages between two ranks,
- * as the collective ones wait for the lost.
+ * Those who live come here when their patience ends, which is not at the same time. Over messages
+ * between two ranks, as the collective ones wait for the lost.
  */
 static void find_silent(struct ckpt_transport *t, uint64_t nsec, char *text, size_t size)
 {
