@@ -51,10 +51,10 @@ ALLOWED = {
     "plugin.c": "getenv", "open_transport.c": "getenv", "destination.c": "getenv", "rendezvous_pmix.c": "getenv",
     "cuda.c": "getenv", "cuda_driver.c": "getenv", "nccl_library.c": "getenv",
 }
-# A number with a point: in double.c, and in room.c in the C locale.
+# A number with a point: in double.c, and in disk_space.c in the C locale.
 POINT = re.compile(r'%[-+ #0-9.*]*[lL]?[aAeEfFgG]')
 NO_POINT = re.compile(r'%[-+ 0-9]*[.]0f')
-WITH_POINT = {"src/base/double.c", "src/broadcast/room.c"}
+WITH_POINT = {"src/base/double.c", "src/broadcast/disk_space.c"}
 
 
 def run(*words):

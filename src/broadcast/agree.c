@@ -90,7 +90,7 @@ int ckpt_agree_send(struct ckpt_agreement *a, void *bytes, size_t len, uint32_t 
 	return rc;
 }
 
-static void say_for_this_rank(struct ckpt_agreement *a, const char *text)
+static void set_own_text(struct ckpt_agreement *a, const char *text)
 {
 	if (a->transport->size == 1)
 		snprintf(a->text, sizeof(a->text), "%s", text);
@@ -100,7 +100,7 @@ static void say_for_this_rank(struct ckpt_agreement *a, const char *text)
 }
 
 /* All that still live come here, one sooner than the other. */
-static void add_silent(struct ckpt_agreement *a)
+static void append_silent_ranks(struct ckpt_agreement *a)
 {
 	const struct ckpt_transport_ops *ops = a->transport->ops;
 	uint64_t nsec = a->patience_nsec / 2 < LONGEST_ASKED ? a->patience_nsec / 2 : LONGEST_ASKED;
@@ -126,7 +126,7 @@ int ckpt_agree(struct ckpt_agreement *a, int code, const char *text)
 		return 0;
 	a->failed_rank = UINT32_MAX - (uint32_t)worst;
 	if (rc == 0 && a->failed_rank == rank)
-		say_for_this_rank(a, text);
+		set_own_text(a, text);
 	if (rc == 0)
 		rc = ckpt_agree_send(a, a->text, sizeof(a->text), a->failed_rank, &err);
 	if (rc == 0) {
@@ -134,8 +134,8 @@ int ckpt_agree(struct ckpt_agreement *a, int code, const char *text)
 		return (int)(worst >> 32);
 	}
 	a->failed_rank = rank;
-	say_for_this_rank(a, code ? text : ckpt_error_text(&err, said, sizeof(said)));
-	add_silent(a);
+	set_own_text(a, code ? text : ckpt_error_text(&err, said, sizeof(said)));
+	append_silent_ranks(a);
 	return code ? code : CKPT_BROADCAST_LOST;
 }
 

@@ -89,7 +89,7 @@ static _Thread_local struct walk {
 } walk;
 
 /* Links to files are followed: what they lead to is what a reader of the directory would read. */
-static int visit(const char *path, const struct stat *st, int type, struct FTW *place)
+static int add_visited(const char *path, const struct stat *st, int type, struct FTW *place)
 {
 	const char *name = path + walk.root_len;
 
@@ -126,7 +126,7 @@ static bool is_index(const struct ckpt_manifest_file *f)
 	return !strcmp(name, ".metadata") || (len > 11 && !strcmp(name + len - 11, ".index.json"));
 }
 
-static int by_name_index_last(const void *a, const void *b)
+static int compare_paths_index_last(const void *a, const void *b)
 {
 	const struct ckpt_manifest_file *x = a, *y = b;
 
@@ -149,7 +149,7 @@ static int add_directory(struct ckpt_manifest *m, const char *path, const struct
 	walk = (struct walk){ .m = m, .err = err, .root_len = len };
 	m->is_directory = true;
 	m->directory_mode = ckpt_mode_for_new(st);
-	if (nftw(root, visit, MOST_DEPTH, 0) < 0 && walk.rc == 0)
+	if (nftw(root, add_visited, MOST_DEPTH, 0) < 0 && walk.rc == 0)
 		walk.rc = ckpt_error_at(err, ckpt_fail_errno(err, "cannot read the directory"),
 					path, NULL, CKPT_NO_OFFSET);
 	free(root);
@@ -223,7 +223,7 @@ int ckpt_manifest_make(const char *const *sources, size_t count, struct ckpt_man
 		rc = ckpt_error_at(err, ckpt_fail(err, CKPT_E_UNSUPPORTED, "has no files in it"),
 				   sources[0], NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && out->is_directory)
-		qsort(out->files, out->count, sizeof(*out->files), by_name_index_last);
+		qsort(out->files, out->count, sizeof(*out->files), compare_paths_index_last);
 	if (rc == 0)
 		rc = check_names(out, err);
 	if (rc == 0)

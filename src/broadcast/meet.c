@@ -22,8 +22,8 @@
 
 #define WHO "rank %" PRIu32 " (%s)"
 
-static int differ(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h,
-		  struct ckpt_error *err)
+static int compare_hellos(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h,
+			  struct ckpt_error *err)
 {
 	if (strcmp(h->version, a->version) != 0)
 		return ckpt_fail(err, CKPT_E_PEER,
@@ -44,7 +44,7 @@ static int differ(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello 
 
 /* ---- what NCCL needs ---- */
 
-static int lack_gpu(const struct ckpt_meet_hello *h, struct ckpt_error *err)
+static int check_gpu(const struct ckpt_meet_hello *h, struct ckpt_error *err)
 {
 	int count = h->cuda.gpu_count;
 
@@ -67,7 +67,7 @@ static int lack_gpu(const struct ckpt_meet_hello *h, struct ckpt_error *err)
 	return 0;
 }
 
-static int lack_nccl(const struct ckpt_meet_hello *h, struct ckpt_error *err)
+static int check_library(const struct ckpt_meet_hello *h, struct ckpt_error *err)
 {
 	char version[16];
 
@@ -86,8 +86,8 @@ static int lack_nccl(const struct ckpt_meet_hello *h, struct ckpt_error *err)
 	return 0;
 }
 
-static int differ_in_nccl(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h,
-			  struct ckpt_error *err)
+static int compare_nccl(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h,
+			struct ckpt_error *err)
 {
 	char one[16], other[16];
 
@@ -106,12 +106,12 @@ static int check_nccl(const struct ckpt_meet_hello *hellos, uint32_t count, uint
 		      struct ckpt_error *err)
 {
 	for (*rank = 0; *rank < count; ++*rank) {
-		int rc = lack_gpu(&hellos[*rank], err);
+		int rc = check_gpu(&hellos[*rank], err);
 
 		if (rc == 0)
-			rc = lack_nccl(&hellos[*rank], err);
+			rc = check_library(&hellos[*rank], err);
 		if (rc == 0)
-			rc = differ_in_nccl(&hellos[0], &hellos[*rank], err);
+			rc = compare_nccl(&hellos[0], &hellos[*rank], err);
 		if (rc < 0)
 			return rc;
 	}
@@ -156,7 +156,7 @@ static int decide(const struct ckpt_meet_hello *hellos, uint32_t count, const ch
 		  struct ckpt_meet_plan *plan, struct ckpt_error *err)
 {
 	for (uint32_t i = 1; i < count; i++) {
-		int rc = differ(&hellos[0], &hellos[i], err);
+		int rc = compare_hellos(&hellos[0], &hellos[i], err);
 
 		plan->failed_rank = i;
 		if (rc < 0)

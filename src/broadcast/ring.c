@@ -12,7 +12,7 @@
 #include "broadcast/ring.h"
 
 #include "base/clock.h"
-#include "broadcast/reader.h"
+#include "broadcast/piece_reader.h"
 #include "broadcast/slots.h"
 #include "io/fault.h"
 
@@ -43,7 +43,7 @@ struct failure {
 
 struct ckpt_ring {
 	struct ckpt_ring_options o;
-	struct ckpt_reader *reader;
+	struct ckpt_piece_reader *reader;
 	uint64_t chunks;
 	unsigned asked; /* the transport has no more chunks at a time */
 	uint64_t
@@ -101,8 +101,8 @@ static bool has_failed(struct ckpt_ring *r, const struct failure *f)
 	return failed;
 }
 
-static void note_failure(struct ckpt_ring *r, struct failure *f, int rc,
-			 const struct ckpt_error *err)
+static void record_failure(struct ckpt_ring *r, struct failure *f, int rc,
+			   const struct ckpt_error *err)
 {
 	pthread_mutex_lock(&r->lock);
 	if (f->rc == 0)
@@ -126,8 +126,8 @@ int ckpt_ring_failed(struct ckpt_ring *r, bool read, struct ckpt_error *err)
 /* ---- one chunk, by a thread ---- */
 
 /* To where it is wanted, but for what the transport has brought there. */
-static int put(struct ckpt_ring *r, const struct ckpt_manifest_piece *p, uint64_t done,
-	       const uint8_t *from, size_t n, struct ckpt_error *err)
+static int write_bytes(struct ckpt_ring *r, const struct ckpt_manifest_piece *p, uint64_t done,
+		       const uint8_t *from, size_t n, struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -151,7 +151,7 @@ static int write_piece(struct ckpt_ring *r, const struct ckpt_manifest_piece *p,
 		if (r->crcs)
 			*crc = libdeflate_crc32(*crc, from + done, n);
 		if (writes)
-			rc = put(r, p, done, from, n, err);
+			rc = write_bytes(r, p, done, from, n, err);
 	}
 	return rc;
 }
@@ -170,14 +170,14 @@ static void read_chunk(struct ckpt_ring *r, const struct ckpt_slot *slot)
 	while (rc == 0 && pos < end) {
 		struct ckpt_manifest_piece p = ckpt_manifest_piece_at(r->o.manifest, pos, end);
 
-		rc = ckpt_reader_read(r->reader, &p, slot->memory + (pos - start), crc, &err);
+		rc = ckpt_piece_reader_read(r->reader, &p, slot->memory + (pos - start), crc, &err);
 		if (crc)
 			crc++;
 		pos += p.len;
 	}
 	if (rc < 0) {
 		memset(slot->memory, 0, (size_t)(end - start));
-		note_failure(r, &r->reading, rc, &err);
+		record_failure(r, &r->reading, rc, &err);
 	}
 }
 
@@ -185,8 +185,8 @@ static void read_chunk(struct ckpt_ring *r, const struct ckpt_slot *slot)
  * What this rank read itself was looked at then: on its way through the transport it must not have
  * changed.
  */
-static int keep_crc(struct ckpt_ring *r, const struct ckpt_slot *slot, uint64_t piece, uint32_t crc,
-		    struct ckpt_error *err)
+static int record_crc(struct ckpt_ring *r, const struct ckpt_slot *slot, uint64_t piece,
+		      uint32_t crc, struct ckpt_error *err)
 {
 	if (!r->crcs)
 		return 0;
@@ -215,11 +215,11 @@ static void write_chunk(struct ckpt_ring *r, const struct ckpt_slot *slot)
 
 		rc = write_piece(r, &p, slot->memory + (pos - start), &crc, &err);
 		if (rc == 0)
-			rc = keep_crc(r, slot, piece++, crc, &err);
+			rc = record_crc(r, slot, piece++, crc, &err);
 		pos += p.len;
 	}
 	if (rc < 0)
-		note_failure(r, &r->writing, rc, &err);
+		record_failure(r, &r->writing, rc, &err);
 }
 
 /* ---- threads ---- */
@@ -253,7 +253,7 @@ static uint64_t next_mine(const struct ckpt_ring *r, uint64_t chunk)
 }
 
 /* What there is to do, what came first. */
-static bool work(struct ckpt_ring *r)
+static bool do_next_work(struct ckpt_ring *r)
 {
 	struct ckpt_slot *s = ckpt_slots_first(&r->slots, CKPT_SLOT_ARRIVED);
 
@@ -284,7 +284,7 @@ static void *run_thread(void *arg)
 
 	pthread_mutex_lock(&r->lock);
 	while (!r->quit)
-		if (!work(r))
+		if (!do_next_work(r))
 			pthread_cond_wait(&r->has_work, &r->lock);
 	pthread_mutex_unlock(&r->lock);
 	return NULL;
@@ -372,7 +372,7 @@ int ckpt_ring_new(const struct ckpt_ring_options *options, struct ckpt_ring **ou
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->has_work, NULL);
 	pthread_cond_init(&r->has_moved, NULL);
-	rc = ckpt_reader_new(r->o.manifest, r->o.sources, &r->reader, err);
+	rc = ckpt_piece_reader_new(r->o.manifest, r->o.sources, &r->reader, err);
 	if (rc == 0)
 		rc = make_tables(r, err);
 	if (rc == 0)
@@ -408,7 +408,7 @@ void ckpt_ring_free(struct ckpt_ring *r)
 	pthread_cond_destroy(&r->has_work);
 	pthread_cond_destroy(&r->has_moved);
 	pthread_mutex_destroy(&r->lock);
-	ckpt_reader_free(r->reader);
+	ckpt_piece_reader_free(r->reader);
 	free(r->first_piece);
 	free(r->crcs);
 	free(r->copies);
@@ -431,7 +431,7 @@ static bool is_flying(const struct ckpt_ring *r)
 }
 
 /* The oldest chunk in the air, if it has come. */
-static int poll(struct ckpt_ring *r, struct ckpt_error *err)
+static int poll_transport(struct ckpt_ring *r, struct ckpt_error *err)
 {
 	int done;
 
@@ -528,7 +528,7 @@ static int wait_for(struct ckpt_ring *r, bool (*ready)(struct ckpt_ring *, uint6
 		pthread_mutex_unlock(&r->lock);
 		if (is_ready)
 			return 0;
-		rc = poll(r, err);
+		rc = poll_transport(r, err);
 		if (rc == 0)
 			rc = check_stall(r, err);
 		if (rc == 0 && flying)
@@ -555,7 +555,7 @@ static size_t list_copies(struct ckpt_ring *r, uint64_t chunk)
 	return n;
 }
 
-static int begin(struct ckpt_ring *r, uint64_t chunk, struct ckpt_error *err)
+static int begin_chunk(struct ckpt_ring *r, uint64_t chunk, struct ckpt_error *err)
 {
 	struct ckpt_transport *t = r->o.transport;
 	struct ckpt_transport_chunk carried;
@@ -609,7 +609,7 @@ int ckpt_ring_run(struct ckpt_ring *r, struct ckpt_error *err)
 		if (rc == 0 && !stop)
 			rc = wait_for(r, can_begin, k, err);
 		if (rc == 0 && !stop)
-			rc = begin(r, k, err);
+			rc = begin_chunk(r, k, err);
 	}
 	if (rc == 0)
 		rc = wait_for(r, all_landed, 0, err);

@@ -43,8 +43,8 @@ static bool is_in_manifest(const struct ckpt_manifest *m, const char *name)
 	return false;
 }
 
-/* The file that a line of describe() is about; NULL: it is no such line. */
-static const char *file_of(const char *line)
+/* The file that a line of describe_copies() is about; NULL: it is no such line. */
+static const char *name_in_line(const char *line)
 {
 	const char *at = strstr(line, " -> ");
 
@@ -76,7 +76,7 @@ static bool is_as_written(const char *line, const char *path, const char *name)
 	       st.st_mtim.tv_sec == seconds && st.st_mtim.tv_nsec == nanoseconds;
 }
 
-static bool is_in_note(const char *note, const char *path, const char *name)
+static bool is_listed_in_note(const char *note, const char *path, const char *name)
 {
 	FILE *file = fopen(note, "re");
 	char *line = NULL;
@@ -89,7 +89,7 @@ static bool is_in_note(const char *note, const char *path, const char *name)
 
 		if (line[len - 1] == '\n')
 			line[len - 1] = '\0';
-		there = file_of(line);
+		there = name_in_line(line);
 		found = there && !strcmp(there, name) && is_as_written(line, path, name);
 	}
 	if (file)
@@ -104,7 +104,7 @@ bool ckpt_staged_is_own(const void *manifest, const char *path, const char *name
 	char *note = note_path(m, path);
 	bool own = note && access(note, F_OK) == 0 &&
 		   (!strcmp(note + strlen(path) + 1, name) || is_in_manifest(m, name) ||
-		    is_in_note(note, path, name));
+		    is_listed_in_note(note, path, name));
 
 	free(note);
 	return own;
@@ -114,7 +114,7 @@ bool ckpt_staged_is_own(const void *manifest, const char *path, const char *name
  * One line for each file: whose copy it is, and what the copy looks like. False: something is not
  * there.
  */
-static bool describe(const struct ckpt_manifest *m, const char *path, struct ckpt_buf *out)
+static bool describe_copies(const struct ckpt_manifest *m, const char *path, struct ckpt_buf *out)
 {
 	bool alone = !m->is_directory && m->count == 1;
 
@@ -168,7 +168,7 @@ bool ckpt_staged_is_same(const struct ckpt_manifest *m, const char *path, const 
 {
 	struct ckpt_buf want = { 0 };
 	char *note = note_path(m, path);
-	bool same = note && describe(m, path, &want);
+	bool same = note && describe_copies(m, path, &want);
 
 	if (crc)
 		add_crc(&want, *crc);
@@ -184,7 +184,7 @@ int ckpt_staged_note(const struct ckpt_manifest *m, const char *path, const uint
 	struct ckpt_sink *sink;
 	struct ckpt_buf text = { 0 };
 	char *note = note_path(m, path);
-	int rc = note && describe(m, path, &text) ? 0 : CKPT_E_IO;
+	int rc = note && describe_copies(m, path, &text) ? 0 : CKPT_E_IO;
 	unsigned mode = 0666;
 
 	for (uint32_t i = 0; i < m->count; i++)

@@ -4,7 +4,7 @@
 #include "base/paths.h"
 #include "broadcast/destination.h"
 #include "broadcast/parents.h"
-#include "broadcast/room.h"
+#include "broadcast/disk_space.h"
 #include "broadcast/votes.h"
 
 #include <libgen.h>
@@ -116,9 +116,9 @@ int ckpt_step_place(struct ckpt_session *s)
 	if (rc == 0 && s->path && reuses)
 		has = ckpt_staged_is_same(&s->manifest, s->path,
 					  s->o.has_expected ? &s->o.expected_crc32 : NULL);
-	room = ckpt_room_check(&s->agreement, &s->manifest, rc == 0 && !has ? s->path : NULL,
-			       ckpt_destination_is_per_rank(s->wish), s->o.depth * s->o.chunk,
-			       rc == 0 ? &s->err : NULL);
+	room = ckpt_disk_space_check(&s->agreement, &s->manifest, rc == 0 && !has ? s->path : NULL,
+				     ckpt_destination_is_per_rank(s->wish), s->o.depth * s->o.chunk,
+				     rc == 0 ? &s->err : NULL);
 	rc = rc == 0 ? room : rc;
 	if (rc == 0 && s->path && !has)
 		rc = open_landing(s);

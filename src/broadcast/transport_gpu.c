@@ -67,7 +67,7 @@ struct gpu {
 
 /* ---- buffers ---- */
 
-static int fill_buffer(struct gpu *g, size_t nbytes, struct buffer *b, struct ckpt_error *err)
+static int init_buffer(struct gpu *g, size_t nbytes, struct buffer *b, struct ckpt_error *err)
 {
 	int rc = ckpt_cuda_alloc_host(g->cuda, nbytes, &b->memory, err);
 
@@ -84,7 +84,7 @@ static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckp
 {
 	struct gpu *g = (struct gpu *)t;
 	struct buffer *b = calloc(1, sizeof(*b));
-	int rc = b ? fill_buffer(g, nbytes, b, err) : ckpt_fail_nomem(err);
+	int rc = b ? init_buffer(g, nbytes, b, err) : ckpt_fail_nomem(err);
 
 	*out = NULL;
 	if (rc == 0) {
@@ -154,7 +154,7 @@ static int upload(struct gpu *g, struct ticket *k, struct ckpt_error *err)
 	return rc < 0 ? rc : ckpt_cuda_event_record(g->cuda, k->uploaded, g->up, err);
 }
 
-static int ask(struct gpu *g, struct ticket *k, struct ckpt_error *err)
+static int begin_broadcast(struct gpu *g, struct ticket *k, struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -168,7 +168,7 @@ static int ask(struct gpu *g, struct ticket *k, struct ckpt_error *err)
 }
 
 /* What comes behind the broadcast, once that is in its stream. */
-static int follow(struct gpu *g, struct ticket *k, struct ckpt_error *err)
+static int queue_copies(struct gpu *g, struct ticket *k, struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -188,19 +188,19 @@ static int follow(struct gpu *g, struct ticket *k, struct ckpt_error *err)
 }
 
 /* The carrier takes one thing at a time. 1: it has all that was begun, 0: not yet. */
-static int progress(struct gpu *g, struct ckpt_error *err)
+static int advance_queue(struct gpu *g, struct ckpt_error *err)
 {
 	int rc = 1;
 
 	while (rc > 0 && g->queue_first < g->queue_end) {
 		struct ticket *k = g->queue[g->queue_first % CKPT_MOST_FLYING];
 
-		rc = k->stage == WAITING ? ask(g, k, err) : 0;
+		rc = k->stage == WAITING ? begin_broadcast(g, k, err) : 0;
 		if (rc == 0)
 			rc = g->carrier.ready(g->carrier.self, err);
 		if (rc == 1) {
 			g->queue_first++;
-			rc = follow(g, k, err);
+			rc = queue_copies(g, k, err);
 			rc = rc < 0 ? rc : 1;
 		}
 	}
@@ -223,12 +223,12 @@ static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *ch
 		return rc;
 	k->stage = WAITING;
 	g->queue[g->queue_end++ % CKPT_MOST_FLYING] = k;
-	rc = progress(g, err);
+	rc = advance_queue(g, err);
 	return rc < 0 ? rc : 0;
 }
 
 /* Now and then: 0, or what the carrier has noticed meanwhile. */
-static int look(struct gpu *g, struct ckpt_error *err)
+static int check_carrier(struct gpu *g, struct ckpt_error *err)
 {
 	uint64_t now = ckpt_now_nsec();
 	int rc;
@@ -244,14 +244,14 @@ static int test(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *er
 {
 	struct gpu *g = (struct gpu *)t;
 	struct ticket *k = &g->tickets[ticket];
-	int rc = progress(g, err);
+	int rc = advance_queue(g, err);
 
 	if (rc < 0 || k->stage != FLYING)
 		return rc < 0 ? rc : 0;
 	rc = ckpt_cuda_event_done(g->cuda, is_downloaded(g, k) ? k->downloaded : k->carried, err);
 	if (rc == 1)
 		k->stage = IDLE;
-	return rc == 0 ? look(g, err) : rc;
+	return rc == 0 ? check_carrier(g, err) : rc;
 }
 
 /* ---- votes ---- */
@@ -265,7 +265,7 @@ static int is_counted(struct gpu *g, struct ckpt_error *err)
 {
 	int rc = ckpt_cuda_event_done(g->cuda, g->counted, err);
 
-	return rc == 0 ? look(g, err) : rc;
+	return rc == 0 ? check_carrier(g, err) : rc;
 }
 
 static int wait_until(struct gpu *g, int (*is_done)(struct gpu *, struct ckpt_error *),
@@ -285,7 +285,7 @@ static int count_votes(struct gpu *g, size_t count, uint64_t deadline, struct ck
 {
 	struct buffer *b = &g->ballot;
 	size_t nbytes = count * sizeof(uint64_t);
-	int rc = wait_until(g, progress, deadline, err);
+	int rc = wait_until(g, advance_queue, deadline, err);
 
 	if (rc == 0)
 		rc = ckpt_cuda_upload_in(g->cuda, g->across, b->address, b->memory, nbytes, err);
@@ -320,7 +320,7 @@ static int vote(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint6
 
 /* ---- opened and closed ---- */
 
-static void let_go(struct ckpt_transport *t)
+static void abort_carrier(struct ckpt_transport *t)
 {
 	struct gpu *g = (struct gpu *)t;
 
@@ -383,7 +383,7 @@ static int make_all(struct gpu *g, struct ckpt_error *err)
 	if (rc == 0)
 		rc = ckpt_cuda_stream_new(g->cuda, &g->down, err);
 	if (rc == 0)
-		rc = fill_buffer(g, MOST_VOTES * sizeof(uint64_t), &g->ballot, err);
+		rc = init_buffer(g, MOST_VOTES * sizeof(uint64_t), &g->ballot, err);
 	return rc < 0 ? rc : make_tickets(g, err);
 }
 
@@ -398,8 +398,8 @@ int ckpt_transport_open_gpu(struct ckpt_cuda *cuda, uint32_t rank, uint32_t size
 	*out = NULL;
 	if (!g)
 		return ckpt_fail_nomem(err);
-	g->ops = (struct ckpt_transport_ops){ carrier->name, true, alloc,  release,   begin,
-					      test,	     vote, let_go, close_gpu, NULL };
+	g->ops = (struct ckpt_transport_ops){ carrier->name, true, alloc,	  release,   begin,
+					      test,	     vote, abort_carrier, close_gpu, NULL };
 	g->base = (struct ckpt_transport){ .ops = &g->ops, .rank = rank, .size = size };
 	g->cuda = cuda;
 	g->carrier = *carrier;

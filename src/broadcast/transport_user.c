@@ -54,7 +54,7 @@ static int vote(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint6
 	return code ? fail_call("allreduce_max", code, err) : 0;
 }
 
-static void let_go(struct ckpt_transport *t)
+static void ignore_abort(struct ckpt_transport *t)
 {
 	(void)t;
 }
@@ -89,7 +89,7 @@ int ckpt_transport_open_user(const struct ckpt_collectives *collectives,
 		begin,
 		test,
 		vote,
-		let_go,
+		ignore_abort,
 		close_user,
 		NULL,
 	};
@@ -133,7 +133,7 @@ static int vote_on_gpu(void *self, uint64_t *numbers, size_t count, struct ckpt_
 }
 
 /* What hangs in a stream of the program's is the program's: nothing may be freed under it. */
-static bool let_go_on_gpu(void *self)
+static bool refuse_abort(void *self)
 {
 	(void)self;
 	return false;
@@ -164,7 +164,7 @@ int ckpt_transport_open_user_gpu(struct ckpt_cuda *cuda, const struct ckpt_colle
 		.broadcast = broadcast_on_gpu,
 		.ready = is_ready,
 		.vote = vote_on_gpu,
-		.abort = let_go_on_gpu,
+		.abort = refuse_abort,
 		.close = close_on_gpu,
 	};
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "broadcast/reader.h"
+#include "broadcast/piece_reader.h"
 
 #include "io/source.h"
 
@@ -10,7 +10,7 @@
 
 enum { STEP = 1 << 20 }; /* read and looked at at a time: it stays in the cache */
 
-struct ckpt_reader {
+struct ckpt_piece_reader {
 	const struct ckpt_manifest *manifest;
 	const char *const *paths;
 	pthread_mutex_t lock;	  /* for what follows */
@@ -18,10 +18,10 @@ struct ckpt_reader {
 	uint32_t last_file;
 };
 
-int ckpt_reader_new(const struct ckpt_manifest *manifest, const char *const *paths,
-		    struct ckpt_reader **out, struct ckpt_error *err)
+int ckpt_piece_reader_new(const struct ckpt_manifest *manifest, const char *const *paths,
+			  struct ckpt_piece_reader **out, struct ckpt_error *err)
 {
-	struct ckpt_reader *r = calloc(1, sizeof(*r));
+	struct ckpt_piece_reader *r = calloc(1, sizeof(*r));
 
 	*out = r;
 	if (!r)
@@ -32,7 +32,7 @@ int ckpt_reader_new(const struct ckpt_manifest *manifest, const char *const *pat
 	return 0;
 }
 
-void ckpt_reader_free(struct ckpt_reader *r)
+void ckpt_piece_reader_free(struct ckpt_piece_reader *r)
 {
 	if (!r)
 		return;
@@ -58,7 +58,7 @@ static int check_same(const struct ckpt_manifest_file *f, const struct ckpt_sour
 			     ckpt_source_path(src), NULL, CKPT_NO_OFFSET);
 }
 
-static void keep_open(struct ckpt_reader *r, uint32_t file, struct ckpt_source *src)
+static void keep_open(struct ckpt_piece_reader *r, uint32_t file, struct ckpt_source *src)
 {
 	struct ckpt_source *before;
 
@@ -75,7 +75,7 @@ static void keep_open(struct ckpt_reader *r, uint32_t file, struct ckpt_source *
  * On the file system of a cluster every open is a question to a server. OUT is set behind an error,
  * too.
  */
-static int open_file(struct ckpt_reader *r, uint32_t file, struct ckpt_source **out,
+static int open_file(struct ckpt_piece_reader *r, uint32_t file, struct ckpt_source **out,
 		     struct ckpt_error *err)
 {
 	int rc;
@@ -93,8 +93,8 @@ static int open_file(struct ckpt_reader *r, uint32_t file, struct ckpt_source **
 	return rc;
 }
 
-int ckpt_reader_read(struct ckpt_reader *r, const struct ckpt_manifest_piece *p, uint8_t *to,
-		     uint32_t *crc, struct ckpt_error *err)
+int ckpt_piece_reader_read(struct ckpt_piece_reader *r, const struct ckpt_manifest_piece *p,
+			   uint8_t *to, uint32_t *crc, struct ckpt_error *err)
 {
 	struct ckpt_source *src;
 	int rc = open_file(r, p->file, &src, err);

@@ -7,7 +7,7 @@
  * What must stay true: all ranks take part in the vote, also those that write nothing or know
  * nothing; only then may one refuse. What a file system does not tell is no reason to refuse.
  */
-#include "broadcast/room.h"
+#include "broadcast/disk_space.h"
 
 #include "base/c_locale.h"
 #include "job/memory.h"
@@ -23,14 +23,14 @@
 #include <sys/vfs.h>
 
 /* What limits a rank: ranks with the same KEY share it. */
-struct room {
+struct demand {
 	uint64_t key, need, have;
 	bool is_memory;
 	char place[400];
 };
 
 /* The folder that is there, on the way to PATH. Caller frees; NULL: no memory. */
-static char *folder_of(const struct ckpt_manifest *m, const char *path)
+static char *existing_folder(const struct ckpt_manifest *m, const char *path)
 {
 	char *folder = strdup(path), *slash;
 	bool is_inside = !m->is_directory && m->count > 1; /* files in the folder PATH */
@@ -49,7 +49,7 @@ static char *folder_of(const struct ckpt_manifest *m, const char *path)
 	return folder;
 }
 
-static uint64_t key_of(const struct ckpt_agreement *a, dev_t dev, const char *file)
+static uint64_t make_key(const struct ckpt_agreement *a, dev_t dev, const char *file)
 {
 	uint32_t host = libdeflate_crc32(0, a->host, strlen(a->host));
 	uint32_t thing = libdeflate_crc32(0, &dev, sizeof(dev));
@@ -67,8 +67,8 @@ static uint64_t bytes_needed(const struct ckpt_manifest *m, uint64_t block)
 }
 
 /* False: the file system does not say how much is free. */
-static bool look(const struct ckpt_agreement *a, const struct ckpt_manifest *m, const char *folder,
-		 uint64_t buffers, struct room *out)
+static bool measure_space(const struct ckpt_agreement *a, const struct ckpt_manifest *m,
+			  const char *folder, uint64_t buffers, struct demand *out)
 {
 	struct ckpt_memory memory;
 	struct statvfs fs;
@@ -80,7 +80,7 @@ static bool look(const struct ckpt_agreement *a, const struct ckpt_manifest *m, 
 	    __builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_frsize, &out->have))
 		return false;
 	out->need = bytes_needed(m, fs.f_frsize);
-	out->key = key_of(a, st.st_dev, "");
+	out->key = make_key(a, st.st_dev, "");
 	snprintf(out->place, sizeof(out->place), "%s", folder);
 	if (kind.f_type != TMPFS_MAGIC || !ckpt_memory_find("", &memory) ||
 	    memory.left - (buffers < memory.left ? buffers : memory.left) >= out->have)
@@ -88,13 +88,13 @@ static bool look(const struct ckpt_agreement *a, const struct ckpt_manifest *m, 
 	out->is_memory = true;
 	out->have = memory.left;
 	out->need += buffers;
-	out->key = key_of(a, 0, memory.file);
+	out->key = make_key(a, 0, memory.file);
 	snprintf(out->place, sizeof(out->place), "%s", memory.file);
 	return true;
 }
 
 /* What all ranks with this one's key need. */
-static int add_others(struct ckpt_agreement *a, const struct room *mine, uint64_t *need,
+static int add_others(struct ckpt_agreement *a, const struct demand *mine, uint64_t *need,
 		      struct ckpt_error *err)
 {
 	uint64_t numbers[2] = { mine->key, mine->need }, *all;
@@ -127,7 +127,7 @@ static const char *size_text(uint64_t nbytes, bool exact, char *out, size_t size
 	return out;
 }
 
-static int refuse(const struct room *r, uint64_t all, struct ckpt_error *err)
+static int fail_no_space(const struct demand *r, uint64_t all, struct ckpt_error *err)
 {
 	bool exact = all - r->have < all / 1000; /* else the same figure twice */
 	char need[40], sum[120] = "", of_all[40], have[40];
@@ -150,12 +150,12 @@ static int refuse(const struct room *r, uint64_t all, struct ckpt_error *err)
 	return CKPT_E_IO;
 }
 
-int ckpt_room_check(struct ckpt_agreement *a, const struct ckpt_manifest *m, const char *path,
-		    bool together, uint64_t buffers, struct ckpt_error *err)
+int ckpt_disk_space_check(struct ckpt_agreement *a, const struct ckpt_manifest *m, const char *path,
+			  bool together, uint64_t buffers, struct ckpt_error *err)
 {
-	struct room room = { 0 };
-	char *folder = path ? folder_of(m, path) : NULL;
-	bool known = folder && look(a, m, folder, buffers, &room);
+	struct demand room = { 0 };
+	char *folder = path ? existing_folder(m, path) : NULL;
+	bool known = folder && measure_space(a, m, folder, buffers, &room);
 	uint64_t all;
 	int rc = 0;
 
@@ -163,5 +163,5 @@ int ckpt_room_check(struct ckpt_agreement *a, const struct ckpt_manifest *m, con
 	all = room.need;
 	if (together)
 		rc = add_others(a, &room, &all, err);
-	return rc == 0 && known && all > room.have ? refuse(&room, all, err) : rc;
+	return rc == 0 && known && all > room.have ? fail_no_space(&room, all, err) : rc;
 }

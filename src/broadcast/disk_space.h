@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CKPT_BROADCAST_ROOM_H
-#define CKPT_BROADCAST_ROOM_H
+#ifndef CKPT_BROADCAST_DISK_SPACE_H
+#define CKPT_BROADCAST_DISK_SPACE_H
 
 #include "broadcast/agree.h"
 #include "broadcast/manifest.h"
@@ -12,7 +12,8 @@
  *
  * What is asked: the file system, and for a tmpfs the memory that the job's cgroup may still take.
  */
-int ckpt_room_check(struct ckpt_agreement *agreement, const struct ckpt_manifest *manifest,
-		    const char *path, bool together, uint64_t buffers, struct ckpt_error *err);
+int ckpt_disk_space_check(struct ckpt_agreement *agreement, const struct ckpt_manifest *manifest,
+			  const char *path, bool together, uint64_t buffers,
+			  struct ckpt_error *err);
 
 #endif

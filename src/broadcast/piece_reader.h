@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_BROADCAST_PIECE_READER_H
+#define CKPT_BROADCAST_PIECE_READER_H
+
+#include "broadcast/manifest.h"
+
+/*
+ * Reads pieces of the files of a manifest, by several threads at once. The file that was read last
+ * stays open.
+ */
+struct ckpt_piece_reader;
+
+/* Both borrowed. PATHS, by file, may be NULL on ranks that read nothing. */
+int ckpt_piece_reader_new(const struct ckpt_manifest *manifest, const char *const *paths,
+			  struct ckpt_piece_reader **out, struct ckpt_error *err);
+void ckpt_piece_reader_free(struct ckpt_piece_reader *reader);
+
+/*
+ * The bytes of PIECE into TO. CRC, if not NULL, goes on over them: the CRC-32 of what was before.
+ * CKPT_E_CHANGED: the file is not the one of the manifest any more.
+ */
+int ckpt_piece_reader_read(struct ckpt_piece_reader *reader,
+			   const struct ckpt_manifest_piece *piece, uint8_t *to, uint32_t *crc,
+			   struct ckpt_error *err);
+
+#endif
