@@ -9,6 +9,7 @@
  */
 #include "broadcast/manifest.h"
 
+#include "base/grow.h"
 #include "base/reader.h"
 #include "base/text.h"
 #include "io/source.h"
@@ -36,12 +37,11 @@ void ckpt_manifest_clear(struct ckpt_manifest *m)
 static int add_file(struct ckpt_manifest *m, const char *path, struct ckpt_manifest_file **out,
 		    struct ckpt_error *err)
 {
-	struct ckpt_manifest_file *files = m->files;
+	struct ckpt_manifest_file *files;
 
 	if (m->count == MOST_FILES)
 		return ckpt_fail(err, CKPT_E_LIMIT, "more than %d files", MOST_FILES);
-	if ((m->count & (m->count - 1)) == 0) /* full at every power of two */
-		files = realloc(files, (m->count ? 2 * (size_t)m->count : 1) * sizeof(*files));
+	files = ckpt_grow(m->files, m->count, &m->cap, sizeof(*files));
 	if (!files)
 		return ckpt_fail_nomem(err);
 	m->files = files;

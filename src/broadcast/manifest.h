@@ -27,7 +27,7 @@ struct ckpt_manifest_file {
 
 struct ckpt_manifest {
 	struct ckpt_manifest_file *files; /* owned */
-	uint32_t count;
+	uint32_t count, cap;
 	uint64_t total;	   /* bytes of all files */
 	bool is_directory; /* the files lie in one folder of its own, which appears as a whole */
 	uint32_t directory_mode;

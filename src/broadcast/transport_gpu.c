@@ -398,8 +398,17 @@ int ckpt_transport_open_gpu(struct ckpt_cuda *cuda, uint32_t rank, uint32_t size
 	*out = NULL;
 	if (!g)
 		return ckpt_fail_nomem(err);
-	g->ops = (struct ckpt_transport_ops){ carrier->name, true, alloc,	  release,   begin,
-					      test,	     vote, abort_carrier, close_gpu, NULL };
+	g->ops = (struct ckpt_transport_ops){
+		.name = carrier->name,
+		.is_on_gpu = true,
+		.alloc = alloc,
+		.release = release,
+		.begin = begin,
+		.test = test,
+		.vote = vote,
+		.abort = abort_carrier,
+		.close = close_gpu,
+	};
 	g->base = (struct ckpt_transport){ .ops = &g->ops, .rank = rank, .size = size };
 	g->cuda = cuda;
 	g->carrier = *carrier;

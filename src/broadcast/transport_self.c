@@ -46,7 +46,7 @@ static int vote(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint6
 	return 0;
 }
 
-static void let_go(struct ckpt_transport *t)
+static void ignore_abort(struct ckpt_transport *t)
 {
 	(void)t;
 }
@@ -59,16 +59,14 @@ static void close_self(struct ckpt_transport *t)
 int ckpt_transport_open_self(struct ckpt_transport **out, struct ckpt_error *err)
 {
 	static const struct ckpt_transport_ops ops = {
-		"self",
-		false,
-		ckpt_transport_host_alloc,
-		ckpt_transport_host_release,
-		begin,
-		test,
-		vote,
-		let_go,
-		close_self,
-		NULL,
+		.name = "self",
+		.alloc = ckpt_transport_host_alloc,
+		.release = ckpt_transport_host_release,
+		.begin = begin,
+		.test = test,
+		.vote = vote,
+		.abort = ignore_abort,
+		.close = close_self,
 	};
 
 	*out = calloc(1, sizeof(**out));

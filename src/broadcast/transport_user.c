@@ -82,16 +82,14 @@ int ckpt_transport_open_user(const struct ckpt_collectives *collectives,
 			     struct ckpt_transport **out, struct ckpt_error *err)
 {
 	static const struct ckpt_transport_ops ops = {
-		"user",
-		false,
-		ckpt_transport_host_alloc,
-		ckpt_transport_host_release,
-		begin,
-		test,
-		vote,
-		ignore_abort,
-		close_user,
-		NULL,
+		.name = "user",
+		.alloc = ckpt_transport_host_alloc,
+		.release = ckpt_transport_host_release,
+		.begin = begin,
+		.test = test,
+		.vote = vote,
+		.abort = ignore_abort,
+		.close = close_user,
 	};
 	struct user *u = calloc(1, sizeof(*u));
 
