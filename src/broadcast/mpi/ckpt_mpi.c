@@ -263,7 +263,15 @@ ckpt_mpi_open ckpt_mpi_open_here __asm__(CKPT_MPI_OPEN_NAME) __attribute__((visi
 int ckpt_mpi_open_here(int version, struct ckpt_transport **out, struct ckpt_error *err)
 {
 	static const struct ckpt_transport_ops ops = {
-		"mpi", false, alloc, release, begin, test, vote, let_go, close_mpi, find_silent
+		.name = "mpi",
+		.alloc = alloc,
+		.release = release,
+		.begin = begin,
+		.test = test,
+		.vote = vote,
+		.abort = let_go,
+		.close = close_mpi,
+		.find_silent = find_silent,
 	};
 	struct mpi *m;
 	int given, rc;
