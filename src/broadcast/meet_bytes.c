@@ -8,13 +8,13 @@
  * apart.
  */
 
-struct cursor {
+struct field_cursor {
 	uint8_t *out;	   /* NULL: reading */
 	const uint8_t *in; /* NULL: writing */
 	size_t pos;
 };
 
-static uint64_t number(struct cursor *c, uint64_t value, size_t len)
+static uint64_t number(struct field_cursor *c, uint64_t value, size_t len)
 {
 	uint64_t read = 0;
 
@@ -27,7 +27,7 @@ static uint64_t number(struct cursor *c, uint64_t value, size_t len)
 	return c->out ? value : read;
 }
 
-static void bytes(struct cursor *c, char *text, size_t size)
+static void bytes(struct field_cursor *c, char *text, size_t size)
 {
 	if (c->out)
 		memcpy(c->out + c->pos, text, size);
@@ -36,7 +36,7 @@ static void bytes(struct cursor *c, char *text, size_t size)
 	c->pos += size;
 }
 
-static void text(struct cursor *c, char *text_, size_t size)
+static void text(struct field_cursor *c, char *text_, size_t size)
 {
 	bytes(c, text_, size);
 	text_[size - 1] = '\0';
@@ -45,7 +45,7 @@ static void text(struct cursor *c, char *text_, size_t size)
 #define NUMBER(field, len) ((field) = (__typeof__(field))number(c, (uint64_t)(field), len))
 #define TEXT(field) text(c, field, sizeof(field))
 
-static void go_through_hello(struct cursor *c, struct ckpt_meet_hello *h)
+static void go_through_hello(struct field_cursor *c, struct ckpt_meet_hello *h)
 {
 	TEXT(h->version);
 	NUMBER(h->protocol, 4);
@@ -70,7 +70,7 @@ static void go_through_hello(struct cursor *c, struct ckpt_meet_hello *h)
 void ckpt_meet_write_hello(const struct ckpt_meet_hello *hello, uint8_t out[CKPT_MEET_HELLO])
 {
 	struct ckpt_meet_hello h = *hello;
-	struct cursor c = { .out = out };
+	struct field_cursor c = { .out = out };
 
 	memset(out, 0, CKPT_MEET_HELLO);
 	go_through_hello(&c, &h);
@@ -78,13 +78,13 @@ void ckpt_meet_write_hello(const struct ckpt_meet_hello *hello, uint8_t out[CKPT
 
 void ckpt_meet_read_hello(const uint8_t in[CKPT_MEET_HELLO], struct ckpt_meet_hello *out)
 {
-	struct cursor c = { .in = in };
+	struct field_cursor c = { .in = in };
 
 	*out = (struct ckpt_meet_hello){ 0 };
 	go_through_hello(&c, out);
 }
 
-static void go_through_plan(struct cursor *c, struct ckpt_meet_plan *p)
+static void go_through_plan(struct field_cursor *c, struct ckpt_meet_plan *p)
 {
 	NUMBER(p->status, 4);
 	NUMBER(p->failed_rank, 4);
@@ -96,7 +96,7 @@ static void go_through_plan(struct cursor *c, struct ckpt_meet_plan *p)
 void ckpt_meet_write_plan(const struct ckpt_meet_plan *plan, uint8_t out[CKPT_MEET_PLAN])
 {
 	struct ckpt_meet_plan p = *plan;
-	struct cursor c = { .out = out };
+	struct field_cursor c = { .out = out };
 
 	memset(out, 0, CKPT_MEET_PLAN);
 	go_through_plan(&c, &p);
@@ -104,7 +104,7 @@ void ckpt_meet_write_plan(const struct ckpt_meet_plan *plan, uint8_t out[CKPT_ME
 
 void ckpt_meet_read_plan(const uint8_t in[CKPT_MEET_PLAN], struct ckpt_meet_plan *out)
 {
-	struct cursor c = { .in = in };
+	struct field_cursor c = { .in = in };
 
 	*out = (struct ckpt_meet_plan){ 0 };
 	go_through_plan(&c, out);

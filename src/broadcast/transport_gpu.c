@@ -24,8 +24,8 @@ enum {
 };
 
 /* Page-locked memory of the host, and as much on the GPU. */
-struct buffer {
-	struct buffer *next;
+struct gpu_buffer {
+	struct gpu_buffer *next;
 	void *memory;
 	ckpt_cuda_address address;
 };
@@ -56,25 +56,25 @@ struct gpu {
 	struct ckpt_cuda *cuda;	       /* borrowed */
 	struct ckpt_gpu_carrier carrier;
 	ckpt_cuda_stream up, across, down;
-	struct buffer *buffers;
+	struct gpu_buffer *buffers;
 	struct ticket tickets[CKPT_MOST_FLYING];
 	struct ticket *queue[CKPT_MOST_FLYING]; /* those that wait or were asked for, in order */
 	uint64_t queue_first, queue_end;
 	uint64_t looked_nsec;
-	struct buffer ballot;
+	struct gpu_buffer ballot;
 	ckpt_cuda_event counted;
 };
 
 /* ---- buffers ---- */
 
-static int init_buffer(struct gpu *g, size_t nbytes, struct buffer *b, struct ckpt_error *err)
+static int init_buffer(struct gpu *g, size_t nbytes, struct gpu_buffer *b, struct ckpt_error *err)
 {
 	int rc = ckpt_cuda_alloc_host(g->cuda, nbytes, &b->memory, err);
 
 	return rc < 0 ? rc : ckpt_cuda_alloc(g->cuda, nbytes, &b->address, err);
 }
 
-static void clear_buffer(struct gpu *g, struct buffer *b)
+static void clear_buffer(struct gpu *g, struct gpu_buffer *b)
 {
 	ckpt_cuda_free(g->cuda, b->address);
 	ckpt_cuda_free_host(g->cuda, b->memory);
@@ -83,7 +83,7 @@ static void clear_buffer(struct gpu *g, struct buffer *b)
 static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckpt_error *err)
 {
 	struct gpu *g = (struct gpu *)t;
-	struct buffer *b = calloc(1, sizeof(*b));
+	struct gpu_buffer *b = calloc(1, sizeof(*b));
 	int rc = b ? init_buffer(g, nbytes, b, err) : ckpt_fail_nomem(err);
 
 	*out = NULL;
@@ -98,9 +98,9 @@ static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckp
 	return rc;
 }
 
-static struct buffer **find_buffer(struct gpu *g, const void *memory)
+static struct gpu_buffer **find_buffer(struct gpu *g, const void *memory)
 {
-	struct buffer **at = &g->buffers;
+	struct gpu_buffer **at = &g->buffers;
 
 	while (*at && (*at)->memory != memory)
 		at = &(*at)->next;
@@ -111,7 +111,7 @@ static struct buffer **find_buffer(struct gpu *g, const void *memory)
 static void release(struct ckpt_transport *t, void *memory)
 {
 	struct gpu *g = (struct gpu *)t;
-	struct buffer **at = find_buffer(g, memory), *b = *at;
+	struct gpu_buffer **at = find_buffer(g, memory), *b = *at;
 
 	if (g->base.hangs)
 		return;
@@ -283,7 +283,7 @@ static int wait_until(struct gpu *g, int (*is_done)(struct gpu *, struct ckpt_er
 
 static int count_votes(struct gpu *g, size_t count, uint64_t deadline, struct ckpt_error *err)
 {
-	struct buffer *b = &g->ballot;
+	struct gpu_buffer *b = &g->ballot;
 	size_t nbytes = count * sizeof(uint64_t);
 	int rc = wait_until(g, advance_queue, deadline, err);
 

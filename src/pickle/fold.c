@@ -14,13 +14,13 @@
 
 /* ---- reading ---- */
 
-struct cursor {
+struct opcode_cursor {
 	const uint8_t *at, *end;
 	struct ckpt_fold *f;
 	bool bad;
 };
 
-static uint8_t next_byte(struct cursor *c)
+static uint8_t next_byte(struct opcode_cursor *c)
 {
 	if (c->at < c->end)
 		return *c->at++;
@@ -28,12 +28,12 @@ static uint8_t next_byte(struct cursor *c)
 	return 0;
 }
 
-static void expect(struct cursor *c, uint8_t opcode)
+static void expect(struct opcode_cursor *c, uint8_t opcode)
 {
 	c->bad |= next_byte(c) != opcode;
 }
 
-static uint32_t read_little_endian(struct cursor *c, unsigned nbytes)
+static uint32_t read_little_endian(struct opcode_cursor *c, unsigned nbytes)
 {
 	uint32_t v = 0;
 
@@ -43,7 +43,7 @@ static uint32_t read_little_endian(struct cursor *c, unsigned nbytes)
 }
 
 /* BINGET or LONG_BINGET: the index. */
-static uint32_t read_get(struct cursor *c)
+static uint32_t read_get(struct opcode_cursor *c)
 {
 	uint8_t opcode = next_byte(c);
 
@@ -52,7 +52,7 @@ static uint32_t read_get(struct cursor *c)
 }
 
 /* BINPUT or LONG_BINPUT of the index behind the last one. */
-static void read_put(struct cursor *c)
+static void read_put(struct opcode_cursor *c)
 {
 	uint8_t opcode = next_byte(c);
 	uint32_t index = read_little_endian(c, opcode == CKPT_OP_BINPUT ? 1 : 4);
@@ -63,13 +63,13 @@ static void read_put(struct cursor *c)
 	c->bad |= index != c->f->first_put + c->f->put_count++;
 }
 
-static uint32_t position(const struct cursor *c, const uint8_t *pickle)
+static uint32_t position(const struct opcode_cursor *c, const uint8_t *pickle)
 {
 	return (uint32_t)(c->at - pickle);
 }
 
 /* BINUNICODE, with its PUT. */
-static const char *read_text(struct cursor *c, uint32_t *len)
+static const char *read_text(struct opcode_cursor *c, uint32_t *len)
 {
 	const char *bytes;
 
@@ -85,7 +85,7 @@ static const char *read_text(struct cursor *c, uint32_t *len)
 	return bytes;
 }
 
-static uint32_t read_integer(struct cursor *c)
+static uint32_t read_integer(struct opcode_cursor *c)
 {
 	uint8_t opcode = next_byte(c);
 	uint32_t v = read_little_endian(c, opcode == CKPT_OP_BININT1 ? 1 : opcode == CKPT_OP_BININT2 ? 2 : 4);
@@ -101,7 +101,8 @@ static bool is_integer(uint8_t opcode)
 }
 
 /* A tuple of integers, with its PUT: how many there are. *POS: of the opcode that makes it. */
-static uint32_t read_dims(struct cursor *c, uint32_t out[CKPT_FOLD_MOST_DIMS], const uint8_t *pickle, uint32_t *pos)
+static uint32_t read_dims(struct opcode_cursor *c, uint32_t out[CKPT_FOLD_MOST_DIMS],
+			  const uint8_t *pickle, uint32_t *pos)
 {
 	static const uint8_t closing[] = { CKPT_OP_EMPTY_TUPLE, CKPT_OP_TUPLE1, CKPT_OP_TUPLE2, CKPT_OP_TUPLE3 };
 	bool marked = c->at < c->end && *c->at == CKPT_OP_MARK;
@@ -121,7 +122,7 @@ static uint32_t read_dims(struct cursor *c, uint32_t out[CKPT_FOLD_MOST_DIMS], c
 /* Of the tensor that begins at START. False: what is there is none, or written in another way. */
 static bool read_tensor(const uint8_t *pickle, size_t len, size_t start, struct ckpt_fold *f)
 {
-	struct cursor c = { .at = pickle + start, .end = pickle + len, .f = f };
+	struct opcode_cursor c = { .at = pickle + start, .end = pickle + len, .f = f };
 	uint8_t opcode;
 
 	f->put_count = 0;

@@ -20,7 +20,7 @@
 
 enum { MOST_CALLS_IN_CALLS = 8, SHOWN_NAME = 700, SHOWN_ARGS = 160, FEW_ARGS = 16, MOST_ATTRIBUTE = 256 };
 
-struct call {
+struct checked_call {
 	struct ckpt_scan_walk *w;
 	uint8_t kind; /* enum ckpt_call_kind */
 	const struct ckpt_global *func;
@@ -29,7 +29,7 @@ struct call {
 	unsigned nesting;
 };
 
-static void check_call(struct call *c, const struct ckpt_value *func);
+static void check_call(struct checked_call *c, const struct ckpt_value *func);
 
 /* ---- names ---- */
 
@@ -130,7 +130,7 @@ const struct ckpt_global *ckpt_scan_callee(struct ckpt_scan_walk *w, const struc
 }
 
 /* The entry of a global that is called now. */
-static void mark_called(struct call *c, enum ckpt_scan_kind kind)
+static void mark_called(struct checked_call *c, enum ckpt_scan_kind kind)
 {
 	struct ckpt_scan_global *entry =
 		ckpt_scan_add_global(c->w->s, c->func, ckpt_scan_at(c->w), kind);
@@ -144,7 +144,7 @@ static void mark_called(struct call *c, enum ckpt_scan_kind kind)
 
 /* ---- findings ---- */
 
-static void say_dangerous(struct call *c, const char *why)
+static void say_dangerous(struct checked_call *c, const char *why)
 {
 	char name[SHOWN_NAME], args[SHOWN_ARGS];
 
@@ -156,7 +156,7 @@ static void say_dangerous(struct call *c, const char *why)
 }
 
 /* It makes data, but nobody calls it so: what comes of it cannot be told. */
-static void say_not_understood(struct call *c, const char *why)
+static void say_not_understood(struct checked_call *c, const char *why)
 {
 	char name[SHOWN_NAME], args[SHOWN_ARGS];
 
@@ -186,7 +186,7 @@ static bool is_harmless_attribute(const struct ckpt_value *name)
  * getattr(torch._utils.torch, 'channels_last') of torch, getattr(Outer, 'Inner') of CPython at
  * protocol 2
  */
-static void check_getattr(struct call *c)
+static void check_getattr(struct checked_call *c)
 {
 	const struct ckpt_value *of = arg(c->args, 0), *name = arg(c->args, 1);
 	const struct ckpt_value *made =
@@ -219,7 +219,7 @@ static void check_getattr(struct call *c)
 }
 
 /* typing.Optional[int] */
-static void check_getitem(struct call *c)
+static void check_getitem(struct checked_call *c)
 {
 	const struct ckpt_value *of = arg(c->args, 0);
 
@@ -250,13 +250,13 @@ void ckpt_scan_partial_state(struct ckpt_scan_walk *w, const struct ckpt_value *
 			       ckpt_scan_show_args(state, args, sizeof(args)));
 }
 
-static void check_partial(struct call *c)
+static void check_partial(struct checked_call *c)
 {
 	if (!may_be_called_later(c->w, arg(c->args, 0)))
 		say_dangerous(c, ": a function that would be called with arguments of the file");
 }
 
-static const struct ckpt_value *rest_of(struct call *c, uint32_t first)
+static const struct ckpt_value *rest_of(struct checked_call *c, uint32_t first)
 {
 	struct ckpt_value *v = ckpt_machine_new(&c->w->m, CKPT_TUPLE);
 
@@ -283,7 +283,7 @@ static bool is_of_numpy_random(struct ckpt_scan_walk *w, uint32_t i, const struc
 	return i != 1 || !strcmp(g->name, "__bit_generator_ctor");
 }
 
-static bool may_be(struct call *c, uint32_t i, const struct ckpt_value *v)
+static bool may_be(struct checked_call *c, uint32_t i, const struct ckpt_value *v)
 {
 	uint64_t wanted = ckpt_scan_wanted(c->rule, i);
 
@@ -292,7 +292,7 @@ static bool may_be(struct call *c, uint32_t i, const struct ckpt_value *v)
 	return ckpt_scan_fits(c->w, v, wanted ? wanted : CKPT_TYPE_DATA | CKPT_TYPE_CLASS);
 }
 
-static bool are_fitting(struct call *c)
+static bool are_fitting(struct checked_call *c)
 {
 	const struct ckpt_seq *args = &c->args->u.seq;
 
@@ -336,10 +336,10 @@ static bool are_scalars(const struct ckpt_value *args)
 }
 
 /* A call that makes a call. */
-static void check_inner(struct call *c, uint8_t kind, const struct ckpt_value *func,
+static void check_inner(struct checked_call *c, uint8_t kind, const struct ckpt_value *func,
 			const struct ckpt_value *args)
 {
-	struct call inner = { .w = c->w, .kind = kind, .args = args, .nesting = c->nesting + 1 };
+	struct checked_call inner = { .w = c->w, .kind = kind, .args = args, .nesting = c->nesting + 1 };
 
 	if (inner.nesting > MOST_CALLS_IN_CALLS)
 		say_not_understood(c, "which is nested too deep to be looked at");
@@ -353,7 +353,7 @@ static void check_inner(struct call *c, uint8_t kind, const struct ckpt_value *f
  * copyreg._reconstructor(class, base, state) also calls base.__init__(object, state), but of object
  * itself.
  */
-static void check_new(struct call *c, const struct ckpt_value *cls)
+static void check_new(struct checked_call *c, const struct ckpt_value *cls)
 {
 	const struct ckpt_value *base = arg(c->args, 1);
 
@@ -371,7 +371,7 @@ static void check_new(struct call *c, const struct ckpt_value *cls)
 }
 
 /* The function that makes a tensor, and what is then set on it. */
-static void check_from_type(struct call *c)
+static void check_from_type(struct checked_call *c)
 {
 	const struct ckpt_value *func = arg(c->args, 0);
 	const struct ckpt_global *g = ckpt_scan_callee(c->w, func);
@@ -384,7 +384,7 @@ static void check_from_type(struct call *c)
 	ckpt_scan_tensor_attributes(c->w, arg(c->args, 3));
 }
 
-static void say_misfit(struct call *c)
+static void say_misfit(struct checked_call *c)
 {
 	if (c->rule->call == CKPT_CALL_NEVER || !strncmp(c->rule->module, "numpy.random", 12))
 		say_dangerous(c, ": it calls what it is given");
@@ -393,7 +393,7 @@ static void say_misfit(struct call *c)
 			c, "with an object where it takes data, whose methods it may call");
 }
 
-static void check_data(struct call *c)
+static void check_data(struct checked_call *c)
 {
 	const struct ckpt_scan_rule *rule = c->rule;
 	const struct ckpt_value *first = arg(c->args, 0);
@@ -481,7 +481,7 @@ static size_t package_len(const struct ckpt_global *g)
  * Is the first argument a class of the package that G is in, or a bare object of one, in which
  * nothing is of the file's choice?
  */
-static bool is_for_its_own(struct call *c, const struct ckpt_global *g)
+static bool is_for_its_own(struct checked_call *c, const struct ckpt_global *g)
 {
 	const struct ckpt_value *first = arg(c->args, 0);
 	const struct ckpt_call *made = first && first->kind == CKPT_CALL ? first->u.call : NULL;
@@ -515,7 +515,7 @@ static bool is_named_for_objects(const char *name)
  * functions are called for what they do. Classes have names that begin with a capital, as Python's
  * guide wants it.
  */
-static bool is_called_for_what_it_does(struct call *c)
+static bool is_called_for_what_it_does(struct checked_call *c)
 {
 	const char *dot = strrchr(c->func->name, '.'), *last = dot ? dot + 1 : c->func->name;
 
@@ -524,7 +524,7 @@ static bool is_called_for_what_it_does(struct call *c)
 	return !is_named_for_objects(last) && !(*last >= 'A' && *last <= 'Z') && !(is_for_its_own(c, c->func) && c->args->u.seq.count == 1);
 }
 
-static void check_call(struct call *c, const struct ckpt_value *func)
+static void check_call(struct checked_call *c, const struct ckpt_value *func)
 {
 	struct ckpt_scan_global *entry;
 	char args[SHOWN_ARGS];
@@ -615,7 +615,7 @@ static void mark_used(struct ckpt_scan_walk *w, const struct ckpt_value *args, u
 void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_value *func,
 		      const struct ckpt_value *args, const struct ckpt_value *kwargs)
 {
-	struct call c = { .w = w, .kind = kind, .args = args, .kwargs = kwargs };
+	struct checked_call c = { .w = w, .kind = kind, .args = args, .kwargs = kwargs };
 
 	if (args->kind == CKPT_TUPLE && args->u.seq.count > FEW_ARGS &&
 	    !ckpt_scan_may_look(w, args->u.seq.count))

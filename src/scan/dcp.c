@@ -18,7 +18,7 @@
 /* items that are looked into though they are none: the verdict stands after the first */
 enum { MOST_ODD = 8 };
 
-struct extent {
+struct item_extent {
 	uint64_t start, end;
 };
 
@@ -29,19 +29,19 @@ struct data_file {
 	const struct ckpt_dcp_chunk *const *chunks;
 	uint64_t chunk_count;
 	struct ckpt_source *source;
-	struct extent *archives; /* owned: those in the file, the last first */
+	struct item_extent *archives; /* owned: those in the file, the last first */
 	uint32_t count, cap;
 };
 
 static bool add_archive(struct data_file *f, uint64_t start, uint64_t end)
 {
-	struct extent *grown = ckpt_grow(f->archives, f->count, &f->cap, sizeof(*grown));
+	struct item_extent *grown = ckpt_grow(f->archives, f->count, &f->cap, sizeof(*grown));
 
 	f->s->no_memory |= !grown;
 	if (!grown)
 		return false;
 	f->archives = grown;
-	f->archives[f->count++] = (struct extent){ start, end };
+	f->archives[f->count++] = (struct item_extent){ start, end };
 	return true;
 }
 

@@ -106,7 +106,7 @@ static bool is_formula(const char *text, size_t len)
 
 /* ---- JSON ---- */
 
-struct cursor {
+struct json_cursor {
 	const uint8_t *at, *end;
 };
 
@@ -116,7 +116,7 @@ static int hex(uint8_t c)
 }
 
 /* Behind "\u": what is no ASCII becomes '?', which no formula has. */
-static char read_escaped(struct cursor *c)
+static char read_escaped(struct json_cursor *c)
 {
 	int v = 0;
 
@@ -132,7 +132,7 @@ static char read_escaped(struct cursor *c)
 }
 
 /* A text, behind its first quote: how long it is, of which OUT gets the first MOST_TEXT. */
-static size_t read_text(struct cursor *c, char out[MOST_TEXT + 1])
+static size_t read_text(struct json_cursor *c, char out[MOST_TEXT + 1])
 {
 	size_t len = 0;
 
@@ -152,13 +152,13 @@ static size_t read_text(struct cursor *c, char out[MOST_TEXT + 1])
 	return len;
 }
 
-static void skip_blanks(struct cursor *c)
+static void skip_blanks(struct json_cursor *c)
 {
 	while (c->at < c->end && (*c->at == ' ' || *c->at == '\t' || *c->at == '\n' || *c->at == '\r'))
 		c->at++;
 }
 
-static bool skip_byte(struct cursor *c, uint8_t byte)
+static bool skip_byte(struct json_cursor *c, uint8_t byte)
 {
 	skip_blanks(c);
 	if (c->at == c->end || *c->at != byte)
@@ -169,7 +169,7 @@ static bool skip_byte(struct cursor *c, uint8_t byte)
 
 bool ckpt_scan_export_runs(const uint8_t *json, size_t len, char shown[CKPT_EXPORT_SHOWN])
 {
-	struct cursor c = { json, json + len };
+	struct json_cursor c = { json, json + len };
 	char text[MOST_TEXT + 1];
 
 	while ((c.at = memchr(c.at, '"', (size_t)(c.end - c.at)))) {

@@ -28,12 +28,12 @@ struct proof {
 
 /* ---- one part of a sparse tensor ---- */
 
-struct part {
+struct sparse_part {
 	struct ckpt_array *array;
 	struct ckpt_array_info info;
 };
 
-static int open_part(const struct ckpt_array *whole, const char *name, struct part *out, struct ckpt_error *err)
+static int open_part(const struct ckpt_array *whole, const char *name, struct sparse_part *out, struct ckpt_error *err)
 {
 	int rc = ckpt_array_part(whole, name, &out->array, err);
 
@@ -58,7 +58,7 @@ static int64_t number_at(const uint8_t *at, uint32_t itemsize)
  * Items FROM to TO of PART: is each at least LEAST, and below LIMIT? GROWS: and none below the one
  * in front of it. 0, or <0.
  */
-static int check_range(const struct part *part, uint64_t from, uint64_t to, int64_t limit, bool grows, bool *out, struct ckpt_error *err)
+static int check_range(const struct sparse_part *part, uint64_t from, uint64_t to, int64_t limit, bool grows, bool *out, struct ckpt_error *err)
 {
 	int64_t least = 0;
 	uint8_t *block;
@@ -87,7 +87,7 @@ static int check_range(const struct part *part, uint64_t from, uint64_t to, int6
 /* (dimensions that are sparse, values) */
 static int check_coo(const struct ckpt_array *whole, const struct ckpt_tensor *t, bool *out, struct ckpt_error *err)
 {
-	struct part indices = { 0 }, values = { 0 };
+	struct sparse_part indices = { 0 }, values = { 0 };
 	int rc = open_part(whole, "indices", &indices, err);
 
 	if (rc == 0)
@@ -106,7 +106,7 @@ static bool is_block(const char *layout)
 }
 
 /* How often the columns of each row begin, from 0 to the number of values; and these columns. */
-static int check_parts(const struct part *starts, const struct part *places, const struct part *values, const struct ckpt_tensor *t, bool *out,
+static int check_parts(const struct sparse_part *starts, const struct sparse_part *places, const struct sparse_part *values, const struct ckpt_tensor *t, bool *out,
 		       struct ckpt_error *err)
 {
 	bool by_rows = !strcmp(t->layout, "sparse_csr") || !strcmp(t->layout, "sparse_bsr"), blocks = is_block(t->layout);
@@ -148,7 +148,7 @@ static int check_parts(const struct part *starts, const struct part *places, con
 static int check_compressed(const struct ckpt_array *whole, const struct ckpt_tensor *t, bool *out, struct ckpt_error *err)
 {
 	bool by_rows = !strcmp(t->layout, "sparse_csr") || !strcmp(t->layout, "sparse_bsr");
-	struct part starts = { 0 }, places = { 0 }, values = { 0 };
+	struct sparse_part starts = { 0 }, places = { 0 }, values = { 0 };
 	int rc = open_part(whole, by_rows ? "crow_indices" : "ccol_indices", &starts, err);
 
 	if (rc == 0)

@@ -19,14 +19,14 @@ enum { MOST_BIGINT = 1786 /* bytes of 4300 digits */, MOST_DEPTH = 16, MOST_IN_A
 static const uint64_t MODULUS = ((uint64_t)1 << BITS) - 1;
 
 /* The hash of one key, as far as it can be known from the file. */
-struct key {
+struct key_hash {
 	struct ckpt_scan_walk *w;
 	uint64_t nodes, bytes; /* that were looked at */
 	bool is_unknown; /* a call makes it, or part of it */
 	bool is_too_much;
 };
 
-static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned depth);
+static uint64_t hash_of(struct key_hash *k, const struct ckpt_value *v, unsigned depth);
 
 static uint64_t with_sign(uint64_t rest, bool negative)
 {
@@ -85,7 +85,7 @@ static uint64_t hash_of_text(const char *text, uint64_t len)
 	return hash ^ hash >> 29;
 }
 
-static uint64_t hash_of_tuple(struct key *k, const struct ckpt_seq *items, unsigned depth)
+static uint64_t hash_of_tuple(struct key_hash *k, const struct ckpt_seq *items, unsigned depth)
 {
 	const uint64_t first = 11400714785074694791u, second = 14029467366897019727u, fifth = 2870177450012600261;
 	uint64_t hash = fifth;
@@ -98,7 +98,7 @@ static uint64_t hash_of_tuple(struct key *k, const struct ckpt_seq *items, unsig
 	return hash == UINT64_MAX ? 1546275796 : hash;
 }
 
-static uint64_t hash_of_parts(struct key *k, const struct ckpt_seq *items, unsigned depth)
+static uint64_t hash_of_parts(struct key_hash *k, const struct ckpt_seq *items, unsigned depth)
 {
 	for (uint32_t i = 0; i < items->count && !k->is_too_much; i++)
 		hash_of(k, items->items[i], depth);
@@ -248,7 +248,7 @@ static bool hash_of_scalar(const struct ckpt_value *v, uint64_t *hash)
 }
 
 /* Of a call of the table. False: it is not known, and who wrote the file may have chosen it. */
-static bool hash_of_call(struct key *k, const struct ckpt_scan_rule *rule, const struct ckpt_value *v, unsigned depth, uint64_t *hash)
+static bool hash_of_call(struct key_hash *k, const struct ckpt_scan_rule *rule, const struct ckpt_value *v, unsigned depth, uint64_t *hash)
 {
 	const struct ckpt_value *first = argument(v, 0);
 	const struct ckpt_seq *state;
@@ -291,7 +291,7 @@ static bool hash_of_call(struct key *k, const struct ckpt_scan_rule *rule, const
 	return false;
 }
 
-static uint64_t hash_of(struct key *k, const struct ckpt_value *v, unsigned depth)
+static uint64_t hash_of(struct key_hash *k, const struct ckpt_value *v, unsigned depth)
 {
 	const struct ckpt_global *g;
 	const struct ckpt_scan_rule *rule;
@@ -376,7 +376,7 @@ static uint64_t steps_of(uint64_t *hashes, size_t count)
 }
 
 /* The same key may be used very often, and be long. */
-static bool may_look(const struct key *k)
+static bool may_look(const struct key_hash *k)
 {
 	return ckpt_scan_may_look(k->w, k->nodes + k->bytes / 16);
 }
@@ -392,7 +392,7 @@ static void compare(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys 
 	hashes = malloc(count * sizeof(*hashes));
 	w->s->no_memory |= !hashes;
 	for (size_t i = 0; hashes && i < count; i++) {
-		struct key k = { .w = w };
+		struct key_hash k = { .w = w };
 		const struct ckpt_value *v = i < a->old_count ? key_at(a->old, i, a->form)
 							      : key_at(a->items, i - a->old_count, a->form);
 
@@ -425,7 +425,7 @@ void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added
 {
 	for (size_t i = 0; i < a->count; i++) {
 		const struct ckpt_value *v = key_at(a->items, i, a->form);
-		struct key k = { .w = w };
+		struct key_hash k = { .w = w };
 
 		if (v->kind != CKPT_TUPLE && v->kind != CKPT_FROZENSET && v->kind != CKPT_CALL && v->kind != CKPT_BIGINT)
 			continue;

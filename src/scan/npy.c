@@ -16,7 +16,7 @@
 enum { MOST_HEADER = 1 << 20, MOST_DIMENSIONS = 32, FEW_ITEMS = 4096 /* as in numpy.c */ };
 static const uint64_t MOST_PICKLE = (uint64_t)1 << 30;
 
-struct cursor {
+struct header_cursor {
 	const char *at, *end;
 };
 
@@ -26,7 +26,7 @@ struct header {
 	bool has_text, is_big; /* items are texts of 4 bytes a character, the highest first */
 };
 
-static bool skip_text(struct cursor *c, const char *text)
+static bool skip_text(struct header_cursor *c, const char *text)
 {
 	size_t len = strlen(text);
 
@@ -36,7 +36,7 @@ static bool skip_text(struct cursor *c, const char *text)
 	return true;
 }
 
-static bool read_number(struct cursor *c, uint64_t *out)
+static bool read_number(struct header_cursor *c, uint64_t *out)
 {
 	const char *start = c->at;
 
@@ -68,7 +68,7 @@ static bool has_size(char letter, uint64_t itemsize)
 }
 
 /* '<f4' -> 4; objects are none. */
-static bool read_type(struct cursor *c, uint64_t *itemsize, struct header *h)
+static bool read_type(struct header_cursor *c, uint64_t *itemsize, struct header *h)
 {
 	char letter;
 
@@ -92,7 +92,7 @@ static bool read_type(struct cursor *c, uint64_t *itemsize, struct header *h)
 	return skip_text(c, "'");
 }
 
-static bool read_shape(struct cursor *c, struct header *h)
+static bool read_shape(struct header_cursor *c, struct header *h)
 {
 	uint64_t n;
 
@@ -113,7 +113,7 @@ static bool read_shape(struct cursor *c, struct header *h)
  * [('a', '<f4'), ('b', '<i8', (3,))]: a structure of numbers, one behind the other, whose names
  * need no escapes.
  */
-static bool read_structure(struct cursor *c, uint64_t *itemsize, struct header *h)
+static bool read_structure(struct header_cursor *c, uint64_t *itemsize, struct header *h)
 {
 	struct header field = { 0 };
 	uint64_t one;
@@ -136,7 +136,7 @@ static bool read_structure(struct cursor *c, uint64_t *itemsize, struct header *
 }
 
 /* "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }", blanks, a line feed */
-static bool read_header(struct cursor c, struct header *h)
+static bool read_header(struct header_cursor c, struct header *h)
 {
 	uint64_t itemsize;
 
@@ -219,7 +219,7 @@ void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source)
 	text = malloc((size_t)start);
 	s->no_memory |= !text;
 	ok = text && ckpt_source_read(source, 0, text, (size_t)start, NULL) == 0 &&
-	     read_header((struct cursor){ text + (head[6] == 1 ? 10 : 12), text + start }, &h);
+	     read_header((struct header_cursor){ text + (head[6] == 1 ? 10 : 12), text + start }, &h);
 	free(text);
 	if (!ok)
 		scan_objects(s, source, start);

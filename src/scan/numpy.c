@@ -259,7 +259,7 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 enum { MOST_NESTING = 8 };
 
 /* Where in the data an item of a dtype lies, which may be in an item of another one. */
-struct place {
+struct item_place {
 	struct ckpt_scan_walk *w;
 	const struct ckpt_scan_numpy_data *data;
 	size_t off, step;
@@ -295,7 +295,7 @@ static bool is_big(const struct ckpt_value *dtype)
 }
 
 /* NBYTES at the place, and in each step behind it. */
-static bool are_characters(const struct place *at, size_t nbytes, bool big)
+static bool are_characters(const struct item_place *at, size_t nbytes, bool big)
 {
 	for (size_t start = at->off; start < at->data->len && nbytes <= at->data->len - start; start += at->step) {
 		if (!ckpt_scan_may_look(at->w, 1 + nbytes / 4))
@@ -313,11 +313,11 @@ static bool are_characters(const struct place *at, size_t nbytes, bool big)
 	return true;
 }
 
-static bool are_texts(const struct ckpt_value *dtype, const struct place *at)
+static bool are_texts(const struct ckpt_value *dtype, const struct item_place *at)
 {
 	const struct ckpt_value *state = dtype && dtype->kind == CKPT_CALL ? dtype->u.call->state : NULL, *array = state ? item(state, 2) : NULL,
 				*fields = state ? item(state, 4) : NULL;
-	struct place inner = *at;
+	struct item_place inner = *at;
 	size_t nbytes;
 
 	if (!dtype || dtype->kind != CKPT_CALL)
@@ -357,7 +357,7 @@ static bool are_texts(const struct ckpt_value *dtype, const struct place *at)
 
 bool ckpt_scan_numpy_are_texts(struct ckpt_scan_walk *w, const struct ckpt_value *dtype, const struct ckpt_scan_numpy_data *data)
 {
-	struct place whole = { .w = w, .data = data, .step = (size_t)size_of(dtype) };
+	struct item_place whole = { .w = w, .data = data, .step = (size_t)size_of(dtype) };
 
 	return are_texts(dtype, &whole);
 }

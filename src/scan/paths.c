@@ -26,15 +26,15 @@
 enum { SHOWN = 300, MOST_NAME = 4096 };
 
 /* A value that is being gone through: the name of what is below it begins with LEN bytes. */
-struct level {
+struct value_level {
 	const struct ckpt_value *v;
 	uint32_t next;
 	size_t len;
 };
 
-struct search {
+struct subject_search {
 	struct ckpt_scan_walk *w;
-	struct level *levels; /* malloc */
+	struct value_level *levels; /* malloc */
 	uint32_t depth, cap;
 	uint8_t *seen, *wanted; /* malloc: bits, by id */
 	struct ckpt_buf name;
@@ -64,7 +64,7 @@ void ckpt_scan_note_subjects(struct ckpt_scan_walk *w, uint32_t first)
 
 /* ---- what a value holds ---- */
 
-static void add_component(struct search *f, const struct ckpt_value *key, uint32_t index)
+static void add_component(struct subject_search *f, const struct ckpt_value *key, uint32_t index)
 {
 	if (f->name.len > MOST_NAME)
 		return; /* deep nests of long keys: nobody reads the rest */
@@ -81,7 +81,7 @@ static void add_component(struct search *f, const struct ckpt_value *key, uint32
 }
 
 /* Keys and values in turn: a key has the name of the mapping. */
-static const struct ckpt_value *pair_part(struct search *f, const struct ckpt_seq *pairs,
+static const struct ckpt_value *pair_part(struct subject_search *f, const struct ckpt_seq *pairs,
 					  uint32_t i)
 {
 	if (i % 2)
@@ -93,7 +93,7 @@ static const struct ckpt_value *pair_part(struct search *f, const struct ckpt_se
  * What was called, with what, and what became of it: only items and attributes have names of their
  * own.
  */
-static const struct ckpt_value *call_part(struct search *f, const struct ckpt_call *c, uint32_t i)
+static const struct ckpt_value *call_part(struct subject_search *f, const struct ckpt_call *c, uint32_t i)
 {
 	const struct ckpt_value *const parts[] = { c->func, c->args, c->kwargs, c->state,
 						   c->setter };
@@ -111,7 +111,7 @@ static const struct ckpt_value *call_part(struct search *f, const struct ckpt_ca
 }
 
 /* Part I of V, and the name of it; NULL: there are no more. */
-static const struct ckpt_value *part_of(struct search *f, const struct ckpt_value *v, uint32_t i)
+static const struct ckpt_value *part_of(struct subject_search *f, const struct ckpt_value *v, uint32_t i)
 {
 	switch ((enum ckpt_value_kind)v->kind) {
 	case CKPT_TUPLE:
@@ -131,7 +131,7 @@ static const struct ckpt_value *part_of(struct search *f, const struct ckpt_valu
 
 /* ---- searching ---- */
 
-static void name_subjects(struct search *f, const struct ckpt_value *v)
+static void name_subjects(struct subject_search *f, const struct ckpt_value *v)
 {
 	struct ckpt_scanner *s = f->w->s;
 	char shown[SHOWN];
@@ -161,9 +161,9 @@ static void set_bit(uint8_t *bits, uint32_t id)
 }
 
 /* Once for each; those without an identity hold nothing. */
-static bool enter_value(struct search *f, const struct ckpt_value *v)
+static bool enter_value(struct subject_search *f, const struct ckpt_value *v)
 {
-	struct level *grown;
+	struct value_level *grown;
 
 	if (!v->id || get_bit(f->seen, v->id))
 		return true;
@@ -174,16 +174,16 @@ static bool enter_value(struct search *f, const struct ckpt_value *v)
 	if (!grown)
 		return false;
 	f->levels = grown;
-	grown[f->depth++] = (struct level){ v, 0, f->name.len };
+	grown[f->depth++] = (struct value_level){ v, 0, f->name.len };
 	return true;
 }
 
-static bool search(struct search *f, const struct ckpt_value *root)
+static bool search(struct subject_search *f, const struct ckpt_value *root)
 {
 	bool ok = enter_value(f, root);
 
 	while (ok && f->depth && f->left) {
-		struct level *top = &f->levels[f->depth - 1];
+		struct value_level *top = &f->levels[f->depth - 1];
 		const struct ckpt_value *part;
 
 		f->name.len = top->len;
@@ -196,7 +196,7 @@ static bool search(struct search *f, const struct ckpt_value *root)
 	return ok && !f->name.bad;
 }
 
-static bool mark_wanted(struct search *f)
+static bool mark_wanted(struct subject_search *f)
 {
 	size_t size = f->w->doc.next_id / 8 + 1u;
 
@@ -211,7 +211,7 @@ static bool mark_wanted(struct search *f)
 
 void ckpt_scan_name_subjects(struct ckpt_scan_walk *w)
 {
-	struct search f = { .w = w, .left = w->subject_count };
+	struct subject_search f = { .w = w, .left = w->subject_count };
 
 	if (w->subject_count && w->doc.root)
 		w->s->no_memory |= !mark_wanted(&f) || !search(&f, w->doc.root);

@@ -28,7 +28,7 @@ enum {
 };
 static const uint32_t Z32 = 0xFFFFFFFF;
 
-struct ends {
+struct end_records {
 	uint64_t count, size, off; /* of the directory */
 	uint64_t at;		   /* the first of the end records */
 };
@@ -77,7 +77,7 @@ static bool find_end(struct ckpt_loose_zip *zip, uint64_t *out)
 }
 
 /* Where a zip64 end record is: right in front of its locator, whatever the locator says. */
-static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct ends *ends)
+static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct end_records *ends)
 {
 	uint8_t bytes[END64_BYTES];
 	struct ckpt_reader r = { bytes, LOCATOR_BYTES, 0, false };
@@ -133,10 +133,10 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct ends
 		zip->narrow_off = end_off - ends->size;
 	if (length != END64_BYTES - 12)
 		ckpt_loose_zip_odd(zip, NULL, at, "a zip64 end record of another length");
-	*ends = (struct ends){ count, size, off, at };
+	*ends = (struct end_records){ count, size, off, at };
 }
 
-static bool read_ends(struct ckpt_loose_zip *zip, struct ends *ends)
+static bool read_ends(struct ckpt_loose_zip *zip, struct end_records *ends)
 {
 	uint8_t bytes[END_BYTES];
 	struct ckpt_reader r = { bytes, END_BYTES, 0, false };
@@ -200,7 +200,7 @@ static bool is_of_first(struct ckpt_loose_zip *zip, uint64_t off)
 }
 
 /* Offsets count from the start of the archive, which need not be that of the file. */
-static bool place_directory(struct ckpt_loose_zip *zip, const struct ends *ends)
+static bool place_directory(struct ckpt_loose_zip *zip, const struct end_records *ends)
 {
 	uint64_t straight = ends->off, behind = ends->at >= ends->size ? ends->at - ends->size : 0;
 	bool at_straight, at_behind;
@@ -239,7 +239,7 @@ static bool place_directory(struct ckpt_loose_zip *zip, const struct ends *ends)
 
 bool ckpt_loose_zip_find(struct ckpt_loose_zip *zip)
 {
-	struct ends ends = { 0 };
+	struct end_records ends = { 0 };
 
 	if (!read_ends(zip, &ends) || !place_directory(zip, &ends))
 		return false;

@@ -121,7 +121,9 @@ int ckpt_cut_box(const struct ckpt_model *model, const struct ckpt_tensor *t,
 {
 	static const uint64_t zeros[CKPT_MOST_DIMS];
 	const struct ckpt_storage *s = &model->storages[t->storage];
-	struct ckpt_block block = { .offset = zeros, .shape = t->shape, .stride = t->stride };
+	struct ckpt_tensor_block block = { .offset = zeros,
+					   .shape = t->shape,
+					   .stride = t->stride };
 	const struct ckpt_format *format = model->doc->format;
 	int rc = format->box ? format->box(model, t, offset, shape, out, err) : 1;
 

@@ -82,9 +82,9 @@ int ckpt_joined_add(struct ckpt_joined *j, uint32_t file, const struct ckpt_tens
 		    const uint64_t *offset, const uint64_t *shape, struct ckpt_error *err)
 {
 	size_t size = j->ndim * sizeof(*shape);
-	struct ckpt_block block = { .bytes = *bytes,
-				    .stride = local->stride,
-				    .first = local->offset };
+	struct ckpt_tensor_block block = { .bytes = *bytes,
+					   .stride = local->stride,
+					   .first = local->offset };
 	uint64_t *box;
 	bool there;
 

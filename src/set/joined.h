@@ -13,7 +13,7 @@ struct ckpt_joined {
 	struct ckpt_arena *arena; /* borrowed: of what is kept */
 	const char *const *files; /* for messages: where parts are, by their number */
 	uint32_t ndim;
-	struct ckpt_block *blocks; /* malloc */
+	struct ckpt_tensor_block *blocks; /* malloc */
 	struct ckpt_box *boxes;	   /* malloc: the same, to check what they cover */
 	uint32_t count, cap;
 	struct ckpt_strmap places; /* of which box there is a block */

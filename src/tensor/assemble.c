@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* The box that is put together, and what its recipe is made with. */
-struct box {
+struct target_box {
 	uint32_t ndim;
 	const uint64_t *offset, *shape;
 	uint32_t itemsize;
@@ -28,7 +28,8 @@ struct box {
 };
 
 /* What a block and the box have in common, in coordinates of the box. False: nothing. */
-static bool intersect_block(const struct box *b, const struct ckpt_block *block, struct ckpt_mosaic_tile *tile)
+static bool intersect_block(const struct target_box *b, const struct ckpt_tensor_block *block,
+			    struct ckpt_mosaic_tile *tile)
 {
 	uint64_t first = block->first;
 
@@ -51,7 +52,8 @@ static bool intersect_block(const struct box *b, const struct ckpt_block *block,
 }
 
 /* Do the tile's items follow each other in the box? START: the item of the box it begins at. */
-static bool is_run_of_box(const struct box *b, const struct ckpt_mosaic_tile *t, uint64_t *start)
+static bool is_run_of_box(const struct target_box *b, const struct ckpt_mosaic_tile *t,
+			  uint64_t *start)
 {
 	bool whole = true; /* all dimensions behind this one are there in full */
 	bool run = true;
@@ -67,7 +69,7 @@ static bool is_run_of_box(const struct box *b, const struct ckpt_mosaic_tile *t,
 	return run;
 }
 
-static bool is_dense(const struct box *b, const struct ckpt_mosaic_tile *t)
+static bool is_dense(const struct target_box *b, const struct ckpt_mosaic_tile *t)
 {
 	uint64_t step = 1;
 
@@ -79,7 +81,8 @@ static bool is_dense(const struct box *b, const struct ckpt_mosaic_tile *t)
 	return true;
 }
 
-static int gather_tile(const struct box *b, const struct ckpt_mosaic_tile *t, struct ckpt_recipe *out)
+static int gather_tile(const struct target_box *b, const struct ckpt_mosaic_tile *t,
+		       struct ckpt_recipe *out)
 {
 	struct ckpt_gather *g = ckpt_arena_alloc(b->arena, sizeof(*g));
 
@@ -95,7 +98,7 @@ static int gather_tile(const struct box *b, const struct ckpt_mosaic_tile *t, st
 	return 0;
 }
 
-static int fail_stream(const struct box *b)
+static int fail_stream(const struct target_box *b)
 {
 	return ckpt_fail(
 		b->err, CKPT_E_UNSUPPORTED,
@@ -104,8 +107,8 @@ static int fail_stream(const struct box *b)
 }
 
 /* A stretch of bytes that come front to back only: what is before it is read, and dropped. */
-static int skip_to_tile(const struct box *b, const struct ckpt_mosaic_tile *t, uint64_t first,
-		   uint64_t len, struct ckpt_recipe *out)
+static int skip_to_tile(const struct target_box *b, const struct ckpt_mosaic_tile *t,
+			uint64_t first, uint64_t len, struct ckpt_recipe *out)
 {
 	struct ckpt_skip *skip = ckpt_arena_alloc(b->arena, sizeof(*skip));
 
@@ -117,7 +120,7 @@ static int skip_to_tile(const struct box *b, const struct ckpt_mosaic_tile *t, u
 }
 
 /* The items of a tile, one behind the other. */
-static int tile_recipe(const struct box *b, const struct ckpt_mosaic_tile *t,
+static int tile_recipe(const struct target_box *b, const struct ckpt_mosaic_tile *t,
 		       struct ckpt_recipe *out)
 {
 	uint64_t first = t->first * b->itemsize, len = ckpt_shape_count(t->shape, b->ndim) * b->itemsize;
@@ -142,8 +145,8 @@ static int compare_starts(const void *a, const void *b)
 }
 
 /* All tiles are runs and sorted. */
-static int join_tiles(const struct box *b, struct ckpt_mosaic_tile *const *tiles, size_t count,
-		struct ckpt_recipe *out)
+static int join_tiles(const struct target_box *b, struct ckpt_mosaic_tile *const *tiles,
+		      size_t count, struct ckpt_recipe *out)
 {
 	struct ckpt_recipe *parts;
 	uint64_t len = 0;
@@ -164,8 +167,8 @@ static int join_tiles(const struct box *b, struct ckpt_mosaic_tile *const *tiles
 	return rc;
 }
 
-static int make_mosaic(const struct box *b, struct ckpt_mosaic_tile **tiles, size_t count,
-		      struct ckpt_recipe *out)
+static int make_mosaic(const struct target_box *b, struct ckpt_mosaic_tile **tiles, size_t count,
+		       struct ckpt_recipe *out)
 {
 	struct ckpt_mosaic *m = ckpt_arena_alloc(b->arena, sizeof(*m));
 	struct ckpt_mosaic_tile *copies = ckpt_arena_alloc(b->arena, count * sizeof(*copies));
@@ -185,11 +188,11 @@ static int make_mosaic(const struct box *b, struct ckpt_mosaic_tile **tiles, siz
 	return 0;
 }
 
-int ckpt_assemble(const struct ckpt_block *blocks, size_t count, uint32_t ndim,
+int ckpt_assemble(const struct ckpt_tensor_block *blocks, size_t count, uint32_t ndim,
 		  const uint64_t *offset, const uint64_t *shape, uint32_t itemsize,
 		  struct ckpt_arena *arena, struct ckpt_recipe *out, struct ckpt_error *err)
 {
-	struct box box = { ndim, offset, shape, itemsize, arena, err };
+	struct target_box box = { ndim, offset, shape, itemsize, arena, err };
 	uint64_t covered = 0, wanted = ckpt_shape_count(shape, ndim);
 	struct ckpt_mosaic_tile *tiles, **sorted;
 	size_t tile_count = 0;

@@ -8,7 +8,7 @@
 enum { CKPT_ASSEMBLE_MOST_DIMS = 64 };
 
 /* One rectangular block of a tensor, and where its items are. Lengths and strides in items. */
-struct ckpt_block {
+struct ckpt_tensor_block {
 	const uint64_t *offset, *shape; /* in the whole tensor; NDIM numbers each */
 	const uint64_t *stride;		/* in BYTES */
 	uint64_t first;			/* item of BYTES that the block begins with */
@@ -24,7 +24,7 @@ struct ckpt_block {
  * in ARENA. Returns 0; CKPT_E_FORMAT if the blocks leave a hole in the box; CKPT_E_UNSUPPORTED for
  * a part of a block whose bytes cannot be read at any place (compressed); CKPT_E_NOMEM.
  */
-int ckpt_assemble(const struct ckpt_block *blocks, size_t count, uint32_t ndim,
+int ckpt_assemble(const struct ckpt_tensor_block *blocks, size_t count, uint32_t ndim,
 		  const uint64_t *offset, const uint64_t *shape, uint32_t itemsize,
 		  struct ckpt_arena *arena, struct ckpt_recipe *out, struct ckpt_error *err);
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Dimensions of a box, the one with the longest stride first. */
-struct box {
+struct item_box {
 	uint32_t ndim;
 	uint64_t count[CKPT_ITEMS_MOST_DIMS], stride[CKPT_ITEMS_MOST_DIMS];
 	uint64_t to[CKPT_ITEMS_MOST_DIMS]; /* stride in what is read, in items */
@@ -115,13 +115,13 @@ static int read_bytes(struct ckpt_items_reader *r, uint64_t off, void *buf, size
  * The largest box of whole rows, of rows of rows and so on, that begins with item FIRST and has no
  * more than COUNT items: *TAKEN of them.
  */
-static void cut_box(const struct ckpt_items *items, uint64_t first, uint64_t count, struct box *box,
-		    uint64_t *taken)
+static void cut_box(const struct ckpt_items *items, uint64_t first, uint64_t count,
+		    struct item_box *box, uint64_t *taken)
 {
 	uint64_t rows = 1, to = 1, at;
 	uint32_t dim = items->ndim;
 
-	*box = (struct box){ .first = items->offset };
+	*box = (struct item_box){ .first = items->offset };
 	*taken = 1;
 	while (dim > 0 && first % (rows * items->shape[dim - 1]) == 0 &&
 	       count / rows >= items->shape[dim - 1])
@@ -149,7 +149,7 @@ static void cut_box(const struct ckpt_items *items, uint64_t first, uint64_t cou
  * The longest stride first; dimensions that repeat what they show are where they need fewest reads:
  * inside.
  */
-static void sort_box(struct box *box)
+static void sort_box(struct item_box *box)
 {
 	for (uint32_t i = 1; i < box->ndim; i++)
 		for (uint32_t k = i; k > 0 && box->stride[k - 1] < box->stride[k]; k--) {
@@ -176,7 +176,7 @@ static void copy_item(uint8_t *to, const uint8_t *from, uint32_t size)
 }
 
 /* The index AT of dimensions FROM to END counts on; false: it was the last. */
-static bool next_index(const struct box *box, uint32_t from, uint32_t end, uint64_t *at)
+static bool next_index(const struct item_box *box, uint32_t from, uint32_t end, uint64_t *at)
 {
 	for (uint32_t i = end; i-- > from;) {
 		if (++at[i] < box->count[i])
@@ -196,7 +196,7 @@ static uint64_t sum_steps(const uint64_t *step, const uint64_t *at, uint32_t fro
 }
 
 /* Put the items of the dimensions from INNER on, which SPAN holds, in their places. */
-static void scatter(const struct box *box, uint32_t inner, uint32_t size, const uint8_t *span,
+static void scatter(const struct item_box *box, uint32_t inner, uint32_t size, const uint8_t *span,
 		    uint8_t *out)
 {
 	uint64_t at[CKPT_ITEMS_MOST_DIMS] = { 0 };
@@ -217,7 +217,7 @@ static void scatter(const struct box *box, uint32_t inner, uint32_t size, const 
 }
 
 /* How many dimensions are counted through outside of what is read at once; *SPAN: bytes of that. */
-static uint32_t choose_inner(const struct box *box, uint32_t size, uint64_t *span)
+static uint32_t choose_inner(const struct item_box *box, uint32_t size, uint64_t *span)
 {
 	uint64_t reach = 0, distinct = 1;
 	uint32_t inner = box->ndim;
@@ -239,7 +239,7 @@ static uint32_t choose_inner(const struct box *box, uint32_t size, uint64_t *spa
 	return inner;
 }
 
-static bool lies_in_order(const struct box *box)
+static bool lies_in_order(const struct item_box *box)
 {
 	for (uint32_t i = 0; i < box->ndim; i++)
 		if (box->stride[i] != box->to[i])
@@ -247,7 +247,7 @@ static bool lies_in_order(const struct box *box)
 	return true;
 }
 
-static int read_box(struct ckpt_items_reader *r, struct box *box, uint64_t taken, uint8_t *out,
+static int read_box(struct ckpt_items_reader *r, struct item_box *box, uint64_t taken, uint8_t *out,
 		    struct ckpt_error *err)
 {
 	uint64_t at[CKPT_ITEMS_MOST_DIMS] = { 0 }, span;
@@ -281,7 +281,7 @@ int ckpt_items_read(struct ckpt_items_reader *r, uint64_t first, uint64_t count,
 	int rc = 0;
 
 	while (rc == 0 && count) {
-		struct box box;
+		struct item_box box;
 		uint64_t taken;
 
 		cut_box(r->items, first, count, &box, &taken);

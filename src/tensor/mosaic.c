@@ -40,14 +40,14 @@ struct mosaic_stream {
 };
 
 /* The box of one tile in one band. */
-struct piece {
+struct band_piece {
 	const struct ckpt_mosaic_tile *tile;
 	uint64_t shape[CKPT_ASSEMBLE_MOST_DIMS];
 	uint64_t from; /* first item in the tile's bytes */
 	uint64_t to;   /* first item in the band */
 };
 
-static uint64_t last_item(const struct mosaic_stream *s, const struct piece *p)
+static uint64_t last_item(const struct mosaic_stream *s, const struct band_piece *p)
 {
 	uint64_t last = 0;
 
@@ -56,13 +56,13 @@ static uint64_t last_item(const struct mosaic_stream *s, const struct piece *p)
 	return last;
 }
 
-static uint64_t items_of(const struct mosaic_stream *s, const struct piece *p)
+static uint64_t items_of(const struct mosaic_stream *s, const struct band_piece *p)
 {
 	return ckpt_shape_count(p->shape + s->dim, s->m->ndim - s->dim);
 }
 
 /* Items of the last dimension that lie side by side, here and there. */
-static uint64_t run_items(const struct mosaic_stream *s, const struct piece *p)
+static uint64_t run_items(const struct mosaic_stream *s, const struct band_piece *p)
 {
 	uint32_t last = s->m->ndim - 1;
 
@@ -72,7 +72,7 @@ static uint64_t run_items(const struct mosaic_stream *s, const struct piece *p)
 /*
  * Put the runs of a piece in their places; SPAN holds the bytes from its first item on, or is NULL.
  */
-static int place_runs(struct mosaic_stream *s, const struct piece *p, const uint8_t *span,
+static int place_runs(struct mosaic_stream *s, const struct band_piece *p, const uint8_t *span,
 		      struct ckpt_error *err)
 {
 	uint64_t at[CKPT_ASSEMBLE_MOST_DIMS] = { 0 }, run = run_items(s, p);
@@ -107,8 +107,8 @@ static int place_runs(struct mosaic_stream *s, const struct piece *p, const uint
 /*
  * Bytes that are put elsewhere get a new checksum, so the one that they had is checked on the way.
  */
-static int check_tile_crc(struct mosaic_stream *s, const struct piece *p, const uint8_t *bytes, size_t len,
-		 struct ckpt_error *err)
+static int check_tile_crc(struct mosaic_stream *s, const struct band_piece *p, const uint8_t *bytes,
+			  size_t len, struct ckpt_error *err)
 {
 	const struct ckpt_recipe *all = &p->tile->bytes;
 	struct progress *so_far = &s->progress[p->tile - s->m->tiles];
@@ -131,7 +131,7 @@ static int check_tile_crc(struct mosaic_stream *s, const struct piece *p, const 
 			     NULL, CKPT_NO_OFFSET);
 }
 
-static int place_piece(struct mosaic_stream *s, const struct piece *p, struct ckpt_error *err)
+static int place_piece(struct mosaic_stream *s, const struct band_piece *p, struct ckpt_error *err)
 {
 	uint64_t itemsize = s->m->itemsize, span = (last_item(s, p) + 1) * itemsize,
 		 wanted = items_of(s, p) * itemsize;
@@ -150,8 +150,8 @@ static int place_piece(struct mosaic_stream *s, const struct piece *p, struct ck
 }
 
 /* What TILE has of the band of ROWS rows at s->at. */
-static bool cut_piece(const struct mosaic_stream *s, const struct ckpt_mosaic_tile *tile, uint64_t rows,
-		struct piece *p)
+static bool cut_piece(const struct mosaic_stream *s, const struct ckpt_mosaic_tile *tile,
+		      uint64_t rows, struct band_piece *p)
 {
 	uint64_t band_start = s->at[s->dim], start = tile->offset[s->dim],
 		 end = start + tile->shape[s->dim], step = 1;
@@ -182,7 +182,7 @@ static int next_band(struct ckpt_stream *stream, struct ckpt_error *err)
 {
 	struct mosaic_stream *s = (struct mosaic_stream *)stream;
 	uint64_t left = s->m->shape[s->dim] - s->at[s->dim], rows = left < s->rows ? left : s->rows;
-	struct piece piece;
+	struct band_piece piece;
 	int rc = 0;
 
 	for (size_t i = 0; rc == 0 && i < s->m->tile_count; i++)

@@ -21,7 +21,8 @@ static bool is_integer(enum ckpt_dtype dtype)
 	}
 }
 
-static void apply_to_integers(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
+static void negate_integers(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len,
+			    void *out)
 {
 	const uint8_t *from = in;
 	uint8_t *to = out;
@@ -57,7 +58,9 @@ struct ckpt_negate ckpt_negate_of(const struct ckpt_recipe *inner, enum ckpt_dty
 	uint32_t width = ckpt_byteswap_width(dtype);
 	bool is_complex = width != ckpt_dtype_size(dtype);
 
-	return (struct ckpt_negate){ .map = { *inner, width, width, is_neg && is_integer(dtype) ? apply_to_integers : negate_piece },
+	return (struct ckpt_negate){ .map = { *inner, width, width,
+					      is_neg && is_integer(dtype) ? negate_integers
+									  : negate_piece },
 				     .even = is_neg,
 				     .odd = is_neg != (is_complex && is_conj) };
 }

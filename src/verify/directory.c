@@ -95,7 +95,7 @@ static int verify_tensor(struct ckpt_verifier *v, struct ckpt_dcp *dcp, uint32_t
 {
 	struct ckpt_error local = CKPT_ERROR_INIT;
 	char text[sizeof(local.text)];
-	const struct ckpt_block *blocks;
+	const struct ckpt_tensor_block *blocks;
 	uint64_t count;
 	int rc;
 

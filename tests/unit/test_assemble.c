@@ -75,7 +75,7 @@ struct made {
 	uint32_t ndim, itemsize;
 	uint64_t shape[MOST_DIMS];
 	struct made_block made[MOST_BLOCKS];
-	struct ckpt_block blocks[MOST_BLOCKS];
+	struct ckpt_tensor_block blocks[MOST_BLOCKS];
 	size_t count;
 };
 
@@ -156,7 +156,7 @@ static uint64_t lay(struct made_block *b, uint32_t ndim, enum layout layout)
 static void give_bytes(struct made *m, size_t i, enum layout layout)
 {
 	struct made_block *b = &m->made[i];
-	struct ckpt_block *out = &m->blocks[i];
+	struct ckpt_tensor_block *out = &m->blocks[i];
 	uint64_t reach = lay(b, m->ndim, layout), first = layout == PLAIN ? 0 : below(5);
 	uint64_t items = first + reach + (layout == PLAIN ? 0 : below(5));
 	uint64_t len = items * m->itemsize;
@@ -176,7 +176,7 @@ static void give_bytes(struct made *m, size_t i, enum layout layout)
 		bytes.memory = b->bytes = b->owned;
 	}
 	bytes.crc32 = libdeflate_crc32(0, b->bytes, len);
-	*out = (struct ckpt_block){ b->offset, b->shape, b->stride, first, bytes };
+	*out = (struct ckpt_tensor_block){ b->offset, b->shape, b->stride, first, bytes };
 }
 
 static void make(struct made *m, unsigned cuts, const enum layout *layout)
@@ -382,10 +382,10 @@ static void tensors_of_many_bands(void **state)
 
 /* ---- one by one ---- */
 
-static struct ckpt_block block_of(const uint64_t *offset, const uint64_t *shape,
+static struct ckpt_tensor_block block_of(const uint64_t *offset, const uint64_t *shape,
 				  const uint64_t *stride, const void *bytes, uint64_t len)
 {
-	return (struct ckpt_block){ .offset = offset,
+	return (struct ckpt_tensor_block){ .offset = offset,
 				    .shape = shape,
 				    .stride = stride,
 				    .bytes = { .kind = CKPT_RECIPE_MEMORY,
@@ -404,7 +404,7 @@ static void what_is_one_block_keeps_its_checksum(void **state)
 {
 	static const uint64_t row_stride[2] = { 3, 1 }, second_row[2] = { 1, 0 }, row[2] = { 1, 3 };
 	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
-	struct ckpt_block block = block_of(zeros, whole, row_stride, "abcdef", 6);
+	struct ckpt_tensor_block block = block_of(zeros, whole, row_stride, "abcdef", 6);
 	struct ckpt_recipe recipe;
 
 	(void)state;
@@ -425,7 +425,7 @@ static void rows_are_joined_and_keep_their_checksums(void **state)
 {
 	static const uint64_t row[2] = { 1, 3 }, stride[2] = { 3, 1 }, second[2] = { 1, 0 };
 	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
-	struct ckpt_block blocks[2] = { block_of(second, row, stride, "def", 3),
+	struct ckpt_tensor_block blocks[2] = { block_of(second, row, stride, "def", 3),
 					block_of(zeros, row, stride, "abc", 3) };
 	struct ckpt_recipe recipe;
 
@@ -443,7 +443,7 @@ static void rows_are_joined_and_keep_their_checksums(void **state)
 static void columns_are_put_in_their_places(void **state)
 {
 	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
-	struct ckpt_block blocks[2] = { block_of(zeros, left_shape, left_stride, "abde", 4),
+	struct ckpt_tensor_block blocks[2] = { block_of(zeros, left_shape, left_stride, "abde", 4),
 					block_of(right_offset, right_shape, right_stride, "cf",
 						 2) };
 	struct ckpt_recipe recipe;
@@ -458,7 +458,7 @@ static void columns_are_put_in_their_places(void **state)
 static void a_hole_is_an_error(void **state)
 {
 	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
-	struct ckpt_block left = block_of(zeros, left_shape, left_stride, "abde", 4);
+	struct ckpt_tensor_block left = block_of(zeros, left_shape, left_stride, "abde", 4);
 	struct ckpt_recipe recipe;
 
 	(void)state;
@@ -522,7 +522,7 @@ static int open_pass(const struct ckpt_recipe *recipe, struct ckpt_stream **out,
 	return 0;
 }
 
-static struct ckpt_block compressed(struct ckpt_block block)
+static struct ckpt_tensor_block compressed(struct ckpt_tensor_block block)
 {
 	block.bytes.kind = CKPT_RECIPE_STREAM;
 	block.bytes.open = open_pass;
@@ -537,9 +537,9 @@ static void of_compressed_blocks_only_stretches_are_taken(void **state)
 	static const char refused[] = "rows would have to be taken out of bytes that come front to "
 				      "back only (compressed, or cast)";
 	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
-	struct ckpt_block rows[2] = { compressed(block_of(zeros, row, stride, "abc", 3)),
+	struct ckpt_tensor_block rows[2] = { compressed(block_of(zeros, row, stride, "abc", 3)),
 				      compressed(block_of(second, row, stride, "def", 3)) };
-	struct ckpt_block columns[2] = {
+	struct ckpt_tensor_block columns[2] = {
 		compressed(block_of(zeros, left_shape, left_stride, "abde", 4)),
 		block_of(right_offset, right_shape, right_stride, "cf", 2)
 	};
@@ -570,7 +570,7 @@ static void a_long_stretch_of_compressed_bytes_is_found(void **state)
 	static const uint64_t shape[1] = { 600000 }, one[1] = { 1 }, from[1] = { 399999 },
 			      len[1] = { 100001 };
 	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
-	struct ckpt_block block = compressed(block_of(zeros, shape, one, file_bytes, 600000));
+	struct ckpt_tensor_block block = compressed(block_of(zeros, shape, one, file_bytes, 600000));
 	struct ckpt_recipe recipe;
 
 	(void)state;
@@ -582,7 +582,7 @@ static void a_long_stretch_of_compressed_bytes_is_found(void **state)
 static void a_source_that_is_too_short_is_an_error_while_reading(void **state)
 {
 	struct ckpt_arena *arena = ckpt_arena_new(1 << 20);
-	struct ckpt_block blocks[2] = { block_of(zeros, left_shape, left_stride, "abde", 4),
+	struct ckpt_tensor_block blocks[2] = { block_of(zeros, left_shape, left_stride, "abde", 4),
 					block_of(right_offset, right_shape, right_stride, "cf",
 						 2) };
 	struct ckpt_recipe recipe;
@@ -602,11 +602,11 @@ static void a_source_that_is_too_short_is_an_error_while_reading(void **state)
 
 static void an_arena_that_is_full_is_an_error(void **state)
 {
-	struct ckpt_block blocks[2] = { block_of(zeros, left_shape, left_stride, "abde", 4),
+	struct ckpt_tensor_block blocks[2] = { block_of(zeros, left_shape, left_stride, "abde", 4),
 					block_of(right_offset, right_shape, right_stride, "cf",
 						 2) };
 	static const uint64_t turned[2] = { 1, 2 };
-	struct ckpt_block block = block_of(zeros, left_shape, turned, "adbe", 4);
+	struct ckpt_tensor_block block = block_of(zeros, left_shape, turned, "adbe", 4);
 	struct ckpt_recipe recipe;
 
 	(void)state;

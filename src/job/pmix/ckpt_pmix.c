@@ -26,7 +26,7 @@ struct meeting {
  * A call that has not returned yet, with what PMIx has been told: it keeps the addresses until
  * then.
  */
-struct call {
+struct pending_call {
 	pmix_proc_t who;
 	pmix_key_t key;
 	pmix_info_t info[2];
@@ -43,9 +43,9 @@ enum { TOO_LATE = 1 };
 
 /* ---- waiting ---- */
 
-static struct call *call_new(struct ckpt_error *err)
+static struct pending_call *call_new(struct ckpt_error *err)
 {
-	struct call *c = calloc(1, sizeof(*c));
+	struct pending_call *c = calloc(1, sizeof(*c));
 
 	if (!c) {
 		ckpt_plugin_fail(err, CKPT_E_NOMEM, "out of memory");
@@ -56,14 +56,14 @@ static struct call *call_new(struct ckpt_error *err)
 	return c;
 }
 
-static void call_free(struct call *c)
+static void call_free(struct pending_call *c)
 {
 	pthread_cond_destroy(&c->changed);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
 
-static void finish(struct call *c, pmix_status_t status)
+static void finish(struct pending_call *c, pmix_status_t status)
 {
 	pthread_mutex_lock(&c->lock);
 	c->status = status;
@@ -79,7 +79,7 @@ static void fence_is_done(pmix_status_t status, void *ctx)
 
 static void value_is_there(pmix_status_t status, pmix_value_t *value, void *ctx)
 {
-	struct call *c = ctx;
+	struct pending_call *c = ctx;
 
 	if (status == PMIX_SUCCESS && value && value->type == PMIX_BYTE_OBJECT &&
 	    value->data.bo.size <= sizeof(c->bytes)) {
@@ -92,7 +92,7 @@ static void value_is_there(pmix_status_t status, pmix_value_t *value, void *ctx)
 }
 
 /* 0; TOO_LATE, or CKPT_E_CANCELLED: C belongs to PMIx now. */
-static int wait_for(struct call *c, const volatile int *cancel, uint64_t deadline)
+static int wait_for(struct pending_call *c, const volatile int *cancel, uint64_t deadline)
 {
 	int rc = 0;
 
@@ -164,7 +164,7 @@ static void timeout_info(pmix_info_t *info, uint64_t deadline)
 /* TOO_LATE: not all ranks have come. */
 static int fence(struct meeting *m, uint64_t deadline, struct ckpt_error *err)
 {
-	struct call *c = call_new(err);
+	struct pending_call *c = call_new(err);
 	pmix_status_t status;
 	int rc = 0;
 
@@ -199,7 +199,7 @@ static int fence(struct meeting *m, uint64_t deadline, struct ckpt_error *err)
 static int get(struct meeting *m, uint32_t rank, const char *what, void *out, size_t len,
 	       uint64_t deadline, struct ckpt_error *err)
 {
-	struct call *c = call_new(err);
+	struct pending_call *c = call_new(err);
 	pmix_status_t status;
 	int rc;
 

@@ -64,7 +64,7 @@ struct ckpt_dcp {
 	 * opened
 	 */
 	const struct ckpt_value **values;
-	const struct ckpt_block **blocks;
+	const struct ckpt_tensor_block **blocks;
 	/* malloc: by entry, what is left to do when its blocks are joined */
 	struct ckpt_dcp_finish *finish;
 	struct ckpt_dcp_place *places; /* malloc, by storage of the document */
@@ -117,7 +117,7 @@ bool ckpt_dcp_has_safetensors(struct ckpt_dcp *dcp);
 
 /* The part of a tensor that such a file has, checked against the index. Under the lock. */
 int ckpt_dcp_safetensors_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *entry,
-			       const struct ckpt_dcp_chunk *chunk, struct ckpt_block *out,
+			       const struct ckpt_dcp_chunk *chunk, struct ckpt_tensor_block *out,
 			       struct ckpt_error *err);
 
 /* Decode the item of a value that is no tensor; its values get ids from *NEXT_ID on. */
@@ -131,7 +131,7 @@ void ckpt_dcp_item_forget_file(struct ckpt_dcp_item *item);
  * The chunks of a tensor, their items opened and checked against the index. Under the lock.
  * *OUT has as many blocks as *COUNT, empty chunks left out; it lives as long as DCP.
  */
-int ckpt_dcp_blocks(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_block **out,
+int ckpt_dcp_blocks(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_tensor_block **out,
 		    uint64_t *count, struct ckpt_error *err);
 
 /* The bytes of a box of the tensor, in C order. Lives as long as DCP. */

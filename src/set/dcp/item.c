@@ -233,7 +233,8 @@ static int set_file_extent(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *ch
 
 static int fill_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
 		      struct ckpt_source *source, const struct ckpt_model *item,
-		      struct ckpt_block *out, struct ckpt_dcp_finish *after, struct ckpt_error *err)
+		      struct ckpt_tensor_block *out, struct ckpt_dcp_finish *after,
+		      struct ckpt_error *err)
 {
 	const struct ckpt_tensor *t = item->tensors;
 	const struct ckpt_storage *s = &item->storages[t->storage];
@@ -258,7 +259,8 @@ static int fill_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_chunk *chunk,
 }
 
 static int open_block(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_dcp_chunk *chunk,
-		      struct ckpt_block *out, struct ckpt_dcp_finish *after, struct ckpt_error *err)
+		      struct ckpt_tensor_block *out, struct ckpt_dcp_finish *after,
+		      struct ckpt_error *err)
 {
 	struct ckpt_source *source;
 	struct ckpt_model *item = NULL;
@@ -281,7 +283,7 @@ static int open_block(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_dc
 }
 
 /* The same for all blocks is done when they are joined; else to each of them. */
-static int choose_finish(struct ckpt_dcp *dcp, uint32_t entry, struct ckpt_block *blocks,
+static int choose_finish(struct ckpt_dcp *dcp, uint32_t entry, struct ckpt_tensor_block *blocks,
 			 const struct ckpt_dcp_finish *after, uint64_t count,
 			 struct ckpt_error *err)
 {
@@ -298,11 +300,11 @@ static int choose_finish(struct ckpt_dcp *dcp, uint32_t entry, struct ckpt_block
 	return rc;
 }
 
-int ckpt_dcp_blocks(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_block **out,
+int ckpt_dcp_blocks(struct ckpt_dcp *dcp, uint32_t entry, const struct ckpt_tensor_block **out,
 		    uint64_t *count, struct ckpt_error *err)
 {
 	const struct ckpt_dcp_entry *e = &dcp->index.entries[entry];
-	struct ckpt_block *blocks = NULL;
+	struct ckpt_tensor_block *blocks = NULL;
 	struct ckpt_dcp_finish *after;
 	int rc;
 
@@ -341,7 +343,7 @@ int ckpt_dcp_box_bytes(struct ckpt_dcp *dcp, uint32_t entry, const uint64_t *off
 		       const uint64_t *shape, struct ckpt_recipe *out, struct ckpt_error *err)
 {
 	const struct ckpt_dcp_entry *e = &dcp->index.entries[entry];
-	const struct ckpt_block *blocks;
+	const struct ckpt_tensor_block *blocks;
 	uint64_t count;
 	int rc;
 

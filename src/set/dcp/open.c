@@ -300,7 +300,7 @@ static int make_values(struct dcp_opener *o)
 	int rc = 0;
 
 	o->dcp->values = calloc(room, sizeof(struct ckpt_value *));
-	o->dcp->blocks = calloc(room, sizeof(struct ckpt_block *));
+	o->dcp->blocks = calloc(room, sizeof(struct ckpt_tensor_block *));
 	o->dcp->items = calloc(room, sizeof(*o->dcp->items));
 	o->dcp->finish = calloc(room, sizeof(*o->dcp->finish));
 	o->storage_ids = calloc(room, sizeof(struct ckpt_value *));

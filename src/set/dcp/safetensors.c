@@ -133,7 +133,7 @@ static int find_tensor(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *e,
 }
 
 int ckpt_dcp_safetensors_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *e,
-			       const struct ckpt_dcp_chunk *chunk, struct ckpt_block *out,
+			       const struct ckpt_dcp_chunk *chunk, struct ckpt_tensor_block *out,
 			       struct ckpt_error *err)
 {
 	struct ckpt_dcp_file *file = &dcp->files[chunk->file];
@@ -146,12 +146,13 @@ int ckpt_dcp_safetensors_block(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry
 		return rc;
 	for (uint32_t i = e->ndim; i-- > 0; step *= chunk->shape[i])
 		stride[i] = step;
-	*out = (struct ckpt_block){ .offset = chunk->offset,
-				    .shape = chunk->shape,
-				    .stride = stride,
-				    .bytes = { .kind = CKPT_RECIPE_EXTENT,
-					       .src = file->source,
-					       .off = chunk->off + file->header.data_off + t->begin,
-					       .len = t->end - t->begin } };
+	*out = (struct ckpt_tensor_block){ .offset = chunk->offset,
+					   .shape = chunk->shape,
+					   .stride = stride,
+					   .bytes = { .kind = CKPT_RECIPE_EXTENT,
+						      .src = file->source,
+						      .off = chunk->off + file->header.data_off +
+							     t->begin,
+						      .len = t->end - t->begin } };
 	return 0;
 }

@@ -130,11 +130,11 @@ static int whole_bytes(struct ckpt_zero *z, const struct ckpt_zero_entry *e,
 		       struct ckpt_recipe *out, struct ckpt_error *err)
 {
 	static const uint64_t zeros[CKPT_MOST_DIMS];
-	const struct ckpt_block block = { .offset = zeros,
-					  .shape = e->shape,
-					  .stride = e->whole.stride,
-					  .first = e->whole.offset,
-					  .bytes = e->whole_bytes };
+	const struct ckpt_tensor_block block = { .offset = zeros,
+						 .shape = e->shape,
+						 .stride = e->whole.stride,
+						 .first = e->whole.offset,
+						 .bytes = e->whole_bytes };
 	struct ckpt_cast *cast;
 	int rc = ckpt_assemble(&block, 1, e->ndim, zeros, e->shape, ckpt_dtype_size(e->whole.dtype),
 			       z->arena, out, err);

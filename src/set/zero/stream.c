@@ -72,7 +72,7 @@ uint64_t ckpt_zero_stream_alike(const struct ckpt_zero_stream *s, uint64_t first
 
 /* Blocks of one tensor in one dimension; their numbers are in the arena. */
 struct cutter {
-	struct ckpt_block *blocks; /* malloc */
+	struct ckpt_tensor_block *blocks; /* malloc */
 	uint32_t count, cap;
 	struct ckpt_arena *arena;
 	struct ckpt_error *err;
@@ -93,11 +93,11 @@ static int add_block(struct cutter *c, const struct ckpt_zero_piece *p, uint64_t
 	c->blocks = grown;
 	box[0] = at;
 	box[1] = len;
-	c->blocks[c->count++] = (struct ckpt_block){ .offset = &box[0],
-						     .shape = &box[1],
-						     .stride = &one,
-						     .first = p->offset + inside,
-						     .bytes = p->bytes };
+	c->blocks[c->count++] = (struct ckpt_tensor_block){ .offset = &box[0],
+							    .shape = &box[1],
+							    .stride = &one,
+							    .first = p->offset + inside,
+							    .bytes = p->bytes };
 	return 0;
 }
 
