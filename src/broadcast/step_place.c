@@ -132,7 +132,10 @@ int ckpt_step_place(struct ckpt_session *s)
 	return rc < 0 ? ckpt_session_agree(s, rc, CKPT_BROADCAST_LOST) : 0;
 }
 
-/* Where several ranks of a node made folders in each other's the outer ones are empty when all have removed theirs. */
+/*
+ * Where several ranks of a node made folders in each other's the outer ones are empty when all have
+ * removed theirs.
+ */
 void ckpt_step_remove_folders(struct ckpt_session *s)
 {
 	bool all;

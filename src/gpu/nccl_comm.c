@@ -28,7 +28,7 @@ struct ckpt_nccl_comm {
 	struct ncclComm *handle; /* NULL: there is none any more */
 };
 
-/* CODE is what CALL of NCCL returned between enter() and leave_cuda(). To be still at it is no error. */
+/* CODE is what CALL of NCCL returned between enter() and leave_cuda(). IN_PROGRESS is no error. */
 static int leave_cuda(struct ckpt_nccl_comm *comm, const char *call, unsigned code,
 		 struct ckpt_error *err)
 {

@@ -64,7 +64,7 @@ struct ckpt_value *ckpt_unfold(const struct ckpt_value *v, struct ckpt_arena *ar
  */
 int ckpt_fold_next(struct ckpt_machine *m);
 
-/* Turn V, if it is FOLDED, into a CALL: called before the machine looks into a value or changes it. */
+/* Turn V, if it is FOLDED, into a CALL, before the machine looks into a value or changes it. */
 int ckpt_machine_unfold(struct ckpt_machine *m, const struct ckpt_value *v);
 
 /* The same for the value that entry INDEX of the memo lies inside of. */

@@ -569,7 +569,8 @@ static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
 	if (!there || !was_there || *there == said)
 		return;
 	w->has_two_classes = true;
-	if (w->s->in_package) /* torch.package gives the bytes of the first mention the class of each */
+	/* torch.package gives the bytes of the first mention the class of each */
+	if (w->s->in_package)
 		ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "storage", ckpt_scan_at(w), "a storage of a package that is said to be of two classes, or lengths");
 	else
 		ckpt_scan_find(w->s, CKPT_SCAN_PLAIN, "note", ckpt_scan_at(w), "a storage that is said to be of two classes, or lengths");

@@ -457,12 +457,16 @@ static void set_top(struct ckpt_loose_zip *zip)
 				 "TorchScript archives are not for weights_only");
 }
 
-/* A checkpoint inside of something, or one of a row: who loads it believes what its pickle says of its storages. */
+/*
+ * A checkpoint inside of something, or one of a row: who loads it believes what its pickle says of
+ * its storages.
+ */
 static void prove_zip(const struct ckpt_loose_zip *zip)
 {
 	struct ckpt_scanner *s = zip->s;
 	struct ckpt_source *part;
-	bool is_top = zip->flags & CKPT_SCAN_TOP && !s->is_dcp && (zip->has_pickle || zip->is_script); /* scan_one() does it */
+	/* scan_one() does it */
+	bool is_top = zip->flags & CKPT_SCAN_TOP && !s->is_dcp && (zip->has_pickle || zip->is_script);
 
 	if (is_top || !(zip->has_pickle || zip->is_script || zip->is_package) || s->rc < 0)
 		return;
