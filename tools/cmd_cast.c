@@ -11,11 +11,11 @@ static const struct opt opts[] = {
 	OPT_LIST("only", 0, &only, "PATTERN",
 		 "cast only tensors whose name matches; may be repeated"),
 	OPT_LIST("except", 0, &except, "PATTERN",
-		 "leave tensors whose name matches; may be repeated"),
+		 "do not cast tensors whose name matches; may be repeated"),
 	OPT_FLAG("to-integer", 0, &to_integer,
-		 "a cast to integers is meant: fractions are cut off"),
+		 "allow a cast to integers, which cuts fractions off"),
 	OPT_FLAG("if-present", 0, &s.if_present,
-		 "nothing to cast is no error: write OUT all the same"),
+		 "succeed if there is nothing to cast: write OUT unchanged"),
 	EDIT_OPTS(s),
 	OPT_END
 };

@@ -12,16 +12,17 @@ static int precision = 8;
 
 static const struct opt opts[] = {
 	OPT_STR("output", 'o', &output, "FILE.npy",
-		"write it to a file as numpy.save() does, and print nothing"),
+		"write the values as numpy.save() does, and do not print them"),
 	OPT_STR("part", 0, &part, "PART",
-		"indices or values of a sparse tensor, int_repr or scales of a quantized one"),
+		"take one part: indices, values (sparse), int_repr, scales (quantized)"),
 	OPT_FLAG("all", 'a', &all_items, "print all numbers, not only the edges of a long array"),
 	OPT_STR("precision", 0, &precision_text, "N",
-		"digits behind the point at most, 0 to 17; default: 8"),
+		"print at most N digits after the point, 0 to 17; default: 8"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document"),
 	OPT_FLAG("force", 'f', &force, "replace FILE.npy if it exists"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
-	OPT_FLAG("quiet", 'q', &quiet, "only the numbers: no line that says what they are"),
+	OPT_FLAG("quiet", 'q', &quiet,
+		 "print only the numbers, not the line that says what they are"),
 	OPT_END
 };
 

@@ -3,9 +3,11 @@
 
 static struct edit_settings s;
 
-static const struct opt opts[] = { OPT_FLAG("if-present", 0, &s.if_present,
-					    "nothing to save is no error: write OUT all the same"),
-				   EDIT_OPTS(s), OPT_END };
+static const struct opt opts[] = {
+	OPT_FLAG("if-present", 0, &s.if_present,
+		 "succeed if there is nothing to drop: write OUT unchanged"),
+	EDIT_OPTS(s), OPT_END
+};
 
 static int run(int argc, char **argv);
 

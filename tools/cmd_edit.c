@@ -8,7 +8,7 @@ static struct step_list chain;
 
 static const struct opt opts[] = { EDIT_STEP_OPTS(chain),
 				   OPT_FLAG("if-present", 0, &s.if_present,
-					    "a step that finds nothing to do is no error"),
+					    "go on after a step that finds nothing to do"),
 				   EDIT_OPTS(s), OPT_END };
 
 static int run(int argc, char **argv);

@@ -10,7 +10,7 @@ static const struct opt help_opts[] = {
 static const struct opt no_opts[] = { OPT_END };
 static const struct opt version_opts[] = {
 	OPT_FLAG("verbose", 'v', &verbose,
-		 "also the libraries, and what this machine has for GPUs"),
+		 "also print the libraries, and what this machine has for GPUs"),
 	OPT_END
 };
 

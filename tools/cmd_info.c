@@ -13,7 +13,8 @@ static bool all_items;
 
 static const struct opt opts[] = {
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a page"),
-	OPT_FLAG("all", 'a', &all_items, "all top-level entries, not only the first 24"), OPT_END
+	OPT_FLAG("all", 'a', &all_items, "list all top-level entries, not only the first 24"),
+	OPT_END
 };
 
 static int run(int argc, char **argv);

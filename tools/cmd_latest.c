@@ -10,9 +10,8 @@
 static bool quick;
 
 static const struct opt opts[] = {
-	OPT_FLAG("quick", 0, &quick,
-		 "look at the metadata only: the bytes of tensors are not read"),
-	OPT_FLAG("quiet", 'q', &quiet, "do not say what was passed over"), OPT_END
+	OPT_FLAG("quick", 0, &quick, "check only the metadata; do not read the bytes of tensors"),
+	OPT_FLAG("quiet", 'q', &quiet, "do not report what is passed over"), OPT_END
 };
 
 static int run(int argc, char **argv);

@@ -12,12 +12,13 @@ static bool long_form, exact_bytes, of_records;
 static const char *sort_by, *json;
 
 static const struct opt opts[] = {
-	OPT_FLAG("long", 'l', &long_form, "also stride, offset, storage, class, gradient"),
-	OPT_FLAG("bytes", 'b', &exact_bytes, "sizes in bytes, not as 1.5M (powers of 1000)"),
-	OPT_FLAG("records", 0, &of_records, "the records of the archive, not the tensors"),
+	OPT_FLAG("long", 'l', &long_form,
+		 "also print stride, offset, storage, class and requires_grad"),
+	OPT_FLAG("bytes", 'b', &exact_bytes, "print sizes in bytes, not as 1.5M (powers of 1000)"),
+	OPT_FLAG("records", 0, &of_records, "list the records of the archive, not the tensors"),
 	OPT_STR("sort", 0, &sort_by, "KEY", "order by name or size; default: as in the file"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),
-	OPT_FLAG("quiet", 'q', &quiet, "no totals"),
+	OPT_FLAG("quiet", 'q', &quiet, "print no totals"),
 	OPT_END
 };
 

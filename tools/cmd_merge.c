@@ -11,14 +11,13 @@ static struct str_list only;
 
 static const struct opt opts[] = {
 	OPT_LIST("only", 0, &only, "PATTERN",
-		 "take only what matches, such as model; may be repeated"),
+		 "take only entries that match, such as model; may be repeated"),
 	OPT_FLAG("int-keys", 0, &int_keys,
-		 "turn the keys \"0\", \"1\" ... of an optimizer's state back into numbers"),
-	OPT_FLAG(
-		"shards-only", 0, &shards_only,
-		"leave out what lies beside the shards: Lightning's meta.pt, Megatron's common.pt"),
+		 "turn the keys '0', '1' ... of an optimizer's state back into numbers"),
+	OPT_FLAG("shards-only", 0, &shards_only,
+		 "leave out Lightning's meta.pt and Megatron's common.pt"),
 	OPT_STR("profile", 0, &profile, "VERSION",
-		"as this torch writes: 1.6 to 2.14, or later; default: the newest"),
+		"write as this torch does: 1.6 to 2.14, or later; default: the newest"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
 	IGNORE_DAMAGE_OPT,
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),

@@ -11,9 +11,11 @@ static struct str_list at;
 static bool anywhere;
 
 #define STRIP_OPTS \
-	AT_OPT(at), OPT_FLAG("anywhere", 0, &anywhere, "also inside of names, after a dot"), \
+	AT_OPT(at), \
+		OPT_FLAG("anywhere", 0, &anywhere, \
+			 "also strip the prefix inside a name, after a dot"), \
 		OPT_FLAG("if-present", 0, &s.if_present, \
-			 "nothing to strip is no error: write OUT all the same")
+			 "succeed if there is nothing to strip: write OUT unchanged")
 
 static const struct opt strip_opts[] = { STRIP_OPTS, EDIT_OPTS(s), OPT_END };
 static const struct opt add_opts[] = { AT_OPT(at), EDIT_OPTS(s), OPT_END };

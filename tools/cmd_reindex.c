@@ -8,14 +8,14 @@ static bool in_place, force, hard_link, no_sync, dry_run, from_ranks;
 static const char *for_torch;
 
 static const struct opt opts[] = {
-	OPT_FLAG("in-place", 'i', &in_place, "instead of OUT: replace the index in DIR itself"),
+	OPT_FLAG("in-place", 'i', &in_place, "replace the index in DIR itself, and write no OUT"),
 	OPT_STR("for-torch", 0, &for_torch, "VERSION",
-		"the oldest torch that has to load it: 1.13, or 2.0 and later; default: 2.0"),
+		"name the oldest torch to load it: 1.13, or 2.0 and later; default: 2.0"),
 	OPT_FLAG("from-ranks", 0, &from_ranks,
-		 "from the indexes of single ranks, although there is a .metadata"),
-	OPT_FLAG("force", 'f', &force, "replace OUT if it is such a directory"),
+		 "join the indexes of single ranks, even if there is a .metadata"),
+	OPT_FLAG("force", 'f', &force, "replace OUT if it holds only files of such a checkpoint"),
 	OPT_FLAG("hard-link", 0, &hard_link,
-		 "OUT gets hard links to the data files: a later save into either destroys both"),
+		 "hard-link the data files; a later save to DIR or OUT ruins both"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),

@@ -10,12 +10,13 @@ static const char *all;
 static bool device_objects, any_device;
 
 static const struct opt opts[] = {
-	OPT_STR("all", 0, &all, "DEVICE", "move everything there, whatever the tag"),
+	OPT_STR("all", 0, &all, "DEVICE", "move everything to DEVICE, whatever its tag"),
 	OPT_FLAG("device-objects", 0, &device_objects,
-		 "also torch.device values, which torch.load leaves alone"),
-	OPT_FLAG("any-device", 0, &any_device, "take device types that torch itself does not know"),
+		 "also change torch.device values, which torch.load leaves alone"),
+	OPT_FLAG("any-device", 0, &any_device,
+		 "accept device types that torch itself does not know"),
 	OPT_FLAG("if-present", 0, &s.if_present,
-		 "nothing to move is no error: write OUT all the same"),
+		 "succeed if there is nothing to move: write OUT unchanged"),
 	EDIT_OPTS(s),
 	OPT_END
 };

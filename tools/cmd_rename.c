@@ -8,10 +8,10 @@ static struct str_list expressions, at;
 
 static const struct opt opts[] = {
 	OPT_LIST("expression", 'e', &expressions, "s/A/B/",
-		 "replace the first match of A by B in every key; with a 'g' behind, every match"),
+		 "replace the first match of A in every key by B; s/A/B/g: every match"),
 	AT_OPT(at),
 	OPT_FLAG("if-present", 0, &s.if_present,
-		 "nothing to rename is no error: write OUT all the same"),
+		 "succeed if there is nothing to rename: write OUT unchanged"),
 	EDIT_OPTS(s), OPT_END
 };
 

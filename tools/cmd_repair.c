@@ -14,18 +14,17 @@ static const char *fill, *json;
 
 static const struct opt opts[] = {
 	OPT_STR("fill", 0, &fill, "WHAT",
-		"zeros, nan: lost tensors are kept with these values (integers: always zeros)"),
-	OPT_FLAG("proven-only", 0, &proven_only,
-		 "what has no checksum that proves it counts as lost"),
+		"keep lost tensors, filled with zeros or nan (integers: always zeros)"),
+	OPT_FLAG("proven-only", 0, &proven_only, "count what no checksum proves as lost"),
 	OPT_FLAG("if-present", 0, &if_present,
-		 "a file with nothing to repair is written as it is, with exit code 0"),
+		 "write a file with nothing to repair as it is, and exit with 0"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be saved, write nothing"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	OPT_FLAG("verbose", 'v', &verbose,
-		 "name every tensor that is lost or unproven, not only the first 20"),
+		 "name every lost or unproven tensor, not only the first 20"),
 	OPT_END
 };
 

@@ -11,7 +11,7 @@ static struct edit_settings s;
 
 static const struct opt opts[] = {
 	OPT_FLAG("if-present", 0, &s.if_present,
-		 "nothing to change is no error: write OUT all the same"),
+		 "succeed if there is nothing to change: write OUT unchanged"),
 	EDIT_OPTS(s), OPT_END
 };
 

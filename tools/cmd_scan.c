@@ -13,10 +13,9 @@ static const char *json, *sarif;
 
 static const struct opt opts[] = {
 	OPT_FLAG("strict", 0, &strict,
-		 "only what is plain is fine: needs-objects ends with 1, too"),
+		 "accept only plain files: exit with 1 for needs-objects, too"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
-	OPT_OPTIONAL("sarif", &sarif, "FILE",
-		     "print SARIF 2.1.0, as code hosts and editors take it"),
+	OPT_OPTIONAL("sarif", &sarif, "FILE", "print SARIF 2.1.0, for code hosts and editors"),
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing about files that are fine"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "print every name, all findings, and what weights_only refuses"),

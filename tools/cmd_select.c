@@ -11,10 +11,10 @@ static struct str_list keep, drop;
 
 static const struct opt extract_opts[] = { EDIT_OPTS(s), OPT_END };
 static const struct opt select_opts[] = {
-	OPT_LIST("keep", 0, &keep, "PATTERN", "keep only what matches; may be repeated"),
-	OPT_LIST("drop", 0, &drop, "PATTERN", "leave out what matches; may be repeated"),
+	OPT_LIST("keep", 0, &keep, "PATTERN", "keep only entries that match; may be repeated"),
+	OPT_LIST("drop", 0, &drop, "PATTERN", "leave out entries that match; may be repeated"),
 	OPT_FLAG("if-present", 0, &s.if_present,
-		 "a pattern that matches nothing, beside others, is no error"),
+		 "accept a pattern that matches nothing, if others match"),
 	EDIT_OPTS(s), OPT_END
 };
 

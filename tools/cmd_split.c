@@ -11,21 +11,22 @@ static bool force, no_sync, dry_run, drop_others;
 static const char *to, *ranks, *dim, *least, *alignment, *at, *shared;
 
 #define SHARD_OPTS \
-	OPT_STR("ranks", 'r', &ranks, "N", "for how many ranks; needed"), \
-		OPT_STR("to", 0, &to, "FORMAT", "dcp, or safetensors; default: dcp"), \
+	OPT_STR("ranks", 'r', &ranks, "N", "write shards for N ranks; required"), \
+		OPT_STR("to", 0, &to, "FORMAT", "write dcp or safetensors; default: dcp"), \
 		OPT_STR("dim", 0, &dim, "D", \
-			"the dimension to cut: 0, 1 ..., or best: what N divides; default: 0"), \
+			"cut dimension D: 0, 1 ..., or best: one that N divides; default: 0"), \
 		OPT_STR("keep-whole", 0, &least, "SIZE", \
 			"do not cut tensors below SIZE, such as 64K; default: cut all"), \
 		OPT_STR("alignment", 0, &alignment, "N", \
 			"dcp: start every item on a multiple of N bytes; default: 64"), \
 		OPT_STR("at", 0, &at, "NAME", \
-			"safetensors: the state dict, if there are several; default: the largest"), \
+			"safetensors: take the state dict NAME; default: the largest"), \
 		OPT_FLAG("drop-others", 0, &drop_others, \
-			 "safetensors: leave out what is no tensor; without it that is an error"), \
+			 "safetensors: leave out what is not a tensor, instead of failing"), \
 		OPT_STR("shared", 0, &shared, "HOW", \
-			"safetensors: tensors that share bytes: error (the default) or clone"), \
-		OPT_FLAG("force", 'f', &force, "replace OUT if it is such a directory"), \
+			"safetensors: on shared bytes, fail (error, the default) or clone"), \
+		OPT_FLAG("force", 'f', &force, \
+			 "replace OUT if it holds only files of such a checkpoint"), \
 		IGNORE_DAMAGE_OPT, \
 		OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"), \
 		OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"), \

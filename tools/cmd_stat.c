@@ -13,13 +13,13 @@ static const char *sort_by, *bins, *json;
 
 static const struct opt opts[] = {
 	OPT_OPTIONAL("hist", &bins, "BINS",
-		     "a histogram under each, all is read twice; as many bins as fit"),
+		     "draw histograms, reading all twice; default: as many bins as fit"),
 	OPT_STR("sort", 0, &sort_by, "KEY",
-		"order by name, size, max, nan, ... (see above); default: as in the file"),
-	OPT_FLAG("check-finite", 0, &check_finite,
-		 "exit status 1 if there is NaN or infinity anywhere"),
+		"order by KEY, such as name or max (see above); default: as in the file"),
+	OPT_FLAG("check-finite", 0, &check_finite, "exit with 1 if any value is NaN or infinite"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),
-	OPT_FLAG("quiet", 'q', &quiet, "only what is not finite, or cannot be read; no totals"),
+	OPT_FLAG("quiet", 'q', &quiet,
+		 "print only what is not finite or cannot be read, and no totals"),
 	OPT_END
 };
 

@@ -9,11 +9,11 @@ static bool quick, check_finite;
 static const char *json;
 
 static const struct opt opts[] = {
-	OPT_FLAG("quick", 0, &quick, "metadata only: the bytes of tensors are not read"),
-	OPT_FLAG("check-finite", 0, &check_finite, "NaN and infinity in tensors count as wrong"),
+	OPT_FLAG("quick", 0, &quick, "check only the metadata; do not read the bytes of tensors"),
+	OPT_FLAG("check-finite", 0, &check_finite, "count NaN and infinity in tensors as wrong"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing about what is sound"),
-	OPT_FLAG("verbose", 'v', &verbose, "print also what is odd, but harmless"),
+	OPT_FLAG("verbose", 'v', &verbose, "also print what is odd but harmless"),
 	OPT_END
 };
 

@@ -10,9 +10,9 @@ static const char *json, *error_text;
 
 static const struct opt opts[] = {
 	OPT_STR("error", 'e', &error_text, "TEXT",
-		"what was printed when the load failed; '-' reads it, @FILE takes a file"),
+		"explain the printed error: TEXT, '-' for standard input, or '@FILE'"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
-	OPT_FLAG("quiet", 'q', &quiet, "print the causes alone"), OPT_END
+	OPT_FLAG("quiet", 'q', &quiet, "print only the causes"), OPT_END
 };
 
 static int run(int argc, char **argv);

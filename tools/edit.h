@@ -19,21 +19,21 @@ extern bool ignore_damage;
 
 #define IGNORE_DAMAGE_OPT \
 	OPT_FLAG("ignore-damage", 0, &ignore_damage, \
-		 "write bytes that fail their checksum, too, list them, and exit with 1")
+		 "write even bytes that fail their checksum; list them and exit with 1")
 
 #define EDIT_OPTS(s) \
 	OPT_FLAG("in-place", 'i', &(s).in_place, \
-		 "instead of OUT: edit IN itself, crash-safe; unchanged tensors stay in place"), \
+		 "edit IN itself and write no OUT; crash-safe, moves no unchanged tensor"), \
 		OPT_FLAG( \
 			"force", 'f', &(s).force, \
-			"replace OUT if it exists; with -i, edit links and files with several names"), \
+			"replace OUT if it exists; with -i, edit even symlinks and hard links"), \
 		OPT_STR("profile", 0, &(s).profile, "VERSION", \
-			"as this torch writes; default: that of IN; for a legacy stream, the newest"), \
+			"write as this torch does; default: as IN (legacy streams: the newest)"), \
 		OPT_STR("reflink", 0, &(s).reflink, "WHEN", \
-			"auto, always: OUT shares IN's blocks; not torch's layout; default: never"), \
+			"share IN's blocks, not in torch's layout: auto, always; default: never"), \
 		OPT_FLAG( \
 			"hard-link", 0, &(s).hard_link, \
-			"of a directory: link to IN's data files; a later save into either ruins both"), \
+			"hard-link a directory's files; a later save to IN or OUT ruins both"), \
 		IGNORE_DAMAGE_OPT, \
 		OPT_FLAG("no-sync", 0, &(s).no_sync, "do not wait for the disk, like cp"), \
 		OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"), \
@@ -51,14 +51,14 @@ extern bool ignore_damage;
 	OPT_STEP("add-prefix", &(chain), "PREFIX", "put PREFIX before the keys of modules"), \
 	OPT_STEP("rename", &(chain), "s/A/B/", "rename keys, as 'ckpt rename -e' does"), \
 	OPT_STEP("remap", &(chain), "OLD=NEW[,...]", \
-		 "move from device OLD to NEW, as 'ckpt remap' does"), \
+		 "move tensors from device OLD to NEW, as 'ckpt remap' does"), \
 	OPT_STEP("remap-all", &(chain), "DEVICE", "move everything to DEVICE"), \
-	OPT_STEP("extract", &(chain), "NAME", "the value called NAME becomes the whole"), \
-	OPT_STEP("keep", &(chain), "PATTERN", "keep only what matches"), \
-	OPT_STEP("drop", &(chain), "PATTERN", "leave out what matches"), \
-	OPT_STEP("cast", &(chain), "DTYPE", "floating tensors to another dtype"), \
+	OPT_STEP("extract", &(chain), "NAME", "make the value called NAME the whole checkpoint"), \
+	OPT_STEP("keep", &(chain), "PATTERN", "keep only entries that match"), \
+	OPT_STEP("drop", &(chain), "PATTERN", "leave out entries that match"), \
+	OPT_STEP("cast", &(chain), "DTYPE", "cast floating tensors to DTYPE"), \
 	OPT_STEP("sanitize", &(chain), NULL, "make it load with weights_only=True"), \
-	OPT_STEP("compact", &(chain), NULL, "views stop dragging their whole storage along")
+	OPT_STEP("compact", &(chain), NULL, "drop the bytes of storages that no tensor shows")
 
 enum { MOST_REASON = 240 };
 
