@@ -69,20 +69,24 @@ const struct command cmd_broadcast = {
 	.operands = "SRC... DST",
 	.summary = "read a file once and copy it to every node of a job, all or nothing",
 	.details =
-		"Started once on every node (or once per rank), by srun, mpirun, torchrun or by hand. Rank 0 reads SRC,\n"
-		"a file, several, or a directory, once; every node gets a copy with the same bytes, checked by\n"
-		"CRC-32, at DST; no DST has its name before all nodes have all bytes. What is there already from\n"
-		"the same source is kept, and nothing is read.\n"
-		"In DST %h stands for the host, %n its number, %r the rank, %l the local rank, %j the job, %u the user and\n"
-		"%b the name of SRC. Of several ranks on a node one writes, unless %r or %l gives each a path.\n"
-		"Ranks meet through MPI or PMIx where the launcher offers it, else in the folder of --rdzv file:DIR, of\n"
-		"$CKPT_RDZV_DIR or $SLURM_SUBMIT_DIR/.ckpt; without a launcher --job-key names the start.\n"
-		"With --all-or-none an older DST that was replaced is gone if the others then remove theirs; with\n"
-		"--best-effort wrong usage, signals and an MPI that hangs still have their exit status.\n"
-		"An option may also come from a variable: CKPT_BROADCAST_READERS=4, CKPT_BROADCAST_NO_SYNC=1.\n"
-		"Exit status, on all ranks the same: 0 done or there already, 3 SRC, 4 DST, 5 damaged on the way,\n"
-		"6 ranks that do not fit together, 7 a rank lost, 8 no way to reach the others, 9 not on all nodes\n"
-		"(--keep-going), 128+n signal n.\n",
+		"Start it once on every node (or once per rank): with srun, mpirun, torchrun or\n"
+		"by hand. Rank 0 reads SRC (a file, several, or a directory) once. Every node\n"
+		"gets a copy with the same bytes, checked by CRC-32, at DST. No DST gets its name\n"
+		"before all nodes have all bytes. A copy from the same source that is there\n"
+		"already stays, and nothing is read.\n"
+		"In DST, %h is the host, %n its number, %r the rank, %l the local rank, %j the\n"
+		"job, %u the user and %b the name of SRC. If a node has several ranks, one\n"
+		"writes, unless %r or %l gives each a path.\n"
+		"Ranks meet through MPI or PMIx if the launcher offers it. Otherwise they meet in\n"
+		"the folder of --rdzv file:DIR, of $CKPT_RDZV_DIR or $SLURM_SUBMIT_DIR/.ckpt.\n"
+		"Without a launcher, --job-key names the start.\n"
+		"If --all-or-none removes a DST that replaced an older file, the older file is\n"
+		"gone. With --best-effort, wrong usage, signals and an MPI that hangs keep their\n"
+		"exit status.\n"
+		"Variables set options, too: CKPT_BROADCAST_READERS=4, CKPT_BROADCAST_NO_SYNC=1.\n"
+		"Exit status, the same on all ranks: 0 done or there already, 3 SRC, 4 DST,\n"
+		"5 damaged on the way, 6 ranks that do not fit together, 7 a rank lost, 8 no way\n"
+		"to reach the others, 9 not on all nodes (--keep-going), 128+n signal n.\n",
 	.examples =
 		"  srun --ntasks-per-node=1 --mpi=pmix ckpt broadcast /nfs/step900.pt /dev/shm/\n"
 		"  mpirun -N 1 ckpt broadcast /nfs/model.safetensors /nvme/\n",

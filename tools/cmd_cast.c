@@ -27,12 +27,13 @@ const struct command cmd_cast = {
 	.operands = "DTYPE IN OUT",
 	.summary = "cast floating tensors to another dtype: bfloat16, float16, float8_e4m3fn",
 	.details =
-		"All floating tensors are cast, those of an optimizer too, unless --only or --except chooses\n"
-		"(patterns as for 'ckpt select'); integers, bool, complex and quantised tensors stay. Numbers are\n"
-		"rounded as Tensor.to() of torch does it, to the bit; tied tensors stay tied, and views stay views.\n"
-		"NaN stays NaN, in whatever bits. What is too large for fp8 becomes its largest number, as in torch\n"
-		"2.14; torch 2.6 made NaN of it. bf16, fp16, fp32, fp64 and fp8 (float8_e4m3fn) may be written for\n"
-		"short.\n",
+		"cast changes all floating tensors, an optimizer's too, unless --only or --except\n"
+		"chooses (PATTERN works as in 'ckpt select'). Integers, bool, complex and\n"
+		"quantized tensors stay. It rounds numbers exactly as Tensor.to() of torch does.\n"
+		"Tied tensors stay tied, and views stay views. NaN stays NaN, in whatever bits. A\n"
+		"number too large for fp8 becomes the largest fp8 number, as in torch 2.14; torch\n"
+		"2.6 makes it NaN. Short names for DTYPE are bf16, fp16, fp32, fp64 and fp8\n"
+		"(float8_e4m3fn).\n",
 	.examples =
 		"  ckpt cast bf16 in.pt out.pt\n"
 		"  ckpt cast bf16 --except 'optimizer*' --except '*.norm.*' trainer.pt small.pt\n",

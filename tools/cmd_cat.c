@@ -33,10 +33,11 @@ const struct command cmd_cat = {
 	.operands = "IN NAME",
 	.summary = "print a tensor or another value; with -o, write it as .npy for numpy",
 	.details =
-		"NAME is as 'ckpt ls' and 'ckpt info' print it; where that means two things, [\"a\"][\"b.c\"] does\n"
-		"not. Numbers are printed as numpy does it, a long array by the edges of it, and only these are\n"
-		"read. What numpy has no dtype for (bfloat16, float8) is printed and written as float32. A quantized\n"
-		"tensor is dequantized, a sparse one printed in parts, and written as the dense array that it is.\n",
+		"Write NAME as 'ckpt ls' and 'ckpt info' print it. If that is ambiguous, write\n"
+		"the exact form: [\"a\"][\"b.c\"]. cat prints numbers as numpy does. Of a long array\n"
+		"it reads and prints only the edges. It prints and writes dtypes that numpy lacks\n"
+		"(bfloat16, float8) as float32. It dequantizes a quantized tensor. It prints a\n"
+		"sparse tensor in parts, and writes it as a dense array.\n",
 	.examples = "  ckpt cat model.pt fc.weight\n"
 		    "  ckpt cat model.pt fc.weight -o weight.npy\n"
 		    "  ckpt cat model.pt epoch\n",

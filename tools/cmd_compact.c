@@ -16,10 +16,10 @@ const struct command cmd_compact = {
 	.operands = "IN OUT",
 	.summary = "drop the bytes of storages that no tensor shows",
 	.details =
-		"torch.save writes the whole storage of a view: big[:2] takes as much as big. Here every tensor\n"
-		"gets what it shows, and no more: what expand() repeats is there once; tensors that have bytes in\n"
-		"common keep them in common, and tied weights stay tied. (What edits in place left behind is left\n"
-		"out by every edit that writes OUT.)\n",
+		"torch.save writes the whole storage of a view: big[:2] takes as much as big.\n"
+		"compact keeps only what the tensors show. What expand() repeats, it writes once.\n"
+		"Tensors that have bytes in common keep them in common, and tied weights stay\n"
+		"tied. (Every edit that writes OUT leaves out what edits in place left behind.)\n",
 	.examples = "  ckpt compact in.pt out.pt\n",
 	.opts = opts,
 	.least = 2,

@@ -55,17 +55,21 @@ const struct command cmd_diff = {
 	.operands = "A B [B...]",
 	.summary = "compare checkpoints: names, shapes, dtypes, values",
 	.details =
-		"A and each B may be of any two formats, files or directories. Tensors are compared by what they\n"
-		"show: strides, views and shared storages make no difference, nor does the order of keys; what a program\n"
-		"set on a tensor (t.note = 1) does. A key 0 has the name of a key '0', which is said, and counts with\n"
-		"--strict; where a dict has both, each is held against its like. What nests only shows in names: 'a.b' is\n"
-		"b in a. '_metadata', the versions of layers, counts with --strict. All tensors are read; with\n"
-		"--trust-checksums not those of which torch recorded the same checksum, so that copies of many\n"
-		"gigabytes are compared at once, as they were when they were written.\n\n"
-		"change: norm(a - b) / max(norm(a), norm(b)), largest first; max rel: |a - b| / max(|a|, |b|) of one\n"
-		"pair; ulp: steps from one number of the dtype to the next. NaN is equal to NaN, and 0 to -0.\n"
-		"A tensor that has the same values under another name is renamed.\n\n"
-		"Exit status: 0 all are the same as A; 1 one is not; 2 that could not be told for all.\n",
+		"A and each B may have any two formats, and be files or directories. diff\n"
+		"compares what tensors show. Strides, views, shared storages and the order of\n"
+		"keys make no difference; what a program set on a tensor (t.note = 1) does. The\n"
+		"keys 0 and '0' have the same name: diff says so, and with --strict counts it as\n"
+		"a difference; if a dict has both, diff compares each with its own kind. Nesting\n"
+		"shows only in names: 'a.b' is b in a. '_metadata', the versions of layers,\n"
+		"counts with --strict. diff reads all tensors. With --trust-checksums it skips\n"
+		"those for which torch recorded the same checksum. That compares copies of many\n"
+		"gigabytes in an instant, but as they were when torch wrote them.\n\n"
+		"change: norm(a - b) / max(norm(a), norm(b)), largest first; max rel:\n"
+		"|a - b| / max(|a|, |b|) of one pair; ulp: steps from one number of the dtype to\n"
+		"the next. NaN equals NaN, and 0 equals -0. A tensor that has the same values\n"
+		"under another name is renamed.\n\n"
+		"Exit status: 0 all are the same as A; 1 one is not; 2 diff could not compare\n"
+		"them all.\n",
 	.examples = "  ckpt diff step-1000.pt step-2000.pt\n"
 		    "  ckpt diff rank*.pt\n"
 		    "  ckpt diff --strip-module --at model ddp.pt single.pt\n"

@@ -11,11 +11,12 @@ const struct command cmd_dis = {
 	.operands = "IN [RECORD]",
 	.summary = "print the disassembled pickle with offsets",
 	.details =
-		"RECORD is a record of the archive, data.pkl if none is named ('ckpt ls --records' lists them); of one\n"
-		"that is an archive itself its data.pkl. Of a legacy stream it is the number of the pickle, from 1 to 5; 4,\n"
-		"the object, if none is named. Of a tar of torch 0.1 it is a member: pickle if none is named, tensors,\n"
-		"storages, sys_info. IN may also be a bare pickle. Nothing is executed; a damaged pickle is shown up to\n"
-		"the damage.\n",
+		"RECORD names a record of the archive; the default is data.pkl\n"
+		"('ckpt ls --records' lists all). If the record is an archive itself, dis prints\n"
+		"its data.pkl. In a legacy stream, RECORD is the number of a pickle, from 1 to 5;\n"
+		"the default is 4, the object. In a tar of torch 0.1, RECORD is a member: pickle\n"
+		"(the default), tensors, storages or sys_info. IN may also be a bare pickle. dis\n"
+		"executes nothing. It prints a damaged pickle up to the damage.\n",
 	.examples = "  ckpt dis model.pt | less\n"
 		    "  ckpt dis model.jit constants.pkl\n",
 	.opts = opts,

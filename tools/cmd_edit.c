@@ -18,8 +18,8 @@ const struct command cmd_edit = {
 	.operands = "IN OUT",
 	.summary = "run several edits in one pass, in the order given",
 	.details =
-		"Every step sees what the one before it made; bytes are moved once, at the end. Several\n"
-		"--keep, --drop or --remap in a row are one step.\n",
+		"Every step sees the result of the step before it. Bytes move once, at the end.\n"
+		"Several --keep, --drop or --remap in a row are one step.\n",
 	.examples =
 		"  ckpt edit in.pt out.pt --strip-module --drop 'optimizer*' --cast bf16 --remap cuda:0=cpu\n"
 		"  ckpt edit trainer.ckpt out.pt --extract state_dict --strip-prefix model.\n",

@@ -22,11 +22,12 @@ const struct command cmd_latest = {
 	.summary =
 		"print the newest checkpoint in a folder that verifies: for scripts that restart a job",
 	.details =
-		"Files and directories in DIR are tried, the one that was changed last first; what is no checkpoint\n"
-		"is passed over, and what is damaged or unfinished with a word on stderr. One without checksums is taken if\n"
-		"nothing else is wrong with it. Of a directory of shards the time of its index counts.\n"
-		"Hidden names are left out.\n\n"
-		"Exit status: 0 it is printed; 1 there is none; 2 DIR cannot be read.\n",
+		"latest tries the files and directories in DIR, last changed first. It skips what\n"
+		"is not a checkpoint. It also skips what is damaged or unfinished, and says so on\n"
+		"stderr. It accepts a checkpoint without checksums if nothing else is wrong with\n"
+		"it. For a directory of shards, the time of its index counts. It ignores hidden\n"
+		"names.\n\n"
+		"Exit status: 0 it printed one; 1 there is none; 2 DIR cannot be read.\n",
 	.examples = "  ./train --resume \"$(ckpt latest run/checkpoints)\"\n",
 	.opts = opts,
 	.least = 1,

@@ -30,10 +30,10 @@ const struct command cmd_ls = {
 	.summary =
 		"list tensors and numpy arrays: name, dtype, shape, device, bytes, shared storages",
 	.details =
-		"A PATTERN is a glob over the whole name, in which '*' crosses dots; a name also stands\n"
-		"for everything below it; 're:' starts a regular expression.\n"
-		"Of a zip archive with checkpoints inside the files are listed; IN of any command may be one of them, as\n"
-		"ARCHIVE::NAME.\n",
+		"A PATTERN is a glob over the whole name, in which '*' crosses dots. A name also\n"
+		"stands for everything below it. 're:' starts a regular expression.\n"
+		"If IN is a zip archive with checkpoints inside, ls lists its files. Any command\n"
+		"takes one of them as IN, written ARCHIVE::NAME.\n",
 	.examples = "  ckpt ls model.pt\n"
 		    "  ckpt ls model.pt 'module.layer1.*' --sort size\n"
 		    "  ckpt ls --records model.pt\n"

@@ -163,10 +163,11 @@ static int run_strip_prefix(int argc, char **argv);
 static int run_add_prefix(int argc, char **argv);
 
 #define STATE_DICTS \
-	"A state dict is a mapping in which a tensor, or a dict with a tensor in it, stands under a string\n" \
-	"key, wherever it is in the file. All of them are edited, or with --at those that are in the\n" \
-	"mapping of that name. Entries keep their place, _metadata and lists of parameter names\n" \
-	"follow. OUT is, byte for byte, what torch.load, the same change, and torch.save write.\n"
+	"A state dict is a mapping that holds a tensor, or a dict with a tensor in it,\n" \
+	"under a string key. It may be anywhere in the file. The command edits all of\n" \
+	"them; with --at, only those in the mapping of that name. Entries keep their\n" \
+	"place, and _metadata and lists of parameter names follow. OUT is, byte for byte,\n" \
+	"what torch.load, the same change and torch.save write.\n"
 
 const struct command cmd_strip_module = {
 	.name = "strip-module",
@@ -187,9 +188,10 @@ const struct command cmd_add_module = {
 	.operands = "IN OUT",
 	.summary = "put 'module.' before every key, as DistributedDataParallel expects",
 	.details =
-		"Edits the state dicts of modules: those with _metadata, and those that hold nothing but\n"
-		"tensors; an optimizer's are left alone. --at names others. OUT has the entries that\n"
-		"DistributedDataParallel(model).state_dict() has, _metadata included.\n",
+		"This edits the state dicts of modules: those with _metadata, and those that hold\n"
+		"only tensors. It leaves an optimizer's alone. --at names others. OUT has the\n"
+		"entries that DistributedDataParallel(model).state_dict() has, _metadata\n"
+		"included.\n",
 	.examples = "  ckpt add-module plain.pt ddp.pt\n",
 	.opts = add_opts,
 	.least = 2,
@@ -203,7 +205,7 @@ const struct command cmd_strip_prefix = {
 	.operands = "PREFIX IN OUT",
 	.summary = "remove any prefix from keys: _orig_mod., model., _forward_module.",
 	.details =
-		"Only whole components match; a missing dot at the end of PREFIX is added.\n" STATE_DICTS,
+		"PREFIX matches whole components only; a missing dot at its end is added.\n" STATE_DICTS,
 	.examples = "  ckpt strip-prefix _orig_mod. compiled.pt plain.pt\n"
 		    "  ckpt strip-prefix --anywhere _orig_mod. compiled.pt plain.pt\n",
 	.opts = strip_opts,
@@ -218,8 +220,8 @@ const struct command cmd_add_prefix = {
 	.operands = "PREFIX IN OUT",
 	.summary = "put any prefix before keys",
 	.details =
-		"Edits the state dicts of modules: those with _metadata, and those that hold nothing but\n"
-		"tensors; an optimizer's are left alone. --at names others.\n",
+		"This edits the state dicts of modules: those with _metadata, and those that hold\n"
+		"only tensors. It leaves an optimizer's alone. --at names others.\n",
 	.examples = "  ckpt add-prefix backbone. resnet.pt detector.pt\n",
 	.opts = add_opts,
 	.least = 3,

@@ -27,13 +27,15 @@ static int run(int argc, char **argv);
 const struct command cmd_reindex = {
 	.name = "reindex",
 	.operands = "DIR OUT",
-	.summary = "rebuild the index of a sharded checkpoint: for other versions, or after a crash",
+	.summary =
+		"rebuild the index of a sharded checkpoint: for other versions, or after a crash",
 	.details =
-		"The new index loads in every torch from 2.0 on and every Python from 3.8 on, whatever wrote\n"
-		"the old one. If a save was interrupted when it had written all but the name of its index, the\n"
-		"index is taken from .metadata.tmp; if every rank wrote one of its own (use_collectives=False),\n"
-		"they are joined. Data files are not touched. What other tools added to the index, such as\n"
-		"Megatron-Core's attributes, is left out.\n",
+		"The new index loads in every torch from 2.0 on and every Python from 3.8 on,\n"
+		"whatever wrote the old one. If a save was interrupted just before it named its\n"
+		"index, reindex uses .metadata.tmp. If every rank wrote an index of its own\n"
+		"(use_collectives=False), reindex joins them. It does not touch data files. It\n"
+		"leaves out what other tools added to the index, such as Megatron-Core's\n"
+		"attributes.\n",
 	.examples = "  ckpt reindex -i checkpoint-1000/\n"
 		    "  ckpt reindex --for-torch 2.2 checkpoint-1000/ for-older-torch/\n",
 	.opts = opts,

@@ -27,11 +27,11 @@ const struct command cmd_remap = {
 	.name = "remap",
 	.operands = "OLD=NEW... IN OUT",
 	.summary = "change the devices that tensors are loaded to, as map_location does",
-	.details =
-		"OLD is looked up by its exact text, as in a map_location dict, and all maps are applied at\n"
-		"once: 'cuda:0=cuda:1 cuda:1=cuda:0' swaps. OLD may be a glob: 'cuda:*=cpu'. Tags that no OLD\n"
-		"names stay. OUT is, byte for byte, what torch.load(map_location=...) and torch.save write on\n"
-		"a machine that has these devices; 'cuda' is written as 'cuda:0'. Meta tensors stay meta.\n",
+	.details = "OLD is the exact text of a tag, as in a map_location dict, or a glob:\n"
+		   "'cuda:*=cpu'. All maps apply at once: 'cuda:0=cuda:1 cuda:1=cuda:0' swaps two\n"
+		   "devices. Tags that no OLD names stay. OUT is, byte for byte, what\n"
+		   "torch.load(map_location=...) and torch.save write on a machine that has these\n"
+		   "devices. 'cuda' becomes 'cuda:0'. Meta tensors stay meta.\n",
 	.examples = "  ckpt remap cuda:0=cuda:3 in.pt out.pt\n"
 		    "  ckpt remap 'cuda:*=cpu' in.pt out.pt\n"
 		    "  ckpt remap --all cpu in.pt out.pt\n",

@@ -45,10 +45,11 @@ const struct command cmd_rename = {
 	.operands = "IN OUT",
 	.summary = "rename keys by regular expressions",
 	.details =
-		"Every -e is applied in order to every key of the dicts in which tensors stand. A trainer's\n"
-		"own entries (model, epoch) and an optimizer's are left alone; --at names others.\n"
-		"Expressions are Perl-compatible; \\1 and \\g<name> in the replacement mean what they mean in Python.\n"
-		"Two entries that would get one name are an error, and nothing is written.\n",
+		"Every -e applies, in order, to every key of the dicts that hold tensors. rename\n"
+		"leaves alone a trainer's own entries (model, epoch) and an optimizer's; --at\n"
+		"names others. Expressions are Perl-compatible; \\1 and \\g<name> in the\n"
+		"replacement mean what they mean in Python. If two entries would get the same\n"
+		"name, rename fails and writes nothing.\n",
 	.examples = "  ckpt rename -e 's/^backbone\\.(.*)/encoder.\\1/' in.pt out.pt\n"
 		    "  ckpt rename -e 's/gamma$/weight/' -e 's/beta$/bias/' in.pt out.pt\n",
 	.opts = opts,

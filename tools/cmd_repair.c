@@ -35,16 +35,20 @@ const struct command cmd_repair = {
 	.operands = "IN OUT",
 	.summary = "save what a truncated or damaged file still holds as a file that loads",
 	.details =
-		"IN is a torch.save file that broke off, was overwritten in parts, has lost its directory or has junk\n"
-		"in front. Its records are found by what stands around each of them and by the list of tensors;\n"
-		"then every byte is read and held against the checksums that torch wrote. OUT has each tensor\n"
-		"that is all there. Nothing is claimed that no checksum proves: a tensor whose checksum was cut off, or\n"
-		"never recorded (a legacy stream has none), is called unproven, and 'ckpt verify OUT' says so, too.\n\n"
-		"Tensors that are lost are left out of the dicts they are in. One that is part of a list or of an\n"
-		"object cannot be left out: --fill gives it values. Without the list of tensors (data.pkl, which\n"
-		"torch writes first) nothing has a name, and nothing can be saved.\n\n"
-		"Exit status: 0 all tensors are there, and proven; 1 OUT is written, and something is lost or\n"
-		"unproven, or there was nothing to repair; 2 nothing could be saved.\n",
+		"IN is a torch.save file that broke off, was overwritten in parts, has lost its\n"
+		"directory or has junk in front. repair finds its records by what is around each\n"
+		"of them and by the list of tensors. Then it reads every byte and compares it\n"
+		"with the checksums that torch wrote. OUT has each tensor that is complete.\n"
+		"repair claims nothing that no checksum proves. If the checksum of a tensor was\n"
+		"cut off or never recorded (a legacy stream has none), repair calls the tensor\n"
+		"unproven, and so does 'ckpt verify OUT'.\n\n"
+		"repair leaves lost tensors out of the dicts that they are in. It cannot leave\n"
+		"out one that is part of a list or of an object: --fill gives it values. Without\n"
+		"the list of tensors (data.pkl, which torch writes first) nothing has a name, and\n"
+		"repair cannot save anything.\n\n"
+		"Exit status: 0 all tensors are there, and proven; 1 OUT is written, and\n"
+		"something is lost or unproven, or there was nothing to repair; 2 nothing could\n"
+		"be saved.\n",
 	.examples = "  ckpt repair broken.pt saved.pt\n"
 		    "  ckpt repair --fill zeros broken.ckpt resume.ckpt\n",
 	.opts = opts,

@@ -22,10 +22,12 @@ const struct command cmd_sanitize = {
 	.operands = "IN OUT",
 	.summary = "make a file load with weights_only=True: turn objects into plain data",
 	.details =
-		"Namespaces, dataclasses and omegaconf containers become dicts, numpy arrays tensors and numpy\n"
-		"numbers numbers, defaultdicts dicts, paths and dates strings, modules their state dicts. Every\n"
-		"replacement is listed. Nothing is called: what cannot be told without a call is an error that\n"
-		"names the place. OUT loads with weights_only=True in torch 2.6 and later.\n",
+		"Namespaces, dataclasses and omegaconf containers become dicts; numpy arrays\n"
+		"become tensors, and numpy numbers become numbers; defaultdicts become dicts,\n"
+		"paths and dates become strings, and modules become their state dicts. sanitize\n"
+		"lists every replacement. It calls nothing: if only a call could tell what a\n"
+		"value is, sanitize fails and names the place. OUT loads with weights_only=True\n"
+		"in torch 2.6 and later.\n",
 	.examples = "  ckpt sanitize trainer.ckpt safe.ckpt\n",
 	.opts = opts,
 	.least = 2,

@@ -29,18 +29,20 @@ const struct command cmd_scan = {
 	.operands = "IN [IN...]",
 	.summary = "report what a load would import and run, without loading",
 	.details =
-		"IN is a file, or a folder with files in it. Each is read by a decoder that executes nothing, and\n"
-		"only what is understood to its last opcode is called plain; there is no list of bad names to avoid.\n"
-		"Archives are looked into, and what they hide: zip, tar, pickles in pickles, numpy's arrays.\n\n"
+		"IN is a file, or a folder with files in it. The decoder that reads them executes\n"
+		"nothing. scan calls a file plain only if it understands it to the last opcode;\n"
+		"it does not go by a list of bad names. It looks into archives and what hides in\n"
+		"them: zip, tar, pickles in pickles, numpy's arrays.\n\n"
 		"  plain          tensors, containers, numbers and texts: proven, nothing else can happen\n"
-		"  needs-objects  a load also imports classes, which are listed, and has them make objects: do you trust them?\n"
-		"  unreadable     not decided: damaged, cut off, or of a kind that is not looked into\n"
+		"  needs-objects  a load also imports classes, which scan lists, to make objects: do you trust them?\n"
+		"  unreadable     not decided: damaged, cut off, or of a kind that scan does not look into\n"
 		"  inconsistent   two readers would see two different files\n"
 		"  dangerous      a load runs code that the file chose\n\n"
-		"weights_only: whether torch.load(weights_only=True) of torch 1.13, 2.6, 2.14 takes the file.\n\n"
-		"Exit status: 0 all are plain or needs-objects; 1 one is dangerous or inconsistent; 2 none is that,\n"
-		"but one is unreadable, or there was none. In folders, files that are no checkpoints are passed over,\n"
-		"and counted; links to files are followed.\n",
+		"weights_only says whether torch.load(weights_only=True) of torch 1.13, 2.6 and\n"
+		"2.14 takes the file.\n\n"
+		"Exit status: 0 all are plain or needs-objects; 1 one is dangerous or\n"
+		"inconsistent; 2 none is, but one is unreadable, or there is no file. In folders,\n"
+		"scan follows links to files; it skips and counts files that are not checkpoints.\n",
 	.examples = "  ckpt scan downloads/\n"
 		    "  ckpt scan --strict model.pt && ./train --resume model.pt\n"
 		    "  ckpt scan --sarif=scan.sarif models/\n",

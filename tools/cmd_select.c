@@ -26,9 +26,9 @@ const struct command cmd_extract = {
 	.operands = "NAME IN OUT",
 	.summary = "make a part the whole: take the state dict out of a trainer's file",
 	.details =
-		"NAME is a path as 'ckpt ls' and 'ckpt info' print it: model, optimizer.state.0; or the exact\n"
-		"form, for keys with dots: [\"state_dict\"][\"net.0.weight\"]. OUT is, byte for byte, what\n"
-		"torch.save(torch.load(IN)[NAME], OUT) writes.\n",
+		"NAME is a path as 'ckpt ls' and 'ckpt info' print it: model, optimizer.state.0.\n"
+		"For keys with dots, write the exact form: [\"state_dict\"][\"net.0.weight\"]. OUT\n"
+		"is, byte for byte, what torch.save(torch.load(IN)[NAME], OUT) writes.\n",
 	.examples = "  ckpt extract state_dict trainer.ckpt model.pt\n",
 	.opts = extract_opts,
 	.least = 3,
@@ -42,9 +42,10 @@ const struct command cmd_select = {
 	.operands = "IN OUT",
 	.summary = "keep or drop entries: optimizer state, EMA copies, buffers",
 	.details =
-		"A PATTERN is a glob over the whole name ('*' crosses dots), which also matches what is below\n"
-		"that name; 're:' starts a Perl-compatible expression. Entries of dicts and lists are left out,\n"
-		"and with them their tensors; tuples and objects stay as a whole. --drop counts after --keep.\n",
+		"A PATTERN is a glob over the whole name ('*' crosses dots), and also matches\n"
+		"everything below that name. 're:' starts a Perl-compatible expression. select\n"
+		"leaves entries out of dicts and lists, and their tensors with them. Tuples and\n"
+		"objects stay whole. --drop applies after --keep.\n",
 	.examples = "  ckpt select --drop optimizer --drop 'ema*' trainer.pt small.pt\n"
 		    "  ckpt select --keep 'model.backbone.*' trainer.pt backbone.pt\n",
 	.opts = select_opts,

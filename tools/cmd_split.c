@@ -35,12 +35,15 @@ static const char *to, *ranks, *dim, *least, *alignment, *at, *shared;
 static const struct opt split_opts[] = { SHARD_OPTS };
 
 #define WHAT_IT_WRITES \
-	"Dimension 0 of every tensor is cut as torch.chunk and FSDP2 do it, and rank r's parts are in\n" \
-	"__r_0.distcp: at N ranks each opens its own file, and others only for scalars, which are dealt\n" \
-	"to all files, and for values that are no tensors, in the first. torch.distributed.checkpoint\n" \
-	"loads it in every torch from 2.0 on, with any number of ranks. OUT appears when it is whole.\n" \
-	"With --to safetensors the parts are in files as torch's HuggingFaceStorageWriter leaves them,\n" \
-	"shard-00001-model-00001-of-00001.safetensors for rank 0, of one state dict, tensors only;\n" \
+	"The command cuts every tensor along dimension 0, as torch.chunk and FSDP2 do.\n" \
+	"The parts of rank r are in __r_0.distcp. When N ranks load OUT, each opens its\n" \
+	"own file. It opens others only for scalars, which are spread over all files, and\n" \
+	"for values that are not tensors, which are in the first file.\n" \
+	"torch.distributed.checkpoint loads OUT in every torch from 2.0 on, with any\n" \
+	"number of ranks. OUT appears when it is complete.\n" \
+	"With --to safetensors, OUT holds one state dict, tensors only, in files as\n" \
+	"torch's HuggingFaceStorageWriter leaves them:\n" \
+	"shard-00001-model-00001-of-00001.safetensors for rank 0.\n" \
 	"HuggingFaceStorageReader loads them with any number of ranks.\n"
 
 static int run_split(int argc, char **argv);
@@ -51,7 +54,7 @@ const struct command cmd_split = {
 	.operands = "IN OUT",
 	.summary = "split a torch.save file into a sharded checkpoint (DCP) for N ranks",
 	.details = WHAT_IT_WRITES
-	"Nested dicts become keys with dots, as torch does it; tied weights share their bytes.\n",
+	"Nested dicts become keys with dots, as in torch. Tied weights share their bytes.\n",
 	.examples = "  ckpt split model.pt shards/ --ranks 8\n"
 		    "  ckpt split trainer.ckpt shards/ --ranks 8 --to safetensors\n",
 	.opts = split_opts,

@@ -30,14 +30,16 @@ const struct command cmd_stat = {
 	.operands = "IN [PATTERN...]",
 	.summary = "print statistics of values: min, max, mean, std, zeros, NaN, infinities",
 	.details =
-		"Of every tensor, of each dtype, and of all: values as torch.load would show them. Counts are exact. min,\n"
-		"max, mean and std (of the population, ddof=0) are those of the finite values; of complex numbers those of\n"
-		"the magnitudes, of sparse tensors those of the values that are stored. What several tensors show (tied\n"
-		"weights) is in the totals once. Arrays of numpy in the file are looked at, too.\n"
-		"A PATTERN is one as in 'ckpt ls'. KEY is name, size, min, max, mean, std, zeros, nan or inf: the largest\n"
-		"comes first, of 'min' the smallest.\n\n"
-		"Exit status: 0; 1 if nothing matches, or with --check-finite if anything is not finite; 2 if IN cannot be\n"
-		"read, or with --check-finite a tensor in it.\n",
+		"stat describes every tensor, each dtype and the whole file, and takes values as\n"
+		"torch.load shows them. Counts are exact. min, max, mean and std (of the\n"
+		"population, ddof=0) leave out NaN and infinity. They use the magnitudes of\n"
+		"complex numbers, and the stored values of sparse tensors. The totals count bytes\n"
+		"that several tensors show (tied weights) once. stat includes numpy arrays in the\n"
+		"file.\n"
+		"PATTERN works as in 'ckpt ls'. KEY is name, size, min, max, mean, std, zeros,\n"
+		"nan or inf. The largest comes first; for 'min', the smallest.\n\n"
+		"Exit status: 0 fine; 1 if nothing matches, or with --check-finite if any value\n"
+		"is not finite; 2 if IN, or with --check-finite a tensor in it, cannot be read.\n",
 	.examples = "  ckpt stat model.pt\n"
 		    "  ckpt stat --hist model.pt 'model.layers.0.*'\n"
 		    "  ckpt stat -q --check-finite step900.pt && ./train --resume step900.pt\n"

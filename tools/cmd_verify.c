@@ -24,12 +24,13 @@ const struct command cmd_verify = {
 	.operands = "IN [IN...]",
 	.summary = "check that a file is as it was written: every checksum, size and reference",
 	.details =
-		"torch records a checksum for every tensor and never looks at it. This does, at the speed at which\n"
-		"the file can be read, and checks whatever else can be checked: the directory against the records,\n"
-		"each byte between them, sizes against the pickle, references both ways; of a DCP directory every\n"
-		"item, and the index against them.\n\n"
-		"Exit status: 0 sound; 1 damaged (or not finite); 2 cannot tell: there are no checksums (a legacy\n"
-		"stream, a file that was saved without), or IN cannot be read.\n",
+		"torch records a checksum for every tensor and never looks at it. verify does, as\n"
+		"fast as it can read the file. It also checks whatever else can be checked: the\n"
+		"directory against the records, each byte between them, sizes against the pickle,\n"
+		"and references both ways; in a DCP directory, every item, and the index against\n"
+		"the items.\n\n"
+		"Exit status: 0 sound; 1 damaged (or not finite); 2 cannot tell: IN has no\n"
+		"checksums (a legacy stream, a file saved without them), or cannot be read.\n",
 	.examples = "  ckpt verify model.pt && ./train --resume model.pt\n"
 		    "  ckpt verify --quick run/step-*\n",
 	.opts = opts,

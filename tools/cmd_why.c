@@ -22,16 +22,17 @@ const struct command cmd_why = {
 	.operands = "[IN]",
 	.summary = "explain why a file does not load, and print the command that fixes it",
 	.details =
-		"IN is a file, or a directory of shards. Alone, it is looked at for whatever makes a load fail, the\n"
-		"most likely first: cut off, a web page, another format, prefixes of wrappers, devices, objects that\n"
-		"weights_only refuses, and so on. With --error, the message (or the whole traceback) that torch,\n"
-		"transformers, Lightning or DCP printed is recognised, and held against the names, shapes and devices\n"
-		"in IN; without IN it is explained in general.\n\n"
-		"'cause' is what the file itself shows, 'likely' what the message says, 'possible' what goes wrong\n"
-		"where the machine, the torch or the model is not the one that saved it. A line after 'mend' is to be\n"
-		"pasted: a command writes a new file beside IN. Above 1 GiB only metadata are read: 'ckpt verify'\n"
-		"reads the bytes.\n\n"
-		"Exit status: 0 a cause was found; 1 none; 2 IN cannot be read.\n",
+		"IN is a file, or a directory of shards. Alone, why looks in it for whatever\n"
+		"makes a load fail, the most likely first: cut off, a web page, another format,\n"
+		"prefixes of wrappers, devices, objects that weights_only refuses, and so on.\n"
+		"With --error, why recognizes the message (or the whole traceback) that torch,\n"
+		"transformers, Lightning or DCP printed, and compares it with the names, shapes\n"
+		"and devices in IN. Without IN it explains the message in general.\n\n"
+		"'cause' is what the file itself shows. 'likely' is what the message says.\n"
+		"'possible' is what goes wrong if the machine, the torch or the model is not the\n"
+		"one that saved it. Paste a line after 'mend:' into a shell: it writes a new file\n"
+		"beside IN. Above 1 GiB, why reads only metadata; 'ckpt verify' reads the bytes.\n\n"
+		"Exit status: 0 it found a cause; 1 it found none; 2 IN cannot be read.\n",
 	.examples =
 		"  ckpt why model.pt\n"
 		"  ckpt why model.pt --error 'Missing key(s) in state_dict: \"conv.weight\" ...'\n"

@@ -90,7 +90,7 @@ hint: 'ckpt strip-module --help' shows the options"
 @test "help lines fit on a terminal" {
 	for command in $(commands); do
 		"$CKPT" $command --help
-	done | awk 'length($0) > 110 { print; bad = 1 } END { exit bad }'
+	done | awk 'length($0) > 100 { print; bad = 1 } END { exit bad }'
 }
 
 @test "every man page renders without a warning" {
