@@ -63,7 +63,7 @@ static void choose_scientific(const struct printer *p, const struct series *s, s
 			float_rounded(largest / least, f->kind) > 1000;
 }
 
-static int most(int a, int b)
+static int max_int(int a, int b)
 {
 	return a > b ? a : b;
 }
@@ -75,14 +75,14 @@ static void measure_one(struct floating *f, double v, int precision)
 	if (f->scientific) {
 		float_scientific(text, fabs(v), f->kind, precision, 0, 2);
 		e = strchr(text, 'e');
-		f->exp_size = most(f->exp_size, (int)strlen(e) - 2);
+		f->exp_size = max_int(f->exp_size, (int)strlen(e) - 2);
 		*e = '\0';
 	} else {
 		float_positional(text, fabs(v), f->kind, precision);
 	}
 	point = strchr(text, '.');
-	f->pad_left = most(f->pad_left, (int)(point - text) + is_signed(f, v));
-	f->pad_right = most(f->pad_right, (int)strlen(point + 1));
+	f->pad_left = max_int(f->pad_left, (int)(point - text) + is_signed(f, v));
+	f->pad_right = max_int(f->pad_right, (int)strlen(point + 1));
 }
 
 /* fillFormat() */
@@ -108,7 +108,7 @@ static struct floating measure(const struct printer *p, const struct series *s, 
 		f.pad_right = f.exp_size + 2 + f.precision;
 	}
 	if (!all_finite)
-		f.pad_left = most(f.pad_left, 3 + below - (f.pad_right + 1));
+		f.pad_left = max_int(f.pad_left, 3 + below - (f.pad_right + 1));
 	return f;
 }
 
@@ -181,13 +181,13 @@ static void choose_format(struct printer *p, int precision)
 				  ? sprintf(text, "%" PRId64, int_at(p->v, p->type, i))
 				  : sprintf(text, "%" PRIu64, uint_at(p->v, p->type, i));
 
-		p->width = most(p->width, len);
+		p->width = max_int(p->width, len);
 	}
 }
 
 /* ---- lines ---- */
 
-static void add(struct printer *p, const char *text, size_t len)
+static void append(struct printer *p, const char *text, size_t len)
 {
 	if (p->line_len + len > p->line_cap) {
 		size_t cap = 2 * p->line_cap + len + 256;
@@ -205,7 +205,7 @@ static void add(struct printer *p, const char *text, size_t len)
 static void indent(struct printer *p, uint32_t depth)
 {
 	for (uint32_t i = 0; i < depth; i++)
-		add(p, " ", 1);
+		append(p, " ", 1);
 }
 
 /* _extendLine() */
@@ -221,7 +221,7 @@ static void extend(struct printer *p, const char *word, uint32_t hanging, int wi
 		p->line_len = 0;
 		indent(p, hanging);
 	}
-	add(p, word, len);
+	append(p, word, len);
 }
 
 /*
@@ -238,12 +238,12 @@ static void print_row(struct printer *p, uint32_t depth, uint64_t first)
 	for (uint64_t i = 0; i < shown; i++) {
 		if (is_gap(p->v, axis, i)) {
 			extend(p, "...", hanging, width);
-			add(p, " ", 1);
+			append(p, " ", 1);
 		}
 		put_number(p, first + i, word);
 		extend(p, word, hanging, width);
 		if (i + 1 < shown)
-			add(p, " ", 1);
+			append(p, " ", 1);
 	}
 }
 
@@ -261,10 +261,10 @@ static void print_dimension(struct printer *p, uint32_t depth, uint64_t first, u
 	uint32_t left = p->v->ndim - depth;
 	uint64_t shown = p->v->shown[depth];
 
-	add(p, "[", 1);
+	append(p, "[", 1);
 	if (left == 1) {
 		print_row(p, depth, first);
-		add(p, "]", 1);
+		append(p, "]", 1);
 		return;
 	}
 	step /= shown;
@@ -272,7 +272,7 @@ static void print_dimension(struct printer *p, uint32_t depth, uint64_t first, u
 		if (i)
 			indent(p, depth + 1);
 		if (is_gap(p->v, depth, i)) {
-			add(p, "...", 3);
+			append(p, "...", 3);
 			end_line(p, left - 1);
 			indent(p, depth + 1);
 		}
@@ -280,7 +280,7 @@ static void print_dimension(struct printer *p, uint32_t depth, uint64_t first, u
 		if (i + 1 < shown)
 			end_line(p, left - 1);
 	}
-	add(p, "]", 1);
+	append(p, "]", 1);
 }
 
 bool print_array(FILE *out, const struct array_view *view, int precision)
@@ -292,10 +292,10 @@ bool print_array(FILE *out, const struct array_view *view, int precision)
 		return false;
 	choose_format(&p, precision);
 	if (!shown_count(view)) {
-		add(&p, "[]", 2);
+		append(&p, "[]", 2);
 	} else if (!view->ndim) {
 		put_number(&p, 0, word);
-		add(&p, word, strlen(word));
+		append(&p, word, strlen(word));
 	} else {
 		print_dimension(&p, 0, 0, shown_count(view));
 	}

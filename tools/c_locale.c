@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The command sets no locale, but what is loaded into it may. */
-static locale_t enter(void)
+static locale_t use_c_locale(void)
 {
 	static locale_t c_locale;
 
@@ -19,7 +19,7 @@ static locale_t enter(void)
 
 char *number_text(char *buf, size_t size, const char *fmt, ...)
 {
-	locale_t before = enter();
+	locale_t before = use_c_locale();
 	va_list ap;
 
 	va_start(ap, fmt);
@@ -31,7 +31,7 @@ char *number_text(char *buf, size_t size, const char *fmt, ...)
 
 double number_of(const char *text, char **end)
 {
-	locale_t before = enter();
+	locale_t before = use_c_locale();
 	double v = strtod(text, end);
 
 	uselocale(before);
@@ -40,7 +40,7 @@ double number_of(const char *text, char **end)
 
 float float_of(const char *text)
 {
-	locale_t before = enter();
+	locale_t before = use_c_locale();
 	float v = strtof(text, NULL);
 
 	uselocale(before);
@@ -49,7 +49,7 @@ float float_of(const char *text)
 
 const char *errno_text(int code)
 {
-	locale_t before = enter();
+	locale_t before = use_c_locale();
 	const char *text = strerror(code);
 
 	uselocale(before);

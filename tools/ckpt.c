@@ -97,6 +97,6 @@ int main(int argc, char **argv)
 	cmd = find_command(!strcmp(argv[1], "--version") ? "version" : argv[1]);
 	if (!cmd)
 		return unknown_command(argv[1]);
-	json_for(argc - 1, argv + 1);
+	json_limit_mode(argc - 1, argv + 1);
 	return cmd->run(argc - 1, argv + 1);
 }

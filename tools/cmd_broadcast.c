@@ -62,7 +62,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_broadcast(int argc, char **argv);
 
 const struct command cmd_broadcast = {
 	.name = "broadcast",
@@ -93,7 +93,7 @@ const struct command cmd_broadcast = {
 	.opts = opts,
 	.least = 1,
 	.most = -1,
-	.run = run,
+	.run = run_broadcast,
 };
 
 /* ---- options ---- */
@@ -107,7 +107,7 @@ static bool parse_number(const char *text, int64_t *out)
 	return end != text && !*end && *text >= '0' && *text <= '9' && n <= 1 << 24;
 }
 
-static int take_numbers(struct ckpt_broadcast_options *o)
+static int parse_numbers(struct ckpt_broadcast_options *o)
 {
 	const struct {
 		const char *name, *text;
@@ -130,7 +130,7 @@ static int take_numbers(struct ckpt_broadcast_options *o)
 			continue;
 		if (!parse_number(numbers[i].text, &n) || (numbers[i].out && !n))
 			return wrong_usage(&cmd_broadcast, "%s: wanted a number",
-					   option_said(&cmd_broadcast, numbers[i].name,
+					   option_text(&cmd_broadcast, numbers[i].name,
 						       numbers[i].text));
 		if (numbers[i].out)
 			*numbers[i].out = (uint32_t)n;
@@ -149,18 +149,18 @@ static bool parse_crc(const char *text, struct ckpt_broadcast_options *o)
 	return len && len <= 8 && !text[len];
 }
 
-static int take_seconds(const char *name, const char *text, double *out)
+static int parse_seconds(const char *name, const char *text, double *out)
 {
 	char *end;
 
 	*out = text ? number_of(text, &end) : 0;
 	if (text && (*end || end == text || !(*out > 0) || *out > 1e6))
 		return wrong_usage(&cmd_broadcast, "%s: wanted seconds",
-				   option_said(&cmd_broadcast, name, text));
+				   option_text(&cmd_broadcast, name, text));
 	return EXIT_FINE;
 }
 
-static int take_words(struct ckpt_broadcast_options *o)
+static int parse_words(struct ckpt_broadcast_options *o)
 {
 	if (target && !strcmp(target, "null"))
 		o->flags |= CKPT_BROADCAST_NO_TARGET;
@@ -168,24 +168,24 @@ static int take_words(struct ckpt_broadcast_options *o)
 		o->flags |= CKPT_BROADCAST_TO_GPU;
 	else if (target && strcmp(target, "file") != 0)
 		return wrong_usage(&cmd_broadcast, "%s: wanted file, gpu or null",
-				   option_said(&cmd_broadcast, "target", target));
+				   option_text(&cmd_broadcast, "target", target));
 	if (if_exists && !strcmp(if_exists, "replace"))
 		o->flags |= CKPT_BROADCAST_REPLACE;
 	else if (if_exists && !strcmp(if_exists, "error"))
 		o->flags |= CKPT_BROADCAST_NEW;
 	else if (if_exists && strcmp(if_exists, "reuse") != 0)
 		return wrong_usage(&cmd_broadcast, "%s: wanted reuse, replace or error",
-				   option_said(&cmd_broadcast, "if-exists", if_exists));
+				   option_text(&cmd_broadcast, "if-exists", if_exists));
 	if (verify && !strcmp(verify, "none"))
 		o->flags |= CKPT_BROADCAST_NO_VERIFY;
 	else if (verify && !strcmp(verify, "reread"))
 		o->flags |= CKPT_BROADCAST_REREAD;
 	else if (verify && strcmp(verify, "crc") != 0)
 		return wrong_usage(&cmd_broadcast, "%s: wanted crc, none or reread",
-				   option_said(&cmd_broadcast, "verify", verify));
+				   option_text(&cmd_broadcast, "verify", verify));
 	if (expect && !parse_crc(expect, o))
 		return wrong_usage(&cmd_broadcast, "%s: wanted up to 8 hexadecimal digits",
-				   option_said(&cmd_broadcast, "expect", expect));
+				   option_text(&cmd_broadcast, "expect", expect));
 	if (expect && o->flags & CKPT_BROADCAST_NO_VERIFY)
 		return wrong_usage(
 			&cmd_broadcast,
@@ -199,22 +199,22 @@ static int take_words(struct ckpt_broadcast_options *o)
 				   "--no-sync does not wait for");
 	if (chunk && !parse_size(chunk, &o->chunk))
 		return wrong_usage(&cmd_broadcast, "%s: wanted a size, such as 16M",
-				   option_said(&cmd_broadcast, "chunk", chunk));
+				   option_text(&cmd_broadcast, "chunk", chunk));
 	return EXIT_FINE;
 }
 
-static int take_options(struct ckpt_broadcast_options *o)
+static int parse_all(struct ckpt_broadcast_options *o)
 {
-	int code = take_environment(&cmd_broadcast);
+	int code = read_option_variables(&cmd_broadcast);
 
 	if (code == EXIT_FINE)
-		code = take_numbers(o);
+		code = parse_numbers(o);
 	if (code == EXIT_FINE)
-		code = take_words(o);
+		code = parse_words(o);
 	if (code == EXIT_FINE)
-		code = take_seconds("timeout", timeout, &o->timeout_s);
+		code = parse_seconds("timeout", timeout, &o->timeout_s);
 	if (code == EXIT_FINE)
-		code = take_seconds("init-timeout", init_timeout, &o->init_timeout_s);
+		code = parse_seconds("init-timeout", init_timeout, &o->init_timeout_s);
 	o->flags |= (no_sync ? CKPT_BROADCAST_NO_SYNC : 0u) |
 		    (make_folders ? CKPT_BROADCAST_MKDIR : 0u) |
 		    (keep_going ? CKPT_BROADCAST_KEEP_GOING : 0u) |
@@ -228,7 +228,7 @@ static int take_options(struct ckpt_broadcast_options *o)
 
 /* ---- what is said ---- */
 
-static void tell_done(const struct ckpt_broadcast_report *r)
+static void print_done(const struct ckpt_broadcast_report *r)
 {
 	char size[16], time[32], rate[16], files[32];
 	double s = r->seconds > 0 ? r->seconds : 1e-9;
@@ -271,7 +271,7 @@ static int write_json(const struct ckpt_broadcast_report *r)
 }
 
 /* Where all ranks heard the same one of them says it. */
-static void tell_failed(const struct ckpt_broadcast_report *r, const struct ckpt_error *err)
+static void print_failure(const struct ckpt_broadcast_report *r, const struct ckpt_error *err)
 {
 	char text[1400];
 
@@ -284,26 +284,26 @@ struct result {
 	const char *source; /* the only one, or NULL */
 	struct ckpt_broadcast_report report;
 	struct ckpt_error err;
-	bool told;
-	int code; /* of telling it */
+	bool printed;
+	int code; /* of printing it */
 };
 
 /* At the end, and the only time. */
-static void tell(void *ctx)
+static void print_result(void *ctx)
 {
 	struct result *result = ctx;
 	const struct ckpt_broadcast_report *r = &result->report;
 
 	end_progress();
-	result->told = true;
+	result->printed = true;
 	if (verbose)
 		fprintf(stderr, "ckpt: rank %u of %u on %s (launcher %s, transport %s)\n", r->rank,
 			r->world_size, r->host, r->launcher,
 			r->transport[0] ? r->transport : "none");
 	if (result->err.status)
-		tell_failed(r, &result->err);
+		print_failure(r, &result->err);
 	else
-		tell_done(r);
+		print_done(r);
 	if (export_name && (r->path[0] || (best_effort && result->source)))
 		printf("export %s=%s\n", export_name, r->path[0] ? r->path : result->source);
 	result->code = json ? write_json(r) : EXIT_FINE;
@@ -323,7 +323,7 @@ static void set_variables(void)
 	setenv("NCCL_NVLS_ENABLE", "0", 0);
 }
 
-static int run(int argc, char **argv)
+static int run_broadcast(int argc, char **argv)
 {
 	struct ckpt_broadcast_options options = CKPT_BROADCAST_OPTIONS_INIT;
 	struct result result = { NULL, CKPT_BROADCAST_REPORT_INIT, CKPT_ERROR_INIT, false,
@@ -334,7 +334,7 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	code = take_options(&options);
+	code = parse_all(&options);
 	if (code != EXIT_FINE)
 		return code;
 	if (!(options.flags & (CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU)))
@@ -347,13 +347,13 @@ static int run(int argc, char **argv)
 	set_variables();
 	options.cancel = catch_signals();
 	options.progress = show_progress;
-	options.ended = tell;
+	options.ended = print_result;
 	options.ended_ctx = &result;
 	ckpt_broadcast((const char *const *)argv + first, (size_t)(argc - first), destination,
 		       &options, report, &result.err);
 	ckpt_gpu_release(report->gpu); /* it was to be measured */
-	if (!result.told)
-		tell(&result);
+	if (!result.printed)
+		print_result(&result);
 	if (result.err.status == CKPT_E_ARG && !report->transport[0])
 		return EXIT_USAGE;
 	code = report->code;

@@ -20,7 +20,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_cast(int argc, char **argv);
 
 const struct command cmd_cast = {
 	.name = "cast",
@@ -41,7 +41,7 @@ const struct command cmd_cast = {
 	.least = 3,
 	.most = 3,
 	.one_less = &s.in_place,
-	.run = run,
+	.run = run_cast,
 };
 
 static int cast(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
@@ -80,7 +80,7 @@ const struct edit_kind kind_cast = {
 	.hint_failed = hint_integer,
 };
 
-static int run(int argc, char **argv)
+static int run_cast(int argc, char **argv)
 {
 	int first = parse_options(&cmd_cast, argc, argv);
 	struct ckpt_cast_options options = CKPT_CAST_OPTIONS_INIT;

@@ -26,7 +26,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_cat(int argc, char **argv);
 
 const struct command cmd_cat = {
 	.name = "cat",
@@ -44,7 +44,7 @@ const struct command cmd_cat = {
 	.opts = opts,
 	.least = 2,
 	.most = 2,
-	.run = run,
+	.run = run_cat,
 };
 
 /* ---- one array ---- */
@@ -161,7 +161,8 @@ static int put_text(void *ctx, const char *text)
 	return fputs(text, ctx) < 0 ? CKPT_E_IO : 0;
 }
 
-static int print_other(const struct ckpt_model *model, const char *name, struct ckpt_error *err)
+static int print_plain_value(const struct ckpt_model *model, const char *name,
+			     struct ckpt_error *err)
 {
 	int rc;
 
@@ -172,20 +173,20 @@ static int print_other(const struct ckpt_model *model, const char *name, struct 
 	return rc;
 }
 
-static int see_kind(void *ctx, const struct ckpt_item *item)
+static int note_is_tensor(void *ctx, const struct ckpt_item *item)
 {
 	*(bool *)ctx = item->kind == CKPT_ITEM_TENSOR;
 	return 0;
 }
 
 /* Is it something else that has no numbers to be read, and can be shown nevertheless? */
-static bool is_other(const struct ckpt_model *model, const char *name, int rc)
+static bool is_plain_value(const struct ckpt_model *model, const char *name, int rc)
 {
 	bool is_tensor = true;
 
 	if (rc != CKPT_E_ARG && rc != CKPT_E_UNSUPPORTED)
 		return false;
-	return ckpt_find(model, name, see_kind, &is_tensor, NULL) == 0 && !is_tensor;
+	return ckpt_find(model, name, note_is_tensor, &is_tensor, NULL) == 0 && !is_tensor;
 }
 
 /* ---- files ---- */
@@ -225,7 +226,7 @@ static int write_file(const char *name, const struct ckpt_array *array, struct c
 
 /* ---- the command ---- */
 
-static int take_part(struct ckpt_array **array, struct ckpt_error *err)
+static int replace_by_part(struct ckpt_array **array, struct ckpt_error *err)
 {
 	struct ckpt_array_info info = CKPT_ARRAY_INFO_INIT;
 	struct ckpt_array *piece;
@@ -258,12 +259,12 @@ static int cat(const struct ckpt_model *model, const char *name, struct ckpt_err
 	struct ckpt_array *array;
 	int rc = ckpt_array_find(model, name, CKPT_ARRAY_FOR_NUMPY, &array, err);
 
-	if (rc < 0 && !output && !part && is_other(model, name, rc)) {
+	if (rc < 0 && !output && !part && is_plain_value(model, name, rc)) {
 		*err = (struct ckpt_error)CKPT_ERROR_INIT;
-		return print_other(model, name, err);
+		return print_plain_value(model, name, err);
 	}
 	if (rc == 0 && part)
-		rc = take_part(&array, err);
+		rc = replace_by_part(&array, err);
 	if (rc == 0)
 		rc = output ? write_file(name, array, err)
 		     : json ? cat_array_json(json, name, array, all_items, err)
@@ -273,7 +274,7 @@ static int cat(const struct ckpt_model *model, const char *name, struct ckpt_err
 }
 
 /* A name that is nearly one of a tensor. */
-static void hint_name(const struct ckpt_model *model, const char *name)
+static void hint_tensor_name(const struct ckpt_model *model, const char *name)
 {
 	uint64_t count = ckpt_tensor_count(model), used = 0;
 	const char **names = calloc(count + 1, sizeof(*names)), *near;
@@ -293,7 +294,7 @@ static void hint_name(const struct ckpt_model *model, const char *name)
 	free(names);
 }
 
-static int run(int argc, char **argv)
+static int run_cat(int argc, char **argv)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *model;
@@ -319,7 +320,7 @@ static int run(int argc, char **argv)
 	else
 		code = EXIT_FINE;
 	if (err.status == CKPT_E_NOTFOUND && !part)
-		hint_name(model, argv[first + 1]);
+		hint_tensor_name(model, argv[first + 1]);
 	ckpt_close(model);
 	if (output && code != EXIT_FINE)
 		end_by_signal();

@@ -9,7 +9,7 @@ static const struct opt opts[] = {
 	EDIT_OPTS(s), OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_compact(int argc, char **argv);
 
 const struct command cmd_compact = {
 	.name = "compact",
@@ -25,7 +25,7 @@ const struct command cmd_compact = {
 	.least = 2,
 	.most = 2,
 	.one_less = &s.in_place,
-	.run = run,
+	.run = run_compact,
 };
 
 static int compact(const struct ckpt_model *in, const struct edit_step *step,
@@ -50,7 +50,7 @@ const struct edit_kind kind_compact = {
 	.why_nothing = nothing_to_save,
 };
 
-static int run(int argc, char **argv)
+static int run_compact(int argc, char **argv)
 {
 	int first = parse_options(&cmd_compact, argc, argv);
 	struct edit_step step = { .kind = &kind_compact };

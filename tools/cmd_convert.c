@@ -44,7 +44,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_convert(int argc, char **argv);
 
 const struct command cmd_convert = {
 	.name = "convert",
@@ -84,7 +84,7 @@ const struct command cmd_convert = {
 	.opts = opts,
 	.least = 2,
 	.most = 2,
-	.run = run,
+	.run = run_convert,
 };
 
 /* A file under the name of another format would deceive whoever reads it. */
@@ -171,26 +171,26 @@ static int prepare(const struct ckpt_save_options *options, const char *in,
 	if (module_first)
 		code = take_state_dict(model, &s->taken);
 	if (code == EXIT_FINE)
-		code = take_steps(&edits, s->steps, before, in, model, s->reports);
+		code = apply_steps(&edits, s->steps, before, in, model, s->reports);
 	if (code == EXIT_FINE && is_weights)
 		code = convert_take_weights(model, module_first ? NULL : at, &s->weights);
 	if (code == EXIT_FINE)
-		code = take_steps(&edits, s->steps + before, s->step_count - before, in, model,
-				  s->reports + before);
+		code = apply_steps(&edits, s->steps + before, s->step_count - before, in, model,
+				   s->reports + before);
 	return code;
 }
 
-static int save_and_tell(struct ckpt_save_options *options, const struct ckpt_model *model,
-			 const char *in, const char *out, const struct convert_summary *s,
-			 double start)
+static int save_and_report(struct ckpt_save_options *options, const struct ckpt_model *model,
+			   const char *in, const char *out, const struct convert_summary *s,
+			   double start)
 {
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
 	int code = convert_save(options, model, in, out, &report);
 
 	if (code == EXIT_FINE && !quiet) {
-		convert_tell(s, &report, dry_run, start);
+		convert_print_summary(s, &report, dry_run, start);
 		if (report.shards)
-			convert_note_beside(in);
+			convert_note_left_files(in);
 	}
 	if (code == EXIT_FINE && report.turned_alone && !quiet)
 		fprintf(stderr,
@@ -217,7 +217,7 @@ static int convert(struct ckpt_save_options *options, const char *in, const char
 		no_memory();
 	code = prepare(options, in, &model, &s);
 	if (code == EXIT_FINE)
-		code = save_and_tell(options, model, in, out, &s, start);
+		code = save_and_report(options, model, in, out, &s, start);
 	free_steps(s.steps);
 	free(s.reports);
 	ckpt_close(model);
@@ -297,7 +297,7 @@ static int check_words(void)
 	return EXIT_FINE;
 }
 
-static int take_shard_size(struct ckpt_save_options *options)
+static int parse_shard_size(struct ckpt_save_options *options)
 {
 	if (shard_size && !parse_decimal_size(shard_size, &options->shard_size))
 		return wrong_usage(&cmd_convert,
@@ -306,7 +306,7 @@ static int take_shard_size(struct ckpt_save_options *options)
 	return EXIT_FINE;
 }
 
-static int take_alignment(struct ckpt_save_options *options)
+static int parse_alignment(struct ckpt_save_options *options)
 {
 	unsigned long n;
 	char *end;
@@ -321,7 +321,7 @@ static int take_alignment(struct ckpt_save_options *options)
 	return EXIT_FINE;
 }
 
-static int run(int argc, char **argv)
+static int run_convert(int argc, char **argv)
 {
 	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
 	int first = parse_options(&cmd_convert, argc, argv), code;
@@ -337,9 +337,9 @@ static int run(int argc, char **argv)
 		trim_slashes(argv[first + 1]);
 	code = check_words();
 	if (code == EXIT_FINE)
-		code = take_alignment(&options);
+		code = parse_alignment(&options);
 	if (code == EXIT_FINE)
-		code = take_shard_size(&options);
+		code = parse_shard_size(&options);
 	if (code == EXIT_FINE)
 		code = refuse_names(argv[first], shard_size ? "OUT" : argv[first + 1]);
 	if (code == EXIT_FINE && !named && !shard_size)

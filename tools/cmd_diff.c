@@ -48,7 +48,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_diff(int argc, char **argv);
 
 const struct command cmd_diff = {
 	.name = "diff",
@@ -77,35 +77,35 @@ const struct command cmd_diff = {
 	.opts = opts,
 	.least = 2,
 	.most = -1,
-	.run = run,
+	.run = run_diff,
 };
 
 /* ---- the files, as they are compared ---- */
 
 /* MODEL becomes what the edit made of it. */
-static void replace(struct ckpt_model **model, struct ckpt_model *with)
+static void replace_model(struct ckpt_model **model, struct ckpt_model *with)
 {
 	ckpt_close(*model);
 	*model = with;
 }
 
-static int take_part(struct ckpt_model **model, const char *name, struct ckpt_error *err)
+static int extract_part(struct ckpt_model **model, const char *name, struct ckpt_error *err)
 {
 	struct ckpt_model *part;
 	int rc = name && *name ? ckpt_extract(*model, name, &part, NULL, err) : 1;
 
 	if (rc == 0)
-		replace(model, part);
+		replace_model(model, part);
 	return rc < 0 ? rc : 0;
 }
 
-static int strip(struct ckpt_model **model, struct ckpt_error *err)
+static int strip_names(struct ckpt_model **model, struct ckpt_error *err)
 {
 	struct ckpt_model *made;
 	int rc = strip_module ? ckpt_strip_prefix(*model, "module.", NULL, &made, NULL, err) : 1;
 
 	if (rc == 0)
-		replace(model, made);
+		replace_model(model, made);
 	return rc < 0 ? rc : 0;
 }
 
@@ -122,7 +122,7 @@ static int rename_keys(struct ckpt_model **model, const char *path, struct ckpt_
 		return rc;
 	if (!report.renamed && !quiet)
 		complain("note: --rename matches no key of %s", path);
-	replace(model, made);
+	replace_model(model, made);
 	return 0;
 }
 
@@ -136,7 +136,7 @@ struct opening {
 	bool has_thread;
 };
 
-static void *open_it(void *arg)
+static void *open_file(void *arg)
 {
 	struct opening *o = arg;
 
@@ -160,7 +160,7 @@ static void begin_opening(struct opening *o)
 	if (!is_file(o->path) || pthread_attr_init(&attr) != 0)
 		return;
 	pthread_attr_setstacksize(&attr, OPENING_STACK);
-	o->has_thread = pthread_create(&o->thread, &attr, open_it, o) == 0;
+	o->has_thread = pthread_create(&o->thread, &attr, open_file, o) == 0;
 	pthread_attr_destroy(&attr);
 }
 
@@ -180,16 +180,16 @@ static int open_side(struct opening *o, bool is_first, struct ckpt_model **out, 
 	if (o->has_thread)
 		end_opening(o);
 	else
-		open_it(o);
+		open_file(o);
 	rc = o->rc;
 	*out = o->model;
 	o->model = NULL;
 	*err = o->err;
 	if (rc < 0)
 		return fail(err);
-	rc = take_part(out, name, err);
+	rc = extract_part(out, name, err);
 	if (rc == 0)
-		rc = strip(out, err);
+		rc = strip_names(out, err);
 	if (rc == 0 && is_first)
 		rc = rename_keys(out, path, err);
 	if (rc == 0)
@@ -198,7 +198,7 @@ static int open_side(struct opening *o, bool is_first, struct ckpt_model **out, 
 		snprintf(err->path, sizeof(err->path), "%s", path);
 	code = fail(err);
 	if (rc == CKPT_E_NOTFOUND)
-		hint_name(*out, name);
+		hint_mapping_name(*out, name);
 	ckpt_close(*out);
 	*out = NULL;
 	return code;
@@ -212,7 +212,7 @@ static bool is_simple(const char *text)
 			    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-")];
 }
 
-static int see_container(void *ctx, const struct ckpt_item *item)
+static int note_mapping(void *ctx, const struct ckpt_item *item)
 {
 	*(bool *)ctx = item->mapping;
 	return 0;
@@ -225,7 +225,7 @@ static bool names_mapping(const struct ckpt_model *model, const char *prefix)
 	char name[256];
 
 	snprintf(name, sizeof(name), "%.*s", (int)strlen(prefix) - 1, prefix);
-	return ckpt_find(model, name, see_container, &mapping, NULL) == 0 && mapping;
+	return ckpt_find(model, name, note_mapping, &mapping, NULL) == 0 && mapping;
 }
 
 static void hint_prefix(const struct ckpt_model *a, const struct ckpt_model *b,
@@ -263,14 +263,14 @@ static void hint_prefix(const struct ckpt_model *a, const struct ckpt_model *b,
 
 /* ---- comparing ---- */
 
-static int code_of(const struct ckpt_diff_report *r)
+static int exit_code_of(const struct ckpt_diff_report *r)
 {
 	if (r->tensors.unreadable || r->values.unreadable)
 		return EXIT_ERROR;
 	return r->same ? EXIT_FINE : EXIT_NO;
 }
 
-static int worse(int a, int b)
+static int worse_code(int a, int b)
 {
 	return a > b ? a : b;
 }
@@ -301,7 +301,7 @@ static int compare(const struct ckpt_model *a, const struct ckpt_model *b,
 	if (report.unmatched && !quiet)
 		complain("note: nothing matches '%s'", report.unmatched);
 	hint_prefix(a, b, names, &report);
-	return code_of(&report);
+	return exit_code_of(&report);
 }
 
 static int compare_with(const struct ckpt_model *a, struct opening *opening, const struct diff_names *names,
@@ -407,7 +407,8 @@ static int compare_all(char **paths, int count, const struct ckpt_diff_options *
 			other.path = paths[i];
 		if (document->out)
 			diff_json_begin(document, paths[i], i == 1);
-		code = worse(code, compare_with(a, &other, &names, options, document, limit, &stop));
+		code = worse_code(code,
+				  compare_with(a, &other, &names, options, document, limit, &stop));
 	}
 	end_opening(&other);
 	ckpt_close(other.model);
@@ -425,7 +426,7 @@ static void begin_document(FILE *out, const char *path)
 	fputs(",\"inputs\":[", out);
 }
 
-static int run(int argc, char **argv)
+static int run_diff(int argc, char **argv)
 {
 	struct ckpt_diff_options options = CKPT_DIFF_OPTIONS_INIT;
 	int first = parse_options(&cmd_diff, argc, argv), code;

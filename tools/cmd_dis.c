@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const struct opt opts[] = { OPT_END };
-static int run(int argc, char **argv);
+static int run_dis(int argc, char **argv);
 
 const struct command cmd_dis = {
 	.name = "dis",
@@ -22,7 +22,7 @@ const struct command cmd_dis = {
 	.opts = opts,
 	.least = 1,
 	.most = 2,
-	.run = run,
+	.run = run_dis,
 };
 
 static int print_line(void *ctx, const char *line)
@@ -31,7 +31,7 @@ static int print_line(void *ctx, const char *line)
 	return puts(line) < 0 ? CKPT_E_IO : 0;
 }
 
-static int run(int argc, char **argv)
+static int run_dis(int argc, char **argv)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	int first = parse_options(&cmd_dis, argc, argv), code;

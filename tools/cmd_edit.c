@@ -11,7 +11,7 @@ static const struct opt opts[] = { EDIT_STEP_OPTS(chain),
 					    "go on after a step that finds nothing to do"),
 				   EDIT_OPTS(s), OPT_END };
 
-static int run(int argc, char **argv);
+static int run_edits(int argc, char **argv);
 
 const struct command cmd_edit = {
 	.name = "edit",
@@ -27,10 +27,10 @@ const struct command cmd_edit = {
 	.least = 2,
 	.most = 2,
 	.one_less = &s.in_place,
-	.run = run,
+	.run = run_edits,
 };
 
-static int run(int argc, char **argv)
+static int run_edits(int argc, char **argv)
 {
 	int first = parse_options(&cmd_edit, argc, argv), code = EXIT_ERROR;
 	struct edit_step *steps;

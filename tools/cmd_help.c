@@ -95,7 +95,7 @@ static void print_opt_names(const struct command *cmd, const char *format)
 	printf(format, "help");
 }
 
-static void bash(void)
+static void print_bash(void)
 {
 	printf("_ckpt() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} opts=\n"
 	       "\tif [ \"$COMP_CWORD\" = 1 ]; then\n\t\tCOMPREPLY=($(compgen -W '");
@@ -112,7 +112,7 @@ static void bash(void)
 	       "complete -o filenames -F _ckpt ckpt\n");
 }
 
-static void zsh(void)
+static void print_zsh(void)
 {
 	printf("#compdef ckpt\n_ckpt() {\n\tlocal -a cmds opts\n\tcmds=(\n");
 	for (const struct command *const *cmd = commands; *cmd; cmd++) {
@@ -132,7 +132,7 @@ static void zsh(void)
 	       "_ckpt \"$@\"\n");
 }
 
-static void fish(void)
+static void print_fish(void)
 {
 	printf("complete -c ckpt -n '__fish_seen_subcommand_from help completion version' -f\n");
 	for (const struct command *const *cmd = commands; *cmd; cmd++) {
@@ -159,11 +159,11 @@ static int run_completion(int argc, char **argv)
 		return -1 - first;
 	shell = argv[first];
 	if (!strcmp(shell, "bash"))
-		bash();
+		print_bash();
 	else if (!strcmp(shell, "zsh"))
-		zsh();
+		print_zsh();
 	else if (!strcmp(shell, "fish"))
-		fish();
+		print_fish();
 	else
 		return wrong_usage(&cmd_completion, "completion: shell '%.40s' is not known",
 				   shell);

@@ -17,7 +17,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_info(int argc, char **argv);
 
 const struct command cmd_info = {
 	.name = "info",
@@ -28,7 +28,7 @@ const struct command cmd_info = {
 	.opts = opts,
 	.least = 1,
 	.most = 1,
-	.run = run,
+	.run = run_info,
 };
 
 enum { SHOWN_KINDS = 16, SHOWN_ITEMS = 24 };
@@ -490,7 +490,7 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 	return rc;
 }
 
-static int run(int argc, char **argv)
+static int run_info(int argc, char **argv)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct summary s = { .file = CKPT_FILE_INFO_INIT };

@@ -14,7 +14,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("quiet", 'q', &quiet, "do not report what is passed over"), OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_latest(int argc, char **argv);
 
 const struct command cmd_latest = {
 	.name = "latest",
@@ -32,7 +32,7 @@ const struct command cmd_latest = {
 	.opts = opts,
 	.least = 1,
 	.most = 1,
-	.run = run,
+	.run = run_latest,
 };
 
 struct candidate {
@@ -58,7 +58,7 @@ static int by_age(const void *a, const void *b)
 }
 
 /* The index is written last. */
-static struct timespec time_of(const char *path, const struct stat *st)
+static struct timespec time_of_change(const char *path, const struct stat *st)
 {
 	static const char *const indexes[] = { ".metadata", "metadata.pkl",
 					       "model.safetensors.index.json",
@@ -79,7 +79,7 @@ static struct timespec time_of(const char *path, const struct stat *st)
 	return st->st_mtim;
 }
 
-static bool add(struct candidates *c, const char *folder, const char *name)
+static bool add_candidate(struct candidates *c, const char *folder, const char *name)
 {
 	size_t len = strlen(folder);
 	struct stat st;
@@ -102,11 +102,11 @@ static bool add(struct candidates *c, const char *folder, const char *name)
 		c->items = grown;
 		c->cap = cap;
 	}
-	c->items[c->count++] = (struct candidate){ path, time_of(path, &st) };
+	c->items[c->count++] = (struct candidate){ path, time_of_change(path, &st) };
 	return true;
 }
 
-static int list(const char *folder, struct candidates *out)
+static int list_candidates(const char *folder, struct candidates *out)
 {
 	DIR *dir = opendir(folder);
 	struct dirent *entry;
@@ -118,7 +118,7 @@ static int list(const char *folder, struct candidates *out)
 	}
 	while (ok && (errno = 0, entry = readdir(dir)))
 		if (entry->d_name[0] != '.')
-			ok = add(out, folder, entry->d_name);
+			ok = add_candidate(out, folder, entry->d_name);
 	if (!ok) {
 		complain("out of memory");
 	} else if (errno) {
@@ -149,7 +149,7 @@ static int keep_first(void *ctx, const struct ckpt_finding *f)
 }
 
 /* 1: take it, 0: pass it over, -1: the user wants to end it. */
-static int judge(const char *path, const struct ckpt_verify_options *options)
+static int check_candidate(const char *path, const struct ckpt_verify_options *options)
 {
 	struct ckpt_verify_report report = CKPT_VERIFY_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -175,7 +175,7 @@ static int judge(const char *path, const struct ckpt_verify_options *options)
 	return report.verdict != CKPT_VERDICT_DAMAGED;
 }
 
-static int run(int argc, char **argv)
+static int run_latest(int argc, char **argv)
 {
 	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
 	struct candidates found = { 0 };
@@ -186,9 +186,9 @@ static int run(int argc, char **argv)
 	options.flags = quick ? CKPT_VERIFY_QUICK : 0;
 	options.progress = show_progress;
 	options.cancel = catch_signals();
-	code = list(argv[first], &found);
+	code = list_candidates(argv[first], &found);
 	for (size_t i = 0; code == EXIT_FINE && !taken && i < found.count; i++) {
-		taken = judge(found.items[i].path, &options);
+		taken = check_candidate(found.items[i].path, &options);
 		if (taken > 0)
 			puts(found.items[i].path);
 	}

@@ -22,7 +22,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_ls(int argc, char **argv);
 
 const struct command cmd_ls = {
 	.name = "ls",
@@ -42,7 +42,7 @@ const struct command cmd_ls = {
 	.opts = opts,
 	.least = 1,
 	.most = -1,
-	.run = run,
+	.run = run_ls,
 };
 
 struct listing {
@@ -101,7 +101,7 @@ static int by_size(const void *a, const void *b, void *model)
 }
 
 /* Those that match, in order. */
-static bool choose(struct listing *l)
+static bool choose_rows(struct listing *l)
 {
 	uint64_t all = ckpt_tensor_count(l->model);
 
@@ -120,14 +120,14 @@ static bool choose(struct listing *l)
 	return true;
 }
 
-static bool collect(struct listing *l)
+static bool collect_rows(struct listing *l)
 {
 	l->first_user = calloc(ckpt_storage_count(l->model) + 1, sizeof(*l->first_user));
 	if (!l->first_user)
 		return false;
 	if (!l->pattern_count && !sort_by)
 		l->count = ckpt_tensor_count(l->model);
-	else if (!choose(l))
+	else if (!choose_rows(l))
 		return false;
 	for (size_t i = 0; i < l->count; i++) {
 		struct ckpt_tensor_info t = tensor_at(l, i);
@@ -156,13 +156,13 @@ static const char *shares_with(const struct listing *l, size_t row, int64_t stor
 
 /* ---- table ---- */
 
-struct widths {
+struct ls_widths {
 	int name, dtype, shape, device;
 };
 
-static struct widths measure(const struct listing *l)
+static struct ls_widths measure(const struct listing *l)
 {
-	struct widths w = { 0 };
+	struct ls_widths w = { 0 };
 	char text[1024];
 
 	for (size_t i = 0; i < l->count; i++) {
@@ -192,7 +192,7 @@ static void print_long(const struct ckpt_tensor_info *t)
 		printf("  requires_grad");
 }
 
-static void print_row(const struct listing *l, size_t i, const struct widths *w)
+static void print_row(const struct listing *l, size_t i, const struct ls_widths *w)
 {
 	const struct ckpt_tensor_info row = tensor_at(l, i), *t = &row;
 	const char *shared = shares_with(l, i, t->storage);
@@ -294,7 +294,7 @@ static int explain_nothing(const struct listing *l)
 
 static int print_table(struct listing *l)
 {
-	struct widths w = measure(l);
+	struct ls_widths w = measure(l);
 	char a[32], b[32], c[32], size[32];
 
 	for (size_t i = 0; i < l->count; i++)
@@ -385,7 +385,7 @@ static void clear_listing(struct listing *l)
 	ckpt_close(l->model);
 }
 
-static int list(const char *path, char **patterns, int count)
+static int list_file(const char *path, char **patterns, int count)
 {
 	struct ckpt_model *model = NULL;
 	struct listing l = { 0 };
@@ -405,7 +405,7 @@ static int list(const char *path, char **patterns, int count)
 		clear_listing(&l);
 		return code;
 	}
-	if (code == EXIT_FINE && !collect(&l)) {
+	if (code == EXIT_FINE && !collect_rows(&l)) {
 		complain("out of memory");
 		code = EXIT_ERROR;
 	}
@@ -423,7 +423,7 @@ static int list(const char *path, char **patterns, int count)
 	return code;
 }
 
-static int run(int argc, char **argv)
+static int run_ls(int argc, char **argv)
 {
 	int first = parse_options(&cmd_ls, argc, argv);
 
@@ -435,5 +435,5 @@ static int run(int argc, char **argv)
 		return wrong_usage(
 			&cmd_ls,
 			"ls: --records come in the order of the archive, and have no --long form");
-	return list(argv[first], argv + first + 1, argc - first - 1);
+	return list_file(argv[first], argv + first + 1, argc - first - 1);
 }

@@ -26,7 +26,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_merge(int argc, char **argv);
 
 const struct command cmd_merge = {
 	.name = "merge",
@@ -64,11 +64,11 @@ const struct command cmd_merge = {
 	.opts = opts,
 	.least = 2,
 	.most = 2,
-	.run = run,
+	.run = run_merge,
 };
 
 /* The edit takes the place of *MODEL. */
-static int take(struct ckpt_model **model, struct ckpt_model *edited)
+static int replace_model(struct ckpt_model **model, struct ckpt_model *edited)
 {
 	ckpt_close(*model);
 	*model = edited;
@@ -76,7 +76,7 @@ static int take(struct ckpt_model **model, struct ckpt_model *edited)
 }
 
 /* What trainers keep beside the shards, as entries of the whole. */
-static int add_beside(const char *in, struct ckpt_model **model, struct ckpt_error *err)
+static int add_side_files(const char *in, struct ckpt_model **model, struct ckpt_error *err)
 {
 	static const char *const names[] = { "meta.pt", "common.pt" };
 	struct ckpt_model *edited;
@@ -89,30 +89,30 @@ static int add_beside(const char *in, struct ckpt_model **model, struct ckpt_err
 			continue;
 		rc = ckpt_add_file(*model, path, &edited, err);
 		if (rc == 0)
-			rc = take(model, edited);
+			rc = replace_model(model, edited);
 		if (rc == 0 && !quiet)
 			printf("with %s, ", names[i]);
 	}
 	return rc;
 }
 
-static int edit(const char *in, struct ckpt_model **model, struct ckpt_edit_report *numbers,
-		struct ckpt_error *err)
+static int edit_model(const char *in, struct ckpt_model **model, struct ckpt_edit_report *numbers,
+		      struct ckpt_error *err)
 {
 	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_model *edited;
 	int rc;
 
-	rc = shards_only ? 0 : add_beside(in, model, err);
+	rc = shards_only ? 0 : add_side_files(in, model, err);
 	if (rc == 0 && only.count) {
 		rc = ckpt_select(*model, only.items, only.count, NULL, 0, &edited, &report, err);
 		if (rc == 0)
-			rc = take(model, edited);
+			rc = replace_model(model, edited);
 	}
 	if (rc == 0 && int_keys) {
 		rc = ckpt_number_keys(*model, &edited, numbers, err);
 		if (rc == 0)
-			rc = take(model, edited);
+			rc = replace_model(model, edited);
 	}
 	return rc;
 }
@@ -134,8 +134,8 @@ static int save(const struct ckpt_model *model, const char *out, struct ckpt_sav
 	return rc;
 }
 
-static void tell(const struct ckpt_model *model, const struct ckpt_edit_report *numbers,
-		 uint64_t nbytes, double start)
+static void print_summary(const struct ckpt_model *model, const struct ckpt_edit_report *numbers,
+			  uint64_t nbytes, double start)
 {
 	char size[16], time[32], number[32];
 	uint64_t count = ckpt_tensor_count(model);
@@ -162,19 +162,19 @@ static int merge(const char *in, const char *out)
 
 	if (!open_model(in, &model, &code))
 		return code;
-	if (edit(in, &model, &numbers, &err) < 0)
+	if (edit_model(in, &model, &numbers, &err) < 0)
 		code = fail(&err);
 	else if (save(model, out, &report, &err) < 0)
 		code = save_failed(&err, force);
 	else
-		tell(model, &numbers, report.nbytes, start);
+		print_summary(model, &numbers, report.nbytes, start);
 	ckpt_close(model);
 	if (code != EXIT_FINE)
 		end_by_signal();
 	return finish_output(code);
 }
 
-static int run(int argc, char **argv)
+static int run_merge(int argc, char **argv)
 {
 	int first = parse_options(&cmd_merge, argc, argv), code;
 

@@ -25,14 +25,16 @@ static const char *prefix_of(const struct edit_step *step)
 	return step->args.count ? step->args.items[0] : "module.";
 }
 
-static int strip(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
-		 struct ckpt_edit_report *report, struct ckpt_error *err)
+static int strip_prefix(const struct ckpt_model *in, const struct edit_step *step,
+			struct ckpt_model **out, struct ckpt_edit_report *report,
+			struct ckpt_error *err)
 {
 	return ckpt_strip_prefix(in, prefix_of(step), step->keys, out, report, err);
 }
 
-static int add(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
-	       struct ckpt_edit_report *report, struct ckpt_error *err)
+static int add_prefix(const struct ckpt_model *in, const struct edit_step *step,
+		      struct ckpt_model **out, struct ckpt_edit_report *report,
+		      struct ckpt_error *err)
 {
 	return ckpt_add_prefix(in, prefix_of(step), step->keys, out, report, err);
 }
@@ -40,7 +42,7 @@ static int add(const struct ckpt_model *in, const struct edit_step *step, struct
 enum { MOST_DEPTH = 64 };
 
 /* On the way through the input: where the walk is, seen from the state dicts that were edited. */
-struct had {
+struct prefix_walk {
 	const struct ckpt_edit_report *added;
 	size_t next;		   /* place that the walk comes to next */
 	bool edited[MOST_DEPTH];   /* by depth: the container that was entered is one of them */
@@ -48,9 +50,9 @@ struct had {
 	uint64_t count;
 };
 
-static int count_had(void *ctx, const struct ckpt_item *item)
+static int count_prefixed_key(void *ctx, const struct ckpt_item *item)
 {
-	struct had *h = ctx;
+	struct prefix_walk *h = ctx;
 	uint32_t d = item->depth;
 
 	if (d >= MOST_DEPTH)
@@ -67,25 +69,25 @@ static int count_had(void *ctx, const struct ckpt_item *item)
 }
 
 /* Does every key that was renamed have the prefix already? 1: yes; negative: that cannot be told. */
-static int had_it(const struct ckpt_model *in, const struct ckpt_edit_report *added,
-		  struct ckpt_error *err)
+static int had_prefix(const struct ckpt_model *in, const struct ckpt_edit_report *added,
+		      struct ckpt_error *err)
 {
-	struct had h = { .added = added };
-	int rc = ckpt_walk(in, count_had, &h, err);
+	struct prefix_walk h = { .added = added };
+	int rc = ckpt_walk(in, count_prefixed_key, &h, err);
 
 	return rc < 0 ? rc : h.count == added->renamed;
 }
 
 /* Nobody wants "module.module." by accident. */
-static int add_once(const struct ckpt_model *in, const struct edit_step *step,
-		    struct ckpt_model **out, struct ckpt_edit_report *report,
-		    struct ckpt_error *err)
+static int add_module(const struct ckpt_model *in, const struct edit_step *step,
+		      struct ckpt_model **out, struct ckpt_edit_report *report,
+		      struct ckpt_error *err)
 {
-	int rc = add(in, step, out, report, err), had;
+	int rc = add_prefix(in, step, out, report, err), had;
 
 	if (rc < 0)
 		return rc;
-	had = had_it(in, report, err);
+	had = had_prefix(in, report, err);
 	if (had > 0)
 		report->renamed = report->names_renamed = 0;
 	if (had < 0) {
@@ -119,26 +121,27 @@ static const char *all_begin(const struct ckpt_model *in, const struct edit_step
 
 const struct edit_kind kind_strip_module = {
 	.name = "strip-module",
-	.apply = strip,
+	.apply = strip_prefix,
 	.why_nothing = nothing_begins,
 };
 const struct edit_kind kind_add_module = {
 	.name = "add-module",
-	.apply = add_once,
+	.apply = add_module,
 	.why_nothing = all_begin,
 };
 const struct edit_kind kind_strip_prefix = {
 	.name = "strip-prefix",
-	.apply = strip,
+	.apply = strip_prefix,
 	.why_nothing = nothing_begins,
 };
 const struct edit_kind kind_add_prefix = {
 	.name = "add-prefix",
-	.apply = add,
+	.apply = add_prefix,
 	.why_nothing = all_begin,
 };
 
-static int run(const struct command *cmd, const struct edit_kind *kind, int argc, char **argv)
+static int run_prefix_edit(const struct command *cmd, const struct edit_kind *kind, int argc,
+			   char **argv)
 {
 	int first = parse_options(cmd, argc, argv);
 	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
@@ -232,20 +235,20 @@ const struct command cmd_add_prefix = {
 
 static int run_strip_module(int argc, char **argv)
 {
-	return run(&cmd_strip_module, &kind_strip_module, argc, argv);
+	return run_prefix_edit(&cmd_strip_module, &kind_strip_module, argc, argv);
 }
 
 static int run_add_module(int argc, char **argv)
 {
-	return run(&cmd_add_module, &kind_add_module, argc, argv);
+	return run_prefix_edit(&cmd_add_module, &kind_add_module, argc, argv);
 }
 
 static int run_strip_prefix(int argc, char **argv)
 {
-	return run(&cmd_strip_prefix, &kind_strip_prefix, argc, argv);
+	return run_prefix_edit(&cmd_strip_prefix, &kind_strip_prefix, argc, argv);
 }
 
 static int run_add_prefix(int argc, char **argv)
 {
-	return run(&cmd_add_prefix, &kind_add_prefix, argc, argv);
+	return run_prefix_edit(&cmd_add_prefix, &kind_add_prefix, argc, argv);
 }

@@ -22,7 +22,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_reindex(int argc, char **argv);
 
 const struct command cmd_reindex = {
 	.name = "reindex",
@@ -42,10 +42,10 @@ const struct command cmd_reindex = {
 	.least = 2,
 	.most = 2,
 	.one_less = &in_place,
-	.run = run,
+	.run = run_reindex,
 };
 
-static void tell(const struct ckpt_reindex_report *r)
+static void print_summary(const struct ckpt_reindex_report *r)
 {
 	char number[32], chunks[32], size[16];
 
@@ -62,7 +62,7 @@ static void tell(const struct ckpt_reindex_report *r)
 	       size_phrase(r->nbytes, size));
 }
 
-static int run(int argc, char **argv)
+static int run_reindex(int argc, char **argv)
 {
 	struct ckpt_reindex_options options = CKPT_REINDEX_OPTIONS_INIT;
 	struct ckpt_reindex_report report = CKPT_REINDEX_REPORT_INIT;
@@ -84,7 +84,7 @@ static int run(int argc, char **argv)
 	if (ckpt_reindex(argv[first], out, &options, &report, &err) < 0)
 		code = save_failed(&err, force);
 	else
-		tell(&report);
+		print_summary(&report);
 	if (code != EXIT_FINE)
 		end_by_signal();
 	return finish_output(code);

@@ -21,7 +21,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_remap(int argc, char **argv);
 
 const struct command cmd_remap = {
 	.name = "remap",
@@ -39,7 +39,7 @@ const struct command cmd_remap = {
 	.least = 2,
 	.most = -1,
 	.one_less = &s.in_place,
-	.run = run,
+	.run = run_remap,
 };
 
 /* "OLD=NEW,OLD=NEW" -> maps; the text is cut up. */
@@ -161,7 +161,7 @@ const struct edit_kind kind_remap_all = {
 	.why_nothing = nothing_there,
 };
 
-static int run(int argc, char **argv)
+static int run_remap(int argc, char **argv)
 {
 	int first = parse_options(&cmd_remap, argc, argv), paths = s.in_place ? 1 : 2;
 	int maps = argc - first - paths;

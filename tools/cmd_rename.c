@@ -38,7 +38,7 @@ const struct edit_kind kind_rename = {
 	.why_nothing = nothing_matches,
 };
 
-static int run(int argc, char **argv);
+static int run_rename(int argc, char **argv);
 
 const struct command cmd_rename = {
 	.name = "rename",
@@ -56,10 +56,10 @@ const struct command cmd_rename = {
 	.least = 2,
 	.most = 2,
 	.one_less = &s.in_place,
-	.run = run,
+	.run = run_rename,
 };
 
-static int run(int argc, char **argv)
+static int run_rename(int argc, char **argv)
 {
 	int first = parse_options(&cmd_rename, argc, argv);
 	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;

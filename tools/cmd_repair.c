@@ -28,7 +28,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_repair(int argc, char **argv);
 
 const struct command cmd_repair = {
 	.name = "repair",
@@ -54,14 +54,14 @@ const struct command cmd_repair = {
 	.opts = opts,
 	.least = 2,
 	.most = 2,
-	.run = run,
+	.run = run_repair,
 };
 
-struct telling {
+struct repair_output {
 	const char *in;
 	FILE *json; /* NULL: text */
 	bool any;
-	uint64_t told[4]; /* by kind */
+	uint64_t seen[4]; /* by kind */
 };
 
 static const char *plural(uint64_t n)
@@ -79,7 +79,7 @@ static void print_place(const struct ckpt_repair_finding *f)
 		printf("+0x%" PRIx64 ": ", f->offset);
 }
 
-static void print_finding(const struct telling *t, const struct ckpt_repair_finding *f)
+static void print_finding(const struct repair_output *t, const struct ckpt_repair_finding *f)
 {
 	static const char *const kinds[] = { "lost", "unproven", "damage", "note" };
 	char name[240], size[16];
@@ -92,31 +92,31 @@ static void print_finding(const struct telling *t, const struct ckpt_repair_find
 	printf("%s%s\n", f->text, f->zeros ? "; its dtype has no NaN, it gets zeros" : "");
 }
 
-static int tell(void *ctx, const struct ckpt_repair_finding *f)
+static int list_finding(void *ctx, const struct ckpt_repair_finding *f)
 {
-	struct telling *t = ctx;
+	struct repair_output *t = ctx;
 
-	if (quiet || (t->told[f->kind]++ >= MOST_LINES && !verbose))
+	if (quiet || (t->seen[f->kind]++ >= MOST_LINES && !verbose))
 		return 0;
 	print_finding(t, f);
 	return ferror(stdout) ? CKPT_E_IO : 0;
 }
 
-static void tell_rest(const struct telling *t)
+static void print_unlisted(const struct repair_output *t)
 {
 	static const char *const kinds[] = { "lost", "unproven", "damaged", "to note" };
 	char count[32];
 
 	for (int i = 0; i < 4 && !quiet && !verbose; i++)
-		if (t->told[i] > MOST_LINES)
+		if (t->seen[i] > MOST_LINES)
 			printf("%s: and %s more %s (-v)\n", t->in,
-			       grouped(t->told[i] - MOST_LINES, count), kinds[i]);
+			       grouped(t->seen[i] - MOST_LINES, count), kinds[i]);
 }
 
-static int tell_json(void *ctx, const struct ckpt_repair_finding *f)
+static int finding_json(void *ctx, const struct ckpt_repair_finding *f)
 {
 	static const char *const kinds[] = { "lost", "unproven", "damage", "note" };
-	struct telling *t = ctx;
+	struct repair_output *t = ctx;
 	json_t *o = json_object();
 
 	json_object_set_new(o, "kind", json_string(kinds[f->kind]));
@@ -139,7 +139,7 @@ static int tell_json(void *ctx, const struct ckpt_repair_finding *f)
 	return ferror(t->json) ? CKPT_E_IO : 0;
 }
 
-static bool begin_json(struct telling *t, const char *out)
+static bool begin_json(struct repair_output *t, const char *out)
 {
 	json_t *o = json_object();
 
@@ -252,18 +252,19 @@ static int nothing_to_repair(const char *in)
 	return EXIT_NO;
 }
 
-static int repair_it(struct telling *t, const char *out, const struct ckpt_repair_options *options,
-		     struct ckpt_repair_report *report, struct ckpt_save_report *saved,
-		     struct ckpt_error *err)
+static int open_and_save(struct repair_output *t, const char *out,
+			 const struct ckpt_repair_options *options,
+			 struct ckpt_repair_report *report, struct ckpt_save_report *saved,
+			 struct ckpt_error *err)
 {
 	double start = seconds();
 	struct ckpt_model *model;
-	int rc = ckpt_repair_open(t->in, options, t->json ? tell_json : tell, t, &model, report,
-				  err);
+	int rc = ckpt_repair_open(t->in, options, t->json ? finding_json : list_finding, t, &model,
+				  report, err);
 
 	end_progress();
 	if (!t->json)
-		tell_rest(t);
+		print_unlisted(t);
 	if (rc < 0) {
 		rc = fail(err);
 		hint_failed(err, report, t->in);
@@ -291,12 +292,12 @@ static int repair(const char *in, const char *out, const struct ckpt_repair_opti
 	struct ckpt_repair_report report = CKPT_REPAIR_REPORT_INIT;
 	struct ckpt_save_report saved = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct telling t = { .in = in };
+	struct repair_output t = { .in = in };
 	int code;
 
 	if (json && !begin_json(&t, out))
 		return EXIT_ERROR;
-	code = repair_it(&t, out, options, &report, &saved, &err);
+	code = open_and_save(&t, out, options, &report, &saved, &err);
 	if (t.json) {
 		end_json(t.json, &report, &saved, &err);
 		if (json_close(t.json, err.status != CKPT_E_CANCELLED) != EXIT_FINE)
@@ -319,7 +320,7 @@ static int refuse_existing(const char *out)
 	return EXIT_ERROR;
 }
 
-static int run(int argc, char **argv)
+static int run_repair(int argc, char **argv)
 {
 	struct ckpt_repair_options options = CKPT_REPAIR_OPTIONS_INIT;
 	int first = parse_options(&cmd_repair, argc, argv), code;

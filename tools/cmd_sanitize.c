@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MOST_TOLD = 8 };
+enum { MOST_PRINTED = 8 };
 
 static struct edit_settings s;
 
@@ -15,7 +15,7 @@ static const struct opt opts[] = {
 	EDIT_OPTS(s), OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_sanitize(int argc, char **argv);
 
 const struct command cmd_sanitize = {
 	.name = "sanitize",
@@ -33,23 +33,23 @@ const struct command cmd_sanitize = {
 	.least = 2,
 	.most = 2,
 	.one_less = &s.in_place,
-	.run = run,
+	.run = run_sanitize,
 };
 
 /* What a load would do beside making the checkpoint: calls whose results nothing holds. */
-static int tell_refusal(void *ctx, const struct ckpt_scan_refusal *r)
+static int print_refusal(void *ctx, const struct ckpt_scan_refusal *r)
 {
 	unsigned promised = 1u << CKPT_SCAN_TORCH_2_6 | 1u << CKPT_SCAN_TORCH_2_14; /* OUT is for these */
 	char name[400];
 
-	if (r->versions & promised && r->name && (*(unsigned *)ctx)++ < MOST_TOLD)
+	if (r->versions & promised && r->name && (*(unsigned *)ctx)++ < MOST_PRINTED)
 		complain("note: a load would also take %s, whose result is no part of the checkpoint: "
 			 "OUT is without it",
 			 ckpt_escape(name, sizeof(name), r->name, strlen(r->name)));
 	return 0;
 }
 
-static unsigned beside; /* of the last file */
+static unsigned unheld_calls; /* of the last file */
 
 static int sanitize(const struct ckpt_model *in, const struct edit_step *step,
 		    struct ckpt_model **out, struct ckpt_edit_report *report,
@@ -59,9 +59,9 @@ static int sanitize(const struct ckpt_model *in, const struct edit_step *step,
 	int rc = ckpt_sanitize(in, out, report, err);
 
 	(void)step;
-	beside = 0;
+	unheld_calls = 0;
 	if (rc == 0 && !edit_changed(report) && edit_input)
-		ckpt_scan_weights_only(edit_input, accepts, tell_refusal, &beside, NULL);
+		ckpt_scan_weights_only(edit_input, accepts, print_refusal, &unheld_calls, NULL);
 	return rc;
 }
 
@@ -70,12 +70,13 @@ static const char *nothing_refused(const struct ckpt_model *in, const struct edi
 {
 	(void)in;
 	(void)step;
-	if (beside)
+	if (unheld_calls)
 		snprintf(why, MOST_REASON,
 			 "its values are plain data, but a load would also take what stands above");
 	else
 		snprintf(why, MOST_REASON, "it has plain data only");
-	return beside ? "--if-present writes OUT without that, with exit code 0" : HINT_IF_PRESENT;
+	return unheld_calls ? "--if-present writes OUT without that, with exit code 0"
+			    : HINT_IF_PRESENT;
 }
 
 static void hint_drop(const struct ckpt_model *in, const struct edit_step *step,
@@ -94,7 +95,7 @@ const struct edit_kind kind_sanitize = {
 	.hint_failed = hint_drop,
 };
 
-static int run(int argc, char **argv)
+static int run_sanitize(int argc, char **argv)
 {
 	int first = parse_options(&cmd_sanitize, argc, argv);
 	struct edit_step step = { .kind = &kind_sanitize };

@@ -22,7 +22,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_scan(int argc, char **argv);
 
 const struct command cmd_scan = {
 	.name = "scan",
@@ -49,10 +49,10 @@ const struct command cmd_scan = {
 	.opts = opts,
 	.least = 1,
 	.most = -1,
-	.run = run,
+	.run = run_scan,
 };
 
-struct printing {
+struct scan_output {
 	FILE *json, *sarif;
 	bool first; /* nothing was put into a document yet */
 	uint64_t verdicts[VERDICTS], files, bytes, passed_over;
@@ -179,7 +179,7 @@ static int print_file(const struct ckpt_scan_file *f)
 	return ferror(stdout) ? CKPT_E_IO : 0;
 }
 
-static void print_sum(const struct printing *p)
+static void print_totals(const struct scan_output *p)
 {
 	char count[32], size[16];
 	bool any = false;
@@ -202,9 +202,9 @@ static void print_sum(const struct printing *p)
 
 /* ---- all of them ---- */
 
-static int take_file(void *ctx, const struct ckpt_scan_file *f)
+static int print_or_write_file(void *ctx, const struct ckpt_scan_file *f)
 {
-	struct printing *p = ctx;
+	struct scan_output *p = ctx;
 
 	end_progress();
 	if (p->sarif) {
@@ -218,12 +218,12 @@ static int take_file(void *ctx, const struct ckpt_scan_file *f)
 	return 0;
 }
 
-static int scan(struct printing *p, const char *path, const struct ckpt_scan_options *options)
+static int scan(struct scan_output *p, const char *path, const struct ckpt_scan_options *options)
 {
 	struct ckpt_scan_report report = CKPT_SCAN_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	char text[1200], shown[400];
-	int rc = ckpt_scan(path, options, take_file, p, &report, &err);
+	int rc = ckpt_scan(path, options, print_or_write_file, p, &report, &err);
 
 	end_progress();
 	for (int i = 0; i < VERDICTS; i++)
@@ -254,7 +254,7 @@ static int scan(struct printing *p, const char *path, const struct ckpt_scan_opt
 	return rc;
 }
 
-static int code_of(const struct printing *p)
+static int exit_code_of(const struct scan_output *p)
 {
 	if (p->verdicts[CKPT_SCAN_DANGEROUS] || p->verdicts[CKPT_SCAN_INCONSISTENT] ||
 	    (strict && p->verdicts[CKPT_SCAN_NEEDS_OBJECTS]))
@@ -263,7 +263,7 @@ static int code_of(const struct printing *p)
 }
 
 /* The exit code, if the document cannot be begun; else 0. */
-static int begin(struct printing *p)
+static int begin_document(struct scan_output *p)
 {
 	if (json && sarif)
 		return wrong_usage(&cmd_scan,
@@ -283,7 +283,7 @@ static int begin(struct printing *p)
 	return 0;
 }
 
-static int end(struct printing *p, int code, bool whole)
+static int end_document(struct scan_output *p, int code, bool whole)
 {
 	FILE *out = p->json ? p->json : p->sarif;
 
@@ -292,27 +292,27 @@ static int end(struct printing *p, int code, bool whole)
 	else if (p->sarif)
 		scan_sarif_end(p->sarif);
 	else if (whole)
-		print_sum(p);
+		print_totals(p);
 	return out && json_close(out, whole) != EXIT_FINE ? EXIT_ERROR : code;
 }
 
-static int run(int argc, char **argv)
+static int run_scan(int argc, char **argv)
 {
 	struct ckpt_scan_options options = CKPT_SCAN_OPTIONS_INIT;
-	struct printing p = { .first = true };
+	struct scan_output p = { .first = true };
 	int first = parse_options(&cmd_scan, argc, argv), code;
 	bool cancelled = false;
 
 	if (first < 0)
 		return -1 - first;
-	code = begin(&p);
+	code = begin_document(&p);
 	if (code)
 		return code;
 	options.progress = show_progress;
 	options.cancel = catch_signals();
 	for (int i = first; i < argc && !cancelled; i++)
 		cancelled = scan(&p, argv[i], &options) == CKPT_E_CANCELLED;
-	code = end(&p, code_of(&p), !cancelled);
+	code = end_document(&p, exit_code_of(&p), !cancelled);
 	end_by_signal();
 	return finish_output(code);
 }

@@ -65,7 +65,7 @@ static void hint_extract(const struct ckpt_model *in, const struct edit_step *st
 			 const struct ckpt_error *err)
 {
 	if (err->status == CKPT_E_NOTFOUND)
-		hint_name(in, step->args.items[0]);
+		hint_mapping_name(in, step->args.items[0]);
 }
 
 static int keep_and_drop(const struct ckpt_model *in, const struct edit_step *step,

@@ -75,12 +75,13 @@ const struct command cmd_reshard = {
 	.run = run_reshard,
 };
 
-static void tell(const struct ckpt_save_options *options, const struct ckpt_edit_report *did,
-		 uint64_t tensors, const struct ckpt_save_report *report, double start)
+static void print_summary(const struct ckpt_save_options *options,
+			  const struct ckpt_edit_report *did, uint64_t tensors,
+			  const struct ckpt_save_report *report, double start)
 {
 	char size[16], time[32], number[32];
 
-	convert_tell_weights(did);
+	convert_print_weights(did);
 	printf("%s tensor%s for %u rank%s, ", grouped(tensors, number), tensors == 1 ? "" : "s",
 	       options->ranks, options->ranks == 1 ? "" : "s");
 	if (report->others)
@@ -93,7 +94,7 @@ static void tell(const struct ckpt_save_options *options, const struct ckpt_edit
 		       seconds_phrase(seconds() - start, time));
 }
 
-static int split(struct ckpt_save_options *options, const char *in, const char *out)
+static int write_shards(struct ckpt_save_options *options, const char *in, const char *out)
 {
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_edit_report did = CKPT_EDIT_REPORT_INIT;
@@ -108,7 +109,7 @@ static int split(struct ckpt_save_options *options, const char *in, const char *
 	if (code == EXIT_FINE)
 		code = convert_save(options, model, in, out, &report);
 	if (code == EXIT_FINE && !quiet)
-		tell(options, &did, ckpt_tensor_count(model), &report, start);
+		print_summary(options, &did, ckpt_tensor_count(model), &report, start);
 	ckpt_close(model);
 	if (code != EXIT_FINE)
 		end_by_signal();
@@ -138,7 +139,7 @@ static int parse_format(const struct command *cmd, struct ckpt_save_options *opt
 	return EXIT_FINE;
 }
 
-static int parse(const struct command *cmd, struct ckpt_save_options *options)
+static int parse_sizes(const struct command *cmd, struct ckpt_save_options *options)
 {
 	unsigned long n;
 	char *end;
@@ -172,14 +173,14 @@ static int parse(const struct command *cmd, struct ckpt_save_options *options)
 	return EXIT_FINE;
 }
 
-static int run(const struct command *cmd, int argc, char **argv)
+static int run_shards(const struct command *cmd, int argc, char **argv)
 {
 	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
 	int first = parse_options(cmd, argc, argv), code;
 
 	if (first < 0)
 		return -1 - first;
-	code = parse(cmd, &options);
+	code = parse_sizes(cmd, &options);
 	if (code == EXIT_FINE)
 		code = parse_format(cmd, &options);
 	if (code != EXIT_FINE)
@@ -189,15 +190,15 @@ static int run(const struct command *cmd, int argc, char **argv)
 			(drop_others ? CKPT_SAVE_DROP_OTHERS : 0u);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
-	return split(&options, argv[first], argv[first + 1]);
+	return write_shards(&options, argv[first], argv[first + 1]);
 }
 
 static int run_split(int argc, char **argv)
 {
-	return run(&cmd_split, argc, argv);
+	return run_shards(&cmd_split, argc, argv);
 }
 
 static int run_reshard(int argc, char **argv)
 {
-	return run(&cmd_reshard, argc, argv);
+	return run_shards(&cmd_reshard, argc, argv);
 }

@@ -23,7 +23,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_stat(int argc, char **argv);
 
 const struct command cmd_stat = {
 	.name = "stat",
@@ -47,7 +47,7 @@ const struct command cmd_stat = {
 	.opts = opts,
 	.least = 1,
 	.most = -1,
-	.run = run,
+	.run = run_stat,
 };
 
 /* ---- order ---- */
@@ -99,7 +99,7 @@ static bool is_key(const char *word)
 
 /* ---- the page ---- */
 
-static bool collect(struct stat_page *page)
+static bool collect_rows(struct stat_page *page)
 {
 	page->count = ckpt_stat_count(page->stat);
 	page->rows = calloc(page->count + 1, sizeof(*page->rows));
@@ -120,7 +120,7 @@ static bool collect(struct stat_page *page)
 	return true;
 }
 
-static int judge(const struct stat_page *page)
+static int exit_code_of(const struct stat_page *page)
 {
 	if (!check_finite)
 		return EXIT_FINE;
@@ -145,16 +145,16 @@ static void print_verdict(const struct stat_page *page)
 		printf("all values are finite\n");
 }
 
-static int show(const struct ckpt_stat *stat, FILE *out)
+static int print_page(const struct ckpt_stat *stat, FILE *out)
 {
 	struct stat_page page = { .stat = stat };
 	int code;
 
-	if (!collect(&page)) {
+	if (!collect_rows(&page)) {
 		complain("out of memory");
 		return EXIT_ERROR;
 	}
-	code = judge(&page);
+	code = exit_code_of(&page);
 	if (out) {
 		stat_print_json(&page, out);
 	} else {
@@ -167,7 +167,7 @@ static int show(const struct ckpt_stat *stat, FILE *out)
 
 /* ---- the command ---- */
 
-static int look(const char *path, const struct ckpt_stat_options *options, FILE *out)
+static int print_statistics(const char *path, const struct ckpt_stat_options *options, FILE *out)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *model;
@@ -188,14 +188,14 @@ static int look(const char *path, const struct ckpt_stat_options *options, FILE 
 			hint_json(json, options->patterns[i]);
 		code = EXIT_NO;
 	} else {
-		code = show(stat, out);
+		code = print_page(stat, out);
 	}
 	ckpt_stat_free(stat);
 	ckpt_close(model);
 	return code;
 }
 
-static bool take_bins(struct ckpt_stat_options *options)
+static bool parse_bins(struct ckpt_stat_options *options)
 {
 	uint64_t n;
 
@@ -210,7 +210,7 @@ static bool take_bins(struct ckpt_stat_options *options)
 	return true;
 }
 
-static int run(int argc, char **argv)
+static int run_stat(int argc, char **argv)
 {
 	struct ckpt_stat_options options = CKPT_STAT_OPTIONS_INIT;
 	int first = parse_options(&cmd_stat, argc, argv), code;
@@ -223,7 +223,7 @@ static int run(int argc, char **argv)
 			&cmd_stat,
 			"stat: --sort %.40s: wanted 'name', 'size', 'min', 'max', 'mean', 'std', 'zeros', 'nan' or 'inf'",
 			sort_by);
-	if (!take_bins(&options))
+	if (!parse_bins(&options))
 		return wrong_usage(&cmd_stat, "stat: --hist=%.40s: wanted a number from 1 to 4096",
 				   bins);
 	options.patterns = (const char *const *)(argv + first + 1);
@@ -232,7 +232,7 @@ static int run(int argc, char **argv)
 	options.cancel = catch_signals();
 	if (json && !(out = json_open(json)))
 		return EXIT_ERROR;
-	code = look(argv[first], &options, out);
+	code = print_statistics(argv[first], &options, out);
 	if (out && json_close(out, code == EXIT_FINE || code == EXIT_NO) != EXIT_FINE)
 		code = code ? code : EXIT_ERROR;
 	end_by_signal();

@@ -17,7 +17,7 @@ static const struct opt opts[] = {
 	OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_verify(int argc, char **argv);
 
 const struct command cmd_verify = {
 	.name = "verify",
@@ -36,10 +36,10 @@ const struct command cmd_verify = {
 	.opts = opts,
 	.least = 1,
 	.most = -1,
-	.run = run,
+	.run = run_verify,
 };
 
-struct printing {
+struct verify_output {
 	const char *path;
 	FILE *json;
 	bool any;
@@ -49,7 +49,7 @@ struct printing {
 
 static int print_finding(void *ctx, const struct ckpt_finding *f)
 {
-	const struct printing *p = ctx;
+	const struct verify_output *p = ctx;
 
 	if (f->kind == CKPT_FINDING_ODD && !verbose)
 		return 0;
@@ -111,7 +111,7 @@ static void print_verdict(const char *path, const struct ckpt_verify_report *r)
 static int finding_json(void *ctx, const struct ckpt_finding *f)
 {
 	static const char *const kinds[] = { "damage", "not_finite", "unproven", "odd" };
-	struct printing *p = ctx;
+	struct verify_output *p = ctx;
 	json_t *o = json_object();
 
 	json_object_set_new(o, "kind", json_string(kinds[f->kind]));
@@ -161,7 +161,7 @@ static void end_json(FILE *out, int rc, const struct ckpt_verify_report *r,
 
 /* ---- all of them ---- */
 
-static int code_of(const struct ckpt_verify_report *r)
+static int exit_code_of(const struct ckpt_verify_report *r)
 {
 	static const int codes[] = { EXIT_FINE, EXIT_NO, EXIT_ERROR };
 
@@ -169,12 +169,12 @@ static int code_of(const struct ckpt_verify_report *r)
 }
 
 /* Damage is the worst: it is certain. */
-static int worse(int a, int b)
+static int worse_code(int a, int b)
 {
 	return a == EXIT_NO || b == EXIT_NO ? EXIT_NO : a > b ? a : b;
 }
 
-static int verify(struct printing *p, const struct ckpt_verify_options *options, bool first,
+static int verify(struct verify_output *p, const struct ckpt_verify_options *options, bool first,
 		  bool *cancelled)
 {
 	struct ckpt_verify_report report = CKPT_VERIFY_REPORT_INIT;
@@ -194,13 +194,13 @@ static int verify(struct printing *p, const struct ckpt_verify_options *options,
 		print_verdict(p->path, &report);
 	if (rc < 0)
 		return fail(&err);
-	return code_of(&report);
+	return exit_code_of(&report);
 }
 
-static int run(int argc, char **argv)
+static int run_verify(int argc, char **argv)
 {
 	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
-	struct printing p = { 0 };
+	struct verify_output p = { 0 };
 	int first = parse_options(&cmd_verify, argc, argv), code = EXIT_FINE;
 	bool cancelled = false;
 
@@ -221,7 +221,7 @@ static int run(int argc, char **argv)
 	}
 	for (int i = first; i < argc && !cancelled; i++) {
 		p.path = argv[i];
-		code = worse(code, verify(&p, &options, i == first, &cancelled));
+		code = worse_code(code, verify(&p, &options, i == first, &cancelled));
 	}
 	if (p.json) {
 		fputs("\n]}\n", p.json);

@@ -15,7 +15,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("quiet", 'q', &quiet, "print only the causes"), OPT_END
 };
 
-static int run(int argc, char **argv);
+static int run_why(int argc, char **argv);
 
 const struct command cmd_why = {
 	.name = "why",
@@ -40,7 +40,7 @@ const struct command cmd_why = {
 	.opts = opts,
 	.least = 0,
 	.most = 1,
-	.run = run,
+	.run = run_why,
 };
 
 /* ---- the error ---- */
@@ -97,7 +97,7 @@ static int read_error(struct text *out)
 
 /* ---- text ---- */
 
-struct printing {
+struct why_output {
 	FILE *json;
 	bool any;
 };
@@ -107,7 +107,7 @@ static const char *const certainties[] = { "cause", "likely", "possible" };
 static int print_cause(void *ctx, const struct ckpt_cause *c)
 {
 	static const char *const labels[] = { "mend:", "in Python:", "advice:" };
-	struct printing *p = ctx;
+	struct why_output *p = ctx;
 
 	printf("%s%s: %s\n", p->any ? "\n" : "", certainties[c->certainty], c->text);
 	for (size_t i = 0; i < c->fact_count; i++)
@@ -147,7 +147,7 @@ static json_t *mends_json(const struct ckpt_cause *c)
 static int cause_json(void *ctx, const struct ckpt_cause *c)
 {
 	static const char *const names[] = { "certain", "likely", "possible" };
-	struct printing *p = ctx;
+	struct why_output *p = ctx;
 	json_t *o = json_object();
 
 	json_object_set_new(o, "id", json_string(c->id));
@@ -184,7 +184,7 @@ static void end_json(FILE *out, const struct ckpt_why_report *r)
 /* ---- all of it ---- */
 
 /* What was looked at, where nothing was found. */
-static void say_nothing_found(const char *path, const struct ckpt_why_report *r)
+static void print_nothing_found(const char *path, const struct ckpt_why_report *r)
 {
 	if (quiet)
 		return;
@@ -201,18 +201,18 @@ static void say_nothing_found(const char *path, const struct ckpt_why_report *r)
 	     error_text ? "" : "; --error TEXT explains what was printed");
 }
 
-static void say_unknown(const struct ckpt_why_report *r)
+static void print_unknown_message(const struct ckpt_why_report *r)
 {
 	if (error_text && !r->messages && r->causes && !quiet)
 		complain("the message is none that is known; this is what the file shows:");
 }
 
-static int run(int argc, char **argv)
+static int run_why(int argc, char **argv)
 {
 	struct ckpt_why_options options = CKPT_WHY_OPTIONS_INIT;
 	struct ckpt_why_report report = CKPT_WHY_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct printing p = { 0 };
+	struct why_output p = { 0 };
 	struct text error = { 0 };
 	int first = parse_options(&cmd_why, argc, argv), code = EXIT_FINE, rc;
 	const char *path;
@@ -249,8 +249,8 @@ static int run(int argc, char **argv)
 		return code;
 	}
 	if (rc == 0 && !report.causes)
-		say_nothing_found(path, &report);
+		print_nothing_found(path, &report);
 	else if (rc == 0)
-		say_unknown(&report);
+		print_unknown_message(&report);
 	return finish_output(code);
 }

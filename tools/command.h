@@ -98,10 +98,10 @@ int parse_options(const struct command *cmd, int argc, char **argv);
  * Options that were not given by hand, from variables: CKPT_BROADCAST_READERS=4. For commands without lists
  * and steps. Returns the exit code.
  */
-int take_environment(const struct command *cmd);
+int read_option_variables(const struct command *cmd);
 
 /* "broadcast: --readers 4", or the variable that said it, for a message. Static. */
-const char *option_said(const struct command *cmd, const char *option, const char *value);
+const char *option_text(const struct command *cmd, const char *option, const char *value);
 
 /* One message on stderr: "ckpt: ..." */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -29,10 +29,10 @@ void convert_note_unfit(void *ctx, const char *name, const char *why);
 void convert_clear_unfit(struct convert_unfit *unfit);
 
 /* List them; TO is the format. Returns the exit code. */
-int convert_tell_unfit(const struct convert_unfit *unfit, const char *in, const char *to);
+int convert_print_unfit(const struct convert_unfit *unfit, const char *in, const char *to);
 
 /* Which state dict was taken, if that has to be said: the beginning of a line. */
-void convert_tell_weights(const struct ckpt_edit_report *did);
+void convert_print_weights(const struct ckpt_edit_report *did);
 
 /* What was done on the way. */
 struct convert_summary {
@@ -42,10 +42,10 @@ struct convert_summary {
 	size_t step_count;
 };
 
-void convert_tell(const struct convert_summary *summary, const struct ckpt_save_report *report,
-		  bool dry_run, double start);
+void convert_print_summary(const struct convert_summary *summary,
+			   const struct ckpt_save_report *report, bool dry_run, double start);
 
 /* What from_pretrained() needs beside the weights is no checkpoint, and stays where it is: say so. */
-void convert_note_beside(const char *in);
+void convert_note_left_files(const char *in);
 
 #endif

@@ -14,7 +14,7 @@ int convert_take_weights(struct ckpt_model **model, const char *name, struct ckp
 	if (ckpt_take_weights(*model, &options, &taken, did, &err) < 0) {
 		code = fail(&err);
 		if (err.status == CKPT_E_NOTFOUND && name)
-			hint_name(*model, name);
+			hint_mapping_name(*model, name);
 		return code;
 	}
 	ckpt_close(*model); /* what was taken keeps it alive */
@@ -32,14 +32,15 @@ int convert_shared_of(const char *word)
 	return -1;
 }
 
-static int tell_failure(const struct ckpt_save_options *options, const struct convert_unfit *unfit,
-			const char *in, const struct ckpt_error *err)
+static int report_failure(const struct ckpt_save_options *options,
+			  const struct convert_unfit *unfit, const char *in,
+			  const struct ckpt_error *err)
 {
 	bool dropping = options->flags & CKPT_SAVE_DROP_OTHERS;
 	int code;
 
 	if (unfit->count && !dropping && err->status == CKPT_E_UNSUPPORTED)
-		code = convert_tell_unfit(unfit, in, options->format);
+		code = convert_print_unfit(unfit, in, options->format);
 	else
 		code = save_failed(err, options->flags & CKPT_SAVE_REPLACE);
 	if (err->reason == CKPT_REASON_SAME_BYTES && !options->ranks)
@@ -62,7 +63,7 @@ int convert_save(struct ckpt_save_options *options, const struct ckpt_model *mod
 	rc = ckpt_save(model, out, options, report, &err);
 	end_progress();
 	if (rc < 0)
-		code = tell_failure(options, &unfit, in, &err);
+		code = report_failure(options, &unfit, in, &err);
 	convert_clear_unfit(&unfit);
 	return code;
 }

@@ -32,7 +32,7 @@ struct table {
 };
 
 /* A container that only one side has: one row for all that is in it. */
-struct whole {
+struct one_sided {
 	char *name;
 	uint64_t tensors, values, nbytes;
 };
@@ -41,8 +41,8 @@ struct diff_text {
 	struct diff_names names;
 	uint64_t limit;
 	struct table tables[SECTIONS];
-	struct whole whole; /* that is being counted; NULL name: none */
-	enum ckpt_difference_kind whole_kind;
+	struct one_sided one_sided; /* that is being counted; NULL name: none */
+	enum ckpt_difference_kind one_sided_kind;
 	bool bad; /* no memory for all rows */
 };
 
@@ -254,15 +254,15 @@ static void set_numbers(struct diff_text *t, struct row *row, const struct ckpt_
 /* ---- what only one side has ---- */
 
 /* The row of a whole container, once all of it was counted. */
-static void end_whole(struct diff_text *t)
+static void add_one_sided(struct diff_text *t)
 {
-	struct whole *w = &t->whole;
+	struct one_sided *w = &t->one_sided;
 	char text[1100], shown[1024], size[16], count[32];
 	struct row *row;
 
 	if (!w->name)
 		return;
-	row = add_row(t, t->whole_kind == CKPT_DIFFERENCE_REMOVED ? ONLY_A : ONLY_B);
+	row = add_row(t, t->one_sided_kind == CKPT_DIFFERENCE_REMOVED ? ONLY_A : ONLY_B);
 	if (row) {
 		snprintf(text, sizeof(text), "%s.*",
 			 ckpt_escape(shown, sizeof(shown), w->name, strlen(w->name)));
@@ -278,19 +278,19 @@ static void end_whole(struct diff_text *t)
 		set_cell(t, row, 1, text);
 	}
 	free(w->name);
-	*w = (struct whole){ 0 };
+	*w = (struct one_sided){ 0 };
 }
 
-static void count_whole(struct diff_text *t, const struct ckpt_difference *f,
-			const struct ckpt_diff_side *side)
+static void count_one_sided(struct diff_text *t, const struct ckpt_difference *f,
+			    const struct ckpt_diff_side *side)
 {
-	struct whole *w = &t->whole;
+	struct one_sided *w = &t->one_sided;
 
-	if (!w->name || strcmp(w->name, f->within) != 0 || t->whole_kind != f->kind) {
-		end_whole(t);
+	if (!w->name || strcmp(w->name, f->within) != 0 || t->one_sided_kind != f->kind) {
+		add_one_sided(t);
 		w->name = strdup(f->within);
 		t->bad |= !w->name;
-		t->whole_kind = f->kind;
+		t->one_sided_kind = f->kind;
 	}
 	w->tensors += side->is_array;
 	w->values += !side->is_array;
@@ -304,10 +304,10 @@ static void add_only(struct diff_text *t, const struct ckpt_difference *f)
 	char text[300];
 
 	if (f->within && !verbose) {
-		count_whole(t, f, side);
+		count_one_sided(t, f, side);
 		return;
 	}
-	end_whole(t);
+	add_one_sided(t);
 	row = add_row(t, f->a ? ONLY_A : ONLY_B);
 	if (!row)
 		return;
@@ -391,7 +391,7 @@ int diff_text_add(void *ctx, const struct ckpt_difference *f)
 	bool tensors = f->a && f->b && f->a->is_array && f->b->is_array;
 
 	if (f->kind != CKPT_DIFFERENCE_REMOVED && f->kind != CKPT_DIFFERENCE_ADDED)
-		end_whole(t);
+		add_one_sided(t);
 	switch (f->kind) {
 	case CKPT_DIFFERENCE_REMOVED:
 	case CKPT_DIFFERENCE_ADDED: add_only(t, f); break;
@@ -472,10 +472,10 @@ struct sentence {
 	const char *noun;   /* "tensor", to be said with the next number; NULL: it was said */
 };
 
-static void put_part(struct sentence *s, uint64_t n, const char *fmt, ...)
+static void print_part(struct sentence *s, uint64_t n, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void put_part(struct sentence *s, uint64_t n, const char *fmt, ...)
+static void print_part(struct sentence *s, uint64_t n, const char *fmt, ...)
 {
 	char count[32];
 	va_list args;
@@ -492,15 +492,15 @@ static void put_part(struct sentence *s, uint64_t n, const char *fmt, ...)
 	s->noun = NULL;
 }
 
-static void put_counts(const struct diff_text *t, const char *noun,
-		       const struct ckpt_diff_counts *c, struct sentence *s)
+static void print_counts(const struct diff_text *t, const char *noun,
+			 const struct ckpt_diff_counts *c, struct sentence *s)
 {
 	s->noun = noun;
-	put_part(s, c->changed, "changed");
-	put_part(s, c->renamed, "renamed");
-	put_part(s, c->removed, "only in %s", t->names.a);
-	put_part(s, c->added, "only in %s", t->names.b);
-	put_part(s, c->unreadable, "cannot be compared");
+	print_part(s, c->changed, "changed");
+	print_part(s, c->renamed, "renamed");
+	print_part(s, c->removed, "only in %s", t->names.a);
+	print_part(s, c->added, "only in %s", t->names.b);
+	print_part(s, c->unreadable, "cannot be compared");
 	if (!s->noun)
 		s->before = "; ";
 }
@@ -531,18 +531,19 @@ static void print_summary(const struct diff_text *t, const struct ckpt_diff_repo
 	       : quick	       ? ", as far as --quick looks"
 	       : r->by_checksum ? ", if its checksums are right"
 				: "");
-	put_counts(t, "tensor", &r->tensors, &s);
-	put_counts(t, "other value", &r->values, &s);
+	print_counts(t, "tensor", &r->tensors, &s);
+	print_counts(t, "other value", &r->values, &s);
 	if (!r->same && (r->tensors.same || r->values.same))
 		fputs("; the same are ", stdout);
 	if (r->same || r->tensors.same || r->values.same)
 		print_same(r, quick);
 	s = (struct sentence){ "; ", "tensor" };
-	put_part(&s, r->tolerated, "differ%s within the tolerance", r->tolerated == 1 ? "s" : "");
+	print_part(&s, r->tolerated, "differ%s within the tolerance", r->tolerated == 1 ? "s" : "");
 	s = (struct sentence){ "; ", "tensor" };
-	put_part(&s, r->other_bits, "with equal numbers in other bits (0 and -0, or NaN)");
+	print_part(&s, r->other_bits, "with equal numbers in other bits (0 and -0, or NaN)");
 	s = (struct sentence){ "; ", "dict" };
-	put_part(&s, r->other_keys, "with numbers for keys on one side and texts on the other (0 and '0')");
+	print_part(&s, r->other_keys,
+		   "with numbers for keys on one side and texts on the other (0 and '0')");
 	putchar('\n');
 }
 
@@ -553,7 +554,7 @@ void diff_text_print(struct diff_text *t, const struct ckpt_diff_report *r, bool
 	};
 	char title[1200];
 
-	end_whole(t);
+	add_one_sided(t);
 	snprintf(title, sizeof(title), "only in %s", t->names.a);
 	print_table(&t->tables[ONLY_A], NULL, MOST_CELLS, title);
 	snprintf(title, sizeof(title), "only in %s", t->names.b);
@@ -586,6 +587,6 @@ void diff_text_free(struct diff_text *t)
 				free(t->tables[i].rows[k].cells[c]);
 		free(t->tables[i].rows);
 	}
-	free(t->whole.name);
+	free(t->one_sided.name);
 	free(t);
 }

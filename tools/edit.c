@@ -54,7 +54,7 @@ void hint_repair(const struct ckpt_error *err)
 bool ignore_damage;
 const char *edit_input;
 
-static int tell_one(void *ctx, const struct ckpt_finding *f)
+static int print_damage(void *ctx, const struct ckpt_finding *f)
 {
 	const char *in = ctx;
 
@@ -66,12 +66,12 @@ static int tell_one(void *ctx, const struct ckpt_finding *f)
 }
 
 /* What --ignore-damage lets through. Every command ends with finish_output(), which then is no success. */
-static bool tell_damage(const char *in, int *code)
+static bool report_damage(const char *in, int *code)
 {
 	struct ckpt_verify_report report = CKPT_VERIFY_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 
-	if (ckpt_verify(in, NULL, tell_one, (void *)in, &report, &err) < 0) {
+	if (ckpt_verify(in, NULL, print_damage, (void *)in, &report, &err) < 0) {
 		*code = fail(&err);
 		return false;
 	}
@@ -96,7 +96,7 @@ bool open_model_with(const char *in, unsigned flags, struct ckpt_model **out, in
 		if (!ignore_damage)
 			return true;
 		ckpt_ignore_checksums(*out);
-		if (tell_damage(in, code))
+		if (report_damage(in, code))
 			return true;
 		ckpt_close(*out);
 		return false;
@@ -148,7 +148,7 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 	return rc;
 }
 
-static int in_place_failed(const struct ckpt_error *err)
+static int report_in_place_failure(const struct ckpt_error *err)
 {
 	int code = fail(err);
 
@@ -158,7 +158,7 @@ static int in_place_failed(const struct ckpt_error *err)
 }
 
 /* Then it goes without saying that their records are left out. */
-static bool took_out(const struct ckpt_edit_report *reports, size_t count)
+static bool took_entries_out(const struct ckpt_edit_report *reports, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (reports[i].entries_dropped || reports[i].extracted)
@@ -174,9 +174,9 @@ static bool any_changed(const struct ckpt_edit_report *reports, size_t count)
 	return false;
 }
 
-static int save_and_tell(const struct edit_settings *s, const struct ckpt_model *model,
-			 const struct ckpt_edit_report *reports, size_t count, const char *out,
-			 double start)
+static int save_and_report(const struct edit_settings *s, const struct ckpt_model *model,
+			   const struct ckpt_edit_report *reports, size_t count, const char *out,
+			   double start)
 {
 	struct ckpt_save_report saved = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -188,14 +188,14 @@ static int save_and_tell(const struct edit_settings *s, const struct ckpt_model 
 		return EXIT_FINE;
 	}
 	if (save(s, model, out, &saved, &err) < 0)
-		return out ? save_failed(&err, s->force) : in_place_failed(&err);
+		return out ? save_failed(&err, s->force) : report_in_place_failure(&err);
 	if (quiet)
 		return EXIT_FINE;
 	for (size_t i = 0; i < count; i++)
-		list_changes(&reports[i]);
+		list_replacements(&reports[i]);
 	for (size_t i = 0; i < count; i++)
 		print_changes(&reports[i]);
-	if (saved.dropped && !took_out(reports, count))
+	if (saved.dropped && !took_entries_out(reports, count))
 		printf("%u unused record%s left out, ", saved.dropped,
 		       saved.dropped == 1 ? "" : "s");
 	if (saved.reflinked)
@@ -211,8 +211,8 @@ static int save_and_tell(const struct edit_settings *s, const struct ckpt_model 
 }
 
 /* "IN: --drop: WHY": the step is named where there are several. */
-static int nothing(const struct edit_step *step, size_t count, const char *in, const char *why,
-		   const char *instead)
+static int report_nothing_done(const struct edit_step *step, size_t count, const char *in,
+			       const char *why, const char *instead)
 {
 	if (count > 1)
 		complain("%s: --%s: %s, nothing was written", in, step->kind->name, why);
@@ -222,8 +222,8 @@ static int nothing(const struct edit_step *step, size_t count, const char *in, c
 	return EXIT_NO;
 }
 
-static int nothing_to_do(const struct edit_settings *s, const struct ckpt_model *model,
-			 const struct edit_step *step, size_t count, const char *in)
+static int report_nothing_to_do(const struct edit_settings *s, const struct ckpt_model *model,
+				const struct edit_step *step, size_t count, const char *in)
 {
 	char why[MOST_REASON] = "";
 	const char *instead = step->kind->why_nothing(model, step, why);
@@ -232,23 +232,23 @@ static int nothing_to_do(const struct edit_settings *s, const struct ckpt_model 
 		instead = "--if-present goes on without this step";
 	else if (s->in_place && !strcmp(instead, HINT_IF_PRESENT))
 		instead = "--if-present makes the exit code 0";
-	return nothing(step, count, in, why, instead);
+	return report_nothing_done(step, count, in, why, instead);
 }
 
-static int nothing_named(const char *pattern, const struct edit_step *step, size_t count,
-			 const char *in)
+static int report_unmatched(const char *pattern, const struct edit_step *step, size_t count,
+			    const char *in)
 {
 	char why[MOST_REASON], shown[160];
 
 	snprintf(why, sizeof(why), "nothing is named like '%s'%s",
 		 ckpt_escape(shown, sizeof(shown), pattern, strlen(pattern)),
 		 count > 1 ? " after the steps before it" : "");
-	return nothing(step, count, in, why,
-		       "'ckpt ls' lists the names; --if-present goes on without");
+	return report_nothing_done(step, count, in, why,
+				   "'ckpt ls' lists the names; --if-present goes on without");
 }
 
-static int step_failed(const struct ckpt_model *model, const struct edit_step *step, const char *in,
-		       struct ckpt_error *err)
+static int report_step_failure(const struct ckpt_model *model, const struct edit_step *step,
+			       const char *in, struct ckpt_error *err)
 {
 	int code;
 
@@ -312,8 +312,8 @@ static int check_steps(const struct ckpt_model *model, const char *in,
 }
 
 /* One step further: *MODEL is replaced by what comes out. */
-static int take_step(const struct edit_settings *s, const struct edit_step *step, size_t count,
-		     const char *in, struct ckpt_model **model, struct ckpt_edit_report *report)
+static int apply_step(const struct edit_settings *s, const struct edit_step *step, size_t count,
+		      const char *in, struct ckpt_model **model, struct ckpt_edit_report *report)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *edited;
@@ -322,29 +322,29 @@ static int take_step(const struct edit_settings *s, const struct edit_step *step
 	if (code != EXIT_FINE)
 		return code;
 	if (step->kind->apply(*model, step, &edited, report, &err) < 0)
-		return step_failed(*model, step, in, &err);
+		return report_step_failure(*model, step, in, &err);
 	if (report->unmatched && !s->if_present)
-		code = nothing_named(report->unmatched, step, count, in);
+		code = report_unmatched(report->unmatched, step, count, in);
 	else if (!edit_changed(report) && !s->if_present)
-		code = nothing_to_do(s, *model, step, count, in);
+		code = report_nothing_to_do(s, *model, step, count, in);
 	ckpt_close(*model);
 	*model = edited;
 	return code;
 }
 
-int take_steps(const struct edit_settings *s, const struct edit_step *steps, size_t count,
-	       const char *in, struct ckpt_model **model, struct ckpt_edit_report *reports)
+int apply_steps(const struct edit_settings *s, const struct edit_step *steps, size_t count,
+		const char *in, struct ckpt_model **model, struct ckpt_edit_report *reports)
 {
 	int code = EXIT_FINE;
 
 	for (size_t i = 0; code == EXIT_FINE && i < count; i++) {
 		reports[i] = (struct ckpt_edit_report)CKPT_EDIT_REPORT_INIT;
-		code = take_step(s, &steps[i], count, in, model, &reports[i]);
+		code = apply_step(s, &steps[i], count, in, model, &reports[i]);
 	}
 	return code;
 }
 
-static bool may_combine(const struct edit_settings *s)
+static bool check_combinations(const struct edit_settings *s)
 {
 	const struct {
 		bool both;
@@ -391,7 +391,7 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 	int code = refuse_names(in, out ? out : "OUT");
 
 	edit_input = count == 1 ? in : NULL;
-	if (code == EXIT_FINE && !may_combine(s))
+	if (code == EXIT_FINE && !check_combinations(s))
 		code = EXIT_USAGE;
 	if (reflink_of(s) < 0) {
 		complain("--reflink %.40s: wanted 'never', 'auto' or 'always'", s->reflink);
@@ -408,9 +408,9 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 	if (code == EXIT_FINE)
 		code = check_steps(model, in, steps, count);
 	if (code == EXIT_FINE)
-		code = take_steps(s, steps, count, in, &model, reports);
+		code = apply_steps(s, steps, count, in, &model, reports);
 	if (code == EXIT_FINE)
-		code = save_and_tell(s, model, reports, count, out, start);
+		code = save_and_report(s, model, reports, count, out, start);
 	free(reports);
 	ckpt_close(model);
 	if (code != EXIT_FINE) /* a signal that came too late to stop anything is no failure */

@@ -107,8 +107,8 @@ void free_steps(struct edit_step *steps);
  * Take the steps one after the other: *MODEL is replaced by what comes out, and REPORTS, COUNT of them, say what each did. Of S
  * only if_present and in_place count. Returns the exit code.
  */
-int take_steps(const struct edit_settings *s, const struct edit_step *steps, size_t count,
-	       const char *in, struct ckpt_model **model, struct ckpt_edit_report *reports);
+int apply_steps(const struct edit_settings *s, const struct edit_step *steps, size_t count,
+		const char *in, struct ckpt_model **model, struct ckpt_edit_report *reports);
 
 /* Did an edit change anything? */
 bool edit_changed(const struct ckpt_edit_report *report);
@@ -117,7 +117,7 @@ bool edit_changed(const struct ckpt_edit_report *report);
 void print_changes(const struct ckpt_edit_report *report);
 
 /* One line for every value that became something else. */
-void list_changes(const struct ckpt_edit_report *report);
+void list_replacements(const struct ckpt_edit_report *report);
 
 /*
  * Is every --at a mapping? If not: say so for each, with what was probably meant. Returns the exit
@@ -126,6 +126,6 @@ void list_changes(const struct ckpt_edit_report *report);
 int check_at(const struct ckpt_model *model, const char *in, const struct ckpt_key_options *options);
 
 /* Nothing is called NAME: what was probably meant. */
-void hint_name(const struct ckpt_model *model, const char *name);
+void hint_mapping_name(const struct ckpt_model *model, const char *name);
 
 #endif

@@ -32,7 +32,7 @@ static int collect_name(void *ctx, const struct ckpt_item *item)
 	return item->depth < 2;
 }
 
-void hint_name(const struct ckpt_model *model, const char *name)
+void hint_mapping_name(const struct ckpt_model *model, const char *name)
 {
 	struct names n = { 0 };
 	const char *near;
@@ -53,7 +53,7 @@ void hint_name(const struct ckpt_model *model, const char *name)
 }
 
 /* "a tensor", "a list"; "" for a mapping */
-static int note_what(void *ctx, const struct ckpt_item *item)
+static int note_type(void *ctx, const struct ckpt_item *item)
 {
 	char *what = ctx;
 	const char *type = item->kind == CKPT_ITEM_TENSOR ? "tensor" : item->type;
@@ -67,7 +67,7 @@ static int check_one(const struct ckpt_model *model, const char *in, const char 
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	char what[100] = "", shown[160], file[320];
-	int rc = ckpt_find(model, at, note_what, what, &err);
+	int rc = ckpt_find(model, at, note_type, what, &err);
 
 	if (rc == 0 && !what[0])
 		return EXIT_FINE;
@@ -78,7 +78,7 @@ static int check_one(const struct ckpt_model *model, const char *in, const char 
 		hint("--at wants a mapping: a dict, a state dict");
 	} else if (rc == CKPT_E_NOTFOUND) {
 		complain("%s: no mapping is named '%s'", file, shown);
-		hint_name(model, at);
+		hint_mapping_name(model, at);
 	} else {
 		return fail(&err);
 	}

@@ -39,7 +39,7 @@ static void print_renamed(const struct ckpt_edit_report *r)
 		       plural(r->names_renamed, "name", "names"));
 }
 
-void list_changes(const struct ckpt_edit_report *r)
+void list_replacements(const struct ckpt_edit_report *r)
 {
 	char name[160];
 

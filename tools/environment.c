@@ -8,15 +8,15 @@
 enum { MOST_NAME = 80 };
 
 /* CKPT_BROADCAST_IO_THREADS is --io-threads of broadcast. */
-static void variable_of(const struct command *cmd, const char *option, char *out)
+static void variable_name(const struct command *cmd, const char *option, char *out)
 {
 	snprintf(out, MOST_NAME, "CKPT_%s_%s", cmd->name, option);
 	for (char *p = out; *p; p++)
 		*p = *p == '-' ? '_' : (char)toupper((unsigned char)*p);
 }
 
-static int take_flag(const struct command *cmd, const struct opt *o, const char *name,
-		     const char *value)
+static int store_flag(const struct command *cmd, const struct opt *o, const char *name,
+		      const char *value)
 {
 	if (strcmp(value, "0") != 0 && strcmp(value, "1") != 0)
 		return wrong_usage(cmd, "%s: %s=%.40s: wanted 1 or 0", cmd->name, name, value);
@@ -24,7 +24,7 @@ static int take_flag(const struct command *cmd, const struct opt *o, const char 
 	return EXIT_FINE;
 }
 
-int take_environment(const struct command *cmd)
+int read_option_variables(const struct command *cmd)
 {
 	int code = EXIT_FINE;
 
@@ -32,27 +32,27 @@ int take_environment(const struct command *cmd)
 		char name[MOST_NAME];
 		const char *value;
 
-		variable_of(cmd, o->name, name);
+		variable_name(cmd, o->name, name);
 		value = getenv(name);
 		if (!value || !*value)
 			continue;
 		if (o->kind == OPT_KIND_FLAG)
-			code = take_flag(cmd, o, name, value);
+			code = store_flag(cmd, o, name, value);
 		else if (!*(const char **)o->target)
 			*(const char **)o->target = value;
 	}
 	return code;
 }
 
-const char *option_said(const struct command *cmd, const char *option, const char *value)
+const char *option_text(const struct command *cmd, const char *option, const char *value)
 {
-	static char said[2 * MOST_NAME];
+	static char text[2 * MOST_NAME];
 	char name[MOST_NAME];
 
-	variable_of(cmd, option, name);
+	variable_name(cmd, option, name);
 	if (value == getenv(name))
-		snprintf(said, sizeof(said), "%s: %s=%.40s", cmd->name, name, value);
+		snprintf(text, sizeof(text), "%s: %s=%.40s", cmd->name, name, value);
 	else
-		snprintf(said, sizeof(said), "%s: --%s %.40s", cmd->name, option, value);
-	return said;
+		snprintf(text, sizeof(text), "%s: --%s %.40s", cmd->name, option, value);
+	return text;
 }

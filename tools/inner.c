@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct rows {
+struct inner_rows {
 	bool exact_bytes;
 	FILE *json; /* NULL: a table */
 	int width;  /* of the names */
@@ -17,10 +17,10 @@ struct rows {
 	uint64_t nbytes, stored;
 };
 
-static int count(void *ctx, const struct ckpt_inner *inner)
+static int measure_inner(void *ctx, const struct ckpt_inner *inner)
 {
 	static const size_t most = 60;
-	struct rows *r = ctx;
+	struct inner_rows *r = ctx;
 	char name[1024];
 	size_t len = strlen(ckpt_escape(name, sizeof(name), inner->name, strlen(inner->name)));
 
@@ -36,7 +36,7 @@ static int count(void *ctx, const struct ckpt_inner *inner)
 bool open_model_or_archive(const char *in, unsigned flags, struct ckpt_model **out, bool *is_archive, int *code)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct rows r = { 0 };
+	struct inner_rows r = { 0 };
 
 	*is_archive = false;
 	*code = refuse_names(in, "OUT");
@@ -44,7 +44,7 @@ bool open_model_or_archive(const char *in, unsigned flags, struct ckpt_model **o
 		return false;
 	if (ckpt_open_with(in, flags, out, &err) == 0)
 		return true;
-	if (err.status == CKPT_E_UNSUPPORTED && ckpt_each_inner(in, count, &r, NULL) == 0)
+	if (err.status == CKPT_E_UNSUPPORTED && ckpt_each_inner(in, measure_inner, &r, NULL) == 0)
 		*is_archive = r.checkpoints || r.archives;
 	*code = *is_archive ? EXIT_FINE : fail(&err);
 	if (!*is_archive)
@@ -52,12 +52,12 @@ bool open_model_or_archive(const char *in, unsigned flags, struct ckpt_model **o
 	return false;
 }
 
-static const char *size_of(const struct rows *r, uint64_t nbytes, char text[32])
+static const char *size_of(const struct inner_rows *r, uint64_t nbytes, char text[32])
 {
 	return r->exact_bytes ? grouped(nbytes, text) : human_size(nbytes, text);
 }
 
-static void print_row(const struct rows *r, const struct ckpt_inner *inner)
+static void print_row(const struct inner_rows *r, const struct ckpt_inner *inner)
 {
 	char name[1024], size[32], number[32];
 
@@ -74,7 +74,7 @@ static void print_row(const struct rows *r, const struct ckpt_inner *inner)
 	putchar('\n');
 }
 
-static void put_row(const struct rows *r, const struct ckpt_inner *inner)
+static void put_row(const struct inner_rows *r, const struct ckpt_inner *inner)
 {
 	json_t *o = json_object();
 
@@ -87,9 +87,9 @@ static void put_row(const struct rows *r, const struct ckpt_inner *inner)
 	json_put(r->json, o);
 }
 
-static int show(void *ctx, const struct ckpt_inner *inner)
+static int show_inner(void *ctx, const struct ckpt_inner *inner)
 {
-	struct rows *r = ctx;
+	struct inner_rows *r = ctx;
 
 	if (r->json)
 		put_row(r, inner);
@@ -101,7 +101,8 @@ static int show(void *ctx, const struct ckpt_inner *inner)
 	return 0;
 }
 
-static int print_table(const char *path, bool with_head, struct rows *r, struct ckpt_error *err)
+static int print_table(const char *path, bool with_head, struct inner_rows *r,
+		       struct ckpt_error *err)
 {
 	char number[32], size[32], shown[1024];
 
@@ -109,7 +110,7 @@ static int print_table(const char *path, bool with_head, struct rows *r, struct 
 		printf("%-12s%s\n%-12szip archive with %s checkpoint%s inside\n", "file",
 		       ckpt_escape(shown, sizeof(shown), path, strlen(path)), "format",
 		       grouped(r->checkpoints, number), r->checkpoints == 1 ? "" : "s");
-	if (ckpt_each_inner(path, show, r, err) < 0)
+	if (ckpt_each_inner(path, show_inner, r, err) < 0)
 		return fail(err);
 	if (!quiet)
 		printf("%s file%s in a zip archive, %s; ARCHIVE::NAME is one of them\n",
@@ -118,8 +119,8 @@ static int print_table(const char *path, bool with_head, struct rows *r, struct 
 	return finish_output(EXIT_FINE);
 }
 
-static int print_json(const char *path, const char *command, struct rows *r, const char *target,
-		      struct ckpt_error *err)
+static int print_json(const char *path, const char *command, struct inner_rows *r,
+		      const char *target, struct ckpt_error *err)
 {
 	int rc;
 
@@ -127,7 +128,7 @@ static int print_json(const char *path, const char *command, struct rows *r, con
 	if (!r->json)
 		return EXIT_ERROR;
 	fprintf(r->json, "{\"ckpt_json\":%d,\"command\":\"%s\",\"files\":[", JSON_VERSION, command);
-	rc = ckpt_each_inner(path, show, r, err);
+	rc = ckpt_each_inner(path, show_inner, r, err);
 	fprintf(r->json, "\n],\"count\":%" PRIu64 ",\"nbytes\":", r->shown);
 	json_put(r->json, json_u64(r->nbytes));
 	fputs(",\"stored\":", r->json);
@@ -141,9 +142,9 @@ static int print_json(const char *path, const char *command, struct rows *r, con
 int list_inner(const char *path, const char *command, bool exact_bytes, const char *json)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct rows r = { .exact_bytes = exact_bytes };
+	struct inner_rows r = { .exact_bytes = exact_bytes };
 
-	if (ckpt_each_inner(path, count, &r, &err) < 0)
+	if (ckpt_each_inner(path, measure_inner, &r, &err) < 0)
 		return fail(&err);
 	return json ? print_json(path, command, &r, json, &err)
 		    : print_table(path, !strcmp(command, "info"), &r, &err);

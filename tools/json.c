@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *made; /* the file of json_open(), if it was not there before */
+static const char *created; /* the file of json_open(), if it was not there before */
 
 static unsigned mode = 0666; /* of that file */
 
-void json_for(int argc, char *const *argv)
+void json_limit_mode(int argc, char *const *argv)
 {
 	struct stat st;
 
@@ -31,7 +31,7 @@ void json_for(int argc, char *const *argv)
 }
 
 /* The number in "/dev/fd/3", or -1: what the shell has opened is there on purpose. */
-static int inherited(const char *target)
+static int inherited_fd(const char *target)
 {
 	char *end;
 	long fd;
@@ -50,13 +50,13 @@ static int inherited(const char *target)
 static int open_target(const char *target)
 {
 	struct stat st;
-	int fd = inherited(target);
+	int fd = inherited_fd(target);
 
 	if (fd >= 0)
 		return dup(fd);
 	fd = open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd >= 0)
-		made = target;
+		created = target;
 	if (fd >= 0 || errno != EEXIST || stat(target, &st) < 0)
 		return fd;
 	if (S_ISREG(st.st_mode) || S_ISDIR(st.st_mode)) {
@@ -82,8 +82,8 @@ FILE *json_open(const char *target)
 		 errno == EEXIST ? "it exists already" : errno_text(errno));
 	if (fd >= 0)
 		close(fd);
-	if (made)
-		unlink(made);
+	if (created)
+		unlink(created);
 	return NULL;
 }
 
@@ -104,13 +104,13 @@ int json_close(FILE *out, bool whole)
 		complain("cannot write the JSON file: %s", errno_text(errno));
 		whole = false;
 	}
-	if (!whole && made)
-		unlink(made);
+	if (!whole && created)
+		unlink(created);
 	return whole ? EXIT_FINE : EXIT_ERROR;
 }
 
 /* DEL is ASCII, so jansson leaves it as it is; it can only stand inside of a string. */
-static int put_text(const char *text, size_t len, void *out)
+static int write_ascii(const char *text, size_t len, void *out)
 {
 	for (size_t i = 0; i < len; i++)
 		if (text[i] == 0x7f)
@@ -122,7 +122,7 @@ static int put_text(const char *text, size_t len, void *out)
 
 void json_put(FILE *out, json_t *value)
 {
-	json_dump_callback(value, put_text, out,
+	json_dump_callback(value, write_ascii, out,
 			   JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
 	json_decref(value);
 }

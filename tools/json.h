@@ -29,7 +29,7 @@ void json_put(FILE *out, json_t *value);
 void json_begin(void);
 
 /* Who may not read the inputs among the arguments ARGV may not read the file of json_open(). Before it. */
-void json_for(int argc, char *const *argv);
+void json_limit_mode(int argc, char *const *argv);
 
 /* Says so, and ends the command. */
 void no_memory(void) __attribute__((noreturn));

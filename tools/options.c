@@ -55,7 +55,7 @@ int wrong_usage(const struct command *cmd, const char *fmt, ...)
 }
 
 /* Edit distance, good enough for one-word typos. */
-static size_t distance(const char *a, const char *b)
+static size_t edit_distance(const char *a, const char *b)
 {
 	size_t row[64], la = strlen(a), lb = strlen(b);
 
@@ -87,7 +87,7 @@ const char *suggest(const char *word, const char *const *words)
 	const char *best = NULL;
 
 	for (; *words; words++) {
-		size_t d = distance(word, *words);
+		size_t d = edit_distance(word, *words);
 
 		if (d < least) {
 			least = d;
@@ -122,7 +122,7 @@ static int unknown_option(const struct command *cmd, const char *given)
 	return -1 - EXIT_USAGE;
 }
 
-static int take(const struct opt *o, char *value)
+static int store_value(const struct opt *o, char *value)
 {
 	struct str_list *list;
 	struct step_list *steps;
@@ -205,7 +205,7 @@ int parse_options(const struct command *cmd, int argc, char **argv)
 				hit = &cmd->opts[i];
 		if (!hit)
 			return unknown_option(cmd, argv[optind - 1]);
-		rc = take(hit, optarg);
+		rc = store_value(hit, optarg);
 	}
 	if (rc == 0)
 		rc = check_operands(cmd, argc - optind);

@@ -20,7 +20,7 @@ static const char *kind_name(const struct ckpt_record *record)
 
 /* ---- ls --records ---- */
 
-struct rows {
+struct record_rows {
 	struct ckpt_pattern *const *patterns;
 	size_t pattern_count;
 	bool exact_bytes;
@@ -31,7 +31,7 @@ struct rows {
 	struct ckpt_error *err;
 };
 
-static int matches(const struct rows *r, const char *name)
+static int matches(const struct record_rows *r, const char *name)
 {
 	int rc = !r->pattern_count;
 
@@ -40,7 +40,7 @@ static int matches(const struct rows *r, const char *name)
 	return rc;
 }
 
-static void print_row(const struct rows *r, const struct ckpt_record *record)
+static void print_row(const struct record_rows *r, const struct ckpt_record *record)
 {
 	char name[1024], size[32], stored[32];
 
@@ -53,7 +53,7 @@ static void print_row(const struct rows *r, const struct ckpt_record *record)
 	putchar('\n');
 }
 
-static void put_row(const struct rows *r, const struct ckpt_record *record)
+static void put_row(const struct record_rows *r, const struct ckpt_record *record)
 {
 	json_t *o = json_object();
 
@@ -65,10 +65,10 @@ static void put_row(const struct rows *r, const struct ckpt_record *record)
 	json_put(r->json, o);
 }
 
-static int measure(void *ctx, const struct ckpt_record *record)
+static int measure_record(void *ctx, const struct ckpt_record *record)
 {
 	static const size_t most = 60;
-	struct rows *r = ctx;
+	struct record_rows *r = ctx;
 	char name[1024];
 	size_t len;
 	int rc = matches(r, record->name);
@@ -85,9 +85,9 @@ static int measure(void *ctx, const struct ckpt_record *record)
 	return 0;
 }
 
-static int show(void *ctx, const struct ckpt_record *record)
+static int show_record(void *ctx, const struct ckpt_record *record)
 {
-	struct rows *r = ctx;
+	struct record_rows *r = ctx;
 	int rc = matches(r, record->name);
 
 	if (rc <= 0)
@@ -102,11 +102,11 @@ static int show(void *ctx, const struct ckpt_record *record)
 	return 0;
 }
 
-static int print_table(const struct ckpt_model *model, struct rows *r)
+static int print_table(const struct ckpt_model *model, struct record_rows *r)
 {
 	char count[32], size[32], stored[32];
 
-	if (ckpt_each_record(model, show, r, r->err) < 0)
+	if (ckpt_each_record(model, show_record, r, r->err) < 0)
 		return fail(r->err);
 	if (quiet)
 		return finish_output(EXIT_FINE);
@@ -119,7 +119,7 @@ static int print_table(const struct ckpt_model *model, struct rows *r)
 	return finish_output(EXIT_FINE);
 }
 
-static int print_json(const struct ckpt_model *model, struct rows *r, const char *target)
+static int print_json(const struct ckpt_model *model, struct record_rows *r, const char *target)
 {
 	int rc;
 
@@ -127,7 +127,7 @@ static int print_json(const struct ckpt_model *model, struct rows *r, const char
 	if (!r->json)
 		return EXIT_ERROR;
 	fprintf(r->json, "{\"ckpt_json\":%d,\"command\":\"ls\",\"records\":[", JSON_VERSION);
-	rc = ckpt_each_record(model, show, r, r->err);
+	rc = ckpt_each_record(model, show_record, r, r->err);
 	fprintf(r->json, "\n],\"count\":%" PRIu64 ",\"nbytes\":", r->shown);
 	json_put(r->json, json_u64(r->nbytes));
 	fputs(",\"stored\":", r->json);
@@ -143,13 +143,13 @@ int list_records(const struct ckpt_model *model, const char *path,
 		 const char *json)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct rows r = { .patterns = patterns,
-			  .pattern_count = pattern_count,
-			  .exact_bytes = exact_bytes,
-			  .err = &err };
+	struct record_rows r = { .patterns = patterns,
+				 .pattern_count = pattern_count,
+				 .exact_bytes = exact_bytes,
+				 .err = &err };
 	uint64_t matching;
 
-	if (ckpt_each_record(model, measure, &r, &err) < 0)
+	if (ckpt_each_record(model, measure_record, &r, &err) < 0)
 		return fail(&err);
 	if (!r.all) {
 		complain("%s: is no archive and has no records", path);

@@ -17,7 +17,7 @@ enum {
 	DEFAULT_WIDTH = 80,
 };
 
-struct widths {
+struct stat_widths {
 	int name, dtype, shape, zeros, nans, infinities;
 };
 
@@ -49,7 +49,7 @@ static const char *real_text(double v, char *buf)
 }
 
 /* Integers exactly, as far as there is room. */
-static const char *end_text(const struct ckpt_stat_values *v, bool max, char *buf)
+static const char *extreme_text(const struct ckpt_stat_values *v, bool max, char *buf)
 {
 	int64_t n = max ? v->max_integer : v->min_integer;
 
@@ -72,7 +72,7 @@ static bool is_shown(const struct stat_row *row)
 	return !quiet || is_bad(&row->values) || row->item.unreadable;
 }
 
-static void measure_counts(const struct ckpt_stat_values *v, struct widths *w)
+static void measure_counts(const struct ckpt_stat_values *v, struct stat_widths *w)
 {
 	char text[32];
 
@@ -81,9 +81,9 @@ static void measure_counts(const struct ckpt_stat_values *v, struct widths *w)
 	w->infinities = wider(w->infinities, strlen(grouped(v->infinities, text)), 20);
 }
 
-static struct widths measure(const struct stat_page *page)
+static struct stat_widths measure(const struct stat_page *page)
 {
-	struct widths w = {
+	struct stat_widths w = {
 		.name = 10, .dtype = 7, .shape = 12, .zeros = 5, .nans = 3, .infinities = 3
 	};
 	char text[1024];
@@ -109,7 +109,7 @@ static struct widths measure(const struct stat_page *page)
 	return w;
 }
 
-static void print_head(const struct widths *w)
+static void print_head(const struct stat_widths *w)
 {
 	print_padded("name", w->name);
 	print_padded("dtype", w->dtype);
@@ -118,12 +118,12 @@ static void print_head(const struct widths *w)
 	       NUMBER, "std", w->zeros, "zeros", w->nans, "NaN", w->infinities, "Inf");
 }
 
-static void print_values(const struct ckpt_stat_values *v, const struct widths *w)
+static void print_values(const struct ckpt_stat_values *v, const struct stat_widths *w)
 {
 	char text[4][32], counts[3][32];
 
-	printf("%*s %*s %*s %*s  %*s %*s %*s", NUMBER, end_text(v, false, text[0]), NUMBER,
-	       end_text(v, true, text[1]), NUMBER, real_text(v->mean, text[2]), NUMBER,
+	printf("%*s %*s %*s %*s  %*s %*s %*s", NUMBER, extreme_text(v, false, text[0]), NUMBER,
+	       extreme_text(v, true, text[1]), NUMBER, real_text(v->mean, text[2]), NUMBER,
 	       real_text(v->std, text[3]), w->zeros, grouped(v->zeros, counts[0]), w->nans,
 	       grouped(v->nans, counts[1]), w->infinities, grouped(v->infinities, counts[2]));
 }
@@ -208,7 +208,7 @@ static void print_bins(const struct ckpt_stat_values *v)
 
 /* ---- all of it ---- */
 
-static void print_row(const struct stat_row *row, const struct widths *w)
+static void print_row(const struct stat_row *row, const struct stat_widths *w)
 {
 	const struct ckpt_stat_item *item = &row->item;
 	char text[1024];
@@ -226,7 +226,7 @@ static void print_row(const struct stat_row *row, const struct widths *w)
 	print_bins(&row->values);
 }
 
-static void print_total(const struct stat_page *page, uint64_t i, const struct widths *w)
+static void print_total(const struct stat_page *page, uint64_t i, const struct stat_widths *w)
 {
 	struct ckpt_stat_total total = CKPT_STAT_TOTAL_INIT;
 	struct ckpt_stat_values values = CKPT_STAT_VALUES_INIT;
@@ -247,7 +247,7 @@ static void print_total(const struct stat_page *page, uint64_t i, const struct w
 
 void stat_print_table(const struct stat_page *page)
 {
-	struct widths w = measure(page);
+	struct stat_widths w = measure(page);
 	uint64_t totals = ckpt_stat_total_count(page->stat);
 
 	if (!quiet || page->not_finite || page->unreadable)

@@ -72,11 +72,11 @@ const char *shape_text(const struct ckpt_tensor_info *t, char *buf, size_t size)
 	return buf;
 }
 
-static bool said_no;
+static bool answered_no;
 
 void answer_is_no(void)
 {
-	said_no = true;
+	answered_no = true;
 }
 
 int finish_output(int code)
@@ -89,7 +89,7 @@ int finish_output(int code)
 		complain("cannot write to standard output: %s", errno_text(errno));
 		return EXIT_ERROR;
 	}
-	return code == EXIT_FINE && said_no ? EXIT_NO : code;
+	return code == EXIT_FINE && answered_no ? EXIT_NO : code;
 }
 
 /* UTF-8 continuation bytes take none. */

@@ -23,7 +23,7 @@ void convert_clear_unfit(struct convert_unfit *u)
 		free(u->lines[i]);
 }
 
-int convert_tell_unfit(const struct convert_unfit *u, const char *in, const char *to)
+int convert_print_unfit(const struct convert_unfit *u, const char *in, const char *to)
 {
 	char count[32], file[320];
 	bool narrow = false;
@@ -47,7 +47,7 @@ int convert_tell_unfit(const struct convert_unfit *u, const char *in, const char
 
 /* ---- what was done ---- */
 
-static void tell_taken(const struct ckpt_edit_report *did)
+static void print_taken(const struct ckpt_edit_report *did)
 {
 	char count[32];
 
@@ -58,7 +58,7 @@ static void tell_taken(const struct ckpt_edit_report *did)
 		       grouped(did->modules_guessed, count), did->modules_guessed == 1 ? "" : "s");
 }
 
-void convert_tell_weights(const struct ckpt_edit_report *did)
+void convert_print_weights(const struct ckpt_edit_report *did)
 {
 	const char *name = did->place_count ? did->places[0].name : "";
 	char shown[160], count[32];
@@ -73,7 +73,7 @@ void convert_tell_weights(const struct ckpt_edit_report *did)
 		       did->tensors_dropped == 1 ? "" : "s");
 }
 
-static void tell_count(uint64_t count, const char *one, const char *more)
+static void print_count(uint64_t count, const char *one, const char *more)
 {
 	char text[32];
 
@@ -81,30 +81,30 @@ static void tell_count(uint64_t count, const char *one, const char *more)
 		printf("%s %s, ", grouped(count, text), count == 1 ? one : more);
 }
 
-void convert_tell(const struct convert_summary *s, const struct ckpt_save_report *report,
-		  bool dry_run, double start)
+void convert_print_summary(const struct convert_summary *s, const struct ckpt_save_report *report,
+			   bool dry_run, double start)
 {
 	char size[16], time[32];
 
 	if (s->taken.extracted)
-		tell_taken(&s->taken);
+		print_taken(&s->taken);
 	for (size_t i = 0; i < s->step_count; i++)
-		list_changes(&s->reports[i]);
+		list_replacements(&s->reports[i]);
 	if (s->weights.extracted && !s->weights.state_dicts)
-		tell_taken(&s->weights);
+		print_taken(&s->weights);
 	else
-		convert_tell_weights(&s->weights);
+		convert_print_weights(&s->weights);
 	for (size_t i = 0; i < s->step_count; i++)
 		print_changes(&s->reports[i]);
-	tell_count(report->arrays, "array", "arrays");
-	tell_count(report->others, "other entry left out", "other entries left out");
-	tell_count(report->cloned, "tensor no longer shares its bytes",
-		   "tensors no longer share their bytes");
-	tell_count(report->aliased, "tensor is an alias of another",
-		   "tensors are aliases of others");
+	print_count(report->arrays, "array", "arrays");
+	print_count(report->others, "other entry left out", "other entries left out");
+	print_count(report->cloned, "tensor no longer shares its bytes",
+		    "tensors no longer share their bytes");
+	print_count(report->aliased, "tensor is an alias of another",
+		    "tensors are aliases of others");
 	if (!s->step_count)
-		tell_count(report->dropped, "unused record left out", "unused records left out");
-	tell_count(report->shards, "file", "files");
+		print_count(report->dropped, "unused record left out", "unused records left out");
+	print_count(report->shards, "file", "files");
 	if (dry_run)
 		printf("%s would be written (dry run)\n", size_phrase(report->nbytes, size));
 	else
@@ -118,7 +118,7 @@ static bool is_weights_name(const char *name)
 	       strstr(name, ".index.") || *name == '.';
 }
 
-void convert_note_beside(const char *in)
+void convert_note_left_files(const char *in)
 {
 	DIR *dir = opendir(in);
 	bool config = false;
