@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Arrays as numpy.array2string() prints them, byte for byte, with its default options.
+ *
+ * Source: numpy/_core/arrayprint.py of numpy 2.4, and dragon4 in numpy/_core/src/multiarray. What
+ * stands there is called the same here.
+ *
+ * What must stay true: all shown numbers are looked at before the first is printed, for the
+ * widest decides the layout of all. The recursion is as deep as the array has dimensions, at most
+ * ARRAY_MOST_DIMS (number_type_of() refuses more).
+ */
 #include "array_numbers.h"
 #include "json.h"
 
@@ -7,10 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Source: numpy/_core/arrayprint.py of numpy 2.4 with its default options, and dragon4 in numpy/_core/src/multiarray. What
- * stands there is called the same here.
- */
 enum { LINE_WIDTH = 75, MOST_WORD = 2 * FLOAT_MOST_TEXT };
 
 /* FloatingFormat: how all numbers of an array are laid out. */

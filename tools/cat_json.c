@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The --json document of 'ckpt cat', and cat_read_numbers(), which it shares with the text.
+ *
+ * What must stay true: a long array without --all has only its edges read, so that a tensor of
+ * many gigabytes is shown at once; and no more than MOST_PRINTED bytes of numbers are ever in
+ * memory. Both sizes are known before anything is allocated.
+ */
 #include "cat.h"
 #include "json.h"
 

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt broadcast': the command line of ckpt_broadcast(), for which options may also come from
+ * CKPT_BROADCAST_* variables.
+ *
+ * What must stay true:
+ * - print_result() prints everything, once, from options.ended: some launchers end all ranks as
+ *   soon as one has ended with an error, and drop what the others print after that.
+ * - set_variables() runs before there are threads; the library never changes the environment.
+ * - After a lost rank the process leaves by _exit(): an MPI may wait for that rank in an exit
+ *   handler, forever.
+ */
 #include "command.h"
 #include "json.h"
 

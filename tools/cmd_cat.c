@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt cat': one value as text, or with -o as .npy. cat_json.c has the --json document, and
+ * reads the numbers for both.
+ *
+ * What must stay true: a value of which ckpt_array_find() says that it is no array (CKPT_E_ARG,
+ * CKPT_E_UNSUPPORTED) is shown by ckpt_show(), but only if it is no tensor either: the error of a
+ * tensor must not be hidden.
+ */
 #include "cat.h"
 #include "float_text.h"
 

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt convert': another format, another torch, one state dict, with the edits of 'ckpt edit' on
+ * the way. convert_save.c saves, convert_report.c prints.
+ *
+ * What must stay true: the order in prepare(). A module becomes its state dict first. Edits up to
+ * the last --extract, --keep or --drop use the names of the whole checkpoint, so they come before
+ * the one dict of a safetensors file is taken out; the others come after it, and are done to that
+ * dict alone. And the name of OUT promises no format that is not written.
+ */
 #include "convert.h"
 #include "json.h"
 

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt diff': opens the files, prepares them (--at, --strip-module, --rename), compares B after
+ * B with A, and hints at prefixes. diff_text.c and diff_json.c print.
+ *
+ * While A is opened, a thread opens the first B: that takes most of the time where files have
+ * very many tensors.
+ *
+ * What must stay true: the thread opens regular files only, for it could wait in a pipe forever;
+ * it is joined before the model is used; and it prints nothing (ckpt_open_with() never does).
+ * EXIT_ERROR is worse than EXIT_NO: worse_code() compares their numbers.
+ */
 #include "diff.h"
 #include "edit.h"
 #include "json.h"

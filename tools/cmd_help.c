@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt help', 'ckpt version' and 'ckpt completion', all from the tables of commands and options.
+ *
+ * What must stay true: summaries and help of options contain no '"', '$' or '`'. In the script
+ * for fish they stand between double quotes, and nothing escapes them.
+ */
 #include "command.h"
 
 #include <string.h>

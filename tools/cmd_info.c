@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt info': one page, or one document, about a file.
+ *
+ * What must stay true: it reads only metadata, whatever the size of the file. dtypes and devices
+ * are counted by sorting one entry for each tensor: a hostile file may have as many kinds as
+ * tensors, and a list of kinds to search for each tensor would make that quadratic.
+ */
 #include "command.h"
 #include "inner.h"
 #include "json.h"

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt latest': the newest checkpoint in a folder that verifies.
+ *
+ * What must stay true: stdout has the one path or nothing, for scripts put it into a command
+ * line; everything else goes to stderr. Of a directory of shards the index counts, which is
+ * written last: the folder itself does not change when a file in it is written again.
+ */
 #include "command.h"
 
 #include <dirent.h>

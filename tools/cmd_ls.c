@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt ls': tensors, and arrays and scalars of numpy, as a table or as a document. records.c
+ * lists records, inner.c the files of an archive of checkpoints.
+ *
+ * What must stay true: it reads only metadata, and lists a million tensors without a copy of
+ * their names (ROWS has numbers of tensors, and not even these without a pattern or --sort).
+ * Totals count each storage once.
+ */
 #include "command.h"
 #include "inner.h"
 #include "json.h"

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt merge': a checkpoint of many files as one torch.save file. ckpt_open() reads every kind
+ * of directory; this adds what lies beside the shards, and the edits that undo what DCP does to
+ * keys.
+ *
+ * What must stay true: --only comes after the files beside the shards are added, so that it can
+ * leave them out, and before --int-keys.
+ */
 #include "edit.h"
 
 #include <stdio.h>
@@ -104,7 +112,7 @@ static int edit_model(const char *in, struct ckpt_model **model, struct ckpt_edi
 	int rc;
 
 	rc = shards_only ? 0 : add_side_files(in, model, err);
-	if (rc == 0 && only.count) {
+	if (rc == 0 && only.count) { /* now that side files are in: it may leave them out */
 		rc = ckpt_select(*model, only.items, only.count, NULL, 0, &edited, &report, err);
 		if (rc == 0)
 			rc = replace_model(model, edited);

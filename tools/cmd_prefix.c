@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * strip-module, add-module, strip-prefix and add-prefix: one edit in four spellings.
+ *
+ * What must stay true: add-module adds no second 'module.' where all keys that it would change
+ * have one. had_prefix() counts them in a walk over the input, which has to meet the mappings in
+ * the order of the report's places; in another order the count would be wrong, without an error.
+ */
 #include "edit.h"
 
 #include <stdio.h>
 #include <string.h>
-
-/* strip-module, add-module, strip-prefix, add-prefix: one edit in four spellings. */
 
 static struct edit_settings s;
 static struct str_list at;

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt remap', and the steps --remap and --remap-all of 'ckpt edit'.
+ *
+ * What must stay true: all maps of one step apply at once, so that two devices can be swapped.
+ * The arguments of neighboring --remap are therefore joined and parsed as one list.
+ */
 #include "edit.h"
 
 #include <stdlib.h>

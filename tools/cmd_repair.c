@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt repair': opens with ckpt_repair_open(), saves, and prints what is lost or unproven.
+ *
+ * What must stay true: that OUT exists is noticed before the input is read, which may take an
+ * hour. Of a damaged file, whatever is lost or unproven makes the exit code EXIT_NO, though OUT
+ * is written.
+ */
 #include "command.h"
 #include "edit.h"
 #include "json.h"

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt scan': verdicts on files, as text, JSON (scan_json.c) or SARIF (scan_sarif.c).
+ *
+ * What must stay true: the exit code errs on the safe side. What cannot be scanned, or a folder
+ * without any file to scan, counts as unreadable, never as plain; and a document that is not
+ * whole is removed.
+ */
 #include "command.h"
 #include "json.h"
 #include "scan_out.h"

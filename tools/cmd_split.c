@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt split' and 'ckpt reshard': directories of shards for a number of ranks. ckpt_save() cuts;
+ * this parses the options, of which each format has some that mean nothing in the other.
+ */
 #include "convert.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* split and reshard: directories of shards for a number of ranks. */
 
 static bool force, no_sync, dry_run, drop_others;
 static const char *to, *ranks, *dim, *least, *alignment, *at, *shared;

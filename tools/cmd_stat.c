@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt stat': statistics of values. ckpt_stat_new() reads everything; stat_table.c and
+ * stat_json.c print.
+ *
+ * What must stay true: --check-finite says yes only for what was read. A tensor that cannot be
+ * read makes the exit code EXIT_ERROR, unless NaN or infinity elsewhere makes it EXIT_NO already.
+ */
 #include "command.h"
 #include "json.h"
 #include "stat.h"

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt verify': findings and a verdict for each input, as text or as one document.
+ *
+ * What must stay true: a file that records no checksums is never EXIT_FINE: that nobody can tell
+ * is EXIT_ERROR. Of several inputs damage wins, for it is certain: worse_code() does not compare
+ * numbers.
+ */
 #include "command.h"
 #include "json.h"
 

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * 'ckpt why': causes of a failed load, from the file, from the message, or from both
+ * (ckpt_why()).
+ *
+ * What must stay true: of the message on standard input no more is kept than the library takes
+ * (CKPT_WHY_MOST_ERROR); it may be a log without end.
+ */
 #include "command.h"
 #include "json.h"
 

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Differences of 'ckpt diff' as JSON, written as ckpt_diff() finds them.
+ *
+ * What must stay true: DIFF_WORDS has the bits of enum ckpt_difference_what, lowest first, and
+ * KINDS the values of enum ckpt_difference_kind (include/ckpt/diff.h).
+ */
 #include "diff.h"
 #include "json.h"
 

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Differences of 'ckpt diff' as tables: one for each kind, with columns as wide as what stands in
+ * them, and a sentence with all counts.
+ *
+ * Rows are kept until diff_text_print(), when the widest cells are known. --limit bounds how many
+ * rows are kept, not how many are counted.
+ *
+ * What must stay true: entries of a container that only one side has arrive one after the other,
+ * with WITHIN its name. They become one row, which add_one_sided() adds when anything else
+ * arrives, and at the end.
+ */
 #include "diff.h"
 
 #include <inttypes.h>
@@ -6,8 +17,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Differences as tables: one for each kind, with columns as wide as what stands in them. */
 
 enum section {
 	ONLY_A,

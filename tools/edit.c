@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all commands that edit share: open IN, apply the steps, write once, print one summary. The
+ * steps themselves are in the cmd_*.c that have a struct edit_kind.
+ *
+ * Relies on edits being lazy (include/ckpt/edit.h): a step makes a new model and reads no tensor
+ * bytes, so every failure before the save leaves the disk as it was.
+ *
+ * What must stay true: where a step changes nothing, nothing is written and the exit code is
+ * EXIT_NO, unless --if-present allows it. OUT has the format that its name promises. After
+ * --ignore-damage a success is EXIT_NO if anything was damaged (answer_is_no()).
+ */
 #include "edit.h"
 #include "json.h"
 

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Floating numbers as numpy and Python print them: the fewest digits that mean the number and no
+ * other of its dtype.
+ *
+ * Source: Dragon4_Positional() and Dragon4_Scientific() in numpy/_core/src/multiarray/dragon4.c,
+ * and repr() of Python. Digits come from printf() and are checked by reading them back, instead
+ * of an algorithm of our own: slower, but evidently right, as glibc rounds exactly.
+ *
+ * What must stay true: printf() and strtod() run in the C locale (number_text(), number_of(),
+ * float_of()), else '.' is not found. Values are finite, and but for float_repr() 0 or more: the
+ * caller prints the sign.
+ */
 #include "float_text.h"
 
 #include "command.h"

@@ -1,4 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The file of a --json document, and the values in it. Documents are written piece by piece,
+ * never held as one tree; jansson formats the pieces.
+ *
+ * What must stay true:
+ * - An existing file is never overwritten, and a document that is not whole is removed. Pipes,
+ *   devices and descriptors of the shell are written to as they are.
+ * - Whoever may not read the inputs may not read the new file: json_limit_mode() runs before
+ *   json_open().
+ * - No call of jansson fails for want of memory: json_begin() makes its malloc() end the command.
+ *   Members would be lost otherwise, and nobody checks each json_object_set_new().
+ * - A name is bytes. It goes through json_set_name(), for json_string() gives NULL for what is
+ *   not UTF-8.
+ */
 #include "json.h"
 
 #include "command.h"

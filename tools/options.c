@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parses the options of a command from its table (command.h), suggests what a typo meant, and
+ * prints messages on stderr.
+ *
+ * No option but --help is named here. getopt_long() permutes argv, so that options may stand
+ * behind operands; values stay pointers into argv. Long options have codes from LONG_BASE on,
+ * above every letter.
+ *
+ * What must stay true: a table has fewer than MOST_OPTS options. Nothing checks that, and the
+ * arrays here have no more room.
+ */
 #include "command.h"
 #include "json.h"
 
@@ -7,7 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_OPTS = 48, LONG_BASE = 1000 };
+enum {
+	MOST_OPTS = 48, /* more than any table has: the arrays below have no more room */
+	LONG_BASE = 1000,
+};
 
 void complain(const char *fmt, ...)
 {

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records of an archive: 'ckpt ls --records', and what 'ckpt info' says of them.
+ *
+ * The records are walked twice, to measure names and to print, and never kept: there may be
+ * millions.
+ *
+ * What must stay true: KIND_NAMES has the values of enum ckpt_record_kind (include/ckpt/model.h),
+ * in its order.
+ */
 #include "records.h"
 
 #include "command.h"
@@ -8,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By enum ckpt_record_kind. */
+/* By enum ckpt_record_kind, in its order. */
 static const char *const kind_names[] = { "storage", "constant", "pickle", "code",
 					  "extra",   "mark",	 "other" };
 enum { KINDS = sizeof(kind_names) / sizeof(kind_names[0]) };

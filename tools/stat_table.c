@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of 'ckpt stat', and histograms in it.
+ *
+ * What must stay true: widths are measured of the same rows that are printed (is_shown()), and of
+ * the totals, so that columns line up. A bin with anything in it can be seen: its level is
+ * rounded up.
+ */
 #include "command.h"
 #include "stat.h"
 

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sizes, counts and shapes as texts, columns of a table, sizes that a user wrote, and the end of
+ * every command.
+ *
+ * What must stay true: fractions go through number_text(), for a library that is loaded later may
+ * set a locale. Commands that succeed end with finish_output(): that notices a full disk behind
+ * stdout, and turns EXIT_FINE into EXIT_NO after answer_is_no().
+ */
 #include "command.h"
 
 #include <ctype.h>
