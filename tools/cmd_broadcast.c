@@ -252,11 +252,11 @@ static void print_done(const struct ckpt_broadcast_report *r)
 	if (r->reused) {
 		fprintf(stderr, "%s, there already on %s%u rank%s: %s\n",
 			size_phrase(r->nbytes, size), r->world_size == 1 ? "" : "all ",
-			r->world_size, r->world_size == 1 ? "" : "s", r->path);
+			r->world_size, plural(r->world_size), r->path);
 		return;
 	}
-	fprintf(stderr, "%s to %u rank%s in %s, %s/s", size_phrase(r->nbytes, size),
-		r->world_size, r->world_size == 1 ? "" : "s", seconds_phrase(s, time),
+	fprintf(stderr, "%s to %u rank%s in %s, %s/s", size_phrase(r->nbytes, size), r->world_size,
+		plural(r->world_size), seconds_phrase(s, time),
 		human_size((uint64_t)((double)r->nbytes / s), rate));
 	if (r->has_crc)
 		fprintf(stderr, ", crc32 %08x", r->crc32);

@@ -176,7 +176,8 @@ static void print_prefixes(const struct summary *s)
 	}
 }
 
-struct page {
+/* Lines of a list, which --all prints all of. */
+struct line_count {
 	uint64_t shown, hidden;
 };
 
@@ -194,7 +195,7 @@ static void print_root(const struct ckpt_item *item)
 
 static int print_item(void *ctx, const struct ckpt_item *item)
 {
-	struct page *p = ctx;
+	struct line_count *p = ctx;
 	char name[80], line[160];
 
 	if (item->depth == 0) {
@@ -231,10 +232,9 @@ static void print_directory(const struct summary *s, const char *path)
 	snprintf(about, sizeof(about), " (%s)", human_size(f->file_nbytes, size));
 	if (f->record_count)
 		snprintf(items, sizeof(items), "%s item%s in ", grouped(f->record_count, b),
-			 f->record_count == 1 ? "" : "s");
+			 plural(f->record_count));
 	printf("%-12s%s bytes%s, %s%u data file%s\n", "size", grouped(f->file_nbytes, a),
-	       f->file_nbytes < 1000 ? "" : about, items, f->file_count,
-	       f->file_count == 1 ? "" : "s");
+	       f->file_nbytes < 1000 ? "" : about, items, f->file_count, plural(f->file_count));
 	if (f->pickle_protocol && f->record_count)
 		printf("%-12spickle of %s bytes, protocol %u\n", "index",
 		       grouped(f->pickle_nbytes, a), f->pickle_protocol);
@@ -244,14 +244,10 @@ static void print_directory(const struct summary *s, const char *path)
 		printf("%-12sJSON of %s bytes\n", "index", grouped(f->pickle_nbytes, a));
 }
 
-struct pairs {
-	uint64_t shown, hidden;
-};
-
 static int print_pair(void *ctx, const char *key, size_t key_len, const char *value,
 		      size_t value_len)
 {
-	struct pairs *p = ctx;
+	struct line_count *p = ctx;
 	char name[100], text[120];
 
 	if (!all_items && p->shown == SHOWN_ITEMS) {
@@ -266,7 +262,7 @@ static int print_pair(void *ctx, const char *key, size_t key_len, const char *va
 
 static int print_metadata(const struct ckpt_model *model, struct ckpt_error *err)
 {
-	struct pairs pairs = { 0 };
+	struct line_count pairs = { 0 };
 	int rc = ckpt_each_metadata(model, print_pair, &pairs, err);
 
 	if (pairs.hidden)
@@ -293,7 +289,7 @@ static void print_file(const struct summary *s, const char *path)
 	       f->file_nbytes < 1000 ? "" : about);
 	if (f->archive_name[0])
 		printf(", %s record%s in '%s/'", grouped(f->record_count, b),
-		       f->record_count == 1 ? "" : "s",
+		       plural(f->record_count),
 		       ckpt_escape(name, sizeof(name), f->archive_name, strlen(f->archive_name)));
 	putchar('\n');
 	snprintf(aligned, sizeof(aligned), f->alignment ? "data aligned to %u" : "data not aligned",
@@ -320,7 +316,7 @@ static void print_file(const struct summary *s, const char *path)
 
 static int print_page(const struct summary *s, const char *path, struct ckpt_error *err)
 {
-	struct page page = { 0 };
+	struct line_count page = { 0 };
 	char a[32], b[32], size[16];
 	int rc;
 
@@ -336,9 +332,9 @@ static int print_page(const struct summary *s, const char *path, struct ckpt_err
 	if (rc < 0)
 		return rc;
 	printf("%-12s%s, %s element%s, %s in %" PRIu64 " storage%s\n", "tensors",
-	       grouped(s->tensors, a), grouped(s->elements, b), s->elements == 1 ? "" : "s",
+	       grouped(s->tensors, a), grouped(s->elements, b), plural(s->elements),
 	       size_phrase(s->nbytes, size), ckpt_storage_count(s->model),
-	       ckpt_storage_count(s->model) == 1 ? "" : "s");
+	       plural(ckpt_storage_count(s->model)));
 	print_tally("dtypes", &s->dtypes);
 	print_tally("devices", &s->devices);
 	print_prefixes(s);

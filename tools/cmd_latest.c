@@ -7,6 +7,7 @@
  * written last: the folder itself does not change when a file in it is written again.
  */
 #include "command.h"
+#include "grow.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -90,6 +91,7 @@ static bool add_candidate(struct candidates *c, const char *folder, const char *
 {
 	size_t len = strlen(folder);
 	struct stat st;
+	void *grown;
 	char *path;
 
 	if (asprintf(&path, "%s%s%s", folder, len && folder[len - 1] == '/' ? "" : "/", name) < 0)
@@ -98,17 +100,12 @@ static bool add_candidate(struct candidates *c, const char *folder, const char *
 		free(path);
 		return true;
 	}
-	if (c->count == c->cap) {
-		size_t cap = c->cap ? 2 * c->cap : 32;
-		void *grown = realloc(c->items, cap * sizeof(*c->items));
-
-		if (!grown) {
-			free(path);
-			return false;
-		}
-		c->items = grown;
-		c->cap = cap;
+	grown = grow_array(c->items, c->count, &c->cap, sizeof(*c->items));
+	if (!grown) {
+		free(path);
+		return false;
 	}
+	c->items = grown;
 	c->items[c->count++] = (struct candidate){ path, time_of_change(path, &st) };
 	return true;
 }
@@ -140,16 +137,14 @@ static int list_candidates(const char *folder, struct candidates *out)
 
 /* ---- which of them ---- */
 
-struct first_finding {
-	char text[800];
-};
+enum { MOST_FINDING = 800 };
 
 static int keep_first(void *ctx, const struct ckpt_finding *f)
 {
-	struct first_finding *first = ctx;
+	char *first = ctx;
 
-	if (f->kind == CKPT_FINDING_DAMAGE && !first->text[0])
-		snprintf(first->text, sizeof(first->text), "%s%s%s%s%s", f->file ? f->file : "",
+	if (f->kind == CKPT_FINDING_DAMAGE && !first[0])
+		snprintf(first, MOST_FINDING, "%s%s%s%s%s", f->file ? f->file : "",
 			 f->file ? ": " : "", f->record ? f->record : "", f->record ? ": " : "",
 			 f->text);
 	return 0;
@@ -160,8 +155,8 @@ static int check_candidate(const char *path, const struct ckpt_verify_options *o
 {
 	struct ckpt_verify_report report = CKPT_VERIFY_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct first_finding first = { "" };
-	int rc = ckpt_verify(path, options, keep_first, &first, &report, &err);
+	char first[MOST_FINDING] = "";
+	int rc = ckpt_verify(path, options, keep_first, first, &report, &err);
 
 	end_progress();
 	if (rc == CKPT_E_CANCELLED)
@@ -176,7 +171,7 @@ static int check_candidate(const char *path, const struct ckpt_verify_options *o
 		return 0;
 	}
 	if (report.verdict == CKPT_VERDICT_DAMAGED && !quiet)
-		complain("%s: passed over: %s", path, first.text);
+		complain("%s: passed over: %s", path, first);
 	if (report.verdict == CKPT_VERDICT_UNPROVEN && !quiet)
 		complain("%s: has no checksums; nothing else is wrong with it", path);
 	return report.verdict != CKPT_VERDICT_DAMAGED;

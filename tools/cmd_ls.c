@@ -310,9 +310,9 @@ static int print_table(struct listing *l)
 	ckpt_walk(l->model, print_value, l, NULL);
 	if (!quiet)
 		printf("%s tensor%s, %s elements, %s in %s storage%s\n", grouped(l->count, a),
-		       l->count == 1 ? "" : "s", grouped(l->numel, b),
+		       plural(l->count), grouped(l->numel, b),
 		       exact_bytes ? grouped(l->nbytes, size) : human_size(l->nbytes, size),
-		       grouped(l->storages, c), l->storages == 1 ? "" : "s");
+		       grouped(l->storages, c), plural(l->storages));
 	return finish_output(quiet ? EXIT_FINE : explain_nothing(l));
 }
 

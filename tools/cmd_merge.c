@@ -150,7 +150,7 @@ static void print_summary(const struct ckpt_model *model, const struct ckpt_edit
 
 	if (quiet)
 		return;
-	printf("%s tensor%s merged, ", grouped(count, number), count == 1 ? "" : "s");
+	printf("%s tensor%s merged, ", grouped(count, number), plural(count));
 	if (int_keys)
 		printf("%s keys made numbers, ", grouped(numbers->renamed, number));
 	if (dry_run)

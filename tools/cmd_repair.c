@@ -71,11 +71,6 @@ struct repair_output {
 	uint64_t seen[4]; /* by kind */
 };
 
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 /* ---- what was found ---- */
 
 static void print_place(const struct ckpt_repair_finding *f)

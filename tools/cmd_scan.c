@@ -108,11 +108,6 @@ static void print_findings(const struct ckpt_scan_file *f)
 	print_more(left);
 }
 
-static bool is_worth_it(const struct ckpt_scan_global *g)
-{
-	return verbose || g->kind == CKPT_SCAN_OBJECT;
-}
-
 static void print_globals(const struct ckpt_scan_file *f)
 {
 	uint64_t shown = 0, left = 0;
@@ -120,7 +115,7 @@ static void print_globals(const struct ckpt_scan_file *f)
 	for (uint64_t i = 0; i < f->global_count; i++) {
 		const struct ckpt_scan_global *g = &f->globals[i];
 
-		if (!is_worth_it(g))
+		if (!verbose && g->kind != CKPT_SCAN_OBJECT)
 			continue;
 		if (shown >= MOST_SHOWN && !verbose) {
 			left++;
@@ -203,7 +198,7 @@ static void print_totals(const struct scan_output *p)
 	printf("%s", any ? "" : " nothing to scan");
 	if (p->passed_over)
 		printf("; %s that %s no checkpoint%s passed over", grouped(p->passed_over, count),
-		       p->passed_over == 1 ? "is" : "are", p->passed_over == 1 ? "" : "s");
+		       p->passed_over == 1 ? "is" : "are", plural(p->passed_over));
 	printf("\n");
 }
 
@@ -245,7 +240,9 @@ static int scan(struct scan_output *p, const char *path, const struct ckpt_scan_
 	if (rc == 0) { /* a folder without any is no folder of plain files */
 		ckpt_escape(shown, sizeof(shown), path, strlen(path));
 		if (report.passed_over)
-			snprintf(text, sizeof(text), "%s: holds no checkpoints, only %" PRIu64 " other file%s", shown, report.passed_over, report.passed_over == 1 ? "" : "s");
+			snprintf(text, sizeof(text),
+				 "%s: holds no checkpoints, only %" PRIu64 " other file%s", shown,
+				 report.passed_over, plural(report.passed_over));
 		else
 			snprintf(text, sizeof(text), "%s: holds no files", shown);
 	} else {

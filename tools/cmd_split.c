@@ -84,8 +84,8 @@ static void print_summary(const struct ckpt_save_options *options,
 	char size[16], time[32], number[32];
 
 	convert_print_weights(did);
-	printf("%s tensor%s for %u rank%s, ", grouped(tensors, number), tensors == 1 ? "" : "s",
-	       options->ranks, options->ranks == 1 ? "" : "s");
+	printf("%s tensor%s for %u rank%s, ", grouped(tensors, number), plural(tensors),
+	       options->ranks, plural(options->ranks));
 	if (report->others)
 		printf("%s other entr%s left out, ", grouped(report->others, number),
 		       report->others == 1 ? "y" : "ies");

@@ -144,10 +144,10 @@ static void print_verdict(const struct stat_page *page)
 		return;
 	if (page->not_finite)
 		printf("NOT FINITE: %s tensor%s\n", grouped(page->not_finite, count),
-		       page->not_finite == 1 ? "" : "s");
+		       plural(page->not_finite));
 	else if (page->unreadable)
 		printf("cannot tell: %s tensor%s cannot be read\n",
-		       grouped(page->unreadable, count), page->unreadable == 1 ? "" : "s");
+		       grouped(page->unreadable, count), plural(page->unreadable));
 	else
 		printf("all values are finite\n");
 }

@@ -70,11 +70,6 @@ static int print_finding(void *ctx, const struct ckpt_finding *f)
 	return printf(": %s\n", f->text) < 0 ? CKPT_E_IO : 0;
 }
 
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 static void print_counts(const struct ckpt_verify_report *r)
 {
 	char size[16], count[32];
@@ -168,13 +163,6 @@ static void end_json(FILE *out, int rc, const struct ckpt_verify_report *r,
 
 /* ---- all of them ---- */
 
-static int exit_code_of(const struct ckpt_verify_report *r)
-{
-	static const int codes[] = { EXIT_FINE, EXIT_NO, EXIT_ERROR };
-
-	return codes[r->verdict];
-}
-
 /* Damage is the worst: it is certain. */
 static int worse_code(int a, int b)
 {
@@ -184,6 +172,7 @@ static int worse_code(int a, int b)
 static int verify(struct verify_output *p, const struct ckpt_verify_options *options, bool first,
 		  bool *cancelled)
 {
+	static const int codes[] = { EXIT_FINE, EXIT_NO, EXIT_ERROR }; /* by verdict */
 	struct ckpt_verify_report report = CKPT_VERIFY_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	int rc;
@@ -201,7 +190,7 @@ static int verify(struct verify_output *p, const struct ckpt_verify_options *opt
 		print_verdict(p->path, &report);
 	if (rc < 0)
 		return fail(&err);
-	return exit_code_of(&report);
+	return codes[report.verdict];
 }
 
 static int run_verify(int argc, char **argv)

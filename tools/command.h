@@ -141,6 +141,8 @@ const char *errno_text(int code);
 uint64_t sum(uint64_t a, uint64_t b);
 /* 11689512 -> "11,689,512"; BUF has 32 bytes. */
 const char *grouped(uint64_t n, char *buf);
+/* "s", or "" for one: "%s tensor%s" */
+const char *plural(uint64_t n);
 /* "[64, 3, 7, 7]" */
 const char *shape_text(const struct ckpt_tensor_info *t, char *buf, size_t size);
 

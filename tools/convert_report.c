@@ -52,10 +52,10 @@ static void print_taken(const struct ckpt_edit_report *did)
 	char count[32];
 
 	printf("%s tensor%s of the state dict, ", grouped(did->tensors_taken, count),
-	       did->tensors_taken == 1 ? "" : "s");
+	       plural(did->tensors_taken));
 	if (did->modules_guessed)
 		printf("of %s module%s without source all tensors were taken, ",
-		       grouped(did->modules_guessed, count), did->modules_guessed == 1 ? "" : "s");
+		       grouped(did->modules_guessed, count), plural(did->modules_guessed));
 }
 
 void convert_print_weights(const struct ckpt_edit_report *did)
@@ -70,7 +70,7 @@ void convert_print_weights(const struct ckpt_edit_report *did)
 		printf("the largest of %s state dicts, ", grouped(did->state_dicts, count));
 	if (did->tensors_dropped)
 		printf("%s tensor%s beside it left behind, ", grouped(did->tensors_dropped, count),
-		       did->tensors_dropped == 1 ? "" : "s");
+		       plural(did->tensors_dropped));
 }
 
 static void print_count(uint64_t count, const char *one, const char *more)

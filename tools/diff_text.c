@@ -11,6 +11,7 @@
  * arrives, and at the end.
  */
 #include "diff.h"
+#include "grow.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -36,7 +37,7 @@ struct row {
 
 struct table {
 	struct row *rows; /* malloc */
-	uint64_t count, cap;
+	size_t count, cap;
 	uint64_t left_out; /* rows beyond the limit */
 };
 
@@ -60,22 +61,18 @@ struct diff_text {
 static struct row *add_row(struct diff_text *t, enum section section)
 {
 	struct table *table = &t->tables[section];
+	void *grown;
 
 	if (t->limit && table->count == t->limit) {
 		table->left_out++;
 		return NULL;
 	}
-	if (table->count == table->cap) {
-		uint64_t cap = table->cap ? 2 * table->cap : 32;
-		void *grown = realloc(table->rows, cap * sizeof(*table->rows));
-
-		if (!grown) {
-			t->bad = true;
-			return NULL;
-		}
-		table->rows = grown;
-		table->cap = cap;
+	grown = grow_array(table->rows, table->count, &table->cap, sizeof(*table->rows));
+	if (!grown) {
+		t->bad = true;
+		return NULL;
 	}
+	table->rows = grown;
 	table->rows[table->count] = (struct row){ 0 };
 	return &table->rows[table->count++];
 }
@@ -279,11 +276,11 @@ static void add_one_sided(struct diff_text *t)
 		text[0] = '\0';
 		if (w->tensors)
 			add_note(text, sizeof(text), "%s tensor%s with %s",
-				 grouped(w->tensors, count), w->tensors == 1 ? "" : "s",
+				 grouped(w->tensors, count), plural(w->tensors),
 				 size_phrase(w->nbytes, size));
 		if (w->values)
 			add_note(text, sizeof(text), "%s other value%s", grouped(w->values, count),
-				 w->values == 1 ? "" : "s");
+				 plural(w->values));
 		set_cell(t, row, 1, text);
 	}
 	free(w->name);
@@ -468,11 +465,6 @@ static void print_table(const struct table *table, const char *const *head, int 
 	if (table->left_out)
 		printf("  ... and %s more (--limit 0 shows all)\n",
 		       grouped(table->left_out, count));
-}
-
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
 }
 
 /* How what is counted next begins. */

@@ -207,8 +207,7 @@ static int save_and_report(const struct edit_settings *s, const struct ckpt_mode
 	for (size_t i = 0; i < count; i++)
 		print_changes(&reports[i]);
 	if (saved.dropped && !took_entries_out(reports, count))
-		printf("%u unused record%s left out, ", saved.dropped,
-		       saved.dropped == 1 ? "" : "s");
+		printf("%u unused record%s left out, ", saved.dropped, plural(saved.dropped));
 	if (saved.reflinked)
 		printf("blocks shared, ");
 	if (saved.rewritten)

@@ -15,7 +15,7 @@ bool edit_changed(const struct ckpt_edit_report *r)
 	       r->change_count || r->protocol_changed;
 }
 
-static const char *plural(uint64_t count, const char *one, const char *more)
+static const char *one_or_more(uint64_t count, const char *one, const char *more)
 {
 	return count == 1 ? one : more;
 }
@@ -28,7 +28,7 @@ static void print_renamed(const struct ckpt_edit_report *r)
 		const char *place = r->places[i].name;
 
 		printf("%" PRIu64 "%s in %s%s%s, ", r->places[i].renamed,
-		       i ? "" : plural(r->places[i].renamed, " key renamed", " keys renamed"),
+		       i ? "" : one_or_more(r->places[i].renamed, " key renamed", " keys renamed"),
 		       place[0] ? "'" : "the state dict",
 		       ckpt_escape(name, sizeof(name), place, strlen(place)), place[0] ? "'" : "");
 	}
@@ -36,7 +36,7 @@ static void print_renamed(const struct ckpt_edit_report *r)
 		printf("and in %zu more state dicts, ", r->place_count - MOST_PLACES);
 	if (r->names_renamed)
 		printf("%" PRIu64 " parameter %s in param_groups, ", r->names_renamed,
-		       plural(r->names_renamed, "name", "names"));
+		       one_or_more(r->names_renamed, "name", "names"));
 }
 
 void list_replacements(const struct ckpt_edit_report *r)
@@ -60,35 +60,36 @@ void print_changes(const struct ckpt_edit_report *r)
 	print_renamed(r);
 	if (r->storages_moved || r->devices_moved)
 		printf("%" PRIu64 " %s moved, ", r->storages_moved,
-		       plural(r->storages_moved, "storage", "storages"));
+		       one_or_more(r->storages_moved, "storage", "storages"));
 	if (r->devices_moved)
 		printf("%" PRIu64 " %s, ", r->devices_moved,
-		       plural(r->devices_moved, "other device changed", "other devices changed"));
+		       one_or_more(r->devices_moved, "other device changed",
+				   "other devices changed"));
 	if (r->entries_dropped)
 		printf("%" PRIu64 " %s with %" PRIu64 " %s dropped, ", r->entries_dropped,
-		       plural(r->entries_dropped, "entry", "entries"), r->tensors_dropped,
-		       plural(r->tensors_dropped, "tensor", "tensors"));
+		       one_or_more(r->entries_dropped, "entry", "entries"), r->tensors_dropped,
+		       one_or_more(r->tensors_dropped, "tensor", "tensors"));
 	if (r->extracted && r->tensors_dropped)
 		printf("%" PRIu64 " %s left behind, ", r->tensors_dropped,
-		       plural(r->tensors_dropped, "tensor", "tensors"));
+		       one_or_more(r->tensors_dropped, "tensor", "tensors"));
 	if (r->tensors_cast)
 		printf("%" PRIu64 " %s cast, %s became %s, ", r->tensors_cast,
-		       plural(r->tensors_cast, "tensor", "tensors"),
+		       one_or_more(r->tensors_cast, "tensor", "tensors"),
 		       size_phrase(r->cast_nbytes_before, before),
 		       size_phrase(r->cast_nbytes_after, after));
 	if (r->tensors_compacted)
 		printf("%" PRIu64 " %s compacted, %s became %s, ", r->tensors_compacted,
-		       plural(r->tensors_compacted, "tensor", "tensors"),
+		       one_or_more(r->tensors_compacted, "tensor", "tensors"),
 		       size_phrase(r->compacted_nbytes_before, before),
 		       size_phrase(r->compacted_nbytes_after, after));
 	if (r->change_count)
 		printf("%zu %s replaced, ", r->change_count,
-		       plural(r->change_count, "value", "values"));
+		       one_or_more(r->change_count, "value", "values"));
 	if (r->protocol_changed)
 		printf("pickle protocol 2 now, ");
 	if (r->tensors_left)
 		printf("%" PRIu64 " %s of a kind that cannot be changed, ", r->tensors_left,
-		       plural(r->tensors_left, "tensor", "tensors"));
+		       one_or_more(r->tensors_left, "tensor", "tensors"));
 	if (!edit_changed(r))
 		printf("nothing to change, ");
 }

@@ -66,8 +66,7 @@ static void print_row(const struct inner_rows *r, const struct ckpt_inner *inner
 	if (inner->kind)
 		printf("  %s", inner->kind);
 	if (inner->kind && strcmp(inner->kind, "zip archive") != 0)
-		printf(", %s tensor%s", grouped(inner->tensors, number),
-		       inner->tensors == 1 ? "" : "s");
+		printf(", %s tensor%s", grouped(inner->tensors, number), plural(inner->tensors));
 	if (inner->stored != inner->nbytes)
 		printf("%s compressed to %s", inner->kind ? "," : " ",
 		       size_of(r, inner->stored, size));
@@ -109,13 +108,12 @@ static int print_table(const char *path, bool with_head, struct inner_rows *r,
 	if (with_head)
 		printf("%-12s%s\n%-12szip archive with %s checkpoint%s inside\n", "file",
 		       ckpt_escape(shown, sizeof(shown), path, strlen(path)), "format",
-		       grouped(r->checkpoints, number), r->checkpoints == 1 ? "" : "s");
+		       grouped(r->checkpoints, number), plural(r->checkpoints));
 	if (ckpt_each_inner(path, show_inner, r, err) < 0)
 		return fail(err);
 	if (!quiet)
 		printf("%s file%s in a zip archive, %s; ARCHIVE::NAME is one of them\n",
-		       grouped(r->shown, number), r->shown == 1 ? "" : "s",
-		       size_of(r, r->nbytes, size));
+		       grouped(r->shown, number), plural(r->shown), size_of(r, r->nbytes, size));
 	return finish_output(EXIT_FINE);
 }
 

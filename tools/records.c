@@ -119,7 +119,7 @@ static int print_table(const struct ckpt_model *model, struct record_rows *r)
 		return fail(r->err);
 	if (quiet)
 		return finish_output(EXIT_FINE);
-	printf("%s record%s, %s", grouped(r->shown, count), r->shown == 1 ? "" : "s",
+	printf("%s record%s, %s", grouped(r->shown, count), plural(r->shown),
 	       r->exact_bytes ? grouped(r->nbytes, size) : human_size(r->nbytes, size));
 	if (r->stored != r->nbytes)
 		printf(" in %s",
@@ -209,12 +209,12 @@ int print_record_kinds(const struct ckpt_model *model, struct ckpt_error *err)
 
 	n = k.of[CKPT_RECORD_CODE].count;
 	if (rc == 0 && n)
-		printf("%-12s%s file%s, %s\n", "code", grouped(n, count), n == 1 ? "" : "s",
+		printf("%-12s%s file%s, %s\n", "code", grouped(n, count), plural(n),
 		       size_phrase(k.of[CKPT_RECORD_CODE].nbytes, size));
 	n = k.of[CKPT_RECORD_EXTRA].count;
 	if (rc < 0 || !n)
 		return rc;
-	printf("%-12s%s file%s, %s:", "extra", grouped(n, count), n == 1 ? "" : "s",
+	printf("%-12s%s file%s, %s:", "extra", grouped(n, count), plural(n),
 	       size_phrase(k.of[CKPT_RECORD_EXTRA].nbytes, size));
 	for (uint64_t i = 0; i < n && i < SHOWN_NAMES; i++)
 		printf("%s %s", i ? "," : "", k.extra[i]);

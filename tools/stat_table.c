@@ -241,11 +241,11 @@ static void print_total(const struct stat_page *page, uint64_t i, const struct s
 
 	ckpt_stat_total_get(page->stat, i, &total, &values);
 	snprintf(text, sizeof(text), "%s tensor%s", grouped(total.items, count),
-		 total.items == 1 ? "" : "s");
+		 plural(total.items));
 	print_padded(text, w->name);
 	print_padded(total.dtype ? total.dtype : "all", w->dtype);
 	snprintf(text, sizeof(text), "%s value%s", grouped(values.count, count),
-		 values.count == 1 ? "" : "s");
+		 plural(values.count));
 	print_padded(text, w->shape);
 	print_values(&values, w);
 	putchar('\n');

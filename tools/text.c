@@ -42,6 +42,11 @@ const char *size_phrase(uint64_t nbytes, char *buf)
 	return buf;
 }
 
+const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
 uint64_t sum(uint64_t a, uint64_t b)
 {
 	return b > UINT64_MAX - a ? UINT64_MAX : a + b;
