@@ -5,7 +5,7 @@
 #include "array_text.h"
 #include "float_text.h"
 
-/* Numbers of an array_view, one by one: for those who print them. */
+/* Read the numbers of an array_view one by one, to print them. */
 enum number_kind { KIND_BOOL, KIND_INT, KIND_UINT, KIND_FLOAT, KIND_COMPLEX };
 
 struct number_type {
@@ -18,7 +18,7 @@ struct number_type {
 /* NULL: numpy has no such dtype, or the view has too many dimensions. */
 const struct number_type *number_type_of(const struct array_view *view);
 
-/* Of complex numbers the real parts have the even indices, the imaginary parts the odd ones. */
+/* Real parts of complex numbers have the even indices, imaginary parts the odd ones. */
 double real_at(const struct array_view *view, const struct number_type *type, uint64_t i);
 int64_t int_at(const struct array_view *view, const struct number_type *type, uint64_t i);
 uint64_t uint_at(const struct array_view *view, const struct number_type *type, uint64_t i);

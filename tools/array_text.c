@@ -230,8 +230,8 @@ static void extend(struct printer *p, const char *word, uint32_t hanging, int wi
 }
 
 /*
- * One row of the last dimension. P->line holds what stands before it, which is as wide as its indent, and the bracket
- * that opens it.
+ * Print one row of the last dimension. P->line holds the text before it, which is as wide as the
+ * indent, and the bracket that opens the row.
  */
 static void print_row(struct printer *p, uint32_t depth, uint64_t first)
 {
@@ -260,7 +260,7 @@ static void end_line(struct printer *p, uint32_t feeds)
 		fputc('\n', p->out);
 }
 
-/* _formatArray(); not deeper than ARRAY_MOST_DIMS. FIRST: the first number of it, STEP: how many it has. */
+/* _formatArray(); not deeper than ARRAY_MOST_DIMS. FIRST: its first number; STEP: how many it has. */
 static void print_dimension(struct printer *p, uint32_t depth, uint64_t first, uint64_t step)
 {
 	uint32_t left = p->v->ndim - depth;

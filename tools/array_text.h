@@ -9,8 +9,8 @@
 enum { ARRAY_EDGE = 3, ARRAY_THRESHOLD = 1000, ARRAY_MOST_DIMS = 64 };
 
 /*
- * Numbers to be printed: all of an array of SHAPE, or, if it is SUMMARISED, the edges of it, ARRAY_EDGE at each side of every
- * dimension that has more than two of these. SHOWN is the shape of BYTES.
+ * Numbers to print: all of an array of SHAPE or, if SUMMARISED, its edges: ARRAY_EDGE numbers at
+ * each side of every dimension that is longer than two of these. SHOWN is the shape of BYTES.
  */
 struct array_view {
 	const char *dtype; /* one that numpy has */
@@ -20,10 +20,16 @@ struct array_view {
 	const void *bytes;
 };
 
-/* As numpy.array2string() prints it, with a line feed at the end. PRECISION: numpy's is 8. False: no such dtype, or no memory. */
+/*
+ * Print VIEW as numpy.array2string() does, and a line feed. PRECISION: numpy's is 8. Returns false
+ * for a dtype that numpy lacks.
+ */
 bool print_array(FILE *out, const struct array_view *view, int precision);
 
-/* Nested lists of numbers; what is left out is "...", what is no number in JSON is a string. */
+/*
+ * Print nested lists of numbers. "..." stands for what is left out; a number that JSON cannot
+ * write is a string.
+ */
 bool print_array_json(FILE *out, const struct array_view *view);
 
 #endif

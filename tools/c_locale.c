@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The command sets no locale, but what is loaded into it may. */
+/* The command sets no locale, but a library that is loaded into it may. */
 static locale_t use_c_locale(void)
 {
 	static locale_t c_locale;

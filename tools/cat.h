@@ -15,7 +15,10 @@ struct cat_numbers {
 	void *bytes;
 };
 
-/* ALL: not only the edges of a long array. BYTES is to be freed, in any case. An error without a status was told already. */
+/*
+ * Read the numbers to print; with ALL, not only the edges of a long array. The caller frees BYTES
+ * in any case. If ERR has no status, the message is printed already.
+ */
 int cat_read_numbers(const struct ckpt_array *array, bool all, struct cat_numbers *numbers,
 		     struct ckpt_error *err);
 

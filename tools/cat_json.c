@@ -65,7 +65,7 @@ static void put_json(FILE *out, const char *key, json_t *value)
 	json_put(out, value);
 }
 
-/* Of bytes that are no UTF-8 there are two members, as everywhere. */
+/* Bytes that are not UTF-8 become two members, as in json_set_name(). */
 static void put_name(FILE *out, const char *key, const char *name)
 {
 	json_t *o = json_object();

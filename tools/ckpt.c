@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One a line, in the order of the help screen. */
+/* In the order of the help screen. */
 #define COMMANDS(X) \
 	X(ls) \
 	X(info) \
@@ -83,8 +83,8 @@ int main(int argc, char **argv)
 {
 	const struct command *cmd;
 
-	signal(SIGPIPE, SIG_IGN); /* a closed pipe is seen as an error of write */
-	signal(SIGXFSZ, SIG_IGN); /* and so is the limit of a file's size */
+	signal(SIGPIPE, SIG_IGN); /* write() then reports a closed pipe */
+	signal(SIGXFSZ, SIG_IGN); /* and a file that reaches the size limit */
 	json_begin();
 	if (argc < 2) {
 		print_overview(stderr);

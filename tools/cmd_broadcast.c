@@ -281,7 +281,7 @@ static int write_json(const struct ckpt_broadcast_report *r)
 	return json_close(out, true);
 }
 
-/* Where all ranks heard the same one of them says it. */
+/* If all ranks know the same error, rank 0 prints it. */
 static void print_failure(const struct ckpt_broadcast_report *r, const struct ckpt_error *err)
 {
 	char text[1400];
@@ -322,9 +322,10 @@ static void print_result(void *ctx)
 }
 
 /*
- * As NCCL and the driver suit a program that only broadcasts, and whose output others read: kernels are loaded when they are used,
- * since all of NCCL's take minutes with a driver before CUDA 12.2. What the user has set stays. Before there are threads: the library
- * never changes the environment, which others may be reading.
+ * Set up NCCL and the driver for a program that only broadcasts, and whose output others read.
+ * Kernels are loaded when they are used: all of NCCL's take minutes with a driver before CUDA
+ * 12.2. What the user has set stays. Call this before there are threads: they may read the
+ * environment.
  */
 static void set_variables(void)
 {

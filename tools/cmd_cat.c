@@ -187,7 +187,7 @@ static int note_is_tensor(void *ctx, const struct ckpt_item *item)
 	return 0;
 }
 
-/* Is it something else that has no numbers to be read, and can be shown nevertheless? */
+/* Is it a value without numbers, which ckpt_show() can print? */
 static bool is_plain_value(const struct ckpt_model *model, const char *name, int rc)
 {
 	bool is_tensor = true;
@@ -281,7 +281,7 @@ static int cat(const struct ckpt_model *model, const char *name, struct ckpt_err
 	return rc;
 }
 
-/* A name that is nearly one of a tensor. */
+/* Suggest the name of a tensor that is nearly NAME. */
 static void hint_tensor_name(const struct ckpt_model *model, const char *name)
 {
 	uint64_t count = ckpt_tensor_count(model), used = 0;

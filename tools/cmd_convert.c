@@ -157,7 +157,7 @@ static int take_state_dict(struct ckpt_model **model, struct ckpt_edit_report *d
 	return EXIT_FINE;
 }
 
-/* Edits that go by names of the whole checkpoint come before a part of it is taken: how many steps that are. */
+/* How many steps use names of the whole checkpoint, and so come before a part of it is taken. */
 static size_t steps_before(const struct convert_summary *s)
 {
 	size_t count = s->step_count;
@@ -168,7 +168,7 @@ static size_t steps_before(const struct convert_summary *s)
 	return count;
 }
 
-/* What is written: a whole checkpoint, edited, or the state dict out of it. */
+/* Make the model to write: the whole checkpoint, edited, or one state dict of it. */
 static int prepare(const struct ckpt_save_options *options, const char *in,
 		   struct ckpt_model **model, struct convert_summary *s)
 {
@@ -252,7 +252,7 @@ static void trim_slashes(char *path)
 		path[len - 1] = '\0';
 }
 
-/* The format has no such thing: the option that asks for one, or NULL. */
+/* Return the option that asks for something that FORMAT lacks, or NULL. */
 static const char *unfit_option(const char *format)
 {
 	if (shared && strcmp(format, "safetensors") != 0)

@@ -93,7 +93,7 @@ const struct command cmd_diff = {
 
 /* ---- the files, as they are compared ---- */
 
-/* MODEL becomes what the edit made of it. */
+/* Replace *MODEL by the result of an edit. */
 static void replace_model(struct ckpt_model **model, struct ckpt_model *with)
 {
 	ckpt_close(*model);
@@ -137,7 +137,10 @@ static int rename_keys(struct ckpt_model **model, const char *path, struct ckpt_
 	return 0;
 }
 
-/* A file that is to be opened, by a thread of its own if need be: that is most of the time where files have very many tensors. */
+/*
+ * A file to open, perhaps in a thread of its own: with very many tensors, opening takes most of
+ * the time.
+ */
 struct opening {
 	const char *path;
 	struct ckpt_model *model;
@@ -163,7 +166,10 @@ static bool is_file(const char *path)
 	return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Open it while others do something else; but not what could keep a thread waiting, which is opened when its turn comes. */
+/*
+ * Begin to open a file in a thread. Anything but a regular file could keep the thread waiting:
+ * open_side() opens that when its turn comes.
+ */
 static void begin_opening(struct opening *o)
 {
 	pthread_attr_t attr;
@@ -182,7 +188,7 @@ static void end_opening(struct opening *o)
 	o->has_thread = false;
 }
 
-/* The file as it is compared. Returns the exit code; if that is not fine it said so. */
+/* Make *OUT the model to compare. Returns the exit code, after a message if it is not EXIT_FINE. */
 static int open_side(struct opening *o, bool is_first, struct ckpt_model **out, struct ckpt_error *err)
 {
 	const char *own = is_first ? at_a : at_b, *name = own ? own : at, *path = o->path;

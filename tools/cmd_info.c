@@ -73,7 +73,10 @@ static int by_first(const void *a, const void *b)
 	return (x->first > y->first) - (x->first < y->first);
 }
 
-/* One kind per tensor becomes one per text; sorted, as a file may have as many kinds as tensors. */
+/*
+ * Merge one kind per tensor into one per text. This sorts, for a file may have as many kinds as
+ * tensors.
+ */
 static void merge(struct tally *t)
 {
 	size_t last = 0;
@@ -150,7 +153,7 @@ static void print_tally(const char *label, const struct tally *t)
 static const char *const known_prefixes[] = { "module.", "_orig_mod.", "model.", "_forward_module.",
 					      "_fsdp_wrapped_module." };
 
-/* What cannot be counted for want of memory must not look as if there were none. */
+/* A count that fails for want of memory must not look like a count of zero. */
 static struct ckpt_prefix_count count_prefix(const struct ckpt_model *model, const char *prefix)
 {
 	struct ckpt_prefix_count c = { .size = sizeof(c) };

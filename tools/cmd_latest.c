@@ -53,7 +53,10 @@ struct candidates {
 	size_t count, cap;
 };
 
-/* Newest first; of two of one moment the one whose name comes later, in which numbers count as numbers. */
+/*
+ * Newest first. If two have the same time, the later name comes first; numbers in it count as
+ * numbers.
+ */
 static int by_age(const void *a, const void *b)
 {
 	const struct candidate *x = a, *y = b;
@@ -150,7 +153,7 @@ static int keep_first(void *ctx, const struct ckpt_finding *f)
 	return 0;
 }
 
-/* 1: take it, 0: pass it over, -1: the user wants to end it. */
+/* Returns 1 to take it, 0 to pass it over, -1 if the user wants to end the command. */
 static int check_candidate(const char *path, const struct ckpt_verify_options *options)
 {
 	struct ckpt_verify_report report = CKPT_VERIFY_REPORT_INIT;

@@ -57,7 +57,7 @@ struct listing {
 	struct ckpt_model *model; /* owned */
 	struct ckpt_pattern **patterns;
 	size_t pattern_count;
-	uint64_t *rows; /* numbers of tensors, in the order in which they are told; NULL: all, in the order of the file */
+	uint64_t *rows; /* numbers of tensors, in printing order; NULL: all, in file order */
 	size_t count;
 	uint32_t *first_user;	/* by storage: row + 1 that showed it first */
 	uint64_t numel, nbytes; /* nbytes: of storages, each counted once */
@@ -290,7 +290,7 @@ static void print_note(void *ctx, const char *text)
 	complain("note: %s", text);
 }
 
-/* A file in which nothing is listed may hold what is not looked into. */
+/* A file without tensors may hold something that ckpt does not look into: say so. */
 static int explain_nothing(const struct listing *l)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;

@@ -75,7 +75,7 @@ const struct command cmd_merge = {
 	.run = run_merge,
 };
 
-/* The edit takes the place of *MODEL. */
+/* Replace *MODEL by the result of an edit. */
 static int replace_model(struct ckpt_model **model, struct ckpt_model *edited)
 {
 	ckpt_close(*model);
@@ -83,7 +83,7 @@ static int replace_model(struct ckpt_model **model, struct ckpt_model *edited)
 	return 0;
 }
 
-/* What trainers keep beside the shards, as entries of the whole. */
+/* Add the files that trainers keep beside the shards, as entries of the whole. */
 static int add_side_files(const char *in, struct ckpt_model **model, struct ckpt_error *err)
 {
 	static const char *const names[] = { "meta.pt", "common.pt" };

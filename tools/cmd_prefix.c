@@ -46,11 +46,11 @@ static int add_prefix(const struct ckpt_model *in, const struct edit_step *step,
 
 enum { MOST_DEPTH = 64 };
 
-/* On the way through the input: where the walk is, seen from the state dicts that were edited. */
+/* A walk over the input that counts keys with the prefix in the state dicts that were edited. */
 struct prefix_walk {
 	const struct ckpt_edit_report *added;
-	size_t next;		   /* place that the walk comes to next */
-	bool edited[MOST_DEPTH];   /* by depth: the container that was entered is one of them */
+	size_t next;		   /* the next place that the walk meets */
+	bool edited[MOST_DEPTH];   /* by depth: is that container an edited state dict? */
 	size_t key_at[MOST_DEPTH]; /* where the keys of that container begin in names */
 	uint64_t count;
 };
@@ -73,7 +73,7 @@ static int count_prefixed_key(void *ctx, const struct ckpt_item *item)
 	return 1;
 }
 
-/* Does every key that was renamed have the prefix already? 1: yes; negative: that cannot be told. */
+/* Did every renamed key have the prefix already? Returns 1, 0 or an error. */
 static int had_prefix(const struct ckpt_model *in, const struct ckpt_edit_report *added,
 		      struct ckpt_error *err)
 {

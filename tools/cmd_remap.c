@@ -48,7 +48,7 @@ const struct command cmd_remap = {
 	.run = run_remap,
 };
 
-/* "OLD=NEW,OLD=NEW" -> maps; the text is cut up. */
+/* Parse "OLD=NEW,OLD=NEW" into MAPS, which point into TEXT. */
 static int parse_maps(char *text, struct ckpt_device_map *maps, size_t most, struct ckpt_error *err)
 {
 	size_t count = 0;

@@ -310,7 +310,7 @@ static int repair(const char *in, const char *out, const struct ckpt_repair_opti
 	return finish_output(code);
 }
 
-/* Found out before everything is read. */
+/* Check this before everything is read. */
 static int refuse_existing(const char *out)
 {
 	struct stat st;

@@ -36,7 +36,7 @@ const struct command cmd_sanitize = {
 	.run = run_sanitize,
 };
 
-/* What a load would do beside making the checkpoint: calls whose results nothing holds. */
+/* Print a call that a load would make, and whose result is no part of the checkpoint. */
 static int print_refusal(void *ctx, const struct ckpt_scan_refusal *r)
 {
 	unsigned promised = 1u << CKPT_SCAN_TORCH_2_6 | 1u << CKPT_SCAN_TORCH_2_14; /* OUT is for these */

@@ -237,7 +237,7 @@ static int scan(struct scan_output *p, const char *path, const struct ckpt_scan_
 		return rc;
 	if (rc == 0 && report.files)
 		return rc;
-	if (rc == 0) { /* a folder without any is no folder of plain files */
+	if (rc == 0) { /* a folder without files is not a folder of plain files */
 		ckpt_escape(shown, sizeof(shown), path, strlen(path));
 		if (report.passed_over)
 			snprintf(text, sizeof(text),
@@ -266,7 +266,7 @@ static int exit_code_of(const struct scan_output *p)
 	return p->verdicts[CKPT_SCAN_UNREADABLE] ? EXIT_ERROR : EXIT_FINE;
 }
 
-/* The exit code, if the document cannot be begun; else 0. */
+/* Returns 0, or the exit code if the document cannot begin. */
 static int begin_document(struct scan_output *p)
 {
 	if (json && sarif)

@@ -59,7 +59,7 @@ const struct command cmd_stat = {
 
 /* ---- order ---- */
 
-/* What the largest comes first by; NaN comes last. */
+/* The number to sort by, largest first; NaN comes last. */
 static double key_of(const struct stat_row *row)
 {
 	const struct ckpt_stat_values *v = &row->values;

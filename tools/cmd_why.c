@@ -57,7 +57,7 @@ struct text {
 	size_t len;
 };
 
-/* Everything that the stream has; more than the library takes is left unread. */
+/* Read the whole stream, but no more than the library takes. */
 static bool read_stream(FILE *in, struct text *out)
 {
 	size_t cap = 1 << 16;
@@ -190,7 +190,7 @@ static void end_json(FILE *out, const struct ckpt_why_report *r)
 
 /* ---- all of it ---- */
 
-/* What was looked at, where nothing was found. */
+/* Nothing was found: print what was examined. */
 static void print_nothing_found(const char *path, const struct ckpt_why_report *r)
 {
 	if (quiet)

@@ -24,7 +24,7 @@ struct str_list {
 	size_t count;
 };
 
-/* Options whose order counts: they all go into one list. */
+/* Options whose order counts all go into one list. */
 struct step_list {
 	struct {
 		const char *name, *value;
@@ -85,7 +85,7 @@ extern const struct command *const commands[];
 
 const struct command *find_command(const char *name);
 
-/* Says that there is none of that name, and what may have been meant. Returns the exit code. */
+/* Print that there is no command NAME, and suggest one. Returns the exit code. */
 int unknown_command(const char *name);
 
 /*
@@ -95,12 +95,12 @@ int unknown_command(const char *name);
 int parse_options(const struct command *cmd, int argc, char **argv);
 
 /*
- * Options that were not given by hand, from variables: CKPT_BROADCAST_READERS=4. For commands without lists
- * and steps. Returns the exit code.
+ * Set options that the command line did not give from variables: CKPT_BROADCAST_READERS=4. For
+ * commands without lists and steps. Returns the exit code.
  */
 int read_option_variables(const struct command *cmd);
 
-/* "broadcast: --readers 4", or the variable that said it, for a message. Static. */
+/* "broadcast: --readers 4", or the variable that set it, for a message. Static. */
 const char *option_text(const struct command *cmd, const char *option, const char *value);
 
 /* One message on stderr: "ckpt: ..." */
@@ -113,7 +113,7 @@ int fail(const struct ckpt_error *err);
 int wrong_usage(const struct command *cmd, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The nearest of a list of words, or NULL if none is near; ends with NULL. */
+/* The word of WORDS, which ends with NULL, that is nearest to WORD; NULL if none is near. */
 const char *suggest(const char *word, const char *const *words);
 
 void print_help(const struct command *cmd, FILE *out);
@@ -130,7 +130,10 @@ const char *size_phrase(uint64_t nbytes, char *buf);
 /* "1.52 s"; BUF has 32 bytes. */
 const char *seconds_phrase(double s, char *buf);
 
-/* As snprintf(), strtod(), strtof(), with a '.' in every locale. number_text() returns BUF. */
+/*
+ * Like snprintf(), strtod() and strtof(), but with a '.' in every locale. number_text() returns
+ * BUF.
+ */
 char *number_text(char *buf, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 double number_of(const char *text, char **end);
 float float_of(const char *text);
@@ -148,9 +151,9 @@ const char *shape_text(const struct ckpt_tensor_info *t, char *buf, size_t size)
 
 /* Columns on a screen. */
 size_t text_columns(const char *text);
-/* TEXT, and spaces up to WIDTH and two more. */
+/* Print TEXT, spaces up to WIDTH, and two more. */
 void print_padded(const char *text, int width);
-/* The wider one of HAVE and WANT, which counts as MOST if it is more. */
+/* The larger of HAVE and WANT, which is limited to MOST. */
 int wider(int have, size_t want, int most);
 
 /* "64K", "1M", "512", powers of 1024; false: no size. */
@@ -163,7 +166,7 @@ bool ends_with(const char *text, const char *end);
 
 extern bool quiet, verbose;
 
-/* Every command ends with this: a full disk under stdout is an error, too. */
+/* Commands end with this: a full disk behind stdout is an error, too. Returns the exit code. */
 int finish_output(int code);
 
 /* finish_output() makes EXIT_NO of EXIT_FINE. */
@@ -171,9 +174,9 @@ void answer_is_no(void);
 
 /* ---- signals and progress ---- */
 
-/* Catch what ends a command from outside, Ctrl-C and the signals of batch systems; returns the flag for ckpt_save_options.cancel. */
+/* Catch Ctrl-C and the signals of batch systems. Returns the flag for ckpt_save_options.cancel. */
 const volatile int *catch_signals(void);
-/* If a signal came: end as it would have, so that the caller sees 128+n. */
+/* If a signal came, end by it, so that the caller sees 128+n. */
 void end_by_signal(void);
 void show_progress(void *ctx, uint64_t done, uint64_t total);
 void end_progress(void);
@@ -182,19 +185,25 @@ double seconds(void);	       /* on a clock that only goes forward */
 
 /* ---- input and output ---- */
 
-/* The exit code, and it said so, if one of them is no name of a file: "-", "", "folder/"; else 0. */
+/*
+ * Returns 0, or prints why one of them is not the name of a file ("-", "", "folder/") and returns
+ * the exit code.
+ */
 int refuse_names(const char *in, const char *out);
 
-/* A torch.save file under the name of another format would deceive whoever reads it. The exit code. */
+/*
+ * Refuse a torch.save file under the name of another format, which would deceive whoever reads it.
+ * Returns the exit code.
+ */
 int refuse_other_name(const char *out);
 
-/* False: it said why, and *CODE is the exit code. */
+/* On false the message is printed, and *CODE is the exit code. */
 bool open_model(const char *in, struct ckpt_model **out, int *code);
 
 /* The same, with FLAGS of enum ckpt_open_flags. */
 bool open_model_with(const char *in, unsigned flags, struct ckpt_model **out, int *code);
 
-/* IN could not be opened: can it be repaired? */
+/* Opening failed: hint at 'ckpt repair' if that may help. */
 void hint_repair(const struct ckpt_error *err);
 
 /* Print why OUT was not written, with a hint if -f would help, and return the exit code. */

@@ -4,15 +4,24 @@
 
 #include "edit.h"
 
-/* What 'ckpt convert' and 'ckpt split' do in the same way (convert_save.c), and what they say (convert_tell.c). */
+/*
+ * What 'ckpt convert' and 'ckpt split' share: saving (convert_save.c) and reports
+ * (convert_report.c).
+ */
 
-/* *MODEL becomes the one state dict that is written: NAME, or the only or largest one. Returns the exit code. */
+/*
+ * Replace *MODEL by the one state dict to write: NAME, or the only or largest one. Returns the exit
+ * code.
+ */
 int convert_take_weights(struct ckpt_model **model, const char *name, struct ckpt_edit_report *did);
 
 /* enum ckpt_shared of --shared; -1: no such word. */
 int convert_shared_of(const char *word);
 
-/* ckpt_save(), with a list of the entries that the format cannot hold, and hints. Sets OPTIONS->unfit. Returns the exit code. */
+/*
+ * Call ckpt_save(); if it fails, list the entries that the format cannot hold, with hints. Sets
+ * OPTIONS->unfit. Returns the exit code.
+ */
 int convert_save(struct ckpt_save_options *options, const struct ckpt_model *model, const char *in,
 		 const char *out, struct ckpt_save_report *report);
 
@@ -31,7 +40,7 @@ void convert_clear_unfit(struct convert_unfit *unfit);
 /* List them; TO is the format. Returns the exit code. */
 int convert_print_unfit(const struct convert_unfit *unfit, const char *in, const char *to);
 
-/* Which state dict was taken, if that has to be said: the beginning of a line. */
+/* Print which state dict was taken, if there was a choice: the beginning of a line. */
 void convert_print_weights(const struct ckpt_edit_report *did);
 
 /* What was done on the way. */
@@ -45,7 +54,7 @@ struct convert_summary {
 void convert_print_summary(const struct convert_summary *summary,
 			   const struct ckpt_save_report *report, bool dry_run, double start);
 
-/* What from_pretrained() needs beside the weights is no checkpoint, and stays where it is: say so. */
+/* Print a note that files which from_pretrained() needs beside the weights are not copied. */
 void convert_note_left_files(const char *in);
 
 #endif

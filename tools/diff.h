@@ -22,7 +22,7 @@ void diff_text_free(struct diff_text *text);
 /* For ckpt_diff(); CTX is a struct diff_text. */
 int diff_text_add(void *ctx, const struct ckpt_difference *f);
 
-/* Everything, and one line that says it all. QUICK: bytes were not compared. */
+/* Print all tables and the summary. QUICK: bytes were not compared. */
 void diff_text_print(struct diff_text *text, const struct ckpt_diff_report *r, bool quick);
 
 /* ---- as JSON ---- */

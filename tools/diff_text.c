@@ -41,7 +41,7 @@ struct table {
 	uint64_t left_out; /* rows beyond the limit */
 };
 
-/* A container that only one side has: one row for all that is in it. */
+/* A container that only one side has: one row for everything in it. */
 struct one_sided {
 	char *name;
 	uint64_t tensors, values, nbytes;
@@ -51,7 +51,7 @@ struct diff_text {
 	struct diff_names names;
 	uint64_t limit;
 	struct table tables[SECTIONS];
-	struct one_sided one_sided; /* that is being counted; NULL name: none */
+	struct one_sided one_sided; /* being counted; NULL name: none */
 	enum ckpt_difference_kind one_sided_kind;
 	bool bad; /* no memory for all rows */
 };
@@ -121,7 +121,7 @@ static void value_text(const struct ckpt_diff_side *s, char *buf, size_t size)
 		snprintf(buf, size, "%.*s...", MOST_VALUE - 3, s->text);
 }
 
-/* What of a tensor is different, but for its numbers. */
+/* What differs in a tensor, except its numbers. */
 static void both_text(const struct ckpt_difference *f, char *buf, size_t size)
 {
 	char a[240], b[240];
@@ -259,7 +259,7 @@ static void set_numbers(struct diff_text *t, struct row *row, const struct ckpt_
 
 /* ---- what only one side has ---- */
 
-/* The row of a whole container, once all of it was counted. */
+/* Add the row of a container, once all of it is counted. */
 static void add_one_sided(struct diff_text *t)
 {
 	struct one_sided *w = &t->one_sided;
@@ -426,7 +426,7 @@ static void measure(const struct table *table, const char *const *head, int *wid
 	}
 }
 
-/* The columns from RIGHT on are numbers, but for the last. */
+/* Columns from RIGHT on are numbers, except the last. */
 static void print_row(char *const *cells, const int *widths, int right)
 {
 	int spaces = 2; /* that are owed */
@@ -467,10 +467,10 @@ static void print_table(const struct table *table, const char *const *head, int 
 		       grouped(table->left_out, count));
 }
 
-/* How what is counted next begins. */
+/* How the next count begins. */
 struct sentence {
 	const char *before; /* "", ", " or "; " */
-	const char *noun;   /* "tensor", to be said with the next number; NULL: it was said */
+	const char *noun;   /* "tensor", to print with the next number; NULL: printed already */
 };
 
 static void print_part(struct sentence *s, uint64_t n, const char *fmt, ...)

@@ -76,7 +76,7 @@ static int print_damage(void *ctx, const struct ckpt_finding *f)
 	return 0;
 }
 
-/* What --ignore-damage lets through. Every command ends with finish_output(), which then is no success. */
+/* Print the damage that --ignore-damage lets through, and make a success EXIT_NO. */
 static bool report_damage(const char *in, int *code)
 {
 	struct ckpt_verify_report report = CKPT_VERIFY_REPORT_INIT;
@@ -168,7 +168,7 @@ static int report_in_place_failure(const struct ckpt_error *err)
 	return code;
 }
 
-/* Then it goes without saying that their records are left out. */
+/* Then nobody needs to hear that their records are left out. */
 static bool took_entries_out(const struct ckpt_edit_report *reports, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -220,7 +220,7 @@ static int save_and_report(const struct edit_settings *s, const struct ckpt_mode
 	return EXIT_FINE;
 }
 
-/* "IN: --drop: WHY": the step is named where there are several. */
+/* Print "IN: --drop: WHY"; the step is named if there are several. */
 static int report_nothing_done(const struct edit_step *step, size_t count, const char *in,
 			       const char *why, const char *instead)
 {
@@ -321,7 +321,7 @@ static int check_steps(const struct ckpt_model *model, const char *in,
 	return EXIT_FINE;
 }
 
-/* One step further: *MODEL is replaced by what comes out. */
+/* Apply one step, and replace *MODEL by its result. */
 static int apply_step(const struct edit_settings *s, const struct edit_step *step, size_t count,
 		      const char *in, struct ckpt_model **model, struct ckpt_edit_report *report)
 {
@@ -377,7 +377,7 @@ static bool check_combinations(const struct edit_settings *s)
 	return true;
 }
 
-/* Versions of torch differ in what they write with torch.save only. */
+/* Only torch.save differs between versions of torch. */
 static int check_profile(const struct edit_settings *s, const struct ckpt_model *model,
 			 const char *in)
 {
@@ -423,7 +423,7 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 		code = save_and_report(s, model, reports, count, out, start);
 	free(reports);
 	ckpt_close(model);
-	if (code != EXIT_FINE) /* a signal that came too late to stop anything is no failure */
+	if (code != EXIT_FINE) /* a signal that came too late to stop anything is not a failure */
 		end_by_signal();
 	return finish_output(code);
 }

@@ -4,17 +4,17 @@
 
 #include "command.h"
 
-/* What all commands that edit have in common: open IN, one or more edits, one write, one summary. */
+/* What all commands that edit share: open IN, one or more edits, one write, one summary. */
 struct edit_settings {
 	bool force, no_sync, dry_run, if_present, in_place, hard_link;
 	const char *reflink; /* "never", "auto", "always"; NULL: never */
-	const char *profile; /* torch that OUT is written as; NULL: that which wrote IN */
+	const char *profile; /* torch to write OUT like; NULL: the one that wrote IN */
 };
 
 /* IN, as it was given, if there is one edit alone; set by run_edit(). */
 extern const char *edit_input;
 
-/* Damaged bytes are written as they are, and listed. Of open_model(). */
+/* For open_model(): take damaged bytes as they are, and list them. */
 extern bool ignore_damage;
 
 #define IGNORE_DAMAGE_OPT \
@@ -74,11 +74,11 @@ struct edit_step {
 struct edit_kind {
 	const char *name;	  /* as in `ckpt edit --NAME` */
 	bool nothing_found_is_no; /* CKPT_E_NOTFOUND of APPLY is an answer, not an error */
-	bool merges;		  /* neighbours of a chain are one step with several arguments */
+	bool merges;		  /* neighbors in a chain are one step with several arguments */
 	int (*apply)(const struct ckpt_model *in, const struct edit_step *step,
 		     struct ckpt_model **out, struct ckpt_edit_report *report,
 		     struct ckpt_error *err);
-	/* Why nothing was changed; returns what could be done instead. */
+	/* Write to WHY why nothing was changed; return what to do instead. */
 	const char *(*why_nothing)(const struct ckpt_model *in, const struct edit_step *step,
 				   char why[MOST_REASON]);
 	/* What might help where APPLY failed; may be NULL. */
@@ -93,19 +93,19 @@ extern const struct edit_kind kind_strip_module, kind_add_module, kind_strip_pre
 #define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"
 
 /*
- * Open IN, take the steps, save as OUT, print what was done. PATHS: IN and OUT, or IN alone for an edit
- * in place. Returns the exit code.
+ * Open IN, apply the steps, save as OUT, print what was done. PATHS: IN and OUT, or IN alone for
+ * an edit in place. Returns the exit code.
  */
 int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_t count,
 	     char **paths);
 
-/* What the options in CHAIN say, to be freed; *COUNT steps. NULL: no memory. */
+/* Make the *COUNT steps that the options in CHAIN ask for. The caller frees them. */
 struct edit_step *make_steps(const struct step_list *chain, size_t *count);
 void free_steps(struct edit_step *steps);
 
 /*
- * Take the steps one after the other: *MODEL is replaced by what comes out, and REPORTS, COUNT of them, say what each did. Of S
- * only if_present and in_place count. Returns the exit code.
+ * Apply the steps one after the other, and replace *MODEL by the result. Each of the COUNT REPORTS
+ * says what one step did. Of S, only if_present and in_place count. Returns the exit code.
  */
 int apply_steps(const struct edit_settings *s, const struct edit_step *steps, size_t count,
 		const char *in, struct ckpt_model **model, struct ckpt_edit_report *reports);
@@ -113,19 +113,19 @@ int apply_steps(const struct edit_settings *s, const struct edit_step *steps, si
 /* Did an edit change anything? */
 bool edit_changed(const struct ckpt_edit_report *report);
 
-/* "14 keys renamed in 'model', ": what one step did. */
+/* Print "14 keys renamed in 'model', ": what one step did. */
 void print_changes(const struct ckpt_edit_report *report);
 
-/* One line for every value that became something else. */
+/* Print one line for every value that became something else. */
 void list_replacements(const struct ckpt_edit_report *report);
 
 /*
- * Is every --at a mapping? If not: say so for each, with what was probably meant. Returns the exit
- * code.
+ * Check that every --at names a mapping; print a message and a suggestion for each that does not.
+ * Returns the exit code.
  */
 int check_at(const struct ckpt_model *model, const char *in, const struct ckpt_key_options *options);
 
-/* Nothing is called NAME: what was probably meant. */
+/* Nothing is called NAME: suggest the name of a mapping. */
 void hint_mapping_name(const struct ckpt_model *model, const char *name);
 
 #endif

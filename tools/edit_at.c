@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Names given by the user: are they there, and if not, what was probably meant? */
+/* Check names that the user gives, and suggest what was probably meant. */
 
 enum { MOST_NAMES = 64 };
 

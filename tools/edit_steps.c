@@ -21,7 +21,7 @@ static const struct edit_kind *find_kind(const char *name)
 	return NULL;
 }
 
-/* The arguments of all steps are in one array, which that of the first begins. */
+/* The arguments of all steps are in one array, which begins with those of the first step. */
 struct edit_step *make_steps(const struct step_list *chain, size_t *count)
 {
 	struct edit_step *steps = calloc(chain->count + 1, sizeof(*steps)), *last = NULL;

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bits of the mantissa without the first, least exponent. */
+/* Bits of the mantissa without the first, and the least exponent. */
 static const struct {
 	int bits, least;
 } formats[] = {
@@ -103,7 +103,10 @@ struct float_digits float_shortest(double v, enum float_kind kind)
 		number_text(text, sizeof(text), "%.*e", count, v);
 		if (reads_back(text, v, kind))
 			break;
-		/* below a power of two the neighbours are closer than above: the next digit may do where the nearest does not */
+		/*
+		 * below a power of two the neighbors are closer than above: the next digit may
+		 * do where the nearest does not
+		 */
 		next_up(text);
 		if (reads_back(text, v, kind))
 			break;
@@ -150,7 +153,7 @@ char *float_scientific(char *buf, double v, enum float_kind kind, int precision,
 	struct float_digits d = float_shortest(v, kind);
 	char *p = buf;
 
-	/* too many digits are rounded, and too few filled up with what the number is, not with zeros */
+	/* round too many digits; fill too few up with digits of the number, not with zeros */
 	if (d.count - 1 > precision || (min_digits && d.count - 1 < min_digits)) {
 		char text[64];
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Which floating type a number has: how many digits tell it from its neighbours depends on that. */
+/* The floating type of a number decides how many digits tell it from its neighbors. */
 enum float_kind { FLOAT_HALF, FLOAT_SINGLE, FLOAT_DOUBLE };
 
 enum { FLOAT_MOST_DIGITS = 17, FLOAT_MOST_TEXT = 400 };
@@ -16,18 +16,22 @@ struct float_digits {
 	int count, exponent;
 };
 
-/* The fewest digits that mean V and no other number of its kind, the nearest to it of those. V: finite, 0 or more. */
+/*
+ * The fewest digits that mean V and no other number of its kind; among those, the nearest to V. V
+ * is finite, and 0 or more.
+ */
 struct float_digits float_shortest(double v, enum float_kind kind);
 
 /*
- * The magnitude of V as numpy prints it, with PRECISION digits behind the point at most and MIN_DIGITS at least, which are
- * filled up with zeros: "1.5", "0.", or "1.5e+00" with an exponent of EXP_DIGITS digits, 2 or 3, or more. BUF has FLOAT_MOST_TEXT bytes.
+ * Write the magnitude of V as numpy prints it, with at most PRECISION digits after the point, and
+ * at least MIN_DIGITS: "1.5", "0.", or "1.5e+00" with an exponent of EXP_DIGITS digits, 2 or 3, or
+ * more. BUF has FLOAT_MOST_TEXT bytes.
  */
 char *float_positional(char *buf, double v, enum float_kind kind, int precision);
 char *float_scientific(char *buf, double v, enum float_kind kind, int precision, int min_digits,
 		       int exp_digits);
 
-/* As repr() of Python shows it, and JSON takes it: finite numbers only. */
+/* Write V as repr() of Python does, which JSON accepts. V is finite. */
 char *float_repr(char *buf, double v, enum float_kind kind);
 
 /* V, 0 or more, rounded to what its kind can hold. */

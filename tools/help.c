@@ -57,7 +57,7 @@ void print_overview(FILE *out)
 		"Exit codes: 0 fine, 1 the answer is no, 2 error, 64 wrong usage, 128+n signal.\n");
 }
 
-/* roff: a leading dot or quote and every backslash and hyphen need care */
+/* roff: escape a leading dot or quote, and every backslash and hyphen */
 static void man_text(const char *text, FILE *out)
 {
 	bool line_start = true;

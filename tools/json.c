@@ -44,7 +44,7 @@ void json_limit_mode(int argc, char *const *argv)
 	}
 }
 
-/* The number in "/dev/fd/3", or -1: what the shell has opened is there on purpose. */
+/* The number in "/dev/fd/3", or -1. What the shell has opened is meant to be written to. */
 static int inherited_fd(const char *target)
 {
 	char *end;
@@ -60,7 +60,7 @@ static int inherited_fd(const char *target)
 	return *end || fd > INT_MAX ? -1 : (int)fd;
 }
 
-/* An existing file is never touched, pipes and devices may be written to. */
+/* Never touch an existing file; pipes and devices may be written to. */
 static int open_target(const char *target)
 {
 	struct stat st;
@@ -123,7 +123,7 @@ int json_close(FILE *out, bool whole)
 	return whole ? EXIT_FINE : EXIT_ERROR;
 }
 
-/* DEL is ASCII, so jansson leaves it as it is; it can only stand inside of a string. */
+/* jansson leaves DEL as it is, for it is ASCII; it can only be inside a string. */
 static int write_ascii(const char *text, size_t len, void *out)
 {
 	for (size_t i = 0; i < len; i++)

@@ -16,25 +16,36 @@ enum { JSON_VERSION = 1 };
  */
 FILE *json_open(const char *target);
 
-/* WORD was no success as an operand: perhaps it was to be the file of a bare --json. */
+/* WORD failed as an operand: hint that it may be meant as the file of a bare --json. */
 void hint_json(const char *json, const char *word);
 
-/* What is not WHOLE, or could not be written, is removed. Returns the exit code. */
+/*
+ * Close OUT, and remove a document that is not WHOLE or could not be written. Returns the exit
+ * code.
+ */
 int json_close(FILE *out, bool whole);
 
-/* One small value, on one line; takes the reference. */
+/* Write one small value, on one line; takes the reference. */
 void json_put(FILE *out, json_t *value);
 
-/* Once, before anything else: a document is whole, or the command ends for want of memory. */
+/*
+ * Call this once, before anything else: from then on jansson ends the command if there is no
+ * memory.
+ */
 void json_begin(void);
 
-/* Who may not read the inputs among the arguments ARGV may not read the file of json_open(). Before it. */
+/*
+ * Call this before json_open(): whoever may not read the inputs among ARGV may not read its file.
+ */
 void json_limit_mode(int argc, char *const *argv);
 
 /* Says so, and ends the command. */
 void no_memory(void) __attribute__((noreturn));
 
-/* Names are bytes: "KEY" has U+FFFD where they are no UTF-8, "KEY_hex" then has the bytes. */
+/*
+ * Set KEY to NAME, which is bytes: where they are not UTF-8, KEY has U+FFFD, and "KEY_hex" all
+ * bytes.
+ */
 void json_set_name(json_t *object, const char *key, const char *name);
 
 /* Integers beyond int64 become strings. */

@@ -97,7 +97,7 @@ static size_t edit_distance(const char *a, const char *b)
 
 const char *suggest(const char *word, const char *const *words)
 {
-	size_t least = strlen(word) <= 4 ? 2 : 3; /* two letters make another word of a short one */
+	size_t least = strlen(word) <= 4 ? 2 : 3; /* two letters make a short word another one */
 	const char *best = NULL;
 
 	for (; *words; words++) {

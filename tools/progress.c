@@ -49,7 +49,7 @@ double seconds(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* What is over at its first step has no time that could be told. */
+/* A job that ends with its first step has no time to divide by. */
 static const double LEAST_SECONDS = 1e-3;
 
 /* Every two seconds, and at the end. */
@@ -58,7 +58,7 @@ static bool is_time_for_line(double since, bool is_end)
 	return progress_in_lines && (since >= 2 || is_end);
 }
 
-/* Asked once: of small tensors there are very many steps. */
+/* Ask only once: many small tensors make very many steps. */
 static bool is_on_terminal(void)
 {
 	static int answer = -1;
@@ -74,7 +74,10 @@ static bool is_time_on_terminal(double since, double since_start)
 	       is_on_terminal();
 }
 
-/* One line, on a terminal only, and only for what takes longer than a second, if nothing else was wished. */
+/*
+ * Print one line on a terminal, for jobs that take longer than a second; or lines, if these are
+ * wanted.
+ */
 void show_progress(void *ctx, uint64_t done, uint64_t total)
 {
 	static double start, last;

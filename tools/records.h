@@ -7,12 +7,12 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* The records of the archive at PATH, those that match one of the patterns. Returns the exit code. */
+/* List the records of the archive at PATH that match one of the patterns. Returns the exit code. */
 int list_records(const struct ckpt_model *model, const char *path,
 		 struct ckpt_pattern *const *patterns, size_t pattern_count, bool exact_bytes,
 		 const char *json);
 
-/* Lines of 'info' on what is in the archive beside the checkpoint: code, extra files. */
+/* Print lines of 'info' about what the archive holds beside the checkpoint: code, extra files. */
 int print_record_kinds(const struct ckpt_model *model, struct ckpt_error *err);
 
 /* For each kind that occurs: how many records, and their bytes. *OUT is the caller's reference. */

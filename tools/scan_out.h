@@ -6,7 +6,10 @@
 
 #include <stdio.h>
 
-/* What a scan found, as documents, file by file. FIRST: no other was put before. COUNTS: files by verdict. */
+/*
+ * Write what a scan found, file by file. FIRST: no file was written before. COUNTS: files by
+ * verdict.
+ */
 void scan_json_begin(FILE *out);
 void scan_json_file(FILE *out, const struct ckpt_scan_file *file, bool first);
 void scan_json_failed(FILE *out, const char *path, const char *text, bool first);

@@ -15,7 +15,7 @@ static const struct {
 	[CKPT_SCAN_DANGEROUS] = { "error", "a load runs code that the file chose" },
 };
 
-/* A path as a reference: all but what may stand in one is %XX. */
+/* A path as a reference, in which %XX stands for every byte that a reference cannot have. */
 static json_t *uri_of(const char *path)
 {
 	static const char plain[] =
@@ -49,7 +49,7 @@ static json_t *text_of(const char *text)
 	return o;
 }
 
-/* Offsets in a record are not offsets in the file: these go beside its name. */
+/* Offsets in a record are not offsets in the file, so they go beside its name. */
 static json_t *location_of(const char *path, const char *record, uint64_t offset)
 {
 	json_t *location = json_object(), *physical = json_object(), *artifact = json_object(),

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* A number that is not finite is a text, as everywhere; NaN is none. */
+/* An infinite number is a string, as everywhere; NaN is null. */
 static json_t *real(double v)
 {
 	if (isnan(v))

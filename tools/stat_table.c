@@ -156,7 +156,7 @@ static void print_notes(const struct stat_row *row)
 
 /* ---- histograms ---- */
 
-/* Where no locale is named, or one of UTF-8. */
+/* True if no locale is named, or one with UTF-8. */
 static bool has_blocks(void)
 {
 	static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
@@ -191,7 +191,7 @@ unsigned stat_bar_width(void)
 	return width - around > MOST_BAR ? MOST_BAR : width - around;
 }
 
-/* One column for each bin: a bin with anything in it can be seen. */
+/* Print one column for each bin. A bin with anything in it is visible. */
 static void print_bins(const struct ckpt_stat_values *v)
 {
 	static const char *const blocks[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" },

@@ -105,7 +105,7 @@ int finish_output(int code)
 	return code == EXIT_FINE && answered_no ? EXIT_NO : code;
 }
 
-/* UTF-8 continuation bytes take none. */
+/* UTF-8 continuation bytes take no column. */
 size_t text_columns(const char *text)
 {
 	size_t n = 0;
@@ -145,7 +145,9 @@ bool parse_size(const char *text, uint64_t *out)
 	return *text >= '0' && *text <= '9' && !end[shift > 0] && n <= (1ull << 60) >> shift;
 }
 
-/* As parse_size_to_int() of huggingface_hub, which wants the unit in full: 1.5GB is 1500000000. */
+/*
+ * Like parse_size_to_int() of huggingface_hub, which wants the unit in full: 1.5GB is 1500000000.
+ */
 bool parse_decimal_size(const char *text, uint64_t *out)
 {
 	static const char units[] = "KMGT";
