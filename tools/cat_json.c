@@ -98,7 +98,8 @@ static void put_about(FILE *out, const struct ckpt_array_info *info)
 	if (!strcmp(info->qscheme, "per_tensor_affine")) {
 		char scale[40];
 
-		fprintf(out, ",\"scale\":%s", number_text(scale, sizeof(scale), "%.17g", info->scale));
+		fprintf(out, ",\"scale\":%s",
+			number_text(scale, sizeof(scale), "%.17g", info->scale));
 		put_json(out, "zero_point", json_integer(info->zero_point));
 	} else {
 		put_json(out, "axis", json_integer(info->axis));

@@ -216,7 +216,8 @@ static int convert(struct ckpt_save_options *options, const char *in, const char
 	struct ckpt_model *model;
 	double start = seconds();
 	int code = EXIT_FINE;
-	bool copies = !chain.count && !state_dict && !at && !options->shard_size && !strcmp(options->format, "torch");
+	bool copies = !chain.count && !state_dict && !at && !options->shard_size &&
+		      !strcmp(options->format, "torch");
 
 	if (!open_model_with(in, copies ? CKPT_OPEN_BRIEF : 0, &model, &code))
 		return code;

@@ -20,7 +20,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static bool quick, metadata_only, read_all, trust, strict, ignore_device, ignore_dtype, strip_module;
+static bool quick, metadata_only, read_all, trust, strict, ignore_device, ignore_dtype,
+	strip_module;
 static const char *json, *at, *at_a, *at_b, *tolerance, *atol_text, *rtol_text, *limit_text;
 static struct str_list renames, keep, drop;
 
@@ -189,7 +190,8 @@ static void end_opening(struct opening *o)
 }
 
 /* Make *OUT the model to compare. Returns the exit code, after a message if it is not EXIT_FINE. */
-static int open_side(struct opening *o, bool is_first, struct ckpt_model **out, struct ckpt_error *err)
+static int open_side(struct opening *o, bool is_first, struct ckpt_model **out,
+		     struct ckpt_error *err)
 {
 	const char *own = is_first ? at_a : at_b, *name = own ? own : at, *path = o->path;
 	int rc, code;
@@ -321,9 +323,9 @@ static int compare(const struct ckpt_model *a, const struct ckpt_model *b,
 	return exit_code_of(&report);
 }
 
-static int compare_with(const struct ckpt_model *a, struct opening *opening, const struct diff_names *names,
-			const struct ckpt_diff_options *options, struct diff_json *document,
-			uint64_t limit, bool *stop)
+static int compare_with(const struct ckpt_model *a, struct opening *opening,
+			const struct diff_names *names, const struct ckpt_diff_options *options,
+			struct diff_json *document, uint64_t limit, bool *stop)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *b;

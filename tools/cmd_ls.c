@@ -124,7 +124,8 @@ static bool choose_rows(struct listing *l)
 		l->count += matches(l, t.name);
 	}
 	if (sort_by)
-		qsort_r(l->rows, l->count, sizeof(*l->rows), strcmp(sort_by, "name") ? by_size : by_name, l->model);
+		qsort_r(l->rows, l->count, sizeof(*l->rows),
+			strcmp(sort_by, "name") ? by_size : by_name, l->model);
 	return true;
 }
 
@@ -400,7 +401,8 @@ static int list_file(const char *path, char **patterns, int count)
 	bool is_archive = false;
 	int code = make_patterns(&l, patterns, count);
 
-	if (code == EXIT_FINE && !open_model_or_archive(path, CKPT_OPEN_BRIEF, &model, &is_archive, &code) &&
+	if (code == EXIT_FINE &&
+	    !open_model_or_archive(path, CKPT_OPEN_BRIEF, &model, &is_archive, &code) &&
 	    !is_archive)
 		hint_json(json, path);
 	l.model = model;

@@ -134,7 +134,8 @@ const char *seconds_phrase(double s, char *buf);
  * Like snprintf(), strtod() and strtof(), but with a '.' in every locale. number_text() returns
  * BUF.
  */
-char *number_text(char *buf, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+char *number_text(char *buf, size_t size, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 double number_of(const char *text, char **end);
 float float_of(const char *text);
 

@@ -58,7 +58,8 @@ int refuse_other_name(const char *out)
 
 void hint_repair(const struct ckpt_error *err)
 {
-	if (err->status == CKPT_E_FORMAT && (err->reason == CKPT_REASON_STORAGES_MISSING || err->reason == CKPT_REASON_ZIP_DIRECTORY))
+	if (err->status == CKPT_E_FORMAT && (err->reason == CKPT_REASON_STORAGES_MISSING ||
+					     err->reason == CKPT_REASON_ZIP_DIRECTORY))
 		hint("'ckpt repair' saves what is whole");
 }
 
@@ -297,7 +298,8 @@ static const char *without_devices(const struct ckpt_file_info *info, const char
 	*load = "safetensors.torch.load_file(FILE, device=...) says where it goes";
 	if (info->format_code == CKPT_FORMAT_SAFETENSORS)
 		return "a safetensors file says";
-	if (info->format_code == CKPT_FORMAT_DCP_SAFETENSORS || (info->format_code == CKPT_FORMAT_HUGGING_FACE && !*info->profile))
+	if (info->format_code == CKPT_FORMAT_DCP_SAFETENSORS ||
+	    (info->format_code == CKPT_FORMAT_HUGGING_FACE && !*info->profile))
 		return "safetensors files say";
 	*load = "torch.distributed.checkpoint.load() fills tensors where they are";
 	return info->format_code == CKPT_FORMAT_DCP ? "a DCP directory says" : NULL;

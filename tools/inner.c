@@ -33,7 +33,8 @@ static int measure_inner(void *ctx, const struct ckpt_inner *inner)
 	return 0;
 }
 
-bool open_model_or_archive(const char *in, unsigned flags, struct ckpt_model **out, bool *is_archive, int *code)
+bool open_model_or_archive(const char *in, unsigned flags, struct ckpt_model **out,
+			   bool *is_archive, int *code)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct inner_rows r = { 0 };
