@@ -90,8 +90,11 @@ static int make_call_of_reduced(struct ckpt_maker *maker, struct ckpt_value *v,
 {
 	const struct ckpt_seq *pid = &v->u.persid.pid->u.seq;
 	const struct ckpt_value *const *last = pid->items + pid->count - 2;
-	struct ckpt_call *call = ckpt_arena_calloc(maker->arena, 1, sizeof(*call));
+	struct ckpt_call *call;
 
+	if (last[1]->kind != CKPT_TUPLE) /* as value.h promises of every call */
+		return ckpt_fail(err, CKPT_E_FORMAT, "the arguments of a 'reduce_package' are no tuple");
+	call = ckpt_arena_calloc(maker->arena, 1, sizeof(*call));
 	if (!call)
 		return ckpt_arena_fail(maker->arena, err);
 	call->func = last[0];
