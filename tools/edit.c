@@ -301,8 +301,7 @@ static const char *without_devices(const struct ckpt_file_info *info, const char
 	if (info->format_code == CKPT_FORMAT_DCP_SAFETENSORS ||
 	    (info->format_code == CKPT_FORMAT_HUGGING_FACE && !*info->profile))
 		return "safetensors files say";
-	*load = "torch.distributed.checkpoint.load() fills tensors where they are";
-	return info->format_code == CKPT_FORMAT_DCP ? "a DCP directory says" : NULL;
+	return NULL; /* in a DCP directory, objects may name devices, though tensors have none */
 }
 
 /* Devices cannot be written where there is no place for them. */

@@ -209,11 +209,10 @@ hint: safetensors.torch.load_file(FILE, device=...) says where it goes"
 	want_files model.safetensors out.pt
 }
 
-@test "nor of a set of them, nor of a DCP directory's" {
+@test "nor of a set of them" {
 	"$CKPT" convert -q ddp_model.pt set --to safetensors --shard-size 2K
-	"$CKPT" split -q ddp_model.pt dcp --ranks 2
 	"$CKPT" split -q ddp_model.pt ranks --ranks 2 --to safetensors
-	for kind in set dcp ranks; do
+	for kind in set ranks; do
 		ckpt remap --all cuda:0 $kind out; [ "$status" = 2 ]; [ ! -e out ]
 		[[ $stderr = "ckpt: $kind: "*" nothing of devices"* ]]
 		ckpt remap -i cpu=cuda:0 $kind; [ "$status" = 2 ]
