@@ -85,9 +85,10 @@ static int drop(int rc, struct ckpt_model *made)
 		struct ckpt_model *made = NULL; \
 		const void *o = options; \
 		struct ckpt_edit_report *r = report; \
+		int rc = call; \
 \
 		(void)o; \
-		return drop(call, made); \
+		return drop(rc, made); \
 	}
 
 static const char *const expressions[] = { "s/a/b/" };
@@ -109,9 +110,9 @@ EDIT(sanitize, ckpt_sanitize(model, &made, r, &err))
 static int state_dict(const void *options, void *report)
 {
 	struct ckpt_model *made = NULL;
-	int rc = drop(ckpt_state_dict(model, options, &made, report, &err), made);
+	int rc = ckpt_state_dict(model, options, &made, report, &err);
 
-	return rc == CKPT_E_NOTFOUND ? 0 : rc;
+	return rc == CKPT_E_NOTFOUND ? 0 : drop(rc, made);
 }
 
 static int save(const void *options, void *report)
@@ -150,8 +151,9 @@ static int diff(const void *options, void *report)
 static int repair(const void *options, void *report)
 {
 	struct ckpt_model *made = NULL;
+	int rc = ckpt_repair_open(in, options, NULL, NULL, &made, report, &err);
 
-	return drop(ckpt_repair_open(in, options, NULL, NULL, &made, report, &err), made);
+	return drop(rc, made);
 }
 
 static int verify(const void *options, void *report)
@@ -454,8 +456,9 @@ ALL_FLAGS(FLAGS)
 static int open_with(unsigned flags)
 {
 	struct ckpt_model *made = NULL;
+	int rc = ckpt_open_with(in, flags, &made, &err);
 
-	return drop(ckpt_open_with(in, flags, &made, &err), made);
+	return drop(rc, made);
 }
 
 static int array_find(unsigned flags)
