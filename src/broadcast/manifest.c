@@ -199,16 +199,29 @@ static int set_starts(struct ckpt_manifest *m, struct ckpt_error *err)
 	return 0;
 }
 
-static int check_names(const struct ckpt_manifest *m, struct ckpt_error *err)
+static int compare_names(const void *a, const void *b)
 {
-	char shown[120];
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
-	for (uint32_t i = 1; i < m->count; i++)
-		if (!strcmp(m->files[i - 1].path, m->files[i].path))
-			return ckpt_fail(err, CKPT_E_ARG, "two sources have the name '%s'",
-					 ckpt_escape(shown, sizeof(shown), m->files[i].path,
-						     strlen(m->files[i].path)));
-	return 0;
+/* No two files may have one name, or the later one would take the place of the other. */
+static int check_names(const struct ckpt_manifest *m, int status, struct ckpt_error *err)
+{
+	const char **names = malloc(m->count * sizeof(*names));
+	char shown[120];
+	int rc = 0;
+
+	if (!names)
+		return ckpt_fail_nomem(err);
+	for (uint32_t i = 0; i < m->count; i++)
+		names[i] = m->files[i].path;
+	qsort(names, m->count, sizeof(*names), compare_names);
+	for (uint32_t i = 1; rc == 0 && i < m->count; i++)
+		if (!strcmp(names[i - 1], names[i]))
+			rc = ckpt_fail(err, status, "two sources have the name '%s'",
+				       ckpt_escape(shown, sizeof(shown), names[i], strlen(names[i])));
+	free(names);
+	return rc;
 }
 
 int ckpt_manifest_make(const char *const *sources, size_t count, struct ckpt_manifest *out,
@@ -225,7 +238,7 @@ int ckpt_manifest_make(const char *const *sources, size_t count, struct ckpt_man
 	if (rc == 0 && out->is_directory)
 		qsort(out->files, out->count, sizeof(*out->files), compare_paths_index_last);
 	if (rc == 0)
-		rc = check_names(out, err);
+		rc = check_names(out, CKPT_E_ARG, err);
 	if (rc == 0)
 		rc = set_starts(out, err);
 	if (rc < 0)
@@ -315,6 +328,8 @@ int ckpt_manifest_read(const uint8_t *bytes, size_t len, struct ckpt_manifest *o
 			       "rank 0 sent no list of files: another version?");
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		rc = read_file(&r, out, err);
+	if (rc == 0)
+		rc = check_names(out, CKPT_E_FORMAT, err);
 	if (rc == 0)
 		rc = set_starts(out, err);
 	if (rc < 0)

@@ -127,6 +127,17 @@ load common.bash
 	want 4 "ckpt: broadcast: %j in the destination, but no launcher says the job's name; --job-key says it"
 }
 
+@test "no two of many sources may have one name, wherever they stand" {
+	mkdir a b c out
+	cp ddp_model.pt a/m.pt; cp ddp_trainer.pt b/o.pt; cp ddp_trainer.pt c/m.pt
+	for order in 'a/m.pt b/o.pt c/m.pt' 'a/m.pt c/m.pt b/o.pt' 'b/o.pt a/m.pt c/m.pt'; do
+		ckpt broadcast --transport self $order out; [ "$status" != 0 ]
+		[[ $stderr = *"two sources have the name 'm.pt'"* ]]; [ ! -e out/m.pt ]
+	done
+	ckpt broadcast --transport self a/m.pt b/o.pt out; [ "$status" = 0 ]
+	cmp a/m.pt out/m.pt; cmp b/o.pt out/o.pt
+}
+
 @test "what is wrong has its exit code, and nothing is left" {
 	ckpt broadcast missing.pt out.pt
 	want 3 "ckpt: broadcast: missing.pt: cannot open: No such file or directory"
