@@ -98,9 +98,9 @@ bool ckpt_look_wrapped(struct ckpt_why *w, const struct ckpt_said *said)
 		}
 		for (uint32_t k = 0; k < steps.strip_count; k++)
 			known |= steps.strip[k] == ckpt_why_wrappers[i].prefix;
-		if (c.inside[i] && !known)
+		if (c.inside[i] && !known && steps.inside_count < CKPT_WHY_MOST_STEPS)
 			steps.inside[steps.inside_count++] = ckpt_why_wrappers[i].prefix;
-		else if (!known && front)
+		else if (!known && front && steps.strip_count < CKPT_WHY_MOST_STEPS)
 			steps.strip[steps.strip_count++] = ckpt_why_wrappers[i].prefix;
 	}
 	if (!who)

@@ -191,6 +191,16 @@ class Why(files.BadFileTest):
         self.assertEqual(status, 64)
         self.assertIn("wanted up to 16777216", err)
 
+    def test_many_wrappers(self):
+        """More wrappers, in front of names and inside, than one command takes off."""
+        wrappers = ["module.", "_orig_mod.", "_forward_module.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."]
+        for one in wrappers:
+            for count in range(1, 10):
+                for put in ("%s%s", "a.%s%s"):
+                    path = self.write(weights(one * count + "w", *(put % (other, "b") for other in wrappers), *(put % (other * 8, "c") for other in wrappers)))
+                    status, _, err = self.ckpt("why", path)
+                    self.assertIn(status, (0, 1), err)
+
     def test_rules(self):
         """Names in the file, in the model, and the line that makes one of the other."""
         table = [
