@@ -423,9 +423,8 @@ static void check_data(struct checked_call *c)
 	case CKPT_CALL_FROM_TYPE: check_from_type(c); return;
 	case CKPT_CALL_WITH_STATE: ckpt_scan_tensor_attributes(c->w, arg(c->args, 3)); return;
 	case CKPT_CALL_FROM_BYTES: ckpt_scan_nested_bytes(c->w, first); return;
+	case CKPT_CALL_OF_PLACES: ckpt_scan_has_places(c->w); /* fall through */
 	case CKPT_CALL_OF_TENSORS:
-		if (ckpt_scan_wanted(rule, 1) == CKPT_TYPE_SPARSE)
-			ckpt_scan_has_places(c->w);
 		ckpt_scan_made(c->w, rule->call, c->args);
 		return;
 	case CKPT_CALL_TENSOR:
@@ -437,11 +436,13 @@ static void check_data(struct checked_call *c)
 			say_not_understood(c, "which torch has no numbers of this dtype with");
 		if (!ckpt_scan_is_in_storage(c->w, &c->args->u.seq, rule->call))
 			say_not_understood(c, "which reaches out of its storage: torch would make that as large");
+		if (rule->call != CKPT_CALL_TENSOR_WHOLE && ckpt_scan_may_be_quantized(c->w, first))
+			say_not_understood(c, "a quantized tensor without the numbers that it is quantized by");
 		return;
 	case CKPT_CALL_NUMPY_SCALAR:
 	case CKPT_CALL_NUMPY_BUFFER:
 		first = arg(c->args, rule->call == CKPT_CALL_NUMPY_BUFFER);
-		if (!ckpt_scan_is_numbers_dtype(first))
+		if (!ckpt_scan_is_item_dtype(first))
 			say_not_understood(c, "wanted a dtype of numbers");
 		else if (rule->call == CKPT_CALL_NUMPY_BUFFER && !ckpt_scan_is_short_shape(arg(c->args, 2)))
 			say_not_understood(c, "wanted up to 32 dimensions");

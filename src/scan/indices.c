@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Numbers that torch takes for places in memory: indices of sparse tensors, which torch.load does
- * not look at (2.14) or not in all of them, and the position in the state of a random generator,
+ * not look at (2.14) or not in all of them, sizes, strides and offsets of nested ones, and the position in the state of a random generator,
  * which nobody looks at. Who uses such a tensor reads, or writes, where they say. Source: torch 1.7
  * to 2.14, torch/_utils.py (_rebuild_sparse_tensor), aten/src/ATen/CPUGeneratorImpl.cpp and
  * core/MT19937RNGEngine.h.
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 8192, GENERATOR_BYTES = 5056, OLD_GENERATOR_BYTES = 5048, MT_ITEMS = 624 };
+enum { BLOCK = 8192, GENERATOR_BYTES = 5056, OLD_GENERATOR_BYTES = 5048, MT_ITEMS = 624, MOST_MAKERS = 16 };
 
 struct proof {
 	struct ckpt_scanner *s;
@@ -183,6 +183,81 @@ static int check_sparse(struct proof *p, const struct ckpt_value *v, struct ckpt
 	return rc < 0 ? rc : 0;
 }
 
+/* ---- nested tensors ---- */
+
+enum { NESTED_PARTS = 4, MOST_NESTED_DIMENSIONS = 64 };
+
+static bool is_of_int64(const struct ckpt_array_info *info)
+{
+	return info->readable && info->layout && !strcmp(info->layout, "strided") && info->dtype && !strcmp(info->dtype, "int64");
+}
+
+/* Does a tensor of these sizes and strides, which begins at OFF, lie in ROOM items? */
+static bool is_inside(const int64_t *sizes, const int64_t *strides, uint64_t ndim, int64_t off, uint64_t room)
+{
+	int64_t last = off, step;
+	bool is_empty = false;
+
+	if (off < 0 || (uint64_t)off > room)
+		return false;
+	for (uint64_t d = 0; d < ndim; d++) {
+		if (sizes[d] < 0 || strides[d] < 0)
+			return false;
+		is_empty |= !sizes[d];
+		if (sizes[d] && (__builtin_mul_overflow(sizes[d] - 1, strides[d], &step) || __builtin_add_overflow(last, step, &last)))
+			return false;
+	}
+	return is_empty || (uint64_t)last < room;
+}
+
+/*
+ * (buffer, sizes and strides of N x D, N offsets): torch takes N and D as they come, and divides by
+ * them.
+ */
+static int check_nested_parts(const struct sparse_part *parts, bool *out, struct ckpt_error *err)
+{
+	const struct ckpt_array_info *buffer = &parts[0].info, *sizes = &parts[1].info, *strides = &parts[2].info, *offsets = &parts[3].info;
+	int64_t size[MOST_NESTED_DIMENSIONS], stride[MOST_NESTED_DIMENSIONS], off;
+	uint64_t ndim;
+	int rc = 0;
+
+	*out = buffer->readable && buffer->ndim == 1 && is_of_int64(sizes) && is_of_int64(strides) && is_of_int64(offsets) && sizes->ndim == 2 && strides->ndim == 2 &&
+	       offsets->ndim == 1 && sizes->shape[0] && sizes->shape[1] && sizes->shape[1] <= MOST_NESTED_DIMENSIONS && strides->shape[0] == sizes->shape[0] &&
+	       strides->shape[1] == sizes->shape[1] && offsets->shape[0] == sizes->shape[0];
+	if (!*out)
+		return 0;
+	ndim = sizes->shape[1];
+	for (uint64_t i = 0; rc == 0 && *out && i < sizes->shape[0]; i++) {
+		rc = ckpt_array_read(parts[1].array, i * ndim, ndim, size, err);
+		if (rc == 0)
+			rc = ckpt_array_read(parts[2].array, i * ndim, ndim, stride, err);
+		if (rc == 0)
+			rc = ckpt_array_read(parts[3].array, i, 1, &off, err);
+		*out = rc == 0 && is_inside(size, stride, ndim, off, buffer->numel);
+	}
+	return rc;
+}
+
+static int check_nested(struct proof *p, const struct ckpt_value *v, struct ckpt_error *err)
+{
+	static const char *const names[NESTED_PARTS] = { "buffer", "sizes", "strides", "offsets" };
+	struct sparse_part parts[NESTED_PARTS] = { 0 };
+	struct ckpt_array *whole = NULL;
+	bool fine = true;
+	int rc = ckpt_array_open_value(p->model, v, "", 0, &whole, err);
+
+	for (int i = 0; i < NESTED_PARTS && rc == 0; i++)
+		rc = open_part(whole, names[i], &parts[i], err);
+	if (rc == 0)
+		rc = check_nested_parts(parts, &fine, err);
+	for (int i = 0; i < NESTED_PARTS; i++)
+		ckpt_array_close(parts[i].array);
+	ckpt_array_close(whole);
+	if (rc >= 0 && !fine)
+		ckpt_scan_find(p->s, CKPT_SCAN_UNREADABLE, "indices", CKPT_NO_OFFSET, "a nested tensor that is empty, or whose parts lie outside of it");
+	return rc < 0 ? rc : 0;
+}
+
 /* ---- generators ---- */
 
 /*
@@ -242,16 +317,42 @@ static bool push_all(struct proof *p, const struct ckpt_seq *seq)
 	return true;
 }
 
+static bool is_from_type(const struct ckpt_value *func)
+{
+	return ckpt_value_is_global(func, "torch._tensor", "_rebuild_from_type_v2") || ckpt_value_is_global(func, "torch._tensor", "_rebuild_from_type") ||
+	       ckpt_value_is_global(func, "torch.tensor", "_rebuild_from_type");
+}
+
+/* The function that makes a tensor, which another may be given; NULL: none. */
+static const struct ckpt_value *maker_of(const struct ckpt_value *v)
+{
+	const struct ckpt_value *func = v->u.call->func, *args = v->u.call->args;
+
+	for (unsigned depth = 0; depth < MOST_MAKERS; depth++) {
+		if (!is_from_type(func))
+			return func;
+		if (args->kind != CKPT_TUPLE || args->u.seq.count < 3)
+			return NULL;
+		func = args->u.seq.items[0];
+		args = args->u.seq.items[2];
+	}
+	return NULL;
+}
+
 static int check_value(struct proof *p, const struct ckpt_value *v, struct ckpt_error *err)
 {
 	const struct ckpt_call *call = v->u.call;
+	const struct ckpt_value *maker;
 
 	if (v->kind != CKPT_CALL)
 		return push_all(p, &v->u.seq) ? 0 : ckpt_fail_nomem(err);
 	if (!push(p, call->func) || !push(p, call->args) || !push(p, call->kwargs) || !push(p, call->state) || !push_all(p, &call->items) || !push_all(p, &call->pairs))
 		return ckpt_fail_nomem(err);
-	if (ckpt_value_is_call_of(v, "torch._utils", "_rebuild_sparse_tensor") || ckpt_value_is_call_of(v, "torch._utils", "_rebuild_sparse_csr_tensor"))
+	maker = maker_of(v);
+	if (maker && (ckpt_value_is_global(maker, "torch._utils", "_rebuild_sparse_tensor") || ckpt_value_is_global(maker, "torch._utils", "_rebuild_sparse_csr_tensor")))
 		return check_sparse(p, v, err);
+	if (maker && ckpt_value_is_global(maker, "torch._utils", "_rebuild_nested_tensor"))
+		return check_nested(p, v, err);
 	if (call->state && (ckpt_value_is_call_of(v, "torch", "Generator") || ckpt_value_is_call_of(v, "torch._C", "Generator")))
 		return check_generator(p, v, err);
 	return 0;

@@ -71,8 +71,7 @@ void ckpt_scan_legacy(struct ckpt_scanner *s, struct ckpt_source *source, unsign
 			check_keys(s, &p, &mentioned);
 		if (i == 3) { /* magic number, protocol, system, the object, keys of storages */
 			s->result = p.result;
-			s->result_nbytes = p.result_nbytes;
-			s->result_item = p.result_item;
+			s->result_storage = p.result_storage;
 		}
 		if (rc < 0 || !p.stopped)
 			break;

@@ -30,6 +30,7 @@ enum ckpt_scan_call {
 	/* the same, of which all items are made at once, strides or not */
 	CKPT_CALL_TENSOR_WHOLE,
 	CKPT_CALL_OF_TENSORS,	   /* makes a tensor of others, or of arrays, as large as these */
+	CKPT_CALL_OF_PLACES,	   /* the same, and numbers in one of them are places in another */
 	/* (..., bytes or text, start, end, reason): the range lies in these */
 	CKPT_CALL_RANGE,
 	CKPT_CALL_DATE,		   /* date(bytes) and the like, or numbers */

@@ -9,7 +9,12 @@
 
 #include <string.h>
 
-enum { FEW_ITEMS = 4096, MOST_DIMENSIONS = 32, OBJECT_FLAGS = 63, TEXT_FLAGS = 8, VOID_FLAGS = 16, ALIGNED_FLAGS = 128 };
+/*
+ * Flags of a dtype, as numpy 1.19 to 2.4 write them: each of its functions that looks at items trusts
+ * them. Source: numpy/core/include/numpy/ndarraytypes.h (NPY_ITEM_*), descriptor.c.
+ */
+enum { TEXT_FLAGS = 8, STRUCTURE_FLAGS = 16, OBJECT_FLAGS = 63, ALIGNED_FLAGS = 128 };
+enum { FEW_ITEMS = 4096, MOST_DIMENSIONS = 32, MOST_ALIGNMENT = 64, TEXT_ALIGNMENT = 4 };
 
 static const struct ckpt_value *item(const struct ckpt_value *tuple, uint32_t i)
 {
@@ -63,11 +68,25 @@ static char letter_of(const struct ckpt_value *dtype)
 		       : 0;
 }
 
-bool ckpt_scan_is_numbers_dtype(const struct ckpt_value *v)
+/* No objects. It may be an array of items itself, as fields may be. */
+static bool is_numbers_dtype(const struct ckpt_value *v)
 {
 	char letter = letter_of(v);
 
 	return letter && letter != 'O';
+}
+
+/* Is an item of it an array? numpy makes no arrays and no numbers of such, and does not look. */
+static bool is_subarray(const struct ckpt_value *dtype)
+{
+	const struct ckpt_value *state = dtype->u.call->state, *array = state ? item(state, 2) : NULL;
+
+	return array && array->kind != CKPT_NONE;
+}
+
+bool ckpt_scan_is_item_dtype(const struct ckpt_value *v)
+{
+	return is_numbers_dtype(v) && !is_subarray(v);
 }
 
 /* Bytes of an item: 'U5' has 20. */
@@ -86,7 +105,7 @@ static int64_t size_of(const struct ckpt_value *dtype)
 /* A dtype inside of another: it is made already, so it is none that contains this one. */
 static bool is_inner(const struct ckpt_value *dtype)
 {
-	return dtype && ckpt_scan_is_numbers_dtype(dtype) && (letter_of(dtype) != 'V' || dtype->u.call->state);
+	return dtype && is_numbers_dtype(dtype) && (letter_of(dtype) != 'V' || dtype->u.call->state);
 }
 
 /* Up to 32 numbers: numpy until 1.26 has room for no more, and does not look. */
@@ -126,7 +145,7 @@ static bool is_structure(const struct ckpt_value *state)
 	if (is_kind(array, CKPT_TUPLE) && is_kind(names, CKPT_NONE) && is_kind(fields, CKPT_NONE)) {
 		const struct ckpt_value *shape = item(array, 1);
 
-		if (array->u.seq.count != 2 || !is_inner(item(array, 0)) || !ckpt_scan_is_short_shape(shape))
+		if (array->u.seq.count != 2 || !is_inner(item(array, 0)) || is_subarray(item(array, 0)) || !ckpt_scan_is_short_shape(shape))
 			return false;
 		ckpt_scan_mark(item(array, 0), CKPT_SCAN_USED);
 		size = size_of(item(array, 0));
@@ -152,6 +171,11 @@ static bool is_order(const struct ckpt_value *v)
 	       v->u.bytes.ptr[0] && strchr("<>|=", v->u.bytes.ptr[0]);
 }
 
+static bool is_power_of_two(int64_t n)
+{
+	return n > 0 && !(n & (n - 1));
+}
+
 /* Texts, bytes and structures say their size a second time, all others -1. */
 static bool is_item_size(const struct ckpt_value *dtype, char letter, const struct ckpt_value *state)
 {
@@ -159,7 +183,40 @@ static bool is_item_size(const struct ckpt_value *dtype, char letter, const stru
 
 	if (!strchr("SUV", letter))
 		return size == -1 && alignment == -1;
-	return size == size_of(dtype) && size >= 0 && alignment >= 1 && alignment <= 64;
+	if (size != size_of(dtype) || size < 0)
+		return false;
+	if (letter == 'V')
+		return is_power_of_two(alignment) && alignment <= MOST_ALIGNMENT;
+	return alignment == (letter == 'U' ? TEXT_ALIGNMENT : 1);
+}
+
+/* numpy 1 wrote them as a signed byte. */
+static int64_t said_flags(const struct ckpt_value *state)
+{
+	int64_t flags = item(state, 7)->u.integer;
+
+	return flags >= -128 && flags < 0 ? flags + 256 : flags;
+}
+
+/* What numpy has for a dtype that is made already; its state was checked. */
+static int64_t flags_of(const struct ckpt_value *dtype)
+{
+	if (letter_of(dtype) == 'U')
+		return TEXT_FLAGS;
+	return letter_of(dtype) == 'V' && dtype->u.call->state ? said_flags(dtype->u.call->state) : 0;
+}
+
+/* Of a structure whose fields are looked at, or an array of items. */
+static bool are_structure_flags(const struct ckpt_value *state)
+{
+	const struct ckpt_value *array = item(state, 2), *fields = item(state, 4);
+	int64_t said = said_flags(state), wanted = STRUCTURE_FLAGS;
+
+	if (array->kind == CKPT_TUPLE)
+		return (said & ~ALIGNED_FLAGS) == (flags_of(item(array, 0)) & ~ALIGNED_FLAGS);
+	for (uint32_t i = 1; i < fields->u.seq.count; i += 2)
+		wanted |= flags_of(item(fields->u.seq.items[i], 0)) & TEXT_FLAGS;
+	return (said & ~ALIGNED_FLAGS) == wanted;
 }
 
 /* ({}, (b'ns', 1, 1, 1)): numpy follows a pointer to it, which is none where it is missing */
@@ -205,12 +262,9 @@ bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ck
 		return false;
 	if (letter == 'O')
 		return simple && flags->u.integer == OBJECT_FLAGS;
-	if (!simple &&
-	    (letter != 'V' || item(state, 5)->u.integer != size_of(dtype) || !is_structure(state)))
-		return false;
-	/* numpy 1 wrote them as a signed byte */
-	return flags->u.integer >= -128 && flags->u.integer <= 255 &&
-	       !(flags->u.integer & 0xFF & ~(TEXT_FLAGS | VOID_FLAGS | ALIGNED_FLAGS));
+	if (simple)
+		return flags->u.integer == (letter == 'U' ? TEXT_FLAGS : 0);
+	return letter == 'V' && is_structure(state) && are_structure_flags(state);
 }
 
 /* Are there COUNT items in an array of SHAPE? */
@@ -246,12 +300,26 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 	const struct ckpt_value *dtype = item(state, 2), *data = item(state, 4);
 	char letter = dtype ? letter_of(dtype) : 0;
 
-	if (!letter || !data || state->u.seq.count != 5 || !ckpt_scan_is_short_shape(item(state, 1)))
+	if (!letter || !data || state->u.seq.count != 5 || !ckpt_scan_is_short_shape(item(state, 1)) || is_subarray(dtype))
 		return false;
 	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
 	if (letter == 'O') /* numpy 1 reads as many as the shape says */
 		return data->kind == CKPT_LIST && is_count(item(state, 1), data->u.seq.count);
 	return is_bytes(data) && are_few(item(state, 1), data);
+}
+
+bool ckpt_scan_is_numbers_array(const struct ckpt_value *v)
+{
+	const struct ckpt_call *call = v->kind == CKPT_CALL ? v->u.call : NULL;
+	const struct ckpt_value *dtype = NULL;
+	char letter;
+
+	if (call && call->state)
+		dtype = item(call->state, 2);
+	else if (ckpt_value_is_call_of(v, "numpy.core.numeric", "_frombuffer") || ckpt_value_is_call_of(v, "numpy._core.numeric", "_frombuffer"))
+		dtype = item(call->args, 1);
+	letter = dtype ? letter_of(dtype) : 0;
+	return letter && strchr("biufc?", letter);
 }
 
 /* ---- texts in items ---- */

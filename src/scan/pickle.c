@@ -559,7 +559,7 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	pickle->end = w.m.r.pos;
 	pickle->result = w.m.done ? ckpt_scan_type(&w, w.doc.root) : 0;
 	if (pickle->result == CKPT_TYPE_STORAGE &&
-	    !ckpt_scan_storage_nbytes(w.doc.root, &pickle->result_nbytes, &pickle->result_item))
+	    (w.has_two_classes || !ckpt_scan_read_storage(w.doc.root, &pickle->result_storage)))
 		pickle->result = 0;
 	pickle->stopped = w.m.op.code == CKPT_OP_STOP && !w.m.r.bad;
 	ckpt_scan_name_subjects(&w);

@@ -6,6 +6,13 @@
 #include "io/source.h"
 #include "scan/names.h"
 
+/* What a pickle says of a storage. */
+struct ckpt_scan_storage {
+	uint64_t nbytes;
+	uint32_t item_nbytes;
+	bool is_quantized; /* by its class: its items are numbers only with a quantizer */
+};
+
 /*
  * One file that is being scanned, and what was found. No memory is remembered in the scanner, not
  * returned.
@@ -28,9 +35,10 @@ struct ckpt_scanner {
 	uint64_t pickle_budget; /* bytes of pickles that may still be looked at */
 	struct ckpt_strmap
 		*storages; /* keys of the storages that a pickle mentions; NULL: nobody asks */
+	/* of all pickles of a torch.package, which share them: as said in ckpt_scan_walk */
+	struct ckpt_strmap *said_in_package;
 	uint64_t result;   /* CKPT_TYPE_* of what the last legacy stream holds; of a storage: */
-	uint64_t result_nbytes;
-	uint32_t result_item; /* bytes of one item */
+	struct ckpt_scan_storage result_storage;
 	bool weights;	   /* what is scanned is what torch.load reads */
 	uint8_t refused_opcodes[32]; /* bitmap */
 	unsigned refused;	     /* by versions, as in ckpt_scan_refusal */
@@ -104,8 +112,7 @@ struct ckpt_scan_pickle {
 	size_t end;   /* behind STOP, or where it broke off */
 	bool stopped; /* STOP was reached */
 	uint64_t result; /* CKPT_TYPE_* of what a load of it gives; 0: not known. Of a storage: */
-	uint64_t result_nbytes;
-	uint32_t result_item;
+	struct ckpt_scan_storage result_storage;
 };
 
 /* One pickle, as far as it goes. */

@@ -289,7 +289,7 @@ static bool is_tensor_state(struct ckpt_scan_walk *w, const struct ckpt_value *s
 	if (state->u.seq.count == 4)
 		return fits(w, state, 0, CKPT_TYPE_STORAGE) && fits(w, state, 1, number) &&
 		       fits(w, state, 2, CKPT_TYPE_SHAPE) && fits(w, state, 3, CKPT_TYPE_SHAPE) &&
-		       ckpt_scan_is_in_storage(w, &state->u.seq, CKPT_CALL_TENSOR);
+		       ckpt_scan_is_in_storage(w, &state->u.seq, CKPT_CALL_TENSOR) && !ckpt_scan_may_be_quantized(w, state->u.seq.items[0]);
 	if (state->u.seq.count == 5)
 		return fits(w, state, 0, CKPT_TYPE_TENSOR) && fits(w, state, 1, none | truth | number) &&
 		       fits(w, state, 2, CKPT_TYPE_HOOKS) && fits(w, state, 3, truth | number) &&
@@ -558,13 +558,21 @@ static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
 	const struct ckpt_value *key = id->items[2];
 	const char *cls = id->items[1]->kind == CKPT_GLOBAL ? id->items[1]->u.global->name : "";
 	uint64_t said = (uint64_t)id->items[4]->u.integer * 0x9E3779B97F4A7C15, *there;
+	struct ckpt_strmap *map = w->s->said_in_package ? w->s->said_in_package : &w->said;
 	bool was_there;
 
+	w->has_quantized |= ckpt_dtype_is_quantized(ckpt_dtype_of_storage(cls));
 	if (!ckpt_scan_is_text(key))
 		return;
 	while (*cls)
 		said = (said ^ (uint8_t)*cls++) * 0x100000001B3;
-	there = ckpt_strmap_insert(&w->said, key->u.bytes.ptr, (size_t)key->u.bytes.len, said, &was_there);
+	there = ckpt_strmap_find(map, key->u.bytes.ptr, (size_t)key->u.bytes.len);
+	was_there = there;
+	if (!there) { /* a package's keys live longer than the pickle */
+		const char *copy = map == &w->said ? key->u.bytes.ptr : ckpt_arena_copy(w->s->arena, key->u.bytes.ptr, (size_t)key->u.bytes.len);
+
+		there = copy ? ckpt_strmap_insert(map, copy, (size_t)key->u.bytes.len, said, &was_there) : NULL;
+	}
 	w->s->no_memory |= !there;
 	if (!there || !was_there || *there == said)
 		return;
@@ -663,12 +671,12 @@ void ckpt_scan_nested_bytes(struct ckpt_scan_walk *w, const struct ckpt_value *v
 	} else {
 		s->no_memory = true;
 	}
-	if (s->result == CKPT_TYPE_STORAGE && s->result_nbytes < UINT64_MAX >> 8) {
+	if (s->result == CKPT_TYPE_STORAGE) {
+		const void *key = ckpt_arena_copy(w->m.arena, &v, sizeof(v)), *storage = ckpt_arena_copy(w->m.arena, &s->result_storage, sizeof(s->result_storage));
 		bool there;
 
 		ckpt_scan_mark(v, CKPT_SCAN_HOLDS_STORAGE);
-		s->no_memory |= !ckpt_strmap_insert(&w->sizes, (const char *)ckpt_arena_copy(w->m.arena, &v, sizeof(v)),
-						    sizeof(v), s->result_nbytes << 8 | s->result_item, &there);
+		s->no_memory |= !key || !storage || !ckpt_strmap_insert(&w->sizes, key, sizeof(v), (uintptr_t)storage, &there);
 	}
 	s->weights = weights;
 	s->depth--;

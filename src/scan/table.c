@@ -60,6 +60,8 @@
 #define ON_DEVICE CKPT_TYPE_ON_DEVICE
 #define TAG CKPT_TYPE_TAG
 #define ZERO CKPT_TYPE_ZERO
+#define NUMBERS_DTYPE CKPT_TYPE_NUMBERS_DTYPE
+#define NUMBERS_ARRAY CKPT_TYPE_NUMBERS_ARRAY
 
 /*
  * A function, a class, and what is nothing but a value. CALL: enum ckpt_scan_call; LEAST and MOST
@@ -83,19 +85,19 @@ static const struct ckpt_scan_rule rows[] = {
 	/* tensors */
 	FUNC("torch._utils", "_rebuild_tensor", TENSOR, 4, 4, TENSOR, STORAGE, INT, SHAPE, SHAPE),
 	FUNC("torch._utils", "_rebuild_tensor_v2", TENSOR, 6, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, METADATA),
-	FUNC("torch._utils", "_rebuild_tensor_v3", TENSOR_OF_DTYPE, 7, 8, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, DTYPE, METADATA),
+	FUNC("torch._utils", "_rebuild_tensor_v3", TENSOR_OF_DTYPE, 7, 8, TENSOR, STORAGE, INT, SHAPE, SHAPE, BOOL, HOOKS, NUMBERS_DTYPE, METADATA),
 	FUNC("torch._utils", "_rebuild_parameter", PLAIN, 3, 3, TENSOR, TENSOR, BOOL, HOOKS),
 	FUNC("torch._utils", "_rebuild_parameter_with_state", WITH_STATE, 4, 4, DRESSED, TENSOR, BOOL, HOOKS, ANY),
 	FUNC("torch._utils", "_rebuild_qtensor", TENSOR_WHOLE, 7, 7, TENSOR, STORAGE, INT, SHAPE, SHAPE, QUANTIZER, BOOL, HOOKS),
-	FUNC("torch._utils", "_rebuild_sparse_tensor", OF_TENSORS, 2, 2, TENSOR, LAYOUT, SPARSE),
-	FUNC("torch._utils", "_rebuild_sparse_csr_tensor", OF_TENSORS, 2, 2, TENSOR, LAYOUT, SPARSE),
-	FUNC("torch._utils", "_rebuild_nested_tensor", OF_TENSORS, 4, 4, TENSOR, TENSOR),
-	FUNC("torch._utils", "_rebuild_meta_tensor_no_storage", PLAIN, 4, 4, TENSOR, DTYPE, SHAPE, SHAPE, BOOL),
-	FUNC("torch._utils", "_rebuild_device_tensor_from_numpy", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, ON_DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", OF_TENSORS, 4, 4, TENSOR, TENSOR, DTYPE, ON_DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_xla_tensor", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, ON_DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_mlc_tensor", OF_TENSORS, 4, 4, TENSOR, NUMPY_ARRAY, DTYPE, ON_DEVICE, BOOL),
-	FUNC("torch._utils", "_rebuild_wrapper_subclass", PLAIN, 8, 8, DRESSED, ANY_CLASS, DTYPE, SHAPE, SHAPE, INT, LAYOUT, ON_DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_sparse_tensor", OF_PLACES, 2, 2, TENSOR, LAYOUT, SPARSE),
+	FUNC("torch._utils", "_rebuild_sparse_csr_tensor", OF_PLACES, 2, 2, TENSOR, LAYOUT, SPARSE),
+	FUNC("torch._utils", "_rebuild_nested_tensor", OF_PLACES, 4, 4, TENSOR, TENSOR),
+	FUNC("torch._utils", "_rebuild_meta_tensor_no_storage", PLAIN, 4, 4, TENSOR, NUMBERS_DTYPE, SHAPE, SHAPE, BOOL),
+	FUNC("torch._utils", "_rebuild_device_tensor_from_numpy", OF_TENSORS, 4, 4, TENSOR, NUMBERS_ARRAY, NUMBERS_DTYPE, ON_DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", OF_TENSORS, 4, 4, TENSOR, TENSOR, NUMBERS_DTYPE, ON_DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_xla_tensor", OF_TENSORS, 4, 4, TENSOR, NUMBERS_ARRAY, NUMBERS_DTYPE, ON_DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_mlc_tensor", OF_TENSORS, 4, 4, TENSOR, NUMBERS_ARRAY, NUMBERS_DTYPE, ON_DEVICE, BOOL),
+	FUNC("torch._utils", "_rebuild_wrapper_subclass", PLAIN, 8, 8, DRESSED, ANY_CLASS, NUMBERS_DTYPE, SHAPE, SHAPE, INT, LAYOUT, ON_DEVICE, BOOL),
 	FUNC("torch._tensor", "_rebuild_from_type_v2", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
 	FUNC("torch._tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),
 	FUNC("torch.tensor", "_rebuild_from_type", FROM_TYPE, 4, 4, DRESSED, FUNCTION | STRANGER, ANY_CLASS, TUPLE, ANY),

@@ -82,6 +82,10 @@ enum { CKPT_TYPE_FIRST = CKPT_GLOBAL };
 #define CKPT_TYPE_ON_DEVICE CKPT_TYPE_BIT(37)
 /* the text of a type of TorchScript, no deeper than torch reads */
 #define CKPT_TYPE_TAG CKPT_TYPE_BIT(38)
+/* a dtype of numbers as they are: quantized ones are nothing without a quantizer */
+#define CKPT_TYPE_NUMBERS_DTYPE CKPT_TYPE_BIT(39)
+/* an array of numpy of numbers: torch divides by the size of an item before it looks what it is */
+#define CKPT_TYPE_NUMBERS_ARRAY CKPT_TYPE_BIT(40)
 #define CKPT_TYPE_ANY_CLASS (CKPT_TYPE_CLASS | CKPT_TYPE_STRANGER | CKPT_TYPE_ATTRIBUTE)
 
 /* Whatever is data: for arguments that are only kept. */

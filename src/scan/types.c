@@ -284,6 +284,12 @@ static bool is_tag(const struct ckpt_value *v)
 	return deepest <= MOST_TAGS;
 }
 
+/* Quantized ones are in the table as all dtypes are. */
+static bool is_numbers_dtype(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_GLOBAL && type_of_global(v) == CKPT_TYPE_DTYPE && !ckpt_dtype_is_quantized(ckpt_dtype_find(v->u.global->name));
+}
+
 bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t wanted)
 {
 	if (ckpt_scan_type(w, v) & wanted)
@@ -301,6 +307,8 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 	       (wanted & CKPT_TYPE_SHORT && is_short_text(v)) ||
 	       (wanted & CKPT_TYPE_ON_DEVICE && is_on_device(w, v)) ||
 	       (wanted & CKPT_TYPE_TAG && is_tag(v)) ||
+	       (wanted & CKPT_TYPE_NUMBERS_DTYPE && is_numbers_dtype(v)) ||
+	       (wanted & CKPT_TYPE_NUMBERS_ARRAY && ckpt_scan_is_numbers_array(v)) ||
 	       (wanted & CKPT_TYPE_ZERO && v->kind == CKPT_TUPLE && v->u.seq.count == 1 &&
 		item(v, 0)->kind == CKPT_INT && item(v, 0)->u.integer == 0) ||
 	       (wanted & CKPT_TYPE_SMALL_BIGINT && v->kind == CKPT_BIGINT &&
@@ -333,7 +341,7 @@ static enum ckpt_dtype dtype_of(const struct ckpt_value *cls)
 }
 
 /* ('storage', class, key, location, number of items, ...) */
-bool ckpt_scan_storage_nbytes(const struct ckpt_value *v, uint64_t *out, uint32_t *item_nbytes)
+bool ckpt_scan_read_storage(const struct ckpt_value *v, struct ckpt_scan_storage *out)
 {
 	const struct ckpt_value *pid = v->kind == CKPT_PERSID ? v->u.persid.pid : &ckpt_value_none;
 	const struct ckpt_value *count = item(pid, 4);
@@ -343,30 +351,34 @@ bool ckpt_scan_storage_nbytes(const struct ckpt_value *v, uint64_t *out, uint32_
 	    count->u.integer > INT64_MAX / 64)
 		return false;
 	dtype = dtype_of(item(pid, 1));
-	*item_nbytes = 1;
-	*out = (uint64_t)count->u.integer;
+	*out = (struct ckpt_scan_storage){ (uint64_t)count->u.integer, 1, ckpt_dtype_is_quantized(dtype) };
 	if (dtype != CKPT_DTYPE_UNKNOWN) {
-		*item_nbytes = ckpt_dtype_size(dtype);
-		*out *= ckpt_dtype_packed(dtype); /* as if each item had a byte of its own */
+		out->item_nbytes = ckpt_dtype_size(dtype);
+		out->nbytes *= ckpt_dtype_packed(dtype); /* as if each item had a byte of its own */
 	}
-	return !__builtin_mul_overflow(*out, *item_nbytes, out);
+	return !__builtin_mul_overflow(out->nbytes, out->item_nbytes, &out->nbytes);
 }
 
 /* The same of a storage that is in bytes of the pickle, which were looked into. */
-static bool nbytes_of(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64_t *out, uint32_t *item_nbytes)
+static bool storage_of(struct ckpt_scan_walk *w, const struct ckpt_value *v, struct ckpt_scan_storage *out)
 {
 	const struct ckpt_value *bytes;
 	const uint64_t *found;
 
 	if (v->kind != CKPT_CALL)
-		return ckpt_scan_storage_nbytes(v, out, item_nbytes);
+		return ckpt_scan_read_storage(v, out);
 	bytes = item(v->u.call->args, 0);
 	found = ckpt_strmap_find(&w->sizes, (const char *)&bytes, sizeof(bytes));
-	if (!found)
-		return false;
-	*item_nbytes = (uint32_t)(*found & 0xFF);
-	*out = *found >> 8;
-	return true;
+	if (found)
+		*out = *(const struct ckpt_scan_storage *)(uintptr_t)*found;
+	return found;
+}
+
+bool ckpt_scan_may_be_quantized(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	struct ckpt_scan_storage storage;
+
+	return (w->has_two_classes && w->has_quantized) || (storage_of(w, v, &storage) && storage.is_quantized);
 }
 
 /*
@@ -377,26 +389,26 @@ bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value
 {
 	const struct ckpt_value *storage = item(args, 0), *quantizer = item(args, 4), *zero_points = item(quantizer, 2);
 	bool whole = zero_points->kind == CKPT_INT || zero_points->kind == CKPT_LIST || dtype_of_persistent(storage_of_tensor(w, zero_points)) == CKPT_DTYPE_INT64;
-	uint64_t nbytes;
-	uint32_t width;
+	struct ckpt_scan_storage read;
 
-	if (!nbytes_of(w, storage, &nbytes, &width))
+	if (!storage_of(w, storage, &read))
 		return false;
 	if (w->has_two_classes) /* the width may be another, too */
 		return false;
-	return width == 1 || (whole && !ckpt_value_is_global(item(quantizer, 0), "torch", "per_channel_affine_float_qparams"));
+	return read.item_nbytes == 1 || (whole && !ckpt_value_is_global(item(quantizer, 0), "torch", "per_channel_affine_float_qparams"));
 }
 
 bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *args, enum ckpt_scan_call call)
 {
 	int64_t size[MOST_DIMENSIONS], stride[MOST_DIMENSIONS], last = args->items[1]->u.integer, step, all = 1;
 	uint32_t sizes, strides, item_nbytes;
-	uint64_t room;
+	struct ckpt_scan_storage storage;
 
 	if (args->items[1]->kind != CKPT_INT || last < 0 || !numbers_of(args->items[2], size, &sizes) ||
 	    !numbers_of(args->items[3], stride, &strides) || sizes != strides ||
-	    !nbytes_of(w, args->items[0], &room, &item_nbytes))
+	    !storage_of(w, args->items[0], &storage))
 		return false;
+	item_nbytes = storage.item_nbytes;
 	if (call == CKPT_CALL_TENSOR_OF_DTYPE) {
 		const struct ckpt_global *g = args->items[6]->kind == CKPT_GLOBAL ? args->items[6]->u.global : NULL;
 
@@ -411,10 +423,10 @@ bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *ar
 				__builtin_add_overflow(last, step, &last)))
 			return false;
 	}
-	if (call == CKPT_CALL_TENSOR_WHOLE && (uint64_t)all > room / item_nbytes)
+	if (call == CKPT_CALL_TENSOR_WHOLE && (uint64_t)all > storage.nbytes / item_nbytes)
 		return false;
-	return !all ? (uint64_t)args->items[1]->u.integer <= room / item_nbytes
-		    : (uint64_t)last < room / item_nbytes;
+	return !all ? (uint64_t)args->items[1]->u.integer <= storage.nbytes / item_nbytes
+		    : (uint64_t)last < storage.nbytes / item_nbytes;
 }
 
 uint64_t ckpt_scan_wanted(const struct ckpt_scan_rule *rule, uint32_t i)

@@ -29,11 +29,15 @@ struct ckpt_scan_walk {
 	uint32_t inner_count, inner_cap;
 	/* of storages by their keys: class and length, hashed */
 	struct ckpt_strmap said;
-	/* of storages in bytes of the pickle, by the address of these */
+	/*
+	 * of storages in bytes of the pickle, by the address of these: of struct ckpt_scan_storage,
+	 * in the arena
+	 */
 	struct ckpt_strmap sizes;
 	bool broke;			    /* an opcode was refused, which was said */
 	bool tired;			    /* no more is looked at than may be, which was said */
 	bool has_two_classes; /* a storage was said to be of two: torch takes the first */
+	bool has_quantized;   /* a storage was said to be of a quantized class */
 	struct ckpt_scan_subject *subjects; /* malloc */
 	uint32_t subject_count, subject_cap;
 };
@@ -83,9 +87,11 @@ bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value
  * were looked at.
  */
 bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *args, enum ckpt_scan_call call);
+/* Has the storage V a quantized class, of those that the pickle says it has? */
+bool ckpt_scan_may_be_quantized(struct ckpt_scan_walk *w, const struct ckpt_value *v);
 
 /* Bytes of a storage as its persistent id says, and of one item; false: it is none. */
-bool ckpt_scan_storage_nbytes(const struct ckpt_value *v, uint64_t *out, uint32_t *item_nbytes);
+bool ckpt_scan_read_storage(const struct ckpt_value *v, struct ckpt_scan_storage *out);
 
 /* What argument I of a row may be. */
 uint64_t ckpt_scan_wanted(const struct ckpt_scan_rule *rule, uint32_t i);
@@ -129,7 +135,7 @@ void ckpt_scan_check_depth(struct ckpt_scan_walk *w);
 void ckpt_scan_copied(struct ckpt_scan_walk *w, const struct ckpt_value *values);
 
 /*
- * A call, of CKPT_CALL_TENSOR_WHOLE or CKPT_CALL_OF_TENSORS, makes a tensor as large as its
+ * A call, of CKPT_CALL_TENSOR_WHOLE, CKPT_CALL_OF_TENSORS or CKPT_CALL_OF_PLACES, makes a tensor as large as its
  * arguments.
  */
 void ckpt_scan_made(struct ckpt_scan_walk *w, uint8_t call, const struct ckpt_value *args);
@@ -188,7 +194,10 @@ static inline void ckpt_scan_has_places(struct ckpt_scan_walk *w)
 /* Is it understood to its last byte? (numpy.c) WHY: what is not. */
 bool ckpt_scan_check_dtype_state(const struct ckpt_value *dtype, const struct ckpt_value *state);
 bool ckpt_scan_check_array_state(const struct ckpt_value *state);
-bool ckpt_scan_is_numbers_dtype(const struct ckpt_value *v);
+/* of an array, or one number: no objects, and no arrays as items */
+bool ckpt_scan_is_item_dtype(const struct ckpt_value *v);
+/* an array of bool, int, float or complex, of which torch can make a tensor */
+bool ckpt_scan_is_numbers_array(const struct ckpt_value *v);
 
 /*
  * The shape of an array of numpy: a literal tuple of up to 32 numbers, as more than that is too

@@ -44,6 +44,7 @@ struct ckpt_loose_zip {
 		is_export;	     /* marks of TorchScript, torch.package, torch.export */
 	struct ckpt_scan_script script; /* what its sources do */
 	struct ckpt_strmap storages; /* keys that its pickles mention */
+	struct ckpt_strmap said_storages; /* of a torch.package: what its pickles say of them */
 	bool without_crc;	     /* none is recorded */
 };
 

@@ -183,12 +183,15 @@ static void scan_pickle(struct ckpt_loose_zip *zip, const struct ckpt_loose_entr
 	bool main_pickle = zip->flags & CKPT_SCAN_TOP && !e->is_hidden && record &&
 			   !ckpt_strcasecmp(record, "data.pkl");
 	bool weights = zip->s->weights, in_package = zip->s->in_package;
+	struct ckpt_strmap *said = zip->s->said_in_package;
 
 	zip->s->weights = main_pickle;
 	zip->s->in_package = zip->is_package;
+	zip->s->said_in_package = zip->is_package ? &zip->said_storages : NULL;
 	zip->s->storages = &zip->storages;
 	ckpt_scan_pickles(zip->s, &p, 1);
 	zip->s->storages = NULL;
+	zip->s->said_in_package = said;
 	zip->s->in_package = in_package;
 	zip->s->weights = weights;
 }
@@ -199,6 +202,7 @@ static void scan_other(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_
 	struct ckpt_scanner *s = zip->s;
 	struct ckpt_source *inner;
 	bool weights = s->weights, in_package = s->in_package, known;
+	struct ckpt_strmap *said = s->said_in_package;
 
 	if (ckpt_source_from_memory(bytes, (size_t)len, &inner, NULL) < 0) {
 		s->no_memory = true;
@@ -207,10 +211,12 @@ static void scan_other(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint64_
 	s->depth++;
 	s->weights = false;
 	s->in_package = zip->is_package;
+	s->said_in_package = zip->is_package ? &zip->said_storages : NULL;
 	known = ckpt_scan_source(s, inner, CKPT_SCAN_PART);
 	if (ckpt_scan_is_program(bytes, (size_t)len))
 		ckpt_scan_find(s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET,
 			       "a program or library for the machine itself");
+	s->said_in_package = said;
 	s->in_package = in_package;
 	s->weights = weights;
 	s->depth--;
@@ -505,6 +511,7 @@ static uint64_t scan_last(struct ckpt_scanner *s, struct ckpt_source *source, un
 	free(zip.order);
 	free(zip.folder);
 	ckpt_strmap_clear(&zip.storages);
+	ckpt_strmap_clear(&zip.said_storages);
 	return zip.base;
 }
 

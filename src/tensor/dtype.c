@@ -29,6 +29,11 @@ uint32_t ckpt_dtype_packed(enum ckpt_dtype dtype)
 	return dtype == CKPT_DTYPE_QUINT4X2 ? 2 : dtype == CKPT_DTYPE_QUINT2X4 ? 4 : 1;
 }
 
+bool ckpt_dtype_is_quantized(enum ckpt_dtype dtype)
+{
+	return dtype == CKPT_DTYPE_QINT8 || dtype == CKPT_DTYPE_QUINT8 || dtype == CKPT_DTYPE_QINT32 || dtype == CKPT_DTYPE_QUINT4X2 || dtype == CKPT_DTYPE_QUINT2X4;
+}
+
 enum ckpt_dtype ckpt_dtype_find(const char *name)
 {
 	static const struct {

@@ -2,6 +2,7 @@
 #ifndef CKPT_TENSOR_DTYPE_H
 #define CKPT_TENSOR_DTYPE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -59,6 +60,9 @@ uint32_t ckpt_dtype_size(enum ckpt_dtype dtype);
 
 /* Elements in one byte of storage for the packed quantised types, else 1. */
 uint32_t ckpt_dtype_packed(enum ckpt_dtype dtype);
+
+/* Items are numbers only with a quantizer. */
+bool ckpt_dtype_is_quantized(enum ckpt_dtype dtype);
 
 /* "float32" -> FLOAT32; UNKNOWN if torch has no such dtype. Short names ("half") are accepted. */
 enum ckpt_dtype ckpt_dtype_find(const char *name);

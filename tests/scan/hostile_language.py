@@ -344,7 +344,7 @@ def contents():
 
     fine, wrong = struct.pack("<II", 0x10FFFF, 97), struct.pack("<II", 97, 0x110000)
     field = dtype("V12", (3, "|", None, ("a", "b"), {"a": (dtype("i4", (3, "<", None, None, None, -1, -1, 0)), 0), "b": (unicode(), 4)}, 12, 1, 24))
-    several = dtype("V16", (3, "|", (unicode(), (2,)), None, None, 16, 4, 8))
+    several = dtype("V16", (3, "|", None, ("a",), {"a": (dtype("V16", (3, "|", (unicode(), (2,)), None, None, 16, 4, 8)), 0)}, 16, 1, 24))
     for name, kind, data in (
         ("plain", unicode(), wrong), ("big", unicode(">"), fine[::-1][4:] + wrong[::-1][:4]), ("field", field, bytes(4) + wrong), ("several", several, fine + wrong), ("first", unicode(), wrong[::-1]),
         ("surely", unicode(), b"\xff" * 8),

@@ -191,7 +191,7 @@ def broken_dtypes():
 
 def versions_of_dtypes():
     """numpy 1.19 follows a pointer to fields that are not there, where the state is of an older version."""
-    for text, size, flags in (("U2", 8, 8), ("S8", 8, 0), ("V4", 4, 16), ("f4", -1, 0)):
+    for text, size, flags in (("U2", 8, 8), ("S8", 8, 0), ("V4", 4, 0), ("f4", -1, 0)):
         for version in (0, 1, 2, 3, 4, 5, -1):
             dtype = reduce_("numpy", "dtype", text, False, True) + value((version, "<" if text[0] in "Uf" else "|", None, None, None, size, -1 if size < 0 else 4 if text[0] == "U" else 1, flags)) + b"b"
             for name, body in (("scalar", NAME("numpy.core.multiarray", "scalar") + b"(" + dtype + blob(bytes(8 if text != "V4" and text != "f4" else 4)) + b"tR"),
@@ -415,6 +415,181 @@ def formats_of_memory():
             both("getattr_%s_%d" % (name, number), body, "getattr() as a value, behind a harmless call of it")
 
 
+def rebuilt(kind, *arguments, numel=4):
+    """A call of torch._utils with a storage of KIND in front."""
+    stored = b"(" + value("storage") + NAME("torch", kind) + value("0") + value("cpu") + value(numel) + b"tQ"
+    return stored, lambda function, *rest: reduce_("torch._utils", function, stored, *rest)
+
+
+def without_a_quantizer():
+    """torch makes a tensor of a quantized class without one, and follows the pointer to it that is not there."""
+    hooks = NAME("collections", "OrderedDict") + b")R"
+    for kind, numel in (("QInt8Storage", 16), ("QUInt8Storage", 16), ("QInt32Storage", 4), ("QUInt4x2Storage", 16), ("QUInt2x4Storage", 16)):
+        stored, made = rebuilt(kind, numel=numel)
+        shape = (4, (1,))
+        for name, body in (
+            ("v1", made("_rebuild_tensor", 0, (4,), (1,))),
+            ("v2", made("_rebuild_tensor_v2", 0, (4,), (1,), False, hooks)),
+            ("neg", made("_rebuild_tensor_v2", 0, (4,), (1,), False, hooks, {"neg": True})),
+            ("v3", made("_rebuild_tensor_v3", 0, (4,), (1,), False, hooks, NAME("torch", "float32"), {"neg": True})),
+            ("state", NAME("torch", "Tensor") + b")R(" + stored + value(0) + value((4,)) + value((1,)) + b"tb"),
+            ("parameter", reduce_("torch._utils", "_rebuild_parameter", made("_rebuild_tensor_v2", 0, (4,), (1,), False, hooks), False, hooks)),
+        ):
+            both("unquantized_%s_%s" % (kind, name), body, "a tensor of a quantized class without a quantizer: %r" % (shape,))
+        first = proto(2, value([stored, files.tensor()]))
+        sample("unquantized_%s_first.pt" % kind, torch_zip(first), "a storage that is quantized where it is mentioned first", NOT_PLAIN)
+        inside = reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, stored), keys=proto(2, value(["0"])), stored=struct.pack("<q", numel) + bytes(16))))
+        both("unquantized_%s_inside" % kind, reduce_("torch._utils", "_rebuild_tensor_v2", inside, 0, (4,), (1,), False, hooks), "a storage in the bytes of a pickle")
+        mixed = reduce_("torch.storage", "_load_from_bytes", blob(legacy(body=proto(2, stored + b"0" + files.storage()), keys=proto(2, value(["0"])), stored=struct.pack("<q", numel) + bytes(16))))
+        both("unquantized_%s_inside_first" % kind, reduce_("torch._utils", "_rebuild_tensor_v2", mixed, 0, (4,), (1,), False, hooks), "the same, of two classes")
+    for dtype in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4"):
+        kind = NAME("torch", dtype)
+        _, made = rebuilt("UntypedStorage", numel=16)
+        numpy = NAME("numpy.core.numeric", "_frombuffer") + b"(" + blob(bytes(16)) + reduce_("numpy", "dtype", "f4", False, True) + value((4,)) + value("C") + b"tR"
+        for name, body in (
+            ("v3", made("_rebuild_tensor_v3", 0, (4,), (1,), False, hooks, kind)),
+            ("v3_neg", made("_rebuild_tensor_v3", 0, (4,), (1,), False, hooks, kind, {"neg": True})),
+            ("meta", reduce_("torch._utils", "_rebuild_meta_tensor_no_storage", kind, (4,), (1,), False)),
+            ("wrapper", reduce_("torch._utils", "_rebuild_wrapper_subclass", NAME("torch", "Tensor"), kind, (4,), (1,), 0, NAME("torch", "strided"), "cpu", False)),
+            ("device", reduce_("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", files.tensor(), kind, "cpu", False)),
+            ("numpy", reduce_("torch._utils", "_rebuild_device_tensor_from_numpy", numpy, kind, "cpu", False)),
+            ("xla", reduce_("torch._utils", "_rebuild_xla_tensor", numpy, kind, "cpu", False)),
+            ("mlc", reduce_("torch._utils", "_rebuild_mlc_tensor", numpy, kind, "cpu", False)),
+        ):
+            both("unquantized_%s_%s" % (dtype, name), body, "a tensor of a quantized dtype without a quantizer")
+    both("fine_quantized_dtype", NAME("torch", "qint8"), "a dtype as a value", FINE)
+
+
+def nested():
+    """torch divides by the rows and columns of what it is given, and until 2.6 believes the numbers in it."""
+    def one(key, kind, shape, stride=None):
+        numel = 1
+        steps = []
+        for size in reversed(shape):
+            steps.insert(0, numel)
+            numel *= size
+        return reduce_("torch._utils", "_rebuild_tensor_v2", b"(" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + value(numel) + b"tQ", 0, shape,
+                       tuple(steps) if stride is None else stride, False, NAME("collections", "OrderedDict") + b")R")
+
+    def record(*numbers):
+        return struct.pack("<%dq" % len(numbers), *numbers)
+
+    for name, buffer, sizes, strides, offsets, rows, wanted in (
+        ("fine", (18,), (2, 3, 4, 3), (3, 1, 3, 1), (0, 6), (2, 2), FINE), ("fine_turned", (18,), (3, 2, 3, 4), (1, 3, 1, 3), (0, 6), (2, 2), FINE),
+        ("fine_empty_member", (3,), (0, 3, 1, 3), (3, 1, 3, 1), (0, 0), (2, 2), FINE), ("fine_lines", (5,), (2, 3), (1, 1), (0, 2), (2, 1), FINE),
+        ("no_rows", (4,), (), (), (), (0, 2), NOT_PLAIN), ("no_rows_wide", (4,), (), (), (), (0, 1 << 30), NOT_PLAIN), ("no_columns", (4,), (), (), (0, 1), (2, 0), NOT_PLAIN),
+        ("one_dimension", (4,), (2, 2), (1, 1), (0, 2), (2,), NOT_PLAIN), ("size", (18,), (2, 3, 5, 3), (3, 1, 3, 1), (0, 6), (2, 2), NOT_PLAIN),
+        ("negative", (18,), (2, 3, -4, 3), (3, 1, 3, 1), (0, 6), (2, 2), NOT_PLAIN), ("stride", (18,), (2, 3, 4, 3), (3, 1, 1 << 40, 1), (0, 6), (2, 2), NOT_PLAIN),
+        ("offset", (18,), (2, 3, 4, 3), (3, 1, 3, 1), (0, 7), (2, 2), NOT_PLAIN), ("offset_negative", (18,), (2, 3, 4, 3), (3, 1, 3, 1), (-1, 6), (2, 2), NOT_PLAIN),
+        ("few_offsets", (18,), (2, 3, 4, 3), (3, 1, 3, 1), (0,), (2, 2), NOT_PLAIN), ("buffer", (6, 3), (2, 3, 4, 3), (3, 1, 3, 1), (0, 6), (2, 2), NOT_PLAIN),
+    ):
+        numel = 1
+        for size in buffer:
+            numel *= size
+        body = reduce_("torch._utils", "_rebuild_nested_tensor", one("0", "Float", buffer), one("1", "Long", rows), one("2", "Long", rows), one("3", "Long", (len(offsets),)))
+        records = [("data/1", record(*sizes)), ("data/2", record(*strides)), ("data/3", record(*offsets))]
+        by_type = reduce_("torch._tensor", "_rebuild_from_type_v2", NAME("torch._utils", "_rebuild_nested_tensor"), NAME("torch", "Tensor"), body[len(NAME("torch._utils", "_rebuild_nested_tensor")) : -1], {})
+        for way, whole in (("", body), ("_in_list", value([{"a": (body,)}])), ("_by_type", by_type)):
+            sample("nested_%s%s.pt" % (name, way), files.torch_file(proto(2, whole), data=bytes(4 * numel), extra=records), "a nested tensor", wanted)
+    for kind in ("Float", "Double", "Int"):
+        body = reduce_("torch._utils", "_rebuild_nested_tensor", one("0", "Float", (5,)), one("1", kind, (2, 1)), one("2", "Long", (2, 1)), one("3", "Long", (2,)))
+        records = [("data/1", bytes({"Float": 8, "Double": 16, "Int": 8}[kind])), ("data/2", record(1, 1)), ("data/3", record(0, 2))]
+        sample("nested_of_%s.pt" % kind, files.torch_file(proto(2, body), data=bytes(20), extra=records), "sizes that are no integers of 64 bits", NOT_PLAIN)
+    both("nested_bare", reduce_("torch._utils", "_rebuild_nested_tensor", TENSOR_OF_BYTES, TENSOR_OF_BYTES, TENSOR_OF_BYTES, TENSOR_OF_BYTES), "of storages that are not in the file")
+
+
+def by_type():
+    """A sparse tensor that a call makes which is given the function: its indices are looked at, too."""
+    def one(key, kind, shape):
+        return reduce_("torch._utils", "_rebuild_tensor_v2", b"(" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + value(shape[0] * (shape[1] if len(shape) > 1 else 1)) + b"tQ", 0,
+                       shape, (shape[1], 1) if len(shape) > 1 else (1,), False, NAME("collections", "OrderedDict") + b")R")
+
+    for name, last, wanted in (("fine", 3, FINE), ("far", 4, NOT_PLAIN), ("negative", -1, NOT_PLAIN), ("very_far", 1 << 40, NOT_PLAIN)):
+        parts = b"(" + reduce_("torch.serialization", "_get_layout", "torch.sparse_coo") + b"(" + one("0", "Long", (1, 3)) + one("1", "Float", (3,)) + value((4,)) + b"tt"
+        for module, function in (("torch._tensor", "_rebuild_from_type_v2"), ("torch._tensor", "_rebuild_from_type"), ("torch.tensor", "_rebuild_from_type")):
+            body = reduce_(module, function, NAME("torch._utils", "_rebuild_sparse_tensor"), NAME("torch", "Tensor"), parts, {})
+            twice = reduce_(module, function, NAME(module, function), NAME("torch", "Tensor"), b"(" + NAME("torch._utils", "_rebuild_sparse_tensor") + NAME("torch", "Tensor") + parts + b"}t", {})
+            for way, whole in (("", body), ("_twice", twice)):
+                sample("by_type_%s_%s_%s%s.pt" % (name, module.replace(".", "_"), function, way), files.torch_file(proto(2, whole), data=struct.pack("<3q", 0, 1, last), extra=[("data/1", bytes(12))]),
+                       "a sparse tensor, made by a call that is given the function", wanted)
+
+
+def items_of_nothing():
+    """torch makes a tensor of any array of numpy, and divides by the size of an item before it looks what items are."""
+    def array(kind, state, data=b"", count=1):
+        return NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((count,)) + reduce_("numpy", "dtype", kind, False, True) + value(state) + b"b\x89" + blob(data) + b"tb"
+
+    arrays = {"S0": array("S0", (3, "|", None, None, None, 0, 1, 0)), "U0": array("U0", (3, "<", None, None, None, 0, 4, 8)), "V0": array("V0", (3, "|", None, None, None, 0, 1, 0)),
+              "S4": array("S4", (3, "|", None, None, None, 4, 1, 0), bytes(4)), "V4": array("V4", (3, "|", None, None, None, 4, 1, 0), bytes(4)), "U1": array("U1", (3, "<", None, None, None, 4, 4, 8), bytes(4)),
+              "M8": array("M8", (4, "<", None, None, None, -1, -1, 0, ({}, (blob(b"s"), 1, 1, 1))), bytes(8)), "O": array("O8", (3, "|", None, None, None, -1, -1, 63)),
+              "no_state": NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR",
+              "f4": array("f4", (3, "<", None, None, None, -1, -1, 0), bytes(4))}
+    for name, made in arrays.items():
+        for function in ("_rebuild_device_tensor_from_numpy", "_rebuild_xla_tensor", "_rebuild_mlc_tensor"):
+            both("items_%s%s" % (name, function), reduce_("torch._utils", function, made, NAME("torch", "float32"), "cpu", False), "a tensor of an array of numpy", FINE if name == "f4" else NOT_PLAIN)
+
+
+def arrays_in_items():
+    """numpy has dtypes whose items are arrays for the fields of structures only, and flags of dtypes that its functions believe."""
+    def dtype(kind, state):
+        return reduce_("numpy", "dtype", kind, False, True) + value(state) + b"b"
+
+    def uses(kind, nbytes):
+        yield "array", NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(" + value(1) + value((1,)) + kind + b"\x89" + blob(bytes(nbytes)) + b"tb"
+        yield "scalar", reduce_("numpy.core.multiarray", "scalar", kind, blob(bytes(nbytes)))
+        yield "buffer", reduce_("numpy.core.numeric", "_frombuffer", blob(bytes(nbytes)), kind, (1,), "C")
+
+    four = dtype("f4", (3, "<", None, None, None, -1, -1, 0))
+    text = dtype("U2", (3, "<", None, None, None, 8, 4, 8))
+    several = dtype("V8", (3, "|", (four, (2,)), None, None, 8, 4, 0))
+    for name, kind, nbytes in (("several", several, 8), ("texts", dtype("V16", (3, "|", (text, (2,)), None, None, 16, 4, 8)), 16), ("none", dtype("V0", (3, "|", (four, (0,)), None, None, 0, 4, 0)), 0),
+                               ("one", dtype("V4", (3, "|", (four, ()), None, None, 4, 4, 0)), 4), ("in_itself", dtype("V16", (3, "|", (several, (2,)), None, None, 16, 4, 0)), 16)):
+        for way, body in uses(kind, nbytes):
+            both("subarray_%s_%s" % (name, way), body, "numpy makes no arrays of such items")
+    for way, body in uses(dtype("V8", (3, "|", None, ("a",), {"a": (several, 0)}, 8, 1, 16)), 8):
+        both("subarray_fine_%s" % way, body, "a field that is an array", FINE)
+    both("subarray_field_in_itself", dtype("V16", (3, "|", None, ("a",), {"a": (dtype("V16", (3, "|", (several, (2,)), None, None, 16, 4, 0)), 0)}, 16, 1, 16)), "an array of arrays")
+    for flags in (0, 1, 2, 4, 8, 17, 24, 32, 63, 64, 128, 136, -112, 144, 16, -128, 255):
+        kind = dtype("V4", (3, "|", None, ("a",), {"a": (four, 0)}, 4, 1, flags))
+        for way, body in uses(kind, 4):
+            both("flags_%d_%s" % (flags, way), body, "a structure of numpy with flags", FINE if flags in (16, -112, 144) else NOT_PLAIN)
+    for flags in (8, 16, 0, 24, -104, 152):
+        for way, body in uses(dtype("V8", (3, "|", None, ("a",), {"a": (text, 0)}, 8, 1, flags)), 8):
+            both("flags_text_%d_%s" % (flags, way), body, "a structure with a text", FINE if flags in (24, -104, 152) else NOT_PLAIN)
+    for name, kind, state in (("number", "f4", (3, "<", None, None, None, -1, -1, 8)), ("number_aligned", "f4", (3, "<", None, None, None, -1, -1, 128)), ("text", "U2", (3, "<", None, None, None, 8, 4, 0)),
+                              ("text_wide", "U2", (3, "<", None, None, None, 8, 1, 8)), ("bytes", "S4", (3, "|", None, None, None, 4, 1, 8)), ("bytes_wide", "S4", (3, "|", None, None, None, 4, 3, 0)),
+                              ("raw", "V4", (3, "|", None, None, None, 4, 1, 16)), ("raw_odd", "V4", (3, "|", None, None, None, 4, 3, 0)), ("raw_none", "V4", (3, "|", None, None, None, 4, 0, 0)),
+                              ("several", "V8", (3, "|", (four, (2,)), None, None, 8, 4, 16))):
+        both("flags_of_%s" % name, dtype(kind, state), "flags, or an alignment, that numpy has for no such dtype")
+
+
+def shared_in_a_package():
+    """Pickles of one torch.package share its storages: the first that is loaded gives each its class."""
+    hooks = NAME("collections", "OrderedDict") + b")R"
+    quantizer = b"(" + NAME("torch", "per_tensor_affine") + b"G" + struct.pack(">d", 0.5) + value(0) + b"t"
+
+    def package(*bodies):
+        return files.archive([(".data/0.storage", bytes(32))] + [("m/%d.pkl" % n, proto(2, body)) for n, body in enumerate(bodies)] +
+                             [(".data/extern_modules", b"_codecs\n"), (".data/python_version", b"3.9.2"), (".data/version", b"6\n")])
+
+    for first, then, count, wanted in (("FloatStorage", "DoubleStorage", 4, NOT_PLAIN), ("ByteStorage", "FloatStorage", 4, NOT_PLAIN), ("FloatStorage", "FloatStorage", 3, NOT_PLAIN), ("FloatStorage", "FloatStorage", 4, FINE),
+                                       ("QInt8Storage", "FloatStorage", 4, NOT_PLAIN)):
+        quantized = reduce_("torch._utils", "_rebuild_qtensor", files.storage("0", first, 4), 0, (4,), (1,), quantizer, False, hooks)
+        one = quantized if first.startswith("Q") else files.tensor(kind=first)
+        other = files.tensor(kind=then, numel=count, shape=(count,))
+        sample("package_%s_%s_%d.pt" % (first, then, count), package(one, other), "one storage in two pickles of a package", wanted)
+        sample("package_%s_%s_%d_turned.pt" % (first, then, count), package(other, one), "the same, the other way round", wanted)
+        sample("package_%s_%s_%d_third.pt" % (first, then, count), package(one, value(1), other), "the same with one between", wanted)
+
+
+TENSOR_OF_BYTES = reduce_("torch._utils", "_rebuild_tensor_v2", reduce_("torch.storage", "_load_from_bytes", blob(legacy())), 0, (1,), (1,), False, NAME("collections", "OrderedDict") + b")R")
+
+without_a_quantizer()
+nested()
+by_type()
+items_of_nothing()
+arrays_in_items()
+shared_in_a_package()
 formulas()
 indexes()
 quantized()
