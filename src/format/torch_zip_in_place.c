@@ -9,9 +9,17 @@
  *   3. Switch: write the new end records over the copy.
  *   4. Mark and wipe what nobody refers to any more.
  *
+ * Or, where there is room for the new end before the one of now, in what earlier edits have left
+ * behind (so that the file does not grow with each of them):
+ *
+ *   1. Write the new data.pkl, directory and end records there.
+ *   2. Switch: cut the file off behind them.
+ *   3. Mark and wipe.
+ *
  * What must stay true: there is a sync between any two of these steps; nothing before the old end
- * of the file is written before step 3 is on the disk; a record is wiped only if the new directory
- * does not have it and no other record reaches into it (ckpt_zip_locate_all).
+ * of the file is written before the switch is on the disk, but where no record is and no storage
+ * was (zipfmt/dead.h); a record is wiped only if the new directory does not have it and no other
+ * record reaches into it (ckpt_zip_locate_all).
  *
  * After 1 the copy ends the file, and readers find the old directory through it. (A tail of
  * zeros, which extending the file first would leave, is not read by torch past 64 KiB.)
@@ -22,6 +30,7 @@
 #include "io/patch.h"
 #include "io/sink.h"
 #include "resave/resave.h"
+#include "zipfmt/dead.h"
 #include "zipfmt/serialization_id.h"
 #include "zipfmt/tail.h"
 
@@ -30,7 +39,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NEW = 2, ID_BYTES = 40, WIPE = 64 << 10 };
+enum { MOST_NEW = 2, ID_BYTES = 40, WIPE = 64 << 10, LOCAL_BYTES = 30, LONGEST_DESCRIPTOR = 24, SPARE = 1024 };
 
 struct job {
 	const struct ckpt_model *model;
@@ -43,6 +52,8 @@ struct job {
 	struct ckpt_zip_layout layout;
 	char id[ID_BYTES + 1];
 	struct ckpt_zip_tail tail;
+	bool is_done;	/* the switch was made, whether it is on the disk or not */
+	bool is_inside; /* the tail lies before the old end of the file, which gets shorter */
 	struct ckpt_patch *patch; /* the input itself, or ... */
 	struct ckpt_sink *sink;	  /* ... a clone of it, which nobody sees yet */
 };
@@ -155,6 +166,68 @@ static int make_id(struct job *j, struct ckpt_error *err)
 	return rc;
 }
 
+/* Records that every edit in place writes anew. */
+static bool is_of_every_edit(const struct job *j, const struct ckpt_zip_entry *e)
+{
+	const char *name = e->name + strlen(j->tz->archive_name) + 1;
+
+	return !strcmp(name, "data.pkl") || !strcmp(name, ".data/serialization_id");
+}
+
+/*
+ * Where the tail could begin if it is to end before the records that the last edit in place wrote,
+ * and behind all that is kept. No storage may lie behind that, since the file will end there: who
+ * has it mapped must not lose it. Returns 1 and sets both, or 0.
+ */
+static int find_room(struct job *j, uint64_t *start, uint64_t *end, struct ckpt_error *err)
+{
+	const struct ckpt_zip *zip = j->tz->zip;
+	uint64_t kept_end = 0, first = zip->directory_off, nbytes = 0, most = j->tail.ends_off + sizeof(j->tail.new_ends) - j->tail.start;
+	int rc;
+
+	for (uint32_t i = 0; i < zip->count; i++) {
+		const struct ckpt_zip_entry *e = &zip->entries[i];
+		uint64_t e_end = e->data_off + e->csize;
+
+		if (j->keep[i])
+			kept_end = e_end > kept_end ? e_end : kept_end;
+		else if (is_of_every_edit(j, e) && e->header_off < first)
+			first = e->header_off;
+	}
+	for (uint32_t i = 0; i < zip->count; i++) {
+		const struct ckpt_zip_entry *e = &zip->entries[i];
+
+		if (e->header_off < first)
+			continue;
+		if (j->keep[i] || !is_of_every_edit(j, e))
+			return 0;
+		nbytes += e->data_off + e->csize - e->header_off + SPARE;
+	}
+	kept_end += LONGEST_DESCRIPTOR;
+	if (kept_end >= first || zip->directory_off - first > nbytes)
+		return 0;
+	rc = ckpt_zip_find_left_behind(j->tz->zip, j->tz->archive_name, kept_end, first, start, err);
+	*end = first;
+	/* elsewhere it takes a little more or less, as its records are aligned */
+	return rc < 0 ? rc : first - *start + SPARE >= most;
+}
+
+static int make_inner_tail(struct job *j, struct ckpt_error *err)
+{
+	uint64_t start, end;
+	int rc = find_room(j, &start, &end, err);
+
+	if (rc <= 0)
+		return rc;
+	ckpt_zip_tail_clear(&j->tail);
+	rc = ckpt_zip_tail_make(j->tz->zip, j->keep, start, &j->layout, j->bytes, &j->tail, err);
+	j->is_inside = rc == 0 && j->tail.ends_off + sizeof(j->tail.new_ends) <= end;
+	if (rc < 0 || j->is_inside)
+		return rc;
+	ckpt_zip_tail_clear(&j->tail);
+	return ckpt_zip_tail_make(j->tz->zip, j->keep, ckpt_source_size(j->tz->zip->source), &j->layout, j->bytes, &j->tail, err);
+}
+
 static int make_tail(struct job *j, struct ckpt_error *err)
 {
 	int rc = choose_kept(j, err);
@@ -169,9 +242,9 @@ static int make_tail(struct job *j, struct ckpt_error *err)
 		rc = make_id(j, err);
 		add_new(j, ".data/serialization_id", j->id, ID_BYTES);
 	}
-	return rc < 0 ? rc
-		      : ckpt_zip_tail_make(j->tz->zip, j->keep, &j->layout, j->bytes, &j->tail,
-					   err);
+	if (rc == 0)
+		rc = ckpt_zip_tail_make(j->tz->zip, j->keep, ckpt_source_size(j->tz->zip->source), &j->layout, j->bytes, &j->tail, err);
+	return rc < 0 || !j->patch ? rc : make_inner_tail(j, err);
 }
 
 /* ---- writing ---- */
@@ -181,7 +254,25 @@ static bool is_cancelled(const struct job *j)
 	return ckpt_cancelled(j->o->cancel);
 }
 
-/* Steps 1 to 3. */
+/* Steps 1 and 2 of the second way. */
+static int write_inner_tail(struct job *j, struct ckpt_error *err)
+{
+	struct ckpt_zip_tail *t = &j->tail;
+	int rc = ckpt_patch_write(j->patch, t->start, t->body.data, t->body.len, err);
+
+	if (rc == 0)
+		rc = ckpt_patch_write(j->patch, t->ends_off, t->new_ends, sizeof(t->new_ends), err);
+	if (rc == 0)
+		rc = ckpt_patch_sync(j->patch, err);
+	if (rc == 0 && is_cancelled(j))
+		rc = ckpt_fail(err, CKPT_E_CANCELLED, "interrupted, nothing was changed");
+	if (rc == 0)
+		rc = ckpt_patch_truncate(j->patch, t->ends_off + sizeof(t->new_ends), err);
+	j->is_done = rc == 0; /* what was cut off does not come back */
+	return rc == 0 ? ckpt_patch_sync(j->patch, err) : rc;
+}
+
+/* Steps 1 to 3 of the first. */
 static int write_tail(struct job *j, struct ckpt_error *err)
 {
 	struct ckpt_zip_tail *t = &j->tail;
@@ -200,10 +291,13 @@ static int write_tail(struct job *j, struct ckpt_error *err)
 	return rc == 0 ? ckpt_patch_sync(j->patch, err) : rc;
 }
 
-/* Cut the file back to what it was: nothing before the old end changed. */
+/*
+ * Cut the file back to what it was: nothing before the old end changed, or nothing that anybody
+ * refers to.
+ */
 static void undo_tail(struct job *j)
 {
-	if (ckpt_patch_truncate(j->patch, j->tail.off, NULL) == 0)
+	if (!j->is_inside && ckpt_patch_truncate(j->patch, j->tail.off, NULL) == 0)
 		ckpt_patch_sync(j->patch, NULL);
 }
 
@@ -219,35 +313,27 @@ static int wipe(struct job *j, uint64_t off, uint64_t len, struct ckpt_error *er
 	return rc;
 }
 
-/*
- * "data.pkl" -> "dead.pkl", ".format_version" -> ".deadat_version": whoever reads local headers
- * sees it.
- */
-static int mark_dead(struct job *j, struct ckpt_zip_entry *e, struct ckpt_error *err)
+static int mark_dead(struct job *j, const struct ckpt_zip_entry *e, struct ckpt_error *err)
 {
 	size_t skip = strlen(j->tz->archive_name) + 1;
-	uint64_t name;
-	int rc = ckpt_zip_locate(j->tz->zip, e, err);
 
-	if (rc < 0)
-		return rc;
-	skip += e->name[skip] == '.';
-	name = e->data_off ? e->header_off + 30 + skip : 0;
-	if (e->name_len >= skip + 4)
-		rc = write_at(j, name, "dead", 4, err);
-	return rc;
+	skip += ckpt_zip_dead_at(e->name + skip);
+	return e->name_len >= skip + CKPT_ZIP_DEAD_BYTES ? write_at(j, e->header_off + LOCAL_BYTES + skip, CKPT_ZIP_DEAD, CKPT_ZIP_DEAD_BYTES, err) : 0;
 }
 
-/* Step 4: the old pickle may hold what was meant to go; the old directory would only confuse. */
+/* The last step: the old pickle may hold what was meant to go; the old directory would only confuse. */
 static int clean_up(struct job *j, struct ckpt_error *err)
 {
 	struct ckpt_zip *zip = j->tz->zip;
 	struct ckpt_zip_entry *pickle = ckpt_torch_zip_record(j->tz, "data.pkl");
+	uint64_t start = j->is_inside ? j->tail.start : UINT64_MAX;
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < zip->count; i++)
-		if (!j->keep[i])
+		if (!j->keep[i] && zip->entries[i].header_off < start)
 			rc = mark_dead(j, &zip->entries[i], err);
+	if (j->is_inside) /* what is behind was cut off, the old pickle with it */
+		return rc;
 	if (rc == 0)
 		rc = wipe(j, pickle->data_off, pickle->csize, err);
 	if (rc == 0)
@@ -261,7 +347,9 @@ static int patch(struct job *j, struct ckpt_error *err)
 
 	if (j->o->flags & CKPT_SAVE_DRY_RUN)
 		return 0;
-	rc = write_tail(j, err);
+	rc = j->is_inside ? write_inner_tail(j, err) : write_tail(j, err);
+	if (rc < 0 && j->is_done)
+		return ckpt_error_prefix(err, rc, "the edit is done, but may not be on the disk yet: ");
 	if (rc < 0) {
 		undo_tail(j);
 		return rc;
@@ -298,7 +386,7 @@ static int prepare(struct job *j, const char **why, struct ckpt_error *err)
 static void report_tail(const struct job *j, struct ckpt_save_report *report)
 {
 	report->nbytes = j->tail.ends_off + sizeof(j->tail.new_ends);
-	report->written = report->nbytes - j->tail.off;
+	report->written = report->nbytes - (j->is_inside ? j->tail.start : j->tail.off);
 }
 
 int ckpt_torch_zip_save_in_place(const struct ckpt_model *model,

@@ -111,7 +111,7 @@ static int put_ends(uint64_t count, uint64_t off, uint64_t size, uint8_t ends[EN
 	return buf.bad ? ckpt_fail_nomem(err) : 0;
 }
 
-int ckpt_zip_tail_make(struct ckpt_zip *zip, const bool *keep, struct ckpt_zip_layout *layout,
+int ckpt_zip_tail_make(struct ckpt_zip *zip, const bool *keep, uint64_t start, struct ckpt_zip_layout *layout,
 		       const void *const *bytes, struct ckpt_zip_tail *tail, struct ckpt_error *err)
 {
 	struct ckpt_buf directory = { 0 };
@@ -125,7 +125,7 @@ int ckpt_zip_tail_make(struct ckpt_zip *zip, const bool *keep, struct ckpt_zip_l
 		count += keep[i];
 	rc = put_old_entries(zip, keep, get64(tail->old_ends + 40), &directory, err);
 	/* the end records have to be in one sector, so that writing them is the switch */
-	for (tail->start = tail->off; rc == 0; tail->start += 8) {
+	for (tail->start = start; rc == 0; tail->start += 8) {
 		uint64_t most = directory.len;
 
 		rc = ckpt_zip_layout_append(layout, tail->start, err);
@@ -146,8 +146,10 @@ int ckpt_zip_tail_make(struct ckpt_zip *zip, const bool *keep, struct ckpt_zip_l
 	ckpt_buf_clear(&directory);
 	if (rc == 0)
 		rc = put_ends(count, end, tail->ends_off - end, tail->new_ends, err);
+	if (rc < 0)
+		return rc;
 	put64(tail->old_ends + END64_BYTES + 8, tail->ends_off); /* the locator's only number */
-	return rc;
+	return 0;
 }
 
 void ckpt_zip_tail_clear(struct ckpt_zip_tail *tail)

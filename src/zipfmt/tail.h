@@ -8,11 +8,11 @@
 
 /*
  * A new end for an archive that stays where it is: new records, a directory of them and the old
- * ones that are kept, end records. Nothing before the old end of the file changes.
+ * ones that are kept, end records. What is before it does not change.
  */
 struct ckpt_zip_tail {
 	uint64_t off;	      /* old size of the file */
-	uint64_t start;	      /* BODY goes here: OFF or a little after it */
+	uint64_t start;	      /* BODY goes here: what was asked for, or a little after it */
 	struct ckpt_buf body; /* new records and directory; the end records follow it */
 	uint8_t old_ends[98]; /* the old end records, with a locator for ENDS_OFF */
 	uint8_t new_ends[98];
@@ -27,10 +27,11 @@ struct ckpt_zip_tail {
 bool ckpt_zip_has_plain_ends(struct ckpt_zip *zip);
 
 /*
- * Make the tail. LAYOUT has the new records, with BYTES their contents; this sets their places.
+ * Make the tail, to begin at START: the end of the file, or inside of it, where nobody needs what is
+ * there. LAYOUT has the new records, with BYTES their contents; this sets their places.
  * KEEP says for each entry of ZIP whether it stays in the directory. To be cleared in any case.
  */
-int ckpt_zip_tail_make(struct ckpt_zip *zip, const bool *keep, struct ckpt_zip_layout *layout,
+int ckpt_zip_tail_make(struct ckpt_zip *zip, const bool *keep, uint64_t start, struct ckpt_zip_layout *layout,
 		       const void *const *bytes, struct ckpt_zip_tail *tail,
 		       struct ckpt_error *err);
 void ckpt_zip_tail_clear(struct ckpt_zip_tail *tail);

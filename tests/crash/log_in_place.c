@@ -9,7 +9,7 @@
 #include <string.h>
 
 /*
- * log_in_place FILE EDIT LOG: edit FILE in place (strip, remap or drop) and write down what reaches the
+ * log_in_place FILE EDIT LOG: edit FILE in place (strip, add, remap or drop) and write down what reaches the
  * disk: lines "write OFF LEN" each followed by LEN bytes, "cut SIZE", "sync".
  */
 static void write_down(void *ctx, enum ckpt_io_op op, uint64_t off, const void *bytes, size_t len)
@@ -36,6 +36,8 @@ static int edit(const struct ckpt_model *model, const char *how, struct ckpt_mod
 		return ckpt_remap(model, &all, 1, NULL, out, NULL, err);
 	if (!strcmp(how, "drop"))
 		return ckpt_select(model, NULL, 0, first, 1, out, NULL, err);
+	if (!strcmp(how, "add"))
+		return ckpt_add_prefix(model, "module.", NULL, out, NULL, err);
 	return ckpt_strip_prefix(model, "module.", NULL, out, NULL, err);
 }
 
