@@ -163,7 +163,7 @@ int ckpt_save_in_place(const struct ckpt_model *model, const struct ckpt_save_op
 			err, CKPT_E_UNSUPPORTED,
 			"is made of several files, none of which could take its place: name an "
 			"output");
-	if (rc == 0 && (o.flags & ~(CKPT_SAVE_DRY_RUN | CKPT_SAVE_REPLACE)))
+	if (rc == 0 && (o.flags & ~(CKPT_SAVE_DRY_RUN | CKPT_SAVE_REPLACE | CKPT_SAVE_FREE)))
 		rc = ckpt_fail(err, CKPT_E_ARG,
 			       "an edit in place is always synced, and in the input's own form");
 	if (rc < 0)

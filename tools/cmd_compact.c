@@ -19,8 +19,10 @@ const struct command cmd_compact = {
 		"torch.save writes the whole storage of a view: big[:2] takes as much as big.\n"
 		"compact keeps only what the tensors show. What expand() repeats, it writes once.\n"
 		"Tensors that have bytes in common keep them in common, and tied weights stay\n"
-		"tied. (Every edit that writes OUT leaves out what edits in place left behind.)\n",
-	.examples = "  ckpt compact in.pt out.pt\n",
+		"tied. Every edit that writes OUT leaves out the dead bytes that edits in place left\n"
+		"behind; with --in-place, --free gives their blocks back to the disk.\n",
+	.examples = "  ckpt compact in.pt out.pt\n"
+		    "  ckpt compact --in-place --free in.pt\n",
 	.opts = opts,
 	.least = 2,
 	.most = 2,
@@ -38,14 +40,18 @@ static int compact(const struct ckpt_model *in, const struct edit_step *step,
 static const char *nothing_to_save(const struct ckpt_model *in, const struct edit_step *step,
 				   char why[MOST_REASON])
 {
-	(void)in;
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+
 	(void)step;
 	snprintf(why, MOST_REASON, "no tensor shows less than its storage, or it is compressed");
+	if (ckpt_file_get(in, &info) == 0 && info.dead_on_disk >= WORTH_SAYING) /* then it is in place */
+		return "--free gives the dead bytes of earlier edits back";
 	return HINT_IF_PRESENT;
 }
 
 const struct edit_kind kind_compact = {
 	.name = "compact",
+	.takes_dead_bytes = true,
 	.apply = compact,
 	.why_nothing = nothing_to_save,
 };

@@ -312,6 +312,9 @@ static void print_file(const struct summary *s, const char *path)
 	if (f->unreferenced)
 		printf("%-12s%u storage record%s used by no tensor\n", "note", f->unreferenced,
 		       f->unreferenced == 1 ? " is" : "s are");
+	if (f->dead_nbytes)
+		printf("%-12s%s, of which the disk has %s: edits in place left them, 'ckpt compact' leaves them out\n", "dead bytes", human_size(f->dead_nbytes, a),
+		       f->dead_on_disk ? size_phrase(f->dead_on_disk, b) : "none");
 	if (f->foreign)
 		printf("%-12s%u record%s not torch.save's\n", "note", f->foreign,
 		       f->foreign == 1 ? " is" : "s are");
@@ -388,6 +391,8 @@ static json_t *file_json(const struct ckpt_file_info *f)
 	json_object_set_new(o, "foreign", json_integer(f->foreign));
 	json_object_set_new(o, "data_files", json_integer(f->file_count));
 	json_object_set_new(o, "version", json_integer(f->version));
+	json_object_set_new(o, "dead_nbytes", json_u64(f->dead_nbytes));
+	json_object_set_new(o, "dead_on_disk", json_u64(f->dead_on_disk));
 	return o;
 }
 

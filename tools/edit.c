@@ -149,7 +149,7 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 	options.flags = (s->force ? CKPT_SAVE_REPLACE : 0u) |
 			(s->no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
 			(s->dry_run ? CKPT_SAVE_DRY_RUN : 0u) |
-			(s->hard_link && out ? CKPT_SAVE_HARD_LINK : 0u);
+			(s->hard_link && out ? CKPT_SAVE_HARD_LINK : 0u) | (s->free ? CKPT_SAVE_FREE : 0u);
 	options.reflink = (enum ckpt_reflink)reflink_of(s);
 	options.profile = s->profile;
 	options.progress = show_progress;
@@ -186,15 +186,39 @@ static bool any_changed(const struct ckpt_edit_report *reports, size_t count)
 	return false;
 }
 
-static int save_and_report(const struct edit_settings *s, const struct ckpt_model *model,
+/* Of MODEL's file; IN_PLACE: those that --free could give back. */
+static uint64_t dead_nbytes(const struct ckpt_model *model, bool in_place)
+{
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+
+	if (ckpt_file_get(model, &info) < 0)
+		return 0;
+	return !in_place ? info.dead_nbytes : info.dead_on_disk >= WORTH_SAYING ? info.dead_on_disk : 0;
+}
+
+/* What an edit in place leaves in the file. */
+static void print_dead_bytes(const struct edit_settings *s, const struct ckpt_save_report *saved)
+{
+	char size[16];
+
+	if (s->free && saved->freed)
+		printf(", %s given back to the disk", size_phrase(saved->freed, size));
+	else if (s->free && !s->dry_run && !saved->rewritten)
+		printf(", no whole block was dead");
+	else if (saved->dead >= WORTH_SAYING)
+		printf(", %s %s dead bytes %s", size_phrase(saved->dead, size), s->dry_run ? "would be" : "are", s->dry_run ? "then" : "now (--free gives them back)");
+}
+
+static int save_and_report(const struct edit_settings *s, const struct ckpt_model *model, const struct edit_step *steps,
 			   const struct ckpt_edit_report *reports, size_t count, const char *out,
 			   double start)
 {
 	struct ckpt_save_report saved = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
+	uint64_t dead = dead_nbytes(model, !out);
 	char size[16], time[32];
 
-	if (!out && !any_changed(reports, count)) {
+	if (!out && !any_changed(reports, count) && !(s->free && dead)) {
 		if (!quiet)
 			printf("nothing to change, nothing was written\n");
 		return EXIT_FINE;
@@ -206,18 +230,23 @@ static int save_and_report(const struct edit_settings *s, const struct ckpt_mode
 	for (size_t i = 0; i < count; i++)
 		list_replacements(&reports[i]);
 	for (size_t i = 0; i < count; i++)
-		print_changes(&reports[i]);
+		if (edit_changed(&reports[i]) || !dead)
+			print_changes(&reports[i]);
 	if (saved.dropped && !took_entries_out(reports, count))
 		printf("%u unused record%s left out, ", saved.dropped, plural(saved.dropped));
+	if (out && count == 1 && steps->kind->takes_dead_bytes && dead)
+		printf("%s of dead bytes left out, ", size_phrase(dead, size));
 	if (saved.reflinked)
 		printf("blocks shared, ");
 	if (saved.rewritten)
 		printf("written anew as %s, ", saved.rewritten);
 	if (s->dry_run)
-		printf("%s would be written (dry run)\n", size_phrase(saved.written, size));
+		printf("%s would be written (dry run)", size_phrase(saved.written, size));
 	else
-		printf("%s written in %s\n", size_phrase(saved.written, size),
+		printf("%s written in %s", size_phrase(saved.written, size),
 		       seconds_phrase(seconds() - start, time));
+	print_dead_bytes(s, &saved);
+	printf("\n");
 	return EXIT_FINE;
 }
 
@@ -322,6 +351,12 @@ static int check_steps(const struct ckpt_model *model, const char *in,
 	return EXIT_FINE;
 }
 
+/* Is it worth a save that the file's dead bytes go? */
+static bool takes_dead_bytes(const struct edit_settings *s, const struct edit_step *step, const struct ckpt_model *model)
+{
+	return step->kind->takes_dead_bytes && (s->free || !s->in_place) && dead_nbytes(model, s->in_place);
+}
+
 /* Apply one step, and replace *MODEL by its result. */
 static int apply_step(const struct edit_settings *s, const struct edit_step *step, size_t count,
 		      const char *in, struct ckpt_model **model, struct ckpt_edit_report *report)
@@ -336,7 +371,7 @@ static int apply_step(const struct edit_settings *s, const struct edit_step *ste
 		return report_step_failure(*model, step, in, &err);
 	if (report->unmatched && !s->if_present)
 		code = report_unmatched(report->unmatched, step, count, in);
-	else if (!edit_changed(report) && !s->if_present)
+	else if (!edit_changed(report) && !s->if_present && !takes_dead_bytes(s, step, *model))
 		code = report_nothing_to_do(s, *model, step, count, in);
 	ckpt_close(*model);
 	*model = edited;
@@ -370,6 +405,10 @@ static bool check_combinations(const struct edit_settings *s)
 		  "blocks are shared in IN's layout" },
 	};
 
+	if (s->free && !s->in_place) {
+		complain("--free is for --in-place: an OUT has no dead bytes");
+		return false;
+	}
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
 		if (pairs[i].both) {
 			complain("%s exclude each other: %s", pairs[i].names, pairs[i].why);
@@ -421,7 +460,7 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 	if (code == EXIT_FINE)
 		code = apply_steps(s, steps, count, in, &model, reports);
 	if (code == EXIT_FINE)
-		code = save_and_report(s, model, reports, count, out, start);
+		code = save_and_report(s, model, steps, reports, count, out, start);
 	free(reports);
 	ckpt_close(model);
 	if (code != EXIT_FINE) /* a signal that came too late to stop anything is not a failure */

@@ -6,7 +6,7 @@
 
 /* What all commands that edit share: open IN, one or more edits, one write, one summary. */
 struct edit_settings {
-	bool force, no_sync, dry_run, if_present, in_place, hard_link;
+	bool force, no_sync, dry_run, if_present, in_place, free, hard_link;
 	const char *reflink; /* "never", "auto", "always"; NULL: never */
 	const char *profile; /* torch to write OUT like; NULL: the one that wrote IN */
 };
@@ -24,6 +24,9 @@ extern bool ignore_damage;
 #define EDIT_OPTS(s) \
 	OPT_FLAG("in-place", 'i', &(s).in_place, \
 		 "edit IN itself and write no OUT; crash-safe, moves no unchanged tensor"), \
+		OPT_FLAG( \
+			"free", 0, &(s).free, \
+			"with -i, give the blocks of dead bytes back to the disk; what others map of them becomes zeros"), \
 		OPT_FLAG( \
 			"force", 'f', &(s).force, \
 			"replace OUT if it exists; with -i, edit even symlinks and hard links"), \
@@ -61,6 +64,7 @@ extern bool ignore_damage;
 	OPT_STEP("compact", &(chain), NULL, "drop the bytes of storages that no tensor shows")
 
 enum { MOST_REASON = 240 };
+enum { WORTH_SAYING = 4096 }; /* of dead bytes: a block of the disk */
 
 /* One edit of a chain. */
 struct edit_step {
@@ -74,6 +78,7 @@ struct edit_step {
 struct edit_kind {
 	const char *name;	  /* as in `ckpt edit --NAME` */
 	bool nothing_found_is_no; /* CKPT_E_NOTFOUND of APPLY is an answer, not an error */
+	bool takes_dead_bytes; /* what edits in place left in the file is nothing to keep, either */
 	bool merges;		  /* neighbors in a chain are one step with several arguments */
 	int (*apply)(const struct ckpt_model *in, const struct edit_step *step,
 		     struct ckpt_model **out, struct ckpt_edit_report *report,

@@ -191,6 +191,8 @@ struct ckpt_file_info {
 	uint32_t version;      /* TorchScript: of its operators, the record 'version'; else 0 */
 	bool is_program; /* tensors are a part of it: ckpt_state_dict() takes what a checkpoint can hold */
 	enum ckpt_format_code format_code; /* the same as FORMAT */
+	uint64_t dead_nbytes; /* of a torch.save file that was edited in place: what nothing refers to ... */
+	uint64_t dead_on_disk; /* ... and is no hole: what CKPT_SAVE_FREE would give back */
 };
 #define CKPT_FILE_INFO_INIT \
 	{ \

@@ -30,6 +30,12 @@ enum ckpt_save_flags {
 	CKPT_SAVE_HARD_LINK = 1 << 4,
 	CKPT_SAVE_DROP_OTHERS =
 		1 << 5, /* leave out what the format cannot hold; else that is CKPT_E_UNSUPPORTED */
+	/*
+	 * ckpt_save_in_place() of a torch.save file: give the blocks of dead bytes back to the file system, once the edit is on the disk. What
+	 * another process has mapped of them becomes zeros: without CKPT_SAVE_REPLACE that is CKPT_E_OUTPUT where such a process can be seen.
+	 * A file system without holes has the whole file written anew.
+	 */
+	CKPT_SAVE_FREE = 1 << 6,
 };
 
 /* What becomes of tensors that have bytes in common, where a format has no word for it. */
@@ -144,6 +150,8 @@ struct ckpt_save_report {
 	uint64_t cloned, aliased; /* tensors that share bytes with one that was written before */
 	uint32_t shards; /* files of a set; 0: one file that is none, or another directory */
 	uint64_t arrays; /* "npz", "npy": those written */
+	uint64_t dead;	 /* in place: bytes of the file that nothing refers to now */
+	uint64_t freed;	 /* CKPT_SAVE_FREE: bytes that the file takes less on the disk */
 };
 #define CKPT_SAVE_REPORT_INIT \
 	{ \
@@ -179,10 +187,11 @@ CKPT_API int ckpt_save(const struct ckpt_model *model, const char *path,
  * Make the file that MODEL was opened from hold what MODEL holds, in time that depends on the metadata
  * only: the tensors' bytes stay where they are, the new pickle and directory are appended, old ones wiped.
  * At every moment, also if the machine stops, the file is the old checkpoint or the new one. What was
- * dropped stays as dead bytes; a save to another file leaves them out.
+ * dropped stays as dead bytes; a save to another file leaves them out, CKPT_SAVE_FREE gives them back. What
+ * earlier edits have left of pickles and directories is used again, so that a file does not grow with each.
  *
  * Where bytes of tensors change (a cast), or the file does not end as torch ends it, a new file is
- * written beside and takes its place; the report says why. OPTIONS: only CKPT_SAVE_DRY_RUN, progress, cancel and
+ * written beside and takes its place; the report says why. OPTIONS: only CKPT_SAVE_DRY_RUN, CKPT_SAVE_FREE, progress, cancel and
  * CKPT_SAVE_REPLACE, which allows a symbolic link or a file with several names. The model keeps
  * showing the file as it was and should be closed.
  *

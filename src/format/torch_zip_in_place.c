@@ -39,7 +39,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NEW = 2, ID_BYTES = 40, WIPE = 64 << 10, LOCAL_BYTES = 30, LONGEST_DESCRIPTOR = 24, SPARE = 1024 };
+enum { MOST_NEW = 2, ID_BYTES = 40, WIPE = 64 << 10, LOCAL_BYTES = 30, LONGEST_DESCRIPTOR = 24, SPARE = 1024, MOST_READ = 16 << 20 };
 
 struct job {
 	const struct ckpt_model *model;
@@ -182,12 +182,12 @@ static bool is_of_every_edit(const struct job *j, const struct ckpt_zip_entry *e
 static int find_room(struct job *j, uint64_t *start, uint64_t *end, struct ckpt_error *err)
 {
 	const struct ckpt_zip *zip = j->tz->zip;
-	uint64_t kept_end = 0, first = zip->directory_off, nbytes = 0, most = j->tail.ends_off + sizeof(j->tail.new_ends) - j->tail.start;
+	uint64_t kept_end = LONGEST_DESCRIPTOR, first = zip->directory_off, nbytes = 0, most = j->tail.ends_off + sizeof(j->tail.new_ends) - j->tail.start;
 	int rc;
 
 	for (uint32_t i = 0; i < zip->count; i++) {
 		const struct ckpt_zip_entry *e = &zip->entries[i];
-		uint64_t e_end = e->data_off + e->csize;
+		uint64_t e_end = e->data_off + e->csize + LONGEST_DESCRIPTOR;
 
 		if (j->keep[i])
 			kept_end = e_end > kept_end ? e_end : kept_end;
@@ -203,9 +203,11 @@ static int find_room(struct job *j, uint64_t *start, uint64_t *end, struct ckpt_
 			return 0;
 		nbytes += e->data_off + e->csize - e->header_off + SPARE;
 	}
-	kept_end += LONGEST_DESCRIPTOR;
 	if (kept_end >= first || zip->directory_off - first > nbytes)
 		return 0;
+	/* all that has to be read is a few times what is written, however much of it is a hole */
+	if (first - kept_end > MOST_READ + 4 * most)
+		kept_end = first - MOST_READ - 4 * most;
 	rc = ckpt_zip_find_left_behind(j->tz->zip, j->tz->archive_name, kept_end, first, start, err);
 	*end = first;
 	/* elsewhere it takes a little more or less, as its records are aligned */
@@ -341,7 +343,31 @@ static int clean_up(struct job *j, struct ckpt_error *err)
 	return rc;
 }
 
-static int patch(struct job *j, struct ckpt_error *err)
+/* Between the records that are kept, before the new ones. */
+static int find_dead(struct job *j, uint64_t least, struct ckpt_zip_gap **gaps, size_t *count, struct ckpt_error *err)
+{
+	return ckpt_zip_gaps(j->tz->zip, j->keep, j->tail.start, least, gaps, count, err);
+}
+
+/* With CKPT_SAVE_FREE, when the edit is on the disk: a crash leaves some of the blocks. */
+static int give_back(struct job *j, struct ckpt_save_report *report, struct ckpt_error *err)
+{
+	uint64_t before = ckpt_patch_nbytes_on_disk(j->patch), after;
+	struct ckpt_zip_gap *gaps;
+	size_t count;
+	int rc = find_dead(j, 1, &gaps, &count, err);
+
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		rc = ckpt_patch_punch(j->patch, gaps[i].off, gaps[i].len, err);
+	free(gaps);
+	if (rc == 0)
+		rc = ckpt_patch_sync(j->patch, err);
+	after = ckpt_patch_nbytes_on_disk(j->patch);
+	report->freed = before > after ? before - after : 0;
+	return ckpt_error_prefix(err, rc, "the edit is done, but blocks could not be given back: ");
+}
+
+static int patch(struct job *j, struct ckpt_save_report *report, struct ckpt_error *err)
 {
 	int rc;
 
@@ -357,8 +383,10 @@ static int patch(struct job *j, struct ckpt_error *err)
 	rc = clean_up(j, err);
 	if (rc == 0)
 		rc = ckpt_patch_sync(j->patch, err);
-	return ckpt_error_prefix(err, rc,
-				 "the edit is done, but what it replaced could not be wiped: ");
+	if (rc < 0)
+		return ckpt_error_prefix(err, rc,
+					 "the edit is done, but what it replaced could not be wiped: ");
+	return j->o->flags & CKPT_SAVE_FREE ? give_back(j, report, err) : 0;
 }
 
 static void clear(struct job *j)
@@ -383,6 +411,17 @@ static int prepare(struct job *j, const char **why, struct ckpt_error *err)
 	return rc == 0 && !*why ? make_tail(j, err) : rc;
 }
 
+static void report_dead(struct job *j, struct ckpt_save_report *report)
+{
+	struct ckpt_zip_gap *gaps;
+	size_t count;
+
+	if (find_dead(j, CKPT_ZIP_SMALL_GAP, &gaps, &count, NULL) == 0)
+		for (size_t i = 0; i < count; i++)
+			report->dead += gaps[i].len;
+	free(gaps);
+}
+
 static void report_tail(const struct job *j, struct ckpt_save_report *report)
 {
 	report->nbytes = j->tail.ends_off + sizeof(j->tail.new_ends);
@@ -399,12 +438,17 @@ int ckpt_torch_zip_save_in_place(const struct ckpt_model *model,
 	/* held to the end: nobody else edits it, and it is the file that will be replaced */
 	int rc = ckpt_patch_open(path, model->doc->source, flags, &j.patch, err);
 
+	if (rc == 0 && options->flags & CKPT_SAVE_FREE && !(options->flags & CKPT_SAVE_REPLACE))
+		rc = ckpt_patch_check_unused(j.patch, err);
 	if (rc == 0)
 		rc = prepare(&j, &report->rewritten, err);
+	if (rc == 0 && options->flags & CKPT_SAVE_FREE && !report->rewritten && !ckpt_patch_can_punch(j.patch))
+		report->rewritten = "the file system has no holes to give blocks back with";
 	if (rc == 0 && report->rewritten) {
 		rc = ckpt_torch_zip_rewrite(model, path, j.patch, options, report, err);
 	} else if (rc == 0) {
-		rc = patch(&j, err);
+		report_dead(&j, report);
+		rc = patch(&j, report, err);
 		report_tail(&j, report);
 	}
 	ckpt_patch_close(j.patch);

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "model/cpp_calls.h"
 #include "tensor/byteswap.h"
+#include "zipfmt/dead.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -310,6 +311,7 @@ static void describe_zip(const struct ckpt_model *model, struct ckpt_file_info *
 	out->compressed = tz->compressed;
 	out->unreferenced = tz->unreferenced;
 	out->foreign = tz->foreign;
+	ckpt_zip_dead_nbytes(tz->zip, &out->dead_nbytes, &out->dead_on_disk, NULL); /* 0 if it cannot be read */
 }
 
 /* Tensors of dtypes that have no storage class, and numbers of more than a byte. */

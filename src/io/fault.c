@@ -74,6 +74,14 @@ int ckpt_io_truncate(int fd, off_t size)
 	return rc;
 }
 
+int ckpt_io_punch(int fd, off_t off, off_t len)
+{
+	int rc = hook_fails(CKPT_IO_PUNCH) ? -1 : fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, off, len);
+
+	log_call(CKPT_IO_PUNCH, off, NULL, rc == 0 ? (ssize_t)len : -1);
+	return rc;
+}
+
 int ckpt_io_sync(int fd)
 {
 	int rc = hook_fails(CKPT_IO_SYNC) ? -1 : fsync(fd);

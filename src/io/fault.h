@@ -23,6 +23,7 @@ enum ckpt_io_op {
 	CKPT_IO_RENAME,
 	CKPT_IO_SYNC_DIR,
 	CKPT_IO_THREAD,
+	CKPT_IO_PUNCH,
 };
 
 /*
@@ -33,8 +34,8 @@ typedef int ckpt_io_hook(void *ctx, enum ckpt_io_op op);
 void ckpt_io_set_hook(ckpt_io_hook *hook, void *ctx);
 
 /*
- * Called after every write (BYTES at OFF), truncation (to OFF bytes) and sync; for tests of
- * crashes.
+ * Called after every write (BYTES at OFF), hole (LEN bytes at OFF), truncation (to OFF bytes) and
+ * sync; for tests of crashes.
  */
 typedef void ckpt_io_log(void *ctx, enum ckpt_io_op op, uint64_t off, const void *bytes,
 			 size_t len);
@@ -45,6 +46,7 @@ ssize_t ckpt_io_pwrite(int fd, const void *buf, size_t len, off_t off);
 ssize_t ckpt_io_copy_range(int in, off_t in_off, int out, off_t out_off, size_t len);
 int ckpt_io_clone(int in, int out);
 int ckpt_io_truncate(int fd, off_t size);
+int ckpt_io_punch(int fd, off_t off, off_t len);
 int ckpt_io_sync(int fd);
 int ckpt_io_sync_dir(int fd);
 int ckpt_io_linkat(int old_dir, const char *old_path, int new_dir, const char *new_path, int flags);

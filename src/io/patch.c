@@ -2,6 +2,7 @@
 #include "io/patch.h"
 
 #include "io/fault.h"
+#include "io/users.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,8 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { HOLE_UNIT = 4096 };
 
 struct ckpt_patch {
 	int fd;
@@ -119,6 +122,37 @@ int ckpt_patch_truncate(struct ckpt_patch *patch, uint64_t size, struct ckpt_err
 	if (ckpt_io_truncate(patch->fd, (off_t)size) < 0)
 		return at_path(err, ckpt_fail_errno(err, "cannot cut the file"), patch->path);
 	return 0;
+}
+
+/* A hole behind the end changes nothing. */
+bool ckpt_patch_can_punch(struct ckpt_patch *patch)
+{
+	struct stat st;
+
+	return fstat(patch->fd, &st) == 0 && ckpt_io_punch(patch->fd, (st.st_size / HOLE_UNIT + 1) * HOLE_UNIT, HOLE_UNIT) == 0;
+}
+
+int ckpt_patch_punch(struct ckpt_patch *patch, uint64_t off, uint64_t len, struct ckpt_error *err)
+{
+	uint64_t start = (off + HOLE_UNIT - 1) / HOLE_UNIT * HOLE_UNIT, end = (off + len) / HOLE_UNIT * HOLE_UNIT;
+
+	if (start < end && ckpt_io_punch(patch->fd, (off_t)start, (off_t)(end - start)) < 0)
+		return at_path(err, ckpt_fail_errno(err, "cannot give blocks back"), patch->path);
+	return 0;
+}
+
+uint64_t ckpt_patch_nbytes_on_disk(const struct ckpt_patch *patch)
+{
+	struct stat st;
+
+	return fstat(patch->fd, &st) == 0 ? (uint64_t)st.st_blocks * 512 : 0;
+}
+
+int ckpt_patch_check_unused(const struct ckpt_patch *patch, struct ckpt_error *err)
+{
+	int pid = ckpt_find_user(patch->fd);
+
+	return pid ? at_path(err, ckpt_fail(err, CKPT_E_OUTPUT, "process %d has it open: bytes that it may have mapped would become zeros", pid), patch->path) : 0;
 }
 
 int ckpt_patch_sync(struct ckpt_patch *patch, struct ckpt_error *err)

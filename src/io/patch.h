@@ -4,6 +4,8 @@
 
 #include "io/source.h"
 
+#include <stdbool.h>
+
 /*
  * An existing file that is changed in place. Up to the next sync, writes may reach the disk in any
  * order; a write that does not cross a 512-byte sector happens as a whole or not at all.
@@ -29,6 +31,17 @@ int ckpt_patch_open(const char *path, const struct ckpt_source *source, unsigned
 int ckpt_patch_write(struct ckpt_patch *patch, uint64_t off, const void *bytes, size_t len,
 		     struct ckpt_error *err);
 int ckpt_patch_truncate(struct ckpt_patch *patch, uint64_t size, struct ckpt_error *err);
+/*
+ * Give the blocks that lie in LEN bytes at OFF back: they become zeros, for whoever has them mapped,
+ * too. CAN_PUNCH: has the file system holes?
+ */
+bool ckpt_patch_can_punch(struct ckpt_patch *patch);
+int ckpt_patch_punch(struct ckpt_patch *patch, uint64_t off, uint64_t len, struct ckpt_error *err);
+/* Bytes of the disk that the file takes. */
+uint64_t ckpt_patch_nbytes_on_disk(const struct ckpt_patch *patch);
+/* CKPT_E_OUTPUT, with its number, if another process can be seen that has the file open or mapped. */
+int ckpt_patch_check_unused(const struct ckpt_patch *patch, struct ckpt_error *err);
+
 int ckpt_patch_sync(struct ckpt_patch *patch, struct ckpt_error *err);
 
 /* CKPT_E_CHANGED if PATH names another file now: somebody saved under that name meanwhile. */

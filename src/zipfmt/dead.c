@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOCAL_BYTES = 30, DESCRIPTOR = 16, DESCRIPTOR64 = 24, BLOCK = 1 << 16, MOST_PADDING = 4096, SEEMS_NO_GAP = 256, ID_BYTES = 40, MOST_ZEROS_OF_SIZE = 8 };
+enum { LOCAL_BYTES = 30, DESCRIPTOR = 16, DESCRIPTOR64 = 24, BLOCK = 1 << 16, BLOCK_ON_DISK = 4096 /* as in io/patch.c */, MOST_PADDING = 4096, ID_BYTES = 40, MOST_ZEROS_OF_SIZE = 8 };
 static const uint32_t SIG_LOCAL = 0x04034B50, SIG_DESCRIPTOR = 0x08074B50;
 
 static uint16_t get16(const uint8_t *p)
@@ -44,6 +44,14 @@ static int by_place(const void *a, const void *b)
 	return x->header_off < y->header_off ? -1 : x->header_off > y->header_off;
 }
 
+static bool are_in_order(struct ckpt_zip_entry *const *entries, uint32_t count)
+{
+	for (uint32_t i = 1; i < count; i++)
+		if (entries[i]->header_off < entries[i - 1]->header_off)
+			return false;
+	return true;
+}
+
 /* Behind the record and its descriptor. */
 static int end_of(struct ckpt_zip *zip, struct ckpt_zip_entry *e, uint64_t *out, struct ckpt_error *err)
 {
@@ -68,13 +76,13 @@ int ckpt_zip_gaps(struct ckpt_zip *zip, const bool *keep, uint64_t end, uint64_t
 	for (uint32_t i = 0; rc == 0 && i < zip->count; i++)
 		if (!keep || keep[i])
 			order[kept++] = &zip->entries[i];
-	if (rc == 0)
+	if (rc == 0 && !are_in_order(order, kept))
 		qsort(order, kept, sizeof(*order), by_place);
 	for (uint32_t i = 0; rc == 0 && i < kept; i++) {
 		struct ckpt_zip_entry *e = order[i];
 		uint64_t next = i + 1 < kept ? order[i + 1]->header_off : end, at = e->header_off + LOCAL_BYTES + e->name_len + e->csize;
 
-		if (next <= at || next - at < SEEMS_NO_GAP)
+		if (next <= at || next - at < CKPT_ZIP_SMALL_GAP)
 			continue;
 		rc = end_of(zip, e, &at, err);
 		if (rc == 0 && next > at && next - at >= least)
@@ -89,15 +97,27 @@ int ckpt_zip_gaps(struct ckpt_zip *zip, const bool *keep, uint64_t end, uint64_t
 	return rc;
 }
 
-int ckpt_zip_dead_nbytes(struct ckpt_zip *zip, uint64_t *out, struct ckpt_error *err)
+/* Bytes of whole blocks of a gap that are no hole. */
+static uint64_t data_in(const struct ckpt_source *source, const struct ckpt_zip_gap *gap)
+{
+	uint64_t at = (gap->off + BLOCK_ON_DISK - 1) / BLOCK_ON_DISK * BLOCK_ON_DISK, end = (gap->off + gap->len) / BLOCK_ON_DISK * BLOCK_ON_DISK, data_end, nbytes = 0;
+
+	for (; at < end && ckpt_source_next_data(source, &at, end, &data_end); at = data_end)
+		nbytes += data_end - at;
+	return nbytes;
+}
+
+int ckpt_zip_dead_nbytes(struct ckpt_zip *zip, uint64_t *out, uint64_t *on_disk, struct ckpt_error *err)
 {
 	struct ckpt_zip_gap *gaps;
 	size_t count;
-	int rc = ckpt_zip_gaps(zip, NULL, zip->directory_off, SEEMS_NO_GAP, &gaps, &count, err);
+	int rc = ckpt_zip_gaps(zip, NULL, zip->directory_off, CKPT_ZIP_SMALL_GAP, &gaps, &count, err);
 
-	*out = 0;
-	for (size_t i = 0; i < count; i++)
+	*out = *on_disk = 0;
+	for (size_t i = 0; i < count; i++) {
 		*out += gaps[i].len;
+		*on_disk += data_in(zip->source, &gaps[i]);
+	}
 	free(gaps);
 	return rc;
 }

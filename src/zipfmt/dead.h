@@ -9,6 +9,9 @@
  * directories, which edits in place leave behind.
  */
 
+/* What looks like less may be padding of a header. */
+enum { CKPT_ZIP_SMALL_GAP = 256 };
+
 /* LEN bytes at OFF of the file. */
 struct ckpt_zip_gap {
 	uint64_t off, len;
@@ -21,8 +24,8 @@ struct ckpt_zip_gap {
  */
 int ckpt_zip_gaps(struct ckpt_zip *zip, const bool *keep, uint64_t end, uint64_t least, struct ckpt_zip_gap **out, size_t *count, struct ckpt_error *err);
 
-/* All of them together, of the file as it is. */
-int ckpt_zip_dead_nbytes(struct ckpt_zip *zip, uint64_t *out, struct ckpt_error *err);
+/* All of them together, of the file as it is; ON_DISK: of whole blocks that are no holes. */
+int ckpt_zip_dead_nbytes(struct ckpt_zip *zip, uint64_t *out, uint64_t *on_disk, struct ckpt_error *err);
 
 /*
  * Where a dead record says so in its local header: for whoever reads these alone. NAME: of the

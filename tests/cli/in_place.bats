@@ -111,3 +111,81 @@ hint: -f edits it all the same"
 	[[ $status = 2 && $stderr = "ckpt: damaged.pt: data/0: is damaged: its CRC-32 is "* ]]
 	[ ! -e out.pt ]
 }
+
+# A file of 1.4 MB, of which `view` shows 400 KB.
+make_large() {
+	python3 - "$1" <<'PYTHON'
+import struct, sys, zipfile
+def tensor(key, n):
+    return (b"ctorch._utils\n_rebuild_tensor_v2\n((X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0" + key + b"X\x03\0\0\0cpuJ" + struct.pack("<i", n) + b"tQK\0J"
+            + struct.pack("<i", n) + b"\x85K\x01\x85\x89ccollections\nOrderedDict\n)RtR")
+body = b"\x80\x02}(X\x01\0\0\0a" + tensor(b"0", 100000) + b"X\x01\0\0\0b" + tensor(b"1", 250000) + b"u."
+with zipfile.ZipFile(sys.argv[1], "w") as out:
+    out.writestr("large/data.pkl", body)
+    out.writestr("large/data/0", bytes(range(250)) * 1600)
+    out.writestr("large/data/1", bytes(range(250)) * 4000)
+    out.writestr("large/version", b"3\n")
+PYTHON
+	"$CKPT" convert -q "$1" "$1.torch" && mv "$1.torch" "$1"
+}
+
+blocks() {
+	stat -c %b "$1"
+}
+
+@test "an edit in place says how much is dead, and --free gives it back" {
+	make_large large.pt
+	cp large.pt freed.pt
+	before=$(blocks large.pt)
+	ckpt select -i --drop b large.pt; want 0
+	[[ $output = *", 1.0M are dead bytes now (--free gives them back)" ]]
+	[ "$(blocks large.pt)" -ge "$before" ]
+	"$CKPT" info large.pt | grep -Eq '^dead bytes  1.0M, of which the disk has (1.0M|[0-9]{3,4}K): edits in place left them'
+	"$CKPT" info --json large.pt | grep -Eq '"dead_nbytes":100[0-9]*,"dead_on_disk":[0-9]{6}'
+	ckpt compact -i large.pt
+	[[ $status = 1 && $stderr = *"hint: --free gives the dead bytes of earlier edits back" ]]
+	ckpt compact large.pt small.pt; want 0
+	[[ $output = "1.0M of dead bytes left out, "* ]]
+	ckpt compact -i --free large.pt; want 0
+	[[ $output =~ ", "[0-9.]+[KM]" given back to the disk"$ ]]
+	"$CKPT" diff -q large.pt small.pt
+	ckpt select -i --free --drop b freed.pt; want 0
+	[[ $output =~ ", "[0-9.]+[KM]" given back to the disk"$ ]]
+	"$CKPT" diff -q freed.pt small.pt
+	"$CKPT" verify -q large.pt freed.pt
+	[ "$(blocks freed.pt)" -lt $((before / 2)) ]
+	"$CKPT" info freed.pt | grep -q '^dead bytes  1.0M, of which the disk has none'
+	ckpt compact -i --free freed.pt
+	[ "$status" = 1 ]
+	rm large.pt freed.pt small.pt
+	want_files
+}
+
+@test "--free is refused where another process has the file open, and without -i" {
+	ckpt strip-module --free ddp_model.pt out.pt
+	want 64 "ckpt: --free is for --in-place: an OUT has no dead bytes"
+	cp ddp_model.pt before
+	exec 9<ddp_model.pt
+	ckpt strip-module -i --free ddp_model.pt 9<&-
+	want 2 "ckpt: ddp_model.pt: process $$ has it open: bytes that it may have mapped would become zeros
+hint: -f edits it all the same" || [[ $stderr = "ckpt: ddp_model.pt: process "*" has it open: "* ]]
+	cmp before ddp_model.pt && rm before
+	ckpt strip-module -i -f --free ddp_model.pt 9<&-; want 0
+	exec 9<&-
+	ckpt add-module -i --free ddp_model.pt; want 0
+	"$CKPT" verify -q ddp_model.pt
+	want_files
+}
+
+@test "a file does not grow with each edit in place" {
+	cp ddp_trainer.pt work.pt
+	for _ in 1 2 3 4 5 6 7 8; do
+		"$CKPT" strip-module -i -q work.pt
+		"$CKPT" add-module -i -q work.pt
+		[ "$(stat -c %s work.pt)" -lt $((2 * $(stat -c %s ddp_trainer.pt))) ]
+	done
+	"$CKPT" verify -q work.pt
+	"$CKPT" diff -q work.pt ddp_trainer.pt
+	rm work.pt
+	want_files
+}

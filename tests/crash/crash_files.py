@@ -14,13 +14,14 @@ warnings.simplefilter("ignore")
 
 import torch  # noqa: E402
 
-COUNT = {"small": 6, "large": 60}
-LONG = {"small": "", "large": "x" * 1500}       # its pickle and its directory are longer than 64 KiB
+COUNT = {"small": 6, "large": 60, "wide": 6}
+FIRST = {"wide": 20000}                         # numbers of its first tensor: some blocks of the disk
+LONG = {"small": "", "wide": "", "large": "x" * 1500}       # its pickle and its directory are longer than 64 KiB
 
 
 def make(out):
     for name, count in COUNT.items():
-        entries = [("module.first", torch.arange(8.0))]
+        entries = [("module.first", torch.arange(FIRST.get(name, 8)).float())]
         entries += [("module.layer%d.%sweight" % (i, LONG[name]), torch.full((3,), float(i))) for i in range(count)]
         torch.save(collections.OrderedDict(entries), os.path.join(out, name + ".pt"))
     print("torch version", torch.__version__)
