@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Causes that are in the contents of a checkpoint that opens: devices that tensors are tagged with,
+ * dtypes that older versions of torch lack, text of Python 2, byte order, compressed storages.
+ *
+ * Only the model is asked, no tensor bytes are read. Without a message such a cause is only
+ * possible, as nothing says where the file is loaded; with a message it is certain.
+ */
 #include "why/why.h"
 
 #include "model/state_dict.h"
@@ -45,7 +52,7 @@ static void count_tags(const struct ckpt_model *model, struct tags *t)
 	}
 }
 
-bool ckpt_look_devices(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_devices(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	struct tags t = { 0 };
 	bool all_cpu0 = true;
@@ -58,7 +65,7 @@ bool ckpt_look_devices(struct ckpt_why *w, const struct ckpt_said *said)
 	if (!t.used)
 		return false;
 	if (ckpt_why_begin(
-		    w, "device", said || all_cpu0 ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    w, "device", match || all_cpu0 ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
 		    all_cpu0
 			    ? "its tensors are tagged with a device that no torch knows: it is called 'cpu'"
 			    : "its tensors were saved on another device, and torch.load puts them back there, "
@@ -73,7 +80,7 @@ bool ckpt_look_devices(struct ckpt_why *w, const struct ckpt_said *said)
 	return true;
 }
 
-bool ckpt_look_meta(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_meta(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	struct tags t = { 0 };
 
@@ -83,7 +90,7 @@ bool ckpt_look_meta(struct ckpt_why *w, const struct ckpt_said *said)
 	if (!t.meta)
 		return false;
 	if (ckpt_why_begin(
-		    w, "meta_tensors", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    w, "meta_tensors", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
 		    "tensors in it have no data: they were on the device 'meta' when they were saved")) {
 		ckpt_why_fact(w, "%" PRIu64 " of %" PRIu64 " tensors", t.meta,
 			      ckpt_tensor_count(w->facts.model));
@@ -108,7 +115,7 @@ static const struct {
 	{ "float4_e2m1fn_x2", "2.8", false },
 };
 
-bool ckpt_look_versions(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_versions(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	uint64_t n = w->facts.model ? ckpt_tensor_count(w->facts.model) : 0, count = 0;
 	const char *name = NULL;
@@ -134,7 +141,7 @@ bool ckpt_look_versions(struct ckpt_why *w, const struct ckpt_said *said)
 	if (newest < 0)
 		return false;
 	if (ckpt_why_begin(
-		    w, "torch_too_old", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    w, "torch_too_old", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
 		    "it has numbers of a kind (%s) that torch has since %s: an older one does not find "
 		    "_rebuild_tensor_v3 or the dtype",
 		    dtypes[newest].dtype, dtypes[newest].since)) {
@@ -161,7 +168,7 @@ static bool is_not_ascii(const struct ckpt_value *v)
 	return false;
 }
 
-static int look_for_text(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int find_python2_text(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct ckpt_why *w = ctx;
 	const struct ckpt_seq *pairs = step->seen ? NULL : ckpt_value_pairs(step->value);
@@ -175,14 +182,14 @@ static int look_for_text(void *ctx, const struct ckpt_walk_step *step, struct ck
 	return CKPT_WALK_ENTER;
 }
 
-static bool tell_python2(struct ckpt_why *w, const struct ckpt_said *said)
+static bool report_python2(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	if (ckpt_model_walk(w->facts.model, look_for_text, w, NULL) != CKPT_E_CANCELLED)
+	if (ckpt_model_walk(w->facts.model, find_python2_text, w, NULL) != CKPT_E_CANCELLED)
 		return false;
-	if (ckpt_look_danger(w, said))
+	if (ckpt_why_check_danger(w, match))
 		return true;
 	if (ckpt_why_begin(
-		    w, "python2_text", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    w, "python2_text", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
 		    "it was saved by Python 2, with text in it of which Python 3 does not know the encoding")) {
 		ckpt_why_python(w, "%s",
 				ckpt_why_load(w, ", encoding='latin1', weights_only=False"));
@@ -195,12 +202,12 @@ static bool tell_python2(struct ckpt_why *w, const struct ckpt_said *said)
 	return true;
 }
 
-static bool tell_byteorder(struct ckpt_why *w, const struct ckpt_said *said)
+static bool report_byteorder(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	if (strcmp(w->facts.file.byteorder, "big"))
 		return false;
 	if (ckpt_why_begin(
-		    w, "big_endian", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    w, "big_endian", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
 		    "it was written on a big-endian machine: torch before 2.1 takes its numbers for others, "
 		    "without a word")) {
 		ckpt_why_command(w, "ckpt convert %s %s", ckpt_why_in(w), ckpt_why_out(w));
@@ -209,12 +216,12 @@ static bool tell_byteorder(struct ckpt_why *w, const struct ckpt_said *said)
 	return true;
 }
 
-static bool tell_compressed(struct ckpt_why *w, const struct ckpt_said *said)
+static bool report_compressed(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	if (!w->facts.file.compressed)
 		return false;
 	if (ckpt_why_begin(
-		    w, "compressed_storages", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    w, "compressed_storages", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
 		    "storages in it are compressed, as another tool packed them: with mmap=True torch loads "
 		    "garbage, without a word")) {
 		ckpt_why_fact(w, "%u storages", w->facts.file.compressed);
@@ -224,13 +231,13 @@ static bool tell_compressed(struct ckpt_why *w, const struct ckpt_said *said)
 	return true;
 }
 
-bool ckpt_look_bytes(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_bytes(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	bool told;
+	bool reported;
 
 	if (!w->facts.model || w->facts.file.is_program)
 		return false;
-	told = tell_byteorder(w, said);
-	told |= tell_compressed(w, said);
-	return tell_python2(w, said) || told;
+	reported = report_byteorder(w, match);
+	reported |= report_compressed(w, match);
+	return report_python2(w, match) || reported;
 }

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Causes of a file that is a checkpoint, or was one, and is cut off or damaged, and how much of it
+ * can be saved.
+ *
+ * A checkpoint that opens is verified without its bytes (CKPT_VERIFY_QUICK); of one that does not,
+ * the reason in the error decides, never its text. `ckpt repair` is advised only after it was tried
+ * here. The trial reads the file, so one of more than MOST_READ bytes gets the advice without the
+ * trial.
+ */
 #include "why/why.h"
 
 #include <ckpt/repair.h>
@@ -8,9 +17,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-const char ckpt_why_again[] = "download or copy it again, and compare sizes and checksums";
+const char ckpt_why_copy_again[] = "download or copy it again, and compare sizes and checksums";
 
-/* ---- what is left of it ---- */
+/* ---- what can be saved ---- */
 
 static const uint64_t MOST_READ = 1 << 30; /* bytes: about a second */
 
@@ -22,14 +31,14 @@ bool ckpt_why_is_small(const struct ckpt_why *w)
 	return stat(w->facts.path, &st) != 0 || (uint64_t)st.st_size <= MOST_READ;
 }
 
-/* How it can be mended, the best first. */
-static void tell_rescue(struct ckpt_why *w)
+/* Ways to get the weights back, the best first. */
+static void advise_rescue(struct ckpt_why *w)
 {
 	struct ckpt_repair_report r = CKPT_REPAIR_REPORT_INIT;
 	struct ckpt_model *rest = NULL;
 	bool small = ckpt_why_is_small(w);
 
-	ckpt_why_words(w, "%s", ckpt_why_again);
+	ckpt_why_words(w, "%s", ckpt_why_copy_again);
 	if (small && ckpt_repair_open(w->facts.path, NULL, NULL, NULL, &rest, &r, NULL) == 0) {
 		ckpt_why_fact(w,
 			      "%" PRIu64 " of %" PRIu64 " tensors are whole, %" PRIu64
@@ -50,7 +59,7 @@ struct damage {
 	struct ckpt_why *w;
 	const char *first;
 	uint64_t count;
-	/* records are not where .format_version says: only mmap and the device 'meta' ask that */
+	/* records are not where .format_version says: matters only to mmap and the device 'meta' */
 	const char *layout;
 };
 
@@ -69,38 +78,39 @@ static int note_damage(void *ctx, const struct ckpt_finding *f)
 	return 0;
 }
 
-static bool tell_cut(struct ckpt_why *w)
+static bool report_truncated(struct ckpt_why *w)
 {
 	if (ckpt_why_begin(
 		    w, "truncated", CKPT_CAUSE_CERTAIN,
 		    "the file ends too early: a download, a copy or a save broke off, or the disk was "
 		    "full")) {
 		ckpt_why_fact_opening(w);
-		tell_rescue(w);
+		advise_rescue(w);
 		ckpt_why_end(w);
 	}
 	return true;
 }
 
-static bool tell_damage(struct ckpt_why *w, const char *what)
+static bool report_damage(struct ckpt_why *w, const char *what)
 {
 	if (ckpt_why_begin(
 		    w, "damaged", CKPT_CAUSE_CERTAIN,
 		    "the file is not as it was written: something in it is broken or missing")) {
 		ckpt_why_fact(w, "%s", what);
-		tell_rescue(w);
+		advise_rescue(w);
 		ckpt_why_end(w);
 	}
 	return true;
 }
 
-/* A legacy stream has no end that could be missing; what is said of it begins with the place. */
+/* A legacy stream has no end record that could be missing. */
 static bool is_cut_stream(const struct ckpt_facts *f)
 {
-	return f->first == 0x80 && (f->opening.reason == CKPT_REASON_TRUNCATED || f->opening.reason == CKPT_REASON_STORAGES_MISSING);
+	return f->first == 0x80 && (f->opening.reason == CKPT_REASON_TRUNCATED ||
+				    f->opening.reason == CKPT_REASON_STORAGES_MISSING);
 }
 
-static void tell_layout(struct ckpt_why *w, const char *what)
+static void report_layout(struct ckpt_why *w, const char *what)
 {
 	if (!ckpt_why_begin(
 		    w, "layout", CKPT_CAUSE_POSSIBLE,
@@ -112,8 +122,8 @@ static void tell_layout(struct ckpt_why *w, const char *what)
 	ckpt_why_end(w);
 }
 
-/* What is wrong with a checkpoint that opens. */
-static bool look_for_damage(struct ckpt_why *w, bool alone)
+/* Reports the first damage of a checkpoint that opens; ALONE: no message was given. */
+static bool report_first_damage(struct ckpt_why *w, bool alone)
 {
 	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
 	struct damage d = { .w = w };
@@ -123,13 +133,13 @@ static bool look_for_damage(struct ckpt_why *w, bool alone)
 	if (ckpt_verify(w->facts.path, &options, note_damage, &d, NULL, NULL) < 0)
 		return false;
 	if (!d.count && d.layout && alone)
-		tell_layout(w, d.layout);
-	return d.count && tell_damage(w, d.first);
+		report_layout(w, d.layout);
+	return d.count && report_damage(w, d.first);
 }
 
-bool ckpt_look_repacked(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_repacked(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	(void)said;
+	(void)match;
 	if (w->facts.opening.reason != CKPT_REASON_REPACKED)
 		return false;
 	if (ckpt_why_begin(
@@ -140,29 +150,31 @@ bool ckpt_look_repacked(struct ckpt_why *w, const struct ckpt_said *said)
 		ckpt_why_words(
 			w,
 			"take the file as it was downloaded: a .pt or .bin is not to be unpacked");
-		tell_rescue(w);
+		advise_rescue(w);
 		ckpt_why_end(w);
 	}
 	return true;
 }
 
-static bool tell_unusable(struct ckpt_why *w)
+static bool report_unopened(struct ckpt_why *w)
 {
 	struct ckpt_error *err = &w->facts.opening;
 	char text[1100];
 
-	if (w->facts.cut || (is_cut_stream(&w->facts) && !err->record[0]) ||
-	    (w->facts.identity.nature == CKPT_NATURE_SAFETENSORS && err->reason == CKPT_REASON_TRUNCATED))
-		return tell_cut(w);
+	if (w->facts.is_cut_zip || (is_cut_stream(&w->facts) && !err->record[0]) ||
+	    (w->facts.identity.nature == CKPT_NATURE_SAFETENSORS &&
+	     err->reason == CKPT_REASON_TRUNCATED))
+		return report_truncated(w);
 	ckpt_error_format(err, text, sizeof(text));
 	if (err->reason == CKPT_REASON_REPACKED)
-		return ckpt_look_repacked(w, NULL);
-	return tell_damage(w, text);
+		return ckpt_why_check_repacked(w, NULL);
+	return report_damage(w, text);
 }
 
-bool ckpt_look_damage(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_damage(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	if (w->facts.model)
-		return look_for_damage(w, !said);
-	return (w->facts.opening.status == CKPT_E_FORMAT || w->facts.cut) && tell_unusable(w);
+		return report_first_damage(w, !match);
+	return (w->facts.opening.status == CKPT_E_FORMAT || w->facts.is_cut_zip) &&
+	       report_unopened(w);
 }

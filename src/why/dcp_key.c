@@ -19,8 +19,9 @@ static bool add_tensor_names(struct ckpt_why *w, struct ckpt_names *out)
 	return true;
 }
 
-/* KEY without component NUMBER; NULL: it has none. */
-static const char *without(struct ckpt_why *w, const char *key, int number, const char **taken)
+/* KEY without component NUMBER, which goes to *TAKEN; NULL: it has no such component. */
+static const char *without_component(struct ckpt_why *w, const char *key, int number,
+				     const char **taken)
 {
 	const char *at = key;
 	size_t n;
@@ -36,7 +37,7 @@ static const char *without(struct ckpt_why *w, const char *key, int number, cons
 	return ckpt_why_print(w, "%.*s%s", (int)(at - key), key, at + n + 1);
 }
 
-/* Is NAME the KEY with one component more? *AT: where that begins; it is *LEN long with its dot. */
+/* Is NAME the KEY and one component more, at *AT, of *LEN bytes with its dot? */
 static bool is_longer_by_one(const char *name, const char *key, size_t *at, size_t *len)
 {
 	size_t ln = strlen(name), lk = strlen(key);
@@ -51,8 +52,8 @@ static bool is_longer_by_one(const char *name, const char *key, size_t *at, size
 }
 
 /* A name in the file that is KEY with one component more. */
-static const char *with_one_more(struct ckpt_why *w, const struct ckpt_names *names,
-				 const char *key, const char **more, bool *front)
+static const char *find_longer_by_one(struct ckpt_why *w, const struct ckpt_names *names,
+				      const char *key, const char **more, bool *front)
 {
 	size_t at, len;
 
@@ -66,8 +67,8 @@ static const char *with_one_more(struct ckpt_why *w, const struct ckpt_names *na
 	return NULL;
 }
 
-static bool tell_dcp_more(struct ckpt_why *w, const char *key, const char *name, const char *more,
-			  bool front)
+static bool report_extra_component(struct ckpt_why *w, const char *key, const char *name,
+				   const char *more, bool front)
 {
 	if (ckpt_why_begin(
 		    w, "prefix", CKPT_CAUSE_CERTAIN,
@@ -90,7 +91,8 @@ static bool tell_dcp_more(struct ckpt_why *w, const char *key, const char *name,
 	return true;
 }
 
-static bool tell_dcp_less(struct ckpt_why *w, const char *key, const char *name, const char *taken)
+static bool report_wanted_prefix(struct ckpt_why *w, const char *key, const char *name,
+				 const char *taken)
 {
 	if (ckpt_why_begin(
 		    w, "prefix_wanted", CKPT_CAUSE_CERTAIN,
@@ -106,26 +108,27 @@ static bool tell_dcp_less(struct ckpt_why *w, const char *key, const char *name,
 	return true;
 }
 
-bool ckpt_said_dcp_key(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_dcp_key(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	struct ckpt_names names = { 0 };
-	const char *key = said->part[0], *name, *part = NULL;
-	bool told = false, front = false;
+	const char *key = match->part[0], *name, *part = NULL;
+	bool reported = false, front = false;
 
 	if (!w->facts.model || !add_tensor_names(w, &names)) {
 		ckpt_names_clear(&names);
 		return false;
 	}
-	for (int i = 0; !told; i++) {
-		name = without(w, key, i, &part);
+	for (int i = 0; !reported; i++) {
+		name = without_component(w, key, i, &part);
 		if (!name)
 			break;
-		told = ckpt_names_have(&names, name) && tell_dcp_less(w, key, name, part);
+		reported =
+			ckpt_names_have(&names, name) && report_wanted_prefix(w, key, name, part);
 	}
-	name = told ? NULL : with_one_more(w, &names, key, &part, &front);
+	name = reported ? NULL : find_longer_by_one(w, &names, key, &part, &front);
 	if (name)
-		told = tell_dcp_more(w, key, name, part, front);
-	if (!told &&
+		reported = report_extra_component(w, key, name, part, front);
+	if (!reported &&
 	    ckpt_why_begin(w, "missing_keys", CKPT_CAUSE_CERTAIN,
 			   "'%s' is asked for, and the checkpoint has nothing of that name",
 			   ckpt_why_show(w, key))) {

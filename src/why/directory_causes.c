@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Causes of a directory: a sharded checkpoint that is incomplete or has no index, a directory that
+ * is no checkpoint, and one that is sound and was given where a file is wanted.
+ *
+ * The order in ckpt_why_check_directory() matters: damage is reported first, so that nobody is told
+ * to merge what is incomplete without being told that it is.
+ */
 #include "why/why.h"
 
 #include "set/listing.h"
@@ -7,15 +14,15 @@
 
 #include <string.h>
 
-struct state {
+struct damages {
 	struct ckpt_why *w;
 	uint32_t count;
 	const char *lines[CKPT_WHY_MOST_LINES - 2];
 };
 
-static int note(void *ctx, const struct ckpt_finding *f)
+static int note_damage(void *ctx, const struct ckpt_finding *f)
 {
-	struct state *s = ctx;
+	struct damages *s = ctx;
 
 	if (f->kind == CKPT_FINDING_DAMAGE && s->count < CKPT_WHY_MOST_LINES - 2)
 		s->lines[s->count++] = ckpt_why_print(s->w, "%s%s%s", f->file ? f->file : "",
@@ -23,14 +30,14 @@ static int note(void *ctx, const struct ckpt_finding *f)
 	return 0;
 }
 
-static bool tell_incomplete(struct ckpt_why *w)
+static bool report_incomplete(struct ckpt_why *w)
 {
 	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
-	struct state s = { .w = w };
+	struct damages s = { .w = w };
 
 	options.flags = CKPT_VERIFY_QUICK;
 	options.threads = w->options.threads;
-	if (ckpt_verify(w->facts.path, &options, note, &s, NULL, NULL) < 0 || !s.count)
+	if (ckpt_verify(w->facts.path, &options, note_damage, &s, NULL, NULL) < 0 || !s.count)
 		return false;
 	if (ckpt_why_begin(
 		    w, "dcp_incomplete", CKPT_CAUSE_CERTAIN,
@@ -48,10 +55,11 @@ static bool tell_incomplete(struct ckpt_why *w)
 	return true;
 }
 
-static bool tell_no_index(struct ckpt_why *w)
+static bool report_no_index(struct ckpt_why *w)
 {
 	const struct ckpt_error *opening = &w->facts.opening;
-	bool from_ranks = opening->reason == CKPT_REASON_DCP_OLD_INDEX, mends = from_ranks || opening->reason == CKPT_REASON_DCP_REINDEX;
+	bool from_ranks = opening->reason == CKPT_REASON_DCP_OLD_INDEX,
+	     mends = from_ranks || opening->reason == CKPT_REASON_DCP_REINDEX;
 	char text[sizeof(opening->text)];
 
 	if (ckpt_why_begin(
@@ -92,8 +100,8 @@ static bool is_checkpoint_name(const char *name)
 	return false;
 }
 
-/* A directory that is no checkpoint: those in it. */
-static bool tell_folder(struct ckpt_why *w)
+/* A directory that is no checkpoint: names files in it that may be. */
+static bool report_folder(struct ckpt_why *w)
 {
 	struct ckpt_listing l = { 0 };
 	uint32_t shown = 0;
@@ -124,7 +132,7 @@ static bool is_hugging_face(const struct ckpt_why *w)
 }
 
 /* A directory around one file, config.json and the like. */
-static bool tell_single(struct ckpt_why *w)
+static bool report_one_file(struct ckpt_why *w)
 {
 	if (ckpt_why_begin(w, "sharded", CKPT_CAUSE_CERTAIN,
 			   "it is a directory: torch.load takes a file, from_pretrained the "
@@ -136,10 +144,10 @@ static bool tell_single(struct ckpt_why *w)
 	return true;
 }
 
-static bool tell_sharded(struct ckpt_why *w)
+static bool report_sharded(struct ckpt_why *w)
 {
 	if (!w->facts.file.file_count)
-		return tell_single(w);
+		return report_one_file(w);
 	if (ckpt_why_begin(w, "sharded", CKPT_CAUSE_CERTAIN,
 			   is_hugging_face(w)
 				   ? "it is a set of shards: torch.load takes one file, "
@@ -164,26 +172,27 @@ static bool tell_sharded(struct ckpt_why *w)
 
 static bool is_about_index(int32_t reason)
 {
-	return reason == CKPT_REASON_DCP_NO_INDEX || reason == CKPT_REASON_DCP_REINDEX || reason == CKPT_REASON_DCP_OLD_INDEX;
+	return reason == CKPT_REASON_DCP_NO_INDEX || reason == CKPT_REASON_DCP_REINDEX ||
+	       reason == CKPT_REASON_DCP_OLD_INDEX;
 }
 
-bool ckpt_look_shards(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_shards(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	(void)said;
+	(void)match;
 	if (!w->facts.folder)
 		return false;
 	if (w->facts.model)
-		return tell_incomplete(w);
+		return report_incomplete(w);
 	if (is_about_index(w->facts.opening.reason))
-		return tell_no_index(w);
+		return report_no_index(w);
 	if (w->facts.opening.status == CKPT_E_FORMAT)
-		return tell_incomplete(w);
-	return tell_folder(w);
+		return report_incomplete(w);
+	return report_folder(w);
 }
 
-bool ckpt_look_directory(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_directory(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	bool told = ckpt_look_shards(w, said);
+	bool reported = ckpt_why_check_shards(w, match);
 
-	return w->facts.folder && w->facts.model ? tell_sharded(w) || told : told;
+	return w->facts.folder && w->facts.model ? report_sharded(w) || reported : reported;
 }

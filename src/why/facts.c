@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collects what is at the path before causes are looked for: whether it opens and if not, why and
+ * what it is instead; its dicts of tensors, the first whole module and the first optimizer.
+ *
+ * A file that does not open is a fact and no error: only a lack of memory and what fails after the
+ * file opened makes ckpt_facts_read() fail. A name in the facts means its value alone, even if keys
+ * have dots in them (name_of()), since it is printed in commands. Past CKPT_WHY_MOST_DICTS dicts no
+ * more are noted.
+ */
 #include "base/ascii.h"
 #include "why/why.h"
 
@@ -18,16 +27,17 @@
 /* ---- a file that does not open ---- */
 
 /*
- * Is it what a server says in the place of a file? {"error": "Repository not found"} of the Hugging Face hub, {"message": "Bad credentials"}
- * of GitHub, "Entry not found", <Code>AccessDenied</Code>. Any other text may be a config, or notes.
+ * Is it what a server sends instead of a file? {"error": "Repository not found"} of the Hugging
+ * Face hub, {"message": "Bad credentials"} of GitHub, "Entry not found", <Code>AccessDenied</Code>.
+ * Any other text may be a config, or notes.
  */
-static bool refuses(const uint8_t *head, size_t len)
+static bool is_server_error(const uint8_t *head, size_t len)
 {
-	static const char *const words[] = { "\"error\"",	   "\"errors\"",    "\"message\"",
-					     "\"detail\"",	   "\"code\"",	    "not found",
-					     "denied",	   "unauthorized",    "forbidden",
+	static const char *const words[] = { "\"error\"",   "\"errors\"",     "\"message\"",
+					     "\"detail\"",  "\"code\"",	      "not found",
+					     "denied",	    "unauthorized",   "forbidden",
 					     "credentials", "authentication", "log in",
-					     "expired",	   "rate limit" };
+					     "expired",	    "rate limit" };
 	char text[CKPT_PROBE_BYTES + 1];
 
 	if (len > CKPT_PROBE_BYTES)
@@ -54,11 +64,11 @@ static void identify(struct ckpt_facts *f)
 	size = ckpt_source_size(source) < sizeof(head) ? ckpt_source_size(source) : sizeof(head);
 	if (ckpt_source_read(source, 0, head, (size_t)size, NULL) == 0) {
 		f->first = head[0];
-		f->refuses = refuses(head, (size_t)size);
+		f->is_server_error = is_server_error(head, (size_t)size);
 		ckpt_identify(source, head, (size_t)size, &f->identity);
 	}
 	if (f->identity.nature == CKPT_NATURE_ZIP && !f->model) {
-		f->cut = ckpt_zip_open(source, &zip, NULL) == CKPT_E_NOTFOUND;
+		f->is_cut_zip = ckpt_zip_open(source, &zip, NULL) == CKPT_E_NOTFOUND;
 		ckpt_zip_close(zip);
 	}
 	ckpt_source_unref(source);
@@ -66,7 +76,7 @@ static void identify(struct ckpt_facts *f)
 
 /* ---- dicts of tensors ---- */
 
-struct listing {
+struct dict_search {
 	struct ckpt_why *w;
 	struct ckpt_state_dict_finder finder;
 };
@@ -111,8 +121,8 @@ static bool has_text_keys(const struct ckpt_model *model, const struct ckpt_seq 
 	return false;
 }
 
-static int take_dict(struct listing *l, const struct ckpt_walk_step *step,
-		     const struct ckpt_seq *pairs, struct ckpt_error *err)
+static int add_dict(struct dict_search *l, const struct ckpt_walk_step *step,
+		    const struct ckpt_seq *pairs, struct ckpt_error *err)
 {
 	struct ckpt_facts *f = &l->w->facts;
 	struct ckpt_why_dict *dict = &f->dicts[f->dict_count];
@@ -140,9 +150,9 @@ static const char *class_of(struct ckpt_why *w, const struct ckpt_value *v)
 					       func->u.global->name));
 }
 
-static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
-	struct listing *l = ctx;
+	struct dict_search *l = ctx;
 	struct ckpt_facts *f = &l->w->facts;
 	const struct ckpt_value *v = step->value;
 	const struct ckpt_seq *pairs = ckpt_value_pairs(v);
@@ -162,7 +172,7 @@ static int look(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error 
 		return CKPT_WALK_SKIP;
 	}
 	if (pairs && has_text_keys(f->model, pairs) && ckpt_holds_tensors(&l->finder, v))
-		return take_dict(l, step, pairs, err);
+		return add_dict(l, step, pairs, err);
 	return CKPT_WALK_ENTER;
 }
 
@@ -177,11 +187,11 @@ static int note_root(void *ctx, const struct ckpt_item *item)
 
 static int list_dicts(struct ckpt_why *w, struct ckpt_error *err)
 {
-	struct listing l = { .w = w };
+	struct dict_search l = { .w = w };
 	int rc = ckpt_state_dict_finder_init(&l.finder, w->facts.model, err);
 
 	if (rc == 0)
-		rc = ckpt_model_walk(w->facts.model, look, &l, err);
+		rc = ckpt_model_walk(w->facts.model, visit_value, &l, err);
 	ckpt_state_dict_finder_clear(&l.finder);
 	if (rc == 0)
 		rc = ckpt_find(w->facts.model, "", note_root, w, err);
@@ -190,7 +200,7 @@ static int list_dicts(struct ckpt_why *w, struct ckpt_error *err)
 
 /* ---- the whole ---- */
 
-int ckpt_facts_look(struct ckpt_why *w, const char *path, struct ckpt_error *err)
+int ckpt_facts_read(struct ckpt_why *w, const char *path, struct ckpt_error *err)
 {
 	struct ckpt_facts *f = &w->facts;
 	int rc;

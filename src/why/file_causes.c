@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Causes of a single file: something else lies where a checkpoint should be (a pointer of Git LFS,
+ * a web page, a packed file), torch.save did not write it, or torch.load is not what loads it.
+ *
+ * What the file is was decided in facts.c. A command that is advised has to work, so what can be
+ * tried without writing is tried (can_be_converted()).
+ */
 #include "why/why.h"
 
 #include <ckpt/container.h>
@@ -28,7 +35,7 @@ static const char *base_of(struct ckpt_why *w)
 	return ckpt_why_quote(w, slash ? slash + 1 : w->facts.path);
 }
 
-static bool tell_pointer(struct ckpt_why *w)
+static bool report_pointer_file(struct ckpt_why *w)
 {
 	bool lfs = w->facts.identity.nature == CKPT_NATURE_LFS;
 
@@ -49,7 +56,7 @@ static bool tell_pointer(struct ckpt_why *w)
 	return true;
 }
 
-static bool tell_answer(struct ckpt_why *w)
+static bool report_server_answer(struct ckpt_why *w)
 {
 	if (ckpt_why_begin(
 		    w, "web_page", CKPT_CAUSE_CERTAIN,
@@ -64,7 +71,7 @@ static bool tell_answer(struct ckpt_why *w)
 	return true;
 }
 
-static bool tell_packed(struct ckpt_why *w)
+static bool report_packed(struct ckpt_why *w)
 {
 	static const char *const endings[] = { ".gz", ".bz2", ".xz", ".zst", ".lz4" };
 	const char *unpack = w->facts.identity.unpack, *ending = "";
@@ -86,7 +93,7 @@ static bool tell_packed(struct ckpt_why *w)
 	return true;
 }
 
-static bool tell_tar(struct ckpt_why *w)
+static bool report_tar(struct ckpt_why *w)
 {
 	if (ckpt_why_begin(
 		    w, "tar", CKPT_CAUSE_CERTAIN,
@@ -99,7 +106,7 @@ static bool tell_tar(struct ckpt_why *w)
 	return true;
 }
 
-static bool tell_safetensors(struct ckpt_why *w)
+static bool report_safetensors(struct ckpt_why *w)
 {
 	if (ckpt_why_begin(
 		    w, "safetensors", CKPT_CAUSE_CERTAIN,
@@ -115,9 +122,9 @@ static bool tell_safetensors(struct ckpt_why *w)
 	return true;
 }
 
-static bool tell_pickle(struct ckpt_why *w)
+static bool report_pickle(struct ckpt_why *w)
 {
-	if (ckpt_look_danger(w, NULL))
+	if (ckpt_why_check_danger(w, NULL))
 		return true;
 	if (ckpt_why_begin(
 		    w, "bare_pickle", CKPT_CAUSE_CERTAIN,
@@ -134,7 +141,7 @@ static bool tell_pickle(struct ckpt_why *w)
 }
 
 /* One file of a sharded checkpoint: the directory is what loads. */
-static bool tell_part(struct ckpt_why *w)
+static bool report_part_of_dcp(struct ckpt_why *w)
 {
 	const char *folder = folder_of(w);
 
@@ -154,24 +161,24 @@ static bool tell_part(struct ckpt_why *w)
 
 /* ---- zip archives that torch did not write ---- */
 
-struct inner {
+struct first_inner {
 	const char *name;
 	uint32_t count;
 	struct ckpt_why *w;
 };
 
-static int note_inner(void *ctx, const struct ckpt_inner *inner)
+static int note_inner(void *ctx, const struct ckpt_inner *first_inner)
 {
-	struct inner *in = ctx;
+	struct first_inner *in = ctx;
 
-	if (inner->kind && !in->count++)
-		in->name = ckpt_why_print(in->w, "%s::%s", in->w->facts.path, inner->name);
+	if (first_inner->kind && !in->count++)
+		in->name = ckpt_why_print(in->w, "%s::%s", in->w->facts.path, first_inner->name);
 	return 0;
 }
 
-static bool tell_other_zip(struct ckpt_why *w)
+static bool report_other_zip(struct ckpt_why *w)
 {
-	struct inner in = { NULL, 0, w };
+	struct first_inner in = { NULL, 0, w };
 
 	ckpt_each_inner(w->facts.path, note_inner, &in, NULL);
 	if (!ckpt_why_begin(w, "other_zip", CKPT_CAUSE_CERTAIN,
@@ -187,7 +194,7 @@ static bool tell_other_zip(struct ckpt_why *w)
 	return true;
 }
 
-static bool tell_nothing(struct ckpt_why *w)
+static bool report_empty(struct ckpt_why *w)
 {
 	if (ckpt_why_begin(
 		    w, "empty", CKPT_CAUSE_CERTAIN,
@@ -198,13 +205,13 @@ static bool tell_nothing(struct ckpt_why *w)
 		ckpt_why_words(
 			w,
 			"%s; an earlier checkpoint: 'ckpt latest DIR' finds the newest sound one",
-			ckpt_why_again);
+			ckpt_why_copy_again);
 		ckpt_why_end(w);
 	}
 	return true;
 }
 
-static bool tell_other(struct ckpt_why *w)
+static bool report_other_format(struct ckpt_why *w)
 {
 	if (ckpt_why_begin(w, "other_format", CKPT_CAUSE_CERTAIN,
 			   "it is no file that torch.save wrote")) {
@@ -216,19 +223,20 @@ static bool tell_other(struct ckpt_why *w)
 }
 
 /* A config, notes, a list of names: what lies beside the weights. */
-static bool tell_text(struct ckpt_why *w)
+static bool report_text(struct ckpt_why *w)
 {
 	if (ckpt_why_begin(w, "text_file", CKPT_CAUSE_CERTAIN,
 			   "it is a text, and not the file with the weights")) {
 		ckpt_why_fact_opening(w);
-		ckpt_why_words(w, "give the file with the weights, which lies beside it or has to be "
-				  "downloaded, too");
+		ckpt_why_words(w,
+			       "give the file with the weights, which lies beside it or has to be "
+			       "downloaded, too");
 		ckpt_why_end(w);
 	}
 	return true;
 }
 
-static bool tell_permission(struct ckpt_why *w)
+static bool report_permission(struct ckpt_why *w)
 {
 	if (ckpt_why_begin(w, "permission", CKPT_CAUSE_CERTAIN,
 			   "the file is there, and you are not allowed to read it")) {
@@ -240,51 +248,51 @@ static bool tell_permission(struct ckpt_why *w)
 }
 
 /* What is not a checkpoint. */
-static bool tell_nature(struct ckpt_why *w)
+static bool report_nature(struct ckpt_why *w)
 {
 	const struct ckpt_facts *f = &w->facts;
 
 	switch (f->identity.nature) {
 	case CKPT_NATURE_EMPTY:
-	case CKPT_NATURE_ZEROS: return tell_nothing(w);
+	case CKPT_NATURE_ZEROS: return report_empty(w);
 	case CKPT_NATURE_LFS:
-	case CKPT_NATURE_ANNEX: return tell_pointer(w);
-	case CKPT_NATURE_MARKUP: return tell_answer(w);
+	case CKPT_NATURE_ANNEX: return report_pointer_file(w);
+	case CKPT_NATURE_MARKUP: return report_server_answer(w);
 	case CKPT_NATURE_JSON:
-	case CKPT_NATURE_TEXT: return f->refuses ? tell_answer(w) : tell_text(w);
-	case CKPT_NATURE_PACKED: return tell_packed(w);
-	case CKPT_NATURE_TAR: return f->opening.status == CKPT_E_UNSUPPORTED && tell_tar(w);
+	case CKPT_NATURE_TEXT: return f->is_server_error ? report_server_answer(w) : report_text(w);
+	case CKPT_NATURE_PACKED: return report_packed(w);
+	case CKPT_NATURE_TAR: return f->opening.status == CKPT_E_UNSUPPORTED && report_tar(w);
 	case CKPT_NATURE_SAFETENSORS:
-		return f->opening.status != CKPT_E_FORMAT && tell_safetensors(w);
-	case CKPT_NATURE_PICKLE: return f->opening.status == CKPT_E_UNSUPPORTED && tell_pickle(w);
-	case CKPT_NATURE_DCP_INDEX: return tell_part(w);
-	case CKPT_NATURE_OTHER: return tell_other(w);
+		return f->opening.status != CKPT_E_FORMAT && report_safetensors(w);
+	case CKPT_NATURE_PICKLE: return f->opening.status == CKPT_E_UNSUPPORTED && report_pickle(w);
+	case CKPT_NATURE_DCP_INDEX: return report_part_of_dcp(w);
+	case CKPT_NATURE_OTHER: return report_other_format(w);
 	default: return false;
 	}
 }
 
-bool ckpt_look_file(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_file(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	const struct ckpt_facts *f = &w->facts;
 
 	if (!f->path)
 		return false;
 	if (f->folder)
-		return ckpt_look_shards(w, said);
+		return ckpt_why_check_shards(w, match);
 	if (f->model && f->identity.nature == CKPT_NATURE_SAFETENSORS)
-		return tell_safetensors(w);
+		return report_safetensors(w);
 	if (f->model)
-		return ckpt_look_damage(w, said);
+		return ckpt_why_check_damage(w, match);
 	if (f->opening.status == CKPT_E_IO)
 		return access(f->path, F_OK) == 0 && access(f->path, R_OK) != 0 &&
-		       tell_permission(w);
-	if (tell_nature(w))
+		       report_permission(w);
+	if (report_nature(w))
 		return true;
 	if (f->opening.reason == CKPT_REASON_DCP_DATA_FILE)
-		return tell_part(w);
-	if (ckpt_look_damage(w, said))
+		return report_part_of_dcp(w);
+	if (ckpt_why_check_damage(w, match))
 		return true;
-	return f->identity.nature == CKPT_NATURE_ZIP ? tell_other_zip(w) : tell_other(w);
+	return f->identity.nature == CKPT_NATURE_ZIP ? report_other_zip(w) : report_other_format(w);
 }
 
 /* ---- programs ---- */
@@ -330,9 +338,9 @@ static bool can_be_converted(struct ckpt_why *w)
 	return false;
 }
 
-bool ckpt_look_program(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_program(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	(void)said;
+	(void)match;
 	if (!w->facts.model)
 		return false;
 	for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {

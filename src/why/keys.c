@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Explains "Missing key(s)" and "Unexpected key(s)": reads both lists from the message, and finds
+ * edits that make one of the other (rules.c), another dict of the file that has the missing keys,
+ * or what else the lists mean.
+ *
+ * Lists may be incomplete, as people paste a part of a message. So a key of the file that the
+ * message does not list counts as right only if nothing was cut out of the message (add_others()).
+ * Explanations are tried from the most particular to the most general; the first that applies is
+ * the only one.
+ */
 #include "why/rules.h"
 
 #include <stdlib.h>
@@ -7,10 +17,11 @@
 /* ---- the names in a message ---- */
 
 /*
- * Names in quotes with commas between them, as torch ("a", "b".) and Python's repr() (['a', 'b']) print them. A quote ends a name
- * if what follows can only follow a name.
+ * Reads names in quotes with commas between them, as torch ("a", "b".) and Python's repr()
+ * (['a', 'b']) print them. A quote ends a name only if what follows can follow a name, as names may
+ * have quotes in them. Returns where reading ended.
  */
-static const char *take_names(struct ckpt_why *w, const char *at, struct ckpt_names *names)
+static const char *read_names(struct ckpt_why *w, const char *at, struct ckpt_names *names)
 {
 	while (w->failed == 0) {
 		const char *from, *end;
@@ -37,9 +48,9 @@ static const char *take_names(struct ckpt_why *w, const char *at, struct ckpt_na
 }
 
 static const struct {
-	const char *before; /* the names */
+	const char *text; /* in front of the names */
 	bool missing;
-} announcements[] = {
+} headings[] = {
 	{ "Missing key(s) in state_dict:", true },
 	{ "Unexpected key(s) in state_dict:", false },
 	{ "missing_keys=", true },
@@ -56,17 +67,16 @@ struct lists {
 
 static void read_lists(struct ckpt_why *w, struct lists *l)
 {
-	for (size_t i = 0; i < sizeof(announcements) / sizeof(announcements[0]); i++) {
+	for (size_t i = 0; i < sizeof(headings) / sizeof(headings[0]); i++) {
 		const char *at = w->error;
 
-		while (w->failed == 0 && (at = strstr(at, announcements[i].before))) {
-			at += strlen(announcements[i].before);
-			if (!strncmp(announcements[i].before, "were not used", 13))
+		while (w->failed == 0 && (at = strstr(at, headings[i].text))) {
+			at += strlen(headings[i].text);
+			if (!strncmp(headings[i].text, "were not used", 13))
 				at += strcspn(at, ":\n") + 1; /* the name of the class */
 			if (at > w->error + w->error_len)
 				break;
-			at = take_names(w, at,
-					announcements[i].missing ? &l->missing : &l->unexpected);
+			at = read_names(w, at, headings[i].missing ? &l->missing : &l->unexpected);
 		}
 	}
 }
@@ -108,14 +118,14 @@ static bool add_others(struct ckpt_why *w, const struct ckpt_why_dict *dict,
 	return ok;
 }
 
-/* ---- telling ---- */
+/* ---- edits as a cause ---- */
 
-static const char *where(struct ckpt_why *w, const struct ckpt_why_dict *dict)
+static const char *under_dict(struct ckpt_why *w, const struct ckpt_why_dict *dict)
 {
 	return *dict->name ? ckpt_why_print(w, " under '%s'", ckpt_why_show(w, dict->name)) : "";
 }
 
-static const char *loaded(struct ckpt_why *w, const struct ckpt_why_dict *dict)
+static const char *load_dict(struct ckpt_why *w, const struct ckpt_why_dict *dict)
 {
 	if (!dict || !*dict->name || dict->name[0] == '[' || strchr(dict->name, '.'))
 		return ckpt_why_load(w, "");
@@ -151,7 +161,7 @@ static bool begin_steps(struct ckpt_why *w, const struct ckpt_why_steps *s,
 		ckpt_why_show(w, s->extract));
 }
 
-static void tell_rest(struct ckpt_why *w, const struct lists *l, uint32_t hits)
+static void advise_rest(struct ckpt_why *w, const struct lists *l, uint32_t hits)
 {
 	if (hits < l->missing.count)
 		ckpt_why_words(
@@ -160,8 +170,9 @@ static void tell_rest(struct ckpt_why *w, const struct lists *l, uint32_t hits)
 			l->missing.count - hits);
 }
 
-static bool tell_steps(struct ckpt_why *w, const struct lists *l, const struct ckpt_why_dict *dict,
-		       const struct ckpt_why_steps *steps, uint32_t hits)
+static bool report_steps(struct ckpt_why *w, const struct lists *l,
+			 const struct ckpt_why_dict *dict, const struct ckpt_why_steps *steps,
+			 uint32_t hits)
 {
 	bool nested = steps->extract && !steps->strip_count && !steps->inside_count &&
 		      !steps->add && !steps->rename_count;
@@ -169,21 +180,21 @@ static bool tell_steps(struct ckpt_why *w, const struct lists *l, const struct c
 	if (!begin_steps(w, steps, dict ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY))
 		return true;
 	ckpt_why_fact(w, "%s has%s %s", dict ? "the file" : "the message: the checkpoint",
-		      dict ? where(w, dict) : "", ckpt_names_show(w, &l->unexpected));
+		      dict ? under_dict(w, dict) : "", ckpt_names_show(w, &l->unexpected));
 	ckpt_why_fact(w, "the model wants %s", ckpt_names_show(w, &l->missing));
 	if (nested)
-		ckpt_why_python(w, "model.load_state_dict(%s)", loaded(w, dict));
+		ckpt_why_python(w, "model.load_state_dict(%s)", load_dict(w, dict));
 	ckpt_why_steps_command(w, steps);
-	tell_rest(w, l, hits);
+	advise_rest(w, l, hits);
 	ckpt_why_end(w);
 	return true;
 }
 
-/* ---- what it can be ---- */
+/* ---- explanations ---- */
 
 /* The edits that make the unexpected keys the missing ones. */
-static bool find_renaming(struct ckpt_why *w, const struct lists *l,
-			  const struct ckpt_why_dict *dict)
+static bool explain_by_renaming(struct ckpt_why *w, const struct lists *l,
+				const struct ckpt_why_dict *dict)
 {
 	struct ckpt_why_steps steps = { 0 };
 	struct ckpt_names keep = { 0 };
@@ -197,12 +208,12 @@ static bool find_renaming(struct ckpt_why *w, const struct lists *l,
 		return false;
 	}
 	less = l->missing.count < l->unexpected.count ? l->missing.count : l->unexpected.count;
-	return hits && 2 * hits >= less && tell_steps(w, l, dict, &steps, hits);
+	return hits && 2 * hits >= less && report_steps(w, l, dict, &steps, hits);
 }
 
 /* The missing keys are in another dict of the file, perhaps with a prefix. */
-static bool find_elsewhere(struct ckpt_why *w, const struct lists *l,
-			   const struct ckpt_why_dict *given)
+static bool explain_by_other_dict(struct ckpt_why *w, const struct lists *l,
+				  const struct ckpt_why_dict *given)
 {
 	size_t most;
 	const struct ckpt_why_dict *dict =
@@ -230,15 +241,15 @@ static bool find_elsewhere(struct ckpt_why *w, const struct lists *l,
 	ckpt_why_fact(w, "'%s' holds %u tensors, among them what is missing",
 		      ckpt_why_show(w, dict->name), dict->tensors);
 	if (!steps.strip_count && !steps.inside_count && !steps.add && !steps.rename_count)
-		ckpt_why_python(w, "model.load_state_dict(%s)", loaded(w, dict));
+		ckpt_why_python(w, "model.load_state_dict(%s)", load_dict(w, dict));
 	ckpt_why_steps_command(w, &steps);
-	tell_rest(w, l, hits);
+	advise_rest(w, l, hits);
 	ckpt_why_end(w);
 	return true;
 }
 
-static bool tell_missing(struct ckpt_why *w, const struct lists *l,
-			 const struct ckpt_why_dict *dict)
+static bool report_missing(struct ckpt_why *w, const struct lists *l,
+			   const struct ckpt_why_dict *dict)
 {
 	bool bare = true;
 
@@ -252,7 +263,7 @@ static bool tell_missing(struct ckpt_why *w, const struct lists *l,
 			   "a smaller or older model, or only a part of it was saved"))
 		return true;
 	ckpt_why_fact(w, "missing: %s", ckpt_names_show(w, &l->missing));
-	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", loaded(w, dict));
+	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", load_dict(w, dict));
 	if (!bare)
 		ckpt_why_words(
 			w,
@@ -263,8 +274,8 @@ static bool tell_missing(struct ckpt_why *w, const struct lists *l,
 }
 
 /* Patterns for --drop that mean the unexpected keys and nothing else. */
-static const char *drops(struct ckpt_why *w, const struct lists *l,
-			 const struct ckpt_why_dict *dict)
+static const char *drop_options(struct ckpt_why *w, const struct lists *l,
+				const struct ckpt_why_dict *dict)
 {
 	enum { MOST_DROPS = 8 };
 	struct ckpt_names keep = { 0 }, done = { 0 };
@@ -294,8 +305,8 @@ static const char *drops(struct ckpt_why *w, const struct lists *l,
 	return ok && count ? line : NULL;
 }
 
-static bool tell_unexpected(struct ckpt_why *w, const struct lists *l,
-			    const struct ckpt_why_dict *dict)
+static bool report_unexpected(struct ckpt_why *w, const struct lists *l,
+			      const struct ckpt_why_dict *dict)
 {
 	const char *line;
 
@@ -305,15 +316,15 @@ static bool tell_unexpected(struct ckpt_why *w, const struct lists *l,
 		    "it was saved from a larger model, or by another version of the library"))
 		return true;
 	ckpt_why_fact(w, "too many: %s", ckpt_names_show(w, &l->unexpected));
-	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", loaded(w, dict));
-	line = dict && dict->name[0] != '[' ? drops(w, l, dict) : NULL;
+	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", load_dict(w, dict));
+	line = dict && dict->name[0] != '[' ? drop_options(w, l, dict) : NULL;
 	if (line)
 		ckpt_why_command(w, "ckpt select%s %s %s", line, ckpt_why_in(w), ckpt_why_out(w));
 	ckpt_why_end(w);
 	return true;
 }
 
-static bool tell_other_model(struct ckpt_why *w, const struct lists *l, bool in_file)
+static bool report_other_model(struct ckpt_why *w, const struct lists *l, bool in_file)
 {
 	if (!ckpt_why_begin(
 		    w, "other_model", in_file ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY,
@@ -333,7 +344,7 @@ static bool tell_other_model(struct ckpt_why *w, const struct lists *l, bool in_
 }
 
 /* An optimizer's state dict was given to a module. */
-static bool tell_optimizer(struct ckpt_why *w, const struct lists *l)
+static bool report_optimizer(struct ckpt_why *w, const struct lists *l)
 {
 	if (!ckpt_names_have(&l->unexpected, "param_groups") ||
 	    !ckpt_names_have(&l->unexpected, "state"))
@@ -354,28 +365,28 @@ static bool tell_optimizer(struct ckpt_why *w, const struct lists *l)
 	return true;
 }
 
-bool ckpt_said_keys(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_keys(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	struct lists l = { 0 };
 	const struct ckpt_why_dict *dict;
 	size_t hits;
-	bool told = false;
+	bool reported = false;
 
-	(void)said;
+	(void)match;
 	read_lists(w, &l);
 	dict = ckpt_why_dict_with(w, l.unexpected.items, l.unexpected.count, &hits);
 	if (l.missing.count && l.unexpected.count)
-		told = find_renaming(w, &l, dict);
-	if (!told && l.missing.count)
-		told = find_elsewhere(w, &l, dict);
-	if (!told)
-		told = tell_optimizer(w, &l);
-	if (!told && l.missing.count && l.unexpected.count)
-		told = tell_other_model(w, &l, dict != NULL);
-	if (!told && l.missing.count)
-		told = tell_missing(w, &l, ckpt_why_largest(w));
-	if (!told && l.unexpected.count)
-		told = tell_unexpected(w, &l, dict);
+		reported = explain_by_renaming(w, &l, dict);
+	if (!reported && l.missing.count)
+		reported = explain_by_other_dict(w, &l, dict);
+	if (!reported)
+		reported = report_optimizer(w, &l);
+	if (!reported && l.missing.count && l.unexpected.count)
+		reported = report_other_model(w, &l, dict != NULL);
+	if (!reported && l.missing.count)
+		reported = report_missing(w, &l, ckpt_why_largest(w));
+	if (!reported && l.unexpected.count)
+		reported = report_unexpected(w, &l, dict);
 	clear_lists(&l);
-	return told;
+	return reported;
 }

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Searches messages with regular expressions, and cleans an error before that.
+ *
+ * The expressions are ours, the text is not: limits of PCRE2 bound the work, and a search that
+ * passes them counts as not found. Cleaning leaves out lines of source code that a traceback shows:
+ * they may hold the words of a message, for example where a program raises it.
+ */
 #include "why/match.h"
 
 #include "base/ascii.h"
@@ -11,12 +18,12 @@ enum { MATCH_LIMIT = 20000000, HEAP_LIMIT_KIB = 8192 };
 
 /* ---- matching ---- */
 
-static void take(struct ckpt_why *w, pcre2_match_data *data, struct ckpt_said *out)
+static void copy_captures(struct ckpt_why *w, pcre2_match_data *data, struct ckpt_match *out)
 {
 	const PCRE2_SIZE *at = pcre2_get_ovector_pointer(data);
 	uint32_t count = pcre2_get_ovector_count(data);
 
-	*out = (struct ckpt_said){ .end = at[1] > at[0] ? at[1] : at[0] + 1 };
+	*out = (struct ckpt_match){ .end = at[1] > at[0] ? at[1] : at[0] + 1 };
 	out->all = ckpt_why_print(w, "%.*s", (int)(at[1] - at[0]), w->error + at[0]);
 	for (uint32_t i = 0; i < CKPT_WHY_MOST_CAPTURES; i++) {
 		bool there = i + 1 < count && at[2 * i + 2] != PCRE2_UNSET;
@@ -28,7 +35,7 @@ static void take(struct ckpt_why *w, pcre2_match_data *data, struct ckpt_said *o
 	}
 }
 
-bool ckpt_why_match(struct ckpt_why *w, const char *pattern, size_t from, struct ckpt_said *out)
+bool ckpt_why_match(struct ckpt_why *w, const char *pattern, size_t from, struct ckpt_match *out)
 {
 	pcre2_code *code;
 	pcre2_match_data *data = NULL;
@@ -51,7 +58,7 @@ bool ckpt_why_match(struct ckpt_why *w, const char *pattern, size_t from, struct
 		pcre2_set_heap_limit(limits, HEAP_LIMIT_KIB);
 		rc = pcre2_match(code, (PCRE2_SPTR)w->error, w->error_len, from, 0, data, limits);
 		if (rc > 0)
-			take(w, data, out);
+			copy_captures(w, data, out);
 	}
 	pcre2_match_context_free(limits);
 	pcre2_match_data_free(data);
@@ -59,10 +66,10 @@ bool ckpt_why_match(struct ckpt_why *w, const char *pattern, size_t from, struct
 	return rc > 0;
 }
 
-/* ---- what is no message ---- */
+/* ---- cleaning ---- */
 
-/* The length of a colour, ESC [ ... letter, at the beginning of TEXT, or 0. */
-static size_t colour_at(const char *text, size_t len)
+/* The length of a color, ESC [ ... letter, at the beginning of TEXT, or 0. */
+static size_t color_length(const char *text, size_t len)
 {
 	size_t n = 2;
 
@@ -74,7 +81,7 @@ static size_t colour_at(const char *text, size_t len)
 }
 
 /* "[rank0]:" and "[rank12]: ", as torch prints it before lines of a job. */
-static size_t rank_at(const char *line, size_t len)
+static size_t rank_prefix_length(const char *line, size_t len)
 {
 	size_t n = 5;
 
@@ -126,7 +133,7 @@ const char *ckpt_why_clean(struct ckpt_why *w, const char *error, size_t error_l
 		return "";
 	}
 	for (size_t i = 0; i < error_len;) {
-		size_t skip = colour_at(error + i, error_len - i);
+		size_t skip = color_length(error + i, error_len - i);
 
 		if (!skip)
 			plain[n++] = error[i] ? error[i] : ' ';
@@ -135,7 +142,7 @@ const char *ckpt_why_clean(struct ckpt_why *w, const char *error, size_t error_l
 	for (size_t at = 0; at < n;) {
 		const char *end = memchr(plain + at, '\n', n - at);
 		size_t line_len = end ? (size_t)(end - plain) - at + 1 : n - at;
-		size_t rank = rank_at(plain + at, line_len), indent;
+		size_t rank = rank_prefix_length(plain + at, line_len), indent;
 		const char *line = plain + at + rank;
 
 		line_len -= rank;

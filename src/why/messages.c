@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The messages that are recognized, in one table: of torch 0.4 to 2.14, pickle, transformers,
+ * Lightning, safetensors and DeepSpeed.
+ *
+ * Every message of the table that occurs in the error is explained, in the order of the table: put
+ * particular ones first. A general one ("Weights only load failed") counts only where no other was
+ * reported. Patterns must not match the words of a user's program, and must not backtrack without a
+ * bound: use {1,300} rather than + where anything may match. IN, OUT and PATH as words of a mend
+ * are replaced by paths (fill_in_paths()).
+ */
 #include "base/ascii.h"
 #include "why/match.h"
 #include "why/why.h"
@@ -6,14 +16,13 @@
 #include <string.h>
 
 /*
- * Messages of torch 0.4 to 2.14, pickle, transformers, Lightning, safetensors and DeepSpeed. For each: who looks if the file has
- * what it is about, in this order, and what is told if nobody finds anything, or there is no file. Particular ones come
- * first; a general one ("Weights only load failed") counts only where no other was recognised.
+ * For each message: the checks that look for its cause in the file, in this order, and what is
+ * reported if none finds one, or there is no file.
  */
 struct message {
 	const char *pattern;
-	ckpt_why_look *look[4];
-	const char *id, *text; /* NULL: nothing can be said without the file */
+	ckpt_why_check *checks[4];
+	const char *id, *text; /* NULL: only the file tells */
 	const char *mend[3];
 	bool general;
 };
@@ -28,13 +37,13 @@ static const struct message messages[] = {
 		  "(?:Missing|Unexpected) key\\(s\\) in state_dict:|missing_keys=\\[['\"]|unexpected_keys=\\[['\"]|"
 		  "(?:missing keys|unexpected key) in source state_dict:|and are newly initialized: ?[\\[{]|"
 		  "were not used when initializing \\S+: ?[\\[{]",
-	  .look = { ckpt_said_keys } },
+	  .checks = { ckpt_why_explain_keys } },
 	{ .pattern =
 		  "size mismatch for \\S+: copying a param|: found shape torch\\.Size|\\| MISMATCH +\\||"
 		  "Size mismatch between saved torch\\.Size",
-	  .look = { ckpt_said_shapes } },
+	  .checks = { ckpt_why_explain_shapes } },
 	{ .pattern = "Cannot copy out of meta tensor; no data",
-	  .look = { ckpt_look_meta },
+	  .checks = { ckpt_why_check_meta },
 	  .id = "meta_tensors",
 	  .text = "a tensor without data (device 'meta') is copied: the model, or what was loaded, was never given its "
 		  "weights",
@@ -48,28 +57,28 @@ static const struct message messages[] = {
 	  .id = "other_kind",
 	  .text = "a weight has the right shape, and is of another kind than the model's: sparse, quantized, or without "
 		  "data",
-	  .look = { ckpt_look_meta },
+	  .checks = { ckpt_why_check_meta },
 	  .mend = { "'ckpt ls --long IN' shows of which kind each tensor is; make the model in the same form" } },
 	{ .pattern = "Expected state_dict to be dict-like, got <class '([^']*)'>",
-	  .look = { ckpt_said_dict_like } },
+	  .checks = { ckpt_why_explain_dict_like } },
 	{ .pattern =
 		  "loaded state dict contains a parameter group that doesn't match the size of optimizer's group|"
 		  "loaded state dict has a different number of parameter groups",
-	  .look = { ckpt_said_optimizer } },
+	  .checks = { ckpt_why_explain_optimizer } },
 	/* DCP */
 	{ .pattern = "Missing key in checkpoint state_dict: (.{1,500}?)\\.(?:\\s|$)",
-	  .look = { ckpt_said_dcp_key },
+	  .checks = { ckpt_why_explain_dcp_key },
 	  .id = "missing_keys",
 	  .text = "the program asks for a name that the checkpoint has not",
 	  .mend = { "'ckpt ls IN' lists the names" } },
 	{ .pattern =
 		  "metadata is None; global metadata read failed: \\[Errno \\d+\\] [^:]*: '([^']*)'",
-	  .look = { ckpt_said_path } },
+	  .checks = { ckpt_why_explain_path } },
 	{ .pattern =
 		  "metadata is None; global metadata read failed|Can't get attribute '[^']*' on <module "
 		  "'torch\\.distributed\\.checkpoint|module 'torch\\.distributed\\.checkpoint\\S*' has no attribute|"
 		  "No module named '(?:pathlib\\._local|torch\\.distributed\\.checkpoint[^']*)'",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "dcp_index_version",
 	  .text = "the index (.metadata) is a pickle of classes that this torch or Python has not: another version wrote "
 		  "it",
@@ -83,95 +92,96 @@ static const struct message messages[] = {
 		  "(?|deserialize object on an? (\\w+) device but torch\\.\\w+\\.is_available\\(\\) is False|"
 		  "The (\\w+) device module is not registered|Storage device not recognized: (\\w+)|"
 		  "device type at start of device string: (\\w+))",
-	  .look = { ckpt_look_meta, ckpt_said_device },
+	  .checks = { ckpt_why_check_meta, ckpt_why_explain_device },
 	  .id = "device",
 	  .text = "the tensors were saved on a device that this machine, or this torch, has not",
 	  .mend = { ">>> torch.load(PATH, map_location='cpu')", "$ ckpt remap --all cpu IN OUT" } },
 	{ .pattern =
 		  "deserialize object on (\\w+) device (?:\\d+) but torch\\.(\\w+)\\.device_count\\(\\) is (\\d+)",
-	  .look = { ckpt_said_device_count },
+	  .checks = { ckpt_why_explain_device_count },
 	  .id = "device",
 	  .text = "the tensors were saved on a device with a number that this machine has not",
 	  .mend = { ">>> torch.load(PATH, map_location='cpu')",
 		    "$ ckpt remap 'cuda:*=cuda:0' IN OUT" } },
 	{ .pattern = "don't know how to restore data location of \\S+ \\(tagged with ([^)]*)\\)",
-	  .look = { ckpt_said_device },
+	  .checks = { ckpt_why_explain_device },
 	  .id = "device",
 	  .text = "the tensors were saved on a device of a backend that is not loaded here (torch_xla, torch_npu ...)",
 	  .mend = { ">>> torch.load(PATH, map_location='cpu')", "$ ckpt remap --all cpu IN OUT",
 		    "or import the package of the backend before torch.load" } },
 	{ .pattern = "CUDA out of memory|CUDA error: out of memory",
-	  .look = { ckpt_said_device },
+	  .checks = { ckpt_why_explain_device },
 	  .id = "device",
 	  .text = "torch.load puts tensors back on the GPU they came from, every process on the same one",
 	  .mend = { ">>> torch.load(PATH, map_location='cpu')" } },
 	/* archives */
 	{ .pattern =
 		  "failed finding central directory|failed reading zip archive: not a ZIP archive",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "truncated",
 	  .text = "the file ends too early, or is no checkpoint at all (a web page, a pointer of Git LFS): a download, a copy "
 		  "or a save broke off",
-	  .mend = { ckpt_why_again } },
+	  .mend = { ckpt_why_copy_again } },
 	{ .pattern =
 		  "invalid header or archive is corrupted|unsupported (?:method|encryption|multidisk)",
-	  .look = { ckpt_look_repacked, ckpt_look_file },
+	  .checks = { ckpt_why_check_repacked, ckpt_why_check_file },
 	  .id = "damaged",
 	  .text = "the zip archive is broken, several files are behind one another in it, or another tool packed it",
-	  .mend = { ckpt_why_again } },
+	  .mend = { ckpt_why_copy_again } },
 	{ .pattern = "file in archive is not in a subdirectory",
-	  .look = { ckpt_look_repacked, ckpt_look_file },
+	  .checks = { ckpt_why_check_repacked, ckpt_why_check_file },
 	  .id = "repacked",
 	  .text = "it is a zip archive that torch.save did not write: its files are not in one folder",
 	  .mend = { "take the file as it was downloaded: a .pt or .bin is not to be unpacked" } },
 	{ .pattern =
 		  "failed locating file ([^\\s:]+): file not found|inline_container\\.cc:\\d+\\] \\. file not found: "
 		  "[^/\\s]*/(\\S+)",
-	  .look = { ckpt_said_record } },
+	  .checks = { ckpt_why_explain_record } },
 	{ .pattern = "Expected hasRecord\\(\"version\"\\)",
-	  .look = { ckpt_look_repacked, ckpt_look_file },
+	  .checks = { ckpt_why_check_repacked, ckpt_why_check_file },
 	  .id = "other_zip",
 	  .text = "the zip archive has no record 'version': torch.save did not write it",
 	  .mend = { "unpack it, if it holds checkpoints; else download it again" } },
 	{ .pattern =
 		  "Attempted to read a PyTorch file with version (\\d+), but the (maximum|minimum) supported version "
 		  "for reading is (\\d+)",
-	  .look = { ckpt_said_version },
+	  .checks = { ckpt_why_explain_version },
 	  .id = "damaged",
 	  .text = "the archive's record 'version' is none that torch reads: it is damaged, or no archive of torch",
-	  .mend = { ckpt_why_again } },
+	  .mend = { ckpt_why_copy_again } },
 	{ .pattern = "is a zip archive \\(did you mean to use torch\\.jit\\.load\\(\\)\\?\\)",
-	  .look = { ckpt_look_program, ckpt_look_file },
+	  .checks = { ckpt_why_check_program, ckpt_why_check_file },
 	  .id = "torch_too_old",
 	  .text = "torch before 1.6 does not read the zip form that torch.save writes since then",
 	  .mend = { "$ ckpt convert --to torch-legacy IN OUT" } },
 	{ .pattern =
 		  "record size \\(\\d+ bytes\\) does not match expected size|nullptr storage|invalid python storage",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "damaged",
 	  .text = "a record of the archive has not the size that its tensor needs",
-	  .mend = { ckpt_why_again } },
+	  .mend = { ckpt_why_copy_again } },
 	{ .pattern = "Unknown endianness type",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "damaged",
 	  .text = "the record 'byteorder' is neither 'little' nor 'big'",
-	  .mend = { ckpt_why_again } },
+	  .mend = { ckpt_why_copy_again } },
 	{ .pattern = "unexpected EOF, expected (-?\\d+) more bytes",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "truncated",
 	  .text = "the file ends too early: a download, a copy or a save broke off",
-	  .mend = { ckpt_why_again } },
+	  .mend = { ckpt_why_copy_again } },
 	{ .pattern = "storage has wrong (?:byte )?size: expected",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "damaged",
 	  .text = "a storage has not the size that its tensor needs: the file is damaged, or torch is much older than what "
 		  "wrote it",
-	  .mend = { ckpt_why_again } },
-	{ .pattern = "OSError: \\[Errno 22\\] Invalid argument", .look = { ckpt_look_file } },
+	  .mend = { ckpt_why_copy_again } },
+	{ .pattern = "OSError: \\[Errno 22\\] Invalid argument",
+	  .checks = { ckpt_why_check_file } },
 	/* TorchScript */
 	{ .pattern =
 		  "``?weights_only=True``? with TorchScript|received a zip file that looks like a TorchScript archive",
-	  .look = { ckpt_look_program },
+	  .checks = { ckpt_why_check_program },
 	  .id = "torchscript",
 	  .text = "it is a TorchScript program (torch.jit.save), not a dict of weights",
 	  .mend = { ">>> torch.jit.load(PATH)", "$ ckpt convert IN OUT" } },
@@ -181,57 +191,57 @@ static const struct message messages[] = {
 	  .mend = { "import that package before torch.jit.load", "$ ckpt convert IN OUT" } },
 	/* pickles */
 	{ .pattern = "Ran out of input|^EOFError\\s*$",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "empty",
 	  .text = "the file is empty, or ends too early: a save or a download broke off, or the program reads a file that it "
 		  "has not closed yet",
-	  .mend = { ckpt_why_again } },
+	  .mend = { ckpt_why_copy_again } },
 	{ .pattern = "pickle data was truncated|pickle exhausted before end of frame",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "truncated",
 	  .text = "the file ends too early: a download, a copy or a save broke off",
-	  .mend = { ckpt_why_again } },
+	  .mend = { ckpt_why_copy_again } },
 	{ .pattern = "invalid load key, '(.{1,4}?)'",
-	  .look = { ckpt_look_file, ckpt_look_program },
+	  .checks = { ckpt_why_check_file, ckpt_why_check_program },
 	  .id = "not_a_checkpoint",
 	  .text = "the file does not begin as a checkpoint does: 'v' is a pointer of Git LFS, '<' a web page, '{' JSON, '\\x1f' "
 		  "gzip, 'H' or '\\x89' HDF5",
-	  .mend = { "'head -c 200 IN' shows what it is", ckpt_why_again } },
+	  .mend = { "'head -c 200 IN' shows what it is", ckpt_why_copy_again } },
 	{ .pattern =
 		  "unpickling stack underflow|could not find MARK|STACK_GLOBAL requires str|unsupported pickle protocol: "
 		  "\\d+|Memo value not found at index|persistent IDs in protocol 0 must be ASCII|"
 		  "odd number of items for|unregistered extension code|invalid opcode|Invalid protocol version: ",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "not_a_checkpoint",
 	  .text = "the file is no checkpoint, or is damaged: what was read as a pickle is none",
-	  .mend = { "'head -c 200 IN' shows what it is", ckpt_why_again } },
+	  .mend = { "'head -c 200 IN' shows what it is", ckpt_why_copy_again } },
 	{ .pattern = "filename 'storages' not found|files saved in the legacy \\.tar format",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "tar",
 	  .text = "torch takes the file for a tar archive: it is one of other files, or nothing but zeros",
-	  .mend = { "'tar -tf IN' lists what is in it: unpack it", ckpt_why_again } },
+	  .mend = { "'tar -tf IN' lists what is in it: unpack it", ckpt_why_copy_again } },
 	{ .pattern = "A load persistent id instruction was encountered",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "wrong_reader",
 	  .text = "it is a file of torch.save, and was read with pickle.load, or by torch before 1.6",
 	  .mend = { ">>> torch.load(PATH)",
 		    "for torch before 1.6: ckpt convert --to torch-legacy IN OUT" } },
 	{ .pattern = "Invalid magic number; corrupt file",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "bare_pickle",
 	  .text = "it was written by pickle.dump, joblib or the like, not by torch.save",
 	  .mend = { "'ckpt dis IN' shows what is in it",
 		    "pickle.load reads it, only if you trust where it comes from" } },
 	{ .pattern = "'(?:ascii|utf-8)' codec can't decode byte",
-	  .look = { ckpt_look_file, ckpt_look_bytes },
+	  .checks = { ckpt_why_check_file, ckpt_why_check_bytes },
 	  .id = "python2_text",
 	  .text = "it was saved by Python 2, with text in it of which Python 3 does not know the encoding",
 	  .mend = { ">>> torch.load(PATH, encoding='latin1')" } },
 	/* weights_only */
 	{ .pattern = "(?|Unsupported global: GLOBAL (\\S+)|Unsupported class (\\S+))",
-	  .look = { ckpt_said_global } },
+	  .checks = { ckpt_why_explain_global } },
 	{ .pattern = "Unsupported operand (\\d+)",
-	  .look = { ckpt_said_operand },
+	  .checks = { ckpt_why_explain_operand },
 	  .id = "weights_only",
 	  .text = "weights_only=True does not read this pickle: it is of another protocol than 2, or no pickle at all",
 	  .mend = { "'ckpt info IN' says what it is", "$ ckpt sanitize IN OUT" } },
@@ -247,30 +257,31 @@ static const struct message messages[] = {
 	/* classes */
 	{ .pattern =
 		  "(?|No module named '([^']+)'|Can't get attribute (?=[^<]{1,300}<module '([^']+)')'([^']+)')",
-	  .look = { ckpt_said_import } },
-	{ .pattern = "module '([^']+)' has no attribute '([^']+)'", .look = { ckpt_said_import } },
-	/* what was loaded is used */
+	  .checks = { ckpt_why_explain_import } },
+	{ .pattern = "module '([^']+)' has no attribute '([^']+)'",
+	  .checks = { ckpt_why_explain_import } },
+	/* when what was loaded is used */
 	{ .pattern =
 		  "'(?:int|float|NoneType|tuple)' object has no attribute '(?:startswith|endswith|split)'",
-	  .look = { ckpt_look_nested },
+	  .checks = { ckpt_why_check_nested },
 	  .id = "not_a_dict",
 	  .text = "load_state_dict() was given a dict with keys that are no names: a part of the checkpoint that is no state dict",
 	  .mend = { "'ckpt info IN' shows what is in it" } },
 	{ .pattern = "'(?!int'|float'|NoneType'|tuple')([\\w.]+)' object has no attribute '(\\w+)'",
-	  .look = { ckpt_said_attribute },
+	  .checks = { ckpt_why_explain_attribute },
 	  .id = "old_object",
 	  .text = "an object that was saved whole has not what its class has today: it was saved with another version of that "
 		  "class",
 	  .mend = { "save weights, not models: ckpt convert --state-dict IN OUT, then load_state_dict()" } },
 	{ .pattern = "KeyError: ['\"](?!Trying to restore |filename )([^'\"]{1,200})['\"]",
-	  .look = { ckpt_said_entry },
+	  .checks = { ckpt_why_explain_entry },
 	  .id = "no_entry",
 	  .text = "the checkpoint has no such entry: the program that reads it expects another layout",
 	  .mend = { "'ckpt info IN' lists the entries" } },
 	/* files */
 	{ .pattern =
 		  "(?:No such file or directory|Is a directory|Not a directory|Permission denied): ['\"]?([^'\"\\n]*)",
-	  .look = { ckpt_said_path },
+	  .checks = { ckpt_why_explain_path },
 	  .id = "no_file",
 	  .text = "the file is not where the program looks, is a directory, or may not be read",
 	  .mend = { "look at the path that the message names, from the folder in which the program runs" } },
@@ -281,7 +292,7 @@ static const struct message messages[] = {
 	{ .pattern =
 		  "PytorchStreamWriter failed writing file|file write failed|unexpected pos \\d+ vs \\d+|"
 		  "No space left on device|write\\(\\): fd \\d+ failed|\\[Errno 27\\] File too large|Disk quota exceeded",
-	  .look = { ckpt_look_file },
+	  .checks = { ckpt_why_check_file },
 	  .id = "disk_full",
 	  .text = "the disk, or your share of it, was full while the checkpoint was saved: what is there of it is not whole",
 	  .mend = { "make room ('df -h', 'df -i', 'quota') and save again",
@@ -290,18 +301,18 @@ static const struct message messages[] = {
 	{ .pattern =
 		  "(?i)deserializing header: (?:HeaderTooLarge|header too large|InvalidHeader\\w*|invalid (?:UTF-8|JSON) in "
 		  "header|invalid header\\w*|HeaderTooSmall|header too small|InvalidHeaderLength)",
-	  .look = { ckpt_look_program, ckpt_look_file, ckpt_look_nested },
+	  .checks = { ckpt_why_check_program, ckpt_why_check_file, ckpt_why_check_nested },
 	  .id = "not_safetensors",
 	  .text = "the file is no safetensors file: a pointer of Git LFS, a web page, or a file of torch.save with another name",
 	  .mend = { "'ckpt info IN' says what it is" } },
 	{ .pattern = "(?i)deserializing header: (?:MetadataIncompleteBuffer|incomplete metadata)",
-	  .look = { NULL },
+	  .checks = { NULL },
 	  .id = "truncated",
 	  .text = "the safetensors file ends too early: a download, a copy or a save broke off",
-	  .mend = { ckpt_why_again } },
+	  .mend = { ckpt_why_copy_again } },
 	/* transformers */
 	{ .pattern = "Error no file named (.{1,300}?) found in directory (\\S+)",
-	  .look = { ckpt_look_directory },
+	  .checks = { ckpt_why_check_directory },
 	  .id = "directory",
 	  .text = "from_pretrained() looks for weights under certain names, and the directory has none of them: the weights "
 		  "were not downloaded, are called otherwise, or are in a subfolder",
@@ -313,11 +324,11 @@ static const struct message messages[] = {
 	  .mend = { "install torch 2.6 or later",
 		    "or take the weights as safetensors, which are loaded without" } },
 	{ .pattern = "Unable to load weights from pytorch checkpoint file",
-	  .look = { ckpt_look_program, ckpt_look_file, ckpt_look_objects },
+	  .checks = { ckpt_why_check_program, ckpt_why_check_file, ckpt_why_check_objects },
 	  .id = "not_a_checkpoint",
 	  .text = "transformers could not torch.load the file: it is a pointer of Git LFS, cut off, or no checkpoint; a model of "
 		  "TensorFlow it is hardly ever",
-	  .mend = { "'ckpt info IN' says what it is", ckpt_why_again },
+	  .mend = { "'ckpt info IN' says what it is", ckpt_why_copy_again },
 	  .general = true },
 	/* Lightning, DeepSpeed */
 	{ .pattern =
@@ -330,26 +341,27 @@ static const struct message messages[] = {
 		    "save the next ones with ModelCheckpoint(save_weights_only=False)" } },
 	{ .pattern =
 		  "Unable to find latest file at (\\S+)|Client provided checkpoint load path: (\\S+) does not exist",
-	  .look = { ckpt_look_directory },
+	  .checks = { ckpt_why_check_directory },
 	  .id = "no_file",
 	  .text = "DeepSpeed looks for the file 'latest', which names the newest folder of a checkpoint: the path is not the folder "
 		  "above it, or the save was interrupted",
 	  .mend = { "name the folder that has 'latest' in it, or pass tag='global_stepN'" } },
 	/* what says little */
 	{ .pattern = "Weights only load failed",
-	  .look = { ckpt_look_file, ckpt_look_program, ckpt_look_objects },
+	  .checks = { ckpt_why_check_file, ckpt_why_check_program, ckpt_why_check_objects },
 	  .id = "weights_only",
 	  .text = "there is more in the file than tensors and plain data, and torch.load refuses that since 2.6",
 	  .mend = { "$ ckpt sanitize IN OUT", trusted, trust },
 	  .general = true },
 	{ .pattern = "You are using `torch\\.load` with `weights_only=False`",
-	  .look = { ckpt_look_objects },
+	  .checks = { ckpt_why_check_objects },
 	  .id = "warning_only",
 	  .text = "a warning, no error: torch.load will refuse from 2.6 on what is not plain data",
 	  .mend = { ">>> torch.load(PATH, weights_only=True)" },
 	  .general = true },
 	{ .pattern = "CheckpointException ranks|Error\\(s\\) in loading state_dict",
-	  .look = { ckpt_look_directory, ckpt_look_file, ckpt_look_wrapped, ckpt_look_nested },
+	  .checks = { ckpt_why_check_directory, ckpt_why_check_file, ckpt_why_check_wrapped,
+		      ckpt_why_check_nested },
 	  .general = true },
 };
 
@@ -370,7 +382,7 @@ static const char *word_at(struct ckpt_why *w, const char *text, const char *at,
 	return NULL;
 }
 
-static const char *fill_in(struct ckpt_why *w, const char *text)
+static const char *fill_in_paths(struct ckpt_why *w, const char *text)
 {
 	const char *filled = "", *from = text;
 
@@ -388,13 +400,13 @@ static const char *fill_in(struct ckpt_why *w, const char *text)
 }
 
 /* "$ command" and ">>> Python": lines to be pasted, if there is a file that they work on. */
-static void add_mend(struct ckpt_why *w, const char *mend)
+static void add_advice(struct ckpt_why *w, const char *mend)
 {
 	bool command = !strncmp(mend, "$ ", 2), python = !strncmp(mend, ">>> ", 4);
 	const char *text = command ? mend + 2 : python ? mend + 4 : mend;
 
 	if (w->facts.path)
-		text = fill_in(w, text);
+		text = fill_in_paths(w, text);
 	if (command && w->facts.model)
 		ckpt_why_command(w, "%s", text);
 	else if (python && w->facts.model)
@@ -403,16 +415,16 @@ static void add_mend(struct ckpt_why *w, const char *mend)
 		ckpt_why_words(w, "%s", text);
 }
 
-static bool answer(struct ckpt_why *w, const struct message *m, const struct ckpt_said *said)
+static bool explain(struct ckpt_why *w, const struct message *m, const struct ckpt_match *match)
 {
-	for (size_t i = 0; i < sizeof(m->look) / sizeof(m->look[0]) && m->look[i]; i++)
-		if (m->look[i](w, said))
+	for (size_t i = 0; i < sizeof(m->checks) / sizeof(m->checks[0]) && m->checks[i]; i++)
+		if (m->checks[i](w, match))
 			return true;
 	if (!m->id)
 		return false;
 	if (ckpt_why_begin(w, m->id, CKPT_CAUSE_LIKELY, "%s", m->text)) {
 		for (size_t i = 0; i < sizeof(m->mend) / sizeof(m->mend[0]) && m->mend[i]; i++)
-			add_mend(w, m->mend[i]);
+			add_advice(w, m->mend[i]);
 		ckpt_why_end(w);
 	}
 	return true;
@@ -425,12 +437,12 @@ void ckpt_why_read_error(struct ckpt_why *w)
 			return;
 		for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
 			const struct message *m = &messages[i];
-			struct ckpt_said said;
+			struct ckpt_match match;
 
-			if (m->general != (pass == 1) || !ckpt_why_match(w, m->pattern, 0, &said))
+			if (m->general != (pass == 1) || !ckpt_why_match(w, m->pattern, 0, &match))
 				continue;
 			w->report.messages++;
-			answer(w, m, &said);
+			explain(w, m, &match);
 		}
 	}
 }

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Causes that are in the names of weights and in what they are in: prefixes of wrappers, weights
+ * that are an entry of a larger dict, a module that was saved whole.
+ *
+ * Only the dict with the most tensors is looked at, as that is what people load. Wrappers are taken
+ * off in the order in which the first key has them; the others are taken off behind these.
+ */
 #include "why/why.h"
 
 #include "model/state_dict.h"
@@ -6,14 +13,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What is in the names of the weights, and what they are in. */
-
-struct wraps {
+struct wrapper_counts {
 	uint64_t keys, start[CKPT_WHY_WRAPPERS], inside[CKPT_WHY_WRAPPERS];
 };
 
-/* What stands in front of a key, one wrapper in another, and what is deeper inside. */
-static void count_key(struct wraps *c, const char *key, size_t len)
+/* Counts the wrappers in front of a key, one in another, and those deeper inside. */
+static void count_key(struct wrapper_counts *c, const char *key, size_t len)
 {
 	size_t at = 0;
 	bool more = true;
@@ -39,7 +44,8 @@ static void count_key(struct wraps *c, const char *key, size_t len)
 	c->keys++;
 }
 
-static void count_wraps(const struct ckpt_why *w, const struct ckpt_why_dict *dict, struct wraps *c)
+static void count_wrappers(const struct ckpt_why *w, const struct ckpt_why_dict *dict,
+			   struct wrapper_counts *c)
 {
 	for (uint32_t i = 0; i + 1 < dict->pairs->count; i += 2) {
 		const struct ckpt_value *k = ckpt_model_now(w->facts.model, dict->pairs->items[i]);
@@ -49,9 +55,9 @@ static void count_wraps(const struct ckpt_why *w, const struct ckpt_why_dict *di
 	}
 }
 
-/* Which of two wrappers that stand in front is the outer one: that of the first key. */
-static void order_of(const struct ckpt_why *w, const struct ckpt_why_dict *dict,
-		     struct ckpt_why_steps *steps)
+/* The wrappers in front of the first key, from the outermost. */
+static void list_front_wrappers(const struct ckpt_why *w, const struct ckpt_why_dict *dict,
+				struct ckpt_why_steps *steps)
 {
 	const struct ckpt_value *k = ckpt_model_now(w->facts.model, dict->pairs->items[0]);
 	bool more = k->kind == CKPT_STR || k->kind == CKPT_PY2_STR;
@@ -72,19 +78,19 @@ static void order_of(const struct ckpt_why *w, const struct ckpt_why_dict *dict,
 	}
 }
 
-bool ckpt_look_wrapped(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_wrapped(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	const struct ckpt_why_dict *dict = ckpt_why_largest(w);
 	struct ckpt_why_steps steps = { 0 };
-	struct wraps c = { 0 };
+	struct wrapper_counts c = { 0 };
 	const char *who = NULL, *prefix = NULL;
 	uint64_t count = 0;
 
-	(void)said;
+	(void)match;
 	if (!dict)
 		return false;
-	count_wraps(w, dict, &c);
-	order_of(w, dict, &steps);
+	count_wrappers(w, dict, &c);
+	list_front_wrappers(w, dict, &steps);
 	for (int i = 0; i < CKPT_WHY_WRAPPERS; i++) {
 		bool front = c.start[i] > 0;
 		bool known = false;
@@ -106,7 +112,7 @@ bool ckpt_look_wrapped(struct ckpt_why *w, const struct ckpt_said *said)
 	if (!who)
 		return false;
 	if (ckpt_why_begin(
-		    w, "prefix", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    w, "prefix", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
 		    "'%s' is in the names of the weights: the model was saved from inside of %s, and a "
 		    "plain model has no such names (Missing key(s), Unexpected key(s))",
 		    prefix, who)) {
@@ -120,7 +126,7 @@ bool ckpt_look_wrapped(struct ckpt_why *w, const struct ckpt_said *said)
 	return true;
 }
 
-bool ckpt_look_nested(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_nested(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	const struct ckpt_why_dict *dict = ckpt_why_largest(w);
 
@@ -128,7 +134,7 @@ bool ckpt_look_nested(struct ckpt_why *w, const struct ckpt_said *said)
 	    strchr(dict->name, '.'))
 		return false;
 	if (ckpt_why_begin(
-		    w, "nested", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    w, "nested", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
 		    "the weights are under '%s', beside other things: load_state_dict() of the whole file "
 		    "finds none of its names",
 		    ckpt_why_show(w, dict->name))) {
@@ -144,14 +150,14 @@ bool ckpt_look_nested(struct ckpt_why *w, const struct ckpt_said *said)
 	return true;
 }
 
-bool ckpt_look_module(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_module(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	const struct ckpt_facts *f = &w->facts;
 
 	if (!f->module)
 		return false;
 	if (ckpt_why_begin(
-		    w, "whole_module", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    w, "whole_module", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
 		    "the model was saved whole (torch.save(model)): it loads only where its classes are as "
 		    "they were then, and with weights_only=False")) {
 		const char *at =

@@ -28,12 +28,12 @@ static int note_danger(void *ctx, const struct ckpt_scan_file *file)
 	return 0;
 }
 
-bool ckpt_look_danger(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_danger(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	struct ckpt_scan_options options = CKPT_SCAN_OPTIONS_INIT;
 	struct danger d = { .w = w };
 
-	(void)said;
+	(void)match;
 	options.threads = w->options.threads;
 	if (!w->facts.path || w->facts.folder || !ckpt_why_is_small(w) ||
 	    ckpt_scan(w->facts.path, &options, note_danger, &d, NULL, NULL) < 0 || !d.count)
@@ -73,7 +73,7 @@ static bool is_refused(struct ckpt_why *w, struct danger *refusals)
 	       !accepts[CKPT_SCAN_TORCH_2_14];
 }
 
-static void tell_changes(struct ckpt_why *w, const struct ckpt_edit_report *report)
+static void report_changes(struct ckpt_why *w, const struct ckpt_edit_report *report)
 {
 	for (size_t i = 0; i < report->change_count && i < MOST_TOLD; i++)
 		ckpt_why_fact(w, "'%s' is a %s", ckpt_why_show(w, report->changes[i].name),
@@ -85,13 +85,13 @@ static void tell_changes(struct ckpt_why *w, const struct ckpt_edit_report *repo
 			      w->facts.file.pickle_protocol);
 }
 
-static void tell_refused(struct ckpt_why *w, const struct danger *refusals)
+static void report_refused(struct ckpt_why *w, const struct danger *refusals)
 {
 	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_model *plain = NULL;
 
 	if (ckpt_sanitize(w->facts.model, &plain, &report, NULL) == 0) {
-		tell_changes(w, &report);
+		report_changes(w, &report);
 		ckpt_why_command(w, "ckpt sanitize %s %s", ckpt_why_in(w), ckpt_why_out(w));
 	} else {
 		for (uint32_t i = 0; i < refusals->count; i++)
@@ -104,7 +104,7 @@ static void tell_refused(struct ckpt_why *w, const struct danger *refusals)
 		   "from");
 }
 
-bool ckpt_look_objects(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_check_objects(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	struct danger refusals;
 
@@ -112,13 +112,13 @@ bool ckpt_look_objects(struct ckpt_why *w, const struct ckpt_said *said)
 		return false;
 	if (!is_refused(w, &refusals))
 		return false;
-	if (ckpt_look_danger(w, said))
+	if (ckpt_why_check_danger(w, match))
 		return true;
 	if (ckpt_why_begin(
-		    w, "weights_only", said ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
+		    w, "weights_only", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
 		    "there is more in it than tensors and plain data, and torch.load refuses that since 2.6 "
 		    "(weights_only=True is the default)")) {
-		tell_refused(w, &refusals);
+		report_refused(w, &refusals);
 		ckpt_why_end(w);
 	}
 	return true;

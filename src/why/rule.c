@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One rule: how a name of one list differs from a name of another, what other names become by it,
+ * and the option of `ckpt edit` or `ckpt rename` that does the same.
+ *
+ * ckpt_rule_apply() must do what the command does that ckpt_rule_add_step() prints, or rules.c
+ * counts names that the command does not make. Names of more than CKPT_RULE_MOST_NAME bytes have no
+ * rule.
+ */
 #include "why/rule.h"
 
 #include "base/ascii.h"
@@ -88,7 +96,7 @@ static size_t component_before(const char *name, size_t at)
 	return at;
 }
 
-static void cut(char out[CKPT_RULE_MOST_NAME + 1], const char *from, size_t len)
+static void copy_between_dots(char out[CKPT_RULE_MOST_NAME + 1], const char *from, size_t len)
 {
 	if (len && from[0] == '.') {
 		from++;
@@ -113,8 +121,8 @@ bool ckpt_rule_between(const char *have, const char *want, struct ckpt_differenc
 	/* something new in the middle: say it with what stands before it */
 	if (start && start + end >= lh)
 		start = component_before(have, start);
-	cut(d->from, have + start, lh - end - start);
-	cut(d->to, want + start, lw - end - start);
+	copy_between_dots(d->from, have + start, lh - end - start);
+	copy_between_dots(d->to, want + start, lw - end - start);
 	d->place = !start && end   ? CKPT_PLACE_START
 		   : !end && start ? CKPT_PLACE_END
 		   : !end	   ? CKPT_PLACE_WHOLE
@@ -132,8 +140,8 @@ bool ckpt_rule_strips_wrapper(const struct ckpt_rule *r)
 
 /* ---- from rules to commands ---- */
 
-/* TEXT as a regular expression, or as a replacement: both take a backslash before what is not a letter. */
-static const char *literal(struct ckpt_why *w, const char *text)
+/* TEXT as a regular expression: a backslash before punctuation never hurts. */
+static const char *escape_pattern(struct ckpt_why *w, const char *text)
 {
 	char out[2 * CKPT_RULE_MOST_NAME + 1];
 	size_t n = 0;
@@ -147,8 +155,8 @@ static const char *literal(struct ckpt_why *w, const char *text)
 	return ckpt_why_print(w, "%s", out);
 }
 
-/* A replacement: only the backslash and the slash mean something. */
-static const char *replacement(struct ckpt_why *w, const char *text)
+/* TEXT as a replacement: only the backslash and the slash mean something. */
+static const char *escape_replacement(struct ckpt_why *w, const char *text)
 {
 	char out[2 * CKPT_RULE_MOST_NAME + 1];
 	size_t n = 0;
@@ -164,7 +172,7 @@ static const char *replacement(struct ckpt_why *w, const char *text)
 
 void ckpt_rule_add_rename(struct ckpt_why *w, struct ckpt_why_steps *s, const struct ckpt_rule *r)
 {
-	const char *from = literal(w, r->from), *to = replacement(w, r->to);
+	const char *from = escape_pattern(w, r->from), *to = escape_replacement(w, r->to);
 	const char *dot = *r->to ? "." : "", *text = "";
 
 	switch (r->place) {
@@ -176,7 +184,10 @@ void ckpt_rule_add_rename(struct ckpt_why *w, struct ckpt_why_steps *s, const st
 	s->rename[s->rename_count++] = text;
 }
 
-/* Edits of one kind stand together in a command: one that comes too late for its kind is said as an expression. */
+/*
+ * A command runs all edits of one kind together, in a fixed order of kinds. An edit that comes too
+ * late for its kind becomes an expression.
+ */
 void ckpt_rule_add_step(struct ckpt_why *w, struct ckpt_why_steps *s, const struct ckpt_rule *r)
 {
 	bool strips = !s->inside_count && !s->add && !s->rename_count &&

@@ -4,7 +4,7 @@
 
 #include "why/why.h"
 
-/* What one list of names has in the place of what another has. */
+/* A rule: what one list of names has where another list has something else. */
 
 enum { CKPT_RULE_MOST_NAME = 512 }; /* bytes; longer names are left out */
 
@@ -21,17 +21,17 @@ struct ckpt_difference {
 	char from[CKPT_RULE_MOST_NAME + 1], to[CKPT_RULE_MOST_NAME + 1];
 };
 
-/* What makes HAVE to WANT. False: they have nothing in common. */
+/* What has to change in HAVE to make it WANT. False: they have nothing in common. */
 bool ckpt_rule_between(const char *have, const char *want, struct ckpt_difference *d);
 
-/* What NAME becomes. False: the rule says nothing of it. */
+/* Write to OUT what NAME becomes. False: the rule does not apply to it. */
 bool ckpt_rule_apply(const struct ckpt_rule *r, const char *name,
 		     char out[2 * CKPT_RULE_MOST_NAME]);
 
-/* Does it take off what a wrapper puts into names? */
+/* Does it remove what a wrapper puts into names? */
 bool ckpt_rule_strips_wrapper(const struct ckpt_rule *r);
 
-/* The edit that does it, behind those that are there; an expression, in the second case. */
+/* Append the edit that does what the rule does; the second always as an expression for `rename`. */
 void ckpt_rule_add_step(struct ckpt_why *w, struct ckpt_why_steps *steps,
 			const struct ckpt_rule *r);
 void ckpt_rule_add_rename(struct ckpt_why *w, struct ckpt_why_steps *steps,

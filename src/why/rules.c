@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the edits that make the names of one list the names of another. A rule is what two names
+ * differ in: without the components that both end in, and then those that both begin with, A stands
+ * where B should be. The right rule is the one that makes most names of the wanted list; it is
+ * applied, and what it leaves goes through the next round.
+ *
+ * What must stay true: a rule that changes a name that is right already is never taken
+ * (breaks_a_right_name()), and every list, the number of rules and of rounds is bounded, as the
+ * lists come from a message and from a file.
+ */
 #include "why/rules.h"
 
 #include "base/grow.h"
@@ -8,11 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Two lists of names that should be one. A rule is what a pair of names differs in: with the components that both end in, and then
- * those that both begin with, left aside, A stands where B should be. The rule that is right for the lists is the one that turns
- * most names of one into names of the other; what it leaves is looked at again.
- */
 enum {
 	MOST_ASKED = 48, /* names that are compared with all others */
 	MOST_OTHERS = 4000,
@@ -21,19 +26,19 @@ enum {
 	MOST_ROUNDS = 4,
 };
 
-struct book {
+struct search {
 	struct ckpt_why *w;
 	const struct ckpt_names *want, *keep;
-	const char **have; /* malloc: as the rules so far have made them */
-	uint32_t have_count;
-	char *right;		 /* malloc: by the number of such a name, it is one of WANT */
-	struct ckpt_strmap made; /* these */
+	const char **names; /* malloc: as the rules so far make them */
+	uint32_t name_count;
+	char *is_right;		 /* malloc: is names[i] one of WANT? */
+	struct ckpt_strmap made; /* names of WANT that are made */
 	struct ckpt_rule *rules; /* malloc */
 	uint32_t count, cap;
 	struct ckpt_strmap by_text;
 };
 
-static bool vote(struct book *b, const struct ckpt_difference *d)
+static bool count_rule(struct search *b, const struct ckpt_difference *d)
 {
 	char text[2 * CKPT_RULE_MOST_NAME + 16];
 	size_t len = (size_t)snprintf(text, sizeof(text), "%d %s %s", d->place, d->from, d->to);
@@ -60,7 +65,7 @@ static bool vote(struct book *b, const struct ckpt_difference *d)
 	return true;
 }
 
-static bool collect(struct book *b)
+static bool collect_rules(struct search *b)
 {
 	uint32_t asked = 0;
 
@@ -71,12 +76,12 @@ static bool collect(struct book *b)
 		    ckpt_strmap_find(&b->made, name, strlen(name)))
 			continue;
 		asked++;
-		for (uint32_t k = 0; k < b->have_count && k < MOST_OTHERS; k++) {
+		for (uint32_t k = 0; k < b->name_count && k < MOST_OTHERS; k++) {
 			struct ckpt_difference d;
 
-			if (b->right[k] || strlen(b->have[k]) > CKPT_RULE_MOST_NAME)
+			if (b->is_right[k] || strlen(b->names[k]) > CKPT_RULE_MOST_NAME)
 				continue;
-			if (ckpt_rule_between(b->have[k], name, &d) && !vote(b, &d))
+			if (ckpt_rule_between(b->names[k], name, &d) && !count_rule(b, &d))
 				return false;
 		}
 	}
@@ -90,31 +95,34 @@ static int by_votes(const void *a, const void *b)
 	return (x->votes < y->votes) - (x->votes > y->votes);
 }
 
-/* Does the rule make one of WANT, that is not there yet, of name K? Its number, or -1. */
-static int64_t makes(const struct book *b, const struct ckpt_rule *r, uint32_t k)
+/* The number of the name of WANT that the rule makes of name K; -1: none, or it is made already. */
+static int64_t find_made_name(const struct search *b, const struct ckpt_rule *r, uint32_t k)
 {
 	char name[2 * CKPT_RULE_MOST_NAME];
 	const uint64_t *number;
 
-	if (b->right[k] || !ckpt_rule_apply(r, b->have[k], name) ||
+	if (b->is_right[k] || !ckpt_rule_apply(r, b->names[k], name) ||
 	    ckpt_strmap_find(&b->made, name, strlen(name)))
 		return -1;
 	number = ckpt_strmap_find(&b->want->by_name, name, strlen(name));
 	return number ? (int64_t)*number : -1;
 }
 
-/* How many names a rule makes, and how far from their places in the lists: both are in the order of a model. */
+/*
+ * How many names a rule makes, and how far from their places: both lists are in the order of a
+ * model.
+ */
 struct score {
 	uint32_t hits;
 	uint64_t away, length;
 };
 
-static struct score score_of(const struct book *b, const struct ckpt_rule *r)
+static struct score score_of(const struct search *b, const struct ckpt_rule *r)
 {
 	struct score s = { .length = strlen(r->from) + strlen(r->to) };
 
-	for (uint32_t k = 0; k < b->have_count; k++) {
-		int64_t number = makes(b, r, k);
+	for (uint32_t k = 0; k < b->name_count; k++) {
+		int64_t number = find_made_name(b, r, k);
 
 		if (number < 0)
 			continue;
@@ -133,25 +141,30 @@ static bool is_better(const struct score *a, const struct score *b)
 	return a->length < b->length;
 }
 
-/* Does it change a name that is right? With a wrapper in front none is, if the message does not say it. */
-static bool spoils(const struct book *b, const struct ckpt_rule *r)
+/*
+ * Does the rule change a name that is right? A prefix of a wrapper may always go: no name of a
+ * plain model has one.
+ */
+static bool breaks_a_right_name(const struct search *b, const struct ckpt_rule *r)
 {
 	char name[2 * CKPT_RULE_MOST_NAME];
 
 	if (r->place == CKPT_PLACE_START && ckpt_rule_strips_wrapper(r))
 		return false;
-
 	for (uint32_t i = 0; i < b->keep->count; i++)
 		if (ckpt_rule_apply(r, b->keep->items[i], name))
 			return true;
-	for (uint32_t k = 0; k < b->have_count; k++)
-		if (b->right[k] && ckpt_rule_apply(r, b->have[k], name))
+	for (uint32_t k = 0; k < b->name_count; k++)
+		if (b->is_right[k] && ckpt_rule_apply(r, b->names[k], name))
 			return true;
 	return false;
 }
 
-/* The rule that makes most names of WANT; false: none makes any. *GUESSED: the names alone do not tell it from another. */
-static bool best_rule(struct book *b, struct ckpt_rule *best, bool *guessed)
+/*
+ * The rule that makes most names of WANT; false: none makes any. *GUESSED: another rule is as good,
+ * judged by names alone.
+ */
+static bool best_rule(struct search *b, struct ckpt_rule *best, bool *guessed)
 {
 	struct score most = { 0 };
 
@@ -164,7 +177,7 @@ static bool best_rule(struct book *b, struct ckpt_rule *best, bool *guessed)
 		bool same = most.hits && score.hits == most.hits && r->place == best->place &&
 			    !strcmp(r->from, best->from);
 
-		if (!score.hits || spoils(b, r))
+		if (!score.hits || breaks_a_right_name(b, r))
 			continue;
 		*guessed = same || (*guessed && score.hits <= most.hits);
 		if (!is_better(&score, &most))
@@ -175,22 +188,22 @@ static bool best_rule(struct book *b, struct ckpt_rule *best, bool *guessed)
 	return most.hits > 0;
 }
 
-/* Do what the edit will do. */
-static bool perform(struct book *b, const struct ckpt_rule *r)
+/* Does to the names what the edit will do to the keys. */
+static bool apply_rule(struct search *b, const struct ckpt_rule *r)
 {
 	char name[2 * CKPT_RULE_MOST_NAME];
 	bool there;
 
-	for (uint32_t k = 0; k < b->have_count; k++) {
+	for (uint32_t k = 0; k < b->name_count; k++) {
 		uint64_t *number;
 
-		if (!ckpt_rule_apply(r, b->have[k], name))
+		if (!ckpt_rule_apply(r, b->names[k], name))
 			continue;
-		b->have[k] = ckpt_why_print(b->w, "%s", name);
+		b->names[k] = ckpt_why_print(b->w, "%s", name);
 		number = ckpt_strmap_find(&b->want->by_name, name, strlen(name));
 		if (!number)
 			continue;
-		b->right[k] = 1;
+		b->is_right[k] = 1;
 		if (!ckpt_strmap_insert(&b->made, b->want->items[*number], strlen(name), 0, &there))
 			return false;
 	}
@@ -199,9 +212,11 @@ static bool perform(struct book *b, const struct ckpt_rule *r)
 
 /* ---- a prefix for some of the names ---- */
 
-/* It has to be said for which: for those that begin with COMPONENT. */
-static bool add_for(struct book *b, struct ckpt_why_steps *s, const struct ckpt_rule *r,
-		    const char *name)
+/*
+ * Adds the prefix to names that begin with the first component of NAME, in a `rename` that says so.
+ */
+static bool add_prefix_for(struct search *b, struct ckpt_why_steps *s, const struct ckpt_rule *r,
+			   const char *name)
 {
 	size_t n = strcspn(name, ".");
 	struct ckpt_rule one = { .place = CKPT_PLACE_START };
@@ -210,13 +225,13 @@ static bool add_for(struct book *b, struct ckpt_why_steps *s, const struct ckpt_
 		return false;
 	one.from = ckpt_why_print(b->w, "%.*s", (int)n, name);
 	one.to = ckpt_why_print(b->w, "%s.%s", r->to, one.from);
-	if (spoils(b, &one))
+	if (breaks_a_right_name(b, &one))
 		return false;
 	ckpt_rule_add_rename(b->w, s, &one);
-	return perform(b, &one);
+	return apply_rule(b, &one);
 }
 
-static bool find_addition(struct book *b, struct ckpt_why_steps *steps)
+static bool add_prefixes(struct search *b, struct ckpt_why_steps *steps)
 {
 	const struct ckpt_rule *best = NULL;
 	uint32_t most = 0;
@@ -231,15 +246,15 @@ static bool find_addition(struct book *b, struct ckpt_why_steps *steps)
 		most = hits;
 		best = &b->rules[i];
 	}
-	for (uint32_t k = 0; best && k < b->have_count; k++)
-		if (makes(b, best, k) >= 0)
-			any |= add_for(b, steps, best, b->have[k]);
+	for (uint32_t k = 0; best && k < b->name_count; k++)
+		if (find_made_name(b, best, k) >= 0)
+			any |= add_prefix_for(b, steps, best, b->names[k]);
 	return any;
 }
 
 /* ---- all of it ---- */
 
-static bool one_round(struct book *b, struct ckpt_why_steps *steps, bool *more)
+static bool one_round(struct search *b, struct ckpt_why_steps *steps, bool *more)
 {
 	struct ckpt_rule rule;
 	bool guessed;
@@ -247,32 +262,32 @@ static bool one_round(struct book *b, struct ckpt_why_steps *steps, bool *more)
 	b->count = 0;
 	ckpt_strmap_clear(&b->by_text);
 	*more = false;
-	if (!collect(b))
+	if (!collect_rules(b))
 		return false;
 	if (steps->rename_count == CKPT_WHY_MOST_STEPS)
 		return true;
 	if (!best_rule(b, &rule, &guessed)) {
-		*more = find_addition(b, steps);
+		*more = add_prefixes(b, steps);
 		return b->w->failed == 0;
 	}
 	ckpt_rule_add_step(b->w, steps, &rule);
 	steps->guessed |= guessed;
 	*more = !steps->add; /* it is for all names */
-	return perform(b, &rule);
+	return apply_rule(b, &rule);
 }
 
 bool ckpt_rules_find(struct ckpt_why *w, const struct ckpt_names *want,
 		     const struct ckpt_names *have, const struct ckpt_names *keep,
 		     struct ckpt_why_steps *steps, uint32_t *hits)
 {
-	struct book b = { .w = w, .want = want, .keep = keep, .have_count = have->count };
+	struct search b = { .w = w, .want = want, .keep = keep, .name_count = have->count };
 	bool more = true, ok;
 
-	b.right = calloc(have->count + 1, 1);
-	b.have = calloc(have->count + 1, sizeof(*b.have));
-	ok = b.right && b.have;
+	b.is_right = calloc(have->count + 1, 1);
+	b.names = calloc(have->count + 1, sizeof(*b.names));
+	ok = b.is_right && b.names;
 	for (uint32_t k = 0; ok && k < have->count; k++)
-		b.have[k] = have->items[k];
+		b.names[k] = have->items[k];
 	for (int round = 0; ok && more && round < MOST_ROUNDS && b.made.count < want->count;
 	     round++)
 		ok = one_round(&b, steps, &more);
@@ -280,7 +295,7 @@ bool ckpt_rules_find(struct ckpt_why *w, const struct ckpt_names *want,
 	ckpt_strmap_clear(&b.made);
 	ckpt_strmap_clear(&b.by_text);
 	free(b.rules);
-	free(b.right);
-	free(b.have);
+	free(b.is_right);
+	free(b.names);
 	return ok;
 }

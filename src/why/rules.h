@@ -5,14 +5,14 @@
 #include "base/strmap.h"
 #include "why/why.h"
 
-/* Names, and which numbers they have. Texts are borrowed. */
+/* A list of names, each once, that finds the number of a name. Texts are borrowed. */
 struct ckpt_names {
 	const char **items; /* malloc */
 	uint32_t count, cap;
 	struct ckpt_strmap by_name;
 };
 
-/* Names are taken once. False: no memory. */
+/* Add a name if it is not there yet. False: no memory. */
 bool ckpt_names_add(struct ckpt_names *names, const char *name);
 bool ckpt_names_have(const struct ckpt_names *names, const char *name);
 void ckpt_names_clear(struct ckpt_names *names);
@@ -21,9 +21,9 @@ void ckpt_names_clear(struct ckpt_names *names);
 const char *ckpt_names_show(struct ckpt_why *w, const struct ckpt_names *names);
 
 /*
- * Which edits make names of HAVE into names of WANT: prefixes off or on, wrappers out of the middle, components replaced. KEEP:
- * names that are right as they are. *HITS: how many names of WANT the edits make; 0 if none were found that leave KEEP alone.
- * False: no memory.
+ * Find the edits that make names of WANT of names of HAVE: prefixes off or on, wrappers out of the
+ * middle, components replaced. KEEP: names that are right as they are. *HITS: how many names of
+ * WANT the edits make; 0 if none were found that leave KEEP alone. False: no memory.
  */
 bool ckpt_rules_find(struct ckpt_why *w, const struct ckpt_names *want,
 		     const struct ckpt_names *have, const struct ckpt_names *keep,

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Explains size mismatches: reads the shapes from the message in the forms that torch, transformers
+ * and Lightning print, and says what their differences have in common.
+ *
+ * The shapes in the message are compared with those in the file: the file that was given need not
+ * be the one that was loaded.
+ */
 #include "why/match.h"
 #include "why/why.h"
 
@@ -58,23 +65,23 @@ static const struct {
 	  2, 0, 1 },
 };
 
-static void collect(struct ckpt_why *w, struct mismatches *m)
+static void read_mismatches(struct ckpt_why *w, struct mismatches *m)
 {
 	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		struct ckpt_said said = { 0 };
+		struct ckpt_match match = { 0 };
 
 		while (m->count < MOST_SHAPES &&
-		       ckpt_why_match(w, forms[i].pattern, said.end, &said)) {
+		       ckpt_why_match(w, forms[i].pattern, match.end, &match)) {
 			struct mismatch *one = &m->items[m->count++];
 
-			one->name = said.part[forms[i].name];
-			read_shape(said.part[forms[i].saved], &one->saved);
-			read_shape(said.part[forms[i].wanted], &one->wanted);
+			one->name = match.part[forms[i].name];
+			read_shape(match.part[forms[i].saved], &one->saved);
+			read_shape(match.part[forms[i].wanted], &one->wanted);
 		}
 	}
 }
 
-/* ---- what shapes tell ---- */
+/* ---- what the differences have in common ---- */
 
 static uint64_t numel(const struct shape *s)
 {
@@ -137,7 +144,7 @@ static enum kind kind_of_all(const struct mismatches *m)
 	return kind;
 }
 
-/* ---- in the file ---- */
+/* ---- the shapes in the file ---- */
 
 static const char *print_shape(struct ckpt_why *w, const struct shape *s)
 {
@@ -148,7 +155,7 @@ static const char *print_shape(struct ckpt_why *w, const struct shape *s)
 	return ckpt_why_print(w, "%s]", text);
 }
 
-/* The path of a key in the file; of a DCP directory the name is the path. */
+/* The path of a key in the file; in a DCP directory the key is the path. */
 static const char *path_of(struct ckpt_why *w, const struct ckpt_why_dict *dict, const char *key)
 {
 	if (!dict || !*dict->name)
@@ -156,8 +163,9 @@ static const char *path_of(struct ckpt_why *w, const struct ckpt_why_dict *dict,
 	return ckpt_why_print(w, "%s.%s", dict->name, key);
 }
 
-/* What the file has under that path: 1: that shape; -1: another one, in *FOUND; 0: nothing. */
-static int compare(struct ckpt_why *w, const char *path, const struct shape *s, struct shape *found)
+/* 1: the file has that shape under PATH; -1: another one, *FOUND; 0: it has no such path. */
+static int find_shape(struct ckpt_why *w, const char *path, const struct shape *s,
+		      struct shape *found)
 {
 	uint64_t count = ckpt_tensor_count(w->facts.model);
 
@@ -176,14 +184,14 @@ static int compare(struct ckpt_why *w, const char *path, const struct shape *s, 
 	return 0;
 }
 
-static void tell_each(struct ckpt_why *w, const struct mismatches *m,
-		      const struct ckpt_why_dict *dict)
+static void report_shapes(struct ckpt_why *w, const struct mismatches *m,
+			  const struct ckpt_why_dict *dict)
 {
 	for (uint32_t i = 0; i < m->count && i < 4; i++) {
 		const struct mismatch *one = &m->items[i];
 		struct shape found;
 		int is = w->facts.model
-				 ? compare(w, path_of(w, dict, one->name), &one->saved, &found)
+				 ? find_shape(w, path_of(w, dict, one->name), &one->saved, &found)
 				 : 0;
 		const char *note = !w->facts.model ? "" : is > 0 ? "; so it is in this file" : "";
 
@@ -199,9 +207,9 @@ static void tell_each(struct ckpt_why *w, const struct mismatches *m,
 		ckpt_why_fact(w, "and %u more", m->count - 4);
 }
 
-/* Leave them out, and let strict=False pass over them. */
-static void tell_drop(struct ckpt_why *w, const struct mismatches *m,
-		      const struct ckpt_why_dict *dict)
+/* Advises to leave them out, and to load with strict=False. */
+static void advise_drop(struct ckpt_why *w, const struct mismatches *m,
+			const struct ckpt_why_dict *dict)
 {
 	const char *line = "";
 
@@ -224,7 +232,7 @@ static bool all_there(const struct ckpt_why *w, const struct mismatches *m,
 	return dict != NULL;
 }
 
-static bool tell(struct ckpt_why *w, const struct mismatches *m)
+static bool report_mismatches(struct ckpt_why *w, const struct mismatches *m)
 {
 	enum { MOST_DROPS = 12 };
 	enum kind kind = kind_of_all(m);
@@ -241,7 +249,7 @@ static bool tell(struct ckpt_why *w, const struct mismatches *m)
 			    all_there(w, m, dict) ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY, "%s",
 			    reasons[kind]))
 		return true;
-	tell_each(w, m, dict);
+	report_shapes(w, m, dict);
 	if (kind == EMPTY)
 		ckpt_why_words(
 			w,
@@ -253,7 +261,7 @@ static bool tell(struct ckpt_why *w, const struct mismatches *m)
 			"make the model as it was when it was saved: its numbers are those on the left");
 	if (kind != EMPTY && m->count <= MOST_DROPS && all_there(w, m, dict) &&
 	    dict->name[0] != '[' && !w->facts.folder)
-		tell_drop(w, m, dict);
+		advise_drop(w, m, dict);
 	if (kind == FIRST_DIM)
 		ckpt_why_words(
 			w, "in transformers: from_pretrained(..., ignore_mismatched_sizes=True)");
@@ -261,19 +269,19 @@ static bool tell(struct ckpt_why *w, const struct mismatches *m)
 	return true;
 }
 
-bool ckpt_said_shapes(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_shapes(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	struct mismatches m = { calloc(MOST_SHAPES, sizeof(*m.items)), 0 };
-	bool told = false;
+	bool reported = false;
 
-	(void)said;
+	(void)match;
 	if (!m.items) {
 		w->failed = CKPT_E_NOMEM;
 		return false;
 	}
-	collect(w, &m);
+	read_mismatches(w, &m);
 	if (m.count)
-		told = tell(w, &m);
+		reported = report_mismatches(w, &m);
 	free(m.items);
-	return told;
+	return reported;
 }

@@ -3,19 +3,19 @@
 
 #include <string.h>
 
-static const char *say(struct ckpt_why *w, const char *so_far, const char *option,
-		       const char *argument)
+static const char *add_option(struct ckpt_why *w, const char *so_far, const char *option,
+			      const char *argument)
 {
 	return ckpt_why_print(w, "%s %s%s", so_far, option, ckpt_why_quote(w, argument));
 }
 
-/* An expression that takes WRAPPER, which ends with a dot, out of names wherever it is. */
-static const char *take_out(struct ckpt_why *w, const char *wrapper)
+/* An expression that removes WRAPPER, which ends with a dot, from names wherever it is. */
+static const char *strip_anywhere(struct ckpt_why *w, const char *wrapper)
 {
 	return ckpt_why_print(w, "s/(^|\\.)%.*s\\./\\1/g", (int)strlen(wrapper) - 1, wrapper);
 }
 
-static void one_step(struct ckpt_why *w, const struct ckpt_why_steps *s)
+static void print_one_edit(struct ckpt_why *w, const struct ckpt_why_steps *s)
 {
 	const char *in = ckpt_why_in(w), *out = ckpt_why_out(w);
 
@@ -36,45 +36,45 @@ static void one_step(struct ckpt_why *w, const struct ckpt_why_steps *s)
 		ckpt_why_command(w, "ckpt add-prefix %s %s %s", ckpt_why_quote(w, s->add), in, out);
 }
 
-static void renames(struct ckpt_why *w, const struct ckpt_why_steps *s)
+static void print_renames(struct ckpt_why *w, const struct ckpt_why_steps *s)
 {
 	const char *line = "ckpt rename";
 
 	for (uint32_t i = 0; i < s->rename_count; i++)
-		line = say(w, line, "-e ", s->rename[i]);
+		line = add_option(w, line, "-e ", s->rename[i]);
 	ckpt_why_command(w, "%s %s %s", line, ckpt_why_in(w), ckpt_why_out(w));
 }
 
-static void one_line(struct ckpt_why *w, const struct ckpt_why_steps *s)
+static void print_command(struct ckpt_why *w, const struct ckpt_why_steps *s)
 {
 	uint32_t others = !!s->extract + s->strip_count + s->inside_count + !!s->add;
 	const char *line;
 
 	if (!s->rename_count && others == 1) {
-		one_step(w, s);
+		print_one_edit(w, s);
 		return;
 	}
 	if (!others) {
-		renames(w, s);
+		print_renames(w, s);
 		return;
 	}
 	line = ckpt_why_print(w, "ckpt edit %s %s", ckpt_why_in(w), ckpt_why_out(w));
 	if (s->extract)
-		line = say(w, line, "--extract ", s->extract);
+		line = add_option(w, line, "--extract ", s->extract);
 	for (uint32_t i = 0; i < s->strip_count; i++)
-		line = say(w, line, "--strip-prefix ", s->strip[i]);
+		line = add_option(w, line, "--strip-prefix ", s->strip[i]);
 	for (uint32_t i = 0; i < s->inside_count; i++)
-		line = say(w, line, "--rename ", take_out(w, s->inside[i]));
+		line = add_option(w, line, "--rename ", strip_anywhere(w, s->inside[i]));
 	if (s->add)
-		line = say(w, line, "--add-prefix ", s->add);
+		line = add_option(w, line, "--add-prefix ", s->add);
 	for (uint32_t i = 0; i < s->rename_count; i++)
-		line = say(w, line, "--rename ", s->rename[i]);
+		line = add_option(w, line, "--rename ", s->rename[i]);
 	ckpt_why_command(w, "%s", line);
 }
 
 void ckpt_why_steps_command(struct ckpt_why *w, const struct ckpt_why_steps *steps)
 {
-	one_line(w, steps);
+	print_command(w, steps);
 	if (steps->guessed)
 		ckpt_why_words(
 			w,

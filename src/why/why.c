@@ -10,15 +10,16 @@
 
 static const uint64_t BUDGET_BASE = 128 << 20;
 
-/* Without a message: what keeps every load from working, then what some do. */
-static ckpt_why_look *const looks[] = {
-	ckpt_look_danger,  ckpt_look_repacked, ckpt_look_file,	  ckpt_look_directory,
-	ckpt_look_program, ckpt_look_objects,  ckpt_look_devices, ckpt_look_wrapped,
-	ckpt_look_nested,  ckpt_look_module,   ckpt_look_meta,	  ckpt_look_versions,
-	ckpt_look_bytes,
+/* Without a message: first what makes every load fail, then what some loads fail with. */
+static ckpt_why_check *const checks[] = {
+	ckpt_why_check_danger,	  ckpt_why_check_repacked, ckpt_why_check_file,
+	ckpt_why_check_directory, ckpt_why_check_program,  ckpt_why_check_objects,
+	ckpt_why_check_devices,	  ckpt_why_check_wrapped,  ckpt_why_check_nested,
+	ckpt_why_check_module,	  ckpt_why_check_meta,	   ckpt_why_check_versions,
+	ckpt_why_check_bytes,
 };
 
-static int check(const char *path, const struct ckpt_why_options *o, struct ckpt_error *err)
+static int check_request(const char *path, const struct ckpt_why_options *o, struct ckpt_error *err)
 {
 	if (!path && !o->error)
 		return ckpt_fail(err, CKPT_E_ARG, "wanted a file, an error, or both");
@@ -28,8 +29,8 @@ static int check(const char *path, const struct ckpt_why_options *o, struct ckpt
 	return 0;
 }
 
-/* What cannot be read is a cause only if the message says so; what the system refuses, too. */
-static int check_there(const struct ckpt_why *w, struct ckpt_error *err)
+/* A file that cannot be read is an error, unless a cause explains it. */
+static int check_readable(const struct ckpt_why *w, struct ckpt_error *err)
 {
 	const struct ckpt_error *opening = &w->facts.opening;
 
@@ -42,15 +43,15 @@ static int check_there(const struct ckpt_why *w, struct ckpt_error *err)
 	return opening->status;
 }
 
-static void tell(struct ckpt_why *w)
+static void report_causes(struct ckpt_why *w)
 {
 	if (w->error)
 		ckpt_why_read_error(w);
 	if (w->error && w->report.causes)
 		return;
-	/* nothing that is known, or no message: what the file shows */
-	for (size_t i = 0; w->facts.path && i < sizeof(looks) / sizeof(looks[0]); i++)
-		looks[i](w, NULL);
+	/* no message, or none that is known: report what the file shows */
+	for (size_t i = 0; w->facts.path && i < sizeof(checks) / sizeof(checks[0]); i++)
+		checks[i](w, NULL);
 }
 
 int ckpt_why(const char *path, const struct ckpt_why_options *options,
@@ -68,7 +69,7 @@ int ckpt_why(const char *path, const struct ckpt_why_options *options,
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(w.report), err);
 	if (rc == 0)
-		rc = check(path, &w.options, err);
+		rc = check_request(path, &w.options, err);
 	if (rc < 0)
 		return rc;
 	w.arena = ckpt_arena_new(BUDGET_BASE + 16 * (uint64_t)w.options.error_len);
@@ -77,13 +78,13 @@ int ckpt_why(const char *path, const struct ckpt_why_options *options,
 	if (w.options.error)
 		w.error = ckpt_why_clean(&w, w.options.error, w.options.error_len, &w.error_len);
 	if (path)
-		rc = ckpt_facts_look(&w, path, err);
+		rc = ckpt_facts_read(&w, path, err);
 	if (rc == 0)
-		tell(&w);
+		report_causes(&w);
 	if (rc == 0 && w.failed < 0)
 		rc = w.failed == CKPT_E_NOMEM ? ckpt_fail_nomem(err) : w.failed;
 	if (rc == 0)
-		rc = check_there(&w, err);
+		rc = check_readable(&w, err);
 	if (rc == 0)
 		ckpt_sized_give(report, &w.report, sizeof(w.report));
 	ckpt_facts_clear(&w.facts);

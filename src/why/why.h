@@ -25,20 +25,20 @@ struct ckpt_facts {
 	struct ckpt_model *model; /* NULL: it does not open, and OPENING says why */
 	struct ckpt_error opening;
 	struct ckpt_identity identity; /* of a file that does not open */
-	bool cut;		       /* a zip archive without its end */
-	uint8_t first;		       /* byte of the file; of one that is empty 0 */
-	bool refuses; /* its text is what a server says that does not give the file away */
+	bool is_cut_zip;	       /* a zip archive without its end */
+	uint8_t first;		       /* byte of the file; 0 if it is empty */
+	bool is_server_error;	       /* its text is what a server sends instead of the file */
 	struct ckpt_file_info file;    /* of a model */
 	struct ckpt_why_dict dicts[CKPT_WHY_MOST_DICTS];
 	uint32_t dict_count;
 	const char *optimizer; /* the name of the first; NULL: none */
-	const char *module;    /* that was saved whole; NULL: none */
+	const char *module;    /* the name of the first that was saved whole; NULL: none */
 	const char *module_class;
 	const char *root_type; /* "dict", "OrderedDict", ... */
 	bool root_is_mapping;
 };
 
-enum { CKPT_WHY_MOST_LINES = 24, CKPT_WHY_MOST_TOLD = 96 };
+enum { CKPT_WHY_MOST_LINES = 24, CKPT_WHY_MOST_REPORTED = 96 };
 
 /* One call of ckpt_why(). */
 struct ckpt_why {
@@ -50,37 +50,43 @@ struct ckpt_why {
 	struct ckpt_facts facts;
 	const char *error; /* cleaned: see ckpt_why_clean(); NULL: none */
 	size_t error_len;
-	struct ckpt_cause cause; /* that is being told */
+	struct ckpt_cause cause; /* that is being reported */
 	const char *fact[CKPT_WHY_MOST_LINES];
 	struct ckpt_mend mend[CKPT_WHY_MOST_LINES];
-	const char *told[CKPT_WHY_MOST_TOLD]; /* ids */
-	uint32_t told_count;
-	const char *out; /* a name for what a command makes; NULL: not asked for yet */
-	int failed;	 /* status of the first thing that failed; then nothing is told any more */
+	const char *reported[CKPT_WHY_MOST_REPORTED]; /* ids */
+	uint32_t reported_count;
+	const char *out; /* a path for what a command makes; NULL: not asked for yet */
+	int failed;	 /* status of what failed first; nothing is reported after it */
 };
 
-/* What a pattern found in the error. Captures are NUL-terminated copies, raw; those that took no part are "". */
+/*
+ * What a pattern found in the error. Captures are NUL-terminated copies, not escaped; those that
+ * took no part in the match are "".
+ */
 enum { CKPT_WHY_MOST_CAPTURES = 4 };
-struct ckpt_said {
+struct ckpt_match {
 	const char *all;
 	const char *part[CKPT_WHY_MOST_CAPTURES]; /* 0: the first group */
 	size_t end;				  /* behind it in the error */
 };
 
-/* ---- telling (tell.c) ---- */
+/* ---- report.c ---- */
 
-/* Begin a cause. False: it was told already, or memory is out. SAFE texts only: escape what comes from files. */
+/*
+ * Begin a cause. False: it was reported already, or memory is out. Escape what comes from files or
+ * from the error: see ckpt_why_show().
+ */
 bool ckpt_why_begin(struct ckpt_why *w, const char *id, enum ckpt_certainty certainty,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void ckpt_why_fact(struct ckpt_why *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Why the file does not open. */
+/* The fact why the file does not open. */
 void ckpt_why_fact_opening(struct ckpt_why *w);
 void ckpt_why_command(struct ckpt_why *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void ckpt_why_python(struct ckpt_why *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void ckpt_why_words(struct ckpt_why *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Give it to the caller. */
+/* Give the cause to the caller. */
 void ckpt_why_end(struct ckpt_why *w);
 
 /* Printed to the arena; "" if memory is out, which makes the call fail. */
@@ -96,24 +102,24 @@ const char *ckpt_why_python_text(struct ckpt_why *w, const char *text);
 const char *ckpt_why_in(struct ckpt_why *w);
 /* A path beside it where nothing is yet, likewise; "model.pt" -> "model-mended.pt". */
 const char *ckpt_why_out(struct ckpt_why *w);
-/* The same with another end: "model.pt.gz" without ".gz". ENDING "": the path without ending CUT. */
-const char *ckpt_why_out_without(struct ckpt_why *w, const char *cut);
+/* The path without the ending CUT, "model.pt.gz" without ".gz", where nothing is yet. */
+const char *ckpt_why_out_without(struct ckpt_why *w, const char *is_cut_zip);
 /* A file beside the directory FOLDER (raw) where nothing is yet, for a command line. */
 const char *ckpt_why_merged(struct ckpt_why *w, const char *folder);
 /* "torch.load('model.pt'ARGUMENTS)" */
 const char *ckpt_why_load(struct ckpt_why *w, const char *arguments);
 
-/* Advice for what is cut off or damaged. */
-extern const char ckpt_why_again[];
+/* Advice for a file that is cut off or damaged. */
+extern const char ckpt_why_copy_again[];
 
-/* Is the file small enough to be read as a whole for an answer? */
+/* Is the file small enough to read all of it for an answer? */
 bool ckpt_why_is_small(const struct ckpt_why *w);
 
 /* ---- steps.c: the edits that make a checkpoint fit, as one command line ---- */
 
 enum { CKPT_WHY_MOST_STEPS = 6 };
 struct ckpt_why_steps {
-	const char *extract;			/* the name of what becomes the whole; NULL */
+	const char *extract; /* the name of the entry that becomes the root; NULL */
 	const char *strip[CKPT_WHY_MOST_STEPS]; /* prefixes, in this order */
 	uint32_t strip_count;
 	const char *inside[CKPT_WHY_MOST_STEPS]; /* wrappers inside of names */
@@ -121,13 +127,13 @@ struct ckpt_why_steps {
 	const char *add;			 /* a prefix; NULL */
 	const char *rename[CKPT_WHY_MOST_STEPS]; /* expressions */
 	uint32_t rename_count;
-	bool guessed; /* the names alone do not tell which is which */
+	bool guessed; /* from the order of the names: they alone do not say which is which */
 };
 void ckpt_why_steps_command(struct ckpt_why *w, const struct ckpt_why_steps *steps);
 
 /* ---- wrappers.c ---- */
 
-/* What puts itself into the names of a module's weights. */
+/* Wrappers that put a prefix into the names of a module's weights. */
 enum { CKPT_WHY_WRAPPERS = 5 };
 struct ckpt_why_wrapper {
 	const char *prefix, *who;
@@ -137,14 +143,14 @@ extern const struct ckpt_why_wrapper ckpt_why_wrappers[CKPT_WHY_WRAPPERS];
 /* Who puts PREFIX there, or NULL. */
 const char *ckpt_why_wrapper(const char *prefix);
 /*
- * What a model is whose names begin with PREFIX: "inside of FSDP", "a part of another module"; SAVED: how it was saved then,
- * "from inside of FSDP", "as a part of another module".
+ * What a model is whose names begin with PREFIX: "inside of FSDP", "a part of another module".
+ * SAVED: how it was saved, "from inside of FSDP", "as a part of another module".
  */
 const char *ckpt_why_prefix(struct ckpt_why *w, const char *prefix, bool saved);
 
 /* ---- facts.c ---- */
 
-int ckpt_facts_look(struct ckpt_why *w, const char *path, struct ckpt_error *err);
+int ckpt_facts_read(struct ckpt_why *w, const char *path, struct ckpt_error *err);
 void ckpt_facts_clear(struct ckpt_facts *facts);
 
 /* The number of the entry KEY among the pairs of DICT, times two, or -1. */
@@ -157,51 +163,55 @@ const struct ckpt_why_dict *ckpt_why_dict_with(const struct ckpt_why *w, const c
 /* The one with the most tensors, or NULL. */
 const struct ckpt_why_dict *ckpt_why_largest(const struct ckpt_why *w);
 
-/* ---- causes: each looks if it is there, and tells it. True: told, or told before. ---- */
+/*
+ * ---- causes: each checks whether it applies and reports it. True: reported, now or before. ----
+ *
+ * MATCH: the message that asks; NULL: none was given, the file alone is looked at.
+ */
 
-typedef bool ckpt_why_look(struct ckpt_why *w, const struct ckpt_said *said);
+typedef bool ckpt_why_check(struct ckpt_why *w, const struct ckpt_match *match);
 
 /* what the file is (file_causes.c, damage_causes.c, directory_causes.c) */
-ckpt_why_look ckpt_look_file;	   /* no checkpoint, damaged, cut off */
-ckpt_why_look ckpt_look_program;   /* TorchScript and others that torch.load does not take */
-ckpt_why_look ckpt_look_shards;	   /* a directory of which something is missing */
-ckpt_why_look ckpt_look_directory; /* ... and one where a file is wanted */
-ckpt_why_look ckpt_look_damage;	   /* the same of what is a checkpoint, or was one */
-ckpt_why_look ckpt_look_repacked;  /* an archive that another tool made anew */
+ckpt_why_check ckpt_why_check_file;	 /* no checkpoint, damaged, cut off */
+ckpt_why_check ckpt_why_check_program;	 /* TorchScript and others that torch.load does not take */
+ckpt_why_check ckpt_why_check_shards;	 /* a directory where something is missing */
+ckpt_why_check ckpt_why_check_directory; /* ... or that is given where a file is wanted */
+ckpt_why_check ckpt_why_check_damage;	 /* a checkpoint that is damaged or cut off */
+ckpt_why_check ckpt_why_check_repacked;	 /* an archive that another tool zipped again */
 
 /* the names in it (name_causes.c) */
-ckpt_why_look ckpt_look_wrapped; /* keys begin with what a wrapper puts there */
-ckpt_why_look ckpt_look_nested;	 /* the weights are an entry of a larger dict */
-ckpt_why_look ckpt_look_module;	 /* a module was saved whole */
+ckpt_why_check ckpt_why_check_wrapped; /* keys have the prefix of a wrapper */
+ckpt_why_check ckpt_why_check_nested;  /* the weights are an entry of a larger dict */
+ckpt_why_check ckpt_why_check_module;  /* a module was saved whole */
 /* what else is in it (content_causes.c) */
-ckpt_why_look ckpt_look_devices;  /* tensors were on devices */
-ckpt_why_look ckpt_look_danger;	  /* it runs code (object_causes.c) */
-ckpt_why_look ckpt_look_objects;  /* weights_only=True refuses something */
-ckpt_why_look ckpt_look_versions; /* older torch cannot read it */
-ckpt_why_look ckpt_look_meta;	  /* tensors without data */
-ckpt_why_look ckpt_look_bytes;	  /* big-endian numbers, compressed storages, text of Python 2 */
+ckpt_why_check ckpt_why_check_devices;	/* tensors were on devices */
+ckpt_why_check ckpt_why_check_danger;	/* it runs code (object_causes.c) */
+ckpt_why_check ckpt_why_check_objects;	/* weights_only=True refuses something */
+ckpt_why_check ckpt_why_check_versions; /* older torch cannot read it */
+ckpt_why_check ckpt_why_check_meta;	/* tensors without data */
+ckpt_why_check ckpt_why_check_bytes; /* big-endian numbers, compressed storages, text of Python 2 */
 
 /* ---- messages.c ---- */
 
-/* Recognise messages in the error, and tell what they mean. */
+/* Recognize messages in the error, and report what they mean. */
 void ckpt_why_read_error(struct ckpt_why *w);
 
-/* ---- what a message says, checked against the file ---- */
+/* ---- explanations of messages, checked against the file ---- */
 
-ckpt_why_look ckpt_said_keys;	      /* missing and unexpected keys (keys.c) */
-ckpt_why_look ckpt_said_dcp_key;      /* DCP: one missing key */
-ckpt_why_look ckpt_said_shapes;	      /* size mismatch (shapes.c) */
-ckpt_why_look ckpt_said_device;	      /* said_load.c */
-ckpt_why_look ckpt_said_device_count; /* ... */
-ckpt_why_look ckpt_said_global;
-ckpt_why_look ckpt_said_operand;
-ckpt_why_look ckpt_said_import;
-ckpt_why_look ckpt_said_record;
-ckpt_why_look ckpt_said_version;
-ckpt_why_look ckpt_said_attribute; /* said_use.c */
-ckpt_why_look ckpt_said_dict_like;
-ckpt_why_look ckpt_said_entry;
-ckpt_why_look ckpt_said_optimizer;
-ckpt_why_look ckpt_said_path;
+ckpt_why_check ckpt_why_explain_keys;	      /* missing and unexpected keys (keys.c) */
+ckpt_why_check ckpt_why_explain_dcp_key;      /* DCP: one missing key */
+ckpt_why_check ckpt_why_explain_shapes;	      /* size mismatch (shapes.c) */
+ckpt_why_check ckpt_why_explain_device;	      /* load_messages.c */
+ckpt_why_check ckpt_why_explain_device_count; /* ... */
+ckpt_why_check ckpt_why_explain_global;
+ckpt_why_check ckpt_why_explain_operand;
+ckpt_why_check ckpt_why_explain_import;
+ckpt_why_check ckpt_why_explain_record;
+ckpt_why_check ckpt_why_explain_version;
+ckpt_why_check ckpt_why_explain_attribute; /* use_messages.c */
+ckpt_why_check ckpt_why_explain_dict_like;
+ckpt_why_check ckpt_why_explain_entry;
+ckpt_why_check ckpt_why_explain_optimizer;
+ckpt_why_check ckpt_why_explain_path;
 
 #endif

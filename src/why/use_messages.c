@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Explains messages that come after loading, when a program uses what it loaded: a dict taken for a
+ * model, an entry that is missing, another optimizer, a path.
+ *
+ * As in load_messages.c the causes that the file itself shows go first. root_of() wants a model:
+ * check for one before.
+ */
 #include "why/why.h"
 
 #include "model/state_dict.h"
 
 #include <string.h>
 
-/* Messages that come when what was loaded is used. */
-
 /* ---- 'dict' object has no attribute 'eval' ---- */
 
-bool ckpt_said_attribute(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_attribute(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	const char *type = said->part[0], *name = said->part[1];
+	const char *type = match->part[0], *name = match->part[1];
 	bool is_dict = !strcmp(type, "dict") || strstr(type, "OrderedDict");
 
-	if (!is_dict && !strcmp(name, "copy") && ckpt_said_dict_like(w, said))
+	if (!is_dict && !strcmp(name, "copy") && ckpt_why_explain_dict_like(w, match))
 		return true; /* load_state_dict() of torch before 1.13 */
 	if (!is_dict)
-		return w->facts.module && ckpt_look_module(w, said);
+		return w->facts.module && ckpt_why_check_module(w, match);
 	if (!ckpt_why_begin(
 		    w, "not_a_model", w->facts.model ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY,
 		    "what was loaded is a dict of weights, not a model: it has no '%s'. The model is made by "
@@ -45,9 +50,9 @@ bool ckpt_said_attribute(struct ckpt_why *w, const struct ckpt_said *said)
 
 /* ---- Expected state_dict to be dict-like, got <class 'X'> ---- */
 
-bool ckpt_said_dict_like(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_dict_like(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	if (ckpt_look_module(w, said) || ckpt_look_program(w, said))
+	if (ckpt_why_check_module(w, match) || ckpt_why_check_program(w, match))
 		return true;
 	if (!ckpt_why_begin(w, "not_a_dict",
 			    w->facts.model ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY,
@@ -68,8 +73,8 @@ static const struct ckpt_value *root_of(const struct ckpt_why *w)
 	return ckpt_model_now(w->facts.model, w->facts.model->root);
 }
 
-/* What is there in the place of the entry. */
-static const char *entries(struct ckpt_why *w)
+/* The entries that the file has instead. */
+static const char *list_entries(struct ckpt_why *w)
 {
 	const struct ckpt_seq *pairs = ckpt_value_pairs(root_of(w));
 	const char *text = "";
@@ -90,14 +95,14 @@ static const char *entries(struct ckpt_why *w)
 		       : text;
 }
 
-static bool tell_lightning(struct ckpt_why *w)
+static bool report_lightning(struct ckpt_why *w)
 {
 	if (ckpt_why_begin(
 		    w, "not_lightning", w->facts.model ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY,
 		    "Lightning's Trainer did not write this file: it has no 'pytorch-lightning_version', nor "
 		    "the state of loops and optimizers beside the weights")) {
 		if (w->facts.model)
-			ckpt_why_fact(w, "the file has %s", entries(w));
+			ckpt_why_fact(w, "the file has %s", list_entries(w));
 		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load(w, ""));
 		ckpt_why_words(
 			w,
@@ -108,17 +113,17 @@ static bool tell_lightning(struct ckpt_why *w)
 	return true;
 }
 
-bool ckpt_said_entry(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_entry(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	const char *name = said->part[0];
+	const char *name = match->part[0];
 	const struct ckpt_why_dict *dict = ckpt_why_largest(w);
 
 	if (w->facts.model && ckpt_mapping_find(w->facts.model, root_of(w), name))
 		return false; /* it is there: the message is about something else */
 	if (!strcmp(name, "pytorch-lightning_version"))
-		return tell_lightning(w);
+		return report_lightning(w);
 	if (!w->facts.model)
-		return ckpt_look_file(w, said);
+		return ckpt_why_check_file(w, match);
 	if (!ckpt_value_pairs(root_of(w)))
 		return false;
 	if (!ckpt_why_begin(
@@ -126,7 +131,7 @@ bool ckpt_said_entry(struct ckpt_why *w, const struct ckpt_said *said)
 		    "the file has no entry '%s': the program that reads it expects another layout",
 		    ckpt_why_show(w, name)))
 		return true;
-	ckpt_why_fact(w, "it has %s", entries(w));
+	ckpt_why_fact(w, "it has %s", list_entries(w));
 	if (dict && !*dict->name)
 		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load(w, ""));
 	else if (dict && dict->name[0] != '[' && !strchr(dict->name, '.'))
@@ -145,7 +150,7 @@ bool ckpt_said_entry(struct ckpt_why *w, const struct ckpt_said *said)
 
 /* ---- optimizers ---- */
 
-static uint32_t groups_of(struct ckpt_why *w, uint32_t *params)
+static uint32_t count_groups(struct ckpt_why *w, uint32_t *params)
 {
 	const struct ckpt_value *optimizer = NULL, *groups, *list;
 	uint32_t count = 0;
@@ -170,10 +175,10 @@ static uint32_t groups_of(struct ckpt_why *w, uint32_t *params)
 	return count;
 }
 
-bool ckpt_said_optimizer(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_optimizer(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	bool sizes = strstr(said->all, "size of optimizer") != NULL;
-	uint32_t params, groups = groups_of(w, &params);
+	bool sizes = strstr(match->all, "size of optimizer") != NULL;
+	uint32_t params, groups = count_groups(w, &params);
 
 	if (!ckpt_why_begin(
 		    w, "optimizer_mismatch", groups ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY,
@@ -201,12 +206,12 @@ bool ckpt_said_optimizer(struct ckpt_why *w, const struct ckpt_said *said)
 /* ---- paths ---- */
 
 /* "No such file or directory: 'd/.metadata'", "Is a directory", "Permission denied" */
-bool ckpt_said_path(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_path(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	const char *path = said->part[0], *slash = strrchr(path, '/');
+	const char *path = match->part[0], *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
 
-	if (ckpt_look_directory(w, said) || ckpt_look_file(w, said))
+	if (ckpt_why_check_directory(w, match) || ckpt_why_check_file(w, match))
 		return true;
 	if (!strcmp(name, ".metadata") || strstr(name, ".distcp")) {
 		if (ckpt_why_begin(

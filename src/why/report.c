@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes causes, and the texts in them: ckpt_why_begin(), then facts and advice, then
+ * ckpt_why_end(), which gives the cause to the caller.
+ *
+ * What must stay true:
+ *  - A cause is given once: ckpt_why_begin() is false for an id that was given, and the callers
+ *    skip the rest then.
+ *  - All texts live in the arena of the call. A lack of memory is noted in FAILED; texts are ""
+ *    then, and nothing is given to the caller anymore.
+ *  - A command may be pasted into a shell: paths and names in it are quoted, none is taken for an
+ *    option, and what it writes does not exist yet.
+ *  - Without a file there is nothing to paste: commands and Python become plain words.
+ */
 #include "why/why.h"
 
 #include "base/error.h"
@@ -14,7 +27,7 @@ enum { MOST_SHOWN = 120, MOST_PATH = 4096, MOST_NAMES_TRIED = 100 };
 
 /* ---- text ---- */
 
-static const char *keep(struct ckpt_why *w, struct ckpt_buf *buf)
+static const char *keep_buf(struct ckpt_why *w, struct ckpt_buf *buf)
 {
 	const char *copy = buf->bad ? NULL : ckpt_arena_copy(w->arena, buf->data, buf->len);
 
@@ -57,7 +70,7 @@ const char *ckpt_why_show(struct ckpt_why *w, const char *text)
 	return ckpt_why_print(w, "%s", ckpt_escape(shown, sizeof(shown), text, strlen(text)));
 }
 
-/* Would it do something to a terminal? */
+/* Has it characters that a terminal would act on? */
 static bool is_unsafe(const char *text)
 {
 	size_t len = strlen(text), size = 4 * len + 8;
@@ -72,7 +85,10 @@ static bool is_unsafe(const char *text)
 	return unsafe;
 }
 
-/* $'...' is not in every shell, but those that people type into have it; it is only for names that nobody types. */
+/*
+ * $'...' is not in every shell, but in those that people type into, and only names that nobody
+ * types need it.
+ */
 const char *ckpt_why_quote(struct ckpt_why *w, const char *text)
 {
 	static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -96,10 +112,10 @@ const char *ckpt_why_quote(struct ckpt_why *w, const char *text)
 			ckpt_buf_add_u8(&out, c);
 	}
 	ckpt_buf_printf(&out, "'");
-	return keep(w, &out);
+	return keep_buf(w, &out);
 }
 
-/* Bytes that are no text get as far as os.fsdecode() takes them: the name would have to be written as bytes. */
+/* A path that is no UTF-8 becomes a bytes literal, which open() takes, too. */
 const char *ckpt_why_python_text(struct ckpt_why *w, const char *text)
 {
 	bool plain = ckpt_utf8_ok(text, strlen(text));
@@ -117,7 +133,7 @@ const char *ckpt_why_python_text(struct ckpt_why *w, const char *text)
 			ckpt_buf_add_u8(&out, c);
 	}
 	ckpt_buf_printf(&out, "'");
-	return keep(w, &out);
+	return keep_buf(w, &out);
 }
 
 /* ---- paths ---- */
@@ -133,8 +149,8 @@ const char *ckpt_why_in(struct ckpt_why *w)
 	return as_operand(w, w->facts.path ? w->facts.path : "IN");
 }
 
-/* Of ARCHIVE::NAME what is made lies beside the archive, and is called like NAME. */
-static const char *path_beside(struct ckpt_why *w)
+/* For ARCHIVE::NAME, output goes beside the archive and is called NAME. */
+static const char *beside_archive(struct ckpt_why *w)
 {
 	const char *path = w->facts.path, *inside = strstr(path, "::"), *slash, *name;
 
@@ -147,8 +163,8 @@ static const char *path_beside(struct ckpt_why *w)
 	return ckpt_why_print(w, "%.*s%s", (int)(inside - path), path, slash ? slash + 1 : name);
 }
 
-/* Where the ending of a name begins: ".pt", and ".pth.tar" as a whole. */
-static size_t stem_of(const char *path)
+/* The length without the ending: ".pt", or ".pth.tar" as a whole. */
+static size_t stem_length(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 	const char *dot = strrchr(name, '.');
@@ -171,7 +187,7 @@ static const char *free_name(struct ckpt_why *w, const char *path, const char *w
 	while (len > 1 && path[len - 1] == '/')
 		len--;
 	path = ckpt_why_print(w, "%.*s", (int)len, path);
-	stem = w->facts.folder ? len : stem_of(path);
+	stem = w->facts.folder ? len : stem_length(path);
 	for (int i = 1; i <= MOST_NAMES_TRIED; i++) {
 		name = i == 1 ? ckpt_why_print(w, "%.*s%s%s", (int)stem, path, word, path + stem)
 			      : ckpt_why_print(w, "%.*s%s-%d%s", (int)stem, path, word, i,
@@ -187,7 +203,7 @@ const char *ckpt_why_out(struct ckpt_why *w)
 	if (!w->facts.path)
 		return "OUT";
 	if (!w->out)
-		w->out = as_operand(w, free_name(w, path_beside(w), "-mended"));
+		w->out = as_operand(w, free_name(w, beside_archive(w), "-mended"));
 	return w->out;
 }
 
@@ -232,12 +248,12 @@ bool ckpt_why_begin(struct ckpt_why *w, const char *id, enum ckpt_certainty cert
 {
 	va_list args;
 
-	if (w->failed < 0 || w->told_count == CKPT_WHY_MOST_TOLD)
+	if (w->failed < 0 || w->reported_count == CKPT_WHY_MOST_REPORTED)
 		return false;
-	for (uint32_t i = 0; i < w->told_count; i++)
-		if (!strcmp(w->told[i], id))
+	for (uint32_t i = 0; i < w->reported_count; i++)
+		if (!strcmp(w->reported[i], id))
 			return false;
-	w->told[w->told_count++] = id;
+	w->reported[w->reported_count++] = id;
 	w->cause =
 		(struct ckpt_cause){ .size = sizeof(w->cause), .id = id, .certainty = certainty };
 	va_start(args, fmt);
@@ -269,34 +285,33 @@ void ckpt_why_fact_opening(struct ckpt_why *w)
 	ckpt_why_fact(w, "%s%s", verb ? "it " : "", text);
 }
 
-static void add_mend(struct ckpt_why *w, enum ckpt_mend_kind kind, const char *text)
+static void add_advice(struct ckpt_why *w, enum ckpt_mend_kind kind, const char *text)
 {
 	if (w->cause.mend_count < CKPT_WHY_MOST_LINES)
 		w->mend[w->cause.mend_count++] = (struct ckpt_mend){ kind, text };
 }
 
-#define ADD_MEND(kind) \
+#define ADD_ADVICE(kind) \
 	do { \
 		va_list args; \
 		va_start(args, fmt); \
-		add_mend(w, kind, print(w, fmt, args)); \
+		add_advice(w, kind, print(w, fmt, args)); \
 		va_end(args); \
 	} while (0)
 
-/* Without a file there is nothing that a command could be given. */
 void ckpt_why_command(struct ckpt_why *w, const char *fmt, ...)
 {
-	ADD_MEND(w->facts.path ? CKPT_MEND_COMMAND : CKPT_MEND_WORDS);
+	ADD_ADVICE(w->facts.path ? CKPT_MEND_COMMAND : CKPT_MEND_WORDS);
 }
 
 void ckpt_why_python(struct ckpt_why *w, const char *fmt, ...)
 {
-	ADD_MEND(w->facts.path ? CKPT_MEND_PYTHON : CKPT_MEND_WORDS);
+	ADD_ADVICE(w->facts.path ? CKPT_MEND_PYTHON : CKPT_MEND_WORDS);
 }
 
 void ckpt_why_words(struct ckpt_why *w, const char *fmt, ...)
 {
-	ADD_MEND(CKPT_MEND_WORDS);
+	ADD_ADVICE(CKPT_MEND_WORDS);
 }
 
 void ckpt_why_end(struct ckpt_why *w)

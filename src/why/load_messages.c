@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Explains messages of torch.load, torch.jit.load and pickle by what is in the file.
+ *
+ * Each function first asks the causes that the file itself shows, since one that is seen in the
+ * file is certain; what the message alone means is only likely. A message names what an unknown
+ * program asked for, so its captures are escaped (ckpt_why_show()) before they are printed.
+ */
 #include "why/why.h"
 
 #include <ckpt/edit.h>
@@ -7,13 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Messages of torch.load, torch.jit.load and pickle, checked against the file. */
-
 /* ---- devices ---- */
 
-bool ckpt_said_device(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_device(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	if (ckpt_look_file(w, said) || ckpt_look_devices(w, said))
+	if (ckpt_why_check_file(w, match) || ckpt_why_check_devices(w, match))
 		return true;
 	if (!w->facts.model)
 		return false;
@@ -31,7 +36,8 @@ bool ckpt_said_device(struct ckpt_why *w, const struct ckpt_said *said)
 }
 
 /* The first device with an index that is not there. */
-static const char *beyond(const struct ckpt_model *model, const char *type, uint64_t count)
+static const char *find_device_beyond(const struct ckpt_model *model, const char *type,
+				      uint64_t count)
 {
 	uint64_t n = ckpt_tensor_count(model);
 	size_t len = strlen(type);
@@ -46,21 +52,21 @@ static const char *beyond(const struct ckpt_model *model, const char *type, uint
 	return NULL;
 }
 
-bool ckpt_said_device_count(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_device_count(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	const char *tag = NULL;
 	char type[16] = "";
 
-	for (size_t i = 0; i + 1 < sizeof(type) && said->part[0][i]; i++)
-		type[i] = (char)(said->part[0][i] | 0x20);
+	for (size_t i = 0; i + 1 < sizeof(type) && match->part[0][i]; i++)
+		type[i] = (char)(match->part[0][i] | 0x20);
 	if (w->facts.model)
-		tag = beyond(w->facts.model, type, strtoull(said->part[2], NULL, 10));
+		tag = find_device_beyond(w->facts.model, type, strtoull(match->part[2], NULL, 10));
 	if (!tag)
-		return ckpt_said_device(w, said);
+		return ckpt_why_explain_device(w, match);
 	if (ckpt_why_begin(w, "device", CKPT_CAUSE_CERTAIN,
 			   "its tensors were saved on '%s', and this machine has %s such device%s",
-			   ckpt_why_show(w, tag), said->part[2],
-			   strcmp(said->part[2], "1") ? "s" : "")) {
+			   ckpt_why_show(w, tag), match->part[2],
+			   strcmp(match->part[2], "1") ? "s" : "")) {
 		const char *map = ckpt_why_print(w, "%s:*=%s:0", type, type);
 
 		ckpt_why_python(w, "%s", ckpt_why_load(w, ", map_location='cpu'"));
@@ -74,22 +80,22 @@ bool ckpt_said_device_count(struct ckpt_why *w, const struct ckpt_said *said)
 /* ---- weights_only ---- */
 
 /* Globals of the newer torch that an older one does not allow are no objects. */
-bool ckpt_said_global(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_global(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	bool newer = strstr(said->part[0], "torch._utils._rebuild") ||
-		     !strncmp(said->part[0], "torch.float", 11) ||
-		     !strncmp(said->part[0], "torch.uint", 10);
+	bool newer = strstr(match->part[0], "torch._utils._rebuild") ||
+		     !strncmp(match->part[0], "torch.float", 11) ||
+		     !strncmp(match->part[0], "torch.uint", 10);
 
-	if (newer && ckpt_look_versions(w, said))
+	if (newer && ckpt_why_check_versions(w, match))
 		return true;
-	if (!newer && ckpt_look_objects(w, said))
+	if (!newer && ckpt_why_check_objects(w, match))
 		return true;
 	if (!ckpt_why_begin(
 		    w, newer ? "torch_too_old" : "weights_only", CKPT_CAUSE_LIKELY,
 		    newer ? "a newer torch wrote it: '%s' is not known here"
 			  : "there is more in the file than tensors and plain data ('%s'), and torch.load "
 			    "refuses that since 2.6 (weights_only=True is the default)",
-		    ckpt_why_show(w, said->part[0])))
+		    ckpt_why_show(w, match->part[0])))
 		return true;
 	if (w->facts.model && !newer)
 		ckpt_why_fact(w, "in this file there is nothing that torch 2.6 or later refuses");
@@ -102,12 +108,12 @@ bool ckpt_said_global(struct ckpt_why *w, const struct ckpt_said *said)
 }
 
 /* weights_only's machine stops at the first byte of what is no pickle. */
-bool ckpt_said_operand(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_operand(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	static const char *const texts[] = { "", "a float", "an integer of 256 bytes or more" };
-	int code = atoi(said->part[0]), text = code == 71 ? 1 : code == 139 ? 2 : 0;
+	int code = atoi(match->part[0]), text = code == 71 ? 1 : code == 139 ? 2 : 0;
 
-	if (ckpt_look_file(w, said))
+	if (ckpt_why_check_file(w, match))
 		return true;
 	if (text == 1 && w->facts.model) {
 		if (ckpt_why_begin(
@@ -120,7 +126,7 @@ bool ckpt_said_operand(struct ckpt_why *w, const struct ckpt_said *said)
 		}
 		return true;
 	}
-	return ckpt_look_objects(w, said);
+	return ckpt_why_check_objects(w, match);
 }
 
 /* ---- classes ---- */
@@ -140,7 +146,7 @@ static bool can_be_plain(const struct ckpt_why *w)
 	return can;
 }
 
-static bool tell_numpy(struct ckpt_why *w, const char *module)
+static bool report_numpy(struct ckpt_why *w, const char *module)
 {
 	if (strncmp(module, "numpy._core", 11))
 		return false;
@@ -157,9 +163,10 @@ static bool tell_numpy(struct ckpt_why *w, const char *module)
 	return true;
 }
 
-static bool tell_class(struct ckpt_why *w, const struct ckpt_said *said, const char *what)
+static bool report_missing_class(struct ckpt_why *w, const struct ckpt_match *match,
+				 const char *what)
 {
-	if (ckpt_look_module(w, said))
+	if (ckpt_why_check_module(w, match))
 		return true;
 	if (!ckpt_why_begin(
 		    w, "needs_code", w->facts.model ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY,
@@ -175,14 +182,14 @@ static bool tell_class(struct ckpt_why *w, const struct ckpt_said *said, const c
 }
 
 /* No module named 'X'; module 'X' has no attribute 'Y'; Can't get attribute 'Y' on <module 'X'. */
-bool ckpt_said_import(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_import(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	const char *module = said->part[0], *name = said->part[1];
+	const char *module = match->part[0], *name = match->part[1];
 
-	if (ckpt_look_file(w, said) || tell_numpy(w, module))
+	if (ckpt_why_check_file(w, match) || report_numpy(w, module))
 		return true;
 	if (is_of_torch(module)) {
-		if (ckpt_look_versions(w, said))
+		if (ckpt_why_check_versions(w, match))
 			return true;
 		if (ckpt_why_begin(
 			    w, "torch_too_old", CKPT_CAUSE_LIKELY,
@@ -195,15 +202,16 @@ bool ckpt_said_import(struct ckpt_why *w, const struct ckpt_said *said)
 		}
 		return true;
 	}
-	return tell_class(w, said,
-			  *name ? ckpt_why_print(w, "'%s' in '%s'", ckpt_why_show(w, name),
-						 ckpt_why_show(w, module))
-				: ckpt_why_print(w, "'%s'", ckpt_why_show(w, module)));
+	return report_missing_class(w, match,
+				    *name ? ckpt_why_print(w, "'%s' in '%s'",
+							   ckpt_why_show(w, name),
+							   ckpt_why_show(w, module))
+					  : ckpt_why_print(w, "'%s'", ckpt_why_show(w, module)));
 }
 
 /* ---- records of archives ---- */
 
-static bool tell_no_script(struct ckpt_why *w)
+static bool report_not_torchscript(struct ckpt_why *w)
 {
 	if (!w->facts.model || w->facts.file.is_program)
 		return false;
@@ -220,13 +228,14 @@ static bool tell_no_script(struct ckpt_why *w)
 }
 
 /* "PytorchStreamReader failed locating file X: file not found" */
-bool ckpt_said_record(struct ckpt_why *w, const struct ckpt_said *said)
+bool ckpt_why_explain_record(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	const char *record = *said->part[0] ? said->part[0] : said->part[1];
+	const char *record = *match->part[0] ? match->part[0] : match->part[1];
 
-	if (!strcmp(record, "constants.pkl") && tell_no_script(w))
+	if (!strcmp(record, "constants.pkl") && report_not_torchscript(w))
 		return true;
-	if (ckpt_look_repacked(w, said) || ckpt_look_file(w, said) || ckpt_look_program(w, said))
+	if (ckpt_why_check_repacked(w, match) || ckpt_why_check_file(w, match) ||
+	    ckpt_why_check_program(w, match))
 		return true;
 	if (ckpt_why_begin(
 		    w, "damaged", CKPT_CAUSE_LIKELY,
@@ -243,16 +252,20 @@ bool ckpt_said_record(struct ckpt_why *w, const struct ckpt_said *said)
 	return true;
 }
 
-/* "Attempted to read a PyTorch file with version 10, but the maximum supported version for reading is 5" */
-bool ckpt_said_version(struct ckpt_why *w, const struct ckpt_said *said)
+/*
+ * "Attempted to read a PyTorch file with version 10, but the maximum supported version for reading
+ * is 5"
+ */
+bool ckpt_why_explain_version(struct ckpt_why *w, const struct ckpt_match *match)
 {
-	long is = strtol(said->part[0], NULL, 10), most = strtol(said->part[2], NULL, 10);
+	long is = strtol(match->part[0], NULL, 10), most = strtol(match->part[2], NULL, 10);
 
-	if (!strcmp(said->part[1], "minimum"))
-		return ckpt_look_file(w, said);
-	if (ckpt_look_program(w, NULL))
+	if (!strcmp(match->part[1], "minimum"))
+		return ckpt_why_check_file(w, match);
+	if (ckpt_why_check_program(w, NULL))
 		return true;
-	if (!w->facts.opening.record[0] && ckpt_look_file(w, said)) /* else it is that record */
+	if (!w->facts.opening.record[0] &&
+	    ckpt_why_check_file(w, match)) /* else it is that record */
 		return true;
 	if (ckpt_why_begin(
 		    w, "torch_too_old", CKPT_CAUSE_LIKELY,
