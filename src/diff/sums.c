@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-/* This file is built so that no compiler fuses a product and a sum, or results would depend on the processor. */
-
 #define SUMS plain
 #define VECTOR 16
 #define TARGET

@@ -5,7 +5,10 @@
 
 #include <immintrin.h>
 
-/* No FMA: it rounds once where the plain way rounds twice. */
+/*
+ * No FMA: it rounds once where the plain way rounds twice. Compilers may fuse intrinsics, too: the
+ * library is built with -ffp-contract=off.
+ */
 #define WITH_AVX2 __attribute__((target("avx2")))
 
 /* The tail of less than all lanes goes the plain way. */

@@ -156,6 +156,35 @@ static void what_has_no_numbers_is_compared_by_bits_of_one_dtype(void **state)
 }
 
 /* Blocks, put together, are the whole. */
+/* A product that is fused with a sum is not rounded, and the last digits depend on the processor. */
+static void products_are_rounded_before_they_are_added(void **state)
+{
+	enum { COUNT = 1000 };
+	volatile double a2[CKPT_LANES] = { 0 }, ab[CKPT_LANES] = { 0 };
+	double all_a2 = 0, all_ab = 0;
+	int64_t a[COUNT], b[COUNT];
+	struct ckpt_numbers n;
+
+	(void)state;
+	for (size_t i = 0; i < COUNT; i++) {
+		volatile double square, product;
+
+		a[i] = (int64_t)(noise() * 0x1p60);
+		b[i] = (int64_t)(noise() * 0x1p60);
+		square = (double)a[i] * (double)a[i];
+		product = (double)a[i] * (double)b[i];
+		a2[i % CKPT_LANES] += square;
+		ab[i % CKPT_LANES] += product;
+	}
+	for (int i = 0; i < CKPT_LANES; i++) {
+		all_a2 += a2[i];
+		all_ab += ab[i];
+	}
+	n = measure(CKPT_DTYPE_INT64, CKPT_DTYPE_INT64, a, b, COUNT);
+	assert_true(n.a2 == all_a2);
+	assert_true(n.ab == all_ab);
+}
+
 static void parts_add_up(void **state)
 {
 	static double a[MANY], b[MANY];
@@ -193,6 +222,7 @@ UNIT_SUITE(test_numbers)
 		cmocka_unit_test(zeros_are_equal_in_other_bits),
 		cmocka_unit_test(long_integers_are_not_rounded_first),
 		cmocka_unit_test(what_has_no_numbers_is_compared_by_bits_of_one_dtype),
+		cmocka_unit_test(products_are_rounded_before_they_are_added),
 		cmocka_unit_test(parts_add_up),
 	};
 

@@ -350,6 +350,39 @@ static void integers_are_what_a_loop_counts(void **state)
 	}
 }
 
+/* A product that is fused with a sum is not rounded, and the last digits depend on the processor. */
+static void squares_are_rounded_before_they_are_added(void **state)
+{
+	const struct ckpt_stat_kernels *sets[] = { &ckpt_stat_plain, ckpt_stat_best() };
+	float narrow[MOST];
+	double v[MOST];
+
+	(void)state;
+	for (size_t i = 0; i < MOST; i++) {
+		v[i] = next_real();
+		narrow[i] = (float)v[i];
+	}
+	for (size_t k = 0; k < sizeof(sets) / sizeof(sets[0]); k++) {
+		double lanes64[CKPT_STAT_LANES] = { 0 }, lanes32[CKPT_STAT_LANES] = { 0 };
+		volatile double wanted64[CKPT_STAT_LANES] = { 0 },
+				wanted32[CKPT_STAT_LANES] = { 0 };
+
+		sets[k]->squares64(v, MOST, 0.1, lanes64);
+		sets[k]->squares32(narrow, MOST, 0.1, lanes32);
+		for (size_t i = 0; i < MOST; i++) {
+			double d64 = v[i] - 0.1, d32 = (double)narrow[i] - 0.1;
+			volatile double square64 = d64 * d64, square32 = d32 * d32;
+
+			wanted64[i % CKPT_STAT_LANES] += square64;
+			wanted32[i % CKPT_STAT_LANES] += square32;
+		}
+		for (int i = 0; i < CKPT_STAT_LANES; i++) {
+			assert_true(lanes64[i] == wanted64[i]);
+			assert_true(lanes32[i] == wanted32[i]);
+		}
+	}
+}
+
 UNIT_SUITE(test_tally)
 {
 	const struct CMUnitTest tests[] = {
@@ -363,6 +396,7 @@ UNIT_SUITE(test_tally)
 		cmocka_unit_test(repeated_values_count_as_often),
 		cmocka_unit_test(one_number_many_times),
 		cmocka_unit_test(integers_are_what_a_loop_counts),
+		cmocka_unit_test(squares_are_rounded_before_they_are_added),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
