@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt diff`: lists the entries of both checkpoints, pairs them by name, compares pairs, and finds
+ * tensors that have another name.
+ *
+ * Names need not be unique: 0 and "0", or 'a.b' and b in a. Entries of one name are paired by their
+ * way (how keys were spelled), then in their order. Two lists of the same names in the same order,
+ * as files of one training have, are paired without sorting. Lists are sorted back to the order of
+ * the files before they are read, as files are read fastest from front to back.
+ */
 #include "base/flags.h"
 #include "diff/differ.h"
 
@@ -12,7 +21,7 @@
 
 /* ---- pairs ---- */
 
-static int make_lists(struct ckpt_differ *d, struct ckpt_error *err)
+static int alloc_lists(struct ckpt_differ *d, struct ckpt_error *err)
 {
 	uint32_t least = d->c.a.count < d->c.b.count ? d->c.a.count : d->c.b.count;
 
@@ -23,12 +32,12 @@ static int make_lists(struct ckpt_differ *d, struct ckpt_error *err)
 }
 
 /* `_metadata` comes and goes with the format. */
-static bool is_passed_over(const struct ckpt_differ *d, const struct ckpt_entry *e)
+static bool is_ignored(const struct ckpt_differ *d, const struct ckpt_entry *e)
 {
 	return e->in_metadata && !ckpt_comparison_has(&d->c, CKPT_DIFF_STRICT);
 }
 
-/* Do both have the same names in the same order, as two files of one training do? Then what has the same number belongs together. */
+/* Do both have the same names in the same order, as two files of one training do? */
 static bool is_same_order(const struct ckpt_differ *d)
 {
 	uint32_t i = 0;
@@ -39,34 +48,35 @@ static bool is_same_order(const struct ckpt_differ *d)
 	return i == d->c.a.count && i == d->c.b.count;
 }
 
-static void join_in_order(struct ckpt_differ *d)
-{
-	for (uint32_t i = 0; i < d->c.a.count; i++)
-		d->pairs[d->pair_count++] =
-			(struct ckpt_pair){ .a = &d->c.a.items[i], .b = &d->c.b.items[i] };
-}
-
 static void add_pair(struct ckpt_differ *d, const struct ckpt_entry *a, const struct ckpt_entry *b)
 {
 	d->pairs[d->pair_count++] = (struct ckpt_pair){ .a = a, .b = b };
 }
 
-/* Takes COUNT entries from FROM on out of a list, and of those behind them what is passed over. */
-static void take_out(const struct ckpt_differ *d, const struct ckpt_entry **list, uint32_t *list_count, uint32_t from, uint32_t count)
+static void pair_in_order(struct ckpt_differ *d)
+{
+	for (uint32_t i = 0; i < d->c.a.count; i++)
+		add_pair(d, &d->c.a.items[i], &d->c.b.items[i]);
+}
+
+/* Removes COUNT entries from FROM on, and the ignored ones behind them. */
+static void drop_range(const struct ckpt_differ *d, const struct ckpt_entry **list,
+		       uint32_t *list_count, uint32_t from, uint32_t count)
 {
 	uint32_t kept = from;
 
 	for (uint32_t i = from + count; i < *list_count; i++)
-		if (!is_passed_over(d, list[i]))
+		if (!is_ignored(d, list[i]))
 			list[kept++] = list[i];
 	*list_count = kept;
 }
 
 /*
- * Entries of one name, sorted by their way: 0 and "0", 'a.b' and b in a. Those of one way belong together, then the first to the first; what is left only one
- * side has.
+ * Pairs entries of one name, which are sorted by their way: those of one way, then the first with
+ * the first. What is left, only one side has.
  */
-static void join_one_name(struct ckpt_differ *d, uint32_t i, uint32_t end_a, uint32_t k, uint32_t end_b)
+static void pair_one_name(struct ckpt_differ *d, uint32_t i, uint32_t end_a, uint32_t k,
+			  uint32_t end_b)
 {
 	uint32_t from_a = d->only_a_count, from_b = d->only_b_count, both;
 
@@ -83,22 +93,24 @@ static void join_one_name(struct ckpt_differ *d, uint32_t i, uint32_t end_a, uin
 		i += a && (!b || a->way <= b->way);
 		k += b && (!a || b->way <= a->way);
 	}
-	both = d->only_a_count - from_a < d->only_b_count - from_b ? d->only_a_count - from_a : d->only_b_count - from_b;
+	both = d->only_a_count - from_a < d->only_b_count - from_b ? d->only_a_count - from_a
+								   : d->only_b_count - from_b;
 	for (uint32_t n = 0; n < both; n++)
 		add_pair(d, d->only_a[from_a + n], d->only_b[from_b + n]);
-	take_out(d, d->only_a, &d->only_a_count, from_a, both);
-	take_out(d, d->only_b, &d->only_b_count, from_b, both);
+	drop_range(d, d->only_a, &d->only_a_count, from_a, both);
+	drop_range(d, d->only_b, &d->only_b_count, from_b, both);
 }
 
 /* Behind the last entry from I on with the name of NAMED. */
-static uint32_t end_of_name(const struct ckpt_entries *e, uint32_t i, const struct ckpt_entry *named)
+static uint32_t end_of_name(const struct ckpt_entries *e, uint32_t i,
+			    const struct ckpt_entry *named)
 {
 	while (i < e->count && !ckpt_entry_compare(&e->items[i], named))
 		i++;
 	return i;
 }
 
-static int join_by_name(struct ckpt_differ *d, struct ckpt_error *err)
+static int pair_by_name(struct ckpt_differ *d, struct ckpt_error *err)
 {
 	uint32_t i = 0, k = 0;
 
@@ -113,27 +125,29 @@ static int join_by_name(struct ckpt_differ *d, struct ckpt_error *err)
 			 end_b = end_of_name(&d->c.b, k, named);
 		bool there;
 
-		if ((end_a - i > 1 || end_b - k > 1) && !ckpt_strmap_insert(&d->ambiguous, named->name, named->name_len, 0, &there))
+		if ((end_a - i > 1 || end_b - k > 1) &&
+		    !ckpt_strmap_insert(&d->ambiguous, named->name, named->name_len, 0, &there))
 			return ckpt_fail_nomem(err);
-		join_one_name(d, i, end_a, k, end_b);
+		pair_one_name(d, i, end_a, k, end_b);
 		i = end_a;
 		k = end_b;
 	}
 	return 0;
 }
 
-/* Are the ways of a pair to be the same? Below a key 0 beside a key '0', and where names are cut. */
+/* Does the name not tell what is meant? Below a key 0 beside a key '0', and where names are cut. */
 static bool is_ambiguous(const struct ckpt_differ *d, const struct ckpt_entry *e)
 {
 	if (e->name_len >= CKPT_WALK_MOST_NAME)
 		return true;
 	for (uint32_t len = 0; d->ambiguous.count && len <= e->name_len; len++)
-		if ((len == e->name_len || e->name[len] == '.') && ckpt_strmap_find(&d->ambiguous, e->name, len))
+		if ((len == e->name_len || e->name[len] == '.') &&
+		    ckpt_strmap_find(&d->ambiguous, e->name, len))
 			return true;
 	return false;
 }
 
-static int pairs_by_number(const void *x, const void *y)
+int ckpt_pair_compare_number(const void *x, const void *y)
 {
 	const struct ckpt_pair *a = x, *b = y;
 
@@ -151,19 +165,9 @@ static int entries_by_number(const void *x, const void *y)
 /* Back to the order of the files, in which they are read fastest. */
 static void sort_lists(struct ckpt_differ *d)
 {
-	qsort(d->pairs, d->pair_count, sizeof(*d->pairs), pairs_by_number);
+	qsort(d->pairs, d->pair_count, sizeof(*d->pairs), ckpt_pair_compare_number);
 	qsort(d->only_a, d->only_a_count, sizeof(*d->only_a), entries_by_number);
 	qsort(d->only_b, d->only_b_count, sizeof(*d->only_b), entries_by_number);
-}
-
-/* Things of different kinds under one name. */
-static void set_other_kind(struct ckpt_pair *pair)
-{
-	pair->what = CKPT_DIFFERS_TYPE;
-	if (pair->a->kind != CKPT_ENTRY_CONTAINER || pair->a->is_empty ||
-	    pair->b->kind != CKPT_ENTRY_CONTAINER || pair->b->is_empty)
-		pair->what |= CKPT_DIFFERS_VALUE;
-	pair->state = CKPT_PAIR_CHANGED;
 }
 
 static int compare_pair(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
@@ -171,7 +175,11 @@ static int compare_pair(struct ckpt_differ *d, struct ckpt_pair *pair, struct ck
 	if (ckpt_entry_has_numbers(pair->a) && ckpt_entry_has_numbers(pair->b))
 		return ckpt_compare_sides(&d->c, pair, err);
 	if (pair->a->kind != pair->b->kind) {
-		set_other_kind(pair);
+		pair->what = CKPT_DIFFERS_TYPE;
+		if (pair->a->kind != CKPT_ENTRY_CONTAINER || pair->a->is_empty ||
+		    pair->b->kind != CKPT_ENTRY_CONTAINER || pair->b->is_empty)
+			pair->what |= CKPT_DIFFERS_VALUE;
+		pair->state = CKPT_PAIR_CHANGED;
 		return 0;
 	}
 	if (pair->a->kind == CKPT_ENTRY_CONTAINER)
@@ -179,7 +187,7 @@ static int compare_pair(struct ckpt_differ *d, struct ckpt_pair *pair, struct ck
 	return ckpt_compare_values(&d->c, pair, err);
 }
 
-/* Keys that both have, in another order: the first of them is told of. */
+/* Of keys that both have in another order, only the first is marked. */
 static void compare_order(struct ckpt_differ *d)
 {
 	uint32_t last = 0;
@@ -197,7 +205,7 @@ static void compare_order(struct ckpt_differ *d)
 	}
 }
 
-static int compare(struct ckpt_differ *d, struct ckpt_error *err)
+static int compare_pairs(struct ckpt_differ *d, struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -222,8 +230,8 @@ static int compare(struct ckpt_differ *d, struct ckpt_error *err)
 
 /* ---- the whole ---- */
 
-static int list(struct ckpt_differ *d, const struct ckpt_model *a, const struct ckpt_model *b,
-		struct ckpt_error *err)
+static int list_entries(struct ckpt_differ *d, const struct ckpt_model *a,
+			const struct ckpt_model *b, struct ckpt_error *err)
 {
 	const struct ckpt_diff_options *o = &d->c.options;
 	struct ckpt_patterns keep, drop = { 0 };
@@ -249,7 +257,7 @@ static int list(struct ckpt_differ *d, const struct ckpt_model *a, const struct 
 	return rc;
 }
 
-/* Both are of one file, whatever it is called. */
+/* Are both of one file, whatever its names? */
 static bool is_one_file(const struct ckpt_model *a, const struct ckpt_model *b)
 {
 	dev_t dev_a, dev_b;
@@ -275,7 +283,7 @@ static int check_options(const struct ckpt_diff_options *o, struct ckpt_error *e
 	return ckpt_fail(err, CKPT_E_ARG, "a tolerance is a number from 0 on");
 }
 
-static void clear(struct ckpt_differ *d)
+static void clear_differ(struct ckpt_differ *d)
 {
 	ckpt_workers_free(d->reading.workers);
 	ckpt_entries_clear(&d->c.a);
@@ -288,30 +296,30 @@ static void clear(struct ckpt_differ *d)
 	free(d->only_b);
 }
 
-static int diff(struct ckpt_differ *d, const struct ckpt_model *a, const struct ckpt_model *b,
-		struct ckpt_error *err)
+static int run(struct ckpt_differ *d, const struct ckpt_model *a, const struct ckpt_model *b,
+	       struct ckpt_error *err)
 {
-	int rc = list(d, a, b, err);
+	int rc = list_entries(d, a, b, err);
 
 	if (rc == 0)
-		rc = make_lists(d, err);
+		rc = alloc_lists(d, err);
 	if (rc < 0)
 		return rc;
 	d->c.one_file = is_one_file(a, b);
 	if (is_same_order(d)) {
-		join_in_order(d);
+		pair_in_order(d);
 	} else {
-		rc = join_by_name(d, err);
+		rc = pair_by_name(d, err);
 		sort_lists(d);
 	}
 	if (rc == 0)
-		rc = compare(d, err);
+		rc = compare_pairs(d, err);
 	if (rc == 0)
 		rc = ckpt_model_check_unchanged(a, err);
 	if (rc == 0)
 		rc = ckpt_model_check_unchanged(b, err);
 	d->report.read_nbytes = d->reading.nbytes;
-	return rc == 0 ? ckpt_tell_differences(d, err) : rc;
+	return rc == 0 ? ckpt_report_differences(d, err) : rc;
 }
 
 int ckpt_diff(const struct ckpt_model *a, const struct ckpt_model *b,
@@ -324,7 +332,7 @@ int ckpt_diff(const struct ckpt_model *a, const struct ckpt_model *b,
 				 .found = found,
 				 .ctx = ctx };
 	struct ckpt_error own =
-		CKPT_ERROR_INIT; /* of tensors that cannot be read it is no error of the whole */
+		CKPT_ERROR_INIT; /* a tensor that cannot be read is no error of the call */
 	int rc = ckpt_sized_take(&d.c.options, sizeof(d.c.options), options, &own);
 
 	d.reading.c = &d.c;
@@ -336,12 +344,12 @@ int ckpt_diff(const struct ckpt_model *a, const struct ckpt_model *b,
 		rc = check_options(&d.c.options, &own);
 	if (rc == 0) {
 		d.c.arena = ckpt_arena_new(UINT64_MAX / 2); /* in proportion to the entries */
-		rc = d.c.arena ? diff(&d, a, b, &own) : ckpt_fail_nomem(&own);
+		rc = d.c.arena ? run(&d, a, b, &own) : ckpt_fail_nomem(&own);
 	}
 	if (rc == 0)
 		ckpt_sized_give(report, &d.report, sizeof(d.report));
 	else if (err)
 		*err = own;
-	clear(&d);
+	clear_differ(&d);
 	return rc;
 }

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists all that a checkpoint holds, as entries by name, in the order of the file.
+ *
+ * A walk visits each value once, but what is referred to from several places has an entry under
+ * each name: the entries below a container are a range in the list, which is copied with other
+ * names when the container is seen again (repeat_entries()). A small file could mean very many
+ * entries in this way, so copies are limited to MOST_REPEATED; what is beyond is left out.
+ */
 #include "diff/entries.h"
 
 #include "base/grow.h"
@@ -12,7 +20,6 @@
 static const uint64_t BUDGET_BASE = (uint64_t)1 << 30; /* and a multiple of the pickle */
 enum { BUDGET_FACTOR = 256 };
 
-/* A file may say that one thing hangs in very many places, each of which holds the like. */
 enum { MOST_REPEATED = 1 << 20 };
 
 /* Entries below a container. */
@@ -21,16 +28,16 @@ struct range {
 	uint32_t below_len;
 };
 
-struct level {
+struct container {
 	uint32_t id, entry;
 	bool in_metadata;
 };
 
 struct lister {
 	struct ckpt_entries *e;
-	struct range *ranges; /* by id of the container */
-	struct level *levels; /* by depth */
-	uint32_t level_count, level_cap;
+	struct range *ranges;	      /* by id of the container */
+	struct container *containers; /* by depth */
+	uint32_t container_count, container_cap;
 	uint32_t next_tensor; /* of the model's list */
 	uint32_t repeated;
 	struct ckpt_buf name;
@@ -41,8 +48,8 @@ static const struct ckpt_model *model_of(const struct lister *l)
 	return l->e->model;
 }
 
-static int add(struct lister *l, const struct ckpt_entry *entry, const char *name, size_t len,
-	       struct ckpt_error *err)
+static int add_entry(struct lister *l, const struct ckpt_entry *entry, const char *name, size_t len,
+		     struct ckpt_error *err)
 {
 	struct ckpt_entries *e = l->e;
 	struct ckpt_entry *grown = ckpt_grow(e->items, e->count, &e->cap, sizeof(*grown));
@@ -64,38 +71,43 @@ static int add(struct lister *l, const struct ckpt_entry *entry, const char *nam
 	return 0;
 }
 
-/* ---- what hangs in several places ---- */
+/* ---- containers, and values in several places ---- */
 
-static void end_levels(struct lister *l, size_t depth)
+static void leave_containers(struct lister *l, size_t depth)
 {
-	while (l->level_count > depth) {
-		const struct level *level = &l->levels[--l->level_count];
+	while (l->container_count > depth) {
+		const struct container *container = &l->containers[--l->container_count];
 
-		if (level->id)
-			l->ranges[level->id].to = l->e->count;
-		l->e->items[level->entry].is_empty = level->entry + 1 == l->e->count;
+		if (container->id)
+			l->ranges[container->id].to = l->e->count;
+		l->e->items[container->entry].is_empty = container->entry + 1 == l->e->count;
 	}
 }
 
-static int begin_level(struct lister *l, const struct ckpt_walk_step *step, bool in_metadata,
-		       struct ckpt_error *err)
+static int enter_container(struct lister *l, const struct ckpt_walk_step *step, bool in_metadata,
+			   struct ckpt_error *err)
 {
-	struct level *grown = ckpt_grow(l->levels, l->level_count, &l->level_cap, sizeof(*grown));
+	struct container *grown =
+		ckpt_grow(l->containers, l->container_count, &l->container_cap, sizeof(*grown));
 	uint32_t id = step->value->id;
 
 	if (!grown)
 		return ckpt_fail_nomem(err);
-	l->levels = grown;
-	l->levels[l->level_count++] = (struct level){ id, l->e->count - 1, in_metadata };
+	l->containers = grown;
+	l->containers[l->container_count++] =
+		(struct container){ id, l->e->count - 1, in_metadata };
 	if (id)
 		l->ranges[id] = (struct range){ .from = l->e->count,
 						.below_len = (uint32_t)step->below_len };
 	return 0;
 }
 
-/* The name that entry E, below a container whose names begin with FROM bytes, has below the one of STEP. */
-static bool rename_below(struct lister *l, const struct ckpt_entry *e, size_t from,
-			 const struct ckpt_walk_step *step)
+/*
+ * Sets the name that entry E has below the container of STEP; FROM: the length of the container's
+ * own part of the name of E.
+ */
+static bool set_name_below(struct lister *l, const struct ckpt_entry *e, size_t from,
+			   const struct ckpt_walk_step *step)
 {
 	l->name.len = 0;
 	ckpt_buf_add(&l->name, step->name, step->below_len);
@@ -108,24 +120,25 @@ static bool rename_below(struct lister *l, const struct ckpt_entry *e, size_t fr
 	return !l->name.bad;
 }
 
-/* It was walked under another name: what is below it is here, too. */
-static int repeat(struct lister *l, const struct ckpt_walk_step *step, struct ckpt_error *err)
+/* The container was walked under another name: copies the entries below it. */
+static int repeat_entries(struct lister *l, const struct ckpt_walk_step *step,
+			  struct ckpt_error *err)
 {
 	struct range range = l->ranges[step->value->id];
 
 	l->e->items[l->e->count - 1].is_empty = range.to && range.to == range.from;
 	if (!range.to || range.to - range.from > MOST_REPEATED - l->repeated)
-		return 0; /* it contains itself; or there is no end to it */
+		return 0; /* it contains itself, or there are too many */
 	l->repeated += range.to - range.from;
 	for (uint32_t i = range.from; i < range.to; i++) {
 		struct ckpt_entry entry = l->e->items[i];
 		const char *name;
 		int rc;
 
-		if (!rename_below(l, &entry, range.below_len, step))
+		if (!set_name_below(l, &entry, range.below_len, step))
 			return ckpt_fail_nomem(err);
 		name = (const char *)l->name.data;
-		rc = add(l, &entry, name, l->name.len - 1, err);
+		rc = add_entry(l, &entry, name, l->name.len - 1, err);
 		if (rc < 0)
 			return rc;
 	}
@@ -134,8 +147,11 @@ static int repeat(struct lister *l, const struct ckpt_walk_step *step, struct ck
 
 /* ---- the walk ---- */
 
-/* The model has a list of its tensors, in the order of the walk; those inside of others are not in it. */
-static int take_tensor(struct lister *l, const struct ckpt_value *v, struct ckpt_entry *entry,
+/*
+ * 1: V is a tensor. The model's list of tensors is in the order of the walk; those inside of other
+ * tensors are not in it, and parsed here.
+ */
+static int find_tensor(struct lister *l, const struct ckpt_value *v, struct ckpt_entry *entry,
 		       struct ckpt_error *err)
 {
 	const struct ckpt_model *model = model_of(l);
@@ -160,7 +176,7 @@ static int classify(struct lister *l, const struct ckpt_value *v, struct ckpt_en
 		    struct ckpt_error *err)
 {
 	struct ckpt_numpy n;
-	int rc = take_tensor(l, v, entry, err);
+	int rc = find_tensor(l, v, entry, err);
 
 	if (rc < 0)
 		return rc;
@@ -185,40 +201,40 @@ static bool is_metadata(const struct lister *l, const struct ckpt_walk_step *ste
 	static const char name[] = "_metadata";
 	size_t len = sizeof(name) - 1;
 
-	if (l->level_count && l->levels[l->level_count - 1].in_metadata)
+	if (l->container_count && l->containers[l->container_count - 1].in_metadata)
 		return true;
 	return step->name_len >= len && !strcmp(step->name + step->name_len - len, name) &&
 	       (step->name_len == len || step->name[step->name_len - len - 1] == '.');
 }
 
-static int list_one(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct lister *l = ctx;
 	struct ckpt_entry entry = { 0 };
 	bool enter;
 	int rc;
 
-	end_levels(l, step->depth);
+	leave_containers(l, step->depth);
 	rc = classify(l, step->value, &entry, err);
 	entry.in_metadata = is_metadata(l, step);
 	entry.way = step->way;
 	enter = entry.kind == CKPT_ENTRY_CONTAINER || entry.is_whole;
 	if (rc == 0)
-		rc = add(l, &entry, step->name, step->name_len, err);
+		rc = add_entry(l, &entry, step->name, step->name_len, err);
 	if (rc < 0 || !enter)
 		return rc < 0 ? rc : CKPT_WALK_SKIP;
 	if (step->seen && step->value->id) {
-		rc = repeat(l, step, err);
+		rc = repeat_entries(l, step, err);
 		return rc < 0 ? rc : CKPT_WALK_SKIP;
 	}
-	rc = begin_level(l, step, entry.in_metadata, err);
+	rc = enter_container(l, step, entry.in_metadata, err);
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
 
 /* ---- all of them ---- */
 
-static int wanted(const char *name, struct ckpt_patterns *keep, struct ckpt_patterns *drop,
-		  struct ckpt_error *err)
+static int is_wanted(const char *name, struct ckpt_patterns *keep, struct ckpt_patterns *drop,
+		     struct ckpt_error *err)
 {
 	int rc = keep->count ? ckpt_patterns_match(keep, name, err) : 1;
 
@@ -235,7 +251,7 @@ static int filter(struct ckpt_entries *e, struct ckpt_patterns *keep, struct ckp
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < e->count; i++) {
-		int rc = wanted(e->items[i].name, keep, drop, err);
+		int rc = is_wanted(e->items[i].name, keep, drop, err);
 
 		if (rc < 0)
 			return rc;
@@ -277,12 +293,12 @@ int ckpt_entries_init(struct ckpt_entries *e, const struct ckpt_model *model,
 	if (!e->arena || !l.ranges || !ckpt_model_has_tensors(model))
 		rc = ckpt_fail_nomem(err);
 	else
-		rc = ckpt_model_walk(model, list_one, &l, err);
-	end_levels(&l, 0);
+		rc = ckpt_model_walk(model, visit_value, &l, err);
+	leave_containers(&l, 0);
 	if (rc == 0 && (keep->count || drop->count))
 		rc = filter(e, keep, drop, err);
 	free(l.ranges);
-	free(l.levels);
+	free(l.containers);
 	ckpt_buf_clear(&l.name);
 	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }

@@ -6,14 +6,14 @@
 #include "model/patterns.h"
 
 /*
- * All that a checkpoint holds, by name. What hangs in several places is under the name of each, so that it can be held
- * against a checkpoint in which these are different things.
+ * All that a checkpoint holds, by name. What is referred to from several places is under each of
+ * its names, so that it can be compared with a checkpoint where these are different things.
  */
 enum ckpt_entry_kind {
 	CKPT_ENTRY_TENSOR,
 	CKPT_ENTRY_ARRAY,   /* of numpy */
 	CKPT_ENTRY_STORAGE, /* on its own */
-	CKPT_ENTRY_VALUE,   /* what holds nothing, and sets */
+	CKPT_ENTRY_VALUE,   /* holds no entries; sets are values, too */
 	CKPT_ENTRY_CONTAINER,
 };
 
@@ -38,11 +38,14 @@ struct ckpt_entries {
 	uint32_t count, cap;
 };
 
-/* To be cleared in any case. In the order of the file. */
+/*
+ * List them in the order of the file; names match KEEP, if it has any, and not DROP. To be cleared
+ * in any case.
+ */
 int ckpt_entries_init(struct ckpt_entries *entries, const struct ckpt_model *model,
 		      struct ckpt_patterns *keep, struct ckpt_patterns *drop,
 		      struct ckpt_error *err);
-/* By name; those of one name by their way, and of one way in their order. */
+/* Sort by name, then by way, then by number. */
 void ckpt_entries_sort(struct ckpt_entries *entries);
 void ckpt_entries_clear(struct ckpt_entries *entries);
 

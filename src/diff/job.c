@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens both sides of one pair, and finds out what has to be read of them: the items, the items
+ * that a sparse tensor stores, or nothing, since the pair is known to be equal or cannot be.
+ *
+ * Numbers are compared in any order, so two sides of the same strides are read in the order of
+ * their storages, and items that are only repeated once (use_storage_order()); `times` says how
+ * often they count. Zeros that nobody stored count, too: `zeros`. A side that cannot be read at any
+ * place is streamed, front to back, by one thread at a time.
+ */
 #include "diff/job.h"
 
 #include "diff/sides.h"
@@ -8,8 +17,8 @@
 
 /* ---- failures ---- */
 
-/* What is wrong with a file, or is missing, is its own affair; what the system says ends it all. */
-bool ckpt_diff_goes_on(int rc, const struct ckpt_error *err)
+/* What is wrong in a file concerns one tensor; an error of the system ends the comparison. */
+bool ckpt_diff_can_go_on(int rc, const struct ckpt_error *err)
 {
 	switch (rc) {
 	case CKPT_E_FORMAT:
@@ -22,12 +31,12 @@ bool ckpt_diff_goes_on(int rc, const struct ckpt_error *err)
 	}
 }
 
-int ckpt_pair_failed(const struct ckpt_comparison *c, struct ckpt_pair *pair, int rc,
-		     const struct ckpt_error *err)
+int ckpt_pair_fail(const struct ckpt_comparison *c, struct ckpt_pair *pair, int rc,
+		   const struct ckpt_error *err)
 {
 	char text[1200];
 
-	if (!ckpt_diff_goes_on(rc, err))
+	if (!ckpt_diff_can_go_on(rc, err))
 		return rc;
 	ckpt_error_format(err, text, sizeof(text));
 	pair->state = CKPT_PAIR_UNREADABLE;
@@ -35,9 +44,9 @@ int ckpt_pair_failed(const struct ckpt_comparison *c, struct ckpt_pair *pair, in
 	return pair->why ? 0 : CKPT_E_NOMEM;
 }
 
-/* ---- whole small arrays ---- */
+/* ---- parts that are compared at once ---- */
 
-enum { AT_ONCE = 64 << 10 };
+enum { CHUNK = 64 << 10 };
 
 static int same_items(const struct ckpt_array *a, const struct ckpt_array *b,
 		      struct ckpt_error *err)
@@ -48,22 +57,22 @@ static int same_items(const struct ckpt_array *a, const struct ckpt_array *b,
 
 	if (a->reads != b->reads || ckpt_array_numel(b) != count)
 		return 0;
-	both = malloc(2 * (size_t)AT_ONCE);
+	both = malloc(2 * (size_t)CHUNK);
 	if (!both)
 		return ckpt_fail_nomem(err);
 	for (uint64_t at = 0, n; rc > 0 && at < count; at += n) {
-		n = count - at < AT_ONCE / size ? count - at : AT_ONCE / size;
+		n = count - at < CHUNK / size ? count - at : CHUNK / size;
 		rc = ckpt_array_read(a, at, n, both, err);
 		if (rc == 0)
-			rc = ckpt_array_read(b, at, n, both + AT_ONCE, err);
+			rc = ckpt_array_read(b, at, n, both + CHUNK, err);
 		if (rc == 0)
-			rc = !memcmp(both, both + AT_ONCE, n * size);
+			rc = !memcmp(both, both + CHUNK, n * size);
 	}
 	free(both);
 	return rc;
 }
 
-/* 1: part NAME of both has the same items. */
+/* 1: part NAME of both has the same items; 0: it has not. */
 static int same_part(const struct ckpt_array *a, const struct ckpt_array *b, const char *name,
 		     struct ckpt_error *err)
 {
@@ -79,8 +88,8 @@ static int same_part(const struct ckpt_array *a, const struct ckpt_array *b, con
 	return rc;
 }
 
-/* Let part NAME of both stand for them. */
-static int take_part(struct ckpt_job *job, const char *name, struct ckpt_error *err)
+/* Compares part NAME of both in the place of the arrays. */
+static int use_part(struct ckpt_job *job, const char *name, struct ckpt_error *err)
 {
 	struct ckpt_array *part_a = NULL, *part_b = NULL;
 	int rc = ckpt_array_part(job->a.array, name, &part_a, err);
@@ -115,9 +124,9 @@ static int same_quantizer(const struct ckpt_array *a, const struct ckpt_array *b
 	return rc > 0 ? same_part(a, b, "zero_points", err) : rc;
 }
 
-/* All parts but the first or the last, which has the values, are the same: 1. */
-static int same_places(const struct ckpt_array *a, const struct ckpt_array *b, const char *values,
-		       struct ckpt_error *err)
+/* 1: all parts are the same, except VALUES, which is not looked at. */
+static int same_other_parts(const struct ckpt_array *a, const struct ckpt_array *b,
+			    const char *values, struct ckpt_error *err)
 {
 	int rc = 1;
 
@@ -139,17 +148,17 @@ static int make_dense(struct ckpt_job_side *side, struct ckpt_error *err)
 	return ckpt_array_dense(side->array, &side->dense, err);
 }
 
-/* Where the same places are filled, only what fills them is compared. */
+/* If both store items at the same places, only these items are compared; else all, made dense. */
 static int open_sparse(struct ckpt_job *job, struct ckpt_error *err)
 {
 	int rc = 0;
 
 	if (job->a.array->t.kind == job->b.array->t.kind)
-		rc = same_places(job->a.array, job->b.array, "values", err);
+		rc = same_other_parts(job->a.array, job->b.array, "values", err);
 	if (rc > 0) {
 		uint64_t numel = ckpt_array_numel(job->a.array), stored;
 
-		rc = take_part(job, "values", err);
+		rc = use_part(job, "values", err);
 		stored = rc == 0 ? ckpt_array_numel(job->a.array) : 0;
 		job->zeros = numel > stored ? numel - stored : 0;
 		return rc;
@@ -159,13 +168,13 @@ static int open_sparse(struct ckpt_job *job, struct ckpt_error *err)
 	return rc == 0 ? make_dense(&job->b, err) : rc;
 }
 
-/* 1: the tensors in it have the same shapes. */
+/* 1: the tensors in both have the same shapes, and their items are to be read. */
 static int open_nested(struct ckpt_job *job, struct ckpt_error *err)
 {
-	int rc = same_places(job->a.array, job->b.array, "buffer", err);
+	int rc = same_other_parts(job->a.array, job->b.array, "buffer", err);
 
 	if (rc > 0) {
-		rc = take_part(job, "buffer", err);
+		rc = use_part(job, "buffer", err);
 		return rc == 0 ? 1 : rc;
 	}
 	if (rc == 0)
@@ -175,7 +184,7 @@ static int open_nested(struct ckpt_job *job, struct ckpt_error *err)
 
 /* ---- where items lie ---- */
 
-static bool is_plain(const struct ckpt_job_side *side)
+static bool is_one_array(const struct ckpt_job_side *side)
 {
 	const struct ckpt_array *a = side->array;
 
@@ -193,8 +202,8 @@ static bool same_strides(const struct ckpt_items *a, const struct ckpt_items *b)
 	return true;
 }
 
-/* The dimensions in the order in which they lie, the last one fastest; those that repeat what they show only once. */
-static int reorder(struct ckpt_array *a, uint64_t *times, struct ckpt_error *err)
+/* Sorts dimensions by their strides, longest first, and drops those that only repeat items. */
+static int sort_dimensions(struct ckpt_array *a, uint64_t *times, struct ckpt_error *err)
 {
 	uint64_t *shape = ckpt_arena_calloc(a->arena, 2 * (a->items.ndim + 1u), sizeof(*shape)),
 		 *stride = shape ? shape + a->items.ndim : NULL;
@@ -227,19 +236,18 @@ static int reorder(struct ckpt_array *a, uint64_t *times, struct ckpt_error *err
 	return ckpt_items_check(&a->items, err);
 }
 
-/* The order in which pairs are compared is free: they are read as they lie, if both lie in the same way. */
-static int settle_order(struct ckpt_job *job, struct ckpt_error *err)
+static int use_storage_order(struct ckpt_job *job, struct ckpt_error *err)
 {
 	uint64_t times;
 	int rc;
 
 	job->times = 1;
-	if (!is_plain(&job->a) || !is_plain(&job->b) ||
+	if (!is_one_array(&job->a) || !is_one_array(&job->b) ||
 	    !same_strides(&job->a.array->items, &job->b.array->items))
 		return 0;
-	rc = reorder(job->a.array, &job->times, err);
+	rc = sort_dimensions(job->a.array, &job->times, err);
 	if (rc == 0)
-		rc = reorder(job->b.array, &times, err);
+		rc = sort_dimensions(job->b.array, &times, err);
 	job->count = job->a.array->items.numel;
 	return rc;
 }
@@ -251,7 +259,7 @@ static bool can_be_read_anywhere(const struct ckpt_items *items)
 		 ckpt_source_is_sequential(items->bytes.src));
 }
 
-static int settle_side(struct ckpt_job_side *side, struct ckpt_error *err)
+static int prepare_side(struct ckpt_job_side *side, struct ckpt_error *err)
 {
 	if (side->dense || can_be_read_anywhere(&side->array->items))
 		return 0;
@@ -276,7 +284,7 @@ static bool same_shape(const struct ckpt_array *a, const struct ckpt_array *b)
 	       (!a->t.ndim || !memcmp(a->t.shape, b->t.shape, a->t.ndim * sizeof(*a->t.shape)));
 }
 
-/* Quantizers are compared, too: with other scales the same integers are other numbers. */
+/* With another quantizer the same integers are other numbers, so quantizers are compared first. */
 static int is_known_same(const struct ckpt_comparison *c, const struct ckpt_job *job,
 			 struct ckpt_error *err)
 {
@@ -297,9 +305,9 @@ static int is_known_same(const struct ckpt_comparison *c, const struct ckpt_job 
 	return ckpt_same_bytes(c, &a->t, &b->t);
 }
 
-/* Both arrays are open: 1: there is something to be read. */
-static int look_at_both(const struct ckpt_comparison *c, struct ckpt_job *job,
-			struct ckpt_error *err)
+/* Both arrays are open. 1: there are items to be read. */
+static int compare_without_items(const struct ckpt_comparison *c, struct ckpt_job *job,
+				 struct ckpt_error *err)
 {
 	struct ckpt_array *a = job->a.array, *b = job->b.array;
 	int rc;
@@ -325,8 +333,8 @@ static int look_at_both(const struct ckpt_comparison *c, struct ckpt_job *job,
 	return rc < 0 ? rc : 1;
 }
 
-static int settle(const struct ckpt_comparison *c, struct ckpt_job *job, size_t block,
-		  struct ckpt_error *err)
+static int prepare_reading(const struct ckpt_comparison *c, struct ckpt_job *job, size_t block,
+			   struct ckpt_error *err)
 {
 	struct ckpt_array *a = job->a.array, *b = job->b.array;
 	uint32_t size;
@@ -342,11 +350,11 @@ static int settle(const struct ckpt_comparison *c, struct ckpt_job *job, size_t 
 		return 0;
 	}
 	job->count = ckpt_array_numel(a);
-	rc = settle_order(job, err);
+	rc = use_storage_order(job, err);
 	if (rc == 0)
-		rc = settle_side(&job->a, err);
+		rc = prepare_side(&job->a, err);
 	if (rc == 0)
-		rc = settle_side(&job->b, err);
+		rc = prepare_side(&job->b, err);
 	size = job->measure.a_size > job->measure.b_size ? job->measure.a_size
 							 : job->measure.b_size;
 	job->block = block / size;
@@ -363,9 +371,9 @@ int ckpt_job_open(const struct ckpt_comparison *c, struct ckpt_pair *pair, size_
 	if (rc == 0)
 		rc = open_array(&c->b, pair->b, &job->b.array, err);
 	if (rc == 0)
-		rc = look_at_both(c, job, err);
+		rc = compare_without_items(c, job, err);
 	if (rc > 0)
-		rc = settle(c, job, block, err);
+		rc = prepare_reading(c, job, block, err);
 	if (rc == 0)
 		pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
 	return rc;
@@ -378,7 +386,7 @@ static void close_stream(struct ckpt_job_side *side)
 	side->stream = NULL;
 }
 
-void ckpt_job_end_reading(struct ckpt_job *job)
+void ckpt_job_close_streams(struct ckpt_job *job)
 {
 	close_stream(&job->a);
 	close_stream(&job->b);

@@ -19,29 +19,29 @@ struct ckpt_job {
 	struct ckpt_pair *pair;
 	struct ckpt_job_side a, b;
 	struct ckpt_measure measure;
-	uint64_t count, next; /* items; those before NEXT were taken */
-	uint64_t times; /* each stands for so many: it is shown again and again on both sides */
-	uint64_t zeros; /* of sparse ones: pairs that nobody stored */
-	size_t block;	/* items */
+	uint64_t count, next;		   /* items; those before NEXT were taken */
+	uint64_t times;			   /* how often each item stands on both sides */
+	uint64_t zeros;			   /* pairs that neither of two sparse tensors stores */
+	size_t block;			   /* items */
 	uint32_t first_block, block_count; /* of the run */
 	bool failed;
 	struct ckpt_numbers sum;
 };
 
 /*
- * Open both sides of PAIR. 1: there is something to be read; 0: there is not, PAIR says what is known. To be closed in
- * any case. BLOCK: bytes of a block, of either side.
+ * Open both sides of PAIR. 1: there are items to be read; 0: there are none, and PAIR has the
+ * result. To be closed in any case. BLOCK: bytes of a block, of either side.
  */
 int ckpt_job_open(const struct ckpt_comparison *c, struct ckpt_pair *pair, size_t block,
 		  struct ckpt_job *job, struct ckpt_error *err);
-void ckpt_job_end_reading(struct ckpt_job *job); /* closes streams: all was taken from them */
+void ckpt_job_close_streams(struct ckpt_job *job); /* all was read from them */
 void ckpt_job_close(struct ckpt_job *job);
 
 /* Can the others still be compared when one fails so? */
-bool ckpt_diff_goes_on(int rc, const struct ckpt_error *err);
+bool ckpt_diff_can_go_on(int rc, const struct ckpt_error *err);
 
-/* PAIR cannot be read. 0, or RC if that ends it all. */
-int ckpt_pair_failed(const struct ckpt_comparison *c, struct ckpt_pair *pair, int rc,
-		     const struct ckpt_error *err);
+/* Mark PAIR as unreadable. 0, or RC if that ends the comparison. */
+int ckpt_pair_fail(const struct ckpt_comparison *c, struct ckpt_pair *pair, int rc,
+		   const struct ckpt_error *err);
 
 #endif

@@ -4,11 +4,11 @@
 
 #include "model/model.h"
 
-/* What a value is in Python, whether a protocol has an opcode for it or writes a call. */
+/* What a value is in Python, whether the protocol has an opcode for it or writes a call. */
 
 /*
- * Does V hold nothing that has a name? Sets do not, whose order says nothing, nor what is written as a
- * call for want of better.
+ * Does V hold nothing that has a name? True for sets, whose items have no order, and for values
+ * that old protocols write as a call.
  */
 bool ckpt_is_one_value(const struct ckpt_model *model, const struct ckpt_value *v);
 

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compares items of two dtypes as numbers: converts a piece of each side to float64, and adds what
+ * the kernels (sums.c) give for it. 64-bit integers are subtracted as integers; items without
+ * numbers are compared as bits.
+ *
+ * What must stay true: number I of a call goes to lane I % CKPT_LANES on every path, and no product
+ * is fused with a sum (the library is built with -ffp-contract=off), so that figures are the same
+ * on every machine, to the bit. Numbers that are not finite are counted, and never reach the sums.
+ */
 #include "diff/numbers.h"
 
 #include "diff/sums.h"
@@ -10,7 +19,7 @@
 
 enum { PIECE = 1024 }; /* real numbers that are widened at a time: they stay in the nearest cache */
 
-enum way {
+enum method {
 	BY_DOUBLES,  /* a float64 holds all of them */
 	BY_INTEGERS, /* of 64 bits on one side at least, integers on both */
 	BY_LONG,     /* integers of 64 bits and floating numbers */
@@ -35,11 +44,11 @@ bool ckpt_measure_init(struct ckpt_measure *m, enum ckpt_dtype a, enum ckpt_dtyp
 	floats = ckpt_dtype_is_floating(m->a) || ckpt_dtype_is_floating(m->b);
 	m->has_ulp = a == b && m->has_numbers && floats;
 	if (!m->has_numbers)
-		m->way = BY_BITS;
+		m->method = BY_BITS;
 	else if (kind_a == CKPT_NUMBER_FLOAT && kind_b == CKPT_NUMBER_FLOAT)
-		m->way = BY_DOUBLES;
+		m->method = BY_DOUBLES;
 	else
-		m->way = floats ? BY_LONG : BY_INTEGERS;
+		m->method = floats ? BY_LONG : BY_INTEGERS;
 	return m->has_numbers || a == b;
 }
 
@@ -69,26 +78,26 @@ void ckpt_numbers_add(struct ckpt_numbers *n, const struct ckpt_numbers *more, u
 
 /* ---- one pair at a time ---- */
 
-/* Two finite numbers that are FAR apart; A and B rounded. */
-static void note_finite(const struct ckpt_measure *m, double a, double b, double far,
-			struct ckpt_sums *s, unsigned lane)
+/* Two finite numbers, rounded, and their DISTANCE before rounding. */
+static void add_finite(const struct ckpt_measure *m, double a, double b, double distance,
+		       struct ckpt_sums *s, unsigned lane)
 {
 	double size_b = fabs(b), wide = fabs(a) > size_b ? fabs(a) : size_b;
 
-	s->diff2[lane] += far * far;
+	s->diff2[lane] += distance * distance;
 	s->a2[lane] += a * a;
 	s->b2[lane] += b * b;
 	s->ab[lane] += a * b;
-	s->differing[lane] += far > 0;
-	s->outside[lane] += far > m->atol + m->rtol * size_b;
-	if (far > s->max_abs[lane])
-		s->max_abs[lane] = far;
-	if (far / wide > s->max_rel[lane])
-		s->max_rel[lane] = far / wide;
+	s->differing[lane] += distance > 0;
+	s->outside[lane] += distance > m->atol + m->rtol * size_b;
+	if (distance > s->max_abs[lane])
+		s->max_abs[lane] = distance;
+	if (distance / wide > s->max_rel[lane])
+		s->max_rel[lane] = distance / wide;
 }
 
-/* Two numbers of which one at least is not finite. */
-static void note_odd(double a, double b, struct ckpt_numbers *n)
+/* Two numbers; one of them at least is not finite. */
+static void add_not_finite(double a, double b, struct ckpt_numbers *n)
 {
 	bool differ = isnan(a) ? !isnan(b) : isnan(b) || a != b;
 
@@ -113,22 +122,24 @@ static uint64_t bits_at(const uint8_t *p, uint32_t size, size_t i)
 	return bits;
 }
 
-/* Counted from zero, up or down; false: it is not finite. */
-static bool order_of(const struct ckpt_float_form *form, uint64_t bits, bool *below, uint64_t *out)
+/* How many steps BITS is away from zero, and to which side; false: it is not finite. */
+static bool distance_from_zero(const struct ckpt_float_form *form, uint64_t bits, bool *below,
+			       uint64_t *out)
 {
 	*below = bits & form->sign;
 	*out = bits & ~form->sign;
 	return *out <= form->largest && !(form->one_nan && *below && !*out);
 }
 
-static void note_bits(const struct ckpt_float_form *form, uint64_t a, uint64_t b,
-		      struct ckpt_numbers *n, uint64_t *unlike)
+static void add_bits(const struct ckpt_float_form *form, uint64_t a, uint64_t b,
+		     struct ckpt_numbers *n, uint64_t *unequal_bits)
 {
 	uint64_t from, to, steps;
 	bool below_a, below_b;
 
-	*unlike += a != b;
-	if (!order_of(form, a, &below_a, &from) || !order_of(form, b, &below_b, &to))
+	*unequal_bits += a != b;
+	if (!distance_from_zero(form, a, &below_a, &from) ||
+	    !distance_from_zero(form, b, &below_b, &to))
 		return;
 	steps = below_a != below_b ? from + to : from > to ? from - to : to - from;
 	if (steps > n->max_ulp)
@@ -136,7 +147,7 @@ static void note_bits(const struct ckpt_float_form *form, uint64_t a, uint64_t b
 }
 
 static void compare_bits(const struct ckpt_measure *m, const uint8_t *a, const uint8_t *b,
-			 size_t count, bool finite, struct ckpt_numbers *n, uint64_t *unlike)
+			 size_t count, bool finite, struct ckpt_numbers *n, uint64_t *unequal_bits)
 {
 	struct ckpt_float_form form = ckpt_float_form(m->a);
 	const struct ckpt_sum_kernels *k = ckpt_sums_best();
@@ -145,13 +156,13 @@ static void compare_bits(const struct ckpt_measure *m, const uint8_t *a, const u
 
 	if (!finite || size == 1)
 		for (size_t i = 0; i < count; i++)
-			note_bits(&form, bits_at(a, size, i), bits_at(b, size, i), n, unlike);
+			add_bits(&form, bits_at(a, size, i), bits_at(b, size, i), n, unequal_bits);
 	else if (size == 2)
-		steps = k->steps16((const uint16_t *)a, (const uint16_t *)b, count, unlike);
+		steps = k->steps16((const uint16_t *)a, (const uint16_t *)b, count, unequal_bits);
 	else if (size == 4)
-		steps = k->steps32((const uint32_t *)a, (const uint32_t *)b, count, unlike);
+		steps = k->steps32((const uint32_t *)a, (const uint32_t *)b, count, unequal_bits);
 	else
-		steps = k->steps64((const uint64_t *)a, (const uint64_t *)b, count, unlike);
+		steps = k->steps64((const uint64_t *)a, (const uint64_t *)b, count, unequal_bits);
 	if (steps > n->max_ulp)
 		n->max_ulp = steps;
 }
@@ -162,7 +173,10 @@ struct piece {
 	double a[PIECE], b[PIECE];
 } __attribute__((aligned(64)));
 
-/* COUNT real numbers of one side; those of a real dtype get an imaginary part where the other side has one. */
+/*
+ * COUNT real numbers of one side; ADD_PART: with imaginary parts of 0, as the other side is
+ * complex.
+ */
 static void widen(enum ckpt_dtype real, bool add_part, const uint8_t *in, double *out, size_t count)
 {
 	if (!add_part) {
@@ -176,7 +190,7 @@ static void widen(enum ckpt_dtype real, bool add_part, const uint8_t *in, double
 	}
 }
 
-static void fill_up(double *v, size_t count)
+static void pad_lanes(double *v, size_t count)
 {
 	for (; count % CKPT_LANES; count++)
 		v[count] = 0;
@@ -187,23 +201,24 @@ static size_t whole_lanes(size_t count)
 	return (count + CKPT_LANES - 1) / CKPT_LANES * CKPT_LANES;
 }
 
-static void odd_doubles(const struct ckpt_measure *m, const struct piece *p, size_t count,
-			struct ckpt_sums *s, struct ckpt_numbers *n)
+static void compare_mixed_doubles(const struct ckpt_measure *m, const struct piece *p, size_t count,
+				  struct ckpt_sums *s, struct ckpt_numbers *n)
 {
 	for (size_t i = 0; i < count; i++) {
 		double a = p->a[i], b = p->b[i];
 
 		if (!isfinite(a) || !isfinite(b)) {
-			note_odd(a, b, n);
+			add_not_finite(a, b, n);
 			continue;
 		}
-		note_finite(m, a, b, fabs(a - b), s, i % CKPT_LANES);
+		add_finite(m, a, b, fabs(a - b), s, i % CKPT_LANES);
 		n->finite++;
 	}
 }
 
-static void by_doubles(const struct ckpt_measure *m, const uint8_t *a, const uint8_t *b,
-		       size_t count, struct ckpt_sums *s, struct ckpt_numbers *n, uint64_t *unlike)
+static void compare_doubles(const struct ckpt_measure *m, const uint8_t *a, const uint8_t *b,
+			    size_t count, struct ckpt_sums *s, struct ckpt_numbers *n,
+			    uint64_t *unequal_bits)
 {
 	const struct ckpt_sum_kernels *k = ckpt_sums_best();
 	size_t lanes = whole_lanes(count);
@@ -212,28 +227,28 @@ static void by_doubles(const struct ckpt_measure *m, const uint8_t *a, const uin
 
 	widen(m->a, m->a_parts < m->parts, a, p.a, count);
 	widen(m->b, m->b_parts < m->parts, b, p.b, count);
-	fill_up(p.a, count);
-	fill_up(p.b, count);
+	pad_lanes(p.a, count);
+	pad_lanes(p.b, count);
 	finite = k->finite(p.a, lanes) && k->finite(p.b, lanes);
 	if (finite) {
 		k->pairs(p.a, p.b, lanes, m->atol, m->rtol, s);
 		n->finite += count;
 	} else {
-		odd_doubles(m, &p, count, s, n);
+		compare_mixed_doubles(m, &p, count, s, n);
 	}
 	if (m->has_ulp)
-		compare_bits(m, a, b, count, finite, n, unlike);
+		compare_bits(m, a, b, count, finite, n, unequal_bits);
 }
 
-/* Both sides have the same bits. */
-static void same_doubles(const struct ckpt_measure *m, const uint8_t *a, size_t count,
-			 struct ckpt_sums *same, struct ckpt_numbers *n)
+/* Both sides have the same bits: their squares and products are the same. */
+static void add_equal_doubles(const struct ckpt_measure *m, const uint8_t *a, size_t count,
+			      struct ckpt_sums *same, struct ckpt_numbers *n)
 {
 	const struct ckpt_sum_kernels *k = ckpt_sums_best();
 	struct piece p;
 
 	ckpt_widen(m->a, a, p.a, count);
-	fill_up(p.a, count);
+	pad_lanes(p.a, count);
 	n->finite += count;
 	if (!k->finite(p.a, whole_lanes(count)))
 		for (size_t i = 0; i < count; i++) {
@@ -244,8 +259,8 @@ static void same_doubles(const struct ckpt_measure *m, const uint8_t *a, size_t 
 	k->squares(p.a, whole_lanes(count), same->a2);
 }
 
-static void by_integers(const struct ckpt_measure *m, const uint8_t *a, const uint8_t *b,
-			size_t count, struct ckpt_sums *s, struct ckpt_numbers *n)
+static void compare_integers(const struct ckpt_measure *m, const uint8_t *a, const uint8_t *b,
+			     size_t count, struct ckpt_sums *s, struct ckpt_numbers *n)
 {
 	uint64_t ma[PIECE], mb[PIECE];
 	bool below_a[PIECE], below_b[PIECE];
@@ -255,11 +270,11 @@ static void by_integers(const struct ckpt_measure *m, const uint8_t *a, const ui
 	for (size_t i = 0; i < count; i++) {
 		double va = below_a[i] ? -(double)ma[i] : (double)ma[i];
 		double vb = below_b[i] ? -(double)mb[i] : (double)mb[i];
-		double far = below_a[i] != below_b[i] ? (double)ma[i] + (double)mb[i]
-			     : ma[i] > mb[i]	      ? (double)(ma[i] - mb[i])
-						      : (double)(mb[i] - ma[i]);
+		double distance = below_a[i] != below_b[i] ? (double)ma[i] + (double)mb[i]
+				  : ma[i] > mb[i]	   ? (double)(ma[i] - mb[i])
+							   : (double)(mb[i] - ma[i]);
 
-		note_finite(m, va, vb, far, s, i % CKPT_LANES);
+		add_finite(m, va, vb, distance, s, i % CKPT_LANES);
 	}
 	n->finite += count;
 }
@@ -275,8 +290,8 @@ static long double long_at(enum ckpt_dtype real, const uint8_t *p, double wide)
 	return real == CKPT_DTYPE_INT64 ? (long double)v : (long double)(uint64_t)v;
 }
 
-static void by_long(const struct ckpt_measure *m, const uint8_t *a, const uint8_t *b, size_t count,
-		    struct ckpt_sums *s, struct ckpt_numbers *n)
+static void compare_long_doubles(const struct ckpt_measure *m, const uint8_t *a, const uint8_t *b,
+				 size_t count, struct ckpt_sums *s, struct ckpt_numbers *n)
 {
 	uint32_t size_a = ckpt_dtype_size(m->a), size_b = ckpt_dtype_size(m->b);
 	bool add_a = m->a_parts < m->parts, add_b = m->b_parts < m->parts;
@@ -292,17 +307,17 @@ static void by_long(const struct ckpt_measure *m, const uint8_t *a, const uint8_
 		if (!add_b || i % 2 == 0)
 			vb = long_at(m->b, b + (add_b ? i / 2 : i) * size_b, p.b[i]);
 		if (!isfinite(p.a[i]) || !isfinite(p.b[i])) {
-			note_odd(p.a[i], p.b[i], n);
+			add_not_finite(p.a[i], p.b[i], n);
 			continue;
 		}
-		note_finite(m, p.a[i], p.b[i], (double)(va > vb ? va - vb : vb - va), s,
-			    i % CKPT_LANES);
+		add_finite(m, p.a[i], p.b[i], (double)(va > vb ? va - vb : vb - va), s,
+			   i % CKPT_LANES);
 		n->finite++;
 	}
 }
 
-static void by_bits(const struct ckpt_measure *m, const uint8_t *a, const uint8_t *b, size_t count,
-		    struct ckpt_numbers *n)
+static void compare_raw_bits(const struct ckpt_measure *m, const uint8_t *a, const uint8_t *b,
+			     size_t count, struct ckpt_numbers *n)
 {
 	uint64_t differing = 0;
 
@@ -323,8 +338,8 @@ static double sum_of(const double *lanes)
 	return sum;
 }
 
-static void take_sums(const struct ckpt_sums *s, const struct ckpt_sums *same,
-		      struct ckpt_numbers *n)
+static void store_sums(const struct ckpt_sums *s, const struct ckpt_sums *same,
+		       struct ckpt_numbers *n)
 {
 	double both = sum_of(same->a2);
 
@@ -346,27 +361,27 @@ static void measure_piece(const struct ckpt_measure *m, const uint8_t *a, const 
 			  size_t count, struct ckpt_sums *sums, struct ckpt_numbers *n)
 {
 	uint32_t size = ckpt_dtype_size(m->a);
-	uint64_t differing = 0, unlike = 0;
+	uint64_t differing = 0, unequal_bits = 0;
 
-	if (m->way == BY_DOUBLES && m->a == m->b && m->a_parts == m->b_parts &&
+	if (m->method == BY_DOUBLES && m->a == m->b && m->a_parts == m->b_parts &&
 	    !memcmp(a, b, count * size)) {
-		same_doubles(m, a, count, &sums[1], n);
+		add_equal_doubles(m, a, count, &sums[1], n);
 		return;
 	}
 	for (int i = 0; i < CKPT_LANES; i++)
 		differing += (uint64_t)sums[0].differing[i];
 	differing += n->differing;
-	switch ((enum way)m->way) {
-	case BY_DOUBLES: by_doubles(m, a, b, count, &sums[0], n, &unlike); break;
-	case BY_INTEGERS: by_integers(m, a, b, count, &sums[0], n); break;
-	case BY_LONG: by_long(m, a, b, count, &sums[0], n); break;
-	case BY_BITS: by_bits(m, a, b, count, n); break;
+	switch ((enum method)m->method) {
+	case BY_DOUBLES: compare_doubles(m, a, b, count, &sums[0], n, &unequal_bits); break;
+	case BY_INTEGERS: compare_integers(m, a, b, count, &sums[0], n); break;
+	case BY_LONG: compare_long_doubles(m, a, b, count, &sums[0], n); break;
+	case BY_BITS: compare_raw_bits(m, a, b, count, n); break;
 	}
-	if (!unlike)
+	if (!unequal_bits)
 		return;
 	for (int i = 0; i < CKPT_LANES; i++)
-		unlike -= (uint64_t)sums[0].differing[i];
-	n->other_bits += unlike + differing - n->differing;
+		unequal_bits -= (uint64_t)sums[0].differing[i];
+	n->other_bits += unequal_bits + differing - n->differing;
 }
 
 void ckpt_measure_items(const struct ckpt_measure *m, const void *va, const void *vb, size_t count,
@@ -383,5 +398,5 @@ void ckpt_measure_items(const struct ckpt_measure *m, const void *va, const void
 
 		measure_piece(m, a + i * m->a_size, b + i * m->b_size, now * m->parts, sums, n);
 	}
-	take_sums(&sums[0], &sums[1], n);
+	store_sums(&sums[0], &sums[1], n);
 }

@@ -8,9 +8,9 @@
 #include <stddef.h>
 
 /*
- * How far the numbers of two stretches of items are apart. A complex number is two real ones. Differences are taken in
- * float64, those of 64-bit integers before they are rounded to it. Pairs with a NaN or an infinity are counted, and left
- * out of the sums.
+ * How far the numbers of two stretches of items are apart. A complex number is two real ones.
+ * Differences are taken in float64, those of 64-bit integers before they are rounded to it. Pairs
+ * with a NaN or an infinity are counted, and left out of the sums.
  */
 struct ckpt_numbers {
 	uint64_t count;	    /* pairs */
@@ -33,7 +33,7 @@ struct ckpt_measure {
 	uint32_t parts;		   /* real numbers in an item: 2 of a complex one */
 	uint32_t a_parts, b_parts; /* ... as they are stored */
 	uint32_t a_size, b_size;   /* bytes of an item */
-	int way;
+	int method;
 	bool has_ulp;	   /* MAX_ULP means something */
 	bool has_numbers;  /* false: items of bits, of which only DIFFERING is known */
 	double atol, rtol; /* tolerated: |a - b| <= atol + rtol * |b| */
@@ -43,11 +43,11 @@ struct ckpt_measure {
 bool ckpt_measure_init(struct ckpt_measure *measure, enum ckpt_dtype a, enum ckpt_dtype b,
 		       double atol, double rtol);
 
-/* COUNT items of each, aligned as malloc() aligns; NUMBERS is what there is of them alone. */
+/* Compare COUNT items of each, aligned as malloc() aligns. NUMBERS is of these items alone. */
 void ckpt_measure_items(const struct ckpt_measure *measure, const void *a, const void *b,
 			size_t count, struct ckpt_numbers *numbers);
 
-/* What there is of both; MORE counts TIMES times. */
+/* Add MORE, TIMES times. */
 void ckpt_numbers_add(struct ckpt_numbers *numbers, const struct ckpt_numbers *more,
 		      uint64_t times);
 

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds a prefix that explains most of the names that only one side has: "module.fc.weight" here
+ * and "fc.weight" there. A few names are tried as samples, and the guess that explains most names
+ * wins, if it explains half of them.
+ */
 #include "diff/differ.h"
 
 #include "base/buf.h"
 #include "base/strmap.h"
 
 #include <string.h>
-
-/* Names of one side that are names of the other with something taken out: "module.fc.weight", "fc.weight". */
 
 enum { SAMPLES = 8, MOST_COMPONENTS = 32 };
 
@@ -32,8 +35,8 @@ static int init_names(struct names *n, const struct ckpt_entry **items, uint32_t
 	return 0;
 }
 
-/* Where the components of a name begin, and behind the last one's dot; at most MOST_COMPONENTS. */
-static uint32_t components(const struct ckpt_entry *e, uint32_t *at)
+/* Where the components of a name begin; at most MOST_COMPONENTS. */
+static uint32_t find_components(const struct ckpt_entry *e, uint32_t *at)
 {
 	uint32_t count = 1;
 
@@ -45,48 +48,48 @@ static uint32_t components(const struct ckpt_entry *e, uint32_t *at)
 }
 
 /* Is E without the bytes FROM to TO a name of OTHERS? */
-static bool is_other(const struct names *others, const struct ckpt_entry *e, uint32_t from,
-		     uint32_t to, struct ckpt_buf *work)
+static bool is_other_name(const struct names *others, const struct ckpt_entry *e, uint32_t from,
+			  uint32_t to, struct ckpt_buf *scratch)
 {
-	work->len = 0;
-	ckpt_buf_add(work, e->name, from);
-	ckpt_buf_add(work, e->name + to, e->name_len - to);
-	return !work->bad && work->len &&
-	       ckpt_strmap_find(&others->map, (const char *)work->data, work->len);
+	scratch->len = 0;
+	ckpt_buf_add(scratch, e->name, from);
+	ckpt_buf_add(scratch, e->name + to, e->name_len - to);
+	return !scratch->bad && scratch->len &&
+	       ckpt_strmap_find(&others->map, (const char *)scratch->data, scratch->len);
 }
 
-static bool explains(const struct names *others, const struct ckpt_entry *e, const char *prefix,
-		     uint32_t len, struct ckpt_buf *work)
+static bool explains_name(const struct names *others, const struct ckpt_entry *e,
+			  const char *prefix, uint32_t len, struct ckpt_buf *scratch)
 {
-	uint32_t at[MOST_COMPONENTS], count = components(e, at);
+	uint32_t at[MOST_COMPONENTS], count = find_components(e, at);
 
 	for (uint32_t i = 0; i < count; i++)
 		if (len < e->name_len - at[i] && !memcmp(e->name + at[i], prefix, len) &&
-		    is_other(others, e, at[i], at[i] + len, work))
+		    is_other_name(others, e, at[i], at[i] + len, scratch))
 			return true;
 	return false;
 }
 
 static uint64_t count_explained(const struct names *names, const struct names *others,
-				const char *prefix, uint32_t len, struct ckpt_buf *work)
+				const char *prefix, uint32_t len, struct ckpt_buf *scratch)
 {
 	uint64_t count = 0;
 
 	for (uint32_t i = 0; i < names->count; i++)
 		if (ckpt_entry_has_numbers(names->items[i]))
-			count += explains(others, names->items[i], prefix, len, work);
+			count += explains_name(others, names->items[i], prefix, len, scratch);
 	return count;
 }
 
-/* The first part of E that makes another name when it is taken out. */
-static bool guess(const struct names *others, const struct ckpt_entry *e, const char **prefix,
-		  uint32_t *len, struct ckpt_buf *work)
+/* The first part of E without which it is a name of OTHERS. */
+static bool guess_prefix(const struct names *others, const struct ckpt_entry *e,
+			 const char **prefix, uint32_t *len, struct ckpt_buf *scratch)
 {
-	uint32_t at[MOST_COMPONENTS], count = components(e, at);
+	uint32_t at[MOST_COMPONENTS], count = find_components(e, at);
 
 	for (uint32_t i = 0; i < count; i++)
 		for (uint32_t k = i + 1; k < count; k++)
-			if (is_other(others, e, at[i], at[k], work)) {
+			if (is_other_name(others, e, at[i], at[k], scratch)) {
 				*prefix = e->name + at[i];
 				*len = at[k] - at[i];
 				return true;
@@ -95,7 +98,7 @@ static bool guess(const struct names *others, const struct ckpt_entry *e, const 
 }
 
 static void try_side(struct ckpt_differ *d, char side, const struct names *names,
-		     const struct names *others, struct ckpt_buf *work)
+		     const struct names *others, struct ckpt_buf *scratch)
 {
 	uint32_t samples = 0;
 	uint32_t least = names->tensors < others->tensors ? names->tensors : others->tensors;
@@ -109,10 +112,10 @@ static void try_side(struct ckpt_differ *d, char side, const struct names *names
 		if (!ckpt_entry_has_numbers(names->items[i]))
 			continue;
 		samples++;
-		if (!guess(others, names->items[i], &prefix, &len, work) ||
+		if (!guess_prefix(others, names->items[i], &prefix, &len, scratch) ||
 		    len >= sizeof(r->prefix))
 			continue;
-		count = count_explained(names, others, prefix, len, work);
+		count = count_explained(names, others, prefix, len, scratch);
 		if (count <= r->prefix_count || 2 * count < least)
 			continue;
 		r->prefixed = side;
@@ -125,17 +128,17 @@ static void try_side(struct ckpt_differ *d, char side, const struct names *names
 int ckpt_find_prefix(struct ckpt_differ *d, struct ckpt_error *err)
 {
 	struct names a, b = { 0 };
-	struct ckpt_buf work = { 0 };
+	struct ckpt_buf scratch = { 0 };
 	int rc = init_names(&a, d->only_a, d->only_a_count, err);
 
 	if (rc == 0)
 		rc = init_names(&b, d->only_b, d->only_b_count, err);
 	if (rc == 0 && a.tensors && b.tensors) {
-		try_side(d, 'a', &a, &b, &work);
-		try_side(d, 'b', &b, &a, &work);
+		try_side(d, 'a', &a, &b, &scratch);
+		try_side(d, 'b', &b, &a, &scratch);
 	}
 	ckpt_strmap_clear(&a.map);
 	ckpt_strmap_clear(&b.map);
-	ckpt_buf_clear(&work);
+	ckpt_buf_clear(&scratch);
 	return rc;
 }

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads and compares the numbers of many pairs, in blocks that several threads take and compare
+ * side by side. What blocks give is added up in the order of the blocks, so that the result does
+ * not depend on which thread was faster.
+ *
+ * What must stay true: take_block() runs in one thread at a time, compare_block() in many. What
+ * both touch is atomic or under the lock. One run compares at most MOST_BLOCKS blocks; then their
+ * parts are added up and finished pairs are closed. The pair that was not finished goes on in the
+ * next run.
+ */
 #include "diff/read.h"
 
 #include "base/cancel.h"
@@ -11,19 +21,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Numbers of many pairs, in blocks that some threads read and compare side by side. What they find is put together in the
- * order of the blocks, so that it does not depend on who was faster.
- */
-
 enum {
 	BLOCK = 256 << 10,  /* of each side: both stay in a core's own cache */
-	MOST_BLOCKS = 4096, /* that are compared before they are put together */
-	TOGETHER = 1 << 20, /* waking threads for less costs more than it saves */
-	SMALL = 8 << 10,    /* ... and so it does for pairs of which opening them is most of the work, which one thread does at a time */
+	MOST_BLOCKS = 4096, /* that are compared in one run */
+	/* waking threads for fewer bytes costs more than it saves */
+	LEAST_FOR_THREADS = 1 << 20,
+	/*
+	 * ... and for smaller pairs, too: one thread at a time opens them, which is most of the
+	 * work
+	 */
+	LEAST_PER_PAIR = 8 << 10,
 };
 
-struct reading {
+struct pair_reading {
 	struct ckpt_work work;
 	struct ckpt_diff_reading *whole;
 	const struct ckpt_comparison *c; /* WHOLE's */
@@ -38,10 +48,10 @@ struct reading {
 	atomic_uint_fast64_t done, read; /* bytes; DONE: also those that need not be read */
 };
 
-/* A thread's own. */
-struct desk {
+/* The block that a thread works on. */
+struct block {
 	struct ckpt_job *job;
-	uint32_t block;
+	uint32_t number; /* of this run */
 	uint64_t first;
 	size_t count;
 	uint8_t a[BLOCK], b[BLOCK];
@@ -49,11 +59,12 @@ struct desk {
 
 /* ---- taking blocks ---- */
 
-static int fail_job(struct reading *r, struct ckpt_job *job, int rc, const struct ckpt_error *err)
+static int fail_job(struct pair_reading *r, struct ckpt_job *job, int rc,
+		    const struct ckpt_error *err)
 {
 	pthread_mutex_lock(&r->lock);
 	if (!job->failed)
-		rc = ckpt_pair_failed(r->c, job->pair, rc, err);
+		rc = ckpt_pair_fail(r->c, job->pair, rc, err);
 	else
 		rc = 0;
 	job->failed = true;
@@ -61,7 +72,7 @@ static int fail_job(struct reading *r, struct ckpt_job *job, int rc, const struc
 	return rc;
 }
 
-static bool has_failed(struct reading *r, const struct ckpt_job *job)
+static bool has_failed(struct pair_reading *r, const struct ckpt_job *job)
 {
 	bool failed;
 
@@ -71,27 +82,27 @@ static bool has_failed(struct reading *r, const struct ckpt_job *job)
 	return failed;
 }
 
-static void add_job(struct reading *r, struct ckpt_job *job)
+static void add_job(struct pair_reading *r, struct ckpt_job *job)
 {
 	job->first_block = r->block_count;
 	job->block_count = 0;
 	r->jobs[r->job_count++] = job;
 }
 
-/* There is nothing to be read of PAIR, or RC says why it cannot be. */
-static int settle_unread(struct reading *r, struct ckpt_pair *pair, int rc,
+/* PAIR has nothing to be read, or RC says why it cannot be opened. */
+static int finish_unread(struct pair_reading *r, struct ckpt_pair *pair, int rc,
 			 const struct ckpt_error *err)
 {
 	pthread_mutex_lock(&r->lock);
 	if (rc < 0)
-		rc = ckpt_pair_failed(r->c, pair, rc, err);
-	r->done += ckpt_bytes_of_pair(r->c, pair);
+		rc = ckpt_pair_fail(r->c, pair, rc, err);
+	r->done += ckpt_pair_nbytes(r->c, pair);
 	pthread_mutex_unlock(&r->lock);
 	return rc;
 }
 
 /* 1: there is a current job. */
-static int next_job(struct reading *r, struct ckpt_error *err)
+static int open_next_job(struct pair_reading *r, struct ckpt_error *err)
 {
 	while (!r->current && r->next < r->count) {
 		struct ckpt_pair *pair = &r->pairs[r->next++];
@@ -111,14 +122,14 @@ static int next_job(struct reading *r, struct ckpt_error *err)
 		}
 		ckpt_job_close(job);
 		free(job);
-		rc = settle_unread(r, pair, rc, err);
+		rc = finish_unread(r, pair, rc, err);
 		if (rc < 0)
 			return rc;
 	}
 	return r->current != NULL;
 }
 
-static int read_stream(struct ckpt_job_side *side, uint32_t size, struct desk *desk, uint8_t *out,
+static int read_stream(struct ckpt_job_side *side, uint32_t size, struct block *block, uint8_t *out,
 		       struct ckpt_error *err)
 {
 	int rc = 0;
@@ -127,42 +138,42 @@ static int read_stream(struct ckpt_job_side *side, uint32_t size, struct desk *d
 		return 0;
 	if (!side->stream)
 		rc = ckpt_recipe_stream(&side->recipe, &side->stream, err);
-	return rc < 0 ? rc : side->stream->read(side->stream, out, desk->count * size, err);
+	return rc < 0 ? rc : side->stream->read(side->stream, out, block->count * size, err);
 }
 
-static int take(struct ckpt_work *work, void *thread, struct ckpt_error *err)
+static int take_block(struct ckpt_work *work, void *thread, struct ckpt_error *err)
 {
-	struct reading *r = (struct reading *)work;
-	struct desk *desk = thread;
+	struct pair_reading *r = (struct pair_reading *)work;
+	struct block *block = thread;
 	int rc;
 
 	if (r->block_count == MOST_BLOCKS || (!r->current && r->job_count == MOST_BLOCKS))
 		return 0;
-	while ((rc = next_job(r, err)) > 0) {
+	while ((rc = open_next_job(r, err)) > 0) {
 		struct ckpt_job *job = r->current;
 		uint64_t left = job->count - job->next;
 
 		if (!left || has_failed(r, job)) {
-			ckpt_job_end_reading(job);
+			ckpt_job_close_streams(job);
 			r->current = NULL;
 			if (r->job_count == MOST_BLOCKS)
 				return 0;
 			continue;
 		}
-		desk->job = job;
-		desk->first = job->next;
-		desk->count = left < job->block ? (size_t)left : job->block;
-		rc = read_stream(&job->a, job->measure.a_size, desk, desk->a, err);
+		block->job = job;
+		block->first = job->next;
+		block->count = left < job->block ? (size_t)left : job->block;
+		rc = read_stream(&job->a, job->measure.a_size, block, block->a, err);
 		if (rc == 0)
-			rc = read_stream(&job->b, job->measure.b_size, desk, desk->b, err);
+			rc = read_stream(&job->b, job->measure.b_size, block, block->b, err);
 		if (rc < 0)
 			rc = fail_job(r, job, rc, err);
 		if (rc < 0)
 			return rc;
 		if (has_failed(r, job))
 			continue;
-		job->next += desk->count;
-		desk->block = r->block_count++;
+		job->next += block->count;
+		block->number = r->block_count++;
 		job->block_count++;
 		return 1;
 	}
@@ -171,47 +182,48 @@ static int take(struct ckpt_work *work, void *thread, struct ckpt_error *err)
 
 /* ---- comparing them ---- */
 
-static int bytes_of(const struct ckpt_job_side *side, uint32_t size, const struct desk *desk,
-		    uint8_t *buf, const uint8_t **out, struct ckpt_error *err)
+static int read_side(const struct ckpt_job_side *side, uint32_t size, const struct block *block,
+		     uint8_t *buf, const uint8_t **out, struct ckpt_error *err)
 {
 	*out = buf;
 	if (side->streamed)
 		return 0;
 	if (side->dense) {
-		*out = side->dense + desk->first * size;
+		*out = side->dense + block->first * size;
 		return 0;
 	}
-	return ckpt_array_read(side->array, desk->first, desk->count, buf, err);
+	return ckpt_array_read(side->array, block->first, block->count, buf, err);
 }
 
-static int finish(struct ckpt_work *work, void *thread, struct ckpt_error *err)
+static int compare_block(struct ckpt_work *work, void *thread, struct ckpt_error *err)
 {
-	struct reading *r = (struct reading *)work;
-	struct desk *desk = thread;
-	const struct ckpt_measure *m = &desk->job->measure;
+	struct pair_reading *r = (struct pair_reading *)work;
+	struct block *block = thread;
+	const struct ckpt_measure *m = &block->job->measure;
 	const uint8_t *a = NULL, *b = NULL;
-	int rc = bytes_of(&desk->job->a, m->a_size, desk, desk->a, &a, err);
+	int rc = read_side(&block->job->a, m->a_size, block, block->a, &a, err);
 
 	if (rc == 0)
-		rc = bytes_of(&desk->job->b, m->b_size, desk, desk->b, &b, err);
+		rc = read_side(&block->job->b, m->b_size, block, block->b, &b, err);
 	if (rc < 0)
-		return fail_job(r, desk->job, rc, err);
-	ckpt_measure_items(m, a, b, desk->count, &r->parts[desk->block]);
-	r->done += desk->count * (m->a_size + m->b_size);
-	r->read += desk->count * (m->a_size + m->b_size);
+		return fail_job(r, block->job, rc, err);
+	ckpt_measure_items(m, a, b, block->count, &r->parts[block->number]);
+	r->done += block->count * (m->a_size + m->b_size);
+	r->read += block->count * (m->a_size + m->b_size);
 	return 0;
 }
 
 static int tick(struct ckpt_work *work, struct ckpt_error *err)
 {
-	struct reading *r = (struct reading *)work;
+	struct pair_reading *r = (struct pair_reading *)work;
 
 	return ckpt_reading_tick(r->whole, r->done, err);
 }
 
-/* ---- putting together ---- */
+/* ---- adding up ---- */
 
-static int end_job(const struct ckpt_comparison *c, struct ckpt_job *job, struct ckpt_error *err)
+static int finish_pair(const struct ckpt_comparison *c, struct ckpt_job *job,
+		       struct ckpt_error *err)
 {
 	struct ckpt_numbers *n = &job->sum;
 	struct ckpt_pair *pair = job->pair;
@@ -238,8 +250,8 @@ static int end_job(const struct ckpt_comparison *c, struct ckpt_job *job, struct
 	return 0;
 }
 
-/* The blocks of this run; jobs that are done are closed. */
-static int put_together(struct reading *r, struct ckpt_error *err)
+/* Adds up the blocks of this run, and closes the jobs that are done. */
+static int add_up_blocks(struct pair_reading *r, struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -253,7 +265,7 @@ static int put_together(struct reading *r, struct ckpt_error *err)
 		if (job == r->current)
 			r->current = NULL;
 		if (rc == 0)
-			rc = end_job(r->c, job, err);
+			rc = finish_pair(r->c, job, err);
 		ckpt_job_close(job);
 		free(job);
 	}
@@ -263,7 +275,7 @@ static int put_together(struct reading *r, struct ckpt_error *err)
 	return rc;
 }
 
-static void give_up(struct reading *r)
+static void close_jobs(struct pair_reading *r)
 {
 	for (uint32_t i = 0; i < r->job_count; i++) {
 		ckpt_job_close(r->jobs[i]);
@@ -271,17 +283,17 @@ static void give_up(struct reading *r)
 	}
 }
 
-static int run(struct reading *r, bool together, struct ckpt_error *err)
+static int read_all(struct pair_reading *r, bool together, struct ckpt_error *err)
 {
 	int rc;
 
 	do {
 		rc = ckpt_workers_run(r->whole->workers, &r->work, together, err);
 		if (rc == 0)
-			rc = put_together(r, err);
+			rc = add_up_blocks(r, err);
 	} while (rc == 0 && (r->current || r->next < r->count));
 	if (rc < 0)
-		give_up(r);
+		close_jobs(r);
 	return rc;
 }
 
@@ -299,7 +311,7 @@ int ckpt_reading_tick(struct ckpt_diff_reading *whole, uint64_t done, struct ckp
 
 int ckpt_reading_workers(struct ckpt_diff_reading *whole, struct ckpt_error *err)
 {
-	size_t of_pairs = sizeof(struct desk), of_blocks = ckpt_block_buffer_size(0, 0);
+	size_t of_pairs = sizeof(struct block), of_blocks = ckpt_block_buffer_size(0, 0);
 
 	return whole->workers ? 0
 			      : ckpt_workers_new(of_pairs > of_blocks ? of_pairs : of_blocks,
@@ -309,18 +321,18 @@ int ckpt_reading_workers(struct ckpt_diff_reading *whole, struct ckpt_error *err
 int ckpt_read_pairs(struct ckpt_diff_reading *whole, struct ckpt_pair *pairs, uint32_t count,
 		    struct ckpt_error *err)
 {
-	struct reading r = { .work = { take, finish, tick },
-			     .whole = whole,
-			     .c = whole->c,
-			     .pairs = pairs,
-			     .count = count };
+	struct pair_reading r = { .work = { take_block, compare_block, tick },
+				  .whole = whole,
+				  .c = whole->c,
+				  .pairs = pairs,
+				  .count = count };
 	uint64_t before = whole->total, nbytes = 0;
 	uint32_t to_read = 0;
 	int rc = 0;
 
 	for (uint32_t i = 0; i < count; i++)
 		if (pairs[i].state == CKPT_PAIR_TO_READ) {
-			nbytes += ckpt_bytes_of_pair(whole->c, &pairs[i]);
+			nbytes += ckpt_pair_nbytes(whole->c, &pairs[i]);
 			to_read++;
 		}
 	if (!to_read)
@@ -335,7 +347,8 @@ int ckpt_read_pairs(struct ckpt_diff_reading *whole, struct ckpt_pair *pairs, ui
 		rc = ckpt_reading_workers(whole, err);
 	pthread_mutex_init(&r.lock, NULL);
 	if (rc == 0)
-		rc = run(&r, nbytes >= TOGETHER && nbytes / to_read >= SMALL, err);
+		rc = read_all(&r, nbytes >= LEAST_FOR_THREADS && nbytes / to_read >= LEAST_PER_PAIR,
+			      err);
 	pthread_mutex_destroy(&r.lock);
 	whole->nbytes += r.read;
 	free(r.parts);

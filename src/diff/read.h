@@ -5,7 +5,7 @@
 #include "diff/pair.h"
 #include "io/workers.h"
 
-/* What is read of both checkpoints: by which threads, and how far that is. */
+/* Reading of both checkpoints: the threads and the progress. */
 struct ckpt_diff_reading {
 	const struct ckpt_comparison *c;
 	struct ckpt_workers *workers; /* owned; NULL: nothing was read yet */
@@ -13,13 +13,13 @@ struct ckpt_diff_reading {
 	uint64_t nbytes;	      /* that were read */
 };
 
-/* Ends it if that was wished. */
+/* Report progress; fails if the caller cancels. */
 int ckpt_reading_tick(struct ckpt_diff_reading *reading, uint64_t done, struct ckpt_error *err);
 
-/* Let there be workers, for all that is read. */
+/* Start the threads if there are none yet. */
 int ckpt_reading_workers(struct ckpt_diff_reading *reading, struct ckpt_error *err);
 
-/* Compare the numbers of those PAIRS that are to be read. */
+/* Compare the numbers of PAIRS in state CKPT_PAIR_TO_READ. */
 int ckpt_read_pairs(struct ckpt_diff_reading *reading, struct ckpt_pair *pairs, uint32_t count,
 		    struct ckpt_error *err);
 

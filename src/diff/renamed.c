@@ -1,21 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds tensors that have another name. Among those that only one side has, tensors of the same
+ * dtype and shape are matched by the checksum of their items: a recorded one where these are
+ * trusted, or one that is computed here.
+ *
+ * Equal checksums are a hint, no proof: every pair is then compared in full by ckpt_read_pairs(),
+ * unless both checksums are recorded and CKPT_DIFF_TRUST_CHECKSUMS takes them for the bytes. What
+ * is not equal goes back to the lists of what only one side has (keep_equal()).
+ */
 #include "diff/differ.h"
 
 #include "array/array.h"
 #include "diff/job.h"
 #include "diff/sides.h"
 #include "plan/read_blocks.h"
+#include "tensor/shape.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Tensors that have another name. Of those that only one side has, which have dtype and shape in common, the checksums of
- * their items are compared: recorded ones where these are trusted. What has the same is then compared in full, if it was
- * not recorded.
- */
-
-enum { AT_ONCE = 256, MOST_CHOICES = 1 << 20 };
+enum { BATCH = 256, MOST_CHOICES = 1 << 20 };
 
 /* A tensor that only one side has. */
 struct candidate {
@@ -35,7 +39,7 @@ struct candidates {
 
 /* ---- which there are ---- */
 
-/* Can its items be read without making something else of them first? */
+/* Can its items be read without being made of something else first? */
 static bool is_simple(const struct ckpt_entry *e)
 {
 	if (e->kind == CKPT_ENTRY_TENSOR)
@@ -43,15 +47,9 @@ static bool is_simple(const struct ckpt_entry *e)
 	return e->kind == CKPT_ENTRY_ARRAY;
 }
 
-static bool has_items(const struct ckpt_diff_side *side)
-{
-	for (uint32_t i = 0; i < side->ndim; i++)
-		if (!side->shape[i])
-			return false;
-	return true;
-}
-
-/* One behind the other, all of the storage, as they are. */
+/*
+ * Are its items, in their order, all of the storage, so that the checksum of the record is theirs?
+ */
 static bool fills_storage(const struct ckpt_model *model, const struct ckpt_tensor *t)
 {
 	uint64_t step = 1;
@@ -80,20 +78,20 @@ static int init_candidates(struct candidates *c, const struct ckpt_entries *entr
 		if (!is_simple(list[i]))
 			continue;
 		*n = (struct candidate){ .at = i, .e = list[i] };
-		rc = ckpt_side_of(entries, n->e, arena, &n->side, err);
+		rc = ckpt_describe_side(entries, n->e, arena, &n->side, err);
 		if (rc < 0)
 			return rc;
-		if (!has_items(&n->side))
+		if (ckpt_shape_is_empty(n->side.shape, n->side.ndim))
 			continue;
 		if (trusts && n->e->t && fills_storage(entries->model, n->e->t))
 			n->known = n->recorded =
-				ckpt_known_crc(entries->model, n->e->t->storage, &n->crc);
+				ckpt_recorded_crc(entries->model, n->e->t->storage, &n->crc);
 		c->count++;
 	}
 	return 0;
 }
 
-/* By what can be told without the items. */
+/* By what is known without the items. */
 static int compare_form(const struct candidate *a, const struct candidate *b)
 {
 	int order = strcmp(a->side.type, b->side.type);
@@ -108,7 +106,7 @@ static int compare_form(const struct candidate *a, const struct candidate *b)
 	return order;
 }
 
-static int compare(const void *x, const void *y)
+static int compare_candidates(const void *x, const void *y)
 {
 	const struct candidate *a = x, *b = y;
 	int order = compare_form(a, b);
@@ -120,7 +118,7 @@ static int compare(const void *x, const void *y)
 	return order ? order : (a->at > b->at) - (a->at < b->at);
 }
 
-/* Only those stay of which the other side has one of the same form. */
+/* Keeps those that have one of the same form on the other side. Both lists are sorted. */
 static void keep_common(struct candidates *a, struct candidates *b)
 {
 	uint32_t i = 0, k = 0, kept_a = 0, kept_b = 0;
@@ -148,18 +146,18 @@ static void keep_common(struct candidates *a, struct candidates *b)
 
 struct batch {
 	struct ckpt_diff_reading *reading;
-	struct candidate *of[AT_ONCE];
-	struct ckpt_array *arrays[AT_ONCE];
-	struct ckpt_recipe recipes[AT_ONCE];
-	uint32_t crcs[AT_ONCE], count;
+	struct candidate *of[BATCH];
+	struct ckpt_array *arrays[BATCH];
+	struct ckpt_recipe recipes[BATCH];
+	uint32_t crcs[BATCH], count;
 };
 
-/* What cannot be read has no other name. */
-static int failed(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
+/* A tensor that cannot be read is not matched. */
+static int drop_unreadable(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
 {
 	struct batch *b = ctx;
 
-	if (!ckpt_diff_goes_on(rc, err))
+	if (!ckpt_diff_can_go_on(rc, err))
 		return rc;
 	b->of[i] = NULL;
 	return 0;
@@ -172,14 +170,14 @@ static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
 	return ckpt_reading_tick(b->reading, done, err);
 }
 
-static int read_batch(struct batch *b, struct ckpt_error *err)
+static int checksum_batch(struct batch *b, struct ckpt_error *err)
 {
 	struct ckpt_block_reading reading = { .recipes = b->recipes,
-				  .count = b->count,
-				  .crc32 = b->crcs,
-				  .failed = failed,
-				  .tick = tick,
-				  .ctx = b };
+					      .count = b->count,
+					      .crc32 = b->crcs,
+					      .failed = drop_unreadable,
+					      .tick = tick,
+					      .ctx = b };
 	int rc = b->count ? ckpt_reading_workers(b->reading, err) : 0;
 
 	if (rc == 0 && b->count)
@@ -209,24 +207,24 @@ static int open_candidate(struct batch *b, const struct ckpt_entries *entries, s
 			ckpt_array_close(array);
 	}
 	if (rc < 0)
-		return ckpt_diff_goes_on(rc, err) ? 0 : rc;
+		return ckpt_diff_can_go_on(rc, err) ? 0 : rc;
 	b->of[b->count] = c;
 	b->arrays[b->count++] = array;
 	return 0;
 }
 
-static int find_crcs(struct batch *b, struct candidates *c, struct ckpt_error *err)
+static int compute_crcs(struct batch *b, struct candidates *c, struct ckpt_error *err)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < c->count; i++) {
 		if (!c->items[i].known)
 			rc = open_candidate(b, c->entries, &c->items[i], err);
-		if (rc == 0 && b->count == AT_ONCE)
-			rc = read_batch(b, err);
+		if (rc == 0 && b->count == BATCH)
+			rc = checksum_batch(b, err);
 	}
 	if (rc == 0)
-		return read_batch(b, err);
+		return checksum_batch(b, err);
 	while (b->count)
 		ckpt_array_close(b->arrays[--b->count]);
 	return rc;
@@ -241,7 +239,7 @@ static uint64_t bytes_to_read(const struct candidates *c)
 	return nbytes;
 }
 
-/* ---- who is who ---- */
+/* ---- matching ---- */
 
 /* How many bytes at their ends two names have in common. */
 static uint32_t common_end(const struct ckpt_entry *a, const struct ckpt_entry *b)
@@ -272,7 +270,7 @@ static int add_pair(struct ckpt_differ *d, struct candidate *a, struct candidate
 	return 0;
 }
 
-/* COUNT of A and B_COUNT of B have the same items: those go together whose names end alike. */
+/* COUNT of A and B_COUNT of B have the same items: pairs those whose names end alike. */
 static int pair_group(struct ckpt_differ *d, struct candidate *a, uint32_t count,
 		      struct candidate *b, uint32_t b_count, struct ckpt_error *err)
 {
@@ -337,15 +335,8 @@ static int pair_all(struct ckpt_differ *d, struct candidates *a, struct candidat
 
 /* ---- all of it ---- */
 
-static int by_number(const void *x, const void *y)
-{
-	const struct ckpt_pair *a = x, *b = y;
-
-	return (a->a->number > b->a->number) - (a->a->number < b->a->number);
-}
-
-/* Those that were read, and are the same, have another name. */
-static void keep_same(struct ckpt_differ *d)
+/* Only those that turned out equal are renamed. */
+static void keep_equal(struct ckpt_differ *d)
 {
 	uint32_t kept = 0;
 
@@ -359,10 +350,10 @@ static void keep_same(struct ckpt_differ *d)
 	}
 	d->renamed_count = kept;
 	if (kept)
-		qsort(d->renamed, kept, sizeof(*d->renamed), by_number);
+		qsort(d->renamed, kept, sizeof(*d->renamed), ckpt_pair_compare_number);
 }
 
-static void mark(struct ckpt_entries *entries, const struct ckpt_entry *e)
+static void mark_renamed(struct ckpt_entries *entries, const struct ckpt_entry *e)
 {
 	entries->items[e - entries->items].is_renamed = true;
 }
@@ -377,30 +368,30 @@ static uint32_t drop_marked(const struct ckpt_entry **list, uint32_t count)
 	return kept;
 }
 
-static int find(struct ckpt_differ *d, struct candidates *a, struct candidates *b,
-		struct ckpt_error *err)
+static int match_candidates(struct ckpt_differ *d, struct candidates *a, struct candidates *b,
+			    struct ckpt_error *err)
 {
 	struct batch *batch = calloc(1, sizeof(*batch));
 	int rc = batch ? 0 : ckpt_fail_nomem(err);
 
 	if (a->count && b->count) {
-		qsort(a->items, a->count, sizeof(*a->items), compare);
-		qsort(b->items, b->count, sizeof(*b->items), compare);
+		qsort(a->items, a->count, sizeof(*a->items), compare_candidates);
+		qsort(b->items, b->count, sizeof(*b->items), compare_candidates);
 	}
 	keep_common(a, b);
 	d->reading.done = d->reading.total;
 	d->reading.total += bytes_to_read(a) + bytes_to_read(b);
 	if (rc == 0) {
 		batch->reading = &d->reading;
-		rc = find_crcs(batch, a, err);
+		rc = compute_crcs(batch, a, err);
 	}
 	if (rc == 0)
-		rc = find_crcs(batch, b, err);
+		rc = compute_crcs(batch, b, err);
 	free(batch);
 	if (rc < 0 || !a->count || !b->count)
 		return rc;
-	qsort(a->items, a->count, sizeof(*a->items), compare);
-	qsort(b->items, b->count, sizeof(*b->items), compare);
+	qsort(a->items, a->count, sizeof(*a->items), compare_candidates);
+	qsort(b->items, b->count, sizeof(*b->items), compare_candidates);
 	d->renamed = calloc(a->count + 1u, sizeof(*d->renamed));
 	if (!d->renamed)
 		return ckpt_fail_nomem(err);
@@ -420,17 +411,17 @@ int ckpt_find_renamed(struct ckpt_differ *d, struct ckpt_error *err)
 		rc = init_candidates(&b, &d->c.b, d->only_b, d->only_b_count,
 				     ckpt_comparison_trusts(&d->c), d->c.arena, err);
 	if (rc == 0)
-		rc = find(d, &a, &b, err);
+		rc = match_candidates(d, &a, &b, err);
 	if (rc == 0)
 		rc = ckpt_read_pairs(&d->reading, d->renamed, d->renamed_count, err);
 	free(a.items);
 	free(b.items);
 	if (rc < 0)
 		return rc;
-	keep_same(d);
+	keep_equal(d);
 	for (uint32_t i = 0; i < d->renamed_count; i++) {
-		mark(&d->c.a, d->renamed[i].a);
-		mark(&d->c.b, d->renamed[i].b);
+		mark_renamed(&d->c.a, d->renamed[i].a);
+		mark_renamed(&d->c.b, d->renamed[i].b);
 	}
 	d->only_a_count = drop_marked(d->only_a, d->only_a_count);
 	d->only_b_count = drop_marked(d->only_b, d->only_b_count);

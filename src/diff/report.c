@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gives the differences to the caller, in the order in which people want to read them, and counts
+ * them.
+ *
+ * What only one side has goes first, then what has another name, then tensors and other values that
+ * are changed. Among changed tensors, NaNs and infinities that appeared go before other shapes, and
+ * these before the largest changes. Containers are reported by what is in them, if anything is.
+ */
 #include "diff/differ.h"
 
 #include "diff/sides.h"
@@ -6,8 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What was found, as the caller gets it. */
 
 /* ---- numbers ---- */
 
@@ -43,7 +49,7 @@ static struct ckpt_diff_numbers numbers_of(const struct ckpt_pair *pair)
 
 /* ---- order ---- */
 
-/* What is read first: a NaN that came, another shape, what has no numbers, the largest change. */
+/* The lowest goes first: NaNs and infinities, shapes, values without numbers, changed numbers. */
 static int rank_of(const struct ckpt_pair *pair)
 {
 	const struct ckpt_numbers *n = pair->numbers;
@@ -76,15 +82,16 @@ static int by_change(const void *x, const void *y)
 	return order ? order : (a->a->number > b->a->number) - (a->a->number < b->a->number);
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
 static struct ckpt_diff_counts *counts_of(struct ckpt_differ *d, const struct ckpt_entry *e)
 {
 	return ckpt_entry_has_numbers(e) ? &d->report.tensors : &d->report.values;
 }
 
-static int tell(struct ckpt_differ *d, struct ckpt_difference *f, const struct ckpt_entry *a,
-		const struct ckpt_entry *b, struct ckpt_error *err)
+static int report_difference(struct ckpt_differ *d, struct ckpt_difference *f,
+			     const struct ckpt_entry *a, const struct ckpt_entry *b,
+			     struct ckpt_error *err)
 {
 	struct ckpt_arena_mark mark = ckpt_arena_mark(d->c.arena);
 	struct ckpt_diff_side side_a, side_b;
@@ -95,9 +102,9 @@ static int tell(struct ckpt_differ *d, struct ckpt_difference *f, const struct c
 	if (!d->found)
 		return 0;
 	if (a)
-		rc = ckpt_side_of(&d->c.a, a, d->c.arena, &side_a, err);
+		rc = ckpt_describe_side(&d->c.a, a, d->c.arena, &side_a, err);
 	if (rc == 0 && b)
-		rc = ckpt_side_of(&d->c.b, b, d->c.arena, &side_b, err);
+		rc = ckpt_describe_side(&d->c.b, b, d->c.arena, &side_b, err);
 	f->a = a ? &side_a : NULL;
 	f->b = b ? &side_b : NULL;
 	if (rc == 0)
@@ -112,13 +119,12 @@ static bool is_below(const struct ckpt_entry *e, const struct ckpt_entry *above)
 	       !memcmp(e->name, above->name, above->name_len);
 }
 
-/* A container that is told of by what is in it. */
-static bool is_told_below(const struct ckpt_entry *e)
+static bool is_reported_by_contents(const struct ckpt_entry *e)
 {
 	return e->kind == CKPT_ENTRY_CONTAINER && !e->is_empty;
 }
 
-static int tell_only(struct ckpt_differ *d, bool of_a, struct ckpt_error *err)
+static int report_only(struct ckpt_differ *d, bool of_a, struct ckpt_error *err)
 {
 	const struct ckpt_entry **list = of_a ? d->only_a : d->only_b, *above = NULL;
 	uint32_t count = of_a ? d->only_a_count : d->only_b_count;
@@ -132,17 +138,17 @@ static int tell_only(struct ckpt_differ *d, bool of_a, struct ckpt_error *err)
 		if (!is_below(e, above))
 			above = e->kind == CKPT_ENTRY_CONTAINER ? e : NULL;
 		/* {"a.b": x} has the names of {"a": {"b": x}}, but for this one */
-		if (is_told_below(e) && (!ckpt_comparison_has(&d->c, CKPT_DIFF_STRICT) ||
-					 (i + 1 < count && is_below(list[i + 1], e))))
+		if (is_reported_by_contents(e) && (!ckpt_comparison_has(&d->c, CKPT_DIFF_STRICT) ||
+						   (i + 1 < count && is_below(list[i + 1], e))))
 			continue;
 		f.within = above && above != e ? above->name : NULL;
 		*(of_a ? &counts_of(d, e)->removed : &counts_of(d, e)->added) += 1;
-		rc = tell(d, &f, of_a ? e : NULL, of_a ? NULL : e, err);
+		rc = report_difference(d, &f, of_a ? e : NULL, of_a ? NULL : e, err);
 	}
 	return rc;
 }
 
-static int tell_renamed(struct ckpt_differ *d, struct ckpt_error *err)
+static int report_renamed(struct ckpt_differ *d, struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -154,12 +160,12 @@ static int tell_renamed(struct ckpt_differ *d, struct ckpt_error *err)
 					     .by_checksum = pair->by_checksum };
 
 		d->report.tensors.renamed++;
-		rc = tell(d, &f, pair->a, pair->b, err);
+		rc = report_difference(d, &f, pair->a, pair->b, err);
 	}
 	return rc;
 }
 
-static int tell_pair(struct ckpt_differ *d, const struct ckpt_pair *pair, struct ckpt_error *err)
+static int report_pair(struct ckpt_differ *d, const struct ckpt_pair *pair, struct ckpt_error *err)
 {
 	struct ckpt_diff_numbers numbers;
 	struct ckpt_difference f = { .kind = CKPT_DIFFERENCE_CHANGED,
@@ -173,10 +179,10 @@ static int tell_pair(struct ckpt_differ *d, const struct ckpt_pair *pair, struct
 		numbers = numbers_of(pair);
 		f.numbers = &numbers;
 	}
-	return tell(d, &f, pair->a, pair->b, err);
+	return report_difference(d, &f, pair->a, pair->b, err);
 }
 
-static bool is_of_tensors(const struct ckpt_pair *pair)
+static bool has_numbers_on_both(const struct ckpt_pair *pair)
 {
 	return ckpt_entry_has_numbers(pair->a) && ckpt_entry_has_numbers(pair->b);
 }
@@ -184,7 +190,7 @@ static bool is_of_tensors(const struct ckpt_pair *pair)
 static void count_pair(struct ckpt_differ *d, const struct ckpt_pair *pair)
 {
 	struct ckpt_diff_counts *counts =
-		is_of_tensors(pair) ? &d->report.tensors : &d->report.values;
+		has_numbers_on_both(pair) ? &d->report.tensors : &d->report.values;
 	struct ckpt_diff_side side;
 
 	d->report.other_keys += pair->other_keys;
@@ -201,11 +207,11 @@ static void count_pair(struct ckpt_differ *d, const struct ckpt_pair *pair)
 	if (pair->state != CKPT_PAIR_SAME || !pair->by_checksum)
 		return;
 	d->report.by_checksum++;
-	if (ckpt_side_of(&d->c.a, pair->a, d->c.arena, &side, NULL) == 0)
+	if (ckpt_describe_side(&d->c.a, pair->a, d->c.arena, &side, NULL) == 0)
 		d->report.by_checksum_nbytes += side.nbytes;
 }
 
-static int tell_pairs(struct ckpt_differ *d, bool tensors, bool readable, struct ckpt_error *err)
+static int report_pairs(struct ckpt_differ *d, bool tensors, bool readable, struct ckpt_error *err)
 {
 	const struct ckpt_pair **list = calloc(d->pair_count + 1u, sizeof(*list));
 	uint32_t count = 0;
@@ -216,14 +222,14 @@ static int tell_pairs(struct ckpt_differ *d, bool tensors, bool readable, struct
 	for (uint32_t i = 0; i < d->pair_count; i++) {
 		const struct ckpt_pair *pair = &d->pairs[i];
 
-		if (is_of_tensors(pair) == tensors &&
+		if (has_numbers_on_both(pair) == tensors &&
 		    pair->state == (readable ? CKPT_PAIR_CHANGED : CKPT_PAIR_UNREADABLE))
 			list[count++] = pair;
 	}
 	if (tensors && count)
 		qsort(list, count, sizeof(*list), by_change);
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
-		rc = tell_pair(d, list[i], err);
+		rc = report_pair(d, list[i], err);
 	free(list);
 	return rc;
 }
@@ -233,21 +239,21 @@ static bool is_none(const struct ckpt_diff_counts *c)
 	return !c->changed && !c->removed && !c->added && !c->renamed && !c->unreadable;
 }
 
-int ckpt_tell_differences(struct ckpt_differ *d, struct ckpt_error *err)
+int ckpt_report_differences(struct ckpt_differ *d, struct ckpt_error *err)
 {
 	int rc;
 
 	for (uint32_t i = 0; i < d->pair_count; i++)
 		count_pair(d, &d->pairs[i]);
-	rc = tell_only(d, true, err);
+	rc = report_only(d, true, err);
 	if (rc == 0)
-		rc = tell_only(d, false, err);
+		rc = report_only(d, false, err);
 	if (rc == 0)
-		rc = tell_renamed(d, err);
+		rc = report_renamed(d, err);
 	for (int tensors = 1; rc == 0 && tensors >= 0; tensors--) {
-		rc = tell_pairs(d, tensors, true, err);
+		rc = report_pairs(d, tensors, true, err);
 		if (rc == 0)
-			rc = tell_pairs(d, tensors, false, err);
+			rc = report_pairs(d, tensors, false, err);
 	}
 	d->report.same = is_none(&d->report.tensors) && is_none(&d->report.values);
 	return rc;

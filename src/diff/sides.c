@@ -1,13 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Describes one side of a pair, and compares two sides as far as that goes without reading their
+ * bytes: type, shape, dtype, device, layout, and recorded checksums where these are trusted.
+ *
+ * Checksums stand for bytes only if both tensors show the same part of their storages (same_view())
+ * and both files have the same byte order. Descriptions live in the arena of the comparison:
+ * release it to a mark after each pair, or it grows with all of them.
+ */
 #include "diff/sides.h"
 
 #include "diff/values.h"
 #include "model/describe.h"
 #include "model/numpy_value.h"
+#include "tensor/shape.h"
 
 #include <string.h>
-
-/* What a value is, without its bytes. */
 
 /* ---- sides ---- */
 
@@ -16,8 +23,9 @@ static const char *copy_text(struct ckpt_arena *arena, const struct ckpt_buf *te
 	return ckpt_arena_copy(arena, text->data, strlen((const char *)text->data));
 }
 
-static int describe(const struct ckpt_entries *entries, const struct ckpt_entry *e,
-		    struct ckpt_arena *arena, struct ckpt_diff_side *out, struct ckpt_error *err)
+static int describe_value(const struct ckpt_entries *entries, const struct ckpt_entry *e,
+			  struct ckpt_arena *arena, struct ckpt_diff_side *out,
+			  struct ckpt_error *err)
 {
 	struct ckpt_describer describer = { .model = entries->model };
 	struct ckpt_item item = { .size = sizeof(item) };
@@ -32,8 +40,8 @@ static int describe(const struct ckpt_entries *entries, const struct ckpt_entry 
 	return rc;
 }
 
-static void tensor_side(const struct ckpt_model *model, const struct ckpt_tensor *t,
-			struct ckpt_diff_side *out)
+static void describe_tensor(const struct ckpt_model *model, const struct ckpt_tensor *t,
+			    struct ckpt_diff_side *out)
 {
 	struct ckpt_tensor_info info;
 
@@ -48,9 +56,9 @@ static void tensor_side(const struct ckpt_model *model, const struct ckpt_tensor
 	out->nbytes = info.nbytes;
 }
 
-static int storage_side(const struct ckpt_model *model, const struct ckpt_value *v,
-			struct ckpt_arena *arena, struct ckpt_diff_side *out,
-			struct ckpt_error *err)
+static int describe_storage(const struct ckpt_model *model, const struct ckpt_value *v,
+			    struct ckpt_arena *arena, struct ckpt_diff_side *out,
+			    struct ckpt_error *err)
 {
 	const struct ckpt_storage *s = &model->storages[ckpt_storage_of(v)];
 	uint64_t *shape = ckpt_arena_calloc(arena, 1, sizeof(*shape));
@@ -67,8 +75,9 @@ static int storage_side(const struct ckpt_model *model, const struct ckpt_value 
 	return 0;
 }
 
-static int numpy_side(const struct ckpt_model *model, const struct ckpt_value *v,
-		      struct ckpt_arena *arena, struct ckpt_diff_side *out, struct ckpt_error *err)
+static int describe_array(const struct ckpt_model *model, const struct ckpt_value *v,
+			  struct ckpt_arena *arena, struct ckpt_diff_side *out,
+			  struct ckpt_error *err)
 {
 	struct ckpt_numpy n;
 	uint64_t *shape;
@@ -88,28 +97,28 @@ static int numpy_side(const struct ckpt_model *model, const struct ckpt_value *v
 	return 0;
 }
 
-int ckpt_side_of(const struct ckpt_entries *entries, const struct ckpt_entry *e,
-		 struct ckpt_arena *arena, struct ckpt_diff_side *out, struct ckpt_error *err)
+int ckpt_describe_side(const struct ckpt_entries *entries, const struct ckpt_entry *e,
+		       struct ckpt_arena *arena, struct ckpt_diff_side *out, struct ckpt_error *err)
 {
 	*out = (struct ckpt_diff_side){ .text = "", .is_array = true, .layout = "strided" };
 	switch ((enum ckpt_entry_kind)e->kind) {
-	case CKPT_ENTRY_TENSOR: tensor_side(entries->model, e->t, out); return 0;
-	case CKPT_ENTRY_STORAGE: return storage_side(entries->model, e->value, arena, out, err);
-	case CKPT_ENTRY_ARRAY: return numpy_side(entries->model, e->value, arena, out, err);
+	case CKPT_ENTRY_TENSOR: describe_tensor(entries->model, e->t, out); return 0;
+	case CKPT_ENTRY_STORAGE: return describe_storage(entries->model, e->value, arena, out, err);
+	case CKPT_ENTRY_ARRAY: return describe_array(entries->model, e->value, arena, out, err);
 	default: break;
 	}
 	*out = (struct ckpt_diff_side){ .dtype = "", .device = "", .layout = "" };
-	return describe(entries, e, arena, out, err);
+	return describe_value(entries, e, arena, out, err);
 }
 
-uint64_t ckpt_bytes_of_pair(const struct ckpt_comparison *c, const struct ckpt_pair *pair)
+uint64_t ckpt_pair_nbytes(const struct ckpt_comparison *c, const struct ckpt_pair *pair)
 {
 	struct ckpt_arena_mark mark = ckpt_arena_mark(c->arena);
 	struct ckpt_diff_side a, b;
 	uint64_t nbytes = 0;
 
-	if (ckpt_side_of(&c->a, pair->a, c->arena, &a, NULL) == 0 &&
-	    ckpt_side_of(&c->b, pair->b, c->arena, &b, NULL) == 0 &&
+	if (ckpt_describe_side(&c->a, pair->a, c->arena, &a, NULL) == 0 &&
+	    ckpt_describe_side(&c->b, pair->b, c->arena, &b, NULL) == 0 &&
 	    __builtin_add_overflow(a.nbytes, b.nbytes, &nbytes))
 		nbytes = UINT64_MAX;
 	ckpt_arena_release(c->arena, mark);
@@ -118,7 +127,7 @@ uint64_t ckpt_bytes_of_pair(const struct ckpt_comparison *c, const struct ckpt_p
 
 /* ---- checksums ---- */
 
-bool ckpt_known_crc(const struct ckpt_model *model, int64_t i, uint32_t *crc)
+bool ckpt_recorded_crc(const struct ckpt_model *model, int64_t i, uint32_t *crc)
 {
 	const struct ckpt_storage *s = &model->storages[i];
 
@@ -144,7 +153,7 @@ static bool same_view(const struct ckpt_tensor *a, const struct ckpt_tensor *b)
 	return true;
 }
 
-/* A record of one file that both models are of. */
+/* Is it one record, as both models are of one file? */
 static bool same_record(const struct ckpt_comparison *c, const struct ckpt_storage *a,
 			const struct ckpt_storage *b)
 {
@@ -166,8 +175,9 @@ bool ckpt_same_bytes(const struct ckpt_comparison *c, const struct ckpt_tensor *
 	b = &mb->storages[tb->storage];
 	if (a->nbytes != b->nbytes)
 		return false;
-	return same_record(c, a, b) || (ckpt_known_crc(ma, ta->storage, &crc_a) &&
-					ckpt_known_crc(mb, tb->storage, &crc_b) && crc_a == crc_b);
+	return same_record(c, a, b) ||
+	       (ckpt_recorded_crc(ma, ta->storage, &crc_a) &&
+		ckpt_recorded_crc(mb, tb->storage, &crc_b) && crc_a == crc_b);
 }
 
 /* ---- comparing ---- */
@@ -205,8 +215,8 @@ static bool is_wrapper(const struct ckpt_entry *e)
 	return e->t && e->t->kind == CKPT_KIND_WRAPPER;
 }
 
-static uint32_t differences(const struct ckpt_comparison *c, const struct ckpt_pair *pair,
-			    const struct ckpt_diff_side *a, const struct ckpt_diff_side *b)
+static uint32_t compare_descriptions(const struct ckpt_comparison *c, const struct ckpt_pair *pair,
+				     const struct ckpt_diff_side *a, const struct ckpt_diff_side *b)
 {
 	const struct ckpt_tensor *ta = pair->a->t, *tb = pair->b->t;
 	bool wrapped = is_wrapper(pair->a) || is_wrapper(pair->b);
@@ -231,22 +241,14 @@ static uint32_t differences(const struct ckpt_comparison *c, const struct ckpt_p
 	return same_class(ta, tb) ? what : what | CKPT_DIFFERS_CLASS;
 }
 
-static bool has_items(const struct ckpt_diff_side *side)
-{
-	for (uint32_t i = 0; i < side->ndim; i++)
-		if (!side->shape[i])
-			return false;
-	return true;
-}
-
-/* Are there numbers to be compared, which nothing tells of yet? */
+/* Have numbers to be read, as nothing shows yet whether they are equal? */
 static bool is_to_be_read(const struct ckpt_comparison *c, struct ckpt_pair *pair,
 			  const struct ckpt_diff_side *side)
 {
 	const struct ckpt_tensor *ta = pair->a->t, *tb = pair->b->t;
 
 	if (ckpt_comparison_has(c, CKPT_DIFF_QUICK) || pair->what & CKPT_DIFFERS_SHAPE ||
-	    pair->a->is_whole || pair->b->is_whole || !has_items(side))
+	    pair->a->is_whole || pair->b->is_whole || ckpt_shape_is_empty(side->shape, side->ndim))
 		return false;
 	if (!ckpt_comparison_trusts(c) || !ta || !tb || ta->kind != CKPT_KIND_STRIDED)
 		return true;
@@ -254,8 +256,8 @@ static bool is_to_be_read(const struct ckpt_comparison *c, struct ckpt_pair *pai
 	return !pair->by_checksum;
 }
 
-/* How numpy has them. */
-static void compare_arrays(const struct ckpt_comparison *c, struct ckpt_pair *pair)
+/* Class, order and byte order of arrays, for a strict comparison. */
+static void compare_array_forms(const struct ckpt_comparison *c, struct ckpt_pair *pair)
 {
 	struct ckpt_numpy a, b;
 
@@ -275,12 +277,12 @@ int ckpt_compare_sides(const struct ckpt_comparison *c, struct ckpt_pair *pair,
 {
 	struct ckpt_arena_mark mark = ckpt_arena_mark(c->arena);
 	struct ckpt_diff_side a, b;
-	int rc = ckpt_side_of(&c->a, pair->a, c->arena, &a, err);
+	int rc = ckpt_describe_side(&c->a, pair->a, c->arena, &a, err);
 
 	if (rc == 0)
-		rc = ckpt_side_of(&c->b, pair->b, c->arena, &b, err);
+		rc = ckpt_describe_side(&c->b, pair->b, c->arena, &b, err);
 	if (rc == 0) {
-		pair->what = differences(c, pair, &a, &b);
+		pair->what = compare_descriptions(c, pair, &a, &b);
 		pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
 		if (is_to_be_read(c, pair, &a))
 			pair->state = CKPT_PAIR_TO_READ;
@@ -288,7 +290,7 @@ int ckpt_compare_sides(const struct ckpt_comparison *c, struct ckpt_pair *pair,
 			rc = ckpt_compare_attributes(c, pair, err);
 		if (rc == 0 && ckpt_comparison_has(c, CKPT_DIFF_STRICT) &&
 		    pair->a->kind == CKPT_ENTRY_ARRAY && pair->b->kind == CKPT_ENTRY_ARRAY)
-			compare_arrays(c, pair);
+			compare_array_forms(c, pair);
 		if (pair->what && pair->state == CKPT_PAIR_SAME)
 			pair->state = CKPT_PAIR_CHANGED;
 	}

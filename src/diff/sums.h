@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 /*
- * The innermost loops of comparing. Every sum is kept in eight parts, of every eighth pair each, so that the result is
- * the same on every processor, to the bit, however many numbers it adds at once.
+ * The innermost loops of comparing. Every sum is kept in eight parts, of every eighth pair each, so
+ * that the result is the same on every processor, to the bit, however many numbers it adds at once.
  */
 enum { CKPT_LANES = 8 };
 
@@ -20,13 +20,19 @@ struct ckpt_sums {
 
 struct ckpt_sum_kernels {
 	void (*widen32)(const float *in, double *out, size_t count);
-	/* COUNT numbers, a multiple of 8; zeros at the end change nothing. Both aligned to 64 bytes. */
+	/*
+	 * COUNT numbers, a multiple of 8; zeros at the end change nothing. Both aligned to 64
+	 * bytes.
+	 */
 	bool (*finite)(const double *v, size_t count);
 	void (*pairs)(const double *a, const double *b, size_t count, double atol, double rtol,
 		      struct ckpt_sums *sums);
 	/* The sum of squares is that of both, and of the product. */
 	void (*squares)(const double *v, size_t count, double *sums);
-	/* Steps between finite numbers whose sign is the highest bit; *OTHER: how many have other bits. */
+	/*
+	 * Steps between finite numbers whose sign is the highest bit; *OTHER: how many have other
+	 * bits.
+	 */
 	uint64_t (*steps16)(const uint16_t *a, const uint16_t *b, size_t count, uint64_t *other);
 	uint64_t (*steps32)(const uint32_t *a, const uint32_t *b, size_t count, uint64_t *other);
 	uint64_t (*steps64)(const uint64_t *a, const uint64_t *b, size_t count, uint64_t *other);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loops of sums.c, once for each kind of processor: included with SUMS (the name of the table), VECTOR (bytes that one
- * instruction works on) and TARGET (an attribute) defined.
+ * The loops of sums.c, once for each kind of processor: included with SUMS (the name of the table),
+ * VECTOR (bytes that one instruction works on) and TARGET (an attribute) defined.
  */
 
 #define JOIN(a, b) a##_##b
@@ -97,8 +97,8 @@ TARGET static void NAME(squares)(const double *p, size_t count, double *sums)
 }
 
 /*
- * Numbers in their order are integers in theirs, if those below zero are counted down from it. Compilers make vectors of
- * this by themselves.
+ * Numbers in their order are integers in theirs, if those below zero are counted down from it.
+ * Compilers make vectors of this by themselves.
  */
 #define STEPS(name, type, wide, shift) \
 	TARGET static uint64_t NAME(name)(const type *a, const type *b, size_t count, \

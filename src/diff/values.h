@@ -4,19 +4,19 @@
 
 #include "diff/pair.h"
 
-/* Values that hold nothing. */
+/* Compare values that hold no entries. */
 int ckpt_compare_values(const struct ckpt_comparison *c, struct ckpt_pair *pair,
 			struct ckpt_error *err);
 
-/* np.ndarray, np.matrix ... */
+/* Are they of one class: np.ndarray, np.matrix ...? */
 bool ckpt_same_class_of_numpy(const struct ckpt_comparison *c, const struct ckpt_value *a,
 			      const struct ckpt_value *b);
 
-/* What programs set on two tensors. */
+/* Compare what programs set on two tensors. */
 int ckpt_compare_attributes(const struct ckpt_comparison *c, struct ckpt_pair *pair,
 			    struct ckpt_error *err);
 
-/* The names of two types of container: may one stand for the other? */
+/* Compare types of containers, whose contents are entries of their own, and keys without names. */
 int ckpt_compare_containers(const struct ckpt_comparison *c, struct ckpt_pair *pair,
 			    struct ckpt_error *err);
 
