@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Verifies one archive: local headers against the directory, every byte that is no data against
+ * what torch writes there, and the data against their checksums.
+ *
+ * A byte that differs is damage only in an archive that torch packed; one of another program, or of
+ * an older torch, differs nearly everywhere, and is odd at most. Which it is, the majority of
+ * headers and entries decides (report_differences()). A record whose place is not known has
+ * data_off 0, and its data are not read.
+ */
 #include "verify/verifier.h"
 
 #include "base/text.h"
@@ -17,7 +26,7 @@ struct archive {
 	const char *place;
 	struct ckpt_zip_difference kept[MOST_KEPT]; /* the first of them */
 	uint64_t headers, entries,
-		others; /* how many there are: of headers, of entries of the directory, elsewhere */
+		others; /* differences in headers, directory entries, elsewhere */
 	uint32_t kept_count, located;
 };
 
@@ -26,13 +35,13 @@ static const char *shown_name(const struct ckpt_zip_entry *entry, char buf[SHOWN
 	return entry ? ckpt_escape(buf, SHOWN, entry->name, entry->name_len) : NULL;
 }
 
-static int find(struct archive *a, enum ckpt_finding_kind kind, const struct ckpt_zip_entry *entry,
-		uint64_t off, const char *text)
+static int report(struct archive *a, enum ckpt_finding_kind kind,
+		  const struct ckpt_zip_entry *entry, uint64_t off, const char *text)
 {
 	char shown[SHOWN];
 
-	return ckpt_verifier_find(a->v, kind, shown_name(entry, shown), off, "%s%s%s",
-				  a->place ? a->place : "", a->place ? ": " : "", text);
+	return ckpt_verifier_report(a->v, kind, shown_name(entry, shown), off, "%s%s%s",
+				    a->place ? a->place : "", a->place ? ": " : "", text);
 }
 
 /* ---- the records against the directory ---- */
@@ -56,15 +65,18 @@ static int locate_each(struct archive *a, struct ckpt_error *err)
 			continue;
 		failed++;
 		e->data_off = 0;
-		rc = find(a, CKPT_FINDING_DAMAGE, e, e->header_off, ckpt_error_text(&one, text, sizeof(text)));
+		rc = report(a, CKPT_FINDING_DAMAGE, e, e->header_off,
+			    ckpt_error_text(&one, text, sizeof(text)));
 		if (rc < 0)
 			return rc;
 	}
 	/* else what is wrong shows only between records: they overlap */
-	return failed ? 0 : find(a, CKPT_FINDING_DAMAGE, NULL, err->offset, ckpt_error_text(err, what, sizeof(what)));
+	return failed ? 0
+		      : report(a, CKPT_FINDING_DAMAGE, NULL, err->offset,
+			       ckpt_error_text(err, what, sizeof(what)));
 }
 
-static int locate(struct archive *a, struct ckpt_error *err)
+static int locate_records(struct archive *a, struct ckpt_error *err)
 {
 	struct ckpt_error all = CKPT_ERROR_INIT;
 	int rc = ckpt_zip_locate_all(a->zip, &all);
@@ -78,7 +90,7 @@ static int locate(struct archive *a, struct ckpt_error *err)
 	return rc;
 }
 
-/* ---- all that is no data ---- */
+/* ---- all bytes that are no data ---- */
 
 static uint32_t alignment_of(struct ckpt_zip *zip)
 {
@@ -102,7 +114,7 @@ static uint32_t alignment_of(struct ckpt_zip *zip)
 	return v >= 1 && v <= MOST_ALIGNMENT ? (uint32_t)v : DEFAULT_ALIGNMENT;
 }
 
-static int keep(void *ctx, const struct ckpt_zip_difference *d)
+static int keep_difference(void *ctx, const struct ckpt_zip_difference *d)
 {
 	struct archive *a = ctx;
 
@@ -117,7 +129,7 @@ static int keep(void *ctx, const struct ckpt_zip_difference *d)
 	return 0;
 }
 
-static int tell_difference(struct archive *a, const struct ckpt_zip_difference *d)
+static int report_difference(struct archive *a, const struct ckpt_zip_difference *d)
 {
 	static const char *const parts[] = { "its header", "the descriptor behind its data",
 					     "its entry in the directory",
@@ -130,11 +142,13 @@ static int tell_difference(struct archive *a, const struct ckpt_zip_difference *
 	else
 		snprintf(text, sizeof(text), "%s has the byte 0x%02x where torch writes 0x%02x",
 			 parts[d->part], (unsigned)d->found, (unsigned)d->wanted);
-	return find(a, CKPT_FINDING_DAMAGE, d->entry, d->off, text);
+	return report(a, CKPT_FINDING_DAMAGE, d->entry, d->off, text);
 }
 
-/* No reader sees these bytes: they cannot hurt. But of an item the index knows the length. */
-static int tell_space(struct archive *a, const struct ckpt_zip_difference *d)
+/*
+ * No reader looks at these bytes. But the index knows how long an item is, so there it is damage.
+ */
+static int report_unused_bytes(struct archive *a, const struct ckpt_zip_difference *d)
 {
 	bool is_wrong = a->place && d->part == CKPT_ZIP_TRAILER;
 	char text[200];
@@ -146,10 +160,10 @@ static int tell_space(struct archive *a, const struct ckpt_zip_difference *d)
 		snprintf(text, sizeof(text),
 			 "%" PRIu64 " bytes belong to no record, as edits in place leave them",
 			 d->len);
-	return find(a, is_wrong ? CKPT_FINDING_DAMAGE : CKPT_FINDING_ODD, NULL, d->off, text);
+	return report(a, is_wrong ? CKPT_FINDING_DAMAGE : CKPT_FINDING_ODD, NULL, d->off, text);
 }
 
-static int tell_differences(struct archive *a, const struct ckpt_zip_comparison *c)
+static int report_differences(struct archive *a, const struct ckpt_zip_comparison *c)
 {
 	/* together, as there may be two records only, and one of them with damage in its header */
 	uint64_t same = (uint64_t)c->same_headers + c->same_entries,
@@ -158,23 +172,23 @@ static int tell_differences(struct archive *a, const struct ckpt_zip_comparison 
 	int rc = 0;
 
 	if (!by_torch && (a->headers || a->entries))
-		rc = find(a, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET,
-			  "is not packed as torch packs: by another program, or an older torch");
+		rc = report(a, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET,
+			    "is not packed as torch packs: by another program, or an older torch");
 	for (uint32_t i = 0; rc == 0 && i < a->kept_count; i++) {
 		if (a->kept[i].part >= CKPT_ZIP_GAP)
-			rc = tell_space(a, &a->kept[i]);
+			rc = report_unused_bytes(a, &a->kept[i]);
 		else if (by_torch)
-			rc = tell_difference(a, &a->kept[i]);
+			rc = report_difference(a, &a->kept[i]);
 	}
 	return rc;
 }
 
-static int compare(struct archive *a, struct ckpt_error *err)
+static int compare_layout(struct archive *a, struct ckpt_error *err)
 {
-	struct ckpt_zip_comparison c = { .differs = keep, .ctx = a };
+	struct ckpt_zip_comparison c = { .differs = keep_difference, .ctx = a };
 	int rc = ckpt_zip_compare(a->zip, alignment_of(a->zip), &c, err);
 
-	return rc == 0 ? tell_differences(a, &c) : rc;
+	return rc == 0 ? report_differences(a, &c) : rc;
 }
 
 /* ---- the data ---- */
@@ -191,7 +205,7 @@ static int add_record(struct archive *a, uint32_t i, const struct ckpt_contents 
 	char shown[SHOWN];
 
 	if (contents) {
-		ckpt_shown_give(&contents->shown[i], &subject);
+		ckpt_shown_copy(&contents->shown[i], &subject);
 		subject.swapped = contents->swapped;
 	}
 	shown_name(e, shown);
@@ -214,7 +228,7 @@ int ckpt_verify_archive(struct ckpt_verifier *v, struct ckpt_zip *zip, const cha
 			const struct ckpt_contents *contents, struct ckpt_error *err)
 {
 	struct archive *a = calloc(1, sizeof(*a));
-	int rc = ckpt_batch_keep(v, zip, err);
+	int rc = ckpt_batch_add_zip(v, zip, err);
 
 	if (rc == 0 && !a)
 		rc = ckpt_fail_nomem(err);
@@ -227,9 +241,9 @@ int ckpt_verify_archive(struct ckpt_verifier *v, struct ckpt_zip *zip, const cha
 	if (place)
 		a->place = ckpt_batch_text(v, place, strlen(place));
 	v->report.records += zip->count;
-	rc = locate(a, err);
+	rc = locate_records(a, err);
 	if (rc == 0)
-		rc = compare(a, err);
+		rc = compare_layout(a, err);
 	if (rc == 0 && ckpt_verifier_wants_bytes(v))
 		rc = add_records(a, contents, err);
 	free(a);

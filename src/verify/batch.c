@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the bytes of many records together, and compares their checksums and looks for numbers that
+ * are not finite.
+ *
+ * Small items are collected until there is enough to read (ckpt_batch_flush_if_large()). Archives
+ * and texts that records refer to belong to the batch and are freed with it, so nothing of them may
+ * be used after ckpt_batch_flush(). Findings are reported after reading, in the order of the
+ * records.
+ */
 #include "base/cancel.h"
 #include "verify/verifier.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 #include "plan/read_blocks.h"
 
@@ -10,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Many small items are looked at together; what is open for them is closed behind it. */
 static const uint64_t MUCH_BYTES = 256 << 20;
 enum { MANY_ZIPS = 256, TEXT_BUDGET = 1 << 30 };
 
@@ -19,47 +28,38 @@ bool ckpt_verifier_wants_bytes(const struct ckpt_verifier *v)
 	return !(v->options.flags & CKPT_VERIFY_QUICK);
 }
 
-/* ---- what comes together ---- */
+/* ---- collecting ---- */
 
 int ckpt_batch_add(struct ckpt_verifier *v, const struct ckpt_recipe *recipe,
 		   const struct ckpt_subject *subject, struct ckpt_error *err)
 {
 	struct ckpt_batch *b = &v->batch;
+	void *grown = ckpt_grow(b->recipes, b->count, &b->recipe_cap, sizeof(*b->recipes));
 
-	if (b->count == b->cap) {
-		uint64_t cap = b->cap ? 2 * b->cap : 256;
-		void *recipes = realloc(b->recipes, cap * sizeof(*b->recipes)), *subjects;
-
-		if (recipes)
-			b->recipes = recipes;
-		subjects = realloc(b->subjects, cap * sizeof(*b->subjects));
-		if (subjects)
-			b->subjects = subjects;
-		if (!recipes || !subjects)
-			return ckpt_fail_nomem(err);
-		b->cap = cap;
-	}
+	if (!grown)
+		return ckpt_fail_nomem(err);
+	b->recipes = grown;
+	grown = ckpt_grow(b->subjects, b->count, &b->subject_cap, sizeof(*b->subjects));
+	if (!grown)
+		return ckpt_fail_nomem(err);
+	b->subjects = grown;
 	b->recipes[b->count] = *recipe;
 	b->subjects[b->count++] = *subject;
 	b->bytes += recipe->len;
 	return 0;
 }
 
-int ckpt_batch_keep(struct ckpt_verifier *v, struct ckpt_zip *zip, struct ckpt_error *err)
+int ckpt_batch_add_zip(struct ckpt_verifier *v, struct ckpt_zip *zip, struct ckpt_error *err)
 {
 	struct ckpt_batch *b = &v->batch;
+	struct ckpt_zip **grown =
+		ckpt_grow(b->zips, b->zip_count, &b->zip_cap, sizeof(struct ckpt_zip *));
 
-	if (b->zip_count == b->zip_cap) {
-		uint32_t cap = b->zip_cap ? 2 * b->zip_cap : 16;
-		struct ckpt_zip **zips = realloc(b->zips, cap * sizeof(struct ckpt_zip *));
-
-		if (!zips) {
-			ckpt_zip_close(zip);
-			return ckpt_fail_nomem(err);
-		}
-		b->zips = zips;
-		b->zip_cap = cap;
+	if (!grown) {
+		ckpt_zip_close(zip);
+		return ckpt_fail_nomem(err);
 	}
+	b->zips = grown;
 	b->zips[b->zip_count++] = zip;
 	return 0;
 }
@@ -96,7 +96,8 @@ static int count_not_finite(void *ctx, const struct ckpt_block *block, struct ck
 		end = s->shown_to;
 	if (s->dtype == CKPT_DTYPE_UNKNOWN || from >= end)
 		return 0;
-	ckpt_count_not_finite(s->dtype, s->swapped, block->bytes + (from - block->pos), (size_t)(end - from), &nans, &infinities);
+	ckpt_count_not_finite(s->dtype, s->swapped, block->bytes + (from - block->pos),
+			      (size_t)(end - from), &nans, &infinities);
 	if (nans)
 		s->nans += nans;
 	if (infinities)
@@ -115,15 +116,15 @@ static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
 	return 0;
 }
 
-static int in_place(struct ckpt_verifier *v, const struct ckpt_subject *s,
-		    enum ckpt_finding_kind kind, const char *text)
+static int report_subject(struct ckpt_verifier *v, const struct ckpt_subject *s,
+			  enum ckpt_finding_kind kind, const char *text)
 {
-	return ckpt_verifier_find(v, kind, s->record, CKPT_NO_OFFSET, "%s%s%s",
-				  s->place ? s->place : "", s->place ? ": " : "", text);
+	return ckpt_verifier_report(v, kind, s->record, CKPT_NO_OFFSET, "%s%s%s",
+				    s->place ? s->place : "", s->place ? ": " : "", text);
 }
 
-/* Damage in it is a finding, the others can still be looked at; a disk that fails ends it. */
-static int failed(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
+/* Damage in one record is a finding; an error of the disk ends the call. */
+static int note_unreadable(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
 {
 	struct ckpt_verifier *v = ctx;
 	struct ckpt_subject *s = &v->batch.subjects[i];
@@ -132,13 +133,13 @@ static int failed(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
 	if (rc != CKPT_E_FORMAT && rc != CKPT_E_LIMIT && rc != CKPT_E_UNSUPPORTED)
 		return rc;
 	s->unreadable = true;
-	return in_place(v, s, CKPT_FINDING_DAMAGE, ckpt_error_text(err, text, sizeof(text)));
+	return report_subject(v, s, CKPT_FINDING_DAMAGE, ckpt_error_text(err, text, sizeof(text)));
 }
 
-/* ---- what was seen ---- */
+/* ---- findings ---- */
 
-static int judge_crc(struct ckpt_verifier *v, const struct ckpt_subject *s, uint64_t len,
-		     uint32_t found)
+static int report_checksum(struct ckpt_verifier *v, const struct ckpt_subject *s, uint64_t len,
+			   uint32_t found)
 {
 	char text[160];
 
@@ -155,10 +156,10 @@ static int judge_crc(struct ckpt_verifier *v, const struct ckpt_subject *s, uint
 	snprintf(text, sizeof(text),
 		 "its %" PRIu64 " bytes have the checksum %08" PRIx32 ", recorded is %08" PRIx32,
 		 len, found, s->crc32);
-	return in_place(v, s, CKPT_FINDING_DAMAGE, text);
+	return report_subject(v, s, CKPT_FINDING_DAMAGE, text);
 }
 
-static int judge_numbers(struct ckpt_verifier *v, struct ckpt_subject *s)
+static int report_not_finite(struct ckpt_verifier *v, struct ckpt_subject *s)
 {
 	uint64_t nans = s->nans, infinities = s->infinities;
 	char text[400], shown[240];
@@ -167,21 +168,21 @@ static int judge_numbers(struct ckpt_verifier *v, struct ckpt_subject *s)
 		return 0;
 	snprintf(text, sizeof(text), "'%s' has %" PRIu64 " NaN and %" PRIu64 " infinite values",
 		 ckpt_escape(shown, sizeof(shown), s->tensor, strlen(s->tensor)), nans, infinities);
-	return in_place(v, s, CKPT_FINDING_NOT_FINITE, text);
+	return report_subject(v, s, CKPT_FINDING_NOT_FINITE, text);
 }
 
-static int judge(struct ckpt_verifier *v, const uint32_t *crcs)
+static int report_results(struct ckpt_verifier *v, const uint32_t *crcs)
 {
 	int rc = 0;
 
-	for (uint64_t i = 0; rc == 0 && i < v->batch.count; i++) {
+	for (uint32_t i = 0; rc == 0 && i < v->batch.count; i++) {
 		struct ckpt_subject *s = &v->batch.subjects[i];
 
 		if (s->unreadable)
 			continue;
-		rc = judge_crc(v, s, v->batch.recipes[i].len, crcs[i]);
+		rc = report_checksum(v, s, v->batch.recipes[i].len, crcs[i]);
 		if (rc == 0)
-			rc = judge_numbers(v, s);
+			rc = report_not_finite(v, s);
 	}
 	return rc;
 }
@@ -190,28 +191,31 @@ int ckpt_batch_flush(struct ckpt_verifier *v, struct ckpt_error *err)
 {
 	struct ckpt_batch *b = &v->batch;
 	struct ckpt_block_reading reading = { .recipes = b->recipes,
-				  .count = b->count,
-				  .use = v->options.flags & CKPT_VERIFY_FINITE ? count_not_finite : NULL,
-				  .failed = failed,
-				  .tick = tick,
-				  .ctx = v };
-	uint32_t *crcs = malloc((b->count + 1) * sizeof(*crcs));
+					      .count = b->count,
+					      .use = v->options.flags & CKPT_VERIFY_FINITE
+							     ? count_not_finite
+							     : NULL,
+					      .failed = note_unreadable,
+					      .tick = tick,
+					      .ctx = v };
+	uint32_t *crcs = malloc((b->count + (size_t)1) * sizeof(*crcs));
 	int rc = crcs ? 0 : ckpt_fail_nomem(err);
 
 	reading.crc32 = crcs;
 	if (rc == 0 && !v->workers)
-		rc = ckpt_workers_new(ckpt_block_buffer_size(0, 0), v->options.threads, &v->workers, err);
+		rc = ckpt_workers_new(ckpt_block_buffer_size(0, 0), v->options.threads, &v->workers,
+				      err);
 	if (rc == 0 && b->count)
 		rc = ckpt_read_blocks(v->workers, &reading, err);
 	if (rc == 0)
-		rc = judge(v, crcs);
+		rc = report_results(v, crcs);
 	v->done += b->bytes;
 	free(crcs);
 	ckpt_batch_clear(b);
 	return rc;
 }
 
-int ckpt_batch_settle(struct ckpt_verifier *v, struct ckpt_error *err)
+int ckpt_batch_flush_if_large(struct ckpt_verifier *v, struct ckpt_error *err)
 {
 	if (v->batch.bytes < MUCH_BYTES && v->batch.zip_count < MANY_ZIPS)
 		return 0;

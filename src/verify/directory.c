@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Verifies a directory: the items of a DCP directory against its index, files of a set, and
+ * whatever else in it is a checkpoint.
+ *
+ * Everything is read, even if the directory does not open, and each damage is reported once: an
+ * error of opening is dropped if the file it is about has findings of its own (report_opening()),
+ * and notes of the format are left out after damage. Files of no known format are no finding, as
+ * anything may lie in a directory.
+ */
 #include "verify/verifier.h"
 
 #include "base/text.h"
@@ -18,8 +27,8 @@ enum { SHOWN = 160 };
 
 /* ---- items of a DCP directory ---- */
 
-static void name_place(const struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *e,
-		       const struct ckpt_dcp_chunk *chunk, char *out, size_t size)
+static void format_place(const struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *e,
+			 const struct ckpt_dcp_chunk *chunk, char *out, size_t size)
 {
 	char shown[SHOWN], file[SHOWN];
 
@@ -30,9 +39,12 @@ static void name_place(const struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *
 		 chunk->off);
 }
 
-/* In a safetensors file, which has no checksums: whether it is there is looked at with the tensor. */
-static bool is_safetensors(struct ckpt_verifier *v, struct ckpt_dcp *dcp,
-			   const struct ckpt_dcp_entry *e, const struct ckpt_dcp_chunk *chunk)
+/*
+ * True: the chunk is in a safetensors file, which has no checksums to compare. verify_tensor()
+ * checks that it is there.
+ */
+static bool skip_safetensors(struct ckpt_verifier *v, struct ckpt_dcp *dcp,
+			     const struct ckpt_dcp_entry *e, const struct ckpt_dcp_chunk *chunk)
 {
 	uint64_t nbytes;
 	bool is;
@@ -64,10 +76,10 @@ static int verify_item(struct ckpt_verifier *v, struct ckpt_dcp *dcp,
 	int rc;
 
 	if (chunk->file == CKPT_DCP_NO_FILE || dcp->files[chunk->file].missing)
-		return 0; /* said for the tensor, or the file */
-	if (is_safetensors(v, dcp, e, chunk))
+		return 0; /* reported with the tensor, or the file */
+	if (skip_safetensors(v, dcp, e, chunk))
 		return 0;
-	name_place(dcp, e, chunk, place, sizeof(place));
+	format_place(dcp, e, chunk, place, sizeof(place));
 	rc = ckpt_dcp_chunk_source(dcp, e, chunk, &source, &local);
 	if (rc == 0) {
 		rc = ckpt_zip_open(source, &zip, &local);
@@ -75,15 +87,15 @@ static int verify_item(struct ckpt_verifier *v, struct ckpt_dcp *dcp,
 	}
 	if (rc == 0) {
 		rc = ckpt_verify_archive(v, zip, place, NULL, err);
-		return rc == 0 ? ckpt_batch_settle(v, err) : rc;
+		return rc == 0 ? ckpt_batch_flush_if_large(v, err) : rc;
 	}
 	if (rc == CKPT_E_UNSUPPORTED) /* no writer of items makes such an archive */
-		return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET,
-					  "%s: the %" PRIu64 " bytes of it are not one archive",
-					  place, chunk->len);
+		return ckpt_verifier_report(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET,
+					    "%s: the %" PRIu64 " bytes of it are not one archive",
+					    place, chunk->len);
 	if (rc == CKPT_E_FORMAT || rc == CKPT_E_LIMIT || rc == CKPT_E_NOTFOUND)
-		return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET, "%s: %s",
-					  place, ckpt_error_text(&local, text, sizeof(text)));
+		return ckpt_verifier_report(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET, "%s: %s",
+					    place, ckpt_error_text(&local, text, sizeof(text)));
 	if (err)
 		*err = local;
 	return rc;
@@ -103,11 +115,11 @@ static int verify_tensor(struct ckpt_verifier *v, struct ckpt_dcp *dcp, uint32_t
 	pthread_mutex_lock(&dcp->lock);
 	rc = ckpt_dcp_blocks(dcp, entry, &blocks, &count, &local);
 	pthread_mutex_unlock(&dcp->lock);
-	if (rc == 0 || dcp->missing_files) /* those were said */
+	if (rc == 0 || dcp->missing_files) /* reported already */
 		return 0;
 	if (rc == CKPT_E_FORMAT || rc == CKPT_E_LIMIT || rc == CKPT_E_NOTFOUND)
-		return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET, "%s",
-					  ckpt_error_text(&local, text, sizeof(text)));
+		return ckpt_verifier_report(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET, "%s",
+					    ckpt_error_text(&local, text, sizeof(text)));
 	if (err)
 		*err = local;
 	return rc;
@@ -131,7 +143,7 @@ static int verify_entry(struct ckpt_verifier *v, struct ckpt_dcp *dcp, uint32_t 
 	return rc;
 }
 
-static int tell_missing(struct ckpt_verifier *v, const struct ckpt_dcp *dcp)
+static int report_missing_files(struct ckpt_verifier *v, const struct ckpt_dcp *dcp)
 {
 	char shown[SHOWN];
 	int rc = 0;
@@ -139,23 +151,23 @@ static int tell_missing(struct ckpt_verifier *v, const struct ckpt_dcp *dcp)
 	for (uint32_t i = 0; rc == 0 && i < dcp->index.file_count; i++) {
 		v->report.files++;
 		if (dcp->files[i].missing)
-			rc = ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET,
-						"the data file '%s' is missing",
-						ckpt_escape(shown, sizeof(shown),
-							    dcp->files[i].name,
-							    strlen(dcp->files[i].name)));
+			rc = ckpt_verifier_report(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET,
+						  "the data file '%s' is missing",
+						  ckpt_escape(shown, sizeof(shown),
+							      dcp->files[i].name,
+							      strlen(dcp->files[i].name)));
 	}
 	if (rc == 0 && dcp->unreadable_items)
-		rc = ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET,
-					"%" PRIu32 " values cannot be read: %s",
-					dcp->unreadable_items, dcp->first_unreadable);
+		rc = ckpt_verifier_report(v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET,
+					  "%" PRIu32 " values cannot be read: %s",
+					  dcp->unreadable_items, dcp->first_unreadable);
 	return rc;
 }
 
 static int verify_dcp(struct ckpt_verifier *v, struct ckpt_model *model, struct ckpt_error *err)
 {
 	struct ckpt_dcp *dcp = ckpt_dcp_of(model);
-	int rc = tell_missing(v, dcp);
+	int rc = report_missing_files(v, dcp);
 
 	v->report.indexes++;
 	if (rc == 0)
@@ -171,7 +183,7 @@ static int verify_dcp(struct ckpt_verifier *v, struct ckpt_model *model, struct 
 
 /* ---- files that are checkpoints of their own ---- */
 
-/* BELOW: the path of its folder in FOLDER, or empty. No finding if it is none: anything may lie in a directory. */
+/* BELOW: the path of its folder in FOLDER, or "". A file of no known format is no finding. */
 static int verify_listed(struct ckpt_verifier *v, const char *folder, const char *below,
 			 const char *name, struct ckpt_error *err)
 {
@@ -197,8 +209,8 @@ static int verify_listed(struct ckpt_verifier *v, const char *folder, const char
 	return rc;
 }
 
-/* Data files are of the index, or nobody reads them: the notes say so. */
-static bool is_data(const struct ckpt_model *model, const char *name)
+/* Is it a data file of the index, or one that no index mentions, which a note reports? */
+static bool is_data_file(const struct ckpt_model *model, const char *name)
 {
 	const struct ckpt_dcp *dcp =
 		model && model->doc->format == &ckpt_format_dcp ? ckpt_dcp_of(model) : NULL;
@@ -222,7 +234,7 @@ static int verify_files(struct ckpt_verifier *v, const char *path, const char *b
 	for (size_t i = 0; rc == 0 && i < listing.count; i++) {
 		const struct ckpt_listed *item = &listing.items[i];
 
-		if (item->is_folder || item->name[0] == '.' || is_data(model, item->name))
+		if (item->is_folder || item->name[0] == '.' || is_data_file(model, item->name))
 			continue;
 		v->total += item->size;
 		rc = verify_listed(v, path, below, item->name, err);
@@ -246,7 +258,7 @@ static int verify_latest(struct ckpt_verifier *v, const char *path, struct ckpt_
 	return rc;
 }
 
-/* ---- a model in one file or in several, beside which anything may lie ---- */
+/* ---- a model in one file or several, in a directory where anything may lie ---- */
 
 static int verify_shards(struct ckpt_verifier *v, const struct ckpt_hf *hf, struct ckpt_error *err)
 {
@@ -268,22 +280,25 @@ static int verify_model(struct ckpt_verifier *v, struct ckpt_model *model, struc
 		v->report.indexes += ckpt_hf_of(model)->index_name != NULL;
 		rc = verify_shards(v, ckpt_hf_of(model), err);
 		if (rc == 0 && !v->report.findings[CKPT_FINDING_DAMAGE])
-			rc = ckpt_verifier_take_notes(v, model, err);
+			rc = ckpt_verifier_report_notes(v, model, err);
 		return rc;
 	}
 	v->total = ckpt_source_size(source);
 	return ckpt_verify_file(v, source, err);
 }
 
-/* Is it neither a directory of shards that are nothing alone, nor of files of ranks? */
-static bool is_of_files(const struct ckpt_model *model)
+/* Is each file of the directory a model of its own, not a shard or the file of a rank? */
+static bool is_set_of_models(const struct ckpt_model *model)
 {
 	return model->doc->format == &ckpt_format_hf || (!model->held && !model->doc->path);
 }
 
 /* ---- the whole ---- */
 
-/* The name of the file in which ERR is, relative to the directory; NULL: it is about all of it. */
+/*
+ * The name of the file that ERR is about, relative to the directory; NULL: it is about the
+ * directory.
+ */
 static const char *file_in(const char *path, const struct ckpt_error *err)
 {
 	size_t len = strlen(path);
@@ -291,9 +306,9 @@ static const char *file_in(const char *path, const struct ckpt_error *err)
 	return !strncmp(err->path, path, len) && err->path[len] == '/' ? err->path + len + 1 : NULL;
 }
 
-/* That it cannot be opened is a finding, unless it was said of the file already. */
-static int take_opening(struct ckpt_verifier *v, const char *path, int opened,
-			const struct ckpt_error *opening, struct ckpt_error *err)
+/* Why it cannot be opened is a finding, unless its file has findings already. */
+static int report_opening(struct ckpt_verifier *v, const char *path, int opened,
+			  const struct ckpt_error *opening, struct ckpt_error *err)
 {
 	const char *file = file_in(path, opening);
 	char shown[SHOWN];
@@ -303,7 +318,7 @@ static int take_opening(struct ckpt_verifier *v, const char *path, int opened,
 		return 0;
 	if (file)
 		v->file = ckpt_escape(shown, sizeof(shown), file, strlen(file));
-	rc = ckpt_verifier_take_error(v, opened, opening);
+	rc = ckpt_verifier_report_error(v, opened, opening);
 	v->file = NULL;
 	if (rc < 0 && err)
 		*err = *opening;
@@ -317,8 +332,8 @@ int ckpt_verify_directory(struct ckpt_verifier *v, const char *path, struct ckpt
 	int opened = ckpt_set_open(path, &model, &opening), rc = 0;
 
 	if (opened < 0 && !file_in(path, &opening))
-		rc = take_opening(v, path, opened, &opening, err);
-	if (rc == 0 && model && is_of_files(model)) {
+		rc = report_opening(v, path, opened, &opening, err);
+	if (rc == 0 && model && is_set_of_models(model)) {
 		rc = verify_model(v, model, err);
 		ckpt_close(model);
 		return rc;
@@ -331,13 +346,13 @@ int ckpt_verify_directory(struct ckpt_verifier *v, const char *path, struct ckpt
 			rc = verify_latest(v, path, err);
 	}
 	if (rc == 0 && opened < 0 && file_in(path, &opening))
-		rc = take_opening(v, path, opened, &opening, err);
+		rc = report_opening(v, path, opened, &opening, err);
 	if (rc == 0 && model && v->options.flags & CKPT_VERIFY_FINITE &&
 	    ckpt_verifier_wants_bytes(v))
 		rc = ckpt_verify_numbers(v, model, err);
 	if (rc == 0 && model &&
-	    !v->report.findings[CKPT_FINDING_DAMAGE]) /* they would say it again */
-		rc = ckpt_verifier_take_notes(v, model, err);
+	    !v->report.findings[CKPT_FINDING_DAMAGE]) /* else they would repeat it */
+		rc = ckpt_verifier_report_notes(v, model, err);
 	ckpt_close(model);
 	return rc;
 }

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Verifies one file: an archive record by record, other formats as far as they can be checked, and
+ * what is odd about the tensors.
+ *
+ * An archive that does not open as a checkpoint is verified all the same, as its records may show
+ * what is damaged; the error of opening is reported only if they do not. With CKPT_VERIFY_FINITE
+ * only bytes that tensors show are searched for numbers that are not finite (struct ckpt_shown).
+ */
 #include "verify/verifier.h"
 
 #include "format/torch_zip.h"
@@ -9,7 +17,7 @@
 
 enum { SCRATCH_BUDGET = 1 << 24 };
 
-/* ---- what the tensors in the records are ---- */
+/* ---- which bytes of records tensors show ---- */
 
 static struct ckpt_shown *new_shown(uint64_t count)
 {
@@ -20,10 +28,10 @@ static struct ckpt_shown *new_shown(uint64_t count)
 	return shown;
 }
 
-/* TAKE is called for what is stored of each tensor. */
-static int each_stored(const struct ckpt_model *model,
-		       void (*take)(void *ctx, const struct ckpt_tensor *t), void *ctx,
-		       struct ckpt_error *err)
+/* Calls USE with the stored form of each tensor. */
+static int each_stored_tensor(const struct ckpt_model *model,
+			      void (*use)(void *ctx, const struct ckpt_tensor *t), void *ctx,
+			      struct ckpt_error *err)
 {
 	struct ckpt_arena *scratch = ckpt_arena_new(SCRATCH_BUDGET);
 
@@ -34,14 +42,14 @@ static int each_stored(const struct ckpt_model *model,
 		struct ckpt_tensor t;
 
 		if (ckpt_tensor_stored(model, &model->tensors[i], scratch, &t))
-			take(ctx, &t);
+			use(ctx, &t);
 		ckpt_arena_release(scratch, mark);
 	}
 	ckpt_arena_free(scratch);
 	return 0;
 }
 
-struct in_records {
+struct record_search {
 	const struct ckpt_model *model;
 	const struct ckpt_torch_zip *tz;
 	struct ckpt_shown *shown;
@@ -49,7 +57,7 @@ struct in_records {
 
 static void add_to_record(void *ctx, const struct ckpt_tensor *t)
 {
-	struct in_records *in = ctx;
+	struct record_search *in = ctx;
 	const struct ckpt_zip_entry *e =
 		ckpt_torch_zip_data(in->tz, &in->model->storages[t->storage]);
 
@@ -68,18 +76,18 @@ static int make_contents(const struct ckpt_model *model, struct ckpt_contents *c
 			 struct ckpt_error *err)
 {
 	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
-	struct in_records in = { .model = model, .tz = tz };
+	struct record_search in = { .model = model, .tz = tz };
 
 	c->swapped = !strcmp(tz->byteorder, "big");
 	c->shown = in.shown = new_shown(tz->zip->count);
 	if (!c->shown)
 		return ckpt_fail_nomem(err);
-	return each_stored(model, add_to_record, &in, err);
+	return each_stored_tensor(model, add_to_record, &in, err);
 }
 
 /* ---- the archive ---- */
 
-/* MODEL is NULL if the file cannot be opened as a checkpoint; its archive is looked at all the same. */
+/* MODEL is NULL if the file does not open as a checkpoint. */
 static int verify_archive(struct ckpt_verifier *v, struct ckpt_source *source,
 			  const struct ckpt_model *model, struct ckpt_error *err)
 {
@@ -92,7 +100,7 @@ static int verify_archive(struct ckpt_verifier *v, struct ckpt_source *source,
 
 	if ((rc == CKPT_E_NOMEM || rc == CKPT_E_IO) && err)
 		*err = local;
-	if (rc < 0) /* of others MODEL's error says why */
+	if (rc < 0) /* else the error of opening the model says why */
 		return rc == CKPT_E_NOMEM || rc == CKPT_E_IO ? rc : 0;
 	if (wants_numbers)
 		rc = make_contents(model, &contents, err);
@@ -109,23 +117,23 @@ static int verify_archive(struct ckpt_verifier *v, struct ckpt_source *source,
 /* ---- the checkpoint ---- */
 
 /* Records that no tensor needs; torch ignores them. */
-static int tell_spare(struct ckpt_verifier *v, const struct ckpt_model *model)
+static int report_unneeded(struct ckpt_verifier *v, const struct ckpt_model *model)
 {
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
 	int rc = 0;
 
 	model->doc->format->describe(model, &info);
 	if (info.unreferenced)
-		rc = ckpt_verifier_find(v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET,
-					"%" PRIu32
-					" records of storages are mentioned by no tensor",
-					info.unreferenced);
+		rc = ckpt_verifier_report(v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET,
+					  "%" PRIu32
+					  " records of storages are mentioned by no tensor",
+					  info.unreferenced);
 	if (rc == 0 && info.foreign && model->doc->format == &ckpt_format_torch_zip)
-		rc = ckpt_verifier_find(v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET,
-					"%" PRIu32 " records are none that torch.save writes",
-					info.foreign);
+		rc = ckpt_verifier_report(v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET,
+					  "%" PRIu32 " records are none that torch.save writes",
+					  info.foreign);
 	if (rc == 0 && info.compressed)
-		rc = ckpt_verifier_find(
+		rc = ckpt_verifier_report(
 			v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET,
 			"%" PRIu32
 			" records of storages are compressed: torch loads them, but not with mmap",
@@ -145,7 +153,7 @@ static int add_storages(struct ckpt_verifier *v, struct ckpt_model *model,
 
 		if (shown[i].dtype == CKPT_DTYPE_UNKNOWN)
 			continue;
-		ckpt_shown_give(&shown[i], &subject);
+		ckpt_shown_copy(&shown[i], &subject);
 		rc = ckpt_model_storage_bytes(model, s, &recipe, err);
 		if (rc == 0)
 			rc = ckpt_batch_add(v, &recipe, &subject, err);
@@ -160,18 +168,18 @@ int ckpt_verify_numbers(struct ckpt_verifier *v, struct ckpt_model *model, struc
 	int rc = shown ? 0 : ckpt_fail_nomem(err);
 
 	if (rc == 0)
-		rc = each_stored(model, add_to_storage, shown, err);
+		rc = each_stored_tensor(model, add_to_storage, shown, err);
 	if (rc == 0)
 		rc = add_storages(v, model, shown, err);
 	if (rc == 0)
 		rc = ckpt_batch_flush(v, err);
-	v->without_crc = without_crc; /* here nobody asked for checksums */
+	v->without_crc = without_crc; /* checksums are not what this is about */
 	v->without_crc_bytes = bytes;
 	free(shown);
 	return rc;
 }
 
-/* A form without checksums: what can be checked is that everything is where it has to be. */
+/* A format without checksums: that it opened means that everything is where it has to be. */
 static int verify_plain(struct ckpt_verifier *v, struct ckpt_model *model, struct ckpt_error *err)
 {
 	bool safetensors = model->doc->format == &ckpt_format_safetensors;
@@ -184,7 +192,7 @@ static int verify_plain(struct ckpt_verifier *v, struct ckpt_model *model, struc
 	if (v->options.flags & CKPT_VERIFY_FINITE && ckpt_verifier_wants_bytes(v))
 		rc = ckpt_verify_numbers(v, model, err);
 	if (rc == 0)
-		rc = ckpt_verifier_find(
+		rc = ckpt_verifier_report(
 			v, CKPT_FINDING_UNPROVEN, NULL, CKPT_NO_OFFSET,
 			"a %s has no checksums: nothing tells if its %s and its %" PRIu64
 			" bytes of tensors are as they were written",
@@ -200,15 +208,15 @@ static int verify_model(struct ckpt_verifier *v, struct ckpt_model *model, bool 
 
 	v->report.tensors += model->tensor_count;
 	if (rc == 0)
-		rc = tell_spare(v, model);
+		rc = report_unneeded(v, model);
 	if (rc == 0)
-		rc = ckpt_verifier_take_notes(v, model, err);
+		rc = ckpt_verifier_report_notes(v, model, err);
 	if (rc == 0 && model->doc->format == &ckpt_format_torch_zip)
-		rc = ckpt_verify_promises(v, model, err);
+		rc = ckpt_verify_storage_layout(v, model, err);
 	return rc;
 }
 
-static bool starts_as_archive(const struct ckpt_source *source)
+static bool starts_like_archive(const struct ckpt_source *source)
 {
 	uint8_t head[4];
 
@@ -222,7 +230,7 @@ int ckpt_verify_file(struct ckpt_verifier *v, struct ckpt_source *source, struct
 	struct ckpt_error opening = CKPT_ERROR_INIT;
 	struct ckpt_model *model;
 	uint64_t before = v->report.findings[CKPT_FINDING_DAMAGE];
-	bool is_archive = starts_as_archive(source);
+	bool is_archive = starts_like_archive(source);
 	int opened = ckpt_format_open(source, &model, &opening), rc = 0;
 
 	v->report.files++;
@@ -235,8 +243,8 @@ int ckpt_verify_file(struct ckpt_verifier *v, struct ckpt_source *source, struct
 	if (rc < 0 || opened == 0)
 		return rc;
 	if (opened == CKPT_E_UNSUPPORTED && v->report.findings[CKPT_FINDING_DAMAGE] > before)
-		return 0; /* what it is cannot be known */
-	rc = ckpt_verifier_take_error(v, opened, &opening);
+		return 0; /* it is damaged, and what it was cannot be known */
+	rc = ckpt_verifier_report_error(v, opened, &opening);
 	if (rc < 0 && err)
 		*err = opening;
 	return rc;

@@ -120,7 +120,7 @@ void ckpt_shown_add(struct ckpt_shown *shown, const struct ckpt_tensor *t)
 		shown->to = (last + 1) * size;
 }
 
-void ckpt_shown_give(const struct ckpt_shown *shown, struct ckpt_subject *subject)
+void ckpt_shown_copy(const struct ckpt_shown *shown, struct ckpt_subject *subject)
 {
 	subject->dtype = shown->dtype;
 	subject->shown_from = shown->from;

@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Verifies the index of a DCP directory by itself: it has no checksum. What it says of items is
+ * compared with the items (directory.c); here its classes, attributes and constants are compared
+ * with those that torch has, and names with their paths in the nested state.
+ *
+ * A name that torch does not know is damage; one of another package cannot be proven, as programs
+ * may put their own data into the index. The walk uses a stack of its own and visits each value
+ * once, so a file cannot make it deep or long; after MOST_REPORTED findings the rest is not
+ * reported. Source of the names: torch/distributed/checkpoint/metadata.py, filesystem.py and
+ * planner.py of torch 1.13 to 2.14.
+ */
 #include "verify/verifier.h"
 
 #include "base/grow.h"
@@ -11,13 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * The index of a DCP directory has no checksum. What it says of items is held against the items; here what it says of itself:
- * classes, attributes and constants against those that torch has, names against their paths in the nested state.
- * Source of the names: torch/distributed/checkpoint/metadata.py, filesystem.py and planner.py of torch 1.13 to 2.14.
- */
-
-enum { SHOWN = 160, MOST_TOLD = 20 };
+enum { SHOWN = 160, MOST_REPORTED = 20 };
 
 #define METADATA \
 	"Metadata", "TensorStorageMetadata", "BytesStorageMetadata", "ChunkStorageMetadata", \
@@ -74,30 +79,30 @@ static const char *const formats[] = { "TORCH_CONTIGUOUS_FORMAT", "TORCH_CHANNEL
 				       "TORCH_PRESERVE_FORMAT", NULL };
 enum { FORMATS = 3 };
 
-struct speller {
+struct index_checker {
 	struct ckpt_verifier *v;
 	const struct ckpt_dcp *dcp;
 	const struct ckpt_value **stack; /* malloc */
 	uint32_t depth, cap;
 	uint8_t *seen; /* malloc: bitmap by id */
-	uint32_t told;
+	uint32_t reported;
 };
 
-/* ---- what is said ---- */
+/* ---- findings ---- */
 
-static int find(struct speller *s, enum ckpt_finding_kind kind, const struct ckpt_value *at,
-		const char *what, const char *name, size_t len, const char *then)
+static int report(struct index_checker *s, enum ckpt_finding_kind kind, const struct ckpt_value *at,
+		  const char *what, const char *name, size_t len, const char *then)
 {
 	char shown[SHOWN];
 
-	if (++s->told > MOST_TOLD)
+	if (++s->reported > MOST_REPORTED)
 		return 0;
-	return ckpt_verifier_find(s->v, kind, NULL, at->pos, ".metadata: %s '%s'%s", what,
-				  ckpt_escape(shown, sizeof(shown), name, len), then);
+	return ckpt_verifier_report(s->v, kind, NULL, at->pos, ".metadata: %s '%s'%s", what,
+				    ckpt_escape(shown, sizeof(shown), name, len), then);
 }
 
 /* Its number in NAMES, or -1. */
-static int place_in(const struct ckpt_value *name, const char *const *names)
+static int index_in(const struct ckpt_value *name, const char *const *names)
 {
 	for (int i = 0; names[i]; i++)
 		if (ckpt_value_is_str(name, names[i]))
@@ -107,7 +112,7 @@ static int place_in(const struct ckpt_value *name, const char *const *names)
 
 /* ---- classes, attributes, constants ---- */
 
-static bool torch_has(const struct ckpt_global *g)
+static bool is_known(const struct ckpt_global *g)
 {
 	if (!strcmp(g->module, "torch") && ckpt_dtype_find(g->name) != CKPT_DTYPE_UNKNOWN)
 		return true;
@@ -119,22 +124,22 @@ static bool torch_has(const struct ckpt_global *g)
 	return false;
 }
 
-static int check_global(struct speller *s, const struct ckpt_value *value)
+static int check_global(struct index_checker *s, const struct ckpt_value *value)
 {
 	const struct ckpt_global *g = value->u.global;
 	char name[2 * SHOWN];
 
-	if (torch_has(g))
+	if (is_known(g))
 		return 0;
 	snprintf(name, sizeof(name), "%s.%s", g->module, g->name);
 	if (!strcmp(g->module, "torch") || !strncmp(g->module, "torch.", 6))
-		return find(s, CKPT_FINDING_DAMAGE, value, "torch's indexes know no", name,
-			    strlen(name), "");
-	return find(s, CKPT_FINDING_UNPROVEN, value, "needs", name, strlen(name),
-		    ", which is not of torch: whether it loads depends on that");
+		return report(s, CKPT_FINDING_DAMAGE, value, "torch's indexes know no", name,
+			      strlen(name), "");
+	return report(s, CKPT_FINDING_UNPROVEN, value, "needs", name, strlen(name),
+		      ", which is not of torch: whether it loads depends on that");
 }
 
-static int check_attributes(struct speller *s, const char *class_name,
+static int check_attributes(struct index_checker *s, const char *class_name,
 			    const struct ckpt_value *state)
 {
 	const char *const *names = NULL;
@@ -147,22 +152,22 @@ static int check_attributes(struct speller *s, const char *class_name,
 			names = attributes[i].names;
 	if (!names || state->kind != CKPT_DICT)
 		return 0;
-	if (names == attributes[0].names) /* others hang their own data there */
+	if (names == attributes[0].names) /* programs put their own data there */
 		kind = CKPT_FINDING_UNPROVEN;
-	/* what is not as it should be is told soon enough; very many objects may have one state */
-	for (uint32_t i = 0; rc == 0 && i + 1 < state->u.seq.count && s->told <= MOST_TOLD;
+	/* stop after enough findings: very many objects may share one state */
+	for (uint32_t i = 0; rc == 0 && i + 1 < state->u.seq.count && s->reported <= MOST_REPORTED;
 	     i += 2) {
 		const struct ckpt_value *key = state->u.seq.items[i];
 		const char *name = key->kind == CKPT_STR ? key->u.bytes.ptr : "?";
 		size_t len = key->kind == CKPT_STR ? key->u.bytes.len : 1;
-		int place = place_in(key, names);
+		int place = index_in(key, names);
 
 		if (place < 0)
-			rc = find(s, kind, key, "an object of torch has an attribute", name, len,
-				  ", which its class does not know");
+			rc = report(s, kind, key, "an object of torch has an attribute", name, len,
+				    ", which its class does not know");
 		else if (seen & 1u << place)
-			rc = find(s, CKPT_FINDING_DAMAGE, key, "an object has twice the attribute",
-				  name, len, "");
+			rc = report(s, CKPT_FINDING_DAMAGE, key,
+				    "an object has twice the attribute", name, len, "");
 		else
 			seen |= 1u << place;
 	}
@@ -175,8 +180,8 @@ static bool is_enum(const struct ckpt_value *v)
 					  !strcmp(v->u.global->name, "_MEM_FORMAT_ENCODING"));
 }
 
-/* Would torch's constants be found with these arguments? */
-static bool constant_is_there(const struct ckpt_value *func, const struct ckpt_value *args)
+/* Does torch find a constant with these arguments? */
+static bool is_known_constant(const struct ckpt_value *func, const struct ckpt_value *args)
 {
 	const struct ckpt_seq *seq = &args->u.seq;
 
@@ -187,12 +192,12 @@ static bool constant_is_there(const struct ckpt_value *func, const struct ckpt_v
 		       (uint64_t)seq->items[0]->u.integer < FORMATS;
 	if (!strcmp(func->u.global->name, "getattr")) /* early releases of Python 3.11 */
 		return seq->count == 2 && is_enum(seq->items[0]) &&
-		       place_in(seq->items[1], formats) >= 0;
+		       index_in(seq->items[1], formats) >= 0;
 	if (!strcmp(func->u.global->name, "WriteItemType")) /* TENSOR, SHARD, BYTE_IO */
 		return seq->count == 1 && seq->items[0]->kind == CKPT_INT &&
 		       seq->items[0]->u.integer >= 1 && seq->items[0]->u.integer <= 3;
 	return strcmp(func->u.global->name, "_get_layout") != 0 ||
-	       (seq->count == 1 && place_in(seq->items[0], layouts) >= 0);
+	       (seq->count == 1 && index_in(seq->items[0], layouts) >= 0);
 }
 
 static bool is_a(const struct ckpt_value *v, enum ckpt_value_kind kind)
@@ -214,24 +219,24 @@ static bool are_properties(const struct ckpt_value *state)
 		ckpt_value_is_call_of(item[3], "__builtin__", "getattr"));
 }
 
-static int check_call(struct speller *s, const struct ckpt_value *value)
+static int check_call(struct index_checker *s, const struct ckpt_value *value)
 {
 	const struct ckpt_call *call = value->u.call;
 	const char *name = call->func->kind == CKPT_GLOBAL ? call->func->u.global->name : "";
 
-	if (call->func->kind == CKPT_GLOBAL && !constant_is_there(call->func, call->args))
-		return find(s, CKPT_FINDING_DAMAGE, value,
-			    "torch has no constant of this kind:", name, strlen(name), "");
+	if (call->func->kind == CKPT_GLOBAL && !is_known_constant(call->func, call->args))
+		return report(s, CKPT_FINDING_DAMAGE, value,
+			      "torch has no constant of this kind:", name, strlen(name), "");
 	if (call->state && call->state->kind == CKPT_TUPLE && !strcmp(name, "TensorProperties") &&
 	    !are_properties(call->state))
-		return find(s, CKPT_FINDING_DAMAGE, value, "these are not the values of a", name,
-			    strlen(name), "");
+		return report(s, CKPT_FINDING_DAMAGE, value, "these are not the values of a", name,
+			      strlen(name), "");
 	return call->state ? check_attributes(s, name, call->state) : 0;
 }
 
 /* ---- every value of the pickle ---- */
 
-static int push(struct speller *s, const struct ckpt_value *value, struct ckpt_error *err)
+static int push(struct index_checker *s, const struct ckpt_value *value, struct ckpt_error *err)
 {
 	const struct ckpt_value **grown;
 
@@ -246,7 +251,7 @@ static int push(struct speller *s, const struct ckpt_value *value, struct ckpt_e
 	return 0;
 }
 
-static int push_all(struct speller *s, const struct ckpt_seq *seq, struct ckpt_error *err)
+static int push_all(struct index_checker *s, const struct ckpt_seq *seq, struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -255,7 +260,7 @@ static int push_all(struct speller *s, const struct ckpt_seq *seq, struct ckpt_e
 	return rc;
 }
 
-static int push_call(struct speller *s, const struct ckpt_call *call, struct ckpt_error *err)
+static int push_call(struct index_checker *s, const struct ckpt_call *call, struct ckpt_error *err)
 {
 	const struct ckpt_value *parts[] = { call->func, call->args, call->kwargs, call->state,
 					     call->setter };
@@ -268,7 +273,8 @@ static int push_call(struct speller *s, const struct ckpt_call *call, struct ckp
 	return rc;
 }
 
-static int check_value(struct speller *s, const struct ckpt_value *value, struct ckpt_error *err)
+static int check_value(struct index_checker *s, const struct ckpt_value *value,
+		       struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -286,7 +292,7 @@ static int check_value(struct speller *s, const struct ckpt_value *value, struct
 	}
 }
 
-static int check_values(struct speller *s, struct ckpt_error *err)
+static int check_values(struct index_checker *s, struct ckpt_error *err)
 {
 	int rc = push(s, s->dcp->index.root, err);
 
@@ -298,7 +304,7 @@ static int check_values(struct speller *s, struct ckpt_error *err)
 /* ---- names ---- */
 
 /* No pickler writes a key twice. */
-static int check_keys(struct speller *s)
+static int check_keys(struct index_checker *s)
 {
 	const struct ckpt_dcp_index *index = &s->dcp->index;
 	const struct ckpt_value *dict =
@@ -307,13 +313,13 @@ static int check_keys(struct speller *s)
 
 	if (names == index->entry_count)
 		return 0;
-	return ckpt_verifier_find(s->v, CKPT_FINDING_DAMAGE, NULL, dict->pos,
-				  ".metadata: of %" PRIu32 " names only %" PRIu32
-				  " are different from each other",
-				  names, index->entry_count);
+	return ckpt_verifier_report(s->v, CKPT_FINDING_DAMAGE, NULL, dict->pos,
+				    ".metadata: of %" PRIu32 " names only %" PRIu32
+				    " are different from each other",
+				    names, index->entry_count);
 }
 
-static int check_paths(struct speller *s)
+static int check_paths(struct index_checker *s)
 {
 	const struct ckpt_dcp_index *index = &s->dcp->index;
 	int rc = 0;
@@ -323,11 +329,12 @@ static int check_paths(struct speller *s)
 		const char *name = e->fqn->u.bytes.ptr;
 
 		if (!e->path)
-			rc = find(s, CKPT_FINDING_DAMAGE, e->fqn, "there is no path for", name,
-				  e->fqn->u.bytes.len, "");
+			rc = report(s, CKPT_FINDING_DAMAGE, e->fqn, "there is no path for", name,
+				    e->fqn->u.bytes.len, "");
 		else if (!ckpt_dcp_path_spells(e->path, e->fqn))
-			rc = find(s, CKPT_FINDING_DAMAGE, e->path,
-				  "the path says another name than", name, e->fqn->u.bytes.len, "");
+			rc = report(s, CKPT_FINDING_DAMAGE, e->path,
+				    "the path says another name than", name, e->fqn->u.bytes.len,
+				    "");
 	}
 	return rc;
 }
@@ -338,17 +345,17 @@ int ckpt_verify_index(struct ckpt_verifier *v, const struct ckpt_model *model,
 		      struct ckpt_error *err)
 {
 	const struct ckpt_pickle *pickle = &model->doc->pickle;
-	struct speller s = { .v = v, .dcp = ckpt_dcp_of(model) };
+	struct index_checker s = { .v = v, .dcp = ckpt_dcp_of(model) };
 	int rc = 0;
 
 	s.seen = calloc(pickle->next_id / 8 + 1, 1);
 	if (!s.seen)
 		return ckpt_fail_nomem(err);
 	if (pickle->nbytes < ckpt_source_size(model->doc->source))
-		rc = ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, NULL, pickle->nbytes,
-					".metadata: bytes follow the end of the index");
+		rc = ckpt_verifier_report(v, CKPT_FINDING_DAMAGE, NULL, pickle->nbytes,
+					  ".metadata: bytes follow the end of the index");
 	if (rc == 0 && pickle->frames_wrong)
-		rc = ckpt_verifier_find(
+		rc = ckpt_verifier_report(
 			v, CKPT_FINDING_DAMAGE, NULL, CKPT_NO_OFFSET,
 			".metadata: a frame of the pickle does not end where an opcode ends");
 	if (rc == 0)

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt verify`: the entry point, and how findings are reported and counted.
+ *
+ * Several checks may find the same damage. Records with a finding are remembered for the file
+ * (`damaged`), and an error about one of them is not reported again. Only the first MOST_OF_A_KIND
+ * findings of a kind go to the caller; all are counted.
+ */
 #include "base/flags.h"
 #include "verify/verifier.h"
 
@@ -24,7 +31,7 @@ void ckpt_verifier_begin_file(struct ckpt_verifier *v)
 	v->damaged = (struct ckpt_strmap){ 0 };
 }
 
-/* Without memory for it a thing may be said twice. */
+/* Without memory, damage may be reported twice. */
 static void remember_record(struct ckpt_verifier *v, const char *record)
 {
 	size_t len = strlen(record);
@@ -38,8 +45,8 @@ static void remember_record(struct ckpt_verifier *v, const char *record)
 		ckpt_strmap_insert(&v->damaged, name, len, 0, &there);
 }
 
-int ckpt_verifier_find(struct ckpt_verifier *v, enum ckpt_finding_kind kind, const char *record,
-		       uint64_t offset, const char *fmt, ...)
+int ckpt_verifier_report(struct ckpt_verifier *v, enum ckpt_finding_kind kind, const char *record,
+			 uint64_t offset, const char *fmt, ...)
 {
 	struct ckpt_finding finding = { .size = sizeof(finding),
 					.kind = kind,
@@ -60,54 +67,54 @@ int ckpt_verifier_find(struct ckpt_verifier *v, enum ckpt_finding_kind kind, con
 	return v->found(v->ctx, &finding);
 }
 
-int ckpt_verifier_take_error(struct ckpt_verifier *v, int rc, const struct ckpt_error *err)
+int ckpt_verifier_report_error(struct ckpt_verifier *v, int rc, const struct ckpt_error *err)
 {
 	char text[sizeof(err->text)];
 
 	if (rc != CKPT_E_FORMAT && rc != CKPT_E_LIMIT && rc != CKPT_E_NOTFOUND)
 		return rc;
 	if (ckpt_strmap_find(&v->damaged, err->record, strlen(err->record)))
-		return 0; /* it was said what is wrong with that record */
-	return ckpt_verifier_find(v, CKPT_FINDING_DAMAGE, err->record[0] ? err->record : NULL,
-				  err->offset, "%s", ckpt_error_text(err, text, sizeof(text)));
+		return 0; /* that record has a finding already */
+	return ckpt_verifier_report(v, CKPT_FINDING_DAMAGE, err->record[0] ? err->record : NULL,
+				    err->offset, "%s", ckpt_error_text(err, text, sizeof(text)));
 }
 
-struct noting {
+struct notes_report {
 	struct ckpt_verifier *v;
 	int rc;
 };
 
-static void take_note(void *ctx, const char *text)
+static void report_note(void *ctx, const char *text)
 {
-	struct noting *n = ctx;
+	struct notes_report *n = ctx;
 
 	if (n->rc == 0)
-		n->rc = ckpt_verifier_find(n->v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET, "%s",
-					   text);
+		n->rc = ckpt_verifier_report(n->v, CKPT_FINDING_ODD, NULL, CKPT_NO_OFFSET, "%s",
+					     text);
 }
 
-int ckpt_verifier_take_notes(struct ckpt_verifier *v, const struct ckpt_model *model,
-			     struct ckpt_error *err)
+int ckpt_verifier_report_notes(struct ckpt_verifier *v, const struct ckpt_model *model,
+			       struct ckpt_error *err)
 {
-	struct noting noting = { v, 0 };
+	struct notes_report notes_report = { v, 0 };
 	int rc = model->doc->format->notes
-			 ? model->doc->format->notes(model, take_note, &noting, err)
+			 ? model->doc->format->notes(model, report_note, &notes_report, err)
 			 : 0;
 
-	return rc < 0 ? rc : noting.rc;
+	return rc < 0 ? rc : notes_report.rc;
 }
 
-/* One sentence for all records, which are so for one reason. */
-static int tell_unproven(struct ckpt_verifier *v)
+/* One finding for all records. */
+static int report_unproven(struct ckpt_verifier *v)
 {
 	if (!v->without_crc)
 		return 0;
 	v->file = NULL;
-	return ckpt_verifier_find(v, CKPT_FINDING_UNPROVEN, NULL, CKPT_NO_OFFSET,
-				  "%" PRIu64
-				  " records have no checksum: nothing tells if their %" PRIu64
-				  " bytes are as they were written",
-				  v->without_crc, v->without_crc_bytes);
+	return ckpt_verifier_report(v, CKPT_FINDING_UNPROVEN, NULL, CKPT_NO_OFFSET,
+				    "%" PRIu64
+				    " records have no checksum: nothing tells if their %" PRIu64
+				    " bytes are as they were written",
+				    v->without_crc, v->without_crc_bytes);
 }
 
 static int verify_one_file(struct ckpt_verifier *v, const char *path, struct ckpt_error *err)
@@ -152,7 +159,7 @@ int ckpt_verify(const char *path, const struct ckpt_verify_options *options,
 	else if (rc == 0)
 		rc = verify_one_file(&v, path, err);
 	if (rc == 0)
-		rc = tell_unproven(&v);
+		rc = report_unproven(&v);
 	if (rc == 0) {
 		v.report.verdict = verdict_of(&v.report);
 		ckpt_sized_give(report, &v.report, sizeof(v.report));

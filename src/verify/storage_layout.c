@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Are storages where torch computes them? With .format_version in the file, torch 2.7 and later do
+ * not ask the directory where storages are, for mmap and the device "meta": key 0 comes first, then
+ * the others in the order in which the pickle mentions them, each laid out as the writer does it.
+ * Source: torch/serialization.py, _get_offset() of the unpickler; checked with torch 2.14.
+ */
 #include "verify/verifier.h"
 
 #include "format/torch_zip.h"
@@ -7,21 +13,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * With .format_version in the file, torch 2.7 and later compute where storages are, for mmap and the device "meta", and do not ask the
- * directory: key 0 first, then in the order in which the pickle mentions them, each laid out as the writer does it.
- * Source: torch/serialization.py, _get_offset() of the unpickler; checked with torch 2.14.
- */
-static uint64_t behind(const struct ckpt_zip_entry *e)
+static uint64_t end_of_record(const struct ckpt_zip_entry *e)
 {
 	bool wide = e->usize >= UINT32_MAX || e->header_off >= UINT32_MAX;
 
 	return e->data_off + e->csize + (!e->usize ? 0 : wide ? 24 : 16);
 }
 
-static int broken(struct ckpt_verifier *v, const char *what)
+static int report_broken(struct ckpt_verifier *v, const char *what)
 {
-	return ckpt_verifier_find(
+	return ckpt_verifier_report(
 		v, CKPT_FINDING_DAMAGE, ".format_version", CKPT_NO_OFFSET,
 		"promises a layout that the file does not have (%s): torch.load with mmap "
 		"or to the device 'meta' would take wrong bytes for tensors; 'ckpt "
@@ -29,8 +30,8 @@ static int broken(struct ckpt_verifier *v, const char *what)
 		what);
 }
 
-int ckpt_verify_promises(struct ckpt_verifier *v, const struct ckpt_model *model,
-			 struct ckpt_error *err)
+int ckpt_verify_storage_layout(struct ckpt_verifier *v, const struct ckpt_model *model,
+			       struct ckpt_error *err)
 {
 	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
 	struct ckpt_error damage = CKPT_ERROR_INIT;
@@ -42,7 +43,7 @@ int ckpt_verify_promises(struct ckpt_verifier *v, const struct ckpt_model *model
 		return 0;
 	rc = ckpt_zip_locate_all(tz->zip, &damage);
 	if (rc == CKPT_E_FORMAT || rc == CKPT_E_UNSUPPORTED)
-		return 0; /* that was said */
+		return 0; /* reported already */
 	if (rc < 0 && err)
 		*err = damage;
 	for (uint32_t i = 0; rc == 0 && i < model->storage_count; i++) {
@@ -52,16 +53,16 @@ int ckpt_verify_promises(struct ckpt_verifier *v, const struct ckpt_model *model
 		if (strcmp(model->storages[i].key, key) != 0) {
 			snprintf(what, sizeof(what), "storage number %s has the key '%.40s'", key,
 				 model->storages[i].key);
-			return broken(v, what);
+			return report_broken(v, what);
 		}
 		if (e->method != CKPT_ZIP_STORED)
-			return broken(v, "storages are compressed");
+			return report_broken(v, "storages are compressed");
 		if (i && e->header_off != end) {
 			snprintf(what, sizeof(what), "storage '%s' does not follow the one before",
 				 key);
-			return broken(v, what);
+			return report_broken(v, what);
 		}
-		end = behind(e);
+		end = end_of_record(e);
 	}
 	return rc;
 }
