@@ -1,35 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds tensors that share bytes, so that tied weights and views of a flat parameter count once in
+ * the totals: among the tensors of a storage those with most bytes come first, and one that lies in
+ * what was counted before does not count (`counted`). Tensors that show the same in the same way
+ * are read once (`same_as`).
+ *
+ * Only a tensor that shows all bytes of its extent, without gaps, covers it (`is_run`); what lies
+ * in the gaps of a strided view must count.
+ */
 #include "base/grow.h"
 #include "stat/stat.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Tied weights, and views of a flat parameter, are in the totals once: of the tensors of a storage those with most bytes come first,
- * and those that lie inside of what was counted before them are left out.
- */
 struct extent {
 	uint32_t job;
-	int64_t storage;	/* -1: none that could be shared; the id of the value is in FROM */
+	int64_t storage;	/* -1: none that could be shared, and FROM is the id of the value */
 	uint64_t from, to;	/* bytes of it */
-	bool is_run;		/* it shows all of these */
+	bool is_run;		/* it shows all of these bytes */
 	struct ckpt_tensor *of; /* arena; NULL without a storage */
 };
 
-struct stretch {
+struct range {
 	uint64_t from, to;
 };
 
-/* What was counted of one storage, in order, with gaps between. */
-struct covered {
-	struct stretch *stretches; /* malloc */
+/* What was counted of one storage: ranges in order, with gaps between them. */
+struct coverage {
+	struct range *ranges; /* malloc */
 	uint32_t count, cap;
 };
 
 /* ---- what a tensor shows ---- */
 
-static bool find_values(struct ckpt_stat *s, const struct ckpt_value *v, struct ckpt_tensor *out)
+static bool parse_stored(struct ckpt_stat *s, const struct ckpt_value *v, struct ckpt_tensor *out)
 {
 	struct ckpt_tensor t;
 
@@ -58,8 +63,8 @@ static bool is_run(const struct ckpt_tensor *t)
 	return true;
 }
 
-/* That it lies inside of its storage was checked when the file was opened: nothing overflows. */
-static void measure(const struct ckpt_model *model, struct extent *e)
+/* It was checked when the file was opened that it lies in its storage: nothing overflows. */
+static void set_extent(const struct ckpt_model *model, struct extent *e)
 {
 	const struct ckpt_storage_view *view = model->storages[e->of->storage].view;
 	uint64_t size = ckpt_dtype_size(e->of->dtype), first = e->of->offset, last = first;
@@ -89,9 +94,9 @@ static int make_extent(struct ckpt_stat *s, uint32_t job, struct extent *e, stru
 	*e = (struct extent){ .job = job, .storage = -1, .from = s->jobs[job].value->id };
 	if (!t)
 		return ckpt_arena_fail(s->arena, err);
-	if (find_values(s, s->jobs[job].value, t)) {
+	if (parse_stored(s, s->jobs[job].value, t)) {
 		e->of = t;
-		measure(s->model, e);
+		set_extent(s->model, e);
 	} else {
 		ckpt_arena_release(s->arena, mark);
 	}
@@ -121,7 +126,7 @@ static int compare_views(const struct ckpt_tensor *a, const struct ckpt_tensor *
 	return 0;
 }
 
-static int compare(const void *left, const void *right)
+static int compare_extents(const void *left, const void *right)
 {
 	const struct extent *a = left, *b = right;
 	int order;
@@ -138,15 +143,15 @@ static int compare(const void *left, const void *right)
 
 /* ---- what is counted ---- */
 
-/* The first stretch that ends at OFF or behind it. */
-static uint32_t find_stretch(const struct covered *c, uint64_t off)
+/* The first range that ends at OFF or behind it. */
+static uint32_t find_range(const struct coverage *c, uint64_t off)
 {
 	uint32_t low = 0, high = c->count;
 
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 
-		if (c->stretches[middle].to >= off)
+		if (c->ranges[middle].to >= off)
 			high = middle;
 		else
 			low = middle + 1;
@@ -154,35 +159,35 @@ static uint32_t find_stretch(const struct covered *c, uint64_t off)
 	return low;
 }
 
-static bool contains(const struct covered *c, const struct extent *e)
+static bool contains(const struct coverage *c, const struct extent *e)
 {
-	uint32_t i = find_stretch(c, e->to);
+	uint32_t i = find_range(c, e->to);
 
-	return i < c->count && c->stretches[i].from <= e->from;
+	return i < c->count && c->ranges[i].from <= e->from;
 }
 
-/* Stretches that touch the new one become one with it. */
-static bool cover(struct covered *c, uint64_t from, uint64_t to)
+/* Adds a range; those that touch it are joined with it. */
+static bool cover(struct coverage *c, uint64_t from, uint64_t to)
 {
-	struct stretch *grown = ckpt_grow(c->stretches, c->count, &c->cap, sizeof(*grown));
+	struct range *grown = ckpt_grow(c->ranges, c->count, &c->cap, sizeof(*grown));
 	uint32_t i, end;
 
 	if (!grown)
 		return false;
-	c->stretches = grown;
-	i = end = find_stretch(c, from);
+	c->ranges = grown;
+	i = end = find_range(c, from);
 	for (; end < c->count && grown[end].from <= to; end++) {
 		from = grown[end].from < from ? grown[end].from : from;
 		to = grown[end].to > to ? grown[end].to : to;
 	}
 	memmove(&grown[i + 1], &grown[end], (c->count - end) * sizeof(*grown));
-	grown[i] = (struct stretch){ from, to };
+	grown[i] = (struct range){ from, to };
 	c->count = c->count + 1 - (end - i);
 	return true;
 }
 
-/* Are they shown in the same way, so that one look is enough? */
-static bool are_same(const struct ckpt_stat *s, const struct extent *a, const struct extent *b)
+/* Do they show the same in the same way, so that it is enough to read one? */
+static bool are_same_view(const struct ckpt_stat *s, const struct extent *a, const struct extent *b)
 {
 	if (s->jobs[a->job].value == s->jobs[b->job].value)
 		return true;
@@ -190,9 +195,9 @@ static bool are_same(const struct ckpt_stat *s, const struct extent *a, const st
 	       a->of->kind == CKPT_KIND_STRIDED && !compare_views(a->of, b->of);
 }
 
-static int judge(struct ckpt_stat *s, const struct extent *extents, struct ckpt_error *err)
+static int mark_shared(struct ckpt_stat *s, const struct extent *extents, struct ckpt_error *err)
 {
-	struct covered c = { 0 };
+	struct coverage c = { 0 };
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < s->count; i++) {
@@ -201,7 +206,7 @@ static int judge(struct ckpt_stat *s, const struct extent *extents, struct ckpt_
 
 		if (i && e->storage != e[-1].storage)
 			c.count = 0;
-		if (i && are_same(s, &e[-1], e)) {
+		if (i && are_same_view(s, &e[-1], e)) {
 			job->same_as = s->jobs[e[-1].job].same_as;
 			job->counted = false;
 		} else if (e->of && e->from < e->to) {
@@ -210,7 +215,7 @@ static int judge(struct ckpt_stat *s, const struct extent *extents, struct ckpt_
 				rc = ckpt_fail_nomem(err);
 		}
 	}
-	free(c.stretches);
+	free(c.ranges);
 	return rc;
 }
 
@@ -222,8 +227,8 @@ int ckpt_stat_find_shared(struct ckpt_stat *s, struct ckpt_error *err)
 	for (uint32_t i = 0; rc == 0 && i < s->count; i++)
 		rc = make_extent(s, i, &extents[i], err);
 	if (rc == 0) {
-		qsort(extents, s->count, sizeof(*extents), compare);
-		rc = judge(s, extents, err);
+		qsort(extents, s->count, sizeof(*extents), compare_extents);
+		rc = mark_shared(s, extents, err);
 	}
 	free(extents);
 	return rc;

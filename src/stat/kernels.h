@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /*
- * Inside of tally: the loops that are worth SIMD. Number I goes to lane I % LANES, so that every set adds in the same order
- * and gives the same, to the bit. Pointers need no alignment. With NaN or infinity among the numbers a sum is not finite, and nothing else
- * means anything.
+ * The loops of tally.c that are worth SIMD. Number I goes to lane I % LANES, so that every set of
+ * kernels adds in the same order and gives the same, to the bit. Pointers need no alignment. If a
+ * number is not finite, a sum is not, and the other results mean nothing.
  */
 enum { CKPT_STAT_LANES = 16, CKPT_STAT_LANES64 = 8 };
 
@@ -18,7 +18,7 @@ struct ckpt_stat_sums32 {
 	uint64_t zeros;
 };
 
-/* Sums are SUM + REST: what rounding took is kept. */
+/* Sums are SUM + REST, which keeps what rounding lost. */
 struct ckpt_stat_sums64 {
 	double sum[CKPT_STAT_LANES64], rest[CKPT_STAT_LANES64];
 	double min[CKPT_STAT_LANES64], max[CKPT_STAT_LANES64];

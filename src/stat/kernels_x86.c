@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The kernels with AVX2. They add in the order of kernels_plain.c, lane by lane, so that the result
+ * is the same to the bit; the tail of less than all lanes goes through the plain kernels.
+ */
 #include "stat/kernels.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -11,8 +15,6 @@
  */
 #define WITH_AVX2 __attribute__((target("avx2")))
 
-/* The tail of less than all lanes goes the plain way. */
-
 WITH_AVX2 static inline __m256d low_wide(__m256 v)
 {
 	return _mm256_cvtps_pd(_mm256_castps256_ps128(v));
@@ -23,7 +25,7 @@ WITH_AVX2 static inline __m256d high_wide(__m256 v)
 	return _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1));
 }
 
-/* All of it was -1 for each that counts. */
+/* The sum of all counters. */
 WITH_AVX2 static inline uint64_t count_32(__m256i counts)
 {
 	uint32_t each[8];

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What there is to look at: the tensors of a model, and the arrays of numpy among its other values. */
+/* Lists what is read: the tensors of a model, and the arrays of numpy among its other values. */
 struct listing {
 	struct ckpt_stat *stat;
 	struct ckpt_patterns patterns;

@@ -1,22 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens one tensor to be read for its statistics: which of its parts has numbers, where its items
+ * are, and in which order they are read.
+ *
+ * The order does not matter, except where scales depend on the index (depends_on_place()): items
+ * are read in the order of the storage, and dimensions that only repeat items are left out;
+ * `repeat` says how often the result counts. The view maps items back to C order, for the index of
+ * the first number that is not finite. What can never be read has a WHY_NOT and is no error.
+ */
 #include "stat/stat.h"
 
 #include <string.h>
 
-/* How the values of one tensor are looked at. */
-
-/* Views whose items overlap: no file has bytes enough to say that these are to be counted, one by one. */
+/* A small file may have views that show its items very often; these are not read one by one. */
 enum { MOST_OVERLAP = 16, MANY = 1 << 24 };
 
-/* One dimension of a view: STEP from item to item in the storage, TO in C order. */
-struct dim {
+/* One dimension of a view: the distance of items in the storage is STEP, in C order TO. */
+struct dimension {
 	uint64_t len, step, to;
 };
 
-/* ---- which dimensions ---- */
+/* ---- dimensions ---- */
 
-/* Those that are no repetition of the others, as they stand; *REPEAT: how often all of these stand there. */
-static uint32_t list_dims(const struct ckpt_items *items, struct dim *dims, uint64_t *repeat)
+/* Those with a stride, in their order; *REPEAT: how often the others repeat the items. */
+static uint32_t list_dimensions(const struct ckpt_items *items, struct dimension *dims,
+				uint64_t *repeat)
 {
 	uint64_t to = 1;
 	uint32_t n = 0;
@@ -28,10 +36,10 @@ static uint32_t list_dims(const struct ckpt_items *items, struct dim *dims, uint
 		if (!items->stride[i])
 			*repeat *= items->shape[i];
 		else
-			dims[n++] = (struct dim){ items->shape[i], items->stride[i], to };
+			dims[n++] = (struct dimension){ items->shape[i], items->stride[i], to };
 	}
 	for (uint32_t i = 0; i < n / 2; i++) {
-		struct dim other = dims[i];
+		struct dimension other = dims[i];
 
 		dims[i] = dims[n - 1 - i];
 		dims[n - 1 - i] = other;
@@ -39,19 +47,19 @@ static uint32_t list_dims(const struct ckpt_items *items, struct dim *dims, uint
 	return n;
 }
 
-/* The longest step first. */
-static void sort_dims(struct dim *dims, uint32_t n)
+/* The largest step first. */
+static void sort_dimensions(struct dimension *dims, uint32_t n)
 {
 	for (uint32_t i = 1; i < n; i++)
 		for (uint32_t k = i; k > 0 && dims[k - 1].step < dims[k].step; k--) {
-			struct dim other = dims[k];
+			struct dimension other = dims[k];
 
 			dims[k] = dims[k - 1];
 			dims[k - 1] = other;
 		}
 }
 
-static bool are_dense(const struct dim *dims, uint32_t n)
+static bool are_dense(const struct dimension *dims, uint32_t n)
 {
 	uint64_t step = 1;
 
@@ -61,7 +69,7 @@ static bool are_dense(const struct dim *dims, uint32_t n)
 	return true;
 }
 
-static bool overlap_much(const struct dim *dims, uint32_t n)
+static bool overlaps_too_much(const struct dimension *dims, uint32_t n)
 {
 	uint64_t numel = 1, reach = 1;
 
@@ -74,9 +82,9 @@ static bool overlap_much(const struct dim *dims, uint32_t n)
 
 /* ---- where the items are ---- */
 
-/* Let O's items be those of DIMS, in that order. */
+/* Makes the items of O those of DIMS, in that order. */
 static int set_items(struct ckpt_stat_opened *o, const struct ckpt_items *from,
-		     const struct dim *dims, uint32_t n, bool dense, struct ckpt_error *err)
+		     const struct dimension *dims, uint32_t n, bool dense, struct ckpt_error *err)
 {
 	struct ckpt_arena *arena = o->array->arena;
 	uint64_t *shape = ckpt_arena_calloc(arena, n + 1u, sizeof(*shape)),
@@ -110,8 +118,8 @@ static int set_items(struct ckpt_stat_opened *o, const struct ckpt_items *from,
 	return 0;
 }
 
-static int refuse(struct ckpt_stat *s, struct ckpt_stat_job *job, const char *why, bool has_values,
-		  struct ckpt_error *err)
+static int set_why_not(struct ckpt_stat *s, struct ckpt_stat_job *job, const char *why,
+		       bool has_values, struct ckpt_error *err)
 {
 	job->unreadable = has_values;
 	job->why_not = ckpt_arena_copy(s->arena, why, strlen(why));
@@ -124,27 +132,27 @@ static bool depends_on_place(const struct ckpt_array *a)
 	       !strncmp(a->qscheme, "per_channel", 11);
 }
 
-static int place(struct ckpt_stat *s, struct ckpt_stat_opened *o, const struct ckpt_array *a,
-		 struct ckpt_error *err)
+static int set_recipe(struct ckpt_stat *s, struct ckpt_stat_opened *o, const struct ckpt_array *a,
+		      struct ckpt_error *err)
 {
-	struct dim dims[CKPT_ITEMS_MOST_DIMS];
+	struct dimension dims[CKPT_ITEMS_MOST_DIMS];
 	bool dense;
 	uint32_t n;
 	int rc;
 
 	if (!a->items.numel)
 		return 0;
-	n = list_dims(&a->items, dims, &o->job->repeat);
-	if (overlap_much(dims, n))
-		return refuse(s, o->job, "shows each of its items many times over", true, err);
-	if (depends_on_place(a)) { /* the scale goes by the index */
+	n = list_dimensions(&a->items, dims, &o->job->repeat);
+	if (overlaps_too_much(dims, n))
+		return set_why_not(s, o->job, "shows each of its items many times over", true, err);
+	if (depends_on_place(a)) { /* the scale depends on the index */
 		o->job->repeat = 1;
 		o->items = a->items;
 	} else {
-		struct dim sorted[CKPT_ITEMS_MOST_DIMS];
+		struct dimension sorted[CKPT_ITEMS_MOST_DIMS];
 
 		memcpy(sorted, dims, n * sizeof(*dims));
-		sort_dims(sorted, n);
+		sort_dimensions(sorted, n);
 		dense = are_dense(sorted, n);
 		rc = set_items(o, &a->items, dense ? sorted : dims, n, dense, err);
 		if (rc < 0)
@@ -156,7 +164,7 @@ static int place(struct ckpt_stat *s, struct ckpt_stat_opened *o, const struct c
 
 /* ---- the whole ---- */
 
-static const double *codes_of(struct ckpt_stat *s, enum ckpt_dtype dtype)
+static const double *get_codes(struct ckpt_stat *s, enum ckpt_dtype dtype)
 {
 	if (!s->codes[dtype]) {
 		s->codes[dtype] = ckpt_arena_calloc(s->arena, 256, sizeof(double));
@@ -183,15 +191,15 @@ static int set_view(struct ckpt_stat *s, struct ckpt_stat_opened *o, const struc
 					   .dtype = a->reads,
 					   .itemsize = a->items.itemsize };
 	if (ckpt_stat_kind_of(a->reads) == CKPT_STAT_CODES) {
-		o->view.codes = codes_of(s, a->reads);
+		o->view.codes = get_codes(s, a->reads);
 		if (!o->view.codes)
 			return ckpt_arena_fail(s->arena, err);
 	}
-	return place(s, o, a, err);
+	return set_recipe(s, o, a, err);
 }
 
-/* What of it has numbers. */
-static const char *part_of(const struct ckpt_array *a)
+/* The part that has numbers; NULL: the tensor itself. */
+static const char *part_with_numbers(const struct ckpt_array *a)
 {
 	return a->t.kind == CKPT_KIND_SPARSE   ? "values"
 	       : a->t.kind == CKPT_KIND_NESTED ? "buffer"
@@ -206,7 +214,7 @@ static int open_array(struct ckpt_stat *s, struct ckpt_stat_opened *o, struct ck
 
 	if (rc == 0)
 		rc = ckpt_array_fill(o->array, job->value, err);
-	part = rc == 0 ? part_of(o->array) : NULL;
+	part = rc == 0 ? part_with_numbers(o->array) : NULL;
 	if (part)
 		return ckpt_array_part(o->array, part, &o->part, err);
 	if (rc < 0 && rc != CKPT_E_UNSUPPORTED)
@@ -225,7 +233,7 @@ int ckpt_stat_open(struct ckpt_stat *s, struct ckpt_stat_job *job, struct ckpt_s
 	*o = (struct ckpt_stat_opened){ .job = job };
 	rc = open_array(s, o, &local);
 	if (rc == CKPT_E_UNSUPPORTED)
-		return refuse(s, job, ckpt_error_text(&local, text, sizeof(text)), true, err);
+		return set_why_not(s, job, ckpt_error_text(&local, text, sizeof(text)), true, err);
 	if (rc < 0) {
 		if (err)
 			*err = local;
@@ -233,7 +241,7 @@ int ckpt_stat_open(struct ckpt_stat *s, struct ckpt_stat_job *job, struct ckpt_s
 	}
 	a = o->part ? o->part : o->array;
 	if (a->why_not)
-		return refuse(s, job, a->why_not, false, err);
+		return set_why_not(s, job, a->why_not, false, err);
 	return set_view(s, o, a, err);
 }
 

@@ -1,38 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The public functions of `ckpt stat`, and the totals: sums[0] is of all tensors, the others are by
+ * dtype, in the order in which dtypes occur. A tensor whose bytes were counted with another one is
+ * an item of its dtype, and adds nothing to the totals.
+ */
 #include "stat/stat.h"
 
+#include "base/grow.h"
 #include "base/sized.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-/* All that is in it is in proportion to the names and the bins. */
+/* What is in the arena is in proportion to the names and the bins. */
 static const uint64_t arena_budget = (uint64_t)1 << 36;
 
-/* ---- all together ---- */
+/* ---- totals ---- */
 
-static struct ckpt_stat_sum *sum_of(struct ckpt_stat *s, const struct ckpt_stat_job *job)
+static struct ckpt_stat_sum *find_sum(struct ckpt_stat *s, const struct ckpt_stat_job *job)
 {
-	struct ckpt_stat_sum *grown;
+	void *grown;
 
 	for (uint32_t i = 1; i < s->sum_count; i++)
 		if (s->sums[i].dtype == job->dtype) /* names are static */
 			return &s->sums[i];
-	grown = realloc(s->sums, (s->sum_count + 1u) * sizeof(*grown));
+	grown = ckpt_grow(s->sums, s->sum_count, &s->sum_cap, sizeof(*s->sums));
 	if (!grown)
 		return NULL;
 	s->sums = grown;
-	grown[s->sum_count] = (struct ckpt_stat_sum){ .dtype = job->dtype,
-						      .numbers = job->numbers,
-						      .tally = ckpt_tally_none() };
-	return &grown[s->sum_count++];
+	s->sums[s->sum_count] = (struct ckpt_stat_sum){ .dtype = job->dtype,
+							.numbers = job->numbers,
+							.tally = ckpt_tally_none() };
+	return &s->sums[s->sum_count++];
 }
 
 int ckpt_stat_add_up(struct ckpt_stat *s, struct ckpt_error *err)
 {
 	for (uint32_t i = 0; i < s->count; i++) {
 		const struct ckpt_stat_job *job = &s->jobs[i];
-		struct ckpt_stat_sum *sum = sum_of(s, job);
+		struct ckpt_stat_sum *sum = find_sum(s, job);
 
 		if (!sum)
 			return ckpt_fail_nomem(err);
@@ -49,8 +55,8 @@ int ckpt_stat_add_up(struct ckpt_stat *s, struct ckpt_error *err)
 
 /* ---- the public functions ---- */
 
-static int make(struct ckpt_stat *s, const struct ckpt_stat_options *options,
-		struct ckpt_error *err)
+static int fill_stat(struct ckpt_stat *s, const struct ckpt_stat_options *options,
+		     struct ckpt_error *err)
 {
 	int rc = ckpt_sized_take(&s->options, sizeof(s->options), options, err);
 
@@ -60,7 +66,7 @@ static int make(struct ckpt_stat *s, const struct ckpt_stat_options *options,
 	if (rc < 0)
 		return rc;
 	s->arena = ckpt_arena_new(arena_budget);
-	s->sums = malloc(sizeof(*s->sums));
+	s->sums = ckpt_grow(NULL, 0, &s->sum_cap, sizeof(*s->sums));
 	if (!s->arena || !s->sums)
 		return ckpt_fail_nomem(err);
 	s->sum_count = 1;
@@ -70,7 +76,7 @@ static int make(struct ckpt_stat *s, const struct ckpt_stat_options *options,
 	if (rc == 0)
 		rc = ckpt_stat_find_shared(s, err);
 	if (rc == 0)
-		rc = ckpt_stat_run(s, err);
+		rc = ckpt_stat_read(s, err);
 	if (rc == 0)
 		rc = ckpt_model_check_unchanged(s->model, err);
 	if (rc == CKPT_E_ARG) /* a pattern is wrong, whatever the file */
@@ -89,7 +95,7 @@ int ckpt_stat_new(const struct ckpt_model *model, const struct ckpt_stat_options
 		return rc < 0 ? rc : ckpt_fail_nomem(err);
 	s->model = model;
 	s->options = (struct ckpt_stat_options)CKPT_STAT_OPTIONS_INIT;
-	rc = make(s, options, err);
+	rc = fill_stat(s, options, err);
 	if (rc == 0)
 		*out = s;
 	else
@@ -117,7 +123,7 @@ uint64_t ckpt_stat_total_count(const struct ckpt_stat *s)
 	return s->sum_count;
 }
 
-static uint64_t all_of(const struct ckpt_tally *t)
+static uint64_t count_all(const struct ckpt_tally *t)
 {
 	uint64_t bad, all;
 
@@ -150,7 +156,7 @@ static void give_values(const struct ckpt_tally *t, enum ckpt_dtype numbers,
 {
 	struct ckpt_stat_values v = CKPT_STAT_VALUES_INIT;
 
-	v.count = all_of(t);
+	v.count = count_all(t);
 	v.nans = t->nans;
 	v.infinities = t->infinities;
 	v.zeros = t->zeros;

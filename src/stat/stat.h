@@ -9,20 +9,23 @@
 
 enum { CKPT_STAT_MOST_BINS = 4096 };
 
-/* One tensor, or an array of numpy, and what was found in it. Strings and arrays are the model's, or in the arena. */
+/*
+ * One tensor or array of numpy, and its statistics. Strings and arrays are the model's, or in the
+ * arena.
+ */
 struct ckpt_stat_job {
 	const char *name, *kind, *dtype, *layout;
 	const struct ckpt_value *value;
 	uint32_t ndim, looked_ndim;
 	const uint64_t *shape, *looked_shape;
 	uint64_t nbytes;
-	const char *why_not;	 /* nothing was looked at; or NULL */
+	const char *why_not;	 /* nothing was read; or NULL */
 	bool unreadable;	 /* ... though it has values */
-	enum ckpt_dtype numbers; /* dtype of what was looked at */
-	bool counted;
+	enum ckpt_dtype numbers; /* dtype of what was read */
+	bool counted;		 /* in the totals */
 	uint32_t
-		same_as; /* the job that shows the same in the same way, which was looked at for both; itself: none */
-	uint64_t repeat; /* the values that were looked at stand there so many times */
+		same_as; /* the job that is read for this one, as it shows the same; itself: none */
+	uint64_t repeat; /* how often the values that were read occur */
 	struct ckpt_tally tally;
 	struct ckpt_stat_bins bins;
 };
@@ -42,34 +45,34 @@ struct ckpt_stat {
 	struct ckpt_stat_job *jobs; /* malloc */
 	uint32_t count, cap;
 	struct ckpt_stat_sum *sums; /* malloc: all, and by dtype */
-	uint32_t sum_count;
+	uint32_t sum_count, sum_cap;
 	double *codes[CKPT_DTYPE_COUNT]; /* arena: of the 8-bit dtypes that occur */
 };
 
-/* What is to be looked at (list.c). */
+/* List what is to be read (list.c). */
 int ckpt_stat_list(struct ckpt_stat *stat, struct ckpt_error *err);
 
-/* Which of them show the same: COUNTED and SAME_AS (extent.c). */
+/* Find those that share bytes: sets COUNTED and SAME_AS (extent.c). */
 int ckpt_stat_find_shared(struct ckpt_stat *stat, struct ckpt_error *err);
 
-/* One that is looked at (open.c). */
+/* A job that is open for reading (open.c). */
 struct ckpt_stat_opened {
 	struct ckpt_stat_job *job;
 	struct ckpt_array *array, *part; /* owned; PART: of a sparse one, or NULL */
-	struct ckpt_items items;	 /* as they are looked at */
+	struct ckpt_items items;	 /* in the order of reading */
 	struct ckpt_stat_view view;
-	struct ckpt_recipe recipe; /* of them; no bytes: there is nothing to look at */
+	struct ckpt_recipe recipe; /* of them; no bytes: there is nothing to read */
 };
 
-/* To be closed in any case. What cannot be read for good has a WHY_NOT then. */
+/* To be closed in any case. What can never be read gets a WHY_NOT, and 0 is returned. */
 int ckpt_stat_open(struct ckpt_stat *stat, struct ckpt_stat_job *job, struct ckpt_stat_opened *out,
 		   struct ckpt_error *err);
 void ckpt_stat_close(struct ckpt_stat_opened *opened);
 
-/* Look at all of them: their tallies, and those of the sums; then their bins (run.c). */
-int ckpt_stat_run(struct ckpt_stat *stat, struct ckpt_error *err);
+/* Read all of them: their tallies and the totals, then the bins (read.c). */
+int ckpt_stat_read(struct ckpt_stat *stat, struct ckpt_error *err);
 
-/* All of them together (stat.c). */
+/* Add all tallies to the totals (stat.c). */
 int ckpt_stat_add_up(struct ckpt_stat *stat, struct ckpt_error *err);
 
 #endif

@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Counts numbers, and computes their sums and squared distances from the mean so that little is
+ * lost.
+ *
+ * Each piece of a few thousand numbers is summed up, and then gone through again for the distances
+ * from its own mean; pieces are merged as Chan, Golub and LeVeque do it (1983). Sums are pairs of
+ * doubles, so that numbers that cancel each other leave the true rest, and the distance of close
+ * means is right.
+ *
+ * What must stay true: every step is done in the same order on every machine, and no product is
+ * fused with a sum unless fma() says so (the library is built with -ffp-contract=off), so that
+ * figures are the same to the bit. Numbers that are not finite are counted and never summed up.
+ */
 #include "stat/tally.h"
 
 #include "stat/kernels.h"
@@ -6,12 +19,6 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-
-/*
- * Each piece of a few thousand numbers is summed up, and then gone through once more for the distances from its own mean; pieces
- * are put together as Chan, Golub and LeVeque do it (1983). Sums are pairs all the way: of numbers that cancel each other nothing
- * but the true rest is left, and means that are close together have the right distance.
- */
 
 struct ckpt_tally ckpt_tally_none(void)
 {
@@ -22,49 +29,51 @@ struct ckpt_tally ckpt_tally_none(void)
 				    .first_not_finite = UINT64_MAX };
 }
 
-/* ---- pairs ---- */
+/* ---- pairs of doubles ---- */
 
-static struct ckpt_pair add(struct ckpt_pair a, struct ckpt_pair b)
+static struct ckpt_double_pair add_pairs(struct ckpt_double_pair a, struct ckpt_double_pair b)
 {
 	double sum = a.hi + b.hi, part = sum - a.hi;
 	double lost = (a.hi - (sum - part)) + (b.hi - part) + (a.lo + b.lo), hi = sum + lost;
 
-	return (struct ckpt_pair){ hi, isfinite(hi) ? lost - (hi - sum) : 0 };
+	return (struct ckpt_double_pair){ hi, isfinite(hi) ? lost - (hi - sum) : 0 };
 }
 
-static struct ckpt_pair multiply(struct ckpt_pair a, double b)
+static struct ckpt_double_pair multiply_pair(struct ckpt_double_pair a, double b)
 {
 	double hi = a.hi * b, lost = fma(a.hi, b, -hi) + a.lo * b;
 
-	return add((struct ckpt_pair){ hi, 0 }, (struct ckpt_pair){ isfinite(hi) ? lost : 0, 0 });
+	return add_pairs((struct ckpt_double_pair){ hi, 0 },
+			 (struct ckpt_double_pair){ isfinite(hi) ? lost : 0, 0 });
 }
 
-static struct ckpt_pair divide(struct ckpt_pair a, double b)
+static struct ckpt_double_pair divide_pair(struct ckpt_double_pair a, double b)
 {
 	double hi = a.hi / b, rest = fma(-hi, b, a.hi) + a.lo;
 
-	return (struct ckpt_pair){ hi, isfinite(hi) ? rest / b : 0 };
+	return (struct ckpt_double_pair){ hi, isfinite(hi) ? rest / b : 0 };
 }
 
-/* A - B, of which little may be left. */
-static double minus(struct ckpt_pair a, struct ckpt_pair b)
+/* A - B, which may nearly cancel each other. */
+static double subtract_pairs(struct ckpt_double_pair a, struct ckpt_double_pair b)
 {
 	return (a.hi - b.hi) + (a.lo - b.lo);
 }
 
-/* Squares of distances from MEAN become those from what the sum says is the mean. */
+/* SQUARES are of distances from MEAN, which is rounded: corrects them by what the sum says. */
 static void set_squares(struct ckpt_tally *t, double squares, double mean)
 {
 	double count = (double)t->finite;
-	double off = minus(t->sum, multiply((struct ckpt_pair){ mean, 0 }, count));
+	double off =
+		subtract_pairs(t->sum, multiply_pair((struct ckpt_double_pair){ mean, 0 }, count));
 
 	squares -= off * (off / count);
 	t->squares = squares < 0 ? 0 : squares; /* NaN stays: beyond the range of a double */
 }
 
-/* ---- both together ---- */
+/* ---- merging ---- */
 
-static uint64_t sum_of(uint64_t a, uint64_t b)
+static uint64_t add_counts(uint64_t a, uint64_t b)
 {
 	return __builtin_add_overflow(a, b, &a) ? UINT64_MAX : a;
 }
@@ -72,10 +81,10 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
 static void merge_moments(struct ckpt_tally *t, const struct ckpt_tally *o)
 {
 	double a = (double)t->finite, b = (double)o->finite;
-	double apart = minus(divide(t->sum, a), divide(o->sum, b));
+	double apart = subtract_pairs(divide_pair(t->sum, a), divide_pair(o->sum, b));
 
 	t->squares += o->squares + apart * apart * (a * (b / (a + b)));
-	t->sum = add(t->sum, o->sum);
+	t->sum = add_pairs(t->sum, o->sum);
 }
 
 void ckpt_tally_merge(struct ckpt_tally *t, const struct ckpt_tally *o)
@@ -86,10 +95,10 @@ void ckpt_tally_merge(struct ckpt_tally *t, const struct ckpt_tally *o)
 	} else if (o->finite) {
 		merge_moments(t, o);
 	}
-	t->finite = sum_of(t->finite, o->finite);
-	t->nans = sum_of(t->nans, o->nans);
-	t->infinities = sum_of(t->infinities, o->infinities);
-	t->zeros = sum_of(t->zeros, o->zeros);
+	t->finite = add_counts(t->finite, o->finite);
+	t->nans = add_counts(t->nans, o->nans);
+	t->infinities = add_counts(t->infinities, o->infinities);
+	t->zeros = add_counts(t->zeros, o->zeros);
 	t->min = o->min < t->min ? o->min : t->min;
 	t->max = o->max > t->max ? o->max : t->max;
 	t->least = o->least < t->least ? o->least : t->least;
@@ -98,18 +107,18 @@ void ckpt_tally_merge(struct ckpt_tally *t, const struct ckpt_tally *o)
 		t->first_not_finite = o->first_not_finite;
 }
 
-static uint64_t times_of(uint64_t count, uint64_t times)
+static uint64_t multiply_count(uint64_t count, uint64_t times)
 {
 	return __builtin_mul_overflow(count, times, &count) ? UINT64_MAX : count;
 }
 
 void ckpt_tally_repeat(struct ckpt_tally *t, uint64_t times)
 {
-	t->finite = times_of(t->finite, times);
-	t->nans = times_of(t->nans, times);
-	t->infinities = times_of(t->infinities, times);
-	t->zeros = times_of(t->zeros, times);
-	t->sum = multiply(t->sum, (double)times);
+	t->finite = multiply_count(t->finite, times);
+	t->nans = multiply_count(t->nans, times);
+	t->infinities = multiply_count(t->infinities, times);
+	t->zeros = multiply_count(t->zeros, times);
+	t->sum = multiply_pair(t->sum, (double)times);
 	t->squares *= (double)times;
 }
 
@@ -127,9 +136,9 @@ static bool all_finite(const double *in, size_t count)
 	return true;
 }
 
-/* False: some are not finite, and nothing was done. */
-static bool take_finite(const struct ckpt_stat_kernels *k, struct ckpt_tally *t, const double *in,
-			size_t count)
+/* False: some are not finite, and nothing was added. */
+static bool add_finite(const struct ckpt_stat_kernels *k, struct ckpt_tally *t, const double *in,
+		       size_t count)
 {
 	struct ckpt_tally one = ckpt_tally_none();
 	double lanes[CKPT_STAT_LANES] = { 0 }, squares = 0, mean;
@@ -143,8 +152,8 @@ static bool take_finite(const struct ckpt_stat_kernels *k, struct ckpt_tally *t,
 	for (int i = 0; i < CKPT_STAT_LANES64; i++) {
 		double rest = isfinite(s.rest[i]) ? s.rest[i] : 0;
 
-		one.sum = add(one.sum, (struct ckpt_pair){ s.sum[i], 0 });
-		one.sum = add(one.sum, (struct ckpt_pair){ rest, 0 });
+		one.sum = add_pairs(one.sum, (struct ckpt_double_pair){ s.sum[i], 0 });
+		one.sum = add_pairs(one.sum, (struct ckpt_double_pair){ rest, 0 });
 		one.min = s.min[i] < one.min ? s.min[i] : one.min;
 		one.max = s.max[i] > one.max ? s.max[i] : one.max;
 	}
@@ -161,14 +170,14 @@ static bool take_finite(const struct ckpt_stat_kernels *k, struct ckpt_tally *t,
 	return true;
 }
 
-static void take_float64(const struct ckpt_stat_kernels *k, struct ckpt_tally *t, const double *in,
-			 size_t count)
+static void add_float64(const struct ckpt_stat_kernels *k, struct ckpt_tally *t, const double *in,
+			size_t count)
 {
 	double kept[CKPT_TALLY_MOST];
 	size_t n = 0;
 
 	assert(count <= CKPT_TALLY_MOST);
-	if (!count || take_finite(k, t, in, count))
+	if (!count || add_finite(k, t, in, count))
 		return;
 	for (size_t i = 0; i < count; i++) {
 		double v;
@@ -180,7 +189,7 @@ static void take_float64(const struct ckpt_stat_kernels *k, struct ckpt_tally *t
 		t->infinities += isinf(v) != 0;
 	}
 	if (n)
-		take_finite(k, t, kept, n);
+		add_finite(k, t, kept, n);
 }
 
 static void widen(const float *in, size_t count, double *out)
@@ -193,8 +202,8 @@ static void widen(const float *in, size_t count, double *out)
 	}
 }
 
-static void take_float32(const struct ckpt_stat_kernels *k, struct ckpt_tally *t, const float *in,
-			 size_t count)
+static void add_float32(const struct ckpt_stat_kernels *k, struct ckpt_tally *t, const float *in,
+			size_t count)
 {
 	struct ckpt_tally one = ckpt_tally_none();
 	double lanes[CKPT_STAT_LANES] = { 0 }, squares = 0, mean, all = 0;
@@ -210,15 +219,15 @@ static void take_float32(const struct ckpt_stat_kernels *k, struct ckpt_tally *t
 	k->sums32(in, count, &s);
 	for (int i = 0; i < CKPT_STAT_LANES; i++)
 		all += s.sum[i];
-	if (!isfinite(all)) { /* some are not; so few finite ones have no sum beyond a double */
+	if (!isfinite(all)) { /* some are not finite: floats so few have no sum beyond a double */
 		double wide[CKPT_TALLY_MOST];
 
 		widen(in, count, wide);
-		take_float64(k, t, wide, count);
+		add_float64(k, t, wide, count);
 		return;
 	}
 	for (int i = 0; i < CKPT_STAT_LANES; i++) {
-		one.sum = add(one.sum, (struct ckpt_pair){ s.sum[i], 0 });
+		one.sum = add_pairs(one.sum, (struct ckpt_double_pair){ s.sum[i], 0 });
 		one.min = (double)s.min[i] < one.min ? (double)s.min[i] : one.min;
 		one.max = (double)s.max[i] > one.max ? (double)s.max[i] : one.max;
 	}
@@ -234,44 +243,44 @@ static void take_float32(const struct ckpt_stat_kernels *k, struct ckpt_tally *t
 
 void ckpt_tally_float32(struct ckpt_tally *t, const float *in, size_t count)
 {
-	take_float32(ckpt_stat_best(), t, in, count);
+	add_float32(ckpt_stat_best(), t, in, count);
 }
 
 void ckpt_tally_float64(struct ckpt_tally *t, const double *in, size_t count)
 {
-	take_float64(ckpt_stat_best(), t, in, count);
+	add_float64(ckpt_stat_best(), t, in, count);
 }
 
 void ckpt_tally_float32_plain(struct ckpt_tally *t, const float *in, size_t count)
 {
-	take_float32(&ckpt_stat_plain, t, in, count);
+	add_float32(&ckpt_stat_plain, t, in, count);
 }
 
 void ckpt_tally_float64_plain(struct ckpt_tally *t, const double *in, size_t count)
 {
-	take_float64(&ckpt_stat_plain, t, in, count);
+	add_float64(&ckpt_stat_plain, t, in, count);
 }
 
 /* ---- integers ---- */
 
-static struct ckpt_pair pair_of(__int128 v)
+static struct ckpt_double_pair pair_of(__int128 v)
 {
 	double hi = (double)v;
 
-	return (struct ckpt_pair){ hi, (double)(v - (__int128)hi) };
+	return (struct ckpt_double_pair){ hi, (double)(v - (__int128)hi) };
 }
 
 /* Squares of distances from PIVOT. FAR: they may be beyond an int64. */
-static double squares_of(const int64_t *in, size_t count, int64_t pivot, bool far)
+static double squares_of(const int64_t *in, size_t count, int64_t pivot, bool wide_range)
 {
 	double squares = 0;
 
-	for (size_t i = 0; i < count && !far; i++) {
+	for (size_t i = 0; i < count && !wide_range; i++) {
 		double d = (double)(in[i] - pivot);
 
 		squares += d * d;
 	}
-	for (size_t i = 0; i < count && far; i++) {
+	for (size_t i = 0; i < count && wide_range; i++) {
 		double d = (double)((__int128)in[i] - pivot);
 
 		squares += d * d;
@@ -287,7 +296,7 @@ void ckpt_tally_integers(struct ckpt_tally *t, const int64_t *in, size_t count, 
 	__int128 sum = 0;
 	int64_t pivot, reach;
 	double off;
-	bool far;
+	bool wide_range;
 
 	assert(count <= CKPT_TALLY_MOST);
 	if (!count)
@@ -298,11 +307,11 @@ void ckpt_tally_integers(struct ckpt_tally *t, const int64_t *in, size_t count, 
 		one.least = in[i] < one.least ? in[i] : one.least;
 		one.greatest = in[i] > one.greatest ? in[i] : one.greatest;
 	}
-	far = __builtin_sub_overflow(one.greatest, one.least, &reach);
+	wide_range = __builtin_sub_overflow(one.greatest, one.least, &reach);
 	pivot = (int64_t)(sum / (__int128)count);
 	off = (double)(sum - (__int128)pivot * (__int128)count);
 	one.finite = count;
-	one.squares = squares_of(in, count, pivot, far) - off * (off / (double)count);
+	one.squares = squares_of(in, count, pivot, wide_range) - off * (off / (double)count);
 	one.squares = one.squares < 0 ? 0 : one.squares;
 	one.sum = pair_of(sum + more * (__int128)count);
 	one.min = (double)(one.least + more);
@@ -326,22 +335,22 @@ void ckpt_tally_same(struct ckpt_tally *t, double v, uint64_t count)
 		one.finite = count;
 		one.zeros = v == 0 ? count : 0;
 		one.min = one.max = v;
-		one.sum = multiply((struct ckpt_pair){ v, 0 }, (double)count);
+		one.sum = multiply_pair((struct ckpt_double_pair){ v, 0 }, (double)count);
 	}
 	ckpt_tally_merge(t, &one);
 }
 
-/* ---- what is told of them ---- */
+/* ---- results ---- */
 
 double ckpt_tally_mean(const struct ckpt_tally *t)
 {
-	struct ckpt_pair mean;
+	struct ckpt_double_pair mean;
 
 	if (!t->finite)
 		return (double)NAN;
 	if (t->min == t->max)
 		return t->min;
-	mean = divide(t->sum, (double)t->finite);
+	mean = divide_pair(t->sum, (double)t->finite);
 	return mean.hi + mean.lo;
 }
 

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Converts stored bytes to numbers, some thousand at a time, and tallies them or counts them in
+ * bins.
+ *
+ * Every kind of dtype has its way (enum ckpt_stat_kind): 8-bit dtypes are counted by code, halves
+ * are widened to float32, integers stay integers. Bins follow numpy.histogram() to the last number:
+ * compare with it before changing count_in_bin(). A piece has at most CKPT_TALLY_MOST items, which
+ * the buffers on the stack rely on.
+ */
 #include "stat/view.h"
 
 #include "tensor/cast_kernels.h"
@@ -6,10 +15,9 @@
 #include <math.h>
 #include <string.h>
 
-/* From stored bytes to numbers, some thousand at a time. */
 struct piece {
 	const struct ckpt_stat_view *view;
-	uint8_t bench[2][16 * CKPT_TALLY_MOST];
+	uint8_t buffers[2][16 * CKPT_TALLY_MOST];
 	const uint8_t *values; /* of view->dtype */
 	uint64_t first;
 	size_t count;
@@ -66,7 +74,7 @@ void ckpt_stat_codes(enum ckpt_dtype dtype, double *codes)
 		} \
 	} while (0)
 
-/* Unsigned ones of 64 bits less 2^63. */
+/* 64-bit unsigned integers less 2^63. */
 static void to_integers(enum ckpt_dtype dtype, const uint8_t *in, size_t count, int64_t *out)
 {
 	switch (dtype) {
@@ -81,7 +89,7 @@ static void to_integers(enum ckpt_dtype dtype, const uint8_t *in, size_t count, 
 		out[i] = (int64_t)((uint64_t)out[i] ^ (uint64_t)1 << 63);
 }
 
-static enum ckpt_dtype half_of(enum ckpt_dtype dtype)
+static enum ckpt_dtype part_dtype(enum ckpt_dtype dtype)
 {
 	switch (dtype) {
 	case CKPT_DTYPE_COMPLEX32: return CKPT_DTYPE_FLOAT16;
@@ -91,7 +99,7 @@ static enum ckpt_dtype half_of(enum ckpt_dtype dtype)
 	}
 }
 
-/* Infinite if one part is, whatever the other, and NaN if one is. */
+/* Infinite if a part is, whatever the other; else NaN if a part is. */
 static void magnitudes(enum ckpt_dtype dtype, const uint8_t *in, size_t count, double *out)
 {
 	double parts[512];
@@ -101,7 +109,8 @@ static void magnitudes(enum ckpt_dtype dtype, const uint8_t *in, size_t count, d
 	for (size_t done = 0; done < count; done += most) {
 		size_t n = count - done < most ? count - done : most;
 
-		ckpt_cast_items(half_of(dtype), CKPT_DTYPE_FLOAT64, in + done * size, parts, 2 * n);
+		ckpt_cast_items(part_dtype(dtype), CKPT_DTYPE_FLOAT64, in + done * size, parts,
+				2 * n);
 		for (size_t i = 0; i < n; i++)
 			out[done + i] = hypot(parts[2 * i], parts[2 * i + 1]);
 	}
@@ -130,17 +139,17 @@ static void to_doubles(const struct ckpt_stat_view *view, const uint8_t *in, siz
 
 /* ---- pieces ---- */
 
-static void take_piece(struct piece *p, const uint8_t *bytes)
+static void convert_piece(struct piece *p, const uint8_t *bytes)
 {
 	const struct ckpt_stat_view *view = p->view;
-	struct ckpt_array_buffers bench = { p->bench[0], p->bench[1] };
+	struct ckpt_array_buffers buffers = { p->buffers[0], p->buffers[1] };
 
 	p->values = bytes;
 	if (!view->steps)
 		return;
-	memcpy(bench.in, bytes, p->count * view->itemsize);
-	ckpt_array_do_steps(view->steps, &bench, p->first, p->count);
-	p->values = bench.in;
+	memcpy(buffers.in, bytes, p->count * view->itemsize);
+	ckpt_array_do_steps(view->steps, &buffers, p->first, p->count);
+	p->values = buffers.in;
 }
 
 static uint64_t index_of(const struct ckpt_stat_view *view, uint64_t item)
@@ -172,7 +181,7 @@ static void find_first(const struct piece *p, struct ckpt_tally *t)
 	}
 }
 
-/* Without the detour that a cast between any two types takes. */
+/* Directly, not by way of float64 like a cast between any two types. */
 static void widen_half(enum ckpt_dtype dtype, const uint8_t *in, float *out, size_t count)
 {
 	const struct ckpt_cast_kernels *k = ckpt_cast_best();
@@ -209,12 +218,12 @@ static void tally_piece(const struct piece *p, struct ckpt_tally *t)
 	}
 }
 
-/* ---- 256 numbers ---- */
+/* ---- 8-bit dtypes ---- */
 
 static void tally_codes(const struct ckpt_stat_view *view, const uint8_t *codes, size_t count,
 			struct ckpt_tally *t)
 {
-	/* what stands often does not wait for itself */
+	/* four tables, as increments of one counter would wait for each other */
 	uint32_t counts[4][256] = { { 0 } };
 	size_t i = 0;
 
@@ -231,7 +240,7 @@ static void tally_codes(const struct ckpt_stat_view *view, const uint8_t *codes,
 
 /* ---- blocks ---- */
 
-static size_t piece_of(size_t left)
+static size_t piece_size(size_t left)
 {
 	return left < CKPT_TALLY_MOST ? left : CKPT_TALLY_MOST;
 }
@@ -252,8 +261,8 @@ struct ckpt_tally ckpt_stat_tally(const struct ckpt_stat_view *view, uint64_t fi
 		uint64_t bad = all.nans + all.infinities;
 
 		p.first = first + done;
-		p.count = piece_of(count - done);
-		take_piece(&p, bytes + done * view->itemsize);
+		p.count = piece_size(count - done);
+		convert_piece(&p, bytes + done * view->itemsize);
 		if (!codes)
 			tally_piece(&p, &all);
 		if (codes || all.nans + all.infinities > bad)
@@ -264,8 +273,8 @@ struct ckpt_tally ckpt_stat_tally(const struct ckpt_stat_view *view, uint64_t fi
 
 /* ---- bins ---- */
 
-/* As numpy: from a quotient, which may be one off, and set right by the edges. */
-static void count_one(const struct ckpt_stat_bins *b, double v)
+/* As numpy does: from a quotient, which may be off by one and is corrected by the edges. */
+static void count_in_bin(const struct ckpt_stat_bins *b, double v)
 {
 	double step = (b->high - b->low) / b->count, at;
 	uint32_t i;
@@ -290,10 +299,10 @@ void ckpt_stat_fill_bins(const struct ckpt_stat_view *view, uint64_t first, cons
 	p.view = view;
 	for (size_t done = 0; done < count; done += p.count) {
 		p.first = first + done;
-		p.count = piece_of(count - done);
-		take_piece(&p, bytes + done * view->itemsize);
+		p.count = piece_size(count - done);
+		convert_piece(&p, bytes + done * view->itemsize);
 		to_doubles(view, p.values, p.count, values);
 		for (size_t i = 0; i < p.count; i++)
-			count_one(bins, values[i]);
+			count_in_bin(bins, values[i]);
 	}
 }

@@ -10,7 +10,7 @@ enum ckpt_stat_kind {
 	CKPT_STAT_FLOAT32,
 	CKPT_STAT_HALF, /* by way of float32 */
 	CKPT_STAT_FLOAT64,
-	CKPT_STAT_CODES, /* of 8 bits: there are 256 numbers, and how often each of them stands there is enough */
+	CKPT_STAT_CODES,   /* 8 bits: it is enough to count how often each of 256 codes occurs */
 	CKPT_STAT_INTEGER, /* wider ones */
 	CKPT_STAT_COMPLEX, /* magnitudes */
 };
@@ -22,20 +22,20 @@ bool ckpt_stat_is_integer(enum ckpt_dtype dtype);
 void ckpt_stat_codes(enum ckpt_dtype dtype, double *codes);
 
 /*
- * The items of an array as they are looked at: not always in C order, which counts for nobody but who wants to know the index of one,
- * and without the dimensions in which they only repeat themselves.
+ * The items of an array in the order in which they are read: not always in C order, which matters
+ * only for the index of an item, and without the dimensions that only repeat items.
  */
 struct ckpt_stat_view {
-	const struct ckpt_array *steps; /* which make values of them; NULL: they are values */
+	const struct ckpt_array *steps; /* which make values of items; NULL: items are values */
 	enum ckpt_dtype dtype;		/* of the values */
 	uint32_t itemsize;		/* of what is stored */
 	const double *codes;		/* of CKPT_STAT_CODES */
-	uint32_t ndim;			/* 0: they are in C order */
+	uint32_t ndim;			/* 0: items are in C order */
 	const uint64_t *step,
 		*to; /* item STEP * i, i less than the one before: TO * i in C order */
 };
 
-/* COUNT items, the first of them item FIRST: what there is among them. */
+/* Tally COUNT items, the first of them item FIRST. */
 struct ckpt_tally ckpt_stat_tally(const struct ckpt_stat_view *view, uint64_t first,
 				  const uint8_t *bytes, size_t count);
 
@@ -46,7 +46,10 @@ struct ckpt_stat_bins {
 	uint64_t *counts;
 };
 
-/* The finite ones among COUNT items, added to the bins that they fall in, as numpy.histogram() does. Those outside are left out. */
+/*
+ * Count the finite ones among COUNT items in BINS, as numpy.histogram() does; those outside are
+ * left out.
+ */
 void ckpt_stat_fill_bins(const struct ckpt_stat_view *view, uint64_t first, const uint8_t *bytes,
 			 size_t count, const struct ckpt_stat_bins *bins);
 

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads all tensors in blocks, in any order and by many threads, first for the tallies and then, if
+ * they are wanted, for the bins, whose range the tallies tell.
+ *
+ * What must stay true: the result has the same digits however many threads there are. So the
+ * tallies of blocks are merged in a fixed binary tree, block 0 with 1, 2 with 3, then these two,
+ * always the left one first (add_node()); nodes that have no other half are merged at the end, from
+ * the left. A lock protects nodes and bins.
+ */
 #include "base/cancel.h"
 #include "base/grow.h"
 #include "plan/read_blocks.h"
@@ -8,40 +17,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Blocks are looked at in any order, by many threads, and their tallies put together like the rounds of a tournament: block 0 with 1,
- * 2 with 3, then these two. So the last digits are the same however many threads there are, and little waits for its other half.
- */
-enum { TOGETHER = 1024 }; /* tensors that are open at a time */
+enum { MOST_OPEN = 1024 }; /* tensors that are open at a time */
 
-/* 2^LEVEL blocks, the first of them NUMBER * 2^LEVEL. */
-struct round {
+/* A node of the tree: the tally of 2^LEVEL blocks, the first of them NUMBER * 2^LEVEL. */
+struct node {
 	uint32_t level;
 	uint64_t number;
 	struct ckpt_tally tally;
 };
 
-struct subject {
+struct open_job {
 	struct ckpt_stat_opened opened;
-	struct round *rounds; /* malloc: that wait for their other half */
+	struct node *nodes; /* malloc: those that wait for their other half */
 	uint32_t count, cap;
 };
 
-/* One recipe of a subject: it may have several, one behind the other. */
-struct stretch {
-	uint32_t subject;
-	uint64_t item, block; /* the first of it */
+/* One recipe of an open job: it may have several, one behind the other. */
+struct part {
+	uint32_t open_job;
+	uint64_t item, block; /* its first */
 };
 
-struct run {
+struct reading {
 	struct ckpt_stat *stat;
 	struct ckpt_workers *workers;
 	bool bins; /* the second time */
-	struct subject *subjects;
-	uint32_t subject_count;
-	struct ckpt_recipe *recipes; /* malloc, as STRETCHES */
-	struct stretch *stretches;
-	uint32_t count, recipe_cap, stretch_cap;
+	struct open_job *open_jobs;
+	uint32_t open_count;
+	struct ckpt_recipe *recipes; /* malloc, as PARTS */
+	struct part *parts;
+	uint32_t count, recipe_cap, part_cap;
 	uint64_t bytes, done, total;
 	pthread_mutex_t lock; /* of what follows, and of rounds and bins */
 	bool no_memory;
@@ -50,17 +55,17 @@ struct run {
 
 /* ---- tallies ---- */
 
-static struct round *find_round(const struct subject *s, uint32_t level, uint64_t number)
+static struct node *find_node(const struct open_job *s, uint32_t level, uint64_t number)
 {
 	for (uint32_t i = 0; i < s->count; i++)
-		if (s->rounds[i].level == level && s->rounds[i].number == number)
-			return &s->rounds[i];
+		if (s->nodes[i].level == level && s->nodes[i].number == number)
+			return &s->nodes[i];
 	return NULL;
 }
 
-/* The left one first, whichever came first. */
-static void join(const struct ckpt_tally *left, const struct ckpt_tally *right,
-		 struct ckpt_tally *out)
+/* The left one first, whichever was read first. */
+static void merge_in_order(const struct ckpt_tally *left, const struct ckpt_tally *right,
+			   struct ckpt_tally *out)
 {
 	struct ckpt_tally both = *left;
 
@@ -68,29 +73,29 @@ static void join(const struct ckpt_tally *left, const struct ckpt_tally *right,
 	*out = both;
 }
 
-static bool add_round(struct subject *s, uint64_t block, struct ckpt_tally *tally)
+static bool add_node(struct open_job *s, uint64_t block, struct ckpt_tally *tally)
 {
-	struct round mine = { 0, block, *tally }, *other, *grown;
+	struct node mine = { 0, block, *tally }, *other, *grown;
 
-	while ((other = find_round(s, mine.level, mine.number ^ 1))) {
+	while ((other = find_node(s, mine.level, mine.number ^ 1))) {
 		if (mine.number & 1)
-			join(&other->tally, &mine.tally, &mine.tally);
+			merge_in_order(&other->tally, &mine.tally, &mine.tally);
 		else
-			join(&mine.tally, &other->tally, &mine.tally);
-		*other = s->rounds[--s->count];
+			merge_in_order(&mine.tally, &other->tally, &mine.tally);
+		*other = s->nodes[--s->count];
 		mine.level++;
 		mine.number /= 2;
 	}
-	grown = ckpt_grow(s->rounds, s->count, &s->cap, sizeof(*grown));
+	grown = ckpt_grow(s->nodes, s->count, &s->cap, sizeof(*grown));
 	if (!grown)
 		return false;
-	s->rounds = grown;
+	s->nodes = grown;
 	grown[s->count++] = mine;
 	return true;
 }
 
-/* Those that are left have no other half: the longest is the leftmost. */
-static void end_rounds(struct subject *s)
+/* The nodes that are left have no other half: the largest is the leftmost. */
+static void merge_nodes(struct open_job *s)
 {
 	struct ckpt_stat_job *job = s->opened.job;
 
@@ -98,24 +103,24 @@ static void end_rounds(struct subject *s)
 		uint32_t top = 0;
 
 		for (uint32_t i = 1; i < s->count; i++)
-			if (s->rounds[i].level > s->rounds[top].level)
+			if (s->nodes[i].level > s->nodes[top].level)
 				top = i;
-		ckpt_tally_merge(&job->tally, &s->rounds[top].tally);
-		s->rounds[top] = s->rounds[--s->count];
+		ckpt_tally_merge(&job->tally, &s->nodes[top].tally);
+		s->nodes[top] = s->nodes[--s->count];
 	}
 	ckpt_tally_repeat(&job->tally, job->repeat);
 }
 
-static void add_block_to_tally(struct run *r, const struct stretch *part, uint64_t pos, const uint8_t *bytes,
-		      size_t len)
+static void add_block_to_tally(struct reading *r, const struct part *part, uint64_t pos,
+			       const uint8_t *bytes, size_t len)
 {
-	struct subject *s = &r->subjects[part->subject];
+	struct open_job *s = &r->open_jobs[part->open_job];
 	uint32_t size = s->opened.view.itemsize;
 	struct ckpt_tally tally =
 		ckpt_stat_tally(&s->opened.view, part->item + pos / size, bytes, len / size);
 
 	pthread_mutex_lock(&r->lock);
-	if (!add_round(s, part->block + pos / CKPT_READ_BLOCK, &tally))
+	if (!add_node(s, part->block + pos / CKPT_READ_BLOCK, &tally))
 		r->no_memory = true;
 	pthread_mutex_unlock(&r->lock);
 }
@@ -133,10 +138,10 @@ static void add_bins(struct ckpt_stat_bins *to, const uint64_t *counts, uint64_t
 	}
 }
 
-static void add_block_to_bins(struct run *r, const struct stretch *part, uint64_t pos, const uint8_t *bytes,
-		     size_t len)
+static void add_block_to_bins(struct reading *r, const struct part *part, uint64_t pos,
+			      const uint8_t *bytes, size_t len)
 {
-	const struct ckpt_stat_opened *o = &r->subjects[part->subject].opened;
+	const struct ckpt_stat_opened *o = &r->open_jobs[part->open_job].opened;
 	struct ckpt_stat_bins *targets[] = { &o->job->bins,
 					     o->job->counted ? &r->stat->sums[0].bins : NULL };
 	uint64_t item = part->item + pos / o->view.itemsize;
@@ -157,19 +162,19 @@ static void add_block_to_bins(struct run *r, const struct stretch *part, uint64_
 
 static int add_block(void *ctx, const struct ckpt_block *block, struct ckpt_error *err)
 {
-	struct run *r = ctx;
+	struct reading *r = ctx;
 
 	(void)err;
 	if (r->bins)
-		add_block_to_bins(r, &r->stretches[block->i], block->pos, block->bytes, block->len);
+		add_block_to_bins(r, &r->parts[block->i], block->pos, block->bytes, block->len);
 	else
-		add_block_to_tally(r, &r->stretches[block->i], block->pos, block->bytes, block->len);
+		add_block_to_tally(r, &r->parts[block->i], block->pos, block->bytes, block->len);
 	return 0;
 }
 
-static int failed(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
+static int note_failed(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
 {
-	struct run *r = ctx;
+	struct reading *r = ctx;
 
 	(void)err;
 	r->failed = (uint32_t)i;
@@ -178,7 +183,7 @@ static int failed(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
 
 static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
 {
-	const struct run *r = ctx;
+	const struct reading *r = ctx;
 	const struct ckpt_stat_options *o = &r->stat->options;
 
 	if (ckpt_cancelled(o->cancel))
@@ -189,56 +194,56 @@ static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
 	return 0;
 }
 
-static int read_all(struct run *r, struct ckpt_error *err)
+static int read_open(struct reading *r, struct ckpt_error *err)
 {
-	struct ckpt_block_reading reading = { .recipes = r->recipes,
-				  .count = r->count,
-				  .use = add_block,
-				  .failed = failed,
-				  .tick = tick,
-				  .ctx = r };
+	struct ckpt_block_reading blocks = { .recipes = r->recipes,
+					     .count = r->count,
+					     .use = add_block,
+					     .failed = note_failed,
+					     .tick = tick,
+					     .ctx = r };
 	struct ckpt_error local = CKPT_ERROR_INIT;
 	int rc;
 
 	r->failed = UINT32_MAX;
-	rc = ckpt_read_blocks(r->workers, &reading, &local);
+	rc = ckpt_read_blocks(r->workers, &blocks, &local);
 	if (rc == 0)
 		return r->no_memory ? ckpt_fail_nomem(err) : 0;
 	if (r->failed < r->count)
 		rc = ckpt_array_fail_named(
-			r->stat->model,
-			r->subjects[r->stretches[r->failed].subject].opened.job->name, rc, &local);
+			r->stat->model, r->open_jobs[r->parts[r->failed].open_job].opened.job->name,
+			rc, &local);
 	if (err)
 		*err = local;
 	return rc;
 }
 
-/* ---- what is open together ---- */
+/* ---- opening ---- */
 
-static int add_recipe(struct run *r, const struct ckpt_recipe *recipe, uint64_t *item,
+static int add_recipe(struct reading *r, const struct ckpt_recipe *recipe, uint64_t *item,
 		      uint64_t *block, struct ckpt_error *err)
 {
 	struct ckpt_recipe *recipes =
 		ckpt_grow(r->recipes, r->count, &r->recipe_cap, sizeof(*recipes));
-	struct stretch *stretches;
+	struct part *parts;
 
 	if (!recipes)
 		return ckpt_fail_nomem(err);
 	r->recipes = recipes;
-	stretches = ckpt_grow(r->stretches, r->count, &r->stretch_cap, sizeof(*stretches));
-	if (!stretches)
+	parts = ckpt_grow(r->parts, r->count, &r->part_cap, sizeof(*parts));
+	if (!parts)
 		return ckpt_fail_nomem(err);
-	r->stretches = stretches;
+	r->parts = parts;
 	recipes[r->count] = *recipe;
-	stretches[r->count++] = (struct stretch){ r->subject_count, *item, *block };
-	*item += recipe->len / r->subjects[r->subject_count].opened.view.itemsize;
+	parts[r->count++] = (struct part){ r->open_count, *item, *block };
+	*item += recipe->len / r->open_jobs[r->open_count].opened.view.itemsize;
 	*block += recipe->len / CKPT_READ_BLOCK + (recipe->len % CKPT_READ_BLOCK != 0);
 	r->bytes += recipe->len;
 	return 0;
 }
 
-/* Whole items in each part, which can be read at any place? Then several threads can. */
-static bool can_be_parted(const struct ckpt_recipe *recipe, uint32_t itemsize)
+/* Has each part whole items, and can it be read at any place? Then several threads read it. */
+static bool can_be_split(const struct ckpt_recipe *recipe, uint32_t itemsize)
 {
 	if (recipe->kind != CKPT_RECIPE_JOINED)
 		return false;
@@ -249,66 +254,67 @@ static bool can_be_parted(const struct ckpt_recipe *recipe, uint32_t itemsize)
 	return true;
 }
 
-static int add_subject(struct run *r, struct ckpt_stat_job *job, struct ckpt_error *err)
+static int open_job_for_reading(struct reading *r, struct ckpt_stat_job *job,
+				struct ckpt_error *err)
 {
-	struct ckpt_stat_opened *o = &r->subjects[r->subject_count].opened;
+	struct ckpt_stat_opened *o = &r->open_jobs[r->open_count].opened;
 	uint64_t item = 0, block = 0;
 	int rc;
 
-	r->subjects[r->subject_count] = (struct subject){ 0 };
+	r->open_jobs[r->open_count] = (struct open_job){ 0 };
 	rc = ckpt_stat_open(r->stat, job, o, err);
-	if (rc == 0 && can_be_parted(&o->recipe, o->view.itemsize)) {
+	if (rc == 0 && can_be_split(&o->recipe, o->view.itemsize)) {
 		for (size_t i = 0; rc == 0 && i < o->recipe.part_count; i++)
 			rc = add_recipe(r, &o->recipe.parts[i], &item, &block, err);
 	} else if (rc == 0 && o->recipe.len) {
 		rc = add_recipe(r, &o->recipe, &item, &block, err);
 	}
-	r->subject_count++;
+	r->open_count++;
 	return rc;
 }
 
-static int end_subjects(struct run *r, int rc)
+static int close_jobs(struct reading *r, int rc)
 {
-	for (uint32_t i = 0; i < r->subject_count; i++) {
-		struct subject *s = &r->subjects[i];
+	for (uint32_t i = 0; i < r->open_count; i++) {
+		struct open_job *s = &r->open_jobs[i];
 
 		if (rc == 0 && !r->bins)
-			end_rounds(s);
+			merge_nodes(s);
 		ckpt_stat_close(&s->opened);
-		free(s->rounds);
+		free(s->nodes);
 	}
 	r->done += r->bytes;
-	r->bytes = r->count = r->subject_count = 0;
+	r->bytes = r->count = r->open_count = 0;
 	return rc;
 }
 
-static bool is_wanted(const struct run *r, uint32_t i)
+static bool is_wanted(const struct reading *r, uint32_t i)
 {
 	const struct ckpt_stat_job *job = &r->stat->jobs[i];
 
 	return job->same_as == i && (!r->bins || job->bins.count);
 }
 
-static int run_all(struct run *r, struct ckpt_error *err)
+static int read_jobs(struct reading *r, struct ckpt_error *err)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < r->stat->count; i++) {
 		if (is_wanted(r, i))
-			rc = add_subject(r, &r->stat->jobs[i], err);
-		if (rc == 0 && r->subject_count == TOGETHER) {
-			rc = read_all(r, err);
-			rc = end_subjects(r, rc);
+			rc = open_job_for_reading(r, &r->stat->jobs[i], err);
+		if (rc == 0 && r->open_count == MOST_OPEN) {
+			rc = read_open(r, err);
+			rc = close_jobs(r, rc);
 		}
 	}
 	if (rc == 0)
-		rc = read_all(r, err);
-	return end_subjects(r, rc);
+		rc = read_open(r, err);
+	return close_jobs(r, rc);
 }
 
-/* ---- both times ---- */
+/* ---- tallies, then bins ---- */
 
-/* As many bins as are wanted, over the values that T has. */
+/* Bins over the range of the values in T. */
 static int make_bins(struct ckpt_stat *s, const struct ckpt_tally *t, struct ckpt_stat_bins *bins,
 		     struct ckpt_error *err)
 {
@@ -333,7 +339,7 @@ static int make_all_bins(struct ckpt_stat *s, struct ckpt_error *err)
 	return rc;
 }
 
-/* What was found of one is found of all that show the same. */
+/* Jobs that show the same have the results of the one that was read. */
 static void copy_to_same(struct ckpt_stat *s)
 {
 	for (uint32_t i = 0; i < s->count; i++) {
@@ -363,19 +369,20 @@ static uint64_t bytes_of(const struct ckpt_stat *s)
 	return total;
 }
 
-int ckpt_stat_run(struct ckpt_stat *s, struct ckpt_error *err)
+int ckpt_stat_read(struct ckpt_stat *s, struct ckpt_error *err)
 {
-	struct run r = { .stat = s, .total = bytes_of(s) };
+	struct reading r = { .stat = s, .total = bytes_of(s) };
 	int rc;
 
 	if (s->options.bins && __builtin_mul_overflow(r.total, 2, &r.total))
 		r.total = UINT64_MAX;
 	pthread_mutex_init(&r.lock, NULL);
-	r.subjects = calloc(TOGETHER, sizeof(*r.subjects));
-	rc = r.subjects ? ckpt_workers_new(ckpt_block_buffer_size(0, 0), s->options.threads, &r.workers, err)
-			: ckpt_fail_nomem(err);
+	r.open_jobs = calloc(MOST_OPEN, sizeof(*r.open_jobs));
+	rc = r.open_jobs ? ckpt_workers_new(ckpt_block_buffer_size(0, 0), s->options.threads,
+					    &r.workers, err)
+			 : ckpt_fail_nomem(err);
 	if (rc == 0)
-		rc = run_all(&r, err);
+		rc = read_jobs(&r, err);
 	if (rc == 0)
 		copy_to_same(s);
 	if (rc == 0)
@@ -384,14 +391,14 @@ int ckpt_stat_run(struct ckpt_stat *s, struct ckpt_error *err)
 		r.bins = true;
 		rc = make_all_bins(s, err);
 		if (rc == 0)
-			rc = run_all(&r, err);
+			rc = read_jobs(&r, err);
 		if (rc == 0)
 			copy_to_same(s);
 	}
 	ckpt_workers_free(r.workers);
 	pthread_mutex_destroy(&r.lock);
-	free(r.subjects);
+	free(r.open_jobs);
 	free(r.recipes);
-	free(r.stretches);
+	free(r.parts);
 	return rc;
 }
