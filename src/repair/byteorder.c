@@ -5,12 +5,12 @@
 #include <string.h>
 
 /*
- * Whether the bytes of a tensor are right is told by their checksum, but what numbers they are by the record 'byteorder', which
- * torch writes since 2.1.
+ * A checksum proves the bytes of a tensor; which numbers they are, the record 'byteorder' says,
+ * which torch writes since 2.1.
  */
 
-/* Of a damaged one the checksum alone is enough: it can hold two texts. NULL: neither. */
-static const char *text_of(const struct ckpt_remnant *record)
+/* The text of a damaged record, by its checksum alone: there are two texts. NULL: neither. */
+static const char *find_text(const struct ckpt_remnant *record)
 {
 	static const char *const texts[] = { "little", "big" };
 
@@ -21,7 +21,7 @@ static const char *text_of(const struct ckpt_remnant *record)
 	return NULL;
 }
 
-static bool should_be_there(const struct ckpt_remains *remains)
+static bool is_expected(const struct ckpt_remains *remains)
 {
 	return ckpt_remains_find(remains, ".format_version") ||
 	       ckpt_remains_find(remains, ".storage_alignment") ||
@@ -35,8 +35,8 @@ void ckpt_rebuild_find_byteorder(struct ckpt_rescue *r, struct ckpt_rebuild *b)
 		record ? b->fates[record - b->remains->records].mark : CKPT_FATE_LOST;
 
 	if (mark == CKPT_FATE_LOST && record)
-		b->byteorder = text_of(record);
-	if (mark != CKPT_FATE_LOST || b->byteorder || (!record && !should_be_there(b->remains)))
+		b->byteorder = find_text(record);
+	if (mark != CKPT_FATE_LOST || b->byteorder || (!record && !is_expected(b->remains)))
 		return;
 	r->report.damaged = true;
 	if (r->pickle != CKPT_FATE_PROVEN)

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A damaged legacy stream. What is where follows from the pickles alone; there are no checksums, but each storage has the
- * number of its elements in front, which tells if it is where it should be.
+ * Rescues a damaged legacy stream. Where everything is follows from the pickles alone. There are no
+ * checksums, so nothing is ever proven; but the number of elements in front of each storage shows
+ * whether it is where it should be.
+ *
+ * The rescued stream is put together from pieces of the file, with zeros for what is lost, and
+ * opened like any other. A wrong number counts as damage of the number if what follows the storage
+ * is at its place, else as damage of the storage (check_storage()).
  */
 #include "base/cancel.h"
 #include "repair/rescue.h"
@@ -36,7 +41,8 @@ struct stream {
 
 /* ---- the pickles ---- */
 
-static int decode(struct stream *s, int which, struct ckpt_pickle *out, struct ckpt_error *err)
+static int decode_pickle(struct stream *s, int which, struct ckpt_pickle *out,
+			 struct ckpt_error *err)
 {
 	const struct ckpt_pickle_extent *at = &s->pickles[which];
 
@@ -54,9 +60,9 @@ static int read_pickles(struct stream *s)
 	for (int i = 0; rc == 0 && i < PICKLES; i++)
 		rc = ckpt_pickle_stream_next(&s->s, &s->pickles[i], &inner);
 	if (rc == 0)
-		rc = decode(s, OBJECT, &s->object, &inner);
+		rc = decode_pickle(s, OBJECT, &s->object, &inner);
 	if (rc == 0)
-		rc = decode(s, KEYS, &s->keys, &inner);
+		rc = decode_pickle(s, KEYS, &s->keys, &inner);
 	if (rc == 0 && s->keys.root->kind != CKPT_LIST)
 		rc = ckpt_fail(&inner, CKPT_E_FORMAT, "the list of storages is none");
 	if (rc == CKPT_E_NOMEM)
@@ -69,7 +75,7 @@ static int read_pickles(struct stream *s)
 			 ckpt_error_text(&inner, why, sizeof(why)));
 }
 
-static int take_sizes(struct stream *s)
+static int read_sizes(struct stream *s)
 {
 	const struct ckpt_seq *persids = &s->object.persids;
 
@@ -108,8 +114,8 @@ static bool read_count(const struct stream *s, uint64_t at, uint64_t *count)
 	return true;
 }
 
-/* Number of storage I of the list among the sizes; -1: the pickle does not mention it, or it is listed twice. */
-static int64_t number_of(const struct stream *s, uint32_t i)
+/* The number of storage I of the list among the sizes; -1: the pickle does not mention it. */
+static int64_t find_size(const struct stream *s, uint32_t i)
 {
 	const struct ckpt_seq *keys = &s->keys.root->u.seq;
 	const struct ckpt_value *key = i < keys->count ? keys->items[i] : NULL;
@@ -121,10 +127,10 @@ static int64_t number_of(const struct stream *s, uint32_t i)
 	return slot ? (int64_t)*slot : -1;
 }
 
-/* Is what follows storage I, which ends at END, at its place: the next one's count, or the end of the file? */
+/* Storage I ends at END: is the count of the next one there, or the end of the file? */
 static bool is_followed(const struct stream *s, uint32_t i, uint64_t end)
 {
-	int64_t next = number_of(s, i + 1);
+	int64_t next = find_size(s, i + 1);
 	uint64_t count;
 
 	if (i + 1 == s->keys.root->u.seq.count)
@@ -132,14 +138,14 @@ static bool is_followed(const struct stream *s, uint32_t i, uint64_t end)
 	return next >= 0 && read_count(s, end, &count) && count == s->sizes[next].numel;
 }
 
-/* Storage I of the list, NUMEL elements, should begin at s->at. */
-static void judge(struct stream *s, uint32_t i, uint64_t numel, uint64_t nbytes,
-		  struct ckpt_fate *fate)
+/* Finds the fate of storage I of the list, which should have NUMEL elements and begin at s->at. */
+static void check_storage(struct stream *s, uint32_t i, uint64_t numel, uint64_t nbytes,
+			  struct ckpt_fate *fate)
 {
 	uint64_t size = ckpt_source_size(s->r->file), data = s->at + COUNT_BYTES, count = 0;
 
 	*fate = (struct ckpt_fate){ .mark = CKPT_FATE_LOST, .offset = data };
-	if (!nbytes) { /* then nothing of it can be lost */
+	if (!nbytes) { /* nothing of it can be lost */
 		*fate = (struct ckpt_fate){ CKPT_FATE_UNPROVEN, s->pickles[KEYS].off, NULL,
 					    no_checksums };
 		s->r->report.damaged |= data > size;
@@ -170,7 +176,7 @@ static void judge(struct stream *s, uint32_t i, uint64_t numel, uint64_t nbytes,
 	s->r->report.damaged |= count != numel;
 }
 
-static void put_count(struct stream *s, uint64_t numel)
+static void add_count(struct stream *s, uint64_t numel)
 {
 	uint8_t bytes[COUNT_BYTES];
 
@@ -179,10 +185,10 @@ static void put_count(struct stream *s, uint64_t numel)
 	ckpt_pieces_add_memory(s->pieces, bytes, sizeof(bytes));
 }
 
-static int take_storage(struct stream *s, uint32_t i)
+static int add_storage(struct stream *s, uint32_t i)
 {
 	const struct ckpt_value *key = s->keys.root->u.seq.items[i];
-	int64_t number = number_of(s, i);
+	int64_t number = find_size(s, i);
 	uint64_t numel, nbytes;
 	struct ckpt_fate fate;
 
@@ -193,8 +199,8 @@ static int take_storage(struct stream *s, uint32_t i)
 			"are, does not agree with the pickle");
 	numel = s->sizes[number].numel;
 	nbytes = s->sizes[number].nbytes;
-	judge(s, i, numel, nbytes, &fate);
-	put_count(s, numel);
+	check_storage(s, i, numel, nbytes, &fate);
+	add_count(s, numel);
 	if (fate.mark == CKPT_FATE_LOST)
 		ckpt_pieces_add_zeros(s->pieces, nbytes);
 	else
@@ -205,7 +211,7 @@ static int take_storage(struct stream *s, uint32_t i)
 	return ckpt_rescue_set_fate(s->r, key->u.bytes.ptr, key->u.bytes.len, &fate, s->err);
 }
 
-static int take_storages(struct stream *s)
+static int add_storages(struct stream *s)
 {
 	const struct ckpt_pickle_extent *last = &s->pickles[KEYS];
 	int rc = 0;
@@ -216,14 +222,14 @@ static int take_storages(struct stream *s)
 	for (uint32_t i = 0; rc == 0 && i < s->keys.root->u.seq.count; i++) {
 		if (ckpt_cancelled(s->r->o.cancel))
 			return ckpt_fail(s->err, CKPT_E_CANCELLED, "interrupted");
-		rc = take_storage(s, i);
+		rc = add_storage(s, i);
 	}
 	return rc;
 }
 
 /* ---- the whole ---- */
 
-static int open_whole(struct stream *s, struct ckpt_model **out)
+static int open_rebuilt(struct stream *s, struct ckpt_model **out)
 {
 	struct ckpt_opening opening = { 0 };
 	struct ckpt_source *source;
@@ -245,11 +251,11 @@ int ckpt_rescue_legacy(struct ckpt_rescue *r, struct ckpt_model **out, struct ck
 	r->pickle = CKPT_FATE_UNPROVEN;
 	r->pickle_why = no_checksums;
 	if (rc == 0)
-		rc = take_sizes(&s);
+		rc = read_sizes(&s);
 	if (rc == 0)
-		rc = take_storages(&s);
+		rc = add_storages(&s);
 	if (rc == 0)
-		rc = open_whole(&s, out);
+		rc = open_rebuilt(&s, out);
 	ckpt_pieces_free(s.pieces);
 	ckpt_strmap_clear(&s.storages);
 	ckpt_pickle_clear(&s.object);

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Puts together the archive that torch would have written, from records of the file, zeros for
+ * storages that are lost, and the small records whose texts are known.
+ *
+ * What must stay true: a stored record without a proof gets no checksum, so that nothing says more
+ * of it later. Names that torch's reader would take for another record, as it ignores case, are left out
+ * (is_misspelled()). Which of the small records are there depends on the version of torch that
+ * wrote the file (add_missing_fixed()).
+ */
 #include "repair/rebuild.h"
 
 #include "base/ascii.h"
@@ -11,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_KEY = 400, MOST_MARK = 64 };
+enum { MOST_KEY = 400, MOST_FIXED = 64 };
 
 struct builder {
 	const struct ckpt_rebuild *b;
@@ -23,12 +32,11 @@ struct builder {
 	struct ckpt_error *err;
 };
 
-/* ---- small records: their texts are known ---- */
+/* ---- small records, whose texts are known ---- */
 
 static const struct {
-	const char *name,
-		*text; /* the text that is written where it is lost; NULL: the alignment */
-} marks[] = {
+	const char *name, *text; /* the text if it is lost; NULL: the alignment */
+} fixed[] = {
 	{ "version", "3\n" },
 	{ ".data/version", "3\n" },
 	{ "byteorder", "little" },
@@ -37,19 +45,19 @@ static const struct {
 	{ ".data/serialization_id", "0000000000000000000000000000000000000000" },
 };
 
-static int mark_of(const char *inner)
+static int find_fixed(const char *inner)
 {
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-		if (!strcmp(inner, marks[i].name))
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+		if (!strcmp(inner, fixed[i].name))
 			return (int)i;
 	return -1;
 }
 
-bool ckpt_rebuild_knows(const struct ckpt_rebuild *b, const struct ckpt_remnant *record)
+bool ckpt_rebuild_is_fixed(const struct ckpt_rebuild *b, const struct ckpt_remnant *record)
 {
 	const char *inner = ckpt_remains_inner_name(b->remains, record);
 
-	return inner && mark_of(inner) >= 0;
+	return inner && find_fixed(inner) >= 0;
 }
 
 const struct ckpt_remnant *ckpt_rebuild_storage(const struct ckpt_rebuild *b, const char *key,
@@ -68,9 +76,9 @@ uint64_t ckpt_rebuild_nbytes(const struct ckpt_remnant *record)
 	return record->method == CKPT_ZIP_STORED ? record->csize : record->usize;
 }
 
-/* ---- one record more ---- */
+/* ---- adding a record ---- */
 
-static int add(struct builder *w, const struct ckpt_zip_rebuilt *record)
+static int add_record(struct builder *w, const struct ckpt_zip_rebuilt *record)
 {
 	void *grown = ckpt_grow(w->records, w->count, &w->cap, sizeof(*w->records));
 	bool there;
@@ -90,23 +98,23 @@ static int add_zeros(struct builder *w, const char *name, uint64_t len)
 		.name = name, .from = CKPT_ZIP_ZEROS, .csize = len, .usize = len
 	};
 
-	return add(w, &record);
+	return add_record(w, &record);
 }
 
-static int add_mark(struct builder *w, const char *name)
+static int add_fixed(struct builder *w, const char *name)
 {
-	int mark = mark_of(name);
-	const char *text = marks[mark].text ? marks[mark].text : w->alignment;
-	struct ckpt_zip_rebuilt record = { .name = marks[mark].name, .from = CKPT_ZIP_FROM_MEMORY };
+	int i = find_fixed(name);
+	const char *text = fixed[i].text ? fixed[i].text : w->alignment;
+	struct ckpt_zip_rebuilt record = { .name = fixed[i].name, .from = CKPT_ZIP_FROM_MEMORY };
 
 	if (w->b->byteorder && !strcmp(name, "byteorder"))
 		text = w->b->byteorder;
 	record.memory = text;
 	record.csize = record.usize = strlen(text);
-	return add(w, &record);
+	return add_record(w, &record);
 }
 
-static int add_there(struct builder *w, uint32_t i, const char *inner)
+static int add_existing(struct builder *w, uint32_t i, const char *inner)
 {
 	const struct ckpt_remnant *r = &w->b->remains->records[i];
 	struct ckpt_zip_rebuilt record = { .name = inner,
@@ -120,14 +128,14 @@ static int add_there(struct builder *w, uint32_t i, const char *inner)
 	/* what unpacks it compares the checksum, too */
 	if (r->method != CKPT_ZIP_STORED && !record.crc32 && r->crc_count)
 		record.crc32 = r->crcs[0];
-	return add(w, &record);
+	return add_record(w, &record);
 }
 
-/* A mark that is no longer proven has to say what torch may have written. */
-static bool reads_well(const struct ckpt_remains *remains, const struct ckpt_remnant *r,
-		       const char *inner)
+/* Has a small record without a proof a text that torch may have written? */
+static bool is_valid(const struct ckpt_remains *remains, const struct ckpt_remnant *r,
+		     const char *inner)
 {
-	char text[MOST_MARK] = "", *end;
+	char text[MOST_FIXED] = "", *end;
 	unsigned long v;
 
 	if (r->method != CKPT_ZIP_STORED || r->csize >= sizeof(text) ||
@@ -141,18 +149,18 @@ static bool reads_well(const struct ckpt_remains *remains, const struct ckpt_rem
 	return end != text && v >= 1 && (v <= 10 || strlen(text) > 30);
 }
 
-/* torch's reader takes no notice of the case of names: a damaged one would be taken for the record that is missing. */
+/* torch's reader ignores the case of names: a damaged name would stand for the missing record. */
 static bool is_misspelled(const char *inner)
 {
-	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-		if (!ckpt_strcasecmp(inner, marks[i].name))
-			return strcmp(inner, marks[i].name) != 0;
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+		if (!ckpt_strcasecmp(inner, fixed[i].name))
+			return strcmp(inner, fixed[i].name) != 0;
 	if (!ckpt_strcasecmp(inner, "data.pkl"))
 		return strcmp(inner, "data.pkl") != 0;
 	return !ckpt_strncasecmp(inner, "data/", 5) && strncmp(inner, "data/", 5) != 0;
 }
 
-static int add_record(struct builder *w, uint32_t i)
+static int add_remnant(struct builder *w, uint32_t i)
 {
 	const struct ckpt_remains *remains = w->b->remains;
 	const struct ckpt_remnant *r = &remains->records[i];
@@ -165,16 +173,16 @@ static int add_record(struct builder *w, uint32_t i)
 	    !ckpt_utf8_ok(inner, strlen(inner)) || is_misspelled(inner))
 		return 0;
 	if (w->b->as_it_is)
-		return fate->why ? 0 : add_there(w, i, inner);
+		return fate->why ? 0 : add_existing(w, i, inner);
 	if (size && (fate->mark == CKPT_FATE_LOST || ckpt_rebuild_nbytes(r) < *size))
 		return add_zeros(w, inner, *size);
 	if (fate->mark == CKPT_FATE_PROVEN)
-		return add_there(w, i, inner);
-	if (mark_of(inner) >= 0)
-		return fate->mark == CKPT_FATE_UNPROVEN && reads_well(remains, r, inner)
-			       ? add_there(w, i, inner)
-			       : add_mark(w, inner);
-	return fate->mark == CKPT_FATE_LOST ? 0 : add_there(w, i, inner);
+		return add_existing(w, i, inner);
+	if (find_fixed(inner) >= 0)
+		return fate->mark == CKPT_FATE_UNPROVEN && is_valid(remains, r, inner)
+			       ? add_existing(w, i, inner)
+			       : add_fixed(w, inner);
+	return fate->mark == CKPT_FATE_LOST ? 0 : add_existing(w, i, inner);
 }
 
 /* ---- what is missing ---- */
@@ -202,28 +210,28 @@ static int add_missing_storages(struct builder *w)
 	return rc;
 }
 
-static bool has(const struct builder *w, const char *name)
+static bool is_added(const struct builder *w, const char *name)
 {
 	return ckpt_strmap_find(&w->done, name, strlen(name)) != NULL;
 }
 
-/* What goes together since torch 2.7, 2.1, ever. */
-static int add_missing_marks(struct builder *w)
+/* Records that are written together since torch 2.7, since 2.1, and always. */
+static int add_missing_fixed(struct builder *w)
 {
-	bool newest = has(w, ".format_version") || has(w, ".storage_alignment");
-	bool marked = newest || has(w, "byteorder") || has(w, ".data/serialization_id");
+	bool newest = is_added(w, ".format_version") || is_added(w, ".storage_alignment");
+	bool marked = newest || is_added(w, "byteorder") || is_added(w, ".data/serialization_id");
 	int rc = 0;
 
 	if (newest)
-		rc = add_mark(w, ".format_version");
+		rc = add_fixed(w, ".format_version");
 	if (rc == 0 && newest)
-		rc = add_mark(w, ".storage_alignment");
+		rc = add_fixed(w, ".storage_alignment");
 	if (rc == 0 && marked)
-		rc = add_mark(w, "byteorder");
-	if (rc == 0 && !has(w, ".data/version"))
-		rc = add_mark(w, "version");
+		rc = add_fixed(w, "byteorder");
+	if (rc == 0 && !is_added(w, ".data/version"))
+		rc = add_fixed(w, "version");
 	if (rc == 0 && marked)
-		rc = add_mark(w, ".data/serialization_id");
+		rc = add_fixed(w, ".data/serialization_id");
 	return rc;
 }
 
@@ -238,11 +246,11 @@ int ckpt_rebuild_archive(const struct ckpt_rebuild *b, struct ckpt_source **out,
 	w.arena = ckpt_arena_new(UINT64_MAX);
 	rc = w.arena ? 0 : ckpt_fail_nomem(err);
 	for (uint32_t i = 0; rc == 0 && i < b->remains->count; i++)
-		rc = add_record(&w, i);
+		rc = add_remnant(&w, i);
 	if (rc == 0)
 		rc = add_missing_storages(&w);
 	if (rc == 0)
-		rc = add_missing_marks(&w);
+		rc = add_missing_fixed(&w);
 	if (rc == 0)
 		rc = ckpt_zip_rebuild(b->remains->source, b->remains->folder, w.records, w.count,
 				      out, err);

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the directory of a damaged archive still tells of its records. They were found before
- * without it, so an entry is held against them: it may have the name that a header lost, the size
- * of a record without an end, a checksum more. An entry that is no record's makes one of its own.
+ * Adds what the directory of a damaged archive still says of its records. They were found without
+ * it (format/torch_remains.c), so each entry is compared with them: it may have the name that a
+ * header lost, the size of a record without an end, another checksum. An entry without a record
+ * makes one of its own.
+ *
+ * A part of the directory may be damaged, too: reading goes on at the next signature behind an
+ * entry that cannot be parsed, and entries that are not plausible are ignored. If header and entry
+ * have different names for one record, the name that the pickle expects is right (is_misnamed()).
  */
 #include "repair/remains.h"
 
@@ -13,8 +18,8 @@ enum { WINDOW = 256 << 10, MOST_ENTRY = 8 << 10, LOCAL_BYTES = 30, END_BYTES = 2
 
 /* ---- one entry ---- */
 
-/* Where the data begin: the header in front of them may be damaged. */
-static void place(const struct ckpt_remains *r, struct ckpt_remnant *record)
+/* Finds where the data begin: the header in front of them may be damaged. */
+static void find_data(const struct ckpt_remains *r, struct ckpt_remnant *record)
 {
 	struct ckpt_remnant other = *record;
 	uint8_t lens[4] = { 0 };
@@ -41,8 +46,8 @@ static bool has_header(const struct ckpt_remains *r, const struct ckpt_zip_entry
 	       !memcmp(bytes, "PK\3\4", 4) && !memcmp(bytes + LOCAL_BYTES, e->name, len);
 }
 
-static void fill_in(const struct ckpt_remains *r, struct ckpt_remnant *record,
-		    const struct ckpt_zip_entry *e)
+static void set_from_entry(const struct ckpt_remains *r, struct ckpt_remnant *record,
+			   const struct ckpt_zip_entry *e)
 {
 	*record = (struct ckpt_remnant){ .name = record->name,
 					 .name_len = record->name_len,
@@ -53,7 +58,7 @@ static void fill_in(const struct ckpt_remains *r, struct ckpt_remnant *record,
 					 .sized = true,
 					 .in_directory = true };
 	record->no_header = !has_header(r, e);
-	place(r, record);
+	find_data(r, record);
 	record->usize = e->usize;
 }
 
@@ -67,8 +72,8 @@ static bool is_plausible(const struct ckpt_remains *r, const struct ckpt_zip_ent
 }
 
 /*
- * Entry and header of one record call it by different names, of which one is damaged: is it that of the entry? If it is that of the
- * header, the record that was found by it is said to be misnamed.
+ * Have entry and header of one record different names, and is that of the entry the damaged one? If
+ * it is that of the header, the record that was found by it is marked as misnamed.
  */
 static int is_misnamed(struct ckpt_remains *r, const struct ckpt_zip_entry *e, bool *is,
 		       struct ckpt_error *err)
@@ -92,8 +97,7 @@ static int is_misnamed(struct ckpt_remains *r, const struct ckpt_zip_entry *e, b
 	return 0;
 }
 
-static int take_entry(struct ckpt_remains *r, const struct ckpt_zip_entry *e,
-			    struct ckpt_error *err)
+static int add_entry(struct ckpt_remains *r, const struct ckpt_zip_entry *e, struct ckpt_error *err)
 {
 	struct ckpt_remnant *record;
 	uint64_t *slot, end;
@@ -111,12 +115,12 @@ static int take_entry(struct ckpt_remains *r, const struct ckpt_zip_entry *e,
 	if (rc < 0 || !slot)
 		return rc;
 	if (record) {
-		fill_in(r, record, e);
+		set_from_entry(r, record, e);
 	} else {
 		record = &r->records[*slot];
-		/* after an edit in place an old record of this name may lie about */
+		/* an edit in place may have left an old record of this name */
 		if (record->header_off != e->header_off && has_header(r, e))
-			fill_in(r, record, e);
+			set_from_entry(r, record, e);
 		else if (record->header_off != e->header_off) {
 			record->has_elsewhere = record->csize == e->csize && e->crc32;
 			record->elsewhere_crc = e->crc32;
@@ -144,7 +148,7 @@ struct search {
 	struct ckpt_error *err;
 };
 
-static int look_for_entry(void *ctx, uint32_t mark, uint64_t at)
+static int is_entry_mark(void *ctx, uint32_t mark, uint64_t at)
 {
 	struct search *s = ctx;
 
@@ -155,7 +159,10 @@ static int look_for_entry(void *ctx, uint32_t mark, uint64_t at)
 	       mark == CKPT_ZIP_MARK_LOCAL;
 }
 
-/* The entry at *AT, which moves behind it, or to where the next one may be. 0: the directory ends. */
+/*
+ * Reads the entry at *AT, which moves behind it, or to where the next one may be. 0: the directory
+ * ends.
+ */
 static int next_entry(struct ckpt_remains *r, struct ckpt_window *w, uint64_t *at,
 		      struct ckpt_zip_entry *e, bool *there, struct ckpt_error *err)
 {
@@ -181,13 +188,13 @@ static int next_entry(struct ckpt_remains *r, struct ckpt_window *w, uint64_t *a
 		*there = true;
 		return 1;
 	}
-	rc = ckpt_zip_scan(r->source, *at + 1, look_for_entry, &s, at);
+	rc = ckpt_zip_scan(r->source, *at + 1, is_entry_mark, &s, at);
 	return rc;
 }
 
-/* It begins at AT, and a part of it may be damaged. *END: behind it. */
-static int take_directory(struct ckpt_remains *r, uint64_t at, uint64_t *end,
-				struct ckpt_error *err)
+/* The directory begins at AT. *END: behind it. */
+static int read_directory(struct ckpt_remains *r, uint64_t at, uint64_t *end,
+			  struct ckpt_error *err)
 {
 	uint64_t size = ckpt_source_size(r->source);
 	struct ckpt_window w;
@@ -197,7 +204,7 @@ static int take_directory(struct ckpt_remains *r, uint64_t at, uint64_t *end,
 	int rc = ckpt_window_init(&w, r->source, WINDOW, err);
 
 	while (rc == 0 && (rc = next_entry(r, &w, &at, &e, &there, err)) > 0)
-		rc = there ? take_entry(r, &e, err) : 0;
+		rc = there ? add_entry(r, &e, err) : 0;
 	ckpt_window_clear(&w);
 	*end = at < size ? at : size;
 	if (rc < 0 || size - *end < END_BYTES ||
@@ -212,27 +219,26 @@ static int take_directory(struct ckpt_remains *r, uint64_t at, uint64_t *end,
 
 /* ---- the whole ---- */
 
-static void look_at_rest(struct ckpt_remains *r, uint64_t at)
+static void note_rest(struct ckpt_remains *r, uint64_t at)
 {
 	uint8_t mark[4];
 
 	r->follows = ckpt_source_size(r->source) - at;
-	r->another = r->follows &&
-		     ckpt_source_read(r->source, at, mark, sizeof(mark), NULL) == 0 &&
+	r->another = r->follows && ckpt_source_read(r->source, at, mark, sizeof(mark), NULL) == 0 &&
 		     !memcmp(mark, "PK\3\4", 4);
 }
 
-int ckpt_remains_read(struct ckpt_source *source, const volatile int *cancel, struct ckpt_remains *r,
-		      struct ckpt_error *err)
+int ckpt_remains_read(struct ckpt_source *source, const volatile int *cancel,
+		      struct ckpt_remains *r, struct ckpt_error *err)
 {
 	uint64_t at;
 	int rc = ckpt_remains_walk(source, 0, cancel, r, &at, err);
 
 	if (rc == 0)
-		rc = take_directory(r, at, &at, err);
+		rc = read_directory(r, at, &at, err);
 	for (uint32_t i = 0; rc == 0 && r->zip && i < r->zip->count; i++)
-		rc = take_entry(r, &r->zip->entries[i], err);
+		rc = add_entry(r, &r->zip->entries[i], err);
 	if (rc == 0 && !r->zip)
-		look_at_rest(r, at);
+		note_rest(r, at);
 	return rc;
 }

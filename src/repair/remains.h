@@ -5,10 +5,10 @@
 #include "format/torch_remains.h"
 
 /*
- * Finds what there is in SOURCE, which may be nothing: ckpt_remains_walk(), and then what the
- * directory tells, of which a part may be damaged. CANCEL, errors and OUT are as there.
+ * Find what there is in SOURCE, which may be nothing: by ckpt_remains_walk(), then by what is left
+ * of the directory. CANCEL, errors and OUT are as there.
  */
-int ckpt_remains_read(struct ckpt_source *source, const volatile int *cancel, struct ckpt_remains *out,
-		      struct ckpt_error *err);
+int ckpt_remains_read(struct ckpt_source *source, const volatile int *cancel,
+		      struct ckpt_remains *out, struct ckpt_error *err);
 
 #endif

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt repair`: the entry point, and what the rescue of archives and of legacy streams have in
+ * common: reporting, fates of storages, checksums.
+ *
+ * A file is damaged if `ckpt verify` finds damage, or the rescue does (report.damaged). A file
+ * without damage is opened as it is, not rebuilt, so that repairing it changes nothing.
+ */
 #include "base/cancel.h"
 #include "base/flags.h"
 #include "repair/rescue.h"
@@ -18,10 +25,10 @@
 
 static const uint64_t TEXT_BUDGET = 1 << 30;
 
-/* ---- what the parts have in common ---- */
+/* ---- reporting ---- */
 
-int ckpt_rescue_tell(struct ckpt_rescue *r, enum ckpt_repair_kind kind, const char *record,
-		     uint64_t offset, const char *fmt, ...)
+int ckpt_rescue_report(struct ckpt_rescue *r, enum ckpt_repair_kind kind, const char *record,
+		       uint64_t offset, const char *fmt, ...)
 {
 	struct ckpt_repair_finding finding = {
 		.size = sizeof(finding), .kind = kind, .record = record, .offset = offset
@@ -67,14 +74,14 @@ int ckpt_rescue_set_fate(struct ckpt_rescue *r, const char *key, size_t len,
 
 /* ---- bytes ---- */
 
-struct looking {
+struct checksumming {
 	struct ckpt_rescue *r;
 	bool *readable;
 };
 
 static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
 {
-	const struct ckpt_rescue *r = ((struct looking *)ctx)->r;
+	const struct ckpt_rescue *r = ((struct checksumming *)ctx)->r;
 
 	if (ckpt_cancelled(r->o.cancel))
 		return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted");
@@ -83,25 +90,25 @@ static int tick(void *ctx, uint64_t done, struct ckpt_error *err)
 	return 0;
 }
 
-/* A sector that cannot be read is damage like any other: the rest may still be saved. */
-static int failed(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
+/* A sector that cannot be read is damage like any other: what is around it may be saved. */
+static int note_unreadable(void *ctx, uint64_t i, int rc, const struct ckpt_error *err)
 {
 	(void)rc;
 	(void)err;
-	((struct looking *)ctx)->readable[i] = false;
+	((struct checksumming *)ctx)->readable[i] = false;
 	return 0;
 }
 
-int ckpt_rescue_look(struct ckpt_rescue *r, const struct ckpt_recipe *recipes, uint64_t count,
-		     uint32_t *crc32, bool *readable, struct ckpt_error *err)
+int ckpt_rescue_checksum(struct ckpt_rescue *r, const struct ckpt_recipe *recipes, uint64_t count,
+			 uint32_t *crc32, bool *readable, struct ckpt_error *err)
 {
-	struct looking l = { r, readable };
+	struct checksumming l = { r, readable };
 	struct ckpt_block_reading reading = { .recipes = recipes,
-				  .count = count,
-				  .crc32 = crc32,
-				  .failed = failed,
-				  .tick = tick,
-				  .ctx = &l };
+					      .count = count,
+					      .crc32 = crc32,
+					      .failed = note_unreadable,
+					      .tick = tick,
+					      .ctx = &l };
 	int rc = 0;
 
 	r->total = 0;
@@ -114,20 +121,20 @@ int ckpt_rescue_look(struct ckpt_rescue *r, const struct ckpt_recipe *recipes, u
 	return rc == 0 ? ckpt_read_blocks(r->workers, &reading, err) : rc;
 }
 
-/* ---- what is wrong with the file as such ---- */
+/* ---- damage that verify finds ---- */
 
-static int take_finding(void *ctx, const struct ckpt_finding *f)
+static int report_finding(void *ctx, const struct ckpt_finding *f)
 {
 	struct ckpt_rescue *r = ctx;
 
 	if (f->kind != CKPT_FINDING_DAMAGE)
 		return 0;
-	return ckpt_rescue_tell(r, CKPT_REPAIR_DAMAGE, f->record, f->offset, "%s", f->text);
+	return ckpt_rescue_report(r, CKPT_REPAIR_DAMAGE, f->record, f->offset, "%s", f->text);
 }
 
-/* FLAGS: as of ckpt_verify(). A file that cannot even be named is damaged, too. */
-static int look_at_whole(struct ckpt_rescue *r, const char *path, unsigned flags,
-			 struct ckpt_error *err)
+/* FLAGS: of ckpt_verify(). A file of no known format is damaged, too. */
+static int verify_file(struct ckpt_rescue *r, const char *path, unsigned flags,
+		       struct ckpt_error *err)
 {
 	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
 	struct ckpt_error opening = CKPT_ERROR_INIT;
@@ -137,10 +144,10 @@ static int look_at_whole(struct ckpt_rescue *r, const char *path, unsigned flags
 	options.flags = flags;
 	options.cancel = r->o.cancel;
 	options.threads = r->o.threads;
-	rc = ckpt_verify(path, &options, take_finding, r, NULL, &opening);
+	rc = ckpt_verify(path, &options, report_finding, r, NULL, &opening);
 	if (rc == CKPT_E_UNSUPPORTED || rc == CKPT_E_FORMAT || rc == CKPT_E_IO)
-		return ckpt_rescue_tell(r, CKPT_REPAIR_DAMAGE, NULL, CKPT_NO_OFFSET, "%s",
-					ckpt_error_text(&opening, text, sizeof(text)));
+		return ckpt_rescue_report(r, CKPT_REPAIR_DAMAGE, NULL, CKPT_NO_OFFSET, "%s",
+					  ckpt_error_text(&opening, text, sizeof(text)));
 	if (rc < 0 && err)
 		*err = opening;
 	return rc;
@@ -158,8 +165,8 @@ static bool is_legacy(const struct ckpt_source *file)
 	       ckpt_format_torch_legacy.probe(&opening);
 }
 
-static int rescue(struct ckpt_rescue *r, const char *path, struct ckpt_model **out,
-		  struct ckpt_error *err)
+static int run_rescue(struct ckpt_rescue *r, const char *path, struct ckpt_model **out,
+		      struct ckpt_error *err)
 {
 	struct ckpt_model *all = NULL;
 	int rc = is_legacy(r->file) ? ckpt_rescue_legacy(r, &all, err)
@@ -169,14 +176,14 @@ static int rescue(struct ckpt_rescue *r, const char *path, struct ckpt_model **o
 		rc = ckpt_rescue_tensors(r, all, out, err);
 	ckpt_close(all);
 	if (rc == 0 && !r->report.damaged && r->compressed)
-		rc = look_at_whole(r, path, 0, err);
+		rc = verify_file(r, path, 0, err);
 	if (rc == 0 && r->report.damaged && r->pickle != CKPT_FATE_PROVEN && !r->report.tensors)
 		return ckpt_fail(err, CKPT_E_FORMAT,
 				 "nothing can be saved: the list of tensors (data.pkl) is damaged, "
 				 "or it names none");
 	if (rc < 0 || r->report.damaged)
 		return rc;
-	ckpt_close(*out); /* it is sound: nothing of it has to go */
+	ckpt_close(*out); /* the file is sound */
 	return ckpt_format_open(r->file, out, err);
 }
 
@@ -189,7 +196,7 @@ static int refuse_folder(const char *path, struct ckpt_error *err)
 			     path, NULL, CKPT_NO_OFFSET);
 }
 
-static void clear(struct ckpt_rescue *r)
+static void clear_rescue(struct ckpt_rescue *r)
 {
 	ckpt_workers_free(r->workers);
 	ckpt_strmap_clear(&r->by_key);
@@ -224,14 +231,14 @@ int ckpt_repair_open(const char *path, const struct ckpt_repair_options *options
 	if (rc < 0)
 		return rc;
 	r.arena = ckpt_arena_new(TEXT_BUDGET);
-	rc = r.arena ? look_at_whole(&r, path, CKPT_VERIFY_QUICK, err) : ckpt_fail_nomem(err);
+	rc = r.arena ? verify_file(&r, path, CKPT_VERIFY_QUICK, err) : ckpt_fail_nomem(err);
 	if (rc == 0)
-		rc = rescue(&r, path, out, err);
+		rc = run_rescue(&r, path, out, err);
 	if (rc < 0) {
 		ckpt_close(*out);
 		*out = NULL;
 	}
 	ckpt_sized_give(report, &r.report, sizeof(r.report));
-	clear(&r);
+	clear_rescue(&r);
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }

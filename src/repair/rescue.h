@@ -27,7 +27,7 @@ struct ckpt_rescue {
 	void *ctx;
 	struct ckpt_source *file; /* borrowed */
 	struct ckpt_workers *workers;
-	uint64_t total; /* bytes that are looked at */
+	uint64_t total; /* bytes to be read, for the progress */
 	struct ckpt_arena *arena;
 	struct ckpt_strmap by_key; /* of storages, to FATES */
 	struct ckpt_fate *fates;
@@ -37,9 +37,9 @@ struct ckpt_rescue {
 	bool compressed; /* some records are */
 };
 
-/* Tell what was found. 0, or the negative status with which the caller's function wants it to end. */
-int ckpt_rescue_tell(struct ckpt_rescue *r, enum ckpt_repair_kind kind, const char *record,
-		     uint64_t offset, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+/* Report a finding. 0, or the negative status with which the caller's function ends the call. */
+int ckpt_rescue_report(struct ckpt_rescue *r, enum ckpt_repair_kind kind, const char *record,
+		       uint64_t offset, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
 /* A text in the arena; NULL: no memory. */
 const char *ckpt_rescue_text(struct ckpt_rescue *r, const char *fmt, ...)
@@ -48,15 +48,15 @@ const char *ckpt_rescue_text(struct ckpt_rescue *r, const char *fmt, ...)
 int ckpt_rescue_set_fate(struct ckpt_rescue *r, const char *key, size_t len,
 			 const struct ckpt_fate *fate, struct ckpt_error *err);
 
-/* CRC32 of each recipe; READABLE is false for those that cannot be read. */
-int ckpt_rescue_look(struct ckpt_rescue *r, const struct ckpt_recipe *recipes, uint64_t count,
-		     uint32_t *crc32, bool *readable, struct ckpt_error *err);
+/* Compute the CRC32 of each recipe; READABLE is false for those that cannot be read. */
+int ckpt_rescue_checksum(struct ckpt_rescue *r, const struct ckpt_recipe *recipes, uint64_t count,
+			 uint32_t *crc32, bool *readable, struct ckpt_error *err);
 
-/* A model of all that there is, with zeros for what is lost, and the fates of its storages. */
+/* Make a model of all that there is, with zeros for what is lost, and the fates of its storages. */
 int ckpt_rescue_zip(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_error *err);
 int ckpt_rescue_legacy(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_error *err);
 
-/* *OUT: MODEL without what is lost, or with that filled. Tells of it. */
+/* Make *OUT: MODEL without what is lost, or with that filled. Reports all that is not proven. */
 int ckpt_rescue_tensors(struct ckpt_rescue *r, const struct ckpt_model *model,
 			struct ckpt_model **out, struct ckpt_error *err);
 

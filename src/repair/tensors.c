@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the fates of storages to those of tensors: what is lost is left out, or filled. */
+/*
+ * From the fates of storages to those of tensors: makes the model without what is lost, or with
+ * zeros or NaN in its place.
+ *
+ * A tensor has the worst mark of all storages that it needs, and is never better than the pickle.
+ * What is lost is left out as an entry of a dict. Lists and objects cannot do without a part, so
+ * there it can only be filled (`stuck`). Every tensor is counted in the report, and every one that
+ * is not proven is reported.
+ */
 #include "repair/rescue.h"
 
 #include "base/grow.h"
@@ -12,29 +20,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An entry that goes. */
-struct gone {
+/* An entry that is left out. */
+struct dropped {
 	const struct ckpt_value *mapping;
 	uint32_t index;
 };
 
-struct judge {
+struct tensor_rescue {
 	struct ckpt_rescue *r;
 	const struct ckpt_model *from;
 	struct ckpt_model *to;
 	uint8_t *marks;			/* by storage */
 	const struct ckpt_fate **fates; /* by storage; NULL: nothing is known of it */
-	enum ckpt_dtype
-		*dtypes; /* by storage: as its tensors take it; UNKNOWN: as it says itself */
-	struct gone *gone;
-	uint32_t gone_count, gone_cap;
-	uint64_t stuck; /* lost, and cannot be left out */
+	enum ckpt_dtype *dtypes;	/* by storage: that of its tensors; UNKNOWN: it has none */
+	struct dropped *dropped;
+	uint32_t dropped_count, dropped_cap;
+	uint64_t stuck; /* tensors that are lost and cannot be left out */
 	char first_stuck[200];
 };
 
 /* ---- which storages ---- */
 
-static int mark_storages(struct judge *j, struct ckpt_error *err)
+static int mark_storages(struct tensor_rescue *j, struct ckpt_error *err)
 {
 	uint32_t count = j->from->storage_count;
 
@@ -51,7 +58,7 @@ static int mark_storages(struct judge *j, struct ckpt_error *err)
 		j->dtypes[i] = CKPT_DTYPE_UNKNOWN;
 		j->fates[i] = fate ? &j->r->fates[*fate] : NULL;
 		j->marks[i] = fate ? (uint8_t)j->fates[i]->mark : CKPT_FATE_LOST;
-		j->r->report.damaged |= !fate; /* it is mentioned only */
+		j->r->report.damaged |= !fate; /* it is only mentioned */
 		j->r->report.storages += !s->view;
 		if (s->view)
 			continue;
@@ -67,17 +74,17 @@ static int mark_storages(struct judge *j, struct ckpt_error *err)
 
 static void note_dtype(void *ctx, uint32_t storage, const struct ckpt_tensor *t)
 {
-	struct judge *j = ctx;
+	struct tensor_rescue *j = ctx;
 
 	if (t && j->dtypes[storage] == CKPT_DTYPE_UNKNOWN)
 		j->dtypes[storage] = t->dtype;
 }
 
-static enum ckpt_dtype dtype_of(const struct judge *j, uint32_t storage)
+static enum ckpt_dtype dtype_of(const struct tensor_rescue *j, uint32_t storage)
 {
 	const struct ckpt_storage *s = &j->from->storages[storage];
 
-	/* a typed storage is what it says; only bytes are what somebody makes of them */
+	/* an untyped storage, of bytes, has the dtype of its tensors */
 	if (s->dtype == CKPT_DTYPE_UINT8 && j->dtypes[storage] != CKPT_DTYPE_UNKNOWN)
 		return j->dtypes[storage];
 	return s->dtype;
@@ -85,13 +92,13 @@ static enum ckpt_dtype dtype_of(const struct judge *j, uint32_t storage)
 
 /* ---- which tensors ---- */
 
-static bool is_wanted(const struct judge *j, enum ckpt_fate_mark mark)
+static bool is_wanted(const struct tensor_rescue *j, enum ckpt_fate_mark mark)
 {
 	return mark == CKPT_FATE_PROVEN ||
 	       (mark == CKPT_FATE_UNPROVEN && !(j->r->o.flags & CKPT_REPAIR_PROVEN_ONLY));
 }
 
-static bool has_nan(const struct judge *j, const struct ckpt_holder *h)
+static bool has_nan(const struct tensor_rescue *j, const struct ckpt_holder *h)
 {
 	struct ckpt_fill fill;
 
@@ -99,15 +106,18 @@ static bool has_nan(const struct judge *j, const struct ckpt_holder *h)
 			     &fill);
 }
 
-/* Where values are, and how many, is told by other tensors inside of some: zeros there would be none that torch takes. */
-static bool can_be_filled(const struct judge *j, const struct ckpt_holder *h)
+/*
+ * Sparse and nested tensors have tensors with indices inside, where torch would not accept zeros.
+ */
+static bool can_be_filled(const struct tensor_rescue *j, const struct ckpt_holder *h)
 {
 	return j->r->o.fill != CKPT_FILL_NOTHING &&
 	       !(h->tensor &&
 		 (h->tensor->kind == CKPT_KIND_SPARSE || h->tensor->kind == CKPT_KIND_NESTED));
 }
 
-static int tell(struct judge *j, const struct ckpt_holder *h, enum ckpt_fate_mark mark, bool wanted)
+static int report_tensor(struct tensor_rescue *j, const struct ckpt_holder *h,
+			 enum ckpt_fate_mark mark, bool wanted)
 {
 	const struct ckpt_fate *fate = h->mark ? j->fates[h->storage] : NULL;
 	struct ckpt_repair_finding f = { .size = sizeof(f),
@@ -130,7 +140,7 @@ static int tell(struct judge *j, const struct ckpt_holder *h, enum ckpt_fate_mar
 	return j->r->found ? j->r->found(j->r->ctx, &f) : 0;
 }
 
-static int let_go(struct judge *j, const struct ckpt_holder *h, struct ckpt_error *err)
+static int drop_entry(struct tensor_rescue *j, const struct ckpt_holder *h, struct ckpt_error *err)
 {
 	void *grown;
 
@@ -140,17 +150,17 @@ static int let_go(struct judge *j, const struct ckpt_holder *h, struct ckpt_erro
 				    h->step->name_len);
 		return 0;
 	}
-	grown = ckpt_grow(j->gone, j->gone_count, &j->gone_cap, sizeof(*j->gone));
+	grown = ckpt_grow(j->dropped, j->dropped_count, &j->dropped_cap, sizeof(*j->dropped));
 	if (!grown)
 		return ckpt_fail_nomem(err);
-	j->gone = grown;
-	j->gone[j->gone_count++] = (struct gone){ h->mapping, h->index };
+	j->dropped = grown;
+	j->dropped[j->dropped_count++] = (struct dropped){ h->mapping, h->index };
 	return 0;
 }
 
-static int judge_holder(void *ctx, const struct ckpt_holder *h, struct ckpt_error *err)
+static int visit_holder(void *ctx, const struct ckpt_holder *h, struct ckpt_error *err)
 {
-	struct judge *j = ctx;
+	struct tensor_rescue *j = ctx;
 	struct ckpt_repair_report *report = &j->r->report;
 	enum ckpt_fate_mark mark = (enum ckpt_fate_mark)h->mark;
 	bool wanted;
@@ -165,7 +175,7 @@ static int judge_holder(void *ctx, const struct ckpt_holder *h, struct ckpt_erro
 	report->lost += !wanted;
 	if (mark == CKPT_FATE_PROVEN)
 		return 0;
-	rc = tell(j, h, mark, wanted);
+	rc = report_tensor(j, h, mark, wanted);
 	if (rc < 0 || wanted)
 		return rc;
 	if (can_be_filled(j, h)) {
@@ -173,30 +183,30 @@ static int judge_holder(void *ctx, const struct ckpt_holder *h, struct ckpt_erro
 		return 0;
 	}
 	report->optimizer_lost += h->of_optimizer;
-	return let_go(j, h, err);
+	return drop_entry(j, h, err);
 }
 
-/* ---- carrying it out ---- */
+/* ---- leaving out and filling ---- */
 
 static int by_mapping(const void *a, const void *b)
 {
-	const struct gone *x = a, *y = b;
+	const struct dropped *x = a, *y = b;
 
 	if (x->mapping->id != y->mapping->id)
 		return x->mapping->id < y->mapping->id ? -1 : 1;
 	return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* COUNT entries of one mapping go, in their order. */
-static int leave_out(struct judge *j, const struct gone *gone, uint32_t count,
-		     struct ckpt_error *err)
+/* Leaves out COUNT entries of one mapping, which are in their order. */
+static int drop_from_mapping(struct tensor_rescue *j, const struct dropped *dropped, uint32_t count,
+			     struct ckpt_error *err)
 {
 	struct ckpt_fewer_entries fewer;
 	uint32_t next = 0;
-	int rc = ckpt_fewer_entries_begin(j->to, gone->mapping, &fewer, err);
+	int rc = ckpt_fewer_entries_begin(j->to, dropped->mapping, &fewer, err);
 
 	for (uint32_t i = 0; rc == 0 && i + 1 < fewer.were->count; i += 2) {
-		if (next < count && gone[next].index == i)
+		if (next < count && dropped[next].index == i)
 			next++;
 		else
 			rc = ckpt_fewer_entries_keep(j->to, &fewer, i, err);
@@ -204,22 +214,23 @@ static int leave_out(struct judge *j, const struct gone *gone, uint32_t count,
 	return rc < 0 ? rc : ckpt_model_replace(j->to, fewer.copy, err);
 }
 
-static int leave_all_out(struct judge *j, struct ckpt_error *err)
+static int drop_entries(struct tensor_rescue *j, struct ckpt_error *err)
 {
 	int rc = 0;
 
-	if (j->gone_count)
-		qsort(j->gone, j->gone_count, sizeof(*j->gone), by_mapping);
-	for (uint32_t i = 0, end; rc == 0 && i < j->gone_count; i = end) {
-		for (end = i; end < j->gone_count && j->gone[end].mapping == j->gone[i].mapping;
+	if (j->dropped_count)
+		qsort(j->dropped, j->dropped_count, sizeof(*j->dropped), by_mapping);
+	for (uint32_t i = 0, end; rc == 0 && i < j->dropped_count; i = end) {
+		for (end = i;
+		     end < j->dropped_count && j->dropped[end].mapping == j->dropped[i].mapping;
 		     end++)
 			;
-		rc = leave_out(j, &j->gone[i], end - i, err);
+		rc = drop_from_mapping(j, &j->dropped[i], end - i, err);
 	}
 	return rc;
 }
 
-static int fill_storage(struct judge *j, uint32_t i, struct ckpt_error *err)
+static int fill_storage(struct tensor_rescue *j, uint32_t i, struct ckpt_error *err)
 {
 	struct ckpt_fill *fill = ckpt_arena_alloc(j->to->arena, sizeof(*fill));
 	struct ckpt_recipe *made = ckpt_arena_alloc(j->to->arena, sizeof(*made));
@@ -239,7 +250,7 @@ static int fill_storage(struct judge *j, uint32_t i, struct ckpt_error *err)
 	return 0;
 }
 
-static int fill_all(struct judge *j, struct ckpt_error *err)
+static int fill_all(struct tensor_rescue *j, struct ckpt_error *err)
 {
 	int rc = 0;
 
@@ -249,7 +260,7 @@ static int fill_all(struct judge *j, struct ckpt_error *err)
 	return rc;
 }
 
-static int check_left(const struct judge *j, struct ckpt_error *err)
+static int check_any_left(const struct tensor_rescue *j, struct ckpt_error *err)
 {
 	const struct ckpt_repair_report *report = &j->r->report;
 
@@ -270,8 +281,8 @@ static int check_left(const struct judge *j, struct ckpt_error *err)
 int ckpt_rescue_tensors(struct ckpt_rescue *r, const struct ckpt_model *model,
 			struct ckpt_model **out, struct ckpt_error *err)
 {
-	struct judge j = { .r = r, .from = model };
-	struct ckpt_holders holders = { .holder = judge_holder, .storage = note_dtype, .ctx = &j };
+	struct tensor_rescue j = { .r = r, .from = model };
+	struct ckpt_holders holders = { .holder = visit_holder, .storage = note_dtype, .ctx = &j };
 	int rc = mark_storages(&j, err);
 
 	holders.marks = j.marks;
@@ -280,15 +291,15 @@ int ckpt_rescue_tensors(struct ckpt_rescue *r, const struct ckpt_model *model,
 	if (rc == 0)
 		rc = ckpt_model_each_holder(model, &holders, err);
 	if (rc == 0)
-		rc = check_left(&j, err);
+		rc = check_any_left(&j, err);
 	if (rc == 0)
-		rc = leave_all_out(&j, err);
+		rc = drop_entries(&j, err);
 	if (rc == 0 && r->o.fill != CKPT_FILL_NOTHING)
 		rc = fill_all(&j, err);
 	free(j.marks);
 	free(j.fates);
 	free(j.dtypes);
-	free(j.gone);
+	free(j.dropped);
 	if (rc < 0)
 		ckpt_close(j.to);
 	else

@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A damaged archive: which of its records are sound, and the archive that they would have made. */
+/*
+ * Rescues a damaged archive: finds out which of its records are sound, puts the archive together
+ * that torch would have written of them, and opens it.
+ *
+ * What must stay true:
+ *  - A record is proven only if its bytes have a checksum that is recorded for it, and nothing says
+ *    that its name is another's (is_of_another_record(), check_order()). In doubt it is unproven.
+ *  - The pickle names all tensors, so without a proof for it no tensor is proven. Compressed
+ *    records are checked after stored ones, as their unpacked sizes come from the pickle.
+ *  - Whatever makes less of a record than torch would see sets report.damaged: a file without
+ *    damage is opened as it is.
+ */
 #include "repair/rescue.h"
 
 #include "base/text.h"
@@ -21,7 +32,7 @@ static const char *shown_name(const struct ckpt_remnant *record, char buf[SHOWN]
 	return ckpt_escape(buf, SHOWN, record->name, record->name_len);
 }
 
-static bool has_crc(const struct ckpt_remnant *record, uint32_t crc32)
+static bool matches_crc(const struct ckpt_remnant *record, uint32_t crc32)
 {
 	for (uint32_t i = 0; i < record->crc_count; i++)
 		if (record->crcs[i] == crc32)
@@ -64,25 +75,26 @@ static const char *why_unproven(const struct ckpt_remnant *record)
 }
 
 /*
- * Where bytes are missing, the name in front of a record may be that of another, with its checksum. The directory then tells of it, which
- * does not fit the file any more.
+ * Where bytes are missing, the name in front of a record may be that of another one, with its
+ * checksum. The directory, which does not fit the file anymore, shows that.
  */
-static bool is_somebody_elses(const struct ckpt_remains *remains, const struct ckpt_remnant *record,
-			      uint32_t crc32)
+static bool is_of_another_record(const struct ckpt_remains *remains,
+				 const struct ckpt_remnant *record, uint32_t crc32)
 {
 	if (remains->zip)
 		return false;
 	return record->crc_count > 1 || (record->has_elsewhere && record->elsewhere_crc != crc32);
 }
 
-/* The bytes are all there, and their checksum is CRC32. */
-static void judge(struct ckpt_rescue *r, const struct ckpt_remains *remains,
-		  const struct ckpt_remnant *record, uint32_t crc32, struct ckpt_piece_fate *fate)
+/* Sets the mark of a record: its bytes are all there, and their checksum is CRC32. */
+static void set_mark(struct ckpt_rescue *r, const struct ckpt_remains *remains,
+		     const struct ckpt_remnant *record, uint32_t crc32,
+		     struct ckpt_piece_fate *fate)
 {
 	fate->mark = CKPT_FATE_UNPROVEN;
-	if (!record->csize || has_crc(record, crc32)) {
+	if (!record->csize || matches_crc(record, crc32)) {
 		r->report.damaged |= record->crc_count > 1; /* they differ */
-		if (is_somebody_elses(remains, record, crc32)) {
+		if (is_of_another_record(remains, record, crc32)) {
 			fate->why = "the directory has another checksum for it";
 			return;
 		}
@@ -114,8 +126,8 @@ static struct ckpt_recipe extent(const struct ckpt_remains *remains,
 				     .len = record->csize };
 }
 
-/* Those that are stored; of compressed ones the checksum is that of what they unpack to. */
-static int judge_stored(struct ckpt_rescue *r, const struct ckpt_remains *remains,
+/* Compressed records are checked later: checksums are those of the unpacked bytes. */
+static int check_stored(struct ckpt_rescue *r, const struct ckpt_remains *remains,
 			struct ckpt_piece_fate *fates, struct ckpt_error *err)
 {
 	size_t room = remains->count + (size_t)1;
@@ -134,14 +146,14 @@ static int judge_stored(struct ckpt_rescue *r, const struct ckpt_remains *remain
 			recipes[i].len = recipes[i].off = 0;
 	}
 	if (rc == 0)
-		rc = ckpt_rescue_look(r, recipes, remains->count, crcs, readable, err);
+		rc = ckpt_rescue_checksum(r, recipes, remains->count, crcs, readable, err);
 	for (uint32_t i = 0; rc == 0 && i < remains->count; i++) {
 		const struct ckpt_remnant *record = &remains->records[i];
 
 		if (fates[i].why || record->method != CKPT_ZIP_STORED)
 			continue;
 		if (readable[i]) {
-			judge(r, remains, record, crcs[i], &fates[i]);
+			set_mark(r, remains, record, crcs[i], &fates[i]);
 			continue;
 		}
 		fates[i].mark = CKPT_FATE_LOST;
@@ -153,8 +165,8 @@ static int judge_stored(struct ckpt_rescue *r, const struct ckpt_remains *remain
 	return rc;
 }
 
-/* The checksum of a record in front of a gap proves no name. */
-static int doubt_order(struct ckpt_rescue *r, const struct ckpt_remains *remains,
+/* In front of a gap a checksum proves the bytes of a record, but not its name. */
+static int check_order(struct ckpt_rescue *r, const struct ckpt_remains *remains,
 		       struct ckpt_piece_fate *fates, struct ckpt_error *err)
 {
 	bool *gap = malloc(remains->count + (size_t)1);
@@ -171,8 +183,8 @@ static int doubt_order(struct ckpt_rescue *r, const struct ckpt_remains *remains
 	return rc;
 }
 
-/* In an archive of all records the compressed ones can be unpacked. */
-static int judge_deflated(struct ckpt_rescue *r, struct ckpt_rebuild *b, struct ckpt_error *err)
+/* Compressed records are unpacked by way of an archive of all records that can be read. */
+static int check_deflated(struct ckpt_rescue *r, struct ckpt_rebuild *b, struct ckpt_error *err)
 {
 	const struct ckpt_remains *remains = b->remains;
 	struct ckpt_source *source = NULL;
@@ -197,9 +209,9 @@ static int judge_deflated(struct ckpt_rescue *r, struct ckpt_rebuild *b, struct 
 		if (!entry || ckpt_zip_locate(zip, entry, NULL) < 0)
 			continue;
 		recipe = ckpt_zip_recipe(zip, entry);
-		rc = ckpt_rescue_look(r, &recipe, 1, &crc32, &readable, err);
+		rc = ckpt_rescue_checksum(r, &recipe, 1, &crc32, &readable, err);
 		if (rc == 0 && readable)
-			judge(r, remains, record, crc32, &b->fates[i]);
+			set_mark(r, remains, record, crc32, &b->fates[i]);
 		else
 			b->fates[i] = (struct ckpt_piece_fate){
 				.mark = CKPT_FATE_LOST, .why = "what it is compressed to is damaged"
@@ -210,8 +222,8 @@ static int judge_deflated(struct ckpt_rescue *r, struct ckpt_rebuild *b, struct 
 	return rc;
 }
 
-/* What a storage unpacks to is told by the pickle, which is proven; a header or directory may be damaged there. */
-static bool size_deflated(struct ckpt_remains *remains)
+/* Unpacked sizes of storages come from the pickle: header and directory may be damaged. */
+static bool set_deflated_sizes(struct ckpt_remains *remains)
 {
 	bool any = false;
 
@@ -223,17 +235,17 @@ static bool size_deflated(struct ckpt_remains *remains)
 
 		if (record->method != CKPT_ZIP_DEFLATED)
 			continue;
-		any = true; /* whether they unpack as they say is seen by a reader alone */
+		any = true; /* only unpacking shows whether their sizes are right */
 		if (size)
 			record->usize = *size;
 	}
 	return any;
 }
 
-/* ---- without a pickle nothing can be saved: what is there all the same ---- */
+/* ---- without a pickle nothing can be saved ---- */
 
-static int tell_nameless(struct ckpt_rescue *r, const struct ckpt_rebuild *b, uint64_t *sound,
-			 uint64_t *nbytes)
+static int report_nameless(struct ckpt_rescue *r, const struct ckpt_rebuild *b, uint64_t *sound,
+			   uint64_t *nbytes)
 {
 	char shown[SHOWN];
 	int rc = 0;
@@ -245,10 +257,10 @@ static int tell_nameless(struct ckpt_rescue *r, const struct ckpt_rebuild *b, ui
 			continue;
 		++*sound;
 		*nbytes += record->usize;
-		rc = ckpt_rescue_tell(r, CKPT_REPAIR_NOTE, shown_name(record, shown),
-				      b->remains->start + record->data_off,
-				      "is sound, %" PRIu64 " bytes: whose they are is not known",
-				      record->usize);
+		rc = ckpt_rescue_report(r, CKPT_REPAIR_NOTE, shown_name(record, shown),
+					b->remains->start + record->data_off,
+					"is sound, %" PRIu64 " bytes: whose they are is not known",
+					record->usize);
 	}
 	return rc;
 }
@@ -257,7 +269,7 @@ static int fail_no_pickle(struct ckpt_rescue *r, const struct ckpt_rebuild *b, c
 			  struct ckpt_error *err)
 {
 	uint64_t sound = 0, nbytes = 0;
-	int rc = tell_nameless(r, b, &sound, &nbytes);
+	int rc = report_nameless(r, b, &sound, &nbytes);
 
 	if (rc < 0)
 		return rc;
@@ -276,7 +288,7 @@ static int fail_script(struct ckpt_error *err)
 			 "torch.save file");
 }
 
-/* One that was cut has lost the records by which it is known otherwise: its code, without which its objects are nothing. */
+/* A TorchScript archive that was cut off lacks the records that it is usually known by. */
 static bool is_script(const struct ckpt_model *model)
 {
 	const struct ckpt_value *root = ckpt_model_now(model, model->root), *cls;
@@ -336,7 +348,7 @@ static int set_fate(struct ckpt_rescue *r, const struct ckpt_rebuild *b, const c
 			ckpt_rescue_text(r, "it has %" PRIu64 " bytes, the pickle wants %" PRIu64,
 					 ckpt_rebuild_nbytes(record), nbytes);
 	}
-	if (!nbytes) /* then nothing of it can be lost */
+	if (!nbytes) /* nothing of it can be lost */
 		fate.mark = CKPT_FATE_PROVEN;
 	if (fate.mark == CKPT_FATE_LOST)
 		r->report.damaged = true;
@@ -360,8 +372,8 @@ static int set_fates(struct ckpt_rescue *r, const struct ckpt_rebuild *b, struct
 	return rc;
 }
 
-/* Records that are no tensor's: those of torch are made anew, others can only be left out. */
-static int tell_others(struct ckpt_rescue *r, const struct ckpt_rebuild *b)
+/* Other records: those whose texts are known are made anew, the rest is left out. */
+static int report_other_records(struct ckpt_rescue *r, const struct ckpt_rebuild *b)
 {
 	char shown[SHOWN];
 	int rc = 0;
@@ -373,23 +385,23 @@ static int tell_others(struct ckpt_rescue *r, const struct ckpt_rebuild *b)
 		if (b->fates[i].mark != CKPT_FATE_LOST || record->misnamed ||
 		    (key && ckpt_strmap_find(&r->by_key, key, strlen(key))))
 			continue;
-		rc = ckpt_rescue_tell(r, CKPT_REPAIR_DAMAGE, shown_name(record, shown),
-				      b->remains->start + record->data_off, "%s; %s",
-				      b->fates[i].why,
-				      ckpt_rebuild_knows(b, record) ? "it is made anew"
-								    : "it is left out");
+		rc = ckpt_rescue_report(r, CKPT_REPAIR_DAMAGE, shown_name(record, shown),
+					b->remains->start + record->data_off, "%s; %s",
+					b->fates[i].why,
+					ckpt_rebuild_is_fixed(b, record) ? "it is made anew"
+									 : "it is left out");
 	}
 	if (rc == 0 && b->remains->start)
-		rc = ckpt_rescue_tell(r, CKPT_REPAIR_DAMAGE, NULL, 0,
-				      "%" PRIu64 " bytes stand in front of the archive",
-				      b->remains->start);
+		rc = ckpt_rescue_report(r, CKPT_REPAIR_DAMAGE, NULL, 0,
+					"%" PRIu64 " bytes stand in front of the archive",
+					b->remains->start);
 	if (rc == 0 && b->remains->another)
-		rc = ckpt_rescue_tell(r, CKPT_REPAIR_NOTE, NULL,
-				      b->remains->start + ckpt_source_size(b->remains->source) -
-					      b->remains->follows,
-				      "another archive follows, of %" PRIu64
-				      " bytes: it is not looked at",
-				      b->remains->follows);
+		rc = ckpt_rescue_report(r, CKPT_REPAIR_NOTE, NULL,
+					b->remains->start + ckpt_source_size(b->remains->source) -
+						b->remains->follows,
+					"another archive follows, of %" PRIu64
+					" bytes: it is not looked at",
+					b->remains->follows);
 	return rc;
 }
 
@@ -419,13 +431,13 @@ int ckpt_rescue_zip(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_
 
 	if (rc == 0) {
 		b.fates = calloc(remains.count + (size_t)1, sizeof(*b.fates));
-		rc = b.fates ? judge_stored(r, &remains, b.fates, err) : ckpt_fail_nomem(err);
+		rc = b.fates ? check_stored(r, &remains, b.fates, err) : ckpt_fail_nomem(err);
 	}
-	r->compressed = rc == 0 && size_deflated(&remains);
+	r->compressed = rc == 0 && set_deflated_sizes(&remains);
 	if (rc == 0 && r->compressed)
-		rc = judge_deflated(r, &b, err);
+		rc = check_deflated(r, &b, err);
 	if (rc == 0)
-		rc = doubt_order(r, &remains, b.fates, err);
+		rc = check_order(r, &remains, b.fates, err);
 	if (rc == 0)
 		rc = check_pickle(r, &b, err);
 	if (rc == 0)
@@ -433,7 +445,7 @@ int ckpt_rescue_zip(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_
 	if (rc == 0)
 		rc = set_fates(r, &b, err);
 	if (rc == 0)
-		rc = tell_others(r, &b);
+		rc = report_other_records(r, &b);
 	if (rc == 0)
 		rc = open_rebuilt(&b, out, err);
 	free(b.fates);

@@ -6,7 +6,7 @@
  * applied, and what it leaves goes through the next round.
  *
  * What must stay true: a rule that changes a name that is right already is never taken
- * (breaks_a_right_name()), and every list, the number of rules and of rounds is bounded, as the
+ * (breaks_a_right_name()), and the names that are compared, rules and rounds are bounded, as the
  * lists come from a message and from a file.
  */
 #include "why/rules.h"
