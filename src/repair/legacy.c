@@ -255,6 +255,8 @@ int ckpt_rescue_legacy(struct ckpt_rescue *r, struct ckpt_model **out, struct ck
 	if (rc == 0)
 		rc = add_storages(&s);
 	if (rc == 0)
+		rc = ckpt_rescue_check_texts(r, err);
+	if (rc == 0)
 		rc = open_rebuilt(&s, out);
 	ckpt_pieces_free(s.pieces);
 	ckpt_strmap_clear(&s.storages);

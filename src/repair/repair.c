@@ -47,13 +47,21 @@ int ckpt_rescue_report(struct ckpt_rescue *r, enum ckpt_repair_kind kind, const 
 
 const char *ckpt_rescue_text(struct ckpt_rescue *r, const char *fmt, ...)
 {
+	const char *copy;
 	char text[400];
 	va_list args;
 
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	return ckpt_arena_copy(r->arena, text, strlen(text));
+	copy = ckpt_arena_copy(r->arena, text, strlen(text));
+	r->no_memory |= !copy;
+	return copy;
+}
+
+int ckpt_rescue_check_texts(const struct ckpt_rescue *r, struct ckpt_error *err)
+{
+	return r->no_memory ? ckpt_fail_nomem(err) : 0;
 }
 
 int ckpt_rescue_set_fate(struct ckpt_rescue *r, const char *key, size_t len,

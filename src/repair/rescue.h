@@ -35,15 +35,19 @@ struct ckpt_rescue {
 	enum ckpt_fate_mark pickle; /* without a proof for it there is none for any tensor */
 	const char *pickle_why;
 	bool compressed; /* some records are */
+	bool no_memory;	 /* for a text */
 };
 
 /* Report a finding. 0, or the negative status with which the caller's function ends the call. */
 int ckpt_rescue_report(struct ckpt_rescue *r, enum ckpt_repair_kind kind, const char *record,
 		       uint64_t offset, const char *fmt, ...) __attribute__((format(printf, 5, 6)));
 
-/* A text in the arena; NULL: no memory. */
+/* A text in the arena; NULL: no memory, which ckpt_rescue_check_texts() then returns. */
 const char *ckpt_rescue_text(struct ckpt_rescue *r, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+
+/* CKPT_E_NOMEM if a text could not be made: call it before texts, or their absence, are used. */
+int ckpt_rescue_check_texts(const struct ckpt_rescue *r, struct ckpt_error *err);
 
 int ckpt_rescue_set_fate(struct ckpt_rescue *r, const char *key, size_t len,
 			 const struct ckpt_fate *fate, struct ckpt_error *err);

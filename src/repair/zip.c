@@ -40,29 +40,32 @@ static bool matches_crc(const struct ckpt_remnant *record, uint32_t crc32)
 	return record->has_doubtful && record->doubtful_crc == crc32;
 }
 
-/* Why a record cannot be used, whatever its bytes are; NULL: it may be. */
-static const char *why_unusable(struct ckpt_rescue *r, const struct ckpt_remains *remains,
-				const struct ckpt_remnant *record)
+/* Can the record be used if its bytes are right? False: *WHY says why not. */
+static bool is_usable(struct ckpt_rescue *r, const struct ckpt_remains *remains,
+		      const struct ckpt_remnant *record, const char **why)
 {
 	uint64_t size = ckpt_source_size(remains->source);
 
+	*why = NULL;
 	if (record->misnamed)
-		return "its name is damaged";
-	if (!record->sized)
-		return "where it ends cannot be told";
-	if (record->cut && record->data_off >= size)
-		return "the file ends before it";
-	if (record->cut)
-		return ckpt_rescue_text(r, "the file ends %" PRIu64 " bytes into it, of %" PRIu64,
+		*why = "its name is damaged";
+	else if (!record->sized)
+		*why = "where it ends cannot be told";
+	else if (record->cut && record->data_off >= size)
+		*why = "the file ends before it";
+	else if (record->cut)
+		*why = ckpt_rescue_text(r, "the file ends %" PRIu64 " bytes into it, of %" PRIu64,
 					size - record->data_off, record->csize);
-	if (record->method != CKPT_ZIP_STORED && record->method != CKPT_ZIP_DEFLATED)
-		return ckpt_rescue_text(r,
+	else if (record->method != CKPT_ZIP_STORED && record->method != CKPT_ZIP_DEFLATED)
+		*why = ckpt_rescue_text(r,
 					"it is compressed with method %u, which torch cannot read",
 					record->method);
-	if (record->method == CKPT_ZIP_DEFLATED &&
-	    (record->csize >= UINT32_MAX || record->usize >= UINT32_MAX))
-		return "it is compressed, and larger than 4 GiB";
-	return NULL;
+	else if (record->method == CKPT_ZIP_DEFLATED &&
+		 (record->csize >= UINT32_MAX || record->usize >= UINT32_MAX))
+		*why = "it is compressed, and larger than 4 GiB";
+	else
+		return true;
+	return false;
 }
 
 static const char *why_unproven(const struct ckpt_remnant *record)
@@ -138,13 +141,15 @@ static int check_stored(struct ckpt_rescue *r, const struct ckpt_remains *remain
 
 	for (uint32_t i = 0; rc == 0 && i < remains->count; i++) {
 		const struct ckpt_remnant *record = &remains->records[i];
+		bool usable = is_usable(r, remains, record, &fates[i].why);
 
-		fates[i].why = why_unusable(r, remains, record);
-		fates[i].mark = fates[i].why ? CKPT_FATE_LOST : CKPT_FATE_UNPROVEN;
+		fates[i].mark = usable ? CKPT_FATE_UNPROVEN : CKPT_FATE_LOST;
 		recipes[i] = extent(remains, record);
-		if (fates[i].why || record->method != CKPT_ZIP_STORED)
+		if (!usable || record->method != CKPT_ZIP_STORED)
 			recipes[i].len = recipes[i].off = 0;
 	}
+	if (rc == 0)
+		rc = ckpt_rescue_check_texts(r, err);
 	if (rc == 0)
 		rc = ckpt_rescue_checksum(r, recipes, remains->count, crcs, readable, err);
 	for (uint32_t i = 0; rc == 0 && i < remains->count; i++) {
@@ -439,11 +444,15 @@ int ckpt_rescue_zip(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_
 	if (rc == 0)
 		rc = check_order(r, &remains, b.fates, err);
 	if (rc == 0)
+		rc = ckpt_rescue_check_texts(r, err);
+	if (rc == 0)
 		rc = check_pickle(r, &b, err);
 	if (rc == 0)
 		ckpt_rebuild_find_byteorder(r, &b);
 	if (rc == 0)
 		rc = set_fates(r, &b, err);
+	if (rc == 0)
+		rc = ckpt_rescue_check_texts(r, err);
 	if (rc == 0)
 		rc = report_other_records(r, &b);
 	if (rc == 0)
