@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists what files of numpy can hold of a checkpoint: its tensors, and arrays and scalars of numpy.
+ *
+ * Everything else is reported as unfit, with a reason, and is an error unless CKPT_SAVE_DROP_OTHERS
+ * is set; the error comes after the last of them, so that all are reported. Sizes are computed
+ * here, from headers and shapes alone, as the writers need them before the first byte. Two members
+ * of one name are always an error: numpy would find only one.
+ */
 #include "numpy/members.h"
 
 #include "base/grow.h"
@@ -11,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char alone[] = "arr_0"; /* as numpy.savez() calls what has no name */
+static const char default_name[] = "arr_0"; /* as numpy.savez() calls what has no name */
 
 struct lister {
 	struct ckpt_numpy_members *members;
@@ -19,25 +27,25 @@ struct lister {
 	int (*check_name)(const char *name, struct ckpt_error *err);
 	struct ckpt_describer describer;
 	struct ckpt_buf header;
-	char first[160], first_why[160]; /* of those that cannot be written */
+	char first_unfit[160], first_unfit_why[160]; /* name and reason */
 };
 
-/* ---- what cannot be written ---- */
+/* ---- values that cannot be written ---- */
 
-static void add_other(struct lister *l, const struct ckpt_walk_step *step, const char *why)
+static void note_unfit(struct lister *l, const struct ckpt_walk_step *step, const char *why)
 {
 	char shown[160];
 
 	ckpt_escape(shown, sizeof(shown), step->name, step->name_len);
 	if (!l->members->others++) {
-		snprintf(l->first, sizeof(l->first), "%s", shown);
-		snprintf(l->first_why, sizeof(l->first_why), "%.150s", why);
+		snprintf(l->first_unfit, sizeof(l->first_unfit), "%s", shown);
+		snprintf(l->first_unfit_why, sizeof(l->first_unfit_why), "%.150s", why);
 	}
 	if (l->options->unfit)
 		l->options->unfit(l->options->unfit_ctx, shown, why);
 }
 
-static int add_value(struct lister *l, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int note_value(struct lister *l, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct ckpt_item item = { .size = sizeof(item) };
 	char why[200];
@@ -47,11 +55,11 @@ static int add_value(struct lister *l, const struct ckpt_walk_step *step, struct
 		return rc;
 	snprintf(why, sizeof(why), "is no array but %s %.100s",
 		 strchr("aeiouAEIOU", item.type[0]) ? "an" : "a", item.type);
-	add_other(l, step, why);
+	note_unfit(l, step, why);
 	return CKPT_WALK_SKIP;
 }
 
-/* ---- what can be ---- */
+/* ---- arrays ---- */
 
 static int check_array(const struct ckpt_array *a, struct ckpt_error *err)
 {
@@ -66,9 +74,9 @@ static int check_array(const struct ckpt_array *a, struct ckpt_error *err)
 	return 0;
 }
 
-/* Opened under no name, so that what is said is the reason alone. */
-static int measure(struct lister *l, const struct ckpt_value *v, const char *name, uint64_t *size,
-		   struct ckpt_error *err)
+/* Opens the array without a name, so that an error is the reason alone. */
+static int check_and_size(struct lister *l, const struct ckpt_value *v, const char *name,
+			  uint64_t *size, struct ckpt_error *err)
 {
 	struct ckpt_array *a;
 	int rc = ckpt_array_open_value(l->members->model, v, "", 0, &a, err);
@@ -83,7 +91,7 @@ static int measure(struct lister *l, const struct ckpt_value *v, const char *nam
 	return rc;
 }
 
-/* Always fails: with the exact forms of both, where that is possible. */
+/* Always fails: with the exact names of both, if there are any. */
 static int fail_clash(const struct ckpt_model *model, const char *name, struct ckpt_error *err)
 {
 	const struct ckpt_value *found;
@@ -116,15 +124,15 @@ static int add_member(struct lister *l, const struct ckpt_value *v, const char *
 
 static int add_array(struct lister *l, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
-	const char *name = step->name_len ? step->name : alone;
+	const char *name = step->name_len ? step->name : default_name;
 	char why[sizeof(err->text)];
 	uint64_t size;
-	int rc = measure(l, step->value, name, &size, err);
+	int rc = check_and_size(l, step->value, name, &size, err);
 
 	if (rc == CKPT_E_UNSUPPORTED) {
 		ckpt_error_text(err, why, sizeof(why));
 		*err = (struct ckpt_error)CKPT_ERROR_INIT;
-		add_other(l, step, why);
+		note_unfit(l, step, why);
 		return CKPT_WALK_SKIP;
 	}
 	if (rc < 0)
@@ -132,7 +140,7 @@ static int add_array(struct lister *l, const struct ckpt_walk_step *step, struct
 	return add_member(l, step->value, name, size, err);
 }
 
-/* What modules note about versions of their layers: an attribute of a state dict, which holds no state. */
+/* An attribute of state dicts, for the versions of modules; it holds no state. */
 static bool is_metadata(const struct ckpt_walk_step *step)
 {
 	static const char metadata[] = "_metadata";
@@ -149,7 +157,7 @@ static bool is_container(const struct ckpt_value *v)
 	return v->kind == CKPT_CALL || (v->kind >= CKPT_TUPLE && v->kind <= CKPT_DICT);
 }
 
-static int visit(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
+static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct lister *l = ctx;
 	const struct ckpt_value *v = step->value;
@@ -161,11 +169,11 @@ static int visit(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error
 	if (is_metadata(step))
 		return CKPT_WALK_SKIP;
 	if (!is_container(v))
-		return add_value(l, step, err);
+		return note_value(l, step, err);
 	if (step->seen && v->kind != CKPT_CALL && !v->u.seq.count)
 		return CKPT_WALK_SKIP;
 	if (step->seen) {
-		add_other(l, step, "is the same object as one before it");
+		note_unfit(l, step, "is the same object as one before it");
 		return CKPT_WALK_SKIP;
 	}
 	return CKPT_WALK_ENTER;
@@ -173,7 +181,7 @@ static int visit(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error
 
 /* ---- all of them ---- */
 
-static int end_list(const struct lister *l, struct ckpt_error *err)
+static int check_list(const struct lister *l, struct ckpt_error *err)
 {
 	const struct ckpt_numpy_members *m = l->members;
 	char and_more[60] = "";
@@ -182,8 +190,8 @@ static int end_list(const struct lister *l, struct ckpt_error *err)
 		snprintf(and_more, sizeof(and_more), ", and %" PRIu64 " more cannot be written",
 			 m->others - 1);
 	if (m->others && !(l->options->flags & CKPT_SAVE_DROP_OTHERS))
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%s' %s%s", l->first, l->first_why,
-				 and_more);
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "'%s' %s%s", l->first_unfit,
+				 l->first_unfit_why, and_more);
 	if (!m->count)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "there is no tensor and no array in it");
 	return 0;
@@ -201,11 +209,11 @@ int ckpt_numpy_members_list(const struct ckpt_model *model, const struct ckpt_sa
 
 	*out = (struct ckpt_numpy_members){ .model = model };
 	out->arena = ckpt_arena_new(UINT64_MAX >> 1); /* names: what the model has of them */
-	rc = out->arena ? ckpt_model_walk(model, visit, &l, err) : ckpt_fail_nomem(err);
+	rc = out->arena ? ckpt_model_walk(model, visit_value, &l, err) : ckpt_fail_nomem(err);
 	if (rc < 0 && err && !err->record[0])
 		err->offset = CKPT_NO_OFFSET; /* it is about a name, not about the file */
 	if (rc == 0)
-		rc = end_list(&l, err);
+		rc = check_list(&l, err);
 	ckpt_describer_clear(&l.describer);
 	ckpt_buf_clear(&l.header);
 	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);

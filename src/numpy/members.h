@@ -6,11 +6,11 @@
 #include "numpy/npy.h"
 
 /*
- * What of a checkpoint files of numpy can hold: its tensors, and the arrays and scalars of numpy in it, in the order of the file.
- * A tensor that stands under several names is written under each.
+ * What files of numpy can hold of a checkpoint: its tensors, and arrays and scalars of numpy, in
+ * the order of the file. A tensor that has several names is written under each.
  */
 struct ckpt_numpy_member {
-	const char *name; /* as everybody prints it; "arr_0" if the checkpoint is nothing else */
+	const char *name; /* as `ckpt ls` prints it; "arr_0" if the checkpoint is a single array */
 	const struct ckpt_value *value;
 	uint64_t size; /* of a .npy file of it */
 };
@@ -25,9 +25,9 @@ struct ckpt_numpy_members {
 };
 
 /*
- * List them. CHECK_NAME says whether a name can be written (0, or CKPT_E_UNSUPPORTED). OPTIONS are told of all that
- * cannot be; without CKPT_SAVE_DROP_OTHERS these are an error, after the last of them. CKPT_E_CLASH: two have one name.
- * To be cleared in any case.
+ * List them. CHECK_NAME says whether a name can be written (0, or CKPT_E_UNSUPPORTED). What cannot
+ * be written is reported to OPTIONS->unfit, and is an error without CKPT_SAVE_DROP_OTHERS.
+ * CKPT_E_CLASH: two have one name. To be cleared in any case.
  */
 int ckpt_numpy_members_list(const struct ckpt_model *model, const struct ckpt_save_options *options,
 			    int (*check_name)(const char *name, struct ckpt_error *err),

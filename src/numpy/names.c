@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char end[] = ".npy";
+static const char suffix[] = ".npy";
 
 static bool is_slash(char c)
 {
-	return c == '/' || c == '\\'; /* which some programs that unpack take for one */
+	return c == '/' || c == '\\'; /* some programs that unpack archives take both */
 }
 
-/* The last part is no "..", as ".npy" follows. */
+/* The last part cannot be "..", as ".npy" follows. */
 static bool leads_out(const char *name)
 {
 	if (is_slash(*name))
@@ -36,7 +36,7 @@ int ckpt_npz_check_name(const char *name, struct ckpt_error *err)
 	return 0;
 }
 
-/* Length of what may stand in a file name as it is, 0: the byte has to be written as %XX. */
+/* How many bytes at AT can stay as they are; 0: the first has to be written as %XX. */
 static size_t plain_len(const char *at, size_t len, bool first)
 {
 	unsigned char c = (unsigned char)*at;
@@ -54,7 +54,7 @@ int ckpt_npy_file_name(const char *name, char out[CKPT_NPY_MOST_FILE_NAME + 1],
 	for (size_t i = 0; i < len;) {
 		size_t n = plain_len(name + i, len - i, i == 0), takes = n ? n : 3;
 
-		if (used + takes + strlen(end) > CKPT_NPY_MOST_FILE_NAME)
+		if (used + takes + strlen(suffix) > CKPT_NPY_MOST_FILE_NAME)
 			return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 					 "is longer than the name of a file can be, %d bytes",
 					 CKPT_NPY_MOST_FILE_NAME);
@@ -65,6 +65,6 @@ int ckpt_npy_file_name(const char *name, char out[CKPT_NPY_MOST_FILE_NAME + 1],
 		used += takes;
 		i += n ? n : 1;
 	}
-	memcpy(out + used, end, sizeof(end));
+	memcpy(out + used, suffix, sizeof(suffix));
 	return 0;
 }

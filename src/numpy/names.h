@@ -6,20 +6,21 @@
 
 #include <stdint.h>
 
-/* How the arrays of a checkpoint are called in files of numpy. */
+/* Names of arrays in files of numpy. */
 
 enum { CKPT_NPY_MOST_FILE_NAME = 255 };
 
 /*
- * What an .npz can call NAME: NAME itself. CKPT_E_UNSUPPORTED for what numpy could not read (not UTF-8), and for a path that would
- * lead out of the folder in which somebody unpacks it.
+ * Can NAME be the name of a member of an .npz? CKPT_E_UNSUPPORTED: it is not UTF-8, so numpy cannot
+ * read it, or a path that leads out of the folder where somebody unpacks it.
  */
 int ckpt_npz_check_name(const char *name, struct ckpt_error *err);
 
 /*
- * The file for NAME, without a folder: NAME.npy, where %XX stands for bytes that a file name cannot have or had better
- * not have: '/', '%', control characters, what is not UTF-8, '.' and '-' at the beginning. So no two names have one file,
- * and urllib.parse.unquote() gives the name back. CKPT_E_UNSUPPORTED: longer than file names are.
+ * The file name for NAME: NAME.npy, with %XX for bytes that a file name cannot or should not have:
+ * '/', '%', control characters, what is not UTF-8, and '.' and '-' at the beginning. So no two
+ * names have one file, and urllib.parse.unquote() gives the name back. CKPT_E_UNSUPPORTED: it is
+ * too long.
  */
 int ckpt_npy_file_name(const char *name, char out[CKPT_NPY_MOST_FILE_NAME + 1],
 		       struct ckpt_error *err);

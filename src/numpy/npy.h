@@ -14,10 +14,10 @@ struct ckpt_npy {
 	struct ckpt_arena *scratch;
 };
 
-/* Append what stands before the items of A. CKPT_E_UNSUPPORTED: numpy has no such dtype. */
+/* Append the header of the file of A. CKPT_E_UNSUPPORTED: numpy has no such dtype. */
 int ckpt_npy_put_header(const struct ckpt_array *a, struct ckpt_buf *out, struct ckpt_error *err);
 
-/* How long the file of A is; SCRATCH is overwritten. Nothing of its values is read. */
+/* The length of the file of A, without reading its values. SCRATCH is overwritten. */
 int ckpt_npy_size(const struct ckpt_array *a, struct ckpt_buf *scratch, uint64_t *out,
 		  struct ckpt_error *err);
 
@@ -25,11 +25,14 @@ int ckpt_npy_size(const struct ckpt_array *a, struct ckpt_buf *scratch, uint64_t
 int ckpt_npy_open(const struct ckpt_array *a, struct ckpt_npy *npy, struct ckpt_error *err);
 void ckpt_npy_close(struct ckpt_npy *npy);
 
-/* Put all bytes of the file. MOVED is of the items alone. */
+/* Write the whole file. MOVED is of the items alone. */
 int ckpt_npy_move(const struct ckpt_npy *npy, struct ckpt_mover *mover, struct ckpt_moved *moved,
 		  struct ckpt_error *err);
 
-/* The checksum of the whole file, if ITEMS is that of the items; NPY->items.has_crc: it is known before. */
+/*
+ * The checksum of the whole file, if ITEMS is that of the items; NPY->items.has_crc: it is known
+ * before.
+ */
 uint32_t ckpt_npy_crc(const struct ckpt_npy *npy, uint32_t items);
 
 #endif

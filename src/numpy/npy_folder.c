@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes a folder of files of numpy.save(), one for each array.
+ *
+ * The folder is filled under a temporary name and moved into place by ckpt_folder_commit() when all
+ * files are written, the input is unchanged, and recorded checksums agree with the bytes
+ * (`checks`). All sizes are known before (members.c), for the check of free space and the progress.
+ */
 #include "numpy/members.h"
 #include "numpy/names.h"
 #include "numpy/numpy.h"
@@ -8,8 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A folder of files of numpy.save(), one for each array. */
-struct tree {
+struct folder_writer {
 	struct ckpt_numpy_members members;
 	const struct ckpt_save_options *options;
 	struct ckpt_folder *folder;
@@ -25,7 +31,7 @@ static int check_name(const char *name, struct ckpt_error *err)
 	return ckpt_npy_file_name(name, file, err);
 }
 
-static int add_sizes(struct tree *t, struct ckpt_error *err)
+static int sum_sizes(struct folder_writer *t, struct ckpt_error *err)
 {
 	for (uint32_t i = 0; i < t->members.count; i++)
 		if (__builtin_add_overflow(t->size, t->members.items[i].size, &t->size))
@@ -34,19 +40,20 @@ static int add_sizes(struct tree *t, struct ckpt_error *err)
 	return 0;
 }
 
-/* Progress is that of all files. */
-static void show(void *ctx, uint64_t done, uint64_t total)
+/* The progress of all files. */
+static void report_progress(void *ctx, uint64_t done, uint64_t total)
 {
-	const struct tree *t = ctx;
+	const struct folder_writer *t = ctx;
 
 	(void)total;
 	t->options->progress(t->options->progress_ctx, t->done + done, t->size);
 }
 
-static int write_to(struct tree *t, const struct ckpt_npy *npy, struct ckpt_sink *sink,
-		    struct ckpt_error *err)
+static int write_array(struct folder_writer *t, const struct ckpt_npy *npy, struct ckpt_sink *sink,
+		       struct ckpt_error *err)
 {
-	struct ckpt_mover_options options = { .progress = t->options->progress ? show : NULL,
+	struct ckpt_mover_options options = { .progress =
+						      t->options->progress ? report_progress : NULL,
 					      .ctx = t,
 					      .cancel = t->options->cancel,
 					      .threads = t->options->threads,
@@ -64,7 +71,7 @@ static int write_to(struct tree *t, const struct ckpt_npy *npy, struct ckpt_sink
 	return rc;
 }
 
-static int write_file(struct tree *t, const struct ckpt_numpy_member *m, const char *path,
+static int write_file(struct folder_writer *t, const struct ckpt_numpy_member *m, const char *path,
 		      struct ckpt_error *err)
 {
 	unsigned flags = t->options->flags & CKPT_SAVE_NO_SYNC ? CKPT_SINK_NO_SYNC : 0;
@@ -76,7 +83,7 @@ static int write_file(struct tree *t, const struct ckpt_numpy_member *m, const c
 	if (rc == 0)
 		rc = ckpt_sink_open(path, m->size, m->size, flags, t->mode, &sink, err);
 	if (rc == 0) {
-		rc = write_to(t, &npy, sink, err);
+		rc = write_array(t, &npy, sink, err);
 		rc = ckpt_folder_end_file(t->folder, sink, rc, err);
 	}
 	ckpt_npy_close(&npy);
@@ -85,7 +92,7 @@ static int write_file(struct tree *t, const struct ckpt_numpy_member *m, const c
 	return rc;
 }
 
-static int write_files(struct tree *t, struct ckpt_error *err)
+static int write_files(struct folder_writer *t, struct ckpt_error *err)
 {
 	char name[CKPT_NPY_MOST_FILE_NAME + 1], *path;
 	int rc = 0;
@@ -108,14 +115,13 @@ static unsigned folder_flags(const struct ckpt_save_options *o)
 	       (o->flags & CKPT_SAVE_NO_SYNC ? CKPT_FOLDER_NO_SYNC : 0u);
 }
 
-static int write_folder(struct tree *t, const char *path, struct ckpt_error *err)
+static int write_folder(struct folder_writer *t, const char *path, struct ckpt_error *err)
 {
 	const struct ckpt_document *doc = t->members.model->doc;
 	int rc = ckpt_folder_open(path, NULL, t->size, folder_flags(t->options),
 				  ckpt_model_folder_mode(t->members.model), &t->folder, err);
 
 	t->mode = ckpt_model_mode(t->members.model);
-
 	if (rc < 0)
 		return rc;
 	rc = ckpt_checks_new(&t->checks, err);
@@ -137,14 +143,14 @@ static int save(const struct ckpt_model *model, const char *path,
 		const struct ckpt_save_options *options, struct ckpt_save_report *report,
 		struct ckpt_error *err)
 {
-	struct tree t = { .options = options };
+	struct folder_writer t = { .options = options };
 	bool dry = options->flags & CKPT_SAVE_DRY_RUN;
 	int rc = ckpt_folder_check(path, NULL, folder_flags(options), err);
 
 	if (rc == 0)
 		rc = ckpt_numpy_members_list(model, options, check_name, &t.members, err);
 	if (rc == 0)
-		rc = add_sizes(&t, err);
+		rc = sum_sizes(&t, err);
 	if (rc == 0 && !dry)
 		rc = write_folder(&t, path, err);
 	report->nbytes = t.size;

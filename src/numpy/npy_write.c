@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes files of numpy.save(): a signature, the version 1.0, the length of the header in two
+ * bytes, a dict as Python prints it, spaces and a line feed up to a multiple of 64 bytes, and the
+ * items. The spaces are those of numpy 1.25 and later. Source: numpy/lib/format.py.
+ *
+ * ckpt_npy_size() and ckpt_npy_move() have to agree to the byte, as the size is taken before. Items
+ * are always C-contiguous and little-endian; those of a sparse tensor are made dense in memory.
+ */
 #include "base/flags.h"
 #include "numpy/npy.h"
 
@@ -11,10 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Files of numpy.save(). Source: numpy/lib/format.py: a mark, the version 1.0, the length of the header in two bytes, a dict
- * as Python writes it, spaces and a line feed up to a multiple of 64, and the items. The spaces are those of numpy 1.25 and later.
- */
 enum { ALIGN = 64, BEFORE_DICT = 10, MOST_DIGITS = 21 };
 
 static const char *descr_of(enum ckpt_dtype dtype)
@@ -44,8 +48,8 @@ static int fail_dtype(const struct ckpt_array *a, struct ckpt_error *err)
 			 ckpt_dtype_name(a->reads));
 }
 
-/* numpy leaves room for the first length to grow to the longest number. */
-static void put_room(const struct ckpt_array *a, struct ckpt_buf *h)
+/* numpy leaves space for the first length to grow to the longest number. */
+static void add_padding(const struct ckpt_array *a, struct ckpt_buf *h)
 {
 	char first[24];
 	int digits = snprintf(first, sizeof(first), "%" PRIu64, a->t.ndim ? a->t.shape[0] : 0);
@@ -67,7 +71,7 @@ int ckpt_npy_put_header(const struct ckpt_array *a, struct ckpt_buf *h, struct c
 	for (uint32_t i = 0; i < a->t.ndim; i++)
 		ckpt_buf_printf(h, "%s%" PRIu64, i ? ", " : "", a->t.shape[i]);
 	ckpt_buf_printf(h, "%s), }", a->t.ndim == 1 ? "," : "");
-	put_room(a, h);
+	add_padding(a, h);
 	ckpt_buf_add_fill(h, ' ', ALIGN - (h->len - start + 1) % ALIGN);
 	ckpt_buf_add_u8(h, '\n');
 	if (h->bad)
@@ -139,7 +143,7 @@ uint32_t ckpt_npy_crc(const struct ckpt_npy *npy, uint32_t items)
 
 /* ---- one file of one array ---- */
 
-static int put(void *ctx, struct ckpt_mover *mover, struct ckpt_error *err)
+static int put_file(void *ctx, struct ckpt_mover *mover, struct ckpt_error *err)
 {
 	struct ckpt_moved moved = { 0 };
 
@@ -151,7 +155,7 @@ static int write_npy(const struct ckpt_array *a, struct ckpt_npy *npy, const cha
 		     struct ckpt_error *err)
 {
 	struct ckpt_output output = {
-		.model = a->model, .options = options, .put = put, .ctx = npy
+		.model = a->model, .options = options, .put = put_file, .ctx = npy
 	};
 	int rc = 0;
 

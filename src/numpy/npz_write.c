@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Writes files of numpy.savez(): one archive, whose members are .npy files. It is, byte for byte,
+ * what numpy.savez(OUT, **arrays) writes of C-contiguous arrays.
+ *
+ * Where everything goes is computed first (lay_out()). A member's checksum is in the header in
+ * front of it: where it is not recorded, the header is written again behind the member (put_crc()),
+ * which must not change its length.
+ */
 #include "format/output.h"
 #include "numpy/members.h"
 #include "numpy/names.h"
@@ -10,10 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * Files of numpy.savez(): one archive, of which each member is the .npy file of an array. What is written is, byte for byte, what
- * numpy.savez(OUT, **arrays) of C-contiguous arrays writes.
- */
 struct npz {
 	struct ckpt_numpy_members members;
 	struct ckpt_python_zip_member *zip; /* malloc, by member */
@@ -23,7 +27,7 @@ struct npz {
 
 /* ---- where everything goes ---- */
 
-/* numpy takes "x.npy" for the member that holds "x". */
+/* numpy takes "x.npy" for the member of "x". */
 static int check_suffix(const struct ckpt_numpy_members *m, const char *name,
 			struct ckpt_error *err)
 {
@@ -91,7 +95,7 @@ static int flush_buf(struct npz *z, struct ckpt_mover *mover, struct ckpt_error 
 	return rc;
 }
 
-/* The header again, now that the checksum is known. */
+/* Writes the header again, with the checksum. */
 static int put_crc(struct npz *z, uint32_t i, struct ckpt_mover *mover, struct ckpt_error *err)
 {
 	int rc;
@@ -140,7 +144,7 @@ static int put_member(struct npz *z, uint32_t i, struct ckpt_mover *mover, struc
 	return rc;
 }
 
-static int put(void *ctx, struct ckpt_mover *mover, struct ckpt_error *err)
+static int put_archive(void *ctx, struct ckpt_mover *mover, struct ckpt_error *err)
 {
 	struct npz *z = ctx;
 	int rc = 0;
@@ -162,7 +166,9 @@ static int save(const struct ckpt_model *model, const char *path,
 		struct ckpt_error *err)
 {
 	struct npz z = { .buf = { 0 } };
-	struct ckpt_output output = { .model = model, .options = options, .put = put, .ctx = &z };
+	struct ckpt_output output = {
+		.model = model, .options = options, .put = put_archive, .ctx = &z
+	};
 	bool dry = options->flags & CKPT_SAVE_DRY_RUN;
 	int rc = ckpt_output_check(&output, path, err);
 

@@ -4,7 +4,7 @@
 
 #include "format/format.h"
 
-/* Files for numpy, which are written and not read: an archive, and a folder of files. */
+/* Files for numpy, which are written and never read: an archive, and a folder of files. */
 extern const struct ckpt_format ckpt_format_npz;
 extern const struct ckpt_format ckpt_format_npy;
 
