@@ -53,12 +53,6 @@ static void add_pair(struct ckpt_differ *d, const struct ckpt_entry *a, const st
 	d->pairs[d->pair_count++] = (struct ckpt_pair){ .a = a, .b = b };
 }
 
-static void pair_in_order(struct ckpt_differ *d)
-{
-	for (uint32_t i = 0; i < d->c.a.count; i++)
-		add_pair(d, &d->c.a.items[i], &d->c.b.items[i]);
-}
-
 /* Removes COUNT entries from FROM on, and the ignored ones behind them. */
 static void drop_range(const struct ckpt_differ *d, const struct ckpt_entry **list,
 		       uint32_t *list_count, uint32_t from, uint32_t count)
@@ -160,14 +154,6 @@ static int entries_by_number(const void *x, const void *y)
 				*b = *(const struct ckpt_entry *const *)y;
 
 	return (a->number > b->number) - (a->number < b->number);
-}
-
-/* Back to the order of the files, in which they are read fastest. */
-static void sort_lists(struct ckpt_differ *d)
-{
-	qsort(d->pairs, d->pair_count, sizeof(*d->pairs), ckpt_pair_compare_number);
-	qsort(d->only_a, d->only_a_count, sizeof(*d->only_a), entries_by_number);
-	qsort(d->only_b, d->only_b_count, sizeof(*d->only_b), entries_by_number);
 }
 
 static int compare_pair(struct ckpt_differ *d, struct ckpt_pair *pair, struct ckpt_error *err)
@@ -307,10 +293,14 @@ static int run(struct ckpt_differ *d, const struct ckpt_model *a, const struct c
 		return rc;
 	d->c.one_file = is_one_file(a, b);
 	if (is_same_order(d)) {
-		pair_in_order(d);
+		for (uint32_t i = 0; i < d->c.a.count; i++)
+			add_pair(d, &d->c.a.items[i], &d->c.b.items[i]);
 	} else {
 		rc = pair_by_name(d, err);
-		sort_lists(d);
+		/* back to the order of the files, in which they are read fastest */
+		qsort(d->pairs, d->pair_count, sizeof(*d->pairs), ckpt_pair_compare_number);
+		qsort(d->only_a, d->only_a_count, sizeof(*d->only_a), entries_by_number);
+		qsort(d->only_b, d->only_b_count, sizeof(*d->only_b), entries_by_number);
 	}
 	if (rc == 0)
 		rc = compare_pairs(d, err);

@@ -275,14 +275,6 @@ static int add_up_blocks(struct pair_reading *r, struct ckpt_error *err)
 	return rc;
 }
 
-static void close_jobs(struct pair_reading *r)
-{
-	for (uint32_t i = 0; i < r->job_count; i++) {
-		ckpt_job_close(r->jobs[i]);
-		free(r->jobs[i]);
-	}
-}
-
 static int read_all(struct pair_reading *r, bool together, struct ckpt_error *err)
 {
 	int rc;
@@ -292,8 +284,10 @@ static int read_all(struct pair_reading *r, bool together, struct ckpt_error *er
 		if (rc == 0)
 			rc = add_up_blocks(r, err);
 	} while (rc == 0 && (r->current || r->next < r->count));
-	if (rc < 0)
-		close_jobs(r);
+	for (uint32_t i = 0; rc < 0 && i < r->job_count; i++) {
+		ckpt_job_close(r->jobs[i]);
+		free(r->jobs[i]);
+	}
 	return rc;
 }
 

@@ -42,12 +42,6 @@ static const char *descr_of(enum ckpt_dtype dtype)
 	return NULL;
 }
 
-static int fail_dtype(const struct ckpt_array *a, struct ckpt_error *err)
-{
-	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is %s, which numpy does not have",
-			 ckpt_dtype_name(a->reads));
-}
-
 /* numpy leaves space for the first length to grow to the longest number. */
 static void add_padding(const struct ckpt_array *a, struct ckpt_buf *h)
 {
@@ -64,7 +58,8 @@ int ckpt_npy_put_header(const struct ckpt_array *a, struct ckpt_buf *h, struct c
 	size_t start = h->len, len;
 
 	if (!descr)
-		return fail_dtype(a, err);
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is %s, which numpy does not have",
+				 ckpt_dtype_name(a->reads));
 	ckpt_buf_add(h, "\x93NUMPY\x01", 8);
 	ckpt_buf_add_u16(h, 0);
 	ckpt_buf_printf(h, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);

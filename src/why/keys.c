@@ -81,12 +81,6 @@ static void read_lists(struct ckpt_why *w, struct lists *l)
 	}
 }
 
-static void clear_lists(struct lists *l)
-{
-	ckpt_names_clear(&l->missing);
-	ckpt_names_clear(&l->unexpected);
-}
-
 /* ---- the names in the file ---- */
 
 static bool add_keys(struct ckpt_why *w, const struct ckpt_why_dict *dict, struct ckpt_names *out)
@@ -120,17 +114,13 @@ static bool add_others(struct ckpt_why *w, const struct ckpt_why_dict *dict,
 
 /* ---- edits as a cause ---- */
 
-static const char *under_dict(struct ckpt_why *w, const struct ckpt_why_dict *dict)
+static bool begin_nested(struct ckpt_why *w, const char *name, enum ckpt_certainty certainty)
 {
-	return *dict->name ? ckpt_why_print(w, " under '%s'", ckpt_why_show(w, dict->name)) : "";
-}
-
-static const char *load_dict(struct ckpt_why *w, const struct ckpt_why_dict *dict)
-{
-	if (!dict || !*dict->name || dict->name[0] == '[' || strchr(dict->name, '.'))
-		return ckpt_why_load(w, "");
-	return ckpt_why_print(w, "%s[%s]", ckpt_why_load(w, ""),
-			      ckpt_why_python_text(w, dict->name));
+	return ckpt_why_begin(
+		w, "nested", certainty,
+		"the weights are under '%s' in the file, and the whole file, or another part of "
+		"it, was given to load_state_dict()",
+		ckpt_why_show(w, name));
 }
 
 static bool begin_steps(struct ckpt_why *w, const struct ckpt_why_steps *s,
@@ -154,11 +144,7 @@ static bool begin_steps(struct ckpt_why *w, const struct ckpt_why_steps *s,
 			w, "renamed", certainty,
 			"the same weights have other names in the model than in the file: its code "
 			"was changed since, or is another implementation");
-	return ckpt_why_begin(
-		w, "nested", certainty,
-		"the weights are under '%s' in the file, and the whole file, or another part of "
-		"it, was given to load_state_dict()",
-		ckpt_why_show(w, s->extract));
+	return begin_nested(w, s->extract, certainty);
 }
 
 static void advise_rest(struct ckpt_why *w, const struct lists *l, uint32_t hits)
@@ -176,14 +162,17 @@ static bool report_steps(struct ckpt_why *w, const struct lists *l,
 {
 	bool nested = steps->extract && !steps->strip_count && !steps->inside_count &&
 		      !steps->add && !steps->rename_count;
+	const char *under = "";
 
 	if (!begin_steps(w, steps, dict ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY))
 		return true;
-	ckpt_why_fact(w, "%s has%s %s", dict ? "the file" : "the message: the checkpoint",
-		      dict ? under_dict(w, dict) : "", ckpt_names_show(w, &l->unexpected));
+	if (dict && *dict->name)
+		under = ckpt_why_print(w, " under '%s'", ckpt_why_show(w, dict->name));
+	ckpt_why_fact(w, "%s has%s %s", dict ? "the file" : "the message: the checkpoint", under,
+		      ckpt_names_show(w, &l->unexpected));
 	ckpt_why_fact(w, "the model wants %s", ckpt_names_show(w, &l->missing));
 	if (nested)
-		ckpt_why_python(w, "model.load_state_dict(%s)", load_dict(w, dict));
+		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
 	ckpt_why_steps_command(w, steps);
 	advise_rest(w, l, hits);
 	ckpt_why_end(w);
@@ -232,16 +221,12 @@ static bool explain_by_other_dict(struct ckpt_why *w, const struct lists *l,
 	if (!ok || !dict || dict == given || !*dict->name || 2 * hits < l->missing.count)
 		return false;
 	steps.extract = dict->name;
-	if (!ckpt_why_begin(
-		    w, "nested", CKPT_CAUSE_CERTAIN,
-		    "the weights are under '%s' in the file, and the whole file, or another part of it, "
-		    "was given to load_state_dict()",
-		    ckpt_why_show(w, dict->name)))
+	if (!begin_nested(w, dict->name, CKPT_CAUSE_CERTAIN))
 		return true;
 	ckpt_why_fact(w, "'%s' holds %u tensors, among them what is missing",
 		      ckpt_why_show(w, dict->name), dict->tensors);
 	if (!steps.strip_count && !steps.inside_count && !steps.add && !steps.rename_count)
-		ckpt_why_python(w, "model.load_state_dict(%s)", load_dict(w, dict));
+		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
 	ckpt_why_steps_command(w, &steps);
 	advise_rest(w, l, hits);
 	ckpt_why_end(w);
@@ -263,7 +248,7 @@ static bool report_missing(struct ckpt_why *w, const struct lists *l,
 			   "a smaller or older model, or only a part of it was saved"))
 		return true;
 	ckpt_why_fact(w, "missing: %s", ckpt_names_show(w, &l->missing));
-	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", load_dict(w, dict));
+	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", ckpt_why_load_dict(w, dict));
 	if (!bare)
 		ckpt_why_words(
 			w,
@@ -316,7 +301,7 @@ static bool report_unexpected(struct ckpt_why *w, const struct lists *l,
 		    "it was saved from a larger model, or by another version of the library"))
 		return true;
 	ckpt_why_fact(w, "too many: %s", ckpt_names_show(w, &l->unexpected));
-	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", load_dict(w, dict));
+	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", ckpt_why_load_dict(w, dict));
 	line = dict && dict->name[0] != '[' ? drop_options(w, l, dict) : NULL;
 	if (line)
 		ckpt_why_command(w, "ckpt select%s %s %s", line, ckpt_why_in(w), ckpt_why_out(w));
@@ -387,6 +372,7 @@ bool ckpt_why_explain_keys(struct ckpt_why *w, const struct ckpt_match *match)
 		reported = report_missing(w, &l, ckpt_why_largest(w));
 	if (!reported && l.unexpected.count)
 		reported = report_unexpected(w, &l, dict);
-	clear_lists(&l);
+	ckpt_names_clear(&l.missing);
+	ckpt_names_clear(&l.unexpected);
 	return reported;
 }

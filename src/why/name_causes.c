@@ -130,8 +130,7 @@ bool ckpt_why_check_nested(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	const struct ckpt_why_dict *dict = ckpt_why_largest(w);
 
-	if (!dict || !*dict->name || !w->facts.root_is_mapping || dict->name[0] == '[' ||
-	    strchr(dict->name, '.'))
+	if (!dict || !*dict->name || !w->facts.root_is_mapping || !ckpt_why_has_plain_name(dict))
 		return false;
 	if (ckpt_why_begin(
 		    w, "nested", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
@@ -142,8 +141,7 @@ bool ckpt_why_check_nested(struct ckpt_why *w, const struct ckpt_match *match)
 
 		ckpt_why_fact(w, "'%s' holds %u tensors; the file is a %s",
 			      ckpt_why_show(w, dict->name), dict->tensors, w->facts.root_type);
-		ckpt_why_python(w, "model.load_state_dict(%s[%s])", ckpt_why_load(w, ""),
-				ckpt_why_python_text(w, dict->name));
+		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
 		ckpt_why_steps_command(w, &steps);
 		ckpt_why_end(w);
 	}

@@ -241,6 +241,14 @@ const char *ckpt_why_load(struct ckpt_why *w, const char *arguments)
 			      arguments);
 }
 
+const char *ckpt_why_load_dict(struct ckpt_why *w, const struct ckpt_why_dict *dict)
+{
+	if (!dict || !*dict->name || !ckpt_why_has_plain_name(dict))
+		return ckpt_why_load(w, "");
+	return ckpt_why_print(w, "%s[%s]", ckpt_why_load(w, ""),
+			      ckpt_why_python_text(w, dict->name));
+}
+
 /* ---- causes ---- */
 
 bool ckpt_why_begin(struct ckpt_why *w, const char *id, enum ckpt_certainty certainty,

@@ -108,7 +108,7 @@ static void copy_between_dots(char out[CKPT_RULE_MOST_NAME + 1], const char *fro
 	out[len] = '\0';
 }
 
-bool ckpt_rule_between(const char *have, const char *want, struct ckpt_difference *d)
+bool ckpt_rule_between(const char *have, const char *want, struct ckpt_name_difference *d)
 {
 	size_t lh = strlen(have), lw = strlen(want);
 	size_t end = common_end(have, lh, want, lw);

@@ -16,13 +16,13 @@ struct ckpt_rule {
 	uint32_t votes;
 };
 
-struct ckpt_difference {
+struct ckpt_name_difference {
 	enum ckpt_place place;
 	char from[CKPT_RULE_MOST_NAME + 1], to[CKPT_RULE_MOST_NAME + 1];
 };
 
 /* What has to change in HAVE to make it WANT. False: they have nothing in common. */
-bool ckpt_rule_between(const char *have, const char *want, struct ckpt_difference *d);
+bool ckpt_rule_between(const char *have, const char *want, struct ckpt_name_difference *d);
 
 /* Write to OUT what NAME becomes. False: the rule does not apply to it. */
 bool ckpt_rule_apply(const struct ckpt_rule *r, const char *name,

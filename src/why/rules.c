@@ -38,7 +38,7 @@ struct search {
 	struct ckpt_strmap by_text;
 };
 
-static bool count_rule(struct search *b, const struct ckpt_difference *d)
+static bool count_rule(struct search *b, const struct ckpt_name_difference *d)
 {
 	char text[2 * CKPT_RULE_MOST_NAME + 16];
 	size_t len = (size_t)snprintf(text, sizeof(text), "%d %s %s", d->place, d->from, d->to);
@@ -77,7 +77,7 @@ static bool collect_rules(struct search *b)
 			continue;
 		asked++;
 		for (uint32_t k = 0; k < b->name_count && k < MOST_OTHERS; k++) {
-			struct ckpt_difference d;
+			struct ckpt_name_difference d;
 
 			if (b->is_right[k] || strlen(b->names[k]) > CKPT_RULE_MOST_NAME)
 				continue;

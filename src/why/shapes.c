@@ -6,6 +6,7 @@
  * The shapes in the message are compared with those in the file: the file that was given need not
  * be the one that was loaded.
  */
+#include "tensor/shape.h"
 #include "why/match.h"
 #include "why/why.h"
 
@@ -83,16 +84,6 @@ static void read_mismatches(struct ckpt_why *w, struct mismatches *m)
 
 /* ---- what the differences have in common ---- */
 
-static uint64_t numel(const struct shape *s)
-{
-	uint64_t n = 1;
-
-	for (uint32_t i = 0; i < s->ndim; i++)
-		if (__builtin_mul_overflow(n, s->dims[i], &n))
-			return UINT64_MAX;
-	return n;
-}
-
 static bool only_first_differs(const struct shape *a, const struct shape *b)
 {
 	return a->ndim == b->ndim && a->ndim && a->dims[0] != b->dims[0] &&
@@ -108,13 +99,16 @@ enum kind { OTHER, EMPTY, FIRST_DIM, TRANSPOSED, RESHAPED };
 
 static enum kind kind_of(const struct mismatch *m)
 {
-	if (!numel(&m->saved))
+	if (ckpt_shape_is_empty(m->saved.dims, m->saved.ndim))
 		return EMPTY;
 	if (only_first_differs(&m->saved, &m->wanted))
 		return FIRST_DIM;
 	if (is_transposed(&m->saved, &m->wanted))
 		return TRANSPOSED;
-	return numel(&m->saved) == numel(&m->wanted) ? RESHAPED : OTHER;
+	return ckpt_shape_numel(m->saved.dims, m->saved.ndim) ==
+			       ckpt_shape_numel(m->wanted.dims, m->wanted.ndim)
+		       ? RESHAPED
+		       : OTHER;
 }
 
 static const char *const reasons[] = {

@@ -36,15 +36,6 @@ static void print_one_edit(struct ckpt_why *w, const struct ckpt_why_steps *s)
 		ckpt_why_command(w, "ckpt add-prefix %s %s %s", ckpt_why_quote(w, s->add), in, out);
 }
 
-static void print_renames(struct ckpt_why *w, const struct ckpt_why_steps *s)
-{
-	const char *line = "ckpt rename";
-
-	for (uint32_t i = 0; i < s->rename_count; i++)
-		line = add_option(w, line, "-e ", s->rename[i]);
-	ckpt_why_command(w, "%s %s %s", line, ckpt_why_in(w), ckpt_why_out(w));
-}
-
 static void print_command(struct ckpt_why *w, const struct ckpt_why_steps *s)
 {
 	uint32_t others = !!s->extract + s->strip_count + s->inside_count + !!s->add;
@@ -55,7 +46,10 @@ static void print_command(struct ckpt_why *w, const struct ckpt_why_steps *s)
 		return;
 	}
 	if (!others) {
-		print_renames(w, s);
+		line = "ckpt rename";
+		for (uint32_t i = 0; i < s->rename_count; i++)
+			line = add_option(w, line, "-e ", s->rename[i]);
+		ckpt_why_command(w, "%s %s %s", line, ckpt_why_in(w), ckpt_why_out(w));
 		return;
 	}
 	line = ckpt_why_print(w, "ckpt edit %s %s", ckpt_why_in(w), ckpt_why_out(w));

@@ -30,15 +30,10 @@ bool ckpt_why_explain_attribute(struct ckpt_why *w, const struct ckpt_match *mat
 		    ckpt_why_show(w, name)))
 		return true;
 	if (w->facts.model) {
-		const struct ckpt_why_dict *dict = ckpt_why_largest(w);
-		const char *load = ckpt_why_load(w, "");
-
 		ckpt_why_fact(w, "in the file is: %s%s", w->facts.root_type,
 			      w->facts.module ? ", with a whole model in it" : "");
-		if (dict && *dict->name && dict->name[0] != '[' && !strchr(dict->name, '.'))
-			load = ckpt_why_print(w, "%s[%s]", load,
-					      ckpt_why_python_text(w, dict->name));
-		ckpt_why_python(w, "model.load_state_dict(%s)", load);
+		ckpt_why_python(w, "model.load_state_dict(%s)",
+				ckpt_why_load_dict(w, ckpt_why_largest(w)));
 	} else {
 		ckpt_why_words(
 			w, "model = Net(...); model.load_state_dict(torch.load(PATH)); model.%s()",
@@ -132,11 +127,8 @@ bool ckpt_why_explain_entry(struct ckpt_why *w, const struct ckpt_match *match)
 		    ckpt_why_show(w, name)))
 		return true;
 	ckpt_why_fact(w, "it has %s", list_entries(w));
-	if (dict && !*dict->name)
-		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load(w, ""));
-	else if (dict && dict->name[0] != '[' && !strchr(dict->name, '.'))
-		ckpt_why_python(w, "model.load_state_dict(%s[%s])", ckpt_why_load(w, ""),
-				ckpt_why_python_text(w, dict->name));
+	if (dict && ckpt_why_has_plain_name(dict))
+		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
 	ckpt_why_words(
 		w,
 		"the weights are %s%s%s; where the program is not yours: an option of it may name the entry",

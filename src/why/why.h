@@ -8,6 +8,8 @@
 
 #include <ckpt/why.h>
 
+#include <string.h>
+
 /* A mapping of names to tensors, as a module's state_dict() gives it. */
 struct ckpt_why_dict {
 	const char *name; /* as ckpt_find() takes it; "" for the root */
@@ -15,6 +17,12 @@ struct ckpt_why_dict {
 	const struct ckpt_seq *pairs;
 	uint32_t tensors;
 };
+
+/* Is it the root, or an entry of the root whose key is its name? */
+static inline bool ckpt_why_has_plain_name(const struct ckpt_why_dict *dict)
+{
+	return dict->name[0] != '[' && !strchr(dict->name, '.');
+}
 
 enum { CKPT_WHY_MOST_DICTS = 64 };
 
@@ -108,6 +116,8 @@ const char *ckpt_why_out_without(struct ckpt_why *w, const char *is_cut_zip);
 const char *ckpt_why_merged(struct ckpt_why *w, const char *folder);
 /* "torch.load('model.pt'ARGUMENTS)" */
 const char *ckpt_why_load(struct ckpt_why *w, const char *arguments);
+/* "torch.load('model.pt')['state_dict']"; without the entry if DICT is NULL, the root or deeper. */
+const char *ckpt_why_load_dict(struct ckpt_why *w, const struct ckpt_why_dict *dict);
 
 /* Advice for a file that is cut off or damaged. */
 extern const char ckpt_why_copy_again[];
