@@ -129,7 +129,7 @@ static int pair_by_name(struct ckpt_differ *d, struct ckpt_error *err)
 	return 0;
 }
 
-/* Does the name not tell what is meant? Below a key 0 beside a key '0', and where names are cut. */
+/* Has the name several meanings? Below a key 0 beside a key '0', and where names are cut. */
 static bool is_ambiguous(const struct ckpt_differ *d, const struct ckpt_entry *e)
 {
 	if (e->name_len >= CKPT_WALK_MOST_NAME)

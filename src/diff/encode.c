@@ -334,7 +334,7 @@ static void encode_call(struct encoder *w, const struct ckpt_call *call, unsigne
 	encode_optional(w, call->state, depth + 1);
 }
 
-/* What a FOLDED stands for. */
+/* The value that a FOLDED one abbreviates. */
 static void encode_folded(struct encoder *w, const struct ckpt_value *v, unsigned depth)
 {
 	struct ckpt_arena *scratch = ckpt_arena_new(1 << 20);
@@ -471,7 +471,7 @@ static struct encoded_pair *begin_encoding(const struct ckpt_comparison *c, stru
 	return both;
 }
 
-/* 1: equal; 0: not equal; CKPT_E_LIMIT: that cannot be told. Frees BOTH. */
+/* 1: equal; 0: not equal; CKPT_E_LIMIT: not known. Frees BOTH. */
 static int end_encoding(struct encoded_pair *both, struct ckpt_error *err)
 {
 	const struct ckpt_buf *a = &both->a.out, *b = &both->b.out;

@@ -5,7 +5,7 @@
 #include "diff/pair.h"
 
 /*
- * Are two values equal, with all that is in them? 1: yes; 0: no; CKPT_E_LIMIT: that cannot be told,
+ * Are two values equal, with all that is in them? 1: yes; 0: no; CKPT_E_LIMIT: that is not known,
  * and ERR says why.
  */
 int ckpt_compare_encoded(const struct ckpt_comparison *c, const struct ckpt_value *a,

@@ -124,7 +124,7 @@ static int same_quantizer(const struct ckpt_array *a, const struct ckpt_array *b
 	return rc > 0 ? same_part(a, b, "zero_points", err) : rc;
 }
 
-/* 1: all parts are the same, except VALUES, which is not looked at. */
+/* 1: all parts are the same, except VALUES, which is not compared. */
 static int same_other_parts(const struct ckpt_array *a, const struct ckpt_array *b,
 			    const char *values, struct ckpt_error *err)
 {

@@ -13,11 +13,10 @@
  * with a NaN or an infinity are counted, and left out of the sums.
  */
 struct ckpt_numbers {
-	uint64_t count;	    /* pairs */
-	uint64_t differing; /* that are not the same number; a NaN is the same as a NaN */
-	uint64_t outside;   /* of these: by more than is tolerated */
-	uint64_t
-		other_bits; /* the same number, written with other bits: 0 and -0, two kinds of NaN */
+	uint64_t count;	     /* pairs */
+	uint64_t differing;  /* that are not the same number; a NaN is the same as a NaN */
+	uint64_t outside;    /* of these: by more than is tolerated */
+	uint64_t other_bits; /* equal numbers of other bits: 0 and -0, two kinds of NaN */
 	uint64_t nan_appeared, nan_vanished, nan_both;
 	uint64_t inf_appeared, inf_vanished;
 	uint64_t finite;  /* pairs in the sums */

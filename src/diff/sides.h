@@ -16,7 +16,7 @@ uint64_t ckpt_pair_nbytes(const struct ckpt_comparison *c, const struct ckpt_pai
 int ckpt_compare_sides(const struct ckpt_comparison *c, struct ckpt_pair *pair,
 		       struct ckpt_error *err);
 
-/* Do TA and TB show the same part of equal bytes, as far as checksums tell? */
+/* Do TA and TB show the same part of bytes with equal checksums? */
 bool ckpt_same_bytes(const struct ckpt_comparison *c, const struct ckpt_tensor *ta,
 		     const struct ckpt_tensor *tb);
 

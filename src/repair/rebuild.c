@@ -4,9 +4,9 @@
  * storages that are lost, and the small records whose texts are known.
  *
  * What must stay true: a stored record without a proof gets no checksum, so that nothing says more
- * of it later. Names that torch's reader would take for another record, as it ignores case, are left out
- * (is_misspelled()). Which of the small records are there depends on the version of torch that
- * wrote the file (add_missing_fixed()).
+ * of it later. Names that torch's reader would take for another record, as it ignores case, are
+ * left out (is_misspelled()). Which of the small records are there depends on the version of torch
+ * that wrote the file (add_missing_fixed()).
  */
 #include "repair/rebuild.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads all tensors in blocks, in any order and by many threads, first for the tallies and then, if
- * they are wanted, for the bins, whose range the tallies tell.
+ * they are wanted, for the bins, whose range comes from the tallies.
  *
  * What must stay true: the result has the same digits however many threads there are. So the
  * tallies of blocks are merged in a fixed binary tree, block 0 with 1, 2 with 3, then these two,

@@ -3,8 +3,8 @@
  * Causes of a directory: a sharded checkpoint that is incomplete or has no index, a directory that
  * is no checkpoint, and one that is sound and was given where a file is wanted.
  *
- * The order in ckpt_why_check_directory() matters: damage is reported first, so that nobody is told
- * to merge what is incomplete without being told that it is.
+ * The order in ckpt_why_check_directory() matters: damage is reported before the advice to merge, so
+ * that nobody merges an incomplete directory without knowing.
  */
 #include "why/why.h"
 

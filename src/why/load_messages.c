@@ -107,7 +107,7 @@ bool ckpt_why_explain_global(struct ckpt_why *w, const struct ckpt_match *match)
 	return true;
 }
 
-/* weights_only's machine stops at the first byte of what is no pickle. */
+/* weights_only stops at the first byte of a file that is no pickle. */
 bool ckpt_why_explain_operand(struct ckpt_why *w, const struct ckpt_match *match)
 {
 	static const char *const texts[] = { "", "a float", "an integer of 256 bytes or more" };

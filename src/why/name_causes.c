@@ -3,7 +3,7 @@
  * Causes that are in the names of weights and in what they are in: prefixes of wrappers, weights
  * that are an entry of a larger dict, a module that was saved whole.
  *
- * Only the dict with the most tensors is looked at, as that is what people load. Wrappers are taken
+ * Only the dict with the most tensors is checked, as that is what people load. Wrappers are taken
  * off in the order in which the first key has them; the others are taken off behind these.
  */
 #include "why/why.h"

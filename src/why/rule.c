@@ -118,7 +118,7 @@ bool ckpt_rule_between(const char *have, const char *want, struct ckpt_name_diff
 		start = 0;
 	if (!end && !start)
 		return false;
-	/* something new in the middle: say it with what stands before it */
+	/* something new in the middle: include the component before it */
 	if (start && start + end >= lh)
 		start = component_before(have, start);
 	copy_between_dots(d->from, have + start, lh - end - start);

@@ -176,7 +176,7 @@ const struct ckpt_why_dict *ckpt_why_largest(const struct ckpt_why *w);
 /*
  * ---- causes: each checks whether it applies and reports it. True: reported, now or before. ----
  *
- * MATCH: the message that asks; NULL: none was given, the file alone is looked at.
+ * MATCH: the message that asks; NULL: none was given, only the file is checked.
  */
 
 typedef bool ckpt_why_check(struct ckpt_why *w, const struct ckpt_match *match);
