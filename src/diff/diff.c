@@ -282,8 +282,8 @@ static void clear_differ(struct ckpt_differ *d)
 	free(d->only_b);
 }
 
-static int run(struct ckpt_differ *d, const struct ckpt_model *a, const struct ckpt_model *b,
-	       struct ckpt_error *err)
+static int compare_models(struct ckpt_differ *d, const struct ckpt_model *a,
+			  const struct ckpt_model *b, struct ckpt_error *err)
 {
 	int rc = list_entries(d, a, b, err);
 
@@ -334,7 +334,7 @@ int ckpt_diff(const struct ckpt_model *a, const struct ckpt_model *b,
 		rc = check_options(&d.c.options, &own);
 	if (rc == 0) {
 		d.c.arena = ckpt_arena_new(UINT64_MAX / 2); /* in proportion to the entries */
-		rc = d.c.arena ? run(&d, a, b, &own) : ckpt_fail_nomem(&own);
+		rc = d.c.arena ? compare_models(&d, a, b, &own) : ckpt_fail_nomem(&own);
 	}
 	if (rc == 0)
 		ckpt_sized_give(report, &d.report, sizeof(d.report));
