@@ -78,7 +78,7 @@ struct ckpt_broadcast_options {
 	/* Which process of the job this is; NULL and -1: found from the variables of launchers, see `launcher`. */
 	const char *launcher;
 	int64_t rank, world_size, local_rank;
-	const char *job_key;
+	const char *job_key; /* up to 500 bytes, the same for all ranks of one start of the job */
 	const char *transport; /* "self", "mpi", "nccl"; NULL: what is there */
 	uint32_t readers;      /* ranks 0 .. readers - 1 read, in turn; 0: one */
 	uint64_t chunk;	       /* bytes; 0: 1 MiB, from GPU to GPU 64, less for small sources */

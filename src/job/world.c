@@ -4,7 +4,8 @@
  * the user says wins over all of them.
  *
  * What must stay true: variables that contradict each other are an error, never a guess. The key
- * names this start of the job, not only the job.
+ * names this start of the job, not only the job. It is whole or an error: two jobs whose keys lost
+ * a part would meet.
  */
 #include "job/world.h"
 
@@ -97,26 +98,36 @@ static int require_number(const struct finder *f, const struct launcher *l, cons
 
 /* ---- the key ---- */
 
-static void add_to_key(struct ckpt_world *w, const char *text)
+static int add_to_key(const struct finder *f, struct ckpt_world *w, const char *name,
+		      const char *text)
 {
-	size_t len = strlen(w->key);
+	size_t len = strlen(w->key), room = sizeof(w->key) - len;
+	int added = snprintf(w->key + len, room, "%s%s", len ? "." : "", text);
 
-	if (len + strlen(text) + 2 > sizeof(w->key))
-		return;
-	snprintf(w->key + len, sizeof(w->key) - len, "%s%s", len ? "." : "", text);
+	if (added >= 0 && (size_t)added < room)
+		return 0;
+	return ckpt_fail(f->err, f->wish->key ? CKPT_E_ARG : CKPT_E_FORMAT,
+			 "%s makes the key of the job longer than %d bytes%s", name,
+			 CKPT_WORLD_MOST_KEY,
+			 f->wish->key ? "" : ": a shorter --job-key goes before it");
 }
 
-static void find_key(const struct finder *f, const char *names, struct ckpt_world *w)
+static int find_key(const struct finder *f, const char *names, struct ckpt_world *w)
 {
-	while (names && *names) {
+	int rc = 0;
+
+	if (f->wish->key)
+		return 0; /* it wins, however long the other is */
+	while (rc == 0 && names && *names) {
 		size_t len = strcspn(names, " ");
 		char name[64];
 
 		snprintf(name, sizeof(name), "%.*s", (int)len, names);
 		if (value_of(f, name))
-			add_to_key(w, value_of(f, name));
+			rc = add_to_key(f, w, name, value_of(f, name));
 		names += len + (names[len] == ' ');
 	}
+	return rc;
 }
 
 /* ---- a launcher's view ---- */
@@ -163,13 +174,14 @@ static int read_launcher(const struct finder *f, const struct launcher *l, struc
 		out->local_size = slurm_tasks_of(tasks, node);
 	}
 	out->launcher = l->name;
-	find_key(f, l->key, out);
+	if (rc == 0)
+		rc = find_key(f, l->key, out);
 	/*
 	 * without --rdzv-id it calls all its runs that, but each has a port of its own while it
 	 * goes on
 	 */
-	if (!strcmp(l->name, "torchrun") && !strcmp(value_of(f, l->sign), "none"))
-		find_key(f, "MASTER_ADDR MASTER_PORT", out);
+	if (rc == 0 && !strcmp(l->name, "torchrun") && !strcmp(value_of(f, l->sign), "none"))
+		rc = find_key(f, "MASTER_ADDR MASTER_PORT", out);
 	return rc;
 }
 
@@ -223,10 +235,6 @@ static void apply_wish(const struct ckpt_world_wish *wish, struct ckpt_world *w)
 		w->size = (uint32_t)wish->size;
 	if (wish->local_rank >= 0)
 		w->local_rank = (uint32_t)wish->local_rank;
-	if (wish->key) {
-		w->key[0] = '\0';
-		add_to_key(w, wish->key);
-	}
 }
 
 int ckpt_world_find(const struct ckpt_world_wish *wish, ckpt_lookup *lookup, void *ctx,
@@ -243,10 +251,12 @@ int ckpt_world_find(const struct ckpt_world_wish *wish, ckpt_lookup *lookup, voi
 		rc = read_launcher(&f, l, out);
 	if (rc == 0 && l && !wish->launcher && wish->size < 0)
 		rc = check_others(&f, l, out->size);
+	if (rc == 0 && !l)
+		rc = find_key(&f, "CKPT_JOB_KEY", out);
+	if (rc == 0 && wish->key)
+		rc = add_to_key(&f, out, "--job-key", wish->key);
 	if (rc < 0)
 		return rc;
-	if (!l && value_of(&f, "CKPT_JOB_KEY"))
-		add_to_key(out, value_of(&f, "CKPT_JOB_KEY"));
 	apply_wish(wish, out);
 	if (!out->size || out->rank >= out->size)
 		return ckpt_fail(err, CKPT_E_FORMAT,

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { CKPT_WORLD_MOST_KEY = 500 }; /* bytes; a namespace of PMIx has up to 255 */
+
 /*
  * Which process of a job this one is, from the variables that launchers set. Sources of the names:
  * torchrun of torch 2.14, Open MPI 4.1, PMIx 4.2, MPICH 4, Slurm 23, Kubernetes Indexed Jobs.
@@ -16,7 +18,7 @@ struct ckpt_world {
 	uint32_t local_rank, local_size; /* LOCAL_SIZE is 0 where it is not known */
 	const char *launcher; /* static: what it was found by; "none" for a process alone */
 	/* what all processes of one start of the job have in common; "" if nothing says it */
-	char key[160];
+	char key[CKPT_WORLD_MOST_KEY + 1];
 	bool has_node; /* few launchers say it */
 	uint32_t node;
 };
@@ -32,8 +34,9 @@ struct ckpt_world_wish {
 typedef const char *ckpt_lookup(void *ctx, const char *name);
 
 /*
- * CKPT_E_ARG: an unknown launcher, or one that is not there. CKPT_E_FORMAT: a variable that is no
- * number, or two launchers that cannot both be right.
+ * CKPT_E_ARG: an unknown launcher, one that is not there, or a key in WISH that is too long.
+ * CKPT_E_FORMAT: a variable that is no number, a key that variables make too long, or two launchers
+ * that cannot both be right.
  */
 int ckpt_world_find(const struct ckpt_world_wish *wish, ckpt_lookup *lookup, void *ctx,
 		    struct ckpt_world *out, struct ckpt_error *err);

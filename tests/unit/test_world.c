@@ -3,6 +3,7 @@
 
 #include "job/world.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct ckpt_error err;
@@ -165,12 +166,48 @@ static void contradictions_are_told(void **state)
 	}
 }
 
+/* Keys that were cut off, or lost a part, would be the same for two jobs. */
+static void a_key_is_whole_or_an_error(void **state)
+{
+	char text[CKPT_WORLD_MOST_KEY + 2] = "", id[sizeof(text) + 20];
+	struct ckpt_world_wish wish = no_wish;
+	struct ckpt_world w;
+
+	(void)state;
+	memset(text, 'k', CKPT_WORLD_MOST_KEY);
+	wish.key = text;
+	assert_int_equal(find(&wish, ENV("HOME=/root"), &w), 0);
+	assert_string_equal(w.key, text);
+
+	text[CKPT_WORLD_MOST_KEY] = 'k';
+	assert_int_equal(find(&wish, ENV("HOME=/root"), &w), CKPT_E_ARG);
+	assert_string_equal(unit_text(&err),
+			    "--job-key makes the key of the job longer than 500 bytes");
+
+	snprintf(id, sizeof(id), "TORCHELASTIC_RUN_ID=%s", text + 1);
+	assert_int_equal(find(&no_wish, ENV(id, "RANK=0", "WORLD_SIZE=2"), &w), 0);
+	assert_string_equal(w.key, text + 1);
+	assert_int_equal(find(&no_wish,
+			      ENV(id, "TORCHELASTIC_RESTART_COUNT=0", "RANK=0", "WORLD_SIZE=2"),
+			      &w),
+			 CKPT_E_FORMAT);
+	assert_string_equal(unit_text(&err),
+			    "TORCHELASTIC_RESTART_COUNT makes the key of the job longer than 500 "
+			    "bytes: a shorter --job-key goes before it");
+	wish.key = "short";
+	assert_int_equal(
+		find(&wish, ENV(id, "TORCHELASTIC_RESTART_COUNT=0", "RANK=0", "WORLD_SIZE=2"), &w),
+		0);
+	assert_string_equal(w.key, "short");
+}
+
 UNIT_SUITE(test_world)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_launcher_is_known),
 		cmocka_unit_test(what_the_user_says_wins),
 		cmocka_unit_test(contradictions_are_told),
+		cmocka_unit_test(a_key_is_whole_or_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
