@@ -155,7 +155,8 @@ bool ckpt_memory_find(const char *root, struct ckpt_memory *out)
 		if (!find_group(root, v, group, sizeof(group)) || !find_mount(root, v, top, mount))
 			continue;
 		skip = !strcmp(top, "/") ? 0 : strlen(top);
-		if (strncmp(group, top, skip) != 0) /* a namespace hides what is around it */
+		/* elsewhere: a namespace hides what is around it */
+		if (strncmp(group, top, skip) != 0 || (group[skip] && group[skip] != '/'))
 			skip = strlen(group);
 		least = (size_t)snprintf(folder, sizeof(folder), "%s%s", root, mount);
 		snprintf(folder + least, sizeof(folder) - least, "%s", group + skip);

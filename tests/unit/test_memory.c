@@ -103,6 +103,27 @@ static void version_1_is_known(void **state)
 	assert_non_null(strstr(m.file, "/memory/job/memory.limit_in_bytes"));
 }
 
+/* The mount shows what is below /job; this process has been moved to another group, /jobs. */
+static void a_group_beside_the_one_on_top_is_not_below_it(void **state)
+{
+	struct ckpt_memory m;
+
+	(void)state;
+	put("proc/self/cgroup", "0::/jobs/x\n");
+	put("proc/self/mountinfo",
+	    "35 25 0:30 /job /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n");
+	put("sys/fs/cgroup/memory.max", "1000\n");
+	put("sys/fs/cgroup/memory.current", "400\n");
+	put("sys/fs/cgroups/x/memory.max", "5\n");
+	put("sys/fs/cgroups/x/memory.current", "5\n");
+	assert_true(ckpt_memory_find(root, &m));
+	assert_int_equal(m.left, 600);
+	assert_non_null(strstr(m.file, "/sys/fs/cgroup/memory.max"));
+	put("proc/self/cgroup", "0::/job\n");
+	assert_true(ckpt_memory_find(root, &m));
+	assert_int_equal(m.left, 600);
+}
+
 static void a_machine_without_groups_has_no_limit(void **state)
 {
 	struct ckpt_memory m;
@@ -122,6 +143,7 @@ UNIT_SUITE(test_memory)
 		WITH_ROOT(the_tightest_of_the_groups_around_counts),
 		WITH_ROOT(what_the_kernel_can_drop_is_left),
 		WITH_ROOT(version_1_is_known),
+		WITH_ROOT(a_group_beside_the_one_on_top_is_not_below_it),
 		WITH_ROOT(a_machine_without_groups_has_no_limit),
 	};
 
