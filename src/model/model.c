@@ -679,11 +679,12 @@ const char *ckpt_model_new_key(struct ckpt_model *model, char letter)
 	 */
 	snprintf(key, sizeof(key), "%c%u", letter, model->storage_count);
 	for (unsigned salt = 0;; salt++) {
-		for (size_t i = 0; i < sizeof(key); i++)
+		size_t len = strlen(key);
+
+		for (size_t i = 0; i < len; i++)
 			upper[i] = (char)ckpt_to_upper((unsigned char)key[i]);
-		if (!ckpt_strmap_find(taken, key, strlen(key)) &&
-		    !ckpt_strmap_find(taken, upper, strlen(upper)))
-			return ckpt_arena_copy(model->arena, key, strlen(key));
+		if (!ckpt_strmap_find(taken, key, len) && !ckpt_strmap_find(taken, upper, len))
+			return ckpt_arena_copy(model->arena, key, len);
 		snprintf(key, sizeof(key), "%c%u.%u", letter, model->storage_count, salt);
 	}
 }
