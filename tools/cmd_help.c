@@ -2,8 +2,8 @@
 /*
  * 'ckpt help', 'ckpt version' and 'ckpt completion', all from the tables of commands and options.
  *
- * What must stay true: summaries and help of options contain no '"', '$' or '`'. In the script
- * for fish they stand between double quotes, and nothing escapes them.
+ * What must stay true: summaries and help of options get into a script only by way of
+ * print_quoted(), so that they may contain any character.
  */
 #include "command.h"
 
@@ -101,6 +101,13 @@ static void print_opt_names(const struct command *cmd, const char *format)
 	printf(format, "help");
 }
 
+/* TEXT as it stands between double quotes, with a backslash before each character in SPECIAL. */
+static void print_quoted(const char *text, const char *special)
+{
+	for (; *text; text++)
+		printf(strchr(special, *text) ? "\\%c" : "%c", *text);
+}
+
 static void print_bash(void)
 {
 	printf("_ckpt() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} opts=\n"
@@ -123,8 +130,7 @@ static void print_zsh(void)
 	printf("#compdef ckpt\n_ckpt() {\n\tlocal -a cmds opts\n\tcmds=(\n");
 	for (const struct command *const *cmd = commands; *cmd; cmd++) {
 		printf("\t\t\"%s:", (*cmd)->name);
-		for (const char *p = (*cmd)->summary; *p; p++)
-			printf(*p == ':' || *p == '"' ? "\\%c" : "%c", *p);
+		print_quoted((*cmd)->summary, ":\"\\$`");
 		printf("\"\n");
 	}
 	printf("\t)\n\tif (( CURRENT == 2 )); then _describe command cmds; return; fi\n"
@@ -140,18 +146,24 @@ static void print_zsh(void)
 
 static void print_fish(void)
 {
+	static const char special[] = "\"\\$";
+
 	printf("complete -c ckpt -n '__fish_seen_subcommand_from help completion version' -f\n");
 	for (const struct command *const *cmd = commands; *cmd; cmd++) {
 		printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l help -s h\n",
 		       (*cmd)->name);
-		printf("complete -c ckpt -n __fish_use_subcommand -a %s -d \"%s\"\n", (*cmd)->name,
-		       (*cmd)->summary);
+		printf("complete -c ckpt -n __fish_use_subcommand -a %s -d \"", (*cmd)->name);
+		print_quoted((*cmd)->summary, special);
+		printf("\"\n");
 		for (const struct opt *o = (*cmd)->opts; o->kind; o++) {
 			printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l %s",
 			       (*cmd)->name, o->name);
 			if (o->letter)
 				printf(" -s %c", o->letter);
-			printf("%s -d \"%s\"\n", o->arg ? " -r" : "", o->help);
+			/* with -r fish takes the word after the option for its argument */
+			printf("%s -d \"", o->arg && o->kind != OPT_KIND_OPTIONAL ? " -r" : "");
+			print_quoted(o->help, special);
+			printf("\"\n");
 		}
 	}
 }

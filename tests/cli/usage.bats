@@ -132,6 +132,13 @@ hint: 'ckpt completion --help' shows the options"
 	"$CKPT" completion zsh | grep -c '^		"' | grep -qx "$(commands | wc -l)"
 }
 
+@test "fish does not ask for an argument that an option may go without" {
+	"$CKPT" completion fish >c.fish
+	grep -q -- " cat' -l json -d " c.fish
+	grep -q -- " stat' -l hist -d " c.fish
+	grep -q -- " cat' -l output -s o -r -d " c.fish
+}
+
 @test "version says the version, and with -v what was found" {
 	ckpt version; want 0
 	[[ $output =~ ^ckpt\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
