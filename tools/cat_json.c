@@ -69,15 +69,10 @@ static void put_json(FILE *out, const char *key, json_t *value)
 static void put_name(FILE *out, const char *key, const char *name)
 {
 	json_t *o = json_object();
-	char *text;
 
 	json_set_name(o, key, name);
-	text = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
-	json_decref(o);
-	if (!text)
-		no_memory();
-	fprintf(out, ",%.*s", (int)strlen(text) - 2, text + 1);
-	free(text);
+	fputc(',', out);
+	json_put_members(out, o);
 }
 
 static void put_about(FILE *out, const struct ckpt_array_info *info)

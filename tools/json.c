@@ -123,7 +123,10 @@ int json_close(FILE *out, bool whole)
 	return whole ? EXIT_FINE : EXIT_ERROR;
 }
 
-/* jansson leaves DEL as it is, for it is ASCII; it can only be inside a string. */
+/*
+ * jansson leaves DEL as it is, for JSON allows it; but a terminal may act on it. It can only be
+ * inside a string.
+ */
 static int write_ascii(const char *text, size_t len, void *out)
 {
 	for (size_t i = 0; i < len; i++)
@@ -134,11 +137,20 @@ static int write_ascii(const char *text, size_t len, void *out)
 	return ferror(out) ? -1 : 0;
 }
 
+static void put(FILE *out, json_t *value, size_t flag)
+{
+	json_dump_callback(value, write_ascii, out, JSON_COMPACT | JSON_ENSURE_ASCII | flag);
+	json_decref(value);
+}
+
 void json_put(FILE *out, json_t *value)
 {
-	json_dump_callback(value, write_ascii, out,
-			   JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-	json_decref(value);
+	put(out, value, JSON_ENCODE_ANY);
+}
+
+void json_put_members(FILE *out, json_t *object)
+{
+	put(out, object, JSON_EMBED);
 }
 
 json_t *json_u64(uint64_t v)

@@ -28,6 +28,9 @@ int json_close(FILE *out, bool whole);
 /* Write one small value, on one line; takes the reference. */
 void json_put(FILE *out, json_t *value);
 
+/* The same of an object's members, without its braces. */
+void json_put_members(FILE *out, json_t *object);
+
 /*
  * Call this once, before anything else: from then on jansson ends the command if there is no
  * memory.

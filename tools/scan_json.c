@@ -3,7 +3,6 @@
 #include "scan_out.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static void set_place(json_t *o, const char *record, uint64_t offset)
 {
@@ -97,18 +96,13 @@ static void put_head(FILE *out, const char *path, enum ckpt_scan_verdict verdict
 		     const char *format, bool first)
 {
 	json_t *o = json_object();
-	char *text;
 
 	json_set_name(o, "path", path);
 	json_object_set_new(o, "verdict", json_string(ckpt_scan_verdict_name(verdict)));
 	if (format)
 		json_object_set_new(o, "format", json_string(format));
-	text = json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII);
-	if (!text)
-		no_memory();
-	fprintf(out, "%s%.*s", first ? "\n" : ",\n", (int)strlen(text) - 1, text);
-	free(text);
-	json_decref(o);
+	fputs(first ? "\n{" : ",\n{", out);
+	json_put_members(out, o);
 }
 
 void scan_json_begin(FILE *out)

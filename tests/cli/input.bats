@@ -159,6 +159,13 @@ hint: --json=out.json writes to that file"
 	"$CKPT" ls --json odd.pt >out
 	run -1 grep -q '[^ -~]' out
 	python3 -c 'import json; assert json.load(open("out"))["tensors"][0]["name"] == "a\x9b31mX\u202eb\x7f"'
+	"$CKPT" cat --json odd.pt $'a\302\23331mX\342\200\256b\177' >out
+	run -1 grep -q '[^ -~]' out
+	python3 -c 'import json; assert json.load(open("out"))["name"] == "a\x9b31mX\u202eb\x7f"'
+	mv odd.pt $'odd\177.pt'
+	"$CKPT" scan --json $'odd\177.pt' >out
+	run -1 grep -q '[^ -~]' out
+	python3 -c 'import json; assert json.load(open("out"))["files"][0]["path"] == "odd\x7f.pt"'
 }
 
 @test "sums of sizes that no machine has do not wrap, and every device is counted" {
