@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Differences between two checkpoints, of any two formats.
+ *
+ * Values of the same name are compared; tensors by what they show, not by how they lie in the file:
+ * strides, views, shared storages, byte order and the order of keys make no difference.
+ *
+ * What must stay true: what is called the same is the same. All bytes of both are read for that,
+ * unless the caller's flags say otherwise, and what cannot be read is CKPT_DIFFERENCE_UNREADABLE,
+ * never equal.
+ */
 #ifndef CKPT_DIFF_H
 #define CKPT_DIFF_H
 
@@ -8,24 +18,21 @@
 extern "C" {
 #endif
 
-/*
- * What is different between two checkpoints, of any two formats. Values are compared that have the same name; tensors by
- * what they show, not by how they lie in the file: strides, views, shared storages, byte order and the order of keys make
- * no difference.
- */
 enum ckpt_diff_flags {
-	CKPT_DIFF_QUICK = 1 << 0, /* names, shapes, dtypes, devices: no byte of a tensor is read */
+	CKPT_DIFF_QUICK = 1 << 0, /* names, shapes, dtypes, devices: read no byte of a tensor */
 	CKPT_DIFF_READ = 1 << 1,  /* read all, whatever CKPT_DIFF_TRUST_CHECKSUMS says */
 	/*
-	 * Differences are also: other bits of an equal number (0 and -0), strides, the class of a tensor (Parameter) and
-	 * requires_grad, the type of a container (dict, OrderedDict), the order of keys, `_metadata` that only one has.
+	 * These also are differences: other bits of an equal number (0 and -0), strides, the class
+	 * of a tensor (Parameter) and requires_grad, the type of a container (dict, OrderedDict),
+	 * the order of keys, `_metadata` that only one has.
 	 */
 	CKPT_DIFF_STRICT = 1 << 2,
 	CKPT_DIFF_IGNORE_DEVICE = 1 << 3,
 	CKPT_DIFF_IGNORE_DTYPE = 1 << 4, /* only the values count */
 	/*
-	 * Two storages with the same size and the same recorded CRC-32 count as equal, and are not read. That goes by what was written: a
-	 * copy that was damaged later counts as the same, and so do two tensors in 2^32 that are not.
+	 * Two storages of the same size and the same recorded CRC-32 count as equal and are not
+	 * read. The checksum is that of what was written: a copy that was damaged later counts as
+	 * the same, and so do two different tensors in 2^32.
 	 */
 	CKPT_DIFF_TRUST_CHECKSUMS = 1 << 5,
 };
@@ -33,11 +40,11 @@ enum ckpt_diff_flags {
 struct ckpt_diff_options {
 	size_t size;
 	unsigned flags;
-	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
+	uint32_t threads;		       /* that work at once; see "Threads" in ckpt.h */
 	const char *const *keep, *const *drop; /* patterns over names; NULL: all, none */
 	size_t keep_count, drop_count;
-	double atol,
-		rtol; /* |a - b| <= atol + rtol * |b| counts as equal, as for torch.allclose() */
+	/* |a - b| <= atol + rtol * |b| counts as equal, as for torch.allclose() */
+	double atol, rtol;
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
@@ -56,8 +63,8 @@ enum ckpt_difference_kind {
 };
 
 enum ckpt_difference_what {
-	CKPT_DIFFERS_TYPE =
-		1 << 0, /* "tensor" and "ndarray", "int" and "str", "dict" and "Namespace" */
+	/* "tensor" and "ndarray", "int" and "str", "dict" and "Namespace" */
+	CKPT_DIFFERS_TYPE = 1 << 0,
 	CKPT_DIFFERS_SHAPE = 1 << 1,
 	CKPT_DIFFERS_DTYPE = 1 << 2,
 	CKPT_DIFFERS_DEVICE = 1 << 3,
@@ -65,7 +72,8 @@ enum ckpt_difference_what {
 	CKPT_DIFFERS_QUANTIZER = 1 << 5, /* scale, zero point ... */
 	CKPT_DIFFERS_VALUE = 1 << 6,
 	CKPT_DIFFERS_ATTRIBUTES = 1 << 11, /* of a tensor: what a program set on it */
-	CKPT_DIFFERS_KEYS = 1 << 12,	   /* which names do not tell apart: objects, 0 and "0" in one dict, very long ones */
+	/* keys that names do not tell apart: objects, 0 and "0" in one dict, very long ones */
+	CKPT_DIFFERS_KEYS = 1 << 12,
 	/* with CKPT_DIFF_STRICT only */
 	CKPT_DIFFERS_BITS = 1 << 7,
 	CKPT_DIFFERS_STRIDES = 1 << 8,
@@ -74,16 +82,17 @@ enum ckpt_difference_what {
 };
 
 /*
- * How far numbers are apart; a complex number counts as two. Of two dtypes both are made float64 first (or, if both are
- * integers, compared as such). A NaN is equal to a NaN. Sums are over the pairs of finite numbers.
+ * How far apart numbers are. A complex number counts as two. If the dtypes differ, both sides are
+ * converted to float64 first (or, if both are integers, compared as such). A NaN equals a NaN. Sums
+ * are over the pairs of finite numbers.
  */
 struct ckpt_diff_numbers {
 	size_t size;
 	uint64_t count;	    /* pairs */
-	uint64_t differing; /* that are not equal */
+	uint64_t differing; /* pairs that are not equal */
 	uint64_t outside;   /* ... by more than the tolerance */
-	uint64_t
-		other_bits; /* that are equal, and stored with other bits: 0 and -0, two kinds of NaN */
+	/* equal pairs that are stored with other bits: 0 and -0, two kinds of NaN */
+	uint64_t other_bits;
 	uint64_t nan_appeared, nan_vanished, nan_both; /* NaN in B only, in A only, in both */
 	uint64_t inf_appeared, inf_vanished;	       /* infinite in B only, in A only */
 	double max_abs;				       /* |a - b|; infinite if one is */
@@ -91,18 +100,22 @@ struct ckpt_diff_numbers {
 	double rms;	/* sqrt(mean((a - b)^2)) */
 	double change;	/* norm(a - b) / max(norm(a), norm(b)): at most 2 */
 	double cosine;	/* of the angle between a and b; NaN if one of them is 0 */
-	uint64_t
-		max_ulp; /* most steps from a number of the dtype to the next that lie between a and b */
+	/* most steps from one number of the dtype to the next that lie between a and b */
+	uint64_t max_ulp;
 	bool has_ulp; /* both are of one floating dtype */
-	bool has_numbers; /* false: bits, which have no value (bits8, float4_e2m1fn_x2): of them only COUNT to OUTSIDE */
+	/*
+	 * false: the dtype is bits without a value (bits8, float4_e2m1fn_x2), and only the members
+	 * from COUNT to OUTSIDE are filled in
+	 */
+	bool has_numbers;
 	uint8_t reserved[6];
 };
 
 /* One side of a difference. Strings and arrays are valid during the call. */
 struct ckpt_diff_side {
 	const char *type; /* "tensor", "ndarray", "dict", "int" ... escaped */
-	const char *
-		text; /* of what has no numbers: the value as repr() shows it, shortened, escaped; else "" */
+	/* for what has no numbers: the value as repr() shows it, shortened, escaped; else "" */
+	const char *text;
 	bool is_array;			     /* what follows is known */
 	const char *dtype, *device, *layout; /* as in ckpt_tensor_info */
 	const char *class_name;		     /* "Parameter" ... or NULL */
@@ -116,11 +129,11 @@ struct ckpt_difference {
 	enum ckpt_difference_kind kind;
 	const char *name;	/* raw bytes, as in ckpt_item */
 	const char *other_name; /* RENAMED: in B */
-	const char *
-		within; /* REMOVED, ADDED: all of the container of this name is; NULL: it is the outermost */
+	/* REMOVED, ADDED: the whole container of this name is; NULL: this is the outermost */
+	const char *within;
 	unsigned what;			    /* CHANGED: enum ckpt_difference_what, one or several */
-	const struct ckpt_diff_side *a, *b; /* NULL where it is not */
-	const struct ckpt_diff_numbers *numbers; /* CHANGED, and they were compared; or NULL */
+	const struct ckpt_diff_side *a, *b; /* NULL on the side that does not have it */
+	const struct ckpt_diff_numbers *numbers; /* CHANGED, if they were compared; or NULL */
 	const char *text;			 /* UNREADABLE: why, escaped */
 	bool by_checksum;			 /* RENAMED: not read */
 	uint8_t reserved[7];
@@ -133,22 +146,23 @@ struct ckpt_diff_counts {
 
 struct ckpt_diff_report {
 	size_t size;
-	bool same;				  /* nothing is different, and all could be told */
+	bool same;				  /* nothing is different, and all was decided */
 	struct ckpt_diff_counts tensors;	  /* and arrays */
-	struct ckpt_diff_counts values;		  /* all else that holds nothing */
+	struct ckpt_diff_counts values;		  /* all other values that hold nothing */
 	uint64_t by_checksum;			  /* of the same tensors: not read */
 	uint64_t by_checksum_nbytes, read_nbytes; /* of one side; of both */
 	uint64_t other_bits;			  /* tensors with the same numbers in other bits */
 	uint64_t tolerated; /* tensors with other numbers, within the tolerance */
 	/*
-	 * If names that only one has become names that only the other has when this is taken off: which has it in front,
-	 * 'a' or 'b', and of how many tensors that is so. 0: no.
+	 * A prefix whose removal turns names that only one side has into names that only the other
+	 * has: which side has it, 'a' or 'b' (0: there is none), and for how many tensors.
 	 */
 	char prefixed;
 	char prefix[240];
 	uint64_t prefix_count;
-	const char *unmatched; /* the first pattern that nothing matched, as given; or NULL */
-	uint64_t other_keys; /* dicts that have numbers for keys on one side, and texts on the other: 0 and "0" */
+	const char *unmatched; /* the first pattern that matched nothing, as given; or NULL */
+	/* dicts whose keys are numbers on one side and strings on the other: 0 and "0" */
+	uint64_t other_keys;
 };
 #define CKPT_DIFF_REPORT_INIT \
 	{ \
@@ -156,17 +170,21 @@ struct ckpt_diff_report {
 	}
 
 /*
- * Compare B with A, and call FOUND for each difference: what is gone, what is new, tensors that are renamed; changed tensors
- * with the largest change first (NaN and infinity that came or went before all others, then what has another shape, then by
- * CHANGE), and those that nobody can read; then other values that changed. Tensors are renamed if A has one that B has not, and B one that A has not, with
- * the same dtype, shape and values.
+ * Compare B with A, and call FOUND for each difference, in this order: what was removed; what was
+ * added; renamed tensors; changed tensors with the largest change first (NaN and infinity that came
+ * or went before all others, then those of another shape, then by CHANGE); unreadable tensors; then
+ * other values that changed. A tensor is renamed if only A has its name, and B has a tensor of the
+ * same dtype, shape and values under a name that A does not have.
  *
- * All bytes of both are read, unless FLAGS say otherwise: what is called the same is the same. ckpt_verify() tells if it is what was written.
+ * All bytes of both are read, unless FLAGS say otherwise: what is called the same is the same.
+ * Whether it is what was written is a question for ckpt_verify().
  *
- * Memory does not grow with the tensors, but for sparse ones that are compared with others. Both models may be the same.
+ * Memory does not grow with the tensors, except for sparse ones that are compared with others. A
+ * and B may be the same model.
  *
- * Returns 0; a negative status of FOUND; CKPT_E_ARG for a bad pattern; CKPT_E_NOTFOUND if KEEP and DROP leave nothing of both; CKPT_E_IO;
- * CKPT_E_CHANGED; CKPT_E_CANCELLED; CKPT_E_NOMEM. OPTIONS, FOUND and REPORT may be NULL.
+ * Returns 0; a negative status of FOUND; CKPT_E_ARG for a bad pattern; CKPT_E_NOTFOUND if KEEP and
+ * DROP leave nothing of both; CKPT_E_IO; CKPT_E_CHANGED; CKPT_E_CANCELLED; CKPT_E_NOMEM. OPTIONS,
+ * FOUND and REPORT may be NULL.
  */
 CKPT_API int ckpt_diff(const struct ckpt_model *a, const struct ckpt_model *b,
 		       const struct ckpt_diff_options *options,

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Edits: each makes a new checkpoint out of one, with other names, devices, dtypes or contents.
+ *
+ * What must stay true: an edit never changes MODEL, and never reads or copies tensor bytes; they
+ * are moved once, when the result is saved. The result shares the file with MODEL and must be
+ * closed on its own; the two may be closed in any order, and a result may be edited again.
+ *
+ * All edits return 0, even if there was nothing to do (see the report), CKPT_E_ARG or CKPT_E_NOMEM;
+ * each says what else it returns. OPTIONS and REPORT may be NULL.
+ */
 #ifndef CKPT_EDIT_H
 #define CKPT_EDIT_H
 
@@ -8,54 +18,45 @@
 extern "C" {
 #endif
 
-/*
- * An edit makes a new checkpoint out of one. No edit reads or copies tensor bytes: they are moved
- * once, when the result is saved. The result shares the file with MODEL and must be closed on its
- * own; both may be closed in any order, and a result may be edited again.
- *
- * All edits return 0, also if there was nothing to do (see the report), and CKPT_E_ARG or
- * CKPT_E_NOMEM; what else they return is said with each. OPTIONS and REPORT may be NULL.
- */
-
-/* What one state dict got. */
+/* What an edit did to one state dict. */
 struct ckpt_edit_place {
 	const char *name; /* "" for the root */
 	uint64_t renamed;
 };
 
-/* What became something else. */
+/* A value that was replaced by another kind of value. */
 struct ckpt_edit_change {
 	const char *name;     /* where, "" for the root */
 	const char *was, *is; /* "Namespace", "dict"; escaped */
 };
 
-/* What an edit did; an edit leaves what is not its business at 0. */
+/* What an edit did. An edit leaves the members that do not concern it at 0. */
 struct ckpt_edit_report {
 	size_t size;
 	uint64_t renamed;	   /* keys of state dicts */
 	uint64_t metadata_renamed; /* keys of `_metadata` */
 	uint64_t names_renamed;	   /* parameter names in lists */
 	uint64_t state_dicts;	   /* that were looked at */
-	const struct ckpt_edit_place
-		*places; /* those with renamed keys; lives as long as the result */
+	/* those with renamed keys; live as long as the result */
+	const struct ckpt_edit_place *places;
 	size_t place_count;
 	uint64_t storages_moved; /* to another device */
 	uint64_t devices_moved;	 /* devices that stand elsewhere than with a storage */
 	uint64_t entries_dropped;
-	uint64_t tensors_dropped; /* that stood in them, or beside what was extracted */
+	uint64_t tensors_dropped; /* in these entries, or outside of what was extracted */
 	uint64_t tensors_cast, storages_cast;
 	uint64_t cast_nbytes_before, cast_nbytes_after; /* of these storages */
-	uint64_t tensors_left; /* that should have been cast or compacted, and could not be */
+	uint64_t tensors_left; /* that should have been cast or compacted, but could not be */
 	uint64_t tensors_compacted, storages_made;
 	uint64_t compacted_nbytes_before, compacted_nbytes_after; /* of all storages in use */
 	const struct ckpt_edit_change *changes; /* sanitize; they live as long as the result */
 	size_t change_count;
 	bool protocol_changed;	/* sanitize: the pickle's protocol is now 2 */
-	const char *unmatched;	/* the first pattern that nothing matched, as given; or NULL */
+	const char *unmatched;	/* the first pattern that matched nothing, as given; or NULL */
 	bool extracted;		/* a part became the whole */
 	uint64_t tensors_taken; /* state dict: its entries */
-	uint64_t
-		modules_guessed; /* of TorchScript, whose class has no source: all of their tensors were taken */
+	/* of TorchScript, whose class has no source: all of their tensors were taken */
+	uint64_t modules_guessed;
 };
 #define CKPT_EDIT_REPORT_INIT \
 	{ \
@@ -65,10 +66,10 @@ struct ckpt_edit_report {
 /* ---- names ---- */
 
 /*
- * Edits of names. A STATE DICT is a mapping in which a tensor, or a dict of tensors, stands under
- * a string key, wherever it is in the checkpoint; all of them are edited. Every entry keeps its
- * place. The `_metadata` of a module's state dict is renamed with it, as torch 2.x does; so are
- * lists of parameter names under `param_groups` (`params`, `param_names`).
+ * Edits of names. A STATE DICT is a mapping that has a tensor, or a dict of tensors, under a string
+ * key, wherever it is in the checkpoint; all of them are edited. Every entry keeps its place. The
+ * `_metadata` of a module's state dict is renamed with it, as torch 2.x does; so are lists of
+ * parameter names under `param_groups` (`params`, `param_names`).
  */
 
 enum ckpt_key_flags {
@@ -78,8 +79,8 @@ enum ckpt_key_flags {
 struct ckpt_key_options {
 	size_t size;
 	unsigned flags;
-	uint32_t reserved; /* 0 */
-	const char *const *at; /* names: edit only these mappings and what is below them; NULL: all */
+	uint32_t reserved;     /* 0 */
+	const char *const *at; /* names: edit only these mappings and what is below; NULL: all */
 	size_t at_count;
 };
 #define CKPT_KEY_OPTIONS_INIT \
@@ -88,43 +89,43 @@ struct ckpt_key_options {
 	}
 
 /*
- * Take PREFIX ("module.", "_orig_mod.") off every key that begins with it. A prefix ends with a
- * dot; it is added where it is missing, so that only whole components match. In `_metadata`, ''
- * is passed over, the entry named like the prefix ("module") takes the place of '', and
- * "module.x" becomes "x".
+ * Remove PREFIX ("module.", "_orig_mod.") from every key that begins with it. A prefix ends with a
+ * dot, which is added if it is missing, so that only whole components match. In `_metadata`, '' is
+ * left out, the entry named like the prefix ("module") takes the place of '', and "module.x"
+ * becomes "x".
  *
- * CKPT_E_CLASH if two entries of one state dict would get the same name; CKPT_E_NOTFOUND if no
- * mapping is called as AT says.
+ * CKPT_E_CLASH if two entries of one state dict would get the same name; CKPT_E_NOTFOUND if there
+ * is no mapping of a name in AT.
  */
 CKPT_API int ckpt_strip_prefix(const struct ckpt_model *model, const char *prefix,
 			       const struct ckpt_key_options *options, struct ckpt_model **out,
 			       struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
- * Put PREFIX in front of every key of the modules' state dicts. As almost any mapping with a
- * tensor is a state dict, this takes only those that have `_metadata`, or hold nothing but tensors
+ * Put PREFIX in front of every key in the state dicts of modules. Since almost any mapping with a
+ * tensor is a state dict, this takes only those that have `_metadata` or hold nothing but tensors
  * under string keys, and none that belong to an optimizer; AT overrides the choice.
  *
- * "module." gives the entries that DistributedDataParallel(m).state_dict() has: `_metadata` gets a new first
- * entry '' and the old one becomes "module". CKPT_E_NOTFOUND if no state dict was found.
+ * "module." gives the entries that DistributedDataParallel(m).state_dict() has: `_metadata` gets a
+ * new first entry '' and the old one becomes "module". CKPT_E_NOTFOUND if no state dict was found.
  */
 CKPT_API int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
 			     const struct ckpt_key_options *options, struct ckpt_model **out,
 			     struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
- * Rename keys with COUNT expressions s/PATTERN/REPLACEMENT/[g], applied in order to every key of the
- * mappings in which tensors stand; what holds only other dicts (a trainer's file) and what belongs to
- * an optimizer is left alone, unless AT names it, and parameter names in `param_groups` follow. Any
- * character may stand for the slash. Patterns are Perl-compatible; \1 and \g<name> in the
- * replacement mean what they mean in Python's re.sub.
+ * Rename keys with COUNT expressions s/PATTERN/REPLACEMENT/[g], applied in order to every key of
+ * mappings that contain tensors. Mappings that hold only other dicts (a trainer's file), and what
+ * belongs to an optimizer, stay as they are unless AT names them; parameter names in `param_groups`
+ * follow. Any character may take the place of the slash. Patterns are Perl-compatible; \1 and
+ * \g<name> in the replacement mean what they mean in Python's re.sub.
  */
 CKPT_API int ckpt_rename(const struct ckpt_model *model, const char *const *expressions,
 			 size_t count, const struct ckpt_key_options *options,
 			 struct ckpt_model **out, struct ckpt_edit_report *report,
 			 struct ckpt_error *err);
 
-/* How many keys of the state dicts begin with PREFIX, out of how many of the dicts that have some. */
+/* In state dicts that have keys with PREFIX: how many keys have it, out of how many keys. */
 struct ckpt_prefix_count {
 	size_t size;
 	uint64_t with_prefix, keys;
@@ -137,8 +138,8 @@ CKPT_API int ckpt_count_prefix(const struct ckpt_model *model, const char *prefi
 			       struct ckpt_prefix_count *out, struct ckpt_error *err);
 
 /*
- * Turn the keys of every dict called `state` back into numbers where all of them are decimal numbers:
- * "0", "1" ... An optimizer's state is looked up by number, and DCP makes text of all keys.
+ * Turn the keys of every dict called `state` back into numbers if all of them are decimal numbers:
+ * "0", "1" ... An optimizer looks up its state by number, and DCP turns all keys into strings.
  * Report: renamed, state_dicts. Returns 0, CKPT_E_NOMEM.
  */
 CKPT_API int ckpt_number_keys(const struct ckpt_model *model, struct ckpt_model **out,
@@ -152,8 +153,9 @@ struct ckpt_device_map {
 };
 
 enum ckpt_remap_flags {
-	CKPT_REMAP_DEVICE_OBJECTS = 1 << 0, /* also torch.device values, which torch.load leaves alone */
-	CKPT_REMAP_ANY_DEVICE = 1 << 1,	    /* take device types that torch itself does not know */
+	/* also torch.device values, which torch.load does not change */
+	CKPT_REMAP_DEVICE_OBJECTS = 1 << 0,
+	CKPT_REMAP_ANY_DEVICE = 1 << 1, /* allow device types that torch itself does not know */
 };
 
 struct ckpt_remap_options {
@@ -168,15 +170,15 @@ struct ckpt_remap_options {
 
 /*
  * Change the devices that tensors will be loaded to, as torch.load(map_location=...) followed by
- * torch.save does on a machine that has these devices: a tag is looked up by its exact text, all
- * maps are applied at once ("cuda:0=cuda:1 cuda:1=cuda:0" swaps), a tag without a map stays. Exact
- * texts come before globs, globs apply in their order. With the storages go the devices of wrapper
- * subclasses (DTensor) and of tensors that are rebuilt from numpy or from the CPU. Meta tensors stay
- * meta, and tensors that are rebuilt from numpy keep that form, which torch would write on such a
- * device only.
+ * torch.save does on a machine that has these devices. A tag is looked up by its exact text, all
+ * maps apply at once ("cuda:0=cuda:1 cuda:1=cuda:0" swaps), and a tag without a map stays. Exact
+ * texts come before globs; globs apply in their order. The devices of wrapper subclasses (DTensor),
+ * and of tensors that are rebuilt from numpy or from the CPU, change along with the storages. Meta
+ * tensors stay meta. Tensors that are rebuilt from numpy keep that form, which torch would write
+ * only on such a device.
  *
- * CKPT_E_ARG if torch accepts no device of the name TO; CKPT_E_UNSUPPORTED for "meta", where no data
- * would be left.
+ * CKPT_E_ARG if torch accepts no device of the name TO; CKPT_E_UNSUPPORTED for "meta", where no
+ * data would be left.
  */
 CKPT_API int ckpt_remap(const struct ckpt_model *model, const struct ckpt_device_map *maps,
 			size_t count, const struct ckpt_remap_options *options,
@@ -186,7 +188,7 @@ CKPT_API int ckpt_remap(const struct ckpt_model *model, const struct ckpt_device
 /* ---- parts ---- */
 
 /*
- * The value called NAME (as for ckpt_find()) becomes the whole checkpoint: the state dict out of a
+ * Make the value called NAME (as for ckpt_find()) the whole checkpoint: the state dict out of a
  * trainer's file. CKPT_E_NOTFOUND.
  */
 CKPT_API int ckpt_extract(const struct ckpt_model *model, const char *name, struct ckpt_model **out,
@@ -194,7 +196,7 @@ CKPT_API int ckpt_extract(const struct ckpt_model *model, const char *name, stru
 
 struct ckpt_take_options {
 	size_t size;
-	const char *at; /* name of what is taken; NULL: what there is */
+	const char *at; /* name of what to take; NULL: the only one there is */
 };
 #define CKPT_TAKE_OPTIONS_INIT \
 	{ \
@@ -202,45 +204,50 @@ struct ckpt_take_options {
 	}
 
 /*
- * The state dict of a module becomes the whole checkpoint: of one that was saved as a whole (torch.save(model)), or of
- * a TorchScript archive. It is what the module's state_dict() holds, parameters, buffers that are saved, then those of the
- * modules below, in an OrderedDict without `_metadata`; tensors that share a storage keep sharing it. No class is looked
- * for: what a class of its own adds (get_extra_state(), hooks) is not in it.
+ * Make the state dict of a module the whole checkpoint. The module was saved whole
+ * (torch.save(model)), or is in a TorchScript archive. The result is what the module's state_dict()
+ * holds: parameters, buffers that are saved, then those of the modules below, in an OrderedDict
+ * without `_metadata`; tensors that share a storage still share it. Classes are not looked up, so
+ * what a class adds itself (get_extra_state(), hooks) is missing.
  *
- * Of a program of torch.export, which says itself what its state dict is, it is that, likewise without gradients; AT names
- * it where the archive has several programs.
+ * A torch.export program says itself what its state dict is; the result is that, also without
+ * gradients. AT names the program if the archive has several.
  *
- * AT names the module; without it there has to be one module in the checkpoint, not counting those inside of another.
- * CKPT_E_NOTFOUND: there is none, or AT names something else. CKPT_E_ARG: there are several, which the text lists.
- * CKPT_E_UNSUPPORTED if a module was not pickled as its attributes. CKPT_E_LIMIT for modules that contain themselves.
- * Report: tensors_taken, modules_guessed.
+ * AT names the module; without it there must be exactly one module in the checkpoint, not counting
+ * modules inside another one. CKPT_E_NOTFOUND: there is none, or AT names something else.
+ * CKPT_E_ARG: there are several, which the text lists. CKPT_E_UNSUPPORTED: a module was not pickled
+ * as its attributes. CKPT_E_LIMIT: modules contain themselves. Report: tensors_taken,
+ * modules_guessed.
  */
 CKPT_API int ckpt_state_dict(const struct ckpt_model *model,
 			     const struct ckpt_take_options *options, struct ckpt_model **out,
 			     struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
- * The state dict that holds the weights becomes the whole checkpoint, for formats that hold nothing else: AT names it, a mapping
- * or a module. Without AT it is the only mapping in which tensors stand, or that with the most bytes in its tensors, the first
- * of equals; what belongs to an optimizer (a mapping with `param_groups`) never is. If there is none, or the
- * checkpoint is a program, it is what ckpt_state_dict() takes.
+ * Make the state dict that holds the weights the whole checkpoint, for formats that hold nothing
+ * else. AT names it, a mapping or a module. Without AT it is the only mapping that contains
+ * tensors, or the one with the most bytes in its tensors, the first of equals; what belongs to an
+ * optimizer (a mapping with `param_groups`) never counts. If there is none, or the checkpoint is a
+ * program, the result is that of ckpt_state_dict().
  *
- * CKPT_E_NOTFOUND; else as ckpt_state_dict(). Report: tensors_taken, tensors_dropped (beside it), extracted (it was a part),
- * state_dicts (how many there were to choose from, 0: it is a module's), places (its name; place_count is 1 or 0).
+ * CKPT_E_NOTFOUND; else as ckpt_state_dict(). Report: tensors_taken, tensors_dropped (outside of
+ * it), extracted (it was a part), state_dicts (how many there were to choose from, 0: it is a
+ * module's), places (its name; place_count is 1 or 0).
  */
 CKPT_API int ckpt_take_weights(const struct ckpt_model *model,
 			       const struct ckpt_take_options *options, struct ckpt_model **out,
 			       struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
- * Keep the entries of dicts and lists whose names match one of KEEP (all, if there is none), but for
- * those that match one of DROP; patterns as for ckpt_pattern_new(). What leads to an entry that is
- * kept stays. Tuples, objects and tensors are kept or dropped as a whole. `_metadata` stays. A
- * container that hangs in several places is kept if one of them is; the names below it are those of
- * the first place.
+ * Keep the entries of dicts and lists whose names match one of KEEP (all, if there is none), except
+ * those that match one of DROP; patterns as for ckpt_pattern_new(). Whatever leads to an entry that
+ * is kept stays. Tuples, objects and tensors are kept or dropped as a whole. `_metadata` stays. A
+ * container with several places is kept if one of them is; the names below it are those of the
+ * first place.
  *
- * CKPT_E_NOTFOUND if none of KEEP matches anything; a pattern that matches nothing beside others is
- * in the report. CKPT_E_UNSUPPORTED if a pattern of DROP matches nothing but parts of tuples and objects.
+ * CKPT_E_NOTFOUND if none of KEEP matches anything; if only some of them match nothing, the first
+ * of these is in the report. CKPT_E_UNSUPPORTED if a pattern of DROP matches only parts of tuples
+ * and objects.
  */
 CKPT_API int ckpt_select(const struct ckpt_model *model, const char *const *keep, size_t keep_count,
 			 const char *const *drop, size_t drop_count, struct ckpt_model **out,
@@ -249,13 +256,13 @@ CKPT_API int ckpt_select(const struct ckpt_model *model, const char *const *keep
 /* ---- numbers ---- */
 
 enum ckpt_cast_flags {
-	CKPT_CAST_TO_INTEGER = 1 << 0, /* cutting fractions off is meant */
+	CKPT_CAST_TO_INTEGER = 1 << 0, /* the caller wants fractions to be cut off */
 };
 
 struct ckpt_cast_options {
 	size_t size;
 	unsigned flags;
-	uint32_t reserved; /* 0 */
+	uint32_t reserved;			 /* 0 */
 	const char *const *only, *const *except; /* patterns over names of tensors, or NULL */
 	size_t only_count, except_count;
 };
@@ -265,24 +272,24 @@ struct ckpt_cast_options {
 	}
 
 /*
- * Cast the floating tensors to DTYPE (as torch names it; bf16, fp16, fp32 for short), as Tensor.to()
- * of torch 2.14 does it, to the bit. Integers, bool, complex and quantised tensors stay. ONLY and
- * EXCEPT choose by name. Storages are cast as a whole, so what was tied stays tied. Where a checksum is
- * recorded it is compared while the numbers are read.
+ * Cast the floating tensors to DTYPE (as torch names it; bf16, fp16, fp32 for short), bit for bit
+ * as Tensor.to() of torch 2.14 does. Integers, bool, complex and quantized tensors stay. ONLY and
+ * EXCEPT choose by name. Storages are cast as a whole, so tied tensors stay tied. A recorded
+ * checksum is compared while the numbers are read.
  *
- * The numbers are cast while the result is saved. CKPT_E_ARG if there is no such cast, or it is one
- * to integers without CKPT_CAST_TO_INTEGER; CKPT_E_UNSUPPORTED if a storage is shared by tensors of which only
- * some are to be cast.
+ * The numbers are cast while the result is saved. CKPT_E_ARG if there is no such cast, or if it is
+ * one to integers without CKPT_CAST_TO_INTEGER; CKPT_E_UNSUPPORTED if only some of the tensors that
+ * share a storage are to be cast.
  */
 CKPT_API int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 		       const struct ckpt_cast_options *options, struct ckpt_model **out,
 		       struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
- * Give every tensor the part of its storage that it shows: a range of it, or, where it has gaps and
- * shares with nobody, its items as Tensor.clone() arranges them. Tensors that have bytes in common keep
- * them in common. A storage that stands in the checkpoint on its own stays whole, and so does one of a
- * compressed record.
+ * Give every tensor only the part of its storage that it shows: a range of it, or, where it has
+ * gaps and shares with no other tensor, its items as Tensor.clone() arranges them. Tensors that
+ * have bytes in common keep them in common. A storage that is itself a value of the checkpoint
+ * stays whole, and so does that of a compressed record.
  */
 CKPT_API int ckpt_compact(const struct ckpt_model *model, struct ckpt_model **out,
 			  struct ckpt_edit_report *report, struct ckpt_error *err);
@@ -290,14 +297,15 @@ CKPT_API int ckpt_compact(const struct ckpt_model *model, struct ckpt_model **ou
 /* ---- safety ---- */
 
 /*
- * Make a checkpoint load with torch.load(weights_only=True) of torch 2.6 and later: argparse.Namespace,
- * dataclasses and other objects that are no more than their attributes, and omegaconf containers, become
- * dicts; numpy scalars and arrays numbers and tensors; defaultdict a dict, deque a list, frozenset a set;
- * paths, dates, decimals and references to classes strings; modules their state dicts. Nothing is
- * called. The report lists every replacement.
+ * Make a checkpoint load with torch.load(weights_only=True) of torch 2.6 and later. Objects that
+ * are no more than their attributes (argparse.Namespace, dataclasses and others) and omegaconf
+ * containers become dicts; numpy scalars and arrays become numbers and tensors; a defaultdict
+ * becomes a dict, a deque a list, a frozenset a set; paths, dates, decimals and references to
+ * classes become strings; modules become their state dicts. Nothing is called. The report lists
+ * every replacement.
  *
- * CKPT_E_UNSUPPORTED, with the place, for what cannot be told without a call. (A tuple that contains itself
- * stays, and torch refuses it.)
+ * CKPT_E_UNSUPPORTED, with the place, for what only a call could tell. (A tuple that contains
+ * itself stays, and torch refuses it.)
  */
 CKPT_API int ckpt_sanitize(const struct ckpt_model *model, struct ckpt_model **out,
 			   struct ckpt_edit_report *report, struct ckpt_error *err);
