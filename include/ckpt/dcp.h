@@ -16,11 +16,11 @@ struct ckpt_reindex_options {
 	unsigned flags;
 	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 	/*
-	 * The oldest torch that has to load it: "2.0" or later gives the form that all of them load; "1.13"
-	 * gives that of 1.13, which no other loads. NULL: "2.0".
+	 * The oldest torch that has to load it: "2.0" or later gives the form that all of these
+	 * load; "1.13" gives the form of 1.13, which no other loads. NULL: "2.0".
 	 */
 	const char *for_torch;
-	bool from_ranks; /* from the indexes of single ranks, although there is a .metadata */
+	bool from_ranks;     /* from the indexes of single ranks, although there is a .metadata */
 	uint8_t reserved[7]; /* 0 */
 };
 #define CKPT_REINDEX_OPTIONS_INIT \
@@ -42,24 +42,24 @@ struct ckpt_reindex_report {
 	}
 
 /*
- * Write the index of the directory PATH anew: for other releases of torch and Python than wrote it; of
- * a whole .metadata.tmp that an interrupted save left; or of the indexes of single ranks
- * (`__0.metadata` ...), which torch itself does not join. What other tools added to the index is left
- * out. Data files stay as they are: OUT, a new directory, gets them shared, linked or copied; OUT NULL
- * replaces the index in place, in one step.
+ * Write the index of the directory PATH anew: for releases of torch and Python other than those
+ * that wrote it; from a complete .metadata.tmp that an interrupted save left; or from the indexes
+ * of single ranks (`__0.metadata` ...), which torch itself does not join. What other tools added to
+ * the index is left out. Data files stay as they are: OUT, a new directory, gets them shared,
+ * linked or copied; OUT NULL replaces the index in place, in one step.
  *
- * Returns 0; CKPT_E_FORMAT if there is no whole index, if ranks disagree on a tensor, or if the ranks'
- * chunks leave a hole (an index is missing); CKPT_E_ARG; and as ckpt_save().
+ * Returns 0; CKPT_E_FORMAT if there is no complete index, if ranks disagree about a tensor, or if
+ * the ranks' chunks leave a hole (an index is missing); CKPT_E_ARG; and as ckpt_save().
  */
 CKPT_API int ckpt_reindex(const char *path, const char *out,
 			  const struct ckpt_reindex_options *options,
 			  struct ckpt_reindex_report *report, struct ckpt_error *err);
 
 /*
- * MODEL and, in its root dict, the entries of the root dict of the torch.save file PATH, as dict.update()
- * puts them there: what Lightning keeps beside its shards in meta.pt, and Megatron-Core in common.pt.
- * *OUT is to be closed; it keeps the file open. Returns 0; CKPT_E_UNSUPPORTED if one of the two is no
- * dict; and as ckpt_open().
+ * Add the entries in the root dict of the torch.save file PATH to the root dict of MODEL, as
+ * dict.update() does: what Lightning keeps beside its shards in meta.pt, and Megatron-Core in
+ * common.pt. The caller owns *OUT, which keeps the file open, and gives it to ckpt_close(). Returns
+ * 0; CKPT_E_UNSUPPORTED if one of the two roots is not a dict; and as ckpt_open().
  */
 CKPT_API int ckpt_add_file(const struct ckpt_model *model, const char *path,
 			   struct ckpt_model **out, struct ckpt_error *err);

@@ -9,30 +9,32 @@ extern "C" {
 #endif
 
 /*
- * What there is in the values of tensors: smallest, largest, mean, standard deviation, how many are zero, NaN or infinite, and
- * histograms. Values are those that torch.load would show, whatever the tensor is in the file: a view, big-endian, cut into
- * the chunks of a DCP directory. Only what a tensor shows of its storage counts.
+ * Statistics of the values of tensors: minimum, maximum, mean, standard deviation, how many are
+ * zero, NaN or infinite, and histograms. Values are those that torch.load would show, whatever the
+ * tensor is in the file: a view, big-endian, cut into the chunks of a DCP directory. Only what a
+ * tensor shows of its storage counts.
  *
- *   complex    magnitudes, as numpy.abs() gives them; infinite if one part is, else NaN if one part is
+ *   complex    magnitudes, as numpy.abs() gives them; infinite if a part is, else NaN if a part is
  *   bool       0 and 1
  *   quantized  the numbers that they stand for
- *   sparse     the values that are stored, and no others; of a nested tensor its buffer
+ *   sparse     only the values that are stored; for a nested tensor, its buffer
  *   wrappers   (DTensor) the local tensor in it
  *   bits*, float4_e2m1fn_x2   their bytes, as unsigned integers
  *
- * Counts are exact. Mean and standard deviation are those of the finite values, computed with more than the digits of a double and
- * rounded at the end, to some 1e-15: also where values cancel each other, or lie close together far from zero. They do not depend on the
- * number of threads. Sums and squares of float64 beyond the range of a double are infinite, or NaN, as numpy's.
+ * Counts are exact. Mean and standard deviation are those of the finite values, computed with more
+ * digits than a double has and rounded at the end, to some 1e-15, even if values cancel each other
+ * or lie close together far from zero. They do not depend on the number of threads. Sums and
+ * squares of float64 beyond the range of a double are infinite or NaN, like numpy's.
  */
 struct ckpt_stat;
 
 struct ckpt_stat_options {
 	size_t size;
-	const char *const *
-		patterns; /* as ckpt_pattern_new() takes them: only names that match one of these; NULL: all */
+	/* only names that match one of these, as for ckpt_pattern_new(); NULL: all */
+	const char *const *patterns;
 	size_t pattern_count;
-	uint32_t
-		bins; /* of the histograms, at most 4096; 0: none. They are counted when all is read for a second time. */
+	/* of the histograms, at most 4096; 0: none. They take a second read of everything. */
+	uint32_t bins;
 	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
@@ -55,9 +57,10 @@ struct ckpt_stat_values {
 	bool is_unsigned; /* ... of which those of uint64 are the bits of a uint64_t */
 	int64_t min_integer, max_integer;
 	/*
-	 * BIN_COUNT bins of the same width from LOW, which is MIN, to HIGH, which is MAX: each with its lower edge, the last with both,
-	 * as numpy.histogram() counts. Of values that are all the same LOW is 0.5 less, and HIGH 0.5 more. NULL: none were
-	 * wanted, or there are no finite values.
+	 * BIN_COUNT bins of the same width from LOW, which is MIN, to HIGH, which is MAX. Each
+	 * includes its lower edge, the last one both, as numpy.histogram() counts. If all values
+	 * are the same, LOW is 0.5 less and HIGH 0.5 more. NULL: none were wanted, or there are no
+	 * finite values.
 	 */
 	const uint64_t *bins;
 	uint32_t bin_count;
@@ -68,27 +71,31 @@ struct ckpt_stat_values {
 		.size = sizeof(struct ckpt_stat_values) \
 	}
 
-/* One tensor, or an array of numpy. Strings and arrays live as long as the ckpt_stat and its model. */
+/* One tensor or numpy array. Strings and arrays live as long as the ckpt_stat and its model. */
 struct ckpt_stat_item {
 	size_t size;
 	const char *name, *kind;    /* "tensor", "ndarray" */
-	const char *dtype, *layout; /* as in ckpt_tensor_info; of numpy's as in ckpt_array_info */
+	const char *dtype, *layout; /* as in ckpt_tensor_info; for numpy as in ckpt_array_info */
 	uint32_t ndim;
 	const uint64_t *shape;
 	uint64_t nbytes; /* as in ckpt_tensor_info */
 	/*
-	 * What was looked at: that tensor itself, or the stored values of a sparse one, the local tensor of a wrapper, whose dimensions
-	 * these are. NULL: WHY_NOT.
+	 * Dimensions of what was counted: the tensor itself, the stored values of a sparse one, or
+	 * the local tensor of a wrapper. NULL: see WHY_NOT.
 	 */
 	uint32_t looked_ndim;
 	const uint64_t *looked_shape;
-	uint64_t
-		first_not_finite; /* index of the first NaN or infinity in these, in C order; UINT64_MAX: none */
-	/* Nothing was: it has no values (meta, uninitialized), or it is not known how to read them. Else NULL. */
+	/* index of the first NaN or infinity in these, in C order; UINT64_MAX: none */
+	uint64_t first_not_finite;
+	/*
+	 * Why nothing was counted: there are no values (meta, uninitialized), or no known way to
+	 * read them. Else NULL.
+	 */
 	const char *why_not;
-	bool unreadable; /* it has values (unlike meta and uninitialized ones), and they could not be read */
+	bool unreadable;   /* there are values, but they could not be read */
 	bool is_magnitude; /* of complex numbers */
-	bool counted; /* in the totals; false: another one shows all of its values, too (tied weights, a view) */
+	/* in the totals; false: another one also shows all of its values (tied weights, a view) */
+	bool counted;
 	uint8_t reserved[5];
 };
 #define CKPT_STAT_ITEM_INIT \
@@ -97,11 +104,12 @@ struct ckpt_stat_item {
 	}
 
 /*
- * Look at all tensors of MODEL, and arrays of numpy, whose names match, with several threads. Memory does not grow with the bytes. *OUT is the
- * caller's, to be given to ckpt_stat_free(), before MODEL is closed. OPTIONS may be NULL.
+ * Compute the statistics of all tensors and numpy arrays of MODEL whose names match, with several
+ * threads. Memory does not grow with the bytes. The caller owns *OUT and gives it to
+ * ckpt_stat_free() before closing MODEL. OPTIONS may be NULL.
  *
- * Returns 0, also if nothing matches; CKPT_E_ARG if a pattern is wrong; CKPT_E_FORMAT, CKPT_E_IO, with the name of the tensor; CKPT_E_LIMIT;
- * CKPT_E_CANCELLED; CKPT_E_NOMEM.
+ * Returns 0, even if nothing matches; CKPT_E_ARG if a pattern is wrong; CKPT_E_FORMAT, CKPT_E_IO,
+ * with the name of the tensor; CKPT_E_LIMIT; CKPT_E_CANCELLED; CKPT_E_NOMEM.
  */
 CKPT_API int ckpt_stat_new(const struct ckpt_model *model, const struct ckpt_stat_options *options,
 			   struct ckpt_stat **out, struct ckpt_error *err);
@@ -109,7 +117,7 @@ CKPT_API int ckpt_stat_new(const struct ckpt_model *model, const struct ckpt_sta
 /* NULL is allowed. */
 CKPT_API void ckpt_stat_free(struct ckpt_stat *stat);
 
-/* Tensors in the order of the file, then arrays of numpy. */
+/* Tensors in the order of the file, then numpy arrays. */
 CKPT_API uint64_t ckpt_stat_count(const struct ckpt_stat *stat);
 
 /* Item I and its values, 0 <= I < ckpt_stat_count(). Both may be NULL. Returns 0 or CKPT_E_ARG. */
@@ -120,8 +128,7 @@ CKPT_API int ckpt_stat_get(const struct ckpt_stat *stat, uint64_t i, struct ckpt
 struct ckpt_stat_total {
 	size_t size;
 	const char *dtype; /* NULL: all */
-	uint64_t
-		items; /* how many; of their values those that another one shows, too, are in the total once */
+	uint64_t items;	   /* how many; values that several of them show are in the total once */
 };
 #define CKPT_STAT_TOTAL_INIT \
 	{ \

@@ -11,26 +11,26 @@ extern "C" {
 #endif
 
 /*
- * Write LEN bytes that came from a file to BUF so that they are safe on a terminal and on one line:
- * control characters, backslashes, broken UTF-8, and characters that hide text or change its
- * direction become escapes; what does not fit is cut and ends in "...". Returns BUF.
+ * Write LEN bytes that came from a file to BUF, in a form that is safe on a terminal and fits one
+ * line: control characters, backslashes, broken UTF-8, and characters that hide text or change its
+ * direction become escapes; text that does not fit is cut and ends in "...". Returns BUF.
  */
 CKPT_API char *ckpt_escape(char *buf, size_t size, const char *text, size_t len);
 
 /*
  * A pattern over names: a glob over the whole name ('*' crosses dots), which also matches the
- * subtree below the name; or, after "re:", a Perl-compatible expression
- * that is searched for anywhere in the name.
+ * subtree below the name; or, after "re:", a Perl-compatible expression that matches anywhere in
+ * the name.
  */
 struct ckpt_pattern;
 
-/* CKPT_E_ARG if the expression is wrong. *OUT is the caller's. */
+/* CKPT_E_ARG if the expression is wrong. The caller owns *OUT. */
 CKPT_API int ckpt_pattern_new(const char *text, struct ckpt_pattern **out, struct ckpt_error *err);
 CKPT_API void ckpt_pattern_free(struct ckpt_pattern *pattern);
 
 /*
- * 1: NAME matches; 0: it does not; CKPT_E_LIMIT: an expression that is too much work to tell. One
- * thread per pattern.
+ * 1: NAME matches; 0: it does not; CKPT_E_LIMIT: the expression takes too much work to decide. Only
+ * one thread at a time may use a pattern.
  */
 CKPT_API int ckpt_pattern_matches(struct ckpt_pattern *pattern, const char *name,
 				  struct ckpt_error *err);

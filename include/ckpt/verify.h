@@ -13,8 +13,8 @@ extern "C" {
 enum ckpt_finding_kind {
 	CKPT_FINDING_DAMAGE,	 /* something is not as it was written, or is missing */
 	CKPT_FINDING_NOT_FINITE, /* NaN or infinity in a tensor */
-	CKPT_FINDING_UNPROVEN,	 /* it may be sound: nothing was recorded to tell by */
-	CKPT_FINDING_ODD,	 /* harmless, but nothing that torch.save writes */
+	CKPT_FINDING_UNPROVEN,	 /* it may be sound: nothing is recorded that could prove it */
+	CKPT_FINDING_ODD,	 /* harmless, but not what torch.save writes */
 };
 
 /* One thing that was found. Strings are valid during the call, escaped. */
@@ -30,12 +30,12 @@ struct ckpt_finding {
 enum ckpt_verdict {
 	CKPT_VERDICT_SOUND,    /* all that can be checked was, and nothing is wrong */
 	CKPT_VERDICT_DAMAGED,  /* something is wrong */
-	CKPT_VERDICT_UNPROVEN, /* nothing is wrong, but not all could be checked */
+	CKPT_VERDICT_UNPROVEN, /* nothing is wrong, but not everything could be checked */
 };
 
 enum ckpt_verify_flags {
 	CKPT_VERIFY_QUICK = 1 << 0,  /* metadata only: no byte of a tensor is read */
-	CKPT_VERIFY_FINITE = 1 << 1, /* NaN and infinity in tensors are findings, too */
+	CKPT_VERIFY_FINITE = 1 << 1, /* NaN and infinity in tensors also are findings */
 };
 
 struct ckpt_verify_options {
@@ -55,13 +55,13 @@ struct ckpt_verify_report {
 	size_t size;
 	enum ckpt_verdict verdict;
 	uint64_t findings[4]; /* by kind; those beyond the first 1000 of a kind are only counted */
-	uint64_t files, records; /* that were looked at */
+	uint64_t files, records; /* that were examined */
 	uint64_t checked;	 /* records whose bytes have the checksum that is recorded */
 	uint64_t bytes;		 /* of these */
 	uint64_t tensors;
 	/*
-	 * Indexes of directories: nothing records a checksum of them. They were held against the files, and against themselves; a flipped bit that is
-	 * in accord with both is not seen.
+	 * Indexes of directories, for which no checksum is recorded. They were compared with the
+	 * files and checked for contradictions; a flipped bit that agrees with both is not found.
 	 */
 	uint64_t indexes;
 };
@@ -71,18 +71,22 @@ struct ckpt_verify_report {
 	}
 
 /*
- * Is the checkpoint at PATH, a file or a directory, as it was written? What torch itself never looks at is checked:
- * the checksum of every record, and every byte between records against what torch's writer puts there; the directory
- * against the records, sizes against the pickle, references both ways, what .format_version promises; of a DCP
- * directory each item, and the index against them. A FOUND is called for each thing that is wrong, odd, or cannot be told.
+ * Is the checkpoint at PATH, a file or a directory, as it was written? This checks what torch
+ * itself never examines: the checksum of every record, and every byte between records against what
+ * torch's writer puts there; the directory against the records, sizes against the pickle,
+ * references in both directions, what .format_version promises; in a DCP directory each item, and
+ * the index against the items. FOUND is called for each thing that is wrong, odd, or cannot be
+ * decided.
  *
- * A legacy stream has no checksums: of it, as of files saved without them, the verdict is at best "unproven". The index of a
- * DCP directory has no checksum either (report.indexes): it is held against the items, its names against their paths in the nested state, its
- * classes and attributes against those that torch 1.13 to 2.14 write. A name that is its own path (a key of the outermost
- * dict) has nothing to be held against.
+ * For a legacy stream, which has no checksums, and for files saved without them, the verdict is at
+ * best "unproven". The index of a DCP directory has no checksum either (report.indexes): it is
+ * compared with the items, its names with their paths in the nested state, its classes and
+ * attributes with those that torch 1.13 to 2.14 write. A name that is its own path (a key of the
+ * outermost dict) cannot be compared with anything.
  *
- * Returns 0 if there is a verdict, in REPORT; a negative status of FOUND; CKPT_E_IO; CKPT_E_UNSUPPORTED if it is no checkpoint;
- * CKPT_E_CANCELLED; CKPT_E_NOMEM. OPTIONS and FOUND may be NULL.
+ * Returns 0 if there is a verdict, in REPORT; a negative status of FOUND; CKPT_E_IO;
+ * CKPT_E_UNSUPPORTED if it is not a checkpoint; CKPT_E_CANCELLED; CKPT_E_NOMEM. OPTIONS and FOUND
+ * may be NULL.
  */
 CKPT_API int ckpt_verify(const char *path, const struct ckpt_verify_options *options,
 			 int (*found)(void *ctx, const struct ckpt_finding *finding), void *ctx,

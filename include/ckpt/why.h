@@ -12,8 +12,9 @@ extern "C" {
 
 enum ckpt_certainty {
 	CKPT_CAUSE_CERTAIN, /* the file itself shows it */
-	CKPT_CAUSE_LIKELY,  /* the message says so, and the file does not speak against it */
-	CKPT_CAUSE_POSSIBLE, /* a load fails so if it is not by the machine, the torch or the model that saved it */
+	CKPT_CAUSE_LIKELY,  /* the message says so, and nothing in the file contradicts it */
+	/* a load may fail so on a machine, torch or model other than the one that saved the file */
+	CKPT_CAUSE_POSSIBLE,
 };
 
 enum ckpt_mend_kind {
@@ -22,7 +23,7 @@ enum ckpt_mend_kind {
 	CKPT_MEND_WORDS,   /* what no line can do */
 };
 
-/* One way out. */
+/* One thing to do about a cause. */
 struct ckpt_mend {
 	enum ckpt_mend_kind kind;
 	const char *text;
@@ -31,11 +32,10 @@ struct ckpt_mend {
 /* One cause of a failed load. All strings are valid during the call, escaped, on one line. */
 struct ckpt_cause {
 	size_t size;
-	const char *
-		id; /* "prefix", "truncated" ...: they keep their meaning; docs/json.md lists them */
+	const char *id; /* "prefix", "truncated" ...: their meaning is fixed; see docs/json.md */
 	enum ckpt_certainty certainty;
 	const char *text;	  /* one or two sentences */
-	const char *const *facts; /* what was found in the file for it */
+	const char *const *facts; /* the evidence in the file */
 	size_t fact_count;
 	const struct ckpt_mend *mends; /* the best first */
 	size_t mend_count;
@@ -45,8 +45,8 @@ struct ckpt_why_options {
 	size_t size;
 	unsigned flags;	  /* there are none yet: 0 */
 	uint32_t threads; /* that work at once; see "Threads" in ckpt.h */
-	const char *
-		error; /* what was printed when the load failed: a message, a whole traceback; any bytes. NULL: unknown */
+	/* what the failed load printed: a message, a whole traceback; any bytes. NULL: unknown */
+	const char *error;
 	size_t error_len; /* up to CKPT_WHY_MOST_ERROR */
 };
 #define CKPT_WHY_OPTIONS_INIT \
@@ -57,9 +57,9 @@ enum { CKPT_WHY_MOST_ERROR = 16 << 20 };
 
 struct ckpt_why_report {
 	size_t size;
-	uint32_t causes;   /* how many were told */
-	uint32_t messages; /* kinds of messages that were recognised in the error */
-	bool opened;	   /* the checkpoint could be opened: its names and values were looked at */
+	uint32_t causes;   /* how many were reported */
+	uint32_t messages; /* kinds of messages that were recognized in the error */
+	bool opened;	   /* the checkpoint could be opened: its names and values were examined */
 	uint8_t reserved[7];
 };
 #define CKPT_WHY_REPORT_INIT \
@@ -68,14 +68,18 @@ struct ckpt_why_report {
 	}
 
 /*
- * Why does the checkpoint at PATH (a file, ARCHIVE::NAME, or a directory) not load? With an error text: what it means, checked
- * against the file, whose names, shapes and devices it mentions. Without one: whatever can go wrong, the most likely first. FOUND
- * is called for each cause; none is told twice. PATH may be NULL if there is an error text: then what it means in general.
+ * Why does the checkpoint at PATH (a file, ARCHIVE::NAME, or a directory) not load? With an error
+ * text, the causes are what it means, checked against the names, shapes and devices in the file.
+ * Without one, they are everything that can go wrong, the most likely first. FOUND is called for
+ * each cause, once. PATH may be NULL if there is an error text; then the causes are what it means
+ * in general.
  *
- * Commands write beside PATH, to a name that is not taken. Of files above 1 GiB metadata alone are read, not the bytes of tensors: ckpt_verify() reads those.
+ * Suggested commands write beside PATH, to a name that is free. From files above 1 GiB, only
+ * metadata is read; ckpt_verify() reads the bytes of tensors.
  *
- * Returns 0, also if nothing was found; a negative status of FOUND; CKPT_E_ARG (neither PATH nor error, an error that is too
- * long); CKPT_E_IO if there is nothing at PATH and the error does not say so, or it cannot be read; CKPT_E_NOMEM. OPTIONS and REPORT may be NULL.
+ * Returns 0, even if nothing was found; a negative status of FOUND; CKPT_E_ARG (neither PATH nor
+ * error, or an error that is too long); CKPT_E_IO if there is nothing at PATH and the error does
+ * not say so, or if it cannot be read; CKPT_E_NOMEM. OPTIONS and REPORT may be NULL.
  */
 CKPT_API int ckpt_why(const char *path, const struct ckpt_why_options *options,
 		      int (*found)(void *ctx, const struct ckpt_cause *cause), void *ctx,
