@@ -1,4 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The protocol of a broadcast, from the call to the report. All ranks take the same steps
+ * (steps.h):
+ *
+ *   do all ranks want the same?   vote
+ *   rank 0 looks at the sources and sends the list   vote
+ *   each rank looks at its destination: is it there already?   vote
+ *   the bytes, in chunks; now and then a   vote
+ *   sync, checksums compared   vote
+ *   names   vote
+ *
+ * What must stay true: a failure on one rank is a code that it brings to the next vote (votes.h),
+ * never a step that it leaves out; the other ranks would wait for it forever. Once a call of the
+ * transport hangs, nothing is freed that the call may still use.
+ */
 #include "broadcast/broadcast.h"
 
 #include "base/clock.h"
@@ -11,38 +26,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/*
- * The protocol. All ranks take the same steps (steps.h); what fails on one of them is a code that
- * it brings to the next vote (votes.h), never a step that it leaves out:
- *
- *   the same wishes?   vote
- *   rank 0 looks at the sources and tells what there is   vote
- *   everybody looks at its destination: is it there already?   vote
- *   the bytes, in chunks; now and then a   vote
- *   sync, checksums compared   vote
- *   names   vote
- */
-
 enum { LEAST_CHUNK = 1 << 20 };
 
-static int run(struct ckpt_session *s)
+static void run_steps(struct ckpt_session *s)
 {
 	ckpt_session_choose_chunks(s, s->agreement.transport->ops->is_on_gpu);
 	if (ckpt_step_offer(s))
-		return s->code;
-	if (s->o.chunk >
-	    s->manifest.total / 4 + LEAST_CHUNK) /* a small source: still several chunks */
+		return;
+	/* a small source also has several chunks */
+	if (s->o.chunk > s->manifest.total / 4 + LEAST_CHUNK)
 		s->o.chunk = (s->manifest.total / 4 / LEAST_CHUNK + 1) * LEAST_CHUNK;
 	if (ckpt_step_place(s) ||
 	    (!s->reused && (ckpt_step_carry(s) || ckpt_step_finish(s) || ckpt_step_names(s))) ||
-	    ckpt_session_tell_dropped(s, CKPT_BROADCAST_PARTIAL))
+	    ckpt_session_report_dropped(s, CKPT_BROADCAST_PARTIAL))
 		ckpt_step_remove_folders(s);
-	return s->code;
-}
-
-static uint64_t patience_nsec(const struct ckpt_session *s)
-{
-	return (uint64_t)(s->o.timeout_s * 1000000000.0);
 }
 
 static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *report,
@@ -89,7 +86,7 @@ static void clear(struct ckpt_session *s)
 	hangs = t && t->hangs;
 	ckpt_ring_free(s->ring);
 	ckpt_landing_discard(s->landing);
-	if (!hangs) /* to free it would be to wait for what hangs */
+	if (!hangs) /* freeing it would wait for the call that hangs */
 		ckpt_gpu_copy_free(s->gpu);
 	if (s->code && s->made)
 		ckpt_parents_remove(s->folder, s->made);
@@ -110,8 +107,8 @@ static void clear(struct ckpt_session *s)
 	ckpt_watchdog_stop(watchdog);
 }
 
-/* What all ranks were told; a rank's own error is that, too, in its own words. */
-static int outcome(struct ckpt_session *s, struct ckpt_error *err)
+/* The error that all ranks were told; the rank that it is about has it in its own words. */
+static int give_error(struct ckpt_session *s, struct ckpt_error *err)
 {
 	if (s->code == 0)
 		return 0;
@@ -129,14 +126,15 @@ int ckpt_broadcast_over(struct ckpt_session *s, struct ckpt_transport *transport
 			struct ckpt_broadcast_report *report, struct ckpt_error *err)
 {
 	uint64_t start = ckpt_now_nsec();
-	int rc = ckpt_agreement_open(&s->agreement, transport, patience_nsec(s), &s->err);
+	int rc = ckpt_agreement_open(&s->agreement, transport, (uint64_t)(s->o.timeout_s * 1e9),
+				     &s->err);
 
 	if (rc < 0)
 		s->code = CKPT_BROADCAST_SETUP;
 	else
-		run(s);
+		run_steps(s);
 	fill_report(s, report, start);
-	rc = outcome(s, err);
+	rc = give_error(s, err);
 	if (s->o.ended)
 		s->o.ended(s->o.ended_ctx);
 	clear(s);
@@ -160,7 +158,7 @@ int ckpt_broadcast(const char *const *sources, size_t count, const char *destina
 		rc = ckpt_session_open_transport(&s, &transport);
 	if (rc < 0) {
 		fill_report(&s, report, ckpt_now_nsec());
-		rc = outcome(&s, err);
+		rc = give_error(&s, err);
 		if (s.o.ended)
 			s.o.ended(s.o.ended_ctx);
 		ckpt_session_leave(&s);

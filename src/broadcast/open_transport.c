@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the options to an open transport: which rank this is, how the ranks meet, what each of them
+ * has, what rank 0 decides from that (meet.c), and the transport that it decided on.
+ *
+ * What must stay true: what one rank lacks reaches rank 0 in its hello, or reaches the others in
+ * the plan; a rank that gave up on its own would leave the others waiting in a library. Nothing is
+ * waited for without a deadline, and where MPI has none, a watchdog ends the process, if that is
+ * allowed. What the ranks met over stays open after a failure until the error is out, since mpirun
+ * ends all ranks as soon as one has gone.
+ */
 #include "broadcast/open_transport.h"
 
 #include "base/cancel.h"
@@ -20,7 +30,7 @@
 
 static_assert((int)CKPT_MEET_HELLO <= (int)CKPT_MOST_HELLO &&
 		      (int)CKPT_MEET_PLAN <= (int)CKPT_MOST_HELLO,
-	      "what a rendezvous brings");
+	      "a hello and a plan fit into the messages of a rendezvous");
 
 enum { INIT_PATIENCE_S = 120 };
 
@@ -65,7 +75,7 @@ struct ckpt_watchdog *ckpt_session_watch(const struct ckpt_session *s, double se
 	return ckpt_watchdog_start((uint64_t)(seconds * 1e9), code, text);
 }
 
-/* MPI counts for itself: it has to have been started as the launcher's variables say. */
+/* MPI numbers its ranks itself: it must have been started as the launcher's variables say. */
 static int open_mpi(struct ckpt_session *s, struct ckpt_transport **out)
 {
 	struct ckpt_watchdog *watchdog =
@@ -81,10 +91,13 @@ static int open_mpi(struct ckpt_session *s, struct ckpt_transport **out)
 		(*out)->rank, (*out)->size, s->world.launcher, s->world.rank, s->world.size);
 }
 
-/* ---- what this rank says of itself ---- */
+/* ---- the hello of this rank ---- */
 
-/* A GPU that cannot be used is none: then all ranks hear of it, before others wait for this one in NCCL. */
-static void try_gpu(struct ckpt_session *s, struct ckpt_meet_hello *h)
+/*
+ * A GPU that cannot be used counts as none. So all ranks learn of it before they wait for this one
+ * in NCCL.
+ */
+static void find_gpu(struct ckpt_session *s, struct ckpt_meet_hello *h)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	uint32_t ordinal;
@@ -99,7 +112,7 @@ static void try_gpu(struct ckpt_session *s, struct ckpt_meet_hello *h)
 	ckpt_error_text(&err, h->cuda.text, sizeof(h->cuda.text));
 }
 
-static void describe(struct ckpt_session *s, struct ckpt_meet_hello *h)
+static void fill_hello(struct ckpt_session *s, struct ckpt_meet_hello *h)
 {
 	*h = (struct ckpt_meet_hello){ .version = CKPT_VERSION,
 				       .protocol = CKPT_MEET_PROTOCOL,
@@ -110,13 +123,16 @@ static void describe(struct ckpt_session *s, struct ckpt_meet_hello *h)
 	if (gethostname(h->host, sizeof(h->host) - 1) < 0)
 		snprintf(h->host, sizeof(h->host), "unknown host");
 	h->has_mpi = ckpt_world_is_mpi(&s->world, from_environment, NULL) && ckpt_mpi_is_there();
-	try_gpu(s, h);
+	find_gpu(s, h);
 }
 
 /* ---- meeting ---- */
 
-/* On rank 0, with the BYTES of all hellos. Whatever fails becomes part of the plan, and all hear of it. */
-static void plan_here(struct ckpt_session *s, const uint8_t *bytes, struct ckpt_meet_plan *plan)
+/*
+ * On rank 0, from the BYTES of all hellos. Whatever fails becomes part of the plan, so that all
+ * ranks learn of it.
+ */
+static void make_plan(struct ckpt_session *s, const uint8_t *bytes, struct ckpt_meet_plan *plan)
 {
 	uint32_t size = s->world.size;
 	struct ckpt_meet_hello *hellos = calloc(size, sizeof(*hellos));
@@ -147,7 +163,7 @@ static int agree_on_plan(struct ckpt_session *s, struct ckpt_rendezvous *r, uint
 	struct ckpt_meet_hello hello;
 	int rc = 0;
 
-	describe(s, &hello);
+	fill_hello(s, &hello);
 	ckpt_meet_write_hello(&hello, mine);
 	if (r && s->world.rank == 0)
 		all = malloc((size_t)s->world.size * CKPT_MEET_HELLO);
@@ -156,7 +172,7 @@ static int agree_on_plan(struct ckpt_session *s, struct ckpt_rendezvous *r, uint
 	if (r)
 		rc = r->ops->gather(r, mine, sizeof(mine), all, deadline, &s->err);
 	if (rc == 0 && s->world.rank == 0) {
-		plan_here(s, all, plan);
+		make_plan(s, all, plan);
 		ckpt_meet_write_plan(plan, bytes);
 	}
 	if (all != mine)
@@ -170,7 +186,7 @@ static int agree_on_plan(struct ckpt_session *s, struct ckpt_rendezvous *r, uint
 	return plan->status ? ckpt_fail(&s->err, plan->status, "%s", plan->text) : 0;
 }
 
-/* *OUT is NULL for a process alone; *MPI is what the ranks have met over, if it was that. */
+/* *OUT is NULL for a single process; *MPI is set if the ranks met over MPI. */
 static int open_rendezvous(struct ckpt_session *s, enum ckpt_way way, const char *folder,
 			   struct ckpt_rendezvous **out, struct ckpt_transport **mpi)
 {
@@ -192,7 +208,7 @@ static int open_planned(struct ckpt_session *s, const struct ckpt_meet_plan *pla
 	if (!strcmp(plan->transport, "nccl"))
 		return ckpt_transport_open_nccl(s->cuda, &plan->id, s->world.rank, s->world.size,
 						deadline, out, &s->err);
-	ckpt_cuda_close(s->cuda); /* a context is half a GB of the GPU */
+	ckpt_cuda_close(s->cuda); /* a context takes half a GB of the GPU */
 	s->cuda = NULL;
 	if (!*mpi)
 		return open_mpi(s, out);
@@ -201,7 +217,7 @@ static int open_planned(struct ckpt_session *s, const struct ckpt_meet_plan *pla
 	return 0;
 }
 
-/* What the ranks have met over, and do not need any more. */
+/* MPI, if the ranks met over it and do not need it any more. */
 static void close_mpi(struct ckpt_session *s, struct ckpt_transport *mpi)
 {
 	struct ckpt_watchdog *watchdog;
@@ -215,8 +231,8 @@ static void close_mpi(struct ckpt_session *s, struct ckpt_transport *mpi)
 	ckpt_watchdog_stop(watchdog);
 }
 
-/* Who has come out of MPI_Init was there: from then on who is silent is lost. */
-static uint64_t sooner(const struct ckpt_session *s, uint64_t deadline)
+/* All ranks came out of MPI_Init: from then on, a silent rank is a lost one. */
+static uint64_t limit_by_timeout(const struct ckpt_session *s, uint64_t deadline)
 {
 	uint64_t end = ckpt_now_nsec() + (uint64_t)(s->o.timeout_s * 1e9);
 
@@ -231,7 +247,10 @@ static int open_own_gpu(struct ckpt_session *s)
 	return rc < 0 ? rc : ckpt_cuda_open(ordinal, &s->cuda, &s->err);
 }
 
-/* The id was made, and is served, by somebody else: nothing is heard of the others before NCCL has them all. */
+/*
+ * The program made the id, and serves it: nothing is known of the other ranks before all of them
+ * are in NCCL.
+ */
 static int open_by_id(struct ckpt_session *s, const struct ckpt_nccl_id *id, uint64_t deadline,
 		      struct ckpt_transport **out)
 {
@@ -253,7 +272,8 @@ static int meet_by(struct ckpt_session *s, enum ckpt_way way, const char *folder
 	if (s->rendezvous)
 		s->rendezvous->cancel = s->o.cancel;
 	if (rc == 0)
-		rc = agree_on_plan(s, s->rendezvous, mpi ? sooner(s, deadline) : deadline, &plan);
+		rc = agree_on_plan(s, s->rendezvous, mpi ? limit_by_timeout(s, deadline) : deadline,
+				   &plan);
 	if (mpi && s->rendezvous) {
 		s->rendezvous->ops->close(s->rendezvous);
 		s->rendezvous = NULL;
@@ -261,13 +281,12 @@ static int meet_by(struct ckpt_session *s, enum ckpt_way way, const char *folder
 	met |= rc == 0;
 	if (rc == 0)
 		rc = open_planned(s, &plan, deadline, &mpi, out);
-	/* where all have heard that nothing can carry they end in peace; else one is lost that was there */
+	/* if the plan says why nothing can carry, all ranks know it and end in order */
 	s->agreement.broken = met && rc < 0 && !plan.status;
-	if (rc <
-	    0) /* what has failed is said before the ranks part: mpirun ends all when one has gone */
-		s->met_over = mpi;
-	else
+	if (rc == 0)
 		close_mpi(s, mpi);
+	else
+		s->met_over = mpi; /* open until the error is out, see above */
 	return rc;
 }
 
@@ -287,7 +306,7 @@ static int meet(struct ckpt_session *s, struct ckpt_transport **out)
 	return meet_by(s, way, ways.folder, deadline, out);
 }
 
-/* ---- what is wished for ---- */
+/* ---- by the options ---- */
 
 static int open_collectives(struct ckpt_session *s, struct ckpt_transport **out)
 {
@@ -299,7 +318,7 @@ static int open_collectives(struct ckpt_session *s, struct ckpt_transport **out)
 	return rc < 0 ? rc : ckpt_transport_open_user_gpu(s->cuda, &s->collectives, out, &s->err);
 }
 
-static int open_wished(struct ckpt_session *s, struct ckpt_transport **out)
+static int open_by_options(struct ckpt_session *s, struct ckpt_transport **out)
 {
 	const char *name = s->o.transport;
 
@@ -325,7 +344,7 @@ int ckpt_session_open_transport(struct ckpt_session *s, struct ckpt_transport **
 	int rc;
 
 	*out = NULL;
-	rc = open_wished(s, out);
+	rc = open_by_options(s, out);
 	if (rc == CKPT_E_UNSUPPORTED)
 		s->code = CKPT_BROADCAST_NO_TRANSPORT;
 	else if (rc == CKPT_E_CANCELLED)

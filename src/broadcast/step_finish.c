@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The last two steps: all bytes have arrived, are they the same everywhere, and on the disk? Then
+ * the files get their names.
+ *
+ * What must stay true: a name is given only after a vote that all checksums agree, that all files
+ * are synced, and that the sources did not change meanwhile. A rank that has dropped out takes part
+ * in every vote and compares nothing.
+ */
 #include "broadcast/steps.h"
 
 #include "broadcast/destination.h"
@@ -11,11 +19,9 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* All bytes have come: are they the same everywhere, and on the disk? Then they get their names. */
-
 /*
- * The first rank says what came by there, and everybody has to have seen the same. Who does not write any more has
- * not looked at everything.
+ * The first rank sends the checksums of the bytes that it received, and all ranks must have the
+ * same. A rank that has dropped out did not see all bytes.
  */
 static int compare_crcs(struct ckpt_session *s)
 {
@@ -48,7 +54,7 @@ static int compare_crcs(struct ckpt_session *s)
 	return ckpt_session_agree(s, rc, CKPT_BROADCAST_DAMAGED);
 }
 
-/* Who read looks whether the sources are still what they were. */
+/* On the ranks that read: are the sources still what they were? */
 static int check_sources(struct ckpt_session *s)
 {
 	for (uint32_t i = 0; s->world.rank < s->o.readers && i < s->manifest.count; i++) {
@@ -67,18 +73,7 @@ static int check_sources(struct ckpt_session *s)
 	return 0;
 }
 
-/* One stretch of it, a part of what the others wait for. */
-static int reread_some(struct ckpt_session *s, struct ckpt_reread *reread, bool *done, int *code)
-{
-	int rc = ckpt_reread_go(reread, s->agreement.patience_nsec / 4, done, &s->err);
-
-	*code = rc == CKPT_E_FORMAT && !(s->o.flags & CKPT_BROADCAST_KEEP_GOING)
-			? CKPT_BROADCAST_DAMAGED
-			: CKPT_BROADCAST_DESTINATION;
-	return rc;
-}
-
-static int reread(struct ckpt_session *s)
+static int reread_files(struct ckpt_session *s)
 {
 	int rc = 0, code = CKPT_BROADCAST_DESTINATION;
 	bool is_here = s->landing && !s->dropped, done = !is_here, all = false;
@@ -95,8 +90,13 @@ static int reread(struct ckpt_session *s)
 			done = true;
 			rc = 0;
 		}
-		if (!done)
-			rc = reread_some(s, &reread, &done, &code);
+		if (!done) { /* for a part of the time that the other ranks wait */
+			rc = ckpt_reread_go(&reread, s->agreement.patience_nsec / 4, &done,
+					    &s->err);
+			code = rc == CKPT_E_FORMAT && !(s->o.flags & CKPT_BROADCAST_KEEP_GOING)
+				       ? CKPT_BROADCAST_DAMAGED
+				       : CKPT_BROADCAST_DESTINATION;
+		}
 		lost = ckpt_agree_all(&s->agreement, done, &all, rc ? NULL : &s->err);
 		rc = rc ? rc : lost;
 	}
@@ -113,14 +113,15 @@ int ckpt_step_finish(struct ckpt_session *s)
 		return s->code;
 	if (s->landing && !s->dropped)
 		rc = ckpt_landing_finish(s->landing, &s->err);
-	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_DESTINATION) || compare_crcs(s) || reread(s))
+	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_DESTINATION) || compare_crcs(s) ||
+	    reread_files(s))
 		return s->code;
 	rc = check_sources(s);
 	return ckpt_session_agree(s, rc, CKPT_BROADCAST_SOURCE) || ckpt_session_check_left(s);
 }
 
-/* Some of the ranks could not give the names. */
-static int take_back(struct ckpt_session *s, const struct ckpt_undo *undo)
+/* Some of the ranks could not give the names. The session's code stays, unless this fails. */
+static void undo_names(struct ckpt_session *s, const struct ckpt_undo *undo)
 {
 	int code = s->code, rc = 0;
 
@@ -130,10 +131,9 @@ static int take_back(struct ckpt_session *s, const struct ckpt_undo *undo)
 	}
 	if (ckpt_session_agree(s, rc, CKPT_BROADCAST_DESTINATION) == 0)
 		s->code = code;
-	return s->code;
 }
 
-/* A node that dies between its name and this vote leaves a whole, checked file. */
+/* A node that dies between naming its file and this vote leaves a whole, checked file. */
 int ckpt_step_names(struct ckpt_session *s)
 {
 	bool all_or_none = s->o.flags & CKPT_BROADCAST_ALL_OR_NONE;
@@ -149,12 +149,12 @@ int ckpt_step_names(struct ckpt_session *s)
 		s->landing = NULL;
 		ckpt_staged_forget(&s->manifest, s->path);
 		rc = ckpt_landing_commit(landing, s->crcs, &s->err);
-		/* without it a file is there all the same, and is staged anew next time */
+		/* if that fails, the file is there all the same, and is written anew next time */
 		if (rc == 0 && !s->manifest.is_directory)
 			ckpt_staged_note(&s->manifest, s->path, s->crcs, NULL);
 	}
 	if (ckpt_session_agree_listing(s, rc, CKPT_BROADCAST_DESTINATION) && all_or_none)
-		take_back(s, &undo);
+		undo_names(s, &undo);
 	ckpt_undo_close(&undo);
 	return s->code ? s->code : ckpt_session_check_left(s);
 }

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The step in which each rank looks at its destination: is a copy there already, is there room, and
+ * what has to be made first?
+ *
+ * What must stay true: every rank takes part in each vote, also one that writes nothing or has
+ * failed. The source itself is never the destination, by whatever name. Folders that were made here
+ * are removed again if the broadcast fails, by all ranks at once.
+ */
 #include "broadcast/steps.h"
 
 #include "base/paths.h"
@@ -12,8 +20,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* Where it goes on this rank: is it there already, is there room, and what has to be made first? */
 
 static const unsigned NO_FILES = CKPT_BROADCAST_NO_TARGET | CKPT_BROADCAST_TO_GPU;
 
@@ -53,7 +59,7 @@ static int refuse_own_source(struct ckpt_session *s)
 	return 0;
 }
 
-/* The destination of several files is a folder itself. */
+/* If there are several files, the destination itself is a folder. */
 static int make_parents(struct ckpt_session *s)
 {
 	const char *slash = strrchr(s->path, '/');
@@ -133,8 +139,8 @@ int ckpt_step_place(struct ckpt_session *s)
 }
 
 /*
- * Where several ranks of a node made folders in each other's the outer ones are empty when all have
- * removed theirs.
+ * Twice, since several ranks of a node may have made folders inside each other's: the outer ones
+ * are empty only after all ranks have removed theirs.
  */
 void ckpt_step_remove_folders(struct ckpt_session *s)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "broadcast/undo.h"
 
+#include "base/paths.h"
 #include "io/fault.h"
 #include "io/temp.h"
 #include "io/tree.h"
@@ -8,7 +9,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 int ckpt_undo_open(struct ckpt_undo *out, const struct ckpt_landing *landing,
@@ -31,12 +31,10 @@ void ckpt_undo_close(struct ckpt_undo *undo)
 	undo->made = NULL;
 }
 
-/* It has another name first: nobody is to see a part of it. */
+/* It gets another name first, so that nobody sees a part of it. */
 static int remove_tree(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char *around = slash ? strndup(path, slash == path ? 1 : (size_t)(slash - path)) : strdup(".");
-	char *hidden = NULL;
+	char *around = ckpt_path_parent(path), *hidden = NULL;
 	int rc = -1;
 
 	for (int i = 0; around && rc < 0 && i < CKPT_TEMP_TRIES; i++) {
@@ -53,7 +51,8 @@ static int remove_tree(const char *path)
 	return rc;
 }
 
-static int take_back(const char *path, const struct stat *made, struct ckpt_error *err)
+/* Remove PATH, unless it has become something else than what was MADE. */
+static int remove_made(const char *path, const struct stat *made, struct ckpt_error *err)
 {
 	struct stat st;
 
@@ -71,14 +70,14 @@ int ckpt_undo_names(const struct ckpt_undo *undo, const char *path, struct ckpt_
 	int rc = 0;
 
 	if (m->is_directory || m->count == 1)
-		return take_back(path, undo->made, err);
+		return remove_made(path, undo->made, err);
 	for (uint32_t i = 0; i < m->count; i++) {
 		char *file;
 		int one;
 
 		if (asprintf(&file, "%s/%s", path, m->files[i].path) < 0)
 			return ckpt_fail_nomem(err);
-		one = take_back(file, &undo->made[i], rc ? NULL : err);
+		one = remove_made(file, &undo->made[i], rc ? NULL : err);
 		rc = rc ? rc : one;
 		free(file);
 	}

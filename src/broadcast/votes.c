@@ -20,8 +20,8 @@ bool ckpt_session_writes(const struct ckpt_session *s)
 	       (s->world.local_rank == 0 || ckpt_destination_is_per_rank(s->wish));
 }
 
-/* A rank that cannot write goes on without, if that was wished, and says so in the end. */
-static bool drops_out(struct ckpt_session *s, int code)
+/* If the caller allows it, a rank that cannot write goes on without, and says so at the end. */
+static bool drop_out(struct ckpt_session *s, int code)
 {
 	if (!(s->o.flags & CKPT_BROADCAST_KEEP_GOING) || code != CKPT_BROADCAST_DESTINATION ||
 	    !ckpt_session_writes(s))
@@ -34,7 +34,7 @@ static bool drops_out(struct ckpt_session *s, int code)
 
 typedef int vote_fn(struct ckpt_agreement *agreement, int code, const char *text);
 
-/* Bring CODE, and what ERR says, to a vote; what comes of it is the session's code. */
+/* Bring CODE and the session's error to a vote; the result is the session's code. */
 static int agree_by(vote_fn *vote, struct ckpt_session *s, int rc, int code)
 {
 	char text[900] = "";
@@ -46,7 +46,7 @@ static int agree_by(vote_fn *vote, struct ckpt_session *s, int rc, int code)
 		rc = ckpt_fail(&s->err, CKPT_E_CANCELLED, "interrupted, nothing was written");
 		code = CKPT_BROADCAST_CANCELLED + cancelled;
 	}
-	if (rc < 0 && drops_out(s, code))
+	if (rc < 0 && drop_out(s, code))
 		rc = 0;
 	if (rc < 0)
 		error_text(&s->err, text, sizeof(text));
@@ -64,7 +64,7 @@ int ckpt_session_agree_listing(struct ckpt_session *s, int rc, int code)
 	return agree_by(ckpt_agree_listing, s, rc, code);
 }
 
-int ckpt_session_tell_dropped(struct ckpt_session *s, int code)
+int ckpt_session_report_dropped(struct ckpt_session *s, int code)
 {
 	if (s->o.flags & CKPT_BROADCAST_KEEP_GOING)
 		s->code = ckpt_agree_listing(&s->agreement, s->dropped ? code : 0, s->dropped_text);
@@ -81,5 +81,5 @@ int ckpt_session_check_left(struct ckpt_session *s)
 				    &s->err);
 	if (rc < 0)
 		return ckpt_session_agree(s, rc, CKPT_BROADCAST_LOST);
-	return nobody ? ckpt_session_tell_dropped(s, CKPT_BROADCAST_DESTINATION) : 0;
+	return nobody ? ckpt_session_report_dropped(s, CKPT_BROADCAST_DESTINATION) : 0;
 }

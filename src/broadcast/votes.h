@@ -4,23 +4,23 @@
 
 #include "broadcast/session.h"
 
-/* What has become of a step, on this rank and on all. */
+/* How a step ended, on this rank and on all. */
 
-/* Are files written by this rank? */
+/* Does this rank write files? */
 bool ckpt_session_writes(const struct ckpt_session *s);
 
 /*
- * Bring RC, an error that is the session's, to a vote: CODE (enum ckpt_broadcast_code) is what
- * kind of error that is. Returns the session's code, what all agreed upon. LISTING: what all ranks
- * say is told, not what one does.
+ * Bring RC, which is 0 or the session's error, to a vote: CODE (enum ckpt_broadcast_code) says what
+ * kind of error that is. Returns the session's code, on which all agreed. LISTING: the error lists
+ * what all ranks say, not only one of them.
  */
 int ckpt_session_agree(struct ckpt_session *s, int rc, int code);
 int ckpt_session_agree_listing(struct ckpt_session *s, int rc, int code);
 
-/* Those who dropped out say why. */
-int ckpt_session_tell_dropped(struct ckpt_session *s, int code);
+/* A vote in which the ranks that dropped out say why. */
+int ckpt_session_report_dropped(struct ckpt_session *s, int code);
 
-/* Has everybody who writes dropped out? Then that is the session's code, else 0. */
+/* Have all ranks that write dropped out? Then that is the session's code, else 0. */
 int ckpt_session_check_left(struct ckpt_session *s);
 
 #endif
