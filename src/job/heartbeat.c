@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Every process touches its hello now and then, so that others can say who has stopped doing so. */
+/* Every process touches its hello now and then, so that others can tell which has stopped. */
 
 enum { BEAT_S = 5, SILENT_S = 8, MOST_NAMED = 4 };
 

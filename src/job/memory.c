@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the job may still take of memory: the smallest rest of all memory cgroups around this
- * process, of version 2 and 1 (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of
+ * How much memory the job may still use: the least that any memory cgroup around this process has
+ * left, of version 2 and 1 (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of
  * Linux).
  *
  * What must stay true: whatever cannot be read means no limit, never an error. Page cache that the

@@ -6,18 +6,18 @@
 #include <stdint.h>
 
 /*
- * What the job may still take of memory. Behind that the kernel ends a process of it, with no error
- * that anybody could handle. What lies in a tmpfs is counted as memory of whoever wrote it.
+ * How much memory the job may still use. Beyond that, the kernel kills one of its processes, and no
+ * error can be handled. Files in a tmpfs count as memory of the process that wrote them.
  */
 struct ckpt_memory {
-	uint64_t left;	/* bytes; what the kernel could drop is left, too */
-	char file[400]; /* that says the limit */
+	uint64_t left;	/* bytes; includes page cache that the kernel could drop */
+	char file[400]; /* the file with the limit */
 };
 
 /*
- * The tightest of the process's own memory cgroup and those around it, version 2 or 1. False: there
- * is no limit, or it cannot be read. ROOT: "", or a folder that has another "proc" and "sys", for
- * tests.
+ * The tightest limit of the process's own memory cgroup and those around it, version 2 or 1. False:
+ * there is no limit, or it cannot be read. ROOT: "", or, for tests, a folder with another "proc" and
+ * "sys".
  */
 bool ckpt_memory_find(const char *root, struct ckpt_memory *out);
 

@@ -7,8 +7,8 @@
 #include <string.h>
 
 /*
- * Who did not come. Only for what is said when the time is over: here times of files are good
- * enough, all of them by the one clock of the file server.
+ * Which ranks are missing. Only for messages after a timeout: for these, the times of files are
+ * good enough, all of them by the clock of the file server.
  */
 
 enum { FRESH_S = 15, MOST_NAMED = 8 };
@@ -37,7 +37,7 @@ static int count_hello(void *ctx, const struct ckpt_sighting *s)
 	return 0;
 }
 
-static int take_census(struct census *c, struct ckpt_error *err)
+static int count_ranks(struct census *c, struct ckpt_error *err)
 {
 	struct ckpt_meeting *m = c->m;
 
@@ -48,7 +48,8 @@ static int take_census(struct census *c, struct ckpt_error *err)
 	ckpt_note_touch(m->folder, m->own);
 	c->since = ckpt_note_mtime(m->folder, m->own, m->uid) - FRESH_S * INT64_C(1000000000);
 	m->came[m->me.rank] = true;
-	for (uint32_t i = 0; m->me.rank == 0 && i < m->me.size; i++) /* it knows better */
+	/* rank 0 knows better */
+	for (uint32_t i = 0; m->me.rank == 0 && i < m->me.size; i++)
 		m->came[i] = m->roll[i].nonce != 0;
 	return ckpt_meeting_list(m->folder, count_hello, c, err);
 }
@@ -57,7 +58,7 @@ int ckpt_meeting_record_who_came(struct ckpt_meeting *m, struct ckpt_error *err)
 {
 	struct census c = { .m = m };
 
-	return take_census(&c, err);
+	return count_ranks(&c, err);
 }
 
 /* "ranks 5, 9 of 64"; how many they are. */
@@ -80,7 +81,7 @@ static uint32_t list_missing(const bool *there, uint32_t size, char *text, size_
 	return missing;
 }
 
-/* The first one that rank 0 has met and that is not there any more. */
+/* The first rank that rank 0 has met and that has left since. */
 static bool describe_who_left(const struct ckpt_meeting *m, char *text, size_t size)
 {
 	for (uint32_t i = 0; m->me.rank == 0 && i < m->me.size; i++) {
@@ -130,7 +131,7 @@ static int fail_missing(const struct ckpt_meeting *m, struct ckpt_error *err)
 int ckpt_meeting_fail_missing(struct ckpt_meeting *m, struct ckpt_error *err)
 {
 	struct census c = { .m = m };
-	int rc = take_census(&c, err);
+	int rc = count_ranks(&c, err);
 
 	if (rc < 0)
 		return rc;

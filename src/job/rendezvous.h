@@ -7,57 +7,57 @@
 #include <stddef.h>
 
 /*
- * How the ranks of a job hear of each other before they can carry anything: every rank leaves a few
- * bytes (its hello), rank 0 reads them all and leaves an answer for everybody. All ranks make the
- * same calls in the same order: gather, then share, once each.
+ * How the ranks of a job meet before they have a transport: every rank gives a few bytes (its
+ * hello), rank 0 reads all of them and gives an answer to all. All ranks make the same calls in the
+ * same order: gather, then share, once each.
  */
 struct ckpt_rendezvous;
 
 enum { CKPT_MOST_HELLO = 4096 }; /* bytes; of an answer as well */
 
 /*
- * DEADLINE, here as below, in nanoseconds of CLOCK_MONOTONIC: behind it the error is CKPT_E_PEER
+ * DEADLINE, here and below, is in nanoseconds of CLOCK_MONOTONIC: after it the error is CKPT_E_PEER
  * and says which ranks are missing ("waiting for ranks 5, 9 of 64").
  *
- * HELLO of LEN bytes, the same LEN on all ranks. ALL, of world.size * LEN bytes, is filled on rank
- * 0, in the order of ranks, and is not touched on others.
+ * HELLO has LEN bytes, the same LEN on all ranks. ALL, of world.size * LEN bytes, is filled on rank
+ * 0, in the order of ranks, and is not touched on other ranks.
  */
 struct ckpt_rendezvous_ops {
 	const char *name; /* "file", "pmix" */
 	int (*gather)(struct ckpt_rendezvous *r, const void *hello, size_t len, void *all,
 		      uint64_t deadline, struct ckpt_error *err);
 
-	/* The LEN bytes of rank 0 to all. */
+	/* Send the LEN bytes of rank 0 to all. */
 	int (*share)(struct ckpt_rendezvous *r, void *bytes, size_t len, uint64_t deadline,
 		     struct ckpt_error *err);
 
 	/*
-	 * Which ranks were heard of last, and when, for the message when one of them does not
-	 * answer any more: TEXT becomes "rank 3 (nodeB, pid 812) was last heard of 71 s ago", or ""
-	 * if nothing is known.
+	 * Which ranks have been silent, for the message when one of them does not answer any more:
+	 * TEXT becomes "rank 3 (nodeB, pid 812) was last heard of 71 s ago", or "" if nothing is
+	 * known.
 	 */
 	void (*silent)(struct ckpt_rendezvous *r, char *text, size_t size);
 
-	void (*close)(struct ckpt_rendezvous *r); /* and cleans up what it left */
+	void (*close)(struct ckpt_rendezvous *r); /* and removes what it left */
 };
 
 struct ckpt_rendezvous {
 	const struct ckpt_rendezvous_ops *ops;
 	struct ckpt_world world;
-	const volatile int *cancel; /* may be set by whoever opened it: not 0 ends the waiting */
+	const volatile int *cancel; /* set after opening, or NULL; not 0 ends the waiting */
 };
 
 /*
- * Files in FOLDER, which all ranks see: any shared file system. Its parent has to be there. Needs a
- * key in WORLD (CKPT_E_ARG if there is none) that no other start has at the same time. Files of
- * starts that are over, whatever their key, and however they ended, are never taken for ours;
- * meeting.h says why. Of two processes that say that they are the same rank, and of ranks with
- * different ideas of how many there are, all hear, with hosts and pids.
+ * By files in FOLDER, which all ranks see, on any shared file system. Its parent must exist. WORLD
+ * needs a key (CKPT_E_ARG if there is none) that no other start has at the same time. Files of
+ * earlier starts, whatever their key and however they ended, are never read as ours; meeting.h says
+ * why. If two processes claim to be the same rank, or ranks disagree on their number, all ranks
+ * learn of it, with hosts and pids.
  */
 int ckpt_rendezvous_open_file(const char *folder, const struct ckpt_world *world,
 			      struct ckpt_rendezvous **out, struct ckpt_error *err);
 
-/* By PMIx, where the launcher serves it: srun --mpi=pmix, mpirun of Open MPI, prterun. */
+/* By PMIx, if the launcher serves it: srun --mpi=pmix, mpirun of Open MPI, prterun. */
 int ckpt_rendezvous_open_pmix(const struct ckpt_world *world, struct ckpt_rendezvous **out,
 			      struct ckpt_error *err);
 bool ckpt_rendezvous_has_pmix(void);

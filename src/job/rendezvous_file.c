@@ -27,15 +27,14 @@ enum {
 	FIRST_PAUSE = 5000000, /* ns; grows up to */
 	LAST_PAUSE = 250000000,
 	MOST_KEY = 180, /* of a file name */
-	SETTLE =
-		/* ns that rank 0 goes on looking when it refuses, so that all hear of it */
-		1000000000,
+	/* ns in which a rank 0 that refuses goes on looking, so that all ranks learn of it */
+	SETTLE = 1000000000,
 	MOST_TRIES = 20,
 };
 
-#define CENSUS_AHEAD UINT64_C(15000000000) /* ns */
+#define COUNT_AHEAD UINT64_C(15000000000) /* ns */
 
-/* STEP until it returns 1, or an error. 0: the time is over. */
+/* Repeat STEP until it returns 1 or an error. 0: the time is over. */
 static int wait_until(struct ckpt_meeting *m,
 		      int (*step)(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err),
 		      void *ctx, uint64_t deadline, struct ckpt_error *err)
@@ -74,7 +73,7 @@ static int repeat_roll_call(struct ckpt_meeting *m, void *ctx, struct ckpt_error
 	return 0;
 }
 
-/* The others hear why, instead of waiting until their time is over. */
+/* Tell the others why, so that they do not wait until their time is over. */
 static void refuse(struct ckpt_meeting *m, const struct ckpt_error *why, uint64_t deadline)
 {
 	uint64_t settle = ckpt_now_nsec() + SETTLE;
@@ -192,7 +191,7 @@ static int acknowledge_rank0(void *ctx, const struct ckpt_sighting *s)
 		       : 0;
 }
 
-static int look_for_answer(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
+static int find_answer(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
 {
 	struct answer_request *w = ctx;
 	int rc = ckpt_meeting_list(m->folder, acknowledge_rank0, w, err);
@@ -202,12 +201,12 @@ static int look_for_answer(struct ckpt_meeting *m, void *ctx, struct ckpt_error 
 	return rc;
 }
 
-/* Others give up about when this process does: who is there is looked at a while before. */
-static uint64_t start_of_census(uint64_t deadline)
+/* The others give up about when this process does, so ranks are counted a while before. */
+static uint64_t time_to_count(uint64_t deadline)
 {
 	uint64_t now = ckpt_now_nsec(), left = deadline > now ? deadline - now : 0;
 
-	return deadline - (left / 4 < CENSUS_AHEAD ? left / 4 : CENSUS_AHEAD);
+	return deadline - (left / 4 < COUNT_AHEAD ? left / 4 : COUNT_AHEAD);
 }
 
 static int receive_answer(struct ckpt_meeting *m, void *bytes, size_t len, uint64_t deadline,
@@ -215,12 +214,12 @@ static int receive_answer(struct ckpt_meeting *m, void *bytes, size_t len, uint6
 {
 	struct answer_request w = { m, err, bytes, len };
 	char name[64];
-	int rc = wait_until(m, look_for_answer, &w, start_of_census(deadline), err);
+	int rc = wait_until(m, find_answer, &w, time_to_count(deadline), err);
 
 	if (rc == 0) {
 		rc = ckpt_meeting_record_who_came(m, err);
 		if (rc == 0)
-			rc = wait_until(m, look_for_answer, &w, deadline, err);
+			rc = wait_until(m, find_answer, &w, deadline, err);
 	}
 	if (rc == 0)
 		return ckpt_meeting_fail_missing(m, err);
@@ -231,8 +230,7 @@ static int receive_answer(struct ckpt_meeting *m, void *bytes, size_t len, uint6
 }
 
 /*
- * What says that rank 0 was seen is removed by who has its answer. Others than those that it is for
- * do not count.
+ * A rank that has the answer removes its "seen" file. Only the ranks that the answer is for count.
  */
 static int count_waiting(void *ctx, const struct ckpt_sighting *s)
 {
@@ -244,7 +242,7 @@ static int count_waiting(void *ctx, const struct ckpt_sighting *s)
 	return 0;
 }
 
-static int is_answer_taken(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
+static int was_answer_read(struct ckpt_meeting *m, void *ctx, struct ckpt_error *err)
 {
 	int rc;
 
@@ -262,7 +260,7 @@ static int send_answer(struct ckpt_meeting *m, const void *bytes, size_t len, ui
 
 	if (rc < 0)
 		return rc;
-	rc = wait_until(m, is_answer_taken, NULL, deadline, err);
+	rc = wait_until(m, was_answer_read, NULL, deadline, err);
 	if (rc != 0)
 		return rc < 0 ? rc : 0;
 	ckpt_heartbeat_describe_silent(m, text, sizeof(text));
@@ -289,10 +287,10 @@ static void describe_silent(struct ckpt_rendezvous *r, char *text, size_t size)
 /* ---- open and close ---- */
 
 /*
- * The last one that the answer was for takes it away, and whoever finds the folder empty the
- * folder.
+ * The last process that the answer was for removes it, and the one that finds the folder empty
+ * removes the folder.
  */
-static void clean_up(struct ckpt_meeting *m)
+static void remove_own_files(struct ckpt_meeting *m)
 {
 	char name[64];
 
@@ -303,7 +301,7 @@ static void clean_up(struct ckpt_meeting *m)
 		if (!m->answered_by) /* it may have come while this process gave up */
 			ckpt_answer_read(m, m->firsts[i], NULL, 0, NULL);
 	}
-	if (m->answered_by && is_answer_taken(m, NULL, NULL) == 1) {
+	if (m->answered_by && was_answer_read(m, NULL, NULL) == 1) {
 		ckpt_answer_name(name, m->answered_by);
 		ckpt_meeting_remove(m, name);
 	}
@@ -316,7 +314,7 @@ static void close_file(struct ckpt_rendezvous *r)
 
 	ckpt_heartbeat_stop(m);
 	if (m->is_there)
-		clean_up(m);
+		remove_own_files(m);
 	free(m->folder);
 	free(m->firsts);
 	free(m->came);
@@ -327,8 +325,8 @@ static void close_file(struct ckpt_rendezvous *r)
 }
 
 /*
- * A key as a file name: what is no letter or digit becomes %XX, and a long one ends with its
- * checksum.
+ * A key as a file name: everything except letters, digits and -_. becomes %XX, and a long one is cut
+ * and ends with its checksum.
  */
 static void escape_key(const char *key, char out[MOST_KEY + 12])
 {

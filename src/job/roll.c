@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rank 0's list of the processes that are there. A round goes through the files in the folder:
+ * whoever has seen this rank 0 is there, and its hello is read once.
+ *
+ * What must stay true: only a hello whose process has seen this rank 0 counts (meeting.h says why),
+ * so a file of an earlier start is never read as one of this start. A round does not end at the
+ * first error, so that every process that is to hear of a refusal is met.
+ */
 #include "job/meeting.h"
 
 #include "base/grow.h"
@@ -7,16 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rank 0's list of who is there. meeting.h says whose hello counts. */
-
 struct roll_round {
 	struct ckpt_meeting *m;
 	struct ckpt_error *err;
-	/*
-	 * the first thing that is wrong; the round goes on, so that all are met who are to hear of
-	 * it
-	 */
-	int rc;
+	int rc; /* the first error; the round goes on */
 };
 
 static int fail_twice(struct ckpt_meeting *m, uint32_t rank, const char *host, uint32_t pid,
@@ -52,7 +54,7 @@ static int compare_with_us(struct ckpt_meeting *m, const struct ckpt_note *note,
 }
 
 /*
- * Who has left has removed its hello: another process may come in its place, as when a pod is
+ * A process that has left has removed its hello: another one may take its place, as when a pod is
  * started again.
  */
 static int compare_with_roll(struct ckpt_meeting *m, const struct ckpt_note *note,
@@ -78,7 +80,7 @@ static void record_hello(struct ckpt_meeting *m, const struct ckpt_note *note)
 	memcpy(m->all + note->rank * note->len, note->bytes, note->len);
 }
 
-/* Once for every process. */
+/* Read the hello of a process that was not met before. */
 static int meet_process(struct ckpt_meeting *m, const struct ckpt_sighting *s,
 			struct ckpt_error *err)
 {
@@ -127,9 +129,9 @@ static int visit_sighting(void *ctx, const struct ckpt_sighting *s)
 	struct ckpt_roll_entry *e;
 	int rc = 0;
 
+	/* another rank 0: it may be alive, and do the same as this one */
 	if (s->kind == CKPT_SIGHT_HELLO && s->rank == 0 && s->nonce != m->me.nonce)
-		rc = ckpt_meeting_acknowledge(m, s->nonce,
-					      err); /* it may be alive, and ask as we do */
+		rc = ckpt_meeting_acknowledge(m, s->nonce, err);
 	if (s->kind == CKPT_SIGHT_SEEN && s->first == m->me.nonce) {
 		e = s->rank < m->me.size ? &m->roll[s->rank] : NULL;
 		if (e && e->nonce == s->nonce)

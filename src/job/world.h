@@ -10,27 +10,27 @@
 enum { CKPT_WORLD_MOST_KEY = 500 }; /* bytes; a namespace of PMIx has up to 255 */
 
 /*
- * Which process of a job this one is, from the variables that launchers set. Sources of the names:
+ * Which process of a job this one is, from the variables that launchers set. Source of the names:
  * torchrun of torch 2.14, Open MPI 4.1, PMIx 4.2, MPICH 4, Slurm 23, Kubernetes Indexed Jobs.
  */
 struct ckpt_world {
 	uint32_t rank, size;
 	uint32_t local_rank, local_size; /* LOCAL_SIZE is 0 where it is not known */
-	const char *launcher; /* static: what it was found by; "none" for a process alone */
-	/* what all processes of one start of the job have in common; "" if nothing says it */
+	const char *launcher; /* static: whose variables were used; "none" for a single process */
+	/* the same for all processes of one start of the job; "" if nothing says it */
 	char key[CKPT_WORLD_MOST_KEY + 1];
-	bool has_node; /* few launchers say it */
+	bool has_node; /* only some launchers say it */
 	uint32_t node;
 };
 
-/* What the user said: it wins. */
+/* What the user said. It wins over variables. */
 struct ckpt_world_wish {
-	const char *launcher;		/* by its name above; NULL: find out */
+	const char *launcher;		/* its name, as above; NULL: find it */
 	int64_t rank, size, local_rank; /* -1: not said */
 	const char *key;		/* NULL: not said */
 };
 
-/* The value of a variable, or NULL. getenv() in earnest. */
+/* The value of a variable, or NULL: getenv(), except in tests. */
 typedef const char *ckpt_lookup(void *ctx, const char *name);
 
 /*
