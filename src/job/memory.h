@@ -16,8 +16,8 @@ struct ckpt_memory {
 
 /*
  * The tightest limit of the process's own memory cgroup and those around it, version 2 or 1. False:
- * there is no limit, or it cannot be read. ROOT: "", or, for tests, a folder with another "proc" and
- * "sys".
+ * there is no limit, or it cannot be read. ROOT: "", or, for tests, a folder with another "proc"
+ * and "sys".
  */
 bool ckpt_memory_find(const char *root, struct ckpt_memory *out);
 

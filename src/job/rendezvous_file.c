@@ -325,8 +325,8 @@ static void close_file(struct ckpt_rendezvous *r)
 }
 
 /*
- * A key as a file name: everything except letters, digits and -_. becomes %XX, and a long one is cut
- * and ends with its checksum.
+ * A key as a file name: everything except letters, digits and -_. becomes %XX, and a long one is
+ * cut and ends with its checksum.
  */
 static void escape_key(const char *key, char out[MOST_KEY + 12])
 {
