@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the records of a damaged archive, from one to the next. Where a record ends is told by its
+ * header, by the directory, or by the size that the pickle has for its storage; where all of these
+ * fail, by a search for the next mark of a zip archive.
+ *
+ * What must stay true: every number in the file may be the damage. So a size counts only if
+ * something known stands where the record would end, and the next source of a size is tried if not.
+ * Bytes that look like a header may be data: inside a record of known size, only a header that is
+ * still missing counts. Each step moves *AT forward, so the walk ends. Nothing is an error but lack
+ * of memory, a limit, and a cancel.
+ */
 #include "format/torch_remains.h"
 
-#include "base/cancel.h"
 #include "base/grow.h"
 #include "zipfmt/layout.h"
 
@@ -189,18 +199,18 @@ enum ckpt_zip_found ckpt_remains_look_behind(const struct ckpt_remains *r,
 	return found;
 }
 
-/* ---- what is not where it should be is searched for ---- */
+/* ---- searching for marks ---- */
 
 struct search {
 	const struct ckpt_remains *r;
 	struct ckpt_error *err;
-	uint64_t data_off; /* a descriptor of a record that begins there is looked for, too */
+	uint64_t data_off; /* also search for the descriptor of a record that begins here */
 	uint64_t most;	   /* no further than this; 0: to the end */
-	uint64_t sure;	   /* before this only headers that are missing count: it may be data */
+	uint64_t sure;	   /* before this, only headers that are missing count: it may be data */
 	bool wants_descriptor, is_descriptor;
 };
 
-/* MISSING: is it one that was not found yet, and should be? */
+/* MISSING: only a header that was not found yet, and should be there. */
 static bool is_our_header(const struct ckpt_remains *r, uint64_t at, bool missing)
 {
 	struct ckpt_zip_local *local = malloc(sizeof(*local));
@@ -228,7 +238,7 @@ static bool is_our_entry(const struct ckpt_remains *r, uint64_t at)
 	return ckpt_remains_is_ours(r, (const char *)bytes + ENTRY_BYTES, name_len);
 }
 
-static int look_for_mark(void *ctx, uint32_t mark, uint64_t at)
+static int match_mark(void *ctx, uint32_t mark, uint64_t at)
 {
 	struct search *s = ctx;
 	struct ckpt_zip_descriptor d = { 0 };
@@ -249,8 +259,8 @@ static int look_for_mark(void *ctx, uint32_t mark, uint64_t at)
 }
 
 /*
- * Where RECORD ends can only be told by what follows. *AT: the mark that does, of it or of another record. SURE: a mark
- * stands there; 0: not known.
+ * Find the end of RECORD by what follows it. *AT: the mark that tells, its own or that of another
+ * record. SURE: a mark is known to stand there; 0: not known.
  */
 static int search_end(struct ckpt_remains *r, struct ckpt_remnant *record, uint64_t sure,
 		      uint64_t *at, struct ckpt_error *err)
@@ -260,8 +270,8 @@ static int search_end(struct ckpt_remains *r, struct ckpt_remnant *record, uint6
 
 	s.wants_descriptor = true;
 	s.most = r->quick ? record->data_off + QUICK_BYTES : 0;
-	/* where the data begin may be wrong: another header may come before that */
-	rc = ckpt_zip_scan(r->source, record->header_off + 1, look_for_mark, &s, at);
+	/* data_off may be wrong, with another header before it */
+	rc = ckpt_zip_scan(r->source, record->header_off + 1, match_mark, &s, at);
 	if (rc <= 0 || rc == GIVE_UP)
 		*at = ckpt_source_size(r->source);
 	if (rc < 0)
@@ -274,12 +284,12 @@ static int search_end(struct ckpt_remains *r, struct ckpt_remnant *record, uint6
 	return 0;
 }
 
-/* The next header or directory at AT or behind it. */
+/* Find the next header or directory, at AT or after it. */
 static int search_mark(struct ckpt_remains *r, uint64_t *at, struct ckpt_error *err)
 {
 	struct search s = { .r = r, .err = err };
 	uint64_t from = *at;
-	int rc = ckpt_zip_scan(r->source, from, look_for_mark, &s, at);
+	int rc = ckpt_zip_scan(r->source, from, match_mark, &s, at);
 
 	if (rc <= 0)
 		*at = ckpt_source_size(r->source);
@@ -288,7 +298,7 @@ static int search_mark(struct ckpt_remains *r, uint64_t *at, struct ckpt_error *
 
 /* ---- from record to record ---- */
 
-static bool stands_at(const struct ckpt_remains *r, uint64_t at, uint32_t *mark)
+static bool has_mark_at(const struct ckpt_remains *r, uint64_t at, uint32_t *mark)
 {
 	uint8_t b[4];
 
@@ -299,8 +309,8 @@ static bool stands_at(const struct ckpt_remains *r, uint64_t at, uint32_t *mark)
 	       *mark == CKPT_ZIP_MARK_END64 || *mark == CKPT_ZIP_MARK_END;
 }
 
-/* What the directory or the pickle say of its size. */
-static bool know_size(struct ckpt_remains *r, struct ckpt_remnant *record)
+/* The size of RECORD by the directory or the pickle. False: neither knows it. */
+static bool find_size(struct ckpt_remains *r, struct ckpt_remnant *record)
 {
 	const struct ckpt_zip_entry *entry =
 		r->zip ? ckpt_zip_find(r->zip, record->name, record->name_len) : NULL;
@@ -312,7 +322,7 @@ static bool know_size(struct ckpt_remains *r, struct ckpt_remnant *record)
 		size = NULL;
 	if (entry && (entry->header_off != record->header_off ||
 		      (record->method == CKPT_ZIP_STORED && entry->csize != entry->usize)))
-		entry = NULL; /* it is damaged itself, or of another record */
+		entry = NULL; /* the entry is damaged itself, or is that of another record */
 	if (size && (!entry || ckpt_zip_read_descriptor(r->source, record->data_off, *size, false,
 							&d) == CKPT_ZIP_THERE))
 		record->csize = record->usize = *size;
@@ -323,9 +333,9 @@ static bool know_size(struct ckpt_remains *r, struct ckpt_remnant *record)
 	return size || entry;
 }
 
-/* The size of RECORD is known; is it where it should be? *AT: where the next one begins. */
-static int place_record(struct ckpt_remains *r, struct ckpt_remnant *record, uint64_t *at,
-			struct ckpt_error *err)
+/* Check the size of RECORD that find_size() gave. *AT: where the next record begins. */
+static int check_found_size(struct ckpt_remains *r, struct ckpt_remnant *record, uint64_t *at,
+			    struct ckpt_error *err)
 {
 	enum ckpt_zip_found found = ckpt_remains_look_behind(r, record, at);
 	struct ckpt_remnant other = *record;
@@ -336,17 +346,17 @@ static int place_record(struct ckpt_remains *r, struct ckpt_remnant *record, uin
 	record->sized = true;
 	if (found == CKPT_ZIP_THERE || r->quick || !record->csize)
 		return 0;
-	/* the header itself may be damaged, and the data begin elsewhere */
+	/* the header itself may be damaged, and the data may begin elsewhere */
 	if (ckpt_remains_lay_out(r, &other) &&
 	    ckpt_remains_look_behind(r, &other, &end) == CKPT_ZIP_THERE) {
 		*record = other;
 		*at = end;
 		return 0;
 	}
-	other = *record; /* or the size of the record is another, or bytes are missing in it */
+	other = *record; /* or the size is wrong, or bytes of the record are missing */
 	end = *at;
 	other.sized = false;
-	rc = search_end(r, &other, !record->cut && stands_at(r, end, &mark) ? end : 0, at, err);
+	rc = search_end(r, &other, !record->cut && has_mark_at(r, end, &mark) ? end : 0, at, err);
 	if (rc < 0)
 		return rc;
 	if (other.sized)
@@ -356,19 +366,20 @@ static int place_record(struct ckpt_remains *r, struct ckpt_remnant *record, uin
 	return 0;
 }
 
-/* Does RECORD, whose size is known, end where something else begins? *AT: there. */
-static bool ends_well(const struct ckpt_remains *r, struct ckpt_remnant *record, uint64_t *at)
+/* Does something known begin where RECORD, of known size, ends? *AT: there. */
+static bool ends_at_mark(const struct ckpt_remains *r, struct ckpt_remnant *record, uint64_t *at)
 {
 	uint64_t size = ckpt_source_size(r->source);
 	uint32_t mark;
 
 	record->cut = record->data_off > size || record->csize > size - record->data_off;
 	*at = record->cut ? size : record->data_off + record->csize;
-	return !record->cut && (*at == size || stands_at(r, *at, &mark));
+	return !record->cut && (*at == size || has_mark_at(r, *at, &mark));
 }
 
-static int take_says_size(struct ckpt_remains *r, const struct ckpt_zip_local *local,
-			  struct ckpt_remnant *record, uint64_t *at, struct ckpt_error *err)
+/* The size of RECORD by its own header, LOCAL. *AT: where the next record begins. */
+static int set_size_of_header(struct ckpt_remains *r, const struct ckpt_zip_local *local,
+			      struct ckpt_remnant *record, uint64_t *at, struct ckpt_error *err)
 {
 	struct ckpt_remnant other;
 
@@ -376,19 +387,19 @@ static int take_says_size(struct ckpt_remains *r, const struct ckpt_zip_local *l
 	record->usize = local->method == CKPT_ZIP_STORED ? local->csize : local->usize;
 	record->sized = true;
 	ckpt_remnant_add_crc(record, local->crc32);
-	if (ends_well(r, record, at) || r->quick)
+	if (ends_at_mark(r, record, at) || r->quick)
 		return 0;
 	other = *record; /* the size in the header may be the damage */
-	if (know_size(r, &other) && ends_well(r, &other, at)) {
+	if (find_size(r, &other) && ends_at_mark(r, &other, at)) {
 		*record = other;
 		return 0;
 	}
-	ends_well(r, record, at);
+	ends_at_mark(r, record, at);
 	*at = local->header_off + 1; /* or bytes are missing */
 	return search_mark(r, at, err);
 }
 
-static void take_alignment(struct ckpt_remains *r, const struct ckpt_remnant *record)
+static void read_alignment(struct ckpt_remains *r, const struct ckpt_remnant *record)
 {
 	char text[16] = "";
 	unsigned long v;
@@ -401,7 +412,10 @@ static void take_alignment(struct ckpt_remains *r, const struct ckpt_remnant *re
 		r->alignment = (uint32_t)v;
 }
 
-/* *OUT NULL: another record has its name. The pickle that an edit in place left behind was wiped: then the later one counts. */
+/*
+ * *OUT NULL: another record has its name. Of two pickles the later one counts, since an edit in
+ * place wipes the old one.
+ */
 static int add_local(struct ckpt_remains *r, const struct ckpt_zip_local *local,
 		     struct ckpt_remnant **out, struct ckpt_error *err)
 {
@@ -422,7 +436,7 @@ static int add_local(struct ckpt_remains *r, const struct ckpt_zip_local *local,
 	return rc;
 }
 
-static int take_record(struct ckpt_remains *r, const struct ckpt_zip_local *local, uint64_t *at,
+static int read_record(struct ckpt_remains *r, const struct ckpt_zip_local *local, uint64_t *at,
 		       struct ckpt_error *err)
 {
 	struct ckpt_remnant *record;
@@ -430,11 +444,11 @@ static int take_record(struct ckpt_remains *r, const struct ckpt_zip_local *loca
 
 	*at = local->header_off + 1;
 	if (rc < 0 || !record)
-		return rc; /* what follows is searched for */
+		return rc; /* the next record is searched for */
 	if (local->says_size)
-		rc = take_says_size(r, local, record, at, err);
-	else if (know_size(r, record))
-		rc = place_record(r, record, at, err);
+		rc = set_size_of_header(r, local, record, at, err);
+	else if (find_size(r, record))
+		rc = check_found_size(r, record, at, err);
 	if (rc == 0 && ckpt_remains_is_called(r, record, "data.pkl")) {
 		rc = ckpt_remains_take_pickle(r, (uint32_t)(record - r->records), err);
 		if (rc == 0 && record->sized && !local->says_size)
@@ -443,7 +457,7 @@ static int take_record(struct ckpt_remains *r, const struct ckpt_zip_local *loca
 	if (rc == 0 && !record->sized && (!r->quick || !ckpt_remains_key(r, record)))
 		rc = search_end(r, record, 0, at, err);
 	if (rc == 0 && ckpt_remains_is_called(r, record, ".storage_alignment"))
-		take_alignment(r, record);
+		read_alignment(r, record);
 	return rc;
 }
 
@@ -461,10 +475,10 @@ static int walk(struct ckpt_remains *r, uint64_t *at, struct ckpt_error *err)
 			break;
 		if (ckpt_zip_read_local(r->source, *at, local) &&
 		    ckpt_remains_is_ours(r, local->name, local->name_len)) {
-			rc = take_record(r, local, at, err);
+			rc = read_record(r, local, at, err);
 			continue;
 		}
-		if ((stands_at(r, *at, &mark) && mark != CKPT_ZIP_MARK_LOCAL) || r->quick)
+		if ((has_mark_at(r, *at, &mark) && mark != CKPT_ZIP_MARK_LOCAL) || r->quick)
 			break;
 		++*at;
 		rc = search_mark(r, at, err);
@@ -485,7 +499,7 @@ static int find_start(struct ckpt_remains *r, struct ckpt_source *source, struct
 		return rc;
 	r->source = ckpt_source_ref(source);
 	at_once = ckpt_zip_read_local(source, 0, local) && strchr(local->name, '/');
-	if (at_once) { /* the first record of an archive that somebody packed anew may be any file */
+	if (at_once) { /* the first record of a repacked archive may be any file */
 		r->folder = ckpt_arena_copy(r->arena, local->name,
 					    (uint64_t)(strchr(local->name, '/') - local->name));
 		rc = r->folder ? 0 : ckpt_arena_fail(r->arena, err);

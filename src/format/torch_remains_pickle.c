@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of tensors of a damaged archive: it tells how large each storage has to be. */
+/* The list of tensors of a damaged archive: it has the size of each storage. */
 #include "format/pickle_stream.h"
 #include "format/torch_remains.h"
 #include "model/model.h"
@@ -13,7 +13,7 @@ enum { MOST_RATIO = 128 };
 
 /* ---- its bytes ---- */
 
-/* It ends at its STOP, if nothing else says where. */
+/* The size of a pickle that only its STOP tells. */
 static int find_stop(struct ckpt_remains *r, struct ckpt_remnant *record)
 {
 	uint64_t left = ckpt_source_size(r->source) - record->data_off;
@@ -38,7 +38,7 @@ static int find_stop(struct ckpt_remains *r, struct ckpt_remnant *record)
 	return rc;
 }
 
-/* A compressed one is unpacked out of an archive that holds nothing else. */
+/* A compressed pickle is unpacked from an archive that holds nothing else. */
 static int unpack(const struct ckpt_remains *r, const struct ckpt_remnant *record, uint8_t **bytes,
 		  uint64_t *len)
 {
@@ -86,10 +86,9 @@ static int read_bytes(const struct ckpt_remains *r, const struct ckpt_remnant *r
 	return rc;
 }
 
-/* ---- what it says ---- */
+/* ---- what is in it ---- */
 
-static int take_size(struct ckpt_remains *r, const struct ckpt_value *persid,
-		     struct ckpt_error *err)
+static int add_size(struct ckpt_remains *r, const struct ckpt_value *persid, struct ckpt_error *err)
 {
 	const struct ckpt_value *key = ckpt_storage_key(persid);
 	struct ckpt_storage s;
@@ -125,6 +124,6 @@ int ckpt_remains_take_pickle(struct ckpt_remains *r, uint32_t i, struct ckpt_err
 	r->pickle_bytes = bytes;
 	r->pickle_at = i;
 	for (uint32_t k = 0; rc == 0 && k < r->pickle.persids.count; k++)
-		rc = take_size(r, r->pickle.persids.items[k], err);
+		rc = add_size(r, r->pickle.persids.items[k], err);
 	return rc;
 }

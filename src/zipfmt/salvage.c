@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Local headers, descriptors and marks of an archive, each read on its own and without the
+ * directory.
+ *
+ * What must stay true: nothing here relies on anything else in the file, since any part of it may
+ * be damaged. What cannot be read counts as absent, not as an error. No sum of offsets and sizes
+ * may overflow, and CSIZE of a caller may be any number.
+ */
 #include "zipfmt/salvage.h"
 
 #include "base/reader.h"
@@ -10,7 +18,7 @@ enum {
 	LOCAL_BYTES = 30,
 	DESCRIPTOR = 16,
 	DESCRIPTOR64 = 24,
-	WITH_CRC = 8, /* bytes of one, with mark and checksum */
+	WITH_CRC = 8, /* bytes of a descriptor that include its mark and checksum */
 	FLAG_DESCRIPTOR = 1 << 3,
 };
 enum { FIRST_WINDOW = 4 << 10, WINDOW = 1 << 20 };
@@ -30,7 +38,7 @@ static void read_sizes64(const struct ckpt_source *source, uint16_t extra_len,
 {
 	uint8_t bytes[64];
 	size_t len = extra_len < sizeof(bytes) ? extra_len : sizeof(bytes);
-	uint64_t none = 0; /* where it is, is known */
+	uint64_t none = 0; /* the offset of the header is known */
 
 	if ((l->csize == Z32 || l->usize == Z32) &&
 	    read_at(source, l->data_off - extra_len, bytes, len))
@@ -74,7 +82,7 @@ static bool is_blank(const uint8_t *bytes, size_t len)
 	return true;
 }
 
-/* Does a descriptor of LEN bytes tell of CSIZE? */
+/* Is it a descriptor of LEN bytes for a record of CSIZE bytes? */
 static bool parse_descriptor(const uint8_t *bytes, uint32_t len, uint64_t csize,
 			     struct ckpt_zip_descriptor *out)
 {
@@ -101,7 +109,7 @@ enum ckpt_zip_found ckpt_zip_read_descriptor(const struct ckpt_source *source, u
 	there = size - at < sizeof(bytes) ? size - at : sizeof(bytes);
 	if (!read_at(source, at, bytes, (size_t)there))
 		return CKPT_ZIP_WRONG;
-	/* a short one cannot be taken for a long one: something in it would have no size */
+	/* a short one never passes for a long one, in which one of the sizes would be 0 */
 	if (there >= DESCRIPTOR64 && parse_descriptor(bytes, DESCRIPTOR64, csize, out))
 		return CKPT_ZIP_THERE;
 	if (parse_descriptor(bytes, DESCRIPTOR, csize, out) && there >= DESCRIPTOR)
@@ -121,7 +129,7 @@ static uint32_t mark_of(const uint8_t *p)
 }
 
 static int scan_window(const uint8_t *bytes, size_t len, uint64_t off,
-		       int (*look)(void *ctx, uint32_t mark, uint64_t at), void *ctx, uint64_t *at)
+		       int (*visit)(void *ctx, uint32_t mark, uint64_t at), void *ctx, uint64_t *at)
 {
 	const uint8_t *end = bytes + len, *p = bytes;
 	int rc = 0;
@@ -129,41 +137,33 @@ static int scan_window(const uint8_t *bytes, size_t len, uint64_t off,
 	while (rc == 0 && end - p >= 4 && (p = memchr(p, 'P', (size_t)(end - p) - 3))) {
 		*at = off + (uint64_t)(p - bytes);
 		if (p[1] == 'K')
-			rc = look(ctx, mark_of(p), *at);
+			rc = visit(ctx, mark_of(p), *at);
 		p++;
 	}
 	return rc;
 }
 
-static bool grow_window(uint8_t **bytes, size_t *window)
-{
-	uint8_t *wider = malloc(4 * *window);
-
-	if (!wider)
-		return false;
-	free(*bytes);
-	*bytes = wider;
-	*window *= 4;
-	return true;
-}
-
 int ckpt_zip_scan(const struct ckpt_source *source, uint64_t from,
-		  int (*look)(void *ctx, uint32_t mark, uint64_t at), void *ctx, uint64_t *at)
+		  int (*visit)(void *ctx, uint32_t mark, uint64_t at), void *ctx, uint64_t *at)
 {
 	uint64_t size = ckpt_source_size(source);
-	size_t window = FIRST_WINDOW; /* what is looked for is near, nearly always */
+	size_t window = FIRST_WINDOW; /* the mark that VISIT wants is nearly always close */
 	uint8_t *bytes = malloc(window);
 	int rc = bytes ? 0 : CKPT_E_NOMEM;
 
 	for (uint64_t off = from; rc == 0 && off < size && size - off >= 4;) {
 		size_t len = size - off < window ? (size_t)(size - off) : window;
 
-		rc = look(ctx, 0, off);
+		rc = visit(ctx, 0, off);
 		if (rc == 0 && read_at(source, off, bytes, len))
-			rc = scan_window(bytes, len, off, look, ctx, at);
-		off += len - 3; /* windows overlap by what a mark has, less one */
-		if (rc == 0 && window < WINDOW && !grow_window(&bytes, &window))
-			rc = CKPT_E_NOMEM;
+			rc = scan_window(bytes, len, off, visit, ctx, at);
+		off += len - 3; /* windows overlap by one byte less than a mark has */
+		if (rc == 0 && window < WINDOW) {
+			free(bytes);
+			window *= 4;
+			bytes = malloc(window);
+			rc = bytes ? 0 : CKPT_E_NOMEM;
+		}
 	}
 	free(bytes);
 	return rc;

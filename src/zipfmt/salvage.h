@@ -5,8 +5,8 @@
 #include "zipfmt/index.h"
 
 /*
- * The parts of an archive each by itself, for one whose directory is lost or cannot be trusted. What cannot be read
- * counts as not there.
+ * The parts of an archive, each on its own, for an archive whose directory is lost or cannot be
+ * trusted. What cannot be read counts as absent.
  */
 enum ckpt_zip_mark {
 	CKPT_ZIP_MARK_LOCAL = 0x04034B50,
@@ -20,41 +20,45 @@ enum { CKPT_ZIP_MOST_NAME = 1023 };
 
 /* The header in front of a record. */
 struct ckpt_zip_local {
-	uint64_t header_off, data_off; /* the data may lie behind the end of the file */
+	uint64_t header_off, data_off; /* the data may begin after the end of the file */
 	uint64_t csize, usize;
 	uint32_t crc32;
 	uint16_t method, flags, name_len;
-	bool says_size; /* else sizes and checksum are in a descriptor behind the data */
-	char name[CKPT_ZIP_MOST_NAME + 1]; /* with a NUL behind */
+	bool says_size; /* else sizes and checksum are in a descriptor after the data */
+	char name[CKPT_ZIP_MOST_NAME + 1]; /* ends with a NUL */
 };
 
-/* What is at OFF; false: no header of a record with a name, or none that is all there. */
+/* Read the header at OFF. False: there is none with a name, or it is incomplete. */
 bool ckpt_zip_read_local(const struct ckpt_source *source, uint64_t off,
 			 struct ckpt_zip_local *out);
 
 struct ckpt_zip_descriptor {
 	uint32_t crc32;
 	uint64_t usize;
-	uint32_t len; /* of the descriptor: 16 or 24, or what there is of it */
+	uint32_t len; /* of the descriptor: 16 or 24, or as much as there is of it */
 };
 
 enum ckpt_zip_found {
 	CKPT_ZIP_THERE,	  /* mark and size are right */
 	CKPT_ZIP_WRONG,	  /* other bytes are there; OUT is what they would mean */
 	CKPT_ZIP_BLANK,	  /* zeros are there */
-	CKPT_ZIP_CUT_OFF, /* the file ends before it does; the checksum may be there: then LEN is not 0 */
+	CKPT_ZIP_CUT_OFF, /* the file ends in it; if the checksum is there, LEN is not 0 */
 };
 
-/* What is behind a record of CSIZE bytes that begins at DATA_OFF. BIG: it should be one of 24 bytes. */
+/*
+ * Read the descriptor after a record of CSIZE bytes that begin at DATA_OFF. BIG: it should have 24
+ * bytes.
+ */
 enum ckpt_zip_found ckpt_zip_read_descriptor(const struct ckpt_source *source, uint64_t data_off,
 					     uint64_t csize, bool big,
 					     struct ckpt_zip_descriptor *out);
 
 /*
- * Go through the bytes from FROM on to whatever may be a mark. LOOK gets each, and 0 as MARK now and then. 1: that is it, *AT is
- * where; 0: go on; negative: stop. Returns what LOOK said last; 0: the file ends.
+ * Call VISIT for everything from FROM on that may be a mark, and now and then with 0 as MARK. It
+ * returns 0 to go on; anything else ends the scan, with *AT at the mark, and is returned. 0: the
+ * file ends.
  */
 int ckpt_zip_scan(const struct ckpt_source *source, uint64_t from,
-		  int (*look)(void *ctx, uint32_t mark, uint64_t at), void *ctx, uint64_t *at);
+		  int (*visit)(void *ctx, uint32_t mark, uint64_t at), void *ctx, uint64_t *at);
 
 #endif
