@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside of resave: what its parts share. A part knows one family of objects and says what Python
+ * or torch would write for them.
+ *
+ * What must stay true: every function returns the value to write in place of V, V itself if it
+ * stays as it is, or NULL: no memory, or s->err says why. Values of an answer live in s->scratch
+ * until the answer is written; constants, ids and keys live as long as the save. Two values are one
+ * object for the encoder if they have one id, so each member below that holds ids says what shares
+ * one.
+ */
 #ifndef CKPT_RESAVE_RESAVER_H
 #define CKPT_RESAVE_RESAVER_H
 
 #include "model/old_tensor.h"
 #include "resave/resave.h"
 
-/*
- * Inside of resave: what the parts share. Every function returns the value to write in place of
- * V, V itself if it stays as it is, or NULL: no memory, or s->err says why. New values live in
- * s->scratch until the value is written.
- */
-/* What every tensor mentions: made once per save, with an identity. */
+/* Values that every tensor mentions: made once per save, with an identity. */
 enum ckpt_resave_constant {
 	CKPT_RESAVE_STR_STORAGE,
 	CKPT_RESAVE_STR_MODULE,
@@ -25,33 +30,32 @@ enum ckpt_resave_constant {
 	CKPT_RESAVE_UNTYPED,
 	CKPT_RESAVE_CONSTANT_COUNT,
 };
+
 struct ckpt_saver {
 	const struct ckpt_model *model;
 	const struct ckpt_resave_options *o;
 	struct ckpt_resaved *out;
-	const struct ckpt_value **key_nodes; /* by storage index; NULL: not met yet */
+	const struct ckpt_value **key_nodes; /* by storage index; NULL: not mentioned yet */
 	/*
-	 * with legacy_ids: address of a class to that of a persistent id with its source; 0 once
-	 * that was written
+	 * With legacy_ids: from the address of a class to that of a persistent id with its source;
+	 * 0 once that was written.
 	 */
 	struct ckpt_strmap class_sources;
 	/*
-	 * with empty_apart: address of a persistent id of a storage without bytes, to that of its
-	 * key
+	 * With empty_apart: from the address of a persistent id of a storage without bytes to that
+	 * of its key.
 	 */
 	struct ckpt_strmap empty_keys;
 	uint32_t key_cap, order_cap;
-	uint32_t further; /* number of the next key that the file has not */
+	uint32_t further; /* number of the next key that the file does not have */
 	/*
-	 * owned: by the id of a tensor, that of the dict of its attributes; 0: not met yet. NULL:
-	 * no tensor has any
+	 * Owned: by the id of a tensor, the id of the dict of its attributes; 0: not met yet. NULL:
+	 * no tensor has any.
 	 */
 	uint32_t *state_ids;
-	/*
-	 * owned: by the id of an exception, that of its tuple of arguments; NULL: there is none yet
-	 */
+	/* Owned: by the id of an exception, the id of its tuple of arguments; NULL: none yet. */
 	uint32_t *args_ids;
-	/* owned: by the id of a call that is made of a list of its own; NULL: there is none yet */
+	/* Owned: by the id of a call that is made from a list of its own; NULL: none yet. */
 	uint32_t *times_written;
 	struct ckpt_strmap numpy_dtypes; /* "<f8" to the one dtype object of all scalars */
 	uint32_t next_id;
@@ -83,8 +87,8 @@ const struct ckpt_value *ckpt_resave_attribute_dict(struct ckpt_saver *s,
 const struct ckpt_value *ckpt_resave_attributes(struct ckpt_saver *s,
 						const struct ckpt_value *state);
 /*
- * Those of tensor V, which are an argument of the call that makes it, and so may contain it: one
- * dict, however often V is met inside.
+ * The attributes of tensor V. They are an argument of the call that makes V, and so may contain V:
+ * this is one dict, however often V is met inside.
  */
 const struct ckpt_value *ckpt_resave_tensor_attributes(struct ckpt_saver *s,
 						       const struct ckpt_value *v,
@@ -135,8 +139,8 @@ const struct ckpt_value *ckpt_resave_array(struct ckpt_saver *s, const struct ck
 
 const struct ckpt_value *ckpt_resave_set(struct ckpt_saver *s, const struct ckpt_value *v);
 /*
- * V, a call of a class, with its attributes: lists and tuples among its arguments are made for it
- * each time, as sets and what is derived of builtins do.
+ * V, a call of a class, with its attributes. Lists and tuples among its arguments are made anew
+ * each time, as sets and classes derived from builtins do it.
  */
 const struct ckpt_value *ckpt_resave_with_own_args(struct ckpt_saver *s,
 						   const struct ckpt_value *v);
@@ -149,7 +153,7 @@ const struct ckpt_value *ckpt_resave_numpy_from_buffer(struct ckpt_saver *s,
 						       const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_numpy_array(struct ckpt_saver *s, const struct ckpt_value *v);
 
-/* ---- all of them, by what is called (resave.c) ---- */
+/* ---- all of them, by the function that is called (resave.c) ---- */
 
 const struct ckpt_value *ckpt_resave_resolve_call(struct ckpt_saver *s, const struct ckpt_value *v);
 
