@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What every command uses: the tables of options and commands, messages, texts, signals, progress,
+ * and opening and saving with the right exit code.
+ *
+ * What must stay true: a command is one const table, from which parsing, --help, completion and the
+ * man page are made. Results go to stdout, everything else to stderr. A command ends with
+ * finish_output(), so that a full disk behind stdout is an error. Nothing here needs more than
+ * <ckpt/ckpt.h>.
+ */
 #ifndef CKPT_TOOLS_COMMAND_H
 #define CKPT_TOOLS_COMMAND_H
 
@@ -8,7 +17,7 @@
 
 enum exit_code { EXIT_FINE = 0, EXIT_NO = 1, EXIT_ERROR = 2, EXIT_USAGE = 64 };
 
-/* ---- options: one table per command; parsing, --help, completion and man page read it ---- */
+/* ---- options: one table per command ---- */
 
 enum opt_kind {
 	OPT_KIND_END,
@@ -24,7 +33,7 @@ struct str_list {
 	size_t count;
 };
 
-/* Options whose order counts all go into one list. */
+/* Options whose order matters go into one list. */
 struct step_list {
 	struct {
 		const char *name, *value;
@@ -75,8 +84,8 @@ struct command {
 	const char *examples; /* lines of "command\n"; may be NULL */
 	const struct opt *opts;
 	int least, most; /* operands; most -1: any number */
-	const bool *
-		one_less; /* set by an option (-i) that takes the place of the last operand; or NULL */
+	/* set by an option (-i) that takes the place of the last operand; or NULL */
+	const bool *one_less;
 	int (*run)(int argc, char **argv);
 };
 
@@ -85,12 +94,12 @@ extern const struct command *const commands[];
 
 const struct command *find_command(const char *name);
 
-/* Print that there is no command NAME, and suggest one. Returns the exit code. */
+/* Print that no command is called NAME, and suggest one. Returns the exit code. */
 int unknown_command(const char *name);
 
 /*
  * Parse the options of CMD. Returns the index of the first operand, or -1 - exit code if the
- * command is already done (--help, wrong usage). Options may stand behind operands.
+ * command is already done (--help, wrong usage). Options may follow operands.
  */
 int parse_options(const struct command *cmd, int argc, char **argv);
 
@@ -113,7 +122,7 @@ int fail(const struct ckpt_error *err);
 int wrong_usage(const struct command *cmd, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* The word of WORDS, which ends with NULL, that is nearest to WORD; NULL if none is near. */
+/* The word of WORDS, which ends with NULL, that is closest to WORD; NULL if none is close. */
 const char *suggest(const char *word, const char *const *words);
 
 void print_help(const struct command *cmd, FILE *out);
@@ -139,7 +148,7 @@ char *number_text(char *buf, size_t size, const char *fmt, ...)
 double number_of(const char *text, char **end);
 float float_of(const char *text);
 
-/* As strerror(), in English. */
+/* Like strerror(), in English. */
 const char *errno_text(int code);
 /* A + B, or UINT64_MAX: files may claim any size. */
 uint64_t sum(uint64_t a, uint64_t b);
@@ -150,55 +159,55 @@ const char *plural(uint64_t n);
 /* "[64, 3, 7, 7]" */
 const char *shape_text(const struct ckpt_tensor_info *t, char *buf, size_t size);
 
-/* Columns on a screen. */
+/* How many columns TEXT takes on a screen. */
 size_t text_columns(const char *text);
 /* Print TEXT, spaces up to WIDTH, and two more. */
 void print_padded(const char *text, int width);
 /* The larger of HAVE and WANT, which is limited to MOST. */
 int wider(int have, size_t want, int most);
 
-/* "64K", "1M", "512", powers of 1024; false: no size. */
+/* "64K", "1M", "512", powers of 1024; false: it is not a size. */
 bool parse_size(const char *text, uint64_t *out);
 
-/* "5GB", "1.5G", "500MB", powers of 1000; false: no size, or nothing. */
+/* "5GB", "1.5G", "500MB", powers of 1000; false: it is not a size, or it is 0. */
 bool parse_decimal_size(const char *text, uint64_t *out);
 
 bool ends_with(const char *text, const char *end);
 
 extern bool quiet, verbose;
 
-/* Commands end with this: a full disk behind stdout is an error, too. Returns the exit code. */
+/* Every command ends with this: a full disk behind stdout is an error. Returns the exit code. */
 int finish_output(int code);
 
-/* finish_output() makes EXIT_NO of EXIT_FINE. */
+/* From now on, finish_output() turns EXIT_FINE into EXIT_NO. */
 void answer_is_no(void);
 
 /* ---- signals and progress ---- */
 
 /* Catch Ctrl-C and the signals of batch systems. Returns the flag for ckpt_save_options.cancel. */
 const volatile int *catch_signals(void);
-/* If a signal came, end by it, so that the caller sees 128+n. */
+/* If a signal came, end the process by it, so that the caller sees 128+n. */
 void end_by_signal(void);
 void show_progress(void *ctx, uint64_t done, uint64_t total);
 void end_progress(void);
-extern bool progress_in_lines; /* not on a terminal alone */
-double seconds(void);	       /* on a clock that only goes forward */
+extern bool progress_in_lines; /* not only on a terminal */
+double seconds(void);	       /* by a clock that only goes forward */
 
 /* ---- input and output ---- */
 
 /*
- * Returns 0, or prints why one of them is not the name of a file ("-", "", "folder/") and returns
- * the exit code.
+ * Returns 0, or prints why one of them cannot be the name of a file ("-", "", "folder/") and
+ * returns the exit code.
  */
 int refuse_names(const char *in, const char *out);
 
 /*
- * Refuse a torch.save file under the name of another format, which would deceive whoever reads it.
+ * Refuse to give a torch.save file the name of another format, which would mislead its readers.
  * Returns the exit code.
  */
 int refuse_other_name(const char *out);
 
-/* On false the message is printed, and *CODE is the exit code. */
+/* False: it failed, the message is printed, and *CODE is the exit code. */
 bool open_model(const char *in, struct ckpt_model **out, int *code);
 
 /* The same, with FLAGS of enum ckpt_open_flags. */
