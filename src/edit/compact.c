@@ -42,7 +42,6 @@ struct compactor {
 	uint32_t *persids; /* by storage: how often it was met on the walk ... */
 	/* ... and by how many tensors it is used; the rest are storages on their own */
 	uint32_t *uses;
-	uint32_t storage_cap;
 	struct ckpt_edit_report report;
 };
 
@@ -153,21 +152,18 @@ static struct ckpt_storage *new_storage(struct compactor *c, uint32_t like, uint
 {
 	struct ckpt_model *to = c->to;
 	const char *key = ckpt_model_new_key(to, 'v');
-	struct ckpt_storage *s =
-		ckpt_grow(to->storages, to->storage_count, &c->storage_cap, sizeof(*s));
+	struct ckpt_storage *s = key ? ckpt_model_add_storage(to) : NULL;
 
 	if (!s)
 		return NULL;
-	to->storages = s;
-	*index = to->storage_count;
-	s = &to->storages[to->storage_count++];
+	*index = to->storage_count - 1;
 	*s = to->storages[like];
 	s->key = key;
 	s->nbytes = nbytes;
 	s->numel = nbytes / ckpt_dtype_size(s->dtype);
 	s->record = NULL;
 	s->has_crc = false;
-	return s->key ? s : NULL;
+	return s;
 }
 
 /* Does dimension A belong outside of B? 1: yes, -1: no, 0: it cannot be told. */
@@ -382,7 +378,6 @@ static int compact_all(struct compactor *c, struct ckpt_error *err)
 {
 	int rc = ckpt_model_own_storages(c->to, err);
 
-	c->storage_cap = c->to->storage_count;
 	if (c->count)
 		qsort(c->views, c->count, sizeof(*c->views), by_place);
 	for (uint32_t i = 0, end; rc == 0 && i < c->count; i = end) {

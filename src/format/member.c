@@ -64,26 +64,18 @@ static int keep_recipe(struct ckpt_member *m, struct ckpt_model *to, struct ckpt
 static int add_storage(struct ckpt_member *m, struct ckpt_model *to,
 		       const struct ckpt_value *persid, char letter, struct ckpt_error *err)
 {
-	struct ckpt_storage *grown = realloc(to->storages,
-					     (to->storage_count + (size_t)1) * sizeof(*grown)),
-			    *s;
-	const char *key;
+	const char *key = ckpt_model_new_key(to, letter);
+	struct ckpt_storage *s = key ? ckpt_model_add_storage(to) : NULL;
 	int rc;
 
-	if (!grown)
+	if (!s)
 		return ckpt_fail_nomem(err);
-	to->storages = grown;
-	s = &grown[to->storage_count];
 	rc = ckpt_storage_parse(persid, to->arena, s, err);
 	if (rc == 0)
 		rc = ckpt_torch_zip_attach(m->tz, s, s->key, err);
 	if (rc == 0)
 		rc = keep_recipe(m, to, s, err);
-	key = rc == 0 ? ckpt_model_new_key(to, letter) : NULL;
-	if (rc == 0 && !key)
-		return ckpt_fail_nomem(err);
 	s->key = key;
-	to->storage_count++;
 	return rc;
 }
 

@@ -664,8 +664,24 @@ int ckpt_model_own_storages(struct ckpt_model *model, struct ckpt_error *err)
 	if (model->storage_count)
 		memcpy(own, model->storages, model->storage_count * sizeof(*own));
 	model->storages = own;
+	model->storage_cap = model->storage_count + 1;
 	model->own_storages = true;
 	return 0;
+}
+
+struct ckpt_storage *ckpt_model_add_storage(struct ckpt_model *model)
+{
+	struct ckpt_storage *grown, *s;
+
+	assert(model->own_storages);
+	grown = ckpt_grow(model->storages, model->storage_count, &model->storage_cap,
+			  sizeof(*grown));
+	if (!grown)
+		return NULL;
+	model->storages = grown;
+	s = &grown[model->storage_count++];
+	*s = (struct ckpt_storage){ 0 };
+	return s;
 }
 
 const char *ckpt_model_new_key(struct ckpt_model *model, char letter)

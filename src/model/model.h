@@ -159,6 +159,7 @@ struct ckpt_model {
 	const struct ckpt_value *root; /* before replacement */
 	struct ckpt_storage *storages; /* the document's or BASE's; malloc if own_storages */
 	uint32_t storage_count;
+	uint32_t storage_cap; /* if own_storages */
 	bool own_storages;
 	uint8_t protocol;		    /* of the pickle; 0: the document's */
 	const struct ckpt_value **replaced; /* malloc: by id, NULL where nothing was replaced */
@@ -200,6 +201,12 @@ int ckpt_model_whole(const struct ckpt_model **model, struct ckpt_error *err);
 
 /* Copy the storages, so that they can be changed in place. Only while a model is being made. */
 int ckpt_model_own_storages(struct ckpt_model *model, struct ckpt_error *err);
+
+/*
+ * A new storage, all zero, at the end of the model's own ones, which may move. NULL: no memory.
+ */
+struct ckpt_storage *ckpt_model_add_storage(struct ckpt_model *model);
+
 int ckpt_model_list_tensors(struct ckpt_model *model, struct ckpt_error *err);
 
 /*

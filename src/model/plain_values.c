@@ -11,7 +11,6 @@
 #include "model/plain_values.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const struct ckpt_value *ckpt_plain_int(struct ckpt_model *model, int64_t integer)
@@ -78,25 +77,24 @@ static int add_storage(struct ckpt_model *model, enum ckpt_dtype dtype, const vo
 		       uint64_t len, struct ckpt_error *err)
 {
 	struct ckpt_recipe *made = ckpt_arena_calloc(model->arena, 1, sizeof(*made));
-	struct ckpt_storage *grown, *s;
+	struct ckpt_storage *s;
+	const char *key;
 
 	if (!made || ckpt_model_own_storages(model, err) < 0)
 		return ckpt_fail_nomem(err);
-	grown = realloc(model->storages, (model->storage_count + (size_t)1) * sizeof(*grown));
-	if (!grown)
+	key = ckpt_model_new_key(model, 'n');
+	s = key ? ckpt_model_add_storage(model) : NULL;
+	if (!s)
 		return ckpt_fail_nomem(err);
-	model->storages = grown;
 	*made = (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY, .memory = bytes, .len = len };
-	s = &model->storages[model->storage_count];
-	*s = (struct ckpt_storage){ .key = ckpt_model_new_key(model, 'n'),
+	*s = (struct ckpt_storage){ .key = key,
 				    .dtype = dtype,
 				    .numel = len / ckpt_dtype_size(dtype),
 				    .nbytes = len,
 				    .location = "cpu",
 				    .made = made,
 				    .retyped = true };
-	model->storage_count += s->key != NULL;
-	return s->key ? 0 : ckpt_fail_nomem(err);
+	return 0;
 }
 
 /* ('storage', torch.FloatStorage, key, 'cpu', numel) */

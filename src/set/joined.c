@@ -179,23 +179,20 @@ int ckpt_joined_bytes(const struct ckpt_joined *j, const uint64_t *shape, enum c
 int ckpt_joined_store(struct ckpt_model *to, enum ckpt_dtype dtype, const char *location,
 		      const struct ckpt_recipe *made, uint32_t *storage, struct ckpt_error *err)
 {
-	struct ckpt_storage *grown =
-		realloc(to->storages, (to->storage_count + (size_t)1) * sizeof(*grown));
 	struct ckpt_recipe *kept = ckpt_arena_alloc(to->arena, sizeof(*kept));
 	const char *key = ckpt_model_new_key(to, 'r');
+	struct ckpt_storage *s = key && kept ? ckpt_model_add_storage(to) : NULL;
 
-	if (grown)
-		to->storages = grown;
-	if (!grown || !kept || !key)
+	if (!s)
 		return ckpt_fail_nomem(err);
 	*kept = *made;
-	*storage = to->storage_count++;
-	grown[*storage] = (struct ckpt_storage){ .key = key,
-						 .dtype = dtype,
-						 .numel = made->len / ckpt_dtype_size(dtype),
-						 .nbytes = made->len,
-						 .location = location,
-						 .made = kept };
+	*storage = to->storage_count - 1;
+	*s = (struct ckpt_storage){ .key = key,
+				    .dtype = dtype,
+				    .numel = made->len / ckpt_dtype_size(dtype),
+				    .nbytes = made->len,
+				    .location = location,
+				    .made = kept };
 	return 0;
 }
 

@@ -97,6 +97,7 @@ static int keep_reached(struct reached *r, struct ckpt_error *err)
 	}
 	free(to->storages);
 	to->storages = kept;
+	to->storage_cap = to->storage_count + 1;
 	to->storage_count = r->kept;
 	return 0;
 }
