@@ -85,27 +85,6 @@ static int put_facts(struct writer *w, const struct ckpt_pickle_options *o, stru
 	return ckpt_pickle_encode(&facts, o, &w->head, err);
 }
 
-static int by_key_text(const void *a, const void *b, void *keys)
-{
-	const char *const *key = keys;
-
-	return strcmp(key[*(const uint32_t *)a], key[*(const uint32_t *)b]);
-}
-
-/* Storages stand in the order of their keys as text. */
-static int sort_places(struct writer *w, struct ckpt_error *err)
-{
-	w->places = malloc((w->resaved.count + (size_t)1) * sizeof(*w->places));
-	if (!w->places)
-		return ckpt_fail_nomem(err);
-	for (uint32_t i = 0; i < w->resaved.count; i++)
-		w->places[i] = i;
-	if (w->resaved.count)
-		qsort_r(w->places, w->resaved.count, sizeof(*w->places), by_key_text,
-			w->resaved.keys);
-	return 0;
-}
-
 static int put_keys(struct writer *w, const struct ckpt_pickle_options *o, struct ckpt_error *err)
 {
 	uint32_t count = w->resaved.count;
@@ -177,10 +156,14 @@ static int make_head(struct writer *w, const char *version, struct ckpt_error *e
 	struct ckpt_pickle_options o = { .protocol = w->protocol };
 	int rc = make_pickle(w, version, err);
 
-	if (rc == 0)
-		rc = sort_places(w, err);
-	if (rc == 0)
+	if (rc == 0) {
+		w->places = malloc((w->resaved.count + (size_t)1) * sizeof(*w->places));
+		rc = w->places ? 0 : ckpt_fail_nomem(err);
+	}
+	if (rc == 0) {
+		ckpt_resaved_sort_by_key(&w->resaved, w->places);
 		rc = put_magic(w, &o, err);
+	}
 	if (rc == 0)
 		rc = put_facts(w, &o, err);
 	if (rc == 0)

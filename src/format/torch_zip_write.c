@@ -85,13 +85,6 @@ static int add_storage(struct writer *w, uint32_t place, struct ckpt_error *err)
 				      !made && knows_crc(w, s, swapped) ? &s->crc32 : NULL, err);
 }
 
-static int by_key_text(const void *a, const void *b, void *keys)
-{
-	const char *const *key = keys;
-
-	return strcmp(key[*(const uint32_t *)a], key[*(const uint32_t *)b]);
-}
-
 /* Storages in the order of the profile: numeric is the order of first mention, else as text. */
 static int add_storages(struct writer *w, struct ckpt_error *err)
 {
@@ -101,12 +94,10 @@ static int add_storages(struct writer *w, struct ckpt_error *err)
 
 	if (!places)
 		return ckpt_fail_nomem(err);
-	for (uint32_t i = 0; i < count; i++)
-		places[i] = i;
-	if (!w->profile->numeric_order && count)
-		qsort_r(places, count, sizeof(*places), by_key_text, w->resaved.keys);
+	if (!w->profile->numeric_order)
+		ckpt_resaved_sort_by_key(&w->resaved, places);
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
-		rc = add_storage(w, places[i], err);
+		rc = add_storage(w, w->profile->numeric_order ? i : places[i], err);
 	free(places);
 	return rc;
 }

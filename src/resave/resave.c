@@ -407,6 +407,21 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 	return rc;
 }
 
+static int by_key_text(const void *a, const void *b, void *keys)
+{
+	const char *const *key = keys;
+
+	return strcmp(key[*(const uint32_t *)a], key[*(const uint32_t *)b]);
+}
+
+void ckpt_resaved_sort_by_key(const struct ckpt_resaved *resaved, uint32_t *places)
+{
+	for (uint32_t i = 0; i < resaved->count; i++)
+		places[i] = i;
+	if (resaved->count)
+		qsort_r(places, resaved->count, sizeof(*places), by_key_text, resaved->keys);
+}
+
 void ckpt_resaved_clear(struct ckpt_resaved *resaved)
 {
 	ckpt_buf_clear(&resaved->pickle);

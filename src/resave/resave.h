@@ -25,7 +25,7 @@ struct ckpt_resave_options {
 	bool differentiable; /* torch 1.13+: optimizers get this default where they have none */
 	/* torch 2.1+: storages without bytes are read as ones of their own at every mention */
 	bool empty_apart;
-	bool python313;	   /* see ckpt_pickle_options.python313_nested */
+	bool python313;	     /* see ckpt_pickle_options.python313_nested */
 	bool heap_generator; /* see ckpt_pickle_options.heap_generator */
 	/*
 	 * As the legacy stream has them: storages with a sixth item, and the classes of a model
@@ -46,7 +46,7 @@ struct ckpt_resaved {
 	 * malloc: storages by index, in order of first mention; an empty one may stand there again
 	 */
 	uint32_t *order;
-	const char **keys;	/* malloc: their new keys; the texts live in ARENA */
+	const char **keys; /* malloc: their new keys; the texts live in ARENA */
 	uint32_t count;
 	/*
 	 * malloc: by storage index, how wide the numbers are that tensors show in it, see
@@ -59,5 +59,11 @@ struct ckpt_resaved {
 int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_options *options,
 		      struct ckpt_resaved *out, struct ckpt_error *err);
 void ckpt_resaved_clear(struct ckpt_resaved *resaved);
+
+/*
+ * PLACES gets the numbers below COUNT, in the order of the keys as text: that in which legacy files,
+ * and some generations of zip files, have their storages.
+ */
+void ckpt_resaved_sort_by_key(const struct ckpt_resaved *resaved, uint32_t *places);
 
 #endif
