@@ -16,6 +16,12 @@ struct ckpt_reader {
 	bool bad;
 };
 
+/* Four bytes, little-endian, at a place that was checked. */
+static inline uint32_t ckpt_get_u32(const uint8_t *p)
+{
+	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
 static inline const uint8_t *ckpt_read_bytes(struct ckpt_reader *r, size_t len)
 {
 	if (r->bad || len > r->len - r->pos) {

@@ -13,6 +13,7 @@
 #include "format/torch_remains.h"
 
 #include "base/grow.h"
+#include "base/reader.h"
 #include "zipfmt/layout.h"
 
 #include <stdlib.h>
@@ -304,7 +305,7 @@ static bool has_mark_at(const struct ckpt_remains *r, uint64_t at, uint32_t *mar
 
 	if (ckpt_source_read(r->source, at, b, sizeof(b), NULL) < 0)
 		return false;
-	*mark = b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+	*mark = ckpt_get_u32(b);
 	return *mark == CKPT_ZIP_MARK_LOCAL || *mark == CKPT_ZIP_MARK_DIRECTORY ||
 	       *mark == CKPT_ZIP_MARK_END64 || *mark == CKPT_ZIP_MARK_END;
 }

@@ -123,11 +123,6 @@ enum ckpt_zip_found ckpt_zip_read_descriptor(const struct ckpt_source *source, u
 	return is_blank(bytes, out->len) ? CKPT_ZIP_BLANK : CKPT_ZIP_WRONG;
 }
 
-static uint32_t mark_of(const uint8_t *p)
-{
-	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 static int scan_window(const uint8_t *bytes, size_t len, uint64_t off,
 		       int (*visit)(void *ctx, uint32_t mark, uint64_t at), void *ctx, uint64_t *at)
 {
@@ -137,7 +132,7 @@ static int scan_window(const uint8_t *bytes, size_t len, uint64_t off,
 	while (rc == 0 && end - p >= 4 && (p = memchr(p, 'P', (size_t)(end - p) - 3))) {
 		*at = off + (uint64_t)(p - bytes);
 		if (p[1] == 'K')
-			rc = visit(ctx, mark_of(p), *at);
+			rc = visit(ctx, ckpt_get_u32(p), *at);
 		p++;
 	}
 	return rc;

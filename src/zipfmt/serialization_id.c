@@ -11,6 +11,7 @@
 #include "zipfmt/serialization_id.h"
 
 #include "base/grow.h"
+#include "base/reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -117,7 +118,8 @@ static void link_names(struct name_list *l, const uint32_t *order, uint32_t from
 		uint64_t k = i - AHEAD / 2, now = i - AHEAD; /* below FROM at first, or wrapped */
 
 		if (i < to) {
-			ring[i % RING] = (uint32_t)(l->hashes[order ? order[i] : i] % l->bucket_count);
+			ring[i % RING] =
+				(uint32_t)(l->hashes[order ? order[i] : i] % l->bucket_count);
 			__builtin_prefetch(&l->buckets[ring[i % RING]], 1);
 		}
 		if (k >= from && k < to) {
@@ -186,9 +188,7 @@ void ckpt_serialization_id_add(struct ckpt_serialization_id *id, const char *nam
 		id->bad = true;
 	}
 	if (head && !memcmp(head, descriptor, 4))
-		id->data_hash = combine(id->data_hash, (uint32_t)head[4] | (uint32_t)head[5] << 8 |
-							       (uint32_t)head[6] << 16 |
-							       (uint32_t)head[7] << 24);
+		id->data_hash = combine(id->data_hash, ckpt_get_u32(head + 4));
 	if (size)
 		id->data_hash = combine(id->data_hash, crc32);
 }

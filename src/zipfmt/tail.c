@@ -15,14 +15,9 @@
 enum { ENDS_BYTES = 98, END64_BYTES = 56, LOCATOR_BYTES = 20, DIRECTORY_BYTES = 46, SECTOR = 512 };
 static const uint32_t SIG_END64 = 0x06064B50, SIG_LOCATOR = 0x07064B50, SIG_END = 0x06054B50;
 
-static uint32_t get32(const uint8_t *p)
-{
-	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 static uint64_t get64(const uint8_t *p)
 {
-	return get32(p) | (uint64_t)get32(p + 4) << 32;
+	return ckpt_get_u32(p) | (uint64_t)ckpt_get_u32(p + 4) << 32;
 }
 
 static void put64(uint8_t *p, uint64_t v)
@@ -45,9 +40,10 @@ bool ckpt_zip_has_plain_ends(struct ckpt_zip *zip)
 	uint8_t ends[ENDS_BYTES];
 	const uint8_t *end64 = ends, *locator = ends + END64_BYTES, *end = locator + LOCATOR_BYTES;
 
-	return read_ends(zip, ends) && get32(end64) == SIG_END64 && get64(end64 + 4) == 44 &&
-	       get32(locator) == SIG_LOCATOR && get64(locator + 8) == at && get32(end) == SIG_END &&
-	       end[20] == 0 && end[21] == 0 && get64(end64 + 48) == zip->directory_off &&
+	return read_ends(zip, ends) && ckpt_get_u32(end64) == SIG_END64 && get64(end64 + 4) == 44 &&
+	       ckpt_get_u32(locator) == SIG_LOCATOR && get64(locator + 8) == at &&
+	       ckpt_get_u32(end) == SIG_END && end[20] == 0 && end[21] == 0 &&
+	       get64(end64 + 48) == zip->directory_off &&
 	       get64(end64 + 40) <= at - zip->directory_off;
 }
 
