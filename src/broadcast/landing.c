@@ -71,7 +71,9 @@ static int add_mode(char *path, mode_t old, mode_t mode)
 
 	if (asprintf(&probe, "%s.ckpt-mode", path) < 0)
 		return -1;
-	rc = mkdir(probe, mode) == 0 && stat(probe, &st) == 0 ? chmod(path, old | (st.st_mode & 0777)) : -1;
+	rc = mkdir(probe, mode) == 0 && stat(probe, &st) == 0
+		     ? chmod(path, old | (st.st_mode & 0777))
+		     : -1;
 	rmdir(probe);
 	free(probe);
 	return rc;
@@ -91,7 +93,8 @@ static int make_folder(char *path, mode_t file_mode)
 }
 
 /* The folders around a file of a directory, below the one that is being made. */
-static int make_folders(const struct ckpt_landing *l, char *path, unsigned mode, struct ckpt_error *err)
+static int make_folders(const struct ckpt_landing *l, char *path, unsigned mode,
+			struct ckpt_error *err)
 {
 	char *slash = path + strlen(ckpt_folder_temp_path(l->folder));
 	int rc = 0;

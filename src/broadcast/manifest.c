@@ -219,7 +219,8 @@ static int check_names(const struct ckpt_manifest *m, int status, struct ckpt_er
 	for (uint32_t i = 1; rc == 0 && i < m->count; i++)
 		if (!strcmp(names[i - 1], names[i]))
 			rc = ckpt_fail(err, status, "two sources have the name '%s'",
-				       ckpt_escape(shown, sizeof(shown), names[i], strlen(names[i])));
+				       ckpt_escape(shown, sizeof(shown), names[i],
+						   strlen(names[i])));
 	free(names);
 	return rc;
 }

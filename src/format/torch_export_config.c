@@ -336,7 +336,8 @@ static int in_item(struct ckpt_error *err, int rc, const char *name)
 
 	if (rc == 0 || !err || err->record[0])
 		return rc;
-	return ckpt_error_prefix(err, rc, "tensor '%s': ", ckpt_escape(shown, sizeof(shown), name, strlen(name)));
+	return ckpt_error_prefix(err, rc, "tensor '%s': ",
+				 ckpt_escape(shown, sizeof(shown), name, strlen(name)));
 }
 
 static int read_items(struct reader *r, json_t *config, struct ckpt_value *mapping)

@@ -35,7 +35,8 @@ void ckpt_script_code_init(struct ckpt_script_code *code, ckpt_script_source *so
 void ckpt_script_code_clear(struct ckpt_script_code *code)
 {
 	for (size_t i = 0; i < code->classes.count; i++)
-		ckpt_strmap_clear(&((struct ckpt_class *)(uintptr_t)code->classes.entries[i].value)->members);
+		ckpt_strmap_clear(
+			&((struct ckpt_class *)(uintptr_t)code->classes.entries[i].value)->members);
 	ckpt_strmap_clear(&code->classes);
 	ckpt_strmap_clear(&code->files);
 	ckpt_arena_free(code->arena);

@@ -30,8 +30,8 @@ struct ckpt_zip_entry *ckpt_torch_zip_find(const struct ckpt_torch_zip *tz, cons
 					   const char *record)
 {
 	size_t first = strlen(tz->archive_name), second = strlen(folder), third = strlen(record);
-	char small
-		[1024]; /* enough for all names of torch, so that no memory does not mean "not found" */
+	/* enough for all names of torch, so that a lack of memory does not mean "not found" */
+	char small[1024];
 	char *name = first + second + third < sizeof(small) ? small
 							    : malloc(first + second + third + 1);
 	struct ckpt_zip_entry *entry;

@@ -31,7 +31,7 @@ struct ckpt_path_step {
 
 /* The forms of one step, appended to OUT, without what joins them. */
 
-/* str() of a key, in a name: a C string, so a zero byte in a text is shown as its symbol, U+2400. */
+/* str() of a key, in a name: a C string, so a zero byte in a text becomes its symbol, U+2400. */
 void ckpt_path_add_key(struct ckpt_buf *out, const struct ckpt_value *key);
 
 /* The same in the key of a DCP directory: a text has its bytes as they are. */
@@ -39,7 +39,7 @@ void ckpt_path_add_raw_key(struct ckpt_buf *out, const struct ckpt_value *key);
 
 void ckpt_path_add_position(struct ckpt_buf *out, uint32_t position);
 
-/* Inside the brackets of the exact form: a text in quotes and in full, another key as its repr(). */
+/* In the brackets of the exact form: a text in quotes and in full, another key as its repr(). */
 void ckpt_path_add_exact_key(struct ckpt_buf *out, const struct ckpt_value *key);
 
 /*

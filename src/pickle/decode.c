@@ -40,8 +40,8 @@ static int wrong_target(struct ckpt_machine *m, const struct ckpt_value *v)
 }
 
 /* Which of CPython's two picklers wrote this shows in the last batch of a long container. */
-static void detect_python_batches(struct ckpt_machine *m, const struct ckpt_value *v, uint32_t before,
-		       uint32_t added)
+static void detect_python_batches(struct ckpt_machine *m, const struct ckpt_value *v,
+				  uint32_t before, uint32_t added)
 {
 	bool single = m->op.code == CKPT_OP_APPEND || m->op.code == CKPT_OP_SETITEM;
 	uint32_t full = v->kind == CKPT_DICT ? 2 * BATCH : BATCH;
@@ -296,7 +296,9 @@ static int frame(struct ckpt_machine *m)
 {
 	if (m->op.number > m->r.len - m->r.pos)
 		return ckpt_error_because(m->err,
-					  ckpt_fail(m->err, CKPT_E_FORMAT, "a frame of %" PRIu64 " bytes reaches past the end of the pickle",
+					  ckpt_fail(m->err, CKPT_E_FORMAT,
+						    "a frame of %" PRIu64
+						    " bytes reaches past the end of the pickle",
 						    m->op.number),
 					  CKPT_REASON_TRUNCATED);
 	m->frame_end = m->r.pos + (size_t)m->op.number;
@@ -385,7 +387,8 @@ static int decode_opcodes(struct ckpt_machine *m)
 {
 	while (!m->done) {
 		uint8_t code = m->folds && m->r.pos < m->r.len ? m->r.data[m->r.pos] : 0;
-		int rc = code == CKPT_OP_BINGET || code == CKPT_OP_LONG_BINGET ? ckpt_fold_next(m) : 0;
+		int rc = code == CKPT_OP_BINGET || code == CKPT_OP_LONG_BINGET ? ckpt_fold_next(m)
+									       : 0;
 
 		if (rc > 0)
 			continue;
@@ -420,8 +423,8 @@ static int decode(struct ckpt_machine *m, uint32_t first_id, uint64_t budget)
 
 	*out = (struct ckpt_pickle){ .next_id = first_id };
 	if (m->r.len > UINT32_MAX - 16 - first_id) /* an id per byte at most */
-		return ckpt_fail(m->err, CKPT_E_LIMIT, "the pickle has %zu bytes, the limit is 4 GiB",
-				 m->r.len);
+		return ckpt_fail(m->err, CKPT_E_LIMIT,
+				 "the pickle has %zu bytes, the limit is 4 GiB", m->r.len);
 	out->arena = m->arena = ckpt_arena_new(budget);
 	if (!m->arena)
 		return ckpt_fail_nomem(m->err);
@@ -443,10 +446,12 @@ int ckpt_pickle_decode_with(const struct ckpt_persistent_load *persistent, uint3
 	return decode(&m, first_id, budget);
 }
 
-int ckpt_pickle_decode_folded(uint32_t first_id, const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
-			      struct ckpt_error *err)
+int ckpt_pickle_decode_folded(uint32_t first_id, const void *bytes, size_t len, uint64_t budget,
+			      struct ckpt_pickle *out, struct ckpt_error *err)
 {
-	struct ckpt_machine m = { .r = { bytes, len, 0, false }, .doc = out, .folds = true, .err = err };
+	struct ckpt_machine m = {
+		.r = { bytes, len, 0, false }, .doc = out, .folds = true, .err = err
+	};
 
 	return decode(&m, first_id, budget);
 }

@@ -49,8 +49,8 @@ int ckpt_pickle_decode_with(const struct ckpt_persistent_load *persistent, uint3
  * The same, in which tensors may be FOLDED, which takes a fifth of the memory: for whoever looks at
  * each only once, or not at all.
  */
-int ckpt_pickle_decode_folded(uint32_t first_id, const void *bytes, size_t len, uint64_t budget, struct ckpt_pickle *out,
-			      struct ckpt_error *err);
+int ckpt_pickle_decode_folded(uint32_t first_id, const void *bytes, size_t len, uint64_t budget,
+			      struct ckpt_pickle *out, struct ckpt_error *err);
 void ckpt_pickle_clear(struct ckpt_pickle *pickle);
 
 #endif

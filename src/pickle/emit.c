@@ -205,7 +205,9 @@ int ckpt_emit_memoize(struct ckpt_emitter *e, const struct ckpt_value *v)
 
 int ckpt_emit_name(struct ckpt_emitter *e, char owner, const char *text, size_t len)
 {
-	struct ckpt_value interned = { .kind = CKPT_STR, .flags = owner ? CKPT_VALUE_INTERNED : CKPT_VALUE_DISTINCT, .u.bytes = { text, len } };
+	struct ckpt_value interned = { .kind = CKPT_STR,
+				       .flags = owner ? CKPT_VALUE_INTERNED : CKPT_VALUE_DISTINCT,
+				       .u.bytes = { text, len } };
 	bool is_own = owner && owner != 's';
 	uint32_t *slot = is_own ? named_slot(e, owner, text, len, "", 0) : NULL;
 	int rc = 0;
@@ -223,7 +225,10 @@ int ckpt_emit_name(struct ckpt_emitter *e, char owner, const char *text, size_t 
 		return rc < 0 ? rc : 0;
 	rc = ckpt_emit_str(e, text, len);
 	if (rc == 0)
-		rc = ckpt_emit_memoize(e, is_own ? &(struct ckpt_value){ .kind = CKPT_STR, .flags = CKPT_VALUE_DISTINCT } : &interned);
+		rc = ckpt_emit_memoize(e,
+				       is_own ? &(struct ckpt_value){ .kind = CKPT_STR,
+								      .flags = CKPT_VALUE_DISTINCT }
+					      : &interned);
 	if (rc == 0 && slot)
 		*slot = e->memo_count;
 	return rc;

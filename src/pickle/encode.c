@@ -152,7 +152,9 @@ static int save_extension(struct encoder *e, const struct ckpt_value *v)
 	uint32_t code = (uint32_t)v->u.integer;
 
 	if (e->o->protocol < 2)
-		return ckpt_fail(e->err, CKPT_E_UNSUPPORTED, "copyreg extension code %" PRId64 " needs protocol 2", v->u.integer);
+		return ckpt_fail(e->err, CKPT_E_UNSUPPORTED,
+				 "copyreg extension code %" PRId64 " needs protocol 2",
+				 v->u.integer);
 	if (code <= UINT8_MAX)
 		ckpt_emit_op_le(&e->m, CKPT_OP_EXT1, code, 1);
 	else if (code <= UINT16_MAX)
@@ -192,7 +194,8 @@ static int save_atom(struct encoder *e, const struct ckpt_value *v)
 			ckpt_emit_op(&e->m, CKPT_OP_EMPTY_TUPLE);
 		return 0;
 	case CKPT_EXT: return save_extension(e, v);
-	case CKPT_FOLDED: return ckpt_fail(e->err, CKPT_E_UNSUPPORTED, "a folded tensor reached the pickler");
+	case CKPT_FOLDED:
+		return ckpt_fail(e->err, CKPT_E_UNSUPPORTED, "a folded tensor reached the pickler");
 	case CKPT_LIST:
 	case CKPT_SET:
 	case CKPT_FROZENSET:
@@ -448,9 +451,10 @@ static int write_call_opcode(struct encoder *e, const struct frame *f)
 	ckpt_emit_op(&e->m, ops[f->v->u.call->kind]);
 	/* its class or arguments contain it; the pickler in Python writes the rest twice */
 	if (slot && *slot) {
-		if (e->o->python_batches && (call->items.count || call->pairs.count || call->setter ||
-		    (call->state && (call->state->kind != CKPT_DICT ||
-				     call->state->u.seq.count > CKPT_MOST_REPEATED_STATE))))
+		if (e->o->python_batches &&
+		    (call->items.count || call->pairs.count || call->setter ||
+		     (call->state && (call->state->kind != CKPT_DICT ||
+				      call->state->u.seq.count > CKPT_MOST_REPEATED_STATE))))
 			return ckpt_fail(
 				e->err, CKPT_E_UNSUPPORTED,
 				"an object with contents of its own is part of what it is made "

@@ -88,9 +88,12 @@ static const char *read_text(struct opcode_cursor *c, uint32_t *len)
 static uint32_t read_integer(struct opcode_cursor *c)
 {
 	uint8_t opcode = next_byte(c);
-	uint32_t v = read_little_endian(c, opcode == CKPT_OP_BININT1 ? 1 : opcode == CKPT_OP_BININT2 ? 2 : 4);
+	uint32_t v = read_little_endian(c, opcode == CKPT_OP_BININT1   ? 1
+					   : opcode == CKPT_OP_BININT2 ? 2
+								       : 4);
 
-	c->bad |= opcode != CKPT_OP_BININT1 && opcode != CKPT_OP_BININT2 && opcode != CKPT_OP_BININT;
+	c->bad |=
+		opcode != CKPT_OP_BININT1 && opcode != CKPT_OP_BININT2 && opcode != CKPT_OP_BININT;
 	c->bad |= v > INT32_MAX;
 	return v;
 }
@@ -104,7 +107,8 @@ static bool is_integer(uint8_t opcode)
 static uint32_t read_dims(struct opcode_cursor *c, uint32_t out[CKPT_FOLD_MOST_DIMS],
 			  const uint8_t *pickle, uint32_t *pos)
 {
-	static const uint8_t closing[] = { CKPT_OP_EMPTY_TUPLE, CKPT_OP_TUPLE1, CKPT_OP_TUPLE2, CKPT_OP_TUPLE3 };
+	static const uint8_t closing[] = { CKPT_OP_EMPTY_TUPLE, CKPT_OP_TUPLE1, CKPT_OP_TUPLE2,
+					   CKPT_OP_TUPLE3 };
 	bool marked = c->at < c->end && *c->at == CKPT_OP_MARK;
 	uint32_t count = 0;
 
@@ -204,14 +208,16 @@ static void set_items(struct ckpt_value *v, const struct ckpt_value **items, uin
 	v->u.seq.count = v->u.seq.cap = count;
 }
 
-void ckpt_unfold_id(const struct ckpt_mold *mold, const struct ckpt_fold *f, struct ckpt_folded_id *out)
+void ckpt_unfold_id(const struct ckpt_mold *mold, const struct ckpt_fold *f,
+		    struct ckpt_folded_id *out)
 {
 	out->key = (struct ckpt_value){ .kind = CKPT_STR, .pos = f->key_pos };
 	set_text(&out->key, f->key, f->key_len);
 	out->device = (struct ckpt_value){ .kind = CKPT_STR, .pos = f->device_pos };
 	if (f->device)
 		set_text(&out->device, f->device, f->device_len);
-	out->numel = (struct ckpt_value){ .kind = CKPT_INT, .pos = f->pid_pos, .u.integer = f->numel };
+	out->numel =
+		(struct ckpt_value){ .kind = CKPT_INT, .pos = f->pid_pos, .u.integer = f->numel };
 	out->items[0] = mold->word;
 	out->items[1] = mold->storage_class;
 	out->items[2] = &out->key;
@@ -223,11 +229,14 @@ void ckpt_unfold_id(const struct ckpt_mold *mold, const struct ckpt_fold *f, str
 	out->persid.u.persid.pid = &out->pid;
 }
 
-static const struct ckpt_value *set_dims(struct ckpt_value *tuple, const struct ckpt_value **items, struct ckpt_value *integers,
-					 const uint32_t *numbers, uint32_t count)
+static const struct ckpt_value *set_dims(struct ckpt_value *tuple, const struct ckpt_value **items,
+					 struct ckpt_value *integers, const uint32_t *numbers,
+					 uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
-		integers[i] = (struct ckpt_value){ .kind = CKPT_INT, .pos = tuple->pos, .u.integer = numbers[i] };
+		integers[i] = (struct ckpt_value){ .kind = CKPT_INT,
+						   .pos = tuple->pos,
+						   .u.integer = numbers[i] };
 		items[i] = &integers[i];
 	}
 	set_items(tuple, items, count);
@@ -235,7 +244,8 @@ static const struct ckpt_value *set_dims(struct ckpt_value *tuple, const struct 
 }
 
 /* The value that the memo has under F's entry I. */
-static const struct ckpt_value *find_entry_value(const struct unfolded *u, const struct ckpt_fold *f, uint32_t i)
+static const struct ckpt_value *find_entry_value(const struct unfolded *u,
+						 const struct ckpt_fold *f, uint32_t i)
 {
 	const struct ckpt_value *in_order[9];
 	uint32_t count = 0;
@@ -254,7 +264,8 @@ static const struct ckpt_value *find_entry_value(const struct unfolded *u, const
 	return in_order[i];
 }
 
-static struct unfolded *unfold(const struct ckpt_value *v, struct ckpt_fold *f, struct ckpt_arena *arena)
+static struct unfolded *unfold(const struct ckpt_value *v, struct ckpt_fold *f,
+			       struct ckpt_arena *arena)
 {
 	const struct ckpt_mold *mold = v->u.folded.mold;
 	struct unfolded *u;
@@ -272,24 +283,33 @@ static struct unfolded *unfold(const struct ckpt_value *v, struct ckpt_fold *f, 
 	u->id.pid.id = id++;
 	u->id.persid.id = id++;
 	u->id.persid.u.persid.meaning = v->u.folded.meaning;
-	u->offset = (struct ckpt_value){ .kind = CKPT_INT, .pos = f->persid_pos + 1u, .u.integer = f->offset };
+	u->offset = (struct ckpt_value){ .kind = CKPT_INT,
+					 .pos = f->persid_pos + 1u,
+					 .u.integer = f->offset };
 	u->size = (struct ckpt_value){ .kind = CKPT_TUPLE, .pos = f->size_pos };
 	u->stride = (struct ckpt_value){ .kind = CKPT_TUPLE, .pos = f->stride_pos };
 	if (f->ndim) {
 		u->size.id = id++;
 		u->stride.id = id++;
 	}
-	u->hooks = (struct ckpt_value){ .kind = CKPT_CALL, .id = id++, .pos = f->hooks_pos, .u.call = mold->hooks };
+	u->hooks = (struct ckpt_value){
+		.kind = CKPT_CALL, .id = id++, .pos = f->hooks_pos, .u.call = mold->hooks
+	};
 	u->args_items[0] = &u->id.persid;
 	u->args_items[1] = &u->offset;
 	u->args_items[2] = set_dims(&u->size, u->dims, u->integers, f->size, f->ndim);
-	u->args_items[3] = set_dims(&u->stride, u->dims + f->ndim, u->integers + f->ndim, f->stride, f->ndim);
+	u->args_items[3] =
+		set_dims(&u->stride, u->dims + f->ndim, u->integers + f->ndim, f->stride, f->ndim);
 	u->args_items[4] = f->requires_grad ? &ckpt_value_true : &ckpt_value_false;
 	u->args_items[5] = &u->hooks;
 	u->args = (struct ckpt_value){ .kind = CKPT_TUPLE, .id = id++, .pos = f->args_pos };
 	set_items(&u->args, u->args_items, 6);
-	u->made = (struct ckpt_call){ .func = mold->func, .args = &u->args, .kind = CKPT_CALL_REDUCE };
-	u->call = (struct ckpt_value){ .kind = CKPT_CALL, .flags = v->flags, .id = v->id, .pos = v->pos };
+	u->made = (struct ckpt_call){ .func = mold->func,
+				      .args = &u->args,
+				      .kind = CKPT_CALL_REDUCE };
+	u->call = (struct ckpt_value){
+		.kind = CKPT_CALL, .flags = v->flags, .id = v->id, .pos = v->pos
+	};
 	u->call.u.call = &u->made;
 	return u;
 }
@@ -304,7 +324,8 @@ struct ckpt_value *ckpt_unfold(const struct ckpt_value *v, struct ckpt_arena *ar
 
 /* ---- in the decoder ---- */
 
-static const struct ckpt_value *find_remembered(const struct ckpt_machine *m, uint32_t index, uint8_t kind)
+static const struct ckpt_value *find_remembered(const struct ckpt_machine *m, uint32_t index,
+						uint8_t kind)
 {
 	const struct ckpt_value *v = index < m->memo_cap ? m->memo[index] : NULL;
 
@@ -326,13 +347,16 @@ static const struct ckpt_mold *find_mold(struct ckpt_machine *m, const struct ck
 	want.hooks_class = find_remembered(m, f->hooks_class, CKPT_GLOBAL);
 	want.device = f->device ? NULL : find_remembered(m, f->device_get, CKPT_STR);
 	want.hooks = m->empty_ordered;
-	if (!want.func || !want.word || !want.storage_class || !want.hooks_class || !want.hooks || (!f->device && !want.device))
+	if (!want.func || !want.word || !want.storage_class || !want.hooks_class || !want.hooks ||
+	    (!f->device && !want.device))
 		return NULL;
 	for (struct ckpt_mold *mold = m->mold; mold; mold = mold->next)
-		if (mold->func == want.func && mold->word == want.word && mold->storage_class == want.storage_class &&
+		if (mold->func == want.func && mold->word == want.word &&
+		    mold->storage_class == want.storage_class &&
 		    mold->hooks_class == want.hooks_class && mold->device == want.device)
 			return mold;
-	if (m->mold_count == MOST_MOLDS || !ckpt_value_is_global(want.func, "torch._utils", "_rebuild_tensor_v2") ||
+	if (m->mold_count == MOST_MOLDS ||
+	    !ckpt_value_is_global(want.func, "torch._utils", "_rebuild_tensor_v2") ||
 	    !ckpt_value_is_str(want.word, "storage") || want.hooks->func != want.hooks_class)
 		return NULL;
 	want.next = m->mold;
@@ -366,8 +390,9 @@ int ckpt_fold_next(struct ckpt_machine *m)
 	struct ckpt_value *v;
 	struct ckpt_fold f;
 
-	if (m->depth == ckpt_machine_floor(m) || m->stack[m->depth - 1]->kind != CKPT_STR || m->persistent || m->doc->protocol > 3 ||
-	    !read_tensor(m->r.data, m->r.len, start, &f) || !f.numel || !takes_free_entries(m, &f))
+	if (m->depth == ckpt_machine_floor(m) || m->stack[m->depth - 1]->kind != CKPT_STR ||
+	    m->persistent || m->doc->protocol > 3 || !read_tensor(m->r.data, m->r.len, start, &f) ||
+	    !f.numel || !takes_free_entries(m, &f))
 		return 0;
 	mold = find_mold(m, &f);
 	if (!mold)
@@ -389,7 +414,8 @@ int ckpt_fold_next(struct ckpt_machine *m)
 }
 
 /* Where V is in the list of persistent ids, which is in the order of the stream. */
-static const struct ckpt_value **find_persid(const struct ckpt_machine *m, const struct ckpt_value *v)
+static const struct ckpt_value **find_persid(const struct ckpt_machine *m,
+					     const struct ckpt_value *v)
 {
 	const struct ckpt_value **items = m->doc->persids.items;
 	uint32_t from = 0, to = m->doc->persids.count;
@@ -428,5 +454,6 @@ int ckpt_machine_unfold(struct ckpt_machine *m, const struct ckpt_value *v)
 
 int ckpt_machine_unfold_entry(struct ckpt_machine *m, uint64_t index)
 {
-	return ckpt_machine_unfold(m, (const struct ckpt_value *)((uintptr_t)m->memo[index] & ~(uintptr_t)1));
+	return ckpt_machine_unfold(m, (const struct ckpt_value *)((uintptr_t)m->memo[index] &
+								  ~(uintptr_t)1));
 }

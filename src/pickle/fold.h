@@ -5,21 +5,22 @@
 #include "pickle/machine.h"
 
 /*
- * torch.save writes the same opcodes for each tensor in a dict, but for a key, a device and some
+ * torch.save writes the same opcodes for each tensor in a dict, except for a key, a device and some
  * numbers:
  *
- *	torch._utils._rebuild_tensor_v2(pid('storage', CLASS, KEY, DEVICE, numel), offset, size, stride, requires_grad, OrderedDict())
+ *	torch._utils._rebuild_tensor_v2(pid('storage', CLASS, KEY, DEVICE, numel), offset, size,
+ *					stride, requires_grad, OrderedDict())
  *
- * As values that is ten objects and 480 bytes. FOLDED is one of 32 bytes, which says where these
- * opcodes are, and can be made into the ten again. A tensor is folded only in a dict, if its storage
- * has bytes, and if every opcode is the one that torch writes in protocol 2; so a folded tensor
- * never hides anything unusual.
+ * As values, that is ten objects and 480 bytes. FOLDED is one of 32 bytes, which says where these
+ * opcodes are, and from which the ten can be made again. A tensor is folded only in a dict, if its
+ * storage has bytes, and if every opcode is the one that torch writes in protocol 2; so a folded
+ * tensor never hides anything unusual.
  */
 enum { CKPT_FOLD_MOST_DIMS = 8 };
 
 /* What many tensors have in common: values that the pickle has elsewhere. */
 struct ckpt_mold {
-	const uint8_t *pickle;	/* its bytes */
+	const uint8_t *pickle; /* its bytes */
 	size_t pickle_len;
 	const struct ckpt_value *func, *word, *storage_class, *hooks_class; /* WORD: 'storage' */
 	const struct ckpt_value *device; /* NULL: spelled out in each */
@@ -35,8 +36,9 @@ struct ckpt_fold {
 	uint32_t size[CKPT_FOLD_MOST_DIMS], stride[CKPT_FOLD_MOST_DIMS];
 	bool requires_grad;
 	/* where which opcode is: of values that have an identity */
-	uint32_t key_pos, device_pos, pid_pos, persid_pos, size_pos, stride_pos, hooks_pos, args_pos, call_pos;
-	uint32_t end;					/* behind all of it */
+	uint32_t key_pos, device_pos, pid_pos, persid_pos, size_pos, stride_pos, hooks_pos,
+		args_pos, call_pos;
+	uint32_t end; /* behind all of it */
 	/* indices into the memo; DEVICE_GET if DEVICE is NULL */
 	uint32_t func, word, storage_class, device_get, hooks_class;
 	/* indices that it takes in the memo; the last is that of the tensor */
@@ -51,7 +53,8 @@ struct ckpt_folded_id {
 	struct ckpt_value key, device, numel, pid, persid;
 	const struct ckpt_value *items[5];
 };
-void ckpt_unfold_id(const struct ckpt_mold *mold, const struct ckpt_fold *f, struct ckpt_folded_id *out);
+void ckpt_unfold_id(const struct ckpt_mold *mold, const struct ckpt_fold *f,
+		    struct ckpt_folded_id *out);
 
 /* The CALL that V, a FOLDED, stands for, with its id and position; NULL: no memory in ARENA. */
 struct ckpt_value *ckpt_unfold(const struct ckpt_value *v, struct ckpt_arena *arena);

@@ -133,7 +133,8 @@ static bool is_float(const char *text, double value)
 {
 	const char *digits = text + (*text == '+' || *text == '-');
 
-	if (!ckpt_strcasecmp(digits, "inf") || !ckpt_strcasecmp(digits, "infinity") || !ckpt_strcasecmp(digits, "nan"))
+	if (!ckpt_strcasecmp(digits, "inf") || !ckpt_strcasecmp(digits, "infinity") ||
+	    !ckpt_strcasecmp(digits, "nan"))
 		return true;
 	return !text[strspn(text, "0123456789.eE+-")] && isfinite(value);
 }
@@ -148,7 +149,9 @@ int ckpt_literal_float(const char *text, uint64_t len, struct ckpt_value *v, str
 	copy[len] = '\0';
 	v->kind = CKPT_FLOAT;
 	v->u.real = ckpt_double_parse(copy, &end);
-	return end != copy + len || !is_float(copy, v->u.real) ? bad_literal(err, "a number", text, len) : 0;
+	return end != copy + len || !is_float(copy, v->u.real)
+		       ? bad_literal(err, "a number", text, len)
+		       : 0;
 }
 
 static int hex_digits(const char *text, uint64_t len, unsigned count, uint32_t *out)

@@ -234,7 +234,8 @@ static bool is_bytes(const struct ckpt_value *v)
 static int push_call(struct ckpt_machine *m, uint8_t kind, const struct ckpt_value *func,
 		     const struct ckpt_value *args, const struct ckpt_value *kwargs)
 {
-	bool ordered = kind == CKPT_CALL_REDUCE && ckpt_value_is_global(func, "collections", "OrderedDict");
+	bool ordered = kind == CKPT_CALL_REDUCE &&
+		       ckpt_value_is_global(func, "collections", "OrderedDict");
 	bool empty = ordered && args == &ckpt_value_empty_tuple;
 	struct ckpt_value *v = ckpt_machine_new(m, CKPT_CALL);
 	struct ckpt_call *call;

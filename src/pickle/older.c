@@ -29,18 +29,16 @@ static struct ckpt_value *scratch_value(struct older *e, uint8_t kind)
 const struct ckpt_value *ckpt_value_builtin(const char *name, uint8_t protocol,
 					    struct ckpt_arena *scratch)
 {
-	static const struct ckpt_global py2[] = { { "__builtin__", "set", 11, 3 },
-						  { "__builtin__", "frozenset", 11, 9 },
-						  { "__builtin__", "bytes", 11, 5 },
-						  { "__builtin__", "bytearray", 11, 9 },
-						  { "__builtin__", "getattr", 11, 7 },
-						  { "_codecs", "encode", 7, 6 } };
-	static const struct ckpt_global py3[] = { { "builtins", "set", 8, 3 },
-						  { "builtins", "frozenset", 8, 9 },
-						  { "builtins", "bytes", 8, 5 },
-						  { "builtins", "bytearray", 8, 9 },
-						  { "builtins", "getattr", 8, 7 },
-						  { "_codecs", "encode", 7, 6 } };
+	static const struct ckpt_global py2[] = {
+		{ "__builtin__", "set", 11, 3 },     { "__builtin__", "frozenset", 11, 9 },
+		{ "__builtin__", "bytes", 11, 5 },   { "__builtin__", "bytearray", 11, 9 },
+		{ "__builtin__", "getattr", 11, 7 }, { "_codecs", "encode", 7, 6 }
+	};
+	static const struct ckpt_global py3[] = {
+		{ "builtins", "set", 8, 3 },	 { "builtins", "frozenset", 8, 9 },
+		{ "builtins", "bytes", 8, 5 },	 { "builtins", "bytearray", 8, 9 },
+		{ "builtins", "getattr", 8, 7 }, { "_codecs", "encode", 7, 6 }
+	};
 	const struct ckpt_global *table = protocol >= 3 ? py3 : py2;
 	struct older older = { scratch, protocol };
 	struct ckpt_value *v = scratch_value(&older, CKPT_GLOBAL);
@@ -121,7 +119,8 @@ static const struct ckpt_value *nested_global_as_call(struct older *e, const str
 {
 	const struct ckpt_global *g = v->u.global;
 	const char *dot = memrchr(g->name, '.', g->name_len);
-	struct ckpt_value *parent = scratch_value(e, CKPT_GLOBAL), *name = scratch_value(e, CKPT_STR);
+	struct ckpt_value *parent = scratch_value(e, CKPT_GLOBAL),
+			  *name = scratch_value(e, CKPT_STR);
 	struct ckpt_global *pg = ckpt_arena_calloc(e->scratch, 1, sizeof(*pg));
 	const struct ckpt_value *args[2] = { parent, name };
 
@@ -136,8 +135,7 @@ static const struct ckpt_value *nested_global_as_call(struct older *e, const str
 }
 
 const struct ckpt_value *ckpt_value_for_protocol(const struct ckpt_value *v, uint8_t protocol,
-						 bool python313_nested,
-						 struct ckpt_arena *scratch)
+						 bool python313_nested, struct ckpt_arena *scratch)
 {
 	struct older older = { scratch, protocol }, *e = &older;
 	uint8_t p = protocol;
@@ -155,4 +153,3 @@ const struct ckpt_value *ckpt_value_for_protocol(const struct ckpt_value *v, uin
 	default: return v;
 	}
 }
-

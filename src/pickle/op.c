@@ -74,16 +74,21 @@ int ckpt_op_read(struct ckpt_reader *r, struct ckpt_op *op, struct ckpt_error *e
 	*op = (struct ckpt_op){ .pos = r->pos };
 	op->code = ckpt_read_u8(r);
 	if (r->bad)
-		rc = ckpt_error_because(err, ckpt_fail(err, CKPT_E_FORMAT, "the pickle ends before STOP"), CKPT_REASON_TRUNCATED);
+		rc = ckpt_error_because(err,
+					ckpt_fail(err, CKPT_E_FORMAT,
+						  "the pickle ends before STOP"),
+					CKPT_REASON_TRUNCATED);
 	else if (!ckpt_opcode_table[op->code].name)
 		rc = ckpt_fail(err, CKPT_E_FORMAT, "unknown opcode 0x%02x", op->code);
 	if (rc == 0) {
 		read_operand(r, op);
 		if (r->bad)
-			rc = ckpt_error_because(err,
-						ckpt_fail(err, CKPT_E_FORMAT, "the operand of %s reaches past the end of the pickle",
-							  ckpt_opcode_table[op->code].name),
-						CKPT_REASON_TRUNCATED);
+			rc = ckpt_error_because(
+				err,
+				ckpt_fail(err, CKPT_E_FORMAT,
+					  "the operand of %s reaches past the end of the pickle",
+					  ckpt_opcode_table[op->code].name),
+				CKPT_REASON_TRUNCATED);
 	}
 	return ckpt_error_at(err, rc, NULL, NULL, op->pos);
 }

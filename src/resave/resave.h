@@ -61,8 +61,8 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 void ckpt_resaved_clear(struct ckpt_resaved *resaved);
 
 /*
- * PLACES gets the numbers below COUNT, in the order of the keys as text: that in which legacy files,
- * and some generations of zip files, have their storages.
+ * PLACES gets the numbers below COUNT, in the order of the keys as text. Legacy files, and some
+ * generations of zip files, have their storages in that order.
  */
 void ckpt_resaved_sort_by_key(const struct ckpt_resaved *resaved, uint32_t *places);
 

@@ -125,11 +125,14 @@ static int fail_no_end64(const struct ckpt_zip *zip, uint64_t locator_off, uint6
 	if (end64_off > off && has_signature(zip, end64_off, SIG_END64) &&
 	    has_signature(zip, end64_off - off, SIG_LOCAL) && has_signature(zip, 0, SIG_LOCAL))
 		return ckpt_error_because(
-			err, ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				       "holds several archives, one behind the other, as data files (.distcp) "
-				       "of a DCP directory do: name the directory it belongs to"),
+			err,
+			ckpt_fail(
+				err, CKPT_E_UNSUPPORTED,
+				"holds several archives, one behind the other, as data files (.distcp) "
+				"of a DCP directory do: name the directory it belongs to"),
 			CKPT_REASON_DCP_DATA_FILE);
-	return bad_directory(err, off, "no zip64 end record where the locator points: the file is damaged");
+	return bad_directory(err, off,
+			     "no zip64 end record where the locator points: the file is damaged");
 }
 
 static int read_end64(struct ckpt_zip *zip, uint64_t locator_off, struct ends *ends,
@@ -259,7 +262,9 @@ int ckpt_zip_parse_entry(struct ckpt_reader *r, uint64_t start, struct ckpt_aren
 	if (!ckpt_zip_read_zip64(extra_bytes, extra_len, &e->usize, &e->csize, &e->header_off))
 		return bad(err, off, "the zip64 field of a directory entry is cut short");
 	if (e->usize && e->name_len && name[e->name_len - 1] == '/')
-		return bad(err, off, "a record with bytes has the name of a folder, of which torch reads nothing");
+		return bad(
+			err, off,
+			"a record with bytes has the name of a folder, of which torch reads nothing");
 	e->name = ckpt_arena_copy(arena, name, e->name_len);
 	return e->name ? 0 : ckpt_arena_fail(arena, err);
 }
@@ -555,7 +560,8 @@ int ckpt_zip_locate_all(struct ckpt_zip *zip, struct ckpt_error *err)
 {
 	struct ckpt_zip_entry **order = sort_by_offset(zip);
 	struct ckpt_window w = { 0 };
-	int rc = order ? ckpt_window_init(&w, zip->source, HEADER_WINDOW, err) : ckpt_fail_nomem(err);
+	int rc = order ? ckpt_window_init(&w, zip->source, HEADER_WINDOW, err)
+		       : ckpt_fail_nomem(err);
 
 	pthread_mutex_lock(&zip->lock);
 	for (uint32_t i = 0; rc == 0 && i < zip->count; i++) {
