@@ -6,9 +6,9 @@
 #include "job/world.h"
 
 /*
- * The path on this node from what the user wrote: %h host, %n number of the node, %r rank, %l local
- * rank, %j job key, %u user, %b the name of SOURCE, %%. A folder, or a path that ends with '/',
- * gets the source's name behind it, where it is one file or directory. Caller frees *OUT.
+ * Make the path on this node from what the user wrote: %h host, %n number of the node, %r rank, %l
+ * local rank, %j job key, %u user, %b the name of SOURCE, %%. If there is one source, its name is
+ * appended to a folder and to a path that ends with '/'. The caller frees *OUT.
  */
 int ckpt_destination(const char *wish, const struct ckpt_world *world, const char *source,
 		     size_t source_count, char **out, struct ckpt_error *err);
@@ -17,24 +17,24 @@ int ckpt_destination(const char *wish, const struct ckpt_world *world, const cha
 bool ckpt_destination_is_per_rank(const char *wish);
 
 /*
- * What was staged is known by a file beside it, or in it if it is a directory: which files of the
- * source it is a copy of, by size, inode and time, and which files it consists of. True if all of
- * that is as it was, and the one file had CRC, if that is not NULL.
+ * A copy that a broadcast wrote has a note beside it, or inside if it is a directory: which files
+ * of the source it is a copy of, by size, inode and time, and which files it consists of. True if
+ * all of that is as it was, and, if CRC is not NULL, the single file had that checksum.
  */
 bool ckpt_staged_is_same(const struct ckpt_manifest *manifest, const char *path,
 			 const uint32_t *crc);
 
 /*
- * Was NAME, in the directory PATH, staged there, or is it in the MANIFEST of what takes its place?
- * For ckpt_folder_own. A directory that was not staged has nothing that is.
+ * Did a broadcast write NAME in the directory PATH, or is it in the MANIFEST of what will replace
+ * it? For ckpt_folder_own. False for everything in a directory without a note.
  */
 bool ckpt_staged_is_own(const void *manifest, const char *path, const char *name);
 
-/* PATH: of a directory that is being made the one where it is for now. CRCS: by file, or NULL. */
+/* Write the note. PATH: of a directory without its name, where it is. CRCS: by file, or NULL. */
 int ckpt_staged_note(const struct ckpt_manifest *manifest, const char *path, const uint32_t *crcs,
 		     struct ckpt_error *err);
 
-/* What is about to be replaced is not staged any more. */
+/* Remove the note, before the copy is replaced. */
 void ckpt_staged_forget(const struct ckpt_manifest *manifest, const char *path);
 
 #endif

@@ -5,7 +5,7 @@
 #include "gpu/nccl.h"
 #include "job/world.h"
 
-/* How ranks meet before they know what carries. */
+/* How ranks meet before they have a transport. */
 enum ckpt_way { CKPT_WAY_ALONE, CKPT_WAY_MPI, CKPT_WAY_PMIX, CKPT_WAY_FILE, CKPT_WAY_ID };
 
 struct ckpt_ways {
@@ -16,13 +16,13 @@ struct ckpt_ways {
 
 /*
  * WISH: "mpi", "pmix", "file:DIR", "id:HEX"; NULL or "auto": what the launcher offers, MPI before
- * PMIx before a folder, which is $CKPT_RDZV_DIR or else $SLURM_SUBMIT_DIR/.ckpt. One rank is alone.
- * CKPT_E_ARG: an unknown wish; CKPT_E_UNSUPPORTED: there is no way.
+ * PMIx before a folder, which is $CKPT_RDZV_DIR or else $SLURM_SUBMIT_DIR/.ckpt. A single rank does
+ * not meet anyone. CKPT_E_ARG: an unknown wish; CKPT_E_UNSUPPORTED: there is no way.
  */
 int ckpt_how_to_meet(const char *wish, const struct ckpt_world *world, ckpt_lookup *lookup,
 		     void *ctx, struct ckpt_ways *ways, enum ckpt_way *out, struct ckpt_error *err);
 
-/* Was the process started by something that MPI asks for its peers? */
+/* Was the process started by a launcher that tells MPI the peers? */
 bool ckpt_world_is_mpi(const struct ckpt_world *world, ckpt_lookup *lookup, void *ctx);
 
 #endif

@@ -11,15 +11,15 @@
 #include <time.h>
 
 /*
- * What is to be brought: some files as one stream of bytes, one behind the other. Rank 0 makes it,
- * all others get it as bytes. The index of a directory of shards is the last file: who sees it sees
- * the rest.
+ * What to broadcast: some files as one stream of bytes, one after the other. Rank 0 makes it, all
+ * others get it as bytes. The index of a directory of shards is the last file, so that whoever sees
+ * it sees the rest.
  */
 struct ckpt_manifest_file {
 	char *path;	/* owned; relative to the destination, checked to stay inside */
 	uint64_t start; /* in the stream */
 	uint64_t size;
-	uint32_t mode; /* who may not enter the folders that it is in may not read it */
+	uint32_t mode; /* without read access for those who may not enter its folders */
 	uint64_t dev, ino;
 	int64_t mtime_sec;
 	uint32_t mtime_nsec;
@@ -29,11 +29,11 @@ struct ckpt_manifest {
 	struct ckpt_manifest_file *files; /* owned */
 	uint32_t count, cap;
 	uint64_t total;	   /* bytes of all files */
-	bool is_directory; /* the files lie in one folder of its own, which appears as a whole */
+	bool is_directory; /* the files are in one new folder, which appears as a whole */
 	uint32_t directory_mode;
 };
 
-/* SOURCES: one file or directory, or several files. Nothing is read but names, sizes and times. */
+/* SOURCES: one file or directory, or several files. Reads only names, sizes and times. */
 int ckpt_manifest_make(const char *const *sources, size_t count, struct ckpt_manifest *out,
 		       struct ckpt_error *err);
 void ckpt_manifest_clear(struct ckpt_manifest *manifest);
@@ -41,14 +41,11 @@ void ckpt_manifest_clear(struct ckpt_manifest *manifest);
 int ckpt_manifest_write(const struct ckpt_manifest *manifest, struct ckpt_buf *out,
 			struct ckpt_error *err);
 
-/*
- * From another rank, that is, of the same program; but checked like anything that comes from
- * elsewhere.
- */
+/* The bytes are those of another rank, but they are checked like those of a foreign file. */
 int ckpt_manifest_read(const uint8_t *bytes, size_t len, struct ckpt_manifest *out,
 		       struct ckpt_error *err);
 
-/* A stretch of the stream that lies in one file. */
+/* A part of the stream that is in one file. */
 struct ckpt_manifest_piece {
 	uint32_t file;
 	uint64_t off; /* in the file */

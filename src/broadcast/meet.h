@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 /*
- * What the ranks tell rank 0 when they meet, and what it makes of that: which transport carries,
- * the same on all ranks, or a sentence that says which rank cannot, and what to do. Decided once: a
- * rank that found out for itself would wait in one library for others that wait in another.
+ * What the ranks send to rank 0 when they meet, and what it decides from that: which transport all
+ * ranks use, or a sentence that says which rank cannot, and what to do. It is decided once: a rank
+ * that decided for itself would wait in one library for others that wait in another.
  */
 enum { CKPT_MEET_PROTOCOL = 1 };
 
@@ -26,11 +26,11 @@ struct ckpt_meet_hello {
 	int64_t gpu; /* as the user said; -1: by the local rank */
 	struct ckpt_cuda_facts cuda;
 	struct ckpt_nccl_facts nccl;
-	bool has_mpi; /* started by a launcher of MPI, and there is the plug-in */
+	bool has_mpi; /* it was started by a launcher of MPI, and the plug-in is there */
 };
 
 /*
- * Encoded: little-endian, always as long. Ranks of other versions of ckpt are recognised by the
+ * Encoded: little-endian, of fixed length. Ranks with another version of ckpt are recognized by the
  * first fields.
  */
 enum { CKPT_MEET_HELLO = 1280 };
@@ -50,9 +50,9 @@ void ckpt_meet_write_plan(const struct ckpt_meet_plan *plan, uint8_t out[CKPT_ME
 void ckpt_meet_read_plan(const uint8_t in[CKPT_MEET_PLAN], struct ckpt_meet_plan *out);
 
 /*
- * The COUNT hellos, by rank. WISH: "nccl", "mpi", "self", or NULL for the best there is: NCCL where
- * every rank has it and a GPU, else MPI. *PLAN has no id yet. Returns its status: CKPT_E_PEER if
- * ranks do not fit together, CKPT_E_UNSUPPORTED if one of them lacks something.
+ * HELLOS: COUNT of them, by rank. WISH: "nccl", "mpi", "self", or NULL for the best: NCCL if every
+ * rank has it and a GPU, else MPI. *PLAN has no id yet. Returns its status: CKPT_E_PEER if ranks do
+ * not match each other, CKPT_E_UNSUPPORTED if one of them lacks something.
  */
 int ckpt_meet_decide(const struct ckpt_meet_hello *hellos, uint32_t count, const char *wish,
 		     struct ckpt_meet_plan *plan, struct ckpt_error *err);

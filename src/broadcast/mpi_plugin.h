@@ -7,12 +7,12 @@
 #include <stdbool.h>
 
 /*
- * MPI has no common binary interface: what talks to it is a library of its own, ckpt-mpi.so, built
- * with the site's mpicc and loaded only when it is wanted. This is all that it has.
+ * MPI has no common binary interface, so a separate library calls it: ckpt-mpi.so, built with the
+ * site's mpicc and loaded only when it is needed. This is its interface.
  */
 enum { CKPT_MPI_PLUGIN_VERSION = 3 };
 
-/* Joins MPI_COMM_WORLD. VERSION: the one above, of who calls. */
+/* Joins MPI_COMM_WORLD. VERSION: the caller's CKPT_MPI_PLUGIN_VERSION. */
 typedef int ckpt_mpi_open(int version, struct ckpt_transport **out, struct ckpt_error *err);
 #define CKPT_MPI_OPEN_NAME "ckpt_mpi_open"
 
@@ -22,7 +22,7 @@ typedef int ckpt_mpi_open(int version, struct ckpt_transport **out, struct ckpt_
  */
 int ckpt_transport_open_mpi(struct ckpt_transport **out, struct ckpt_error *err);
 
-/* Is there one to be loaded? */
+/* Is there a plug-in to load? */
 bool ckpt_mpi_is_there(void);
 
 #endif

@@ -10,7 +10,7 @@
  */
 int ckpt_parents_make(const char *folder, char **first, struct ckpt_error *err);
 
-/* Remove them again, as far as nothing is in them. FIRST may be NULL. */
+/* Remove them again, as long as they are empty. FIRST may be NULL. */
 void ckpt_parents_remove(const char *folder, const char *first);
 
 #endif

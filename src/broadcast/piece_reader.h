@@ -16,8 +16,8 @@ int ckpt_piece_reader_new(const struct ckpt_manifest *manifest, const char *cons
 void ckpt_piece_reader_free(struct ckpt_piece_reader *reader);
 
 /*
- * The bytes of PIECE into TO. CRC, if not NULL, goes on over them: the CRC-32 of what was before.
- * CKPT_E_CHANGED: the file is not the one of the manifest any more.
+ * Read the bytes of PIECE into TO. CRC, if not NULL, is the CRC-32 of the bytes before, and is
+ * updated. CKPT_E_CHANGED: the file is not the one in the manifest any more.
  */
 int ckpt_piece_reader_read(struct ckpt_piece_reader *reader,
 			   const struct ckpt_manifest_piece *piece, uint8_t *to, uint32_t *crc,

@@ -6,8 +6,8 @@
 #include "job/rendezvous.h"
 
 /*
- * Ranks that have a transport already meet over it, to find out whether there is a better one.
- * TRANSPORT is borrowed, and must outlive it.
+ * Ranks that already have a transport meet over it, to find out whether there is a better one.
+ * TRANSPORT is borrowed and must outlive *OUT.
  */
 int ckpt_rendezvous_over(struct ckpt_transport *transport, const struct ckpt_world *world,
 			 struct ckpt_rendezvous **out, struct ckpt_error *err);

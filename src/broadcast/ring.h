@@ -9,12 +9,11 @@
 
 /*
  * The stream of bytes through all ranks, in chunks: some threads read what this rank has to read,
- * one thread (the caller's) lets the transport carry chunk after chunk, and the first threads write
- * what came. A chunk has a slot of memory on its way; there are a few, and each holds every so many
- * chunks one.
+ * the caller's thread lets the transport carry one chunk after the other, and the first threads
+ * write what arrived. Meanwhile a chunk has a slot of memory; there are a few slots.
  *
- * What fails on a rank, reading or writing, does not stop it from carrying: it is noted, and told
- * at the next vote, so that all ranks always do the same in the same order.
+ * A rank that fails to read or write still carries: the failure is recorded and reported at the
+ * next vote, so that all ranks always do the same in the same order.
  */
 struct ckpt_ring;
 
@@ -27,16 +26,13 @@ struct ckpt_ring_options {
 	size_t chunk;		      /* bytes */
 	unsigned depth, threads;
 	uint32_t readers; /* ranks below it read, in turn */
-	bool crc;	  /* look at every byte */
+	bool crc;	  /* compute checksums of all bytes */
 	uint64_t stall_nsec;
 	uint64_t vote_every; /* chunks */
 
-	/*
-	 * Between two chunks, every so often, on all ranks: not 0 ends the work here, on all of
-	 * them.
-	 */
+	/* Called between two chunks, at the same places on all ranks: not 0 ends all of them. */
 	int (*vote)(void *ctx);
-	/* Now and then: DONE bytes have come. */
+	/* Called now and then: DONE bytes have arrived. */
 	void (*progress)(void *ctx, uint64_t done);
 	void *ctx;
 };
@@ -45,16 +41,16 @@ int ckpt_ring_new(const struct ckpt_ring_options *options, struct ckpt_ring **ou
 		  struct ckpt_error *err);
 void ckpt_ring_free(struct ckpt_ring *ring);
 
-/* The first thing that failed on this rank, of reading (READ) or else of writing; 0 if none. */
+/* The first failure of reading (READ) or of writing on this rank; 0: none. */
 int ckpt_ring_failed(struct ckpt_ring *ring, bool read, struct ckpt_error *err);
 
 /*
  * Carry everything. 0: all was carried, or the ranks agreed to stop. An error is one of the
- * transport, or of a peer that does not answer: nothing more can be agreed upon.
+ * transport, or of a peer that does not answer: no further vote is possible.
  */
 int ckpt_ring_run(struct ckpt_ring *ring, struct ckpt_error *err);
 
-/* OUT: the CRC-32 of each file, as its bytes came by here. After a whole run with CRC. */
+/* OUT: the CRC-32 of the bytes of each file that arrived here. After a whole run with CRC. */
 void ckpt_ring_crcs(const struct ckpt_ring *ring, uint32_t *out);
 
 #endif

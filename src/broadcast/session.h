@@ -11,17 +11,16 @@
 
 #include <ckpt/broadcast.h>
 
-/* One rank's part in one broadcast. */
+/* The state of one rank in one broadcast. */
 struct ckpt_session {
-	struct ckpt_broadcast_options o; /* standards filled in */
+	struct ckpt_broadcast_options o; /* with defaults filled in */
 	const char *const *sources;	 /* borrowed */
 	size_t source_count;
 	const char *wish;		     /* borrowed: the destination as it was given */
 	struct ckpt_collectives collectives; /* if the options have some */
 	struct ckpt_world world;
-	struct ckpt_rendezvous
-		*rendezvous;	/* owned; NULL: the ranks did not need one, or not any more */
-	struct ckpt_cuda *cuda; /* owned; the transport's GPU, if it has one */
+	struct ckpt_rendezvous *rendezvous; /* owned; NULL: not needed, or not any more */
+	struct ckpt_cuda *cuda;		    /* owned; the transport's GPU, if it has one */
 	struct ckpt_agreement agreement;
 	struct ckpt_manifest manifest;
 	char *path; /* owned: on this node; NULL: nothing is written here */
@@ -30,29 +29,29 @@ struct ckpt_session {
 	struct ckpt_ring *ring;
 	char **paths;			     /* owned: of the sources' files */
 	uint32_t *crcs;			     /* owned: by file */
-	struct ckpt_transport *met_over;     /* owned: what the ranks have met over in vain */
-	bool standard_chunk, standard_depth; /* none was asked for */
+	struct ckpt_transport *met_over;     /* owned: the ranks met over it, and then failed */
+	bool standard_chunk, standard_depth; /* the options have none */
 	bool reused;
 	bool named;		/* names were given: it cannot be stopped any more */
-	bool dropped;		/* cannot write, and goes on without */
+	bool dropped;		/* this rank cannot write, and goes on without */
 	char dropped_text[900]; /* why */
-	char *folder,
-		*made; /* owned: around what is written, and the outermost that was made for it */
-	int code;      /* enum ckpt_broadcast_code: what was agreed upon last */
+	char *folder;		/* owned: the one of the destination */
+	char *made;		/* owned: the outermost folder above it that was made */
+	int code;		/* enum ckpt_broadcast_code: the result of the last vote */
 	struct ckpt_error err;
 };
 
-/* Everything but the world. */
+/* Initializes everything but the world. */
 int ckpt_session_init(struct ckpt_session *session, const char *const *sources, size_t count,
 		      const char *destination, const struct ckpt_broadcast_options *options);
 
 /* The number of this process's GPU. */
 int ckpt_session_gpu(struct ckpt_session *session, uint32_t *ordinal);
 
-/* All that has to be the same on all ranks, in one number. */
+/* A checksum of everything that must be the same on all ranks. */
 uint64_t ckpt_session_wishes(const struct ckpt_session *s);
 
-/* How large chunks are, and how many of them, where nobody has asked for it. */
+/* Choose the size and number of chunks that the options leave open. */
 void ckpt_session_choose_chunks(struct ckpt_session *s, bool on_gpu);
 
 #endif

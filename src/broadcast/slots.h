@@ -7,9 +7,9 @@
 
 /*
  * The chunks that are in memory: a few slots, each of which holds a chunk from the time when it is
- * read, or asked for, until it is written. The first slot that is free is taken, so that those that
- * were used last are used again: what stays in the processor's cache is carried 1.4 times as fast
- * over MPI within a host. No locks: the caller's.
+ * read, or asked for, until it is written. The first free slot is used, so that slots that were
+ * used recently are used again: memory that stays in the processor's cache is carried 1.4 times as
+ * fast over MPI within a host. The caller does the locking.
  */
 enum ckpt_slot_state {
 	CKPT_SLOT_FREE,
@@ -30,20 +30,20 @@ struct ckpt_slots {
 	struct ckpt_slot *all;
 	unsigned count;
 	uint64_t carried; /* chunks below it were given to the transport, in order */
-	unsigned ahead;	  /* so many may be read, or being read, and not carried yet */
-	unsigned in_time; /* chunks that were read in time, one after the other */
+	unsigned ahead; /* at most this many may be read, or being read, before they are carried */
+	unsigned in_time; /* how many chunks in a row were read in time */
 };
 
 /* COUNT of them, all free and without memory. False: out of memory. */
 bool ckpt_slots_init(struct ckpt_slots *s, unsigned count);
 
 /*
- * A free slot that may hold CHUNK now; NULL if there is none. There is none either while a chunk
- * COUNT places before it is not done: so those before CHUNK that have no slot yet find one.
+ * A free slot that may hold CHUNK now; NULL if there is none. There is none, either, until the
+ * chunk COUNT places before it is done: so chunks before CHUNK that have no slot yet find one.
  */
 struct ckpt_slot *ckpt_slots_free_for(const struct ckpt_slots *s, uint64_t chunk);
 
-/* Of those in STATE, the one with the first chunk; NULL: none. */
+/* The slot in STATE with the lowest chunk; NULL: none. */
 struct ckpt_slot *ckpt_slots_first(const struct ckpt_slots *s, enum ckpt_slot_state state);
 
 unsigned ckpt_slots_count(const struct ckpt_slots *s, enum ckpt_slot_state state);
@@ -51,13 +51,13 @@ unsigned ckpt_slots_count(const struct ckpt_slots *s, enum ckpt_slot_state state
 /* May one more chunk be read before what was read is carried? */
 bool ckpt_slots_may_read(const struct ckpt_slots *s);
 
-/* Carrying had to wait for reading: from now on more is read before it is carried. */
+/* Carrying had to wait for reading: from now on, read further ahead. */
 void ckpt_slots_read_further(struct ckpt_slots *s);
 
 /*
- * CHUNK, the next one, is given to the transport; IS_READ: this rank has read it. After many that
- * were read in time less is read ahead again: one hiccup of the source does not cost the cache for
- * the rest of the way.
+ * CHUNK, the next one, is given to the transport; IS_READ: this rank has read it. After many chunks
+ * that were read in time, less is read ahead again, so that one delay of the source does not cost
+ * the advantage of the cache for good.
  */
 void ckpt_slots_carry(struct ckpt_slots *s, uint64_t chunk, bool is_read);
 

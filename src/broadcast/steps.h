@@ -5,29 +5,29 @@
 #include "broadcast/session.h"
 
 /*
- * The steps of a broadcast, in the order in which broadcast.c takes them. Each ends with a vote,
- * and returns the session's code: 0, or why all of them stop.
+ * The steps of a broadcast, in the order in which broadcast.c takes them. Each ends with a vote and
+ * returns the session's code: 0, or why all ranks stop.
  */
 
-/* Everybody wishes for the same, and knows from rank 0 what there is. */
+/* Check that all ranks want the same, and send them rank 0's list of files. */
 int ckpt_step_offer(struct ckpt_session *s);
 
 /*
- * Is it there on all nodes? Then it is REUSED, and nothing is left to do. Where it is there nothing
- * is written.
+ * Look at the destination. If all nodes have a copy already, the session is REUSED, and nothing is
+ * left to do. A node that has one writes nothing.
  */
 int ckpt_step_place(struct ckpt_session *s);
 
-/* The bytes. */
+/* Carry the bytes. */
 int ckpt_step_carry(struct ckpt_session *s);
 
-/* They are on the disk, and the same everywhere. */
+/* Check that the bytes are on the disk, and the same everywhere. */
 int ckpt_step_finish(struct ckpt_session *s);
 
-/* Files have their names. */
+/* Give the files their names. */
 int ckpt_step_names(struct ckpt_session *s);
 
-/* It has come to nothing: take away the folders that were made. All ranks at once. */
+/* After a failure: remove the folders that were made. All ranks call it. */
 void ckpt_step_remove_folders(struct ckpt_session *s);
 
 #endif

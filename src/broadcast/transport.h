@@ -9,45 +9,45 @@
 #include <stdint.h>
 
 /*
- * What carries bytes between the ranks of a job: everything the rest needs. All ranks make the same
- * calls of begin() and vote() in the same order. For one thread at a time.
+ * Carries bytes between the ranks of a job. All ranks make the same calls of begin() and vote() in
+ * the same order. For one thread at a time.
  */
 struct ckpt_transport;
 
-enum { CKPT_MOST_FLYING = 16 }; /* broadcasts that were begun and not waited for */
+enum { CKPT_MOST_FLYING = 16 }; /* broadcasts that were begun and are not done */
 
-/* A stretch of a chunk that has to be in the GPU's memory as well, at an address of CUDA. */
+/* A part of a chunk that must also be in the GPU's memory, at an address of CUDA. */
 struct ckpt_transport_copy {
 	size_t from; /* in the chunk */
 	uint64_t to;
 	size_t nbytes;
 };
 
-/* One chunk on its way from rank ROOT to all. */
+/* One chunk to carry from rank ROOT to all. */
 struct ckpt_transport_chunk {
-	void *buffer; /* of alloc(): what ROOT has there, all get there */
+	void *buffer; /* from alloc(): the bytes on ROOT, the place for them on all others */
 	size_t nbytes;
 	uint32_t root;
 	/*
-	 * For transports that carry from GPU to GPU: where the bytes are wanted there. Others leave
-	 * it out, and who asked has to see to it. The same must not be assumed of other ranks.
+	 * For transports that carry from GPU to GPU: where the bytes must also be there. Other
+	 * transports ignore it, and the caller copies. It may differ between ranks.
 	 */
 	const struct ckpt_transport_copy *copies;
 	size_t copy_count;
-	bool not_in_buffer; /* this rank does not look at BUFFER afterwards */
+	bool not_in_buffer; /* this rank does not read BUFFER afterwards */
 };
 
 struct ckpt_transport_ops {
 	const char *name;
-	bool is_on_gpu; /* heeds the copies of a chunk */
+	bool is_on_gpu; /* makes the copies of a chunk */
 
-	/* A buffer to broadcast from and into, in memory that the processor reads and writes. */
+	/* A buffer to broadcast from and into, in memory of the host. */
 	int (*alloc)(struct ckpt_transport *t, size_t nbytes, void **out, struct ckpt_error *err);
 	void (*release)(struct ckpt_transport *t, void *buffer);
 
 	/*
-	 * Begin to carry CHUNK, which may go, not its buffer. TICKET, below CKPT_MOST_FLYING, names
-	 * it for test().
+	 * Begin to carry CHUNK; its buffer must stay, CHUNK itself need not. TICKET, below
+	 * CKPT_MOST_FLYING, names it for test().
 	 */
 	int (*begin)(struct ckpt_transport *t, const struct ckpt_transport_chunk *chunk,
 		     unsigned ticket, struct ckpt_error *err);
@@ -56,21 +56,20 @@ struct ckpt_transport_ops {
 	int (*test)(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *err);
 
 	/*
-	 * Each of the COUNT numbers becomes the greatest that any rank has in its place.
-	 * CKPT_E_PEER behind DEADLINE, in nanoseconds of CLOCK_MONOTONIC: the transport is of no
-	 * use any more.
+	 * Replace each of the COUNT numbers by the maximum of all ranks. CKPT_E_PEER after
+	 * DEADLINE, in nanoseconds of CLOCK_MONOTONIC: the transport cannot be used any more.
 	 */
 	int (*vote)(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint64_t deadline,
 		    struct ckpt_error *err);
 
-	/* Let go of peers that do not answer. Only close() may follow. */
+	/* Give up peers that do not answer. Only close() may follow. */
 	void (*abort)(struct ckpt_transport *t);
 	void (*close)(struct ckpt_transport *t);
 
 	/*
-	 * Behind an error, by all ranks that still can, for up to NSEC: who does not answer any
-	 * more? TEXT becomes "rank 3 (nodeB)", or of several some, or "" if that cannot be found
-	 * out. May be NULL.
+	 * Called after an error by all ranks that still can, for up to NSEC: which ranks do not
+	 * answer any more? TEXT becomes "rank 3 (nodeB)", or names some of several, or is "" if
+	 * that cannot be found out. May be NULL.
 	 */
 	void (*find_silent)(struct ckpt_transport *t, uint64_t nsec, char *text, size_t size);
 };
@@ -78,11 +77,11 @@ struct ckpt_transport_ops {
 struct ckpt_transport {
 	const struct ckpt_transport_ops *ops;
 	uint32_t rank, size;
-	/* abort() did not help: what was given to it, and its GPU, are to be left alone */
+	/* abort() did not help: its buffers and its GPU must not be touched */
 	bool hangs;
 };
 
-/* alloc() and release() of transports that want nothing special: whole pages of memory. */
+/* alloc() and release() of transports without special needs: whole pages of memory. */
 int ckpt_transport_host_alloc(struct ckpt_transport *t, size_t nbytes, void **out,
 			      struct ckpt_error *err);
 void ckpt_transport_host_release(struct ckpt_transport *t, void *buffer);

@@ -5,40 +5,37 @@
 #include "broadcast/transport.h"
 #include "gpu/cuda.h"
 
-/* What brings bytes from GPU to GPU: NCCL, or the calling program. For one thread at a time. */
+/* Moves bytes from GPU to GPU: NCCL, or the calling program. For one thread at a time. */
 struct ckpt_gpu_carrier {
 	const char *name; /* of the transport; static */
 	void *self;	  /* owned by the transport, once it is open */
 
-	/* NBYTES at ADDRESS of rank ROOT to the same place of all, in STREAM. */
+	/* Enqueue in STREAM: send NBYTES at ADDRESS from rank ROOT to the same place on all. */
 	int (*broadcast)(void *self, ckpt_cuda_stream stream, ckpt_cuda_address address,
 			 size_t nbytes, uint32_t root, struct ckpt_error *err);
-	/*
-	 * 1: what was asked for is in its stream, and more may be asked for; 0: not yet. Never
-	 * waits.
-	 */
+	/* 1: the last call is in its stream, and another may follow; 0: not yet. Never waits. */
 	int (*ready)(void *self, struct ckpt_error *err);
 	/*
-	 * Each of COUNT uint64_t at ADDRESS becomes the greatest of all ranks; in STREAM. NULL:
-	 * vote() is there.
+	 * Enqueue in STREAM: replace each of COUNT uint64_t at ADDRESS by the maximum of all
+	 * ranks. NULL: there is vote() instead.
 	 */
 	int (*greatest)(void *self, ckpt_cuda_stream stream, ckpt_cuda_address address,
 			size_t count, struct ckpt_error *err);
 	/* The same with numbers in memory of the host; returns when it is done. */
 	int (*vote)(void *self, uint64_t *numbers, size_t count, struct ckpt_error *err);
-	/* False: it may use for ever what it was given. */
+	/* False: it may go on using what it was given. */
 	bool (*abort)(void *self);
 	bool (*close)(void *self); /* SELF may be NULL */
 };
 
 /*
- * A chunk goes from the buffer of its root to that rank's GPU, in place to all GPUs, and on every
- * rank that looks at it back into the buffer. Three streams, so that the copies of one chunk
- * overlap with the broadcast of another; buffers are page-locked memory, each with its counterpart
- * on the GPU. CUDA is borrowed and must outlive it.
+ * A chunk goes from the buffer of its root to that rank's GPU, in place to all GPUs, and, on every
+ * rank that reads it, back into the buffer. There are three streams, so that the copies of one
+ * chunk overlap with the broadcast of another; buffers are page-locked memory, each with its
+ * counterpart on the GPU. CUDA is borrowed and must outlive *OUT.
  *
- * Everything of this rank's own is made first, so that its failures keep nobody waiting; then OPEN
- * makes CARRIER->self, from CTX. The rest of CARRIER is copied.
+ * Everything that needs only this rank is made first, so that no failure of it keeps others
+ * waiting; then OPEN makes CARRIER->self, from CTX. The rest of CARRIER is copied.
  */
 int ckpt_transport_open_gpu(struct ckpt_cuda *cuda, uint32_t rank, uint32_t size,
 			    const struct ckpt_gpu_carrier *carrier,

@@ -7,18 +7,12 @@
 #include "gpu/nccl.h"
 
 /*
- * From GPU to GPU: a chunk goes from the buffer of its root to that rank's GPU, in place to all
- * GPUs, and on every rank that looks at it back into the buffer. Three streams, so that the copies
- * of one chunk overlap with the broadcast of another; buffers are page-locked memory, each with its
- * counterpart on the GPU.
+ * From GPU to GPU by NCCL; transport_gpu.h says how. NCCL does not report that a peer has died: the
+ * caller has deadlines, and abort() ends what hangs.
  *
- * NCCL does not say that a peer has died: deadlines are the caller's, and abort() ends what hangs.
- */
-
-/*
- * All ranks with the same ID, which rank 0 made. CUDA is borrowed and must outlive it. CKPT_E_PEER
- * if not all ranks came before DEADLINE, in nanoseconds of CLOCK_MONOTONIC; CKPT_E_UNSUPPORTED if
- * NCCL and the driver do not fit together.
+ * All ranks call it with the same ID, which rank 0 made. CUDA is borrowed and must outlive *OUT.
+ * CKPT_E_PEER if not all ranks came before DEADLINE, in nanoseconds of CLOCK_MONOTONIC;
+ * CKPT_E_UNSUPPORTED if NCCL and the driver do not fit together.
  */
 int ckpt_transport_open_nccl(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *id, uint32_t rank,
 			     uint32_t size, uint64_t deadline, struct ckpt_transport **out,

@@ -7,20 +7,20 @@
 #include <sys/stat.h>
 
 /*
- * Names that were given can be taken back: what has the name is removed if it still is what this
- * rank made. What was replaced by it does not come back.
+ * Undoes the naming of files: a file is removed if it still is the one that this rank made. What it
+ * had replaced does not come back.
  */
 struct ckpt_undo {
 	const struct ckpt_manifest *manifest;
-	struct stat *made; /* by file; of a directory: the one of the whole */
+	struct stat *made; /* by file; for a directory only one, its own */
 };
 
-/* Before the names: what is going to have them. */
+/* Before naming: remember which files will get the names. */
 int ckpt_undo_open(struct ckpt_undo *out, const struct ckpt_landing *landing,
 		   const struct ckpt_manifest *manifest, struct ckpt_error *err);
 void ckpt_undo_close(struct ckpt_undo *undo);
 
-/* PATH: where it landed. */
+/* PATH: the destination. */
 int ckpt_undo_names(const struct ckpt_undo *undo, const char *path, struct ckpt_error *err);
 
 #endif

@@ -5,9 +5,9 @@
 #include <stdint.h>
 
 /*
- * For calls of libraries that may wait for a lost rank for ever, as MPI_Init and MPI_Finalize do:
- * if they do not come back in time, TEXT goes to standard error and the process ends with CODE.
- * NULL, which may be stopped, if there is no thread for it.
+ * For calls of libraries that may wait for a lost rank forever, as MPI_Init and MPI_Finalize do: if
+ * they do not come back in time, TEXT goes to standard error and the process ends with CODE. NULL,
+ * which may be stopped, if no thread could be started.
  */
 struct ckpt_watchdog;
 
