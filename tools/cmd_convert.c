@@ -60,7 +60,7 @@ const struct command cmd_convert = {
 	.operands = "IN OUT",
 	.summary = "rewrite a checkpoint: in another format, or as another torch saves it",
 	.details =
-		"convert mends files that other tools packed anew, writes files for older\n"
+		"convert mends files that other tools repacked, writes files for older\n"
 		"versions of torch, and makes one file of a sharded checkpoint, as 'ckpt merge'\n"
 		"does. OUT has pickle protocol 2, stored and aligned records, and the layout of\n"
 		"--profile.\n"

@@ -147,7 +147,7 @@ struct ckpt_save_options {
 	uint64_t shard_size;
 	/*
 	 * Called for every entry that the format cannot hold, whether it is left out or an error,
-	 * with NAME, escaped, and WHY: "has a key that is no str but int", "is bfloat16, which
+	 * with NAME, escaped, and WHY: "has a key that is not a str but int", "is bfloat16, which
 	 * numpy does not have" or the like. Strings are valid during the call. May be NULL.
 	 */
 	void (*unfit)(void *ctx, const char *name, const char *why);

@@ -69,7 +69,7 @@ static int read_id(const char *hex, struct ckpt_nccl_id *out, struct ckpt_error 
 
 	if (digits != wanted || hex[digits])
 		return ckpt_fail(err, CKPT_E_ARG,
-				 "the id of NCCL behind id: has %zu hex digits%s, wanted %zu",
+				 "the id of NCCL after id: has %zu hex digits%s, wanted %zu",
 				 digits, hex[digits] ? " and something else" : "", wanted);
 	for (size_t i = 0; i < sizeof(out->bytes); i++) {
 		char byte[3] = { hex[2 * i], hex[2 * i + 1], '\0' };

@@ -163,7 +163,7 @@ static int fail_absent(const char *path, struct ckpt_error *err)
 	if (errno == ENOENT && strstr(path, "::"))
 		rc = ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
-			"is no file: what is inside of an archive is not broadcast by itself");
+			"is not a file: a file inside an archive cannot be broadcast on its own");
 	else
 		rc = ckpt_fail_errno(err, "cannot open");
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);

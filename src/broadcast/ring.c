@@ -457,7 +457,7 @@ static int check_stall(const struct ckpt_ring *r, struct ckpt_error *err)
 	if (ckpt_now_nsec() - r->last_nsec < r->o.stall_nsec)
 		return 0;
 	return ckpt_fail(err, CKPT_E_PEER,
-			 "no bytes came for %" PRIu64 " s, behind chunk %" PRIu64 " of %" PRIu64
+			 "no bytes came for %" PRIu64 " s, after chunk %" PRIu64 " of %" PRIu64
 			 ": rank %" PRIu32
 			 ", which reads the next, or another one has died or hangs",
 			 r->o.stall_nsec / 1000000000u, r->landed, r->chunks,

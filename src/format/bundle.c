@@ -92,7 +92,7 @@ static int check_folder(const struct ckpt_bundle *bundle, struct ckpt_error *err
 			return ckpt_error_because(
 				err, ckpt_fail(err, CKPT_E_FORMAT,
 					       "'%s' is outside of the folder '%.80s/': the archive was "
-					       "packed anew by another tool, and torch will not load it",
+					       "repacked by another tool, and torch will not load it",
 					       ckpt_escape(shown, sizeof(shown), e->name, e->name_len), folder),
 				CKPT_REASON_REPACKED);
 	}

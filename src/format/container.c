@@ -153,7 +153,7 @@ static int open_next(struct ckpt_source **source, const char **name, struct ckpt
 
 	if (rc == CKPT_E_NOTFOUND)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				 "is no zip archive, in which '%s' could be",
+				 "is not a zip archive, in which '%s' could be",
 				 ckpt_escape(shown, sizeof(shown), *name, strlen(*name)));
 	if (rc < 0)
 		return rc;

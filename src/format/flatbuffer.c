@@ -74,7 +74,7 @@ static const uint8_t *read_block(struct ckpt_flatbuffer *fb, uint64_t number)
 static bool is_inside(struct ckpt_flatbuffer *fb, uint64_t at, uint64_t len)
 {
 	if (fb->rc == 0 && (at > fb->size || len > fb->size - at))
-		ckpt_flatbuffer_fail(fb, CKPT_E_FORMAT, at, "points behind the end of the file");
+		ckpt_flatbuffer_fail(fb, CKPT_E_FORMAT, at, "points past the end of the file");
 	return fb->rc == 0;
 }
 

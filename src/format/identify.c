@@ -254,7 +254,7 @@ static bool find_other(const uint8_t *head, size_t len, uint64_t size, struct ck
 	if (len >= 263 && !memcmp(head + 257, "ustar", 5))
 		return set(
 			out, CKPT_NATURE_TAR,
-			"a tar archive; unpack it first (many .pth.tar files are no tars, this is one)");
+			"a tar archive; unpack it first (many .pth.tar files are not tar archives, this is one)");
 	if (len > 16 && head[0] == 0x08 && contains(head, len < 256 ? len : 256, "pytorch"))
 		return set(out, CKPT_NATURE_OTHER, "an ONNX model, not a torch checkpoint");
 	return is_short_text(head, len, size) &&
@@ -317,6 +317,6 @@ int ckpt_fail_unknown_file(const struct ckpt_source *source, const uint8_t *head
 	}
 	if (is.what)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is %s", is.what);
-	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is no torch checkpoint: it begins with '%s'",
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is not a torch checkpoint: it begins with '%s'",
 			 ckpt_escape(shown, 64, (const char *)head, len < 16 ? len : 16));
 }

@@ -55,7 +55,7 @@ static int check_size(const struct ckpt_safetensors_tensor *t, struct ckpt_error
 	if (over)
 		snprintf(what, sizeof(what), "%s is more than can be counted", shape);
 	else if (bits % 8)
-		snprintf(what, sizeof(what), "%s takes %" PRIu64 " bits, which are no whole bytes",
+		snprintf(what, sizeof(what), "%s takes %" PRIu64 " bits, which are not whole bytes",
 			 shape, bits);
 	else
 		snprintf(what, sizeof(what),
@@ -117,7 +117,7 @@ static int check_end(const struct ckpt_safetensors_header *h, uint64_t behind,
 		rc = ckpt_error_because(err,
 					ckpt_fail(err, CKPT_E_FORMAT,
 						  "the tensors take %" PRIu64 " bytes, the file has %" PRIu64
-						  " behind its header: it is cut short",
+						  " after its header: it is cut short",
 						  behind, h->data_len),
 					CKPT_REASON_TRUNCATED);
 	else if (behind < h->data_len)

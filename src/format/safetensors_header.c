@@ -85,7 +85,7 @@ static int decode(struct cursor *c, size_t flags, json_t **out)
 	if (json_error_code(&e) == json_error_out_of_memory)
 		return ckpt_fail_nomem(c->err);
 	return at(c, c->pos + (e.position > 0 ? (size_t)e.position : 0),
-		  ckpt_fail(c->err, CKPT_E_FORMAT, "is no JSON: %s", e.text));
+		  ckpt_fail(c->err, CKPT_E_FORMAT, "is not JSON: %s", e.text));
 }
 
 /* Go on to the value under the next key of an object: 1; 0: that was all. */
@@ -98,14 +98,14 @@ static int next_key(struct cursor *c, bool first)
 		c->pos++;
 		return 0;
 	}
-	rc = first ? 0 : expect(c, ',', "',' or '}' behind a value");
+	rc = first ? 0 : expect(c, ',', "',' or '}' after a value");
 	skip_blanks(c);
 	if (rc == 0 && (c->pos == c->len || c->json[c->pos] != '"'))
 		rc = fail_wanted(c, "a name in quotes");
 	if (rc == 0)
 		rc = decode(c, 0, &c->key);
 	if (rc == 0)
-		rc = expect(c, ':', "':' behind a name");
+		rc = expect(c, ':', "':' after a name");
 	if (rc < 0)
 		return rc;
 	skip_blanks(c);
@@ -174,7 +174,7 @@ static int read_dtype(struct cursor *c, struct ckpt_safetensors_tensor *t)
 	if (rc < 0)
 		return rc;
 	if (!json_is_string(c->value))
-		return fail_entry(c, t, start, "its dtype is no string");
+		return fail_entry(c, t, start, "its dtype is not a string");
 	for (int i = 0; i < CKPT_SAFETENSORS_DTYPE_COUNT; i++) {
 		const char *name = ckpt_safetensors_dtype_name(i);
 
@@ -208,7 +208,7 @@ static int read_integers(struct cursor *c, const struct ckpt_safetensors_tensor 
 
 static int read_shape(struct cursor *c, struct ckpt_safetensors_tensor *t, struct ckpt_arena *arena)
 {
-	int rc = read_integers(c, t, "its shape is no array of sizes");
+	int rc = read_integers(c, t, "its shape is not an array of sizes");
 	uint64_t *shape;
 
 	if (rc < 0)
@@ -225,10 +225,10 @@ static int read_shape(struct cursor *c, struct ckpt_safetensors_tensor *t, struc
 static int read_offsets(struct cursor *c, struct ckpt_safetensors_tensor *t)
 {
 	size_t start = c->pos;
-	int rc = read_integers(c, t, "its data_offsets are no two integers");
+	int rc = read_integers(c, t, "its data_offsets are not two integers");
 
 	if (rc == 0 && json_array_size(c->value) != 2)
-		rc = fail_entry(c, t, start, "its data_offsets are no two integers");
+		rc = fail_entry(c, t, start, "its data_offsets are not two integers");
 	if (rc < 0)
 		return rc;
 	t->begin = (uint64_t)json_integer_value(json_array_get(c->value, 0));
@@ -272,7 +272,7 @@ static int read_entry(struct cursor *c, struct ckpt_arena *arena,
 								c->pos) };
 	rc = copy_text(c, c->key, arena, &t->name, &t->name_len);
 	if (rc == 0 && c->json[c->pos] != '{')
-		rc = fail_entry(c, t, c->pos, "its entry is no object");
+		rc = fail_entry(c, t, c->pos, "its entry is not an object");
 	c->pos++;
 	for (bool first = true; rc == 0 && (rc = next_key(c, first)) > 0; first = false)
 		rc = read_field(c, t, arena, &seen);
@@ -308,7 +308,7 @@ static int read_pair(struct cursor *c, struct ckpt_arena *arena,
 
 		ckpt_escape(shown, sizeof(shown), pair->key, pair->key_len);
 		rc = at(c, start,
-			ckpt_fail(c->err, CKPT_E_FORMAT, "__metadata__: '%s' is no string", shown));
+			ckpt_fail(c->err, CKPT_E_FORMAT, "__metadata__: '%s' is not a string", shown));
 	}
 	return rc < 0 ? rc : copy_text(c, c->value, arena, &pair->value, &pair->value_len);
 }
@@ -344,7 +344,7 @@ static int read_all(struct cursor *c, struct ckpt_arena *arena, struct ckpt_safe
 	if (rc < 0)
 		return rc;
 	skip_blanks(c);
-	return c->pos == c->len ? 0 : fail_wanted(c, "nothing behind the object but blanks");
+	return c->pos == c->len ? 0 : fail_wanted(c, "nothing but blanks after the object");
 }
 
 static int check_text(const struct cursor *c)
@@ -401,7 +401,7 @@ static int read_length(const struct ckpt_source *source, uint64_t *len, struct c
 		rc = ckpt_error_because(err,
 					ckpt_fail(err, CKPT_E_FORMAT,
 						  "the header is said to have %" PRIu64 " bytes, the file has %" PRIu64
-						  " behind their number: it is cut short",
+						  " after their number: it is cut short",
 						  *len, size - sizeof(bytes)),
 					CKPT_REASON_TRUNCATED);
 	return ckpt_error_at(err, rc, NULL, NULL, 0);

@@ -56,7 +56,7 @@ static int refuse_value(struct lister *l, const struct ckpt_value *v, struct ckp
 		rc = ckpt_describe(&l->describer, v, &item, err);
 		if (rc < 0)
 			return rc;
-		snprintf(why, sizeof(why), "is no tensor but %s %.100s",
+		snprintf(why, sizeof(why), "is not a tensor but %s %.100s",
 			 strchr("aeiouAEIOU", item.type[0]) ? "an" : "a", item.type);
 	}
 	refuse(l, why);
@@ -175,7 +175,7 @@ static int list_entry(struct lister *l, const struct ckpt_value *key, const stru
 	if (l->key.bad)
 		return ckpt_fail_nomem(err);
 	if (!is_text) {
-		snprintf(why, sizeof(why), "has a key that is no str but %s",
+		snprintf(why, sizeof(why), "has a key that is not a str but %s",
 			 ckpt_value_kind_name(key));
 		refuse(l, why);
 		return 0;
@@ -185,7 +185,7 @@ static int list_entry(struct lister *l, const struct ckpt_value *key, const stru
 		return 0;
 	}
 	if (!ckpt_utf8_ok((const char *)l->key.data, l->key.len)) {
-		refuse(l, "has a name that is no UTF-8");
+		refuse(l, "has a name that is not UTF-8");
 		return 0;
 	}
 	if (l->key.len == 12 && !memcmp(l->key.data, "__metadata__", 12)) {

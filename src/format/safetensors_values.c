@@ -18,7 +18,7 @@ static const char *why_not(const struct ckpt_safetensors_tensor *t)
 	if (t->ndim > CKPT_MOST_DIMS)
 		return "of more dimensions than torch allows";
 	if (t->dtype == CKPT_SAFETENSORS_F4 && (!t->ndim || t->shape[t->ndim - 1] % 2))
-		return "with a last dimension that is no number of pairs, as torch has them";
+		return "with a last dimension that is not a number of pairs, as torch has them";
 	for (uint32_t i = t->ndim; i-- > 0;)
 		if (__builtin_mul_overflow(step, t->shape[i] ? t->shape[i] : 1, &step) ||
 		    step > INT64_MAX)

@@ -229,7 +229,7 @@ static int read_header(struct ckpt_tar *tar, uint8_t header[CKPT_TAR_BLOCK], uin
 			       "the checksum of a header of the tar archive is wrong");
 	if (!read_number(header + SIZE, SIZE_LEN, size))
 		return fail_at(err, tar->at,
-			       "the size in a header of the tar archive is no number");
+			       "the size in a header of the tar archive is not a number");
 	return 1;
 }
 

@@ -213,7 +213,7 @@ static int find_record(const struct reader *r, const json_t *path, struct ckpt_z
 	ckpt_escape(shown, sizeof(shown), json_string_value(path), len);
 	if (!len || len > MOST_PATH || strchr(json_string_value(path), '/'))
 		return ckpt_fail(r->err, CKPT_E_FORMAT,
-				 "'path_name' is no name of a record in '%s': '%s'", r->folder,
+				 "'path_name' is not the name of a record in '%s': '%s'", r->folder,
 				 shown);
 	snprintf(record, sizeof(record), "%s%s", r->folder, json_string_value(path));
 	*out = ckpt_bundle_record(ckpt_bundle_of(r->doc), record);
@@ -321,7 +321,7 @@ static int read_item(struct reader *r, const json_t *item, const struct ckpt_val
 	if (is_object(json_string_value(path))) {
 		record->used = true;
 		*out = ckpt_maker_missing(&b->maker,
-					  "an object that is no tensor, which is not read");
+					  "an object that is not a tensor, which is not read");
 		return *out ? 0 : ckpt_fail_nomem(r->err);
 	}
 	return use_pickle ? ckpt_bundle_archive(r->doc, record, out, r->err)
@@ -375,7 +375,7 @@ static int parse(const uint8_t *text, size_t len, json_t **out, struct ckpt_erro
 	if (json_error_code(&why) == json_error_out_of_memory)
 		return ckpt_fail_nomem(err);
 	return ckpt_error_at(err,
-			     ckpt_fail(err, CKPT_E_FORMAT, "is no JSON that can be read: %s",
+			     ckpt_fail(err, CKPT_E_FORMAT, "is not JSON that can be read: %s",
 				       ckpt_escape(shown, sizeof(shown), why.text,
 						   strlen(why.text))),
 			     NULL, NULL, (uint64_t)why.position);

@@ -59,7 +59,7 @@ static int check_magic(const struct ckpt_value *v, struct ckpt_error *err)
 	    !memcmp(v->u.bytes.ptr, magic, sizeof(magic)))
 		return 0;
 	return ckpt_fail(err, CKPT_E_FORMAT,
-			 "the first pickle is no magic number of torch but %s %s",
+			 "the first pickle is not a magic number of torch but %s %s",
 			 strchr("aeiou", *ckpt_value_kind_name(v)) ? "an" : "a",
 			 ckpt_value_kind_name(v));
 }

@@ -139,7 +139,7 @@ static const struct ckpt_value *read_quantizer(struct ckpt_mobile_reader *r,
 	if (ckpt_flatbuffer_table(r->fb, &scales, TENSOR_QUANTIZED).at ||
 	    ckpt_flatbuffer_table(r->fb, &zeros, TENSOR_QUANTIZED).at || !zeros.at)
 		return ckpt_mobile_fail(r, CKPT_E_FORMAT, q->at,
-					"scales and zero points that are no plain tensors");
+					"scales and zero points that are not plain tensors");
 	items[1] = ckpt_mobile_read_tensor(r, &scales);
 	items[2] = r->fb->rc < 0 ? NULL : ckpt_mobile_read_tensor(r, &zeros);
 	items[3] = ckpt_maker_int(r->maker, ckpt_flatbuffer_scalar(r->fb, q, QUANTIZED_AXIS, 4, 0));

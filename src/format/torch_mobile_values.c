@@ -137,7 +137,7 @@ static const struct ckpt_value *read_name(struct reader *r, const struct ckpt_fl
 	const char *text = ckpt_flatbuffer_text_item(r->common.fb, v, i, arena(r), &len);
 
 	if (text && !ckpt_utf8_ok(text, len))
-		return fail(r, CKPT_E_FORMAT, v->at, "the name of an attribute is no UTF-8");
+		return fail(r, CKPT_E_FORMAT, v->at, "the name of an attribute is not UTF-8");
 	if (name && text) {
 		name->u.bytes.ptr = text;
 		name->u.bytes.len = len;

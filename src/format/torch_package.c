@@ -93,7 +93,7 @@ static int make_call_of_reduced(struct ckpt_maker *maker, struct ckpt_value *v,
 	struct ckpt_call *call;
 
 	if (last[1]->kind != CKPT_TUPLE) /* as value.h promises of every call */
-		return ckpt_fail(err, CKPT_E_FORMAT, "the arguments of a 'reduce_package' are no tuple");
+		return ckpt_fail(err, CKPT_E_FORMAT, "the arguments of a 'reduce_package' are not a tuple");
 	call = ckpt_arena_calloc(maker->arena, 1, sizeof(*call));
 	if (!call)
 		return ckpt_arena_fail(maker->arena, err);

@@ -86,7 +86,7 @@ static int read_type(struct ckpt_tar_reader *r, const struct ckpt_value *type, c
 	*out = storage_class(type->u.global->name);
 	if (!*out)
 		return ckpt_fail(r->err, CKPT_E_FORMAT,
-				 "'%.60s.%.60s' is no storage class of torch",
+				 "'%.60s.%.60s' is not a storage class of torch",
 				 type->u.global->module, type->u.global->name);
 	return 0;
 }

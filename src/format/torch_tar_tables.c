@@ -156,7 +156,7 @@ static int check_members(const struct ckpt_torch_tar *tt, struct ckpt_error *err
 			return ckpt_fail(
 				err, CKPT_E_FORMAT,
 				"a tar archive of torch 0.1 without the member '%s': it was "
-				"cut off, or packed anew without it",
+				"cut off, or repacked without it",
 				ckpt_torch_tar_name(i));
 	return 0;
 }

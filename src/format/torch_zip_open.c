@@ -136,7 +136,7 @@ static int fail_other_zip(const struct ckpt_torch_zip *tz, struct ckpt_error *er
 		return ckpt_error_because(
 			err, ckpt_fail(err, CKPT_E_FORMAT,
 				       "the records are not in one folder: the archive begins with '%s', but the pickle "
-				       "is '%s'; it was packed anew by another tool",
+				       "is '%s'; it was repacked by another tool",
 				       ckpt_escape(shown, sizeof(shown), zip->entries[0].name, zip->entries[0].name_len),
 				       ckpt_escape(pickle, sizeof(pickle), inner->name, inner->name_len)),
 			CKPT_REASON_REPACKED);
@@ -178,7 +178,7 @@ static int check_kind(const struct ckpt_torch_zip *tz, struct ckpt_error *err)
 		    e->name[len] != '/')
 			return ckpt_error_because(
 				err, ckpt_fail(err, CKPT_E_FORMAT,
-					       "'%s' is outside of the folder '%s/': the archive was packed anew by "
+					       "'%s' is outside of the folder '%s/': the archive was repacked by "
 					       "another tool, and torch will not load it",
 					       ckpt_escape(shown, sizeof(shown), e->name, e->name_len), tz->archive_name),
 				CKPT_REASON_REPACKED);

@@ -47,7 +47,7 @@ static int replace_cpp_call(void *ctx, const struct ckpt_walk_step *step, struct
 	int rc;
 
 	if (step->value->kind == CKPT_CALL && returned_by(step->value->u.call->func))
-		return ckpt_fail(err, CKPT_E_FORMAT, "calls what %s gives, which is no function",
+		return ckpt_fail(err, CKPT_E_FORMAT, "calls what %s gives, which is not a function",
 				 step->value->u.call->func->u.call->func->u.global->name);
 	if (!given)
 		return CKPT_WALK_ENTER;

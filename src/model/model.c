@@ -112,7 +112,7 @@ int ckpt_storage_parse(const struct ckpt_value *persid, struct ckpt_arena *arena
 	s->dtype = ckpt_dtype_of_storage(type->u.global->name);
 	if (s->dtype == CKPT_DTYPE_UNKNOWN)
 		return ckpt_fail(err, CKPT_E_FORMAT,
-				 "storage id: '%.60s.%.60s' is no storage class of torch",
+				 "storage id: '%.60s.%.60s' is not a storage class of torch",
 				 type->u.global->module, type->u.global->name);
 	if (!ckpt_value_is_text(location) || has_nul(location))
 		return fail_persid(err, "the text of a device", location);

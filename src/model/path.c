@@ -227,6 +227,6 @@ int ckpt_path_parse_json(const struct ckpt_value *text, struct ckpt_arena *arena
 	if (read_list(&j, steps, count))
 		return 0;
 	return ckpt_fail(err, CKPT_E_FORMAT,
-			 "the path '%s' is no list of strings and integers in JSON",
+			 "the path '%s' is not a list of strings and integers in JSON",
 			 ckpt_escape(shown, sizeof(shown), text->u.bytes.ptr, text->u.bytes.len));
 }

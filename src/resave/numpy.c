@@ -185,7 +185,7 @@ static const struct ckpt_value *make_swapped_bytes(struct ckpt_saver *s,
 		return NULL;
 	if (data->kind != CKPT_BYTES || data->u.bytes.len % unit) {
 		ckpt_fail(s->err, CKPT_E_FORMAT,
-			  "a numpy array has data that are no whole number of items");
+			  "a numpy array has data that is not a whole number of items");
 		return NULL;
 	}
 	out = ckpt_arena_alloc(s->scratch, data->u.bytes.len);

@@ -128,7 +128,7 @@ static int fail_no_end64(const struct ckpt_zip *zip, uint64_t locator_off, uint6
 			err,
 			ckpt_fail(
 				err, CKPT_E_UNSUPPORTED,
-				"holds several archives, one behind the other, as data files (.distcp) "
+				"holds several archives, one after the other, as data files (.distcp) "
 				"of a DCP directory do: name the directory it belongs to"),
 			CKPT_REASON_DCP_DATA_FILE);
 	return bad_directory(err, off,

@@ -11,7 +11,7 @@ from files import (FOUR_FLOATS, SOUND, archive, pickled, state_dict, tensor, tex
                    torch_file, torch_records)
 
 SOUND_LINE = "weight  float32  [4]  cpu      16"
-OUTSIDE = ("is outside of the folder 'archive/': the archive was packed anew by another tool, and torch "
+OUTSIDE = ("is outside of the folder 'archive/': the archive was repacked by another tool, and torch "
            "will not load it")
 
 
@@ -84,15 +84,15 @@ class Refused(files.BadFileTest):
         self.assert_refused(
             repacked(before=[("README", b"x")]),
             "the records are not in one folder: the archive begins with 'README', but the pickle is "
-            "'archive/data.pkl'; it was packed anew by another tool")
+            "'archive/data.pkl'; it was repacked by another tool")
         self.assert_refused(
             repacked(before=[("other/file", b"x")]),
             "the records are not in one folder: the archive begins with 'other/file', but the pickle is "
-            "'archive/data.pkl'; it was packed anew by another tool")
+            "'archive/data.pkl'; it was repacked by another tool")
         self.assert_refused(
             archive(torch_records(), name="x/y"),
             "the records are not in one folder: the archive begins with 'x/y/data.pkl', but the pickle is "
-            "'x/y/data.pkl'; it was packed anew by another tool")
+            "'x/y/data.pkl'; it was repacked by another tool")
 
     def test_duplicates(self):
         for second in ("data/0", "DATA/0"):

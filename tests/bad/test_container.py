@@ -76,8 +76,8 @@ class Container(files.BadFileTest):
         self.assert_absent(zipped(("d/", b"")), "d/", "there is no 'd/' in the archive; there is nothing")
         many = zipped(*(("f%d" % i, b"") for i in range(9)))
         self.assert_absent(many, "x", "there is no 'x' in the archive; there is 'f0', 'f1', 'f2', 'f3', 'f4', 'f5' and 3 more")
-        self.assert_absent(agent(), "data::x", "is no zip archive, in which 'x' could be")
-        self.assert_absent(SOUND[:100], "x", "is no zip archive, in which 'x' could be")
+        self.assert_absent(agent(), "data::x", "is not a zip archive, in which 'x' could be")
+        self.assert_absent(SOUND[:100], "x", "is not a zip archive, in which 'x' could be")
         self.assert_absent(agent(), "data", "is JSON text: a config, an index of shards, or an error message, not the model")
 
     def test_names_with_the_separator(self):

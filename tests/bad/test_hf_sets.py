@@ -184,7 +184,7 @@ class ShardSets(files.BadFileTest):
 
     def test_an_index_that_is_none(self):
         self.put(INDEX, "")
-        self.refused("the index is no JSON: '[' or '{' expected near end of file", INDEX)
+        self.refused("the index is not JSON: '[' or '{' expected near end of file", INDEX)
         self.put(INDEX, "{}")
         self.refused("'weight_map': wanted an object, found nothing", INDEX)
         self.put(INDEX, "[" * 100000)

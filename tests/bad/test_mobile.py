@@ -156,13 +156,13 @@ TABLE = [
     ("a class without name", module(classes=[class_(b"__torch__.")]), "the name of a class is none"),
     ("a class in two lines", module(classes=[class_(b"__torch__.Ne\nt")]), "the name of a class is none"),
     ("an attribute that is no text", module(classes=[class_(names=(b"\xff", b"n"))]),
-     "the name of an attribute is no UTF-8"),
+     "the name of an attribute is not UTF-8"),
     ("a kind of the future", module([value(17, {})], 0), "a value of a kind that is not known"),
     ("a kind without a value", module([{0: number(1, INT)}], 0), "a value of which only the kind is there"),
     ("a dict without values", module([value(DICT, {0: to(words(0))})], 0),
      "a dict of more keys than values, or less"),
-    ("only the beginning", b"\x08\0\0\0PTMF", "points behind the end of the file"),
-    ("a root far away", b"\xff\xff\xff\xffPTMF" + bytes(60), "points behind the end of the file"),
+    ("only the beginning", b"\x08\0\0\0PTMF", "points past the end of the file"),
+    ("a root far away", b"\xff\xff\xff\xffPTMF" + bytes(60), "points past the end of the file"),
     ("zeros", b"\x08\0\0\0PTMF" + bytes(60), "a table without a vtable"),
 ]
 

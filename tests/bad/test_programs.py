@@ -105,11 +105,11 @@ PROGRAMS = [
     ("no meta", with_item(tensor_meta=None), CONFIG + ": tensor 'w': 'tensor_meta': wanted an object, found null"),
     ("no path", with_item(path_name=None), CONFIG + ": tensor 'w': 'path_name': wanted a text, found null"),
     ("a path upwards", with_item(path_name="../constants/tensor_0"),
-     CONFIG + ": tensor 'w': 'path_name' is no name of a record in 'data/weights/': '../constants/tensor_0'"),
+     CONFIG + ": tensor 'w': 'path_name' is not the name of a record in 'data/weights/': '../constants/tensor_0'"),
     ("an absolute path", with_item(path_name="/etc/passwd"),
-     CONFIG + ": tensor 'w': 'path_name' is no name of a record in 'data/weights/': '/etc/passwd'"),
+     CONFIG + ": tensor 'w': 'path_name' is not the name of a record in 'data/weights/': '/etc/passwd'"),
     ("an empty path", with_item(path_name=""),
-     CONFIG + ": tensor 'w': 'path_name' is no name of a record in 'data/weights/': ''"),
+     CONFIG + ": tensor 'w': 'path_name' is not the name of a record in 'data/weights/': ''"),
     ("a record that is missing", with_item(path_name="weight_1"),
      CONFIG + ": tensor 'w': the record 'data/weights/weight_1' is missing"),
     ("a record of odd length", program(weights={"weight_0": FOUR_FLOATS + b"x"}),
@@ -140,7 +140,7 @@ PROGRAMS = [
     ("big-endian", archive([("archive_format", b"pt2"), (".data/version", b"6\n"), ("byteorder", b"big")], "m"),
      "is a big-endian torch.export program, which is not read"),
     ("a record outside", archive([("m/archive_format", b"pt2"), ("m/.data/version", b"6\n"), ("x", b"1")], ""),
-     "'x' is outside of the folder 'm/': the archive was packed anew by another tool, and torch will not load it"),
+     "'x' is outside of the folder 'm/': the archive was repacked by another tool, and torch will not load it"),
 ]
 
 LIST_KEY = pickle_of(a=tensor(int_storage(b"]")))

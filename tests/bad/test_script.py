@@ -36,7 +36,7 @@ REFUSED = [
      "constants.pkl+0x8a: tensor 'constants.0': reaches 20 bytes into its storage 'constants/0' of 16 bytes"),
     ("a constant of a storage that is none",
      torch_script(pickled(NET), NET_CODE, pickled(tensor("0", kind="FooStorage") + b"\x85")),
-     "constants.pkl+0x%x: storage id: 'torch.FooStorage' is no storage class of torch" % (
+     "constants.pkl+0x%x: storage id: 'torch.FooStorage' is not a storage class of torch" % (
          (b"\x80\x02" + tensor("0", kind="FooStorage")).index(b"tQ") + 1)),
     ("broken constants", torch_script(pickled(NET), NET_CODE, b"\x80\x02\xff."),
      "archive/constants.pkl+0x2: unknown opcode 0xff"),
@@ -154,7 +154,7 @@ class Script(Converting):
         called = call("build_intlist", ints) + b")R"    # fuzz_script: what was written could not be read
         code, _, err = self.ckpt("info", self.write(torch_file(pickled(called))))
         self.assertEqual(code, 2)
-        self.assertIn("calls what build_intlist gives, which is no function", err)
+        self.assertIn("calls what build_intlist gives, which is not a function", err)
 
     def test_every_beginning_of_an_archive_is_read_or_refused(self):
         data = torch_script(pickled(NET), NET_CODE, pickled(tensor("0") + b"\x85"), [("constants/0", b"c" * 16)])

@@ -16,7 +16,7 @@ BARE = "is a bare pickle, made by pickle.dump, not by torch.save; 'ckpt dis' sho
 HTML = "is an HTML page: the server sent a web page (an error, a login) instead of the model"
 XML = "is an XML document: the server sent an error instead of the model"
 JSON = "is JSON text: a config, an index of shards, or an error message, not the model"
-SAFETENSORS = "+0x%x: the tensors take 4 bytes, the file has 3 behind its header: it is cut short"
+SAFETENSORS = "+0x%x: the tensors take 4 bytes, the file has 3 after its header: it is cut short"
 
 
 def safetensors(header_len):
@@ -62,7 +62,7 @@ TABLE = [
      "torch.save; 'ckpt dis' shows what is in it"),
     ("text that begins as one", b"N(0, 1) is no pickle.", "is a short text, not a checkpoint: 'N(0, 1) is no pickle.'"),
     ("an answer in words", b"Entry not found\n", "is a short text, not a checkpoint: 'Entry not found\\n'"),
-    ("a long text", b"Entry not found " * 40, "is no torch checkpoint: it begins with 'Entry not found '"),
+    ("a long text", b"Entry not found " * 40, "is not a torch checkpoint: it begins with 'Entry not found '"),
     ("git-annex pointer", b"/annex/objects/SHA256E-s4--" + b"4d7a" * 16 + b".pt\n",
      "is a git-annex pointer, the model itself was not fetched; run 'git annex get'"),
     ("git-annex link", b"../.git/annex/objects/xx/SHA256E-s4--" + b"4d7a" * 16,
@@ -86,8 +86,8 @@ TABLE = [
     ("safetensors whose length looks like a list", safetensors(0x5B20), SAFETENSORS % (8 + 0x5B20 + 3)),
     ("safetensors whose length looks like a pickle", safetensors(0x0280), SAFETENSORS % (8 + 0x0280 + 3)),
     ("safetensors, cut, whose length looks like an archive", b"PK\3\4\0\0\0\0{\"a\":",
-     "+0x0: the header is said to have 67324752 bytes, the file has 5 behind their number: it is cut short"),
-    ("tar", tar("a.bin"), "is a tar archive; unpack it first (many .pth.tar files are no tars, "
+     "+0x0: the header is said to have 67324752 bytes, the file has 5 after their number: it is cut short"),
+    ("tar", tar("a.bin"), "is a tar archive; unpack it first (many .pth.tar files are not tar archives, "
                           "this is one)"),
     ("ONNX", b"\x08\x07\x12\x07pytorch\x1a\x051.13", "is an ONNX model" + NOT_TORCH),
     ("Lua Torch7, number", b"\x03\0\0\0\x01\0\0\0rest", "is a Lua Torch7 file (.t7), not a PyTorch checkpoint"),
@@ -117,8 +117,8 @@ TABLE = [
      "record is 'word/document.xml'"),
     ("text", b"hello, world\n", "is a short text, not a checkpoint: 'hello, world\\n'"),
     ("escape sequences", b"\x1b[31mred\x1b[0m",
-     "is no torch checkpoint: it begins with '\\x1b[31mred\\x1b[0m'"),
-    ("one byte", b"P", "is no torch checkpoint: it begins with 'P'"),
+     "is not a torch checkpoint: it begins with '\\x1b[31mred\\x1b[0m'"),
+    ("one byte", b"P", "is not a torch checkpoint: it begins with 'P'"),
 ]
 
 

@@ -72,21 +72,21 @@ def shape(*numbers):
 # (what, file, end of the message)
 TABLE = [
     ("no storages", archive(made()[:3]),
-     "a tar archive of torch 0.1 without the member 'storages': it was cut off, or packed anew without it"),
+     "a tar archive of torch 0.1 without the member 'storages': it was cut off, or repacked without it"),
     ("no pickle", archive(made()[2:]),
-     "a tar archive of torch 0.1 without the member 'pickle': it was cut off, or packed anew without it"),
+     "a tar archive of torch 0.1 without the member 'pickle': it was cut off, or repacked without it"),
     ("a member twice", archive(made() + made()[3:]), "the member 'storages' is there twice"),
     ("a link", header(SOUND, 3, type=b"2"), "the member 'storages' is no plain file"),
     ("a wrong checksum", SOUND[:4 * BLOCK + 8] + b"\1" + SOUND[4 * BLOCK + 9:],
      "the checksum of a header of the tar archive is wrong"),
-    ("a size that is no number", header(SOUND, 3, size=b"8"), "the size in a header of the tar archive is no number"),
+    ("a size that is no number", header(SOUND, 3, size=b"8"), "the size in a header of the tar archive is not a number"),
     ("a size of 2^63", header(SOUND, 3, size=b"\x80\0\0\0\x80" + bytes(7)),
-     "the size in a header of the tar archive is no number"),
+     "the size in a header of the tar archive is not a number"),
     ("a size of 2^62", header(SOUND, 3, size=b"\x80\0\0\0\x40" + bytes(7)),
      "the tar archive is cut off: member 'storages' has 4611686018427387904 bytes, 6656 are there"),
     ("a size of 2^80", header(SOUND, 3, size=b"\x80\0\1" + bytes(9)),
-     "the size in a header of the tar archive is no number"),
-    ("a negative size", header(SOUND, 3, size=b"\xff" * 12), "the size in a header of the tar archive is no number"),
+     "the size in a header of the tar archive is not a number"),
+    ("a negative size", header(SOUND, 3, size=b"\xff" * 12), "the size in a header of the tar archive is not a number"),
     ("more members than torch wrote", archive(made() + [("x%d" % i, b"") for i in range(70)]),
      "is a tar archive of more than 64 members, torch wrote 4"),
     ("a count that is a text", storages("x"), "wanted the number of storages, found str"),
@@ -94,7 +94,7 @@ TABLE = [
     ("a count that is too large", storages(2, (7, "cpu", FLOAT), SIX, []),
      "wanted the key, the location and the class of a storage, found list"),
     ("no storage class", storages(1, (7, "cpu", Global("os", "system")), SIX, []),
-     "'os.system' is no storage class of torch"),
+     "'os.system' is not a storage class of torch"),
     ("a location that is a number", storages(1, (7, 0, FLOAT), SIX, []), "wanted the text of a device, found int"),
     ("a key that is a text", storages(1, ("7", "cpu", FLOAT), SIX, []), "wanted a number as key, found str"),
     ("a storage twice", storages(2, (7, "cpu", FLOAT), SIX, (7, "cpu", FLOAT), SIX, []),
@@ -181,7 +181,7 @@ class Tar(files.BadFileTest):
     def test_a_tar_of_something_else_is_named(self):
         for names in (["pickle"], ["sys_info", "x"], ["a%d" % i for i in range(70)] + ["storages"]):
             self.assert_refused(archive([(name, b"x") for name in names]),
-                                "is a tar archive; unpack it first (many .pth.tar files are no tars, this is one)")
+                                "is a tar archive; unpack it first (many .pth.tar files are not tar archives, this is one)")
 
     def test_it_is_not_written(self):
         path, target = self.write(SOUND, "old.pt"), self.path("new.pt")

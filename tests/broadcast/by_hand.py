@@ -167,7 +167,7 @@ def check_no_way(ranks):
             ("no folder", 8, (), r"rank 1 of 2 \(launcher none\) has no way to meet the others: give all ranks --rdzv file:DIR"),
             ("no key", 64, ("--rdzv", "file:" + ranks.folder), "give all ranks of each start a --job-key of its own"),
             ("no such way", 64, ("--rdzv", "smoke"), "wanted auto, pmix, mpi, file:DIR or id:HEX"),
-            ("id too short", 64, ("--rdzv", "id:12ab"), "the id of NCCL behind id: has 4 hex digits, wanted 256"),
+            ("id too short", 64, ("--rdzv", "id:12ab"), "the id of NCCL after id: has 4 hex digits, wanted 256"),
             ("no such folder", 6, ("--rdzv", "file:/no/such", "--job-key", "K"), "/no/such: cannot make the folder: No such file"),
             ("no PMIx", 8, ("--rdzv", "pmix"), "there is no PMIx server, PMIX_NAMESPACE is not set")):
         done = subprocess.run([CKPT, "broadcast", "--rank", "1", "--world-size", "2", *more, ranks.source, ranks.out],

@@ -35,7 +35,7 @@ with zipfile.ZipFile(sys.argv[1], "w", zipfile.ZIP_DEFLATED if sys.argv[2] == "d
 	[ "$status" = 2 ]
 	[[ $stderr = *"what is inside of an archive shares no blocks" ]]
 	ckpt broadcast --transport self a.zip::ddp_model.pt copy.pt
-	want 3 "ckpt: broadcast: a.zip::ddp_model.pt: is no file: what is inside of an archive is not broadcast by itself"
+	want 3 "ckpt: broadcast: a.zip::ddp_model.pt: is not a file: a file inside an archive cannot be broadcast on its own"
 	cmp a.zip before.zip
 	want_files a.zip before.zip
 }

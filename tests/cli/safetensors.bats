@@ -93,8 +93,8 @@ hint: did you mean 'model'?"
 	make w epoch seven double
 	ckpt convert made.pt out.safetensors
 	want 2 "ckpt: made.pt: 3 entries cannot be written as safetensors:
-  'epoch' is no tensor but an int
-  '7' has a key that is no str but int
+  'epoch' is not a tensor but an int
+  '7' has a key that is not a str but int
   'double' is complex128, which the format does not have
 hint: --drop-others leaves them out"
 	want_files made.pt
@@ -113,7 +113,7 @@ data = state_dict(w=tensor(), **{"n%02d" % i: number(i) for i in range(33)})
 open("made.pt", "wb").write(archive([("data.pkl", data), ("data/0", FOUR_FLOATS), ("version", b"3\n")]))
 PY
 	ckpt convert made.pt out.safetensors
-	[[ $status = 2 && $stderr = *": 33 entries cannot"*"'n19' is no tensor but an int
+	[[ $status = 2 && $stderr = *": 33 entries cannot"*"'n19' is not a tensor but an int
   and 13 more
 hint: "* && $stderr != *n20* ]]
 }

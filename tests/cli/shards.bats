@@ -158,7 +158,7 @@ body = b'}(' + text('a') + tensor() + text('b') + tensor() + text('c') + number(
 open('tied.pt', 'wb').write(torch_file(pickled(body)))"
 	ckpt split --to safetensors --ranks 2 tied.pt set
 	want 2 "ckpt: tied.pt: 1 entry cannot be written as safetensors:
-  'c' is no tensor but an int
+  'c' is not a tensor but an int
 hint: --drop-others leaves them out"
 	ckpt split --to safetensors --ranks 2 --drop-others tied.pt set
 	want 2 "ckpt: tied.pt: 'a' and 'b' share their bytes

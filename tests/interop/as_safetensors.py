@@ -32,8 +32,8 @@ TOKENS = [b"{", b"}", b"[", b"]", b",", b":", b'"', b"-", b"0", b"1", b"9", b"."
 STATED = {
     "there are two entries of this name": "the format forbids it, the package takes the last",
     "is there twice": "the same in the metadata",
-    "its entry is no object": "an array of values in the order of its own fields, which the format does not have",
-    "its dtype is no string": "an object with the dtype as key, which the format does not have",
+    "its entry is not an object": "an array of values in the order of its own fields, which the format does not have",
+    "its dtype is not a string": "an object with the dtype as key, which the format does not have",
     "too big integer": "sizes beyond 2^63 - 1, which torch cannot hold",
 }
 

@@ -69,8 +69,8 @@ static void metadata_name_what_shares_its_bytes(void **state)
 static const struct {
 	const char *text, *message;
 } bad[] = {
-	{ "", "the index is no JSON: '[' or '{' expected near end of file" },
-	{ "{\"a\": 1", "+0x7: the index is no JSON: '}' expected near end of file" },
+	{ "", "the index is not JSON: '[' or '{' expected near end of file" },
+	{ "{\"a\": 1", "+0x7: the index is not JSON: '}' expected near end of file" },
 	{ "[]", "the index: wanted an object with 'weight_map', found an array" },
 	{ "{}", "'weight_map': wanted an object, found nothing" },
 	{ "{\"weight_map\": [\"a\"]}", "'weight_map': wanted an object, found an array" },
@@ -86,7 +86,7 @@ static const struct {
 	{ "{\"weight_map\": {\"a\": \"c:b\"}}",
 	  "'a' is in the file 'c:b', which lies outside of the directory; it is not read" },
 	{ "{\"weight_map\": {\"a\": \"f\", \"a\": \"g\"}}",
-	  "+0x1d: the index is no JSON: duplicate object key near '\"a\"'" },
+	  "+0x1d: the index is not JSON: duplicate object key near '\"a\"'" },
 };
 
 static void what_is_wrong_with_an_index_is_said(void **state)

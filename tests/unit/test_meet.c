@@ -332,13 +332,13 @@ static void an_id_of_nccl_is_read_whole(void **state)
 	strcat(wish, "0");
 	assert_int_equal(ckpt_how_to_meet(wish, &w, look_up, (void *)none, &ways, &way, &err),
 			 CKPT_E_ARG);
-	assert_string_equal(unit_text(&err), "the id of NCCL behind id: has 257 hex digits, wanted 256");
+	assert_string_equal(unit_text(&err), "the id of NCCL after id: has 257 hex digits, wanted 256");
 	strcpy(wish + 200, "xyz");
 	assert_int_equal(ckpt_how_to_meet(wish, &w, look_up, (void *)none, &ways, &way, &err),
 			 CKPT_E_ARG);
 	assert_string_equal(
 		unit_text(&err),
-		"the id of NCCL behind id: has 197 hex digits and something else, wanted 256");
+		"the id of NCCL after id: has 197 hex digits and something else, wanted 256");
 }
 
 static void no_way_to_meet_is_told(void **state)

@@ -261,7 +261,7 @@ int ckpt_hf_index_parse(const char *text, size_t len, struct ckpt_hf_index *out,
 	*out = (struct ckpt_hf_index){ 0 };
 	if (!root)
 		return ckpt_error_at(err,
-				     ckpt_fail(err, CKPT_E_FORMAT, "the index is no JSON: %s",
+				     ckpt_fail(err, CKPT_E_FORMAT, "the index is not JSON: %s",
 					       ckpt_escape(shown, sizeof(shown), error.text,
 							   strlen(error.text))),
 				     NULL, NULL,
