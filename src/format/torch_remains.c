@@ -158,7 +158,7 @@ void ckpt_remnant_add_crc(struct ckpt_remnant *record, uint32_t crc32)
 
 /* ---- where a record begins and ends ---- */
 
-bool ckpt_remains_lay_out(const struct ckpt_remains *r, struct ckpt_remnant *record)
+bool ckpt_remains_expect_data_off(const struct ckpt_remains *r, struct ckpt_remnant *record)
 {
 	const char *inner = ckpt_remains_inner_name(r, record);
 	struct ckpt_zip_record one = { .name = inner, .size = record->csize };
@@ -171,8 +171,8 @@ bool ckpt_remains_lay_out(const struct ckpt_remains *r, struct ckpt_remnant *rec
 	return true;
 }
 
-enum ckpt_zip_found ckpt_remains_look_behind(const struct ckpt_remains *r,
-					     struct ckpt_remnant *record, uint64_t *end)
+enum ckpt_zip_found ckpt_remains_read_descriptor(const struct ckpt_remains *r,
+						 struct ckpt_remnant *record, uint64_t *end)
 {
 	uint64_t size = ckpt_source_size(r->source);
 	struct ckpt_zip_descriptor d = { 0 };
@@ -281,7 +281,7 @@ static int search_end(struct ckpt_remains *r, struct ckpt_remnant *record, uint6
 	if (!record->sized)
 		return 0;
 	record->csize = record->usize = *at - record->data_off;
-	ckpt_remains_look_behind(r, record, at);
+	ckpt_remains_read_descriptor(r, record, at);
 	return 0;
 }
 
@@ -338,7 +338,7 @@ static bool find_size(struct ckpt_remains *r, struct ckpt_remnant *record)
 static int check_found_size(struct ckpt_remains *r, struct ckpt_remnant *record, uint64_t *at,
 			    struct ckpt_error *err)
 {
-	enum ckpt_zip_found found = ckpt_remains_look_behind(r, record, at);
+	enum ckpt_zip_found found = ckpt_remains_read_descriptor(r, record, at);
 	struct ckpt_remnant other = *record;
 	uint64_t end;
 	uint32_t mark;
@@ -348,8 +348,8 @@ static int check_found_size(struct ckpt_remains *r, struct ckpt_remnant *record,
 	if (found == CKPT_ZIP_THERE || r->quick || !record->csize)
 		return 0;
 	/* the header itself may be damaged, and the data may begin elsewhere */
-	if (ckpt_remains_lay_out(r, &other) &&
-	    ckpt_remains_look_behind(r, &other, &end) == CKPT_ZIP_THERE) {
+	if (ckpt_remains_expect_data_off(r, &other) &&
+	    ckpt_remains_read_descriptor(r, &other, &end) == CKPT_ZIP_THERE) {
 		*record = other;
 		*at = end;
 		return 0;
@@ -451,9 +451,9 @@ static int read_record(struct ckpt_remains *r, const struct ckpt_zip_local *loca
 	else if (find_size(r, record))
 		rc = check_found_size(r, record, at, err);
 	if (rc == 0 && ckpt_remains_is_called(r, record, "data.pkl")) {
-		rc = ckpt_remains_take_pickle(r, (uint32_t)(record - r->records), err);
+		rc = ckpt_remains_read_pickle(r, (uint32_t)(record - r->records), err);
 		if (rc == 0 && record->sized && !local->says_size)
-			ckpt_remains_look_behind(r, record, at);
+			ckpt_remains_read_descriptor(r, record, at);
 	}
 	if (rc == 0 && !record->sized && (!r->quick || !ckpt_remains_key(r, record)))
 		rc = search_end(r, record, 0, at, err);

@@ -100,8 +100,8 @@ int ckpt_remains_add(struct ckpt_remains *remains, const char *name, uint32_t na
 void ckpt_remnant_add_crc(struct ckpt_remnant *record, uint32_t crc32);
 
 /* Read the descriptor after the csize bytes of RECORD, and note in RECORD what is there. */
-enum ckpt_zip_found ckpt_remains_look_behind(const struct ckpt_remains *remains,
-					     struct ckpt_remnant *record, uint64_t *end);
+enum ckpt_zip_found ckpt_remains_read_descriptor(const struct ckpt_remains *remains,
+						 struct ckpt_remnant *record, uint64_t *end);
 
 /* Is it the name of a record in this archive? One of torch's, as long as the folder is unknown. */
 bool ckpt_remains_is_ours(const struct ckpt_remains *remains, const char *name, size_t len);
@@ -113,12 +113,12 @@ bool ckpt_remains_expects(const struct ckpt_remains *remains, const char *name, 
  * Record I is data.pkl: find its size, if that is unknown, and keep what it decodes to, if it can
  * be decoded. (torch_remains_pickle.c)
  */
-int ckpt_remains_take_pickle(struct ckpt_remains *remains, uint32_t i, struct ckpt_error *err);
+int ckpt_remains_read_pickle(struct ckpt_remains *remains, uint32_t i, struct ckpt_error *err);
 
 /* 0, or CKPT_E_CANCELLED. */
 int ckpt_remains_check_cancel(const struct ckpt_remains *remains, struct ckpt_error *err);
 
 /* Set data_off of RECORD to where torch's layout puts it. False: it is the same, or unknown. */
-bool ckpt_remains_lay_out(const struct ckpt_remains *remains, struct ckpt_remnant *record);
+bool ckpt_remains_expect_data_off(const struct ckpt_remains *remains, struct ckpt_remnant *record);
 
 #endif

@@ -103,7 +103,7 @@ static int add_size(struct ckpt_remains *r, const struct ckpt_value *persid, str
 	return 0;
 }
 
-int ckpt_remains_take_pickle(struct ckpt_remains *r, uint32_t i, struct ckpt_error *err)
+int ckpt_remains_read_pickle(struct ckpt_remains *r, uint32_t i, struct ckpt_error *err)
 {
 	struct ckpt_remnant *record = &r->records[i];
 	uint8_t *bytes;

@@ -29,11 +29,11 @@ static void find_data(const struct ckpt_remains *r, struct ckpt_remnant *record)
 		record->data_off = record->header_off + LOCAL_BYTES + record->name_len + lens[2] +
 				   ((uint64_t)lens[3] << 8);
 	other.data_off = record->data_off;
-	if (ckpt_remains_look_behind(r, record, &end) == CKPT_ZIP_THERE || !record->csize ||
-	    !ckpt_remains_lay_out(r, &other))
+	if (ckpt_remains_read_descriptor(r, record, &end) == CKPT_ZIP_THERE || !record->csize ||
+	    !ckpt_remains_expect_data_off(r, &other))
 		return;
 	/* torch's layout is the better guess: the lengths in a sound header were read before */
-	ckpt_remains_look_behind(r, &other, &end);
+	ckpt_remains_read_descriptor(r, &other, &end);
 	*record = other;
 }
 
@@ -130,14 +130,14 @@ static int add_entry(struct ckpt_remains *r, const struct ckpt_zip_entry *e, str
 			record->csize = e->csize;
 			record->usize = e->usize;
 			record->sized = true;
-			ckpt_remains_look_behind(r, record, &end);
+			ckpt_remains_read_descriptor(r, record, &end);
 		}
 		record->in_directory = true;
 	}
 	if (record->csize == e->csize)
 		ckpt_remnant_add_crc(record, e->crc32);
 	if (r->pickle_at < 0 && ckpt_remains_is_called(r, record, "data.pkl"))
-		rc = ckpt_remains_take_pickle(r, (uint32_t)(record - r->records), err);
+		rc = ckpt_remains_read_pickle(r, (uint32_t)(record - r->records), err);
 	return rc;
 }
 
