@@ -28,7 +28,7 @@ static int greatest(void *comm, ckpt_cuda_stream stream, ckpt_cuda_address addre
 	return ckpt_nccl_comm_greatest(comm, stream, address, count, err);
 }
 
-static bool let_go(void *comm)
+static bool abort_comm(void *comm)
 {
 	return ckpt_nccl_comm_abort(comm);
 }
@@ -57,7 +57,7 @@ int ckpt_transport_open_nccl(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *
 		.broadcast = broadcast,
 		.ready = ready,
 		.greatest = greatest,
-		.abort = let_go,
+		.abort = abort_comm,
 		.close = close_comm,
 	};
 	struct wish wish = { cuda, id, rank, size, deadline };

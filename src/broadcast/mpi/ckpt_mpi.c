@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ckpt-mpi.so: ckpt broadcast over MPI. Built with the site's mpicc; has nothing of libckpt in it
- * but a few declarations, and is called by one thread.
+ * ckpt-mpi.so: ckpt broadcast over MPI. It is built with the site's mpicc, has nothing of libckpt
+ * in it but a few declarations, and is called by one thread.
+ *
+ * What must stay true: between joining and closing no call of MPI blocks, since MPI does not report
+ * that a rank has died; every wait polls until a deadline. After a failure (`broken`), memory that
+ * MPI may still write to is not freed, and MPI_Finalize(), which would hang, is not called.
  */
 #include "base/clock.h"
 #include "base/plugin_fail.h"
@@ -16,8 +20,8 @@ enum {
 	HOST = 64,
 	HERE = 1, /* tags of messages between two ranks */
 	MISSING = 2,
-	CHUNK = 16,	  /* and the ticket: with several roots they overtake each other */
-	MOST_MISSING = 8, /* that are named */
+	CHUNK = 16,	  /* plus the ticket: chunks of several roots overtake each other */
+	MOST_MISSING = 8, /* ranks that are named */
 	POLL_NSEC = 20000,
 };
 
@@ -26,7 +30,7 @@ struct mpi {
 	MPI_Comm comm;
 	struct ckpt_transport_chunk chunks[CKPT_MOST_FLYING]; /* by ticket, as the next two */
 	MPI_Request flying[CKPT_MOST_FLYING];
-	bool comes[CKPT_MOST_FLYING]; /* FLYING brings it; else it hands it on, or is done */
+	bool comes[CKPT_MOST_FLYING]; /* FLYING receives it; else FLYING sends it, or is done */
 	bool broken;
 	char (*hosts)[HOST]; /* by rank */
 };
@@ -50,33 +54,33 @@ static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckp
 
 static void release(struct ckpt_transport *t, void *buffer)
 {
-	/* what MPI may still write to stays */
+	/* MPI may still write to it */
 	if (!((struct mpi *)t)->broken)
 		free(buffer);
 }
 
-static int neighbour(const struct mpi *m, uint32_t step)
+static int neighbor(const struct mpi *m, uint32_t step)
 {
 	return (int)((m->base.rank + step) % m->base.size);
 }
 
-/* To the next rank, unless that is where it came from first. */
-static int hand_on(struct mpi *m, unsigned ticket, struct ckpt_error *err)
+/* Send a chunk to the next rank, unless that is its root. */
+static int send_to_next(struct mpi *m, unsigned ticket, struct ckpt_error *err)
 {
 	const struct ckpt_transport_chunk *c = &m->chunks[ticket];
 	int rc = MPI_SUCCESS;
 
 	m->comes[ticket] = false;
-	if (neighbour(m, 1) != (int)c->root)
-		rc = MPI_Isend(c->buffer, (int)c->nbytes, MPI_BYTE, neighbour(m, 1),
+	if (neighbor(m, 1) != (int)c->root)
+		rc = MPI_Isend(c->buffer, (int)c->nbytes, MPI_BYTE, neighbor(m, 1),
 			       CHUNK + (int)ticket, m->comm, &m->flying[ticket]);
 	return rc == MPI_SUCCESS ? 0 : fail_mpi(m, "MPI_Isend", rc, err);
 }
 
 /*
- * From its root every rank hands a chunk on to the next one as soon as it has it: each sends and
- * receives every byte once, however many there are. MPI_Ibcast of a few ranks sends from the root
- * to each of them.
+ * Every rank sends a chunk to the next one as soon as it has it: so each sends and receives every
+ * byte once, however many ranks there are. MPI_Ibcast of a few ranks sends from the root to each of
+ * them.
  */
 static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *chunk,
 		 unsigned ticket, struct ckpt_error *err)
@@ -86,14 +90,14 @@ static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *ch
 
 	m->chunks[ticket] = *chunk;
 	if (chunk->root == t->rank)
-		return hand_on(m, ticket, err);
+		return send_to_next(m, ticket, err);
 	m->comes[ticket] = true;
-	rc = MPI_Irecv(chunk->buffer, (int)chunk->nbytes, MPI_BYTE, neighbour(m, t->size - 1),
+	rc = MPI_Irecv(chunk->buffer, (int)chunk->nbytes, MPI_BYTE, neighbor(m, t->size - 1),
 		       CHUNK + (int)ticket, m->comm, &m->flying[ticket]);
 	return rc == MPI_SUCCESS ? 0 : fail_mpi(m, "MPI_Irecv", rc, err);
 }
 
-/* All that have come are handed on, whichever is asked for. */
+/* Also sends all other chunks that have arrived to the next rank. */
 static int test(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *err)
 {
 	struct mpi *m = (struct mpi *)t;
@@ -104,7 +108,7 @@ static int test(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *er
 		return fail_mpi(m, "MPI_Testsome", rc, err);
 	for (int i = 0; result == 0 && n != MPI_UNDEFINED && i < n; i++)
 		if (m->comes[which[i]])
-			result = hand_on(m, (unsigned)which[i], err);
+			result = send_to_next(m, (unsigned)which[i], err);
 	return result < 0 ? result : m->flying[ticket] == MPI_REQUEST_NULL;
 }
 
@@ -134,7 +138,7 @@ static int vote(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint6
 	return rc == MPI_SUCCESS ? 0 : fail_mpi(m, "MPI_Iallreduce", rc, err);
 }
 
-/* ---- who is silent ---- */
+/* ---- which ranks are silent ---- */
 
 static bool wait_until(MPI_Request *request, uint64_t deadline)
 {
@@ -147,8 +151,8 @@ static bool wait_until(MPI_Request *request, uint64_t deadline)
 	return rc == MPI_SUCCESS && done;
 }
 
-/* MISSING: how many, and the first of them. */
-static void say_missing(const struct mpi *m, const int *missing, char *text, size_t size)
+/* MISSING: their number, and the first of them. */
+static void list_missing(const struct mpi *m, const int *missing, char *text, size_t size)
 {
 	size_t len = 0;
 
@@ -160,7 +164,7 @@ static void say_missing(const struct mpi *m, const int *missing, char *text, siz
 		snprintf(text + len, size - len, " and %d more", missing[0] - MOST_MISSING);
 }
 
-/* Rank 0 waits for a word of all others, and tells those who came who did not. */
+/* On rank 0: wait for a message of every other rank, and send the missing ones to those. */
 static void collect(struct mpi *m, uint64_t deadline, int *missing)
 {
 	bool *here = calloc(m->base.size, sizeof(*here));
@@ -188,8 +192,8 @@ static void collect(struct mpi *m, uint64_t deadline, int *missing)
 }
 
 /*
- * Those who live come here when their patience ends, which is not at the same time. Over messages
- * between two ranks, as the collective ones wait for the lost.
+ * The ranks that live come here when their time is over, which is not at the same moment. It uses
+ * messages between two ranks, since collective calls would wait for the lost rank.
  */
 static void find_silent(struct ckpt_transport *t, uint64_t nsec, char *text, size_t size)
 {
@@ -199,7 +203,7 @@ static void find_silent(struct ckpt_transport *t, uint64_t nsec, char *text, siz
 	MPI_Request request;
 
 	rank = (int)t->rank;
-	missing[0] = 1; /* rank 0, if it tells nothing else */
+	missing[0] = 1; /* rank 0, unless it sends something else */
 	missing[1] = 0;
 	if (rank == 0) {
 		collect(m, deadline, missing);
@@ -209,11 +213,11 @@ static void find_silent(struct ckpt_transport *t, uint64_t nsec, char *text, siz
 		    MPI_SUCCESS)
 			wait_until(&request, deadline + nsec);
 	}
-	say_missing(m, missing, text, size);
+	list_missing(m, missing, text, size);
 }
 
-/* MPI cannot go on without a rank, nor end properly: mpirun ends all when this process does. */
-static void let_go(struct ckpt_transport *t)
+/* MPI cannot go on without a rank, nor end in order: mpirun ends all when this process ends. */
+static void give_up(struct ckpt_transport *t)
 {
 	((struct mpi *)t)->broken = true;
 }
@@ -269,7 +273,7 @@ int ckpt_mpi_open_here(int version, struct ckpt_transport **out, struct ckpt_err
 		.begin = begin,
 		.test = test,
 		.vote = vote,
-		.abort = let_go,
+		.abort = give_up,
 		.close = close_mpi,
 		.find_silent = find_silent,
 	};
