@@ -7,6 +7,10 @@
  *
  * The model has, like an ExportedProgram, `state_dict`, `constants` and `example_inputs`.
  * Archives of several programs have these for each, under its name.
+ *
+ * What must stay true: state_dicts of the document has the `state_dict` of each program, which is
+ * recognized by the address of that name; from torch 2.7 on, missing weights or constants are an
+ * error, so that no tensors are left out silently.
  */
 #include "format/torch_export.h"
 

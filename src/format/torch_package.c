@@ -4,6 +4,11 @@
  * storages as `.data/<number>.storage`. Source: torch/package/package_exporter.py,
  * package_importer.py; checked with torch 1.13 to 2.14. The model is a dict from the path of a
  * pickle to what was pickled.
+ *
+ * What must stay true: a record counts as a pickle by its first and last bytes (by its name, if it
+ * is compressed), and one that looks like a pickle but cannot be decoded is an error: no tensors
+ * are left out silently. Only an importer can make a 'reduce_package' object, so its call is BOUND
+ * and is never written.
  */
 #include "format/bundle.h"
 
@@ -93,7 +98,8 @@ static int make_call_of_reduced(struct ckpt_maker *maker, struct ckpt_value *v,
 	struct ckpt_call *call;
 
 	if (last[1]->kind != CKPT_TUPLE) /* as value.h promises of every call */
-		return ckpt_fail(err, CKPT_E_FORMAT, "the arguments of a 'reduce_package' are not a tuple");
+		return ckpt_fail(err, CKPT_E_FORMAT,
+				 "the arguments of a 'reduce_package' are not a tuple");
 	call = ckpt_arena_calloc(maker->arena, 1, sizeof(*call));
 	if (!call)
 		return ckpt_arena_fail(maker->arena, err);

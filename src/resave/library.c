@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects of Python's library that are written otherwise by protocol, or by Python.
- * Source: CPython 3.9 to 3.14, Modules/_datetimemodule.c and Modules/arraymodule.c, Lib/pathlib.
+ * Objects of Python's library that another protocol or another Python writes in another way: times,
+ * paths and arrays. Source: CPython 3.9 to 3.14, Modules/_datetimemodule.c and
+ * Modules/arraymodule.c, Lib/pathlib.
+ *
+ * What must stay true: a call whose arguments are not exactly those that CPython writes stays as it
+ * is in the file, only with its attributes.
  */
 #include "resave/resaver.h"
 
 #include <string.h>
 
-/* The bytes that V is, or that _codecs.encode() makes; NULL: it is none, or no memory. */
+/* The bytes that V is, or that _codecs.encode() makes; NULL: V is not bytes, or no memory. */
 static const struct ckpt_value *as_bytes(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	v = ckpt_resave_now(s, v);
@@ -17,8 +21,8 @@ static const struct ckpt_value *as_bytes(struct ckpt_saver *s, const struct ckpt
 }
 
 /*
- * The second of two equal hours (fold=1) is a bit of the month, or of the hour of a time, which
- * only protocol 4 and later write.
+ * fold=1, the second of two equal hours, is a bit of the month, or of the hour in a time. Only
+ * protocol 4 and later write it.
  */
 const struct ckpt_value *ckpt_resave_time(struct ckpt_saver *s, const struct ckpt_value *v)
 {
@@ -44,7 +48,7 @@ const struct ckpt_value *ckpt_resave_time(struct ckpt_saver *s, const struct ckp
 }
 
 /*
- * Python up to 3.11 interns the parts of a path, but for the one that it joins of a drive and a
+ * Python up to 3.11 interns the parts of a path, except the one that it joins from a drive and a
  * backslash.
  */
 const struct ckpt_value *ckpt_resave_path(struct ckpt_saver *s, const struct ckpt_value *v)
@@ -77,12 +81,9 @@ const struct ckpt_value *ckpt_resave_path(struct ckpt_saver *s, const struct ckp
 
 /* ---- array.array ---- */
 
-/*
- * What the third argument of _array_reconstructor() says of the items, those of the byte order that
- * is common.
- */
+/* What the third argument of _array_reconstructor() says about little-endian items. */
 static const struct {
-	char kind; /* 'u' unsigned, 'i' signed, 'f' float; 0: none that is known here */
+	char kind; /* 'u' unsigned, 'i' signed, 'f' float; 0: unknown, or big-endian */
 	uint8_t width;
 } machine_formats[] = {
 	[0] = { 'u', 1 },  [1] = { 'i', 1 },  [2] = { 'u', 2 },	 [4] = { 'i', 2 },
@@ -126,9 +127,7 @@ static const struct ckpt_value *array_item(struct ckpt_saver *s, char kind, uint
 	return v;
 }
 
-/*
- * _array_reconstructor(class, 'f', format, bytes) -> class('f', list), as protocols up to 2 have it
- */
+/* _array_reconstructor(class, 'f', format, bytes) -> class('f', list), as in protocols up to 2. */
 const struct ckpt_value *ckpt_resave_array(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *format = ckpt_resave_arg(s, v, 2),
