@@ -26,7 +26,7 @@ extern bool ignore_damage;
 		 "edit IN itself and write no OUT; crash-safe, moves no unchanged tensor"), \
 		OPT_FLAG( \
 			"free", 0, &(s).free, \
-			"with -i, give the blocks of dead bytes back to the disk; what others map of them becomes zeros"), \
+			"with -i, give dead blocks back; who has them mapped sees zeros"), \
 		OPT_FLAG( \
 			"force", 'f', &(s).force, \
 			"replace OUT if it exists; with -i, edit even symlinks and hard links"), \
