@@ -450,6 +450,10 @@ static void check_data(struct checked_call *c)
 			say_not_understood(c, "a text with what is no character");
 		ckpt_scan_mark(first, CKPT_SCAN_USED);
 		return;
+	case CKPT_CALL_FACTORY:
+		if (first && first->kind == CKPT_GLOBAL)
+			check_inner(c, CKPT_CALL_REDUCE, first, &ckpt_value_empty_tuple);
+		return;
 	case CKPT_CALL_RANGE:
 		if (!ckpt_scan_is_range(c->args))
 			say_not_understood(c, "wanted a range that lies in the text");

@@ -8,15 +8,19 @@
 #include "scan/zip.h"
 
 #include "base/grow.h"
+#include "io/unzstd.h"
+#include "set/dcp/dcp.h"
 #include "set/dcp/index.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* items that are looked into though they are none: the verdict stands after the first */
-enum { MOST_ODD = 8 };
+enum { MOST_ODD = 8, EDGE = 4096 };
 
 struct item_extent {
 	uint64_t start, end;
@@ -108,6 +112,36 @@ static void look_at_item(struct data_file *f, const struct ckpt_dcp_chunk *chunk
 	ckpt_source_unref(part);
 }
 
+/*
+ * A packed item is looked into as what it unpacks to, which takes of what may be unpacked as the
+ * records of archives do.
+ */
+static void look_at_packed(struct data_file *f, const struct ckpt_dcp_chunk *chunk)
+{
+	struct ckpt_scanner *s = f->s;
+	struct ckpt_source *packed = NULL, *item = NULL;
+	const char *before;
+	char place[32];
+	int rc = !ckpt_dcp_is_zstd(chunk->transform) ? CKPT_E_UNSUPPORTED : ckpt_source_slice(f->source, chunk->off, chunk->len, &packed, NULL);
+
+	if (rc == 0)
+		rc = ckpt_source_unzstd(packed, s->budget, EDGE, &item, NULL);
+	ckpt_source_unref(packed);
+	snprintf(place, sizeof(place), "@0x%" PRIx64, chunk->off);
+	before = ckpt_scan_enter(s, place, strlen(place));
+	if (rc < 0) {
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET, "an item that is packed in a way that is not looked into, or unpacks to too much");
+		s->where = before;
+		return;
+	}
+	s->budget -= ckpt_source_size(item);
+	s->depth++;
+	ckpt_scan_source(s, item, CKPT_SCAN_PART);
+	s->depth--;
+	s->where = before;
+	ckpt_source_unref(item);
+}
+
 /* In the order of the index's files. */
 static int by_file(const void *a, const void *b)
 {
@@ -125,7 +159,12 @@ static void check_items(struct data_file *f)
 	for (uint64_t i = 0; i < f->chunk_count && f->s->rc == 0; i++) {
 		const struct ckpt_dcp_chunk *chunk = f->chunks[i];
 
-		if (chunk->len && !chunk->transform && !(listed && is_archive(f, chunk->off, chunk->len)) && odd++ < MOST_ODD)
+		if (chunk->len && chunk->transform) {
+			if (odd++ < MOST_ODD)
+				look_at_packed(f, chunk);
+			continue;
+		}
+		if (chunk->len && !(listed && is_archive(f, chunk->off, chunk->len)) && odd++ < MOST_ODD)
 			look_at_item(f, chunk);
 	}
 	if (odd > MOST_ODD)
@@ -164,16 +203,23 @@ static void scan_whole(struct data_file *f)
 /* FOLDER: where the index lies, with a slash behind, or "". */
 static void check_file(struct data_file *f, const char *folder, int folder_len)
 {
+	size_t len = strlen(f->name);
 	char *path;
 
 	if (is_safetensors(f->name)) /* numbers alone */
 		return;
-	if (asprintf(&path, "%.*s%s", folder_len, folder, f->name) < 0) {
+	/* as pathlib has it, with which torch puts it together */
+	while (len && (f->name[len - 1] == '/' || (len > 1 && f->name[len - 1] == '.' && f->name[len - 2] == '/')))
+		len--;
+	if (asprintf(&path, "%.*s%.*s", *f->name == '/' ? 0 : folder_len, folder, (int)len, f->name) < 0) {
 		f->s->no_memory = true;
 		return;
 	}
 	/* else it is not there: nothing is loaded of it */
-	if (ckpt_source_open(path, &f->source, NULL) == 0) {
+	if (ckpt_source_open(path, &f->source, NULL) < 0) {
+		if (access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR))
+			ckpt_scan_find(f->s, CKPT_SCAN_UNREADABLE, "index", CKPT_NO_OFFSET, "a data file that cannot be opened");
+	} else {
 		check_items(f);
 		if (!f->s->in_folder)
 			scan_whole(f);

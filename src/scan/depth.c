@@ -13,7 +13,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_DEPTH = 5000, BEING_VISITED = 1, VISITED = 2 };
+enum { MOST_DEPTH = 5000, MOST_ARRAYS = 16, BEING_VISITED = 1, VISITED = 2 };
 
 static bool is_container(const struct ckpt_value *v)
 {
@@ -60,6 +60,9 @@ struct descent {
 	uint32_t *heights; /* owned, by ids: 0, BEING_VISITED, or VISITED and the height */
 	const struct ckpt_value **stack; /* owned */
 	uint32_t depth, cap, highest;
+	uint32_t most;	/* objects above each other that count */
+	bool arrays;	/* count arrays of objects alone, which may not be in themselves */
+	bool is_circle; /* one of those was met that is being visited */
 	bool down; /* push those that were not visited; else find the highest */
 };
 
@@ -73,6 +76,7 @@ static bool visit(struct descent *d, const struct ckpt_value *v)
 		uint32_t height = d->heights[v->id] >= VISITED ? d->heights[v->id] - VISITED : 0;
 
 		d->highest = height > d->highest ? height : d->highest;
+		d->is_circle |= d->heights[v->id] == BEING_VISITED;
 		return true;
 	}
 	if (d->heights[v->id])
@@ -108,6 +112,15 @@ static bool visit_inner(struct descent *d, const struct ckpt_value *v)
 	return call->args->kind != CKPT_TUPLE || visit_all(d, &call->args->u.seq);
 }
 
+/* numpy goes down into what is in them where they are compared, or added: its own loops, without a look. */
+static bool is_array_of_objects(const struct ckpt_value *v)
+{
+	const struct ckpt_value *state = v->kind == CKPT_CALL ? v->u.call->state : NULL;
+
+	return state && state->kind == CKPT_TUPLE && state->u.seq.count == 5 && state->u.seq.items[4]->kind == CKPT_LIST &&
+	       (ckpt_value_is_call_of(v, "numpy.core.multiarray", "_reconstruct") || ckpt_value_is_call_of(v, "numpy._core.multiarray", "_reconstruct"));
+}
+
 static bool is_too_deep(struct descent *d, const struct ckpt_value *first)
 {
 	d->down = true;
@@ -128,18 +141,38 @@ static bool is_too_deep(struct descent *d, const struct ckpt_value *first)
 			return false;
 		if (d->down)
 			continue;
-		d->heights[v->id] = d->highest + (v->kind == CKPT_CALL) + VISITED;
-		if (d->highest >= MOST_DEPTH)
+		d->heights[v->id] = d->highest + (d->arrays ? is_array_of_objects(v) : v->kind == CKPT_CALL) + VISITED;
+		if (d->highest >= d->most || (d->arrays && d->is_circle))
 			return true;
 		d->depth--;
 	}
 	return false;
 }
 
+/* One that lies in nothing has none in it that does not. */
+static void check_arrays(struct ckpt_scan_walk *w)
+{
+	struct descent d = { .w = w, .most = MOST_ARRAYS, .arrays = true };
+	bool any = false;
+
+	for (uint32_t i = 0; i < w->inner_count && !any; i++)
+		any = is_array_of_objects(w->inner[i]);
+	d.heights = any ? calloc(w->doc.next_id + (size_t)1, sizeof(*d.heights)) : NULL;
+	w->s->no_memory |= any && !d.heights;
+	for (uint32_t i = 0; d.heights && i < w->inner_count && w->s->rc == 0 && !w->s->no_memory; i++)
+		if (is_array_of_objects(w->inner[i]) && is_too_deep(&d, w->inner[i])) {
+			ckpt_scan_find(w->s, CKPT_SCAN_UNREADABLE, "amount", w->in->base, "arrays of objects in themselves, or more than %d of them in each other: numpy has no end there", MOST_ARRAYS);
+			break;
+		}
+	free(d.heights);
+	free(d.stack);
+}
+
 void ckpt_scan_check_depth(struct ckpt_scan_walk *w)
 {
-	struct descent d = { .w = w };
+	struct descent d = { .w = w, .most = MOST_DEPTH };
 
+	check_arrays(w);
 	if (w->inner_count <= MOST_DEPTH)
 		return; /* it cannot be deeper than that */
 	d.heights = calloc(w->doc.next_id + (size_t)1, sizeof(*d.heights));

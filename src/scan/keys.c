@@ -221,6 +221,31 @@ static bool is_few_bytes(const struct ckpt_value *v)
  * complex one shares its with very many, and a longer one with all that are the same as a double.
  * Texts have that of a Python text.
  */
+/*
+ * Not-a-numbers of any bits: until 3.10 Python has one hash for all of them, and none equals
+ * another. In either byte order; of numbers of more than 8 bytes any may be one.
+ */
+static bool may_be_nan(const struct ckpt_value *number)
+{
+	uint8_t bytes[64];
+	uint64_t len = number->kind == CKPT_CALL ? 0 : number->u.bytes.len;
+
+	if (number->kind == CKPT_CALL) {
+		number = argument(number, 0);
+		if (number->kind != CKPT_STR || number->u.bytes.len > sizeof(bytes) || !ckpt_latin1_narrow(number->u.bytes.ptr, number->u.bytes.len, bytes, &len))
+			return true;
+	} else if (len <= sizeof(bytes)) {
+		memcpy(bytes, number->u.bytes.ptr, len);
+	}
+	for (unsigned order = 0; order < 2 && len >= 2 && len <= 8; order++) {
+		uint8_t high = order ? bytes[0] : bytes[len - 1], next = order ? bytes[1] : bytes[len - 2];
+
+		if (len == 2 ? (high & 0x7C) == 0x7C : (high & 0x7F) == 0x7F && (next & 0x80))
+			return true;
+	}
+	return len < 2 || len > 8;
+}
+
 static bool hash_of_scalar(const struct ckpt_value *v, uint64_t *hash)
 {
 	const struct ckpt_value *number = argument(v, 1);
@@ -235,8 +260,8 @@ static bool hash_of_scalar(const struct ckpt_value *v, uint64_t *hash)
 	case 'S': return true;
 	case 'b':
 	case 'i':
-	case 'u':
-	case 'f': return is_few_bytes(number);
+	case 'u': return is_few_bytes(number);
+	case 'f': return is_few_bytes(number) && !may_be_nan(number);
 	case 'm':
 	case 'M': /* numpy 1 hashes the number, whatever it counts */
 		if (number->kind == CKPT_CALL && ckpt_value_is_call_of(number, "_codecs", "encode"))

@@ -31,6 +31,7 @@ enum ckpt_scan_call {
 	CKPT_CALL_TENSOR_WHOLE,
 	CKPT_CALL_OF_TENSORS,	   /* makes a tensor of others, or of arrays, as large as these */
 	CKPT_CALL_OF_PLACES,	   /* the same, and numbers in one of them are places in another */
+	CKPT_CALL_FACTORY,	   /* keeps its first argument, and calls it for keys that are not there */
 	/* (..., bytes or text, start, end, reason): the range lies in these */
 	CKPT_CALL_RANGE,
 	CKPT_CALL_DATE,		   /* date(bytes) and the like, or numbers */

@@ -68,6 +68,19 @@ static char letter_of(const struct ckpt_value *dtype)
 		       : 0;
 }
 
+/* Bytes of an item: 'U5' has 20. */
+static int64_t size_of(const struct ckpt_value *dtype)
+{
+	const struct ckpt_value *text = item(dtype->u.call->args, 0);
+	char letter = letter_of(dtype);
+	int64_t n = 0;
+
+	for (uint64_t i = 0; i < text->u.bytes.len; i++)
+		if (ckpt_is_digit((unsigned char)text->u.bytes.ptr[i]))
+			n = n * 10 + (text->u.bytes.ptr[i] - '0');
+	return letter == 'U' ? 4 * n : n;
+}
+
 /* No objects. It may be an array of items itself, as fields may be. */
 static bool is_numbers_dtype(const struct ckpt_value *v)
 {
@@ -84,22 +97,15 @@ static bool is_subarray(const struct ckpt_value *dtype)
 	return array && array->kind != CKPT_NONE;
 }
 
-bool ckpt_scan_is_item_dtype(const struct ckpt_value *v)
+/* 'S0', 'U0', 'V0': numpy writes none, and what makes tensors of arrays divides by their size. */
+static bool has_no_bytes(const struct ckpt_value *dtype)
 {
-	return is_numbers_dtype(v) && !is_subarray(v);
+	return strchr("SUV", letter_of(dtype)) && !size_of(dtype);
 }
 
-/* Bytes of an item: 'U5' has 20. */
-static int64_t size_of(const struct ckpt_value *dtype)
+bool ckpt_scan_is_item_dtype(const struct ckpt_value *v)
 {
-	const struct ckpt_value *text = item(dtype->u.call->args, 0);
-	char letter = letter_of(dtype);
-	int64_t n = 0;
-
-	for (uint64_t i = 0; i < text->u.bytes.len; i++)
-		if (ckpt_is_digit((unsigned char)text->u.bytes.ptr[i]))
-			n = n * 10 + (text->u.bytes.ptr[i] - '0');
-	return letter == 'U' ? 4 * n : n;
+	return is_numbers_dtype(v) && !is_subarray(v) && !has_no_bytes(v);
 }
 
 /* A dtype inside of another: it is made already, so it is none that contains this one. */
@@ -300,7 +306,7 @@ bool ckpt_scan_check_array_state(const struct ckpt_value *state)
 	const struct ckpt_value *dtype = item(state, 2), *data = item(state, 4);
 	char letter = dtype ? letter_of(dtype) : 0;
 
-	if (!letter || !data || state->u.seq.count != 5 || !ckpt_scan_is_short_shape(item(state, 1)) || is_subarray(dtype))
+	if (!letter || !data || state->u.seq.count != 5 || !ckpt_scan_is_short_shape(item(state, 1)) || is_subarray(dtype) || has_no_bytes(dtype))
 		return false;
 	ckpt_scan_mark(dtype, CKPT_SCAN_USED);
 	if (letter == 'O') /* numpy 1 reads as many as the shape says */

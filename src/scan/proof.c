@@ -14,6 +14,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+enum { WIDE = 16 };
+
 static void check_sizes(struct ckpt_scanner *s, const struct ckpt_model *model)
 {
 	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
@@ -29,6 +31,25 @@ static void check_sizes(struct ckpt_scanner *s, const struct ckpt_model *model)
 				       " bytes, its pickle says %" PRIu64
 				       ": some versions of torch read it, others refuse",
 				       storage->key, e->usize, storage->nbytes);
+	}
+}
+
+/*
+ * torch.load(mmap=True) takes the bytes where they are, and its code for numbers of 16 bytes ends the
+ * process where these lie at odd places. Its own writers align records to 64 bytes.
+ */
+static void check_alignment(struct ckpt_scanner *s, const struct ckpt_model *model)
+{
+	const struct ckpt_torch_zip *tz = ckpt_torch_zip_of(model);
+
+	for (uint32_t i = 0; ckpt_model_has_tensors(model) && i < model->tensor_count; i++) {
+		const struct ckpt_tensor *t = &model->tensors[i];
+		struct ckpt_zip_entry *e = t->dtype == CKPT_DTYPE_COMPLEX128 && t->storage >= 0 ? ckpt_torch_zip_data(tz, &model->storages[t->storage]) : NULL;
+
+		if (!e || ckpt_zip_locate(tz->zip, e, NULL) < 0 || e->data_off % WIDE == 0)
+			continue;
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "size", CKPT_NO_OFFSET, "storage %s has numbers of 16 bytes that are not aligned: with mmap=True, torch crashes on them", model->storages[t->storage].key);
+		return;
 	}
 }
 
@@ -110,7 +131,10 @@ void ckpt_scan_prove(struct ckpt_scanner *s, struct ckpt_source *source, unsigne
 		return;
 	}
 	if (model->doc->format == &ckpt_format_torch_zip)
+	{
 		check_sizes(s, model);
+		check_alignment(s, model);
+	}
 	else if (model->doc->format == &ckpt_format_torch_legacy)
 		check_trailer(s, source, model);
 	else if (model->doc->format == &ckpt_format_torch_tar)

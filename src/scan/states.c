@@ -369,6 +369,20 @@ static bool has_arguments(const struct ckpt_value *state)
 	return false;
 }
 
+/*
+ * Where an exception is shown, Python 3.12 and later import the module that NAME_FROM is to be of, and
+ * 3.14 compiles the lines of the file that _METADATA is about.
+ */
+static bool is_looked_up(const struct ckpt_value *state)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(state);
+
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2)
+		if ((ckpt_value_is_str(pairs->items[i], "name_from") || ckpt_value_is_str(pairs->items[i], "_metadata")) && pairs->items[i + 1]->kind != CKPT_NONE)
+			return true;
+	return false;
+}
+
 /* Is STATE what the table says may be set behind a call of RULE? */
 static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule,
 			  const struct ckpt_value *object, const struct ckpt_value *state)
@@ -382,6 +396,8 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 			return "sets the state of a value that has none";
 		if (!strcmp(rule->module, "builtins") && has_arguments(state))
 			return "sets the arguments of an exception to what is no tuple";
+		if (!strcmp(rule->module, "builtins") && is_looked_up(state))
+			return "sets what Python imports, or opens, to show an exception";
 		return is_data_state(w, state) ? NULL
 					       : "the state of a value is no dict of plain attributes";
 	case CKPT_THEN_TENSOR:
@@ -431,6 +447,8 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 	}
 	ckpt_scan_copied(w, state);
 	ckpt_scan_attributes(w, state);
+	if (rule->then == CKPT_THEN_NUMPY_ARRAY) /* of objects: see depth.c */
+		ckpt_scan_put_into(w, &object, 1);
 	check_optimizer(w, object, state);
 	if (object->flags & CKPT_SCAN_USED && rule->then == CKPT_THEN_TENSOR)
 		not_understood(w, "sets the state of a tensor that something was made with");
@@ -566,6 +584,7 @@ static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
 		return;
 	while (*cls)
 		said = (said ^ (uint8_t)*cls++) * 0x100000001B3;
+	said = said << 1 | ckpt_value_is_str(id->items[3], "meta");
 	there = ckpt_strmap_find(map, key->u.bytes.ptr, (size_t)key->u.bytes.len);
 	was_there = there;
 	if (!there) { /* a package's keys live longer than the pickle */
@@ -576,6 +595,9 @@ static void compare_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *id)
 	w->s->no_memory |= !there;
 	if (!there || !was_there || *there == said)
 		return;
+	/* torch 1.13 keeps the first, with or without numbers; 2.6 does not keep one without */
+	if ((*there ^ said) & 1)
+		ckpt_scan_find(w->s, CKPT_SCAN_INCONSISTENT, "storage", ckpt_scan_at(w), "a storage that is on the device meta, without numbers, and elsewhere");
 	w->has_two_classes = true;
 	/* torch.package gives the bytes of the first mention the class of each */
 	if (w->s->in_package)

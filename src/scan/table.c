@@ -149,7 +149,7 @@ static const struct ckpt_scan_rule rows[] = {
 	FUNC("torch.jit._pickle", "build_tensor_from_id", PLAIN, 1, 1, VALUE, INT),
 	/* containers */
 	TYPE("collections", "OrderedDict", 0, 1, PAIRS, FILLED, PAIRS),
-	TYPE("collections", "defaultdict", 0, 2, PAIRS, FILLED, NONE | ANY_CLASS, PAIRS),
+	{ "collections", "defaultdict", CKPT_CALL_FACTORY, 0, 2, CKPT_SCAN_DATA, false, false, CKPT_THEN_PAIRS, FILLED, { NONE | ANY_CLASS, PAIRS } },
 	/* of a list it hashes each item whole */
 	TYPE("collections", "Counter", 0, 1, PAIRS, HIDDEN, DICT),
 	TYPE("collections", "deque", 0, 2, ITEMS, VALUE, LIST | TUPLE, NONE | INT),

@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+static const int64_t MOST_OF_NOTHING = INT64_C(1) << 40;
 enum { MOST_SHORT = 64, MOST_DEVICE = 12, MOST_TAG = 8192, MOST_TAGS = 16 /* of tuples in tuples torch takes twice as long for each */, MOST_DIMENSIONS = 64, MOST_DIGITS = 4300, MOST_BIGINT = 1786 /* bytes of 4300 digits */ };
 
 static const struct ckpt_scan_rule *rule_of(const struct ckpt_global *g)
@@ -136,6 +137,27 @@ static bool is_metadata(const struct ckpt_value *v)
 	return true;
 }
 
+/*
+ * Sizes whose product torch can count with. Until 1.13 it multiplies without a look; where there is
+ * a zero it goes over the others all the same, so they are to be fewer.
+ */
+static bool are_countable(const struct ckpt_value *sizes)
+{
+	int64_t product = 1;
+	bool is_empty = false;
+
+	if (sizes->kind == CKPT_CALL) /* torch.Size */
+		sizes = item(sizes->u.call->args, 0);
+	for (uint32_t i = 0; item(sizes, i)->kind == CKPT_INT; i++) {
+		int64_t size = item(sizes, i)->u.integer;
+
+		is_empty |= !size;
+		if (size && __builtin_mul_overflow(product, size, &product))
+			return false;
+	}
+	return !is_empty || (product >= 0 && product <= MOST_OF_NOTHING);
+}
+
 /* (indices, values, shape[, is coalesced]), or (rows, columns, values, shape) */
 static bool is_sparse(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
@@ -145,7 +167,7 @@ static bool is_sparse(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 		return false;
 	while (tensors < v->u.seq.count && ckpt_scan_type(w, item(v, tensors)) == CKPT_TYPE_TENSOR)
 		tensors++;
-	return tensors >= 2 && tensors < v->u.seq.count && is_shape(w, item(v, tensors)) &&
+	return tensors >= 2 && tensors < v->u.seq.count && is_shape(w, item(v, tensors)) && are_countable(item(v, tensors)) &&
 	       (v->u.seq.count == tensors + 1 ||
 		(tensors == 2 &&
 		 (item(v, 3)->kind == CKPT_BOOL || item(v, 3)->kind == CKPT_NONE)));
@@ -405,7 +427,7 @@ bool ckpt_scan_is_in_storage(struct ckpt_scan_walk *w, const struct ckpt_seq *ar
 	struct ckpt_scan_storage storage;
 
 	if (args->items[1]->kind != CKPT_INT || last < 0 || !numbers_of(args->items[2], size, &sizes) ||
-	    !numbers_of(args->items[3], stride, &strides) || sizes != strides ||
+	    !numbers_of(args->items[3], stride, &strides) || sizes != strides || !are_countable(args->items[2]) ||
 	    !storage_of(w, args->items[0], &storage))
 		return false;
 	item_nbytes = storage.item_nbytes;

@@ -58,6 +58,26 @@ static int compare_names(const void *a, const void *b)
 	return ckpt_strcasecmp(x->name, y->name);
 }
 
+/*
+ * numpy.load() calls "a.npy" "a", and shows one of the two if there is an "a", too. SORTED: by name.
+ */
+static void check_npy_doubles(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *const *sorted)
+{
+	for (uint32_t i = 0; i < zip->count; i++) {
+		const char *name = sorted[i]->name;
+		size_t len = strlen(name);
+
+		if (len < 4 || strcmp(name + len - 4, ".npy") != 0)
+			continue;
+		/* names that begin with it lie between the two */
+		for (uint32_t j = i; j-- && !ckpt_strncasecmp(sorted[j]->name, name, len - 4);)
+			if (strlen(sorted[j]->name) == len - 4 && !memcmp(sorted[j]->name, name, len - 4)) {
+				ckpt_loose_zip_odd(zip, sorted[i], 0, "numpy takes it and the record '%.80s' for one array", sorted[j]->name);
+				return;
+			}
+	}
+}
+
 static void check_doubles(struct ckpt_loose_zip *zip)
 {
 	const struct ckpt_loose_entry **sorted = malloc((zip->count + (size_t)1) * sizeof(*sorted));
@@ -73,6 +93,7 @@ static void check_doubles(struct ckpt_loose_zip *zip)
 			ckpt_loose_zip_odd(
 				zip, sorted[i], 0,
 				"two records have this name: which one counts depends on the reader");
+	check_npy_doubles(zip, sorted);
 	free(sorted);
 }
 

@@ -293,6 +293,20 @@ static void scan_formulas(struct ckpt_loose_zip *zip, const uint8_t *bytes, uint
 			       "a formula that torch does not write: '%s', which torch.export.load evaluates", ckpt_escape(shown, sizeof(shown), formula, strlen(formula)));
 }
 
+/* ".data/extern_modules": names of modules, one in a line, which could as well be opcodes. */
+static bool is_list_of_modules(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, const uint8_t *bytes, uint64_t len)
+{
+	const char *record = name_in_folder(zip, e);
+
+	if (!zip->is_package || !record || strcmp(record, ".data/extern_modules") != 0)
+		return false;
+	for (uint64_t i = 0; i < len; i++)
+		if (!ckpt_is_alnum(bytes[i]) && !strchr("._*\n", bytes[i]))
+			return false;
+	/* the one opcode that ends a pickle would be the last: a name does not end so */
+	return !len || bytes[len - 1] == '\n' || bytes[len - 1] != '.';
+}
+
 static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, enum role role,
 		    const uint8_t *bytes, uint64_t len)
 {
@@ -317,6 +331,8 @@ static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 		scan_other(zip, bytes, len);
 		break;
 	case ROLE_OTHER:
+		if (is_list_of_modules(zip, e, bytes, len))
+			break;
 		scan_formulas(zip, bytes, len);
 		scan_other(zip, bytes, len);
 		break;
@@ -391,6 +407,15 @@ static void find_kind(struct ckpt_loose_zip *zip)
 		zip->without_crc &= !zip->entries[i].crc32;
 }
 
+/* In the archive, or in a folder of it. */
+static bool is_main_program(const char *name)
+{
+	const char *slash = strrchr(name, '/');
+
+	name = slash ? slash + 1 : name;
+	return !ckpt_strcasecmp(name, "__main__.py") || !ckpt_strcasecmp(name, "__main__.pyc");
+}
+
 static void check_archive(struct ckpt_loose_zip *zip)
 {
 	uint32_t pickles = 0, sources = 0;
@@ -402,8 +427,8 @@ static void check_archive(struct ckpt_loose_zip *zip)
 			continue;
 		pickles += ends_with(e->name, "/data.pkl") || !ckpt_strcasecmp(e->name, "data.pkl");
 		sources += role_of(zip, e) == ROLE_SOURCE;
-		if (!ckpt_strcasecmp(e->name, "__main__.py") || !ckpt_strcasecmp(e->name, "__main__.pyc"))
-			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' runs", e->name);
+		if (is_main_program(e->name))
+			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' runs, or 'python FILE/FOLDER'", e->name);
 		if (is_of_torch(zip) && !name_in_folder(zip, e))
 			ckpt_loose_zip_odd(zip, e, 0, "it lies outside of the folder '%.80s/'",
 					   zip->folder);

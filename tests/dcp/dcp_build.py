@@ -343,6 +343,7 @@ class Directory:
         self.planner = {}
         self.items = []
         self.foreign = {}
+        self.made_by = None     # of storage_data: what a call gives for it
         self.padding = 0        # between items
         self.trailing = b""     # inside of them, at their end
         os.makedirs(path, exist_ok=True)
@@ -386,6 +387,8 @@ class Directory:
                    for key, entry in self.entries.items()}
         planner = (self.planner if planner is True else planner) if dialect.release != "1.13" else None
         whole = dialect.whole(entries, planner, self.items, self.foreign)
+        if self.made_by:
+            whole.state["storage_data"] = self.made_by(whole.state["storage_data"])
         return pickled(whole, dialect.protocol, dialect.memo)
 
     def write_index(self, dialect=None, planner=True, name=".metadata"):

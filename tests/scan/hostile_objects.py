@@ -582,8 +582,63 @@ def shared_in_a_package():
         sample("package_%s_%s_%d_third.pt" % (first, then, count), package(one, value(1), other), "the same with one between", wanted)
 
 
+def arrays_of_objects():
+    """numpy's loops over objects go down into arrays in arrays, without a look at how deep they are, or whether they are in themselves."""
+    dtype = reduce_("numpy", "dtype", "O8", False, True) + value((3, "|", None, None, None, -1, -1, 63)) + b"bq\x200"
+    empty = NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR"
+
+    def filled(items):
+        return b"(" + value(1) + value((1,)) + b"h\x20\x89](" + items + b"etb"
+
+    def deep(count):
+        body = b"N"
+        for _ in range(count):
+            body = empty + filled(body)
+        return body
+
+    for name, body, wanted in (
+        ("in_itself", empty + b"q\x21" + filled(b"h\x21"), NOT_PLAIN), ("in_its_list", empty + b"q\x21(" + value(1) + value((1,)) + b"h\x20\x89]q\x22(N" + b"etb0h\x22h\x21a", NOT_PLAIN),
+        ("list_of_a_list", b"]q\x22" + empty + b"q\x21" + filled(b"h\x22") + b"a", NOT_PLAIN), ("by_dict", b"}q\x22" + value("a") + empty + filled(b"h\x22") + b"s", NOT_PLAIN),
+        ("by_tuple", empty + b"q\x21" + filled(b"h\x21\x85"), NOT_PLAIN), ("deep", deep(20), NOT_PLAIN), ("very_deep", deep(900), NOT_PLAIN), ("fine_few", deep(3), FINE), ("fine_flat", empty + filled(b"N"), FINE),
+        ("fine_beside", b"](" + deep(2) + deep(2) + b"]q\x22h\x22ae", FINE),
+    ):
+        both("array_of_objects_%s" % name, dtype + body, "arrays of objects in each other", wanted)
+
+
+def in_use():
+    """What loads, and ends a process where it is used, or shown."""
+    hooks = NAME("collections", "OrderedDict") + b")R"
+    huge = 6148914691236517206
+    stored = files.storage()
+
+    def number(n):
+        return b"\x8a\x08" + struct.pack("<q", n)
+
+    for name, shape, wanted in (("wraps", (3, huge), NOT_PLAIN), ("zero", (0, 1 << 62, 1 << 62), NOT_PLAIN), ("zero_alone", (1, (1 << 63) - 1, 0), NOT_PLAIN), ("fine", (0, 4096, 4096), FINE), ("fine_last", (1 << 20, 0), FINE)):
+        sizes = b"(" + b"".join(map(number, shape)) + b"t"
+        strides = b"(" + value(0) * len(shape) + b"t"
+        sample("sizes_%s.pt" % name, torch_zip(proto(2, NAME("torch._utils", "_rebuild_tensor_v2") + b"(" + stored + value(0) + sizes + strides + b"\x89" + hooks + b"tR")), "sizes whose product torch does not count", wanted)
+    for name, state, wanted in (("name_from", {"name": "this", "name_from": "x"}, NOT_PLAIN), ("metadata", {"_metadata": (1, 2, "x")}, NOT_PLAIN), ("fine", {"name": "this", "path": None}, FINE)):
+        for error in ("ImportError", "SyntaxError", "ModuleNotFoundError"):
+            both("shown_%s_%s" % (error, name), reduce_("builtins", error, "x") + value(state) + b"b", "an exception whose traceback imports, or opens", wanted)
+    for name, factory, wanted in (("shutdown", ("logging", "shutdown"), RUN), ("abort", ("os", "abort"), RUN), ("breakpoint", ("builtins", "breakpoint"), RUN), ("list", ("builtins", "list"), FINE), ("int", ("builtins", "int"), FINE)):
+        both("factory_%s" % name, reduce_("collections", "defaultdict", NAME(*factory)), "what a defaultdict calls for a key that is not there", wanted)
+    for number_, bits in enumerate((0x7FF8000000000000, 0xFFF8000000000001, 0x7FF0000000000001)):
+        dtype = reduce_("numpy", "dtype", "f8", False, True) + value((3, "<", None, None, None, -1, -1, 0)) + b"bq\x200"
+        keys = b"".join(NAME("numpy.core.multiarray", "scalar") + b"(h\x20" + blob(struct.pack("<Q", bits + (n << 4))) + b"tRN" for n in range(6000))
+        both("keys_nan_%d" % number_, dtype + b"}(" + keys + b"u", "6,000 numbers that are none, of one hash until Python 3.10", NOT_PLAIN)
+    for name, offset, wanted in (("fine", 0, FINE), ("odd", 8, NOT_PLAIN)):
+        body = proto(2, files.tensor(kind="ComplexDoubleStorage"))
+        for pad in range(16):
+            archive = zip_of([Member("a/data.pkl", body), Member("a/pad", bytes(pad)), Member("a/data/0", bytes(64)), Member("a/version", b"3\n")])
+            if archive.index(b"a/data/0") % 16 == (8 + offset) % 16:
+                sample("wide_%s.pt" % name, archive, "numbers of 16 bytes, of which torch.load(mmap=True) takes the place as it is", wanted)
+
+
 TENSOR_OF_BYTES = reduce_("torch._utils", "_rebuild_tensor_v2", reduce_("torch.storage", "_load_from_bytes", blob(legacy())), 0, (1,), (1,), False, NAME("collections", "OrderedDict") + b")R")
 
+arrays_of_objects()
+in_use()
 without_a_quantizer()
 nested()
 by_type()

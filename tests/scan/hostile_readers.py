@@ -295,6 +295,59 @@ def packed():
         sample("packed_storage_%s.pt" % name, zip_of([member("data.pkl", proto(2, body)), member("data/0", bytes(size), method=8), member("version", b"3\n")]), "a storage of zeros, deflated", wanted)
 
 
+def named(archive, name):
+    """A tar whose first header has another name, of up to 100 bytes."""
+    header = bytearray(archive[:512])
+    header[:100] = name + bytes(100 - len(name))
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header) + archive[512:]
+
+
+def first_names():
+    """The name of its first member begins a tar: a program in bytecode or in text, or a pickle."""
+    bare, torch = tar_of([("a.bin", b"\nimport os\n"), ("b.bin", b"2")]), tar_of([("x", b"\nimport os\n")] + old_tar())
+    for name, first in (
+        ("pyc39", b"\x61\x0d\x0d\x0a" + bytes(12) + b"\xe3\0"), ("pyc311", b"\xa7\x0d\x0d\x0a" + bytes(12) + b"\xe3\0"), ("pyc313", b"\xf3\x0d\x0d\x0a" + bytes(12) + b"\xe3\0"),
+        ("pyc314", b"\x2b\x0e\x0d\x0a" + bytes(12) + b"\xe3\0"), ("source", b'#coding:latin1\nimport os\nos.mkdir("x")\nr"""'), ("shell", b"#!/bin/sh\ntouch x\nexit\n"), ("comment", b"#"),
+        ("number", b"1"), ("sum", b"1/2"), ("minus", b"-1"), ("builtin", b"print"), ("attribute", b"int.real"), ("statement", b"pass"), ("import", b"import os"), ("text", b"'a'"), ("tuple", b"()"), ("dunder", b"__name__"), ("error", b"OSError"),
+        ("pickle", b"}."), ("pickle_none", b"N."), ("pickle_list", b"]."), ("memo", b"}raaaa"), ("memo_long", b"}r\xff\xff\xff\x3f"), ("behind", b"a.bin\0N."),
+    ):
+        for kind, archive in (("", bare), ("_torch", torch)):
+            sample("first_name_%s%s.tar" % (name, kind), named(archive, first), "a tar that begins as a program, or a pickle: %r" % first, NOT_PLAIN)
+    for number, name in enumerate((b"model/weights.bin", b"./data", b"2024-01/model", b"my model (1)/a", b"printer", b"_model", b"D\xc3\xa4nemark/a")):
+        sample("fine_first_name_%d.tar" % number, named(bare, name), "an ordinary name: %r" % name, {"plain"})
+
+
+def devices_of_a_storage():
+    """torch 1.13 keeps a storage of the device meta, which has no numbers; later ones take the next mention of it."""
+    def tensor(location):
+        return files.tensor().replace(value("cpu"), value(location))
+
+    for name, first, then, wanted in (("meta_cpu", "meta", "cpu", NOT_PLAIN), ("cpu_meta", "cpu", "meta", NOT_PLAIN), ("cuda_meta", "cuda:0", "meta", NOT_PLAIN), ("cpu_cpu", "cpu", "cpu", {"plain"})):
+        sample("storage_on_%s.pt" % name, torch_zip(proto(2, b"](" + tensor(first) + tensor(then) + b"e")), "one storage on two devices", wanted)
+
+
+def arrays_of_one_name():
+    """numpy.load() takes '.npy' off the names of an archive's members."""
+    array = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }", b"abcd")
+    for name, members, wanted in (("a_and_a_npy", ("a", "a.npy"), NOT_PLAIN), ("npy_npy", ("a.npy", "a.npy.npy"), NOT_PLAIN), ("between", ("a", "a.n", "a.npx", "a.npy"), NOT_PLAIN), ("fine", ("a.npy", "b.npy", "ab", "a.n"), {"plain"})):
+        sample("npz_%s.npz" % name, zip_of([Member(one, array) for one in members]), "members that numpy calls alike", wanted)
+    for name in ("archive/__main__.py", "archive/sub/__main__.py", "sub/__main__.pyc"):
+        sample("main_in_%s.zip" % name.replace("/", "_"), zip_of([Member("archive/a.txt", b"a"), Member(name, b"a = 1\n")]), "'python FILE/FOLDER' runs it", RUN)
+
+
+def packages_of_modules():
+    """Names of modules, which could be opcodes."""
+    for name, modules, wanted in (("fine", b"collections\ntorch._utils\nos\n", {"plain"}), ("fine_star", b"**\n", {"plain"}), ("opcodes", b"cos\nsystem\n(S'true'\ntR.", RUN), ("ends", b"cos\nsystem\n.", NOT_PLAIN)):
+        package = [("m/o.pkl", proto(2, value({"w": 1}))), (".data/extern_modules", modules), (".data/python_version", b"3.9.2"), (".data/version", b"6\n")]
+        sample("modules_%s.pt" % name, files.archive(package), "the list of modules of a torch.package", wanted)
+
+
+first_names()
+devices_of_a_storage()
+arrays_of_one_name()
+packages_of_modules()
 frames()
 slashes()
 packed()

@@ -6,6 +6,7 @@ Nothing is unpickled here. Of bare pickles, and of those in sound archives, anot
 
 import io
 import os
+import struct
 import sys
 import zipfile
 
@@ -113,6 +114,14 @@ def check_index_alone(count, path):
     count.expect(found and ORDER.index(found[0]) >= ORDER.index(wanted), "%s is %s, its index alone %s" % (path, wanted, found))
 
 
+def zstd_stored(data):
+    """A frame of one raw block (RFC 8878)."""
+    return b"\x28\xb5\x2f\xfd\xa0" + struct.pack("<I", len(data)) + struct.pack("<I", 1 | len(data) << 3)[:3] + data
+
+
+ZSTD_OF_A_CALL = zstd_stored(hostile.assemble.torch_zip(hostile.assemble.BAD))
+
+
 def check_dcp(count, folder):
     """Items are what lies one behind the other in data files: an index that points elsewhere makes a load read what nobody looked into."""
     evil = hostile.assemble.torch_zip(hostile.assemble.BAD)
@@ -161,6 +170,35 @@ def check_dcp(count, folder):
         led.write_index()
         _, alone = scanned.scan(os.path.join(led.path, ".metadata"))
         count.expect([one["verdict"] for one in alone.values()] == ["dangerous"], "an index that leads to a call in %s is %s" % (name, alone))
+    ordered, default = dcp_build.Global("collections", "OrderedDict"), dcp_build.Global("collections", "defaultdict")
+    calls = {"ordered_tuple": lambda items: dcp_build.Call(ordered, tuple(items.items())), "ordered_dict": lambda items: dcp_build.Call(ordered, items),
+             "default_list": lambda items: dcp_build.Call(default, None, [list(pair) for pair in items.items()]), "default_tuple": lambda items: dcp_build.Call(default, None, tuple(items.items())),
+             "default_dict": lambda items: dcp_build.Call(default, None, items)}
+    for name in ["/", "/.", "//./", "/./", "/.//"] + sorted(calls):
+        named = made("named_%s" % name.replace("/", "s").replace(".", "d"))
+        hidden = hostile.hostile_readers.stored(b"\1\2\3\4" * 20000 + evil + b"\5\6\7" * 30000)
+        carrier = dcp_build.Item("b", None, None, "__0_0.distcp", hidden)
+        named.items.append(carrier)
+        named.write_data()
+        named.items.remove(carrier)
+        victim = next(item for item in named.items if item.key == "b")
+        victim.offset, victim.length = carrier.offset + hidden.index(evil), len(evil)
+        if name in calls:
+            named.made_by = calls[name]
+        else:
+            victim.file += name
+        named.write_index()
+        verdict = verdicts_of(named.path)[1]
+        count.expect(verdict in ("inconsistent", "dangerous", "unreadable"), "an index with '%s' is %s" % (name, verdict))
+    for name, transforms, data in (("zstd", ["stream.zstd/1"], ZSTD_OF_A_CALL), ("zstd_tuple", ("stream.zstd/1",), ZSTD_OF_A_CALL), ("zstd_list_of_two", ["stream.zstd/1", "stream.zstd/1"], ZSTD_OF_A_CALL),
+                                   ("other", ["stream.other/1"], evil)):
+        packed = made("packed_%s" % name)
+        packed.items = [item for item in packed.items if item.key != "b"] + [dcp_build.Item("b", None, None, "__0_0.distcp", data)]
+        packed.items[-1].transforms = transforms
+        packed.write_data()
+        packed.write_index()
+        verdict = verdicts_of(packed.path)[1]
+        count.expect(verdict in ("dangerous", "unreadable"), "an index with a packed item (%s) is %s" % (name, verdict))
     lost = made("lost")
     lost.write_data()
     next(item for item in lost.items if item.key == "b").file = "../__0_0.distcp"

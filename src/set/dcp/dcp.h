@@ -99,6 +99,9 @@ int ckpt_dcp_nest(struct ckpt_dcp *dcp, uint32_t *next_id, const struct ckpt_val
 
 /* ---- items (item.c) ---- */
 
+/* Is it the one way to pack items that torch has, "stream.zstd/1"? */
+bool ckpt_dcp_is_zstd(const char *transform);
+
 /* The bytes of a chunk as they are in the data file, which is opened and kept. */
 int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *entry,
 			  const struct ckpt_dcp_chunk *chunk, struct ckpt_source **out,

@@ -182,11 +182,25 @@ static int read_entry(struct index_reader *r, const struct ckpt_value *fqn,
 	return ckpt_fields_wrong(r->err, "a TensorStorageMetadata or BytesStorageMetadata", what);
 }
 
+/*
+ * The pairs of a dict, all of which are in sight; NULL: it is none, or a call makes it of what lies
+ * in its arguments.
+ */
+static const struct ckpt_seq *pairs_in_sight(const struct ckpt_value *dict)
+{
+	const struct ckpt_value *args = dict && dict->kind == CKPT_CALL ? dict->u.call->args : NULL;
+	uint32_t factory = args && ckpt_value_is_call_of(dict, "collections", "defaultdict") ? 1 : 0;
+
+	if (args && (args->kind != CKPT_TUPLE || args->u.seq.count > factory || dict->u.call->kwargs))
+		return NULL;
+	return dict ? ckpt_value_pairs(dict) : NULL;
+}
+
 static int read_entries(struct index_reader *r, const struct ckpt_value *dict)
 {
 	int rc = 0;
 
-	if (!dict || !ckpt_value_pairs(dict))
+	if (!pairs_in_sight(dict))
 		return ckpt_fields_wrong(r->err, "a dict as state_dict_metadata", dict);
 	for (uint32_t i = 0; rc == 0 && i + 1 < ckpt_value_pairs(dict)->count; i += 2) {
 		const struct ckpt_value *const *item = ckpt_value_pairs(dict)->items + i;
@@ -301,7 +315,11 @@ static int read_transform(struct index_reader *r, const struct ckpt_value *list,
 {
 	const struct ckpt_value *first;
 
-	if (!list || list->kind != CKPT_LIST || !list->u.seq.count)
+	if (!list || list->kind == CKPT_NONE)
+		return 0;
+	if (list->kind != CKPT_LIST && list->kind != CKPT_TUPLE)
+		return ckpt_fields_wrong(r->err, "a list as transform_descriptors", list);
+	if (!list->u.seq.count)
 		return 0;
 	first = list->u.seq.items[0];
 	if (list->u.seq.count > 1 || first->kind != CKPT_STR)
@@ -398,7 +416,7 @@ static int read_place(struct index_reader *r, const struct ckpt_value *index,
 
 static int read_places(struct index_reader *r, const struct ckpt_value *dict)
 {
-	const struct ckpt_seq *pairs = dict ? ckpt_value_pairs(dict) : NULL;
+	const struct ckpt_seq *pairs = pairs_in_sight(dict);
 	int rc = note_places(r);
 
 	if (rc == 0 && !pairs)

@@ -49,7 +49,7 @@ static int check_range(const struct ckpt_dcp_chunk *chunk, uint64_t size, struct
 }
 
 /* PyTorch 2.7 and later; the number behind the slash may get a second part. */
-static bool is_zstd(const char *transform)
+bool ckpt_dcp_is_zstd(const char *transform)
 {
 	static const char name[] = "stream.zstd/1";
 	size_t len = sizeof(name) - 1;
@@ -92,7 +92,7 @@ int ckpt_dcp_chunk_source(struct ckpt_dcp *dcp, const struct ckpt_dcp_entry *ent
 	*out = NULL;
 	if (chunk->file == CKPT_DCP_NO_FILE)
 		return ckpt_fail(err, CKPT_E_FORMAT, "the index does not say where its bytes are");
-	if (chunk->transform && !is_zstd(chunk->transform))
+	if (chunk->transform && !ckpt_dcp_is_zstd(chunk->transform))
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "is stored through '%s'",
 				 ckpt_escape(shown, sizeof(shown), chunk->transform,
 					     strlen(chunk->transform)));
