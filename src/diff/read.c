@@ -14,6 +14,7 @@
 #include "base/cancel.h"
 #include "diff/job.h"
 #include "diff/sides.h"
+#include "diff/small.h"
 #include "plan/read_blocks.h"
 
 #include <pthread.h>
@@ -31,6 +32,7 @@ enum {
 	 * work
 	 */
 	LEAST_PER_PAIR = 8 << 10,
+	MOST_SMALL = 4096, /* pairs between two looks at whether to go on */
 };
 
 struct pair_reading {
@@ -44,6 +46,8 @@ struct pair_reading {
 	uint32_t job_count;
 	struct ckpt_numbers *parts; /* by block of this run */
 	uint32_t block_count;
+	struct ckpt_small_pairs small;
+	uint32_t small_count; /* of this run */
 	pthread_mutex_t lock;		 /* of failures */
 	atomic_uint_fast64_t done, read; /* bytes; DONE: also those that need not be read */
 };
@@ -101,15 +105,64 @@ static int finish_unread(struct pair_reading *r, struct ckpt_pair *pair, int rc,
 	return rc;
 }
 
+/* What the numbers of PAIR say of it. */
+static int end_pair(const struct ckpt_comparison *c, struct ckpt_pair *pair,
+		    const struct ckpt_measure *measure, const struct ckpt_numbers *n,
+		    struct ckpt_error *err)
+{
+	struct ckpt_numbers *kept;
+
+	if (n->outside)
+		pair->what |= CKPT_DIFFERS_VALUE;
+	if (n->other_bits && ckpt_comparison_has(c, CKPT_DIFF_STRICT))
+		pair->what |= CKPT_DIFFERS_BITS;
+	pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
+	pair->has_numbers = measure->has_numbers;
+	pair->has_ulp = measure->has_ulp;
+	if (!pair->what && !n->differing && !n->other_bits)
+		return 0;
+	kept = ckpt_arena_alloc(c->arena, sizeof(*kept));
+	if (!kept)
+		return ckpt_arena_fail(c->arena, err);
+	*kept = *n;
+	pair->numbers = kept;
+	return 0;
+}
+
+/* 1: both sides are small, and compared. */
+static int read_small(struct pair_reading *r, struct ckpt_pair *pair, struct ckpt_error *err)
+{
+	struct ckpt_measure measure;
+	struct ckpt_numbers numbers;
+	uint64_t nbytes;
+	int rc;
+
+	if (!ckpt_small_pair_read(&r->small, r->c, pair, &measure, &numbers))
+		return 0;
+	r->small_count++;
+	nbytes = numbers.count / measure.parts * (measure.a_size + measure.b_size);
+	r->done += nbytes;
+	r->read += nbytes;
+	pthread_mutex_lock(&r->lock);
+	rc = end_pair(r->c, pair, &measure, &numbers, err);
+	pthread_mutex_unlock(&r->lock);
+	return rc < 0 ? rc : 1;
+}
+
 /* 1: there is a current job. */
 static int open_next_job(struct pair_reading *r, struct ckpt_error *err)
 {
-	while (!r->current && r->next < r->count) {
+	while (!r->current && r->next < r->count && r->small_count < MOST_SMALL) {
 		struct ckpt_pair *pair = &r->pairs[r->next++];
 		struct ckpt_job *job;
 		int rc;
 
 		if (pair->state != CKPT_PAIR_TO_READ)
+			continue;
+		rc = read_small(r, pair, err);
+		if (rc < 0)
+			return rc;
+		if (rc > 0)
 			continue;
 		job = malloc(sizeof(*job));
 		if (!job)
@@ -226,28 +279,12 @@ static int finish_pair(const struct ckpt_comparison *c, struct ckpt_job *job,
 		       struct ckpt_error *err)
 {
 	struct ckpt_numbers *n = &job->sum;
-	struct ckpt_pair *pair = job->pair;
-	struct ckpt_numbers *kept;
 
 	if (job->failed)
 		return 0;
 	n->count += job->zeros * job->measure.parts;
 	n->finite += job->zeros * job->measure.parts;
-	if (n->outside)
-		pair->what |= CKPT_DIFFERS_VALUE;
-	if (n->other_bits && ckpt_comparison_has(c, CKPT_DIFF_STRICT))
-		pair->what |= CKPT_DIFFERS_BITS;
-	pair->state = pair->what ? CKPT_PAIR_CHANGED : CKPT_PAIR_SAME;
-	pair->has_numbers = job->measure.has_numbers;
-	pair->has_ulp = job->measure.has_ulp;
-	if (!pair->what && !n->differing && !n->other_bits)
-		return 0;
-	kept = ckpt_arena_alloc(c->arena, sizeof(*kept));
-	if (!kept)
-		return ckpt_arena_fail(c->arena, err);
-	*kept = *n;
-	pair->numbers = kept;
-	return 0;
+	return end_pair(c, job->pair, &job->measure, n, err);
 }
 
 /* Adds up the blocks of this run, and closes the jobs that are done. */
@@ -269,7 +306,7 @@ static int add_up_blocks(struct pair_reading *r, struct ckpt_error *err)
 		ckpt_job_close(job);
 		free(job);
 	}
-	r->job_count = r->block_count = 0;
+	r->job_count = r->block_count = r->small_count = 0;
 	if (r->current)
 		add_job(r, r->current);
 	return rc;
@@ -283,6 +320,8 @@ static int read_all(struct pair_reading *r, bool together, struct ckpt_error *er
 		rc = ckpt_workers_run(r->whole->workers, &r->work, together, err);
 		if (rc == 0)
 			rc = add_up_blocks(r, err);
+		if (rc == 0)
+			rc = tick(&r->work, err); /* small pairs are no blocks */
 	} while (rc == 0 && (r->current || r->next < r->count));
 	for (uint32_t i = 0; rc < 0 && i < r->job_count; i++) {
 		ckpt_job_close(r->jobs[i]);
@@ -344,6 +383,7 @@ int ckpt_read_pairs(struct ckpt_diff_reading *whole, struct ckpt_pair *pairs, ui
 		rc = read_all(&r, nbytes >= LEAST_FOR_THREADS && nbytes / to_read >= LEAST_PER_PAIR,
 			      err);
 	pthread_mutex_destroy(&r.lock);
+	ckpt_small_pairs_clear(&r.small);
 	whole->nbytes += r.read;
 	free(r.parts);
 	free(r.jobs);

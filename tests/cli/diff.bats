@@ -190,6 +190,42 @@ hint: did you mean 'optimizer'?"
 	[[ ${lines[-1]} = *" cannot be compared"* ]]
 }
 
+@test "very many small tensors, with larger ones and views among them" {
+	python3 - <<-'END'
+	import struct, zipfile
+	text = lambda s: b"X" + struct.pack("<I", len(s)) + s.encode()
+	number = lambda n: b"J" + struct.pack("<i", n)
+	def tensor(key, numel, offset, shape, stride):
+	    storage = b"(" + text("storage") + b"ctorch\nFloatStorage\n" + text(key) + text("cpu") + number(numel) + b"tQ"
+	    dims = [b"(" + b"".join(map(number, some)) + b"t" for some in (shape, stride)]
+	    return (b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + number(offset) + dims[0] + dims[1] +
+	            b"\x89ccollections\nOrderedDict\n)RtR")
+	sizes = {i: 70000 if i % 2500 == 1200 else 6 for i in range(10000)}
+	def numbers(i, other):
+	    some = [float(i)] * sizes[i]
+	    if other and i % 1000 == 200:
+	        some[-1] += 0.5
+	    return struct.pack("<%df" % len(some), *some)
+	body = b""
+	for i, numel in sizes.items():
+	    shape, stride = ([2, 3], [1, 2]) if i % 3 == 0 else ([numel - 1], [1])
+	    body += text("t%d" % i) + tensor(str(i), numel, i % 3 and 1, shape, stride)
+	for name, other in ("many.pt", False), ("other.pt", True):
+	    with zipfile.ZipFile(name, "w") as new:
+	        new.writestr("archive/data.pkl", b"\x80\2}(" + body + b"u.")
+	        new.writestr("archive/version", "3\n")
+	        for i in sizes:
+	            new.writestr("archive/data/%d" % i, numbers(i, other))
+	END
+	ckpt diff many.pt many.pt; want 0
+	[ "$output" = "many.pt is the same as many.pt: 10,000 tensors" ]
+	ckpt diff --json many.pt other.pt; want 1
+	output=$(member 'json.dumps(d["inputs"][0])')
+	[ "$(member 'sorted((f["name"], f["numbers"]["count"]) for f in d["differences"] if f["numbers"]["max_abs"] == 0.5)')" = \
+		"[('t200', 5), ('t2200', 5), ('t3200', 5), ('t4200', 6), ('t5200', 5), ('t6200', 69999), ('t7200', 6), ('t8200', 5), ('t9200', 5)]" ]
+	[ "$(member 'd["report"]["read_nbytes"]')" = 1546576 ]
+}
+
 @test "compressed records of one archive, many at once" {
 	python3 - <<-'END'
 	import zipfile
