@@ -199,6 +199,47 @@ bool ckpt_strmap_reserve(struct ckpt_strmap *map, size_t count)
 	return cap <= map->cap || resize_table(map, cap);
 }
 
+/*
+ * Nearly every place is far from the last one in memory, so what a key needs is fetched while those
+ * before it are inserted: its place in the table first, then the entry that has this place already.
+ */
+bool ckpt_strmap_build(struct ckpt_strmap *map, struct ckpt_strmap_entry *entries, size_t count,
+		       size_t *first_again)
+{
+	enum { AHEAD = 32 };
+	uint32_t *place;
+
+	*map = (struct ckpt_strmap){ .entries = entries, .room = count };
+	*first_again = count;
+	if (!resize_table(map, table_for(count)))
+		return false;
+	for (size_t i = 0; i < count + AHEAD; i++) {
+		size_t near = i - AHEAD / 2, now = i - AHEAD; /* wrapped at first */
+		struct ckpt_strmap_entry *e;
+
+		if (i < count) {
+			e = &entries[i];
+			e->hash = fold_hash(hash_bytes(e->key, e->len));
+			__builtin_prefetch(&map->table[first_place(map, e->hash)], 1);
+		}
+		if (near < count) {
+			place = &map->table[first_place(map, entries[near].hash)];
+			if (*place)
+				__builtin_prefetch(&entries[*place - 1]);
+		}
+		if (now >= count)
+			continue;
+		e = &entries[now];
+		place = probe(map, e->key, e->len, e->hash);
+		if (*place) {
+			*first_again = now;
+			break;
+		}
+		*place = (uint32_t)++map->count;
+	}
+	return true;
+}
+
 uint64_t *ckpt_strmap_insert(struct ckpt_strmap *map, const char *key, size_t len, uint64_t value,
 			     bool *was_there)
 {

@@ -31,6 +31,15 @@ void ckpt_strmap_clear(struct ckpt_strmap *map);
  */
 bool ckpt_strmap_reserve(struct ckpt_strmap *map, size_t count);
 
+/*
+ * Make the map of COUNT keys, fewer than 4 Gi, in much less time than that takes one by one. ENTRIES,
+ * which malloc() gave, have all but HASH and are the map's from now on. *FIRST_AGAIN: the number of
+ * the first one whose key is that of an earlier one, and the map ends before it; COUNT: there is
+ * none. False: no memory.
+ */
+bool ckpt_strmap_build(struct ckpt_strmap *map, struct ckpt_strmap_entry *entries, size_t count,
+		       size_t *first_again);
+
 /* The value of KEY, or NULL. Valid until the next insertion. */
 uint64_t *ckpt_strmap_find(const struct ckpt_strmap *map, const char *key, size_t len);
 

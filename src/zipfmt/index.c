@@ -284,21 +284,33 @@ static char *lower(struct ckpt_arena *arena, char *name, size_t len)
 	return copy;
 }
 
-static int index_name(struct ckpt_zip *zip, uint32_t i, struct ckpt_error *err)
+/* Also of the records before one that cannot be read: of two faults, the first is told. */
+static int index_names(struct ckpt_zip *zip, struct ckpt_error *err)
 {
-	const struct ckpt_zip_entry *e = &zip->entries[i];
-	char *key = lower(zip->arena, (char *)e->name, e->name_len), shown[128];
-	bool there;
+	struct ckpt_strmap_entry *names = malloc((zip->count + (size_t)1) * sizeof(*names));
+	size_t again;
+	char shown[128];
 
-	if (!key)
-		return ckpt_arena_fail(zip->arena, err);
-	if (!ckpt_strmap_insert(&zip->by_name, key, e->name_len, i, &there))
+	if (!names)
 		return ckpt_fail_nomem(err);
-	if (there)
+	for (uint32_t i = 0; i < zip->count; i++) {
+		const struct ckpt_zip_entry *e = &zip->entries[i];
+		char *key = lower(zip->arena, (char *)e->name, e->name_len);
+
+		if (!key) {
+			free(names);
+			return ckpt_arena_fail(zip->arena, err);
+		}
+		names[i] = (struct ckpt_strmap_entry){ .key = key, .len = e->name_len, .value = i };
+	}
+	if (!ckpt_strmap_build(&zip->by_name, names, zip->count, &again))
+		return ckpt_fail_nomem(err);
+	if (again < zip->count)
 		return ckpt_fail(
 			err, CKPT_E_FORMAT,
 			"two records are named '%s'; which one counts depends on the reader",
-			ckpt_escape(shown, sizeof(shown), e->name, e->name_len));
+			ckpt_escape(shown, sizeof(shown), zip->entries[again].name,
+				    zip->entries[again].name_len));
 	return 0;
 }
 
@@ -361,7 +373,7 @@ static int read_directory(struct ckpt_zip *zip, const struct ends *ends, struct 
 {
 	struct ckpt_reader r = { .len = (size_t)ends->directory_size };
 	uint8_t *bytes;
-	int rc;
+	int rc, indexed;
 
 	if (ends->directory_size > MOST_DIRECTORY ||
 	    ends->directory_size > (ends->count + 1) * (DIRECTORY_BYTES + 3 * (uint64_t)Z16)) {
@@ -383,16 +395,14 @@ static int read_directory(struct ckpt_zip *zip, const struct ends *ends, struct 
 			ckpt_arena_calloc(zip->arena, ends->count + 1, sizeof(*zip->entries));
 		rc = zip->entries ? 0 : ckpt_arena_fail(zip->arena, err);
 	}
-	if (rc == 0 && !ckpt_strmap_reserve(&zip->by_name, ends->count))
-		rc = ckpt_fail_nomem(err);
-	for (; rc == 0 && zip->count < ends->count; zip->count++) {
+	while (rc == 0 && zip->count < ends->count) {
 		rc = ckpt_zip_parse_entry(&r, zip->directory_off, zip->arena,
 					  &zip->entries[zip->count], err);
-		if (rc == 0)
-			rc = index_name(zip, zip->count, err);
+		zip->count += rc == 0;
 	}
 	free(bytes);
-	return rc;
+	indexed = index_names(zip, err);
+	return indexed < 0 ? indexed : rc;
 }
 
 int ckpt_zip_open(struct ckpt_source *source, struct ckpt_zip **out, struct ckpt_error *err)

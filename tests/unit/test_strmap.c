@@ -80,6 +80,56 @@ static void a_second_insertion_gives_the_first_value(void **state)
 	ckpt_strmap_clear(&map);
 }
 
+static void a_map_built_at_once_is_that_of_single_keys(void **state)
+{
+	enum { MANY = 20000 };
+	static char keys[MANY][16];
+
+	(void)state;
+	for (unsigned count = 0; count <= MANY; count = count < 100 ? count + 1 : count * 10) {
+		struct ckpt_strmap_entry *entries = calloc(count + 1u, sizeof(*entries));
+		struct ckpt_strmap map;
+		size_t again;
+		bool there;
+
+		assert_non_null(entries);
+		for (unsigned i = 0; i < count; i++) {
+			snprintf(keys[i], sizeof(keys[i]), "layer.%u", i);
+			entries[i] = (struct ckpt_strmap_entry){
+				.key = keys[i], .len = (uint32_t)strlen(keys[i]), .value = i
+			};
+		}
+		assert_true(ckpt_strmap_build(&map, entries, count, &again));
+		assert_int_equal(again, count);
+		assert_int_equal(map.count, count);
+		for (unsigned i = 0; i < count; i++)
+			assert_int_equal(*ckpt_strmap_find(&map, keys[i], strlen(keys[i])), i);
+		assert_null(ckpt_strmap_find(&map, "layer.", 6));
+		assert_non_null(ckpt_strmap_insert(&map, "more", 4, 7, &there));
+		assert_false(there);
+		assert_int_equal(*ckpt_strmap_find(&map, "more", 4), 7);
+		ckpt_strmap_clear(&map);
+	}
+}
+
+static void a_map_built_at_once_ends_before_a_key_that_was_there(void **state)
+{
+	static const char *const keys[] = { "a", "b", "c", "b", "a" };
+	struct ckpt_strmap_entry *entries = calloc(5, sizeof(*entries));
+	struct ckpt_strmap map;
+	size_t again;
+
+	(void)state;
+	assert_non_null(entries);
+	for (unsigned i = 0; i < 5; i++)
+		entries[i] = (struct ckpt_strmap_entry){ .key = keys[i], .len = 1, .value = i };
+	assert_true(ckpt_strmap_build(&map, entries, 5, &again));
+	assert_int_equal(again, 3);
+	assert_int_equal(map.count, 3);
+	assert_int_equal(*ckpt_strmap_find(&map, "b", 1), 1);
+	ckpt_strmap_clear(&map);
+}
+
 UNIT_SUITE(test_strmap)
 {
 	const struct CMUnitTest tests[] = {
@@ -87,6 +137,8 @@ UNIT_SUITE(test_strmap)
 		cmocka_unit_test(every_key_is_found_again_and_no_other),
 		cmocka_unit_test(keys_are_bytes_and_may_hold_anything),
 		cmocka_unit_test(a_second_insertion_gives_the_first_value),
+		cmocka_unit_test(a_map_built_at_once_is_that_of_single_keys),
+		cmocka_unit_test(a_map_built_at_once_ends_before_a_key_that_was_there),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
