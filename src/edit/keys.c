@@ -209,6 +209,54 @@ static void merge_root(struct editor *e, struct ckpt_seq *pairs, const struct ck
 	pairs->count -= 2;
 }
 
+/*
+ * A wrapper and the module in it get one name: the entry of the innermost one, whose old name is
+ * the longest, takes the place of the outermost, as in the state dict of the plain model. BEFORE has
+ * the keys as they were.
+ */
+static int join_modules(struct editor *e, struct ckpt_seq *pairs, const struct ckpt_seq *before,
+			struct ckpt_error *err)
+{
+	struct ckpt_strmap innermost = { 0 }; /* by new name: place of the pair */
+	uint32_t count = 0;
+	bool ok = ckpt_strmap_reserve(&innermost, pairs->count / 2), there;
+
+	for (uint32_t i = 0; ok && i < pairs->count; i += 2) {
+		const struct ckpt_value *key = now(e, pairs->items[i]);
+		uint64_t *place;
+
+		if (!ckpt_value_is_text(key))
+			continue;
+		place = ckpt_strmap_insert(&innermost, key->u.bytes.ptr, key->u.bytes.len, i,
+					   &there);
+		ok = place != NULL;
+		if (ok && there &&
+		    ckpt_model_now(e->from, before->items[i])->u.bytes.len >=
+			    ckpt_model_now(e->from, before->items[*place])->u.bytes.len)
+			*place = i;
+	}
+	for (uint32_t i = 0; ok && i < pairs->count; i += 2) {
+		const struct ckpt_value *key = now(e, pairs->items[i]);
+		bool text = ckpt_value_is_text(key);
+		uint64_t *place =
+			text ? ckpt_strmap_find(&innermost, key->u.bytes.ptr, key->u.bytes.len)
+			     : NULL;
+
+		if (text && *place == UINT64_MAX)
+			continue; /* it stands there already */
+		pairs->items[count] = pairs->items[i];
+		pairs->items[count + 1] = pairs->items[(place ? *place : i) + 1];
+		count += 2;
+		if (place)
+			*place = UINT64_MAX;
+	}
+	ckpt_strmap_clear(&innermost);
+	if (!ok)
+		return ckpt_fail_nomem(err);
+	pairs->count = count;
+	return 0;
+}
+
 /* {'version': 1}, as a module without a version of its own has it */
 static const struct ckpt_value *new_version(struct editor *e)
 {
@@ -270,7 +318,9 @@ static int edit_metadata(struct editor *e, const struct ckpt_value *state_dict,
 	if (!copy)
 		return ckpt_arena_fail(e->to->arena, err);
 	rc = rename_keys(e, pairs_of(copy), e->edit->rename_module, &renamed, err);
-	if (rc == 0 && renamed)
+	if (rc == 0 && renamed && e->edit->joins_modules)
+		rc = join_modules(e, pairs_of(copy), ckpt_value_pairs(metadata), err);
+	else if (rc == 0 && renamed)
 		merge_root(e, pairs_of(copy), ckpt_value_pairs(metadata));
 	if (rc == 0 && e->edit->new_roots && !add_roots(e, pairs_of(copy)))
 		rc = ckpt_arena_fail(e->to->arena, err);

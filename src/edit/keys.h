@@ -19,6 +19,7 @@ struct ckpt_key_edit {
 			     struct ckpt_error *err);
 	const char *new_roots; /* "a.b.": modules '', a are new in `_metadata`; NULL: none */
 	bool only_modules;     /* take only the state dicts of modules, unless AT names others */
+	bool joins_modules; /* modules that get one name wrap one another: the innermost one stays */
 	bool only_direct; /* only those with tensors of their own, and no optimizer's, unless AT */
 	void *ctx;
 };

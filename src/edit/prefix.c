@@ -22,8 +22,8 @@ struct prefix {
 	bool anywhere;
 };
 
-static int make_prefix(const char *text, const struct ckpt_key_options *options,
-		       struct prefix *out, struct ckpt_error *err)
+static int make_prefix(const char *text, const struct ckpt_key_options *options, struct prefix *out,
+		       struct ckpt_error *err)
 {
 	struct ckpt_key_options o = CKPT_KEY_OPTIONS_INIT;
 	size_t len = strlen(text);
@@ -78,11 +78,12 @@ static int strip_module_name(void *ctx, const char *key, size_t len, struct ckpt
 	if (len == p->len - 1 && !memcmp(key, p->text, len))
 		return 1;
 	rc = strip_key(ctx, key, len, out, err);
-	if (p->anywhere && out->len - before > p->len - 1) { /* "net.module" ends in the prefix */
-		const char *end = (const char *)out->data + out->len - (p->len - 1);
+	if (p->anywhere && out->len - before >= p->len - 1) { /* "net.module" ends in the prefix */
+		size_t left = out->len - before - (p->len - 1);
+		const char *end = (const char *)out->data + before + left;
 
-		if (end[-1] == '.' && !memcmp(end, p->text, p->len - 1)) {
-			out->len -= p->len;
+		if ((!left || end[-1] == '.') && !memcmp(end, p->text, p->len - 1)) {
+			out->len = before + (left ? left - 1 : 0);
 			rc = 1;
 		}
 	}
@@ -125,6 +126,7 @@ int ckpt_strip_prefix(const struct ckpt_model *model, const char *prefix,
 	if (rc == 0)
 		rc = make_prefix(prefix, options, &p, err);
 	*out = NULL;
+	edit.joins_modules = p.anywhere;
 	if (rc == 0)
 		rc = ckpt_model_edit_keys(model, &edit, options, out, report, err);
 	free(p.text);
