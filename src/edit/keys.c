@@ -12,7 +12,6 @@
  */
 #include "edit/keys.h"
 
-#include "base/flags.h"
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/module.h"
@@ -30,12 +29,11 @@ struct editor {
 	const struct ckpt_model *from;
 	struct ckpt_model *to;
 	const struct ckpt_key_edit *edit;
-	struct ckpt_key_options o;
+	struct ckpt_key_choice choice;
 	struct ckpt_edit_report report;
 	struct ckpt_edit_place *places; /* arena of TO */
 	size_t place_count, place_cap;
 	struct ckpt_buf text;
-	char **at_found; /* by index in o->at: exact form of what it names, or NULL */
 	struct ckpt_state_dict_finder finder;
 	uint8_t *visited; /* bitmap by id: lists, groups and metadata that need no second look */
 	size_t optimizer_depth; /* inside an optimizer as long as the walk is deeper */
@@ -437,48 +435,6 @@ static int edit_state_dict(struct editor *e, const struct ckpt_walk_step *step,
 	return rc;
 }
 
-/* Two paths may join to one name; then only the exact form will do. */
-static int note_found(struct editor *e, size_t i, const char *exact, struct ckpt_error *err)
-{
-	char shown[160];
-
-	if (e->at_found[i])
-		return ckpt_fail(err, CKPT_E_ARG, "'%s' names two things: %.100s and %.100s",
-				 ckpt_escape(shown, sizeof(shown), e->o.at[i], strlen(e->o.at[i])),
-				 e->at_found[i], exact);
-	e->at_found[i] = strdup(exact);
-	return e->at_found[i] ? 0 : ckpt_fail_nomem(err);
-}
-
-/* 1: the step is at, or below, one of the names the edit is limited to. */
-static int is_chosen(struct editor *e, const struct ckpt_walk_step *step, struct ckpt_error *err)
-{
-	struct ckpt_buf exact = { 0 };
-	int chosen = e->o.at_count == 0;
-
-	if (e->o.at_count)
-		ckpt_walk_exact_name(step, &exact);
-	for (size_t i = 0; chosen >= 0 && i < e->o.at_count; i++) {
-		const char *at = e->o.at[i];
-		size_t len = strlen(at);
-		bool is_exact = at[0] == '[';
-		const char *name = is_exact ? (const char *)exact.data : step->name;
-		size_t name_len = is_exact ? exact.len : step->name_len;
-
-		if (name_len < len || memcmp(name, at, len))
-			continue;
-		if (name_len == len) {
-			int rc = note_found(e, i, (const char *)exact.data, err);
-
-			chosen = rc < 0 ? rc : 1;
-		} else if (!len || name[len] == (is_exact ? '[' : '.')) {
-			chosen = 1;
-		}
-	}
-	ckpt_buf_clear(&exact);
-	return chosen;
-}
-
 static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct editor *e = ctx;
@@ -488,17 +444,17 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 
 	if (step->depth <= e->optimizer_depth)
 		e->optimizer_depth = SIZE_MAX;
-	if (!e->o.at_count && ckpt_is_module(e->from, v))
+	if (!e->choice.o.at_count && ckpt_is_module(e->from, v))
 		return CKPT_WALK_SKIP; /* its code looks its members up by their names */
 	if (!ckpt_value_pairs(v) || step->seen)
 		return ckpt_value_is_tensor_object(e->from, v) ? CKPT_WALK_SKIP : CKPT_WALK_ENTER;
-	at = is_chosen(e, step, err);
+	at = ckpt_key_choice_has(&e->choice, step, err);
 	if (at < 0)
 		return at;
 	optimizer = ckpt_is_optimizer(e->from, v);
-	if (e->edit->only_modules && !e->o.at_count)
+	if (e->edit->only_modules && !e->choice.o.at_count)
 		wanted = ckpt_is_module_state_dict(e->from, v) && e->optimizer_depth == SIZE_MAX;
-	else if (e->edit->only_direct && !e->o.at_count)
+	else if (e->edit->only_direct && !e->choice.o.at_count)
 		wanted = ckpt_holds_tensors(&e->finder, v) && e->optimizer_depth == SIZE_MAX;
 	else
 		wanted = ckpt_is_state_dict(&e->finder, v);
@@ -506,7 +462,7 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 		e->optimizer_depth = step->depth;
 	if (at && wanted && !was_edited(e, v))
 		rc = edit_state_dict(e, step, err);
-	if (rc == 0 && at && optimizer && !(e->edit->only_modules && !e->o.at_count))
+	if (rc == 0 && at && optimizer && !(e->edit->only_modules && !e->choice.o.at_count))
 		rc = edit_param_groups(e, v, err);
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
@@ -522,60 +478,36 @@ static int refuse_module(const struct ckpt_model *model, const struct ckpt_key_o
 		"which stay; 'ckpt convert --state-dict' takes its state dict out");
 }
 
-static int check_at(struct editor *e, struct ckpt_error *err)
-{
-	char shown[160];
-
-	for (size_t i = 0; i < e->o.at_count; i++)
-		if (!e->at_found[i])
-			return ckpt_fail(err, CKPT_E_NOTFOUND, "no mapping is named '%s'",
-					 ckpt_escape(shown, sizeof(shown), e->o.at[i],
-						     strlen(e->o.at[i])));
-	return 0;
-}
-
-int ckpt_key_options_take(struct ckpt_key_options *out, const struct ckpt_key_options *given,
-			  struct ckpt_error *err)
-{
-	int rc = ckpt_sized_take(out, sizeof(*out), given, err);
-
-	if (rc == 0)
-		rc = ckpt_flags_check(out->flags, CKPT_KEY_ANYWHERE, err);
-	return rc == 0 ? ckpt_unused_check(&out->reserved, sizeof(out->reserved), err) : rc;
-}
-
 int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_edit *edit,
 			 const struct ckpt_key_options *options, struct ckpt_model **out,
 			 struct ckpt_edit_report *report, struct ckpt_error *err)
 {
 	struct editor e = { .from = model,
 			    .edit = edit,
-			    .o = CKPT_KEY_OPTIONS_INIT,
 			    .report = CKPT_EDIT_REPORT_INIT,
 			    .optimizer_depth = SIZE_MAX };
-	int rc = ckpt_key_options_take(&e.o, options, err);
+	int rc = ckpt_key_choice_init(&e.choice, options, err);
 
 	*out = NULL;
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(e.report), err);
 	if (rc == 0)
-		rc = refuse_module(model, &e.o, err);
+		rc = refuse_module(model, &e.choice.o, err);
 	if (rc == 0)
 		rc = ckpt_model_derive(model, &e.to, err);
-	if (rc < 0)
+	if (rc < 0) {
+		ckpt_key_choice_clear(&e.choice);
 		return rc;
-	e.at_found = calloc(e.o.at_count + 1, sizeof(*e.at_found));
+	}
 	e.visited = calloc((size_t)model->next_id / 8 + 1, 1);
 	rc = ckpt_state_dict_finder_init(&e.finder, model, err);
-	if (rc == 0 && (!e.at_found || !e.visited))
+	if (rc == 0 && !e.visited)
 		rc = ckpt_fail_nomem(err);
 	if (rc == 0)
 		rc = ckpt_model_walk(model, visit_value, &e, err);
 	if (rc == 0)
-		rc = check_at(&e, err);
-	for (size_t i = 0; e.at_found && i < e.o.at_count; i++)
-		free(e.at_found[i]);
-	free(e.at_found);
+		rc = ckpt_key_choice_check(&e.choice, err);
+	ckpt_key_choice_clear(&e.choice);
 	free(e.visited);
 	ckpt_state_dict_finder_clear(&e.finder);
 	ckpt_buf_clear(&e.text);

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "model/model.h"
+#include "model/walk.h"
 
 #include <ckpt/edit.h>
 
@@ -27,6 +28,22 @@ struct ckpt_key_edit {
 /* The options of a caller, or the defaults. */
 int ckpt_key_options_take(struct ckpt_key_options *out, const struct ckpt_key_options *given,
 			  struct ckpt_error *err);
+
+/* The options, and which of the names in AT have been met. To be cleared in any case. */
+struct ckpt_key_choice {
+	struct ckpt_key_options o;
+	char **found; /* by index in o.at: exact form of what it names, or NULL */
+};
+int ckpt_key_choice_init(struct ckpt_key_choice *choice, const struct ckpt_key_options *options,
+			 struct ckpt_error *err);
+void ckpt_key_choice_clear(struct ckpt_key_choice *choice);
+
+/* 1: the step is at, or below, one of the names the edit is limited to. */
+int ckpt_key_choice_has(struct ckpt_key_choice *choice, const struct ckpt_walk_step *step,
+			struct ckpt_error *err);
+
+/* CKPT_E_NOTFOUND if a name was not met. */
+int ckpt_key_choice_check(const struct ckpt_key_choice *choice, struct ckpt_error *err);
 
 int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_edit *edit,
 			 const struct ckpt_key_options *options, struct ckpt_model **out,
