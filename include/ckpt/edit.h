@@ -102,6 +102,44 @@ CKPT_API int ckpt_strip_prefix(const struct ckpt_model *model, const char *prefi
 			       struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /*
+ * Strip from every key what wrappers of modules put into it: "module." (DistributedDataParallel and
+ * DataParallel), "_orig_mod." (torch.compile), "_forward_module." (Lightning),
+ * "_fsdp_wrapped_module." (FSDP) and "_checkpoint_wrapped_module." (activation checkpointing), in
+ * any order, as often as they occur, also inside a name. Only whole components match, and never the
+ * last one, which names the tensor. An attribute of the model that is itself called "module" goes
+ * with them. In `_metadata`, the entry of the module in a wrapper takes the place of the wrapper's
+ * entry. Of OPTIONS, only AT counts.
+ *
+ * CKPT_E_CLASH and CKPT_E_NOTFOUND as ckpt_strip_prefix().
+ */
+CKPT_API int ckpt_strip_wrappers(const struct ckpt_model *model,
+				 const struct ckpt_key_options *options, struct ckpt_model **out,
+				 struct ckpt_edit_report *report, struct ckpt_error *err);
+
+/* How many keys of state dicts have the prefix of one wrapper. */
+struct ckpt_wrapper_count {
+	size_t size;
+	const char *prefix;  /* "_orig_mod."; static */
+	const char *wrapper; /* "torch.compile"; static */
+	uint64_t first;	     /* keys that begin with it */
+	uint64_t inside;     /* other keys that have it */
+	uint64_t keys;	     /* all keys of the state dicts in which a key has any wrapper */
+};
+
+/*
+ * Call FOUND once for each of these wrappers that keys have, DistributedDataParallel first. Inside a
+ * name, "module." counts only next to another wrapper: elsewhere it may be an attribute of the
+ * model. COUNT lives as long as the call of FOUND; if FOUND returns less than 0, so does this, with
+ * the same number. Of OPTIONS, only AT counts.
+ *
+ * Returns 0, CKPT_E_ARG, CKPT_E_NOMEM, and CKPT_E_NOTFOUND as ckpt_strip_prefix().
+ */
+CKPT_API int ckpt_count_wrappers(const struct ckpt_model *model,
+				 const struct ckpt_key_options *options,
+				 int (*found)(void *ctx, const struct ckpt_wrapper_count *count),
+				 void *ctx, struct ckpt_error *err);
+
+/*
  * Put PREFIX in front of every key in the state dicts of modules. Since almost any mapping with a
  * tensor is a state dict, this takes only those that have `_metadata` or hold nothing but tensors
  * under string keys, and none that belong to an optimizer; AT overrides the choice.

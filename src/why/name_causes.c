@@ -8,13 +8,14 @@
  */
 #include "why/why.h"
 
+#include "model/module_wrappers.h"
 #include "model/state_dict.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 struct wrapper_counts {
-	uint64_t keys, start[CKPT_WHY_WRAPPERS], inside[CKPT_WHY_WRAPPERS];
+	uint64_t keys, start[CKPT_MODULE_WRAPPERS], inside[CKPT_MODULE_WRAPPERS];
 };
 
 /* Counts the wrappers in front of a key, one in another, and those deeper inside. */
@@ -25,19 +26,19 @@ static void count_key(struct wrapper_counts *c, const char *key, size_t len)
 
 	while (more) {
 		more = false;
-		for (int i = 0; i < CKPT_WHY_WRAPPERS; i++) {
-			size_t n = strlen(ckpt_why_wrappers[i].prefix);
+		for (int i = 0; i < CKPT_MODULE_WRAPPERS; i++) {
+			size_t n = strlen(ckpt_module_wrappers[i].prefix);
 
-			if (len - at >= n && !memcmp(key + at, ckpt_why_wrappers[i].prefix, n)) {
+			if (len - at >= n && !memcmp(key + at, ckpt_module_wrappers[i].prefix, n)) {
 				c->start[i]++;
 				at += n;
 				more = true;
 			}
 		}
 	}
-	for (int i = 0; i < CKPT_WHY_WRAPPERS; i++) {
-		const char *hit = memmem(key + at, len - at, ckpt_why_wrappers[i].prefix,
-					 strlen(ckpt_why_wrappers[i].prefix));
+	for (int i = 0; i < CKPT_MODULE_WRAPPERS; i++) {
+		const char *hit = memmem(key + at, len - at, ckpt_module_wrappers[i].prefix,
+					 strlen(ckpt_module_wrappers[i].prefix));
 
 		c->inside[i] += hit && hit > key + at && hit[-1] == '.' && i > 0;
 	}
@@ -65,14 +66,14 @@ static void list_front_wrappers(const struct ckpt_why *w, const struct ckpt_why_
 
 	while (more && steps->strip_count < CKPT_WHY_MOST_STEPS) {
 		more = false;
-		for (int i = 0; i < CKPT_WHY_WRAPPERS && !more; i++) {
-			size_t n = strlen(ckpt_why_wrappers[i].prefix);
+		for (int i = 0; i < CKPT_MODULE_WRAPPERS && !more; i++) {
+			size_t n = strlen(ckpt_module_wrappers[i].prefix);
 
 			more = (size_t)(end - at) >= n &&
-			       !memcmp(at, ckpt_why_wrappers[i].prefix, n);
+			       !memcmp(at, ckpt_module_wrappers[i].prefix, n);
 			if (more) {
 				at += n;
-				steps->strip[steps->strip_count++] = ckpt_why_wrappers[i].prefix;
+				steps->strip[steps->strip_count++] = ckpt_module_wrappers[i].prefix;
 			}
 		}
 	}
@@ -91,23 +92,23 @@ bool ckpt_why_check_wrapped(struct ckpt_why *w, const struct ckpt_match *match)
 		return false;
 	count_wrappers(w, dict, &c);
 	list_front_wrappers(w, dict, &steps);
-	for (int i = 0; i < CKPT_WHY_WRAPPERS; i++) {
+	for (int i = 0; i < CKPT_MODULE_WRAPPERS; i++) {
 		bool front = c.start[i] > 0;
 		bool known = false;
 
 		if (!front && !c.inside[i])
 			continue;
 		if (!who) {
-			who = ckpt_why_wrappers[i].who;
-			prefix = ckpt_why_wrappers[i].prefix;
+			who = ckpt_module_wrappers[i].who;
+			prefix = ckpt_module_wrappers[i].prefix;
 			count = front ? c.start[i] : c.inside[i];
 		}
 		for (uint32_t k = 0; k < steps.strip_count; k++)
-			known |= steps.strip[k] == ckpt_why_wrappers[i].prefix;
+			known |= steps.strip[k] == ckpt_module_wrappers[i].prefix;
 		if (c.inside[i] && !known && steps.inside_count < CKPT_WHY_MOST_STEPS)
-			steps.inside[steps.inside_count++] = ckpt_why_wrappers[i].prefix;
+			steps.inside[steps.inside_count++] = ckpt_module_wrappers[i].prefix;
 		else if (!known && front && steps.strip_count < CKPT_WHY_MOST_STEPS)
-			steps.strip[steps.strip_count++] = ckpt_why_wrappers[i].prefix;
+			steps.strip[steps.strip_count++] = ckpt_module_wrappers[i].prefix;
 	}
 	if (!who)
 		return false;

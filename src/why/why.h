@@ -143,13 +143,6 @@ void ckpt_why_steps_command(struct ckpt_why *w, const struct ckpt_why_steps *ste
 
 /* ---- wrappers.c ---- */
 
-/* Wrappers that put a prefix into the names of a module's weights. */
-enum { CKPT_WHY_WRAPPERS = 5 };
-struct ckpt_why_wrapper {
-	const char *prefix, *who;
-};
-extern const struct ckpt_why_wrapper ckpt_why_wrappers[CKPT_WHY_WRAPPERS];
-
 /* Who puts PREFIX there, or NULL. */
 const char *ckpt_why_wrapper(const char *prefix);
 /*

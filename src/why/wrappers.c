@@ -1,21 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "why/why.h"
 
-#include <string.h>
+#include "model/module_wrappers.h"
 
-const struct ckpt_why_wrapper ckpt_why_wrappers[CKPT_WHY_WRAPPERS] = {
-	{ "module.", "DistributedDataParallel or DataParallel" },
-	{ "_orig_mod.", "torch.compile" },
-	{ "_forward_module.", "Lightning's Fabric or its strategies" },
-	{ "_fsdp_wrapped_module.", "FSDP" },
-	{ "_checkpoint_wrapped_module.", "activation checkpointing" },
-};
+#include <string.h>
 
 const char *ckpt_why_wrapper(const char *prefix)
 {
-	for (int i = 0; i < CKPT_WHY_WRAPPERS; i++)
-		if (!strcmp(ckpt_why_wrappers[i].prefix, prefix))
-			return ckpt_why_wrappers[i].who;
+	for (int i = 0; i < CKPT_MODULE_WRAPPERS; i++)
+		if (!strcmp(ckpt_module_wrappers[i].prefix, prefix))
+			return ckpt_module_wrappers[i].who;
 	return NULL;
 }
 

@@ -53,6 +53,13 @@ static int visit_record(void *ctx, const struct ckpt_record *record)
 	return 0;
 }
 
+static int visit_wrapper(void *ctx, const struct ckpt_wrapper_count *count)
+{
+	(void)ctx;
+	REQUIRE(count->first + count->inside && count->first + count->inside <= count->keys);
+	return 0;
+}
+
 static void list(const struct ckpt_model *model)
 {
 	struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
@@ -72,6 +79,7 @@ static void list(const struct ckpt_model *model)
 	REQUIRE(ckpt_each_record(model, visit_record, NULL, &err) == 0);
 	fuzz_check_error(ckpt_count_prefix(model, "module.", &prefix, &err), &err);
 	REQUIRE(prefix.with_prefix <= prefix.keys);
+	fuzz_check_error(ckpt_count_wrappers(model, NULL, visit_wrapper, NULL, &err), &err);
 }
 
 static int visit(void *ctx, const struct ckpt_item *item)
@@ -243,12 +251,13 @@ static void edit(const struct ckpt_model *model)
 		rc = ckpt_strip_prefix(model, "module.", &options, &edited, &report, &err);
 		finish_edit(rc, edited, &report, &err);
 	}
-	for (int how = 0; how < 2; how++) {
+	for (int how = 0; how < 3; how++) {
 		struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 		struct ckpt_error err = CKPT_ERROR_INIT;
 		struct ckpt_model *edited;
-		int rc = how ? ckpt_add_prefix(model, "module.", NULL, &edited, &report, &err)
-			     : ckpt_rename(model, expressions, 2, NULL, &edited, &report, &err);
+		int rc = how == 2 ? ckpt_strip_wrappers(model, NULL, &edited, &report, &err)
+			 : how    ? ckpt_add_prefix(model, "module.", NULL, &edited, &report, &err)
+				  : ckpt_rename(model, expressions, 2, NULL, &edited, &report, &err);
 
 		finish_edit(rc, edited, &report, &err);
 	}

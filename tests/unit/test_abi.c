@@ -95,6 +95,7 @@ static const char *const expressions[] = { "s/a/b/" };
 static const struct ckpt_device_map maps[] = { { NULL, "cpu" } };
 
 EDIT(strip_prefix, ckpt_strip_prefix(model, "module.", o, &made, r, &err))
+EDIT(strip_wrappers, ckpt_strip_wrappers(model, o, &made, r, &err))
 EDIT(add_prefix, ckpt_add_prefix(model, "x.", o, &made, r, &err))
 EDIT(rename_keys, ckpt_rename(model, expressions, 1, o, &made, r, &err))
 EDIT(number_keys, ckpt_number_keys(model, &made, r, &err))
@@ -262,6 +263,7 @@ struct row {
 
 static const struct row options[] = {
 	ROW(strip_prefix, ckpt_key_options, CKPT_KEY_OPTIONS_INIT),
+	ROW(strip_wrappers, ckpt_key_options, CKPT_KEY_OPTIONS_INIT),
 	ROW(add_prefix, ckpt_key_options, CKPT_KEY_OPTIONS_INIT),
 	ROW(rename_keys, ckpt_key_options, CKPT_KEY_OPTIONS_INIT),
 	ROW(remap, ckpt_remap_options, CKPT_REMAP_OPTIONS_INIT),
@@ -283,6 +285,7 @@ static const struct row options[] = {
 
 static const struct row reports[] = {
 	ROW(strip_prefix, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
+	ROW(strip_wrappers, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(add_prefix, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(rename_keys, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(number_keys, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),

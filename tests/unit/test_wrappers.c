@@ -100,9 +100,163 @@ static void a_module_takes_the_place_of_the_wrapper_around_it(void **state)
 	ckpt_close(model);
 }
 
+static const char *const no_modules[] = { "", NULL };
+
+static struct ckpt_model *strip(const struct ckpt_model *model, struct ckpt_edit_report *report)
+{
+	struct ckpt_model *out;
+
+	if (ckpt_strip_wrappers(model, NULL, &out, report, &err) < 0)
+		fail_msg("%s", unit_message(&err));
+	return out;
+}
+
+static void wrappers_go_in_any_order_and_wherever_they_are(void **state)
+{
+	static const struct {
+		const char *key, *want;
+	} table[] = {
+		{ "module.w", "w" },
+		{ "_orig_mod.w", "w" },
+		{ "_forward_module.w", "w" },
+		{ "_fsdp_wrapped_module.w", "w" },
+		{ "_checkpoint_wrapped_module.w", "w" },
+		{ "module._orig_mod.module.w", "w" },
+		{ "_orig_mod.module.net._fsdp_wrapped_module._checkpoint_wrapped_module.w",
+		  "net.w" },
+		{ "net.module.w", "net.w" },
+		{ "a.module.b.module.c", "a.b.c" },
+		/* no components, or the tensor's own name */
+		{ "modules.w", "modules.w" },
+		{ "my_module.w", "my_module.w" },
+		{ "net.module", "net.module" },
+		{ "module", "module" },
+		{ "module.module", "module" },
+		{ "module.", "module." },
+		{ "_orig_mod..w", ".w" },
+		{ "module.a.", "a." },
+		{ "", "" },
+		{ ".", "." },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(table); i++) {
+		const char *const keys[] = { table[i].key, NULL };
+		struct ckpt_model *model = open_module(keys, no_modules), *out = strip(model, NULL);
+		char want[100];
+
+		snprintf(want, sizeof(want), "%s | =0", table[i].want);
+		assert_string_equal(names(out), want);
+		ckpt_close(out);
+		ckpt_close(model);
+	}
+}
+
+static void modules_get_the_names_of_the_plain_model(void **state)
+{
+	static const char *const keys[] = { "module._orig_mod.stem.w",
+					    "module._orig_mod.layers.0._orig_mod.w", NULL };
+	static const char *const modules[] = { "",
+					       "module",
+					       "module._orig_mod",
+					       "module._orig_mod.stem",
+					       "module._orig_mod.layers",
+					       "module._orig_mod.layers.0",
+					       "module._orig_mod.layers.0._orig_mod",
+					       NULL };
+	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+	struct ckpt_model *model = open_module(keys, modules), *out = strip(model, &report);
+
+	(void)state;
+	assert_string_equal(names(out), "stem.w,layers.0.w | =2,stem=3,layers=4,layers.0=6");
+	assert_int_equal(report.renamed, 2);
+	ckpt_close(out);
+	ckpt_close(model);
+}
+
+static void keys_that_would_get_one_name_are_refused(void **state)
+{
+	static const char *const keys[] = { "module.a", "b", "_orig_mod.module.a", NULL };
+	struct ckpt_model *model = open_module(keys, no_modules), *out;
+
+	(void)state;
+	assert_int_equal(ckpt_strip_wrappers(model, NULL, &out, NULL, &err), CKPT_E_CLASH);
+	assert_string_equal(unit_text(&err),
+			    "'module.a' and '_orig_mod.module.a' in the state dict "
+			    "would both be named 'a'");
+	assert_null(out);
+	ckpt_close(model);
+}
+
+static int note(void *ctx, const struct ckpt_wrapper_count *count)
+{
+	char *text = ctx;
+
+	assert_int_equal(count->size, sizeof(*count));
+	snprintf(text + strlen(text), 200, "%s %d+%d of %d;", count->prefix, (int)count->first,
+		 (int)count->inside, (int)count->keys);
+	return 0;
+}
+
+static int stop(void *ctx, const struct ckpt_wrapper_count *count)
+{
+	(void)ctx;
+	(void)count;
+	return CKPT_E_CANCELLED;
+}
+
+static void wrappers_are_counted(void **state)
+{
+	static const struct {
+		const char *keys[5], *want;
+	} table[] = {
+		{ { "module.a", "module._orig_mod.b", "_orig_mod.c", "d" },
+		  "module. 2+0 of 4;_orig_mod. 1+1 of 4;" },
+		{ { "a.module.b", "a.module", "module" }, "" },
+		{ { "a.module._orig_mod.b", "c" }, "module. 0+1 of 2;_orig_mod. 0+1 of 2;" },
+		{ { "a._fsdp_wrapped_module.b._checkpoint_wrapped_module.c" },
+		  "_fsdp_wrapped_module. 0+1 of 1;_checkpoint_wrapped_module. 0+1 of 1;" },
+		{ { "_forward_module.a", "_forward_module.b" }, "_forward_module. 2+0 of 2;" },
+		{ { "module.module.a" }, "module. 1+0 of 1;" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(table); i++) {
+		struct ckpt_model *model = open_module(table[i].keys, no_modules);
+		char text[1000] = "";
+
+		assert_int_equal(ckpt_count_wrappers(model, NULL, note, text, &err), 0);
+		assert_string_equal(text, table[i].want);
+		assert_int_equal(ckpt_count_wrappers(model, NULL, stop, NULL, &err),
+				 *text ? CKPT_E_CANCELLED : 0);
+		ckpt_close(model);
+	}
+}
+
+static void counting_is_limited_by_at(void **state)
+{
+	static const char *const at[] = { "nope" };
+	static const char *const keys[] = { "module.a", NULL };
+	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
+	struct ckpt_model *model = open_module(keys, no_modules);
+	char text[1000] = "";
+
+	(void)state;
+	options.at = at;
+	options.at_count = 1;
+	assert_int_equal(ckpt_count_wrappers(model, &options, note, text, &err), CKPT_E_NOTFOUND);
+	assert_string_equal(text, "");
+	ckpt_close(model);
+}
+
 UNIT_SUITE(test_wrappers)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(wrappers_go_in_any_order_and_wherever_they_are, teardown),
+		cmocka_unit_test_teardown(modules_get_the_names_of_the_plain_model, teardown),
+		cmocka_unit_test_teardown(keys_that_would_get_one_name_are_refused, teardown),
+		cmocka_unit_test_teardown(wrappers_are_counted, teardown),
+		cmocka_unit_test_teardown(counting_is_limited_by_at, teardown),
 		cmocka_unit_test_teardown(a_module_takes_the_place_of_the_wrapper_around_it,
 					  teardown),
 	};
