@@ -194,10 +194,12 @@ static int save_and_report(struct ckpt_save_options *options, const struct ckpt_
 			   double start)
 {
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
+	const char *left = wrappers_left(model, s->steps, s->step_count);
 	int code = convert_save(options, model, in, out, &report);
 
 	if (code == EXIT_FINE && !quiet) {
 		convert_print_summary(s, &report, dry_run, start);
+		note_wrappers(left);
 		if (report.shards)
 			convert_note_left_files(in);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * strip-module, add-module, strip-prefix and add-prefix: one edit in four spellings.
+ * strip-module, add-module, strip-prefix and add-prefix: one edit in four spellings; and
+ * strip-prefix --strip-wrappers.
  *
  * What must stay true: add-module adds no second 'module.' where all keys that it would change
  * have one. had_prefix() counts them in a walk over the input, which has to meet the mappings in
@@ -13,7 +14,7 @@
 
 static struct edit_settings s;
 static struct str_list at;
-static bool anywhere;
+static bool anywhere, wrappers;
 
 #define STRIP_OPTS \
 	AT_OPT(at), \
@@ -23,6 +24,12 @@ static bool anywhere;
 			 "succeed if there is nothing to strip: write OUT unchanged")
 
 static const struct opt strip_opts[] = { STRIP_OPTS, EDIT_OPTS(s), OPT_END };
+static const struct opt strip_prefix_opts[] = {
+	STRIP_OPTS,
+	OPT_FLAG("strip-wrappers", 0, &wrappers,
+		 "instead of PREFIX, strip what wrappers put into keys, anywhere"),
+	EDIT_OPTS(s), OPT_END
+};
 static const struct opt add_opts[] = { AT_OPT(at), EDIT_OPTS(s), OPT_END };
 
 static const char *prefix_of(const struct edit_step *step)
@@ -35,6 +42,13 @@ static int strip_prefix(const struct ckpt_model *in, const struct edit_step *ste
 			struct ckpt_error *err)
 {
 	return ckpt_strip_prefix(in, prefix_of(step), step->keys, out, report, err);
+}
+
+static int strip_wrappers(const struct ckpt_model *in, const struct edit_step *step,
+			  struct ckpt_model **out, struct ckpt_edit_report *report,
+			  struct ckpt_error *err)
+{
+	return ckpt_strip_wrappers(in, step->keys, out, report, err);
 }
 
 static int add_prefix(const struct ckpt_model *in, const struct edit_step *step,
@@ -106,13 +120,42 @@ static const char *nothing_begins(const struct ckpt_model *in, const struct edit
 				  char why[MOST_REASON])
 {
 	const char *prefix = prefix_of(step);
+	/* wrappers have names like '_orig_mod.': was this to take one off? */
+	bool wrapper = prefix[0] == '_' || !strncmp(prefix, "module", 6);
+	const char *others = wrapper ? wrappers_in(in, step->keys) : NULL;
+	static char instead[500];
 	char shown[100];
 
-	(void)in;
 	snprintf(why, MOST_REASON, "no key begins with '%s%s'",
 		 ckpt_escape(shown, sizeof(shown), prefix, strlen(prefix)),
 		 ends_with(prefix, ".") ? "" : ".");
+	if (!others)
+		return HINT_IF_PRESENT;
+	snprintf(instead, sizeof(instead),
+		 "%s: 'ckpt strip-prefix " STRIP_WRAPPERS "' takes that off", others);
+	return instead;
+}
+
+static const char *no_wrapper(const struct ckpt_model *in, const struct edit_step *step,
+			      char why[MOST_REASON])
+{
+	(void)in;
+	(void)step;
+	snprintf(
+		why, MOST_REASON,
+		"no key has 'module.', '_orig_mod.', '_forward_module.', '_fsdp_wrapped_module.' or "
+		"'_checkpoint_wrapped_module.'");
 	return HINT_IF_PRESENT;
+}
+
+static void hint_clash(const struct ckpt_model *in, const struct edit_step *step,
+		       const struct ckpt_error *err)
+{
+	(void)in;
+	(void)step;
+	if (err->status == CKPT_E_CLASH)
+		hint("'ckpt edit IN OUT --drop NAME " STRIP_WRAPPERS
+		     "' leaves one of them out first");
 }
 
 static const char *all_begin(const struct ckpt_model *in, const struct edit_step *step,
@@ -139,6 +182,12 @@ const struct edit_kind kind_strip_prefix = {
 	.apply = strip_prefix,
 	.why_nothing = nothing_begins,
 };
+const struct edit_kind kind_strip_wrappers = {
+	.name = "strip-wrappers",
+	.apply = strip_wrappers,
+	.why_nothing = no_wrapper,
+	.hint_failed = hint_clash,
+};
 const struct edit_kind kind_add_prefix = {
 	.name = "add-prefix",
 	.apply = add_prefix,
@@ -155,7 +204,9 @@ static int run_prefix_edit(const struct command *cmd, const struct edit_kind *ki
 
 	if (first < 0)
 		return -1 - first;
-	if (cmd->least == 3) {
+	if (wrappers) {
+		step.kind = &kind_strip_wrappers;
+	} else if (cmd->least == 3) {
 		prefix = argv[first++];
 		step.args = (struct str_list){ &prefix, 1 };
 	}
@@ -213,13 +264,19 @@ const struct command cmd_strip_prefix = {
 	.operands = "PREFIX IN OUT",
 	.summary = "remove any prefix from keys: _orig_mod., model., _forward_module.",
 	.details =
-		"PREFIX matches whole components only; a missing dot at its end is added.\n" STATE_DICTS,
+		"PREFIX matches whole components only; a missing dot at its end is added.\n" STATE_DICTS
+		"\n--strip-wrappers takes the place of PREFIX. It strips module., _orig_mod.,\n"
+		"_forward_module., _fsdp_wrapped_module. and _checkpoint_wrapped_module., in any\n"
+		"order, at the start of a key and inside. An attribute of the model that is\n"
+		"called 'module' goes, too. If two keys would get one name, nothing is written.\n",
 	.examples = "  ckpt strip-prefix _orig_mod. compiled.pt plain.pt\n"
-		    "  ckpt strip-prefix --anywhere _orig_mod. compiled.pt plain.pt\n",
-	.opts = strip_opts,
+		    "  ckpt strip-prefix --anywhere _orig_mod. compiled.pt plain.pt\n"
+		    "  ckpt strip-prefix --strip-wrappers ddp-of-compiled.pt plain.pt\n",
+	.opts = strip_prefix_opts,
 	.least = 3,
 	.most = 3,
 	.one_less = &s.in_place,
+	.no_first = &wrappers,
 	.run = run_strip_prefix,
 };
 

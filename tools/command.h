@@ -86,6 +86,8 @@ struct command {
 	int least, most; /* operands; most -1: any number */
 	/* set by an option (-i) that takes the place of the last operand; or NULL */
 	const bool *one_less;
+	/* set by an option (--strip-wrappers) that takes the place of the first; or NULL */
+	const bool *no_first;
 	int (*run)(int argc, char **argv);
 };
 

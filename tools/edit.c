@@ -216,11 +216,13 @@ static int save_and_report(const struct edit_settings *s, const struct ckpt_mode
 	struct ckpt_save_report saved = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	uint64_t dead = dead_nbytes(model, !out);
+	const char *left = wrappers_left(model, steps, count);
 	char size[16], time[32];
 
 	if (!out && !any_changed(reports, count) && !(s->free && dead)) {
 		if (!quiet)
 			printf("nothing to change, nothing was written\n");
+		note_wrappers(left);
 		return EXIT_FINE;
 	}
 	if (save(s, model, out, &saved, &err) < 0)
@@ -247,6 +249,7 @@ static int save_and_report(const struct edit_settings *s, const struct ckpt_mode
 		       seconds_phrase(seconds() - start, time));
 	print_dead_bytes(s, &saved);
 	printf("\n");
+	note_wrappers(left);
 	return EXIT_FINE;
 }
 

@@ -51,6 +51,8 @@ extern bool ignore_damage;
 	OPT_STEP("strip-module", &(chain), NULL, "take 'module.' off the keys"), \
 	OPT_STEP("add-module", &(chain), NULL, "put 'module.' before the keys of modules"), \
 	OPT_STEP("strip-prefix", &(chain), "PREFIX", "take PREFIX off the keys"), \
+	OPT_STEP("strip-wrappers", &(chain), NULL, \
+		 "take what wrappers put into keys off, as 'ckpt strip-prefix' does"), \
 	OPT_STEP("add-prefix", &(chain), "PREFIX", "put PREFIX before the keys of modules"), \
 	OPT_STEP("rename", &(chain), "s/A/B/", "rename keys, as 'ckpt rename -e' does"), \
 	OPT_STEP("remap", &(chain), "OLD=NEW[,...]", \
@@ -92,7 +94,7 @@ struct edit_kind {
 };
 
 extern const struct edit_kind kind_strip_module, kind_add_module, kind_strip_prefix,
-	kind_add_prefix, kind_rename, kind_remap, kind_remap_all, kind_extract, kind_cast,
+	kind_strip_wrappers, kind_add_prefix, kind_rename, kind_remap, kind_remap_all, kind_extract, kind_cast,
 	kind_compact, kind_sanitize, kind_keep, kind_drop;
 
 #define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"
@@ -114,6 +116,24 @@ void free_steps(struct edit_step *steps);
  */
 int apply_steps(const struct edit_settings *s, const struct edit_step *steps, size_t count,
 		const char *in, struct ckpt_model **model, struct ckpt_edit_report *reports);
+
+#define STRIP_WRAPPERS "--strip-wrappers"
+
+/*
+ * "11 of 32 keys begin with '_orig_mod.'": what wrappers have put into the names of keys; NULL:
+ * nothing. Static. KEYS as for ckpt_count_wrappers().
+ */
+const char *wrappers_in(const struct ckpt_model *model, const struct ckpt_key_options *keys);
+
+/*
+ * The same of what is left in the result of STEPS, if one of them takes a prefix off and none puts
+ * one on after it. To be asked for before the save, so that no memory means no output.
+ */
+const char *wrappers_left(const struct ckpt_model *model, const struct edit_step *steps,
+			  size_t count);
+
+/* Print a note that LEFT is left, with a hint; LEFT may be NULL. */
+void note_wrappers(const char *left);
 
 /* Did an edit change anything? */
 bool edit_changed(const struct ckpt_edit_report *report);

@@ -8,9 +8,10 @@
 /* Options that are edits, in the order given. */
 
 static const struct edit_kind *const kinds[] = {
-	&kind_strip_module, &kind_add_module, &kind_strip_prefix, &kind_add_prefix, &kind_rename,
-	&kind_remap,	    &kind_remap_all,  &kind_extract,	  &kind_keep,	    &kind_drop,
-	&kind_cast,	    &kind_compact,    &kind_sanitize,
+	&kind_strip_module, &kind_add_module, &kind_strip_prefix, &kind_strip_wrappers,
+	&kind_add_prefix,   &kind_rename,     &kind_remap,	  &kind_remap_all,
+	&kind_extract,	    &kind_keep,	      &kind_drop,	  &kind_cast,
+	&kind_compact,	    &kind_sanitize,
 };
 
 static const struct edit_kind *find_kind(const char *name)

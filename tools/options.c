@@ -172,15 +172,30 @@ static int takes_argument(const struct opt *o)
 	return o->kind == OPT_KIND_OPTIONAL ? optional_argument : required_argument;
 }
 
+/* The option of CMD that sets TARGET. */
+static const char *option_that_sets(const struct command *cmd, const bool *target)
+{
+	for (const struct opt *o = cmd->opts; o->kind; o++)
+		if (o->target == target)
+			return o->name;
+	return "";
+}
+
 static int check_operands(const struct command *cmd, int count)
 {
-	if (cmd->one_less && *cmd->one_less)
-		count++;
-	if (count > cmd->most && cmd->most >= 0 && cmd->one_less && *cmd->one_less)
+	bool no_last = cmd->one_less && *cmd->one_less, no_first = cmd->no_first && *cmd->no_first;
+	int first = (int)strcspn(cmd->operands, " ");
+	const char *wanted = cmd->operands + (no_first ? first + 1 : 0);
+
+	count += no_last + no_first;
+	if (count > cmd->most && cmd->most >= 0 && no_first)
+		return -1 - wrong_usage(cmd, "%s: with --%s there is no %.*s%s", cmd->name,
+					option_that_sets(cmd, cmd->no_first), first, cmd->operands,
+					no_last ? ", and with --in-place no OUT" : "");
+	if (count > cmd->most && cmd->most >= 0 && no_last)
 		return -1 - wrong_usage(cmd, "%s: with --in-place there is no OUT", cmd->name);
 	if (count < cmd->least)
-		return -1 - wrong_usage(cmd, "%s: too few operands, wanted %s", cmd->name,
-					cmd->operands);
+		return -1 - wrong_usage(cmd, "%s: too few operands, wanted %s", cmd->name, wanted);
 	if (cmd->most >= 0 && count > cmd->most)
 		return -1 - wrong_usage(cmd, "%s: too many operands, wanted %s", cmd->name,
 					*cmd->operands ? cmd->operands : "none");

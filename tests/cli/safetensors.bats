@@ -54,7 +54,9 @@ names() { "$CKPT" ls "$1" | sed '$d' | cut -d' ' -f1 | paste -sd' '; }
 	ckpt convert ddp_trainer.pt no.safetensors --strip-prefix nope.
 	want 1 "ckpt: ddp_trainer.pt: no key begins with 'nope.', nothing was written
 hint: --if-present writes OUT unchanged instead, with exit code 0"
-	ckpt convert ddp_trainer.pt yes.safetensors --strip-prefix nope. --if-present; want 0
+	ckpt convert ddp_trainer.pt yes.safetensors --strip-prefix nope. --if-present
+	want 0 "ckpt: note: 14 of 14 keys begin with 'module.' still
+hint: 'ckpt strip-prefix --strip-wrappers IN OUT' takes all of them off; edit and convert have --strip-wrappers, too"
 	want_files out.safetensors yes.safetensors
 }
 

@@ -148,6 +148,7 @@ COMMANDS = [
     (["add-module", "IN", "OUT"], None),
     (["add-prefix", "x.", "IN", "OUT"], None),
     (["strip-prefix", "--if-present", "stem.", "IN", "OUT"], None),
+    (["strip-prefix", "--if-present", "--strip-wrappers", "IN", "OUT"], None),
     (["rename", "--if-present", "-e", "s/stem/stalk/", "IN", "OUT"], None),
     (["remap", "--if-present", "--all", "cpu", "IN", "OUT"], None),
     (["cast", "bfloat16", "IN", "OUT"], None),
