@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * strip-wrappers: takes off what wrappers put into names, wherever it is, and counts what is there.
+ * strip-wrappers: strips from names what wrappers put into them, and counts what is there.
  *
- * A name is a row of components, of which those that are a wrapper's go. The last component names a
- * tensor and never goes, whatever its name; in `_metadata`, where names are those of modules, it
- * may, and a wrapper and the module in it get one name (joins_modules in edit/keys.h).
+ * In `_metadata`, a wrapper and the module in it get one name (joins_modules in edit/keys.h).
  */
 #include "base/sized.h"
 #include "edit/keys.h"
@@ -12,52 +10,12 @@
 #include "model/module_wrappers.h"
 #include "model/state_dict.h"
 
-#include <string.h>
-
-/* Is the component [AT, END) of NAME, behind which a dot may stand, a wrapper's? */
-static bool is_wrapper(const char *name, size_t at, size_t end)
-{
-	for (int i = 0; i < CKPT_MODULE_WRAPPERS; i++) {
-		size_t n = strlen(ckpt_module_wrappers[i].prefix) - 1;
-
-		if (end - at == n && !memcmp(name + at, ckpt_module_wrappers[i].prefix, n))
-			return true;
-	}
-	return false;
-}
-
-static int strip_name(const char *name, size_t len, bool module, struct ckpt_buf *out)
-{
-	size_t before = out->len, at = 0;
-	bool changed = false, any = false;
-
-	for (;;) {
-		const char *dot = memchr(name + at, '.', len - at);
-		size_t end = dot ? (size_t)(dot - name) : len;
-
-		if ((dot || module) && is_wrapper(name, at, end)) {
-			changed = true;
-		} else {
-			if (any)
-				ckpt_buf_add_u8(out, '.');
-			ckpt_buf_add(out, name + at, end - at);
-			any = true;
-		}
-		if (!dot)
-			break;
-		at = end + 1;
-	}
-	if (out->len == before && !module)
-		return 0; /* "module.": nothing would be left of it */
-	return changed;
-}
-
 static int strip_key(void *ctx, const char *key, size_t len, struct ckpt_buf *out,
 		     struct ckpt_error *err)
 {
 	(void)ctx;
 	(void)err;
-	return strip_name(key, len, false, out);
+	return ckpt_wrappers_strip(key, len, false, out);
 }
 
 static int strip_module_name(void *ctx, const char *key, size_t len, struct ckpt_buf *out,
@@ -65,7 +23,7 @@ static int strip_module_name(void *ctx, const char *key, size_t len, struct ckpt
 {
 	(void)ctx;
 	(void)err;
-	return strip_name(key, len, true, out);
+	return ckpt_wrappers_strip(key, len, true, out);
 }
 
 int ckpt_strip_wrappers(const struct ckpt_model *model, const struct ckpt_key_options *options,

@@ -47,6 +47,7 @@ void ckpt_wrapper_marks_of(const char *name, size_t len, struct ckpt_wrapper_mar
 
 	*out = (struct ckpt_wrapper_marks){ .first = ckpt_module_wrapper_at(name, len) };
 	out->front = take_row(name, len, &at, &out->again);
+	out->front_len = at;
 	while ((dot = memchr(name + at, '.', len - at))) {
 		bool again = false;
 		unsigned row;
@@ -60,4 +61,42 @@ void ckpt_wrapper_marks_of(const char *name, size_t len, struct ckpt_wrapper_mar
 		out->inside |= row;
 		out->again |= again;
 	}
+}
+
+/* Is the component [AT, END) of NAME, behind which a dot may stand, a wrapper's? */
+static bool is_wrapper(const char *name, size_t at, size_t end)
+{
+	for (int i = 0; i < CKPT_MODULE_WRAPPERS; i++) {
+		size_t n = strlen(ckpt_module_wrappers[i].prefix) - 1;
+
+		if (end - at == n && !memcmp(name + at, ckpt_module_wrappers[i].prefix, n))
+			return true;
+	}
+	return false;
+}
+
+bool ckpt_wrappers_strip(const char *name, size_t len, bool module, struct ckpt_buf *out)
+{
+	size_t before = out->len, at = 0;
+	bool changed = false, any = false;
+
+	for (;;) {
+		const char *dot = memchr(name + at, '.', len - at);
+		size_t end = dot ? (size_t)(dot - name) : len;
+
+		if ((dot || module) && is_wrapper(name, at, end)) {
+			changed = true;
+		} else {
+			if (any)
+				ckpt_buf_add_u8(out, '.');
+			ckpt_buf_add(out, name + at, end - at);
+			any = true;
+		}
+		if (!dot)
+			break;
+		at = end + 1;
+	}
+	if (out->len == before && !module)
+		return false; /* "module.": nothing would be left of it */
+	return changed;
 }

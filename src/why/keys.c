@@ -112,6 +112,41 @@ static bool add_others(struct ckpt_why *w, const struct ckpt_why_dict *dict,
 	return ok;
 }
 
+/*
+ * Options --drop for the keys UNEXPECTED of DICT that mean them and nothing else; NULL: there are
+ * too many. UNDER: where the keys are, "" for the root.
+ */
+static const char *drop_options(struct ckpt_why *w, const struct ckpt_why_dict *dict,
+				const struct ckpt_names *unexpected, const char *under)
+{
+	enum { MOST_DROPS = 8 };
+	struct ckpt_names keep = { 0 }, done = { 0 };
+	const char *line = "";
+	uint32_t count = 0;
+	bool ok = add_others(w, dict, unexpected, &keep);
+
+	for (uint32_t i = 0; ok && i < unexpected->count; i++) {
+		const char *key = unexpected->items[i];
+		size_t n = strcspn(key, ".");
+		bool alone = !key[n];
+
+		for (uint32_t k = 0; k < keep.count; k++)
+			alone |= !strncmp(keep.items[k], key, n) &&
+				 (keep.items[k][n] == '.' || !keep.items[k][n]);
+		key = alone ? key : ckpt_why_print(w, "%.*s", (int)n, key);
+		if (ckpt_names_have(&done, key))
+			continue;
+		ok = ckpt_names_add(&done, key) && ++count <= MOST_DROPS;
+		line = ckpt_why_print(w, "%s --drop %s", line,
+				      ckpt_why_quote(w,
+						     *under ? ckpt_why_print(w, "%s.%s", under, key)
+							    : key));
+	}
+	ckpt_names_clear(&keep);
+	ckpt_names_clear(&done);
+	return ok && count ? line : NULL;
+}
+
 /* ---- edits as a cause ---- */
 
 static bool begin_nested(struct ckpt_why *w, const char *name, enum ckpt_certainty certainty)
@@ -123,10 +158,19 @@ static bool begin_nested(struct ckpt_why *w, const char *name, enum ckpt_certain
 		ckpt_why_show(w, name));
 }
 
+/* Do names change? */
+static bool rename_keys(const struct ckpt_why_steps *s)
+{
+	return s->wrappers || s->strip_count || s->inside_count || s->add || s->rename_count;
+}
+
 static bool begin_steps(struct ckpt_why *w, const struct ckpt_why_steps *s,
 			enum ckpt_certainty certainty)
 {
-	const char *taken = s->strip_count ? s->strip[0] : s->inside_count ? s->inside[0] : NULL;
+	const char *taken = s->wrappers	      ? s->wrappers
+			    : s->strip_count  ? s->strip[0]
+			    : s->inside_count ? s->inside[0]
+					      : NULL;
 
 	if (taken)
 		return ckpt_why_begin(
@@ -139,12 +183,10 @@ static bool begin_steps(struct ckpt_why *w, const struct ckpt_why_steps *s,
 			"the model's names begin with '%s', and those in the file do not: the "
 			"model is %s",
 			ckpt_why_show(w, s->add), ckpt_why_prefix(w, s->add, false));
-	if (s->rename_count)
-		return ckpt_why_begin(
-			w, "renamed", certainty,
-			"the same weights have other names in the model than in the file: its code "
-			"was changed since, or is another implementation");
-	return begin_nested(w, s->extract, certainty);
+	return ckpt_why_begin(
+		w, "renamed", certainty,
+		"the same weights have other names in the model than in the file: its code was "
+		"changed since, or is another implementation");
 }
 
 static void advise_rest(struct ckpt_why *w, const struct lists *l, uint32_t hits)
@@ -160,8 +202,6 @@ static bool report_steps(struct ckpt_why *w, const struct lists *l,
 			 const struct ckpt_why_dict *dict, const struct ckpt_why_steps *steps,
 			 uint32_t hits)
 {
-	bool nested = steps->extract && !steps->strip_count && !steps->inside_count &&
-		      !steps->add && !steps->rename_count;
 	const char *under = "";
 
 	if (!begin_steps(w, steps, dict ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_LIKELY))
@@ -171,12 +211,21 @@ static bool report_steps(struct ckpt_why *w, const struct lists *l,
 	ckpt_why_fact(w, "%s has%s %s", dict ? "the file" : "the message: the checkpoint", under,
 		      ckpt_names_show(w, &l->unexpected));
 	ckpt_why_fact(w, "the model wants %s", ckpt_names_show(w, &l->missing));
-	if (nested)
-		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
 	ckpt_why_steps_command(w, steps);
 	advise_rest(w, l, hits);
 	ckpt_why_end(w);
 	return true;
+}
+
+/*
+ * What is LEFT has no name in the model, which would not take it: it goes first, unless the message
+ * may not be whole, or the model lacks something else.
+ */
+static void drop_left(struct ckpt_why *w, const struct ckpt_why_dict *dict,
+		      const struct ckpt_names *left, struct ckpt_why_steps *steps)
+{
+	if (left->count && dict && dict->name[0] != '[' && !strstr(w->error, "..."))
+		steps->drop = drop_options(w, dict, left, steps->extract ? "" : dict->name);
 }
 
 /* ---- explanations ---- */
@@ -186,18 +235,22 @@ static bool explain_by_renaming(struct ckpt_why *w, const struct lists *l,
 				const struct ckpt_why_dict *dict)
 {
 	struct ckpt_why_steps steps = { 0 };
-	struct ckpt_names keep = { 0 };
+	struct ckpt_names keep = { 0 }, left = { 0 };
 	uint32_t hits = 0, less;
 	bool ok = add_others(w, dict, &l->unexpected, &keep) &&
-		  ckpt_rules_find(w, &l->missing, &l->unexpected, &keep, &steps, &hits);
+		  ckpt_rules_find(w, &l->missing, &l->unexpected, &keep, &steps, &hits, &left);
 
+	if (ok && hits == l->missing.count)
+		drop_left(w, dict, &left, &steps);
+	ckpt_names_clear(&left);
 	ckpt_names_clear(&keep);
 	if (!ok) {
 		w->failed = w->failed ? w->failed : CKPT_E_NOMEM;
 		return false;
 	}
 	less = l->missing.count < l->unexpected.count ? l->missing.count : l->unexpected.count;
-	return hits && 2 * hits >= less && report_steps(w, l, dict, &steps, hits);
+	return hits && 2 * hits >= less && rename_keys(&steps) &&
+	       report_steps(w, l, dict, &steps, hits);
 }
 
 /* The missing keys are in another dict of the file, perhaps with a prefix. */
@@ -207,25 +260,29 @@ static bool explain_by_other_dict(struct ckpt_why *w, const struct lists *l,
 	size_t most;
 	const struct ckpt_why_dict *dict =
 		ckpt_why_dict_with(w, l->missing.items, l->missing.count, &most);
-	struct ckpt_names keys = { 0 }, none = { 0 };
+	struct ckpt_names keys = { 0 }, none = { 0 }, left = { 0 };
 	struct ckpt_why_steps steps = { 0 };
-	uint32_t hits = (uint32_t)most;
-	bool ok = true;
+	uint32_t hits = 0;
+	bool ok;
 
-	if (!dict) {
+	if (!dict)
 		dict = ckpt_why_largest(w);
-		ok = dict && add_keys(w, dict, &keys) &&
-		     ckpt_rules_find(w, &l->missing, &keys, &none, &steps, &hits);
+	ok = dict && add_keys(w, dict, &keys) &&
+	     ckpt_rules_find(w, &l->missing, &keys, &none, &steps, &hits, &left);
+	if (ok && dict && *dict->name) {
+		steps.extract = dict->name;
+		if (hits == l->missing.count)
+			drop_left(w, dict, &left, &steps);
 	}
 	ckpt_names_clear(&keys);
+	ckpt_names_clear(&left);
 	if (!ok || !dict || dict == given || !*dict->name || 2 * hits < l->missing.count)
 		return false;
-	steps.extract = dict->name;
 	if (!begin_nested(w, dict->name, CKPT_CAUSE_CERTAIN))
 		return true;
 	ckpt_why_fact(w, "'%s' holds %u tensors, among them what is missing",
 		      ckpt_why_show(w, dict->name), dict->tensors);
-	if (!steps.strip_count && !steps.inside_count && !steps.add && !steps.rename_count)
+	if (!rename_keys(&steps) && !steps.drop)
 		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
 	ckpt_why_steps_command(w, &steps);
 	advise_rest(w, l, hits);
@@ -258,38 +315,6 @@ static bool report_missing(struct ckpt_why *w, const struct lists *l,
 	return true;
 }
 
-/* Patterns for --drop that mean the unexpected keys and nothing else. */
-static const char *drop_options(struct ckpt_why *w, const struct lists *l,
-				const struct ckpt_why_dict *dict)
-{
-	enum { MOST_DROPS = 8 };
-	struct ckpt_names keep = { 0 }, done = { 0 };
-	const char *line = "";
-	uint32_t count = 0;
-	bool ok = add_others(w, dict, &l->unexpected, &keep);
-
-	for (uint32_t i = 0; ok && i < l->unexpected.count; i++) {
-		const char *key = l->unexpected.items[i];
-		size_t n = strcspn(key, ".");
-		bool alone = !key[n];
-
-		for (uint32_t k = 0; k < keep.count; k++)
-			alone |= !strncmp(keep.items[k], key, n) &&
-				 (keep.items[k][n] == '.' || !keep.items[k][n]);
-		key = alone ? key : ckpt_why_print(w, "%.*s", (int)n, key);
-		if (ckpt_names_have(&done, key))
-			continue;
-		ok = ckpt_names_add(&done, key) && ++count <= MOST_DROPS;
-		line = ckpt_why_print(
-			w, "%s --drop %s", line,
-			ckpt_why_quote(w, *dict->name ? ckpt_why_print(w, "%s.%s", dict->name, key)
-						      : key));
-	}
-	ckpt_names_clear(&keep);
-	ckpt_names_clear(&done);
-	return ok && count ? line : NULL;
-}
-
 static bool report_unexpected(struct ckpt_why *w, const struct lists *l,
 			      const struct ckpt_why_dict *dict)
 {
@@ -302,7 +327,8 @@ static bool report_unexpected(struct ckpt_why *w, const struct lists *l,
 		return true;
 	ckpt_why_fact(w, "too many: %s", ckpt_names_show(w, &l->unexpected));
 	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", ckpt_why_load_dict(w, dict));
-	line = dict && dict->name[0] != '[' ? drop_options(w, l, dict) : NULL;
+	line = dict && dict->name[0] != '[' ? drop_options(w, dict, &l->unexpected, dict->name)
+					    : NULL;
 	if (line)
 		ckpt_why_command(w, "ckpt select%s %s %s", line, ckpt_why_in(w), ckpt_why_out(w));
 	ckpt_why_end(w);

@@ -12,6 +12,7 @@
 #include "why/rules.h"
 
 #include "base/grow.h"
+#include "model/module_wrappers.h"
 #include "why/rule.h"
 
 #include <stdio.h>
@@ -188,23 +189,30 @@ static bool best_rule(struct search *b, struct ckpt_rule *best, bool *guessed)
 	return most.hits > 0;
 }
 
+/* Is name K one of WANT? False: no memory. */
+static bool mark_if_right(struct search *b, uint32_t k)
+{
+	const char *name = b->names[k];
+	const uint64_t *number = ckpt_strmap_find(&b->want->by_name, name, strlen(name));
+	bool there;
+
+	if (!number)
+		return true;
+	b->is_right[k] = 1;
+	return ckpt_strmap_insert(&b->made, b->want->items[*number], strlen(name), 0, &there) !=
+	       NULL;
+}
+
 /* Does to the names what the edit will do to the keys. */
 static bool apply_rule(struct search *b, const struct ckpt_rule *r)
 {
 	char name[2 * CKPT_RULE_MOST_NAME];
-	bool there;
 
 	for (uint32_t k = 0; k < b->name_count; k++) {
-		uint64_t *number;
-
 		if (!ckpt_rule_apply(r, b->names[k], name))
 			continue;
 		b->names[k] = ckpt_why_print(b->w, "%s", name);
-		number = ckpt_strmap_find(&b->want->by_name, name, strlen(name));
-		if (!number)
-			continue;
-		b->is_right[k] = 1;
-		if (!ckpt_strmap_insert(&b->made, b->want->items[*number], strlen(name), 0, &there))
+		if (!mark_if_right(b, k))
 			return false;
 	}
 	return b->w->failed == 0;
@@ -252,6 +260,76 @@ static bool add_prefixes(struct search *b, struct ckpt_why_steps *steps)
 	return any;
 }
 
+/* ---- wrappers ---- */
+
+/* Do wrappers stand in the names in more than one way, which one prefix would not take off? */
+static const char *mixed_wrapper(const struct search *b)
+{
+	unsigned front = 0, inside = 0, all;
+	bool again = false;
+	int first = 0;
+
+	for (uint32_t k = 0; k < b->name_count; k++) {
+		struct ckpt_wrapper_marks marks;
+
+		ckpt_wrapper_marks_of(b->names[k], strlen(b->names[k]), &marks);
+		front |= marks.front;
+		inside |= marks.inside;
+		again |= marks.again;
+	}
+	all = front | inside;
+	if (!again && !(all & (all - 1)) && !(front && inside))
+		return NULL;
+	while (!(all & 1U << first))
+		first++;
+	return ckpt_module_wrappers[first].prefix;
+}
+
+/* NAME without wrappers; NULL: it has none, or memory is out. */
+static const char *without_wrappers(struct ckpt_why *w, const char *name)
+{
+	struct ckpt_buf buf = { 0 };
+	const char *plain = NULL;
+
+	if (ckpt_wrappers_strip(name, strlen(name), false, &buf) && !buf.bad)
+		plain = ckpt_why_print(w, "%.*s", (int)buf.len, (const char *)buf.data);
+	if (buf.bad)
+		w->failed = CKPT_E_NOMEM;
+	ckpt_buf_clear(&buf);
+	return plain;
+}
+
+static bool have_wrappers(struct ckpt_why *w, const struct ckpt_names *names)
+{
+	for (uint32_t i = 0; i < names->count && w->failed == 0; i++)
+		if (without_wrappers(w, names->items[i]))
+			return true;
+	return false;
+}
+
+/*
+ * Where wrappers are mixed, all of them go first, in one edit: taken off one by one, some would be
+ * left. Not if the model itself has such a name.
+ */
+static bool strip_wrappers(struct search *b, struct ckpt_why_steps *steps)
+{
+	const char *first = mixed_wrapper(b);
+
+	if (!first || have_wrappers(b->w, b->want) || have_wrappers(b->w, b->keep))
+		return b->w->failed == 0;
+	steps->wrappers = first;
+	for (uint32_t k = 0; k < b->name_count && b->w->failed == 0; k++) {
+		const char *plain = without_wrappers(b->w, b->names[k]);
+
+		if (!plain)
+			continue;
+		b->names[k] = plain;
+		if (!mark_if_right(b, k))
+			return false;
+	}
+	return b->w->failed == 0;
+}
+
 /* ---- all of it ---- */
 
 static bool one_round(struct search *b, struct ckpt_why_steps *steps, bool *more)
@@ -276,9 +354,25 @@ static bool one_round(struct search *b, struct ckpt_why_steps *steps, bool *more
 	return apply_rule(b, &rule);
 }
 
+/*
+ * torch does not miss the counter of a batch norm in a state dict without versions (_metadata), but
+ * takes it.
+ */
+static bool is_wanted_counter(const struct search *b, const char *name)
+{
+	static const char counter[] = "num_batches_tracked", mean[] = "running_mean";
+	size_t len = strlen(name), n = sizeof(counter) - 1;
+	const char *sibling;
+
+	if (len < n || strcmp(name + len - n, counter) != 0)
+		return false;
+	sibling = ckpt_why_print(b->w, "%.*s%s", (int)(len - n), name, mean);
+	return ckpt_names_have(b->want, sibling);
+}
+
 bool ckpt_rules_find(struct ckpt_why *w, const struct ckpt_names *want,
 		     const struct ckpt_names *have, const struct ckpt_names *keep,
-		     struct ckpt_why_steps *steps, uint32_t *hits)
+		     struct ckpt_why_steps *steps, uint32_t *hits, struct ckpt_names *left)
 {
 	struct search b = { .w = w, .want = want, .keep = keep, .name_count = have->count };
 	bool more = true, ok;
@@ -288,10 +382,17 @@ bool ckpt_rules_find(struct ckpt_why *w, const struct ckpt_names *want,
 	ok = b.is_right && b.names;
 	for (uint32_t k = 0; ok && k < have->count; k++)
 		b.names[k] = have->items[k];
+	for (uint32_t k = 0; ok && k < have->count; k++)
+		ok = mark_if_right(&b, k);
+	if (ok && b.made.count < want->count)
+		ok = strip_wrappers(&b, steps);
 	for (int round = 0; ok && more && round < MOST_ROUNDS && b.made.count < want->count;
 	     round++)
 		ok = one_round(&b, steps, &more);
 	*hits = (uint32_t)b.made.count;
+	for (uint32_t k = 0; ok && left && k < have->count; k++)
+		ok = b.is_right[k] || is_wanted_counter(&b, b.names[k]) ||
+		     ckpt_names_add(left, have->items[k]);
 	ckpt_strmap_clear(&b.made);
 	ckpt_strmap_clear(&b.by_text);
 	free(b.rules);

@@ -23,10 +23,11 @@ const char *ckpt_names_show(struct ckpt_why *w, const struct ckpt_names *names);
 /*
  * Find the edits that make names of WANT of names of HAVE: prefixes off or on, wrappers out of the
  * middle, components replaced. KEEP: names that are right as they are. *HITS: how many names of
- * WANT the edits make; 0 if none were found that leave KEEP alone. False: no memory.
+ * WANT the edits make; 0 if none were found that leave KEEP alone. LEFT gets those of HAVE that
+ * become none of WANT; it may be NULL, and is to be cleared. False: no memory.
  */
 bool ckpt_rules_find(struct ckpt_why *w, const struct ckpt_names *want,
 		     const struct ckpt_names *have, const struct ckpt_names *keep,
-		     struct ckpt_why_steps *steps, uint32_t *hits);
+		     struct ckpt_why_steps *steps, uint32_t *hits, struct ckpt_names *left);
 
 #endif

@@ -22,6 +22,10 @@ static void print_one_edit(struct ckpt_why *w, const struct ckpt_why_steps *s)
 	if (s->extract)
 		ckpt_why_command(w, "ckpt extract %s %s %s", ckpt_why_quote(w, s->extract), in,
 				 out);
+	else if (s->drop)
+		ckpt_why_command(w, "ckpt select%s %s %s", s->drop, in, out);
+	else if (s->wrappers)
+		ckpt_why_command(w, "ckpt strip-prefix --strip-wrappers %s %s", in, out);
 	else if (s->strip_count && !strcmp(s->strip[0], "module."))
 		ckpt_why_command(w, "ckpt strip-module %s %s", in, out);
 	else if (s->strip_count)
@@ -38,7 +42,8 @@ static void print_one_edit(struct ckpt_why *w, const struct ckpt_why_steps *s)
 
 static void print_command(struct ckpt_why *w, const struct ckpt_why_steps *s)
 {
-	uint32_t others = !!s->extract + s->strip_count + s->inside_count + !!s->add;
+	uint32_t others = !!s->extract + !!s->drop + !!s->wrappers + !!s->keep + s->strip_count +
+			  s->inside_count + !!s->add;
 	const char *line;
 
 	if (!s->rename_count && others == 1) {
@@ -55,6 +60,12 @@ static void print_command(struct ckpt_why *w, const struct ckpt_why_steps *s)
 	line = ckpt_why_print(w, "ckpt edit %s %s", ckpt_why_in(w), ckpt_why_out(w));
 	if (s->extract)
 		line = add_option(w, line, "--extract ", s->extract);
+	if (s->drop)
+		line = ckpt_why_print(w, "%s%s", line, s->drop);
+	if (s->wrappers)
+		line = ckpt_why_print(w, "%s --strip-wrappers", line);
+	if (s->keep)
+		line = add_option(w, line, "--keep ", s->keep);
 	for (uint32_t i = 0; i < s->strip_count; i++)
 		line = add_option(w, line, "--strip-prefix ", s->strip[i]);
 	for (uint32_t i = 0; i < s->inside_count; i++)

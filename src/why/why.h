@@ -129,7 +129,10 @@ bool ckpt_why_is_small(const struct ckpt_why *w);
 
 enum { CKPT_WHY_MOST_STEPS = 6 };
 struct ckpt_why_steps {
-	const char *extract; /* the name of the entry that becomes the root; NULL */
+	const char *extract;  /* the name of the entry that becomes the root; NULL */
+	const char *drop;     /* " --drop NAME ...", which comes next; NULL */
+	const char *wrappers; /* all prefixes of wrappers go: the first of them; NULL */
+	const char *keep;     /* a pattern of what is kept then; NULL: everything */
 	const char *strip[CKPT_WHY_MOST_STEPS]; /* prefixes, in this order */
 	uint32_t strip_count;
 	const char *inside[CKPT_WHY_MOST_STEPS]; /* wrappers inside of names */

@@ -117,7 +117,9 @@ TEXTS = [
 
 class Why(files.BadFileTest):
     def why(self, error, path=None, code=0):
-        given = ["why", "--json", "--error", "@" + self.write(error if isinstance(error, bytes) else error.encode(), "error.txt")]
+        given = ["why", "--json"]
+        if error is not None:
+            given += ["--error", "@" + self.write(error if isinstance(error, bytes) else error.encode(), "error.txt")]
         status, out, err = self.ckpt(*given + ([path] if path else []))
         self.assertEqual(status, code, err)
         return json.loads(out)
@@ -200,6 +202,53 @@ class Why(files.BadFileTest):
                     path = self.write(weights(one * count + "w", *(put % (other, "b") for other in wrappers), *(put % (other * 8, "c") for other in wrappers)))
                     status, _, err = self.ckpt("why", path)
                     self.assertIn(status, (0, 1), err)
+
+    def test_wrappers_alone(self):
+        """Without a message: one command after which no wrapper is left, and an attribute of the model is."""
+        table = [
+            (weights("module._orig_mod.a", "_orig_mod.module.b", "module.c", "d"), "ckpt strip-prefix --strip-wrappers IN OUT"),
+            (weights("module.a", "l._orig_mod.b"), "ckpt strip-prefix --strip-wrappers IN OUT"),
+            (weights("module.module.a"), "ckpt strip-prefix --strip-wrappers IN OUT"),
+            (weights("_orig_mod.a", "l._orig_mod.b"), "ckpt strip-prefix --anywhere _orig_mod. IN OUT"),
+            (weights("module.a", "module.b.module.c"), "ckpt strip-module IN OUT"),
+            (weights("module._orig_mod.a.module.b", "module.c._orig_mod.d"),
+             "ckpt rename -e 's/^((module|_orig_mod)\\.)+//' -e 's/\\.(module\\.)*(_orig_mod)\\.((module|_orig_mod)\\.)*/./g' IN OUT"),
+            (nested("module.a", "module.b"), "ckpt edit IN OUT --extract model --strip-prefix module."),
+            (nested("module.a", "b._orig_mod.c"), "ckpt edit IN OUT --extract model --strip-wrappers"),
+            (weights("module.a", "a"), None),
+            (weights("module.a.b", "_orig_mod.a.b"), None),
+        ]
+        for data, line in table:
+            with self.subTest(line):
+                path = self.write(data)
+                causes = self.why(None, path)["causes"]
+                mends = causes[0]["mends"]
+                self.assertEqual([c["id"] for c in causes], ["prefix"])
+                if not line:
+                    self.assertEqual([way["kind"] for way in mends], ["advice"])
+                    self.assertIn("would both be named 'a", mends[0]["text"])
+                    continue
+                out = path[:-3] + "-mended.pt"
+                self.assertEqual(mends[0]["text"], line.replace("IN", path).replace("OUT", out))
+                self.assertEqual([way["kind"] for way in mends[1:]], ["advice"] * ("--extract" in line))
+                words = shlex.split(mends[0]["text"])
+                self.assertEqual(self.ckpt(*words[1:])[0], 0)
+                self.assertEqual(self.why(None, out, code=1)["causes"], [])
+                os.unlink(out)
+
+    def test_a_name_in_both_lists(self):
+        path = self.write(weights("module.a", "b"))
+        for message in ('Missing key(s) in state_dict: "a". Unexpected key(s) in state_dict: "a".',
+                        'Missing key(s) in state_dict: "b", "a". Unexpected key(s) in state_dict: "b", "module.a".'):
+            for given in ([], [path]):
+                self.assertIn(self.ckpt("why", "--error", message, *given)[0], (0, 1))
+
+    def test_what_the_model_has_not_goes_with_the_prefix(self):
+        path = self.write(weights("model.a.w", "model.norm.running_mean", "model.norm.num_batches_tracked", "criterion.w"))
+        message = ('Missing key(s) in state_dict: "a.w", "norm.running_mean". \n\tUnexpected key(s) in state_dict: "model.a.w", '
+                   '"model.norm.running_mean", "model.norm.num_batches_tracked", "criterion.w". ')
+        self.assertEqual(self.why(message, path)["causes"][0]["mends"][0]["text"],
+                         "ckpt edit %s %s --drop criterion --strip-prefix model." % (path, path[:-3] + "-mended.pt"))
 
     def test_rules(self):
         """Names in the file, in the model, and the line that makes one of the other."""
