@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the blocks of one long recipe, changes their bytes if it is a map, and writes them.
+ * Reads the blocks of one long recipe, changes their bytes if it is a map, and writes them. Of a mean
+ * of extents it reads the blocks of all of them in step, sums them, and writes the result.
  * Neither what is read for a block nor what is written for it may pass CKPT_READ_BLOCK_MAX, the
  * size of a worker's two buffers, and both are whole items: a map that makes its bytes more
  * reads shorter blocks.
@@ -9,6 +10,7 @@
 
 #include "plan/read_blocks.h"
 #include "tensor/map.h"
+#include "tensor/mean.h"
 
 #include <libdeflate.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@
 
 struct copy {
 	const struct ckpt_map *map; /* NULL: bytes are written as they are read */
+	const struct ckpt_mean *mean;
 	struct ckpt_sink *sink;
 	uint64_t at;
 	struct ckpt_moved *moved;
@@ -27,6 +30,9 @@ struct copy {
 
 size_t ckpt_copy_buffer_size(void)
 {
+	/* the sums of a mean begin behind the block that was read */
+	_Static_assert(2 * CKPT_MEAN_SUMS * sizeof(double) <= 2 * CKPT_READ_BLOCK_MAX,
+		       "a block of float64 and its sums");
 	return ckpt_block_buffer_size(CKPT_READ_BLOCK_MAX, CKPT_READ_BLOCK_MAX);
 }
 
@@ -72,18 +78,85 @@ static uint32_t join_written_crcs(const struct copy *c, uint64_t len)
 	return all;
 }
 
+/* ---- the mean of several ---- */
+
+/* The sums of a block are in the thread's SPARE; what they become takes the place of what was read last. */
+static int write_mean_block(void *ctx, const struct ckpt_block *block, struct ckpt_error *err)
+{
+	struct copy *c = ctx;
+	const struct ckpt_mean *mean = c->mean;
+	size_t count = block->len / ckpt_dtype_size(mean->dtype);
+	double *sums = (double *)(void *)block->spare;
+
+	ckpt_mean_add(mean, block->i, block->bytes, count, sums);
+	if (block->i + 1 < mean->count)
+		return 0;
+	ckpt_mean_finish(mean, sums, count, block->bytes);
+	if (c->written_crcs)
+		c->written_crcs[block->pos / c->block_len] =
+			libdeflate_crc32(0, block->bytes, block->len);
+	if (block->pos == 0 && block->len >= sizeof(c->moved->head)) {
+		memcpy(c->moved->head, block->bytes, sizeof(c->moved->head));
+		c->moved->has_head = true;
+	}
+	return ckpt_sink_write(c->sink, c->at + block->pos, block->bytes, block->len, err);
+}
+
+static int report_mean_written(void *ctx, uint64_t done, struct ckpt_error *err)
+{
+	struct copy *c = ctx;
+
+	return c->tick(c->tick_ctx, done / c->mean->count, err);
+}
+
+static int copy_mean(struct ckpt_workers *workers, struct copy *c, struct ckpt_error *err)
+{
+	const struct ckpt_mean *mean = c->mean;
+	uint64_t len = mean->inner->len;
+	struct ckpt_block_reading reading = { .recipes = mean->inner,
+					      .count = mean->count,
+					      .in_step = true,
+					      .block_len = c->block_len,
+					      .crc32 = calloc(mean->count, sizeof(uint32_t)),
+					      .use = write_mean_block,
+					      .tick = report_mean_written,
+					      .ctx = c };
+	int rc;
+
+	if (c->moved->want_crc)
+		c->written_crcs = calloc(len / c->block_len + 1, sizeof(*c->written_crcs));
+	if (!reading.crc32 || (c->moved->want_crc && !c->written_crcs))
+		rc = ckpt_fail_nomem(err);
+	else
+		rc = ckpt_read_blocks(workers, &reading, err);
+	for (size_t i = 0; rc == 0 && i < mean->count; i++)
+		rc = ckpt_recipe_check(&mean->inner[i], reading.crc32[i], err);
+	c->moved->crc32 = rc == 0 && c->written_crcs ? join_written_crcs(c, len) : 0;
+	free(c->written_crcs);
+	free(reading.crc32);
+	return rc;
+}
+
 int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *recipe,
 		     struct ckpt_sink *sink, uint64_t at,
 		     int (*tick)(void *ctx, uint64_t done, struct ckpt_error *err), void *tick_ctx,
 		     struct ckpt_moved *moved, struct ckpt_error *err)
 {
+	const struct ckpt_mean *mean =
+		recipe->kind == CKPT_RECIPE_MEAN ? ckpt_recipe_mean(recipe) : NULL;
 	const struct ckpt_map *map =
 		recipe->kind == CKPT_RECIPE_MAP ? ckpt_recipe_map(recipe) : NULL;
 	const struct ckpt_recipe *from = map ? &map->inner : recipe;
 	bool want_crc = map ? map->inner.has_crc : moved->want_crc; /* of what is read */
 	size_t block_len = map && map->to > map->from ? CKPT_READ_BLOCK_MAX / map->to * map->from
 						      : CKPT_READ_BLOCK_MAX;
-	struct copy c = { map, sink, at, moved, block_len, NULL, tick, tick_ctx };
+	struct copy c = { .map = map,
+			  .sink = sink,
+			  .at = at,
+			  .moved = moved,
+			  .block_len = block_len,
+			  .tick = tick,
+			  .tick_ctx = tick_ctx };
 	uint32_t crc = 0;
 	struct ckpt_block_reading reading = { .recipes = from,
 					      .count = 1,
@@ -94,6 +167,11 @@ int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *rec
 					      .ctx = &c };
 	int rc;
 
+	if (mean && ckpt_mean_is_random(mean)) {
+		c.mean = mean;
+		c.block_len = (size_t)CKPT_MEAN_SUMS * ckpt_dtype_size(mean->dtype);
+		return copy_mean(workers, &c, err);
+	}
 	if (map && moved->want_crc) {
 		c.written_crcs = calloc(from->len / block_len + 1, sizeof(*c.written_crcs));
 		if (!c.written_crcs)

@@ -12,9 +12,9 @@ size_t ckpt_copy_buffer_size(void);
 
 /*
  * Copy the bytes of RECIPE to AT of SINK through memory, in blocks that several threads read,
- * change if RECIPE is a map, checksum and write in parallel (read_blocks.h). TICK is called by
+ * change if RECIPE is a map or a mean, checksum and write in parallel (read_blocks.h). TICK is called by
  * the caller's thread after some blocks: DONE bytes are written. An error of reading names the
- * file that was read. The recorded checksum of what a map reads is compared (ckpt_recipe_check).
+ * file that was read. The recorded checksums of what a map or a mean reads are compared (ckpt_recipe_check).
  */
 int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *recipe,
 		     struct ckpt_sink *sink, uint64_t at,

@@ -3,7 +3,8 @@
  * Reads recipes block by block, with several threads (io/workers.h). An extent of a random
  * source is read in finish_block(), by many threads at once. Everything else is a stream, read
  * front to back in take_block(), which one thread runs at a time. Checksums are those of blocks,
- * joined in order at the end.
+ * joined in order at the end. In step, a block is taken of recipe 0, and finish_block() reads it and
+ * those at the same place of all others.
  *
  * What must stay true: each block of each recipe is taken exactly once, whole but for the last
  * of its recipe, so that CRCS has one entry for each; NEXT, POS and STREAM change in
@@ -63,7 +64,7 @@ static int fail_recipe(struct reading *l, uint64_t i, int rc, const struct ckpt_
 {
 	uint8_t bit = (uint8_t)(1 << (i & 7));
 
-	if (!l->r->failed || rc == CKPT_E_NOMEM)
+	if (!l->r->failed || l->r->in_step || rc == CKPT_E_NOMEM)
 		return rc;
 	pthread_mutex_lock(&l->lock);
 	rc = l->failed[i >> 3] & bit ? 0 : l->r->failed(l->r->ctx, i, rc, err);
@@ -107,7 +108,7 @@ static int take_block(struct ckpt_work *work, void *thread, struct ckpt_error *e
 	struct buffer *buffer = thread;
 	struct ckpt_block *block = &buffer->block;
 
-	while (l->next < l->r->count) {
+	while (l->next < (l->r->in_step && l->r->count ? 1 : l->r->count)) {
 		const struct ckpt_recipe *recipe = &l->r->recipes[l->next];
 		uint64_t left = recipe->len - l->pos;
 		int rc;
@@ -133,10 +134,8 @@ static int take_block(struct ckpt_work *work, void *thread, struct ckpt_error *e
 	return 0;
 }
 
-static int finish_block(struct ckpt_work *work, void *thread, struct ckpt_error *err)
+static int finish_one(struct reading *l, const struct ckpt_block *block, struct ckpt_error *err)
 {
-	struct reading *l = (struct reading *)work;
-	struct ckpt_block *block = &((struct buffer *)thread)->block;
 	const struct ckpt_recipe *recipe = &l->r->recipes[block->i];
 	int rc = 0;
 
@@ -154,6 +153,19 @@ static int finish_block(struct ckpt_work *work, void *thread, struct ckpt_error 
 	if (l->r->use)
 		rc = l->r->use(l->r->ctx, block, err);
 	l->done += block->len;
+	return rc;
+}
+
+static int finish_block(struct ckpt_work *work, void *thread, struct ckpt_error *err)
+{
+	struct reading *l = (struct reading *)work;
+	struct ckpt_block *block = &((struct buffer *)thread)->block;
+	int rc = finish_one(l, block, err);
+
+	while (rc == 0 && l->r->in_step && block->i + 1 < l->r->count) {
+		block->i++;
+		rc = finish_one(l, block, err);
+	}
 	return rc;
 }
 

@@ -25,6 +25,12 @@ struct ckpt_block {
 struct ckpt_block_reading {
 	const struct ckpt_recipe *recipes;
 	uint64_t count;
+	/*
+	 * The recipes, extents of random sources, have one length and are read beside each other: the
+	 * blocks at one place are handed over one after the other, in the order of the recipes, by
+	 * one thread, with the same SPARE.
+	 */
+	bool in_step;
 	size_t block_len; /* up to CKPT_READ_BLOCK_MAX; 0: CKPT_READ_BLOCK */
 	uint32_t *crc32;  /* out: the checksum of each recipe, COUNT of them; NULL: not wanted */
 	/*
@@ -35,7 +41,7 @@ struct ckpt_block_reading {
 	/*
 	 * Recipe I cannot be read. Return 0 to go on with the others; its checksum then means
 	 * nothing. Called by one thread at a time, once for each recipe. NULL: the first failure
-	 * ends the reading.
+	 * ends the reading, as it does IN_STEP.
 	 */
 	int (*failed)(void *ctx, uint64_t i, int rc, const struct ckpt_error *err);
 	/*

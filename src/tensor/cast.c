@@ -14,6 +14,7 @@
 #include "tensor/float8.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 enum { BLOCK = 1024 }; /* numbers that are cast at a time where there is a step between */
@@ -195,6 +196,58 @@ void ckpt_cast_items_plain(enum ckpt_dtype from, enum ckpt_dtype to, const void 
 			   size_t count)
 {
 	cast_items(&ckpt_cast_plain, from, to, in, out, count);
+}
+
+/* ---- doubles, rounded once ---- */
+
+void ckpt_cast_to_doubles(enum ckpt_dtype from, const void *in, double *out, size_t count)
+{
+	const struct ckpt_cast_kernels *k = ckpt_cast_best();
+	uint32_t size = ckpt_dtype_size(from);
+
+	for (size_t i = 0; i < count; i += BLOCK)
+		to_doubles(k, from, (const uint8_t *)in + i * size, out + i,
+			   count - i < BLOCK ? count - i : BLOCK);
+}
+
+/*
+ * The float32 beside V whose last bit is set, where V is none itself ("round to odd"). It has more
+ * than two bits more than any narrower type, so what is rounded from it is what would be rounded
+ * from V.
+ */
+static uint32_t round_to_odd(double v)
+{
+	float narrow = (float)v;
+	double back = (double)narrow;
+	uint32_t bits;
+
+	memcpy(&bits, &narrow, sizeof(bits));
+	bits -= fabs(back) > fabs(v); /* toward zero: from infinity to the largest number */
+	return bits | (back != v);    /* NaN stays one */
+}
+
+void ckpt_cast_from_doubles(enum ckpt_dtype to, const double *in, void *out, size_t count)
+{
+	const struct ckpt_cast_kernels *k = ckpt_cast_best();
+	uint32_t size = ckpt_dtype_size(to), bits[BLOCK];
+	uint8_t *bytes = out;
+
+	if (to == CKPT_DTYPE_FLOAT64) {
+		memcpy(out, in, count * sizeof(*in));
+		return;
+	}
+	for (size_t i = 0; i < count && to == CKPT_DTYPE_FLOAT32; i++) {
+		float narrow = (float)in[i];
+
+		memcpy(bytes + i * sizeof(narrow), &narrow, sizeof(narrow));
+	}
+	for (size_t i = 0; i < count && to != CKPT_DTYPE_FLOAT32; i += BLOCK) {
+		size_t n = count - i < BLOCK ? count - i : BLOCK;
+
+		for (size_t j = 0; j < n; j++)
+			bits[j] = round_to_odd(in[i + j]);
+		from_float32(k, to, bits, bytes + i * size, n, NAN_USUAL);
+	}
 }
 
 /* ---- as a recipe ---- */

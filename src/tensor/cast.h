@@ -37,6 +37,13 @@ void ckpt_cast_items(enum ckpt_dtype from, enum ckpt_dtype to, const void *in, v
 void ckpt_cast_items_plain(enum ckpt_dtype from, enum ckpt_dtype to, const void *in, void *out,
 			   size_t count);
 
+/*
+ * COUNT numbers of a floating type as doubles, and back: rounded once, to the nearest, ties to even,
+ * so never by way of float32. Bits of a NaN are not kept.
+ */
+void ckpt_cast_to_doubles(enum ckpt_dtype from, const void *in, double *out, size_t count);
+void ckpt_cast_from_doubles(enum ckpt_dtype to, const double *in, void *out, size_t count);
+
 /* For ckpt_map_recipe(): the numbers of MAP.inner, cast. */
 struct ckpt_cast {
 	struct ckpt_map map;
