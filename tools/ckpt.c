@@ -24,6 +24,7 @@
 	X(extract) \
 	X(select) \
 	X(edit) \
+	X(average) \
 	X(merge) \
 	X(split) \
 	X(reshard) \

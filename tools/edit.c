@@ -209,9 +209,9 @@ static void print_dead_bytes(const struct edit_settings *s, const struct ckpt_sa
 		printf(", %s %s dead bytes %s", size_phrase(saved->dead, size), s->dry_run ? "would be" : "are", s->dry_run ? "then" : "now (--free gives them back)");
 }
 
-static int save_and_report(const struct edit_settings *s, const struct ckpt_model *model, const struct edit_step *steps,
-			   const struct ckpt_edit_report *reports, size_t count, const char *out,
-			   double start)
+int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
+		const struct edit_step *steps, const struct ckpt_edit_report *reports, size_t count,
+		const char *out, double start)
 {
 	struct ckpt_save_report saved = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -434,6 +434,14 @@ static int check_profile(const struct edit_settings *s, const struct ckpt_model 
 	return EXIT_ERROR;
 }
 
+int check_output(const struct edit_settings *s, const struct ckpt_model *model, const char *in,
+		 const char *out)
+{
+	int code = out ? check_format(model, in, out) : EXIT_FINE;
+
+	return code == EXIT_FINE ? check_profile(s, model, in) : code;
+}
+
 int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_t count,
 	     char **paths)
 {
@@ -455,15 +463,13 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 	reports = calloc(count, sizeof(*reports));
 	if (!reports)
 		no_memory();
-	code = out ? check_format(model, in, out) : EXIT_FINE;
-	if (code == EXIT_FINE)
-		code = check_profile(s, model, in);
+	code = check_output(s, model, in, out);
 	if (code == EXIT_FINE)
 		code = check_steps(model, in, steps, count);
 	if (code == EXIT_FINE)
 		code = apply_steps(s, steps, count, in, &model, reports);
 	if (code == EXIT_FINE)
-		code = save_and_report(s, model, steps, reports, count, out, start);
+		code = save_edited(s, model, steps, reports, count, out, start);
 	free(reports);
 	ckpt_close(model);
 	if (code != EXIT_FINE) /* a signal that came too late to stop anything is not a failure */

@@ -135,6 +135,21 @@ const char *wrappers_left(const struct ckpt_model *model, const struct edit_step
 /* Print a note that LEFT is left, with a hint; LEFT may be NULL. */
 void note_wrappers(const char *left);
 
+/*
+ * Can MODEL, which was opened as IN, be written as OUT, and as S says? OUT NULL: in place. Prints why not, and
+ * returns the exit code.
+ */
+int check_output(const struct edit_settings *s, const struct ckpt_model *model, const char *in,
+		 const char *out);
+
+/*
+ * Save MODEL as OUT, NULL: in place, and print what COUNT STEPS did, which began at START. Returns
+ * the exit code.
+ */
+int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
+		const struct edit_step *steps, const struct ckpt_edit_report *reports, size_t count,
+		const char *out, double start);
+
 /* Did an edit change anything? */
 bool edit_changed(const struct ckpt_edit_report *report);
 

@@ -12,7 +12,7 @@ bool edit_changed(const struct ckpt_edit_report *r)
 {
 	return r->renamed || r->names_renamed || r->storages_moved || r->devices_moved ||
 	       r->entries_dropped || r->extracted || r->tensors_cast || r->tensors_compacted ||
-	       r->change_count || r->protocol_changed;
+	       r->tensors_averaged || r->change_count || r->protocol_changed;
 }
 
 static const char *one_or_more(uint64_t count, const char *one, const char *more)
@@ -82,6 +82,9 @@ void print_changes(const struct ckpt_edit_report *r)
 		       one_or_more(r->tensors_compacted, "tensor", "tensors"),
 		       size_phrase(r->compacted_nbytes_before, before),
 		       size_phrase(r->compacted_nbytes_after, after));
+	if (r->tensors_averaged)
+		printf("%" PRIu64 " %s averaged, ", r->tensors_averaged,
+		       one_or_more(r->tensors_averaged, "tensor", "tensors"));
 	if (r->change_count)
 		printf("%zu %s replaced, ", r->change_count,
 		       one_or_more(r->change_count, "value", "values"));

@@ -48,6 +48,12 @@ struct ckpt_diff_options {
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
+	/*
+	 * Are the numbers of the tensor called NAME compared? If not its shape, dtype and the like are, and no byte of it is read. NULL:
+	 * those of all are.
+	 */
+	bool (*reads)(void *ctx, const char *name);
+	void *reads_ctx;
 };
 #define CKPT_DIFF_OPTIONS_INIT \
 	{ \

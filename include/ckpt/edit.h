@@ -57,6 +57,7 @@ struct ckpt_edit_report {
 	uint64_t tensors_taken; /* state dict: its entries */
 	/* of TorchScript, whose class has no source: all of their tensors were taken */
 	uint64_t modules_guessed;
+	uint64_t tensors_averaged, storages_averaged;
 };
 #define CKPT_EDIT_REPORT_INIT \
 	{ \
@@ -330,6 +331,49 @@ CKPT_API int ckpt_cast(const struct ckpt_model *model, const char *dtype,
  * stays whole, and so does that of a compressed record.
  */
 CKPT_API int ckpt_compact(const struct ckpt_model *model, struct ckpt_model **out,
+			  struct ckpt_edit_report *report, struct ckpt_error *err);
+
+enum ckpt_average_flags {
+	/* the result is made of the last checkpoint, and has all else from it, equal or not */
+	CKPT_AVERAGE_OTHERS_LAST = 1 << 0,
+	CKPT_AVERAGE_EMA = 1 << 1, /* an exponential moving average, by DECAY */
+};
+
+struct ckpt_average_options {
+	size_t size;
+	unsigned flags;
+	uint32_t threads;	 /* that compare at once; see "Threads" in ckpt.h */
+	const char *const *only; /* patterns over names of tensors, or NULL */
+	size_t only_count;
+	const double *weights;	    /* one for each checkpoint; NULL: 1 for each */
+	double decay;		    /* from 0 on, below 1 */
+	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
+};
+#define CKPT_AVERAGE_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_average_options) \
+	}
+
+/*
+ * The mean of COUNT checkpoints, of any formats: of each floating or complex tensor, or those that ONLY chooses, number by
+ * number, in the order of MODELS. Of N numbers x in double:
+ *
+ *	(w1*x1 + w2*x2 + ... + wN*xN) / (w1 + w2 + ... + wN)	WEIGHTS
+ *	e = x1, then e = DECAY*e + (1-DECAY)*xi for i = 2 ... N	CKPT_AVERAGE_EMA
+ *
+ * summed from the left and rounded once, to the nearest, ties to even, to the dtype of the tensor. The same tensors must have one shape and dtype in all.
+ * All else must be equal, as ckpt_diff() has it, but for devices: it is read and compared here, and the numbers are averaged
+ * while the result is saved. Where checksums are recorded they are compared then. Tensors that share a storage are averaged
+ * once and still share it.
+ *
+ * The result is made of the first of MODELS, or the last with CKPT_AVERAGE_OTHERS_LAST, and is saved in the format of
+ * that. It keeps all of them open; they may be closed.
+ *
+ * CKPT_E_UNSUPPORTED if they do not match, with the first difference, how many there are, and a reason: CKPT_REASON_NOT_ALIKE, CKPT_REASON_NOT_EQUAL,
+ * CKPT_REASON_OTHER_LAYOUT. CKPT_E_NOTFOUND if no tensor is to be averaged; CKPT_E_ARG for weights that have no sum. Else as ckpt_diff().
+ */
+CKPT_API int ckpt_average(const struct ckpt_model *const *models, size_t count,
+			  const struct ckpt_average_options *options, struct ckpt_model **out,
 			  struct ckpt_edit_report *report, struct ckpt_error *err);
 
 /* ---- safety ---- */

@@ -55,6 +55,12 @@ enum ckpt_reason {
 	CKPT_REASON_SAME_BYTES,	  /* UNSUPPORTED */
 	CKPT_REASON_COMMON_BYTES, /* UNSUPPORTED: two tensors have only some bytes in common */
 	CKPT_REASON_NO_RECORD,	  /* NOTFOUND: the archive has no record of that name */
+	/* tensors to be averaged have other names, shapes or dtypes in one of the checkpoints */
+	CKPT_REASON_NOT_ALIKE, /* UNSUPPORTED */
+	/* what is not averaged differs; see CKPT_AVERAGE_OTHERS_LAST */
+	CKPT_REASON_NOT_EQUAL, /* UNSUPPORTED */
+	/* tensors to be averaged share bytes, or have gaps, in one checkpoint and not in another */
+	CKPT_REASON_OTHER_LAYOUT, /* UNSUPPORTED */
 };
 
 #define CKPT_NO_OFFSET UINT64_MAX

@@ -248,7 +248,9 @@ static bool is_to_be_read(const struct ckpt_comparison *c, struct ckpt_pair *pai
 	const struct ckpt_tensor *ta = pair->a->t, *tb = pair->b->t;
 
 	if (ckpt_comparison_has(c, CKPT_DIFF_QUICK) || pair->what & CKPT_DIFFERS_SHAPE ||
-	    pair->a->is_whole || pair->b->is_whole || ckpt_shape_is_empty(side->shape, side->ndim))
+	    pair->a->is_whole || pair->b->is_whole ||
+	    ckpt_shape_is_empty(side->shape, side->ndim) ||
+	    (c->options.reads && ta && !c->options.reads(c->options.reads_ctx, pair->a->name)))
 		return false;
 	if (!ckpt_comparison_trusts(c) || !ta || !tb || ta->kind != CKPT_KIND_STRIDED)
 		return true;

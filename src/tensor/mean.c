@@ -21,12 +21,21 @@ enum { AT_ONCE = 1024 /* numbers that are decoded at a time: they stay in the ca
 
 /* ---- numbers ---- */
 
-static void add_doubles(const double *in, size_t count, double keep, double weight, bool first,
-			double *sums)
+static void begin_sums(const double *in, size_t count, double weight, bool from_zero, double *sums)
 {
-	if (first)
+	if (from_zero)
+		for (size_t i = 0; i < count; i++)
+			sums[i] = 0 + weight * in[i];
+	else
 		for (size_t i = 0; i < count; i++)
 			sums[i] = weight * in[i];
+}
+
+static void add_doubles(const double *in, size_t count, double keep, double weight, double *sums)
+{
+	if (keep == 1)
+		for (size_t i = 0; i < count; i++)
+			sums[i] += weight * in[i];
 	else
 		for (size_t i = 0; i < count; i++)
 			sums[i] = keep * sums[i] + weight * in[i];
@@ -41,7 +50,10 @@ void ckpt_mean_add(const struct ckpt_mean *mean, size_t i, const void *in, size_
 		size_t n = count - at < AT_ONCE ? count - at : AT_ONCE;
 
 		ckpt_cast_to_doubles(mean->dtype, (const uint8_t *)in + at * size, numbers, n);
-		add_doubles(numbers, n, mean->keep, mean->weights[i], i == 0, sums + at);
+		if (i == 0)
+			begin_sums(numbers, n, mean->weights[i], mean->from_zero, sums + at);
+		else
+			add_doubles(numbers, n, mean->keep, mean->weights[i], sums + at);
 	}
 }
 

@@ -15,7 +15,8 @@ enum { CKPT_MEAN_SUMS = 32 << 10 }; /* numbers that are summed at a time: 256 Ki
  *
  *	sum = WEIGHTS[0] * x[0], then sum = KEEP * sum + WEIGHTS[i] * x[i] for i = 1, 2 ...
  *
- * divided by DIVISOR and rounded once. The order is that of INNER whatever the number of threads, and
+ * divided by DIVISOR and rounded once. FROM_ZERO: 0 is added to the first, as sums of numpy begin with
+ * it, so that the mean of nothing but -0 is 0. The order is that of INNER whatever the number of threads, and
  * no step is fused, so that all machines give the same bits. NaN is the positive quiet one. Bytes
  * behind the last whole number are those of the last recipe.
  *
@@ -27,6 +28,7 @@ struct ckpt_mean {
 	enum ckpt_dtype dtype;
 	const double *weights; /* COUNT */
 	double keep, divisor;
+	bool from_zero;
 };
 
 /* Borrows MEAN, which has to live as long as the recipe. */

@@ -104,6 +104,7 @@ EDIT(extract, ckpt_extract(model, "", &made, r, &err))
 EDIT(take_weights, ckpt_take_weights(model, o, &made, r, &err))
 EDIT(select_all, ckpt_select(model, NULL, 0, NULL, 0, &made, r, &err))
 EDIT(cast, ckpt_cast(model, "float16", o, &made, r, &err))
+EDIT(average, ckpt_average((const struct ckpt_model *const[]){ model, model }, 2, o, &made, r, &err))
 EDIT(compact, ckpt_compact(model, &made, r, &err))
 EDIT(sanitize, ckpt_sanitize(model, &made, r, &err))
 
@@ -270,6 +271,7 @@ static const struct row options[] = {
 	ROW(state_dict, ckpt_take_options, CKPT_TAKE_OPTIONS_INIT),
 	ROW(take_weights, ckpt_take_options, CKPT_TAKE_OPTIONS_INIT),
 	ROW(cast, ckpt_cast_options, CKPT_CAST_OPTIONS_INIT),
+	ROW(average, ckpt_average_options, CKPT_AVERAGE_OPTIONS_INIT),
 	ROW(save, ckpt_save_options, CKPT_SAVE_OPTIONS_INIT),
 	ROW(save_in_place, ckpt_save_options, CKPT_SAVE_OPTIONS_INIT),
 	ROW(save_npy, ckpt_save_options, CKPT_SAVE_OPTIONS_INIT),
@@ -294,6 +296,7 @@ static const struct row reports[] = {
 	ROW(take_weights, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(select_all, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(cast, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
+	ROW(average, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(compact, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(sanitize, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(save, ckpt_save_report, CKPT_SAVE_REPORT_INIT),

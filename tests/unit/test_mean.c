@@ -81,7 +81,7 @@ static void the_order_is_that_of_the_recipes_and_nan_is_one(void **state)
 	};
 	const double weights[] = { 1, 1, 1, 1 };
 	struct ckpt_recipe inner[4];
-	struct ckpt_mean mean = { inner, 4, CKPT_DTYPE_FLOAT64, weights, 1, 4 };
+	struct ckpt_mean mean = { inner, 4, CKPT_DTYPE_FLOAT64, weights, 1, 4, false };
 	struct ckpt_recipe recipe;
 	struct ckpt_stream *stream;
 	double found[3];
@@ -102,6 +102,10 @@ static void the_order_is_that_of_the_recipes_and_nan_is_one(void **state)
 	assert_int_equal(stream->seek(stream, 16, &err), 0);
 	assert_int_equal(stream->read(stream, found, 8, &err), 0);
 	assert_true(signbit(found[0]));
+	mean.from_zero = true;
+	assert_int_equal(stream->seek(stream, 16, &err), 0);
+	assert_int_equal(stream->read(stream, found, 8, &err), 0);
+	assert_true(found[0] == 0 && !signbit(found[0]));
 	stream->close(stream);
 }
 
@@ -184,7 +188,7 @@ static void means_of_any_length_are_the_same_with_any_number_of_threads(void **s
 	static const size_t counts[] = { 0, 1, 1000, 1 << 18, (1 << 18) + 1, NUMBERS };
 	const double weights[] = { 1, 2, 0.5 };
 	struct ckpt_recipe inner[FILES];
-	struct ckpt_mean mean = { inner, FILES, CKPT_DTYPE_FLOAT32, weights, 1, 3.5 };
+	struct ckpt_mean mean = { inner, FILES, CKPT_DTYPE_FLOAT32, weights, 1, 3.5, true };
 
 	(void)state;
 	for (size_t c = 0; c < COUNT(counts); c++)
@@ -219,7 +223,7 @@ static void damage_in_any_of_them_is_found(void **state)
 	static const size_t counts[] = { 1000, NUMBERS };
 	const double weights[] = { 1, 1, 1 };
 	struct ckpt_recipe inner[FILES];
-	struct ckpt_mean mean = { inner, FILES, CKPT_DTYPE_FLOAT32, weights, 1, 3 };
+	struct ckpt_mean mean = { inner, FILES, CKPT_DTYPE_FLOAT32, weights, 1, 3, true };
 
 	(void)state;
 	for (size_t c = 0; c < COUNT(counts); c++)
@@ -239,7 +243,7 @@ static void bytes_behind_the_last_number_are_those_of_the_last(void **state)
 	const uint8_t a[] = { 0, 0, 0, 0, 1, 2 }, b[] = { 0, 0, 0, 0, 3, 4 };
 	struct ckpt_recipe inner[] = { { .kind = CKPT_RECIPE_MEMORY, .memory = a, .len = 6 },
 				       { .kind = CKPT_RECIPE_MEMORY, .memory = b, .len = 6 } };
-	struct ckpt_mean mean = { inner, 2, CKPT_DTYPE_FLOAT32, weights, 1, 2 };
+	struct ckpt_mean mean = { inner, 2, CKPT_DTYPE_FLOAT32, weights, 1, 2, true };
 	struct ckpt_moved moved = { 0 };
 	struct ckpt_buf found;
 

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "edit.h"
+#include "json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct edit_settings s;
+static struct str_list only;
+static const char *weights_text, *ema_text, *others;
+
+static const struct opt opts[] = {
+	OPT_STR("weights", 0, &weights_text, "W,W,...",
+		"one number for each input, divided by their sum; default: all the same"),
+	OPT_STR("ema", 0, &ema_text, "D", "average as a training does: e = D*e + (1-D)*x"),
+	OPT_LIST("only", 0, &only, "PATTERN",
+		 "average only tensors whose name matches; may be repeated"),
+	OPT_STR("others", 0, &others, "WHICH",
+		"last: take all else from the last input, equal or not"),
+	OPT_STR("profile", 0, &s.profile, "VERSION",
+		"write as this torch does; default: as A (legacy streams: the newest)"),
+	OPT_FLAG("force", 'f', &s.force, "replace OUT if it exists"),
+	IGNORE_DAMAGE_OPT,
+	OPT_FLAG("no-sync", 0, &s.no_sync, "do not wait for the disk, like cp"),
+	OPT_FLAG("dry-run", 'n', &s.dry_run, "say what would be done, write nothing"),
+	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
+	OPT_END
+};
+
+static int run_average(int argc, char **argv);
+
+const struct command cmd_average = {
+	.name = "average",
+	.operands = "A B... OUT",
+	.summary = "write the mean of several checkpoints: a model soup, an average of steps",
+	.details =
+		"average makes the mean of each floating and complex tensor, number by number, of\n"
+		"files, shard sets and DCP directories of any dtype. It sums in float64, in the\n"
+		"order of the inputs, and rounds once to the tensor's dtype:\n\n"
+		"  (w1*x1 + w2*x2 + ... + wN*xN) / (w1 + w2 + ... + wN)\n\n"
+		"where every w is 1 unless --weights says otherwise. --ema D begins with e = x1,\n"
+		"the first input, and then takes e = D*e + (1-D)*x for each of the others in turn,\n"
+		"so the oldest comes first. NaN stays NaN.\n\n"
+		"The inputs need the same names, shapes and dtypes. Everything else (integers,\n"
+		"quantized and sparse tensors, numbers and texts, what --only leaves out) must be\n"
+		"equal in all of them, but for devices, or average writes nothing and names the\n"
+		"first difference. --others last takes it from the last input instead: the step,\n"
+		"the epoch, num_batches_tracked. An optimizer's floating tensors are averaged\n"
+		"too, unless --only chooses (PATTERN works as in 'ckpt select').\n\n"
+		"OUT is written as A is, or as the last input with --others last. Tied tensors and\n"
+		"views are averaged once and stay tied. If tensors share bytes in A, they must\n"
+		"share them in the other inputs.\n",
+	.examples = "  ckpt average step-100.pt step-200.pt step-300.pt mean.pt\n"
+		    "  ckpt average --weights 1,2 a.safetensors b.safetensors soup.safetensors\n"
+		    "  ckpt average --ema 0.9 --only 'model.*' --others last 1.pt 2.pt 3.pt ema.pt\n",
+	.opts = opts,
+	.least = 3,
+	.most = -1,
+	.run = run_average,
+};
+
+/* COUNT numbers between commas. */
+static int read_weights(double *weights, size_t count)
+{
+	const char *p = weights_text;
+	size_t found = 0;
+
+	for (;; found++, p++) {
+		char *end;
+		double w = number_of(p, &end);
+
+		if (end == p || (*end && *end != ','))
+			return wrong_usage(&cmd_average, "average: --weights %.60s: wanted numbers between commas",
+					   weights_text);
+		if (found < count)
+			weights[found] = w;
+		p = end;
+		if (!*p)
+			break;
+	}
+	if (found + 1 == count)
+		return EXIT_FINE;
+	return wrong_usage(&cmd_average, "average: --weights has %zu number%s, and there are %zu inputs",
+			   found + 1, plural(found + 1), count);
+}
+
+static int read_options(struct ckpt_average_options *o, double *weights, size_t count)
+{
+	char *end;
+	int code = EXIT_FINE;
+
+	o->only = only.items;
+	o->only_count = only.count;
+	o->cancel = catch_signals();
+	if (others && strcmp(others, "last") != 0)
+		return wrong_usage(&cmd_average, "average: --others %.60s: wanted 'last'", others);
+	o->flags = (others ? CKPT_AVERAGE_OTHERS_LAST : 0u) | (ema_text ? CKPT_AVERAGE_EMA : 0u);
+	if (weights_text && ema_text)
+		return wrong_usage(&cmd_average, "average: --weights and --ema exclude each other");
+	if (weights_text) {
+		code = read_weights(weights, count);
+		o->weights = weights;
+	}
+	if (ema_text) {
+		o->decay = number_of(ema_text, &end);
+		if (end == ema_text || *end)
+			return wrong_usage(&cmd_average, "average: --ema %.60s: wanted a number", ema_text);
+	}
+	return code;
+}
+
+static int report_failure(const struct ckpt_error *err)
+{
+	int code = fail(err);
+
+	if (err->status == CKPT_E_NOTFOUND) {
+		hint("'ckpt ls' lists the names and dtypes");
+		return EXIT_NO;
+	}
+	switch (err->reason) {
+	case CKPT_REASON_NOT_ALIKE: hint("'ckpt diff --quick A B' lists all differences"); break;
+	case CKPT_REASON_NOT_EQUAL:
+		hint("--others last takes it from the last input; 'ckpt diff' lists all differences");
+		break;
+	case CKPT_REASON_OTHER_LAYOUT:
+		hint("'ckpt compact' drops gaps; or name that input first whose tensors share nothing");
+		break;
+	default: break;
+	}
+	return code;
+}
+
+static const struct edit_kind kind_average = { .name = "average" };
+
+static int average(const struct ckpt_model *const *models, size_t count,
+		   const struct ckpt_average_options *o, char **paths)
+{
+	const struct edit_step step = { .kind = &kind_average };
+	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *mean;
+	const char *base = others ? paths[count - 1] : paths[0], *out = paths[count];
+	double start = seconds();
+	char shown[160];
+	int code;
+
+	code = check_output(&s, models[others ? count - 1 : 0], base, out);
+	if (code != EXIT_FINE)
+		return code;
+	if (ckpt_average(models, count, o, &mean, &report, &err) < 0)
+		return report_failure(&err);
+	if (report.unmatched) {
+		complain("no floating tensor is named like '%s', nothing was written",
+			 ckpt_escape(shown, sizeof(shown), report.unmatched, strlen(report.unmatched)));
+		hint("'ckpt ls' lists the names");
+		code = EXIT_NO;
+	} else {
+		code = save_edited(&s, mean, &step, &report, 1, out, start);
+	}
+	ckpt_close(mean);
+	return code;
+}
+
+static int run_average(int argc, char **argv)
+{
+	int first = parse_options(&cmd_average, argc, argv), code = EXIT_FINE;
+	struct ckpt_average_options o = CKPT_AVERAGE_OPTIONS_INIT;
+	size_t count = first < 0 ? 0 : (size_t)(argc - first - 1), opened = 0;
+	struct ckpt_model **models;
+	double *weights;
+
+	if (first < 0)
+		return -1 - first;
+	models = calloc(count, sizeof(struct ckpt_model *));
+	weights = calloc(count, sizeof(*weights));
+	if (!models || !weights)
+		no_memory();
+	code = read_options(&o, weights, count);
+	if (code == EXIT_FINE)
+		code = refuse_names(argv[first], argv[argc - 1]);
+	while (code == EXIT_FINE && opened < count &&
+	       open_model(argv[first + (int)opened], &models[opened], &code))
+		opened++;
+	if (code == EXIT_FINE)
+		code = average((const struct ckpt_model *const *)models, count, &o, &argv[first]);
+	while (opened)
+		ckpt_close(models[--opened]);
+	free(models);
+	free(weights);
+	if (code != EXIT_FINE)
+		end_by_signal();
+	return finish_output(code);
+}
