@@ -23,7 +23,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(os.path.dirname(HERE), "tests", "broadcast"))
 MIB = 1024  # KiB
 CASES = ("sync", "nosync", "torch", "small", "storages", "look", "scale", "legacy", "verify", "stat", "scan", "diff", "memory",
-         "remap", "safetensors", "cast", "inplace", "reflink", "merge", "zero", "split", "split-safetensors", "dcp-large",
+         "remap", "safetensors", "cast", "average", "inplace", "reflink", "merge", "zero", "split", "split-safetensors", "dcp-large",
          "broadcast", "broadcast-hosts", "broadcast-memory", "throttled")
 RANKS = 8  # of the directories of shards
 UNDO = {"strip-module": ["add-module"], "remap": ["remap", "--all", "cpu"]}
@@ -519,6 +519,25 @@ class Bench:
         self.ratio_row(name, ours, "torch load, to, save", other, ">= 4 x faster",
                        lambda r: r >= 4, inverse=True)
 
+    def case_average(self):
+        """Three files become one. All of them are read, and one is written; cp reads one of them again, out of memory."""
+        for kind in ("big", "bfloat16"):
+            first = self.input(kind, self.options.size, 128)
+            folder = os.path.join(self.folder, "three-" + os.path.basename(first))
+            paths = [os.path.join(folder, name + ".pt") for name in "abc"]
+            if not os.path.exists(folder):
+                os.makedirs(folder + ".new", exist_ok=True)
+                for path in paths:
+                    shutil.copy(first, os.path.join(folder + ".new", os.path.basename(path)))
+                os.rename(folder + ".new", folder)
+            ours, other = self.series(
+                folder, self.command(self.ckpt, "average", "--no-sync", *paths, os.path.join(self.out, "ckpt.pt")),
+                self.command("sh", "-c", 'cat "$1" "$2" "$3" >/dev/null && cp "$1" "$4"', "sh", *paths, os.path.join(self.out, "cp.pt")))
+            self.ratio_row("average --no-sync 3 x %s%s" % (size_text(self.options.size), "" if kind == "big" else " bf16"), ours, "cat 3, cp 1",
+                           other, "ratio <= 1.15", lambda r: r <= 1.15)
+            self.peak_row("  its memory", ours.kib, 96)
+            shutil.rmtree(folder)
+
     def in_place(self, source, *words):
         """An edit of SOURCE itself, and one that undoes it, so that the next round finds it as it was."""
         def run():
@@ -921,7 +940,7 @@ class Bench:
 
     def run(self):
         cases = self.options.only or CASES
-        times = 5 if {"merge", "split", "broadcast-memory"} & set(cases) else 3
+        times = 6 if "average" in cases else 5 if {"merge", "split", "broadcast-memory"} & set(cases) else 3
         if shutil.disk_usage(self.folder).free < times * self.options.size + (2 << 30):
             fail("'%s' has not %d times the size free" % (self.folder, times))
         self.describe()

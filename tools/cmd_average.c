@@ -50,9 +50,10 @@ const struct command cmd_average = {
 		"OUT is written as A is, or as the last input with --others last. Tied tensors and\n"
 		"views are averaged once and stay tied. If tensors share bytes in A, they must\n"
 		"share them in the other inputs.\n",
-	.examples = "  ckpt average step-100.pt step-200.pt step-300.pt mean.pt\n"
-		    "  ckpt average --weights 1,2 a.safetensors b.safetensors soup.safetensors\n"
-		    "  ckpt average --ema 0.9 --only 'model.*' --others last 1.pt 2.pt 3.pt ema.pt\n",
+	.examples =
+		"  ckpt average step-100.pt step-200.pt step-300.pt mean.pt\n"
+		"  ckpt average --weights 1,2 a.safetensors b.safetensors soup.safetensors\n"
+		"  ckpt average --ema 0.9 --only 'model.*' --others last 1.pt 2.pt 3.pt ema.pt\n",
 	.opts = opts,
 	.least = 3,
 	.most = -1,
@@ -70,8 +71,10 @@ static int read_weights(double *weights, size_t count)
 		double w = number_of(p, &end);
 
 		if (end == p || (*end && *end != ','))
-			return wrong_usage(&cmd_average, "average: --weights %.60s: wanted numbers between commas",
-					   weights_text);
+			return wrong_usage(
+				&cmd_average,
+				"average: --weights %.60s: wanted numbers between commas",
+				weights_text);
 		if (found < count)
 			weights[found] = w;
 		p = end;
@@ -80,7 +83,8 @@ static int read_weights(double *weights, size_t count)
 	}
 	if (found + 1 == count)
 		return EXIT_FINE;
-	return wrong_usage(&cmd_average, "average: --weights has %zu number%s, and there are %zu inputs",
+	return wrong_usage(&cmd_average,
+			   "average: --weights has %zu number%s, and there are %zu inputs",
 			   found + 1, plural(found + 1), count);
 }
 
@@ -104,7 +108,8 @@ static int read_options(struct ckpt_average_options *o, double *weights, size_t 
 	if (ema_text) {
 		o->decay = number_of(ema_text, &end);
 		if (end == ema_text || *end)
-			return wrong_usage(&cmd_average, "average: --ema %.60s: wanted a number", ema_text);
+			return wrong_usage(&cmd_average, "average: --ema %.60s: wanted a number",
+					   ema_text);
 	}
 	return code;
 }
@@ -151,7 +156,8 @@ static int average(const struct ckpt_model *const *models, size_t count,
 		return report_failure(&err);
 	if (report.unmatched) {
 		complain("no floating tensor is named like '%s', nothing was written",
-			 ckpt_escape(shown, sizeof(shown), report.unmatched, strlen(report.unmatched)));
+			 ckpt_escape(shown, sizeof(shown), report.unmatched,
+				     strlen(report.unmatched)));
 		hint("'ckpt ls' lists the names");
 		code = EXIT_NO;
 	} else {

@@ -131,8 +131,9 @@ static int open_whole(struct ckpt_averager *a, struct ckpt_error *err)
 		if (rc == 0 && !ckpt_model_has_tensors(a->models[i]))
 			rc = ckpt_fail_nomem(err);
 		if (rc == 0 && a->models[i]->doc->big_endian)
-			rc = ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				       "a big-endian file cannot be averaged; 'ckpt convert' turns it around");
+			rc = ckpt_fail(
+				err, CKPT_E_UNSUPPORTED,
+				"a big-endian file cannot be averaged; 'ckpt convert' turns it around");
 		rc = ckpt_error_at(err, rc, ckpt_document_path(a->given[i]->doc), NULL,
 				   CKPT_NO_OFFSET);
 	}

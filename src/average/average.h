@@ -10,7 +10,7 @@
 
 /* A tensor that is averaged, in all checkpoints. */
 struct ckpt_averaged {
-	const char *name;		    /* borrowed from the base */
+	const char *name;		   /* borrowed from the base */
 	const struct ckpt_tensor **stored; /* by checkpoint: what is stored of it; of the arena */
 	uint32_t storage, number;	   /* of the base; NUMBER in its order */
 	uint64_t offset;
@@ -20,7 +20,7 @@ struct ckpt_averaged {
 struct ckpt_averager {
 	const struct ckpt_model *const *given; /* the caller's */
 	const struct ckpt_model **models;      /* malloc: the same without FOLDED tensors */
-	size_t count, base; /* BASE: the one that the result is made of */
+	size_t count, base;		       /* BASE: the one that the result is made of */
 	struct ckpt_average_options o;
 	struct ckpt_patterns only;
 	struct ckpt_model *to;

@@ -94,8 +94,8 @@ static int is_averaged(struct ckpt_averager *a, size_t i, const struct ckpt_tens
 	       local->kind == CKPT_KIND_STRIDED;
 }
 
-static int add(struct ckpt_averager *a, const struct ckpt_tensor *t, const struct ckpt_tensor *stored,
-	       struct ckpt_error *err)
+static int add(struct ckpt_averager *a, const struct ckpt_tensor *t,
+	       const struct ckpt_tensor *stored, struct ckpt_error *err)
 {
 	struct ckpt_averaged *grown =
 		ckpt_grow(a->tensors, a->tensor_count, &a->tensor_cap, sizeof(*grown));
@@ -170,9 +170,8 @@ struct unlike {
 static int take_one(struct ckpt_averager *a, size_t i, const struct ckpt_tensor *t,
 		    struct unlike *unlike, struct ckpt_error *err)
 {
-	const uint64_t *index = t->name_is_cut
-					? NULL
-					: ckpt_strmap_find(&a->by_name, t->name, strlen(t->name));
+	const uint64_t *index =
+		t->name_is_cut ? NULL : ckpt_strmap_find(&a->by_name, t->name, strlen(t->name));
 	const struct ckpt_tensor *stored = NULL;
 	struct ckpt_averaged *tensor = index ? &a->tensors[*index] : NULL;
 	int rc = is_averaged(a, i, t, &stored, err);
@@ -184,7 +183,8 @@ static int take_one(struct ckpt_averager *a, size_t i, const struct ckpt_tensor 
 		return 0; /* others.c compares it */
 	if (tensor && rc && tensor->stored[i]) {
 		ckpt_escape(name, sizeof(name), t->name, strlen(t->name));
-		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "the name '%s' is that of two tensors", name);
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "the name '%s' is that of two tensors",
+				 name);
 	}
 	if (tensor && !rc)
 		stored = t; /* of a kind that is not averaged; told below */

@@ -75,8 +75,7 @@ static bool same_place(const struct ckpt_tensor *x, const struct ckpt_tensor *y)
 	if (x->offset != y->offset || x->ndim != y->ndim || x->dtype != y->dtype)
 		return false;
 	for (uint32_t i = 0; i < x->ndim; i++)
-		if (x->shape[i] != y->shape[i] ||
-		    (x->shape[i] > 1 && x->stride[i] != y->stride[i]))
+		if (x->shape[i] != y->shape[i] || (x->shape[i] > 1 && x->stride[i] != y->stride[i]))
 			return false;
 	return true;
 }
@@ -172,8 +171,8 @@ struct parts {
 };
 
 /* LEN bytes at OFF of WHOLE. */
-static int add_part(struct parts *parts, const struct ckpt_recipe *whole, uint64_t off, uint64_t len,
-		    struct ckpt_error *err)
+static int add_part(struct parts *parts, const struct ckpt_recipe *whole, uint64_t off,
+		    uint64_t len, struct ckpt_error *err)
 {
 	struct ckpt_skip *skip;
 
@@ -338,7 +337,8 @@ static int by_place(const void *x, const void *y)
 }
 
 /* What the options say, as a mean without recipes. */
-static int choose_weights(const struct ckpt_averager *a, struct ckpt_mean *like, struct ckpt_error *err)
+static int choose_weights(const struct ckpt_averager *a, struct ckpt_mean *like,
+			  struct ckpt_error *err)
 {
 	double *weights = ckpt_arena_calloc(a->to->arena, a->count, sizeof(*weights)), sum = 0;
 	bool is_ema = a->o.flags & CKPT_AVERAGE_EMA;
@@ -378,7 +378,8 @@ static int make_all(struct ckpt_averager *a, struct use *uses, struct ckpt_error
 		g.to = to;
 		why = why_not(&g, &uses[storage]);
 		if (why)
-			rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "the bytes of '%s' are also those of %s",
+			rc = ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				       "the bytes of '%s' are also those of %s",
 				       ckpt_escape(shown, sizeof(shown), a->tensors[from].name,
 						   strlen(a->tensors[from].name)),
 				       why);

@@ -74,7 +74,8 @@ static uint32_t join_written_crcs(const struct copy *c, uint64_t len)
 
 	for (uint64_t pos = 0; pos < len; pos += c->block_len)
 		all = ckpt_join_crc(all, c->written_crcs[pos / c->block_len],
-				    written_for(c, len - pos < c->block_len ? len - pos : c->block_len));
+				    written_for(c, len - pos < c->block_len ? len - pos
+									    : c->block_len));
 	return all;
 }
 

@@ -11,6 +11,7 @@
 #include "tensor/mean.h"
 
 #include "tensor/cast.h"
+#include "tensor/mean_kernels.h"
 
 #include <libdeflate.h>
 #include <math.h>
@@ -21,27 +22,18 @@ enum { AT_ONCE = 1024 /* numbers that are decoded at a time: they stay in the ca
 
 /* ---- numbers ---- */
 
-static void begin_sums(const double *in, size_t count, double weight, bool from_zero, double *sums)
+static void begin_plain(const struct ckpt_mean *mean, const uint8_t *in, size_t count, double zero,
+			double *sums)
 {
-	if (from_zero)
-		for (size_t i = 0; i < count; i++)
-			sums[i] = 0 + weight * in[i];
-	else
-		for (size_t i = 0; i < count; i++)
-			sums[i] = weight * in[i];
+	double weight = mean->weights[0];
+
+	ckpt_cast_to_doubles(mean->dtype, in, sums, count);
+	for (size_t k = 0; k < count; k++)
+		sums[k] = zero + weight * sums[k];
 }
 
-static void add_doubles(const double *in, size_t count, double keep, double weight, double *sums)
-{
-	if (keep == 1)
-		for (size_t i = 0; i < count; i++)
-			sums[i] += weight * in[i];
-	else
-		for (size_t i = 0; i < count; i++)
-			sums[i] = keep * sums[i] + weight * in[i];
-}
-
-void ckpt_mean_add(const struct ckpt_mean *mean, size_t i, const void *in, size_t count, double *sums)
+static void add_plain(const struct ckpt_mean *mean, const uint8_t *in, size_t count, double weight,
+		      double *sums)
 {
 	uint32_t size = ckpt_dtype_size(mean->dtype);
 	double numbers[AT_ONCE];
@@ -49,22 +41,62 @@ void ckpt_mean_add(const struct ckpt_mean *mean, size_t i, const void *in, size_
 	for (size_t at = 0; at < count; at += AT_ONCE) {
 		size_t n = count - at < AT_ONCE ? count - at : AT_ONCE;
 
-		ckpt_cast_to_doubles(mean->dtype, (const uint8_t *)in + at * size, numbers, n);
-		if (i == 0)
-			begin_sums(numbers, n, mean->weights[i], mean->from_zero, sums + at);
-		else
-			add_doubles(numbers, n, mean->keep, mean->weights[i], sums + at);
+		ckpt_cast_to_doubles(mean->dtype, in + at * size, numbers, n);
+		for (size_t k = 0; k < n; k++)
+			sums[at + k] = mean->keep * sums[at + k] + weight * numbers[k];
 	}
+}
+
+static void add_with(const struct ckpt_mean_kernels *kernels, const struct ckpt_mean *mean,
+		     size_t i, const uint8_t *in, size_t count, double *sums)
+{
+	double weight = mean->weights[i], zero = mean->from_zero ? 0 : -0.0; /* -0 + x is x */
+	size_t done = 0;
+
+	if (kernels && i == 0)
+		done = kernels->begin(mean->dtype, in, count, zero, weight, sums);
+	else if (kernels)
+		done = kernels->add(mean->dtype, in, count, mean->keep, weight, sums);
+	in += done * ckpt_dtype_size(mean->dtype);
+	if (i == 0)
+		begin_plain(mean, in, count - done, zero, sums + done);
+	else
+		add_plain(mean, in, count - done, weight, sums + done);
+}
+
+static void finish_with(const struct ckpt_mean_kernels *kernels, const struct ckpt_mean *mean,
+			double *sums, size_t count, uint8_t *out)
+{
+	size_t done = kernels ? kernels->finish(mean->dtype, sums, count, mean->divisor, out) : 0;
+
+	for (size_t k = done; k < count; k++) {
+		sums[k] /= mean->divisor;
+		sums[k] = sums[k] == sums[k] ? sums[k] : (double)NAN;
+	}
+	ckpt_cast_from_doubles(mean->dtype, sums + done, out + done * ckpt_dtype_size(mean->dtype),
+			       count - done);
+}
+
+void ckpt_mean_add(const struct ckpt_mean *mean, size_t i, const void *in, size_t count,
+		   double *sums)
+{
+	add_with(ckpt_mean_best(), mean, i, in, count, sums);
 }
 
 void ckpt_mean_finish(const struct ckpt_mean *mean, double *sums, size_t count, void *out)
 {
-	if (mean->divisor != 1)
-		for (size_t i = 0; i < count; i++)
-			sums[i] /= mean->divisor;
-	for (size_t i = 0; i < count; i++)
-		sums[i] = sums[i] == sums[i] ? sums[i] : (double)NAN;
-	ckpt_cast_from_doubles(mean->dtype, sums, out, count);
+	finish_with(ckpt_mean_best(), mean, sums, count, out);
+}
+
+void ckpt_mean_add_plain(const struct ckpt_mean *mean, size_t i, const void *in, size_t count,
+			 double *sums)
+{
+	add_with(NULL, mean, i, in, count, sums);
+}
+
+void ckpt_mean_finish_plain(const struct ckpt_mean *mean, double *sums, size_t count, void *out)
+{
+	finish_with(NULL, mean, sums, count, out);
 }
 
 /* ---- as a recipe ---- */

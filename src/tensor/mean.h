@@ -41,9 +41,15 @@ const struct ckpt_mean *ckpt_recipe_mean(const struct ckpt_recipe *recipe);
 bool ckpt_mean_is_random(const struct ckpt_mean *mean);
 
 /* Add COUNT numbers of recipe I to SUMS: first those of recipe 0, which need not be cleared for it. */
-void ckpt_mean_add(const struct ckpt_mean *mean, size_t i, const void *in, size_t count, double *sums);
+void ckpt_mean_add(const struct ckpt_mean *mean, size_t i, const void *in, size_t count,
+		   double *sums);
 
 /* What COUNT sums are, when all recipes were added, as numbers of DTYPE. SUMS are used up. */
 void ckpt_mean_finish(const struct ckpt_mean *mean, double *sums, size_t count, void *out);
+
+/* The same without SIMD, for tests. */
+void ckpt_mean_add_plain(const struct ckpt_mean *mean, size_t i, const void *in, size_t count,
+			 double *sums);
+void ckpt_mean_finish_plain(const struct ckpt_mean *mean, double *sums, size_t count, void *out);
 
 #endif

@@ -109,6 +109,72 @@ static void the_order_is_that_of_the_recipes_and_nan_is_one(void **state)
 	stream->close(stream);
 }
 
+enum { MANY = 4099 }; /* not a multiple of any vector */
+
+/* Bits at random; and numbers next to where the narrow types are rounded, of all kinds. */
+static void simd_and_plain_c_are_the_same(void **state)
+{
+	static const enum ckpt_dtype types[] = { CKPT_DTYPE_FLOAT64, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT16,
+						 CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_FLOAT8_E4M3FN };
+	static const double weights[][3] = { { 1, 1, 1 }, { 1, 2, 1 }, { 1, 1e-7, -0.3 }, { 1, 1e-17, 1e-17 } };
+	static uint64_t in[3][MANY], out[2][MANY];
+	static double sums[2][MANY];
+
+	(void)state;
+	for (unsigned round = 0; round < unit_rounds(20, 400); round++)
+		for (size_t t = 0; t < COUNT(types); t++) {
+			struct ckpt_mean mean = { NULL, 3, types[t], weights[round % 4], round % 3 ? 1 : 0.9,
+						  round % 5 ? 3 : 1, round % 2 };
+
+			for (size_t k = 0; k < MANY; k++)
+				for (size_t i = 0; i < 3; i++)
+					in[i][k] = next_random() & (round % 3 == 2 ? 0xFFFF3FFF3FFF3FFF : UINT64_MAX);
+			memset(out, 0xA5, sizeof(out));
+			for (size_t i = 0; i < 3; i++) {
+				ckpt_mean_add(&mean, i, in[i], MANY, sums[0]);
+				ckpt_mean_add_plain(&mean, i, in[i], MANY, sums[1]);
+			}
+			ckpt_mean_finish(&mean, sums[0], MANY, out[0]);
+			ckpt_mean_finish_plain(&mean, sums[1], MANY, out[1]);
+			assert_memory_equal(out[0], out[1], sizeof(out[0]));
+		}
+}
+
+/* Doubles beside the middle of two neighbors, which come as one float64 that is divided by 1. */
+static void simd_rounds_once_as_well(void **state)
+{
+	static const enum ckpt_dtype types[] = { CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT16, CKPT_DTYPE_BFLOAT16 };
+	static double sums[2][8 * 0x7F80];
+	static uint32_t out[2][8 * 0x7F80];
+	const double weight = 1;
+
+	(void)state;
+	for (size_t t = 0; t < COUNT(types); t++) {
+		struct ckpt_mean mean = { NULL, 1, types[t], &weight, 1, 1, true };
+		size_t count = 0;
+
+		for (uint32_t code = 0; code < 0x7F80; code++) {
+			uint32_t wide = code << 16 | 0x8000;
+			double low = types[t] == CKPT_DTYPE_FLOAT32 ? widened(types[t], wide) : widened(types[t], code),
+			       high = types[t] == CKPT_DTYPE_FLOAT32 ? widened(types[t], wide + 1) : widened(types[t], code + 1),
+			       middle = (low + high) / 2;
+
+			sums[0][count++] = low;
+			sums[0][count++] = -middle;
+			sums[0][count++] = nextafter(middle, low);
+			sums[0][count++] = nextafter(middle, high);
+			sums[0][count++] = -nextafter(middle, low);
+			sums[0][count++] = -nextafter(middle, high);
+			sums[0][count++] = high * 1e30;
+			sums[0][count++] = low * 1e-30;
+		}
+		memcpy(sums[1], sums[0], sizeof(sums[0]));
+		ckpt_mean_finish(&mean, sums[0], count, out[0]);
+		ckpt_mean_finish_plain(&mean, sums[1], count, out[1]);
+		assert_memory_equal(out[0], out[1], count * ckpt_dtype_size(types[t]));
+	}
+}
+
 /* ---- the mover ---- */
 
 enum { FILES = 3, NUMBERS = 700001 };
@@ -259,6 +325,8 @@ UNIT_SUITE(test_mean)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(doubles_are_rounded_once),
+		cmocka_unit_test(simd_and_plain_c_are_the_same),
+		cmocka_unit_test(simd_rounds_once_as_well),
 		cmocka_unit_test(the_order_is_that_of_the_recipes_and_nan_is_one),
 		cmocka_unit_test_setup_teardown(
 			means_of_any_length_are_the_same_with_any_number_of_threads, setup, teardown),
