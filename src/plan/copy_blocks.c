@@ -22,17 +22,18 @@ struct copy {
 	struct ckpt_sink *sink;
 	uint64_t at;
 	struct ckpt_moved *moved;
-	size_t block_len;
-	uint32_t *written_crcs; /* by block, of a map's output; malloc; NULL: not wanted */
+	size_t block_len, row_len; /* ROW_LEN: that a mean is written in */
+	uint32_t *written_crcs;	   /* by block, of a map's output; malloc; NULL: not wanted */
 	int (*tick)(void *ctx, uint64_t done, struct ckpt_error *err);
 	void *tick_ctx;
 };
 
 size_t ckpt_copy_buffer_size(void)
 {
-	/* the sums of a mean begin behind the block that was read */
-	_Static_assert(2 * CKPT_MEAN_SUMS * sizeof(double) <= 2 * CKPT_READ_BLOCK_MAX,
-		       "a block of float64 and its sums");
+	/* of a mean: the block that was read, its sums, a row of what is written */
+	_Static_assert(2 * CKPT_MEAN_SUMS * sizeof(double) + CKPT_READ_BLOCK_MAX <=
+			       2 * CKPT_READ_BLOCK_MAX,
+		       "a block of float64, its sums, and a row");
 	return ckpt_block_buffer_size(CKPT_READ_BLOCK_MAX, CKPT_READ_BLOCK_MAX);
 }
 
@@ -81,26 +82,35 @@ static uint32_t join_written_crcs(const struct copy *c, uint64_t len)
 
 /* ---- the mean of several ---- */
 
-/* The sums of a block are in the thread's SPARE; what they become takes the place of what was read last. */
+/*
+ * The sums of a block are in the thread's SPARE, and behind them what is made of a row of blocks: one
+ * long write takes less of the kernel's time than several short ones.
+ */
 static int write_mean_block(void *ctx, const struct ckpt_block *block, struct ckpt_error *err)
 {
 	struct copy *c = ctx;
 	const struct ckpt_mean *mean = c->mean;
 	size_t count = block->len / ckpt_dtype_size(mean->dtype);
 	double *sums = (double *)(void *)block->spare;
+	uint64_t row = block->pos / c->row_len * c->row_len, end = block->pos + block->len;
+	uint8_t *out = block->spare + CKPT_MEAN_SUMS * sizeof(double),
+		*made = out + (block->pos - row);
+	size_t rest = block->len % ckpt_dtype_size(mean->dtype);
 
 	ckpt_mean_add(mean, block->i, block->bytes, count, sums);
 	if (block->i + 1 < mean->count)
 		return 0;
-	ckpt_mean_finish(mean, sums, count, block->bytes);
+	ckpt_mean_finish(mean, sums, count, made);
+	memcpy(made + block->len - rest, block->bytes + block->len - rest, rest);
 	if (c->written_crcs)
-		c->written_crcs[block->pos / c->block_len] =
-			libdeflate_crc32(0, block->bytes, block->len);
+		c->written_crcs[block->pos / c->block_len] = libdeflate_crc32(0, made, block->len);
 	if (block->pos == 0 && block->len >= sizeof(c->moved->head)) {
-		memcpy(c->moved->head, block->bytes, sizeof(c->moved->head));
+		memcpy(c->moved->head, made, sizeof(c->moved->head));
 		c->moved->has_head = true;
 	}
-	return ckpt_sink_write(c->sink, c->at + block->pos, block->bytes, block->len, err);
+	if (end % c->row_len && end < mean->inner->len)
+		return 0;
+	return ckpt_sink_write(c->sink, c->at + row, out, (size_t)(end - row), err);
 }
 
 static int report_mean_written(void *ctx, uint64_t done, struct ckpt_error *err)
@@ -117,6 +127,7 @@ static int copy_mean(struct ckpt_workers *workers, struct copy *c, struct ckpt_e
 	struct ckpt_block_reading reading = { .recipes = mean->inner,
 					      .count = mean->count,
 					      .in_step = true,
+					      .row_len = c->row_len,
 					      .block_len = c->block_len,
 					      .crc32 = calloc(mean->count, sizeof(uint32_t)),
 					      .use = write_mean_block,
@@ -171,6 +182,7 @@ int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *rec
 	if (mean && ckpt_mean_is_random(mean)) {
 		c.mean = mean;
 		c.block_len = (size_t)CKPT_MEAN_SUMS * ckpt_dtype_size(mean->dtype);
+		c.row_len = CKPT_READ_BLOCK_MAX;
 		return copy_mean(workers, &c, err);
 	}
 	if (map && moved->want_crc) {

@@ -3,8 +3,8 @@
  * Reads recipes block by block, with several threads (io/workers.h). An extent of a random
  * source is read in finish_block(), by many threads at once. Everything else is a stream, read
  * front to back in take_block(), which one thread runs at a time. Checksums are those of blocks,
- * joined in order at the end. In step, a block is taken of recipe 0, and finish_block() reads it and
- * those at the same place of all others.
+ * joined in order at the end. In step, a row of blocks is taken of recipe 0, and finish_block() reads
+ * them and those at the same places of all others.
  *
  * What must stay true: each block of each recipe is taken exactly once, whole but for the last
  * of its recipe, so that CRCS has one entry for each; NEXT, POS and STREAM change in
@@ -26,7 +26,7 @@ enum { TOGETHER = 1 << 20 /* waking threads for less costs more than it saves */
 struct reading {
 	struct ckpt_work work;
 	const struct ckpt_block_reading *r;
-	size_t block_len;
+	size_t block_len, row_len;  /* ROW_LEN: what a thread takes; BLOCK_LEN but in step */
 	uint64_t *first;	    /* by recipe: number of its first block among all blocks */
 	uint32_t *crcs;		    /* by block; NULL: not wanted */
 	uint64_t next, pos;	    /* the next block is at POS of recipe NEXT */
@@ -119,7 +119,7 @@ static int take_block(struct ckpt_work *work, void *thread, struct ckpt_error *e
 		}
 		*block = (struct ckpt_block){ .i = l->next,
 					      .pos = l->pos,
-					      .len = left < l->block_len ? (size_t)left : l->block_len,
+					      .len = left < l->row_len ? (size_t)left : l->row_len,
 					      .bytes = buffer->bytes,
 					      .spare = buffer->bytes + l->block_len };
 		rc = is_streamed(recipe) ? read_from_stream(l, recipe, block, err) : 0;
@@ -159,12 +159,16 @@ static int finish_one(struct reading *l, const struct ckpt_block *block, struct 
 static int finish_block(struct ckpt_work *work, void *thread, struct ckpt_error *err)
 {
 	struct reading *l = (struct reading *)work;
-	struct ckpt_block *block = &((struct buffer *)thread)->block;
-	int rc = finish_one(l, block, err);
+	struct ckpt_block block = ((struct buffer *)thread)->block;
+	uint64_t first = block.i, behind = l->r->in_step ? l->r->count : first + 1,
+		 end = block.pos + block.len;
+	int rc = 0;
 
-	while (rc == 0 && l->r->in_step && block->i + 1 < l->r->count) {
-		block->i++;
-		rc = finish_one(l, block, err);
+	for (; rc == 0 && block.pos < end; block.pos += block.len) {
+		block.len =
+			end - block.pos < l->block_len ? (size_t)(end - block.pos) : l->block_len;
+		for (block.i = first; rc == 0 && block.i < behind; block.i++)
+			rc = finish_one(l, &block, err);
 	}
 	return rc;
 }
@@ -223,7 +227,10 @@ int ckpt_read_blocks(struct ckpt_workers *workers, const struct ckpt_block_readi
 			     .block_len = block_len_or_default(reading->block_len) };
 	struct ckpt_error local = CKPT_ERROR_INIT;
 	uint64_t bytes;
-	int rc = number_blocks(&l, &bytes, err);
+	int rc;
+
+	l.row_len = reading->in_step && reading->row_len ? reading->row_len : l.block_len;
+	rc = number_blocks(&l, &bytes, err);
 
 	pthread_mutex_init(&l.lock, NULL);
 	if (rc == 0)

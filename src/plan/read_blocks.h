@@ -28,9 +28,11 @@ struct ckpt_block_reading {
 	/*
 	 * The recipes, extents of random sources, have one length and are read beside each other: the
 	 * blocks at one place are handed over one after the other, in the order of the recipes, by
-	 * one thread, with the same SPARE.
+	 * one thread, with the same SPARE. That thread goes on with the next place until it has done
+	 * ROW_LEN bytes of each, a multiple of BLOCK_LEN (0: that).
 	 */
 	bool in_step;
+	size_t row_len;
 	size_t block_len; /* up to CKPT_READ_BLOCK_MAX; 0: CKPT_READ_BLOCK */
 	uint32_t *crc32;  /* out: the checksum of each recipe, COUNT of them; NULL: not wanted */
 	/*
