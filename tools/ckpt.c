@@ -63,15 +63,18 @@ const struct command *find_command(const char *name)
 
 int unknown_command(const char *name)
 {
-	const char *names[sizeof(commands) / sizeof(commands[0])], *near;
+	const char *names[sizeof(commands) / sizeof(commands[0])], *near, *other;
 	size_t count = 0;
 
 	for (const struct command *const *cmd = commands; *cmd; cmd++)
 		names[count++] = (*cmd)->name;
 	names[count] = NULL;
 	near = suggest(name, names);
+	other = other_word(name);
 	complain("unknown command '%.60s'", name);
-	if (near)
+	if (other)
+		hint("%s", other);
+	else if (near)
 		hint("did you mean '%s'?", near);
 	else if (access(name, R_OK) == 0)
 		hint("'ckpt info %s' shows what is in that file", name);

@@ -10,7 +10,7 @@ static struct str_list only;
 static const char *weights_text, *ema_text, *others;
 
 static const struct opt opts[] = {
-	OPT_STR("weights", 0, &weights_text, "W,W,...",
+	OPT_STR("weights", 0, &weights_text, "W[,W...]",
 		"one number for each input, divided by their sum; default: all the same"),
 	OPT_STR("ema", 0, &ema_text, "D", "average as a training does: e = D*e + (1-D)*x"),
 	OPT_LIST("only", 0, &only, "PATTERN",

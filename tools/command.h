@@ -99,6 +99,9 @@ const struct command *find_command(const char *name);
 /* Print that no command is called NAME, and suggest one. Returns the exit code. */
 int unknown_command(const char *name);
 
+/* What does that for which people type WORD, as a hint; NULL: nothing known. */
+const char *other_word(const char *word);
+
 /*
  * Parse the options of CMD. Returns the index of the first operand, or -1 - exit code if the
  * command is already done (--help, wrong usage). Options may follow operands.

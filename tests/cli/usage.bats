@@ -13,6 +13,31 @@ commands() { "$CKPT" help | sed -n 's/^  \([a-z][a-z-]*\)  *[a-z].*/\1/p'; }
 	[[ $output = "ckpt "*"usage: ckpt COMMAND"* ]]
 }
 
+@test "a word that is no command is answered with the command that does it, or a plain no" {
+	ckpt soup a b c
+	want 64 "ckpt: unknown command 'soup'
+hint: 'ckpt average A B... OUT' writes the mean of checkpoints"
+	ckpt help inspect
+	want 64 "ckpt: unknown command 'inspect'
+hint: 'ckpt info FILE' shows what is in a file, 'ckpt ls FILE' its tensors, 'ckpt cat FILE NAME' one of them"
+	ckpt lora
+	[[ $status = 64 && $stderr = *"
+hint: no: "* ]]
+	local count=0 known
+	known=" $(commands | tr '\n' ' ')"
+	for word in $(sed -n 's/.*" \([a-z0-9 -]*\) ".*/\1/p' "$CKPT_SOURCE_DIR/tools/other_words.c"); do
+		[[ $known != *" $word "* ]] || { echo "$word is a command" >&2; return 1; }
+		ckpt "$word"
+		[[ $status = 64 && $stderr = *"hint: "* && $stderr != *"did you mean"* && $stderr != *"lists the commands" ]]
+		for name in $(grep -o "ckpt [a-z][a-z-]* " <<<"${stderr#*hint: }" | cut -d ' ' -f 2); do
+			[[ $name = adds || $name = uses || $name = runs || $name = downloads || $known = *" $name "* ]] ||
+				{ echo "no command $name" >&2; return 1; }
+		done
+		count=$((count + 1))
+	done
+	[ "$count" -gt 100 ]
+}
+
 @test "a mistyped command gets one suggestion" {
 	ckpt lss
 	want 64 "ckpt: unknown command 'lss'
