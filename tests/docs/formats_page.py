@@ -59,6 +59,7 @@ COLUMNS = {
     "`extract`": writes("extract PART", "edit"),
     "`rename -i`": [(["add-prefix", "-i", "x.", "IN"], "edit")],
     "`cast -i`": [(["cast", "-i", "bf16", "IN"], "edit")],
+    "`average`": writes("average IN", "edit"),
     "`convert --to torch`": writes("convert --to torch", "zip"),
     "`--to torch-legacy`": writes("convert --to torch-legacy", "legacy"),
     "`--to safetensors`": writes("convert --drop-others --to safetensors", "safetensors"),

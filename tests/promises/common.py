@@ -154,6 +154,7 @@ COMMANDS = [
     (["cast", "bfloat16", "IN", "OUT"], None),
     (["cast", "float64", "--only", "*0*", "IN", "OUT"], None),
     (["compact", "--if-present", "IN", "OUT"], None),
+    (["average", "--weights", "1,2", "IN", "IN", "OUT"], None),
     (["sanitize", "--if-present", "IN", "OUT"], None),
     (["select", "--drop", "*.bias", "IN", "OUT"], None),
     (["select", "--keep", "*weight", "IN", "OUT"], None),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints made by torch, and their means made by numpy: average_files.py make | check WANTED.pt FOUND.pt
+"""Checkpoints made by torch, and their means made by numpy: average_files.py make | check WANTED.pt FOUND.pt ORDER ...
 
 make: a.pt, b.pt, c.pt, the same as streams in a.legacy ..., trainers in 1.pt, 2.pt, 3.pt, and want_*.pt. The mean of N is that of
 float64, summed from the left and rounded once: numpy rounds float32 and float16 so; what it has not (bfloat16, float8) is
@@ -146,7 +146,7 @@ def compare(wanted, found, name):
             print("%s: %s wanted, %s found" % (name, list(wanted), list(found)))
             return
         for key, value in wanted.items():
-            compare(value, found[key], name + "." + key)
+            compare(value, found[key], name + key + " ")
     elif not isinstance(wanted, torch.Tensor):
         if wanted != found:
             print("%s: %r wanted, %r found" % (name, wanted, found))
@@ -160,14 +160,24 @@ def compare(wanted, found, name):
             print("%s: %d of %d differ, the first at %d: 0x%x wanted, 0x%x found" % (name, int(differ.sum()), len(one), at, int(one[at]), int(other[at])))
 
 
-def check(wanted, found):
-    wanted, found = load(wanted), load(found)
-    compare({k: v for k, v in wanted.items() if k in found}, found, "")
-    if "tied" in found and found["tied"].data_ptr() != found["again"].data_ptr():
-        print("tied tensors are two")
-    if "view1" in found and found["view1"].data_ptr() + 150 * 4 != found["view2"].data_ptr():
-        print("views are two storages")
+def check(wanted, found, order):
+    """ORDER: "same", or "apart" for a form that sorts the names, and has no word for tensors that share bytes."""
+    name, wanted, found = found, load(wanted), load(found)
+    if order == "apart":
+        found = {key: found[key] for key in wanted if key in found}
+    compare({key: value for key, value in wanted.items() if key in found}, found, name + ": ")
+    if order == "same" and "tied" in found and found["tied"].data_ptr() != found["again"].data_ptr():
+        print("%s: tied tensors are two" % name)
+    if order == "same" and "view1" in found and found["view1"].data_ptr() + 150 * 4 != found["view2"].data_ptr():
+        print("%s: views are two storages" % name)
+
+
+def main():
+    if sys.argv[1] == "make":
+        make()
+    for at in range(2, len(sys.argv), 3):
+        check(*sys.argv[at:at + 3])
 
 
 if __name__ == "__main__":
-    make() if sys.argv[1] == "make" else check(*sys.argv[2:])
+    main()

@@ -448,6 +448,7 @@ static void unused_bytes_have_to_be_0(void **state)
 	X(ckpt_remap_options, remap, CKPT_REMAP_DEVICE_OBJECTS | CKPT_REMAP_ANY_DEVICE, \
 	  CKPT_REMAP_OPTIONS_INIT) \
 	X(ckpt_cast_options, cast, CKPT_CAST_TO_INTEGER, CKPT_CAST_OPTIONS_INIT) \
+	X(ckpt_average_options, average, CKPT_AVERAGE_OTHERS_LAST | CKPT_AVERAGE_EMA, CKPT_AVERAGE_OPTIONS_INIT) \
 	X(ckpt_scan_options, scan, 0, CKPT_SCAN_OPTIONS_INIT) \
 	X(ckpt_why_options, why, 0, CKPT_WHY_OPTIONS_INIT) \
 	X(ckpt_broadcast_options, broadcast, \
@@ -523,7 +524,7 @@ static void every_cancel_flag_is_an_int(void **state)
 	assert_true(IS_CANCEL(ckpt_save_options) && IS_CANCEL(ckpt_verify_options) &&
 		    IS_CANCEL(ckpt_diff_options) && IS_CANCEL(ckpt_stat_options) &&
 		    IS_CANCEL(ckpt_scan_options) && IS_CANCEL(ckpt_repair_options) &&
-		    IS_CANCEL(ckpt_broadcast_options));
+		    IS_CANCEL(ckpt_broadcast_options) && IS_CANCEL(ckpt_average_options));
 }
 
 UNIT_SUITE(test_abi)

@@ -114,21 +114,31 @@ enum { MANY = 4099 }; /* not a multiple of any vector */
 /* Bits at random; and numbers next to where the narrow types are rounded, of all kinds. */
 static void simd_and_plain_c_are_the_same(void **state)
 {
-	static const enum ckpt_dtype types[] = { CKPT_DTYPE_FLOAT64, CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT16,
-						 CKPT_DTYPE_BFLOAT16, CKPT_DTYPE_FLOAT8_E4M3FN };
-	static const double weights[][3] = { { 1, 1, 1 }, { 1, 2, 1 }, { 1, 1e-7, -0.3 }, { 1, 1e-17, 1e-17 } };
+	static const enum ckpt_dtype types[] = { CKPT_DTYPE_FLOAT64, CKPT_DTYPE_FLOAT32,
+						 CKPT_DTYPE_FLOAT16, CKPT_DTYPE_BFLOAT16,
+						 CKPT_DTYPE_FLOAT8_E4M3FN };
+	static const double weights[][3] = {
+		{ 1, 1, 1 }, { 1, 2, 1 }, { 1, 1e-7, -0.3 }, { 1, 1e-17, 1e-17 }
+	};
 	static uint64_t in[3][MANY], out[2][MANY];
 	static double sums[2][MANY];
 
 	(void)state;
 	for (unsigned round = 0; round < unit_rounds(20, 400); round++)
 		for (size_t t = 0; t < COUNT(types); t++) {
-			struct ckpt_mean mean = { NULL, 3, types[t], weights[round % 4], round % 3 ? 1 : 0.9,
-						  round % 5 ? 3 : 1, round % 2 };
+			struct ckpt_mean mean = { NULL,
+						  3,
+						  types[t],
+						  weights[round % 4],
+						  round % 3 ? 1 : 0.9,
+						  round % 5 ? 3 : 1,
+						  round % 2 };
 
 			for (size_t k = 0; k < MANY; k++)
 				for (size_t i = 0; i < 3; i++)
-					in[i][k] = next_random() & (round % 3 == 2 ? 0xFFFF3FFF3FFF3FFF : UINT64_MAX);
+					in[i][k] =
+						next_random() &
+						(round % 3 == 2 ? 0xFFFF3FFF3FFF3FFF : UINT64_MAX);
 			memset(out, 0xA5, sizeof(out));
 			for (size_t i = 0; i < 3; i++) {
 				ckpt_mean_add(&mean, i, in[i], MANY, sums[0]);
@@ -143,7 +153,8 @@ static void simd_and_plain_c_are_the_same(void **state)
 /* Doubles beside the middle of two neighbors, which come as one float64 that is divided by 1. */
 static void simd_rounds_once_as_well(void **state)
 {
-	static const enum ckpt_dtype types[] = { CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT16, CKPT_DTYPE_BFLOAT16 };
+	static const enum ckpt_dtype types[] = { CKPT_DTYPE_FLOAT32, CKPT_DTYPE_FLOAT16,
+						 CKPT_DTYPE_BFLOAT16 };
 	static double sums[2][8 * 0x7F80];
 	static uint32_t out[2][8 * 0x7F80];
 	const double weight = 1;
@@ -155,8 +166,10 @@ static void simd_rounds_once_as_well(void **state)
 
 		for (uint32_t code = 0; code < 0x7F80; code++) {
 			uint32_t wide = code << 16 | 0x8000;
-			double low = types[t] == CKPT_DTYPE_FLOAT32 ? widened(types[t], wide) : widened(types[t], code),
-			       high = types[t] == CKPT_DTYPE_FLOAT32 ? widened(types[t], wide + 1) : widened(types[t], code + 1),
+			double low = types[t] == CKPT_DTYPE_FLOAT32 ? widened(types[t], wide)
+								    : widened(types[t], code),
+			       high = types[t] == CKPT_DTYPE_FLOAT32 ? widened(types[t], wide + 1)
+								     : widened(types[t], code + 1),
 			       middle = (low + high) / 2;
 
 			sums[0][count++] = low;
@@ -217,15 +230,16 @@ static int teardown(void **state)
 static void set_inner(struct ckpt_recipe *inner, size_t count, bool random)
 {
 	for (int i = 0; i < FILES; i++)
-		inner[i] = random ? (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT,
-							  .src = sources[i],
-							  .len = count * sizeof(float),
-							  .has_crc = true,
-							  .crc32 = libdeflate_crc32(
-								  0, data[i], count * sizeof(float)) }
-				  : (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY,
-							  .memory = data[i],
-							  .len = count * sizeof(float) };
+		inner[i] =
+			random ? (struct ckpt_recipe){ .kind = CKPT_RECIPE_EXTENT,
+						       .src = sources[i],
+						       .len = count * sizeof(float),
+						       .has_crc = true,
+						       .crc32 = libdeflate_crc32(
+							       0, data[i], count * sizeof(float)) }
+			       : (struct ckpt_recipe){ .kind = CKPT_RECIPE_MEMORY,
+						       .memory = data[i],
+						       .len = count * sizeof(float) };
 }
 
 static int copy_mean(const struct ckpt_mean *mean, uint32_t threads, struct ckpt_moved *moved)
@@ -329,7 +343,8 @@ UNIT_SUITE(test_mean)
 		cmocka_unit_test(simd_rounds_once_as_well),
 		cmocka_unit_test(the_order_is_that_of_the_recipes_and_nan_is_one),
 		cmocka_unit_test_setup_teardown(
-			means_of_any_length_are_the_same_with_any_number_of_threads, setup, teardown),
+			means_of_any_length_are_the_same_with_any_number_of_threads, setup,
+			teardown),
 		cmocka_unit_test_setup_teardown(damage_in_any_of_them_is_found, setup, teardown),
 		cmocka_unit_test_setup_teardown(bytes_behind_the_last_number_are_those_of_the_last,
 						setup, teardown),
