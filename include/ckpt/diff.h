@@ -49,8 +49,8 @@ struct ckpt_diff_options {
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
 	/*
-	 * Are the numbers of the tensor called NAME compared? If not its shape, dtype and the like are, and no byte of it is read. NULL:
-	 * those of all are.
+	 * Are the numbers of the tensor that ckpt_tensor_get() calls NAME in A compared? If not its shape, dtype and the like are, and no byte
+	 * of it is read. NULL: those of all are.
 	 */
 	bool (*reads)(void *ctx, const char *name);
 	void *reads_ctx;

@@ -20,7 +20,7 @@ MEGABYTES = 1024
 
 READING = [["ls", "IN"], ["ls", "--json", "IN"], ["info", "IN"], ["cat", "IN", "a"], ["verify", "IN"], ["stat", "IN"], ["scan", "IN"],
            ["scan", "--strict", "IN"], ["why", "IN"], ["dis", "-q", "IN"], ["diff", "IN", "IN"], ["diff", "--strict", "IN", "IN"],
-           ["latest", "FOLDER"], ["edit", "--sanitize", "--compact", "IN", "OUT"], ["merge", "--int-keys", "IN", "OUT"],
+           ["latest", "FOLDER"], ["edit", "--sanitize", "--compact", "IN", "OUT"], ["merge", "--int-keys", "IN", "OUT"], ["average", "IN", "IN", "OUT"],
            ["convert", "--state-dict", "IN", "OUT"], ["convert", "--at", "a", "IN", "OUT"], ["select", "--keep", "re:.*", "IN", "OUT"],
            ["rename", "--at", "a", "-e", "s/a/b/", "IN", "OUT"], ["convert", "--sanitize", "--to", "safetensors", "--drop-others", "IN", "OUT"]]
 

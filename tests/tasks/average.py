@@ -20,6 +20,7 @@ CASES = [
     ("want_weights.pt", "weights.pt", ["--weights", "1,2,1", "a.pt", "b.pt", "c.pt"]),
     ("want_ema.pt", "ema.pt", ["--ema", "0.9", "a.pt", "b.pt", "c.pt"]),
     ("want_mean.pt", "mean.legacy", ["a.legacy", "b.legacy", "c.legacy"]),
+    ("want_shared.pt", "shared.pt", ["s0.pt", "s1.pt"]),
     ("want_trainer.pt", "trainer.pt", ["--only", "model.*", "--others", "last", "1.pt", "2.pt", "3.pt"]),
 ]
 # a form of what torch saved, whose mean is turned back: (how to make it of IN, the end of OUT's name)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints made by torch, and their means made by numpy: average_files.py make | check WANTED.pt FOUND.pt ORDER ...
 
-make: a.pt, b.pt, c.pt, the same as streams in a.legacy ..., trainers in 1.pt, 2.pt, 3.pt, and want_*.pt. The mean of N is that of
+make: a.pt, b.pt, c.pt, the same as streams in a.legacy ..., trainers in 1.pt, 2.pt, 3.pt, models in two places in s0.pt, s1.pt, and want_*.pt. The mean of N is that of
 float64, summed from the left and rounded once: numpy rounds float32 and float16 so; what it has not (bfloat16, float8) is
 looked up in a table of all numbers of the dtype.
 """
@@ -111,6 +111,11 @@ def make():
     torch.save(means(states), "want_mean.pt")
     torch.save(means(states, weights=[1, 2, 1]), "want_weights.pt")
     torch.save(means(states, decay=0.9), "want_ema.pt")
+    for number in range(2):             # one dict in two places
+        model = {"w": states[number]["double"]}
+        torch.save({"model": model, "best": model}, "s%d.pt" % number)
+    model = {"w": mean([s["double"] for s in states[:2]])}
+    torch.save({"model": model, "best": model}, "want_shared.pt")
     for step, one in zip("123", states):
         model = {"conv.weight": one["double"], "conv.num_batches_tracked": torch.tensor(int(step))}
         torch.save({"model": model, "epoch": int(step), "optimizer": {"exp_avg": one["half"], "lr": 0.1 * int(step)}}, step + ".pt")
