@@ -5,11 +5,15 @@
 
 static struct edit_settings s;
 static struct str_list only, except;
-static bool to_integer;
+static bool to_integer, all;
+static uint64_t left; /* tensors that the last step would have cast with --all */
+
+struct str_list cast_only;
 
 static const struct opt opts[] = {
+	OPT_FLAG("all", 0, &all, "cast an optimizer's tensors and those without a dimension, too"),
 	OPT_LIST("only", 0, &only, "PATTERN",
-		 "cast only tensors whose name matches; may be repeated"),
+		 "cast all tensors whose name matches, and no others; may be repeated"),
 	OPT_LIST("except", 0, &except, "PATTERN",
 		 "do not cast tensors whose name matches; may be repeated"),
 	OPT_FLAG("to-integer", 0, &to_integer,
@@ -25,18 +29,27 @@ static int run_cast(int argc, char **argv);
 const struct command cmd_cast = {
 	.name = "cast",
 	.operands = "DTYPE IN OUT",
-	.summary = "cast floating tensors to another dtype: bfloat16, float16, float8_e4m3fn",
+	.summary = "cast weights to another dtype: bfloat16, float16, float8_e4m3fn",
 	.details =
-		"cast changes all floating tensors, an optimizer's too, unless --only or --except\n"
-		"chooses (PATTERN works as in 'ckpt select'). Integers, bool, complex and\n"
-		"quantized tensors stay. It rounds numbers exactly as Tensor.to() of torch does.\n"
-		"Tied tensors stay tied, and views stay views. NaN stays NaN, in whatever bits. A\n"
-		"number too large for fp8 becomes the largest fp8 number, as in torch 2.14; torch\n"
-		"2.6 makes it NaN. Short names for DTYPE are bf16, fp16, fp32, fp64 and fp8\n"
-		"(float8_e4m3fn).\n",
-	.examples =
-		"  ckpt cast bf16 in.pt out.pt\n"
-		"  ckpt cast bf16 --except 'optimizer*' --except '*.norm.*' trainer.pt small.pt\n",
+		"cast changes floating tensors. Integers, bool, complex and quantized tensors\n"
+		"stay. So do, unless --all or --only takes them:\n"
+		"  tensors without a dimension: narrow types round counters (10001 to 9984)\n"
+		"  an optimizer's tensors: small moments become 0\n"
+		"The keys of a mapping tell what belongs to an optimizer:\n"
+		"  'state' and what is below it, beside 'param_groups' (torch.optim, FSDP)\n"
+		"  P.state.N..., beside P.param_groups... (flat keys, as in DCP directories)\n"
+		"  what stands beside 'exp_avg', 'exp_avg_sq', 'momentum_buffer' ...\n"
+		"  what stands beside 'base_optimizer_state', 'fp32_flat_groups' ...\n"
+		"  (DeepSpeed), 'fp32_from_fp16_params' (Megatron), 'fp32_from_fp16' (Apex)\n"
+		"What shares its bytes with a weight is cast with it.\n"
+		"--only and --except choose by name (PATTERN works as in 'ckpt select').\n"
+		"cast rounds numbers exactly as Tensor.to() of torch does. Tied tensors stay\n"
+		"tied, and views stay views. NaN stays NaN, in whatever bits. A number too large\n"
+		"for fp8 becomes the largest fp8 number, as in torch 2.14; torch 2.6 makes it NaN.\n"
+		"Short names for DTYPE are bf16, fp16, fp32, fp64 and fp8 (float8_e4m3fn).\n",
+	.examples = "  ckpt cast bf16 in.pt out.pt\n"
+		    "  ckpt cast bf16 --except '*.norm.*' trainer.pt small.pt\n"
+		    "  ckpt cast bf16 --all trainer.pt small.pt\n",
 	.opts = opts,
 	.least = 3,
 	.most = 3,
@@ -47,7 +60,18 @@ const struct command cmd_cast = {
 static int cast(const struct ckpt_model *in, const struct edit_step *step, struct ckpt_model **out,
 		struct ckpt_edit_report *report, struct ckpt_error *err)
 {
-	return ckpt_cast(in, step->args.items[0], step->cast, out, report, err);
+	struct ckpt_cast_options chained = CKPT_CAST_OPTIONS_INIT;
+	int rc;
+
+	chained.only = cast_only.items;
+	chained.only_count = cast_only.count;
+	chained.flags = step->kind == &kind_cast_all ? CKPT_CAST_ALL : 0;
+	if (chained.flags)
+		chained.only_count = 0;
+	rc = ckpt_cast(in, step->args.items[0], step->cast ? step->cast : &chained, out, report,
+		       err);
+	left = rc == 0 ? report->optimizer_left + report->scalars_left : 0;
+	return rc;
 }
 
 static void hint_integer(const struct ckpt_model *in, const struct edit_step *step,
@@ -68,13 +92,24 @@ static const char *nothing_to_cast(const struct ckpt_model *in, const struct edi
 {
 	(void)in;
 	snprintf(why, MOST_REASON, "no floating tensor%s has another dtype than %.40s",
-		 step->cast && (step->cast->only_count || step->cast->except_count) ? " that was chosen" : "",
+		 (step->cast ? step->cast->only_count || step->cast->except_count
+			     : step->kind == &kind_cast && cast_only.count)
+			 ? " that was chosen"
+		 : left ? " but an optimizer's and those without a dimension (--all takes them)"
+			: "",
 		 step->args.items[0]);
 	return HINT_IF_PRESENT;
 }
 
 const struct edit_kind kind_cast = {
 	.name = "cast",
+	.apply = cast,
+	.why_nothing = nothing_to_cast,
+	.hint_failed = hint_integer,
+};
+
+const struct edit_kind kind_cast_all = {
+	.name = "cast-all",
 	.apply = cast,
 	.why_nothing = nothing_to_cast,
 	.hint_failed = hint_integer,
@@ -93,6 +128,6 @@ static int run_cast(int argc, char **argv)
 	options.only_count = only.count;
 	options.except = except.items;
 	options.except_count = except.count;
-	options.flags = to_integer ? CKPT_CAST_TO_INTEGER : 0;
+	options.flags = (to_integer ? CKPT_CAST_TO_INTEGER : 0u) | (all ? CKPT_CAST_ALL : 0u);
 	return run_edit(&s, &step, 1, &argv[first + 1]);
 }

@@ -349,6 +349,8 @@ static int run_convert(int argc, char **argv)
 		trim_slashes(argv[first + 1]);
 	code = check_words();
 	if (code == EXIT_FINE)
+		code = check_chain(&cmd_convert, &chain);
+	if (code == EXIT_FINE)
 		code = parse_alignment(&options);
 	if (code == EXIT_FINE)
 		code = parse_shard_size(&options);

@@ -40,6 +40,8 @@ static int run_edits(int argc, char **argv)
 		return -1 - first;
 	if (!chain.count)
 		return wrong_usage(&cmd_edit, "edit: no edit, wanted --strip-module, --drop ...");
+	if (check_chain(&cmd_edit, &chain) != EXIT_FINE)
+		return EXIT_USAGE;
 	steps = make_steps(&chain, &count);
 	if (steps)
 		code = run_edit(&s, steps, count, &argv[first]);

@@ -40,7 +40,7 @@ int convert_print_unfit(const struct convert_unfit *u, const char *in, const cha
 	if (u->count > CONVERT_MOST_LISTED)
 		fprintf(stderr, "  and %s more\n", grouped(u->count - CONVERT_MOST_LISTED, count));
 	if (narrow)
-		hint("--cast f32 makes float32 of them first");
+		hint("--cast-all f32 makes float32 of them first");
 	hint("--drop-others leaves them out");
 	return EXIT_ERROR;
 }

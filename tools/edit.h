@@ -17,6 +17,9 @@ extern const char *edit_input;
 /* For open_model(): take damaged bytes as they are, and list them. */
 extern bool ignore_damage;
 
+/* What each --cast of a chain takes; empty: weights. */
+extern struct str_list cast_only;
+
 #define IGNORE_DAMAGE_OPT \
 	OPT_FLAG("ignore-damage", 0, &ignore_damage, \
 		 "write even bytes that fail their checksum; list them and exit with 1")
@@ -61,7 +64,11 @@ extern bool ignore_damage;
 	OPT_STEP("extract", &(chain), "NAME", "make the value called NAME the whole checkpoint"), \
 	OPT_STEP("keep", &(chain), "PATTERN", "keep only entries that match"), \
 	OPT_STEP("drop", &(chain), "PATTERN", "leave out entries that match"), \
-	OPT_STEP("cast", &(chain), "DTYPE", "cast floating tensors to DTYPE"), \
+	OPT_STEP("cast", &(chain), "DTYPE", "cast weights to DTYPE, as 'ckpt cast' does"), \
+	OPT_STEP("cast-all", &(chain), "DTYPE", \
+		 "cast all floating tensors to DTYPE, as 'ckpt cast --all' does"), \
+	OPT_LIST("cast-only", 0, &cast_only, "PATTERN", \
+		 "let every --cast take only tensors whose name matches; may be repeated"), \
 	OPT_STEP("sanitize", &(chain), NULL, "make it load with weights_only=True"), \
 	OPT_STEP("compact", &(chain), NULL, "drop the bytes of storages that no tensor shows")
 
@@ -95,7 +102,7 @@ struct edit_kind {
 
 extern const struct edit_kind kind_strip_module, kind_add_module, kind_strip_prefix,
 	kind_strip_wrappers, kind_add_prefix, kind_rename, kind_remap, kind_remap_all, kind_extract, kind_cast,
-	kind_compact, kind_sanitize, kind_keep, kind_drop;
+	kind_cast_all, kind_compact, kind_sanitize, kind_keep, kind_drop;
 
 #define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"
 
@@ -108,6 +115,9 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 
 /* Make the *COUNT steps that the options in CHAIN ask for. The caller frees them. */
 struct edit_step *make_steps(const struct step_list *chain, size_t *count);
+
+/* Check the options that change steps of CMD. Returns the exit code. */
+int check_chain(const struct command *cmd, const struct step_list *chain);
 void free_steps(struct edit_step *steps);
 
 /*

@@ -77,6 +77,10 @@ void print_changes(const struct ckpt_edit_report *r)
 		       one_or_more(r->tensors_cast, "tensor", "tensors"),
 		       size_phrase(r->cast_nbytes_before, before),
 		       size_phrase(r->cast_nbytes_after, after));
+	if (r->optimizer_left)
+		printf("%" PRIu64 " of an optimizer left, ", r->optimizer_left);
+	if (r->scalars_left)
+		printf("%" PRIu64 " without a dimension left, ", r->scalars_left);
 	if (r->tensors_compacted)
 		printf("%" PRIu64 " %s compacted, %s became %s, ", r->tensors_compacted,
 		       one_or_more(r->tensors_compacted, "tensor", "tensors"),

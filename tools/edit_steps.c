@@ -11,7 +11,7 @@ static const struct edit_kind *const kinds[] = {
 	&kind_strip_module, &kind_add_module, &kind_strip_prefix, &kind_strip_wrappers,
 	&kind_add_prefix,   &kind_rename,     &kind_remap,	  &kind_remap_all,
 	&kind_extract,	    &kind_keep,	      &kind_drop,	  &kind_cast,
-	&kind_compact,	    &kind_sanitize,
+	&kind_cast_all,	&kind_compact,	    &kind_sanitize,
 };
 
 static const struct edit_kind *find_kind(const char *name)
@@ -50,4 +50,16 @@ void free_steps(struct edit_step *steps)
 	if (steps)
 		free(steps->args.items);
 	free(steps);
+}
+
+int check_chain(const struct command *cmd, const struct step_list *chain)
+{
+	bool casts = false;
+
+	for (size_t i = 0; i < chain->count; i++)
+		casts |= !strcmp(chain->items[i].name, "cast");
+	if (cast_only.count && !casts)
+		return wrong_usage(cmd, "%s: --cast-only says what --cast takes, and there is none",
+				   cmd->name);
+	return EXIT_FINE;
 }

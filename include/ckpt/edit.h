@@ -58,6 +58,8 @@ struct ckpt_edit_report {
 	/* of TorchScript, whose class has no source: all of their tensors were taken */
 	uint64_t modules_guessed;
 	uint64_t tensors_averaged, storages_averaged;
+	/* cast, without CKPT_CAST_ALL: left were an optimizer's, and others without a dimension */
+	uint64_t optimizer_left, scalars_left;
 };
 #define CKPT_EDIT_REPORT_INIT \
 	{ \
@@ -296,6 +298,7 @@ CKPT_API int ckpt_select(const struct ckpt_model *model, const char *const *keep
 
 enum ckpt_cast_flags {
 	CKPT_CAST_TO_INTEGER = 1 << 0, /* the caller wants fractions to be cut off */
+	CKPT_CAST_ALL = 1 << 1, /* also an optimizer's tensors, and those without a dimension */
 };
 
 struct ckpt_cast_options {
@@ -315,6 +318,19 @@ struct ckpt_cast_options {
  * as Tensor.to() of torch 2.14 does. Integers, bool, complex and quantized tensors stay. ONLY and
  * EXCEPT choose by name. Storages are cast as a whole, so tied tensors stay tied. A recorded
  * checksum is compared while the numbers are read.
+ *
+ * Without ONLY and CKPT_CAST_ALL it takes weights alone. Tensors without a dimension stay: counters
+ * of steps are among them, which narrow types round. So do those of an optimizer, unless they share
+ * bytes with a weight. No file says what belongs to an optimizer; keys of mappings tell it:
+ *  - `state`, `param_groups` and what is below them, in a mapping that has `param_groups`; and with
+ *    the same words in front of both, of flat keys ("optimizer.state.0.exp_avg" beside
+ *    "optimizer.param_groups.0.lr").
+ *  - all of a mapping that has `exp_avg`, `exp_avg_sq`, `max_exp_avg_sq`, `exp_avg_sq_row`,
+ *    `exp_avg_sq_col`, `momentum_buffer`, `square_avg`, `acc_delta` or `exp_inf`; and of flat keys,
+ *    all that begin as that one does ("state.0.step" beside "state.0.exp_avg").
+ *  - all of a mapping that has `base_optimizer_state`, `single_partition_of_fp32_groups`,
+ *    `fp32_flat_groups`, `fp32_groups_flat` (DeepSpeed), `fp32_from_fp16_params` or
+ *    `fp32_from_fp16` (Megatron, Apex).
  *
  * The numbers are cast while the result is saved. CKPT_E_ARG if there is no such cast, or if it is
  * one to integers without CKPT_CAST_TO_INTEGER; CKPT_E_UNSUPPORTED if only some of the tensors that

@@ -4,6 +4,11 @@
  * that share one still do afterwards. A storage is cast only if all its tensors are of one dtype
  * and all are wanted; anything else is an error, not a copy.
  *
+ * Unless the caller says which tensors, those that a cast would harm without a word are left: an
+ * optimizer's, whose counters and tiny moments narrow types cannot hold, and tensors without a
+ * dimension. Weights come first: what shares a storage with a weight is cast with it. That is
+ * known only after a look at all tensors, so there is a walk before (find_needed()).
+ *
  * One walk parses all tensors and notes, for each storage, how it is used (note_use()). On the
  * way it changes what else names the dtype of a wanted tensor: arguments of some rebuild calls,
  * the spec of a DTensor. Then cast_storages() gives each wanted storage a recipe that casts while
@@ -16,6 +21,7 @@
 #include "base/sized.h"
 #include "base/text.h"
 #include "model/model.h"
+#include "model/optimizers.h"
 #include "model/patterns.h"
 #include "model/walk.h"
 
@@ -29,7 +35,8 @@ struct use {
 	enum ckpt_dtype dtype; /* as its tensors take it */
 	const char *first;     /* a tensor that uses it */
 	bool wanted, unwanted, mixed;
-	bool alone; /* it stands in the checkpoint without a tensor around it, too */
+	bool alone;  /* it stands in the checkpoint without a tensor around it, too */
+	bool needed; /* by a weight: all that share it are cast, too */
 };
 
 struct caster {
@@ -38,7 +45,10 @@ struct caster {
 	enum ckpt_dtype dtype;
 	struct ckpt_cast_options o;
 	struct ckpt_patterns only, except;
-	struct use *uses; /* by storage */
+	struct use *uses;    /* by storage */
+	bool finding_needed; /* the first walk, which notes that and nothing else */
+	struct ckpt_optimizers optimizers;
+	int of_optimizer; /* the value that the walk is at */
 	/* by id: objects that tell the dtype of chosen (1) or other (2) tensors */
 	uint8_t *dtype_holders;
 	size_t tensor_depth; /* inside a tensor as long as the walk is deeper */
@@ -57,6 +67,23 @@ static int is_chosen(struct caster *c, const char *name, struct ckpt_error *err)
 		return only;
 	except = ckpt_patterns_match(&c->except, name, err);
 	return except < 0 ? except : !except;
+}
+
+/* Everything, or what the caller names: nothing is left for what it is. */
+static bool is_for_all(const struct caster *c)
+{
+	return c->o.flags & CKPT_CAST_ALL || c->only.count;
+}
+
+/* A tensor that is left, as it is no weight and shares its bytes with none. */
+static bool is_left(struct caster *c, const struct ckpt_tensor *t)
+{
+	struct ckpt_tensor stored;
+
+	if (is_for_all(c) || (!c->of_optimizer && t->ndim))
+		return false;
+	return c->finding_needed || !ckpt_tensor_stored(c->from, t, c->to->arena, &stored) ||
+	       stored.storage < 0 || !c->uses[stored.storage].needed;
 }
 
 /* ---- what else names the dtype of a tensor ---- */
@@ -164,18 +191,23 @@ static void note_use(struct caster *c, const struct ckpt_tensor *t)
 static int begin_tensor(struct caster *c, const struct ckpt_walk_step *step,
 			const struct ckpt_tensor *t, struct ckpt_error *err)
 {
-	bool could = ckpt_dtype_is_floating(t->dtype) && t->dtype != c->dtype;
+	bool could = ckpt_dtype_is_floating(t->dtype) && t->dtype != c->dtype, left;
 	int named = is_chosen(c, step->name, err);
 
 	if (named < 0)
 		return named;
+	left = could && named && is_left(c, t);
 	c->tensor_depth = step->depth;
-	c->chosen = could && named && is_castable(t);
+	c->chosen = could && named && !left && is_castable(t);
+	if (c->finding_needed)
+		return 0;
+	c->report.optimizer_left += left && c->of_optimizer;
+	c->report.scalars_left += left && !c->of_optimizer;
 	c->tensor_name = ckpt_arena_copy(c->to->arena, step->name, step->name_len);
 	if (!c->tensor_name)
 		return ckpt_arena_fail(c->to->arena, err);
 	c->report.tensors_cast += c->chosen;
-	c->report.tensors_left += could && named && !is_castable(t);
+	c->report.tensors_left += could && named && !left && !is_castable(t);
 	return 0;
 }
 
@@ -212,12 +244,16 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 
 	if (step->depth <= c->tensor_depth)
 		c->tensor_depth = SIZE_MAX;
+	if (!is_for_all(c))
+		c->of_optimizer = ckpt_optimizers_visit(&c->optimizers, step, err);
+	if (c->of_optimizer < 0)
+		return c->of_optimizer;
 	if (step->value->kind == CKPT_PERSID && c->tensor_depth == SIZE_MAX &&
 	    ckpt_storage_of(step->value) >= 0)
 		c->uses[ckpt_storage_of(step->value)].alone = true;
 	if (step->value->kind != CKPT_CALL)
 		return CKPT_WALK_ENTER;
-	rc = check_shared(c, step, err);
+	rc = c->finding_needed ? 0 : check_shared(c, step, err);
 	if (rc < 0)
 		return rc;
 	is_tensor = ckpt_tensor_parse(c->from, step->value, c->to->arena, &t, err);
@@ -225,11 +261,38 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 		return is_tensor;
 	if (is_tensor && c->tensor_depth == SIZE_MAX)
 		rc = begin_tensor(c, step, &t, err);
+	if (c->finding_needed) {
+		if (rc == 0 && is_tensor && t.storage >= 0)
+			c->uses[t.storage].needed |= c->chosen;
+		return rc < 0 ? rc : CKPT_WALK_ENTER;
+	}
 	if (rc == 0 && is_tensor && t.storage >= 0)
 		note_use(c, &t);
 	if (rc == 0 && c->tensor_depth != SIZE_MAX && c->chosen)
 		rc = change_dtypes_of(c, step->value, err);
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
+}
+
+static int walk(struct caster *c, struct ckpt_error *err)
+{
+	int rc = ckpt_model_walk(c->from, visit_value, c, err);
+
+	ckpt_optimizers_clear(&c->optimizers);
+	c->tensor_depth = SIZE_MAX;
+	return rc;
+}
+
+static int find_needed(struct caster *c, struct ckpt_error *err)
+{
+	int rc;
+
+	if (is_for_all(c))
+		return 0;
+	c->finding_needed = true;
+	rc = walk(c, err);
+	c->finding_needed = false;
+	memset(c->dtype_holders, 0, c->from->next_id);
+	return rc;
 }
 
 /* ---- storages ---- */
@@ -335,7 +398,7 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 	if (rc == 0)
 		rc = ckpt_sized_take(&c.o, sizeof(c.o), options, err);
 	if (rc == 0)
-		rc = ckpt_flags_check(c.o.flags, CKPT_CAST_TO_INTEGER, err);
+		rc = ckpt_flags_check(c.o.flags, CKPT_CAST_TO_INTEGER | CKPT_CAST_ALL, err);
 	if (rc == 0)
 		rc = ckpt_unused_check(&c.o.reserved, sizeof(c.o.reserved), err);
 	*out = NULL;
@@ -354,7 +417,9 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 	if (rc == 0)
 		rc = ckpt_model_derive(model, &c.to, err);
 	if (rc == 0)
-		rc = ckpt_model_walk(model, visit_value, &c, err);
+		rc = find_needed(&c, err);
+	if (rc == 0)
+		rc = walk(&c, err);
 	if (rc == 0)
 		rc = cast_storages(&c, err);
 	if (rc == 0)

@@ -67,3 +67,38 @@ hint: 'ckpt cast --to-integer' says that it is meant"
 	ckpt cast bfloat16 old.pt half.pt; want 0
 	want_files old.pt new.pt out.pt half.pt
 }
+
+@test "an optimizer's state and tensors without a dimension stay, unless they are asked for" {
+	local left="no floating tensor but an optimizer's and those without a dimension (--all takes them) has another dtype than bf16"
+	ckpt cast bf16 ddp_trainer.pt out.pt; want 0
+	[[ $output = "12 tensors cast, 3.8K became 1.9K, 24 of an optimizer left, "* ]]
+	[ "$(dtypes out.pt)" = "('bfloat16', 12) ('float32', 24) ('int64', 2)" ]
+	ckpt cast bf16 out.pt again.pt
+	want 1 "ckpt: out.pt: $left, nothing was written
+hint: --if-present writes OUT unchanged instead, with exit code 0"
+	ckpt cast -f bf16 --all ddp_trainer.pt out.pt; want 0
+	[ "$(dtypes out.pt)" = "('bfloat16', 36) ('int64', 2)" ]
+	ckpt cast -f bf16 --only 'optimizer*' --only '*.bias' ddp_trainer.pt out.pt; want 0
+	[ "$(dtypes out.pt)" = "('bfloat16', 27) ('float32', 9) ('int64', 2)" ]
+	ckpt cast -f bf16 --except '*.bias' ddp_trainer.pt out.pt; want 0
+	[ "$(dtypes out.pt)" = "('bfloat16', 9) ('float32', 27) ('int64', 2)" ]
+}
+
+@test "steps of a chain choose as cast does" {
+	ckpt edit ddp_trainer.pt out.pt --strip-module --cast bf16; want 0
+	[ "$(dtypes out.pt)" = "('bfloat16', 12) ('float32', 24) ('int64', 2)" ]
+	ckpt convert -f ddp_trainer.pt out.pt --cast-all bf16; want 0
+	[ "$(dtypes out.pt)" = "('bfloat16', 36) ('int64', 2)" ]
+	ckpt convert -f ddp_trainer.pt out.pt --cast bf16 --cast-only 'optimizer*'; want 0
+	[ "$(dtypes out.pt)" = "('bfloat16', 24) ('float32', 12) ('int64', 2)" ]
+	ckpt edit -f ddp_trainer.pt out.pt --cast bf16 --cast-only 'optimiser*'
+	want 1 "ckpt: ddp_trainer.pt: nothing is named like 'optimiser*', nothing was written
+hint: 'ckpt ls' lists the names; --if-present goes on without"
+	ckpt edit -f ddp_trainer.pt out.pt --strip-module --cast-only 'optimizer*'
+	want 64 "ckpt: edit: --cast-only says what --cast takes, and there is none
+usage: ckpt edit [OPTIONS] IN OUT
+hint: 'ckpt edit --help' shows the options"
+	ckpt edit -i ddp_trainer.pt --drop model --cast bf16
+	want 1 "ckpt: ddp_trainer.pt: --cast: no floating tensor but an optimizer's and those without a dimension (--all takes them) has another dtype than bf16, nothing was written
+hint: --if-present goes on without this step"
+}

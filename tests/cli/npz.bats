@@ -72,7 +72,7 @@ zipfile_is_new() { python3 -c 'import sys; sys.exit(sys.version_info < (3, 11, 4
 	want 2 "ckpt: in.pt: 2 entries cannot be written as npz:
   'a' is bfloat16, which numpy does not have
   'c/../../d' is a path that leads out of the folder where it is unpacked
-hint: --cast f32 makes float32 of them first
+hint: --cast-all f32 makes float32 of them first
 hint: --drop-others leaves them out"
 	want_files in.pt
 	ckpt convert --drop-others in.pt out.npz; want 0

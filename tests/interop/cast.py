@@ -22,7 +22,7 @@ def generate(command, work):
 def cast(ckpt, source, dtype, target):
     os.makedirs(os.path.dirname(target), exist_ok=True)
     options = ["--to-integer"] if "int" in dtype or dtype == "bool" else []
-    done = subprocess.run([ckpt, "cast", "-q", "--if-present", *options, dtype, source, target],
+    done = subprocess.run([ckpt, "cast", "-q", "--all", "--if-present", *options, dtype, source, target],
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     return "exit status %d: %s" % (done.returncode, done.stderr.strip()) if done.returncode else ""
 

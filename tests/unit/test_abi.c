@@ -447,7 +447,7 @@ static void unused_bytes_have_to_be_0(void **state)
 	X(ckpt_key_options, rename_keys, CKPT_KEY_ANYWHERE, CKPT_KEY_OPTIONS_INIT) \
 	X(ckpt_remap_options, remap, CKPT_REMAP_DEVICE_OBJECTS | CKPT_REMAP_ANY_DEVICE, \
 	  CKPT_REMAP_OPTIONS_INIT) \
-	X(ckpt_cast_options, cast, CKPT_CAST_TO_INTEGER, CKPT_CAST_OPTIONS_INIT) \
+	X(ckpt_cast_options, cast, CKPT_CAST_TO_INTEGER | CKPT_CAST_ALL, CKPT_CAST_OPTIONS_INIT) \
 	X(ckpt_average_options, average, CKPT_AVERAGE_OTHERS_LAST | CKPT_AVERAGE_EMA, CKPT_AVERAGE_OPTIONS_INIT) \
 	X(ckpt_scan_options, scan, 0, CKPT_SCAN_OPTIONS_INIT) \
 	X(ckpt_why_options, why, 0, CKPT_WHY_OPTIONS_INIT) \

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trainer's checkpoint is cast for inference: no counter, moment or master weight changes unless asked for. Real torch is the judge.
+
+CKPT, CKPT_PYTHON and CKPT_TEST_DIR as for the tests in interop/.
+"""
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "interop"))
+
+import each_torch  # noqa: E402
+
+
+def run(*words, cwd):
+    return subprocess.run(words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+
+
+def judged(command, work, how, dtype, pairs):
+    """What is wrong with files that were cast."""
+    words = [path for pair in pairs for path in pair]
+    done = run(*command.split(), "cast_judge.py", how, dtype, *words, cwd=work)
+    lines = done.stdout.splitlines()
+    wrong = ["%s, %s: %s" % (how, dtype, line) for line in lines if not line.endswith(": right")]
+    if len(lines) != len(pairs):
+        wrong.append(done.stderr[-2000:])
+    return len(lines) - len(wrong), wrong
+
+
+def cast(ckpt, work, pairs, *words):
+    wrong = []
+    for before, after in pairs:
+        done = run(ckpt, *[before if word == "IN" else after if word == "OUT" else word for word in words], cwd=work)
+        if done.returncode:
+            wrong.append("%s: exit status %d: %s" % (" ".join(words), done.returncode, done.stderr.strip()))
+    return wrong
+
+
+def check(ckpt, command, work):
+    for script in glob.glob(os.path.join(HERE, "cast_*.py")):
+        shutil.copy(script, work)
+    made = run(*command.split(), "cast_files.py", "in", cwd=work)
+    if "torch version" not in made.stdout: # torch 1.7 may abort when all is made
+        return 0, [made.stderr[-2000:]]
+    names = sorted(os.listdir(os.path.join(work, "in")))
+    dtype = "bfloat16" if "version 1.7" not in made.stdout else "float16"
+    right, wrong = 0, []
+    for number, (how, words) in enumerate([
+            ("weights", ["cast", dtype, "IN", "OUT"]), ("all", ["cast", "--all", dtype, "IN", "OUT"]),
+            ("weights", ["edit", "--cast", dtype, "IN", "OUT"]), ("all", ["convert", "--cast-all", dtype, "IN", "OUT"]),
+            ("all", ["cast", "float16", "--only", "*", "IN", "OUT"])]):
+        folder = "out%d" % number
+        os.mkdir(os.path.join(work, folder))
+        pairs = [("in/" + name, "%s/%s" % (folder, name)) for name in names if number == 0 or name.startswith("trainer") and ("convert" not in words or name.endswith(".pt"))]
+        wrong += cast(ckpt, work, pairs, *words)
+        found = judged(command, work, how, "float16" if "float16" in words else dtype, pairs)
+        right, wrong = right + found[0], wrong + found[1]
+    in_place = [("in/" + name, "place/" + name) for name in names if name.startswith("trainer") and name.endswith(".pt")]
+    shutil.copytree(os.path.join(work, "in"), os.path.join(work, "place"))
+    wrong += cast(ckpt, work, in_place, "cast", "-i", dtype, "OUT")
+    found = judged(command, work, "weights", dtype, in_place)
+    return right + found[0], wrong + found[1]
+
+
+if __name__ == "__main__":
+    each_torch.main("cast", check)
