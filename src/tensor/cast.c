@@ -11,9 +11,11 @@
 #include "tensor/cast.h"
 
 #include "tensor/cast_kernels.h"
+#include "tensor/cast_tally.h"
 #include "tensor/float8.h"
 
 #include <assert.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -153,10 +155,156 @@ static void from_doubles(enum ckpt_dtype to, const double *in, uint8_t *out, siz
 		store_integer(to, in[i], out + i * size);
 }
 
+/* ---- what is lost ---- */
+
+enum { INFINITE = 0x7F800000 };
+
+/*
+ * What a target cannot hold, and what a source can: magnitudes as the bits of a float32. A number
+ * that is half way between the largest and what would come next goes up, but in float8_e4m3fn;
+ * half of the smallest goes to 0. tests/unit/test_cast.c tries the numbers beside each limit.
+ */
+static const struct range {
+	struct ckpt_cast_limits limits;
+	uint32_t least, most; /* but for 0; infinity is one of them */
+} ranges[CKPT_DTYPE_COUNT] = {
+	[CKPT_DTYPE_FLOAT64] = { { UINT32_MAX, 0, 0 }, 0, INFINITE },
+	[CKPT_DTYPE_FLOAT32] = { { INFINITE, INFINITE, 0 }, 1, INFINITE },
+	[CKPT_DTYPE_FLOAT16] = { { 0x477FF000, INFINITE, 0x33000000 }, 0x33800000, INFINITE },
+	[CKPT_DTYPE_BFLOAT16] = { { 0x7F7F8000, INFINITE, 0x8000 }, 0x10000, INFINITE },
+	[CKPT_DTYPE_FLOAT8_E5M2] = { { 0x47700000, INFINITE, 0x37000000 }, 0x37800000, INFINITE },
+	[CKPT_DTYPE_FLOAT8_E4M3FN] = { { 0x43E80001, INFINITE + 1, 0x3A800000 },
+				       0x3B000000,
+				       0x43E00000 },
+	[CKPT_DTYPE_FLOAT8_E5M2FNUZ] = { { 0x47700000, INFINITE + 1, 0x36800000 },
+					 0x37000000,
+					 0x47600000 },
+	[CKPT_DTYPE_FLOAT8_E4M3FNUZ] = { { 0x43780000, INFINITE + 1, 0x3A000000 },
+					 0x3A800000,
+					 0x43700000 },
+	[CKPT_DTYPE_FLOAT8_E8M0FNU] = { { 0x7F400000, INFINITE + 1, 0 }, 0x400000, 0x7F000000 },
+};
+
+bool ckpt_cast_can_lose(enum ckpt_dtype from, enum ckpt_dtype to)
+{
+	const struct ckpt_cast_limits *limits = &ranges[to].limits;
+	uint32_t most = ranges[from].most, least = ranges[from].least;
+
+	if (is_integer(to))
+		return to != CKPT_DTYPE_BOOL;
+	if (to == CKPT_DTYPE_FLOAT64 || from == to)
+		return false;
+	if (from == CKPT_DTYPE_FLOAT64)
+		return true;
+	if (most == INFINITE && limits->top == INFINITE) /* which stays; what is the next? */
+		most = from == CKPT_DTYPE_FLOAT32    ? 0x7F7FFFFF
+		       : from == CKPT_DTYPE_BFLOAT16 ? 0x7F7F0000
+		       : from == CKPT_DTYPE_FLOAT16  ? 0x477FE000
+						     : 0x47600000;
+	return most >= limits->over || least <= limits->under;
+}
+
+/* Half way between the float32 with BITS and the one before. */
+static double half_before(uint32_t bits)
+{
+	uint32_t before = bits - 1;
+	float low, high;
+
+	memcpy(&low, &before, sizeof(low));
+	if (bits == INFINITE)
+		return (double)low + 0x1p103;
+	memcpy(&high, &bits, sizeof(high));
+	return ((double)low + (double)high) / 2;
+}
+
+/* float64 goes by way of float32, to the nearest; a tie to the one with even bits. */
+static struct ckpt_cast_wide_limits wide_limits(enum ckpt_dtype to)
+{
+	const struct ckpt_cast_limits *limits = &ranges[to].limits;
+	struct ckpt_cast_wide_limits wide = {
+		.over = half_before(limits->over),
+		.most = limits->top > INFINITE ? (double)INFINITY : DBL_MAX,
+		.under = half_before(limits->under + 1),
+	};
+
+	if (limits->over & 1)
+		wide.over = nextafter(wide.over, (double)INFINITY);
+	if (limits->under & 1)
+		wide.under = nextafter(wide.under, 0);
+	if (to == CKPT_DTYPE_FLOAT8_E8M0FNU) /* which has no 0 */
+		wide.under = 0;
+	return wide;
+}
+
+static bool fits_integer(enum ckpt_dtype to, double v)
+{
+	switch (to) {
+	case CKPT_DTYPE_INT64: return v >= -0x1p63 && v < 0x1p63;
+	case CKPT_DTYPE_INT32: return v > -0x1p31 - 1 && v < 0x1p31;
+	case CKPT_DTYPE_INT16: return v > -0x1p15 - 1 && v < 0x1p15;
+	case CKPT_DTYPE_INT8: return v > -0x1p7 - 1 && v < 0x1p7;
+	case CKPT_DTYPE_UINT8: return v > -1 && v < 0x1p8;
+	default: return true;
+	}
+}
+
+/* Item I is the first that is lost in some way, of those that are counted together. */
+static void note_first(struct ckpt_cast_count *lost, bool over, bool under, uint64_t i)
+{
+	if (over && lost->first_overflow == UINT64_MAX)
+		lost->first_overflow = i;
+	if (under && lost->first_underflow == UINT64_MAX)
+		lost->first_underflow = i;
+}
+
+/* IN: float64 or float32, whichever WIDE says. */
+static void count_some(const struct ckpt_cast_kernels *k, enum ckpt_dtype to, bool wide,
+		       const uint8_t *in, size_t count, uint64_t *over, uint64_t *under)
+{
+	struct ckpt_cast_wide_limits limits;
+
+	*over = *under = 0;
+	if (!wide) {
+		k->count_lost((const uint32_t *)in, count, &ranges[to].limits, over, under);
+		return;
+	}
+	limits = wide_limits(to);
+	k->count_wide((const double *)in, count, &limits, over, under);
+}
+
+static void count_floats(const struct ckpt_cast_kernels *k, enum ckpt_dtype to, bool wide,
+			 const uint8_t *in, size_t count, uint64_t at, struct ckpt_cast_count *lost)
+{
+	uint64_t over, under;
+	bool find;
+
+	count_some(k, to, wide, in, count, &over, &under);
+	lost->overflowed += over;
+	lost->underflowed += under;
+	find = (over && lost->first_overflow == UINT64_MAX) ||
+	       (under && lost->first_underflow == UINT64_MAX);
+	for (size_t i = 0; find && i < count; i++) {
+		count_some(&ckpt_cast_plain, to, wide, in + i * (wide ? 8 : 4), 1, &over, &under);
+		note_first(lost, over, under, at + i);
+	}
+}
+
+static void count_integers(enum ckpt_dtype to, const double *in, size_t count, uint64_t at,
+			   struct ckpt_cast_count *lost)
+{
+	for (size_t i = 0; i < count; i++) {
+		bool over = !fits_integer(to, in[i]);
+
+		lost->overflowed += over;
+		note_first(lost, over, false, at + i);
+	}
+}
+
 /* ---- all of it ---- */
 
 static void cast_block(const struct ckpt_cast_kernels *k, enum ckpt_dtype from, enum ckpt_dtype to,
-		       const uint8_t *in, uint8_t *out, size_t count)
+		       const uint8_t *in, uint8_t *out, size_t count, uint64_t at,
+		       struct ckpt_cast_count *lost)
 {
 	bool loops = from == CKPT_DTYPE_FLOAT32 || from == CKPT_DTYPE_FLOAT64;
 	double doubles[BLOCK];
@@ -164,38 +312,65 @@ static void cast_block(const struct ckpt_cast_kernels *k, enum ckpt_dtype from, 
 
 	if (to == CKPT_DTYPE_FLOAT64 || is_integer(to)) {
 		to_doubles(k, from, in, doubles, count);
+		if (lost)
+			count_integers(to, doubles, count, at, lost);
 		from_doubles(to, doubles, out, count);
 		return;
 	}
 	to_float32(k, from, in, bits, count);
+	if (lost && from == CKPT_DTYPE_FLOAT64)
+		count_floats(k, to, true, in, count, at, lost);
+	else if (lost)
+		count_floats(k, to, false, (const uint8_t *)bits, count, at, lost);
 	from_float32(k, to, bits, out, count, loops ? NAN_OF_LOOPS : NAN_USUAL);
 }
 
 static void cast_items(const struct ckpt_cast_kernels *k, enum ckpt_dtype from, enum ckpt_dtype to,
-		       const uint8_t *in, uint8_t *out, size_t count)
+		       const uint8_t *in, uint8_t *out, size_t count, struct ckpt_cast_count *lost)
 {
+	bool direct = from == CKPT_DTYPE_FLOAT32 && to == CKPT_DTYPE_BFLOAT16;
 	uint32_t from_size = ckpt_dtype_size(from), to_size = ckpt_dtype_size(to);
 
 	assert(ckpt_cast_known(from, to));
-	if (from == CKPT_DTYPE_FLOAT32 && to == CKPT_DTYPE_BFLOAT16) {
-		k->float32_to_bfloat16((const uint32_t *)in, (uint16_t *)out, count, NAN_OF_LOOPS);
-		return;
+	if (lost && !ckpt_cast_can_lose(from, to))
+		lost = NULL;
+	for (size_t i = 0; i < count; i += BLOCK) {
+		size_t n = count - i < BLOCK ? count - i : BLOCK;
+		const uint8_t *numbers = in + i * from_size;
+
+		if (!direct) {
+			cast_block(k, from, to, numbers, out + i * to_size, n, i, lost);
+			continue;
+		}
+		if (lost)
+			count_floats(k, to, false, numbers, n, i, lost);
+		k->float32_to_bfloat16((const uint32_t *)numbers, (uint16_t *)(out + i * to_size),
+				       n, NAN_OF_LOOPS);
 	}
-	for (size_t i = 0; i < count; i += BLOCK)
-		cast_block(k, from, to, in + i * from_size, out + i * to_size,
-			   count - i < BLOCK ? count - i : BLOCK);
 }
 
 void ckpt_cast_items(enum ckpt_dtype from, enum ckpt_dtype to, const void *in, void *out,
 		     size_t count)
 {
-	cast_items(ckpt_cast_best(), from, to, in, out, count);
+	cast_items(ckpt_cast_best(), from, to, in, out, count, NULL);
 }
 
 void ckpt_cast_items_plain(enum ckpt_dtype from, enum ckpt_dtype to, const void *in, void *out,
 			   size_t count)
 {
-	cast_items(&ckpt_cast_plain, from, to, in, out, count);
+	cast_items(&ckpt_cast_plain, from, to, in, out, count, NULL);
+}
+
+void ckpt_cast_items_counting(enum ckpt_dtype from, enum ckpt_dtype to, const void *in, void *out,
+			      size_t count, struct ckpt_cast_count *lost)
+{
+	cast_items(ckpt_cast_best(), from, to, in, out, count, lost);
+}
+
+void ckpt_cast_items_counting_plain(enum ckpt_dtype from, enum ckpt_dtype to, const void *in,
+				    void *out, size_t count, struct ckpt_cast_count *lost)
+{
+	cast_items(&ckpt_cast_plain, from, to, in, out, count, lost);
 }
 
 /* ---- doubles, rounded once ---- */
@@ -252,18 +427,21 @@ void ckpt_cast_from_doubles(enum ckpt_dtype to, const double *in, void *out, siz
 
 /* ---- as a recipe ---- */
 
-static void cast_piece(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len, void *out)
+static void cast_piece(const struct ckpt_map *map, uint64_t pos, const void *in, size_t len,
+		       void *out)
 {
 	const struct ckpt_cast *cast = (const struct ckpt_cast *)map;
 
-	(void)pos;
-	ckpt_cast_items(cast->from, cast->to, in, out, len / map->from);
+	if (cast->tally)
+		ckpt_cast_tally_items(cast->tally, cast, pos / map->from, in, out, len / map->from);
+	else
+		ckpt_cast_items(cast->from, cast->to, in, out, len / map->from);
 }
 
 struct ckpt_cast ckpt_cast_of(const struct ckpt_recipe *inner, enum ckpt_dtype from,
 			      enum ckpt_dtype to)
 {
-	return (struct ckpt_cast){ { *inner, ckpt_dtype_size(from), ckpt_dtype_size(to), cast_piece },
-				   from,
-				   to };
+	return (struct ckpt_cast){
+		{ *inner, ckpt_dtype_size(from), ckpt_dtype_size(to), cast_piece }, from, to, NULL
+	};
 }

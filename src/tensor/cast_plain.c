@@ -103,9 +103,31 @@ static void float32_to_bfloat16(const uint32_t *in, uint16_t *out, size_t count,
 	}
 }
 
+static void count_lost(const uint32_t *in, size_t count, const struct ckpt_cast_limits *limits,
+		       uint64_t *over, uint64_t *under)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint32_t magnitude = load32(in + i) & 0x7FFFFFFF;
+
+		*over += magnitude >= limits->over && magnitude < limits->top;
+		*under += magnitude && magnitude <= limits->under;
+	}
+}
+
+static void count_wide(const double *in, size_t count, const struct ckpt_cast_wide_limits *limits,
+		       uint64_t *over, uint64_t *under)
+{
+	for (size_t i = 0; i < count; i++) {
+		double magnitude;
+
+		memcpy(&magnitude, in + i, sizeof(magnitude));
+		magnitude = magnitude < 0 ? -magnitude : magnitude;
+		*over += magnitude >= limits->over && magnitude <= limits->most;
+		*under += magnitude > 0 && magnitude <= limits->under;
+	}
+}
+
 const struct ckpt_cast_kernels ckpt_cast_plain = {
-	float16_to_float32,
-	float32_to_float16,
-	bfloat16_to_float32,
-	float32_to_bfloat16,
+	float16_to_float32,  float32_to_float16, bfloat16_to_float32,
+	float32_to_bfloat16, count_lost,	 count_wide,
 };

@@ -72,11 +72,83 @@ WITH_AVX2 static void float32_to_bfloat16(const uint32_t *in, uint16_t *out, siz
 	ckpt_cast_plain.float32_to_bfloat16(in + i, out + i, count - i, nan_bits);
 }
 
+/* Counts of 32 bits are enough for what is counted at a time: a block of cast.c. */
+WITH_AVX2 static uint64_t sum_lanes(__m256i counts)
+{
+	uint32_t lanes[8];
+	uint64_t sum = 0;
+
+	_mm256_storeu_si256((__m256i *)lanes, counts);
+	for (int i = 0; i < 8; i++)
+		sum += lanes[i];
+	return sum;
+}
+
+WITH_AVX2 static void count_lost(const uint32_t *in, size_t count,
+				 const struct ckpt_cast_limits *limits, uint64_t *over,
+				 uint64_t *under)
+{
+	__m256i magnitude_bits = _mm256_set1_epi32(0x7FFFFFFF), zero = _mm256_setzero_si256(),
+		below_over = _mm256_set1_epi32((int)(limits->over - 1)),
+		top = _mm256_set1_epi32((int)limits->top),
+		behind_under = _mm256_set1_epi32((int)(limits->under + 1)), large = zero,
+		small = zero;
+	size_t i = 0;
+
+	for (; i + 8 <= count; i += 8) {
+		__m256i magnitude = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(in + i)),
+						     magnitude_bits);
+
+		/* what compares true is -1 */
+		large = _mm256_sub_epi32(large,
+					 _mm256_and_si256(_mm256_cmpgt_epi32(magnitude, below_over),
+							  _mm256_cmpgt_epi32(top, magnitude)));
+		small = _mm256_sub_epi32(small,
+					 _mm256_and_si256(_mm256_cmpgt_epi32(magnitude, zero),
+							  _mm256_cmpgt_epi32(behind_under,
+									     magnitude)));
+	}
+	*over += sum_lanes(large);
+	*under += sum_lanes(small);
+	ckpt_cast_plain.count_lost(in + i, count - i, limits, over, under);
+}
+
+WITH_AVX2 static uint64_t sum_wide_lanes(__m256i counts)
+{
+	uint64_t lanes[4];
+
+	_mm256_storeu_si256((__m256i *)lanes, counts);
+	return lanes[0] + lanes[1] + lanes[2] + lanes[3];
+}
+
+WITH_AVX2 static void count_wide(const double *in, size_t count,
+				 const struct ckpt_cast_wide_limits *limits, uint64_t *over,
+				 uint64_t *under)
+{
+	__m256d sign = _mm256_set1_pd(-0.), zero = _mm256_setzero_pd(),
+		from = _mm256_set1_pd(limits->over), most = _mm256_set1_pd(limits->most),
+		to = _mm256_set1_pd(limits->under);
+	__m256i large = _mm256_setzero_si256(), small = large;
+	size_t i = 0;
+
+	for (; i + 4 <= count; i += 4) {
+		__m256d magnitude = _mm256_andnot_pd(sign, _mm256_loadu_pd(in + i)),
+			is_large = _mm256_and_pd(_mm256_cmp_pd(magnitude, from, _CMP_GE_OQ),
+						 _mm256_cmp_pd(magnitude, most, _CMP_LE_OQ)),
+			is_small = _mm256_and_pd(_mm256_cmp_pd(magnitude, zero, _CMP_GT_OQ),
+						 _mm256_cmp_pd(magnitude, to, _CMP_LE_OQ));
+
+		large = _mm256_sub_epi64(large, _mm256_castpd_si256(is_large));
+		small = _mm256_sub_epi64(small, _mm256_castpd_si256(is_small));
+	}
+	*over += sum_wide_lanes(large);
+	*under += sum_wide_lanes(small);
+	ckpt_cast_plain.count_wide(in + i, count - i, limits, over, under);
+}
+
 static const struct ckpt_cast_kernels avx2 = {
-	float16_to_float32,
-	float32_to_float16,
-	bfloat16_to_float32,
-	float32_to_bfloat16,
+	float16_to_float32,  float32_to_float16, bfloat16_to_float32,
+	float32_to_bfloat16, count_lost,	 count_wide,
 };
 
 /* Not every compiler's __builtin_cpu_supports() knows this one. */
