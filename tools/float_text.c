@@ -182,5 +182,7 @@ char *float_repr(char *buf, double v, enum float_kind kind)
 		float_positional(text, magnitude, kind, FLOAT_MOST_TEXT);
 	if (text[strlen(text) - 1] == '.')
 		strcat(text, "0");
+	else if (text[1] == '.' && text[2] == 'e') /* numpy has the point; Python and JSON do not */
+		memmove(text + 1, text + 2, strlen(text + 2) + 1);
 	return buf;
 }

@@ -108,3 +108,14 @@ hint: it is strided, and has no parts"
 	ckpt cat --json arrays.pt l; want 0
 	python3 -c 'import json, sys; assert json.load(sys.stdin)["kind"] == "container"' <<<"$output"
 }
+
+@test "numbers of one digit with an exponent are JSON" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	import struct
+	od = glob("collections", "OrderedDict") + b")R("
+	open("tiny.pt", "wb").write(torch_file(pickled(od + text("x") + tensor() + b"u"), data=struct.pack("<4f", 1e-9, -2e20, 1.5e-7, 1)))
+	END
+	ckpt cat --json tiny.pt x; want 0
+	[[ $output = *'"values":[1e-09,-2e+20,1.5e-07,1.0]'* ]]
+}
