@@ -12,9 +12,11 @@
 #include "base/sized.h"
 #include "format/container.h"
 #include "format/format.h"
+#include "model/casts.h"
 #include "numpy/numpy.h"
 #include "set/listing.h"
 #include "set/set.h"
+
 
 #include <string.h>
 
@@ -125,6 +127,9 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 		rc = ckpt_set_save_shards(model, path, by_rank, &o, &r, err);
 	else
 		rc = format->save(model, path, &o, &r, err);
+	if (rc == 0 && o.flags & CKPT_SAVE_DRY_RUN)
+		rc = ckpt_error_at(err, ckpt_model_check_unsaved(model, o.flags, o.cancel, err),
+				   ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 	ckpt_sized_give(report, &r, sizeof(r));
 	return rc;
 }
@@ -163,12 +168,16 @@ int ckpt_save_in_place(const struct ckpt_model *model, const struct ckpt_save_op
 			err, CKPT_E_UNSUPPORTED,
 			"is made of several files, none of which could take its place: name an "
 			"output");
-	if (rc == 0 && (o.flags & ~(CKPT_SAVE_DRY_RUN | CKPT_SAVE_REPLACE | CKPT_SAVE_FREE)))
+	if (rc == 0 && (o.flags & ~(CKPT_SAVE_DRY_RUN | CKPT_SAVE_REPLACE | CKPT_SAVE_FREE |
+				     CKPT_SAVE_CHECK_CASTS)))
 		rc = ckpt_fail(err, CKPT_E_ARG,
 			       "an edit in place is always synced, and in the input's own form");
 	if (rc < 0)
 		return rc;
 	rc = model->doc->format->save_in_place(model, &o, &r, err);
+	if (rc == 0 && o.flags & CKPT_SAVE_DRY_RUN)
+		rc = ckpt_error_at(err, ckpt_model_check_unsaved(model, o.flags, o.cancel, err),
+				   ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 	ckpt_sized_give(report, &r, sizeof(r));
 	return rc;
 }

@@ -18,6 +18,7 @@ static const struct opt opts[] = {
 		 "do not cast tensors whose name matches; may be repeated"),
 	OPT_FLAG("to-integer", 0, &to_integer,
 		 "allow a cast to integers, which cuts fractions off"),
+	CHECK_OVERFLOW_OPT,
 	OPT_FLAG("if-present", 0, &s.if_present,
 		 "succeed if there is nothing to cast: write OUT unchanged"),
 	EDIT_OPTS(s),
@@ -37,19 +38,22 @@ const struct command cmd_cast = {
 		"  an optimizer's tensors: small moments become 0\n"
 		"The keys of a mapping tell what belongs to an optimizer:\n"
 		"  'state' and what is below it, beside 'param_groups' (torch.optim, FSDP)\n"
-		"  P.state.N..., beside P.param_groups... (flat keys, as in DCP directories)\n"
-		"  what stands beside 'exp_avg', 'exp_avg_sq', 'momentum_buffer' ...\n"
-		"  what stands beside 'base_optimizer_state', 'fp32_flat_groups' ...\n"
-		"  (DeepSpeed), 'fp32_from_fp16_params' (Megatron), 'fp32_from_fp16' (Apex)\n"
+		"  P.state.NAME, beside P.param_groups.NAME (flat keys, as in DCP directories)\n"
+		"  what stands beside 'exp_avg', 'momentum_buffer' and their like\n"
+		"  what stands beside 'base_optimizer_state' or 'fp32_flat_groups' (DeepSpeed),\n"
+		"  'fp32_from_fp16_params' (Megatron) or 'fp32_from_fp16' (Apex)\n"
 		"What shares its bytes with a weight is cast with it.\n"
 		"--only and --except choose by name (PATTERN works as in 'ckpt select').\n"
 		"cast rounds numbers exactly as Tensor.to() of torch does. Tied tensors stay\n"
 		"tied, and views stay views. NaN stays NaN, in whatever bits. A number too large\n"
 		"for fp8 becomes the largest fp8 number, as in torch 2.14; torch 2.6 makes it NaN.\n"
+		"If numbers become infinite or 0, a note says how many, and where the first is.\n"
+		"--check-overflow refuses that; with -n it reads all numbers and writes nothing.\n"
 		"Short names for DTYPE are bf16, fp16, fp32, fp64 and fp8 (float8_e4m3fn).\n",
 	.examples = "  ckpt cast bf16 in.pt out.pt\n"
 		    "  ckpt cast bf16 --except '*.norm.*' trainer.pt small.pt\n"
-		    "  ckpt cast bf16 --all trainer.pt small.pt\n",
+		    "  ckpt cast bf16 --all trainer.pt small.pt\n"
+		    "  ckpt cast fp16 --check-overflow in.pt out.pt\n",
 	.opts = opts,
 	.least = 3,
 	.most = 3,

@@ -43,6 +43,7 @@ static const struct opt opts[] = {
 	OPT_STR("from-byteorder", 0, &from_byteorder, "ORDER",
 		"read IN as little or big, whatever it says; torch 1.6 to 2.0 says none"),
 	EDIT_STEP_OPTS(chain),
+	CHECK_OVERFLOW_OPT,
 	OPT_FLAG("if-present", 0, &edits.if_present,
 		 "go on after an edit that finds nothing to do"),
 	OPT_FLAG("force", 'f', &force, "replace OUT if it exists"),
@@ -200,6 +201,7 @@ static int save_and_report(struct ckpt_save_options *options, const struct ckpt_
 	if (code == EXIT_FINE && !quiet) {
 		convert_print_summary(s, &report, dry_run, start);
 		note_wrappers(left);
+		note_losses(model);
 		if (report.shards)
 			convert_note_left_files(in);
 	}
@@ -370,7 +372,8 @@ static int run_convert(int argc, char **argv)
 	options.from_byteorder = from_byteorder;
 	options.flags = CKPT_SAVE_CANONICAL | (force ? CKPT_SAVE_REPLACE : 0u) |
 			(no_sync ? CKPT_SAVE_NO_SYNC : 0u) | (dry_run ? CKPT_SAVE_DRY_RUN : 0u) |
-			(drop_others ? CKPT_SAVE_DROP_OTHERS : 0u);
+			(drop_others ? CKPT_SAVE_DROP_OTHERS : 0u) |
+			(check_overflow ? CKPT_SAVE_CHECK_CASTS : 0u);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
 	return convert(&options, argv[first], argv[first + 1]);

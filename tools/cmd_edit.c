@@ -7,6 +7,7 @@ static struct edit_settings s;
 static struct step_list chain;
 
 static const struct opt opts[] = { EDIT_STEP_OPTS(chain),
+	CHECK_OVERFLOW_OPT,
 				   OPT_FLAG("if-present", 0, &s.if_present,
 					    "go on after a step that finds nothing to do"),
 				   EDIT_OPTS(s), OPT_END };

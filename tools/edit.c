@@ -63,7 +63,7 @@ void hint_repair(const struct ckpt_error *err)
 		hint("'ckpt repair' saves what is whole");
 }
 
-bool ignore_damage;
+bool ignore_damage, check_overflow;
 const char *edit_input;
 
 static int print_damage(void *ctx, const struct ckpt_finding *f)
@@ -118,10 +118,19 @@ bool open_model_with(const char *in, unsigned flags, struct ckpt_model **out, in
 	return false;
 }
 
+/* The answer to --check-overflow. */
+static int refuse_losses(void)
+{
+	hint("nothing was written; without --check-overflow it is");
+	return EXIT_NO;
+}
+
 int save_failed(const struct ckpt_error *err, bool force)
 {
 	int code = fail(err);
 
+	if (err->reason == CKPT_REASON_CAST_LOSES)
+		code = refuse_losses();
 	if (err->status == CKPT_E_EXISTS && !force)
 		hint("-f replaces it");
 	if (err->status == CKPT_E_DAMAGED)
@@ -149,7 +158,8 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 	options.flags = (s->force ? CKPT_SAVE_REPLACE : 0u) |
 			(s->no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
 			(s->dry_run ? CKPT_SAVE_DRY_RUN : 0u) |
-			(s->hard_link && out ? CKPT_SAVE_HARD_LINK : 0u) | (s->free ? CKPT_SAVE_FREE : 0u);
+			(s->hard_link && out ? CKPT_SAVE_HARD_LINK : 0u) | (s->free ? CKPT_SAVE_FREE : 0u) |
+			(check_overflow ? CKPT_SAVE_CHECK_CASTS : 0u);
 	options.reflink = (enum ckpt_reflink)reflink_of(s);
 	options.profile = s->profile;
 	options.progress = show_progress;
@@ -164,6 +174,8 @@ static int report_in_place_failure(const struct ckpt_error *err)
 {
 	int code = fail(err);
 
+	if (err->reason == CKPT_REASON_CAST_LOSES)
+		code = refuse_losses();
 	if (err->status == CKPT_E_OUTPUT)
 		hint("-f edits it all the same");
 	return code;
@@ -250,6 +262,7 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 	print_dead_bytes(s, &saved);
 	printf("\n");
 	note_wrappers(left);
+	note_losses(model);
 	return EXIT_FINE;
 }
 

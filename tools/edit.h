@@ -17,6 +17,13 @@ extern const char *edit_input;
 /* For open_model(): take damaged bytes as they are, and list them. */
 extern bool ignore_damage;
 
+/* Write nothing if a cast loses numbers. */
+extern bool check_overflow;
+
+#define CHECK_OVERFLOW_OPT \
+	OPT_FLAG("check-overflow", 0, &check_overflow, \
+		 "if a cast makes a number infinite or 0, write nothing and exit with 1")
+
 /* What each --cast of a chain takes; empty: weights. */
 extern struct str_list cast_only;
 
@@ -165,6 +172,9 @@ bool edit_changed(const struct ckpt_edit_report *report);
 
 /* Print "14 keys renamed in 'model', ": what one step did. */
 void print_changes(const struct ckpt_edit_report *report);
+
+/* Print a note of the numbers that casts have lost. */
+void note_losses(const struct ckpt_model *model);
 
 /* Print one line for every value that became something else. */
 void list_replacements(const struct ckpt_edit_report *report);

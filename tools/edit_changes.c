@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit.h"
+#include "float_text.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* What an edit did, in a few words. */
@@ -99,4 +101,44 @@ void print_changes(const struct ckpt_edit_report *r)
 		       one_or_more(r->tensors_left, "tensor", "tensors"));
 	if (!edit_changed(r))
 		printf("nothing to change, ");
+}
+
+/* What numbers that are too large for DTYPE become. */
+static const char *overflow_of(const char *dtype)
+{
+	if (strstr(dtype, "int"))
+		return "another";
+	if (!strcmp(dtype, "float8_e4m3fn"))
+		return "the largest that it has";
+	return strstr(dtype, "fnu") ? "NaN" : "infinite";
+}
+
+static void note_loss(const struct ckpt_cast_loss *loss, const char *large, const char *became)
+{
+	char count[32], number[FLOAT_MOST_TEXT] = "";
+	double v = loss->first;
+
+	if (isfinite(v))
+		float_repr(number, v, (double)(float)v == v ? FLOAT_SINGLE : FLOAT_DOUBLE);
+	else
+		strcpy(number, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
+	fprintf(stderr, "ckpt: note: %s number%s too %s for %s and became %s, first %s at %s\n",
+		grouped(loss->count, count), loss->count == 1 ? " was" : "s were", large,
+		loss->dtype, became, number, loss->place);
+}
+
+void note_losses(const struct ckpt_model *model)
+{
+	struct ckpt_cast_report r = CKPT_CAST_REPORT_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+
+	fflush(stdout);
+	if (ckpt_cast_losses(model, &r, &err) < 0) {
+		fail(&err);
+		return;
+	}
+	if (r.overflow.count)
+		note_loss(&r.overflow, "large", overflow_of(r.overflow.dtype));
+	if (r.underflow.count)
+		note_loss(&r.underflow, "small", "0");
 }

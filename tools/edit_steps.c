@@ -54,10 +54,17 @@ void free_steps(struct edit_step *steps)
 
 int check_chain(const struct command *cmd, const struct step_list *chain)
 {
-	bool casts = false;
+	bool casts = false, casts_all = false;
 
 	for (size_t i = 0; i < chain->count; i++)
-		casts |= !strcmp(chain->items[i].name, "cast");
+		if (!strcmp(chain->items[i].name, "cast"))
+			casts = true;
+		else if (!strcmp(chain->items[i].name, "cast-all"))
+			casts_all = true;
+	if (check_overflow && !casts && !casts_all)
+		return wrong_usage(
+			cmd, "%s: --check-overflow looks at what --cast makes, and there is none",
+			cmd->name);
 	if (cast_only.count && !casts)
 		return wrong_usage(cmd, "%s: --cast-only says what --cast takes, and there is none",
 				   cmd->name);

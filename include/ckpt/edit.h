@@ -332,13 +332,45 @@ struct ckpt_cast_options {
  *    `fp32_flat_groups`, `fp32_groups_flat` (DeepSpeed), `fp32_from_fp16_params` or
  *    `fp32_from_fp16` (Megatron, Apex).
  *
- * The numbers are cast while the result is saved. CKPT_E_ARG if there is no such cast, or if it is
+ * The numbers are cast while the result is saved; ckpt_cast_losses() then says which of them DTYPE
+ * cannot hold. CKPT_E_ARG if there is no such cast, or if it is
  * one to integers without CKPT_CAST_TO_INTEGER; CKPT_E_UNSUPPORTED if only some of the tensors that
  * share a storage are to be cast.
  */
 CKPT_API int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 		       const struct ckpt_cast_options *options, struct ckpt_model **out,
 		       struct ckpt_edit_report *report, struct ckpt_error *err);
+
+/* Numbers that casts could not keep, of one kind. */
+struct ckpt_cast_loss {
+	uint64_t count;
+	double first;	   /* the first of them, as it was; 0 if there is none */
+	const char *dtype; /* what that was cast to, "float16"; NULL if there is none */
+	char place[480];   /* where it is, escaped: "'model.fc.weight'[3, 17]" */
+};
+
+struct ckpt_cast_report {
+	size_t size;
+	/*
+	 * A finite number became infinite; where the target has no infinity, any became NaN or the
+	 * largest that there is. Of integers: it did not fit.
+	 */
+	struct ckpt_cast_loss overflow;
+	struct ckpt_cast_loss underflow; /* a number became 0, of a floating target */
+};
+#define CKPT_CAST_REPORT_INIT \
+	{ \
+		.size = sizeof(struct ckpt_cast_report) \
+	}
+
+/*
+ * What the casts that made MODEL have lost of the numbers that were read so far, each counted once;
+ * after ckpt_save(), of those that it wrote. (A reader that jumps to and fro in very many pieces
+ * may count some again.) Names are those at the time of the cast. What CKPT_SAVE_CHECK_CASTS
+ * refuses is here, too. Returns 0, CKPT_E_ARG, CKPT_E_NOMEM.
+ */
+CKPT_API int ckpt_cast_losses(const struct ckpt_model *model, struct ckpt_cast_report *report,
+			      struct ckpt_error *err);
 
 /*
  * Give every tensor only the part of its storage that it shows: a range of it, or, where it has

@@ -61,6 +61,7 @@ enum ckpt_reason {
 	CKPT_REASON_NOT_EQUAL, /* UNSUPPORTED */
 	/* tensors to be averaged share bytes, or have gaps, in one checkpoint and not in another */
 	CKPT_REASON_OTHER_LAYOUT, /* UNSUPPORTED */
+	CKPT_REASON_CAST_LOSES,	  /* UNSUPPORTED: see CKPT_SAVE_CHECK_CASTS */
 };
 
 #define CKPT_NO_OFFSET UINT64_MAX

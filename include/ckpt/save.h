@@ -47,6 +47,12 @@ enum ckpt_save_flags {
 	 * a file system without holes, the whole file is written anew.
 	 */
 	CKPT_SAVE_FREE = 1 << 6,
+	/*
+	 * CKPT_E_UNSUPPORTED (CKPT_REASON_CAST_LOSES), and nothing is written, if a cast makes a
+	 * number infinite or 0: ckpt_cast_losses() says more. With CKPT_SAVE_DRY_RUN all numbers of
+	 * the storages that are cast are read.
+	 */
+	CKPT_SAVE_CHECK_CASTS = 1 << 7,
 };
 
 /* What to do with tensors that have bytes in common, in a format that cannot express that. */
@@ -219,9 +225,9 @@ CKPT_API int ckpt_save(const struct ckpt_model *model, const char *path,
  *
  * If bytes of tensors change (a cast), or the file does not end as torch ends it, a new file is
  * written beside it and takes its place; the report says why. Of OPTIONS, only CKPT_SAVE_DRY_RUN,
- * CKPT_SAVE_FREE, `progress`, `cancel` and CKPT_SAVE_REPLACE count; CKPT_SAVE_REPLACE allows a
- * symbolic link or a file with several names. The model still shows the old state of the file and
- * should be closed.
+ * CKPT_SAVE_FREE, CKPT_SAVE_CHECK_CASTS, `progress`, `cancel` and CKPT_SAVE_REPLACE count;
+ * CKPT_SAVE_REPLACE allows a symbolic link or a file with several names. The model still shows the
+ * old state of the file and should be closed.
  *
  * Returns 0; CKPT_E_OUTPUT for a link without CKPT_SAVE_REPLACE; CKPT_E_CHANGED, also if somebody
  * else is changing the file; CKPT_E_ARG for a model from memory; else as ckpt_save(). On failure

@@ -18,6 +18,6 @@ static inline int ckpt_flags_check(unsigned flags, unsigned known, struct ckpt_e
 /* All of enum ckpt_save_flags. */
 #define CKPT_SAVE_FLAGS \
 	(CKPT_SAVE_REPLACE | CKPT_SAVE_NO_SYNC | CKPT_SAVE_CANONICAL | CKPT_SAVE_DRY_RUN | \
-	 CKPT_SAVE_HARD_LINK | CKPT_SAVE_DROP_OTHERS)
+	 CKPT_SAVE_HARD_LINK | CKPT_SAVE_DROP_OTHERS | CKPT_SAVE_CHECK_CASTS)
 
 #endif

@@ -20,6 +20,7 @@
 
 #include "base/sized.h"
 #include "base/text.h"
+#include "model/casts.h"
 #include "model/model.h"
 #include "model/optimizers.h"
 #include "model/patterns.h"
@@ -310,7 +311,8 @@ static int fail_shared(const struct caster *c, const struct use *use, const char
 static int cast_storage(struct caster *c, struct ckpt_storage *s, const struct use *use,
 			struct ckpt_error *err)
 {
-	struct ckpt_cast *cast = ckpt_arena_calloc(c->to->arena, 1, sizeof(*cast));
+	struct ckpt_storage_cast *cast =
+		ckpt_model_add_cast(c->to, (uint32_t)(s - c->to->storages));
 	struct ckpt_recipe *made = ckpt_arena_calloc(c->to->arena, 1, sizeof(*made)), inner;
 	int rc;
 
@@ -319,8 +321,9 @@ static int cast_storage(struct caster *c, struct ckpt_storage *s, const struct u
 	rc = ckpt_model_storage_bytes(c->from, s, &inner, err);
 	if (rc < 0)
 		return rc;
-	*cast = ckpt_cast_of(&inner, use->dtype, c->dtype);
-	*made = ckpt_map_recipe(&cast->map);
+	cast->cast = ckpt_cast_of(&inner, use->dtype, c->dtype);
+	cast->cast.tally = &cast->tally;
+	*made = ckpt_map_recipe(&cast->cast.map);
 	c->report.cast_nbytes_before += s->nbytes;
 	s->made = made;
 	s->dtype = c->dtype;

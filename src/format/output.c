@@ -2,6 +2,7 @@
 #include "format/output.h"
 
 #include "io/sink.h"
+#include "model/casts.h"
 
 #include <stdlib.h>
 
@@ -45,7 +46,7 @@ static int write_to(const struct ckpt_output *o, const char *path, struct ckpt_s
 	if (rc == 0)
 		rc = ckpt_mover_finish(mover, err);
 	if (rc == 0)
-		rc = ckpt_model_check_unchanged(o->model, err);
+		rc = ckpt_model_check_saved(o->model, o->options->flags, err);
 	if (rc == 0)
 		rc = ckpt_sink_sync(sink, err);
 	if (rc == 0 && o->replaced)

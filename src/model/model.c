@@ -15,6 +15,7 @@
 #include "base/ascii.h"
 #include "base/grow.h"
 #include "base/text.h"
+#include "model/casts.h"
 #include "model/cpp_calls.h"
 #include "model/walk.h"
 #include "pickle/fold.h"
@@ -389,6 +390,7 @@ void ckpt_close(struct ckpt_model *model)
 		ckpt_close(model->whole); /* which has none */
 		if (model->free_held)
 			model->free_held(model->held);
+		ckpt_model_clear_casts(model);
 		ckpt_arena_free(model->arena);
 		ckpt_document_unref(model->doc);
 		free(model);

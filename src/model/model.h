@@ -172,6 +172,7 @@ struct ckpt_model {
 	void *held;		  /* owned: what the bytes of its storages need besides, or NULL */
 	void (*free_held)(void *held);
 	int (*held_files)(const void *held, ckpt_model_visit_file *visit, void *ctx); /* or NULL */
+	struct ckpt_storage_cast *casts; /* arena; see model/casts.h */
 };
 
 /*

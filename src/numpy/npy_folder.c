@@ -7,6 +7,7 @@
  * (`checks`). All sizes are known before (members.c), for the check of free space and the progress.
  */
 #include "numpy/members.h"
+#include "model/casts.h"
 #include "numpy/names.h"
 #include "numpy/numpy.h"
 
@@ -131,7 +132,7 @@ static int write_folder(struct folder_writer *t, const char *path, struct ckpt_e
 		rc = ckpt_checks_finish(t->checks, t->options->cancel, t->options->threads, err);
 	ckpt_checks_free(t->checks);
 	if (rc == 0)
-		rc = ckpt_model_check_unchanged(t->members.model, err);
+		rc = ckpt_model_check_saved(t->members.model, t->options->flags, err);
 	rc = ckpt_error_at(err, rc, ckpt_document_path(doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0)
 		return ckpt_folder_commit(t->folder, err);

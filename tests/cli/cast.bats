@@ -58,12 +58,12 @@ hint: 'ckpt cast --to-integer' says that it is meant"
 
 @test "a dtype that no torch loads from a legacy stream is not written into one" {
 	ckpt convert --to torch-legacy ddp_model.pt old.pt; want 0
-	ckpt cast float8_e4m3fn ddp_model.pt new.pt; want 0
+	ckpt cast -q float8_e4m3fn ddp_model.pt new.pt; want 0
 	local why="holds a tensor of float8_e4m3fn, which no torch can load from a legacy stream; 'ckpt convert --to torch' writes a file of today"
 	ckpt cast float8_e4m3fn old.pt out.pt; want 2 "ckpt: old.pt: $why"
 	ckpt cast -i float8_e4m3fn old.pt; want 2 "ckpt: old.pt: $why"
 	ckpt convert --to torch-legacy new.pt out.pt; want 2 "ckpt: new.pt: $why"
-	ckpt convert --to torch --cast float8_e4m3fn old.pt out.pt; want 0
+	ckpt convert -q --to torch --cast float8_e4m3fn old.pt out.pt; want 0
 	ckpt cast bfloat16 old.pt half.pt; want 0
 	want_files old.pt new.pt out.pt half.pt
 }
@@ -101,4 +101,79 @@ hint: 'ckpt edit --help' shows the options"
 	ckpt edit -i ddp_trainer.pt --drop model --cast bf16
 	want 1 "ckpt: ddp_trainer.pt: --cast: no floating tensor but an optimizer's and those without a dimension (--all takes them) has another dtype than bf16, nothing was written
 hint: --if-present goes on without this step"
+}
+
+# losses FILE: m.b of 6 numbers, two of them no finite ones; m.a of 4 x 5; and a view of the second, transposed
+losses() {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - "$1" <<-'END'
+	import struct, sys
+	from files import *
+	a = [1.] * 20
+	a[7], a[13], a[16] = 1e6, -1e7, 1e-9
+	od = glob("collections", "OrderedDict") + b")R("
+	entries = (text("m.b") + tensor("1", numel=6, shape=(6,)) + text("m.a") + tensor(numel=20, shape=(4, 5), stride=(5, 1)) +
+	           text("t") + tensor(numel=20, shape=(4, 4), stride=(1, 5), offset=1))
+	open(sys.argv[1], "wb").write(torch_file(pickled(od + entries + b"u"), data=struct.pack("<20f", *a),
+	                                         extra=[("data/1", struct.pack("<6f", 1, 1, 1, 1, float("inf"), float("nan")))]))
+	END
+}
+
+@test "what became infinite or zero is reported, with the first place" {
+	losses in.pt
+	local note="ckpt: note: 2 numbers were too large for float16 and became infinite, first 1000000.0 at 'm.a'[1, 2]
+ckpt: note: 1 number was too small for float16 and became 0, first 1e-09 at 'm.a'[3, 1]"
+	ckpt cast fp16 in.pt out.pt; want 0 "$note"
+	ckpt cast -q fp16 -f in.pt out.pt; want 0
+	ckpt cast -n fp16 in.pt other.pt; want 0
+	ckpt edit -f in.pt out.pt --cast fp16 --rename 's/^m/n/' --cast fp32; want 0 "$note"
+	ckpt convert in.pt out.safetensors --cast fp16 --shared clone; want 0 "$note"
+	ckpt convert in.pt set --cast fp16 --shared clone --shard-size 40; want 0 "$note"
+	ckpt convert in.pt out.npz --cast fp16; want 0 "$note"
+	ckpt convert --to torch-legacy in.pt old.pt --cast fp16; want 0 "$note"
+	cp in.pt work.pt
+	ckpt cast -i fp16 work.pt; want 0 "$note"
+	ckpt cast -f fp16 --except m.a --except t in.pt out.pt
+	want 0
+	ckpt cast -f fp8 in.pt out.pt
+	want 0 "ckpt: note: 3 numbers were too large for float8_e4m3fn and became the largest that it has, first inf at 'm.b'[4]
+ckpt: note: 1 number was too small for float8_e4m3fn and became 0, first 1e-09 at 'm.a'[3, 1]"
+	ckpt cast -f float8_e5m2fnuz --only m.b in.pt out.pt
+	want 0 "ckpt: note: 1 number was too large for float8_e5m2fnuz and became NaN, first inf at 'm.b'[4]"
+	ckpt cast -f --to-integer int16 in.pt out.pt
+	want 0 "ckpt: note: 4 numbers were too large for int16 and became another, first inf at 'm.b'[4]"
+	ckpt cast -f bf16 in.pt out.pt; want 0
+}
+
+@test "with --check-overflow, a cast that loses numbers writes nothing" {
+	losses in.pt
+	cp in.pt work.pt
+	refused() { want 1 "ckpt: $1: 2 numbers are too large for float16, the first at 'm.a'[1, 2]; 1 number is too small for float16, the first at 'm.a'[3, 1]
+hint: nothing was written; without --check-overflow it is"; }
+	ckpt cast fp16 --check-overflow in.pt out.pt; refused in.pt
+	ckpt cast -n fp16 --check-overflow in.pt out.pt; refused in.pt
+	ckpt cast -q fp16 --check-overflow in.pt out.pt; refused in.pt
+	ckpt cast -i fp16 --check-overflow work.pt; refused work.pt
+	ckpt cast -n -i fp16 --check-overflow work.pt; refused work.pt
+	ckpt edit in.pt out.pt --check-overflow --cast fp16; refused in.pt
+	ckpt convert in.pt out.npz --check-overflow --cast-all fp16; refused in.pt
+	ckpt convert in.pt folder --to npy --check-overflow --cast fp16; refused in.pt
+	ckpt convert in.pt old.pt --to torch-legacy --check-overflow --cast fp16; refused in.pt
+	ckpt convert in.pt out.safetensors --shared clone --check-overflow --cast fp16; refused in.pt
+	ckpt convert in.pt set --shard-size 40 --shared clone --check-overflow --cast fp16; refused in.pt
+	ckpt convert -n in.pt set --shard-size 40 --shared clone --check-overflow --cast fp16; refused in.pt
+	want_files in.pt work.pt
+	cmp in.pt work.pt
+	ckpt split -q in.pt dcp --ranks 2; want 0
+	ckpt cast fp16 --check-overflow dcp out
+	[[ $status = 1 && $stderr = "ckpt: dcp: "*" numbers are too large for float16, the first at 'm.a'[1, 2]; "* ]]
+	want_files in.pt work.pt dcp
+	# what is dropped after the cast is of no matter
+	ckpt edit -n in.pt out.pt --check-overflow --cast fp16 --keep m.b; want 0
+	ckpt edit in.pt out.pt --check-overflow --cast fp16 --keep m.b; want 0
+	ckpt cast -n bf16 --check-overflow in.pt new.pt; want 0
+	ckpt cast bf16 --check-overflow in.pt new.pt; want 0
+	ckpt edit in.pt other.pt --check-overflow --strip-module
+	want 64 "ckpt: edit: --check-overflow looks at what --cast makes, and there is none
+usage: ckpt edit [OPTIONS] IN OUT
+hint: 'ckpt edit --help' shows the options"
 }

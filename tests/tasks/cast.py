@@ -6,6 +6,7 @@ CKPT, CKPT_PYTHON and CKPT_TEST_DIR as for the tests in interop/.
 
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -40,6 +41,20 @@ def cast(ckpt, work, pairs, *words):
     return wrong
 
 
+def counted(ckpt, command, work, dtype):
+    """What the notes say, beside what torch counts."""
+    done = run(ckpt, "cast", dtype, "in-losses/losses.pt", dtype + ".pt", cwd=work)
+    notes = re.findall(r"ckpt: note: ([0-9,]+) numbers? (?:was|were) too (?:large|small) .* at (\S.*)", done.stderr)
+    told = [number.replace(",", "") + " " + place for number, place in notes]
+    torch = run(*command.split(), "cast_judge.py", "count", dtype, "in-losses/losses.pt", dtype + ".pt", cwd=work)
+    if torch.stdout.splitlines() != told or len(told) != 2:
+        return 0, ["%s: torch counts %s %s, ckpt says %s" % (dtype, torch.stdout.splitlines(), torch.stderr[-1000:], done.stderr)]
+    done = run(ckpt, "cast", dtype, "--check-overflow", "in-losses/losses.pt", "no.pt", cwd=work)
+    if done.returncode != 1 or os.path.exists(os.path.join(work, "no.pt")):
+        return 0, ["%s: --check-overflow exits with %d" % (dtype, done.returncode)]
+    return 1, []
+
+
 def check(ckpt, command, work):
     for script in glob.glob(os.path.join(HERE, "cast_*.py")):
         shutil.copy(script, work)
@@ -63,7 +78,11 @@ def check(ckpt, command, work):
     shutil.copytree(os.path.join(work, "in"), os.path.join(work, "place"))
     wrong += cast(ckpt, work, in_place, "cast", "-i", dtype, "OUT")
     found = judged(command, work, "weights", dtype, in_place)
-    return right + found[0], wrong + found[1]
+    right, wrong = right + found[0], wrong + found[1]
+    for target in ("float16", "bfloat16") + (("float8_e5m2",) if "version 2." in made.stdout else ()):
+        found = counted(ckpt, command, work, target)
+        right, wrong = right + found[0], wrong + found[1]
+    return right, wrong
 
 
 if __name__ == "__main__":

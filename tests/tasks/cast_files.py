@@ -73,6 +73,15 @@ def files():
         yield name, value
 
 
+def losses():
+    """Numbers of all magnitudes: many are too large or too small for any narrow type."""
+    torch.manual_seed(2)
+    def some(*shape, dtype=torch.float32):
+        return (torch.randn(shape, dtype=torch.float64) * 10. ** torch.randint(-60, 60, shape).double()).to(dtype)
+    return {"a": torch.ones(7), "b": some(300, 1000), "c": some(33, 65).t(), "d": some(1001, dtype=torch.float64),
+            "e": some(41, 3, dtype=torch.float16), "f": some(500, 2, dtype=torch.bfloat16), "steps": torch.arange(4)}
+
+
 def save_dcp(folder, value):
     import warnings
     warnings.simplefilter("ignore")
@@ -90,6 +99,8 @@ def main():
             torch.save(value, os.path.join(out, name + "_legacy.pt"), _use_new_zipfile_serialization=False)
         if name in ("trainer", "by_name", "megatron") and version >= (2, 3):
             save_dcp(os.path.join(out, name + ".dcp"), value)
+    os.makedirs(out + "-losses")
+    torch.save(losses(), os.path.join(out + "-losses", "losses.pt"))
     print("torch version %d.%d" % version)
 
 

@@ -53,7 +53,31 @@ def judge(how, dtype, before, after):
     return ""
 
 
+def at(name, lost, value):
+    """The first number that is lost, in the order of the storage."""
+    place = min(torch.nonzero(lost).tolist(), key=lambda index: sum(i * step for i, step in zip(index, value.stride())))
+    return "'%s'%s" % (name, place)
+
+
+def count(dtype, before, after):
+    """As the notes of ckpt have it: how many numbers are infinite and 0 in AFTER that were not, and where the first is."""
+    old, new = dict(tensors(load(before))), dict(tensors(load(after)))
+    found = []
+    for is_lost in (lambda x, y: torch.isfinite(x) & torch.isinf(y), lambda x, y: (x != 0) & (y == 0)):
+        total, first = 0, ""
+        for name, value in old.items():
+            if value.is_floating_point():
+                lost = is_lost(value.double(), new[name].double())
+                first = first or (at(name, lost, value) if lost.any() else "")
+                total += int(lost.sum())
+        found.append("%d %s" % (total, first))
+    return found
+
+
 def main():
+    if sys.argv[1] == "count":
+        print("\n".join(count(getattr(torch, sys.argv[2]), *sys.argv[3:])))
+        return
     how, dtype = sys.argv[1], getattr(torch, sys.argv[2])
     paths = sys.argv[3:]
     for before, after in zip(paths[::2], paths[1::2]):

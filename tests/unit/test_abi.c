@@ -105,6 +105,13 @@ EDIT(take_weights, ckpt_take_weights(model, o, &made, r, &err))
 EDIT(select_all, ckpt_select(model, NULL, 0, NULL, 0, &made, r, &err))
 EDIT(cast, ckpt_cast(model, "float16", o, &made, r, &err))
 EDIT(average, ckpt_average((const struct ckpt_model *const[]){ model, model }, 2, o, &made, r, &err))
+
+static int cast_losses(const void *options, void *report)
+{
+	(void)options;
+	return ckpt_cast_losses(model, report, &err);
+}
+
 EDIT(compact, ckpt_compact(model, &made, r, &err))
 EDIT(sanitize, ckpt_sanitize(model, &made, r, &err))
 
@@ -303,6 +310,7 @@ static const struct row reports[] = {
 	ROW(save_in_place, ckpt_save_report, CKPT_SAVE_REPORT_INIT),
 	ROW(save_npy, ckpt_save_report, CKPT_SAVE_REPORT_INIT),
 	ROW(reindex, ckpt_reindex_report, CKPT_REINDEX_REPORT_INIT),
+	ROW(cast_losses, ckpt_cast_report, CKPT_CAST_REPORT_INIT),
 	ROW(diff, ckpt_diff_report, CKPT_DIFF_REPORT_INIT),
 	ROW(repair, ckpt_repair_report, CKPT_REPAIR_REPORT_INIT),
 	ROW(verify, ckpt_verify_report, CKPT_VERIFY_REPORT_INIT),
@@ -430,10 +438,12 @@ static void unused_bytes_have_to_be_0(void **state)
 		return call(&o, NULL); \
 	}
 #define SAVE_FLAGS (CKPT_SAVE_REPLACE | CKPT_SAVE_NO_SYNC | CKPT_SAVE_CANONICAL | CKPT_SAVE_DRY_RUN | \
-		    CKPT_SAVE_HARD_LINK | CKPT_SAVE_DROP_OTHERS)
+		    CKPT_SAVE_HARD_LINK | CKPT_SAVE_DROP_OTHERS | CKPT_SAVE_CHECK_CASTS)
 #define ALL_FLAGS(X) \
 	X(ckpt_save_options, save, SAVE_FLAGS, CKPT_SAVE_OPTIONS_INIT) \
-	X(ckpt_save_options, save_in_place, CKPT_SAVE_DRY_RUN | CKPT_SAVE_REPLACE | CKPT_SAVE_FREE, CKPT_SAVE_OPTIONS_INIT) \
+	X(ckpt_save_options, save_in_place, \
+	  CKPT_SAVE_DRY_RUN | CKPT_SAVE_REPLACE | CKPT_SAVE_FREE | CKPT_SAVE_CHECK_CASTS, \
+	  CKPT_SAVE_OPTIONS_INIT) \
 	X(ckpt_save_options, save_npy, SAVE_FLAGS, CKPT_SAVE_OPTIONS_INIT) \
 	X(ckpt_reindex_options, reindex, SAVE_FLAGS, CKPT_REINDEX_OPTIONS_INIT) \
 	X(ckpt_diff_options, diff, \

@@ -13,6 +13,7 @@
 
 #include "base/paths.h"
 #include "base/text.h"
+#include "model/casts.h"
 #include "set/cut.h"
 #include "set/dcp/copy_files.h"
 #include "set/dcp/item_writer.h"
@@ -353,7 +354,7 @@ int ckpt_dcp_save_split(const struct ckpt_model *model, const char *path,
 	if (rc == 0)
 		rc = write_index(&s, &total);
 	if (rc == 0)
-		rc = ckpt_model_check_unchanged(model, err);
+		rc = ckpt_model_check_saved(model, options->flags, err);
 	rc = ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 	if (rc == 0 && s.folder) {
 		rc = ckpt_folder_commit(s.folder, err);

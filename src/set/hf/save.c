@@ -12,6 +12,7 @@
 #include "base/paths.h"
 #include "base/text.h"
 #include "format/torch_zip.h"
+#include "model/casts.h"
 #include "set/hf/hf.h"
 #include "set/hf/name.h"
 #include "set/out.h"
@@ -201,7 +202,7 @@ static int write_all(struct hf_saver *s)
 	rc = write_shards(s, false);
 	if (rc == 0)
 		rc = write_index(s, false);
-	return rc == 0 ? ckpt_model_check_unchanged(s->out.model, s->err) : rc;
+	return rc == 0 ? ckpt_model_check_saved(s->out.model, s->out.o->flags, s->err) : rc;
 }
 
 /* ---- choices ---- */

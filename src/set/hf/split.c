@@ -16,6 +16,7 @@
 #include "base/c_locale.h"
 #include "base/paths.h"
 #include "base/text.h"
+#include "model/casts.h"
 #include "plan/checks.h"
 #include "set/cut.h"
 #include "set/hf/hf.h"
@@ -261,7 +262,7 @@ static int write_all(struct hf_splitter *s)
 		rc = write_rank(s, i, false);
 	if (rc == 0)
 		rc = ckpt_checks_finish(s->checks, s->o.cancel, s->o.threads, s->err);
-	return rc == 0 ? ckpt_model_check_unchanged(s->model, s->err) : rc;
+	return rc == 0 ? ckpt_model_check_saved(s->model, s->o.flags, s->err) : rc;
 }
 
 static bool is_own(const void *ctx, const char *path, const char *name)
