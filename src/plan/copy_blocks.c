@@ -30,10 +30,6 @@ struct copy {
 
 size_t ckpt_copy_buffer_size(void)
 {
-	/* of a mean: the block that was read, its sums, a row of what is written */
-	_Static_assert(2 * CKPT_MEAN_SUMS * sizeof(double) + CKPT_READ_BLOCK_MAX <=
-			       2 * CKPT_READ_BLOCK_MAX,
-		       "a block of float64, its sums, and a row");
 	return ckpt_block_buffer_size(CKPT_READ_BLOCK_MAX, CKPT_READ_BLOCK_MAX);
 }
 
@@ -83,25 +79,30 @@ static uint32_t join_written_crcs(const struct copy *c, uint64_t len)
 /* ---- the mean of several ---- */
 
 /*
- * The sums of a block are in the thread's SPARE, and behind them what is made of a row of blocks: one
- * long write takes less of the kernel's time than several short ones.
+ * A worker's memory holds a block of each recipe, and a row of what is made of them: one long write
+ * takes less of the kernel's time than several short ones. 0: there are too many recipes for that.
  */
+static size_t mean_block_len(const struct ckpt_mean *mean)
+{
+	enum { LEAST = 8 << 10, MOST = 128 << 10 }; /* shorter reads take longer than a stream's */
+	size_t len = MOST;
+
+	while (len >= LEAST && len * mean->count > CKPT_READ_BLOCK_MAX)
+		len /= 2;
+	return len >= LEAST ? len : 0;
+}
+
 static int write_mean_block(void *ctx, const struct ckpt_block *block, struct ckpt_error *err)
 {
 	struct copy *c = ctx;
 	const struct ckpt_mean *mean = c->mean;
-	size_t count = block->len / ckpt_dtype_size(mean->dtype);
-	double *sums = (double *)(void *)block->spare;
+	size_t size = ckpt_dtype_size(mean->dtype), rest = block->len % size;
+	const uint8_t *last = block->bytes + (mean->count - 1) * c->block_len;
 	uint64_t row = block->pos / c->row_len * c->row_len, end = block->pos + block->len;
-	uint8_t *out = block->spare + CKPT_MEAN_SUMS * sizeof(double),
-		*made = out + (block->pos - row);
-	size_t rest = block->len % ckpt_dtype_size(mean->dtype);
+	uint8_t *made = block->spare + (block->pos - row);
 
-	ckpt_mean_add(mean, block->i, block->bytes, count, sums);
-	if (block->i + 1 < mean->count)
-		return 0;
-	ckpt_mean_finish(mean, sums, count, made);
-	memcpy(made + block->len - rest, block->bytes + block->len - rest, rest);
+	ckpt_mean_of_blocks(mean, block->bytes, c->block_len, block->len / size, made);
+	memcpy(made + block->len - rest, last + block->len - rest, rest);
 	if (c->written_crcs)
 		c->written_crcs[block->pos / c->block_len] = libdeflate_crc32(0, made, block->len);
 	if (block->pos == 0 && block->len >= sizeof(c->moved->head)) {
@@ -110,7 +111,7 @@ static int write_mean_block(void *ctx, const struct ckpt_block *block, struct ck
 	}
 	if (end % c->row_len && end < mean->inner->len)
 		return 0;
-	return ckpt_sink_write(c->sink, c->at + row, out, (size_t)(end - row), err);
+	return ckpt_sink_write(c->sink, c->at + row, block->spare, (size_t)(end - row), err);
 }
 
 static int report_mean_written(void *ctx, uint64_t done, struct ckpt_error *err)
@@ -179,9 +180,9 @@ int ckpt_copy_blocks(struct ckpt_workers *workers, const struct ckpt_recipe *rec
 					      .ctx = &c };
 	int rc;
 
-	if (mean && ckpt_mean_is_random(mean)) {
+	if (mean && mean_block_len(mean) && ckpt_mean_is_random(mean)) {
 		c.mean = mean;
-		c.block_len = (size_t)CKPT_MEAN_SUMS * ckpt_dtype_size(mean->dtype);
+		c.block_len = mean_block_len(mean);
 		c.row_len = CKPT_READ_BLOCK_MAX;
 		return copy_mean(workers, &c, err);
 	}

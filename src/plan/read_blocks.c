@@ -64,7 +64,7 @@ static int fail_recipe(struct reading *l, uint64_t i, int rc, const struct ckpt_
 {
 	uint8_t bit = (uint8_t)(1 << (i & 7));
 
-	if (!l->r->failed || l->r->in_step || rc == CKPT_E_NOMEM)
+	if (!l->r->failed || rc == CKPT_E_NOMEM)
 		return rc;
 	pthread_mutex_lock(&l->lock);
 	rc = l->failed[i >> 3] & bit ? 0 : l->r->failed(l->r->ctx, i, rc, err);
@@ -117,11 +117,13 @@ static int take_block(struct ckpt_work *work, void *thread, struct ckpt_error *e
 			next_recipe(l);
 			continue;
 		}
-		*block = (struct ckpt_block){ .i = l->next,
-					      .pos = l->pos,
-					      .len = left < l->row_len ? (size_t)left : l->row_len,
-					      .bytes = buffer->bytes,
-					      .spare = buffer->bytes + l->block_len };
+		*block = (struct ckpt_block){
+			.i = l->next,
+			.pos = l->pos,
+			.len = left < l->row_len ? (size_t)left : l->row_len,
+			.bytes = buffer->bytes,
+			.spare = buffer->bytes + (l->r->in_step ? l->r->count : 1) * l->block_len
+		};
 		rc = is_streamed(recipe) ? read_from_stream(l, recipe, block, err) : 0;
 		l->pos += block->len;
 		if (rc == 0)
@@ -134,7 +136,7 @@ static int take_block(struct ckpt_work *work, void *thread, struct ckpt_error *e
 	return 0;
 }
 
-static int finish_one(struct reading *l, const struct ckpt_block *block, struct ckpt_error *err)
+static int read_random(struct reading *l, const struct ckpt_block *block, struct ckpt_error *err)
 {
 	const struct ckpt_recipe *recipe = &l->r->recipes[block->i];
 	int rc = 0;
@@ -142,34 +144,56 @@ static int finish_one(struct reading *l, const struct ckpt_block *block, struct 
 	if (!is_streamed(recipe))
 		rc = ckpt_source_read(recipe->src, recipe->off + block->pos, block->bytes,
 				      block->len, err);
-	if (rc < 0) {
-		l->done += block->len;
-		ckpt_error_at(err, rc, ckpt_source_path(recipe->src), NULL, CKPT_NO_OFFSET);
-		return fail_recipe(l, block->i, rc, err);
-	}
+	if (rc < 0)
+		return ckpt_error_at(err, rc, ckpt_source_path(recipe->src), NULL, CKPT_NO_OFFSET);
 	if (l->crcs)
 		l->crcs[l->first[block->i] + block->pos / l->block_len] =
 			libdeflate_crc32(0, block->bytes, block->len);
-	if (l->r->use)
-		rc = l->r->use(l->r->ctx, block, err);
-	l->done += block->len;
+	return 0;
+}
+
+/* The blocks at one place of all recipes. */
+static int read_in_step(struct reading *l, struct ckpt_block block, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	for (; rc == 0 && block.i < l->r->count; block.i++, block.bytes += l->block_len)
+		rc = read_random(l, &block, err);
+	l->done += block.len * l->r->count;
+	return rc;
+}
+
+static int finish_row(struct reading *l, struct ckpt_block block, struct ckpt_error *err)
+{
+	uint64_t end = block.pos + block.len;
+	int rc = 0;
+
+	for (; rc == 0 && block.pos < end; block.pos += block.len) {
+		block.len =
+			end - block.pos < l->block_len ? (size_t)(end - block.pos) : l->block_len;
+		rc = read_in_step(l, block, err);
+		if (rc == 0)
+			rc = l->r->use(l->r->ctx, &block, err);
+	}
 	return rc;
 }
 
 static int finish_block(struct ckpt_work *work, void *thread, struct ckpt_error *err)
 {
 	struct reading *l = (struct reading *)work;
-	struct ckpt_block block = ((struct buffer *)thread)->block;
-	uint64_t first = block.i, behind = l->r->in_step ? l->r->count : first + 1,
-		 end = block.pos + block.len;
-	int rc = 0;
+	struct ckpt_block *block = &((struct buffer *)thread)->block;
+	int rc;
 
-	for (; rc == 0 && block.pos < end; block.pos += block.len) {
-		block.len =
-			end - block.pos < l->block_len ? (size_t)(end - block.pos) : l->block_len;
-		for (block.i = first; rc == 0 && block.i < behind; block.i++)
-			rc = finish_one(l, &block, err);
+	if (l->r->in_step)
+		return finish_row(l, *block, err);
+	rc = read_random(l, block, err);
+	if (rc < 0) {
+		l->done += block->len;
+		return fail_recipe(l, block->i, rc, err);
 	}
+	if (l->r->use)
+		rc = l->r->use(l->r->ctx, block, err);
+	l->done += block->len;
 	return rc;
 }
 
@@ -229,7 +253,7 @@ int ckpt_read_blocks(struct ckpt_workers *workers, const struct ckpt_block_readi
 	uint64_t bytes;
 	int rc;
 
-	l.row_len = reading->in_step && reading->row_len ? reading->row_len : l.block_len;
+	l.row_len = reading->in_step ? reading->row_len : l.block_len;
 	rc = number_blocks(&l, &bytes, err);
 
 	pthread_mutex_init(&l.lock, NULL);

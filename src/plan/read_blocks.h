@@ -27,9 +27,9 @@ struct ckpt_block_reading {
 	uint64_t count;
 	/*
 	 * The recipes, extents of random sources, have one length and are read beside each other: the
-	 * blocks at one place are handed over one after the other, in the order of the recipes, by
-	 * one thread, with the same SPARE. That thread goes on with the next place until it has done
-	 * ROW_LEN bytes of each, a multiple of BLOCK_LEN (0: that).
+	 * blocks at one place are handed over at once, as a block of recipe 0, that of recipe I
+	 * I * BLOCK_LEN behind BYTES. The thread goes on with the next place until it has done ROW_LEN
+	 * bytes of each, a multiple of BLOCK_LEN.
 	 */
 	bool in_step;
 	size_t row_len;

@@ -88,6 +88,22 @@ void ckpt_mean_finish(const struct ckpt_mean *mean, double *sums, size_t count, 
 	finish_with(ckpt_mean_best(), mean, sums, count, out);
 }
 
+void ckpt_mean_of_blocks(const struct ckpt_mean *mean, const uint8_t *first, size_t apart,
+			 size_t count, uint8_t *out)
+{
+	const struct ckpt_mean_kernels *kernels = ckpt_mean_best();
+	uint32_t size = ckpt_dtype_size(mean->dtype);
+	double sums[AT_ONCE];
+
+	for (size_t at = 0; at < count; at += AT_ONCE) {
+		size_t n = count - at < AT_ONCE ? count - at : AT_ONCE;
+
+		for (size_t i = 0; i < mean->count; i++)
+			add_with(kernels, mean, i, first + i * apart + at * size, n, sums);
+		finish_with(kernels, mean, sums, n, out + at * size);
+	}
+}
+
 void ckpt_mean_add_plain(const struct ckpt_mean *mean, size_t i, const void *in, size_t count,
 			 double *sums)
 {

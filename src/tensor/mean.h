@@ -7,8 +7,6 @@
 
 #include <stddef.h>
 
-enum { CKPT_MEAN_SUMS = 32 << 10 }; /* numbers that are summed at a time: 256 KiB of doubles */
-
 /*
  * COUNT recipes of one length, whose bytes are little-endian numbers of DTYPE (a floating type; of
  * a complex one, that of its parts), as one: each number is, in double,
@@ -46,6 +44,13 @@ void ckpt_mean_add(const struct ckpt_mean *mean, size_t i, const void *in, size_
 
 /* What COUNT sums are, when all recipes were added, as numbers of DTYPE. SUMS are used up. */
 void ckpt_mean_finish(const struct ckpt_mean *mean, double *sums, size_t count, void *out);
+
+/*
+ * The mean of COUNT numbers of each recipe, those of recipe I I * APART bytes behind FIRST. The sums
+ * stay in the nearest cache.
+ */
+void ckpt_mean_of_blocks(const struct ckpt_mean *mean, const uint8_t *first, size_t apart,
+			 size_t count, uint8_t *out);
 
 /* The same without SIMD, for tests. */
 void ckpt_mean_add_plain(const struct ckpt_mean *mean, size_t i, const void *in, size_t count,

@@ -298,6 +298,40 @@ static void means_of_any_length_are_the_same_with_any_number_of_threads(void **s
 			}
 }
 
+/* More than a worker has memory for: 65 of them go front to back. */
+static void means_of_many_are_the_same_as_those_of_few(void **state)
+{
+	static const size_t counts[] = { 5, 64, 65 };
+
+	(void)state;
+	for (size_t c = 0; c < COUNT(counts); c++) {
+		struct ckpt_recipe inner[65];
+		double weights[65];
+		struct ckpt_mean mean = {
+			inner, counts[c], CKPT_DTYPE_FLOAT32, weights, 1, 3, true
+		};
+		struct ckpt_moved moved = { .want_crc = true };
+		struct ckpt_buf found;
+
+		for (size_t i = 0; i < counts[c]; i++)
+			weights[i] = i < FILES ? 1 : 0;
+		set_inner(inner, NUMBERS, true);
+		for (size_t i = FILES; i < counts[c]; i++)
+			inner[i] = inner[i % FILES];
+		assert_int_equal(copy_mean(&mean, 0, &moved), 0);
+		found = unit_read_file(out);
+		assert_int_equal(moved.crc32, libdeflate_crc32(0, found.data, found.len));
+		for (size_t k = 0; k < NUMBERS; k++) {
+			float want = (float)((((double)data[0][k] + data[1][k]) + data[2][k]) / 3),
+			      is;
+
+			memcpy(&is, found.data + k * sizeof(is), sizeof(is));
+			assert_true(want == is);
+		}
+		ckpt_buf_clear(&found);
+	}
+}
+
 static void damage_in_any_of_them_is_found(void **state)
 {
 	static const size_t counts[] = { 1000, NUMBERS };
@@ -345,6 +379,8 @@ UNIT_SUITE(test_mean)
 		cmocka_unit_test_setup_teardown(
 			means_of_any_length_are_the_same_with_any_number_of_threads, setup,
 			teardown),
+		cmocka_unit_test_setup_teardown(means_of_many_are_the_same_as_those_of_few, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(damage_in_any_of_them_is_found, setup, teardown),
 		cmocka_unit_test_setup_teardown(bytes_behind_the_last_number_are_those_of_the_last,
 						setup, teardown),
