@@ -7,7 +7,9 @@
  * Unless the caller says which tensors, those that a cast would harm without a word are left: an
  * optimizer's, whose counters and tiny moments narrow types cannot hold, and tensors without a
  * dimension. Weights come first: what shares a storage with a weight is cast with it. That is
- * known only after a look at all tensors, so there is a walk before (find_needed()).
+ * known only after a look at all tensors; and so is it if the object that says the dtype of a
+ * DTensor is that of a tensor that is left, too, in which case each of the others gets one of its
+ * own (own_spec()). Where there was such news, all begins anew (walk_until_known()).
  *
  * One walk parses all tensors and notes, for each storage, how it is used (note_use()). On the
  * way it changes what else names the dtype of a wanted tensor: arguments of some rebuild calls,
@@ -24,6 +26,7 @@
 #include "model/model.h"
 #include "model/optimizers.h"
 #include "model/patterns.h"
+#include "model/state_dict.h"
 #include "model/walk.h"
 
 #include <ckpt/edit.h>
@@ -35,10 +38,12 @@
 struct use {
 	enum ckpt_dtype dtype; /* as its tensors take it */
 	const char *first;     /* a tensor that uses it */
-	bool wanted, unwanted, mixed;
+	bool wanted, unwanted, left, mixed;
 	bool alone;  /* it stands in the checkpoint without a tensor around it, too */
 	bool needed; /* by a weight: all that share it are cast, too */
 };
+
+enum { OF_CHOSEN = 1, OF_OTHERS = 2, OF_BOTH = 3 };
 
 struct caster {
 	const struct ckpt_model *from;
@@ -46,14 +51,18 @@ struct caster {
 	enum ckpt_dtype dtype;
 	struct ckpt_cast_options o;
 	struct ckpt_patterns only, except;
-	struct use *uses;    /* by storage */
-	bool finding_needed; /* the first walk, which notes that and nothing else */
+	struct use *uses; /* by storage */
 	struct ckpt_optimizers optimizers;
 	int of_optimizer; /* the value that the walk is at */
-	/* by id: objects that tell the dtype of chosen (1) or other (2) tensors */
+	/* by id: objects that tell the dtype of chosen (1) or other (2) tensors, or of both (3) */
 	uint8_t *dtype_holders;
-	size_t tensor_depth; /* inside a tensor as long as the walk is deeper */
-	bool chosen;	     /* that tensor */
+	const struct ckpt_value *
+		*own_specs;	       /* by id of a DTensorSpec of both: that of the chosen */
+	bool news;		       /* a storage is needed, or a holder is of both */
+	size_t tensor_depth;	       /* inside a tensor as long as the walk is deeper */
+	bool chosen, left;	       /* that tensor; LEFT: for what it is */
+	const struct ckpt_value *spec; /* of that tensor, which got its own in its place, or NULL */
+	size_t spec_depth;	       /* inside of SPEC as long as the walk is deeper */
 	char *tensor_name;
 	struct ckpt_edit_report report;
 };
@@ -83,8 +92,8 @@ static bool is_left(struct caster *c, const struct ckpt_tensor *t)
 
 	if (is_for_all(c) || (!c->of_optimizer && t->ndim))
 		return false;
-	return c->finding_needed || !ckpt_tensor_stored(c->from, t, c->to->arena, &stored) ||
-	       stored.storage < 0 || !c->uses[stored.storage].needed;
+	return !ckpt_tensor_stored(c->from, t, c->to->arena, &stored) || stored.storage < 0 ||
+	       !c->uses[stored.storage].needed;
 }
 
 /* ---- what else names the dtype of a tensor ---- */
@@ -125,6 +134,113 @@ static int change_argument(struct caster *c, const struct ckpt_value *original, 
 	copy->u.seq.items[i] = new_dtype(c);
 	if (!copy->u.seq.items[i])
 		return ckpt_arena_fail(c->to->arena, err);
+	return ckpt_model_replace(c->to, copy, err);
+}
+
+/* A new object like CALL, with the arguments and the state given. */
+static const struct ckpt_value *copy_call(struct caster *c, const struct ckpt_value *v,
+					  const struct ckpt_value *args,
+					  const struct ckpt_value *state)
+{
+	struct ckpt_value *copy = ckpt_model_new_value(c->to, CKPT_CALL);
+	struct ckpt_call *call = ckpt_arena_alloc(c->to->arena, sizeof(*call));
+
+	if (!copy || !call)
+		return NULL;
+	*call = *v->u.call;
+	call->args = args;
+	call->state = state;
+	copy->u.call = call;
+	return copy;
+}
+
+/* A dict or tuple like V, with ITEM in place of the one at I. COPY: what it is to be. */
+static const struct ckpt_value *copy_seq(struct caster *c, const struct ckpt_value *v, uint32_t i,
+					 const struct ckpt_value *item, struct ckpt_value *copy)
+{
+	if (!copy || !item)
+		return NULL;
+	copy->u.seq = (struct ckpt_seq){ 0 };
+	if (!ckpt_seq_add_many(c->to->arena, &copy->u.seq, v->u.seq.items, v->u.seq.count))
+		return NULL;
+	copy->u.seq.items[i] = item;
+	return copy;
+}
+
+/* Where the value of KEY is in a dict of attributes; 0: nowhere. */
+static uint32_t place_of(const struct ckpt_value *dict, const char *key)
+{
+	if (dict->kind != CKPT_DICT)
+		return 0;
+	for (uint32_t i = 0; i + 1 < dict->u.seq.count && i < 2 * CKPT_MOST_ATTRIBUTES; i += 2)
+		if (ckpt_value_is_str(dict->u.seq.items[i], key))
+			return i + 1;
+	return 0;
+}
+
+static bool is_of_both(const struct caster *c, const struct ckpt_value *v)
+{
+	return v->id && v->id < c->from->next_id && c->dtype_holders[v->id] == OF_BOTH;
+}
+
+/*
+ * A spec like SPEC with the new dtype, or NULL: it has another form, or there is no memory. Its
+ * state is a dict with `tensor_meta`, a TensorMeta(shape, stride, dtype).
+ */
+static const struct ckpt_value *make_spec(struct caster *c, const struct ckpt_value *spec,
+					  bool *has_form)
+{
+	const struct ckpt_value *state = spec->u.call->state, *meta, *args;
+	uint32_t i;
+
+	state = state ? ckpt_model_now(c->from, state) : NULL;
+	i = state ? place_of(state, "tensor_meta") : 0;
+	meta = i ? ckpt_model_now(c->from, state->u.seq.items[i]) : NULL;
+	args = meta && meta->kind == CKPT_CALL ? ckpt_model_now(c->from, meta->u.call->args) : NULL;
+	*has_form = args && args->kind == CKPT_TUPLE && args->u.seq.count == 3 &&
+		    ckpt_model_now(c->from, args->u.seq.items[2])->kind == CKPT_GLOBAL;
+	if (!*has_form)
+		return NULL;
+	args = copy_seq(c, args, 2, new_dtype(c), ckpt_model_new_value(c->to, CKPT_TUPLE));
+	meta = args ? copy_call(c, meta, args, meta->u.call->state) : NULL;
+	state = copy_seq(c, state, i, meta, ckpt_model_new_value(c->to, CKPT_DICT));
+	return state ? copy_call(c, spec, spec->u.call->args, state) : NULL;
+}
+
+/*
+ * The spec of a chosen DTensor says the dtype of one that is not, too: let it have its own, as do
+ * the others that are chosen and have that spec.
+ */
+static int own_spec(struct caster *c, const struct ckpt_tensor *t, struct ckpt_error *err)
+{
+	const struct ckpt_value *holder = t->attributes, *spec = NULL;
+	struct ckpt_value *copy;
+	bool has_form = false;
+	uint32_t i = 0;
+
+	if (holder && holder->kind == CKPT_TUPLE && holder->u.seq.count == 2)
+		holder = ckpt_model_now(c->from, holder->u.seq.items[1]);
+	if (holder)
+		i = place_of(holder, "_spec");
+	if (i)
+		spec = ckpt_model_now(c->from, holder->u.seq.items[i]);
+	if (!spec || spec->kind != CKPT_CALL || !is_of_both(c, spec) || !holder->id)
+		return 0;
+	if (!c->own_specs)
+		c->own_specs = calloc(c->from->next_id + (size_t)1, sizeof(*c->own_specs));
+	if (!c->own_specs)
+		return ckpt_fail_nomem(err);
+	if (!c->own_specs[spec->id]) {
+		c->own_specs[spec->id] = make_spec(c, spec, &has_form);
+		if (!has_form) /* check_shared() says so */
+			return 0;
+	}
+	copy = ckpt_arena_alloc(c->to->arena, sizeof(*copy));
+	if (copy)
+		*copy = *holder;
+	if (!copy_seq(c, holder, i, c->own_specs[spec->id], copy))
+		return ckpt_arena_fail(c->to->arena, err);
+	c->spec = spec;
 	return ckpt_model_replace(c->to, copy, err);
 }
 
@@ -185,31 +301,32 @@ static void note_use(struct caster *c, const struct ckpt_tensor *t)
 		use->first = c->tensor_name;
 	use->dtype = t->dtype;
 	use->wanted |= wanted;
-	use->unwanted |= !wanted;
+	use->left |= c->left;
+	use->unwanted |= !wanted && !c->left;
 }
 
 /* A tensor that is not inside of another. */
 static int begin_tensor(struct caster *c, const struct ckpt_walk_step *step,
 			const struct ckpt_tensor *t, struct ckpt_error *err)
 {
-	bool could = ckpt_dtype_is_floating(t->dtype) && t->dtype != c->dtype, left;
+	bool could = ckpt_dtype_is_floating(t->dtype) && t->dtype != c->dtype;
 	int named = is_chosen(c, step->name, err);
 
 	if (named < 0)
 		return named;
-	left = could && named && is_left(c, t);
+	c->left = could && named && is_left(c, t);
 	c->tensor_depth = step->depth;
-	c->chosen = could && named && !left && is_castable(t);
-	if (c->finding_needed)
-		return 0;
-	c->report.optimizer_left += left && c->of_optimizer;
-	c->report.scalars_left += left && !c->of_optimizer;
+	c->spec = NULL;
+	c->spec_depth = SIZE_MAX;
+	c->chosen = could && named && !c->left && is_castable(t);
+	c->report.optimizer_left += c->left && c->of_optimizer;
+	c->report.scalars_left += c->left && !c->of_optimizer;
 	c->tensor_name = ckpt_arena_copy(c->to->arena, step->name, step->name_len);
 	if (!c->tensor_name)
 		return ckpt_arena_fail(c->to->arena, err);
 	c->report.tensors_cast += c->chosen;
-	c->report.tensors_left += could && named && !left && !is_castable(t);
-	return 0;
+	c->report.tensors_left += could && named && !c->left && !is_castable(t);
+	return c->chosen ? own_spec(c, t, err) : 0;
 }
 
 /* What DTensors say of their dtype may be one object for several of them. */
@@ -224,16 +341,24 @@ static bool has_dtype(const struct ckpt_value *v)
 static int check_shared(struct caster *c, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	const struct ckpt_value *v = step->value;
+	uint8_t is = c->chosen ? OF_CHOSEN : OF_OTHERS;
 	char shown[160];
-	uint8_t is = c->chosen ? 1 : 2;
 
-	if (c->tensor_depth == SIZE_MAX || !v->id || v->id >= c->from->next_id || !has_dtype(v))
+	if (v == c->spec)
+		c->spec_depth = step->depth;
+	if (c->tensor_depth == SIZE_MAX || c->spec_depth != SIZE_MAX || !v->id ||
+	    v->id >= c->from->next_id || !has_dtype(v))
 		return 0;
-	if (c->dtype_holders[v->id] && c->dtype_holders[v->id] != is)
+	if (is_of_both(c, v) && c->chosen)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "'%s' is shared by tensors of which only some are to be cast",
 				 ckpt_escape(shown, sizeof(shown), step->name, step->name_len));
-	c->dtype_holders[v->id] = is;
+	if (c->dtype_holders[v->id] && c->dtype_holders[v->id] != is && !is_of_both(c, v)) {
+		c->dtype_holders[v->id] = OF_BOTH;
+		c->news = true;
+	} else if (!is_of_both(c, v)) {
+		c->dtype_holders[v->id] = is;
+	}
 	return 0;
 }
 
@@ -245,6 +370,8 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 
 	if (step->depth <= c->tensor_depth)
 		c->tensor_depth = SIZE_MAX;
+	if (step->depth <= c->spec_depth)
+		c->spec_depth = SIZE_MAX;
 	if (!is_for_all(c))
 		c->of_optimizer = ckpt_optimizers_visit(&c->optimizers, step, err);
 	if (c->of_optimizer < 0)
@@ -254,7 +381,7 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 		c->uses[ckpt_storage_of(step->value)].alone = true;
 	if (step->value->kind != CKPT_CALL)
 		return CKPT_WALK_ENTER;
-	rc = c->finding_needed ? 0 : check_shared(c, step, err);
+	rc = check_shared(c, step, err);
 	if (rc < 0)
 		return rc;
 	is_tensor = ckpt_tensor_parse(c->from, step->value, c->to->arena, &t, err);
@@ -262,37 +389,59 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 		return is_tensor;
 	if (is_tensor && c->tensor_depth == SIZE_MAX)
 		rc = begin_tensor(c, step, &t, err);
-	if (c->finding_needed) {
-		if (rc == 0 && is_tensor && t.storage >= 0)
-			c->uses[t.storage].needed |= c->chosen;
-		return rc < 0 ? rc : CKPT_WALK_ENTER;
-	}
 	if (rc == 0 && is_tensor && t.storage >= 0)
 		note_use(c, &t);
-	if (rc == 0 && c->tensor_depth != SIZE_MAX && c->chosen)
+	if (rc == 0 && c->tensor_depth != SIZE_MAX && c->spec_depth == SIZE_MAX && c->chosen)
 		rc = change_dtypes_of(c, step->value, err);
 	return rc < 0 ? rc : CKPT_WALK_ENTER;
 }
 
 static int walk(struct caster *c, struct ckpt_error *err)
 {
-	int rc = ckpt_model_walk(c->from, visit_value, c, err);
+	int rc = ckpt_model_derive(c->from, &c->to, err);
 
+	c->news = false;
+	c->tensor_depth = c->spec_depth = SIZE_MAX;
+	c->report = (struct ckpt_edit_report)CKPT_EDIT_REPORT_INIT;
+	if (rc == 0)
+		rc = ckpt_model_walk(c->from, visit_value, c, err);
 	ckpt_optimizers_clear(&c->optimizers);
-	c->tensor_depth = SIZE_MAX;
+	for (uint32_t i = 0; rc == 0 && i < c->from->storage_count; i++) {
+		struct use *use = &c->uses[i];
+
+		if (use->wanted && use->left && !use->needed)
+			use->needed = c->news = true;
+	}
 	return rc;
 }
 
-static int find_needed(struct caster *c, struct ckpt_error *err)
+/* What the walk before found out stays known; all else goes, names and values with the model. */
+static void forget(struct caster *c)
 {
-	int rc;
+	for (uint32_t i = 0; i < c->from->storage_count; i++)
+		c->uses[i] = (struct use){ .needed = c->uses[i].needed };
+	for (uint32_t i = 0; i < c->from->next_id; i++)
+		if (c->dtype_holders[i] != OF_BOTH)
+			c->dtype_holders[i] = 0;
+	free(c->own_specs);
+	c->own_specs = NULL;
+	ckpt_close(c->to);
+	c->to = NULL;
+}
 
-	if (is_for_all(c))
-		return 0;
-	c->finding_needed = true;
-	rc = walk(c, err);
-	c->finding_needed = false;
-	memset(c->dtype_holders, 0, c->from->next_id);
+static int walk_until_known(struct caster *c, struct ckpt_error *err)
+{
+	enum { MOST_WALKS = 8 };
+	int rc = walk(c, err);
+
+	for (int i = 1; rc == 0 && c->news; i++) {
+		if (i == MOST_WALKS)
+			return ckpt_fail(
+				err, CKPT_E_UNSUPPORTED,
+				"tensors of which only some are to be cast share too much");
+		forget(c);
+		rc = walk(c, err);
+	}
 	return rc;
 }
 
@@ -349,7 +498,7 @@ static int cast_storages(struct caster *c, struct ckpt_error *err)
 			return fail_shared(c, use, "a storage that stands by itself", err);
 		if (use->mixed)
 			return fail_shared(c, use, "a tensor of another dtype", err);
-		if (use->unwanted)
+		if (use->unwanted || use->left)
 			return fail_shared(c, use, "a tensor that is not to be cast", err);
 		rc = ckpt_model_own_storages(c->to, err);
 		if (rc == 0)
@@ -418,11 +567,7 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 	if (rc == 0 && (!c.uses || !c.dtype_holders))
 		rc = ckpt_fail_nomem(err);
 	if (rc == 0)
-		rc = ckpt_model_derive(model, &c.to, err);
-	if (rc == 0)
-		rc = find_needed(&c, err);
-	if (rc == 0)
-		rc = walk(&c, err);
+		rc = walk_until_known(&c, err);
 	if (rc == 0)
 		rc = cast_storages(&c, err);
 	if (rc == 0)
@@ -431,6 +576,7 @@ int ckpt_cast(const struct ckpt_model *model, const char *dtype,
 		unmatched = ckpt_patterns_unmatched(&c.except);
 	free(c.uses);
 	free(c.dtype_holders);
+	free(c.own_specs);
 	ckpt_patterns_clear(&c.only);
 	ckpt_patterns_clear(&c.except);
 	if (rc < 0) {

@@ -15,9 +15,10 @@
 #include <string.h>
 
 enum {
-	HAS_GROUPS = 1, /* "state" and "param_groups" behind it are an optimizer's */
-	ALL = 2,	/* and so is everything behind it */
-	MOST_PARTS = 64 /* of a name that are looked at: a hostile one has very many dots */
+	HAS_GROUPS = 1,	 /* "state" and "param_groups" behind it are an optimizer's */
+	ALL = 2,	 /* and so is everything behind it */
+	MOST_PARTS = 64, /* of a name that are looked at: a hostile one has very many dots */
+	MOST_LEVELS = 16 /* optimizers inside of each other: every value is held against all */
 };
 
 struct ckpt_optimizers_level {
@@ -160,7 +161,8 @@ int ckpt_optimizers_visit(struct ckpt_optimizers *o, const struct ckpt_walk_step
 		if (step->name_len >= o->levels[i].below)
 			told = is_told(&o->levels[i], step->name + o->levels[i].below,
 				       step->name_len - o->levels[i].below);
-	pairs = step->seen || told ? NULL : ckpt_value_pairs(step->value);
+	pairs = step->seen || told || o->count == MOST_LEVELS ? NULL
+							      : ckpt_value_pairs(step->value);
 	if (pairs)
 		rc = read_keys(o, step, pairs, err);
 	return rc < 0 ? rc : told;

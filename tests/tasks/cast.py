@@ -55,6 +55,21 @@ def counted(ckpt, command, work, dtype):
     return 1, []
 
 
+def dtensors(ckpt, command, work):
+    """Where torch has DTensors: those that are cast and those that are not may have one DTensorSpec."""
+    if run(*command.split(), "cast_dtensor.py", "make", "dtensors.pt", cwd=work).returncode:
+        return 0, []
+    right, wrong = 0, []
+    for how, options in ("weights", []), ("moments", ["--only", "*.exp_avg*"]):
+        done = run(ckpt, "cast", "bf16", *options, "dtensors.pt", how + ".pt", cwd=work)
+        told = run(*command.split(), "cast_dtensor.py", "judge", how, "dtensors.pt", how + ".pt", cwd=work)
+        if told.stdout == "right\n":
+            right += 1
+        else:
+            wrong.append("DTensors, %s: %s %s %s" % (how, done.stderr, told.stdout, told.stderr[-1000:]))
+    return right, wrong
+
+
 def check(ckpt, command, work):
     for script in glob.glob(os.path.join(HERE, "cast_*.py")):
         shutil.copy(script, work)
@@ -82,7 +97,8 @@ def check(ckpt, command, work):
     for target in ("float16", "bfloat16") + (("float8_e5m2",) if "version 2." in made.stdout else ()):
         found = counted(ckpt, command, work, target)
         right, wrong = right + found[0], wrong + found[1]
-    return right, wrong
+    found = dtensors(ckpt, command, work)
+    return right + found[0], wrong + found[1]
 
 
 if __name__ == "__main__":
