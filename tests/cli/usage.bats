@@ -25,10 +25,12 @@ hint: 'ckpt info FILE' shows what is in a file, 'ckpt ls FILE' its tensors, 'ckp
 hint: no: "* ]]
 	local count=0 known
 	known=" $(commands | tr '\n' ' ')"
+	# shellcheck disable=SC2013  # words
 	for word in $(sed -n 's/.*" \([a-z0-9 -]*\) ".*/\1/p' "$CKPT_SOURCE_DIR/tools/other_words.c"); do
 		[[ $known != *" $word "* ]] || { echo "$word is a command" >&2; return 1; }
 		ckpt "$word"
 		[[ $status = 64 && $stderr = *"hint: "* && $stderr != *"did you mean"* && $stderr != *"lists the commands" ]]
+		# shellcheck disable=SC2013  # words
 		for name in $(grep -o "ckpt [a-z][a-z-]* " <<<"${stderr#*hint: }" | cut -d ' ' -f 2); do
 			[[ $name = adds || $name = uses || $name = runs || $name = downloads || $known = *" $name "* ]] ||
 				{ echo "no command $name" >&2; return 1; }
