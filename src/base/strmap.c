@@ -253,7 +253,7 @@ uint64_t *ckpt_strmap_insert(struct ckpt_strmap *map, const char *key, size_t le
 	*was_there = *place != 0;
 	if (!*place) {
 		if (map->count == map->room &&
-		    !resize_entries(map, map->room ? map->room + map->room / 2 : 8))
+		    !resize_entries(map, map->room < 8 ? 8 : map->room + map->room / 2))
 			return NULL;
 		map->entries[map->count++] =
 			(struct ckpt_strmap_entry){ key, (uint32_t)len, hash, value };
