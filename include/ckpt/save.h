@@ -180,7 +180,7 @@ struct ckpt_save_report {
 	uint64_t cloned, aliased; /* tensors that share bytes with one that was written before */
 	uint32_t shards;	  /* files of a set; 0: a single file, or another directory */
 	uint64_t arrays;	  /* "npz", "npy": how many were written */
-	uint64_t dead;		  /* in place: bytes of the file that nothing refers to now */
+	uint64_t dead;		  /* in place: whole blocks of the file that nothing refers to now, in bytes */
 	uint64_t freed;		  /* CKPT_SAVE_FREE: bytes that the file takes less on the disk */
 };
 #define CKPT_SAVE_REPORT_INIT \

@@ -418,7 +418,7 @@ static void report_dead(struct job *j, struct ckpt_save_report *report)
 
 	if (find_dead(j, CKPT_ZIP_SMALL_GAP, &gaps, &count, NULL) == 0)
 		for (size_t i = 0; i < count; i++)
-			report->dead += gaps[i].len;
+			report->dead += ckpt_zip_gap_on_disk(j->tz->zip->source, &gaps[i]);
 	free(gaps);
 }
 

@@ -97,8 +97,7 @@ int ckpt_zip_gaps(struct ckpt_zip *zip, const bool *keep, uint64_t end, uint64_t
 	return rc;
 }
 
-/* Bytes of whole blocks of a gap that are no hole. */
-static uint64_t data_in(const struct ckpt_source *source, const struct ckpt_zip_gap *gap)
+uint64_t ckpt_zip_gap_on_disk(const struct ckpt_source *source, const struct ckpt_zip_gap *gap)
 {
 	uint64_t at = (gap->off + BLOCK_ON_DISK - 1) / BLOCK_ON_DISK * BLOCK_ON_DISK, end = (gap->off + gap->len) / BLOCK_ON_DISK * BLOCK_ON_DISK, data_end, nbytes = 0;
 
@@ -116,7 +115,7 @@ int ckpt_zip_dead_nbytes(struct ckpt_zip *zip, uint64_t *out, uint64_t *on_disk,
 	*out = *on_disk = 0;
 	for (size_t i = 0; i < count; i++) {
 		*out += gaps[i].len;
-		*on_disk += data_in(zip->source, &gaps[i]);
+		*on_disk += ckpt_zip_gap_on_disk(zip->source, &gaps[i]);
 	}
 	free(gaps);
 	return rc;

@@ -24,6 +24,9 @@ struct ckpt_zip_gap {
  */
 int ckpt_zip_gaps(struct ckpt_zip *zip, const bool *keep, uint64_t end, uint64_t least, struct ckpt_zip_gap **out, size_t *count, struct ckpt_error *err);
 
+/* Bytes of whole blocks of GAP that are no hole. */
+uint64_t ckpt_zip_gap_on_disk(const struct ckpt_source *source, const struct ckpt_zip_gap *gap);
+
 /* All of them together, of the file as it is; ON_DISK: of whole blocks that are no holes. */
 int ckpt_zip_dead_nbytes(struct ckpt_zip *zip, uint64_t *out, uint64_t *on_disk, struct ckpt_error *err);
 

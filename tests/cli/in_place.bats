@@ -138,7 +138,7 @@ blocks() {
 	cp large.pt freed.pt
 	before=$(blocks large.pt)
 	ckpt select -i --drop b large.pt; want 0
-	[[ $output = *", 1.0M are dead bytes now (--free gives them back)" ]]
+	[[ $output =~ ", "[0-9.]+[KM]" are dead bytes now (--free gives them back)"$ ]]
 	[ "$(blocks large.pt)" -ge "$before" ]
 	"$CKPT" info large.pt | grep -Eq '^dead bytes  1.0M, of which the disk has (1.0M|[0-9]{3,4}K): edits in place left them'
 	"$CKPT" info --json large.pt | grep -Eq '"dead_nbytes":100[0-9]*,"dead_on_disk":[0-9]{6}'
@@ -157,6 +157,8 @@ blocks() {
 	"$CKPT" info freed.pt | grep -q '^dead bytes  1.0M, of which the disk has none'
 	ckpt compact -i --free freed.pt
 	[ "$status" = 1 ]
+	ckpt rename -i -e s/a/c/ freed.pt; want 0
+	[[ $output != *"dead bytes"* ]]
 	rm large.pt freed.pt small.pt
 	want_files
 }
