@@ -4,7 +4,7 @@
     CKPT_PYTHON='...' python3 tests/crash/run.py LOG_IN_PLACE [SUBSETS]
 
 LOG_IN_PLACE (log_in_place.c) writes down what an edit writes and syncs. Between two syncs the disk may have any part of
-the writes, torn at sectors of 512 bytes. For every such interval all prefixes and SUBSETS random parts (200) are
+the writes, torn at sectors of 512 bytes. For every such interval all prefixes and SUBSETS random parts (24, with CKPT_TEST_LONG=1 200) are
 put together, and each generation of real torch loads them. CKPT_TEST_DIR: where to work.
 """
 
@@ -158,7 +158,7 @@ def main():
         return 77
     commands = [part for part in os.environ["CKPT_PYTHON"].split(";") if part.strip()]
     tool = os.path.abspath(sys.argv[1])
-    subsets = int(sys.argv[2]) if len(sys.argv) > 2 else 200 if os.environ.get("CKPT_TEST_LONG") == "1" else 36
+    subsets = int(sys.argv[2]) if len(sys.argv) > 2 else 200 if os.environ.get("CKPT_TEST_LONG") == "1" else 24
     base = os.environ.get("CKPT_TEST_DIR") or "."
     os.makedirs(base, exist_ok=True)
     random.seed(1)
