@@ -226,7 +226,7 @@ class Why(files.BadFileTest):
                 self.assertEqual([c["id"] for c in causes], ["prefix"])
                 if not line:
                     self.assertEqual([way["kind"] for way in mends], ["advice"])
-                    self.assertIn("would both be named 'a", mends[0]["text"])
+                    self.assertIn("no edit makes the names plain: ", mends[0]["text"])
                     continue
                 out = path[:-3] + "-mended.pt"
                 self.assertEqual(mends[0]["text"], line.replace("IN", path).replace("OUT", out))
