@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `ckpt average`: reads the options, opens all inputs, and hands them to ckpt_average().
+ *
+ * What must stay true: OUT is none of the inputs, and nothing is written before all of them fit each
+ * other.
+ */
 #include "edit.h"
 #include "json.h"
 

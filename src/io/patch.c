@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An existing file that is changed in place: written to, cut, given holes.
+ *
+ * What must stay true: it is the very file that was read, nobody else patches it meanwhile (flock), and
+ * a file with several names, or behind a link, is touched only where the caller allows it. Nothing is
+ * undone here: who writes chooses an order in which every moment is a whole file.
+ */
 #include "io/patch.h"
 
 #include "io/fault.h"

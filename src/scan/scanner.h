@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of one scan, from a file down to the pickles in the files in it: what was found, what may
+ * still be looked at, and where. The parts of the scan share it; what one pickle needs alone is in
+ * walk.h.
+ *
+ * What must stay true: budgets only shrink, so that time and memory are bounded whatever lies in what;
+ * a finding only makes the verdict worse; whoever enters a record puts WHERE, DEPTH and the flags of
+ * its surroundings back.
+ */
 #ifndef CKPT_SCAN_SCANNER_H
 #define CKPT_SCAN_SCANNER_H
 

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Casts of blocks of numbers with AVX2 and F16C, chosen at run time.
+ *
+ * What must stay true: every result has the bits that the plain kernels give (cast_plain.c), NaN,
+ * denormals and ties included; a block may have any length, and its tail goes the plain way.
+ */
 #include "tensor/cast_kernels.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the parts of `why` share: the state dicts of a file, the causes that were found, and the ways out
+ * that are printed for them.
+ *
+ * What must stay true: a way out is a command that runs as it stands, or advice in words; none is
+ * offered that would run what the file says, or that leaves a part of the keys as they were.
+ */
 #ifndef CKPT_WHY_WHY_H
 #define CKPT_WHY_WHY_H
 
