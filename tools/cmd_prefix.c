@@ -225,7 +225,7 @@ static int run_add_prefix(int argc, char **argv);
 	"A state dict is a mapping that holds a tensor, or a dict with a tensor in it,\n" \
 	"under a string key. It may be anywhere in the file. The command edits all of\n" \
 	"them; with --at, only those in the mapping of that name. Entries keep their\n" \
-	"place, and _metadata and lists of parameter names follow. OUT is, byte for byte,\n" \
+	"place, and _metadata and names in param_groups follow. OUT is, byte for byte,\n" \
 	"what torch.load, the same change and torch.save write.\n"
 
 const struct command cmd_strip_module = {
