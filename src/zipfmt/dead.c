@@ -9,6 +9,8 @@
  */
 #include "zipfmt/dead.h"
 
+#include "base/reader.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +22,9 @@ static uint16_t get16(const uint8_t *p)
 	return (uint16_t)(p[0] | p[1] << 8);
 }
 
-static uint32_t get32(const uint8_t *p)
-{
-	return (uint32_t)get16(p) | (uint32_t)get16(p + 2) << 16;
-}
-
 static uint64_t get64(const uint8_t *p)
 {
-	return get32(p) | (uint64_t)get32(p + 4) << 32;
+	return ckpt_get_u32(p) | (uint64_t)ckpt_get_u32(p + 4) << 32;
 }
 
 size_t ckpt_zip_dead_at(const char *name)
@@ -181,7 +178,7 @@ static uint64_t find_header(const struct backward *b, const char *record, uint64
 		off = data_off - len;
 		if (ckpt_source_read(b->zip->source, off, head, sizeof(head), NULL) < 0)
 			return 0;
-		if (get32(head) != SIG_LOCAL)
+		if (ckpt_get_u32(head) != SIG_LOCAL)
 			continue;
 		if (ckpt_source_read(b->zip->source, off, bytes, LOCAL_BYTES + name_len, NULL) == 0 && get16(bytes + 26) == name_len &&
 		    get16(bytes + 28) == extra && !memcmp(bytes + LOCAL_BYTES, b->name, archive_len) && bytes[LOCAL_BYTES + archive_len] == '/' &&
@@ -197,10 +194,10 @@ static uint64_t find_record(const struct backward *b, uint64_t end, unsigned len
 	uint8_t bytes[DESCRIPTOR64];
 	uint64_t size, data_off;
 
-	if (end < b->least_off + len || ckpt_source_read(b->zip->source, end - len, bytes, len, NULL) < 0 || get32(bytes) != SIG_DESCRIPTOR)
+	if (end < b->least_off + len || ckpt_source_read(b->zip->source, end - len, bytes, len, NULL) < 0 || ckpt_get_u32(bytes) != SIG_DESCRIPTOR)
 		return 0;
-	size = len == DESCRIPTOR ? get32(bytes + 8) : get64(bytes + 8);
-	if (size != (len == DESCRIPTOR ? get32(bytes + 12) : get64(bytes + 16)) || size > end - len - b->least_off)
+	size = len == DESCRIPTOR ? ckpt_get_u32(bytes + 8) : get64(bytes + 8);
+	if (size != (len == DESCRIPTOR ? ckpt_get_u32(bytes + 12) : get64(bytes + 16)) || size > end - len - b->least_off)
 		return 0;
 	data_off = end - len - size;
 	if (is_zero(b, data_off, size))
