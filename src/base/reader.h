@@ -16,10 +16,20 @@ struct ckpt_reader {
 	bool bad;
 };
 
-/* Four bytes, little-endian, at a place that was checked. */
+/* Little-endian numbers at a place that was checked. */
+static inline uint16_t ckpt_get_u16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] | p[1] << 8);
+}
+
 static inline uint32_t ckpt_get_u32(const uint8_t *p)
 {
 	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+static inline uint64_t ckpt_get_u64(const uint8_t *p)
+{
+	return ckpt_get_u32(p) | (uint64_t)ckpt_get_u32(p + 4) << 32;
 }
 
 static inline const uint8_t *ckpt_read_bytes(struct ckpt_reader *r, size_t len)

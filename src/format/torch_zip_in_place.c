@@ -7,7 +7,7 @@
  *   1. Write 98 bytes after the end of the file, in one sector: a copy of the old end records.
  *   2. Write the new data.pkl and a directory with it between the old end and the copy.
  *   3. Switch: write the new end records over the copy.
- *   4. Mark and wipe what nobody refers to any more.
+ *   4. Mark and wipe what nobody refers to any more, the old directory last.
  *
  * Or, where there is room for the new end before the one of now, in what earlier edits have left
  * behind (so that the file does not grow with each of them):
@@ -21,6 +21,10 @@
  * was (zipfmt/dead.h); a record is wiped only if the new directory does not have it and no other
  * record reaches into it (ckpt_zip_locate_all).
  *
+ * An edit that was killed before its switch leaves the copy, and maybe metadata in front of it: the next
+ * one begins where the archive ended before, and cuts the copy off or writes beyond it. One that was
+ * killed behind its switch leaves the old metadata: the next one first takes step 4 for it (take_back()).
+ *
  * After 1 the copy ends the file, and readers find the old directory through it. (A tail of
  * zeros, which extending the file first would leave, is not read by torch past 64 KiB.)
  */
@@ -30,7 +34,7 @@
 #include "io/patch.h"
 #include "io/sink.h"
 #include "resave/resave.h"
-#include "zipfmt/dead.h"
+#include "zipfmt/killed.h"
 #include "zipfmt/serialization_id.h"
 #include "zipfmt/tail.h"
 
@@ -174,6 +178,21 @@ static bool is_of_every_edit(const struct job *j, const struct ckpt_zip_entry *e
 	return !strcmp(name, "data.pkl") || !strcmp(name, ".data/serialization_id");
 }
 
+/* Where the metadata begin that the last edit in place wrote: behind all other records. */
+static bool find_first_of_edit(const struct job *j, uint64_t *first)
+{
+	const struct ckpt_zip *zip = j->tz->zip;
+
+	*first = zip->directory_off;
+	for (uint32_t i = 0; i < zip->count; i++)
+		if (is_of_every_edit(j, &zip->entries[i]) && zip->entries[i].header_off < *first)
+			*first = zip->entries[i].header_off;
+	for (uint32_t i = 0; i < zip->count; i++)
+		if (!is_of_every_edit(j, &zip->entries[i]) && zip->entries[i].header_off >= *first)
+			return false;
+	return *first > 0;
+}
+
 /*
  * Where the tail could begin if it is to end before the records that the last edit in place wrote,
  * and behind all that is kept. No storage may lie behind that, since the file will end there: who
@@ -182,26 +201,19 @@ static bool is_of_every_edit(const struct job *j, const struct ckpt_zip_entry *e
 static int find_room(struct job *j, uint64_t *start, uint64_t *end, struct ckpt_error *err)
 {
 	const struct ckpt_zip *zip = j->tz->zip;
-	uint64_t kept_end = LONGEST_DESCRIPTOR, first = zip->directory_off, nbytes = 0, most = j->tail.ends_off + sizeof(j->tail.new_ends) - j->tail.start;
+	uint64_t kept_end = LONGEST_DESCRIPTOR, first, nbytes = 0, most = j->tail.ends_off + sizeof(j->tail.new_ends) - j->tail.start;
 	int rc;
 
+	if (!find_first_of_edit(j, &first))
+		return 0;
 	for (uint32_t i = 0; i < zip->count; i++) {
 		const struct ckpt_zip_entry *e = &zip->entries[i];
 		uint64_t e_end = e->data_off + e->csize + LONGEST_DESCRIPTOR;
 
 		if (j->keep[i])
 			kept_end = e_end > kept_end ? e_end : kept_end;
-		else if (is_of_every_edit(j, e) && e->header_off < first)
-			first = e->header_off;
-	}
-	for (uint32_t i = 0; i < zip->count; i++) {
-		const struct ckpt_zip_entry *e = &zip->entries[i];
-
-		if (e->header_off < first)
-			continue;
-		if (j->keep[i] || !is_of_every_edit(j, e))
-			return 0;
-		nbytes += e->data_off + e->csize - e->header_off + SPARE;
+		if (e->header_off >= first)
+			nbytes += e->data_off + e->csize - e->header_off + SPARE;
 	}
 	if (kept_end >= first || zip->directory_off - first > nbytes)
 		return 0;
@@ -214,6 +226,32 @@ static int find_room(struct job *j, uint64_t *start, uint64_t *end, struct ckpt_
 	return rc < 0 ? rc : first - *start + SPARE >= most;
 }
 
+static int make_tail_at(struct job *j, uint64_t start, struct ckpt_error *err)
+{
+	ckpt_zip_tail_clear(&j->tail);
+	return ckpt_zip_tail_make(j->tz->zip, j->keep, start, &j->layout, j->bytes, &j->tail, err);
+}
+
+/* Behind the archive; where an edit that was killed has appended a copy of its end records, before that. */
+static int make_outer_tail(struct job *j, struct ckpt_error *err)
+{
+	uint64_t size = ckpt_source_size(j->tz->zip->source), end = ckpt_zip_end_before_copy(j->tz->zip);
+	int rc = make_tail_at(j, end, err);
+
+	j->is_inside = false;
+	if (rc == 0 && j->patch && end < size) {
+		j->is_inside = j->tail.ends_off + 2 * sizeof(j->tail.new_ends) <= size;
+		if (!j->is_inside && j->tail.ends_off < size) { /* it would lie upon that copy */
+			rc = make_tail_at(j, size, err);
+			end = size;
+		}
+	} else if (rc == 0 && end < size) { /* nobody sees the clone meanwhile, but it is not cut */
+		rc = make_tail_at(j, size, err);
+	}
+	j->tail.off = end;
+	return rc;
+}
+
 static int make_inner_tail(struct job *j, struct ckpt_error *err)
 {
 	uint64_t start, end;
@@ -221,13 +259,11 @@ static int make_inner_tail(struct job *j, struct ckpt_error *err)
 
 	if (rc <= 0)
 		return rc;
-	ckpt_zip_tail_clear(&j->tail);
-	rc = ckpt_zip_tail_make(j->tz->zip, j->keep, start, &j->layout, j->bytes, &j->tail, err);
+	rc = make_tail_at(j, start, err);
 	j->is_inside = rc == 0 && j->tail.ends_off + sizeof(j->tail.new_ends) <= end;
 	if (rc < 0 || j->is_inside)
 		return rc;
-	ckpt_zip_tail_clear(&j->tail);
-	return ckpt_zip_tail_make(j->tz->zip, j->keep, ckpt_source_size(j->tz->zip->source), &j->layout, j->bytes, &j->tail, err);
+	return make_outer_tail(j, err);
 }
 
 static int make_tail(struct job *j, struct ckpt_error *err)
@@ -245,7 +281,7 @@ static int make_tail(struct job *j, struct ckpt_error *err)
 		add_new(j, ".data/serialization_id", j->id, ID_BYTES);
 	}
 	if (rc == 0)
-		rc = ckpt_zip_tail_make(j->tz->zip, j->keep, ckpt_source_size(j->tz->zip->source), &j->layout, j->bytes, &j->tail, err);
+		rc = make_outer_tail(j, err);
 	return rc < 0 || !j->patch ? rc : make_inner_tail(j, err);
 }
 
@@ -256,14 +292,17 @@ static bool is_cancelled(const struct job *j)
 	return ckpt_cancelled(j->o->cancel);
 }
 
-/* Steps 1 and 2 of the second way. */
+/*
+ * Steps 1 and 2 of the second way. One write, so that a process that is killed leaves all of it or
+ * nothing: by its end records the next edit finds it (take_back()).
+ */
 static int write_inner_tail(struct job *j, struct ckpt_error *err)
 {
 	struct ckpt_zip_tail *t = &j->tail;
-	int rc = ckpt_patch_write(j->patch, t->start, t->body.data, t->body.len, err);
+	int rc;
 
-	if (rc == 0)
-		rc = ckpt_patch_write(j->patch, t->ends_off, t->new_ends, sizeof(t->new_ends), err);
+	ckpt_buf_add(&t->body, t->new_ends, sizeof(t->new_ends));
+	rc = t->body.bad ? ckpt_fail_nomem(err) : ckpt_patch_write(j->patch, t->start, t->body.data, t->body.len, err);
 	if (rc == 0)
 		rc = ckpt_patch_sync(j->patch, err);
 	if (rc == 0 && is_cancelled(j))
@@ -323,24 +362,62 @@ static int mark_dead(struct job *j, const struct ckpt_zip_entry *e, struct ckpt_
 	return e->name_len >= skip + CKPT_ZIP_DEAD_BYTES ? write_at(j, e->header_off + LOCAL_BYTES + skip, CKPT_ZIP_DEAD, CKPT_ZIP_DEAD_BYTES, err) : 0;
 }
 
-/* The last step: the old pickle may hold what was meant to go; the old directory would only confuse. */
+static int sync_writes(struct job *j, struct ckpt_error *err)
+{
+	return j->patch ? ckpt_patch_sync(j->patch, err) : 0;
+}
+
+/*
+ * The last step: the old pickle may hold what was meant to go; the old directory would only confuse.
+ * That goes last, since it leads the next edit to what this one could not wipe (take_back()). What lies
+ * behind a tail inside of the file was cut off.
+ */
 static int clean_up(struct job *j, struct ckpt_error *err)
 {
 	struct ckpt_zip *zip = j->tz->zip;
 	struct ckpt_zip_entry *pickle = ckpt_torch_zip_record(j->tz, "data.pkl");
-	uint64_t start = j->is_inside ? j->tail.start : UINT64_MAX;
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < zip->count; i++)
-		if (!j->keep[i] && zip->entries[i].header_off < start)
+		if (!j->keep[i] && (!j->is_inside || zip->entries[i].header_off < j->tail.start))
 			rc = mark_dead(j, &zip->entries[i], err);
-	if (j->is_inside) /* what is behind was cut off, the old pickle with it */
-		return rc;
-	if (rc == 0)
+	if (rc == 0 && (!j->is_inside || pickle->header_off < j->tail.start))
 		rc = wipe(j, pickle->data_off, pickle->csize, err);
 	if (rc == 0)
-		rc = wipe(j, zip->directory_off, j->tail.off - zip->directory_off, err);
+		rc = sync_writes(j, err);
+	if (rc == 0 && zip->directory_off < j->tail.start)
+		rc = wipe(j, zip->directory_off, j->tail.start - zip->directory_off, err);
 	return rc;
+}
+
+/*
+ * The last step of an edit before this one, that was killed or whose machine stopped. What it dropped
+ * is not looked for where a storage lies behind its metadata: no edit in place leaves that.
+ */
+static int take_back(struct job *j, struct ckpt_error *err)
+{
+	struct ckpt_zip_remains remains;
+	uint64_t first;
+	int rc;
+
+	if (!find_first_of_edit(j, &first))
+		return 0;
+	rc = ckpt_zip_find_remains(j->tz->zip, j->tz->archive_name, first, &remains, err);
+	if (rc <= 0)
+		return rc;
+	rc = 0;
+	for (size_t i = 0; rc == 0 && i < remains.mark_count; i++)
+		rc = write_at(j, remains.marks[i], CKPT_ZIP_DEAD, CKPT_ZIP_DEAD_BYTES, err);
+	if (rc == 0)
+		rc = wipe(j, remains.pickle.off, remains.pickle.len, err);
+	if (rc == 0)
+		rc = sync_writes(j, err);
+	if (rc == 0)
+		rc = wipe(j, remains.directory.off, remains.directory.len, err);
+	if (rc == 0)
+		rc = sync_writes(j, err);
+	ckpt_zip_remains_clear(&remains);
+	return ckpt_error_prefix(err, rc, "what an earlier edit left could not be wiped: ");
 }
 
 /* Between the records that are kept, before the new ones. */
@@ -381,8 +458,6 @@ static int patch(struct job *j, struct ckpt_save_report *report, struct ckpt_err
 		return rc;
 	}
 	rc = clean_up(j, err);
-	if (rc == 0)
-		rc = ckpt_patch_sync(j->patch, err);
 	if (rc < 0)
 		return ckpt_error_prefix(err, rc,
 					 "the edit is done, but what it replaced could not be wiped: ");
@@ -408,6 +483,8 @@ static int prepare(struct job *j, const char **why, struct ckpt_error *err)
 	if (rc == 0) /* a record that reaches into another must not be wiped */
 		rc = ckpt_zip_locate_all(j->tz->zip, err);
 	*why = rc == 0 ? why_rewrite(j) : NULL;
+	if (rc == 0 && !*why && j->patch && !(j->o->flags & CKPT_SAVE_DRY_RUN))
+		rc = take_back(j, err);
 	return rc == 0 && !*why ? make_tail(j, err) : rc;
 }
 
@@ -468,6 +545,8 @@ static int write_clone(struct job *j, bool *done, struct ckpt_error *err)
 	rc = write_at(j, t->start, t->body.data, t->body.len, err);
 	if (rc == 0)
 		rc = write_at(j, t->ends_off, t->new_ends, sizeof(t->new_ends), err);
+	if (rc == 0)
+		rc = take_back(j, err);
 	if (rc == 0)
 		rc = clean_up(j, err);
 	if (rc == 0)

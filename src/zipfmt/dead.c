@@ -17,37 +17,12 @@
 enum { LOCAL_BYTES = 30, DESCRIPTOR = 16, DESCRIPTOR64 = 24, BLOCK = 1 << 16, BLOCK_ON_DISK = 4096 /* as in io/patch.c */, MOST_PADDING = 4096, ID_BYTES = 40, MOST_ZEROS_OF_SIZE = 8 };
 static const uint32_t SIG_LOCAL = 0x04034B50, SIG_DESCRIPTOR = 0x08074B50;
 
-static uint16_t get16(const uint8_t *p)
-{
-	return (uint16_t)(p[0] | p[1] << 8);
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-	return ckpt_get_u32(p) | (uint64_t)ckpt_get_u32(p + 4) << 32;
-}
-
 size_t ckpt_zip_dead_at(const char *name)
 {
 	return *name == '.';
 }
 
 /* ---- gaps ---- */
-
-static int by_place(const void *a, const void *b)
-{
-	const struct ckpt_zip_entry *x = *(struct ckpt_zip_entry *const *)a, *y = *(struct ckpt_zip_entry *const *)b;
-
-	return x->header_off < y->header_off ? -1 : x->header_off > y->header_off;
-}
-
-static bool are_in_order(struct ckpt_zip_entry *const *entries, uint32_t count)
-{
-	for (uint32_t i = 1; i < count; i++)
-		if (entries[i]->header_off < entries[i - 1]->header_off)
-			return false;
-	return true;
-}
 
 /* Behind the record and its descriptor. */
 static int end_of(struct ckpt_zip *zip, struct ckpt_zip_entry *e, uint64_t *out, struct ckpt_error *err)
@@ -62,28 +37,42 @@ static int end_of(struct ckpt_zip *zip, struct ckpt_zip_entry *e, uint64_t *out,
 	return 0;
 }
 
+/*
+ * Where a gap in front of all records begins: behind the local header that is there, since a file
+ * has to begin with one. UINT64_MAX: no such header.
+ */
+static uint64_t behind_first_header(const struct ckpt_zip *zip)
+{
+	uint8_t header[LOCAL_BYTES];
+
+	if (ckpt_source_size(zip->source) < sizeof(header) || ckpt_source_read(zip->source, 0, header, sizeof(header), NULL) < 0 || ckpt_get_u32(header) != SIG_LOCAL)
+		return UINT64_MAX;
+	return sizeof(header) + (uint64_t)ckpt_get_u16(header + 26) + ckpt_get_u16(header + 28);
+}
+
 int ckpt_zip_gaps(struct ckpt_zip *zip, const bool *keep, uint64_t end, uint64_t least, struct ckpt_zip_gap **out, size_t *count, struct ckpt_error *err)
 {
-	struct ckpt_zip_entry **order = malloc((zip->count + (size_t)1) * sizeof(*order));
-	struct ckpt_zip_gap *gaps = malloc((zip->count + (size_t)1) * sizeof(*gaps));
-	uint32_t kept = 0;
+	struct ckpt_zip_entry **order = ckpt_zip_by_place(zip);
+	struct ckpt_zip_gap *gaps = malloc((zip->count + (size_t)2) * sizeof(*gaps));
+	struct ckpt_zip_entry *last = NULL;
 	int rc = order && gaps ? 0 : ckpt_fail_nomem(err);
 
 	*count = 0;
-	for (uint32_t i = 0; rc == 0 && i < zip->count; i++)
-		if (!keep || keep[i])
-			order[kept++] = &zip->entries[i];
-	if (rc == 0 && !are_in_order(order, kept))
-		qsort(order, kept, sizeof(*order), by_place);
-	for (uint32_t i = 0; rc == 0 && i < kept; i++) {
-		struct ckpt_zip_entry *e = order[i];
-		uint64_t next = i + 1 < kept ? order[i + 1]->header_off : end, at = e->header_off + LOCAL_BYTES + e->name_len + e->csize;
+	for (uint32_t i = 0; rc == 0 && i <= zip->count; i++) {
+		struct ckpt_zip_entry *e = i < zip->count ? order[i] : NULL;
+		uint64_t next = e ? e->header_off : end, at = last ? last->header_off + LOCAL_BYTES + last->name_len + last->csize : LOCAL_BYTES;
 
-		if (next <= at || next - at < CKPT_ZIP_SMALL_GAP)
+		if (e && keep && !keep[e - zip->entries])
 			continue;
-		rc = end_of(zip, e, &at, err);
-		if (rc == 0 && next > at && next - at >= least)
-			gaps[(*count)++] = (struct ckpt_zip_gap){ at, next - at };
+		if (next > at && next - at >= CKPT_ZIP_SMALL_GAP) {
+			if (last)
+				rc = end_of(zip, last, &at, err);
+			else
+				at = behind_first_header(zip);
+			if (rc == 0 && next > at && next - at >= least)
+				gaps[(*count)++] = (struct ckpt_zip_gap){ at, next - at };
+		}
+		last = e;
 	}
 	free(order);
 	if (rc < 0) {
@@ -180,8 +169,8 @@ static uint64_t find_header(const struct backward *b, const char *record, uint64
 			return 0;
 		if (ckpt_get_u32(head) != SIG_LOCAL)
 			continue;
-		if (ckpt_source_read(b->zip->source, off, bytes, LOCAL_BYTES + name_len, NULL) == 0 && get16(bytes + 26) == name_len &&
-		    get16(bytes + 28) == extra && !memcmp(bytes + LOCAL_BYTES, b->name, archive_len) && bytes[LOCAL_BYTES + archive_len] == '/' &&
+		if (ckpt_source_read(b->zip->source, off, bytes, LOCAL_BYTES + name_len, NULL) == 0 && ckpt_get_u16(bytes + 26) == name_len &&
+		    ckpt_get_u16(bytes + 28) == extra && !memcmp(bytes + LOCAL_BYTES, b->name, archive_len) && bytes[LOCAL_BYTES + archive_len] == '/' &&
 		    !memcmp(bytes + LOCAL_BYTES + archive_len + 1, record, strlen(record)))
 			return off;
 	}
@@ -196,8 +185,8 @@ static uint64_t find_record(const struct backward *b, uint64_t end, unsigned len
 
 	if (end < b->least_off + len || ckpt_source_read(b->zip->source, end - len, bytes, len, NULL) < 0 || ckpt_get_u32(bytes) != SIG_DESCRIPTOR)
 		return 0;
-	size = len == DESCRIPTOR ? ckpt_get_u32(bytes + 8) : get64(bytes + 8);
-	if (size != (len == DESCRIPTOR ? ckpt_get_u32(bytes + 12) : get64(bytes + 16)) || size > end - len - b->least_off)
+	size = len == DESCRIPTOR ? ckpt_get_u32(bytes + 8) : ckpt_get_u64(bytes + 8);
+	if (size != (len == DESCRIPTOR ? ckpt_get_u32(bytes + 12) : ckpt_get_u64(bytes + 16)) || size > end - len - b->least_off)
 		return 0;
 	data_off = end - len - size;
 	if (is_zero(b, data_off, size))

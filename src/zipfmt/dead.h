@@ -18,8 +18,8 @@ struct ckpt_zip_gap {
 };
 
 /*
- * What lies between the records that KEEP (by entry; NULL: all) says are there, and between the
- * last of them and END. In the order of the file; *OUT is to be freed. Gaps of less than LEAST
+ * What lies in front of the records that KEEP (by entry; NULL: all) says are there, between them, and
+ * between the last of them and END. The local header with which the file begins is in none. In the order of the file; *OUT is to be freed. Gaps of less than LEAST
  * bytes are left out. Local headers are read only where there seems to be a gap.
  */
 int ckpt_zip_gaps(struct ckpt_zip *zip, const bool *keep, uint64_t end, uint64_t least, struct ckpt_zip_gap **out, size_t *count, struct ckpt_error *err);

@@ -322,8 +322,7 @@ static int by_header_off(const void *a, const void *b)
 	return (x->header_off > y->header_off) - (x->header_off < y->header_off);
 }
 
-/* The entries sorted by their offsets in the file; to be freed. NULL: no memory. */
-static struct ckpt_zip_entry **sort_by_offset(const struct ckpt_zip *zip)
+struct ckpt_zip_entry **ckpt_zip_by_place(const struct ckpt_zip *zip)
 {
 	struct ckpt_zip_entry **order = malloc((zip->count + (size_t)1) * sizeof(*order));
 	bool sorted = true; /* as every writer leaves them */
@@ -343,7 +342,7 @@ static struct ckpt_zip_entry **sort_by_offset(const struct ckpt_zip *zip)
  */
 static int check_overlaps(const struct ckpt_zip *zip, struct ckpt_error *err)
 {
-	struct ckpt_zip_entry **order = sort_by_offset(zip);
+	struct ckpt_zip_entry **order = ckpt_zip_by_place(zip);
 	char shown[128];
 	int rc = order ? 0 : ckpt_fail_nomem(err);
 
@@ -568,7 +567,7 @@ int ckpt_zip_locate(struct ckpt_zip *zip, struct ckpt_zip_entry *entry, struct c
 
 int ckpt_zip_locate_all(struct ckpt_zip *zip, struct ckpt_error *err)
 {
-	struct ckpt_zip_entry **order = sort_by_offset(zip);
+	struct ckpt_zip_entry **order = ckpt_zip_by_place(zip);
 	struct ckpt_window w = { 0 };
 	int rc = order ? ckpt_window_init(&w, zip->source, HEADER_WINDOW, err)
 		       : ckpt_fail_nomem(err);

@@ -70,6 +70,9 @@ bool ckpt_zip_read_zip64(const uint8_t *extra, size_t len, uint64_t *usize, uint
 /* Find a record by its full name, ignoring ASCII case as torch does. NULL: none. */
 struct ckpt_zip_entry *ckpt_zip_find(const struct ckpt_zip *zip, const char *name, size_t len);
 
+/* The entries in the order of their headers in the file; to be freed. NULL: no memory. */
+struct ckpt_zip_entry **ckpt_zip_by_place(const struct ckpt_zip *zip);
+
 /* Free the index of names, once all frequent lookups are done. Later ones take time. */
 void ckpt_zip_forget_names(struct ckpt_zip *zip);
 

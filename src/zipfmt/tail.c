@@ -12,13 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENDS_BYTES = 98, END64_BYTES = 56, LOCATOR_BYTES = 20, DIRECTORY_BYTES = 46, SECTOR = 512 };
+enum { ENDS_BYTES = CKPT_ZIP_ENDS_BYTES, END64_BYTES = 56, LOCATOR_BYTES = 20, DIRECTORY_BYTES = 46, SECTOR = 512 };
 static const uint32_t SIG_END64 = 0x06064B50, SIG_LOCATOR = 0x07064B50, SIG_END = 0x06054B50;
-
-static uint64_t get64(const uint8_t *p)
-{
-	return ckpt_get_u32(p) | (uint64_t)ckpt_get_u32(p + 4) << 32;
-}
 
 static void put64(uint8_t *p, uint64_t v)
 {
@@ -26,25 +21,29 @@ static void put64(uint8_t *p, uint64_t v)
 		p[i] = (uint8_t)(v >> 8 * i);
 }
 
-static bool read_ends(struct ckpt_zip *zip, uint8_t ends[ENDS_BYTES])
+bool ckpt_zip_read_plain_ends(const struct ckpt_source *source, uint64_t off, uint8_t ends[ENDS_BYTES], struct ckpt_zip_gap *directory)
 {
-	uint64_t size = ckpt_source_size(zip->source);
+	const uint8_t *end64 = ends, *locator = ends + END64_BYTES, *end = locator + LOCATOR_BYTES;
 
-	return size >= ENDS_BYTES &&
-	       ckpt_source_read(zip->source, size - ENDS_BYTES, ends, ENDS_BYTES, NULL) == 0;
+	if (ckpt_source_read(source, off, ends, ENDS_BYTES, NULL) < 0)
+		return false;
+	*directory = (struct ckpt_zip_gap){ ckpt_get_u64(end64 + 48), ckpt_get_u64(end64 + 40) };
+	return ckpt_get_u32(end64) == SIG_END64 && ckpt_get_u64(end64 + 4) == 44 && ckpt_get_u32(locator) == SIG_LOCATOR && ckpt_get_u64(locator + 8) == off &&
+	       ckpt_get_u32(end) == SIG_END && end[20] == 0 && end[21] == 0 && directory->off <= off && directory->len <= off - directory->off;
+}
+
+void ckpt_zip_move_ends(uint8_t ends[ENDS_BYTES], uint64_t off)
+{
+	put64(ends + END64_BYTES + 8, off); /* the locator's only number */
 }
 
 bool ckpt_zip_has_plain_ends(struct ckpt_zip *zip)
 {
-	uint64_t at = ckpt_source_size(zip->source) - ENDS_BYTES;
+	uint64_t size = ckpt_source_size(zip->source);
+	struct ckpt_zip_gap directory;
 	uint8_t ends[ENDS_BYTES];
-	const uint8_t *end64 = ends, *locator = ends + END64_BYTES, *end = locator + LOCATOR_BYTES;
 
-	return read_ends(zip, ends) && ckpt_get_u32(end64) == SIG_END64 && get64(end64 + 4) == 44 &&
-	       ckpt_get_u32(locator) == SIG_LOCATOR && get64(locator + 8) == at &&
-	       ckpt_get_u32(end) == SIG_END && end[20] == 0 && end[21] == 0 &&
-	       get64(end64 + 48) == zip->directory_off &&
-	       get64(end64 + 40) <= at - zip->directory_off;
+	return size >= ENDS_BYTES && ckpt_zip_read_plain_ends(zip->source, size - ENDS_BYTES, ends, &directory) && directory.off == zip->directory_off;
 }
 
 /* ---- the directory ---- */
@@ -115,11 +114,11 @@ int ckpt_zip_tail_make(struct ckpt_zip *zip, const bool *keep, uint64_t start, s
 	int rc;
 
 	*tail = (struct ckpt_zip_tail){ .off = ckpt_source_size(zip->source) };
-	if (!read_ends(zip, tail->old_ends))
+	if (tail->off < ENDS_BYTES || ckpt_source_read(zip->source, tail->off - ENDS_BYTES, tail->old_ends, ENDS_BYTES, NULL) < 0)
 		return ckpt_fail(err, CKPT_E_CHANGED, "the end of the file cannot be read");
 	for (uint32_t i = 0; i < zip->count; i++)
 		count += keep[i];
-	rc = put_old_entries(zip, keep, get64(tail->old_ends + 40), &directory, err);
+	rc = put_old_entries(zip, keep, ckpt_get_u64(tail->old_ends + 40), &directory, err);
 	/* the end records have to be in one sector, so that writing them is the switch */
 	for (tail->start = start; rc == 0; tail->start += 8) {
 		uint64_t most = directory.len;
@@ -144,7 +143,7 @@ int ckpt_zip_tail_make(struct ckpt_zip *zip, const bool *keep, uint64_t start, s
 		rc = put_ends(count, end, tail->ends_off - end, tail->new_ends, err);
 	if (rc < 0)
 		return rc;
-	put64(tail->old_ends + END64_BYTES + 8, tail->ends_off); /* the locator's only number */
+	ckpt_zip_move_ends(tail->old_ends, tail->ends_off);
 	return 0;
 }
 

@@ -3,19 +3,21 @@
 #define CKPT_ZIPFMT_TAIL_H
 
 #include "base/buf.h"
-#include "zipfmt/index.h"
+#include "zipfmt/dead.h"
 #include "zipfmt/layout.h"
 
 /*
  * A new end for an archive that stays where it is: new records, a directory of them and the old
  * ones that are kept, end records. What is before it does not change.
  */
+enum { CKPT_ZIP_ENDS_BYTES = 98 };
+
 struct ckpt_zip_tail {
-	uint64_t off;	      /* old size of the file */
+	uint64_t off;	      /* where the file can be cut off as long as there was no switch: its old size */
 	uint64_t start;	      /* BODY goes here: what was asked for, or a little after it */
 	struct ckpt_buf body; /* new records and directory; the end records follow it */
-	uint8_t old_ends[98]; /* the old end records, with a locator for ENDS_OFF */
-	uint8_t new_ends[98];
+	uint8_t old_ends[CKPT_ZIP_ENDS_BYTES]; /* the old end records, with a locator for ENDS_OFF */
+	uint8_t new_ends[CKPT_ZIP_ENDS_BYTES];
 	uint64_t ends_off; /* both go here: never across a 512-byte sector */
 };
 
@@ -25,6 +27,11 @@ struct ckpt_zip_tail {
  * ckpt_zip_tail_make() needs it.
  */
 bool ckpt_zip_has_plain_ends(struct ckpt_zip *zip);
+
+/* Such end records at OFF of SOURCE, and where the directory is that they lead to. False: there are none. */
+bool ckpt_zip_read_plain_ends(const struct ckpt_source *source, uint64_t off, uint8_t ends[CKPT_ZIP_ENDS_BYTES], struct ckpt_zip_gap *directory);
+/* Make them those of the same directory, but at OFF. */
+void ckpt_zip_move_ends(uint8_t ends[CKPT_ZIP_ENDS_BYTES], uint64_t off);
 
 /*
  * Make the tail, to begin at START: the end of the file, or inside of it, where nobody needs what is

@@ -5,7 +5,9 @@
 
 LOG_IN_PLACE (log_in_place.c) writes down what an edit writes and syncs. Between two syncs the disk may have any part of
 the writes, torn at sectors of 512 bytes. For every such interval all prefixes and SUBSETS random parts (24, with CKPT_TEST_LONG=1 200) are
-put together, and each generation of real torch loads them. CKPT_TEST_DIR: where to work.
+put together, and each generation of real torch loads them. The states of EDITED_AGAIN are edited once more, as somebody would
+do who starts the job again: torch loads these, too, nothing may be left of the names that are not in the file, and it must not
+have grown. CKPT_TEST_DIR: where to work.
 """
 
 import hashlib
@@ -19,7 +21,10 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SECTOR = 512
+LONG = os.environ.get("CKPT_TEST_LONG") == "1"
 EDITS = ("strip", "remap", "drop")
+EDITED_AGAIN = ("strip", "free")
+OLD_NAME, NEW_NAME = b"\x0c\0\0\0module.first", b"\x05\0\0\0first"       # as they lie in the pickle
 AGED = "aged_"          # a file that was edited in place twice before: the next edit finds room inside of it
 
 
@@ -106,6 +111,41 @@ def torch_says(command, work, paths):
     return dict(line.split("\t", 1) for line in done.stdout.splitlines() if "\t" in line)
 
 
+def size_after(tool, work, source, edits):
+    path = os.path.join(work, "again.pt")
+    shutil.copy(source, path)
+    for edit in edits:
+        subprocess.run([tool, path, edit, os.path.join(work, "log")], check=True)
+    return os.path.getsize(path)
+
+
+def edit_again(tool, work, case, paths):
+    """Edit each of PATHS; returns the results, and what is wrong with them."""
+    name, edit = case
+    source = os.path.join(work, name + ".pt")
+    most = max(size_after(tool, work, source, edits) for edits in (["remap"], [edit, "remap"]))
+    if name.startswith(AGED):       # where metadata were torn that lie inside of the file, their place is lost
+        most += os.path.getsize(source) - os.path.getsize(source.replace(AGED, ""))
+    again, failures, grown = [], [], 0
+    for path in paths:
+        again.append(path.replace(".pt", "_again.pt"))
+        target = os.path.join(work, again[-1])
+        shutil.copy(os.path.join(work, path), target)
+        done = subprocess.run([tool, target, "remap", os.path.join(work, "log")], stderr=subprocess.PIPE, encoding="utf-8")
+        if done.returncode:
+            failures.append("%s, %s, %s: cannot be edited again: %s" % (name, edit, path, done.stderr))
+            continue
+        with open(target, "rb") as stream:
+            image = stream.read()
+        names = [text for text in (OLD_NAME, NEW_NAME) if text in image]
+        if len(names) > 1 and not name.startswith(AGED):
+            failures.append("%s, %s, %s: has names of two checkpoints" % (name, edit, path))
+        grown += len(image) > most + 1024
+    if grown:
+        failures.append("%s, %s: %d of %d grew beyond %d bytes when they were edited again" % (name, edit, grown, len(paths), most))
+    return again, failures
+
+
 def check(tool, commands, work, name, edit, subsets):
     """One edit of one file; returns how many states were looked at, and the failures."""
     source = os.path.join(work, name + ".pt")
@@ -132,6 +172,9 @@ def check(tool, commands, work, name, edit, subsets):
         with open(os.path.join(work, paths[-1]), "wb") as stream:
             stream.write(image)
     failures = []
+    if edit in EDITED_AGAIN and ("large" not in name or LONG):
+        again, failures = edit_again(tool, work, (name, edit), paths)
+        paths += again
     for command in commands:
         said = torch_says(command, work, [name + ".pt", "victim.pt"] + paths)
         allowed = {said.get(name + ".pt", "no answer"), said.get("victim.pt", "no answer")}
@@ -158,7 +201,7 @@ def main():
         return 77
     commands = [part for part in os.environ["CKPT_PYTHON"].split(";") if part.strip()]
     tool = os.path.abspath(sys.argv[1])
-    subsets = int(sys.argv[2]) if len(sys.argv) > 2 else 200 if os.environ.get("CKPT_TEST_LONG") == "1" else 24
+    subsets = int(sys.argv[2]) if len(sys.argv) > 2 else 200 if LONG else 24
     base = os.environ.get("CKPT_TEST_DIR") or "."
     os.makedirs(base, exist_ok=True)
     random.seed(1)
