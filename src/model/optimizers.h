@@ -14,8 +14,10 @@
  *  - The same with a key in front, P.state and P.param_groups, where one mapping holds flat keys:
  *    a DCP directory, or flatten_optimizer_state_dict.
  *  - All of a mapping that has a key as optimizers call what they keep for a parameter: exp_avg,
- *    momentum_buffer ...; or, of flat keys, all that begin as that one. So the state of an
+ *    momentum_buffer ...; or, of flat keys, all that begin as that one, wherever in it the word is. So the state of an
  *    optimizer is found without its param_groups, which safetensors cannot hold.
+ *  - All of a mapping of a `step` and what Adagrad, Rprop, ASGD or Adafactor keep beside it, and of
+ *    nothing else.
  *  - All of a mapping that has a key as DeepSpeed, Megatron and Apex call what they keep: the
  *    weights in full precision and the optimizer inside (base_optimizer_state,
  *    fp32_flat_groups ...).

@@ -50,15 +50,24 @@ def by_name(model, state):
             "param_groups": [dict(group, params=[names[number] for number in group["params"]]) for group in state["param_groups"]]}
 
 
+def kinds():
+    """All optimizers of this torch that keep tensors and take a step of any parameter."""
+    for name in sorted(vars(torch.optim)):
+        kind = getattr(torch.optim, name)
+        if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer) and name not in ("Optimizer", "SGD", "SparseAdam", "LBFGS", "Muon"):
+            yield kind
+
+
 def files():
     model = module()
     weights = model.state_dict()
     adam = trained(model, torch.optim.Adam, lr=1e-3)
     state = adam.state_dict()
+    adam_by_name = by_name(model, state)
     made = {"trainer": {"model": weights, "optimizer": state, "epoch": 3},
             "optimizer_first": {"optimizer": state, "model": weights},
             "lightning": {"state_dict": weights, "optimizer_states": [state], "lr_schedulers": []},
-            "by_name": {"model": weights, "optim": by_name(model, state)},
+            "by_name": {"model": weights, "optim": adam_by_name},
             "flat": flat({"model": weights, "optimizer": state}),
             "flat_by_name": flat({"model": weights, "optim": by_name(model, state)}),
             "two": {"g": weights, "g_optimizer": state, "d": module().state_dict(),
@@ -68,6 +77,14 @@ def files():
             "deepspeed": {"module": weights, "optimizer_state_dict": {
                 "base_optimizer_state": state, "zero_stage": 1, "single_partition_of_fp32_groups": [torch.randn(50)]}},
             "weights": dict(weights)}
+    for kind in kinds():
+        made[kind.__name__ + "_states"] = {"model": weights, "optimizer": [trained(model, kind).state_dict()["state"]]}
+        made[kind.__name__ + "_flat"] = {key: one for key, one in flat(made[kind.__name__ + "_states"]).items() if torch.is_tensor(one)}
+        made[kind.__name__ + "_whole"] = {"model": {key: one.clone() for key, one in weights.items()}, "optimizer": trained(model, kind)}
+    slots = adam_by_name["state"]
+    made["megatron_flat"] = flat({"model": weights, "optimizer": {"state": {
+        slot: {name: slots[name][slot] for name in slots} for slot in ("exp_avg", "exp_avg_sq")}}})
+    made["megatron_flat"].update({"optimizer.state.fp32_param." + name: weights[name].clone() for name in slots})
     made["flat_tensors"] = {name: value for name, value in made["flat"].items() if torch.is_tensor(value)}
     for name, value in made.items():
         yield name, value

@@ -5,6 +5,7 @@ HOW is "weights": a tensor of an optimizer or without a dimension has to be what
 Tensor.to() makes of them; or "all": all are cast. What is an optimizer's is told here by names that no weight of these files has.
 """
 
+import inspect
 import os
 import sys
 import tempfile
@@ -19,6 +20,8 @@ def tensors(value, name=""):
     if torch.is_tensor(value):
         yield name, value
         return
+    if isinstance(value, torch.optim.Optimizer):
+        value = value.state_dict()
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
     for part, inner in parts:
         yield from tensors(inner, "%s.%s" % (name, part) if name else str(part))
@@ -26,7 +29,8 @@ def tensors(value, name=""):
 
 def load(path):
     if not os.path.isdir(path):
-        return torch.load(path, map_location="cpu")
+        whole = {"weights_only": False} if "_whole" in path and "weights_only" in inspect.signature(torch.load).parameters else {}
+        return torch.load(path, map_location="cpu", **whole)
     warnings.simplefilter("ignore")
     from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
     with tempfile.TemporaryDirectory() as work:
