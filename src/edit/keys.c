@@ -364,9 +364,46 @@ static int edit_name_list(struct editor *e, const struct ckpt_value *list, struc
 	return renamed ? ckpt_model_replace(e->to, copy, err) : 0;
 }
 
+/* No two names of all groups' lists under KEY may have become one: a parameter has one group. */
+static int check_group_clashes(struct editor *e, const struct ckpt_value *groups, const char *key, struct ckpt_error *err)
+{
+	struct ckpt_seq before = { 0 };
+	struct ckpt_strmap names = { 0 };
+	int rc = 0;
+
+	for (uint32_t i = 0; rc == 0 && i < groups->u.seq.count; i++) {
+		const struct ckpt_value *group = now(e, groups->u.seq.items[i]), *list = ckpt_mapping_find(e->to, group, key), *old;
+
+		if (!list || list->kind != CKPT_LIST)
+			continue;
+		old = ckpt_mapping_find(e->from, ckpt_model_now(e->from, groups->u.seq.items[i]), key);
+		for (uint32_t k = 0; rc == 0 && k < list->u.seq.count; k++) {
+			const struct ckpt_value *name = now(e, list->u.seq.items[k]), *was = ckpt_model_now(e->from, old->u.seq.items[k]), *first;
+			uint64_t *place;
+			bool there;
+
+			if (!ckpt_value_is_text(name))
+				continue;
+			place = ckpt_strmap_insert(&names, name->u.bytes.ptr, name->u.bytes.len, before.count, &there);
+			if (!place || !ckpt_seq_add(e->to->arena, &before, was)) {
+				rc = ckpt_fail_nomem(err);
+				break;
+			}
+			first = before.items[*place];
+			if (there && (first->u.bytes.len != was->u.bytes.len || memcmp(first->u.bytes.ptr, was->u.bytes.ptr, was->u.bytes.len)))
+				rc = fail_clash("param_groups", first, was, name, err);
+		}
+	}
+	ckpt_strmap_clear(&names);
+	return rc;
+}
+
 static int edit_param_groups(struct editor *e, const struct ckpt_value *optimizer,
 			     struct ckpt_error *err)
 {
+	uint64_t before = e->report.names_renamed;
+	int checked;
+
 	const struct ckpt_value *groups = ckpt_mapping_find(e->to, optimizer, "param_groups");
 
 	for (uint32_t i = 0; i < groups->u.seq.count; i++) {
@@ -382,7 +419,10 @@ static int edit_param_groups(struct editor *e, const struct ckpt_value *optimize
 		if (rc < 0)
 			return rc;
 	}
-	return 0;
+	if (e->report.names_renamed == before)
+		return 0;
+	checked = check_group_clashes(e, groups, "params", err);
+	return checked < 0 ? checked : check_group_clashes(e, groups, "param_names", err);
 }
 
 /* ---- the walk ---- */
@@ -446,6 +486,8 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 		e->optimizer_depth = SIZE_MAX;
 	if (!e->choice.o.at_count && ckpt_is_module(e->from, v))
 		return CKPT_WALK_SKIP; /* its code looks its members up by their names */
+	if (!e->choice.o.at_count && ckpt_is_extra_state(step->name, step->name_len))
+		return CKPT_WALK_SKIP;
 	if (!ckpt_value_pairs(v) || step->seen)
 		return ckpt_value_is_tensor_object(e->from, v) ? CKPT_WALK_SKIP : CKPT_WALK_ENTER;
 	at = ckpt_key_choice_has(&e->choice, step, err);

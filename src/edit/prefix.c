@@ -178,7 +178,7 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 
 	(void)err;
 	if (ckpt_value_is_tensor_object(c->model, step->value) ||
-	    ckpt_is_module(c->model, step->value))
+	    ckpt_is_module(c->model, step->value) || ckpt_is_extra_state(step->name, step->name_len))
 		return CKPT_WALK_SKIP;
 	if (!pairs || step->seen || !ckpt_is_state_dict(&c->finder, step->value))
 		return CKPT_WALK_ENTER;

@@ -77,7 +77,7 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 	const struct ckpt_seq *pairs = ckpt_value_pairs(step->value);
 	int chosen;
 
-	if (!c->choice.o.at_count && ckpt_is_module(c->model, step->value))
+	if (!c->choice.o.at_count && (ckpt_is_module(c->model, step->value) || ckpt_is_extra_state(step->name, step->name_len)))
 		return CKPT_WALK_SKIP;
 	if (!pairs || step->seen)
 		return ckpt_value_is_tensor_object(c->model, step->value) ? CKPT_WALK_SKIP

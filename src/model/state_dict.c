@@ -2,6 +2,7 @@
 #include "model/state_dict.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 int ckpt_state_dict_finder_init(struct ckpt_state_dict_finder *finder,
 				const struct ckpt_model *model, struct ckpt_error *err)
@@ -117,6 +118,14 @@ const struct ckpt_value *ckpt_state_dict_metadata(const struct ckpt_model *model
 		return NULL;
 	metadata = ckpt_attribute_find(model, ckpt_model_now(model, v->u.call->state), "_metadata");
 	return metadata && ckpt_value_pairs(metadata) ? metadata : NULL;
+}
+
+bool ckpt_is_extra_state(const char *name, size_t len)
+{
+	static const char key[] = "_extra_state";
+	size_t key_len = sizeof(key) - 1;
+
+	return len >= key_len && !memcmp(name + len - key_len, key, key_len) && (len == key_len || name[len - key_len - 1] == '.');
 }
 
 bool ckpt_is_optimizer(const struct ckpt_model *model, const struct ckpt_value *v)

@@ -31,6 +31,12 @@ bool ckpt_is_module_state_dict(const struct ckpt_model *model, const struct ckpt
 const struct ckpt_value *ckpt_state_dict_metadata(const struct ckpt_model *model,
 						  const struct ckpt_value *v);
 
+/*
+ * Is NAME that of what a module's get_extra_state() gave? It stands in the module's state dict, but what
+ * is in it is the module's own matter: its keys are no names of tensors.
+ */
+bool ckpt_is_extra_state(const char *name, size_t len);
+
 /* A mapping with `param_groups`: an optimizer's state dict. */
 bool ckpt_is_optimizer(const struct ckpt_model *model, const struct ckpt_value *v);
 

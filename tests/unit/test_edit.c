@@ -463,6 +463,48 @@ static void names_that_would_clash_are_refused_by_rename(void **state)
 	ckpt_close(model);
 }
 
+/* {'m': {'module.a': tensor}, 'optim': {'param_groups': [{'params': [FIRST]}, {'params': [SECOND]}]}} */
+static struct ckpt_model *open_groups(const char *first, const char *second)
+{
+	static const char *const a[] = { "module.a" };
+	const char *const names[] = { first, second };
+	struct ckpt_buf pickle = { 0 };
+	struct ckpt_model *model;
+
+	ckpt_buf_printf(&pickle, "}(");
+	unit_put_str(&pickle, "m");
+	unit_put_state_dict(&pickle, a, 1);
+	unit_put_str(&pickle, "optim");
+	ckpt_buf_printf(&pickle, "}(");
+	unit_put_str(&pickle, "param_groups");
+	ckpt_buf_printf(&pickle, "](");
+	for (int i = 0; i < 2; i++) {
+		ckpt_buf_printf(&pickle, "}(");
+		unit_put_str(&pickle, "params");
+		ckpt_buf_printf(&pickle, "](");
+		unit_put_str(&pickle, names[i]);
+		ckpt_buf_printf(&pickle, "eu");
+	}
+	ckpt_buf_printf(&pickle, "euu");
+	model = open_pickle(&pickle, 1);
+	ckpt_buf_clear(&pickle);
+	return model;
+}
+
+static void one_name_in_two_groups_of_an_optimizer_is_refused(void **state)
+{
+	struct ckpt_model *model = open_groups("module.a", "a"), *out;
+
+	(void)state;
+	assert_int_equal(ckpt_strip_prefix(model, "module.", NULL, &out, NULL, &err), CKPT_E_CLASH);
+	assert_string_equal(unit_text(&err), "'module.a' and 'a' in 'param_groups' would both be named 'a'");
+	ckpt_close(model);
+	model = open_groups("module.a", "module.a"); /* as it was before */
+	assert_int_equal(ckpt_strip_prefix(model, "module.", NULL, &out, NULL, &err), 0);
+	ckpt_close(out);
+	ckpt_close(model);
+}
+
 static void names_may_be_swapped(void **state)
 {
 	static const char *const keys[] = { "a.x", "b.x" };
@@ -559,6 +601,7 @@ UNIT_SUITE(test_edit)
 		CLEAN(expressions_apply_in_the_order_given),
 		CLEAN(wrong_expressions_are_named),
 		CLEAN(names_that_would_clash_are_refused_by_rename),
+		CLEAN(one_name_in_two_groups_of_an_optimizer_is_refused),
 		CLEAN(names_may_be_swapped),
 		CLEAN(a_pattern_that_takes_forever_is_stopped),
 		CLEAN(a_real_checkpoint_becomes_what_torch_makes_of_it),
