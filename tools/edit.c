@@ -170,14 +170,14 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 	return rc;
 }
 
-static int report_in_place_failure(const struct ckpt_error *err)
+static int report_in_place_failure(const struct edit_settings *s, const struct ckpt_error *err)
 {
 	int code = fail(err);
 
 	if (err->reason == CKPT_REASON_CAST_LOSES)
 		code = refuse_losses();
 	if (err->status == CKPT_E_OUTPUT)
-		hint("-f edits it all the same");
+		hint("%s", s->force ? "OUT in place of -i writes another file" : "-f edits it all the same");
 	return code;
 }
 
@@ -238,7 +238,7 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 		return EXIT_FINE;
 	}
 	if (save(s, model, out, &saved, &err) < 0)
-		return out ? save_failed(&err, s->force) : report_in_place_failure(&err);
+		return out ? save_failed(&err, s->force) : report_in_place_failure(s, &err);
 	if (quiet)
 		return EXIT_FINE;
 	for (size_t i = 0; i < count; i++)

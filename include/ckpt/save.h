@@ -226,8 +226,8 @@ CKPT_API int ckpt_save(const struct ckpt_model *model, const char *path,
  * If bytes of tensors change (a cast), or the file does not end as torch ends it, a new file is
  * written beside it and takes its place; the report says why. Of OPTIONS, only CKPT_SAVE_DRY_RUN,
  * CKPT_SAVE_FREE, CKPT_SAVE_CHECK_CASTS, `progress`, `cancel` and CKPT_SAVE_REPLACE count;
- * CKPT_SAVE_REPLACE allows a symbolic link or a file with several names. The model still shows the
- * old state of the file and should be closed.
+ * CKPT_SAVE_REPLACE allows a symbolic link, or a file with several names unless it has to be
+ * written anew. The model still shows the old state of the file and should be closed.
  *
  * Returns 0; CKPT_E_OUTPUT for a link without CKPT_SAVE_REPLACE; CKPT_E_CHANGED, also if somebody
  * else is changing the file; CKPT_E_ARG for a model from memory; else as ckpt_save(). On failure

@@ -94,7 +94,9 @@ int ckpt_output_write_anew(const struct ckpt_model *model, ckpt_output_save *sav
 	if (rc == 0) {
 		o.flags |= CKPT_SAVE_REPLACE;
 		report->rewritten = why;
-		rc = save(model, target, replaced, &o, report, err);
+		rc = ckpt_patch_check_one_name(replaced, why, err);
+		if (rc == 0)
+			rc = save(model, target, replaced, &o, report, err);
 		ckpt_patch_close(replaced);
 	}
 	free(target);

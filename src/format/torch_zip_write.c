@@ -382,7 +382,9 @@ int ckpt_torch_zip_rewrite(const struct ckpt_model *model, const char *path,
 		return ckpt_error_at(err, ckpt_fail_errno(err, "cannot be resolved"), path, NULL,
 				     CKPT_NO_OFFSET);
 	o.flags |= CKPT_SAVE_REPLACE;
-	rc = write_new(model, target, replaced, &o, report, err);
+	rc = ckpt_patch_check_one_name(replaced, report->rewritten, err);
+	if (rc == 0)
+		rc = write_new(model, target, replaced, &o, report, err);
 	free(target);
 	return rc;
 }

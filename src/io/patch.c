@@ -103,6 +103,18 @@ int ckpt_patch_check(const struct ckpt_patch *patch, const char *path, struct ck
 		       path);
 }
 
+int ckpt_patch_check_one_name(const struct ckpt_patch *patch, const char *why, struct ckpt_error *err)
+{
+	struct stat st;
+
+	if (fstat(patch->fd, &st) < 0 || st.st_nlink < 2)
+		return 0;
+	return at_path(err,
+		       ckpt_fail(err, CKPT_E_OUTPUT, "has %lu names (hard links), and has to be written anew as %s: the others would keep the old file",
+				 (unsigned long)st.st_nlink, why),
+		       patch->path);
+}
+
 int ckpt_patch_write(struct ckpt_patch *patch, uint64_t off, const void *bytes, size_t len,
 		     struct ckpt_error *err)
 {

@@ -47,6 +47,12 @@ int ckpt_patch_sync(struct ckpt_patch *patch, struct ckpt_error *err);
 /* CKPT_E_CHANGED if PATH names another file now: somebody saved under that name meanwhile. */
 int ckpt_patch_check(const struct ckpt_patch *patch, const char *path, struct ckpt_error *err);
 
+/*
+ * CKPT_E_OUTPUT if the file has other names: they would keep it where a new file, made as WHY, takes
+ * the place of this one.
+ */
+int ckpt_patch_check_one_name(const struct ckpt_patch *patch, const char *why, struct ckpt_error *err);
+
 /* NULL is allowed. */
 void ckpt_patch_close(struct ckpt_patch *patch);
 

@@ -73,6 +73,11 @@ hint: -f edits it all the same"
 	ln ddp_model.pt name.pt
 	ckpt cast -i bf16 ddp_model.pt
 	[[ $status = 2 && $stderr = *"has 2 names (hard links)"* ]]
+	ckpt cast -i -f bf16 ddp_model.pt
+	want 2 "ckpt: ddp_model.pt: has 2 names (hard links), and has to be written anew as bytes of tensors were changed: the others would keep the old file
+hint: OUT in place of -i writes another file"
+	ckpt cast -n -i -f bf16 ddp_model.pt; want 2 "$stderr"
+	input_is_untouched
 	rm name.pt
 	ln -s ddp_model.pt link.pt
 	ckpt cast -i bf16 link.pt
