@@ -519,7 +519,7 @@ int ckpt_torch_zip_save_in_place(const struct ckpt_model *model,
 		rc = ckpt_patch_check_unused(j.patch, err);
 	if (rc == 0)
 		rc = prepare(&j, &report->rewritten, err);
-	if (rc == 0 && options->flags & CKPT_SAVE_FREE && !report->rewritten && !ckpt_patch_can_punch(j.patch))
+	if (rc == 0 && options->flags & CKPT_SAVE_FREE && !report->rewritten && !(options->flags & CKPT_SAVE_DRY_RUN) && !ckpt_patch_can_punch(j.patch))
 		report->rewritten = "the file system has no holes to give blocks back with";
 	if (rc == 0 && report->rewritten) {
 		rc = ckpt_torch_zip_rewrite(model, path, j.patch, options, report, err);

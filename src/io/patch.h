@@ -33,7 +33,8 @@ int ckpt_patch_write(struct ckpt_patch *patch, uint64_t off, const void *bytes, 
 int ckpt_patch_truncate(struct ckpt_patch *patch, uint64_t size, struct ckpt_error *err);
 /*
  * Give the blocks that lie in LEN bytes at OFF back: they become zeros, for whoever has them mapped,
- * too. CAN_PUNCH: has the file system holes?
+ * too. CAN_PUNCH: has the file system holes? It tries one behind the end, which changes the time of
+ * the last change.
  */
 bool ckpt_patch_can_punch(struct ckpt_patch *patch);
 int ckpt_patch_punch(struct ckpt_patch *patch, uint64_t off, uint64_t len, struct ckpt_error *err);
