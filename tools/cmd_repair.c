@@ -46,6 +46,7 @@ const struct command cmd_repair = {
 		"directory or has junk in front. repair finds its records by what is around each\n"
 		"of them and by the list of tensors. Then it reads every byte and compares it\n"
 		"with the checksums that torch wrote. OUT has each tensor that is complete.\n"
+		"IN may also be a safetensors file that broke off: OUT is one, too.\n"
 		"repair claims nothing that no checksum proves. If the checksum of a tensor was\n"
 		"cut off or never recorded (a legacy stream has none), repair calls the tensor\n"
 		"unproven, and so does 'ckpt verify OUT'.\n\n"
@@ -247,6 +248,21 @@ static int save(const struct ckpt_model *model, const char *out, struct ckpt_sav
 	return rc;
 }
 
+/* OUT is written as IN is: its name must not say otherwise. */
+static int refuse_other_kind(const struct ckpt_model *model, const char *out)
+{
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+
+	ckpt_file_get(model, &info);
+	if (strcmp(info.format, "safetensors") != 0)
+		return refuse_other_name(out);
+	if (ends_with(out, ".safetensors"))
+		return EXIT_FINE;
+	complain("%s: this writes a safetensors file, and that is the name of another format", out);
+	hint("end it in '.safetensors'; 'ckpt convert' makes a torch.save file of that");
+	return EXIT_ERROR;
+}
+
 static int nothing_to_repair(const char *in)
 {
 	complain("%s: nothing to repair, nothing was written", in);
@@ -275,6 +291,11 @@ static int open_and_save(struct repair_output *t, const char *out,
 	if (!report->damaged && !if_present) {
 		ckpt_close(model);
 		return nothing_to_repair(t->in);
+	}
+	rc = refuse_other_kind(model, out);
+	if (rc != EXIT_FINE) {
+		ckpt_close(model);
+		return rc;
 	}
 	rc = save(model, out, saved, err);
 	ckpt_close(model);
@@ -333,8 +354,8 @@ static int run_repair(int argc, char **argv)
 		return wrong_usage(&cmd_repair, "repair: --fill %.40s: wanted 'zeros' or 'nan'",
 				   fill);
 	code = refuse_names(argv[first], argv[first + 1]);
-	if (code == EXIT_FINE)
-		code = refuse_other_name(argv[first + 1]);
+	if (code == EXIT_FINE && !ends_with(argv[first], ".safetensors"))
+		code = refuse_other_name(argv[first + 1]); /* before all of IN is read */
 	if (code == EXIT_FINE)
 		code = refuse_existing(argv[first + 1]);
 	if (code != EXIT_FINE)

@@ -81,7 +81,7 @@ struct ckpt_repair_report {
 	}
 
 /*
- * Open the torch.save file at PATH, however damaged it is: cut off, partly overwritten, without a
+ * Open the torch.save or safetensors file at PATH, however damaged it is: cut off, partly overwritten, without a
  * directory, with junk in front. Its records are found by their own headers and descriptors, by
  * what is left of the directory, and by the sizes in the pickle; then the bytes of every record are
  * read and compared with each checksum that is recorded for it.
@@ -91,7 +91,8 @@ struct ckpt_repair_report {
  * what the checksums prove: a record without one gets none when the model is saved. If there is
  * nothing to repair, *OUT is what ckpt_open() gives.
  *
- * A legacy stream has no checksums, so all of its tensors are unproven. FOUND is called for each
+ * A legacy stream has no checksums, so all of its tensors are unproven; nor has a safetensors file, of
+ * which *OUT has the tensors in front of where it ends. FOUND is called for each
  * thing that is lost, unproven or wrong; a negative status stops and is returned.
  *
  * Returns 0; CKPT_E_FORMAT if nothing can be saved: the pickle, which gives every tensor its name

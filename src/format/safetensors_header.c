@@ -358,6 +358,15 @@ static int check_text(const struct cursor *c)
 	return at(c, pos, ckpt_fail(c->err, CKPT_E_FORMAT, "the header is not UTF-8"));
 }
 
+static uint64_t end_of_tensors(const struct ckpt_safetensors_header *h)
+{
+	uint64_t end = 0;
+
+	for (uint32_t i = 0; i < h->count; i++)
+		end = h->tensors[i].end > end ? h->tensors[i].end : end;
+	return end;
+}
+
 int ckpt_safetensors_header_parse(const uint8_t *json, size_t len, uint64_t data_len,
 				  struct ckpt_arena *arena, struct ckpt_safetensors_header *out,
 				  struct ckpt_error *err)
@@ -374,6 +383,8 @@ int ckpt_safetensors_header_parse(const uint8_t *json, size_t len, uint64_t data
 		rc = read_all(&c, arena, out);
 	json_decref(c.key);
 	json_decref(c.value);
+	if (data_len == UINT64_MAX)
+		out->data_len = end_of_tensors(out);
 	return rc < 0 ? rc : ckpt_safetensors_header_check(out, err);
 }
 
@@ -407,7 +418,7 @@ static int read_length(const struct ckpt_source *source, uint64_t *len, struct c
 	return ckpt_error_at(err, rc, NULL, NULL, 0);
 }
 
-int ckpt_safetensors_header_read(const struct ckpt_source *source, struct ckpt_arena *arena,
+int ckpt_safetensors_header_read(const struct ckpt_source *source, enum ckpt_safetensors_data_len data_len, struct ckpt_arena *arena,
 				 struct ckpt_safetensors_header *out, struct ckpt_error *err)
 {
 	uint8_t *json;
@@ -421,10 +432,11 @@ int ckpt_safetensors_header_read(const struct ckpt_source *source, struct ckpt_a
 	rc = json ? ckpt_source_read(source, CKPT_SAFETENSORS_BEFORE_JSON, json, (size_t)len, err)
 		  : ckpt_fail_nomem(err);
 	if (rc == 0)
-		rc = ckpt_safetensors_header_parse(json, (size_t)len,
-						   ckpt_source_size(source) -
-							   CKPT_SAFETENSORS_BEFORE_JSON - len,
-						   arena, out, err);
+		rc = ckpt_safetensors_header_parse(
+			json, (size_t)len, data_len == CKPT_SAFETENSORS_AS_LISTED ? UINT64_MAX : ckpt_source_size(source) - CKPT_SAFETENSORS_BEFORE_JSON - len, arena, out,
+			err);
+	if (rc == 0 && data_len == CKPT_SAFETENSORS_AS_LISTED && out->data_len > INT64_MAX - out->data_off)
+		rc = ckpt_fail(err, CKPT_E_LIMIT, "the tensors take %" PRIu64 " bytes, no file has as many", out->data_len);
 	free(json);
 	return rc;
 }

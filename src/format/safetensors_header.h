@@ -89,8 +89,8 @@ struct ckpt_safetensors_header {
 };
 
 /*
- * Parse LEN bytes of JSON, followed by DATA_LEN bytes of tensors in the file, and check all
- * rules. Names, shapes and metadata live in ARENA; OUT is to be cleared, also on failure.
+ * Parse LEN bytes of JSON, followed by DATA_LEN bytes of tensors in the file (UINT64_MAX: as many
+ * as they take), and check all rules. Names, shapes and metadata live in ARENA; OUT is to be cleared, also on failure.
  * Offsets in errors count from the beginning of the file.
  *
  * CKPT_E_FORMAT: a rule is broken, by the tensor that the text names; CKPT_E_LIMIT or
@@ -100,8 +100,12 @@ int ckpt_safetensors_header_parse(const uint8_t *json, size_t len, uint64_t data
 				  struct ckpt_arena *arena, struct ckpt_safetensors_header *out,
 				  struct ckpt_error *err);
 
-/* The same for a file. */
-int ckpt_safetensors_header_read(const struct ckpt_source *source, struct ckpt_arena *arena,
+/*
+ * The same for a file. DATA_LEN: CKPT_SAFETENSORS_AS_IS, what the file has behind the header; or
+ * CKPT_SAFETENSORS_AS_LISTED, what the tensors take, wherever the file ends.
+ */
+enum ckpt_safetensors_data_len { CKPT_SAFETENSORS_AS_IS, CKPT_SAFETENSORS_AS_LISTED };
+int ckpt_safetensors_header_read(const struct ckpt_source *source, enum ckpt_safetensors_data_len data_len, struct ckpt_arena *arena,
 				 struct ckpt_safetensors_header *out, struct ckpt_error *err);
 
 void ckpt_safetensors_header_clear(struct ckpt_safetensors_header *header);

@@ -157,7 +157,7 @@ static int read_safetensors(struct ckpt_opening *opening, struct ckpt_model **ou
 	doc = new_document(opening->source, json_len);
 	if (!doc)
 		return ckpt_fail_nomem(err);
-	rc = ckpt_safetensors_header_read(opening->source, doc->pickle.arena,
+	rc = ckpt_safetensors_header_read(opening->source, CKPT_SAFETENSORS_AS_IS, doc->pickle.arena,
 					  &((struct ckpt_safetensors *)doc->container)->header,
 					  err);
 	if (rc == 0)

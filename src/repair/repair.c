@@ -163,22 +163,27 @@ static int verify_file(struct ckpt_rescue *r, const char *path, unsigned flags,
 
 /* ---- the whole ---- */
 
-static bool is_legacy(const struct ckpt_source *file)
+typedef int rescue_fn(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_error *err);
+
+/* By its first bytes; what begins as none of the others may be an archive that lost its beginning. */
+static rescue_fn *choose_rescue(const struct ckpt_source *file)
 {
 	uint8_t head[CKPT_PROBE_BYTES];
 	struct ckpt_opening opening = { .head = head, .size = ckpt_source_size(file) };
 
 	opening.len = opening.size < sizeof(head) ? (size_t)opening.size : sizeof(head);
-	return ckpt_source_read(file, 0, head, opening.len, NULL) == 0 &&
-	       ckpt_format_torch_legacy.probe(&opening);
+	if (ckpt_source_read(file, 0, head, opening.len, NULL) < 0)
+		return ckpt_rescue_zip;
+	if (ckpt_format_torch_legacy.probe(&opening))
+		return ckpt_rescue_legacy;
+	return ckpt_format_safetensors.probe(&opening) ? ckpt_rescue_safetensors : ckpt_rescue_zip;
 }
 
 static int run_rescue(struct ckpt_rescue *r, const char *path, struct ckpt_model **out,
 		      struct ckpt_error *err)
 {
 	struct ckpt_model *all = NULL;
-	int rc = is_legacy(r->file) ? ckpt_rescue_legacy(r, &all, err)
-				    : ckpt_rescue_zip(r, &all, err);
+	int rc = choose_rescue(r->file)(r, &all, err);
 
 	if (rc == 0)
 		rc = ckpt_rescue_tensors(r, all, out, err);
@@ -199,8 +204,7 @@ static int refuse_folder(const char *path, struct ckpt_error *err)
 {
 	return ckpt_error_at(err,
 			     ckpt_fail(err, CKPT_E_UNSUPPORTED,
-				       "is a directory; what is repaired here is one torch.save "
-				       "file"),
+				       "is a directory; what is repaired here is one file"),
 			     path, NULL, CKPT_NO_OFFSET);
 }
 

@@ -59,6 +59,7 @@ int ckpt_rescue_checksum(struct ckpt_rescue *r, const struct ckpt_recipe *recipe
 /* Make a model of all that there is, with zeros for what is lost, and the fates of its storages. */
 int ckpt_rescue_zip(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_error *err);
 int ckpt_rescue_legacy(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_error *err);
+int ckpt_rescue_safetensors(struct ckpt_rescue *r, struct ckpt_model **out, struct ckpt_error *err);
 
 /* Make *OUT: MODEL without what is lost, or with that filled. Reports all that is not proven. */
 int ckpt_rescue_tensors(struct ckpt_rescue *r, const struct ckpt_model *model,

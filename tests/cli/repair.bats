@@ -27,6 +27,48 @@ change() {
 	input_is_untouched
 }
 
+# whole_tensors FILE CUT: what of CUT, a safetensors file that is FILE's beginning, lies in front of its end
+whole_tensors() {
+	python3 - "$@" <<-'END'
+	import hashlib, json, os, sys
+	with open(sys.argv[1], "rb") as file:
+	    data = file.read()
+	begin = 8 + int.from_bytes(data[:8], "little")
+	for name, entry in sorted(json.loads(data[8:begin]).items()):
+	    at, end = [begin + offset for offset in entry["data_offsets"]] if name != "__metadata__" else (0, 1 << 62)
+	    if end <= os.path.getsize(sys.argv[2]):
+	        print(name, entry["dtype"], entry["shape"], hashlib.sha256(data[at:end]).hexdigest())
+	END
+}
+
+@test "of a safetensors file that broke off the whole tensors are saved" {
+	"$CKPT" convert -q ddp_model.pt w.safetensors
+	for size in 1216 1700 3688 4008 4968 4999; do
+		head -c $size w.safetensors >cut.safetensors
+		ckpt repair -f cut.safetensors out.safetensors; want 1
+		[[ ${lines[0]} = "cut.safetensors: damage: "*": it is cut short" ]]
+		[ "$(whole_tensors out.safetensors out.safetensors)" = "$(whole_tensors w.safetensors cut.safetensors)" ]
+		[ "$("$CKPT" ls out.safetensors | tail -1 | cut -d' ' -f1)" = "$(whole_tensors w.safetensors cut.safetensors | wc -l)" ]
+	done
+	[[ $output = *"cut.safetensors: lost: 'module.stem.1.weight', 32 bytes: +0x1368: the file ends 31 bytes into it, of 32"* ]]
+	ckpt repair --fill zeros cut.safetensors filled.safetensors; want 1
+	[ "$(whole_tensors filled.safetensors cut.safetensors)" = "$(whole_tensors w.safetensors cut.safetensors)" ]
+	[ "$("$CKPT" ls filled.safetensors)" = "$("$CKPT" ls w.safetensors)" ]
+	{ cat w.safetensors; echo junk; } >longer.safetensors
+	ckpt repair longer.safetensors same.safetensors; want 1
+	cmp same.safetensors w.safetensors
+	head -c 1100 w.safetensors >header.safetensors
+	ckpt repair header.safetensors none.safetensors
+	[[ $status = 2 && $stderr = *"nothing can be saved: the header, which alone tells the names"* ]]
+	ckpt repair w.safetensors none.safetensors
+	[[ $status = 1 && $stderr = "ckpt: w.safetensors: nothing to repair, nothing was written"* ]]
+	ckpt repair cut.safetensors none.pt
+	want 2 "ckpt: none.pt: this writes a safetensors file, and that is the name of another format
+hint: end it in '.safetensors'; 'ckpt convert' makes a torch.save file of that"
+	[ ! -e none.safetensors ]
+	[ ! -e none.pt ]
+}
+
 @test "what is lost is listed and left out, or filled" {
 	head -c 6000 ddp_model.pt >cut.pt
 	ckpt repair cut.pt out.pt; want 1
@@ -220,7 +262,7 @@ hint: -f replaces it"
 	ckpt repair page.pt out.pt; [ "$status" = 2 ]
 	"$CKPT" split -q --ranks 2 ddp_model.pt dcp
 	ckpt repair dcp out.pt
-	want 2 "ckpt: dcp: is a directory; what is repaired here is one torch.save file
+	want 2 "ckpt: dcp: is a directory; what is repaired here is one file
 hint: 'ckpt verify' says which of its files are damaged, 'ckpt reindex' makes the index of a DCP directory anew"
 	[ ! -e out.pt ]
 	input_is_untouched

@@ -66,7 +66,7 @@ static int read_names(struct ckpt_dcp *dcp, struct ckpt_dcp_file *file, uint64_t
 	rc = ckpt_source_slice(file->source, off, ckpt_source_size(file->source) - off, &rest, err);
 	if (rc < 0)
 		return rc;
-	rc = ckpt_safetensors_header_read(rest, dcp->arena, h, err);
+	rc = ckpt_safetensors_header_read(rest, CKPT_SAFETENSORS_AS_IS, dcp->arena, h, err);
 	ckpt_source_unref(rest);
 	for (uint32_t i = 0; rc == 0 && fine && i < h->count; i++)
 		fine = ckpt_strmap_insert(&file->names, h->tensors[i].name, h->tensors[i].name_len,
