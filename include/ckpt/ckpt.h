@@ -53,6 +53,7 @@
 #include <ckpt/dis.h>
 #include <ckpt/edit.h>
 #include <ckpt/error.h>
+#include <ckpt/find.h>
 #include <ckpt/gpu.h>
 #include <ckpt/model.h>
 #include <ckpt/read.h>

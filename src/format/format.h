@@ -76,6 +76,12 @@ int ckpt_format_open(struct ckpt_source *source, struct ckpt_model **out, struct
 int ckpt_format_open_brief(struct ckpt_source *source, struct ckpt_model **out,
 			   struct ckpt_error *err);
 
+/*
+ * Does SOURCE look like a checkpoint, by its first bytes or the directory of its archive? Damaged
+ * ones and archives whose directory is damaged do; archives that torch did not write do not.
+ */
+int ckpt_format_probe(struct ckpt_source *source, bool *is_one, struct ckpt_error *err);
+
 /* What a file is that no format reads. */
 enum ckpt_nature {
 	CKPT_NATURE_UNKNOWN,

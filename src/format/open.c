@@ -30,28 +30,68 @@ static int read_zip_directory(struct ckpt_opening *opening, struct ckpt_error *e
 	return rc;
 }
 
+/* Read what the formats go by, and ask them. HEAD: CKPT_PROBE_BYTES bytes; opening->zip is to be closed. */
+static int find_format(struct ckpt_opening *opening, uint8_t *head, const struct ckpt_format **out,
+		       struct ckpt_error *err)
+{
+	int rc;
+
+	*out = NULL;
+	opening->head = head;
+	opening->size = ckpt_source_size(opening->source);
+	opening->len = opening->size < CKPT_PROBE_BYTES ? (size_t)opening->size : CKPT_PROBE_BYTES;
+	rc = ckpt_source_read(opening->source, 0, head, opening->len, err);
+	if (rc == 0)
+		rc = read_zip_directory(opening, err);
+	for (size_t i = 0; rc == 0 && !*out && i < sizeof(formats) / sizeof(formats[0]); i++)
+		if (formats[i]->probe(opening))
+			*out = formats[i];
+	return rc;
+}
+
 static int open_source(struct ckpt_source *source, bool brief, struct ckpt_model **out,
 		       struct ckpt_error *err)
 {
 	uint8_t head[CKPT_PROBE_BYTES];
-	struct ckpt_opening opening = { .source = source, .head = head, .brief = brief };
-	const struct ckpt_format *format = NULL;
-	int rc;
+	struct ckpt_opening opening = { .source = source, .brief = brief };
+	const struct ckpt_format *format;
+	int rc = find_format(&opening, head, &format, err);
 
 	*out = NULL;
-	opening.size = ckpt_source_size(source);
-	opening.len = opening.size < sizeof(head) ? (size_t)opening.size : sizeof(head);
-	rc = ckpt_source_read(source, 0, head, opening.len, err);
 	if (rc < 0)
 		return rc;
-	rc = read_zip_directory(&opening, err);
-	if (rc < 0)
-		return rc;
-	for (size_t i = 0; !format && i < sizeof(formats) / sizeof(formats[0]); i++)
-		if (formats[i]->probe(&opening))
-			format = formats[i];
 	rc = format ? format->read(&opening, out, err)
 		    : ckpt_fail_unknown_file(source, head, opening.len, err);
+	ckpt_zip_close(opening.zip);
+	return rc;
+}
+
+/* Does it have a record that only torch's archives have? */
+static bool is_of_torch(const struct ckpt_zip *zip)
+{
+	static const char *const ends[] = { "data.pkl", "/version", "model.json" };
+
+	for (uint32_t i = 0; i < zip->count; i++)
+		for (size_t k = 0; k < sizeof(ends) / sizeof(ends[0]); k++) {
+			const struct ckpt_zip_entry *e = &zip->entries[i];
+			size_t len = strlen(ends[k]);
+
+			if (e->name_len >= len &&
+			    !memcmp(e->name + e->name_len - len, ends[k], len))
+				return true;
+		}
+	return false;
+}
+
+int ckpt_format_probe(struct ckpt_source *source, bool *is_one, struct ckpt_error *err)
+{
+	uint8_t head[CKPT_PROBE_BYTES];
+	struct ckpt_opening opening = { .source = source, .brief = true };
+	const struct ckpt_format *format;
+	int rc = find_format(&opening, head, &format, err);
+
+	*is_one = rc == 0 && format &&
+		  (format != &ckpt_format_torch_zip || !opening.zip || is_of_torch(opening.zip));
 	ckpt_zip_close(opening.zip);
 	return rc;
 }

@@ -13,6 +13,17 @@
  */
 int ckpt_set_open(const char *path, struct ckpt_model **out, struct ckpt_error *err);
 
+/* How much of a folder is one checkpoint, by the names in it. */
+enum ckpt_set_extent {
+	CKPT_SET_NONE,	 /* it is a folder like any other */
+	CKPT_SET_ONLY,	 /* the only .safetensors file in it, whatever its name */
+	CKPT_SET_SINGLE, /* one file, which has the name of a whole model */
+	CKPT_SET_FILES,	 /* the files in it; folders are others */
+	CKPT_SET_WHOLE,	 /* all that is in it; or it is of a kind that ckpt_set_open() explains */
+};
+
+enum ckpt_set_extent ckpt_set_extent(const char *path);
+
 /*
  * Is it the index of a shard set (model.safetensors.index.json), which ckpt_set_open() takes as
  * well?
