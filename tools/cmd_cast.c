@@ -58,6 +58,7 @@ const struct command cmd_cast = {
 	.least = 3,
 	.most = 3,
 	.one_less = &s.in_place,
+	.takes_many = true,
 	.run = run_cast,
 };
 
@@ -133,5 +134,5 @@ static int run_cast(int argc, char **argv)
 	options.except = except.items;
 	options.except_count = except.count;
 	options.flags = (to_integer ? CKPT_CAST_TO_INTEGER : 0u) | (all ? CKPT_CAST_ALL : 0u);
-	return run_edit(&s, &step, 1, &argv[first + 1]);
+	return run_edit(&cmd_cast, &s, &step, 1, &argv[first + 1], argc - first - 1);
 }

@@ -27,6 +27,7 @@ const struct command cmd_compact = {
 	.least = 2,
 	.most = 2,
 	.one_less = &s.in_place,
+	.takes_many = true,
 	.run = run_compact,
 };
 
@@ -63,5 +64,5 @@ static int run_compact(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	return run_edit(&s, &step, 1, &argv[first]);
+	return run_edit(&cmd_compact, &s, &step, 1, &argv[first], argc - first);
 }

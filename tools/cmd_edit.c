@@ -28,6 +28,7 @@ const struct command cmd_edit = {
 	.least = 2,
 	.most = 2,
 	.one_less = &s.in_place,
+	.takes_many = true,
 	.run = run_edits,
 };
 
@@ -45,7 +46,7 @@ static int run_edits(int argc, char **argv)
 		return EXIT_USAGE;
 	steps = make_steps(&chain, &count);
 	if (steps)
-		code = run_edit(&s, steps, count, &argv[first]);
+		code = run_edit(&cmd_edit, &s, steps, count, &argv[first], argc - first);
 	free_steps(steps);
 	return code;
 }

@@ -213,7 +213,7 @@ static int run_prefix_edit(const struct command *cmd, const struct edit_kind *ki
 	options.at = at.items;
 	options.at_count = at.count;
 	options.flags = anywhere ? CKPT_KEY_ANYWHERE : 0;
-	return run_edit(&s, &step, 1, &argv[first]);
+	return run_edit(cmd, &s, &step, 1, &argv[first], argc - first);
 }
 
 static int run_strip_module(int argc, char **argv);
@@ -239,6 +239,7 @@ const struct command cmd_strip_module = {
 	.least = 2,
 	.most = 2,
 	.one_less = &s.in_place,
+	.takes_many = true,
 	.run = run_strip_module,
 };
 
@@ -256,6 +257,7 @@ const struct command cmd_add_module = {
 	.least = 2,
 	.most = 2,
 	.one_less = &s.in_place,
+	.takes_many = true,
 	.run = run_add_module,
 };
 
@@ -276,6 +278,7 @@ const struct command cmd_strip_prefix = {
 	.least = 3,
 	.most = 3,
 	.one_less = &s.in_place,
+	.takes_many = true,
 	.no_first = &wrappers,
 	.run = run_strip_prefix,
 };
@@ -292,6 +295,7 @@ const struct command cmd_add_prefix = {
 	.least = 3,
 	.most = 3,
 	.one_less = &s.in_place,
+	.takes_many = true,
 	.run = run_add_prefix,
 };
 

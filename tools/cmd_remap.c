@@ -6,6 +6,7 @@
  * The arguments of neighboring --remap are therefore joined and parsed as one list.
  */
 #include "edit.h"
+#include "json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +46,7 @@ const struct command cmd_remap = {
 	.least = 2,
 	.most = -1,
 	.one_less = &s.in_place,
+	.takes_many = true,
 	.run = run_remap,
 };
 
@@ -94,8 +96,7 @@ static int remap(const struct ckpt_model *in, const struct edit_step *step, stru
 	if (text && maps) {
 		count = parse_maps(text, maps, most, err);
 		rc = count < 0 ? CKPT_E_ARG
-			       : ckpt_remap(in, maps, (size_t)count, step->remap, out, report,
-					    err);
+			       : ckpt_remap(in, maps, (size_t)count, step->remap, out, report, err);
 	}
 	free(maps);
 	free(text);
@@ -167,16 +168,74 @@ const struct edit_kind kind_remap_all = {
 	.why_nothing = nothing_there,
 };
 
+/*
+ * How many operands stood before '--'? BEFORE is argv as it was, ARGV as getopt_long() left it, with
+ * the operands from FIRST on. 0: there was no '--'.
+ */
+static int count_before_dashes(char *const *before, char *const *argv, int argc, int first)
+{
+	int count = 0, at = 0;
+
+	if (strcmp(argv[first - 1], "--") != 0)
+		return 0;
+	for (int i = first; i < argc; i++, count++) {
+		while (before[at] != argv[i] && before[at] != argv[first - 1])
+			at++;
+		if (before[at] == argv[first - 1])
+			break;
+	}
+	return count;
+}
+
+/* With -i, what is a map and what a file? Returns how many are maps, or -1 - exit code. */
+static int count_maps(char **operands, int count, int before_dashes)
+{
+	int maps = 0;
+
+	if (before_dashes)
+		return before_dashes < count
+			       ? before_dashes
+			       : -1 - wrong_usage(&cmd_remap, "remap: no file behind '--'");
+	if (all)
+		return count > 1 && strchr(operands[0], '=') && access(operands[0], F_OK) < 0
+			       ? count - 1
+			       : 0;
+	if (count < 3)
+		return count - 1;
+	while (maps < count - 1 && strchr(operands[maps], '='))
+		maps++;
+	for (int i = 1; i < count - 1; i++)
+		if (i >= maps ? strchr(operands[i], '=') && access(operands[i], F_OK) < 0
+			      : access(operands[i], F_OK) == 0)
+			return -1 -
+			       wrong_usage(&cmd_remap,
+					   "remap: '%.60s': a map or a file? '--' ends the maps",
+					   operands[i]);
+	return maps;
+}
+
 static int run_remap(int argc, char **argv)
 {
-	int first = parse_options(&cmd_remap, argc, argv), paths = s.in_place ? 1 : 2;
-	int maps = argc - first - paths;
 	struct ckpt_remap_options options = CKPT_REMAP_OPTIONS_INIT;
 	struct edit_step step = { .kind = &kind_remap, .remap = &options };
+	char **before = malloc(((size_t)argc + 1) * sizeof(*before));
+	int first, maps;
 
-	if (first < 0)
+	if (!before)
+		no_memory();
+	memcpy(before, argv, ((size_t)argc + 1) * sizeof(*before));
+	first = parse_options(&cmd_remap, argc, argv);
+	if (first < 0) {
+		free(before);
 		return -1 - first;
-	for (int i = first; i < argc - paths; i++)
+	}
+	maps = s.in_place ? count_maps(&argv[first], argc - first,
+				       count_before_dashes(before, argv, argc, first))
+			  : argc - first - 2;
+	free(before);
+	if (maps < 0)
+		return -1 - maps;
+	for (int i = first; i < first + maps; i++)
 		if (!strchr(argv[i], '='))
 			return wrong_usage(&cmd_remap, "remap: '%.60s': wanted OLD=NEW", argv[i]);
 	if (!all && !maps && strchr(argv[first], '=') && access(argv[first], F_OK) < 0)
@@ -192,5 +251,5 @@ static int run_remap(int argc, char **argv)
 	}
 	options.flags = (device_objects ? CKPT_REMAP_DEVICE_OBJECTS : 0) |
 			(any_device ? CKPT_REMAP_ANY_DEVICE : 0);
-	return run_edit(&s, &step, 1, &argv[argc - paths]);
+	return run_edit(&cmd_remap, &s, &step, 1, &argv[first + maps], argc - first - maps);
 }

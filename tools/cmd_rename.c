@@ -56,6 +56,7 @@ const struct command cmd_rename = {
 	.least = 2,
 	.most = 2,
 	.one_less = &s.in_place,
+	.takes_many = true,
 	.run = run_rename,
 };
 
@@ -72,5 +73,5 @@ static int run_rename(int argc, char **argv)
 	step.args = expressions;
 	options.at = at.items;
 	options.at_count = at.count;
-	return run_edit(&s, &step, 1, &argv[first]);
+	return run_edit(&cmd_rename, &s, &step, 1, &argv[first], argc - first);
 }

@@ -33,6 +33,7 @@ const struct command cmd_sanitize = {
 	.least = 2,
 	.most = 2,
 	.one_less = &s.in_place,
+	.takes_many = true,
 	.run = run_sanitize,
 };
 
@@ -102,5 +103,5 @@ static int run_sanitize(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	return run_edit(&s, &step, 1, &argv[first]);
+	return run_edit(&cmd_sanitize, &s, &step, 1, &argv[first], argc - first);
 }

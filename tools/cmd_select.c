@@ -34,6 +34,7 @@ const struct command cmd_extract = {
 	.least = 3,
 	.most = 3,
 	.one_less = &s.in_place,
+	.takes_many = true,
 	.run = run_extract,
 };
 
@@ -52,6 +53,7 @@ const struct command cmd_select = {
 	.least = 2,
 	.most = 2,
 	.one_less = &s.in_place,
+	.takes_many = true,
 	.run = run_select,
 };
 
@@ -132,7 +134,7 @@ static int run_extract(int argc, char **argv)
 	if (first < 0)
 		return -1 - first;
 	step.args = (struct str_list){ (const char **)&argv[first], 1 };
-	return run_edit(&s, &step, 1, &argv[first + 1]);
+	return run_edit(&cmd_select, &s, &step, 1, &argv[first + 1], argc - first - 1);
 }
 
 static int run_select(int argc, char **argv)
@@ -144,5 +146,5 @@ static int run_select(int argc, char **argv)
 		return -1 - first;
 	if (!keep.count && !drop.count)
 		return wrong_usage(&cmd_select, "select: wanted --keep or --drop");
-	return run_edit(&s, &step, 1, &argv[first]);
+	return run_edit(&cmd_select, &s, &step, 1, &argv[first], argc - first);
 }

@@ -86,6 +86,7 @@ struct command {
 	int least, most; /* operands; most -1: any number */
 	/* set by an option (-i) that takes the place of the last operand; or NULL */
 	const bool *one_less;
+	bool takes_many; /* ... and then allows any number of the operand before it */
 	/* set by an option (--strip-wrappers) that takes the place of the first; or NULL */
 	const bool *no_first;
 	int (*run)(int argc, char **argv);
@@ -194,7 +195,11 @@ const volatile int *catch_signals(void);
 /* If a signal came, end the process by it, so that the caller sees 128+n. */
 void end_by_signal(void);
 void show_progress(void *ctx, uint64_t done, uint64_t total);
+/* The same for a job of many inputs. */
+void show_count(uint64_t done, uint64_t total);
 void end_progress(void);
+/* Show no progress any more: another process does. */
+void forget_terminal(void);
 extern bool progress_in_lines; /* not only on a terminal */
 double seconds(void);	       /* by a clock that only goes forward */
 

@@ -17,6 +17,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+static const char EDITED[] = "edited", WOULD_BE_EDITED[] = "would be edited",
+		  UNCHANGED[] = "unchanged";
+
 static bool is_folder(const char *path)
 {
 	struct stat st;
@@ -232,6 +235,8 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 	char size[16], time[32];
 
 	if (!out && !any_changed(reports, count) && !(s->free && dead)) {
+		if (one_of_many)
+			one_of_many->word = UNCHANGED;
 		if (!quiet)
 			printf("nothing to change, nothing was written\n");
 		note_wrappers(left);
@@ -239,6 +244,10 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 	}
 	if (save(s, model, out, &saved, &err) < 0)
 		return out ? save_failed(&err, s->force) : report_in_place_failure(s, &err);
+	if (one_of_many) {
+		one_of_many->word = s->dry_run ? WOULD_BE_EDITED : EDITED;
+		one_of_many->nbytes = saved.written;
+	}
 	if (quiet)
 		return EXIT_FINE;
 	for (size_t i = 0; i < count; i++)
@@ -455,16 +464,21 @@ int check_output(const struct edit_settings *s, const struct ckpt_model *model, 
 	return code == EXIT_FINE ? check_profile(s, model, in) : code;
 }
 
-int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_t count,
-	     char **paths)
+struct edit_job {
+	const struct edit_settings *s;
+	const struct edit_step *steps;
+	size_t count;
+};
+
+static int edit_file(const struct edit_job *job, const char *in, const char *out)
 {
-	const char *in = paths[0], *out = s->in_place ? NULL : paths[1];
+	const struct edit_settings *s = job->s;
 	struct ckpt_edit_report *reports;
 	struct ckpt_model *model;
 	double start = seconds();
 	int code = refuse_names(in, out ? out : "OUT");
 
-	edit_input = count == 1 ? in : NULL;
+	edit_input = job->count == 1 ? in : NULL;
 	if (code == EXIT_FINE && !check_combinations(s))
 		code = EXIT_USAGE;
 	if (reflink_of(s) < 0) {
@@ -473,19 +487,45 @@ int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_
 	}
 	if (code != EXIT_FINE || !open_model(in, &model, &code))
 		return code;
-	reports = calloc(count, sizeof(*reports));
+	reports = calloc(job->count, sizeof(*reports));
 	if (!reports)
 		no_memory();
 	code = check_output(s, model, in, out);
 	if (code == EXIT_FINE)
-		code = check_steps(model, in, steps, count);
+		code = check_steps(model, in, job->steps, job->count);
 	if (code == EXIT_FINE)
-		code = apply_steps(s, steps, count, in, &model, reports);
+		code = apply_steps(s, job->steps, job->count, in, &model, reports);
 	if (code == EXIT_FINE)
-		code = save_edited(s, model, steps, reports, count, out, start);
+		code = save_edited(s, model, job->steps, reports, job->count, out, start);
 	free(reports);
 	ckpt_close(model);
 	if (code != EXIT_FINE) /* a signal that came too late to stop anything is not a failure */
 		end_by_signal();
 	return finish_output(code);
+}
+
+static int edit_in_place(const char *in, void *ctx)
+{
+	return edit_file(ctx, in, NULL);
+}
+
+int run_edit(const struct command *cmd, const struct edit_settings *s,
+	     const struct edit_step *steps, size_t count, char **paths, int path_count)
+{
+	struct edit_job job = { s, steps, count };
+	const struct many_files many = {
+		.cmd = cmd,
+		.one = edit_in_place,
+		.ctx = &job,
+		.edits = true,
+		.words = { s->dry_run ? WOULD_BE_EDITED : EDITED, UNCHANGED },
+		.written = s->dry_run ? "would be written (dry run)" : "written",
+	};
+
+	if (s->in_place)
+		return run_many(&many, paths, (size_t)path_count);
+	if (many_jobs)
+		return wrong_usage(cmd, "%s: --jobs is for --in-place, which takes many files",
+				   cmd->name);
+	return edit_file(&job, paths[0], paths[1]);
 }

@@ -3,6 +3,7 @@
 #define CKPT_TOOLS_EDIT_H
 
 #include "command.h"
+#include "many_files.h"
 
 /* What all commands that edit share: open IN, one or more edits, one write, one summary. */
 struct edit_settings {
@@ -50,7 +51,9 @@ extern struct str_list cast_only;
 		IGNORE_DAMAGE_OPT, \
 		OPT_FLAG("no-sync", 0, &(s).no_sync, "do not wait for the disk, like cp"), \
 		OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"), \
-		OPT_FLAG("quiet", 'q', &quiet, "print errors only")
+		OPT_STR("jobs", 'j', &many_jobs, "N", \
+			"with -i, edit N files at once, each by a process; default: 1"), \
+		OPT_FLAG("quiet", 'q', &quiet, "print errors only"), NAME_SKIPPED_OPT
 
 #define AT_OPT(at) \
 	OPT_LIST("at", 0, &(at), "NAME", \
@@ -114,11 +117,11 @@ extern const struct edit_kind kind_strip_module, kind_add_module, kind_strip_pre
 #define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"
 
 /*
- * Open IN, apply the steps, save as OUT, print what was done. PATHS: IN and OUT, or IN alone for
- * an edit in place. Returns the exit code.
+ * Open IN, apply the steps, save as OUT, print what was done. PATHS: IN and OUT, or any number of
+ * INs for an edit in place. CMD is for messages. Returns the exit code.
  */
-int run_edit(const struct edit_settings *s, const struct edit_step *steps, size_t count,
-	     char **paths);
+int run_edit(const struct command *cmd, const struct edit_settings *s,
+	     const struct edit_step *steps, size_t count, char **paths, int path_count);
 
 /* Make the *COUNT steps that the options in CHAIN ask for. The caller frees them. */
 struct edit_step *make_steps(const struct step_list *chain, size_t *count);

@@ -30,12 +30,36 @@ static void print_opt(const struct opt *o, FILE *out)
 		fprintf(out, "  %-26s  %s\n", spelled, o->help);
 }
 
+static const char many_in_place[] =
+	"With -i the command takes many files and folders. Of a folder it takes every\n"
+	"checkpoint below it; a directory of shards or ranks is one. It skips and counts\n"
+	"other files. A failure does not stop the others. Exit status: 1 if that of any\n"
+	"is 1, else 2 if that of any is 2.\n";
+
+/* "PREFIX IN...": the operands of CMD with -i. BUF has 64 bytes. */
+static const char *operands_in_place(const struct command *cmd, char *buf)
+{
+	int len = (int)strlen(cmd->operands) - (int)strlen("IN OUT");
+
+	snprintf(buf, 64, "%.*s%sIN [IN...]", len, cmd->operands,
+		 strstr(cmd->operands, "...") ? "-- " : "");
+	return buf;
+}
+
 void print_help(const struct command *cmd, FILE *out)
 {
-	fprintf(out, "usage: ckpt %s [OPTIONS]%s%s\n\n%s%s\n", cmd->name, *cmd->operands ? " " : "",
-		cmd->operands, cmd->summary, ends_with(cmd->summary, ".") ? "" : ".");
+	char in_place[64];
+
+	fprintf(out, "usage: ckpt %s [OPTIONS]%s%s\n", cmd->name, *cmd->operands ? " " : "",
+		cmd->operands);
+	if (cmd->takes_many)
+		fprintf(out, "       ckpt %s -i [OPTIONS] %s\n", cmd->name,
+			operands_in_place(cmd, in_place));
+	fprintf(out, "\n%s%s\n", cmd->summary, ends_with(cmd->summary, ".") ? "" : ".");
 	if (cmd->details)
 		fprintf(out, "\n%s", cmd->details);
+	if (cmd->takes_many)
+		fprintf(out, "\n%s", many_in_place);
 	fprintf(out, "\nOptions:\n");
 	for (const struct opt *o = cmd->opts; o->kind; o++)
 		print_opt(o, out);
@@ -98,6 +122,8 @@ static void man_upper(const char *text, FILE *out)
 
 void print_man_page(const struct command *cmd, FILE *out)
 {
+	char in_place[64];
+
 	fputs(".TH CKPT\\-", out);
 	man_upper(cmd->name, out);
 	fprintf(out, " 1 \"\" \"ckpt %s\" \"ckpt manual\"\n.SH NAME\nckpt\\-", ckpt_version());
@@ -108,6 +134,12 @@ void print_man_page(const struct command *cmd, FILE *out)
 	man_text(cmd->name, out);
 	fputs(*cmd->operands ? "\n[OPTIONS] " : "\n[OPTIONS]", out);
 	man_text(cmd->operands, out);
+	if (cmd->takes_many) {
+		fputs("\n.br\n.B ckpt ", out);
+		man_text(cmd->name, out);
+		fputs(" \\-i\n[OPTIONS] ", out);
+		man_text(operands_in_place(cmd, in_place), out);
+	}
 	fputs("\n.SH DESCRIPTION\n", out);
 	fputc(toupper((unsigned char)cmd->summary[0]), out);
 	man_text(cmd->summary + 1, out);
@@ -115,6 +147,11 @@ void print_man_page(const struct command *cmd, FILE *out)
 	if (cmd->details) {
 		fputs(".PP\n.nf\n", out);
 		man_text(cmd->details, out);
+		fputs(".fi\n", out);
+	}
+	if (cmd->takes_many) {
+		fputs(".PP\n.nf\n", out);
+		man_text(many_in_place, out);
 		fputs(".fi\n", out);
 	}
 	fputs(".SH OPTIONS\n", out);

@@ -12,16 +12,37 @@
  */
 #include "command.h"
 #include "json.h"
+#include "many_files.h"
 
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	MOST_OPTS = 48, /* more than any table has: the arrays below have no more room */
 	LONG_BASE = 1000,
 };
+
+/* A message about one of many inputs is one line, even if the name of the input is not. */
+static void put_one_line(const char *fmt, va_list ap)
+{
+	const char *name = one_of_many->path;
+	size_t len = strlen(name);
+	char *text, *rest;
+
+	if (vasprintf(&text, fmt, ap) < 0)
+		no_memory();
+	rest = text;
+	if (!strncmp(text, name, len)) {
+		fputs(one_of_many->shown, stderr);
+		rest += len;
+	}
+	for (; *rest; rest++)
+		fputc(*rest == '\n' ? ' ' : *rest, stderr);
+	free(text);
+}
 
 void complain(const char *fmt, ...)
 {
@@ -30,7 +51,10 @@ void complain(const char *fmt, ...)
 	fflush(stdout);
 	fputs("ckpt: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	if (one_of_many)
+		put_one_line(fmt, ap);
+	else
+		vfprintf(stderr, fmt, ap);
 	va_end(ap);
 	fputc('\n', stderr);
 }
@@ -181,12 +205,31 @@ static const char *option_that_sets(const struct command *cmd, const bool *targe
 	return "";
 }
 
-static int check_operands(const struct command *cmd, int count)
+static bool may_be_file(const char *name)
+{
+	return access(name, F_OK) == 0 || strstr(name, "::");
+}
+
+/*
+ * With -i and two operands where there was one: are both inputs? A PREFIX that should not be there
+ * and an OUT are no files.
+ */
+static bool are_inputs(const struct command *cmd, int count, bool no_first, char **operands)
+{
+	if (!cmd->takes_many || count + no_first < cmd->most)
+		return false;
+	return count + no_first > cmd->most ||
+	       (may_be_file(operands[count - 1]) && (!no_first || may_be_file(operands[0])));
+}
+
+static int check_operands(const struct command *cmd, int count, char **operands)
 {
 	bool no_last = cmd->one_less && *cmd->one_less, no_first = cmd->no_first && *cmd->no_first;
 	int first = (int)strcspn(cmd->operands, " ");
 	const char *wanted = cmd->operands + (no_first ? first + 1 : 0);
 
+	if (no_last && are_inputs(cmd, count, no_first, operands))
+		return 0;
 	count += no_last + no_first;
 	if (count > cmd->most && cmd->most >= 0 && no_first)
 		return -1 - wrong_usage(cmd, "%s: with --%s there is no %.*s%s", cmd->name,
@@ -237,6 +280,6 @@ int parse_options(const struct command *cmd, int argc, char **argv)
 		rc = store_value(hit, optarg);
 	}
 	if (rc == 0)
-		rc = check_operands(cmd, argc - optind);
+		rc = check_operands(cmd, argc - optind, argv + optind);
 	return rc < 0 ? rc : optind;
 }

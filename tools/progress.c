@@ -59,13 +59,18 @@ static bool is_time_for_line(double since, bool is_end)
 }
 
 /* Ask only once: many small tensors make very many steps. */
+static int on_terminal = -1;
+
 static bool is_on_terminal(void)
 {
-	static int answer = -1;
+	if (on_terminal < 0)
+		on_terminal = isatty(STDERR_FILENO);
+	return on_terminal;
+}
 
-	if (answer < 0)
-		answer = isatty(STDERR_FILENO);
-	return answer;
+void forget_terminal(void)
+{
+	on_terminal = 0;
 }
 
 static bool is_time_on_terminal(double since, double since_start)
@@ -97,6 +102,21 @@ void show_progress(void *ctx, uint64_t done, uint64_t total)
 		human_size(done, a), human_size(total, b), human_size((uint64_t)rate, r),
 		rate > 0 ? (double)(total - done) / rate : 0.0,
 		progress_in_lines ? "\n" : " \033[K");
+}
+
+void show_count(uint64_t done, uint64_t total)
+{
+	static double start, last;
+	double now = seconds();
+	char a[32], b[32];
+
+	if (!start)
+		start = last = now;
+	if (!is_time_on_terminal(now - last, now - start))
+		return;
+	last = now;
+	shown = true;
+	fprintf(stderr, "\r%s of %s inputs \033[K", grouped(done, a), grouped(total, b));
 }
 
 void end_progress(void)

@@ -114,7 +114,7 @@ hint: 'ckpt strip-prefix --help' shows the options"
 	ckpt strip-prefix --strip-wrappers model. ddp_model.pt a.pt
 	want 64 "ckpt: strip-prefix: with --strip-wrappers there is no PREFIX
 $usage"
-	ckpt strip-prefix -i --strip-wrappers ddp_model.pt ddp_trainer.pt
+	ckpt strip-prefix -i --strip-wrappers model. ddp_model.pt
 	want 64 "ckpt: strip-prefix: with --strip-wrappers there is no PREFIX, and with --in-place no OUT
 $usage"
 	ckpt strip-prefix --strip-wrappers ddp_model.pt
