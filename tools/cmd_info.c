@@ -9,6 +9,7 @@
 #include "command.h"
 #include "inner.h"
 #include "json.h"
+#include "many_files.h"
 #include "records.h"
 
 #include <inttypes.h>
@@ -21,6 +22,9 @@ static bool all_items;
 static const struct opt opts[] = {
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a page"),
 	OPT_FLAG("all", 'a', &all_items, "list all top-level entries, not only the first 24"),
+	JOBS_OPT,
+	OPT_FLAG("quiet", 'q', &quiet, "print no totals of several IN"),
+	NAME_SKIPPED_OPT,
 	OPT_END
 };
 
@@ -28,13 +32,17 @@ static int run_info(int argc, char **argv);
 
 const struct command cmd_info = {
 	.name = "info",
-	.operands = "IN",
+	.operands = "IN [IN...]",
 	.summary = "show a file on one screen: format, writer, sizes, dtypes, devices, contents",
-	.details = "info reads only the metadata, whatever the size of the file.\n",
-	.examples = "  ckpt info model.pt\n",
+	.details =
+		"info reads only the metadata, whatever the size of the file. Of several IN it\n"
+		"prints one line each; with --all their pages, with the name of IN in front of\n"
+		"each line.\n" MANY_FILES,
+	.examples = "  ckpt info model.pt\n"
+		    "  ckpt info runs/ --jobs 8\n",
 	.opts = opts,
 	.least = 1,
-	.most = 1,
+	.most = -1,
 	.run = run_info,
 };
 
@@ -501,20 +509,30 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 	return rc;
 }
 
-static int run_info(int argc, char **argv)
+static int print_line(const struct summary *s)
+{
+	char a[32], b[32], c[32], size[16];
+
+	printf("%s, %s tensor%s, %s element%s, %s in %s storage%s\n", s->file.format,
+	       grouped(s->tensors, a), plural(s->tensors), grouped(s->elements, b),
+	       plural(s->elements), size_phrase(s->nbytes, size),
+	       grouped(ckpt_storage_count(s->model), c), plural(ckpt_storage_count(s->model)));
+	return 0;
+}
+
+static int print_info(const char *path, void *ctx)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct summary s = { .file = CKPT_FILE_INFO_INIT };
 	struct ckpt_model *model;
-	int first = parse_options(&cmd_info, argc, argv), rc, code;
 	bool is_archive;
+	int rc, code;
 
-	if (first < 0)
-		return -1 - first;
-	if (!open_model_or_archive(argv[first], 0, &model, &is_archive, &code)) {
+	(void)ctx;
+	if (!open_model_or_archive(path, 0, &model, &is_archive, &code)) {
 		if (is_archive)
-			return list_inner(argv[first], "info", false, json);
-		hint_json(json, argv[first]);
+			return list_inner(path, "info", false, json);
+		hint_json(json, path);
 		return code;
 	}
 	s.model = model;
@@ -522,12 +540,36 @@ static int run_info(int argc, char **argv)
 	if (!summarise(&s)) {
 		complain("out of memory");
 		rc = CKPT_E_NOMEM;
+	} else if (json) {
+		rc = print_json(&s, path, &err);
+	} else if (one_of_many && !all_items) {
+		rc = print_line(&s);
 	} else {
-		rc = json ? print_json(&s, argv[first], &err) : print_page(&s, argv[first], &err);
+		rc = print_page(&s, path, &err);
+	}
+	if (one_of_many && rc == 0) {
+		one_of_many->tensors = s.tensors;
+		one_of_many->elements = s.elements;
+		one_of_many->nbytes = s.nbytes;
 	}
 	clear_summary(&s);
 	ckpt_close(model);
 	if (rc < 0)
 		return err.status ? fail(&err) : EXIT_ERROR;
 	return finish_output(EXIT_FINE);
+}
+
+static int run_info(int argc, char **argv)
+{
+	const struct many_files many = {
+		.cmd = &cmd_info,
+		.one = print_info,
+		.words = { "read" },
+		.json = &json,
+	};
+	int first = parse_options(&cmd_info, argc, argv);
+
+	if (first < 0)
+		return -1 - first;
+	return run_many(&many, argv + first, (size_t)(argc - first));
 }

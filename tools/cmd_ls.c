@@ -10,6 +10,7 @@
 #include "command.h"
 #include "inner.h"
 #include "json.h"
+#include "many_files.h"
 #include "records.h"
 
 #include <inttypes.h>
@@ -18,15 +19,20 @@
 
 static bool long_form, exact_bytes, of_records;
 static const char *sort_by, *json;
+static struct str_list patterns;
 
 static const struct opt opts[] = {
+	OPT_LIST("match", 'm', &patterns, "PATTERN",
+		 "list only what matches; all operands are then files; may be repeated"),
 	OPT_FLAG("long", 'l', &long_form,
 		 "also print stride, offset, storage, class and requires_grad"),
 	OPT_FLAG("bytes", 'b', &exact_bytes, "print sizes in bytes, not as 1.5M (powers of 1000)"),
 	OPT_FLAG("records", 0, &of_records, "list the records of the archive, not the tensors"),
 	OPT_STR("sort", 0, &sort_by, "KEY", "order by name or size; default: as in the file"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),
+	JOBS_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print no totals"),
+	NAME_SKIPPED_OPT,
 	OPT_END
 };
 
@@ -34,18 +40,23 @@ static int run_ls(int argc, char **argv);
 
 const struct command cmd_ls = {
 	.name = "ls",
-	.operands = "IN [PATTERN...]",
+	.operands = "IN [IN...] [PATTERN...]",
 	.summary =
 		"list tensors and numpy arrays: name, dtype, shape, device, bytes, shared storages",
 	.details =
 		"A PATTERN is a glob over the whole name, in which '*' crosses dots. A name also\n"
 		"stands for everything below it. 're:' starts a regular expression.\n"
 		"If IN is a zip archive with checkpoints inside, ls lists its files. Any command\n"
-		"takes one of them as IN, written ARCHIVE::NAME.\n",
+		"takes one of them as IN, written ARCHIVE::NAME.\n"
+		"The first operand is an IN. Others are IN where a file has that name, else a\n"
+		"PATTERN. -m takes a PATTERN for certain. ls prints a line for each of several IN,\n"
+		"and with -m, -l, --sort or --records what is in them, with the name of IN in\n"
+		"front of each line.\n" MANY_FILES,
 	.examples = "  ckpt ls model.pt\n"
 		    "  ckpt ls model.pt 'module.layer1.*' --sort size\n"
 		    "  ckpt ls --records model.pt\n"
 		    "  ckpt ls best_model.zip::policy.pth\n"
+		    "  ckpt ls -m '*.bias' runs/ other.pt\n"
 		    "  ckpt ls model.pt --json | jq '.tensors[].name'\n",
 	.opts = opts,
 	.least = 1,
@@ -157,7 +168,6 @@ static bool collect_rows(struct listing *l)
 /* The tensor above that shows the same storage, or NULL. */
 static const char *shares_with(const struct listing *l, size_t row, int64_t storage)
 {
-
 	if (storage < 0 || l->first_user[storage] == row + 1)
 		return NULL;
 	return tensor_at(l, l->first_user[storage] - 1).name;
@@ -295,21 +305,23 @@ static void print_note(void *ctx, const char *text)
 static int explain_nothing(const struct listing *l)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	int rc = ckpt_tensor_count(l->model) ? 0
-					     : ckpt_tell_state(l->model, print_note, NULL, &err);
+	int rc =
+		ckpt_tensor_count(l->model) ? 0 : ckpt_tell_state(l->model, print_note, NULL, &err);
 
 	return rc < 0 ? fail(&err) : EXIT_FINE;
 }
 
 static int print_table(struct listing *l)
 {
+	bool rows = !one_of_many || patterns.count || long_form || sort_by;
 	struct ls_widths w = measure(l);
 	char a[32], b[32], c[32], size[32];
 
-	for (size_t i = 0; i < l->count; i++)
+	for (size_t i = 0; rows && i < l->count; i++)
 		print_row(l, i, &w);
-	ckpt_walk(l->model, print_value, l, NULL);
-	if (!quiet)
+	if (rows)
+		ckpt_walk(l->model, print_value, l, NULL);
+	if (!quiet || !rows)
 		printf("%s tensor%s, %s elements, %s in %s storage%s\n", grouped(l->count, a),
 		       plural(l->count), grouped(l->numel, b),
 		       exact_bytes ? grouped(l->nbytes, size) : human_size(l->nbytes, size),
@@ -371,13 +383,13 @@ static int print_json(struct listing *l)
 
 /* ---- the command ---- */
 
-static int make_patterns(struct listing *l, char **texts, int count)
+static int make_patterns(struct listing *l)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 
-	l->patterns = calloc((size_t)count + 1, sizeof(struct ckpt_pattern *));
-	for (int i = 0; l->patterns && i < count; i++) {
-		if (ckpt_pattern_new(texts[i], &l->patterns[i], &err) < 0)
+	l->patterns = calloc(patterns.count + 1, sizeof(struct ckpt_pattern *));
+	for (size_t i = 0; l->patterns && i < patterns.count; i++) {
+		if (ckpt_pattern_new(patterns.items[i], &l->patterns[i], &err) < 0)
 			return fail(&err);
 		l->pattern_count++;
 	}
@@ -394,13 +406,14 @@ static void clear_listing(struct listing *l)
 	ckpt_close(l->model);
 }
 
-static int list_file(const char *path, char **patterns, int count)
+static int list_file(const char *path, void *ctx)
 {
 	struct ckpt_model *model = NULL;
 	struct listing l = { 0 };
 	bool is_archive = false;
-	int code = make_patterns(&l, patterns, count);
+	int code = make_patterns(&l);
 
+	(void)ctx;
 	if (code == EXIT_FINE &&
 	    !open_model_or_archive(path, CKPT_OPEN_BRIEF, &model, &is_archive, &code) &&
 	    !is_archive)
@@ -421,10 +434,17 @@ static int list_file(const char *path, char **patterns, int count)
 	}
 	if (code == EXIT_FINE)
 		code = l.code;
+	if (one_of_many && code == EXIT_FINE) {
+		one_of_many->tensors = l.count;
+		one_of_many->elements = l.numel;
+		one_of_many->nbytes = l.nbytes;
+	}
 	if (code == EXIT_FINE && l.pattern_count && !l.count && !matches_a_value(&l)) {
 		complain("%s: no tensor matches", path);
-		for (int i = 0; i < count; i++)
-			hint_json(json, patterns[i]);
+		for (size_t i = 0; i < patterns.count; i++) {
+			hint_json(json, patterns.items[i]);
+			hint_no_file(patterns.items[i]);
+		}
 		code = EXIT_NO;
 	} else if (code == EXIT_FINE) {
 		code = json ? print_json(&l) : print_table(&l);
@@ -435,6 +455,12 @@ static int list_file(const char *path, char **patterns, int count)
 
 static int run_ls(int argc, char **argv)
 {
+	const struct many_files many = {
+		.cmd = &cmd_ls,
+		.one = list_file,
+		.words = { "listed", "without a match" },
+		.json = &json,
+	};
 	int first = parse_options(&cmd_ls, argc, argv);
 
 	if (first < 0)
@@ -445,5 +471,6 @@ static int run_ls(int argc, char **argv)
 		return wrong_usage(
 			&cmd_ls,
 			"ls: --records come in the order of the archive, and have no --long form");
-	return list_file(argv[first], argv + first + 1, argc - first - 1);
+	return run_many(&many, argv + first,
+			separate_patterns(argv + first, (size_t)(argc - first), &patterns));
 }

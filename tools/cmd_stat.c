@@ -8,6 +8,7 @@
  */
 #include "command.h"
 #include "json.h"
+#include "many_files.h"
 #include "stat.h"
 
 #include <inttypes.h>
@@ -17,8 +18,11 @@
 
 static bool check_finite;
 static const char *sort_by, *bins, *json;
+static struct str_list patterns;
 
 static const struct opt opts[] = {
+	OPT_LIST("match", 'm', &patterns, "PATTERN",
+		 "take only what matches; all operands are then files; may be repeated"),
 	OPT_OPTIONAL("hist", &bins, "BINS",
 		     "draw histograms, reading all twice; default: as many bins as fit"),
 	OPT_STR("sort", 0, &sort_by, "KEY",
@@ -27,6 +31,9 @@ static const struct opt opts[] = {
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),
 	OPT_FLAG("quiet", 'q', &quiet,
 		 "print only what is not finite or cannot be read, and no totals"),
+	OPT_STR("jobs", 'j', &many_jobs, "N",
+		"with --check-finite, take N files at once, each by a process"),
+	NAME_SKIPPED_OPT,
 	OPT_END
 };
 
@@ -34,7 +41,7 @@ static int run_stat(int argc, char **argv);
 
 const struct command cmd_stat = {
 	.name = "stat",
-	.operands = "IN [PATTERN...]",
+	.operands = "IN [IN...] [PATTERN...]",
 	.summary = "print statistics of values: min, max, mean, std, zeros, NaN, infinities",
 	.details =
 		"stat describes every tensor, each dtype and the whole file, and takes values as\n"
@@ -44,12 +51,15 @@ const struct command cmd_stat = {
 		"that several tensors show (tied weights) once. stat includes numpy arrays in the\n"
 		"file.\n"
 		"PATTERN works as in 'ckpt ls'. KEY is name, size, min, max, mean, std, zeros,\n"
-		"nan or inf. The largest comes first; for 'min', the smallest.\n\n"
+		"nan or inf. The largest comes first; for 'min', the smallest.\n"
+		"With --check-finite, stat takes several IN and prints one line each, with what is\n"
+		"not finite above it; operands are IN or PATTERN as in 'ckpt ls'.\n" MANY_FILES "\n"
 		"Exit status: 0 fine; 1 if nothing matches, or with --check-finite if any value\n"
 		"is not finite; 2 if IN, or with --check-finite a tensor in it, cannot be read.\n",
 	.examples = "  ckpt stat model.pt\n"
 		    "  ckpt stat --hist model.pt 'model.layers.0.*'\n"
 		    "  ckpt stat -q --check-finite step900.pt && ./train --resume step900.pt\n"
+		    "  ckpt stat --check-finite runs/ --jobs 4\n"
 		    "  ckpt stat --json model.pt | jq '.tensors[] | select(.max > 100) | .name'\n",
 	.opts = opts,
 	.least = 1,
@@ -127,8 +137,15 @@ static bool collect_rows(struct stat_page *page)
 	return true;
 }
 
+static const char FINITE[] = "finite", NOT_FINITE[] = "not finite", CANNOT_TELL[] = "cannot tell",
+		  NO_MATCH[] = "without a match";
+
 static int exit_code_of(const struct stat_page *page)
 {
+	if (one_of_many)
+		one_of_many->word = page->not_finite   ? NOT_FINITE
+				    : page->unreadable ? CANNOT_TELL
+						       : FINITE;
 	if (!check_finite)
 		return EXIT_FINE;
 	if (page->not_finite)
@@ -165,7 +182,11 @@ static int print_page(const struct ckpt_stat *stat, FILE *out)
 	if (out) {
 		stat_print_json(&page, out);
 	} else {
+		bool was_quiet = quiet;
+
+		quiet = quiet || one_of_many; /* rows of what is not finite */
 		stat_print_table(&page);
+		quiet = was_quiet;
 		print_verdict(&page);
 	}
 	free(page.rows);
@@ -174,7 +195,7 @@ static int print_page(const struct ckpt_stat *stat, FILE *out)
 
 /* ---- the command ---- */
 
-static int print_statistics(const char *path, const struct ckpt_stat_options *options, FILE *out)
+static int print_statistics(const char *path, struct ckpt_stat_options *options, FILE *out)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *model;
@@ -191,8 +212,12 @@ static int print_statistics(const char *path, const struct ckpt_stat_options *op
 		code = fail(&err);
 	} else if (!ckpt_stat_count(stat) && options->pattern_count) {
 		complain("%s: no tensor matches", path);
-		for (size_t i = 0; i < options->pattern_count; i++)
+		for (size_t i = 0; i < options->pattern_count; i++) {
 			hint_json(json, options->patterns[i]);
+			hint_no_file(options->patterns[i]);
+		}
+		if (one_of_many)
+			one_of_many->word = NO_MATCH;
 		code = EXIT_NO;
 	} else {
 		code = print_page(stat, out);
@@ -217,14 +242,39 @@ static bool parse_bins(struct ckpt_stat_options *options)
 	return true;
 }
 
+static int stat_file(const char *path, void *ctx)
+{
+	struct ckpt_stat_options *options = ctx;
+	FILE *out = NULL;
+	int code;
+
+	options->cancel = catch_signals();
+	if (json && !(out = json_open(json)))
+		return EXIT_ERROR;
+	code = print_statistics(path, options, out);
+	if (out && json_close(out, code == EXIT_FINE || code == EXIT_NO) != EXIT_FINE)
+		code = code ? code : EXIT_ERROR;
+	end_by_signal();
+	return finish_output(code);
+}
+
 static int run_stat(int argc, char **argv)
 {
 	struct ckpt_stat_options options = CKPT_STAT_OPTIONS_INIT;
-	int first = parse_options(&cmd_stat, argc, argv), code;
-	FILE *out = NULL;
+	const struct many_files many = {
+		.cmd = &cmd_stat,
+		.one = stat_file,
+		.ctx = &options,
+		.words = { FINITE, NOT_FINITE, CANNOT_TELL, NO_MATCH },
+		.json = &json,
+	};
+	int first = parse_options(&cmd_stat, argc, argv);
+	bool by_option;
+	size_t count;
 
 	if (first < 0)
 		return -1 - first;
+	by_option = patterns.count > 0;
 	if (sort_by && !is_key(sort_by))
 		return wrong_usage(
 			&cmd_stat,
@@ -233,15 +283,16 @@ static int run_stat(int argc, char **argv)
 	if (!parse_bins(&options))
 		return wrong_usage(&cmd_stat, "stat: --hist=%.40s: wanted a number from 1 to 4096",
 				   bins);
-	options.patterns = (const char *const *)(argv + first + 1);
-	options.pattern_count = (size_t)(argc - first - 1);
 	options.progress = show_progress;
-	options.cancel = catch_signals();
-	if (json && !(out = json_open(json)))
-		return EXIT_ERROR;
-	code = print_statistics(argv[first], &options, out);
-	if (out && json_close(out, code == EXIT_FINE || code == EXIT_NO) != EXIT_FINE)
-		code = code ? code : EXIT_ERROR;
-	end_by_signal();
-	return finish_output(code);
+	count = (size_t)(argc - first);
+	if (check_finite)
+		count = separate_patterns(argv + first, count, &patterns);
+	else if (by_option && count > 1)
+		return wrong_usage(&cmd_stat, "stat: several files need --check-finite");
+	else if (!by_option)
+		patterns = (struct str_list){ (const char **)argv + first + 1, count - 1 };
+	options.patterns = patterns.items;
+	options.pattern_count = patterns.count;
+	return check_finite ? run_many(&many, argv + first, count)
+			    : stat_file(argv[first], &options);
 }

@@ -3,11 +3,11 @@
  * 'ckpt verify': findings and a verdict for each input, as text or as one document.
  *
  * What must stay true: a file that records no checksums is never EXIT_FINE: that nobody can tell
- * is EXIT_ERROR. Of several inputs damage wins, for it is certain: worse_code() does not compare
- * numbers.
+ * is EXIT_ERROR.
  */
 #include "command.h"
 #include "json.h"
+#include "many_files.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -19,8 +19,10 @@ static const struct opt opts[] = {
 	OPT_FLAG("quick", 0, &quick, "check only the metadata; do not read the bytes of tensors"),
 	OPT_FLAG("check-finite", 0, &check_finite, "count NaN and infinity in tensors as wrong"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
+	JOBS_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing about what is sound"),
-	OPT_FLAG("verbose", 'v', &verbose, "also print what is odd but harmless"),
+	OPT_FLAG("verbose", 'v', &verbose,
+		 "also print what is odd but harmless, and what is no checkpoint"),
 	OPT_END
 };
 
@@ -35,10 +37,12 @@ const struct command cmd_verify = {
 		"fast as it can read the file. It also checks whatever else can be checked: the\n"
 		"directory against the records, each byte between them, sizes against the pickle,\n"
 		"and references both ways; in a DCP directory, every item, and the index against\n"
-		"the items.\n\n"
+		"the items.\n" MANY_FILES "\n"
 		"Exit status: 0 sound; 1 damaged (or not finite); 2 cannot tell: IN has no\n"
-		"checksums (a legacy stream, a file saved without them), or cannot be read.\n",
+		"checksums (a legacy stream, a file saved without them), or cannot be read. Of\n"
+		"several IN: 1 if one is damaged, else 2 if of one it cannot tell.\n",
 	.examples = "  ckpt verify model.pt && ./train --resume model.pt\n"
+		    "  ckpt verify --jobs 4 runs/\n"
 		    "  ckpt verify --quick run/step-*\n",
 	.opts = opts,
 	.least = 1,
@@ -47,10 +51,13 @@ const struct command cmd_verify = {
 };
 
 struct verify_output {
-	const char *path;
+	const char *path; /* as it is printed */
 	FILE *json;
 	bool any;
 };
+
+static const char SOUND[] = "sound", DAMAGED[] = "damaged", NOT_FINITE[] = "not finite",
+		  CANNOT_TELL[] = "cannot tell";
 
 /* ---- text ---- */
 
@@ -104,7 +111,8 @@ static void print_verdict(const char *path, const struct ckpt_verify_report *r)
 		       r->verdict == CKPT_VERDICT_SOUND && r->indexes
 			       ? " but for its index, which has no checksum"
 			       : "",
-		       r->verdict == CKPT_VERDICT_SOUND && quick ? ", as far as --quick looks" : "");
+		       r->verdict == CKPT_VERDICT_SOUND && quick ? ", as far as --quick looks"
+								 : "");
 	print_counts(r);
 }
 
@@ -130,12 +138,12 @@ static int finding_json(void *ctx, const struct ckpt_finding *f)
 	return 0;
 }
 
-static void begin_json(FILE *out, const char *path, bool first)
+static void begin_json(FILE *out, const char *path)
 {
 	json_t *name = json_object();
 
 	json_set_name(name, "path", path);
-	fputs(first ? "\n{\"input\":" : ",\n{\"input\":", out);
+	fputs("{\"input\":", out);
 	json_put(out, name);
 	fputs(",\"findings\":[", out);
 }
@@ -161,16 +169,19 @@ static void end_json(FILE *out, int rc, const struct ckpt_verify_report *r,
 	fputs("}", out);
 }
 
-/* ---- all of them ---- */
+/* ---- one of them, or all ---- */
 
-/* Damage is the worst: it is certain. */
-static int worse_code(int a, int b)
+static const char *word_of(const struct ckpt_verify_report *r)
 {
-	return a == EXIT_NO || b == EXIT_NO ? EXIT_NO : a > b ? a : b;
+	if (r->findings[CKPT_FINDING_DAMAGE])
+		return DAMAGED;
+	if (r->findings[CKPT_FINDING_NOT_FINITE])
+		return NOT_FINITE;
+	return r->verdict == CKPT_VERDICT_SOUND ? SOUND : CANNOT_TELL;
 }
 
-static int verify(struct verify_output *p, const struct ckpt_verify_options *options, bool first,
-		  bool *cancelled)
+static int verify(struct verify_output *p, const char *path,
+		  const struct ckpt_verify_options *options)
 {
 	static const int codes[] = { EXIT_FINE, EXIT_NO, EXIT_ERROR }; /* by verdict */
 	struct ckpt_verify_report report = CKPT_VERIFY_REPORT_INIT;
@@ -178,27 +189,59 @@ static int verify(struct verify_output *p, const struct ckpt_verify_options *opt
 	int rc;
 
 	if (p->json)
-		begin_json(p->json, p->path, first);
-	p->any = false;
-	rc = ckpt_verify(p->path, options, p->json ? finding_json : print_finding, p, &report,
-			 &err);
+		begin_json(p->json, path);
+	rc = ckpt_verify(path, options, p->json ? finding_json : print_finding, p, &report, &err);
 	end_progress();
-	*cancelled = rc == CKPT_E_CANCELLED;
 	if (p->json)
 		end_json(p->json, rc, &report, &err);
 	else if (rc == 0)
 		print_verdict(p->path, &report);
+	if (rc == 0 && one_of_many)
+		one_of_many->word = word_of(&report);
 	if (rc < 0)
 		return fail(&err);
 	return codes[report.verdict];
 }
 
+/* Of many the documents are put together by run_many(). */
+static int verify_file(const char *path, void *ctx)
+{
+	struct ckpt_verify_options *options = ctx;
+	struct verify_output p = { .path = one_of_many ? one_of_many->shown : path };
+	int code;
+
+	options->cancel = catch_signals();
+	if (json) {
+		p.json = json_open(json);
+		if (!p.json)
+			return EXIT_ERROR;
+		if (!one_of_many)
+			fprintf(p.json, "{\"ckpt_json\":%d,\"command\":\"verify\",\"inputs\":[\n",
+				JSON_VERSION);
+	}
+	code = verify(&p, path, options);
+	if (p.json) {
+		if (!one_of_many)
+			fputs("\n]}\n", p.json);
+		if (json_close(p.json, !*options->cancel) != EXIT_FINE)
+			code = EXIT_ERROR;
+	}
+	end_by_signal();
+	return finish_output(code);
+}
+
 static int run_verify(int argc, char **argv)
 {
 	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
-	struct verify_output p = { 0 };
-	int first = parse_options(&cmd_verify, argc, argv), code = EXIT_FINE;
-	bool cancelled = false;
+	const struct many_files many = {
+		.cmd = &cmd_verify,
+		.one = verify_file,
+		.ctx = &options,
+		.words = { SOUND, DAMAGED, NOT_FINITE, CANNOT_TELL },
+		.json = &json,
+		.bare_entries = true,
+	};
+	int first = parse_options(&cmd_verify, argc, argv);
 
 	if (first < 0)
 		return -1 - first;
@@ -207,23 +250,5 @@ static int run_verify(int argc, char **argv)
 		return wrong_usage(&cmd_verify,
 				   "verify: --check-finite reads what --quick leaves out");
 	options.progress = show_progress;
-	options.cancel = catch_signals();
-	if (json) {
-		p.json = json_open(json);
-		if (!p.json)
-			return EXIT_ERROR;
-		fprintf(p.json, "{\"ckpt_json\":%d,\"command\":\"verify\",\"inputs\":[",
-			JSON_VERSION);
-	}
-	for (int i = first; i < argc && !cancelled; i++) {
-		p.path = argv[i];
-		code = worse_code(code, verify(&p, &options, i == first, &cancelled));
-	}
-	if (p.json) {
-		fputs("\n]}\n", p.json);
-		if (json_close(p.json, !cancelled) != EXIT_FINE)
-			code = EXIT_ERROR;
-	}
-	end_by_signal();
-	return finish_output(code);
+	return run_many(&many, argv + first, (size_t)(argc - first));
 }

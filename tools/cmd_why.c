@@ -8,6 +8,7 @@
  */
 #include "command.h"
 #include "json.h"
+#include "many_files.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -19,14 +20,18 @@ static const struct opt opts[] = {
 	OPT_STR("error", 'e', &error_text, "TEXT",
 		"explain the printed error: TEXT, '-' for standard input, or '@FILE'"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
-	OPT_FLAG("quiet", 'q', &quiet, "print only the causes"), OPT_END
+	JOBS_OPT,
+	OPT_FLAG("quiet", 'q', &quiet, "print only the causes"),
+	OPT_FLAG("verbose", 'v', &verbose,
+		 "print all about each of several IN, and what is no checkpoint"),
+	OPT_END
 };
 
 static int run_why(int argc, char **argv);
 
 const struct command cmd_why = {
 	.name = "why",
-	.operands = "[IN]",
+	.operands = "[IN...]",
 	.summary = "explain why a file does not load, and print the command that fixes it",
 	.details =
 		"IN is a file, or a directory of shards. Alone, why looks in it for whatever\n"
@@ -39,14 +44,17 @@ const struct command cmd_why = {
 		"'possible' is what goes wrong if the machine, the torch or the model is not the\n"
 		"one that saved it. Paste a line after 'mend:' into a shell: it writes a new file\n"
 		"beside IN. Above 1 GiB, why reads only metadata; 'ckpt verify' reads the bytes.\n\n"
-		"Exit status: 0 it found a cause; 1 it found none; 2 IN cannot be read.\n",
+		"Of several IN, why prints one line each, with the first cause; with -v all.\n" MANY_FILES
+		"\n"
+		"Exit status: 0 it found a cause; 1 it found none; 2 IN cannot be read. Of\n"
+		"several IN: 1 if it found none for one, else 2 if one cannot be read.\n",
 	.examples =
 		"  ckpt why model.pt\n"
 		"  ckpt why model.pt --error 'Missing key(s) in state_dict: \"conv.weight\" ...'\n"
 		"  ./train.py 2>&1 | ckpt why run/last.ckpt --error -\n",
 	.opts = opts,
 	.least = 0,
-	.most = 1,
+	.most = -1,
 	.run = run_why,
 };
 
@@ -107,6 +115,7 @@ static int read_error(struct text *out)
 struct why_output {
 	FILE *json;
 	bool any;
+	unsigned count;
 };
 
 static const char *const certainties[] = { "cause", "likely", "possible" };
@@ -116,7 +125,14 @@ static int print_cause(void *ctx, const struct ckpt_cause *c)
 	static const char *const labels[] = { "mend:", "in Python:", "advice:" };
 	struct why_output *p = ctx;
 
-	printf("%s%s: %s\n", p->any ? "\n" : "", certainties[c->certainty], c->text);
+	p->count++;
+	if (one_of_many && !verbose) {
+		if (p->count == 1)
+			printf("%s: %s", certainties[c->certainty], c->text);
+		return 0;
+	}
+	printf("%s%s: %s\n", p->any && !one_of_many ? "\n" : "", certainties[c->certainty],
+	       c->text);
 	for (size_t i = 0; i < c->fact_count; i++)
 		printf("  found:     %s\n", c->facts[i]);
 	for (size_t i = 0; i < c->mend_count; i++)
@@ -195,6 +211,10 @@ static void print_nothing_found(const char *path, const struct ckpt_why_report *
 {
 	if (quiet)
 		return;
+	if (one_of_many && !verbose) {
+		printf("nothing keeps it from loading\n");
+		return;
+	}
 	if (error_text && !r->messages)
 		printf("the message is none that is known%s", path ? ", and " : "\n");
 	else if (error_text)
@@ -214,37 +234,23 @@ static void print_unknown_message(const struct ckpt_why_report *r)
 		complain("the message is none that is known; this is what the file shows:");
 }
 
-static int run_why(int argc, char **argv)
+static int why_file(const char *path, void *ctx)
 {
-	struct ckpt_why_options options = CKPT_WHY_OPTIONS_INIT;
+	struct ckpt_why_options *options = ctx;
 	struct ckpt_why_report report = CKPT_WHY_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct why_output p = { 0 };
-	struct text error = { 0 };
-	int first = parse_options(&cmd_why, argc, argv), code = EXIT_FINE, rc;
-	const char *path;
+	int code, rc;
 
-	if (first < 0)
-		return -1 - first;
-	path = first < argc ? argv[first] : NULL;
-	if (!path && !error_text)
-		return wrong_usage(&cmd_why, "why: wanted IN, --error TEXT, or both");
-	if (error_text)
-		code = read_error(&error);
-	if (code == EXIT_FINE && json) {
+	if (json) {
 		p.json = json_open(json);
-		code = p.json ? EXIT_FINE : EXIT_ERROR;
-	}
-	if (code != EXIT_FINE) {
-		free(error.bytes);
-		return code;
-	}
-	options.error = error.bytes;
-	options.error_len = error.len;
-	if (p.json)
+		if (!p.json)
+			return EXIT_ERROR;
 		begin_json(p.json, path);
-	rc = ckpt_why(path, &options, p.json ? cause_json : print_cause, &p, &report, &err);
-	free(error.bytes);
+	}
+	rc = ckpt_why(path, options, p.json ? cause_json : print_cause, &p, &report, &err);
+	if (!p.json && p.count && one_of_many && !verbose)
+		printf(p.count > 1 ? "; and %u more (-v)\n" : "\n", p.count - 1);
 	if (rc < 0)
 		code = fail(&err);
 	else
@@ -256,8 +262,36 @@ static int run_why(int argc, char **argv)
 		return code;
 	}
 	if (rc == 0 && !report.causes)
-		print_nothing_found(path, &report);
+		print_nothing_found(one_of_many ? one_of_many->shown : path, &report);
 	else if (rc == 0)
 		print_unknown_message(&report);
 	return finish_output(code);
+}
+
+static int run_why(int argc, char **argv)
+{
+	struct ckpt_why_options options = CKPT_WHY_OPTIONS_INIT;
+	const struct many_files many = {
+		.cmd = &cmd_why,
+		.one = why_file,
+		.ctx = &options,
+		.words = { "explained", "without a cause" },
+		.json = &json,
+	};
+	struct text error = { 0 };
+	int first = parse_options(&cmd_why, argc, argv), code = EXIT_FINE;
+
+	if (first < 0)
+		return -1 - first;
+	if (first == argc && !error_text)
+		return wrong_usage(&cmd_why, "why: wanted IN, --error TEXT, or both");
+	if (error_text)
+		code = read_error(&error);
+	options.error = error.bytes;
+	options.error_len = error.len;
+	if (code == EXIT_FINE)
+		code = first < argc ? run_many(&many, argv + first, (size_t)(argc - first))
+				    : why_file(NULL, &options);
+	free(error.bytes);
+	return code;
 }

@@ -31,10 +31,10 @@ static void print_opt(const struct opt *o, FILE *out)
 }
 
 static const char many_in_place[] =
-	"With -i the command takes many files and folders. Of a folder it takes every\n"
-	"checkpoint below it; a directory of shards or ranks is one. It skips and counts\n"
-	"other files. A failure does not stop the others. Exit status: 1 if that of any\n"
-	"is 1, else 2 if that of any is 2.\n";
+	"With -i the command takes many files and folders. A folder stands for every\n"
+	"checkpoint below it; a directory of shards or ranks is one. Other files are\n"
+	"skipped and counted. A failure does not stop the others. The exit code is 1 if\n"
+	"that of any file is 1, else 2 if that of any is 2.\n";
 
 /* "PREFIX IN...": the operands of CMD with -i. BUF has 64 bytes. */
 static const char *operands_in_place(const struct command *cmd, char *buf)

@@ -4,6 +4,7 @@
 #include "command.h"
 #include "edit.h"
 #include "json.h"
+#include "many_files.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -106,6 +107,11 @@ static int print_table(const char *path, bool with_head, struct inner_rows *r,
 {
 	char number[32], size[32], shown[1024];
 
+	if (one_of_many) {
+		printf("zip archive with %s checkpoint%s inside\n", grouped(r->checkpoints, number),
+		       plural(r->checkpoints));
+		return finish_output(EXIT_FINE);
+	}
 	if (with_head)
 		printf("%-12s%s\n%-12szip archive with %s checkpoint%s inside\n", "file",
 		       ckpt_escape(shown, sizeof(shown), path, strlen(path)), "format",

@@ -334,7 +334,7 @@ static void end_entry(struct many *r, int code)
 	}
 	if (r->m->bare_entries)
 		fputs(",\"findings\":[],\"verdict\":\"error\"", r->json);
-	if (!r->any_document) {
+	if (!r->any_document || (r->error[0] && code != EXIT_FINE)) {
 		json_t *error = json_object();
 
 		json_set_name(error, "error", r->error);
@@ -666,6 +666,8 @@ static void take_all(struct many *r)
 		if (!in->started && !in->error)
 			return; /* it was stopped */
 		tell_input(r);
+		if (!r->json)
+			fflush(stdout); /* whoever waits for it may see it */
 		forward_signal(r);
 		if (!r->m->edits && ferror(r->json ? r->json : stdout))
 			r->stopped = true; /* nobody reads it */
@@ -789,6 +791,13 @@ static bool is_named_like_a_file(const char *word)
 	return false;
 }
 
+static int do_nothing(void *ctx, const struct ckpt_item *item)
+{
+	(void)ctx;
+	(void)item;
+	return 0;
+}
+
 /* WORD is there, and may have been meant as the name of a value in IN. */
 static void note_doubt(const char *in, const char *word)
 {
@@ -798,7 +807,7 @@ static void note_doubt(const char *in, const char *word)
 	if (strchr(word, '/') || is_named_like_a_file(word) ||
 	    ckpt_open_with(in, CKPT_OPEN_BRIEF, &model, NULL) < 0)
 		return;
-	if (ckpt_find(model, word, NULL, NULL, NULL) == 0)
+	if (ckpt_find(model, word, do_nothing, NULL, NULL) == 0)
 		complain(
 			"note: '%s' is a file here and a name in the checkpoint, and taken as the file; "
 			"-m takes it as a pattern",
@@ -806,12 +815,14 @@ static void note_doubt(const char *in, const char *word)
 	ckpt_close(model);
 }
 
+static bool patterns_by_option;
+
 size_t separate_patterns(char **operands, size_t count, struct str_list *patterns)
 {
-	bool by_option = patterns->count > 0;
 	size_t inputs = 1;
 
-	if (by_option)
+	patterns_by_option = patterns->count > 0;
+	if (patterns_by_option)
 		return count;
 	patterns->items = calloc(count + 1, sizeof(*patterns->items));
 	if (!patterns->items)
@@ -830,7 +841,7 @@ void hint_no_file(const char *pattern)
 {
 	char shown[400];
 
-	if (is_named_like_a_file(pattern))
+	if (!patterns_by_option && is_named_like_a_file(pattern))
 		hint("there is no file '%s', so it was taken as a PATTERN",
 		     ckpt_escape(shown, sizeof(shown), pattern, strlen(pattern)));
 }

@@ -22,8 +22,8 @@ extern const char *many_jobs;
 	OPT_FLAG("verbose", 'v', &verbose, "also name files in folders that are no checkpoints")
 
 #define MANY_FILES \
-	"Of a folder it takes every checkpoint below it; a directory of shards or ranks is\n" \
-	"one. It skips and counts other files.\n"
+	"A folder stands for every checkpoint below it; a directory of shards or ranks is\n" \
+	"one. Other files are skipped and counted.\n"
 
 enum { MOST_WORDS = 4 };
 

@@ -282,7 +282,7 @@ class Strange(files.BadFileTest):
         self.assertEqual((code, err), (2, "ckpt: %s: is not a regular file\n" % fifo))
         code, _, err = self.ckpt("ls", "/dev/null")
         self.assertEqual((code, err), (2, "ckpt: /dev/null: is not a regular file\n"))
-        code, _, err = self.ckpt("ls", self.folder)
+        code, _, err = self.ckpt("cat", self.folder, "x")
         self.assertEqual((code, err), (2, "ckpt: %s: is a directory, but no sharded checkpoint: it has no "
                                        ".metadata; name a file in it, such as 'bad.pt'\n" % self.folder))
 

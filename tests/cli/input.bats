@@ -30,7 +30,7 @@ load common
 	[[ ${lines[0]} = module.block.conv.weight* && ${lines[13]} = module.stem.1.weight* ]]
 	ckpt ls --sort age ddp_model.pt
 	want 64 "ckpt: ls: --sort age: wanted 'name' or 'size'
-usage: ckpt ls [OPTIONS] IN [PATTERN...]
+usage: ckpt ls [OPTIONS] IN [IN...] [PATTERN...]
 hint: 'ckpt ls --help' shows the options"
 }
 

@@ -150,3 +150,116 @@ odd/x.json: is no checkpoint, skipped
 	[[ $status = 2 && $stderr = "ckpt: run/shut: cannot read the directory: Permission denied" ]]
 	[[ $output = *"4 inputs: 3 edited, 1 failed"* ]]
 }
+
+@test "commands that read print one line for each, and a total" {
+	make_run
+	ckpt ls run ddp_model.pt; want 0
+	[ "$output" = "run/a.pt: 14 tensors, 948 elements, 3.8K in 14 storages
+run/b.pt: 38 tensors, 2,784 elements, 11K in 38 storages
+run/dcp: 38 tensors, 2,784 elements, 11K in 38 storages
+ddp_model.pt: 14 tensors, 948 elements, 3.8K in 14 storages
+4 inputs: 4 listed; 104 tensors, 7,464 elements, 30K; 2 other files skipped (-v)" ]
+	ckpt info run -j 3; want 0
+	[ "$output" = "run/a.pt: torch zip, 14 tensors, 948 elements, 3.8K in 14 storages
+run/b.pt: torch zip, 38 tensors, 2,784 elements, 11K in 38 storages
+run/dcp: DCP directory, 38 tensors, 2,784 elements, 11K in 38 storages
+3 inputs: 3 read; 90 tensors, 6,516 elements, 26K; 2 other files skipped (-v)" ]
+	ckpt info -a run/a.pt run/b.pt; want 0
+	[[ $output = *"run/b.pt: format      torch zip"* ]]
+	ckpt stat --check-finite run; want 0
+	[ "$output" = "run/a.pt: all values are finite
+run/b.pt: all values are finite
+run/dcp: all values are finite
+3 inputs: 3 finite; 2 other files skipped (-v)" ]
+	ckpt why run/b.pt ddp_model.pt; want 0
+	[ "$(grep -c "^run/b.pt: possible: 'module.' is in" <<<"$output")" = 1 ]
+	[[ $output = *"2 inputs: 2 explained" ]]
+	cp -r run copy; printf 'x' | dd of=copy/b.pt bs=1 seek=2000 conv=notrunc 2>/dev/null
+	ckpt verify copy run/a.pt
+	[ "$status" = 1 ]
+	[[ $output = *"4 inputs: 3 sound, 1 damaged; 2 other files skipped (-v)" ]]
+	[[ $output = *"copy/b.pt: DAMAGED, 1 finding;"* ]]
+}
+
+@test "an operand is a pattern with -m, or where no file has that name" {
+	cp ddp_model.pt b.pt
+	ckpt ls ddp_model.pt '*.head.bias'; want 0
+	[ "$output" = "module.head.bias  float32  [10]  cpu      40
+1 tensor, 10 elements, 40 in 1 storage" ]
+	ckpt ls -m '*.head.bias' ddp_model.pt; want 0
+	[ "$output" = "module.head.bias  float32  [10]  cpu      40
+1 tensor, 10 elements, 40 in 1 storage" ]
+	ckpt ls ddp_model.pt '*.head.bias' b.pt; want 0
+	[ "$output" = "ddp_model.pt: module.head.bias  float32  [10]  cpu      40
+ddp_model.pt: 1 tensor, 10 elements, 40 in 1 storage
+b.pt: module.head.bias  float32  [10]  cpu      40
+b.pt: 1 tensor, 10 elements, 40 in 1 storage
+2 inputs: 2 listed; 2 tensors, 20 elements, 80 bytes" ]
+	ckpt ls ddp_model.pt lost.pt
+	want 1 "ckpt: ddp_model.pt: no tensor matches
+hint: there is no file 'lost.pt', so it was taken as a PATTERN"
+	ckpt ls -m '*bias' ddp_model.pt lost.pt
+	[[ $status = 2 && $stderr = "ckpt: lost.pt: cannot open: No such file or directory" ]]
+	# the doubtful case
+	mkdir model; cp ddp_model.pt model/x.pt
+	ckpt ls ddp_trainer.pt model
+	want 0 "ckpt: note: 'model' is a file here and a name in the checkpoint, and taken as the file; -m takes it as a pattern"
+	[[ $output = *"model/x.pt: 14 tensors"* ]]
+	ckpt ls -m model ddp_trainer.pt; want 0
+	[[ $output = *"14 tensors, "* ]]
+	# of stat only with --check-finite
+	ckpt stat ddp_trainer.pt model; want 0
+	[[ $output = *"model.module.head.bias"* ]]
+	ckpt stat --check-finite -m '*bias' ddp_trainer.pt model; want 0
+	[[ $output = *"2 inputs: 2 finite" ]]
+	ckpt stat -m '*bias' ddp_trainer.pt ddp_model.pt
+	[[ $status = 64 && $stderr = "ckpt: stat: several files need --check-finite"* ]]
+}
+
+@test "--json is one document, whatever happens" {
+	make_run; head -c 3000 ddp_trainer.pt >cut.pt
+	for command in ls info why "stat --check-finite" verify; do
+		"$CKPT" $command --json=out.json -j 3 cut.pt run ./lost.pt 2>/dev/null || true
+		python3 - "$command" <<-'END'
+		import json, sys
+		d = json.load(open("out.json"))
+		name = sys.argv[1].split()[0]
+		assert d["ckpt_json"] == 1 and d["command"] == name, d
+		inputs = d["inputs"]
+		paths = [x["input"]["path"] for x in inputs]
+		assert paths[:4] == ["cut.pt", "run/a.pt", "run/b.pt", "run/dcp"], paths
+		if name in ("info", "why", "verify"):
+		    assert paths[4:] == ["./lost.pt"] and "No such file" in inputs[4]["error"], inputs[4]
+		    assert d["skipped"] == 2 and d["count"] == 5 and sum(d["exit_codes"].values()) == 5, d
+		if name != "verify" and name in ("info", "why"):
+		    assert inputs[1]["document"]["command"] == name and inputs[1]["exit"] == 0, inputs[1]
+		END
+		rm out.json
+	done
+	# one input has the shape that it always had
+	[ "$("$CKPT" ls --json ddp_model.pt | head -c 39)" = '{"ckpt_json":1,"command":"ls","tensors"' ]
+	[ "$("$CKPT" verify --json ddp_model.pt | head -c 41)" = '{"ckpt_json":1,"command":"verify","inputs' ]
+}
+
+@test "a document of private files is private" {
+	mkdir run; cp ddp_model.pt run/a.pt; cp ddp_model.pt run/b.pt; chmod 600 run/b.pt
+	"$CKPT" info --json=out.json run
+	[ "$(stat -c %a out.json)" = 600 ]
+}
+
+@test "a signal says which were finished, and ends all" {
+	mkdir many; for i in $(seq 100 399); do cp ddp_trainer.pt "many/$i.pt"; done
+	"$CKPT" strip-module -i -j 2 many 2>errors >lines &
+	pid=$!
+	for i in $(seq 500); do grep -q '^many/105' lines && break; sleep 0.01; done
+	kill -TERM $pid; code=0; wait $pid || code=$?
+	[ "$code" = 143 ]
+	grep -E "^ckpt: interrupted: [0-9]+ of 300 inputs were finished, those before 'many/[0-9]+.pt'" errors
+	[ -z "$(grep inputs: lines)" ]
+	finished=$(sed -nE 's/.*interrupted: ([0-9]+) of.*/\1/p' errors)
+	[ "$finished" = "$(grep -c '14 keys renamed' lines)" ]
+	next=$(sed -nE "s/.*those before '(.*)'/\1/p" errors)
+	"$CKPT" verify -q many
+	[ "$("$CKPT" ls -m model.head.bias -j 4 many 2>/dev/null | grep -c 'float32 ')" = "$finished" ]
+	ckpt ls "$next" model.head.bias; [ "$status" = 1 ]
+}

@@ -83,8 +83,8 @@ hint: 'ckpt ls --help' shows the options"
 
 @test "wrong numbers of operands show the usage" {
 	ckpt ls
-	want 64 "ckpt: ls: too few operands, wanted IN [PATTERN...]
-usage: ckpt ls [OPTIONS] IN [PATTERN...]
+	want 64 "ckpt: ls: too few operands, wanted IN [IN...] [PATTERN...]
+usage: ckpt ls [OPTIONS] IN [IN...] [PATTERN...]
 hint: 'ckpt ls --help' shows the options"
 	ckpt strip-module a b c
 	want 64 "ckpt: strip-module: too many operands, wanted IN OUT

@@ -116,7 +116,7 @@ load common.bash
 	ckpt why
 	[ "$status" = 64 ]
 	[[ $stderr = "ckpt: why: wanted IN, --error TEXT, or both"* ]]
-	ckpt why a b
+	ckpt why --jobs none a b
 	[ "$status" = 64 ]
 }
 
