@@ -85,7 +85,7 @@ static bool is_named_like_one(const char *path)
 /* What ckpt itself writes beside its output is nobody's checkpoint yet. */
 static bool is_unfinished(const char *path)
 {
-	return ends_with(path, ".ckpt-staged");
+	return ends_with(path, ".ckpt-tmp") || ends_with(path, ".ckpt-staged");
 }
 
 static int probe(struct found *f, struct ckpt_error *err)

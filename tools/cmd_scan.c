@@ -8,6 +8,7 @@
  */
 #include "command.h"
 #include "json.h"
+#include "many_files.h"
 #include "scan_out.h"
 
 #include <inttypes.h>
@@ -23,6 +24,8 @@ static const struct opt opts[] = {
 		 "accept only plain files: exit with 1 for needs-objects, too"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
 	OPT_OPTIONAL("sarif", &sarif, "FILE", "print SARIF 2.1.0, for code hosts and editors"),
+	OPT_STR("jobs", 'j', &many_jobs, "N",
+		"scan N files of a folder at once; default: processors, at most 4"),
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing about files that are fine"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "print every name, all findings, and what weights_only refuses"),
@@ -309,6 +312,8 @@ static int run_scan(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
+	if (!parse_jobs(&cmd_scan, &options.threads))
+		return EXIT_USAGE;
 	code = begin_document(&p);
 	if (code)
 		return code;

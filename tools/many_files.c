@@ -19,6 +19,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -61,7 +62,8 @@ struct many {
 	size_t count, room, skipped;
 	struct one_result *results; /* shared with the processes */
 	size_t next, head;	    /* the first that has not begun; the one whose turn it is */
-	size_t running, jobs, told, all;
+	size_t running, told, all;
+	uint32_t jobs;
 	const volatile int *caught;
 	bool stopped, forwarded;
 	FILE *json;
@@ -467,6 +469,8 @@ be_one(struct many *r, struct input *in, int (*pipes)[2], pid_t parent)
 	close_fd(&pipes[0][0]);
 	close_fd(&pipes[1][0]);
 	close_fd(&pipes[2][0]); /* the other end closes when this process ends */
+	__fpurge(stdout); /* what could not be written is the other process's */
+	clearerr(stdout);
 	one_of_many = &r->results[in - r->inputs];
 	if (r->json)
 		*r->m->json = "";
@@ -519,10 +523,10 @@ static void start_some(struct many *r)
 		if (needs_process(in) && r->running >= r->jobs)
 			return;
 		if (needs_process(in) && !start(r, in)) {
-			if (r->running)
-				return; /* when one of them has ended */
-			in->error = strdup("cannot start a process");
-			if (!in->error)
+			if (r->next > r->head)
+				return; /* until those before it are told */
+			if (asprintf(&in->error, "%s: cannot start a process: %s", in->shown,
+				     errno_text(errno)) < 0)
 				no_memory();
 		}
 		r->next++;
@@ -692,16 +696,16 @@ static void tell_interrupted(const struct many *r)
 			complain("interrupted: '%s' was finished, too", in->shown);
 }
 
-static bool parse_jobs(const struct many_files *m, size_t *jobs)
+bool parse_jobs(const struct command *cmd, uint32_t *jobs)
 {
-	uint64_t n = 1;
+	uint64_t n = *jobs;
 
 	if (many_jobs && (!parse_size(many_jobs, &n) || !n)) {
-		wrong_usage(m->cmd, "%s: --jobs %.40s: wanted a number from 1 to %d", m->cmd->name,
+		wrong_usage(cmd, "%s: --jobs %.40s: wanted a number from 1 to %d", cmd->name,
 			    many_jobs, MOST_JOBS);
 		return false;
 	}
-	*jobs = n > MOST_JOBS ? MOST_JOBS : (size_t)n;
+	*jobs = n > MOST_JOBS ? MOST_JOBS : (uint32_t)n;
 	return true;
 }
 
@@ -745,7 +749,8 @@ int run_many(const struct many_files *m, char **paths, size_t count)
 	if (!r)
 		no_memory();
 	r->m = m;
-	if (!parse_jobs(m, &r->jobs))
+	r->jobs = 1;
+	if (!parse_jobs(m->cmd, &r->jobs))
 		code = EXIT_USAGE;
 	for (size_t i = 0; code == EXIT_FINE && i < count; i++)
 		code = add_operand(r, paths[i]);

@@ -44,6 +44,9 @@ struct many_files {
 	const char *written; /* what NBYTES of the totals are: "written"; NULL: sizes */
 };
 
+/* Set *JOBS, which has its default, if there is --jobs. False: it says why not. */
+bool parse_jobs(const struct command *cmd, uint32_t *jobs);
+
 /*
  * Take all of PATHS, in this order, and the checkpoints in those that are folders. One input alone is
  * taken as if there were no others. Returns the exit code: EXIT_NO if that of any is, else EXIT_ERROR

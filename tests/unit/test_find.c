@@ -90,7 +90,9 @@ static void files_are_known_by_their_bytes_and_by_their_names(void **state)
 	write_name("config.json", "{}");
 	write_name("tokenizer.bin", "nothing of torch");
 	write_name("half.ckpt-staged", "PK\x03\x04");
-	finds("-config.json\n+empty.safetensors\n-half.ckpt-staged\n+no-suffix\n+page.pt\n-tokenizer.bin\n+training_args.bin\n");
+	make(".out.0123.ckpt-tmp");
+	copy_fixture(".out.0123.ckpt-tmp/a.pt");
+	finds("-.out.0123.ckpt-tmp\n-config.json\n+empty.safetensors\n-half.ckpt-staged\n+no-suffix\n+page.pt\n-tokenizer.bin\n+training_args.bin\n");
 }
 
 static void a_directory_that_is_one_checkpoint_is_one(void **state)
