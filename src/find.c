@@ -272,10 +272,16 @@ int ckpt_find_checkpoints(const char *path,
 			  void *ctx, struct ckpt_error *err)
 {
 	enum ckpt_set_extent extent = CKPT_SET_WHOLE;
-	struct finding g = { .root = path };
+	size_t len = strlen(path);
+	char *root = strdup(path);
+	struct finding g = { .root = root };
 	struct stat st;
 	int rc = 0;
 
+	if (!root)
+		return ckpt_fail_nomem(err);
+	while (len > 1 && root[len - 1] == '/')
+		root[--len] = '\0';
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		extent = ckpt_set_extent(path);
 	if (extent < CKPT_SET_SINGLE)
@@ -288,5 +294,6 @@ int ckpt_find_checkpoints(const char *path,
 			rc = visit_one(&g.files.items[i], visit, ctx);
 	clear(&g.files);
 	clear(&g.folders);
+	free(root);
 	return ckpt_error_at(err, rc < 0 ? rc : 0, path, NULL, CKPT_NO_OFFSET);
 }

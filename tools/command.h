@@ -192,6 +192,8 @@ void answer_is_no(void);
 
 /* Catch Ctrl-C and the signals of batch systems. Returns the flag for ckpt_save_options.cancel. */
 const volatile int *catch_signals(void);
+/* Let them end the process again. */
+void release_signals(void);
 /* If a signal came, end the process by it, so that the caller sees 128+n. */
 void end_by_signal(void);
 void show_progress(void *ctx, uint64_t done, uint64_t total);

@@ -13,6 +13,7 @@
  */
 #include "many_files.h"
 #include "json.h"
+#include "many_inputs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,17 +38,6 @@ enum {
 struct one_result *one_of_many;
 const char *many_jobs;
 
-struct input {
-	char *path, *shown;	  /* owned; SHOWN is escaped */
-	char *error;		  /* owned: why it cannot be taken; NULL */
-	bool skipped;		  /* it is no checkpoint */
-	const struct input *same; /* it is another name of that one, or IS_PART of it; or NULL */
-	bool is_part;
-	bool started, told, interrupted;
-	pid_t pid; /* 0: it has ended */
-	int out, err, life, status;
-};
-
 /* Lines that are passed on. */
 struct lines {
 	char bytes[MOST_LINE];
@@ -58,8 +47,7 @@ struct lines {
 
 struct many {
 	const struct many_files *m;
-	struct input *inputs;
-	size_t count, room, skipped;
+	struct inputs inputs;
 	struct one_result *results; /* shared with the processes */
 	size_t next, head;	    /* the first that has not begun; the one whose turn it is */
 	size_t running, told, all;
@@ -75,160 +63,6 @@ struct many {
 	int code;
 };
 
-/* ---- which inputs ---- */
-
-static struct input *add_input(struct many *r, const char *path)
-{
-	size_t len = strlen(path);
-	struct input *in;
-
-	if (r->count == r->room) {
-		r->room = r->room ? 2 * r->room : 64;
-		r->inputs = realloc(r->inputs, r->room * sizeof(*r->inputs));
-		if (!r->inputs)
-			no_memory();
-	}
-	in = &r->inputs[r->count++];
-	*in = (struct input){ .path = strdup(path), .shown = malloc(4 * len + 8) };
-	in->out = in->err = in->life = -1;
-	if (!in->path || !in->shown)
-		no_memory();
-	ckpt_escape(in->shown, 4 * len + 8, path, len);
-	return in;
-}
-
-static int add_found(void *ctx, const char *path, enum ckpt_found found,
-		     const struct ckpt_error *why)
-{
-	struct many *r = ctx;
-	struct input *in = add_input(r, path);
-	char text[1200];
-
-	in->skipped = found == CKPT_FOUND_OTHER;
-	r->skipped += in->skipped;
-	if (!why)
-		return 0;
-	in->error = strdup(ckpt_error_format(why, text, sizeof(text)));
-	if (!in->error)
-		no_memory();
-	return 0;
-}
-
-static void clear_inputs(struct many *r, size_t first)
-{
-	for (size_t i = first; i < r->count; i++) {
-		r->skipped -= r->inputs[i].skipped;
-		free(r->inputs[i].path);
-		free(r->inputs[i].shown);
-		free(r->inputs[i].error);
-	}
-	r->count = first;
-}
-
-/* The operand, or what it holds. Where that is nothing, the command says what it is. */
-static int add_operand(struct many *r, const char *path)
-{
-	struct ckpt_error err = CKPT_ERROR_INIT;
-	size_t first = r->count, skipped = r->skipped;
-
-	if (ckpt_find_checkpoints(path, add_found, r, &err) < 0)
-		return fail(&err);
-	if (r->count - first == r->skipped - skipped) {
-		clear_inputs(r, first);
-		add_input(r, path);
-	}
-	return EXIT_FINE;
-}
-
-/* ---- inputs that are one ---- */
-
-struct identity {
-	dev_t device;
-	ino_t number;
-	size_t input;
-};
-
-static int by_identity(const void *a, const void *b)
-{
-	const struct identity *x = a, *y = b;
-
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	if (x->number != y->number)
-		return x->number < y->number ? -1 : 1;
-	return (x->input > y->input) - (x->input < y->input);
-}
-
-static int by_file(const void *a, const void *b)
-{
-	const struct identity *x = a, *y = b;
-
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
-	return (x->number > y->number) - (x->number < y->number);
-}
-
-static bool identify(const char *path, struct identity *out)
-{
-	struct stat st;
-
-	if (stat(path, &st) < 0)
-		return false;
-	out->device = st.st_dev;
-	out->number = st.st_ino;
-	return true;
-}
-
-/* The input that is a folder around PATH; NULL: none. */
-static const struct input *find_around(const struct many *r, const struct identity *ids,
-				       size_t count, const char *path)
-{
-	char *real = realpath(path, NULL), *slash;
-	const struct input *around = NULL;
-
-	while (real && !around && (slash = strrchr(real, '/')) && slash != real) {
-		const struct identity *hit;
-		struct identity id;
-
-		*slash = '\0';
-		hit = identify(real, &id) ? bsearch(&id, ids, count, sizeof(*ids), by_file) : NULL;
-		while (hit && hit > ids && !by_file(hit - 1, hit))
-			hit--;
-		around = hit ? &r->inputs[hit->input] : NULL;
-	}
-	free(real);
-	return around;
-}
-
-/* Note which inputs are other names of one before them, or parts of another. */
-static void find_same(struct many *r)
-{
-	struct identity *ids = calloc(r->count + 1, sizeof(*ids));
-	size_t count = 0;
-
-	if (!ids)
-		no_memory();
-	for (size_t i = 0; i < r->count; i++) {
-		ids[count].input = i;
-		count += !r->inputs[i].skipped && !r->inputs[i].error &&
-			 identify(r->inputs[i].path, &ids[count]);
-	}
-	qsort(ids, count, sizeof(*ids), by_identity);
-	for (size_t i = 0; i < count; i++) {
-		struct input *in = &r->inputs[ids[i].input];
-
-		if (i && !by_file(&ids[i - 1], &ids[i])) {
-			const struct input *before = &r->inputs[ids[i - 1].input];
-
-			in->same = before->same ? before->same : before;
-		} else {
-			in->same = find_around(r, ids, count, in->path);
-			in->is_part = in->same != NULL;
-		}
-	}
-	free(ids);
-}
-
 /* ---- passing on what they print ---- */
 
 static bool begins_with_name(const struct input *in, const char *line, size_t len)
@@ -237,6 +71,20 @@ static bool begins_with_name(const struct input *in, const char *line, size_t le
 
 	return len > name && !memcmp(line, in->shown, name) &&
 	       (line[name] == ':' || line[name] == '/');
+}
+
+/*
+ * The length of what LINE begins with and is the name of IN, cut: errors have room for 320 bytes of
+ * it. 0: it is not.
+ */
+static size_t cut_name(const struct input *in, const char *line, size_t len)
+{
+	static const size_t least = 200;
+	size_t n = 0;
+
+	while (n < len && in->shown[n] && line[n] == in->shown[n])
+		n++;
+	return n >= least && len - n > 3 && !memcmp(line + n, "...", 3) ? n + 3 : 0;
 }
 
 static void note_error(struct many *r, const char *line, size_t len)
@@ -251,8 +99,9 @@ static void note_error(struct many *r, const char *line, size_t len)
 static void put_line(struct many *r, bool is_message, bool is_begin, const char *line, size_t len)
 {
 	static const char mark[] = "ckpt: ";
-	const struct input *in = &r->inputs[r->head];
+	const struct input *in = &r->inputs.items[r->head];
 	FILE *to = is_message ? stderr : stdout;
+	size_t cut;
 
 	end_progress();
 	if (is_message)
@@ -265,8 +114,13 @@ static void put_line(struct many *r, bool is_message, bool is_begin, const char 
 	} else if (is_message) {
 		is_begin = false; /* a hint */
 	}
-	if (is_begin && !begins_with_name(in, line, len))
+	cut = is_begin ? cut_name(in, line, len) : 0;
+	if (cut)
+		fputs(in->shown, to);
+	else if (is_begin && !begins_with_name(in, line, len))
 		fprintf(to, "%s: ", in->shown);
+	line += cut;
+	len -= cut;
 	fwrite(line, 1, len, to);
 }
 
@@ -305,10 +159,10 @@ static void begin_entry(struct many *r)
 		return;
 	fputs(r->any_entry ? ",\n" : "\n", r->json);
 	r->any_entry = true;
-	if (r->m->bare_entries && !r->inputs[r->head].error)
+	if (r->m->bare_entries && !r->inputs.items[r->head].error)
 		return; /* it prints all of it */
 	name = json_object();
-	json_set_name(name, "path", r->inputs[r->head].path);
+	json_set_name(name, "path", r->inputs.items[r->head].path);
 	fputs("{\"input\":", r->json);
 	json_put(r->json, name);
 }
@@ -323,7 +177,7 @@ static void put_document(struct many *r, const char *bytes, size_t len)
 
 static void end_entry(struct many *r, int code)
 {
-	const struct input *in = &r->inputs[r->head];
+	const struct input *in = &r->inputs.items[r->head];
 
 	if (!r->json || (r->m->bare_entries && r->any_document))
 		return;
@@ -355,12 +209,13 @@ static int begin_json(struct many *r)
 	if (!r->m->json || !*r->m->json)
 		return EXIT_FINE;
 	r->json_target = *r->m->json;
-	paths = calloc(r->count + 1, sizeof(*paths));
+	paths = calloc(r->inputs.count + 1, sizeof(*paths));
 	if (!paths)
 		no_memory();
-	for (size_t i = 0; i < r->count; i++)
-		paths[i] = r->inputs[i].path;
-	json_limit_mode((int)r->count + 1, paths - 1); /* it leaves the first out, as of argv */
+	for (size_t i = 0; i < r->inputs.count; i++)
+		paths[i] = r->inputs.items[i].path;
+	json_limit_mode((int)r->inputs.count + 1,
+			paths - 1); /* it leaves the first out, as of argv */
 	free(paths);
 	r->json = json_open(r->json_target);
 	if (!r->json)
@@ -377,7 +232,7 @@ static int end_json(struct many *r, bool whole)
 	fprintf(r->json,
 		"\n],\"count\":%zu,\"exit_codes\":{\"0\":%" PRIu64 ",\"1\":%" PRIu64
 		",\"2\":%" PRIu64 "},\"skipped\":%zu}\n",
-		r->all, r->codes[0], r->codes[1], r->codes[2], r->skipped);
+		r->all, r->codes[0], r->codes[1], r->codes[2], r->inputs.skipped);
 	return json_close(r->json, whole);
 }
 
@@ -431,9 +286,9 @@ static void print_totals(const struct many *r)
 		       size_phrase(r->nbytes, size));
 	else if (r->nbytes && r->m->written)
 		printf("; %s %s", size_phrase(r->nbytes, size), r->m->written);
-	if (r->skipped)
-		printf("; %s other file%s skipped%s", grouped(r->skipped, count),
-		       plural(r->skipped), verbose ? "" : " (-v)");
+	if (r->inputs.skipped)
+		printf("; %s other file%s skipped%s", grouped(r->inputs.skipped, count),
+		       plural(r->inputs.skipped), verbose ? "" : " (-v)");
 	printf("\n");
 }
 
@@ -457,21 +312,22 @@ static void close_pipes(int (*pipes)[2])
 static void __attribute__((noreturn))
 be_one(struct many *r, struct input *in, int (*pipes)[2], pid_t parent)
 {
+	release_signals(); /* until the command catches them, too */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent || dup2(pipes[0][1], STDOUT_FILENO) < 0 ||
 	    dup2(pipes[1][1], STDERR_FILENO) < 0)
 		_exit(EXIT_ERROR);
 	for (size_t i = r->head; i < r->next; i++) {
-		close_fd(&r->inputs[i].out);
-		close_fd(&r->inputs[i].err);
-		close_fd(&r->inputs[i].life);
+		close_fd(&r->inputs.items[i].out);
+		close_fd(&r->inputs.items[i].err);
+		close_fd(&r->inputs.items[i].life);
 	}
 	close_fd(&pipes[0][0]);
 	close_fd(&pipes[1][0]);
 	close_fd(&pipes[2][0]); /* the other end closes when this process ends */
-	__fpurge(stdout); /* what could not be written is the other process's */
+	__fpurge(stdout);	/* what could not be written is the other process's */
 	clearerr(stdout);
-	one_of_many = &r->results[in - r->inputs];
+	one_of_many = &r->results[in - r->inputs.items];
 	if (r->json)
 		*r->m->json = "";
 	forget_terminal();
@@ -517,8 +373,8 @@ static bool needs_process(const struct input *in)
 
 static void start_some(struct many *r)
 {
-	while (!r->stopped && r->next < r->count && r->next < r->head + MOST_AHEAD) {
-		struct input *in = &r->inputs[r->next];
+	while (!r->stopped && r->next < r->inputs.count && r->next < r->head + MOST_AHEAD) {
+		struct input *in = &r->inputs.items[r->next];
 
 		if (needs_process(in) && r->running >= r->jobs)
 			return;
@@ -551,8 +407,8 @@ static void forward_signal(struct many *r)
 		return;
 	r->stopped = r->forwarded = true;
 	for (size_t i = r->head; i < r->next; i++)
-		if (r->inputs[i].pid)
-			kill(r->inputs[i].pid, *r->caught);
+		if (r->inputs.items[i].pid)
+			kill(r->inputs.items[i].pid, *r->caught);
 }
 
 /* Read what is there; at the end, close it. */
@@ -577,7 +433,7 @@ static void read_some(struct many *r, int *fd, bool is_message)
 /* Pass on what the input whose turn it is prints, until it ends; start others as some end. */
 static void pass_on(struct many *r)
 {
-	struct input *in = &r->inputs[r->head];
+	struct input *in = &r->inputs.items[r->head];
 
 	while (in->out >= 0 || in->err >= 0) {
 		struct pollfd fds[MOST_AHEAD + 2] = { { in->out, POLLIN, 0 },
@@ -585,9 +441,10 @@ static void pass_on(struct many *r)
 		size_t of[MOST_AHEAD + 2], count = 2;
 
 		for (size_t i = r->head; i < r->next; i++)
-			if (r->inputs[i].pid) {
+			if (r->inputs.items[i].pid) {
 				of[count] = i;
-				fds[count++] = (struct pollfd){ r->inputs[i].life, POLLIN, 0 };
+				fds[count++] =
+					(struct pollfd){ r->inputs.items[i].life, POLLIN, 0 };
 			}
 		if (poll(fds, count, WAKE_UP) < 0 && errno != EINTR)
 			break;
@@ -595,7 +452,7 @@ static void pass_on(struct many *r)
 		show_count(r->told, r->all);
 		for (size_t i = 2; i < count; i++)
 			if (fds[i].revents)
-				reap(r, &r->inputs[of[i]]);
+				reap(r, &r->inputs.items[of[i]]);
 		if (fds[1].revents)
 			read_some(r, &in->err, true);
 		else if (fds[0].revents)
@@ -636,7 +493,7 @@ static void tell_other(const struct many *r, const struct input *in)
 static void tell_input(struct many *r)
 {
 	static const struct one_result nothing = { .word = NULL };
-	struct input *in = &r->inputs[r->head];
+	struct input *in = &r->inputs.items[r->head];
 	int code = EXIT_ERROR;
 
 	begin_entry(r);
@@ -658,8 +515,8 @@ static void tell_input(struct many *r)
 
 static void take_all(struct many *r)
 {
-	for (r->head = 0; r->head < r->count; r->head++) {
-		struct input *in = &r->inputs[r->head];
+	for (r->head = 0; r->head < r->inputs.count; r->head++) {
+		struct input *in = &r->inputs.items[r->head];
 
 		start_some(r);
 		if (in->skipped || in->same) {
@@ -684,14 +541,17 @@ static void tell_interrupted(const struct many *r)
 	const struct input *first = NULL;
 	char all[32], done[32];
 
-	for (size_t i = 0; i < r->count && !first; i++)
-		if (needs_process(&r->inputs[i]) && !r->inputs[i].told)
-			first = &r->inputs[i];
+	for (size_t i = 0; i < r->inputs.count && !first; i++)
+		if (needs_process(&r->inputs.items[i]) && !r->inputs.items[i].told)
+			first = &r->inputs.items[i];
 	if (!first)
 		return;
-	complain("interrupted: %s of %s inputs were finished, %s '%s'", grouped(r->told, done),
-		 grouped(r->all, all), r->told ? "those before" : "and not", first->shown);
-	for (const struct input *in = first; in < r->inputs + r->count; in++)
+	if (r->told)
+		complain("interrupted: %s of %s inputs were finished, those before '%s'",
+			 grouped(r->told, done), grouped(r->all, all), first->shown);
+	else
+		complain("interrupted: none of %s inputs was finished", grouped(r->all, all));
+	for (const struct input *in = first; in < r->inputs.items + r->inputs.count; in++)
 		if (in->told)
 			complain("interrupted: '%s' was finished, too", in->shown);
 }
@@ -712,7 +572,7 @@ bool parse_jobs(const struct command *cmd, uint32_t *jobs)
 static int run_all(struct many *r)
 {
 	int code = begin_json(r);
-	size_t nbytes = (r->count + 1) * sizeof(*r->results);
+	size_t nbytes = (r->inputs.count + 1) * sizeof(*r->results);
 	bool whole;
 
 	if (code != EXIT_FINE)
@@ -720,10 +580,10 @@ static int run_all(struct many *r)
 	r->results = mmap(NULL, nbytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (r->results == MAP_FAILED)
 		no_memory();
-	for (size_t i = 0; i < r->count; i++) {
-		r->results[i].path = r->inputs[i].path;
-		r->results[i].shown = r->inputs[i].shown;
-		r->all += !r->inputs[i].skipped && !r->inputs[i].same;
+	for (size_t i = 0; i < r->inputs.count; i++) {
+		r->results[i].path = r->inputs.items[i].path;
+		r->results[i].shown = r->inputs.items[i].shown;
+		r->all += !r->inputs.items[i].skipped && !r->inputs.items[i].same;
 	}
 	r->caught = catch_signals();
 	take_all(r);
@@ -753,100 +613,16 @@ int run_many(const struct many_files *m, char **paths, size_t count)
 	if (!parse_jobs(m->cmd, &r->jobs))
 		code = EXIT_USAGE;
 	for (size_t i = 0; code == EXIT_FINE && i < count; i++)
-		code = add_operand(r, paths[i]);
-	if (code == EXIT_FINE && r->count == 1 && count == 1 &&
-	    !strcmp(r->inputs[0].path, paths[0])) {
+		code = inputs_add(&r->inputs, paths[i]);
+	if (code == EXIT_FINE && r->inputs.count == 1 && count == 1 &&
+	    !strcmp(r->inputs.items[0].path, paths[0])) {
 		code = m->one(paths[0], m->ctx);
 	} else if (code == EXIT_FINE) {
 		if (m->edits)
-			find_same(r);
+			inputs_find_same(&r->inputs);
 		code = run_all(r);
 	}
-	clear_inputs(r, 0);
-	free(r->inputs);
+	inputs_clear(&r->inputs);
 	free(r);
 	return code;
-}
-
-/* ---- inputs and patterns ---- */
-
-static bool is_there(const char *path)
-{
-	const char *inner = strstr(path, "::");
-	char *archive;
-	bool is;
-
-	if (access(path, F_OK) == 0 || !inner)
-		return access(path, F_OK) == 0;
-	archive = strndup(path, (size_t)(inner - path));
-	if (!archive)
-		no_memory();
-	is = access(archive, F_OK) == 0;
-	free(archive);
-	return is;
-}
-
-static bool is_named_like_a_file(const char *word)
-{
-	static const char *const ends[] = { ".pt", ".pth", ".ckpt", ".bin", ".safetensors" };
-
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (ends_with(word, ends[i]))
-			return true;
-	return false;
-}
-
-static int do_nothing(void *ctx, const struct ckpt_item *item)
-{
-	(void)ctx;
-	(void)item;
-	return 0;
-}
-
-/* WORD is there, and may have been meant as the name of a value in IN. */
-static void note_doubt(const char *in, const char *word)
-{
-	struct ckpt_model *model;
-	char shown[400];
-
-	if (strchr(word, '/') || is_named_like_a_file(word) ||
-	    ckpt_open_with(in, CKPT_OPEN_BRIEF, &model, NULL) < 0)
-		return;
-	if (ckpt_find(model, word, do_nothing, NULL, NULL) == 0)
-		complain(
-			"note: '%s' is a file here and a name in the checkpoint, and taken as the file; "
-			"-m takes it as a pattern",
-			ckpt_escape(shown, sizeof(shown), word, strlen(word)));
-	ckpt_close(model);
-}
-
-static bool patterns_by_option;
-
-size_t separate_patterns(char **operands, size_t count, struct str_list *patterns)
-{
-	size_t inputs = 1;
-
-	patterns_by_option = patterns->count > 0;
-	if (patterns_by_option)
-		return count;
-	patterns->items = calloc(count + 1, sizeof(*patterns->items));
-	if (!patterns->items)
-		no_memory();
-	for (size_t i = 1; i < count; i++)
-		if (is_there(operands[i])) {
-			note_doubt(operands[0], operands[i]);
-			operands[inputs++] = operands[i];
-		} else {
-			patterns->items[patterns->count++] = operands[i];
-		}
-	return inputs;
-}
-
-void hint_no_file(const char *pattern)
-{
-	char shown[400];
-
-	if (!patterns_by_option && is_named_like_a_file(pattern))
-		hint("there is no file '%s', so it was taken as a PATTERN",
-		     ckpt_escape(shown, sizeof(shown), pattern, strlen(pattern)));
 }

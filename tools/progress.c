@@ -14,10 +14,11 @@ static void on_signal(int number)
 	caught = number;
 }
 
+static const int numbers[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+			       SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM };
+
 const volatile int *catch_signals(void)
 {
-	static const int numbers[] = { SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
-				       SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM };
 	struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -28,6 +29,17 @@ const volatile int *catch_signals(void)
 			sigaction(numbers[i], &action, NULL);
 	}
 	return &caught;
+}
+
+void release_signals(void)
+{
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		struct sigaction now;
+
+		sigaction(numbers[i], NULL, &now);
+		if (now.sa_handler == on_signal)
+			signal(numbers[i], SIG_DFL);
+	}
 }
 
 void end_by_signal(void)

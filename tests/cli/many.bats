@@ -75,6 +75,22 @@ run/dcp: is the same as run/dcp, which is taken once
 	[[ $status = 2 && $stderr = "ckpt: ddp_model.pt: "* ]]
 }
 
+@test "a folder in a shard set is none of its parts" {
+	"$CKPT" convert -q --to safetensors --shard-size 2KB ddp_model.pt hub
+	mkdir hub/step; cp ddp_model.pt hub/step/a.pt; mkdir top; mv hub top
+	ckpt strip-module -i top
+	[[ $status = 2 && $stderr = "ckpt: top/hub: is made of several files"* ]]
+	[ "$(lines)" = "top/hub/step/a.pt: 14 keys renamed in the state dict, 3.1K written in T
+2 inputs: 1 edited, 1 failed; 3.1K written" ]
+}
+
+@test "a name of more than an error has room for is told once, and whole" {
+	name=$(printf 'd%.0s' $(seq 200))
+	mkdir -p "top/$name/$name"; head -c 100 ddp_model.pt >"top/$name/$name/x.pt"
+	ckpt info top/
+	[[ $status = 2 && $stderr = "ckpt: top/$name/$name/x.pt: is "* ]]
+}
+
 @test "--jobs changes nothing but the time" {
 	mkdir many; for i in 1 2 3 4 5 6 7 8 9; do cp ddp_trainer.pt "many/$i.pt"; done
 	cp -r many same; head -c 3000 ddp_model.pt >many/4.pt; head -c 3000 ddp_model.pt >same/4.pt
