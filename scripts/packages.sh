@@ -7,7 +7,7 @@
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(
 	cmake ninja-build gcc libc6-dev pkg-config
-	libzip-dev libdeflate-dev zlib1g-dev libzstd-dev libpcre2-dev libjansson-dev
+	libzip-dev libdeflate-dev zlib1g-dev libzstd-dev libpcre2-dev libjansson-dev nettle-dev
 )
 # shellcheck disable=SC2034
 TEST_PACKAGES=(libcmocka-dev bats python3 unzip xfsprogs zipcmp ziptool zstd strace libopenmpi-dev openmpi-bin)

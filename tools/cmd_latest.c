@@ -175,7 +175,7 @@ static int check_candidate(const char *path, const struct ckpt_verify_options *o
 	}
 	if (report.verdict == CKPT_VERDICT_DAMAGED && !quiet)
 		complain("%s: passed over: %s", path, first);
-	if (report.verdict == CKPT_VERDICT_UNPROVEN && !quiet)
+	if ((report.verdict == CKPT_VERDICT_UNPROVEN || report.verdict == CKPT_VERDICT_COMPLETE) && !quiet)
 		complain("%s: has no checksums; nothing else is wrong with it", path);
 	return report.verdict != CKPT_VERDICT_DAMAGED;
 }

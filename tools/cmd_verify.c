@@ -2,8 +2,9 @@
 /*
  * 'ckpt verify': findings and a verdict for each input, as text or as one document.
  *
- * What must stay true: a file that records no checksums is never EXIT_FINE: that nobody can tell
- * is EXIT_ERROR.
+ * What must stay true: a file that records no checksums is never "sound", but by a SHA-256 that is
+ * given here. That nobody can tell is EXIT_ERROR; but a safetensors file, which never has any, is
+ * EXIT_FINE where its tensors fill it, and says what that does not tell.
  */
 #include "command.h"
 #include "json.h"
@@ -12,12 +13,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-static bool quick, check_finite;
-static const char *json;
+static bool quick, check_finite, require_checksums;
+static const char *json, *sha256, *sha256sums;
 
 static const struct opt opts[] = {
 	OPT_FLAG("quick", 0, &quick, "check only the metadata; do not read the bytes of tensors"),
 	OPT_FLAG("check-finite", 0, &check_finite, "count NaN and infinity in tensors as wrong"),
+	OPT_FLAG("require-checksums", 0, &require_checksums, "do not take safetensors as complete: exit with 2"),
+	OPT_STR("sha256", 0, &sha256, "HEX", "compare the SHA-256 of the file, too"),
+	OPT_STR("sha256sums", 0, &sha256sums, "FILE", "compare all files with what sha256sum wrote to FILE"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
 	JOBS_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing about what is sound"),
@@ -37,11 +41,17 @@ const struct command cmd_verify = {
 		"fast as it can read the file. It also checks whatever else can be checked: the\n"
 		"directory against the records, each byte between them, sizes against the pickle,\n"
 		"and references both ways; in a DCP directory, every item, and the index against\n"
-		"the items.\n" MANY_FILES "\n"
-		"Exit status: 0 sound; 1 damaged (or not finite); 2 cannot tell: IN has no\n"
-		"checksums (a legacy stream, a file saved without them), or cannot be read. Of\n"
-		"several IN: 1 if one is damaged, else 2 if of one it cannot tell.\n",
+		"the items.\n\n"
+		"A safetensors file has no checksums. If its tensors fill it to the last byte,\n"
+		"it is complete; whether its bytes are as they were written, nothing tells.\n"
+		"A SHA-256 that you have from elsewhere tells it, for every format: --sha256 for\n"
+		"one file, --sha256sums for a directory, each file of which has to be in FILE.\n"
+		"Names in FILE begin in the folder that FILE is in.\n" MANY_FILES "\n"
+		"Exit status: 0 sound, or complete; 1 damaged (or not finite); 2 cannot tell: IN\n"
+		"has no checksums (a legacy stream, a file saved without them), or cannot be\n"
+		"read. Of several IN: 1 if one is damaged, else 2 if of one it cannot tell.\n",
 	.examples = "  ckpt verify model.pt && ./train --resume model.pt\n"
+		    "  ckpt verify --sha256sums hub/SHA256SUMS hub\n"
 		    "  ckpt verify --jobs 4 runs/\n"
 		    "  ckpt verify --quick run/step-*\n",
 	.opts = opts,
@@ -57,7 +67,7 @@ struct verify_output {
 };
 
 static const char SOUND[] = "sound", DAMAGED[] = "damaged", NOT_FINITE[] = "not finite",
-		  CANNOT_TELL[] = "cannot tell";
+		  CANNOT_TELL[] = "cannot tell", COMPLETE[] = "complete";
 
 /* ---- text ---- */
 
@@ -82,11 +92,17 @@ static void print_counts(const struct ckpt_verify_report *r)
 	char size[16], count[32];
 
 	printf("%s tensor%s", grouped(r->tensors, count), plural(r->tensors));
-	if (quick)
+	if (r->verdict == CKPT_VERDICT_COMPLETE && r->files > 1)
+		printf(" fill %s files to their last byte; no checksums", grouped(r->files, count));
+	else if (r->verdict == CKPT_VERDICT_COMPLETE)
+		printf(" fill%s the file to its last byte; no checksums", r->tensors == 1 ? "s" : "");
+	else if (quick)
 		printf(", only metadata were looked at");
 	else if (r->checked)
 		printf(", the checksums of %s record%s with %s are right",
 		       grouped(r->checked, count), plural(r->checked), size_phrase(r->bytes, size));
+	if (r->sha256 && r->verdict == CKPT_VERDICT_SOUND)
+		printf(", the SHA-256 of %s file%s %s right", grouped(r->sha256, count), plural(r->sha256), r->sha256 == 1 ? "is" : "are");
 	if (r->findings[CKPT_FINDING_ODD] && !verbose)
 		printf("; %s odd (-v)", grouped(r->findings[CKPT_FINDING_ODD], count));
 	printf("\n");
@@ -94,11 +110,11 @@ static void print_counts(const struct ckpt_verify_report *r)
 
 static void print_verdict(const char *path, const struct ckpt_verify_report *r)
 {
-	static const char *const verdicts[] = { "sound", "DAMAGED", "cannot tell" };
+	static const char *const verdicts[] = { "sound", "DAMAGED", "cannot tell", "complete" };
 	uint64_t wrong = r->findings[CKPT_FINDING_DAMAGE];
 	char count[32];
 
-	if (quiet && r->verdict == CKPT_VERDICT_SOUND)
+	if (quiet && (r->verdict == CKPT_VERDICT_SOUND || r->verdict == CKPT_VERDICT_COMPLETE))
 		return;
 	printf("%s: ", path);
 	if (wrong)
@@ -151,7 +167,7 @@ static void begin_json(FILE *out, const char *path)
 static void end_json(FILE *out, int rc, const struct ckpt_verify_report *r,
 		     const struct ckpt_error *err)
 {
-	static const char *const verdicts[] = { "sound", "damaged", "unproven" };
+	static const char *const verdicts[] = { "sound", "damaged", "unproven", "complete" };
 	char text[1200];
 
 	fputs("]", out);
@@ -162,9 +178,9 @@ static void end_json(FILE *out, int rc, const struct ckpt_verify_report *r,
 		fprintf(out,
 			",\"verdict\":\"%s\",\"tensors\":%" PRIu64 ",\"files\":%" PRIu64
 			",\"records\":%" PRIu64 ",\"checked\":%" PRIu64
-			",\"checked_nbytes\":%" PRIu64 ",\"indexes\":%" PRIu64 ",\"quick\":%s",
+			",\"checked_nbytes\":%" PRIu64 ",\"indexes\":%" PRIu64 ",\"quick\":%s,\"sha256\":%" PRIu64,
 			verdicts[r->verdict], r->tensors, r->files, r->records, r->checked,
-			r->bytes, r->indexes, quick ? "true" : "false");
+			r->bytes, r->indexes, quick ? "true" : "false", r->sha256);
 	}
 	fputs("}", out);
 }
@@ -177,13 +193,15 @@ static const char *word_of(const struct ckpt_verify_report *r)
 		return DAMAGED;
 	if (r->findings[CKPT_FINDING_NOT_FINITE])
 		return NOT_FINITE;
+	if (r->verdict == CKPT_VERDICT_COMPLETE)
+		return COMPLETE;
 	return r->verdict == CKPT_VERDICT_SOUND ? SOUND : CANNOT_TELL;
 }
 
 static int verify(struct verify_output *p, const char *path,
 		  const struct ckpt_verify_options *options)
 {
-	static const int codes[] = { EXIT_FINE, EXIT_NO, EXIT_ERROR }; /* by verdict */
+	static const int codes[] = { EXIT_FINE, EXIT_NO, EXIT_ERROR, EXIT_FINE }; /* by verdict */
 	struct ckpt_verify_report report = CKPT_VERIFY_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	int rc;
@@ -237,7 +255,7 @@ static int run_verify(int argc, char **argv)
 		.cmd = &cmd_verify,
 		.one = verify_file,
 		.ctx = &options,
-		.words = { SOUND, DAMAGED, NOT_FINITE, CANNOT_TELL },
+		.words = { SOUND, DAMAGED, NOT_FINITE, CANNOT_TELL, COMPLETE },
 		.json = &json,
 		.bare_entries = true,
 	};
@@ -245,10 +263,16 @@ static int run_verify(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	options.flags = (quick ? CKPT_VERIFY_QUICK : 0u) | (check_finite ? CKPT_VERIFY_FINITE : 0u);
+	options.flags = (quick ? CKPT_VERIFY_QUICK : 0u) | (check_finite ? CKPT_VERIFY_FINITE : 0u) | (require_checksums ? CKPT_VERIFY_REQUIRE_CHECKSUMS : 0u);
+	options.sha256 = sha256;
+	options.sha256sums = sha256sums;
 	if (quick && check_finite)
 		return wrong_usage(&cmd_verify,
 				   "verify: --check-finite reads what --quick leaves out");
+	if (quick && (sha256 || sha256sums))
+		return wrong_usage(&cmd_verify, "verify: --sha256 reads what --quick leaves out");
+	if (sha256 && argc - first > 1)
+		return wrong_usage(&cmd_verify, "verify: one SHA-256 is that of one file: --sha256sums takes those of several");
 	options.progress = show_progress;
 	return run_many(&many, argv + first, (size_t)(argc - first));
 }

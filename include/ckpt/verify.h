@@ -31,11 +31,18 @@ enum ckpt_verdict {
 	CKPT_VERDICT_SOUND,    /* all that can be checked was, and nothing is wrong */
 	CKPT_VERDICT_DAMAGED,  /* something is wrong */
 	CKPT_VERDICT_UNPROVEN, /* nothing is wrong, but not everything could be checked */
+	/*
+	 * Nothing is wrong, and the tensors of safetensors files fill these to their last byte; that their
+	 * bytes are as they were written nothing tells.
+	 */
+	CKPT_VERDICT_COMPLETE,
 };
 
 enum ckpt_verify_flags {
 	CKPT_VERIFY_QUICK = 1 << 0,  /* metadata only: no byte of a tensor is read */
 	CKPT_VERIFY_FINITE = 1 << 1, /* NaN and infinity in tensors also are findings */
+	/* CKPT_VERDICT_UNPROVEN in place of COMPLETE, with a finding */
+	CKPT_VERIFY_REQUIRE_CHECKSUMS = 1 << 2,
 };
 
 struct ckpt_verify_options {
@@ -45,6 +52,14 @@ struct ckpt_verify_options {
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
+	/* Of the one file at PATH: 64 hex digits. Other bytes are damage. NULL: not compared */
+	const char *sha256;
+	/*
+	 * Path of a file as `sha256sum` writes it (with --tag, too). Each file of the checkpoint, of a
+	 * directory all that is in it at any depth, has to be listed (else: CKPT_FINDING_UNPROVEN) with its
+	 * sum; what is listed in a directory has to be there. Names begin in the folder that this file is in.
+	 */
+	const char *sha256sums;
 };
 #define CKPT_VERIFY_OPTIONS_INIT \
 	{ \
@@ -64,6 +79,7 @@ struct ckpt_verify_report {
 	 * files and checked for contradictions; a flipped bit that agrees with both is not found.
 	 */
 	uint64_t indexes;
+	uint64_t sha256; /* files whose SHA-256 was compared; if all were, nothing is unproven */
 };
 #define CKPT_VERIFY_REPORT_INIT \
 	{ \
@@ -79,7 +95,7 @@ struct ckpt_verify_report {
  * decided.
  *
  * For a legacy stream, which has no checksums, and for files saved without them, the verdict is at
- * best "unproven". The index of a DCP directory has no checksum either (report.indexes): it is
+ * best "unproven", for safetensors "complete"; with the right SHA-256 of all files, "sound". The index of a DCP directory has no checksum either (report.indexes): it is
  * compared with the items, its names with their paths in the nested state, its classes and
  * attributes with those that torch 1.13 to 2.14 write. A name that is its own path (a key of the
  * outermost dict) cannot be compared with anything.

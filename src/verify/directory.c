@@ -57,7 +57,7 @@ static bool skip_safetensors(struct ckpt_verifier *v, struct ckpt_dcp *dcp,
 	nbytes = ckpt_dtype_size(e->dtype);
 	for (uint32_t i = 0; is && i < e->ndim; i++)
 		nbytes *= chunk->shape[i];
-	if (is) {
+	if (is && !ckpt_verifier_note_filled(v)) {
 		v->without_crc++;
 		v->without_crc_bytes += nbytes;
 	}
@@ -283,7 +283,7 @@ static int verify_model(struct ckpt_verifier *v, struct ckpt_model *model, struc
 			rc = ckpt_verifier_report_notes(v, model, err);
 		return rc;
 	}
-	v->total = ckpt_source_size(source);
+	v->total += ckpt_source_size(source);
 	return ckpt_verify_file(v, source, err);
 }
 

@@ -191,7 +191,7 @@ static int verify_plain(struct ckpt_verifier *v, struct ckpt_model *model, struc
 			bytes += model->storages[i].nbytes;
 	if (v->options.flags & CKPT_VERIFY_FINITE && ckpt_verifier_wants_bytes(v))
 		rc = ckpt_verify_numbers(v, model, err);
-	if (rc == 0)
+	if (rc == 0 && !v->is_summed && !(safetensors && ckpt_verifier_note_filled(v)))
 		rc = ckpt_verifier_report(
 			v, CKPT_FINDING_UNPROVEN, NULL, CKPT_NO_OFFSET,
 			"a %s has no checksums: nothing tells if its %s and its %" PRIu64

@@ -47,6 +47,8 @@ struct ckpt_verifier {
 	struct ckpt_batch batch;
 	uint64_t done, total; /* bytes, for the progress */
 	uint64_t without_crc, without_crc_bytes;
+	bool is_summed; /* all files were compared with SHA-256 sums: nothing is unproven */
+	bool has_filled; /* tensors of safetensors files, which fill them, without checksums */
 	struct ckpt_strmap damaged; /* records of FILE with findings; the names are in: */
 	struct ckpt_arena *names;
 };
@@ -136,6 +138,18 @@ int ckpt_verify_index(struct ckpt_verifier *v, const struct ckpt_model *model,
 /* Are storages where .format_version makes torch look for them (storage_layout.c)? */
 int ckpt_verify_storage_layout(struct ckpt_verifier *v, const struct ckpt_model *model,
 			       struct ckpt_error *err);
+
+/*
+ * Compare the file, or all files of the directory, with the SHA-256 sums of the options, and set
+ * v->is_summed if each has one (sha256.c).
+ */
+int ckpt_verify_sums(struct ckpt_verifier *v, const char *path, struct ckpt_error *err);
+
+/*
+ * Tensors of a safetensors file have no checksums, but fill the file. True: with that the verdict is
+ * CKPT_VERDICT_COMPLETE; false: a finding is due.
+ */
+bool ckpt_verifier_note_filled(struct ckpt_verifier *v);
 
 /* ---- numbers (finite.c) ---- */
 

@@ -107,7 +107,7 @@ int ckpt_verifier_report_notes(struct ckpt_verifier *v, const struct ckpt_model 
 /* One finding for all records. */
 static int report_unproven(struct ckpt_verifier *v)
 {
-	if (!v->without_crc)
+	if (!v->without_crc || v->is_summed)
 		return 0;
 	v->file = NULL;
 	return ckpt_verifier_report(v, CKPT_FINDING_UNPROVEN, NULL, CKPT_NO_OFFSET,
@@ -125,7 +125,7 @@ static int verify_one_file(struct ckpt_verifier *v, const char *path, struct ckp
 
 	if (rc < 0)
 		return rc;
-	v->total = ckpt_source_size(source);
+	v->total += ckpt_source_size(source);
 	rc = ckpt_verify_file(v, source, err);
 	if (rc == 0)
 		rc = ckpt_source_check_unchanged(source, err);
@@ -133,11 +133,23 @@ static int verify_one_file(struct ckpt_verifier *v, const char *path, struct ckp
 	return rc;
 }
 
-static enum ckpt_verdict verdict_of(const struct ckpt_verify_report *r)
+bool ckpt_verifier_note_filled(struct ckpt_verifier *v)
 {
+	if (v->options.flags & CKPT_VERIFY_REQUIRE_CHECKSUMS && !v->is_summed)
+		return false;
+	v->has_filled = true;
+	return true;
+}
+
+static enum ckpt_verdict verdict_of(const struct ckpt_verifier *v)
+{
+	const struct ckpt_verify_report *r = &v->report;
+
 	if (r->findings[CKPT_FINDING_DAMAGE] || r->findings[CKPT_FINDING_NOT_FINITE])
 		return CKPT_VERDICT_DAMAGED;
-	return r->findings[CKPT_FINDING_UNPROVEN] ? CKPT_VERDICT_UNPROVEN : CKPT_VERDICT_SOUND;
+	if (r->findings[CKPT_FINDING_UNPROVEN])
+		return CKPT_VERDICT_UNPROVEN;
+	return v->has_filled && !v->is_summed ? CKPT_VERDICT_COMPLETE : CKPT_VERDICT_SOUND;
 }
 
 int ckpt_verify(const char *path, const struct ckpt_verify_options *options,
@@ -151,17 +163,21 @@ int ckpt_verify(const char *path, const struct ckpt_verify_options *options,
 	int rc = ckpt_sized_take(&v.options, sizeof(v.options), options, err);
 
 	if (rc == 0)
-		rc = ckpt_flags_check(v.options.flags, CKPT_VERIFY_QUICK | CKPT_VERIFY_FINITE, err);
+		rc = ckpt_flags_check(v.options.flags, CKPT_VERIFY_QUICK | CKPT_VERIFY_FINITE | CKPT_VERIFY_REQUIRE_CHECKSUMS, err);
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(v.report), err);
+	if (rc == 0)
+		rc = ckpt_verify_sums(&v, path, err);
 	if (rc == 0 && (ckpt_set_is_folder(path) || ckpt_set_is_index(path)))
 		rc = ckpt_verify_directory(&v, path, err);
 	else if (rc == 0)
 		rc = verify_one_file(&v, path, err);
 	if (rc == 0)
 		rc = report_unproven(&v);
+	if (v.is_summed)
+		v.report.indexes = 0;
 	if (rc == 0) {
-		v.report.verdict = verdict_of(&v.report);
+		v.report.verdict = verdict_of(&v);
 		ckpt_sized_give(report, &v.report, sizeof(v.report));
 	}
 	ckpt_batch_clear(&v.batch);

@@ -5,7 +5,7 @@
  * open_many verify FILE PATH    the same for ckpt_verify()
  *
  * From standard input comes for each its length (32 bits, little-endian) and its bytes. Prints a line for each: "opened", or
- * "sound", "damaged", "unproven"; or the message. Those that are opened in memory are at the end of their own allocation, so
+ * "sound", "damaged", "unproven", "complete"; or the message. Those that are opened in memory are at the end of their own allocation, so
  * that a sanitizer sees each byte that is read behind them.
  */
 #include <ckpt/ckpt.h>
@@ -49,7 +49,7 @@ static const char *open_one(const char *path, const unsigned char *bytes, size_t
 
 static const char *verify_one(const char *path, struct ckpt_error *err)
 {
-	static const char *const verdicts[] = { "sound", "damaged", "unproven" };
+	static const char *const verdicts[] = { "sound", "damaged", "unproven", "complete" };
 	struct ckpt_verify_report report = CKPT_VERIFY_REPORT_INIT;
 
 	return ckpt_verify(path, NULL, NULL, NULL, &report, err) < 0 ? NULL :

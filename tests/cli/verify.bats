@@ -97,6 +97,79 @@ data_of() {
 	[[ ${lines[0]} = "off.pt: 20 records have no checksum: nothing tells if their "*" bytes are as they were written" ]]
 }
 
+@test "safetensors that fill the file are complete, and no more" {
+	"$CKPT" convert -q ddp_model.pt m.safetensors
+	for options in "" --quick "--quick --json=/dev/null"; do
+		ckpt verify $options m.safetensors; want 0
+	done
+	ckpt verify m.safetensors; want 0
+	[ "$output" = "m.safetensors: complete: 14 tensors fill the file to its last byte; no checksums" ]
+	ckpt verify --require-checksums m.safetensors; want 2
+	[[ ${lines[1]} = "m.safetensors: cannot tell: 14 tensors" ]]
+	ckpt verify --json m.safetensors; want 0
+	[[ $output = *'"verdict":"complete"'* ]]
+	echo >>m.safetensors
+	ckpt verify m.safetensors; want 1
+	"$CKPT" convert -q --crc off ddp_model.pt plain.pt
+	ckpt verify plain.pt; want 2
+	[ "$(ckpt verify plain.pt m.safetensors; echo "$status")" = 1 ]
+}
+
+@test "a SHA-256 from elsewhere proves every byte of any file" {
+	"$CKPT" convert -q --to torch-legacy ddp_model.pt old.bin
+	"$CKPT" convert -q ddp_model.pt m.safetensors
+	for file in old.bin m.safetensors ddp_model.pt; do
+		sum=$(sha256sum <"$file")
+		ckpt verify --require-checksums --sha256 "${sum%% *}" "$file"; want 0
+		[[ $output = "$file: sound: 14 tensors, "*"the SHA-256 of 1 file is right" ]]
+		ckpt verify --sha256 "$(sha256sum </dev/null | cut -c1-64)" "$file"; want 1
+		[[ $output = *"$file: its SHA-256 is ${sum%% *}, wanted e3b0c442"* ]]
+	done
+	ckpt verify --sha256 12ab old.bin; want 64 "ckpt: old.bin: a SHA-256 sum has 64 hex digits"
+	mkdir dir
+	ckpt verify --sha256 "${sum%% *}" dir; want 64 "ckpt: dir: is a directory: one SHA-256 sum is that of one file"
+	ckpt verify --sha256 "${sum%% *}" old.bin m.safetensors
+	[ "$status" = 64 ]
+	ckpt verify --quick --sha256 "${sum%% *}" old.bin
+	[ "$status" = 64 ]
+}
+
+@test "a file of sums: all files of a directory have to be in it" {
+	"$CKPT" convert -q ddp_model.pt "$BATS_TEST_TMPDIR/set" --shard-size 2KB
+	"$CKPT" split -q --ranks 2 ddp_trainer.pt dcp
+	mv "$BATS_TEST_TMPDIR/set" set
+	ln -s ../ddp_trainer.pt 'set/a
+b'
+	for folder in set dcp; do
+		(cd $folder && find . ! -type d -print0 | xargs -0 sha256sum) >sums
+		mv sums $folder/sums
+		ckpt verify --sha256sums $folder/sums --require-checksums $folder; want 0
+		[[ $output = *"$folder: sound: "*" the SHA-256 of "[0-9]" files are right"* ]]
+		(cd $folder && find . ! -type d -print0 | xargs -0 sha256sum --tag) >$folder/tags
+		ckpt verify --sha256sums $folder/tags $folder; want 0
+		mv $folder/tags .
+		(cd / && ckpt verify --sha256sums "$OLDPWD/$folder/sums" "$OLDPWD/$folder")
+		echo notes >$folder/new
+		ckpt verify --sha256sums $folder/sums $folder; want 2
+		[[ $output = *"$folder/new: the file of sums does not list it"* ]]
+		rm $folder/new
+	done
+	printf x | dd of=dcp/__1_0.distcp bs=1 seek=300 conv=notrunc status=none
+	ckpt verify --sha256sums dcp/sums dcp; want 1
+	[[ $output = *"dcp/__1_0.distcp: its SHA-256 is "* ]]
+	rm 'set/a
+b'
+	ckpt verify --sha256sums set/sums set; want 1
+	[[ $output = *"set: 'a\\nb' is listed in the file of sums, and missing"* ]]
+	for line in "no sum" "$(sha256sum ddp_model.pt | tr 0-9a-f g)" "\\$(sha256sum </dev/null | tr - '\\')x"; do
+		printf '%s\n' "$line" >wrong
+		ckpt verify --sha256sums wrong ddp_model.pt
+		[[ $status = 2 && $stderr = "ckpt: wrong: line 1 "* ]]
+	done
+	ckpt verify --sha256sums none ddp_model.pt
+	[[ $status = 2 && $stderr = "ckpt: none: "* ]]
+}
+
 @test "bytes behind the end, and dead ones of an edit in place, are odd, not wrong" {
 	echo more >>ddp_model.pt
 	ckpt verify ddp_model.pt; want 0

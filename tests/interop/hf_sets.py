@@ -87,7 +87,7 @@ def check_read(at, kind, checks):
     status, out, err = ckpt("diff", theirs, os.path.join(at, "my-" + kind))
     checks.check(status == 0, "%s: %s%s" % (theirs, out, err))
     status, out, err = ckpt("verify", theirs)
-    fine = "%s: cannot tell" % theirs in out if kind == "st" else status == 0      # safetensors have no checksums
+    fine = "%s: complete" % theirs in out if kind == "st" else status == 0      # safetensors have no checksums
     checks.check(fine, "%s: %s%s" % (theirs, out, err))
 
 

@@ -451,7 +451,7 @@ static void unused_bytes_have_to_be_0(void **state)
 		  CKPT_DIFF_IGNORE_DTYPE | CKPT_DIFF_TRUST_CHECKSUMS, \
 	  CKPT_DIFF_OPTIONS_INIT) \
 	X(ckpt_repair_options, repair, CKPT_REPAIR_PROVEN_ONLY, CKPT_REPAIR_OPTIONS_INIT) \
-	X(ckpt_verify_options, verify, CKPT_VERIFY_QUICK | CKPT_VERIFY_FINITE, CKPT_VERIFY_OPTIONS_INIT) \
+	X(ckpt_verify_options, verify, CKPT_VERIFY_QUICK | CKPT_VERIFY_FINITE | CKPT_VERIFY_REQUIRE_CHECKSUMS, CKPT_VERIFY_OPTIONS_INIT) \
 	X(ckpt_key_options, strip_prefix, CKPT_KEY_ANYWHERE, CKPT_KEY_OPTIONS_INIT) \
 	X(ckpt_key_options, add_prefix, CKPT_KEY_ANYWHERE, CKPT_KEY_OPTIONS_INIT) \
 	X(ckpt_key_options, rename_keys, CKPT_KEY_ANYWHERE, CKPT_KEY_OPTIONS_INIT) \
