@@ -7,6 +7,7 @@
 #include "base/ascii.h"
 #include "scan/kinds.h"
 #include "scan/scanner.h"
+#include "scan/zip.h"
 
 #include "base/reader.h"
 #include "format/format.h"
@@ -173,17 +174,18 @@ static bool has_directory(struct viewed_file *l, uint64_t off, const uint8_t *en
 	uint64_t size = ckpt_read_u32(&r), start = ckpt_read_u32(&r);
 
 	return (off >= size && is_there(l, off - size, "PK\1\2")) || is_there(l, start, "PK\1\2") ||
-	       (off >= 20 && is_there(l, off - 20, "PK\6\7"));
+	       (off >= 20 && is_there(l, off - 20, "PK\6\7")) || (off >= 76 && is_there(l, off - 76, "PK\6\6"));
 }
 
 /*
- * An archive at the end of a file that is none: unzip, Python's zipfile and `python FILE` read it.
+ * An archive at the end of a file that is none: unzip, Python's zipfile, `python FILE`, torch.package
+ * and torch.jit.load read it.
  */
 static bool ends_as_zip(struct viewed_file *l)
 {
-	enum { END_BYTES = 22, WINDOW = 65535 + END_BYTES };
+	enum { END_BYTES = 22 };
 	uint64_t size = ckpt_source_size(l->source);
-	size_t len = size < WINDOW ? (size_t)size : WINDOW;
+	size_t len = size < CKPT_LOOSE_END_WINDOW ? (size_t)size : CKPT_LOOSE_END_WINDOW;
 	uint8_t *tail = malloc(len + 1), *at = tail;
 	bool is = false;
 

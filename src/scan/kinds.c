@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kinds of files by their first bytes, decided as the loader in question decides: tar as Python's
- * tarfile does (its checksum, read like int(text, 8)), compressed files by their signatures.
+ * tarfile does (its checksum, read like int(text.strip() or "0", 8)), compressed files by their signatures.
  *
  * What must stay true: what a loader would take must be taken here. A stricter test (a tar without
  * its magic, say) hides a file from the scan that torch.load would read.
@@ -19,17 +19,25 @@
 
 enum { TAR_BLOCK = 512, TAR_CHECKSUM = 148, TAR_CHECKSUM_LEN = 8 };
 
-/* As Python's int(text, 8) reads it: blanks around it, a sign, "0o", single underscores. */
+/* What str.strip() takes off, and int() once more, of ASCII. */
+static bool is_python_blank(char c)
+{
+	return (c >= '\t' && c <= '\r') || (c >= 0x1C && c <= 0x1F) || c == ' ';
+}
+
+/* As Python's int(text.strip() or "0", 8) reads it: a sign, "0o", single underscores. */
 static bool read_octal(const char *text, size_t len, int64_t *out)
 {
 	bool negative = false, any = false;
 	size_t i = 0;
 
 	*out = 0;
-	while (len && strchr(" \t\n\r\f\v", text[len - 1]))
+	while (len && is_python_blank(text[len - 1]))
 		len--;
-	while (i < len && strchr(" \t\n\r\f\v", text[i]))
+	while (i < len && is_python_blank(text[i]))
 		i++;
+	if (i == len)
+		return true;
 	if (i < len && (text[i] == '-' || text[i] == '+'))
 		negative = text[i++] == '-';
 	if (i + 1 < len && text[i] == '0' && (text[i + 1] == 'o' || text[i + 1] == 'O'))

@@ -9,6 +9,7 @@
  */
 #include "scan/zip.h"
 
+#include "base/ascii.h"
 #include "base/grow.h"
 #include "base/reader.h"
 #include "base/text.h"
@@ -77,6 +78,8 @@ static void check_unicode_name(struct ckpt_loose_zip *zip, const struct ckpt_loo
 			ckpt_loose_zip_odd(zip, e, 0, "a second field calls it '%s'",
 					   ckpt_escape(shown, sizeof(shown), (const char *)body + 5,
 						       n - 5u));
+		else if (tag == UNICODE_NAME && !ckpt_is_ascii(e->name))
+			ckpt_loose_zip_odd(zip, e, 0, "a second field has its name as UTF-8, and not all readers look there");
 	}
 }
 

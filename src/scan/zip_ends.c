@@ -19,7 +19,6 @@ enum {
 	END_BYTES = 22,
 	END64_BYTES = 56,
 	LOCATOR_BYTES = 20,
-	WINDOW = 64 * 1024 + END_BYTES,
 	SIG_END64 = 0x06064B50,
 	SIG_END = 0x06054B50,
 	SIG_LOCATOR = 0x07064B50,
@@ -53,7 +52,7 @@ bool ckpt_loose_zip_has(struct ckpt_loose_zip *zip, uint64_t off, uint32_t signa
 static bool find_end(struct ckpt_loose_zip *zip, uint64_t *out)
 {
 	uint64_t size = ckpt_source_size(zip->source);
-	size_t len = size < WINDOW ? (size_t)size : WINDOW;
+	size_t len = size < CKPT_LOOSE_END_WINDOW ? (size_t)size : CKPT_LOOSE_END_WINDOW;
 	uint8_t *tail;
 	bool found = false;
 
@@ -84,9 +83,13 @@ static void read_end64(struct ckpt_loose_zip *zip, uint64_t end_off, struct end_
 	uint64_t at, says, count, size, off, length;
 	uint32_t disk, disks;
 
-	if (end_off < LOCATOR_BYTES + END64_BYTES ||
-	    !ckpt_loose_zip_has(zip, end_off - LOCATOR_BYTES, SIG_LOCATOR))
+	if (end_off < LOCATOR_BYTES + END64_BYTES)
 		return;
+	if (!ckpt_loose_zip_has(zip, end_off - LOCATOR_BYTES, SIG_LOCATOR)) {
+		if (ckpt_loose_zip_has(zip, end_off - LOCATOR_BYTES - END64_BYTES, SIG_END64))
+			ckpt_loose_zip_odd(zip, NULL, end_off - LOCATOR_BYTES - END64_BYTES, "a zip64 end record without its locator, which zipimport of Python does not miss");
+		return;
+	}
 	if (!ckpt_loose_zip_at(zip, end_off - LOCATOR_BYTES, bytes, LOCATOR_BYTES))
 		return;
 	ckpt_read_u32(&r);

@@ -78,6 +78,28 @@ static void check_npy_doubles(struct ckpt_loose_zip *zip, const struct ckpt_loos
 	}
 }
 
+/*
+ * Python takes bytes of a name that is not said to be UTF-8 as of cp437, other readers do not: two
+ * names can be one for it alone.
+ */
+static void check_codes(struct ckpt_loose_zip *zip)
+{
+	enum { UTF8 = 1 << 11 };
+	const struct ckpt_loose_entry *first = NULL;
+
+	for (uint32_t i = 0; i < zip->count; i++) {
+		const struct ckpt_loose_entry *e = &zip->entries[i];
+
+		if (ckpt_is_ascii(e->name))
+			continue;
+		if (first && (first->flags & UTF8) != (e->flags & UTF8)) {
+			ckpt_loose_zip_odd(zip, e, 0, "some names are said to be UTF-8, this one is not, or the other way round");
+			return;
+		}
+		first = e;
+	}
+}
+
 static void check_doubles(struct ckpt_loose_zip *zip)
 {
 	const struct ckpt_loose_entry **sorted = malloc((zip->count + (size_t)1) * sizeof(*sorted));
@@ -94,6 +116,7 @@ static void check_doubles(struct ckpt_loose_zip *zip)
 				zip, sorted[i], 0,
 				"two records have this name: which one counts depends on the reader");
 	check_npy_doubles(zip, sorted);
+	check_codes(zip);
 	free(sorted);
 }
 

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "scan/export.h"
 #include "scan/kinds.h"
+#include "scan/names.h"
 #include "scan/zip.h"
 
 #include <inttypes.h>
@@ -416,6 +417,29 @@ static bool is_main_program(const char *name)
 	return !ckpt_strcasecmp(name, "__main__.py") || !ckpt_strcasecmp(name, "__main__.pyc");
 }
 
+/*
+ * Of Python's library, where `python FILE` looks first: FILE is in front of sys.path before runpy and
+ * what that needs are imported.
+ */
+static bool is_library_module(const char *name)
+{
+	static const char *const endings[] = { ".py", ".pyc", "/__init__.py", "/__init__.pyc" };
+	size_t len = strlen(name);
+	char module[64];
+
+	for (size_t i = 0; i < sizeof(endings) / sizeof(endings[0]); i++) {
+		size_t n = strlen(endings[i]);
+
+		if (len <= n || len - n >= sizeof(module) || ckpt_strcasecmp(name + len - n, endings[i]) != 0 || memchr(name, '.', len - n))
+			continue;
+		memcpy(module, name, len - n);
+		module[len - n] = '\0';
+		if (ckpt_scan_is_stdlib(module))
+			return true;
+	}
+	return false;
+}
+
 static void check_archive(struct ckpt_loose_zip *zip)
 {
 	uint32_t pickles = 0, sources = 0;
@@ -429,6 +453,8 @@ static void check_archive(struct ckpt_loose_zip *zip)
 		sources += role_of(zip, e) == ROLE_SOURCE;
 		if (is_main_program(e->name))
 			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' runs, or 'python FILE/FOLDER'", e->name);
+		if (is_library_module(e->name))
+			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' imports in place of its own", e->name);
 		if (is_of_torch(zip) && !name_in_folder(zip, e))
 			ckpt_loose_zip_odd(zip, e, 0, "it lies outside of the folder '%.80s/'",
 					   zip->folder);

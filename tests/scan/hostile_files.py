@@ -202,6 +202,12 @@ def tars():
         ("underscore", b"0_%o"),
         ("blank", b"  %o "),
         ("plus", b"+%o"),
+        ("separator_in_front", b"\x1c%o"),
+        ("separators", b"\x1d%o\x1e"),
+        ("separator_behind", b"%o \x1f"),
+        ("none", ZERO),
+        ("blanks", ZERO + b"        "),
+        ("separator_alone", ZERO + b"\x1c"),
     )
     for name, checksum in checksums:
         why = "the same, with a checksum that is written in another way"
@@ -254,6 +260,7 @@ def linked():
     return out.getvalue()
 
 
+ZERO = b"0:"            # a sum of signed bytes that is 0, and what stands in the place of the checksum
 SIGNED, BASE_256 = b"%06o\0", b"256"  # other ways to write the checksum of a header that Python's tarfile takes
 
 
@@ -289,6 +296,16 @@ def stream_and_tar(pickle, behind=True, checksum=b"%06o\0 "):
         (156, b"0"),
     ):
         header[at : at + len(field)] = field
+    if checksum.startswith(ZERO):       # letters whose bytes are negative numbers, as the text is UTF-8
+        total = sum(header) - 256 * sum(byte > 127 for byte in header)
+        pairs = -(-total // 190)
+        left = pairs * 190 - total
+        for i in range(pairs):
+            more = min(left, 63)
+            header[160 + 2 * i:162 + 2 * i] = bytes((0xC2, 0x80 + more))
+            left -= more
+        header[148:156] = checksum[len(ZERO):].ljust(8, b"\0")
+        return bytes(header) + rest
     number = sum(header) if checksum != SIGNED else sum(header) - 256 * sum(byte > 127 for byte in header)
     header[148:156] = struct.pack(">Q", 1 << 63 | number) if checksum == BASE_256 else (checksum % number).ljust(8, b"\0")
     return bytes(header) + rest

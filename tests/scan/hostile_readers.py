@@ -230,6 +230,62 @@ def programs():
         sample("main_last_%s.pt" % suffix, zip_of([*members_with(member("data.pkl", GOOD)), main]), "a program behind a checkpoint", RUN)
 
 
+def library_modules():
+    """`python FILE` has FILE in front of its path before it imports runpy and what that needs."""
+    good = member("data.pkl", GOOD)
+    for name in ("types.py", "types.pyc", "importlib/__init__.py", "runpy.py", "warnings/__init__.pyc", "Types.PY", "keyword.py"):
+        wanted = RUN if name != "Types.PY" else {"plain", "inconsistent"}
+        label = name.replace("/", "_")
+        sample("module_%s.zip" % label, zip_of([Member(name, b"print('ran')\n")]), "a module of Python's library", wanted)
+        sample("module_%s.npz" % label, zip_of([Member("a.npy", npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }", b"1234")), Member(name, b"print('ran')\n")]), "... beside an array", wanted)
+        sample("module_beside_%s.pt" % label, zip_of([*members_with(good), Member(name, b"print('ran')\n")]), "... beside a checkpoint", RUN_OR_DIFFER)
+    for name in ("importlib", "collections", "types"):
+        inside = [Member(m.name.replace(b"archive/", name.encode() + b"/"), m.packed) for m in members_with(good)]
+        sample("module_folder_%s.pt" % name, zip_of([*inside, Member(name + "/__init__.py", b"print('ran')\n")]), "the archive has the name of a module, and is one", RUN)
+        sample("module_folder_fine_%s.pt" % name, zip_of(inside), "the archive has the name of a module", {"plain"})
+    sample("module_other.zip", zip_of([Member("setup_of_mine.py", b"x = 1\n")]), "a module that nobody imports", {"plain", "needs-objects"})
+
+
+def far_tails():
+    """An archive whose end lies further from that of the file than a comment could be long."""
+    for name, front in {"stream": legacy(), "pickle": proto(2, value([1])), "numbers": struct.pack("<f", 1.5) * 1000, "npy": npy("{'descr': '|u1', 'fortran_order': False, 'shape': (70000,), }", b"")}.items():
+        for behind in (65540, 65600, 65633, 68000, 69600):
+            evil = zip_of([member("../__main__.py", b"import os\n"), member("data.pkl", BAD)][1 - (name != "stream"):])
+            sample("far_tail_%s_%d.pt" % (name, behind), front + evil + b"z" * behind, "an archive that some readers find, %d bytes before the end" % behind, NOT_PLAIN)
+
+
+def locators_left_out():
+    """zipimport of Python 3.13 takes a zip64 end record in front of the end record, with a locator between or without."""
+    inner = zip_of([Member("__main__.py", b"print('ran')\n")], end=b"")
+    start = inner.index(b"PK\x01\x02")
+    for place in ("comment", "extra"):
+        for locator in (bytes(20), b"x" * 20, b"PK\x06\x08" + bytes(16)):
+            record = struct.pack("<IQHHIIQQQQ", 0x06064B50, 44, 45, 45, 0, 0, 1, 1, len(inner) - start, start) + locator
+            plain = zip_of(members_with(member("data.pkl", GOOD)), end=b"")
+            at = plain.index(b"PK\x01\x02")
+            last = plain.rindex(b"PK\x01\x02")
+            head = bytearray(plain[last:last + 46])
+            if place == "extra":
+                record = struct.pack("<HH", 0x9999, len(record)) + record
+            offset = 30 if place == "extra" else 32
+            head[offset:offset + 2] = struct.pack("<H", len(record))
+            directory = plain[at:last] + bytes(head) + plain[last + 46:] + record
+            sample("no_locator_%s_%d.pt" % (place, locator[0]), plain[:at] + directory + end_of_zip(plain.count(b"PK\x01\x02"), len(directory), at), "a zip64 end record in the last entry of the directory", NOT_PLAIN)
+
+
+def names_as_cp437():
+    """A name that is no ASCII, and is not said to be UTF-8, is one of cp437 for Python."""
+    array = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }", b"1234")
+    name = "\u00e9.npy".encode()
+    field = struct.pack("<HHBI", 0x7075, 5 + len(name), 1, zlib.crc32(name)) + name
+    sample("cp437_field.npz", zip_of([Member(name, array, extra=field)]), "a field that says the name once more, as UTF-8", NOT_PLAIN)
+    sample("cp437_field_flag.npz", zip_of([Member(name, array, flags=0x800, extra=field)]), "... of one that is said to be UTF-8", NOT_PLAIN | {"plain"})
+    sample("cp437_field_ascii.npz", zip_of([Member("e.npy", array, extra=struct.pack("<HHBI", 0x7075, 10, 1, zlib.crc32(b"e.npy")) + b"e.npy")]), "... of a name in ASCII", {"plain"})
+    sample("cp437_two.npz", zip_of([Member(name.decode("cp437"), array, flags=0x800), Member(name, array)]), "two names that are one for Python", NOT_PLAIN)
+    sample("cp437_mixed.npz", zip_of([Member("\u00e4.npy", array, flags=0x800), Member("\u00f6.npy", array)]), "one name is said to be UTF-8, one is not", NOT_PLAIN)
+    sample("cp437_fine.npz", zip_of([Member("\u00e4.npy", array, flags=0x800), Member("b.npy", array), Member("\u00f6.npy", array, flags=0x800)]), "as Python writes them", {"plain"})
+
+
 def slashes():
     for key in ("0/", "/", "x/", "0//"):
         body = value({"w": files.glob("torch._utils", "_rebuild_tensor_v2") + b"((" + value("storage") + files.glob("torch", "FloatStorage") + value(key) + value("cpu") + b"K\x04tQK\x00(K\x04t(K\x01t\x89"
@@ -357,6 +413,10 @@ structures_in_files()
 headers_of_no_numpy()
 keys_of_streams()
 programs()
+library_modules()
+far_tails()
+locators_left_out()
+names_as_cp437()
 shadows()
 descriptors()
 locators()
