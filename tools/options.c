@@ -216,7 +216,7 @@ static bool may_be_file(const char *name)
  */
 static bool are_inputs(const struct command *cmd, int count, bool no_first, char **operands)
 {
-	if (!cmd->takes_many || count + no_first < cmd->most)
+	if (!cmd->takes_many || cmd->most < 0 || count + no_first < cmd->most)
 		return false;
 	return count + no_first > cmd->most ||
 	       (may_be_file(operands[count - 1]) && (!no_first || may_be_file(operands[0])));

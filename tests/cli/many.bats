@@ -124,7 +124,7 @@ run/dcp: is the same as run/dcp, which is taken once
 	[[ $status = 64 && $stderr = "ckpt: remap: 'a=b.pt': a map or a file? '--' ends the maps"* ]]
 	ckpt remap -i cpu=cuda:0 c.pt cpu=cuda:1 a=b.pt
 	[[ $status = 64 && $stderr = "ckpt: remap: 'cpu=cuda:1': a map or a file? '--' ends the maps"* ]]
-	ckpt remap -i cpu=cuda:0 --; [ "$status" = 64 ]
+	ckpt remap -i cpu=cuda:0 --; [ "$status" = 64 ]; ckpt remap -i; [ "$status" = 64 ]
 	ckpt remap -- cpu=cuda:0 c.pt out.pt; want 0
 }
 

@@ -10,7 +10,7 @@ from common import Finding
 PRELOAD = os.environ.get("CKPT_FAIL_ALLOC_LIB", "")
 READING = [["ls", "IN"], ["ls", "--json", "IN"], ["info", "IN"], ["cat", "IN", "module.stem.0.weight"], ["verify", "IN"], ["verify", "--json", "IN"],
            ["stat", "IN"], ["stat", "--hist", "IN"], ["scan", "IN"], ["scan", "--json", "IN"], ["why", "IN"], ["dis", "IN"], ["diff", "IN", "IN"],
-           ["latest", "."], ["repair", "-n", "IN"], ["help", "ls"]]
+           ["latest", "."], ["repair", "-n", "IN"], ["help", "ls"], ["ls", "IN", "IN"], ["info", "--json", "-j", "2", "IN", "IN"], ["verify", "IN", "IN"]]
 
 
 def run(arguments, cwd, number, all_behind):
