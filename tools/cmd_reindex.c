@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
+#include "many_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,7 +19,10 @@ static const struct opt opts[] = {
 		 "hard-link the data files; a later save to DIR or OUT ruins both"),
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
+	OPT_STR("jobs", 'j', &many_jobs, "N",
+		"with -i, rebuild N indexes at once, each by a process; default: 1"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
+	NAME_SKIPPED_OPT,
 	OPT_END
 };
 
@@ -42,6 +46,7 @@ const struct command cmd_reindex = {
 	.least = 2,
 	.most = 2,
 	.one_less = &in_place,
+	.takes_many = true,
 	.run = run_reindex,
 };
 
@@ -62,18 +67,13 @@ static void print_summary(const struct ckpt_reindex_report *r)
 	       size_phrase(r->nbytes, size));
 }
 
-static int run_reindex(int argc, char **argv)
+static int reindex(const char *in, const char *out)
 {
 	struct ckpt_reindex_options options = CKPT_REINDEX_OPTIONS_INIT;
 	struct ckpt_reindex_report report = CKPT_REINDEX_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	int first = parse_options(&cmd_reindex, argc, argv), code;
-	const char *out;
+	int code = refuse_names(in, out ? out : "OUT");
 
-	if (first < 0)
-		return -1 - first;
-	out = in_place ? NULL : argv[first + 1];
-	code = refuse_names(argv[first], out ? out : "OUT");
 	if (code != EXIT_FINE)
 		return code;
 	options.for_torch = for_torch;
@@ -81,11 +81,39 @@ static int run_reindex(int argc, char **argv)
 	options.flags = (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
 			(dry_run ? CKPT_SAVE_DRY_RUN : 0u) | (hard_link ? CKPT_SAVE_HARD_LINK : 0u);
 	catch_signals();
-	if (ckpt_reindex(argv[first], out, &options, &report, &err) < 0)
+	if (ckpt_reindex(in, out, &options, &report, &err) < 0)
 		code = save_failed(&err, force);
 	else
 		print_summary(&report);
 	if (code != EXIT_FINE)
 		end_by_signal();
 	return finish_output(code);
+}
+
+static int reindex_in_place(const char *in, void *ctx)
+{
+	(void)ctx;
+	return reindex(in, NULL);
+}
+
+static int run_reindex(int argc, char **argv)
+{
+	const struct many_files many = {
+		.cmd = &cmd_reindex,
+		.one = reindex_in_place,
+		.edits = true,
+		.directories = true,
+		.words = { "done" },
+	};
+	int first = parse_options(&cmd_reindex, argc, argv);
+
+	if (first < 0)
+		return -1 - first;
+	if (in_place)
+		return run_many(&many, argv + first, (size_t)(argc - first));
+	if (many_jobs)
+		return wrong_usage(
+			&cmd_reindex,
+			"reindex: --jobs is for --in-place, which takes many directories");
+	return reindex(argv[first], argv[first + 1]);
 }

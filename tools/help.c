@@ -36,13 +36,16 @@ static const char many_in_place[] =
 	"skipped and counted. A failure does not stop the others. The exit code is 1 if\n"
 	"that of any file is 1, else 2 if that of any is 2.\n";
 
-/* "PREFIX IN...": the operands of CMD with -i. BUF has 64 bytes. */
+/* "PREFIX IN [IN...]": the operands of CMD, the last of which is OUT, with -i. BUF has 64 bytes. */
 static const char *operands_in_place(const struct command *cmd, char *buf)
 {
-	int len = (int)strlen(cmd->operands) - (int)strlen("IN OUT");
+	int len = (int)(strrchr(cmd->operands, ' ') - cmd->operands), first = len;
 
-	snprintf(buf, 64, "%.*s%sIN [IN...]", len, cmd->operands,
-		 strstr(cmd->operands, "...") ? "-- " : "");
+	while (first > 0 && cmd->operands[first - 1] != ' ')
+		first--;
+	snprintf(buf, 64, "%.*s%s%.*s [%.*s...]", first, cmd->operands,
+		 strstr(cmd->operands, "...") ? "-- " : "", len - first, cmd->operands + first,
+		 len - first, cmd->operands + first);
 	return buf;
 }
 

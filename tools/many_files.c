@@ -487,7 +487,8 @@ static void tell_other(const struct many *r, const struct input *in)
 		printf("%s: is %s %s, which is taken once\n", in->shown,
 		       in->is_part ? "a part of" : "the same as", in->same->shown);
 	else if (in->skipped && verbose)
-		fprintf(r->json ? stderr : stdout, "%s: is no checkpoint, skipped\n", in->shown);
+		fprintf(r->json ? stderr : stdout, "%s: is no %s, skipped\n", in->shown,
+			r->m->directories ? "directory of shards" : "checkpoint");
 }
 
 static void tell_input(struct many *r)
@@ -610,6 +611,7 @@ int run_many(const struct many_files *m, char **paths, size_t count)
 		no_memory();
 	r->m = m;
 	r->jobs = 1;
+	r->inputs.directories_only = m->directories;
 	if (!parse_jobs(m->cmd, &r->jobs))
 		code = EXIT_USAGE;
 	for (size_t i = 0; code == EXIT_FINE && i < count; i++)

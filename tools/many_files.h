@@ -38,6 +38,7 @@ struct many_files {
 	int (*one)(const char *path, void *ctx);
 	void *ctx;
 	bool edits;		       /* whatever names a file has, it is taken once */
+	bool directories; /* in folders, it passes over checkpoints that are files */
 	const char *words[MOST_WORDS]; /* for the totals; first those of exit codes 0 and 1 */
 	const char **json; /* the target of --json; NULL: there is no such option */
 	bool bare_entries; /* ONE prints an entry of "inputs", not a document of its own */

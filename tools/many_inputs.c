@@ -43,8 +43,11 @@ static int add_found(void *ctx, const char *path, enum ckpt_found found,
 	struct inputs *r = ctx;
 	struct input *in = add_input(r, path);
 	char text[1200];
+	struct stat st;
 
-	in->skipped = found == CKPT_FOUND_OTHER;
+	in->skipped = found == CKPT_FOUND_OTHER ||
+		      (found == CKPT_FOUND_CHECKPOINT && r->directories_only &&
+		       stat(path, &st) == 0 && !S_ISDIR(st.st_mode));
 	r->skipped += in->skipped;
 	if (!why)
 		return 0;

@@ -21,6 +21,7 @@ struct input {
 struct inputs {
 	struct input *items; /* malloc */
 	size_t count, room, skipped;
+	bool directories_only;
 };
 
 /*

@@ -279,3 +279,12 @@ hint: there is no file 'lost.pt', so it was taken as a PATTERN"
 	[ "$("$CKPT" ls -m model.head.bias -j 4 many 2>/dev/null | grep -c 'float32 ')" = "$finished" ]
 	ckpt ls "$next" model.head.bias; [ "$status" = 1 ]
 }
+
+@test "reindex -i takes many directories, and passes over files" {
+	make_run
+	cp -r run/dcp run/second
+	ckpt reindex -i run; want 0
+	[[ $output = "run/dcp: 69 keys and "*"run/second: 69 keys and "*"2 inputs: 2 done; 4 other files skipped (-v)" ]] || { echo "$output"; false; }
+	"$CKPT" verify -q run/dcp
+	ckpt reindex -i run/dcp ddp_model.pt; [ "$status" = 2 ]
+}
