@@ -57,7 +57,10 @@ struct many {
 	FILE *json;
 	const char *json_target;
 	bool any_entry, any_document; /* in "inputs"; of this entry */
-	char error[1024];	      /* the first message about this input */
+	bool broken;		      /* a document that was not ended */
+	size_t depth;		      /* of brackets in a document */
+	bool in_string, escaped;
+	char error[1024]; /* the first message about this input */
 	struct lines out, err;
 	uint64_t words[MOST_WORDS + 1], codes[3], tensors, elements, nbytes;
 	int code;
@@ -153,7 +156,8 @@ static void begin_entry(struct many *r)
 {
 	json_t *name;
 
-	r->any_document = false;
+	r->any_document = r->in_string = r->escaped = false;
+	r->depth = 0;
 	r->error[0] = '\0';
 	if (!r->json)
 		return;
@@ -167,11 +171,27 @@ static void begin_entry(struct many *r)
 	json_put(r->json, name);
 }
 
+static void follow_brackets(struct many *r, char c)
+{
+	if (r->escaped)
+		r->escaped = false;
+	else if (r->in_string && c == '\\')
+		r->escaped = true;
+	else if (c == '"')
+		r->in_string = !r->in_string;
+	else if (!r->in_string && (c == '{' || c == '['))
+		r->depth++;
+	else if (!r->in_string && (c == '}' || c == ']') && r->depth)
+		r->depth--;
+}
+
 static void put_document(struct many *r, const char *bytes, size_t len)
 {
 	if (!r->any_document && !r->m->bare_entries)
 		fputs(",\"document\":", r->json);
 	r->any_document = true;
+	for (size_t i = 0; i < len; i++)
+		follow_brackets(r, bytes[i]);
 	fwrite(bytes, 1, len, r->json);
 }
 
@@ -179,6 +199,7 @@ static void end_entry(struct many *r, int code)
 {
 	const struct input *in = &r->inputs.items[r->head];
 
+	r->broken = r->broken || r->depth || r->in_string;
 	if (!r->json || (r->m->bare_entries && r->any_document))
 		return;
 	if (r->m->bare_entries && !in->error) { /* it ended before it could print anything */
@@ -213,9 +234,8 @@ static int begin_json(struct many *r)
 	if (!paths)
 		no_memory();
 	for (size_t i = 0; i < r->inputs.count; i++)
-		paths[i] = r->inputs.items[i].path;
-	json_limit_mode((int)r->inputs.count + 1,
-			paths - 1); /* it leaves the first out, as of argv */
+		paths[i + 1] = r->inputs.items[i].path;
+	json_limit_mode((int)r->inputs.count + 1, paths); /* the first is left out, as of argv */
 	free(paths);
 	r->json = json_open(r->json_target);
 	if (!r->json)
@@ -391,12 +411,16 @@ static void start_some(struct many *r)
 
 static void reap(struct many *r, struct input *in)
 {
-	while (waitpid(in->pid, &in->status, 0) < 0 && errno == EINTR)
-		;
+	while (waitpid(in->pid, &in->status, 0) < 0)
+		if (errno != EINTR) {
+			in->status = EXIT_ERROR << 8; /* nobody knows */
+			break;
+		}
 	close_fd(&in->life);
 	in->pid = 0;
 	r->running--;
-	if (!r->told && WIFEXITED(in->status) && WEXITSTATUS(in->status) == EXIT_USAGE)
+	if (!r->told && in == &r->inputs.items[r->head] && WIFEXITED(in->status) &&
+	    WEXITSTATUS(in->status) == EXIT_USAGE)
 		r->stopped = true; /* it is wrong for all others, too */
 }
 
@@ -587,11 +611,14 @@ static int run_all(struct many *r)
 		r->all += !r->inputs.items[i].skipped && !r->inputs.items[i].same;
 	}
 	r->caught = catch_signals();
+	signal(SIGCHLD, SIG_DFL); /* who ignores it never hears how a process ended */
 	take_all(r);
 	end_progress();
-	whole = r->told == r->all;
+	whole = r->told == r->all && !r->broken;
 	if (*r->caught)
 		tell_interrupted(r);
+	else if (r->broken)
+		complain("the document is not whole: one of its inputs ended too early");
 	else if (whole)
 		print_totals(r);
 	if (end_json(r, whole) != EXIT_FINE)
