@@ -93,6 +93,7 @@ int inputs_add(struct inputs *r, const char *path)
 struct identity {
 	dev_t device;
 	ino_t number;
+	bool is_link; /* an edit refuses it, and takes the file under its own name */
 	size_t input;
 };
 
@@ -104,6 +105,8 @@ static int by_identity(const void *a, const void *b)
 		return x->device < y->device ? -1 : 1;
 	if (x->number != y->number)
 		return x->number < y->number ? -1 : 1;
+	if (x->is_link != y->is_link)
+		return x->is_link - y->is_link;
 	return (x->input > y->input) - (x->input < y->input);
 }
 
@@ -124,6 +127,7 @@ static bool identify(const char *path, struct identity *out)
 		return false;
 	out->device = st.st_dev;
 	out->number = st.st_ino;
+	out->is_link = lstat(path, &st) < 0 || S_ISLNK(st.st_mode);
 	return true;
 }
 

@@ -70,6 +70,12 @@ run/dcp/__0_0.distcp: is a part of run/dcp, which is taken once
 run/dcp: is the same as run/dcp, which is taken once
 2 inputs: 2 edited; 23K written" ]
 	[ "$("$CKPT" ls ddp_model.pt | grep -c '^x\.module')" = 14 ]
+	# a link before its file does not take its place
+	mkdir linked; cp ddp_trainer.pt linked/x.pt; ln -s x.pt linked/best.pt
+	ckpt strip-module -i linked; want 0
+	[ "$(lines)" = "linked/best.pt: is the same as linked/x.pt, which is taken once
+linked/x.pt: 14 keys renamed in 'model', 7.1K written in T
+1 input: 1 edited; 7.1K written" ]
 	# and links of both kinds are refused without -f, as ever
 	ckpt strip-prefix x. -i ddp_model.pt soft.pt
 	[[ $status = 2 && $stderr = "ckpt: ddp_model.pt: "* ]]
