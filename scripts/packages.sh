@@ -11,6 +11,9 @@ BUILD_PACKAGES=(
 )
 # shellcheck disable=SC2034
 TEST_PACKAGES=(libcmocka-dev bats python3 unzip xfsprogs zipcmp ziptool zstd strace libopenmpi-dev openmpi-bin)
+# What talks to MPI; mpicc of another MPI does as well.
+# shellcheck disable=SC2034
+BROADCAST_PACKAGES=(libopenmpi-dev)
 # shellcheck disable=SC2034
 TORCH_PACKAGES=(python3-torch)
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "broadcast/mpi_plugin.h"
 #include "gpu/cuda.h"
 #include "gpu/nccl.h"
 
@@ -19,7 +20,7 @@ void ckpt_version_details(void (*emit)(void *ctx, const char *name, const char *
 {
 	struct ckpt_cuda_facts cuda;
 	struct ckpt_nccl_facts nccl;
-	char text[160];
+	char text[4096];
 
 #if defined(__clang__)
 	emit(ctx, "compiler", "clang " __clang_version__);
@@ -34,4 +35,6 @@ void ckpt_version_details(void (*emit)(void *ctx, const char *name, const char *
 	emit(ctx, "cuda", cuda.text);
 	ckpt_nccl_find_facts(&nccl);
 	emit(ctx, "nccl", nccl.text);
+	ckpt_mpi_describe(text, sizeof(text));
+	emit(ctx, "mpi", text);
 }

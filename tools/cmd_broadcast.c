@@ -281,13 +281,16 @@ static int write_json(const struct ckpt_broadcast_report *r)
 	return json_close(out, true);
 }
 
-/* If all ranks know the same error, rank 0 prints it. */
+/*
+ * If all ranks know the same error, rank 0 prints it. Of ranks that did not meet, each node's first:
+ * what one lacks, the others on its node lack, too, and other nodes may not.
+ */
 static void print_failure(const struct ckpt_broadcast_report *r, const struct ckpt_error *err)
 {
+	bool did_not_meet = !r->transport[0] || r->code == CKPT_BROADCAST_NO_TRANSPORT;
 	char text[1400];
 
-	if (r->rank == 0 || r->code == CKPT_BROADCAST_LOST ||
-	    r->code == CKPT_BROADCAST_NO_TRANSPORT || !r->transport[0])
+	if (r->rank == 0 || r->code == CKPT_BROADCAST_LOST || (did_not_meet && (r->local_rank == 0 || r->code != CKPT_BROADCAST_NO_TRANSPORT)))
 		complain("broadcast: %s", ckpt_error_format(err, text, sizeof(text)));
 }
 

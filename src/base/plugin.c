@@ -55,11 +55,14 @@ static bool find_file(const struct ckpt_plugin *p, char *out, size_t size)
 	return access(out, R_OK) == 0;
 }
 
-bool ckpt_plugin_is_there(const struct ckpt_plugin *p)
+bool ckpt_plugin_find(const struct ckpt_plugin *p, char *path, size_t size)
 {
-	char path[MOST_PATH];
+	char found[MOST_PATH];
+	bool is = find_file(p, found, sizeof(found));
 
-	return find_file(p, path, sizeof(path));
+	if (is && path)
+		snprintf(path, size, "%s", found);
+	return is;
 }
 
 int ckpt_plugin_load(const struct ckpt_plugin *p, void **out, struct ckpt_error *err)

@@ -5,6 +5,7 @@
 #include "base/error.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /*
  * Shared libraries of this project that are loaded only when they are needed, as what they use
@@ -19,8 +20,8 @@ struct ckpt_plugin {
 	const char *needs;    /* what building it takes: "mpicc" */
 };
 
-/* Is the file found? */
-bool ckpt_plugin_is_there(const struct ckpt_plugin *plugin);
+/* Is the file found? In PATH then, which may be NULL. */
+bool ckpt_plugin_find(const struct ckpt_plugin *plugin, char *path, size_t size);
 
 /*
  * Load it, and set *OUT to the function. CKPT_E_UNSUPPORTED if it is not found or cannot be

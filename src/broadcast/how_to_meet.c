@@ -54,11 +54,11 @@ static int find_way(const struct ckpt_world *w, ckpt_lookup *lookup, void *ctx,
 	else
 		return ckpt_fail(
 			err, CKPT_E_UNSUPPORTED,
-			"rank %u of %u (launcher %s) has no way to meet the others%s: give all "
-			"ranks --rdzv file:DIR, a folder that all nodes see, or start them with "
-			"mpirun or srun --mpi=pmix",
+			"rank %u of %u (launcher %s) has no way to meet the others: %s; where every rank has a GPU, "
+			"--rdzv file:DIR does, a folder that all nodes see",
 			w->rank, w->size, w->launcher,
-			is_mpi ? ", as there is no ckpt-mpi.so, which talks to MPI" : "");
+			is_mpi ? "there is no ckpt-mpi.so, which talks to MPI: build ckpt where mpicc is, and it lies beside it"
+			       : "start them with mpirun or srun --mpi=pmix");
 	return 0;
 }
 

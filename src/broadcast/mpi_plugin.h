@@ -25,4 +25,7 @@ int ckpt_transport_open_mpi(struct ckpt_transport **out, struct ckpt_error *err)
 /* Is there a plug-in to load? */
 bool ckpt_mpi_is_there(void);
 
+/* Where it is, or how to get it. */
+void ckpt_mpi_describe(char *out, size_t size);
+
 #endif

@@ -10,7 +10,7 @@ static const struct ckpt_plugin plugin = { "ckpt-pmix.so", "CKPT_PMIX_PLUGIN", C
 
 bool ckpt_rendezvous_has_pmix(void)
 {
-	return ckpt_plugin_is_there(&plugin);
+	return ckpt_plugin_find(&plugin, NULL, 0);
 }
 
 int ckpt_rendezvous_open_pmix(const struct ckpt_world *world, struct ckpt_rendezvous **out,

@@ -164,7 +164,7 @@ def check_killed(ranks, times):
 def check_no_way(ranks):
     ended = {}
     for label, status, more, pattern in (
-            ("no folder", 8, (), r"rank 1 of 2 \(launcher none\) has no way to meet the others: give all ranks --rdzv file:DIR"),
+            ("no folder", 8, (), r"rank 1 of 2 \(launcher none\) has no way to meet the others: start them with mpirun or srun --mpi=pmix; where every rank has a GPU, --rdzv file:DIR does"),
             ("no key", 64, ("--rdzv", "file:" + ranks.folder), "give all ranks of each start a --job-key of its own"),
             ("no such way", 64, ("--rdzv", "smoke"), "wanted auto, pmix, mpi, file:DIR or id:HEX"),
             ("id too short", 64, ("--rdzv", "id:12ab"), "the id of NCCL after id: has 4 hex digits, wanted 256"),

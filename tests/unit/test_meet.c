@@ -353,13 +353,12 @@ static void no_way_to_meet_is_told(void **state)
 			 CKPT_E_UNSUPPORTED);
 	assert_string_equal(
 		unit_text(&err),
-		"rank 1 of 2 (launcher k8s) has no way to meet the others: give all ranks "
-		"--rdzv file:DIR, a folder that all nodes see, or start them with mpirun or "
-		"srun --mpi=pmix");
+		"rank 1 of 2 (launcher k8s) has no way to meet the others: start them with mpirun or "
+		"srun --mpi=pmix; where every rank has a GPU, --rdzv file:DIR does, a folder that all nodes see");
 	w.launcher = "mpich";
 	assert_int_equal(ckpt_how_to_meet(NULL, &w, look_up, (void *)none, &ways, &way, &err),
 			 CKPT_E_UNSUPPORTED);
-	assert_non_null(strstr(unit_text(&err), ", as there is no ckpt-mpi.so, which talks to MPI: give"));
+	assert_non_null(strstr(unit_text(&err), ": there is no ckpt-mpi.so, which talks to MPI: build ckpt where mpicc is"));
 	for (const char *const *p = (const char *const[]){ "file:", "smoke", "", NULL }; *p; p++) {
 		assert_int_equal(ckpt_how_to_meet(*p, &w, look_up, (void *)none, &ways, &way, &err),
 				 CKPT_E_ARG);
