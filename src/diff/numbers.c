@@ -270,9 +270,10 @@ static void compare_integers(const struct ckpt_measure *m, const uint8_t *a, con
 	for (size_t i = 0; i < count; i++) {
 		double va = below_a[i] ? -(double)ma[i] : (double)ma[i];
 		double vb = below_b[i] ? -(double)mb[i] : (double)mb[i];
-		double distance = below_a[i] != below_b[i] ? (double)ma[i] + (double)mb[i]
-				  : ma[i] > mb[i]	   ? (double)(ma[i] - mb[i])
-							   : (double)(mb[i] - ma[i]);
+		double distance = below_a[i] != below_b[i]
+					  ? (double)((unsigned __int128)ma[i] + mb[i])
+				  : ma[i] > mb[i] ? (double)(ma[i] - mb[i])
+						  : (double)(mb[i] - ma[i]);
 
 		add_finite(m, va, vb, distance, s, i % CKPT_LANES);
 	}

@@ -131,9 +131,12 @@ static void long_integers_are_not_rounded_first(void **state)
 		b[2] = { ((int64_t)1 << 62) + 1, INT64_MAX };
 	uint64_t c[2] = { (uint64_t)1 << 62, UINT64_MAX };
 	double d[2] = { 0x1p62, -0x1p63 };
+	int64_t below[1] = { -((1LL << 53) + 1) }, above[1] = { (1LL << 54) + 2 };
 	struct ckpt_numbers n;
 
 	(void)state;
+	n = measure(CKPT_DTYPE_INT64, CKPT_DTYPE_INT64, below, above, 1);
+	assert_true(n.max_abs == 0x1.8p54 + 4);
 	n = measure(CKPT_DTYPE_INT64, CKPT_DTYPE_INT64, a, b, 2);
 	assert_int_equal(n.differing, 2);
 	assert_true(n.max_abs == 0x1p64);
