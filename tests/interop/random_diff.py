@@ -16,7 +16,7 @@ import diff
 import each_torch
 
 COUNT, SEED = (100 if os.environ.get("CKPT_TEST_LONG") == "1" else 1), 4100
-FORMS = ("packed", "stream", "gaps", "big", "safetensors", "dcp")
+FORMS = ("packed", "deflated", "stream", "gaps", "big", "safetensors", "dcp")
 ANY_ORDER = {"transposed", "expanded"}      # read as their storages lie: sums are added in the order of that
 FORM_ONLY = {"strides", "layout", "class", "order", "device"}       # in which forms differ, and tensors do not
 

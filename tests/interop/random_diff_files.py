@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random pairs of dicts of small tensors in files of every form, and what is between them: random_diff_files.py OUTDIR SEED COUNT
 
-Those of each seed in a folder NUMBER of OUTDIR: a-FORM and b-FORM hold the same numbers in each FORM: storages of their own or shared, as views with gaps, as a stream, big-endian,
+Those of each seed in a folder NUMBER of OUTDIR: a-FORM and b-FORM hold the same numbers in each FORM: storages of their own or shared, as views with gaps, compressed, as a stream, big-endian,
 as safetensors, as a directory of torch.distributed.checkpoint. want.json: {"between": {name: as diff_files.py, or "unknown"},
 "outside": [[atol, rtol, {name: how many}]]}.
 """
@@ -11,6 +11,7 @@ import random
 import struct
 import sys
 import warnings
+import zipfile
 
 warnings.simplefilter("ignore")
 
@@ -206,6 +207,7 @@ def save_all(tensors, start):
     torch.save(tensors, start + "zip")
     torch.save(tensors, start + "stream", _use_new_zipfile_serialization=False)
     torch.save(packed(tensors), start + "packed")
+    odd_files.write_records(start + "deflated", odd_files.read_records(start + "zip"), zipfile.ZIP_DEFLATED)
     torch.save({name: with_gaps(tensor) for name, tensor in tensors.items()}, start + "gaps")
     if VERSION >= (2, 1):
         save_big_endian(tensors, start + "big")
