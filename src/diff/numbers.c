@@ -22,7 +22,7 @@ enum { PIECE = 1024 }; /* real numbers that are widened at a time: they stay in 
 enum method {
 	BY_DOUBLES,  /* a float64 holds all of them */
 	BY_INTEGERS, /* of 64 bits on one side at least, integers on both */
-	BY_LONG,     /* integers of 64 bits and floating numbers */
+	BY_BOTH,     /* integers of 64 bits and floating numbers */
 	BY_BITS,
 };
 
@@ -48,7 +48,7 @@ bool ckpt_measure_init(struct ckpt_measure *m, enum ckpt_dtype a, enum ckpt_dtyp
 	else if (kind_a == CKPT_NUMBER_FLOAT && kind_b == CKPT_NUMBER_FLOAT)
 		m->method = BY_DOUBLES;
 	else
-		m->method = floats ? BY_LONG : BY_INTEGERS;
+		m->method = floats ? BY_BOTH : BY_INTEGERS;
 	return m->has_numbers || a == b;
 }
 
@@ -280,38 +280,74 @@ static void compare_integers(const struct ckpt_measure *m, const uint8_t *a, con
 	n->finite += count;
 }
 
-/* A long double holds both where it is longer than a double. */
-static long double long_at(enum ckpt_dtype real, const uint8_t *p, double wide)
+/* What is left of the integer at P, of which WIDE is the nearest double. */
+static double rest_of_integer(enum ckpt_dtype real, const uint8_t *p, double wide)
 {
 	int64_t v;
 
-	if (real != CKPT_DTYPE_INT64 && real != CKPT_DTYPE_UINT64)
-		return wide;
 	memcpy(&v, p, sizeof(v));
-	return real == CKPT_DTYPE_INT64 ? (long double)v : (long double)(uint64_t)v;
+	if (real == CKPT_DTYPE_INT64)
+		return (double)(v - (__int128)wide);
+	return (double)((__int128)(uint64_t)v - (__int128)wide);
 }
 
-static void compare_long_doubles(const struct ckpt_measure *m, const uint8_t *a, const uint8_t *b,
-				 size_t count, struct ckpt_sums *s, struct ckpt_numbers *n)
+/* A + B, and what its rounding has left out. Source: Knuth, TAOCP 2, 4.2.2, theorem B. */
+static double add_two(double a, double b, double *rest)
 {
-	uint32_t size_a = ckpt_dtype_size(m->a), size_b = ckpt_dtype_size(m->b);
-	bool add_a = m->a_parts < m->parts, add_b = m->b_parts < m->parts;
+	double sum = a + b, of_b = sum - a;
+
+	*rest = (a - (sum - of_b)) + (b - of_b);
+	return sum;
+}
+
+/* A + B; if that is no double, the one of both neighbors whose last bit is set. */
+static double add_to_odd(double a, double b)
+{
+	double rest, sum = add_two(a, b, &rest);
+	uint64_t bits;
+
+	memcpy(&bits, &sum, sizeof(bits));
+	if (rest && !(bits & 1))
+		bits += (rest > 0) == (sum > 0) ? 1 : UINT64_MAX;
+	memcpy(&sum, &bits, sizeof(bits));
+	return sum;
+}
+
+/*
+ * |WIDE + REST - OTHER|, rounded once. Source: Boldo and Melquiond, "Emulation of FMA and correctly
+ * rounded sums: proved algorithms using rounding to odd", IEEE TC 57, 2008, section 5.
+ */
+static double distance_between(double wide, double rest, double other)
+{
+	double left, sum = add_two(wide, -other, &left);
+
+	return fabs(sum + add_to_odd(rest, left));
+}
+
+static void compare_integers_and_floats(const struct ckpt_measure *m, const uint8_t *a,
+					const uint8_t *b, size_t count, struct ckpt_sums *s,
+					struct ckpt_numbers *n)
+{
+	bool first = ckpt_number_kind(m->a) == CKPT_NUMBER_INTEGER; /* A has the integers */
+	bool add_part = (first ? m->a_parts : m->b_parts) < m->parts;
+	enum ckpt_dtype real = first ? m->a : m->b;
+	const uint8_t *integers = first ? a : b;
 	struct piece p;
+	const double *wide = first ? p.a : p.b, *other = first ? p.b : p.a;
 
-	widen(m->a, add_a, a, p.a, count);
-	widen(m->b, add_b, b, p.b, count);
+	widen(m->a, m->a_parts < m->parts, a, p.a, count);
+	widen(m->b, m->b_parts < m->parts, b, p.b, count);
 	for (size_t i = 0; i < count; i++) {
-		long double va = p.a[i], vb = p.b[i];
+		double rest = 0;
 
-		if (!add_a || i % 2 == 0)
-			va = long_at(m->a, a + (add_a ? i / 2 : i) * size_a, p.a[i]);
-		if (!add_b || i % 2 == 0)
-			vb = long_at(m->b, b + (add_b ? i / 2 : i) * size_b, p.b[i]);
-		if (!isfinite(p.a[i]) || !isfinite(p.b[i])) {
+		if (!isfinite(other[i])) {
 			add_not_finite(p.a[i], p.b[i], n);
 			continue;
 		}
-		add_finite(m, p.a[i], p.b[i], (double)(va > vb ? va - vb : vb - va), s,
+		if (!add_part || i % 2 == 0)
+			rest = rest_of_integer(real, integers + 8 * (add_part ? i / 2 : i),
+					       wide[i]);
+		add_finite(m, p.a[i], p.b[i], distance_between(wide[i], rest, other[i]), s,
 			   i % CKPT_LANES);
 		n->finite++;
 	}
@@ -375,7 +411,7 @@ static void measure_piece(const struct ckpt_measure *m, const uint8_t *a, const 
 	switch ((enum method)m->method) {
 	case BY_DOUBLES: compare_doubles(m, a, b, count, &sums[0], n, &unequal_bits); break;
 	case BY_INTEGERS: compare_integers(m, a, b, count, &sums[0], n); break;
-	case BY_LONG: compare_long_doubles(m, a, b, count, &sums[0], n); break;
+	case BY_BOTH: compare_integers_and_floats(m, a, b, count, &sums[0], n); break;
 	case BY_BITS: compare_raw_bits(m, a, b, count, n); break;
 	}
 	if (!unequal_bits)

@@ -132,11 +132,18 @@ static void long_integers_are_not_rounded_first(void **state)
 	uint64_t c[2] = { (uint64_t)1 << 62, UINT64_MAX };
 	double d[2] = { 0x1p62, -0x1p63 };
 	int64_t below[1] = { -((1LL << 53) + 1) }, above[1] = { (1LL << 54) + 2 };
+	/* 80 bits round to just between two doubles what lies below that */
+	int64_t odd[1] = { (1LL << 53) + 3 };
+	double small[1] = { 0x1p-30 }, large[1] = { 0x1p70 };
 	struct ckpt_numbers n;
 
 	(void)state;
 	n = measure(CKPT_DTYPE_INT64, CKPT_DTYPE_INT64, below, above, 1);
 	assert_true(n.max_abs == 0x1.8p54 + 4);
+	n = measure(CKPT_DTYPE_INT64, CKPT_DTYPE_FLOAT64, odd, small, 1);
+	assert_true(n.max_abs == 0x1p53 + 2);
+	n = measure(CKPT_DTYPE_FLOAT64, CKPT_DTYPE_UINT64, large, odd, 1);
+	assert_true(n.max_abs == 0x1p70 - 0x1p53);
 	n = measure(CKPT_DTYPE_INT64, CKPT_DTYPE_INT64, a, b, 2);
 	assert_int_equal(n.differing, 2);
 	assert_true(n.max_abs == 0x1p64);
