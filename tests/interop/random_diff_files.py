@@ -31,6 +31,7 @@ EDGES = (0, 1, 2, 7, 8, 9, PIECE // 2, PIECE - 1, PIECE, PIECE + 1)
 NO_NUMBERS = diff_files.named("float4_e2m1fn_x2", "bits8", "bits16")
 DTYPES = FLOATS[:4 if VERSION >= (1, 10) else 3] + [kind for kind in FLOAT8 + INTEGERS if VERSION >= (2, 3) or kind not in INTEGERS[5:]] + [torch.bool] + diff_files.named("complex64", "complex128")
 DTYPES += (diff_files.named("complex32") if VERSION >= (2, 0) else []) + NO_NUMBERS
+WIDE = {torch.int64, torch.float64, torch.float32, torch.complex64, torch.complex128}     # have large numbers
 PART = {torch.complex64: torch.float32, torch.complex128: torch.float64, getattr(torch, "complex32", None): torch.float16}
 
 
@@ -66,7 +67,8 @@ def near_bits(raw, dtype, relation):
 
 def tame_pair(kinds, count):
     """Numbers that dtypes have in common, more or less."""
-    wave = torch.randn(count, dtype=torch.float64) * random.choice((.1, 1, 50))
+    scales = (.1, 1, 50) + ((2.0 ** 54, 2.0 ** 60) if set(kinds) <= WIDE else ())
+    wave = torch.randn(count, dtype=torch.float64) * random.choice(scales)
     other = wave + torch.randn(count, dtype=torch.float64) * random.choice((0, 1e-9, 1e-3))
     made = []
     for kind, numbers in zip(kinds, (wave, other)):
