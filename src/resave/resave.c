@@ -295,6 +295,17 @@ static const struct ckpt_value *class_with_source(struct ckpt_saver *s, const st
 	return made->u.persid.pid ? made : NULL;
 }
 
+/* The class that V is the source of, which was written at an earlier mention of it; else V. */
+static const struct ckpt_value *class_if_written(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *const *class = class_of_source(v);
+	const uint64_t *source =
+		class ? ckpt_strmap_find(&s->class_sources, (const char *)class, sizeof(*class))
+		      : NULL;
+
+	return source && !*source ? *class : v;
+}
+
 static const struct ckpt_value *resolve_value(void *ctx, const struct ckpt_value *v,
 					      struct ckpt_arena *scratch, struct ckpt_error *err)
 {
@@ -303,6 +314,8 @@ static const struct ckpt_value *resolve_value(void *ctx, const struct ckpt_value
 
 	s->scratch = scratch;
 	s->err = err;
+	if (s->o->legacy_ids && v->kind == CKPT_PERSID && ckpt_storage_of(v) < 0)
+		v = class_if_written(s, v);
 	if (s->o->legacy_ids && v->kind == CKPT_PERSID && ckpt_storage_of(v) < 0 &&
 	    !(v->flags & (CKPT_VALUE_MISSING | CKPT_VALUE_FINAL)))
 		return class_with_source(s, v);
