@@ -95,8 +95,12 @@ int wrong_usage(const struct command *cmd, const char *fmt, ...)
 /* Edit distance, good enough for one-word typos. */
 static size_t edit_distance(const char *a, const char *b)
 {
-	size_t row[64], la = strlen(a), lb = strlen(b);
+	size_t row[64], la, lb;
 
+	for (; *a && *a == *b; a++, b++)
+		; /* what both begin and end with costs nothing, and long names have much of it */
+	for (la = strlen(a), lb = strlen(b); la && lb && a[la - 1] == b[lb - 1]; la--, lb--)
+		;
 	if (la >= 64 || lb >= 64)
 		return 64;
 	for (size_t j = 0; j <= lb; j++)
