@@ -270,6 +270,9 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 		       seconds_phrase(seconds() - start, time));
 	print_dead_bytes(s, &saved);
 	printf("\n");
+	for (size_t i = 0; i < count; i++)
+		if (edit_changed(&reports[i]))
+			note_unused(&reports[i]);
 	note_wrappers(left);
 	note_losses(model);
 	return EXIT_FINE;

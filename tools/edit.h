@@ -68,6 +68,8 @@ extern struct str_list cast_only;
 		 "take what wrappers put into keys off, as 'ckpt strip-prefix' does"), \
 	OPT_STEP("add-prefix", &(chain), "PREFIX", "put PREFIX before the keys of modules"), \
 	OPT_STEP("rename", &(chain), "s/A/B/", "rename keys, as 'ckpt rename -e' does"), \
+	OPT_STEP("rename-map", &(chain), "FILE", \
+		 "rename the keys that FILE lists, as 'ckpt rename --map' does"), \
 	OPT_STEP("remap", &(chain), "OLD=NEW[,...]", \
 		 "move tensors from device OLD to NEW, as 'ckpt remap' does"), \
 	OPT_STEP("remap-all", &(chain), "DEVICE", "move everything to DEVICE"), \
@@ -111,7 +113,7 @@ struct edit_kind {
 };
 
 extern const struct edit_kind kind_strip_module, kind_add_module, kind_strip_prefix,
-	kind_strip_wrappers, kind_add_prefix, kind_rename, kind_remap, kind_remap_all, kind_extract, kind_cast,
+	kind_strip_wrappers, kind_add_prefix, kind_rename, kind_rename_map, kind_remap, kind_remap_all, kind_extract, kind_cast,
 	kind_cast_all, kind_compact, kind_sanitize, kind_keep, kind_drop;
 
 #define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"
@@ -175,6 +177,9 @@ bool edit_changed(const struct ckpt_edit_report *report);
 
 /* Print "14 keys renamed in 'model', ": what one step did. */
 void print_changes(const struct ckpt_edit_report *report);
+
+/* Print a note of each expression, and each name of a map, that no key matches. */
+void note_unused(const struct ckpt_edit_report *report);
 
 /* Print a note of the numbers that casts have lost. */
 void note_losses(const struct ckpt_model *model);

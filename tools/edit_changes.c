@@ -103,6 +103,16 @@ void print_changes(const struct ckpt_edit_report *r)
 		printf("nothing to change, ");
 }
 
+void note_unused(const struct ckpt_edit_report *r)
+{
+	char name[160];
+
+	fflush(stdout);
+	for (size_t i = 0; i < r->unused_count; i++)
+		fprintf(stderr, "ckpt: note: no key matches '%s'\n",
+			ckpt_escape(name, sizeof(name), r->unused[i], strlen(r->unused[i])));
+}
+
 /* What numbers that are too large for DTYPE become. */
 static const char *overflow_of(const char *dtype)
 {

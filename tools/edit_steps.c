@@ -9,7 +9,8 @@
 
 static const struct edit_kind *const kinds[] = {
 	&kind_strip_module, &kind_add_module, &kind_strip_prefix, &kind_strip_wrappers,
-	&kind_add_prefix,   &kind_rename,     &kind_remap,	  &kind_remap_all,
+	&kind_add_prefix,   &kind_rename,     &kind_rename_map,	  &kind_remap,
+	&kind_remap_all,
 	&kind_extract,	    &kind_keep,	      &kind_drop,	  &kind_cast,
 	&kind_cast_all,	&kind_compact,	    &kind_sanitize,
 };

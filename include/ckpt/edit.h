@@ -60,6 +60,12 @@ struct ckpt_edit_report {
 	uint64_t tensors_averaged, storages_averaged;
 	/* cast, without CKPT_CAST_ALL: left were an optimizer's, and others without a dimension */
 	uint64_t optimizer_left, scalars_left;
+	/*
+	 * rename: expressions that matched no key, as given; of a map, old names that no key has. They live as
+	 * long as the result and what was given.
+	 */
+	const char *const *unused;
+	size_t unused_count;
 };
 #define CKPT_EDIT_REPORT_INIT \
 	{ \
@@ -77,6 +83,7 @@ struct ckpt_edit_report {
 
 enum ckpt_key_flags {
 	CKPT_KEY_ANYWHERE = 1 << 0, /* strip: also inside a name, after a dot ("net.module.conv") */
+	CKPT_KEY_SKIP_ABSENT = 1 << 1, /* ckpt_rename_map(): a name that no key has is no error */
 };
 
 struct ckpt_key_options {
@@ -165,6 +172,25 @@ CKPT_API int ckpt_rename(const struct ckpt_model *model, const char *const *expr
 			 size_t count, const struct ckpt_key_options *options,
 			 struct ckpt_model **out, struct ckpt_edit_report *report,
 			 struct ckpt_error *err);
+
+/* One line of a map of names. */
+struct ckpt_name_pair {
+	const char *from, *to; /* whole keys of a state dict */
+	uint64_t renamed;      /* set: how many keys had the name FROM */
+};
+
+/*
+ * Rename the keys that COUNT PAIRS name, in the mappings that ckpt_rename() takes; all at once, so that two names
+ * may be swapped. A module's entry in `_metadata` goes where the keys below it go, if all of them go to one place and
+ * keep what is behind the module's name.
+ *
+ * All or nothing: CKPT_E_NOTFOUND if no key has one of the names, which RENAMED says of each; CKPT_E_ARG if two pairs
+ * have the same old or the same new name; CKPT_E_CLASH if a new name is that of a key that stays.
+ */
+CKPT_API int ckpt_rename_map(const struct ckpt_model *model, struct ckpt_name_pair *pairs,
+			     size_t count, const struct ckpt_key_options *options,
+			     struct ckpt_model **out, struct ckpt_edit_report *report,
+			     struct ckpt_error *err);
 
 /* In state dicts that have keys with PREFIX: how many keys have it, out of how many keys. */
 struct ckpt_prefix_count {

@@ -92,6 +92,6 @@ int ckpt_key_options_take(struct ckpt_key_options *out, const struct ckpt_key_op
 	int rc = ckpt_sized_take(out, sizeof(*out), given, err);
 
 	if (rc == 0)
-		rc = ckpt_flags_check(out->flags, CKPT_KEY_ANYWHERE, err);
+		rc = ckpt_flags_check(out->flags, CKPT_KEY_ANYWHERE | CKPT_KEY_SKIP_ABSENT, err);
 	return rc == 0 ? ckpt_unused_check(&out->reserved, sizeof(out->reserved), err) : rc;
 }

@@ -456,8 +456,10 @@ static int edit_state_dict(struct editor *e, const struct ckpt_walk_step *step,
 {
 	struct ckpt_value *copy;
 	uint64_t renamed = 0;
-	int rc;
+	int rc = e->edit->begin ? e->edit->begin(e->edit->ctx, e->from, step->value, err) : 0;
 
+	if (rc < 0)
+		return rc;
 	e->report.state_dicts++;
 	copy = copy_container(e, step->value, 0);
 	if (!copy)
@@ -553,6 +555,8 @@ int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_e
 	free(e.visited);
 	ckpt_state_dict_finder_clear(&e.finder);
 	ckpt_buf_clear(&e.text);
+	if (rc == 0 && edit->end)
+		rc = edit->end(edit->ctx, e.to->arena, &e.report, err);
 	e.report.places = e.places;
 	e.report.place_count = e.place_count;
 	ckpt_sized_give(report, &e.report, sizeof(e.report));
@@ -560,8 +564,8 @@ int ckpt_model_edit_keys(const struct ckpt_model *model, const struct ckpt_key_e
 		err->offset =
 			CKPT_NO_OFFSET; /* it is about what was asked for, not about the file */
 	else if (rc < 0)
-		ckpt_error_at(err, rc, ckpt_source_path(model->doc->source), "data.pkl",
-			      CKPT_NO_OFFSET);
+		ckpt_error_at(err, rc, ckpt_source_path(model->doc->source),
+			      rc == CKPT_E_NOTFOUND ? NULL : "data.pkl", CKPT_NO_OFFSET);
 	if (rc < 0)
 		ckpt_close(e.to);
 	else

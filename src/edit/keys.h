@@ -10,6 +10,9 @@
 
 /* How keys get their new names. */
 struct ckpt_key_edit {
+	/* Before the keys of STATE_DICT, as the walked MODEL has it, and its `_metadata`; may be NULL. */
+	int (*begin)(void *ctx, const struct ckpt_model *model, const struct ckpt_value *state_dict,
+		     struct ckpt_error *err);
 	/*
 	 * Append the new name of KEY to OUT and return 1; 0: it keeps its name; <0: failed.
 	 */
@@ -18,6 +21,9 @@ struct ckpt_key_edit {
 	/* The same for a module's name in `_metadata`: no trailing dot, "" for the root. */
 	int (*rename_module)(void *ctx, const char *key, size_t len, struct ckpt_buf *out,
 			     struct ckpt_error *err);
+	/* After all of them; may be NULL. ARENA lives as long as the result. */
+	int (*end)(void *ctx, struct ckpt_arena *arena, struct ckpt_edit_report *report,
+		   struct ckpt_error *err);
 	const char *new_roots; /* "a.b.": modules '', a are new in `_metadata`; NULL: none */
 	bool only_modules;     /* take only the state dicts of modules, unless AT names others */
 	bool joins_modules; /* modules that get one name wrap one another: the innermost one stays */

@@ -26,7 +26,7 @@ struct expression {
 	const char *text; /* as given, for messages */
 	pcre2_code *code;
 	char *replacement; /* in PCRE2's spelling */
-	bool global;
+	bool global, matched;
 };
 
 struct renamer {
@@ -35,6 +35,7 @@ struct renamer {
 	pcre2_match_data *match;
 	pcre2_match_context *limits;
 	struct ckpt_buf work, next;
+	bool in_module; /* the name is a module's, and no key */
 };
 
 static int fail_expression(const char *text, const char *why, struct ckpt_error *err)
@@ -226,6 +227,7 @@ static int rename_key(void *ctx, const char *key, size_t len, struct ckpt_buf *o
 		if (rc > 0) {
 			struct ckpt_buf swap = r->work;
 
+			r->expressions[i].matched |= !r->in_module;
 			r->work = r->next;
 			r->next = swap;
 		}
@@ -244,6 +246,7 @@ static int rename_module(void *ctx, const char *key, size_t len, struct ckpt_buf
 			 struct ckpt_error *err)
 {
 	struct ckpt_buf dotted = { 0 };
+	struct renamer *r = ctx;
 	size_t before = out->len;
 	int rc;
 
@@ -251,8 +254,10 @@ static int rename_module(void *ctx, const char *key, size_t len, struct ckpt_buf
 		return 0;
 	ckpt_buf_add(&dotted, key, len);
 	ckpt_buf_add_u8(&dotted, '.');
+	r->in_module = true;
 	rc = dotted.bad ? ckpt_fail_nomem(err)
 			: rename_key(ctx, (const char *)dotted.data, dotted.len, out, err);
+	r->in_module = false;
 	ckpt_buf_clear(&dotted);
 	if (rc <= 0 || out->len == before)
 		return rc;
@@ -261,6 +266,22 @@ static int rename_module(void *ctx, const char *key, size_t len, struct ckpt_buf
 		return 1;
 	}
 	out->len = before;
+	return 0;
+}
+
+/* What matched nothing goes into the report. */
+static int report_unused(void *ctx, struct ckpt_arena *arena, struct ckpt_edit_report *report,
+			 struct ckpt_error *err)
+{
+	const struct renamer *r = ctx;
+	const char **unused = ckpt_arena_alloc(arena, (r->count + 1) * sizeof(*unused));
+
+	if (!unused)
+		return ckpt_arena_fail(arena, err);
+	report->unused = unused;
+	for (size_t i = 0; i < r->count; i++)
+		if (!r->expressions[i].matched)
+			unused[report->unused_count++] = r->expressions[i].text;
 	return 0;
 }
 
@@ -283,9 +304,11 @@ int ckpt_rename(const struct ckpt_model *model, const char *const *expressions, 
 {
 	int rc = ckpt_model_whole(&model, err);
 	struct renamer r = { .count = count };
-	struct ckpt_key_edit edit = {
-		.rename = rename_key, .rename_module = rename_module, .only_direct = true, .ctx = &r
-	};
+	struct ckpt_key_edit edit = { .rename = rename_key,
+				      .rename_module = rename_module,
+				      .end = report_unused,
+				      .only_direct = true,
+				      .ctx = &r };
 
 	*out = NULL;
 	r.expressions = calloc(count + 1, sizeof(*r.expressions));

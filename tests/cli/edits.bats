@@ -171,7 +171,7 @@ hint: 'ckpt convert --help' shows the options"
 
 @test "rename wants an expression, and a right one" {
 	ckpt rename ddp_model.pt out.pt
-	want 64 "ckpt: rename: no expression, wanted -e 's/A/B/'
+	want 64 "ckpt: rename: no expression, wanted -e 's/A/B/' or --map FILE
 usage: ckpt rename [OPTIONS] IN OUT
 hint: 'ckpt rename --help' shows the options"
 	ckpt rename -e s/x ddp_model.pt out.pt

@@ -236,6 +236,29 @@ static void finish_edit(int rc, struct ckpt_model *edited, const struct ckpt_edi
 	ckpt_close(edited);
 }
 
+/* The first tensor's name is a key in most files, and in some it is none. */
+static void rename_first(const struct ckpt_model *model)
+{
+	struct ckpt_tensor_info t = CKPT_TENSOR_INFO_INIT;
+
+	if (ckpt_tensor_get(model, 0, &t) < 0)
+		return;
+	for (unsigned flags = 0; flags <= CKPT_KEY_SKIP_ABSENT; flags += CKPT_KEY_SKIP_ABSENT) {
+		struct ckpt_name_pair pairs[] = { { t.name, "a.b.c", 0 }, { "b", "c.d", 0 } };
+		struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
+		struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+		struct ckpt_error err = CKPT_ERROR_INIT;
+		struct ckpt_model *edited;
+		int rc;
+
+		options.flags = flags;
+		rc = ckpt_rename_map(model, pairs, flags ? 2 : 1, &options, &edited, &report, &err);
+		for (size_t i = 0; edited && i < report.unused_count; i++)
+			REQUIRE(report.unused[i]);
+		finish_edit(rc, edited, &report, &err);
+	}
+}
+
 static void edit(const struct ckpt_model *model)
 {
 	static const char *const expressions[] = { "s/^(\\w+)\\.(.*)/\\2.\\1/", "s,a,bb,g" };
@@ -261,6 +284,7 @@ static void edit(const struct ckpt_model *model)
 
 		finish_edit(rc, edited, &report, &err);
 	}
+	rename_first(model);
 }
 
 /* Of the only module, or of the one called AT. */

@@ -92,12 +92,14 @@ static int drop(int rc, struct ckpt_model *made)
 	}
 
 static const char *const expressions[] = { "s/a/b/" };
+static struct ckpt_name_pair names[] = { { "module.a", "b", 0 } };
 static const struct ckpt_device_map maps[] = { { NULL, "cpu" } };
 
 EDIT(strip_prefix, ckpt_strip_prefix(model, "module.", o, &made, r, &err))
 EDIT(strip_wrappers, ckpt_strip_wrappers(model, o, &made, r, &err))
 EDIT(add_prefix, ckpt_add_prefix(model, "x.", o, &made, r, &err))
 EDIT(rename_keys, ckpt_rename(model, expressions, 1, o, &made, r, &err))
+EDIT(rename_map, ckpt_rename_map(model, names, 1, o, &made, r, &err))
 EDIT(number_keys, ckpt_number_keys(model, &made, r, &err))
 EDIT(remap, ckpt_remap(model, maps, 1, o, &made, r, &err))
 EDIT(extract, ckpt_extract(model, "", &made, r, &err))
@@ -274,6 +276,7 @@ static const struct row options[] = {
 	ROW(strip_wrappers, ckpt_key_options, CKPT_KEY_OPTIONS_INIT),
 	ROW(add_prefix, ckpt_key_options, CKPT_KEY_OPTIONS_INIT),
 	ROW(rename_keys, ckpt_key_options, CKPT_KEY_OPTIONS_INIT),
+	ROW(rename_map, ckpt_key_options, CKPT_KEY_OPTIONS_INIT),
 	ROW(remap, ckpt_remap_options, CKPT_REMAP_OPTIONS_INIT),
 	ROW(state_dict, ckpt_take_options, CKPT_TAKE_OPTIONS_INIT),
 	ROW(take_weights, ckpt_take_options, CKPT_TAKE_OPTIONS_INIT),
@@ -297,6 +300,7 @@ static const struct row reports[] = {
 	ROW(strip_wrappers, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(add_prefix, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(rename_keys, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
+	ROW(rename_map, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(number_keys, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(remap, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(extract, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
@@ -439,6 +443,7 @@ static void unused_bytes_have_to_be_0(void **state)
 	}
 #define SAVE_FLAGS (CKPT_SAVE_REPLACE | CKPT_SAVE_NO_SYNC | CKPT_SAVE_CANONICAL | CKPT_SAVE_DRY_RUN | \
 		    CKPT_SAVE_HARD_LINK | CKPT_SAVE_DROP_OTHERS | CKPT_SAVE_CHECK_CASTS)
+#define KEY_FLAGS (CKPT_KEY_ANYWHERE | CKPT_KEY_SKIP_ABSENT)
 #define ALL_FLAGS(X) \
 	X(ckpt_save_options, save, SAVE_FLAGS, CKPT_SAVE_OPTIONS_INIT) \
 	X(ckpt_save_options, save_in_place, \
@@ -452,9 +457,10 @@ static void unused_bytes_have_to_be_0(void **state)
 	  CKPT_DIFF_OPTIONS_INIT) \
 	X(ckpt_repair_options, repair, CKPT_REPAIR_PROVEN_ONLY, CKPT_REPAIR_OPTIONS_INIT) \
 	X(ckpt_verify_options, verify, CKPT_VERIFY_QUICK | CKPT_VERIFY_FINITE | CKPT_VERIFY_REQUIRE_CHECKSUMS, CKPT_VERIFY_OPTIONS_INIT) \
-	X(ckpt_key_options, strip_prefix, CKPT_KEY_ANYWHERE, CKPT_KEY_OPTIONS_INIT) \
-	X(ckpt_key_options, add_prefix, CKPT_KEY_ANYWHERE, CKPT_KEY_OPTIONS_INIT) \
-	X(ckpt_key_options, rename_keys, CKPT_KEY_ANYWHERE, CKPT_KEY_OPTIONS_INIT) \
+	X(ckpt_key_options, strip_prefix, KEY_FLAGS, CKPT_KEY_OPTIONS_INIT) \
+	X(ckpt_key_options, add_prefix, KEY_FLAGS, CKPT_KEY_OPTIONS_INIT) \
+	X(ckpt_key_options, rename_keys, KEY_FLAGS, CKPT_KEY_OPTIONS_INIT) \
+	X(ckpt_key_options, rename_map, KEY_FLAGS, CKPT_KEY_OPTIONS_INIT) \
 	X(ckpt_remap_options, remap, CKPT_REMAP_DEVICE_OBJECTS | CKPT_REMAP_ANY_DEVICE, \
 	  CKPT_REMAP_OPTIONS_INIT) \
 	X(ckpt_cast_options, cast, CKPT_CAST_TO_INTEGER | CKPT_CAST_ALL, CKPT_CAST_OPTIONS_INIT) \

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What wrappers put into names: of keys, and of modules in `_metadata`. */
+/* What wrappers put into names, and what a map makes of them: of keys, and of modules in `_metadata`. */
 
 static struct ckpt_error err;
 static struct ckpt_buf bytes; /* what the model under test reads from */
@@ -97,6 +97,74 @@ static void a_module_takes_the_place_of_the_wrapper_around_it(void **state)
 	assert_int_equal(ckpt_strip_prefix(model, "module.", &options, &out, NULL, &err), 0);
 	assert_string_equal(names(out), "w | =2");
 	ckpt_close(out);
+	ckpt_close(model);
+}
+
+static void a_module_goes_where_a_map_takes_all_its_keys(void **state)
+{
+	static const char *const keys[] = { "a.x.w", "a.x.b", "a.y.w", "c.w", "d.w", NULL };
+	static const char *const modules[] = { "", "a", "a.x", "a.y", "a.relu", "a.x.drop", "c", "d", NULL };
+	static const struct {
+		struct ckpt_name_pair pairs[5];
+		const char *want;
+	} table[] = {
+		{ { { "a.x.w", "b.x.w", 0 }, { "a.x.b", "b.x.b", 0 }, { "a.y.w", "b.y.w", 0 } },
+		  "b.x.w,b.x.b,b.y.w,c.w,d.w | =0,b=1,b.x=2,b.y=3,b.relu=4,b.x.drop=5,c=6,d=7" },
+		{ { { "a.x.w", "e.w", 0 }, { "a.x.b", "e.b", 0 } },
+		  "e.w,e.b,a.y.w,c.w,d.w | =0,a=1,e=2,a.y=3,a.relu=4,e.drop=5,c=6,d=7" },
+		{ { { "c.w", "d.w", 0 }, { "d.w", "c.w", 0 } },
+		  "a.x.w,a.x.b,a.y.w,d.w,c.w | =0,a=1,a.x=2,a.y=3,a.relu=4,a.x.drop=5,d=6,c=7" },
+		/* one of two, or another last word: the module stays */
+		{ { { "a.x.w", "e.w", 0 }, { "c.w", "c.v", 0 } },
+		  "e.w,a.x.b,a.y.w,c.v,d.w | =0,a=1,a.x=2,a.y=3,a.relu=4,a.x.drop=5,c=6,d=7" },
+		/* two become one, and one the root */
+		{ { { "c.w", "e.w", 0 }, { "d.w", "e.b.w", 0 }, { "a.y.w", "w", 0 } },
+		  "a.x.w,a.x.b,w,e.w,e.b.w | =3,a=1,a.x=2,a.relu=4,a.x.drop=5,e=6,e.b=7" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		struct ckpt_model *model = open_module(keys, modules), *out;
+		struct ckpt_name_pair pairs[5];
+		size_t count = 0;
+
+		memcpy(pairs, table[i].pairs, sizeof(pairs));
+		while (count < 5 && pairs[count].from)
+			count++;
+		if (ckpt_rename_map(model, pairs, count, NULL, &out, NULL, &err) < 0)
+			fail_msg("%s", unit_message(&err));
+		assert_string_equal(names(out), table[i].want);
+		for (size_t k = 0; k < count; k++)
+			assert_int_equal(pairs[k].renamed, 1);
+		ckpt_close(out);
+		ckpt_close(model);
+	}
+}
+
+static void a_map_is_all_or_nothing(void **state)
+{
+	static const char *const keys[] = { "a.w", "b.w", NULL };
+	struct ckpt_name_pair pairs[] = { { "a.w", "c.w", 7 }, { "x", "d.w", 7 }, { "a.w", "e", 7 }, { "b.w", "c.w", 7 } };
+	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
+	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+	struct ckpt_model *model = open_module(keys, (const char *const[]){ "", NULL }), *out;
+
+	(void)state;
+	assert_int_equal(ckpt_rename_map(model, pairs, 2, NULL, &out, NULL, &err), CKPT_E_NOTFOUND);
+	assert_null(out);
+	assert_int_equal(pairs[0].renamed, 1);
+	assert_int_equal(pairs[1].renamed, 0);
+	options.flags = CKPT_KEY_SKIP_ABSENT;
+	assert_int_equal(ckpt_rename_map(model, pairs, 2, &options, &out, &report, &err), 0);
+	assert_int_equal(report.renamed, 1);
+	assert_int_equal(report.unused_count, 1);
+	assert_string_equal(report.unused[0], "x");
+	ckpt_close(out);
+	assert_int_equal(ckpt_rename_map(model, pairs, 3, NULL, &out, NULL, &err), CKPT_E_ARG);
+	pairs[2].from = "y";
+	assert_int_equal(ckpt_rename_map(model, pairs, 4, NULL, &out, NULL, &err), CKPT_E_ARG);
+	pairs[0].to = "b.w";
+	assert_int_equal(ckpt_rename_map(model, pairs, 1, NULL, &out, NULL, &err), CKPT_E_CLASH);
 	ckpt_close(model);
 }
 
@@ -259,6 +327,8 @@ UNIT_SUITE(test_wrappers)
 		cmocka_unit_test_teardown(counting_is_limited_by_at, teardown),
 		cmocka_unit_test_teardown(a_module_takes_the_place_of_the_wrapper_around_it,
 					  teardown),
+		cmocka_unit_test_teardown(a_module_goes_where_a_map_takes_all_its_keys, teardown),
+		cmocka_unit_test_teardown(a_map_is_all_or_nothing, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CKPT_TOOLS_NAME_MAP_H
+#define CKPT_TOOLS_NAME_MAP_H
+
+#include <ckpt/ckpt.h>
+
+#include <jansson.h>
+
+/* Old and new names of keys, out of a file. */
+struct name_map {
+	struct ckpt_name_pair *pairs;
+	size_t count;
+	size_t *lines; /* of each pair; NULL if it was JSON */
+	char *text;    /* holds the names, or JSON does */
+	json_t *json;
+};
+
+/*
+ * Read PATH, "-" for standard input: two columns, or a JSON object. No old and no new name is there twice. ERR has the
+ * place of what is wrong. To be cleared in any case.
+ */
+int name_map_read(const char *path, struct name_map *map, struct ckpt_error *err);
+void name_map_clear(struct name_map *map);
+
+/* Print the map that undoes it, in the form that it was read in. */
+void name_map_print_inverse(const struct name_map *map);
+
+/* Suggest the keys of MODEL that the names may mean which no key has. */
+void name_map_hint_absent(const struct name_map *map, const struct ckpt_model *model);
+
+#endif
