@@ -22,9 +22,9 @@ struct cat_numbers {
 int cat_read_numbers(const struct ckpt_array *array, bool all, struct cat_numbers *numbers,
 		     struct ckpt_error *err);
 
-/* One document, as docs/json.md says; TARGET as for json_open(). */
-int cat_array_json(const char *target, const char *name, const struct ckpt_array *array, bool all,
-		   struct ckpt_error *err);
+/* One document, as docs/json.md says; TARGET as for json_open(). INDEX: of a slice, or NULL. */
+int cat_array_json(const char *target, const char *name, const char *index,
+		   const struct ckpt_array *array, bool all, struct ckpt_error *err);
 int cat_other_json(const char *target, const char *name, const struct ckpt_model *model,
 		   struct ckpt_error *err);
 

@@ -160,13 +160,18 @@ static int end_json(FILE *out, int rc)
 	return json_close(out, rc == 0) != EXIT_FINE && rc == 0 ? CKPT_E_IO : rc;
 }
 
-int cat_array_json(const char *target, const char *name, const struct ckpt_array *array, bool all,
-		   struct ckpt_error *err)
+int cat_array_json(const char *target, const char *name, const char *index,
+		   const struct ckpt_array *array, bool all, struct ckpt_error *err)
 {
 	FILE *out;
 	int rc = begin_json(target, &out, name);
 
-	return rc < 0 ? rc : end_json(out, put_array(out, array, all, err));
+	if (rc < 0)
+		return rc;
+	rc = put_array(out, array, all, err);
+	if (index)
+		put_name(out, "index", index);
+	return end_json(out, rc);
 }
 
 static int json_item(void *ctx, const struct ckpt_item *item)

@@ -17,6 +17,8 @@
 static bool force, no_sync, all_items;
 static const char *output, *part, *json, *precision_text;
 static int precision = 8;
+static bool index_failed;
+static char *index_text; /* of NAME[0:2]: what stands in the brackets; or NULL */
 
 static const struct opt opts[] = {
 	OPT_STR("output", 'o', &output, "FILE.npy",
@@ -45,9 +47,13 @@ const struct command cmd_cat = {
 		"the exact form: [\"a\"][\"b.c\"]. cat prints numbers as numpy does. Of a long array\n"
 		"it reads and prints only the edges. It prints and writes dtypes that numpy lacks\n"
 		"(bfloat16, float8) as float32. It dequantizes a quantized tensor. It prints a\n"
-		"sparse tensor in parts, and writes it as a dense array.\n",
+		"sparse tensor in parts, and writes it as a dense array.\n"
+		"\n"
+		"NAME[...] takes a part of a tensor as numpy does, and reads no more than that:\n"
+		"integers, slices and an ellipsis, as in 'w[0]', 'w[-3:, ::2]', 'w[..., ::-1]'.\n",
 	.examples = "  ckpt cat model.pt fc.weight\n"
 		    "  ckpt cat model.pt fc.weight -o weight.npy\n"
+		    "  ckpt cat model.pt 'fc.weight[0:2, ::4]'\n"
 		    "  ckpt cat model.pt epoch\n",
 	.opts = opts,
 	.least = 2,
@@ -72,8 +78,10 @@ static void print_head(const char *name, const struct ckpt_array_info *info)
 
 	if (quiet)
 		return;
-	printf("%s  %s%s", *name ? ckpt_escape(text, sizeof(text), name, strlen(name)) : "(root)",
-	       !strcmp(info->kind, "tensor") ? "" : "numpy ", info->dtype);
+	fputs(*name ? ckpt_escape(text, sizeof(text), name, strlen(name)) : "(root)", stdout);
+	if (index_text)
+		printf("[%s]", ckpt_escape(text, sizeof(text), index_text, strlen(index_text)));
+	printf("  %s%s", !strcmp(info->kind, "tensor") ? "" : "numpy ", info->dtype);
 	if (strcmp(info->kind, "scalar") != 0) {
 		fputs("  ", stdout);
 		put_shape(info, stdout);
@@ -262,20 +270,65 @@ static int replace_by_part(struct ckpt_array **array, struct ckpt_error *err)
 	return 0;
 }
 
-static int cat(const struct ckpt_model *model, const char *name, struct ckpt_error *err)
+/* Where the bracket opens that NAME ends with; its length: it ends with none, or with a part of the exact form, ["w"]. */
+static size_t index_in(const char *name)
+{
+	size_t len = strlen(name), open = len, depth = 0;
+
+	if (!len || name[len - 1] != ']')
+		return len;
+	do {
+		open--;
+		depth += name[open] == ']' ? 1 : name[open] == '[' ? (size_t)-1 : 0;
+	} while (open && depth);
+	return depth || strpbrk(name + open, "\"'") ? len : open;
+}
+
+/*
+ * NAME is no array: is it one with an index, "w[0:2]"? Then that is cut off and kept. Values of a list have such names,
+ * too, in the exact form; so if there is no array, and something of that name, it stays. RC and ERR are those of NAME.
+ */
+static int find_indexed(const struct ckpt_model *model, char *name, int rc,
+			struct ckpt_array **array, struct ckpt_error *err)
+{
+	size_t open = index_in(name), len = strlen(name);
+	struct ckpt_error other = CKPT_ERROR_INIT;
+	int found;
+
+	if (open == len || (rc != CKPT_E_NOTFOUND && rc != CKPT_E_ARG))
+		return rc;
+	name[len - 1] = name[open] = '\0';
+	found = ckpt_array_find(model, name, CKPT_ARRAY_FOR_NUMPY, array, &other);
+	if (found < 0 && rc != CKPT_E_NOTFOUND) {
+		name[open] = '[';
+		name[len - 1] = ']';
+		return rc;
+	}
+	*err = other;
+	index_text = name + open + 1;
+	return found;
+}
+
+static int cat(const struct ckpt_model *model, char *name, struct ckpt_error *err)
 {
 	struct ckpt_array *array;
 	int rc = ckpt_array_find(model, name, CKPT_ARRAY_FOR_NUMPY, &array, err);
 
-	if (rc < 0 && !output && !part && is_plain_value(model, name, rc)) {
+	if (rc < 0)
+		rc = find_indexed(model, name, rc, &array, err);
+	if (rc < 0 && !output && !part && !index_text && is_plain_value(model, name, rc)) {
 		*err = (struct ckpt_error)CKPT_ERROR_INIT;
 		return print_plain_value(model, name, err);
 	}
 	if (rc == 0 && part)
 		rc = replace_by_part(&array, err);
+	if (rc == 0 && index_text) {
+		rc = ckpt_array_slice(array, index_text, err);
+		index_failed = rc < 0;
+	}
 	if (rc == 0)
 		rc = output ? write_file(name, array, err)
-		     : json ? cat_array_json(json, name, array, all_items, err)
+		     : json ? cat_array_json(json, name, index_text, array, all_items, err)
 			    : print_text(name, array, err);
 	ckpt_array_close(array);
 	return rc;
@@ -327,7 +380,11 @@ static int run_cat(int argc, char **argv)
 		code = !err.status ? EXIT_ERROR : output ? save_failed(&err, force) : fail(&err);
 	else
 		code = EXIT_FINE;
-	if (err.status == CKPT_E_NOTFOUND && !part)
+	if (index_failed && err.status == CKPT_E_UNSUPPORTED && !part)
+		hint("--part NAME takes one part, which can be sliced");
+	if (err.status == CKPT_E_NOTFOUND && index_text && ends_with(argv[first + 1], "]"))
+		hint("write one index: 'NAME[0, 1]' for 'NAME[0][1]'");
+	else if (err.status == CKPT_E_NOTFOUND && !part && !index_failed)
 		hint_tensor_name(model, argv[first + 1]);
 	ckpt_close(model);
 	if (output && code != EXIT_FINE)

@@ -56,6 +56,17 @@ CKPT_API int ckpt_array_open(const struct ckpt_model *model, uint64_t i, unsigne
 CKPT_API int ckpt_array_part(const struct ckpt_array *array, const char *part,
 			     struct ckpt_array **out, struct ckpt_error *err);
 
+/*
+ * Make ARRAY the part of it that numpy's basic indexing gives, of which TEXT is what stands between the brackets: integers,
+ * slices and one ellipsis, "0:2, ::4", "-1", "..., ::-1". Only what is in the part is read afterwards. It has no
+ * parts for ckpt_array_part(); a tensor that is quantized per channel has no qscheme then. No other thread may use ARRAY meanwhile.
+ *
+ * Returns 0; CKPT_E_ARG if TEXT is something else (None, a list, a mask), or has more dimensions than ARRAY;
+ * CKPT_E_NOTFOUND for an integer beyond a dimension; CKPT_E_UNSUPPORTED for sparse and nested tensors, whose parts can be
+ * taken, and for those that have no shape; CKPT_E_NOMEM. ARRAY is as it was if this fails.
+ */
+CKPT_API int ckpt_array_slice(struct ckpt_array *array, const char *text, struct ckpt_error *err);
+
 /* NULL is allowed. */
 CKPT_API void ckpt_array_close(struct ckpt_array *array);
 

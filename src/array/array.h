@@ -76,6 +76,13 @@ void ckpt_array_choose_dtype(struct ckpt_array *array, enum ckpt_dtype dtype);
 int ckpt_array_quantized(struct ckpt_array *array, const struct ckpt_seq *args, bool raw,
 			 struct ckpt_error *err);
 
+/*
+ * Of a tensor that is quantized per channel: only the channels FIRST, FIRST + STEP ..., COUNT of them, with INNER
+ * items behind each other that have one.
+ */
+int ckpt_array_slice_channels(struct ckpt_array *array, uint64_t first, int64_t step,
+			      uint64_t count, uint64_t inner, struct ckpt_error *err);
+
 /* The innermost rebuild call of a tensor: NULL if it has an odd form. */
 const struct ckpt_seq *ckpt_tensor_args(const struct ckpt_model *model, const struct ckpt_value *v);
 

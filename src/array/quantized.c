@@ -254,3 +254,24 @@ int ckpt_array_quantized(struct ckpt_array *a, const struct ckpt_seq *args, bool
 	a->reads = CKPT_DTYPE_FLOAT32;
 	return rc;
 }
+
+int ckpt_array_slice_channels(struct ckpt_array *a, uint64_t first, int64_t step, uint64_t count,
+			      uint64_t inner, struct ckpt_error *err)
+{
+	struct ckpt_dequantize *d = &a->steps[a->step_count - 1].dequantize; /* the last of them */
+	double *numbers = ckpt_arena_calloc(a->arena, 2 * count + 1, sizeof(*numbers));
+
+	if (!numbers)
+		return ckpt_arena_fail(a->arena, err);
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t from = first + i * (uint64_t)step;
+
+		numbers[i] = d->scales[from];
+		numbers[count + i] = d->zero_points[from];
+	}
+	d->channels = count;
+	d->inner = inner;
+	d->scales = numbers;
+	d->zero_points = numbers + count;
+	return 0;
+}

@@ -18,8 +18,10 @@
 struct item_box {
 	uint32_t ndim;
 	uint64_t count[CKPT_ITEMS_MOST_DIMS], stride[CKPT_ITEMS_MOST_DIMS];
-	uint64_t to[CKPT_ITEMS_MOST_DIMS]; /* stride in what is read, in items */
-	uint64_t first;			   /* item of BYTES */
+	/* stride in what is read, in items; of a reversed dimension below 0, modulo 2^64 */
+	uint64_t to[CKPT_ITEMS_MOST_DIMS];
+	uint64_t first; /* item of BYTES, the lowest of the box */
+	uint64_t start; /* its place in what is read */
 };
 
 int ckpt_items_check(struct ckpt_items *items, struct ckpt_error *err)
@@ -53,7 +55,8 @@ bool ckpt_items_are_dense(const struct ckpt_items *items)
 	uint64_t step = 1;
 
 	for (uint32_t i = items->ndim; items->numel && i-- > 0; step *= items->shape[i])
-		if (items->shape[i] > 1 && items->stride[i] != step)
+		if (items->shape[i] > 1 &&
+		    (items->stride[i] != step || items->reversed >> i & 1))
 			return false;
 	return true;
 }
@@ -128,17 +131,19 @@ static void cut_box(const struct ckpt_items *items, uint64_t first, uint64_t cou
 		rows *= items->shape[--dim];
 	for (uint32_t i = items->ndim; i-- > 0; first /= items->shape[i]) {
 		uint64_t n = i >= dim ? items->shape[i] : 1;
+		bool reversed = items->reversed >> i & 1;
 
 		at = first % items->shape[i];
-		box->first += at * items->stride[i];
 		if (i + 1 == dim) {
 			n = items->shape[i] - at < count / rows ? items->shape[i] - at
 								: count / rows;
 		}
+		box->first += (reversed ? items->shape[i] - at - n : at) * items->stride[i];
+		box->start += reversed ? (n - 1) * to : 0;
 		if (n > 1) {
 			box->count[box->ndim] = n;
 			box->stride[box->ndim] = items->stride[i];
-			box->to[box->ndim++] = to;
+			box->to[box->ndim++] = reversed ? -to : to;
 		}
 		*taken *= n;
 		to *= n;
@@ -204,8 +209,9 @@ static void scatter(const struct item_box *box, uint32_t inner, uint32_t size, c
 
 	do {
 		const uint8_t *from = span + sum_steps(box->stride, at, inner, last) * size;
-		uint8_t *to = out + sum_steps(box->to, at, inner, last) * size;
-		uint64_t step = box->stride[last] * size, to_step = box->to[last] * size;
+		uint8_t *to = out + (ptrdiff_t)(sum_steps(box->to, at, inner, last) * size);
+		uint64_t step = box->stride[last] * size;
+		ptrdiff_t to_step = (ptrdiff_t)(box->to[last] * size);
 
 		if (box->stride[last] == 1 && box->to[last] == 1) {
 			memcpy(to, from, box->count[last] * size);
@@ -262,7 +268,7 @@ static int read_box(struct ckpt_items_reader *r, struct item_box *box, uint64_t 
 		return ckpt_fail_nomem(err);
 	do {
 		uint64_t from = box->first + sum_steps(box->stride, at, 0, inner);
-		uint8_t *to = out + sum_steps(box->to, at, 0, inner) * size;
+		uint8_t *to = out + (box->start + sum_steps(box->to, at, 0, inner)) * size;
 
 		if (inner == box->ndim)
 			rc = read_bytes(r, from * size, to, size, err);

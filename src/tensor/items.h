@@ -16,6 +16,7 @@ struct ckpt_items {
 	uint32_t itemsize, ndim; /* itemsize: at most 16 */
 	uint64_t offset, numel;
 	const uint64_t *shape, *stride;
+	uint64_t reversed; /* bit I: dimension I runs from its last item to its first */
 };
 
 /*

@@ -81,10 +81,17 @@ static void read_array(const struct ckpt_array *array, unsigned depth)
 
 static void end_array(int rc, struct ckpt_array *array, const struct ckpt_error *err)
 {
+	static const char *const parts[] = { "..., ::-2", "1:, ..., -3:", "..., ::-1", "-1" };
+
 	fuzz_check_error(rc, err);
 	REQUIRE((rc == 0) == (array != NULL));
-	if (array)
+	for (size_t i = 0; array && i <= sizeof(parts) / sizeof(parts[0]); i++) {
+		struct ckpt_error why = CKPT_ERROR_INIT;
+
 		read_array(array, 0);
+		if (i < sizeof(parts) / sizeof(parts[0]))
+			fuzz_check_error(ckpt_array_slice(array, parts[i], &why), &why);
+	}
 	ckpt_array_close(array);
 }
 

@@ -72,6 +72,7 @@ static void any_view(struct ckpt_items *items, uint64_t *shape, uint64_t *stride
 		last -= (shape[i] - 1) * stride[i];
 		shape[i] = 1;
 	}
+	items->reversed = below(2) ? below(1u << items->ndim) : 0;
 }
 
 static void look_up(const struct ckpt_items *items, uint64_t item, const uint8_t *from,
@@ -79,8 +80,11 @@ static void look_up(const struct ckpt_items *items, uint64_t item, const uint8_t
 {
 	uint64_t at = items->offset;
 
-	for (uint32_t i = items->ndim; i-- > 0; item /= items->shape[i])
-		at += item % items->shape[i] * items->stride[i];
+	for (uint32_t i = items->ndim; i-- > 0; item /= items->shape[i]) {
+		uint64_t n = item % items->shape[i];
+
+		at += (items->reversed >> i & 1 ? items->shape[i] - 1 - n : n) * items->stride[i];
+	}
 	memcpy(out, from + at * items->itemsize, items->itemsize);
 }
 
