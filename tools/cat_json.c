@@ -188,11 +188,23 @@ static int json_item(void *ctx, const struct ckpt_item *item)
 	return 0;
 }
 
+static int put_piece(void *ctx, const char *text)
+{
+	return fputs(text, ctx) < 0 ? CKPT_E_IO : 0;
+}
+
 int cat_other_json(const char *target, const char *name, const struct ckpt_model *model,
 		   struct ckpt_error *err)
 {
 	FILE *out;
 	int rc = begin_json(target, &out, name);
 
-	return rc < 0 ? rc : end_json(out, ckpt_find(model, name, json_item, out, err));
+	if (rc < 0)
+		return rc;
+	rc = ckpt_find(model, name, json_item, out, err);
+	if (rc == 0) {
+		fputs(",\"content\":", out);
+		rc = ckpt_show_json(model, name, put_piece, out, err);
+	}
+	return end_json(out, rc);
 }

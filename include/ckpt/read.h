@@ -146,6 +146,28 @@ CKPT_API int ckpt_array_save_npy(const struct ckpt_array *array, const char *pat
 CKPT_API int ckpt_show(const struct ckpt_model *model, const char *name,
 		       int (*put)(void *ctx, const char *text), void *ctx, struct ckpt_error *err);
 
+/*
+ * The value called NAME as one JSON value, in full. PUT gets it piece by piece, in ASCII and safe to print; a negative
+ * status stops and is returned. Numbers, True, False and None are JSON's; integers beyond 64 bits with a sign, and what is not
+ * finite, are strings. Lists, tuples and sets are arrays. A mapping is an object: keys that are numbers, True, False or None
+ * become text, as in Python's json.dumps(). What JSON has no word for is an object whose first key begins with '$':
+ *
+ *	{"$dict": [[KEY, VALUE], ...]}	a mapping with other keys, with two that have the same text, or with one that begins with '$'
+ *	{"$bytes": "00ff"}		in hex
+ *	{"$tensor": "float32", "shape": [2, 3]}		without the numbers
+ *	{"$ndarray": "float64", "shape": [4]}, {"$scalar": "U3", "shape": []}	of numpy, whose other scalars are numbers
+ *	{"$global": "torch.float32"}	a class, a function, a constant
+ *	{"$object": "argparse.Namespace", "args": [...], "items": [...], "pairs": [[...]], "state": ...}	of these, what there is
+ *	{"$storage": "float32"}, {"$missing": null}, {"$extension": 7}
+ *	{"$cycle": 1}			the container so many levels up: it contains itself
+ *
+ * Bytes of a text that are not UTF-8 become U+FFFD. CKPT_E_LIMIT if it is nested deeper than 100 levels, or has more than a million
+ * containers, where shared ones count as often as they are met. Else as ckpt_find().
+ */
+CKPT_API int ckpt_show_json(const struct ckpt_model *model, const char *name,
+			    int (*put)(void *ctx, const char *text), void *ctx,
+			    struct ckpt_error *err);
+
 #ifdef __cplusplus
 }
 #endif

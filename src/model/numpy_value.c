@@ -229,24 +229,30 @@ static void put_number(enum ckpt_dtype dtype, const uint8_t *bytes, struct ckpt_
 	}
 }
 
-static void put_scalar(const struct ckpt_model *model, const struct ckpt_numpy *n,
-		       struct ckpt_buf *out)
+bool ckpt_numpy_scalar(const struct ckpt_model *model, const struct ckpt_numpy *n, uint8_t *out)
 {
 	uint32_t width = n->dtype == CKPT_DTYPE_UNKNOWN ? 0 : ckpt_byteswap_width(n->dtype),
 		 size = width ? ckpt_dtype_size(n->dtype) : 0;
 	struct ckpt_arena *scratch = ckpt_arena_new(4096);
 	const uint8_t *bytes;
+	bool is_there = size && scratch && ckpt_numpy_bytes(model, n, scratch, &bytes);
+
+	for (uint32_t i = 0; is_there && i < size; i++)
+		out[i] = bytes[n->big_endian ? i - i % width + width - 1 - i % width : i];
+	ckpt_arena_free(scratch);
+	return is_there;
+}
+
+static void put_scalar(const struct ckpt_model *model, const struct ckpt_numpy *n,
+		       struct ckpt_buf *out)
+{
 	uint8_t little[16];
 
 	ckpt_buf_printf(out, "numpy.%s", ckpt_numpy_type(n));
-	if (scratch && ckpt_numpy_bytes(model, n, scratch, &bytes)) {
-		for (uint32_t i = 0; i < size; i++)
-			little[i] =
-				bytes[n->big_endian ? i - i % width + width - 1 - i % width : i];
+	if (ckpt_numpy_scalar(model, n, little)) {
 		ckpt_buf_add_u8(out, ' ');
 		put_number(n->dtype, little, out);
 	}
-	ckpt_arena_free(scratch);
 }
 
 void ckpt_numpy_text(const struct ckpt_model *model, const struct ckpt_numpy *n,

@@ -30,6 +30,10 @@ int ckpt_numpy_parse(const struct ckpt_model *model, const struct ckpt_value *v,
 bool ckpt_numpy_bytes(const struct ckpt_model *model, const struct ckpt_numpy *numpy,
 		      struct ckpt_arena *arena, const uint8_t **out);
 
+/* The number of a scalar, little-endian: OUT has 16 bytes. False: it has none, or no memory. */
+bool ckpt_numpy_scalar(const struct ckpt_model *model, const struct ckpt_numpy *numpy,
+		       uint8_t *out);
+
 /* "ndarray float64 [3, 4]", "numpy.float64 0.875". */
 void ckpt_numpy_text(const struct ckpt_model *model, const struct ckpt_numpy *numpy,
 		     struct ckpt_buf *out);

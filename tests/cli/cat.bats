@@ -196,3 +196,67 @@ hint: did you mean 'module.head.weight'?"
 	ckpt cat -o x.npy ddp_model.pt "$w[10]"; [ "$status" = 2 ]
 	want_files
 }
+
+# Python's own pickles of plain objects in a file of torch.
+plain_values() {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	import argparse, collections, pickle
+	from files import *
+	shared = [1, [2]]
+	loop = ["x"]
+	loop.append({"me": loop})
+	obj = collections.OrderedDict([
+	    ("int", 3), ("big", 2**63), ("bigger", -10**40), ("min", -2**63), ("yes", True), ("no", False), ("none", None), ("half", 0.5), ("tiny", 5e-324),
+	    ("odd", [float("nan"), float("inf"), -float("inf"), -0.0, 1e22]), ("text", 'a"\\\n\x00\x7f\u00e9\u2028\U0001f600'), ("half pair", "\ud800"),
+	    ("bytes", b"\x00\xff"), ("list", [1, [2.5, (3,)], {}]), ("tuple", ("Adam", 1e-3)), ("set", {5}), ("keys", {0: "a", 1.5: "b", True: "c", None: "d"}),
+	    ("same", {0: 1, "0": 2}), ("pairs", {(1, 2): [3]}), ("dollar", {"$x": 1}), ("shared", [shared, shared]), ("loop", loop), ("args", argparse.Namespace(lr=0.1, name="n")),
+	    ("dd", collections.defaultdict(list, a=[1])), ("cls", argparse.Namespace), ("deep", "")])
+	deep = []
+	for i in range(60): deep = [deep]
+	obj["deep"] = deep
+	open("plain.pt", "wb").write(torch_file(pickle.dumps(obj, 2)))
+	for i in range(60): deep = [deep]
+	open("deeper.pt", "wb").write(torch_file(pickle.dumps({"deeper": deep}, 2)))
+	laugh = [1]
+	for i in range(25): laugh = [laugh, laugh]
+	open("laugh.pt", "wb").write(torch_file(pickle.dumps({"laugh": laugh}, 2)))
+	END
+}
+
+@test "cat --json has the whole value of a container, and numbers as numbers" {
+	plain_values
+	ckpt cat --json plain.pt ''; want 0
+	[[ ! $output =~ [^\ -~] ]]
+	python3 -B - <<-END
+	import json
+	text = r'''$output'''
+	d = json.loads(text)
+	assert (d["kind"], d["type"], d["count"]) == ("container", "OrderedDict", 26), d
+	c = d["content"]
+	want = {"int": 3, "big": str(2**63), "bigger": str(-10**40), "min": -2**63, "yes": True, "no": False, "none": None, "half": 0.5, "tiny": 5e-324,
+	        "odd": ["nan", "inf", "-inf", -0.0, 1e22], "text": 'a"\\\\\n\x00\x7f\u00e9\u2028\U0001f600', "half pair": "\ud800", "bytes": {"\$bytes": "00ff"},
+	        "list": [1, [2.5, [3]], {}], "tuple": ["Adam", 1e-3], "set": [5], "keys": {"0": "a", "1.5": "b", "true": "c", "null": "d"},
+	        "same": {"\$dict": [[0, 1], ["0", 2]]}, "pairs": {"\$dict": [[[1, 2], [3]]]}, "dollar": {"\$dict": [["\$x", 1]]}, "shared": [[1, [2]], [1, [2]]],
+	        "loop": ["x", {"me": {"\$cycle": 2}}], "args": {"\$object": "argparse.Namespace", "state": {"lr": 0.1, "name": "n"}}, "dd": {"a": [1]},
+	        "cls": {"\$global": "argparse.Namespace"}}
+	for key in want:
+	    assert c[key] == want[key] and type(c[key]) == type(want[key]), (key, c[key], want[key])
+	assert str(c["deep"]) == "[" * 61 + "]" * 61 and set(c) == set(want) | {"deep"}
+	END
+	ckpt cat --json plain.pt half; want 0
+	[ "$output" = '{"ckpt_json":1,"command":"cat","name":"half","kind":"value","type":"float","value":"0.5","content":0.5}' ]
+	ckpt cat --json plain.pt big; want 0
+	[[ $output = *',"content":"9223372036854775808"}' ]]
+	arrays
+	ckpt cat --json arrays.pt ''; want 0
+	[[ $output = *'"content":{"a":{"$ndarray":"float32","shape":[2,3]},'*'"lr":0.875,"words":{"$ndarray":"U2","shape":[1]},'* ]]
+}
+
+@test "what is too deep or too large for one JSON document is an error, and leaves no file" {
+	plain_values
+	ckpt cat --json deeper.pt deeper
+	want 2 "ckpt: deeper.pt: 'deeper' is nested deeper than 100 levels"
+	ckpt cat --json=out.json laugh.pt laugh
+	want 2 "ckpt: laugh.pt: 'laugh' has more than 1000000 containers, shared ones counted again"
+	[ ! -e out.json ]
+}

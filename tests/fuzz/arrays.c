@@ -197,4 +197,6 @@ void fuzz_read_arrays(const struct ckpt_model *model)
 		end_array(rc, array, &err);
 	}
 	ckpt_show(model, "", count_text, &left, NULL);
+	left = 1 << 20;
+	ckpt_show_json(model, "", count_text, &left, NULL);
 }
