@@ -20,9 +20,11 @@ const struct command cmd_edit = {
 	.summary = "run several edits in one pass, in the order given",
 	.details =
 		"Every step sees the result of the step before it. Bytes move once, at the end.\n"
-		"Several --keep, --drop or --remap in a row are one step.\n",
+		"Several --keep, --drop or --remap in a row are one step. The NAME of --set is as\n"
+		"'ckpt info' prints it, or the exact form: [\"a\"][\"b.c\"]=0.\n",
 	.examples =
 		"  ckpt edit in.pt out.pt --strip-module --drop 'optimizer*' --cast bf16 --remap cuda:0=cpu\n"
+		"  ckpt edit -i trainer.ckpt --set epoch=0 --set-json best_loss=null\n"
 		"  ckpt edit trainer.ckpt out.pt --extract state_dict --strip-prefix model.\n",
 	.opts = opts,
 	.least = 2,

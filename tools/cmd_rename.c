@@ -50,10 +50,9 @@ static int rename_by_map(const struct ckpt_model *in, const struct edit_step *st
 			 struct ckpt_model **out, struct ckpt_edit_report *report,
 			 struct ckpt_error *err)
 {
-	int rc;
+	/* once, as standard input can be read once: processes for many files have it then */
+	int rc = map.count ? 0 : name_map_read(step->args.items[0], &map, err);
 
-	name_map_clear(&map);
-	rc = name_map_read(step->args.items[0], &map, err);
 	return rc < 0 ? rc
 		      : ckpt_rename_map(in, map.pairs, map.count, step->keys, out, report, err);
 }
@@ -146,6 +145,12 @@ static int run_rename(int argc, char **argv)
 	if (!expressions.count && !map_file)
 		return wrong_usage(&cmd_rename,
 				   "rename: no expression, wanted -e 's/A/B/' or --map FILE");
+	if (map_file && argc - first > (s.in_place ? 1 : 2)) {
+		struct ckpt_error err = CKPT_ERROR_INIT;
+
+		if (name_map_read(map_file, &map, &err) < 0)
+			return fail(&err);
+	}
 	if (map_file)
 		step.kind = &kind_rename_map;
 	step.args = map_file ? (struct str_list){ &map_file, 1 } : expressions;

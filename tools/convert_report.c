@@ -94,8 +94,7 @@ void convert_print_summary(const struct convert_summary *s, const struct ckpt_sa
 		print_taken(&s->weights);
 	else
 		convert_print_weights(&s->weights);
-	for (size_t i = 0; i < s->step_count; i++)
-		print_changes(&s->reports[i]);
+	print_all_changes(s->reports, s->step_count, true);
 	print_count(report->arrays, "array", "arrays");
 	print_count(report->others, "other entry left out", "other entries left out");
 	print_count(report->cloned, "tensor no longer shares its bytes",

@@ -252,9 +252,7 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 		return EXIT_FINE;
 	for (size_t i = 0; i < count; i++)
 		list_replacements(&reports[i]);
-	for (size_t i = 0; i < count; i++)
-		if (edit_changed(&reports[i]) || !dead)
-			print_changes(&reports[i]);
+	print_all_changes(reports, count, !dead);
 	if (saved.dropped && !took_entries_out(reports, count))
 		printf("%u unused record%s left out, ", saved.dropped, plural(saved.dropped));
 	if (out && count == 1 && steps->kind->takes_dead_bytes && dead)

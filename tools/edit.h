@@ -81,6 +81,10 @@ extern struct str_list cast_only;
 		 "cast all floating tensors to DTYPE, as 'ckpt cast --all' does"), \
 	OPT_LIST("cast-only", 0, &cast_only, "PATTERN", \
 		 "let every --cast take only tensors whose name matches; may be repeated"), \
+	OPT_STEP("set", &(chain), "NAME=VALUE", \
+		 "set a number, text, True, False or None; it keeps its type"), \
+	OPT_STEP("set-json", &(chain), "NAME=JSON", \
+		 "the same, and VALUE says the type: 3, 0.5, \"text\", true, null"), \
 	OPT_STEP("sanitize", &(chain), NULL, "make it load with weights_only=True"), \
 	OPT_STEP("compact", &(chain), NULL, "drop the bytes of storages that no tensor shows")
 
@@ -114,7 +118,7 @@ struct edit_kind {
 
 extern const struct edit_kind kind_strip_module, kind_add_module, kind_strip_prefix,
 	kind_strip_wrappers, kind_add_prefix, kind_rename, kind_rename_map, kind_remap, kind_remap_all, kind_extract, kind_cast,
-	kind_cast_all, kind_compact, kind_sanitize, kind_keep, kind_drop;
+	kind_cast_all, kind_compact, kind_sanitize, kind_set, kind_set_json, kind_keep, kind_drop;
 
 #define HINT_IF_PRESENT "--if-present writes OUT unchanged instead, with exit code 0"
 
@@ -127,6 +131,9 @@ int run_edit(const struct command *cmd, const struct edit_settings *s,
 
 /* Make the *COUNT steps that the options in CHAIN ask for. The caller frees them. */
 struct edit_step *make_steps(const struct step_list *chain, size_t *count);
+
+/* Of NAME=VALUE: where VALUE begins; NULL: there is no '='. */
+const char *set_value_of(const char *text);
 
 /* Check the options that change steps of CMD. Returns the exit code. */
 int check_chain(const struct command *cmd, const struct step_list *chain);
@@ -175,8 +182,8 @@ int save_edited(const struct edit_settings *s, const struct ckpt_model *model,
 /* Did an edit change anything? */
 bool edit_changed(const struct ckpt_edit_report *report);
 
-/* Print "14 keys renamed in 'model', ": what one step did. */
-void print_changes(const struct ckpt_edit_report *report);
+/* Print "14 keys renamed in 'model', ": what each step did, or also that one did nothing. */
+void print_all_changes(const struct ckpt_edit_report *reports, size_t count, bool unchanged);
 
 /* Print a note of each expression, and each name of a map, that no key matches. */
 void note_unused(const struct ckpt_edit_report *report);

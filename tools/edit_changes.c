@@ -55,7 +55,7 @@ void list_replacements(const struct ckpt_edit_report *r)
 	}
 }
 
-void print_changes(const struct ckpt_edit_report *r)
+static void print_changes(const struct ckpt_edit_report *r)
 {
 	char before[16], after[16];
 
@@ -101,6 +101,33 @@ void print_changes(const struct ckpt_edit_report *r)
 		       one_or_more(r->tensors_left, "tensor", "tensors"));
 	if (!edit_changed(r))
 		printf("nothing to change, ");
+}
+
+/* Has it replaced values, and done nothing else? */
+static bool only_replaced(const struct ckpt_edit_report *r)
+{
+	struct ckpt_edit_report rest = *r;
+
+	rest.change_count = 0;
+	return r->change_count && !edit_changed(&rest);
+}
+
+void print_all_changes(const struct ckpt_edit_report *reports, size_t count, bool unchanged)
+{
+	size_t replaced = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct ckpt_edit_report r = reports[i];
+
+		if (i + 1 < count && only_replaced(&r) && only_replaced(&reports[i + 1])) {
+			replaced += r.change_count; /* several --set: one number */
+			continue;
+		}
+		r.change_count += replaced;
+		replaced = 0;
+		if (edit_changed(&r) || unchanged)
+			print_changes(&r);
+	}
 }
 
 void note_unused(const struct ckpt_edit_report *r)

@@ -12,7 +12,8 @@ static const struct edit_kind *const kinds[] = {
 	&kind_add_prefix,   &kind_rename,     &kind_rename_map,	  &kind_remap,
 	&kind_remap_all,
 	&kind_extract,	    &kind_keep,	      &kind_drop,	  &kind_cast,
-	&kind_cast_all,	&kind_compact,	    &kind_sanitize,
+	&kind_cast_all,	&kind_compact,	    &kind_sanitize,	  &kind_set,
+	&kind_set_json,
 };
 
 static const struct edit_kind *find_kind(const char *name)
@@ -58,7 +59,10 @@ int check_chain(const struct command *cmd, const struct step_list *chain)
 	bool casts = false, casts_all = false;
 
 	for (size_t i = 0; i < chain->count; i++)
-		if (!strcmp(chain->items[i].name, "cast"))
+		if (!strncmp(chain->items[i].name, "set", 3) && !set_value_of(chain->items[i].value))
+			return wrong_usage(cmd, "%s: --%s %.80s: wanted NAME=VALUE", cmd->name,
+					   chain->items[i].name, chain->items[i].value);
+		else if (!strcmp(chain->items[i].name, "cast"))
 			casts = true;
 		else if (!strcmp(chain->items[i].name, "cast-all"))
 			casts_all = true;

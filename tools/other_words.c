@@ -49,7 +49,7 @@ static const struct {
 	{ " disassemble disasm pickle opcodes ", "'ckpt dis FILE' prints the pickle" },
 	{ " man usage commands ", "'ckpt help COMMAND' explains a command" },
 	{ " set put assign update modify change ",
-	  "no command sets a value; 'ckpt help edit' lists the edits there are" },
+	  "'ckpt edit IN OUT --set NAME=VALUE' sets a number or a text; 'ckpt help edit' lists the edits" },
 	{ " cp copy clone ",
 	  "cp does that, ckpt adds nothing; 'ckpt convert IN OUT' writes another format" },
 	{ " lora peft adapter merge-lora fuse add sub subtract delta task-vector ",

@@ -24,10 +24,10 @@ struct ckpt_edit_place {
 	uint64_t renamed;
 };
 
-/* A value that was replaced by another kind of value. */
+/* A value that was replaced by another one. */
 struct ckpt_edit_change {
 	const char *name;     /* where, "" for the root */
-	const char *was, *is; /* "Namespace", "dict"; escaped */
+	const char *was, *is; /* "Namespace", "dict"; of set, the values: "3", "'a'"; escaped */
 };
 
 /* What an edit did. An edit leaves the members that do not concern it at 0. */
@@ -49,7 +49,7 @@ struct ckpt_edit_report {
 	uint64_t tensors_left; /* that should have been cast or compacted, but could not be */
 	uint64_t tensors_compacted, storages_made;
 	uint64_t compacted_nbytes_before, compacted_nbytes_after; /* of all storages in use */
-	const struct ckpt_edit_change *changes; /* sanitize; they live as long as the result */
+	const struct ckpt_edit_change *changes; /* sanitize, set; they live as long as the result */
 	size_t change_count;
 	bool protocol_changed;	/* sanitize: the pickle's protocol is now 2 */
 	const char *unmatched;	/* the first pattern that matched nothing, as given; or NULL */
@@ -319,6 +319,27 @@ CKPT_API int ckpt_take_weights(const struct ckpt_model *model,
 CKPT_API int ckpt_select(const struct ckpt_model *model, const char *const *keep, size_t keep_count,
 			 const char *const *drop, size_t drop_count, struct ckpt_model **out,
 			 struct ckpt_edit_report *report, struct ckpt_error *err);
+
+/* ---- values ---- */
+
+enum ckpt_set_flags {
+	CKPT_SET_JSON = 1 << 0, /* TEXT is JSON, and says the type */
+};
+
+/*
+ * Let the value called NAME (as for ckpt_find()) be TEXT, in the type that it has: an int, a float ("1e-3", "nan"), a bool
+ * ("True"), a str, of which TEXT is taken as it is. With CKPT_SET_JSON it becomes what TEXT says, of whatever type: 3 an int,
+ * 0.5 a float, "a" a str, true, false, and null None. FLAGS: enum ckpt_set_flags. It is an entry of a dict or list, an item of a
+ * tuple, an attribute or the root; a dict or list that is in several places changes in all of them, and other places that
+ * showed the same number or text do not. Report: changes, one or none, as repr() shows what it was and is.
+ *
+ * CKPT_E_NOTFOUND. CKPT_E_ARG if NAME names two things, or TEXT is nothing of the type. CKPT_E_UNSUPPORTED if the value is of another
+ * kind (with CKPT_SET_JSON scalars of numpy can be set, too), is an argument of a call or in a set, or is in a tuple that stands
+ * in several places.
+ */
+CKPT_API int ckpt_set(const struct ckpt_model *model, const char *name, const char *text,
+		      unsigned flags, struct ckpt_model **out, struct ckpt_edit_report *report,
+		      struct ckpt_error *err);
 
 /* ---- numbers ---- */
 

@@ -11,6 +11,7 @@ struct name_finder {
 	size_t len;
 	const struct ckpt_value *found;
 	bool found_entry;
+	struct ckpt_slot *slot; /* of what was found; NULL: not asked for */
 	struct ckpt_buf exact, first; /* of the current value, of the first one found */
 };
 
@@ -31,6 +32,8 @@ static int add_match(struct name_finder *f, const struct ckpt_walk_step *step,
 				 (const char *)f->first.data, (const char *)f->exact.data);
 	f->found = step->value;
 	f->found_entry = entry;
+	if (f->slot && !ckpt_walk_slot(step, f->slot))
+		f->slot->holder = NULL;
 	f->first.len = 0;
 	ckpt_buf_add(&f->first, f->exact.data, f->exact.len);
 	ckpt_buf_add_u8(&f->first, '\0');
@@ -69,10 +72,19 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 int ckpt_model_find(const struct ckpt_model *model, const char *name, const struct ckpt_value **out,
 		    struct ckpt_error *err)
 {
-	struct name_finder f = { .model = model, .wanted = name, .len = strlen(name) };
+	return ckpt_model_find_slot(model, name, out, NULL, err);
+}
+
+int ckpt_model_find_slot(const struct ckpt_model *model, const char *name,
+			 const struct ckpt_value **out, struct ckpt_slot *slot,
+			 struct ckpt_error *err)
+{
+	struct name_finder f = { .model = model, .wanted = name, .len = strlen(name), .slot = slot };
 	char shown[160];
 	int rc = 0;
 
+	if (slot)
+		*slot = (struct ckpt_slot){ 0 };
 	if (f.len)
 		rc = ckpt_model_walk(model, visit_value, &f, err);
 	else

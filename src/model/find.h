@@ -11,4 +11,9 @@
 int ckpt_model_find(const struct ckpt_model *model, const char *name, const struct ckpt_value **out,
 		    struct ckpt_error *err);
 
+/* The same, with the place where it stands: SLOT->holder is NULL if it has none (ckpt_walk_slot()). */
+int ckpt_model_find_slot(const struct ckpt_model *model, const char *name,
+			 const struct ckpt_value **out, struct ckpt_slot *slot,
+			 struct ckpt_error *err);
+
 #endif

@@ -398,3 +398,27 @@ bool ckpt_walk_is_entry(const struct ckpt_walk_step *step, const struct ckpt_val
 	*index = above->i - (w->levels[w->depth - 1].key ? 2 : 1);
 	return is_entry_part(above->v, above->part);
 }
+
+bool ckpt_walk_slot(const struct ckpt_walk_step *step, struct ckpt_slot *out)
+{
+	const struct ckpt_walker *w = step->walker;
+	const struct walk_level *above;
+
+	if (w->depth < 2)
+		return false;
+	above = &w->levels[w->depth - 2];
+	*out = (struct ckpt_slot){ .holder = above->v, .index = above->i - 1 };
+	switch ((enum part)above->part) {
+	case PART_SEQ:
+		return above->v->kind == CKPT_DICT || above->v->kind == CKPT_LIST ||
+		       above->v->kind == CKPT_TUPLE;
+	case PART_ITEMS: out->part = CKPT_SLOT_ITEMS; return true;
+	case PART_PAIRS: out->part = CKPT_SLOT_PAIRS; return true;
+	case PART_STATE:
+	case PART_STATE_SLOTS:
+		out->holder = part_of_state_holder(w, now(w, above->v->u.call->state), above->part);
+		out->holder = out->holder ? now(w, out->holder) : NULL;
+		return out->holder && out->holder->kind == CKPT_DICT;
+	default: return false;
+	}
+}

@@ -52,4 +52,17 @@ void ckpt_walk_exact_name(const struct ckpt_walk_step *step, struct ckpt_buf *ou
 bool ckpt_walk_is_entry(const struct ckpt_walk_step *step, const struct ckpt_value **parent,
 			uint32_t *index);
 
+/* The sequence that a value stands in, and where. */
+struct ckpt_slot {
+	const struct ckpt_value *holder; /* as edited: a dict, list or tuple, or an object */
+	enum { CKPT_SLOT_SEQ, CKPT_SLOT_ITEMS, CKPT_SLOT_PAIRS } part; /* of the value, or of its call */
+	uint32_t index;
+};
+
+/*
+ * Where the current value could be another one without a call being another: an entry, an item of a tuple, an attribute.
+ * False: it is the root, an argument, in a set, or the whole state of an object. Only during a visit.
+ */
+bool ckpt_walk_slot(const struct ckpt_walk_step *step, struct ckpt_slot *out);
+
 #endif

@@ -259,6 +259,36 @@ static void rename_first(const struct ckpt_model *model)
 	}
 }
 
+/* The first value that is no tensor and in no container. */
+static int note_value(void *ctx, const struct ckpt_item *item)
+{
+	char *name = ctx;
+
+	if (item->kind != CKPT_ITEM_VALUE || strlen(item->name) >= 200)
+		return item->kind == CKPT_ITEM_CONTAINER && !item->seen;
+	strcpy(name, item->name);
+	return CKPT_E_CANCELLED;
+}
+
+static void set_first(const struct ckpt_model *model)
+{
+	static const char *const texts[] = { "7", "\"a\"", "null", "0.5" };
+	char name[200] = "";
+
+	ckpt_walk(model, note_value, name, NULL);
+	for (size_t i = 0; i < 2 * sizeof(texts) / sizeof(texts[0]); i++) {
+		struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
+		struct ckpt_error err = CKPT_ERROR_INIT;
+		struct ckpt_model *edited;
+		int rc = ckpt_set(model, name, texts[i / 2], i % 2 ? CKPT_SET_JSON : 0, &edited, &report,
+				  &err);
+
+		for (size_t k = 0; edited && k < report.change_count; k++)
+			REQUIRE(report.changes[k].was && report.changes[k].is);
+		finish_edit(rc, edited, &report, &err);
+	}
+}
+
 static void edit(const struct ckpt_model *model)
 {
 	static const char *const expressions[] = { "s/^(\\w+)\\.(.*)/\\2.\\1/", "s,a,bb,g" };
@@ -285,6 +315,7 @@ static void edit(const struct ckpt_model *model)
 		finish_edit(rc, edited, &report, &err);
 	}
 	rename_first(model);
+	set_first(model);
 }
 
 /* Of the only module, or of the one called AT. */

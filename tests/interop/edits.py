@@ -53,7 +53,47 @@ def drop(source):
     return obj, ["select", "--drop", name]
 
 
-EDITS = {"remap": remap, "remap-all": remap_all, "extract": extract, "drop": drop}
+def scalars(obj, path=(), depth=0):
+    """(path, value) of what --set can set, in dicts and lists."""
+    if type(obj) in MAPPINGS or type(obj) is list:
+        for key, value in obj.items() if type(obj) is not list else enumerate(obj):
+            if depth < 8 and (type(key) is int or (type(key) is str and re.fullmatch("[A-Za-z0-9_.]+", key))):
+                yield from scalars(value, path + (key,), depth + 1)
+    elif type(obj) in (bool, int, float, str, type(None)) and path:
+        yield path, obj
+
+
+def another(value):
+    """Another value of the same type, and the option that sets it; of None, of another one."""
+    if type(value) is bool:
+        return not value, "--set", str(not value)
+    if type(value) is int:
+        return (value - 1, "--set", str(value - 1)) if abs(value) < 1 << 62 else (5, "--set", "5")
+    if type(value) is float:
+        value = 0.5 if value != value or value > 1e300 else value / 2 + 1
+        return value, "--set", repr(value)
+    if type(value) is str:
+        value = "set to " + str(len(value))
+        return value, "--set", value
+    return 7, "--set-json", "7"
+
+
+def set_values(source):
+    """The first and the last of them."""
+    obj = torch_files.load(source)
+    found = list(scalars(obj))
+    command = ["edit"]
+    for path, value in found[:1] + found[1:][-1:]:
+        value, option, text = another(value)
+        holder = obj
+        for key in path[:-1]:
+            holder = holder[key]
+        holder[path[-1]] = value
+        command += [option, "".join("[%s]" % (key if type(key) is int else '"%s"' % key) for key in path) + "=" + text]
+    return (obj, command) if found else None
+
+
+EDITS = {"set": set_values, "remap": remap, "remap-all": remap_all, "extract": extract, "drop": drop}
 
 
 def save(edit, source, target, options):

@@ -160,6 +160,7 @@ COMMANDS = [
     (["select", "--keep", "*weight", "IN", "OUT"], None),
     (["extract", "model", "IN", "OUT"], None),
     (["edit", "--add-prefix", "y.", "--cast", "float16", "IN", "OUT"], None),
+    (["edit", "--if-present", "--set-json", "epoch=null", "IN", "OUT"], None),
     (["repair", "--if-present", "IN", "OUT"], False),
     (["broadcast", "-q", "IN", "OUT"], None),
 ]

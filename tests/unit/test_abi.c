@@ -117,6 +117,37 @@ static int cast_losses(const void *options, void *report)
 EDIT(compact, ckpt_compact(model, &made, r, &err))
 EDIT(sanitize, ckpt_sanitize(model, &made, r, &err))
 
+/* Of a file that holds one number. */
+static int set_number(const char *text, unsigned flags, void *report)
+{
+	struct ckpt_buf pickle = { 0 }, file;
+	struct ckpt_model *number, *made = NULL;
+	int rc;
+
+	ckpt_buf_add(&pickle, "I5\n", 3);
+	file = unit_torch_file(&pickle, 0);
+	rc = ckpt_open_memory(file.data, file.len, &number, &err);
+	if (rc == 0) {
+		rc = ckpt_set(number, "", text, flags, &made, report, &err);
+		ckpt_close(number);
+	}
+	rc = drop(rc, made);
+	ckpt_buf_clear(&pickle);
+	ckpt_buf_clear(&file);
+	return rc;
+}
+
+static int set(const void *options, void *report)
+{
+	(void)options;
+	return set_number("6", 0, report);
+}
+
+static int set_flags(unsigned flags)
+{
+	return set_number("6", flags, NULL);
+}
+
 /* There is no module: not found, and no report, but only where the options are understood. */
 static int state_dict(const void *options, void *report)
 {
@@ -310,6 +341,7 @@ static const struct row reports[] = {
 	ROW(average, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(compact, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(sanitize, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
+	ROW(set, ckpt_edit_report, CKPT_EDIT_REPORT_INIT),
 	ROW(save, ckpt_save_report, CKPT_SAVE_REPORT_INIT),
 	ROW(save_in_place, ckpt_save_report, CKPT_SAVE_REPORT_INIT),
 	ROW(save_npy, ckpt_save_report, CKPT_SAVE_REPORT_INIT),
@@ -510,6 +542,7 @@ static const struct {
 #define FLAGS_ROW(type, call, known, init) { #type " of " #call, type##_##call, known },
 	ALL_FLAGS(FLAGS_ROW)
 	{ "ckpt_open_with", open_with, CKPT_OPEN_BRIEF },
+	{ "ckpt_set", set_flags, CKPT_SET_JSON },
 	{ "ckpt_array_find", array_find, CKPT_ARRAY_FOR_NUMPY },
 	{ "ckpt_array_open", array_open, CKPT_ARRAY_FOR_NUMPY },
 };
