@@ -123,22 +123,22 @@ hint: it is strided, and has no parts"
 @test "a part is taken as numpy takes it" {
 	local w=module.head.weight
 	"$CKPT" cat -q ddp_model.pt $w >all
-	ckpt cat -q ddp_model.pt "$w[0:2, ::-4]"; want 0
+	ckpt cat -q ddp_model.pt "${w}[0:2, ::-4]"; want 0
 	[ "$output" = "[[ 0.16568777 -0.3144859 ]
  [ 0.15314554 -0.1688425 ]]" ]
-	ckpt cat ddp_model.pt "$w[0:2, ::-4]"; want 0
-	[ "${lines[0]}" = "$w[0:2, ::-4]  float32  [2, 2]  cpu" ]
+	ckpt cat ddp_model.pt "${w}[0:2, ::-4]"; want 0
+	[ "${lines[0]}" = "${w}[0:2, ::-4]  float32  [2, 2]  cpu" ]
 	for same in "[...]" "[:]" "[:,]" "[:, ...]" "[ -99 : 99 , ... ]" "[0:10:+1]"; do
 		ckpt cat -q ddp_model.pt "$w$same"; want 0
 		[ "$output" = "$(cat all)" ]
 	done
 	ckpt cat -q ddp_model.pt "[\"$w\"][-1, 0]"; want 0 # the exact form
 	[ "$output" = -0.33483467 ]
-	ckpt cat -q ddp_model.pt "$w[3:3, 1]"; want 0
+	ckpt cat -q ddp_model.pt "${w}[3:3, 1]"; want 0
 	[ "$output" = "[]" ]
-	ckpt cat --json ddp_model.pt "$w[0:2, ::-4]"; want 0
+	ckpt cat --json ddp_model.pt "${w}[0:2, ::-4]"; want 0
 	[[ $output = *",\"name\":\"$w\",\"kind\":\"tensor\",\"dtype\":\"float32\",\"shape\":[2,2],"*',"values":[[0.16568777,-0.3144859],[0.15314554,-0.1688425]],"index":"0:2, ::-4"}' ]]
-	ckpt cat -o part.npy ddp_model.pt "$w[0:2, ::-4]"; want 0
+	ckpt cat -o part.npy ddp_model.pt "${w}[0:2, ::-4]"; want 0
 	[[ $output = "144 bytes written in "* ]]
 	python3 -B -c 'import struct; b = open("part.npy", "rb").read(); assert b"(2, 2)" in b; assert ["%.4f" % x for x in struct.unpack("<4f", b[128:])] == ["0.1657", "-0.3145", "0.1531", "-0.1688"]'
 	arrays
@@ -170,7 +170,7 @@ hint: it is strided, and has no parts"
 	local w=module.head.weight name="'module.head.weight'"
 	# INDEX, exit code and what is said
 	while IFS='|' read -r index code said; do
-		ckpt cat ddp_model.pt "$w[$index]"; want "$code" "ckpt: ddp_model.pt: $name $said"
+		ckpt cat ddp_model.pt "${w}[$index]"; want "$code" "ckpt: ddp_model.pt: $name $said"
 	done <<-'end'
 		None|64|cannot get new dimensions (None)
 		0, 0, 0|64|has 2 dimensions, and 3 are indexed
@@ -186,14 +186,14 @@ hint: it is strided, and has no parts"
 		1.5|64|is indexed with [1.5], wanted integers and slices as in [3, -1, 0:2, ::4, ...]
 		,|64|is indexed with [,], wanted integers and slices as in [3, -1, 0:2, ::4, ...]
 	end
-	ckpt cat ddp_model.pt "$w[0][1]"
-	want 2 "ckpt: ddp_model.pt: nothing is named '$w[0]'
+	ckpt cat ddp_model.pt "${w}[0][1]"
+	want 2 "ckpt: ddp_model.pt: nothing is named '${w}[0]'
 hint: write one index: 'NAME[0, 1]' for 'NAME[0][1]'"
 	ckpt cat ddp_model.pt 'module.haed.weight[0]'
 	want 2 "ckpt: ddp_model.pt: nothing is named 'module.haed.weight'
 hint: did you mean 'module.head.weight'?"
 	ckpt cat ddp_trainer.pt 'epoch[0]'; want 64 "ckpt: ddp_trainer.pt: 'epoch' is no tensor and no array, but int"
-	ckpt cat -o x.npy ddp_model.pt "$w[10]"; [ "$status" = 2 ]
+	ckpt cat -o x.npy ddp_model.pt "${w}[10]"; [ "$status" = 2 ]
 	want_files
 }
 
