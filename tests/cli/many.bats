@@ -277,7 +277,7 @@ hint: there is no file 'lost.pt', so it was taken as a PATTERN"
 	kill -TERM $pid; code=0; wait $pid || code=$?
 	[ "$code" = 143 ]
 	grep -E "^ckpt: interrupted: [0-9]+ of 300 inputs were finished, those before 'many/[0-9]+.pt'" errors
-	[ -z "$(grep inputs: lines)" ]
+	[ "$(grep -c inputs: lines)" = 0 ]
 	finished=$(sed -nE 's/.*interrupted: ([0-9]+) of.*/\1/p' errors)
 	[ "$finished" = "$(grep -c '14 keys renamed' lines)" ]
 	next=$(sed -nE "s/.*those before '(.*)'/\1/p" errors)

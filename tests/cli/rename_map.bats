@@ -24,7 +24,7 @@ keys() { "$CKPT" ls "$1" | sed 's/ .*//; /^[0-9]*$/d'; }
 	ckpt rename -q -m back.txt out.pt back.pt; want 0
 	"$CKPT" ls ddp_model.pt >was
 	"$CKPT" ls back.pt | cmp - was
-	echo ' {"module.head.bias": "ö\n\"", "module.head.weight": "w"}' >map.json
+	printf '%s\n' ' {"module.head.bias": "ö\n\"", "module.head.weight": "w"}' >map.json
 	ckpt rename -f --map map.json ddp_model.pt out.pt; want 0
 	"$CKPT" rename --map map.json --invert >back.json
 	"$CKPT" rename -fq --map - out.pt back.pt <back.json
