@@ -155,7 +155,7 @@ static int average(const struct ckpt_model *const *models, size_t count,
 	char shown[160];
 	int code;
 
-	code = check_output(&s, models[others ? count - 1 : 0], base, out);
+	code = check_output(&s, models[others ? count - 1 : 0], base, out, NULL, 0);
 	if (code != EXIT_FINE)
 		return code;
 	if (ckpt_average(models, count, o, &mean, &report, &err) < 0)

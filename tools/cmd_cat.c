@@ -373,6 +373,8 @@ static int run_cat(int argc, char **argv)
 	if (output && json)
 		return wrong_usage(&cmd_cat, "cat: -o prints nothing that --json could be of");
 	code = refuse_names(argv[first], output ? output : "OUT");
+	if (code == EXIT_FINE && output)
+		code = refuse_folder_name(output);
 	if (code != EXIT_FINE || !open_model(argv[first], &model, &code))
 		return code;
 	rc = cat(model, argv[first + 1], &err);

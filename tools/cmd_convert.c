@@ -10,6 +10,7 @@
  */
 #include "convert.h"
 #include "json.h"
+#include "out_kind.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,37 +97,6 @@ const struct command cmd_convert = {
 	.most = 2,
 	.run = run_convert,
 };
-
-/* A file under the name of another format would deceive whoever reads it. */
-static int refuse_format(const char *out)
-{
-	static const char *const foreign[] = { ".gguf", ".onnx",   ".h5",     ".hdf5",
-					       ".pb",	".tflite", ".msgpack" };
-
-	if (ends_with(out, ".npy")) {
-		complain(
-			"%s: a file of that name holds one array, which 'ckpt cat IN NAME -o' writes; "
-			"--to npz and --to npy write all of them",
-			out);
-		return EXIT_ERROR;
-	}
-	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-		if (!ends_with(out, foreign[i]))
-			continue;
-		complain(
-			"%s: '%s' is the name of a format that cannot be written; wanted a name such as "
-			"model.pt, model.safetensors or model.npz",
-			out, foreign[i]);
-		hint("--to torch writes torch's format under that name");
-		return EXIT_ERROR;
-	}
-	if (!ends_with(out, ".index.json"))
-		return EXIT_FINE;
-	complain("%s: the index of a set is written with its files, into a directory", out);
-	hint("--shard-size 5GB makes OUT such a directory; --to torch writes torch's format under "
-	     "that name");
-	return EXIT_ERROR;
-}
 
 /* A program can be read, but not written. */
 static bool is_program(const struct ckpt_model *model)
@@ -335,18 +305,42 @@ static int parse_alignment(struct ckpt_save_options *options)
 	return EXIT_FINE;
 }
 
+/* Set TO to the format of OUT. Returns the exit code. */
+static int choose_format(const char *in, const char *out)
+{
+	bool folder = shard_size || (to && !strcmp(to, "npy"));
+	struct out_wish wish = { .rule = folder ? OUT_IS_FOLDER : OUT_OF_CONVERT,
+				 .command = "convert",
+				 .in = in,
+				 .out = out,
+				 .to = to };
+	char size[64];
+	struct edit_step *steps = make_steps(&chain, &wish.step_count);
+	int code;
+
+	wish.steps = steps;
+	snprintf(size, sizeof(size), "%s %.40s", shard_size ? "--shard-size" : "--to",
+		 shard_size ? shard_size : "npy");
+	wish.options = size;
+	code = choose_out(&wish, &to);
+	free_steps(steps);
+	if (!to)
+		to = "safetensors"; /* of shards */
+	return code;
+}
+
 static int run_convert(int argc, char **argv)
 {
 	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
 	int first = parse_options(&cmd_convert, argc, argv), code;
-	bool named = to != NULL;
 
 	if (first < 0)
 		return -1 - first;
-	if (!to)
-		to = shard_size || ends_with(argv[first + 1], ".safetensors") ? "safetensors"
-		     : ends_with(argv[first + 1], ".npz")		      ? "npz"
-									      : "torch";
+	code = refuse_names(argv[first], argv[first + 1]);
+	if (code == EXIT_FINE)
+		code = choose_format(argv[first], argv[first + 1]);
+	if (code != EXIT_FINE)
+		return code;
 	if (!strcmp(to, "npy"))
 		trim_slashes(argv[first + 1]);
 	code = check_words();
@@ -356,10 +350,6 @@ static int run_convert(int argc, char **argv)
 		code = parse_alignment(&options);
 	if (code == EXIT_FINE)
 		code = parse_shard_size(&options);
-	if (code == EXIT_FINE)
-		code = refuse_names(argv[first], shard_size ? "OUT" : argv[first + 1]);
-	if (code == EXIT_FINE && !named && !shard_size)
-		code = refuse_format(argv[first + 1]);
 	if (code != EXIT_FINE)
 		return code;
 	if (crc)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 'ckpt merge': a checkpoint of many files as one torch.save file. ckpt_open() reads every kind
+ * 'ckpt merge': a checkpoint of many files as one file. ckpt_open() reads every kind
  * of directory; this adds what lies beside the shards, and the edits that undo what DCP does to
  * keys.
  *
  * What must stay true: --only comes after the files beside the shards are added, so that it can
  * leave them out, and before --int-keys.
  */
-#include "edit.h"
+#include "convert.h"
+#include "out_kind.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +41,7 @@ const struct command cmd_merge = {
 	.name = "merge",
 	.operands = "DIR OUT",
 	.summary =
-		"merge a sharded checkpoint (DCP, DeepSpeed) into one torch.save file, without torch",
+		"merge a sharded checkpoint (DCP, DeepSpeed) into one file, without torch",
 	.details =
 		"DIR is a directory that torch.distributed.checkpoint (DCP) wrote: FSDP, DTensor,\n"
 		"torchtitan, Lightning, Megatron torch_dist. OUT holds what torch's own\n"
@@ -65,7 +66,9 @@ const struct command cmd_merge = {
 		"zero_to_fp32.py makes them. 'ckpt cast bf16 DIR OUT' writes them in 16 bits.\n"
 		"'ckpt extract module DIR/global_stepN/mp_rank_00_model_states.pt OUT' writes the\n"
 		"weights of the training, which stages 1 and 2 keep whole. Without ZeRO, OUT\n"
-		"holds that 'module'.\n",
+		"holds that 'module'.\n\n"
+		"If OUT ends in .safetensors, it is a safetensors file with the only or largest\n"
+		"state dict, as 'ckpt convert' writes it; --only chooses before that.\n",
 	.examples = "  ckpt merge checkpoint-1000/ model.pt --only model\n"
 		    "  ckpt merge step-500/ all.pt --int-keys\n"
 		    "  ckpt merge checkpoint-500/ pytorch_model.bin\n",
@@ -104,14 +107,15 @@ static int add_side_files(const char *in, struct ckpt_model **model, struct ckpt
 	return rc;
 }
 
-static int edit_model(const char *in, struct ckpt_model **model, struct ckpt_edit_report *numbers,
-		      struct ckpt_error *err)
+static int edit_model(const char *in, bool is_weights, struct ckpt_model **model,
+		      struct ckpt_edit_report *numbers, struct ckpt_error *err)
 {
 	struct ckpt_edit_report report = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_model *edited;
 	int rc;
 
-	rc = shards_only ? 0 : add_side_files(in, model, err);
+	/* the files beside the shards have no weights */
+	rc = shards_only || is_weights ? 0 : add_side_files(in, model, err);
 	if (rc == 0 && only.count) { /* now that side files are in: it may leave them out */
 		rc = ckpt_select(*model, only.items, only.count, NULL, 0, &edited, &report, err);
 		if (rc == 0)
@@ -125,21 +129,23 @@ static int edit_model(const char *in, struct ckpt_model **model, struct ckpt_edi
 	return rc;
 }
 
-static int save(const struct ckpt_model *model, const char *out, struct ckpt_save_report *report,
-		struct ckpt_error *err)
+/* Returns the exit code. */
+static int save(const struct ckpt_model *model, const char *in, const char *out, const char *format,
+		struct ckpt_save_report *report)
 {
 	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
-	int rc;
+	int code;
 
-	options.format = "torch";
+	options.format = format;
 	options.profile = profile;
 	options.flags = (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u) |
 			(dry_run ? CKPT_SAVE_DRY_RUN : 0u);
 	options.progress = show_progress;
 	options.cancel = catch_signals();
-	rc = ckpt_save(model, out, &options, report, err);
-	end_progress();
-	return rc;
+	code = convert_save(&options, model, in, out, report);
+	if (code != EXIT_FINE && strcmp(format, "torch") != 0)
+		hint("'ckpt convert %s %s' has these options", in, out);
+	return code;
 }
 
 static void print_summary(const struct ckpt_model *model, const struct ckpt_edit_report *numbers,
@@ -148,8 +154,6 @@ static void print_summary(const struct ckpt_model *model, const struct ckpt_edit
 	char size[16], time[32], number[32];
 	uint64_t count = ckpt_tensor_count(model);
 
-	if (quiet)
-		return;
 	printf("%s tensor%s merged, ", grouped(count, number), plural(count));
 	if (int_keys)
 		printf("%s keys made numbers, ", grouped(numbers->renamed, number));
@@ -159,8 +163,10 @@ static void print_summary(const struct ckpt_model *model, const struct ckpt_edit
 		printf("%s written in %s\n", size_phrase(nbytes, size), seconds_phrase(seconds() - start, time));
 }
 
-static int merge(const char *in, const char *out)
+static int merge(const char *in, const char *out, const char *format)
 {
+	bool is_weights = strcmp(format, "torch") != 0;
+	struct ckpt_edit_report taken = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_save_report report = CKPT_SAVE_REPORT_INIT;
 	struct ckpt_edit_report numbers = CKPT_EDIT_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -170,12 +176,16 @@ static int merge(const char *in, const char *out)
 
 	if (!open_model(in, &model, &code))
 		return code;
-	if (edit_model(in, &model, &numbers, &err) < 0)
+	if (edit_model(in, is_weights, &model, &numbers, &err) < 0)
 		code = fail(&err);
-	else if (save(model, out, &report, &err) < 0)
-		code = save_failed(&err, force);
-	else
+	if (code == EXIT_FINE && is_weights)
+		code = convert_take_weights(&model, NULL, &taken);
+	if (code == EXIT_FINE)
+		code = save(model, in, out, format, &report);
+	if (code == EXIT_FINE && !quiet) {
+		convert_print_weights(&taken);
 		print_summary(model, &numbers, report.nbytes, start);
+	}
 	ckpt_close(model);
 	if (code != EXIT_FINE)
 		end_by_signal();
@@ -185,11 +195,18 @@ static int merge(const char *in, const char *out)
 static int run_merge(int argc, char **argv)
 {
 	int first = parse_options(&cmd_merge, argc, argv), code;
+	const char *format;
 
 	if (first < 0)
 		return -1 - first;
-	code = refuse_names("DIR", argv[first + 1]); /* one file is written */
+	code = refuse_names("DIR", argv[first + 1]);
 	if (code == EXIT_FINE)
-		code = refuse_other_name(argv[first + 1]);
-	return code == EXIT_FINE ? merge(argv[first], argv[first + 1]) : code;
+		code = choose_out(&(struct out_wish){ .rule = OUT_OF_MERGE,
+						      .in = argv[first],
+						      .out = argv[first + 1] },
+				  &format);
+	if (code == EXIT_FINE && profile && strcmp(format, "torch") != 0)
+		return wrong_usage(&cmd_merge, "merge: --profile means nothing in the format '%s'",
+				   format);
+	return code == EXIT_FINE ? merge(argv[first], argv[first + 1], format) : code;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "command.h"
 #include "many_files.h"
+#include "out_kind.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -72,8 +73,15 @@ static int reindex(const char *in, const char *out)
 	struct ckpt_reindex_options options = CKPT_REINDEX_OPTIONS_INIT;
 	struct ckpt_reindex_report report = CKPT_REINDEX_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
+	const char *format;
 	int code = refuse_names(in, out ? out : "OUT");
 
+	if (code == EXIT_FINE && out)
+		code = choose_out(&(struct out_wish){ .rule = OUT_IS_FOLDER,
+						      .command = "reindex",
+						      .in = in,
+						      .out = out },
+				  &format);
 	if (code != EXIT_FINE)
 		return code;
 	options.for_torch = for_torch;

@@ -354,6 +354,8 @@ static int run_repair(int argc, char **argv)
 		return wrong_usage(&cmd_repair, "repair: --fill %.40s: wanted 'zeros' or 'nan'",
 				   fill);
 	code = refuse_names(argv[first], argv[first + 1]);
+	if (code == EXIT_FINE)
+		code = refuse_folder_name(argv[first + 1]);
 	if (code == EXIT_FINE && !ends_with(argv[first], ".safetensors"))
 		code = refuse_other_name(argv[first + 1]); /* before all of IN is read */
 	if (code == EXIT_FINE)

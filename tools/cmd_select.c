@@ -144,6 +144,10 @@ static int run_select(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
+	if (!keep.count != !drop.count) {
+		step.args = keep.count ? keep : drop;
+		step.same_as = keep.count ? &kind_keep : &kind_drop;
+	}
 	if (!keep.count && !drop.count)
 		return wrong_usage(&cmd_select, "select: wanted --keep or --drop");
 	return run_edit(&cmd_select, &s, &step, 1, &argv[first], argc - first);

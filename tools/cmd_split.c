@@ -4,6 +4,7 @@
  * this parses the options, of which each format has some that mean nothing in the other.
  */
 #include "convert.h"
+#include "out_kind.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -179,12 +180,23 @@ static int run_shards(const struct command *cmd, int argc, char **argv)
 {
 	struct ckpt_save_options options = CKPT_SAVE_OPTIONS_INIT;
 	int first = parse_options(cmd, argc, argv), code;
+	char shown[64];
 
 	if (first < 0)
 		return -1 - first;
 	code = parse_sizes(cmd, &options);
 	if (code == EXIT_FINE)
 		code = parse_format(cmd, &options);
+	snprintf(shown, sizeof(shown), "--ranks %u%s", options.ranks,
+		 to && !strcmp(to, "safetensors") ? " --to safetensors" : "");
+	if (code == EXIT_FINE)
+		code = choose_out(&(struct out_wish){ .rule = OUT_IS_FOLDER,
+						      .command = cmd->name,
+						      .options = shown,
+						      .in = argv[first],
+						      .out = argv[first + 1],
+						      .to = options.format },
+				  &options.format);
 	if (code != EXIT_FINE)
 		return code;
 	options.flags = (force ? CKPT_SAVE_REPLACE : 0u) | (no_sync ? CKPT_SAVE_NO_SYNC : 0u) |

@@ -208,10 +208,13 @@ double seconds(void);	       /* by a clock that only goes forward */
 /* ---- input and output ---- */
 
 /*
- * Returns 0, or prints why one of them cannot be the name of a file ("-", "", "folder/") and
- * returns the exit code.
+ * Returns 0, or prints why one of them cannot be the name of a file ("-", "") and returns the exit
+ * code.
  */
 int refuse_names(const char *in, const char *out);
+
+/* The same for a file to be written that is named "folder/". */
+int refuse_folder_name(const char *out);
 
 /*
  * Refuse to give a torch.save file the name of another format, which would mislead its readers.

@@ -5,7 +5,7 @@
 #include "edit.h"
 
 /*
- * What 'ckpt convert' and 'ckpt split' share: saving (convert_save.c) and reports
+ * What 'ckpt convert', 'ckpt split' and 'ckpt merge' share: saving (convert_save.c) and reports
  * (convert_report.c).
  */
 

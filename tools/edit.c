@@ -7,11 +7,12 @@
  * bytes, so every failure before the save leaves the disk as it was.
  *
  * What must stay true: where a step changes nothing, nothing is written and the exit code is
- * EXIT_NO, unless --if-present allows it. OUT has the format that its name promises. After
+ * EXIT_NO, unless --if-present allows it. OUT is what its name says (out_kind.h). After
  * --ignore-damage a success is EXIT_NO if anything was damaged (answer_is_no()).
  */
 #include "edit.h"
 #include "json.h"
+#include "out_kind.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +21,11 @@
 static const char EDITED[] = "edited", WOULD_BE_EDITED[] = "would be edited",
 		  UNCHANGED[] = "unchanged";
 
-static bool is_folder(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
+/* What ckpt_save() is to write, from check_output() for save(). */
+static const char *out_format;
 
 int refuse_names(const char *in, const char *out)
 {
-	size_t len = strlen(out);
-	struct stat st;
-
 	if (!strcmp(in, "-") || !strcmp(out, "-")) {
 		complain("%s",
 			 !strcmp(in, "-")
@@ -41,12 +35,19 @@ int refuse_names(const char *in, const char *out)
 				   "gets its name when it is complete");
 		return EXIT_USAGE;
 	}
-	if (!*in || !*out)
-		complain("'' is no name of a file");
-	else if (out[len - 1] == '/' && stat(out, &st) < 0 && !is_folder(in))
-		complain("%s: the output is named like a folder, wanted a file name", out);
-	else
+	if (*in && *out)
 		return EXIT_FINE;
+	complain("'' is no name of a file");
+	return EXIT_ERROR;
+}
+
+int refuse_folder_name(const char *out)
+{
+	struct stat st;
+
+	if (!ends_with(out, "/") || stat(out, &st) == 0)
+		return EXIT_FINE;
+	complain("%s: the output is named like a folder, wanted a file name", out);
 	return EXIT_ERROR;
 }
 
@@ -165,6 +166,7 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 			(check_overflow ? CKPT_SAVE_CHECK_CASTS : 0u);
 	options.reflink = (enum ckpt_reflink)reflink_of(s);
 	options.profile = s->profile;
+	options.format = out ? out_format : NULL;
 	options.progress = show_progress;
 	options.cancel = catch_signals();
 	rc = out ? ckpt_save(model, out, &options, report, err)
@@ -328,25 +330,6 @@ static int report_step_failure(const struct ckpt_model *model, const struct edit
 	return code;
 }
 
-/* An edit keeps the format: a file under the name of another one would deceive whoever reads it. */
-static int check_format(const struct ckpt_model *model, const char *in, const char *out)
-{
-	static const char *const pickles[] = { ".pt", ".pth", ".bin", ".ckpt" };
-	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
-	bool is, named = ends_with(out, ".safetensors"), other = false;
-
-	for (size_t i = 0; i < sizeof(pickles) / sizeof(pickles[0]); i++)
-		other = other || ends_with(out, pickles[i]);
-	ckpt_file_get(model, &info);
-	is = info.format_code == CKPT_FORMAT_SAFETENSORS;
-	if (is ? !other : !named)
-		return EXIT_FINE;
-	complain("%s: an edit keeps the format, and %s %s a safetensors file", out, in,
-		 is ? "is" : "is not");
-	hint("'ckpt convert' takes the same edits as options, and writes the format of OUT's name");
-	return EXIT_ERROR;
-}
-
 /* A format that has no place for devices, in words and with what loads it; or NULL. */
 static const char *without_devices(const struct ckpt_file_info *info, const char **load)
 {
@@ -367,7 +350,7 @@ static int check_steps(const struct ckpt_model *model, const char *in,
 	const char *who, *load;
 
 	ckpt_file_get(model, &info);
-	who = without_devices(&info, &load);
+	who = out_format && !strcmp(out_format, "torch") ? NULL : without_devices(&info, &load);
 	for (size_t i = 0; i < count && who; i++)
 		if (steps[i].kind == &kind_remap || steps[i].kind == &kind_remap_all) {
 			complain("%s: %s nothing of devices", in, who);
@@ -450,7 +433,7 @@ static int check_profile(const struct edit_settings *s, const struct ckpt_model 
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
 
 	ckpt_file_get(model, &info);
-	if (!s->profile || info.profile[0])
+	if (!s->profile || (out_format ? !strcmp(out_format, "torch") : *info.profile != '\0'))
 		return EXIT_FINE;
 	complain("%s: --profile is of files that torch.save writes, and this is a %s", in,
 		 info.format);
@@ -458,10 +441,24 @@ static int check_profile(const struct edit_settings *s, const struct ckpt_model 
 }
 
 int check_output(const struct edit_settings *s, const struct ckpt_model *model, const char *in,
-		 const char *out)
+		 const char *out, const struct edit_step *steps, size_t count)
 {
-	int code = out ? check_format(model, in, out) : EXIT_FINE;
+	const struct out_wish wish = { .rule = OUT_OF_EDIT,
+				       .in = in,
+				       .out = out,
+				       .model = model,
+				       .steps = steps,
+				       .step_count = count };
+	int code = EXIT_FINE;
 
+	out_format = NULL;
+	if (out)
+		code = choose_out(&wish, &out_format);
+	if (code == EXIT_FINE && out_format && (s->hard_link || reflink_of(s) == CKPT_REFLINK_ALWAYS)) {
+		complain("%s: this makes one file of a directory, and %s shares nothing there", out,
+			 s->hard_link ? "--hard-link" : "--reflink");
+		code = EXIT_ERROR;
+	}
 	return code == EXIT_FINE ? check_profile(s, model, in) : code;
 }
 
@@ -491,7 +488,7 @@ static int edit_file(const struct edit_job *job, const char *in, const char *out
 	reports = calloc(job->count, sizeof(*reports));
 	if (!reports)
 		no_memory();
-	code = check_output(s, model, in, out);
+	code = check_output(s, model, in, out, job->steps, job->count);
 	if (code == EXIT_FINE)
 		code = check_steps(model, in, job->steps, job->count);
 	if (code == EXIT_FINE)

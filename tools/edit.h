@@ -98,6 +98,7 @@ struct edit_step {
 	const struct ckpt_key_options *keys; /* the options of its kind; NULL: none */
 	const struct ckpt_remap_options *remap;
 	const struct ckpt_cast_options *cast;
+	const struct edit_kind *same_as; /* of a chain, with ARGS: for hints; NULL: KIND itself */
 };
 
 struct edit_kind {
@@ -134,6 +135,8 @@ struct edit_step *make_steps(const struct step_list *chain, size_t *count);
 
 /* Of NAME=VALUE: where VALUE begins; NULL: there is no '='. */
 const char *set_value_of(const char *text);
+/* Is KIND an option of 'ckpt edit' and 'ckpt convert'? */
+bool is_chain_kind(const struct edit_kind *kind);
 
 /* Check the options that change steps of CMD. Returns the exit code. */
 int check_chain(const struct command *cmd, const struct step_list *chain);
@@ -165,11 +168,12 @@ const char *wrappers_left(const struct ckpt_model *model, const struct edit_step
 void note_wrappers(const char *left);
 
 /*
- * Can MODEL, which was opened as IN, be written as OUT, and as S says? OUT NULL: in place. Prints why not, and
- * returns the exit code.
+ * Can MODEL, which was opened as IN, be written as OUT, and as S says? OUT NULL: in place. What
+ * save_edited() will write is chosen here. The COUNT STEPS, which may be NULL, are for the hint.
+ * Prints why not, and returns the exit code.
  */
 int check_output(const struct edit_settings *s, const struct ckpt_model *model, const char *in,
-		 const char *out);
+		 const char *out, const struct edit_step *steps, size_t count);
 
 /*
  * Save MODEL as OUT, NULL: in place, and print what COUNT STEPS did, which began at START. Returns

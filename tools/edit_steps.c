@@ -24,6 +24,11 @@ static const struct edit_kind *find_kind(const char *name)
 	return NULL;
 }
 
+bool is_chain_kind(const struct edit_kind *kind)
+{
+	return find_kind(kind->name) == kind;
+}
+
 /* The arguments of all steps are in one array, which begins with those of the first step. */
 struct edit_step *make_steps(const struct step_list *chain, size_t *count)
 {

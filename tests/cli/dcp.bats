@@ -14,10 +14,10 @@ load common
 	ckpt reshard shards five --ranks 5; want 0
 	ckpt merge five there/again.pt; want 0
 	cmp <(unzip -p there/merged.pt 'merged/data/*') <(unzip -p there/again.pt 'again/data/*')
-	ckpt merge shards there/model.safetensors
-	want 2 "ckpt: there/model.safetensors: this writes a torch.save file, and that is the name of another format
-hint: 'ckpt convert' writes safetensors, of all that can be read"
-	ckpt convert shards there/model.safetensors; want 0
+	ckpt merge shards there/model.safetensors; want 0
+	[[ $output = "'model', 24 tensors beside it left behind, 14 tensors merged, "* ]]
+	ckpt convert shards there/wanted.safetensors; want 0
+	cmp there/model.safetensors there/wanted.safetensors
 	ckpt diff --at model there/merged.pt there/model.safetensors --at-b ''; want 0
 }
 
@@ -51,7 +51,8 @@ hint: -f replaces it"
 	ckpt reshard -f shards shards --ranks 4
 	want 2 "ckpt: shards: the output is the input itself, or the folder it is in; name another"
 	ckpt split ddp_model.pt ddp_trainer.pt --ranks 2
-	want 2 "ckpt: ddp_trainer.pt: the output exists and is no folder, wanted the name of a new one"
+	want 2 "ckpt: ddp_trainer.pt: this writes a folder, and that is the name of a file
+hint: ckpt split ddp_model.pt ddp_trainer/ --ranks 2"
 	ckpt split ddp_model.pt none/x --ranks 2; [ "$status" = 2 ]
 	[ -z "$(find . -name '*.ckpt-*')" ]
 }
@@ -318,6 +319,64 @@ hint: -f edits it all the same"
 	ckpt split ddp_model.pt shards/ --ranks 2; want 0
 	ckpt strip-module shards/ plain/; want 0; [ -d plain ]
 	ckpt merge plain merged/
-	want 2 "ckpt: merged/: the output is named like a folder, wanted a file name"
+	want 2 "ckpt: merged/: the output is named like a folder, wanted a file name
+hint: ckpt convert plain merged/ --shard-size 5GB"
 	ckpt convert plain one.pt; want 0; [ -f one.pt ]
+}
+
+@test "an edit of a directory writes one file if OUT's name says so" {
+	mkdir a b
+	ckpt split ddp_trainer.pt shards --ranks 2; want 0
+	for edit in "cast bf16" "cast fp16 --all" "select --drop optimizer*" "extract model" "strip-module --if-present"; do
+		ckpt $edit shards a/x.pt -f; want 0
+		ckpt merge shards b/whole.pt -f; want 0
+		ckpt $edit b/whole.pt b/x.pt -f; want 0
+		ckpt verify a/x.pt; want 0
+		ckpt diff a/x.pt b/x.pt; want 0
+	done
+	ckpt compact --if-present shards a/x.pt -f; want 0
+	ckpt merge shards b/x.pt -f; want 0
+	cmp a/x.pt b/x.pt
+	ckpt cast bf16 -n shards n.PT; want 0; [ ! -e n.PT ]
+	ckpt cast bf16 --profile 1.13 shards a/old.pth; want 0; [ -f a/old.pth ]
+	ckpt cast bf16 --hard-link shards a/y.pt
+	want 2 "ckpt: a/y.pt: this makes one file of a directory, and --hard-link shares nothing there"
+	ckpt cast bf16 --reflink always shards a/y.pt
+	want 2 "ckpt: a/y.pt: this makes one file of a directory, and --reflink shares nothing there"
+	want_files a b shards
+}
+
+@test "a set becomes one file if OUT's name says so" {
+	ckpt convert ddp_model.pt whole.safetensors; want 0
+	ckpt convert whole.safetensors hub --shard-size 2KB; want 0; [ -d hub ]
+	ckpt strip-module hub out.safetensors; want 0; [ -f out.safetensors ]
+	ckpt strip-module whole.safetensors wanted.safetensors; want 0
+	cmp out.safetensors wanted.safetensors
+	ckpt strip-module hub out.pt; want 0; [ -f out.pt ]
+	ckpt diff out.pt wanted.safetensors; want 0
+	ckpt remap --all cuda:1 hub moved.pt; want 0
+	ckpt ls --json moved.pt; [[ $output = *'"device":"cuda:1"'* ]]
+}
+
+@test "a folder has the name of a file only with a slash, or if it has that name" {
+	ckpt split ddp_model.pt shards --ranks 2; want 0
+	ckpt strip-module shards epoch=3.ckpt; want 0; [ -f epoch=3.ckpt ]
+	ckpt strip-module shards epoch=4.ckpt/; want 0; [ -d epoch=4.ckpt ]
+	ckpt add-module epoch=4.ckpt epoch=5.ckpt/; want 0; [ -d epoch=5.ckpt ]
+	ckpt strip-module shards epoch=4.ckpt
+	want 2 "ckpt: epoch=4.ckpt: the output exists already
+hint: -f replaces it"
+	ckpt strip-module shards epoch=4.ckpt -f; want 0; [ -d epoch=4.ckpt ]
+	for command in "split ddp_model.pt it's.pt --ranks 3" "reshard shards it's.pt --ranks 3"; do
+		ckpt $command
+		want 2 "ckpt: it's.pt: this writes a folder, and that is the name of a file
+hint: ckpt ${command%% *} $(cut -d' ' -f2 <<< "$command") 'it'\\''s/' --ranks 3"
+	done
+	ckpt convert ddp_model.pt hub.safetensors --shard-size 5KB --cast bf16
+	want 2 "ckpt: hub.safetensors: this writes a folder, and that is the name of a file
+hint: ckpt convert ddp_model.pt hub/ --shard-size 5KB --cast bf16"
+	ckpt merge shards -- -x.npz
+	want 2 "ckpt: -x.npz: this writes no such file
+hint: ckpt convert shards ./-x.npz"
+	want_files epoch=3.ckpt epoch=4.ckpt epoch=5.ckpt shards
 }

@@ -185,10 +185,13 @@ PY
 @test "an edit writes no format under another one's name" {
 	ckpt strip-module ddp_model.pt out.safetensors
 	want 2 "ckpt: out.safetensors: an edit keeps the format, and ddp_model.pt is not a safetensors file
-hint: 'ckpt convert' takes the same edits as options, and writes the format of OUT's name"
+hint: ckpt convert ddp_model.pt out.safetensors --strip-module"
 	ckpt convert ddp_model.pt model.safetensors; want 0
 	ckpt strip-module model.safetensors out.pt
 	want 2 "ckpt: out.pt: an edit keeps the format, and model.safetensors is a safetensors file
+hint: ckpt convert model.safetensors out.pt --strip-module"
+	ckpt strip-module --at model ddp_trainer.pt out.safetensors
+	want 2 "ckpt: out.safetensors: an edit keeps the format, and ddp_trainer.pt is not a safetensors file
 hint: 'ckpt convert' takes the same edits as options, and writes the format of OUT's name"
 	want_files model.safetensors
 }
@@ -222,12 +225,9 @@ hint: safetensors.torch.load_file(FILE, device=...) says where it goes"
 	done
 }
 
-@test "a merge of shards is no safetensors file" {
+@test "a merge of shards is a safetensors file if its name says so" {
 	ckpt split --ranks 2 ddp_trainer.pt shards; want 0
-	ckpt merge shards out.safetensors
-	want 2 "ckpt: out.safetensors: this writes a torch.save file, and that is the name of another format
-hint: 'ckpt convert' writes safetensors, of all that can be read"
-	ckpt convert shards out.safetensors; want 0
+	ckpt merge shards out.safetensors; want 0
 	ckpt convert ddp_trainer.pt wanted.safetensors; want 0
 	cmp out.safetensors wanted.safetensors
 }

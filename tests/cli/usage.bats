@@ -195,6 +195,11 @@ hint: 'ckpt completion --help' shows the options"
 		[[ $stderr = "ckpt: reading from standard input is not possible"* ]]
 	done
 	ckpt strip-module ddp_model.pt none/
+	want 2 "ckpt: none/: the output is named like a folder, wanted a file name
+hint: ckpt convert ddp_model.pt none/ --shard-size 5GB --strip-module"
+	ckpt repair ddp_model.pt none/
+	want 2 "ckpt: none/: the output is named like a folder, wanted a file name"
+	ckpt cat ddp_model.pt module.head.weight -o none/
 	want 2 "ckpt: none/: the output is named like a folder, wanted a file name"
 }
 
