@@ -398,6 +398,7 @@ static void check_data(struct checked_call *c)
 	const struct ckpt_scan_rule *rule = c->rule;
 	const struct ckpt_value *first = arg(c->args, 0);
 	int64_t count = c->args->kind == CKPT_TUPLE ? (int64_t)c->args->u.seq.count : -1;
+	const char *why;
 
 	if (rule->call == CKPT_CALL_NEVER || count < rule->least ||
 	    (rule->most >= 0 && count > rule->most) ||
@@ -411,6 +412,11 @@ static void check_data(struct checked_call *c)
 	if (rule->call != CKPT_CALL_NEW && rule->call != CKPT_CALL_PARTIAL &&
 	    rule->call != CKPT_CALL_GETATTR && rule->call != CKPT_CALL_GETITEM && !are_fitting(c)) {
 		say_misfit(c);
+		return;
+	}
+	why = ckpt_scan_misread(c->w, rule, c->args);
+	if (why) {
+		say_not_understood(c, why);
 		return;
 	}
 	switch ((enum ckpt_scan_call)rule->call) {

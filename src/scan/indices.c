@@ -41,6 +41,11 @@ static int open_part(const struct ckpt_array *whole, const char *name, struct sp
 	return rc < 0 ? rc : ckpt_array_get(out->array, &out->info);
 }
 
+static bool is_of_int64(const struct ckpt_array_info *info)
+{
+	return info->readable && info->layout && !strcmp(info->layout, "strided") && info->dtype && !strcmp(info->dtype, "int64");
+}
+
 static int64_t number_at(const uint8_t *at, uint32_t itemsize)
 {
 	int64_t wide;
@@ -92,7 +97,7 @@ static int check_coo(const struct ckpt_array *whole, const struct ckpt_tensor *t
 
 	if (rc == 0)
 		rc = open_part(whole, "values", &values, err);
-	*out = rc == 0 && indices.info.ndim == 2 && indices.info.shape[0] <= t->ndim && values.info.ndim && values.info.shape[0] == indices.info.shape[1];
+	*out = rc == 0 && is_of_int64(&indices.info) && indices.info.ndim == 2 && indices.info.shape[0] <= t->ndim && values.info.ndim && values.info.shape[0] == indices.info.shape[1];
 	for (uint64_t d = 0; rc == 0 && *out && d < indices.info.shape[0]; d++)
 		rc = check_range(&indices, d * indices.info.shape[1], (d + 1) * indices.info.shape[1], (int64_t)t->shape[d], false, out, err);
 	ckpt_array_close(indices.array);
@@ -186,11 +191,6 @@ static int check_sparse(struct proof *p, const struct ckpt_value *v, struct ckpt
 /* ---- nested tensors ---- */
 
 enum { NESTED_PARTS = 4, MOST_NESTED_DIMENSIONS = 64 };
-
-static bool is_of_int64(const struct ckpt_array_info *info)
-{
-	return info->readable && info->layout && !strcmp(info->layout, "strided") && info->dtype && !strcmp(info->dtype, "int64");
-}
 
 /* Does a tensor of these sizes and strides, which begins at OFF, lie in ROOM items? */
 static bool is_inside(const int64_t *sizes, const int64_t *strides, uint64_t ndim, int64_t off, uint64_t room)

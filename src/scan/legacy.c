@@ -51,7 +51,7 @@ void ckpt_scan_legacy(struct ckpt_scanner *s, struct ckpt_source *source, unsign
 	ckpt_pickle_stream_open(&stream, source);
 	for (int i = 0; i < 5 && s->rc == 0; i++) {
 		struct ckpt_error err = CKPT_ERROR_INIT;
-		struct ckpt_scan_pickle p = { .flags = CKPT_SCAN_STORAGES };
+		struct ckpt_scan_pickle p = { .flags = CKPT_SCAN_STORAGES | CKPT_SCAN_NUMBERS_LATER };
 		uint64_t start = stream.at;
 		int rc = ckpt_pickle_stream_next(&stream, &at, &err);
 

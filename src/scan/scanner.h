@@ -19,7 +19,8 @@
 struct ckpt_scan_storage {
 	uint64_t nbytes;
 	uint32_t item_nbytes;
-	bool is_quantized; /* by its class: its items are numbers only with a quantizer */
+	int8_t dtype;	   /* enum ckpt_dtype, by its class */
+	bool is_quantized; /* its items are numbers only with a quantizer */
 };
 
 /*
@@ -110,6 +111,11 @@ enum ckpt_scan_pickle_flags {
 	CKPT_SCAN_TAR_IDS = 1 << 1,  /* ... of torch 0.1: the number of a tensor */
 	CKPT_SCAN_PROBED =
 		1 << 2, /* it only looks like a pickle: an end that is none is no finding */
+	/*
+	 * of a stream: torch reads the bytes of storages behind it. What looks at them, or copies
+	 * them, while the pickle runs takes what was in memory.
+	 */
+	CKPT_SCAN_NUMBERS_LATER = 1 << 3,
 };
 
 struct ckpt_scan_pickle {

@@ -414,6 +414,8 @@ static const char *misfit(struct ckpt_scan_walk *w, const struct ckpt_scan_rule 
 			       ? NULL
 			       : "an array of texts with what is no character";
 	case CKPT_THEN_GENERATOR:
+		if (w->in->flags & CKPT_SCAN_NUMBERS_LATER)
+			return "the state of a generator: torch copies it out of a tensor before it reads the bytes of the stream's storages";
 		ckpt_scan_has_places(w);
 		return is_generator_state(w, state) ? NULL
 						    : "the state of a generator is none that torch writes";

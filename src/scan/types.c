@@ -173,19 +173,6 @@ static bool is_sparse(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 		 (item(v, 3)->kind == CKPT_BOOL || item(v, 3)->kind == CKPT_NONE)));
 }
 
-static enum ckpt_dtype dtype_of_persistent(const struct ckpt_value *storage)
-{
-	const struct ckpt_value *cls = storage->kind == CKPT_PERSID ? item(storage->u.persid.pid, 1) : &ckpt_value_none;
-
-	return cls->kind == CKPT_GLOBAL ? ckpt_dtype_of_storage(cls->u.global->name) : CKPT_DTYPE_UNKNOWN;
-}
-
-/* The storage of a tensor that is made of one, as all are that torch writes here. */
-static const struct ckpt_value *storage_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value *v)
-{
-	return v->kind == CKPT_CALL && ckpt_scan_type(w, v) == CKPT_TYPE_TENSOR ? item(v->u.call->args, 0) : &ckpt_value_none;
-}
-
 /* A number, some in a list, or a tensor of them. */
 static bool is_numbers(struct ckpt_scan_walk *w, const struct ckpt_value *v)
 {
@@ -373,7 +360,7 @@ bool ckpt_scan_read_storage(const struct ckpt_value *v, struct ckpt_scan_storage
 	    count->u.integer > INT64_MAX / 64)
 		return false;
 	dtype = dtype_of(item(pid, 1));
-	*out = (struct ckpt_scan_storage){ (uint64_t)count->u.integer, 1, ckpt_dtype_is_quantized(dtype) };
+	*out = (struct ckpt_scan_storage){ (uint64_t)count->u.integer, 1, (int8_t)dtype, ckpt_dtype_is_quantized(dtype) };
 	if (dtype != CKPT_DTYPE_UNKNOWN) {
 		out->item_nbytes = ckpt_dtype_size(dtype);
 		out->nbytes *= ckpt_dtype_packed(dtype); /* as if each item had a byte of its own */
@@ -403,6 +390,112 @@ bool ckpt_scan_may_be_quantized(struct ckpt_scan_walk *w, const struct ckpt_valu
 	return (w->has_two_classes && w->has_quantized) || (storage_of(w, v, &storage) && storage.is_quantized);
 }
 
+/* ---- tensors whose numbers a call copies, or looks at ---- */
+
+/* What a tensor that is made of a storage, as all are that torch writes here, has in it. */
+struct numbers {
+	enum ckpt_dtype dtype;
+	bool is_contiguous;
+	const struct ckpt_value *location; /* a text; NULL: the storage has none */
+};
+
+static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value *v, struct numbers *out)
+{
+	const struct ckpt_value *args = v->kind == CKPT_CALL ? v->u.call->args : &ckpt_value_none, *func = v->kind == CKPT_CALL ? v->u.call->func : &ckpt_value_none;
+	const struct ckpt_scan_rule *rule = func->kind == CKPT_GLOBAL ? rule_of(func->u.global) : NULL;
+	int64_t size[MOST_DIMENSIONS], stride[MOST_DIMENSIONS], step = 1;
+	uint32_t sizes, strides;
+	struct ckpt_scan_storage storage;
+
+	/* of a storage that has two classes torch takes the first */
+	if (!rule || (rule->call != CKPT_CALL_TENSOR && rule->call != CKPT_CALL_TENSOR_OF_DTYPE) || w->has_two_classes || !storage_of(w, item(args, 0), &storage) ||
+	    !numbers_of(item(args, 2), size, &sizes) || !numbers_of(item(args, 3), stride, &strides) || sizes != strides)
+		return false;
+	*out = (struct numbers){ .dtype = storage.dtype, .is_contiguous = true };
+	if (rule->call == CKPT_CALL_TENSOR_OF_DTYPE)
+		out->dtype = item(args, 6)->kind == CKPT_GLOBAL ? ckpt_dtype_find(item(args, 6)->u.global->name) : CKPT_DTYPE_UNKNOWN;
+	if (item(args, 0)->kind == CKPT_PERSID)
+		out->location = item(item(args, 0)->u.persid.pid, 3);
+	for (uint32_t i = sizes; i-- > 0;) {
+		out->is_contiguous &= size[i] == 1 || stride[i] == step;
+		if (__builtin_mul_overflow(step, size[i], &step))
+			return false;
+	}
+	out->is_contiguous |= !step; /* there are none */
+	return out->dtype != CKPT_DTYPE_UNKNOWN;
+}
+
+/* To go from one device to another, numbers are copied. */
+static bool are_in_one_place(const struct numbers *a, const struct numbers *b)
+{
+	if (!a->location || !b->location)
+		return a->location == b->location;
+	return a->location->u.bytes.len == b->location->u.bytes.len && !memcmp(a->location->u.bytes.ptr, b->location->u.bytes.ptr, a->location->u.bytes.len);
+}
+
+/* (indices, values, ...) or (rows, columns, values, shape) */
+static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_value *parts, bool is_later)
+{
+	struct numbers n[3];
+	uint32_t tensors = 0;
+
+	while (tensors < 3 && ckpt_scan_type(w, item(parts, tensors)) == CKPT_TYPE_TENSOR) {
+		if (!numbers_of_tensor(w, item(parts, tensors), &n[tensors]))
+			return "a sparse tensor of parts that are not each made of a storage, of one class";
+		tensors++;
+	}
+	if (tensors == 2 && n[0].dtype != CKPT_DTYPE_INT64)
+		return "a sparse tensor whose indices are no int64: torch copies them";
+	if (tensors == 3 && ((n[0].dtype != CKPT_DTYPE_INT64 && n[0].dtype != CKPT_DTYPE_INT32) || n[0].dtype != n[1].dtype))
+		return "a sparse tensor whose indices are not both int64, or int32";
+	if (tensors == 3 && (!n[0].is_contiguous || !n[1].is_contiguous))
+		return "a sparse tensor whose indices are not one behind the other: torch copies them";
+	for (uint32_t i = 1; i < tensors && is_later; i++)
+		if (!are_in_one_place(&n[0], &n[i]))
+			return "a sparse tensor of parts on different devices: torch copies them before it reads the bytes of the stream's storages";
+	return NULL;
+}
+
+/* (qscheme, scale or scales, zero point or points[, axis]) */
+static const char *misfit_of_quantizer(struct ckpt_scan_walk *w, const struct ckpt_value *args, bool is_later)
+{
+	const struct ckpt_value *quantizer = item(args, 4), *scheme = item(quantizer, 0), *scales = item(quantizer, 1), *points = item(quantizer, 2);
+	const struct ckpt_value *storage = item(args, 0);
+	struct numbers of_scales, of_points, own = { .location = storage->kind == CKPT_PERSID ? item(storage->u.persid.pid, 3) : NULL };
+
+	if (ckpt_value_is_global(scheme, "torch", "per_tensor_affine") || ckpt_value_is_global(scheme, "torch", "per_tensor_symmetric"))
+		return scales->kind == CKPT_CALL || points->kind == CKPT_CALL ? "a scale or zero point of the whole tensor that is a tensor" : NULL;
+	if (scales->kind != CKPT_CALL && points->kind != CKPT_CALL)
+		return NULL;
+	/* torch writes the scheme of whole zero points for others, too: it goes by their dtype */
+	if (!numbers_of_tensor(w, scales, &of_scales) || !numbers_of_tensor(w, points, &of_points) || !of_scales.is_contiguous || !of_points.is_contiguous ||
+	    !((of_points.dtype == CKPT_DTYPE_INT64 && of_scales.dtype == CKPT_DTYPE_FLOAT64) || (of_points.dtype == CKPT_DTYPE_FLOAT32 && of_scales.dtype == CKPT_DTYPE_FLOAT32)))
+		return "scales or zero points that torch does not keep as they are, but copies";
+	if (is_later && (!are_in_one_place(&own, &of_scales) || !are_in_one_place(&own, &of_points)))
+		return "scales or zero points on another device: torch copies them before it reads the bytes of the stream's storages";
+	return NULL;
+}
+
+const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, const struct ckpt_value *args)
+{
+	bool is_later = w->in->flags & CKPT_SCAN_NUMBERS_LATER;
+	struct numbers n;
+
+	if (rule->call == CKPT_CALL_TENSOR_WHOLE)
+		return misfit_of_quantizer(w, args, is_later);
+	if (rule->call == CKPT_CALL_OF_PLACES && rule->args[1] == CKPT_TYPE_SPARSE)
+		return misfit_of_sparse(w, item(args, 1), is_later);
+	if (rule->call == CKPT_CALL_OF_PLACES)
+		return is_later ? "a nested tensor: torch looks at its sizes before it reads the bytes of the stream's storages" : NULL;
+	if (rule->call != CKPT_CALL_OF_TENSORS || rule->args[0] != CKPT_TYPE_TENSOR)
+		return NULL;
+	if (is_later)
+		return "a copy of a tensor: torch makes it before it reads the bytes of the stream's storages";
+	if (!numbers_of_tensor(w, item(args, 0), &n) || item(args, 1)->kind != CKPT_GLOBAL || ckpt_dtype_find(item(args, 1)->u.global->name) != n.dtype)
+		return "a copy of a tensor with another dtype than it has";
+	return NULL;
+}
+
 /*
  * torch takes zero points of any dtype, and ends the process where those of numbers of 32 bits are
  * floats.
@@ -410,7 +503,8 @@ bool ckpt_scan_may_be_quantized(struct ckpt_scan_walk *w, const struct ckpt_valu
 bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value *args)
 {
 	const struct ckpt_value *storage = item(args, 0), *quantizer = item(args, 4), *zero_points = item(quantizer, 2);
-	bool whole = zero_points->kind == CKPT_INT || zero_points->kind == CKPT_LIST || dtype_of_persistent(storage_of_tensor(w, zero_points)) == CKPT_DTYPE_INT64;
+	struct numbers numbers;
+	bool whole = zero_points->kind == CKPT_INT || zero_points->kind == CKPT_LIST || (numbers_of_tensor(w, zero_points, &numbers) && numbers.dtype == CKPT_DTYPE_INT64);
 	struct ckpt_scan_storage read;
 
 	if (!storage_of(w, storage, &read))

@@ -83,6 +83,12 @@ bool ckpt_scan_fits(struct ckpt_scan_walk *w, const struct ckpt_value *v, uint64
 bool ckpt_scan_is_quantized_so(struct ckpt_scan_walk *w, const struct ckpt_value *args);
 
 /*
+ * A call that copies the numbers of tensors, or looks at them: are they what torch takes as it is?
+ * NULL, or why not. The types of ARGS were looked at.
+ */
+const char *ckpt_scan_misread(struct ckpt_scan_walk *w, const struct ckpt_scan_rule *rule, const struct ckpt_value *args);
+
+/*
  * Does a tensor lie in its storage? CALL: what made it, one of CKPT_CALL_TENSOR*; the types of ARGS
  * were looked at.
  */

@@ -373,12 +373,12 @@ def places():
         stored = b"(" + value("storage") + NAME("torch", kind + "Storage") + value(key) + value("cpu") + b"J" + struct.pack("<i", count) + b"tQ"
         return reduce_("torch._utils", "_rebuild_tensor_v2", stored, offset, shape, tuple(strides), False, EMPTY)
 
-    def files_of(name, body, storages, why, wanted):
+    def files_of(name, body, storages, why, wanted, in_stream=None):
         first, *rest = storages
         sample("%s.pt" % name, files.torch_file(proto(2, body), data=first, extra=[("data/%d" % (n + 1), data) for n, data in enumerate(rest)]), why, wanted)
         counts = [len(data) // 8 if n < len(storages) - 1 else len(data) // 4 for n, data in enumerate(storages)] if len(storages) > 1 else [len(first)]
         sample("%s_legacy.pt" % name, legacy(body=proto(2, body), keys=proto(2, value([str(n) for n in range(len(storages))])),
-                                             stored=b"".join(struct.pack("<q", n) + data for n, data in zip(counts, storages))), why, wanted)
+                                             stored=b"".join(struct.pack("<q", n) + data for n, data in zip(counts, storages))), why, in_stream or wanted)
 
     def coo(rows, columns, values=3, count=3):
         return [struct.pack("<6q", *rows, *columns), bytes(4 * values)], reduce_("torch._utils", "_rebuild_sparse_tensor", reduce_("torch.serialization", "_get_layout", "torch.sparse_coo"),
@@ -407,7 +407,7 @@ def places():
             sample("places_%s_bare.pkl" % name, proto(2, reduce_("torch.storage", "_load_from_bytes", blob(legacy())) + b"0" + body), "of storages that are not in the file", NOT_PLAIN)
     for name, left, following, wanted in (("fine", 600, 25, {"plain"}), ("fine_new", 1, 0, {"plain"}), ("behind", 624, 600, NOT_PLAIN), ("end", 2, 624, NOT_PLAIN), ("far", 10, 1 << 33, NOT_PLAIN), ("none", 0, 0, NOT_PLAIN), ("negative", -5, 0, NOT_PLAIN)):
         state = struct.pack("<QiiQ", 1, left, 1, following) + bytes(5056 - 24)
-        files_of("places_generator_%s" % name, NAME("torch", "Generator") + value(("cpu",)) + b"R" + value((1, None, tensor("Byte", "0", 5056, (5056,)))) + b"b", [state], "a generator and its state", wanted)
+        files_of("places_generator_%s" % name, NAME("torch", "Generator") + value(("cpu",)) + b"R" + value((1, None, tensor("Byte", "0", 5056, (5056,)))) + b"b", [state], "a generator and its state", wanted, NOT_DECIDED)
 
 
 def numbers():

@@ -355,7 +355,7 @@ def quantized():
         for scheme in ("per_channel_affine", "per_channel_symmetric", "per_channel_affine_float_qparams"):
             floats = scheme.endswith("qparams")
             for zero, points in (("Long", "2"), ("Float", "3"), ("Double", "1")):
-                fine = kind != "QInt32" or (zero == "Long" and not floats)
+                fine = zero == "Long" and not floats or kind != "QInt32" and zero == "Float" and floats
                 body = value({"w": NAME("torch._utils", "_rebuild_qtensor") + b"((" + value("storage") + NAME("torch", kind + "Storage") + value("0") + value("cpu") + value(4 if kind != "QUInt4x2" else 8) + b"tQK\x00" + value((4,)) + value((1,))
                               + b"(" + NAME("torch", scheme) + tensor("Float" if floats else "Double", "5" if floats else "4", 4, 4) + tensor(zero, points, 4, 4) + value(0) + b"t\x89" + HOOKS + b"tR"})
                 records = [(key, data[key]) for key in "123"] + [("4", data["1"]), ("5", data["3"]), ("0", bytes(range(4 * width if kind != "QUInt4x2" else 8)))]
@@ -374,7 +374,7 @@ def two_classes():
 
     def quantized_so(kind, numel, zero, view, scheme="per_channel_affine"):
         return (NAME("torch._utils", "_rebuild_qtensor") + b"(" + stored(kind, "0", numel, view) + b"K\x00" + value((2, 2)) + value((2, 1)) + b"(" + NAME("torch", scheme)
-                + tensor("Double", "2", 2, 2, view) + tensor(zero, "1", 2, 2, view) + value(0) + b"t\x89" + HOOKS + b"tR")
+                + tensor("Float" if zero == "Float" else "Double", "2", 2, 2, view) + tensor(zero, "1", 2, 2, view) + value(0) + b"t\x89" + HOOKS + b"tR")
 
     widths = {"Byte": 1, "Bool": 1, "QUInt8": 1, "QInt8": 1, "Half": 2, "Int": 4, "Float": 4, "QInt32": 4, "Double": 8, "Long": 8, "ComplexFloat": 8}
 
@@ -399,7 +399,7 @@ def two_classes():
                 fine = first == then and (first != "QInt32" or zero == "Long")
                 both_forms("width_%s_%s_%s" % (first, then, zero), lambda view, first=first: tensor(first, "0", 4, 4, view) if first == "Float" else quantized_so(first, 4, zero, view),
                            lambda view, then=then, zero=zero: quantized_so(then, 4, zero, view), FINE if fine else NOT_PLAIN,
-                           key0=first, key1=zero)
+                           key0=first, key1=zero, key2="Float" if zero == "Float" else "Double")
 
 
 def formats_of_memory():

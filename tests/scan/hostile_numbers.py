@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that copy the numbers of tensors, or look at them: in a stream the bytes of storages come behind the pickle, so they take what was in memory."""
+
+import struct
+
+from assemble import NOT_DECIDED, call, files, legacy, proto, reduce_, sample, value, zip_of, Member
+
+NAME = files.glob
+FINE = {"plain"}
+EMPTY = NAME("collections", "OrderedDict") + b")R"
+COO = reduce_("torch.serialization", "_get_layout", "torch.sparse_coo")
+CSR = reduce_("torch.serialization", "_get_layout", "torch.sparse_csr")
+FORMATS = {"Long": "q", "Int": "i", "Short": "h", "Byte": "B", "Float": "f", "Double": "d"}
+
+
+class Storages:
+    """Storages of a file, and tensors of them."""
+
+    def __init__(self, view=b""):
+        self.all = []  # (class, numbers)
+        self.view = view  # of a stream None, as torch writes it
+
+    def storage(self, kind, numbers, location="cpu"):
+        self.all.append((kind, numbers))
+        return b"(" + value("storage") + NAME("torch", kind + "Storage") + value(str(len(self.all) - 1)) + value(location) + b"J" + struct.pack("<i", len(numbers)) + self.view + b"tQ"
+
+    def tensor(self, kind, numbers, shape=None, strides=None, location="cpu", version=2):
+        shape = (len(numbers),) if shape is None else shape
+        if strides is None:
+            strides = tuple([1] if len(shape) == 1 else [shape[1], 1])
+        more = (NAME("torch", "int64"),) if version == 3 else ()
+        arguments = (self.storage(kind, numbers, location), 0, shape, strides, False, EMPTY, *more)
+        return reduce_("torch._utils", "_rebuild_tensor_v%d" % version, *arguments)
+
+    def bytes_of(self, number):
+        kind, numbers = self.all[number]
+        return struct.pack("<%d%s" % (len(numbers), FORMATS[kind]), *numbers)
+
+    def stream(self, body):
+        numbers = range(len(self.all))
+        stored = b"".join(struct.pack("<q", len(self.all[n][1])) + self.bytes_of(n) for n in numbers)
+        return legacy(body=proto(2, body), keys=proto(2, value([str(n) for n in numbers])), stored=stored)
+
+    def archive(self, body):
+        members = [Member("archive/data.pkl", proto(2, body))] + [Member("archive/data/%d" % n, self.bytes_of(n)) for n in range(len(self.all))]
+        return zip_of(members + [Member("archive/version", b"3\n")])
+
+
+def both(name, make, why, wanted=NOT_DECIDED, in_stream=None):
+    """MAKE(storages) -> opcodes. Verdicts: of an archive; of a stream, if that is another."""
+    storages = Storages()
+    sample("numbers_%s.pt" % name, storages.archive(make(storages)), why, wanted)
+    storages = Storages(b"N")
+    sample("numbers_%s_stream.pt" % name, storages.stream(make(storages)), why, wanted if in_stream is None else in_stream)
+
+
+def from_type(function, arguments):
+    """The same call, made by another."""
+    return call(NAME("torch._tensor", "_rebuild_from_type_v2"), function, NAME("torch", "Tensor"), arguments, {})
+
+
+def generators():
+    state = list(struct.pack("<QiiQ", 1, 600, 1, 25) + bytes(5056 - 24))
+    for name, module in (("torch", "torch"), ("inner", "torch._C")):
+        for more in (None, 0):
+            both("generator_%s_%s" % (name, more), lambda s, module=module, more=more: NAME(module, "Generator") + value(("cpu",)) + b"R" + value((1, more, s.tensor("Byte", state))) + b"b",
+                 "a generator with its state, copied where it is set", FINE, NOT_DECIDED)
+    both("generator_dropped", lambda s: b"B" + struct.pack("<I", 5056) + bytes(state) + b"0" + NAME("torch", "Generator") + value(("cpu",)) + b"R" + value((1, None, s.tensor("Byte", state))) + b"b",
+         "the state of a generator out of bytes that were dropped", FINE, NOT_DECIDED)
+    both("generator_alone", lambda s: value([NAME("torch", "Generator") + value(("cpu",)) + b"R", s.tensor("Byte", state)]), "a generator without a state, and a tensor", FINE)
+
+
+def sparse():
+    rows, columns = [0, 1, 3], [0, 4, 2]
+    values = [1.0, 2.0, 3.0]
+
+    def coo(kind="Long", strides=(3, 1), location="cpu", version=2, function=None, wrap=None):
+        def make(s):
+            numbers = rows + columns if strides == (3, 1) else [n for pair in zip(rows, columns) for n in pair]
+            indices = s.tensor(kind, numbers, (2, 3), strides, location, version)
+            if wrap:
+                indices = reduce_("torch._utils", "_rebuild_parameter", indices, False, EMPTY)
+            arguments = (COO, (indices, s.tensor("Float", values), (4, 5)))
+            name = NAME("torch._utils", "_rebuild_sparse_tensor")
+            return from_type(name, arguments) if function else call(name, *arguments)
+
+        return make
+
+    both("coo_fine", coo(), "a sparse tensor as torch writes it", FINE)
+    both("coo_columns", coo(strides=(1, 2)), "indices that are not one behind the other, as nonzero() makes them", FINE)
+    both("coo_dtype", coo(version=3), "indices with a dtype of their own", FINE)
+    for kind in ("Int", "Short", "Byte", "Float", "Double"):
+        both("coo_%s" % kind, coo(kind), "indices of another dtype, which torch copies", NOT_DECIDED)
+        both("coo_%s_from_type" % kind, coo(kind, function=True), "the same, made by another call", NOT_DECIDED)
+    both("coo_parameter", coo(wrap=True), "indices that are a parameter", NOT_DECIDED)
+    both("coo_location", coo(location="cuda:0"), "indices on another device, from which torch copies them", FINE, NOT_DECIDED)
+
+    def csr(first="Long", second="Long", strides=(1,), value_strides=(1,), location="cpu", function="_rebuild_sparse_tensor"):
+        def make(s):
+            starts, places = [0, 1, 1, 2, 3], [0, 4, 2]
+            if strides != (1,):
+                places = [n for one in places for n in (one, 0)]
+            numbers = values if value_strides == (1,) else [n for one in values for n in (one, 0.0)]
+            parts = (s.tensor(first, starts), s.tensor(second, places, (3,), strides, location), s.tensor("Float", numbers, (3,), value_strides), (4, 5))
+            return reduce_("torch._utils", function, CSR, parts)
+
+        return make
+
+    for function in ("_rebuild_sparse_tensor", "_rebuild_sparse_csr_tensor"):
+        name = "csr" + function.replace("_rebuild_sparse", "").replace("_tensor", "")
+        both("%s_fine" % name, csr(function=function), "a sparse tensor as torch writes it", FINE)
+        both("%s_int" % name, csr("Int", "Int", function=function), "the same with indices of 32 bits", FINE)
+        both("%s_values" % name, csr(value_strides=(2,), function=function), "values that are not one behind the other", FINE)
+        for one, two in (("Int", "Long"), ("Long", "Int"), ("Short", "Short"), ("Float", "Float"), ("Double", "Double")):
+            both("%s_%s_%s" % (name, one, two), csr(one, two, function=function), "indices of other dtypes", NOT_DECIDED)
+        both("%s_strides" % name, csr(strides=(2,), function=function), "indices that are not one behind the other, which torch copies", NOT_DECIDED)
+        both("%s_location" % name, csr(location="cuda:0", function=function), "indices on another device", FINE, NOT_DECIDED)
+
+
+def copies():
+    """_rebuild_device_tensor_from_cpu_tensor: to(dtype, device)"""
+    def copy(kind, dtype, device="cpu", function=None):
+        def make(s):
+            arguments = (s.tensor(kind, [1, 2, 3, 4]), NAME("torch", dtype), device, False)
+            name = NAME("torch._utils", "_rebuild_device_tensor_from_cpu_tensor")
+            return from_type(name, arguments) if function else call(name, *arguments)
+
+        return make
+
+    for device in ("cpu", "meta", "xla", "cuda:1"):
+        both("copy_%s" % device.replace(":", ""), copy("Float", "float32", device), "a tensor of another device, as torch writes it", FINE, NOT_DECIDED)
+        for dtype in ("float64", "float16", "int32", "bfloat16", "bool"):
+            both("copy_%s_%s" % (device.replace(":", ""), dtype), copy("Float", dtype, device), "the same with another dtype", NOT_DECIDED)
+            both("copy_%s_%s_from_type" % (device.replace(":", ""), dtype), copy("Float", dtype, device, True), "the same, made by another call", NOT_DECIDED)
+    both("copy_of_parameter", lambda s: reduce_("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", reduce_("torch._utils", "_rebuild_parameter", s.tensor("Float", [1.0]), False, EMPTY),
+                                                NAME("torch", "float32"), "cpu", False), "of a parameter", NOT_DECIDED)
+
+
+def quantizers():
+    def quantized(scales, points, scheme="per_channel_affine", location="cpu", function=None):
+        """SCALES, POINTS: (class, strides), or opcodes"""
+        def make(s):
+            def numbers(one, some, of_location):
+                if not isinstance(one, tuple):
+                    return value(one)
+                some = some if one[1] == (1,) else [n for each in some for n in (each, 1)]
+                return s.tensor(one[0], some, (2,), one[1], of_location)
+
+            storage = s.storage("Byte", [1, 2, 3, 4]).replace(b"ByteStorage", b"QUInt8Storage")
+            quantizer = (NAME("torch", scheme), numbers(scales, [1, 2], location), numbers(points, [3, 4], "cpu"), *((0,) if scheme.startswith("per_channel") else ()))
+            arguments = (storage, 0, (2, 2), (2, 1), quantizer, False, EMPTY)
+            name = NAME("torch._utils", "_rebuild_qtensor")
+            return from_type(name, arguments) if function else call(name, *arguments)
+
+        return make
+
+    near, far = (1,), (2,)
+    floats = "per_channel_affine_float_qparams"
+    both("channels_fine", quantized(("Double", near), ("Long", near)), "scales and zero points as torch keeps them", FINE)
+    both("channels_fine_floats", quantized(("Float", near), ("Float", near), floats), "the same that are floats", FINE)
+    both("channels_fine_written", quantized(("Float", near), ("Float", near)), "the same, with the scheme that torch writes for them", FINE)
+    both("channels_lists", quantized([1, 2], [3, 4]), "the same in lists", FINE)
+    for name, one, two in (("float", ("Float", near), ("Long", near)), ("int", ("Double", near), ("Int", near)), ("both", ("Float", near), ("Int", near)), ("byte", ("Double", near), ("Byte", near)),
+                           ("double", ("Double", near), ("Double", near)), ("mixed", ("Double", near), ("Float", near)), ("strides", ("Double", far), ("Long", near)),
+                           ("point_strides", ("Double", near), ("Long", far)), ("list", [1, 2], ("Long", near)), ("points_list", ("Double", near), [1, 2])):
+        for scheme in ("per_channel_affine", floats):
+            both("channels_%s_%s" % (name, scheme), quantized(one, two, scheme), "scales or zero points that torch copies", NOT_DECIDED)
+        both("channels_%s_from_type" % name, quantized(one, two, function=True), "the same, made by another call", NOT_DECIDED)
+    both("channels_location", quantized(("Double", near), ("Long", near), location="cuda:0"), "scales on another device", FINE, NOT_DECIDED)
+    for name, one, two in (("scale", ("Double", near), 3), ("point", 1, ("Long", near)), ("both", ("Double", near), ("Long", near))):
+        both("whole_%s" % name, quantized(one, two, "per_tensor_affine"), "one scale, or zero point, out of a tensor", NOT_DECIDED)
+    both("whole_fine", quantized(1, 3, "per_tensor_affine"), "one scale and zero point", FINE)
+
+
+def nested():
+    def make(s):
+        sizes = [2, 2, 3, 2]
+        return reduce_("torch._utils", "_rebuild_nested_tensor", s.tensor("Float", [1.0] * 10), s.tensor("Long", sizes, (2, 2)), s.tensor("Long", [2, 1, 2, 1], (2, 2)), s.tensor("Long", [0, 4]))
+
+    both("nested", make, "a nested tensor", FINE, NOT_DECIDED)
+    both("nested_in_list", lambda s: value([{"a": make(s)}]), "a nested tensor", FINE, NOT_DECIDED)
+    both("nested_in_parameter", lambda s: reduce_("torch._utils", "_rebuild_parameter", make(s), False, EMPTY), "a nested tensor", FINE, NOT_DECIDED)
+    both("nested_dropped", lambda s: b"B" + struct.pack("<I", 32) + struct.pack("<4q", 2, 2, 3, 2) + b"0" + make(s), "a nested tensor, and its sizes in bytes that were dropped", FINE, NOT_DECIDED)
+
+
+def streams_in_streams():
+    """_load_from_bytes of a stream is done when it returns."""
+    storages = Storages(b"N")
+    inner = storages.stream(storages.storage("Byte", [1, 2, 3, 4]))
+    whole = Storages(b"N")
+    loaded = reduce_("torch.storage", "_load_from_bytes", b"B" + struct.pack("<I", len(inner)) + inner)
+    body = reduce_("torch._utils", "_rebuild_tensor_v2", loaded, 0, (4,), (1,), False, EMPTY)
+    sample("numbers_bytes.pkl", proto(3, body), "a storage in the bytes of a pickle", FINE)
+    sample("numbers_bytes_stream.pt", whole.stream(body), "the same in a stream, which nobody writes", NOT_DECIDED)
+    copy = reduce_("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", body, NAME("torch", "uint8"), "cpu", False)
+    sample("numbers_bytes_copy.pkl", proto(3, copy), "a copy of a tensor with the dtype that it has", FINE)
+    sample("numbers_bytes_copy_dtype.pkl", proto(3, reduce_("torch._utils", "_rebuild_device_tensor_from_cpu_tensor", body, NAME("torch", "int8"), "cpu", False)), "the same with another", NOT_DECIDED)
+    sample("numbers_bytes_copy_stream.pt", whole.stream(copy), "a copy of a tensor in a stream", NOT_DECIDED)
+
+
+generators()
+sparse()
+copies()
+quantizers()
+nested()
+streams_in_streams()
