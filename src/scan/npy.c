@@ -227,7 +227,7 @@ void ckpt_scan_npy(struct ckpt_scanner *s, struct ckpt_source *source)
 		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", size,
 			       "the array is cut off: %" PRIu64 " bytes, wanted %" PRIu64,
 			       size - start, h.nbytes);
-	else if (h.nbytes < size - start)
+	else if (h.nbytes < size - start && !s->in_fragment)
 		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "trailer", start + h.nbytes,
 			       "%" PRIu64 " bytes follow the array", size - start - h.nbytes);
 	if (ok && (h.ndim > MOST_DIMENSIONS || (h.count > FEW_ITEMS && h.count > h.nbytes)))

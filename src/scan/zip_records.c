@@ -239,6 +239,30 @@ static bool is_archive(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 		!memcmp(mark, "PK\5\6", 4));
 }
 
+static uint64_t most_unpacked(const struct ckpt_loose_entry *e)
+{
+	uint64_t most = MOST_UNPACKED + MOST_RATIO * (e->csize < MOST_WHOLE ? e->csize : MOST_WHOLE);
+
+	return !e->method || most > MOST_WHOLE ? MOST_WHOLE : most;
+}
+
+/* The bytes of a record as a file. PACKED: also if they are; *BYTES is to be freed behind it. NULL: there is none, or no memory. */
+static struct ckpt_source *part_of(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e, bool packed, uint8_t **bytes)
+{
+	uint64_t most = most_unpacked(e), len;
+	struct ckpt_source *part = NULL;
+	uint32_t crc32;
+
+	if (!e->method)
+		return ckpt_source_slice(zip->source, e->data_off, e->csize, &part, NULL) == 0 ? part : NULL;
+	if (!packed)
+		return NULL;
+	*bytes = ckpt_loose_zip_bytes(zip, e, most, &len, &crc32);
+	if (!*bytes || len > most)
+		ckpt_scan_find(zip->s, CKPT_SCAN_UNREADABLE, "unreadable", CKPT_NO_OFFSET, "begins as an array of numpy, and is more than is looked into");
+	return *bytes && ckpt_source_from_memory(*bytes, (size_t)(len < most ? len : most), &part, NULL) == 0 ? part : NULL;
+}
+
 /*
  * Numbers, for whoever loads the checkpoint. Who asks for the record by its name may take it for a
  * file.
@@ -247,8 +271,10 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 			 const uint8_t *head, uint64_t len)
 {
 	struct ckpt_scanner *s = zip->s;
-	bool weights = s->weights, in_fragment = s->in_fragment;
+	/* numpy.load() takes every member that begins so for an array, packed or not, and unpickles one of objects */
+	bool weights = s->weights, in_fragment = s->in_fragment, is_array = ckpt_scan_is_npy(head, (size_t)len);
 	struct ckpt_source *part;
+	uint8_t *bytes = NULL;
 
 	if (e->method && e->usize) {
 		uint64_t most = MOST_STORAGES + MOST_RATIO * ckpt_source_size(zip->source), before_it = zip->unpacked;
@@ -264,11 +290,15 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 		ckpt_scan_find(s, CKPT_SCAN_PLAIN, "note", CKPT_NO_OFFSET,
 			       "a compressed storage: torch.load(mmap=True) takes the compressed bytes for numbers");
 	}
-	if (!is_archive(zip, e, head, len) && !ckpt_scan_looks_like_pickle(head, (size_t)len) &&
+	if (!is_array && !is_archive(zip, e, head, len) && !ckpt_scan_looks_like_pickle(head, (size_t)len) &&
 	    (len == e->csize || !ckpt_scan_may_go_on(head, (size_t)len)))
 		return;
-	if (e->method || ckpt_source_slice(zip->source, e->data_off, e->csize, &part, NULL) < 0)
+	part = part_of(zip, e, is_array, &bytes);
+	if (!part) {
+		s->no_memory |= !e->method || bytes;
+		free(bytes);
 		return;
+	}
 	s->depth++;
 	s->weights = false;
 	s->in_fragment = true;
@@ -279,6 +309,7 @@ static void scan_storage(struct ckpt_loose_zip *zip, const struct ckpt_loose_ent
 	s->weights = weights;
 	s->depth--;
 	ckpt_source_unref(part);
+	free(bytes);
 }
 
 /* A program of torch.export, or what could be one. */
@@ -338,13 +369,6 @@ static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 		scan_other(zip, bytes, len);
 		break;
 	}
-}
-
-static uint64_t most_unpacked(const struct ckpt_loose_entry *e)
-{
-	uint64_t most = MOST_UNPACKED + MOST_RATIO * (e->csize < MOST_WHOLE ? e->csize : MOST_WHOLE);
-
-	return !e->method || most > MOST_WHOLE ? MOST_WHOLE : most;
 }
 
 void ckpt_loose_zip_record(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)

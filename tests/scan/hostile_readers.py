@@ -400,6 +400,35 @@ def packages_of_modules():
         sample("modules_%s.pt" % name, files.archive(package), "the list of modules of a torch.package", wanted)
 
 
+def arrays_in_storages():
+    """numpy.load takes every member that begins as an array for one, and unpickles it if it is one of objects: the bytes of tensors, too."""
+    shape = "'fortran_order': False, 'shape': (1,), }"
+    objects, numbers = "{'descr': '|O', " + shape, "{'descr': '<f8', " + shape
+    arrays = [("objects_%d" % version, npy(objects, BAD, version), RUN) for version in (1, 2, 3)]
+    arrays += [
+        ("version_9", b"\x93NUMPY\x09\0" + npy(objects, BAD)[8:], NOT_DECIDED),
+        ("odd_header", npy("{ 'descr':\t'|O', " + shape, BAD), RUN),
+        ("structure", npy("{'descr': [('a', '|O')], " + shape, BAD), RUN),
+        ("objects_and_more", npy(objects, BAD) + bytes(100), RUN),
+        ("objects_cut", npy(objects, BAD)[:-1], RUN),
+        ("cut", npy(objects, BAD)[:20], NOT_DECIDED),
+        ("harmless_objects", npy(objects, proto(2, value([1, 2, 3]))), {"plain"}),
+        ("numbers", npy(numbers, bytes(8)), {"plain"}),
+        ("numbers_and_more", npy(numbers, bytes(8)) + bytes(100), {"plain"}),
+        ("no_array", b"\x93NUMPX" + npy(objects, BAD)[6:], {"plain"}),
+    ]
+    for name, array, wanted in arrays:
+        body = proto(2, value({"w": files.tensor(kind="ByteStorage", numel=len(array), shape=(len(array),))}))
+        for way, method in (("stored", 0), ("packed", 8)):
+            members = [Member("a/data.pkl", body), Member("a/data/0", array, method), Member("a/version", b"3\n")]
+            sample("array_in_storage_%s_%s.pt" % (name, way), zip_of(members), "the bytes of a tensor begin as an array of numpy", wanted)
+        package = [(".data/0.storage", array), ("m/0.pkl", body), (".data/extern_modules", b"_codecs\n"), (".data/python_version", b"3.9.2"), (".data/version", b"6\n")]
+        sample("array_in_storage_%s_package.pt" % name, files.archive(package), "the same in a torch.package", wanted)
+    second = proto(2, value([files.tensor(), files.tensor(key="1", kind="ByteStorage", numel=len(arrays[0][1]), shape=(len(arrays[0][1]),))]))
+    sample("array_in_storage_second.pt", files.archive([("data.pkl", second), ("data/0", files.FOUR_FLOATS), ("data/1", arrays[0][1]), ("version", b"3\n")]), "the second storage", RUN)
+
+
+arrays_in_storages()
 first_names()
 devices_of_a_storage()
 arrays_of_one_name()
