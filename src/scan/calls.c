@@ -384,6 +384,28 @@ static void check_from_type(struct checked_call *c)
 	ckpt_scan_tensor_attributes(c->w, arg(c->args, 3));
 }
 
+/*
+ * A class whose arguments are for __init__(), which NEWOBJ does not call: what it makes is empty, or
+ * not whole. Picklers of these do not write so.
+ */
+static bool is_made_by_init(const struct ckpt_scan_rule *rule)
+{
+	static const char *const builtins[] = { "list", "dict", "set", "bytearray", "UnicodeDecodeError", "UnicodeEncodeError", "UnicodeTranslateError", "SyntaxError", "IndentationError", "TabError", "", NULL };
+
+	return !strcmp(rule->module, "collections") || !strcmp(rule->module, "pathlib") || (!strcmp(rule->module, "builtins") && ckpt_is_one_of(rule->name, builtins));
+}
+
+/* What was looked into, and is copied, stays as it is. */
+static void freeze_arguments(struct checked_call *c)
+{
+	for (uint32_t i = 0; i < c->args->u.seq.count; i++) {
+		uint64_t wanted = ckpt_scan_wanted(c->rule, i);
+
+		if ((wanted & CKPT_TYPE_DATA) != CKPT_TYPE_DATA)
+			ckpt_scan_freeze(arg(c->args, i), wanted & CKPT_TYPE_PAIRS);
+	}
+}
+
 static void say_misfit(struct checked_call *c)
 {
 	if (c->rule->call == CKPT_CALL_NEVER || !strncmp(c->rule->module, "numpy.random", 12))
@@ -412,6 +434,16 @@ static void check_data(struct checked_call *c)
 	if (rule->call != CKPT_CALL_NEW && rule->call != CKPT_CALL_PARTIAL &&
 	    rule->call != CKPT_CALL_GETATTR && rule->call != CKPT_CALL_GETITEM && !are_fitting(c)) {
 		say_misfit(c);
+		return;
+	}
+	if (rule->call != CKPT_CALL_NEW && rule->call != CKPT_CALL_PARTIAL && rule->call != CKPT_CALL_GETATTR && rule->call != CKPT_CALL_GETITEM)
+		freeze_arguments(c);
+	if (c->kind != CKPT_CALL_REDUCE && is_made_by_init(rule) && (count || !strcmp(rule->module, "pathlib"))) {
+		say_not_understood(c, "as an instance of it that __init__() has not seen: it is empty, or not whole");
+		return;
+	}
+	if (!strcmp(rule->name, "deque") && !ckpt_scan_has_room(c->args, 0)) {
+		say_not_understood(c, "a deque with more items than it keeps");
 		return;
 	}
 	why = ckpt_scan_misread(c->w, rule, c->args);

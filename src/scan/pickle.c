@@ -242,13 +242,13 @@ static void check_opcode(struct ckpt_scan_walk *w, const struct ckpt_value *glob
 		break;
 	case CKPT_OP_APPEND:
 		if (b)
-			ckpt_scan_added(w, b, false);
+			ckpt_scan_added(w, b, false, 1);
 		if (b && b->kind == CKPT_CALL)
 			ckpt_scan_put_into(w, &a, 1);
 		break;
 	case CKPT_OP_SETITEM:
 		if (c)
-			ckpt_scan_added(w, c, true);
+			ckpt_scan_added(w, c, true, 1);
 		if (c && c->kind == CKPT_CALL)
 			ckpt_scan_put_into(w, &a, 1);
 		break;
@@ -257,7 +257,7 @@ static void check_opcode(struct ckpt_scan_walk *w, const struct ckpt_value *glob
 	case CKPT_OP_SETITEMS:
 		if (!below_mark(w))
 			break;
-		ckpt_scan_added(w, below_mark(w), w->m.op.code == CKPT_OP_SETITEMS);
+		ckpt_scan_added(w, below_mark(w), w->m.op.code == CKPT_OP_SETITEMS, available(w));
 		if (below_mark(w)->kind == CKPT_CALL)
 			ckpt_scan_put_into(w, w->m.stack + ckpt_machine_floor(&w->m), available(w));
 		break;

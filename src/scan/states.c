@@ -459,6 +459,8 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 		for (uint32_t i = 0; state->kind == CKPT_TUPLE && i < state->u.seq.count; i++)
 			if (is_dict(state->u.seq.items[i]))
 				ckpt_scan_mark(state->u.seq.items[i], CKPT_SCAN_USED);
+	if (rule->kind == CKPT_SCAN_DATA)
+		ckpt_scan_freeze(state, false);
 	/* which could have changed what is called now */
 	if (object->u.call->state || object->u.call->setter)
 		not_understood(w, "sets the state of an object a second time");
@@ -472,11 +474,37 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 
 /* ---- items ---- */
 
-void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, bool pairs)
+static bool is_container(const struct ckpt_value *v)
+{
+	return (v->kind == CKPT_LIST || v->kind == CKPT_SET || v->kind == CKPT_DICT) && v->id;
+}
+
+void ckpt_scan_freeze(const struct ckpt_value *v, bool pairs)
+{
+	if (is_container(v))
+		ckpt_scan_mark(v, CKPT_SCAN_USED);
+	if (v->kind == CKPT_TUPLE || (pairs && v->kind == CKPT_LIST))
+		for (uint32_t i = 0; i < v->u.seq.count; i++)
+			if (is_container(v->u.seq.items[i]))
+				ckpt_scan_mark(v->u.seq.items[i], CKPT_SCAN_USED);
+}
+
+bool ckpt_scan_has_room(const struct ckpt_value *args, uint64_t count)
+{
+	const struct ckpt_value *most = args->kind == CKPT_TUPLE && args->u.seq.count > 1 ? args->u.seq.items[1] : &ckpt_value_none;
+
+	if (most->kind != CKPT_INT)
+		return true;
+	if (args->u.seq.items[0]->kind == CKPT_LIST || args->u.seq.items[0]->kind == CKPT_TUPLE)
+		count += args->u.seq.items[0]->u.seq.count;
+	return most->u.integer >= 0 && count <= (uint64_t)most->u.integer;
+}
+
+void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, bool pairs, size_t count)
 {
 	const struct ckpt_scan_rule *rule = rule_of(w, object);
 
-	if ((object->kind == CKPT_DICT || object->kind == CKPT_CALL) && object->flags & CKPT_SCAN_USED)
+	if ((is_container(object) || object->kind == CKPT_CALL) && object->flags & CKPT_SCAN_USED)
 		not_understood(w, "adds to what something was made with");
 	if (object->kind == CKPT_GLOBAL || (object->kind == CKPT_CALL && !rule)) {
 		ckpt_scan_find(w->s,
@@ -490,6 +518,8 @@ void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, 
 		return;
 	if (object->u.call->state || object->u.call->setter)
 		not_understood(w, "adds to an object whose state was set, which could have changed how");
+	if (is_called_as(object, "collections", "deque") && !ckpt_scan_has_room(object->u.call->args, object->u.call->items.count + (uint64_t)count))
+		not_understood(w, "appends to a deque that is full: it drops what it had");
 	if (rule->kind == CKPT_SCAN_DATA &&
 	    rule->then != (pairs ? CKPT_THEN_PAIRS : CKPT_THEN_ITEMS))
 		not_understood(w, pairs ? "sets items of what is no dict"

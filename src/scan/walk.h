@@ -46,7 +46,7 @@ struct ckpt_scan_walk {
 enum ckpt_scan_value_flags {
 	/* bytes: a file of torch, of which a load gives a storage */
 	CKPT_SCAN_HOLDS_STORAGE = 1 << 5,
-	/* a dtype, tensor or dict that something is made with: it is not to change any more */
+	/* a dtype, tensor or container that something is made with: it is not to change any more */
 	CKPT_SCAN_USED = 1 << 6,
 };
 static inline void ckpt_scan_mark(const struct ckpt_value *v, enum ckpt_scan_value_flags flag)
@@ -158,10 +158,19 @@ void ckpt_scan_named(struct ckpt_scan_walk *w, const struct ckpt_global *g);
 void ckpt_scan_called(struct ckpt_scan_walk *w, uint8_t kind, const struct ckpt_value *func,
 		      const struct ckpt_value *args, const struct ckpt_value *kwargs);
 
-/* OBJECT gets STATE by BUILD; items, or pairs, are added to it. */
+/* OBJECT gets STATE by BUILD; COUNT items, or pairs, are added to it. */
 void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 		     const struct ckpt_value *state);
-void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, bool pairs);
+void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, bool pairs, size_t count);
+
+/*
+ * V, and what is in it if it is a tuple, is copied by a call or BUILD: what is put into it behind
+ * that is not in the copy. PAIRS: so are the pairs in it.
+ */
+void ckpt_scan_freeze(const struct ckpt_value *v, bool pairs);
+
+/* Has the deque that ARGS make room for so many items? */
+bool ckpt_scan_has_room(const struct ckpt_value *args, uint64_t count);
 void ckpt_scan_persistent(struct ckpt_scan_walk *w, const struct ckpt_value *pid);
 
 /*

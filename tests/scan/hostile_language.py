@@ -7,7 +7,7 @@ the language that they are not in.
 
 import struct
 
-from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SYSTEM, Member, at_line, blob, call, files, legacy, proto, reduce_, sample, torch_zip, value, zip_of
+from assemble import BAD, DIFFER, MAGIC, NOT_DECIDED, RUN, SAMPLES, SYSTEM, Member, at_line, blob, call, files, legacy, proto, reduce_, sample, torch_zip, value, zip_of
 
 NOT_PLAIN = RUN | DIFFER | NOT_DECIDED
 NAME = files.glob
@@ -443,6 +443,60 @@ def ranges():
         both("range_%s_state" % name, reduce_("builtins", name, *arguments, 0, 1, "x") + value({"start": -(1 << 30)}) + b"b", "the same by BUILD")
 
 
+def made_by_new():
+    """What __init__() does with its arguments, NEWOBJ does not: a load gives an empty one, and ls would show what is in the arguments."""
+    weights = {"w": files.tensor()}
+    for name, module, arguments in (
+        ("list", "builtins", ([files.tensor()],)), ("dict", "builtins", (weights,)), ("set", "builtins", ([1, 2],)), ("bytearray", "builtins", (blob(b"abc"),)), ("OrderedDict", "collections", (weights,)),
+        ("OrderedDict", "collections", ([("w", files.tensor())],)), ("defaultdict", "collections", (NAME("builtins", "list"), weights)), ("defaultdict", "collections", (None,)), ("Counter", "collections", ({"a": 1},)),
+        ("deque", "collections", ([files.tensor()],)), ("deque", "collections", ([files.tensor()], 4)), ("PosixPath", "pathlib", ("a",)), ("PurePosixPath", "pathlib", ("a", "b")), ("ValueError", "builtins", ("a",)),
+        ("OSError", "builtins", (1, "a")), ("UnicodeDecodeError", "builtins", ("utf-8", blob(b"abc"), 1, 2, "why")), ("SyntaxError", "builtins", ("a", ("b", 1, 1, "c"))),
+    ):
+        number = "%s_%d_%d" % (name, len(arguments), len(SAMPLES))
+        many, one = value(arguments), NAME(module, name)
+        for way, body in (("newobj", one + many + b"\x81"), ("newobj_ex", one + many + b"}\x92"), ("function", NAME("copyreg", "__newobj__") + b"(" + one + b"".join(map(value, arguments)) + b"tR"),
+                          ("list", value([one + many + b"\x81"]))):
+            both("new_%s_%s" % (number, way), body, "an instance that __init__() has not seen")
+        sample("fine_new_%s.pt" % number, torch_zip(proto(2, value([TENSOR, one + many + b"R"]))), "the same, called", {"plain"})
+    for name, module in (("list", "builtins"), ("dict", "builtins"), ("set", "builtins"), ("OrderedDict", "collections"), ("deque", "collections"), ("defaultdict", "collections")):
+        sample("fine_new_%s.pkl" % name, proto(2, NAME(module, name) + b")\x81"), "an empty one", {"plain"})
+    both("new_path", NAME("pathlib", "PosixPath") + b")\x81", "a path without parts")
+
+
+def full_deques():
+    """A deque keeps as many as it may, and drops what it had."""
+    deque = NAME("collections", "deque")
+    for most, held, added, fine in ((0, 1, 0, False), (1, 2, 0, False), (-1, 0, 0, False), (2, 2, 1, False), (2, 1, 2, False), (0, 0, 1, False), (3, 2, 1, True), (5, 0, 5, True), (0, 0, 0, True), (2, 2, 0, True)):
+        for way in ("append", "appends", "twice"):
+            items = [value(n) for n in range(added)]
+            joined = b"".join(one + b"a" for one in items) if way == "append" else b"(" + b"".join(items) + b"e" if way == "appends" else b"(" + b"".join(items[:1]) + b"e(" + b"".join(items[1:]) + b"e"
+            body = deque + value((list(range(held)), most)) + b"R" + joined
+            name = "deque_%d_%d_%d_%s" % (most, held, added, way)
+            if fine:
+                sample("fine_%s.pkl" % name, proto(2, body), "a deque with room", {"plain"})
+            else:
+                both(name, body, "a deque with more items than it keeps")
+    tensors = deque + value(([], 1)) + b"R(" + files.tensor() * 3 + b"e"
+    both("deque_of_tensors", tensors, "two of three tensors are dropped")
+
+
+def copied_before():
+    """What a call copies, and what is put into that behind the call."""
+    tensor, weights = files.tensor(), value("w") + files.tensor()
+    for name, module, holder, add in (("list", "builtins", b"]", tensor + b"a"), ("tuple", "builtins", b"]", tensor + b"a"), ("set", "builtins", b"]", tensor + b"a"), ("frozenset", "builtins", b"](", tensor + b"e"),
+                                      ("dict", "builtins", b"}", weights + b"s"), ("OrderedDict", "collections", b"}(", weights + b"u"), ("OrderedDict", "collections", b"]", b"(" + weights + b"ta"), ("Counter", "collections", b"}", weights + b"s"),
+                                      ("deque", "collections", b"]", tensor + b"a"), ("Size", "torch", b"](K\x02e", b"K\x03a"), ("bytes", "builtins", b"]", b"K\x03a"), ("bytearray", "builtins", b"]", b"K\x03a")):
+        start = holder[:-1] if holder.endswith(b"(") else holder
+        mark = b"(" if holder.endswith(b"(") else b""
+        both("copied_%s_%d" % (name, len(SAMPLES)), start + b"q\x310" + NAME(module, name) + b"h\x31\x85Rq\x320h\x31" + mark + add + b"0h\x32", "what is put in behind the call is in no copy")
+    both("copied_set_literal", b"\x8f(K\x01\x90q\x310" + NAME("builtins", "list") + b"h\x31\x85Rq\x320h\x31(K\x02\x900h\x32", "a set that grows behind the call", protocol=4)
+    both("copied_pair", b"](](" + weights + b"eq\x31eq\x330" + NAME("collections", "OrderedDict") + b"h\x33\x85R0h\x31K\x01a", "a pair that grows behind the call")
+    shape = NAME("torch._utils", "_rebuild_tensor_v2") + b"(" + files.storage("0", "FloatStorage", 4) + b"K\x00](K\x04eq\x31](K\x01eq\x32\x89" + EMPTY + b"tR"
+    both("copied_shape", value([shape, b"h\x31K\x01a", b"h\x32K\x01a"]), "the shape of a tensor grows behind the call")
+    both("copied_state", NAME("torch", "Tensor") + b")R(" + files.storage("0", "FloatStorage", 4) + b"K\x00](K\x04eq\x31](K\x01eq\x32tb0h\x31K\x01a0h\x32K\x01a", "the same in a state")
+    sample("fine_copied.pkl", proto(2, b"](" + NAME("builtins", "list") + b"](K\x01eq\x31\x85Rh\x31e"), "a list that is in another, and a copy of it", {"plain"})
+
+
 def harmless():
     """What was called dangerous, and is not."""
     fine = {"plain", "needs-objects"}
@@ -468,4 +522,7 @@ ranges()
 places()
 numbers()
 depths()
+made_by_new()
+full_deques()
+copied_before()
 harmless()
