@@ -95,6 +95,12 @@ static const struct ckpt_format *format_of(const struct ckpt_model *model,
 	return NULL;
 }
 
+static bool makes_folder(const struct ckpt_format *format)
+{
+	return format->code == CKPT_FORMAT_DCP || format->code == CKPT_FORMAT_HUGGING_FACE ||
+	       format->code == CKPT_FORMAT_NPY_FOLDER;
+}
+
 int ckpt_save(const struct ckpt_model *model, const char *path,
 	      const struct ckpt_save_options *options, struct ckpt_save_report *report,
 	      struct ckpt_error *err)
@@ -106,7 +112,7 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 	int rc = ckpt_sized_take(&o, sizeof(o), options, err);
 
 	if (rc == 0)
-		rc = ckpt_flags_check(o.flags, CKPT_SAVE_FLAGS, err);
+		rc = ckpt_flags_check(o.flags, CKPT_SAVE_FLAGS | CKPT_SAVE_TO_FD, err);
 	if (rc == 0)
 		rc = ckpt_sized_check(report, sizeof(r), err);
 	if (rc < 0)
@@ -118,6 +124,11 @@ int ckpt_save(const struct ckpt_model *model, const char *path,
 		rc = ckpt_model_whole(&model, err);
 	if (rc < 0)
 		return rc;
+	if (o.flags & CKPT_SAVE_TO_FD && (o.ranks || o.shard_size || makes_folder(format)))
+		return ckpt_error_at(err,
+				     ckpt_fail(err, CKPT_E_OUTPUT,
+					       "a directory of files cannot go to a pipe"),
+				     path, NULL, CKPT_NO_OFFSET);
 	by_rank = o.ranks && o.format && format == &ckpt_format_safetensors;
 	if (model->doc->format->check_save)
 		rc = model->doc->format->check_save(model, err);

@@ -66,6 +66,19 @@ CKPT_API int ckpt_open_with(const char *path, unsigned flags, struct ckpt_model 
 CKPT_API int ckpt_open_memory(const void *bytes, size_t len, struct ckpt_model **out,
 			      struct ckpt_error *err);
 
+/*
+ * Copy what comes out of FD (a pipe, a socket), to its end, to an unnamed file in FOLDER, and set
+ * *OUT to that file. A checkpoint is read at many places, and a pipe is not: ckpt_open() takes
+ * "/proc/self/fd/N" for FD N, and "/dev/stdin" once *OUT has taken the place of standard input. The
+ * space is free when *OUT is closed. Nobody else finds the file; its mode is 0666, so that output
+ * made of it is as public as the umask lets it be.
+ *
+ * Returns 0; CKPT_E_LIMIT if there are more than LIMIT bytes; CKPT_E_IO; CKPT_E_NOMEM; then *OUT is
+ * -1.
+ */
+CKPT_API int ckpt_spool(int fd, const char *folder, uint64_t limit, int *out,
+			struct ckpt_error *err);
+
 /* NULL is allowed. */
 CKPT_API void ckpt_close(struct ckpt_model *model);
 

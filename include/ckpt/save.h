@@ -53,6 +53,7 @@ enum ckpt_save_flags {
 	 * the storages that are cast are read.
 	 */
 	CKPT_SAVE_CHECK_CASTS = 1 << 7,
+	CKPT_SAVE_TO_FD = 1 << 8, /* ckpt_save(): write to the descriptor `out_fd` */
 };
 
 /* What to do with tensors that have bytes in common, in a format that cannot express that. */
@@ -158,6 +159,18 @@ struct ckpt_save_options {
 	 */
 	void (*unfit)(void *ctx, const char *name, const char *why);
 	void *unfit_ctx;
+	/*
+	 * With CKPT_SAVE_TO_FD: write the file to this descriptor, in order and from its offset on:
+	 * a pipe, a socket, standard output. PATH is only its name in messages, and a torch.save file
+	 * is called "archive" inside, as torch.save() to a buffer has it. The file is made in an
+	 * unnamed one in SPOOL_FOLDER (NULL: /tmp), which needs the space, and is copied when it is
+	 * complete: on any failure before that, the descriptor gets nothing. What is a directory of files is
+	 * CKPT_E_OUTPUT. The descriptor stays open. Ignore SIGPIPE, or a reader that goes away ends
+	 * the process.
+	 */
+	int out_fd;
+	uint32_t reserved; /* 0 */
+	const char *spool_folder;
 };
 #define CKPT_SAVE_OPTIONS_INIT \
 	{ \

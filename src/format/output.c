@@ -4,6 +4,9 @@
 #include "io/sink.h"
 #include "model/casts.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static unsigned sink_flags(const struct ckpt_save_options *o)
@@ -22,10 +25,41 @@ static int check_not_input(const struct ckpt_model *model, const char *path, str
 			     path, NULL, CKPT_NO_OFFSET);
 }
 
+/* Not where a file is written anew in place of the input. */
+static bool goes_to_fd(const struct ckpt_output *o)
+{
+	return o->options->flags & CKPT_SAVE_TO_FD && !o->replaced;
+}
+
+static const char *spool_folder(const struct ckpt_save_options *o)
+{
+	return o->spool_folder ? o->spool_folder : "/tmp";
+}
+
+static int check_fd(const struct ckpt_model *model, int fd, const char *name, struct ckpt_error *err)
+{
+	int mode = fcntl(fd, F_GETFL), rc = 0;
+	char self[64];
+
+	if (mode >= 0 && (mode & O_ACCMODE) == O_RDONLY) {
+		errno = EBADF;
+		mode = -1;
+	}
+	if (mode < 0)
+		rc = ckpt_fail_errno(err, "cannot be written to");
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	if (rc == 0 && ckpt_model_has_file(model, self))
+		rc = ckpt_fail(err, CKPT_E_OUTPUT, "the output is the input itself");
+	return ckpt_error_at(err, rc, name, NULL, CKPT_NO_OFFSET);
+}
+
 int ckpt_output_check(const struct ckpt_output *o, const char *path, struct ckpt_error *err)
 {
-	int rc = o->replaced ? 0 : check_not_input(o->model, path, err);
+	int rc;
 
+	if (goes_to_fd(o))
+		return check_fd(o->model, o->options->out_fd, path, err);
+	rc = o->replaced ? 0 : check_not_input(o->model, path, err);
 	return rc < 0 ? rc : ckpt_sink_check(path, sink_flags(o->options), err);
 }
 
@@ -66,8 +100,12 @@ int ckpt_output_write(const struct ckpt_output *o, const char *path, struct ckpt
 
 	if (on_disk < in_file && on_disk < o->size) /* holes stay holes */
 		need = on_disk;
-	rc = ckpt_sink_open(path, o->size, need, sink_flags(o->options), ckpt_model_mode(o->model),
-			    &sink, err);
+	if (goes_to_fd(o))
+		rc = ckpt_sink_open_fd(o->options->out_fd, path, spool_folder(o->options), o->size,
+				       need, o->options->cancel, &sink, err);
+	else
+		rc = ckpt_sink_open(path, o->size, need, sink_flags(o->options),
+				    ckpt_model_mode(o->model), &sink, err);
 	if (rc < 0)
 		return rc;
 	rc = write_to(o, path, sink, err);

@@ -189,7 +189,7 @@ static int choose_profile(struct writer *w, struct ckpt_error *err)
 static int choose_archive_name(struct writer *w, const char *path, struct ckpt_error *err)
 {
 	/* a file that was saved to a buffer is called "archive", and an edit keeps that */
-	if (!w->canonical && !strcmp(w->tz->archive_name, "archive")) {
+	if ((!w->canonical && !strcmp(w->tz->archive_name, "archive")) || w->o->flags & CKPT_SAVE_TO_FD) {
 		strcpy(w->archive_name, "archive");
 		return 0;
 	}
@@ -361,7 +361,9 @@ int ckpt_torch_zip_save(const struct ckpt_model *model, const char *path,
 	if (model->doc->inner_path && options->reflink == CKPT_REFLINK_ALWAYS)
 		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
 				 "what is inside of an archive shares no blocks");
-	wanted = wanted && !model->doc->inner_path;
+	if (options->flags & CKPT_SAVE_TO_FD && options->reflink == CKPT_REFLINK_ALWAYS)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED, "a pipe shares no blocks");
+	wanted = wanted && !model->doc->inner_path && !(options->flags & CKPT_SAVE_TO_FD);
 	if (wanted)
 		rc = ckpt_output_check(&output, path, err);
 	if (wanted && rc == 0)

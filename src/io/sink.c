@@ -18,6 +18,7 @@
 #include "base/paths.h"
 #include "io/fault.h"
 #include "io/space.h"
+#include "io/spool.h"
 #include "io/temp.h"
 
 #include <errno.h>
@@ -44,6 +45,8 @@ struct ckpt_sink {
 	mode_t new_mode, mode;	 /* of a new file; of the one that is replaced */
 	uid_t owner;
 	gid_t group;
+	int to; /* the bytes go there at the end, and the file gets no name; -1: it gets one */
+	const volatile int *cancel; /* of TO; may be NULL */
 	_Atomic uint64_t started;   /* write-back was asked for up to here */
 	_Atomic uint64_t least_size; /* see ckpt_sink_reach() */
 };
@@ -185,7 +188,7 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 	*out = NULL;
 	if (!sink)
 		return ckpt_fail_nomem(err);
-	sink->fd = -1;
+	sink->fd = sink->to = -1;
 	sink->flags = flags;
 	sink->new_mode = mode & 0777;
 	sink->kernel_copy = true;
@@ -213,6 +216,38 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 	else
 		*out = sink;
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+}
+
+int ckpt_sink_open_fd(int fd, const char *name, const char *folder, uint64_t size, uint64_t need,
+		      const volatile int *cancel, struct ckpt_sink **out, struct ckpt_error *err)
+{
+	struct ckpt_sink *sink = calloc(1, sizeof(*sink));
+	struct statvfs fs;
+	int rc = 0;
+
+	*out = NULL;
+	if (!sink)
+		return ckpt_fail_nomem(err);
+	sink->fd = -1;
+	sink->flags = CKPT_SINK_NO_SYNC; /* nothing of it is there after a crash */
+	sink->kernel_copy = true;
+	sink->to = fd;
+	sink->cancel = cancel;
+	sink->path = strdup(name);
+	sink->dir = strdup(folder);
+	rc = sink->path && sink->dir ? 0 : ckpt_fail_nomem(err);
+	if (rc == 0)
+		sink->fd = rc = ckpt_spool_create(sink->dir, err);
+	if (rc >= 0)
+		rc = fstatvfs(sink->fd, &fs) == 0 ? ckpt_space_check(&fs, need, sink->dir, err) : 0;
+	ckpt_sink_reach(sink, size);
+	if (rc == 0 && size)
+		rc = set_size(sink, size, err);
+	if (rc < 0)
+		ckpt_sink_discard(sink);
+	else
+		*out = sink;
+	return ckpt_error_at(err, rc, name, NULL, CKPT_NO_OFFSET);
 }
 
 /*
@@ -370,6 +405,17 @@ static int give_name(struct ckpt_sink *sink, struct ckpt_error *err)
 	return 0;
 }
 
+static int send(struct ckpt_sink *sink, struct ckpt_error *err)
+{
+	struct stat st;
+	int rc = extend_to_least_size(sink, err);
+
+	if (rc == 0 && fstat(sink->fd, &st) < 0)
+		rc = ckpt_fail_errno(err, "cannot look at the output");
+	return rc < 0 ? rc
+		      : ckpt_spool_send(sink->fd, (uint64_t)st.st_size, sink->to, sink->cancel, err);
+}
+
 void ckpt_sink_start_sync(struct ckpt_sink *sink)
 {
 	if (!(sink->flags & CKPT_SINK_NO_SYNC))
@@ -397,7 +443,7 @@ int ckpt_sink_sync(struct ckpt_sink *sink, struct ckpt_error *err)
 
 int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err)
 {
-	int rc = give_name(sink, err);
+	int rc = sink->to < 0 ? give_name(sink, err) : send(sink, err);
 
 	if (rc == 0 && !(sink->flags & CKPT_SINK_NO_SYNC))
 		rc = sync_dir(sink, err);

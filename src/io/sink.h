@@ -31,6 +31,15 @@ int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err);
 int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flags, unsigned mode,
 		   struct ckpt_sink **out, struct ckpt_error *err);
 
+/*
+ * The same for bytes that go to FD in order: a pipe, a socket, standard output. They are written to
+ * an unnamed file in FOLDER, as writers neither go in order nor know before
+ * the end that all is well, and ckpt_sink_commit() copies that: FD gets all bytes, or, until then,
+ * none. NAME: what FD is called in messages. CANCEL may be NULL; it counts while bytes are sent.
+ */
+int ckpt_sink_open_fd(int fd, const char *name, const char *folder, uint64_t size, uint64_t need,
+		      const volatile int *cancel, struct ckpt_sink **out, struct ckpt_error *err);
+
 /* Several threads may write at once, to different places. */
 int ckpt_sink_write(struct ckpt_sink *sink, uint64_t off, const void *bytes, size_t len,
 		    struct ckpt_error *err);
@@ -67,7 +76,7 @@ void ckpt_sink_start_sync(struct ckpt_sink *sink);
 /* Give the file its name without any sync: for files of a folder that is synced as a whole. */
 int ckpt_sink_name(struct ckpt_sink *sink, struct ckpt_error *err);
 
-/* Give the file its name and sync the folder. Closes the sink in any case. */
+/* Give the file its name and sync the folder, or send it. Closes the sink in any case. */
 int ckpt_sink_commit(struct ckpt_sink *sink, struct ckpt_error *err);
 
 /* Close the sink; nothing remains of the file unless it has its name. NULL is allowed. */
