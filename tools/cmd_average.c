@@ -29,6 +29,7 @@ static const struct opt opts[] = {
 	IGNORE_DAMAGE_OPT,
 	OPT_FLAG("no-sync", 0, &s.no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("dry-run", 'n', &s.dry_run, "say what would be done, write nothing"),
+	SPOOL_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	OPT_END
 };
@@ -189,7 +190,7 @@ static int run_average(int argc, char **argv)
 		no_memory();
 	code = read_options(&o, weights, count);
 	if (code == EXIT_FINE)
-		code = refuse_names(argv[first], argv[argc - 1]);
+		code = refuse_names(argv[first], "OUT");
 	while (code == EXIT_FINE && opened < count &&
 	       open_model(argv[first + (int)opened], &models[opened], &code))
 		opened++;

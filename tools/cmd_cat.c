@@ -33,6 +33,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("quiet", 'q', &quiet,
 		 "print only the numbers, not the line that says what they are"),
+	SPOOL_OPT,
 	OPT_END
 };
 

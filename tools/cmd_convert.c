@@ -52,6 +52,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
+	SPOOL_OPT,
 	OPT_END
 };
 
@@ -83,7 +84,10 @@ const struct command cmd_convert = {
 		"tensors and arrays, under the names that 'ckpt ls' prints. --to npy makes a\n"
 		"folder of files NAME.npy. In their names, %XX stands for a byte that they cannot\n"
 		"have ('/' is %2F). convert lists what numpy cannot hold, and fails unless\n"
-		"--drop-others leaves it out.\n",
+		"--drop-others leaves it out.\n"
+		"IN and OUT may be pipes, or '-' for standard input and output. All of IN is kept\n"
+		"in an unnamed file in TMPDIR first (--spool-limit), and OUT too, until it is\n"
+		"complete: then it is sent, and if convert fails before that, nothing is.\n",
 	.examples = "  ckpt convert repacked.pt sound.pt\n"
 		    "  ckpt convert --state-dict whole-model.pt weights.pt\n"
 		    "  ckpt convert trainer.ckpt model.safetensors --strip-module --cast bf16\n"
@@ -91,7 +95,8 @@ const struct command cmd_convert = {
 		    "  ckpt convert trainer.ckpt model/ --shard-size 5GB --cast bf16\n"
 		    "  ckpt convert --profile 1.13 new.pt for-old-torch.pt\n"
 		    "  ckpt convert --from-byteorder big from-s390x.pt sound.pt\n"
-		    "  ckpt convert --drop-others trainer.ckpt arrays.npz\n",
+		    "  ckpt convert --drop-others trainer.ckpt arrays.npz\n"
+		    "  ckpt convert a.pt - --cast bf16 | ssh host 'cat >a.pt'\n",
 	.opts = opts,
 	.least = 2,
 	.most = 2,
@@ -336,7 +341,7 @@ static int run_convert(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	code = refuse_names(argv[first], argv[first + 1]);
+	code = refuse_names(argv[first], "OUT");
 	if (code == EXIT_FINE)
 		code = choose_format(argv[first], argv[first + 1]);
 	if (code != EXIT_FINE)

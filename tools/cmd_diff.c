@@ -57,6 +57,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing: the exit status tells"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "also list what is in a container that only one file has"),
+	SPOOL_OPT,
 	OPT_END
 };
 

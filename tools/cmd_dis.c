@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const struct opt opts[] = { OPT_END };
+static const struct opt opts[] = { SPOOL_OPT, OPT_END };
 static int run_dis(int argc, char **argv);
 
 const struct command cmd_dis = {

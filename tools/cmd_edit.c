@@ -21,7 +21,9 @@ const struct command cmd_edit = {
 	.details =
 		"Every step sees the result of the step before it. Bytes move once, at the end.\n"
 		"Several --keep, --drop or --remap in a row are one step. The NAME of --set is as\n"
-		"'ckpt info' prints it, or the exact form: [\"a\"][\"b.c\"]=0.\n",
+		"'ckpt info' prints it, or the exact form: [\"a\"][\"b.c\"]=0.\n"
+		"As in all edits, IN and OUT may be pipes, or '-' for standard input and output;\n"
+		"'ckpt help convert' says what is kept where.\n",
 	.examples =
 		"  ckpt edit in.pt out.pt --strip-module --drop 'optimizer*' --cast bf16 --remap cuda:0=cpu\n"
 		"  ckpt edit -i trainer.ckpt --set epoch=0 --set-json best_loss=null\n"

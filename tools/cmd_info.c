@@ -25,6 +25,7 @@ static const struct opt opts[] = {
 	JOBS_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print no totals of several IN"),
 	NAME_SKIPPED_OPT,
+	SPOOL_OPT,
 	OPT_END
 };
 

@@ -32,6 +32,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"),
 	OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"),
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
+	SPOOL_OPT,
 	OPT_END
 };
 
@@ -199,7 +200,7 @@ static int run_merge(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	code = refuse_names("DIR", argv[first + 1]);
+	code = refuse_names(argv[first], "OUT");
 	if (code == EXIT_FINE)
 		code = choose_out(&(struct out_wish){ .rule = OUT_OF_MERGE,
 						      .in = argv[first],

@@ -32,6 +32,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("quiet", 'q', &quiet, "print errors only"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "name every lost or unproven tensor, not only the first 20"),
+	SPOOL_OPT,
 	OPT_END
 };
 

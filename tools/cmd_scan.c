@@ -29,6 +29,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing about files that are fine"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "print every name, all findings, and what weights_only refuses"),
+	SPOOL_OPT,
 	OPT_END
 };
 
@@ -55,7 +56,8 @@ const struct command cmd_scan = {
 		"scan follows links to files; it skips and counts files that are not checkpoints.\n",
 	.examples = "  ckpt scan downloads/\n"
 		    "  ckpt scan --strict model.pt && ./train --resume model.pt\n"
-		    "  ckpt scan --sarif=scan.sarif models/\n",
+		    "  ckpt scan --sarif=scan.sarif models/\n"
+		    "  curl -L https://host/model.pt | ckpt scan -\n",
 	.opts = opts,
 	.least = 1,
 	.most = -1,

@@ -33,7 +33,7 @@ static const char *to, *ranks, *dim, *least, *alignment, *at, *shared;
 		IGNORE_DAMAGE_OPT, \
 		OPT_FLAG("no-sync", 0, &no_sync, "do not wait for the disk, like cp"), \
 		OPT_FLAG("dry-run", 'n', &dry_run, "say what would be done, write nothing"), \
-		OPT_FLAG("quiet", 'q', &quiet, "print errors only"), OPT_END
+		OPT_FLAG("quiet", 'q', &quiet, "print errors only"), SPOOL_OPT, OPT_END
 
 static const struct opt split_opts[] = { SHARD_OPTS };
 

@@ -34,6 +34,7 @@ static const struct opt opts[] = {
 	OPT_STR("jobs", 'j', &many_jobs, "N",
 		"with --check-finite, take N files at once, each by a process"),
 	NAME_SKIPPED_OPT,
+	SPOOL_OPT,
 	OPT_END
 };
 

@@ -27,6 +27,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing about what is sound"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "also print what is odd but harmless, and what is no checkpoint"),
+	SPOOL_OPT,
 	OPT_END
 };
 

@@ -9,6 +9,7 @@
 #include "command.h"
 #include "json.h"
 #include "many_files.h"
+#include "pipes.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@ static const struct opt opts[] = {
 	OPT_FLAG("quiet", 'q', &quiet, "print only the causes"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "print all about each of several IN, and what is no checkpoint"),
+	SPOOL_OPT,
 	OPT_END
 };
 
@@ -285,6 +287,8 @@ static int run_why(int argc, char **argv)
 		return -1 - first;
 	if (first == argc && !error_text)
 		return wrong_usage(&cmd_why, "why: wanted IN, --error TEXT, or both");
+	if (error_text && !strcmp(error_text, "-") && is_standard_input_taken())
+		return wrong_usage(&cmd_why, "why: IN and --error are both standard input");
 	if (error_text)
 		code = read_error(&error);
 	options.error = error.bytes;

@@ -76,6 +76,13 @@ struct opt {
 		OPT_KIND_END, NULL, 0, NULL, NULL, NULL \
 	}
 
+/* In the table of every command that takes a pipe as IN: '-', or a name such as /dev/stdin. */
+#define SPOOL_OPT \
+	OPT_STR("spool-limit", 0, &spool_limit, "SIZE", \
+		"keep up to SIZE of a pipe ('-') in TMPDIR or /tmp; default: 16G")
+
+extern const char *spool_limit;
+
 struct command {
 	const char *name;
 	const char *operands; /* "IN OUT" */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "convert.h"
+#include "pipes.h"
 
 #include <string.h>
 
@@ -58,6 +59,7 @@ int convert_save(struct ckpt_save_options *options, const struct ckpt_model *mod
 	struct convert_unfit unfit = { .count = 0 };
 	int code = EXIT_FINE, rc;
 
+	out = save_to_stream(options, out);
 	options->unfit = convert_note_unfit;
 	options->unfit_ctx = &unfit;
 	rc = ckpt_save(model, out, options, report, &err);

@@ -13,6 +13,7 @@
 #include "edit.h"
 #include "json.h"
 #include "out_kind.h"
+#include "pipes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,10 +30,8 @@ int refuse_names(const char *in, const char *out)
 	if (!strcmp(in, "-") || !strcmp(out, "-")) {
 		complain("%s",
 			 !strcmp(in, "-")
-				 ? "reading from standard input is not possible: a checkpoint "
-				   "is read at many places"
-				 : "writing to standard output is not possible: the output "
-				   "gets its name when it is complete");
+				 ? "this command does not read from standard input"
+				 : "this command does not write to standard output");
 		return EXIT_USAGE;
 	}
 	if (*in && *out)
@@ -169,6 +168,7 @@ static int save(const struct edit_settings *s, const struct ckpt_model *model, c
 	options.format = out ? out_format : NULL;
 	options.progress = show_progress;
 	options.cancel = catch_signals();
+	out = save_to_stream(&options, out);
 	rc = out ? ckpt_save(model, out, &options, report, err)
 		 : ckpt_save_in_place(model, &options, report, err);
 	end_progress();
@@ -474,7 +474,7 @@ static int edit_file(const struct edit_job *job, const char *in, const char *out
 	struct ckpt_edit_report *reports;
 	struct ckpt_model *model;
 	double start = seconds();
-	int code = refuse_names(in, out ? out : "OUT");
+	int code = refuse_names(in, "OUT");
 
 	edit_input = job->count == 1 ? in : NULL;
 	if (code == EXIT_FINE && !check_combinations(s))

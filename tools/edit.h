@@ -53,6 +53,7 @@ extern struct str_list cast_only;
 		OPT_FLAG("dry-run", 'n', &(s).dry_run, "say what would be done, write nothing"), \
 		OPT_STR("jobs", 'j', &many_jobs, "N", \
 			"with -i, edit N files at once, each by a process; default: 1"), \
+		SPOOL_OPT, \
 		OPT_FLAG("quiet", 'q', &quiet, "print errors only"), NAME_SKIPPED_OPT
 
 #define AT_OPT(at) \

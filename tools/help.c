@@ -81,6 +81,7 @@ void print_overview(FILE *out)
 		fprintf(out, "  %-14s %s\n", (*cmd)->name, (*cmd)->summary);
 	fprintf(out,
 		"\n'ckpt help COMMAND' tells more. Nothing in a checkpoint is ever executed.\n"
+		"IN may be '-', standard input; so may OUT of edits, average, merge and convert.\n"
 		"Exit codes: 0 fine, 1 the answer is no, 2 error, 64 wrong usage, 128+n signal.\n");
 }
 

@@ -13,6 +13,7 @@
 #include "command.h"
 #include "json.h"
 #include "many_files.h"
+#include "pipes.h"
 
 #include <getopt.h>
 #include <stdarg.h>
@@ -285,5 +286,7 @@ int parse_options(const struct command *cmd, int argc, char **argv)
 	}
 	if (rc == 0)
 		rc = check_operands(cmd, argc - optind, argv + optind);
-	return rc < 0 ? rc : optind;
+	if (rc == 0)
+		rc = take_pipes(cmd, argc - optind, argv + optind);
+	return rc < 0 ? rc : rc > 0 ? -1 - rc : optind;
 }

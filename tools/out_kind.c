@@ -9,6 +9,7 @@
 #include "out_kind.h"
 
 #include "json.h"
+#include "pipes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,7 +127,9 @@ static void add_path(struct line *l, const char *path)
 {
 	struct line dotted = { .len = 0 };
 
-	if (*path != '-') {
+	if (!strcmp(path, "/dev/stdin")) /* which the user called '-' */
+		path = "-";
+	if (*path != '-' || !path[1]) {
 		add_word(l, path);
 		return;
 	}
@@ -322,6 +325,20 @@ static int choose_for_edit(const struct out_wish *w, enum name_says says, const 
 	return EXIT_FINE;
 }
 
+/* OUT is '-', or a pipe: it has no name that says anything. */
+static int choose_stream(const struct out_wish *w, const struct in_kind *in, const char **format)
+{
+	if (w->rule == OUT_IS_FOLDER || (w->rule == OUT_OF_EDIT && in->folder)) {
+		complain("%s: this writes a directory of files, which cannot go to a pipe", w->out);
+		if (w->rule == OUT_OF_EDIT)
+			hint_convert(w, w->out, in->safetensors ? " --to safetensors" : "");
+		return EXIT_ERROR;
+	}
+	if (w->rule != OUT_OF_EDIT && !w->to)
+		*format = "torch";
+	return open_stream(w->out);
+}
+
 int choose_out(const struct out_wish *w, const char **format)
 {
 	const char *end;
@@ -334,6 +351,8 @@ int choose_out(const struct out_wish *w, const char **format)
 		complain("'' is no name of a file");
 		return EXIT_ERROR;
 	}
+	if (is_stream(w->out))
+		return choose_stream(w, &in, format);
 	if (w->rule == OUT_IS_FOLDER)
 		return says > SAYS_FOLDER && !exists ? refuse_file_name(w, end) : EXIT_FINE;
 	if (says == SAYS_FOLDER || exists)

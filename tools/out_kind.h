@@ -11,6 +11,7 @@
  *
  * In this order:
  *
+ *  0. '-', and names of descriptors that are pipes: what 4. says, if that is one file.
  *  1. What the command or its options say: --to names a format, and --shard-size, --to npy, 'split',
  *     'reshard' and 'reindex' write a folder. A folder gets no name that ends as that of a file does,
  *     unless there is a folder of that name. --to allows any name of a file.

@@ -64,15 +64,6 @@ hint: -f replaces it"
 	want 2 "ckpt: none/out.pt: cannot create a file in 'none': No such file or directory"
 }
 
-@test "standard output cannot be OUT" {
-	ckpt strip-module ddp_model.pt -
-	[ "$status" = 64 ]
-	[[ $stderr = "ckpt: writing to standard output is not possible"* ]]
-	ckpt convert ddp_model.pt -
-	[ "$status" = 64 ]
-	want_files
-}
-
 @test "a name that torch could not use is refused" {
 	ckpt strip-module ddp_model.pt .hidden
 	want 2 "ckpt: .hidden: torch names the archive after the file, and '.hidden' leaves no name"

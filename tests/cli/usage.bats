@@ -189,11 +189,6 @@ hint: 'ckpt completion --help' shows the options"
 		eval "ckpt $command"
 		want 2 "ckpt: '' is no name of a file"
 	done
-	for command in "ls -" "info -" "dis -"; do
-		ckpt $command
-		[ "$status" = 64 ]
-		[[ $stderr = "ckpt: reading from standard input is not possible"* ]]
-	done
 	ckpt strip-module ddp_model.pt none/
 	want 2 "ckpt: none/: the output is named like a folder, wanted a file name
 hint: ckpt convert ddp_model.pt none/ --shard-size 5GB --strip-module"
