@@ -53,6 +53,7 @@ static const struct {
 	{ "torch._utils", "_rebuild_parameter", 3, 3, ckpt_resave_parameter },
 	{ "torch._utils", "_rebuild_parameter_with_state", 4, 4, ckpt_resave_parameter },
 	{ "torch._utils", "_rebuild_qtensor", 7, 7, ckpt_resave_quantized },
+	{ "torch._utils", "_rebuild_meta_tensor_no_storage", 4, 4, ckpt_resave_meta },
 	{ "torch._utils", "_rebuild_sparse_tensor", 2, 2, ckpt_resave_sparse },
 	{ "torch._utils", "_rebuild_sparse_csr_tensor", 2, 2, ckpt_resave_sparse },
 	{ "torch._tensor", "_rebuild_from_type_v2", 4, 4, ckpt_resave_from_type },

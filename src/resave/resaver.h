@@ -107,6 +107,7 @@ const struct ckpt_value *ckpt_resave_old_tensor(struct ckpt_saver *s, const stru
 						const struct ckpt_old_tensor *old);
 const struct ckpt_value *ckpt_resave_parameter(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struct ckpt_value *v);
+const struct ckpt_value *ckpt_resave_meta(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_sparse(struct ckpt_saver *s, const struct ckpt_value *v);
 const struct ckpt_value *ckpt_resave_from_type(struct ckpt_saver *s, const struct ckpt_value *v);
 

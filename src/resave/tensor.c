@@ -414,6 +414,19 @@ const struct ckpt_value *ckpt_resave_old_tensor(struct ckpt_saver *s, const stru
 	return !made || old->kind == CKPT_OLD_PARAMETER ? made : ckpt_resave_tensor_v2(s, made);
 }
 
+/* (dtype, size, stride, requires_grad): torch makes both tuples for each mention. */
+const struct ckpt_value *ckpt_resave_meta(struct ckpt_saver *s, const struct ckpt_value *v)
+{
+	const struct ckpt_value *items[4];
+
+	for (uint32_t i = 0; i < 4; i++) {
+		items[i] = ckpt_resave_arg(s, v, i);
+		if (items[i] && items[i]->kind == CKPT_TUPLE)
+			items[i] = ckpt_resave_fresh_tuple(s, items[i]);
+	}
+	return ckpt_resave_call(s, v, v->u.call->func, ckpt_resave_seq(s, CKPT_TUPLE, items, 4));
+}
+
 const struct ckpt_value *ckpt_resave_quantized(struct ckpt_saver *s, const struct ckpt_value *v)
 {
 	const struct ckpt_value *items[7];
