@@ -43,16 +43,16 @@ static int run_stat(int argc, char **argv);
 const struct command cmd_stat = {
 	.name = "stat",
 	.operands = "IN [IN...] [PATTERN...]",
-	.summary = "print statistics of values: min, max, mean, std, zeros, NaN, infinities",
+	.summary = "print statistics of values: min, max, mean, std, norm, zeros, NaN, infinities",
 	.details =
 		"stat describes every tensor, each dtype and the whole file, and takes values as\n"
-		"torch.load shows them. Counts are exact. min, max, mean and std (of the\n"
-		"population, ddof=0) leave out NaN and infinity. They use the magnitudes of\n"
-		"complex numbers, and the stored values of sparse tensors. The totals count bytes\n"
-		"that several tensors show (tied weights) once. stat includes numpy arrays in the\n"
-		"file.\n"
-		"PATTERN works as in 'ckpt ls'. KEY is name, size, min, max, mean, std, zeros,\n"
-		"nan or inf. The largest comes first; for 'min', the smallest.\n"
+		"torch.load shows them. Counts are exact. min, max, mean, std (of the population,\n"
+		"ddof=0), norm (L2) and absmax leave out NaN and infinity. They use the\n"
+		"magnitudes of complex numbers, and the stored values of sparse tensors. The\n"
+		"totals count bytes that several tensors show (tied weights) once. stat includes\n"
+		"numpy arrays in the file.\n"
+		"PATTERN works as in 'ckpt ls'. KEY is name, size, min, max, mean, std, norm,\n"
+		"absmax, zeros, nan or inf. The largest comes first; for 'min', the smallest.\n"
 		"With --check-finite, stat takes several IN and prints one line each, with what is\n"
 		"not finite above it; operands are IN or PATTERN as in 'ckpt ls'.\n" MANY_FILES "\n"
 		"Exit status: 0 fine; 1 if nothing matches, or with --check-finite if any value\n"
@@ -70,20 +70,40 @@ const struct command cmd_stat = {
 
 /* ---- order ---- */
 
+enum {
+	KEY_NAME,
+	KEY_SIZE,
+	KEY_MIN,
+	KEY_MAX,
+	KEY_MEAN,
+	KEY_STD,
+	KEY_NORM,
+	KEY_ABSMAX,
+	KEY_ZEROS,
+	KEY_NAN,
+	KEY_INF
+};
+
+static const char *const keys[] = { "name", "size",   "min",   "max", "mean", "std",
+				    "norm", "absmax", "zeros", "nan", "inf",  NULL };
+static int sort_key;
+
 /* The number to sort by, largest first; NaN comes last. */
 static double key_of(const struct stat_row *row)
 {
 	const struct ckpt_stat_values *v = &row->values;
 
-	switch (sort_by[0]) {
-	case 's': return strcmp(sort_by, "std") ? (double)row->item.nbytes : v->std;
-	case 'm':
-		return !strcmp(sort_by, "min")	 ? -v->min
-		       : !strcmp(sort_by, "max") ? v->max
-						 : v->mean;
-	case 'z': return (double)v->zeros;
-	case 'n': return (double)v->nans;
-	default: return (double)v->infinities;
+	switch (sort_key) {
+	case KEY_MIN: return -v->min;
+	case KEY_MAX: return v->max;
+	case KEY_MEAN: return v->mean;
+	case KEY_STD: return v->std;
+	case KEY_NORM: return v->norm;
+	case KEY_ABSMAX: return v->absmax;
+	case KEY_ZEROS: return (double)v->zeros;
+	case KEY_NAN: return (double)v->nans;
+	case KEY_INF: return (double)v->infinities;
+	default: return (double)row->item.nbytes;
 	}
 }
 
@@ -93,7 +113,7 @@ static int by_key(const void *a, const void *b)
 	double left, right;
 	int order = 0;
 
-	if (!strcmp(sort_by, "name"))
+	if (sort_key == KEY_NAME)
 		return strcmp(x->item.name, y->item.name);
 	left = key_of(x);
 	right = key_of(y);
@@ -104,15 +124,12 @@ static int by_key(const void *a, const void *b)
 	return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 
-static bool is_key(const char *word)
+static bool parse_key(void)
 {
-	static const char *const keys[] = { "name", "size",  "min", "max", "mean",
-					    "std",  "zeros", "nan", "inf" };
-
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (!strcmp(keys[i], word))
-			return true;
-	return false;
+	sort_key = 0;
+	while (keys[sort_key] && strcmp(keys[sort_key], sort_by) != 0)
+		sort_key++;
+	return keys[sort_key];
 }
 
 /* ---- the page ---- */
@@ -276,10 +293,10 @@ static int run_stat(int argc, char **argv)
 	if (first < 0)
 		return -1 - first;
 	by_option = patterns.count > 0;
-	if (sort_by && !is_key(sort_by))
+	if (sort_by && !parse_key())
 		return wrong_usage(
 			&cmd_stat,
-			"stat: --sort %.40s: wanted 'name', 'size', 'min', 'max', 'mean', 'std', 'zeros', 'nan' or 'inf'",
+			"stat: --sort %.40s: wanted 'name', 'size', 'min', 'max', 'mean', 'std', 'norm', 'absmax', 'zeros', 'nan' or 'inf'",
 			sort_by);
 	if (!parse_bins(&options))
 		return wrong_usage(&cmd_stat, "stat: --hist=%.40s: wanted a number from 1 to 4096",

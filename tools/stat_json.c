@@ -42,6 +42,14 @@ static void set_values(json_t *o, const struct ckpt_stat_values *v)
 	json_object_set_new(o, "histogram", bins);
 }
 
+/* What came later stands at the end of an object. */
+static void set_more_values(json_t *o, const struct ckpt_stat_values *v)
+{
+	json_object_set_new(o, "norm", real(v->norm));
+	json_object_set_new(o, "absmax",
+			    v->is_integer ? json_u64(v->absmax_integer) : real(v->absmax));
+}
+
 static json_t *index_json(const struct ckpt_stat_item *item)
 {
 	uint64_t i = item->first_not_finite, at[64] = { 0 };
@@ -74,6 +82,7 @@ static json_t *row_json(const struct stat_row *row)
 	set_values(o, &row->values);
 	if (item->first_not_finite != UINT64_MAX)
 		json_object_set_new(o, "first_not_finite", index_json(item));
+	set_more_values(o, &row->values);
 	return o;
 }
 
@@ -87,6 +96,7 @@ static json_t *total_json(const struct ckpt_stat *stat, uint64_t i)
 	json_object_set_new(o, "dtype", total.dtype ? json_string(total.dtype) : json_null());
 	json_object_set_new(o, "tensors", json_u64(total.items));
 	set_values(o, &values);
+	set_more_values(o, &values);
 	return o;
 }
 

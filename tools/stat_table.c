@@ -67,6 +67,15 @@ static const char *extreme_text(const struct ckpt_stat_values *v, bool max, char
 	return real_text(max ? v->max : v->min, buf);
 }
 
+static const char *absmax_text(const struct ckpt_stat_values *v, char *buf)
+{
+	if (v->is_integer && v->absmax_integer < 1000000000) {
+		snprintf(buf, 32, "%" PRIu64, v->absmax_integer);
+		return buf;
+	}
+	return real_text(v->absmax, buf);
+}
+
 /* ---- rows ---- */
 
 static bool is_bad(const struct ckpt_stat_values *v)
@@ -121,17 +130,20 @@ static void print_head(const struct stat_widths *w)
 	print_padded("name", w->name);
 	print_padded("dtype", w->dtype);
 	print_padded("shape", w->shape);
-	printf("%*s %*s %*s %*s  %*s %*s %*s\n", NUMBER, "min", NUMBER, "max", NUMBER, "mean",
-	       NUMBER, "std", w->zeros, "zeros", w->nans, "NaN", w->infinities, "Inf");
+	printf("%*s %*s %*s %*s %*s %*s", NUMBER, "min", NUMBER, "max", NUMBER, "mean", NUMBER,
+	       "std", NUMBER, "norm", NUMBER, "absmax");
+	printf("  %*s %*s %*s\n", w->zeros, "zeros", w->nans, "NaN", w->infinities, "Inf");
 }
 
 static void print_values(const struct ckpt_stat_values *v, const struct stat_widths *w)
 {
-	char text[4][32], counts[3][32];
+	char text[6][32], counts[3][32];
 
-	printf("%*s %*s %*s %*s  %*s %*s %*s", NUMBER, extreme_text(v, false, text[0]), NUMBER,
+	printf("%*s %*s %*s %*s %*s %*s", NUMBER, extreme_text(v, false, text[0]), NUMBER,
 	       extreme_text(v, true, text[1]), NUMBER, real_text(v->mean, text[2]), NUMBER,
-	       real_text(v->std, text[3]), w->zeros, grouped(v->zeros, counts[0]), w->nans,
+	       real_text(v->std, text[3]), NUMBER, real_text(v->norm, text[4]), NUMBER,
+	       absmax_text(v, text[5]));
+	printf("  %*s %*s %*s", w->zeros, grouped(v->zeros, counts[0]), w->nans,
 	       grouped(v->nans, counts[1]), w->infinities, grouped(v->infinities, counts[2]));
 }
 

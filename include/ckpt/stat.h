@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /*
- * Statistics of the values of tensors: minimum, maximum, mean, standard deviation, how many are
+ * Statistics of the values of tensors: minimum, maximum, mean, standard deviation, norm, how many are
  * zero, NaN or infinite, and histograms. Values are those that torch.load would show, whatever the
  * tensor is in the file: a view, big-endian, cut into the chunks of a DCP directory. Only what a
  * tensor shows of its storage counts.
@@ -65,6 +65,9 @@ struct ckpt_stat_values {
 	const uint64_t *bins;
 	uint32_t bin_count;
 	double low, high;
+	double norm;		 /* L2: the root of the sum of squares */
+	double absmax;		 /* the larger of |MIN| and |MAX| */
+	uint64_t absmax_integer; /* the same, exactly, if IS_INTEGER */
 };
 #define CKPT_STAT_VALUES_INIT \
 	{ \

@@ -133,6 +133,20 @@ static uint64_t count_all(const struct ckpt_tally *t)
 	return all;
 }
 
+static uint64_t magnitude(int64_t n)
+{
+	return n < 0 ? -(uint64_t)n : (uint64_t)n;
+}
+
+static uint64_t absmax_of(const struct ckpt_stat_values *v)
+{
+	uint64_t low = magnitude(v->min_integer), high = magnitude(v->max_integer);
+
+	if (v->is_unsigned)
+		return (uint64_t)v->max_integer;
+	return low > high ? low : high;
+}
+
 static void set_integers(const struct ckpt_tally *t, enum ckpt_dtype numbers,
 			 struct ckpt_stat_values *v)
 {
@@ -149,6 +163,7 @@ static void set_integers(const struct ckpt_tally *t, enum ckpt_dtype numbers,
 		v->min_integer = (int64_t)((uint64_t)t->least ^ (uint64_t)1 << 63);
 		v->max_integer = (int64_t)((uint64_t)t->greatest ^ (uint64_t)1 << 63);
 	}
+	v->absmax_integer = absmax_of(v);
 }
 
 static void give_values(const struct ckpt_tally *t, enum ckpt_dtype numbers,
@@ -164,6 +179,8 @@ static void give_values(const struct ckpt_tally *t, enum ckpt_dtype numbers,
 	v.max = t->finite ? t->max + 0.0 : (double)NAN;
 	v.mean = ckpt_tally_mean(t);
 	v.std = ckpt_tally_std(t);
+	v.norm = ckpt_tally_norm(t);
+	v.absmax = t->finite ? fmax(fabs(t->min), fabs(t->max)) : (double)NAN;
 	set_integers(t, numbers, &v);
 	if (bins->count) {
 		v.bins = bins->counts;

@@ -365,3 +365,16 @@ double ckpt_tally_std(const struct ckpt_tally *t)
 		return (double)INFINITY;
 	return sqrt(t->squares / (double)t->finite);
 }
+
+/* Of squares that are all added, so nothing cancels: those around the mean, and the mean's. */
+double ckpt_tally_norm(const struct ckpt_tally *t)
+{
+	double mean = ckpt_tally_mean(t), squares;
+
+	if (!t->finite)
+		return (double)NAN;
+	if (t->min == t->max && t->least >= t->greatest)
+		return fabs(t->min) * sqrt((double)t->finite);
+	squares = t->squares + mean * mean * (double)t->finite;
+	return isfinite(squares) ? sqrt(squares) : (double)INFINITY;
+}

@@ -57,5 +57,6 @@ void ckpt_tally_repeat(struct ckpt_tally *t, uint64_t times);
 /* NaN if there are no finite numbers. */
 double ckpt_tally_mean(const struct ckpt_tally *t);
 double ckpt_tally_std(const struct ckpt_tally *t);
+double ckpt_tally_norm(const struct ckpt_tally *t);
 
 #endif

@@ -17,8 +17,8 @@ make() {
 @test "a table of all tensors, of each dtype, and of all" {
 	ckpt stat ddp_model.pt; want 0
 	[ "${#lines[@]}" = 18 ]
-	[[ ${lines[0]} =~ ^"name "+"dtype "+"shape "+"min "+"max "+"mean "+"std "+"zeros "+"NaN "+"Inf"$ ]]
-	[[ $output =~ module.stem.1.num_batches_tracked\ +int64\ +\[\]\ +12\ +12\ +12\ +0\ +0\ +0\ +0 ]]
+	[[ ${lines[0]} =~ ^"name "+"dtype "+"shape "+"min "+"max "+"mean "+"std "+"norm "+"absmax "+"zeros "+"NaN "+"Inf"$ ]]
+	[[ $output =~ module.stem.1.num_batches_tracked\ +int64\ +\[\]\ +12\ +12\ +12\ +0\ +12\ +12\ +0\ +0\ +0 ]]
 	[[ ${lines[15]} =~ ^"12 tensors "+"float32 "+"946 values " ]]
 	[[ ${lines[16]} =~ ^"2 tensors "+"int64 "+"2 values " ]]
 	[[ ${lines[17]} =~ ^"14 tensors "+"all "+"948 values " ]]
@@ -44,6 +44,10 @@ make() {
 	[[ ${lines[1]} = "module.block.conv.weight "* ]]
 	ckpt stat --sort name ddp_model.pt; want 0
 	[[ ${lines[1]} = "module.block.conv.weight "* && ${lines[14]} = "module.stem.1.weight "* ]]
+	ckpt stat --sort norm ddp_model.pt '*.weight'; want 0
+	[[ ${lines[1]} = "module.stem.1.weight "*" 2.817 "* && ${lines[5]} = "module.block.conv.weight "* ]]
+	ckpt stat --sort absmax ddp_model.pt 'module.head'; want 0
+	[[ ${lines[1]} = "module.head.weight "*" 0.3481 "* ]]
 	ckpt stat --sort colour ddp_model.pt
 	[ "$status" = 64 ]
 	[[ $stderr = *"--sort colour: wanted 'name', 'size', "* ]]
@@ -52,7 +56,7 @@ make() {
 @test "what is not finite is counted, and said where it is" {
 	make nan.pt
 	ckpt stat nan.pt; want 0
-	[[ ${lines[2]} =~ ^"w "+"float32 "+"[2, 3] "+"-2 "+"4 "+"0.75 "+2.165\ +1\ +1\ +1\ +"the first not finite at [0, 2]"$ ]]
+	[[ ${lines[2]} =~ ^"w "+"float32 "+"[2, 3] "+"-2 "+"4 "+"0.75 "+2.165\ +4.583\ +4\ +1\ +1\ +1\ +"the first not finite at [0, 2]"$ ]]
 	ckpt stat --check-finite nan.pt; want 1
 	[ "${lines[4]}" = "NOT FINITE: 1 tensor" ]
 	ckpt stat -q --check-finite nan.pt; want 1
@@ -96,6 +100,7 @@ make() {
 	assert (w["name"], w["shape"], w["count"], w["nan"], w["inf"], w["zeros"]) == ("w", [2, 3], 6, 1, 1, 1), w
 	assert (w["min"], w["max"], w["mean"], w["first_not_finite"]) == (-2, 4, 0.75, [0, 2]), w
 	assert math.isclose(w["std"], math.sqrt(21 / 4 - 0.75 ** 2), rel_tol=1e-15), w
+	assert math.isclose(w["norm"], math.sqrt(21), rel_tol=1e-15) and w["absmax"] == 4, w
 	assert w["histogram"] == {"low": -2, "high": 4, "counts": [1, 1, 1, 1]}, w
 	assert [(t["dtype"], t["tensors"], t["count"]) for t in document["totals"]] == [(None, 2, 7), ("float32", 2, 7)], document
 	END
@@ -120,8 +125,8 @@ make() {
 	END
 	ckpt stat tied.pt; want 0
 	[[ ${lines[1]} != *shared && ${lines[2]} = "tied "*"shared" && ${lines[3]} = "turned "*"shared" && ${lines[4]} = "part "*" 4.5 "*"shared" ]]
-	[[ ${lines[5]} =~ ^"wide "+"float32 "+"[1000000, 2] "+"0 "+"1 "+"0.5 "+"0.5 "+1,000,000\  ]]
-	[[ ${lines[6]} =~ ^"5 tensors "+"all "+"6 values "+"0 "+"5 "+"2.5 "+1.708\  ]]
+	[[ ${lines[5]} =~ ^"wide "+"float32 "+"[1000000, 2] "+"0 "+"1 "+"0.5 "+"0.5 "+"1000 "+"1 "+1,000,000\  ]]
+	[[ ${lines[6]} =~ ^"5 tensors "+"all "+"6 values "+"0 "+"5 "+"2.5 "+1.708\ +7.416\ +5\  ]]
 }
 
 @test "directories of shards, archives, what has no values" {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ckpt stat`, compared with what numpy says of the values that real torch loads. CKPT, CKPT_PYTHON and CKPT_TEST_DIR as for run.py.
 
-Counts have to be the same; mean and standard deviation are right to 1e-9 of what they are, computed with more digits than numpy takes, or the
+Counts have to be the same; mean, standard deviation and norm are right to 1e-9 of what they are, computed with more digits than numpy takes, or the
 same as numpy's where the squares are beyond the range of a float64.
 """
 import collections
@@ -14,7 +14,7 @@ import subprocess
 import each_torch
 
 STEP = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]')
-EXACT = ("count", "nan", "inf", "zeros", "min", "max")
+EXACT = ("count", "nan", "inf", "zeros", "min", "max", "absmax")
 LAST_DIGIT = 4e-16      # numpy's own abs() of complex numbers differs from machine to machine
 LOOSE, NEAR = 3e-7, 1e-9
 
@@ -32,8 +32,8 @@ def stat(ckpt, path, *arguments, before=()):
 
 def is_near(found, wanted, also, near):
     """ALSO: what numpy makes of it, with the digits of a float64."""
-    if not math.isfinite(float(also)):
-        return found is None or not math.isfinite(float(found))
+    if not math.isfinite(float(also)) and (found is None or not math.isfinite(float(found))):
+        return True
     found, wanted, also = float(found), float(wanted), float(also)
     return abs(found - wanted) <= near * abs(wanted) or abs(found - also) <= near * abs(also)
 
@@ -50,12 +50,12 @@ def is_same(found, wanted, near):
 def difference(found, wanted):
     near = LOOSE if wanted["loose"] else LAST_DIGIT if found.get("magnitudes") else 0
     for key in EXACT:
-        if not is_same(found.get(key), wanted.get(key), near if key in ("min", "max") else 0):
+        if not is_same(found.get(key), wanted.get(key), near if key in ("min", "max", "absmax") else 0):
             return "%s %r, wanted %r" % (key, found.get(key), wanted.get(key))
     if found.get("first_not_finite") != wanted["first"]:
         return "first not finite at %r, wanted %r" % (found.get("first_not_finite"), wanted["first"])
     if "mean" in wanted:
-        for i, key in enumerate(("mean", "std")):
+        for i, key in enumerate(("mean", "std", "norm")):
             if not is_near(found[key], wanted[key], wanted["numpy"][i], max(near, NEAR)):
                 return "%s %r, wanted %r, numpy has %r" % (key, found[key], wanted[key], wanted["numpy"][i])
     if "bins" in wanted and not near and found["histogram"]["counts"] != wanted["bins"]:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of real torch, and what numpy says of the values of every array in them. stat_want.py OUTDIR
 
-As cat_want.py; OUTDIR/manifest.json has {"file", "name", "count", "nan", "inf", "zeros", "min", "max", "mean", "std", "first", "bins"}. Sums are
+As cat_want.py; OUTDIR/manifest.json has {"file", "name", "count", "nan", "inf", "zeros", "min", "max", "mean", "std", "norm", "absmax", "first",
+"bins"}. Sums are
 those of math.fsum(), fractions or long doubles, which are more than a float64 can hold; "numpy" has what numpy makes of float64. "loose":
 this torch takes other digits of the scale than later ones.
 """
@@ -48,18 +49,20 @@ def number(v):
 
 
 def exact(finite):
-    """(mean, std) of an array."""
+    """(mean, std, norm) of an array."""
     long = finite.astype(np.longdouble)
     mean = np.longdouble(math.fsum(finite.tolist())) / finite.size if np.all(np.abs(finite) < 1e300) else long.mean()
     apart = long - mean
-    return mean, np.sqrt(np.square(apart - apart.mean()).mean()) if np.any(long != long[0]) else 0
+    std = np.sqrt(np.square(apart - apart.mean()).mean()) if np.any(long != long[0]) else 0
+    return mean, std, np.sqrt(np.square(long).sum())
 
 
 def exact_integers(numbers):
     """The same of integers."""
     total, count = sum(numbers), len(numbers)
-    variance = fractions.Fraction(sum(n * n for n in numbers), count) - fractions.Fraction(total, count) ** 2
-    return float(fractions.Fraction(total, count)), math.sqrt(variance)
+    squares = sum(n * n for n in numbers)
+    variance = fractions.Fraction(squares, count) - fractions.Fraction(total, count) ** 2
+    return float(fractions.Fraction(total, count)), math.sqrt(variance), math.sqrt(squares)
 
 
 def facts_of(array):
@@ -74,8 +77,9 @@ def facts_of(array):
     if finite.size:
         wide = finite.astype(np.float64)
         facts.update(min=number(finite.min()), max=number(finite.max()))
-        facts["mean"], facts["std"] = map(number, exact(wide) if kind == "f" else exact_integers(finite.tolist()))
-        facts["numpy"] = [number(np.mean(wide)), number(np.std(wide))]
+        facts["absmax"] = max(abs(facts["min"]), abs(facts["max"]))
+        facts["mean"], facts["std"], facts["norm"] = map(number, exact(wide) if kind == "f" else exact_integers(finite.tolist()))
+        facts["numpy"] = [number(np.mean(wide)), number(np.std(wide)), number(np.linalg.norm(wide))]
         spread = wide.max() - wide.min()
         if np.isfinite(spread) and (spread == 0 or spread / BINS > 1e-300):
             try:

@@ -26,14 +26,14 @@ static double next_real(void)
 
 struct truth {
 	uint64_t finite, nans, infinities, zeros;
-	long double mean, std;
+	long double mean, std, norm;
 	double min, max;
 };
 
 static struct truth truth_of(const double *v, size_t count)
 {
 	struct truth t = { .min = (double)INFINITY, .max = -(double)INFINITY };
-	long double sum = 0, squares = 0, off = 0;
+	long double sum = 0, squares = 0, off = 0, norm2 = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		t.nans += isnan(v[i]) != 0;
@@ -45,7 +45,9 @@ static struct truth truth_of(const double *v, size_t count)
 		t.min = v[i] < t.min ? v[i] : t.min;
 		t.max = v[i] > t.max ? v[i] : t.max;
 		sum += (long double)v[i];
+		norm2 += (long double)v[i] * (long double)v[i];
 	}
+	t.norm = sqrtl(norm2);
 	if (!t.finite)
 		return t;
 	t.mean = sum / (long double)t.finite;
@@ -75,12 +77,14 @@ static void check(const struct ckpt_tally *t, const double *v, size_t count)
 	assert_int_equal(t->infinities, wanted.infinities);
 	assert_int_equal(t->zeros, wanted.zeros);
 	if (!wanted.finite) {
-		assert_true(isnan(ckpt_tally_mean(t)) && isnan(ckpt_tally_std(t)));
+		assert_true(isnan(ckpt_tally_mean(t)) && isnan(ckpt_tally_std(t)) &&
+			    isnan(ckpt_tally_norm(t)));
 		return;
 	}
 	assert_true(t->min == wanted.min && t->max == wanted.max);
 	assert_true(near(ckpt_tally_mean(t), wanted.mean, scale));
 	assert_true(near(ckpt_tally_std(t), wanted.std, scale));
+	assert_true(near(ckpt_tally_norm(t), wanted.norm, scale));
 }
 
 /* ---- numbers of many kinds ---- */
