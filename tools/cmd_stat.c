@@ -7,6 +7,7 @@
  * read makes the exit code EXIT_ERROR, unless NaN or infinity elsewhere makes it EXIT_NO already.
  */
 #include "command.h"
+#include "edit.h"
 #include "json.h"
 #include "many_files.h"
 #include "stat.h"
@@ -17,7 +18,7 @@
 #include <string.h>
 
 static bool check_finite;
-static const char *sort_by, *bins, *json;
+static const char *sort_by, *bins, *json, *at, *depth;
 static struct str_list patterns;
 
 static const struct opt opts[] = {
@@ -27,6 +28,9 @@ static const struct opt opts[] = {
 		     "draw histograms, reading all twice; default: as many bins as fit"),
 	OPT_STR("sort", 0, &sort_by, "KEY",
 		"order by KEY, such as name or max (see above); default: as in the file"),
+	OPT_STR("at", 0, &at, "NAME", "describe only what stands under NAME, by the names in it"),
+	OPT_STR("depth", 0, &depth, "N",
+		"describe tensors together whose names begin with the same N parts"),
 	OPT_FLAG("check-finite", 0, &check_finite, "exit with 1 if any value is NaN or infinite"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),
 	OPT_FLAG("quiet", 'q', &quiet,
@@ -53,11 +57,14 @@ const struct command cmd_stat = {
 		"numpy arrays in the file.\n"
 		"PATTERN works as in 'ckpt ls'. KEY is name, size, min, max, mean, std, norm,\n"
 		"absmax, zeros, nan or inf. The largest comes first; for 'min', the smallest.\n"
+		"With --depth 2, 'layers.0' describes all that begins with it: 'layers.0.weight',\n"
+		"'layers.0.bias'. What several tensors of a group show is in it once.\n"
 		"With --check-finite, stat takes several IN and prints one line each, with what is\n"
 		"not finite above it; operands are IN or PATTERN as in 'ckpt ls'.\n" MANY_FILES "\n"
 		"Exit status: 0 fine; 1 if nothing matches, or with --check-finite if any value\n"
 		"is not finite; 2 if IN, or with --check-finite a tensor in it, cannot be read.\n",
 	.examples = "  ckpt stat model.pt\n"
+		    "  ckpt stat --at model --depth 2 --sort norm trainer.pt\n"
 		    "  ckpt stat --hist model.pt 'model.layers.0.*'\n"
 		    "  ckpt stat -q --check-finite step900.pt && ./train --resume step900.pt\n"
 		    "  ckpt stat --check-finite runs/ --jobs 4\n"
@@ -134,6 +141,32 @@ static bool parse_key(void)
 
 /* ---- the page ---- */
 
+static bool collect_groups(struct stat_page *page)
+{
+	page->group_count = ckpt_stat_group_count(page->stat);
+	if (!page->group_count)
+		return true;
+	page->groups = calloc(page->group_count, sizeof(*page->groups));
+	if (!page->groups)
+		return false;
+	for (uint64_t i = 0; i < page->group_count; i++) {
+		struct ckpt_stat_group group = CKPT_STAT_GROUP_INIT;
+		struct stat_row *row = &page->groups[i];
+
+		row->number = i;
+		row->values.size = sizeof(row->values);
+		ckpt_stat_group_get(page->stat, i, &group, &row->values);
+		row->item.name = group.name;
+		row->item.dtype = group.dtype;
+		row->item.nbytes = group.nbytes;
+		row->tensors = group.items;
+		row->unreadable = group.unreadable;
+	}
+	if (sort_by)
+		qsort(page->groups, page->group_count, sizeof(*page->groups), by_key);
+	return true;
+}
+
 static bool collect_rows(struct stat_page *page)
 {
 	page->count = ckpt_stat_count(page->stat);
@@ -152,7 +185,7 @@ static bool collect_rows(struct stat_page *page)
 	}
 	if (sort_by)
 		qsort(page->rows, page->count, sizeof(*page->rows), by_key);
-	return true;
+	return collect_groups(page);
 }
 
 static const char FINITE[] = "finite", NOT_FINITE[] = "not finite", CANNOT_TELL[] = "cannot tell",
@@ -194,10 +227,8 @@ static int print_page(const struct ckpt_stat *stat, FILE *out)
 
 	if (!collect_rows(&page)) {
 		complain("out of memory");
-		return EXIT_ERROR;
-	}
-	code = exit_code_of(&page);
-	if (out) {
+		code = EXIT_ERROR;
+	} else if (code = exit_code_of(&page), out) {
 		stat_print_json(&page, out);
 	} else {
 		bool was_quiet = quiet;
@@ -208,10 +239,34 @@ static int print_page(const struct ckpt_stat *stat, FILE *out)
 		print_verdict(&page);
 	}
 	free(page.rows);
+	free(page.groups);
 	return code;
 }
 
 /* ---- the command ---- */
+
+/* Make *MODEL what --at names. False: a message was printed, and *MODEL is closed. */
+static bool take_part(struct ckpt_model **model, const char *path, int *code)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *part;
+	int rc = *at ? ckpt_extract(*model, at, &part, NULL, &err) : 1;
+
+	if (rc > 0)
+		return true;
+	if (rc == 0) {
+		ckpt_close(*model);
+		*model = part;
+		return true;
+	}
+	if (!err.path[0])
+		snprintf(err.path, sizeof(err.path), "%s", path);
+	*code = fail(&err);
+	if (rc == CKPT_E_NOTFOUND)
+		hint_mapping_name(*model, at);
+	ckpt_close(*model);
+	return false;
+}
 
 static int print_statistics(const char *path, struct ckpt_stat_options *options, FILE *out)
 {
@@ -224,6 +279,8 @@ static int print_statistics(const char *path, struct ckpt_stat_options *options,
 		hint_json(json, path);
 		return code;
 	}
+	if (at && !take_part(&model, path, &code))
+		return code;
 	rc = ckpt_stat_new(model, options, &stat, &err);
 	end_progress();
 	if (rc < 0) {
@@ -276,6 +333,11 @@ static int stat_file(const char *path, void *ctx)
 	return finish_output(code);
 }
 
+static bool parse_depth(struct ckpt_stat_options *options)
+{
+	return !depth || (parse_size(depth, &options->depth) && options->depth);
+}
+
 static int run_stat(int argc, char **argv)
 {
 	struct ckpt_stat_options options = CKPT_STAT_OPTIONS_INIT;
@@ -301,6 +363,9 @@ static int run_stat(int argc, char **argv)
 	if (!parse_bins(&options))
 		return wrong_usage(&cmd_stat, "stat: --hist=%.40s: wanted a number from 1 to 4096",
 				   bins);
+	if (!parse_depth(&options))
+		return wrong_usage(&cmd_stat, "stat: --depth %.40s: wanted a number from 1 on",
+				   depth);
 	options.progress = show_progress;
 	count = (size_t)(argc - first);
 	if (check_finite)

@@ -9,7 +9,9 @@
 struct stat_row {
 	struct ckpt_stat_item item;
 	struct ckpt_stat_values values;
-	uint64_t number; /* in the file */
+	uint64_t number;     /* in the file */
+	uint64_t tensors;    /* of a group, of which ITEM has name, dtype and bytes; 0: one item */
+	uint64_t unreadable; /* ... of these */
 };
 
 /* What 'ckpt stat' found, in the order in which it is shown. */
@@ -17,6 +19,8 @@ struct stat_page {
 	const struct ckpt_stat *stat;
 	struct stat_row *rows;
 	uint64_t count;
+	struct stat_row *groups; /* with --depth: the table shows these, and not the rows */
+	uint64_t group_count;
 	uint64_t not_finite; /* rows with NaN or infinity */
 	uint64_t unreadable; /* rows that have values which could not be read */
 };

@@ -100,6 +100,21 @@ static json_t *total_json(const struct ckpt_stat *stat, uint64_t i)
 	return o;
 }
 
+static json_t *group_json(const struct stat_row *row)
+{
+	const struct ckpt_stat_item *item = &row->item;
+	json_t *o = json_object();
+
+	json_set_name(o, "name", item->name);
+	json_object_set_new(o, "dtype", item->dtype ? json_string(item->dtype) : json_null());
+	json_object_set_new(o, "tensors", json_u64(row->tensors));
+	json_object_set_new(o, "unreadable", json_u64(row->unreadable));
+	json_object_set_new(o, "nbytes", json_u64(item->nbytes));
+	set_values(o, &row->values);
+	set_more_values(o, &row->values);
+	return o;
+}
+
 void stat_print_json(const struct stat_page *page, FILE *out)
 {
 	fprintf(out, "{\"ckpt_json\":%d,\"command\":\"stat\",\"tensors\":[", JSON_VERSION);
@@ -112,6 +127,11 @@ void stat_print_json(const struct stat_page *page, FILE *out)
 		fputs(i ? ",\n" : "\n", out);
 		json_put(out, total_json(page->stat, i));
 	}
-	fprintf(out, "\n],\"not_finite\":%llu,\"unreadable\":%llu}\n",
+	fprintf(out, "\n],\"not_finite\":%llu,\"unreadable\":%llu",
 		(unsigned long long)page->not_finite, (unsigned long long)page->unreadable);
+	for (uint64_t i = 0; page->groups && i < page->group_count; i++) {
+		fputs(i ? ",\n" : ",\"groups\":[\n", out);
+		json_put(out, group_json(&page->groups[i]));
+	}
+	fputs(page->groups ? "\n]}\n" : "}\n", out);
 }

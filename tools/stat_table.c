@@ -85,7 +85,18 @@ static bool is_bad(const struct ckpt_stat_values *v)
 
 static bool is_shown(const struct stat_row *row)
 {
-	return !quiet || is_bad(&row->values) || row->item.unreadable;
+	return !quiet || is_bad(&row->values) || row->item.unreadable || row->unreadable;
+}
+
+/* The third column: of a group, how many values it has. */
+static const char *extent_text(const struct stat_row *row, char *buf, size_t size)
+{
+	char count[32];
+
+	if (!row->tensors)
+		return dims_text(row->item.ndim, row->item.shape, buf, size);
+	snprintf(buf, size, "%s", grouped(row->values.count, count));
+	return buf;
 }
 
 static void measure_counts(const struct ckpt_stat_values *v, struct stat_widths *w)
@@ -97,24 +108,29 @@ static void measure_counts(const struct ckpt_stat_values *v, struct stat_widths 
 	w->infinities = wider(w->infinities, strlen(grouped(v->infinities, text)), 20);
 }
 
-static struct stat_widths measure(const struct stat_page *page)
+static const char *dtype_text(const struct ckpt_stat_item *item)
+{
+	return item->dtype ? item->dtype : "mixed"; /* only a group has none */
+}
+
+static struct stat_widths measure(const struct stat_page *page, const struct stat_row *rows,
+				  uint64_t count)
 {
 	struct stat_widths w = {
 		.name = 10, .dtype = 7, .shape = 12, .zeros = 5, .nans = 3, .infinities = 3
 	};
 	char text[1024];
 
-	for (uint64_t i = 0; i < page->count; i++) {
-		const struct ckpt_stat_item *item = &page->rows[i].item;
+	for (uint64_t i = 0; i < count; i++) {
+		const struct ckpt_stat_item *item = &rows[i].item;
 
-		if (!is_shown(&page->rows[i]))
+		if (!is_shown(&rows[i]))
 			continue;
 		ckpt_escape(text, sizeof(text), item->name, strlen(item->name));
 		w.name = wider(w.name, text_columns(text), 60);
-		w.dtype = wider(w.dtype, strlen(item->dtype), 20);
-		w.shape = wider(w.shape,
-				strlen(dims_text(item->ndim, item->shape, text, sizeof(text))), 28);
-		measure_counts(&page->rows[i].values, &w);
+		w.dtype = wider(w.dtype, strlen(dtype_text(item)), 20);
+		w.shape = wider(w.shape, strlen(extent_text(&rows[i], text, sizeof(text))), 28);
+		measure_counts(&rows[i].values, &w);
 	}
 	for (uint64_t i = 0; i < ckpt_stat_total_count(page->stat); i++) {
 		struct ckpt_stat_values values = CKPT_STAT_VALUES_INIT;
@@ -125,11 +141,11 @@ static struct stat_widths measure(const struct stat_page *page)
 	return w;
 }
 
-static void print_head(const struct stat_widths *w)
+static void print_head(const struct stat_widths *w, bool groups)
 {
 	print_padded("name", w->name);
 	print_padded("dtype", w->dtype);
-	print_padded("shape", w->shape);
+	print_padded(groups ? "values" : "shape", w->shape);
 	printf("%*s %*s %*s %*s %*s %*s", NUMBER, "min", NUMBER, "max", NUMBER, "mean", NUMBER,
 	       "std", NUMBER, "norm", NUMBER, "absmax");
 	printf("  %*s %*s %*s\n", w->zeros, "zeros", w->nans, "NaN", w->infinities, "Inf");
@@ -147,11 +163,24 @@ static void print_values(const struct ckpt_stat_values *v, const struct stat_wid
 	       grouped(v->nans, counts[1]), w->infinities, grouped(v->infinities, counts[2]));
 }
 
+static void print_group_notes(const struct stat_row *row)
+{
+	char count[32];
+
+	printf("  %s tensor%s", grouped(row->tensors, count), plural(row->tensors));
+	if (row->unreadable)
+		printf(", %s cannot be read", grouped(row->unreadable, count));
+}
+
 static void print_notes(const struct stat_row *row)
 {
 	const struct ckpt_stat_item *item = &row->item;
 	char text[1024];
 
+	if (row->tensors) {
+		print_group_notes(row);
+		return;
+	}
 	if (item->is_magnitude)
 		printf("  magnitudes");
 	if (!strncmp(item->layout, "sparse", 6))
@@ -233,8 +262,8 @@ static void print_row(const struct stat_row *row, const struct stat_widths *w)
 	char text[1024];
 
 	print_padded(ckpt_escape(text, sizeof(text), item->name, strlen(item->name)), w->name);
-	print_padded(item->dtype, w->dtype);
-	print_padded(dims_text(item->ndim, item->shape, text, sizeof(text)), w->shape);
+	print_padded(dtype_text(item), w->dtype);
+	print_padded(extent_text(row, text, sizeof(text)), w->shape);
 	if (item->why_not) {
 		printf("%s\n", item->why_not);
 		return;
@@ -266,14 +295,16 @@ static void print_total(const struct stat_page *page, uint64_t i, const struct s
 
 void stat_print_table(const struct stat_page *page)
 {
-	struct stat_widths w = measure(page);
+	const struct stat_row *rows = page->groups ? page->groups : page->rows;
+	uint64_t count = page->groups ? page->group_count : page->count;
+	struct stat_widths w = measure(page, rows, count);
 	uint64_t totals = ckpt_stat_total_count(page->stat);
 
 	if (!quiet || page->not_finite || page->unreadable)
-		print_head(&w);
-	for (uint64_t i = 0; i < page->count; i++)
-		if (is_shown(&page->rows[i]))
-			print_row(&page->rows[i], &w);
+		print_head(&w, page->groups);
+	for (uint64_t i = 0; i < count; i++)
+		if (is_shown(&rows[i]))
+			print_row(&rows[i], &w);
 	if (quiet)
 		return;
 	for (uint64_t i = 1; totals > 2 && i < totals; i++)

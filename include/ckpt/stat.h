@@ -39,6 +39,7 @@ struct ckpt_stat_options {
 	void (*progress)(void *ctx, uint64_t done, uint64_t total); /* bytes */
 	void *progress_ctx;
 	const volatile int *cancel; /* not 0: it ends; see "Threads" in ckpt.h */
+	uint64_t depth; /* make groups of items by so many first parts of their names; 0: none */
 };
 #define CKPT_STAT_OPTIONS_INIT \
 	{ \
@@ -144,6 +145,30 @@ CKPT_API uint64_t ckpt_stat_total_count(const struct ckpt_stat *stat);
 /* Total I: 0 is that of all. Only that one has a histogram. Returns 0 or CKPT_E_ARG. */
 CKPT_API int ckpt_stat_total_get(const struct ckpt_stat *stat, uint64_t i,
 				 struct ckpt_stat_total *total, struct ckpt_stat_values *values);
+
+/*
+ * Items taken together whose names begin with the same parts, as ckpt_name_front() tells them.
+ * Values that several items of a group show are in it once.
+ */
+struct ckpt_stat_group {
+	size_t size;
+	const char *name;    /* these parts; the whole name, if it has no more */
+	const char *dtype;   /* NULL: several */
+	uint64_t items;	     /* how many */
+	uint64_t nbytes;     /* of these, those once that others show, too */
+	uint64_t unreadable; /* items whose values could not be read, and are missing */
+};
+#define CKPT_STAT_GROUP_INIT \
+	{ \
+		.size = sizeof(struct ckpt_stat_group) \
+	}
+
+/* 0 if the options have no depth. In the order of their first items. */
+CKPT_API uint64_t ckpt_stat_group_count(const struct ckpt_stat *stat);
+
+/* Group I, with a histogram. Returns 0 or CKPT_E_ARG. */
+CKPT_API int ckpt_stat_group_get(const struct ckpt_stat *stat, uint64_t i,
+				 struct ckpt_stat_group *group, struct ckpt_stat_values *values);
 
 #ifdef __cplusplus
 }

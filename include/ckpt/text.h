@@ -5,6 +5,8 @@
 #include <ckpt/error.h>
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,6 +18,12 @@ extern "C" {
  * direction become escapes; text that does not fit is cut and ends in "...". Returns BUF.
  */
 CKPT_API char *ckpt_escape(char *buf, size_t size, const char *text, size_t len);
+
+/*
+ * How many bytes of NAME are its first PARTS parts, which dots separate, without the dot behind
+ * them; all, if it has no more. Names are grouped by these.
+ */
+CKPT_API size_t ckpt_name_front(const char *name, uint64_t parts);
 
 /*
  * A pattern over names: a glob over the whole name ('*' crosses dots), which also matches the

@@ -3,7 +3,7 @@
  * Finds tensors that share bytes, so that tied weights and views of a flat parameter count once in
  * the totals: among the tensors of a storage those with most bytes come first, and one that lies in
  * what was counted before does not count (`counted`). Tensors that show the same in the same way
- * are read once (`same_as`).
+ * are read once (`same_as`). The same is found again within each group (`counted_in_group`).
  *
  * Only a tensor that shows all bytes of its extent, without gaps, covers it (`is_run`); what lies
  * in the gaps of a strided view must count.
@@ -16,6 +16,7 @@
 
 struct extent {
 	uint32_t job;
+	uint32_t group;		/* 0 while there are none */
 	int64_t storage;	/* -1: none that could be shared, and FROM is the id of the value */
 	uint64_t from, to;	/* bytes of it */
 	bool is_run;		/* it shows all of these bytes */
@@ -131,6 +132,7 @@ static int compare_extents(const void *left, const void *right)
 	const struct extent *a = left, *b = right;
 	int order;
 
+	COMPARE(a->group, b->group);
 	COMPARE(a->storage, b->storage);
 	COMPARE(b->to - b->from, a->to - a->from); /* the largest first */
 	COMPARE(a->from, b->from);
@@ -195,7 +197,9 @@ static bool are_same_view(const struct ckpt_stat *s, const struct extent *a, con
 	       a->of->kind == CKPT_KIND_STRIDED && !compare_views(a->of, b->of);
 }
 
-static int mark_shared(struct ckpt_stat *s, const struct extent *extents, struct ckpt_error *err)
+/* EXTENTS are in order. IN_GROUPS: by their groups, and only COUNTED_IN_GROUP is set. */
+static int mark_shared(struct ckpt_stat *s, const struct extent *extents, bool in_groups,
+		       struct ckpt_error *err)
 {
 	struct coverage c = { 0 };
 	int rc = 0;
@@ -203,15 +207,19 @@ static int mark_shared(struct ckpt_stat *s, const struct extent *extents, struct
 	for (uint32_t i = 0; rc == 0 && i < s->count; i++) {
 		const struct extent *e = &extents[i];
 		struct ckpt_stat_job *job = &s->jobs[e->job];
+		bool *counted = in_groups ? &job->counted_in_group : &job->counted;
 
-		if (i && e->storage != e[-1].storage)
+		if (i && (e->storage != e[-1].storage || e->group != e[-1].group))
 			c.count = 0;
-		if (i && are_same_view(s, &e[-1], e)) {
-			job->same_as = s->jobs[e[-1].job].same_as;
-			job->counted = false;
+		if (i && e->group == e[-1].group && are_same_view(s, &e[-1], e)) {
+			if (!in_groups) {
+				job->same_as = s->jobs[e[-1].job].same_as;
+				s->jobs[e[-1].job].next_same = e->job;
+			}
+			*counted = false;
 		} else if (e->of && e->from < e->to) {
-			job->counted = !contains(&c, e);
-			if (job->counted && e->is_run && !cover(&c, e->from, e->to))
+			*counted = !contains(&c, e);
+			if (*counted && e->is_run && !cover(&c, e->from, e->to))
 				rc = ckpt_fail_nomem(err);
 		}
 	}
@@ -228,7 +236,13 @@ int ckpt_stat_find_shared(struct ckpt_stat *s, struct ckpt_error *err)
 		rc = make_extent(s, i, &extents[i], err);
 	if (rc == 0) {
 		qsort(extents, s->count, sizeof(*extents), compare_extents);
-		rc = mark_shared(s, extents, err);
+		rc = mark_shared(s, extents, false, err);
+	}
+	if (rc == 0 && s->group_count) {
+		for (uint32_t i = 0; i < s->count; i++)
+			extents[i].group = s->jobs[extents[i].job].group;
+		qsort(extents, s->count, sizeof(*extents), compare_extents);
+		rc = mark_shared(s, extents, true, err);
 	}
 	free(extents);
 	return rc;

@@ -28,7 +28,9 @@ static struct ckpt_stat_job *new_job(struct ckpt_stat *s)
 	job = &jobs[s->count];
 	*job = (struct ckpt_stat_job){ .numbers = CKPT_DTYPE_UNKNOWN,
 				       .counted = true,
+				       .counted_in_group = true,
 				       .same_as = s->count,
+				       .next_same = UINT32_MAX,
 				       .repeat = 1,
 				       .tally = ckpt_tally_none() };
 	s->count++;

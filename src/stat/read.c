@@ -138,24 +138,35 @@ static void add_bins(struct ckpt_stat_bins *to, const uint64_t *counts, uint64_t
 	}
 }
 
+static void add_block_to(struct reading *r, struct ckpt_stat_bins *target, const struct part *part,
+			 uint64_t pos, const uint8_t *bytes, size_t len)
+{
+	const struct ckpt_stat_opened *o = &r->open_jobs[part->open_job].opened;
+	uint64_t counts[CKPT_STAT_MOST_BINS] = { 0 };
+	struct ckpt_stat_bins bins = *target;
+
+	bins.counts = counts;
+	ckpt_stat_fill_bins(&o->view, part->item + pos / o->view.itemsize, bytes,
+			    len / o->view.itemsize, &bins);
+	pthread_mutex_lock(&r->lock);
+	add_bins(target, counts, o->job->repeat);
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* A job that shows the same and is not read may be of another group. */
 static void add_block_to_bins(struct reading *r, const struct part *part, uint64_t pos,
 			      const uint8_t *bytes, size_t len)
 {
-	const struct ckpt_stat_opened *o = &r->open_jobs[part->open_job].opened;
-	struct ckpt_stat_bins *targets[] = { &o->job->bins,
-					     o->job->counted ? &r->stat->sums[0].bins : NULL };
-	uint64_t item = part->item + pos / o->view.itemsize;
+	struct ckpt_stat *s = r->stat;
+	struct ckpt_stat_job *job = r->open_jobs[part->open_job].opened.job;
 
-	for (int i = 0; i < 2 && targets[i]; i++) {
-		uint64_t counts[CKPT_STAT_MOST_BINS] = { 0 };
-		struct ckpt_stat_bins bins = *targets[i];
-
-		bins.counts = counts;
-		ckpt_stat_fill_bins(&o->view, item, bytes, len / o->view.itemsize, &bins);
-		pthread_mutex_lock(&r->lock);
-		add_bins(targets[i], counts, o->job->repeat);
-		pthread_mutex_unlock(&r->lock);
-	}
+	add_block_to(r, &job->bins, part, pos, bytes, len);
+	if (job->counted)
+		add_block_to(r, &s->sums[0].bins, part, pos, bytes, len);
+	for (uint32_t i = (uint32_t)(job - s->jobs); s->group_count && i != UINT32_MAX;
+	     i = s->jobs[i].next_same)
+		if (s->jobs[i].counted_in_group)
+			add_block_to(r, &s->groups[s->jobs[i].group].bins, part, pos, bytes, len);
 }
 
 /* ---- reading ---- */
@@ -333,6 +344,8 @@ static int make_all_bins(struct ckpt_stat *s, struct ckpt_error *err)
 {
 	int rc = make_bins(s, &s->sums[0].tally, &s->sums[0].bins, err);
 
+	for (uint32_t i = 0; rc == 0 && i < s->group_count; i++)
+		rc = make_bins(s, &s->groups[i].tally, &s->groups[i].bins, err);
 	for (uint32_t i = 0; rc == 0 && i < s->count; i++)
 		if (s->jobs[i].same_as == i)
 			rc = make_bins(s, &s->jobs[i].tally, &s->jobs[i].bins, err);

@@ -50,6 +50,7 @@ int ckpt_stat_add_up(struct ckpt_stat *s, struct ckpt_error *err)
 		ckpt_tally_merge(&sum->tally, &job->tally);
 		ckpt_tally_merge(&s->sums[0].tally, &job->tally);
 	}
+	ckpt_stat_add_up_groups(s);
 	return 0;
 }
 
@@ -73,6 +74,8 @@ static int fill_stat(struct ckpt_stat *s, const struct ckpt_stat_options *option
 	s->sums[0] =
 		(struct ckpt_stat_sum){ .numbers = CKPT_DTYPE_UNKNOWN, .tally = ckpt_tally_none() };
 	rc = ckpt_stat_list(s, err);
+	if (rc == 0)
+		rc = ckpt_stat_group(s, err);
 	if (rc == 0)
 		rc = ckpt_stat_find_shared(s, err);
 	if (rc == 0)
@@ -110,6 +113,7 @@ void ckpt_stat_free(struct ckpt_stat *s)
 	ckpt_arena_free(s->arena);
 	free(s->jobs);
 	free(s->sums);
+	free(s->groups);
 	free(s);
 }
 
@@ -233,5 +237,30 @@ int ckpt_stat_total_get(const struct ckpt_stat *s, uint64_t i, struct ckpt_stat_
 	out.items = s->sums[i].items;
 	ckpt_sized_give(total, &out, sizeof(out));
 	give_values(&s->sums[i].tally, s->sums[i].numbers, &s->sums[i].bins, values);
+	return 0;
+}
+
+uint64_t ckpt_stat_group_count(const struct ckpt_stat *s)
+{
+	return s->group_count;
+}
+
+int ckpt_stat_group_get(const struct ckpt_stat *s, uint64_t i, struct ckpt_stat_group *group,
+			struct ckpt_stat_values *values)
+{
+	struct ckpt_stat_group out = CKPT_STAT_GROUP_INIT;
+	const struct ckpt_stat_sum *g;
+
+	if (i >= s->group_count || ckpt_sized_check(group, sizeof(out), NULL) < 0 ||
+	    ckpt_sized_check(values, sizeof(*values), NULL) < 0)
+		return CKPT_E_ARG;
+	g = &s->groups[i];
+	out.name = g->name;
+	out.dtype = g->dtype;
+	out.items = g->items;
+	out.nbytes = g->nbytes;
+	out.unreadable = g->unreadable;
+	ckpt_sized_give(group, &out, sizeof(out));
+	give_values(&g->tally, g->numbers, &g->bins, values);
 	return 0;
 }

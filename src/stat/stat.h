@@ -23,17 +23,22 @@ struct ckpt_stat_job {
 	bool unreadable;	 /* ... though it has values */
 	enum ckpt_dtype numbers; /* dtype of what was read */
 	bool counted;		 /* in the totals */
+	uint32_t group;		 /* if there are any */
+	bool counted_in_group;	 /* no other one of it shows these values, too */
 	uint32_t
 		same_as; /* the job that is read for this one, as it shows the same; itself: none */
+	uint32_t next_same; /* another one that is read with it; UINT32_MAX: none */
 	uint64_t repeat; /* how often the values that were read occur */
 	struct ckpt_tally tally;
 	struct ckpt_stat_bins bins;
 };
 
 struct ckpt_stat_sum {
-	const char *dtype; /* NULL: all */
+	const char *dtype; /* NULL: all, or several */
 	enum ckpt_dtype numbers;
 	uint64_t items;
+	const char *name; /* of a group, as what follows */
+	uint64_t nbytes, unreadable;
 	struct ckpt_tally tally;
 	struct ckpt_stat_bins bins;
 };
@@ -46,13 +51,19 @@ struct ckpt_stat {
 	uint32_t count, cap;
 	struct ckpt_stat_sum *sums; /* malloc: all, and by dtype */
 	uint32_t sum_count, sum_cap;
+	struct ckpt_stat_sum *groups; /* malloc: by the first parts of names */
+	uint32_t group_count, group_cap;
 	double *codes[CKPT_DTYPE_COUNT]; /* arena: of the 8-bit dtypes that occur */
 };
 
 /* List what is to be read (list.c). */
 int ckpt_stat_list(struct ckpt_stat *stat, struct ckpt_error *err);
 
-/* Find those that share bytes: sets COUNTED and SAME_AS (extent.c). */
+/* Make groups of them, if there is a depth; add all tallies to these (groups.c). */
+int ckpt_stat_group(struct ckpt_stat *stat, struct ckpt_error *err);
+void ckpt_stat_add_up_groups(struct ckpt_stat *stat);
+
+/* Find those that share bytes: sets COUNTED, COUNTED_IN_GROUP and SAME_AS (extent.c). */
 int ckpt_stat_find_shared(struct ckpt_stat *stat, struct ckpt_error *err);
 
 /* A job that is open for reading (open.c). */

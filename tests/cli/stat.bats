@@ -144,3 +144,57 @@ make() {
 	"$CKPT" stat ddp_model.pt | head -1
 	ckpt stat; [ "$status" = 64 ]
 }
+
+@test "blocks: tensors together whose names begin with the same parts" {
+	ckpt stat --at model --depth 2 --sort norm ddp_trainer.pt; want 0
+	[ "${#lines[@]}" = 7 ]
+	[[ ${lines[0]} =~ ^"name "+"dtype "+"values "+"min " ]]
+	[[ ${lines[1]} =~ ^"module.stem "+"mixed "+"249 ".*"  6 tensors"$ ]]
+	[[ ${lines[3]} =~ ^"module.head "+"float32 "+"90 "+-0.3406\ +0.3481\ +-0.03634\ +0.2016\ +1.944\ +0.3481\ .*"  2 tensors"$ ]]
+	[[ ${lines[6]} = "14 tensors "* ]]
+	ckpt stat --depth 9 --sort name ddp_model.pt; want 0
+	[[ ${lines[1]} =~ ^"module.block.conv.weight "+"float32 "+576\ .*"  1 tensor"$ && "${#lines[@]}" = 18 ]]
+	ckpt stat --depth 1 ddp_trainer.pt 'model.*head*'; want 0
+	[[ ${lines[1]} = "model "*"  2 tensors" && "${#lines[@]}" = 3 ]]
+	for depth in 0 -1 x 1.5; do
+		ckpt stat --depth=$depth ddp_model.pt
+		[ "$status" = 64 ]
+		[[ $stderr = "ckpt: stat: --depth $depth: wanted a number from 1 on"* ]]
+	done
+	ckpt stat --at modle ddp_trainer.pt
+	want 2 "ckpt: ddp_trainer.pt: nothing is named 'modle'
+hint: did you mean 'model'?"
+	input_is_untouched
+}
+
+@test "what tensors of a block share is in it once, and in every block that shows it" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	import struct
+	from files import *
+	data = struct.pack("<6f", *range(6))
+	one = lambda name, **more: text(name) + tensor(key="1", numel=6, **more)
+	body = b"}(" + one("in.w", shape=(2, 3), stride=(3, 1)) + one("in.tied", shape=(2, 3), stride=(3, 1)) + one("in.part", shape=(2,), offset=4) + \
+	    one("out.tied", shape=(2, 3), stride=(3, 1)) + one("out.turned", shape=(3, 2), stride=(1, 3)) + \
+	    one("part.end", shape=(2,), offset=4) + text("none") + tensor(shape=(0,)) + b"u"
+	open("tied.pt", "wb").write(torch_file(pickled(body), extra=[("data/1", data)]))
+	END
+	ckpt stat --depth 1 --hist=3 tied.pt; want 0
+	[[ ${lines[1]} =~ ^"in "+"float32 "+"6 "+"0 "+"5 "+"2.5 "+"1.708 "+"7.416 "+"5 "+"1 "+"0 "+"0  3 tensors"$ ]]
+	[[ ${lines[2]} =~ ^" "+"0 |@@@| 5"$ && ${lines[4]} = "${lines[2]}" ]]
+	[[ ${lines[3]} =~ ^"out "+"float32 "+"6 "+"0 "+"5 "+"2.5 ".*"  2 tensors"$ ]]
+	[[ ${lines[5]} =~ ^"part "+"float32 "+"2 "+"4 "+"5 "+"4.5 ".*"  1 tensor"$ && ${lines[6]} =~ ^" "+"4 |@ @| 5"$ ]]
+	[[ ${lines[7]} =~ ^"none "+"float32 "+"0 "+"- "+"- "+"- "+"- "+"- "+"- "+"0 "+"0 "+"0  1 tensor"$ ]]
+	[[ ${lines[8]} =~ ^"7 tensors "+"all "+"6 values " ]]
+	"$CKPT" stat --depth 1 --json --hist=3 tied.pt >out.json
+	python3 - out.json <<-'END'
+	import json, math, sys
+	document = json.load(open(sys.argv[1]))
+	groups = document["groups"]
+	assert list(document)[-1] == "groups" and [g["name"] for g in groups] == ["in", "out", "part", "none"], document
+	assert [(g["tensors"], g["unreadable"], g["nbytes"], g["count"]) for g in groups] == [(3, 0, 24, 6), (2, 0, 24, 6), (1, 0, 8, 2), (1, 0, 0, 0)], groups
+	assert math.isclose(groups[2]["norm"], math.sqrt(41), rel_tol=1e-15) and groups[2]["absmax"] == 5, groups
+	assert groups[1]["histogram"] == {"low": 0, "high": 5, "counts": [2, 2, 2]} and groups[3]["norm"] is None, groups
+	END
+	ckpt stat --json tied.pt
+	[[ $status = 0 && $output != *groups* ]]
+}

@@ -28,6 +28,7 @@ static int setup(void **state)
 	static const char *const keys[] = { "module.a" }, *const paths[] = { "a" };
 	static const uint64_t sizes[] = { 100 };
 	struct ckpt_save_options to_dcp = CKPT_SAVE_OPTIONS_INIT;
+	struct ckpt_stat_options blocks = CKPT_STAT_OPTIONS_INIT;
 	struct ckpt_buf pickle = { 0 }, file;
 
 	(void)state;
@@ -44,9 +45,10 @@ static int setup(void **state)
 	ckpt_buf_clear(&file);
 	doubles_use("fake_cuda.so", NULL);
 	to_dcp.format = "dcp";
+	blocks.depth = 1;
 	return ckpt_open(in, &model, &err) < 0 || ckpt_save(model, dcp, &to_dcp, NULL, &err) < 0 ||
 	       ckpt_array_open(model, 0, CKPT_ARRAY_FOR_NUMPY, &array, &err) < 0 ||
-	       ckpt_stat_new(model, NULL, &stats, &err) < 0 ||
+	       ckpt_stat_new(model, &blocks, &stats, &err) < 0 ||
 	       ckpt_gpu_copy_new(0, paths, sizes, 1, false, &gpu, &err) < 0;
 }
 
@@ -279,6 +281,12 @@ static int stat_total_get(const void *options, void *report)
 	return ckpt_stat_total_get(stats, 0, report, NULL);
 }
 
+static int stat_group_get(const void *options, void *report)
+{
+	(void)options;
+	return ckpt_stat_group_get(stats, 0, report, NULL);
+}
+
 static int stat_total_get_values(const void *options, void *report)
 {
 	(void)options;
@@ -360,6 +368,7 @@ static const struct row reports[] = {
 	ROW(stat_get_item, ckpt_stat_item, CKPT_STAT_ITEM_INIT),
 	ROW(stat_get_values, ckpt_stat_values, CKPT_STAT_VALUES_INIT),
 	ROW(stat_total_get, ckpt_stat_total, CKPT_STAT_TOTAL_INIT),
+	ROW(stat_group_get, ckpt_stat_group, CKPT_STAT_GROUP_INIT),
 	ROW(stat_total_get_values, ckpt_stat_values, CKPT_STAT_VALUES_INIT),
 	ROW(gpu_file_get, ckpt_gpu_file, CKPT_GPU_FILE_INIT),
 };

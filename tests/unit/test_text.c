@@ -112,6 +112,27 @@ static void code_points_become_utf8(void **state)
 	}
 }
 
+static void names_have_first_parts(void **state)
+{
+	static const struct {
+		const char *name;
+		uint64_t parts;
+		const char *front;
+	} cases[] = {
+		{ "a.bc.d", 0, "" },	   { "a.bc.d", 1, "a" },
+		{ "a.bc.d", 2, "a.bc" },   { "a.bc.d", 3, "a.bc.d" },
+		{ "a.bc.d", 4, "a.bc.d" }, { "a.bc.d", UINT64_MAX, "a.bc.d" },
+		{ "weight", 1, "weight" }, { "", 2, "" },
+		{ "a..b", 2, "a." },	   { ".a", 1, "" },
+		{ "a.", 1, "a" },	   { "a.", 2, "a." },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(ckpt_name_front(cases[i].name, cases[i].parts),
+				 strlen(cases[i].front));
+}
+
 UNIT_SUITE(test_text)
 {
 	const struct CMUnitTest tests[] = {
@@ -120,6 +141,7 @@ UNIT_SUITE(test_text)
 		cmocka_unit_test(a_small_buffer_never_overflows),
 		cmocka_unit_test(utf8_is_judged_strictly),
 		cmocka_unit_test(code_points_become_utf8),
+		cmocka_unit_test(names_have_first_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
