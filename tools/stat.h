@@ -21,6 +21,8 @@ struct stat_page {
 	uint64_t count;
 	struct stat_row *groups; /* with --depth: the table shows these, and not the rows */
 	uint64_t group_count;
+	const double *quantiles; /* that are wanted */
+	size_t quantile_count;
 	uint64_t not_finite; /* rows with NaN or infinity */
 	uint64_t unreadable; /* rows that have values which could not be read */
 };

@@ -43,11 +43,26 @@ static void set_values(json_t *o, const struct ckpt_stat_values *v)
 }
 
 /* What came later stands at the end of an object. */
-static void set_more_values(json_t *o, const struct ckpt_stat_values *v)
+static void set_more_values(json_t *o, const struct ckpt_stat_values *v,
+			    const struct stat_page *page)
 {
+	json_t *quantiles;
+
 	json_object_set_new(o, "norm", real(v->norm));
 	json_object_set_new(o, "absmax",
 			    v->is_integer ? json_u64(v->absmax_integer) : real(v->absmax));
+	if (!page->quantile_count)
+		return;
+	quantiles = json_array();
+	for (size_t i = 0; i < page->quantile_count; i++) {
+		json_t *one = json_object();
+
+		json_object_set_new(one, "q", real(page->quantiles[i]));
+		json_object_set_new(one, "value",
+				    v->quantiles ? real(v->quantiles[i]) : json_null());
+		json_array_append_new(quantiles, one);
+	}
+	json_object_set_new(o, "quantiles", quantiles);
 }
 
 static json_t *index_json(const struct ckpt_stat_item *item)
@@ -60,7 +75,7 @@ static json_t *index_json(const struct ckpt_stat_item *item)
 	return json_dims(at, item->looked_ndim < 64 ? item->looked_ndim : 64);
 }
 
-static json_t *row_json(const struct stat_row *row)
+static json_t *row_json(const struct stat_row *row, const struct stat_page *page)
 {
 	const struct ckpt_stat_item *item = &row->item;
 	json_t *o = json_object();
@@ -82,25 +97,25 @@ static json_t *row_json(const struct stat_row *row)
 	set_values(o, &row->values);
 	if (item->first_not_finite != UINT64_MAX)
 		json_object_set_new(o, "first_not_finite", index_json(item));
-	set_more_values(o, &row->values);
+	set_more_values(o, &row->values, page);
 	return o;
 }
 
-static json_t *total_json(const struct ckpt_stat *stat, uint64_t i)
+static json_t *total_json(const struct stat_page *page, uint64_t i)
 {
 	struct ckpt_stat_total total = CKPT_STAT_TOTAL_INIT;
 	struct ckpt_stat_values values = CKPT_STAT_VALUES_INIT;
 	json_t *o = json_object();
 
-	ckpt_stat_total_get(stat, i, &total, &values);
+	ckpt_stat_total_get(page->stat, i, &total, &values);
 	json_object_set_new(o, "dtype", total.dtype ? json_string(total.dtype) : json_null());
 	json_object_set_new(o, "tensors", json_u64(total.items));
 	set_values(o, &values);
-	set_more_values(o, &values);
+	set_more_values(o, &values, page);
 	return o;
 }
 
-static json_t *group_json(const struct stat_row *row)
+static json_t *group_json(const struct stat_row *row, const struct stat_page *page)
 {
 	const struct ckpt_stat_item *item = &row->item;
 	json_t *o = json_object();
@@ -111,7 +126,7 @@ static json_t *group_json(const struct stat_row *row)
 	json_object_set_new(o, "unreadable", json_u64(row->unreadable));
 	json_object_set_new(o, "nbytes", json_u64(item->nbytes));
 	set_values(o, &row->values);
-	set_more_values(o, &row->values);
+	set_more_values(o, &row->values, page);
 	return o;
 }
 
@@ -120,18 +135,18 @@ void stat_print_json(const struct stat_page *page, FILE *out)
 	fprintf(out, "{\"ckpt_json\":%d,\"command\":\"stat\",\"tensors\":[", JSON_VERSION);
 	for (uint64_t i = 0; i < page->count; i++) {
 		fputs(i ? ",\n" : "\n", out);
-		json_put(out, row_json(&page->rows[i]));
+		json_put(out, row_json(&page->rows[i], page));
 	}
 	fputs("\n],\"totals\":[", out);
 	for (uint64_t i = 0; i < ckpt_stat_total_count(page->stat); i++) {
 		fputs(i ? ",\n" : "\n", out);
-		json_put(out, total_json(page->stat, i));
+		json_put(out, total_json(page, i));
 	}
 	fprintf(out, "\n],\"not_finite\":%llu,\"unreadable\":%llu",
 		(unsigned long long)page->not_finite, (unsigned long long)page->unreadable);
 	for (uint64_t i = 0; page->groups && i < page->group_count; i++) {
 		fputs(i ? ",\n" : ",\"groups\":[\n", out);
-		json_put(out, group_json(&page->groups[i]));
+		json_put(out, group_json(&page->groups[i], page));
 	}
 	fputs(page->groups ? "\n]}\n" : "}\n", out);
 }

@@ -141,17 +141,25 @@ static struct stat_widths measure(const struct stat_page *page, const struct sta
 	return w;
 }
 
-static void print_head(const struct stat_widths *w, bool groups)
+static void print_head(const struct stat_widths *w, const struct stat_page *page)
 {
 	print_padded("name", w->name);
 	print_padded("dtype", w->dtype);
-	print_padded(groups ? "values" : "shape", w->shape);
+	print_padded(page->groups ? "values" : "shape", w->shape);
 	printf("%*s %*s %*s %*s %*s %*s", NUMBER, "min", NUMBER, "max", NUMBER, "mean", NUMBER,
 	       "std", NUMBER, "norm", NUMBER, "absmax");
+	for (size_t i = 0; i < page->quantile_count; i++) {
+		char text[32], number[32];
+
+		snprintf(text, sizeof(text), "q%s",
+			 number_text(number, sizeof(number), "%.9g", page->quantiles[i]));
+		printf(" %*s", NUMBER, text);
+	}
 	printf("  %*s %*s %*s\n", w->zeros, "zeros", w->nans, "NaN", w->infinities, "Inf");
 }
 
-static void print_values(const struct ckpt_stat_values *v, const struct stat_widths *w)
+static void print_values(const struct ckpt_stat_values *v, const struct stat_widths *w,
+			 const struct stat_page *page)
 {
 	char text[6][32], counts[3][32];
 
@@ -159,6 +167,8 @@ static void print_values(const struct ckpt_stat_values *v, const struct stat_wid
 	       extreme_text(v, true, text[1]), NUMBER, real_text(v->mean, text[2]), NUMBER,
 	       real_text(v->std, text[3]), NUMBER, real_text(v->norm, text[4]), NUMBER,
 	       absmax_text(v, text[5]));
+	for (size_t i = 0; i < page->quantile_count; i++)
+		printf(" %*s", NUMBER, v->quantiles ? real_text(v->quantiles[i], text[0]) : "-");
 	printf("  %*s %*s %*s", w->zeros, grouped(v->zeros, counts[0]), w->nans,
 	       grouped(v->nans, counts[1]), w->infinities, grouped(v->infinities, counts[2]));
 }
@@ -256,7 +266,8 @@ static void print_bins(const struct ckpt_stat_values *v)
 
 /* ---- all of it ---- */
 
-static void print_row(const struct stat_row *row, const struct stat_widths *w)
+static void print_row(const struct stat_row *row, const struct stat_widths *w,
+		      const struct stat_page *page)
 {
 	const struct ckpt_stat_item *item = &row->item;
 	char text[1024];
@@ -268,7 +279,7 @@ static void print_row(const struct stat_row *row, const struct stat_widths *w)
 		printf("%s\n", item->why_not);
 		return;
 	}
-	print_values(&row->values, w);
+	print_values(&row->values, w, page);
 	print_notes(row);
 	putchar('\n');
 	print_bins(&row->values);
@@ -288,7 +299,7 @@ static void print_total(const struct stat_page *page, uint64_t i, const struct s
 	snprintf(text, sizeof(text), "%s value%s", grouped(values.count, count),
 		 plural(values.count));
 	print_padded(text, w->shape);
-	print_values(&values, w);
+	print_values(&values, w, page);
 	putchar('\n');
 	print_bins(&values);
 }
@@ -301,10 +312,10 @@ void stat_print_table(const struct stat_page *page)
 	uint64_t totals = ckpt_stat_total_count(page->stat);
 
 	if (!quiet || page->not_finite || page->unreadable)
-		print_head(&w, page->groups);
+		print_head(&w, page);
 	for (uint64_t i = 0; i < count; i++)
 		if (is_shown(&rows[i]))
-			print_row(&rows[i], &w);
+			print_row(&rows[i], &w, page);
 	if (quiet)
 		return;
 	for (uint64_t i = 1; totals > 2 && i < totals; i++)

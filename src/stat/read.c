@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads all tensors in blocks, in any order and by many threads, first for the tallies and then, if
- * they are wanted, for the bins, whose range comes from the tallies.
+ * they are wanted, for the bins, whose range comes from the tallies, and for quantiles.
  *
  * What must stay true: the result has the same digits however many threads there are. So the
  * tallies of blocks are merged in a fixed binary tree, block 0 with 1, 2 with 3, then these two,
@@ -41,7 +41,7 @@ struct part {
 struct reading {
 	struct ckpt_stat *stat;
 	struct ckpt_workers *workers;
-	bool bins; /* the second time */
+	enum { TALLIES, BINS, QUANTILES } pass;
 	struct open_job *open_jobs;
 	uint32_t open_count;
 	struct ckpt_recipe *recipes; /* malloc, as PARTS */
@@ -169,17 +169,31 @@ static void add_block_to_bins(struct reading *r, const struct part *part, uint64
 			add_block_to(r, &s->groups[s->jobs[i].group].bins, part, pos, bytes, len);
 }
 
+/* ---- quantiles ---- */
+
+static void add_block_to_selects(struct reading *r, const struct part *part, uint64_t pos,
+				 const uint8_t *bytes, size_t len)
+{
+	const struct ckpt_stat_opened *o = &r->open_jobs[part->open_job].opened;
+	uint32_t size = o->view.itemsize;
+
+	ckpt_stat_add_to_selects(r->stat, o->job, &o->view, part->item + pos / size, bytes,
+				 len / size, &r->lock);
+}
+
 /* ---- reading ---- */
 
 static int add_block(void *ctx, const struct ckpt_block *block, struct ckpt_error *err)
 {
 	struct reading *r = ctx;
+	const struct part *part = &r->parts[block->i];
 
 	(void)err;
-	if (r->bins)
-		add_block_to_bins(r, &r->parts[block->i], block->pos, block->bytes, block->len);
-	else
-		add_block_to_tally(r, &r->parts[block->i], block->pos, block->bytes, block->len);
+	switch (r->pass) {
+	case TALLIES: add_block_to_tally(r, part, block->pos, block->bytes, block->len); break;
+	case BINS: add_block_to_bins(r, part, block->pos, block->bytes, block->len); break;
+	case QUANTILES: add_block_to_selects(r, part, block->pos, block->bytes, block->len); break;
+	}
 	return 0;
 }
 
@@ -289,7 +303,7 @@ static int close_jobs(struct reading *r, int rc)
 	for (uint32_t i = 0; i < r->open_count; i++) {
 		struct open_job *s = &r->open_jobs[i];
 
-		if (rc == 0 && !r->bins)
+		if (rc == 0 && r->pass == TALLIES)
 			merge_nodes(s);
 		ckpt_stat_close(&s->opened);
 		free(s->nodes);
@@ -303,7 +317,10 @@ static bool is_wanted(const struct reading *r, uint32_t i)
 {
 	const struct ckpt_stat_job *job = &r->stat->jobs[i];
 
-	return job->same_as == i && (!r->bins || job->bins.count);
+	if (job->same_as != i)
+		return false;
+	return r->pass == TALLIES || (r->pass == BINS && job->bins.count) ||
+	       (r->pass == QUANTILES && ckpt_stat_selects_from(r->stat, job));
 }
 
 static int read_jobs(struct reading *r, struct ckpt_error *err)
@@ -323,7 +340,7 @@ static int read_jobs(struct reading *r, struct ckpt_error *err)
 	return close_jobs(r, rc);
 }
 
-/* ---- tallies, then bins ---- */
+/* ---- tallies, then bins, then quantiles ---- */
 
 /* Bins over the range of the values in T. */
 static int make_bins(struct ckpt_stat *s, const struct ckpt_tally *t, struct ckpt_stat_bins *bins,
@@ -363,6 +380,7 @@ static void copy_to_same(struct ckpt_stat *s)
 			continue;
 		job->tally = of->tally;
 		job->bins = of->bins;
+		job->quantiles = of->quantiles;
 		job->numbers = of->numbers;
 		job->why_not = of->why_not;
 		job->unreadable = of->unreadable;
@@ -382,12 +400,26 @@ static uint64_t bytes_of(const struct ckpt_stat *s)
 	return total;
 }
 
+static int read_rounds(struct reading *r, struct ckpt_error *err)
+{
+	int rc;
+
+	r->pass = QUANTILES;
+	while ((rc = ckpt_stat_next_round(r->stat, err)) > 0) {
+		rc = read_jobs(r, err);
+		if (rc < 0)
+			break;
+	}
+	return rc;
+}
+
 int ckpt_stat_read(struct ckpt_stat *s, struct ckpt_error *err)
 {
+	uint64_t times = 1 + (s->options.bins ? 1 : 0) + (s->options.quantile_count ? 6 : 0);
 	struct reading r = { .stat = s, .total = bytes_of(s) };
 	int rc;
 
-	if (s->options.bins && __builtin_mul_overflow(r.total, 2, &r.total))
+	if (__builtin_mul_overflow(r.total, times, &r.total))
 		r.total = UINT64_MAX;
 	pthread_mutex_init(&r.lock, NULL);
 	r.open_jobs = calloc(MOST_OPEN, sizeof(*r.open_jobs));
@@ -401,13 +433,15 @@ int ckpt_stat_read(struct ckpt_stat *s, struct ckpt_error *err)
 	if (rc == 0)
 		rc = ckpt_stat_add_up(s, err);
 	if (rc == 0 && s->options.bins) {
-		r.bins = true;
+		r.pass = BINS;
 		rc = make_all_bins(s, err);
 		if (rc == 0)
 			rc = read_jobs(&r, err);
-		if (rc == 0)
-			copy_to_same(s);
 	}
+	if (rc == 0 && s->options.quantile_count)
+		rc = read_rounds(&r, err);
+	if (rc == 0)
+		copy_to_same(s);
 	ckpt_workers_free(r.workers);
 	pthread_mutex_destroy(&r.lock);
 	free(r.open_jobs);

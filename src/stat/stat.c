@@ -37,11 +37,12 @@ static struct ckpt_stat_sum *find_sum(struct ckpt_stat *s, const struct ckpt_sta
 int ckpt_stat_add_up(struct ckpt_stat *s, struct ckpt_error *err)
 {
 	for (uint32_t i = 0; i < s->count; i++) {
-		const struct ckpt_stat_job *job = &s->jobs[i];
+		struct ckpt_stat_job *job = &s->jobs[i];
 		struct ckpt_stat_sum *sum = find_sum(s, job);
 
 		if (!sum)
 			return ckpt_fail_nomem(err);
+		job->sum = (uint32_t)(sum - s->sums);
 		sum->items++;
 		s->sums[0].items++;
 		if (!job->counted || job->why_not)
@@ -56,6 +57,20 @@ int ckpt_stat_add_up(struct ckpt_stat *s, struct ckpt_error *err)
 
 /* ---- the public functions ---- */
 
+static int check_quantiles(struct ckpt_stat_options *o, struct ckpt_error *err)
+{
+	if (!o->quantiles)
+		o->quantile_count = 0;
+	if (o->quantile_count > CKPT_SELECT_MOST_QUANTILES)
+		return ckpt_fail(err, CKPT_E_ARG,
+				 "%zu quantiles are wanted, at most %d are possible",
+				 o->quantile_count, CKPT_SELECT_MOST_QUANTILES);
+	for (size_t i = 0; i < o->quantile_count; i++)
+		if (!(o->quantiles[i] >= 0 && o->quantiles[i] <= 1))
+			return ckpt_fail(err, CKPT_E_ARG, "a quantile is a number from 0 to 1");
+	return 0;
+}
+
 static int fill_stat(struct ckpt_stat *s, const struct ckpt_stat_options *options,
 		     struct ckpt_error *err)
 {
@@ -64,6 +79,8 @@ static int fill_stat(struct ckpt_stat *s, const struct ckpt_stat_options *option
 	if (rc == 0 && s->options.bins > CKPT_STAT_MOST_BINS)
 		rc = ckpt_fail(err, CKPT_E_ARG, "%u bins are wanted, at most %d are possible",
 			       s->options.bins, CKPT_STAT_MOST_BINS);
+	if (rc == 0)
+		rc = check_quantiles(&s->options, err);
 	if (rc < 0)
 		return rc;
 	s->arena = ckpt_arena_new(arena_budget);
@@ -110,6 +127,7 @@ void ckpt_stat_free(struct ckpt_stat *s)
 {
 	if (!s)
 		return;
+	ckpt_stat_clear_selects(s);
 	ckpt_arena_free(s->arena);
 	free(s->jobs);
 	free(s->sums);
@@ -170,8 +188,9 @@ static void set_integers(const struct ckpt_tally *t, enum ckpt_dtype numbers,
 	v->absmax_integer = absmax_of(v);
 }
 
-static void give_values(const struct ckpt_tally *t, enum ckpt_dtype numbers,
-			const struct ckpt_stat_bins *bins, struct ckpt_stat_values *out)
+static void give_values(const struct ckpt_stat *s, const struct ckpt_tally *t,
+			enum ckpt_dtype numbers, const struct ckpt_stat_bins *bins,
+			const struct ckpt_stat_quantiles *quantiles, struct ckpt_stat_values *out)
 {
 	struct ckpt_stat_values v = CKPT_STAT_VALUES_INIT;
 
@@ -192,6 +211,8 @@ static void give_values(const struct ckpt_tally *t, enum ckpt_dtype numbers,
 		v.low = bins->low;
 		v.high = bins->high;
 	}
+	v.quantiles = quantiles->values;
+	v.quantile_count = quantiles->values ? s->options.quantile_count : 0;
 	ckpt_sized_give(out, &v, sizeof(v));
 }
 
@@ -221,7 +242,7 @@ int ckpt_stat_get(const struct ckpt_stat *s, uint64_t i, struct ckpt_stat_item *
 			   ckpt_stat_kind_of(job->numbers) == CKPT_STAT_COMPLEX;
 	out.counted = job->counted;
 	ckpt_sized_give(item, &out, sizeof(out));
-	give_values(&job->tally, job->numbers, &job->bins, values);
+	give_values(s, &job->tally, job->numbers, &job->bins, &job->quantiles, values);
 	return 0;
 }
 
@@ -236,7 +257,8 @@ int ckpt_stat_total_get(const struct ckpt_stat *s, uint64_t i, struct ckpt_stat_
 	out.dtype = s->sums[i].dtype;
 	out.items = s->sums[i].items;
 	ckpt_sized_give(total, &out, sizeof(out));
-	give_values(&s->sums[i].tally, s->sums[i].numbers, &s->sums[i].bins, values);
+	give_values(s, &s->sums[i].tally, s->sums[i].numbers, &s->sums[i].bins,
+		    &s->sums[i].quantiles, values);
 	return 0;
 }
 
@@ -261,6 +283,6 @@ int ckpt_stat_group_get(const struct ckpt_stat *s, uint64_t i, struct ckpt_stat_
 	out.nbytes = g->nbytes;
 	out.unreadable = g->unreadable;
 	ckpt_sized_give(group, &out, sizeof(out));
-	give_values(&g->tally, g->numbers, &g->bins, values);
+	give_values(s, &g->tally, g->numbers, &g->bins, &g->quantiles, values);
 	return 0;
 }

@@ -3,11 +3,20 @@
 #define CKPT_STAT_STAT_H
 
 #include "model/patterns.h"
+#include "stat/select.h"
 #include "stat/view.h"
 
 #include <ckpt/stat.h>
 
+#include <pthread.h>
+
 enum { CKPT_STAT_MOST_BINS = 4096 };
+
+/* Quantiles of something. */
+struct ckpt_stat_quantiles {
+	struct ckpt_select *select; /* malloc; while they are looked for, else NULL */
+	const double *values;	    /* arena; NULL: not found yet, or there are none */
+};
 
 /*
  * One tensor or array of numpy, and its statistics. Strings and arrays are the model's, or in the
@@ -31,6 +40,8 @@ struct ckpt_stat_job {
 	uint64_t repeat; /* how often the values that were read occur */
 	struct ckpt_tally tally;
 	struct ckpt_stat_bins bins;
+	uint32_t sum; /* of its dtype */
+	struct ckpt_stat_quantiles quantiles;
 };
 
 struct ckpt_stat_sum {
@@ -41,7 +52,10 @@ struct ckpt_stat_sum {
 	uint64_t nbytes, unreadable;
 	struct ckpt_tally tally;
 	struct ckpt_stat_bins bins;
+	struct ckpt_stat_quantiles quantiles;
 };
+
+enum { CKPT_STAT_MOST_SELECTS = 1024 };
 
 struct ckpt_stat {
 	const struct ckpt_model *model; /* borrowed */
@@ -54,6 +68,11 @@ struct ckpt_stat {
 	struct ckpt_stat_sum *groups; /* malloc: by the first parts of names */
 	uint32_t group_count, group_cap;
 	double *codes[CKPT_DTYPE_COUNT]; /* arena: of the 8-bit dtypes that occur */
+	/* those whose quantiles are looked for now, and where the others begin (quantiles.c) */
+	struct ckpt_stat_quantiles *selecting[CKPT_STAT_MOST_SELECTS];
+	uint32_t selecting_count;
+	uint64_t next_target;
+	uint32_t first_selected, end_selected; /* their numbers are those of these jobs */
 };
 
 /* List what is to be read (list.c). */
@@ -82,6 +101,18 @@ void ckpt_stat_close(struct ckpt_stat_opened *opened);
 
 /* Read all of them: their tallies and the totals, then the bins (read.c). */
 int ckpt_stat_read(struct ckpt_stat *stat, struct ckpt_error *err);
+
+/*
+ * Quantiles take several rounds, in each of which all that ckpt_stat_selects_from() says is read
+ * (quantiles.c). Begin the next one: 1: there is one; 0: all are found; CKPT_E_NOMEM.
+ */
+int ckpt_stat_next_round(struct ckpt_stat *stat, struct ckpt_error *err);
+bool ckpt_stat_selects_from(const struct ckpt_stat *stat, const struct ckpt_stat_job *job);
+/* Add COUNT items of JOB, the first of them item FIRST. LOCK is held while anything is changed. */
+void ckpt_stat_add_to_selects(struct ckpt_stat *stat, const struct ckpt_stat_job *job,
+			      const struct ckpt_stat_view *view, uint64_t first,
+			      const uint8_t *bytes, size_t count, pthread_mutex_t *lock);
+void ckpt_stat_clear_selects(struct ckpt_stat *stat);
 
 /* Add all tallies to the totals (stat.c). */
 int ckpt_stat_add_up(struct ckpt_stat *stat, struct ckpt_error *err);

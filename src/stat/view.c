@@ -273,6 +273,18 @@ struct ckpt_tally ckpt_stat_tally(const struct ckpt_stat_view *view, uint64_t fi
 
 /* ---- bins ---- */
 
+void ckpt_stat_doubles(const struct ckpt_stat_view *view, uint64_t first, const uint8_t *bytes,
+		       size_t count, double *out)
+{
+	struct piece p;
+
+	p.view = view;
+	p.first = first;
+	p.count = count;
+	convert_piece(&p, bytes);
+	to_doubles(view, p.values, count, out);
+}
+
 /* As numpy does: from a quotient, which may be off by one and is corrected by the edges. */
 static void count_in_bin(const struct ckpt_stat_bins *b, double v)
 {
@@ -294,15 +306,12 @@ void ckpt_stat_fill_bins(const struct ckpt_stat_view *view, uint64_t first, cons
 			 size_t count, const struct ckpt_stat_bins *bins)
 {
 	double values[CKPT_TALLY_MOST];
-	struct piece p;
+	size_t n;
 
-	p.view = view;
-	for (size_t done = 0; done < count; done += p.count) {
-		p.first = first + done;
-		p.count = piece_size(count - done);
-		convert_piece(&p, bytes + done * view->itemsize);
-		to_doubles(view, p.values, p.count, values);
-		for (size_t i = 0; i < p.count; i++)
+	for (size_t done = 0; done < count; done += n) {
+		n = piece_size(count - done);
+		ckpt_stat_doubles(view, first + done, bytes + done * view->itemsize, n, values);
+		for (size_t i = 0; i < n; i++)
 			count_in_bin(bins, values[i]);
 	}
 }

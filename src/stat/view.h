@@ -39,6 +39,10 @@ struct ckpt_stat_view {
 struct ckpt_tally ckpt_stat_tally(const struct ckpt_stat_view *view, uint64_t first,
 				  const uint8_t *bytes, size_t count);
 
+/* COUNT items, CKPT_TALLY_MOST at most, as doubles, the first of them item FIRST. */
+void ckpt_stat_doubles(const struct ckpt_stat_view *view, uint64_t first, const uint8_t *bytes,
+		       size_t count, double *out);
+
 /* COUNT bins of the same width from LOW to HIGH, both inside. */
 struct ckpt_stat_bins {
 	double low, high;

@@ -198,3 +198,52 @@ hint: did you mean 'model'?"
 	ckpt stat --json tied.pt
 	[[ $status = 0 && $output != *groups* ]]
 }
+
+@test "quantiles are exact, of tensors, blocks and totals" {
+	ckpt stat --quantiles 0.25,.5,1 ddp_model.pt module.head; want 0
+	[[ ${lines[0]} = *"    absmax      q0.25       q0.5         q1  zeros NaN Inf" ]]
+	[[ ${lines[1]} = "module.head.weight "*"    0.3481    -0.2018   -0.07265     0.3481      0   0   0" ]]
+	[[ ${lines[3]} = "2 tensors "*"    0.3481    -0.1992   -0.06883     0.3481      0   0   0" ]]
+	make nan.pt
+	"$CKPT" stat --json --depth 1 --quantiles 0,0.5,0.9 nan.pt >out.json
+	python3 - out.json <<-'END'
+	import json, math, sys
+	document = json.load(open(sys.argv[1]))
+	a, w = document["tensors"]
+	assert [q["value"] for q in a["quantiles"]] == [1, 1, 1], a
+	assert [(q["q"], q["value"]) for q in w["quantiles"]] == [(0, -2), (0.5, 0.5), (0.9, 1 + 3 * (0.9 * 3 - 2))], w
+	assert [q["value"] for q in document["totals"][0]["quantiles"]] == [-2, 1, 4 - 3 * (1 - (0.9 * 4 - 3))], document["totals"]
+	assert document["totals"][1]["quantiles"] == document["totals"][0]["quantiles"], document
+	assert document["groups"][1]["quantiles"] == w["quantiles"] and list(w)[-1] == "quantiles", document
+	END
+	ckpt stat --json ddp_model.pt
+	[[ $status = 0 && $output != *quantiles* ]]
+	for list in '' , 0.5, 0.5,,1 1.5 -1 nan 0.5x "$(printf '0.5,%.0s' {1..32})1"; do
+		ckpt stat --quantiles="$list" ddp_model.pt
+		[ "$status" = 64 ]
+		[[ $stderr = "ckpt: stat: --quantiles "*": wanted up to 32 numbers from 0 to 1, such as 0.01,0.5,0.99"* ]]
+	done
+	ckpt stat --quantiles "$(printf '0.5,%.0s' {1..31})1" ddp_model.pt; want 0
+}
+
+@test "quantiles of views that repeat items, of what shares bytes, and of nothing" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	import struct
+	from files import *
+	data = struct.pack("<6f", *range(6))
+	one = lambda name, **more: text(name) + tensor(key="1", numel=6, **more)
+	body = b"}(" + one("a.w", shape=(2, 3), stride=(3, 1)) + one("b.tied", shape=(2, 3), stride=(3, 1)) + \
+	    one("c.wide", shape=(100000, 6), stride=(0, 1)) + one("c.part", shape=(2,), offset=4) + text("none") + tensor(shape=(0,)) + b"u"
+	open("tied.pt", "wb").write(torch_file(pickled(body), extra=[("data/1", data)]))
+	END
+	"$CKPT" stat --depth 1 --json --quantiles 0.3,0.5,0.9 tied.pt >out.json
+	python3 - out.json <<-'END'
+	import json, sys
+	document = json.load(open(sys.argv[1]))
+	values = lambda row: [q["value"] for q in row["quantiles"]]
+	flat = [1.5, 2.5, 4.5]
+	assert [values(row) for row in document["tensors"]] == [flat, flat, [1, 2.5, 5], [4.3, 4.5, 4.9], [None] * 3], document["tensors"]
+	a, b, c, none = map(values, document["groups"])
+	assert a == flat and b == flat and c == [1, 2.5, 5] and none == [None] * 3, document["groups"]
+	END
+}

@@ -17,6 +17,7 @@ STEP = re.compile(r'\["((?:[^"\\]|\\.)*)"\]|\[(\d+)\]')
 EXACT = ("count", "nan", "inf", "zeros", "min", "max", "absmax")
 LAST_DIGIT = 4e-16      # numpy's own abs() of complex numbers differs from machine to machine
 LOOSE, NEAR = 3e-7, 1e-9
+QUANTILES = (0, 0.001, 0.37, 0.5, 0.99, 1)      # as stat_want.py has them
 
 
 def dotted(name):
@@ -47,6 +48,15 @@ def is_same(found, wanted, near):
     return abs(found - wanted) <= near * abs(wanted)
 
 
+def are_quantiles(found, wanted, near):
+    """Exact, but for the last digit of what lies between two numbers: versions of numpy go there in several ways."""
+    most = near or 4e-16
+    reach = max(abs(float(found["min"])), abs(float(found["max"])))
+    return [row["q"] for row in found["quantiles"]] == list(QUANTILES) and all(
+        abs(row["value"] - q) <= most * max(abs(q), reach if near else 0) or row["value"] == q
+        for row, q in zip(found["quantiles"], wanted))
+
+
 def difference(found, wanted):
     near = LOOSE if wanted["loose"] else LAST_DIGIT if found.get("magnitudes") else 0
     for key in EXACT:
@@ -58,13 +68,15 @@ def difference(found, wanted):
         for i, key in enumerate(("mean", "std", "norm")):
             if not is_near(found[key], wanted[key], wanted["numpy"][i], max(near, NEAR)):
                 return "%s %r, wanted %r, numpy has %r" % (key, found[key], wanted[key], wanted["numpy"][i])
+    if "quantiles" in wanted and not are_quantiles(found, wanted["quantiles"], near):
+        return "quantiles %r, wanted %r" % (found["quantiles"], wanted["quantiles"])
     if "bins" in wanted and not near and found["histogram"]["counts"] != wanted["bins"]:
         return "bins %r, wanted %r" % (found["histogram"]["counts"], wanted["bins"])
     return ""
 
 
 def check_file(ckpt, work, path, entries):
-    found, complaint = stat(ckpt, os.path.join(work, path), "--hist=10")
+    found, complaint = stat(ckpt, os.path.join(work, path), "--hist=10", "--quantiles", ",".join(map(str, QUANTILES)))
     if found is None:
         return 0, ["%s: %s" % (path, complaint.strip())]
     rows, wrong = collections.defaultdict(list), []
@@ -84,7 +96,8 @@ def check_totals(ckpt, work):
     if totals[None]["count"] != 1007 or totals[None]["tensors"] != 7 or totals[None]["max"] != 999:
         wrong.append("totals of shared tensors: %r" % totals[None])
     path = os.path.join(work, "out", "stat_floats.zip.pt")
-    if stat(ckpt, path) != stat(ckpt, path, before=("taskset", "-c", "0")):
+    more = ("--hist", "--depth=1", "--quantiles=0.1,0.5,0.123")
+    if stat(ckpt, path, *more) != stat(ckpt, path, *more, before=("taskset", "-c", "0")):
         wrong.append("one thread gives other results than many")
     return 2 - len(wrong), wrong
 

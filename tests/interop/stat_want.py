@@ -2,7 +2,7 @@
 """Files of real torch, and what numpy says of the values of every array in them. stat_want.py OUTDIR
 
 As cat_want.py; OUTDIR/manifest.json has {"file", "name", "count", "nan", "inf", "zeros", "min", "max", "mean", "std", "norm", "absmax", "first",
-"bins"}. Sums are
+"bins", "quantiles"}. Sums are
 those of math.fsum(), fractions or long doubles, which are more than a float64 can hold; "numpy" has what numpy makes of float64. "loose":
 this torch takes other digits of the scale than later ones.
 """
@@ -21,6 +21,7 @@ import cat_want  # noqa: E402
 import torch_files  # noqa: E402
 
 BINS = 10
+QUANTILES = (0, 0.001, 0.37, 0.5, 0.99, 1)
 
 
 def looked_at(value):
@@ -81,6 +82,8 @@ def facts_of(array):
         facts["mean"], facts["std"], facts["norm"] = map(number, exact(wide) if kind == "f" else exact_integers(finite.tolist()))
         facts["numpy"] = [number(np.mean(wide)), number(np.std(wide)), number(np.linalg.norm(wide))]
         spread = wide.max() - wide.min()
+        if np.isfinite(spread):
+            facts["quantiles"] = [number(q) for q in np.quantile(wide, QUANTILES)]
         if np.isfinite(spread) and (spread == 0 or spread / BINS > 1e-300):
             try:
                 facts["bins"] = [int(n) for n in np.histogram(wide, bins=BINS)[0]]

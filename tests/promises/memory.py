@@ -9,7 +9,7 @@ from common import Finding
 
 PRELOAD = os.environ.get("CKPT_FAIL_ALLOC_LIB", "")
 READING = [["ls", "IN"], ["ls", "--json", "IN"], ["info", "IN"], ["cat", "IN", "module.stem.0.weight"], ["verify", "IN"], ["verify", "--json", "IN"],
-           ["stat", "IN"], ["stat", "--hist", "IN"], ["scan", "IN"], ["scan", "--json", "IN"], ["why", "IN"], ["dis", "IN"], ["diff", "IN", "IN"],
+           ["stat", "IN"], ["stat", "--hist", "IN"], ["stat", "--depth", "2", "--quantiles", "0.1,0.9", "IN"], ["scan", "IN"], ["scan", "--json", "IN"], ["why", "IN"], ["dis", "IN"], ["diff", "IN", "IN"],
            ["latest", "."], ["repair", "-n", "IN"], ["help", "ls"], ["ls", "IN", "IN"], ["info", "--json", "-j", "2", "IN", "IN"], ["verify", "IN", "IN"]]
 
 
