@@ -22,7 +22,8 @@
 
 static bool quick, metadata_only, read_all, trust, strict, ignore_device, ignore_dtype,
 	strip_module;
-static const char *json, *at, *at_a, *at_b, *tolerance, *atol_text, *rtol_text, *limit_text;
+static const char *json, *at, *at_a, *at_b, *tolerance, *atol_text, *rtol_text, *limit_text,
+	*top_text, *depth_text, *sort_by;
 static struct str_list renames, keep, drop;
 
 enum { SHOWN_ROWS = 25, OPENING_STACK = 8 << 20 };
@@ -51,12 +52,17 @@ static const struct opt opts[] = {
 		 "count bits of equal numbers, strides, classes, containers, order, too"),
 	OPT_FLAG("ignore-device", 0, &ignore_device, "do not compare devices: cpu equals cuda:0"),
 	OPT_FLAG("ignore-dtype", 0, &ignore_dtype, "do not compare dtypes: only the values count"),
+	OPT_STR("sort", 0, &sort_by, "KEY",
+		"order changed tensors by change, rms or name; default: change"),
+	OPT_STR("depth", 0, &depth_text, "N",
+		"sum up changed tensors whose names begin with the same N parts"),
+	OPT_STR("top", 0, &top_text, "N", "print N rows of changed tensors, 0 for all"),
 	OPT_STR("limit", 0, &limit_text, "N",
 		"print at most N rows of each table, 0 for all; default: 25"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not tables"),
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing: the exit status tells"),
 	OPT_FLAG("verbose", 'v', &verbose,
-		 "also list what is in a container that only one file has"),
+		 "also list what is in an optimizer, and in what only one file has"),
 	SPOOL_OPT,
 	OPT_END
 };
@@ -80,10 +86,13 @@ const struct command cmd_diff = {
 		"change: norm(a - b) / max(norm(a), norm(b)), largest first; max rel:\n"
 		"|a - b| / max(|a|, |b|) of one pair; ulp: steps from one number of the dtype to\n"
 		"the next. NaN equals NaN, and 0 equals -0. A tensor that has the same values\n"
-		"under another name is renamed.\n\n"
+		"under another name is renamed. What changed in an optimizer is one row behind\n"
+		"the weights (-v lists it); counters, tensors of one integer, come last. Rows of\n"
+		"several tensors, as with --depth, have the figures of all that changed in them.\n\n"
 		"Exit status: 0 all are the same as A; 1 one is not; 2 diff could not compare\n"
 		"them all.\n",
 	.examples = "  ckpt diff step-1000.pt step-2000.pt\n"
+		    "  ckpt diff --depth 3 --sort rms --top 10 step-1000.pt step-2000.pt\n"
 		    "  ckpt diff rank*.pt\n"
 		    "  ckpt diff --strip-module --at model ddp.pt single.pt\n"
 		    "  ckpt diff --tolerance 1e-6,1e-3 --ignore-dtype model.pt model-bf16.pt\n",
@@ -297,11 +306,11 @@ static int worse_code(int a, int b)
 
 static int compare(const struct ckpt_model *a, const struct ckpt_model *b,
 		   const struct diff_names *names, const struct ckpt_diff_options *options,
-		   struct diff_json *document, uint64_t limit, bool *stop)
+		   struct diff_json *document, const struct diff_view *view, bool *stop)
 {
 	struct ckpt_diff_report report = CKPT_DIFF_REPORT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	struct diff_text *text = document->out || quiet ? NULL : diff_text_new(names, limit);
+	struct diff_text *text = document->out || quiet ? NULL : diff_text_new(names, view);
 	int rc;
 
 	rc = ckpt_diff(a, b, options,
@@ -313,9 +322,12 @@ static int compare(const struct ckpt_model *a, const struct ckpt_model *b,
 	*stop = rc == CKPT_E_CANCELLED;
 	if (document->out)
 		diff_json_end(document, &report, &err);
-	else if (rc == 0 && text)
-		diff_text_print(text, &report, options->flags & CKPT_DIFF_QUICK);
+	else if (rc == 0 && text &&
+		 !diff_text_print(text, &report, options->flags & CKPT_DIFF_QUICK))
+		rc = CKPT_E_NOMEM;
 	diff_text_free(text);
+	if (rc == CKPT_E_NOMEM && !err.status) /* for the rows */
+		complain("out of memory");
 	if (rc < 0)
 		return err.status ? fail(&err) : EXIT_ERROR;
 	if (report.unmatched && !quiet)
@@ -326,14 +338,14 @@ static int compare(const struct ckpt_model *a, const struct ckpt_model *b,
 
 static int compare_with(const struct ckpt_model *a, struct opening *opening,
 			const struct diff_names *names, const struct ckpt_diff_options *options,
-			struct diff_json *document, uint64_t limit, bool *stop)
+			struct diff_json *document, const struct diff_view *view, bool *stop)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct ckpt_model *b;
 	int code = open_side(opening, false, &b, &err);
 
 	if (code == EXIT_FINE) {
-		code = compare(a, b, names, options, document, limit, stop);
+		code = compare(a, b, names, options, document, view, stop);
 		ckpt_close(b);
 	} else if (document->out) {
 		diff_json_end(document, NULL, &err);
@@ -370,22 +382,53 @@ static int parse_tolerance(struct ckpt_diff_options *o)
 	return EXIT_FINE;
 }
 
-static int parse_limit(uint64_t *out)
+static int parse_count(const char *option, const char *text, uint64_t least, uint64_t *out)
 {
 	char *end = NULL;
 
-	*out = SHOWN_ROWS;
-	if (!limit_text)
+	if (!text)
 		return EXIT_FINE;
-	*out = strtoull(limit_text, &end, 10);
-	if (*limit_text < '0' || *limit_text > '9' || *end)
-		return wrong_usage(&cmd_diff, "diff: --limit %s: wanted a number", limit_text);
+	*out = strtoull(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || *out < least)
+		return wrong_usage(&cmd_diff, "diff: --%s %s: wanted a number%s", option, text,
+				   least ? " from 1 on" : "");
 	return EXIT_FINE;
 }
 
-static int make_options(struct ckpt_diff_options *o, uint64_t *limit)
+static int parse_order(enum ckpt_diff_order *out)
 {
-	int code = parse_limit(limit);
+	/* by enum ckpt_diff_order */
+	static const char *const keys[] = { "change", "rms", "name" };
+
+	for (int i = 0; sort_by && i < 3; i++)
+		if (!strcmp(sort_by, keys[i])) {
+			*out = (enum ckpt_diff_order)i;
+			return EXIT_FINE;
+		}
+	return !sort_by ? EXIT_FINE
+			: wrong_usage(&cmd_diff,
+				      "diff: --sort %.40s: wanted 'change', 'rms' or 'name'",
+				      sort_by);
+}
+
+static int parse_view(struct diff_view *view)
+{
+	int code;
+
+	view->limit = SHOWN_ROWS;
+	code = parse_count("limit", limit_text, 0, &view->limit);
+	view->top = view->limit;
+	view->top_option = top_text ? "--top" : "--limit";
+	if (code == EXIT_FINE)
+		code = parse_count("top", top_text, 0, &view->top);
+	if (code == EXIT_FINE)
+		code = parse_count("depth", depth_text, 1, &view->depth);
+	return code == EXIT_FINE ? parse_order(&view->order) : code;
+}
+
+static int make_options(struct ckpt_diff_options *o, struct diff_view *view)
+{
+	int code = parse_view(view);
 
 	if (code == EXIT_FINE)
 		code = parse_tolerance(o);
@@ -404,13 +447,14 @@ static int make_options(struct ckpt_diff_options *o, uint64_t *limit)
 	o->keep_count = keep.count;
 	o->drop = drop.items;
 	o->drop_count = drop.count;
+	o->order = view->order;
 	o->progress = show_progress;
 	o->cancel = catch_signals();
 	return code;
 }
 
 static int compare_all(char **paths, int count, const struct ckpt_diff_options *options,
-		       struct diff_json *document, uint64_t limit)
+		       struct diff_json *document, const struct diff_view *view)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	struct opening first = { .path = paths[0] }, other = { .path = paths[1] };
@@ -428,7 +472,7 @@ static int compare_all(char **paths, int count, const struct ckpt_diff_options *
 		if (document->out)
 			diff_json_begin(document, paths[i], i == 1);
 		code = worse_code(code,
-				  compare_with(a, &other, &names, options, document, limit, &stop));
+				  compare_with(a, &other, &names, options, document, view, &stop));
 	}
 	end_opening(&other);
 	ckpt_close(other.model);
@@ -451,23 +495,24 @@ static int run_diff(int argc, char **argv)
 	struct ckpt_diff_options options = CKPT_DIFF_OPTIONS_INIT;
 	int first = parse_options(&cmd_diff, argc, argv), code;
 	struct diff_json document = { 0 };
-	uint64_t limit;
+	struct diff_view view = { 0 };
 
 	if (first < 0)
 		return -1 - first;
-	code = make_options(&options, &limit);
+	code = make_options(&options, &view);
 	for (int i = first; code == EXIT_FINE && i < argc; i++)
 		code = refuse_names(argv[i], "OUT");
 	if (code != EXIT_FINE)
 		return code;
 	document.quick = quick;
+	document.view = view;
 	if (json) {
 		document.out = json_open(json);
 		if (!document.out)
 			return EXIT_ERROR;
 		begin_document(document.out, argv[first]);
 	}
-	code = compare_all(argv + first, argc - first, &options, &document, limit);
+	code = compare_all(argv + first, argc - first, &options, &document, &view);
 	if (document.out) {
 		fputs("\n]}\n", document.out);
 		if (json_close(document.out, true) != EXIT_FINE)

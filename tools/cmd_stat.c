@@ -35,7 +35,7 @@ static const struct opt opts[] = {
 	OPT_STR("at", 0, &at, "NAME", "describe only what stands under NAME, by the names in it"),
 	OPT_STR("depth", 0, &depth, "N",
 		"describe tensors together whose names begin with the same N parts"),
-	OPT_STR("quantiles", 0, &quantile_list, "Q,...",
+	OPT_STR("quantiles", 0, &quantile_list, "LIST",
 		"print quantiles, such as 0.01,0.5,0.99; reads all about six times more"),
 	OPT_FLAG("check-finite", 0, &check_finite, "exit with 1 if any value is NaN or infinite"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),

@@ -106,6 +106,16 @@ int diff_json_add(void *ctx, const struct ckpt_difference *f)
 		json_object_set_new(o, "by_checksum", json_boolean(f->by_checksum));
 	if (f->text)
 		json_set_name(o, "text", f->text);
+	if (f->of_optimizer)
+		json_object_set_new(o, "optimizer", json_true());
+	if (f->is_counter)
+		json_object_set_new(o, "counter", json_true());
+	if (d->view.depth && f->kind == CKPT_DIFFERENCE_CHANGED && f->a->is_array &&
+	    f->b->is_array && !f->of_optimizer && !f->is_counter &&
+	    !diff_sums_add(&d->blocks, f, d->view.depth)) {
+		json_decref(o);
+		return CKPT_E_NOMEM;
+	}
 	fputs(d->any ? ",\n" : "\n", d->out);
 	json_put(d->out, o);
 	d->any = true;
@@ -162,6 +172,25 @@ static void put_report(FILE *out, const struct ckpt_diff_report *r, bool quick)
 	json_put(out, o);
 }
 
+static void put_blocks(struct diff_json *d)
+{
+	diff_sums_finish(&d->blocks, d->view.order);
+	fputs(",\"blocks\":[", d->out);
+	for (size_t i = 0; i < d->blocks.count; i++) {
+		const struct diff_sum *s = &d->blocks.items[i];
+		json_t *o = json_object();
+
+		json_set_name(o, "name", s->name);
+		set_u64(o, "tensors", s->tensors);
+		set_u64(o, "other_shape", s->other_shape);
+		if (s->numbers.count)
+			json_object_set_new(o, "numbers", numbers_json(&s->numbers));
+		fputs(i ? ",\n" : "\n", d->out);
+		json_put(d->out, o);
+	}
+	fputs("]", d->out);
+}
+
 void diff_json_end(struct diff_json *d, const struct ckpt_diff_report *r,
 		   const struct ckpt_error *err)
 {
@@ -177,6 +206,9 @@ void diff_json_end(struct diff_json *d, const struct ckpt_diff_report *r,
 			: r->same				      ? "same"
 								      : "different");
 		put_report(d->out, r, d->quick);
+		if (d->view.depth)
+			put_blocks(d);
 	}
+	diff_sums_clear(&d->blocks);
 	fputs("}", d->out);
 }

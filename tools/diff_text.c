@@ -8,7 +8,8 @@
  *
  * What must stay true: entries of a container that only one side has arrive one after the other,
  * with WITHIN its name. They become one row, which add_one_sided() adds when anything else
- * arrives, and at the end.
+ * arrives, and at the end. Changed tensors of an optimizer arrive behind all others, and counters
+ * behind these: an optimizer becomes one row, which add_optimizer() adds in between.
  */
 #include "diff.h"
 #include "grow.h"
@@ -38,6 +39,7 @@ struct row {
 struct table {
 	struct row *rows; /* malloc */
 	size_t count, cap;
+	size_t more;	   /* of these, rows that the limit does not count */
 	uint64_t left_out; /* rows beyond the limit */
 };
 
@@ -47,9 +49,27 @@ struct one_sided {
 	uint64_t tensors, values, nbytes;
 };
 
+enum { MOST_KINDS = 6 };
+
+/* Other values of an optimizer that changed, by the last word in their names: step, lr ... */
+struct optimizer_values {
+	char *name; /* malloc: what all names begin with; NULL: none */
+	struct {
+		char *word, *text; /* malloc: of the first one */
+		uint64_t count;
+		bool is_same; /* all texts are */
+	} kinds[MOST_KINDS];
+	uint64_t kind_count, count, others; /* OTHERS: of further kinds */
+};
+
 struct diff_text {
 	struct diff_names names;
-	uint64_t limit;
+	struct diff_view view;
+	struct diff_sums blocks;   /* with a depth */
+	struct diff_sum optimizer; /* until its row is added; no tensors: none */
+	struct diff_sum steps;	   /* its tensors of one number, which would drown the others */
+	struct diff_sum counters;  /* with a depth */
+	struct optimizer_values optimizer_values;
 	struct table tables[SECTIONS];
 	struct one_sided one_sided; /* being counted; NULL name: none */
 	enum ckpt_difference_kind one_sided_kind;
@@ -58,16 +78,12 @@ struct diff_text {
 
 /* ---- rows ---- */
 
-static struct row *add_row(struct diff_text *t, enum section section)
+/* Whatever the limit is. */
+static struct row *add_free_row(struct diff_text *t, enum section section)
 {
 	struct table *table = &t->tables[section];
-	void *grown;
+	void *grown = grow_array(table->rows, table->count, &table->cap, sizeof(*table->rows));
 
-	if (t->limit && table->count == t->limit) {
-		table->left_out++;
-		return NULL;
-	}
-	grown = grow_array(table->rows, table->count, &table->cap, sizeof(*table->rows));
 	if (!grown) {
 		t->bad = true;
 		return NULL;
@@ -75,6 +91,18 @@ static struct row *add_row(struct diff_text *t, enum section section)
 	table->rows = grown;
 	table->rows[table->count] = (struct row){ 0 };
 	return &table->rows[table->count++];
+}
+
+static struct row *add_row(struct diff_text *t, enum section section)
+{
+	struct table *table = &t->tables[section];
+	uint64_t limit = section == CHANGED ? t->view.top : t->view.limit;
+
+	if (limit && table->count - table->more >= limit) {
+		table->left_out++;
+		return NULL;
+	}
+	return add_free_row(t, section);
 }
 
 static void set_cell(struct diff_text *t, struct row *row, int i, const char *text)
@@ -177,18 +205,22 @@ static void note_texts(char *buf, size_t size, const char *a, const char *b)
 		 ckpt_escape(shown_b, sizeof(shown_b), b, strlen(b)));
 }
 
+static void note_numbers(char *buf, size_t size, const struct ckpt_diff_numbers *n)
+{
+	note_count(buf, size, n->nan_appeared, "NaN appeared");
+	note_count(buf, size, n->nan_vanished, "NaN vanished");
+	note_count(buf, size, n->inf_appeared, "infinite appeared");
+	note_count(buf, size, n->inf_vanished, "infinite vanished");
+	note_count(buf, size, n->other_bits, "equal in other bits");
+}
+
 static void notes_text(const struct ckpt_difference *f, char *buf, size_t size)
 {
 	const struct ckpt_diff_numbers *n = f->numbers;
 
 	buf[0] = '\0';
-	if (n) {
-		note_count(buf, size, n->nan_appeared, "NaN appeared");
-		note_count(buf, size, n->nan_vanished, "NaN vanished");
-		note_count(buf, size, n->inf_appeared, "infinite appeared");
-		note_count(buf, size, n->inf_vanished, "infinite vanished");
-		note_count(buf, size, n->other_bits, "equal in other bits");
-	}
+	if (n)
+		note_numbers(buf, size, n);
 	if (f->what & CKPT_DIFFERS_DEVICE)
 		note_texts(buf, size, f->a->device, f->b->device);
 	if (f->what & CKPT_DIFFERS_LAYOUT)
@@ -322,6 +354,63 @@ static void add_only(struct diff_text *t, const struct ckpt_difference *f)
 	set_cell(t, row, 1, text);
 }
 
+/* ---- several tensors in one row ---- */
+
+/* MORE: what follows "3 tensors". */
+static void set_sum(struct diff_text *t, struct row *row, const struct diff_sum *s,
+		    const char *name, const char *more)
+{
+	char text[300], count[32];
+
+	if (!row)
+		return;
+	set_name(t, row, 0, name);
+	snprintf(text, sizeof(text), "%s tensor%s%s", grouped(s->tensors, count),
+		 plural(s->tensors), more);
+	set_cell(t, row, 1, text);
+	if (s->numbers.count)
+		set_numbers(t, row, &s->numbers);
+	text[0] = '\0';
+	note_numbers(text, sizeof(text), &s->numbers);
+	note_count(text, sizeof(text), s->other_shape, "of another shape");
+	note_count(text, sizeof(text), s->no_numbers, "without numbers to compare");
+	set_cell(t, row, 9, text);
+}
+
+static void add_blocks(struct diff_text *t)
+{
+	diff_sums_finish(&t->blocks, t->view.order);
+	for (size_t i = 0; i < t->blocks.count; i++)
+		set_sum(t, add_row(t, CHANGED), &t->blocks.items[i], t->blocks.items[i].name, "");
+	diff_sums_clear(&t->blocks);
+}
+
+/* Add the row of the optimizer, once all of it came. */
+static void add_optimizer(struct diff_text *t)
+{
+	struct diff_sum *s = t->optimizer.tensors ? &t->optimizer : &t->steps;
+	char name[1024], more[100] = "", count[32];
+
+	add_blocks(t);
+	if (!s->tensors)
+		return;
+	if (s != &t->steps && t->steps.tensors) {
+		diff_name_shorten(s->name, t->steps.name);
+		snprintf(more, sizeof(more), " and %s of one number",
+			 grouped(t->steps.tensors, count));
+	}
+	if (s->tensors > 1 || *more)
+		snprintf(name, sizeof(name), *s->name ? "%s.*" : "(optimizer)", s->name);
+	else
+		snprintf(name, sizeof(name), "%s", s->name);
+	strcat(more, " of the optimizer");
+	t->tables[CHANGED].more++;
+	set_sum(t, add_free_row(t, CHANGED), s, name, more);
+	diff_sum_clear(&t->optimizer);
+	diff_sum_clear(&t->steps);
+	t->optimizer = t->steps = (struct diff_sum){ 0 };
+}
+
 /* ---- what both have ---- */
 
 static void add_renamed(struct diff_text *t, const struct ckpt_difference *f)
@@ -343,9 +432,23 @@ static void add_renamed(struct diff_text *t, const struct ckpt_difference *f)
 
 static void add_changed(struct diff_text *t, const struct ckpt_difference *f)
 {
-	struct row *row = add_row(t, CHANGED);
+	struct row *row;
 	char text[600];
 
+	if (f->of_optimizer && !verbose) {
+		t->bad |= !diff_sum_add(f->a->ndim || f->b->ndim ? &t->optimizer : &t->steps, f);
+		return;
+	}
+	if (t->view.depth && f->is_counter) {
+		t->bad |= !diff_sum_add(&t->counters, f);
+		return;
+	}
+	if (t->view.depth && !f->of_optimizer) {
+		t->bad |= !diff_sums_add(&t->blocks, f, t->view.depth);
+		return;
+	}
+	add_optimizer(t);
+	row = add_row(t, CHANGED);
 	if (!row)
 		return;
 	set_name(t, row, 0, f->name);
@@ -357,27 +460,118 @@ static void add_changed(struct diff_text *t, const struct ckpt_difference *f)
 	set_cell(t, row, 9, text);
 }
 
-static void add_value(struct diff_text *t, const struct ckpt_difference *f)
+static void change_text(const struct ckpt_difference *f, char *text, size_t size)
 {
-	struct row *row = add_row(t, VALUES);
-	char text[400], a[160], b[160];
+	char a[160], b[160];
 
-	if (!row)
-		return;
-	set_name(t, row, 0, f->name);
 	value_text(f->a, a, sizeof(a));
 	value_text(f->b, b, sizeof(b));
 	if (!strcmp(a, b) || !(f->what & CKPT_DIFFERS_VALUE))
-		snprintf(text, sizeof(text), "%s -> %s%s", f->a->type, f->b->type,
+		snprintf(text, size, "%s -> %s%s", f->a->type, f->b->type,
 			 f->what & CKPT_DIFFERS_ORDER ? ", in another order from here on" : "");
 	else
-		snprintf(text, sizeof(text), "%s -> %s", a, b);
+		snprintf(text, size, "%s -> %s", a, b);
 	if (f->what & CKPT_DIFFERS_KEYS)
-		snprintf(text, sizeof(text), "other keys, which names do not tell apart");
+		snprintf(text, size, "other keys, which names do not tell apart");
 	else if (!strcmp(f->a->type, f->b->type) && !strcmp(a, b))
-		snprintf(text, sizeof(text), "%s",
+		snprintf(text, size, "%s",
 			 f->what & CKPT_DIFFERS_VALUE ? a
 						      : "from here on keys stand in another order");
+}
+
+/* The last part of NAME that is no number: lr of param_groups.0.lr. */
+static void last_word(const char *name, char *buf, size_t size)
+{
+	size_t end = strlen(name), begin;
+
+	for (;;) {
+		begin = end;
+		while (begin && name[begin - 1] != '.')
+			begin--;
+		if (!begin || strspn(name + begin, "0123456789") < end - begin)
+			break;
+		end = begin - 1;
+	}
+	ckpt_escape(buf, size, name + begin, end - begin);
+}
+
+static void count_optimizer_value(struct diff_text *t, const struct ckpt_difference *f)
+{
+	struct optimizer_values *o = &t->optimizer_values;
+	char word[80], text[400];
+	uint64_t i = 0;
+
+	change_text(f, text, sizeof(text));
+	last_word(f->name, word, sizeof(word));
+	if (o->name)
+		diff_name_shorten(o->name, f->name);
+	else
+		o->name = strdup(f->name);
+	t->bad |= !o->name;
+	o->count++;
+	while (i < o->kind_count && strcmp(o->kinds[i].word, word) != 0)
+		i++;
+	if (i < o->kind_count) {
+		o->kinds[i].count++;
+		o->kinds[i].is_same &= !strcmp(o->kinds[i].text, text);
+	} else if (i < MOST_KINDS) {
+		o->kinds[i].word = strdup(word);
+		o->kinds[i].text = strdup(text);
+		o->kinds[i].count = 1;
+		o->kinds[i].is_same = true;
+		o->kind_count += o->kinds[i].word && o->kinds[i].text;
+		t->bad |= o->kind_count == i;
+	} else {
+		o->others++;
+	}
+}
+
+/* Add the row of the optimizer: "step 10 -> 20 (24 times), lr 0.1 -> 0.05" */
+static void add_optimizer_values(struct diff_text *t)
+{
+	const struct optimizer_values *o = &t->optimizer_values;
+	struct row *row = o->count && !t->bad ? add_free_row(t, VALUES) : NULL;
+	char text[2000] = "", name[1024], count[32];
+
+	if (!row)
+		return;
+	t->tables[VALUES].more++;
+	for (uint64_t i = 0; i < o->kind_count; i++) {
+		add_note(text, sizeof(text), "%s %s", o->kinds[i].word, o->kinds[i].text);
+		if (o->kinds[i].count > 1) {
+			size_t used = strlen(text);
+
+			snprintf(text + used, sizeof(text) - used,
+				 o->kinds[i].is_same ? " (%s times)" : " (and %s more)",
+				 grouped(o->kinds[i].count - !o->kinds[i].is_same, count));
+		}
+	}
+	note_count(text, sizeof(text), o->others, "others");
+	snprintf(name, sizeof(name),
+		 o->count == 1 ? "%s"
+		 : *o->name    ? "%s.*"
+			       : "(optimizer)",
+		 o->name);
+	if (o->count == 1)
+		snprintf(text, sizeof(text), "%s", o->kinds[0].text);
+	set_name(t, row, 0, name);
+	set_cell(t, row, 1, text);
+}
+
+static void add_value(struct diff_text *t, const struct ckpt_difference *f)
+{
+	struct row *row;
+	char text[400];
+
+	if (f->of_optimizer && !verbose) {
+		count_optimizer_value(t, f);
+		return;
+	}
+	row = add_row(t, VALUES);
+	if (!row)
+		return;
+	set_name(t, row, 0, f->name);
+	change_text(f, text, sizeof(text));
 	set_cell(t, row, 1, text);
 }
 
@@ -448,8 +642,9 @@ static void print_row(char *const *cells, const int *widths, int right)
 	putchar('\n');
 }
 
+/* OPTION: that says how many rows there are at most. */
 static void print_table(const struct table *table, const char *const *head, int right,
-			const char *title)
+			const char *title, const char *option)
 {
 	int widths[MOST_CELLS];
 	char count[32];
@@ -463,8 +658,8 @@ static void print_table(const struct table *table, const char *const *head, int 
 	for (uint64_t i = 0; i < table->count; i++)
 		print_row(table->rows[i].cells, widths, right);
 	if (table->left_out)
-		printf("  ... and %s more (--limit 0 shows all)\n",
-		       grouped(table->left_out, count));
+		printf("  ... and %s more (%s 0 shows all)\n", grouped(table->left_out, count),
+		       option);
 }
 
 /* How the next count begins. */
@@ -548,32 +743,42 @@ static void print_summary(const struct diff_text *t, const struct ckpt_diff_repo
 	putchar('\n');
 }
 
-void diff_text_print(struct diff_text *t, const struct ckpt_diff_report *r, bool quick)
+bool diff_text_print(struct diff_text *t, const struct ckpt_diff_report *r, bool quick)
 {
 	static const char *const head[MOST_CELLS] = {
 		"name", "", "differ", "change", "max abs", "max rel", "rms", "cosine", "ulp", "",
 	};
+	static const char limit[] = "--limit";
 	char title[1200];
 
 	add_one_sided(t);
+	add_optimizer(t);
+	if (t->counters.tensors)
+		set_sum(t, add_row(t, CHANGED), &t->counters, "(counters)", "");
+	add_optimizer_values(t);
+	if (t->bad)
+		return false;
 	snprintf(title, sizeof(title), "only in %s", t->names.a);
-	print_table(&t->tables[ONLY_A], NULL, MOST_CELLS, title);
+	print_table(&t->tables[ONLY_A], NULL, MOST_CELLS, title, limit);
 	snprintf(title, sizeof(title), "only in %s", t->names.b);
-	print_table(&t->tables[ONLY_B], NULL, MOST_CELLS, title);
-	print_table(&t->tables[RENAMED], NULL, MOST_CELLS, "the same values under other names");
-	print_table(&t->tables[CHANGED], quick ? NULL : head, 2, "changed tensors");
-	print_table(&t->tables[UNREADABLE], NULL, MOST_CELLS, "cannot be compared");
-	print_table(&t->tables[VALUES], NULL, MOST_CELLS, "other values");
+	print_table(&t->tables[ONLY_B], NULL, MOST_CELLS, title, limit);
+	print_table(&t->tables[RENAMED], NULL, MOST_CELLS, "the same values under other names",
+		    limit);
+	print_table(&t->tables[CHANGED], quick ? NULL : head, 2, "changed tensors",
+		    t->view.top_option);
+	print_table(&t->tables[UNREADABLE], NULL, MOST_CELLS, "cannot be compared", limit);
+	print_table(&t->tables[VALUES], NULL, MOST_CELLS, "other values", limit);
 	print_summary(t, r, quick);
+	return true;
 }
 
-struct diff_text *diff_text_new(const struct diff_names *names, uint64_t limit)
+struct diff_text *diff_text_new(const struct diff_names *names, const struct diff_view *view)
 {
 	struct diff_text *t = calloc(1, sizeof(*t));
 
 	if (t) {
 		t->names = *names;
-		t->limit = limit;
+		t->view = *view;
 	}
 	return t;
 }
@@ -588,6 +793,15 @@ void diff_text_free(struct diff_text *t)
 				free(t->tables[i].rows[k].cells[c]);
 		free(t->tables[i].rows);
 	}
+	for (int i = 0; i < MOST_KINDS; i++) {
+		free(t->optimizer_values.kinds[i].word);
+		free(t->optimizer_values.kinds[i].text);
+	}
+	free(t->optimizer_values.name);
+	diff_sum_clear(&t->optimizer);
+	diff_sum_clear(&t->steps);
+	diff_sum_clear(&t->counters);
+	diff_sums_clear(&t->blocks);
 	free(t->one_sided.name);
 	free(t);
 }

@@ -37,6 +37,17 @@ enum ckpt_diff_flags {
 	CKPT_DIFF_TRUST_CHECKSUMS = 1 << 5,
 };
 
+/* In which order changed tensors are given; of equal ones the first in A. */
+enum ckpt_diff_order {
+	/*
+	 * NaNs and infinities that appeared or vanished, then other shapes, then values without
+	 * numbers, then the largest CHANGE of ckpt_diff_numbers first
+	 */
+	CKPT_DIFF_BY_CHANGE,
+	CKPT_DIFF_BY_RMS,  /* the same, but by RMS */
+	CKPT_DIFF_BY_NAME, /* byte by byte */
+};
+
 struct ckpt_diff_options {
 	size_t size;
 	unsigned flags;
@@ -54,6 +65,8 @@ struct ckpt_diff_options {
 	 */
 	bool (*reads)(void *ctx, const char *name);
 	void *reads_ctx;
+	uint32_t order; /* enum ckpt_diff_order */
+	uint8_t reserved[4];
 };
 #define CKPT_DIFF_OPTIONS_INIT \
 	{ \
@@ -115,6 +128,12 @@ struct ckpt_diff_numbers {
 	 */
 	bool has_numbers;
 	uint8_t reserved[6];
+	/*
+	 * Of the pairs of finite numbers: how many, norm(a - b), norm(a), norm(b). With these,
+	 * figures of several tensors can be computed for all of them together.
+	 */
+	uint64_t finite;
+	double norm_diff, norm_a, norm_b;
 };
 
 /* One side of a difference. Strings and arrays are valid during the call. */
@@ -142,7 +161,13 @@ struct ckpt_difference {
 	const struct ckpt_diff_numbers *numbers; /* CHANGED, if they were compared; or NULL */
 	const char *text;			 /* UNREADABLE: why, escaped */
 	bool by_checksum;			 /* RENAMED: not read */
-	uint8_t reserved[7];
+	/*
+	 * It belongs to an optimizer, as the keys beside it tell (exp_avg, param_groups ...), and
+	 * other tensors than an optimizer's are compared, too.
+	 */
+	bool of_optimizer;
+	bool is_counter; /* a tensor of one integer, on both sides: num_batches_tracked ... */
+	uint8_t reserved[5];
 };
 
 /* Of values of one kind. */
@@ -177,9 +202,8 @@ struct ckpt_diff_report {
 
 /*
  * Compare B with A, and call FOUND for each difference, in this order: what was removed; what was
- * added; renamed tensors; changed tensors with the largest change first (NaN and infinity that came
- * or went before all others, then those of another shape, then by CHANGE); unreadable tensors; then
- * other values that changed. A tensor is renamed if only A has its name, and B has a tensor of the
+ * added; renamed tensors; changed tensors, an optimizer's behind all others and counters last,
+ * within these in the order of the options; unreadable tensors; then other values that changed. A tensor is renamed if only A has its name, and B has a tensor of the
  * same dtype, shape and values under a name that A does not have.
  *
  * All bytes of both are read, unless FLAGS say otherwise: what is called the same is the same.

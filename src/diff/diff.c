@@ -264,6 +264,12 @@ static const unsigned KNOWN_FLAGS = CKPT_DIFF_QUICK | CKPT_DIFF_READ | CKPT_DIFF
 
 static int check_options(const struct ckpt_diff_options *o, struct ckpt_error *err)
 {
+	int rc = ckpt_unused_check(o->reserved, sizeof(o->reserved), err);
+
+	if (rc == 0 && o->order > CKPT_DIFF_BY_NAME)
+		rc = ckpt_fail(err, CKPT_E_ARG, "there is no order %u of differences", o->order);
+	if (rc < 0)
+		return rc;
 	if (o->atol >= 0 && o->rtol >= 0 && isfinite(o->atol) && isfinite(o->rtol))
 		return 0;
 	return ckpt_fail(err, CKPT_E_ARG, "a tolerance is a number from 0 on");

@@ -12,6 +12,7 @@
 #include "base/grow.h"
 #include "diff/kinds.h"
 #include "model/numpy_value.h"
+#include "model/optimizers.h"
 #include "model/walk.h"
 
 #include <stdlib.h>
@@ -41,6 +42,7 @@ struct lister {
 	uint32_t next_tensor; /* of the model's list */
 	uint32_t repeated;
 	struct ckpt_buf name;
+	struct ckpt_optimizers optimizers;
 };
 
 static const struct ckpt_model *model_of(const struct lister *l)
@@ -215,6 +217,10 @@ static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt
 	int rc;
 
 	leave_containers(l, step->depth);
+	rc = ckpt_optimizers_visit(&l->optimizers, step, err);
+	if (rc < 0)
+		return rc;
+	entry.of_optimizer = rc;
 	rc = classify(l, step->value, &entry, err);
 	entry.in_metadata = is_metadata(l, step);
 	entry.way = step->way;
@@ -299,6 +305,7 @@ int ckpt_entries_init(struct ckpt_entries *e, const struct ckpt_model *model,
 		rc = filter(e, keep, drop, err);
 	free(l.ranges);
 	free(l.containers);
+	ckpt_optimizers_clear(&l.optimizers);
 	ckpt_buf_clear(&l.name);
 	return ckpt_error_at(err, rc, ckpt_document_path(model->doc), NULL, CKPT_NO_OFFSET);
 }

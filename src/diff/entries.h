@@ -25,6 +25,7 @@ struct ckpt_entry {
 	bool in_metadata; /* `_metadata`, or below it */
 	bool is_renamed;  /* the other side has it under another name */
 	bool is_whole;	  /* a tensor that is compared by the entries below it */
+	bool of_optimizer;
 	uint32_t number;  /* in the order of the file */
 	uint32_t way;	  /* see ckpt_walk_step */
 	const struct ckpt_value *value;

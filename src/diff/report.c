@@ -4,8 +4,9 @@
  * them.
  *
  * What only one side has goes first, then what has another name, then tensors and other values that
- * are changed. Among changed tensors, NaNs and infinities that appeared go before other shapes, and
- * these before the largest changes. Containers are reported by what is in them, if anything is.
+ * are changed. Among changed tensors, those of an optimizer go behind the others, and counters last;
+ * within these, NaNs and infinities that appeared go before other shapes, and these before the
+ * largest changes. Containers are reported by what is in them, if anything is.
  */
 #include "diff/differ.h"
 
@@ -44,10 +45,46 @@ static struct ckpt_diff_numbers numbers_of(const struct ckpt_pair *pair)
 		.max_ulp = n->max_ulp,
 		.has_ulp = pair->has_ulp,
 		.has_numbers = pair->has_numbers,
+		.finite = n->finite,
+		.norm_diff = sqrt(n->diff2),
+		.norm_a = norm_a,
+		.norm_b = norm_b,
 	};
 }
 
 /* ---- order ---- */
+
+/* A tensor of one integer. */
+static bool is_counter(const struct ckpt_entry *e)
+{
+	if (e->kind != CKPT_ENTRY_TENSOR)
+		return false;
+	for (uint32_t i = 0; i < e->t->ndim; i++)
+		if (e->t->shape[i] != 1)
+			return false;
+	switch (e->t->dtype) {
+	case CKPT_DTYPE_INT8:
+	case CKPT_DTYPE_INT16:
+	case CKPT_DTYPE_INT32:
+	case CKPT_DTYPE_INT64:
+	case CKPT_DTYPE_UINT8:
+	case CKPT_DTYPE_UINT16:
+	case CKPT_DTYPE_UINT32:
+	case CKPT_DTYPE_UINT64: return true;
+	default: return false;
+	}
+}
+
+static bool are_counters(const struct ckpt_pair *pair)
+{
+	return is_counter(pair->a) && is_counter(pair->b);
+}
+
+/* The lowest goes first: weights, what an optimizer keeps, counters. */
+static int use_of(const struct ckpt_pair *pair)
+{
+	return pair->a->of_optimizer ? 1 : are_counters(pair) ? 2 : 0;
+}
 
 /* The lowest goes first: NaNs and infinities, shapes, values without numbers, changed numbers. */
 static int rank_of(const struct ckpt_pair *pair)
@@ -63,23 +100,73 @@ static int rank_of(const struct ckpt_pair *pair)
 	return n && n->differing ? 3 : 4;
 }
 
-static double change_of(const struct ckpt_pair *pair)
+/* What the pairs of one rank go by, the largest first. */
+static double size_of(const struct ckpt_pair *pair, bool rms)
 {
-	double change = pair->numbers ? numbers_of(pair).change : 0;
+	struct ckpt_diff_numbers numbers;
+	double size = 0;
 
-	return isnan(change) ? INFINITY : change;
+	if (pair->numbers) {
+		numbers = numbers_of(pair);
+		size = rms ? numbers.rms : numbers.change;
+	}
+	return isnan(size) ? INFINITY : size;
+}
+
+static int by_size(const void *x, const void *y, bool rms)
+{
+	const struct ckpt_pair *a = *(const struct ckpt_pair *const *)x,
+			       *b = *(const struct ckpt_pair *const *)y;
+	double size_a, size_b;
+	int order = use_of(a) - use_of(b);
+
+	if (!order)
+		order = rank_of(a) - rank_of(b);
+	if (order)
+		return order;
+	size_a = size_of(a, rms);
+	size_b = size_of(b, rms);
+	order = (size_b > size_a) - (size_b < size_a);
+	return order ? order : (a->a->number > b->a->number) - (a->a->number < b->a->number);
 }
 
 static int by_change(const void *x, const void *y)
 {
+	return by_size(x, y, false);
+}
+
+static int by_rms(const void *x, const void *y)
+{
+	return by_size(x, y, true);
+}
+
+static int by_name(const void *x, const void *y)
+{
 	const struct ckpt_pair *a = *(const struct ckpt_pair *const *)x,
 			       *b = *(const struct ckpt_pair *const *)y;
-	int order = rank_of(a) - rank_of(b);
-	double change_a = change_of(a), change_b = change_of(b);
+	int order = use_of(a) - use_of(b);
 
 	if (!order)
-		order = (change_b > change_a) - (change_b < change_a);
+		order = ckpt_entry_compare(a->a, b->a);
 	return order ? order : (a->a->number > b->a->number) - (a->a->number < b->a->number);
+}
+
+/* By enum ckpt_diff_order. */
+static int (*const orders[])(const void *, const void *) = { by_change, by_rms, by_name };
+
+/* Where there is nothing but an optimizer, it is what is compared. */
+static bool has_others(const struct ckpt_entries *e)
+{
+	for (uint32_t i = 0; i < e->count; i++)
+		if (ckpt_entry_has_numbers(&e->items[i]) && !e->items[i].of_optimizer)
+			return true;
+	return false;
+}
+
+static void forget_optimizers(struct ckpt_entries *e)
+{
+	for (uint32_t i = 0; i < e->count; i++)
+		e->items[i].of_optimizer = false;
 }
 
 /* ---- reporting ---- */
@@ -99,6 +186,8 @@ static int report_difference(struct ckpt_differ *d, struct ckpt_difference *f,
 
 	f->size = sizeof(*f);
 	f->name = a ? a->name : b->name;
+	f->of_optimizer = a ? a->of_optimizer : b->of_optimizer;
+	f->is_counter = a && b && is_counter(a) && is_counter(b);
 	if (!d->found)
 		return 0;
 	if (a)
@@ -227,7 +316,7 @@ static int report_pairs(struct ckpt_differ *d, bool tensors, bool readable, stru
 			list[count++] = pair;
 	}
 	if (tensors && count)
-		qsort(list, count, sizeof(*list), by_change);
+		qsort(list, count, sizeof(*list), orders[d->c.options.order]);
 	for (uint32_t i = 0; rc == 0 && i < count; i++)
 		rc = report_pair(d, list[i], err);
 	free(list);
@@ -243,6 +332,10 @@ int ckpt_report_differences(struct ckpt_differ *d, struct ckpt_error *err)
 {
 	int rc;
 
+	if (!has_others(&d->c.a) && !has_others(&d->c.b)) {
+		forget_optimizers(&d->c.a);
+		forget_optimizers(&d->c.b);
+	}
 	for (uint32_t i = 0; i < d->pair_count; i++)
 		count_pair(d, &d->pairs[i]);
 	rc = report_only(d, true, err);

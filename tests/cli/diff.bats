@@ -321,7 +321,62 @@ hint: did you mean 'optimizer'?"
 	want 2 "ckpt: out.json: cannot write JSON to it: it exists already"
 }
 
+@test "counters come last, of whatever size their change is" {
+	a=$(first_number ddp_model.pt ddp_model/data/0)
+	change ddp_model.pt b.pt data/0 "$(python3 -c "print($a + 0.25)")"
+	for of in stem.1 block.norm; do
+		number=$("$CKPT" ls --json b.pt module.$of.num_batches_tracked | python3 -c 'import json, sys; print(json.load(sys.stdin)["tensors"][0]["storage"])')
+		python3 - b.pt "$number" <<-'END'
+		import sys, zipfile
+		path, number = sys.argv[1:]
+		old = zipfile.ZipFile(path)
+		records = [(name, old.read(name)) for name in old.namelist()]
+		new = zipfile.ZipFile(path, "w")
+		[new.writestr(name, (24).to_bytes(8, "little") if name.endswith("/data/" + number) else data) for name, data in records]
+		new.close()
+		END
+	done
+	ckpt diff ddp_model.pt b.pt; want 1
+	[[ ${lines[2]} = "  module.stem.0.weight "* && ${lines[3]} = *.num_batches_tracked* && ${lines[4]} = *.num_batches_tracked* ]]
+	[ "${#lines[@]}" = 6 ]
+	ckpt diff --depth 9 ddp_model.pt b.pt; want 1
+	[[ ${lines[2]} =~ ^"  module.stem.0.weight  1 tensor " && ${lines[3]} =~ ^"  (counters) "+"2 tensors "+all\ +5.00e-01\ +"1.20e+01 " ]]
+	ckpt diff --depth 1 --top 1 --limit 7 ddp_model.pt b.pt; want 1
+	[[ ${lines[2]} =~ ^"  module  1 tensor " && ${lines[3]} = "  ... and 1 more (--top 0 shows all)" ]]
+	ckpt diff --json --depth 1 ddp_model.pt b.pt; want 1
+	[ "$(member '[f.get("counter") for f in d["inputs"][0]["differences"]]')" = "[None, True, True]" ]
+	[ "$(member '[(f["name"], f["tensors"], f["other_shape"], f["numbers"]["max_abs"]) for f in d["inputs"][0]["blocks"]]')" = "[('module', 1, 0, 0.25)]" ]
+}
+
+@test "an optimizer is one line behind the weights, and listed with -v or alone" {
+	"$CKPT" cast -q --all bf16 ddp_trainer.pt b.pt
+	ckpt diff ddp_trainer.pt b.pt; want 1
+	[ "${#lines[@]}" = 16 ]
+	[[ ${lines[14]} =~ ^"  optimizer.state.* "+"16 tensors and 8 of one number of the optimizer "+all\  ]]
+	ckpt diff --limit 3 ddp_trainer.pt b.pt; want 1
+	[[ ${lines[5]} = "  optimizer.state.* "*" 16 tensors and 8 of one number of the optimizer "* && ${lines[6]} = "  ... and 9 more (--limit 0 shows all)" ]]
+	ckpt diff -v --limit 0 ddp_trainer.pt b.pt; want 1
+	[ "$(grep -c '^  optimizer\.state\.[0-9]\.exp_avg' <<<"$output")" = 16 ]
+	ckpt diff --limit 0 --at optimizer ddp_trainer.pt b.pt; want 1
+	[ "$(grep -c '^  state\.[0-9]\.exp_avg' <<<"$output")" = 16 ]
+	ckpt diff --limit 0 --drop model ddp_trainer.pt b.pt; want 1
+	[ "$(grep -c '^  optimizer\.state\.[0-9]\.exp_avg' <<<"$output")" = 16 ]
+	ckpt diff --depth 3 ddp_trainer.pt b.pt; want 1
+	[[ ${lines[2]} = "  model.module.head  "* && ${lines[3]} = "  model.module.stem  "* && ${lines[4]} = "  model.module.block  "* ]]
+	[[ "${#lines[@]}" = 7 && ${lines[5]} = "  optimizer.state.* "*" 16 tensors and 8 of one number of the optimizer "* ]]
+	ckpt diff --depth 3 --sort name ddp_trainer.pt b.pt; want 1
+	[[ ${lines[2]} = "  model.module.block  "*"5 tensors "* && ${lines[3]} = "  model.module.head  "*"2 tensors "* && ${lines[4]} = "  model.module.stem  "* ]]
+}
+
 @test "wrong usage" {
+	ckpt diff --sort size ddp_model.pt ddp_model.pt
+	[ "$status" = 64 ]
+	[[ $stderr = "ckpt: diff: --sort size: wanted 'change', 'rms' or 'name'"* ]]
+	for option in depth=0 depth=x top=-1 top=1x limit=; do
+		ckpt diff "--$option" ddp_model.pt ddp_model.pt
+		[ "$status" = 64 ]
+		[[ $stderr = "ckpt: diff: --${option/=/ }: wanted a number"* ]]
+	done
 	ckpt diff ddp_model.pt
 	[ "$status" = 64 ]
 	[[ $stderr = "ckpt: diff: too few operands, wanted A B [B...]"* ]]
