@@ -313,6 +313,11 @@ static int compare(const struct ckpt_model *a, const struct ckpt_model *b,
 	struct diff_text *text = document->out || quiet ? NULL : diff_text_new(names, view);
 	int rc;
 
+	*stop = !text && !document->out && !quiet;
+	if (*stop) {
+		complain("out of memory");
+		return EXIT_ERROR;
+	}
 	rc = ckpt_diff(a, b, options,
 		       document->out ? diff_json_add
 		       : text	     ? diff_text_add

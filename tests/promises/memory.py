@@ -67,4 +67,6 @@ if __name__ == "__main__":
     if os.environ.get("CKPT_SANITIZED") == "1" or not PRELOAD:
         print("a sanitizer has allocations of its own")
         raise SystemExit(77)
+    if not run(["help", "ls"], ".", 0, False)[3]:
+        raise SystemExit("%s counts no allocations" % PRELOAD)
     common.rounds(program, 60, 2000)
