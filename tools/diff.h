@@ -25,7 +25,7 @@ struct diff_view {
 
 struct diff_sum {
 	char *name; /* malloc: what all names begin with */
-	uint64_t tensors, other_shape, no_numbers;
+	uint64_t tensors, other_shape, other_dtype, other_device, no_numbers;
 	struct ckpt_diff_numbers
 		numbers; /* of all of them; has_numbers is false if there are none */
 	double diff2, a2, b2, ab;

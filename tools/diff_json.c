@@ -183,6 +183,8 @@ static void put_blocks(struct diff_json *d)
 		json_set_name(o, "name", s->name);
 		set_u64(o, "tensors", s->tensors);
 		set_u64(o, "other_shape", s->other_shape);
+		set_u64(o, "other_dtype", s->other_dtype);
+		set_u64(o, "other_device", s->other_device);
 		if (s->numbers.count)
 			json_object_set_new(o, "numbers", numbers_json(&s->numbers));
 		fputs(i ? ",\n" : "\n", d->out);

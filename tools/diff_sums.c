@@ -43,6 +43,8 @@ static void merge(struct diff_sum *s, const struct diff_sum *o)
 
 	s->tensors += o->tensors;
 	s->other_shape += o->other_shape;
+	s->other_dtype += o->other_dtype;
+	s->other_device += o->other_device;
 	s->no_numbers += o->no_numbers;
 	n->has_ulp = n->count ? n->has_ulp && (m->has_ulp || !m->count) : m->has_ulp;
 	n->count = sum(n->count, m->count);
@@ -71,6 +73,8 @@ static struct diff_sum sum_of(const struct ckpt_difference *f)
 {
 	struct diff_sum s = { .tensors = 1, .numbers = { .size = sizeof(s.numbers) } };
 
+	s.other_dtype = f->what & CKPT_DIFFERS_DTYPE ? 1 : 0;
+	s.other_device = f->what & CKPT_DIFFERS_DEVICE ? 1 : 0;
 	if (!f->numbers) {
 		s.other_shape = f->what & CKPT_DIFFERS_SHAPE ? 1 : 0;
 		s.no_numbers = !s.other_shape && f->what & CKPT_DIFFERS_VALUE;

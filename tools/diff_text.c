@@ -373,6 +373,8 @@ static void set_sum(struct diff_text *t, struct row *row, const struct diff_sum 
 	text[0] = '\0';
 	note_numbers(text, sizeof(text), &s->numbers);
 	note_count(text, sizeof(text), s->other_shape, "of another shape");
+	note_count(text, sizeof(text), s->other_dtype, "of another dtype");
+	note_count(text, sizeof(text), s->other_device, "on another device");
 	note_count(text, sizeof(text), s->no_numbers, "without numbers to compare");
 	set_cell(t, row, 9, text);
 }
