@@ -144,9 +144,22 @@ static const char *as_operand(struct ckpt_why *w, const char *path)
 	return ckpt_why_quote(w, *path == '-' ? ckpt_why_print(w, "./%s", path) : path);
 }
 
+/* NULL: there is none, or nobody can use it after this process: that of a pipe. */
+static const char *path_to_type(const struct ckpt_why *w)
+{
+	static const char *const gone[] = { "/dev/stdin", "/dev/fd/", "/proc/self/fd/" };
+
+	for (size_t i = 0; w->facts.path && i < sizeof(gone) / sizeof(gone[0]); i++)
+		if (!strncmp(w->facts.path, gone[i], strlen(gone[i])))
+			return NULL;
+	return w->facts.path;
+}
+
 const char *ckpt_why_in(struct ckpt_why *w)
 {
-	return as_operand(w, w->facts.path ? w->facts.path : "IN");
+	const char *path = path_to_type(w);
+
+	return as_operand(w, path ? path : "IN");
 }
 
 /* For ARCHIVE::NAME, output goes beside the archive and is called NAME. */
@@ -200,7 +213,7 @@ static const char *free_name(struct ckpt_why *w, const char *path, const char *w
 
 const char *ckpt_why_out(struct ckpt_why *w)
 {
-	if (!w->facts.path)
+	if (!path_to_type(w))
 		return "OUT";
 	if (!w->out)
 		w->out = as_operand(w, free_name(w, beside_archive(w), "-mended"));

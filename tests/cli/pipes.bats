@@ -17,6 +17,7 @@ on_terminal() { python3 -c 'import os, pty, sys; sys.exit(os.waitstatus_to_exitc
 		[ "$status" = 0 ] || { echo "$command: $status $stderr" >&2; return 1; }
 	done
 	want_files tmp; [ -z "$(ls -A tmp)" ]
+	piped why -; [[ $output = *"mend:      ckpt strip-module IN OUT" ]]
 	piped ls -; got=$output
 	ckpt ls ddp_model.pt; [ "$got" = "$output" ]
 }
