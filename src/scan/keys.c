@@ -8,7 +8,7 @@
  * (_Py_HashDouble).
  */
 #include "base/ascii.h"
-#include "scan/walk.h"
+#include "scan/keys.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -16,42 +16,36 @@
 #include <string.h>
 
 enum { MOST_BIGINT = 1786 /* bytes of 4300 digits */, MOST_DEPTH = 16, MOST_IN_A_KEY = 4096, FEW = 256, STEPS_BASE = 1 << 20, STEPS_OF_BYTE = 4, BITS = 61 };
-static const uint64_t MODULUS = ((uint64_t)1 << BITS) - 1;
+static const uint64_t MODULUS = CKPT_KEY_MODULUS;
 
-/* The hash of one key, as far as it can be known from the file. */
-struct key_hash {
-	struct ckpt_scan_walk *w;
-	uint64_t nodes, bytes; /* that were looked at */
-	bool is_unknown; /* a call makes it, or part of it */
-	bool is_too_much;
-};
-
-static uint64_t hash_of(struct key_hash *k, const struct ckpt_value *v, unsigned depth);
-
-static uint64_t with_sign(uint64_t rest, bool negative)
+uint64_t ckpt_key_with_sign(uint64_t rest, bool negative)
 {
-	uint64_t hash = negative ? 0 - rest : rest;
-
-	return hash == UINT64_MAX ? hash - 1 : hash;
+	return negative ? 0 - rest : rest;
 }
 
-static uint64_t hash_of_int(int64_t n)
+/* Of a number: Python has no hash of -1. */
+static uint64_t as_hash(const struct ckpt_key *k, uint64_t number)
 {
-	return with_sign((n < 0 ? 0 - (uint64_t)n : (uint64_t)n) % MODULUS, n < 0);
+	return number == UINT64_MAX && !k->is_exact ? number - 1 : number;
+}
+
+uint64_t ckpt_key_of_int(int64_t n)
+{
+	return ckpt_key_with_sign((n < 0 ? 0 - (uint64_t)n : (uint64_t)n) % MODULUS, n < 0);
 }
 
 /* Two's complement, the last byte first. */
-static uint64_t hash_of_bigint(const uint8_t *bytes, uint64_t len)
+uint64_t ckpt_key_of_bigint(const uint8_t *bytes, uint64_t len)
 {
 	bool negative = len && bytes[len - 1] & 0x80;
 	uint64_t rest = 0;
 
 	for (uint64_t i = len; i-- > 0;)
 		rest = ((rest << 8 & MODULUS) | rest >> (BITS - 8)) + (uint8_t)(negative ? ~bytes[i] : bytes[i]);
-	return with_sign((rest + negative) % MODULUS, negative);
+	return ckpt_key_with_sign((rest + negative) % MODULUS, negative);
 }
 
-static uint64_t hash_of_float(double number)
+uint64_t ckpt_key_of_float(double number)
 {
 	uint64_t rest = 0;
 	int exponent;
@@ -60,7 +54,7 @@ static uint64_t hash_of_float(double number)
 	if (isnan(number))
 		return 0; /* until 3.9 */
 	if (isinf(number))
-		return with_sign(314159, number < 0);
+		return ckpt_key_with_sign(314159, number < 0);
 	while (left > 0) {
 		uint64_t digits;
 
@@ -72,38 +66,43 @@ static uint64_t hash_of_float(double number)
 		rest = (rest + digits) % MODULUS;
 	}
 	exponent = exponent >= 0 ? exponent % BITS : BITS - 1 - (-1 - exponent) % BITS;
-	return with_sign((rest << exponent & MODULUS) | rest >> (BITS - exponent), number < 0);
+	return ckpt_key_with_sign((rest << exponent & MODULUS) | rest >> (BITS - exponent), number < 0);
 }
 
 /* Of a text: no other has it, as for Python. */
-static uint64_t hash_of_text(const char *text, uint64_t len)
+uint64_t ckpt_key_of_text(const char *text, uint64_t len)
 {
-	uint64_t hash = 0xCBF29CE484222325;
+	uint64_t hash = CKPT_KEY_NO_BYTES;
 
 	for (uint64_t i = 0; i < len; i++)
-		hash = (hash ^ (uint8_t)text[i]) * 0x100000001B3;
+		hash = ckpt_key_with_byte(hash, (uint8_t)text[i]);
 	return hash ^ hash >> 29;
 }
 
-static uint64_t hash_of_tuple(struct key_hash *k, const struct ckpt_seq *items, unsigned depth)
+uint64_t ckpt_key_of_tuple(struct ckpt_key *k, const struct ckpt_seq *items, unsigned depth)
 {
 	const uint64_t first = 11400714785074694791u, second = 14029467366897019727u, fifth = 2870177450012600261;
 	uint64_t hash = fifth;
 
 	for (uint32_t i = 0; i < items->count && !k->is_too_much; i++) {
-		hash += hash_of(k, items->items[i], depth) * second;
+		hash += ckpt_key_number(k, items->items[i], depth) * second;
 		hash = (hash << 31 | hash >> 33) * first;
 	}
 	hash += items->count ^ (fifth ^ 3527539);
 	return hash == UINT64_MAX ? 1546275796 : hash;
 }
 
-static uint64_t hash_of_parts(struct key_hash *k, const struct ckpt_seq *items, unsigned depth)
+uint64_t ckpt_key_of_set(struct ckpt_key *k, const struct ckpt_seq *items, unsigned depth)
 {
-	for (uint32_t i = 0; i < items->count && !k->is_too_much; i++)
-		hash_of(k, items->items[i], depth);
-	k->is_unknown = true;
-	return 0;
+	uint64_t hash = 0xC3A5C85C97CB3127 + items->count;
+
+	for (uint32_t i = 0; i < items->count && !k->is_too_much; i++) {
+		uint64_t part = ckpt_key_number(k, items->items[i], depth);
+
+		hash += (part ^ part >> 31) * 0x9E3779B97F4A7C15; /* in any order */
+	}
+	k->is_unknown |= !k->is_exact;
+	return k->is_exact ? hash : 0;
 }
 
 /* ---- hashes of what calls make ---- */
@@ -151,7 +150,7 @@ static const struct ckpt_value *argument(const struct ckpt_value *v, uint32_t i)
 	return args->kind == CKPT_TUPLE && i < args->u.seq.count ? args->u.seq.items[i] : &ckpt_value_none;
 }
 
-static uint64_t multiplied(uint64_t a, uint64_t b)
+uint64_t ckpt_key_multiplied(uint64_t a, uint64_t b)
 {
 	uint64_t high = a >> 32, low = a & UINT32_MAX, middle = high * (b & UINT32_MAX) + low * (b >> 32), rest;
 
@@ -162,18 +161,18 @@ static uint64_t multiplied(uint64_t a, uint64_t b)
 }
 
 /* Of the modulus, which is a prime: the power two below it is the inverse. */
-static uint64_t inverse_of(uint64_t n)
+uint64_t ckpt_key_inverse(uint64_t n)
 {
 	uint64_t result = 1;
 
-	for (uint64_t power = MODULUS - 2; power; power >>= 1, n = multiplied(n, n))
+	for (uint64_t power = MODULUS - 2; power; power >>= 1, n = ckpt_key_multiplied(n, n))
 		if (power & 1)
-			result = multiplied(result, n);
+			result = ckpt_key_multiplied(result, n);
 	return result;
 }
 
 /* "-12", "0.5", "3/4". False: it is no number. */
-static bool hash_of_digits(const char *text, uint64_t len, uint64_t *hash)
+bool ckpt_key_of_digits(const char *text, uint64_t len, uint64_t *hash)
 {
 	uint64_t number = 0, below = 1, *part = &number;
 	bool negative = len && *text == '-', broken = false;
@@ -184,14 +183,14 @@ static bool hash_of_digits(const char *text, uint64_t len, uint64_t *hash)
 			if (text[i] == '/')
 				below = 0, part = &below;
 		} else if (text[i] >= '0' && text[i] <= '9') {
-			*part = (multiplied(*part, 10) + (uint64_t)(text[i] - '0')) % MODULUS;
+			*part = (ckpt_key_multiplied(*part, 10) + (uint64_t)(text[i] - '0')) % MODULUS;
 			if (broken && part == &number)
-				below = multiplied(below, 10);
+				below = ckpt_key_multiplied(below, 10);
 		} else {
 			return false;
 		}
 	}
-	*hash = with_sign(below ? multiplied(number, inverse_of(below)) : 314159, negative);
+	*hash = ckpt_key_with_sign(below ? ckpt_key_multiplied(number, ckpt_key_inverse(below)) : 314159, negative);
 	return true;
 }
 
@@ -266,14 +265,14 @@ static bool hash_of_scalar(const struct ckpt_value *v, uint64_t *hash)
 	case 'M': /* numpy 1 hashes the number, whatever it counts */
 		if (number->kind == CKPT_CALL && ckpt_value_is_call_of(number, "_codecs", "encode"))
 			number = argument(number, 0);
-		*hash = is_few_bytes(number) ? hash_of_text(number->u.bytes.ptr, number->u.bytes.len) : 0;
+		*hash = is_few_bytes(number) ? ckpt_key_of_text(number->u.bytes.ptr, number->u.bytes.len) : 0;
 		return is_few_bytes(number);
 	default: return false;
 	}
 }
 
 /* Of a call of the table. False: it is not known, and who wrote the file may have chosen it. */
-static bool hash_of_call(struct key_hash *k, const struct ckpt_scan_rule *rule, const struct ckpt_value *v, unsigned depth, uint64_t *hash)
+static bool hash_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, const struct ckpt_value *v, unsigned depth, uint64_t *hash)
 {
 	const struct ckpt_value *first = argument(v, 0);
 	const struct ckpt_seq *state;
@@ -292,59 +291,76 @@ static bool hash_of_call(struct key_hash *k, const struct ckpt_scan_rule *rule, 
 		if (argument(v, 1) != &ckpt_value_none)
 			return false;
 		k->bytes += first->kind == CKPT_STR || first->kind == CKPT_PY2_STR ? 16 * first->u.bytes.len : 0;
-		if (first->kind == CKPT_STR || first->kind == CKPT_PY2_STR)
-			return hash_of_digits(first->u.bytes.ptr, first->u.bytes.len, hash);
-		*hash = hash_of(k, first, depth + 1);
+		if (first->kind == CKPT_STR || first->kind == CKPT_PY2_STR) {
+			bool is = ckpt_key_of_digits(first->u.bytes.ptr, first->u.bytes.len, hash);
+
+			*hash = as_hash(k, *hash);
+			return is;
+		}
+		*hash = ckpt_key_number(k, first, depth + 1);
 		return first->kind == CKPT_INT || first->kind == CKPT_BOOL || first->kind == CKPT_BIGINT || first->kind == CKPT_FLOAT;
 	case BY_ITEMS:
 		if (first->kind != CKPT_TUPLE && first->kind != CKPT_LIST)
 			return false;
-		*hash = hash_of_tuple(k, &first->u.seq, depth + 1);
+		*hash = ckpt_key_of_tuple(k, &first->u.seq, depth + 1);
 		return true;
 	case BY_PARTS:
-		*hash = hash_of(k, first, depth + 1);
+		*hash = ckpt_key_number(k, first, depth + 1);
 		if (argument(v, 1) != &ckpt_value_none)
-			*hash += 1000003 * hash_of(k, argument(v, 1), depth + 1);
+			*hash += 1000003 * ckpt_key_number(k, argument(v, 1), depth + 1);
 		return true;
 	case BY_NUMBER_OF_STATE:
 		state = v->u.call->state && v->u.call->state->kind == CKPT_DICT ? &v->u.call->state->u.seq : NULL;
 		for (uint32_t n = 0; state && n + 1 < state->count; n += 2)
 			if (ckpt_value_is_str(state->items[n], "int"))
-				*hash = hash_of(k, state->items[n + 1], depth + 1);
+				*hash = ckpt_key_number(k, state->items[n + 1], depth + 1);
 		return state;
 	}
 	return false;
 }
 
-static uint64_t hash_of(struct key_hash *k, const struct ckpt_value *v, unsigned depth)
+uint64_t ckpt_key_number(struct ckpt_key *k, const struct ckpt_value *v, unsigned depth)
 {
 	const struct ckpt_global *g;
 	const struct ckpt_scan_rule *rule;
 	uint64_t hash;
 
+	if (k->is_exact && v->kind == CKPT_GLOBAL) {
+		const char *module;
+
+		g = v->u.global;
+		rule = ckpt_scan_rule(g->module, g->name);
+		module = !strcmp(rule->name, g->name) ? rule->module : g->module; /* it has several names */
+		return 3 * ckpt_key_of_text(module, strlen(module)) + ckpt_key_of_text(g->name, g->name_len);
+	}
 	if (++k->nodes > MOST_IN_A_KEY || depth > MOST_DEPTH) {
 		k->is_too_much = true;
 		return 0;
 	}
 	switch ((enum ckpt_value_kind)v->kind) {
 	case CKPT_BOOL:
-	case CKPT_INT: return hash_of_int(v->u.integer);
+	case CKPT_INT: return as_hash(k, ckpt_key_of_int(v->u.integer));
 	case CKPT_BIGINT:
 		k->bytes += v->u.bytes.len;
 		if (v->u.bytes.len > MOST_BIGINT)
 			/* held against a Decimal of the same hash it is turned into digits */
 			k->is_too_much = true;
-		return hash_of_bigint((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len);
-	case CKPT_FLOAT: return hash_of_float(v->u.real);
+		return as_hash(k, ckpt_key_of_bigint((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len));
+	case CKPT_FLOAT:
+		if (k->is_exact && isnan(v->u.real))
+			break; /* it equals none but itself */
+		return as_hash(k, ckpt_key_of_float(v->u.real));
 	case CKPT_STR:
 	case CKPT_PY2_STR:
 	case CKPT_BYTES:
 		k->bytes += v->u.bytes.len;
-		return hash_of_text(v->u.bytes.ptr, v->u.bytes.len);
-	case CKPT_TUPLE: return hash_of_tuple(k, &v->u.seq, depth + 1);
+		if (k->is_exact && v->kind == CKPT_BYTES)
+			return ckpt_key_of_bytes(v->u.bytes.ptr, v->u.bytes.len);
+		return ckpt_key_of_text(v->u.bytes.ptr, v->u.bytes.len);
+	case CKPT_TUPLE: return ckpt_key_of_tuple(k, &v->u.seq, depth + 1);
 	case CKPT_LIST: /* what a call was given */
 	case CKPT_SET:
-	case CKPT_FROZENSET: return hash_of_parts(k, &v->u.seq, depth + 1);
+	case CKPT_FROZENSET: return ckpt_key_of_set(k, &v->u.seq, depth + 1);
 	case CKPT_CALL:
 		g = ckpt_scan_callee(k->w, v->u.call->func);
 		rule = g ? ckpt_scan_rule(g->module, g->name) : NULL;
@@ -360,8 +376,13 @@ static uint64_t hash_of(struct key_hash *k, const struct ckpt_value *v, unsigned
 			k->is_too_much = true;
 		if (!rule || rule->kind != CKPT_SCAN_DATA)
 			break; /* an object: its class has its own way */
+		if (k->is_exact) {
+			if (!ckpt_key_of_call(k, rule, v, depth, &hash))
+				break;
+			return hash;
+		}
 		if (!hash_of_call(k, rule, v, depth, &hash)) {
-			hash_of(k, v->u.call->args, depth);
+			ckpt_key_number(k, v->u.call->args, depth);
 			k->is_unknown = true;
 		}
 		return hash;
@@ -401,7 +422,7 @@ static uint64_t steps_of(uint64_t *hashes, size_t count)
 }
 
 /* The same key may be used very often, and be long. */
-static bool may_look(const struct key_hash *k)
+static bool may_look(const struct ckpt_key *k)
 {
 	return ckpt_scan_may_look(k->w, k->nodes + k->bytes / 16);
 }
@@ -417,11 +438,11 @@ static void compare(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys 
 	hashes = malloc(count * sizeof(*hashes));
 	w->s->no_memory |= !hashes;
 	for (size_t i = 0; hashes && i < count; i++) {
-		struct key_hash k = { .w = w };
+		struct ckpt_key k = { .w = w };
 		const struct ckpt_value *v = i < a->old_count ? key_at(a->old, i, a->form)
 							      : key_at(a->items, i - a->old_count, a->form);
 
-		hashes[known] = hash_of(&k, v, 0);
+		hashes[known] = ckpt_key_number(&k, v, 0);
 		if (!may_look(&k)) {
 			free(hashes);
 			return;
@@ -450,11 +471,11 @@ void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added
 {
 	for (size_t i = 0; i < a->count; i++) {
 		const struct ckpt_value *v = key_at(a->items, i, a->form);
-		struct key_hash k = { .w = w };
+		struct ckpt_key k = { .w = w };
 
 		if (v->kind != CKPT_TUPLE && v->kind != CKPT_FROZENSET && v->kind != CKPT_CALL && v->kind != CKPT_BIGINT)
 			continue;
-		hash_of(&k, v, 0);
+		ckpt_key_number(&k, v, 0);
 		if (!may_look(&k))
 			return;
 		if (k.is_too_much) {
@@ -465,4 +486,19 @@ void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added
 	}
 	if (has_doubled(a->old_count, a->old_count + a->count))
 		compare(w, a);
+	ckpt_scan_keys_compared(w, a);
+}
+
+const struct ckpt_value *ckpt_scan_added_key(const struct ckpt_scan_added_keys *a, size_t i)
+{
+	return key_at(a->items, i, a->form);
+}
+
+uint64_t ckpt_scan_identity(struct ckpt_scan_walk *w, const struct ckpt_value *v, bool *vague)
+{
+	struct ckpt_key k = { .w = w, .is_exact = true };
+	uint64_t number = ckpt_key_number(&k, v, 0);
+
+	*vague |= k.is_unknown || k.is_too_much || !may_look(&k);
+	return number;
 }

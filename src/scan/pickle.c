@@ -209,6 +209,7 @@ static void check_keys(struct ckpt_scan_walk *w)
 		a.old = old->items;
 		a.old_count = a.form == CKPT_KEYS_ALL ? old->count : old->count / 2;
 	}
+	a.container = container;
 	ckpt_scan_keys_added(w, &a);
 }
 
@@ -479,7 +480,7 @@ static void check_number(struct ckpt_scan_walk *w)
 static bool is_too_much(const struct ckpt_scan_walk *w)
 {
 	return ckpt_arena_used(w->m.arena) +
-		       (w->m.stack_cap + w->m.mark_cap + w->m.memo_cap) * sizeof(void *) >
+		       (w->m.stack_cap + w->m.mark_cap + w->m.memo_cap + w->grown_cap) * sizeof(void *) >
 	       w->budget;
 }
 
@@ -564,7 +565,9 @@ void ckpt_scan_one_pickle(struct ckpt_scanner *s, struct ckpt_scan_pickle *pickl
 	pickle->stopped = w.m.op.code == CKPT_OP_STOP && !w.m.r.bad;
 	ckpt_scan_name_subjects(&w);
 	ckpt_scan_check_depth(&w);
+	ckpt_scan_check_keys(&w);
 	free(w.inner);
+	free(w.grown);
 	ckpt_machine_clear(&w.m);
 	ckpt_strmap_clear(&w.sizes);
 	ckpt_strmap_clear(&w.said);

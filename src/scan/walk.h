@@ -27,6 +27,8 @@ struct ckpt_scan_walk {
 	const struct ckpt_value *nested;    /* that was looked into last */
 	const struct ckpt_value **inner;    /* malloc: objects that are in others */
 	uint32_t inner_count, inner_cap;
+	const struct ckpt_value **grown;    /* malloc: that got keys more than once */
+	uint32_t grown_count, grown_cap;
 	/* of storages by their keys: class and length, hashed */
 	struct ckpt_strmap said;
 	/*
@@ -115,10 +117,28 @@ struct ckpt_scan_added_keys {
 	enum ckpt_scan_keys form;
 	const struct ckpt_value *const *old, *const *items;
 	size_t old_count, count;
+	const struct ckpt_value *container; /* NULL: it is made of them */
 };
 
 /* Is hashing them more work than there are of them? Says so. */
 void ckpt_scan_keys_added(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys *added);
+
+/* Key I of those that are added. */
+const struct ckpt_value *ckpt_scan_added_key(const struct ckpt_scan_added_keys *added, size_t i);
+
+/*
+ * A number that keys have in common which Python takes for the same, and no others, but for one of
+ * 2^60. *VAGUE: it has many spellings, of which not all are known.
+ */
+uint64_t ckpt_scan_identity(struct ckpt_scan_walk *w, const struct ckpt_value *v, bool *vague);
+
+/* ---- keys that are the same (same_keys.c) ---- */
+
+/* Are there two among these? Says so; of a container that has some already behind the last opcode. */
+void ckpt_scan_keys_compared(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys *added);
+
+/* Behind the last opcode. */
+void ckpt_scan_check_keys(struct ckpt_scan_walk *w);
 
 /* ---- how deep objects lie in objects (depth.c) ---- */
 

@@ -497,6 +497,84 @@ def copied_before():
     sample("fine_copied.pkl", proto(2, b"](" + NAME("builtins", "list") + b"](K\x01eq\x31\x85Rh\x31e"), "a list that is in another, and a copy of it", {"plain"})
 
 
+def same_keys():
+    """Keys that are one to Python. A load keeps the last value; ls would show both."""
+    torch_size, scalar = NAME("torch", "Size"), NAME("numpy.core.multiarray", "scalar")
+
+    def dtype(text, order):
+        width = int(text[1:])
+        sizes = {"U": (4 * width, 4, 8), "S": (width, 1, 0)}.get(text[0], (-1, -1, 0))
+        return reduce_("numpy", "dtype", text, False, True) + value((3, order, None, None, None, *sizes)) + b"b"
+
+    def real(number):
+        return b"G" + struct.pack(">d", number)
+
+    def long(number):
+        data = number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)
+        return b"\x8a" + bytes([len(data)]) + data
+
+    def item(text, data):
+        return scalar + b"(" + dtype(text, "|" if text[1:] == "1" or text[0] == "S" else "<") + blob(data) + b"tR"
+
+    def number(name, *arguments):
+        return reduce_({"Decimal": "decimal", "Fraction": "fractions"}.get(name, "builtins"), name, *arguments)
+
+    one = [b"K\x01", b"\x88", real(1.0), long(1), number("int", "1"), number("int", real(1.5)), number("float", 1), number("float", "1.0"), number("bool", 5), number("complex", 1), number("complex", real(1.0), real(-0.0)),
+           number("Decimal", "1"), number("Decimal", "1.00"), number("Decimal", "10E-1"), number("Decimal", "0.1E+1"), number("Fraction", "1"), number("Fraction", "2/2"), number("Fraction", 3, 3), number("Fraction", -3, -3),
+           item("i8", struct.pack("<q", 1)), item("u1", b"\x01"), item("b1", b"\x01"), item("f4", struct.pack("<f", 1)), item("f2", b"\x00\x3c"), item("f8", struct.pack("<d", 1)), item("c8", struct.pack("<ff", 1, 0))]
+    none = [b"K\x00", b"\x89", real(0.0), real(-0.0), number("int"), number("float", real(-0.0)), number("bool"), number("bool", ""), number("complex", 0, 0), number("Decimal", "-0.0"), number("Fraction", "0"), item("i4", bytes(4)), item("f8", struct.pack("<d", -0.0))]
+    half = [real(0.5), number("Decimal", "0.5"), number("Decimal", "5E-1"), number("Fraction", "1/2"), number("Fraction", 2, 4), number("float", "0.5"), item("f4", struct.pack("<f", 0.5)), item("f2", b"\x00\x38"), number("complex", real(0.5), 0)]
+    least = [b"J\xff\xff\xff\xff", real(-1.0), number("int", "-1"), number("Decimal", "-1"), number("Fraction", "-3/3"), number("Fraction", 1, -1), item("i1", b"\xff"), item("i8", struct.pack("<q", -1)), item("f4", struct.pack("<f", -1))]
+    far = [long(1 << 70), real(2.0**70), number("int", str(1 << 70)), number("Decimal", str(1 << 70)), number("Fraction", str(1 << 70))]
+    other = [number("complex", 1, 2), item("c16", struct.pack("<dd", 1, 2)), item("c8", struct.pack("<ff", 1, 2)), number("complex", real(1.0), real(2.0))]
+    texts = [value("aé"), b"U\x03a\xc3\xa9", number("str", "aé"), b"\x8c\x03a\xc3\xa9", item("U2", "aé".encode("utf-32-le")), b"Va\\u00e9\n"]
+    data = [blob(b"a\xff"), b"C\x02a\xff", reduce_("_codecs", "encode", "aÿ", "latin1"), reduce_("builtins", "bytes", [97, 255]), reduce_("builtins", "bytes", blob(b"a\xff")), item("S4", b"a\xff\0\0")]
+    tuples = [b"K\x01K\x02\x86", b"\x88" + real(2.0) + b"\x86", torch_size + value(((1, 2),)) + b"R", reduce_("builtins", "tuple", [1, 2]), NAME("torch.return_types", "max") + value(([1, 2],)) + b"R"]
+    deep = [b"K\x01" + value("a") + b"\x86\x85", b"\x88U\x01a\x86\x85"]
+    paths = [reduce_("pathlib", "PosixPath", "a/b"), reduce_("pathlib", "PosixPath", "a", "b"), reduce_("pathlib", "PurePosixPath", "a/./b/"), reduce_("pathlib", "PosixPath", "a//b")]
+    whole = [reduce_("pathlib", "PosixPath", "/a"), reduce_("pathlib", "PosixPath", "x", "/a"), reduce_("pathlib", "PosixPath", "/", "a")]
+    day = b"\x07\xe4\x01\x02"
+    dates = [reduce_("datetime", "date", blob(day)), reduce_("datetime", "date", reduce_("_codecs", "encode", day.decode("latin1"), "latin1")), reduce_("datetime", "date", 2020, 1, 2)]
+    moment = bytes.fromhex("07e4010203040506 0708".replace(" ", ""))
+    moments = [reduce_("datetime", "datetime", blob(moment)), reduce_("datetime", "datetime", blob(moment[:2] + b"\x81" + moment[3:]))]
+    spans = [reduce_("datetime", "timedelta", 1), reduce_("datetime", "timedelta", 0, 86400), reduce_("datetime", "timedelta", 0, 86399, 1000000)]
+    zones = [reduce_("datetime", "timezone", reduce_("datetime", "timedelta", 0, 3600)), reduce_("datetime", "timezone", reduce_("datetime", "timedelta", 0, 3599, 1000000), "x")]
+    ranges_ = [reduce_("builtins", "range", 0, 3, 2), reduce_("builtins", "range", 0, 4, 2), reduce_("builtins", "range", 0, 3, 2)]
+    names = [NAME("uuid", "UUID") + b")\x81" + value({"int": 5}) + b"b", NAME("uuid", "UUID") + b")\x81" + value({"int": 5, "is_safe": 0}) + b"b"]
+    devices = [reduce_("torch", "device", "cuda:0"), reduce_("torch", "device", "cuda", 0), reduce_("torch", "device", "cuda:0")]
+    classes = [NAME("torch", "float32"), NAME("torch", "float32")]
+    sets = [b"(K\x01K\x02\x91", b"(K\x02\x88\x91"]
+    groups = {"one": one, "none": none, "half": half, "least": least, "far": far, "other": other, "texts": texts, "data": data, "tuples": tuples, "deep": deep, "paths": paths, "whole": whole, "dates": dates, "moments": moments,
+              "spans": spans, "zones": zones, "ranges": ranges_, "names": names, "devices": devices, "classes": classes, "sets": sets, "nothing": [b"N", b"N"]}
+    ordered, default = NAME("collections", "OrderedDict"), NAME("collections", "defaultdict")
+    for name, keys_ in groups.items():
+        rest = b"".join(value("k%d" % n) + b"N" for n in range(30))
+        for n, key in enumerate(keys_):
+            first, then = (keys_[0], key) if n else (key, keys_[-1])
+            for way, body in (("dict", b"}(" + first + TENSOR + then + TENSOR + b"u"), ("single", b"}" + first + TENSOR + b"s" + then + TENSOR + b"s"), ("opcode", b"(" + first + TENSOR + then + TENSOR + b"d"),
+                              ("among", b"}(" + rest + first + TENSOR + rest.replace(b"\0k", b"\0x") + then + TENSOR + b"u"), ("batches", b"}(" + first + TENSOR + rest + b"u(" + then + TENSOR + b"u"),
+                              ("ordered", ordered + b")R(" + first + TENSOR + then + TENSOR + b"u"), ("default", default + b"N\x85R(" + first + TENSOR + b"u" + then + TENSOR + b"s"),
+                              ("set", b"\x8f(" + first + then + b"\x90"), ("frozenset", b"(" + first + then + b"\x91"), ("set_call", NAME("builtins", "set") + b"](" + first + then + b"e\x85R"),
+                              ("pairs", ordered + b"](](" + first + TENSOR + b"e](" + then + TENSOR + b"ee\x85R"), ("dict_call", NAME("builtins", "dict") + b"](" + first + TENSOR + b"\x86" + then + TENSOR + b"\x86e\x85R"),
+                              ("pairs_and_more", ordered + b"](" + first + TENSOR + b"\x86e\x85R" + then + TENSOR + b"s"), ("given_and_more", NAME("builtins", "dict") + b"}" + first + TENSOR + b"s\x85R" + then + TENSOR + b"s")):
+                if way not in ("dict", "set") and n > 1:
+                    continue
+                sample("same_%s_%d_%s.pt" % (name, n, way), torch_zip(proto(4, body)), "two keys that are one to Python: %s" % name, NOT_DECIDED | RUN)
+    fine = [b"K\x01", b"K\x02", b"J\xff\xff\xff\xff", b"J\xfe\xff\xff\xff", real(0.5), real(1.5), real(-1.5), long(1 << 70), long((1 << 70) + 1), value("1"), blob(b"1"), b"N", value("True"), b"K\x01\x85", b"K\x02\x85", b"J\xff\xff\xff\xff\x85", b"J\xfe\xff\xff\xff\x85",
+            value(("1",)), real(float("nan")), real(float("inf")), real(float("-inf")), number("complex", 1, 2), number("complex", 2, 1), number("Decimal", "0.25"), number("Fraction", "1/3"), number("Fraction", 2, 3), item("i8", struct.pack("<q", 77)),
+            item("f4", struct.pack("<f", 0.1)), real(0.1), number("Decimal", "0.1"), item("S2", b"ab"), value("ab"), item("U2", "cd".encode("utf-32-le")), NAME("torch", "float32"), NAME("torch", "int64"), NAME("torch", "float16"), torch_size + value(((1, 2),)) + b"R",
+            reduce_("pathlib", "PosixPath", "a/b"), reduce_("pathlib", "PosixPath", "/a/b"), reduce_("pathlib", "PosixPath", "ab"), reduce_("datetime", "date", blob(day)), reduce_("datetime", "datetime", blob(moment)), spans[0], reduce_("datetime", "timedelta", 2),
+            zones[0], names[0], reduce_("torch", "device", "cpu"), reduce_("torch", "device", "cuda:0"), sets[0], b"(K\x02K\x03\x91", b"(\x91", b")", reduce_("builtins", "range", 0, 3), reduce_("builtins", "range", 1, 3), b"\x89", TENSOR, TENSOR]
+    for way, body in (("dict", b"}(" + b"".join(key + b"N" for key in fine) + b"u"), ("single", b"}" + b"".join(key + b"Ns" for key in fine)), ("set", b"\x8f(" + b"".join(fine) + b"\x90"), ("frozenset", b"(" + b"".join(fine) + b"\x91"),
+                      ("opcode", b"(" + b"".join(key + b"N" for key in fine) + b"d"), ("ordered", ordered + b")R" + b"".join(key + b"Ns" for key in fine))):
+        sample("fine_keys_%s.pt" % way, torch_zip(proto(4, body)), "keys of which no two are one to Python", {"plain"})
+    many = b"}(" + b"".join(b"J" + struct.pack("<i", n - 5000) + b"N" for n in range(10000)) + b"u"
+    sample("fine_keys_many.pkl", proto(2, many), "10,000 integers", {"plain"})
+    sample("same_many.pkl", proto(2, many + real(77.0) + b"Ns"), "10,000 integers, and a float that is one of them", NOT_DECIDED)
+    sample("same_many_bool.pkl", proto(2, many[:-1] + b"\x88Nu"), "10,000 integers, and True", NOT_DECIDED)
+    sample("same_many_texts.pkl", proto(2, b"}" + b"".join(value("k%d" % n) + b"Ns" for n in range(3000)) + value("k1234") + b"Ns"), "3,000 texts, and one of them again", NOT_DECIDED)
+
+
 def harmless():
     """What was called dangerous, and is not."""
     fine = {"plain", "needs-objects"}
@@ -525,4 +603,5 @@ depths()
 made_by_new()
 full_deques()
 copied_before()
+same_keys()
 harmless()

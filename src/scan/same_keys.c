@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys of one dict, and items of one set, that Python takes for the same: 1, True and 1.0, or one
+ * text twice. A load keeps the last value, under the first key; whoever reads the opcodes sees both.
+ * No pickler writes two.
+ *
+ * A container that gets all of its keys at once is looked at then, each other one behind the last
+ * opcode: so each key is looked at once, or twice.
+ */
+#include "scan/walk.h"
+
+#include "base/grow.h"
+
+#include <stdlib.h>
+
+enum { FEW = 8 };
+
+/* Keys that were seen, by their numbers. */
+struct seen_keys {
+	struct ckpt_scan_walk *w;
+	uint64_t few[2 * FEW], *slots; /* 0: none */
+	size_t mask;
+	bool vague; /* of one it is not known what it equals */
+	bool twice;
+	size_t count;
+};
+
+static bool make_room(struct seen_keys *k, size_t count)
+{
+	size_t room = sizeof(k->few) / sizeof(k->few[0]);
+
+	k->slots = k->few;
+	if (count > FEW) {
+		while (room / 4 * 3 < count)
+			room *= 2;
+		k->slots = calloc(room, sizeof(*k->slots));
+		k->w->s->no_memory |= !k->slots;
+	}
+	k->mask = room - 1;
+	return k->slots;
+}
+
+static void see(struct seen_keys *k, const struct ckpt_value *key)
+{
+	uint64_t number = ckpt_scan_identity(k->w, key, &k->vague);
+	size_t at;
+
+	number = (number ^ number >> 32) * 0x9E3779B97F4A7C15;
+	number += !number; /* of 2^64 one that another has, too */
+	for (at = number >> 20 & k->mask; k->slots[at] && k->slots[at] != number; at = (at + 1) & k->mask) {
+	}
+	k->twice |= k->slots[at] == number;
+	k->slots[at] = number;
+	k->count++;
+}
+
+static void see_all(struct seen_keys *k, const struct ckpt_seq *seq, uint32_t step)
+{
+	for (uint32_t i = 0; i + step <= seq->count && !k->twice && k->w->s->rc == 0; i += step)
+		see(k, seq->items[i]);
+}
+
+/* What a call was given: a dict, or pairs. */
+static bool is_pairs(const struct ckpt_value *v)
+{
+	return v->kind == CKPT_LIST || v->kind == CKPT_TUPLE;
+}
+
+static void see_arguments(struct seen_keys *k, const struct ckpt_seq *args)
+{
+	for (uint32_t i = 0; i < args->count; i++) {
+		const struct ckpt_value *v = args->items[i];
+
+		if (v->kind == CKPT_DICT)
+			see_all(k, &v->u.seq, 2);
+		for (uint32_t n = 0; is_pairs(v) && n < v->u.seq.count && !k->twice; n++)
+			if (is_pairs(v->u.seq.items[n]) && v->u.seq.items[n]->u.seq.count)
+				see(k, v->u.seq.items[n]->u.seq.items[0]);
+	}
+}
+
+static size_t room_for(const struct ckpt_value *v)
+{
+	size_t count = 0;
+
+	if (v->kind != CKPT_CALL)
+		return v->u.seq.count / (v->kind == CKPT_DICT ? 2 : 1);
+	for (uint32_t i = 0; v->u.call->args->kind == CKPT_TUPLE && i < v->u.call->args->u.seq.count; i++) {
+		const struct ckpt_value *arg = v->u.call->args->u.seq.items[i];
+
+		count += arg->kind == CKPT_DICT ? arg->u.seq.count / 2 : is_pairs(arg) ? arg->u.seq.count : 0;
+	}
+	return count + v->u.call->pairs.count / 2;
+}
+
+static void finish(struct seen_keys *k, uint64_t at)
+{
+	if (k->twice || (k->vague && k->count > 1))
+		ckpt_scan_find(k->w->s, CKPT_SCAN_UNREADABLE, "key", at,
+			       k->twice ? "two keys that are the same to Python: a load keeps one of them" : "a key of which it is not known whether another is the same to Python");
+	if (k->slots != k->few)
+		free(k->slots);
+}
+
+/* A container that has more keys than it got at once. */
+static void check_container(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	struct seen_keys k = { .w = w };
+
+	if (!make_room(&k, room_for(v)))
+		return;
+	if (v->kind == CKPT_DICT) {
+		see_all(&k, &v->u.seq, 2);
+	} else if (v->kind == CKPT_SET) {
+		see_all(&k, &v->u.seq, 1);
+	} else if (v->kind == CKPT_CALL) {
+		if (v->u.call->args->kind == CKPT_TUPLE)
+			see_arguments(&k, &v->u.call->args->u.seq);
+		see_all(&k, &v->u.call->pairs, 2);
+	}
+	finish(&k, w->in->base + v->pos);
+}
+
+static bool has_arguments(const struct ckpt_value *v)
+{
+	return v && v->kind == CKPT_CALL && v->u.call->args->kind == CKPT_TUPLE && v->u.call->args->u.seq.count;
+}
+
+void ckpt_scan_keys_compared(struct ckpt_scan_walk *w, const struct ckpt_scan_added_keys *a)
+{
+	const struct ckpt_value **grown;
+	struct seen_keys k = { .w = w };
+
+	if (!a->count)
+		return;
+	if (a->old_count || has_arguments(a->container)) {
+		if (w->grown_count && w->grown[w->grown_count - 1] == a->container)
+			return;
+		grown = ckpt_grow(w->grown, w->grown_count, &w->grown_cap, sizeof(*grown));
+		w->s->no_memory |= !grown;
+		if (!grown)
+			return;
+		w->grown = grown;
+		w->grown[w->grown_count++] = a->container;
+		return;
+	}
+	if (a->count < 2 || !make_room(&k, a->count))
+		return;
+	for (size_t i = 0; i < a->count && !k.twice; i++)
+		see(&k, ckpt_scan_added_key(a, i));
+	finish(&k, ckpt_scan_at(w));
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct ckpt_value *x = *(const struct ckpt_value *const *)a, *y = *(const struct ckpt_value *const *)b;
+
+	return (x > y) - (x < y);
+}
+
+void ckpt_scan_check_keys(struct ckpt_scan_walk *w)
+{
+	if (w->grown_count > 1)
+		qsort(w->grown, w->grown_count, sizeof(*w->grown), by_place);
+	for (uint32_t i = 0; i < w->grown_count && w->s->rc == 0 && !w->s->no_memory; i++)
+		if (!i || w->grown[i] != w->grown[i - 1])
+			check_container(w, w->grown[i]);
+}
