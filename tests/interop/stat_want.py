@@ -66,6 +66,16 @@ def exact_integers(numbers):
     return float(fractions.Fraction(total, count)), math.sqrt(variance), math.sqrt(squares)
 
 
+def quantiles(wide):
+    """Of numpy. Versions before 1.22 go between two numbers in another way, and have other last digits."""
+    if tuple(map(int, np.__version__.split(".")[:2])) >= (1, 22):
+        return np.quantile(wide, QUANTILES)
+    numbers, places = np.sort(wide) + 0.0, np.array(QUANTILES) * (wide.size - 1)
+    low = np.floor(places).astype(int)
+    t, a, b = places - low, numbers[low], numbers[np.minimum(low + 1, wide.size - 1)]
+    return np.where(t >= 0.5, b - (b - a) * (1 - t), a + (b - a) * t)
+
+
 def facts_of(array):
     kind, flat = array.dtype.kind, array.ravel()
     if kind == "b":
@@ -83,7 +93,7 @@ def facts_of(array):
         facts["numpy"] = [number(np.mean(wide)), number(np.std(wide)), number(np.linalg.norm(wide))]
         spread = wide.max() - wide.min()
         if np.isfinite(spread):
-            facts["quantiles"] = [number(q) for q in np.quantile(wide, QUANTILES)]
+            facts["quantiles"] = [number(q) for q in quantiles(wide)]
         if np.isfinite(spread) and (spread == 0 or spread / BINS > 1e-300):
             try:
                 facts["bins"] = [int(n) for n in np.histogram(wide, bins=BINS)[0]]
