@@ -75,16 +75,21 @@ bool ckpt_remains_expects(const struct ckpt_remains *r, const char *name, size_t
 struct ckpt_remnant *ckpt_remains_find(const struct ckpt_remains *r, const char *name)
 {
 	size_t folder = r->folder ? strlen(r->folder) : 0, len = strlen(name);
-	char *full = r->folder ? malloc(folder + len + 2) : NULL;
+	char full[1024]; /* nothing may be missing only because there is no memory */
 	uint64_t *slot;
 
-	if (!full)
+	if (!r->folder)
 		return NULL;
+	if (folder + len + 2 > sizeof(full)) { /* no writer has such names */
+		for (size_t i = 0; i < r->by_name.count; i++)
+			if (ckpt_remains_is_called(r, &r->records[r->by_name.entries[i].value], name))
+				return &r->records[r->by_name.entries[i].value];
+		return NULL;
+	}
 	memcpy(full, r->folder, folder);
 	full[folder] = '/';
 	memcpy(full + folder + 1, name, len + 1);
 	slot = ckpt_strmap_find(&r->by_name, full, folder + 1 + len);
-	free(full);
 	return slot ? &r->records[*slot] : NULL;
 }
 
@@ -211,15 +216,17 @@ struct search {
 	bool wants_descriptor, is_descriptor;
 };
 
-/* MISSING: only a header that was not found yet, and should be there. */
-static bool is_our_header(const struct ckpt_remains *r, uint64_t at, bool missing)
+/* 1, 0, or CKPT_E_NOMEM. MISSING: only a header that was not found yet, and should be there. */
+static int is_our_header(const struct search *s, uint64_t at, bool missing)
 {
+	const struct ckpt_remains *r = s->r;
 	struct ckpt_zip_local *local = malloc(sizeof(*local));
-	bool is = local && ckpt_zip_read_local(r->source, at, local) &&
-		  ckpt_remains_is_ours(r, local->name, local->name_len) &&
-		  (!missing || (ckpt_remains_expects(r, local->name, local->name_len) &&
-				!ckpt_strmap_find(&r->by_name, local->name, local->name_len)));
+	bool is;
 
+	if (!local)
+		return ckpt_fail_nomem(s->err);
+	is = ckpt_zip_read_local(r->source, at, local) && ckpt_remains_is_ours(r, local->name, local->name_len) &&
+	     (!missing || (ckpt_remains_expects(r, local->name, local->name_len) && !ckpt_strmap_find(&r->by_name, local->name, local->name_len)));
 	free(local);
 	return is;
 }
@@ -249,7 +256,7 @@ static int match_mark(void *ctx, uint32_t mark, uint64_t at)
 	if (!mark)
 		return ckpt_remains_check_cancel(s->r, s->err);
 	if (mark == CKPT_ZIP_MARK_LOCAL)
-		return is_our_header(s->r, at, at < s->sure);
+		return is_our_header(s, at, at < s->sure);
 	if (mark == CKPT_ZIP_MARK_DIRECTORY && at >= s->sure)
 		return is_our_entry(s->r, at);
 	if (mark != CKPT_ZIP_MARK_DESCRIPTOR || !s->wants_descriptor || at <= s->data_off)
@@ -490,6 +497,20 @@ static int walk(struct ckpt_remains *r, uint64_t *at, struct ckpt_error *err)
 
 /* ---- the whole ---- */
 
+/* Its directory, if it can be read. Only what is the machine's fault is an error. */
+static int open_zip(struct ckpt_remains *r, struct ckpt_source *source, struct ckpt_error *err)
+{
+	struct ckpt_error opening = CKPT_ERROR_INIT;
+	int rc = ckpt_zip_open(source, &r->zip, &opening);
+
+	if (rc == 0)
+		return 0;
+	r->zip = NULL;
+	if (rc != CKPT_E_NOMEM)
+		return 0;
+	return ckpt_fail_nomem(err);
+}
+
 static int find_start(struct ckpt_remains *r, struct ckpt_source *source, struct ckpt_error *err)
 {
 	struct ckpt_zip_local *local = malloc(sizeof(*local));
@@ -506,8 +527,8 @@ static int find_start(struct ckpt_remains *r, struct ckpt_source *source, struct
 		rc = r->folder ? 0 : ckpt_arena_fail(r->arena, err);
 	}
 	free(local);
-	if (rc == 0 && ckpt_zip_open(source, &r->zip, NULL) < 0)
-		r->zip = NULL;
+	if (rc == 0)
+		rc = open_zip(r, source, err);
 	if (rc < 0 || at_once || r->zip || r->quick)
 		return rc;
 	rc = search_mark(r, &r->start, err);
@@ -517,9 +538,7 @@ static int find_start(struct ckpt_remains *r, struct ckpt_source *source, struct
 	r->source = NULL;
 	rc = ckpt_source_slice(source, r->start, ckpt_source_size(source) - r->start, &r->source,
 			       err);
-	if (rc == 0 && ckpt_zip_open(r->source, &r->zip, NULL) < 0)
-		r->zip = NULL;
-	return rc;
+	return rc == 0 ? open_zip(r, r->source, err) : rc;
 }
 
 int ckpt_remains_walk(struct ckpt_source *source, unsigned flags, const volatile int *cancel,

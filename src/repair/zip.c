@@ -203,6 +203,7 @@ static int check_deflated(struct ckpt_rescue *r, struct ckpt_rebuild *b, struct 
 		rc = ckpt_zip_open(source, &zip, err);
 	for (uint32_t i = 0; rc == 0 && i < remains->count; i++) {
 		const struct ckpt_remnant *record = &remains->records[i];
+		struct ckpt_error locating = CKPT_ERROR_INIT;
 		struct ckpt_zip_entry *entry;
 		struct ckpt_recipe recipe;
 		uint32_t crc32;
@@ -211,8 +212,17 @@ static int check_deflated(struct ckpt_rescue *r, struct ckpt_rebuild *b, struct 
 		if (record->method != CKPT_ZIP_DEFLATED || b->fates[i].why)
 			continue;
 		entry = ckpt_zip_find(zip, record->name, record->name_len);
-		if (!entry || ckpt_zip_locate(zip, entry, NULL) < 0)
+		if (!entry)
 			continue;
+		rc = ckpt_zip_locate(zip, entry, &locating);
+		if (rc == CKPT_E_NOMEM) {
+			rc = ckpt_fail_nomem(err);
+			break;
+		}
+		if (rc < 0) {
+			rc = 0;
+			continue;
+		}
 		recipe = ckpt_zip_recipe(zip, entry);
 		rc = ckpt_rescue_checksum(r, &recipe, 1, &crc32, &readable, err);
 		if (rc == 0 && readable)
