@@ -66,6 +66,8 @@ static const struct ckpt_scan_rule objects[] = {
 	OBJECT("numpy.ma.core", "_mareconstruct", PLAIN, 4, 4, CKPT_TYPE_ANY_CLASS, CKPT_TYPE_ANY_CLASS, DATA),
 	OBJECT("numpy.core._internal", "_convert_to_stringdtype_kwargs", PLAIN, 1, 2),
 	OBJECT("torch.nested._internal.nested_tensor", "_rebuild_njt", PLAIN, 1, 1),
+	/* of torch.package, which gives it itself first: the TorchScript that has this number */
+	OBJECT("torch.jit._script", "unpackage_script_module", PLAIN, 1, 1, CKPT_TYPE_LITERAL(CKPT_STR)),
 	/* modules until 1.2 keep it */
 	OBJECT("torch.nn.backends.thnn", "_get_thnn_function_backend", PLAIN, 0, 0),
 	OBJECT("torch._dynamo.decorators", "_DimRange", PLAIN, 0, 3),

@@ -121,6 +121,15 @@ static bool is_mark(const char *record)
 	return false;
 }
 
+/*
+ * TorchScript in a torch.package, which is compiled. The importer of Python's modules passes over
+ * what lies there.
+ */
+static bool is_script_of_package(const struct ckpt_loose_zip *zip, const char *record)
+{
+	return zip->is_package && record && !strncmp(record, ".data/ts_code/", 14);
+}
+
 static enum role role_of(const struct ckpt_loose_zip *zip, const struct ckpt_loose_entry *e)
 {
 	const char *record = name_in_folder(zip, e);
@@ -358,7 +367,7 @@ static void scan_bytes(struct ckpt_loose_zip *zip, const struct ckpt_loose_entry
 				"a mark of the archive that is no such text as torch writes");
 		break;
 	case ROLE_SOURCE:
-		if (zip->is_script)
+		if (zip->is_script || is_script_of_package(zip, name_in_folder(zip, e)))
 			ckpt_scan_script_source(&zip->script, bytes, (size_t)len);
 		scan_other(zip, bytes, len);
 		break;
@@ -466,15 +475,19 @@ static bool is_library_module(const char *name)
 
 static void check_archive(struct ckpt_loose_zip *zip)
 {
-	uint32_t pickles = 0, sources = 0;
+	uint32_t pickles = 0, sources = 0, scripts = 0;
 
 	for (uint32_t i = 0; i < zip->count; i++) {
 		const struct ckpt_loose_entry *e = &zip->entries[i];
 
 		if (e->is_hidden)
 			continue;
-		pickles += ends_with(e->name, "/data.pkl") || !ckpt_strcasecmp(e->name, "data.pkl");
-		sources += role_of(zip, e) == ROLE_SOURCE;
+		if (is_script_of_package(zip, name_in_folder(zip, e))) {
+			scripts += role_of(zip, e) == ROLE_SOURCE;
+		} else {
+			pickles += ends_with(e->name, "/data.pkl") || !ckpt_strcasecmp(e->name, "data.pkl");
+			sources += role_of(zip, e) == ROLE_SOURCE;
+		}
 		if (is_main_program(e->name))
 			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' runs, or 'python FILE/FOLDER'", e->name);
 		if (is_library_module(e->name))
@@ -488,6 +501,9 @@ static void check_archive(struct ckpt_loose_zip *zip)
 				   "%" PRIu32
 				   " records are called data.pkl: which one is the checkpoint?",
 				   pickles);
+	if (scripts)
+		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
+			       "TorchScript in a torch.package: %" PRIu32 " sources, which a load of its pickles compiles", scripts);
 	if (zip->is_script)
 		ckpt_scan_find(zip->s, CKPT_SCAN_NEEDS_OBJECTS, "source", CKPT_NO_OFFSET,
 			       "TorchScript: %" PRIu32 " sources, which torch.jit.load compiles",

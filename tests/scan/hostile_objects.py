@@ -4,7 +4,7 @@
 import json
 import struct
 
-from assemble import NOT_DECIDED, RUN, Member, blob, call, files, legacy, proto, reduce_, sample, tar_of, torch_zip, value, zip_of
+from assemble import BAD, NOT_DECIDED, RUN, Member, blob, call, files, legacy, proto, reduce_, sample, tar_of, torch_zip, value, zip_of
 
 NOT_PLAIN = RUN | NOT_DECIDED
 NAME = files.glob
@@ -82,6 +82,28 @@ def functions_of_packages():
         sample("fine_package_%s_%s.pkl" % (module, name), proto(2, call(NAME(module, name), first)), "what a package writes for its objects", {"needs-objects"})
     sample("fine_user_string.pkl", proto(2, NAME("collections", "UserString") + value(("text",)) + b"\x81"), "a text that is an object", {"needs-objects"})
     sample("fine_relu.pkl", proto(2, reduce_("__builtin__", "getattr", NAME("torch._C", "_VariableFunctionsClass"), "relu")), "torch.relu as a value", {"needs-objects"})
+
+
+def scripts_of_packages():
+    """TorchScript in a torch.package, which is compiled where a pickle asks for it."""
+    def package(text, body=proto(2, b")\x81"), place=".data/ts_code/code/__torch__/m.py", argument="0", more=()):
+        asked = b"(" + value("reduce_package") + NAME("torch.jit._script", "unpackage_script_module") + value((argument,)) + b"tQ"
+        inner = NAME("__torch__", "M") + b")\x81" + value({"w": 1}) + b"b"
+        return files.archive([(".data/ts_code/0/data.pkl", proto(2, inner) if body is None else body), (".data/ts_code/0/constants.pkl", proto(2, b")")), ("m/w.pkl", proto(2, asked)), (".data/extern_modules", b"torch.jit._script\n"),
+                              (".data/python_version", b"3.9.2"), (place, text.encode()), (".data/version", b"6\n"), *more])
+
+    fine = "class M(Module):\n  __parameters__ = [\"weight\", ]\n  weight : Tensor\n  def forward(self, x: Tensor) -> Tensor:\n    return x\n"
+    state = "class M(Module):\n  def __setstate__(self, state: Tensor) -> NoneType:\n    %s\n    return None\n"
+    second = [(".data/ts_code/1/data.pkl", proto(2, value(1))), (".data/ts_code/1/constants.pkl", proto(2, b")"))]
+    sample("package_script_fine.pt", package(fine, None), "TorchScript in a torch.package", {"needs-objects"})
+    sample("package_script_fine_two.pt", package(fine, None, more=second), "two of them", {"needs-objects"})
+    for name, text in (("file", "x = torch.from_file(\"x\", True, 8)"), ("save", "torch.save(state, \"x\")"), ("loop", "while True:\n      pass"), ("ops", "x = ops.image.write_file(\"x\", state)")):
+        sample("package_script_%s.pt" % name, package(state % text, None), "TorchScript in a torch.package whose __setstate__ does more than it may", RUN)
+    sample("package_script_default.pt", package(fine.replace("x: Tensor", "x: Tensor, n: Tensor=torch.ones([20000, 20000])"), None), "TorchScript that computes where it is compiled", RUN)
+    sample("package_script_pickle.pt", package(fine, BAD), "a call in the pickle of the script", RUN)
+    sample("package_script_other.pt", package(fine, None, argument=1), "a number in place of the text of one", RUN | NOT_DECIDED)
+    for name, place in (("outside", "m/__init__.py"), ("data", ".data/other/x.py"), ("upper", ".DATA/ts_code/code/x.py"), ("behind", "m/.data/ts_code/code/x.py"), ("near", ".data/ts_codes/x.py")):
+        sample("package_script_%s.pt" % name, package(fine, None, place), "a source that is no TorchScript of the package", RUN)
 
 
 def sources():
@@ -663,6 +685,7 @@ parts_of_tensors()
 made_with_arguments()
 functions_of_packages()
 sources()
+scripts_of_packages()
 unpicklers_that_differ()
 long_texts()
 depths()
