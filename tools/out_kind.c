@@ -30,15 +30,15 @@ static const struct {
 	const char *end;
 	enum name_says says;
 } endings[] = {
-	{ ".pt", SAYS_TORCH },	      { ".pth", SAYS_TORCH },
-	{ ".bin", SAYS_TORCH },	      { ".ckpt", SAYS_TORCH },
-	{ ".pkl", SAYS_TORCH },	      { ".pickle", SAYS_TORCH },
-	{ ".tar", SAYS_TORCH },	      { ".safetensors", SAYS_SAFETENSORS },
-	{ ".npz", SAYS_NPZ },	      { ".npy", SAYS_NPY },
+	{ ".pt", SAYS_TORCH },	       { ".pth", SAYS_TORCH },
+	{ ".bin", SAYS_TORCH },	       { ".ckpt", SAYS_TORCH },
+	{ ".pkl", SAYS_TORCH },	       { ".pickle", SAYS_TORCH },
+	{ ".tar", SAYS_TORCH },	       { ".safetensors", SAYS_SAFETENSORS },
+	{ ".npz", SAYS_NPZ },	       { ".npy", SAYS_NPY },
 	{ ".index.json", SAYS_INDEX }, { ".gguf", SAYS_FOREIGN },
-	{ ".onnx", SAYS_FOREIGN },    { ".h5", SAYS_FOREIGN },
-	{ ".hdf5", SAYS_FOREIGN },    { ".pb", SAYS_FOREIGN },
-	{ ".tflite", SAYS_FOREIGN },  { ".msgpack", SAYS_FOREIGN },
+	{ ".onnx", SAYS_FOREIGN },     { ".h5", SAYS_FOREIGN },
+	{ ".hdf5", SAYS_FOREIGN },     { ".pb", SAYS_FOREIGN },
+	{ ".tflite", SAYS_FOREIGN },   { ".msgpack", SAYS_FOREIGN },
 };
 
 /* ASCII alone: what is one letter in two cases must not depend on the locale. */
@@ -81,6 +81,37 @@ static bool is_folder(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* ---- IN ---- */
+
+/* What an edit makes of IN where OUT's name says nothing. */
+struct in_kind {
+	bool folder;	   /* it stays a directory of files */
+	bool is_directory; /* IN is one, whatever becomes of it */
+	bool safetensors;  /* else pickles */
+};
+
+static struct in_kind in_kind_of(const struct ckpt_model *model)
+{
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+	struct in_kind kind = { false, false, false };
+
+	if (!model || ckpt_file_get(model, &info) < 0)
+		return kind;
+	switch (info.format_code) {
+	case CKPT_FORMAT_SAFETENSORS: kind.safetensors = true; break;
+	case CKPT_FORMAT_DCP: kind.folder = kind.is_directory = true; break;
+	case CKPT_FORMAT_HUGGING_FACE:
+	case CKPT_FORMAT_DCP_SAFETENSORS: /* which become such a set */
+		kind.folder = kind.is_directory = true;
+		kind.safetensors = !*info.profile;
+		break;
+	case CKPT_FORMAT_DEEPSPEED:
+	case CKPT_FORMAT_TORCH_CHECKPOINTING: kind.is_directory = true; break;
+	default: break;
+	}
+	return kind;
+}
+
 /* ---- hints ---- */
 
 /* Of what follows, as much as fits: a hint that is too long for it is not worth reading. */
@@ -108,7 +139,8 @@ static void add_word(struct line *l, const char *word)
 		add(l, word);
 		return;
 	}
-	ckpt_escape(shown, sizeof(shown), word, strlen(word)); /* no terminal gets bytes of a name */
+	ckpt_escape(shown, sizeof(shown), word,
+		    strlen(word)); /* no terminal gets bytes of a name */
 	if (strcmp(shown, word) != 0) {
 		add(l, shown);
 		return;
@@ -152,10 +184,11 @@ static bool add_steps(struct line *l, const struct out_wish *w, bool devices)
 
 		if (!devices && (kind == &kind_remap || kind == &kind_remap_all))
 			continue;
-		if (!is_chain_kind(kind) || (step->keys && (step->keys->flags || step->keys->at_count)) ||
+		if (!is_chain_kind(kind) ||
+		    (step->keys && (step->keys->flags || step->keys->at_count)) ||
 		    (step->remap && step->remap->flags) ||
-		    (step->cast && (step->cast->flags & ~CKPT_CAST_ALL || step->cast->except_count ||
-				    step->cast->only_count)))
+		    (step->cast && (step->cast->flags & ~CKPT_CAST_ALL ||
+				    step->cast->except_count || step->cast->only_count)))
 			return false;
 		for (size_t k = 0; k < (step->args.count ? step->args.count : 1); k++) {
 			add(&text, " --");
@@ -174,26 +207,6 @@ static bool add_steps(struct line *l, const struct out_wish *w, bool devices)
 	return text.len < sizeof(text.text) - 1;
 }
 
-/* "ckpt convert IN OUT OPTIONS", with the edits. */
-static void hint_convert(const struct out_wish *w, const char *out, const char *options)
-{
-	struct line l = { .len = 0 };
-
-	if (w->rule == OUT_OF_EDIT && !w->steps) {
-		hint("under another name it is written, and 'ckpt convert' makes this of it");
-		return;
-	}
-	add(&l, "ckpt convert");
-	add_path(&l, w->in);
-	add_path(&l, out);
-	add(&l, options);
-	if (add_steps(&l, w, !strcmp(options, " --to torch")))
-		hint("%s", l.text);
-	else
-		hint("'ckpt convert' takes the same edits as options, and writes the format of "
-		     "OUT's name");
-}
-
 /* NAME without its ending and slashes: the name of a folder. To be freed. */
 static char *folder_for(const char *name, const char *end)
 {
@@ -210,6 +223,49 @@ static char *folder_for(const char *name, const char *end)
 	if (!len || name[len - 1] == '/') /* ".pt" */
 		sprintf(folder, "%s/", name);
 	return folder;
+}
+
+/* 'average' is no option of 'ckpt convert': it takes two commands. */
+static void hint_two_commands(const struct out_wish *w, const char *out, const char *options)
+{
+	bool safetensors = in_kind_of(w->model).safetensors;
+	struct line l = { .len = 0 }, first = { .len = 0 };
+	const char *end;
+	char *folder;
+
+	read_name(w->out, &end);
+	folder = folder_for(is_stream(w->out) ? "x" : w->out, end);
+	folder[strlen(folder) - 1] = '\0';
+	add(&first, folder);
+	add(&first, safetensors ? ".safetensors" : ".pt");
+	free(folder);
+	add(&l, "write");
+	add_path(&l, first.text);
+	add(&l, " first, then: ckpt convert");
+	add_path(&l, first.text);
+	add_path(&l, out);
+	add(&l, options);
+	hint("%s", l.text);
+}
+
+/* "ckpt convert IN OUT OPTIONS", with the edits. */
+static void hint_convert(const struct out_wish *w, const char *out, const char *options)
+{
+	struct line l = { .len = 0 };
+
+	if (w->rule == OUT_OF_EDIT && !w->steps) {
+		hint_two_commands(w, out, options);
+		return;
+	}
+	add(&l, "ckpt convert");
+	add_path(&l, w->in);
+	add_path(&l, out);
+	add(&l, options);
+	if (add_steps(&l, w, !strcmp(options, " --to torch")))
+		hint("%s", l.text);
+	else
+		hint("'ckpt convert' takes the same edits as options, and writes the format of "
+		     "OUT's name");
 }
 
 static int refuse_file_name(const struct out_wish *w, const char *end)
@@ -247,8 +303,8 @@ static int refuse_folder(const struct out_wish *w, bool exists)
 static int refuse_foreign(const struct out_wish *w, const char *end)
 {
 	complain("%s: '%s' is the name of a format that cannot be written; wanted a name such as "
-		 "model.pt%s or model.npz",
-		 w->out, end, ", model.safetensors");
+		 "model.pt, model.safetensors or model.npz",
+		 w->out, end);
 	if (w->rule == OUT_OF_CONVERT)
 		hint("--to torch writes torch's format under that name");
 	else
@@ -273,35 +329,6 @@ static int refuse_index(const struct out_wish *w)
 }
 
 /* ---- the answer ---- */
-
-/* What an edit makes of IN where OUT's name says nothing. */
-struct in_kind {
-	bool folder;	  /* it stays a directory of files */
-	bool is_directory; /* IN is one, whatever becomes of it */
-	bool safetensors; /* else pickles */
-};
-
-static struct in_kind in_kind_of(const struct ckpt_model *model)
-{
-	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
-	struct in_kind kind = { false, false, false };
-
-	if (!model || ckpt_file_get(model, &info) < 0)
-		return kind;
-	switch (info.format_code) {
-	case CKPT_FORMAT_SAFETENSORS: kind.safetensors = true; break;
-	case CKPT_FORMAT_DCP: kind.folder = kind.is_directory = true; break;
-	case CKPT_FORMAT_HUGGING_FACE:
-	case CKPT_FORMAT_DCP_SAFETENSORS: /* which become such a set */
-		kind.folder = kind.is_directory = true;
-		kind.safetensors = !*info.profile;
-		break;
-	case CKPT_FORMAT_DEEPSPEED:
-	case CKPT_FORMAT_TORCH_CHECKPOINTING: kind.is_directory = true; break;
-	default: break;
-	}
-	return kind;
-}
 
 static int refuse_other_format(const struct out_wish *w, const struct in_kind *in)
 {

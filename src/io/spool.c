@@ -172,7 +172,8 @@ static int send_piece(const struct outlet *o, const uint8_t *p, size_t len,
 		ssize_t n = 0;
 
 		if (cancel && *cancel)
-			return ckpt_fail(err, CKPT_E_CANCELLED, "interrupted, it has not got all bytes");
+			return ckpt_fail(err, CKPT_E_CANCELLED,
+					 "interrupted, it has not got all bytes");
 		if (poll(&wait, 1, WAIT_MS) != 0)
 			n = o->is_socket ? send(o->fd, p, most, MSG_DONTWAIT | MSG_NOSIGNAL)
 					 : write(o->fd, p, most);

@@ -109,8 +109,8 @@ static void a_pipe_with_more_than_the_limit_is_refused(void **state)
 	(void)state;
 	assert_int_equal(spool_of(LARGE, LARGE - 1, 0, &file), CKPT_E_LIMIT);
 	assert_int_equal(file, -1);
-	snprintf(want, sizeof(want), "has more than 3145727 bytes, the limit of what is kept in '%s'",
-		 folder);
+	snprintf(want, sizeof(want),
+		 "has more than 3145727 bytes, the limit of what is kept in '%s'", folder);
 	assert_string_equal(unit_text(&err), want);
 	err = (struct ckpt_error)CKPT_ERROR_INIT;
 	assert_int_equal(spool_of(1, 0, 0, &file), CKPT_E_LIMIT);
@@ -136,7 +136,8 @@ static void a_full_disk_and_a_missing_folder_are_said(void **state)
 	assert_int_equal(err.sys_errno, ENOSPC);
 	err = (struct ckpt_error)CKPT_ERROR_INIT;
 	assert_int_equal(ckpt_spool(0, "/none", 1, &file, &err), CKPT_E_IO);
-	assert_string_equal(unit_text(&err), "cannot create a temporary file in '/none': No such file or directory");
+	assert_string_equal(unit_text(&err),
+			    "cannot create a temporary file in '/none': No such file or directory");
 	err = (struct ckpt_error)CKPT_ERROR_INIT;
 	assert_int_equal(ckpt_spool(1000, folder, 1, &file, &err), CKPT_E_IO);
 	assert_string_equal(unit_text(&err), "cannot be read: Bad file descriptor");
@@ -319,7 +320,8 @@ static void a_save_to_a_descriptor_is_all_bytes_or_none(void **state)
 		o.spool_folder = folder;
 		assert_int_equal(ckpt_save(model, "a pipe", &o, NULL, &err), saves[i].want);
 		if (saves[i].want)
-			assert_string_equal(unit_text(&err), "a directory of files cannot go to a pipe");
+			assert_string_equal(unit_text(&err),
+					    "a directory of files cannot go to a pipe");
 		err = (struct ckpt_error)CKPT_ERROR_INIT;
 		close(ends[1]);
 		if (!saves[i].want) {
