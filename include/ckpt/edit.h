@@ -205,6 +205,13 @@ CKPT_API int ckpt_count_prefix(const struct ckpt_model *model, const char *prefi
 			       struct ckpt_prefix_count *out, struct ckpt_error *err);
 
 /*
+ * The same of COUNT prefixes, in one walk. OUT has as many structs as PREFIXES has texts, each as long
+ * as the first one says. CKPT_E_ARG also for more than 64 prefixes.
+ */
+CKPT_API int ckpt_count_prefixes(const struct ckpt_model *model, const char *const *prefixes,
+				 size_t count, struct ckpt_prefix_count *out, struct ckpt_error *err);
+
+/*
  * Turn the keys of every dict called `state` back into numbers if all of them are decimal numbers:
  * "0", "1" ... An optimizer looks up its state by number, and DCP turns all keys into strings.
  * Report: renamed, state_dicts. Returns 0, CKPT_E_NOMEM.

@@ -163,56 +163,85 @@ int ckpt_add_prefix(const struct ckpt_model *model, const char *prefix,
 	return rc;
 }
 
+enum { MOST_COUNTED = 64 };
+
 struct prefix_counter {
 	const struct ckpt_model *model;
 	struct ckpt_state_dict_finder finder;
-	struct prefix prefix;
-	struct ckpt_prefix_count *out;
+	struct prefix prefixes[MOST_COUNTED];
+	struct ckpt_prefix_count counts[MOST_COUNTED];
+	size_t count;
 };
+
+static void count_keys(struct prefix_counter *c, const struct ckpt_seq *pairs)
+{
+	uint64_t with[MOST_COUNTED] = { 0 };
+
+	for (uint32_t i = 0; i < pairs->count; i += 2) {
+		const struct ckpt_value *key = ckpt_model_now(c->model, pairs->items[i]);
+
+		for (size_t k = 0; k < c->count && ckpt_value_is_text(key); k++)
+			with[k] += key->u.bytes.len >= c->prefixes[k].len &&
+				   !memcmp(key->u.bytes.ptr, c->prefixes[k].text, c->prefixes[k].len);
+	}
+	for (size_t k = 0; k < c->count; k++) {
+		if (!with[k])
+			continue;
+		c->counts[k].with_prefix += with[k];
+		c->counts[k].keys += pairs->count / 2;
+	}
+}
 
 static int visit_value(void *ctx, const struct ckpt_walk_step *step, struct ckpt_error *err)
 {
 	struct prefix_counter *c = ctx;
 	const struct ckpt_seq *pairs = ckpt_value_pairs(step->value);
-	uint64_t with = 0;
 
 	(void)err;
 	if (ckpt_value_is_tensor_object(c->model, step->value) ||
 	    ckpt_is_module(c->model, step->value) || ckpt_is_extra_state(step->name, step->name_len))
 		return CKPT_WALK_SKIP;
-	if (!pairs || step->seen || !ckpt_is_state_dict(&c->finder, step->value))
-		return CKPT_WALK_ENTER;
-	for (uint32_t i = 0; i < pairs->count; i += 2) {
-		const struct ckpt_value *key = ckpt_model_now(c->model, pairs->items[i]);
-
-		with += ckpt_value_is_text(key) && key->u.bytes.len >= c->prefix.len &&
-			!memcmp(key->u.bytes.ptr, c->prefix.text, c->prefix.len);
-	}
-	if (with) {
-		c->out->with_prefix += with;
-		c->out->keys += pairs->count / 2;
-	}
+	if (pairs && !step->seen && ckpt_is_state_dict(&c->finder, step->value))
+		count_keys(c, pairs);
 	return CKPT_WALK_ENTER;
 }
 
-int ckpt_count_prefix(const struct ckpt_model *model, const char *prefix,
-		      struct ckpt_prefix_count *out, struct ckpt_error *err)
+int ckpt_count_prefixes(const struct ckpt_model *model, const char *const *prefixes, size_t count,
+			struct ckpt_prefix_count *out, struct ckpt_error *err)
 {
 	int rc = ckpt_model_whole(&model, err);
-	struct ckpt_prefix_count count = CKPT_PREFIX_COUNT_INIT;
-	struct prefix_counter c = { .model = model, .out = &count };
+	struct prefix_counter c = { .model = model };
+	size_t size = 0;
 
+	if (rc == 0 && count > MOST_COUNTED)
+		rc = ckpt_fail(err, CKPT_E_ARG, "%zu prefixes, wanted up to %d", count, (int)MOST_COUNTED);
 	if (rc == 0)
-		rc = ckpt_sized_check(out, sizeof(count), err);
-	if (rc == 0)
-		rc = make_prefix(prefix, NULL, &c.prefix, err);
+		rc = ckpt_sized_check(out, sizeof(c.counts[0]), err);
+	for (; rc == 0 && c.count < count; c.count++) {
+		c.counts[c.count] = (struct ckpt_prefix_count)CKPT_PREFIX_COUNT_INIT;
+		rc = make_prefix(prefixes[c.count], NULL, &c.prefixes[c.count], err);
+	}
 	if (rc == 0)
 		rc = ckpt_state_dict_finder_init(&c.finder, model, err);
 	if (rc == 0)
 		rc = ckpt_model_walk(model, visit_value, &c, err);
 	ckpt_state_dict_finder_clear(&c.finder);
-	free(c.prefix.text);
-	if (rc == 0)
-		ckpt_sized_give(out, &count, sizeof(count));
+	if (out)
+		memcpy(&size, out, sizeof(size));
+	for (size_t i = 0; i < c.count; i++) {
+		struct ckpt_prefix_count *to = out ? (void *)((char *)out + i * size) : NULL;
+
+		free(c.prefixes[i].text);
+		if (rc == 0 && to)
+			memcpy(to, &size, sizeof(size));
+		if (rc == 0)
+			ckpt_sized_give(to, &c.counts[i], sizeof(c.counts[i]));
+	}
 	return rc;
+}
+
+int ckpt_count_prefix(const struct ckpt_model *model, const char *prefix,
+		      struct ckpt_prefix_count *out, struct ckpt_error *err)
+{
+	return ckpt_count_prefixes(model, &prefix, 1, out, err);
 }

@@ -336,6 +336,27 @@ static void prefixes_are_counted(void **state)
 	ckpt_close(model);
 }
 
+static void several_prefixes_are_counted_at_once(void **state)
+{
+	static const char *const prefixes[] = { "none.", "module." }, *const empty[] = { "module.", "" };
+	struct ckpt_prefix_count counts[2] = { CKPT_PREFIX_COUNT_INIT };
+	const char *many[65];
+	struct ckpt_model *model = open_keys(ddp, 6);
+
+	(void)state;
+	assert_int_equal(ckpt_count_prefixes(model, prefixes, 2, counts, &err), 0);
+	assert_int_equal(counts[0].with_prefix, 0);
+	assert_int_equal(counts[1].size, sizeof(counts[1]));
+	assert_int_equal(counts[1].with_prefix, 3);
+	assert_int_equal(counts[1].keys, 6);
+	assert_int_equal(ckpt_count_prefixes(model, prefixes, 0, counts, &err), 0);
+	assert_int_equal(ckpt_count_prefixes(model, empty, 2, counts, &err), CKPT_E_ARG);
+	for (size_t i = 0; i < COUNT(many); i++)
+		many[i] = "a";
+	assert_int_equal(ckpt_count_prefixes(model, many, COUNT(many), NULL, &err), CKPT_E_ARG);
+	ckpt_close(model);
+}
+
 static void a_struct_of_another_size_is_refused(void **state)
 {
 	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
@@ -595,7 +616,7 @@ UNIT_SUITE(test_edit)
 		CLEAN(at_limits_the_edit),
 		CLEAN(a_name_that_is_not_there_is_an_error),
 		CLEAN(a_state_dict_under_two_names_is_edited_once),
-		CLEAN(prefixes_are_counted), CLEAN(a_struct_of_another_size_is_refused),
+		CLEAN(prefixes_are_counted), CLEAN(several_prefixes_are_counted_at_once), CLEAN(a_struct_of_another_size_is_refused),
 		CLEAN(a_shorter_report_is_filled_as_far_as_it_goes),
 		CLEAN(expressions_replace_what_they_match),
 		CLEAN(expressions_apply_in_the_order_given),
