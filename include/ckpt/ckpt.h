@@ -56,6 +56,7 @@
 #include <ckpt/find.h>
 #include <ckpt/gpu.h>
 #include <ckpt/model.h>
+#include <ckpt/parts.h>
 #include <ckpt/read.h>
 #include <ckpt/repair.h>
 #include <ckpt/save.h>

@@ -64,6 +64,7 @@ static void list(const struct ckpt_model *model)
 {
 	struct ckpt_tensor_info info = CKPT_TENSOR_INFO_INIT;
 	struct ckpt_file_info file = CKPT_FILE_INFO_INIT;
+	struct ckpt_parts *parts;
 	struct ckpt_prefix_count prefix = CKPT_PREFIX_COUNT_INIT;
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	uint64_t count = ckpt_tensor_count(model);
@@ -78,6 +79,8 @@ static void list(const struct ckpt_model *model)
 	ckpt_storage_bytes(model);
 	REQUIRE(ckpt_each_record(model, visit_record, NULL, &err) == 0);
 	fuzz_check_error(ckpt_count_prefix(model, "module.", &prefix, &err), &err);
+	fuzz_check_error(ckpt_parts_new(model, &parts, &err), &err);
+	ckpt_parts_free(parts);
 	REQUIRE(prefix.with_prefix <= prefix.keys);
 	fuzz_check_error(ckpt_count_wrappers(model, NULL, visit_wrapper, NULL, &err), &err);
 }

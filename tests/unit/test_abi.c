@@ -21,6 +21,7 @@ static struct ckpt_model *model;
 static struct ckpt_array *array;
 static struct ckpt_stat *stats;
 static struct ckpt_gpu_copy *gpu;
+static struct ckpt_parts *parts;
 static struct ckpt_error err;
 
 static int setup(void **state)
@@ -49,6 +50,7 @@ static int setup(void **state)
 	return ckpt_open(in, &model, &err) < 0 || ckpt_save(model, dcp, &to_dcp, NULL, &err) < 0 ||
 	       ckpt_array_open(model, 0, CKPT_ARRAY_FOR_NUMPY, &array, &err) < 0 ||
 	       ckpt_stat_new(model, &blocks, &stats, &err) < 0 ||
+	       ckpt_parts_new(model, &parts, &err) < 0 ||
 	       ckpt_gpu_copy_new(0, paths, sizes, 1, false, &gpu, &err) < 0;
 }
 
@@ -58,6 +60,7 @@ static int teardown(void **state)
 
 	(void)state;
 	ckpt_gpu_release(gpu);
+	ckpt_parts_free(parts);
 	ckpt_stat_free(stats);
 	ckpt_array_close(array);
 	ckpt_close(model);
@@ -293,6 +296,24 @@ static int stat_total_get_values(const void *options, void *report)
 	return ckpt_stat_total_get(stats, 0, NULL, report);
 }
 
+static int parts_get(const void *options, void *report)
+{
+	(void)options;
+	return ckpt_parts_get(parts, CKPT_PART_PARAMETER, report);
+}
+
+static int part_place_get(const void *options, void *report)
+{
+	(void)options;
+	return ckpt_part_place_get(parts, 0, report);
+}
+
+static int extra_get(const void *options, void *report)
+{
+	(void)options;
+	return ckpt_extra_get(parts, 0, report);
+}
+
 static int gpu_file_get(const void *options, void *report)
 {
 	(void)options;
@@ -370,6 +391,9 @@ static const struct row reports[] = {
 	ROW(stat_total_get, ckpt_stat_total, CKPT_STAT_TOTAL_INIT),
 	ROW(stat_group_get, ckpt_stat_group, CKPT_STAT_GROUP_INIT),
 	ROW(stat_total_get_values, ckpt_stat_values, CKPT_STAT_VALUES_INIT),
+	ROW(parts_get, ckpt_part_size, CKPT_PART_SIZE_INIT),
+	ROW(part_place_get, ckpt_part_place, CKPT_PART_PLACE_INIT),
+	ROW(extra_get, ckpt_extra, CKPT_EXTRA_INIT),
 	ROW(gpu_file_get, ckpt_gpu_file, CKPT_GPU_FILE_INIT),
 };
 
