@@ -10,6 +10,7 @@
 #include "inner.h"
 #include "json.h"
 #include "many_files.h"
+#include "parts.h"
 #include "records.h"
 
 #include <inttypes.h>
@@ -65,6 +66,7 @@ struct summary {
 	struct tally dtypes, devices;
 	uint64_t tensors, elements, nbytes;
 	const struct ckpt_model *model;
+	struct ckpt_parts *parts; /* owned; NULL: of a line that has no room for them */
 };
 
 static int by_text(const void *a, const void *b)
@@ -98,7 +100,7 @@ static void merge(struct tally *t)
 			t->kinds[++last] = t->kinds[i];
 			continue;
 		}
-		t->kinds[last].count++;
+		t->kinds[last].count += t->kinds[i].count;
 		t->kinds[last].nbytes = sum(t->kinds[last].nbytes, t->kinds[i].nbytes);
 	}
 	t->used = last + 1;
@@ -109,6 +111,20 @@ static void clear_summary(struct summary *s)
 {
 	free(s->dtypes.kinds);
 	free(s->devices.kinds);
+	ckpt_parts_free(s->parts);
+}
+
+/* One more tensor, which very often has the kind of the one before it. */
+static void count_kind(struct tally *t, const char *text, uint64_t tensor, uint64_t nbytes)
+{
+	struct kind *last = t->used ? &t->kinds[t->used - 1] : NULL;
+
+	if (!last || strcmp(last->text, text)) {
+		t->kinds[t->used++] = (struct kind){ text, tensor, 1, nbytes };
+		return;
+	}
+	last->count++;
+	last->nbytes = sum(last->nbytes, nbytes);
 }
 
 static bool summarise(struct summary *s)
@@ -127,8 +143,8 @@ static bool summarise(struct summary *s)
 		struct ckpt_tensor_info t = CKPT_TENSOR_INFO_INIT;
 
 		ckpt_tensor_get(s->model, i, &t);
-		s->dtypes.kinds[s->dtypes.used++] = (struct kind){ t.dtype, i, 1, t.nbytes };
-		s->devices.kinds[s->devices.used++] = (struct kind){ t.device, i, 1, t.nbytes };
+		count_kind(&s->dtypes, t.dtype, i, t.nbytes);
+		count_kind(&s->devices, t.device, i, t.nbytes);
 		if (t.storage < 0 || !seen[t.storage])
 			s->elements = sum(s->elements, t.numel);
 		if (t.storage >= 0)
@@ -161,29 +177,30 @@ static void print_tally(const char *label, const struct tally *t)
 
 static const char *const known_prefixes[] = { "module.", "_orig_mod.", "model.", "_forward_module.",
 					      "_fsdp_wrapped_module." };
+enum { KNOWN_PREFIXES = sizeof(known_prefixes) / sizeof(known_prefixes[0]) };
 
 /* A count that fails for want of memory must not look like a count of zero. */
-static struct ckpt_prefix_count count_prefix(const struct ckpt_model *model, const char *prefix)
+static void count_prefixes(const struct ckpt_model *model, struct ckpt_prefix_count counts[])
 {
-	struct ckpt_prefix_count c = { .size = sizeof(c) };
 	struct ckpt_error err = CKPT_ERROR_INIT;
 
-	if (ckpt_count_prefix(model, prefix, &c, &err) == CKPT_E_NOMEM)
+	for (size_t i = 0; i < KNOWN_PREFIXES; i++)
+		counts[i] = (struct ckpt_prefix_count)CKPT_PREFIX_COUNT_INIT;
+	if (ckpt_count_prefixes(model, known_prefixes, KNOWN_PREFIXES, counts, &err) == CKPT_E_NOMEM)
 		no_memory();
-	return c;
 }
 
 static void print_prefixes(const struct summary *s)
 {
+	struct ckpt_prefix_count counts[KNOWN_PREFIXES];
 	bool any = false;
 
-	for (size_t i = 0; i < sizeof(known_prefixes) / sizeof(known_prefixes[0]); i++) {
-		struct ckpt_prefix_count c = count_prefix(s->model, known_prefixes[i]);
-
-		if (!c.with_prefix)
+	count_prefixes(s->model, counts);
+	for (size_t i = 0; i < KNOWN_PREFIXES; i++) {
+		if (!counts[i].with_prefix)
 			continue;
 		printf("%-12s%s on %" PRIu64 " of %" PRIu64 " keys\n", any ? "" : "prefix",
-		       known_prefixes[i], c.with_prefix, c.keys);
+		       known_prefixes[i], counts[i].with_prefix, counts[i].keys);
 		any = true;
 	}
 }
@@ -350,6 +367,7 @@ static int print_page(const struct summary *s, const char *path, struct ckpt_err
 	       grouped(s->tensors, a), grouped(s->elements, b), plural(s->elements),
 	       size_phrase(s->nbytes, size), ckpt_storage_count(s->model),
 	       plural(ckpt_storage_count(s->model)));
+	print_parts(s->parts);
 	print_tally("dtypes", &s->dtypes);
 	print_tally("devices", &s->devices);
 	print_prefixes(s);
@@ -454,6 +472,7 @@ static int add_pair(void *ctx, const char *key, size_t key_len, const char *valu
 static int print_json(const struct summary *s, const char *path, struct ckpt_error *err)
 {
 	struct items_json items = { 0 };
+	struct ckpt_prefix_count counts[KNOWN_PREFIXES];
 	json_t *prefixes, *name, *notes, *kinds, *metadata;
 	int rc = record_kinds_json(s->model, &kinds, err);
 
@@ -468,15 +487,13 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 	name = json_object();
 	notes = json_array();
 	metadata = json_array();
-	for (size_t i = 0; i < sizeof(known_prefixes) / sizeof(known_prefixes[0]); i++) {
-		struct ckpt_prefix_count c = count_prefix(s->model, known_prefixes[i]);
-
-		if (c.with_prefix)
+	count_prefixes(s->model, counts);
+	for (size_t i = 0; i < KNOWN_PREFIXES; i++)
+		if (counts[i].with_prefix)
 			json_object_set_new(prefixes, known_prefixes[i],
 					    json_pack("{s:I,s:I}", "with",
-						      (json_int_t)c.with_prefix, "keys",
-						      (json_int_t)c.keys));
-	}
+						      (json_int_t)counts[i].with_prefix, "keys",
+						      (json_int_t)counts[i].keys));
 	json_set_name(name, "path", path);
 	fprintf(items.out, "{\"ckpt_json\":%d,\"command\":\"info\",\"input\":", JSON_VERSION);
 	json_put(items.out, name);
@@ -504,7 +521,9 @@ static int print_json(const struct summary *s, const char *path, struct ckpt_err
 	fputs(",\"items\":[", items.out);
 	if (rc == 0)
 		rc = ckpt_walk(s->model, item_json, &items, err);
-	fputs("\n]}\n", items.out);
+	fputs("\n],\"parts\":", items.out);
+	print_parts_json(s->parts, items.out);
+	fputs("}\n", items.out);
 	if (json_close(items.out, rc == 0) != EXIT_FINE && rc == 0)
 		rc = CKPT_E_IO;
 	return rc;
@@ -541,12 +560,12 @@ static int print_info(const char *path, void *ctx)
 	if (!summarise(&s)) {
 		complain("out of memory");
 		rc = CKPT_E_NOMEM;
-	} else if (json) {
-		rc = print_json(&s, path, &err);
-	} else if (one_of_many && !all_items) {
+	} else if (!json && one_of_many && !all_items) {
 		rc = print_line(&s);
 	} else {
-		rc = print_page(&s, path, &err);
+		rc = ckpt_parts_new(model, &s.parts, &err);
+		if (rc == 0)
+			rc = json ? print_json(&s, path, &err) : print_page(&s, path, &err);
 	}
 	if (one_of_many && rc == 0) {
 		one_of_many->tensors = s.tensors;

@@ -213,6 +213,29 @@ assert t["name"] == "a\ufffd\ufffdb" and t["name_hex"] == "61ffc362", t'
 	[[ $output = *"epoch"*"3"* ]]
 }
 
+@test "info counts parameters, and says by what it tells them" {
+	ckpt info ddp_trainer.pt; want 0
+	[[ $output = *"
+parameters  "*" ('model'), buffers 34, optimizer 1,836; told by the optimizer's count and shapes
+"* ]]
+	[[ $output = *" of the optimizer; 'ckpt select --drop optimizer' leaves it out
+"* ]]
+	ckpt info ddp_model.pt; want 0
+	[[ $output = *"
+parameters  914, buffers 34; told by names
+"* ]]
+	ckpt select -i --drop optimizer ddp_trainer.pt; want 0
+	ckpt info --json ddp_trainer.pt; want 0
+	python3 - "$output" <<-'END'
+	import json, sys
+	d = json.loads(sys.argv[1])
+	assert list(d)[-1] == "parts" and d["parts"]["told_by"] == ["names"], d["parts"]
+	assert d["parts"]["optimizer"] == {"tensors": 0, "elements": 0, "nbytes": 0}
+	kinds = {one["kind"]: one["nbytes"] for one in d["parts"]["extra"]}
+	assert set(kinds) == {"dead", "headers"} and kinds["dead"] == d["file"]["dead_nbytes"], kinds
+	END
+}
+
 @test "dis shows the pickle" {
 	ckpt dis ddp_model.pt; want 0
 	[ "${lines[0]}" = "       0: PROTO 2" ]
