@@ -11,6 +11,7 @@
 #include "inner.h"
 #include "json.h"
 #include "many_files.h"
+#include "name_groups.h"
 #include "records.h"
 
 #include <inttypes.h>
@@ -18,7 +19,8 @@
 #include <string.h>
 
 static bool long_form, exact_bytes, of_records;
-static const char *sort_by, *json;
+static const char *sort_by, *json, *depth;
+static uint64_t depth_parts; /* 0: no groups */
 static struct str_list patterns;
 
 static const struct opt opts[] = {
@@ -28,7 +30,8 @@ static const struct opt opts[] = {
 		 "also print stride, offset, storage, class and requires_grad"),
 	OPT_FLAG("bytes", 'b', &exact_bytes, "print sizes in bytes, not as 1.5M (powers of 1000)"),
 	OPT_FLAG("records", 0, &of_records, "list the records of the archive, not the tensors"),
-	OPT_STR("sort", 0, &sort_by, "KEY", "order by name or size; default: as in the file"),
+	OPT_STR("sort", 0, &sort_by, "KEY", "order by name, size or storage; default: as in the file"),
+	OPT_STR("depth", 0, &depth, "N", "add up tensors whose names begin with the same N parts"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not a table"),
 	JOBS_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print no totals"),
@@ -49,12 +52,19 @@ const struct command cmd_ls = {
 		"stands for everything below it. 're:' starts a regular expression.\n"
 		"If IN is a zip archive with checkpoints inside, ls lists its files. Any command\n"
 		"takes one of them as IN, written ARCHIVE::NAME.\n"
+		"A tensor that shows a part of its storage has both sizes: '512 of 1.0M'; the file\n"
+		"holds the larger one, and 'ckpt compact' drops what no tensor shows. --sort\n"
+		"storage puts the largest storages first, each with all its tensors.\n"
+		"With --depth 2, 'layers.0' stands for all that begins with it, with its tensors,\n"
+		"elements, bytes, and their share of all that is listed. Tied weights count once\n"
+		"in a group, and in every group that they have a name in.\n"
 		"The first operand is an IN. Others are IN where a file has that name, else a\n"
 		"PATTERN. -m takes a PATTERN for certain. ls prints a line for each of several IN,\n"
-		"and with -m, -l, --sort or --records what is in them, with the name of IN in\n"
+		"and with -m, -l, --sort, --depth or --records what is in them, with the name of IN in\n"
 		"front of each line.\n" MANY_FILES,
 	.examples = "  ckpt ls model.pt\n"
 		    "  ckpt ls model.pt 'module.layer1.*' --sort size\n"
+		    "  ckpt ls --depth 2 trainer.pt model\n"
 		    "  ckpt ls --records model.pt\n"
 		    "  ckpt ls best_model.zip::policy.pth\n"
 		    "  ckpt ls -m '*.bias' runs/ other.pt\n"
@@ -74,6 +84,7 @@ struct listing {
 	uint32_t *first_user;	/* by storage: row + 1 that showed it first */
 	uint64_t numel, nbytes; /* nbytes: of storages, each counted once */
 	size_t storages;
+	struct name_groups groups; /* with --depth */
 	FILE *out;
 	uint64_t values; /* arrays and scalars of numpy */
 	int code;	 /* of a pattern that could not be compared */
@@ -120,6 +131,23 @@ static int by_size(const void *a, const void *b, void *model)
 	return (x.nbytes < y.nbytes) - (x.nbytes > y.nbytes);
 }
 
+/* Views of one storage in the order of their bytes. */
+static int by_storage(const void *a, const void *b, void *model)
+{
+	struct ckpt_tensor_info x = CKPT_TENSOR_INFO_INIT, y = CKPT_TENSOR_INFO_INIT;
+	uint64_t i = *(const uint64_t *)a, k = *(const uint64_t *)b;
+
+	ckpt_tensor_get(model, i, &x);
+	ckpt_tensor_get(model, k, &y);
+	if (x.storage_nbytes != y.storage_nbytes)
+		return x.storage_nbytes < y.storage_nbytes ? 1 : -1;
+	if (x.storage != y.storage)
+		return x.storage < y.storage ? -1 : 1;
+	if (x.offset != y.offset)
+		return x.offset < y.offset ? -1 : 1;
+	return i < k ? -1 : i > k;
+}
+
 /* Those that match, in order. */
 static bool choose_rows(struct listing *l)
 {
@@ -135,9 +163,12 @@ static bool choose_rows(struct listing *l)
 		l->rows[l->count] = i;
 		l->count += matches(l, t.name);
 	}
-	if (sort_by)
+	if (sort_by && !depth_parts)
 		qsort_r(l->rows, l->count, sizeof(*l->rows),
-			strcmp(sort_by, "name") ? by_size : by_name, l->model);
+			!strcmp(sort_by, "name")   ? by_name
+			: !strcmp(sort_by, "size") ? by_size
+						   : by_storage,
+			l->model);
 	return true;
 }
 
@@ -164,6 +195,46 @@ static bool collect_rows(struct listing *l)
 		}
 	}
 	return true;
+}
+
+static int by_group_name(const void *a, const void *b)
+{
+	const struct name_group *x = a, *y = b;
+	int order = memcmp(x->name, y->name, x->len < y->len ? x->len : y->len);
+
+	return order ? order : x->len < y->len ? -1 : x->len > y->len;
+}
+
+static int by_group_size(const void *a, const void *b)
+{
+	const struct name_group *x = a, *y = b;
+
+	if (x->nbytes != y->nbytes)
+		return x->nbytes < y->nbytes ? 1 : -1;
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Returns an exit code. */
+static int collect_groups(struct listing *l)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_parts *parts;
+	bool ok;
+
+	if (!depth_parts)
+		return EXIT_FINE;
+	if (ckpt_parts_new(l->model, &parts, &err) < 0)
+		return fail(&err);
+	ok = name_groups_make(l->model, parts, l->rows, l->count, depth_parts, &l->groups);
+	ckpt_parts_free(parts);
+	if (!ok) {
+		complain("out of memory");
+		return EXIT_ERROR;
+	}
+	if (sort_by && l->groups.count)
+		qsort(l->groups.groups, l->groups.count, sizeof(*l->groups.groups),
+		      strcmp(sort_by, "name") ? by_group_size : by_group_name);
+	return EXIT_FINE;
 }
 
 /* The tensor above that shows the same storage, or NULL. */
@@ -212,6 +283,11 @@ static void print_long(const struct ckpt_tensor_info *t)
 		printf("  requires_grad");
 }
 
+static const char *size_text(uint64_t nbytes, char *buf)
+{
+	return exact_bytes ? grouped(nbytes, buf) : human_size(nbytes, buf);
+}
+
 static void print_row(const struct listing *l, size_t i, const struct ls_widths *w)
 {
 	const struct ckpt_tensor_info row = tensor_at(l, i), *t = &row;
@@ -222,7 +298,9 @@ static void print_row(const struct listing *l, size_t i, const struct ls_widths 
 	print_padded(t->dtype, w->dtype);
 	print_padded(shape_text(t, text, sizeof(text)), w->shape);
 	print_padded(ckpt_escape(text, sizeof(text), t->device, strlen(t->device)), w->device);
-	printf("%6s", exact_bytes ? grouped(t->nbytes, size) : human_size(t->nbytes, size));
+	printf("%6s", size_text(t->nbytes, size));
+	if (t->storage >= 0 && t->nbytes < t->storage_nbytes)
+		printf(" of %s", size_text(t->storage_nbytes, size));
 	if (strcmp(t->layout, "strided"))
 		printf("  %s", ckpt_escape(text, sizeof(text), t->layout, strlen(t->layout)));
 	if (t->class_name && (long_form || strcmp(t->class_name, "Parameter")))
@@ -294,6 +372,53 @@ static bool matches_a_value(struct listing *l)
 	return any;
 }
 
+/* ---- groups ---- */
+
+/* Of all that is listed; 0 if that has no bytes. */
+static double share_of(const struct listing *l, const struct name_group *group)
+{
+	return l->groups.nbytes ? (double)group->nbytes / (double)l->groups.nbytes : 0;
+}
+
+static void print_groups(const struct listing *l)
+{
+	int name = 0, tensors = 0, elements = 0;
+	char text[1024], count[32], size[32];
+
+	for (size_t i = 0; i < l->groups.count; i++) {
+		const struct name_group *g = &l->groups.groups[i];
+
+		ckpt_escape(text, sizeof(text), g->name, g->len);
+		name = wider(name, text_columns(text), 60);
+		tensors = wider(tensors, strlen(grouped(g->tensors, count)), 20);
+		elements = wider(elements, strlen(grouped(g->elements, count)), 26);
+	}
+	for (size_t i = 0; i < l->groups.count; i++) {
+		const struct name_group *g = &l->groups.groups[i];
+
+		print_padded(ckpt_escape(text, sizeof(text), g->name, g->len), name);
+		printf("%*s tensor%s  ", tensors, grouped(g->tensors, count), g->tensors == 1 ? " " : "s");
+		printf("%*s element%s  ", elements, grouped(g->elements, count), g->elements == 1 ? " " : "s");
+		printf("%6s  %5.1f%%\n", size_text(g->nbytes, size), 100 * share_of(l, g));
+	}
+}
+
+static json_t *group_json(const struct listing *l, const struct name_group *g)
+{
+	json_t *o = json_object();
+	char *name = strndup(g->name, g->len);
+
+	if (!name)
+		no_memory();
+	json_set_name(o, "name", name);
+	json_object_set_new(o, "tensors", json_u64(g->tensors));
+	json_object_set_new(o, "elements", json_u64(g->elements));
+	json_object_set_new(o, "nbytes", json_u64(g->nbytes));
+	json_object_set_new(o, "share", json_real(share_of(l, g)));
+	free(name);
+	return o;
+}
+
 /* ---- table, all of it ---- */
 
 static void print_note(void *ctx, const char *text)
@@ -315,8 +440,18 @@ static int explain_nothing(const struct listing *l)
 static int print_table(struct listing *l)
 {
 	bool rows = !one_of_many || patterns.count || long_form || sort_by;
-	struct ls_widths w = measure(l);
+	struct ls_widths w = depth_parts ? (struct ls_widths){ 0 } : measure(l);
 	char a[32], b[32], c[32], size[32];
+
+	if (depth_parts) {
+		print_groups(l);
+		if (!quiet)
+			printf("%s tensor%s, %s element%s, %s in %s group%s\n", grouped(l->count, a),
+			       plural(l->count), grouped(l->groups.elements, b), plural(l->groups.elements),
+			       size_text(l->groups.nbytes, size), grouped(l->groups.count, c),
+			       plural(l->groups.count));
+		return finish_output(quiet ? EXIT_FINE : explain_nothing(l));
+	}
 
 	for (size_t i = 0; rows && i < l->count; i++)
 		print_row(l, i, &w);
@@ -378,7 +513,14 @@ static int print_json(struct listing *l)
 	fprintf(out, ",\"storages\":%zu,\"numpy\":[", l->storages);
 	l->out = out;
 	ckpt_walk(l->model, value_json, l, NULL);
-	fputs("]}\n", out);
+	fputc(']', out);
+	if (depth_parts)
+		fputs(",\"groups\":[", out);
+	for (size_t i = 0; i < l->groups.count; i++) {
+		fputs(i ? ",\n" : "\n", out);
+		json_put(out, group_json(l, &l->groups.groups[i]));
+	}
+	fputs(depth_parts ? "\n]}\n" : "}\n", out);
 	return json_close(out, true);
 }
 
@@ -404,6 +546,7 @@ static void clear_listing(struct listing *l)
 	free(l->patterns);
 	free(l->rows);
 	free(l->first_user);
+	name_groups_clear(&l->groups);
 	ckpt_close(l->model);
 }
 
@@ -416,7 +559,7 @@ static int list_file(const char *path, void *ctx)
 
 	(void)ctx;
 	if (code == EXIT_FINE &&
-	    !open_model_or_archive(path, CKPT_OPEN_BRIEF, &model, &is_archive, &code) &&
+	    !open_model_or_archive(path, depth_parts ? 0 : CKPT_OPEN_BRIEF, &model, &is_archive, &code) &&
 	    !is_archive)
 		hint_json(json, path);
 	l.model = model;
@@ -435,6 +578,8 @@ static int list_file(const char *path, void *ctx)
 	}
 	if (code == EXIT_FINE)
 		code = l.code;
+	if (code == EXIT_FINE)
+		code = collect_groups(&l);
 	if (one_of_many && code == EXIT_FINE) {
 		one_of_many->tensors = l.count;
 		one_of_many->elements = l.numel;
@@ -466,12 +611,16 @@ static int run_ls(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
-	if (sort_by && strcmp(sort_by, "name") && strcmp(sort_by, "size"))
-		return wrong_usage(&cmd_ls, "ls: --sort %.40s: wanted 'name' or 'size'", sort_by);
-	if (of_records && (sort_by || long_form))
-		return wrong_usage(
-			&cmd_ls,
-			"ls: --records come in the order of the archive, and have no --long form");
+	if (sort_by && strcmp(sort_by, "name") && strcmp(sort_by, "size") && strcmp(sort_by, "storage"))
+		return wrong_usage(&cmd_ls, "ls: --sort %.40s: wanted 'name', 'size' or 'storage'",
+				   sort_by);
+	if (of_records && (sort_by || long_form || depth))
+		return wrong_usage(&cmd_ls, "ls: --records come in the order of the archive, and have no "
+					    "--long form and no --depth");
+	if (depth && (!parse_size(depth, &depth_parts) || !depth_parts))
+		return wrong_usage(&cmd_ls, "ls: --depth %.40s: wanted a number from 1 on", depth);
+	if (depth && (long_form || (sort_by && !strcmp(sort_by, "storage"))))
+		return wrong_usage(&cmd_ls, "ls: with --depth there is no --long form, and no order by storage");
 	return run_many(&many, argv + first,
 			separate_patterns(argv + first, (size_t)(argc - first), &patterns));
 }

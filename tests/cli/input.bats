@@ -29,9 +29,66 @@ load common
 	ckpt ls -q --sort name ddp_model.pt; want 0
 	[[ ${lines[0]} = module.block.conv.weight* && ${lines[13]} = module.stem.1.weight* ]]
 	ckpt ls --sort age ddp_model.pt
-	want 64 "ckpt: ls: --sort age: wanted 'name' or 'size'
+	want 64 "ckpt: ls: --sort age: wanted 'name', 'size' or 'storage'
 usage: ckpt ls [OPTIONS] IN [IN...] [PATTERN...]
 hint: 'ckpt ls --help' shows the options"
+}
+
+@test "ls adds up what is below the first parts of names" {
+	ckpt ls --depth 2 ddp_model.pt; want 0
+	[ "$output" = "module.stem   6 tensors  249 elements    1.0K   26.3%
+module.block  6 tensors  609 elements    2.4K   64.2%
+module.head   2 tensors   90 elements     360    9.5%
+14 tensors, 948 elements, 3.8K in 3 groups" ]
+	ckpt ls -q --depth 1 --sort size ddp_trainer.pt; want 0
+	[[ ${lines[0]} = "optimizer  24 tensors "* && ${lines[1]} = "model "* && ${#lines[@]} = 2 ]]
+	ckpt ls -q --depth 3 --sort name ddp_model.pt '*.weight'; want 0
+	[[ ${lines[0]} = "module.block.conv "*" 1 tensor "* ]]
+	ckpt ls --json --depth 1 ddp_trainer.pt; want 0
+	python3 - "$output" <<-'END'
+	import json, sys
+	d = json.loads(sys.argv[1])
+	assert d["count"] == 38 == len(d["tensors"]) and list(d)[-1] == "groups", list(d)
+	model, optimizer = d["groups"]
+	assert (model["name"], model["tensors"], optimizer["tensors"]) == ("model", 14, 24), d["groups"]
+	assert abs(model["share"] + optimizer["share"] - 1) < 1e-9 and model["nbytes"] + optimizer["nbytes"] == d["nbytes"], d["groups"]
+	END
+	ckpt ls --depth 1 ddp_model.pt ddp_trainer.pt; want 0
+	[[ ${lines[0]} = "ddp_model.pt: module  14 tensors "* ]]
+	ckpt ls --depth 99 -q ddp_model.pt; want 0
+	[ "${#lines[@]}" = 14 ]
+	for bad in 0 x -1 1x 99999999999999999999; do
+		ckpt ls --depth $bad ddp_model.pt
+		[ "$status" = 64 ]
+		[[ $stderr = "ckpt: ls: --depth $bad: wanted a number from 1 on"* ]]
+	done
+	for with in --long --records --sort=storage; do
+		ckpt ls --depth 1 $with ddp_model.pt
+		[ "$status" = 64 ]
+	done
+}
+
+@test "ls says that a tensor is a part of a storage, and what is tied counts once in a group" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	body = b"}(" + text("a.w") + tensor(shape=(1,), offset=1) + text("a.v") + tensor(shape=(1,), offset=1) + text("b.w") + tensor(shape=(1,), offset=1)
+	body += text("b.c") + tensor(key="1", shape=(4,)) + b"u"
+	open("views.pt", "wb").write(torch_file(pickled(body), extra=[("data/1", FOUR_FLOATS)]))
+	END
+	ckpt ls views.pt; want 0
+	[[ ${lines[0]} = "a.w  float32  [1]  cpu       4 of 16" ]]
+	[[ ${lines[3]} = "b.c  float32  [4]  cpu      16" ]]
+	ckpt ls -b --sort storage views.pt a.w b.c; want 0
+	[[ ${lines[0]} = *"       4 of 16" ]]
+	ckpt ls --depth 1 views.pt; want 0
+	[ "$output" = "a  2 tensors  1 element        4   20.0%
+b  2 tensors  5 elements      20  100.0%
+4 tensors, 5 elements, 20 in 2 groups" ]
+	ckpt info views.pt; want 0
+	[[ $output = *"
+parameters  5, buffers 0; told by names
+larger by "*"12 that no tensor shows, of storages of which 3 show a part; 'ckpt compact' leaves it out
+"* ]]
 }
 
 @test "ls --bytes and --long say more" {
