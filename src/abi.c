@@ -75,7 +75,7 @@ SIZED(ckpt_verify_options, sha256sums, 56)
 SIZED(ckpt_verify_report, sha256, 104)
 SIZED(ckpt_cause, mend_count, 64)
 SIZED(ckpt_why_options, error_len, 32)
-SIZED(ckpt_why_report, reserved, 24)
+SIZED(ckpt_why_report, large, 24)
 
 FIXED(ckpt_diff_side, 80)
 FIXED(ckpt_diff_counts, 48)

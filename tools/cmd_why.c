@@ -44,7 +44,8 @@ const struct command cmd_why = {
 		"and devices in IN. Without IN it explains the message in general.\n\n"
 		"'cause' is what the file itself shows. 'likely' is what the message says.\n"
 		"'possible' is what goes wrong if the machine, the torch or the model is not the\n"
-		"one that saved it. Paste a line after 'mend:' into a shell: it writes a new file\n"
+		"one that saved it. 'large' is no cause: it is what makes the file much larger\n"
+		"than the model in it. Paste a line after 'mend:' into a shell: it writes a new file\n"
 		"beside IN. Above 1 GiB, why reads only metadata; 'ckpt verify' reads the bytes.\n\n"
 		"Of several IN, why prints one line each, with the first cause; with -v all.\n" MANY_FILES
 		"\n"
@@ -116,17 +117,20 @@ static int read_error(struct text *out)
 
 struct why_output {
 	FILE *json;
+	json_t *large; /* what makes a file large comes after the causes */
 	bool any;
 	unsigned count;
 };
 
-static const char *const certainties[] = { "cause", "likely", "possible" };
+static const char *const certainties[] = { "cause", "likely", "possible", "large" };
 
 static int print_cause(void *ctx, const struct ckpt_cause *c)
 {
 	static const char *const labels[] = { "mend:", "in Python:", "advice:" };
 	struct why_output *p = ctx;
 
+	if (one_of_many && !verbose && c->certainty == CKPT_CAUSE_LARGE)
+		return 0;
 	p->count++;
 	if (one_of_many && !verbose) {
 		if (p->count == 1)
@@ -171,7 +175,7 @@ static json_t *mends_json(const struct ckpt_cause *c)
 
 static int cause_json(void *ctx, const struct ckpt_cause *c)
 {
-	static const char *const names[] = { "certain", "likely", "possible" };
+	static const char *const names[] = { "certain", "likely", "possible", "large" };
 	struct why_output *p = ctx;
 	json_t *o = json_object();
 
@@ -180,6 +184,10 @@ static int cause_json(void *ctx, const struct ckpt_cause *c)
 	json_set_name(o, "text", c->text);
 	json_object_set_new(o, "found", facts_json(c));
 	json_object_set_new(o, "mends", mends_json(c));
+	if (c->certainty == CKPT_CAUSE_LARGE) {
+		json_array_append_new(p->large, o);
+		return 0;
+	}
 	fputs(p->any ? ",\n" : "\n", p->json);
 	json_put(p->json, o);
 	p->any = true;
@@ -200,10 +208,16 @@ static void begin_json(FILE *out, const char *path)
 	fputs("\"causes\":[", out);
 }
 
-static void end_json(FILE *out, const struct ckpt_why_report *r)
+static void end_json(struct why_output *p, const struct ckpt_why_report *r)
 {
-	fprintf(out, "\n],\"count\":%u,\"messages\":%u,\"opened\":%s}\n", r->causes, r->messages,
+	fprintf(p->json, "\n],\"count\":%u,\"messages\":%u,\"opened\":%s,\"large\":[", r->causes, r->messages,
 		r->opened ? "true" : "false");
+	for (size_t i = 0; i < json_array_size(p->large); i++) {
+		fputs(i ? ",\n" : "\n", p->json);
+		json_put(p->json, json_incref(json_array_get(p->large, i)));
+	}
+	fputs(json_array_size(p->large) ? "\n]}\n" : "]}\n", p->json);
+	json_decref(p->large);
 }
 
 /* ---- all of it ---- */
@@ -248,6 +262,7 @@ static int why_file(const char *path, void *ctx)
 		p.json = json_open(json);
 		if (!p.json)
 			return EXIT_ERROR;
+		p.large = json_array();
 		begin_json(p.json, path);
 	}
 	rc = ckpt_why(path, options, p.json ? cause_json : print_cause, &p, &report, &err);
@@ -258,11 +273,13 @@ static int why_file(const char *path, void *ctx)
 	else
 		code = report.causes ? EXIT_FINE : EXIT_NO;
 	if (p.json) {
-		end_json(p.json, &report);
+		end_json(&p, &report);
 		rc = json_close(p.json, rc == 0);
 		code = rc == EXIT_FINE ? code : rc;
 		return code;
 	}
+	if (rc == 0 && p.any && !report.causes && !one_of_many && !quiet)
+		putchar('\n');
 	if (rc == 0 && !report.causes)
 		print_nothing_found(one_of_many ? one_of_many->shown : path, &report);
 	else if (rc == 0)

@@ -15,6 +15,8 @@ enum ckpt_certainty {
 	CKPT_CAUSE_LIKELY,  /* the message says so, and nothing in the file contradicts it */
 	/* a load may fail so on a machine, torch or model other than the one that saved the file */
 	CKPT_CAUSE_POSSIBLE,
+	/* nothing fails of it: something makes the file much larger than the model in it */
+	CKPT_CAUSE_LARGE,
 };
 
 enum ckpt_mend_kind {
@@ -29,7 +31,7 @@ struct ckpt_mend {
 	const char *text;
 };
 
-/* One cause of a failed load. All strings are valid during the call, escaped, on one line. */
+/* One cause of a failed load, or of a large file. All strings are valid during the call, escaped, on one line. */
 struct ckpt_cause {
 	size_t size;
 	const char *id; /* "prefix", "truncated" ...: their meaning is fixed; see docs/json.md */
@@ -60,7 +62,8 @@ struct ckpt_why_report {
 	uint32_t causes;   /* how many were reported */
 	uint32_t messages; /* kinds of messages that were recognized in the error */
 	bool opened;	   /* the checkpoint could be opened: its names and values were examined */
-	uint8_t reserved[7];
+	uint8_t reserved[3];
+	uint32_t large; /* how many CKPT_CAUSE_LARGE were reported, which are not in CAUSES */
 };
 #define CKPT_WHY_REPORT_INIT \
 	{ \

@@ -343,7 +343,10 @@ void ckpt_why_end(struct ckpt_why *w)
 		return;
 	w->cause.facts = w->fact;
 	w->cause.mends = w->mend;
-	w->report.causes++;
+	if (w->cause.certainty == CKPT_CAUSE_LARGE)
+		w->report.large++;
+	else
+		w->report.causes++;
 	rc = w->found ? w->found(w->ctx, &w->cause) : 0;
 	if (rc < 0)
 		w->failed = rc;

@@ -16,7 +16,7 @@ static ckpt_why_check *const checks[] = {
 	ckpt_why_check_directory, ckpt_why_check_program,  ckpt_why_check_objects,
 	ckpt_why_check_devices,	  ckpt_why_check_wrapped,  ckpt_why_check_nested,
 	ckpt_why_check_module,	  ckpt_why_check_meta,	   ckpt_why_check_versions,
-	ckpt_why_check_bytes,
+	ckpt_why_check_bytes,	  ckpt_why_check_size,
 };
 
 static int check_request(const char *path, const struct ckpt_why_options *o, struct ckpt_error *err)

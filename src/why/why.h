@@ -204,6 +204,9 @@ ckpt_why_check ckpt_why_check_versions; /* older torch cannot read it */
 ckpt_why_check ckpt_why_check_meta;	/* tensors without data */
 ckpt_why_check ckpt_why_check_bytes; /* big-endian numbers, compressed storages, text of Python 2 */
 
+/* What makes the file much larger than the model in it (size_causes.c); no cause of a failed load. */
+ckpt_why_check ckpt_why_check_size;
+
 /* ---- messages.c ---- */
 
 /* Recognize messages in the error, and report what they mean. */

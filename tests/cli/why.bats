@@ -95,6 +95,50 @@ load common.bash
 	fi
 }
 
+@test "what makes a file large is told apart from causes, with what leaves it out" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	body = b"}(" + text("a") + tensor(key="0", shape=(1,), offset=1) + text("b") + tensor(key="0", shape=(1,), offset=3) + b"u"
+	open("views.pt", "wb").write(torch_file(pickled(body)))
+	END
+	ckpt why views.pt
+	[ "$status" = 1 ]
+	[[ $output = "large: 8 bytes of the "*" are bytes that no tensor shows: torch.save writes the whole storage"*"
+  mend:      ckpt compact views.pt views-mended.pt
+"*"
+
+nothing in views.pt keeps it from loading"* ]]
+	ckpt why --json views.pt
+	[ "$status" = 1 ]
+	python3 - "$output" <<-'END'
+	import json, sys
+	d = json.loads(sys.argv[1])
+	assert d["causes"] == [] and d["count"] == 0 and list(d)[-1] == "large", d
+	one, = d["large"]
+	assert (one["id"], one["certainty"]) == ("large_views", "large"), one
+	END
+	ckpt why ddp_trainer.pt; want 0
+	[[ $output = "possible: "*"
+
+large: 7.3K of the 23K are the state of an optimizer, which only training needs
+  found:     it is 'optimizer'
+  mend:      ckpt select --drop optimizer ddp_trainer.pt ddp_trainer-mended.pt" ]]
+	ckpt why ddp_trainer.pt --error 'why is it twice as large as the model?'
+	[[ $output = *"large: 7.3K of the 23K"* && $stderr = "ckpt: the message is none that is known; "* ]]
+	# a known message has its own causes alone
+	ckpt why ddp_trainer.pt --error "KeyError: 'state_dict'"
+	[[ $output != *"large: "* ]]
+	ckpt select -i -q --drop optimizer ddp_trainer.pt; want 0
+	ckpt why ddp_trainer.pt; want 0
+	[[ $output = *"large: "*" are dead bytes, which edits in place left
+  mend:      ckpt compact ddp_trainer.pt ddp_trainer-mended.pt" ]]
+	# half of the model more is not much
+	ckpt why ddp_model.pt; want 0
+	[[ $output != *"large: "* ]]
+	ckpt why ddp_model.pt ddp_trainer.pt; want 0
+	[[ $output != *"large: "* ]]
+}
+
 @test "JSON" {
 	ckpt why --json ddp_model.pt; want 0
 	python3 - "$output" <<-'END'
