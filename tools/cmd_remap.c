@@ -7,6 +7,7 @@
  */
 #include "edit.h"
 #include "json.h"
+#include "words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -156,11 +157,20 @@ static const char *nothing_there(const struct ckpt_model *in, const struct edit_
 	return "tags are compared as text, 'cuda:*=cpu' takes all of them; " HINT_IF_PRESENT;
 }
 
+static void hint_all(const struct ckpt_model *in, const struct edit_step *step, const struct ckpt_error *err)
+{
+	(void)in;
+	for (size_t i = 0; i < step->args.count && err->status == CKPT_E_ARG; i++)
+		if (!strchr(step->args.items[i], '='))
+			hint("'--remap-all DEVICE' moves everything");
+}
+
 const struct edit_kind kind_remap = {
 	.name = "remap",
 	.merges = true,
 	.apply = remap,
 	.why_nothing = nothing_there,
+	.hint_failed = hint_all,
 };
 const struct edit_kind kind_remap_all = {
 	.name = "remap-all",
@@ -236,7 +246,9 @@ static int run_remap(int argc, char **argv)
 	if (maps < 0)
 		return -1 - maps;
 	for (int i = first; i < first + maps; i++)
-		if (!strchr(argv[i], '='))
+		if (!strchr(argv[i], '=') && refuse_no_map(&cmd_remap, argc, argv, first, i) != EXIT_FINE)
+			return EXIT_USAGE;
+		else if (!strchr(argv[i], '='))
 			return wrong_usage(&cmd_remap, "remap: '%.60s': wanted OLD=NEW", argv[i]);
 	if (!all && !maps && strchr(argv[first], '=') && access(argv[first], F_OK) < 0)
 		return wrong_usage(&cmd_remap, "remap: too few operands, wanted OLD=NEW... IN OUT");

@@ -14,6 +14,7 @@
 #include "json.h"
 #include "many_files.h"
 #include "pipes.h"
+#include "words.h"
 
 #include <getopt.h>
 #include <stdarg.h>
@@ -284,6 +285,8 @@ int parse_options(const struct command *cmd, int argc, char **argv)
 			return unknown_option(cmd, argv[optind - 1]);
 		rc = store_value(hit, optarg);
 	}
+	if (rc == 0 && refuse_swapped(cmd, argc, argv, optind) != EXIT_FINE)
+		rc = -1 - EXIT_USAGE;
 	if (rc == 0)
 		rc = check_operands(cmd, argc - optind, argv + optind);
 	if (rc == 0)

@@ -190,7 +190,7 @@ write('default.pt', dict_of(state=glob('collections', 'defaultdict') + glob('__b
 	ckpt remap cuda:0=cpu ddp_model.pt
 	[[ $status = 64 && $stderr = "ckpt: remap: too few operands, wanted OLD=NEW... IN OUT"* ]]
 	ckpt remap ddp_model.pt out.pt cuda:0=cpu
-	[[ $status = 64 && $stderr = "ckpt: remap: 'ddp_model.pt': wanted OLD=NEW"* ]]
+	[[ $status = 64 && $stderr = "ckpt: remap: 'ddp_model.pt' stands where OLD=NEW belongs"* ]]
 	ckpt remap --all cuda:128 ddp_model.pt out.pt
 	[ "$status" = 64 ]
 	ckpt remap --all cuda:127 ddp_model.pt out.pt; want 0

@@ -95,6 +95,70 @@ hint: 'ckpt strip-module --help' shows the options"
 	[[ $stderr = "ckpt: ls: option '--sort' needs a value"* ]]
 }
 
+@test "operands in each other's place are named, and the line to type" {
+	ckpt cast ddp_model.pt out.pt bf16
+	want 64 "ckpt: cast: 'ddp_model.pt' stands where DTYPE belongs, and 'bf16' where OUT does
+hint: ckpt cast bf16 ddp_model.pt out.pt"
+	eval "$CKPT ${stderr#*hint: ckpt }" # it works
+	ckpt cast ddp_model.pt torch.half 'o ut.pt'
+	[ "$status" = 2 ] # no dtype anywhere
+	ckpt cast -n --except '*x y*' ddp_model.pt float16 'o ut.pt'
+	want 64 "ckpt: cast: 'ddp_model.pt' stands where DTYPE belongs, and 'float16' where IN does
+hint: ckpt cast -n --except '*x y*' float16 ddp_model.pt 'o ut.pt'"
+	ckpt cast -i ddp_model.pt ddp_trainer.pt bf16
+	want 64 "ckpt: cast: 'ddp_model.pt' stands where DTYPE belongs, and 'bf16' where IN does
+hint: ckpt cast -i bf16 ddp_model.pt ddp_trainer.pt"
+	ckpt extract ddp_trainer.pt model new.pt
+	want 64 "ckpt: extract: 'ddp_trainer.pt' stands where NAME belongs, and 'model' where IN does
+hint: ckpt extract model ddp_trainer.pt new.pt"
+	ckpt extract ddp_trainer.pt new.pt model
+	want 64 "ckpt: extract: 'ddp_trainer.pt' stands where NAME belongs, and 'model' where OUT does
+hint: ckpt extract model ddp_trainer.pt new.pt"
+	ckpt strip-prefix ddp_model.pt new.pt module.
+	[[ $status = 64 && $stderr = *"hint: ckpt strip-prefix module. ddp_model.pt new.pt" ]]
+	ckpt add-prefix -i ddp_model.pt a.
+	[[ $status = 64 && $stderr = *"hint: ckpt add-prefix -i a. ddp_model.pt" ]]
+	ckpt cat module.head.bias ddp_model.pt
+	want 64 "ckpt: cat: 'module.head.bias' stands where IN belongs, and 'ddp_model.pt' where NAME does
+hint: ckpt cat ddp_model.pt module.head.bias"
+	want_files out.pt
+	input_is_untouched
+}
+
+@test "a device where remap wants a map is given to --all" {
+	for operands in "cpu ddp_model.pt new.pt" "ddp_model.pt cpu new.pt" "ddp_model.pt new.pt cpu"; do
+		ckpt remap $operands
+		want 64 "ckpt: remap: 'cpu': wanted OLD=NEW
+hint: ckpt remap --all cpu ddp_model.pt new.pt"
+	done
+	ckpt remap -i cuda:1 ddp_model.pt
+	want 64 "ckpt: remap: 'cuda:1': wanted OLD=NEW
+hint: ckpt remap -i --all cuda:1 ddp_model.pt"
+	ckpt remap ddp_model.pt new.pt cpu=meta
+	want 64 "ckpt: remap: 'ddp_model.pt' stands where OLD=NEW belongs
+hint: ckpt remap cpu=meta ddp_model.pt new.pt"
+	ckpt remap here ddp_model.pt new.pt
+	[[ $status = 64 && $stderr = "ckpt: remap: 'here': wanted OLD=NEW
+usage: "* ]]
+	ckpt edit --remap cpu ddp_model.pt new.pt
+	want 64 "ckpt: 'cpu': wanted OLD=NEW
+hint: '--remap-all DEVICE' moves everything"
+}
+
+@test "a wrong name of a file is not taken for swapped operands" {
+	mkdir model
+	for operands in "extract model typo.pt new.pt" "strip-prefix model typo.pt new.pt" "extract model typo new.pt" \
+		"cast bf16 typo.pt new.pt"; do
+		ckpt $operands
+		[[ $status = 2 && $stderr = "ckpt: typo"*": cannot open: No such file or directory" ]]
+	done
+	touch head.bias
+	ckpt cat typo.pt head.bias
+	[[ $status = 2 && $stderr = "ckpt: typo.pt: cannot open: No such file or directory" ]]
+	cp ddp_model.pt bf16 # a file may have the name of a dtype
+	ckpt cast bf16 bf16 new.pt; want 0
+}
+
 @test "options may stand behind operands, up to --" {
 	ckpt ls ddp_model.pt -q module.head; want 0
 	[ "${#lines[@]}" = 2 ]
