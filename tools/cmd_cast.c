@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "edit.h"
+#include "words.h"
 
 #include <string.h>
 
@@ -86,10 +87,18 @@ static void hint_integer(const struct ckpt_model *in, const struct edit_step *st
 		"int64", "int32", "int16", "int8", "uint8", "bool"
 	};
 
+	const char *dtype = step->args.items[0], *near, *words = operand_words("DTYPE");
+	char buf[MOST_WORD];
+
 	(void)in;
+	if (err->status != CKPT_E_ARG)
+		return;
 	for (size_t i = 0; i < sizeof(integers) / sizeof(integers[0]); i++)
-		if (err->status == CKPT_E_ARG && !strcmp(step->args.items[0], integers[i]))
+		if (!strcmp(dtype, integers[i]))
 			hint("'ckpt cast --to-integer' says that it is meant");
+	near = is_one_of(dtype, words) ? NULL : suggest_word(dtype, words, buf);
+	if (near)
+		hint("did you mean '%s'?", near);
 }
 
 static const char *nothing_to_cast(const struct ckpt_model *in, const struct edit_step *step,

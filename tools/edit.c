@@ -14,6 +14,7 @@
 #include "json.h"
 #include "out_kind.h"
 #include "pipes.h"
+#include "words.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -463,6 +464,7 @@ int check_output(const struct edit_settings *s, const struct ckpt_model *model, 
 }
 
 struct edit_job {
+	const struct command *cmd;
 	const struct edit_settings *s;
 	const struct edit_step *steps;
 	size_t count;
@@ -481,6 +483,7 @@ static int edit_file(const struct edit_job *job, const char *in, const char *out
 		code = EXIT_USAGE;
 	if (reflink_of(s) < 0) {
 		complain("--reflink %.40s: wanted 'never', 'auto' or 'always'", s->reflink);
+		hint_value(job->cmd);
 		return EXIT_USAGE;
 	}
 	if (code != EXIT_FINE || !open_model(in, &model, &code))
@@ -510,7 +513,7 @@ static int edit_in_place(const char *in, void *ctx)
 int run_edit(const struct command *cmd, const struct edit_settings *s,
 	     const struct edit_step *steps, size_t count, char **paths, int path_count)
 {
-	struct edit_job job = { s, steps, count };
+	struct edit_job job = { cmd, s, steps, count };
 	const struct many_files many = {
 		.cmd = cmd,
 		.one = edit_in_place,

@@ -20,6 +20,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 enum {
@@ -80,6 +81,24 @@ int fail(const struct ckpt_error *err)
 	return err->status == CKPT_E_ARG ? EXIT_USAGE : EXIT_ERROR;
 }
 
+bool hint_value(const struct command *cmd)
+{
+	for (const struct opt *o = cmd->opts; o->kind; o++) {
+		const char *value = o->kind == OPT_KIND_STR ? *(const char **)o->target : NULL, *words, *near;
+		char buf[MOST_WORD];
+		bool open;
+
+		words = value ? option_words(cmd, o, &open) : NULL;
+		if (!words || open || is_one_of(value, words))
+			continue;
+		near = suggest_word(value, words, buf);
+		if (near)
+			hint("did you mean '--%s %s'?", o->name, near);
+		return near != NULL;
+	}
+	return false;
+}
+
 int wrong_usage(const struct command *cmd, const char *fmt, ...)
 {
 	va_list ap;
@@ -90,7 +109,8 @@ int wrong_usage(const struct command *cmd, const char *fmt, ...)
 	va_end(ap);
 	fprintf(stderr, "\nusage: ckpt %s [OPTIONS]%s%s\n", cmd->name, *cmd->operands ? " " : "",
 		cmd->operands);
-	hint("'ckpt %s --help' shows the options", cmd->name);
+	if (!hint_value(cmd))
+		hint("'ckpt %s --help' shows the options", cmd->name);
 	return EXIT_USAGE;
 }
 
@@ -141,10 +161,51 @@ const char *suggest(const char *word, const char *const *words)
 	return best;
 }
 
+/* "PREFIX", where GIVEN is "--prefix", or nearly: an operand of CMD. BUF has MOST_WORD bytes. */
+static const char *operand_like(const struct command *cmd, const char *given, char *buf)
+{
+	char lower[80] = " ", word[MOST_WORD];
+	size_t len = 1;
+
+	if (!strncmp(given, "output", 6))
+		given = "out";
+	for (const char *at = cmd->operands; *at && len < sizeof(lower) - 2; at++)
+		lower[len++] = *at >= 'A' && *at <= 'Z' ? (char)(*at - 'A' + 'a') : *at;
+	lower[len] = ' ';
+	if (strlen(given) < 3 || strlen(given) >= MOST_WORD || !suggest_word(given, lower, word))
+		return NULL;
+	len = strlen(word);
+	for (size_t i = 0; i <= len; i++)
+		buf[i] = word[i] >= 'a' && word[i] <= 'z' ? (char)(word[i] - 'a' + 'A') : word[i];
+	return strchr(buf, '.') || strchr(buf, '[') || strchr(buf, '|') ? NULL : buf;
+}
+
+/* Hint at the one or two options with a part that is nearly GIVEN, "--prefix" for "--strip-prefix", or that take a GIVEN. */
+static bool hint_part(const struct command *cmd, const char *given)
+{
+	const char *found[3];
+	size_t count = 0;
+	char words[200], buf[MOST_WORD];
+
+	for (const struct opt *o = cmd->opts; o->kind && count < 3; o++) {
+		snprintf(words, sizeof(words), " %s ", o->name);
+		for (char *at = words; *at; at++)
+			*at = *at == '-' ? ' ' : *at;
+		if ((strlen(given) > 3 && suggest_word(given, words, buf) && strlen(buf) > 3) ||
+		    (o->arg && !strcasecmp(o->arg, given)))
+			found[count++] = o->name;
+	}
+	if (count == 1)
+		hint("did you mean '--%s'?", found[0]);
+	else if (count == 2)
+		hint("did you mean '--%s' or '--%s'?", found[0], found[1]);
+	return count == 1 || count == 2;
+}
+
 static int unknown_option(const struct command *cmd, const char *given)
 {
-	const char *names[MOST_OPTS + 1] = { "help" }, *near;
-	char letter[3];
+	const char *names[MOST_OPTS + 1] = { "help" }, *near, *operand = NULL;
+	char letter[3], name[MOST_WORD], buf[MOST_WORD];
 	size_t count = 1;
 
 	for (const struct opt *o = cmd->opts; o->kind; o++)
@@ -157,11 +218,16 @@ static int unknown_option(const struct command *cmd, const char *given)
 		snprintf(letter, sizeof(letter), "-%c", optopt);
 		given = letter;
 	}
-	near = !strncmp(given, "--", 2) ? suggest(given + 2, names) : NULL;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(given + 2, "="), given + 2);
+	near = !strncmp(given, "--", 2) ? suggest(name, names) : NULL;
+	if (!near && !strncmp(given, "--", 2))
+		operand = operand_like(cmd, name, buf);
 	complain("%s: unknown option '%s'", cmd->name, given);
 	if (near)
 		hint("did you mean '--%s'?", near);
-	else
+	else if (operand)
+		hint("%s is no option: ckpt %s [OPTIONS] %s", operand, cmd->name, cmd->operands);
+	else if (strncmp(given, "--", 2) != 0 || !hint_part(cmd, name))
 		hint("'ckpt %s --help' shows the options", cmd->name);
 	return -1 - EXIT_USAGE;
 }

@@ -71,20 +71,20 @@ bool is_one_of(const char *word, const char *words)
 
 const char *suggest_word(const char *word, const char *words, char *buf)
 {
-	enum { MOST_TEXTS = 24, MOST_LEN = 40 };
-	static char texts[MOST_TEXTS][MOST_LEN];
+	enum { MOST_TEXTS = 24 };
+	static char texts[MOST_TEXTS][MOST_WORD];
 	const char *list[MOST_TEXTS + 1], *near;
 	size_t count = 0, len;
 
 	for (const char *at = words + 1; *at && count < MOST_TEXTS; at += len + 1) {
 		len = strcspn(at, " ");
-		snprintf(texts[count], MOST_LEN, "%.*s", (int)len, at);
+		snprintf(texts[count], MOST_WORD, "%.*s", (int)len, at);
 		list[count] = texts[count];
 		count++;
 	}
 	list[count] = NULL;
 	near = suggest(word, list);
 	if (near)
-		snprintf(buf, MOST_LEN, "%s", near);
+		snprintf(buf, MOST_WORD, "%s", near);
 	return near ? buf : NULL;
 }

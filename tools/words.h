@@ -13,10 +13,15 @@ const char *option_words(const struct command *cmd, const struct opt *option, bo
 /* The same of operands: those of the operand called NAME, "DTYPE"; NULL: it takes no words. */
 const char *operand_words(const char *name);
 
+/* Hint at the word that was meant by the value of an option of CMD that takes words; false: none is near. */
+bool hint_value(const struct command *cmd);
+
 /* Is WORD one of WORDS, which stand between spaces? */
 bool is_one_of(const char *word, const char *words);
 
-/* Like suggest(), of words between spaces. BUF has 40 bytes. */
+enum { MOST_WORD = 40 };
+
+/* Like suggest(), of words between spaces. BUF has MOST_WORD bytes. */
 const char *suggest_word(const char *word, const char *words, char *buf);
 
 /*

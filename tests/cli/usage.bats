@@ -66,6 +66,54 @@ hint: did you mean '--json'?"
 hint: 'ckpt ls --help' shows the options"
 }
 
+@test "a part of an option, an operand and the name of a value are near it, too" {
+	ckpt edit --prefx module. a b
+	want 64 "ckpt: edit: unknown option '--prefx'
+hint: did you mean '--strip-prefix' or '--add-prefix'?"
+	ckpt convert --dtype=bf16 a b
+	want 64 "ckpt: convert: unknown option '--dtype=bf16'
+hint: did you mean '--cast' or '--cast-all'?"
+	ckpt strip-prefix --prefx module. a b
+	want 64 "ckpt: strip-prefix: unknown option '--prefx'
+hint: PREFIX is no option: ckpt strip-prefix [OPTIONS] PREFIX IN OUT"
+	ckpt strip-module --output a b
+	want 64 "ckpt: strip-module: unknown option '--output'
+hint: OUT is no option: ckpt strip-module [OPTIONS] IN OUT"
+	ckpt ls --jsn=x y
+	want 64 "ckpt: ls: unknown option '--jsn=x'
+hint: did you mean '--json'?"
+}
+
+@test "a mistyped value of an option gets one suggestion" {
+	ckpt ls --sort sizes ddp_model.pt
+	want 64 "ckpt: ls: --sort sizes: wanted 'name' or 'size'
+usage: ckpt ls [OPTIONS] IN [IN...] [PATTERN...]
+hint: did you mean '--sort size'?"
+	ckpt ls --sort xyzzy ddp_model.pt
+	[[ $status = 64 && $stderr = *"hint: 'ckpt ls --help' shows the options" ]]
+	ckpt cast bf17 ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = *"hint: did you mean 'bf16'?" ]]
+	ckpt convert --cast bfloat61 ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = *"hint: did you mean 'bfloat16'?" ]]
+	ckpt cast int8 ddp_model.pt out.pt
+	[[ $status = 64 && $stderr = *"hint: 'ckpt cast --to-integer' says that it is meant" ]]
+	# the words that are suggested are those that are accepted
+	local option row words
+	for option in "ls sort" "stat sort" "convert to" "split to" "convert shared" "reshard shared" "convert crc" "convert byteorder" \
+		"convert from-byteorder" "repair fill" "average others" "broadcast if-exists" "broadcast target" "broadcast verify"; do
+		set -- $option
+		row=$(grep -m 1 -E "^	. (\"$1\"|NULL), \"$2\"," "$CKPT_SOURCE_DIR/tools/words.c")
+		words=$(sed 's/.*" \(.*\) ".*/\1/' <<<"$row")
+		local more=; [[ $1 != split && $1 != reshard ]] || more="--ranks 2"
+		[ "$2" != shared ] || more="$more --to safetensors"
+		ckpt "$1" "--$2" "${words%% *}x" $more ddp_model.pt out.pt
+		[[ $status = 64 && $stderr = *"hint: did you mean '--$2 ${words%% *}'?" ]] || { echo "$option: $stderr" >&2; return 1; }
+		for word in $words; do
+			[[ $stderr = *wanted*"$word"* ]] || { echo "$option $word: $stderr" >&2; return 1; }
+		done
+	done
+}
+
 @test "an option in a group of letters is named itself" {
 	for group in -qZ -Zq -qZl; do
 		ckpt ls $group x
