@@ -5,18 +5,26 @@
  * What must stay true: summaries and help of options get into a script only by way of
  * print_quoted(), so that they may contain any character.
  */
-#include "command.h"
+#include "complete.h"
+#include "words.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool man;
 static const struct opt help_opts[] = {
 	OPT_FLAG("man", 0, &man, "print COMMAND's man page as roff source"), OPT_END
 };
-static const struct opt no_opts[] = { OPT_END };
 static const struct opt version_opts[] = {
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "also print the libraries, and what this machine has for GPUs"),
+	OPT_END
+};
+
+static const char *word_number;
+static const struct opt completion_opts[] = {
+	OPT_STR("words", 0, &word_number, "N",
+		"print what may be word N of the line behind '--'; the scripts call it"),
 	OPT_END
 };
 
@@ -46,10 +54,13 @@ const struct command cmd_completion = {
 	.name = "completion",
 	.operands = "bash|zsh|fish",
 	.summary = "print a completion script for a shell",
+	.details =
+		"The scripts complete commands, options, their values, files, and names in the\n"
+		"file that the line names. For these they run 'ckpt completion --words'.\n",
 	.examples = "  ckpt completion bash > ~/.local/share/bash-completion/completions/ckpt\n",
-	.opts = no_opts,
-	.least = 1,
-	.most = 1,
+	.opts = completion_opts,
+	.least = 0,
+	.most = -1,
 	.run = run_completion,
 };
 
@@ -110,7 +121,7 @@ static void print_quoted(const char *text, const char *special)
 
 static void print_bash(void)
 {
-	printf("_ckpt() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} opts=\n"
+	printf("_ckpt() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} opts= me=ckpt words=() w\n"
 	       "\tif [ \"$COMP_CWORD\" = 1 ]; then\n\t\tCOMPREPLY=($(compgen -W '");
 	for (const struct command *const *cmd = commands; *cmd; cmd++)
 		printf("%s ", (*cmd)->name);
@@ -120,14 +131,23 @@ static void print_bash(void)
 		print_opt_names(*cmd, "--%s ");
 		printf("';;\n");
 	}
-	printf("\tesac\n\tcase $cur in\n\t-*) COMPREPLY=($(compgen -W \"$opts\" -- \"$cur\"));;\n"
-	       "\t*) COMPREPLY=($(compgen -f -- \"$cur\"));;\n\tesac\n}\n"
+	printf("\tesac\n\tcase $cur in\n\t-*)\n\t\tCOMPREPLY=($(compgen -W \"$opts\" -- \"$cur\"))\n\t\treturn;;\n"
+	       "\t=) cur=;;\n\tesac\n"
+	       "\ttype -P ckpt >/dev/null || me=$1\n"
+	       "\tfor w in \"${COMP_WORDS[@]}\"; do\n"
+	       "\t\tw=${w//[\\\"\\'\\\\]/}\n" /* as they were typed, with quotes */
+	       "\t\tcase $w in '~/'*) w=$HOME${w:1};; esac\n"
+	       "\t\twords+=(\"$w\")\n\tdone\n"
+	       "\tmapfile -t words < <(\"$me\" completion --words \"$COMP_CWORD\" -- \"${words[@]}\" 2>/dev/null)\n"
+	       "\tCOMPREPLY=(\"${words[@]:1}\")\n"
+	       "\tif [ \"${words[0]-}\" != words ]; then\n"
+	       "\t\tmapfile -t -O \"${#COMPREPLY[@]}\" COMPREPLY < <(compgen -f -- \"$cur\")\n\tfi\n}\n"
 	       "complete -o filenames -F _ckpt ckpt\n");
 }
 
 static void print_zsh(void)
 {
-	printf("#compdef ckpt\n_ckpt() {\n\tlocal -a cmds opts\n\tcmds=(\n");
+	printf("#compdef ckpt\n_ckpt() {\n\tlocal -a cmds opts found\n\tlocal me=ckpt\n\tcmds=(\n");
 	for (const struct command *const *cmd = commands; *cmd; cmd++) {
 		printf("\t\t\"%s:", (*cmd)->name);
 		print_quoted((*cmd)->summary, ":\"\\$`");
@@ -140,15 +160,36 @@ static void print_zsh(void)
 		print_opt_names(*cmd, "--%s ");
 		printf(");;\n");
 	}
-	printf("\tesac\n\tif [[ $words[CURRENT] == -* ]]; then compadd -- $opts; else _files; fi\n}\n"
+	printf("\tesac\n\tif [[ $words[CURRENT] == -* && $words[CURRENT] != *=* ]]; then compadd -- $opts; return; fi\n"
+	       "\t(( $+commands[ckpt] )) || me=${(Q)words[1]}\n"
+	       "\tfound=(\"${(@f)$(\"$me\" completion --words $((CURRENT - 1)) -- \"${(@Q)words}\" 2>/dev/null)}\")\n"
+	       "\t(( $#found > 1 )) && compadd -- \"${(@)found[2,-1]}\"\n"
+	       "\t[[ $found[1] == words ]] || _files\n}\n"
 	       "_ckpt \"$@\"\n");
+}
+
+/* How fish completes the value of an option. */
+static const char *fish_value(const struct command *cmd, const struct opt *o)
+{
+	bool open;
+
+	if (!o->arg || o->kind == OPT_KIND_OPTIONAL)
+		return "";
+	if (option_takes_names(cmd, o) || option_words(cmd, o, &open))
+		return " -x -a \"(__ckpt_words | tail -n +2)\"";
+	/* with -r fish takes the word after the option for its argument */
+	return option_takes_files(o) ? " -r" : " -x";
 }
 
 static void print_fish(void)
 {
 	static const char special[] = "\"\\$";
 
-	printf("complete -c ckpt -n '__fish_seen_subcommand_from help completion version' -f\n");
+	printf("function __ckpt_words\n\tset -l before (commandline -opc)\n"
+	       "\tckpt completion --words (count $before) -- $before (commandline -ct) 2>/dev/null\nend\n"
+	       "function __ckpt_no_files\n\tset -l found (__ckpt_words)\n\ttest \"$found[1]\" = words\nend\n"
+	       "complete -c ckpt -n 'not __fish_use_subcommand' -a '(__ckpt_words | tail -n +2)'\n"
+	       "complete -c ckpt -n __ckpt_no_files -f\n");
 	for (const struct command *const *cmd = commands; *cmd; cmd++) {
 		printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l help -s h\n",
 		       (*cmd)->name);
@@ -160,8 +201,7 @@ static void print_fish(void)
 			       (*cmd)->name, o->name);
 			if (o->letter)
 				printf(" -s %c", o->letter);
-			/* with -r fish takes the word after the option for its argument */
-			printf("%s -d \"", o->arg && o->kind != OPT_KIND_OPTIONAL ? " -r" : "");
+			printf("%s -d \"", fish_value(*cmd, o));
 			print_quoted(o->help, special);
 			printf("\"\n");
 		}
@@ -175,6 +215,13 @@ static int run_completion(int argc, char **argv)
 
 	if (first < 0)
 		return -1 - first;
+	if (word_number) {
+		complete_word(atoi(word_number), argv + first, argc - first);
+		return finish_output(EXIT_FINE);
+	}
+	if (argc - first != 1)
+		return wrong_usage(&cmd_completion, "completion: too %s operands, wanted bash|zsh|fish",
+				   first == argc ? "few" : "many");
 	shell = argv[first];
 	if (!strcmp(shell, "bash"))
 		print_bash();

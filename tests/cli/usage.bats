@@ -266,6 +266,105 @@ hint: 'ckpt completion --help' shows the options"
 	[ "${lines[2]}" = ddp_model.pt ]
 }
 
+# complete N WORD...: what may be word N
+complete() { "$CKPT" completion --words "$1" -- ckpt "${@:2}"; }
+
+@test "values, commands and names in the file are completed" {
+	[ "$(complete 2 help st)" = "words
+stat
+strip-module
+strip-prefix" ]
+	[ "$(complete 2 completion '')" = "words
+bash
+zsh
+fish" ]
+	[ "$(complete 3 convert --to s)" = "words
+safetensors" ]
+	[ "$(complete 4 convert --to = torch-)" = "words
+torch-legacy" ]
+	[ "$(complete 3 convert --to = | tail -n 1)" = npy ]
+	[ "$(complete 2 convert --to=np)" = "words
+--to=npz
+--to=npy" ]
+	[ "$(complete 2 cast bf)" = "words
+bfloat16
+bf16" ]
+	[ "$(complete 3 edit --cast bfl)" = "words
+bfloat16" ]
+	[ "$(complete 4 rename ddp_model.pt --profile 1.)" = "words
+1.6
+1.9
+1.13" ]
+	[ "$(complete 3 cat ddp_model.pt module.head.)" = "words
+module.head.weight
+module.head.bias" ]
+	[ "$(complete 4 cat -q ddp_trainer.pt epo)" = "words
+epoch" ]
+	[ "$(complete 3 ls ddp_model.pt module.head.b)" = "files
+module.head.bias" ]
+	[ "$(complete 2 extract sched ddp_trainer.pt out.pt | head -n 2)" = "words
+scheduler" ]
+	[ "$(complete 3 select --keep optimizer.p ddp_trainer.pt | head -n 2)" = "words
+optimizer.param_groups" ]
+	[ "$(complete 3 strip-module --at mod ddp_trainer.pt | head -n 2)" = "words
+model" ]
+	for line in "2 cat d" "3 strip-module -q d" "3 cat -o x" "5 extract model ddp_trainer.pt -n x"; do
+		[ "$(complete $line)" = files ]
+	done
+}
+
+@test "completion says nothing of a file that is none, and waits for none" {
+	mkfifo pipe; printf 'PK\003\004' >cut.pt; head -c 5000 ddp_model.pt >half.pt; mkdir folder
+	for file in pipe cut.pt half.pt folder none.pt /dev/zero; do
+		run --separate-stderr timeout 5 "$CKPT" completion --words 3 -- ckpt cat "$file" x
+		[ "$status" = 0 ]
+		[ "$output$stderr" = words ]
+	done
+	ckpt completion --words 9 -- ckpt cat; want 0
+	ckpt completion --words -100000000 -- ckpt cat; want 0
+	ckpt completion --words 3; want 0
+	ckpt completion
+	[[ $status = 64 && $stderr = "ckpt: completion: too few operands, wanted bash|zsh|fish"* ]]
+	ckpt completion bash zsh
+	[[ $status = 64 && $stderr = "ckpt: completion: too many operands, wanted bash|zsh|fish"* ]]
+}
+
+@test "bash, zsh and fish complete values" {
+	mkdir bin; ln -s "$CKPT" bin/ckpt; PATH=$PWD/bin:$PATH
+	cp ddp_model.pt 'a b.pt'
+	"$CKPT" completion bash >c.bash
+	run bash -c '. ./c.bash
+		t() { COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _ckpt ckpt; echo "${COMPREPLY[*]}"; }
+		t ckpt convert x --to = s; t ckpt cast bf; t ckpt help lat; t ckpt cat "'"'a b.pt'"'" module.head.b; t ckpt cat "a\\ b.pt" module.head.b; t ckpt ls ddp_m'
+	[ "$output" = "safetensors
+bfloat16 bf16
+latest
+module.head.bias
+module.head.bias
+ddp_model.pt" ]
+	if command -v fish >/dev/null; then
+		"$CKPT" completion fish >c.fish
+		run env HOME="$PWD" fish -c 'source c.fish; for x in "ckpt cast bf" "ckpt help lat" "ckpt cat ddp_model.pt module.head.b" "ckpt convert --to s"
+			complete -C "$x" | cut -f 1; end'
+		[ "$output" = "bf16
+bfloat16
+latest
+module.head.bias
+safetensors" ]
+	fi
+	if command -v zsh >/dev/null; then
+		"$CKPT" completion zsh >c.zsh
+		run zsh -fc 'compadd() { shift; print -r -- "$@" }; _files() { print files }; _describe() { }
+			t() { words=("$@") CURRENT=$#; . ./c.zsh }
+			t ckpt cast bf; t ckpt help lat; t ckpt cat "a\\ b.pt" module.head.b; t ckpt convert --to s; t ckpt ls x'
+		[ "$output" = "bfloat16 bf16
+latest
+module.head.bias
+safetensors
+files" ]
+	fi
+}
+
 @test "fish and zsh scripts have balanced quotes" {
 	"$CKPT" completion fish | awk '{ line = $0 } gsub(/"/, "") % 2 { print line; bad = 1 } END { exit bad || !NR }'
 	"$CKPT" completion zsh | grep -c '^		"' | grep -qx "$(commands | wc -l)"
