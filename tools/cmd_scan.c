@@ -207,6 +207,14 @@ static void print_totals(const struct scan_output *p)
 	printf("\n");
 }
 
+/* On stderr: the lines on stdout are what scripts read. */
+static void note_exit_code(const struct scan_output *p, int code)
+{
+	if (code == EXIT_FINE && p->verdicts[CKPT_SCAN_NEEDS_OBJECTS] && !quiet)
+		complain("note: needs-objects: exit code 0 does not mean safe, as a load runs code that the file names; "
+			 "--strict exits with 1");
+}
+
 /* ---- all of them ---- */
 
 static int print_or_write_file(void *ctx, const struct ckpt_scan_file *f)
@@ -296,12 +304,14 @@ static int end_document(struct scan_output *p, int code, bool whole)
 {
 	FILE *out = p->json ? p->json : p->sarif;
 
-	if (p->json)
+	if (p->json) {
 		scan_json_end(p->json, p->verdicts, p->passed_over);
-	else if (p->sarif)
+	} else if (p->sarif) {
 		scan_sarif_end(p->sarif);
-	else if (whole)
+	} else if (whole) {
 		print_totals(p);
+		note_exit_code(p, code);
+	}
 	return out && json_close(out, whole) != EXIT_FINE ? EXIT_ERROR : code;
 }
 

@@ -8,6 +8,7 @@ pickle() {
 }
 
 evil='\x80\x02cposix\nsystem\nq\x00X\x04\x00\x00\x00trueq\x01\x85q\x02Rq\x03.'
+not_safe='ckpt: note: needs-objects: exit code 0 does not mean safe, as a load runs code that the file names; --strict exits with 1'
 own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 
 @test "what torch saved is plain" {
@@ -28,6 +29,30 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 	[ ${#lines[@]} = 2 ]
 	ckpt scan -q ddp_model.pt bad.pkl; want 1
 	[ "${lines[0]}" = "bad.pkl: dangerous: pickle" ]
+}
+
+@test "arguments in lists, tuples and dicts are shown, escaped and shortened" {
+	python3 - <<-END
+	import os, pickle, subprocess
+	class Call:
+	    def __init__(self, *arguments):
+	        self.arguments = arguments
+	    def __reduce__(self):
+	        return subprocess.call, self.arguments
+	deep = []
+	deep.append(deep)
+	pickle.dump([Call(["rm", "-rf", "/\\x1b[31m" * 20], {"shell": True}, (1,), [], ()), Call([[[1]]], list(range(9)), {3: [4, {5: 6}]}),
+	             Call(deep), Call(["x" * 50] * 9), Call({"a" * 99: "b" * 99}), Call(*[["y" * 20] * 2] * 9)], open("bad.pkl", "wb"), 4)
+	END
+	ckpt scan bad.pkl; want 1
+	local calls
+	calls=$(grep -o 'calls .*' <<<"$output")
+	[ "$calls" = "calls subprocess.call(['rm', '-rf', '/\x1b[31m/\x1b[31m/\x1b[31m/\x1b[31m/\x1b[31...'], {'shell': True}, (1,), [], ())
+calls subprocess.call([[[...]]], [0, 1, 2, 3, 4, 5, ...], {3: [4, {...}]})
+calls subprocess.call([[[...]]])
+calls subprocess.call(['$(printf 'x%.0s' {1..44})...', ...])
+calls subprocess.call({'$(printf 'a%.0s' {1..44})...': ...})
+calls subprocess.call(['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ['yyyyyyyyyyyyyyyyyyyy', 'yyyyyyyyyyyyyyyyyyyy'], ...)" ] || { echo "$calls" >&2; return 1; }
 }
 
 @test "where in the checkpoint the object is that is made by it" {
@@ -67,9 +92,15 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 
 @test "classes that are not known are listed; --strict wants none" {
 	pickle own.pkl "$own"
-	ckpt scan own.pkl; want 0
+	ckpt scan own.pkl; want 0 "$not_safe"
 	[ "${lines[0]}" = "own.pkl: needs-objects: pickle" ]
 	[ "${lines[1]}" = "  imports: +0x2: mine.Thing, which is called" ]
+	[ ${#lines[@]} = 2 ] # scripts read stdout: the note is not there, and in no document
+	for quiet in -q --json --sarif; do
+		ckpt scan $quiet own.pkl; want 0
+	done
+	pickle bad.pkl "$evil"
+	ckpt scan own.pkl bad.pkl; want 1
 	ckpt scan --strict own.pkl; want 1
 	ckpt scan --strict ddp_model.pt; want 0
 }
@@ -274,7 +305,7 @@ own='\x80\x02cmine\nThing\n)\x81}X\x01\x00\x00\x00xK\x01sb.'
 	done
 	for right in 'a\nThing' 'a_1.b.C\nThing' '_.a\n_T1.U'; do
 		pickle good.pkl "\\x80\\x02c$right\\n)\\x81."
-		ckpt scan good.pkl; want 0
+		ckpt scan good.pkl; want 0 "$not_safe"
 		[[ $output != *inconsistent* ]]
 	done
 }
