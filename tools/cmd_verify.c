@@ -26,7 +26,7 @@ static const struct opt opts[] = {
 	JOBS_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing about what is sound"),
 	OPT_FLAG("verbose", 'v', &verbose,
-		 "also print what is odd but harmless, and what is no checkpoint"),
+		 "also print what is unusual but harmless, and what is no checkpoint"),
 	SPOOL_OPT,
 	OPT_END
 };
@@ -105,7 +105,8 @@ static void print_counts(const struct ckpt_verify_report *r)
 	if (r->sha256 && r->verdict == CKPT_VERDICT_SOUND)
 		printf(", the SHA-256 of %s file%s %s right", grouped(r->sha256, count), plural(r->sha256), r->sha256 == 1 ? "is" : "are");
 	if (r->findings[CKPT_FINDING_ODD] && !verbose)
-		printf("; %s odd (-v)", grouped(r->findings[CKPT_FINDING_ODD], count));
+		printf("; %s thing%s unusual but harmless (-v)", grouped(r->findings[CKPT_FINDING_ODD], count),
+		       r->findings[CKPT_FINDING_ODD] == 1 ? " is" : "s are");
 	printf("\n");
 }
 

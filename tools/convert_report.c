@@ -67,7 +67,7 @@ void convert_print_weights(const struct ckpt_edit_report *did)
 	if (*name || did->state_dicts > 1)
 		printf(*name ? "'%s', " : "the root, ", shown);
 	if (did->state_dicts > 1)
-		printf("the largest of %s state dicts, ", grouped(did->state_dicts, count));
+		printf("the largest of %s mappings with tensors, ", grouped(did->state_dicts, count));
 	if (did->tensors_dropped)
 		printf("%s tensor%s beside it left behind, ", grouped(did->tensors_dropped, count),
 		       plural(did->tensors_dropped));

@@ -708,15 +708,20 @@ static void print_same(const struct ckpt_diff_report *r, bool quick)
 	uint64_t tensors = r->tensors.same, values = r->values.same;
 	char count[32], size[16];
 
-	printf("%s tensor%s", grouped(tensors, count), plural(tensors));
-	if (quick)
+	if (tensors || r->same)
+		printf("%s tensor%s", grouped(tensors, count), plural(tensors));
+	if (!tensors && !r->same)
+		; /* "0 tensors are the same" says nothing */
+	else if (quick)
 		printf(" by name, shape, dtype and device");
 	else if (r->by_checksum == tensors && tensors)
 		printf(" with %s by checksum", size_phrase(r->by_checksum_nbytes, size));
 	else if (r->by_checksum)
 		printf(" (%s by checksum)", grouped(r->by_checksum, count));
 	if (values)
-		printf(", %s other value%s", grouped(values, count), plural(values));
+		printf("%s%s other value%s", tensors || r->same ? ", " : "", grouped(values, count), plural(values));
+	if (!r->same)
+		fputs(tensors + values == 1 ? " is the same" : " are the same", stdout);
 }
 
 static void print_summary(const struct diff_text *t, const struct ckpt_diff_report *r, bool quick)
@@ -732,7 +737,7 @@ static void print_summary(const struct diff_text *t, const struct ckpt_diff_repo
 	print_counts(t, "tensor", &r->tensors, &s);
 	print_counts(t, "other value", &r->values, &s);
 	if (!r->same && (r->tensors.same || r->values.same))
-		fputs("; the same are ", stdout);
+		fputs("; ", stdout);
 	if (r->same || r->tensors.same || r->values.same)
 		print_same(r, quick);
 	s = (struct sentence){ "; ", "tensor" };

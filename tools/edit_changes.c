@@ -55,6 +55,24 @@ void list_replacements(const struct ckpt_edit_report *r)
 	}
 }
 
+/* "1.6M became 1.6M" says nothing. */
+static void print_compacted(const struct ckpt_edit_report *r)
+{
+	uint64_t before = r->compacted_nbytes_before, after = r->compacted_nbytes_after;
+	char a[16], b[16];
+
+	printf("%" PRIu64 " %s compacted, ", r->tensors_compacted,
+	       one_or_more(r->tensors_compacted, "tensor", "tensors"));
+	size_phrase(before, a);
+	size_phrase(after, b);
+	if (strcmp(a, b) != 0)
+		printf("%s became %s, ", a, b);
+	else if (before > after)
+		printf("%s less than %s, ", size_phrase(before - after, b), a);
+	else
+		printf("with the %s that they had, ", a);
+}
+
 static void print_changes(const struct ckpt_edit_report *r)
 {
 	char before[16], after[16];
@@ -84,10 +102,7 @@ static void print_changes(const struct ckpt_edit_report *r)
 	if (r->scalars_left)
 		printf("%" PRIu64 " without a dimension left, ", r->scalars_left);
 	if (r->tensors_compacted)
-		printf("%" PRIu64 " %s compacted, %s became %s, ", r->tensors_compacted,
-		       one_or_more(r->tensors_compacted, "tensor", "tensors"),
-		       size_phrase(r->compacted_nbytes_before, before),
-		       size_phrase(r->compacted_nbytes_after, after));
+		print_compacted(r);
 	if (r->tensors_averaged)
 		printf("%" PRIu64 " %s averaged, ", r->tensors_averaged,
 		       one_or_more(r->tensors_averaged, "tensor", "tensors"));

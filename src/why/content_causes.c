@@ -73,7 +73,7 @@ bool ckpt_why_check_devices(struct ckpt_why *w, const struct ckpt_match *match)
 		for (uint32_t i = 0; i < t.used && i < 4; i++)
 			ckpt_why_fact(w, "%" PRIu64 " tensor%s on '%s'", t.count[i],
 				      t.count[i] == 1 ? "" : "s", ckpt_why_show(w, t.tag[i]));
-		ckpt_why_python(w, "%s", ckpt_why_load(w, ", map_location='cpu'"));
+		ckpt_why_python_load(w, "%s", ckpt_why_load(w, ", map_location='cpu'"));
 		ckpt_why_command(w, "ckpt remap --all cpu %s %s", ckpt_why_in(w), ckpt_why_out(w));
 		ckpt_why_end(w);
 	}
@@ -191,7 +191,7 @@ static bool report_python2(struct ckpt_why *w, const struct ckpt_match *match)
 	if (ckpt_why_begin(
 		    w, "python2_text", match ? CKPT_CAUSE_CERTAIN : CKPT_CAUSE_POSSIBLE,
 		    "it was saved by Python 2, with text in it of which Python 3 does not know the encoding")) {
-		ckpt_why_python(w, "%s",
+		ckpt_why_python_load(w, "%s",
 				ckpt_why_load(w, ", encoding='latin1', weights_only=False"));
 		ckpt_why_words(
 			w,

@@ -30,6 +30,31 @@ static int note_damage(void *ctx, const struct ckpt_finding *f)
 	return 0;
 }
 
+static bool is_index_name(const char *name)
+{
+	static const char end[] = ".index.json";
+	size_t len = strlen(name), end_len = sizeof(end) - 1;
+
+	return len > end_len && !strcmp(name + len - end_len, end);
+}
+
+/* By its format, or, if it does not open, by its index, which may be what was named. */
+static bool is_hugging_face(const struct ckpt_why *w)
+{
+	struct ckpt_listing l = { 0 };
+	bool index = is_index_name(w->facts.path), metadata = false;
+
+	if (w->facts.model)
+		return w->facts.file.format_code == CKPT_FORMAT_HUGGING_FACE;
+	if (ckpt_listing_read(w->facts.path, &l, NULL) == 0)
+		for (size_t i = 0; i < l.count; i++) {
+			metadata |= !strcmp(l.items[i].name, ".metadata");
+			index |= is_index_name(l.items[i].name);
+		}
+	ckpt_listing_clear(&l);
+	return index && !metadata;
+}
+
 static bool report_incomplete(struct ckpt_why *w)
 {
 	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
@@ -41,15 +66,19 @@ static bool report_incomplete(struct ckpt_why *w)
 		return false;
 	if (ckpt_why_begin(
 		    w, "dcp_incomplete", CKPT_CAUSE_CERTAIN,
-		    "files of the sharded checkpoint are missing or damaged: a save was interrupted, or not "
-		    "all nodes' files were copied")) {
+		    is_hugging_face(w)
+			    ? "files of the set of shards are missing or damaged: a download was interrupted, "
+			      "or not all files were copied"
+			    : "files of the sharded checkpoint are missing or damaged: a save was interrupted, or not "
+			      "all nodes' files were copied")) {
 		for (uint32_t i = 0; i < s.count && i < 4; i++)
 			ckpt_why_fact(w, "%s", s.lines[i]);
-		ckpt_why_words(
-			w,
-			"copy the missing files from the nodes that wrote them, '.metadata' too");
-		ckpt_why_words(
-			w, "or take an earlier one: 'ckpt latest DIR' finds the newest sound one");
+		ckpt_why_words(w, "%s",
+			       is_hugging_face(w)
+				       ? "download or copy the missing files again"
+				       : "copy the missing files from the nodes that wrote them, '.metadata' too");
+		if (!is_hugging_face(w))
+			ckpt_why_words(w, "or take an earlier one: 'ckpt latest DIR' finds the newest sound one");
 		ckpt_why_end(w);
 	}
 	return true;
@@ -126,11 +155,6 @@ static bool report_folder(struct ckpt_why *w)
 	return true;
 }
 
-static bool is_hugging_face(const struct ckpt_why *w)
-{
-	return w->facts.file.format_code == CKPT_FORMAT_HUGGING_FACE;
-}
-
 /* A directory around one file, config.json and the like. */
 static bool report_one_file(struct ckpt_why *w)
 {
@@ -156,8 +180,8 @@ static bool report_sharded(struct ckpt_why *w)
 				     "take one file")) {
 		const char *path = ckpt_why_python_text(w, w->facts.path);
 
-		ckpt_why_fact(w, "%s, %u data files", w->facts.file.format,
-			      w->facts.file.file_count);
+		ckpt_why_fact(w, "%s, %u data file%s", w->facts.file.format,
+			      w->facts.file.file_count, w->facts.file.file_count == 1 ? "" : "s");
 		ckpt_why_command(w, "ckpt merge %s %s", ckpt_why_in(w),
 				 ckpt_why_merged(w, w->facts.path));
 		if (w->facts.file.format_code == CKPT_FORMAT_DCP)

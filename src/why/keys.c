@@ -283,7 +283,7 @@ static bool explain_by_other_dict(struct ckpt_why *w, const struct lists *l,
 	ckpt_why_fact(w, "'%s' holds %u tensors, among them what is missing",
 		      ckpt_why_show(w, dict->name), dict->tensors);
 	if (!rename_keys(&steps) && !steps.drop)
-		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
+		ckpt_why_python_load(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
 	ckpt_why_steps_command(w, &steps);
 	advise_rest(w, l, hits);
 	ckpt_why_end(w);
@@ -305,7 +305,7 @@ static bool report_missing(struct ckpt_why *w, const struct lists *l,
 			   "a smaller or older model, or only a part of it was saved"))
 		return true;
 	ckpt_why_fact(w, "missing: %s", ckpt_names_show(w, &l->missing));
-	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", ckpt_why_load_dict(w, dict));
+	ckpt_why_python_load(w, "model.load_state_dict(%s, strict=False)", ckpt_why_load_dict(w, dict));
 	if (!bare)
 		ckpt_why_words(
 			w,
@@ -326,7 +326,7 @@ static bool report_unexpected(struct ckpt_why *w, const struct lists *l,
 		    "it was saved from a larger model, or by another version of the library"))
 		return true;
 	ckpt_why_fact(w, "too many: %s", ckpt_names_show(w, &l->unexpected));
-	ckpt_why_python(w, "model.load_state_dict(%s, strict=False)", ckpt_why_load_dict(w, dict));
+	ckpt_why_python_load(w, "model.load_state_dict(%s, strict=False)", ckpt_why_load_dict(w, dict));
 	line = dict && dict->name[0] != '[' ? drop_options(w, dict, &l->unexpected, dict->name)
 					    : NULL;
 	if (line)

@@ -29,7 +29,7 @@ bool ckpt_why_explain_device(struct ckpt_why *w, const struct ckpt_match *match)
 		    "tensors are on the CPU")) {
 		ckpt_why_fact(w, "%" PRIu64 " tensors, all on 'cpu'",
 			      ckpt_tensor_count(w->facts.model));
-		ckpt_why_python(w, "%s", ckpt_why_load(w, ", map_location='cpu'"));
+		ckpt_why_python_load(w, "%s", ckpt_why_load(w, ", map_location='cpu'"));
 		ckpt_why_end(w);
 	}
 	return true;
@@ -69,7 +69,7 @@ bool ckpt_why_explain_device_count(struct ckpt_why *w, const struct ckpt_match *
 			   strcmp(match->part[2], "1") ? "s" : "")) {
 		const char *map = ckpt_why_print(w, "%s:*=%s:0", type, type);
 
-		ckpt_why_python(w, "%s", ckpt_why_load(w, ", map_location='cpu'"));
+		ckpt_why_python_load(w, "%s", ckpt_why_load(w, ", map_location='cpu'"));
 		ckpt_why_command(w, "ckpt remap %s %s %s", ckpt_why_quote(w, map), ckpt_why_in(w),
 				 ckpt_why_out(w));
 		ckpt_why_end(w);
@@ -121,7 +121,7 @@ bool ckpt_why_explain_operand(struct ckpt_why *w, const struct ckpt_match *match
 			    "there is %s in the file, which weights_only=True of torch 1.13 does not know",
 			    texts[text])) {
 			ckpt_why_words(w, "load it with torch 2.1 or later");
-			ckpt_why_python(w, "%s", ckpt_why_load(w, ", weights_only=False"));
+			ckpt_why_python_load(w, "%s", ckpt_why_load(w, ", weights_only=False"));
 			ckpt_why_end(w);
 		}
 		return true;
@@ -221,7 +221,7 @@ static bool report_not_torchscript(struct ckpt_why *w)
 		    "(torch.save)")) {
 		ckpt_why_fact(w, "it is a %s, as %s writes it", w->facts.file.format,
 			      w->facts.file.writer);
-		ckpt_why_python(w, "%s", ckpt_why_load(w, ""));
+		ckpt_why_python_load(w, "%s", ckpt_why_load(w, ""));
 		ckpt_why_end(w);
 	}
 	return true;

@@ -409,6 +409,8 @@ static void add_advice(struct ckpt_why *w, const char *mend)
 		text = fill_in_paths(w, text);
 	if (command && w->facts.model)
 		ckpt_why_command(w, "%s", text);
+	else if (python && w->facts.model && strstr(mend, "torch.load("))
+		ckpt_why_python_load(w, "%s", text);
 	else if (python && w->facts.model)
 		ckpt_why_python(w, "%s", text);
 	else

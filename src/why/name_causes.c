@@ -291,7 +291,7 @@ bool ckpt_why_check_nested(struct ckpt_why *w, const struct ckpt_match *match)
 	attribute = make_steps(w, dict, &c, true, &steps);
 	add_nested_facts(w, dict, &c, attribute);
 	if (!attribute && !(c.front | c.inside))
-		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
+		ckpt_why_python_load(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
 	advise_steps(w, &steps);
 	if (attribute)
 		ckpt_why_words(w, "the LightningModule itself takes the file as it is: "

@@ -76,8 +76,11 @@ static bool is_refused(struct ckpt_why *w, struct danger *refusals)
 static void report_changes(struct ckpt_why *w, const struct ckpt_edit_report *report)
 {
 	for (size_t i = 0; i < report->change_count && i < MOST_TOLD; i++)
-		ckpt_why_fact(w, "'%s' is a %s", ckpt_why_show(w, report->changes[i].name),
-			      report->changes[i].was);
+		if (*report->changes[i].name)
+			ckpt_why_fact(w, "'%s' is a %s", ckpt_why_show(w, report->changes[i].name),
+				      report->changes[i].was);
+		else
+			ckpt_why_fact(w, "the root is a %s", report->changes[i].was);
 	if (report->change_count > MOST_TOLD)
 		ckpt_why_fact(w, "and %zu more", report->change_count - MOST_TOLD);
 	if (report->protocol_changed)
@@ -98,7 +101,7 @@ static void report_refused(struct ckpt_why *w, const struct danger *refusals)
 			ckpt_why_fact(w, "%s", refusals->what[i]);
 	}
 	ckpt_close(plain);
-	ckpt_why_python(w, "%s", ckpt_why_load(w, ", weights_only=False"));
+	ckpt_why_python_load(w, "%s", ckpt_why_load(w, ", weights_only=False"));
 	ckpt_why_words(
 		w, "weights_only=False runs what the file says: only if you trust where it comes "
 		   "from");

@@ -330,6 +330,14 @@ void ckpt_why_python(struct ckpt_why *w, const char *fmt, ...)
 	ADD_ADVICE(w->facts.path ? CKPT_MEND_PYTHON : CKPT_MEND_WORDS);
 }
 
+void ckpt_why_python_load(struct ckpt_why *w, const char *fmt, ...)
+{
+	if (!w->facts.folder)
+		ADD_ADVICE(w->facts.path ? CKPT_MEND_PYTHON : CKPT_MEND_WORDS);
+	else if (!w->cause.mend_count)
+		ckpt_why_command(w, "ckpt merge %s %s", ckpt_why_in(w), ckpt_why_merged(w, w->facts.path));
+}
+
 void ckpt_why_words(struct ckpt_why *w, const char *fmt, ...)
 {
 	ADD_ADVICE(CKPT_MEND_WORDS);

@@ -32,7 +32,7 @@ bool ckpt_why_explain_attribute(struct ckpt_why *w, const struct ckpt_match *mat
 	if (w->facts.model) {
 		ckpt_why_fact(w, "in the file is: %s%s", w->facts.root_type,
 			      w->facts.module ? ", with a whole model in it" : "");
-		ckpt_why_python(w, "model.load_state_dict(%s)",
+		ckpt_why_python_load(w, "model.load_state_dict(%s)",
 				ckpt_why_load_dict(w, ckpt_why_largest(w)));
 	} else {
 		ckpt_why_words(
@@ -98,7 +98,7 @@ static bool report_lightning(struct ckpt_why *w)
 		    "the state of loops and optimizers beside the weights")) {
 		if (w->facts.model)
 			ckpt_why_fact(w, "the file has %s", list_entries(w));
-		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load(w, ""));
+		ckpt_why_python_load(w, "model.load_state_dict(%s)", ckpt_why_load(w, ""));
 		ckpt_why_words(
 			w,
 			"that gives the weights to the module inside of the LightningModule; a run is "
@@ -128,7 +128,7 @@ bool ckpt_why_explain_entry(struct ckpt_why *w, const struct ckpt_match *match)
 		return true;
 	ckpt_why_fact(w, "it has %s", list_entries(w));
 	if (dict && ckpt_why_has_plain_name(dict))
-		ckpt_why_python(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
+		ckpt_why_python_load(w, "model.load_state_dict(%s)", ckpt_why_load_dict(w, dict));
 	ckpt_why_words(
 		w,
 		"the weights are %s%s%s; where the program is not yours: an option of it may name the entry",
@@ -219,7 +219,7 @@ bool ckpt_why_explain_path(struct ckpt_why *w, const struct ckpt_match *match)
 						 ckpt_why_merged(w, ckpt_why_print(w, "%s-shards",
 										   "dcp")));
 			if (w->facts.model)
-				ckpt_why_python(w, "%s", ckpt_why_load(w, ""));
+				ckpt_why_python_load(w, "%s", ckpt_why_load(w, ""));
 			else
 				ckpt_why_words(
 					w,

@@ -100,6 +100,9 @@ void ckpt_why_command(struct ckpt_why *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 void ckpt_why_python(struct ckpt_why *w, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
+/* The same, of a line with torch.load(), which takes no directory: of one, it is merged first. */
+void ckpt_why_python_load(struct ckpt_why *w, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 void ckpt_why_words(struct ckpt_why *w, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Give the cause to the caller. */
 void ckpt_why_end(struct ckpt_why *w);

@@ -116,7 +116,7 @@ hint: did you mean 'optimizer'?"
 	ckpt diff ddp_model.pt b.pt; want 1
 	[[ ${lines[1]} =~ ^"  name "+"differ "+"change   max abs   max rel       rms     cosine "+"ulp"$ ]]
 	[[ ${lines[2]} =~ ^"  module.stem.0.weight  float32 [8, 3, 3, 3] "+"1  "[0-9.e-]+"  2.50e-01 " ]]
-	[ "${lines[3]}" = "b.pt is not the same as ddp_model.pt: 1 tensor changed; the same are 13 tensors, 10 other values" ]
+	[ "${lines[3]}" = "b.pt is not the same as ddp_model.pt: 1 tensor changed; 13 tensors, 10 other values are the same" ]
 	ckpt diff --tolerance 0.3 ddp_model.pt b.pt; want 0
 	[[ $output = *"; 1 tensor differs within the tolerance" ]]
 	ckpt diff --atol 0.2 ddp_model.pt b.pt; want 1
@@ -400,4 +400,11 @@ hint: did you mean 'optimizer'?"
 	[ "$status" = 2 ]
 	run --separate-stderr sh -c '"$CKPT" diff --json ddp_model.pt ddp_trainer.pt >/dev/full'
 	[ "$status" = 2 ]
+}
+
+@test "nothing is said of 0 tensors that are the same" {
+	"$CKPT" select -q --keep epoch ddp_trainer.pt a.pt
+	"$CKPT" select -q --keep epoch --keep model ddp_trainer.pt b.pt
+	ckpt diff a.pt b.pt; want 1
+	[ "${lines[-1]}" = "b.pt is not the same as a.pt: 14 tensors only in b.pt; 1 other value is the same" ] || { echo "${lines[-1]}" >&2; return 1; }
 }

@@ -178,7 +178,7 @@ large: 7.3K of the 23K are the state of an optimizer, which only training needs
 	[[ $output = *"2 of 2 files are missing"*DAMAGED* ]]
 	for what in alone/model.safetensors.index.json alone; do
 		ckpt why $what; want 0
-		[[ $output = "cause: files of the sharded checkpoint are missing or damaged"*"2 of 2 files are missing"* ]]
+		[[ $output = "cause: files of the set of shards are missing or damaged"*"2 of 2 files are missing"* ]]
 	done
 	echo '{"architectures": ["Net"], "hidden_size": 8}' >config.json
 	echo 'notes on the model' >notes.pt
@@ -222,4 +222,33 @@ large: 7.3K of the 23K are the state of an optimizer, which only training needs
 	[ "$made" = yes ]
 	ckpt why script.package
 	[[ $output != *"mend:"* && $output = *"it holds no tensors"* ]]
+}
+
+@test "of a set of shards nothing is said of an index that it has not" {
+	"$CKPT" convert -q ddp_model.pt hub --shard-size 2KB
+	rm hub/model-00002-of-*
+	ckpt why hub; want 0
+	[[ ${lines[0]} = "cause: files of the set of shards are missing or damaged: "* ]]
+	[ "${lines[2]}" = "  advice:    download or copy the missing files again" ]
+	[[ $output != *.metadata* && $output != *"ckpt latest"* ]]
+	"$CKPT" split -q -r 2 ddp_trainer.pt dcp
+	rm dcp/__1_0.distcp
+	ckpt why dcp; want 0
+	[[ $output = *"'.metadata' too"* ]]
+}
+
+@test "of a directory there is no torch.load" {
+	"$CKPT" split -q -r 2 ddp_trainer.pt dcp
+	ckpt why dcp; want 0
+	[[ $output != *"torch.load("* ]]
+	for error in "Missing key(s) in state_dict: \"head.bias\". Unexpected key(s) in state_dict: \"module.head.bias\"." \
+		"AttributeError: 'dict' object has no attribute 'eval'" \
+		"RuntimeError: Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False."; do
+		ckpt why dcp --error "$error"; want 0
+		[[ $output != *"torch.load("* && $output = *"  mend:      ckpt "* ]]
+	done
+	"$CKPT" split -q -r 1 ddp_trainer.pt one
+	ckpt why one; want 0
+	[[ $output = *", 1 data file
+"* ]]
 }
