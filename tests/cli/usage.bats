@@ -86,7 +86,7 @@ hint: did you mean '--json'?"
 
 @test "a mistyped value of an option gets one suggestion" {
 	ckpt ls --sort sizes ddp_model.pt
-	want 64 "ckpt: ls: --sort sizes: wanted 'name' or 'size'
+	want 64 "ckpt: ls: --sort sizes: wanted 'name', 'size' or 'storage'
 usage: ckpt ls [OPTIONS] IN [IN...] [PATTERN...]
 hint: did you mean '--sort size'?"
 	ckpt ls --sort xyzzy ddp_model.pt
