@@ -127,8 +127,9 @@ static void print_extra(const struct ckpt_extra *e)
 		print_drop(e->place);
 		break;
 	case CKPT_EXTRA_TWIN:
-		printf("of '%s', which has the names and shapes of '%s'; if it is a copy, 'ckpt select --drop' leaves it out",
+		printf("of '%s', which has the names and shapes of '%s': a copy, or a second model",
 		       place, same);
+		print_drop(e->place);
 		break;
 	case CKPT_EXTRA_UNUSED:
 		printf("of storages that no tensor mentions; 'ckpt convert' leaves it out");

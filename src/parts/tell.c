@@ -135,24 +135,29 @@ static struct shaped *list_shapes(const struct ckpt_parts *p, const struct ckpt_
 	return list;
 }
 
-/* 1: MODEL has tensors of all shapes that COPY has, and not more than twice as much in all; -1: no memory. */
+/*
+ * 1: MODEL has tensors of all shapes that COPY has, and not more than twice as much in all; 0: it
+ * has not; -1: no memory.
+ */
 static int is_copy_of(const struct ckpt_parts *p, const struct ckpt_parts_place *copy,
 		      const struct ckpt_parts_place *model)
 {
-	struct shaped *a = list_shapes(p, copy), *b = list_shapes(p, model);
-	uint64_t least = elements_of(p, model) / 2;
-	int answer = a && b ? 1 : -1;
+	struct shaped *a, *b;
+	int answer;
 
-	if (answer > 0 && elements_of(p, copy) < least)
-		answer = 0;
+	if (elements_of(p, copy) < elements_of(p, model) / 2)
+		return 0;
+	a = list_shapes(p, copy);
+	b = list_shapes(p, model);
+	answer = a && b ? 1 : -1;
 	for (uint32_t i = 0, k = 0, n, m; answer > 0 && i < copy->listed; i += n) {
 		n = count_same(a, i, copy->listed);
 		while (k < model->listed && b[k].shape < a[i].shape)
 			k++;
 		m = k < model->listed && b[k].shape == a[i].shape ? count_same(b, k, model->listed)
 								  : 0;
-		/* AveragedModel counts in a tensor of its own, and module and buffers may be there or not */
-		if (n > m && !(p->model->tensors[a[i].tensor].ndim == 0))
+		/* AveragedModel counts in a tensor of its own */
+		if (n > m && p->model->tensors[a[i].tensor].ndim)
 			answer = 0;
 	}
 	free(a);
