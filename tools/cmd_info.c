@@ -11,6 +11,7 @@
 #include "json.h"
 #include "many_files.h"
 #include "parts.h"
+#include "terminal.h"
 #include "records.h"
 
 #include <inttypes.h>
@@ -247,6 +248,8 @@ static int print_item(void *ctx, const struct ckpt_item *item)
 		snprintf(line, sizeof(line), "%.80s of %" PRIu64, item->type, item->count);
 	else
 		snprintf(line, sizeof(line), "%.110s", item->text);
+	shorten(name, fit_name((int)text_columns(name), 40));
+	shorten(line, fit_name((int)text_columns(line), 25));
 	printf("  %-22s %s\n", name, line);
 	return 0;
 }

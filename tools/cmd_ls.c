@@ -13,6 +13,7 @@
 #include "many_files.h"
 #include "name_groups.h"
 #include "records.h"
+#include "terminal.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -260,11 +261,12 @@ static struct ls_widths measure(const struct listing *l)
 		struct ckpt_tensor_info t = tensor_at(l, i);
 
 		ckpt_escape(text, sizeof(text), t.name, strlen(t.name));
-		w.name = wider(w.name, text_columns(text), 60);
+		w.name = wider(w.name, text_columns(text), name_most());
 		w.dtype = wider(w.dtype, strlen(t.dtype), 20);
 		w.shape = wider(w.shape, strlen(shape_text(&t, text, sizeof(text))), 28);
 		w.device = wider(w.device, strlen(t.device), 12);
 	}
+	w.name = fit_name(w.name, w.dtype + w.shape + w.device + 4 * 2 + 6);
 	return w;
 }
 
@@ -294,7 +296,8 @@ static void print_row(const struct listing *l, size_t i, const struct ls_widths 
 	const char *shared = shares_with(l, i, t->storage);
 	char text[1024], size[32];
 
-	print_padded(ckpt_escape(text, sizeof(text), t->name, strlen(t->name)), w->name);
+	ckpt_escape(text, sizeof(text), t->name, strlen(t->name));
+	print_name(text, w->name);
 	print_padded(t->dtype, w->dtype);
 	print_padded(shape_text(t, text, sizeof(text)), w->shape);
 	print_padded(ckpt_escape(text, sizeof(text), t->device, strlen(t->device)), w->device);

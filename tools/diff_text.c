@@ -13,6 +13,7 @@
  */
 #include "diff.h"
 #include "grow.h"
+#include "terminal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -30,7 +31,7 @@ enum section {
 	SECTIONS,
 };
 
-enum { MOST_CELLS = 10, WIDEST_NAME = 60, MOST_VALUE = 60 };
+enum { MOST_CELLS = 10, MOST_VALUE = 60 };
 
 struct row {
 	char *cells[MOST_CELLS]; /* malloc; those behind the last one are NULL */
@@ -609,7 +610,7 @@ int diff_text_add(void *ctx, const struct ckpt_difference *f)
 static void measure(const struct table *table, const char *const *head, int *widths)
 {
 	for (int i = 0; i < MOST_CELLS; i++) {
-		int most = i == 0 ? WIDEST_NAME : 1000;
+		int most = i == 0 ? name_most() : 1000;
 
 		widths[i] = head && head[i] ? (int)text_columns(head[i]) : 0;
 		for (uint64_t k = 0; k < table->count; k++) {
@@ -648,17 +649,23 @@ static void print_row(char *const *cells, const int *widths, int right)
 static void print_table(const struct table *table, const char *const *head, int right,
 			const char *title, const char *option)
 {
-	int widths[MOST_CELLS];
+	int widths[MOST_CELLS], rest = 2;
 	char count[32];
 
 	if (!table->count)
 		return;
 	measure(table, head, widths);
+	for (int i = 1; i < MOST_CELLS; i++)
+		rest += widths[i] ? widths[i] + 2 : 0;
+	widths[0] = fit_name(widths[0], rest);
 	printf("%s:\n", title);
 	if (head)
 		print_row((char *const *)head, widths, right);
-	for (uint64_t i = 0; i < table->count; i++)
+	for (uint64_t i = 0; i < table->count; i++) {
+		if (table->rows[i].cells[0])
+			shorten(table->rows[i].cells[0], widths[0]);
 		print_row(table->rows[i].cells, widths, right);
+	}
 	if (table->left_out)
 		printf("  ... and %s more (%s 0 shows all)\n", grouped(table->left_out, count),
 		       option);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "command.h"
+#include "terminal.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct opt help_opt = { OPT_KIND_FLAG, "help", 'h', NULL, NULL, "print this page" };
@@ -49,7 +50,7 @@ static const char *operands_in_place(const struct command *cmd, char *buf)
 	return buf;
 }
 
-void print_help(const struct command *cmd, FILE *out)
+static void put_help(const struct command *cmd, FILE *out)
 {
 	char in_place[64];
 
@@ -71,18 +72,42 @@ void print_help(const struct command *cmd, FILE *out)
 		fprintf(out, "\nExamples:\n%s", cmd->examples);
 }
 
-void print_overview(FILE *out)
+static void put_overview(const struct command *cmd, FILE *out)
 {
+	(void)cmd;
 	fprintf(out,
 		"ckpt %s: PyTorch checkpoints without Python\n\n"
 		"usage: ckpt COMMAND [OPTIONS] IN [OUT]\n\n",
 		ckpt_version());
-	for (const struct command *const *cmd = commands; *cmd; cmd++)
-		fprintf(out, "  %-14s %s\n", (*cmd)->name, (*cmd)->summary);
+	for (const struct command *const *each = commands; *each; each++)
+		fprintf(out, "  %-14s %s\n", (*each)->name, (*each)->summary);
 	fprintf(out,
 		"\n'ckpt help COMMAND' tells more. Nothing in a checkpoint is ever executed.\n"
 		"IN may be '-', standard input; so may OUT of edits, average, merge and convert.\n"
 		"Exit codes: 0 fine, 1 the answer is no, 2 error, 64 wrong usage, 128+n signal.\n");
+}
+
+/* What PUT prints, as it fits on OUT. */
+static void put_fitting(void (*put)(const struct command *, FILE *), const struct command *cmd, FILE *out)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *memory = terminal_columns(out) ? open_memstream(&text, &size) : NULL;
+
+	put(cmd, memory ? memory : out);
+	if (memory && fclose(memory) == 0)
+		print_wrapped(text, out);
+	free(text);
+}
+
+void print_help(const struct command *cmd, FILE *out)
+{
+	put_fitting(put_help, cmd, out);
+}
+
+void print_overview(FILE *out)
+{
+	put_fitting(put_overview, NULL, out);
 }
 
 /* roff: escape a leading dot or quote, and every backslash and hyphen */

@@ -8,6 +8,7 @@
  */
 #include "command.h"
 #include "stat.h"
+#include "terminal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -127,7 +128,7 @@ static struct stat_widths measure(const struct stat_page *page, const struct sta
 		if (!is_shown(&rows[i]))
 			continue;
 		ckpt_escape(text, sizeof(text), item->name, strlen(item->name));
-		w.name = wider(w.name, text_columns(text), 60);
+		w.name = wider(w.name, text_columns(text), name_most());
 		w.dtype = wider(w.dtype, strlen(dtype_text(item)), 20);
 		w.shape = wider(w.shape, strlen(extent_text(&rows[i], text, sizeof(text))), 28);
 		measure_counts(&rows[i].values, &w);
@@ -138,6 +139,7 @@ static struct stat_widths measure(const struct stat_page *page, const struct sta
 		ckpt_stat_total_get(page->stat, i, NULL, &values);
 		measure_counts(&values, &w);
 	}
+	w.name = fit_name(w.name, w.dtype + w.shape + 3 * 2 + 4 * (NUMBER + 1) + 1 + w.zeros + 1 + w.nans + 1 + w.infinities);
 	return w;
 }
 
@@ -272,7 +274,8 @@ static void print_row(const struct stat_row *row, const struct stat_widths *w,
 	const struct ckpt_stat_item *item = &row->item;
 	char text[1024];
 
-	print_padded(ckpt_escape(text, sizeof(text), item->name, strlen(item->name)), w->name);
+	ckpt_escape(text, sizeof(text), item->name, strlen(item->name));
+	print_name(text, w->name);
 	print_padded(dtype_text(item), w->dtype);
 	print_padded(extent_text(row, text, sizeof(text)), w->shape);
 	if (item->why_not) {
