@@ -13,6 +13,7 @@
 #include "diff.h"
 #include "edit.h"
 #include "json.h"
+#include "terminal.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -60,6 +61,7 @@ static const struct opt opts[] = {
 	OPT_STR("limit", 0, &limit_text, "N",
 		"print at most N rows of each table, 0 for all; default: 25"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not tables"),
+	COLOR_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing: the exit status tells"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "also list what is in an optimizer, and in what only one file has"),

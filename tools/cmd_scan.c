@@ -10,6 +10,7 @@
 #include "json.h"
 #include "many_files.h"
 #include "scan_out.h"
+#include "terminal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -26,6 +27,7 @@ static const struct opt opts[] = {
 	OPT_OPTIONAL("sarif", &sarif, "FILE", "print SARIF 2.1.0, for code hosts and editors"),
 	OPT_STR("jobs", 'j', &many_jobs, "N",
 		"scan N files of a folder at once; default: processors, at most 4"),
+	COLOR_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing about files that are fine"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "print every name, all findings, and what weights_only refuses"),
@@ -89,6 +91,13 @@ static void print_more(uint64_t left)
 		printf("  ... and %s more (-v)\n", grouped(left, count));
 }
 
+static const char *color_of(enum ckpt_scan_verdict verdict)
+{
+	return verdict == CKPT_SCAN_PLAIN				     ? green()
+	       : verdict == CKPT_SCAN_NEEDS_OBJECTS || verdict == CKPT_SCAN_UNREADABLE ? yellow()
+										     : red();
+}
+
 static void print_findings(const struct ckpt_scan_file *f)
 {
 	uint64_t shown = 0, left = 0;
@@ -103,8 +112,10 @@ static void print_findings(const struct ckpt_scan_file *f)
 			continue;
 		}
 		shown++;
-		printf("  %s: ",
-		       x->verdict == CKPT_SCAN_PLAIN ? "note" : ckpt_scan_verdict_name(x->verdict));
+		if (x->verdict == CKPT_SCAN_PLAIN)
+			printf("  note: ");
+		else
+			printf("  %s%s%s: ", color_of(x->verdict), ckpt_scan_verdict_name(x->verdict), plain());
 		print_place(x->record, x->offset);
 		if (x->path)
 			printf("%s: ", x->path);
@@ -176,8 +187,8 @@ static int print_file(const struct ckpt_scan_file *f)
 
 	if (quiet && is_fine(f->verdict))
 		return 0;
-	printf("%s: %s: %s", ckpt_escape(path, sizeof(path), f->path, strlen(f->path)),
-	       ckpt_scan_verdict_name(f->verdict), f->format);
+	printf("%s: %s%s%s: %s", ckpt_escape(path, sizeof(path), f->path, strlen(f->path)),
+	       color_of(f->verdict), ckpt_scan_verdict_name(f->verdict), plain(), f->format);
 	print_weights_only(f);
 	printf("\n");
 	print_findings(f);

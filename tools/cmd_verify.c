@@ -9,6 +9,7 @@
 #include "command.h"
 #include "json.h"
 #include "many_files.h"
+#include "terminal.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -24,6 +25,7 @@ static const struct opt opts[] = {
 	OPT_STR("sha256sums", 0, &sha256sums, "FILE", "compare all files with what sha256sum wrote to FILE"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
 	JOBS_OPT,
+	COLOR_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print nothing about what is sound"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "also print what is unusual but harmless, and what is no checkpoint"),
@@ -120,12 +122,13 @@ static void print_verdict(const char *path, const struct ckpt_verify_report *r)
 		return;
 	printf("%s: ", path);
 	if (wrong)
-		printf("%s, %s finding%s; ", verdicts[r->verdict], grouped(wrong, count),
+		printf("%s%s%s, %s finding%s; ", red(), verdicts[r->verdict], plain(), grouped(wrong, count),
 		       plural(wrong));
 	else if (r->findings[CKPT_FINDING_NOT_FINITE])
-		printf("NOT FINITE: ");
+		printf("%sNOT FINITE%s: ", red(), plain());
 	else
-		printf("%s%s%s: ", verdicts[r->verdict],
+		printf("%s%s%s%s%s: ", r->verdict == CKPT_VERDICT_DAMAGED ? red() : r->verdict == CKPT_VERDICT_UNPROVEN ? yellow() : green(),
+		       verdicts[r->verdict], plain(),
 		       r->verdict == CKPT_VERDICT_SOUND && r->indexes
 			       ? " but for its index, which has no checksum"
 			       : "",

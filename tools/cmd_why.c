@@ -10,6 +10,7 @@
 #include "json.h"
 #include "many_files.h"
 #include "pipes.h"
+#include "terminal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@ static const struct opt opts[] = {
 		"explain the printed error: TEXT, '-' for standard input, or '@FILE'"),
 	OPT_OPTIONAL("json", &json, "FILE", "print one JSON document, not text"),
 	JOBS_OPT,
+	COLOR_OPT,
 	OPT_FLAG("quiet", 'q', &quiet, "print only the causes"),
 	OPT_FLAG("verbose", 'v', &verbose,
 		 "print all about each of several IN, and what is no checkpoint"),
@@ -124,6 +126,11 @@ struct why_output {
 
 static const char *const certainties[] = { "cause", "likely", "possible", "large" };
 
+static const char *color_of(const struct ckpt_cause *c)
+{
+	return c->certainty == CKPT_CAUSE_CERTAIN ? red() : yellow();
+}
+
 static int print_cause(void *ctx, const struct ckpt_cause *c)
 {
 	static const char *const labels[] = { "mend:", "in Python:", "advice:" };
@@ -134,15 +141,15 @@ static int print_cause(void *ctx, const struct ckpt_cause *c)
 	p->count++;
 	if (one_of_many && !verbose) {
 		if (p->count == 1)
-			printf("%s: %s", certainties[c->certainty], c->text);
+			printf("%s%s:%s %s", color_of(c), certainties[c->certainty], plain(), c->text);
 		return 0;
 	}
-	printf("%s%s: %s\n", p->any && !one_of_many ? "\n" : "", certainties[c->certainty],
-	       c->text);
+	printf("%s%s%s:%s %s\n", p->any && !one_of_many ? "\n" : "", color_of(c), certainties[c->certainty],
+	       plain(), c->text);
 	for (size_t i = 0; i < c->fact_count; i++)
 		printf("  found:     %s\n", c->facts[i]);
 	for (size_t i = 0; i < c->mend_count; i++)
-		printf("  %-10s %s\n", labels[c->mends[i].kind], c->mends[i].text);
+		printf("  %s%-10s%s %s\n", green(), labels[c->mends[i].kind], plain(), c->mends[i].text);
 	p->any = true;
 	return ferror(stdout) ? CKPT_E_IO : 0;
 }

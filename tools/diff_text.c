@@ -658,7 +658,7 @@ static void print_table(const struct table *table, const char *const *head, int 
 	for (int i = 1; i < MOST_CELLS; i++)
 		rest += widths[i] ? widths[i] + 2 : 0;
 	widths[0] = fit_name(widths[0], rest);
-	printf("%s:\n", title);
+	printf("%s%s:%s\n", bold(), title, plain());
 	if (head)
 		print_row((char *const *)head, widths, right);
 	for (uint64_t i = 0; i < table->count; i++) {
@@ -735,8 +735,8 @@ static void print_summary(const struct diff_text *t, const struct ckpt_diff_repo
 {
 	struct sentence s = { "", NULL };
 
-	printf("%s %s %s%s: ", t->names.b, r->same ? "is the same as" : "is not the same as",
-	       t->names.a,
+	printf("%s %s%s%s %s%s: ", t->names.b, r->same ? green() : red(),
+	       r->same ? "is the same as" : "is not the same as", plain(), t->names.a,
 	       !r->same	       ? ""
 	       : quick	       ? ", as far as --quick looks"
 	       : r->by_checksum ? ", if its checksums are right"

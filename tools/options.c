@@ -14,6 +14,7 @@
 #include "json.h"
 #include "many_files.h"
 #include "pipes.h"
+#include "terminal.h"
 #include "words.h"
 
 #include <getopt.h>
@@ -355,6 +356,8 @@ int parse_options(const struct command *cmd, int argc, char **argv)
 		rc = -1 - EXIT_USAGE;
 	if (rc == 0)
 		rc = check_operands(cmd, argc - optind, argv + optind);
+	if (rc == 0 && check_color(cmd) != EXIT_FINE)
+		rc = -1 - EXIT_USAGE;
 	if (rc == 0)
 		rc = take_pipes(cmd, argc - optind, argv + optind);
 	return rc < 0 ? rc : rc > 0 ? -1 - rc : optind;

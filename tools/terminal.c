@@ -156,3 +156,51 @@ void print_wrapped(const char *text, FILE *out)
 	}
 	fputs(text, out);
 }
+
+/* ---- colors ---- */
+
+const char *color_when;
+static bool in_color; /* decided before a command with many inputs gives its stdout to others */
+
+int check_color(const struct command *cmd)
+{
+	const char *none = getenv("NO_COLOR"), *terminal = getenv("TERM");
+	const char *when = color_when ? color_when : "auto";
+
+	if (strcmp(when, "auto") != 0 && strcmp(when, "always") != 0 && strcmp(when, "never") != 0)
+		return wrong_usage(cmd, "%s: --color %.40s: wanted 'auto', 'always' or 'never'", cmd->name, when);
+	in_color = !strcmp(when, "always") ||
+		   (!strcmp(when, "auto") && isatty(STDOUT_FILENO) && !(none && *none) &&
+		    !(terminal && !strcmp(terminal, "dumb")));
+	return EXIT_FINE;
+}
+
+static const char *when_in_color(const char *code)
+{
+	return in_color ? code : "";
+}
+
+const char *red(void)
+{
+	return when_in_color("\033[31m");
+}
+
+const char *green(void)
+{
+	return when_in_color("\033[32m");
+}
+
+const char *yellow(void)
+{
+	return when_in_color("\033[33m");
+}
+
+const char *bold(void)
+{
+	return when_in_color("\033[1m");
+}
+
+const char *plain(void)
+{
+	return when_in_color("\033[0m");
+}

@@ -27,4 +27,20 @@ void print_name(char *text, int width);
 /* Print TEXT to OUT, with lines broken at spaces where it is a terminal too narrow for them. */
 void print_wrapped(const char *text, FILE *out);
 
+extern const char *color_when; /* "auto", "always", "never"; NULL: auto */
+
+#define COLOR_OPT \
+	OPT_STR("color", 0, &color_when, "WHEN", \
+		"color text: auto (on a terminal without NO_COLOR), always, never")
+
+/* Decide by the options, once they are parsed, whether stdout is in color. Returns the exit code. */
+int check_color(const struct command *cmd);
+
+/* What is printed before and behind text in a color; "" without colors. */
+const char *red(void);
+const char *green(void);
+const char *yellow(void);
+const char *bold(void);
+const char *plain(void);
+
 #endif

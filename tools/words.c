@@ -24,6 +24,7 @@ static const struct {
 	{ NULL, "crc", " on off ", false },
 	{ NULL, "byteorder", " little big ", false },
 	{ NULL, "from-byteorder", " little big ", false },
+	{ NULL, "color", " auto always never ", false },
 	{ NULL, "reflink", " never auto always ", false },
 	{ NULL, "fill", " zeros nan ", false },
 	{ NULL, "others", " last ", false },

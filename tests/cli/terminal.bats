@@ -57,3 +57,47 @@ widest() { awk '{ if (length($0) > most) most = length($0) } END { print most + 
 	on_terminal 120 help convert | diff - <("$CKPT" help convert)
 	on_terminal 60 help verify | grep -q '^$' # paragraphs stay
 }
+
+# what stands in color in $output, and in which
+colored() { grep -o $'\033\[[0-9;]*m[^\033]*\033\[0m' <<<"$1" | sed $'s/\033\\[0m//; s/\033\\[//; s/m/ /' ; }
+
+@test "verdicts are in color on a terminal, and nowhere else" {
+	unset NO_COLOR COLUMNS; export TERM=xterm
+	cp ddp_model.pt bad.pt; printf x | dd of=bad.pt bs=1 seek=2000 conv=notrunc status=none
+	printf '\x80\x02cposix\nsystem\nq\x00X\x04\x00\x00\x00trueq\x01\x85q\x02Rq\x03.' >evil.pkl
+	run on_terminal 200 scan ddp_model.pt evil.pkl; [ "$status" = 1 ]
+	[ "$(colored "$output")" = "32 plain
+31 dangerous
+31 dangerous" ]
+	run on_terminal 200 verify ddp_model.pt bad.pt; [ "$status" = 1 ]
+	[[ "$(colored "$output")" = "32 sound"*"31 DAMAGED" ]]
+	run on_terminal 200 why ddp_model.pt; [ "$status" = 0 ]
+	[ "$(colored "$output")" = "33 possible:
+32 mend:     " ]
+	run on_terminal 200 diff ddp_model.pt ddp_model.pt
+	[ "$(colored "$output")" = "32 is the same as" ]
+	run on_terminal 200 diff ddp_model.pt ddp_trainer.pt
+	[[ "$(colored "$output")" = *"31 is not the same as" ]]
+	for command in "scan evil.pkl" "verify ddp_model.pt bad.pt" "why ddp_model.pt" "diff ddp_model.pt ddp_trainer.pt"; do
+		"$CKPT" $command >seen || true
+		! grep -q $'\033' seen
+		on_terminal 200 $command --color never >seen || true
+		! grep -q $'\033' seen
+		NO_COLOR=1 on_terminal 200 $command >seen || true
+		! grep -q $'\033' seen
+		TERM=dumb on_terminal 200 $command >seen || true
+		! grep -q $'\033' seen
+		NO_COLOR='' on_terminal 200 $command >seen || true
+		grep -q $'\033' seen
+		"$CKPT" $command --color always >seen || true # even in a pipe: it was asked for
+		grep -q $'\033' seen
+		"$CKPT" $command >plain || true
+		sed $'s/\033\\[[0-9]*m//g' seen | sed 's/[0-9.]* s$/T/' | diff - <(sed 's/[0-9.]* s$/T/' plain)
+		on_terminal 200 $command --json --color always >seen || true
+		! grep -q $'\033' seen
+	done
+	ckpt scan --color alway evil.pkl
+	want 64 "ckpt: scan: --color alway: wanted 'auto', 'always' or 'never'
+usage: ckpt scan [OPTIONS] IN [IN...]
+hint: did you mean '--color always'?"
+}

@@ -100,7 +100,7 @@ hint: did you mean '--sort size'?"
 	# the words that are suggested are those that are accepted
 	local option row words
 	for option in "ls sort" "stat sort" "convert to" "split to" "convert shared" "reshard shared" "convert crc" "convert byteorder" \
-		"convert from-byteorder" "repair fill" "average others" "broadcast if-exists" "broadcast target" "broadcast verify"; do
+		"convert from-byteorder" "repair fill" "scan color" "average others" "broadcast if-exists" "broadcast target" "broadcast verify"; do
 		set -- $option
 		row=$(grep -m 1 -E "^	. (\"$1\"|NULL), \"$2\"," "$CKPT_SOURCE_DIR/tools/words.c")
 		words=$(sed 's/.*" \(.*\) ".*/\1/' <<<"$row")
