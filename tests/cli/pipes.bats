@@ -43,10 +43,10 @@ on_terminal() { python3 -c 'import os, pty, sys; sys.exit(os.waitstatus_to_exitc
 	"$CKPT" convert ddp_model.pt - -q >file.pt; cmp file.pt piped.pt
 	"$CKPT" convert -q ddp_model.pt archive; cmp archive piped.pt # as torch.save to a buffer calls it
 	"$CKPT" convert -q ddp_model.pt /dev/stdout | cmp - archive
-	"$CKPT" convert -q ddp_model.pt >(cat >other.pt); for i in {1..50}; do cmp -s other.pt archive && break; sleep 0.1; done; cmp other.pt archive
-	{ printf head; "$CKPT" convert -q ddp_model.pt -; } >more; tail -c +5 more | cmp - archive
-	"$CKPT" convert -q ddp_model.pt - >>more; tail -c "$(stat -c %s archive)" more | cmp - archive
-	cat ddp_trainer.pt | "$CKPT" extract model - - 2>/dev/null | "$CKPT" strip-module - - 2>/dev/null | "$CKPT" convert - x.safetensors
+	"$CKPT" convert -q ddp_model.pt >(cat >other.pt); for _ in {1..50}; do cmp -s other.pt archive && break; sleep 0.1; done; cmp other.pt archive
+	{ printf head; "$CKPT" convert -q ddp_model.pt -; } >grown; tail -c +5 grown | cmp - archive
+	"$CKPT" convert -q ddp_model.pt - >>grown; tail -c "$(stat -c %s archive)" grown | cmp - archive
+	"$CKPT" extract model - - <ddp_trainer.pt 2>/dev/null | "$CKPT" strip-module - - 2>/dev/null | "$CKPT" convert - x.safetensors
 	ckpt extract model ddp_trainer.pt m.pt; ckpt convert m.pt y.safetensors --strip-module; want 0; cmp x.safetensors y.safetensors
 	cat ddp_model.pt | "$CKPT" average - ddp_model.pt - 2>/dev/null | "$CKPT" diff - ddp_model.pt
 	"$CKPT" split -q ddp_trainer.pt shards --ranks 2; "$CKPT" merge shards - 2>/dev/null | "$CKPT" diff - ddp_trainer.pt
@@ -128,7 +128,7 @@ hint: '-' writes to standard output, whatever it is" ]
 	set +o pipefail
 	"$CKPT" convert large.pt - 2>said | head -c 10 >/dev/null; [ "${PIPESTATUS[0]}" = 2 ]
 	[ "$(cat said)" = "ckpt: standard output: cannot write: Broken pipe" ]
-	mkfifo still; sleep 100 <still & reader=$!
+	mkfifo still; tail -f /dev/null <still & reader=$!
 	"$CKPT" convert large.pt - >still 2>said & writer=$!
 	sleep 0.5; kill -TERM $writer
 	code=0; wait $writer || code=$?

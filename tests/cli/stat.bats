@@ -218,7 +218,7 @@ hint: did you mean 'model'?"
 	END
 	ckpt stat --json ddp_model.pt
 	[[ $status = 0 && $output != *quantiles* ]]
-	for list in '' , 0.5, 0.5,,1 1.5 -1 nan 0.5x "$(printf '0.5,%.0s' {1..32})1"; do
+	for list in '' ',' '0.5,' '0.5,,1' 1.5 -1 nan 0.5x "$(printf '0.5,%.0s' {1..32})1"; do
 		ckpt stat --quantiles="$list" ddp_model.pt
 		[ "$status" = 64 ]
 		[[ $stderr = "ckpt: stat: --quantiles "*": wanted up to 32 numbers from 0 to 1, such as 0.01,0.5,0.99"* ]]
