@@ -139,7 +139,7 @@ static struct stat_widths measure(const struct stat_page *page, const struct sta
 		ckpt_stat_total_get(page->stat, i, NULL, &values);
 		measure_counts(&values, &w);
 	}
-	w.name = fit_name(w.name, w.dtype + w.shape + 3 * 2 + 4 * (NUMBER + 1) + 1 + w.zeros + 1 + w.nans + 1 + w.infinities);
+	w.name = fit_name(w.name, w.dtype + w.shape + 3 * 2 + (int)(6 + page->quantile_count) * (NUMBER + 1) + 1 + w.zeros + 1 + w.nans + 1 + w.infinities);
 	return w;
 }
 
