@@ -14,8 +14,8 @@ widest() { awk '{ if (length($0) > most) most = length($0) } END { print most + 
 	[ "$(widest <seen)" -le 66 ]
 	grep -q '^model.module.s....running_mean  float32  ' seen
 	on_terminal 200 ls ddp_trainer.pt | diff - <("$CKPT" ls ddp_trainer.pt) # nothing to fit
-	on_terminal 124 stat ddp_trainer.pt >seen
-	[ "$(widest <seen)" -le 124 ]
+	on_terminal 132 stat ddp_trainer.pt >seen
+	[ "$(widest <seen)" -le 132 ]
 	grep -q '^model[^ ]*\.\.\.[^ ]*  ' seen
 	"$CKPT" strip-module -q ddp_trainer.pt plain.pt
 	on_terminal 90 diff ddp_trainer.pt plain.pt >seen || true
