@@ -51,7 +51,7 @@ widest() { awk '{ if (length($0) > most) most = length($0) } END { print most + 
 			on_terminal $columns help $command >seen
 			# what is one word, or a line to be typed, is left whole
 			[ "$(grep -v '^  ckpt \|^usage' seen | widest)" -le $columns ] || { awk "length(\$0) > $columns" seen >&2; return 1; }
-			[ "$(tr -s ' \n' '\n\n' <seen)" = "$("$CKPT" help $command | tr -s ' \n' '\n\n')" ]
+			[ "$(tr -s ' \n' '\n' <seen)" = "$("$CKPT" help $command | tr -s ' \n' '\n')" ]
 		done
 	done
 	on_terminal 120 help convert | diff - <("$CKPT" help convert)

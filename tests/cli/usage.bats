@@ -266,50 +266,50 @@ hint: 'ckpt completion --help' shows the options"
 	[ "${lines[2]}" = ddp_model.pt ]
 }
 
-# complete N WORD...: what may be word N
-complete() { "$CKPT" completion --words "$1" -- ckpt "${@:2}"; }
+# words_at N WORD...: what may be word N
+words_at() { "$CKPT" completion --words "$1" -- ckpt "${@:2}"; }
 
 @test "values, commands and names in the file are completed" {
-	[ "$(complete 2 help st)" = "words
+	[ "$(words_at 2 help st)" = "words
 stat
 strip-module
 strip-prefix" ]
-	[ "$(complete 2 completion '')" = "words
+	[ "$(words_at 2 completion '')" = "words
 bash
 zsh
 fish" ]
-	[ "$(complete 3 convert --to s)" = "words
+	[ "$(words_at 3 convert --to s)" = "words
 safetensors" ]
-	[ "$(complete 4 convert --to = torch-)" = "words
+	[ "$(words_at 4 convert --to = torch-)" = "words
 torch-legacy" ]
-	[ "$(complete 3 convert --to = | tail -n 1)" = npy ]
-	[ "$(complete 2 convert --to=np)" = "words
+	[ "$(words_at 3 convert --to = | tail -n 1)" = npy ]
+	[ "$(words_at 2 convert --to=np)" = "words
 --to=npz
 --to=npy" ]
-	[ "$(complete 2 cast bf)" = "words
+	[ "$(words_at 2 cast bf)" = "words
 bfloat16
 bf16" ]
-	[ "$(complete 3 edit --cast bfl)" = "words
+	[ "$(words_at 3 edit --cast bfl)" = "words
 bfloat16" ]
-	[ "$(complete 4 rename ddp_model.pt --profile 1.)" = "words
+	[ "$(words_at 4 rename ddp_model.pt --profile 1.)" = "words
 1.6
 1.9
 1.13" ]
-	[ "$(complete 3 cat ddp_model.pt module.head.)" = "words
+	[ "$(words_at 3 cat ddp_model.pt module.head.)" = "words
 module.head.weight
 module.head.bias" ]
-	[ "$(complete 4 cat -q ddp_trainer.pt epo)" = "words
+	[ "$(words_at 4 cat -q ddp_trainer.pt epo)" = "words
 epoch" ]
-	[ "$(complete 3 ls ddp_model.pt module.head.b)" = "files
+	[ "$(words_at 3 ls ddp_model.pt module.head.b)" = "files
 module.head.bias" ]
-	[ "$(complete 2 extract sched ddp_trainer.pt out.pt | head -n 2)" = "words
+	[ "$(words_at 2 extract sched ddp_trainer.pt out.pt | head -n 2)" = "words
 scheduler" ]
-	[ "$(complete 3 select --keep optimizer.p ddp_trainer.pt | head -n 2)" = "words
+	[ "$(words_at 3 select --keep optimizer.p ddp_trainer.pt | head -n 2)" = "words
 optimizer.param_groups" ]
-	[ "$(complete 3 strip-module --at mod ddp_trainer.pt | head -n 2)" = "words
+	[ "$(words_at 3 strip-module --at mod ddp_trainer.pt | head -n 2)" = "words
 model" ]
 	for line in "2 cat d" "3 strip-module -q d" "3 cat -o x" "5 extract model ddp_trainer.pt -n x"; do
-		[ "$(complete $line)" = files ]
+		[ "$(words_at $line)" = files ]
 	done
 }
 
