@@ -209,6 +209,7 @@ static void print_prefixes(const struct summary *s)
 /* Lines of a list, which --all prints all of. */
 struct line_count {
 	uint64_t shown, hidden;
+	uint64_t tensors; /* that 'ls' lists */
 };
 
 static void print_root(const struct ckpt_item *item)
@@ -232,8 +233,10 @@ static int print_item(void *ctx, const struct ckpt_item *item)
 		print_root(item);
 		return 1;
 	}
-	if (item->kind == CKPT_ITEM_TENSOR)
-		return 0; /* 'ls' lists them */
+	if (item->kind == CKPT_ITEM_TENSOR) {
+		p->tensors++;
+		return 0;
+	}
 	if (!all_items && p->shown == SHOWN_ITEMS) {
 		p->hidden++;
 		return 0;
@@ -377,6 +380,9 @@ static int print_page(const struct summary *s, const char *path, struct ckpt_err
 	rc = ckpt_walk(s->model, print_item, &page, err);
 	if (page.hidden)
 		printf("  ... %" PRIu64 " more (--all shows them)\n", page.hidden);
+	if (page.tensors)
+		printf("  and %s tensor%s ('ckpt ls' lists %s)\n", grouped(page.tensors, a), plural(page.tensors),
+		       page.tensors == 1 ? "it" : "them");
 	return rc;
 }
 

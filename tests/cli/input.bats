@@ -280,7 +280,10 @@ parameters  "*" ('model'), buffers 34, optimizer 1,836; told by the optimizer's 
 	ckpt info ddp_model.pt; want 0
 	[[ $output = *"
 parameters  914, buffers 34; told by names
-"* ]]
+"*"
+root        OrderedDict of 14
+  _metadata "*"
+  and 14 tensors ('ckpt ls' lists them)" ]]
 	ckpt select -i --drop optimizer ddp_trainer.pt; want 0
 	ckpt info --json ddp_trainer.pt; want 0
 	python3 - "$output" <<-'END'
