@@ -69,11 +69,25 @@ static bool read_number(const uint8_t *field, size_t len, int64_t *out)
 			  out);
 }
 
+/* tarfile.TarInfo.frombuf() takes no header of which one of these is no number. */
+static bool has_numbers(const uint8_t *header)
+{
+	static const struct {
+		uint16_t off, len;
+	} fields[] = { { 100, 8 }, { 108, 8 }, { 116, 8 }, { 124, 12 }, { 136, 12 }, { 329, 8 }, { 337, 8 } };
+	int64_t number;
+
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		if (!read_number(header + fields[i].off, fields[i].len, &number))
+			return false;
+	return true;
+}
+
 bool ckpt_scan_is_tar(const uint8_t *head, size_t len)
 {
 	int64_t wanted, plain = 0, of_signed = 0;
 
-	if (len < TAR_BLOCK || !read_number(head + TAR_CHECKSUM, TAR_CHECKSUM_LEN, &wanted))
+	if (len < TAR_BLOCK || !read_number(head + TAR_CHECKSUM, TAR_CHECKSUM_LEN, &wanted) || !has_numbers(head))
 		return false;
 	for (size_t i = 0; i < TAR_BLOCK; i++) {
 		uint8_t c =
