@@ -33,6 +33,21 @@ static bool is_table(const char *name)
 	       !strcmp(name, "pickle");
 }
 
+/* Python takes slashes off the end of a name. */
+static bool is_table_or_folder(const char *name)
+{
+	char bare[16];
+	size_t len = strlen(name);
+
+	while (len && name[len - 1] == '/')
+		len--;
+	if (len >= sizeof(bare))
+		return false;
+	memcpy(bare, name, len);
+	bare[len] = '\0';
+	return is_table(bare);
+}
+
 /*
  * One of torch's tables on its way, as legacy_load() of torch/serialization.py reads it: 0.1 to
  * 2.14.
@@ -280,6 +295,112 @@ static void check_first_name(struct ckpt_scanner *s, struct ckpt_source *source)
 		ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "archive", 0, "a tar archive that begins as a program or a pickle could: with the name of its first member");
 }
 
+/* ---- headers ---- */
+
+/* Octal digits, all but the last one or two of the field, which end it. */
+static bool is_octal(const uint8_t *field, size_t len, uint64_t *out)
+{
+	size_t n = 0;
+
+	*out = 0;
+	for (; n < len && field[n] >= '0' && field[n] <= '7'; n++)
+		*out = *out << 3 | (uint64_t)(field[n] - '0');
+	for (size_t i = n; i < len; i++)
+		if (field[i] && field[i] != ' ')
+			return false;
+	return n + 2 >= len && n < len;
+}
+
+/* The same, or nothing at all: numbers of devices, of what is none. */
+static bool is_octal_or_none(const uint8_t *field, size_t len)
+{
+	static const uint8_t none[12];
+	uint64_t number;
+
+	return is_octal(field, len, &number) || !memcmp(field, none, len);
+}
+
+/*
+ * As Python's tarfile, GNU tar and bsdtar write it, with nothing that readers have other rules for: a
+ * plain file or a folder, its type and the end of its name agreeing. SIZE: of what follows it. A type of
+ * 'x' may come in front of it (is_time()).
+ */
+static bool is_usual_header(const uint8_t *h, uint64_t *size)
+{
+	size_t name_len = strnlen((const char *)h, NAME), prefix_len = strnlen((const char *)h + 345, 155);
+	uint64_t number;
+	char type = (char)h[TYPE];
+
+	if (memcmp(h + 257, "ustar\0" "00", 8) != 0 && memcmp(h + 257, "ustar  \0", 8) != 0)
+		return false;
+	for (size_t i = name_len; i < NAME; i++)
+		if (h[i])
+			return false;
+	if (!is_octal(h + 100, 8, &number) || !is_octal(h + 108, 8, &number) || !is_octal(h + 116, 8, &number) || !is_octal(h + 124, 12, size) || !is_octal(h + 136, 12, &number) ||
+	    !is_octal(h + 148, 8, &number) || !is_octal_or_none(h + 329, 8) || !is_octal_or_none(h + 337, 8))
+		return false;
+	if (!name_len || (type == 'x' && prefix_len))
+		return false;
+	return type == 'x' || (type == '0' && h[name_len - 1] != '/') || (type == FOLDER && !*size);
+}
+
+/* Records of a pax header that say times, which is what Python's tarfile has to say of an ordinary file. */
+static bool are_times(const char *text, size_t len)
+{
+	static const char *const keys[] = { "mtime=", "atime=", "ctime=" };
+	size_t at = 0;
+
+	while (at < len) {
+		size_t digits = strspn(text + at, "0123456789"), record = 0, end;
+		bool known = false;
+
+		for (size_t i = 0; i < digits && i < 4; i++)
+			record = record * 10 + (size_t)(text[at + i] - '0');
+		if (!digits || digits > 3 || text[at] == '0' || text[at + digits] != ' ' || record > len - at || record < digits + 9)
+			return false;
+		for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+			known |= !strncmp(text + at + digits + 1, keys[i], 6);
+		end = at + record - 1;
+		if (!known || text[end] != '\n' || strspn(text + at + digits + 7, "0123456789.-") != end - at - digits - 7)
+			return false;
+		at += record;
+	}
+	return true;
+}
+
+/*
+ * Tars are read in many ways: which fields have to be numbers, what a folder with bytes is, which of
+ * two extended headers counts. A plain one has no header that any reader could take otherwise.
+ */
+static void check_headers(struct ckpt_scanner *s, struct ckpt_source *source)
+{
+	enum { MOST_TIMES = 512 };
+	static const uint8_t zeros[CKPT_TAR_BLOCK];
+	uint8_t h[CKPT_TAR_BLOCK];
+	char text[MOST_TIMES + 1];
+	uint64_t whole = ckpt_source_size(source), at = 0, size = 0;
+	bool extended = false, fine = true;
+
+	for (uint32_t n = 0; fine && n < MOST_MEMBERS && whole - at >= sizeof(h); n++) {
+		if (ckpt_source_read(source, at, h, sizeof(h), NULL) < 0)
+			return;
+		if (!memcmp(h, zeros, sizeof(h)))
+			break;
+		fine = is_usual_header(h, &size) && size <= whole - at - sizeof(h) && !(extended && h[TYPE] != '0');
+		if (fine && h[TYPE] == 'x') {
+			fine = size <= MOST_TIMES && ckpt_source_read(source, at + sizeof(h), text, (size_t)size, NULL) == 0;
+			text[fine ? size : 0] = '\0';
+			fine = fine && strlen(text) == size && are_times(text, (size_t)size);
+		}
+		extended = h[TYPE] == 'x';
+		if (fine)
+			at += sizeof(h) + (size + sizeof(h) - 1) / sizeof(h) * sizeof(h);
+		fine = fine && at <= whole;
+	}
+	if (!fine || extended)
+		ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", at, "a header of the tar archive that not all readers take alike");
+}
+
 void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned flags)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
@@ -289,6 +410,7 @@ void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 	int rc;
 
 	check_first_name(s, source);
+	check_headers(s, source);
 	while ((rc = ckpt_tar_next(&tar, &m, &err)) > 0 && s->rc == 0) {
 		if (++count > MOST_MEMBERS) {
 			ckpt_scan_find(s, CKPT_SCAN_UNREADABLE, "unreadable", m.header,
@@ -298,7 +420,7 @@ void ckpt_scan_tar(struct ckpt_scanner *s, struct ckpt_source *source, unsigned 
 		tables += is_table(m.name);
 		if (m.is_file)
 			scan_member(s, source, &m);
-		else if (is_table(m.name))
+		else if (is_table_or_folder(m.name))
 			ckpt_scan_find(s, CKPT_SCAN_INCONSISTENT, "archive", m.header,
 				       "'%s' is a link to something else", m.name);
 		else if (m.len || !is_folder(source, &m))

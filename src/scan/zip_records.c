@@ -454,7 +454,7 @@ static bool is_main_program(const char *name)
  * Of Python's library, where `python FILE` looks first: FILE is in front of sys.path before runpy and
  * what that needs are imported.
  */
-static bool is_library_module(const char *name)
+static bool is_module_at(const char *name)
 {
 	static const char *const endings[] = { ".py", ".pyc", "/__init__.py", "/__init__.pyc" };
 	size_t len = strlen(name);
@@ -470,6 +470,19 @@ static bool is_library_module(const char *name)
 		if (ckpt_scan_is_stdlib(module))
 			return true;
 	}
+	return false;
+}
+
+/* In the archive, or in a folder of it, which `python FILE/FOLDER` puts there. */
+static bool is_library_module(const struct ckpt_loose_zip *zip, const char *name)
+{
+	if (is_module_at(name))
+		return true;
+	if (zip->is_script && strstr(name, "/code/")) /* TorchScript of classes of such modules */
+		return false;
+	while ((name = strchr(name, '/')) != NULL)
+		if (is_module_at(++name))
+			return true;
 	return false;
 }
 
@@ -490,8 +503,8 @@ static void check_archive(struct ckpt_loose_zip *zip)
 		}
 		if (is_main_program(e->name))
 			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' runs, or 'python FILE/FOLDER'", e->name);
-		if (is_library_module(e->name))
-			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' imports in place of its own", e->name);
+		if (is_library_module(zip, e->name))
+			ckpt_scan_find(zip->s, CKPT_SCAN_DANGEROUS, "source", CKPT_NO_OFFSET, "'%s', which 'python FILE' or 'python FILE/FOLDER' imports in place of its own", e->name);
 		if (is_of_torch(zip) && !name_in_folder(zip, e))
 			ckpt_loose_zip_odd(zip, e, 0, "it lies outside of the folder '%.80s/'",
 					   zip->folder);

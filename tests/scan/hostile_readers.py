@@ -273,6 +273,44 @@ def locators_left_out():
             sample("no_locator_%s_%d.pt" % (place, locator[0]), plain[:at] + directory + end_of_zip(plain.count(b"PK\x01\x02"), len(directory), at), "a zip64 end record in the last entry of the directory", NOT_PLAIN)
 
 
+def tar_header(name, kind=b"0", size=0, **fields):
+    info = tarfile.TarInfo(name)
+    info.size, info.type = size, kind
+    header = bytearray(info.tobuf(tarfile.USTAR_FORMAT))
+    for at, text in fields.items():
+        header[int(at[1:]):int(at[1:]) + len(text)] = text
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header)
+
+
+def padded(data):
+    return data + bytes(-len(data) % 512)
+
+
+def pax(text):
+    return tar_header("x", b"x", len(text)) + padded(text)
+
+
+def unusual_headers():
+    """Headers of a tar that Pythons take in different ways; what one takes for bytes of a member is a header for another."""
+    good, evil = old_tar(), old_tar(BAD)
+    front = b"".join(tar_header(name, size=len(data)) + padded(data) for name, data in good)
+    hidden = b"".join(tar_header(name, size=len(data)) + padded(data) for name, data in evil)
+    end = bytes(1024)
+    for label, member in {
+            "folder_with_bytes": tar_header("x/", b"\0", len(hidden)) + hidden, "folder_with_bytes_5": tar_header("x/", b"5", len(hidden)) + hidden,
+            "two_sizes": pax(b"10 size=0\n") + pax(b"13 size=5000\n") + tar_header("y", size=512) + hidden, "size_then_name": pax(b"13 size=5000\n") + tar_header("L", b"L", 4) + padded(b"foo\0") + tar_header("y") + hidden,
+            "empty_keyword": pax(b"4 =\n13 size=5000\n") + tar_header("y") + hidden, "path_with_slash": pax(b"16 path=pickle/\n") + tar_header("y", size=len(BAD)) + padded(BAD),
+            "mode": tar_header("y", _100=b"0x0644\0\0"), "uid": tar_header("y", _108=b"user\0"), "major": tar_header("y", _329=b"x\0"), "name_with_slash": tar_header("y", _0=b"pickle/\0", size=len(BAD)) + padded(BAD),
+            "name_at_end": tar_header("L", b"L", 4) + padded(b"foo\0"), "no_magic": tar_header("y", _257=bytes(8)), "global": tar_header("g", b"g", 13) + padded(b"13 mtime=1.5\n"), "size_in_base_256": tar_header("y", _124=b"\x80" + bytes(11))}.items():
+        sample("tar_header_%s.pt" % label, front + member + end, "a header of a tar that not all readers take alike", NOT_PLAIN)
+    times = pax(b"30 mtime=1700000000.123456789\n")
+    sample("tar_header_fine.pt", front + end, "the headers of tarfile", {"plain"})
+    sample("tar_header_fine_times.pt", times + front + end, "with a time of parts of a second", {"plain"})
+    sample("tar_header_fine_folder.pt", front + tar_header("folder/", b"5") + end, "with a folder", {"plain"})
+
+
 def names_as_cp437():
     """A name that is no ASCII, and is not said to be UTF-8, is one of cp437 for Python."""
     array = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }", b"1234")
@@ -446,6 +484,7 @@ library_modules()
 far_tails()
 locators_left_out()
 names_as_cp437()
+unusual_headers()
 shadows()
 descriptors()
 locators()
