@@ -291,6 +291,8 @@ static int register_storage(struct ckpt_document *doc, const struct ckpt_value *
 	    !ckpt_value_is_str(pid->u.seq.items[0], "storage"))
 		return 0;
 	rc = find_or_add_storage(doc, persid, pid->u.seq.items[2], &index, &there, err);
+	if (rc == 0 && pid->u.seq.count > 5 && pid->u.seq.items[5]->kind != CKPT_TUPLE && pid->u.seq.items[5]->kind != CKPT_NONE)
+		rc = fail_persid(err, "a view as a tuple", pid->u.seq.items[5]);
 	if (rc == 0 && pid->u.seq.count > 5 && pid->u.seq.items[5]->kind == CKPT_TUPLE)
 		rc = register_view(doc, persid, pid->u.seq.items[5], index, &index, err);
 	if (rc == 0)

@@ -552,6 +552,15 @@ static bool is_storage_class(const struct ckpt_value *v)
 	return rule->kind == CKPT_SCAN_DATA && strstr(v->u.global->name, "Storage");
 }
 
+/* None, or (key, first item, number of items): torch takes apart whatever can be, and reads it as that. */
+static bool is_view(const struct ckpt_value *v)
+{
+	const struct ckpt_value *const *at = v->u.seq.items;
+
+	return v->kind == CKPT_NONE || (v->kind == CKPT_TUPLE && v->u.seq.count == 3 && (ckpt_scan_is_text(at[0]) || at[0]->kind == CKPT_INT) && at[1]->kind == CKPT_INT &&
+					at[2]->kind == CKPT_INT);
+}
+
 /* ('storage', class, key, location, number of items[, view]) */
 static bool is_storage(const struct ckpt_seq *id)
 {
@@ -559,7 +568,7 @@ static bool is_storage(const struct ckpt_seq *id)
 
 	return (id->count == 5 || id->count == 6) && ckpt_value_is_str(at[0], "storage") &&
 	       is_storage_class(at[1]) && (ckpt_scan_is_text(at[2]) || at[2]->kind == CKPT_INT) &&
-	       ckpt_scan_is_text(at[3]) && at[4]->kind == CKPT_INT;
+	       ckpt_scan_is_text(at[3]) && at[4]->kind == CKPT_INT && (id->count == 5 || is_view(at[5]));
 }
 
 static void say_class_source(struct ckpt_scan_walk *w)

@@ -396,8 +396,18 @@ bool ckpt_scan_may_be_quantized(struct ckpt_scan_walk *w, const struct ckpt_valu
 struct numbers {
 	enum ckpt_dtype dtype;
 	bool is_contiguous;
+	bool has_bits; /* negative or conjugated: torch copies them where it needs the numbers */
 	const struct ckpt_value *location; /* a text; NULL: the storage has none */
 };
+
+/* Of metadata of a tensor. */
+static bool has_true(const struct ckpt_value *metadata)
+{
+	for (uint32_t i = 1; metadata->kind == CKPT_DICT && i < metadata->u.seq.count; i += 2)
+		if (metadata->u.seq.items[i]->kind != CKPT_BOOL || metadata->u.seq.items[i]->u.integer)
+			return true;
+	return false;
+}
 
 static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value *v, struct numbers *out)
 {
@@ -414,6 +424,7 @@ static bool numbers_of_tensor(struct ckpt_scan_walk *w, const struct ckpt_value 
 	*out = (struct numbers){ .dtype = storage.dtype, .is_contiguous = true };
 	if (rule->call == CKPT_CALL_TENSOR_OF_DTYPE)
 		out->dtype = item(args, 6)->kind == CKPT_GLOBAL ? ckpt_dtype_find(item(args, 6)->u.global->name) : CKPT_DTYPE_UNKNOWN;
+	out->has_bits = has_true(item(args, rule->call == CKPT_CALL_TENSOR_OF_DTYPE ? 7 : 6));
 	if (item(args, 0)->kind == CKPT_PERSID)
 		out->location = item(item(args, 0)->u.persid.pid, 3);
 	for (uint32_t i = sizes; i-- > 0;) {
@@ -450,6 +461,9 @@ static const char *misfit_of_sparse(struct ckpt_scan_walk *w, const struct ckpt_
 		return "a sparse tensor whose indices are not both int64, or int32";
 	if (tensors == 3 && (!n[0].is_contiguous || !n[1].is_contiguous))
 		return "a sparse tensor whose indices are not one behind the other: torch copies them";
+	for (uint32_t i = 0; i < tensors && is_later; i++)
+		if (n[i].has_bits)
+			return "a sparse tensor of negative or conjugated parts: torch copies them before it reads the bytes of the stream's storages";
 	for (uint32_t i = 1; i < tensors && is_later; i++)
 		if (!are_in_one_place(&n[0], &n[i]))
 			return "a sparse tensor of parts on different devices: torch copies them before it reads the bytes of the stream's storages";
@@ -471,6 +485,8 @@ static const char *misfit_of_quantizer(struct ckpt_scan_walk *w, const struct ck
 	if (!numbers_of_tensor(w, scales, &of_scales) || !numbers_of_tensor(w, points, &of_points) || !of_scales.is_contiguous || !of_points.is_contiguous ||
 	    !((of_points.dtype == CKPT_DTYPE_INT64 && of_scales.dtype == CKPT_DTYPE_FLOAT64) || (of_points.dtype == CKPT_DTYPE_FLOAT32 && of_scales.dtype == CKPT_DTYPE_FLOAT32)))
 		return "scales or zero points that torch does not keep as they are, but copies";
+	if (is_later && (of_scales.has_bits || of_points.has_bits))
+		return "negative or conjugated scales or zero points: torch copies them before it reads the bytes of the stream's storages";
 	if (is_later && (!are_in_one_place(&own, &of_scales) || !are_in_one_place(&own, &of_points)))
 		return "scales or zero points on another device: torch copies them before it reads the bytes of the stream's storages";
 	return NULL;

@@ -311,6 +311,28 @@ def unusual_headers():
     sample("tar_header_fine_folder.pt", front + tar_header("folder/", b"5") + end, "with a folder", {"plain"})
 
 
+def views_of_streams():
+    """What is no tuple torch takes apart all the same."""
+    for label, view, wanted in (("none", b"N", {"plain"}), ("list", value(["7", 0, 4]), NOT_PLAIN), ("dict", value({"7": 1, 0: 2, 4: 3}), NOT_PLAIN), ("bytes", b"C\x037\x00\x04", NOT_PLAIN), ("empty", b")", NOT_PLAIN), ("text", value("704"), NOT_PLAIN),
+                                ("call", files.glob("builtins", "tuple") + value(["7", 0, 4]) + b"\x85R", NOT_PLAIN), ("number", b"K\x07", NOT_PLAIN)):
+        body = LEGACY_BODY.replace(b"K\x04NtQ", b"K\x04" + view + b"tQ")
+        sample("stream_view_%s.pt" % label, legacy(body=body), "a view of a storage: %s" % label, wanted)
+
+
+def bits_in_streams():
+    """A negative or conjugated part is copied while the pickle runs, before there are bytes."""
+    def tensor(key, dtype, size, bits=b""):
+        storage = value("storage") + files.glob("torch", dtype + "Storage") + value(key) + value("cpu") + b"K" + bytes([size])
+        return (files.glob("torch._utils", "_rebuild_tensor_v2") + b"((" + storage + b"NtQK\x00K" + bytes([size]) + b"\x85K\x01\x85\x89" + files.glob("collections", "OrderedDict") + b")R" + bits + b"tR")
+
+    for label, bits, wanted in (("none", b"", {"plain"}), ("off", value({"neg": False}), {"plain"}), ("neg", value({"neg": True}), NOT_PLAIN), ("conj", value({"conj": True}), NOT_PLAIN)):
+        quantizer = b"(" + files.glob("torch", "per_channel_affine") + tensor("1", "Double", 2, bits) + tensor("2", "Long", 2) + b"K\x00t"
+        storage = value("storage") + files.glob("torch", "QInt8Storage") + value("0") + value("cpu") + b"K\x02N"
+        body = proto(2, files.glob("torch._utils", "_rebuild_qtensor") + b"((" + storage + b"tQK\x00K\x02\x85K\x01\x85" + quantizer + b"\x89" + files.glob("collections", "OrderedDict") + b")RtR")
+        numbers = struct.pack("<q2b", 2, 1, 2) + struct.pack("<q2d", 2, .5, .25) + struct.pack("<q2q", 2, 0, 0)
+        sample("stream_bits_%s.pt" % label, legacy(body=body, keys=proto(2, value(["0", "1", "2"])), stored=numbers), "scales with bits: %s" % label, wanted)
+
+
 def names_as_cp437():
     """A name that is no ASCII, and is not said to be UTF-8, is one of cp437 for Python."""
     array = npy("{'descr': '|u1', 'fortran_order': False, 'shape': (4,), }", b"1234")
@@ -485,6 +507,8 @@ far_tails()
 locators_left_out()
 names_as_cp437()
 unusual_headers()
+views_of_streams()
+bits_in_streams()
 shadows()
 descriptors()
 locators()
