@@ -19,23 +19,6 @@ static bool is_there(const char *name)
 	return !strcmp(name, "-") || access(name, F_OK) == 0 || strstr(name, "::");
 }
 
-/* A folder that has the name of a part of a model is none. */
-static bool may_be_checkpoint(const char *name)
-{
-	static const char *const inside[] = { ".metadata", "model.safetensors.index.json",
-					      "pytorch_model.bin.index.json" };
-	char path[1024];
-	struct stat st;
-
-	if (stat(name, &st) < 0 || !S_ISDIR(st.st_mode))
-		return true;
-	for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++)
-		if (snprintf(path, sizeof(path), "%s/%s", name, inside[i]) < (int)sizeof(path) &&
-		    access(path, F_OK) == 0)
-			return true;
-	return false;
-}
-
 /* Would people call a checkpoint that? */
 static bool looks_like_file(const char *name)
 {
@@ -47,6 +30,23 @@ static bool looks_like_file(const char *name)
 		if (ends_with(name, ends[i]))
 			return true;
 	return strchr(name, '/') != NULL;
+}
+
+/* A file or folder that has the name of a part of a model, "model", is none. */
+static bool may_be_checkpoint(const char *name)
+{
+	static const char *const inside[] = { ".metadata", "model.safetensors.index.json",
+					      "pytorch_model.bin.index.json" };
+	char path[1024];
+	struct stat st;
+
+	if (stat(name, &st) < 0 || !S_ISDIR(st.st_mode))
+		return looks_like_file(name);
+	for (size_t i = 0; i < sizeof(inside) / sizeof(inside[0]); i++)
+		if (snprintf(path, sizeof(path), "%s/%s", name, inside[i]) < (int)sizeof(path) &&
+		    access(path, F_OK) == 0)
+			return true;
+	return false;
 }
 
 static bool is_dtype(const char *word)

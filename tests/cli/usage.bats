@@ -200,6 +200,11 @@ hint: '--remap-all DEVICE' moves everything"
 		ckpt $operands
 		[[ $status = 2 && $stderr = "ckpt: typo"*": cannot open: No such file or directory" ]]
 	done
+	rmdir model; cp ddp_model.pt model
+	for operands in "extract model typo.pt new" "strip-prefix model typo new" "extract -i model typo"; do
+		ckpt $operands
+		[[ $status = 2 && $stderr = "ckpt: typo"*": cannot open: No such file or directory" ]]
+	done
 	touch head.bias
 	ckpt cat typo.pt head.bias
 	[[ $status = 2 && $stderr = "ckpt: typo.pt: cannot open: No such file or directory" ]]
