@@ -640,7 +640,7 @@ static void print_row(char *const *cells, const int *widths, int right)
 			printf("%*s%s", spaces, "", cell);
 			spaces = 0;
 		}
-		spaces += (is_number ? 0 : fill) + (widths[i] ? 2 : 0);
+		spaces += (is_number ? 0 : fill) + (widths[i] || *cell ? 2 : 0);
 	}
 	putchar('\n');
 }

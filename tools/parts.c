@@ -134,7 +134,7 @@ static void print_extra(const struct ckpt_extra *e)
 	case CKPT_EXTRA_UNUSED:
 		printf("of storages that no tensor mentions; 'ckpt convert' leaves it out");
 		break;
-	case CKPT_EXTRA_HEADERS: printf("of headers and padding, some for every tensor"); break;
+	case CKPT_EXTRA_HEADERS: printf("of headers, padding, and what is not shown as a tensor here"); break;
 	case CKPT_EXTRA_DEAD: break; /* has a line of its own */
 	}
 	putchar('\n');

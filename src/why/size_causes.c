@@ -143,7 +143,7 @@ static const struct {
 	{ CKPT_EXTRA_DEAD, "large_dead", "dead bytes, which edits in place left" },
 	{ CKPT_EXTRA_UNUSED, "large_unused", "storages that no tensor mentions" },
 	{ CKPT_EXTRA_HEADERS, "large_headers",
-	  "headers and padding, of which there is some for every tensor, however small it is" },
+	  "headers and padding, of which there is some for every tensor, and what is not shown as a tensor here" },
 };
 
 static void report_extra(struct ckpt_why *w, size_t i, const struct extra_sum *sum)
