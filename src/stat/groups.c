@@ -46,10 +46,26 @@ int ckpt_stat_group(struct ckpt_stat *s, struct ckpt_error *err)
 	return rc;
 }
 
+/* num_batches_tracked, step: one of them would be the largest norm of a whole model. */
+static bool is_counter(const struct ckpt_stat_job *job)
+{
+	return !job->ndim && job->dtype && ckpt_stat_is_integer(ckpt_dtype_find(job->dtype));
+}
+
+void ckpt_stat_leave_counters(struct ckpt_stat *s)
+{
+	for (uint32_t i = 0; s->group_count && i < s->count; i++)
+		s->groups[s->jobs[i].group].has_more |= !is_counter(&s->jobs[i]);
+	for (uint32_t i = 0; s->group_count && i < s->count; i++)
+		if (is_counter(&s->jobs[i]) && s->groups[s->jobs[i].group].has_more)
+			s->jobs[i].counted_in_group = false;
+}
+
 /* What is of one dtype has integers, and a dtype; what is of several has neither. */
 static void set_dtype(struct ckpt_stat_sum *g, const struct ckpt_stat_job *job)
 {
-	if (!g->items) {
+	if (!g->has_dtype) {
+		g->has_dtype = true;
 		g->dtype = job->dtype;
 		g->numbers = job->numbers;
 	} else if (g->dtype != job->dtype) { /* names are static */
@@ -66,7 +82,8 @@ void ckpt_stat_add_up_groups(struct ckpt_stat *s)
 		const struct ckpt_stat_job *job = &s->jobs[i];
 		struct ckpt_stat_sum *g = &s->groups[job->group];
 
-		set_dtype(g, job);
+		if (!is_counter(job) || !g->has_more)
+			set_dtype(g, job);
 		g->items++;
 		g->unreadable += job->unreadable;
 		if (!job->counted_in_group)

@@ -96,6 +96,8 @@ static int fill_stat(struct ckpt_stat *s, const struct ckpt_stat_options *option
 	if (rc == 0)
 		rc = ckpt_stat_find_shared(s, err);
 	if (rc == 0)
+		ckpt_stat_leave_counters(s);
+	if (rc == 0)
 		rc = ckpt_stat_read(s, err);
 	if (rc == 0)
 		rc = ckpt_model_check_unchanged(s->model, err);

@@ -50,6 +50,8 @@ struct ckpt_stat_sum {
 	uint64_t items;
 	const char *name; /* of a group, as what follows */
 	uint64_t nbytes, unreadable;
+	bool has_dtype; /* of the first that is in its figures */
+	bool has_more; /* than counters, which then are left out of its figures */
 	struct ckpt_tally tally;
 	struct ckpt_stat_bins bins;
 	struct ckpt_stat_quantiles quantiles;
@@ -78,8 +80,12 @@ struct ckpt_stat {
 /* List what is to be read (list.c). */
 int ckpt_stat_list(struct ckpt_stat *stat, struct ckpt_error *err);
 
-/* Make groups of them, if there is a depth; add all tallies to these (groups.c). */
+/*
+ * Make groups of them, if there is a depth; take counters (integers without a dimension) out of the
+ * figures of those that have more; add all tallies to these (groups.c).
+ */
 int ckpt_stat_group(struct ckpt_stat *stat, struct ckpt_error *err);
+void ckpt_stat_leave_counters(struct ckpt_stat *stat);
 void ckpt_stat_add_up_groups(struct ckpt_stat *stat);
 
 /* Find those that share bytes: sets COUNTED, COUNTED_IN_GROUP and SAME_AS (extent.c). */

@@ -149,7 +149,7 @@ make() {
 	ckpt stat --at model --depth 2 --sort norm ddp_trainer.pt; want 0
 	[ "${#lines[@]}" = 7 ]
 	[[ ${lines[0]} =~ ^"name "+"dtype "+"values "+"min " ]]
-	[[ ${lines[1]} =~ ^"module.stem "+"mixed "+"249 ".*"  6 tensors"$ ]]
+	[[ ${lines[1]} =~ ^"module.stem "+"float32 "+"248 ".*"  6 tensors"$ ]] # without num_batches_tracked
 	[[ ${lines[3]} =~ ^"module.head "+"float32 "+"90 "+-0.3406\ +0.3481\ +-0.03634\ +0.2016\ +1.944\ +0.3481\ .*"  2 tensors"$ ]]
 	[[ ${lines[6]} = "14 tensors "* ]]
 	ckpt stat --depth 9 --sort name ddp_model.pt; want 0
