@@ -195,7 +195,7 @@ class Programs(files.BadFileTest):
 
     def test_what_is_in_a_program(self):
         self.assert_listed(program({"a": payload(is_param=True, grad=True), "b": payload(sizes=[2], offset=2)}),
-                           "state_dict.a  float32  [4]  cpu      16", "state_dict.b  float32  [2]  cpu       8  shares")
+                           "state_dict.a  float32  [4]  cpu      16", "state_dict.b  float32  [2]  cpu       8 of 16  shares")
         self.assert_listed(self.old_program(), "state_dict.weight  float32  [4]")
         self.assert_listed(program({"w": payload(device={"type": "cuda", "index": 1})}), "w  float32  [4]  cuda:1")
         self.assert_listed(program({"w": payload(use_pickle=True)}, {"weight_0": torch_file()}),
