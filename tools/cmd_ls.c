@@ -386,7 +386,7 @@ static double share_of(const struct listing *l, const struct name_group *group)
 static void print_groups(const struct listing *l)
 {
 	int name = 0, tensors = 0, elements = 0;
-	char text[1024], count[32], size[32];
+	char share[32], text[1024], count[32], size[32];
 
 	for (size_t i = 0; i < l->groups.count; i++) {
 		const struct name_group *g = &l->groups.groups[i];
@@ -402,7 +402,7 @@ static void print_groups(const struct listing *l)
 		print_padded(ckpt_escape(text, sizeof(text), g->name, g->len), name);
 		printf("%*s tensor%s  ", tensors, grouped(g->tensors, count), g->tensors == 1 ? " " : "s");
 		printf("%*s element%s  ", elements, grouped(g->elements, count), g->elements == 1 ? " " : "s");
-		printf("%6s  %5.1f%%\n", size_text(g->nbytes, size), 100 * share_of(l, g));
+		printf("%6s  %5s%%\n", size_text(g->nbytes, size), number_text(share, sizeof(share), "%.1f", 100 * share_of(l, g)));
 	}
 }
 
