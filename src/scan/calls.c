@@ -402,7 +402,7 @@ static void freeze_arguments(struct checked_call *c)
 		uint64_t wanted = ckpt_scan_wanted(c->rule, i);
 
 		if ((wanted & CKPT_TYPE_DATA) != CKPT_TYPE_DATA)
-			ckpt_scan_freeze(arg(c->args, i), wanted & CKPT_TYPE_PAIRS);
+			ckpt_scan_freeze(arg(c->args, i), wanted & (CKPT_TYPE_PAIRS | CKPT_TYPE_SPARSE | CKPT_TYPE_QUANTIZER));
 	}
 }
 

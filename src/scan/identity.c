@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What calls make that Python takes for the same: numbers of all kinds by their value, texts and
- * bytes by what is in them, tuples by their items, others as they are spelled. Numbers of a key are
- * those of keys.c, in the field that Python's hashes of numbers are of: equal numbers have one, be
- * they int, float, complex, Decimal, Fraction or of numpy.
+ * bytes by what is in them, tuples by their items, others as they are spelled. A number, be it int,
+ * float, Decimal, Fraction or of numpy, is a fraction, and stands for what that is modulo a prime. It
+ * is not the prime of Python's hashes: there are dicts of numbers that were chosen to share one.
  */
 #include "base/ascii.h"
 #include "base/double.h"
 #include "base/text.h"
 #include "scan/keys.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { MOST_SCALAR = 16, MOST_FLOAT_TEXT = 64 };
+enum { MOST_SCALAR = 16, MOST_FLOAT_TEXT = 64, DIGITS_OF_DOUBLE = 53 };
+static const uint64_t PRIME = (UINT64_C(1) << 62) - 57, INFINITE = UINT64_C(1) << 63;
 
 /* What tells values of one kind from those of others that have the same in them. */
-enum family { OF_BYTES = 1, OF_DATE, OF_ZONE, OF_SPAN, OF_PATH, OF_RANGE, OF_UUID, AS_SPELLED };
+enum family { OF_BYTES = 1, OF_DATE, OF_ZONE, OF_SPAN, OF_PATH, OF_RANGE, OF_UUID, OF_DEVICE, AS_SPELLED };
 
 static uint64_t in_family(enum family family, uint64_t number)
 {
@@ -98,31 +101,102 @@ uint64_t ckpt_key_of_bytes(const char *bytes, uint64_t len)
 
 /* ---- numbers ---- */
 
-/* As ckpt_key_of_digits(), and "1E+2", which Decimal has. */
+static uint64_t multiplied(uint64_t a, uint64_t b)
+{
+	return (uint64_t)((unsigned __int128)a * b % PRIME);
+}
+
+static uint64_t power_of(uint64_t n, uint64_t exponent)
+{
+	uint64_t result = 1;
+
+	for (; exponent; exponent >>= 1, n = multiplied(n, n))
+		if (exponent & 1)
+			result = multiplied(result, n);
+	return result;
+}
+
+static uint64_t inverse_of(uint64_t n)
+{
+	return power_of(n, PRIME - 2);
+}
+
+static uint64_t with_sign(uint64_t rest, bool negative)
+{
+	return negative ? 0 - rest : rest;
+}
+
+static uint64_t number_of_int(int64_t n)
+{
+	return with_sign((n < 0 ? 0 - (uint64_t)n : (uint64_t)n) % PRIME, n < 0);
+}
+
+/* Two's complement, the last byte first. */
+static uint64_t number_of_bigint(const uint8_t *bytes, uint64_t len)
+{
+	bool negative = len && bytes[len - 1] & 0x80;
+	uint64_t rest = 0;
+
+	for (uint64_t i = len; i-- > 0;)
+		rest = (uint64_t)(((unsigned __int128)rest << 8 | (uint8_t)(negative ? ~bytes[i] : bytes[i])) % PRIME);
+	return with_sign((rest + negative) % PRIME, negative);
+}
+
+static uint64_t number_of_float(double real)
+{
+	int exponent;
+	uint64_t rest, power;
+
+	if (isnan(real) || isinf(real))
+		return real < 0 ? INFINITE + 1 : INFINITE;
+	rest = (uint64_t)ldexp(frexp(fabs(real), &exponent), DIGITS_OF_DOUBLE);
+	exponent -= DIGITS_OF_DOUBLE;
+	power = power_of(2, (uint64_t)(exponent < 0 ? -exponent : exponent));
+	return with_sign(multiplied(rest % PRIME, exponent < 0 ? inverse_of(power) : power), real < 0);
+}
+
+uint64_t ckpt_key_of_number(const struct ckpt_value *v)
+{
+	if (v->kind == CKPT_BIGINT)
+		return number_of_bigint((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len);
+	return v->kind == CKPT_FLOAT ? number_of_float(v->u.real) : number_of_int(v->u.integer);
+}
+
+/* "-12", "0.5", "3/4", and "1E+2", which Decimal has. False: it is no such number. */
 static bool number_of_digits(const struct ckpt_value *v, uint64_t *out)
 {
 	const char *text = v->u.bytes.ptr;
-	uint64_t len = v->u.bytes.len, at = 0, exponent = 0, power = 1, ten = 10;
-	bool below, negative;
+	uint64_t len = v->u.bytes.len, over = 0, under = 1, exponent = 0, at = 0, power, digits = 0;
+	uint64_t *part = &over;
+	bool negative = len && *text == '-', below = false, broken = false;
 
-	while (at < len && (text[at] | 0x20) != 'e')
-		at++;
-	if (!ckpt_key_of_digits(text, at, out) || at == len)
-		return at == len && at && ckpt_key_of_digits(text, at, out);
-	at++;
-	below = at < len && text[at] == '-';
-	at += at < len && (text[at] == '-' || text[at] == '+');
-	for (; at < len; at++) {
-		if (!ckpt_is_digit((unsigned char)text[at]))
+	for (at += negative || (len && *text == '+'); at < len && (text[at] | 0x20) != 'e'; at++) {
+		if ((text[at] == '.' || text[at] == '/') && !broken) {
+			broken = true;
+			if (text[at] == '/') {
+				under = 0;
+				part = &under;
+			}
+		} else if (ckpt_is_digit((unsigned char)text[at])) {
+			digits++;
+			*part = (multiplied(*part, 10) + (uint64_t)(text[at] - '0')) % PRIME;
+			if (broken && part == &over)
+				under = multiplied(under, 10);
+		} else {
 			return false;
-		exponent = (exponent * 10 + (uint64_t)(text[at] - '0')) % (CKPT_KEY_MODULUS - 1);
+		}
 	}
-	for (; exponent; exponent >>= 1, ten = ckpt_key_multiplied(ten, ten))
-		if (exponent & 1)
-			power = ckpt_key_multiplied(power, ten);
-	negative = *out > CKPT_KEY_MODULUS;
-	*out = ckpt_key_with_sign(ckpt_key_multiplied(negative ? 0 - *out : *out, below ? ckpt_key_inverse(power) : power), negative);
-	return true;
+	if (at < len) {
+		below = ++at < len && text[at] == '-';
+		for (at += at < len && (text[at] == '-' || text[at] == '+'); at < len; at++) {
+			if (!ckpt_is_digit((unsigned char)text[at]))
+				return false;
+			exponent = (exponent * 10 + (uint64_t)(text[at] - '0')) % (PRIME - 1);
+		}
+	}
+	power = power_of(10, exponent);
+	*out = with_sign(multiplied(multiplied(over, inverse_of(under)), below ? inverse_of(power) : power), negative);
+	return digits && under;
 }
 
 /* Fraction(3, 4) */
@@ -132,11 +206,11 @@ static bool number_of_parts(const struct ckpt_value *over, const struct ckpt_val
 
 	if (over->kind != CKPT_INT || under->kind != CKPT_INT)
 		return false;
-	a = ckpt_key_of_int(over->u.integer);
-	b = ckpt_key_of_int(under->u.integer);
+	a = number_of_int(over->u.integer);
+	b = number_of_int(under->u.integer);
 	a = over->u.integer < 0 ? 0 - a : a;
 	b = under->u.integer < 0 ? 0 - b : b;
-	*out = ckpt_key_with_sign(ckpt_key_multiplied(a, ckpt_key_inverse(b)), (over->u.integer < 0) != (under->u.integer < 0));
+	*out = with_sign(multiplied(a, inverse_of(b)), a && (over->u.integer < 0) != (under->u.integer < 0));
 	return b;
 }
 
@@ -151,7 +225,7 @@ static bool number_of_float_text(const struct ckpt_value *v, uint64_t *out)
 	memcpy(text, v->u.bytes.ptr, v->u.bytes.len);
 	text[v->u.bytes.len] = '\0';
 	real = ckpt_double_parse(text, NULL);
-	*out = ckpt_key_of_float(real);
+	*out = number_of_float(real);
 	return !isnan(real);
 }
 
@@ -168,11 +242,11 @@ static bool number_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule
 		return is_float ? number_of_float_text(first, out) : number_of_digits(first, out);
 	}
 	if (first->kind == CKPT_FLOAT)
-		*out = ckpt_key_of_float(is_float ? first->u.real : trunc(first->u.real));
+		*out = number_of_float(is_float ? first->u.real : trunc(first->u.real));
 	else if (first->kind == CKPT_BIGINT)
-		*out = ckpt_key_of_bigint((const uint8_t *)first->u.bytes.ptr, first->u.bytes.len);
+		*out = number_of_bigint((const uint8_t *)first->u.bytes.ptr, first->u.bytes.len);
 	else if (first->kind == CKPT_INT || first->kind == CKPT_BOOL)
-		*out = is_float ? ckpt_key_of_float((double)first->u.integer) : ckpt_key_of_int(first->u.integer);
+		*out = is_float ? number_of_float((double)first->u.integer) : number_of_int(first->u.integer);
 	else
 		*out = 0; /* int() */
 	return first->kind <= CKPT_FLOAT;
@@ -257,23 +331,23 @@ static bool number_of_item(char letter, const uint8_t *bytes, uint64_t size, uin
 	case 'i':
 		if (size && size < sizeof(integer) && bytes[size - 1] & 0x80)
 			integer |= UINT64_MAX << 8 * size;
-		*out = ckpt_key_of_int((int64_t)integer);
+		*out = number_of_int((int64_t)integer);
 		return size <= sizeof(integer);
 	case 'u':
 	case 'b':
-		*out = integer % CKPT_KEY_MODULUS;
+		*out = integer % PRIME;
 		return size <= sizeof(integer);
 	case 'f':
 		if (size != 2 && size != 4 && size != 8)
 			return false;
 		real = real_at(bytes, size);
-		*out = ckpt_key_of_float(real);
+		*out = number_of_float(real);
 		return !isnan(real);
 	case 'c':
 		if (size != 8 && size != 16)
 			return false;
 		real = real_at(bytes, size / 2) + real_at(bytes + size / 2, size / 2);
-		*out = ckpt_key_of_float(real_at(bytes, size / 2)) + 1000003 * ckpt_key_of_float(real_at(bytes + size / 2, size / 2));
+		*out = number_of_float(real_at(bytes, size / 2)) + 1000003 * number_of_float(real_at(bytes + size / 2, size / 2));
 		return !isnan(real);
 	case 'm':
 	case 'M': /* as if of one unit */
@@ -311,13 +385,17 @@ static bool number_of_scalar(struct ckpt_key *k, const struct ckpt_value *v, uin
 /* ---- others ---- */
 
 /* "a/b" and ("a", "b"): what is between slashes, from the last part on that begins with one */
-static uint64_t number_of_path(struct ckpt_key *k, const struct ckpt_seq *parts)
+static bool number_of_path(struct ckpt_key *k, const struct ckpt_seq *parts, uint64_t *out)
 {
 	uint64_t number = CKPT_KEY_NO_BYTES;
 
 	for (uint32_t i = 0; i < parts->count; i++) {
-		const char *at = parts->items[i]->u.bytes.ptr, *end = at + parts->items[i]->u.bytes.len;
+		const char *at, *end;
 
+		if (!is_text(parts->items[i]))
+			return false;
+		at = parts->items[i]->u.bytes.ptr;
+		end = at + parts->items[i]->u.bytes.len;
 		k->bytes += parts->items[i]->u.bytes.len;
 		if (at != end && *at == '/')
 			number = ckpt_key_with_byte(CKPT_KEY_NO_BYTES, '/');
@@ -332,7 +410,8 @@ static uint64_t number_of_path(struct ckpt_key *k, const struct ckpt_seq *parts)
 			at = slash ? slash + 1 : end;
 		}
 	}
-	return in_family(OF_PATH, number);
+	*out = in_family(OF_PATH, number);
+	return true;
 }
 
 /* A date or time as it is pickled. Of two that differ in the fold alone, a bit in the byte at FOLD, Python takes one. */
@@ -380,6 +459,24 @@ static uint64_t number_of_span(const struct ckpt_seq *args)
 	return in_family(OF_SPAN, all);
 }
 
+/* device("cuda:1"), which is pickled as device("cuda", 1) */
+static bool number_of_device(const struct ckpt_seq *args, uint64_t *out)
+{
+	uint64_t number = CKPT_KEY_NO_BYTES;
+	char index[24] = "";
+
+	if (!args->count || !is_text(args->items[0]) || (args->count > 1 && args->items[1]->kind != CKPT_INT))
+		return false;
+	if (args->count > 1)
+		snprintf(index, sizeof(index), ":%" PRId64, args->items[1]->u.integer);
+	for (uint64_t i = 0; i < args->items[0]->u.bytes.len; i++)
+		number = ckpt_key_with_byte(number, (uint8_t)args->items[0]->u.bytes.ptr[i]);
+	for (const char *at = index; *at; at++)
+		number = ckpt_key_with_byte(number, (uint8_t)*at);
+	*out = in_family(OF_DEVICE, number);
+	return true;
+}
+
 /* UUID() with the state {'int': number} */
 static bool number_of_uuid(struct ckpt_key *k, const struct ckpt_value *state, unsigned depth, uint64_t *out)
 {
@@ -406,16 +503,19 @@ static bool is_tuple(const struct ckpt_scan_rule *rule)
 	return !strcmp(rule->module, "torch.return_types") || !strcmp(rule->name, "Size") || !strcmp(rule->name, "tuple") || !strcmp(rule->name, "struct_time");
 }
 
+/* Its arguments may be none that the row takes: that was said. */
 bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, const struct ckpt_value *v, unsigned depth, uint64_t *number)
 {
 	static const char *const numbers[] = { "int", "long", "float", "Decimal", "Fraction", NULL };
-	/* of several spellings, of which one is written */
-	static const char *const others[] = { "datetime", "date", "time", "device", "_get_layout", "dtype", "range", "xrange", "slice", "WindowsPath", "PureWindowsPath", NULL };
-	const struct ckpt_seq *args = &v->u.call->args->u.seq; /* of a call it is a tuple */
+	/* of several spellings; and those of which only one is ever written */
+	static const char *const others[] = { "datetime", "date", "time", "timedelta", "_get_layout", "dtype", "range", "xrange", "slice", "WindowsPath", "PureWindowsPath", NULL };
+	static const char *const written[] = { "_get_layout", "dtype", "slice", NULL };
+	const struct ckpt_seq *args = v->u.call->args->kind == CKPT_TUPLE ? &v->u.call->args->u.seq : &ckpt_value_empty_tuple.u.seq;
 	const struct ckpt_value *first = argument(v, 0);
 	const struct ckpt_seq *items = is_sequence(first) || first->kind == CKPT_SET || first->kind == CKPT_FROZENSET ? &first->u.seq : &ckpt_value_empty_tuple.u.seq;
 	struct byte_reader r;
 
+	*number = (uint64_t)(uintptr_t)v;
 	if (ckpt_is_one_of(rule->name, numbers)) {
 		k->is_unknown |= !number_of_call(k, rule, v, number);
 	} else if (!strcmp(rule->name, "bool")) {
@@ -435,21 +535,23 @@ bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, con
 	} else if (!strcmp(rule->name, "frozenset")) {
 		*number = ckpt_key_of_set(k, items, depth + 1);
 	} else if (!strcmp(rule->name, "PosixPath") || !strcmp(rule->name, "PurePosixPath")) {
-		*number = number_of_path(k, args);
+		k->is_unknown |= !number_of_path(k, args, number);
 	} else if ((!strcmp(rule->name, "datetime") || !strcmp(rule->name, "date") || !strcmp(rule->name, "time")) && first->kind != CKPT_INT && open_bytes(k, first, &r)) {
 		*number = number_of_date(r, !strcmp(rule->name, "datetime") ? 2 : !strcmp(rule->name, "time") ? 0 : 9);
 		*number += argument(v, 1)->kind == CKPT_NONE ? 0 : in_family(OF_ZONE, ckpt_key_number(k, argument(v, 1), depth + 1));
-	} else if (!strcmp(rule->name, "timedelta")) {
+	} else if (!strcmp(rule->name, "timedelta") && are_ints(args)) {
 		*number = number_of_span(args);
 	} else if (!strcmp(rule->name, "timezone")) {
 		*number = in_family(OF_ZONE, ckpt_key_number(k, first, depth + 1));
+	} else if (!strcmp(rule->name, "device")) {
+		k->is_unknown |= !number_of_device(args, number);
 	} else if (!strcmp(rule->name, "UUID")) {
 		k->is_unknown |= !number_of_uuid(k, v->u.call->state, depth, number);
 	} else if ((!strcmp(rule->name, "range") || !strcmp(rule->name, "xrange")) && args->count && are_ints(args)) {
 		k->is_unknown |= !number_of_range(args, number);
 	} else if (ckpt_is_one_of(rule->name, others)) {
 		*number = as_spelled(k, rule, v, depth);
-		k->is_unknown |= strcmp(rule->name, "dtype") && strcmp(rule->name, "slice") && (strcmp(rule->name, "device") || args->count > 1);
+		k->is_unknown |= !ckpt_is_one_of(rule->name, written);
 	} else {
 		return false;
 	}

@@ -16,36 +16,32 @@
 #include <string.h>
 
 enum { MOST_BIGINT = 1786 /* bytes of 4300 digits */, MOST_DEPTH = 16, MOST_IN_A_KEY = 4096, FEW = 256, STEPS_BASE = 1 << 20, STEPS_OF_BYTE = 4, BITS = 61 };
-static const uint64_t MODULUS = CKPT_KEY_MODULUS;
+static const uint64_t MODULUS = ((uint64_t)1 << BITS) - 1;
 
-uint64_t ckpt_key_with_sign(uint64_t rest, bool negative)
+static uint64_t with_sign(uint64_t rest, bool negative)
 {
-	return negative ? 0 - rest : rest;
+	uint64_t hash = negative ? 0 - rest : rest;
+
+	return hash == UINT64_MAX ? hash - 1 : hash;
 }
 
-/* Of a number: Python has no hash of -1. */
-static uint64_t as_hash(const struct ckpt_key *k, uint64_t number)
+static uint64_t hash_of_int(int64_t n)
 {
-	return number == UINT64_MAX && !k->is_exact ? number - 1 : number;
-}
-
-uint64_t ckpt_key_of_int(int64_t n)
-{
-	return ckpt_key_with_sign((n < 0 ? 0 - (uint64_t)n : (uint64_t)n) % MODULUS, n < 0);
+	return with_sign((n < 0 ? 0 - (uint64_t)n : (uint64_t)n) % MODULUS, n < 0);
 }
 
 /* Two's complement, the last byte first. */
-uint64_t ckpt_key_of_bigint(const uint8_t *bytes, uint64_t len)
+static uint64_t hash_of_bigint(const uint8_t *bytes, uint64_t len)
 {
 	bool negative = len && bytes[len - 1] & 0x80;
 	uint64_t rest = 0;
 
 	for (uint64_t i = len; i-- > 0;)
 		rest = ((rest << 8 & MODULUS) | rest >> (BITS - 8)) + (uint8_t)(negative ? ~bytes[i] : bytes[i]);
-	return ckpt_key_with_sign((rest + negative) % MODULUS, negative);
+	return with_sign((rest + negative) % MODULUS, negative);
 }
 
-uint64_t ckpt_key_of_float(double number)
+static uint64_t hash_of_float(double number)
 {
 	uint64_t rest = 0;
 	int exponent;
@@ -54,7 +50,7 @@ uint64_t ckpt_key_of_float(double number)
 	if (isnan(number))
 		return 0; /* until 3.9 */
 	if (isinf(number))
-		return ckpt_key_with_sign(314159, number < 0);
+		return with_sign(314159, number < 0);
 	while (left > 0) {
 		uint64_t digits;
 
@@ -66,7 +62,7 @@ uint64_t ckpt_key_of_float(double number)
 		rest = (rest + digits) % MODULUS;
 	}
 	exponent = exponent >= 0 ? exponent % BITS : BITS - 1 - (-1 - exponent) % BITS;
-	return ckpt_key_with_sign((rest << exponent & MODULUS) | rest >> (BITS - exponent), number < 0);
+	return with_sign((rest << exponent & MODULUS) | rest >> (BITS - exponent), number < 0);
 }
 
 /* Of a text: no other has it, as for Python. */
@@ -150,7 +146,7 @@ static const struct ckpt_value *argument(const struct ckpt_value *v, uint32_t i)
 	return args->kind == CKPT_TUPLE && i < args->u.seq.count ? args->u.seq.items[i] : &ckpt_value_none;
 }
 
-uint64_t ckpt_key_multiplied(uint64_t a, uint64_t b)
+static uint64_t multiplied(uint64_t a, uint64_t b)
 {
 	uint64_t high = a >> 32, low = a & UINT32_MAX, middle = high * (b & UINT32_MAX) + low * (b >> 32), rest;
 
@@ -161,18 +157,18 @@ uint64_t ckpt_key_multiplied(uint64_t a, uint64_t b)
 }
 
 /* Of the modulus, which is a prime: the power two below it is the inverse. */
-uint64_t ckpt_key_inverse(uint64_t n)
+static uint64_t inverse_of(uint64_t n)
 {
 	uint64_t result = 1;
 
-	for (uint64_t power = MODULUS - 2; power; power >>= 1, n = ckpt_key_multiplied(n, n))
+	for (uint64_t power = MODULUS - 2; power; power >>= 1, n = multiplied(n, n))
 		if (power & 1)
-			result = ckpt_key_multiplied(result, n);
+			result = multiplied(result, n);
 	return result;
 }
 
 /* "-12", "0.5", "3/4". False: it is no number. */
-bool ckpt_key_of_digits(const char *text, uint64_t len, uint64_t *hash)
+static bool hash_of_digits(const char *text, uint64_t len, uint64_t *hash)
 {
 	uint64_t number = 0, below = 1, *part = &number;
 	bool negative = len && *text == '-', broken = false;
@@ -183,14 +179,14 @@ bool ckpt_key_of_digits(const char *text, uint64_t len, uint64_t *hash)
 			if (text[i] == '/')
 				below = 0, part = &below;
 		} else if (text[i] >= '0' && text[i] <= '9') {
-			*part = (ckpt_key_multiplied(*part, 10) + (uint64_t)(text[i] - '0')) % MODULUS;
+			*part = (multiplied(*part, 10) + (uint64_t)(text[i] - '0')) % MODULUS;
 			if (broken && part == &number)
-				below = ckpt_key_multiplied(below, 10);
+				below = multiplied(below, 10);
 		} else {
 			return false;
 		}
 	}
-	*hash = ckpt_key_with_sign(below ? ckpt_key_multiplied(number, ckpt_key_inverse(below)) : 314159, negative);
+	*hash = with_sign(below ? multiplied(number, inverse_of(below)) : 314159, negative);
 	return true;
 }
 
@@ -291,12 +287,8 @@ static bool hash_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, 
 		if (argument(v, 1) != &ckpt_value_none)
 			return false;
 		k->bytes += first->kind == CKPT_STR || first->kind == CKPT_PY2_STR ? 16 * first->u.bytes.len : 0;
-		if (first->kind == CKPT_STR || first->kind == CKPT_PY2_STR) {
-			bool is = ckpt_key_of_digits(first->u.bytes.ptr, first->u.bytes.len, hash);
-
-			*hash = as_hash(k, *hash);
-			return is;
-		}
+		if (first->kind == CKPT_STR || first->kind == CKPT_PY2_STR)
+			return hash_of_digits(first->u.bytes.ptr, first->u.bytes.len, hash);
 		*hash = ckpt_key_number(k, first, depth + 1);
 		return first->kind == CKPT_INT || first->kind == CKPT_BOOL || first->kind == CKPT_BIGINT || first->kind == CKPT_FLOAT;
 	case BY_ITEMS:
@@ -339,17 +331,17 @@ uint64_t ckpt_key_number(struct ckpt_key *k, const struct ckpt_value *v, unsigne
 	}
 	switch ((enum ckpt_value_kind)v->kind) {
 	case CKPT_BOOL:
-	case CKPT_INT: return as_hash(k, ckpt_key_of_int(v->u.integer));
+	case CKPT_INT: return k->is_exact ? ckpt_key_of_number(v) : hash_of_int(v->u.integer);
 	case CKPT_BIGINT:
 		k->bytes += v->u.bytes.len;
 		if (v->u.bytes.len > MOST_BIGINT)
 			/* held against a Decimal of the same hash it is turned into digits */
 			k->is_too_much = true;
-		return as_hash(k, ckpt_key_of_bigint((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len));
+		return k->is_exact ? ckpt_key_of_number(v) : hash_of_bigint((const uint8_t *)v->u.bytes.ptr, v->u.bytes.len);
 	case CKPT_FLOAT:
 		if (k->is_exact && isnan(v->u.real))
 			break; /* it equals none but itself */
-		return as_hash(k, ckpt_key_of_float(v->u.real));
+		return k->is_exact ? ckpt_key_of_number(v) : hash_of_float(v->u.real);
 	case CKPT_STR:
 	case CKPT_PY2_STR:
 	case CKPT_BYTES:

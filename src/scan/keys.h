@@ -19,26 +19,12 @@ struct ckpt_key {
 	bool is_exact;
 };
 
-/* The modulus of Python's hashes of numbers; numbers are below it, or 2^64 less one. */
-#define CKPT_KEY_MODULUS ((UINT64_C(1) << 61) - 1)
-
 /* Of a value, and what is in it. DEPTH: of tuples above it. */
 uint64_t ckpt_key_number(struct ckpt_key *k, const struct ckpt_value *v, unsigned depth);
 
-uint64_t ckpt_key_of_int(int64_t n);
-uint64_t ckpt_key_of_bigint(const uint8_t *bytes, uint64_t len); /* two's complement, the last byte first */
-uint64_t ckpt_key_of_float(double number);
 uint64_t ckpt_key_of_text(const char *text, uint64_t len);
 uint64_t ckpt_key_of_tuple(struct ckpt_key *k, const struct ckpt_seq *items, unsigned depth);
 uint64_t ckpt_key_of_set(struct ckpt_key *k, const struct ckpt_seq *items, unsigned depth);
-/* "-12", "0.5", "3/4". False: it is no number. */
-bool ckpt_key_of_digits(const char *text, uint64_t len, uint64_t *number);
-
-/* In the field of the modulus. */
-uint64_t ckpt_key_multiplied(uint64_t a, uint64_t b);
-uint64_t ckpt_key_inverse(uint64_t n);
-uint64_t ckpt_key_with_sign(uint64_t rest, bool negative);
-
 /* FNV-1a */
 static const uint64_t CKPT_KEY_NO_BYTES = 0xCBF29CE484222325;
 static inline uint64_t ckpt_key_with_byte(uint64_t number, uint8_t byte)
@@ -46,8 +32,9 @@ static inline uint64_t ckpt_key_with_byte(uint64_t number, uint8_t byte)
 	return (number ^ byte) * 0x100000001B3;
 }
 
-/* Exact, of bytes (identity.c). */
+/* Exact, of bytes, and of an int or float (identity.c). */
 uint64_t ckpt_key_of_bytes(const char *bytes, uint64_t len);
+uint64_t ckpt_key_of_number(const struct ckpt_value *v);
 /* Exact, of a call of RULE. False: it equals nothing but itself. */
 bool ckpt_key_of_call(struct ckpt_key *k, const struct ckpt_scan_rule *rule, const struct ckpt_value *v, unsigned depth, uint64_t *number);
 

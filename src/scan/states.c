@@ -460,7 +460,7 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 			if (is_dict(state->u.seq.items[i]))
 				ckpt_scan_mark(state->u.seq.items[i], CKPT_SCAN_USED);
 	if (rule->kind == CKPT_SCAN_DATA)
-		ckpt_scan_freeze(state, false);
+		ckpt_scan_freeze(state, true);
 	/* which could have changed what is called now */
 	if (object->u.call->state || object->u.call->setter)
 		not_understood(w, "sets the state of an object a second time");
@@ -479,11 +479,11 @@ static bool is_container(const struct ckpt_value *v)
 	return (v->kind == CKPT_LIST || v->kind == CKPT_SET || v->kind == CKPT_DICT) && v->id;
 }
 
-void ckpt_scan_freeze(const struct ckpt_value *v, bool pairs)
+void ckpt_scan_freeze(const struct ckpt_value *v, bool inside)
 {
 	if (is_container(v))
 		ckpt_scan_mark(v, CKPT_SCAN_USED);
-	if (v->kind == CKPT_TUPLE || (pairs && v->kind == CKPT_LIST))
+	if (inside && (v->kind == CKPT_TUPLE || v->kind == CKPT_LIST))
 		for (uint32_t i = 0; i < v->u.seq.count; i++)
 			if (is_container(v->u.seq.items[i]))
 				ckpt_scan_mark(v->u.seq.items[i], CKPT_SCAN_USED);

@@ -184,10 +184,10 @@ void ckpt_scan_built(struct ckpt_scan_walk *w, const struct ckpt_value *object,
 void ckpt_scan_added(struct ckpt_scan_walk *w, const struct ckpt_value *object, bool pairs, size_t count);
 
 /*
- * V, and what is in it if it is a tuple, is copied by a call or BUILD: what is put into it behind
- * that is not in the copy. PAIRS: so are the pairs in it.
+ * V is copied by a call or BUILD: what is put into it behind that is not in the copy. INSIDE: so is
+ * what is in it, if it is a tuple or list.
  */
-void ckpt_scan_freeze(const struct ckpt_value *v, bool pairs);
+void ckpt_scan_freeze(const struct ckpt_value *v, bool inside);
 
 /* Has the deque that ARGS make room for so many items? */
 bool ckpt_scan_has_room(const struct ckpt_value *args, uint64_t count);

@@ -51,8 +51,12 @@ CODE = re.compile(r"/(bound_methods|classes_and_functions|objects_with_state|ope
 TEXT_IDS = re.compile(r"\.p0\.pt$")
 
 
+# torch writes them, and when it reads them it copies numbers, or looks at them, before they are there
+UNSET = re.compile(r"/(generators|found_generators_and_functions\w*|nested_tensor)\.legacy\.pt$")
+
+
 def check_verdicts(found):
-    bad = [f for f in found if not TEXT_IDS.search(f["path"]) and f["verdict"] not in ("plain", "needs-objects") and not (f["verdict"] == "dangerous" and CODE.search(f["path"]))]
+    bad = [f for f in found if not TEXT_IDS.search(f["path"]) and not (UNSET.search(f["path"]) and f["verdict"] == "unreadable") and f["verdict"] not in ("plain", "needs-objects") and not (f["verdict"] == "dangerous" and CODE.search(f["path"]))]
     return ["%s is %s: %s" % (f["path"], f["verdict"], json.dumps(f["findings"])[:300]) for f in bad]
 
 
