@@ -53,12 +53,14 @@ def drop(source):
     return obj, ["select", "--drop", name]
 
 
-def scalars(obj, path=(), depth=0):
+def scalars(obj, path=(), depth=0, around=()):
     """(path, value) of what --set can set, in dicts and lists."""
+    if any(obj is one for one in around):
+        return
     if type(obj) in MAPPINGS or type(obj) is list:
         for key, value in obj.items() if type(obj) is not list else enumerate(obj):
-            if depth < 8 and (type(key) is int or (type(key) is str and re.fullmatch("[A-Za-z0-9_.]+", key))):
-                yield from scalars(value, path + (key,), depth + 1)
+            if depth < 8 and ((type(key) is int and abs(key) < 1 << 40) or (type(key) is str and re.fullmatch("[A-Za-z0-9_.]+", key))):
+                yield from scalars(value, path + (key,), depth + 1, around + (obj,))
     elif type(obj) in (bool, int, float, str, type(None)) and path:
         yield path, obj
 
