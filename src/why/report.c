@@ -247,6 +247,11 @@ const char *ckpt_why_merged(struct ckpt_why *w, const char *folder)
 	return as_operand(w, name);
 }
 
+const char *ckpt_why_shards(struct ckpt_why *w)
+{
+	return as_operand(w, free_name(w, "dcp", "-shards"));
+}
+
 const char *ckpt_why_load(struct ckpt_why *w, const char *arguments)
 {
 	return ckpt_why_print(w, "torch.load(%s%s)",

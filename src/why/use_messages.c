@@ -216,8 +216,7 @@ bool ckpt_why_explain_path(struct ckpt_why *w, const struct ckpt_match *match)
 			    ckpt_why_show(w, name))) {
 			if (w->facts.model)
 				ckpt_why_command(w, "ckpt split --ranks 1 %s %s", ckpt_why_in(w),
-						 ckpt_why_merged(w, ckpt_why_print(w, "%s-shards",
-										   "dcp")));
+						 ckpt_why_shards(w));
 			if (w->facts.model)
 				ckpt_why_python_load(w, "%s", ckpt_why_load(w, ""));
 			else

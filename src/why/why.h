@@ -124,6 +124,8 @@ const char *ckpt_why_out(struct ckpt_why *w);
 const char *ckpt_why_out_without(struct ckpt_why *w, const char *is_cut_zip);
 /* A file beside the directory FOLDER (raw) where nothing is yet, for a command line. */
 const char *ckpt_why_merged(struct ckpt_why *w, const char *folder);
+/* A new directory for the shards of the file, for a command line. */
+const char *ckpt_why_shards(struct ckpt_why *w);
 /* "torch.load('model.pt'ARGUMENTS)" */
 const char *ckpt_why_load(struct ckpt_why *w, const char *arguments);
 /* "torch.load('model.pt')['state_dict']"; without the entry if DICT is NULL, the root or deeper. */
