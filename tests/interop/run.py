@@ -280,8 +280,8 @@ def make_work_folder():
 def parse_options():
     parser = argparse.ArgumentParser(description="Compare ckpt with real torch, byte for byte.")
     parser.add_argument("--only", metavar="NAME", help="one object")
-    parser.add_argument("--every", metavar="N", default=None if os.environ.get("CKPT_TEST_LONG") == "1" else "2",
-                        help="of the objects every Nth (2, in a long run all)")
+    parser.add_argument("--every", metavar="N", default=None if os.environ.get("CKPT_TEST_LONG") == "1" else "3",
+                        help="of the objects every Nth (3, in a long run all)")
     parser.add_argument("--torch", metavar="VERSION", help="one torch, such as 2.14, or 'last': the last of CKPT_PYTHON")
     parser.add_argument("--keep", action="store_true", help="leave the work folder behind")
     return parser.parse_args()
