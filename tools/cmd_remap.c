@@ -61,8 +61,7 @@ static int parse_maps(char *text, struct ckpt_device_map *maps, size_t most, str
 		char *equals = strchr(one, '=');
 
 		if (!equals || equals == one || !equals[1] || count == most) {
-			err->status = CKPT_E_ARG;
-			snprintf(err->text, sizeof(err->text), "'%.60s': wanted OLD=NEW", one);
+			set_error(err, CKPT_E_ARG, "'%.60s': wanted OLD=NEW", one);
 			return -1;
 		}
 		*equals = '\0';

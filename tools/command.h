@@ -132,6 +132,10 @@ void hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Print ERR and return the exit code for it. */
 int fail(const struct ckpt_error *err);
 
+/* Make ERR one of the command's own, as if the library had made it. Returns STATUS. */
+int set_error(struct ckpt_error *err, enum ckpt_status status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
 int wrong_usage(const struct command *cmd, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 

@@ -24,14 +24,14 @@ static int fail_map(struct ckpt_error *err, const char *path, enum ckpt_status s
 static int fail_map(struct ckpt_error *err, const char *path, enum ckpt_status status,
 		    const char *fmt, ...)
 {
+	char text[sizeof(err->text)];
 	va_list ap;
 
-	*err = (struct ckpt_error)CKPT_ERROR_INIT;
-	err->status = status;
-	ckpt_escape(err->path, sizeof(err->path), path, strlen(path));
 	va_start(ap, fmt);
-	vsnprintf(err->text, sizeof(err->text), fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	set_error(err, status, "%s", text);
+	ckpt_escape(err->path, sizeof(err->path), path, strlen(path));
 	return status;
 }
 

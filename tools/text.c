@@ -12,6 +12,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,4 +164,24 @@ bool parse_decimal_size(const char *text, uint64_t *out)
 	end += toupper((unsigned char)*end) == 'B';
 	*out = n < 1e18 ? (uint64_t)n : 0;
 	return !*end && *out;
+}
+
+int set_error(struct ckpt_error *err, enum ckpt_status status, const char *fmt, ...)
+{
+	va_list ap;
+
+	*err = (struct ckpt_error)CKPT_ERROR_INIT;
+	err->status = status;
+	va_start(ap, fmt);
+	vsnprintf(err->text, sizeof(err->text), fmt, ap);
+	va_end(ap);
+#ifdef CKPT_SCRAMBLE_TEXTS /* what ckpt_error_format() undoes: ROT13 */
+	for (char *c = err->text; *c; c++) {
+		char small = (char)(*c | 0x20), rotated = (char)(small + (small < 'n' ? 13 : -13));
+
+		if (small >= 'a' && small <= 'z')
+			*c = (char)(rotated ^ small ^ *c);
+	}
+#endif
+	return status;
 }
