@@ -178,11 +178,28 @@ int ckpt_sink_check(const char *path, unsigned flags, struct ckpt_error *err)
 	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
 }
 
+/* With RC of what went before: is there room, and let it have its size. */
+static int finish_open(struct ckpt_sink *sink, int rc, const char *name, uint64_t size, uint64_t need,
+		       struct ckpt_sink **out, struct ckpt_error *err)
+{
+	struct statvfs fs;
+
+	if (rc == 0 && fstatvfs(sink->fd, &fs) == 0)
+		rc = ckpt_space_check(&fs, need, sink->dir, err);
+	ckpt_sink_reach(sink, size);
+	if (rc == 0 && size)
+		rc = set_size(sink, size, err);
+	if (rc < 0)
+		ckpt_sink_discard(sink);
+	else
+		*out = sink;
+	return ckpt_error_at(err, rc, name, NULL, CKPT_NO_OFFSET);
+}
+
 int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flags, unsigned mode,
 		   struct ckpt_sink **out, struct ckpt_error *err)
 {
 	struct ckpt_sink *sink = calloc(1, sizeof(*sink));
-	struct statvfs fs;
 	int rc;
 
 	*out = NULL;
@@ -206,23 +223,13 @@ int ckpt_sink_open(const char *path, uint64_t size, uint64_t need, unsigned flag
 	if (rc == 0 && sink->keep_mode && fchmod(sink->fd, sink->mode) < 0 && errno != EPERM &&
 	    errno != EOPNOTSUPP)
 		rc = ckpt_fail_errno(err, "cannot set the mode of the output");
-	if (rc == 0 && fstatvfs(sink->fd, &fs) == 0)
-		rc = ckpt_space_check(&fs, need, sink->dir, err);
-	ckpt_sink_reach(sink, size);
-	if (rc == 0 && size)
-		rc = set_size(sink, size, err);
-	if (rc < 0)
-		ckpt_sink_discard(sink);
-	else
-		*out = sink;
-	return ckpt_error_at(err, rc, path, NULL, CKPT_NO_OFFSET);
+	return finish_open(sink, rc, path, size, need, out, err);
 }
 
 int ckpt_sink_open_fd(int fd, const char *name, const char *folder, uint64_t size, uint64_t need,
 		      const volatile int *cancel, struct ckpt_sink **out, struct ckpt_error *err)
 {
 	struct ckpt_sink *sink = calloc(1, sizeof(*sink));
-	struct statvfs fs;
 	int rc = 0;
 
 	*out = NULL;
@@ -238,16 +245,7 @@ int ckpt_sink_open_fd(int fd, const char *name, const char *folder, uint64_t siz
 	rc = sink->path && sink->dir ? 0 : ckpt_fail_nomem(err);
 	if (rc == 0)
 		sink->fd = rc = ckpt_spool_create(sink->dir, err);
-	if (rc >= 0)
-		rc = fstatvfs(sink->fd, &fs) == 0 ? ckpt_space_check(&fs, need, sink->dir, err) : 0;
-	ckpt_sink_reach(sink, size);
-	if (rc == 0 && size)
-		rc = set_size(sink, size, err);
-	if (rc < 0)
-		ckpt_sink_discard(sink);
-	else
-		*out = sink;
-	return ckpt_error_at(err, rc, name, NULL, CKPT_NO_OFFSET);
+	return finish_open(sink, rc < 0 ? rc : 0, name, size, need, out, err);
 }
 
 /*
