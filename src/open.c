@@ -17,7 +17,6 @@
 #include "set/listing.h"
 #include "set/set.h"
 
-
 #include <string.h>
 
 int ckpt_open(const char *path, struct ckpt_model **out, struct ckpt_error *err)
@@ -65,6 +64,19 @@ int ckpt_open_memory(const void *bytes, size_t len, struct ckpt_model **out, str
 	if (rc < 0)
 		return rc;
 	rc = ckpt_format_open(source, out, err);
+	ckpt_source_unref(source);
+	return rc;
+}
+
+int ckpt_open_reader(const struct ckpt_reader_options *reader, struct ckpt_model **out,
+		     struct ckpt_error *err)
+{
+	struct ckpt_source *source;
+	int rc = ckpt_source_from_caller(reader, &source, err);
+
+	*out = NULL;
+	if (rc == 0)
+		rc = ckpt_format_open(source, out, err);
 	ckpt_source_unref(source);
 	return rc;
 }

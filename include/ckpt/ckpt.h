@@ -47,6 +47,7 @@
 #define CKPT_CKPT_H
 
 #include <ckpt/broadcast.h>
+#include <ckpt/build.h>
 #include <ckpt/container.h>
 #include <ckpt/dcp.h>
 #include <ckpt/diff.h>
@@ -56,12 +57,14 @@
 #include <ckpt/find.h>
 #include <ckpt/gpu.h>
 #include <ckpt/model.h>
+#include <ckpt/node.h>
 #include <ckpt/parts.h>
 #include <ckpt/read.h>
 #include <ckpt/repair.h>
 #include <ckpt/save.h>
 #include <ckpt/scan.h>
 #include <ckpt/stat.h>
+#include <ckpt/storage.h>
 #include <ckpt/text.h>
 #include <ckpt/verify.h>
 #include <ckpt/version.h>

@@ -66,6 +66,35 @@ CKPT_API int ckpt_open_with(const char *path, unsigned flags, struct ckpt_model 
 CKPT_API int ckpt_open_memory(const void *bytes, size_t len, struct ckpt_model **out,
 			      struct ckpt_error *err);
 
+/* Bytes that the caller reads: an object store, a file of another program, a part of something. */
+struct ckpt_reader_options {
+	size_t size;
+	/*
+	 * Copy LEN bytes at OFFSET to BUF; both are within NBYTES. Called by several threads at
+	 * once. Returns 0 or an errno number (EIO).
+	 */
+	int (*read)(void *ctx, uint64_t offset, void *buf, size_t len);
+	void (*close)(void *ctx); /* when nobody needs it any more; NULL: nothing to do */
+	void *ctx;
+	uint64_t nbytes; /* of all of it; it does not change */
+	/* the caller promises that reading anywhere is as fast as going on where it was */
+	bool random;
+	uint8_t reserved[7];
+};
+#define CKPT_READER_OPTIONS_INIT \
+	{ \
+		.size = sizeof(struct ckpt_reader_options), .random = true \
+	}
+
+/*
+ * ckpt_open() of what READER reads: a single file. `close` is called once, also on failure unless
+ * that is CKPT_E_ARG. The
+ * model cannot be saved in place, has no path, and is opened again by no function, as
+ * CKPT_OPEN_BRIEF would need.
+ */
+CKPT_API int ckpt_open_reader(const struct ckpt_reader_options *reader, struct ckpt_model **out,
+			      struct ckpt_error *err);
+
 /*
  * Copy what comes out of FD (a pipe, a socket), to its end, to an unnamed file in FOLDER, and set
  * *OUT to that file. A checkpoint is read at many places, and a pipe is not: ckpt_open() takes
@@ -198,6 +227,7 @@ enum ckpt_format_code {
 	CKPT_FORMAT_TORCH_CHECKPOINTING,
 	CKPT_FORMAT_DEEPSPEED,
 	CKPT_FORMAT_DCP_SAFETENSORS, /* safetensors shards that DCP wrote */
+	CKPT_FORMAT_MEMORY,	     /* made by <ckpt/build.h> */
 };
 
 struct ckpt_file_info {

@@ -17,6 +17,8 @@
 #include "model/find.h"
 #include "tensor/shape.h"
 
+#include <ckpt/node.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,6 +115,19 @@ int ckpt_array_of_storage(const struct ckpt_model *model, int64_t storage, const
 	ckpt_array_close(*out);
 	*out = NULL;
 	return ckpt_array_fail_named(model, name, rc, err);
+}
+
+int ckpt_node_array(const struct ckpt_model *model, const struct ckpt_node *node, const char *name,
+		    unsigned flags, struct ckpt_array **out, struct ckpt_error *err)
+{
+	int rc = ckpt_flags_check(flags, CKPT_ARRAY_FOR_NUMPY, err);
+
+	*out = NULL;
+	if (rc == 0)
+		rc = ckpt_model_whole(&model, err);
+	return rc < 0 ? rc
+		      : ckpt_array_open_value(model, (const struct ckpt_value *)node, name, flags,
+					      out, err);
 }
 
 int ckpt_array_find(const struct ckpt_model *model, const char *name, unsigned flags,

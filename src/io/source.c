@@ -5,7 +5,8 @@
  * answers for path, permissions and changes. Windows, at the end, are buffers for many small
  * reads.
  *
- * What must stay true: nothing in a source changes once it is made but its reference count, and
+ * What must stay true: nothing in a source changes once it is made but its reference count and its
+ * map, and
  * files are read with pread(), so that many threads can read one; ckpt_source_read() checks the
  * range against the outermost slice, which its creation checked against the rest.
  */
@@ -20,6 +21,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,7 +36,8 @@ struct ckpt_source {
 	uint64_t off, size;	    /* OFF: in BASE */
 	uint8_t *edges; /* owned: the first EDGE bytes of a slice, then its last EDGE bytes */
 	size_t edge;
-	char *path;	/* owned, of a file */
+	_Atomic(void *) map; /* owned: of all of a file; NULL: nobody asked yet */
+	char *path;	     /* owned, of a file */
 	struct stat st; /* of a file, when it was opened */
 };
 
@@ -186,6 +189,8 @@ void ckpt_source_unref(struct ckpt_source *src)
 {
 	if (!src || --src->refs)
 		return;
+	if (src->map)
+		munmap(src->map, src->size);
 	if (src->fd >= 0)
 		close(src->fd);
 	if (src->maker)
@@ -195,6 +200,41 @@ void ckpt_source_unref(struct ckpt_source *src)
 	free(src->path);
 	free(src->edges);
 	free(src);
+}
+
+static int map_file(struct ckpt_source *src, struct ckpt_error *err)
+{
+	void *none = NULL, *map;
+
+	if (src->map)
+		return 0;
+	map = mmap(NULL, src->size, PROT_READ, MAP_SHARED, src->fd, 0);
+	if (map == MAP_FAILED)
+		return ckpt_fail_errno(err, "cannot map the file");
+	if (!atomic_compare_exchange_strong(&src->map, &none, map))
+		munmap(map, src->size); /* another thread was faster */
+	return 0;
+}
+
+int ckpt_source_map(struct ckpt_source *src, const uint8_t **out, struct ckpt_error *err)
+{
+	int rc = 0;
+
+	*out = (const uint8_t *)"";
+	if (!src->size)
+		return 0;
+	if (src->memory) {
+		*out = src->memory;
+	} else if (src->base) {
+		rc = ckpt_source_map(src->base, out, err);
+		*out += src->off;
+	} else if (src->fd >= 0) {
+		rc = map_file(src, err);
+		*out = src->map;
+	} else {
+		rc = ckpt_fail(err, CKPT_E_UNSUPPORTED, "its bytes are in no file");
+	}
+	return ckpt_error_at(err, rc, src->path, NULL, CKPT_NO_OFFSET);
 }
 
 uint64_t ckpt_source_size(const struct ckpt_source *src)

@@ -48,6 +48,12 @@ struct ckpt_source_maker {
 int ckpt_source_make(const struct ckpt_source_maker *maker, void *ctx, struct ckpt_source *origin,
 		     uint64_t size, struct ckpt_source **out, struct ckpt_error *err);
 
+struct ckpt_reader_options; /* <ckpt/model.h> */
+
+/* A source of what the caller reads. `close` is called once, also on failure but CKPT_E_ARG. */
+int ckpt_source_from_caller(const struct ckpt_reader_options *reader, struct ckpt_source **out,
+			    struct ckpt_error *err);
+
 /* Are reads fast only where the previous one ended? */
 bool ckpt_source_is_sequential(const struct ckpt_source *src);
 
@@ -74,6 +80,12 @@ int ckpt_source_read(const struct ckpt_source *src, uint64_t off, void *buf, siz
 
 /* The file behind a source, and the offset at which the source starts in it; -1: none. Borrowed. */
 int ckpt_source_fd(const struct ckpt_source *src, uint64_t *file_off);
+
+/*
+ * All bytes of SRC in memory, read-only, as long as SRC lives: a map of the file, made by the first
+ * call, or the memory itself. CKPT_E_UNSUPPORTED if they are made when they are read.
+ */
+int ckpt_source_map(struct ckpt_source *src, const uint8_t **out, struct ckpt_error *err);
 
 /*
  * Find the next stretch of data at or after *OFF and before END. Sets *OFF to its start and

@@ -388,6 +388,7 @@ void ckpt_close(struct ckpt_model *model)
 			free(model->storages);
 		free(model->replaced);
 		free(model->tensors);
+		free(model->tensor_of_id);
 		pthread_mutex_destroy(&model->listing);
 		ckpt_close(model->whole); /* which has none */
 		if (model->free_held)
@@ -742,6 +743,39 @@ bool ckpt_model_has_tensors(const struct ckpt_model *model)
 	listed = m->listed;
 	pthread_mutex_unlock(&m->listing);
 	return listed;
+}
+
+/* The first of each value's names. Under the lock. */
+static int map_tensors(struct ckpt_model *m, struct ckpt_error *err)
+{
+	uint32_t *map = calloc((size_t)m->next_id + 1, sizeof(*map));
+
+	if (!map)
+		return ckpt_fail_nomem(err);
+	for (uint32_t i = m->tensor_count; i-- > 0;)
+		map[m->tensors[i].value->id] = i + 1;
+	m->tensor_of_id = map;
+	return 0;
+}
+
+int ckpt_model_tensor_of(const struct ckpt_model *model, const struct ckpt_value *v,
+			 uint32_t *index, struct ckpt_error *err)
+{
+	struct ckpt_model *m = (struct ckpt_model *)model; /* the map is a cache */
+	int rc = 0;
+
+	if (!ckpt_model_has_tensors(model))
+		return ckpt_fail_nomem(err);
+	pthread_mutex_lock(&m->listing);
+	if (!m->tensor_of_id)
+		rc = map_tensors(m, err);
+	pthread_mutex_unlock(&m->listing);
+	if (rc < 0)
+		return rc;
+	*index = v->id <= m->next_id ? m->tensor_of_id[v->id] - 1 : UINT32_MAX;
+	if (*index < m->tensor_count && m->tensors[*index].value == v)
+		return 0;
+	return ckpt_fail(err, CKPT_E_NOTFOUND, "is a tensor without a name");
 }
 
 int ckpt_model_replace(struct ckpt_model *model, const struct ckpt_value *with,

@@ -168,6 +168,7 @@ struct ckpt_model {
 	uint32_t tensor_count, tensor_cap;
 	bool listed;
 	pthread_mutex_t listing;
+	uint32_t *tensor_of_id; /* malloc: by id of a value, 1 + its tensor; NULL: not asked for yet */
 	struct ckpt_model *whole; /* owned: see ckpt_model_whole(); NULL: not needed yet */
 	void *held;		  /* owned: what the bytes of its storages need besides, or NULL */
 	void (*free_held)(void *held);
@@ -225,6 +226,12 @@ int ckpt_model_storage_bytes(const struct ckpt_model *model, const struct ckpt_s
 
 /* Lists the tensors if an edit has not done so. False: no memory. Thread-safe. */
 bool ckpt_model_has_tensors(const struct ckpt_model *model);
+
+/*
+ * Which one of the list V, as edited, is: the first of its names. CKPT_E_NOTFOUND: none. Thread-safe.
+ */
+int ckpt_model_tensor_of(const struct ckpt_model *model, const struct ckpt_value *v,
+			 uint32_t *index, struct ckpt_error *err);
 
 void ckpt_document_unref(struct ckpt_document *doc);
 

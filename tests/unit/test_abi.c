@@ -320,6 +320,55 @@ static int gpu_file_get(const void *options, void *report)
 	return ckpt_gpu_file_get(gpu, 0, report);
 }
 
+static int node_get(const void *options, void *report)
+{
+	const struct ckpt_node *root;
+	int rc = ckpt_node_find(model, "", &root, &err);
+
+	(void)options;
+	return rc < 0 ? rc : ckpt_node_get(model, root, report, &err);
+}
+
+static int storage_get(const void *options, void *report)
+{
+	(void)options;
+	return ckpt_storage_get(model, 0, report, &err);
+}
+
+static int storages_read(const void *options, void *report)
+{
+	uint8_t bytes[4];
+	const struct ckpt_storage_range range = { 0, 0, sizeof(bytes), bytes };
+
+	(void)report;
+	return ckpt_storages_read(model, &range, 1, options, &err);
+}
+
+/* Of an empty file, which is no checkpoint: but only where the options are understood. */
+static int open_reader(const void *options, void *report)
+{
+	struct ckpt_model *made = NULL;
+	int rc = ckpt_open_reader(options, &made, &err);
+
+	(void)report;
+	return rc == CKPT_E_FORMAT ? 0 : drop(rc, made);
+}
+
+/* A number without dimensions. */
+static int build_tensor(const void *options, void *report)
+{
+	static const float one = 1;
+	struct ckpt_builder *b;
+	struct ckpt_model *made = NULL;
+	const struct ckpt_node *t;
+	int rc = ckpt_builder_new(&b, &err);
+
+	(void)report;
+	assert_int_equal(rc, 0);
+	t = ckpt_build_tensor(b, ckpt_build_storage(b, "float32", "cpu", &one, sizeof(one)), options);
+	return drop(ckpt_builder_finish(b, t, &made, &err), made);
+}
+
 /* ---- structs ---- */
 
 #define ROW(function, type, init) { #function, function, sizeof(struct type), &(const struct type)init }
@@ -353,6 +402,9 @@ static const struct row options[] = {
 	ROW(why, ckpt_why_options, CKPT_WHY_OPTIONS_INIT),
 	ROW(stat_new, ckpt_stat_options, CKPT_STAT_OPTIONS_INIT),
 	ROW(broadcast, ckpt_broadcast_options, CKPT_BROADCAST_OPTIONS_INIT),
+	ROW(open_reader, ckpt_reader_options, CKPT_READER_OPTIONS_INIT),
+	ROW(build_tensor, ckpt_tensor_view, CKPT_TENSOR_VIEW_INIT),
+	ROW(storages_read, ckpt_storage_read_options, CKPT_STORAGE_READ_OPTIONS_INIT),
 };
 
 static const struct row reports[] = {
@@ -395,6 +447,8 @@ static const struct row reports[] = {
 	ROW(part_place_get, ckpt_part_place, CKPT_PART_PLACE_INIT),
 	ROW(extra_get, ckpt_extra, CKPT_EXTRA_INIT),
 	ROW(gpu_file_get, ckpt_gpu_file, CKPT_GPU_FILE_INIT),
+	ROW(node_get, ckpt_node_info, CKPT_NODE_INFO_INIT),
+	ROW(storage_get, ckpt_storage_info, CKPT_STORAGE_INFO_INIT),
 };
 
 enum { MORE = 24, MOST = 4096 };
@@ -558,6 +612,18 @@ static int array_find(unsigned flags)
 	return rc;
 }
 
+static int node_array(unsigned flags)
+{
+	const struct ckpt_node *node;
+	struct ckpt_array *made = NULL;
+	int rc = ckpt_node_find(model, "module.a", &node, &err);
+
+	if (rc == 0)
+		rc = ckpt_node_array(model, node, "a", flags, &made, &err);
+	ckpt_array_close(made);
+	return rc;
+}
+
 static int array_open(unsigned flags)
 {
 	struct ckpt_array *made = NULL;
@@ -576,6 +642,7 @@ static const struct {
 	ALL_FLAGS(FLAGS_ROW)
 	{ "ckpt_open_with", open_with, CKPT_OPEN_BRIEF },
 	{ "ckpt_set", set_flags, CKPT_SET_JSON },
+	{ "ckpt_node_array", node_array, CKPT_ARRAY_FOR_NUMPY },
 	{ "ckpt_array_find", array_find, CKPT_ARRAY_FOR_NUMPY },
 	{ "ckpt_array_open", array_open, CKPT_ARRAY_FOR_NUMPY },
 };
