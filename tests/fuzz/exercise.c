@@ -399,6 +399,7 @@ void fuzz_exercise_model(const struct ckpt_model *model, bool really)
 	list(model);
 	walk(model);
 	fuzz_read_arrays(model);
+	fuzz_walk_nodes(model);
 	edit(model);
 	edit_more(model);
 	edit_in_a_chain(model, really);

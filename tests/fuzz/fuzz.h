@@ -37,6 +37,9 @@ void fuzz_exercise_model(const struct ckpt_model *model, bool really);
 /* Read the values of tensors and arrays (arrays.c). */
 void fuzz_read_arrays(const struct ckpt_model *model);
 
+/* Look at values object by object, and read storages (nodes.c). */
+void fuzz_walk_nodes(const struct ckpt_model *model);
+
 /* ---- directories (folder.c) ---- */
 
 enum { FUZZ_MOST_PATH = 600 };
