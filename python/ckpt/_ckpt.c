@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The module `ckpt._ckpt`: types and functions over <ckpt/ckpt.h>, and what all of its files use.
+ * It is low-level and small; what people call is Python on top of it.
+ *
+ * What must stay true: only the limited API (one binary for all Pythons from 3.11 on), nothing
+ * global, and the GIL is released wherever the library reads.
+ */
+#include "_ckpt.h"
+
+#include <string.h>
+
+PyObject *ckpt_py_raise(struct state *state, const struct ckpt_error *err, int rc)
+{
+	PyObject *offset, *error;
+
+	if (PyErr_Occurred()) /* a callback raised it, and the library passed its status on */
+		return NULL;
+	offset = err->offset == CKPT_NO_OFFSET ? Py_NewRef(Py_None)
+					       : PyLong_FromUnsignedLongLong(err->offset);
+	if (!offset)
+		return NULL;
+	error = PyObject_CallFunction(state->make_error, "iiNNNiN", rc, (int)err->sys_errno,
+				      ckpt_py_text(err->path, strlen(err->path)),
+				      ckpt_py_text(err->record, strlen(err->record)), offset,
+				      (int)err->reason, ckpt_py_text(err->text, strlen(err->text)));
+	if (!error)
+		return NULL;
+	PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+	Py_DECREF(error);
+	return NULL;
+}
+
+PyObject *ckpt_py_text(const char *bytes, size_t len)
+{
+	PyObject *text = PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)len, "surrogatepass");
+
+	if (text || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError))
+		return text;
+	PyErr_Clear();
+	return PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)len, "surrogateescape");
+}
+
+PyObject *ckpt_py_name(PyObject *name)
+{
+	PyObject *bytes;
+
+	if (PyBytes_Check(name)) {
+		bytes = Py_NewRef(name);
+	} else if (PyUnicode_Check(name)) {
+		bytes = PyUnicode_AsEncodedString(name, "utf-8", "surrogatepass");
+	} else {
+		PyErr_SetString(PyExc_TypeError, "a name is a str");
+		return NULL;
+	}
+	if (bytes && strlen(PyBytes_AsString(bytes)) != (size_t)PyBytes_Size(bytes)) {
+		PyErr_SetString(PyExc_ValueError, "a name has no zero bytes");
+		Py_CLEAR(bytes);
+	}
+	return bytes;
+}
+
+static PyObject *version(PyObject *module, PyObject *none)
+{
+	(void)module;
+	(void)none;
+	return PyUnicode_FromString(ckpt_version());
+}
+
+#define KEYWORDS(function) (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS
+
+static PyMethodDef functions[] = {
+	{ "open", KEYWORDS(ckpt_py_open), "open(path, brief=False) -> Model" },
+	{ "open_memory", ckpt_py_open_memory, METH_VARARGS, "open_memory(buffer) -> Model" },
+	{ "open_reader", KEYWORDS(ckpt_py_open_reader),
+	  "open_reader(pread, nbytes, close=None) -> Model\n\npread(offset, nbytes) returns bytes, "
+	  "in several threads." },
+	{ "version", version, METH_NOARGS, "version() -> str\n\nOf the library." },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec)
+{
+	PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+
+	if (type && PyModule_AddType(module, (PyTypeObject *)type) < 0)
+		Py_CLEAR(type);
+	return (PyTypeObject *)type;
+}
+
+static int exec(PyObject *module)
+{
+	struct state *state = PyModule_GetState(module);
+	PyObject *errors = PyImport_ImportModule("ckpt._errors");
+
+	if (!errors)
+		return -1;
+	state->make_error = PyObject_GetAttrString(errors, "make");
+	Py_DECREF(errors);
+	if (!state->make_error)
+		return -1;
+	state->model = add_type(module, &ckpt_py_model_spec);
+	state->array = state->model ? add_type(module, &ckpt_py_array_spec) : NULL;
+	state->map = state->array ? add_type(module, &ckpt_py_map_spec) : NULL;
+	return state->map ? 0 : -1;
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg)
+{
+	struct state *state = PyModule_GetState(module);
+
+	Py_VISIT(state->model);
+	Py_VISIT(state->array);
+	Py_VISIT(state->map);
+	Py_VISIT(state->make_error);
+	return 0;
+}
+
+static int clear(PyObject *module)
+{
+	struct state *state = PyModule_GetState(module);
+
+	Py_CLEAR(state->model);
+	Py_CLEAR(state->array);
+	Py_CLEAR(state->map);
+	Py_CLEAR(state->make_error);
+	return 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+	{ Py_mod_exec, (void *)exec },
+	{ 0, NULL },
+};
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT,
+	.m_name = "ckpt._ckpt",
+	.m_doc = "The library libckpt, for the modules of the package.",
+	.m_size = sizeof(struct state),
+	.m_methods = functions,
+	.m_slots = slots,
+	.m_traverse = traverse,
+	.m_clear = clear,
+};
+
+PyMODINIT_FUNC PyInit__ckpt(void);
+PyMODINIT_FUNC PyInit__ckpt(void)
+{
+	return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Model: an open checkpoint. Opening and closing, the table of all tensors, facts about the file,
+ * and walking through what else there is.
+ */
+#include "_ckpt.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct ckpt_model *ckpt_py_model_use(struct model *self)
+{
+	if (self->closed || !self->model) {
+		PyErr_SetString(PyExc_ValueError, "the checkpoint is closed");
+		return NULL;
+	}
+	self->users++;
+	return self->model;
+}
+
+static void close_now(struct model *self)
+{
+	struct ckpt_model *model = self->model;
+
+	self->model = NULL;
+	if (model) {
+		/* functions of Python's that read it are released by threads that take the GIL */
+		Py_BEGIN_ALLOW_THREADS ckpt_close(model);
+		Py_END_ALLOW_THREADS
+	}
+	if (self->has_buffer) {
+		self->has_buffer = false;
+		PyBuffer_Release(&self->buffer);
+	}
+	if (self->base) {
+		struct model *base = (struct model *)self->base;
+
+		self->base = NULL;
+		ckpt_py_model_drop(base);
+		Py_DECREF(base);
+	}
+}
+
+void ckpt_py_model_drop(struct model *self)
+{
+	if (--self->users == 0 && self->closed)
+		close_now(self);
+}
+
+struct model *ckpt_py_model_new(struct state *state, struct model *base)
+{
+	struct model *self = PyObject_New(struct model, state->model);
+
+	if (!self)
+		return NULL;
+	self->model = NULL;
+	self->users = 0;
+	self->closed = self->has_buffer = false;
+	self->base = self->failures = NULL;
+	if (base) {
+		base->users++;
+		self->base = Py_NewRef((PyObject *)base);
+		self->failures = Py_XNewRef(base->failures);
+	}
+	return self;
+}
+
+static void dealloc(PyObject *object)
+{
+	struct model *self = (struct model *)object;
+	PyTypeObject *type = Py_TYPE(object);
+
+	close_now(self);
+	Py_XDECREF(self->failures);
+	PyObject_Free(self);
+	Py_DECREF(type);
+}
+
+PyObject *ckpt_py_raise_for(struct model *self, const struct ckpt_error *err, int rc)
+{
+	PyObject *error = NULL;
+
+	if (rc == CKPT_E_IO && self->failures && !PyErr_Occurred()) {
+		if (PyList_Size(self->failures) > 0)
+			error = Py_XNewRef(PyList_GetItem(self->failures, 0));
+		if (error) {
+			PyList_SetSlice(self->failures, 0, PY_SSIZE_T_MAX, NULL);
+			PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+			Py_DECREF(error);
+			return NULL;
+		}
+	}
+	return ckpt_py_raise(STATE(self), err, rc);
+}
+
+/* ---- opening ---- */
+
+/* SELF, whose model was opened with RC, or the exception. */
+static PyObject *opened(struct model *self, const struct ckpt_error *err, int rc)
+{
+	if (rc == 0)
+		return (PyObject *)self;
+	ckpt_py_raise_for(self, err, rc);
+	Py_DECREF(self);
+	return NULL;
+}
+
+PyObject *ckpt_py_open(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "path", "brief", NULL };
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	PyObject *path = NULL;
+	struct model *self;
+	int brief = 0, rc;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|p", names, PyUnicode_FSConverter, &path,
+					 &brief))
+		return NULL;
+	self = ckpt_py_model_new(PyModule_GetState(module), NULL);
+	if (self) {
+		const char *text = PyBytes_AsString(path);
+
+		Py_BEGIN_ALLOW_THREADS rc =
+			ckpt_open_with(text, brief ? CKPT_OPEN_BRIEF : 0, &self->model, &err);
+		Py_END_ALLOW_THREADS self = (struct model *)opened(self, &err, rc);
+	}
+	Py_DECREF(path);
+	return (PyObject *)self;
+}
+
+PyObject *ckpt_py_open_memory(PyObject *module, PyObject *args)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	PyObject *object;
+	struct model *self;
+	int rc;
+
+	if (!PyArg_ParseTuple(args, "O", &object))
+		return NULL;
+	self = ckpt_py_model_new(PyModule_GetState(module), NULL);
+	if (!self)
+		return NULL;
+	if (PyObject_GetBuffer(object, &self->buffer, PyBUF_SIMPLE) < 0) {
+		Py_DECREF(self);
+		return NULL;
+	}
+	self->has_buffer = true;
+	Py_BEGIN_ALLOW_THREADS rc =
+		ckpt_open_memory(self->buffer.buf, (size_t)self->buffer.len, &self->model, &err);
+	Py_END_ALLOW_THREADS return opened(self, &err, rc);
+}
+
+/* Functions of Python's that the library reads with. */
+struct reader {
+	PyObject *pread, *close; /* CLOSE: NULL if there is none */
+	PyObject *failures;
+};
+
+/* Keep the exception that is set for whoever has to raise it. Returns an errno number. */
+static int keep_failure(struct reader *r)
+{
+	PyObject *type, *value, *traceback;
+	PyObject *number;
+	long code = EIO;
+
+	PyErr_Fetch(&type, &value, &traceback);
+	PyErr_NormalizeException(&type, &value, &traceback);
+	if (traceback)
+		PyException_SetTraceback(value, traceback);
+	if (PyErr_GivenExceptionMatches(value, PyExc_OSError)) {
+		number = PyObject_GetAttrString(value, "errno");
+		if (number && PyLong_Check(number))
+			code = PyLong_AsLong(number);
+		Py_XDECREF(number);
+	}
+	if (value) {
+		PyList_SetSlice(r->failures, 0, PY_SSIZE_T_MAX, NULL);
+		PyList_Append(r->failures, value);
+	}
+	PyErr_Clear();
+	Py_XDECREF(type);
+	Py_XDECREF(value);
+	Py_XDECREF(traceback);
+	return code > 0 && code < 4096 ? (int)code : EIO;
+}
+
+static int read_python(void *ctx, uint64_t offset, void *buf, size_t len)
+{
+	struct reader *r = ctx;
+	PyGILState_STATE gil = PyGILState_Ensure();
+	PyObject *bytes = PyObject_CallFunction(r->pread, "KK", (unsigned long long)offset,
+						(unsigned long long)len);
+	Py_buffer view;
+	int rc = 0;
+
+	if (!bytes || PyObject_GetBuffer(bytes, &view, PyBUF_SIMPLE) < 0) {
+		rc = keep_failure(r);
+	} else {
+		if ((size_t)view.len == len) {
+			memcpy(buf, view.buf, len);
+		} else {
+			PyErr_Format(PyExc_ValueError,
+				     "pread gave %zd bytes at offset %llu, wanted %zu", view.len,
+				     (unsigned long long)offset, len);
+			rc = keep_failure(r);
+		}
+		PyBuffer_Release(&view);
+	}
+	Py_XDECREF(bytes);
+	PyGILState_Release(gil);
+	return rc;
+}
+
+static void close_python(void *ctx)
+{
+	struct reader *r = ctx;
+	PyGILState_STATE gil = PyGILState_Ensure();
+	PyObject *type, *value, *traceback, *result;
+
+	PyErr_Fetch(&type, &value, &traceback);
+	if (r->close) {
+		result = PyObject_CallNoArgs(r->close);
+		if (!result)
+			PyErr_WriteUnraisable(r->close);
+		Py_XDECREF(result);
+	}
+	PyErr_Restore(type, value, traceback);
+	Py_DECREF(r->pread);
+	Py_XDECREF(r->close);
+	Py_DECREF(r->failures);
+	free(r);
+	PyGILState_Release(gil);
+}
+
+PyObject *ckpt_py_open_reader(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "pread", "nbytes", "close", NULL };
+	struct ckpt_reader_options options = CKPT_READER_OPTIONS_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	PyObject *pread, *close = Py_None;
+	unsigned long long nbytes;
+	struct reader *r;
+	struct model *self;
+	int rc;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OK|O", names, &pread, &nbytes, &close))
+		return NULL;
+	self = ckpt_py_model_new(PyModule_GetState(module), NULL);
+	r = calloc(1, sizeof(*r));
+	if (self)
+		self->failures = PyList_New(0);
+	if (!self || !r || !self->failures) {
+		Py_XDECREF((PyObject *)self);
+		free(r);
+		return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+	}
+	r->pread = Py_NewRef(pread);
+	r->close = close == Py_None ? NULL : Py_NewRef(close);
+	r->failures = Py_NewRef(self->failures);
+	options.read = read_python;
+	options.close = close_python;
+	options.ctx = r;
+	options.nbytes = nbytes;
+	Py_BEGIN_ALLOW_THREADS rc = ckpt_open_reader(&options, &self->model, &err);
+	Py_END_ALLOW_THREADS if (rc == CKPT_E_ARG) /* the one failure without a call of close */
+		close_python(r);
+	return opened(self, &err, rc);
+}
+
+static PyObject *close_model(PyObject *object, PyObject *none)
+{
+	struct model *self = (struct model *)object;
+
+	(void)none;
+	self->closed = true;
+	if (self->users == 0)
+		close_now(self);
+	return Py_NewRef(Py_None);
+}
+
+/* ---- facts about the file ---- */
+
+static PyObject *file_info(PyObject *object, PyObject *none)
+{
+	struct model *self = (struct model *)object;
+	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
+	struct ckpt_model *model = ckpt_py_model_use(self);
+	PyObject *dict = NULL;
+
+	(void)none;
+	if (!model)
+		return NULL;
+	if (ckpt_file_get(model, &info) == 0)
+		dict = Py_BuildValue(
+			"{s:s,s:s,s:s,s:s,s:s,s:K,s:K,s:K,s:I,s:I,s:N,s:I,s:I,s:I,s:I,s:I,s:N,s:K,s:K,"
+			"s:K,s:K,s:K}",
+			"format", info.format, "writer", info.writer, "profile", info.profile,
+			"archive_name", info.archive_name, "byteorder", info.byteorder,
+			"file_nbytes", (unsigned long long)info.file_nbytes, "pickle_nbytes",
+			(unsigned long long)info.pickle_nbytes, "record_count",
+			(unsigned long long)info.record_count, "pickle_protocol",
+			(unsigned)info.pickle_protocol, "alignment", (unsigned)info.alignment,
+			"has_crc", PyBool_FromLong(info.has_crc), "compressed",
+			(unsigned)info.compressed, "unreferenced", (unsigned)info.unreferenced,
+			"foreign", (unsigned)info.foreign, "file_count", (unsigned)info.file_count,
+			"version", (unsigned)info.version, "is_program",
+			PyBool_FromLong(info.is_program), "dead_nbytes",
+			(unsigned long long)info.dead_nbytes, "dead_on_disk",
+			(unsigned long long)info.dead_on_disk, "tensor_count",
+			(unsigned long long)ckpt_tensor_count(model), "storage_count",
+			(unsigned long long)ckpt_storage_count(model), "storage_nbytes",
+			(unsigned long long)ckpt_storage_bytes(model));
+	ckpt_py_model_drop(self);
+	return dict;
+}
+
+static int add_metadata(void *ctx, const char *key, size_t key_len, const char *value,
+			size_t value_len)
+{
+	PyObject *k = ckpt_py_text(key, key_len), *v = k ? ckpt_py_text(value, value_len) : NULL;
+	int rc = v && PyDict_SetItem(ctx, k, v) == 0 ? 0 : CKPT_E_NOMEM;
+
+	Py_XDECREF(k);
+	Py_XDECREF(v);
+	return rc;
+}
+
+static PyObject *metadata(PyObject *object, PyObject *none)
+{
+	struct model *self = (struct model *)object;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *model = ckpt_py_model_use(self);
+	PyObject *dict;
+	int rc;
+
+	(void)none;
+	if (!model)
+		return NULL;
+	dict = PyDict_New();
+	if (dict) {
+		rc = ckpt_each_metadata(model, add_metadata, dict, &err);
+		if (rc < 0) {
+			Py_CLEAR(dict);
+			ckpt_py_raise_for(self, &err, rc);
+		}
+	}
+	ckpt_py_model_drop(self);
+	return dict;
+}
+
+/* ---- walking ---- */
+
+struct walk {
+	PyThreadState *thread; /* of the caller, while the library works without the GIL */
+	PyObject *list;
+	long depth; /* containers above it are entered */
+};
+
+static int add_item(void *ctx, const struct ckpt_item *item)
+{
+	struct walk *walk = ctx;
+	PyObject *row;
+	int rc = CKPT_E_NOMEM;
+
+	PyEval_RestoreThread(walk->thread);
+	row = Py_BuildValue("NIiNNKNNN", ckpt_py_text(item->name, strlen(item->name)),
+			    (unsigned)item->depth, (int)item->kind,
+			    ckpt_py_text(item->type, strlen(item->type)),
+			    ckpt_py_text(item->text, strlen(item->text)),
+			    (unsigned long long)item->count, PyBool_FromLong(item->mapping),
+			    PyBool_FromLong(item->seen), PyBool_FromLong(item->module));
+	if (row && PyList_Append(walk->list, row) == 0 && PyErr_CheckSignals() == 0)
+		rc = item->kind == CKPT_ITEM_CONTAINER && !item->seen &&
+		     (walk->depth < 0 || item->depth < (unsigned long)walk->depth);
+	Py_XDECREF(row);
+	walk->thread = PyEval_SaveThread();
+	return rc;
+}
+
+static PyObject *walk_model(PyObject *object, PyObject *args)
+{
+	struct model *self = (struct model *)object;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct walk walk = { .depth = -1 };
+	struct ckpt_model *model;
+	int rc;
+
+	if (!PyArg_ParseTuple(args, "|l", &walk.depth))
+		return NULL;
+	model = ckpt_py_model_use(self);
+	if (!model)
+		return NULL;
+	walk.list = PyList_New(0);
+	if (walk.list) {
+		walk.thread = PyEval_SaveThread();
+		rc = ckpt_walk(model, add_item, &walk, &err);
+		PyEval_RestoreThread(walk.thread);
+		if (rc < 0) {
+			Py_CLEAR(walk.list);
+			ckpt_py_raise_for(self, &err, rc);
+		}
+	}
+	ckpt_py_model_drop(self);
+	return walk.list;
+}
+
+struct text {
+	char *bytes;
+	size_t len, room;
+};
+
+static int add_text(void *ctx, const char *piece)
+{
+	struct text *text = ctx;
+	size_t len = strlen(piece);
+
+	if (len > text->room - text->len) {
+		size_t room = 2 * text->room + len + 256;
+		char *bytes = realloc(text->bytes, room);
+
+		if (!bytes)
+			return CKPT_E_NOMEM;
+		text->bytes = bytes;
+		text->room = room;
+	}
+	memcpy(text->bytes + text->len, piece, len);
+	text->len += len;
+	return 0;
+}
+
+static PyObject *show(PyObject *object, PyObject *args)
+{
+	struct model *self = (struct model *)object;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct text text = { NULL, 0, 0 };
+	PyObject *name, *bytes, *result = NULL;
+	struct ckpt_model *model;
+	int json = 0, rc;
+
+	if (!PyArg_ParseTuple(args, "O|p", &name, &json))
+		return NULL;
+	bytes = ckpt_py_name(name);
+	model = bytes ? ckpt_py_model_use(self) : NULL;
+	if (model) {
+		const char *path = PyBytes_AsString(bytes);
+
+		Py_BEGIN_ALLOW_THREADS rc =
+			json ? ckpt_show_json(model, path, add_text, &text, &err)
+			     : ckpt_show(model, path, add_text, &text, &err);
+		Py_END_ALLOW_THREADS result =
+			rc < 0 ? ckpt_py_raise_for(self, &err, rc)
+			       : ckpt_py_text(text.bytes ? text.bytes : "", text.len);
+		ckpt_py_model_drop(self);
+	}
+	free(text.bytes);
+	Py_XDECREF(bytes);
+	return result;
+}
+
+/* ---- parts of it as a model ---- */
+
+enum edit { EXTRACT, SELECT, SANITIZE };
+
+/* NAMES: bytes in a list, or one of them. */
+static PyObject *edit(struct model *self, enum edit what, const char *name, const char **keep,
+		      size_t keep_count)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct model *out;
+	struct ckpt_model *model = ckpt_py_model_use(self);
+	int rc;
+
+	if (!model)
+		return NULL;
+	out = ckpt_py_model_new(STATE(self), self);
+	if (out) {
+		Py_BEGIN_ALLOW_THREADS if (what == EXTRACT) rc =
+			ckpt_extract(model, name, &out->model, NULL, &err);
+		else if (what == SELECT) rc =
+			ckpt_select(model, keep, keep_count, NULL, 0, &out->model, NULL, &err);
+		else rc = ckpt_sanitize(model, &out->model, NULL, &err);
+		Py_END_ALLOW_THREADS out = (struct model *)opened(out, &err, rc);
+	}
+	ckpt_py_model_drop(self);
+	return (PyObject *)out;
+}
+
+static PyObject *extract(PyObject *object, PyObject *name)
+{
+	PyObject *bytes = ckpt_py_name(name), *result = NULL;
+
+	if (bytes)
+		result = edit((struct model *)object, EXTRACT, PyBytes_AsString(bytes), NULL, 0);
+	Py_XDECREF(bytes);
+	return result;
+}
+
+static PyObject *sanitize(PyObject *object, PyObject *none)
+{
+	(void)none;
+	return edit((struct model *)object, SANITIZE, NULL, NULL, 0);
+}
+
+static PyObject *select_names(PyObject *object, PyObject *patterns)
+{
+	Py_ssize_t i, count = PySequence_Size(patterns);
+	PyObject *list, *result = NULL;
+	const char **keep;
+
+	if (count < 0)
+		return NULL;
+	list = PyList_New(0);
+	keep = calloc((size_t)count + 1, sizeof(*keep));
+	for (i = 0; list && keep && i < count; i++) {
+		PyObject *item = PySequence_GetItem(patterns, i);
+		PyObject *bytes = item ? ckpt_py_name(item) : NULL;
+
+		Py_XDECREF(item);
+		if (!bytes || PyList_Append(list, bytes) < 0) {
+			Py_XDECREF(bytes);
+			break;
+		}
+		keep[i] = PyBytes_AsString(bytes);
+		Py_DECREF(bytes); /* the list has it */
+	}
+	if (list && keep && i == count)
+		result = edit((struct model *)object, SELECT, NULL, keep, (size_t)count);
+	else if (!keep)
+		PyErr_NoMemory();
+	free(keep);
+	Py_XDECREF(list);
+	return result;
+}
+
+static PyMethodDef methods[] = {
+	{ "close", close_model, METH_NOARGS, "close()\n\nArrays and maps of it stay as they are." },
+	{ "file_info", file_info, METH_NOARGS, "file_info() -> dict" },
+	{ "metadata", metadata, METH_NOARGS, "metadata() -> dict of str\n\nOf safetensors." },
+	{ "table", ckpt_py_table, METH_NOARGS,
+	  "table() -> dict of columns\n\nOne entry for each tensor, in the order of the file." },
+	{ "walk", walk_model, METH_VARARGS,
+	  "walk(depth=-1) -> list\n\n(name, depth, kind, type, text, count, mapping, seen, module) of "
+	  "every value." },
+	{ "show", show, METH_VARARGS, "show(name, json=False) -> str" },
+	{ "build", ckpt_py_build, METH_VARARGS,
+	  "build(name, hooks) -> object\n\nThe value called NAME, made with the methods of HOOKS." },
+	{ "extract", extract, METH_O, "extract(name) -> Model" },
+	{ "select", select_names, METH_O, "select(patterns) -> Model" },
+	{ "sanitize", sanitize, METH_NOARGS, "sanitize() -> Model" },
+	{ "open_array", ckpt_py_open_array, METH_VARARGS,
+	  "open_array(name or index, for_numpy=False) -> Array" },
+	{ "storage_info", ckpt_py_storage_info, METH_O, "storage_info(index) -> dict" },
+	{ "storage_map", ckpt_py_storage_map, METH_O, "storage_map(index) -> memoryview" },
+	{ "read_storages", (PyCFunction)(void (*)(void))ckpt_py_read_storages,
+	  METH_VARARGS | METH_KEYWORDS,
+	  "read_storages([(index, offset, nbytes, buffer)], threads=0, check=False, "
+	  "progress=None)" },
+	{ NULL, NULL, 0, NULL },
+};
+
+static PyObject *is_closed(PyObject *object, void *none)
+{
+	(void)none;
+	return PyBool_FromLong(((struct model *)object)->closed);
+}
+
+static PyGetSetDef members[] = {
+	{ "closed", is_closed, NULL, "whether close() was called", NULL },
+	{ NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot slots[] = {
+	{ Py_tp_dealloc, (void *)dealloc },
+	{ Py_tp_methods, methods },
+	{ Py_tp_getset, members },
+	{ Py_tp_doc, "An open checkpoint." },
+	{ 0, NULL },
+};
+
+PyType_Spec ckpt_py_model_spec = {
+	.name = "ckpt._ckpt.Model",
+	.basicsize = sizeof(struct model),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+	.slots = slots,
+};

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Storages: where their bytes are, maps of them, and reading many at once.
+ *
+ * What must stay true: whoever has a memoryview of a map keeps the model open, and a buffer that is
+ * read into is held until the library has returned.
+ */
+#include "_ckpt.h"
+
+#include <stdlib.h>
+
+/* The exporter of a map: it only keeps the model open. */
+struct map {
+	PyObject_HEAD struct model *owner;
+	const void *bytes;
+	uint64_t nbytes;
+};
+
+static int get_buffer(PyObject *object, Py_buffer *view, int flags)
+{
+	struct map *map = (struct map *)object;
+
+	/* not written to: it is read-only */
+	return PyBuffer_FillInfo(view, object, (void *)(uintptr_t)map->bytes,
+				 (Py_ssize_t)map->nbytes, 1, flags);
+}
+
+static void dealloc_map(PyObject *object)
+{
+	struct map *map = (struct map *)object;
+	PyTypeObject *type = Py_TYPE(object);
+
+	ckpt_py_model_drop(map->owner);
+	Py_DECREF(map->owner);
+	PyObject_Free(map);
+	Py_DECREF(type);
+}
+
+static PyType_Slot map_slots[] = {
+	{ Py_tp_dealloc, (void *)dealloc_map },
+	{ Py_bf_getbuffer, (void *)get_buffer },
+	{ Py_tp_doc, "Bytes of a file in memory." },
+	{ 0, NULL },
+};
+
+PyType_Spec ckpt_py_map_spec = {
+	.name = "ckpt._ckpt.Map",
+	.basicsize = sizeof(struct map),
+	.flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+	.slots = map_slots,
+};
+
+/* Describe storage INDEX. Returns whether it could. */
+static bool get_info(struct model *self, struct ckpt_model *model, PyObject *index, uint64_t *i,
+		     struct ckpt_storage_info *info)
+{
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	int rc;
+
+	*i = PyLong_AsUnsignedLongLong(index);
+	if (PyErr_Occurred())
+		return false;
+	Py_BEGIN_ALLOW_THREADS rc = ckpt_storage_get(model, *i, info, &err);
+	Py_END_ALLOW_THREADS if (rc < 0) ckpt_py_raise_for(self, &err, rc);
+	return rc == 0;
+}
+
+PyObject *ckpt_py_storage_info(PyObject *object, PyObject *index)
+{
+	struct model *self = (struct model *)object;
+	struct ckpt_storage_info info = CKPT_STORAGE_INFO_INIT;
+	struct ckpt_model *model = ckpt_py_model_use(self);
+	PyObject *dict = NULL;
+	uint64_t i;
+
+	if (!model)
+		return NULL;
+	if (get_info(self, model, index, &i, &info))
+		dict = Py_BuildValue(
+			"{s:s,s:s,s:s,s:K,s:K,s:N,s:N,s:N}", "key", info.key, "dtype", info.dtype,
+			"device", info.device, "numel", (unsigned long long)info.numel, "nbytes",
+			(unsigned long long)info.nbytes, "path",
+			info.path ? PyUnicode_DecodeFSDefault(info.path) : Py_NewRef(Py_None),
+			"offset",
+			info.path ? PyLong_FromUnsignedLongLong(info.offset) : Py_NewRef(Py_None),
+			"crc32",
+			info.has_crc ? PyLong_FromUnsignedLong(info.crc32) : Py_NewRef(Py_None));
+	ckpt_py_model_drop(self);
+	return dict;
+}
+
+PyObject *ckpt_py_storage_map(PyObject *object, PyObject *index)
+{
+	struct model *self = (struct model *)object;
+	struct ckpt_storage_info info = CKPT_STORAGE_INFO_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_model *model = ckpt_py_model_use(self);
+	PyObject *view = NULL;
+	struct map *map;
+	const void *bytes;
+	uint64_t i;
+	int rc;
+
+	if (!model)
+		return NULL;
+	if (!get_info(self, model, index, &i, &info)) {
+		ckpt_py_model_drop(self);
+		return NULL;
+	}
+	Py_BEGIN_ALLOW_THREADS rc = ckpt_storage_map(model, i, &bytes, &err);
+	Py_END_ALLOW_THREADS map = rc == 0 ? PyObject_New(struct map, STATE(self)->map) : NULL;
+	if (!map) {
+		if (rc < 0)
+			ckpt_py_raise_for(self, &err, rc);
+		ckpt_py_model_drop(self);
+		return NULL;
+	}
+	map->owner = (struct model *)Py_NewRef(object); /* and it stays one of its users */
+	map->bytes = bytes;
+	map->nbytes = info.nbytes;
+	view = PyMemoryView_FromObject((PyObject *)map);
+	Py_DECREF(map);
+	return view;
+}
+
+/* ---- reading many ---- */
+
+struct read {
+	PyThreadState *thread; /* of the caller, while the library works without the GIL */
+	PyObject *progress;    /* or NULL */
+};
+
+/* Signals are only looked at here: the library calls it while it reads, and stops if it fails. */
+static int tell_progress(void *ctx, uint64_t done, uint64_t total)
+{
+	struct read *read = ctx;
+	PyObject *result;
+	int rc;
+
+	PyEval_RestoreThread(read->thread);
+	rc = PyErr_CheckSignals();
+	if (rc == 0 && read->progress) {
+		result = PyObject_CallFunction(read->progress, "KK", (unsigned long long)done,
+					       (unsigned long long)total);
+		rc = result ? 0 : -1;
+		Py_XDECREF(result);
+	}
+	read->thread = PyEval_SaveThread();
+	return rc < 0 ? CKPT_E_CANCELLED : 0;
+}
+
+/* Parse item I of LIST: (storage, offset, nbytes, buffer). *VIEW is to be released if it worked. */
+static bool parse_range(PyObject *list, Py_ssize_t i, struct ckpt_storage_range *range,
+			Py_buffer *view)
+{
+	PyObject *item = PySequence_GetItem(list, i);
+	unsigned long long storage, offset, nbytes;
+	bool ok = item && PyTuple_Check(item) &&
+		  PyArg_ParseTuple(item, "KKKw*", &storage, &offset, &nbytes, view);
+
+	if (!ok && !PyErr_Occurred())
+		PyErr_SetString(PyExc_TypeError, "a range is (storage, offset, nbytes, buffer)");
+	if (ok && (unsigned long long)view->len < nbytes) {
+		PyErr_Format(PyExc_ValueError, "the buffer has %zd bytes, wanted %llu", view->len,
+			     nbytes);
+		PyBuffer_Release(view);
+		ok = false;
+	}
+	Py_XDECREF(item); /* the view keeps its buffer */
+	if (ok)
+		*range = (struct ckpt_storage_range){ storage, offset, nbytes, view->buf };
+	return ok;
+}
+
+PyObject *ckpt_py_read_storages(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "ranges", "threads", "check", "progress", NULL };
+	struct model *self = (struct model *)object;
+	struct ckpt_storage_read_options options = CKPT_STORAGE_READ_OPTIONS_INIT;
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct read read = { NULL, NULL };
+	struct ckpt_storage_range *ranges;
+	struct ckpt_model *model;
+	PyObject *list;
+	Py_buffer *views;
+	Py_ssize_t i = 0, count;
+	unsigned threads = 0;
+	int check = 0, rc = -1;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|IpO", names, &list, &threads, &check,
+					 &read.progress))
+		return NULL;
+	if (read.progress == Py_None)
+		read.progress = NULL;
+	count = PySequence_Size(list);
+	if (count < 0)
+		return NULL;
+	model = ckpt_py_model_use(self);
+	if (!model)
+		return NULL;
+	ranges = calloc((size_t)count + 1, sizeof(*ranges));
+	views = calloc((size_t)count + 1, sizeof(*views));
+	if (!ranges || !views)
+		PyErr_NoMemory();
+	for (i = 0; ranges && views && i < count; i++)
+		if (!parse_range(list, i, &ranges[i], &views[i]))
+			break;
+	if (ranges && views && i == count) {
+		options.threads = threads;
+		options.check = (uint32_t)check;
+		options.progress = tell_progress;
+		options.progress_ctx = &read;
+		read.thread = PyEval_SaveThread();
+		rc = ckpt_storages_read(model, ranges, (uint64_t)count, &options, &err);
+		PyEval_RestoreThread(read.thread);
+		if (rc < 0)
+			ckpt_py_raise_for(self, &err, rc);
+	}
+	while (views && i-- > 0)
+		PyBuffer_Release(&views[i]);
+	free(views);
+	free(ranges);
+	ckpt_py_model_drop(self);
+	return rc == 0 ? Py_NewRef(Py_None) : NULL;
+}
