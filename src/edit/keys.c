@@ -364,33 +364,57 @@ static int edit_name_list(struct editor *e, const struct ckpt_value *list, struc
 	return renamed ? ckpt_model_replace(e->to, copy, err) : 0;
 }
 
+/*
+ * The list under KEY of GROUP after the edit, and in *BEFORE as it was, which may have been under
+ * another key. NULL: there is none.
+ */
+static const struct ckpt_value *find_list(const struct editor *e, const struct ckpt_value *group,
+					  const char *key, const struct ckpt_value **before)
+{
+	const struct ckpt_seq *pairs = ckpt_value_pairs(now(e, group));
+	const struct ckpt_seq *old = ckpt_value_pairs(ckpt_model_now(e->from, group));
+
+	for (uint32_t i = 0; pairs && i + 1 < pairs->count; i += 2) {
+		const struct ckpt_value *list = now(e, pairs->items[i + 1]);
+
+		if (!ckpt_value_is_str(now(e, pairs->items[i]), key) || list->kind != CKPT_LIST)
+			continue;
+		*before = ckpt_model_now(e->from, old->items[i + 1]);
+		return list;
+	}
+	return NULL;
+}
+
 /* No two names of all groups' lists under KEY may have become one: a parameter has one group. */
-static int check_group_clashes(struct editor *e, const struct ckpt_value *groups, const char *key, struct ckpt_error *err)
+static int check_group_clashes(struct editor *e, const struct ckpt_value *groups, const char *key,
+			       struct ckpt_error *err)
 {
 	struct ckpt_seq before = { 0 };
 	struct ckpt_strmap names = { 0 };
 	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < groups->u.seq.count; i++) {
-		const struct ckpt_value *group = now(e, groups->u.seq.items[i]), *list = ckpt_mapping_find(e->to, group, key), *old;
+		const struct ckpt_value *old,
+			*list = find_list(e, groups->u.seq.items[i], key, &old);
 
-		if (!list || list->kind != CKPT_LIST)
-			continue;
-		old = ckpt_mapping_find(e->from, ckpt_model_now(e->from, groups->u.seq.items[i]), key);
-		for (uint32_t k = 0; rc == 0 && k < list->u.seq.count; k++) {
-			const struct ckpt_value *name = now(e, list->u.seq.items[k]), *was = ckpt_model_now(e->from, old->u.seq.items[k]), *first;
+		for (uint32_t k = 0; rc == 0 && list && k < list->u.seq.count; k++) {
+			const struct ckpt_value *name = now(e, list->u.seq.items[k]), *first;
+			const struct ckpt_value *was = ckpt_model_now(e->from, old->u.seq.items[k]);
 			uint64_t *place;
 			bool there;
 
 			if (!ckpt_value_is_text(name))
 				continue;
-			place = ckpt_strmap_insert(&names, name->u.bytes.ptr, name->u.bytes.len, before.count, &there);
+			place = ckpt_strmap_insert(&names, name->u.bytes.ptr, name->u.bytes.len,
+						   before.count, &there);
 			if (!place || !ckpt_seq_add(e->to->arena, &before, was)) {
 				rc = ckpt_fail_nomem(err);
 				break;
 			}
 			first = before.items[*place];
-			if (there && (first->u.bytes.len != was->u.bytes.len || memcmp(first->u.bytes.ptr, was->u.bytes.ptr, was->u.bytes.len)))
+			if (there && (first->u.bytes.len != was->u.bytes.len ||
+				      memcmp(first->u.bytes.ptr, was->u.bytes.ptr,
+					     was->u.bytes.len) != 0))
 				rc = fail_clash("param_groups", first, was, name, err);
 		}
 	}
@@ -401,10 +425,9 @@ static int check_group_clashes(struct editor *e, const struct ckpt_value *groups
 static int edit_param_groups(struct editor *e, const struct ckpt_value *optimizer,
 			     struct ckpt_error *err)
 {
+	const struct ckpt_value *groups = ckpt_mapping_find(e->to, optimizer, "param_groups");
 	uint64_t before = e->report.names_renamed;
 	int checked;
-
-	const struct ckpt_value *groups = ckpt_mapping_find(e->to, optimizer, "param_groups");
 
 	for (uint32_t i = 0; i < groups->u.seq.count; i++) {
 		const struct ckpt_value *group = now(e, groups->u.seq.items[i]);

@@ -526,6 +526,54 @@ static void one_name_in_two_groups_of_an_optimizer_is_refused(void **state)
 	ckpt_close(model);
 }
 
+/* {'groups': {'names': [NAME], 'w': tensor}, 'optim': {'param_groups': [{'params': ['module.a']}, the same dict]}} */
+static struct ckpt_model *open_shared_group(const char *name)
+{
+	struct ckpt_buf pickle = { 0 };
+	struct ckpt_model *model;
+
+	ckpt_buf_printf(&pickle, "}(");
+	unit_put_str(&pickle, "groups");
+	ckpt_buf_printf(&pickle, "}q\xc8(");
+	unit_put_str(&pickle, "names");
+	ckpt_buf_printf(&pickle, "](");
+	unit_put_str(&pickle, name);
+	ckpt_buf_printf(&pickle, "e");
+	unit_put_str(&pickle, "w");
+	unit_put_tensor(&pickle, "0", 1);
+	ckpt_buf_printf(&pickle, "u");
+	unit_put_str(&pickle, "optim");
+	ckpt_buf_printf(&pickle, "}(");
+	unit_put_str(&pickle, "param_groups");
+	ckpt_buf_printf(&pickle, "](}(");
+	unit_put_str(&pickle, "params");
+	ckpt_buf_printf(&pickle, "](");
+	unit_put_str(&pickle, "module.a");
+	ckpt_buf_printf(&pickle, "euh\xc8" "euu");
+	model = open_pickle(&pickle, 1);
+	ckpt_buf_clear(&pickle);
+	return model;
+}
+
+static void a_list_that_becomes_that_of_a_group_is_held_against_the_others(void **state)
+{
+	static const char *const expressions[] = { "s/^names$/params/", "s/^module\\.//" };
+	static const char *const at[] = { "groups", "optim" };
+	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
+	struct ckpt_model *model = open_shared_group("module.a"), *out;
+
+	(void)state;
+	options.at = at;
+	options.at_count = 2;
+	assert_int_equal(ckpt_rename(model, expressions, 2, &options, &out, NULL, &err), 0);
+	ckpt_close(out);
+	ckpt_close(model);
+	model = open_shared_group("a");
+	assert_int_equal(ckpt_rename(model, expressions, 2, &options, &out, NULL, &err), CKPT_E_CLASH);
+	assert_string_equal(unit_text(&err), "'module.a' and 'a' in 'param_groups' would both be named 'a'");
+	ckpt_close(model);
+}
+
 static void names_may_be_swapped(void **state)
 {
 	static const char *const keys[] = { "a.x", "b.x" };
@@ -623,6 +671,7 @@ UNIT_SUITE(test_edit)
 		CLEAN(wrong_expressions_are_named),
 		CLEAN(names_that_would_clash_are_refused_by_rename),
 		CLEAN(one_name_in_two_groups_of_an_optimizer_is_refused),
+		CLEAN(a_list_that_becomes_that_of_a_group_is_held_against_the_others),
 		CLEAN(names_may_be_swapped),
 		CLEAN(a_pattern_that_takes_forever_is_stopped),
 		CLEAN(a_real_checkpoint_becomes_what_torch_makes_of_it),
