@@ -8,7 +8,6 @@ static struct edit_settings s;
 static struct str_list expressions, at;
 static const char *map_file;
 static bool invert;
-static struct name_map map; /* of the last step that had one */
 
 static const struct opt opts[] = {
 	OPT_LIST("expression", 'e', &expressions, "s/A/B/",
@@ -46,15 +45,19 @@ const struct edit_kind kind_rename = {
 	.why_nothing = nothing_matches,
 };
 
+static int prepare_map(const struct edit_step *step, struct ckpt_error *err)
+{
+	return name_map_get(step->args.items[0], err) ? 0 : (int)err->status;
+}
+
 static int rename_by_map(const struct ckpt_model *in, const struct edit_step *step,
 			 struct ckpt_model **out, struct ckpt_edit_report *report,
 			 struct ckpt_error *err)
 {
-	/* once, as standard input can be read once: processes for many files have it then */
-	int rc = map.count ? 0 : name_map_read(step->args.items[0], &map, err);
+	const struct name_map *map = name_map_get(step->args.items[0], err);
 
-	return rc < 0 ? rc
-		      : ckpt_rename_map(in, map.pairs, map.count, step->keys, out, report, err);
+	return map ? ckpt_rename_map(in, map->pairs, map->count, step->keys, out, report, err)
+		   : (int)err->status;
 }
 
 static const char *all_named_so(const struct ckpt_model *in, const struct edit_step *step,
@@ -69,13 +72,15 @@ static const char *all_named_so(const struct ckpt_model *in, const struct edit_s
 static void hint_absent(const struct ckpt_model *in, const struct edit_step *step,
 			const struct ckpt_error *err)
 {
-	(void)step;
+	struct ckpt_error other = CKPT_ERROR_INIT;
+
 	if (err->status == CKPT_E_NOTFOUND)
-		name_map_hint_absent(&map, in);
+		name_map_hint_absent(name_map_get(step->args.items[0], &other), in);
 }
 
 const struct edit_kind kind_rename_map = {
 	.name = "rename-map",
+	.prepare = prepare_map,
 	.apply = rename_by_map,
 	.why_nothing = all_named_so,
 	.hint_failed = hint_absent,
@@ -114,19 +119,17 @@ const struct command cmd_rename = {
 static int print_inverse(void)
 {
 	struct ckpt_error err = CKPT_ERROR_INIT;
-	int code = EXIT_FINE;
+	const struct name_map *map = name_map_get(map_file, &err);
 
-	if (name_map_read(map_file, &map, &err) < 0)
-		code = fail(&err);
-	else
-		name_map_print_inverse(&map);
-	name_map_clear(&map);
-	return finish_output(code);
+	if (!map)
+		return fail(&err);
+	name_map_print_inverse(map);
+	return finish_output(EXIT_FINE);
 }
 
 static int run_rename(int argc, char **argv)
 {
-	int first = parse_options(&cmd_rename, argc, argv), code;
+	int first = parse_options(&cmd_rename, argc, argv);
 	struct ckpt_key_options options = CKPT_KEY_OPTIONS_INIT;
 	struct edit_step step = { .kind = &kind_rename, .keys = &options };
 
@@ -145,19 +148,11 @@ static int run_rename(int argc, char **argv)
 	if (!expressions.count && !map_file)
 		return wrong_usage(&cmd_rename,
 				   "rename: no expression, wanted -e 's/A/B/' or --map FILE");
-	if (map_file && argc - first > (s.in_place ? 1 : 2)) {
-		struct ckpt_error err = CKPT_ERROR_INIT;
-
-		if (name_map_read(map_file, &map, &err) < 0)
-			return fail(&err);
-	}
 	if (map_file)
 		step.kind = &kind_rename_map;
 	step.args = map_file ? (struct str_list){ &map_file, 1 } : expressions;
 	options.at = at.items;
 	options.at_count = at.count;
 	options.flags = map_file && s.if_present ? CKPT_KEY_SKIP_ABSENT : 0;
-	code = run_edit(&cmd_rename, &s, &step, 1, &argv[first], argc - first);
-	name_map_clear(&map);
-	return code;
+	return run_edit(&cmd_rename, &s, &step, 1, &argv[first], argc - first);
 }

@@ -514,6 +514,7 @@ int run_edit(const struct command *cmd, const struct edit_settings *s,
 	     const struct edit_step *steps, size_t count, char **paths, int path_count)
 {
 	struct edit_job job = { cmd, s, steps, count };
+	struct ckpt_error err = CKPT_ERROR_INIT;
 	const struct many_files many = {
 		.cmd = cmd,
 		.one = edit_in_place,
@@ -523,6 +524,9 @@ int run_edit(const struct command *cmd, const struct edit_settings *s,
 		.written = s->dry_run ? "would be written (dry run)" : "written",
 	};
 
+	for (size_t i = 0; i < count && s->in_place; i++)
+		if (steps[i].kind->prepare && steps[i].kind->prepare(&steps[i], &err) < 0)
+			return fail(&err);
 	if (s->in_place)
 		return run_many(&many, paths, (size_t)path_count);
 	if (many_jobs)

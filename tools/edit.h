@@ -107,6 +107,8 @@ struct edit_kind {
 	bool nothing_found_is_no; /* CKPT_E_NOTFOUND of APPLY is an answer, not an error */
 	bool takes_dead_bytes; /* what edits in place left in the file is nothing to keep, either */
 	bool merges;		  /* neighbors in a chain are one step with several arguments */
+	/* Read what all files are edited by, before each has its own process; may be NULL. */
+	int (*prepare)(const struct edit_step *step, struct ckpt_error *err);
 	int (*apply)(const struct ckpt_model *in, const struct edit_step *step,
 		     struct ckpt_model **out, struct ckpt_edit_report *report,
 		     struct ckpt_error *err);

@@ -218,7 +218,7 @@ static int check_twice(const char *path, const struct name_map *map, struct ckpt
 	return rc;
 }
 
-int name_map_read(const char *path, struct name_map *map, struct ckpt_error *err)
+static int read_map(const char *path, struct name_map *map, struct ckpt_error *err)
 {
 	static const char bom[] = "\xef\xbb\xbf";
 	const char *text;
@@ -239,13 +239,34 @@ int name_map_read(const char *path, struct name_map *map, struct ckpt_error *err
 	return rc == 0 ? check_twice(path, map, err) : rc;
 }
 
-void name_map_clear(struct name_map *map)
+static void clear_map(struct name_map *map)
 {
 	json_decref(map->json);
 	free(map->pairs);
 	free(map->lines);
 	free(map->text);
-	*map = (struct name_map){ 0 };
+}
+
+const struct name_map *name_map_get(const char *path, struct ckpt_error *err)
+{
+	static struct kept {
+		const char *path;
+		struct name_map map;
+	} **kept;
+	static size_t count, cap;
+
+	for (size_t i = 0; i < count; i++)
+		if (!strcmp(kept[i]->path, path))
+			return &kept[i]->map;
+	kept = grow_array(kept, count, &cap, sizeof(*kept));
+	if (!kept || !(kept[count] = calloc(1, sizeof(*kept[count]))))
+		no_memory();
+	kept[count]->path = path;
+	if (read_map(path, &kept[count]->map, err) == 0)
+		return &kept[count++]->map;
+	clear_map(&kept[count]->map);
+	free(kept[count]);
+	return NULL;
 }
 
 void name_map_print_inverse(const struct name_map *map)

@@ -16,11 +16,11 @@ struct name_map {
 };
 
 /*
- * Read PATH, "-" for standard input: two columns, or a JSON object. No old and no new name is there twice. ERR has the
- * place of what is wrong. To be cleared in any case.
+ * The map in the file PATH, "-" for standard input: two columns, or a JSON object. No old and no new
+ * name is there twice. It is read once, as standard input can be, and stays until the process ends.
+ * NULL: ERR has the place of what is wrong.
  */
-int name_map_read(const char *path, struct name_map *map, struct ckpt_error *err);
-void name_map_clear(struct name_map *map);
+const struct name_map *name_map_get(const char *path, struct ckpt_error *err);
 
 /* Print the map that undoes it, in the form that it was read in. */
 void name_map_print_inverse(const struct name_map *map);

@@ -136,3 +136,26 @@ $usage"
 $usage"
 	ckpt rename --map map --invert; want 0
 }
+
+@test "each step of an edit has its own map" {
+	echo module.head.weight w >one.txt
+	echo module.head.bias b >two.txt
+	ckpt edit ddp_model.pt out.pt --rename-map one.txt --rename-map two.txt; want 0
+	[ "$(keys out.pt | tail -2 | tr '\n' ' ')" = "w b " ]
+	ckpt edit ddp_model.pt out2.pt --rename-map one.txt --rename-map one.txt
+	want 2 "ckpt: ddp_model.pt: no key is named 'module.head.weight'
+hint: 'module.head.weight': no key is nearly named so"
+	want_files one.txt out.pt two.txt
+}
+
+@test "a map from standard input is that of all files, also of those in a folder" {
+	mkdir folder
+	cp ddp_model.pt folder/1.pt
+	cp ddp_model.pt folder/2.pt
+	for command in "rename -i --map - folder" "edit -i --rename-map - folder/1.pt folder/2.pt"; do
+		ckpt $command <<<"module.head.weight w"; want 0
+		[ "$(keys folder/1.pt | grep -cx w) $(keys folder/2.pt | grep -cx w)" = "1 1" ]
+		cp ddp_model.pt folder/1.pt
+		cp ddp_model.pt folder/2.pt
+	done
+}
