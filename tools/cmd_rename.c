@@ -121,9 +121,8 @@ static int print_inverse(void)
 	struct ckpt_error err = CKPT_ERROR_INIT;
 	const struct name_map *map = name_map_get(map_file, &err);
 
-	if (!map)
+	if (!map || name_map_print_inverse(map_file, map, &err) < 0)
 		return fail(&err);
-	name_map_print_inverse(map);
 	return finish_output(EXIT_FINE);
 }
 

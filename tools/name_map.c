@@ -9,6 +9,7 @@
 #include "edit.h"
 #include "grow.h"
 #include "json.h"
+#include "pipes.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -55,6 +56,8 @@ static int read_text(const char *path, struct name_map *map, size_t *len, struct
 	*len = 0;
 	if (!in)
 		return fail_map(err, path, CKPT_E_IO, "%s", errno_text(errno));
+	if (in == stdin && is_standard_input_taken())
+		return fail_map(err, path, CKPT_E_ARG, "standard input is IN, and cannot be the map, too");
 	do {
 		if (cap - *len < 2) {
 			cap = cap ? 2 * cap : 1 << 16;
@@ -112,14 +115,11 @@ static bool split_line(char *line, char **from, char **to)
 	return **to && !(*to)[strcspn(*to, " ")];
 }
 
-static int parse_columns(const char *path, struct name_map *map, size_t len, struct ckpt_error *err)
+static int parse_columns(const char *path, struct name_map *map, struct ckpt_error *err)
 {
 	size_t number = 0;
 	char *from, *to;
 
-	if (strlen(map->text) != len)
-		return fail_map(err, path, CKPT_E_FORMAT,
-				"has zero bytes, wanted a map of names as text");
 	for (char *line = map->text, *next; line; line = next) {
 		size_t n;
 
@@ -231,8 +231,11 @@ static int read_map(const char *path, struct name_map *map, struct ckpt_error *e
 		return rc;
 	if (!strncmp(map->text, bom, 3))
 		memmove(map->text, map->text + 3, (len -= 3) + 1);
+	if (strlen(map->text) != len)
+		return fail_map(err, path, CKPT_E_FORMAT,
+				"has zero bytes, wanted a map of names as text");
 	text = map->text + strspn(map->text, " \t\r\n");
-	rc = *text == '{' ? parse_json(path, map, text, err) : parse_columns(path, map, len, err);
+	rc = *text == '{' ? parse_json(path, map, text, err) : parse_columns(path, map, err);
 	if (rc == 0 && !map->count)
 		rc = fail_map(err, path, CKPT_E_FORMAT,
 			      "has no names, wanted two columns or a JSON object");
@@ -269,20 +272,34 @@ const struct name_map *name_map_get(const char *path, struct ckpt_error *err)
 	return NULL;
 }
 
-void name_map_print_inverse(const struct name_map *map)
+/* A line that begins with NAME would be read as a comment, or the first as JSON. */
+static bool needs_json(const char *name)
+{
+	return *name == '#' || *name == '{';
+}
+
+int name_map_print_inverse(const char *path, const struct name_map *map, struct ckpt_error *err)
 {
 	json_t *o = map->json ? json_object() : NULL;
+	char name[160];
 
+	for (size_t i = 0; i < map->count && !map->json; i++)
+		if (needs_json(map->pairs[i].to))
+			return fail_map(err, path, CKPT_E_UNSUPPORTED,
+					"line %zu: '%s' cannot begin a line of a map; write the map as JSON", map->lines[i],
+					ckpt_escape(name, sizeof(name), map->pairs[i].to,
+						    strlen(map->pairs[i].to)));
 	for (size_t i = 0; i < map->count; i++)
-		if (o)
-			json_object_set_new(o, map->pairs[i].to, json_string(map->pairs[i].from));
-		else
+		if (!map->json)
 			printf("%s\t%s\n", map->pairs[i].to, map->pairs[i].from);
+		else if (json_object_set_new(o, map->pairs[i].to, json_string(map->pairs[i].from)) < 0)
+			no_memory();
 	if (o) {
 		json_dumpf(o, stdout, JSON_INDENT(2));
 		putchar('\n');
 	}
 	json_decref(o);
+	return 0;
 }
 
 /* ---- names that are nearly right ---- */

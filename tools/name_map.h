@@ -22,8 +22,11 @@ struct name_map {
  */
 const struct name_map *name_map_get(const char *path, struct ckpt_error *err);
 
-/* Print the map that undoes it, in the form that it was read in. */
-void name_map_print_inverse(const struct name_map *map);
+/*
+ * Print the map that undoes MAP, of PATH, in the form that it was read in. CKPT_E_UNSUPPORTED: two
+ * columns would not be read as what they are.
+ */
+int name_map_print_inverse(const char *path, const struct name_map *map, struct ckpt_error *err);
 
 /* Suggest the keys of MODEL that the names may mean which no key has. */
 void name_map_hint_absent(const struct name_map *map, const struct ckpt_model *model);

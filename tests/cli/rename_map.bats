@@ -159,3 +159,19 @@ hint: 'module.head.weight': no key is nearly named so"
 		cp ddp_model.pt folder/2.pt
 	done
 }
+
+@test "a map that two columns cannot be the inverse of is refused" {
+	for name in '#b' '{b'; do
+		printf 'module.head.weight\t%s\n' "$name" >map.txt
+		ckpt rename --map map.txt --invert
+		want 2 "ckpt: map.txt: line 1: '$name' cannot begin a line of a map; write the map as JSON"
+		[ -z "$output" ]
+	done
+	ckpt rename --map - --invert <<<'{"a": "#b"}'; want 0
+	[ "$output" = $'{\n  "#b": "a"\n}' ]
+	printf '{"a": "b"}\0{"c": "d"}' >map.txt
+	ckpt rename --map map.txt --invert
+	want 2 "ckpt: map.txt: has zero bytes, wanted a map of names as text"
+	ckpt rename --map - - out.pt <ddp_model.pt
+	want 64 "ckpt: -: standard input is IN, and cannot be the map, too"
+}
