@@ -255,6 +255,7 @@ static int verify_file(const char *path, void *ctx)
 
 static int run_verify(int argc, char **argv)
 {
+	int first = parse_options(&cmd_verify, argc, argv);
 	struct ckpt_verify_options options = CKPT_VERIFY_OPTIONS_INIT;
 	const struct many_files many = {
 		.cmd = &cmd_verify,
@@ -263,8 +264,10 @@ static int run_verify(int argc, char **argv)
 		.words = { SOUND, DAMAGED, NOT_FINITE, CANNOT_TELL, COMPLETE },
 		.json = &json,
 		.bare_entries = true,
+		.one_alone = sha256 ? "one SHA-256 is that of one file: --sha256sums takes those "
+				      "of several"
+				    : NULL,
 	};
-	int first = parse_options(&cmd_verify, argc, argv);
 
 	if (first < 0)
 		return -1 - first;
@@ -276,8 +279,6 @@ static int run_verify(int argc, char **argv)
 				   "verify: --check-finite reads what --quick leaves out");
 	if (quick && (sha256 || sha256sums))
 		return wrong_usage(&cmd_verify, "verify: --sha256 reads what --quick leaves out");
-	if (sha256 && argc - first > 1)
-		return wrong_usage(&cmd_verify, "verify: one SHA-256 is that of one file: --sha256sums takes those of several");
 	options.progress = show_progress;
 	return run_many(&many, argv + first, (size_t)(argc - first));
 }

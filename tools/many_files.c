@@ -643,6 +643,8 @@ int run_many(const struct many_files *m, char **paths, size_t count)
 		code = EXIT_USAGE;
 	for (size_t i = 0; code == EXIT_FINE && i < count; i++)
 		code = inputs_add(&r->inputs, paths[i]);
+	if (code == EXIT_FINE && m->one_alone && r->inputs.count - r->inputs.skipped > 1)
+		code = wrong_usage(m->cmd, "%s: %s", m->cmd->name, m->one_alone);
 	if (code == EXIT_FINE && r->inputs.count == 1 && count == 1 &&
 	    !strcmp(r->inputs.items[0].path, paths[0])) {
 		code = m->one(paths[0], m->ctx);

@@ -41,6 +41,7 @@ struct many_files {
 	bool directories; /* in folders, it passes over checkpoints that are files */
 	const char *words[MOST_WORDS]; /* for the totals; first those of exit codes 0 and 1 */
 	const char **json; /* the target of --json; NULL: there is no such option */
+	const char *one_alone; /* why there may be one input alone; NULL: there may be many */
 	bool bare_entries; /* ONE prints an entry of "inputs", not a document of its own */
 	const char *written; /* what NBYTES of the totals are: "written"; NULL: sizes */
 };

@@ -387,6 +387,8 @@ int ckpt_verify_sums(struct ckpt_verifier *v, const char *path, struct ckpt_erro
 		return ckpt_fail(err, CKPT_E_ARG, "a SHA-256 sum has 64 hex digits");
 	if (ckpt_set_is_folder(path))
 		return ckpt_fail(err, CKPT_E_ARG, "is a directory: one SHA-256 sum is that of one file");
+	if (ckpt_set_is_index(path)) /* its shards are verified with it, and would count as proven */
+		return ckpt_fail(err, CKPT_E_ARG, "is the index of several files: one SHA-256 sum is that of one file");
 	v->total += stat(path, &st) == 0 && st.st_size > 0 ? (uint64_t)st.st_size : 0;
 	v->is_summed = true;
 	return compare(v, path, wanted, err);

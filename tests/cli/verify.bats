@@ -130,6 +130,15 @@ data_of() {
 	ckpt verify --sha256 "${sum%% *}" dir; want 64 "ckpt: dir: is a directory: one SHA-256 sum is that of one file"
 	ckpt verify --sha256 "${sum%% *}" old.bin m.safetensors
 	[ "$status" = 64 ]
+	cp ddp_model.pt dir/1.pt
+	ckpt verify --sha256 "${sum%% *}" dir; want 0 # one file alone
+	cp ddp_model.pt dir/2.pt
+	ckpt verify --sha256 "${sum%% *}" dir
+	[[ $status = 64 && $stderr = *"one SHA-256 is that of one file"* && $output != *DAMAGED* ]]
+	"$CKPT" convert -q ddp_model.pt set --shard-size 2KB
+	index=set/model.safetensors.index.json
+	ckpt verify --sha256 "$(sha256sum <$index | cut -c1-64)" $index
+	want 64 "ckpt: $index: is the index of several files: one SHA-256 sum is that of one file"
 	ckpt verify --quick --sha256 "${sum%% *}" old.bin
 	[ "$status" = 64 ]
 }
