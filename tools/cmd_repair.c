@@ -255,7 +255,7 @@ static int refuse_other_kind(const struct ckpt_model *model, const char *out)
 	struct ckpt_file_info info = CKPT_FILE_INFO_INIT;
 
 	ckpt_file_get(model, &info);
-	if (strcmp(info.format, "safetensors") != 0)
+	if (info.format_code != CKPT_FORMAT_SAFETENSORS)
 		return refuse_other_name(out);
 	if (ends_with(out, ".safetensors"))
 		return EXIT_FINE;
@@ -357,8 +357,6 @@ static int run_repair(int argc, char **argv)
 	code = refuse_names(argv[first], argv[first + 1]);
 	if (code == EXIT_FINE)
 		code = refuse_folder_name(argv[first + 1]);
-	if (code == EXIT_FINE && !ends_with(argv[first], ".safetensors"))
-		code = refuse_other_name(argv[first + 1]); /* before all of IN is read */
 	if (code == EXIT_FINE)
 		code = refuse_existing(argv[first + 1]);
 	if (code != EXIT_FINE)

@@ -69,6 +69,19 @@ hint: end it in '.safetensors'; 'ckpt convert' makes a torch.save file of that"
 	[ ! -e none.pt ]
 }
 
+@test "what is in a file, not its name, says what repair writes" {
+	"$CKPT" convert -q ddp_model.pt w.safetensors
+	head -c 1700 w.safetensors >model.part
+	ckpt repair model.part out.safetensors; want 1
+	ckpt repair - pipe.safetensors < <(cat model.part); want 1
+	cmp out.safetensors pipe.safetensors
+	head -c 6000 ddp_model.pt >cut.pt
+	ckpt repair cut.pt none.safetensors
+	want 2 "ckpt: none.safetensors: this writes a torch.save file, and that is the name of another format
+hint: 'ckpt convert' writes safetensors, of all that can be read"
+	[ ! -e none.safetensors ]
+}
+
 @test "what is lost is listed and left out, or filled" {
 	head -c 6000 ddp_model.pt >cut.pt
 	ckpt repair cut.pt out.pt; want 1
