@@ -134,7 +134,7 @@ static int run_extract(int argc, char **argv)
 	if (first < 0)
 		return -1 - first;
 	step.args = (struct str_list){ (const char **)&argv[first], 1 };
-	return run_edit(&cmd_select, &s, &step, 1, &argv[first + 1], argc - first - 1);
+	return run_edit(&cmd_extract, &s, &step, 1, &argv[first + 1], argc - first - 1);
 }
 
 static int run_select(int argc, char **argv)

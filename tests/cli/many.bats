@@ -115,6 +115,8 @@ linked/x.pt: 14 keys renamed in 'model', 7.1K written in T
 	[[ $status = 64 && $stderr = "ckpt: strip-module: with --in-place there is no OUT"* ]]
 	ckpt extract -i model ddp_trainer.pt out.pt
 	[[ $status = 64 && $stderr = "ckpt: extract: with --in-place there is no OUT"* ]]
+	ckpt extract -j 2 model ddp_trainer.pt out.pt
+	[[ $status = 64 && $stderr = "ckpt: extract: --jobs is for --in-place, which takes many files"* ]]
 	input_is_untouched; want_files
 }
 
