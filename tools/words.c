@@ -15,8 +15,9 @@ static const struct {
 	const char *option, *words;
 	bool open;
 } rows[] = {
-	{ "ls", "sort", " name size ", false },
-	{ "stat", "sort", " name size min max mean std zeros nan inf ", false },
+	{ "ls", "sort", " name size storage ", false },
+	{ "stat", "sort", " name size min max mean std norm absmax zeros nan inf ", false },
+	{ "diff", "sort", " change rms name ", false },
 	{ "convert", "to", " torch torch-legacy safetensors npz npy ", false },
 	{ NULL, "to", " dcp safetensors ", false },
 	{ "convert", "shared", " error clone alias ", false },

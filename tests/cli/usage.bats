@@ -99,7 +99,7 @@ hint: did you mean '--sort size'?"
 	[[ $status = 64 && $stderr = *"hint: 'ckpt cast --to-integer' says that it is meant" ]]
 	# the words that are suggested are those that are accepted
 	local option row words
-	for option in "ls sort" "stat sort" "convert to" "split to" "convert shared" "reshard shared" "convert crc" "convert byteorder" \
+	for option in "ls sort" "stat sort" "diff sort" "convert to" "split to" "convert shared" "reshard shared" "convert crc" "convert byteorder" \
 		"convert from-byteorder" "repair fill" "scan color" "average others" "broadcast if-exists" "broadcast target" "broadcast verify"; do
 		set -- $option
 		row=$(grep -m 1 -E "^	. (\"$1\"|NULL), \"$2\"," "$CKPT_SOURCE_DIR/tools/words.c")
@@ -110,6 +110,9 @@ hint: did you mean '--sort size'?"
 		[[ $status = 64 && $stderr = *"hint: did you mean '--$2 ${words%% *}'?" ]] || { echo "$option: $stderr" >&2; return 1; }
 		for word in $words; do
 			[[ $stderr = *wanted*"$word"* ]] || { echo "$option $word: $stderr" >&2; return 1; }
+		done
+		for word in $(sed -n "s/.*: wanted //p" <<<"$stderr" | grep -o "'[^']*'" | tr -d "'"); do
+			[[ " $words " = *" $word "* ]] || { echo "$option: no row has $word" >&2; return 1; }
 		done
 	done
 }
