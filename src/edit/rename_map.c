@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_PARTS = 64 }; /* of a module's name that are looked at: a hostile one has very many dots */
+
 /* Where the keys below a module go; NULL: not to one place. */
 struct module {
 	const char *to;
@@ -122,12 +124,14 @@ static bool add_module(struct mapper *m, const char *name, size_t len, struct mo
 static bool add_modules_of(struct mapper *m, const char *key, size_t len)
 {
 	const struct ckpt_name_pair *pair = find_pair(m, key, len);
+	int parts = 0;
 
-	for (size_t i = 1; i < len; i++) {
+	for (size_t i = 1; i < len && parts < MOST_PARTS; i++) {
 		struct module to = { key, i };
 
 		if (key[i] != '.')
 			continue;
+		parts++;
 		if (pair)
 			to = target_of(key, len, i, pair->to);
 		if (!add_module(m, key, i, to))
@@ -161,10 +165,13 @@ static int rename_module(void *ctx, const char *key, size_t len, struct ckpt_buf
 {
 	const struct mapper *m = ctx;
 	const struct module *to = NULL;
-	size_t known =
-		len; /* bytes of the module, or of one that it is in, below which there are keys */
+	/* bytes of the module, or of one that it is in, below which there are keys */
+	size_t known = 0;
 
 	(void)err;
+	for (int parts = 0; known < len && parts < MOST_PARTS; parts++)
+		for (known++; known < len && key[known] != '.'; known++)
+			;
 	while (known) {
 		const uint64_t *i = ckpt_strmap_find(&m->modules, key, known);
 

@@ -175,3 +175,17 @@ hint: 'module.head.weight': no key is nearly named so"
 	ckpt rename --map - - out.pt <ddp_model.pt
 	want 64 "ckpt: -: standard input is IN, and cannot be the map, too"
 }
+
+@test "a key and a module of very many dots take no time" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	key = "." * 600000
+	metadata = glob("collections", "OrderedDict") + b")R(" + text(key) + b"}" + text("version") + b"K\x01su"
+	body = glob("collections", "OrderedDict") + b")R(" + text(key + "w") + tensor() + text("a.w") + tensor() + b"u}" + text("_metadata") + metadata + b"sb"
+	open("dots.pt", "wb").write(torch_file(pickled(body)))
+	END
+	echo a.w b.w >map.txt
+	run --separate-stderr timeout 20 "$CKPT" rename --map map.txt dots.pt out.pt
+	want 0
+	[[ $output = "1 key renamed "* ]]
+}
