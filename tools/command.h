@@ -176,6 +176,12 @@ const char *plural(uint64_t n);
 /* "[64, 3, 7, 7]" */
 const char *shape_text(const struct ckpt_tensor_info *t, char *buf, size_t size);
 
+/*
+ * WORD as a POSIX shell takes it: as it is, or quoted. What no terminal should get is escaped, and such
+ * a word is another one. To be freed.
+ */
+char *shell_word(const char *word);
+
 /* How many columns TEXT takes on a screen. */
 size_t text_columns(const char *text);
 /* Print TEXT, spaces up to WIDTH, and two more. */

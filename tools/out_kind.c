@@ -130,28 +130,11 @@ static void add(struct line *l, const char *text)
 /* A space and WORD, as a shell takes it. */
 static void add_word(struct line *l, const char *word)
 {
-	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-				    "_-./=,:@%+";
-	char shown[1024];
+	char *quoted = shell_word(word);
 
 	add(l, " ");
-	if (*word && strspn(word, plain) == strlen(word)) {
-		add(l, word);
-		return;
-	}
-	ckpt_escape(shown, sizeof(shown), word,
-		    strlen(word)); /* no terminal gets bytes of a name */
-	if (strcmp(shown, word) != 0) {
-		add(l, shown);
-		return;
-	}
-	add(l, "'");
-	for (const char *p = word; *p; p++) {
-		char one[2] = { *p, '\0' };
-
-		add(l, *p == '\'' ? "'\\''" : one);
-	}
-	add(l, "'");
+	add(l, quoted);
+	free(quoted);
 }
 
 /* Names that begin like an option. */

@@ -72,23 +72,12 @@ static bool is_device(const char *word)
 	       (word[len + 1] && !word[len + 1 + strspn(word + len + 1, "0123456789")]);
 }
 
-/* WORD for a POSIX shell. */
-static void put_quoted(const char *word, FILE *out)
+static void put_word(const char *word, FILE *out)
 {
-	char shown[400];
+	char *quoted = shell_word(word);
 
-	ckpt_escape(shown, sizeof(shown), word, strlen(word));
-	if (*shown &&
-	    !shown[strspn(
-		    shown,
-		    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=,+@%")]) {
-		fputs(shown, out);
-		return;
-	}
-	fputc('\'', out);
-	for (const char *at = shown; *at; at++)
-		fputs(*at == '\'' ? "'\\''" : (char[]){ *at, '\0' }, out);
-	fputc('\'', out);
+	fprintf(out, " %s", quoted);
+	free(quoted);
 }
 
 /* Hint at the command line with the options of ARGV before FIRST, with EXTRA, and with OPERANDS. */
@@ -105,14 +94,11 @@ static void hint_line(const struct command *cmd, char **argv, int first, const c
 	for (int i = 1; i < first; i++) {
 		if (extra && i == first - 1 && !strcmp(argv[i], "--"))
 			continue;
-		fputc(' ', out);
-		put_quoted(argv[i], out);
+		put_word(argv[i], out);
 	}
 	fputs(extra ? extra : "", out);
-	for (int i = 0; i < count; i++) {
-		fputc(' ', out);
-		put_quoted(operands[i], out);
-	}
+	for (int i = 0; i < count; i++)
+		put_word(operands[i], out);
 	if (fclose(out) == 0)
 		hint("%s", text);
 	free(text);

@@ -8,6 +8,7 @@
  * stdout, and turns EXIT_FINE into EXIT_NO after answer_is_no().
  */
 #include "command.h"
+#include "json.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -184,4 +185,26 @@ int set_error(struct ckpt_error *err, enum ckpt_status status, const char *fmt, 
 	}
 #endif
 	return status;
+}
+
+char *shell_word(const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "_-./=,:@%+";
+	size_t len = strlen(word), size = 4 * len + 8;
+	char *shown = malloc(size), *out = malloc(4 * size + 3), *to = out;
+
+	if (!shown || !out)
+		no_memory();
+	ckpt_escape(shown, size, word, len);
+	if (*shown && shown[strspn(shown, plain)] == '\0') {
+		free(out);
+		return shown;
+	}
+	*to++ = '\'';
+	for (const char *at = shown; *at; at++)
+		to = stpcpy(to, *at == '\'' ? "'\\''" : (char[]){ *at, '\0' });
+	strcpy(to, "'");
+	free(shown);
+	return out;
 }
