@@ -11,6 +11,7 @@
 #include "out_kind.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -144,8 +145,13 @@ static int save(const struct ckpt_model *model, const char *in, const char *out,
 	options.progress = show_progress;
 	options.cancel = catch_signals();
 	code = convert_save(&options, model, in, out, report);
-	if (code != EXIT_FINE && strcmp(format, "torch") != 0)
-		hint("'ckpt convert %s %s' has these options", in, out);
+	if (code != EXIT_FINE && convert_option_helps) {
+		char *from = shell_word(in), *to = shell_word(out);
+
+		hint("ckpt convert %s %s has these options", from, to);
+		free(from);
+		free(to);
+	}
 	return code;
 }
 

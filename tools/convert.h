@@ -24,6 +24,9 @@ int convert_shared_of(const char *word);
  */
 int convert_save(struct ckpt_save_options *options, const struct ckpt_model *model, const char *in,
 		 const char *out, struct ckpt_save_report *report);
+/* An option of 'ckpt convert' that a hint named would have let the last convert_save() succeed. */
+extern bool convert_option_helps;
+
 
 enum { CONVERT_MOST_LISTED = 20 };
 

@@ -33,14 +33,19 @@ int convert_shared_of(const char *word)
 	return -1;
 }
 
+bool convert_option_helps;
+
 static int report_failure(const struct ckpt_save_options *options,
 			  const struct convert_unfit *unfit, const char *in,
 			  const struct ckpt_error *err)
 {
 	bool dropping = options->flags & CKPT_SAVE_DROP_OTHERS;
+	bool is_unfit = unfit->count && !dropping && err->status == CKPT_E_UNSUPPORTED;
 	int code;
 
-	if (unfit->count && !dropping && err->status == CKPT_E_UNSUPPORTED)
+	convert_option_helps = is_unfit || err->reason == CKPT_REASON_COMMON_BYTES ||
+			       err->reason == CKPT_REASON_SAME_BYTES;
+	if (is_unfit)
 		code = convert_print_unfit(unfit, in, options->format);
 	else
 		code = save_failed(err, options->flags & CKPT_SAVE_REPLACE);

@@ -16,6 +16,9 @@ load common
 	cmp <(unzip -p there/merged.pt 'merged/data/*') <(unzip -p there/again.pt 'again/data/*')
 	ckpt merge shards there/model.safetensors; want 0
 	[[ $output = "'model', 24 tensors beside it left behind, 14 tensors merged, "* ]]
+	ckpt merge shards there/model.safetensors
+	want 2 "ckpt: there/model.safetensors: the output exists already
+hint: -f replaces it" # and no option of convert
 	ckpt convert shards there/wanted.safetensors; want 0
 	cmp there/model.safetensors there/wanted.safetensors
 	ckpt diff --at model there/merged.pt there/model.safetensors --at-b ''; want 0
