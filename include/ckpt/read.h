@@ -162,7 +162,8 @@ CKPT_API int ckpt_show(const struct ckpt_model *model, const char *name,
  *	{"$cycle": 1}			the container so many levels up: it contains itself
  *
  * Bytes of a text that are not UTF-8 become U+FFFD. CKPT_E_LIMIT if it is nested deeper than 100 levels, or has more than a million
- * containers, where shared ones count as often as they are met. Else as ckpt_find().
+ * containers, or more text than 64 MiB and 64 bytes for each byte of the pickle, where shared ones count as often as they are met.
+ * Else as ckpt_find().
  */
 CKPT_API int ckpt_show_json(const struct ckpt_model *model, const char *name,
 			    int (*put)(void *ctx, const char *text), void *ctx,

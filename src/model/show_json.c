@@ -21,6 +21,8 @@
 #include <string.h>
 
 enum { MOST_DEPTH = 100, MOST_SHOWN = 1000000, FLUSH = 4096, MOST_DECIMAL = 512 };
+/* Of text, and for each byte of the pickle: no number and no word for an object takes so much. */
+enum { MOST_TEXT = 64 << 20, MOST_TEXT_PER_BYTE = 64 };
 
 struct json_printer {
 	const struct ckpt_model *model;
@@ -29,25 +31,39 @@ struct json_printer {
 	struct ckpt_buf text, key;
 	const struct ckpt_value *around[MOST_DEPTH];
 	uint32_t shown;
+	uint64_t text_len; /* of all that PUT got */
+	int rc; /* of a flush(): once it failed, nothing more is put, whoever heard of it */
 	struct ckpt_error *err;
 };
 
 static int put_value(struct json_printer *p, const struct ckpt_value *v, unsigned depth);
 
+static int put_out(struct json_printer *p)
+{
+	uint64_t most = MOST_TEXT + MOST_TEXT_PER_BYTE * (uint64_t)p->model->doc->pickle_len;
+
+	p->text_len += p->text.len;
+	if (p->text_len > most)
+		return ckpt_fail(p->err, CKPT_E_LIMIT,
+				 "is more than %" PRIu64 " bytes of text, values in several places "
+				 "counted again",
+				 most);
+	ckpt_buf_add_u8(&p->text, '\0');
+	return p->text.bad ? ckpt_fail_nomem(p->err)
+			   : p->put(p->ctx, (const char *)p->text.data);
+}
+
 static int flush(struct json_printer *p, size_t least)
 {
-	int rc;
-
+	if (p->rc < 0)
+		return p->rc;
 	if (p->text.bad || p->key.bad)
 		return ckpt_fail_nomem(p->err);
 	if (p->text.len < least || !p->text.len)
 		return 0;
-	ckpt_buf_add_u8(&p->text, '\0');
-	if (p->text.bad)
-		return ckpt_fail_nomem(p->err);
-	rc = p->put(p->ctx, (const char *)p->text.data);
+	p->rc = put_out(p);
 	p->text.len = 0;
-	return rc;
+	return p->rc < 0 ? p->rc : 0;
 }
 
 /* ---- texts ---- */
@@ -103,7 +119,7 @@ static int put_text(struct json_printer *p, const char *text, uint64_t len)
 
 static void put_plain_text(struct json_printer *p, const char *text)
 {
-	put_text(p, text, strlen(text)); /* short: no flush that could fail */
+	put_text(p, text, strlen(text)); /* the next flush() tells what failed */
 }
 
 static int put_bytes(struct json_printer *p, const uint8_t *bytes, uint64_t len)

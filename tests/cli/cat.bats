@@ -260,3 +260,14 @@ plain_values() {
 	want 2 "ckpt: laugh.pt: 'laugh' has more than 1000000 containers, shared ones counted again"
 	[ ! -e out.json ]
 }
+
+@test "a text that is in very many places ends cat --json, not the disk" {
+	PYTHONPATH=$CKPT_SOURCE_DIR/tests/bad python3 -B - <<-'END'
+	from files import *
+	body = b"}(" + text("w") + tensor() + text("l") + b"](" + text("a" * 100000) + b"q\x01" + b"h\x01" * 10000 + b"eu"
+	open("bomb.pt", "wb").write(torch_file(pickled(body)))
+	END
+	ckpt cat --json=out.json bomb.pt l
+	[[ $status = 2 && $stderr = "ckpt: bomb.pt: 'l' is more than "*" bytes of text, values in several places counted again" ]]
+	[ ! -e out.json ]
+}
