@@ -13,50 +13,31 @@
 
 #include <stdlib.h>
 
-enum { FEW = 8 };
+enum { FEW = 16 };
 
-/* Keys that were seen, by their numbers. */
+/* Keys that were seen, by their numbers: sorted, as a file could be made to fill one corner of a table. */
 struct seen_keys {
 	struct ckpt_scan_walk *w;
-	uint64_t few[2 * FEW], *slots; /* 0: none */
-	size_t mask;
-	bool vague; /* of one it is not known what it equals */
-	bool twice;
+	uint64_t few[FEW], *numbers;
 	size_t count;
+	bool vague; /* of one it is not known what it equals */
 };
 
 static bool make_room(struct seen_keys *k, size_t count)
 {
-	size_t room = sizeof(k->few) / sizeof(k->few[0]);
-
-	k->slots = k->few;
-	if (count > FEW) {
-		while (room / 4 * 3 < count)
-			room *= 2;
-		k->slots = calloc(room, sizeof(*k->slots));
-		k->w->s->no_memory |= !k->slots;
-	}
-	k->mask = room - 1;
-	return k->slots;
+	k->numbers = count <= FEW ? k->few : malloc(count * sizeof(*k->numbers));
+	k->w->s->no_memory |= !k->numbers;
+	return k->numbers;
 }
 
 static void see(struct seen_keys *k, const struct ckpt_value *key)
 {
-	uint64_t number = ckpt_scan_identity(k->w, key, &k->vague);
-	size_t at;
-
-	number = (number ^ number >> 32) * 0x9E3779B97F4A7C15;
-	number += !number; /* of 2^64 one that another has, too */
-	for (at = number >> 20 & k->mask; k->slots[at] && k->slots[at] != number; at = (at + 1) & k->mask) {
-	}
-	k->twice |= k->slots[at] == number;
-	k->slots[at] = number;
-	k->count++;
+	k->numbers[k->count++] = ckpt_scan_identity(k->w, key, &k->vague);
 }
 
 static void see_all(struct seen_keys *k, const struct ckpt_seq *seq, uint32_t step)
 {
-	for (uint32_t i = 0; i + step <= seq->count && !k->twice && k->w->s->rc == 0; i += step)
+	for (uint32_t i = 0; i + step <= seq->count && k->w->s->rc == 0; i += step)
 		see(k, seq->items[i]);
 }
 
@@ -73,7 +54,7 @@ static void see_arguments(struct seen_keys *k, const struct ckpt_seq *args)
 
 		if (v->kind == CKPT_DICT)
 			see_all(k, &v->u.seq, 2);
-		for (uint32_t n = 0; is_pairs(v) && n < v->u.seq.count && !k->twice; n++)
+		for (uint32_t n = 0; is_pairs(v) && n < v->u.seq.count; n++)
 			if (is_pairs(v->u.seq.items[n]) && v->u.seq.items[n]->u.seq.count)
 				see(k, v->u.seq.items[n]->u.seq.items[0]);
 	}
@@ -93,13 +74,26 @@ static size_t room_for(const struct ckpt_value *v)
 	return count + v->u.call->pairs.count / 2;
 }
 
+static int by_number(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
 static void finish(struct seen_keys *k, uint64_t at)
 {
-	if (k->twice || (k->vague && k->count > 1))
+	bool twice = false;
+
+	if (k->count > 1)
+		qsort(k->numbers, k->count, sizeof(*k->numbers), by_number);
+	for (size_t i = 1; i < k->count && !twice; i++)
+		twice = k->numbers[i] == k->numbers[i - 1];
+	if (twice || (k->vague && k->count > 1))
 		ckpt_scan_find(k->w->s, CKPT_SCAN_UNREADABLE, "key", at,
-			       k->twice ? "two keys that are the same to Python: a load keeps one of them" : "a key of which it is not known whether another is the same to Python");
-	if (k->slots != k->few)
-		free(k->slots);
+			       twice ? "two keys that are the same to Python: a load keeps one of them" : "a key of which it is not known whether another is the same to Python");
+	if (k->numbers != k->few)
+		free(k->numbers);
 }
 
 /* A container that has more keys than it got at once. */
@@ -146,7 +140,7 @@ void ckpt_scan_keys_compared(struct ckpt_scan_walk *w, const struct ckpt_scan_ad
 	}
 	if (a->count < 2 || !make_room(&k, a->count))
 		return;
-	for (size_t i = 0; i < a->count && !k.twice; i++)
+	for (size_t i = 0; i < a->count; i++)
 		see(&k, ckpt_scan_added_key(a, i));
 	finish(&k, ckpt_scan_at(w));
 }
