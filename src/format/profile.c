@@ -48,6 +48,7 @@ const struct ckpt_profile ckpt_profiles[CKPT_PROFILE_COUNT] = {
 	  .differentiable = true,
 	  .empty_apart = true,
 	  .heap_generator = true,
+	  .prepared_keys = true,
 	  .python313 = true },
 };
 const struct ckpt_profile *ckpt_profile_find(const char *version)

@@ -26,6 +26,7 @@ struct ckpt_profile {
 	bool differentiable;   /* optimizers get this default where they have none */
 	bool empty_apart;      /* storages without bytes are never shared */
 	bool heap_generator;   /* see ckpt_pickle_options.heap_generator */
+	bool prepared_keys;    /* see ckpt_resave_options.prepared_keys */
 	/* habits of the Python that the Debian releases with these versions have */
 	bool python311, python313;
 };

@@ -148,6 +148,7 @@ static int make_pickle(struct writer *w, const char *version, struct ckpt_error 
 	options.empty_apart = profile->empty_apart && !options.as_read;
 	options.python313 = profile->python313;
 	options.heap_generator = profile->heap_generator;
+	options.prepared_keys = profile->prepared_keys && !options.as_read;
 	return ckpt_model_resave(w->model, &options, &w->resaved, err);
 }
 

@@ -245,6 +245,7 @@ static struct ckpt_resave_options pickle_options(const struct ckpt_model *model,
 		.differentiable = profile->differentiable,
 		.python313 = profile->python313,
 		.heap_generator = profile->heap_generator,
+		.prepared_keys = profile->prepared_keys,
 		.python3_strings = canonical,
 	};
 

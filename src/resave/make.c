@@ -246,6 +246,23 @@ static bool makes_keys_anew(const struct ckpt_value *cls)
 	       !strcmp(cls->u.global->module, "torch.distributed.tensor.placement_types");
 }
 
+/* The names of the attributes of module V are what its class and those before it make of them. */
+static const struct ckpt_value *make_module_state(struct ckpt_saver *s, const struct ckpt_value *v,
+						  const struct ckpt_value *state)
+{
+	struct ckpt_value *made = ckpt_resave_make(s, CKPT_DICT);
+
+	if (!s->module_keys)
+		s->module_keys = ckpt_module_keys_new(s->model, s->out->arena);
+	if (!s->module_keys || !made ||
+	    !ckpt_seq_add_many(s->scratch, &made->u.seq, state->u.seq.items, state->u.seq.count))
+		return NULL;
+	for (uint32_t i = 0; i < made->u.seq.count; i += 2)
+		made->u.seq.items[i] = ckpt_module_key(s->module_keys, v, i / 2,
+						       ckpt_resave_now(s, made->u.seq.items[i]));
+	return made;
+}
+
 const struct ckpt_value *ckpt_resave_with_attributes(struct ckpt_saver *s,
 						     const struct ckpt_value *v)
 {
@@ -256,7 +273,10 @@ const struct ckpt_value *ckpt_resave_with_attributes(struct ckpt_saver *s,
 
 	if (!state || makes_keys_anew(ckpt_resave_now(s, v->u.call->func)))
 		return v;
-	made = ckpt_resave_attributes(s, state);
+	if (s->o->prepared_keys && state->kind == CKPT_DICT && keeps_key_objects(s, state))
+		made = make_module_state(s, v, state);
+	else
+		made = ckpt_resave_attributes(s, state);
 	if (!made || made == state)
 		return made ? v : NULL;
 	copy = (struct ckpt_value *)ckpt_resave_call(s, v, v->u.call->func, v->u.call->args);

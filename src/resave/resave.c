@@ -415,6 +415,7 @@ int ckpt_model_resave(const struct ckpt_model *model, const struct ckpt_resave_o
 	free(s.state_ids);
 	free(s.args_ids);
 	free(s.times_written);
+	ckpt_module_keys_free(s.module_keys);
 	ckpt_strmap_clear(&s.numpy_dtypes);
 	if (rc < 0)
 		ckpt_resaved_clear(out);

@@ -28,6 +28,11 @@ struct ckpt_resave_options {
 	bool python313;	     /* see ckpt_pickle_options.python313_nested */
 	bool heap_generator; /* see ckpt_pickle_options.heap_generator */
 	/*
+	 * Python 3.14: a class knows the names of its attributes before it has instances, see
+	 * module_keys.h
+	 */
+	bool prepared_keys;
+	/*
 	 * As the legacy stream has them: storages with a sixth item, and the classes of a model
 	 * that was saved whole with their source, where the input has it.
 	 */

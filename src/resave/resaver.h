@@ -13,6 +13,7 @@
 #define CKPT_RESAVE_RESAVER_H
 
 #include "model/old_tensor.h"
+#include "resave/module_keys.h"
 #include "resave/resave.h"
 
 /* Values that every tensor mentions: made once per save, with an identity. */
@@ -57,6 +58,7 @@ struct ckpt_saver {
 	uint32_t *args_ids;
 	/* Owned: by the id of a call that is made from a list of its own; NULL: none yet. */
 	uint32_t *times_written;
+	struct ckpt_module_keys *module_keys; /* owned; with prepared_keys; NULL: no module met yet */
 	struct ckpt_strmap numpy_dtypes; /* "<f8" to the one dtype object of all scalars */
 	uint32_t next_id;
 	struct ckpt_value constants[CKPT_RESAVE_CONSTANT_COUNT],

@@ -326,6 +326,43 @@ def arguments_of_nobody():
     return [one, one.args, user_types.GivesArgsAlone(one)]
 
 
+# ---- names of the attributes of modules ----
+
+@found()
+def modules_with_names_of_others():
+    nn = torch.nn
+    modules = [nn.Sequential(nn.Linear(1, 1), nn.ReLU(), nn.Dropout()), nn.MultiheadAttention(2, 1), nn.TransformerEncoderLayer(2, 1, 2), nn.MultiheadAttention(2, 1), nn.ModuleDict({"dropout": nn.ReLU(), "in_features": nn.GRU(1, 1)})]
+    for module in modules:
+        objects_training.fill(module)
+    modules[1].dropout_of = "dropout"
+    return {"models": modules, "in_features": ["dropout", "inplace", "_modules"]}
+
+
+@found()
+def modules_nested_deeper_than_names_are_shared():
+    module = torch.nn.Sequential(torch.nn.Linear(1, 1))
+    for _ in range(40):
+        module = torch.nn.Sequential(module)
+    objects_training.fill(module)
+    return module
+
+
+@found()
+def modules_of_a_user():
+    wide, net = user_types.Wide(), user_types.Net()
+    objects_training.fill(net)
+    return [wide, net, torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout()), user_types.Wide(), {"width": 1, "dropout": 2}]
+
+
+@found()
+def modules_with_names_that_their_classes_do_not_assign():
+    modules = [user_types.LinearChild(1, 1), user_types.Net(), torch.nn.Linear(1, 1)]
+    for module in modules:
+        objects_training.fill(module)
+    modules[1].in_features = 1
+    return modules
+
+
 # ---- what is a state dict ----
 
 @found()

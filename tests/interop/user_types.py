@@ -219,6 +219,20 @@ class Net(torch.nn.Module):
         return self.norm(self.conv(value))
 
 
+class Wide(torch.nn.Module):
+    """With more names than its instances can share."""
+
+    def __init__(self):
+        super().__init__()
+        self.width, self.in_features, self.dropout = 3, 2, 0.5
+        self.a, self.b, self.c, self.d, self.e = (torch.nn.ReLU() for _ in range(5))
+        self.f, self.g, self.h, self.i, self.j = (torch.nn.Dropout() for _ in range(5))
+
+
+class LinearChild(torch.nn.Linear):
+    """Assigns nothing of its own."""
+
+
 class GivesItsArgs:
     """__reduce__() with the tuple of arguments that is an attribute, too."""
 
