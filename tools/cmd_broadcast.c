@@ -6,6 +6,8 @@
  * What must stay true:
  * - print_result() prints everything, once, from options.ended: some launchers end all ranks as
  *   soon as one has ended with an error, and drop what the others print after that.
+ * - Libraries write to standard output when they like. keep_output() runs before any of them is
+ *   loaded: what this command prints goes to RESULTS, which nobody else has.
  * - set_variables() runs before there are threads; the library never changes the environment.
  * - After a lost rank the process leaves by _exit(): an MPI may wait for that rank in an exit
  *   handler, forever.
@@ -13,6 +15,8 @@
 #include "command.h"
 #include "json.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,6 +25,7 @@ static bool no_sync, make_folders, keep_going, all_or_none, best_effort;
 static const char *verify, *expect, *target, *readers, *chunk, *depth, *threads, *launcher, *rank,
 	*world_size, *local_rank, *job_key, *transport, *if_exists, *timeout, *export_name, *json,
 	*gpu, *rendezvous, *init_timeout;
+static FILE *results; /* standard output, as it was when the command began */
 
 static const struct opt opts[] = {
 	OPT_STR("if-exists", 0, &if_exists, "WHAT",
@@ -265,10 +270,12 @@ static void print_done(const struct ckpt_broadcast_report *r)
 
 static int write_json(const struct ckpt_broadcast_report *r)
 {
-	FILE *out = r->rank == 0 ? json_open(json) : NULL;
+	bool is_output = !*json || !strcmp(json, "/dev/stdout") || !strcmp(json, "/dev/fd/1");
+	FILE *out;
 
 	if (r->rank != 0)
 		return EXIT_FINE;
+	out = is_output ? results : json_open(json);
 	if (!out)
 		return EXIT_ERROR;
 	json_put(out,
@@ -278,7 +285,7 @@ static int write_json(const struct ckpt_broadcast_report *r)
 			   r->transport, "reused", (int)r->reused, "files", (json_int_t)r->files,
 			   "nbytes", json_u64(r->nbytes), "seconds", r->seconds));
 	fputc('\n', out);
-	return json_close(out, true);
+	return is_output ? finish_stream(results, EXIT_FINE) : json_close(out, true);
 }
 
 /*
@@ -319,13 +326,30 @@ static void print_result(void *ctx)
 	else
 		print_done(r);
 	if (export_name && (r->path[0] || (best_effort && result->source)))
-		printf("export %s=%s\n", export_name, r->path[0] ? r->path : result->source);
+		fprintf(results, "export %s=%s\n", export_name,
+			r->path[0] ? r->path : result->source);
 	result->code = json ? write_json(r) : EXIT_FINE;
-	fflush(stdout);
+	fflush(results);
 }
 
 /*
- * Set up NCCL and the driver for a program that only broadcasts, and whose output others read.
+ * What NCCL, MPI and their plug-ins write to standard output goes to standard error, and RESULTS
+ * to where standard output was. NCCL_DEBUG_FILE=/dev/stderr would not do: NCCL opens that file
+ * anew and truncates it, so a log of the job would lose what is in it.
+ */
+static void keep_output(void)
+{
+	int copy = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+	results = copy < 0 ? NULL : fdopen(copy, "w");
+	if (!results)
+		results = stdout; /* it is closed: printing says so */
+	else
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
+/*
+ * Set up NCCL and the driver for a program that only broadcasts.
  * Kernels are loaded when they are used: all of NCCL's take minutes with a driver before CUDA
  * 12.2. What the user has set stays. Call this before there are threads: they may read the
  * environment.
@@ -333,7 +357,6 @@ static void print_result(void *ctx)
 static void set_variables(void)
 {
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
-	setenv("NCCL_DEBUG_FILE", "/dev/stderr", 0);
 	setenv("NCCL_RAS_ENABLE", "0", 0);
 	setenv("NCCL_NVLS_ENABLE", "0", 0);
 }
@@ -359,6 +382,7 @@ static int run_broadcast(int argc, char **argv)
 	if (argc - first == 1)
 		result.source = argv[first];
 	options.flags |= CKPT_BROADCAST_MAY_EXIT;
+	keep_output();
 	set_variables();
 	options.cancel = catch_signals();
 	options.progress = show_progress;
@@ -376,5 +400,5 @@ static int run_broadcast(int argc, char **argv)
 		code = EXIT_FINE;
 	if (report->code == CKPT_BROADCAST_LOST) /* a library may wait for the lost rank at exit */
 		_exit(code);
-	return finish_output(code ? code : result.code);
+	return finish_stream(results, code ? code : result.code);
 }

@@ -201,6 +201,8 @@ extern bool quiet, verbose;
 
 /* Every command ends with this: a full disk behind stdout is an error. Returns the exit code. */
 int finish_output(int code);
+/* The same of OUT, which is standard output under another descriptor. */
+int finish_stream(FILE *out, int code);
 
 /* From now on, finish_output() turns EXIT_FINE into EXIT_NO. */
 void answer_is_no(void);

@@ -94,17 +94,22 @@ void answer_is_no(void)
 	answered_no = true;
 }
 
-int finish_output(int code)
+int finish_stream(FILE *out, int code)
 {
-	bool bad = ferror(stdout);
+	bool bad = ferror(out);
 
-	if (fflush(stdout) != 0 || bad) {
+	if (fflush(out) != 0 || bad) {
 		if (errno == EPIPE)
 			return code; /* "ckpt ls x | head": the reader had enough */
 		complain("cannot write to standard output: %s", errno_text(errno));
 		return EXIT_ERROR;
 	}
 	return code == EXIT_FINE && answered_no ? EXIT_NO : code;
+}
+
+int finish_output(int code)
+{
+	return finish_stream(stdout, code);
 }
 
 /* UTF-8 continuation bytes take no column. */

@@ -5,6 +5,7 @@ What they carry over is NCCL. Without a GPU it is looked at how they meet, and t
 with the doubles of CUDA and NCCL in CKPT_DOUBLES, whose ranks do not reach beyond one process, also what they decide.
 """
 
+import json
 import os
 import random
 import re
@@ -206,11 +207,40 @@ def check_alone(ranks):
     note(subprocess.run(["cmp", ranks.source, out]).returncode == 0, "alone: other bytes")
     os.unlink(out)
     for name, mine, wanted in (("CUDA_MODULE_LOADING", "", "LAZY"), ("CUDA_MODULE_LOADING", "EAGER", "EAGER"),
-                               ("NCCL_DEBUG_FILE", "", "/dev/stderr"), ("NCCL_RAS_ENABLE", "", "0"),
+                               ("NCCL_DEBUG_FILE", "", ""), ("NCCL_RAS_ENABLE", "", "0"),
                                ("NCCL_NVLS_ENABLE", "", "0"), ("NCCL_NVLS_ENABLE", "1", "1")):
         ranks.start(0, 0, 1, "--transport", "nccl", **double(FAKE_CUDA_SHOW=name, **({name: mine} if mine else {})))
         expect("variables", ranks.end(), 0, r"fake_cuda: %s=%s\n" % (name, wanted))
         os.unlink(out)
+
+
+REAL_NCCL = [path for path in ("/usr/local/cuda/lib64/libnccl.so.2", "/usr/local/cuda/lib/libnccl.so.2") if os.path.exists(path)]
+
+
+def check_logs(ranks, work):
+    """NCCL logs to standard output: only the result is there, and the file that standard error goes to keeps what it had."""
+    cases = [("stub", 0, double(), "NCCL INFO of the stub"), ("socket", 0, double(), None)]
+    if REAL_NCCL:
+        cases.append(("real", 6, dict(double(FAKE_CUDA_VERSION="99000"), CKPT_NCCL_LIB=REAL_NCCL[0]), "NCCL INFO"))
+    out = ranks.out.replace("%r", "0")
+    for label, status, env, said in cases:
+        log = os.path.join(work, "job.log")
+        with open(log, "w", encoding="utf-8") as stream:
+            stream.write("what was logged before\n" * 100)
+        here, there = socket.socketpair()               # as systemd gives one: it cannot be opened by a name
+        with open(log, "ab") as stream, here, there:
+            done = subprocess.run([CKPT, "broadcast", "--transport", "nccl", "--rank", "0", "--world-size", "1", "--json", ranks.source, out],
+                                  stdout=subprocess.PIPE, stderr=there if label == "socket" else stream, text=True, timeout=60,
+                                  env=environment(NCCL_DEBUG="INFO", **env))
+        with open(log, encoding="utf-8") as stream:
+            logged = stream.read()
+        note(done.returncode == status, "logs, %s: %d, wanted %d: %s" % (label, done.returncode, status, logged[-500:]))
+        note(done.stdout.startswith('{"ckpt_json"') and done.stdout.count("\n") == 1 and json.loads(done.stdout)["code"] == status,
+             "logs, %s: standard output is %r" % (label, done.stdout))
+        note(logged.startswith("what was logged before\n" * 100), "logs, %s: the log was truncated: %r" % (label, logged[:100]))
+        note(said is None or said in logged, "logs, %s: no '%s' in %r" % (label, said, logged[-500:]))
+        if status == 0:
+            os.unlink(out)
 
 
 def check_lost(ranks):
@@ -247,6 +277,7 @@ def main():
         if os.path.exists(os.path.join(DOUBLES, "stub_nccl.so")):
             check_decisions(ranks)
             check_alone(ranks)
+            check_logs(ranks, work)
             check_lost(ranks)
         else:
             print("no doubles of CUDA and NCCL: what the ranks decide is not looked at")

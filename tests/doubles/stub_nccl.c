@@ -10,6 +10,7 @@
  * STUB_NCCL_HANG=NAME:1:NTH       from that call on "in progress" for ever; ncclCommAbort and ncclCommDestroy do not return
  * STUB_NCCL_STALL=NAME:1:NTH      what that call put into the stream is never done, as if a peer had died
  * STUB_NCCL_VERSION=22809
+ * NCCL_DEBUG, NCCL_DEBUG_FILE     a communicator logs a line, as NCCL does: the file is opened anew, and truncated
  *
  * Built with STUB_NCCL_OLD there is no ncclCommFinalize, as before 2.14; STUB_NCCL_CUDA is what it was built for.
  */
@@ -262,6 +263,19 @@ static unsigned ask(const char *name, struct ncclComm *c, struct work what, cons
 	return what.memory ? CKPT_NCCL_IN_PROGRESS : CKPT_NCCL_INVALID_ARGUMENT;
 }
 
+/* To standard output, unless NCCL_DEBUG_FILE is a file that can be opened. */
+static void log_line(void)
+{
+	const char *name = getenv("NCCL_DEBUG_FILE");
+	FILE *out = name && *name ? fopen(name, "w") : NULL;
+
+	if (getenv("NCCL_DEBUG"))
+		fprintf(out ? out : stdout, "NCCL INFO of the stub\n");
+	fflush(out ? out : stdout);
+	if (out)
+		fclose(out);
+}
+
 /* ---- calls ---- */
 
 unsigned ncclGetVersion(int *version)
@@ -287,7 +301,7 @@ unsigned ncclCommInitRankConfig(struct ncclComm **comm, int size, struct ckpt_nc
 	unsigned code = begin("ncclCommInitRankConfig");
 	struct ncclComm *c;
 
-	*comm = NULL;
+	log_line();
 	if (!code &&
 	    (config->size < 20 || config->magic != wanted.magic || config->version < 21400 ||
 	     config->blocking || rank < 0 || rank >= size || id.bytes[sizeof(id.bytes) - 1] != 1))
