@@ -3,6 +3,7 @@
 
 #include "base/sized.h"
 #include "format/format.h"
+#include "gpu/bounded.h"
 #include "gpu/copy.h"
 
 uint32_t ckpt_gpu_file_count(const struct ckpt_gpu_copy *copy)
@@ -93,4 +94,9 @@ int ckpt_gpu_read(const struct ckpt_gpu_copy *copy, uint64_t address, void *to, 
 void ckpt_gpu_release(struct ckpt_gpu_copy *copy)
 {
 	ckpt_gpu_copy_free(copy);
+}
+
+unsigned ckpt_gpu_hanging_calls(void)
+{
+	return ckpt_gpu_count_abandoned();
 }

@@ -9,8 +9,8 @@
  * - Libraries write to standard output when they like. keep_output() runs before any of them is
  *   loaded: what this command prints goes to RESULTS, which nobody else has.
  * - set_variables() runs before there are threads; the library never changes the environment.
- * - After a lost rank the process leaves by _exit(): an MPI may wait for that rank in an exit
- *   handler, forever.
+ * - After a lost rank, or when a call of the driver or NCCL hangs, the process leaves by _exit(): a
+ *   library may wait in an exit handler, forever, or crash there.
  */
 #include "command.h"
 #include "json.h"
@@ -398,7 +398,10 @@ static int run_broadcast(int argc, char **argv)
 	code = report->code;
 	if (best_effort && code < CKPT_BROADCAST_CANCELLED)
 		code = EXIT_FINE;
-	if (report->code == CKPT_BROADCAST_LOST) /* a library may wait for the lost rank at exit */
+	/* a library may wait for the lost rank at exit, or meet a thread that never came back */
+	if (report->code == CKPT_BROADCAST_LOST || ckpt_gpu_hanging_calls()) {
+		code = finish_stream(results, code ? code : result.code);
 		_exit(code);
+	}
 	return finish_stream(results, code ? code : result.code);
 }

@@ -58,8 +58,18 @@ CKPT_API int ckpt_gpu_tensor_address(const struct ckpt_gpu_copy *copy,
 CKPT_API int ckpt_gpu_read(const struct ckpt_gpu_copy *copy, uint64_t address, void *to,
 			   size_t nbytes, struct ckpt_error *err);
 
-/* Free the memory on the GPU. NULL is allowed. */
+/*
+ * Free the memory on the GPU. NULL is allowed. The driver waits for everything that runs on the
+ * GPU; after 10 s this function returns, and a thread frees the memory when the driver lets it.
+ */
 CKPT_API void ckpt_gpu_release(struct ckpt_gpu_copy *copy);
+
+/*
+ * How many threads of this library still wait for a driver or NCCL that did not come back within
+ * 10 s, after a broadcast or a release. As long as it is not 0, exit handlers of these libraries may
+ * hang or crash: end the process by _exit().
+ */
+CKPT_API unsigned ckpt_gpu_hanging_calls(void);
 
 #ifdef __cplusplus
 }

@@ -11,8 +11,8 @@
  *   names   vote
  *
  * What must stay true: a failure on one rank is a code that it brings to the next vote (votes.h),
- * never a step that it leaves out; the other ranks would wait for it forever. Once a call of the
- * transport hangs, nothing is freed that the call may still use.
+ * never a step that it leaves out; the other ranks would wait for it forever. What a GPU has is
+ * released last, each part by a thread that owns it (gpu/bounded.h): what hangs there is left to it.
  */
 #include "broadcast/broadcast.h"
 
@@ -22,6 +22,7 @@
 #include "broadcast/parents.h"
 #include "broadcast/steps.h"
 #include "broadcast/votes.h"
+#include "gpu/bounded.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,12 +71,43 @@ static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *re
 	ckpt_sized_give(report, &r, sizeof(r));
 }
 
+/* All that this rank has on its GPU. */
+struct gpu_parts {
+	struct ckpt_transport *transport;
+	struct ckpt_gpu_copy *copy;
+	struct ckpt_cuda *cuda;
+};
+
+/* In the order in which they use each other. */
+static void end_gpu_parts(void *arg)
+{
+	struct gpu_parts *p = arg;
+
+	if (p->transport)
+		p->transport->ops->close(p->transport);
+	ckpt_gpu_copy_end(p->copy);
+	ckpt_cuda_close(p->cuda);
+	free(p);
+}
+
+static void leave_gpu(struct ckpt_session *s, struct ckpt_transport *transport)
+{
+	struct gpu_parts *p = malloc(sizeof(*p));
+
+	if (p) { /* else it is left */
+		*p = (struct gpu_parts){ transport, s->gpu, s->cuda };
+		ckpt_gpu_run_bounded(end_gpu_parts, p);
+	}
+	s->gpu = NULL;
+	s->cuda = NULL;
+}
+
 static void clear(struct ckpt_session *s)
 {
 	struct ckpt_transport *t = s->agreement.transport;
 	struct ckpt_watchdog *watchdog = NULL;
+	bool is_on_gpu;
 	char what[40];
-	bool hangs;
 
 	if (t) {
 		snprintf(what, sizeof(what), "the end of %s", t->ops->name);
@@ -83,11 +115,8 @@ static void clear(struct ckpt_session *s)
 	}
 	if (t && s->agreement.broken)
 		t->ops->abort(t);
-	hangs = t && t->hangs;
 	ckpt_ring_free(s->ring);
 	ckpt_landing_discard(s->landing);
-	if (!hangs) /* freeing it would wait for the call that hangs */
-		ckpt_gpu_copy_free(s->gpu);
 	if (s->code && s->made)
 		ckpt_parents_remove(s->folder, s->made);
 	ckpt_agreement_close(&s->agreement);
@@ -99,10 +128,11 @@ static void clear(struct ckpt_session *s)
 	free(s->made);
 	free(s->crcs);
 	ckpt_manifest_clear(&s->manifest);
-	if (t)
+	is_on_gpu = t && t->ops->is_on_gpu;
+	if (t && !is_on_gpu)
 		t->ops->close(t);
-	if (hangs)
-		s->cuda = NULL;
+	if (is_on_gpu || s->gpu || s->cuda)
+		leave_gpu(s, is_on_gpu ? t : NULL);
 	ckpt_session_leave(s);
 	ckpt_watchdog_stop(watchdog);
 }

@@ -19,6 +19,7 @@
 #include "broadcast/rendezvous_over.h"
 #include "broadcast/transport_nccl.h"
 #include "broadcast/transport_user.h"
+#include "gpu/bounded.h"
 
 #include <ckpt/version.h>
 
@@ -202,14 +203,26 @@ static int open_rendezvous(struct ckpt_session *s, enum ckpt_way way, const char
 	return rc < 0 ? rc : ckpt_rendezvous_over(*mpi, &s->world, out, &s->err);
 }
 
+static void close_cuda(void *cuda)
+{
+	ckpt_cuda_close(cuda);
+}
+
+/* Of this session; others may still use it. */
+static void leave_gpu(struct ckpt_session *s)
+{
+	if (s->cuda)
+		ckpt_gpu_run_bounded(close_cuda, s->cuda);
+	s->cuda = NULL;
+}
+
 static int open_planned(struct ckpt_session *s, const struct ckpt_meet_plan *plan,
 			uint64_t deadline, struct ckpt_transport **mpi, struct ckpt_transport **out)
 {
 	if (!strcmp(plan->transport, "nccl"))
 		return ckpt_transport_open_nccl(s->cuda, &plan->id, s->world.rank, s->world.size,
 						deadline, out, &s->err);
-	ckpt_cuda_close(s->cuda); /* a context takes half a GB of the GPU */
-	s->cuda = NULL;
+	leave_gpu(s); /* a context takes half a GB of the GPU */
 	if (!*mpi)
 		return open_mpi(s, out);
 	*out = *mpi;
@@ -363,8 +376,7 @@ void ckpt_session_leave(struct ckpt_session *s)
 	s->rendezvous = NULL;
 	close_mpi(s, s->met_over);
 	s->met_over = NULL;
-	ckpt_cuda_close(s->cuda);
-	s->cuda = NULL;
+	leave_gpu(s);
 }
 
 void ckpt_session_add_silent(struct ckpt_session *s)

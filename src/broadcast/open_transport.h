@@ -13,7 +13,7 @@ int ckpt_session_find_world(struct ckpt_session *s);
 /* Lets the ranks meet where they must. On an error the session's code is set. */
 int ckpt_session_open_transport(struct ckpt_session *s, struct ckpt_transport **out);
 
-/* After the transport was closed. */
+/* After the transport was closed. Takes no longer than the grace period of gpu/bounded.h. */
 void ckpt_session_leave(struct ckpt_session *s);
 
 /* If the ranks met in a folder: adds the ranks that have been silent to the session's error. */

@@ -62,8 +62,9 @@ struct ckpt_transport_ops {
 	int (*vote)(struct ckpt_transport *t, uint64_t *numbers, size_t count, uint64_t deadline,
 		    struct ckpt_error *err);
 
-	/* Give up peers that do not answer. Only close() may follow. */
+	/* Give up peers that do not answer. Only release() and close() may follow. */
 	void (*abort)(struct ckpt_transport *t);
+	/* On GPUs it may never come back, and is for ckpt_gpu_run_bounded(). */
 	void (*close)(struct ckpt_transport *t);
 
 	/*
@@ -77,8 +78,6 @@ struct ckpt_transport_ops {
 struct ckpt_transport {
 	const struct ckpt_transport_ops *ops;
 	uint32_t rank, size;
-	/* abort() did not help: its buffers and its GPU must not be touched */
-	bool hangs;
 };
 
 /* alloc() and release() of transports without special needs: whole pages of memory. */

@@ -5,12 +5,13 @@
  *
  * What must stay true: the carrier takes one thing at a time, and the same in the same order on
  * all ranks, hence the queue. A ticket's memory is used again only when its last event is done. No
- * call waits without a deadline, and what hangs keeps its memory: to free it would be to wait for
- * it.
+ * call waits without a deadline: the end (aborting, freeing), which may, is one call in a thread
+ * that owns everything from then on.
  */
 #include "broadcast/transport_gpu.h"
 
 #include "base/clock.h"
+#include "gpu/bounded.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ struct ticket {
 struct gpu {
 	struct ckpt_transport base;
 	struct ckpt_transport_ops ops; /* with the carrier's name */
-	struct ckpt_cuda *cuda;	       /* borrowed */
+	struct ckpt_cuda *cuda;	       /* counted */
 	struct ckpt_gpu_carrier carrier;
 	ckpt_cuda_stream up, across, down;
 	struct gpu_buffer *buffers;
@@ -63,6 +64,7 @@ struct gpu {
 	uint64_t looked_nsec;
 	struct gpu_buffer ballot;
 	ckpt_cuda_event counted;
+	bool given_up; /* abort() was called */
 };
 
 /* ---- buffers ---- */
@@ -98,26 +100,21 @@ static int alloc(struct ckpt_transport *t, size_t nbytes, void **out, struct ckp
 	return rc;
 }
 
-static struct gpu_buffer **find_buffer(struct gpu *g, const void *memory)
+static const struct gpu_buffer *find_buffer(const struct gpu *g, const void *memory)
 {
-	struct gpu_buffer **at = &g->buffers;
+	const struct gpu_buffer *b = g->buffers;
 
-	while (*at && (*at)->memory != memory)
-		at = &(*at)->next;
-	assert(*at);
-	return at;
+	while (b && b->memory != memory)
+		b = b->next;
+	assert(b);
+	return b;
 }
 
+/* At the end, with all others: to free it may be to wait for whatever the GPU does. */
 static void release(struct ckpt_transport *t, void *memory)
 {
-	struct gpu *g = (struct gpu *)t;
-	struct gpu_buffer **at = find_buffer(g, memory), *b = *at;
-
-	if (g->base.hangs)
-		return;
-	*at = b->next;
-	clear_buffer(g, b);
-	free(b);
+	(void)t;
+	(void)memory;
 }
 
 /* ---- one chunk ---- */
@@ -215,7 +212,7 @@ static int begin(struct ckpt_transport *t, const struct ckpt_transport_chunk *ch
 	int rc;
 
 	assert(ticket < CKPT_MOST_FLYING && k->stage == IDLE);
-	k->address = (*find_buffer(g, chunk->buffer))->address;
+	k->address = find_buffer(g, chunk->buffer)->address;
 	rc = keep_chunk(k, chunk, err);
 	if (rc == 0)
 		rc = upload(g, k, err);
@@ -324,7 +321,7 @@ static void abort_carrier(struct ckpt_transport *t)
 {
 	struct gpu *g = (struct gpu *)t;
 
-	g->base.hangs = !g->carrier.abort(g->carrier.self);
+	g->given_up = true;
 }
 
 static void clear_tickets(struct gpu *g)
@@ -339,22 +336,33 @@ static void clear_tickets(struct gpu *g)
 	}
 }
 
-/* What hangs keeps its memory: to free it would be to wait for it. */
 static void close_gpu(struct ckpt_transport *t)
 {
 	struct gpu *g = (struct gpu *)t;
 
-	if (g->base.hangs || !g->carrier.close(g->carrier.self))
-		return;
-	while (g->buffers)
-		release(t, g->buffers->memory);
+	if (g->given_up && g->carrier.self && !g->carrier.abort(g->carrier.self))
+		return; /* to free its memory would be to wait for it */
+	g->carrier.close(g->carrier.self);
+	while (g->buffers) {
+		struct gpu_buffer *b = g->buffers;
+
+		g->buffers = b->next;
+		clear_buffer(g, b);
+		free(b);
+	}
 	clear_buffer(g, &g->ballot);
 	clear_tickets(g);
 	ckpt_cuda_event_free(g->cuda, g->counted);
 	ckpt_cuda_stream_free(g->cuda, g->up);
 	ckpt_cuda_stream_free(g->cuda, g->across);
 	ckpt_cuda_stream_free(g->cuda, g->down);
+	ckpt_cuda_close(g->cuda);
 	free(g);
+}
+
+static void end_gpu(void *t)
+{
+	close_gpu(t);
 }
 
 static int make_tickets(struct gpu *g, struct ckpt_error *err)
@@ -410,14 +418,14 @@ int ckpt_transport_open_gpu(struct ckpt_cuda *cuda, uint32_t rank, uint32_t size
 		.close = close_gpu,
 	};
 	g->base = (struct ckpt_transport){ .ops = &g->ops, .rank = rank, .size = size };
-	g->cuda = cuda;
+	g->cuda = ckpt_cuda_ref(cuda);
 	g->carrier = *carrier;
 	g->carrier.self = NULL;
 	rc = make_all(g, err);
 	if (rc == 0)
 		rc = open(ctx, &g->carrier.self, err);
 	if (rc < 0)
-		close_gpu(&g->base);
+		ckpt_gpu_run_bounded(end_gpu, &g->base);
 	else
 		*out = &g->base;
 	return rc;

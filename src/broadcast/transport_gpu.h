@@ -23,19 +23,26 @@ struct ckpt_gpu_carrier {
 			size_t count, struct ckpt_error *err);
 	/* The same with numbers in memory of the host; returns when it is done. */
 	int (*vote)(void *self, uint64_t *numbers, size_t count, struct ckpt_error *err);
-	/* False: it may go on using what it was given. */
+	/*
+	 * Both may wait as long as they like. False: it goes on using what it was given, which is
+	 * then left alone for good.
+	 */
 	bool (*abort)(void *self);
-	bool (*close)(void *self); /* SELF may be NULL */
+	void (*close)(void *self); /* SELF may be NULL */
 };
 
 /*
  * A chunk goes from the buffer of its root to that rank's GPU, in place to all GPUs, and, on every
  * rank that reads it, back into the buffer. There are three streams, so that the copies of one
  * chunk overlap with the broadcast of another; buffers are page-locked memory, each with its
- * counterpart on the GPU. CUDA is borrowed and must outlive *OUT.
+ * counterpart on the GPU. CUDA is counted.
  *
  * Everything that needs only this rank is made first, so that no failure of it keeps others
- * waiting; then OPEN makes CARRIER->self, from CTX. The rest of CARRIER is copied.
+ * waiting; then OPEN makes CARRIER->self, from CTX; if it fails and sets it, it is closed. The rest
+ * of CARRIER is copied.
+ *
+ * Only close() and a failure to open make the calls that may wait for whatever the GPU does, or for
+ * NCCL: they are for ckpt_gpu_run_bounded().
  */
 int ckpt_transport_open_gpu(struct ckpt_cuda *cuda, uint32_t rank, uint32_t size,
 			    const struct ckpt_gpu_carrier *carrier,

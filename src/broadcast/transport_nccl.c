@@ -30,12 +30,13 @@ static int greatest(void *comm, ckpt_cuda_stream stream, ckpt_cuda_address addre
 
 static bool abort_comm(void *comm)
 {
-	return ckpt_nccl_comm_abort(comm);
+	ckpt_nccl_comm_abort(comm);
+	return true;
 }
 
-static bool close_comm(void *comm)
+static void close_comm(void *comm)
 {
-	return ckpt_nccl_comm_close(comm);
+	ckpt_nccl_comm_close(comm);
 }
 
 static int open_comm(void *ctx, void **self, struct ckpt_error *err)

@@ -10,7 +10,7 @@
  * From GPU to GPU by NCCL; transport_gpu.h says how. NCCL does not report that a peer has died: the
  * caller has deadlines, and abort() ends what hangs.
  *
- * All ranks call it with the same ID, which rank 0 made. CUDA is borrowed and must outlive *OUT.
+ * All ranks call it with the same ID, which rank 0 made. CUDA is counted.
  * CKPT_E_PEER if not all ranks came before DEADLINE, in nanoseconds of CLOCK_MONOTONIC;
  * CKPT_E_UNSUPPORTED if NCCL and the driver do not fit together.
  */

@@ -137,10 +137,9 @@ static bool refuse_abort(void *self)
 	return false;
 }
 
-static bool close_on_gpu(void *self)
+static void close_on_gpu(void *self)
 {
 	free(self);
-	return true;
 }
 
 static int copy_calls(void *ctx, void **self, struct ckpt_error *err)

@@ -11,7 +11,7 @@
 int ckpt_collectives_take(const struct ckpt_collectives *given, struct ckpt_collectives *out,
 			  struct ckpt_error *err);
 
-/* The same from GPU to GPU. CUDA is borrowed and must outlive it. */
+/* The same from GPU to GPU. CUDA is counted. */
 int ckpt_transport_open_user_gpu(struct ckpt_cuda *cuda, const struct ckpt_collectives *collectives,
 				 struct ckpt_transport **out, struct ckpt_error *err);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gpu/copy.h"
 
+#include "gpu/bounded.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +58,7 @@ int ckpt_gpu_copy_new(uint32_t ordinal, const char *const *paths, const uint64_t
 	return rc;
 }
 
-void ckpt_gpu_copy_free(struct ckpt_gpu_copy *copy)
+void ckpt_gpu_copy_end(struct ckpt_gpu_copy *copy)
 {
 	if (!copy)
 		return;
@@ -73,4 +75,17 @@ void ckpt_gpu_copy_free(struct ckpt_gpu_copy *copy)
 	free(copy->sizes);
 	free(copy->sources);
 	free(copy);
+}
+
+static void end_copy(void *copy)
+{
+	ckpt_gpu_copy_end(copy);
+}
+
+void ckpt_gpu_copy_free(struct ckpt_gpu_copy *copy)
+{
+	if (copy && copy->cuda)
+		ckpt_gpu_run_bounded(end_copy, copy);
+	else
+		ckpt_gpu_copy_end(copy);
 }

@@ -22,6 +22,11 @@ struct ckpt_gpu_copy {
 int ckpt_gpu_copy_new(uint32_t ordinal, const char *const *paths, const uint64_t *sizes,
 		      uint32_t count, bool is_directory, struct ckpt_gpu_copy **out,
 		      struct ckpt_error *err);
+/*
+ * Within the grace period (bounded.h): after it, the memory is freed as soon as the GPU lets it be.
+ * end() waits for that. NULL is allowed.
+ */
+void ckpt_gpu_copy_end(struct ckpt_gpu_copy *copy);
 void ckpt_gpu_copy_free(struct ckpt_gpu_copy *copy);
 
 #endif

@@ -10,10 +10,12 @@
  */
 #include "gpu/cuda_driver.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 struct ckpt_cuda {
+	atomic_uint users;
 	const struct ckpt_cuda_driver *driver;
 	struct CUctx_st *context;
 	int device;
@@ -93,6 +95,7 @@ int ckpt_cuda_open(uint32_t ordinal, struct ckpt_cuda **out, struct ckpt_error *
 	*out = NULL;
 	if (!cuda)
 		return ckpt_fail_nomem(err);
+	atomic_init(&cuda->users, 1);
 	cuda->ordinal = ordinal;
 	rc = ckpt_cuda_driver_get(&cuda->driver, &version, err);
 	if (rc == 0)
@@ -108,9 +111,15 @@ int ckpt_cuda_open(uint32_t ordinal, struct ckpt_cuda **out, struct ckpt_error *
 	return rc;
 }
 
+struct ckpt_cuda *ckpt_cuda_ref(struct ckpt_cuda *cuda)
+{
+	atomic_fetch_add(&cuda->users, 1);
+	return cuda;
+}
+
 void ckpt_cuda_close(struct ckpt_cuda *cuda)
 {
-	if (!cuda)
+	if (!cuda || atomic_fetch_sub(&cuda->users, 1) > 1)
 		return;
 	ckpt_cuda_stream_free(cuda, cuda->copies);
 	if (cuda->context)

@@ -29,6 +29,11 @@ typedef struct CUevent_st *ckpt_cuda_event;
  * names the host: no driver, the toolkit's stub library in its place, no GPU, no such GPU.
  */
 int ckpt_cuda_open(uint32_t ordinal, struct ckpt_cuda **out, struct ckpt_error *err);
+/*
+ * It is counted: ref() for one more user; the last close() releases the context. NULL is allowed.
+ * What releases, here and below, waits for all that runs on the GPU (bounded.h).
+ */
+struct ckpt_cuda *ckpt_cuda_ref(struct ckpt_cuda *cuda);
 void ckpt_cuda_close(struct ckpt_cuda *cuda);
 
 /* For messages and hellos: 12040 is CUDA 12.4. */

@@ -3,16 +3,17 @@
  * A communicator in NCCL's non-blocking mode: what is asked for is in its stream once
  * ckpt_nccl_comm_ready() says so.
  *
- * What must stay true: no call waits for a peer without an end. NCCL's own abort may hang, so it
- * runs in a thread that gets a grace period; if it does not come back, the communicator, CUDA and
- * all memory that NCCL was given are left alone (false), and never freed.
+ * What must stay true: no call but abort() and close() waits for a peer without an end. NCCL's own
+ * abort may hang or come back late, so the caller runs it in a thread (bounded.h), which then has
+ * the communicator, CUDA (counted) and all memory that NCCL was given: nobody else frees any of it.
+ * After an error NCCL takes nothing but an abort.
  */
 #include "gpu/nccl_comm.h"
 
 #include "base/clock.h"
+#include "gpu/bounded.h"
 #include "gpu/cuda_driver.h"
 #include "gpu/nccl_library.h"
-#include "io/fault.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -20,12 +21,11 @@
 
 enum { POLL_NSEC = 1000000 };
 
-uint64_t ckpt_nccl_grace_nsec = 10000000000ULL;
-
 struct ckpt_nccl_comm {
 	const struct ckpt_nccl *nccl;
-	struct ckpt_cuda *cuda;
-	struct ncclComm *handle; /* NULL: there is none any more */
+	struct ckpt_cuda *cuda;	 /* counted */
+	struct ncclComm *handle; /* NULL: there is none, or none any more */
+	bool failed;
 };
 
 /* CODE is what CALL of NCCL returned between enter() and leave_cuda(). IN_PROGRESS is no error. */
@@ -35,6 +35,7 @@ static int leave_cuda(struct ckpt_nccl_comm *comm, const char *call, unsigned co
 	ckpt_cuda_leave(comm->cuda, call, 0, NULL);
 	if (code == 0 || code == CKPT_NCCL_IN_PROGRESS)
 		return 0;
+	comm->failed = true;
 	return ckpt_nccl_fail(comm->nccl, call, code, ckpt_cuda_driver_version(comm->cuda), err);
 }
 
@@ -52,6 +53,7 @@ int ckpt_nccl_comm_ready(struct ckpt_nccl_comm *comm, struct ckpt_error *err)
 
 	if (rc < 0 || state == CKPT_NCCL_IN_PROGRESS)
 		return rc;
+	comm->failed |= state != 0;
 	if (state)
 		return ckpt_nccl_fail(comm->nccl, "NCCL", state,
 				      ckpt_cuda_driver_version(comm->cuda), err);
@@ -91,51 +93,28 @@ static int wait_until(struct ckpt_nccl_comm *comm, uint64_t deadline, struct ckp
 
 /* ---- its end ---- */
 
-static void *run_abort(void *arg)
+void ckpt_nccl_comm_abort(struct ckpt_nccl_comm *comm)
 {
-	struct ckpt_nccl_comm *comm = arg;
-
-	(void)CALL(comm, NULL, ncclCommAbort, comm->handle);
-	return NULL;
-}
-
-bool ckpt_nccl_comm_abort(struct ckpt_nccl_comm *comm)
-{
-	struct timespec until;
-	pthread_t thread;
-
-	if (!comm->handle)
-		return true;
-	if (ckpt_io_thread(&thread, run_abort, comm) != 0)
-		return false;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += (time_t)(ckpt_nccl_grace_nsec / 1000000000);
-	until.tv_nsec += (long)(ckpt_nccl_grace_nsec % 1000000000);
-	until.tv_sec += until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
-	if (pthread_timedjoin_np(thread, NULL, &until) != 0) {
-		pthread_detach(thread);
-		return false;
-	}
+	if (comm->handle)
+		(void)CALL(comm, NULL, ncclCommAbort, comm->handle);
 	comm->handle = NULL;
-	return true;
 }
 
-bool ckpt_nccl_comm_close(struct ckpt_nccl_comm *comm)
+void ckpt_nccl_comm_close(struct ckpt_nccl_comm *comm)
 {
-	uint64_t deadline = ckpt_now_nsec() + ckpt_nccl_grace_nsec;
+	uint64_t deadline = ckpt_now_nsec() + ckpt_gpu_grace_nsec / 2;
 
 	if (!comm)
-		return true;
-	if (comm->handle && CALL(comm, NULL, ncclCommFinalize, comm->handle) == 0 &&
+		return;
+	if (comm->handle && !comm->failed &&
+	    CALL(comm, NULL, ncclCommFinalize, comm->handle) == 0 &&
 	    wait_until(comm, deadline, NULL) == 1) {
 		(void)CALL(comm, NULL, ncclCommDestroy, comm->handle);
 		comm->handle = NULL;
 	}
-	if (!ckpt_nccl_comm_abort(comm))
-		return false;
+	ckpt_nccl_comm_abort(comm);
+	ckpt_cuda_close(comm->cuda);
 	free(comm);
-	return true;
 }
 
 /* ---- its beginning ---- */
@@ -163,6 +142,7 @@ static int init_communicator(struct ckpt_nccl_comm *comm, const struct ckpt_nccl
 
 	if (rc == 0)
 		rc = wait_until(comm, deadline, err);
+	comm->failed |= rc == 0;
 	if (rc == 0)
 		return ckpt_fail(err, CKPT_E_PEER,
 				 "NCCL did not find all %" PRIu32
@@ -182,15 +162,15 @@ int ckpt_nccl_comm_open(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *id, u
 	*out = NULL;
 	if (!comm)
 		return ckpt_fail_nomem(err);
-	comm->cuda = cuda;
+	comm->cuda = ckpt_cuda_ref(cuda);
 	rc = ckpt_nccl_get(&comm->nccl, err);
 	if (rc == 0)
 		rc = check_fit(comm->nccl, cuda, err);
 	if (rc == 0)
 		rc = init_communicator(comm, id, rank, size, deadline, err);
-	if (rc == 0)
+	if (rc == 0 || comm->handle)
 		*out = comm;
-	else if (ckpt_nccl_comm_abort(comm))
-		free(comm);
+	else
+		ckpt_nccl_comm_close(comm);
 	return rc;
 }

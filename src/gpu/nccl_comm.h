@@ -17,12 +17,9 @@
 struct ckpt_nccl_comm;
 
 /*
- * How long close() waits for the others to end it with us, and abort() for NCCL to come back: 10 s.
- * For tests, which change it before there is any communicator.
+ * As ckpt_transport_open_nccl(). CUDA is counted. On a failure *OUT is NULL, or one that only
+ * close() may have: NCCL may still be at work on it.
  */
-extern uint64_t ckpt_nccl_grace_nsec;
-
-/* As ckpt_transport_open_nccl(). */
 int ckpt_nccl_comm_open(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *id, uint32_t rank,
 			uint32_t size, uint64_t deadline, struct ckpt_nccl_comm **out,
 			struct ckpt_error *err);
@@ -41,13 +38,13 @@ int ckpt_nccl_comm_broadcast(struct ckpt_nccl_comm *comm, ckpt_cuda_stream strea
 int ckpt_nccl_comm_greatest(struct ckpt_nccl_comm *comm, ckpt_cuda_stream stream,
 			    ckpt_cuda_address address, size_t count, struct ckpt_error *err);
 
-/*
- * Stop what hangs. False: NCCL did not even come back from that, and may still use all memory that
- * it was given: the communicator, CUDA and that memory have to be left alone for good.
- */
-bool ckpt_nccl_comm_abort(struct ckpt_nccl_comm *comm);
+/* Stop what hangs. NCCL may never come back from that: it is for ckpt_gpu_run_bounded(). */
+void ckpt_nccl_comm_abort(struct ckpt_nccl_comm *comm);
 
-/* End it with the others, or by abort() if they do not. False as there. NULL is allowed. */
-bool ckpt_nccl_comm_close(struct ckpt_nccl_comm *comm);
+/*
+ * End it with the others, within half of the grace period, or by abort() if they do not, or if
+ * there was an error. For ckpt_gpu_run_bounded() as well. NULL is allowed.
+ */
+void ckpt_nccl_comm_close(struct ckpt_nccl_comm *comm);
 
 #endif

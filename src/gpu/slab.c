@@ -7,7 +7,7 @@
 enum { ALIGNMENT = 256 };
 
 struct ckpt_slab {
-	struct ckpt_cuda *cuda;
+	struct ckpt_cuda *cuda; /* counted */
 	ckpt_cuda_address memory; /* 0: no file has a byte */
 	uint64_t nbytes;
 	uint64_t *starts; /* by file */
@@ -51,7 +51,7 @@ int ckpt_slab_open(struct ckpt_cuda *cuda, const uint64_t *sizes, uint32_t count
 	*out = NULL;
 	if (!slab)
 		return ckpt_fail_nomem(err);
-	slab->cuda = cuda;
+	slab->cuda = ckpt_cuda_ref(cuda);
 	slab->count = count;
 	rc = lay_out_files(slab, sizes, err);
 	if (rc == 0 && slab->nbytes)
@@ -69,6 +69,7 @@ void ckpt_slab_free(struct ckpt_slab *slab)
 		return;
 	if (slab->memory)
 		ckpt_cuda_free(slab->cuda, slab->memory);
+	ckpt_cuda_close(slab->cuda);
 	free(slab->starts);
 	free(slab->sizes);
 	free(slab);

@@ -13,7 +13,7 @@
 struct ckpt_slab;
 
 /*
- * CUDA is borrowed and must outlive the slab. SIZES in bytes. CKPT_E_GPU if the GPU has not so much
+ * SIZES in bytes. CKPT_E_GPU if the GPU has not so much
  * memory left.
  */
 int ckpt_slab_open(struct ckpt_cuda *cuda, const uint64_t *sizes, uint32_t count,

@@ -15,6 +15,7 @@ CKPT_CUDA_CALLS(DECLARE)
 fake_cuda_number fake_cuda_calls, fake_cuda_live;
 fake_cuda_memory_of fake_cuda_memory;
 fake_cuda_poll_into fake_cuda_poll_in;
+fake_cuda_device_of fake_cuda_device;
 #pragma GCC visibility pop
 
 enum {
@@ -35,6 +36,7 @@ struct CUctx_st {
 
 struct CUevent_st {
 	struct CUevent_st *next;
+	struct CUctx_st *context;
 	unsigned long recorded, done;
 };
 
@@ -52,17 +54,19 @@ struct op {
 
 struct CUstream_st {
 	struct op *first, **last;
+	struct CUctx_st *context;
 };
 
 struct block {
 	struct block *next;
+	struct CUctx_st *context;
 	unsigned long long address; /* 0: of the host */
 	size_t nbytes;
 	uint8_t *memory;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fault_spec fault;
+static struct fault_spec fault, late;
 static bool initialized;
 static unsigned calls;
 static uint32_t seed;
@@ -158,6 +162,18 @@ static bool is_stream(const struct CUstream_st *stream)
 	return false;
 }
 
+static struct CUctx_st *current(void)
+{
+	return depth ? stack[depth - 1] : NULL;
+}
+
+static bool is_foreign(const struct CUctx_st *context)
+{
+	if (context != current())
+		complain("a stream, event or memory of another context");
+	return context != current();
+}
+
 static unsigned put(struct CUstream_st *s, struct op what)
 {
 	struct op *op;
@@ -192,6 +208,7 @@ static unsigned begin(const char *name)
 
 	pthread_mutex_lock(&lock);
 	calls++;
+	sleep_as(&late, "FAKE_CUDA_LATE", name, &lock);
 	code = fault_of(name);
 	return code || initialized || strcmp(name, "cuInit") == 0 ? code : NOT_INITIALIZED;
 }
@@ -272,6 +289,19 @@ unsigned cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)
 	return end(code);
 }
 
+static bool has_objects(const struct CUctx_st *context)
+{
+	bool any = false;
+
+	for (const struct block *b = blocks; b; b = b->next)
+		any |= b->context == context;
+	for (const struct CUevent_st *e = events; e; e = e->next)
+		any |= e->context == context;
+	for (unsigned i = 0; i < MOST_STREAMS; i++)
+		any |= streams[i] && streams[i]->context == context;
+	return any;
+}
+
 unsigned cuDevicePrimaryCtxRelease_v2(int device)
 {
 	unsigned code = begin("cuDevicePrimaryCtxRelease_v2");
@@ -280,6 +310,8 @@ unsigned cuDevicePrimaryCtxRelease_v2(int device)
 		complain("a context is released that nobody has");
 	else
 		contexts[device].refs--;
+	if (contexts[device].refs == 0 && has_objects(&contexts[device]))
+		complain("a context goes that still has streams, events or memory");
 	return end(code);
 }
 
@@ -315,7 +347,7 @@ static struct block *add_block(size_t nbytes)
 {
 	struct block *b = malloc(sizeof(*b));
 
-	*b = (struct block){ blocks, 0, nbytes, malloc(nbytes) };
+	*b = (struct block){ blocks, current(), 0, nbytes, malloc(nbytes) };
 	memset(b->memory, 0xa5, nbytes);
 	blocks = b;
 	return b;
@@ -348,6 +380,8 @@ static unsigned free_block(unsigned code, unsigned long long address, const void
 		complain("memory is freed that is not there");
 		return INVALID_VALUE;
 	}
+	if (current())
+		is_foreign(b->context);
 	if (is_in_use(b))
 		complain("memory is freed that a stream still uses: a GPU would wait here");
 	*at = b->next;
@@ -361,7 +395,9 @@ static void *find_memory(unsigned long long address, size_t nbytes)
 	for (struct block *b = blocks; b; b = b->next)
 		if (b->address && address >= b->address && nbytes <= b->nbytes &&
 		    address - b->address <= b->nbytes - nbytes)
-			return b->memory + (address - b->address);
+			return current() && is_foreign(b->context)
+				       ? NULL
+				       : b->memory + (address - b->address);
 	complain("an address that is not on the GPU");
 	return NULL;
 }
@@ -415,6 +451,8 @@ static unsigned put_copy(unsigned code, struct CUstream_st *stream, void *to, co
 {
 	if (!code && (!to || !from))
 		code = INVALID_VALUE;
+	if (!code && is_stream(stream) && is_foreign(stream->context))
+		code = INVALID_CONTEXT;
 	if (!code)
 		code = put(stream, (struct op){ .to = to, .from = from, .nbytes = nbytes });
 	return end(code);
@@ -457,6 +495,7 @@ unsigned cuStreamCreate(struct CUstream_st **stream, unsigned flags)
 	if (!code && i < MOST_STREAMS) {
 		*stream = streams[i] = calloc(1, sizeof(**stream));
 		streams[i]->last = &streams[i]->first;
+		streams[i]->context = current();
 	}
 	return end(code);
 }
@@ -504,6 +543,8 @@ unsigned cuStreamWaitEvent(struct CUstream_st *stream, struct CUevent_st *event,
 
 	if (!code && (flags || !is_event(event)))
 		code = INVALID_HANDLE;
+	if (!code && is_stream(stream) && (is_foreign(stream->context) || is_foreign(event->context)))
+		code = INVALID_CONTEXT;
 	if (!code)
 		code = put(stream, (struct op){ .waits = event, .seq = event->recorded });
 	return end(code);
@@ -518,6 +559,7 @@ unsigned cuEventCreate(struct CUevent_st **event, unsigned flags)
 	if (!code) {
 		*event = calloc(1, sizeof(**event));
 		(*event)->next = events;
+		(*event)->context = current();
 		events = *event;
 	}
 	return end(code);
@@ -547,6 +589,8 @@ unsigned cuEventRecord(struct CUevent_st *event, struct CUstream_st *stream)
 
 	if (!code && !is_event(event))
 		code = INVALID_HANDLE;
+	if (!code && is_stream(stream) && (is_foreign(stream->context) || is_foreign(event->context)))
+		code = INVALID_CONTEXT;
 	if (!code)
 		code = put(stream, (struct op){ .records = event, .seq = ++event->recorded });
 	return end(code);
@@ -559,6 +603,8 @@ unsigned cuEventQuery(struct CUevent_st *event)
 	advance();
 	if (!code && !is_event(event))
 		code = INVALID_HANDLE;
+	if (!code && is_foreign(event->context))
+		code = INVALID_CONTEXT;
 	if (!code && event->done < event->recorded)
 		code = CKPT_CU_NOT_READY;
 	return end(code);
@@ -569,6 +615,13 @@ void fake_cuda_poll_in(struct CUstream_st *stream, bool (*poll)(void *), void *a
 	pthread_mutex_lock(&lock);
 	put(stream, (struct op){ .poll = poll, .arg = arg });
 	pthread_mutex_unlock(&lock);
+}
+
+int fake_cuda_device(struct CUstream_st *stream)
+{
+	const struct CUctx_st *context = stream ? stream->context : current();
+
+	return context ? (int)(context - contexts) : -1;
 }
 
 /* ---- what is left ---- */

@@ -11,10 +11,12 @@
  *
  * What is put into a stream is done later, in steps that are chosen at random ($FAKE_CUDA_SEED) among all streams
  * whenever something is asked: a wait that is missing shows as wrong bytes. Addresses are no pointers; those that were
- * freed, or were never given, are refused, as are calls without a context.
+ * freed, or were never given, are refused, as are calls without a context. Streams, events and memory are of the context
+ * that was current when they were made: with another one they are refused, and no context goes before they do.
  *
  * FAKE_CUDA_FAIL=NAME:CODE:NTH   see fault_spec.h; what releases does so all the same, and "*" is all but
  *                                cuCtxPushCurrent_v2
+ * FAKE_CUDA_LATE=NAME:MSEC:NTH   that call takes so long, as cuMemFree does while others' kernels run
  * FAKE_CUDA_GPUS=1, FAKE_CUDA_VERSION=12040
  * FAKE_CUDA_SHOW=NAME            cuInit prints the variable NAME to standard error
  * FAKE_CUDA_STRICT=1             a wrong call, or something not released at the end, ends the process by abort()
@@ -36,5 +38,8 @@ typedef void *fake_cuda_memory_of(unsigned long long address, size_t nbytes);
  * double's lock.
  */
 typedef void fake_cuda_poll_into(struct CUstream_st *stream, bool (*poll)(void *), void *arg);
+
+/* "fake_cuda_device": the device of the calling thread's context, or of STREAM; -1: there is none. */
+typedef int fake_cuda_device_of(struct CUstream_st *stream);
 
 #endif

@@ -2,10 +2,12 @@
 #ifndef CKPT_TESTS_FAULT_SPEC_H
 #define CKPT_TESTS_FAULT_SPEC_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /*
  * An environment variable "NAME:CODE:NTH" that says which call of a double fails: the NTH of NAME ("*": of all), from 1,
@@ -34,6 +36,18 @@ static inline unsigned fault_code(struct fault_spec *f, const char *variable, co
 		return 0;
 	f->seen++;
 	return nth == 0 || f->seen == nth ? code : 0;
+}
+
+/* Of "NAME:MSEC:NTH": the call takes so long; HELD is let go of meanwhile. */
+static inline void sleep_as(struct fault_spec *f, const char *variable, const char *name, pthread_mutex_t *held)
+{
+	unsigned msec = fault_code(f, variable, name);
+
+	if (!msec)
+		return;
+	pthread_mutex_unlock(held);
+	nanosleep(&(struct timespec){ msec / 1000, msec % 1000 * 1000000L }, NULL);
+	pthread_mutex_lock(held);
 }
 
 static inline unsigned number_from(const char *variable, unsigned standard)

@@ -3,12 +3,18 @@
  * stub_nccl.so: a double of libnccl.so.2 whose ranks are threads of one process over fake_cuda.so ($CKPT_CUDA_LIB), to
  * drive the paths of our own code, above all those that lead nowhere. It proves nothing about NCCL.
  *
+ * A communicator is of the GPU whose context was current when it was made: with another one, or with none, a call is wrong.
+ * So is one that its state does not allow: after an error there is only the abort, and no end before the work is done. A
+ * wrong call is a complaint, which ends the process if FAKE_CUDA_STRICT is set. Two ranks of a communicator on one GPU are
+ * refused, those two by "invalid usage", the others by "remote error".
+ *
  * What NCCL may do it always does: behind every call the communicator is "in progress" for a few questions, and what
  * was asked for gets into its stream only then.
  *
  * STUB_NCCL_FAIL=NAME:CODE:NTH    see fault_spec.h; of ncclCommGetAsyncError it is what is told, not what is returned
  * STUB_NCCL_HANG=NAME:1:NTH       from that call on "in progress" for ever; ncclCommAbort and ncclCommDestroy do not return
  * STUB_NCCL_STALL=NAME:1:NTH      what that call put into the stream is never done, as if a peer had died
+ * STUB_NCCL_LATE=NAME:MSEC:NTH    ncclCommAbort or ncclCommDestroy: comes back only then
  * STUB_NCCL_VERSION=22809
  * NCCL_DEBUG, NCCL_DEBUG_FILE     a communicator logs a line, as NCCL does: the file is opened anew, and truncated
  *
@@ -36,7 +42,7 @@ unsigned stub_nccl_calls(void);
 unsigned stub_nccl_live(void);
 #pragma GCC visibility pop
 
-enum { LATE = 2, MOST_NUMBERS = 64 };
+enum { LATE = 2, MOST_NUMBERS = 64, MOST_GPUS = 8 };
 
 __attribute__((used)) static const char version_line[] = "NCCL version 2.28.9+cuda" STUB_NCCL_CUDA;
 
@@ -53,6 +59,8 @@ struct world {
 	struct world *next;
 	struct ckpt_nccl_id id;
 	int size, joined, users;
+	bool has_gpu[MOST_GPUS];
+	int twice; /* a GPU that two ranks have; -1: none */
 	struct meeting *meetings;
 };
 
@@ -62,7 +70,9 @@ struct ncclComm {
 	unsigned late; /* questions until it is no more in progress */
 	unsigned long seq;
 	unsigned users; /* the caller, and what is in streams */
-	bool hangs, aborted;
+	int device;
+	unsigned failed; /* the error that it has, for good */
+	bool hangs, aborted, finalized;
 	struct work *pending; /* to be put into its stream */
 	struct CUstream_st *stream;
 };
@@ -78,10 +88,40 @@ struct work {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fault_spec fault, hang, stall;
+static struct fault_spec fault, hang, stall, late;
 static struct world *worlds;
 static unsigned calls, live, ids;
 static bool has_failed;
+
+static void complain(const char *what)
+{
+	fprintf(stderr, "stub_nccl: %s\n", what);
+	if (getenv("FAKE_CUDA_STRICT"))
+		abort();
+}
+
+static void *cuda_function(const char *name)
+{
+	void *lib = dlopen(getenv("CKPT_CUDA_LIB"), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+
+	assert(lib);
+	return dlsym(lib, name);
+}
+
+/* Of the calling thread, or of STREAM. */
+static int device_of(struct CUstream_st *stream)
+{
+	fake_cuda_device_of *device;
+
+	*(void **)&device = cuda_function("fake_cuda_device");
+	return device(stream);
+}
+
+static void check_device(const struct ncclComm *c)
+{
+	if (device_of(NULL) != c->device)
+		complain("a call without the context of the communicator's GPU");
+}
 
 static unsigned begin(const char *name)
 {
@@ -102,7 +142,7 @@ static unsigned end(unsigned code)
 
 /* ---- worlds ---- */
 
-static struct world *join(const struct ckpt_nccl_id *id, int size)
+static struct world *join(const struct ckpt_nccl_id *id, int size, int device)
 {
 	struct world *w = worlds;
 
@@ -110,10 +150,13 @@ static struct world *join(const struct ckpt_nccl_id *id, int size)
 		w = w->next;
 	if (!w) {
 		w = calloc(1, sizeof(*w));
-		*w = (struct world){ .next = worlds, .id = *id, .size = size };
+		*w = (struct world){ .next = worlds, .id = *id, .size = size, .twice = -1 };
 		worlds = w;
 	}
 	w->joined++;
+	if (w->has_gpu[device])
+		w->twice = device;
+	w->has_gpu[device] = true;
 	w->users++;
 	return w;
 }
@@ -230,14 +273,6 @@ static bool is_over(void *arg)
 	return over;
 }
 
-static void *cuda_function(const char *name)
-{
-	void *lib = dlopen(getenv("CKPT_CUDA_LIB"), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-
-	assert(lib);
-	return dlsym(lib, name);
-}
-
 static unsigned ask(const char *name, struct ncclComm *c, struct work what, const void *address,
 		    size_t nbytes, struct CUstream_st *stream)
 {
@@ -245,9 +280,15 @@ static unsigned ask(const char *name, struct ncclComm *c, struct work what, cons
 	unsigned code = begin(name);
 
 	*(void **)&memory = cuda_function("fake_cuda_memory");
+	check_device(c);
+	if (device_of(stream) != c->device)
+		complain("a stream of another GPU");
+	if (c->failed || c->finalized)
+		complain("a call for a communicator that has failed, or is finalized");
 	if (!code && (c->late || c->pending || c->hangs))
 		code = CKPT_NCCL_INVALID_ARGUMENT; /* the call before is still in progress */
 	c->hangs |= fault_code(&hang, "STUB_NCCL_HANG", name) != 0;
+	c->failed = code;
 	if (code)
 		return end(code);
 	what.comm = c;
@@ -308,8 +349,11 @@ unsigned ncclCommInitRankConfig(struct ncclComm **comm, int size, struct ckpt_nc
 		code = CKPT_NCCL_INVALID_ARGUMENT;
 	if (code)
 		return end(code);
+	if (device_of(NULL) < 0)
+		complain("a communicator is made without a context");
 	*comm = c = calloc(1, sizeof(*c));
-	*c = (struct ncclComm){ .world = join(&id, size), .rank = rank, .late = LATE, .users = 1 };
+	c->device = device_of(NULL) < 0 ? 0 : device_of(NULL);
+	*c = (struct ncclComm){ .device = c->device, .world = join(&id, size, c->device), .rank = rank, .late = LATE, .users = 1 };
 	c->hangs = fault_code(&hang, "STUB_NCCL_HANG", "ncclCommInitRankConfig") != 0;
 	live++;
 	return end(CKPT_NCCL_IN_PROGRESS);
@@ -332,6 +376,12 @@ static void put_pending(struct ncclComm *c)
 unsigned ncclCommGetAsyncError(struct ncclComm *c, unsigned *code)
 {
 	*code = begin("ncclCommGetAsyncError");
+	check_device(c);
+	if (!*code && c->world->twice >= 0)
+		*code = c->device == c->world->twice ? CKPT_NCCL_INVALID_USAGE : 6;
+	if (c->failed)
+		*code = c->failed;
+	c->failed = *code;
 	if (!*code && (c->hangs || c->late || c->world->joined < c->world->size))
 		*code = CKPT_NCCL_IN_PROGRESS;
 	c->late -= c->late > 0;
@@ -364,6 +414,11 @@ unsigned ncclCommFinalize(struct ncclComm *c)
 {
 	unsigned code = begin("ncclCommFinalize");
 
+	check_device(c);
+	if (c->failed || c->finalized || c->pending)
+		complain("a communicator is finalized that has failed, has work, or is finalized already");
+	c->finalized = true;
+	c->failed = code;
 	c->hangs |= fault_code(&hang, "STUB_NCCL_HANG", "ncclCommFinalize") != 0;
 	c->late = LATE;
 	return end(code ? code : CKPT_NCCL_IN_PROGRESS);
@@ -383,8 +438,12 @@ unsigned ncclCommDestroy(struct ncclComm *c)
 {
 	unsigned code = begin("ncclCommDestroy");
 
+	check_device(c);
+	if (!c->finalized || c->late || c->hangs)
+		complain("a communicator is destroyed before it was finalized");
 	hang_for_ever("ncclCommDestroy");
 	pthread_mutex_lock(&lock);
+	sleep_as(&late, "STUB_NCCL_LATE", "ncclCommDestroy", &lock);
 	live--;
 	release(c);
 	return end(code);
@@ -394,8 +453,10 @@ unsigned ncclCommAbort(struct ncclComm *c)
 {
 	unsigned code = begin("ncclCommAbort");
 
+	check_device(c);
 	hang_for_ever("ncclCommAbort");
 	pthread_mutex_lock(&lock);
+	sleep_as(&late, "STUB_NCCL_LATE", "ncclCommAbort", &lock);
 	c->aborted = true;
 	live--;
 	release(c);

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "broadcast/broadcast.h"
 #include "broadcast/transport_nccl.h"
-#include "gpu/nccl_comm.h"
+#include "gpu/bounded.h"
 #include "gpu_doubles.h"
 
 #include <ckpt/gpu.h>
@@ -66,7 +66,7 @@ struct rank {
 
 static int open_rank(struct rank *r, struct ckpt_cuda **cuda, struct ckpt_transport **transport)
 {
-	int rc = ckpt_cuda_open(0, cuda, &r->err);
+	int rc = ckpt_cuda_open(r->rank, cuda, &r->err);
 
 	if (rc == 0 && r->size == 1)
 		rc = ckpt_nccl_make_id(&r->id, &r->err);
@@ -103,7 +103,7 @@ static void *run_rank(void *arg)
 	if (r->rc == 0) {
 		assert_int_equal(ckpt_session_init(&session, sources, 1, wish, r->options), 0);
 		session.world =
-			(struct ckpt_world){ .rank = r->rank, .size = r->size, .launcher = "test" };
+			(struct ckpt_world){ .rank = r->rank, .size = r->size, .local_rank = r->rank, .launcher = "test" };
 		if (session.o.readers > r->size)
 			session.o.readers = r->size;
 		r->rc = ckpt_broadcast_over(&session, transport, &r->report, &r->err);
@@ -250,7 +250,7 @@ struct pair {
 
 static void open_pair(struct pair *p)
 {
-	assert_int_equal(ckpt_cuda_open(0, &p->cuda, NULL), 0);
+	assert_int_equal(ckpt_cuda_open(p->rank, &p->cuda, NULL), 0);
 	assert_int_equal(ckpt_transport_open_nccl(p->cuda, &p->id, p->rank, 2, in_seconds(20),
 						  &p->transport, NULL),
 			 0);
@@ -466,6 +466,65 @@ static bool finalize_hangs(void)
 	return ranks[0].rc == 0 && doubles_cuda_live() == 0 && doubles_nccl_live() == 0;
 }
 
+/* All that a rank had is released by the thread that NCCL or the driver let go at last. */
+static bool is_all_released(void)
+{
+	for (unsigned i = 0; i < 300 && ckpt_gpu_count_abandoned(); i++)
+		usleep(10000);
+	return doubles_cuda_live() == 0 && doubles_nccl_live() == 0;
+}
+
+/* Long before the abort, which takes a second. */
+static bool ends_soon(int status, double open_s)
+{
+	struct ckpt_broadcast_options o = options_for_tests();
+	uint64_t start = ckpt_now_nsec();
+
+	ckpt_gpu_grace_nsec = 200000000;
+	o.timeout_s = 0.2;
+	broadcast(1, &o, open_s);
+	return ranks[0].rc == status && ckpt_now_nsec() - start < 800000000 && ckpt_gpu_hanging_calls() == 1;
+}
+
+static bool abort_is_late_after_opening(void)
+{
+	setenv("STUB_NCCL_LATE", "ncclCommAbort:1000:1", 1);
+	setenv("STUB_NCCL_HANG", "ncclCommInitRankConfig:1", 1);
+	return ends_soon(CKPT_E_PEER, 0.1) && is_all_released() && !ckpt_gpu_hanging_calls();
+}
+
+static bool abort_is_late_after_success(void)
+{
+	setenv("STUB_NCCL_LATE", "ncclCommAbort:1000:1", 1);
+	setenv("STUB_NCCL_HANG", "ncclCommFinalize:1", 1);
+	return ends_soon(0, 20) && is_all_released();
+}
+
+static bool abort_is_late_after_a_vote(void)
+{
+	setenv("STUB_NCCL_LATE", "ncclCommAbort:1000:1", 1);
+	setenv("STUB_NCCL_STALL", "ncclAllReduce:1:2", 1);
+	return ends_soon(CKPT_E_PEER, 20) && is_all_released();
+}
+
+static bool driver_is_late(void)
+{
+	setenv("FAKE_CUDA_LATE", "cuMemFree_v2:1000:1", 1);
+	return ends_soon(0, 20) && is_all_released();
+}
+
+/* In a program that goes on living, nothing of what they still use is freed. */
+static void aborts_that_come_back_late_find_everything(void **state)
+{
+	(void)state;
+	assert_true(doubles_in_child(abort_is_late_after_opening));
+	assert_true(doubles_in_child(abort_is_late_after_success));
+	assert_true(take_file(0, SIZE));
+	assert_true(doubles_in_child(abort_is_late_after_a_vote));
+	assert_true(doubles_in_child(driver_is_late));
+	assert_true(take_file(0, SIZE));
+}
+
 /* NCCL that does not come back from aborting keeps its memory: nothing waits for it. */
 static bool abort_hangs(void)
 {
@@ -482,12 +541,12 @@ static bool abort_hangs(void)
 static void ends_that_hang_are_left(void **state)
 {
 	(void)state;
-	assert_int_equal(ckpt_nccl_grace_nsec, 10000000000u);
-	ckpt_nccl_grace_nsec = 1000000000;
+	assert_int_equal(ckpt_gpu_grace_nsec, 10000000000u);
+	ckpt_gpu_grace_nsec = 1000000000;
 	assert_true(doubles_in_child(finalize_hangs));
 	assert_true(take_file(0, SIZE));
 	assert_true(doubles_in_child(abort_hangs));
-	ckpt_nccl_grace_nsec = 10000000000u;
+	ckpt_gpu_grace_nsec = 10000000000u;
 }
 
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -496,6 +555,7 @@ UNIT_SUITE(test_transport_nccl)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_FILE(ends_that_hang_are_left),
+		WITH_FILE(aborts_that_come_back_late_find_everything),
 		WITH_FILE(every_rank_gets_the_file),
 		WITH_FILE(bytes_may_go_nowhere),
 		WITH_FILE(bytes_may_stay_on_the_gpu),
@@ -507,6 +567,7 @@ UNIT_SUITE(test_transport_nccl)
 	};
 
 	setenv("FAKE_CUDA_STRICT", "1", 1);
+	setenv("FAKE_CUDA_GPUS", "4", 1);
 	doubles_use("fake_cuda.so", "stub_nccl.so");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
