@@ -33,6 +33,8 @@ enum ckpt_status {
 	CKPT_E_PEER = -13,	 /* another process of the job failed, or does not answer */
 	CKPT_E_GPU = -14,	 /* the driver of the GPU refused, or the GPU failed */
 	CKPT_E_DAMAGED = -15,	 /* bytes do not have the checksum that is recorded for them */
+	/* a library did not get what it needs of this system: shared memory, locked memory, a port */
+	CKPT_E_SYSTEM = -16,
 };
 
 /* The reason for a status, where a program can do something about it. */

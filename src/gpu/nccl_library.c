@@ -166,7 +166,8 @@ static int status_of(unsigned code)
 	case CKPT_NCCL_UNHANDLED_CUDA_ERROR: return CKPT_E_GPU;
 	case CKPT_NCCL_INVALID_ARGUMENT:
 	case CKPT_NCCL_INVALID_USAGE: return CKPT_E_UNSUPPORTED;
-	default: return CKPT_E_PEER; /* the system's, too: they are those of connections */
+	case CKPT_NCCL_REMOTE_ERROR: return CKPT_E_PEER;
+	default: return CKPT_E_SYSTEM; /* internal ones, too: they are of this rank */
 	}
 }
 

@@ -45,8 +45,11 @@ struct ckpt_nccl_config {
 
 enum {
 	CKPT_NCCL_UNHANDLED_CUDA_ERROR = 1,
+	CKPT_NCCL_SYSTEM_ERROR = 2,
+	CKPT_NCCL_INTERNAL_ERROR = 3,
 	CKPT_NCCL_INVALID_ARGUMENT = 4,
 	CKPT_NCCL_INVALID_USAGE = 5,
+	CKPT_NCCL_REMOTE_ERROR = 6,
 	CKPT_NCCL_IN_PROGRESS = 7,
 	CKPT_NCCL_UINT8 = 1, /* types */
 	CKPT_NCCL_UINT64 = 5,
@@ -74,8 +77,8 @@ const char *ckpt_nccl_version_text(int version, char buf[16]);
 
 /*
  * CALL returned CODE: what NCCL says about it, which library it is, and DRIVER_VERSION (0: left
- * out). CKPT_E_GPU, CKPT_E_UNSUPPORTED for what should not have been asked, such as ranks with
- * different versions, else CKPT_E_PEER.
+ * out). CKPT_E_GPU; CKPT_E_SYSTEM for what this system refused; CKPT_E_UNSUPPORTED for what should
+ * not have been asked, such as ranks with different versions; CKPT_E_PEER: another rank is gone.
  */
 int ckpt_nccl_fail(const struct ckpt_nccl *nccl, const char *call, unsigned code,
 		   int driver_version, struct ckpt_error *err);

@@ -123,10 +123,29 @@ static void an_id_is_made(void **state)
 	assert_int_equal(ckpt_nccl_make_id(&other, &err), 0);
 	assert_memory_not_equal(&id, &other, sizeof(id));
 	setenv("STUB_NCCL_FAIL", "ncclGetUniqueId:2", 1);
-	assert_int_equal(ckpt_nccl_make_id(&id, &err), CKPT_E_PEER);
+	assert_int_equal(ckpt_nccl_make_id(&id, &err), CKPT_E_SYSTEM);
 	assert_true(err_has("ncclGetUniqueId: unhandled system error (run with NCCL_DEBUG=INFO for "
 			    "details): the stub was told to fail (NCCL 2.28.9 at "));
 	unsetenv("STUB_NCCL_FAIL");
+}
+
+static void a_status_says_whose_fault_it_was(void **state)
+{
+	static const struct {
+		unsigned code;
+		int status;
+	} cases[] = {
+		{ 1, CKPT_E_GPU },	   { 2, CKPT_E_SYSTEM },      { 3, CKPT_E_SYSTEM },
+		{ 4, CKPT_E_UNSUPPORTED }, { 5, CKPT_E_UNSUPPORTED }, { 6, CKPT_E_PEER },
+		{ 99, CKPT_E_SYSTEM },
+	};
+	const struct ckpt_nccl *nccl;
+
+	(void)state;
+	assert_int_equal(ckpt_nccl_get(&nccl, &err), 0);
+	for (size_t i = 0; i < COUNT(cases); i++)
+		assert_int_equal(ckpt_nccl_fail(nccl, "ncclBroadcast", cases[i].code, 0, &err),
+				 cases[i].status);
 }
 
 static void constants_of_other_files_are_not_searched(void **state)
@@ -229,6 +248,7 @@ UNIT_SUITE(test_nccl)
 		cmocka_unit_test(the_real_library_does_what_it_can_without_a_gpu),
 		cmocka_unit_test(what_there_is_is_told),
 		cmocka_unit_test(an_id_is_made),
+		cmocka_unit_test(a_status_says_whose_fault_it_was),
 		cmocka_unit_test(constants_of_other_files_are_not_searched),
 	};
 
