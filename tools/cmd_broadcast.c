@@ -351,7 +351,9 @@ static void keep_output(void)
 /*
  * Set up NCCL and the driver for a program that only broadcasts.
  * Kernels are loaded when they are used: all of NCCL's take minutes with a driver before CUDA
- * 12.2. What the user has set stays. Call this before there are threads: they may read the
+ * 12.2. What the user has set stays, except for what no broadcast works with: NCCL_COMM_BLOCKING
+ * lets NCCL wait for lost ranks without an end, and many sites export an NCCL_ALGO for all-reduces,
+ * whose algorithms a broadcast does not have. Call this before there are threads: they may read the
  * environment.
  */
 static void set_variables(void)
@@ -359,6 +361,11 @@ static void set_variables(void)
 	setenv("CUDA_MODULE_LOADING", "LAZY", 0);
 	setenv("NCCL_RAS_ENABLE", "0", 0);
 	setenv("NCCL_NVLS_ENABLE", "0", 0);
+	setenv("NCCL_COMM_BLOCKING", "0", 1); /* also above what /etc/nccl.conf says */
+	if (getenv("NCCL_ALGO") && verbose)
+		fprintf(stderr, "ckpt: NCCL_ALGO=%s is for training: not used here\n",
+			getenv("NCCL_ALGO"));
+	unsetenv("NCCL_ALGO");
 }
 
 static int run_broadcast(int argc, char **argv)

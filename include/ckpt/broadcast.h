@@ -179,7 +179,8 @@ struct ckpt_broadcast_report {
  * kind. Blocks until all ranks are done or a peer was silent for too long. Only one thread of a
  * process may call it at a time; with `collectives` or the `rendezvous` id:HEX, one for each rank.
  * It reads the environment (launchers, CKPT_*) and never changes it: a program sets NCCL_* and
- * CUDA_MODULE_LOADING itself, before it starts threads.
+ * CUDA_MODULE_LOADING itself, before it starts threads. NCCL_COMM_BLOCKING=1, and an NCCL_ALGO that
+ * has no Ring for broadcasts, are refused.
  */
 CKPT_API int ckpt_broadcast(const char *const *sources, size_t count, const char *destination,
 			    const struct ckpt_broadcast_options *options,

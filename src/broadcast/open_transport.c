@@ -105,6 +105,10 @@ static void find_gpu(struct ckpt_session *s, struct ckpt_meet_hello *h)
 
 	ckpt_cuda_find_facts(&h->cuda);
 	ckpt_nccl_find_facts(&h->nccl);
+	if (h->nccl.is_there && ckpt_nccl_check_variables(&err) < 0) {
+		h->nccl.is_there = false;
+		ckpt_error_text(&err, h->nccl.text, sizeof(h->nccl.text));
+	}
 	h->gpu = s->o.gpu;
 	if (!h->nccl.is_there || h->cuda.gpu_count <= 0 || h->gpu >= h->cuda.gpu_count ||
 	    ckpt_session_gpu(s, &ordinal) < 0 || ckpt_cuda_open(ordinal, &s->cuda, &err) == 0)

@@ -22,6 +22,13 @@ struct ckpt_nccl_facts {
 };
 void ckpt_nccl_find_facts(struct ckpt_nccl_facts *out);
 
+/*
+ * CKPT_E_UNSUPPORTED, in a sentence, if a variable of NCCL defeats every broadcast: NCCL_COMM_BLOCKING=1
+ * (calls that wait without an end) or an NCCL_ALGO without Ring (the only algorithm of a broadcast).
+ * What NCCL reads from its own files (/etc/nccl.conf) is not seen.
+ */
+int ckpt_nccl_check_variables(struct ckpt_error *err);
+
 /* What rank 0 makes and all ranks open the communicator with: an ncclUniqueId. */
 struct ckpt_nccl_id {
 	char bytes[128];

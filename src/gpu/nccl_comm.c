@@ -165,6 +165,8 @@ int ckpt_nccl_comm_open(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *id, u
 	comm->cuda = ckpt_cuda_ref(cuda);
 	rc = ckpt_nccl_get(&comm->nccl, err);
 	if (rc == 0)
+		rc = ckpt_nccl_check_variables(err);
+	if (rc == 0)
 		rc = check_fit(comm->nccl, cuda, err);
 	if (rc == 0)
 		rc = init_communicator(comm, id, rank, size, deadline, err);

@@ -158,6 +158,64 @@ int ckpt_nccl_get(const struct ckpt_nccl **out, struct ckpt_error *err)
 	return rc;
 }
 
+/* ---- its variables ---- */
+
+static bool is_word(const char *at, const char *word)
+{
+	for (; *word; at++, word++)
+		if ((*at | 0x20) != *word)
+			return false;
+	return !strchr("abcdefghijklmnopqrstuvwxyz", *at | 0x20) || !*at;
+}
+
+static const char *find_word(const char *text, size_t len, const char *word)
+{
+	for (size_t i = 0; i < len; i++)
+		if (is_word(text + i, word))
+			return text + i;
+	return NULL;
+}
+
+/*
+ * One list, "ring,tree" or "^tree", for all functions, or "allreduce:tree;broadcast:ring" for some.
+ * A function that is not named has all.
+ */
+static bool lets_ring_broadcast(const char *text)
+{
+	for (size_t len; *text; text += len + (text[len] != '\0')) {
+		const char *list = text, *colon;
+		bool has_ring;
+
+		len = strcspn(text, ";");
+		colon = memchr(text, ':', len);
+		if (colon && !find_word(text, (size_t)(colon - text), "broadcast"))
+			continue;
+		if (colon)
+			list = colon + 1;
+		has_ring = find_word(list, len - (size_t)(list - text), "ring");
+		if (len && has_ring == (*list == '^'))
+			return false;
+	}
+	return true;
+}
+
+int ckpt_nccl_check_variables(struct ckpt_error *err)
+{
+	const char *blocking = getenv("NCCL_COMM_BLOCKING"), *algo = getenv("NCCL_ALGO");
+
+	if (blocking && atoi(blocking) > 0)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "NCCL_COMM_BLOCKING=%.20s makes NCCL wait for lost ranks without "
+				 "an end: unset it",
+				 blocking);
+	if (algo && !lets_ring_broadcast(algo))
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 "NCCL_ALGO=%.80s leaves a broadcast no algorithm, since NCCL has "
+				 "only Ring for it: add Ring, or unset it",
+				 algo);
+	return 0;
+}
+
 /* ---- errors ---- */
 
 static int status_of(unsigned code)

@@ -66,9 +66,7 @@ struct ckpt_nccl {
 
 /*
  * The library, the same for the whole process once there is one. CKPT_E_UNSUPPORTED: there is none,
- * or it lacks something. Unless the program uses NCCL already, NCCL's variables are set here that
- * nobody has set: messages go to standard error, and what a broadcast does not use stays away. So
- * it is called before other threads look at the environment.
+ * or it lacks something. The environment is read, and never changed.
  */
 int ckpt_nccl_get(const struct ckpt_nccl **out, struct ckpt_error *err);
 

@@ -208,7 +208,8 @@ def check_alone(ranks):
     os.unlink(out)
     for name, mine, wanted in (("CUDA_MODULE_LOADING", "", "LAZY"), ("CUDA_MODULE_LOADING", "EAGER", "EAGER"),
                                ("NCCL_DEBUG_FILE", "", ""), ("NCCL_RAS_ENABLE", "", "0"),
-                               ("NCCL_NVLS_ENABLE", "", "0"), ("NCCL_NVLS_ENABLE", "1", "1")):
+                               ("NCCL_NVLS_ENABLE", "", "0"), ("NCCL_NVLS_ENABLE", "1", "1"),
+                               ("NCCL_COMM_BLOCKING", "1", "0"), ("NCCL_ALGO", "Tree", "")):
         ranks.start(0, 0, 1, "--transport", "nccl", **double(FAKE_CUDA_SHOW=name, **({name: mine} if mine else {})))
         expect("variables", ranks.end(), 0, r"fake_cuda: %s=%s\n" % (name, wanted))
         os.unlink(out)

@@ -16,6 +16,8 @@
  * STUB_NCCL_STALL=NAME:1:NTH      what that call put into the stream is never done, as if a peer had died
  * STUB_NCCL_LATE=NAME:MSEC:NTH    ncclCommAbort or ncclCommDestroy: comes back only then
  * STUB_NCCL_VERSION=22809
+ * NCCL_COMM_BLOCKING=1            calls come back only when they are done
+ * NCCL_ALGO                       without "ring": a broadcast has no algorithm
  * NCCL_DEBUG, NCCL_DEBUG_FILE     a communicator logs a line, as NCCL does: the file is opened anew, and truncated
  *
  * Built with STUB_NCCL_OLD there is no ncclCommFinalize, as before 2.14; STUB_NCCL_CUDA is what it was built for.
@@ -356,6 +358,12 @@ unsigned ncclCommInitRankConfig(struct ncclComm **comm, int size, struct ckpt_nc
 	*c = (struct ncclComm){ .device = c->device, .world = join(&id, size, c->device), .rank = rank, .late = LATE, .users = 1 };
 	c->hangs = fault_code(&hang, "STUB_NCCL_HANG", "ncclCommInitRankConfig") != 0;
 	live++;
+	while (getenv("NCCL_COMM_BLOCKING") && atoi(getenv("NCCL_COMM_BLOCKING")) > 0 &&
+	       (c->hangs || c->world->joined < size)) {
+		pthread_mutex_unlock(&lock);
+		usleep(1000);
+		pthread_mutex_lock(&lock);
+	}
 	return end(CKPT_NCCL_IN_PROGRESS);
 }
 
@@ -394,6 +402,10 @@ unsigned ncclCommGetAsyncError(struct ncclComm *c, unsigned *code)
 unsigned ncclBroadcast(const void *from, void *to, size_t count, unsigned type, int root,
 		       struct ncclComm *comm, struct CUstream_st *stream)
 {
+	const char *algo = getenv("NCCL_ALGO");
+
+	if (algo && *algo && !strcasestr(algo, "ring"))
+		return CKPT_NCCL_INVALID_USAGE;
 	if (from != to || type != CKPT_NCCL_UINT8 || !count)
 		return CKPT_NCCL_INVALID_ARGUMENT;
 	return ask("ncclBroadcast", comm, (struct work){ .nbytes = count, .root = root }, to, count,

@@ -148,6 +148,51 @@ static void a_status_says_whose_fault_it_was(void **state)
 				 cases[i].status);
 }
 
+/* What sites export for their training. */
+static void variables_that_defeat_a_broadcast_are_refused(void **state)
+{
+	static const struct {
+		const char *name, *value;
+		bool fits;
+	} cases[] = {
+		{ "NCCL_COMM_BLOCKING", "0", true },
+		{ "NCCL_COMM_BLOCKING", "1", false },
+		{ "NCCL_ALGO", "Tree", false },
+		{ "NCCL_ALGO", "NVLS,NVLSTree", false },
+		{ "NCCL_ALGO", "tree,RING", true },
+		{ "NCCL_ALGO", "^Tree", true },
+		{ "NCCL_ALGO", "^ring,tree", false },
+		{ "NCCL_ALGO", "allreduce:tree", true },
+		{ "NCCL_ALGO", "allreduce:tree;Broadcast:nvls", false },
+		{ "NCCL_ALGO", "allreduce:tree;broadcast:ring", true },
+		{ "NCCL_ALGO", "", true },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < COUNT(cases); i++) {
+		struct ckpt_nccl_comm *comm = NULL;
+		struct ckpt_nccl_id id;
+		struct ckpt_cuda *cuda;
+		int rc;
+
+		setenv(cases[i].name, cases[i].value, 1);
+		err = (struct ckpt_error)CKPT_ERROR_INIT;
+		rc = ckpt_nccl_check_variables(&err);
+		if (rc != (cases[i].fits ? 0 : CKPT_E_UNSUPPORTED))
+			fail_msg("%s=%s: %d", cases[i].name, cases[i].value, rc);
+		assert_true(rc == 0 || err_has(cases[i].name));
+		assert_int_equal(ckpt_cuda_open(0, &cuda, NULL), 0);
+		assert_int_equal(ckpt_nccl_make_id(&id, NULL), 0);
+		assert_int_equal(ckpt_nccl_comm_open(cuda, &id, 0, 1, ckpt_now_nsec() + 20000000000u,
+						     &comm, &err),
+				 rc);
+		ckpt_nccl_comm_close(comm);
+		ckpt_cuda_close(cuda);
+		unsetenv(cases[i].name);
+	}
+	assert_int_equal(doubles_cuda_live(), 0);
+}
+
 static void constants_of_other_files_are_not_searched(void **state)
 {
 	char text[20], *folder = unit_folder_new(), *path = unit_path(folder, "file");
@@ -249,6 +294,7 @@ UNIT_SUITE(test_nccl)
 		cmocka_unit_test(what_there_is_is_told),
 		cmocka_unit_test(an_id_is_made),
 		cmocka_unit_test(a_status_says_whose_fault_it_was),
+		cmocka_unit_test(variables_that_defeat_a_broadcast_are_refused),
 		cmocka_unit_test(constants_of_other_files_are_not_searched),
 	};
 
