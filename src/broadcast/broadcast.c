@@ -165,6 +165,8 @@ int ckpt_broadcast_over(struct ckpt_session *s, struct ckpt_transport *transport
 		run_steps(s);
 	fill_report(s, report, start);
 	rc = give_error(s, err);
+	if (s->agreement.broken)
+		ckpt_session_announce(s, &s->err);
 	if (s->o.ended)
 		s->o.ended(s->o.ended_ctx);
 	clear(s);

@@ -35,6 +35,9 @@ static_assert((int)CKPT_MEET_HELLO <= (int)CKPT_MOST_HELLO &&
 
 enum { INIT_PATIENCE_S = 120 };
 
+/* Ranks of a node notice a failure by themselves at different times; an abort waits so long. */
+static const uint64_t ANNOUNCED_NSEC = 2000000000;
+
 static const char *from_environment(void *ctx, const char *name)
 {
 	(void)ctx;
@@ -220,12 +223,47 @@ static void leave_gpu(struct ckpt_session *s)
 	s->cuda = NULL;
 }
 
+static int check_board(void *ctx, struct ckpt_error *err)
+{
+	const struct ckpt_session *s = ctx;
+	char text[256];
+	uint32_t rank;
+
+	if (!ckpt_board_find(s->board, &rank, text, sizeof(text)))
+		return 0;
+	return ckpt_fail(err, CKPT_E_PEER, "rank %u on this node gave up: %s", rank, text);
+}
+
+static void announce(void *ctx, const struct ckpt_error *why)
+{
+	ckpt_session_announce(ctx, why);
+}
+
+void ckpt_session_announce(struct ckpt_session *s, const struct ckpt_error *why)
+{
+	char text[sizeof(why->text)];
+
+	ckpt_board_announce(s->board, ckpt_error_text(why, text, sizeof(text)));
+	ckpt_board_wait(s->board, ANNOUNCED_NSEC);
+}
+
+/* How long NCCL may take for it has nothing to do with how long the ranks took to meet. */
+static int open_nccl(struct ckpt_session *s, const struct ckpt_nccl_id *id,
+		     struct ckpt_transport **out)
+{
+	const struct ckpt_gpu_peers peers = { check_board, announce, s };
+	uint64_t deadline = ckpt_now_nsec() + (uint64_t)(init_seconds(s) * 1e9);
+
+	s->board = ckpt_board_open(id, sizeof(*id), s->world.rank, s->world.size);
+	return ckpt_transport_open_nccl(s->cuda, id, s->world.rank, s->world.size, deadline, &peers,
+					out, &s->err);
+}
+
 static int open_planned(struct ckpt_session *s, const struct ckpt_meet_plan *plan,
-			uint64_t deadline, struct ckpt_transport **mpi, struct ckpt_transport **out)
+			struct ckpt_transport **mpi, struct ckpt_transport **out)
 {
 	if (!strcmp(plan->transport, "nccl"))
-		return ckpt_transport_open_nccl(s->cuda, &plan->id, s->world.rank, s->world.size,
-						deadline, out, &s->err);
+		return open_nccl(s, &plan->id, out);
 	leave_gpu(s); /* a context takes half a GB of the GPU */
 	if (!*mpi)
 		return open_mpi(s, out);
@@ -268,14 +306,12 @@ static int open_own_gpu(struct ckpt_session *s)
  * The program made the id, and serves it: nothing is known of the other ranks before all of them
  * are in NCCL.
  */
-static int open_by_id(struct ckpt_session *s, const struct ckpt_nccl_id *id, uint64_t deadline,
+static int open_by_id(struct ckpt_session *s, const struct ckpt_nccl_id *id,
 		      struct ckpt_transport **out)
 {
 	int rc = open_own_gpu(s);
 
-	return rc < 0 ? rc
-		      : ckpt_transport_open_nccl(s->cuda, id, s->world.rank, s->world.size,
-						 deadline, out, &s->err);
+	return rc < 0 ? rc : open_nccl(s, id, out);
 }
 
 static int meet_by(struct ckpt_session *s, enum ckpt_way way, const char *folder, uint64_t deadline,
@@ -297,7 +333,7 @@ static int meet_by(struct ckpt_session *s, enum ckpt_way way, const char *folder
 	}
 	met |= rc == 0;
 	if (rc == 0)
-		rc = open_planned(s, &plan, deadline, &mpi, out);
+		rc = open_planned(s, &plan, &mpi, out);
 	/* if the plan says why nothing can carry, all ranks know it and end in order */
 	s->agreement.broken = met && rc < 0 && !plan.status;
 	if (rc == 0)
@@ -319,7 +355,7 @@ static int meet(struct ckpt_session *s, struct ckpt_transport **out)
 	if (rc < 0)
 		return rc;
 	if (way == CKPT_WAY_ID)
-		return open_by_id(s, &ways.id, deadline, out);
+		return open_by_id(s, &ways.id, out);
 	return meet_by(s, way, ways.folder, deadline, out);
 }
 
@@ -378,6 +414,8 @@ void ckpt_session_leave(struct ckpt_session *s)
 	if (s->rendezvous)
 		s->rendezvous->ops->close(s->rendezvous);
 	s->rendezvous = NULL;
+	ckpt_board_close(s->board);
+	s->board = NULL;
 	close_mpi(s, s->met_over);
 	s->met_over = NULL;
 	leave_gpu(s);

@@ -13,6 +13,9 @@ int ckpt_session_find_world(struct ckpt_session *s);
 /* Lets the ranks meet where they must. On an error the session's code is set. */
 int ckpt_session_open_transport(struct ckpt_session *s, struct ckpt_transport **out);
 
+/* Before its abort: tell the ranks of this node that use NCCL why, and wait for them a moment. */
+void ckpt_session_announce(struct ckpt_session *s, const struct ckpt_error *why);
+
 /* After the transport was closed. Takes no longer than the grace period of gpu/bounded.h. */
 void ckpt_session_leave(struct ckpt_session *s);
 

@@ -7,6 +7,8 @@
 #include "broadcast/manifest.h"
 #include "broadcast/ring.h"
 #include "gpu/copy.h"
+#include "gpu/peers.h"
+#include "job/board.h"
 #include "job/rendezvous.h"
 
 #include <ckpt/broadcast.h>
@@ -21,6 +23,7 @@ struct ckpt_session {
 	struct ckpt_world world;
 	struct ckpt_rendezvous *rendezvous; /* owned; NULL: not needed, or not any more */
 	struct ckpt_cuda *cuda;		    /* owned; the transport's GPU, if it has one */
+	struct ckpt_board *board;	    /* owned; NULL: there is none */
 	struct ckpt_agreement agreement;
 	struct ckpt_manifest manifest;
 	char *path; /* owned: on this node; NULL: nothing is written here */

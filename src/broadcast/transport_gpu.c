@@ -56,6 +56,7 @@ struct gpu {
 	struct ckpt_transport_ops ops; /* with the carrier's name */
 	struct ckpt_cuda *cuda;	       /* counted */
 	struct ckpt_gpu_carrier carrier;
+	struct ckpt_gpu_peers peers;
 	ckpt_cuda_stream up, across, down;
 	struct gpu_buffer *buffers;
 	struct ticket tickets[CKPT_MOST_FLYING];
@@ -233,7 +234,9 @@ static int check_carrier(struct gpu *g, struct ckpt_error *err)
 	if (now - g->looked_nsec < LOOK_NSEC)
 		return 0;
 	g->looked_nsec = now;
-	rc = g->carrier.ready(g->carrier.self, err);
+	rc = ckpt_gpu_peers_check(&g->peers, err);
+	if (rc == 0)
+		rc = g->carrier.ready(g->carrier.self, err);
 	return rc < 0 ? rc : 0;
 }
 
@@ -244,7 +247,7 @@ static int test(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *er
 	int rc = advance_queue(g, err);
 
 	if (rc < 0 || k->stage != FLYING)
-		return rc < 0 ? rc : 0;
+		return rc < 0 ? rc : check_carrier(g, err);
 	rc = ckpt_cuda_event_done(g->cuda, is_downloaded(g, k) ? k->downloaded : k->carried, err);
 	if (rc == 1)
 		k->stage = IDLE;
@@ -255,7 +258,9 @@ static int test(struct ckpt_transport *t, unsigned ticket, struct ckpt_error *er
 
 static int is_asked(struct gpu *g, struct ckpt_error *err)
 {
-	return g->carrier.ready(g->carrier.self, err);
+	int rc = g->carrier.ready(g->carrier.self, err);
+
+	return rc == 0 ? ckpt_gpu_peers_check(&g->peers, err) : rc;
 }
 
 static int is_counted(struct gpu *g, struct ckpt_error *err)
@@ -398,9 +403,11 @@ static int make_all(struct gpu *g, struct ckpt_error *err)
 int ckpt_transport_open_gpu(struct ckpt_cuda *cuda, uint32_t rank, uint32_t size,
 			    const struct ckpt_gpu_carrier *carrier,
 			    int (*open)(void *ctx, void **self, struct ckpt_error *err), void *ctx,
-			    struct ckpt_transport **out, struct ckpt_error *err)
+			    const struct ckpt_gpu_peers *peers, struct ckpt_transport **out,
+			    struct ckpt_error *err)
 {
 	struct gpu *g = calloc(1, sizeof(*g));
+	struct ckpt_error why = CKPT_ERROR_INIT;
 	int rc;
 
 	*out = NULL;
@@ -421,9 +428,15 @@ int ckpt_transport_open_gpu(struct ckpt_cuda *cuda, uint32_t rank, uint32_t size
 	g->cuda = ckpt_cuda_ref(cuda);
 	g->carrier = *carrier;
 	g->carrier.self = NULL;
-	rc = make_all(g, err);
+	if (peers)
+		g->peers = *peers;
+	rc = make_all(g, &why);
 	if (rc == 0)
-		rc = open(ctx, &g->carrier.self, err);
+		rc = open(ctx, &g->carrier.self, &why);
+	if (rc < 0 && err)
+		*err = why;
+	if (rc < 0 && g->peers.announce)
+		g->peers.announce(g->peers.ctx, &why);
 	if (rc < 0)
 		ckpt_gpu_run_bounded(end_gpu, &g->base);
 	else

@@ -4,6 +4,7 @@
 
 #include "broadcast/transport.h"
 #include "gpu/cuda.h"
+#include "gpu/peers.h"
 
 /* Moves bytes from GPU to GPU: NCCL, or the calling program. For one thread at a time. */
 struct ckpt_gpu_carrier {
@@ -41,12 +42,16 @@ struct ckpt_gpu_carrier {
  * waiting; then OPEN makes CARRIER->self, from CTX; if it fails and sets it, it is closed. The rest
  * of CARRIER is copied.
  *
+ * PEERS, copied, is asked while this rank waits, and told before a failure to open aborts. Who calls
+ * abort() later has to tell them.
+ *
  * Only close() and a failure to open make the calls that may wait for whatever the GPU does, or for
  * NCCL: they are for ckpt_gpu_run_bounded().
  */
 int ckpt_transport_open_gpu(struct ckpt_cuda *cuda, uint32_t rank, uint32_t size,
 			    const struct ckpt_gpu_carrier *carrier,
 			    int (*open)(void *ctx, void **self, struct ckpt_error *err), void *ctx,
-			    struct ckpt_transport **out, struct ckpt_error *err);
+			    const struct ckpt_gpu_peers *peers, struct ckpt_transport **out,
+			    struct ckpt_error *err);
 
 #endif

@@ -9,6 +9,7 @@ struct wish {
 	const struct ckpt_nccl_id *id;
 	uint32_t rank, size;
 	uint64_t deadline;
+	const struct ckpt_gpu_peers *peers;
 };
 
 static int broadcast(void *comm, ckpt_cuda_stream stream, ckpt_cuda_address address, size_t nbytes,
@@ -43,15 +44,16 @@ static int open_comm(void *ctx, void **self, struct ckpt_error *err)
 {
 	const struct wish *w = ctx;
 	struct ckpt_nccl_comm *comm;
-	int rc = ckpt_nccl_comm_open(w->cuda, w->id, w->rank, w->size, w->deadline, &comm, err);
+	int rc = ckpt_nccl_comm_open(w->cuda, w->id, w->rank, w->size, w->deadline, w->peers,
+				     &comm, err);
 
 	*self = comm;
 	return rc;
 }
 
 int ckpt_transport_open_nccl(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *id, uint32_t rank,
-			     uint32_t size, uint64_t deadline, struct ckpt_transport **out,
-			     struct ckpt_error *err)
+			     uint32_t size, uint64_t deadline, const struct ckpt_gpu_peers *peers,
+			     struct ckpt_transport **out, struct ckpt_error *err)
 {
 	static const struct ckpt_gpu_carrier carrier = {
 		.name = "nccl",
@@ -61,7 +63,8 @@ int ckpt_transport_open_nccl(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *
 		.abort = abort_comm,
 		.close = close_comm,
 	};
-	struct wish wish = { cuda, id, rank, size, deadline };
+	struct wish wish = { cuda, id, rank, size, deadline, peers };
 
-	return ckpt_transport_open_gpu(cuda, rank, size, &carrier, open_comm, &wish, out, err);
+	return ckpt_transport_open_gpu(cuda, rank, size, &carrier, open_comm, &wish, peers, out,
+				       err);
 }

@@ -166,5 +166,5 @@ int ckpt_transport_open_user_gpu(struct ckpt_cuda *cuda, const struct ckpt_colle
 	};
 
 	return ckpt_transport_open_gpu(cuda, collectives->rank, collectives->world_size, &carrier,
-				       copy_calls, (void *)collectives, out, err);
+				       copy_calls, (void *)collectives, NULL, out, err);
 }

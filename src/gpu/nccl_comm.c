@@ -82,12 +82,17 @@ int ckpt_nccl_comm_greatest(struct ckpt_nccl_comm *comm, ckpt_cuda_stream stream
 }
 
 /* 1: ready; 0: not before DEADLINE. */
-static int wait_until(struct ckpt_nccl_comm *comm, uint64_t deadline, struct ckpt_error *err)
+static int wait_until(struct ckpt_nccl_comm *comm, uint64_t deadline,
+		      const struct ckpt_gpu_peers *peers, struct ckpt_error *err)
 {
 	int rc;
 
-	while ((rc = ckpt_nccl_comm_ready(comm, err)) == 0 && ckpt_now_nsec() < deadline)
+	while ((rc = ckpt_nccl_comm_ready(comm, err)) == 0 && ckpt_now_nsec() < deadline) {
+		rc = ckpt_gpu_peers_check(peers, err);
+		if (rc < 0)
+			return rc;
 		nanosleep(&(struct timespec){ 0, POLL_NSEC }, NULL);
+	}
 	return rc;
 }
 
@@ -108,7 +113,7 @@ void ckpt_nccl_comm_close(struct ckpt_nccl_comm *comm)
 		return;
 	if (comm->handle && !comm->failed &&
 	    CALL(comm, NULL, ncclCommFinalize, comm->handle) == 0 &&
-	    wait_until(comm, deadline, NULL) == 1) {
+	    wait_until(comm, deadline, NULL, NULL) == 1) {
 		(void)CALL(comm, NULL, ncclCommDestroy, comm->handle);
 		comm->handle = NULL;
 	}
@@ -134,15 +139,16 @@ static int check_fit(const struct ckpt_nccl *nccl, struct ckpt_cuda *cuda, struc
 }
 
 static int init_communicator(struct ckpt_nccl_comm *comm, const struct ckpt_nccl_id *id, uint32_t rank,
-		 uint32_t size, uint64_t deadline, struct ckpt_error *err)
+		 uint32_t size, uint64_t deadline, const struct ckpt_gpu_peers *peers,
+		 struct ckpt_error *err)
 {
 	struct ckpt_nccl_config config = CKPT_NCCL_CONFIG_INIT;
 	int rc = CALL(comm, err, ncclCommInitRankConfig, &comm->handle, (int)size, *id, (int)rank,
 		      &config);
 
 	if (rc == 0)
-		rc = wait_until(comm, deadline, err);
-	comm->failed |= rc == 0;
+		rc = wait_until(comm, deadline, peers, err);
+	comm->failed |= rc <= 0;
 	if (rc == 0)
 		return ckpt_fail(err, CKPT_E_PEER,
 				 "NCCL did not find all %" PRIu32
@@ -153,8 +159,8 @@ static int init_communicator(struct ckpt_nccl_comm *comm, const struct ckpt_nccl
 }
 
 int ckpt_nccl_comm_open(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *id, uint32_t rank,
-			uint32_t size, uint64_t deadline, struct ckpt_nccl_comm **out,
-			struct ckpt_error *err)
+			uint32_t size, uint64_t deadline, const struct ckpt_gpu_peers *peers,
+			struct ckpt_nccl_comm **out, struct ckpt_error *err)
 {
 	struct ckpt_nccl_comm *comm = calloc(1, sizeof(*comm));
 	int rc;
@@ -169,7 +175,7 @@ int ckpt_nccl_comm_open(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *id, u
 	if (rc == 0)
 		rc = check_fit(comm->nccl, cuda, err);
 	if (rc == 0)
-		rc = init_communicator(comm, id, rank, size, deadline, err);
+		rc = init_communicator(comm, id, rank, size, deadline, peers, err);
 	if (rc == 0 || comm->handle)
 		*out = comm;
 	else

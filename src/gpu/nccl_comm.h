@@ -4,6 +4,7 @@
 
 #include "gpu/cuda.h"
 #include "gpu/nccl.h"
+#include "gpu/peers.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,8 +22,8 @@ struct ckpt_nccl_comm;
  * close() may have: NCCL may still be at work on it.
  */
 int ckpt_nccl_comm_open(struct ckpt_cuda *cuda, const struct ckpt_nccl_id *id, uint32_t rank,
-			uint32_t size, uint64_t deadline, struct ckpt_nccl_comm **out,
-			struct ckpt_error *err);
+			uint32_t size, uint64_t deadline, const struct ckpt_gpu_peers *peers,
+			struct ckpt_nccl_comm **out, struct ckpt_error *err);
 
 /*
  * 1: what was asked for is in its stream, 0: not yet. Never waits; hears of what has failed since.

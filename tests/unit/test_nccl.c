@@ -184,7 +184,7 @@ static void variables_that_defeat_a_broadcast_are_refused(void **state)
 		assert_int_equal(ckpt_cuda_open(0, &cuda, NULL), 0);
 		assert_int_equal(ckpt_nccl_make_id(&id, NULL), 0);
 		assert_int_equal(ckpt_nccl_comm_open(cuda, &id, 0, 1, ckpt_now_nsec() + 20000000000u,
-						     &comm, &err),
+						     NULL, &comm, &err),
 				 rc);
 		ckpt_nccl_comm_close(comm);
 		ckpt_cuda_close(cuda);
@@ -244,7 +244,7 @@ static bool real_says_what_is_missing(void)
 	setenv("CKPT_NCCL_LIB", real_library(), 1);
 	setenv("FAKE_CUDA_VERSION", "99000", 1);
 	fits = ckpt_cuda_open(0, &cuda, &err) == 0 && ckpt_nccl_make_id(&id, &err) == 0 &&
-	       ckpt_nccl_comm_open(cuda, &id, 0, 1, deadline, &comm, &err) == CKPT_E_GPU;
+	       ckpt_nccl_comm_open(cuda, &id, 0, 1, deadline, NULL, &comm, &err) == CKPT_E_GPU;
 	return fits && err_has("ncclCommInitRankConfig: unhandled cuda error") &&
 	       err_has(", driver for CUDA 99.0)") && err_has(real_library());
 }
@@ -270,7 +270,7 @@ static bool newer_than_the_driver(void)
 
 	doubles_use("fake_cuda.so", "stub_nccl_cuda13.so");
 	return ckpt_cuda_open(0, &cuda, &err) == 0 &&
-	       ckpt_nccl_comm_open(cuda, &id, 0, 1, 0, &comm, &err) == CKPT_E_UNSUPPORTED &&
+	       ckpt_nccl_comm_open(cuda, &id, 0, 1, 0, NULL, &comm, &err) == CKPT_E_UNSUPPORTED &&
 	       err_has("NCCL 2.28.9 at ") &&
 	       err_has(" was built for CUDA 13, the driver supports 12.4: set CKPT_NCCL_LIB to a "
 		       "build for CUDA 12");

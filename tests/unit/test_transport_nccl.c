@@ -57,6 +57,7 @@ struct rank {
 	uint32_t rank, size;
 	struct ckpt_nccl_id id;
 	const struct ckpt_broadcast_options *options;
+	const struct ckpt_gpu_peers *peers;
 	double open_s;
 	struct ckpt_broadcast_report report;
 	struct ckpt_error err;
@@ -72,7 +73,7 @@ static int open_rank(struct rank *r, struct ckpt_cuda **cuda, struct ckpt_transp
 		rc = ckpt_nccl_make_id(&r->id, &r->err);
 	if (rc == 0)
 		rc = ckpt_transport_open_nccl(*cuda, &r->id, r->rank, r->size,
-					      in_seconds(r->open_s), transport, &r->err);
+					      in_seconds(r->open_s), r->peers, transport, &r->err);
 	r->is_open = rc == 0;
 	return rc;
 }
@@ -251,7 +252,7 @@ struct pair {
 static void open_pair(struct pair *p)
 {
 	assert_int_equal(ckpt_cuda_open(p->rank, &p->cuda, NULL), 0);
-	assert_int_equal(ckpt_transport_open_nccl(p->cuda, &p->id, p->rank, 2, in_seconds(20),
+	assert_int_equal(ckpt_transport_open_nccl(p->cuda, &p->id, p->rank, 2, in_seconds(20), NULL,
 						  &p->transport, NULL),
 			 0);
 	for (unsigned i = 0; i < COUNT(p->buffers); i++)
