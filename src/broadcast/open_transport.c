@@ -4,7 +4,8 @@
  * has, what rank 0 decides from that (meet.c), and the transport that it decided on.
  *
  * What must stay true: what one rank lacks reaches rank 0 in its hello, or reaches the others in
- * the plan; a rank that gave up on its own would leave the others waiting in a library. Nothing is
+ * the plan; a rank that gave up on its own would leave the others waiting in a library. Where NCCL
+ * does not open on one rank, all ranks meet once more and end with the same error. Nothing is
  * waited for without a deadline, and where MPI has none, a watchdog ends the process, if that is
  * allowed. What the ranks met over stays open after a failure until the error is out, since mpirun
  * ends all ranks as soon as one has gone.
@@ -20,6 +21,7 @@
 #include "broadcast/transport_nccl.h"
 #include "broadcast/transport_user.h"
 #include "gpu/bounded.h"
+#include "gpu/cuda_driver.h"
 
 #include <ckpt/version.h>
 
@@ -33,7 +35,7 @@ static_assert((int)CKPT_MEET_HELLO <= (int)CKPT_MOST_HELLO &&
 		      (int)CKPT_MEET_PLAN <= (int)CKPT_MOST_HELLO,
 	      "a hello and a plan fit into the messages of a rendezvous");
 
-enum { INIT_PATIENCE_S = 120 };
+enum { INIT_PATIENCE_S = 120, SECOND_MEETING_S = 10 };
 
 /* Ranks of a node notice a failure by themselves at different times; an abort waits so long. */
 static const uint64_t ANNOUNCED_NSEC = 2000000000;
@@ -194,25 +196,46 @@ static int agree_on_plan(struct ckpt_session *s, struct ckpt_rendezvous *r, uint
 	return plan->status ? ckpt_fail(&s->err, plan->status, "%s", plan->text) : 0;
 }
 
+struct meeting_place {
+	enum ckpt_way way;
+	const char *folder; /* for CKPT_WAY_FILE */
+};
+
+/* MPI: for CKPT_WAY_MPI. */
+static int open_rendezvous_again(const struct meeting_place *place,
+				 const struct ckpt_world *world, struct ckpt_transport *mpi,
+				 struct ckpt_rendezvous **out, struct ckpt_error *err)
+{
+	if (place->way == CKPT_WAY_PMIX)
+		return ckpt_rendezvous_open_pmix(world, out, err);
+	if (place->way == CKPT_WAY_FILE)
+		return ckpt_rendezvous_open_file(place->folder, world, out, err);
+	return ckpt_rendezvous_over(mpi, world, out, err);
+}
+
 /* *OUT is NULL for a single process; *MPI is set if the ranks met over MPI. */
-static int open_rendezvous(struct ckpt_session *s, enum ckpt_way way, const char *folder,
+static int open_rendezvous(struct ckpt_session *s, const struct meeting_place *place,
 			   struct ckpt_rendezvous **out, struct ckpt_transport **mpi)
 {
-	int rc;
+	int rc = 0;
 
-	if (way == CKPT_WAY_ALONE)
+	if (place->way == CKPT_WAY_ALONE)
 		return 0;
-	if (way == CKPT_WAY_PMIX)
-		return ckpt_rendezvous_open_pmix(&s->world, out, &s->err);
-	if (way == CKPT_WAY_FILE)
-		return ckpt_rendezvous_open_file(folder, &s->world, out, &s->err);
-	rc = open_mpi(s, mpi);
-	return rc < 0 ? rc : ckpt_rendezvous_over(*mpi, &s->world, out, &s->err);
+	if (place->way == CKPT_WAY_MPI)
+		rc = open_mpi(s, mpi);
+	return rc < 0 ? rc : open_rendezvous_again(place, &s->world, *mpi, out, &s->err);
 }
 
 static void close_cuda(void *cuda)
 {
 	ckpt_cuda_close(cuda);
+}
+
+static void close_transport(void *arg)
+{
+	struct ckpt_transport *t = arg;
+
+	t->ops->close(t);
 }
 
 /* Of this session; others may still use it. */
@@ -225,12 +248,13 @@ static void leave_gpu(struct ckpt_session *s)
 
 static int check_board(void *ctx, struct ckpt_error *err)
 {
-	const struct ckpt_session *s = ctx;
+	struct ckpt_session *s = ctx;
 	char text[256];
 	uint32_t rank;
 
 	if (!ckpt_board_find(s->board, &rank, text, sizeof(text)))
 		return 0;
+	s->was_told = true;
 	return ckpt_fail(err, CKPT_E_PEER, "rank %u on this node gave up: %s", rank, text);
 }
 
@@ -259,17 +283,138 @@ static int open_nccl(struct ckpt_session *s, const struct ckpt_nccl_id *id,
 					out, &s->err);
 }
 
-static int open_planned(struct ckpt_session *s, const struct ckpt_meet_plan *plan,
-			struct ckpt_transport **mpi, struct ckpt_transport **out)
+/* Over MPI, or alone. */
+static int open_without_gpu(struct ckpt_session *s, struct ckpt_transport **mpi,
+			    struct ckpt_transport **out)
 {
-	if (!strcmp(plan->transport, "nccl"))
-		return open_nccl(s, &plan->id, out);
 	leave_gpu(s); /* a context takes half a GB of the GPU */
 	if (!*mpi)
 		return open_mpi(s, out);
 	*out = *mpi;
 	*mpi = NULL;
 	return 0;
+}
+
+#define OWN "own" /* in the place of a transport: this rank noticed it by itself */
+
+/*
+ * How much a failure tells: that others do not answer any more is what the other ranks see of it,
+ * and least is what a rank was told.
+ */
+static int weigh_failure(const struct ckpt_meet_plan *failure)
+{
+	return failure->status != CKPT_E_PEER ? 2 : !strcmp(failure->transport, OWN);
+}
+
+/* On rank 0: the one that tells most, of the lowest rank. The form is that of a plan. */
+static void choose_failure(const uint8_t *bytes, uint32_t size, struct ckpt_meet_plan *out)
+{
+	for (uint32_t i = 0; i < size; i++) {
+		struct ckpt_meet_plan one;
+
+		ckpt_meet_read_plan(bytes + (size_t)i * CKPT_MEET_PLAN, &one);
+		if (i == 0 || weigh_failure(&one) > weigh_failure(out))
+			*out = one;
+	}
+}
+
+static int exchange_failures(struct ckpt_session *s, struct ckpt_rendezvous *r, uint64_t deadline,
+			     struct ckpt_meet_plan *failure, struct ckpt_error *err)
+{
+	uint8_t bytes[CKPT_MEET_PLAN], *all = NULL;
+	int rc;
+
+	if (s->world.rank == 0 && !(all = malloc((size_t)s->world.size * CKPT_MEET_PLAN)))
+		return ckpt_fail_nomem(err);
+	ckpt_meet_write_plan(failure, bytes);
+	rc = r->ops->gather(r, bytes, sizeof(bytes), all, deadline, err);
+	if (rc == 0 && all) {
+		choose_failure(all, s->world.size, failure);
+		ckpt_meet_write_plan(failure, bytes);
+	}
+	free(all);
+	if (rc == 0)
+		rc = r->ops->share(r, bytes, sizeof(bytes), deadline, err);
+	if (rc == 0)
+		ckpt_meet_read_plan(bytes, failure);
+	return rc;
+}
+
+/*
+ * NCCL did not open here. It does not open on any rank then, and all meet once more: one status
+ * and one sentence for all. A rank that does not come has died.
+ */
+static int share_failure(struct ckpt_session *s, const struct meeting_place *place,
+			 struct ckpt_transport *mpi, int rc, uint64_t deadline)
+{
+	struct ckpt_meet_plan failure = { .status = rc, .failed_rank = s->world.rank };
+	struct ckpt_error err = CKPT_ERROR_INIT;
+	struct ckpt_rendezvous *r = NULL;
+	struct ckpt_world world = s->world;
+	char text[sizeof(err.text)], host[65];
+	int met;
+
+	snprintf(failure.text, sizeof(failure.text), "rank %u (%s): %.340s", s->world.rank,
+		 ckpt_cuda_host_name(host), ckpt_error_text(&s->err, text, sizeof(text)));
+	if (!s->was_told)
+		strcpy(failure.transport, OWN);
+	snprintf(world.key, sizeof(world.key), "opening.%.490s", s->world.key);
+	met = open_rendezvous_again(place, &world, mpi, &r, &err);
+	if (met == 0) {
+		r->cancel = s->o.cancel;
+		met = exchange_failures(s, r, deadline, &failure, &err);
+	}
+	if (r)
+		r->ops->close(r);
+	s->agreement.broken = met < 0;
+	if (met < 0) {
+		ckpt_error_append(&s->err, "; %s", ckpt_error_text(&err, text, sizeof(text)));
+		s->err.status = met == CKPT_E_CANCELLED ? met : CKPT_E_PEER;
+		return s->err.status;
+	}
+	s->agreement.failed_rank = failure.failed_rank;
+	s->err = (struct ckpt_error)CKPT_ERROR_INIT;
+	return ckpt_fail(&s->err, failure.status, "%s", failure.text);
+}
+
+/*
+ * Has NCCL opened on all ranks? The first vote comes back only if it has. Else *TRANSPORT is
+ * closed.
+ */
+static int check_all_opened(struct ckpt_session *s, struct ckpt_transport **transport,
+			    uint64_t deadline)
+{
+	struct ckpt_transport *t = *transport;
+	uint64_t nothing = 0;
+	int rc = t->ops->vote(t, &nothing, 1, deadline, &s->err);
+
+	if (rc == 0) {
+		ckpt_board_remove_file(s->board);
+		return 0;
+	}
+	ckpt_session_announce(s, &s->err);
+	t->ops->abort(t);
+	ckpt_gpu_run_bounded(close_transport, t);
+	*transport = NULL;
+	return rc;
+}
+
+/* With the others, by the plan. */
+static int open_nccl_with_others(struct ckpt_session *s, const struct ckpt_meet_plan *plan,
+				 const struct meeting_place *place,
+				 struct ckpt_transport *mpi, struct ckpt_transport **out)
+{
+	uint64_t deadline = ckpt_now_nsec() + (uint64_t)(init_seconds(s) * 1e9);
+	int rc = open_nccl(s, &plan->id, out);
+
+	if (s->world.size == 1)
+		return rc;
+	if (rc == 0)
+		rc = check_all_opened(s, out, deadline + SECOND_MEETING_S * 1000000000ull);
+	if (rc == 0)
+		return 0;
+	return share_failure(s, place, mpi, rc,
+			     deadline + ckpt_gpu_grace_nsec + SECOND_MEETING_S * 1000000000ull);
 }
 
 /* MPI, if the ranks met over it and do not need it any more. */
@@ -314,12 +459,12 @@ static int open_by_id(struct ckpt_session *s, const struct ckpt_nccl_id *id,
 	return rc < 0 ? rc : open_nccl(s, id, out);
 }
 
-static int meet_by(struct ckpt_session *s, enum ckpt_way way, const char *folder, uint64_t deadline,
-		   struct ckpt_transport **out)
+static int meet_at(struct ckpt_session *s, const struct meeting_place *place,
+		   uint64_t deadline, struct ckpt_transport **out)
 {
 	struct ckpt_transport *mpi = NULL;
 	struct ckpt_meet_plan plan = { 0 };
-	int rc = open_rendezvous(s, way, folder, &s->rendezvous, &mpi);
+	int rc = open_rendezvous(s, place, &s->rendezvous, &mpi);
 	bool met = mpi != NULL;
 
 	if (s->rendezvous)
@@ -332,10 +477,14 @@ static int meet_by(struct ckpt_session *s, enum ckpt_way way, const char *folder
 		s->rendezvous = NULL;
 	}
 	met |= rc == 0;
-	if (rc == 0)
-		rc = open_planned(s, &plan, &mpi, out);
 	/* if the plan says why nothing can carry, all ranks know it and end in order */
 	s->agreement.broken = met && rc < 0 && !plan.status;
+	if (rc == 0 && !strcmp(plan.transport, "nccl")) {
+		rc = open_nccl_with_others(s, &plan, place, mpi, out);
+	} else if (rc == 0) {
+		rc = open_without_gpu(s, &mpi, out);
+		s->agreement.broken = rc < 0;
+	}
 	if (rc == 0)
 		close_mpi(s, mpi);
 	else
@@ -356,7 +505,7 @@ static int meet(struct ckpt_session *s, struct ckpt_transport **out)
 		return rc;
 	if (way == CKPT_WAY_ID)
 		return open_by_id(s, &ways.id, out);
-	return meet_by(s, way, ways.folder, deadline, out);
+	return meet_at(s, &(struct meeting_place){ way, ways.folder }, deadline, out);
 }
 
 /* ---- by the options ---- */

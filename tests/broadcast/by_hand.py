@@ -244,6 +244,24 @@ def check_logs(ranks, work):
             os.unlink(out)
 
 
+def check_opening(ranks):
+    """NCCL opens on none, or fails on one: all end with the same status and the same sentence, soon."""
+    for rank in range(2):                               # the double's ranks do not find those of another process
+        ranks.start(rank, rank, 2, "--init-timeout", "2", **double())
+    expect("nobody opens", ranks.end(), 6, r"broadcast: rank [01] \(%s\): NCCL did not find all 2 ranks in time" % HOST)
+    for fault, status, pattern in (("ncclCommInitRankConfig:1:1", 6, "ncclCommInitRankConfig: unhandled cuda error"),
+                                   ("ncclCommInitRankConfig:2:1", 6, "ncclCommInitRankConfig: unhandled system error"),
+                                   ("ncclCommInitRankConfig:5:1", 8, "ncclCommInitRankConfig: invalid usage")):
+        start = time.monotonic()
+        for rank in range(3):
+            more = {"STUB_NCCL_FAIL": fault} if rank == 1 else {}
+            ranks.start(rank, rank, 3, "--init-timeout", "50", **double(**more))
+        expect(fault, ranks.end(), status, r"broadcast: rank 1 \(%s\): %s" % (HOST, pattern))
+        note(time.monotonic() - start < 15, "%s: took %.1f s" % (fault, time.monotonic() - start))
+    note(not ranks.left(), "opening: left are %s" % ranks.left())
+    note(not [name for name in os.listdir("/dev/shm") if name.startswith("ckpt-%d-" % os.getuid())], "opening: a board is left")
+
+
 def check_lost(ranks):
     """All have met, and then one hangs: the others' wait for it ends, and they say who it is."""
     for rank in range(2):
@@ -279,6 +297,7 @@ def main():
             check_decisions(ranks)
             check_alone(ranks)
             check_logs(ranks, work)
+            check_opening(ranks)
             check_lost(ranks)
         else:
             print("no doubles of CUDA and NCCL: what the ranks decide is not looked at")
