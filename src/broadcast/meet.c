@@ -101,6 +101,33 @@ static int compare_nccl(const struct ckpt_meet_hello *a, const struct ckpt_meet_
 			 ckpt_nccl_version_text(a->nccl.version, other), a->nccl.path);
 }
 
+/*
+ * NCCL takes a GPU once in a communicator, and tells only those that share it. It goes by the place
+ * on the PCI bus, so two slices of a GPU (MIG) are one GPU for it. Where the user says that ranks
+ * are on different hosts (NCCL_HOSTID), or may share, there is nothing to refuse.
+ */
+static int check_shared_gpu(const struct ckpt_meet_hello *a, const struct ckpt_meet_hello *h,
+			    struct ckpt_error *err)
+{
+	if (!h->identity.bus[0] || !h->machine[0] || strcmp(a->machine, h->machine) != 0 ||
+	    strcmp(a->identity.bus, h->identity.bus) != 0 || strcmp(a->nccl_host, h->nccl_host) != 0 ||
+	    (a->shares && h->shares && h->nccl.version >= 23000))
+		return 0;
+	if (strcmp(a->identity.uuid, h->identity.uuid) != 0)
+		return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+				 WHO " and " WHO
+				     " use two MIG slices (%s, %s) of the GPU at %s, which NCCL "
+				     "takes only once: give each rank a GPU of its own, or use one "
+				     "rank",
+				 a->rank, a->host, h->rank, h->host, a->identity.uuid,
+				 h->identity.uuid, h->identity.bus);
+	return ckpt_fail(err, CKPT_E_UNSUPPORTED,
+			 WHO " and " WHO
+			     " both use %s at %s: give each rank its own with --gpu, LOCAL_RANK or "
+			     "the launcher",
+			 a->rank, a->host, h->rank, h->host, h->identity.uuid, h->identity.bus);
+}
+
 /* 0, or the first rank for which NCCL cannot work is in *RANK. */
 static int check_nccl(const struct ckpt_meet_hello *hellos, uint32_t count, uint32_t *rank,
 		      struct ckpt_error *err)
@@ -112,6 +139,8 @@ static int check_nccl(const struct ckpt_meet_hello *hellos, uint32_t count, uint
 			rc = check_library(&hellos[*rank], err);
 		if (rc == 0)
 			rc = compare_nccl(&hellos[0], &hellos[*rank], err);
+		for (uint32_t i = 0; rc == 0 && i < *rank; i++)
+			rc = check_shared_gpu(&hellos[i], &hellos[*rank], err);
 		if (rc < 0)
 			return rc;
 	}

@@ -15,7 +15,7 @@
  * ranks use, or a sentence that says which rank cannot, and what to do. It is decided once: a rank
  * that decided for itself would wait in one library for others that wait in another.
  */
-enum { CKPT_MEET_PROTOCOL = 1 };
+enum { CKPT_MEET_PROTOCOL = 2 };
 
 struct ckpt_meet_hello {
 	char version[24]; /* of ckpt */
@@ -26,6 +26,14 @@ struct ckpt_meet_hello {
 	int64_t gpu; /* as the user said; -1: by the local rank */
 	struct ckpt_cuda_facts cuda;
 	struct ckpt_nccl_facts nccl;
+	/*
+	 * Of the GPU that it uses. MACHINE: the boot id, which containers of one machine have in
+	 * common. NCCL_HOST: NCCL_HOSTID, "" if it is not set; SHARES: several ranks may use one
+	 * GPU (NCCL_MULTI_RANK_GPU_ENABLE of NCCL 2.30).
+	 */
+	struct ckpt_cuda_identity identity;
+	char machine[40], nccl_host[32];
+	bool shares;
 	bool has_mpi; /* it was started by a launcher of MPI, and the plug-in is there */
 };
 
@@ -33,7 +41,7 @@ struct ckpt_meet_hello {
  * Encoded: little-endian, of fixed length. Ranks with another version of ckpt are recognized by the
  * first fields.
  */
-enum { CKPT_MEET_HELLO = 1280 };
+enum { CKPT_MEET_HELLO = 1440 };
 void ckpt_meet_write_hello(const struct ckpt_meet_hello *hello, uint8_t out[CKPT_MEET_HELLO]);
 void ckpt_meet_read_hello(const uint8_t in[CKPT_MEET_HELLO], struct ckpt_meet_hello *out);
 

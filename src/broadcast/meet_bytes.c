@@ -65,6 +65,11 @@ static void go_through_hello(struct field_cursor *c, struct ckpt_meet_hello *h)
 	TEXT(h->nccl.path);
 	TEXT(h->nccl.text);
 	NUMBER(h->has_mpi, 1);
+	TEXT(h->identity.uuid);
+	TEXT(h->identity.bus);
+	TEXT(h->machine);
+	TEXT(h->nccl_host);
+	NUMBER(h->shares, 1);
 }
 
 void ckpt_meet_write_hello(const struct ckpt_meet_hello *hello, uint8_t out[CKPT_MEET_HELLO])

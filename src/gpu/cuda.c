@@ -127,6 +127,28 @@ void ckpt_cuda_close(struct ckpt_cuda *cuda)
 	free(cuda);
 }
 
+void ckpt_cuda_identify(struct ckpt_cuda *cuda, struct ckpt_cuda_identity *out)
+{
+	const struct ckpt_cuda_driver *d = cuda->driver;
+	struct ckpt_cuda_uuid uuid;
+	char bus[sizeof(out->bus)];
+	unsigned code = 1;
+
+	*out = (struct ckpt_cuda_identity){ "", "" };
+	if (d->cuDeviceGetUuid_v2)
+		code = d->cuDeviceGetUuid_v2(&uuid, cuda->device);
+	else if (d->cuDeviceGetUuid)
+		code = d->cuDeviceGetUuid(&uuid, cuda->device);
+	for (size_t i = 0, len = 0; code == 0 && i < sizeof(uuid.bytes); i++)
+		len += (size_t)snprintf(out->uuid + len, sizeof(out->uuid) - len, "%s%02x",
+					i == 0					? "GPU-"
+					: i == 4 || i == 6 || i == 8 || i == 10 ? "-"
+										: "",
+					(uint8_t)uuid.bytes[i]);
+	if (d->cuDeviceGetPCIBusId(bus, sizeof(bus), cuda->device) == 0)
+		snprintf(out->bus, sizeof(out->bus), "%.15s", bus);
+}
+
 int ckpt_cuda_driver_version(const struct ckpt_cuda *cuda)
 {
 	return cuda->driver->version;

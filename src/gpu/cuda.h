@@ -36,6 +36,16 @@ int ckpt_cuda_open(uint32_t ordinal, struct ckpt_cuda **out, struct ckpt_error *
 struct ckpt_cuda *ckpt_cuda_ref(struct ckpt_cuda *cuda);
 void ckpt_cuda_close(struct ckpt_cuda *cuda);
 
+/*
+ * Which GPU it is, whatever its number is here: "GPU-12345678-..." of the GPU, or of the slice of it
+ * (MIG) that this process is shown, and "0000:3b:00.0", its place on the PCI bus, which slices have
+ * in common. "": not known.
+ */
+struct ckpt_cuda_identity {
+	char uuid[48], bus[16];
+};
+void ckpt_cuda_identify(struct ckpt_cuda *cuda, struct ckpt_cuda_identity *out);
+
 /* For messages and hellos: 12040 is CUDA 12.4. */
 int ckpt_cuda_driver_version(const struct ckpt_cuda *cuda);
 

@@ -78,6 +78,9 @@ static const char *find_symbols(void *lib, struct ckpt_cuda_driver *d)
 		missing = #name;
 	CKPT_CUDA_CALLS(FIND)
 #undef FIND
+#define FIND(name, ...) *(void **)&d->name = dlsym(lib, #name);
+	CKPT_CUDA_OPTIONAL_CALLS(FIND)
+#undef FIND
 	return missing;
 }
 

@@ -18,6 +18,7 @@ struct CUctx_st;
 	X(cuGetErrorString, unsigned code, const char **text) \
 	X(cuDeviceGetCount, int *count) \
 	X(cuDeviceGet, int *device, int ordinal) \
+	X(cuDeviceGetPCIBusId, char *id, int size, int device) \
 	X(cuDevicePrimaryCtxRetain, struct CUctx_st **context, int device) \
 	X(cuDevicePrimaryCtxRelease_v2, int device) \
 	X(cuCtxPushCurrent_v2, struct CUctx_st *context) \
@@ -41,6 +42,16 @@ struct CUctx_st;
 	X(cuEventRecord, struct CUevent_st *event, struct CUstream_st *stream) \
 	X(cuEventQuery, struct CUevent_st *event)
 
+/* A CUuuid. */
+struct ckpt_cuda_uuid {
+	char bytes[16];
+};
+
+/* From CUDA 11.4 on, and 9.2: NULL where it is missing. */
+#define CKPT_CUDA_OPTIONAL_CALLS(X) \
+	X(cuDeviceGetUuid_v2, struct ckpt_cuda_uuid *uuid, int device) \
+	X(cuDeviceGetUuid, struct ckpt_cuda_uuid *uuid, int device)
+
 enum {
 	CKPT_CU_STUB_LIBRARY = 34,
 	CKPT_CU_NO_DEVICE = 100,
@@ -56,6 +67,7 @@ struct ckpt_cuda_driver {
 	int version;
 #define CKPT_CUDA_MEMBER(name, ...) unsigned (*name)(__VA_ARGS__);
 	CKPT_CUDA_CALLS(CKPT_CUDA_MEMBER)
+	CKPT_CUDA_OPTIONAL_CALLS(CKPT_CUDA_MEMBER)
 #undef CKPT_CUDA_MEMBER
 };
 

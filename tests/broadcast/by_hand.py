@@ -45,6 +45,7 @@ class Ranks:
         self.processes = {}
 
     def start(self, name, rank, size, *arguments, key="K", **more):
+        more.setdefault("FAKE_CUDA_FIRST", str(rank))   # ranks have GPUs of their own
         command = [CKPT, "broadcast", "--rank", str(rank), "--world-size", str(size), "--rdzv", "file:" + self.folder,
                    "--job-key", key, *arguments, self.source, self.out]
         self.processes[name] = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -191,6 +192,9 @@ def check_decisions(ranks):
               r"rank 1 \(%s\): the NCCL at .* was built for CUDA 13, the driver supports 12.4" % HOST),
              ("no NCCL", 8, double(nccl="none.so"), (), r"rank 1 \(%s\): cannot load the library that CKPT_NCCL_LIB names" % HOST),
              ("no driver", 8, double(cuda="none.so"), (), r"rank 1 \(%s\): cannot load the library that CKPT_CUDA_LIB names" % HOST),
+             ("one GPU", 8, double(FAKE_CUDA_FIRST="0"), (),
+              r"rank 0 \(%s\) and rank 1 \(%s\) both use GPU-abababab-abab-abab-abab-ababababab00 at 0000:00:00.0: give each rank" % (HOST, HOST)),
+             ("slices", 8, double(FAKE_CUDA_SLICES="2"), (), r"rank 0 \(%s\) and rank 1 \(%s\) use two MIG slices \(GPU-\S+00, GPU-\S+01\) of the GPU" % (HOST, HOST)),
              ("no such GPU", 8, double(), ("--gpu", "3"), r"rank 1 \(%s\) is to use GPU 3, but sees 1, from 0 on" % HOST))
     for label, status, env, more, pattern in cases:
         ranks.start(0, 0, 2, **double())

@@ -12,6 +12,7 @@
 #pragma GCC visibility push(default)
 #define DECLARE(name, ...) unsigned name(__VA_ARGS__);
 CKPT_CUDA_CALLS(DECLARE)
+CKPT_CUDA_OPTIONAL_CALLS(DECLARE)
 fake_cuda_number fake_cuda_calls, fake_cuda_live;
 fake_cuda_memory_of fake_cuda_memory;
 fake_cuda_poll_into fake_cuda_poll_in;
@@ -276,6 +277,30 @@ unsigned cuDeviceGet(int *device, int ordinal)
 	if (!code && (ordinal < 0 || ordinal >= (int)number_from("FAKE_CUDA_GPUS", 1)))
 		code = INVALID_DEVICE;
 	return end(code);
+}
+
+/* Of the slice. */
+unsigned cuDeviceGetUuid_v2(struct ckpt_cuda_uuid *uuid, int device)
+{
+	memset(uuid, 0xab, sizeof(*uuid));
+	uuid->bytes[15] = (char)(number_from("FAKE_CUDA_FIRST", 0) + (unsigned)device);
+	return 0;
+}
+
+/* Of the GPU. */
+unsigned cuDeviceGetUuid(struct ckpt_cuda_uuid *uuid, int device)
+{
+	cuDeviceGetUuid_v2(uuid, device);
+	uuid->bytes[15] /= (char)number_from("FAKE_CUDA_SLICES", 1);
+	return 0;
+}
+
+unsigned cuDeviceGetPCIBusId(char *id, int size, int device)
+{
+	unsigned gpu = (number_from("FAKE_CUDA_FIRST", 0) + (unsigned)device) / number_from("FAKE_CUDA_SLICES", 1);
+
+	snprintf(id, (size_t)size, "0000:%02x:00.0", gpu);
+	return 0;
 }
 
 unsigned cuDevicePrimaryCtxRetain(struct CUctx_st **context, int device)

@@ -17,6 +17,8 @@
  * FAKE_CUDA_FAIL=NAME:CODE:NTH   see fault_spec.h; what releases does so all the same, and "*" is all but
  *                                cuCtxPushCurrent_v2
  * FAKE_CUDA_LATE=NAME:MSEC:NTH   that call takes so long, as cuMemFree does while others' kernels run
+ * FAKE_CUDA_FIRST=0              this process's GPU 0 is that one of the machine
+ * FAKE_CUDA_SLICES=1             so many of them are slices (MIG) of one GPU
  * FAKE_CUDA_GPUS=1, FAKE_CUDA_VERSION=12040
  * FAKE_CUDA_SHOW=NAME            cuInit prints the variable NAME to standard error
  * FAKE_CUDA_STRICT=1             a wrong call, or something not released at the end, ends the process by abort()

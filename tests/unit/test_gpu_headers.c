@@ -7,6 +7,7 @@
 #if __has_include(<cuda.h>) && __has_include(<nccl.h>)
 #include <cuda.h>
 #include <nccl.h>
+#undef cuDeviceGetUuid
 
 #include "gpu/cuda_driver.h"
 #include "gpu/nccl_library.h"
@@ -37,6 +38,11 @@ IS(ncclMax, CKPT_NCCL_MAX);
 #define SAME_TYPE(name, ours) _Static_assert(_Generic(&name, ours : 1, default : 0), #name)
 #define CHECK_CUDA(name, ...) SAME_TYPE(name, unsigned (*)(__VA_ARGS__));
 CKPT_CUDA_CALLS(CHECK_CUDA)
+
+/* cuda.h of CUDA 13 has no more than the newer one, under both names. */
+_Static_assert(_Generic(&cuDeviceGetUuid_v2, CUresult(*)(CUuuid *, CUdevice) : 1, default : 0),
+	       "cuDeviceGetUuid_v2");
+_Static_assert(sizeof(CUuuid) == sizeof(struct ckpt_cuda_uuid), "CUuuid");
 
 _Static_assert(sizeof(CUdeviceptr) == sizeof(ckpt_cuda_address), "CUdeviceptr");
 _Static_assert(sizeof(CUresult) == sizeof(unsigned), "CUresult");

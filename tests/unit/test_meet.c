@@ -80,6 +80,47 @@ static void lose_driver(uint32_t rank)
 		(char)('A' + rank));
 }
 
+/* Rank 2 and rank 1 are on one machine. */
+static void put_on_one_gpu(const char *uuid, const char *other)
+{
+	for (uint32_t i = 0; i < RANKS; i++) {
+		snprintf(hellos[i].machine, sizeof(hellos[i].machine), "boot-%u", i == 2 ? 1 : i);
+		strcpy(hellos[i].identity.bus, "0000:3b:00.0");
+		snprintf(hellos[i].identity.uuid, sizeof(hellos[i].identity.uuid), "%s", i == 2 ? other : uuid);
+	}
+}
+
+static void a_gpu_is_for_one_rank(void **state)
+{
+	(void)state;
+	put_on_one_gpu("GPU-1", "GPU-1");
+	says("nccl", CKPT_E_UNSUPPORTED, 2,
+	     "rank 1 (nodeB) and rank 2 (nodeC) both use GPU-1 at 0000:3b:00.0: give each rank its "
+	     "own with --gpu, LOCAL_RANK or the launcher");
+	put_on_one_gpu("GPU-1", "GPU-2");
+	says("nccl", CKPT_E_UNSUPPORTED, 2,
+	     "rank 1 (nodeB) and rank 2 (nodeC) use two MIG slices (GPU-1, GPU-2) of the GPU at "
+	     "0000:3b:00.0, which NCCL takes only once: give each rank a GPU of its own, or use one "
+	     "rank");
+	strcpy(hellos[2].identity.bus, "0000:5e:00.0");
+	decides("nccl", "nccl");
+	put_on_one_gpu("GPU-1", "GPU-1");
+	strcpy(hellos[2].nccl_host, "b"); /* the user says that it is another host */
+	decides("nccl", "nccl");
+	hellos[2].nccl_host[0] = '\0';
+	hellos[1].shares = hellos[2].shares = true; /* too old for it */
+	assert_int_equal(decide("nccl"), CKPT_E_UNSUPPORTED);
+	for (uint32_t i = 0; i < RANKS; i++)
+		hellos[i].nccl.version = 23007;
+	decides("nccl", "nccl");
+	put_on_one_gpu("", "");
+	for (uint32_t i = 0; i < RANKS; i++) {
+		hellos[i].shares = false;
+		hellos[i].identity.bus[0] = '\0'; /* not known */
+	}
+	decides("nccl", "nccl");
+}
+
 static void nccl_is_taken_where_all_have_it(void **state)
 {
 	(void)state;
@@ -211,6 +252,10 @@ static void bytes_bring_everything(void **state)
 
 	(void)state;
 	hellos[3].gpu = -1;
+	hellos[3].identity = (struct ckpt_cuda_identity){ "GPU-3", "0000:5e:00.0" };
+	strcpy(hellos[3].machine, "boot-3");
+	strcpy(hellos[3].nccl_host, "host3");
+	hellos[3].shares = true;
 	hellos[3].has_mpi = true;
 	hellos[3].wishes = UINT64_MAX - 5;
 	memset(hellos[3].nccl.path, 'p', sizeof(hellos[3].nccl.path) - 1);
@@ -225,6 +270,11 @@ static void bytes_bring_everything(void **state)
 	assert_string_equal(h.cuda.text, hellos[3].cuda.text);
 	assert_string_equal(h.nccl.path, hellos[3].nccl.path);
 	assert_string_equal(h.nccl.text, hellos[3].nccl.text);
+	assert_string_equal(h.identity.bus, "0000:5e:00.0");
+	assert_string_equal(h.identity.uuid, "GPU-3");
+	assert_string_equal(h.machine, "boot-3");
+	assert_string_equal(h.nccl_host, "host3");
+	assert_true(h.shares);
 	memset(hello, 0xff, sizeof(hello)); /* texts end, whatever comes */
 	ckpt_meet_read_hello(hello, &h);
 	assert_int_equal(strlen(h.nccl.path), sizeof(h.nccl.path) - 1);
@@ -380,6 +430,7 @@ UNIT_SUITE(test_meet)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(nccl_is_taken_where_all_have_it),
+		TEST(a_gpu_is_for_one_rank),
 		TEST(mpi_carries_where_nccl_cannot),
 		TEST(what_a_rank_lacks_is_said),
 		TEST(ranks_that_do_not_fit_are_named),
