@@ -6,6 +6,7 @@
 #include "broadcast/transport_nccl.h"
 #include "gpu/bounded.h"
 #include "gpu_doubles.h"
+#include "job/board.h"
 
 #include <ckpt/gpu.h>
 
@@ -550,6 +551,108 @@ static void ends_that_hang_are_left(void **state)
 	ckpt_gpu_grace_nsec = 10000000000u;
 }
 
+/* NCCL's threads need the processor: at most one look at the GPU in 50 us, however long a chunk takes. */
+static void who_waits_for_a_gpu_does_not_spin(void **state)
+{
+	struct ckpt_broadcast_options o = options_for_tests();
+	unsigned before = doubles_cuda_calls();
+
+	(void)state;
+	setenv("STUB_NCCL_STALL", "ncclBroadcast:1:4", 1);
+	o.timeout_s = 0.1;
+	broadcast(1, &o, 20);
+	unsetenv("STUB_NCCL_STALL");
+	assert_int_equal(ranks[0].report.code, CKPT_BROADCAST_LOST);
+	assert_non_null(strstr(unit_text(&ranks[0].err), "no bytes came"));
+	print_message("%u calls\n", doubles_cuda_calls() - before);
+	assert_true(doubles_cuda_calls() - before < 10000);
+	check_nothing_is_left();
+}
+
+/* Two ranks of a node: one gives up, the other hears why, long before its own patience is over. */
+static void a_rank_that_gives_up_says_so_first(void **state)
+{
+	struct ckpt_board *boards[2];
+	uint64_t start = ckpt_now_nsec();
+	char text[256];
+	uint32_t rank = 9;
+
+	(void)state;
+	for (uint32_t i = 0; i < 2; i++)
+		boards[i] = ckpt_board_open(folder, strlen(folder), i, 3);
+	assert_non_null(boards[0]);
+	assert_non_null(boards[1]);
+	assert_false(ckpt_board_find(boards[0], &rank, text, sizeof(text)));
+	ckpt_board_announce(boards[1], "no bytes came");
+	ckpt_board_announce(boards[1], "CUDA_ERROR_ILLEGAL_ADDRESS");
+	assert_false(ckpt_board_find(boards[1], &rank, text, sizeof(text)));
+	assert_true(ckpt_board_find(boards[0], &rank, text, sizeof(text)));
+	assert_int_equal(rank, 1);
+	assert_string_equal(text, "no bytes came");
+	ckpt_board_wait(boards[1], 100000000); /* rank 0 is there, and rank 2 never came */
+	assert_true(ckpt_now_nsec() - start >= 100000000);
+	ckpt_board_announce(boards[0], "rank 1 gave up");
+	ckpt_board_wait(boards[1], 60000000000u);
+	assert_true(ckpt_now_nsec() - start < 30000000000u);
+	ckpt_board_remove_file(boards[0]);
+	ckpt_board_close(boards[0]);
+	ckpt_board_close(boards[1]);
+	ckpt_board_close(NULL);
+}
+
+static int is_told(void *ctx, struct ckpt_error *error)
+{
+	return *(volatile bool *)ctx ? ckpt_fail(error, CKPT_E_PEER, "rank 7 on this node gave up") : 0;
+}
+
+/* Wherever it waits: for NCCL to open, in a vote, for a chunk. */
+static void who_waits_hears_of_it(void **state)
+{
+	static const char *const hang[] = { "ncclCommInitRankConfig:1:1", "", "" };
+	bool told = true;
+	const struct ckpt_gpu_peers peers = { is_told, NULL, &told };
+	uint64_t start = ckpt_now_nsec();
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT(hang); i++) {
+		struct ckpt_transport *t = NULL;
+		struct ckpt_error err = CKPT_ERROR_INIT;
+		struct ckpt_cuda *cuda;
+		struct ckpt_nccl_id id;
+		uint64_t number = 1;
+		void *buffer;
+		int rc;
+
+		assert_int_equal(ckpt_cuda_open(0, &cuda, NULL), 0);
+		assert_int_equal(ckpt_nccl_make_id(&id, NULL), 0);
+		told = i == 0;
+		setenv("STUB_NCCL_HANG", hang[i], 1);
+		rc = ckpt_transport_open_nccl(cuda, &id, 0, 1, in_seconds(60), &peers, &t, &err);
+		unsetenv("STUB_NCCL_HANG");
+		told = true;
+		if (i > 0) {
+			struct ckpt_transport_chunk chunk = { .nbytes = 4096, .not_in_buffer = true };
+
+			assert_int_equal(rc, 0);
+			assert_int_equal(t->ops->alloc(t, 4096, &buffer, NULL), 0);
+			chunk.buffer = buffer;
+			setenv("STUB_NCCL_STALL", i == 1 ? "ncclAllReduce:1:1" : "ncclBroadcast:1:1", 1);
+			rc = i == 1 ? t->ops->vote(t, &number, 1, in_seconds(60), &err)
+				    : t->ops->begin(t, &chunk, 0, &err);
+			while (i == 2 && rc == 0)
+				rc = t->ops->test(t, 0, &err);
+			unsetenv("STUB_NCCL_STALL");
+			t->ops->abort(t);
+			t->ops->close(t);
+		}
+		assert_int_equal(rc, CKPT_E_PEER);
+		assert_string_equal(unit_text(&err), "rank 7 on this node gave up");
+		ckpt_cuda_close(cuda);
+	}
+	assert_true(ckpt_now_nsec() - start < 30000000000u);
+	check_nothing_is_left();
+}
+
 #define WITH_FILE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 UNIT_SUITE(test_transport_nccl)
@@ -565,6 +668,9 @@ UNIT_SUITE(test_transport_nccl)
 		WITH_FILE(every_call_of_nccl_may_fail),
 		WITH_FILE(a_rank_that_fails_fails_all),
 		WITH_FILE(what_hangs_ends_with_patience),
+		WITH_FILE(who_waits_for_a_gpu_does_not_spin),
+		WITH_FILE(a_rank_that_gives_up_says_so_first),
+		WITH_FILE(who_waits_hears_of_it),
 	};
 
 	setenv("FAKE_CUDA_STRICT", "1", 1);
