@@ -285,6 +285,7 @@ in_the_middle() {
 # shellcheck disable=SC2317 # by in_the_middle
 kill_rank() { kill "$1" "${pids[1]}"; }
 
+# The timeout, 2 s in which the abort is announced, 10 s in which NCCL may come back from it.
 stop_rank() {
 	local stopped=${pids[1]} began=$SECONDS rc=0
 	kill -STOP "$stopped"
@@ -292,10 +293,10 @@ stop_rank() {
 	kill -KILL "$stopped"
 	wait "$stopped" 2>/dev/null || true
 	pids=()
-	if [ "$rc" = 7 ] && [ $((SECONDS - began)) -le $((timeout + 15)) ]; then
+	if [ "$rc" = 7 ] && [ $((SECONDS - began)) -le $((timeout + 20)) ]; then
 		fine "a rank is stopped (kill -STOP)" "ok: exit 7, $((SECONDS - began)) s"
 	else
-		wrong "a rank is stopped (kill -STOP)" "exit $rc after $((SECONDS - began)) s, wanted 7 within $((timeout + 15)) s"
+		wrong "a rank is stopped (kill -STOP)" "exit $rc after $((SECONDS - began)) s, wanted 7 within $((timeout + 20)) s"
 	fi
 }
 

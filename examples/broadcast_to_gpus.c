@@ -3,7 +3,7 @@
  * Brings a checkpoint into the memory of every GPU of a job, one process per GPU, and says where each tensor is:
  *
  *     cc broadcast_to_gpus.c $(pkg-config --cflags --libs ckpt) -o broadcast_to_gpus
- *     srun --ntasks-per-node=8 --gpus-per-node=8 --gpu-bind=none --mpi=pmix ./broadcast_to_gpus model.pt
+ *     srun --ntasks-per-node=8 --cpus-per-task=8 --gpus-per-node=8 --gpu-bind=none --mpi=pmix ./broadcast_to_gpus model.pt
  *
  * The file is read once, by rank 0. Each tensor is copied back and a checksum of its bytes (64-bit FNV-1a) printed, so
  * that it can be compared with what torch.load() gives.

@@ -84,7 +84,11 @@ struct ckpt_collectives {
 	 * Send the NBYTES at BUFFER from rank ROOT to all ranks. BUFFER is in the memory of the
 	 * host, or with ON_GPU in that of this process's GPU (ckpt_broadcast_options.gpu). With
 	 * ON_GPU the call only enqueues the work in STREAM, a CUstream or cudaStream_t, and need
-	 * not wait. Without it STREAM is NULL, and the bytes have arrived when it returns.
+	 * not wait; all of the work must be in STREAM, or STREAM must wait for it (in torch: make it
+	 * the current stream by torch.cuda.ExternalStream, and wait() for what is asynchronous). A
+	 * call that throws or jumps out of ckpt_broadcast() leaves the other ranks waiting: return
+	 * an error instead. Without ON_GPU STREAM is NULL, and the bytes have arrived when it
+	 * returns.
 	 */
 	int (*broadcast)(void *ctx, void *buffer, size_t nbytes, uint32_t root, void *stream);
 	bool on_gpu;
@@ -181,6 +185,11 @@ struct ckpt_broadcast_report {
  * It reads the environment (launchers, CKPT_*) and never changes it: a program sets NCCL_* and
  * CUDA_MODULE_LOADING itself, before it starts threads. NCCL_COMM_BLOCKING=1, and an NCCL_ALGO that
  * has no Ring for broadcasts, are refused.
+ *
+ * NCCL is not safe for operations of two communicators on one GPU at a time from two threads: with
+ * the transport nccl no other operation of NCCL may run on this GPU meanwhile. COLLECTIVES uses the
+ * program's own communicator. After a failed call of NCCL (2.28 and others), later calls of NCCL in
+ * the same thread may do nothing: call ckpt_broadcast() from a thread of its own to be safe.
  */
 CKPT_API int ckpt_broadcast(const char *const *sources, size_t count, const char *destination,
 			    const struct ckpt_broadcast_options *options,

@@ -18,7 +18,7 @@ struct ckpt_nccl_facts {
 	int version;	/* 22809 is 2.28.9 */
 	int cuda_major; /* what it was built for, 12 or 13; 0: not known */
 	char path[512]; /* of the file */
-	char text[256]; /* "2.28.9", or why there is none */
+	char text[256]; /* "2.28.9", with a warning before 2.19; or why there is none */
 };
 void ckpt_nccl_find_facts(struct ckpt_nccl_facts *out);
 

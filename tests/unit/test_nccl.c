@@ -101,6 +101,21 @@ static void the_environment_is_left_alone(void **state)
 	assert_true(doubles_in_child(keeps_the_environment));
 }
 
+static bool warns_of_an_old_one(void)
+{
+	struct ckpt_nccl_facts facts;
+
+	setenv("STUB_NCCL_VERSION", "21805", 1);
+	ckpt_nccl_find_facts(&facts);
+	return facts.is_there && strcmp(facts.text, "2.18.5 (before 2.19 an abort in another thread may hang)") == 0;
+}
+
+static void an_old_one_is_taken_with_a_warning(void **state)
+{
+	(void)state;
+	assert_true(doubles_in_child(warns_of_an_old_one));
+}
+
 static void what_there_is_is_told(void **state)
 {
 	struct ckpt_nccl_facts facts;
@@ -291,6 +306,7 @@ UNIT_SUITE(test_nccl)
 		cmocka_unit_test(the_environment_is_left_alone),
 		cmocka_unit_test(a_build_for_a_newer_driver_is_refused),
 		cmocka_unit_test(the_real_library_does_what_it_can_without_a_gpu),
+		cmocka_unit_test(an_old_one_is_taken_with_a_warning),
 		cmocka_unit_test(what_there_is_is_told),
 		cmocka_unit_test(an_id_is_made),
 		cmocka_unit_test(a_status_says_whose_fault_it_was),
