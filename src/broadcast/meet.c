@@ -110,7 +110,8 @@ static int check_shared_gpu(const struct ckpt_meet_hello *a, const struct ckpt_m
 			    struct ckpt_error *err)
 {
 	if (!h->identity.bus[0] || !h->machine[0] || strcmp(a->machine, h->machine) != 0 ||
-	    strcmp(a->identity.bus, h->identity.bus) != 0 || strcmp(a->nccl_host, h->nccl_host) != 0 ||
+	    strcmp(a->identity.bus, h->identity.bus) != 0 ||
+	    strcmp(a->nccl_host, h->nccl_host) != 0 ||
 	    (a->shares && h->shares && h->nccl.version >= 23000))
 		return 0;
 	if (strcmp(a->identity.uuid, h->identity.uuid) != 0)

@@ -227,9 +227,9 @@ struct meeting_place {
 };
 
 /* MPI: for CKPT_WAY_MPI. */
-static int open_rendezvous_again(const struct meeting_place *place,
-				 const struct ckpt_world *world, struct ckpt_transport *mpi,
-				 struct ckpt_rendezvous **out, struct ckpt_error *err)
+static int open_rendezvous_again(const struct meeting_place *place, const struct ckpt_world *world,
+				 struct ckpt_transport *mpi, struct ckpt_rendezvous **out,
+				 struct ckpt_error *err)
 {
 	if (place->way == CKPT_WAY_PMIX)
 		return ckpt_rendezvous_open_pmix(world, out, err);
@@ -426,8 +426,8 @@ static int check_all_opened(struct ckpt_session *s, struct ckpt_transport **tran
 
 /* With the others, by the plan. */
 static int open_nccl_with_others(struct ckpt_session *s, const struct ckpt_meet_plan *plan,
-				 const struct meeting_place *place,
-				 struct ckpt_transport *mpi, struct ckpt_transport **out)
+				 const struct meeting_place *place, struct ckpt_transport *mpi,
+				 struct ckpt_transport **out)
 {
 	uint64_t deadline = ckpt_now_nsec() + (uint64_t)(init_seconds(s) * 1e9);
 	int rc = open_nccl(s, &plan->id, out);
@@ -484,8 +484,8 @@ static int open_by_id(struct ckpt_session *s, const struct ckpt_nccl_id *id,
 	return rc < 0 ? rc : open_nccl(s, id, out);
 }
 
-static int meet_at(struct ckpt_session *s, const struct meeting_place *place,
-		   uint64_t deadline, struct ckpt_transport **out)
+static int meet_at(struct ckpt_session *s, const struct meeting_place *place, uint64_t deadline,
+		   struct ckpt_transport **out)
 {
 	struct ckpt_transport *mpi = NULL;
 	struct ckpt_meet_plan plan = { 0 };

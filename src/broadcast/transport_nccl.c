@@ -44,8 +44,8 @@ static int open_comm(void *ctx, void **self, struct ckpt_error *err)
 {
 	const struct wish *w = ctx;
 	struct ckpt_nccl_comm *comm;
-	int rc = ckpt_nccl_comm_open(w->cuda, w->id, w->rank, w->size, w->deadline, w->peers,
-				     &comm, err);
+	int rc = ckpt_nccl_comm_open(w->cuda, w->id, w->rank, w->size, w->deadline, w->peers, &comm,
+				     err);
 
 	*self = comm;
 	return rc;

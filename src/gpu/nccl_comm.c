@@ -138,9 +138,9 @@ static int check_fit(const struct ckpt_nccl *nccl, struct ckpt_cuda *cuda, struc
 			 nccl->cuda_major, ckpt_cuda_version_text(driver, number), driver / 1000);
 }
 
-static int init_communicator(struct ckpt_nccl_comm *comm, const struct ckpt_nccl_id *id, uint32_t rank,
-		 uint32_t size, uint64_t deadline, const struct ckpt_gpu_peers *peers,
-		 struct ckpt_error *err)
+static int init_communicator(struct ckpt_nccl_comm *comm, const struct ckpt_nccl_id *id,
+			     uint32_t rank, uint32_t size, uint64_t deadline,
+			     const struct ckpt_gpu_peers *peers, struct ckpt_error *err)
 {
 	struct ckpt_nccl_config config = CKPT_NCCL_CONFIG_INIT;
 	int rc = CALL(comm, err, ncclCommInitRankConfig, &comm->handle, (int)size, *id, (int)rank,

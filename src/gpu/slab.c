@@ -7,7 +7,7 @@
 enum { ALIGNMENT = 256 };
 
 struct ckpt_slab {
-	struct ckpt_cuda *cuda; /* counted */
+	struct ckpt_cuda *cuda;	  /* counted */
 	ckpt_cuda_address memory; /* 0: no file has a byte */
 	uint64_t nbytes;
 	uint64_t *starts; /* by file */

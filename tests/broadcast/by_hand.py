@@ -266,6 +266,16 @@ def check_opening(ranks):
     note(not [name for name in os.listdir("/dev/shm") if name.startswith("ckpt-%d-" % os.getuid())], "opening: a board is left")
 
 
+def check_end_that_hangs(ranks):
+    """NCCL does not come back from its end: the command is done after the grace period, and runs no exit handlers."""
+    start = time.monotonic()
+    ranks.start(0, 0, 1, "--transport", "nccl",
+                **double(STUB_NCCL_HANG="ncclCommFinalize:1:1", STUB_NCCL_LATE="ncclCommAbort:50000:1", FAKE_CUDA_STRICT="1"))
+    expect("end that hangs", ranks.end(), 0, "to 1 rank in")    # the double would complain in an exit handler, and abort
+    note(time.monotonic() - start < 25, "end that hangs: took %.1f s" % (time.monotonic() - start))
+    os.unlink(ranks.out.replace("%r", "0"))
+
+
 def check_lost(ranks):
     """All have met, and then one hangs: the others' wait for it ends, and they say who it is."""
     for rank in range(2):
@@ -302,6 +312,7 @@ def main():
             check_alone(ranks)
             check_logs(ranks, work)
             check_opening(ranks)
+            check_end_that_hangs(ranks)
             check_lost(ranks)
         else:
             print("no doubles of CUDA and NCCL: what the ranks decide is not looked at")

@@ -40,7 +40,7 @@ IS(ncclMax, CKPT_NCCL_MAX);
 CKPT_CUDA_CALLS(CHECK_CUDA)
 
 /* cuda.h of CUDA 13 has no more than the newer one, under both names. */
-_Static_assert(_Generic(&cuDeviceGetUuid_v2, CUresult(*)(CUuuid *, CUdevice) : 1, default : 0),
+_Static_assert(_Generic(&cuDeviceGetUuid_v2, CUresult (*)(CUuuid *, CUdevice) : 1, default : 0),
 	       "cuDeviceGetUuid_v2");
 _Static_assert(sizeof(CUuuid) == sizeof(struct ckpt_cuda_uuid), "CUuuid");
 

@@ -86,7 +86,8 @@ static void put_on_one_gpu(const char *uuid, const char *other)
 	for (uint32_t i = 0; i < RANKS; i++) {
 		snprintf(hellos[i].machine, sizeof(hellos[i].machine), "boot-%u", i == 2 ? 1 : i);
 		strcpy(hellos[i].identity.bus, "0000:3b:00.0");
-		snprintf(hellos[i].identity.uuid, sizeof(hellos[i].identity.uuid), "%s", i == 2 ? other : uuid);
+		snprintf(hellos[i].identity.uuid, sizeof(hellos[i].identity.uuid), "%s",
+			 i == 2 ? other : uuid);
 	}
 }
 

@@ -107,7 +107,8 @@ static bool warns_of_an_old_one(void)
 
 	setenv("STUB_NCCL_VERSION", "21805", 1);
 	ckpt_nccl_find_facts(&facts);
-	return facts.is_there && strcmp(facts.text, "2.18.5 (before 2.19 an abort in another thread may hang)") == 0;
+	return facts.is_there &&
+	       strcmp(facts.text, "2.18.5 (before 2.19 an abort in another thread may hang)") == 0;
 }
 
 static void an_old_one_is_taken_with_a_warning(void **state)
@@ -198,8 +199,9 @@ static void variables_that_defeat_a_broadcast_are_refused(void **state)
 		assert_true(rc == 0 || err_has(cases[i].name));
 		assert_int_equal(ckpt_cuda_open(0, &cuda, NULL), 0);
 		assert_int_equal(ckpt_nccl_make_id(&id, NULL), 0);
-		assert_int_equal(ckpt_nccl_comm_open(cuda, &id, 0, 1, ckpt_now_nsec() + 20000000000u,
-						     NULL, &comm, &err),
+		assert_int_equal(ckpt_nccl_comm_open(cuda, &id, 0, 1,
+						     ckpt_now_nsec() + 20000000000u, NULL, &comm,
+						     &err),
 				 rc);
 		ckpt_nccl_comm_close(comm);
 		ckpt_cuda_close(cuda);

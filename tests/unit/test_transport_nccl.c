@@ -104,8 +104,9 @@ static void *run_rank(void *arg)
 	r->rc = open_rank(r, &cuda, &transport);
 	if (r->rc == 0) {
 		assert_int_equal(ckpt_session_init(&session, sources, 1, wish, r->options), 0);
-		session.world =
-			(struct ckpt_world){ .rank = r->rank, .size = r->size, .local_rank = r->rank, .launcher = "test" };
+		session.world = (struct ckpt_world){
+			.rank = r->rank, .size = r->size, .local_rank = r->rank, .launcher = "test"
+		};
 		if (session.o.readers > r->size)
 			session.o.readers = r->size;
 		r->rc = ckpt_broadcast_over(&session, transport, &r->report, &r->err);
@@ -485,7 +486,8 @@ static bool ends_soon(int status, double open_s)
 	ckpt_gpu_grace_nsec = 200000000;
 	o.timeout_s = 0.2;
 	broadcast(1, &o, open_s);
-	return ranks[0].rc == status && ckpt_now_nsec() - start < 800000000 && ckpt_gpu_hanging_calls() == 1;
+	return ranks[0].rc == status && ckpt_now_nsec() - start < 800000000 &&
+	       ckpt_gpu_hanging_calls() == 1;
 }
 
 static bool abort_is_late_after_opening(void)
@@ -602,7 +604,8 @@ static void a_rank_that_gives_up_says_so_first(void **state)
 
 static int is_told(void *ctx, struct ckpt_error *error)
 {
-	return *(volatile bool *)ctx ? ckpt_fail(error, CKPT_E_PEER, "rank 7 on this node gave up") : 0;
+	return *(volatile bool *)ctx ? ckpt_fail(error, CKPT_E_PEER, "rank 7 on this node gave up")
+				     : 0;
 }
 
 /* Wherever it waits: for NCCL to open, in a vote, for a chunk. */
@@ -631,12 +634,14 @@ static void who_waits_hears_of_it(void **state)
 		unsetenv("STUB_NCCL_HANG");
 		told = true;
 		if (i > 0) {
-			struct ckpt_transport_chunk chunk = { .nbytes = 4096, .not_in_buffer = true };
+			struct ckpt_transport_chunk chunk = { .nbytes = 4096,
+							      .not_in_buffer = true };
 
 			assert_int_equal(rc, 0);
 			assert_int_equal(t->ops->alloc(t, 4096, &buffer, NULL), 0);
 			chunk.buffer = buffer;
-			setenv("STUB_NCCL_STALL", i == 1 ? "ncclAllReduce:1:1" : "ncclBroadcast:1:1", 1);
+			setenv("STUB_NCCL_STALL",
+			       i == 1 ? "ncclAllReduce:1:1" : "ncclBroadcast:1:1", 1);
 			rc = i == 1 ? t->ops->vote(t, &number, 1, in_seconds(60), &err)
 				    : t->ops->begin(t, &chunk, 0, &err);
 			while (i == 2 && rc == 0)
