@@ -28,7 +28,7 @@
 
 SIZED(ckpt_collectives, ctx, 48)
 SIZED(ckpt_broadcast_options, expected_crc32, 176)
-SIZED(ckpt_broadcast_report, gpu, 1176)
+SIZED(ckpt_broadcast_report, advice, 1432)
 SIZED(ckpt_inner, tensors, 48)
 SIZED(ckpt_reindex_options, reserved, 32)
 SIZED(ckpt_reindex_report, nbytes, 56)

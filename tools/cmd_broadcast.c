@@ -321,6 +321,8 @@ static void print_result(void *ctx)
 		fprintf(stderr, "ckpt: rank %u of %u on %s (launcher %s, transport %s)\n", r->rank,
 			r->world_size, r->host, r->launcher,
 			r->transport[0] ? r->transport : "none");
+	if (r->advice[0] && r->rank == 0 && !quiet)
+		fprintf(stderr, "ckpt: %s\n", r->advice);
 	if (result->err.status)
 		print_failure(r, &result->err);
 	else

@@ -161,6 +161,8 @@ struct ckpt_broadcast_report {
 	char path[1024]; /* of what is now on this node */
 	/* with CKPT_BROADCAST_TO_GPU: the caller's, for ckpt_gpu_release() */
 	struct ckpt_gpu_copy *gpu;
+	/* what of the job makes it slower than it needs to be, in a sentence; "": nothing known */
+	char advice[256];
 };
 #define CKPT_BROADCAST_REPORT_INIT \
 	{ \

@@ -62,6 +62,7 @@ static void fill_report(struct ckpt_session *s, struct ckpt_broadcast_report *re
 	r.crc32 = r.has_crc ? s->crcs[0] : 0;
 	r.seconds = (double)(ckpt_now_nsec() - start) / 1e9;
 	snprintf(r.host, sizeof(r.host), "%s", s->agreement.host);
+	snprintf(r.advice, sizeof(r.advice), "%s", s->advice);
 	if (s->code == 0 && report && report->size >= sizeof(*report)) {
 		r.gpu = s->gpu;
 		s->gpu = NULL;

@@ -200,6 +200,27 @@ static int decide(const struct ckpt_meet_hello *hellos, uint32_t count, const ch
 	return strcmp(wish, "mpi") ? 0 : check_mpi(hellos, count, &plan->failed_rank, err);
 }
 
+/* Launchers that show each rank its own GPU hide from NCCL how the others are reached. */
+static void advise_on_hidden_gpus(const struct ckpt_meet_hello *hellos, uint32_t count,
+				  struct ckpt_meet_plan *plan)
+{
+	const struct ckpt_meet_hello *a = &hellos[0];
+
+	for (uint32_t i = 1; i < count; i++) {
+		const struct ckpt_meet_hello *h = &hellos[i];
+
+		if (!h->machine[0] || strcmp(a->machine, h->machine) != 0 ||
+		    a->cuda.gpu_count != 1 || h->cuda.gpu_count != 1 ||
+		    strcmp(a->identity.bus, h->identity.bus) == 0)
+			continue;
+		snprintf(plan->text, sizeof(plan->text),
+			 WHO " and " WHO " are each shown one GPU only, so NCCL cannot use NVLink "
+			     "between them: show all GPUs of a node to its ranks",
+			 a->rank, a->host, h->rank, h->host);
+		return;
+	}
+}
+
 int ckpt_meet_decide(const struct ckpt_meet_hello *hellos, uint32_t count, const char *wish,
 		     struct ckpt_meet_plan *plan, struct ckpt_error *err)
 {
@@ -209,6 +230,8 @@ int ckpt_meet_decide(const struct ckpt_meet_hello *hellos, uint32_t count, const
 	plan->status = decide(hellos, count, wish, plan, &why);
 	if (plan->status == 0) {
 		plan->failed_rank = 0;
+		if (!strcmp(plan->transport, "nccl"))
+			advise_on_hidden_gpus(hellos, count, plan);
 		return 0;
 	}
 	ckpt_error_text(&why, plan->text, sizeof(plan->text));

@@ -47,7 +47,7 @@ void ckpt_meet_read_hello(const uint8_t in[CKPT_MEET_HELLO], struct ckpt_meet_he
 
 struct ckpt_meet_plan {
 	int status; /* 0, or why nothing can carry: CKPT_E_UNSUPPORTED, CKPT_E_PEER */
-	char text[440];
+	char text[440]; /* why not; with status 0: advice, or "" */
 	uint32_t failed_rank;
 	char transport[8];	/* "self", "mpi", "nccl" */
 	struct ckpt_nccl_id id; /* for nccl */

@@ -218,6 +218,8 @@ static int agree_on_plan(struct ckpt_session *s, struct ckpt_rendezvous *r, uint
 		return rc;
 	ckpt_meet_read_plan(bytes, plan);
 	s->agreement.failed_rank = plan->failed_rank;
+	if (!plan->status)
+		snprintf(s->advice, sizeof(s->advice), "%.255s", plan->text);
 	return plan->status ? ckpt_fail(&s->err, plan->status, "%s", plan->text) : 0;
 }
 

@@ -24,6 +24,7 @@ struct ckpt_session {
 	struct ckpt_rendezvous *rendezvous; /* owned; NULL: not needed, or not any more */
 	struct ckpt_cuda *cuda;		    /* owned; the transport's GPU, if it has one */
 	struct ckpt_board *board;	    /* owned; NULL: there is none */
+	char advice[256];		    /* as in the report */
 	bool was_told;			    /* the error is what another rank announced there */
 	struct ckpt_agreement agreement;
 	struct ckpt_manifest manifest;

@@ -253,6 +253,12 @@ def check_opening(ranks):
     for rank in range(2):                               # the double's ranks do not find those of another process
         ranks.start(rank, rank, 2, "--init-timeout", "2", **double())
     expect("nobody opens", ranks.end(), 6, r"broadcast: rank [01] \(%s\): NCCL did not find all 2 ranks in time" % HOST)
+    ranks.start(0, 0, 2, "--init-timeout", "5", **double())
+    time.sleep(3.5)                                     # NCCL has its whole time from here on, also on rank 0
+    start = time.monotonic()
+    ranks.start(1, 1, 2, "--init-timeout", "5", **double())
+    expect("comes late", ranks.end(), 6, "NCCL did not find all 2 ranks in time")
+    note(time.monotonic() - start > 4.5, "comes late: NCCL had %.1f s of 5" % (time.monotonic() - start))
     for fault, status, pattern in (("ncclCommInitRankConfig:1:1", 6, "ncclCommInitRankConfig: unhandled cuda error"),
                                    ("ncclCommInitRankConfig:2:1", 6, "ncclCommInitRankConfig: unhandled system error"),
                                    ("ncclCommInitRankConfig:5:1", 8, "ncclCommInitRankConfig: invalid usage")):

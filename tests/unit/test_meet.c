@@ -122,6 +122,24 @@ static void a_gpu_is_for_one_rank(void **state)
 	decides("nccl", "nccl");
 }
 
+static void gpus_that_hide_from_each_other_are_told(void **state)
+{
+	(void)state;
+	put_on_one_gpu("GPU-1", "GPU-2");
+	for (uint32_t i = 0; i < RANKS; i++)
+		strcpy(hellos[i].machine, "boot");
+	for (uint32_t i = 0; i < RANKS; i++)
+		snprintf(hellos[i].identity.bus, sizeof(hellos[i].identity.bus), "0000:%02x:00.0", i);
+	decides("nccl", "nccl");
+	assert_string_equal(plan.text, "");
+	for (uint32_t i = 0; i < RANKS; i++)
+		hellos[i].cuda.gpu_count = 1;
+	decides("nccl", "nccl");
+	assert_string_equal(plan.text,
+			    "rank 0 (nodeA) and rank 1 (nodeB) are each shown one GPU only, so NCCL "
+			    "cannot use NVLink between them: show all GPUs of a node to its ranks");
+}
+
 static void nccl_is_taken_where_all_have_it(void **state)
 {
 	(void)state;
@@ -432,6 +450,7 @@ UNIT_SUITE(test_meet)
 	const struct CMUnitTest tests[] = {
 		TEST(nccl_is_taken_where_all_have_it),
 		TEST(a_gpu_is_for_one_rank),
+		TEST(gpus_that_hide_from_each_other_are_told),
 		TEST(mpi_carries_where_nccl_cannot),
 		TEST(what_a_rank_lacks_is_said),
 		TEST(ranks_that_do_not_fit_are_named),
