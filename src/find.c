@@ -9,6 +9,7 @@
  */
 #include "base/grow.h"
 #include "base/paths.h"
+#include "base/text.h"
 #include "format/container.h"
 #include "format/format.h"
 #include "set/set.h"
@@ -65,19 +66,12 @@ static void clear(struct found_list *list)
 
 /* ---- one file ---- */
 
-static bool ends_with(const char *name, const char *end)
-{
-	size_t len = strlen(name), end_len = strlen(end);
-
-	return len > end_len && !strcmp(name + len - end_len, end);
-}
-
 static bool is_named_like_one(const char *path)
 {
 	static const char *const ends[] = { ".pt", ".pth", ".ckpt", ".safetensors" };
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (ends_with(path, ends[i]))
+		if (ckpt_ends_with(path, ends[i]))
 			return true;
 	return false;
 }
@@ -85,7 +79,7 @@ static bool is_named_like_one(const char *path)
 /* What ckpt itself writes beside its output is nobody's checkpoint yet. */
 static bool is_unfinished(const char *path)
 {
-	return ends_with(path, ".ckpt-tmp") || ends_with(path, ".ckpt-staged");
+	return ckpt_ends_with(path, ".ckpt-tmp") || ckpt_ends_with(path, ".ckpt-staged");
 }
 
 static int probe(struct found *f, struct ckpt_error *err)

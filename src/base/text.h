@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* ckpt_escape(), but backslashes stay: for text that has escaped parts. */
 char *ckpt_escape_again(char *buf, size_t size, const char *text, size_t len);
@@ -26,5 +27,13 @@ size_t ckpt_utf8_put(uint32_t cp, char *out);
 
 /* Is NAME one of NAMES, which end with NULL? */
 bool ckpt_is_one_of(const char *name, const char *const *names);
+
+/* Does TEXT end with END? */
+static inline bool ckpt_ends_with(const char *text, const char *end)
+{
+	size_t len = strlen(text), end_len = strlen(end);
+
+	return len >= end_len && !strcmp(text + len - end_len, end);
+}
 
 #endif

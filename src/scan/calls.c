@@ -567,6 +567,47 @@ static bool is_called_for_what_it_does(struct checked_call *c)
 	return !is_named_for_objects(last) && !(*last >= 'A' && *last <= 'Z') && !(is_for_its_own(c, c->func) && c->args->u.seq.count == 1);
 }
 
+enum { MOST_IN_ARGUMENTS = 4 /* containers inside of each other */ };
+
+/* A function that nobody knows, or what keeps one to be called: a class has a name as classes have. */
+static bool may_be_function(struct ckpt_scan_walk *w, const struct ckpt_value *v)
+{
+	const struct ckpt_global *g;
+	const struct ckpt_scan_rule *rule;
+	const char *dot, *last;
+
+	if (v->kind == CKPT_CALL && !is_getattr(v))
+		return ckpt_value_is_call_of(v, "functools", "partial");
+	g = v->kind == CKPT_GLOBAL || v->kind == CKPT_CALL ? ckpt_scan_callee(w, v) : NULL;
+	if (!g)
+		return false;
+	rule = ckpt_scan_rule(g->module, g->name);
+	if (rule->kind == CKPT_SCAN_DATA)
+		return false;
+	dot = strrchr(g->name, '.');
+	last = dot ? dot + 1 : g->name;
+	last += strspn(last, "_");
+	return rule->call_runs_code || rule->kind == CKPT_SCAN_CODE || !ckpt_is_upper((unsigned char)*last);
+}
+
+/*
+ * Is a function among what is given to a class of a package, which may call it with the rest:
+ * SortedKeyList(['text'], exec_)?
+ */
+static bool hands_over_function(struct ckpt_scan_walk *w, const struct ckpt_value *v, unsigned depth)
+{
+	if (may_be_function(w, v))
+		return true;
+	if (v->kind < CKPT_TUPLE || v->kind > CKPT_DICT)
+		return false;
+	if (depth == MOST_IN_ARGUMENTS || !ckpt_scan_may_look(w, v->u.seq.count))
+		return v->u.seq.count > 0;
+	for (uint32_t i = 0; i < v->u.seq.count; i++)
+		if (hands_over_function(w, v->u.seq.items[i], depth + 1))
+			return true;
+	return false;
+}
+
 static void check_call(struct checked_call *c, const struct ckpt_value *func)
 {
 	struct ckpt_scan_global *entry;
@@ -615,6 +656,10 @@ static void check_call(struct checked_call *c, const struct ckpt_value *func)
 	}
 	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && c->kind == CKPT_CALL_REDUCE && is_called_for_what_it_does(c)) {
 		say_dangerous(c, ": a function of a package, with arguments of the file");
+		return;
+	}
+	if (c->rule->kind == CKPT_SCAN_OBJECT && !*c->rule->name && (hands_over_function(c->w, c->args, 0) || (c->kwargs && hands_over_function(c->w, c->kwargs, 0)))) {
+		say_dangerous(c, ": it may call the function that it is given");
 		return;
 	}
 	if (c->rule->kind == CKPT_SCAN_OBJECT)

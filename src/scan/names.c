@@ -188,13 +188,6 @@ static bool is_class_path(const char *name)
 	return true;
 }
 
-static bool has_suffix(const char *text, const char *suffix)
-{
-	size_t len = strlen(text), end = strlen(suffix);
-
-	return len >= end && !strcmp(text + len - end, suffix);
-}
-
 /* ---- torch's many names of one kind ---- */
 
 /* "FloatTensor", of the dtypes that had classes of their own. */
@@ -203,7 +196,7 @@ static bool is_tensor_class(const char *name)
 	char storage[32];
 	size_t len = strlen(name);
 
-	if (!has_suffix(name, "Tensor") || len + 2 > sizeof(storage) || len <= 6)
+	if (!ckpt_ends_with(name, "Tensor") || len + 2 > sizeof(storage) || len <= 6)
 		return false;
 	memcpy(storage, name, len - 6);
 	memcpy(storage + len - 6, "Storage", 8);

@@ -7,6 +7,7 @@
  * that; names.c decides what is.
  */
 #include "base/ascii.h"
+#include "base/text.h"
 #include "scan/names.h"
 
 #include <string.h>
@@ -232,12 +233,14 @@ static bool is_of_library(const char *module, const char *name)
 	static const char *const names[] = { "Popen", "FileIO", "TextIOWrapper", "BufferedReader", "BufferedWriter", "BufferedRandom", "TCPServer", "UDPServer", "UnixStreamServer",
 					     "UnixDatagramServer", "ThreadingTCPServer", "ThreadingUDPServer", "ForkingTCPServer", "HTTPServer", "ThreadingHTTPServer", "CodeType",
 					     "FunctionType", "LambdaType", "MethodType", "ModuleType", "Unpickler", "Pickler", "ZipFile", "PyZipFile", "TarFile", "ExitStack", "AsyncExitStack",
-					     "CDLL", "PyDLL", "TemporaryDirectory", "SpooledTemporaryFile", "InteractiveInterpreter", "InteractiveConsole" };
+					     "CDLL", "PyDLL", "ElementTree", "RefactoringTool", "TemporaryDirectory", "SpooledTemporaryFile", "InteractiveInterpreter", "InteractiveConsole" };
 	const char *dot = strrchr(name, '.'), *last = dot ? dot + 1 : name;
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(last, names[i]))
 			return true;
+	if (ckpt_ends_with(module, ".__main__")) /* a program, which runs where it is imported */
+		return true;
 	for (const char *part = module; *part; part += strcspn(part, "."), part += *part == '.')
 		for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
 			if (strcspn(part, ".") == strlen(modules[i]) && !strncmp(part, modules[i], strlen(modules[i])))

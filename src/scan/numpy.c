@@ -34,7 +34,10 @@ static bool is_bytes(const struct ckpt_value *v)
 	       ckpt_value_is_call_of(v, "builtins", "bytes");
 }
 
-/* 'f4' -> 'f'; 0: of no kind that is known. */
+/*
+ * 'f4' -> 'f'; 0: of no kind that is known. numpy writes the size of each; without it 'b' is another
+ * kind, and 'c' a text.
+ */
 static char letter_of_text(const struct ckpt_value *text)
 {
 	const char *at;
@@ -48,7 +51,7 @@ static char letter_of_text(const struct ckpt_value *text)
 		at++;
 		len--;
 	}
-	if (!len || len > 8 || !strchr("biufcmMSUVO?", *at))
+	if (len < 2 || len > 8 || !strchr("biufcmMSUVO", *at))
 		return 0;
 	for (uint64_t i = 1; i < len; i++)
 		if (!ckpt_is_digit((unsigned char)at[i]))

@@ -199,9 +199,9 @@ static const struct ckpt_scan_rule rows[] = {
 	TYPE("pathlib", "WindowsPath", 0, -1, NOTHING, VALUE, TEXT),
 	TYPE("pathlib", "PureWindowsPath", 0, -1, NOTHING, VALUE, TEXT),
 	/* makes a tuple of what it gets, which may be far longer than the file */
-	TYPE("builtins", "SyntaxError", 0, 2, ATTRIBUTES, VALUE, ANY, TUPLE),
-	TYPE("builtins", "IndentationError", 0, 2, ATTRIBUTES, VALUE, ANY, TUPLE),
-	TYPE("builtins", "TabError", 0, 2, ATTRIBUTES, VALUE, ANY, TUPLE),
+	TYPE("builtins", "SyntaxError", 0, 1, NOTHING, VALUE, TEXT),
+	TYPE("builtins", "IndentationError", 0, 1, NOTHING, VALUE, TEXT),
+	TYPE("builtins", "TabError", 0, 1, NOTHING, VALUE, TEXT),
 	/* numpy: what its dtypes say is looked at in numpy.c */
 	{ "numpy.core.multiarray", "_reconstruct", CKPT_CALL_PLAIN, 3, 3, CKPT_SCAN_DATA, false, true, CKPT_THEN_NUMPY_ARRAY, NUMPY_ARRAY, { ANY_CLASS, ZERO, LETTER_B } },
 	FUNC("numpy.core.multiarray", "scalar", NUMPY_SCALAR, 2, 2, VALUE, NUMPY_DTYPE, BYTES),

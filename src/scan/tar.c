@@ -227,13 +227,6 @@ static bool is_folder(struct ckpt_source *source, const struct ckpt_tar_member *
 	return ckpt_source_read(source, m->header + TYPE, &type, 1, NULL) == 0 && type == FOLDER;
 }
 
-static bool has_end(const char *word, const char *end)
-{
-	size_t len = strlen(word), end_len = strlen(end);
-
-	return len >= end_len && !strcmp(word + len - end_len, end);
-}
-
 /*
  * Could NAME be a line of Python that goes through? CPython until 3.11 drops what follows a zero
  * byte up to the end of the line, so the next line would be what the member has. Of a name that
@@ -266,7 +259,7 @@ static bool is_python(const char *name)
 		return false;
 	memcpy(word, name, len);
 	word[len] = '\0';
-	return !strncmp(word, "__", 2) || ckpt_is_one_of(word, known) || has_end(word, "Error") || has_end(word, "Warning") || has_end(word, "Exception");
+	return !strncmp(word, "__", 2) || ckpt_is_one_of(word, known) || ckpt_ends_with(word, "Error") || ckpt_ends_with(word, "Warning") || ckpt_ends_with(word, "Exception");
 }
 
 /*

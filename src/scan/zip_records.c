@@ -33,13 +33,6 @@ enum role {
 	ROLE_OTHER,
 };
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t len = strlen(text), n = strlen(end);
-
-	return len >= n && !ckpt_strcasecmp(text + len - n, end);
-}
-
 static bool has_record(const struct ckpt_loose_zip *zip, const char *record)
 {
 	size_t len = strlen(zip->folder);
@@ -96,7 +89,7 @@ static const char *key_of(const char *record, size_t *len)
 			return record + n;
 	}
 	*len = strlen(record) < 14 ? 0 : strlen(record) - 14;
-	return !strncmp(record, ".data/", 6) && ends_with(record, ".storage") ? record + 6 : NULL;
+	return !strncmp(record, ".data/", 6) && ckpt_ends_with(record, ".storage") ? record + 6 : NULL;
 }
 
 /* Only what a pickle mentions is taken for numbers by whoever loads it. */
@@ -136,18 +129,18 @@ static enum role role_of(const struct ckpt_loose_zip *zip, const struct ckpt_loo
 
 	if (e->name_len && e->name[e->name_len - 1] == '/' && !e->csize && !e->usize)
 		return ROLE_FOLDER;
-	if (ends_with(e->name, "/data.pkl"))
+	if (ckpt_ends_with(e->name, "/data.pkl"))
 		return ROLE_PICKLE;
 	if (!record || !is_of_torch(zip))
 		return ROLE_OTHER;
 	if (is_mark(record))
 		return ROLE_MARK;
 	if ((zip->is_script || zip->is_package) &&
-	    (ends_with(record, ".py") || !strncmp(record, "code/", 5)))
-		return ends_with(record, "pkl") ? ROLE_PICKLE : ROLE_SOURCE;
+	    (ckpt_ends_with(record, ".py") || !strncmp(record, "code/", 5)))
+		return ckpt_ends_with(record, "pkl") ? ROLE_PICKLE : ROLE_SOURCE;
 	if (is_storage(zip, record))
 		return ROLE_STORAGE;
-	return ends_with(record, ".pkl") && is_of_torch(zip) ? ROLE_PICKLE : ROLE_OTHER;
+	return ckpt_ends_with(record, ".pkl") && is_of_torch(zip) ? ROLE_PICKLE : ROLE_OTHER;
 }
 
 /* ---- one record ---- */
@@ -498,7 +491,7 @@ static void check_archive(struct ckpt_loose_zip *zip)
 		if (is_script_of_package(zip, name_in_folder(zip, e))) {
 			scripts += role_of(zip, e) == ROLE_SOURCE;
 		} else {
-			pickles += ends_with(e->name, "/data.pkl") || !ckpt_strcasecmp(e->name, "data.pkl");
+			pickles += ckpt_ends_with(e->name, "/data.pkl") || !ckpt_strcasecmp(e->name, "data.pkl");
 			sources += role_of(zip, e) == ROLE_SOURCE;
 		}
 		if (is_main_program(e->name))

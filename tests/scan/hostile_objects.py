@@ -84,6 +84,44 @@ def functions_of_packages():
     sample("fine_relu.pkl", proto(2, reduce_("__builtin__", "getattr", NAME("torch._C", "_VariableFunctionsClass"), "relu")), "torch.relu as a value", {"needs-objects"})
 
 
+def functions_handed_over():
+    """A class of a package may call the function that the file gives it, with the text that the file gives it."""
+    sorted_list, exec_ = NAME("sortedcontainers.sortedlist", "SortedKeyList"), NAME("six", "exec_")
+    for name, function in (("six", exec_), ("hypothesis", NAME("hypothesis.internal.reflection", "source_exec_as_module")), ("future", NAME("future.utils", "exec_")), ("memmap", NAME("numpy", "memmap")),
+                           ("partial", call(NAME("functools", "partial"), exec_)), ("attribute", call(NAME("__builtin__", "getattr"), NAME("a.b", "Class"), "make")), ("dashed", NAME("a", "_run"))):
+        both("handed_%s" % name, call(sorted_list, ["x"], function), "a function of a package, given to a class that may call it")
+        both("handed_new_%s" % name, sorted_list + b"(" + value(["x"]) + function + b"t\x81", "the same without __init__()")
+        both("handed_keyword_%s" % name, sorted_list + b"(" + value(["x"]) + b"t}" + value("key") + function + b"s\x92", "the same by a keyword", protocol=4)
+        both("handed_inside_%s" % name, sorted_list + b"(" + value(["x"]) + b"(" + function + b"ttR", "the same in a tuple")
+    for name, given in (("class", NAME("a.b", "Class")), ("text", value("exec_")), ("object", NAME("a.b", "Class") + b")\x81"), ("dtype", NAME("torch", "float32"))):
+        sample("fine_handed_%s.pkl" % name, proto(2, call(sorted_list, ["x"], given)), "an object of a package that is given what is no function", {"needs-objects"})
+    for module, name in (("test.__main__", "x"), ("pip.__main__", "Class")):
+        both("program_%s" % module, NAME(module, name), "a program, which runs where it is imported")
+    for module, name, *arguments in (("networkx.readwrite.gexf", "ElementTree", None, "/etc/hostname"), ("past.translation", "RefactoringTool", ["antigravity.fix_x"])):
+        both("library_%s" % name, call(NAME(module, name), *arguments), "a class of Python's library under the name of a package")
+
+
+def dtypes_without_a_size():
+    """numpy writes 'f4', never 'f': 'c' is a text of one byte, and takes the size of a number, -1, as its own."""
+    for code in ("c", "S", "U", "f", "i", "b", "?", "V", "O", "d", "<c", "|c"):
+        state = value((3, "|", None, None, None, -1, -1, 0)) + b"b"
+        dtype = reduce_("numpy", "dtype", code, False, True) + state
+        number = code.replace("?", "bool").replace("<", "lt").replace("|", "bar")
+        both("no_size_%s" % number, reduce_("numpy.core.multiarray", "scalar", dtype, blob(b"")), "a scalar of a dtype that says no size")
+        both("no_size_%s_array" % number, NAME("numpy.core.multiarray", "_reconstruct") + b"(" + NAME("numpy", "ndarray") + value((0,)) + blob(b"b") + b"tR(K\x01" + value((1,)) + dtype + b"\x89" + blob(b"abcd") + b"tb",
+             "an array of such a dtype")
+
+
+def errors_of_syntax():
+    """To show one, Python opens the file that it is about, or writes as many marks as it says."""
+    for name in ("SyntaxError", "IndentationError", "TabError"):
+        cls = NAME("builtins", name)
+        for number, about in enumerate((("/etc/hostname", 1, 1, "x", 1, 1, (1, 1, None)), ("f.py", 1, 1, "x" * 9, 1, 0x40000001), ("f.py", 1, 0x40000001, "x" * 9, 1, 0x7FFFFFFF), ("f.py", 1, 3, "abcdefg", 1, 0x7FFFFFFE), ("f", 1, 1, "x"))):
+            both("syntax_%s_%d" % (name, number), call(cls, "m", about), "an error that is about a file")
+        both("syntax_%s_state" % name, call(cls, "m") + value({"text": "abc", "offset": 0x40000001, "end_offset": 0x7FFFFFFF, "lineno": 1, "end_lineno": 1, "filename": "f"}) + b"b", "the same by attributes")
+        sample("fine_syntax_%s.pkl" % name, proto(2, call(cls, "m")), "an error with a text", {"plain"})
+
+
 def scripts_of_packages():
     """TorchScript in a torch.package, which is compiled where a pickle asks for it."""
     def package(text, body=proto(2, b")\x81"), place=".data/ts_code/code/__torch__/m.py", argument="0", more=()):
@@ -642,7 +680,7 @@ def in_use():
         sample("sizes_%s.pt" % name, torch_zip(proto(2, NAME("torch._utils", "_rebuild_tensor_v2") + b"(" + stored + value(0) + sizes + strides + b"\x89" + hooks + b"tR")), "sizes whose product torch does not count", wanted)
     for name, state, wanted in (("name_from", {"name": "this", "name_from": "x"}, NOT_PLAIN), ("metadata", {"_metadata": (1, 2, "x")}, NOT_PLAIN), ("fine", {"name": "this", "path": None}, FINE)):
         for error in ("ImportError", "SyntaxError", "ModuleNotFoundError"):
-            both("shown_%s_%s" % (error, name), reduce_("builtins", error, "x") + value(state) + b"b", "an exception whose traceback imports, or opens", wanted)
+            both("shown_%s_%s" % (error, name), reduce_("builtins", error, "x") + value(state) + b"b", "an exception whose traceback imports, or opens", NOT_PLAIN if error == "SyntaxError" else wanted)
     for name, factory, wanted in (("shutdown", ("logging", "shutdown"), RUN), ("abort", ("os", "abort"), RUN), ("breakpoint", ("builtins", "breakpoint"), RUN), ("list", ("builtins", "list"), FINE), ("int", ("builtins", "int"), FINE)):
         both("factory_%s" % name, reduce_("collections", "defaultdict", NAME(*factory)), "what a defaultdict calls for a key that is not there", wanted)
     for number_, bits in enumerate((0x7FF8000000000000, 0xFFF8000000000001, 0x7FF0000000000001)):
@@ -684,6 +722,9 @@ lies_about_storages()
 parts_of_tensors()
 made_with_arguments()
 functions_of_packages()
+functions_handed_over()
+errors_of_syntax()
+dtypes_without_a_size()
 sources()
 scripts_of_packages()
 unpicklers_that_differ()
