@@ -1,8 +1,61 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch checkpoints without torch: read in part, safely, on any machine."""
+"""PyTorch checkpoints without torch: read in part, safely, on any machine.
 
-from ._ckpt import version
+    with ckpt.open("model.pt") as f:
+        f["encoder.weight"][0:10, ::2]      # reads only that
+        f.value("epoch")
+    state = ckpt.load("model.pt")           # classes become ckpt.Opaque; nothing is executed
+
+numpy and torch are used if they are there and asked for; neither is needed.
+"""
+
+from __future__ import annotations
+
+from ._checkpoint import Checkpoint, Storage, Tensor
+from ._ckpt import version as _version
 from ._errors import Error
 
-__all__ = ["Error", "version"]
-__version__ = version()
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, List, Optional
+
+    from ._load import Global, Missing, Opaque, Values, load
+
+__version__ = _version()
+__all__ = [
+    "Checkpoint", "Error", "Global", "Missing", "Opaque", "Storage", "Tensor", "Values", "load", "open", "safe_open",
+]
+
+
+def open(source: Any, framework: Optional[str] = None, device: Any = "cpu", brief: bool = False) -> Checkpoint:
+    """Open a checkpoint: a mapping from the names of its tensors to lazy ckpt.Tensor objects.
+
+    SOURCE     a path of anything that `ckpt ls` reads: a file of torch.save or safetensors, a DCP,
+               ZeRO or Hugging Face directory, "archive.zip::model.pt"; or bytes; or an open file
+    FRAMEWORK  "numpy" or "torch": what indexing and get_tensor() give. None: numpy, or memoryviews
+               where there is no numpy
+    DEVICE     where tensors of torch go
+    BRIEF      it will only be listed: half of the time and memory for very many tensors
+    """
+    return Checkpoint(source, framework=framework, device=device, brief=brief)
+
+
+def safe_open(filename: Any, framework: Optional[str] = None, device: Any = "cpu") -> Checkpoint:
+    """open(), by the name and words that safetensors has for it."""
+    return Checkpoint(filename, framework=framework, device=device)
+
+
+# what most programs do not need costs no time at import
+_LATER = ("Global", "Missing", "Opaque", "Values", "load")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        from . import _load
+
+        return getattr(_load, name)
+    raise AttributeError("module 'ckpt' has no attribute %r" % name)
+
+
+def __dir__() -> List[str]:
+    return sorted(set(globals()) | set(_LATER))

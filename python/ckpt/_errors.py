@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import os
-from typing import Dict, Optional, Type
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional, Tuple, Type
 
 # enum ckpt_status and enum ckpt_reason of <ckpt/error.h>, without their prefix
 STATUSES = {
@@ -46,7 +49,7 @@ class Error(Exception):
             parts.append(place)
         return ": ".join(parts + [self.text or "failed"])
 
-    def __reduce__(self) -> object:
+    def __reduce__(self) -> Tuple[Any, ...]:
         # across processes: OSError and KeyError would be made again of other arguments
         return (_again, (type(self), dict(self.__dict__)))
 

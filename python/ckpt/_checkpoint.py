@@ -1,0 +1,440 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An open checkpoint as a mapping of lazy tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from . import _ckpt
+from ._dtypes import DTYPES, numpy_dtype
+from ._errors import NameMissing
+from ._values import NUMPY, TORCH, convert, index_text, named, to_memoryview, to_numpy, to_torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+
+View = memoryview  # classes here have a method of that name
+_REQUIRES_GRAD, _PARAMETER, _CONJ, _NEG = 1, 2, 4, 8  # enum ckpt_tensor_flags
+
+
+def _open_model(source: Any, brief: bool) -> _ckpt.Model:
+    """A model of a path, of bytes, or of an open file."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _ckpt.open_memory(source)
+    if not hasattr(source, "read"):
+        return _ckpt.open(source, brief)
+    import threading
+
+    lock = threading.Lock()
+
+    def pread(offset: int, nbytes: int) -> bytes:
+        with lock:
+            source.seek(offset)
+            pieces = []
+            while nbytes > 0:
+                piece = source.read(nbytes)
+                if not piece:
+                    break
+                pieces.append(piece)
+                nbytes -= len(piece)
+            return b"".join(pieces)
+
+    return _ckpt.open_reader(pread, source.seek(0, 2))
+
+
+class Checkpoint(Mapping):  # type: ignore[type-arg]
+    """An open checkpoint: a mapping from names, those of `ckpt ls`, to lazy tensors.
+
+    Made by ckpt.open(). It stays open until close(), the end of its `with` block, or until nobody
+    has it or a tensor of it any more. Threads may share it.
+    """
+
+    def __init__(self, source: Any, framework: Optional[str] = None, device: Any = "cpu", brief: bool = False) -> None:
+        if framework is not None and framework not in NUMPY + TORCH:
+            raise ValueError("framework is 'numpy' or 'torch', not %r" % (framework,))
+        self._source = source if isinstance(source, (str, bytes)) or hasattr(source, "__fspath__") else None
+        self._framework, self._device = framework, device
+        self._set_model(_open_model(source, brief))
+
+    def _set_model(self, model: _ckpt.Model) -> None:
+        self._model = model
+        self._columns: Any = None
+        self._index: Dict[str, int] = {}
+
+    def _derived(self, model: _ckpt.Model) -> Checkpoint:
+        """The same, with MODEL, which was made of this one's."""
+        other = Checkpoint.__new__(type(self))
+        other._source, other._framework, other._device = self._source, self._framework, self._device
+        other._set_model(model)
+        return other
+
+    @property
+    def _table(self) -> Any:
+        if self._columns is None:
+            columns = self._model.table()
+            names = columns["names"]
+            # of two tensors with one name the first counts
+            self._index = dict(zip(reversed(names), range(len(names) - 1, -1, -1)))
+            self._columns = columns
+        return self._columns
+
+    # ---- the mapping ----
+
+    def __getitem__(self, name: str) -> Tensor:
+        self._table
+        number = self._index.get(name)
+        if number is None:
+            error = NameMissing(name)
+            error.text = "there is no tensor '%s'" % (name,)
+            error.status = "NOTFOUND"
+            raise error
+        return Tensor(self, number)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(self._table["names"]))
+
+    def __len__(self) -> int:
+        self._table
+        return len(self._index)
+
+    def __contains__(self, name: object) -> bool:
+        self._table
+        return name in self._index
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def tensors(self) -> List[Tensor]:
+        """All tensors in the order of the file, also those whose name another one has, too."""
+        return [Tensor(self, number) for number in range(len(self._table["names"]))]
+
+    # ---- the words of safetensors.safe_open ----
+
+    def get_tensor(self, name: str) -> Any:
+        """All values of the tensor NAME, as `framework` says."""
+        return self[name]._convert()
+
+    def get_slice(self, name: str) -> Tensor:
+        """The tensor NAME, of which [...] reads a part."""
+        return self[name]
+
+    def offset_keys(self) -> List[str]:
+        """The names in the order of the bytes in the file."""
+        table = self._table
+        index, storages, offsets = self._index, table["storages"], table["offsets"]
+        return sorted(index, key=lambda name: (storages[index[name]], offsets[index[name]]))
+
+    def metadata(self) -> Dict[str, str]:
+        """The pairs of strings that safetensors keeps beside its tensors (`__metadata__`)."""
+        return self._model.metadata()
+
+    # ---- everything else ----
+
+    @property
+    def info(self) -> Dict[str, Any]:
+        """Facts about the file: format, writer, byteorder, file_nbytes, tensor_count ..."""
+        return self._model.file_info()
+
+    def value(self, name: str = "", objects: str = "opaque") -> Any:
+        """The value called NAME, "epoch" say, which need not be a tensor; "" is all of it. See load()."""
+        from ._load import build
+
+        return build(self, name, objects)
+
+    def show(self, name: str = "") -> str:
+        """The value called NAME as repr() would show it."""
+        return self._model.show(name)
+
+    def tree(self, depth: Optional[int] = None) -> str:
+        """What is in it, one line for each value, down to DEPTH levels."""
+        rows = self._model.walk(-1 if depth is None else depth)
+        numbers = {name: i for i, name in reversed(list(enumerate(self._table["names"])))}
+        return "\n".join(_tree_line(self, row, numbers) for row in rows)
+
+    def select(self, *patterns: str) -> Checkpoint:
+        """Only what matches one of PATTERNS: globs over names, or "re:" and a regular expression."""
+        return self._derived(self._model.select(patterns))
+
+    def sanitize(self) -> Checkpoint:
+        """The same with plain data in place of objects, as `ckpt sanitize` does it."""
+        return self._derived(self._model.sanitize())
+
+    def storages(self) -> List[Storage]:
+        """All storages: the blocks of bytes that tensors show parts of."""
+        return [Storage(self, number) for number in range(self._model.file_info()["storage_count"])]
+
+    def read_storages(self, ranges: Sequence[Tuple[int, int, int, Any]], threads: int = 0, check: bool = False,
+                      progress: Any = None) -> None:
+        """Read many ranges (index of a storage, offset, nbytes, writable buffer) at once.
+
+        THREADS: how many work at once, 0: up to 4. CHECK: compare recorded checksums of storages
+        that are read whole. PROGRESS: called with bytes (done, total); what it raises ends it.
+        """
+        self._model.read_storages(ranges, threads=threads, check=check, progress=progress)
+
+    def close(self) -> None:
+        """Close the file. Maps of it stay valid while somebody has them."""
+        self._model.close()
+
+    @property
+    def closed(self) -> bool:
+        return self._model.closed
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        name = "in memory" if self._source is None else repr(self._source)
+        if self.closed:
+            return "<ckpt.Checkpoint %s, closed>" % name
+        info = self._model.file_info()
+        return "<ckpt.Checkpoint %s, %s, %d tensors>" % (name, info["format"], info["tensor_count"])
+
+
+def _tree_line(checkpoint: Checkpoint, row: Any, numbers: Dict[str, int]) -> str:
+    name, depth, kind, type_name, text, count, _, seen, _ = row
+    label = "  " * depth + (name or "(all)")
+    if kind == 0 and name in numbers:
+        return "%s: %s" % (label, Tensor(checkpoint, numbers[name])._brief())
+    if kind == 1:
+        return "%s: %s of %d%s" % (label, type_name, count, ", as above" if seen else "")
+    return "%s: %s" % (label, text)
+
+
+class Storage:
+    """A block of bytes that tensors show parts of; those that share it are tied or views."""
+
+    __slots__ = ("_checkpoint", "index", "_facts")
+
+    def __init__(self, checkpoint: Checkpoint, index: int) -> None:
+        self._checkpoint, self.index = checkpoint, index
+        self._facts: Optional[Dict[str, Any]] = None
+
+    @property
+    def _info(self) -> Dict[str, Any]:
+        if self._facts is None:
+            self._facts = self._checkpoint._model.storage_info(self.index)
+        return self._facts
+
+    nbytes = property(lambda self: self._info["nbytes"], doc="bytes of it")
+    key = property(lambda self: self._info["key"], doc="of its record, data/KEY")
+    dtype = property(lambda self: self._info["dtype"], doc='"uint8" if it is untyped')
+    device = property(lambda self: self._info["device"], doc="as the file says")
+    path = property(lambda self: self._info["path"], doc="the file, if its bytes lie in one stretch of it; or None")
+    offset = property(lambda self: self._info["offset"], doc="in that file, in bytes; or None")
+    crc32 = property(lambda self: self._info["crc32"], doc="the checksum that is recorded, or None")
+
+    def map(self) -> View:
+        """Its bytes in a read-only map of the file, which stays as long as somebody has it."""
+        return self._checkpoint._model.storage_map(self.index)
+
+    def read(self, offset: int = 0, nbytes: Optional[int] = None) -> bytearray:
+        """A copy of its bytes."""
+        count: int = self.nbytes - offset if nbytes is None else nbytes
+        buffer = bytearray(count)
+        self._checkpoint._model.read_storages([(self.index, offset, count, buffer)])
+        return buffer
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Storage) and other._checkpoint is self._checkpoint and other.index == self.index
+
+    def __hash__(self) -> int:
+        return hash((id(self._checkpoint), self.index))
+
+    def __repr__(self) -> str:
+        return "<ckpt.Storage %d, %d bytes>" % (self.index, self.nbytes)
+
+
+class Tensor:
+    """A tensor in a file. Its values are read when they are asked for, and only those.
+
+    tensor[0:10, ::2] is an array of numpy, or what `framework=` of open() says.
+    """
+
+    __slots__ = ("_checkpoint", "_number", "__weakref__")
+
+    def __init__(self, checkpoint: Checkpoint, number: int) -> None:
+        self._checkpoint, self._number = checkpoint, number
+
+    def _column(self, name: str) -> Any:
+        return self._checkpoint._table[name][self._number]
+
+    name = property(lambda self: self._column("names"), doc="as `ckpt ls` prints it")
+    dtype = property(lambda self: self._column("dtypes"), doc='"float32", "bfloat16" ... as torch names it')
+    shape = property(lambda self: self._column("shapes"), doc="a tuple")
+    device = property(lambda self: self._column("devices"), doc='"cpu", "cuda:0" ... as the file says')
+    layout = property(lambda self: self._column("layouts"), doc='"strided", "sparse_coo", "quantized" ...')
+    class_name = property(lambda self: self._column("class_names"), doc='"Parameter", "DTensor" ...; None: plain')
+    nbytes = property(lambda self: self._column("nbytes"), doc="of its values as they are stored")
+    requires_grad = property(lambda self: bool(self._column("flags") & _REQUIRES_GRAD))
+    ndim = property(lambda self: len(self.shape))
+
+    @property
+    def storage(self) -> Optional[Storage]:
+        """The storage that it shows, or None: it has none, or several."""
+        number = self._column("storages")
+        return None if number < 0 else Storage(self._checkpoint, number)
+
+    def storage_offset(self) -> int:
+        """Of the first item in the storage, in items."""
+        offset: int = self._column("offsets")
+        return offset
+
+    def stride(self) -> Optional[Tuple[int, ...]]:
+        """In items; None if it is sparse or nested."""
+        strides: Optional[Tuple[int, ...]] = self._column("strides")
+        return strides
+
+    def numel(self) -> int:
+        count: int = self._column("numels")
+        return count
+
+    def get_shape(self) -> List[int]:
+        """A word of safetensors: the shape as a list."""
+        return list(self.shape)
+
+    def get_dtype(self) -> str:
+        """A word of safetensors: "F32", "BF16" ...; torch's name where that has none."""
+        known = DTYPES.get(self.dtype)
+        name: str = known[3] if known and known[3] else self.dtype
+        return name
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a 0-d tensor")
+        length: int = self.shape[0]
+        return length
+
+    def __bool__(self) -> bool:
+        raise TypeError("a tensor in a file is neither true nor false; read it first")
+
+    # ---- values ----
+
+    def _open(self, text: Optional[str] = None) -> _ckpt.Array:
+        array = self._checkpoint._model.open_array(self._number)
+        if text:
+            array.slice(text)
+        return array
+
+    def _convert(self, text: Optional[str] = None) -> Any:
+        return convert(lambda: self._open(text), self._checkpoint._framework, self._checkpoint._device)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._convert(index_text(key, self.shape))
+
+    def _map(self) -> Optional[View]:
+        """The storage in memory, if its bytes are the values as they are."""
+        from ._errors import Error
+
+        if self.layout != "strided" or self._column("flags") & (_CONJ | _NEG) or self._column("storages") < 0:
+            return None
+        try:
+            return self._checkpoint._model.storage_map(self._column("storages"))
+        except Error as error:
+            if error.status != "UNSUPPORTED":
+                raise
+            return None
+
+    def numpy(self, copy: Optional[bool] = None) -> Any:
+        """An array of numpy. bfloat16 and float8 are dtypes of ml_dtypes, if that is there, else
+        integers of the same size with `ckpt_dtype`. Quantized tensors become float32.
+
+        COPY None: a read-only map of the file where that is possible, else read, and read-only,
+        too; True: always read, and writable; False: a map, or ValueError.
+        """
+        import numpy
+
+        view = None if copy else self._map()
+        if view is None:
+            if copy is False:
+                raise ValueError("the values of '%s' do not lie in the file as they are in memory" % self.name)
+            values = to_numpy(self._open())
+            values.flags.writeable = bool(copy)
+            return values
+        size = DTYPES[self.dtype][0] if self.dtype in DTYPES else 1
+        dtype, same = numpy_dtype(self.dtype, size)
+        if self.numel() == 0:
+            values = numpy.empty(self.shape, dtype)
+            values.flags.writeable = False
+        else:
+            strides = [size * step for step in self.stride() or ()]
+            values = numpy.ndarray(self.shape, dtype, view, size * self.storage_offset(), strides)
+        return values if same else named(values, self.dtype)
+
+    def torch(self, device: Any = None) -> Any:
+        """A tensor of torch with memory of its own, contiguous; sparse and quantized stay so."""
+        return to_torch(self._open, device)
+
+    def memoryview(self) -> View:
+        """The values in C order, read-only; without numpy. What has no format of its own is integers."""
+        size = DTYPES[self.dtype][0] if self.dtype in DTYPES else 0
+        view = self._map() if size and self._is_contiguous() else None
+        if view is not None:
+            start = size * self.storage_offset()
+            return to_memoryview(view[start:start + size * self.numel()], self.dtype, self.shape)
+        array = self._open()
+        info = array.info()
+        return to_memoryview(array.read(), info["reads"], info["shape"]).toreadonly()
+
+    def _is_contiguous(self) -> bool:
+        expected = 1
+        for length, step in zip(reversed(self.shape), reversed(self.stride() or ())):
+            if length != 1 and step != expected:
+                return False
+            expected *= length
+        return True
+
+    def part(self, name: str) -> Any:
+        """One part of a sparse ("values", "indices" ...), quantized ("int_repr" ...) or nested tensor."""
+        checkpoint = self._checkpoint
+        return convert(lambda: self._open().part(name), checkpoint._framework, checkpoint._device)
+
+    @property
+    def parts(self) -> List[str]:
+        """What part() takes."""
+        names: List[str] = self._open().info()["parts"]
+        return names
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Any:
+        values = self.numpy(copy=copy)
+        return values if dtype is None or values.dtype == dtype else values.astype(dtype)
+
+    def __buffer__(self, flags: int) -> View:  # Python 3.12 and later
+        return self.memoryview()
+
+    def __dlpack__(self, **options: Any) -> Any:
+        # by a copy: a consumer may write to what it gets
+        if numpy_or_none(self.dtype):
+            return self.numpy(copy=True).__dlpack__(**options)
+        return self.torch().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    def _brief(self) -> str:
+        text: str = "%s [%s]" % (self.dtype, ", ".join(map(str, self.shape)))
+        if self.layout != "strided":
+            text += " " + self.layout
+        return text if self.device == "cpu" else "%s %s" % (text, self.device)
+
+    def __repr__(self) -> str:
+        if self._checkpoint.closed and self._checkpoint._columns is None:
+            return "<ckpt.Tensor, closed>"
+        return "<ckpt.Tensor %r, %s>" % (self.name, self._brief())
+
+
+def numpy_or_none(dtype: str) -> bool:
+    """Whether numpy can hand out DTYPE by DLPack."""
+    try:
+        import numpy  # noqa: F401
+    except ImportError:
+        return False
+    return dtype in DTYPES and DTYPES[dtype][2] == dtype
+
+

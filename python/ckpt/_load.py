@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of a checkpoint as plain objects of Python. Nothing is imported or called because a file says so."""
+
+from __future__ import annotations
+
+from . import _ckpt
+from ._checkpoint import Checkpoint, Storage, Tensor, View
+from ._values import convert, refuse, to_memoryview, to_numpy, to_torch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Tuple
+
+OBJECTS = ("opaque", "plain", "error")
+
+
+class Global:
+    """A class, function or constant that the file names. It is not looked up."""
+
+    __slots__ = ("module", "name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Global) and (other.module, other.name) == (self.module, self.name)
+
+    def __hash__(self) -> int:
+        return hash((self.module, self.name))
+
+    def __repr__(self) -> str:
+        return "<ckpt.Global %s.%s>" % (self.module, self.name)
+
+
+class Opaque:
+    """An object of a class, or what a function would return: all that the file says of it.
+
+    module, name  what was called, "argparse" and "Namespace"; None if that was no global
+    callable      the same as an object: a Global, or whatever it is
+    args, kwargs  with what; IS_NEW: by class.__new__()
+    state         what __setstate__ would get, a dict of attributes mostly; None if there is none
+    items, pairs  what append() and o[key] = value would get
+    """
+
+    __slots__ = ("callable", "args", "kwargs", "is_new", "state", "items", "pairs", "__weakref__")
+
+    def __init__(self, callable: Any, args: Tuple[Any, ...], kwargs: Optional[Dict[str, Any]], is_new: bool) -> None:
+        self.callable, self.args, self.kwargs, self.is_new = callable, args, kwargs, is_new
+        self.state: Any = None
+        self.items: List[Any] = []
+        self.pairs: List[Tuple[Any, Any]] = []
+
+    @property
+    def module(self) -> Optional[str]:
+        return self.callable.module if isinstance(self.callable, Global) else None
+
+    @property
+    def name(self) -> Optional[str]:
+        return self.callable.name if isinstance(self.callable, Global) else None
+
+    def __repr__(self) -> str:
+        import reprlib
+
+        text = "%s.%s" % (self.module, self.name) if self.module is not None else repr(self.callable)
+        parts = ["%s=%s" % (key, reprlib.repr(value)) for key, value in
+                 (("args", self.args), ("state", self.state), ("items", self.items), ("pairs", self.pairs)) if value]
+        return "<ckpt.Opaque %s%s>" % (text, "".join(" " + part for part in parts))
+
+
+class Missing:
+    """What could not be read, and why."""
+
+    __slots__ = ("why",)
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+
+    def __repr__(self) -> str:
+        return "<ckpt.Missing: %s>" % self.why
+
+
+class Values:
+    """An array of numpy in a pickle, or a tensor that has no name, being the key of a dict, say."""
+
+    __slots__ = ("_array", "_kind", "_checkpoint")
+
+    def __init__(self, checkpoint: Checkpoint, array: _ckpt.Array, kind: str) -> None:
+        self._checkpoint, self._array, self._kind = checkpoint, array, kind
+
+    dtype = property(lambda self: self._array.info()["dtype"])
+    shape = property(lambda self: self._array.info()["shape"])
+    nbytes = property(lambda self: self._array.info()["nbytes"])
+
+    def numpy(self) -> Any:
+        """A new array of numpy."""
+        return to_numpy(self._array)
+
+    def torch(self, device: Any = None) -> Any:
+        """A new tensor of torch."""
+        return to_torch(lambda: self._array, device)
+
+    def memoryview(self) -> View:
+        """The values in C order, without numpy."""
+        info = self._array.info()
+        return to_memoryview(self._array.read(), info["reads"], info["shape"])
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Any:
+        values = self.numpy()
+        return values if dtype is None else values.astype(dtype)
+
+    def __getitem__(self, key: Any) -> Any:
+        return convert(lambda: self._array, self._checkpoint._framework, self._checkpoint._device)[key]
+
+    def __repr__(self) -> str:
+        return "<ckpt.Values of %s, %s [%s]>" % (self._kind, self.dtype, ", ".join(map(str, self.shape)))
+
+
+def _number(array: _ckpt.Array) -> Any:
+    """The number that a scalar of numpy is; bytes if Python has no such number."""
+    import struct
+
+    info = array.info()
+    data = bytes(array.read())
+    formats = {"float64": "=d", "float32": "=f", "float16": "=e", "int64": "=q", "int32": "=i", "int16": "=h",
+               "int8": "=b", "uint8": "=B", "uint16": "=H", "uint32": "=I", "uint64": "=Q", "bool": "=?"}
+    if info["reads"] in formats:
+        return struct.unpack(formats[info["reads"]], data)[0]
+    if info["reads"] in ("complex64", "complex128"):
+        return complex(*struct.unpack("=2f" if info["reads"] == "complex64" else "=2d", data))
+    return data
+
+
+class Hooks:
+    """Makes what is not plain, for the walker of the extension: see python/ckpt/_build.c."""
+
+    calls = False
+    size = None
+    _factories = {"list": list, "dict": dict, "set": set, "int": int, "float": float, "str": str, "tuple": tuple,
+                  "bool": bool}
+
+    def __init__(self, checkpoint: Checkpoint, objects: str) -> None:
+        self._checkpoint, self._objects = checkpoint, objects
+
+    def tensor(self, index: int) -> Tensor:
+        return Tensor(self._checkpoint, index)
+
+    def array(self, array: _ckpt.Array, kind: str) -> Any:
+        return _number(array) if kind == "scalar" else Values(self._checkpoint, array, kind)
+
+    def storage(self, index: int, dtype: str, key: str, device: str, numel: int) -> Storage:
+        return Storage(self._checkpoint, index)
+
+    def global_(self, module: str, name: str) -> Global:
+        return Global(module, name)
+
+    def call(self, function: Any, args: Any, kwargs: Any, is_new: bool) -> Opaque:
+        made = Opaque(function, args, kwargs, is_new)
+        if self._objects == "error":
+            raise refuse("there is an object of %s.%s" % (made.module, made.name) if made.module is not None
+                         else "there is an object that %r makes" % (function,))
+        return made
+
+    def fill(self, made: Opaque, items: List[Any], pairs: List[Tuple[Any, Any]], state: Tuple[Any, ...],
+             setter: Any) -> None:
+        made.items, made.pairs = items, pairs
+        if state:
+            made.state = state[0]
+
+    def factory(self, function: Any) -> Any:
+        if isinstance(function, Global) and function.module in ("builtins", "__builtin__"):
+            return self._factories.get(function.name)
+        return None
+
+    def other(self, kind: str, value: Any) -> Any:
+        if kind == "missing":
+            return Missing(value)
+        return self.call(Global("copyreg" if kind == "extension" else "torch.serialization",
+                                kind), (value,), None, False)
+
+
+def build(checkpoint: Checkpoint, name: str, objects: str = "opaque") -> Any:
+    """The value called NAME of CHECKPOINT."""
+    if objects not in OBJECTS:
+        raise ValueError("objects is one of %s, not %r" % (", ".join(OBJECTS), objects))
+    if objects == "plain":
+        checkpoint = checkpoint.sanitize()
+    return checkpoint._model.build(name, Hooks(checkpoint, objects))
+
+
+def load(source: Any, only: Any = None, objects: str = "opaque", framework: Optional[str] = None,
+         device: Any = "cpu") -> Any:
+    """What is in a checkpoint, as nested dicts, lists, tuples, sets, numbers and texts.
+
+    Tensors are lazy (ckpt.Tensor) and keep the file open as long as they live; arrays of numpy
+    are ckpt.Values, its scalars numbers. What two places share is one object.
+
+    SOURCE   a path of whatever ckpt.open() takes, bytes, or an open file
+    ONLY     a pattern, or several, of the names to keep: "model.*", or "re:" and a regular expression
+    OBJECTS  "opaque": objects of classes become ckpt.Opaque; "plain": as plain data as `ckpt
+             sanitize` makes of them; "error": ckpt.Error if there are some
+
+    Nothing in the file is ever called or imported.
+    """
+    checkpoint = Checkpoint(source, framework=framework, device=device)
+    if only is not None:
+        checkpoint = checkpoint.select(*((only,) if isinstance(only, str) else only))
+    return build(checkpoint, "", objects)

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes become arrays of numpy, tensors of torch, or memoryviews; each of them only if it is asked for."""
+
+from __future__ import annotations
+
+from ._dtypes import DTYPES, numpy_dtype
+from ._errors import Error
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, List, Sequence, Tuple, Union
+
+    from ._ckpt import Array
+
+NUMPY, TORCH = ("np", "numpy"), ("pt", "torch", "pytorch")
+# an array is read in pieces of so many bytes, so that Ctrl-C is seen in between
+PIECE = 16 << 20
+
+
+def refuse(text: str, status: str = "UNSUPPORTED") -> Error:
+    """An Error of our own."""
+    error = Error(text)
+    error.text, error.status = text, status
+    return error
+
+
+def index_text(key: Any, shape: Sequence[int]) -> str:
+    """KEY, as in array[KEY] of numpy's basic indexing, in the form that the library takes."""
+    from operator import index
+
+    keys = key if isinstance(key, tuple) else (key,)
+    given = sum(one is not Ellipsis for one in keys)
+    if given > len(shape):
+        raise IndexError("too many indices: the tensor has %d dimensions, and %d were indexed" % (len(shape), given))
+    words: List[str] = []
+    axis = 0
+    for one in keys:
+        if one is Ellipsis:
+            if "..." in words:
+                raise IndexError("an index can only have a single ellipsis ('...')")
+            words.append("...")
+            axis += len(shape) - given
+        elif isinstance(one, slice):
+            parts = (one.start, one.stop, one.step)
+            start, stop, step = ("" if part is None else str(index(part)) for part in parts)
+            words.append("%s:%s:%s" % (start, stop, step) if step else "%s:%s" % (start, stop))
+            axis += 1
+        elif isinstance(one, bool) or not hasattr(one, "__index__") or getattr(one, "ndim", 0) > 0:
+            raise TypeError("a tensor in a file takes integers, slices and '...'; read it to index it with other things")
+        else:
+            number = index(one)
+            if not -shape[axis] <= number < shape[axis]:
+                raise IndexError("index %d is out of bounds for axis %d with size %d" % (number, axis, shape[axis]))
+            words.append(str(number))
+            axis += 1
+    return ", ".join(words)
+
+
+def read_into(array: Array, buffer: Any, info: Any) -> None:
+    """Read all of ARRAY; what is compressed or sparse would be read again for each piece."""
+    array.read(buffer, step=max(1, PIECE // max(1, info["itemsize"])) if info["layout"] == "strided" else 0)
+
+
+def to_numpy(array: Array) -> Any:
+    """A new array of numpy, in C order."""
+    import numpy
+
+    info = array.info()
+    dtype, same = numpy_dtype(info["reads"], info["itemsize"])
+    values = numpy.empty(info["shape"], dtype)
+    if info["numel"]:
+        read_into(array, values.reshape(-1).view(numpy.uint8), info)
+    return values if same else named(values, info["reads"])
+
+
+def named(values: Any, dtype: str) -> Any:
+    """VALUES of an integer type, with `ckpt_dtype`: what they are the bits of."""
+    from ._numpy import BitsArray
+
+    values = values.view(BitsArray)
+    values.ckpt_dtype = dtype
+    return values
+
+
+def bytes_to_torch(buffer: bytearray, dtype: str, shape: Tuple[int, ...]) -> Any:
+    """A tensor that has the memory of BUFFER."""
+    import torch  # type: ignore
+
+    kind = getattr(torch, dtype, None)
+    if kind is None:
+        raise refuse("this torch has no dtype '%s'" % dtype)
+    if not buffer:
+        return torch.empty(shape, dtype=kind)
+    # all dtypes, also those that torch.frombuffer() does not take
+    return torch.frombuffer(buffer, dtype=torch.uint8).view(kind).reshape(shape)
+
+
+def to_torch(open_array: Callable[[], Array], device: Any = None) -> Any:
+    """A new tensor, contiguous, of the same layout: strided, sparse or quantized."""
+    array = open_array()
+    info = array.info()
+    if info["qscheme"]:
+        tensor = _quantized(array, info)
+    elif info["layout"].startswith("sparse"):
+        tensor = _sparse(array, info)
+    else:
+        tensor = _dense(array)
+    return tensor if device is None or str(device) == "cpu" else tensor.to(device)
+
+
+def _dense(array: Array) -> Any:
+    info = array.info()
+    if not info["readable"]:
+        raise refuse("the tensor has no values")
+    buffer = bytearray(info["nbytes"])
+    read_into(array, buffer, info)
+    return bytes_to_torch(buffer, info["reads"], info["shape"])
+
+
+def _sparse(array: Array, info: Any) -> Any:
+    import torch
+
+    parts = {name: _dense(array.part(name)) for name in info["parts"]}
+    if info["layout"] == "sparse_coo":
+        return torch.sparse_coo_tensor(parts["indices"], parts["values"], info["shape"])
+    layout = getattr(torch, info["layout"])
+    rows = parts.get("crow_indices", parts.get("ccol_indices"))
+    columns = parts.get("col_indices", parts.get("row_indices"))
+    return torch.sparse_compressed_tensor(rows, columns, parts["values"], info["shape"], layout=layout)
+
+
+def _quantized(array: Array, info: Any) -> Any:
+    import torch
+
+    stored = _dense(array.part("int_repr"))
+    if info["qscheme"] == "per_tensor_affine":
+        return torch._make_per_tensor_quantized_tensor(stored, info["scale"], info["zero_point"])
+    scales, points = _dense(array.part("scales")), _dense(array.part("zero_points"))
+    return torch._make_per_channel_quantized_tensor(stored, scales, points, info["axis"])
+
+
+def to_memoryview(data: Union[bytes, bytearray, memoryview], dtype: str, shape: Tuple[int, ...]) -> memoryview:
+    """DATA with that shape, and a format if there is one; else as unsigned integers of the same size."""
+    view = memoryview(data).cast("B")
+    size, kind = DTYPES[dtype][:2] if dtype in DTYPES else (1, None)
+    if kind is None or kind == "e":  # a memoryview cannot be cast to "e"
+        kind = {2: "H", 4: "I", 8: "Q"}.get(size, "B")
+    if 0 in shape:
+        return view.cast(kind)
+    return view.cast(kind, shape) if size in (1, 2, 4, 8) else view
+
+
+def convert(open_array: Callable[[], Array], framework: Any, device: Any) -> Any:
+    """The values in the form that the words of open() ask for."""
+    if framework in TORCH:
+        return to_torch(open_array, device)
+    if framework in NUMPY:
+        return to_numpy(open_array())
+    if framework is not None:
+        raise ValueError("framework is 'numpy' or 'torch', not %r" % (framework,))
+    try:
+        return to_numpy(open_array())
+    except ImportError:
+        array = open_array()
+        info = array.info()
+        return to_memoryview(array.read(), info["reads"], info["shape"])

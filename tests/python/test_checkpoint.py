@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ckpt.open(): lazy tensors and everything else in a file."""
+
+import io
+import pickle
+import struct
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import ckpt
+
+ALL = list(map(float, range(12)))
+
+
+def test_a_checkpoint_is_a_mapping_of_lazy_tensors(model):
+    with ckpt.open(model) as f:
+        assert list(f) == ["a", "b", "c"] and len(f) == 3 and "a" in f and "epoch" not in f
+        assert [name for name, tensor in f.items()] == list(f.keys())
+        a = f["a"]
+        assert (a.dtype, a.shape, a.stride(), a.device, a.nbytes, a.name) == ("float32", (3, 4), (4, 1), "cpu", 48, "a")
+        assert (a.ndim, a.numel(), len(a), a.layout, a.requires_grad) == (2, 12, 3, "strided", False)
+        assert a.storage == f["b"].storage and a.storage != f["c"].storage
+        assert repr(a) == "<ckpt.Tensor 'a', float32 [3, 4]>"
+        assert "3 tensors" in repr(f)
+        with pytest.raises(KeyError) as raised:
+            f["d"]
+        assert isinstance(raised.value, ckpt.Error) and str(raised.value) == "there is no tensor 'd'"
+    assert f.closed and "closed" in repr(f)
+    with pytest.raises(ValueError, match="closed"):
+        a.memoryview()
+
+
+def test_a_part_is_read_by_the_indexing_of_numpy(model):
+    numpy = pytest.importorskip("numpy")
+    whole = numpy.arange(12, dtype="float32").reshape(3, 4)
+    with ckpt.open(model) as f:
+        for key in (0, -1, slice(1, None), (slice(None), 2), (slice(None, None, -2), slice(1, 3)), (1, 2), Ellipsis,
+                    (Ellipsis, 0), (), slice(5, 9), numpy.int64(1), (slice(2, 0, -1), Ellipsis, slice(None, None, 3))):
+            found = f["a"][key]
+            assert found.dtype == whole.dtype and numpy.array_equal(found, whole[key]), key
+            assert found.flags.writeable
+        for key, error in ((3, IndexError), (-4, IndexError), ((0, 0, 0), IndexError), ((Ellipsis, Ellipsis), IndexError),
+                           (None, TypeError), ([0], TypeError), (1.5, TypeError), (True, TypeError), ("a", TypeError)):
+            with pytest.raises(error):
+                f["a"][key]
+
+
+def test_numpy_shares_the_file_where_it_can(model):
+    numpy = pytest.importorskip("numpy")
+    with ckpt.open(model) as f:
+        mapped, column, copy = f["a"].numpy(), f["b"].numpy(), f["a"].numpy(copy=True)
+        array = numpy.asarray(f["c"])
+    assert mapped.tolist() == [ALL[0:4], ALL[4:8], ALL[8:12]] and not mapped.flags.writeable and not mapped.flags.owndata
+    assert column.tolist() == [0, 4, 8] and column.strides == (16,)
+    assert numpy.shares_memory(mapped, column)
+    assert copy.flags.writeable and not numpy.shares_memory(mapped, copy)
+    assert array.tolist() == [0.5, -1]
+    mapped_again = ckpt.open(io.BytesIO(open(model, "rb").read()))["a"]
+    assert not mapped_again.numpy().flags.writeable
+    with pytest.raises(ValueError):
+        mapped_again.numpy(copy=False)
+
+
+def test_memoryviews_need_no_numpy(model):
+    with ckpt.open(model) as f:
+        view = f["a"].memoryview()
+        assert view.tolist() == [ALL[0:4], ALL[4:8], ALL[8:12]] and view.readonly and view.format == "f"
+        assert f["b"].memoryview().tolist() == [0, 4, 8]
+        if sys.version_info >= (3, 12):
+            assert memoryview(f["c"]).tolist() == [0.5, -1]
+
+
+@pytest.mark.parametrize("kind, dtype", [("BFloat16Storage", "bfloat16")])
+def test_what_numpy_has_no_dtype_for_says_what_it_is(write, files, kind, dtype):
+    numpy = pytest.importorskip("numpy")
+    path = write(files.tensor("0", kind=kind, numel=2, shape=(2,)), {"0": b"\x80\x3f\0\x40"})
+    tensor = ckpt.load(path)
+    assert tensor.dtype == dtype
+    for values in (tensor.numpy(), tensor.numpy(copy=True), tensor[:]):
+        if "ml_dtypes" in sys.modules:
+            assert values.tolist() == [1, 2]
+        else:
+            assert values.dtype == numpy.uint16 and values.tolist() == [0x3F80, 0x4000]
+            assert values.ckpt_dtype == dtype and values[1:].ckpt_dtype == dtype
+    assert tensor.memoryview().tolist() == [0x3F80, 0x4000]
+
+
+def test_bytes_and_files_can_be_opened(model):
+    data = open(model, "rb").read()
+    for source in (data, bytearray(data), io.BytesIO(data), open(model, "rb")):
+        with ckpt.open(source) as f:
+            assert f["a"].memoryview().tolist()[2] == ALL[8:12]
+            assert f["a"].storage.read(4, 8) == struct.pack("<2f", 1, 2)
+
+
+def test_the_words_of_safetensors_work(tmp_path):
+    numpy = pytest.importorskip("numpy")
+    header = b'{"__metadata__":{"by":"me"},"w":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}'
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + struct.pack("<4f", 1, 2, 3, 4))
+    with ckpt.safe_open(path, framework="np", device="cpu") as f:
+        assert list(f.keys()) == ["w"] and f.offset_keys() == ["w"] and f.metadata() == {"by": "me"}
+        assert numpy.array_equal(f.get_tensor("w"), [[1, 2], [3, 4]])
+        part = f.get_slice("w")
+        assert part.get_shape() == [2, 2] and part.get_dtype() == "F32"
+        assert part[:, 1].tolist() == [2, 4]
+    with pytest.raises(ValueError, match="framework"):
+        ckpt.safe_open(path, framework="tf")
+
+
+def test_values_that_are_no_tensors_can_be_had(model):
+    with ckpt.open(model) as f:
+        assert f.value("epoch") == 7 and f.show("epoch") == "7"
+        assert f.tree() == ("(all): OrderedDict of 4\n  a: float32 [3, 4]\n  b: float32 [3]\n  c: float32 [2]\n  epoch: 7")
+        with pytest.raises(KeyError):
+            f.value("nothing")
+        assert list(f.select("re:^[ab]$")) == ["a", "b"]
+        assert f.info["format"] == "torch zip"
+
+
+def test_load_gives_plain_objects(model):
+    state = ckpt.load(model)
+    assert list(state) == ["a", "b", "c", "epoch"] and state["epoch"] == 7
+    assert isinstance(state["a"], ckpt.Tensor) and state["a"].memoryview().tolist()[0] == ALL[:4]
+    assert list(ckpt.load(model, only="b")) == ["b"]
+    assert list(ckpt.load(model, only=["b", "epoch"])) == ["b", "epoch"]
+
+
+def namespace(files):
+    return (files.glob("argparse", "Namespace") + b")\x81}" + files.text("lr") + b"G" + struct.pack(">d", 0.1) +
+            b"sb")
+
+
+def test_objects_are_opaque_plain_or_an_error(write, files):
+    path = write(b"}" + files.text("args") + namespace(files) + b"s")
+    args = ckpt.load(path)["args"]
+    assert isinstance(args, ckpt.Opaque) and (args.module, args.name, args.args) == ("argparse", "Namespace", ())
+    assert args.state == {"lr": 0.1} and args.is_new
+    assert repr(args) == "<ckpt.Opaque argparse.Namespace state={'lr': 0.1}>"
+    assert ckpt.load(path, objects="plain") == {"args": {"lr": 0.1}}
+    with pytest.raises(ckpt.Error, match="argparse.Namespace"):
+        ckpt.load(path, objects="error")
+    with pytest.raises(ValueError, match="opaque, plain, error"):
+        ckpt.load(path, objects="all")
+
+
+def test_globals_and_scalars_of_numpy_are_data(write, files):
+    scalar = files.glob("numpy.core.multiarray", "scalar") + files.glob("numpy", "dtype") + files.text("f8")
+    scalar += b"K\0K\1\x87R(K\3" + files.text("<") + b"NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb"
+    scalar += files.glob("_codecs", "encode") + files.text("\0\0\0\0\0\0\u00e0?") + files.text("latin1") + b"\x86R\x86R"
+    value = ckpt.load(write(b"](" + files.glob("torch", "float16") + scalar + b"e"))
+    assert value[0] == value[0] and (value[0].module, value[0].name) == ("torch", "float16")
+    assert value[1] == 0.5
+
+
+def test_errors_survive_pickle(tmp_path):
+    for path, kind in ((str(tmp_path / "none.pt"), FileNotFoundError), (__file__, ckpt.Error)):
+        with pytest.raises(kind) as raised:
+            ckpt.open(path)
+        again = pickle.loads(pickle.dumps(raised.value))
+        assert type(again) is type(raised.value) and str(again) == str(raised.value)
+        assert (again.status, again.path) == (raised.value.status, raised.value.path)
+
+
+def test_many_threads_read_one_checkpoint(model):
+    wrong = []
+    with ckpt.open(model) as f:
+        def work():
+            for _ in range(100):
+                if f["a"].memoryview().tolist()[1] != ALL[4:8] or f.value("epoch") != 7 or len(f.tree()) < 10:
+                    wrong.append(1)
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    assert not wrong
+
+
+def test_import_brings_nothing_large():
+    code = ("import sys; before = set(sys.modules); import ckpt; "
+            "print(sorted((set(sys.modules) - before) & {'numpy', 'torch', 'typing', 'ml_dtypes', 'threading', 're'}))")
+    out = subprocess.run([sys.executable, "-S", "-c", code], stdout=subprocess.PIPE, check=True, text=True).stdout
+    assert out == "[]\n"
