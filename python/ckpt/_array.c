@@ -214,7 +214,7 @@ static PyObject *read_array(PyObject *object, PyObject *args, PyObject *kwargs)
 	if (__builtin_mul_overflow(count, info.itemsize, &nbytes) || nbytes > PY_SSIZE_T_MAX)
 		return PyErr_NoMemory();
 	if (buffer == Py_None)
-		buffer = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)nbytes);
+		buffer = ckpt_py_bytearray(nbytes);
 	else
 		Py_INCREF(buffer);
 	if (!buffer || PyObject_GetBuffer(buffer, &view, PyBUF_WRITABLE) < 0) {

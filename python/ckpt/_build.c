@@ -177,7 +177,7 @@ static PyObject *bytes_of(struct build *b, const struct ckpt_node *node,
 	if (info->nbytes > PY_SSIZE_T_MAX)
 		return PyErr_NoMemory();
 	object = constant ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)info->nbytes)
-			  : PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)info->nbytes);
+			  : ckpt_py_bytearray(info->nbytes);
 	if (!object)
 		return NULL;
 	buf = constant ? PyBytes_AsString(object) : PyByteArray_AsString(object);

@@ -60,6 +60,18 @@ PyObject *ckpt_py_name(PyObject *name)
 	return bytes;
 }
 
+PyObject *ckpt_py_bytearray(size_t len)
+{
+	/* in two steps: Python 3.11 releases one that it had no memory for before it is initialized */
+	PyObject *array = PyByteArray_FromStringAndSize(NULL, 0);
+
+	if (array && (len > PY_SSIZE_T_MAX || PyByteArray_Resize(array, (Py_ssize_t)len) < 0)) {
+		Py_DECREF(array);
+		return PyErr_NoMemory();
+	}
+	return array;
+}
+
 static PyObject *version(PyObject *module, PyObject *none)
 {
 	(void)module;

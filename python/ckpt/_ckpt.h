@@ -57,6 +57,9 @@ PyObject *ckpt_py_text(const char *bytes, size_t len);
 /* The bytes of NAME, a str or bytes, with a NUL at their end, as an object. */
 PyObject *ckpt_py_name(PyObject *name);
 
+/* A bytearray of LEN bytes that are not set. */
+PyObject *ckpt_py_bytearray(size_t len);
+
 /* Wrap ARRAY, which it takes, also on failure. */
 PyObject *ckpt_py_array_new(struct model *owner, struct ckpt_array *array);
 

@@ -132,6 +132,8 @@ def _sparse(array: Array, info: Any) -> Any:
 def _quantized(array: Array, info: Any) -> Any:
     import torch
 
+    if info["dtype"] in ("quint4x2", "quint2x4"):
+        raise refuse("torch has no way to make a '%s' of its bits" % info["dtype"])
     stored = _dense(array.part("int_repr"))
     if info["qscheme"] == "per_tensor_affine":
         return torch._make_per_tensor_quantized_tensor(stored, info["scale"], info["zero_point"])
