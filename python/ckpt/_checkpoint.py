@@ -198,12 +198,13 @@ class Checkpoint(Mapping):  # type: ignore[type-arg]
 
 
 def _tree_line(checkpoint: Checkpoint, row: Any, numbers: Dict[str, int]) -> str:
-    name, depth, kind, type_name, text, count, _, seen, _ = row
+    name, depth, kind, type_name, text, count, mapping, seen, _ = row
     label = "  " * depth + (name or "(all)")
     if kind == 0 and name in numbers:
         return "%s: %s" % (label, Tensor(checkpoint, numbers[name])._brief())
     if kind == 1:
-        return "%s: %s of %d%s" % (label, type_name, count, ", as above" if seen else "")
+        size = " of %d" % count if count or mapping or type_name in ("list", "tuple", "set", "frozenset") else ""
+        return "%s: %s%s%s" % (label, type_name, size, ", as above" if seen else "")
     return "%s: %s" % (label, text)
 
 
