@@ -71,3 +71,9 @@ if(CKPT_PYTHON_BUNDLE)
 			-DLIBRARY=${library} -DTO=${bundle}/ckpt -P ${CMAKE_SOURCE_DIR}/cmake/copy_library.cmake)
 	endforeach()
 endif()
+
+# For 'pip install': pyproject.toml says the rest.
+if(SKBUILD)
+	install(TARGETS ckpt_python LIBRARY DESTINATION ckpt COMPONENT python)
+	install(TARGETS ckpt RUNTIME DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT python)
+endif()
