@@ -29,6 +29,9 @@
 
 enum { MOST_FRAMES = 10000, MOST_RESTARTS = 10000, SIGNALS_EVERY = 4096 };
 
+/* Steps of hash() for keys and items of sets, all together, beyond one for each. */
+enum { MOST_HASHED = 1 << 26 };
+
 enum stage { CREATE, FILL };
 
 /* How an object is made. */
@@ -57,7 +60,9 @@ struct frame {
 struct entry {
 	const struct ckpt_node *node; /* NULL: free */
 	PyObject *object;	      /* owned; NULL: it is being made ... */
-	uint64_t mark;		      /* ... and so many were made when that was begun last */
+	/* steps of its hash(), which tuples do not keep: ((((), ()), ...), ...) doubles them each time */
+	uint64_t hash_steps;
+	uint64_t mark; /* ... and so many were made when that was begun last */
 };
 
 struct build {
@@ -69,6 +74,7 @@ struct build {
 	struct frame *frames;
 	size_t depth, frame_room;
 	unsigned restarts;
+	uint64_t hashed; /* see MOST_HASHED */
 	uint64_t steps;
 	bool calls;
 	PyObject *hooks;
@@ -143,6 +149,7 @@ static int remember(struct build *b, const struct ckpt_node *node, PyObject *obj
 		return -1;
 	}
 	entry->object = object;
+	entry->hash_steps = 1;
 	b->made++;
 	return 0;
 }
@@ -357,6 +364,31 @@ static PyObject *tuple_of(struct build *b, const struct frame *f)
 	return tuple;
 }
 
+static uint64_t hash_steps_of(const struct build *b, const struct ckpt_node *node)
+{
+	return node ? b->entries[slot_of(b, node)].hash_steps : 1;
+}
+
+/* The tuple of FRAME was made: what its hash() costs. */
+static void count_hash_steps(struct build *b, const struct frame *f)
+{
+	uint64_t steps = 1;
+
+	for (uint64_t i = 0; i < f->item_count && steps <= MOST_HASHED; i++)
+		steps += hash_steps_of(b, ckpt_node_item(b->model, f->node, i));
+	b->entries[slot_of(b, f->node)].hash_steps = steps;
+}
+
+/* NODE becomes a key or is put into a set: is that little enough work? */
+static bool may_hash(struct build *b, const struct ckpt_node *node)
+{
+	b->hashed += hash_steps_of(b, node) - 1;
+	if (b->hashed <= MOST_HASHED)
+		return true;
+	fail(b, CKPT_E_LIMIT, "keys are tuples of too many items");
+	return false;
+}
+
 /* What a set or dict does not take is the file's mistake. */
 static int refuse_key(struct build *b)
 {
@@ -372,7 +404,7 @@ static int fill_set(struct build *b, const struct frame *f, PyObject *set)
 	for (uint64_t i = 0; i < f->item_count; i++) {
 		PyObject *item = item_of(b, f, i);
 
-		if (!item)
+		if (!item || !may_hash(b, ckpt_node_item(b->model, f->node, i)))
 			return -1;
 		if (PySet_Add(set, item) < 0)
 			return refuse_key(b);
@@ -449,6 +481,8 @@ static int fill_dict(struct build *b, const struct frame *f)
 			PyErr_NoMemory();
 			return -1;
 		}
+		if (!may_hash(b, ckpt_node_key(b->model, f->node, i)))
+			return -1;
 		if ((plain ? PyDict_SetItem(f->object, key, value)
 			   : PyObject_SetItem(f->object, key, value)) < 0)
 			return refuse_key(b);
@@ -586,7 +620,11 @@ static int visit(struct build *b, const struct ckpt_node *node)
 		object = atom_of(b, node, &info);
 	if (is_call)
 		return push(b, node, &info, CALL);
-	return remember(b, node, object);
+	if (remember(b, node, object) < 0)
+		return -1;
+	if (info.kind == CKPT_NODE_LONG) /* nor do integers keep theirs */
+		b->entries[slot_of(b, node)].hash_steps += info.nbytes / 8;
+	return 0;
 }
 
 /* All children of the frame on top are there. */
@@ -602,6 +640,8 @@ static int finish_stage(struct build *b)
 	object = create(b, f);
 	if (!object || remember(b, f->node, object) < 0)
 		return -1;
+	if (f->how == TUPLE)
+		count_hash_steps(b, f);
 	f->object = object;
 	f->stage = FILL;
 	f->next = 0;

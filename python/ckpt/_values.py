@@ -142,9 +142,11 @@ def _quantized(array: Array, info: Any) -> Any:
 
 
 def to_memoryview(data: Union[bytes, bytearray, memoryview], dtype: str, shape: Tuple[int, ...]) -> memoryview:
-    """DATA with that shape, and a format if there is one; else as unsigned integers of the same size."""
+    """DATA with that shape, and a format if there is one; else as unsigned integers of the same size. What is unknown is bytes."""
     view = memoryview(data).cast("B")
-    size, kind = DTYPES[dtype][:2] if dtype in DTYPES else (1, None)
+    if dtype not in DTYPES:
+        return view
+    size, kind = DTYPES[dtype][:2]
     if kind is None or kind == "e":  # a memoryview cannot be cast to "e"
         kind = {2: "H", 4: "I", 8: "Q"}.get(size, "B")
     if 0 in shape:

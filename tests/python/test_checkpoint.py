@@ -64,6 +64,12 @@ def test_numpy_shares_the_file_where_it_can(model):
         mapped_again.numpy(copy=False)
 
 
+def test_a_tensor_beyond_its_storage_is_an_error(write, files):
+    path = write(files.tensor("0", numel=4, shape=(2,), stride=(4,)), {"0": bytes(16)})
+    with pytest.raises(ckpt.Error, match="reaches 20 bytes into its storage"):
+        ckpt.load(path)
+
+
 def test_memoryviews_need_no_numpy(model):
     with ckpt.open(model) as f:
         view = f["a"].memoryview()

@@ -194,6 +194,17 @@ def test_keys_without_a_hash_are_the_files_mistake(write, files, hooks):
         _ckpt.open(write(files.glob("__builtin__", "set") + b"](]e\x85R")).build("", hooks)
 
 
+def test_keys_that_take_forever_to_hash_are_refused(write, files, hooks):
+    bomb = b")" + b"2\x86" * 60
+    for body in (b"}" + bomb + b"K\1s", files.glob("__builtin__", "set") + b"](" + bomb + b"e\x85R",
+                 files.glob("__builtin__", "frozenset") + b"](" + bomb + b"e\x85R"):
+        with pytest.raises(ckpt.Error, match="keys are tuples of too many items") as raised:
+            _ckpt.open(write(body)).build("", hooks)
+        assert raised.value.status == "LIMIT"
+    value = _ckpt.open(write(b"}" + b")" + b"2\x86" * 10 + b"K\1s")).build("", hooks)
+    assert list(value.values()) == [1]
+
+
 def test_calls_are_left_to_the_hooks(write, files, hooks):
     body = files.glob("os", "system") + files.text("echo no") + b"\x85R"
     assert _ckpt.open(write(body)).build("", hooks) == ["call", "os.system", ("echo no",), None, False]
