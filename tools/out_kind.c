@@ -10,6 +10,7 @@
 
 #include "json.h"
 #include "pipes.h"
+#include "shell_line.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,82 +115,6 @@ static struct in_kind in_kind_of(const struct ckpt_model *model)
 
 /* ---- hints ---- */
 
-/* Of what follows, as much as fits: a hint that is too long for it is not worth reading. */
-struct line {
-	char text[2000];
-	size_t len;
-};
-
-static void add(struct line *l, const char *text)
-{
-	l->len += (size_t)snprintf(l->text + l->len, sizeof(l->text) - l->len, "%s", text);
-	if (l->len >= sizeof(l->text))
-		l->len = sizeof(l->text) - 1;
-}
-
-/* A space and WORD, as a shell takes it. */
-static void add_word(struct line *l, const char *word)
-{
-	char *quoted = shell_word(word);
-
-	add(l, " ");
-	add(l, quoted);
-	free(quoted);
-}
-
-/* Names that begin like an option. */
-static void add_path(struct line *l, const char *path)
-{
-	struct line dotted = { .len = 0 };
-
-	if (!strcmp(path, "/dev/stdin")) /* which the user called '-' */
-		path = "-";
-	if (*path != '-' || !path[1]) {
-		add_word(l, path);
-		return;
-	}
-	add(&dotted, "./");
-	add(&dotted, path);
-	add_word(l, dotted.text);
-}
-
-/*
- * The edits as options of 'ckpt convert'. False: they have options that it lacks. DEVICES: what it
- * writes has a place for them.
- */
-static bool add_steps(struct line *l, const struct out_wish *w, bool devices)
-{
-	struct line text = { .len = 0 };
-
-	for (size_t i = 0; i < w->step_count; i++) {
-		const struct edit_step *step = &w->steps[i];
-		const struct edit_kind *kind = step->same_as ? step->same_as : step->kind;
-
-		if (!devices && (kind == &kind_remap || kind == &kind_remap_all))
-			continue;
-		if (!is_chain_kind(kind) ||
-		    (step->keys && (step->keys->flags || step->keys->at_count)) ||
-		    (step->remap && step->remap->flags) ||
-		    (step->cast && (step->cast->flags & ~CKPT_CAST_ALL ||
-				    step->cast->except_count || step->cast->only_count)))
-			return false;
-		for (size_t k = 0; k < (step->args.count ? step->args.count : 1); k++) {
-			add(&text, " --");
-			add(&text, kind->name);
-			if (kind == &kind_cast && step->cast && step->cast->flags & CKPT_CAST_ALL)
-				add(&text, "-all");
-			if (step->args.count)
-				add_word(&text, step->args.items[k]);
-		}
-	}
-	for (size_t i = 0; i < cast_only.count; i++) {
-		add(&text, " --cast-only");
-		add_word(&text, cast_only.items[i]);
-	}
-	add(l, text.text);
-	return text.len < sizeof(text.text) - 1;
-}
-
 /* NAME without its ending and slashes: the name of a folder. To be freed. */
 static char *folder_for(const char *name, const char *end)
 {
@@ -212,39 +137,39 @@ static char *folder_for(const char *name, const char *end)
 static void hint_two_commands(const struct out_wish *w, const char *out, const char *options)
 {
 	bool safetensors = in_kind_of(w->model).safetensors;
-	struct line l = { .len = 0 }, first = { .len = 0 };
+	struct shell_line l = { .len = 0 }, first = { .len = 0 };
 	const char *end;
 	char *folder;
 
 	read_name(w->out, &end);
 	folder = folder_for(is_stream(w->out) ? "x" : w->out, end);
 	folder[strlen(folder) - 1] = '\0';
-	add(&first, folder);
-	add(&first, safetensors ? ".safetensors" : ".pt");
+	shell_add(&first, folder);
+	shell_add(&first, safetensors ? ".safetensors" : ".pt");
 	free(folder);
-	add(&l, "write");
-	add_path(&l, first.text);
-	add(&l, " first, then: ckpt convert");
-	add_path(&l, first.text);
-	add_path(&l, out);
-	add(&l, options);
+	shell_add(&l, "write");
+	shell_add_path(&l, first.text);
+	shell_add(&l, " first, then: ckpt convert");
+	shell_add_path(&l, first.text);
+	shell_add_path(&l, out);
+	shell_add(&l, options);
 	hint("%s", l.text);
 }
 
 /* "ckpt convert IN OUT OPTIONS", with the edits. */
 static void hint_convert(const struct out_wish *w, const char *out, const char *options)
 {
-	struct line l = { .len = 0 };
+	struct shell_line l = { .len = 0 };
 
 	if (w->rule == OUT_OF_EDIT && !w->steps) {
 		hint_two_commands(w, out, options);
 		return;
 	}
-	add(&l, "ckpt convert");
-	add_path(&l, w->in);
-	add_path(&l, out);
-	add(&l, options);
-	if (add_steps(&l, w, !strcmp(options, " --to torch")))
+	shell_add(&l, "ckpt convert");
+	shell_add_path(&l, w->in);
+	shell_add_path(&l, out);
+	shell_add(&l, options);
+	if (shell_add_steps(&l, w->steps, w->step_count, !strcmp(options, " --to torch")))
 		hint("%s", l.text);
 	else
 		hint("'ckpt convert' takes the same edits as options, and writes the format of "
@@ -254,18 +179,18 @@ static void hint_convert(const struct out_wish *w, const char *out, const char *
 static int refuse_file_name(const struct out_wish *w, const char *end)
 {
 	char *folder = folder_for(w->out, end);
-	struct line l = { .len = 0 };
+	struct shell_line l = { .len = 0 };
 
 	complain("%s: this writes a folder, and that is the name of a file", w->out);
-	add(&l, "ckpt ");
-	add(&l, w->command);
-	add_path(&l, w->in);
-	add_path(&l, folder);
+	shell_add(&l, "ckpt ");
+	shell_add(&l, w->command);
+	shell_add_path(&l, w->in);
+	shell_add_path(&l, folder);
 	if (w->options) {
-		add(&l, " ");
-		add(&l, w->options);
+		shell_add(&l, " ");
+		shell_add(&l, w->options);
 	}
-	add_steps(&l, w, true);
+	shell_add_steps(&l, w->steps, w->step_count, true);
 	hint("%s", l.text);
 	free(folder);
 	return EXIT_ERROR;
